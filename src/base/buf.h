@@ -1,0 +1,48 @@
+/* A growable byte buffer with a hard maximum: bytes are appended at the end and consumed from the
+ * front. All functions that add return 0, -ENOMEM, or -EMSGSIZE when the maximum would be passed
+ * (the buffer is then unchanged). Not thread-safe. */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf {
+	uint8_t *data; /* owned */
+	size_t start;  /* first unread byte */
+	size_t end;    /* one past the last byte */
+	size_t capacity;
+	size_t max; /* bytes the buffer may ever hold */
+};
+
+#define BUF_INIT(max_bytes) {.max = (max_bytes)}
+
+void buf_init(struct buf *b, size_t max_bytes);
+void buf_done(struct buf *b);  /* frees; the buffer may be used again */
+void buf_clear(struct buf *b); /* empties, keeps the memory */
+
+static inline size_t buf_len(const struct buf *b)
+{
+	return b->end - b->start;
+}
+
+static inline const uint8_t *buf_head(const struct buf *b)
+{
+	return b->data + b->start;
+}
+
+/* Makes room for n more bytes and returns where they go, or NULL; buf_commit makes them part of
+ * the buffer. */
+uint8_t *buf_reserve(struct buf *b, size_t n);
+void buf_commit(struct buf *b, size_t n);
+
+int buf_add(struct buf *b, const void *data, size_t n);
+int buf_add_str(struct buf *b, const char *s);
+int buf_add_u8(struct buf *b, uint8_t v);
+int buf_add_le16(struct buf *b, uint16_t v);
+int buf_add_le32(struct buf *b, uint32_t v);
+int buf_add_le64(struct buf *b, uint64_t v);
+int buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_consume(struct buf *b, size_t n); /* n <= buf_len */
+
+#endif

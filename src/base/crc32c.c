@@ -1,0 +1,42 @@
+#include "base/crc32c.h"
+
+#include <string.h>
+
+static uint32_t crc32c_table(uint32_t crc, const uint8_t *p, size_t n)
+{
+	while (n--) {
+		crc ^= *p++;
+		for (int i = 0; i < 8; i++)
+			crc = crc & 1 ? crc >> 1 ^ UINT32_C(0x82f63b78) : crc >> 1;
+	}
+	return crc;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const uint8_t *p,
+	size_t n)
+{
+	uint64_t c = crc;
+
+	for (; n >= 8; n -= 8, p += 8) {
+		uint64_t v;
+
+		memcpy(&v, p, sizeof(v));
+		c = __builtin_ia32_crc32di(c, v);
+	}
+	crc = (uint32_t)c;
+	for (; n; n--, p++)
+		crc = __builtin_ia32_crc32qi(crc, *p);
+	return crc;
+}
+#endif
+
+uint32_t crc32c(uint32_t crc, const void *data, size_t n)
+{
+	crc = ~crc;
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("sse4.2"))
+		return ~crc32c_sse42(crc, data, n);
+#endif
+	return ~crc32c_table(crc, data, n);
+}

@@ -1,0 +1,148 @@
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+int fd_read_full(int fd, void *data, size_t n)
+{
+	uint8_t *p = data;
+
+	while (n) {
+		ssize_t r = read(fd, p, n);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (r == 0)
+			return -ENODATA;
+		p += r;
+		n -= (size_t)r;
+	}
+	return 0;
+}
+
+int fd_write_full(int fd, const void *data, size_t n)
+{
+	const uint8_t *p = data;
+
+	while (n) {
+		ssize_t r = write(fd, p, n);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		p += r;
+		n -= (size_t)r;
+	}
+	return 0;
+}
+
+int fd_pread_full(int fd, void *data, size_t n, off_t offset)
+{
+	uint8_t *p = data;
+
+	while (n) {
+		ssize_t r = pread(fd, p, n, offset);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (r == 0)
+			return -ENODATA;
+		p += r;
+		n -= (size_t)r;
+		offset += r;
+	}
+	return 0;
+}
+
+int fd_pwrite_full(int fd, const void *data, size_t n, off_t offset)
+{
+	const uint8_t *p = data;
+
+	while (n) {
+		ssize_t r = pwrite(fd, p, n, offset);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		p += r;
+		n -= (size_t)r;
+		offset += r;
+	}
+	return 0;
+}
+
+static int set_flag(int fd, int get, int set, int flag, int on)
+{
+	int flags = fcntl(fd, get);
+
+	if (flags < 0)
+		return -errno;
+	flags = on ? flags | flag : flags & ~flag;
+	return fcntl(fd, set, flags) < 0 ? -errno : 0;
+}
+
+int fd_set_nonblock(int fd, int on)
+{
+	return set_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
+}
+
+int fd_set_cloexec(int fd, int on)
+{
+	return set_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
+}
+
+static int unix_address(int dirfd, const char *name, struct sockaddr_un *sa)
+{
+	int n;
+
+	*sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+	n = snprintf(sa->sun_path, sizeof(sa->sun_path), "/proc/self/fd/%d/%s", dirfd, name);
+	return n < 0 || (size_t)n >= sizeof(sa->sun_path) ? -ENAMETOOLONG : 0;
+}
+
+int fd_unix_listen(int dirfd, const char *name, int type, int backlog)
+{
+	_cleanup_close_ int fd = -1;
+	struct sockaddr_un sa;
+	int r = unix_address(dirfd, name, &sa);
+
+	if (r < 0)
+		return r;
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || listen(fd, backlog) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+int fd_unix_connect(int dirfd, const char *name, int type)
+{
+	_cleanup_close_ int fd = -1;
+	struct sockaddr_un sa;
+	int r = unix_address(dirfd, name, &sa);
+
+	if (r < 0)
+		return r;
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	while (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return TAKE_FD(fd);
+}

@@ -1,0 +1,175 @@
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+int file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len)
+{
+	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *data = NULL;
+	size_t len = 0, capacity = 4096;
+
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		char *p;
+		ssize_t r;
+
+		if (!data || len + 1 >= capacity) {
+			if (data)
+				capacity *= 2;
+			p = realloc(data, capacity);
+			if (!p)
+				return -ENOMEM;
+			data = p;
+		}
+		r = read(fd, data + len, capacity - len - 1);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (r == 0)
+			break;
+		len += (size_t)r;
+		if (len > max)
+			return -EFBIG;
+	}
+	data[len] = '\0';
+	*ret_data = TAKE_PTR(data);
+	if (ret_len)
+		*ret_len = len;
+	return 0;
+}
+
+static int write_and_rename(int dirfd, const char *tmp, const char *name, const void *data,
+	size_t len, mode_t mode)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+	if (fd < 0)
+		return -errno;
+	r = fd_write_full(fd, data, len);
+	if (r < 0)
+		return r;
+	if (fsync(fd) < 0 || renameat(dirfd, tmp, dirfd, name) < 0)
+		return -errno;
+	return 0;
+}
+
+int file_write_atomic(int dirfd, const char *name, const void *data, size_t len, mode_t mode)
+{
+	_cleanup_free_ char *tmp = NULL;
+	_cleanup_close_ int dir = -1;
+	char id[9];
+	int r = str_random_id(id, sizeof(id));
+
+	if (r < 0)
+		return r;
+	tmp = str_printf("%s.tmp-%s", name, id);
+	if (!tmp)
+		return -ENOMEM;
+	r = write_and_rename(dirfd, tmp, name, data, len, mode);
+	if (r < 0) {
+		(void)unlinkat(dirfd, tmp, 0); /* the first error is the one to report */
+		return r;
+	}
+	dir = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || fsync(dir) < 0)
+		return -errno;
+	return 0;
+}
+
+int file_mkdir_p(const char *path, mode_t mode)
+{
+	_cleanup_free_ char *p = strdup(path);
+
+	if (!p)
+		return -ENOMEM;
+	for (char *s = p + 1;; s++) {
+		char c = *s;
+		struct stat st;
+
+		if (c != '/' && c != '\0')
+			continue;
+		*s = '\0';
+		if (mkdir(p, mode) < 0 && errno != EEXIST)
+			return -errno;
+		if (c == '\0')
+			return stat(p, &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+		*s = c;
+	}
+}
+
+static int remove_at(int dirfd, const char *name, dev_t dev, int depth);
+
+static int remove_children(int fd, dev_t dev, int depth)
+{
+	DIR *d = fdopendir(fd);
+	struct dirent *e;
+	int r = 0;
+
+	if (!d) {
+		r = -errno;
+		(void)close(fd); /* fdopendir did not take it */
+		return r;
+	}
+	while ((e = readdir(d))) {
+		int t;
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		t = remove_at(dirfd(d), e->d_name, dev, depth + 1);
+		if (t < 0 && r == 0)
+			r = t;
+	}
+	(void)closedir(d); /* read-only */
+	return r;
+}
+
+static int remove_at(int dirfd, const char *name, dev_t dev, int depth)
+{
+	struct stat st;
+	int fd, r;
+
+	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR && errno != EPERM)
+		return -errno;
+	if (depth > 128)
+		return -ELOOP;
+	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0 || (depth > 0 && st.st_dev != dev)) {
+		(void)close(fd); /* read-only */
+		return -EXDEV;
+	}
+	r = remove_children(fd, st.st_dev, depth);
+	if (r < 0)
+		return r;
+	return unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int file_remove_tree(int dirfd, const char *path)
+{
+	return remove_at(dirfd, path, 0, 0);
+}
+
+uint64_t file_disk_bytes(int dirfd, const char *path)
+{
+	struct stat st;
+
+	return fstatat(dirfd, path, &st, 0) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
+}

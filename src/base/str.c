@@ -1,0 +1,188 @@
+#include "base/str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+int str_parse_u64(const char *s, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	if (!*s)
+		return -EINVAL;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9')
+			return -EINVAL;
+		if (__builtin_mul_overflow(v, 10, &v) ||
+			__builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+			return -ERANGE;
+	}
+	*ret = v;
+	return 0;
+}
+
+/* Reads "12" or "12.5" and gives the value in millionths; *end is the first character after it. */
+static int parse_millionths(const char *s, const char **end, uint64_t *ret)
+{
+	uint64_t v = 0, scale = 1000000;
+
+	if (*s < '0' || *s > '9')
+		return -EINVAL;
+	for (; *s >= '0' && *s <= '9'; s++)
+		if (__builtin_mul_overflow(v, 10, &v) ||
+			__builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+			return -ERANGE;
+	if (__builtin_mul_overflow(v, 1000000, &v))
+		return -ERANGE;
+	if (*s == '.') {
+		if (s[1] < '0' || s[1] > '9')
+			return -EINVAL;
+		for (s++; *s >= '0' && *s <= '9'; s++) {
+			scale /= 10;
+			v += (uint64_t)(*s - '0') * scale;
+		}
+	}
+	*end = s;
+	*ret = v;
+	return 0;
+}
+
+static int scale_millionths(uint64_t v, uint64_t unit, uint64_t *ret)
+{
+	unsigned __int128 t = (unsigned __int128)v * unit / 1000000;
+
+	if (t > UINT64_MAX)
+		return -ERANGE;
+	*ret = (uint64_t)t;
+	return 0;
+}
+
+int str_parse_bytes(const char *s, uint64_t unit, uint64_t *ret)
+{
+	static const char suffixes[] = "KMGT";
+	uint64_t v;
+	int r = parse_millionths(s, &s, &v);
+
+	if (r < 0)
+		return r;
+	if (*s && *s != 'B') {
+		const char *p = strchr(suffixes, toupper((unsigned char)*s));
+
+		if (!p)
+			return -EINVAL;
+		unit = UINT64_C(1) << (10 * (p - suffixes + 1));
+		s++;
+		if (*s == 'i')
+			s++;
+	} else if (*s == 'B') {
+		unit = 1;
+	}
+	if (*s == 'B' || *s == 'b')
+		s++;
+	return *s ? -EINVAL : scale_millionths(v, unit, ret);
+}
+
+int str_parse_duration_ns(const char *s, uint64_t *ret)
+{
+	static const struct {
+		const char *suffix;
+		uint64_t ns;
+	} units[] = {{"", NS_PER_S}, {"s", NS_PER_S}, {"ms", NS_PER_MS}, {"m", 60 * NS_PER_S},
+		{"h", 3600 * NS_PER_S}, {"d", 86400 * NS_PER_S}};
+	uint64_t v;
+	int r = parse_millionths(s, &s, &v);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (strcmp(s, units[i].suffix) == 0)
+			return scale_millionths(v, units[i].ns, ret);
+	return -EINVAL;
+}
+
+bool str_starts_with(const char *s, const char *prefix)
+{
+	return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+bool str_ends_with(const char *s, const char *suffix)
+{
+	size_t n = strlen(s), m = strlen(suffix);
+
+	return n >= m && memcmp(s + n - m, suffix, m) == 0;
+}
+
+bool str_is_name(const char *s)
+{
+	size_t n = strlen(s);
+
+	if (n == 0 || n > 64 || !isalnum((unsigned char)s[0]))
+		return false;
+	for (; *s; s++)
+		if (!islower((unsigned char)*s) && !isdigit((unsigned char)*s) && !strchr("._-", *s))
+			return false;
+	return true;
+}
+
+void str_hex(const void *data, size_t n, char *out)
+{
+	static const char digits[] = "0123456789abcdef";
+	const uint8_t *p = data;
+
+	for (size_t i = 0; i < n; i++) {
+		out[2 * i] = digits[p[i] >> 4];
+		out[2 * i + 1] = digits[p[i] & 15];
+	}
+	out[2 * n] = '\0';
+}
+
+int str_random_id(char *out, size_t n)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	size_t i = 0;
+
+	while (i + 1 < n) {
+		uint8_t b;
+
+		if (getrandom(&b, 1, 0) != 1)
+			return -errno;
+		if (b < 252) /* 7 * 36: no letter is more likely than another */
+			out[i++] = letters[b % 36];
+	}
+	out[i] = '\0';
+	return 0;
+}
+
+const char *str_format_bytes(uint64_t bytes, char out[16])
+{
+	static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+	double v = (double)bytes;
+	unsigned u = 0;
+
+	while (v >= 1024 && u + 1 < ARRAY_SIZE(units)) {
+		v /= 1024;
+		u++;
+	}
+	(void)snprintf(out, 16, v < 10 && v != (double)(uint64_t)v ? "%.1f %s" : "%.0f %s", v,
+		units[u]); /* at most 7 characters */
+	return out;
+}
+
+char *str_printf(const char *fmt, ...)
+{
+	char *s = NULL;
+	va_list ap;
+	int r;
+
+	va_start(ap, fmt);
+	r = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	return r < 0 ? NULL : s;
+}

@@ -1,0 +1,145 @@
+/* What a virtio device is to the rest of the VMM: a transport (virtio-mmio, version 2) in front of
+ * a device model behind an ops table. Implements virtio 1.2: sections 2 (facilities), 4.2 (MMIO).
+ *
+ * Threads: every entry point below takes the device's own lock, so vCPU threads and the event loop
+ * may call them freely. The ops are called with the lock held.
+ *
+ * Hostile drivers: whatever the driver does wrong (descriptor loops, addresses outside of memory,
+ * odd register accesses, queues of a bad size) moves the device to DEVICE_NEEDS_RESET: it raises a
+ * configuration interrupt and ignores its queues until the driver resets it. It never ends the VMM. */
+#ifndef VMM_VIRTIO_H
+#define VMM_VIRTIO_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/reader.h"
+#include "vmm/memory.h"
+
+enum {
+	VIRTIO_MMIO_SIZE = 0x1000, /* bytes of MMIO space of one device */
+	VIRTIO_QUEUES_MAX = 3,
+	VIRTIO_QUEUE_SIZE_MAX = 256,
+	VIRTIO_CHAIN_MAX = 130, /* descriptors of one chain, indirect ones included */
+};
+
+enum { VIRTIO_ID_NET = 1, VIRTIO_ID_BLOCK = 2, VIRTIO_ID_RNG = 4, VIRTIO_ID_VSOCK = 19 };
+
+struct virtio_device;
+
+/* One buffer of a chain, already checked: host memory of the guest, so its content may change. */
+struct virtio_segment {
+	uint8_t *host;
+	uint32_t bytes;
+};
+
+/* A descriptor chain, copied and checked once when it is popped. */
+struct virtio_chain {
+	uint16_t head;
+	unsigned out_count, in_count; /* device-readable segments come first, then writable ones */
+	struct virtio_segment out[VIRTIO_CHAIN_MAX];
+	struct virtio_segment in[VIRTIO_CHAIN_MAX];
+	uint64_t out_bytes, in_bytes;
+};
+
+struct virtio_queue {
+	/* Set by the driver while the queue is not ready. */
+	uint16_t size;
+	bool ready;
+	gpa_t desc, avail, used;
+	/* Ours. */
+	uint16_t last_avail, last_used;
+	bool want_interrupt; /* something was pushed since the last virtio_queue_interrupt */
+};
+
+struct virtio_ops {
+	uint32_t id;
+	const char *name; /* for logs: "blk", "vsock", "rng" */
+	unsigned queue_count;
+	uint16_t queue_size_max[VIRTIO_QUEUES_MAX];
+	/* Device features besides VIRTIO_F_VERSION_1 (and ring features), which the transport offers. */
+	uint64_t (*features)(struct virtio_device *d);
+	/* The driver wrote the index of `queue` into QueueNotify; also called for each queue when the
+	 * driver sets DRIVER_OK and after a snapshot was loaded, so nothing is lost. */
+	void (*notify)(struct virtio_device *d, unsigned queue);
+	/* Drop all state of requests in flight. */
+	void (*reset)(struct virtio_device *d);
+	/* Size and content of the device's configuration space; the driver cannot write it. */
+	size_t (*config)(struct virtio_device *d, uint8_t *out, size_t max);
+	/* Model state beyond the transport's; may be NULL. load treats its input as hostile and
+	 * returns 0 or -EINVAL. */
+	int (*save)(struct virtio_device *d, struct buf *out);
+	int (*load)(struct virtio_device *d, struct reader *in);
+};
+
+struct virtio_device {
+	const struct virtio_ops *ops;
+	pthread_mutex_t lock;
+	const struct guest_memory *memory;
+	/* Raises the device's interrupt line (an edge). Called with the lock held; must not block. */
+	void (*raise_irq)(void *opaque);
+	void *irq_opaque;
+	/* Transport state. */
+	uint32_t status;
+	uint32_t interrupt_status;
+	uint32_t features_select, driver_features_select, queue_select;
+	uint64_t driver_features;
+	uint32_t config_generation;
+	struct virtio_queue queues[VIRTIO_QUEUES_MAX];
+};
+
+/* Prepares the embedded transport of a device model. memory outlives the device. */
+void virtio_init(struct virtio_device *d, const struct virtio_ops *ops,
+	const struct guest_memory *memory, void (*raise_irq)(void *), void *irq_opaque);
+void virtio_done(struct virtio_device *d);
+
+/* One access of the guest at `offset` of the device's page; any size and alignment. */
+void virtio_mmio_read(struct virtio_device *d, uint64_t offset, uint8_t *data, unsigned len);
+void virtio_mmio_write(struct virtio_device *d, uint64_t offset, const uint8_t *data, unsigned len);
+
+/* Transport and model state for a snapshot. The vCPUs are stopped. load restores into a freshly
+ * initialised device and returns 0 or -EINVAL; it does not call notify: virtio_resume does, once
+ * the VM is about to run. */
+int virtio_save(struct virtio_device *d, struct buf *out);
+int virtio_load(struct virtio_device *d, struct reader *in);
+void virtio_resume(struct virtio_device *d);
+
+/* --- for device models, lock held --- */
+
+static inline bool virtio_has_feature(const struct virtio_device *d, unsigned bit)
+{
+	return d->driver_features >> bit & 1;
+}
+
+/* The driver is done configuring and the device is usable. */
+bool virtio_is_live(const struct virtio_device *d);
+
+/* Next available chain: 1 with *c filled, 0 when the queue is empty (or not live), -EINVAL when the
+ * driver broke the rules (the device then needs a reset already). */
+int virtio_queue_pop(struct virtio_device *d, unsigned queue, struct virtio_chain *c);
+
+/* Makes the last popped chain of the queue available again, for "no room now, later". */
+void virtio_queue_unpop(struct virtio_device *d, unsigned queue);
+
+/* Returns a chain to the driver with the number of bytes written into it. */
+void virtio_queue_push(struct virtio_device *d, unsigned queue, uint16_t head, uint32_t written);
+
+/* Raises one interrupt if anything was pushed and the driver wants to know (VIRTIO_F_EVENT_IDX or
+ * VIRTQ_AVAIL_F_NO_INTERRUPT as negotiated). */
+void virtio_queue_interrupt(struct virtio_device *d, unsigned queue);
+
+/* The configuration space changed: new generation, configuration interrupt. */
+void virtio_config_changed(struct virtio_device *d);
+
+/* The driver broke the rules. why is for the log, which is rate-limited. */
+void virtio_needs_reset(struct virtio_device *d, const char *why);
+
+/* Gather from and scatter into a chain: bytes really copied from offset on. */
+size_t virtio_chain_read(const struct virtio_chain *c, uint64_t offset, void *out, size_t n);
+size_t virtio_chain_write(const struct virtio_chain *c, uint64_t offset, const void *data, size_t n);
+
+#endif
