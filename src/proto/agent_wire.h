@@ -1,0 +1,596 @@
+/* The protocol between the host and the agent in a guest, as bytes: no sockets, no state machines.
+ * docs/agent-protocol.md is the specification; this header is its form in C.
+ *
+ * A connection is a byte stream of frames: u8 type, u8 flags, u16 zero, u32 length, then at most
+ * AGENT_PAYLOAD_MAX bytes. Integers are little-endian. A message longer than one frame is sent as
+ * several frames of its type, all but the last with AGENT_MORE. Inside a payload a string is
+ * u32 length, bytes, NUL: no NUL inside, the final one not counted. So the decoders can hand out
+ * C strings that point into the payload, and check everything they hand out.
+ *
+ * Both sides decode with the functions below and both treat the other as hostile. Decoders return
+ * 0, -EBADMSG (not the format) or -E2BIG (a field is over its maximum); what they return borrows
+ * from the payload. Encoders append whole frames to a buffer and return 0, -E2BIG (a field is over
+ * its maximum), -EINVAL (something that the format cannot express), -EMSGSIZE or -ENOMEM (the
+ * buffer; left unchanged in every failing case). */
+#ifndef PROTO_AGENT_WIRE_H
+#define PROTO_AGENT_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+enum {
+	AGENT_PORT = 1024,	    /* vsock port in the guest */
+	AGENT_PROTOCOL_VERSION = 1, /* the newest this tree speaks; see agent_hello */
+
+	AGENT_HEADER_BYTES = 8,
+	AGENT_PAYLOAD_MAX = 64 * 1024,
+	AGENT_MESSAGE_MAX = 512 * 1024, /* after joining AGENT_MORE frames */
+
+	AGENT_ARGV_BYTES_MAX = 128 * 1024, /* packed, so 5 bytes per string are counted in */
+	AGENT_ARGV_MAX = 8192,
+	AGENT_ENV_BYTES_MAX = 256 * 1024,
+	AGENT_ENV_MAX = 2048,
+	AGENT_PATH_MAX = 4095,
+	AGENT_NAME_MAX = 255, /* users, tags, hosts */
+	AGENT_TEXT_MAX = 1023,
+	AGENT_ENTROPY_MAX = 512,
+	AGENT_XATTR_BYTES_MAX = 16 * 1024,
+	AGENT_XATTR_MAX = 256,
+	AGENT_LIST_DEPTH_MAX = 64,
+
+	AGENT_STDIN_WINDOW = 128 * 1024, /* see AGENT_WINDOW */
+	AGENT_PROCESSES_MAX = 256,
+	AGENT_CONNECTIONS_MAX = 256,
+};
+
+/* Frame flags; all others are an error. */
+enum { AGENT_MORE = 0x01 };
+
+/* Numbers are never reused. 0x01-0x4f: requests; 0x20-0x2f: what a client sends inside a stream;
+ * 0x50-0x5f: both ways; from 0x80: what the agent sends. */
+enum agent_type {
+	AGENT_HELLO = 0x01,	  /* -> HELLO_REPLY */
+	AGENT_IDENTITY = 0x02,	  /* -> IDENTITY_REPLY */
+	AGENT_SYNC = 0x03,	  /* -> OK */
+	AGENT_SHUTDOWN = 0x04,	  /* -> OK, then the guest ends */
+	AGENT_GET_METRICS = 0x05, /* empty -> METRICS */
+
+	AGENT_EXEC = 0x10,	     /* -> STARTED, STDOUT/STDERR/PTY*, EXIT (stream) */
+	AGENT_ATTACH = 0x11,	     /* -> STARTED, STDOUT/STDERR/PTY*, EXIT (stream) */
+	AGENT_LIST_PROCESSES = 0x12, /* empty -> PROCESS*, END */
+	AGENT_SIGNAL_PROCESS = 0x13, /* -> OK */
+	AGENT_INPUT = 0x14,	     /* -> OK when the process's pipe or PTY took all of it */
+	AGENT_CLOSE_INPUT = 0x15,    /* -> OK */
+	AGENT_RESIZE_PROCESS = 0x16, /* -> OK */
+
+	/* client to agent, inside the stream of an EXEC or ATTACH */
+	AGENT_STDIN = 0x20,	/* raw bytes */
+	AGENT_STDIN_EOF = 0x21, /* empty */
+	AGENT_SIGNAL = 0x22,
+	AGENT_RESIZE = 0x23,
+	AGENT_STOP = 0x24, /* empty; ends EXEC, ATTACH, READ or WATCH early -> END; the process of
+			    * an EXEC or ATTACH goes on */
+
+	AGENT_STAT = 0x30,	 /* -> ENTRY */
+	AGENT_LIST = 0x31,	 /* -> ENTRY*, END */
+	AGENT_READ = 0x32,	 /* -> ENTRY, DATA*, END (stream) */
+	AGENT_WRITE = 0x33,	 /* then DATA*, END from the client -> ENTRY (stream) */
+	AGENT_MKDIR = 0x34,	 /* -> ENTRY */
+	AGENT_MOVE = 0x35,	 /* -> ENTRY */
+	AGENT_REMOVE = 0x36,	 /* -> OK; a missing path is success */
+	AGENT_SET_ATTR = 0x37,	 /* -> ENTRY */
+	AGENT_SET_XATTRS = 0x38, /* -> OK */
+	AGENT_WATCH = 0x39,	 /* -> OK, WATCH_EVENT* (stream) */
+
+	AGENT_DIAL = 0x40, /* -> OK, then raw bytes both ways until each side's end of file */
+
+	AGENT_DATA = 0x50, /* raw bytes */
+	AGENT_END = 0x51,  /* empty */
+
+	AGENT_OK = 0x80, /* empty */
+	AGENT_ERROR = 0x81,
+	AGENT_HELLO_REPLY = 0x82,
+	AGENT_IDENTITY_REPLY = 0x83,
+	AGENT_METRICS = 0x84,
+	AGENT_STARTED = 0x90,
+	AGENT_STDOUT = 0x91, /* raw bytes, as the two below */
+	AGENT_STDERR = 0x92,
+	AGENT_PTY = 0x93,
+	AGENT_EXIT = 0x94,
+	AGENT_PROCESS = 0x95,
+	AGENT_WINDOW = 0x96, /* the process took bytes of this connection's STDIN: a client keeps
+			      * at most AGENT_STDIN_WINDOW bytes unacknowledged, so that a SIGNAL
+			      * never waits behind input that nobody reads */
+	AGENT_ENTRY = 0xb0,
+	AGENT_WATCH_EVENT = 0xb1,
+};
+
+/* What an ERROR is about. Numbers are never reused. */
+enum agent_error_class {
+	AGENT_ERR_INTERNAL = 1,	   /* a failing system call, see errno */
+	AGENT_ERR_MALFORMED = 2,   /* not the format; the agent closes the connection after it */
+	AGENT_ERR_UNSUPPORTED = 3, /* unknown type, flag or signal */
+	AGENT_ERR_LIMIT = 4,	   /* over a maximum of the protocol or of the guest */
+	AGENT_ERR_INVALID = 5,	   /* arguments that make no sense together */
+	AGENT_ERR_UNUSABLE = 6,	   /* the guest did not come up: the message says why */
+	AGENT_ERR_NOT_FOUND = 7,   /* no such file or process */
+	AGENT_ERR_EXISTS = 8,
+	AGENT_ERR_PERMISSION = 9,
+	AGENT_ERR_NO_SPACE = 10, /* ENOSPC, EDQUOT */
+	AGENT_ERR_NOT_DIRECTORY = 11,
+	AGENT_ERR_IS_DIRECTORY = 12,
+	AGENT_ERR_NOT_FILE = 13,       /* a device, pipe or socket */
+	AGENT_ERR_LOOP = 14,	       /* too many symbolic links */
+	AGENT_ERR_NO_COMMAND = 15,     /* exec: not found; exit status 127 by custom */
+	AGENT_ERR_NOT_EXECUTABLE = 16, /* exec: found, cannot be executed; 126 */
+	AGENT_ERR_BAD_CWD = 17,	       /* exec: working directory */
+	AGENT_ERR_BAD_USER = 18,       /* no such user in the guest */
+	AGENT_ERR_INPUT_CLOSED = 19,   /* input to a process whose standard input is closed */
+	AGENT_ERR_WRONG_KIND = 20,     /* PTY operation on a pipe process or the other way round */
+	AGENT_ERR_REFUSED = 21,	       /* dial: nothing listens */
+};
+
+struct agent_header {
+	uint8_t type;
+	uint8_t flags;
+	uint32_t length;
+};
+
+/* Strings in a payload (decoded), or an array of the caller's (to be encoded: array and count).
+ * An empty one is all zero. */
+struct agent_strings {
+	const char *const *array; /* NULL after decoding */
+	uint32_t count;
+	const uint8_t *packed; /* NULL when encoding */
+	uint32_t packed_bytes;
+};
+
+/* Strings that a message leaves out are "" after decoding; NULL is encoded as "". */
+
+struct agent_hello {
+	uint16_t version_min, version_max; /* what the host speaks */
+};
+
+enum agent_state {
+	AGENT_STATE_READY = 1,
+	AGENT_STATE_UNUSABLE =
+		2, /* booted, and no root file system that can be used: see problem */
+};
+
+enum agent_fact {
+	AGENT_FACT_SHELL = 0x01,	 /* /bin/sh is there and executable */
+	AGENT_FACT_ROOT_OVERLAY = 0x02,	 /* read-only image below, writable layer above */
+	AGENT_FACT_ROOT_VOLATILE = 0x04, /* the writable layer is memory */
+	AGENT_FACT_TEST = 0x08,		 /* an ordinary process, not a guest */
+};
+
+struct agent_hello_reply {
+	uint16_t version; /* the highest both speak, 0 when there is none */
+	uint16_t version_min, version_max;
+	uint16_t state;	       /* enum agent_state */
+	uint32_t facts;	       /* enum agent_fact */
+	uint64_t capabilities; /* none are defined in version 1 */
+	const char *agent_version;
+	const char *boot_id; /* of the kernel; the same in all siblings of a snapshot */
+	const char *root_fs; /* "ext4", "erofs" */
+	const char *problem; /* what makes the image unusable, or a warning; "" when all is well */
+};
+
+/* Which fields of an identity are given; bit numbers index agent_identity_reply.errs. */
+enum agent_identity_field {
+	AGENT_ID_CLOCK = 0x01,
+	AGENT_ID_ENTROPY = 0x02,
+	AGENT_ID_HOSTNAME = 0x04,
+	AGENT_ID_MACHINE_ID = 0x08,
+	AGENT_ID_ENV = 0x10,
+	AGENT_ID_USER = 0x20,
+	AGENT_ID_WORKDIR = 0x40,
+	AGENT_ID_DISK = 0x80,
+};
+enum { AGENT_ID_FIELDS = 8 };
+
+struct agent_identity {
+	uint32_t fields;
+	uint64_t realtime_ns; /* CLOCK_REALTIME */
+	const uint8_t *entropy;
+	uint32_t entropy_bytes;
+	const char *hostname;
+	const char *machine_id;	  /* 32 hexadecimal digits */
+	struct agent_strings env; /* "KEY=value"; replaces the sandbox's whole set */
+	const char *user;	  /* default user of EXEC and of files */
+	const char *workdir;	  /* default working directory; "" for the user's home */
+	uint64_t disk_bytes;	  /* new size of the root disk: wait for it, then grow ext4 */
+};
+
+struct agent_identity_reply {
+	uint32_t attempted, failed;	/* masks of enum agent_identity_field */
+	uint32_t errs[AGENT_ID_FIELDS]; /* errno, per bit of failed */
+};
+
+enum agent_sync_flag {
+	AGENT_SYNC_DROP_CACHES = 0x01, /* afterwards: page cache, dentries, inodes */
+	AGENT_SYNC_COMPACT = 0x02,     /* afterwards: compact free memory */
+};
+struct agent_sync {
+	uint32_t flags;
+};
+
+enum agent_shutdown_flag {
+	AGENT_SHUTDOWN_POWER_OFF = 0x01, /* else reset, which ends a microVM */
+};
+struct agent_shutdown {
+	uint32_t flags;
+	uint32_t grace_ms; /* between SIGTERM and SIGKILL for everything; 0: SIGKILL at once */
+};
+
+struct agent_metrics {
+	uint64_t uptime_ns; /* CLOCK_BOOTTIME */
+	uint64_t realtime_ns;
+	uint32_t cpus;
+	uint32_t tasks;	    /* processes and threads of the whole guest */
+	uint32_t processes; /* running, started through the agent */
+	uint64_t cpu_user_ns, cpu_system_ns, cpu_idle_ns, cpu_iowait_ns, cpu_steal_ns;
+	uint64_t memory_total_bytes, memory_free_bytes, memory_available_bytes;
+	uint64_t memory_cached_bytes;
+	uint64_t disk_total_bytes, disk_free_bytes, disk_available_bytes; /* of / */
+};
+
+enum agent_exec_flag {
+	AGENT_EXEC_PTY = 0x01,		 /* with cols and rows; stdin is open */
+	AGENT_EXEC_STDIN = 0x02,	 /* standard input is a pipe, else /dev/null */
+	AGENT_EXEC_KILL_ON_CLOSE = 0x04, /* the connection's loss kills the process: SIGHUP, then
+					  * SIGKILL one second later, to its process group */
+	AGENT_EXEC_DETACHED = 0x08,	 /* nothing after STARTED; the connection takes requests */
+};
+
+struct agent_exec {
+	uint32_t flags;
+	uint16_t cols, rows;
+	uint32_t timeout_ms; /* 0: none. SIGKILL to the process group at expiry */
+	const char *user;    /* name, "uid" or "uid:gid"; "": default */
+	const char *cwd;     /* "": default. Relative to the user's home */
+	const char *tag;     /* another name for the process; "": none. Unique among the running */
+	struct agent_strings argv; /* at least one; argv[0] is looked up in the child's PATH */
+	struct agent_strings env;  /* "KEY=value"; added to, and winning over, the sandbox's */
+};
+
+struct agent_selector { /* of a process */
+	uint32_t pid;	/* 0: by tag */
+	const char *tag;
+};
+
+struct agent_attach {
+	struct agent_selector process;
+};
+
+struct agent_signal_process {
+	struct agent_selector process;
+	uint32_t signo;
+	uint32_t flags; /* enum agent_signal_flag */
+};
+
+enum agent_signal_flag {
+	AGENT_SIGNAL_GROUP = 0x01, /* to the whole process group, else to the process alone */
+};
+
+struct agent_signal {
+	uint32_t signo;
+	uint32_t flags; /* enum agent_signal_flag */
+};
+
+enum agent_input_flag {
+	AGENT_INPUT_STDIN = 0x01, /* only if the process has a pipe */
+	AGENT_INPUT_PTY = 0x02,	  /* only if the process has a PTY; neither: whatever it has */
+};
+struct agent_input {
+	struct agent_selector process;
+	uint32_t flags;
+	const uint8_t *data;
+	uint32_t data_bytes; /* the whole message fits one frame */
+};
+
+struct agent_close_input {
+	struct agent_selector process;
+};
+
+struct agent_resize_process {
+	struct agent_selector process;
+	uint16_t cols, rows;
+};
+
+struct agent_resize {
+	uint16_t cols, rows;
+};
+
+struct agent_started {
+	uint32_t pid;
+};
+
+struct agent_window {
+	uint32_t bytes;
+};
+
+enum agent_exit_flag {
+	AGENT_EXIT_SIGNALED = 0x01, /* status is a signal number, else an exit code */
+	AGENT_EXIT_CORE = 0x02,
+	AGENT_EXIT_TIMED_OUT = 0x04,
+};
+struct agent_exit {
+	uint32_t flags;
+	uint32_t status;
+	uint64_t user_us, system_us; /* CPU time of the process and its waited-for children */
+	uint64_t max_rss_bytes;
+};
+
+enum agent_process_flag {
+	AGENT_PROCESS_PTY = 0x01,
+	AGENT_PROCESS_EXITED = 0x02, /* ended, its output is still open */
+	AGENT_PROCESS_TRUNCATED =
+		0x04, /* the EXEC was long: its env, or all but argv[0], is left out */
+};
+struct agent_process {
+	uint32_t pid;
+	uint32_t flags;
+	uint64_t started_ns; /* CLOCK_REALTIME */
+	const uint8_t *exec; /* payload of the EXEC, for agent_exec_decode */
+	uint32_t exec_bytes;
+};
+
+/* Paths: absolute, or relative to the home of `user`; "~" and "~/x" too; "" is the default working
+ * directory. "." and ".." are resolved by text. Operations run as root; `user` ("": default) says
+ * whose home, and who owns what is created. */
+
+enum agent_stat_flag {
+	AGENT_STAT_FOLLOW = 0x01,  /* a symbolic link is followed */
+	AGENT_STAT_XATTRS = 0x02,  /* with the user.* attributes */
+	AGENT_STAT_RESOLVE = 0x04, /* for links: with target_mode and resolved */
+};
+struct agent_stat {
+	uint32_t flags;
+	const char *user;
+	const char *path;
+};
+
+struct agent_list {
+	uint32_t flags; /* XATTRS, RESOLVE; the directory itself is always followed */
+	uint32_t depth; /* 1: the directory's entries; at most AGENT_LIST_DEPTH_MAX */
+	const char *user;
+	const char *path;
+};
+
+struct agent_read {
+	uint32_t flags; /* 0 */
+	uint64_t offset;
+	uint64_t length; /* UINT64_MAX: to the end */
+	const char *user;
+	const char *path;
+};
+
+enum agent_write_flag {
+	AGENT_WRITE_PARENTS = 0x01,    /* create missing directories, 0755 */
+	AGENT_WRITE_KEEP = 0x02,       /* do not truncate: write at offset into what is there */
+	AGENT_WRITE_APPEND = 0x04,     /* do not truncate: write at the end */
+	AGENT_WRITE_EXCLUSIVE = 0x08,  /* the file must not exist */
+	AGENT_WRITE_KEEP_OWNER = 0x10, /* leave an existing file's owner and mode */
+};
+struct agent_write {
+	uint32_t flags;
+	uint32_t mode; /* permission bits of a created file */
+	uint64_t offset;
+	const char *user;
+	const char *path;
+};
+
+enum agent_mkdir_flag {
+	AGENT_MKDIR_PARENTS = 0x01, /* an existing directory is still EXISTS */
+};
+struct agent_mkdir {
+	uint32_t flags;
+	uint32_t mode;
+	const char *user;
+	const char *path;
+};
+
+enum agent_move_flag {
+	AGENT_MOVE_PARENTS = 0x01, /* create the destination's parents */
+	AGENT_MOVE_NO_REPLACE = 0x02,
+};
+struct agent_move {
+	uint32_t flags;
+	const char *user;
+	const char *from, *to;
+};
+
+enum agent_remove_flag {
+	AGENT_REMOVE_RECURSIVE = 0x01,
+};
+struct agent_remove {
+	uint32_t flags;
+	const char *user;
+	const char *path;
+};
+
+enum agent_set_attr_flag {
+	AGENT_SET_MODE = 0x01,
+	AGENT_SET_OWNER = 0x02,
+	AGENT_SET_MTIME = 0x04,
+	AGENT_SET_NO_FOLLOW = 0x08, /* a link itself; not with AGENT_SET_MODE */
+};
+struct agent_set_attr {
+	uint32_t flags;
+	uint32_t mode;
+	int64_t mtime_ns;
+	const char *owner; /* as agent_exec.user */
+	const char *user;
+	const char *path;
+};
+
+/* Extended attributes as name, value, name, value, ...: full names ("user.x"). Values are text:
+ * one with a NUL inside is left out of an entry. */
+enum agent_set_xattrs_flag {
+	AGENT_XATTRS_REPLACE = 0x01, /* first remove every attribute whose name has `prefix` */
+};
+struct agent_set_xattrs {
+	uint32_t flags;
+	const char *prefix; /* begins with "user." */
+	const char *user;
+	const char *path;
+	struct agent_strings pairs;
+};
+
+struct agent_entry {
+	uint32_t mode;	      /* st_mode, type bits included; of the link itself unless FOLLOW */
+	uint32_t target_mode; /* st_mode of what a link leads to, 0 when dangling or not asked */
+	uint32_t uid, gid;
+	uint64_t size;
+	int64_t mtime_ns;
+	const char *path;	   /* absolute */
+	const char *owner, *group; /* names, else decimal numbers */
+	const char *target;	   /* a link's text */
+	const char *resolved;	   /* a link's final target, "" when dangling or not asked */
+	struct agent_strings xattrs;
+};
+
+enum agent_watch_flag {
+	AGENT_WATCH_RECURSIVE = 0x01,
+	AGENT_WATCH_ENTRY = 0x02,	   /* events carry the entry while it exists */
+	AGENT_WATCH_NETWORK_MOUNTS = 0x04, /* allow NFS, SMB, FUSE, where changes can go unseen */
+};
+struct agent_watch {
+	uint32_t flags;
+	const char *user;
+	const char *path;
+};
+
+enum agent_watch_kind {
+	AGENT_WATCH_CREATE = 1,
+	AGENT_WATCH_WRITE = 2,
+	AGENT_WATCH_REMOVE = 3,
+	AGENT_WATCH_RENAME = 4, /* the old name of something moved away */
+	AGENT_WATCH_CHMOD = 5,
+	AGENT_WATCH_OVERFLOW = 6, /* events were lost */
+	AGENT_WATCH_GONE = 7,	  /* the watched directory itself was removed or moved; the last */
+};
+struct agent_watch_event {
+	uint32_t kind;
+	const char *name;     /* relative to the watched directory */
+	const uint8_t *entry; /* payload for agent_entry_decode, or empty */
+	uint32_t entry_bytes;
+};
+
+struct agent_dial {
+	uint16_t port;	  /* TCP */
+	const char *host; /* address literal; "": 127.0.0.1, then ::1 */
+};
+
+struct agent_error {
+	uint16_t class;	  /* enum agent_error_class */
+	uint16_t request; /* enum agent_type that it answers, 0 when unknown */
+	uint32_t err;	  /* errno of the guest, 0 when none applies */
+	const char *message;
+};
+
+/* --- frames --- */
+
+void agent_header_encode(
+	uint8_t out[AGENT_HEADER_BYTES], uint8_t type, uint8_t flags, uint32_t length);
+/* -EBADMSG for unknown flags, a non-zero reserved field, or a length over AGENT_PAYLOAD_MAX. */
+int agent_header_decode(const uint8_t data[AGENT_HEADER_BYTES], struct agent_header *ret);
+
+/* Appends one frame with n raw bytes (STDIN, DATA, STDOUT, ..., or none at all). */
+int agent_add_raw(struct buf *out, enum agent_type type, const void *data, size_t n);
+
+/* A received message: payload borrowed from the receiver. */
+struct agent_frame {
+	uint8_t type;
+	const uint8_t *payload;
+	size_t length;
+};
+
+/* Receiving half of a connection: bytes in, whole messages out. The owner reads into `in` by
+ * buf_reserve and buf_commit (agent_rx_want says how much is worth reserving). */
+struct agent_rx {
+	struct buf in;	    /* bytes not yet taken */
+	struct buf message; /* a message of several frames, while it is joined and used */
+	uint8_t joining;    /* type of the message being joined, 0 when none */
+	bool taken;	    /* message was handed out: the next call empties it */
+	size_t used;	    /* bytes of `in` handed out: the next call consumes them */
+};
+
+void agent_rx_init(struct agent_rx *rx);
+void agent_rx_done(struct agent_rx *rx);
+/* 1 and a message, valid until the next call or change of rx; 0: more bytes are needed; -EBADMSG,
+ * -E2BIG (message over AGENT_MESSAGE_MAX) or -ENOMEM: the stream cannot be read any further. */
+int agent_rx_next(struct agent_rx *rx, struct agent_frame *ret);
+/* Releases the last message, so that `in` starts with the bytes after it (for DIAL, whose stream
+ * stops being frames). */
+void agent_rx_release(struct agent_rx *rx);
+/* Puts the last message, which was of a single frame, back. False when it was not. */
+bool agent_rx_unread(struct agent_rx *rx);
+size_t agent_rx_want(const struct agent_rx *rx);
+
+/* --- messages: agent_NAME_encode(out, m) and agent_NAME_decode(payload, n, m) --- */
+
+#define AGENT_MESSAGES(X)                                                                          \
+	X(hello, AGENT_HELLO)                                                                      \
+	X(hello_reply, AGENT_HELLO_REPLY)                                                          \
+	X(identity, AGENT_IDENTITY)                                                                \
+	X(identity_reply, AGENT_IDENTITY_REPLY)                                                    \
+	X(sync, AGENT_SYNC)                                                                        \
+	X(shutdown, AGENT_SHUTDOWN)                                                                \
+	X(metrics, AGENT_METRICS)                                                                  \
+	X(exec, AGENT_EXEC)                                                                        \
+	X(attach, AGENT_ATTACH)                                                                    \
+	X(signal_process, AGENT_SIGNAL_PROCESS)                                                    \
+	X(input, AGENT_INPUT)                                                                      \
+	X(close_input, AGENT_CLOSE_INPUT)                                                          \
+	X(resize_process, AGENT_RESIZE_PROCESS)                                                    \
+	X(signal, AGENT_SIGNAL)                                                                    \
+	X(resize, AGENT_RESIZE)                                                                    \
+	X(started, AGENT_STARTED)                                                                  \
+	X(window, AGENT_WINDOW)                                                                    \
+	X(exit, AGENT_EXIT)                                                                        \
+	X(process, AGENT_PROCESS)                                                                  \
+	X(stat, AGENT_STAT)                                                                        \
+	X(list, AGENT_LIST)                                                                        \
+	X(read, AGENT_READ)                                                                        \
+	X(write, AGENT_WRITE)                                                                      \
+	X(mkdir, AGENT_MKDIR)                                                                      \
+	X(move, AGENT_MOVE)                                                                        \
+	X(remove, AGENT_REMOVE)                                                                    \
+	X(set_attr, AGENT_SET_ATTR)                                                                \
+	X(set_xattrs, AGENT_SET_XATTRS)                                                            \
+	X(entry, AGENT_ENTRY)                                                                      \
+	X(watch, AGENT_WATCH)                                                                      \
+	X(watch_event, AGENT_WATCH_EVENT)                                                          \
+	X(dial, AGENT_DIAL)                                                                        \
+	X(error, AGENT_ERROR)
+
+/* The codec behind them; message is the struct that AGENT_MESSAGES names for the type. */
+int agent_encode(struct buf *out, enum agent_type type, const void *message);
+int agent_decode(enum agent_type type, const void *payload, size_t n, void *message);
+
+#define AGENT_CODEC_(name, type)                                                                   \
+	static inline int agent_##name##_encode(struct buf *out, const struct agent_##name *m)     \
+	{                                                                                          \
+		return agent_encode(out, type, m);                                                 \
+	}                                                                                          \
+	static inline int agent_##name##_decode(                                                   \
+		const void *payload, size_t n, struct agent_##name *ret)                           \
+	{                                                                                          \
+		return agent_decode(type, payload, n, ret);                                        \
+	}
+AGENT_MESSAGES(AGENT_CODEC_)
+#undef AGENT_CODEC_
+
+/* Walks strings of either form: *pos starts at 0; false after the last. */
+bool agent_strings_next(const struct agent_strings *s, size_t *pos, const char **ret);
+
+/* Lower-case word for a class ("not_found"), and for a message type ("EXEC"), for messages. */
+const char *agent_error_class_name(unsigned class);
+const char *agent_type_name(unsigned type);
+
+#endif

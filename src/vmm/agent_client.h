@@ -1,0 +1,190 @@
+/* The host's end of a connection to a guest's agent (src/proto/agent_wire.h).
+ *
+ * Three ways to use it, from the bottom up:
+ *  - bytes: agent_feed() what was received, agent_next_event(); send agent_output(). No descriptor.
+ *  - poll: agent_next_event() and agent_flush() never block; agent_poll_events() says what to poll
+ *    agent_fd() for. See agent_exec_start() for the loop.
+ *  - blocking: agent_hello() and the like send one request and wait for its reply until a deadline
+ *    (CLOCK_MONOTONIC nanoseconds; 0: for ever).
+ *
+ * What an event points to is valid until the next call on the same connection. Sending functions
+ * queue, and the queue is bounded (AGENT_QUEUE_MAX): the next agent_flush() or agent_next_event()
+ * writes. Requests may be queued one behind the other without waiting, such as an IDENTITY and an
+ * EXEC; their replies come in order. Not thread-safe. The agent is not trusted: whatever breaks the
+ * protocol ends in -EBADMSG and ERROR_SANDBOX.
+ *
+ * Functions return 0 (or as stated) or -errno and fill e (which may be NULL). */
+#ifndef VMM_AGENT_CLIENT_H
+#define VMM_AGENT_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "proto/agent_wire.h"
+
+enum { AGENT_QUEUE_MAX = AGENT_MESSAGE_MAX * 2 + 256 * 1024 };
+
+struct agent_conn;
+
+/* --- opening --- */
+
+/* Connects to the agent of the sandbox whose directory is dirfd: its Unix socket "vsock.sock",
+ * port AGENT_PORT. Does not wait for the microVM's answer; a refusal ("nothing listens there": the
+ * guest is not up yet, or has died) comes as -ECONNREFUSED from the first event. */
+int agent_connect(int dirfd, struct agent_conn **ret, struct error *e);
+
+/* The same, and waits until an agent has answered a HELLO: tries again while the guest boots.
+ * A guest that came up and is not usable is an error (ERROR_BAD_IMAGE with the agent's words). */
+int agent_connect_ready(int dirfd, uint64_t deadline_ns, struct agent_conn **ret, struct error *e);
+
+enum agent_open_flag {
+	AGENT_OPEN_PREAMBLE = 0x01, /* write "CONNECT 1024\n" first and expect "OK ...\n" */
+};
+
+/* Takes over a connected stream socket (or fd -1, for agent_feed and agent_output). */
+int agent_open(int fd, unsigned flags, struct agent_conn **ret, struct error *e);
+
+void agent_close(struct agent_conn *c); /* closes the descriptor; NULL is fine */
+
+/* Takes the descriptor out, closing the rest: after a DIAL's OK. *ret_early (malloc'ed, may be
+ * NULL) is what was received behind the OK. */
+int agent_take_fd(struct agent_conn *c, uint8_t **ret_early, size_t *ret_early_bytes);
+
+/* --- events --- */
+
+struct agent_event {
+	enum agent_type type; /* says which member below, if any, is filled */
+	union {
+		struct agent_hello_reply hello;
+		struct agent_identity_reply identity;
+		struct agent_metrics metrics;
+		struct agent_started started;
+		struct agent_exit exit;
+		struct agent_process process;
+		struct agent_entry entry;
+		struct agent_watch_event watch;
+		struct agent_error error; /* the agent refused a request; see agent_event_error */
+		struct {
+			const uint8_t *data; /* STDOUT, STDERR, PTY, DATA */
+			size_t length;
+		};
+	};
+};
+
+/* 1 and an event; 0: nothing for now (it would block); -ECONNRESET: the agent closed the
+ * connection (all events before that have been returned); -ECONNREFUSED; -EBADMSG. Flushes what is
+ * queued first. WINDOW is handled inside and not returned. An ERROR is an event, not a failure. */
+int agent_next_event(struct agent_conn *c, struct agent_event *ret, struct error *e);
+
+/* Fills e from an ERROR event: code, errno and message for people. Returns -errno. */
+int agent_event_error(const struct agent_event *ev, struct error *e);
+
+/* --- for poll loops --- */
+
+int agent_fd(const struct agent_conn *c);
+bool agent_wants_write(const struct agent_conn *c); /* something is queued */
+short agent_poll_events(
+	const struct agent_conn *c); /* POLLIN, and POLLOUT when it wants to write */
+int agent_flush(struct agent_conn *c, struct error *e); /* 1: all written; 0: would block */
+
+/* Blocks until an event comes: 1, -ETIMEDOUT, or as agent_next_event. */
+int agent_wait_event(
+	struct agent_conn *c, uint64_t deadline_ns, struct agent_event *ret, struct error *e);
+
+/* --- for owners of their own I/O --- */
+
+int agent_feed(struct agent_conn *c, const void *data, size_t n); /* -EMSGSIZE: call next_event */
+void agent_feed_eof(struct agent_conn *c);
+size_t agent_output(const struct agent_conn *c, const uint8_t **ret); /* bytes to send */
+void agent_output_done(struct agent_conn *c, size_t n);
+
+/* --- requests, queued --- */
+
+/* Queues any message of agent_wire.h: agent_request(c, AGENT_STAT, &stat, e). message is NULL for
+ * types without a payload. -E2BIG or -EINVAL when it is over a limit (e names it); -EMSGSIZE when
+ * the queue is full. */
+int agent_request(struct agent_conn *c, enum agent_type type, const void *message, struct error *e);
+
+/* A command in the guest. Events: STARTED, then STDOUT, STDERR or PTY as they come, then EXIT; or
+ * ERROR instead of STARTED (ERROR_NO_COMMAND, ERROR_NOT_EXECUTABLE, ... by agent_event_error).
+ * After EXIT or ERROR the connection takes the next request. The loop of a caller:
+ *
+ *	agent_exec_start(c, &exec, e);
+ *	for (;;) {
+ *		while ((r = agent_next_event(c, &ev, e)) == 1)
+ *			... return on AGENT_EXIT and AGENT_ERROR, write the bytes of the others ...
+ *		if (r < 0)
+ *			return r;
+ *		poll {agent_fd(c), agent_poll_events(c)},
+ *		     {0, agent_stdin_room(c) ? POLLIN : 0}, {signalfd, POLLIN};
+ *		on input: n = read(0, buf, agent_stdin_room(c)); agent_send_stdin(c, buf, n);
+ *		at its end: agent_send_stdin_eof(c);
+ *		on SIGWINCH: agent_send_resize(c, cols, rows);
+ *		on SIGINT: agent_send_signal(c, SIGINT, AGENT_SIGNAL_GROUP);
+ *	}
+ *
+ * To apply back-pressure, do not call agent_next_event while the bytes cannot be written out. */
+int agent_exec_start(struct agent_conn *c, const struct agent_exec *exec, struct error *e);
+
+/* How many bytes of standard input may be sent now: the process has not taken more. 0 before
+ * STARTED too, unless exec was started with stdin or a PTY (input may be sent at once then). */
+size_t agent_stdin_room(const struct agent_conn *c);
+/* Queues min(n, room) bytes and returns how many, or -errno. */
+ssize_t agent_send_stdin(struct agent_conn *c, const void *data, size_t n);
+int agent_send_stdin_eof(struct agent_conn *c);
+int agent_send_signal(struct agent_conn *c, int signo, unsigned flags);
+int agent_send_resize(struct agent_conn *c, unsigned cols, unsigned rows);
+int agent_send_stop(struct agent_conn *c); /* the process goes on; END comes back */
+
+/* Part of a file, after AGENT_WRITE: queues at most n bytes as DATA; how many, 0: flush first. */
+ssize_t agent_send_data(struct agent_conn *c, const void *data, size_t n);
+int agent_send_end(struct agent_conn *c);
+
+/* --- one request, one reply, blocking --- */
+
+/* Queues a request, waits for its one reply: ev->type is `expect`, or the agent's ERROR is put into
+ * e and returned as -errno. */
+int agent_call(struct agent_conn *c, uint64_t deadline_ns, enum agent_type type,
+	const void *message, enum agent_type expect, struct agent_event *ev, struct error *e);
+
+/* -EPROTONOSUPPORT (ERROR_INCOMPATIBLE) when no protocol version is common. */
+int agent_hello(
+	struct agent_conn *c, uint64_t deadline_ns, struct agent_hello_reply *ret, struct error *e);
+/* Success also when single items failed: ret says which; ret may be NULL, then any failed item is
+ * an error. */
+int agent_identity(struct agent_conn *c, uint64_t deadline_ns, const struct agent_identity *m,
+	struct agent_identity_reply *ret, struct error *e);
+int agent_sync(struct agent_conn *c, uint64_t deadline_ns, unsigned flags, struct error *e);
+int agent_shutdown(struct agent_conn *c, uint64_t deadline_ns, unsigned flags, uint32_t grace_ms,
+	struct error *e);
+int agent_metrics(
+	struct agent_conn *c, uint64_t deadline_ns, struct agent_metrics *ret, struct error *e);
+int agent_stat(struct agent_conn *c, uint64_t deadline_ns, const char *path, unsigned flags,
+	struct agent_entry *ret, struct error *e);
+int agent_mkdir(
+	struct agent_conn *c, uint64_t deadline_ns, const struct agent_mkdir *m, struct error *e);
+int agent_move(
+	struct agent_conn *c, uint64_t deadline_ns, const struct agent_move *m, struct error *e);
+int agent_remove(struct agent_conn *c, uint64_t deadline_ns, const char *path, unsigned flags,
+	struct error *e);
+int agent_set_attr(struct agent_conn *c, uint64_t deadline_ns, const struct agent_set_attr *m,
+	struct error *e);
+int agent_set_xattrs(struct agent_conn *c, uint64_t deadline_ns, const struct agent_set_xattrs *m,
+	struct error *e);
+int agent_signal_process(struct agent_conn *c, uint64_t deadline_ns,
+	const struct agent_signal_process *m, struct error *e);
+/* The connection's bytes belong to the guest's TCP port after this: see agent_take_fd. */
+int agent_dial(struct agent_conn *c, uint64_t deadline_ns, const char *host, uint16_t port,
+	struct error *e);
+
+/* A small file as a whole: *ret is malloc'ed and NUL-terminated; -EFBIG over max. */
+int agent_read_file(struct agent_conn *c, uint64_t deadline_ns, const char *path, size_t max,
+	uint8_t **ret, size_t *ret_bytes, struct error *e);
+/* Creates parents, truncates, sets the mode; owner as m->user. */
+int agent_write_file(struct agent_conn *c, uint64_t deadline_ns, const struct agent_write *m,
+	const void *data, size_t n, struct error *e);
+
+#endif
