@@ -17,6 +17,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/reader.h"
 #include "vmm/memory.h"
 
@@ -25,6 +26,7 @@ enum {
 	VIRTIO_QUEUES_MAX = 3,
 	VIRTIO_QUEUE_SIZE_MAX = 256,
 	VIRTIO_CHAIN_MAX = 130, /* descriptors of one chain, indirect ones included */
+	VIRTIO_CONFIG_MAX = 64, /* bytes of configuration space of any of our devices */
 };
 
 enum { VIRTIO_ID_NET = 1, VIRTIO_ID_BLOCK = 2, VIRTIO_ID_RNG = 4, VIRTIO_ID_VSOCK = 19 };
@@ -53,7 +55,8 @@ struct virtio_queue {
 	gpa_t desc, avail, used;
 	/* Ours. */
 	uint16_t last_avail, last_used;
-	bool want_interrupt; /* something was pushed since the last virtio_queue_interrupt */
+	uint16_t signalled_used; /* last_used at the last virtio_queue_interrupt */
+	bool want_interrupt;	 /* something was pushed since the last virtio_queue_interrupt */
 };
 
 struct virtio_ops {
@@ -64,8 +67,12 @@ struct virtio_ops {
 	/* Device features besides VIRTIO_F_VERSION_1 (and ring features), which the transport offers. */
 	uint64_t (*features)(struct virtio_device *d);
 	/* The driver wrote the index of `queue` into QueueNotify; also called for each queue when the
-	 * driver sets DRIVER_OK and after a snapshot was loaded, so nothing is lost. */
+	 * driver sets DRIVER_OK and after a snapshot was loaded, so nothing is lost. Take chains until
+	 * virtio_queue_pop returns 0: it does so after a fixed number of them, lets others have the
+	 * lock, and calls again, so that a busy driver cannot keep the lock for ever. */
 	void (*notify)(struct virtio_device *d, unsigned queue);
+	/* virtio_resume is about to notify the queues; may be NULL. */
+	void (*resume)(struct virtio_device *d);
 	/* Drop all state of requests in flight. */
 	void (*reset)(struct virtio_device *d);
 	/* Size and content of the device's configuration space; the driver cannot write it. */
@@ -74,6 +81,8 @@ struct virtio_ops {
 	 * returns 0 or -EINVAL. */
 	int (*save)(struct virtio_device *d, struct buf *out);
 	int (*load)(struct virtio_device *d, struct reader *in);
+	/* Frees the whole device, virtio_done included. Nothing uses it any more. */
+	void (*destroy)(struct virtio_device *d);
 };
 
 struct virtio_device {
@@ -90,12 +99,24 @@ struct virtio_device {
 	uint64_t driver_features;
 	uint32_t config_generation;
 	struct virtio_queue queues[VIRTIO_QUEUES_MAX];
+	/* One pass over the queues, see virtio_batch_begin. */
+	bool in_batch, irq_pending;
+	unsigned batch_left;  /* chains that may still be popped */
+	uint32_t batch_again; /* bits of queues whose pop was refused for that reason */
+	struct log_limit log_limit;
 };
 
 /* Prepares the embedded transport of a device model. memory outlives the device. */
 void virtio_init(struct virtio_device *d, const struct virtio_ops *ops,
 	const struct guest_memory *memory, void (*raise_irq)(void *), void *irq_opaque);
 void virtio_done(struct virtio_device *d);
+
+/* Frees any device; NULL is fine. */
+static inline void virtio_destroy(struct virtio_device *d)
+{
+	if (d)
+		d->ops->destroy(d);
+}
 
 /* One access of the guest at `offset` of the device's page; any size and alignment. */
 void virtio_mmio_read(struct virtio_device *d, uint64_t offset, uint8_t *data, unsigned len);
@@ -118,6 +139,14 @@ static inline bool virtio_has_feature(const struct virtio_device *d, unsigned bi
 /* The driver is done configuring and the device is usable. */
 bool virtio_is_live(const struct virtio_device *d);
 
+/* A batch is one pass over the queues: it pops a bounded number of chains and raises at most one
+ * interrupt, at its end. notify always runs in one; a model that works on its queues on another
+ * occasion (a host socket became readable) may open one. virtio_batch_end returns the queues (as
+ * bits) that still have chains because the bound was met: the caller comes back to them, after
+ * others had a turn. */
+void virtio_batch_begin(struct virtio_device *d);
+uint32_t virtio_batch_end(struct virtio_device *d);
+
 /* Next available chain: 1 with *c filled, 0 when the queue is empty (or not live), -EINVAL when the
  * driver broke the rules (the device then needs a reset already). */
 int virtio_queue_pop(struct virtio_device *d, unsigned queue, struct virtio_chain *c);
@@ -128,7 +157,7 @@ void virtio_queue_unpop(struct virtio_device *d, unsigned queue);
 /* Returns a chain to the driver with the number of bytes written into it. */
 void virtio_queue_push(struct virtio_device *d, unsigned queue, uint16_t head, uint32_t written);
 
-/* Raises one interrupt if anything was pushed and the driver wants to know (VIRTIO_F_EVENT_IDX or
+/* Raises one interrupt (at the end of the batch) if anything was pushed and the driver wants to know (VIRTIO_F_EVENT_IDX or
  * VIRTQ_AVAIL_F_NO_INTERRUPT as negotiated). */
 void virtio_queue_interrupt(struct virtio_device *d, unsigned queue);
 
@@ -141,5 +170,13 @@ void virtio_needs_reset(struct virtio_device *d, const char *why);
 /* Gather from and scatter into a chain: bytes really copied from offset on. */
 size_t virtio_chain_read(const struct virtio_chain *c, uint64_t offset, void *out, size_t n);
 size_t virtio_chain_write(const struct virtio_chain *c, uint64_t offset, const void *data, size_t n);
+
+/* --- between the two halves of the transport --- */
+
+/* The rings lie in guest memory, aligned, and the size is one that we offered. */
+bool virtio_queue_is_valid(const struct virtio_device *d, unsigned queue);
+
+/* Sets bits of InterruptStatus and raises the line, now or at the end of the batch. */
+void virtio_raise(struct virtio_device *d, uint32_t bits);
 
 #endif

@@ -1,0 +1,27 @@
+/* Loading a kernel: an uncompressed ELF image (vmlinux, or a bare test guest) by Linux's 64-bit
+ * boot protocol (Documentation/arch/x86/boot.rst), with initramfs, command line, memory map and
+ * ACPI tables. The ELF file is hostile input: every offset is checked. */
+#ifndef VMM_BOOT_H
+#define VMM_BOOT_H
+
+#include "base/error.h"
+#include "vmm/memory.h"
+
+enum { BOOT_CMDLINE_MAX = 2048 };
+
+struct boot_source {
+	int kernel_fd;	     /* ELF64 x86-64 */
+	int initrd_fd;	     /* -1: none */
+	const char *cmdline; /* shorter than BOOT_CMDLINE_MAX */
+	gpa_t rsdp;	     /* of acpi_write, 0: none */
+};
+
+/* What the first vCPU starts with. */
+struct boot_entry {
+	gpa_t rip, boot_params, page_table, gdt;
+};
+
+int boot_load(const struct guest_memory *m, const struct boot_source *s, struct boot_entry *ret,
+	struct error *e);
+
+#endif

@@ -1,0 +1,225 @@
+#include "vmm/serial.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+enum {
+	REG_DATA = 0,
+	REG_IER = 1,
+	REG_IIR = 2,
+	REG_LCR = 3,
+	REG_MCR = 4,
+	REG_LSR = 5,
+	REG_MSR = 6,
+	REG_SCR = 7,
+	IER_THRI = 0x02,
+	IIR_NONE = 0x01,
+	IIR_THRI = 0x02,
+	LCR_DLAB = 0x80,
+	MCR_OUT2 = 0x08, /* gates the interrupt line */
+	MCR_LOOP = 0x10,
+	LSR_EMPTY = 0x60, /* transmitter and its register are empty: always ready */
+	MSR_READY = 0xb0, /* carrier, data set ready, clear to send */
+};
+
+void serial_init(struct serial *s, int dirfd, const char *name, void (*raise_irq)(void *),
+	void *irq_opaque)
+{
+	*s = (struct serial){.dirfd = dirfd,
+		.name = name,
+		.log_fd = -1,
+		.raise_irq = raise_irq,
+		.irq_opaque = irq_opaque};
+	pthread_mutex_init(&s->lock, NULL);
+}
+
+static void rotate_log(struct serial *s)
+{
+	char old[64];
+
+	(void)close(s->log_fd); /* a log */
+	s->log_fd = -1;
+	s->log_bytes = 0;
+	(void)snprintf(old, sizeof(old), "%s.1", s->name); /* names are our own and short */
+	(void)renameat(s->dirfd, s->name, s->dirfd, old);  /* failing, the log is truncated below */
+}
+
+static void open_log(struct serial *s)
+{
+	struct stat st;
+
+	s->log_fd = openat(s->dirfd, s->name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (s->log_fd >= 0 && fstat(s->log_fd, &st) == 0 && st.st_size < SERIAL_LOG_MAX)
+		s->log_bytes = (uint32_t)st.st_size;
+}
+
+static void flush_line(struct serial *s)
+{
+	if (!s->line_len)
+		return;
+	if (s->dirfd >= 0) {
+		if (s->log_bytes + s->line_len > SERIAL_LOG_MAX)
+			rotate_log(s);
+		if (s->log_fd < 0)
+			open_log(s);
+		if (s->log_fd >= 0) {
+			(void)fd_write_full(s->log_fd, s->line, s->line_len); /* a full disk loses log */
+			s->log_bytes += s->line_len;
+		}
+	}
+	s->line_len = 0;
+}
+
+void serial_flush(struct serial *s)
+{
+	pthread_mutex_lock(&s->lock);
+	flush_line(s);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void serial_done(struct serial *s)
+{
+	serial_flush(s);
+	if (s->log_fd >= 0)
+		(void)close(s->log_fd); /* a log */
+	s->log_fd = -1;
+	pthread_mutex_destroy(&s->lock);
+}
+
+static void transmit(struct serial *s, uint8_t c)
+{
+	if (c != '\r')
+		s->line[s->line_len++] = (char)c;
+	if (c == '\n' || s->line_len == sizeof(s->line))
+		flush_line(s);
+}
+
+static void update_interrupt(struct serial *s)
+{
+	if (!(s->ier & IER_THRI))
+		return;
+	s->thr_interrupt = 1;
+	if (s->mcr & MCR_OUT2)
+		s->raise_irq(s->irq_opaque);
+}
+
+static uint8_t read_iir(struct serial *s)
+{
+	if (!s->thr_interrupt)
+		return IIR_NONE;
+	s->thr_interrupt = 0;
+	return IIR_THRI;
+}
+
+static uint8_t read_register(struct serial *s, unsigned reg)
+{
+	switch (reg) {
+	case REG_DATA:
+		return s->lcr & LCR_DLAB ? s->dll : 0;
+	case REG_IER:
+		return s->lcr & LCR_DLAB ? s->dlm : s->ier;
+	case REG_IIR:
+		return read_iir(s);
+	case REG_LCR:
+		return s->lcr;
+	case REG_MCR:
+		return s->mcr;
+	case REG_LSR:
+		return LSR_EMPTY;
+	case REG_MSR:
+		/* In loop-back, the modem outputs come back as inputs: how drivers detect a UART. */
+		return s->mcr & MCR_LOOP ? (uint8_t)((s->mcr & 0x0c) << 4 | (s->mcr & 0x02) << 3 |
+						   (s->mcr & 0x01) << 5)
+					 : MSR_READY;
+	case REG_SCR:
+		return s->scr;
+	default:
+		return 0;
+	}
+}
+
+uint8_t serial_read(struct serial *s, unsigned reg)
+{
+	uint8_t v;
+
+	pthread_mutex_lock(&s->lock);
+	v = read_register(s, reg);
+	pthread_mutex_unlock(&s->lock);
+	return v;
+}
+
+static void write_data(struct serial *s, uint8_t value)
+{
+	if (s->lcr & LCR_DLAB) {
+		s->dll = value;
+		return;
+	}
+	if (!(s->mcr & MCR_LOOP))
+		transmit(s, value);
+	update_interrupt(s);
+}
+
+static void write_ier(struct serial *s, uint8_t value)
+{
+	if (s->lcr & LCR_DLAB) {
+		s->dlm = value;
+		return;
+	}
+	s->ier = value & 0x0f;
+	update_interrupt(s);
+}
+
+void serial_write(struct serial *s, unsigned reg, uint8_t value)
+{
+	pthread_mutex_lock(&s->lock);
+	switch (reg) {
+	case REG_DATA:
+		write_data(s, value);
+		break;
+	case REG_IER:
+		write_ier(s, value);
+		break;
+	case REG_LCR:
+		s->lcr = value;
+		break;
+	case REG_MCR:
+		s->mcr = value;
+		break;
+	case REG_SCR:
+		s->scr = value;
+		break;
+	default:
+		break;
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+int serial_save(struct serial *s, struct buf *out)
+{
+	uint8_t regs[7];
+
+	pthread_mutex_lock(&s->lock);
+	flush_line(s);
+	memcpy(regs, (uint8_t[]){s->ier, s->lcr, s->mcr, s->scr, s->dll, s->dlm, s->thr_interrupt},
+		sizeof(regs));
+	pthread_mutex_unlock(&s->lock);
+	return buf_add(out, regs, sizeof(regs));
+}
+
+int serial_load(struct serial *s, struct reader *in)
+{
+	s->ier = reader_u8(in) & 0x0f;
+	s->lcr = reader_u8(in);
+	s->mcr = reader_u8(in);
+	s->scr = reader_u8(in);
+	s->dll = reader_u8(in);
+	s->dlm = reader_u8(in);
+	s->thr_interrupt = reader_u8(in) & 1;
+	return reader_finished(in) ? 0 : -EINVAL;
+}
