@@ -151,7 +151,7 @@ int options_parse(const struct option_spec *specs, int argc, char **argv, void *
 	int i = 1;
 
 	for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
-		const struct option_spec *s;
+		const struct option_spec *s = NULL;
 		const char *value;
 		int r;
 
