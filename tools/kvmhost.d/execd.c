@@ -244,8 +244,8 @@ static int spawn(struct command *c, const struct link_start *start, char *direct
 	close(report[0]);
 	if (failed && failure.in_chdir) {
 		send_failure(&c->link, 125,
-			     "the directory %s cannot be entered inside: %s (start there with "
-			     "--share, after tools/kvmhost --stop)",
+			     "the directory %s cannot be entered inside: %s; it was made after the "
+			     "boot, or is temporary here: give it with --share",
 			     directory, strerror(failure.error));
 		return -1;
 	}
@@ -289,8 +289,11 @@ static int start_command(struct command *c, struct slot *slot)
 static void signal_command(struct command *c, int number)
 {
 	/* once the leader was waited for, the number may be another group's */
-	if (!c->exited && number > 0 && number < NSIG)
-		kill(-c->pid, number);
+	if (c->exited || number <= 0 || number >= NSIG)
+		return;
+	/* what ends a command ends all of it; the rest has a meaning for one program only */
+	bool for_leader = number == SIGUSR1 || number == SIGUSR2;
+	kill(for_leader ? c->pid : -c->pid, number);
 }
 
 static int handle_frame(struct command *c, const struct frame *f, const uint8_t *payload)

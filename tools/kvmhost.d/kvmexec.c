@@ -658,6 +658,12 @@ static int monitor(const char *path, const char *command)
 
 int main(int argc, char **argv)
 {
+	int null;
+
+	do { /* a closed descriptor 0, 1 or 2 must not become a socket's */
+		null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	} while (null >= 0 && null <= 2 && fcntl(null, F_SETFD, 0) == 0);
+	close(null);
 	if (argc >= 3 && !strcmp(argv[1], "run"))
 		run(argv[2], argv + 3);
 	if (argc >= 3 && !strcmp(argv[1], "status"))
