@@ -6,7 +6,8 @@
  *
  * Hostile drivers: whatever the driver does wrong (descriptor loops, addresses outside of memory,
  * odd register accesses, queues of a bad size) moves the device to DEVICE_NEEDS_RESET: it raises a
- * configuration interrupt and ignores its queues until the driver resets it. It never ends the VMM. */
+ * configuration interrupt and ignores its queues until the driver resets it. It never ends the VMM.
+ */
 #ifndef VMM_VIRTIO_H
 #define VMM_VIRTIO_H
 
@@ -64,12 +65,14 @@ struct virtio_ops {
 	const char *name; /* for logs: "blk", "vsock", "rng" */
 	unsigned queue_count;
 	uint16_t queue_size_max[VIRTIO_QUEUES_MAX];
-	/* Device features besides VIRTIO_F_VERSION_1 (and ring features), which the transport offers. */
+	/* Device features besides VIRTIO_F_VERSION_1 (and ring features), which the transport
+	 * offers. */
 	uint64_t (*features)(struct virtio_device *d);
-	/* The driver wrote the index of `queue` into QueueNotify; also called for each queue when the
-	 * driver sets DRIVER_OK and after a snapshot was loaded, so nothing is lost. Take chains until
-	 * virtio_queue_pop returns 0: it does so after a fixed number of them, lets others have the
-	 * lock, and calls again, so that a busy driver cannot keep the lock for ever. */
+	/* The driver wrote the index of `queue` into QueueNotify; also called for each queue when
+	 * the driver sets DRIVER_OK and after a snapshot was loaded, so nothing is lost. Take
+	 * chains until virtio_queue_pop returns 0: it does so after a fixed number of them, lets
+	 * others have the lock, and calls again, so that a busy driver cannot keep the lock for
+	 * ever. */
 	void (*notify)(struct virtio_device *d, unsigned queue);
 	/* virtio_resume is about to notify the queues; may be NULL. */
 	void (*resume)(struct virtio_device *d);
@@ -89,7 +92,8 @@ struct virtio_device {
 	const struct virtio_ops *ops;
 	pthread_mutex_t lock;
 	const struct guest_memory *memory;
-	/* Raises the device's interrupt line (an edge). Called with the lock held; must not block. */
+	/* Raises the device's interrupt line (an edge). Called with the lock held; must not block.
+	 */
 	void (*raise_irq)(void *opaque);
 	void *irq_opaque;
 	/* Transport state. */
@@ -157,8 +161,8 @@ void virtio_queue_unpop(struct virtio_device *d, unsigned queue);
 /* Returns a chain to the driver with the number of bytes written into it. */
 void virtio_queue_push(struct virtio_device *d, unsigned queue, uint16_t head, uint32_t written);
 
-/* Raises one interrupt (at the end of the batch) if anything was pushed and the driver wants to know (VIRTIO_F_EVENT_IDX or
- * VIRTQ_AVAIL_F_NO_INTERRUPT as negotiated). */
+/* Raises one interrupt (at the end of the batch) if anything was pushed and the driver wants to
+ * know (VIRTIO_F_EVENT_IDX or VIRTQ_AVAIL_F_NO_INTERRUPT as negotiated). */
 void virtio_queue_interrupt(struct virtio_device *d, unsigned queue);
 
 /* The configuration space changed: new generation, configuration interrupt. */
@@ -169,7 +173,8 @@ void virtio_needs_reset(struct virtio_device *d, const char *why);
 
 /* Gather from and scatter into a chain: bytes really copied from offset on. */
 size_t virtio_chain_read(const struct virtio_chain *c, uint64_t offset, void *out, size_t n);
-size_t virtio_chain_write(const struct virtio_chain *c, uint64_t offset, const void *data, size_t n);
+size_t virtio_chain_write(
+	const struct virtio_chain *c, uint64_t offset, const void *data, size_t n);
 
 /* --- between the two halves of the transport --- */
 
