@@ -289,7 +289,7 @@ struct agent_input {
 	struct agent_selector process;
 	uint32_t flags;
 	const uint8_t *data;
-	uint32_t data_bytes; /* the whole message fits one frame */
+	uint32_t data_bytes; /* at most AGENT_PAYLOAD_MAX */
 };
 
 struct agent_close_input {
@@ -510,27 +510,30 @@ struct agent_frame {
 	size_t length;
 };
 
-/* Receiving half of a connection: bytes in, whole messages out. The owner reads into `in` by
- * buf_reserve and buf_commit (agent_rx_want says how much is worth reserving). */
+/* Receiving half of a connection: bytes in, whole messages out. */
 struct agent_rx {
 	struct buf in;	    /* bytes not yet taken */
 	struct buf message; /* a message of several frames, while it is joined and used */
-	uint8_t joining;    /* type of the message being joined, 0 when none */
-	bool taken;	    /* message was handed out: the next call empties it */
+	uint8_t joining;    /* type of the message in `message`, 0 when none */
+	bool complete;	    /* `message` is whole */
+	bool unread;	    /* `message` is to be handed out again */
 	size_t used;	    /* bytes of `in` handed out: the next call consumes them */
 };
 
 void agent_rx_init(struct agent_rx *rx);
 void agent_rx_done(struct agent_rx *rx);
-/* 1 and a message, valid until the next call or change of rx; 0: more bytes are needed; -EBADMSG,
- * -E2BIG (message over AGENT_MESSAGE_MAX) or -ENOMEM: the stream cannot be read any further. */
+/* Where to read to, and how much fits (*n > 0); NULL when memory is short or nothing more may be
+ * read before messages are taken. agent_rx_received says how much came. */
+uint8_t *agent_rx_space(struct agent_rx *rx, size_t *n);
+void agent_rx_received(struct agent_rx *rx, size_t n);
+/* 1 and a message, valid until the next call; 0: more bytes are needed; -EBADMSG, -E2BIG (message
+ * over AGENT_MESSAGE_MAX) or -ENOMEM: the stream cannot be read any further. */
 int agent_rx_next(struct agent_rx *rx, struct agent_frame *ret);
+/* Puts the last message back: the next call returns it again. */
+void agent_rx_unread(struct agent_rx *rx);
 /* Releases the last message, so that `in` starts with the bytes after it (for DIAL, whose stream
  * stops being frames). */
 void agent_rx_release(struct agent_rx *rx);
-/* Puts the last message, which was of a single frame, back. False when it was not. */
-bool agent_rx_unread(struct agent_rx *rx);
-size_t agent_rx_want(const struct agent_rx *rx);
 
 /* --- messages: agent_NAME_encode(out, m) and agent_NAME_decode(payload, n, m) --- */
 
