@@ -1,39 +1,89 @@
-/* A copy-on-write disk: a read-only base image and a sparse delta with a block map.
+/* A copy-on-write disk: a read-only base image under a stack of sparse deltas.
  *
- * Works on any host file system: the delta is an ordinary sparse file. Layout of the delta file
- * (docs/disk-format.md): a header page, then the map (one bit or entry per block of
- * DISK_BLOCK_BYTES), then data. Opening treats the file as hostile input. */
+ * A read finds each block in the topmost delta that has it, else in the base. Writes go to the top
+ * delta, whole blocks at a time; what lies below is never touched, so any number of sandboxes share
+ * it. Works on any host file system: a delta is an ordinary sparse file. Its layout
+ * (docs/disk-format.md) is a header page, a map of one bit per block, then the blocks, each at the
+ * place its number gives. Opening treats the file as hostile input; it reads the header and nothing
+ * else, the map is paged in as it is used.
+ *
+ * A fresh delta is an empty file, and stays one until something is written. What is written becomes
+ * part of the delta at the next disk_flush: data first, then the map, so a crash of the host loses
+ * what was not flushed and nothing else.
+ *
+ * Files below the top must not change while the disk is open; truncating one ends the process with
+ * SIGBUS. Not thread-safe: the block device's lock covers its disk. Calls block on host I/O. */
 #ifndef VMM_DISK_H
 #define VMM_DISK_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "base/error.h"
 
-enum { DISK_BLOCK_BYTES = 4096, DISK_SECTOR_BYTES = 512 };
+enum {
+	DISK_BLOCK_BYTES = 4096,
+	DISK_SECTOR_BYTES = 512,
+	DISK_LOWER_MAX = 16,   /* frozen deltas between base and top */
+	DISK_IOVECS_MAX = 130, /* pieces of one disk_readv or disk_writev */
+};
+
+#define DISK_MAX_BYTES (UINT64_C(64) << 30)
 
 struct disk;
 
-/* base_fd: the read-only image (taken over). delta_fd: read-write file, empty for a fresh delta, or
- * an existing one; -1 for a read-only disk (taken over). bytes: capacity the guest sees, at least
- * that of the base and of an existing delta, a multiple of 512; bytes past the base read as
- * zero. */
-int disk_open(int base_fd, int delta_fd, uint64_t bytes, struct disk **ret, struct error *e);
+struct disk_stats {
+	uint64_t reads, read_bytes;
+	uint64_t writes, written_bytes;
+	uint64_t flushes;
+	uint64_t errors;   /* failed for any reason that is not the guest's */
+	uint64_t no_space; /* of these, the host's disk was full */
+};
+
+/* base_fd: the read-only image. lower_fds: frozen deltas, the lowest first. delta_fd: read-write
+ * file, empty for a fresh delta, or an existing one; -1 for a read-only disk. bytes: capacity the
+ * guest sees, at least that of the base and of every delta, a multiple of 512; bytes past the base
+ * read as zero. All descriptors are taken over, also on failure. ERROR_BAD_SNAPSHOT when a delta is
+ * damaged or truncated, ERROR_INCOMPATIBLE when another version wrote it. */
+int disk_open(int base_fd, const int *lower_fds, unsigned lower_count, int delta_fd, uint64_t bytes,
+	struct disk **ret, struct error *e);
 void disk_close(struct disk *d); /* NULL is fine; does not flush */
 
 uint64_t disk_bytes(const struct disk *d);
 bool disk_is_read_only(const struct disk *d);
-uint64_t disk_delta_bytes(const struct disk *d); /* bytes of data blocks in the delta */
+uint64_t disk_delta_bytes(
+	const struct disk *d); /* bytes of blocks in the top delta; scans its map */
+struct disk_stats disk_stats(const struct disk *d);
 
-/* Whole sectors within the capacity, checked: 0, -EINVAL, -EROFS, -ENOSPC, -EIO. */
+/* Whole sectors within the capacity, checked: 0, -EINVAL, -EROFS, -ENOSPC, -EIO. The memory may
+ * change during the call. */
 int disk_read(struct disk *d, uint64_t offset, void *out, uint32_t n);
 int disk_write(struct disk *d, uint64_t offset, const void *data, uint32_t n);
+int disk_readv(struct disk *d, uint64_t offset, const struct iovec *iov, unsigned count);
+int disk_writev(struct disk *d, uint64_t offset, const struct iovec *iov, unsigned count);
 int disk_write_zeroes(struct disk *d, uint64_t offset, uint64_t n);
+
+/* The content no longer matters: blocks of the top delta turn into holes that read as zeroes,
+ * everything else stays as it is. */
+int disk_discard(struct disk *d, uint64_t offset, uint64_t n);
+
 /* What was written before survives a crash of the host. */
 int disk_flush(struct disk *d);
 
-/* Enlarges the capacity; shrinking is -EINVAL. */
+/* Enlarges the capacity; shrinking is -EINVAL, more than DISK_MAX_BYTES -EFBIG. */
 int disk_grow(struct disk *d, uint64_t bytes);
+
+/* Flushes, freezes the top delta (its file must not change from now on, and may serve as a lower
+ * one anywhere) and puts a fresh one on top of it: delta_fd, an empty read-write file, taken over
+ * also on failure. With -1 the disk goes on without a top, read-only. ERROR_LIMIT when there are
+ * DISK_LOWER_MAX frozen ones already: flatten then. On failure the disk is as before. A delta that
+ * is only flushed can be reopened as a top, but becomes a lower one only through here: an empty
+ * file is refused below, because it cannot be told from a truncated one. */
+int disk_freeze(struct disk *d, int delta_fd, struct error *e);
+
+/* Writes one delta with the content of all deltas into out_fd, an empty read-write file (not taken
+ * over), and flushes it. On top of the same base it is the same disk. */
+int disk_flatten(struct disk *d, int out_fd, struct error *e);
 
 #endif

@@ -1,0 +1,332 @@
+#include "vmm/blk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "proto/virtio.h"
+
+enum {
+	QUEUE_SIZE = 256,
+	SEGMENTS_MAX = VIRTIO_CHAIN_MAX - 2, /* of data, besides header and status */
+	RANGES_MAX = 32,		     /* of one discard or write-zeroes request */
+	RANGE_SECTORS_MAX = 4 * 1024 * 1024, /* 2 GiB */
+	PHYSICAL_EXP = 3,		     /* 8 sectors: the block of the delta */
+};
+
+struct blk {
+	struct virtio_device dev; /* first: the ops get a pointer to it */
+	struct disk *disk;
+	char serial[VIRTIO_BLK_ID_BYTES];
+};
+
+static struct blk *blk_of(struct virtio_device *dev)
+{
+	return (struct blk *)(void *)dev;
+}
+
+/* The bytes of segments from `skip` on, n of them, as an iovec array. */
+static unsigned to_iovecs(const struct virtio_segment *s, unsigned count, uint64_t skip, uint64_t n,
+	struct iovec *out)
+{
+	unsigned used = 0;
+
+	for (unsigned i = 0; i < count && n; i++) {
+		uint64_t part;
+
+		if (skip >= s[i].bytes) {
+			skip -= s[i].bytes;
+			continue;
+		}
+		part = s[i].bytes - skip;
+		if (part > n)
+			part = n;
+		out[used++] = (struct iovec){s[i].host + skip, part};
+		n -= part;
+		skip = 0;
+	}
+	return used;
+}
+
+static int sector_offset(uint64_t sector, uint64_t *ret)
+{
+	return __builtin_mul_overflow(sector, (uint64_t)DISK_SECTOR_BYTES, ret) ? -EINVAL : 0;
+}
+
+static int do_read(struct blk *b, const struct virtio_chain *c, uint64_t offset)
+{
+	struct iovec iov[VIRTIO_CHAIN_MAX];
+
+	return disk_readv(
+		b->disk, offset, iov, to_iovecs(c->in, c->in_count, 0, c->in_bytes - 1, iov));
+}
+
+static int do_write(struct blk *b, const struct virtio_chain *c, uint64_t offset)
+{
+	struct iovec iov[VIRTIO_CHAIN_MAX];
+
+	return disk_writev(b->disk, offset, iov,
+		to_iovecs(c->out, c->out_count, VIRTIO_BLK_HEADER_BYTES,
+			c->out_bytes - VIRTIO_BLK_HEADER_BYTES, iov));
+}
+
+static int do_range(struct blk *b, uint32_t type, const uint8_t *range)
+{
+	uint64_t sectors = get_le32(range + VIRTIO_BLK_RANGE_SECTORS), offset;
+	uint32_t flags = get_le32(range + VIRTIO_BLK_RANGE_FLAGS);
+
+	if (flags & ~(uint32_t)VIRTIO_BLK_RANGE_F_UNMAP || (flags && type == VIRTIO_BLK_T_DISCARD))
+		return -EOPNOTSUPP;
+	if (sectors > RANGE_SECTORS_MAX)
+		return -EINVAL;
+	if (sector_offset(get_le64(range + VIRTIO_BLK_RANGE_SECTOR), &offset) < 0)
+		return -EINVAL;
+	if (type == VIRTIO_BLK_T_DISCARD)
+		return disk_discard(b->disk, offset, sectors * DISK_SECTOR_BYTES);
+	return disk_write_zeroes(b->disk, offset, sectors * DISK_SECTOR_BYTES);
+}
+
+/* Discard and write-zeroes: a list of ranges, copied before it is looked at. */
+static int do_ranges(struct blk *b, const struct virtio_chain *c, uint32_t type)
+{
+	uint8_t ranges[RANGES_MAX * VIRTIO_BLK_RANGE_BYTES];
+	uint64_t n = c->out_bytes - VIRTIO_BLK_HEADER_BYTES;
+	unsigned feature =
+		type == VIRTIO_BLK_T_DISCARD ? VIRTIO_BLK_F_DISCARD : VIRTIO_BLK_F_WRITE_ZEROES;
+
+	if (!virtio_has_feature(&b->dev, feature))
+		return -EOPNOTSUPP;
+	if (n == 0 || n > sizeof(ranges) || n % VIRTIO_BLK_RANGE_BYTES)
+		return -EINVAL;
+	(void)virtio_chain_read(c, VIRTIO_BLK_HEADER_BYTES, ranges, n); /* n bytes are there */
+	for (uint64_t i = 0; i < n; i += VIRTIO_BLK_RANGE_BYTES) {
+		int r = do_range(b, type, ranges + i);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int do_get_id(struct blk *b, const struct virtio_chain *c)
+{
+	uint64_t n = c->in_bytes - 1;
+
+	if (n > sizeof(b->serial))
+		n = sizeof(b->serial);
+	(void)virtio_chain_write(c, 0, b->serial, n); /* n bytes of room are there */
+	return 0;
+}
+
+static int do_request(struct blk *b, const struct virtio_chain *c)
+{
+	uint8_t header[VIRTIO_BLK_HEADER_BYTES];
+	uint32_t type;
+	uint64_t offset;
+
+	(void)virtio_chain_read(c, 0, header, sizeof(header)); /* the caller checked */
+	type = get_le32(header + VIRTIO_BLK_HEADER_TYPE);
+	switch (type) {
+	case VIRTIO_BLK_T_IN:
+	case VIRTIO_BLK_T_OUT:
+		if (sector_offset(get_le64(header + VIRTIO_BLK_HEADER_SECTOR), &offset) < 0)
+			return -EINVAL;
+		return type == VIRTIO_BLK_T_IN ? do_read(b, c, offset) : do_write(b, c, offset);
+	case VIRTIO_BLK_T_FLUSH:
+		return disk_flush(b->disk);
+	case VIRTIO_BLK_T_GET_ID:
+		return do_get_id(b, c);
+	case VIRTIO_BLK_T_DISCARD:
+	case VIRTIO_BLK_T_WRITE_ZEROES:
+		return do_ranges(b, c, type);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static void blk_notify(struct virtio_device *dev, unsigned queue)
+{
+	struct blk *b = blk_of(dev);
+	struct virtio_chain c;
+
+	while (virtio_queue_pop(dev, queue, &c) > 0) {
+		uint8_t status;
+		int r;
+
+		if (c.out_bytes < VIRTIO_BLK_HEADER_BYTES || c.in_bytes < 1) {
+			virtio_needs_reset(dev, "request without header or status");
+			return;
+		}
+		r = do_request(b, &c);
+		status = r == 0		    ? VIRTIO_BLK_S_OK
+			 : r == -EOPNOTSUPP ? VIRTIO_BLK_S_UNSUPP
+					    : VIRTIO_BLK_S_IOERR;
+		(void)virtio_chain_write(&c, c.in_bytes - 1, &status, 1); /* there is room */
+		virtio_queue_push(dev, queue, c.head, (uint32_t)c.in_bytes);
+	}
+	virtio_queue_interrupt(dev, queue);
+}
+
+static uint64_t blk_features(struct virtio_device *dev)
+{
+	uint64_t f = UINT64_C(1) << VIRTIO_BLK_F_SEG_MAX | UINT64_C(1) << VIRTIO_BLK_F_BLK_SIZE |
+		     UINT64_C(1) << VIRTIO_BLK_F_TOPOLOGY | UINT64_C(1) << VIRTIO_BLK_F_FLUSH;
+
+	if (disk_is_read_only(blk_of(dev)->disk))
+		return f | UINT64_C(1) << VIRTIO_BLK_F_RO;
+	return f | UINT64_C(1) << VIRTIO_BLK_F_DISCARD | UINT64_C(1) << VIRTIO_BLK_F_WRITE_ZEROES;
+}
+
+static void blk_reset(struct virtio_device *dev)
+{
+	/* requests are finished within notify */
+}
+
+static size_t blk_config(struct virtio_device *dev, uint8_t *out, size_t max)
+{
+	static_assert((int)VIRTIO_BLK_CONFIG_BYTES <= (int)VIRTIO_CONFIG_MAX, "fits");
+	uint64_t sectors = disk_bytes(blk_of(dev)->disk) / DISK_SECTOR_BYTES;
+
+	memset(out, 0, VIRTIO_BLK_CONFIG_BYTES);
+	put_le64(out + VIRTIO_BLK_CONFIG_CAPACITY, sectors);
+	put_le32(out + VIRTIO_BLK_CONFIG_SEG_MAX, SEGMENTS_MAX);
+	put_le32(out + VIRTIO_BLK_CONFIG_BLK_SIZE, DISK_SECTOR_BYTES);
+	out[VIRTIO_BLK_CONFIG_PHYSICAL_EXP] = PHYSICAL_EXP;
+	put_le16(out + VIRTIO_BLK_CONFIG_MIN_IO, 1 << PHYSICAL_EXP);
+	put_le16(out + VIRTIO_BLK_CONFIG_NUM_QUEUES, 1);
+	put_le32(out + VIRTIO_BLK_CONFIG_DISCARD_SECTORS, RANGE_SECTORS_MAX);
+	put_le32(out + VIRTIO_BLK_CONFIG_DISCARD_SEGMENTS, RANGES_MAX);
+	put_le32(out + VIRTIO_BLK_CONFIG_DISCARD_ALIGN, 1 << PHYSICAL_EXP);
+	put_le32(out + VIRTIO_BLK_CONFIG_WRITE_ZEROES_SECTORS, RANGE_SECTORS_MAX);
+	put_le32(out + VIRTIO_BLK_CONFIG_WRITE_ZEROES_SEGMENTS, RANGES_MAX);
+	out[VIRTIO_BLK_CONFIG_WRITE_ZEROES_UNMAP] = 1;
+	return VIRTIO_BLK_CONFIG_BYTES;
+}
+
+/* The capacity, which the guest knows and the restored disk must have. */
+static int blk_save(struct virtio_device *dev, struct buf *out)
+{
+	return buf_add_le64(out, disk_bytes(blk_of(dev)->disk));
+}
+
+static int blk_load(struct virtio_device *dev, struct reader *in)
+{
+	return reader_le64(in) == disk_bytes(blk_of(dev)->disk) ? 0 : -EINVAL;
+}
+
+static void blk_destroy(struct virtio_device *dev)
+{
+	struct blk *b = blk_of(dev);
+
+	virtio_done(dev);
+	disk_close(b->disk);
+	free(b);
+}
+
+static const struct virtio_ops blk_ops = {
+	.id = VIRTIO_ID_BLOCK,
+	.name = "blk",
+	.queue_count = 1,
+	.queue_size_max = {QUEUE_SIZE},
+	.features = blk_features,
+	.notify = blk_notify,
+	.reset = blk_reset,
+	.config = blk_config,
+	.save = blk_save,
+	.load = blk_load,
+	.destroy = blk_destroy,
+};
+
+int blk_create(const struct guest_memory *memory, struct disk *disk, const char *serial,
+	void (*raise_irq)(void *), void *irq_opaque, struct virtio_device **ret, struct error *e)
+{
+	struct blk *b = calloc(1, sizeof(*b));
+
+	if (!b) {
+		disk_close(disk);
+		return error_set_errno(e, ERROR_NO_SPACE, ENOMEM, "cannot create the block device");
+	}
+	virtio_init(&b->dev, &blk_ops, memory, raise_irq, irq_opaque);
+	b->disk = disk;
+	memcpy(b->serial, serial, strnlen(serial, sizeof(b->serial)));
+	*ret = &b->dev;
+	return 0;
+}
+
+/* --- the disk's operations, locked --- */
+
+int blk_grow(struct virtio_device *dev, uint64_t bytes)
+{
+	struct disk *disk = blk_of(dev)->disk;
+	uint64_t before;
+	int r;
+
+	pthread_mutex_lock(&dev->lock);
+	before = disk_bytes(disk);
+	r = disk_grow(disk, bytes);
+	if (r == 0 && disk_bytes(disk) != before)
+		virtio_config_changed(dev);
+	pthread_mutex_unlock(&dev->lock);
+	return r;
+}
+
+int blk_flush(struct virtio_device *dev)
+{
+	int r;
+
+	pthread_mutex_lock(&dev->lock);
+	r = disk_flush(blk_of(dev)->disk);
+	pthread_mutex_unlock(&dev->lock);
+	return r;
+}
+
+int blk_freeze(struct virtio_device *dev, int delta_fd, struct error *e)
+{
+	int r;
+
+	pthread_mutex_lock(&dev->lock);
+	r = disk_freeze(blk_of(dev)->disk, delta_fd, e);
+	pthread_mutex_unlock(&dev->lock);
+	return r;
+}
+
+int blk_flatten(struct virtio_device *dev, int out_fd, struct error *e)
+{
+	int r;
+
+	pthread_mutex_lock(&dev->lock);
+	r = disk_flatten(blk_of(dev)->disk, out_fd, e);
+	pthread_mutex_unlock(&dev->lock);
+	return r;
+}
+
+uint64_t blk_bytes(struct virtio_device *dev)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&dev->lock);
+	n = disk_bytes(blk_of(dev)->disk);
+	pthread_mutex_unlock(&dev->lock);
+	return n;
+}
+
+uint64_t blk_delta_bytes(struct virtio_device *dev)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&dev->lock);
+	n = disk_delta_bytes(blk_of(dev)->disk);
+	pthread_mutex_unlock(&dev->lock);
+	return n;
+}
+
+struct disk_stats blk_stats(struct virtio_device *dev)
+{
+	struct disk_stats s;
+
+	pthread_mutex_lock(&dev->lock);
+	s = disk_stats(blk_of(dev)->disk);
+	pthread_mutex_unlock(&dev->lock);
+	return s;
+}

@@ -1,0 +1,30 @@
+/* virtio-blk (virtio 1.2 section 5.2) in front of a copy-on-write disk.
+ *
+ * One queue, served in the thread that notifies: guest memory is read and written in place, no
+ * copies in between, unless a block has to be merged. Offers flush (a write cache: data that was
+ * not flushed may be lost in a crash of the host), and on a writable disk discard and write-zeroes,
+ * so that files deleted in the guest give their space back to the host. A request that the disk
+ * refuses fails with an I/O error in the guest; a request that is no request at all (no header, no
+ * status byte) makes the device need a reset. */
+#ifndef VMM_BLK_H
+#define VMM_BLK_H
+
+#include "vmm/disk.h"
+#include "vmm/virtio.h"
+
+/* Takes the disk over, also on failure. serial: what the guest finds in /sys/block/vdX/serial, at
+ * most 20 characters count. Released with virtio_destroy, which does not flush. */
+int blk_create(const struct guest_memory *memory, struct disk *disk, const char *serial,
+	void (*raise_irq)(void *), void *irq_opaque, struct virtio_device **ret, struct error *e);
+
+/* The operations of the disk, under the device's lock; see disk.h for their results. blk_grow also
+ * tells the driver. */
+int blk_grow(struct virtio_device *dev, uint64_t bytes);
+int blk_flush(struct virtio_device *dev);
+int blk_freeze(struct virtio_device *dev, int delta_fd, struct error *e);
+int blk_flatten(struct virtio_device *dev, int out_fd, struct error *e);
+uint64_t blk_bytes(struct virtio_device *dev);
+uint64_t blk_delta_bytes(struct virtio_device *dev);
+struct disk_stats blk_stats(struct virtio_device *dev);
+
+#endif
