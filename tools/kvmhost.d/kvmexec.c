@@ -652,7 +652,11 @@ static int monitor(const char *path, const char *command)
 	    read_to_prompt(fd, reply) < 0 || dprintf(fd, "%s\n", command) < 0 ||
 	    read_to_prompt(fd, reply) < 0)
 		return 1;
-	fputs(reply, stdout);
+	/* its echo of the command fills the first line, its prompt the last */
+	char *text = strchr(reply, '\n');
+	reply[strlen(reply) - strlen("(qemu) ")] = '\0';
+	if (text)
+		fputs(text + 1, stdout);
 	return 0;
 }
 
