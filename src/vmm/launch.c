@@ -1,0 +1,510 @@
+#include "vmm/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "io/program.h"
+#include "vmm/control.h"
+
+enum { ARGS_MAX = 64, FDS_MAX = 64, VSOCK_BACKLOG = 128, CONTROL_BACKLOG = 16, STOP_MS = 1000,
+	REQUEST_MS = 600 * 1000 };
+
+struct vmm {
+	pid_t pid;   /* 0 once it was waited for */
+	int owner_fd;
+	int lock_fd; /* our share of the directory's lock */
+	bool ended;
+	char pending[CONTROL_MESSAGE_MAX]; /* an event that came while a reply was awaited */
+};
+
+/* The command line of mayfly-vmm and the descriptors that it inherits. */
+struct command {
+	char *argv[ARGS_MAX + 1];
+	unsigned argc;
+	int fds[FDS_MAX]; /* owned */
+	unsigned fd_count;
+	int err; /* sticky */
+};
+
+static void command_done(struct command *c)
+{
+	for (unsigned i = 0; i < c->argc; i++)
+		free(c->argv[i]);
+	for (unsigned i = 0; i < c->fd_count; i++)
+		(void)close(c->fds[i]); /* the child has its own */
+}
+
+static void add_arg(struct command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void add_arg(struct command *c, const char *fmt, ...)
+{
+	va_list ap;
+	char *s = NULL;
+	int r;
+
+	va_start(ap, fmt);
+	r = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	if (r < 0 || c->argc == ARGS_MAX) {
+		free(r < 0 ? NULL : s);
+		c->err = -ENOMEM;
+		return;
+	}
+	c->argv[c->argc++] = s;
+}
+
+/* Takes fd over for the child; an fd that cannot be kept is closed and marks the command bad. */
+static int pass_fd(struct command *c, int fd)
+{
+	if (c->fd_count == FDS_MAX) {
+		(void)close(fd); /* never used */
+		c->err = -E2BIG;
+		return -1;
+	}
+	c->fds[c->fd_count++] = fd;
+	return fd;
+}
+
+static int pass_file(struct command *c, int dirfd, const char *path, int flags, struct error *e)
+{
+	int fd = openat(dirfd, path, flags | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return error_set_errno(e,
+			errno == ENOSPC || errno == EDQUOT ? ERROR_NO_SPACE : ERROR_NOT_FOUND, errno,
+			"cannot open %s", path);
+	return pass_fd(c, fd);
+}
+
+static int add_disk(struct command *c, int dirfd, const struct vmm_disk *d, struct error *e)
+{
+	char spec[512];
+	int n, fd = pass_file(c, AT_FDCWD, d->base, O_RDONLY, e);
+
+	if (fd < 0)
+		return fd;
+	n = snprintf(spec, sizeof(spec), "base=%d", fd);
+	for (unsigned i = 0; i < d->layer_count; i++) {
+		fd = pass_file(c, AT_FDCWD, d->layers[i], O_RDONLY, e);
+		if (fd < 0)
+			return fd;
+		n += snprintf(spec + n, sizeof(spec) - (size_t)n, ",layer=%d", fd);
+	}
+	if (d->delta) {
+		fd = pass_file(c, dirfd, d->delta, O_RDWR | O_CREAT, e);
+		if (fd < 0)
+			return fd;
+		n += snprintf(spec + n, sizeof(spec) - (size_t)n, ",delta=%d", fd);
+	}
+	if (d->bytes)
+		(void)snprintf(spec + n, sizeof(spec) - (size_t)n, ",bytes=%llu",
+			(unsigned long long)d->bytes); /* 16 layers of 12 characters fit */
+	add_arg(c, "--disk=%s", spec);
+	return 0;
+}
+
+static int add_source(struct command *c, const struct vmm_launch *l, struct error *e)
+{
+	int fd;
+
+	if (l->snapshot) {
+		fd = pass_file(c, AT_FDCWD, l->snapshot, O_RDONLY | O_DIRECTORY, e);
+		add_arg(c, "--snapshot-fd=%d", fd);
+		return fd < 0 ? fd : 0;
+	}
+	fd = pass_file(c, AT_FDCWD, l->kernel, O_RDONLY, e);
+	if (fd < 0)
+		return fd;
+	add_arg(c, "--kernel-fd=%d", fd);
+	if (l->initrd) {
+		fd = pass_file(c, AT_FDCWD, l->initrd, O_RDONLY, e);
+		if (fd < 0)
+			return fd;
+		add_arg(c, "--initrd-fd=%d", fd);
+	}
+	add_arg(c, "--cmdline=%s", l->cmdline);
+	add_arg(c, "--cpus=%u", l->cpus);
+	add_arg(c, "--memory-bytes=%llu", (unsigned long long)l->memory_bytes);
+	return 0;
+}
+
+static int add_sockets(struct command *c, int dirfd, struct error *e)
+{
+	int vsock = fd_unix_listen(dirfd, "vsock.sock", SOCK_STREAM, VSOCK_BACKLOG);
+	int control;
+
+	if (vsock < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -vsock, "cannot create vsock.sock");
+	add_arg(c, "--vsock-fd=%d", pass_fd(c, vsock));
+	control = fd_unix_listen(dirfd, "control.sock", SOCK_SEQPACKET, CONTROL_BACKLOG);
+	if (control < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -control, "cannot create control.sock");
+	add_arg(c, "--control-fd=%d", pass_fd(c, control));
+	return 0;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int build_command(struct command *c, const struct vmm_launch *l, int dirfd, int owner_fd,
+	struct error *e)
+{
+	int r;
+
+	add_arg(c, "mayfly-vmm");
+	add_arg(c, "--dir-fd=%d", dirfd);
+	add_arg(c, "--name=%s", base_name(l->dir));
+	add_arg(c, "--owner-fd=%d", owner_fd);
+	r = add_sockets(c, dirfd, e);
+	if (r == 0)
+		r = add_source(c, l, e);
+	for (unsigned i = 0; i < l->disk_count && r == 0; i++)
+		r = add_disk(c, dirfd, &l->disks[i], e);
+	if (l->paused)
+		add_arg(c, "--paused");
+	if (l->keep)
+		add_arg(c, "--keep");
+	if (r == 0 && c->err)
+		r = error_set_errno(e, ERROR_INTERNAL, -c->err, "cannot build the VMM's command line");
+	return r;
+}
+
+static int take_lock(int dirfd, struct error *e)
+{
+	_cleanup_close_ int fd = openat(dirfd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno,
+			"cannot create the sandbox's lock");
+	/* Waits: somebody who only looks holds it for a moment. */
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return error_set_errno(e, ERROR_INTERNAL, errno, "cannot lock the sandbox");
+	return TAKE_FD(fd);
+}
+
+static int spawn(const char *path, struct command *c, int log_fd, pid_t *ret)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int r;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attr);
+	/* Its own process group: a Ctrl-C at the terminal is for the owner to handle. */
+	r = posix_spawnattr_setflags(&attr,
+		POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	r = r ? r : posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
+	r = r ? r : posix_spawn_file_actions_adddup2(&actions, 0, 1);
+	r = r ? r : posix_spawn_file_actions_adddup2(&actions, log_fd, 2);
+	for (unsigned i = 0; i < c->fd_count; i++) /* onto itself: clears close-on-exec */
+		r = r ? r : posix_spawn_file_actions_adddup2(&actions, c->fds[i], c->fds[i]);
+	c->argv[c->argc] = NULL;
+	if (r == 0)
+		r = posix_spawn(ret, path, &actions, &attr, c->argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	return -r;
+}
+
+/* Descriptors 0-2 are the child's standard ones: ours must lie above. */
+static int above_standard(int fd)
+{
+	int r;
+
+	if (fd < 0 || fd > 2)
+		return fd;
+	r = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	(void)close(fd); /* duplicated */
+	return r;
+}
+
+static int start(const struct vmm_launch *l, struct vmm *v, struct command *c, struct error *e)
+{
+	_cleanup_close_ int log_fd = -1;
+	char path[PATH_MAX];
+	int pair[2], dirfd, r;
+
+	dirfd = above_standard(open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	if (dirfd < 0)
+		return error_set_errno(e, ERROR_NOT_FOUND, errno, "cannot open %s", l->dir);
+	pass_fd(c, dirfd);
+	v->lock_fd = take_lock(dirfd, e);
+	if (v->lock_fd < 0)
+		return v->lock_fd;
+	pass_fd(c, fcntl(v->lock_fd, F_DUPFD_CLOEXEC, 3));
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_set_errno(e, ERROR_NO_SPACE, errno, "socketpair");
+	v->owner_fd = pair[0];
+	pair[1] = above_standard(pair[1]);
+	pass_fd(c, pair[1]);
+	log_fd = openat(dirfd, "vmm.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (log_fd < 0)
+		return error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno,
+			"cannot create vmm.log");
+	r = program_path("mayfly-vmm", path, sizeof(path), e);
+	if (r == 0)
+		r = build_command(c, l, dirfd, pair[1], e);
+	if (r < 0)
+		return r;
+	r = spawn(path, c, log_fd, &v->pid);
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot start %s", path) : 0;
+}
+
+int vmm_launch(const struct vmm_launch *l, struct vmm **ret, struct error *e)
+{
+	struct vmm *v = calloc(1, sizeof(*v));
+	struct command c = {0};
+	int r;
+
+	if (!v)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	v->owner_fd = v->lock_fd = -1;
+	r = start(l, v, &c, e);
+	command_done(&c);
+	if (r < 0) {
+		vmm_stop(v);
+		return r;
+	}
+	*ret = v;
+	return 0;
+}
+
+int vmm_fd(const struct vmm *v)
+{
+	return v->owner_fd;
+}
+
+pid_t vmm_pid(const struct vmm *v)
+{
+	return v->pid;
+}
+
+/* --- events --- */
+
+/* The process is gone without a word. */
+static void died(struct vmm *v, struct error *e)
+{
+	int status = 0;
+	pid_t r;
+
+	do
+		r = waitpid(v->pid, &status, 0);
+	while (r < 0 && errno == EINTR);
+	v->pid = 0;
+	if (r > 0 && WIFSIGNALED(status))
+		(void)error_set(e, ERROR_SANDBOX, ECHILD, "the VMM process was killed by signal %d (%s)",
+			WTERMSIG(status), strsignal(WTERMSIG(status))); /* filled is enough */
+	else
+		(void)error_set(e, ERROR_SANDBOX, ECHILD, "the VMM process ended unexpectedly (status %d)",
+			WIFEXITED(status) ? WEXITSTATUS(status) : -1); /* filled is enough */
+}
+
+static enum vmm_event parse_event(struct vmm *v, const char *text, struct error *e)
+{
+	const char *word;
+
+	if (strcmp(text, "event started") == 0)
+		return VMM_STARTED;
+	v->ended = true;
+	if (str_starts_with(text, "event failed ")) {
+		control_parse_error(text + strlen("event failed "), e);
+		return VMM_ENDED;
+	}
+	word = str_starts_with(text, "event ended ") ? strchr(text + strlen("event ended "), ' ') : NULL;
+	(void)error_set(e, ERROR_SANDBOX, ECHILD, "%s",
+		word ? word + 1 : "the VMM process said something unexpected"); /* filled is enough */
+	return VMM_ENDED;
+}
+
+enum vmm_event vmm_next_event(struct vmm *v, struct error *e)
+{
+	char text[CONTROL_MESSAGE_MAX];
+	struct pollfd pfd = {.fd = v->owner_fd, .events = POLLIN};
+
+	if (v->ended)
+		return VMM_NOTHING;
+	if (v->pending[0]) {
+		memcpy(text, v->pending, sizeof(text));
+		v->pending[0] = '\0';
+		return parse_event(v, text, e);
+	}
+	if (poll(&pfd, 1, 0) <= 0)
+		return VMM_NOTHING;
+	if (control_receive(v->owner_fd, text, NULL) > 0)
+		return parse_event(v, text, e);
+	v->ended = true;
+	died(v, e);
+	return VMM_ENDED;
+}
+
+/* --- requests --- */
+
+static int await_readable(int fd, uint64_t deadline_ns)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	for (;;) {
+		uint64_t now = clock_monotonic_ns();
+		int r;
+
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		r = poll(&p, 1, (int)((deadline_ns - now) / NS_PER_MS) + 1);
+		if (r > 0)
+			return 0;
+		if (r < 0 && errno != EINTR)
+			return -errno;
+	}
+}
+
+/* Interprets a reply: 0 with the text behind "ok ", or the error in it. */
+static int take_reply(const char *text, char *reply, size_t reply_bytes, struct error *e)
+{
+	if (str_starts_with(text, "error ")) {
+		control_parse_error(text + strlen("error "), e);
+		return e && e->err ? -e->err : -EIO;
+	}
+	if (reply)
+		(void)snprintf(reply, reply_bytes, "%s",
+			str_starts_with(text, "ok ") ? text + 3 : ""); /* the caller's size counts */
+	return 0;
+}
+
+static int owner_request(struct vmm *v, const char *request, int fd, struct error *e)
+{
+	uint64_t deadline = clock_monotonic_ns() + REQUEST_MS * NS_PER_MS;
+	char text[CONTROL_MESSAGE_MAX];
+	int r;
+
+	if (v->ended)
+		return error_set(e, ERROR_SANDBOX, ECHILD, "the microVM has ended");
+	r = control_send(v->owner_fd, request, fd);
+	while (r == 0) {
+		r = await_readable(v->owner_fd, deadline);
+		if (r < 0)
+			break;
+		r = control_receive(v->owner_fd, text, NULL);
+		if (r <= 0)
+			break;
+		if (!str_starts_with(text, "event "))
+			return take_reply(text, NULL, 0, e);
+		if (strcmp(text, "event started") != 0 || !v->pending[0])
+			memcpy(v->pending, text, sizeof(text));
+		r = 0;
+	}
+	if (r == -ETIMEDOUT)
+		return error_set(e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", request);
+	if (v->pending[0] && strcmp(v->pending, "event started") != 0)
+		return error_set(e, ERROR_SANDBOX, ECHILD, "the microVM has ended");
+	v->ended = true;
+	died(v, e);
+	return -ECHILD;
+}
+
+int vmm_pause(struct vmm *v, struct error *e)
+{
+	return owner_request(v, "pause", -1, e);
+}
+
+int vmm_resume(struct vmm *v, struct error *e)
+{
+	return owner_request(v, "resume", -1, e);
+}
+
+int vmm_snapshot(struct vmm *v, int snapshot_dirfd, struct error *e)
+{
+	return owner_request(v, "snapshot", snapshot_dirfd, e);
+}
+
+/* Waits until the process is gone, at most ms milliseconds; its channel ends with it. */
+static void await_exit(struct vmm *v, unsigned ms)
+{
+	uint64_t deadline = clock_monotonic_ns() + ms * NS_PER_MS;
+	char text[CONTROL_MESSAGE_MAX];
+
+	while (await_readable(v->owner_fd, deadline) == 0)
+		if (control_receive(v->owner_fd, text, NULL) <= 0)
+			return;
+}
+
+void vmm_stop(struct vmm *v)
+{
+	if (!v)
+		return;
+	if (v->pid > 0) {
+		if (v->owner_fd >= 0 && control_send(v->owner_fd, "quit", -1) == 0)
+			await_exit(v, STOP_MS);
+		(void)kill(v->pid, SIGKILL); /* not reaped yet, so the pid is still its own */
+		while (waitpid(v->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		v->pid = 0;
+	}
+	vmm_release(v);
+}
+
+void vmm_release(struct vmm *v)
+{
+	if (!v)
+		return;
+	cleanup_close_p(&v->owner_fd);
+	cleanup_close_p(&v->lock_fd);
+	free(v);
+}
+
+int vmm_request(int dirfd, const char *request, char *reply, size_t reply_bytes, struct error *e)
+{
+	uint64_t deadline = clock_monotonic_ns() + 10 * NS_PER_S;
+	_cleanup_close_ int sock = fd_unix_connect(dirfd, "control.sock", SOCK_SEQPACKET);
+	char text[CONTROL_MESSAGE_MAX];
+	int r;
+
+	if (sock < 0)
+		return error_set(e, ERROR_NOT_FOUND, -sock, "no microVM is running there");
+	r = control_send(sock, request, -1);
+	if (r == 0)
+		r = await_readable(sock, deadline);
+	if (r == 0)
+		r = control_receive(sock, text, NULL);
+	if (r == -ETIMEDOUT)
+		return error_set(e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", request);
+	if (r <= 0)
+		return error_set(e, ERROR_SANDBOX, r ? -r : ECONNRESET, "the microVM has ended");
+	return take_reply(text, reply, reply_bytes, e);
+}
+
+int vmm_dir_is_live(int dirfd)
+{
+	_cleanup_close_ int fd = openat(dirfd, "lock", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (flock(fd, LOCK_SH | LOCK_NB) == 0)
+		return 0; /* closing releases it */
+	return errno == EWOULDBLOCK ? 1 : -errno;
+}

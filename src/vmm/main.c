@@ -1,0 +1,417 @@
+/* mayfly-vmm: the process of one microVM.
+ *
+ * It is started by vmm_launch (launch.h), which opens every file and socket and passes the
+ * descriptors, so that this process needs no path but /dev/kvm. One epoll loop in the main thread:
+ * host sockets of the guest, control requests, the owner's channel; vCPU threads do the rest. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/str.h"
+#include "vmm/control.h"
+#include "vmm/vm.h"
+
+struct settings {
+	uint64_t dir_fd, vsock_fd, control_fd, owner_fd, snapshot_fd, kernel_fd, initrd_fd;
+	const char *name;
+	uint64_t cpus, memory;
+	const char *cmdline;
+	struct option_list disks;
+	bool paused, keep, help;
+};
+
+#define NO_FD UINT64_C(0xffffffff)
+#define FD_OPTION(n, field, what) \
+	{n, 0, OPTION_NUMBER, "FD", what, offsetof(struct settings, field), 0, 65535, false}
+
+static const struct option_spec options[] = {
+	FD_OPTION("dir-fd", dir_fd, "the sandbox's directory"),
+	{"name", 0, OPTION_STRING, "NAME", "name of that directory in its parent",
+		offsetof(struct settings, name), 0, 0, false},
+	FD_OPTION("vsock-fd", vsock_fd, "listening Unix socket: the host side of virtio-vsock"),
+	FD_OPTION("control-fd", control_fd, "listening seqpacket socket for control requests"),
+	FD_OPTION("owner-fd", owner_fd, "the owner's channel; its end ends the microVM"),
+	FD_OPTION("snapshot-fd", snapshot_fd, "restore from this directory"),
+	FD_OPTION("kernel-fd", kernel_fd, "boot this uncompressed kernel"),
+	FD_OPTION("initrd-fd", initrd_fd, "initramfs of a boot"),
+	{"cmdline", 0, OPTION_STRING, "TEXT", "kernel command line of a boot",
+		offsetof(struct settings, cmdline), 0, 0, false},
+	{"cpus", 0, OPTION_NUMBER, "N", "vCPUs of a boot", offsetof(struct settings, cpus), 1, 4, false},
+	{"memory-bytes", 0, OPTION_NUMBER, "N", "memory of a boot", offsetof(struct settings, memory),
+		4096, UINT64_C(4) << 30, false},
+	{"disk", 0, OPTION_LIST, "base=FD[,layer=FD]...[,delta=FD][,bytes=N]", "a disk (repeatable)",
+		offsetof(struct settings, disks), 0, 0, false},
+	{"paused", 0, OPTION_FLAG, NULL, "wait for a resume request before running",
+		offsetof(struct settings, paused), 0, 0, false},
+	{"keep", 0, OPTION_FLAG, NULL, "outlive the owner", offsetof(struct settings, keep), 0, 0, false},
+	{"help", 'h', OPTION_HELP, NULL, "show this help", offsetof(struct settings, help), 0, 0, false},
+	{0},
+};
+
+/* What an epoll event is about; connections count up from SOURCE_CONNECTION. */
+enum source { SOURCE_SIGNAL, SOURCE_END, SOURCE_VSOCK, SOURCE_LISTEN, SOURCE_OWNER, SOURCE_CONNECTION };
+
+struct vmm_process {
+	struct settings s;
+	struct vm *vm;
+	int epoll_fd;
+	int owner_fd;	/* -1: none, or gone */
+	int signal_fd;
+	bool running, over;
+	int connections[CONTROL_CONNECTIONS_MAX]; /* -1: free */
+};
+
+static int fd_of(uint64_t option)
+{
+	return option == NO_FD ? -1 : (int)option;
+}
+
+/* --- start --- */
+
+static int parse_disk(const char *spec, struct vm_disk *d, struct error *e)
+{
+	char copy[512], *rest = copy, *part;
+
+	*d = (struct vm_disk){.base_fd = -1, .delta_fd = -1};
+	if (strlen(spec) >= sizeof(copy))
+		return error_set(e, ERROR_USAGE, EINVAL, "--disk is too long");
+	memcpy(copy, spec, strlen(spec) + 1);
+	while ((part = strsep(&rest, ","))) {
+		char *value = strchr(part, '=');
+		uint64_t v;
+
+		if (!value || str_parse_u64(value + 1, &v) < 0)
+			return error_set(e, ERROR_USAGE, EINVAL, "--disk %s: expected NAME=NUMBER", spec);
+		*value = '\0';
+		if (strcmp(part, "bytes") == 0)
+			d->bytes = v;
+		else if (v > 65535)
+			return error_set(e, ERROR_USAGE, EINVAL, "--disk %s: bad descriptor", spec);
+		else if (strcmp(part, "base") == 0)
+			d->base_fd = (int)v;
+		else if (strcmp(part, "delta") == 0)
+			d->delta_fd = (int)v;
+		else if (strcmp(part, "layer") == 0 && d->lower_count < VM_DISK_LAYERS_MAX)
+			d->lower_fds[d->lower_count++] = (int)v;
+		else
+			return error_set(e, ERROR_USAGE, EINVAL, "--disk %s: unexpected %s", spec, part);
+	}
+	return d->base_fd < 0 ? error_set(e, ERROR_USAGE, EINVAL, "--disk %s: no base", spec) : 0;
+}
+
+static int make_vm(struct vmm_process *p, struct error *e)
+{
+	const struct settings *s = &p->s;
+	struct vm_options o = {
+		.cpus = (unsigned)s->cpus,
+		.memory_bytes = s->memory,
+		.kernel_fd = fd_of(s->kernel_fd),
+		.initrd_fd = fd_of(s->initrd_fd),
+		.cmdline = s->cmdline,
+		.snapshot_dirfd = fd_of(s->snapshot_fd),
+		.dirfd = fd_of(s->dir_fd),
+		.console = "console.log",
+		.rng = true,
+		.vsock_listen_fd = fd_of(s->vsock_fd),
+	};
+
+	if (o.snapshot_dirfd < 0 && o.kernel_fd < 0)
+		return error_set(e, ERROR_USAGE, EINVAL, "neither --snapshot-fd nor --kernel-fd is given");
+	if (s->disks.count > VM_DISKS_MAX)
+		return error_set(e, ERROR_LIMIT, E2BIG, "more than %d disks", VM_DISKS_MAX);
+	for (unsigned i = 0; i < s->disks.count; i++) {
+		int r = parse_disk(s->disks.items[i], &o.disks[i], e);
+
+		if (r < 0)
+			return r;
+		o.disk_count++;
+	}
+	return vm_create(&o, &p->vm, e);
+}
+
+static int watch(struct vmm_process *p, int fd, unsigned source)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = source};
+
+	if (fd < 0)
+		return 0;
+	return epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+static int watch_signals(struct vmm_process *p)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	p->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return p->signal_fd < 0 ? -errno : 0;
+}
+
+static int watch_all(struct vmm_process *p, struct error *e)
+{
+	int r;
+
+	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (p->epoll_fd < 0)
+		return error_set_errno(e, ERROR_NO_SPACE, errno, "epoll_create1");
+	r = watch_signals(p);
+	r = r ? r : watch(p, p->signal_fd, SOURCE_SIGNAL);
+	r = r ? r : watch(p, vm_event_fd(p->vm), SOURCE_END);
+	r = r ? r : watch(p, vm_vsock_fd(p->vm), SOURCE_VSOCK);
+	r = r ? r : watch(p, fd_of(p->s.control_fd), SOURCE_LISTEN);
+	r = r ? r : watch(p, p->owner_fd, SOURCE_OWNER);
+	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "cannot watch a descriptor") : 0;
+}
+
+static void tell_owner(struct vmm_process *p, const char *text)
+{
+	if (p->owner_fd >= 0)
+		(void)control_send(p->owner_fd, text, -1); /* a lost owner shows as the channel's end */
+}
+
+/* --- requests --- */
+
+static void answer_status(struct vmm_process *p, char *out)
+{
+	struct vm_stats s;
+	const char *state = vm_ended(p->vm, NULL, 0) != VM_RUNNING ? "ended"
+		: p->running					     ? "running"
+								     : "paused";
+
+	vm_get_stats(p->vm, &s);
+	(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok %s cpus=%u memory_bytes=%llu exits=%llu", state,
+		s.cpus, (unsigned long long)s.memory_bytes, (unsigned long long)s.exits); /* fits */
+}
+
+static int do_snapshot(struct vmm_process *p, int fd, struct error *e)
+{
+	if (fd < 0)
+		return error_set(e, ERROR_USAGE, EINVAL, "snapshot: no directory came with the request");
+	if (p->running)
+		return error_set(e, ERROR_USAGE, EBUSY, "snapshot: pause the VM first");
+	return vm_save(p->vm, fd, e);
+}
+
+static int do_grow(struct vmm_process *p, const char *arguments, struct error *e)
+{
+	unsigned long long bytes;
+	unsigned index;
+
+	if (sscanf(arguments, "%u %llu", &index, &bytes) != 2)
+		return error_set(e, ERROR_USAGE, EINVAL, "grow: expected INDEX BYTES");
+	return vm_grow_disk(p->vm, index, bytes, e);
+}
+
+static void set_running(struct vmm_process *p, bool running)
+{
+	if (running)
+		vm_resume(p->vm);
+	else
+		vm_pause(p->vm);
+	p->running = running;
+}
+
+static void handle_request(struct vmm_process *p, const char *request, int fd, char *out)
+{
+	struct error e = {0};
+
+	(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok"); /* fits */
+	if (strcmp(request, "status") == 0)
+		answer_status(p, out);
+	else if (strcmp(request, "idle") == 0)
+		(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok %s",
+			vm_vsock_idle(p->vm) ? "yes" : "no"); /* fits */
+	else if (strcmp(request, "pause") == 0 || strcmp(request, "resume") == 0)
+		set_running(p, request[0] == 'r');
+	else if (strcmp(request, "snapshot") == 0)
+		(void)do_snapshot(p, fd, &e); /* e says it all */
+	else if (str_starts_with(request, "grow "))
+		(void)do_grow(p, request + 5, &e); /* e says it all */
+	else if (strcmp(request, "quit") == 0)
+		p->over = true;
+	else
+		(void)error_set(&e, ERROR_USAGE, EINVAL, "unknown request"); /* filled is enough */
+	if (e.code != ERROR_NONE)
+		control_format_error(&e, "error", out);
+}
+
+/* Serves one request of a channel; false when the peer is gone. */
+static bool serve(struct vmm_process *p, int sock)
+{
+	char request[CONTROL_MESSAGE_MAX], reply[CONTROL_MESSAGE_MAX];
+	_cleanup_close_ int fd = -1;
+	int r = control_receive(sock, request, &fd);
+
+	if (r == -EAGAIN)
+		return true;
+	if (r <= 0)
+		return false;
+	handle_request(p, request, fd, reply);
+	return control_send(sock, reply, -1) == 0;
+}
+
+static void accept_connection(struct vmm_process *p)
+{
+	int fd = accept4(fd_of(p->s.control_fd), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0)
+		return;
+	for (unsigned i = 0; i < CONTROL_CONNECTIONS_MAX; i++)
+		if (p->connections[i] < 0 && watch(p, fd, SOURCE_CONNECTION + i) == 0) {
+			p->connections[i] = fd;
+			return;
+		}
+	(void)control_send(fd, "error 1 24 too many control connections", -1); /* it is refused anyway */
+	(void)close(fd);						       /* refused */
+}
+
+/* --- end --- */
+
+/* The owner is gone and nobody else will: the sandbox's directory goes too. */
+static void remove_directory(struct vmm_process *p)
+{
+	_cleanup_close_ int parent = -1;
+
+	if (fd_of(p->s.dir_fd) < 0 || !p->s.name)
+		return;
+	parent = openat(fd_of(p->s.dir_fd), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (parent >= 0)
+		(void)file_remove_tree(parent, p->s.name); /* whoever looks next removes the rest */
+}
+
+static void handle_end(struct vmm_process *p)
+{
+	static const char *const words[] = {"running", "power-off", "reset", "crash", "error"};
+	char why[160], text[CONTROL_MESSAGE_MAX];
+	enum vm_end end = vm_ended(p->vm, why, sizeof(why));
+
+	(void)snprintf(text, sizeof(text), "event ended %s %s", words[end], why); /* fits */
+	tell_owner(p, text);
+	p->over = true;
+}
+
+static void handle_owner(struct vmm_process *p)
+{
+	if (serve(p, p->owner_fd))
+		return;
+	(void)epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, p->owner_fd, NULL); /* closed next */
+	(void)close(p->owner_fd);					/* the peer is gone */
+	p->owner_fd = -1;
+	if (p->s.keep)
+		return;
+	remove_directory(p);
+	p->over = true;
+}
+
+static void handle_event(struct vmm_process *p, uint32_t source)
+{
+	switch (source) {
+	case SOURCE_SIGNAL:
+		p->over = true;
+		break;
+	case SOURCE_END:
+		handle_end(p);
+		break;
+	case SOURCE_VSOCK:
+		vm_vsock_poll(p->vm);
+		break;
+	case SOURCE_LISTEN:
+		accept_connection(p);
+		break;
+	case SOURCE_OWNER:
+		handle_owner(p);
+		break;
+	default:
+		if (!serve(p, p->connections[source - SOURCE_CONNECTION])) {
+			(void)close(p->connections[source - SOURCE_CONNECTION]); /* the peer is gone */
+			p->connections[source - SOURCE_CONNECTION] = -1;
+		}
+		break;
+	}
+}
+
+static void loop(struct vmm_process *p)
+{
+	while (!p->over) {
+		struct epoll_event events[16];
+		int n = epoll_wait(p->epoll_fd, events, ARRAY_SIZE(events), -1);
+
+		for (int i = 0; i < n && !p->over; i++)
+			handle_event(p, events[i].data.u32);
+	}
+}
+
+static int run(struct vmm_process *p, struct error *e)
+{
+	int r = make_vm(p, e);
+
+	if (r == 0)
+		r = watch_all(p, e);
+	if (r < 0)
+		return r;
+	tell_owner(p, "event started");
+	if (!p->s.paused)
+		set_running(p, true);
+	loop(p);
+	(void)vm_ended(p->vm, NULL, 0); /* flushes the console log */
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct vmm_process p = {
+		.s = {.dir_fd = NO_FD,
+			.vsock_fd = NO_FD,
+			.control_fd = NO_FD,
+			.owner_fd = NO_FD,
+			.snapshot_fd = NO_FD,
+			.kernel_fd = NO_FD,
+			.initrd_fd = NO_FD,
+			.cpus = 1,
+			.memory = 256 << 20,
+			.cmdline = ""},
+	};
+	struct error e = {0};
+	int rest;
+
+	log_open("mayfly-vmm");
+	if (options_parse(options, argc, argv, &p.s, &rest, &e) < 0 || rest != argc) {
+		fprintf(stderr, "mayfly-vmm: %s\n", e.code ? e.message : "unexpected argument");
+		return 2;
+	}
+	if (p.s.help) {
+		printf("Usage: mayfly-vmm OPTIONS\n\nRuns one microVM; started by mayfly, not by hand.\n\n");
+		options_print(options, stdout);
+		return 0;
+	}
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* hardening: not having it is not fatal */
+	(void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* guest memory never lands in a core file */
+	p.owner_fd = fd_of(p.s.owner_fd);
+	memset(p.connections, 0xff, sizeof(p.connections));
+	if (run(&p, &e) < 0) {
+		char text[CONTROL_MESSAGE_MAX];
+
+		control_format_error(&e, "event failed", text);
+		tell_owner(&p, text);
+		fprintf(stderr, "mayfly-vmm: %s\n", e.message);
+		_exit(1);
+	}
+	_exit(0); /* the kernel takes the VM apart faster than we would */
+}

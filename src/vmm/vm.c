@@ -1,0 +1,660 @@
+/* Setting a VM up, by boot or from a snapshot; saving it. */
+#include "vmm/vm_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "proto/snapshot.h"
+#include "vmm/blk.h"
+#include "vmm/boot.h"
+#include "vmm/cpuid.h"
+#include "vmm/rng.h"
+#include "vmm/vsock.h"
+
+enum { TSC_TOLERANCE_PPM = 250 };
+
+/* --- interrupts --- */
+
+static void raise_slot(void *opaque)
+{
+	struct vm_slot *s = opaque;
+
+	ioapic_raise(&s->vm->ioapic, s->pin);
+}
+
+static void raise_serial(void *opaque)
+{
+	struct vm *vm = opaque;
+
+	ioapic_raise(&vm->ioapic, VM_SERIAL_GSI);
+}
+
+/* --- parts --- */
+
+static struct vm *vm_new(const struct vm_options *o)
+{
+	struct vm *vm = calloc(1, sizeof(*vm));
+
+	if (!vm)
+		return NULL;
+	vm->kvm_fd = vm->fd = vm->event_fd = -1;
+	atomic_store(&vm->halt, true);
+	pthread_mutex_init(&vm->lock, NULL);
+	pthread_cond_init(&vm->wake, NULL);
+	pthread_cond_init(&vm->parked, NULL);
+	for (unsigned i = 0; i < KVM_CPUS_MAX; i++) {
+		vm->cpus[i].vm = vm;
+		vm->cpus[i].vcpu.fd = -1;
+	}
+	for (unsigned i = 0; i < VM_SLOTS; i++)
+		vm->slots[i] = (struct vm_slot){.vm = vm, .pin = VM_SLOT_GSI + i};
+	ioapic_init(&vm->ioapic, -1);
+	serial_init(&vm->serial, o->dirfd, o->console, raise_serial, vm);
+	return vm;
+}
+
+void vm_free(struct vm *vm)
+{
+	if (!vm)
+		return;
+	vm_stop_threads(vm);
+	for (unsigned i = 0; i < VM_SLOTS; i++)
+		virtio_destroy(vm->slots[i].device);
+	serial_done(&vm->serial);
+	ioapic_done(&vm->ioapic);
+	for (unsigned i = 0; i < KVM_CPUS_MAX; i++)
+		vcpu_done(&vm->cpus[i].vcpu);
+	if (vm->fd >= 0)
+		(void)close(vm->fd); /* no data behind it */
+	if (vm->kvm_fd >= 0)
+		(void)close(vm->kvm_fd); /* no data behind it */
+	if (vm->event_fd >= 0)
+		(void)close(vm->event_fd); /* no data behind it */
+	guest_memory_done(&vm->memory);
+	free(vm->cpuid);
+	pthread_mutex_destroy(&vm->lock);
+	pthread_cond_destroy(&vm->wake);
+	pthread_cond_destroy(&vm->parked);
+	free(vm);
+}
+
+static int register_memory(struct vm *vm, struct error *e)
+{
+	for (unsigned i = 0; i < vm->memory.region_count; i++) {
+		const struct guest_region *g = &vm->memory.regions[i];
+		struct kvm_userspace_memory_region r = {
+			.slot = i,
+			.guest_phys_addr = g->start,
+			.memory_size = g->bytes,
+			.userspace_addr = (uintptr_t)g->host,
+		};
+		int err = kvm_ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &r);
+
+		if (err < 0)
+			return error_set_errno(e, ERROR_HOST, -err, "cannot give KVM the guest's memory");
+	}
+	return 0;
+}
+
+/* The VM, its memory, its interrupt controller and its vCPUs, without their state. */
+static int create_machine(struct vm *vm, struct error *e)
+{
+	struct kvm_enable_cap split = {.cap = KVM_CAP_SPLIT_IRQCHIP, .args = {IOAPIC_PINS}};
+	int r;
+
+	vm->fd = kvm_ioctl_n(vm->kvm_fd, KVM_CREATE_VM, 0);
+	if (vm->fd < 0)
+		return error_set_errno(e, ERROR_HOST, -vm->fd, "cannot create a VM");
+	vm->ioapic.vm_fd = vm->fd;
+	r = register_memory(vm, e);
+	if (r < 0)
+		return r;
+	r = kvm_ioctl(vm->fd, KVM_ENABLE_CAP, &split);
+	if (r < 0)
+		return error_set_errno(e, ERROR_HOST, -r, "KVM_CAP_SPLIT_IRQCHIP");
+	for (unsigned i = 0; i < vm->cpu_count && r == 0; i++)
+		r = vcpu_create(&vm->cpus[i].vcpu, vm->kvm_fd, vm->fd, i, e);
+	vm->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r == 0 && vm->event_fd < 0)
+		return error_set_errno(e, ERROR_NO_SPACE, errno, "eventfd");
+	return r;
+}
+
+static int set_cpuid(struct vm *vm, struct error *e)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < vm->cpu_count && r == 0; i++)
+		r = vcpu_set_cpuid(&vm->cpus[i].vcpu, vm->cpuid, e);
+	return r;
+}
+
+/* Opens the disks and puts devices into their slots. The descriptors of o are spent. */
+static int create_devices(struct vm *vm, struct vm_options *o, bool rng, struct error *e)
+{
+	struct vm_slot *s = &vm->slots[VM_SLOT_RNG];
+	int r = 0;
+
+	if (rng)
+		r = rng_create(&vm->memory, raise_slot, s, &s->device, e);
+	s = &vm->slots[VM_SLOT_VSOCK];
+	if (r == 0 && o->vsock_listen_fd >= 0)
+		r = vsock_create(&vm->memory, TAKE_FD(o->vsock_listen_fd), raise_slot, s, &s->device, e);
+	for (unsigned i = 0; i < o->disk_count && r == 0; i++) {
+		struct vm_disk *d = &o->disks[i];
+		unsigned layers = d->lower_count;
+		char serial[16];
+		struct disk *disk;
+
+		s = &vm->slots[VM_SLOT_DISK + i];
+		d->lower_count = 0;
+		r = disk_open(TAKE_FD(d->base_fd), d->lower_fds, layers, TAKE_FD(d->delta_fd), d->bytes,
+			&disk, e);
+		if (r < 0)
+			break;
+		vm->disk_bytes[i] = disk_bytes(disk);
+		(void)snprintf(serial, sizeof(serial), "disk%u", i); /* fits */
+		r = blk_create(&vm->memory, disk, serial, raise_slot, s, &s->device, e);
+	}
+	vm->disk_count = o->disk_count;
+	return r;
+}
+
+/* --- boot --- */
+
+static int boot(struct vm *vm, const struct vm_options *o, struct error *e)
+{
+	struct acpi_device devices[VM_SLOTS];
+	struct boot_source source = {
+		.kernel_fd = o->kernel_fd, .initrd_fd = o->initrd_fd, .cmdline = o->cmdline};
+	struct boot_entry entry;
+	unsigned n = 0;
+	int r;
+
+	for (unsigned i = 0; i < VM_SLOTS; i++)
+		if (vm->slots[i].device)
+			devices[n++] = (struct acpi_device){
+				.mmio_base = VM_MMIO_BASE + i * VIRTIO_MMIO_SIZE,
+				.mmio_bytes = VIRTIO_MMIO_SIZE,
+				.gsi = vm->slots[i].pin,
+			};
+	r = acpi_write(&vm->memory, vm->cpu_count, devices, n, &source.rsdp, e);
+	if (r == 0)
+		r = boot_load(&vm->memory, &source, &entry, e);
+	if (r == 0)
+		r = vcpu_set_boot_registers(&vm->cpus[0].vcpu, entry.rip, entry.boot_params,
+			entry.page_table, entry.gdt, e);
+	return r;
+}
+
+static int create_booted(struct vm *vm, struct vm_options *o, struct error *e)
+{
+	int r;
+
+	if (o->cpus < 1 || o->cpus > KVM_CPUS_MAX)
+		return error_set(e, ERROR_LIMIT, EINVAL, "%u CPUs: must be between 1 and %d", o->cpus,
+			KVM_CPUS_MAX);
+	vm->cpu_count = o->cpus;
+	r = guest_memory_create(&vm->memory, o->memory_bytes, e);
+	if (r == 0)
+		r = create_machine(vm, e);
+	if (r < 0)
+		return r;
+	vm->cpuid = calloc(1, sizeof(*vm->cpuid));
+	if (!vm->cpuid)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	r = kvm_supported_cpuid(vm->kvm_fd, vm->cpuid, e);
+	if (r < 0)
+		return r;
+	vcpu_shape_cpuid(vm->cpuid, vm->cpu_count);
+	r = set_cpuid(vm, e);
+	if (r == 0)
+		r = create_devices(vm, o, o->rng, e);
+	return r == 0 ? boot(vm, o, e) : r;
+}
+
+/* --- save --- */
+
+static void save_machine(struct vm *vm, struct snapshot_writer *w)
+{
+	struct buf *b = snapshot_section(w, SNAPSHOT_MACHINE, 0);
+	int khz = kvm_ioctl_n(vm->cpus[0].vcpu.fd, KVM_GET_TSC_KHZ, 0);
+	uint32_t words[CPUID_FINGERPRINT_WORDS];
+
+	w->err |= buf_add_le32(b, vm->cpu_count);
+	w->err |= buf_add_le64(b, vm->memory.bytes);
+	w->err |= buf_add_le32(b, khz > 0 ? (uint32_t)khz : 0);
+	cpuid_fingerprint(words);
+	for (unsigned i = 0; i < CPUID_FINGERPRINT_WORDS; i++)
+		w->err |= buf_add_le32(b, words[i]);
+	for (unsigned i = 0; i < VM_SLOTS; i++)
+		w->err |= buf_add_le32(b, vm->slots[i].device ? vm->slots[i].device->ops->id : 0);
+}
+
+static int save_state(struct vm *vm, struct snapshot_writer *w, struct error *e)
+{
+	struct kvm_clock_data clock;
+	struct buf *b;
+	int r = kvm_ioctl(vm->fd, KVM_GET_CLOCK, &clock);
+
+	if (r < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -r, "KVM_GET_CLOCK");
+	save_machine(vm, w);
+	b = snapshot_section(w, SNAPSHOT_CPUID, 0);
+	w->err |= buf_add_le32(b, vm->cpuid->head.nent);
+	w->err |= buf_add(b, vm->cpuid->entries, vm->cpuid->head.nent * sizeof(vm->cpuid->entries[0]));
+	w->err |= buf_add_le64(snapshot_section(w, SNAPSHOT_CLOCK, 0), clock.clock);
+	for (unsigned i = 0; i < vm->cpu_count; i++) {
+		r = vcpu_save(&vm->cpus[i].vcpu, snapshot_section(w, SNAPSHOT_VCPU, i), e);
+		if (r < 0)
+			return r;
+	}
+	w->err |= ioapic_save(&vm->ioapic, snapshot_section(w, SNAPSHOT_IOAPIC, 0));
+	w->err |= serial_save(&vm->serial, snapshot_section(w, SNAPSHOT_SERIAL, 0));
+	for (unsigned i = 0; i < vm->disk_count; i++)
+		w->err |= buf_add_le64(snapshot_section(w, SNAPSHOT_DISK, i), vm->disk_bytes[i]);
+	for (unsigned i = 0; i < VM_SLOTS; i++)
+		if (vm->slots[i].device)
+			w->err |= virtio_save(vm->slots[i].device, snapshot_section(w, SNAPSHOT_DEVICE, i));
+	return 0;
+}
+
+static bool page_is_zero(const uint8_t *p)
+{
+	const uint64_t *q = (const uint64_t *)(const void *)p;
+
+	for (unsigned i = 0; i < 4096 / sizeof(*q); i += 4)
+		if (q[i] | q[i + 1] | q[i + 2] | q[i + 3])
+			return false;
+	return true;
+}
+
+/* Writes the memory as a sparse file: pages of zeroes stay holes. */
+static int save_memory(struct vm *vm, int dirfd, struct error *e)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, "memory", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	const uint8_t *map = vm->memory.map;
+	uint64_t bytes = vm->memory.bytes, at = 0;
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
+		return error_set_errno(e, ERROR_NO_SPACE, errno, "cannot create the snapshot's memory");
+	while (at < bytes) {
+		uint64_t end;
+		int r;
+
+		while (at < bytes && page_is_zero(map + at))
+			at += 4096;
+		for (end = at; end < bytes && end - at < 4u << 20 && !page_is_zero(map + end);)
+			end += 4096;
+		r = fd_pwrite_full(fd, map + at, end - at, (off_t)at);
+		if (r < 0)
+			return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
+				"cannot write the snapshot's memory: free some disk space");
+		at = end;
+	}
+	if (fsync(fd) < 0)
+		return error_set_errno(e, ERROR_NO_SPACE, errno, "cannot write the snapshot's memory");
+	return 0;
+}
+
+static int flush_disks(struct vm *vm, struct error *e)
+{
+	for (unsigned i = 0; i < vm->disk_count; i++) {
+		int r = blk_flush(vm->slots[VM_SLOT_DISK + i].device);
+
+		if (r < 0)
+			return error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write disk %u", i);
+	}
+	return 0;
+}
+
+int vm_save(struct vm *vm, int dirfd, struct error *e)
+{
+	struct snapshot_writer w;
+	int r;
+
+	r = flush_disks(vm, e);
+	if (r < 0)
+		return r;
+	r = save_memory(vm, dirfd, e);
+	if (r < 0)
+		return r;
+	snapshot_writer_init(&w);
+	r = save_state(vm, &w, e);
+	if (r == 0 && snapshot_writer_finish(&w) < 0)
+		r = error_set(e, ERROR_INTERNAL, EMSGSIZE, "the VM's state does not fit a snapshot");
+	if (r == 0) {
+		r = file_write_atomic(dirfd, "state", buf_head(&w.bytes), buf_len(&w.bytes), 0600);
+		if (r < 0)
+			error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write the snapshot's state");
+	}
+	snapshot_writer_done(&w);
+	return r;
+}
+
+/* --- restore --- */
+
+static int damaged(struct error *e, const char *what)
+{
+	return error_set(e, ERROR_BAD_SNAPSHOT, EINVAL,
+		"the snapshot is damaged (%s); rebuild the template", what);
+}
+
+struct saved_machine {
+	uint32_t cpus, tsc_khz;
+	uint64_t memory_bytes;
+	uint32_t fingerprint[CPUID_FINGERPRINT_WORDS];
+	uint32_t devices[VM_SLOTS];
+};
+
+static int read_machine(const struct snapshot_reader *s, struct saved_machine *m, struct error *e)
+{
+	struct reader in = snapshot_find(s, SNAPSHOT_MACHINE, 0);
+
+	m->cpus = reader_le32(&in);
+	m->memory_bytes = reader_le64(&in);
+	m->tsc_khz = reader_le32(&in);
+	for (unsigned i = 0; i < CPUID_FINGERPRINT_WORDS; i++)
+		m->fingerprint[i] = reader_le32(&in);
+	for (unsigned i = 0; i < VM_SLOTS; i++)
+		m->devices[i] = reader_le32(&in);
+	if (!reader_finished(&in) || m->cpus < 1 || m->cpus > KVM_CPUS_MAX)
+		return damaged(e, "machine");
+	return 0;
+}
+
+static int read_cpuid(const struct snapshot_reader *s, struct kvm_cpuid_table **ret, struct error *e)
+{
+	struct reader in = snapshot_find(s, SNAPSHOT_CPUID, 0);
+	struct kvm_cpuid_table *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	t->head.nent = reader_le32(&in);
+	if (t->head.nent <= KVM_CPUID_ENTRIES_MAX)
+		reader_copy(&in, t->entries, t->head.nent * sizeof(t->entries[0]));
+	if (t->head.nent > KVM_CPUID_ENTRIES_MAX || !reader_finished(&in)) {
+		free(t);
+		return damaged(e, "CPUID");
+	}
+	*ret = t;
+	return 0;
+}
+
+static int check_cpu(struct vm *vm, const struct saved_machine *m, struct error *e)
+{
+	uint32_t here[CPUID_FINGERPRINT_WORDS];
+	_cleanup_free_ struct kvm_cpuid_table *host = NULL;
+	int r;
+
+	cpuid_fingerprint(here);
+	if (memcmp(here, m->fingerprint, sizeof(here)) == 0)
+		return 0;
+	host = calloc(1, sizeof(*host));
+	if (!host)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	r = kvm_supported_cpuid(vm->kvm_fd, host, e);
+	return r < 0 ? r : cpuid_check_subset(vm->cpuid, host, e);
+}
+
+/* A guest computes its timer deadlines with the TSC frequency it booted with. */
+static int match_tsc(struct vm *vm, uint32_t khz, struct error *e)
+{
+	int here = kvm_ioctl_n(vm->cpus[0].vcpu.fd, KVM_GET_TSC_KHZ, 0);
+	uint64_t tolerance = (uint64_t)khz * TSC_TOLERANCE_PPM / 1000000;
+
+	if (here <= 0 || khz == 0 || (uint64_t)llabs((long long)here - khz) <= tolerance)
+		return 0;
+	for (unsigned i = 0; i < vm->cpu_count; i++)
+		if (kvm_ioctl_n(vm->cpus[i].vcpu.fd, KVM_SET_TSC_KHZ, khz) < 0)
+			/* Without TSC scaling timers are off by this ratio, which guests bear when it is
+			 * small: kvm-clock, which they tell the time by, is right in any case. */
+			return llabs((long long)here - khz) * 100 <= khz
+				? 0
+				: error_set(e, ERROR_INCOMPATIBLE, ENOTSUP,
+					  "the snapshot's CPU ran at %u kHz, this one at %d, and it cannot "
+					  "scale; rebuild the template here",
+					  khz, here);
+	return 0;
+}
+
+static int map_memory(struct vm *vm, const struct vm_options *o, uint64_t bytes, struct error *e)
+{
+	_cleanup_close_ int fd = openat(o->snapshot_dirfd, "memory", O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return error_set_errno(e, ERROR_BAD_SNAPSHOT, errno, "cannot open the snapshot's memory");
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != bytes)
+		return damaged(e, "its memory file is truncated or of another snapshot");
+	return guest_memory_map(&vm->memory, fd, bytes, e);
+}
+
+static int check_devices(struct vm *vm, const struct saved_machine *m, struct error *e)
+{
+	for (unsigned i = 0; i < VM_SLOTS; i++) {
+		uint32_t id = vm->slots[i].device ? vm->slots[i].device->ops->id : 0;
+
+		if (id != m->devices[i])
+			return error_set(e, ERROR_INCOMPATIBLE, EINVAL,
+				"the snapshot has device %u in slot %u, the VM has %u; rebuild the template",
+				m->devices[i], i, id);
+	}
+	return 0;
+}
+
+static int load_devices(struct vm *vm, const struct snapshot_reader *s, struct error *e)
+{
+	struct reader in = snapshot_find(s, SNAPSHOT_IOAPIC, 0);
+
+	if (ioapic_load(&vm->ioapic, &in) < 0)
+		return damaged(e, "interrupt controller");
+	in = snapshot_find(s, SNAPSHOT_SERIAL, 0);
+	if (serial_load(&vm->serial, &in) < 0)
+		return damaged(e, "serial port");
+	for (unsigned i = 0; i < VM_SLOTS; i++) {
+		if (!vm->slots[i].device)
+			continue;
+		in = snapshot_find(s, SNAPSHOT_DEVICE, i);
+		if (virtio_load(vm->slots[i].device, &in) < 0)
+			return damaged(e, vm->slots[i].device->ops->name);
+	}
+	return 0;
+}
+
+static void announce_config(struct virtio_device *d)
+{
+	pthread_mutex_lock(&d->lock);
+	virtio_config_changed(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* The guest knows its disks by the capacity in the snapshot: a larger one is announced. */
+static int load_disks(struct vm *vm, const struct snapshot_reader *s, struct error *e)
+{
+	for (unsigned i = 0; i < vm->disk_count; i++) {
+		struct reader in = snapshot_find(s, SNAPSHOT_DISK, i);
+		uint64_t bytes = reader_le64(&in);
+
+		if (!reader_finished(&in))
+			return damaged(e, "disk");
+		if (bytes > vm->disk_bytes[i])
+			return error_set(e, ERROR_BAD_SNAPSHOT, EINVAL,
+				"disk %u is smaller than in the snapshot; rebuild the template", i);
+		if (bytes < vm->disk_bytes[i])
+			announce_config(vm->slots[VM_SLOT_DISK + i].device);
+	}
+	return 0;
+}
+
+static int load_state(struct vm *vm, const struct snapshot_reader *s, struct error *e)
+{
+	struct kvm_clock_data clock = {0};
+	struct reader in;
+	int r;
+
+	for (unsigned i = 0; i < vm->cpu_count; i++) {
+		in = snapshot_find(s, SNAPSHOT_VCPU, i);
+		r = vcpu_load(&vm->cpus[i].vcpu, &in, e);
+		if (r < 0)
+			return r;
+	}
+	in = snapshot_find(s, SNAPSHOT_CLOCK, 0);
+	clock.clock = reader_le64(&in);
+	if (!reader_finished(&in))
+		return damaged(e, "clock");
+	r = kvm_ioctl(vm->fd, KVM_SET_CLOCK, &clock);
+	if (r < 0)
+		return error_set_errno(e, ERROR_INCOMPATIBLE, -r, "KVM_SET_CLOCK");
+	r = load_devices(vm, s, e);
+	return r < 0 ? r : load_disks(vm, s, e);
+}
+
+static int create_restored(struct vm *vm, struct vm_options *o, struct error *e)
+{
+	_cleanup_free_ char *data = NULL;
+	struct snapshot_reader s;
+	struct saved_machine m;
+	size_t n;
+	int r = file_read(o->snapshot_dirfd, "state", SNAPSHOT_STATE_MAX, &data, &n);
+
+	if (r < 0)
+		return error_set_errno(e, ERROR_BAD_SNAPSHOT, -r, "cannot read the snapshot's state");
+	r = snapshot_reader_open(&s, data, n, e);
+	if (r == 0)
+		r = read_machine(&s, &m, e);
+	if (r == 0)
+		r = read_cpuid(&s, &vm->cpuid, e);
+	if (r == 0)
+		r = check_cpu(vm, &m, e);
+	if (r == 0)
+		r = map_memory(vm, o, m.memory_bytes, e);
+	if (r < 0)
+		return r;
+	vm->cpu_count = m.cpus;
+	r = create_machine(vm, e);
+	if (r == 0)
+		r = set_cpuid(vm, e);
+	if (r == 0)
+		r = match_tsc(vm, m.tsc_khz, e);
+	if (r == 0)
+		r = create_devices(vm, o, m.devices[VM_SLOT_RNG] != 0, e);
+	if (r == 0)
+		r = check_devices(vm, &m, e);
+	return r == 0 ? load_state(vm, &s, e) : r;
+}
+
+/* --- life --- */
+
+static void close_taken(struct vm_options *o)
+{
+	cleanup_close_p(&o->vsock_listen_fd);
+	for (unsigned i = 0; i < o->disk_count; i++) {
+		cleanup_close_p(&o->disks[i].base_fd);
+		cleanup_close_p(&o->disks[i].delta_fd);
+		for (unsigned k = 0; k < o->disks[i].lower_count; k++)
+			cleanup_close_p(&o->disks[i].lower_fds[k]);
+	}
+}
+
+int vm_create(const struct vm_options *options, struct vm **ret, struct error *e)
+{
+	struct vm_options o = *options; /* what is taken over is marked here */
+	struct vm *vm = vm_new(&o);
+	int r;
+
+	if (!vm) {
+		close_taken(&o);
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	}
+	r = vm->kvm_fd = kvm_open(e);
+	if (r >= 0)
+		r = o.snapshot_dirfd >= 0 ? create_restored(vm, &o, e) : create_booted(vm, &o, e);
+	if (r == 0)
+		r = vm_start_threads(vm, e);
+	close_taken(&o);
+	if (r < 0) {
+		vm_free(vm);
+		return r;
+	}
+	*ret = vm;
+	return 0;
+}
+
+int vm_event_fd(const struct vm *vm)
+{
+	return vm->event_fd;
+}
+
+enum vm_end vm_ended(const struct vm *vm, char *why, size_t why_bytes)
+{
+	struct vm *v = (struct vm *)vm;
+	enum vm_end end;
+
+	pthread_mutex_lock(&v->lock);
+	end = v->end;
+	if (why)
+		(void)snprintf(why, why_bytes, "%s", v->end_why); /* may be cut */
+	pthread_mutex_unlock(&v->lock);
+	serial_flush(&v->serial);
+	return end;
+}
+
+int vm_vsock_fd(const struct vm *vm)
+{
+	struct virtio_device *d = vm->slots[VM_SLOT_VSOCK].device;
+
+	return d ? vsock_poll_fd(d) : -1;
+}
+
+void vm_vsock_poll(struct vm *vm)
+{
+	vsock_poll(vm->slots[VM_SLOT_VSOCK].device);
+}
+
+bool vm_vsock_idle(struct vm *vm)
+{
+	struct virtio_device *d = vm->slots[VM_SLOT_VSOCK].device;
+
+	return !d || vsock_idle(d);
+}
+
+int vm_grow_disk(struct vm *vm, unsigned disk, uint64_t bytes, struct error *e)
+{
+	int r;
+
+	if (disk >= vm->disk_count)
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no disk %u", disk);
+	r = blk_grow(vm->slots[VM_SLOT_DISK + disk].device, bytes);
+	if (r < 0)
+		return error_set_errno(e, ERROR_LIMIT, -r, "cannot grow disk %u to %llu bytes", disk,
+			(unsigned long long)bytes);
+	vm->disk_bytes[disk] = bytes;
+	return 0;
+}
+
+void vm_get_stats(const struct vm *vm, struct vm_stats *s)
+{
+	*s = (struct vm_stats){
+		.first_exit_ns = atomic_load(&vm->first_exit_ns),
+		.memory_bytes = vm->memory.bytes,
+		.cpus = vm->cpu_count,
+	};
+	for (unsigned i = 0; i < vm->cpu_count; i++)
+		s->exits += atomic_load(&vm->cpus[i].exits);
+}
+
+uint8_t vm_power_off_value(const struct vm *vm)
+{
+	return vm->power_off_value;
+}

@@ -1,0 +1,74 @@
+/* What vm.c (set-up, snapshots) and vm_run.c (threads, exits) share. */
+#ifndef VMM_VM_INTERNAL_H
+#define VMM_VM_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "vmm/acpi.h"
+#include "vmm/disk.h"
+#include "vmm/ioapic.h"
+#include "vmm/memory.h"
+#include "vmm/serial.h"
+#include "vmm/vcpu.h"
+#include "vmm/virtio.h"
+#include "vmm/vm.h"
+
+/* Device slots: rng, vsock, then the disks. Each has a page of MMIO space and an I/O APIC pin. */
+#define VM_MMIO_BASE UINT64_C(0xd0000000)
+enum { VM_SLOT_RNG, VM_SLOT_VSOCK, VM_SLOT_DISK, VM_SLOTS = VM_SLOT_DISK + VM_DISKS_MAX };
+enum { VM_SLOT_GSI = 5, VM_SERIAL_GSI = 4 };
+
+struct vm_slot {
+	struct vm *vm;
+	unsigned pin;
+	struct virtio_device *device; /* owned, NULL: empty slot */
+};
+
+/* States of a vCPU thread, under vm->lock:
+ *	PARKED	waits for vm->running; its registers are complete and may be read or written
+ *	RUNNING	in KVM_RUN or handling an exit
+ *	ENDED	the guest is over; the thread has returned */
+enum vcpu_state { VCPU_PARKED, VCPU_RUNNING, VCPU_ENDED };
+
+struct vm_cpu {
+	struct vm *vm;
+	struct vcpu vcpu;
+	pthread_t thread;
+	bool has_thread;
+	enum vcpu_state state;
+	atomic_ullong exits;
+};
+
+struct vm {
+	int kvm_fd, fd; /* owned */
+	struct guest_memory memory;
+	unsigned cpu_count;
+	struct vm_cpu cpus[KVM_CPUS_MAX];
+	struct ioapic ioapic;
+	struct serial serial;
+	struct vm_slot slots[VM_SLOTS];
+	uint64_t disk_bytes[VM_DISKS_MAX];
+	unsigned disk_count;
+	struct kvm_cpuid_table *cpuid; /* owned: the guest's, without per-CPU fields */
+	uint32_t tsc_khz;
+	bool devices_resumed;
+
+	pthread_mutex_t lock; /* of all below and the vCPUs' states */
+	pthread_cond_t wake;  /* vCPU threads wait here for running or stopping */
+	pthread_cond_t parked;
+	bool running;	      /* vCPUs may run */
+	bool stopping;	      /* threads must return */
+	atomic_bool halt;     /* !running || stopping, read without the lock */
+	enum vm_end end;
+	char end_why[160];
+	uint8_t power_off_value;
+	int event_fd; /* owned */
+	atomic_ullong first_exit_ns;
+};
+
+int vm_start_threads(struct vm *vm, struct error *e);
+void vm_stop_threads(struct vm *vm);
+
+#endif

@@ -1,0 +1,296 @@
+/* vCPU threads. Each loops in KVM_RUN and handles its exits itself: accesses to devices take the
+ * device's own lock. To stop, the owner sets `halt` and kicks the threads with a signal; a thread
+ * then enters KVM_RUN once more with immediate_exit, which completes an access in progress, and
+ * parks. */
+#include "vmm/vm_internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+
+enum { KICK_SIGNAL = SIGUSR1, THREAD_STACK_BYTES = 128 * 1024, PORT_KEYBOARD = 0x64,
+	KEYBOARD_RESET = 0xfe };
+
+/* Records why the guest is over (the first reason counts) and makes every vCPU stop. */
+static void end_guest(struct vm *vm, enum vm_end end, const char *why)
+{
+	pthread_mutex_lock(&vm->lock);
+	if (vm->end == VM_RUNNING) {
+		vm->end = end;
+		(void)snprintf(vm->end_why, sizeof(vm->end_why), "%s", why); /* may be cut */
+		(void)eventfd_write(vm->event_fd, 1);			     /* cannot overflow */
+	}
+	vm->running = false;
+	atomic_store(&vm->halt, true);
+	for (unsigned i = 0; i < vm->cpu_count; i++) {
+		vm->cpus[i].vcpu.run->immediate_exit = 1;
+		if (vm->cpus[i].has_thread)
+			(void)pthread_kill(vm->cpus[i].thread, KICK_SIGNAL); /* the thread lives */
+	}
+	pthread_mutex_unlock(&vm->lock);
+}
+
+/* --- exits --- */
+
+static uint8_t port_read(struct vm *vm, uint16_t port)
+{
+	if (port >= SERIAL_PORT && port < SERIAL_PORT + SERIAL_PORTS)
+		return serial_read(&vm->serial, port - SERIAL_PORT);
+	/* No keyboard and no pending output: what keeps the guest's driver from waiting. */
+	if (port == PORT_KEYBOARD || port == ACPI_PORT_SLEEP_STATUS)
+		return 0;
+	return 0xff;
+}
+
+static void port_write(struct vm *vm, uint16_t port, uint8_t value)
+{
+	if (port >= SERIAL_PORT && port < SERIAL_PORT + SERIAL_PORTS) {
+		serial_write(&vm->serial, port - SERIAL_PORT, value);
+	} else if (port == ACPI_PORT_SLEEP_CONTROL && value & ACPI_SLEEP_ENABLE) {
+		vm->power_off_value = value;
+		end_guest(vm, VM_END_POWER_OFF, "the guest powered off");
+	} else if ((port == ACPI_PORT_RESET && value == ACPI_RESET_VALUE) ||
+		(port == PORT_KEYBOARD && value == KEYBOARD_RESET)) {
+		end_guest(vm, VM_END_RESET, "the guest asked for a reset");
+	}
+}
+
+/* Wider accesses and string instructions come as that many bytes at consecutive ports. */
+static void handle_port(struct vm *vm, struct kvm_run *run)
+{
+	uint8_t *data = (uint8_t *)run + run->io.data_offset;
+
+	for (uint32_t i = 0; i < run->io.count; i++, data += run->io.size)
+		for (unsigned k = 0; k < run->io.size; k++) {
+			uint16_t port = (uint16_t)(run->io.port + k);
+
+			if (run->io.direction == KVM_EXIT_IO_OUT)
+				port_write(vm, port, data[k]);
+			else
+				data[k] = port_read(vm, port);
+		}
+}
+
+static void handle_ioapic(struct vm *vm, uint64_t offset, uint8_t *data, uint32_t len, bool write)
+{
+	uint8_t word[8] = {0};
+
+	if (write) {
+		memcpy(word, data, len);
+		ioapic_mmio_write(&vm->ioapic, offset, get_le32(word));
+	} else {
+		put_le32(word, ioapic_mmio_read(&vm->ioapic, offset));
+		memcpy(data, word, len);
+	}
+}
+
+static void handle_mmio(struct vm *vm, struct kvm_run *run)
+{
+	uint64_t addr = run->mmio.phys_addr, slot = (addr - VM_MMIO_BASE) / VIRTIO_MMIO_SIZE;
+	uint64_t offset = (addr - VM_MMIO_BASE) % VIRTIO_MMIO_SIZE;
+
+	if (addr >= IOAPIC_MMIO_BASE && addr < IOAPIC_MMIO_BASE + IOAPIC_MMIO_SIZE) {
+		handle_ioapic(vm, addr - IOAPIC_MMIO_BASE, run->mmio.data, run->mmio.len,
+			run->mmio.is_write);
+	} else if (addr >= VM_MMIO_BASE && slot < VM_SLOTS && vm->slots[slot].device) {
+		if (run->mmio.is_write)
+			virtio_mmio_write(vm->slots[slot].device, offset, run->mmio.data,
+				run->mmio.len);
+		else
+			virtio_mmio_read(vm->slots[slot].device, offset, run->mmio.data,
+				run->mmio.len);
+	} else if (!run->mmio.is_write) {
+		memset(run->mmio.data, 0xff, run->mmio.len); /* nobody there */
+	}
+}
+
+static void unexpected_exit(struct vm *vm, struct kvm_run *run)
+{
+	char why[128];
+
+	if (run->exit_reason == KVM_EXIT_INTERNAL_ERROR)
+		(void)snprintf(why, sizeof(why), "KVM could not go on (internal error %u)",
+			run->internal.suberror);
+	else if (run->exit_reason == KVM_EXIT_FAIL_ENTRY)
+		(void)snprintf(why, sizeof(why), "the CPU refused to enter the guest (0x%llx)",
+			(unsigned long long)run->fail_entry.hardware_entry_failure_reason);
+	else
+		(void)snprintf(why, sizeof(why), "unexpected KVM exit %u", run->exit_reason);
+	end_guest(vm, VM_END_ERROR, why);
+}
+
+static void handle_exit(struct vm_cpu *c)
+{
+	struct kvm_run *run = c->vcpu.run;
+
+	if (atomic_fetch_add_explicit(&c->exits, 1, memory_order_relaxed) == 0 && c->vcpu.id == 0)
+		atomic_store_explicit(&c->vm->first_exit_ns, clock_monotonic_ns(),
+			memory_order_relaxed);
+	switch (run->exit_reason) {
+	case KVM_EXIT_IO:
+		handle_port(c->vm, run);
+		break;
+	case KVM_EXIT_MMIO:
+		handle_mmio(c->vm, run);
+		break;
+	case KVM_EXIT_INTR:
+		break;
+	case KVM_EXIT_SHUTDOWN:
+		end_guest(c->vm, VM_END_CRASH, "the guest crashed (triple fault)");
+		break;
+	default:
+		unexpected_exit(c->vm, run);
+		break;
+	}
+}
+
+/* --- threads --- */
+
+static bool guest_is_over(struct vm *vm)
+{
+	bool over;
+
+	pthread_mutex_lock(&vm->lock);
+	over = vm->end != VM_RUNNING;
+	pthread_mutex_unlock(&vm->lock);
+	return over;
+}
+
+static void run_guest(struct vm_cpu *c)
+{
+	while (!atomic_load(&c->vm->halt)) {
+		if (ioctl(c->vcpu.fd, KVM_RUN, 0) == 0) {
+			handle_exit(c);
+		} else if (errno != EINTR && errno != EAGAIN) {
+			char why[96];
+
+			(void)snprintf(why, sizeof(why), "KVM_RUN: %s", strerror(errno));
+			end_guest(c->vm, VM_END_ERROR, why);
+		}
+	}
+	/* Completes an access whose exit was handled above; string instructions may exit again. */
+	c->vcpu.run->immediate_exit = 1;
+	while (!guest_is_over(c->vm) && ioctl(c->vcpu.fd, KVM_RUN, 0) == 0)
+		handle_exit(c);
+}
+
+static void *cpu_thread(void *arg)
+{
+	struct vm_cpu *c = arg;
+	struct vm *vm = c->vm;
+
+	pthread_mutex_lock(&vm->lock);
+	while (!vm->stopping) {
+		if (!vm->running) {
+			c->state = VCPU_PARKED;
+			pthread_cond_signal(&vm->parked);
+			pthread_cond_wait(&vm->wake, &vm->lock);
+			continue;
+		}
+		c->state = VCPU_RUNNING;
+		c->vcpu.run->immediate_exit = 0;
+		pthread_mutex_unlock(&vm->lock);
+		run_guest(c);
+		pthread_mutex_lock(&vm->lock);
+	}
+	c->state = VCPU_ENDED;
+	pthread_mutex_unlock(&vm->lock);
+	return NULL;
+}
+
+static void on_kick(int signo)
+{
+	(void)signo; /* only there to make KVM_RUN return */
+}
+
+int vm_start_threads(struct vm *vm, struct error *e)
+{
+	struct sigaction sa = {.sa_handler = on_kick};
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int r = 0;
+
+	sigemptyset(&sa.sa_mask);
+	if (sigaction(KICK_SIGNAL, &sa, NULL) < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "sigaction");
+	pthread_attr_init(&attr);
+	(void)pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES); /* else the default: larger */
+	sigfillset(&all);
+	sigdelset(&all, KICK_SIGNAL);
+	pthread_sigmask(SIG_SETMASK, &all, &old); /* the threads inherit it */
+	for (unsigned i = 0; i < vm->cpu_count && r == 0; i++) {
+		r = pthread_create(&vm->cpus[i].thread, &attr, cpu_thread, &vm->cpus[i]);
+		vm->cpus[i].has_thread = r == 0;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return r ? error_set_errno(e, ERROR_NO_SPACE, r, "cannot start a vCPU thread") : 0;
+}
+
+/* Lock held: makes every running thread leave KVM_RUN soon. */
+static void kick_all(struct vm *vm)
+{
+	atomic_store(&vm->halt, true);
+	for (unsigned i = 0; i < vm->cpu_count; i++) {
+		if (!vm->cpus[i].has_thread)
+			continue;
+		vm->cpus[i].vcpu.run->immediate_exit = 1;
+		(void)pthread_kill(vm->cpus[i].thread, KICK_SIGNAL); /* the thread lives */
+	}
+}
+
+void vm_stop_threads(struct vm *vm)
+{
+	pthread_mutex_lock(&vm->lock);
+	vm->stopping = true;
+	vm->running = false;
+	kick_all(vm);
+	pthread_cond_broadcast(&vm->wake);
+	pthread_mutex_unlock(&vm->lock);
+	for (unsigned i = 0; i < vm->cpu_count; i++)
+		if (vm->cpus[i].has_thread) {
+			pthread_join(vm->cpus[i].thread, NULL);
+			vm->cpus[i].has_thread = false;
+		}
+}
+
+static bool all_parked(const struct vm *vm)
+{
+	for (unsigned i = 0; i < vm->cpu_count; i++)
+		if (vm->cpus[i].state != VCPU_PARKED)
+			return false;
+	return true;
+}
+
+void vm_pause(struct vm *vm)
+{
+	pthread_mutex_lock(&vm->lock);
+	vm->running = false;
+	kick_all(vm);
+	while (!all_parked(vm))
+		pthread_cond_wait(&vm->parked, &vm->lock);
+	pthread_mutex_unlock(&vm->lock);
+}
+
+void vm_resume(struct vm *vm)
+{
+	/* Before the first run: what waits in host sockets is in the guest's rings when it wakes up. */
+	for (unsigned i = 0; i < VM_SLOTS && !vm->devices_resumed; i++)
+		if (vm->slots[i].device)
+			virtio_resume(vm->slots[i].device);
+	vm->devices_resumed = true;
+	pthread_mutex_lock(&vm->lock);
+	if (!vm->running && vm->end == VM_RUNNING) {
+		vm->running = true;
+		atomic_store(&vm->halt, false);
+		pthread_cond_broadcast(&vm->wake);
+	}
+	pthread_mutex_unlock(&vm->lock);
+}
