@@ -4,8 +4,8 @@
  *   execd IDLE_SECONDS, token in /run/kvmhost/token
  *
  * One child per connection, so commands cannot disturb each other; it is the parent of the command
- * and moves its bytes. Process 1 itself only accepts, collects the dead, and powers the machine off:
- * when asked to, or after IDLE_SECONDS without a command or forwarded connection.
+ * and moves its bytes. Process 1 itself only accepts, collects the dead, and powers the machine
+ * off: when asked to, or after IDLE_SECONDS without a command or forwarded connection.
  *
  * A command is the leader of its own session. When its connection breaks, its process group gets
  * SIGHUP and SIGTERM, and SIGKILL two seconds later. When it ends, what its pipes hold is still
@@ -41,13 +41,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TOKEN_FILE	  "/run/kvmhost/token"
-#define CONNECTIONS_MAX	  1024
-#define HELLO_TIMEOUT_S	  10
-#define KILL_AFTER_MS	  2000
-#define STOP_GRACE_MS	  3000
-#define OPEN_FILES	  1048576
-#define STATUS_COMMAND	  80
+#define TOKEN_FILE	"/run/kvmhost/token"
+#define CONNECTIONS_MAX 1024
+#define HELLO_TIMEOUT_S 10
+#define KILL_AFTER_MS	2000
+#define STOP_GRACE_MS	3000
+#define OPEN_FILES	1048576
+#define STATUS_COMMAND	80
 
 /* Shared by process 1 and the children: what each connection is for. */
 struct slot {
@@ -98,13 +98,13 @@ struct command {
 	struct link link;
 	pid_t pid;
 	int pid_fd;
-	int in_fd;		/* where STREAM_IN goes, -1 when closed */
-	int out_fd[STREAMS];	/* where STREAM_OUT and STREAM_ERR come from */
+	int in_fd;	     /* where STREAM_IN goes, -1 when closed */
+	int out_fd[STREAMS]; /* where STREAM_OUT and STREAM_ERR come from */
 	bool tty;
-	bool in_ended;		/* the last byte of input is in pending */
+	bool in_ended; /* the last byte of input is in pending */
 	bool exited;
 	int status;
-	int64_t kill_at_ms;	/* when the connection broke */
+	int64_t kill_at_ms; /* when the connection broke */
 };
 
 static void send_failure(struct link *l, int status, const char *format, ...)
@@ -167,7 +167,7 @@ static void reset_signals(void)
 }
 
 static void run_child(const struct link_start *start, char *directory, char **arguments,
-		      char **variables, const int fds[STREAMS], int report_fd)
+	char **variables, const int fds[STREAMS], int report_fd)
 {
 	struct child_failure failure = {0};
 
@@ -220,7 +220,7 @@ static int open_streams(struct command *c, const struct link_start *start, int r
 }
 
 static int spawn(struct command *c, const struct link_start *start, char *directory,
-		 char **arguments, char **variables)
+	char **arguments, char **variables)
 {
 	int child_fds[STREAMS], report[2];
 	struct child_failure failure;
@@ -244,14 +244,14 @@ static int spawn(struct command *c, const struct link_start *start, char *direct
 	close(report[0]);
 	if (failed && failure.in_chdir) {
 		send_failure(&c->link, 125,
-			     "the directory %s cannot be entered inside: %s; it was made after the "
-			     "boot, or is temporary here: give it with --share",
-			     directory, strerror(failure.error));
+			"the directory %s cannot be entered inside: %s; it was made after the "
+			"boot, or is temporary here: give it with --share",
+			directory, strerror(failure.error));
 		return -1;
 	}
 	if (failed) {
 		send_failure(&c->link, failure.error == ENOENT ? 127 : 126, "%s: %s", arguments[0],
-			     failure.error == ENOENT ? "command not found" : strerror(failure.error));
+			failure.error == ENOENT ? "command not found" : strerror(failure.error));
 		return -1;
 	}
 	c->tty = start->tty;
@@ -265,7 +265,7 @@ static int start_command(struct command *c, struct slot *slot)
 	struct link_start start;
 
 	if (read_all(c->link.fd, &f, sizeof(f)) < 0 || f.type != FRAME_START ||
-	    f.length < sizeof(start) || f.length > LINK_START_MAX)
+		f.length < sizeof(start) || f.length > LINK_START_MAX)
 		return -1;
 	char *payload = malloc(f.length);
 	if (!payload || read_all(c->link.fd, payload, f.length) < 0)
@@ -560,8 +560,8 @@ static void serve_status(int fd)
 		active_connections());
 	for (int i = 0; i < CONNECTIONS_MAX; i++)
 		if (slots[i].pid && slots[i].kind == LINK_EXEC)
-			dprintf(fd, "running for %lld s: %s\n", (long long)(now_s() - slots[i].since),
-				slots[i].command);
+			dprintf(fd, "running for %lld s: %s\n",
+				(long long)(now_s() - slots[i].since), slots[i].command);
 }
 
 static void serve_stop(int fd, bool only_when_idle)
@@ -642,7 +642,8 @@ static bool collect_dead(void)
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
 		for (int i = 0; i < CONNECTIONS_MAX; i++)
 			if (slots[i].pid == pid) {
-				was_active |= slots[i].kind == LINK_EXEC || slots[i].kind == LINK_DIAL;
+				was_active |=
+					slots[i].kind == LINK_EXEC || slots[i].kind == LINK_DIAL;
 				slots[i].pid = 0;
 			}
 	return was_active;
@@ -672,7 +673,7 @@ static int listen_on_guest_port(void)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-	    listen(fd, 512) < 0)
+		listen(fd, 512) < 0)
 		die("listen");
 	return fd;
 }
@@ -687,7 +688,7 @@ static void setup(void)
 	close(fd);
 	setrlimit(RLIMIT_NOFILE, &files);
 	slots = mmap(NULL, CONNECTIONS_MAX * sizeof(*slots), PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (slots == MAP_FAILED)
 		die("mmap");
 	started_at = now_s();
@@ -712,8 +713,8 @@ int main(int argc, char **argv)
 
 	time_t last_active = now_s();
 	for (;;) {
-		struct pollfd fds[2] = {{.fd = listen_fd, .events = POLLIN},
-					{.fd = signal_fd, .events = POLLIN}};
+		struct pollfd fds[2] = {
+			{.fd = listen_fd, .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
 		time_t left = last_active + idle_limit - now_s();
 		bool active = active_connections() > 0;
 		struct signalfd_siginfo info;

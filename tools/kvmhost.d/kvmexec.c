@@ -1,18 +1,17 @@
 /*
  * The outer end of the emulated host's command channel (protocol: link.h), and two helpers.
  *
- *   kvmexec run ENDPOINT [--tty] [--forward PORT]... [--env NAME]... -- KVMHOST ARG... -- COMMAND...
- *   kvmexec status ENDPOINT
- *   kvmexec stop ENDPOINT [idle]
- *   kvmexec listen SOCKET COMMAND...   run COMMAND with a listening Unix socket as descriptor 3
- *   kvmexec monitor SOCKET COMMAND     one command to QEMU's monitor
+ *   kvmexec run ENDPOINT [--tty] [--forward PORT]... [--env NAME]... -- KVMHOST ARG... --
+ * COMMAND... kvmexec status ENDPOINT kvmexec stop ENDPOINT [idle] kvmexec listen SOCKET COMMAND...
+ * run COMMAND with a listening Unix socket as descriptor 3 kvmexec monitor SOCKET COMMAND     one
+ * command to QEMU's monitor
  *
  * ENDPOINT is a file with the port and the token of the machine. `run` gets the whole original
  * command line of kvmhost: when the machine goes away before the command was started (it stopped
  * because it was idle), kvmhost is executed once more, and boots another one.
  *
- * Descriptors 0 to 2 may be shared with other processes, so they never become non-blocking: they are
- * polled, and pipes and terminals are written in pieces that a ready pipe takes whole.
+ * Descriptors 0 to 2 may be shared with other processes, so they never become non-blocking: they
+ * are polled, and pipes and terminals are written in pieces that a ready pipe takes whole.
  */
 #define _GNU_SOURCE
 #include "link.h"
@@ -37,11 +36,12 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define FORWARDS_MAX 64
-#define NAMES_MAX    64
-#define PIPE_PIECE   4096
-#define RETRIES_MAX  3
-#define REPLY_MAX    65536
+#define FORWARDS_MAX	 64
+#define NAMES_MAX	 64
+#define PIPE_PIECE	 4096
+#define RETRIES_MAX	 3
+#define REPLY_MAX	 65536
+#define ANSWER_TIMEOUT_S 8
 
 struct endpoint {
 	uint16_t port;
@@ -51,14 +51,15 @@ struct endpoint {
 struct run {
 	struct endpoint endpoint;
 	struct link link;
-	char **again;	 /* kvmhost and its arguments */
+	char **again; /* kvmhost and its arguments */
 	char **command;
 	bool tty;
 	bool started;
-	bool in_ended;			  /* nothing more is sent */
-	bool out_closed[STREAMS];	  /* nobody reads ours */
+	int ends_asked;		  /* signals that should end the command */
+	bool in_ended;		  /* nothing more is sent */
+	bool out_closed[STREAMS]; /* nobody reads ours */
 	bool regular[STREAMS];
-	int forwards[FORWARDS_MAX];	  /* listening sockets */
+	int forwards[FORWARDS_MAX]; /* listening sockets */
 	pid_t forwarders[FORWARDS_MAX];
 	int forward_count;
 	const char *names[NAMES_MAX];
@@ -120,7 +121,7 @@ static int connect_endpoint(const struct endpoint *e, enum link_kind kind, uint3
 	if (fd < 0)
 		return -1;
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-	    send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
+		send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
 		close(fd);
 		return -1;
 	}
@@ -145,9 +146,9 @@ static int listen_on(const char *text)
 		fail("--forward %s: not a port number", text);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-	    listen(fd, 512) < 0)
+		listen(fd, 512) < 0)
 		fail("--forward %s: cannot listen there (%s); choose a free port", text,
-		     strerror(errno));
+			strerror(errno));
 	return fd;
 }
 
@@ -222,7 +223,8 @@ static void start_forwarders(struct run *r)
 			fail("cannot fork: %s", strerror(errno));
 		if (r->forwarders[i] == 0) {
 			die_with_parent(self);
-			setpgid(0, 0); /* Ctrl-C is for the command, which may still want to answer */
+			setpgid(0,
+				0); /* Ctrl-C is for the command, which may still want to answer */
 			run_forwarder(r, r->forwards[i]);
 		}
 		close(r->forwards[i]);
@@ -299,8 +301,7 @@ static void send_start(struct run *r)
 	memcpy(b.data, &start, sizeof(start));
 
 	struct frame f = {.type = FRAME_START, .length = b.length};
-	if (write_all(r->link.fd, &f, sizeof(f)) < 0 ||
-	    write_all(r->link.fd, b.data, b.length) < 0)
+	if (write_all(r->link.fd, &f, sizeof(f)) < 0 || write_all(r->link.fd, b.data, b.length) < 0)
 		lost_before_start(r);
 	free(b.data);
 	free(directory);
@@ -372,6 +373,13 @@ static void send_signals(struct run *r)
 		int32_t value = number;
 		struct link_size size = terminal_size();
 
+		/* a machine that hangs must not hold the caller */
+		r->ends_asked += number == SIGINT || number == SIGTERM || number == SIGHUP;
+		if (r->ends_asked > (r->started ? 2 : 0)) {
+			restore_terminal();
+			stop_forwarders(r);
+			exit(128 + number);
+		}
 		if (!link_has_room(&r->link))
 			continue;
 		if (number == SIGWINCH && r->tty)
@@ -580,6 +588,19 @@ __attribute__((noreturn)) static void run(const char *endpoint, char **argv)
 
 /* ---- the rest ---- */
 
+static void on_alarm(int number)
+{
+	(void)number;
+	_exit(1);
+}
+
+/* A machine that hangs is for the caller to end. */
+static void limit_time(void)
+{
+	signal(SIGALRM, on_alarm);
+	alarm(ANSWER_TIMEOUT_S);
+}
+
 static int ask(const char *path, enum link_kind kind, uint32_t value)
 {
 	struct endpoint e;
@@ -591,7 +612,7 @@ static int ask(const char *path, enum link_kind kind, uint32_t value)
 		fd = connect_endpoint(&e, kind, value);
 	if (fd < 0)
 		return 1;
-	alarm(10); /* a machine that hangs is for the caller to end */
+	limit_time();
 	while ((n = read(fd, reply, sizeof(reply))) > 0) {
 		(void)write_all(1, reply, n);
 		result = 0;
@@ -606,7 +627,7 @@ static int unix_socket(const char *path, struct sockaddr_un *ret)
 	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
 	if (fd < 0 || strlen(path) >= sizeof(ret->sun_path))
 		fail("%s: the path is too long for a socket; set XDG_RUNTIME_DIR to a shorter one",
-		     path);
+			path);
 	memcpy(ret->sun_path, path, strlen(path));
 	return fd;
 }
@@ -647,10 +668,10 @@ static int monitor(const char *path, const char *command)
 	struct sockaddr_un address;
 	int fd = unix_socket(path, &address);
 
-	alarm(10);
+	limit_time();
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-	    read_to_prompt(fd, reply) < 0 || dprintf(fd, "%s\n", command) < 0 ||
-	    read_to_prompt(fd, reply) < 0)
+		read_to_prompt(fd, reply) < 0 || dprintf(fd, "%s\n", command) < 0 ||
+		read_to_prompt(fd, reply) < 0)
 		return 1;
 	/* its echo of the command fills the first line, its prompt the last */
 	char *text = strchr(reply, '\n');

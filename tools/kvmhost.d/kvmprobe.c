@@ -28,8 +28,15 @@
 
 /* mov ecx, INSTRUCTIONS / 2; 1: dec ecx; jnz 1b; hlt */
 static const uint8_t code[] = {
-	0xb9, (INSTRUCTIONS / 2) & 0xff, (INSTRUCTIONS / 2) >> 8 & 0xff, (INSTRUCTIONS / 2) >> 16, 0,
-	0x49, 0x75, 0xfd, 0xf4,
+	0xb9,
+	(INSTRUCTIONS / 2) & 0xff,
+	(INSTRUCTIONS / 2) >> 8 & 0xff,
+	(INSTRUCTIONS / 2) >> 16,
+	0,
+	0x49,
+	0x75,
+	0xfd,
+	0xf4,
 };
 
 static void die(const char *what)
@@ -73,7 +80,8 @@ static int create_vcpu(int kvm, struct kvm_run **ret_run)
 	if (vm < 0)
 		die("KVM_CREATE_VM");
 
-	uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *page =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		die("mmap");
 	memcpy(page, code, sizeof(code));

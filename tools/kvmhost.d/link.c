@@ -1,4 +1,5 @@
-/* The common part of kvmexec and execd: buffers, frames, windows, and the byte relay. See link.h. */
+/* The common part of kvmexec and execd: buffers, frames, windows, and the byte relay. See link.h.
+ */
 #include "link.h"
 
 #include <errno.h>
@@ -197,7 +198,7 @@ static int pump(struct direction *d)
 {
 	if (!d->eof && buffer_room(&d->buffer)) {
 		ssize_t n = recv(d->from, d->buffer.data + d->buffer.length,
-				 buffer_room(&d->buffer), MSG_DONTWAIT);
+			buffer_room(&d->buffer), MSG_DONTWAIT);
 		if (n == 0)
 			d->eof = true;
 		else if (n > 0)
@@ -207,7 +208,7 @@ static int pump(struct direction *d)
 	}
 	if (d->buffer.length) {
 		ssize_t n = send(d->to, d->buffer.data + d->buffer.start, d->buffer.length,
-				 MSG_DONTWAIT | MSG_NOSIGNAL);
+			MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n > 0)
 			buffer_consume(&d->buffer, n);
 		else if (errno != EAGAIN && errno != EINTR)
@@ -250,7 +251,7 @@ void relay(int a, int b)
 		for (int i = 0; i < 2; i++) {
 			/* a hang-up that reading cannot explain is a reset */
 			if (fds[i].revents & POLLERR ||
-			    (fds[i].revents & POLLHUP && d[i].eof && !d[!i].ended))
+				(fds[i].revents & POLLHUP && d[i].eof && !d[!i].ended))
 				broken = true;
 		}
 		if (!broken)

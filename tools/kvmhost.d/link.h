@@ -9,11 +9,11 @@
  *   LINK_STATUS  a text from execd
  *   LINK_STOP    a text from execd: "stopping", or "busy" when value asks for an idle machine only
  *
- * Frames have an eight-byte header and at most LINK_PAYLOAD_MAX bytes (FRAME_START: LINK_START_MAX).
- * Both ends run on the same processor, so integers are in its byte order. Each of the three streams
- * of a command has a window: its sender has at most LINK_WINDOW bytes on the way that the receiver
- * has not credited. So both ends can always read the connection to its end, and a signal never
- * waits behind input that the command does not read.
+ * Frames have an eight-byte header and at most LINK_PAYLOAD_MAX bytes (FRAME_START:
+ * LINK_START_MAX). Both ends run on the same processor, so integers are in its byte order. Each of
+ * the three streams of a command has a window: its sender has at most LINK_WINDOW bytes on the way
+ * that the receiver has not credited. So both ends can always read the connection to its end, and a
+ * signal never waits behind input that the command does not read.
  */
 #ifndef LINK_H
 #define LINK_H
@@ -84,9 +84,9 @@ void buffer_consume(struct buffer *b, size_t length);
 struct link {
 	int fd;
 	struct buffer in, out;
-	struct buffer pending[STREAMS];	 /* received, not yet delivered */
-	uint32_t uncredited[STREAMS];	 /* delivered, not yet credited */
-	uint32_t window[STREAMS];	 /* may be sent */
+	struct buffer pending[STREAMS]; /* received, not yet delivered */
+	uint32_t uncredited[STREAMS];	/* delivered, not yet credited */
+	uint32_t window[STREAMS];	/* may be sent */
 };
 
 void link_init(struct link *l, int fd);
@@ -99,8 +99,8 @@ int link_receive(struct link *l);
 /* Writes what the socket takes. 0, or -1 when the connection is broken. */
 int link_flush(struct link *l);
 /*
- * The next whole frame: 1 with its payload in *ret_payload until the next call, 0 none yet, -1 not a
- * frame. Handles CREDIT itself and puts DATA into pending (an empty DATA frame is handed out).
+ * The next whole frame: 1 with its payload in *ret_payload until the next call, 0 none yet, -1 not
+ * a frame. Handles CREDIT itself and puts DATA into pending (an empty DATA frame is handed out).
  */
 int link_next(struct link *l, struct frame *ret_frame, const uint8_t **ret_payload);
 
