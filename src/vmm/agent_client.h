@@ -44,7 +44,8 @@ enum agent_open_flag {
 	AGENT_OPEN_PREAMBLE = 0x01, /* write "CONNECT 1024\n" first and expect "OK ...\n" */
 };
 
-/* Takes over a connected stream socket (or fd -1, for agent_feed and agent_output). */
+/* Takes over a connected stream socket (or fd -1, for agent_feed and agent_output); on failure it
+ * stays the caller's. */
 int agent_open(int fd, unsigned flags, struct agent_conn **ret, struct error *e);
 
 void agent_close(struct agent_conn *c); /* closes the descriptor; NULL is fine */
