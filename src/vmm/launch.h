@@ -72,7 +72,7 @@ enum vmm_event vmm_next_event(struct vmm *v, struct error *e);
 /* Requests to the VM; each waits for the answer, at most until the deadline. */
 int vmm_pause(struct vmm *v, struct error *e);
 int vmm_resume(struct vmm *v, struct error *e);
-/* Of a paused VM: writes `state` and `memory` into a directory and flushes the disks. */
+/* Of a paused VM: writes `state`, `memory` and the disks' deltas (`disk0`...) into a directory. */
 int vmm_snapshot(struct vmm *v, int snapshot_dirfd, struct error *e);
 
 /* Ends the microVM and waits for its process (killed after a second if it does not go by itself);

@@ -143,9 +143,18 @@ static int make_vm(struct vmm_process *p, struct error *e)
 	return vm_create(&o, &p->vm, e);
 }
 
+/* A paused VM's vsock is not served: that would write into its memory. */
+static void watch_vsock(struct vmm_process *p, bool on)
+{
+	struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.u32 = SOURCE_VSOCK};
+
+	if (vm_vsock_fd(p->vm) >= 0)
+		(void)epoll_ctl(p->epoll_fd, EPOLL_CTL_MOD, vm_vsock_fd(p->vm), &ev); /* it is in */
+}
+
 static int watch(struct vmm_process *p, int fd, unsigned source)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = source};
+	struct epoll_event ev = {.events = source == SOURCE_VSOCK ? 0 : EPOLLIN, .data.u32 = source};
 
 	if (fd < 0)
 		return 0;
@@ -225,6 +234,7 @@ static void set_running(struct vmm_process *p, bool running)
 		vm_resume(p->vm);
 	else
 		vm_pause(p->vm);
+	watch_vsock(p, running);
 	p->running = running;
 }
 

@@ -16,7 +16,7 @@
 #include "proto/snapshot.h"
 #include "vmm/blk.h"
 #include "vmm/boot.h"
-#include "vmm/cpuid.h"
+#include "vmm/cpu_model.h"
 #include "vmm/rng.h"
 #include "vmm/vsock.h"
 
@@ -148,7 +148,8 @@ static int create_devices(struct vm *vm, struct vm_options *o, bool rng, struct 
 		r = rng_create(&vm->memory, raise_slot, s, &s->device, e);
 	s = &vm->slots[VM_SLOT_VSOCK];
 	if (r == 0 && o->vsock_listen_fd >= 0)
-		r = vsock_create(&vm->memory, TAKE_FD(o->vsock_listen_fd), raise_slot, s, &s->device, e);
+		r = vsock_create(&vm->memory, TAKE_FD(o->vsock_listen_fd), VSOCK_GUEST_CID,
+			raise_slot, s, &s->device, e);
 	for (unsigned i = 0; i < o->disk_count && r == 0; i++) {
 		struct vm_disk *d = &o->disks[i];
 		unsigned layers = d->lower_count;
@@ -157,6 +158,7 @@ static int create_devices(struct vm *vm, struct vm_options *o, bool rng, struct 
 
 		s = &vm->slots[VM_SLOT_DISK + i];
 		d->lower_count = 0;
+		vm->disk_read_only[i] = d->delta_fd < 0;
 		r = disk_open(TAKE_FD(d->base_fd), d->lower_fds, layers, TAKE_FD(d->delta_fd), d->bytes,
 			&disk, e);
 		if (r < 0)
@@ -307,13 +309,24 @@ static int save_memory(struct vm *vm, int dirfd, struct error *e)
 	return 0;
 }
 
-static int flush_disks(struct vm *vm, struct error *e)
+/* Writes what the guest wrote to its disks as one delta each, "disk0" and so on. */
+static int save_disks(struct vm *vm, int dirfd, struct error *e)
 {
 	for (unsigned i = 0; i < vm->disk_count; i++) {
-		int r = blk_flush(vm->slots[VM_SLOT_DISK + i].device);
+		_cleanup_close_ int fd = -1;
+		char name[16];
+		int r;
 
+		if (vm->disk_read_only[i])
+			continue;
+		(void)snprintf(name, sizeof(name), "disk%u", i); /* fits */
+		fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return error_set_errno(e, ERROR_NO_SPACE, errno,
+				"cannot create the snapshot's disk %u", i);
+		r = blk_flatten(vm->slots[VM_SLOT_DISK + i].device, fd, e);
 		if (r < 0)
-			return error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write disk %u", i);
+			return r;
 	}
 	return 0;
 }
@@ -323,7 +336,7 @@ int vm_save(struct vm *vm, int dirfd, struct error *e)
 	struct snapshot_writer w;
 	int r;
 
-	r = flush_disks(vm, e);
+	r = save_disks(vm, dirfd, e);
 	if (r < 0)
 		return r;
 	r = save_memory(vm, dirfd, e);

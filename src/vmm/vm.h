@@ -59,8 +59,9 @@ void vm_free(struct vm *vm); /* stops the threads; NULL is fine */
 void vm_resume(struct vm *vm);
 void vm_pause(struct vm *vm);
 
-/* Writes `state` and `memory` of a paused VM into a directory and flushes its disks. The files are
- * on disk when it returns. Disk deltas are the caller's to copy while the VM stays paused. */
+/* Writes a paused VM into a directory: `state`, `memory`, and for each writable disk `disk0`,
+ * `disk1`: one delta over the disk's base. The files are on disk when it returns. On failure the VM
+ * is as before and the directory holds an incomplete snapshot without `state`, which comes last. */
 int vm_save(struct vm *vm, int dirfd, struct error *e);
 
 /* Readable once the guest has ended. */

@@ -50,6 +50,7 @@ struct vm {
 	struct serial serial;
 	struct vm_slot slots[VM_SLOTS];
 	uint64_t disk_bytes[VM_DISKS_MAX];
+	bool disk_read_only[VM_DISKS_MAX];
 	unsigned disk_count;
 	struct kvm_cpuid_table *cpuid; /* owned: the guest's, without per-CPU fields */
 	uint32_t tsc_khz;

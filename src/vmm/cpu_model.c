@@ -1,4 +1,4 @@
-#include "vmm/cpuid.h"
+#include "vmm/cpu_model.h"
 
 #include <cpuid.h>
 #include <errno.h>

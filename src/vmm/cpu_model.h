@@ -3,8 +3,8 @@
  * A fingerprint of the host's CPU is stored with each snapshot. Equal fingerprints are compatible
  * without further questions, which is cheap enough for every restore; otherwise the guest's CPUID
  * must be a subset of what KVM supports here. */
-#ifndef VMM_CPUID_H
-#define VMM_CPUID_H
+#ifndef VMM_CPU_MODEL_H
+#define VMM_CPU_MODEL_H
 
 #include <stdint.h>
 
