@@ -1,0 +1,384 @@
+#include "image/debian.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "io/child.h"
+
+#define KEYRING "/usr/share/keyrings/debian-archive-keyring."
+
+enum { BUILD_TIMEOUT_S = 3600, SOURCES_MAX = 64 << 10, ARGUMENTS_MAX = 128 };
+
+static const char stage[] = "install packages";
+
+/* True when `word` stands in the text between blanks. */
+static bool has_word(const char *p, const char *end, const char *word)
+{
+	size_t n = strlen(word);
+
+	while (p < end) {
+		size_t k;
+
+		p += strspn(p, " \t\n");
+		k = strcspn(p, " \t\n");
+		if (k == 0)
+			break;
+		if (p + k <= end && k >= n && strncmp(p, word, n) == 0 && (k == n || p[n] == '-'))
+			return true; /* "bookworm", "bookworm-updates" */
+		p += k;
+	}
+	return false;
+}
+
+/* The value of a field in a deb822 stanza, with its continuation lines. */
+static bool find_field(const char *stanza, const char *end, const char *field, const char **ret,
+	const char **ret_end)
+{
+	size_t n = strlen(field);
+
+	for (const char *p = stanza; p < end;) {
+		const char *eol = memchr(p, '\n', (size_t)(end - p));
+
+		eol = eol ? eol : end;
+		if (strncasecmp(p, field, n) == 0 && p[n] == ':') {
+			*ret = p + n + 1;
+			while (eol + 1 < end && (eol[1] == ' ' || eol[1] == '\t')) {
+				const char *next = memchr(eol + 1, '\n', (size_t)(end - eol - 1));
+
+				eol = next ? next : end;
+			}
+			*ret_end = eol;
+			return true;
+		}
+		p = eol + 1;
+	}
+	return false;
+}
+
+static bool stanza_fits(const char *p, const char *end, const char *suite)
+{
+	const char *v, *v_end;
+
+	if (!find_field(p, end, "Types", &v, &v_end) || !has_word(v, v_end, "deb"))
+		return false;
+	if (!find_field(p, end, "Suites", &v, &v_end) || !has_word(v, v_end, suite))
+		return false;
+	if (find_field(p, end, "Enabled", &v, &v_end) && has_word(v, v_end, "no"))
+		return false;
+	/* The key tells Debian's own archive from others that have a suite of that name. */
+	return find_field(p, end, "Signed-By", &v, &v_end) &&
+	       memmem(v, (size_t)(v_end - v), KEYRING, sizeof(KEYRING) - 1);
+}
+
+static int filter_stanzas(const char *text, const char *suite, struct buf *out)
+{
+	int r = 0;
+
+	while (*text && r == 0) {
+		const char *end = strstr(text, "\n\n");
+
+		end = end ? end + 1 : text + strlen(text);
+		if (stanza_fits(text, end, suite)) {
+			r = buf_add(out, text, (size_t)(end - text));
+			if (r == 0)
+				r = buf_add_str(out, "\n");
+		}
+		text = end + strspn(end, "\n");
+	}
+	return r;
+}
+
+/* One-line sources: "deb [options] uri suite components". One without signed-by is Debian's when
+ * its host name says so: other archives are told apart by their keys in options. */
+static int filter_lines(const char *text, const char *suite, struct buf *out)
+{
+	int r = 0;
+
+	while (*text && r == 0) {
+		const char *eol = strchrnul(text, '\n');
+		const char *p = text;
+		bool ours = strncmp(p, "deb ", 4) == 0 && has_word(p, eol, suite);
+		const char *key = memmem(p, (size_t)(eol - p), "signed-by=", 10);
+
+		if (ours && key)
+			ours = memmem(key, (size_t)(eol - key), KEYRING, sizeof(KEYRING) - 1) !=
+			       NULL;
+		else if (ours)
+			ours = memmem(p, (size_t)(eol - p), "/debian", 7) != NULL;
+		if (ours)
+			r = buf_add(out, p, (size_t)(eol - p));
+		if (ours && r == 0)
+			r = buf_add_str(out, "\n");
+		text = *eol ? eol + 1 : eol;
+	}
+	return r;
+}
+
+int debian_filter_sources(const char *text, bool deb822, const char *suite, struct buf *out)
+{
+	return deb822 ? filter_stanzas(text, suite, out) : filter_lines(text, suite, out);
+}
+
+static int add_sources_of(const char *path, bool deb822, const char *suite, struct buf *out)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (file_read(AT_FDCWD, path, SOURCES_MAX, &text, NULL) < 0)
+		return 0; /* unreadable or missing: not a source of ours */
+	return debian_filter_sources(text, deb822, suite, out);
+}
+
+/* mmdebstrap takes a file whose content is in one of the two formats, so the kinds are kept apart
+ * in two files. */
+static int host_sources(bool deb822, const char *suite, struct buf *out)
+{
+	static const char dir[] = "/etc/apt/sources.list.d";
+	const char *suffix = deb822 ? ".sources" : ".list";
+	struct dirent **names = NULL;
+	int n = scandir(dir, &names, NULL, alphasort), r = 0;
+
+	if (!deb822)
+		r = add_sources_of("/etc/apt/sources.list", false, suite, out);
+	for (int i = 0; i < n; i++) {
+		_cleanup_free_ char *path = str_printf("%s/%s", dir, names[i]->d_name);
+
+		if (path && r == 0 && str_ends_with(path, suffix))
+			r = add_sources_of(path, deb822, suite, out);
+		free(names[i]);
+	}
+	free(names);
+	return r;
+}
+
+struct arguments {
+	const char *v[ARGUMENTS_MAX]; /* NULL-terminated */
+	char *owned[ARGUMENTS_MAX];
+	size_t count;
+	int r; /* the first failure */
+};
+
+static void arguments_done(struct arguments *a)
+{
+	for (size_t i = 0; i < a->count; i++)
+		free(a->owned[i]);
+}
+
+/* Takes a malloc'ed string, NULL meaning out of memory. */
+static void add_argument(struct arguments *a, char *s)
+{
+	if (!s || a->count + 1 >= ARGUMENTS_MAX) {
+		a->r = s ? -E2BIG : -ENOMEM;
+		free(s);
+		return;
+	}
+	a->owned[a->count] = s;
+	a->v[a->count++] = s;
+}
+
+static bool is_network_setting(const char *line)
+{
+	static const char *const prefixes[] = {
+		"Acquire::http::", "Acquire::https::", "Acquire::Retries", "Acquire::Check-Date",
+		"Acquire::Check-Valid-Until", "Acquire::ForceIPv", "Acquire::Max-FutureTime"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (str_starts_with(line, prefixes[i]))
+			return strstr(line, " \"\";") == NULL; /* an empty one says nothing */
+	return false;
+}
+
+/* What this host's apt needs to reach the archive: proxies, certificates, clocks. */
+static void add_apt_options(struct arguments *a)
+{
+	const char *argv[] = {"apt-config", "dump", NULL};
+	struct child_options o = {.argv = argv, .timeout_ns = 30 * NS_PER_S};
+	struct buf out = BUF_INIT(CHILD_OUTPUT_MAX);
+	char *save = NULL;
+
+	if (child_run(&o, &out, NULL) == 0 && buf_add_u8(&out, 0) == 0)
+		for (char *p = strtok_r((char *)out.data + out.start, "\n", &save);
+			p && a->count + 32 < ARGUMENTS_MAX; p = strtok_r(NULL, "\n", &save))
+			if (is_network_setting(p))
+				add_argument(a, str_printf("--aptopt=%s", p));
+	buf_done(&out);
+}
+
+static int write_sources(const char *tmp, const char *suite, bool deb822, struct arguments *a)
+{
+	struct buf text = BUF_INIT(SOURCES_MAX);
+	_cleanup_free_ char *path = str_printf("%s/debian.%s", tmp, deb822 ? "sources" : "list");
+	int r = path ? host_sources(deb822, suite, &text) : -ENOMEM;
+
+	if (r == 0 && buf_len(&text) > 0) {
+		r = file_write_atomic(AT_FDCWD, path, buf_head(&text), buf_len(&text), 0644);
+		add_argument(a, TAKE_PTR(path));
+	}
+	buf_done(&text);
+	return r;
+}
+
+/* "VERSION_CODENAME=bookworm" of the host. */
+static bool host_runs(const char *suite)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *p;
+	size_t n = strlen(suite);
+
+	if (file_read(AT_FDCWD, "/etc/os-release", SOURCES_MAX, &text, NULL) < 0)
+		return false;
+	p = strstr(text, "VERSION_CODENAME=");
+	return p && strncmp(p + 17, suite, n) == 0 && (p[17 + n] == '\n' || p[17 + n] == '\0');
+}
+
+static char *join_packages(const struct recipe *r)
+{
+	struct buf b = BUF_INIT(64 << 10);
+	int v = buf_add_str(&b, "--include=");
+	char *s;
+
+	for (size_t i = 0; v == 0 && i < r->package_count; i++)
+		v = buf_printf(&b, "%s%s", i ? "," : "", r->packages[i]);
+	s = v == 0 ? strndup((const char *)buf_head(&b), buf_len(&b)) : NULL;
+	buf_done(&b);
+	return s;
+}
+
+static const char *const fixed[] = {"--variant=minbase", "--format=tar",
+	"--aptopt=Apt::Install-Recommends \"false\"", "--dpkgopt=force-unsafe-io",
+	"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
+	"--dpkgopt=path-include=/usr/share/locale/locale.alias",
+	"--dpkgopt=path-exclude=/usr/share/doc/*",
+	"--dpkgopt=path-include=/usr/share/doc/*/copyright",
+	"--dpkgopt=path-exclude=/usr/share/info/*",
+	/* What only the build needs: the host's apt settings and dpkg's carelessness. */
+	"--customize-hook=rm -f \"$1/etc/apt/apt.conf.d/99mmdebstrap\"",
+	"--customize-hook=sed -i /force-unsafe-io/d \"$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap\""};
+
+/* As root, mmdebstrap and all that it starts get a PID and a mount namespace of their own: they end
+ * with it, and no mount is left behind. A user's run gets the same from mmdebstrap itself. */
+static void add_command(struct arguments *a)
+{
+	static const char *const wrap[] = {
+		"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"};
+	bool root = geteuid() == 0;
+
+	for (size_t i = 0; root && i < ARRAY_SIZE(wrap); i++)
+		add_argument(a, strdup(wrap[i]));
+	add_argument(a, strdup("mmdebstrap"));
+	add_argument(a, strdup(root ? "--mode=root" : "--mode=unshare"));
+	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
+		add_argument(a, strdup(fixed[i]));
+}
+
+static int build_arguments(const struct recipe *r, const char *tmp, struct arguments *a)
+{
+	int v = 0;
+
+	add_command(a);
+	add_apt_options(a);
+	if (r->package_count > 0)
+		add_argument(a, join_packages(r));
+	add_argument(a, strdup(r->suite));
+	add_argument(a, strdup("-")); /* the tar goes to stdout */
+	if (host_runs(r->suite)) {
+		v = write_sources(tmp, r->suite, true, a);
+		if (v == 0)
+			v = write_sources(tmp, r->suite, false, a);
+	}
+	return v < 0 ? v : a->r;
+}
+
+struct relay {
+	const struct progress *p;
+	const char *stage;
+};
+
+static int relay_line(void *opaque, const char *line)
+{
+	const struct relay *x = opaque;
+
+	if (str_starts_with(line, "I: "))
+		line += 3;
+	return progress_report(x->p, x->stage, PROGRESS_NO_PERCENT, line);
+}
+
+static ssize_t read_child(void *opaque, void *buf, size_t n, struct error *e)
+{
+	return child_read(opaque, buf, n, e);
+}
+
+static int check_programs(struct error *e)
+{
+	if (!child_program_exists("mmdebstrap"))
+		return error_set(e, ERROR_HOST, ENOENT,
+			"Debian images need mmdebstrap: apt-get install mmdebstrap, or build from "
+			"a "
+			"root tarball");
+	if (geteuid() != 0 && !child_program_exists("newuidmap"))
+		return error_set(e, ERROR_HOST, ENOENT,
+			"Debian images without root need uidmap and a line for you in /etc/subuid "
+			"and "
+			"/etc/subgid: apt-get install uidmap, or build as root");
+	return 0;
+}
+
+static int stream(struct rootfs *f, const struct child_options *o, struct error *e)
+{
+	_cleanup_(child_done) struct child c = CHILD_INIT;
+	struct error from_tar = {0};
+	int r = child_start(&c, o, e), finish;
+
+	if (r < 0)
+		return r;
+	r = rootfs_add_tar(f, read_child, &c, &from_tar);
+	if (r < 0 && from_tar.code != ERROR_BAD_IMAGE) {
+		child_done(&c);
+		if (e && e->code == ERROR_NONE)
+			*e = from_tar;
+		return r;
+	}
+	/* A truncated tar is the consequence; the child knows the reason. */
+	finish = child_finish(&c, e);
+	if (finish < 0 || r == 0)
+		return finish;
+	if (e)
+		*e = from_tar;
+	return r;
+}
+
+int debian_add(struct rootfs *f, const struct recipe *r, const char *tmp, const struct progress *p,
+	struct error *e)
+{
+	_cleanup_(arguments_done) struct arguments a = {.count = 0};
+	_cleanup_free_ char *tmpdir = str_printf("TMPDIR=%s", tmp);
+	struct relay relay = {p, stage};
+	/* A user's run works under other ids, which cannot enter our private directory. */
+	const char *env[] = {"LC_ALL=C.UTF-8", geteuid() == 0 ? tmpdir : NULL, NULL};
+	struct child_options o = {.argv = a.v,
+		.env = env,
+		.read_stdout = true,
+		.timeout_ns = BUILD_TIMEOUT_S * NS_PER_S,
+		.on_line = relay_line,
+		.opaque = &relay};
+	int v = check_programs(e);
+
+	if (v < 0)
+		return v;
+	v = progress_report(p, stage, PROGRESS_NO_PERCENT, NULL);
+	if (v < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -v, "the build was ended");
+	v = tmpdir ? build_arguments(r, tmp, &a) : -ENOMEM;
+	if (v < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -v, "cannot prepare mmdebstrap");
+	return stream(f, &o, e);
+}

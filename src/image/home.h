@@ -1,0 +1,40 @@
+/* The state directory: everything that Mayfly keeps lives below it.
+ *
+ *   kernels/<release>/   vmlinux, config, modules/, initrd-<hash>.cpio
+ *   images/<name>/       rootfs.ext4 or rootfs.erofs, image.json
+ *   templates/<name>/    template.json, rootfs.*, snapshots/
+ *
+ * It is $MAYFLY_HOME, else /var/lib/mayfly for root, else $XDG_DATA_HOME/mayfly, else
+ * ~/.local/share/mayfly. Directories are made with mode 0700: memory images hold secrets. */
+#ifndef IMAGE_HOME_H
+#define IMAGE_HOME_H
+
+#include "base/error.h"
+
+enum home_area { HOME_KERNELS, HOME_IMAGES, HOME_TEMPLATES, HOME_AREAS_ };
+
+struct home {
+	char *path; /* owned, absolute */
+	int fd;	    /* the directory itself */
+	int area_fd[HOME_AREAS_];
+};
+
+#define HOME_INIT                                                                                  \
+	{                                                                                          \
+		.fd = -1, .area_fd = { -1, -1, -1 }                                                \
+	}
+
+/* Where it is, without touching it; malloc'ed, NULL when out of memory or nothing says where. */
+char *home_default_path(void);
+
+/* Opens the state directory, made when missing. path NULL is the default one. */
+int home_open(const char *path, struct home *ret, struct error *e);
+void home_close(struct home *h);
+
+/* "kernels", "images", "templates". */
+const char *home_area_name(enum home_area area);
+
+/* Absolute path of area/name[/file], malloc'ed; for programs that want paths. */
+char *home_path(const struct home *h, enum home_area area, const char *name, const char *file);
+
+#endif

@@ -1,0 +1,342 @@
+#include "image/kernel_store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "image/fetch.h"
+#include "image/initramfs.h"
+#include "image/modules.h"
+#include "image/workdir.h"
+
+enum { AGENT_BYTES_MAX = 64 << 20, INITRD_BYTES_MAX = 256 << 20 };
+
+static const char stage[] = "prepare the kernel";
+
+/* In modules/ of a kernel that was given without modules: everything is built in. */
+static const char monolithic[] = "monolithic";
+
+static int write_error(struct error *e, int r, const char *what)
+{
+	return error_set_errno(
+		e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r, "cannot write %s", what);
+}
+
+static int write_vmlinux(
+	int dirfd, const char *kernel, char release[KERNEL_RELEASE_MAX], struct error *e)
+{
+	_cleanup_free_ char *file = NULL;
+	_cleanup_free_ uint8_t *image = NULL;
+	size_t len, image_len;
+	int r = file_read(AT_FDCWD, kernel, KERNEL_FILE_MAX, &file, &len);
+
+	if (r < 0)
+		return error_set_errno(e, ERROR_NOT_FOUND, -r, "cannot read the kernel %s", kernel);
+	r = kernel_extract(file, len, &image, &image_len, e);
+	if (r < 0)
+		return r;
+	if (kernel_release(file, len, release) < 0)
+		return error_set(e, ERROR_BAD_IMAGE, EINVAL,
+			"%s does not say which release it is: give another build of it", kernel);
+	r = file_write_atomic(dirfd, "vmlinux", image, image_len, 0644);
+	return r < 0 ? write_error(e, r, "the kernel") : 0;
+}
+
+static int write_modules(int dirfd, const struct modules *m, struct error *e)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (mkdirat(dirfd, "modules", 0755) < 0)
+		return write_error(e, -errno, "the kernel modules");
+	fd = openat(dirfd, "modules", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return write_error(e, -errno, "the kernel modules");
+	for (size_t i = 0; i < m->count; i++) {
+		_cleanup_free_ char *name = str_printf("%s.ko", m->items[i].name);
+
+		r = name ? file_write_atomic(fd, name, m->items[i].data, m->items[i].len, 0644)
+			 : -ENOMEM;
+		if (r < 0)
+			return write_error(e, r, "the kernel modules");
+	}
+	return 0;
+}
+
+/* Copies a small file from beside the kernel, when it is there. */
+static int copy_small(const char *from_dir, const char *name, int to_fd, const char *to)
+{
+	_cleanup_free_ char *path = str_printf("%s/%s", from_dir, name), *data = NULL;
+	size_t len;
+
+	if (!path)
+		return -ENOMEM;
+	if (file_read(AT_FDCWD, path, 4 << 20, &data, &len) < 0)
+		return 0;
+	return file_write_atomic(to_fd, to, data, len, 0644);
+}
+
+struct source {
+	char *kernel, *modules, *config_dir; /* owned; modules may be NULL */
+};
+
+static void source_done(struct source *s)
+{
+	free(s->kernel);
+	free(s->modules);
+	free(s->config_dir);
+}
+
+static int source_from_dir(const char *dir, struct source *s)
+{
+	s->kernel = str_printf("%s/vmlinuz", dir);
+	s->modules = str_printf("%s/modules", dir);
+	s->config_dir = strdup(dir);
+	return s->kernel && s->modules && s->config_dir ? 0 : -ENOMEM;
+}
+
+static int source_from_deb(const char *deb, const struct workdir *w, const char *tmp_path,
+	struct source *s, struct error *e)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (mkdirat(w->fd, "package", 0700) < 0 && errno != EEXIST)
+		return write_error(e, -errno, "the kernel package");
+	fd = openat(w->fd, "package", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return write_error(e, -errno, "the kernel package");
+	r = fetch_unpack_deb(deb, fd, e);
+	if (r < 0)
+		return r;
+	return source_from_dir(tmp_path, s) < 0
+		       ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory")
+		       : 0;
+}
+
+/* A package fetched before by tools/fetch-kernel. */
+static bool source_from_cache(struct source *s)
+{
+	const char *cache = getenv("MAYFLY_CACHE");
+	_cleanup_free_ char *dir = cache ? str_printf("%s/kernels/cloud", cache) : NULL;
+
+	if (!dir || source_from_dir(dir, s) < 0)
+		return false;
+	if (access(s->kernel, R_OK) == 0)
+		return true;
+	source_done(s);
+	*s = (struct source){0};
+	return false;
+}
+
+static int find_source(const struct home *h, const struct kernel_options *o,
+	const struct progress *p, const struct workdir *w, struct source *s, struct error *e)
+{
+	_cleanup_free_ char *tmp = home_path(h, HOME_KERNELS, w->tmp, "package");
+	_cleanup_free_ char *deb = NULL;
+	int r;
+
+	if (!tmp)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	if (o->kernel && str_ends_with(o->kernel, ".deb"))
+		return source_from_deb(o->kernel, w, tmp, s, e);
+	if (o->kernel) {
+		s->kernel = strdup(o->kernel);
+		s->modules = o->modules ? strdup(o->modules) : NULL;
+		return s->kernel && (s->modules || !o->modules)
+			       ? 0
+			       : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	}
+	if (!o->refresh && source_from_cache(s))
+		return 0;
+	if (mkdirat(w->fd, "package", 0700) < 0)
+		return write_error(e, -errno, "the kernel package");
+	r = fetch_kernel_package(tmp, p, &deb, e);
+	return r < 0 ? r : source_from_deb(deb, w, tmp, s, e);
+}
+
+static int fill_from_source(
+	int dirfd, const struct source *s, char release[KERNEL_RELEASE_MAX], struct error *e)
+{
+	_cleanup_free_ struct modules *m = calloc(1, sizeof(*m));
+	_cleanup_close_ int modules_fd = -1;
+	int r = m ? write_vmlinux(dirfd, s->kernel, release, e) : -ENOMEM;
+
+	if (r == 0 && s->modules)
+		r = modules_load(s->modules, modules_of_guest, m, e);
+	if (r < 0)
+		return r;
+	r = write_modules(dirfd, m, e);
+	modules_done(m);
+	if (r < 0)
+		return r;
+	modules_fd = openat(dirfd, "modules", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = modules_fd < 0 ? -errno : 0;
+	if (r == 0 && !s->modules)
+		r = file_write_atomic(modules_fd, monolithic, "", 0, 0644);
+	if (r == 0 && s->modules)
+		r = copy_small(s->modules, "modules.builtin", modules_fd, "modules.builtin");
+	if (r == 0 && s->config_dir)
+		r = copy_small(s->config_dir, "config", dirfd, "config");
+	return r < 0 ? write_error(e, r, "the kernel's files") : 0;
+}
+
+/* The release is known only after the kernel was read, so the work is done under another name. */
+static int install(const struct home *h, const struct kernel_options *o, const struct progress *p,
+	char release[KERNEL_RELEASE_MAX], struct error *e)
+{
+	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
+	_cleanup_(source_done) struct source s = {0};
+	char *name;
+	int r = workdir_begin(h->area_fd[HOME_KERNELS], "new", "kernel", &w, e);
+
+	if (r < 0)
+		return r;
+	r = progress_report(p, stage, PROGRESS_NO_PERCENT, NULL);
+	if (r < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -r, "%s", stage);
+	r = find_source(h, o, p, &w, &s, e);
+	if (r == 0)
+		r = fill_from_source(w.fd, &s, release, e);
+	if (r < 0)
+		return r;
+	r = file_remove_tree(w.fd, "package");
+	name = strdup(release);
+	if (r < 0 || !name) {
+		free(name);
+		return write_error(e, r < 0 ? r : -ENOMEM, "the kernel's files");
+	}
+	free(w.name);
+	w.name = name;
+	return workdir_commit(&w, e);
+}
+
+static int newest(const struct home *h, char release[KERNEL_RELEASE_MAX])
+{
+	char **names = NULL;
+	int r = workdir_list(h->area_fd[HOME_KERNELS], &names);
+
+	release[0] = '\0';
+	for (char **p = names; r == 0 && p && *p; p++)
+		if (strlen(*p) < KERNEL_RELEASE_MAX && strverscmp(*p, release) > 0)
+			memcpy(release, *p, strlen(*p) + 1);
+	workdir_list_free(names);
+	return r < 0 ? r : release[0] ? 0 : -ENOENT;
+}
+
+static int hash_inputs(const char *agent, size_t len, const struct modules *m, char out[17])
+{
+	EVP_MD_CTX *c = EVP_MD_CTX_new();
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	int ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) && EVP_DigestUpdate(c, agent, len);
+
+	for (size_t i = 0; ok && i < m->count; i++)
+		ok = EVP_DigestUpdate(c, m->items[i].data, m->items[i].len);
+	ok = ok && EVP_DigestFinal_ex(c, digest, NULL);
+	EVP_MD_CTX_free(c);
+	if (!ok)
+		return -ENOMEM;
+	str_hex(digest, 8, out);
+	return 0;
+}
+
+static int write_initrd(int dirfd, const char *name, const char *agent, size_t len,
+	const struct modules *m, struct error *e)
+{
+	struct buf out = BUF_INIT(INITRD_BYTES_MAX);
+	int r = initramfs_write(agent, len, m, &out, e);
+
+	if (r == 0) {
+		r = file_write_atomic(dirfd, name, buf_head(&out), buf_len(&out), 0644);
+		if (r < 0)
+			r = write_error(e, r, "the initramfs");
+	}
+	buf_done(&out);
+	return r;
+}
+
+static bool is_static_elf(const char *data, size_t len)
+{
+	return len > 64 && memcmp(data, "\177ELF", 4) == 0;
+}
+
+static int load_installed(const char *dir, int fd, struct modules *m, struct error *e)
+{
+	_cleanup_free_ char *modules_dir = str_printf("%s/modules", dir);
+
+	if (!modules_dir)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	if (faccessat(fd, "modules/monolithic", F_OK, 0) == 0)
+		return 0;
+	return modules_load(modules_dir, modules_of_guest, m, e);
+}
+
+static int prepare_initrd(const struct home *h, const char *agent_path, const char *release,
+	char **ret, struct error *e)
+{
+	_cleanup_free_ char *agent = NULL, *dir = home_path(h, HOME_KERNELS, release, NULL);
+	_cleanup_free_ char *name = NULL;
+	_cleanup_free_ struct modules *m = calloc(1, sizeof(*m));
+	_cleanup_close_ int fd = -1;
+	char hash[17];
+	size_t len;
+	int r = file_read(AT_FDCWD, agent_path, AGENT_BYTES_MAX, &agent, &len);
+
+	if (r < 0 || !is_static_elf(agent, len))
+		return error_set(e, ERROR_HOST, r < 0 ? -r : ENOEXEC,
+			"the agent %s cannot be read or is no program: reinstall Mayfly",
+			agent_path);
+	fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (fd < 0 || !m)
+		return error_set_errno(e, ERROR_HOST, errno, "cannot open the kernel %s", release);
+	r = load_installed(dir, fd, m, e);
+	if (r < 0)
+		return r;
+	r = hash_inputs(agent, len, m, hash);
+	name = r == 0 ? str_printf("initrd-%s.cpio", hash) : NULL;
+	*ret = name ? home_path(h, HOME_KERNELS, release, name) : NULL;
+	if (!*ret)
+		r = error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	else if (faccessat(fd, name, R_OK, 0) < 0)
+		r = write_initrd(fd, name, agent, len, m, e);
+	modules_done(m);
+	return r;
+}
+
+int kernel_prepare(const struct home *h, const struct kernel_options *o, const struct progress *p,
+	struct kernel *ret, struct error *e)
+{
+	struct kernel k = {0};
+	int r = 0;
+
+	if (o->kernel || o->refresh || newest(h, k.release) < 0)
+		r = install(h, o, p, k.release, e);
+	if (r == 0)
+		r = prepare_initrd(h, o->agent, k.release, &k.initrd, e);
+	if (r == 0) {
+		k.vmlinux = home_path(h, HOME_KERNELS, k.release, "vmlinux");
+		if (!k.vmlinux)
+			r = error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	}
+	if (r < 0)
+		kernel_done(&k);
+	else
+		*ret = k;
+	return r;
+}
+
+void kernel_done(struct kernel *k)
+{
+	free(k->vmlinux);
+	free(k->initrd);
+	*k = (struct kernel){0};
+}

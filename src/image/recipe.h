@@ -1,0 +1,53 @@
+/* Image recipes: "key = value" lines that say what goes into an image.
+ *
+ *   # comment
+ *   name = base
+ *   source = debian            debian | busybox | tar | directory
+ *   suite = bookworm           debian only
+ *   packages = git curl        debian only; may be repeated
+ *   path = rootfs.tar          tar and directory only; relative to the recipe
+ *   env = LANG=C.UTF-8         may be repeated
+ *   description, user, workdir, start, ready, cpus, memory, disk
+ *
+ * Unknown keys, repeated ones and values that cannot be used are errors that name the line. */
+#ifndef IMAGE_RECIPE_H
+#define IMAGE_RECIPE_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "image/config.h"
+
+enum { RECIPE_BYTES_MAX = 64 << 10, RECIPE_PACKAGES_MAX = 512 };
+
+enum image_source {
+	IMAGE_SOURCE_NONE,
+	IMAGE_SOURCE_DEBIAN,
+	IMAGE_SOURCE_BUSYBOX,
+	IMAGE_SOURCE_TAR,
+	IMAGE_SOURCE_DIRECTORY,
+};
+
+struct recipe {
+	char *name; /* owned strings; NULL when not given */
+	enum image_source source;
+	char *suite;
+	char *path;
+	char **packages; /* package_count of them */
+	size_t package_count;
+	struct image_config config;
+};
+
+/* Parses text. file: its name, for messages. ERROR_USAGE with "file:line: ...". */
+int recipe_parse(
+	const char *text, size_t len, const char *file, struct recipe *ret, struct error *e);
+
+/* Reads and parses a file; a relative `path` becomes relative to the file's directory. */
+int recipe_load(const char *file, struct recipe *ret, struct error *e);
+
+void recipe_done(struct recipe *r);
+
+/* "debian", "busybox", "tar", "directory". */
+const char *image_source_name(enum image_source source);
+
+#endif

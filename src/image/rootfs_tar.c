@@ -1,0 +1,242 @@
+/* Root file systems from tar streams. libarchive only parses: nothing is unpacked on the host. */
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "image/rootfs_internal.h"
+
+struct input {
+	rootfs_read_fn read;
+	void *opaque;
+	struct error *e;
+	int r; /* what read failed with */
+	char data[65536];
+};
+
+static la_ssize_t read_input(struct archive *a, void *opaque, const void **ret)
+{
+	struct input *in = opaque;
+	ssize_t n = in->read(in->opaque, in->data, sizeof(in->data), in->e);
+
+	*ret = in->data;
+	if (n < 0) {
+		in->r = (int)n;
+		archive_set_error(a, (int)-n, "reading failed");
+		return ARCHIVE_FATAL;
+	}
+	return n;
+}
+
+/* Content in file order, with holes filled in. */
+struct content {
+	struct archive *a;
+	const uint8_t *block; /* libarchive's current one */
+	size_t block_len;
+	uint64_t block_at, at, size;
+};
+
+static ssize_t read_content(void *opaque, void *buf, size_t n)
+{
+	struct content *c = opaque;
+	uint64_t left = c->size - c->at;
+	const void *p;
+	la_int64_t offset;
+
+	while (c->at >= c->block_at + c->block_len && left > 0) {
+		int r = archive_read_data_block(c->a, &p, &c->block_len, &offset);
+
+		if (r == ARCHIVE_EOF) {
+			c->block_at = c->size; /* a hole up to the end */
+			c->block_len = 0;
+			break;
+		}
+		if (r != ARCHIVE_OK || offset < 0 || (uint64_t)offset < c->at)
+			return -EINVAL;
+		c->block = p;
+		c->block_at = (uint64_t)offset;
+	}
+	if (n > left)
+		n = (size_t)left;
+	if (c->at < c->block_at) {
+		if (n > c->block_at - c->at)
+			n = (size_t)(c->block_at - c->at);
+		memset(buf, 0, n);
+	} else if (n > 0) {
+		size_t skip = (size_t)(c->at - c->block_at);
+
+		if (n > c->block_len - skip)
+			n = c->block_len - skip;
+		memcpy(buf, c->block + skip, n);
+	}
+	c->at += n;
+	return (ssize_t)n;
+}
+
+/* The plain forms are bytes as they are in the archive; they are missing when the archive says
+ * UTF-8 and the locale cannot show it. */
+static const char *path_of(struct archive_entry *entry)
+{
+	const char *p = archive_entry_pathname(entry);
+
+	return p ? p : archive_entry_pathname_utf8(entry);
+}
+
+static const char *hardlink_of(struct archive_entry *entry)
+{
+	const char *p = archive_entry_hardlink(entry);
+
+	return p ? p : archive_entry_hardlink_utf8(entry);
+}
+
+static const char *symlink_of(struct archive_entry *entry)
+{
+	const char *p = archive_entry_symlink(entry);
+
+	return p ? p : archive_entry_symlink_utf8(entry);
+}
+
+static int bad(struct error *e, const char *path, const char *what)
+{
+	return error_set(e, ERROR_BAD_IMAGE, EINVAL, "the tar entry %.200s %s", path, what);
+}
+
+struct attributes {
+	struct tree_xattr items[TREE_XATTRS_MAX];
+	size_t count;
+};
+
+static int read_xattrs(struct archive_entry *entry, struct attributes *x)
+{
+	const char *name;
+	const void *value;
+	size_t size;
+
+	(void)archive_entry_xattr_reset(entry); /* returns the count */
+	while (archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
+		if (x->count == TREE_XATTRS_MAX || size > TREE_XATTR_BYTES_MAX)
+			return -E2BIG;
+		x->items[x->count++] = (struct tree_xattr){name, value, size};
+	}
+	return 0;
+}
+
+static int add_entry(
+	struct rootfs *f, struct archive *a, struct archive_entry *entry, struct error *e)
+{
+	const char *raw = path_of(entry), *link = hardlink_of(entry);
+	char path[TREE_PATH_MAX], target[TREE_PATH_MAX];
+	struct attributes x = {.count = 0};
+	struct content c = {.a = a, .size = (uint64_t)archive_entry_size(entry)};
+	struct tree_data d = {read_content, &c};
+	struct tree_entry t = {.path = path,
+		.mode = archive_entry_mode(entry),
+		.uid = (uint32_t)archive_entry_uid(entry),
+		.gid = (uint32_t)archive_entry_gid(entry),
+		.mtime = archive_entry_mtime(entry),
+		.xattrs = x.items};
+
+	if (!raw || !tree_clean_path(raw, path))
+		return bad(e, raw ? raw : "?", "has an unusable path");
+	if (link) {
+		if (!tree_clean_path(link, target) || !*path)
+			return bad(e, path, "links to an unusable path");
+		t.hardlink = target;
+		return rootfs_add(f, &t, NULL, e);
+	}
+	if (read_xattrs(entry, &x) < 0)
+		return bad(e, path, "has too many extended attributes");
+	t.xattr_count = x.count;
+	switch (t.mode & S_IFMT) {
+	case S_IFREG:
+		if (archive_entry_size(entry) < 0)
+			return bad(e, path, "has an impossible size");
+		t.size = c.size;
+		break;
+	case S_IFLNK:
+		t.symlink = symlink_of(entry);
+		if (!t.symlink || !*t.symlink || strlen(t.symlink) >= TREE_PATH_MAX)
+			return bad(e, path, "is a symbolic link to nowhere");
+		break;
+	case S_IFCHR:
+	case S_IFBLK:
+		t.rdev = archive_entry_rdev(entry);
+		break;
+	case S_IFDIR:
+	case S_IFIFO:
+	case S_IFSOCK:
+		break;
+	default:
+		return bad(e, path, "is of an unknown kind");
+	}
+	return rootfs_add(f, &t, S_ISREG(t.mode) ? &d : NULL, e);
+}
+
+static void free_archive(struct archive **a)
+{
+	(void)archive_read_free(*a); /* read-only */
+}
+
+static int read_error(const struct input *in, struct archive *a, struct error *e)
+{
+	if (in->r < 0)
+		return error_set_errno(e, ERROR_HOST, -in->r, "cannot read the tar file");
+	return error_set(e, ERROR_BAD_IMAGE, EINVAL, "the tar file is damaged or truncated: %.200s",
+		archive_error_string(a) ? archive_error_string(a) : "unknown format");
+}
+
+int rootfs_add_tar(struct rootfs *f, rootfs_read_fn read_fn, void *opaque, struct error *e)
+{
+	_cleanup_(free_archive) struct archive *a = archive_read_new();
+	_cleanup_free_ struct input *in = calloc(1, sizeof(*in));
+	struct archive_entry *entry;
+	int r;
+
+	if (!a || !in)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	in->read = read_fn;
+	in->opaque = opaque;
+	in->e = e;
+	(void)archive_read_support_filter_gzip(a); /* not "all": some of those run programs */
+	(void)archive_read_support_filter_bzip2(a);
+	(void)archive_read_support_filter_xz(a);
+	(void)archive_read_support_filter_zstd(a);
+	(void)archive_read_support_format_tar(a);
+	if (archive_read_open(a, in, NULL, read_input, NULL) != ARCHIVE_OK)
+		return read_error(in, a, e);
+	/* ARCHIVE_WARN: a name or attribute that this locale cannot show; add_entry copes */
+	while ((r = archive_read_next_header(a, &entry)) == ARCHIVE_OK || r == ARCHIVE_WARN) {
+		r = add_entry(f, a, entry, e);
+		if (r < 0)
+			return in->r < 0 ? in->r : r;
+	}
+	return r == ARCHIVE_EOF ? 0 : read_error(in, a, e);
+}
+
+static ssize_t read_fd(void *opaque, void *buf, size_t n, struct error *e)
+{
+	ssize_t r;
+
+	do {
+		r = read(*(int *)opaque, buf, n);
+	} while (r < 0 && errno == EINTR);
+	return r < 0 ? error_set_errno(e, ERROR_HOST, errno, "cannot read the tar file") : r;
+}
+
+int rootfs_add_tar_file(struct rootfs *f, const char *path, struct error *e)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return error_set_errno(e, ERROR_NOT_FOUND, errno, "cannot read %s", path);
+	r = rootfs_add_tar(f, read_fd, &fd, e);
+	if (r < 0)
+		error_prefix(e, "%s", path);
+	return r;
+}

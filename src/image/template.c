@@ -1,0 +1,342 @@
+#include "image/template.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/str.h"
+
+enum { TEMPLATE_FORMAT = 1, TREE_DEPTH_MAX = 4 };
+
+static const char json_file[] = "template.json";
+static const char snapshots_dir[] = "snapshots";
+
+void template_done(struct template *t)
+{
+	free(t->name);
+	free(t->kernel_release);
+	free(t->agent_version);
+	free(t->image_digest);
+	config_done(&t->config);
+	*t = (struct template){0};
+}
+
+static int host_error(struct error *e, int r, const char *what, const char *name)
+{
+	return error_set_errno(
+		e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r, "%s '%s'", what, name);
+}
+
+int template_begin(
+	const struct home *h, const char *name, struct template_build *ret, struct error *e)
+{
+	struct template_build b = TEMPLATE_BUILD_INIT;
+	int r = workdir_begin(h->area_fd[HOME_TEMPLATES], name, "template", &b.w, e);
+
+	if (r < 0)
+		return r;
+	if (mkdirat(b.w.fd, snapshots_dir, 0700) < 0) {
+		r = host_error(e, -errno, "cannot make the directory of template", name);
+		template_abort(&b);
+		return r;
+	}
+	*ret = b;
+	return 0;
+}
+
+int template_build_fd(const struct template_build *b)
+{
+	return b->w.fd;
+}
+
+/* Copies data extents only, so that a sparse file stays sparse. */
+static int copy_sparse(int from, int to)
+{
+	struct stat st;
+	off_t at = 0;
+
+	if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+		return -errno;
+	while (at < st.st_size) {
+		off_t data = lseek(from, at, SEEK_DATA), end;
+
+		if (data < 0)
+			return errno == ENXIO ? 0 : -errno;
+		end = lseek(from, data, SEEK_HOLE);
+		if (end < 0)
+			return -errno;
+		while (data < end) {
+			loff_t in = data, out = data;
+			ssize_t n = copy_file_range(from, &in, to, &out, (size_t)(end - data), 0);
+
+			if (n < 0 && errno == EINTR)
+				continue;
+			if (n <= 0)
+				return n < 0 ? -errno : -EIO;
+			data += n;
+		}
+		at = end;
+	}
+	return 0;
+}
+
+static int link_or_copy(int from_dir, const char *from, int to_dir, const char *to)
+{
+	_cleanup_close_ int in = -1, out = -1;
+	int r;
+
+	if (linkat(from_dir, from, to_dir, to, 0) == 0)
+		return 0;
+	in = openat(from_dir, from, O_RDONLY | O_CLOEXEC);
+	if (in < 0)
+		return -errno;
+	out = openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (out < 0)
+		return -errno;
+	r = copy_sparse(in, out);
+	return r == 0 && fsync(out) < 0 ? -errno : r;
+}
+
+int template_add_image(const struct home *h, const struct template_build *b, const struct image *m,
+	struct error *e)
+{
+	const char *const files[] = {image_file_name(m->kind), "scratch.ext4"};
+
+	for (size_t i = 0; i < (m->kind == IMAGE_EROFS ? 2 : 1); i++) {
+		_cleanup_free_ char *from = str_printf("%s/%s", m->name, files[i]);
+		int r = from ? link_or_copy(h->area_fd[HOME_IMAGES], from, b->w.fd, files[i])
+			     : -ENOMEM;
+
+		if (r < 0)
+			return host_error(e, r, "cannot take the files of image", m->name);
+	}
+	return 0;
+}
+
+static json_t *to_json(const struct template *t)
+{
+	json_t *o = json_object();
+
+	if (!o || config_json_add_u64(o, "format", TEMPLATE_FORMAT) < 0 ||
+		config_json_add_string(o, "kind", image_kind_name(t->kind)) < 0 ||
+		config_json_add_string(o, "kernel_release", t->kernel_release) < 0 ||
+		config_json_add_string(o, "agent_version", t->agent_version) < 0 ||
+		config_json_add_string(o, "image_digest", t->image_digest) < 0 ||
+		config_json_add_u64(o, "created", t->created_s) < 0 ||
+		config_to_json(&t->config, o) < 0) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+static int save(int dirfd, const struct template *t, struct error *e)
+{
+	json_t *o = to_json(t);
+	_cleanup_free_ char *text = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
+	int r = text ? file_write_atomic(dirfd, json_file, text, strlen(text), 0644) : -ENOMEM;
+
+	json_decref(o);
+	return r < 0 ? host_error(e, r, "cannot write", json_file) : 0;
+}
+
+int template_commit(struct template_build *b, const struct template *t, struct error *e)
+{
+	int r = config_check(&t->config, e);
+
+	if (r == 0)
+		r = save(b->w.fd, t, e);
+	if (r == 0)
+		r = workdir_commit(&b->w, e);
+	template_abort(b);
+	return r;
+}
+
+void template_abort(struct template_build *b)
+{
+	workdir_abort(&b->w);
+}
+
+static int not_found(struct error *e, const char *name)
+{
+	return error_set(e, ERROR_NOT_FOUND, ENOENT,
+		"no template '%.80s': `mayfly template ls` lists them, `mayfly template build "
+		"%.80s` "
+		"makes one",
+		name, name);
+}
+
+int template_open(const struct home *h, const char *name, struct error *e)
+{
+	int fd;
+
+	if (!str_is_name(name))
+		return not_found(e, name);
+	fd = openat(
+		h->area_fd[HOME_TEMPLATES], name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return not_found(e, name);
+	return fd < 0 ? host_error(e, -errno, "cannot open template", name) : fd;
+}
+
+static int from_json(const json_t *o, struct template *t, struct error *e)
+{
+	_cleanup_free_ char *kind = NULL;
+	uint64_t format = 0;
+	int bad;
+
+	if (config_json_u64(o, "format", UINT32_MAX, &format) < 0 || format != TEMPLATE_FORMAT)
+		return error_set(
+			e, ERROR_BAD_IMAGE, EINVAL, "\"format\" is not %d", TEMPLATE_FORMAT);
+	bad = config_json_string(o, "kind", &kind) < 0 ||
+	      config_json_string(o, "kernel_release", &t->kernel_release) < 0 ||
+	      config_json_string(o, "agent_version", &t->agent_version) < 0 ||
+	      config_json_string(o, "image_digest", &t->image_digest) < 0 ||
+	      config_json_u64(o, "created", INT64_MAX, &t->created_s) < 0;
+	if (!bad && strcmp(kind, image_kind_name(IMAGE_EROFS)) == 0)
+		t->kind = IMAGE_EROFS;
+	else if (!bad && strcmp(kind, image_kind_name(IMAGE_EXT4)) != 0)
+		bad = 1;
+	/* It becomes part of a path. */
+	if (!bad && *t->kernel_release && !str_is_name(t->kernel_release))
+		bad = 1;
+	if (bad)
+		return error_set(e, ERROR_BAD_IMAGE, EINVAL, "a value is missing or unusable");
+	return config_from_json(o, &t->config, e);
+}
+
+static int parse(const char *text, size_t len, struct template *t, struct error *e)
+{
+	static const char *const keys[] = {"format", "kind", "kernel_release", "agent_version",
+		"image_digest", "created", "description", "cpus", "memory_mb", "disk_mb", "user",
+		"workdir", "env", "start_command", "ready_command", NULL};
+	json_t *o = config_json_parse(text, len, keys, json_file, e);
+	int r = o ? from_json(o, t, e) : -EINVAL;
+
+	json_decref(o);
+	return r;
+}
+
+static uint64_t disk_bytes_below(int dirfd, const char *name, int depth)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *de;
+	uint64_t sum = 0;
+
+	if (!d) {
+		if (fd >= 0)
+			(void)close(fd); /* a directory */
+		return 0;
+	}
+	while ((de = readdir(d))) {
+		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
+			continue;
+		if (de->d_type == DT_DIR && depth < TREE_DEPTH_MAX)
+			sum += disk_bytes_below(fd, de->d_name, depth + 1);
+		else if (de->d_type == DT_REG)
+			sum += file_disk_bytes(fd, de->d_name);
+	}
+	(void)closedir(d); /* read-only */
+	return sum;
+}
+
+int template_load(const struct home *h, const char *name, struct template *ret, struct error *e)
+{
+	_cleanup_close_ int fd = template_open(h, name, e);
+	_cleanup_(template_done) struct template t = {0};
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	t.name = strdup(name);
+	if (!t.name || config_init(&t.config) < 0)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	r = file_read(fd, json_file, CONFIG_JSON_MAX, &text, &len);
+	if (r < 0)
+		r = error_set_errno(e, ERROR_BAD_IMAGE, -r, "cannot read %s", json_file);
+	else
+		r = parse(text, len, &t, e);
+	if (r < 0) {
+		error_prefix(e,
+			"template '%s' is damaged (`mayfly template build %s` makes it anew)", name,
+			name);
+		return r;
+	}
+	t.rootfs_disk_bytes = file_disk_bytes(fd, image_file_name(t.kind));
+	t.snapshot_disk_bytes = disk_bytes_below(fd, snapshots_dir, 0);
+	*ret = t;
+	t = (struct template){0};
+	return 0;
+}
+
+static int call_one(const struct home *h, char *name, template_fn fn, void *opaque)
+{
+	struct error damage = {0};
+	struct template t = {0};
+	int r = template_load(h, name, &t, &damage);
+
+	if (r < 0 && damage.code == ERROR_NOT_FOUND)
+		return 0; /* removed since it was listed */
+	if (r < 0)
+		return fn(opaque, &(struct template){.name = name}, &damage);
+	r = fn(opaque, &t, NULL);
+	template_done(&t);
+	return r;
+}
+
+int template_each(const struct home *h, template_fn fn, void *opaque, struct error *e)
+{
+	char **names = NULL;
+	int r = workdir_list(h->area_fd[HOME_TEMPLATES], &names);
+
+	if (r < 0)
+		return host_error(e, r, "cannot list", home_area_name(HOME_TEMPLATES));
+	for (char **p = names; r == 0 && *p; p++)
+		r = call_one(h, *p, fn, opaque);
+	workdir_list_free(names);
+	return r;
+}
+
+int template_remove(const struct home *h, const char *name, struct error *e)
+{
+	int r = workdir_remove(h->area_fd[HOME_TEMPLATES], name);
+
+	if (r == -ENOENT)
+		return not_found(e, name);
+	return r < 0 ? host_error(e, r, "cannot remove template", name) : 0;
+}
+
+void template_snapshot_name(uint32_t cpus, uint32_t memory_mb, char out[TEMPLATE_SNAPSHOT_NAME_MAX])
+{
+	(void)snprintf(out, TEMPLATE_SNAPSHOT_NAME_MAX, "%uc-%um", cpus, memory_mb);
+}
+
+int template_snapshot_dir(int template_fd, uint32_t cpus, uint32_t memory_mb, bool create)
+{
+	char name[TEMPLATE_SNAPSHOT_NAME_MAX];
+	_cleanup_close_ int parent = -1;
+	int fd;
+
+	if (create && mkdirat(template_fd, snapshots_dir, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	parent =
+		openat(template_fd, snapshots_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (parent < 0)
+		return -errno;
+	template_snapshot_name(cpus, memory_mb, name);
+	if (create && mkdirat(parent, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}

@@ -1,0 +1,211 @@
+#include "image/verify.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "base/crc32c.h"
+#include "base/file.h"
+
+enum { UNIT = 64 << 10, NOTES_MAX = 64 << 10 };
+
+static const char sums_file[] = "checksums";
+static const char stamps_file[] = "verified";
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+	return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
+}
+
+/* Whole units, so that the sum is the same however a file system splits the extents. */
+static int sum_unit(int fd, uint64_t at, uint8_t *buf, size_t *ret_len, uint32_t *sum)
+{
+	uint8_t head[8];
+	size_t n = 0;
+
+	while (n < UNIT) {
+		ssize_t r = pread(fd, buf + n, UNIT - n, (off_t)(at + n));
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (r == 0)
+			break;
+		n += (size_t)r;
+	}
+	*ret_len = n;
+	if (all_zero(buf, n))
+		return 0;
+	put_le64(head, at);
+	*sum = crc32c(crc32c(*sum, head, sizeof(head)), buf, n);
+	return 0;
+}
+
+int verify_sum(int fd, const struct progress *p, uint32_t *ret)
+{
+	_cleanup_free_ uint8_t *buf = malloc(UNIT);
+	uint64_t at = 0, units = 0;
+	uint32_t sum = 0;
+	struct stat st;
+
+	if (!buf || fstat(fd, &st) < 0)
+		return buf ? -errno : -ENOMEM;
+	while (at < (uint64_t)st.st_size) {
+		off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+		size_t n = 0;
+		int r;
+
+		if (data < 0 && errno == ENXIO)
+			break; /* a hole up to the end */
+		if (data > 0)
+			at = (uint64_t)data / UNIT * UNIT;
+		r = sum_unit(fd, at, buf, &n, &sum);
+		if (r == 0 && ++units % 1024 == 0)
+			r = progress_report(
+				p, "verify", (int)(at * 100 / ((uint64_t)st.st_size)), NULL);
+		if (r < 0)
+			return r;
+		if (n == 0)
+			break;
+		at += UNIT;
+	}
+	*ret = sum;
+	return 0;
+}
+
+/* Notes are lines "name value value ..."; name has no blanks. Returns the rest of name's line. */
+static const char *find_note(const char *text, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *p = text; p && *p;) {
+		if (strncmp(p, name, n) == 0 && p[n] == ' ')
+			return p + n + 1;
+		p = strchr(p, '\n');
+		p = p ? p + 1 : NULL;
+	}
+	return NULL;
+}
+
+static int write_note(int dirfd, const char *file, const char *name, const char *value)
+{
+	_cleanup_free_ char *old = NULL;
+	struct buf out = BUF_INIT(NOTES_MAX);
+	size_t n = strlen(name);
+	int r = file_read(dirfd, file, NOTES_MAX, &old, NULL);
+
+	for (const char *p = r == 0 ? old : NULL, *end; p && *p; p = *end ? end + 1 : end) {
+		end = strchrnul(p, '\n');
+		if (strncmp(p, name, n) == 0 && p[n] == ' ')
+			continue;
+		r = buf_printf(&out, "%.*s\n", (int)(end - p), p);
+		if (r < 0)
+			break;
+	}
+	r = buf_printf(&out, "%s %s\n", name, value);
+	if (r == 0)
+		r = file_write_atomic(dirfd, file, buf_head(&out), buf_len(&out), 0600);
+	buf_done(&out);
+	return r;
+}
+
+static void format_identity(const struct stat *st, uint32_t sum, char out[160])
+{
+	(void)snprintf(out, 160,
+		"%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%lld.%09ld:%lld.%09ld:%08" PRIx32,
+		(uint64_t)st->st_dev, (uint64_t)st->st_ino, (uint64_t)st->st_size,
+		(long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, (long long)st->st_ctim.tv_sec,
+		st->st_ctim.tv_nsec, sum);
+}
+
+int verify_record(int dirfd, const char *name, struct error *e)
+{
+	_cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	uint32_t sum;
+	char value[64];
+	int r = fd < 0 || fstat(fd, &st) < 0 ? -errno : verify_sum(fd, NULL, &sum);
+
+	if (r == 0) {
+		(void)snprintf(
+			value, sizeof(value), "%" PRIu64 " %08" PRIx32, (uint64_t)st.st_size, sum);
+		r = write_note(dirfd, sums_file, name, value);
+	}
+	if (r < 0)
+		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
+			"cannot record the checksum of %s", name);
+	return 0;
+}
+
+static int damaged(
+	struct error *e, const char *what, const char *remedy, const char *name, const char *how)
+{
+	return error_set(
+		e, ERROR_BAD_SNAPSHOT, EIO, "%s: the file %s %s; %s", what, name, how, remedy);
+}
+
+static bool is_stamped(int dirfd, const char *name, const char *identity)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *note;
+	size_t n = strlen(identity);
+
+	if (file_read(dirfd, stamps_file, NOTES_MAX, &text, NULL) < 0)
+		return false;
+	note = find_note(text, name);
+	return note && strncmp(note, identity, n) == 0 && note[n] == '\n';
+}
+
+static bool read_record(int dirfd, const char *name, uint64_t *size, uint32_t *sum)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *note;
+
+	if (file_read(dirfd, sums_file, NOTES_MAX, &text, NULL) < 0)
+		return false;
+	note = find_note(text, name);
+	return note && sscanf(note, "%" SCNu64 " %" SCNx32, size, sum) == 2;
+}
+
+int verify_check(int dirfd, const char *name, const char *what, const char *remedy,
+	const struct progress *p, struct error *e)
+{
+	_cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+	uint64_t want_size;
+	uint32_t want, sum;
+	char identity[160];
+	struct stat st, after;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return damaged(e, what, remedy, name, "is missing");
+	if (!read_record(dirfd, name, &want_size, &want))
+		return damaged(e, what, remedy, name, "has no checksum");
+	if (want_size != (uint64_t)st.st_size)
+		return damaged(e, what, remedy, name, "has another size than when it was written");
+	format_identity(&st, want, identity);
+	if (is_stamped(dirfd, name, identity))
+		return 0;
+	r = verify_sum(fd, p, &sum);
+	if (r < 0)
+		return error_set_errno(e, r == -EIO ? ERROR_BAD_SNAPSHOT : ERROR_INTERNAL, -r,
+			"%s: cannot read the file %s", what, name);
+	if (sum != want)
+		return damaged(e, what, remedy, name, "is damaged");
+	/* A file that changed while it was read is checked again next time. A directory that
+	 * cannot be written is no reason to fail either. */
+	if (fstat(fd, &after) == 0 && after.st_ctim.tv_sec == st.st_ctim.tv_sec &&
+		after.st_ctim.tv_nsec == st.st_ctim.tv_nsec)
+		(void)write_note(dirfd, stamps_file, name, identity);
+	return 0;
+}

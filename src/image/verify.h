@@ -1,0 +1,28 @@
+/* Proof that big files of a template are undamaged, cheap on every load but the first.
+ *
+ * When a file is complete, verify_record notes its size and the CRC-32C of its data extents (holes
+ * are not read; where data and holes lie is part of the sum, in units of zero-filled 64 KiB) in the
+ * text file `checksums` next to it. The first verify_check computes the sum again and remembers the
+ * file's identity (device, inode, size, mtime, ctime) in the file `verified`; later ones compare
+ * the identity only. Any write changes ctime, and with it forces a new sum. This finds damage, not
+ * an adversary who can write the directory. */
+#ifndef IMAGE_VERIFY_H
+#define IMAGE_VERIFY_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "image/progress.h"
+
+/* CRC-32C of a file, read through SEEK_DATA; a zero block counts the same as a hole. */
+int verify_sum(int fd, const struct progress *p, uint32_t *ret);
+
+/* Notes the sum of `name` in dirfd, replacing an older note. */
+int verify_record(int dirfd, const char *name, struct error *e);
+
+/* 0 when the file is as it was recorded. ERROR_BAD_SNAPSHOT, naming `what` ("template 'x'") and
+ * `remedy`, when it is damaged, missing or was never recorded. */
+int verify_check(int dirfd, const char *name, const char *what, const char *remedy,
+	const struct progress *p, struct error *e);
+
+#endif
