@@ -145,8 +145,8 @@ static int run_mkfs_erofs(struct build *b, const char *tree, struct error *e)
 	_cleanup_free_ char *path = str_printf("%s/%s", b->path, image_file_name(IMAGE_EROFS));
 	char time[32], uuid[40];
 	uint8_t id[16];
-	const char *argv[] = {
-		"mkfs.erofs", "--quiet", "-T", time, "--all-time", "-U", uuid, path, tree, NULL};
+	const char *argv[] = {"mkfs.erofs", "--quiet", "-T", time, "--preserve-mtime", "-U", uuid,
+		path, tree, NULL};
 	struct child_options o = {.argv = argv,
 		.timeout_ns = 1800 * NS_PER_S,
 		.remedy = "install erofs-utils, or build an ext4 image"};

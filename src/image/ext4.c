@@ -64,6 +64,9 @@ static int fail(struct error *e, errcode_t err, const char *path)
 	if (n == ENOSPC)
 		return error_set(e, ERROR_NO_SPACE, ENOSPC,
 			"no space left on this host's disk while writing the image");
+	if (n == EBADMSG || n == ENODATA)
+		return error_set(
+			e, ERROR_BAD_IMAGE, n, "the source of /%.200s is damaged or cut off", path);
 	return error_set(e, ERROR_BAD_IMAGE, n, "cannot put /%.200s into the image: %s", path,
 		err < 4096 ? strerror(n) : error_message(err));
 }
@@ -588,11 +591,33 @@ struct tree_sink *ext4_sink(struct ext4_image *x)
 	return &x->sink;
 }
 
+/* mke2fs reserves the blocks of the inode tables that it zeroes: SEEK_DATA calls them holes and the
+ * host's file system counts them as used all the same. */
+static void give_back_holes(int fd)
+{
+	struct stat st;
+	off_t hole = 0, data;
+
+	if (fstat(fd, &st) < 0)
+		return;
+	while (hole < st.st_size && (hole = lseek(fd, hole, SEEK_HOLE)) >= 0 && hole < st.st_size) {
+		data = lseek(fd, hole, SEEK_DATA);
+		if (data < 0)
+			data = st.st_size;
+		/* Where it is not supported, space is all that is lost. */
+		(void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, hole, data - hole);
+		hole = data;
+	}
+}
+
 static errcode_t sync_file(const char *path)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC);
 
-	return fd < 0 || fsync(fd) < 0 ? errno : 0;
+	if (fd < 0)
+		return errno;
+	give_back_holes(fd);
+	return fsync(fd) < 0 ? errno : 0;
 }
 
 int ext4_finish(struct ext4_image *x, const uint8_t uuid[16], struct error *e)

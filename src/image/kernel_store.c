@@ -126,8 +126,12 @@ static int source_from_deb(const char *deb, const struct workdir *w, const char 
 /* A package fetched before by tools/fetch-kernel. */
 static bool source_from_cache(struct source *s)
 {
-	const char *cache = getenv("MAYFLY_CACHE");
-	_cleanup_free_ char *dir = cache ? str_printf("%s/kernels/cloud", cache) : NULL;
+	const char *cache = getenv("MAYFLY_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
+		   *home = getenv("HOME");
+	_cleanup_free_ char *dir = cache && *cache ? str_printf("%s/kernels/cloud", cache)
+				   : xdg && *xdg   ? str_printf("%s/mayfly/kernels/cloud", xdg)
+				   : home ? str_printf("%s/.cache/mayfly/kernels/cloud", home)
+					  : NULL;
 
 	if (!dir || source_from_dir(dir, s) < 0)
 		return false;

@@ -31,8 +31,9 @@ struct kernel {
 };
 
 /* Makes a kernel and its initramfs for that agent ready. Without a kernel here, and with
- * $MAYFLY_CACHE/kernels/cloud/{vmlinuz,modules} (a package fetched before), takes that instead of
- * downloading. Cheap when everything is there: reads the agent. */
+ * $MAYFLY_CACHE/kernels/cloud/{vmlinuz,modules} (a package that tools/fetch-kernel fetched; by
+ * default in ~/.cache/mayfly), takes that instead of downloading. Cheap when everything is there:
+ * reads the agent. */
 int kernel_prepare(const struct home *h, const struct kernel_options *o, const struct progress *p,
 	struct kernel *ret, struct error *e);
 void kernel_done(struct kernel *k);

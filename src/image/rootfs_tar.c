@@ -57,7 +57,7 @@ static ssize_t read_content(void *opaque, void *buf, size_t n)
 			break;
 		}
 		if (r != ARCHIVE_OK || offset < 0 || (uint64_t)offset < c->at)
-			return -EINVAL;
+			return -EBADMSG;
 		c->block = p;
 		c->block_at = (uint64_t)offset;
 	}

@@ -210,6 +210,9 @@ static int dir_add(struct tree_sink *s, const struct tree_entry *t, const struct
 	}
 	if (r == 0 && S_ISDIR(t->mode) && !t->hardlink)
 		r = remember_time(d, t->path, t->mtime);
+	if (r == -EBADMSG || r == -ENODATA)
+		return error_set(e, ERROR_BAD_IMAGE, -r,
+			"the source of /%.200s is damaged or cut off", t->path);
 	if (r < 0)
 		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_BAD_IMAGE, -r,
 			"cannot put /%.200s into the image", t->path);
