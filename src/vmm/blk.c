@@ -204,15 +204,24 @@ static size_t blk_config(struct virtio_device *dev, uint8_t *out, size_t max)
 	return VIRTIO_BLK_CONFIG_BYTES;
 }
 
-/* The capacity, which the guest knows and the restored disk must have. */
+/* The capacity, because the guest knows it. */
 static int blk_save(struct virtio_device *dev, struct buf *out)
 {
 	return buf_add_le64(out, disk_bytes(blk_of(dev)->disk));
 }
 
+/* A larger disk than the saved one is announced when the VM resumes, a smaller one cannot be. */
 static int blk_load(struct virtio_device *dev, struct reader *in)
 {
-	return reader_le64(in) == disk_bytes(blk_of(dev)->disk) ? 0 : -EINVAL;
+	uint64_t saved = reader_le64(in), now = disk_bytes(blk_of(dev)->disk);
+
+	if (in->bad || now < saved)
+		return -EINVAL;
+	if (now > saved) {
+		dev->config_generation++;
+		dev->interrupt_status |= VIRTIO_MMIO_INT_CONFIG;
+	}
+	return 0;
 }
 
 static void blk_destroy(struct virtio_device *dev)

@@ -49,7 +49,6 @@ struct disk {
 	bool data_dirty;   /* blocks were written since the last fdatasync */
 	bool map_dirty;	   /* dirty_pages is not empty */
 	bool header_dirty; /* the file has no header, or one with another capacity */
-	bool fresh;	   /* the file is still empty, and may stay so */
 	uint64_t dirty_pages[MAP_PAGES / 64];
 	struct disk_stats stats;
 };
@@ -236,7 +235,6 @@ static int push_top(struct disk *d, int fd, bool may_exist, struct error *e)
 	d->layers[d->layer_count++] = l;
 	d->writable = true;
 	d->header_dirty = bytes != d->bytes;
-	d->fresh = st.st_size == 0;
 	return 0;
 }
 
@@ -689,6 +687,14 @@ static int zero_blocks(struct disk *d, uint64_t block, uint64_t end)
 	return 0;
 }
 
+/* A part of one block. */
+static int zero_part(struct disk *d, uint64_t offset, uint64_t n)
+{
+	if (!n || !has_content(d, offset / DISK_BLOCK_BYTES))
+		return 0;
+	return disk_write(d, offset, zeroes, (uint32_t)n);
+}
+
 static bool range_is_valid(const struct disk *d, uint64_t offset, uint64_t n)
 {
 	return n && (offset | n) % DISK_SECTOR_BYTES == 0 && n <= d->bytes &&
@@ -698,7 +704,7 @@ static bool range_is_valid(const struct disk *d, uint64_t offset, uint64_t n)
 int disk_write_zeroes(struct disk *d, uint64_t offset, uint64_t n)
 {
 	uint64_t head, tail, end = offset + n;
-	int r = 0;
+	int r;
 
 	if (!d->writable)
 		return -EROFS;
@@ -709,14 +715,11 @@ int disk_write_zeroes(struct disk *d, uint64_t offset, uint64_t n)
 		head = n;
 	/* The last block of the disk may be a part of one; nothing lies behind it. */
 	tail = end == d->bytes ? 0 : end % DISK_BLOCK_BYTES;
-	if (head)
-		r = disk_write(d, offset, zeroes, (uint32_t)head);
-	if (r == 0 && head < n) {
-		r = count_error(d, zero_blocks(d, blocks_of(offset), blocks_of(end - tail)));
-		if (r == 0 && tail)
-			r = disk_write(d, end - tail, zeroes, (uint32_t)tail);
-	}
-	return r;
+	r = zero_part(d, offset, head);
+	if (r < 0 || head == n)
+		return r;
+	r = count_error(d, zero_blocks(d, blocks_of(offset), blocks_of(end - tail)));
+	return r < 0 ? r : zero_part(d, end - tail, tail);
 }
 
 int disk_discard(struct disk *d, uint64_t offset, uint64_t n)
@@ -797,7 +800,7 @@ static int flush_top(struct disk *d)
 		r = -errno;
 	if (r < 0)
 		return r;
-	d->map_dirty = d->header_dirty = d->data_dirty = d->fresh = false;
+	d->map_dirty = d->header_dirty = d->data_dirty = false;
 	return 0;
 }
 
@@ -808,8 +811,6 @@ int disk_flush(struct disk *d)
 	if (!d->writable)
 		return 0;
 	d->stats.flushes++;
-	if (d->fresh && !d->data_dirty && !d->map_dirty)
-		return 0;
 	r = flush_top(d);
 	return count_error(d, r == 0 || r == -ENOSPC ? r : r == -EDQUOT ? -ENOSPC : -EIO);
 }
@@ -847,7 +848,6 @@ int disk_freeze(struct disk *d, int delta_fd, struct error *e)
 			    : error_set(e, ERROR_INTERNAL, EROFS,
 				      "a read-only disk cannot be frozen");
 	}
-	d->fresh = false; /* a frozen delta has a header even when it holds nothing */
 	r = disk_flush(d);
 	if (r < 0) {
 		if (delta_fd >= 0)

@@ -7,9 +7,10 @@
  * place its number gives. Opening treats the file as hostile input; it reads the header and nothing
  * else, the map is paged in as it is used.
  *
- * A fresh delta is an empty file, and stays one until something is written. What is written becomes
- * part of the delta at the next disk_flush: data first, then the map, so a crash of the host loses
- * what was not flushed and nothing else.
+ * A fresh delta is an empty file and costs no I/O until something is written or flushed. What is
+ * written becomes part of the delta at the next disk_flush: data first, then the map, so a crash of
+ * the host loses what was not flushed and nothing else. After a flush the file is a valid delta,
+ * even if it holds nothing.
  *
  * Files below the top must not change while the disk is open; truncating one ends the process with
  * SIGBUS. Not thread-safe: the block device's lock covers its disk. Calls block on host I/O. */
@@ -68,7 +69,7 @@ int disk_write_zeroes(struct disk *d, uint64_t offset, uint64_t n);
  * everything else stays as it is. */
 int disk_discard(struct disk *d, uint64_t offset, uint64_t n);
 
-/* What was written before survives a crash of the host. */
+/* What was written before survives a crash of the host, and the top delta may be copied. */
 int disk_flush(struct disk *d);
 
 /* Enlarges the capacity; shrinking is -EINVAL, more than DISK_MAX_BYTES -EFBIG. */
@@ -77,9 +78,7 @@ int disk_grow(struct disk *d, uint64_t bytes);
 /* Flushes, freezes the top delta (its file must not change from now on, and may serve as a lower
  * one anywhere) and puts a fresh one on top of it: delta_fd, an empty read-write file, taken over
  * also on failure. With -1 the disk goes on without a top, read-only. ERROR_LIMIT when there are
- * DISK_LOWER_MAX frozen ones already: flatten then. On failure the disk is as before. A delta that
- * is only flushed can be reopened as a top, but becomes a lower one only through here: an empty
- * file is refused below, because it cannot be told from a truncated one. */
+ * DISK_LOWER_MAX frozen ones already: flatten then. On failure the disk is as before. */
 int disk_freeze(struct disk *d, int delta_fd, struct error *e);
 
 /* Writes one delta with the content of all deltas into out_fd, an empty read-write file (not taken
