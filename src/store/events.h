@@ -1,0 +1,63 @@
+/* Life-cycle events (E2B wire protocol, section 6). They outlive their sandbox; store_maintain
+ * removes old ones. */
+#ifndef STORE_EVENTS_H
+#define STORE_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "store/store.h"
+
+enum store_event_type {
+	STORE_EVENT_CREATED,
+	STORE_EVENT_STARTED,
+	STORE_EVENT_PAUSED,
+	STORE_EVENT_RESUMED,
+	STORE_EVENT_UPDATED,	  /* timeout or network changed */
+	STORE_EVENT_CHECKPOINTED, /* a snapshot was taken */
+	STORE_EVENT_FORKED,
+	STORE_EVENT_KILLED,    /* by request */
+	STORE_EVENT_TIMED_OUT, /* killed at its deadline */
+	STORE_EVENT_CRASHED,
+	STORE_EVENT_TYPES_, /* number of types, at most 32 */
+};
+
+#define STORE_EVENT_BIT(type) (1u << (type))
+
+/* "created", ..., "timed_out"; parse gives -EINVAL for other words. */
+const char *store_event_type_name(enum store_event_type type);
+int store_event_type_parse(const char *name, enum store_event_type *ret);
+
+enum { STORE_EVENTS_LIST_MAX = 1000 };
+
+struct store_event {
+	uint64_t id; /* grows, never used twice; given by the store */
+	enum store_event_type type;
+	uint64_t at_ns;
+	const char *sandbox_id;
+	const char *key_id;
+	const char *template_id;  /* or NULL */
+	const char *details_json; /* object, or NULL; no secrets */
+};
+
+/* ret_id may be NULL. */
+int store_event_add(
+	struct store *s, const struct store_event *ev, uint64_t *ret_id, struct error *e);
+
+struct store_event_filter {
+	const char *key_id;	/* NULL: of all keys */
+	const char *sandbox_id; /* NULL: of all sandboxes */
+	uint32_t types;		/* mask of STORE_EVENT_BIT; 0: all */
+	uint64_t since_ns;	/* inclusive */
+	bool ascending;
+	uint32_t limit; /* 1-STORE_EVENTS_LIST_MAX */
+	/* Exclusive: the id of the last event that was seen, 0 from the end that the order says. To
+	 * follow, list ascending and keep the last id. */
+	uint64_t cursor;
+};
+
+int store_event_list(struct store *s, const struct store_event_filter *f,
+	int (*each)(void *arg, const struct store_event *ev), void *arg, struct error *e);
+
+#endif
