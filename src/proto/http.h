@@ -1,0 +1,170 @@
+/* HTTP/1.1 messages from bytes: requests for the server's side, responses for the proxy's.
+ * RFC 9110 and RFC 9112, read strictly; no I/O, no threads.
+ *
+ * The caller hands in bytes and takes events, one per call:
+ *
+ *	request:   HEAD BODY* (END | UPGRADE), then the parser rests until http_parser_continue
+ *	response:  INTERIM* HEAD (BODY* END | UPGRADE), likewise
+ *
+ *	while ((event = http_parser_next(p, data, n, &used)) != HTTP_MORE) {
+ *		...; data += used; n -= used;
+ *	}
+ *
+ * HTTP_ERROR may come at any point and is final: http_parser_status() is what to answer (then
+ * close), http_parser_reason() says why. Bytes that are not consumed at a rest belong to the next
+ * message, or to the new protocol after UPGRADE.
+ *
+ * What is refused because two readers could understand it differently (request smuggling):
+ * Content-Length together with Transfer-Encoding, more than one Content-Length (equal ones too),
+ * any transfer coding other than exactly `chunked`, Transfer-Encoding in HTTP/1.0, folded lines,
+ * bare CR or LF, blanks before the colon or in front of a line, control characters, a request
+ * without exactly one Host. Chunk extensions and trailers are bounded, checked and dropped.
+ *
+ * Memory: the head is kept in one buffer (at most limits.head_max) and a table (headers_max);
+ * bodies are never copied. A resting parser keeps at most 8 KiB. */
+#ifndef PROTO_HTTP_H
+#define PROTO_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum http_event {
+	HTTP_MORE,    /* everything was consumed; feed more */
+	HTTP_HEAD,    /* http_parser_head() is filled; consumed is right after the blank line */
+	HTTP_INTERIM, /* responses: a 1xx other than 101; the final head is still to come */
+	HTTP_BODY,    /* http_parser_body(): a slice of the caller's bytes, never empty */
+	HTTP_END,     /* the message is complete */
+	HTTP_UPGRADE, /* END of a request that asks to switch, or of a 101; what follows is raw */
+	HTTP_REST,    /* nothing was consumed: waiting for http_parser_continue */
+	HTTP_ERROR,
+};
+
+struct http_limits {
+	size_t head_max;       /* bytes of start line and headers: else 431 */
+	unsigned headers_max;  /* number of headers: else 431 */
+	size_t target_max;     /* bytes of the request target: else 414 */
+	uint64_t body_max;     /* bytes of a body: else 413; may be set per message */
+	size_t chunk_line_max; /* one chunk-size line with its extensions: else 400 */
+	size_t extensions_max; /* all chunk extensions of a message together: else 400 */
+	size_t trailer_max;    /* the whole trailer section: else 431 */
+};
+
+#define HTTP_LIMITS_DEFAULT                                                                        \
+	{                                                                                          \
+		.head_max = 64 * 1024, .headers_max = 100, .target_max = 16 * 1024,                \
+		.body_max = UINT64_MAX, .chunk_line_max = 1024, .extensions_max = 16 * 1024,       \
+		.trailer_max = 8 * 1024,                                                           \
+	}
+
+/* All strings are NUL-terminated and hold no other NUL and no control character but tab. */
+struct http_header {
+	const char *name;  /* as sent */
+	const char *value; /* without blanks around it */
+	size_t name_len, value_len;
+};
+
+struct http_headers {
+	const struct http_header *items;
+	unsigned count;
+};
+
+enum { HTTP_NO_LENGTH = -1 };
+
+struct http_head {
+	unsigned minor; /* HTTP/1.minor, 0 or 1 */
+	struct http_headers headers;
+
+	/* Requests. */
+	const char *method; /* upper case, a known one */
+	const char *target; /* as sent; see path for its use */
+	const char *path;   /* raw: percent-encoded, begins with '/'; "*" for OPTIONS * */
+	const char *query;  /* raw, without the '?'; NULL when there is no '?' */
+	const char *host;   /* of an absolute target, else of Host; NULL only in HTTP/1.0 */
+	bool expect_continue;
+
+	/* Responses. */
+	unsigned status;
+	const char *reason; /* may be empty */
+
+	int64_t content_length; /* HTTP_NO_LENGTH when none was sent */
+	bool chunked;
+	bool has_body;	     /* a BODY event may come */
+	bool until_eof;	     /* responses: the body ends with the connection */
+	bool keep_alive;     /* the peer can take another message on this connection */
+	const char *upgrade; /* what to switch to when Connection lists "upgrade", else NULL */
+};
+
+enum http_role { HTTP_ROLE_SERVER, HTTP_ROLE_CLIENT };
+
+struct http_parser;
+
+/* SERVER reads requests, CLIENT reads responses; limits NULL: the defaults. NULL when out of
+ * memory. */
+struct http_parser *http_parser_new(enum http_role role, const struct http_limits *limits);
+void http_parser_free(struct http_parser *p);
+
+/* The next event of these bytes; *consumed bytes are done with. HTTP_MORE consumes them all. */
+enum http_event http_parser_next(
+	struct http_parser *p, const void *data, size_t n, size_t *consumed);
+
+/* Valid from HEAD (or INTERIM) until http_parser_continue. */
+const struct http_head *http_parser_head(const struct http_parser *p);
+
+/* Of the last BODY event. */
+const uint8_t *http_parser_body(const struct http_parser *p, size_t *ret_n);
+
+/* Goes on to the next message after END or UPGRADE (a refused one); strings of the head are gone.
+ */
+void http_parser_continue(struct http_parser *p);
+
+/* Body limit of the current message, to be set at its HEAD. */
+void http_parser_limit_body(struct http_parser *p, uint64_t max);
+
+/* CLIENT: the response to come answers HEAD, and so has no body. To be called before its head. */
+void http_parser_expect_no_body(struct http_parser *p);
+
+/* The peer closed. END when that ends a body that goes until then, MORE when it came between
+ * messages, ERROR when a message is cut off. */
+enum http_event http_parser_eof(struct http_parser *p);
+
+/* True before the first byte of a message: the connection can be closed without a loss. */
+bool http_parser_idle(const struct http_parser *p);
+
+/* Bytes of the head so far, for limits in time (a slow sender). */
+size_t http_parser_head_bytes(const struct http_parser *p);
+
+/* After ERROR: 400, 413, 414, 417, 431, 501 or 505 for SERVER, 502 for CLIENT; a fixed text. */
+unsigned http_parser_status(const struct http_parser *p);
+const char *http_parser_reason(const struct http_parser *p);
+
+/* ---- looking at headers; names are compared without regard to case ---- */
+
+/* The first value of a name, or NULL. */
+const char *http_header_get(const struct http_headers *h, const char *name);
+
+/* The next header of that name at or after *index, which is advanced past it; NULL at the end. */
+const struct http_header *http_header_each(
+	const struct http_headers *h, const char *name, unsigned *index);
+
+/* Walks the comma-separated elements of a value: false at the end. Blanks are trimmed, empty
+ * elements skipped; commas inside quoted strings do not separate. */
+bool http_list_next(const char **cursor, const char **ret_item, size_t *ret_n);
+
+/* Whether any header `name` lists `token` (without regard to case, parameters ignored). */
+bool http_header_has_token(const struct http_headers *h, const char *name, const char *token);
+
+/* The weight in thousandths that Accept-Encoding gives a coding: 0 refused, 1000 by default for
+ * identity, 0 by default for the others. */
+unsigned http_encoding_weight(const struct http_headers *h, const char *coding);
+
+/* "application/json" of "Application/JSON; charset=utf-8": compares the type only. */
+bool http_content_type_is(const char *value, const char *type);
+
+/* The parameter of a value like `multipart/form-data; boundary="x"`, unquoted, into out.
+ * Its length, -ENOENT, -EINVAL (malformed) or -EMSGSIZE (cap includes the NUL). */
+int http_parameter(const char *value, const char *name, char *out, size_t cap);
+
+bool http_is_token(const char *s, size_t n); /* RFC 9110 token, not empty */
+
+#endif

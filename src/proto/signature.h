@@ -1,0 +1,31 @@
+/* Signed file URLs (protocol section 3.8), and comparing secrets. */
+#ifndef PROTO_SIGNATURE_H
+#define PROTO_SIGNATURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct signature_input {
+	const char *path;	/* as in the query, decoded once; NULL: none was given */
+	const char *operation;	/* "read" or "write" */
+	const char *user;	/* NULL: none was given */
+	const char *token;	/* the sandbox's access token */
+	const char *expiration; /* the query's text, unix seconds; NULL: none was given */
+};
+
+enum { SIGNATURE_BYTES = 47 }; /* "v1_", 43 characters, NUL */
+
+/* 0, or -EIO when the library fails. */
+int signature_make(const struct signature_input *in, char out[SIGNATURE_BYTES]);
+
+enum signature_verdict { SIGNATURE_GOOD, SIGNATURE_WRONG, SIGNATURE_EXPIRED, SIGNATURE_MALFORMED };
+
+/* now_s: unix time. An expiration that is not a decimal number is MALFORMED; EXPIRED is said only
+ * of a signature that is right. Constant time in the signature's content. */
+enum signature_verdict signature_check(
+	const struct signature_input *in, const char *signature, int64_t now_s);
+
+/* Equal strings; the time depends on the lengths only. NULL equals nothing. */
+bool secret_equal(const char *a, const char *b);
+
+#endif
