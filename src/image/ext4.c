@@ -25,6 +25,7 @@ struct ext4_image {
 	int64_t epoch;
 	char dir[TREE_PATH_MAX]; /* the parent that was used last, and its inode */
 	ext2_ino_t dir_ino;
+	errcode_t write_err; /* the first failure to write to the file */
 	uint8_t block[65536];
 };
 
@@ -459,6 +460,8 @@ static int ext4_add(
 		if (!err)
 			err = add_at(x, dir, name, t, d);
 	}
+	if (x->write_err)
+		err = x->write_err;
 	return err ? fail(e, err, t->path) : 0;
 }
 
@@ -524,6 +527,18 @@ static int ext4_read(struct tree_sink *s, const char *path, char **ret, size_t *
 	return 0;
 }
 
+/* Called for every failed write, whatever the function that led to it returns. */
+static errcode_t on_write_error(io_channel channel, unsigned long block, int count,
+	const void *data, size_t size, int written, errcode_t err)
+{
+	ext2_filsys fs = channel->app_data;
+	struct ext4_image *x = fs->priv_data;
+
+	if (!x->write_err)
+		x->write_err = err;
+	return err;
+}
+
 static const struct tree_sink_ops ext4_ops = {ext4_add, ext4_lookup, ext4_read};
 
 /* Everything is spelled out, for the same image on every host. Inode tables are initialised here,
@@ -581,6 +596,14 @@ int ext4_create(
 		ext4_abandon(x);
 		return fail(e, err ? err : ENOMEM, "");
 	}
+	/* The library's cache of blocks loses the errors of writing them back. */
+	err = io_channel_set_options(x->fs->io, "cache=off");
+	if (err) {
+		ext4_abandon(x);
+		return fail(e, err, "");
+	}
+	x->fs->priv_data = x;
+	x->fs->io->write_error = on_write_error;
 	x->fs->now = (time_t)epoch; /* the time of all that this library stamps */
 	*ret = x;
 	return 0;
@@ -629,6 +652,8 @@ int ext4_finish(struct ext4_image *x, const uint8_t uuid[16], struct error *e)
 	x->fs->super->s_kbytes_written = 0;
 	ext2fs_mark_super_dirty(x->fs);
 	err = ext2fs_close_free(&x->fs);
+	if (!err)
+		err = x->write_err;
 	if (!err)
 		err = sync_file(x->path);
 	ext4_abandon(x);
