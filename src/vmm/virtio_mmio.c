@@ -80,16 +80,23 @@ uint32_t virtio_batch_end(struct virtio_device *d)
 	return virtio_is_live(d) ? d->batch_again : 0;
 }
 
+/* One batch over the queues in mask; returns those that still have chains. */
+static uint32_t notify_batch(struct virtio_device *d, uint32_t mask, bool raise)
+{
+	virtio_batch_begin(d);
+	d->irq_pending = raise;
+	for (unsigned i = 0; i < d->ops->queue_count; i++)
+		if (mask >> i & 1 && d->queues[i].ready && virtio_is_live(d))
+			d->ops->notify(d, i);
+	return virtio_batch_end(d);
+}
+
 /* Notifies the model of the queues in mask until they are empty. The lock is held, and released
  * now and then: another vCPU may refill a queue as fast as this one empties it. */
 static void notify_queues(struct virtio_device *d, uint32_t mask)
 {
-	while (mask && virtio_is_live(d)) {
-		virtio_batch_begin(d);
-		for (unsigned i = 0; i < d->ops->queue_count; i++)
-			if (mask >> i & 1 && d->queues[i].ready)
-				d->ops->notify(d, i);
-		mask = virtio_batch_end(d);
+	while (mask) {
+		mask = notify_batch(d, mask, false);
 		if (!mask)
 			break;
 		pthread_mutex_unlock(&d->lock);
@@ -479,9 +486,8 @@ void virtio_resume(struct virtio_device *d)
 	pthread_mutex_lock(&d->lock);
 	if (d->ops->resume)
 		d->ops->resume(d);
-	/* An edge that was on its way when the state was saved; one too many does no harm. */
-	if (d->interrupt_status)
-		d->raise_irq(d->irq_opaque);
-	notify_queues(d, all_queues(d));
+	/* Raises what was on its way when the state was saved, too: one edge too many does no harm.
+	 */
+	notify_queues(d, notify_batch(d, all_queues(d), d->interrupt_status != 0));
 	pthread_mutex_unlock(&d->lock);
 }
