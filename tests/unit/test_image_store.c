@@ -1,0 +1,523 @@
+/* Recipes, settings, the directories that appear whole, templates, checksums. */
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "image/debian.h"
+#include "image/recipe.h"
+#include "image/template.h"
+#include "image/verify.h"
+#include "io/child.h"
+
+static char dir[64];
+static struct home home = HOME_INIT;
+
+static int set_up(void **state)
+{
+	struct error e = {0};
+
+	(void)snprintf(dir, sizeof(dir), "/tmp/test-image-XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	return home_open(dir, &home, &e);
+}
+
+static int tear_down(void **state)
+{
+	home_close(&home);
+	return file_remove_tree(AT_FDCWD, dir);
+}
+
+static int parse(const char *text, struct recipe *r, struct error *e)
+{
+	*e = (struct error){0};
+	return recipe_parse(text, strlen(text), "x.recipe", r, e);
+}
+
+static void test_recipe(void **state)
+{
+	struct recipe r;
+	struct error e;
+
+	assert_int_equal(parse("# hello\n\nname = base\nsource=debian\n  suite =  bookworm \r\n"
+			       "packages = git curl\npackages = g++\nenv = A=1\nenv = B=x y = z\n"
+			       "env = A=2\nmemory = 1G\ndisk = 4096\ncpus=3\nworkdir = /srv\n"
+			       "start = sleep 1 && x = 2",
+				 &r, &e),
+		0);
+	assert_string_equal(r.name, "base");
+	assert_string_equal(r.suite, "bookworm");
+	assert_int_equal(r.package_count, 3);
+	assert_string_equal(r.packages[2], "g++");
+	assert_int_equal(r.config.env_count, 2);
+	assert_string_equal(r.config.env[0], "A=2");
+	assert_string_equal(r.config.env[1], "B=x y = z");
+	assert_int_equal(r.config.memory_mb, 1024);
+	assert_int_equal(r.config.disk_mb, 4096);
+	assert_int_equal(r.config.cpus, 3);
+	assert_string_equal(r.config.start_command, "sleep 1 && x = 2");
+	recipe_done(&r);
+}
+
+static void test_bad_recipes(void **state)
+{
+	static const struct {
+		const char *text, *message;
+	} cases[] = {
+		{"name = a\nname = b\n", "x.recipe:2: `name` is given twice"},
+		{"hello\n", "x.recipe:1: expected"},
+		{"\n\nfoo = 1\n", "x.recipe:3: unknown key `foo`"},
+		{"name = ../etc\n", "x.recipe:1: `name = ../etc`"},
+		{"name =\n", "x.recipe:1: `name = `"},
+		{"cpus = 0\n", "expected 1 to 32"},
+		{"cpus = 99\n", "expected 1 to 32"},
+		{"memory = 1\n", "expected a size"},
+		{"memory = 99999999999999999999G\n", "expected a size"},
+		{"memory = x\n", "expected a size"},
+		{"env = 1A=x\n", "expected NAME=VALUE"},
+		{"env = A\n", "expected NAME=VALUE"},
+		{"packages = git --option\n", "expected package names"},
+		{"packages = ;rm\n", "expected package names"},
+		{"workdir = home\n", "an absolute path"},
+		{"source = ftp\n", "debian, busybox"},
+		{"source = busybox\n", "x.recipe: `name` is missing"},
+		{"name = a\n", "`source` is missing"},
+		{"name = a\nsource = tar\n", "`path` is missing"},
+		{"name = a\nsource = busybox\npath = x\n", "`path` is for"},
+		{"name = a\nsource = busybox\nsuite = x\n", "`packages` and `suite`"},
+		{"name = a\nsource = debian\n", "`suite` is missing"},
+		{"name = a\nsource = busybox\nuser = Root\n", "`user` must be"},
+		{"name = a\nsource = busybox\nuser = a:b\n", "`user` must be"},
+		{"name = a\ndescription = \x01\n", "a line of text"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct recipe r;
+		struct error e;
+
+		assert_true(parse(cases[i].text, &r, &e) < 0);
+		if (!strstr(e.message, cases[i].message))
+			fail_msg("case %zu: '%s' lacks '%s'", i, e.message, cases[i].message);
+	}
+}
+
+static void test_recipe_limits(void **state)
+{
+	struct buf b = BUF_INIT(1 << 20);
+	struct recipe r;
+	struct error e = {0};
+
+	assert_true(recipe_parse("name = a\0b", 10, "x", &r, &e) < 0);
+	for (int i = 0; i < RECIPE_PACKAGES_MAX + 1; i++)
+		assert_int_equal(buf_printf(&b, "packages = p%d\n", i), 0);
+	error_clear(&e);
+	assert_true(recipe_parse((const char *)buf_head(&b), buf_len(&b), "x", &r, &e) < 0);
+	assert_non_null(strstr(e.message, "too many"));
+	while (buf_len(&b) <= RECIPE_BYTES_MAX)
+		assert_int_equal(buf_add_str(&b, "# comment\n"), 0);
+	error_clear(&e);
+	assert_true(recipe_parse((const char *)buf_head(&b), buf_len(&b), "x", &r, &e) < 0);
+	assert_non_null(strstr(e.message, "not a recipe"));
+	buf_done(&b);
+}
+
+static void test_sources(void **state)
+{
+	static const char deb822[] =
+		"Types: deb\nURIs: http://mirror/debian\nSuites: bookworm bookworm-updates\n"
+		"Components: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n"
+		"Types: deb\nURIs: https://other\nSuites: bookworm\nSigned-By: /x/other.gpg\n\n"
+		"Types: deb\nEnabled: no\nSuites: bookworm\n"
+		"Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n"
+		"Types: deb\nSuites:\n trixie\n"
+		"Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n";
+	static const char lines[] =
+		"# comment\ndeb http://mirror/debian bookworm main\n"
+		"deb https://cloud/apt sdk-bookworm main\n"
+		"deb [signed-by=/x/other.gpg] http://other/debian bookworm main\n"
+		"deb http://mirror/debian bookworm-updates main\ndeb-src http://m/debian bookworm "
+		"x";
+	struct buf out = BUF_INIT(4096);
+
+	assert_int_equal(debian_filter_sources(deb822, true, "bookworm", &out), 0);
+	assert_int_equal(buf_add_u8(&out, 0), 0);
+	assert_non_null(strstr((const char *)buf_head(&out), "http://mirror/debian"));
+	assert_null(strstr((const char *)buf_head(&out), "other"));
+	assert_null(strstr((const char *)buf_head(&out), "Enabled"));
+	assert_null(strstr((const char *)buf_head(&out), "trixie"));
+	buf_clear(&out);
+	assert_int_equal(debian_filter_sources(lines, false, "bookworm", &out), 0);
+	assert_int_equal(buf_add_u8(&out, 0), 0);
+	assert_string_equal((const char *)buf_head(&out),
+		"deb http://mirror/debian bookworm main\n"
+		"deb http://mirror/debian bookworm-updates main\n");
+	buf_done(&out);
+}
+
+static void test_home(void **state)
+{
+	struct home h = HOME_INIT;
+	struct error e = {0};
+	char *path = home_path(&home, HOME_IMAGES, "a", "b"), *file = str_printf("%s/file", dir);
+	struct stat st;
+
+	assert_true(str_ends_with(path, "/images/a/b"));
+	assert_int_equal(stat(dir, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	assert_int_equal(file_write_atomic(AT_FDCWD, file, "", 0, 0600), 0);
+	assert_true(home_open(file, &h, &e) < 0);
+	assert_int_equal(e.code, ERROR_HOST);
+	assert_non_null(strstr(e.message, "MAYFLY_HOME"));
+	free(path);
+	free(file);
+	assert_int_equal(setenv("MAYFLY_HOME", "/some/where", 1), 0);
+	path = home_default_path();
+	assert_string_equal(path, "/some/where");
+	free(path);
+}
+
+static bool exists(const char *name)
+{
+	return faccessat(home.area_fd[HOME_IMAGES], name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void test_workdir(void **state)
+{
+	int area = home.area_fd[HOME_IMAGES], kept;
+	struct workdir a = WORKDIR_INIT, b = WORKDIR_INIT;
+	struct error e = {0};
+	char **names, text[4] = "";
+
+	assert_true(workdir_begin(area, "../x", "image", &a, &e) < 0);
+	assert_int_equal(e.code, ERROR_USAGE);
+	error_clear(&e);
+	assert_int_equal(workdir_begin(area, "one", "image", &a, &e), 0);
+	assert_true(exists(".tmp-one"));
+	assert_int_equal(file_write_atomic(a.fd, "f", "1", 1, 0600), 0);
+	assert_true(workdir_begin(area, "one", "image", &b, &e) < 0);
+	assert_int_equal(e.code, ERROR_EXISTS);
+	assert_int_equal(workdir_commit(&a, NULL), 0);
+	assert_true(exists("one/f"));
+	assert_false(exists(".tmp-one"));
+	workdir_abort(&a); /* nothing is left to abort */
+	assert_true(exists("one/f"));
+
+	kept = openat(area, "one/f", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(workdir_begin(area, "one", "image", &a, NULL), 0);
+	assert_int_equal(file_write_atomic(a.fd, "g", "2", 1, 0600), 0);
+	assert_int_equal(workdir_commit(&a, NULL), 0);
+	assert_true(exists("one/g"));
+	assert_false(exists("one/f"));
+	assert_false(exists(".tmp-one"));
+	assert_int_equal(read(kept, text, 1), 1); /* open files survive */
+	(void)close(kept);
+
+	assert_int_equal(workdir_begin(area, "two", "image", &a, NULL), 0);
+	workdir_abort(&a);
+	assert_false(exists(".tmp-two"));
+	assert_int_equal(workdir_list(area, &names), 0);
+	assert_string_equal(names[0], "one");
+	assert_null(names[1]);
+	workdir_list_free(names);
+	assert_int_equal(workdir_remove(area, "one"), 0);
+	assert_int_equal(workdir_remove(area, "one"), -ENOENT);
+	assert_int_equal(workdir_remove(area, ".."), -ENOENT);
+}
+
+static void test_sweep(void **state)
+{
+	int area = home.area_fd[HOME_IMAGES];
+	struct workdir a = WORKDIR_INIT;
+
+	assert_int_equal(mkdirat(area, ".tmp-dead", 0700), 0);
+	assert_int_equal(mkdirat(area, ".tmp-dead/sub", 0700), 0);
+	assert_int_equal(workdir_begin(area, "alive", "image", &a, NULL), 0);
+	assert_false(exists(".tmp-dead"));
+	workdir_sweep(area);
+	assert_true(exists(".tmp-alive"));
+	workdir_abort(&a);
+}
+
+static void make_template(const char *name)
+{
+	struct template_build b = TEMPLATE_BUILD_INIT;
+	struct template t = {.kernel_release = (char *)"6.1.0",
+		.agent_version = (char *)"0.1",
+		.image_digest = (char *)"00",
+		.created_s = 1700000000};
+	struct error e = {0};
+
+	assert_int_equal(config_init(&t.config), 0);
+	assert_int_equal(config_add_env(&t.config, "LANG=C.UTF-8"), 0);
+	assert_int_equal(template_begin(&home, name, &b, &e), 0);
+	assert_int_equal(file_write_atomic(template_build_fd(&b), "rootfs.ext4", "x", 1, 0600), 0);
+	(void)close(template_snapshot_dir(template_build_fd(&b), 2, 512, true));
+	assert_int_equal(template_commit(&b, &t, &e), 0);
+	config_done(&t.config);
+}
+
+static int count_one(void *opaque, const struct template *t, const struct error *damage)
+{
+	unsigned *n = opaque;
+
+	n[damage != NULL]++;
+	return 0;
+}
+
+static void test_template(void **state)
+{
+	struct template t;
+	struct error e = {0};
+	unsigned n[2] = {0, 0};
+	int fd;
+
+	make_template("alpha");
+	make_template("beta");
+	assert_int_equal(template_load(&home, "alpha", &t, &e), 0);
+	assert_string_equal(t.name, "alpha");
+	assert_string_equal(t.kernel_release, "6.1.0");
+	assert_int_equal(t.created_s, 1700000000);
+	assert_string_equal(t.config.env[0], "LANG=C.UTF-8");
+	assert_true(t.rootfs_disk_bytes > 0);
+	template_done(&t);
+	fd = template_open(&home, "alpha", &e);
+	assert_true(fd >= 0);
+	assert_int_equal(template_snapshot_dir(fd, 1, 512, false), -ENOENT);
+	assert_true(template_snapshot_dir(fd, 2, 512, false) >= 0);
+	assert_int_equal(template_each(&home, count_one, n, &e), 0);
+	assert_int_equal(n[0], 2);
+	assert_int_equal(template_remove(&home, "alpha", &e), 0);
+	assert_true(template_load(&home, "alpha", &t, &e) < 0);
+	assert_int_equal(e.code, ERROR_NOT_FOUND);
+	assert_non_null(strstr(e.message, "mayfly template build alpha"));
+	error_clear(&e);
+	assert_true(template_open(&home, "../images", &e) < 0);
+	assert_int_equal(e.code, ERROR_NOT_FOUND);
+	(void)close(fd);
+}
+
+static void test_bad_json(void **state)
+{
+	static const char *const replacements[][2] = {
+		{"\"format\": 1", "\"format\": 2"},
+		{"\"format\": 1", "\"format\": \"1\""},
+		{"\"kind\": \"ext4\"", "\"kind\": \"ntfs\""},
+		{"\"kind\": \"ext4\"", "\"kind\": 4"},
+		{"\"6.1.0\"", "\"../../etc\""},
+		{"\"cpus\": 1", "\"cpus\": 0"},
+		{"\"cpus\": 1", "\"cpus\": -1"},
+		{"\"cpus\": 1", "\"cpus\": 99999999999"},
+		{"\"cpus\": 1", "\"cpus\": 1.5"},
+		{"\"cpus\": 1", "\"cpus\": 1, \"cpus\": 2"},
+		{"\"cpus\": 1", "\"cpus\": 1, \"surprise\": 2"},
+		{"\"LANG=C.UTF-8\"", "\"1=2\""},
+		{"\"LANG=C.UTF-8\"", "3"},
+		{"\"user\": \"user\"", "\"user\": \"a b\""},
+		{"\"user\": \"user\"", "\"user\": \"a\\u0000b\""},
+		{"}", ""},
+		{"{", "[{"},
+	};
+	char *good;
+	size_t len;
+	int fd;
+
+	make_template("t");
+	fd = template_open(&home, "t", NULL);
+	assert_int_equal(file_read(fd, "template.json", 1 << 20, &good, &len), 0);
+	for (size_t i = 0; i < sizeof(replacements) / sizeof(replacements[0]); i++) {
+		const char *at = strstr(good, replacements[i][0]);
+		struct template t;
+		struct error e = {0};
+		char *bad;
+
+		if (!at)
+			fail_msg("case %zu does not apply to %s", i, good);
+		bad = str_printf("%.*s%s%s", (int)(at - good), good, replacements[i][1],
+			at + strlen(replacements[i][0]));
+		assert_int_equal(file_write_atomic(fd, "template.json", bad, strlen(bad), 0600), 0);
+		if (template_load(&home, "t", &t, &e) == 0)
+			fail_msg("case %zu was accepted", i);
+		free(bad);
+		if (e.code == ERROR_NOT_FOUND || e.code == ERROR_INTERNAL)
+			fail_msg("case %zu: %s", i, e.message);
+		assert_non_null(strstr(e.message, "template 't' is damaged"));
+	}
+	free(good);
+	(void)close(fd);
+}
+
+static int check(int area, const char *name, struct error *e)
+{
+	*e = (struct error){0};
+	return verify_check(area, name, "template 't'", "rebuild it", NULL, e);
+}
+
+static void test_verify(void **state)
+{
+	int area = home.fd, fd = openat(area, "memory", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	struct timespec pause = {.tv_nsec = 20000000};
+	struct error e;
+	uint32_t a, b;
+
+	assert_int_equal(ftruncate(fd, 64 << 20), 0);
+	assert_int_equal(pwrite(fd, "hello", 5, 1 << 20), 5);
+	assert_int_equal(pwrite(fd, "x", 1, (64 << 20) - 1), 1);
+	assert_true(check(area, "memory", &e) < 0);
+	assert_non_null(strstr(e.message, "no checksum"));
+	assert_int_equal(verify_record(area, "memory", &e), 0);
+	assert_int_equal(verify_record(area, "memory", NULL), 0); /* replaces the note */
+	assert_int_equal(check(area, "memory", &e), 0);
+	assert_int_equal(faccessat(area, "verified", F_OK, 0), 0);
+	assert_int_equal(check(area, "memory", &e), 0);
+
+	/* Zeros in place of a hole are no damage. */
+	assert_int_equal(verify_sum(fd, NULL, &a), 0);
+	assert_int_equal(pwrite(fd, "\0\0\0", 3, 5 << 20), 3);
+	assert_int_equal(verify_sum(fd, NULL, &b), 0);
+	assert_int_equal(a, b);
+
+	(void)nanosleep(&pause, NULL); /* more than a tick of the file system's clock */
+	assert_int_equal(pwrite(fd, "j", 1, 1 << 20), 1);
+	assert_true(check(area, "memory", &e) < 0);
+	assert_int_equal(e.code, ERROR_BAD_SNAPSHOT);
+	assert_non_null(strstr(e.message, "rebuild it"));
+	assert_int_equal(pwrite(fd, "h", 1, 1 << 20), 1);
+	assert_int_equal(check(area, "memory", &e), 0);
+	assert_int_equal(ftruncate(fd, (64 << 20) - 1), 0);
+	assert_true(check(area, "memory", &e) < 0);
+	assert_int_equal(unlinkat(area, "memory", 0), 0);
+	assert_true(check(area, "memory", &e) < 0);
+	assert_non_null(strstr(e.message, "is missing"));
+	(void)close(fd);
+}
+
+/* The same bytes at another place are another file. */
+static void test_verify_position(void **state)
+{
+	int fd = openat(home.fd, "m", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	uint32_t a, b;
+
+	assert_int_equal(ftruncate(fd, 1 << 20), 0);
+	assert_int_equal(pwrite(fd, "x", 1, 0), 1);
+	assert_int_equal(verify_sum(fd, NULL, &a), 0);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(ftruncate(fd, 1 << 20), 0);
+	assert_int_equal(pwrite(fd, "x", 1, 1 << 16), 1);
+	assert_int_equal(verify_sum(fd, NULL, &b), 0);
+	assert_int_not_equal(a, b);
+	(void)close(fd);
+}
+
+static void test_bad_checksums(void **state)
+{
+	static const char *const notes[] = {"", "m", "m \n", "m 1\n", "m x y\n", "mm 4 0\n",
+		"m 99999999999999999999 00000000\n", "\n\n\nm", "m 4 zz\n"};
+	struct error e;
+
+	assert_int_equal(file_write_atomic(home.fd, "m", "data", 4, 0600), 0);
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+		assert_int_equal(
+			file_write_atomic(home.fd, "checksums", notes[i], strlen(notes[i]), 0600),
+			0);
+		assert_true(check(home.fd, "m", &e) < 0);
+		assert_int_equal(e.code, ERROR_BAD_SNAPSHOT);
+	}
+}
+
+static void test_child(void **state)
+{
+	const char *echo[] = {"sh", "-c", "printf out; printf 'one\\ntwo\\n' >&2", NULL};
+	const char *bad[] = {"sh", "-c", "echo reason >&2; exit 3", NULL};
+	const char *full[] = {"sh", "-c", "echo 'x: No space left on device' >&2; exit 1", NULL};
+	const char *slow[] = {"sleep", "100", NULL};
+	const char *loud[] = {
+		"sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x >&2; echo end", NULL};
+	const char *none[] = {"no-such-program", NULL};
+	const char *env[] = {"sh", "-c", "printf %s \"$MARK\"", NULL};
+	const char *extra[] = {"MARK=here", NULL};
+	struct child_options o = {.argv = echo};
+	struct buf out = BUF_INIT(1 << 20);
+	struct error e = {0};
+	uint64_t start;
+
+	assert_int_equal(child_run(&o, &out, &e), 0);
+	assert_int_equal(buf_len(&out), 3);
+	buf_clear(&out);
+	o.argv = bad;
+	assert_true(child_run(&o, NULL, &e) < 0);
+	assert_string_equal(e.message, "sh failed with exit status 3: reason");
+	error_clear(&e);
+	o.argv = full;
+	assert_true(child_run(&o, NULL, &e) < 0);
+	assert_int_equal(e.code, ERROR_NO_SPACE);
+	error_clear(&e);
+	o.argv = none;
+	o.remedy = "install it";
+	assert_true(child_run(&o, NULL, &e) < 0);
+	assert_string_equal(e.message, "the program no-such-program is not installed: install it");
+	error_clear(&e);
+	o.argv = loud; /* neither pipe may block the other */
+	assert_int_equal(child_run(&o, &out, &e), 0);
+	assert_int_equal(buf_len(&out), 4);
+	buf_clear(&out);
+	o.argv = env;
+	o.env = extra;
+	assert_int_equal(child_run(&o, &out, &e), 0);
+	assert_memory_equal(buf_head(&out), "here", 4);
+	o.argv = slow;
+	o.timeout_ns = 50 * NS_PER_MS;
+	start = clock_monotonic_ns();
+	assert_true(child_run(&o, NULL, &e) < 0);
+	assert_int_equal(e.code, ERROR_TIMEOUT);
+	assert_true(clock_monotonic_ns() - start < 5 * NS_PER_S);
+	buf_done(&out);
+}
+
+static int refuse(void *opaque, const char *line)
+{
+	return -ECANCELED;
+}
+
+static void test_child_cancel(void **state)
+{
+	const char *argv[] = {"sh", "-c", "echo line >&2; sleep 100", NULL};
+	struct child_options o = {.argv = argv, .on_line = refuse};
+	struct error e = {0};
+
+	assert_true(child_run(&o, NULL, &e) < 0);
+	assert_int_equal(e.err, ECANCELED);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_recipe),
+		cmocka_unit_test(test_bad_recipes),
+		cmocka_unit_test(test_recipe_limits),
+		cmocka_unit_test(test_sources),
+		TEST(test_home),
+		TEST(test_workdir),
+		TEST(test_sweep),
+		TEST(test_template),
+		TEST(test_bad_json),
+		TEST(test_verify),
+		TEST(test_verify_position),
+		TEST(test_bad_checksums),
+		cmocka_unit_test(test_child),
+		cmocka_unit_test(test_child_cancel),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
