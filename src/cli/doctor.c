@@ -1,0 +1,74 @@
+/* `mayfly doctor`: prints the checks. */
+#include "cli/doctor.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/json.h"
+
+static const char *status_word(enum doctor_status s)
+{
+	return s == DOCTOR_OK ? "ok" : s == DOCTOR_WARN ? "warn" : "fail";
+}
+
+static json_t *to_json(const struct doctor *d)
+{
+	json_t *checks = json_array();
+
+	for (unsigned i = 0; i < d->count; i++) {
+		const struct doctor_check *c = &d->checks[i];
+
+		/* a missing line shows as a missing line */
+		(void)json_array_append_new(
+			checks, json_pack("{s:s, s:s, s:o, s:o}", "name", c->name, "status",
+					status_word(c->status), "text", json_text(c->text),
+					"remedy", json_text(c->remedy)));
+	}
+	return json_pack("{s:b, s:s, s:o}", "ready", doctor_worst(d) != DOCTOR_FAIL, "status",
+		status_word(doctor_worst(d)), "checks", checks);
+}
+
+static void print(const struct doctor *d)
+{
+	for (unsigned i = 0; i < d->count; i++) {
+		const struct doctor_check *c = &d->checks[i];
+
+		printf("%-5s %-11s %s%s%s\n", status_word(c->status), c->name, c->text,
+			*c->remedy ? ": " : "", c->remedy);
+	}
+	printf("%s\n", doctor_worst(d) == DOCTOR_FAIL ? "\nThis host cannot run sandboxes."
+						      : "\nThis host can run sandboxes.");
+}
+
+static int run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct cli_common *o = values;
+	struct doctor d;
+	int r = cli_no_arguments(argc, argv, e);
+
+	if (r < 0)
+		return r;
+	doctor_run(&d);
+	if (o->json)
+		r = json_print(to_json(&d), e);
+	else
+		print(&d);
+	if (r < 0)
+		return r;
+	return doctor_worst(&d) == DOCTOR_FAIL ? error_exit_status(ERROR_HOST) : 0;
+}
+
+static const struct option_spec options[] = {CLI_OPTION_JSON, CLI_OPTION_HELP, CLI_OPTIONS_END};
+
+const struct cli_verb cli_verb_doctor = {
+	.name = "doctor",
+	.arguments = "",
+	.summary = "Say whether this host can run sandboxes, and what to do where it cannot",
+	.description =
+		"Every line is ok, warn (sandboxes run, something around them will not) or "
+		"fail (no sandbox\nruns). The exit status is 0 when sandboxes can run, else 120.",
+	.options = options,
+	.values_bytes = sizeof(struct cli_common),
+	.run = run,
+};

@@ -1,0 +1,31 @@
+/* What `mayfly doctor` looks at. */
+#ifndef CLI_DOCTOR_H
+#define CLI_DOCTOR_H
+
+enum doctor_status {
+	DOCTOR_OK,
+	DOCTOR_WARN, /* sandboxes run, something around them will not */
+	DOCTOR_FAIL, /* no sandbox runs */
+};
+
+enum { DOCTOR_CHECKS_MAX = 16, DOCTOR_TEXT_MAX = 512 };
+
+struct doctor_check {
+	const char *name;
+	enum doctor_status status;
+	char text[DOCTOR_TEXT_MAX];
+	char remedy[DOCTOR_TEXT_MAX]; /* "" when there is nothing to do */
+};
+
+struct doctor {
+	struct doctor_check checks[DOCTOR_CHECKS_MAX];
+	unsigned count;
+};
+
+/* Runs all checks. Takes well below a second, changes nothing. */
+void doctor_run(struct doctor *d);
+
+/* The worst of them. */
+enum doctor_status doctor_worst(const struct doctor *d);
+
+#endif

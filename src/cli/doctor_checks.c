@@ -1,0 +1,338 @@
+/* The checks. Each adds one line; none changes the host (a user namespace and a virtual machine are
+ * made and thrown away). */
+#include "cli/doctor.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "daemon/host.h"
+#include "image/home.h"
+#include "image/workdir.h"
+#include "io/child.h"
+#include "io/program.h"
+#include "vmm/kvm.h"
+#include "vmm/probe.h"
+
+#define GIB (UINT64_C(1) << 30)
+#define MIB (UINT64_C(1) << 20)
+
+enum { PROC_FILE_MAX = 1 << 20 };
+
+static struct doctor_check *add(struct doctor *d, const char *name, enum doctor_status status,
+	const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+static struct doctor_check *add(
+	struct doctor *d, const char *name, enum doctor_status status, const char *fmt, ...)
+{
+	struct doctor_check *c = &d->checks[d->count++]; /* as many as there are check_ functions */
+	va_list ap;
+
+	c->name = name;
+	c->status = status;
+	c->remedy[0] = '\0';
+	va_start(ap, fmt);
+	(void)vsnprintf(c->text, sizeof(c->text), fmt, ap); /* truncation is acceptable */
+	va_end(ap);
+	return c;
+}
+
+static void set_remedy(struct doctor_check *c, const char *text)
+{
+	(void)snprintf(c->remedy, sizeof(c->remedy), "%s", text); /* truncation is acceptable */
+}
+
+/* Our errors read "what is wrong: what to do". */
+static void add_error(
+	struct doctor *d, const char *name, enum doctor_status status, const struct error *e)
+{
+	struct doctor_check *c = add(d, name, status, "%s", e->message);
+	char *colon = strstr(c->text, ": ");
+
+	if (!colon)
+		return;
+	set_remedy(c, colon + 2);
+	*colon = '\0';
+}
+
+static void check_speed(struct doctor *d, int kvm_fd)
+{
+	struct error e = {0};
+	struct probe p;
+
+	if (probe_speed(kvm_fd, &p, &e) < 0 || probe_check(&p, &e) < 0)
+		add_error(d, "kvm speed", DOCTOR_FAIL, &e);
+	else
+		add(d, "kvm speed", DOCTOR_OK,
+			"guest kernel code runs at %.0f million instructions per second", p.mips);
+}
+
+static void check_kvm(struct doctor *d)
+{
+	struct error e = {0};
+	_cleanup_close_ int kvm_fd = kvm_open(&e);
+
+	if (kvm_fd < 0) {
+		add_error(d, "kvm", DOCTOR_FAIL, &e);
+		return;
+	}
+	add(d, "kvm", DOCTOR_OK, "/dev/kvm can be opened and has what is needed");
+	check_speed(d, kvm_fd);
+}
+
+static void check_hypervisor(struct doctor *d)
+{
+	char vendor[PROBE_VENDOR_BYTES];
+
+	if (!probe_hypervisor(vendor))
+		add(d, "host", DOCTOR_OK, "real hardware, as far as CPUID tells");
+	else
+		add(d, "host", DOCTOR_OK, "a virtual machine itself, under %s",
+			probe_hypervisor_name(vendor));
+}
+
+static bool can_make_user_namespace(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(unshare(CLONE_NEWUSER) < 0);
+	if (pid < 0)
+		return false;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return false;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void check_user_namespaces(struct doctor *d)
+{
+	if (can_make_user_namespace())
+		add(d, "namespaces", DOCTOR_OK, "user namespaces can be made");
+	else
+		set_remedy(add(d, "namespaces", DOCTOR_WARN, "user namespaces cannot be made"),
+			"sysctl -w user.max_user_namespaces=65536 (Debian before 11: "
+			"kernel.unprivileged_userns_clone=1; Ubuntu: "
+			"kernel.apparmor_restrict_unprivileged_userns=0)");
+}
+
+static const char *cgroup2_root(void)
+{
+	static const char *const places[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+	struct statfs s;
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		if (statfs(places[i], &s) == 0 && s.f_type == CGROUP2_SUPER_MAGIC)
+			return places[i];
+	return NULL;
+}
+
+/* This process's own cgroup: the line "0::/path". malloc'ed. */
+static char *own_cgroup(const char *root)
+{
+	_cleanup_free_ char *text = NULL;
+	char *line;
+
+	if (file_read(AT_FDCWD, "/proc/self/cgroup", PROC_FILE_MAX, &text, NULL) < 0)
+		return NULL;
+	line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
+	if (!line)
+		return NULL;
+	line = strchr(line, '/');
+	if (!line)
+		return NULL;
+	line[strcspn(line, "\n")] = '\0';
+	return str_printf("%s%s", root, line);
+}
+
+static bool has_controllers(const char *cgroup)
+{
+	_cleanup_free_ char *path = str_printf("%s/cgroup.controllers", cgroup);
+	_cleanup_free_ char *text = NULL;
+
+	if (!path || file_read(AT_FDCWD, path, PROC_FILE_MAX, &text, NULL) < 0)
+		return false;
+	return strstr(text, "cpu") && strstr(text, "memory") && strstr(text, "pids");
+}
+
+static void check_cgroups(struct doctor *d)
+{
+	const char *root = cgroup2_root();
+	_cleanup_free_ char *own = root ? own_cgroup(root) : NULL;
+	_cleanup_free_ char *procs = own ? str_printf("%s/cgroup.procs", own) : NULL;
+
+	if (!root)
+		set_remedy(add(d, "cgroups", DOCTOR_WARN,
+				   "no cgroup v2 is mounted, so that a microVM's "
+				   "process has no limits of its own"),
+			"mount -t cgroup2 none /sys/fs/cgroup, or boot with "
+			"systemd.unified_cgroup_hierarchy=1");
+	else if (!own || !has_controllers(own))
+		set_remedy(
+			add(d, "cgroups", DOCTOR_WARN,
+				"cgroup v2 is there without the controllers cpu, memory and pids"),
+			"boot with systemd.unified_cgroup_hierarchy=1");
+	else if (!procs || access(procs, W_OK) < 0)
+		set_remedy(add(d, "cgroups", DOCTOR_WARN,
+				   "cgroup v2 is there and not delegated to this user"),
+			"systemd-run --user --scope -p Delegate=yes mayfly ...");
+	else
+		add(d, "cgroups", DOCTOR_OK, "cgroup v2 with cpu, memory and pids can be used");
+}
+
+static const struct {
+	const char *program, *package;
+} build_programs[] = {
+	{"mmdebstrap", "mmdebstrap"},
+	{"apt-get", "apt"},
+	{"mke2fs", "e2fsprogs"},
+	{"mkfs.erofs", "erofs-utils"},
+};
+
+static void check_packages(struct doctor *d)
+{
+	struct buf missing = BUF_INIT(DOCTOR_TEXT_MAX);
+	struct doctor_check *c;
+
+	for (size_t i = 0; i < ARRAY_SIZE(build_programs); i++)
+		if (!child_program_exists(build_programs[i].program))
+			/* a list cut short is still a list */
+			(void)buf_printf(&missing, " %s", build_programs[i].package);
+	if (buf_len(&missing) == 0) {
+		add(d, "packages", DOCTOR_OK, "programs that build templates are installed");
+	} else {
+		c = add(d, "packages", DOCTOR_WARN, "programs that build templates are missing");
+		(void)snprintf(c->remedy, sizeof(c->remedy), "apt-get install%.*s",
+			(int)buf_len(&missing), (const char *)buf_head(&missing));
+	}
+	buf_done(&missing);
+}
+
+/* The nearest directory of the path that exists already. */
+static int statvfs_above(const char *path, struct statvfs *s)
+{
+	_cleanup_free_ char *p = strdup(path);
+
+	while (p && *p) {
+		char *slash;
+
+		if (statvfs(p, s) == 0)
+			return 0;
+		slash = strrchr(p, '/');
+		if (errno != ENOENT || !slash)
+			return -errno;
+		slash[slash == p ? 1 : 0] = '\0';
+	}
+	return -ENOENT;
+}
+
+static void check_disk(struct doctor *d)
+{
+	_cleanup_free_ char *home = home_default_path();
+	struct doctor_check *c;
+	struct statvfs s;
+	uint64_t room;
+	char text[16];
+
+	if (!home || statvfs_above(home, &s) < 0) {
+		set_remedy(add(d, "disk", DOCTOR_FAIL, "no place for Mayfly's state (%s)",
+				   home ? home : "no MAYFLY_HOME and no HOME"),
+			"set MAYFLY_HOME to a directory that you can write");
+		return;
+	}
+	room = (uint64_t)s.f_bavail * s.f_frsize;
+	c = add(d, "disk", room < 5 * GIB ? DOCTOR_WARN : DOCTOR_OK, "%s free for %s",
+		str_format_bytes(room, text), home);
+	if (c->status == DOCTOR_WARN)
+		set_remedy(c,
+			"templates need some GB: free space, or set MAYFLY_HOME to a larger disk");
+}
+
+static void check_memory(struct doctor *d)
+{
+	uint64_t available = host_memory_available();
+	struct doctor_check *c;
+	char text[16];
+
+	c = add(d, "memory", available < 512 * MIB ? DOCTOR_WARN : DOCTOR_OK, "%s available",
+		str_format_bytes(available, text));
+	if (c->status == DOCTOR_WARN)
+		set_remedy(c, "a sandbox needs what its template says, 512 MB by default: end "
+			      "something else");
+}
+
+static void check_programs(struct doctor *d)
+{
+	struct error e = {0};
+	char path[PATH_MAX];
+
+	if (program_path("mayfly-vmm", path, sizeof(path), &e) < 0)
+		add_error(d, "programs", DOCTOR_FAIL, &e);
+	else if (program_path("mayfly-agent", path, sizeof(path), &e) < 0)
+		add_error(d, "programs", DOCTOR_WARN, &e);
+	else
+		add(d, "programs", DOCTOR_OK, "mayfly-vmm and mayfly-agent are installed");
+}
+
+static void check_templates(struct doctor *d)
+{
+	_cleanup_free_ char *home = home_default_path();
+	_cleanup_free_ char *path =
+		home ? str_printf("%s/%s", home, home_area_name(HOME_TEMPLATES)) : NULL;
+	_cleanup_close_ int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct buf list = BUF_INIT(DOCTOR_TEXT_MAX - 64);
+	char **names = NULL;
+
+	if (fd >= 0 && workdir_list(fd, &names) == 0 && names)
+		for (char **n = names; *n; n++)
+			/* a list cut short is still a list */
+			(void)buf_printf(&list, "%s%s", n == names ? "" : ", ", *n);
+	if (buf_len(&list) > 0)
+		add(d, "templates", DOCTOR_OK, "%.*s", (int)buf_len(&list),
+			(const char *)buf_head(&list));
+	else
+		set_remedy(add(d, "templates", DOCTOR_WARN, "none is built yet"),
+			"mayfly template build base");
+	buf_done(&list);
+	workdir_list_free(names);
+}
+
+void doctor_run(struct doctor *d)
+{
+	static void (*const checks[])(struct doctor *) = {check_kvm, check_hypervisor,
+		check_user_namespaces, check_cgroups, check_memory, check_disk, check_programs,
+		check_packages, check_templates};
+
+	_Static_assert(ARRAY_SIZE(checks) + 1 <= DOCTOR_CHECKS_MAX, "room for all, KVM adds two");
+	d->count = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
+		checks[i](d);
+}
+
+enum doctor_status doctor_worst(const struct doctor *d)
+{
+	enum doctor_status worst = DOCTOR_OK;
+
+	for (unsigned i = 0; i < d->count; i++)
+		if (d->checks[i].status > worst)
+			worst = d->checks[i].status;
+	return worst;
+}

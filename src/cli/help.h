@@ -1,0 +1,16 @@
+/* --help, printed from the tables. */
+#ifndef CLI_HELP_H
+#define CLI_HELP_H
+
+#include <stdio.h>
+
+#include "cli/cli.h"
+
+/* path: the names up to there, "mayfly template". */
+void help_print_verbs(const struct cli_verb *const *verbs, const char *path, FILE *f);
+void help_print_verb(const struct cli_verb *v, const char *path, FILE *f);
+
+/* What stands behind the path in the first line: "[OPTION]... [--] COMMAND [ARG]...". */
+void help_print_synopsis(const struct cli_verb *v, FILE *f);
+
+#endif

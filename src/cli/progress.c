@@ -1,0 +1,89 @@
+#include "cli/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/terminal.h"
+
+enum { BAR_CELLS = 24, DRAW_MS = 80, SLOW_STAGE_MS = 1000 };
+
+static void end_stage(struct progress_view *v)
+{
+	uint64_t ms = (clock_monotonic_ns() - v->stage_ns) / NS_PER_MS;
+
+	if (v->drawn)
+		fprintf(stderr, "\r\033[K");
+	v->drawn = false;
+	if (!*v->stage)
+		return;
+	if (v->tty || ms >= SLOW_STAGE_MS)
+		fprintf(stderr, "%s: done in %llu.%llu s\n", v->stage,
+			(unsigned long long)(ms / 1000), (unsigned long long)(ms % 1000 / 100));
+	v->stage[0] = '\0';
+}
+
+static void begin_stage(struct progress_view *v, const char *stage)
+{
+	end_stage(v);
+	(void)snprintf(v->stage, sizeof(v->stage), "%s", stage); /* may be cut */
+	v->stage_ns = clock_monotonic_ns();
+	v->drawn_ns = 0;
+	if (!v->tty)
+		fprintf(stderr, "%s ...\n", v->stage);
+}
+
+/* What happens right now, without what would disturb a terminal. */
+static void print_line(const char *line, int room)
+{
+	for (; *line && room > 0; line++, room--)
+		fputc(*line >= ' ' && *line <= '~' ? *line : '?', stderr);
+}
+
+static void draw(struct progress_view *v, int percent, const char *line)
+{
+	uint64_t now = clock_monotonic_ns();
+	unsigned short cols, rows;
+	int used;
+
+	if (v->drawn_ns && now - v->drawn_ns < DRAW_MS * NS_PER_MS)
+		return;
+	v->drawn_ns = now;
+	v->drawn = true;
+	terminal_size(&cols, &rows);
+	used = fprintf(stderr, "\r\033[K%s ", v->stage) - 4;
+	if (percent >= 0) {
+		int full = (percent > 100 ? 100 : percent) * BAR_CELLS / 100;
+
+		used += fprintf(stderr, "[%.*s%*s] %3d%% ", full, "########################",
+			BAR_CELLS - full, "", percent);
+	}
+	if (line && cols > used + 1)
+		print_line(line, cols - used - 1);
+}
+
+static int on_progress(void *opaque, const char *stage, int percent, const char *line)
+{
+	struct progress_view *v = opaque;
+
+	if (strncmp(stage, v->stage, sizeof(v->stage) - 1) != 0)
+		begin_stage(v, stage);
+	if (v->tty)
+		draw(v, percent, line);
+	return 0;
+}
+
+void progress_view_open(struct progress_view *v)
+{
+	*v = (struct progress_view){
+		.progress = {.fn = on_progress, .opaque = v},
+		.tty = isatty(STDERR_FILENO),
+		.begin_ns = clock_monotonic_ns(),
+	};
+}
+
+void progress_view_close(struct progress_view *v)
+{
+	end_stage(v);
+}

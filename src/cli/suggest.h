@@ -1,0 +1,15 @@
+/* "Did you mean ...?": the nearest of some names to a misspelt word. */
+#ifndef CLI_SUGGEST_H
+#define CLI_SUGGEST_H
+
+struct suggest {
+	const char *word;
+	const char *best; /* NULL: nothing is near enough */
+	unsigned distance;
+};
+
+struct suggest suggest_for(const char *word);
+/* name must live as long as the suggestion. */
+void suggest_offer(struct suggest *s, const char *name);
+
+#endif

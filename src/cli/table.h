@@ -1,0 +1,26 @@
+/* Tables for people: columns as wide as their widest cell. */
+#ifndef CLI_TABLE_H
+#define CLI_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TABLE_COLUMNS_MAX = 8 };
+
+struct table {
+	unsigned columns;
+	char **cells; /* owned, row after row */
+	size_t count;
+	int err; /* sticky */
+};
+
+/* A row at a time, `columns` strings; the first row is the heading. */
+void table_add(struct table *t, const char *const *cells);
+/* Prints to standard output and frees; 0 or -ENOMEM. */
+int table_print(struct table *t);
+
+enum { TABLE_AGE_BYTES = 16 };
+/* "12s", "5m", "3h", "4d" between a CLOCK_REALTIME time and now. */
+const char *table_age(uint64_t since_ns, char out[TABLE_AGE_BYTES]);
+
+#endif

@@ -1,0 +1,10 @@
+/* The verbs of `mayfly template`. */
+#ifndef CLI_TEMPLATE_H
+#define CLI_TEMPLATE_H
+
+#include "cli/cli.h"
+
+extern const struct cli_verb cli_verb_template_build, cli_verb_template_ls, cli_verb_template_show,
+	cli_verb_template_rm;
+
+#endif

@@ -1,0 +1,253 @@
+/* `mayfly template build`: an image from a recipe, then a boot of it that is snapshotted. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "cli/progress.h"
+#include "cli/template.h"
+#include "daemon/sandbox.h"
+#include "image/build.h"
+#include "image/home.h"
+#include "image/recipe.h"
+#include "image/template.h"
+
+#define MIB UINT64_C(0x100000)
+
+struct build_options {
+	struct cli_common common;
+	const char *recipe, *from_tar, *from_dir, *fs, *kernel, *modules;
+	uint64_t cpus, memory, disk;
+	bool image_only, force;
+};
+
+static const struct build_options defaults = {.fs = "ext4"};
+
+static const struct option_spec options[] = {
+	{"recipe", 0, OPTION_STRING, "FILE", "the recipe (default: the built-in one of that name)",
+		offsetof(struct build_options, recipe), 0, 0, false},
+	{"from-tar", 0, OPTION_STRING, "FILE", "take the root file system from a tar archive",
+		offsetof(struct build_options, from_tar), 0, 0, false},
+	{"from-dir", 0, OPTION_STRING, "DIR", "take the root file system from a directory",
+		offsetof(struct build_options, from_dir), 0, 0, false},
+	{"fs", 0, OPTION_STRING, "TYPE", "file system of the image: ext4 (default) or erofs",
+		offsetof(struct build_options, fs), 0, 0, false},
+	{"kernel", 0, OPTION_STRING, "FILE", "a kernel of your own (vmlinux, bzImage or .deb)",
+		offsetof(struct build_options, kernel), 0, 0, false},
+	{"modules", 0, OPTION_STRING, "DIR", "with --kernel: its modules (/lib/modules/RELEASE)",
+		offsetof(struct build_options, modules), 0, 0, false},
+	{"cpus", 0, OPTION_NUMBER, "N", "CPUs of its sandboxes, 1 to 4 (default: the recipe's)",
+		offsetof(struct build_options, cpus), 1, SANDBOX_CPUS_MAX, false},
+	{"memory", 0, OPTION_BYTES, "SIZE", "their memory, 128M to 4G (default: the recipe's)",
+		offsetof(struct build_options, memory), SANDBOX_MEMORY_MB_MIN *MIB,
+		SANDBOX_MEMORY_MB_MAX *MIB, false},
+	{"disk", 0, OPTION_BYTES, "SIZE", "their root disk, up to 10G (default: the recipe's)",
+		offsetof(struct build_options, disk), 64 * MIB, SANDBOX_DISK_MB_MAX *MIB, false},
+	{"image-only", 0, OPTION_FLAG, NULL, "make the image and do not boot it (needs no KVM)",
+		offsetof(struct build_options, image_only), 0, 0, false},
+	{"force", 0, OPTION_FLAG, NULL, "build anew what is there already",
+		offsetof(struct build_options, force), 0, 0, false},
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
+
+/* Built-in recipes are in ../share/mayfly/recipes beside the program's directory, or in ../guest
+ * where that is a build directory. malloc'ed. */
+static char *find_builtin(const char *name, struct error *e)
+{
+	static const char *const places[] = {"../share/mayfly/recipes", "../guest"};
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	self[n > 0 ? n : 0] = '\0';
+	slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	for (size_t i = 0; str_is_name(name) && slash && i < ARRAY_SIZE(places); i++) {
+		char *path = str_printf("%s/%s/%s.recipe", self, places[i], name);
+
+		if (path && access(path, R_OK) == 0)
+			return path;
+		free(path);
+	}
+	(void)error_set(e, ERROR_NOT_FOUND, ENOENT,
+		"no built-in recipe '%.80s': give one with --recipe FILE, or an image with "
+		"--from-tar "
+		"FILE or --from-dir DIR",
+		name); /* NULL is what counts */
+	return NULL;
+}
+
+static int make_recipe(
+	enum image_source source, const char *path, struct recipe *ret, struct error *e)
+{
+	struct recipe r = {.source = source};
+
+	if (config_init(&r.config) < 0)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	r.path = strdup(path);
+	if (!r.path) {
+		recipe_done(&r);
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	}
+	*ret = r;
+	return 0;
+}
+
+static int load_recipe(
+	const struct build_options *o, const char *name, struct recipe *ret, struct error *e)
+{
+	_cleanup_free_ char *builtin = NULL;
+	char *copy;
+	int r;
+
+	if (o->from_tar || o->from_dir) {
+		r = make_recipe(o->from_tar ? IMAGE_SOURCE_TAR : IMAGE_SOURCE_DIRECTORY,
+			o->from_tar ? o->from_tar : o->from_dir, ret, e);
+	} else if (o->recipe) {
+		r = recipe_load(o->recipe, ret, e);
+	} else {
+		builtin = find_builtin(name, e);
+		r = builtin ? recipe_load(builtin, ret, e) : -ENOENT;
+	}
+	if (r < 0 || !name)
+		return r;
+	copy = strdup(name);
+	if (!copy) {
+		recipe_done(ret);
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	}
+	free(ret->name);
+	ret->name = copy;
+	return 0;
+}
+
+static void apply_sizes(const struct build_options *o, struct image_config *c)
+{
+	if (o->cpus)
+		c->cpus = (uint32_t)o->cpus;
+	if (o->memory)
+		c->memory_mb = (uint32_t)(o->memory / MIB);
+	if (o->disk)
+		c->disk_mb = (uint32_t)(o->disk / MIB);
+}
+
+static int check(const struct build_options *o, int argc, struct error *e)
+{
+	int sources = (o->recipe != NULL) + (o->from_tar != NULL) + (o->from_dir != NULL);
+
+	if (sources > 1)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"only one of --recipe, --from-tar and --from-dir can be given");
+	if (argc > 1)
+		return error_set(e, ERROR_USAGE, EINVAL, "give one name of a template");
+	if (argc == 0 && !o->recipe)
+		return error_set(e, ERROR_USAGE, EINVAL, "give the template's name");
+	if (strcmp(o->fs, "ext4") != 0 && strcmp(o->fs, "erofs") != 0)
+		return error_set(e, ERROR_USAGE, EINVAL, "--fs %s: must be ext4 or erofs", o->fs);
+	if (o->modules && !o->kernel)
+		return error_set(e, ERROR_USAGE, EINVAL, "--modules needs --kernel");
+	if (o->memory % MIB || o->disk % MIB)
+		return error_set(e, ERROR_USAGE, EINVAL, "--memory and --disk: whole MB only");
+	return 0;
+}
+
+static int check_name(const char *name, struct error *e)
+{
+	if (name && str_is_name(name))
+		return 0;
+	if (!name)
+		return error_set(e, ERROR_USAGE, EINVAL, "the recipe has no name: give one");
+	return error_set(e, ERROR_USAGE, EINVAL,
+		"'%.80s' cannot be a template's name: 1 to 64 of a-z 0-9 . _ -, a letter or digit "
+		"first",
+		name);
+}
+
+static bool template_exists(const struct home *home, const char *name)
+{
+	int fd = template_open(home, name, NULL);
+
+	if (fd >= 0)
+		(void)close(fd); /* a directory */
+	return fd >= 0;
+}
+
+static bool image_exists(const struct home *home, const char *name)
+{
+	struct image m = {0};
+	bool yes = image_load(home, name, &m, NULL) == 0;
+
+	image_done(&m);
+	return yes;
+}
+
+static int build(const struct build_options *o, const struct home *home, struct recipe *recipe,
+	const struct progress *p, struct error *e)
+{
+	struct image_build_options io = {.home = home,
+		.recipe = recipe,
+		.kind = strcmp(o->fs, "erofs") == 0 ? IMAGE_EROFS : IMAGE_EXT4};
+	int r = 0;
+
+	if (!o->force && !o->image_only && template_exists(home, recipe->name))
+		return error_set(e, ERROR_EXISTS, EEXIST,
+			"template '%s' exists: --force builds it anew", recipe->name);
+	apply_sizes(o, &recipe->config);
+	if (o->force || o->image_only || !image_exists(home, recipe->name))
+		r = image_build(&io, p, e);
+	if (r < 0 || o->image_only)
+		return r;
+	return error_set(e, ERROR_INTERNAL, ENOSYS, "booting is not there yet");
+}
+
+static int run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct build_options *o = values;
+	uint64_t begin = clock_monotonic_ns();
+	struct progress_view view;
+	struct recipe recipe = {0};
+	struct home home = HOME_INIT;
+	int r = check(o, argc, e);
+
+	if (r == 0)
+		r = load_recipe(o, argc ? argv[0] : NULL, &recipe, e);
+	if (r < 0)
+		return r;
+	r = check_name(recipe.name, e);
+	if (r == 0)
+		r = home_open(NULL, &home, e);
+	if (r == 0) {
+		progress_view_open(&view);
+		r = build(o, &home, &recipe, &view.progress, e);
+		progress_view_close(&view);
+	}
+	if (r == 0)
+		printf("%s %s built in %.1f s\n", o->image_only ? "image" : "template", recipe.name,
+			(double)(clock_monotonic_ns() - begin) / (double)NS_PER_S);
+	recipe_done(&recipe);
+	home_close(&home);
+	return r;
+}
+
+const struct cli_verb cli_verb_template_build = {
+	.name = "build",
+	.arguments = "[NAME]",
+	.summary = "Build a template: an image, booted once and snapshotted",
+	.description = "Without another source, NAME is one of the built-in recipes: base (Debian "
+		       "with git, curl,\n"
+		       "wget and Python 3) or mini (busybox). An image that --image-only made "
+		       "before is used as\n"
+		       "it is. A template that is built anew replaces the old one only once it is "
+		       "complete.",
+	.options = options,
+	.defaults = &defaults,
+	.values_bytes = sizeof(struct build_options),
+	.run = run,
+};

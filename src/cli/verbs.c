@@ -1,0 +1,45 @@
+/* The table of verbs and the search in it. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cli/suggest.h"
+
+const struct cli_verb *const cli_verbs[] = {
+	&cli_verb_run,
+	&cli_verb_ps,
+	&cli_verb_kill,
+	&cli_verb_logs,
+	&cli_verb_template,
+	&cli_verb_doctor,
+	&cli_verb_version,
+	&cli_verb_completion,
+	&cli_verb_help,
+	&cli_verb_manual,
+	NULL,
+};
+
+const struct cli_verb *cli_find_verb(const struct cli_verb *const *verbs, const char *name)
+{
+	for (; *verbs; verbs++)
+		if (strcmp((*verbs)->name, name) == 0)
+			return *verbs;
+	return NULL;
+}
+
+int cli_unknown_verb(const struct cli_verb *const *verbs, const char *word, struct error *e)
+{
+	struct suggest s = suggest_for(word);
+
+	if (*word == '-')
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "unknown option %s: see mayfly --help", word);
+	for (; *verbs; verbs++)
+		if (!(*verbs)->hidden)
+			suggest_offer(&s, (*verbs)->name);
+	if (s.best)
+		return error_set(e, ERROR_USAGE, EINVAL, "unknown command '%s': did you mean '%s'?",
+			word, s.best);
+	return error_set(e, ERROR_USAGE, EINVAL, "unknown command '%s': see mayfly --help", word);
+}

@@ -1,0 +1,18 @@
+/* What the host has to give. */
+#ifndef DAEMON_HOST_H
+#define DAEMON_HOST_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* MemAvailable in bytes; UINT64_MAX when it cannot be read. */
+uint64_t host_memory_available(void);
+
+/* ERROR_NO_SPACE with numbers when a sandbox of that size does not fit. */
+int host_check_memory(uint64_t bytes, struct error *e);
+
+/* ERROR_NO_SPACE when fewer bytes are free where dirfd is; path is for the message. */
+int host_check_disk(int dirfd, const char *path, uint64_t bytes, struct error *e);
+
+#endif

@@ -1,0 +1,156 @@
+#include "daemon/sandbox_plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "daemon/host.h"
+#include "image/verify.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static const char scratch_file[] = "scratch.ext4";
+
+void sandbox_plan_done(struct sandbox_plan *p)
+{
+	template_done(&p->t);
+	cleanup_close_p(&p->template_fd);
+	cleanup_close_p(&p->snapshot_fd);
+	p->template_fd = p->snapshot_fd = -1;
+}
+
+/* A file's name through its directory's descriptor, kept in the plan. */
+static const char *add_path(struct sandbox_plan *p, int dirfd, const char *name)
+{
+	char *path = p->paths[p->path_count++]; /* PLAN_FILES_MAX covers all that are added below */
+
+	(void)snprintf(path, PLAN_PATH_MAX, "/proc/self/fd/%d%s%s", dirfd, *name ? "/" : "",
+		name); /* names of ours fit */
+	return path;
+}
+
+static int check_sizes(const struct sandbox_options *o, struct sandbox_plan *p, struct error *e)
+{
+	uint64_t template_disk = p->t.config.disk_mb * MIB;
+	char want[16], have[16];
+
+	p->cpus = o->cpus ? o->cpus : p->t.config.cpus;
+	p->memory_bytes = o->memory_bytes ? o->memory_bytes : p->t.config.memory_mb * MIB;
+	p->disk_bytes = o->disk_bytes ? o->disk_bytes : template_disk;
+	if (p->cpus > SANDBOX_CPUS_MAX)
+		return error_set(e, ERROR_LIMIT, ERANGE,
+			"%u CPUs are more than the maximum of %d: give --cpus", p->cpus,
+			SANDBOX_CPUS_MAX);
+	if (p->memory_bytes < SANDBOX_MEMORY_MB_MIN * MIB ||
+		p->memory_bytes > SANDBOX_MEMORY_MB_MAX * MIB)
+		return error_set(e, ERROR_LIMIT, ERANGE,
+			"%s of memory: must be between %d MB and %d MB, give --memory",
+			str_format_bytes(p->memory_bytes, want), SANDBOX_MEMORY_MB_MIN,
+			SANDBOX_MEMORY_MB_MAX);
+	if (p->disk_bytes < template_disk)
+		return error_set(e, ERROR_LIMIT, ERANGE,
+			"a disk of %s is smaller than the %s of template '%s': give more, or none",
+			str_format_bytes(p->disk_bytes, want),
+			str_format_bytes(template_disk, have), p->t.name);
+	p->grow = p->disk_bytes > template_disk;
+	return 0;
+}
+
+static int verify(int dirfd, const char *name, const struct sandbox_plan *p,
+	const struct sandbox_options *o, struct error *e)
+{
+	_cleanup_free_ char *what = str_printf("template '%s'", p->t.name);
+	_cleanup_free_ char *remedy = str_printf("mayfly template build --force %s", p->t.name);
+
+	if (!what || !remedy)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	return verify_check(dirfd, name, what, remedy, o->progress, e);
+}
+
+/* A disk whose base is a file of the template, with what the snapshot wrote to it on top. */
+static int add_disk(struct sandbox_plan *p, const struct sandbox_options *o, const char *base,
+	bool writable, struct error *e)
+{
+	static const char *const deltas[VMM_DISKS_MAX] = {"disk0", "disk1"};
+	unsigned i = p->launch.disk_count++;
+	struct vmm_disk *d = &p->launch.disks[i];
+	int r = verify(p->template_fd, base, p, o, e);
+
+	if (r < 0)
+		return r;
+	d->base = add_path(p, p->template_fd, base);
+	if (!writable)
+		return 0;
+	d->delta = deltas[i];
+	if (p->grow)
+		d->bytes = p->disk_bytes;
+	if (p->snapshot_fd < 0 || faccessat(p->snapshot_fd, deltas[i], F_OK, 0) < 0)
+		return 0;
+	r = verify(p->snapshot_fd, deltas[i], p, o, e);
+	if (r == 0)
+		d->layers[d->layer_count++] = add_path(p, p->snapshot_fd, deltas[i]);
+	return r;
+}
+
+static int add_disks(struct sandbox_plan *p, const struct sandbox_options *o, struct error *e)
+{
+	int r = add_disk(p, o, image_file_name(p->t.kind), p->t.kind == IMAGE_EXT4, e);
+
+	if (r == 0 && p->t.kind == IMAGE_EROFS)
+		r = add_disk(p, o, scratch_file, true, e);
+	return r;
+}
+
+static int find_snapshot(struct sandbox_plan *p, const struct sandbox_options *o, struct error *e)
+{
+	uint32_t memory_mb = (uint32_t)(p->memory_bytes / MIB);
+	char name[TEMPLATE_SNAPSHOT_NAME_MAX];
+
+	p->snapshot_fd = template_snapshot_dir(p->template_fd, p->cpus, memory_mb, false);
+	if (p->snapshot_fd >= 0)
+		return 0;
+	template_snapshot_name(p->cpus, memory_mb, name);
+	return error_set(e, ERROR_NOT_FOUND, -p->snapshot_fd,
+		"template '%s' has no snapshot %s: mayfly template build --force %s", p->t.name,
+		name, p->t.name);
+}
+
+static int plan_restore(struct sandbox_plan *p, const struct sandbox_options *o, struct error *e)
+{
+	int r = find_snapshot(p, o, e);
+
+	if (r == 0)
+		r = verify(p->snapshot_fd, "memory", p, o, e);
+	if (r < 0)
+		return r;
+	p->launch.snapshot = add_path(p, p->snapshot_fd, "");
+	return add_disks(p, o, e);
+}
+
+int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
+	struct sandbox_plan *ret, struct error *e)
+{
+	struct sandbox_plan *p = ret;
+	int r;
+
+	*p = (struct sandbox_plan)SANDBOX_PLAN_INIT;
+	r = template_load(home, o->template, &p->t, e);
+	if (r == 0)
+		r = check_sizes(o, p, e);
+	if (r == 0)
+		r = host_check_memory(p->memory_bytes, e);
+	if (r == 0) {
+		p->template_fd = template_open(home, o->template, e);
+		r = p->template_fd < 0 ? p->template_fd : 0;
+	}
+	if (r == 0)
+		r = plan_restore(p, o, e);
+	if (r < 0)
+		sandbox_plan_done(p);
+	return r;
+}

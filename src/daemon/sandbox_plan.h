@@ -1,0 +1,40 @@
+/* What a sandbox is made from: its template's files and the sizes that were asked for, checked.
+ *
+ * Files are named through descriptors of their directories (/proc/self/fd/N/...), so that a
+ * template which is replaced meanwhile is used either old or new, never mixed. */
+#ifndef DAEMON_SANDBOX_PLAN_H
+#define DAEMON_SANDBOX_PLAN_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "daemon/sandbox.h"
+#include "image/home.h"
+#include "image/template.h"
+#include "vmm/launch.h"
+
+enum { PLAN_PATH_MAX = 64, PLAN_FILES_MAX = 8 };
+
+struct sandbox_plan {
+	struct template t;
+	unsigned cpus;
+	uint64_t memory_bytes;
+	uint64_t disk_bytes; /* of the root file system */
+	bool grow;	     /* disk_bytes is more than the snapshot's */
+	int template_fd, snapshot_fd;
+	char paths[PLAN_FILES_MAX][PLAN_PATH_MAX];
+	unsigned path_count;
+	struct vmm_launch launch; /* borrows from the above; dir is the caller's to set */
+};
+
+#define SANDBOX_PLAN_INIT                                                                          \
+	{                                                                                          \
+		.template_fd = -1, .snapshot_fd = -1                                               \
+	}
+
+/* Fills ret, making a snapshot for these sizes first if the template has none. */
+int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
+	struct sandbox_plan *ret, struct error *e);
+void sandbox_plan_done(struct sandbox_plan *p);
+
+#endif
