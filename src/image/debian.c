@@ -264,15 +264,24 @@ static const char *const fixed[] = {"--variant=minbase", "--format=tar",
 	"--customize-hook=rm -f \"$1/etc/apt/apt.conf.d/99mmdebstrap\"",
 	"--customize-hook=sed -i /force-unsafe-io/d \"$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap\""};
 
+static bool can_unshare(void)
+{
+	const char *argv[] = {"unshare", "--mount", "--pid", "--fork", "true", NULL};
+	struct child_options o = {.argv = argv, .timeout_ns = 10 * NS_PER_S};
+
+	return child_run(&o, NULL, NULL) == 0;
+}
+
 /* As root, mmdebstrap and all that it starts get a PID and a mount namespace of their own: they end
- * with it, and no mount is left behind. A user's run gets the same from mmdebstrap itself. */
+ * with it, and no mount is left behind. Root of a container that may not do that goes without. A
+ * user's run gets namespaces from mmdebstrap itself. */
 static void add_command(struct arguments *a)
 {
 	static const char *const wrap[] = {
 		"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"};
-	bool root = geteuid() == 0;
+	bool root = geteuid() == 0, wrapped = root && can_unshare();
 
-	for (size_t i = 0; root && i < ARRAY_SIZE(wrap); i++)
+	for (size_t i = 0; wrapped && i < ARRAY_SIZE(wrap); i++)
 		add_argument(a, strdup(wrap[i]));
 	add_argument(a, strdup("mmdebstrap"));
 	add_argument(a, strdup(root ? "--mode=root" : "--mode=unshare"));

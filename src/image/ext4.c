@@ -547,6 +547,7 @@ static const struct tree_sink_ops ext4_ops = {ext4_add, ext4_lookup, ext4_read};
 static int run_mke2fs(const char *path, uint64_t bytes, int64_t epoch, struct error *e)
 {
 	char size[32], extended[160], fake_time[64], journal[16];
+	uint64_t grow = (uint64_t)EXT4_GROW_GIB << 30;
 	const char *argv[] = {"mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-i",
 		"16384", "-m", "0", "-O",
 		"none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,"
@@ -566,7 +567,7 @@ static int run_mke2fs(const char *path, uint64_t bytes, int64_t epoch, struct er
 	(void)snprintf(extended, sizeof(extended),
 		"nodiscard,lazy_itable_init=0,lazy_journal_init=1,root_owner=0:0,hash_"
 		"seed=" INITIAL_UUID ",resize=%llu",
-		(unsigned long long)EXT4_GROW_GIB << 18);
+		(unsigned long long)(grow > 2 * bytes ? grow : 2 * bytes) / EXT4_BLOCK_BYTES);
 	return child_run(&o, NULL, e);
 }
 

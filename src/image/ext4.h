@@ -18,7 +18,8 @@ enum { EXT4_BLOCK_BYTES = 4096, EXT4_JOURNAL_MIB = 16, EXT4_GROW_GIB = 64 };
 struct ext4_image;
 
 /* Makes the image file at `path` (which must not exist) with room for `bytes`, and opens it.
- * It can be grown in use up to EXT4_GROW_GIB. epoch: the time of creation that it names. */
+ * It can be grown in use up to EXT4_GROW_GIB or twice its size. epoch: the time of creation that it
+ * names. */
 int ext4_create(
 	const char *path, uint64_t bytes, int64_t epoch, struct ext4_image **ret, struct error *e);
 
