@@ -137,18 +137,28 @@ static int check_header(const uint8_t *h, uint64_t *ret_bytes, struct error *e)
 	return 0;
 }
 
+/* The first block from `first` on whose bit is set, or `end`. */
+static uint64_t map_next(const struct layer *l, uint64_t first, uint64_t end)
+{
+	uint64_t b = first;
+
+	while (b < end) {
+		if (b % 64 == 0 && get_le64(l->map + b / 8) == 0)
+			b += 64;
+		else if (l->map[b / 8] >> (b % 8) & 1)
+			return b;
+		else
+			b++;
+	}
+	return end;
+}
+
 /* No bit may be set for a block that the file does not reach. Looks at the end of the map only. */
 static int check_extent(const struct layer *l, uint64_t file_bytes, struct error *e)
 {
 	uint64_t held = (file_bytes - DATA_OFFSET) / DISK_BLOCK_BYTES;
 
-	for (uint64_t b = held; b < l->blocks; b++) {
-		if (b % 8 == 0 && l->map[b / 8] == 0)
-			b += 7;
-		else if (map_test(l, b))
-			return bad_delta(e, "is truncated");
-	}
-	return 0;
+	return map_next(l, held, l->blocks) < l->blocks ? bad_delta(e, "is truncated") : 0;
 }
 
 /* Opens an existing delta; the descriptor is the layer's from the start. */
@@ -200,12 +210,8 @@ static int open_lowers(struct disk *d, struct error *e)
  * that a clean map stays shared with the file. */
 static void map_clear(struct layer *l, uint64_t first, uint64_t end)
 {
-	for (uint64_t b = first; b < end; b++) {
-		if (b % 8 == 0 && l->map[b / 8] == 0)
-			b += 7;
-		else if (l->map[b / 8] >> (b % 8) & 1)
-			l->map[b / 8] &= (uint8_t) ~(1 << b % 8);
-	}
+	for (uint64_t b = first; (b = map_next(l, b, end)) < end; b++)
+		l->map[b / 8] &= (uint8_t) ~(1 << b % 8);
 }
 
 /* Puts a writable delta on top; on failure the descriptor is closed and the disk as before. */

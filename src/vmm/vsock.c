@@ -893,6 +893,8 @@ static void conn_client_left(struct vsock *v, struct conn *c)
 	if (c->state == CONN_ESTABLISHED) {
 		conn_host_gone(c);
 		conn_check_end(v, c);
+	} else if (c->state == CONN_DRAINING) {
+		conn_free(v, c); /* the guest does not know of it any more */
 	} else {
 		conn_reset(v, c);
 	}
