@@ -1,4 +1,4 @@
-/* Metering: what a sandbox used, per sandbox and per key and day (UTC), and tiers.
+/* Metering: what a sandbox used, per sandbox and per key and day (UTC).
  *
  * The daemon reports absolute counters of a run, never differences: the store keeps the last report
  * and adds what is new to the totals in the same commit. So a report that is repeated after a crash
@@ -63,31 +63,5 @@ int store_usage_days(struct store *s, const char *key_id, uint64_t from_ns, uint
 
 /* Borders of the calendar month (UTC) that holds t. */
 void store_month_of(uint64_t t_ns, uint64_t *ret_from_ns, uint64_t *ret_to_ns);
-
-struct store_tier {
-	const char *name;
-	uint64_t included_minutes;	  /* of uptime a calendar month */
-	uint64_t price_micros_per_minute; /* millionths of the operator's currency, for what is over
-					   */
-	bool hard_stop; /* refuse new sandboxes when the included minutes are used */
-};
-
-/* Synced, both. Put inserts or replaces; remove is -EBUSY while keys are of that tier. */
-int store_tier_put(struct store *s, const struct store_tier *t, struct error *e);
-int store_tier_remove(struct store *s, const char *name, struct error *e);
-int store_tier_list(struct store *s, int (*each)(void *arg, const struct store_tier *t), void *arg,
-	struct error *e);
-
-/* A key's month against its tier. A key without a tier has no limit and no price. */
-struct store_bill {
-	struct store_counters used;
-	uint64_t minutes; /* of uptime, begun minutes count */
-	uint64_t included_minutes;
-	uint64_t charge_micros; /* saturates */
-	bool has_tier;
-	bool stopped; /* hard stop reached: refuse new sandboxes */
-};
-int store_usage_bill(struct store *s, const char *key_id, uint64_t at_ns, struct store_bill *ret,
-	struct error *e);
 
 #endif

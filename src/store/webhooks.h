@@ -16,6 +16,7 @@
 enum {
 	STORE_WEBHOOKS_MAX = 256,
 	STORE_DELIVERIES_MAX = 1000, /* waiting, of one webhook */
+	STORE_DUE_MAX = 100,	     /* given out by one store_delivery_due */
 	STORE_PAYLOAD_MAX = 64 * 1024,
 	STORE_DELIVERY_ERROR_MAX = 256, /* longer ones are cut */
 };
@@ -62,7 +63,8 @@ struct store_delivery {
 
 /* When the next one is due; STORE_NEVER_NS when none waits. Those of disabled webhooks wait. */
 int store_delivery_next(struct store *s, uint64_t *ret_ns, struct error *e);
-/* Those due at now_ns, the longest due first, at most limit (1-100). The callback may write. */
+/* Those due at now_ns, the longest due first, at most limit (1-STORE_DUE_MAX). The callback may
+ * write. */
 int store_delivery_due(struct store *s, uint64_t now_ns, uint32_t limit,
 	int (*each)(void *arg, const struct store_delivery *d), void *arg, struct error *e);
 /* An attempt failed: the next one is at next_ns. While an attempt is under way, push next_ns

@@ -1,0 +1,150 @@
+#include "store/checkpoint.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "store/db.h"
+
+enum { RETRY_MS = 500 };
+
+struct checkpointer {
+	sqlite3 *db;	 /* the thread's own */
+	sqlite3 *writer; /* the hook is there */
+	pthread_t thread;
+	pthread_mutex_t mutex; /* of what follows */
+	pthread_cond_t wake;
+	bool wanted, stopping;
+	atomic_bool disk_full;
+};
+
+static bool out_of_space(sqlite3 *db, int rc)
+{
+	int err = sqlite3_system_errno(db);
+
+	return (rc & 0xff) == SQLITE_FULL ||
+	       ((rc & 0xff) == SQLITE_IOERR && (err == ENOSPC || err == EDQUOT));
+}
+
+/* Waits for work; false when the thread shall end. With `retry`, at most RETRY_MS. */
+static bool wait_for_work(struct checkpointer *c, bool retry)
+{
+	uint64_t until_ns = clock_monotonic_ns() + RETRY_MS * NS_PER_MS;
+	struct timespec until = {
+		.tv_sec = (time_t)(until_ns / NS_PER_S), .tv_nsec = (long)(until_ns % NS_PER_S)};
+	bool stopping;
+
+	(void)pthread_mutex_lock(&c->mutex); /* cannot fail for a default mutex */
+	while (!c->wanted && !c->stopping) {
+		if (!retry)
+			(void)pthread_cond_wait(&c->wake, &c->mutex);
+		else if (pthread_cond_timedwait(&c->wake, &c->mutex, &until) == ETIMEDOUT)
+			break;
+	}
+	c->wanted = false;
+	stopping = c->stopping;
+	(void)pthread_mutex_unlock(&c->mutex);
+	return !stopping;
+}
+
+static void *run(void *arg)
+{
+	struct checkpointer *c = arg;
+	bool retry = false;
+
+	while (wait_for_work(c, retry)) {
+		int rc = sqlite3_wal_checkpoint_v2(
+			c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+
+		/* Other failures are tried again too; if they last, the writer meets them. */
+		atomic_store(&c->disk_full, out_of_space(c->db, rc));
+		retry = rc != SQLITE_OK;
+	}
+	return NULL;
+}
+
+/* After each commit of the writer; `pages` are in the log. */
+static int committed(void *arg, sqlite3 *writer, const char *name, int pages)
+{
+	struct checkpointer *c = arg;
+
+	if (pages < CHECKPOINT_PAGES)
+		return SQLITE_OK;
+	(void)pthread_mutex_lock(&c->mutex);
+	c->wanted = true;
+	(void)pthread_cond_signal(&c->wake);
+	(void)pthread_mutex_unlock(&c->mutex);
+	/* Under steady writing the thread may never catch up, and the log is only started over when
+	 * all of it was moved. Failing is no news to the writer: its commit is done. */
+	if (pages >= CHECKPOINT_PAGES_FORCED && !checkpointer_disk_full(c))
+		(void)sqlite3_wal_checkpoint_v2(
+			writer, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	return SQLITE_OK;
+}
+
+static int start_thread(struct checkpointer *c)
+{
+	pthread_condattr_t attr;
+	sigset_t all, old;
+	int r;
+
+	(void)pthread_mutex_init(&c->mutex, NULL); /* cannot fail with default attributes */
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&c->wake, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	(void)sigfillset(&all);
+	/* The daemon's signals are for its event loop. */
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&c->thread, NULL, run, c);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return r;
+}
+
+int checkpointer_start(const char *path, sqlite3 *db, struct checkpointer **ret, struct error *e)
+{
+	struct checkpointer *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	c->writer = db;
+	r = db_connect(path, &c->db, e);
+	if (r < 0) {
+		free(c);
+		return r;
+	}
+	r = start_thread(c);
+	if (r > 0) {
+		(void)sqlite3_close(c->db); /* no statements are open */
+		free(c);
+		return error_set_errno(e, ERROR_INTERNAL, r, "starting a thread");
+	}
+	(void)sqlite3_wal_hook(db, committed, c); /* returns the previous hook */
+	*ret = c;
+	return 0;
+}
+
+void checkpointer_stop(struct checkpointer *c)
+{
+	if (!c)
+		return;
+	(void)sqlite3_wal_hook(c->writer, NULL, NULL);
+	(void)pthread_mutex_lock(&c->mutex);
+	c->stopping = true;
+	(void)pthread_cond_signal(&c->wake);
+	(void)pthread_mutex_unlock(&c->mutex);
+	(void)pthread_join(c->thread, NULL); /* it is ours and joinable */
+	(void)sqlite3_close(c->db);	     /* no statements are open */
+	(void)pthread_cond_destroy(&c->wake);
+	(void)pthread_mutex_destroy(&c->mutex);
+	free(c);
+}
+
+bool checkpointer_disk_full(const struct checkpointer *c)
+{
+	return c && atomic_load(&c->disk_full);
+}

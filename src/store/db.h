@@ -1,0 +1,169 @@
+/* Inside the store: the connection, cached statements, transactions, errors of SQLite.
+ *
+ * A query is prepared once and kept by its slot; its parameters are bound and its columns read in
+ * order, so that the SQL text is the only place that says what they are. Typical use:
+ *
+ *	_cleanup_(query_done) struct query q = db_query(s, STMT_KEY_GET, "SELECT ... WHERE id = ?");
+ *
+ *	query_text(&q, id);
+ *	r = query_step(&q, e);	1 a row, 0 the end, -errno
+ *
+ * Bound text must live until query_done. */
+#ifndef STORE_DB_H
+#define STORE_DB_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "store/store.h"
+
+struct checkpointer;
+
+/* Slots of cached statements, one for each SQL text. */
+enum stmt {
+	STMT_BEGIN,
+	STMT_COMMIT,
+	STMT_ROLLBACK,
+	STMT_SAVEPOINT,
+	STMT_RELEASE,
+	STMT_ROLLBACK_TO,
+	STMT_KEY_INSERT,
+	STMT_KEY_BY_HASH,
+	STMT_KEY_BY_ID,
+	STMT_KEY_USED,
+	STMT_KEY_LIST,
+	STMT_KEY_RENAME,
+	STMT_KEY_LIMITS,
+	STMT_KEY_REVOKE,
+	STMT_TEAM_INSERT,
+	STMT_TEAM_DEFAULT,
+	STMT_TEAM_LIST,
+	STMT_SANDBOX_INSERT,
+	STMT_SANDBOX_METADATA,
+	STMT_SANDBOX_GET,
+	STMT_SANDBOX_NEXT,
+	STMT_SANDBOX_STATE,
+	STMT_SANDBOX_UPDATE,
+	STMT_SANDBOX_SET_END,
+	STMT_SANDBOX_DELETE,
+	STMT_SANDBOX_GARBAGE,
+	STMT_SANDBOX_COUNT,
+	STMT_SANDBOX_COUNT_ALL,
+	STMT_SANDBOX_COUNT_TEMPLATE,
+	STMT_SANDBOX_NEXT_END,
+	STMT_SANDBOX_EXPIRED,
+	STMT_EVENT_INSERT,
+	STMT_EVENT_LIST, /* 6 of them */
+	STMT_EVENT_LIST_LAST = STMT_EVENT_LIST + 5,
+	STMT_EVENT_PRUNE,
+	STMT_USAGE_GET,
+	STMT_USAGE_PUT,
+	STMT_USAGE_DAY,
+	STMT_USAGE_BY_KEY,
+	STMT_USAGE_ALL,
+	STMT_USAGE_KEY,
+	STMT_USAGE_KEYS,
+	STMT_USAGE_DAYS,
+	STMT_USAGE_PRUNE,
+	STMT_TIER_PUT,
+	STMT_TIER_REMOVE,
+	STMT_TIER_LIST,
+	STMT_TIER_OF_KEY,
+	STMT_SAMPLE_SANDBOX,
+	STMT_SAMPLE_PUT,
+	STMT_SAMPLE_LIST,
+	STMT_SAMPLE_LAST,
+	STMT_SAMPLE_GARBAGE,
+	STMT_SAMPLE_COLLECT,
+	STMT_SAMPLE_COLLECTED,
+	STMT_WEBHOOK_INSERT,
+	STMT_WEBHOOK_COUNT,
+	STMT_WEBHOOK_UPDATE,
+	STMT_WEBHOOK_REMOVE,
+	STMT_WEBHOOK_LIST,
+	STMT_WEBHOOK_MATCH,
+	STMT_WEBHOOK_WAKE,
+	STMT_WEBHOOK_PARK,
+	STMT_WEBHOOK_ADD_QUEUED,
+	STMT_DELIVERY_INSERT,
+	STMT_DELIVERY_DROP,
+	STMT_DELIVERY_NEXT,
+	STMT_DELIVERY_DUE,
+	STMT_DELIVERY_GET,
+	STMT_DELIVERY_CLAIM,
+	STMT_DELIVERY_FAILED,
+	STMT_DELIVERY_WEBHOOK,
+	STMT_DELIVERY_DONE,
+	STMTS_,
+};
+
+struct store {
+	sqlite3 *db;
+	sqlite3_stmt *stmts[STMTS_];
+	char *path;	  /* owned, absolute or as the caller gave it */
+	int lock_fd;	  /* holds the lock of path + ".lock" */
+	int wal_fd;	  /* for fdatasync and the reserve; SQLite has its own */
+	bool in_batch;	  /* between store_begin and store_commit */
+	bool sync_wanted; /* a synced call was made in the batch */
+	struct checkpointer *checkpointer;
+};
+
+/* Opens a connection with our settings. */
+int db_connect(const char *path, sqlite3 **ret, struct error *e);
+/* Runs SQL that is known at compile time and returns nothing. */
+int db_exec(struct store *s, const char *sql, struct error *e);
+/* Turns the connection's last failure into -errno and fills e. */
+int db_error(struct store *s, struct error *e);
+/* -ENOSPC while the disk is full: called before rows are added, so that what is left of the
+ * reserve serves updates and deletions. */
+int db_check_space(struct store *s, struct error *e);
+/* Syncs now, or marks the batch to be synced when it is committed. */
+int db_durable(struct store *s, struct error *e);
+
+struct query {
+	struct store *store;
+	sqlite3_stmt *stmt;
+	bool owned;	  /* finalized instead of kept */
+	bool failed_bind; /* reported by query_step */
+	int param, column;
+};
+
+struct query db_query(struct store *s, enum stmt slot, const char *sql);
+/* Not cached, for SQL that is put together. */
+struct query db_query_once(struct store *s, const char *sql);
+void query_done(struct query *q);
+
+void query_text(struct query *q, const char *v); /* NULL is SQL's NULL */
+void query_u64(struct query *q, uint64_t v);	 /* more than INT64_MAX is stored as that */
+void query_blob(struct query *q, const void *v, size_t n);
+
+int query_step(struct query *q, struct error *e);
+/* Steps to the end; *ret_changes (may be NULL) is the number of rows changed. */
+int query_run(struct query *q, unsigned *ret_changes, struct error *e);
+/* The one number of the one row. -ENOENT, without filling e, when there is no row. */
+int query_number(struct query *q, uint64_t *ret, struct error *e);
+
+const char *row_text(struct query *q); /* NULL for SQL's NULL; valid until the next step */
+uint64_t row_u64(struct query *q);
+bool row_bool(struct query *q);
+/* Copies at most n bytes, the rest is zeros. */
+void row_blob(struct query *q, void *out, size_t n);
+/* Copies text, cut at n - 1 bytes. */
+void row_copy(struct query *q, char *out, size_t n);
+
+/* A transaction, or a savepoint inside a batch: ends by txn_commit, or is undone when its scope
+ * ends. sync: as a "synced" call. */
+struct txn {
+	struct store *store;
+	bool open, savepoint;
+};
+
+int txn_begin(struct txn *t, struct store *s, struct error *e);
+int txn_commit(struct txn *t, bool sync, struct error *e);
+void txn_end(struct txn *t);
+
+#endif

@@ -1,0 +1,19 @@
+/* Inside the store: what the tables give store_open and store_maintain. Each removes one slice and
+ * sets *more when there may be another. */
+#ifndef STORE_MAINTAIN_H
+#define STORE_MAINTAIN_H
+
+#include "store/db.h"
+
+enum { MAINTAIN_ROWS = 200 };
+
+int keys_ensure_default_team(struct store *s, uint64_t now_ns, struct error *e);
+
+int samples_collect(struct store *s, bool *more, struct error *e);
+int events_prune(struct store *s, uint64_t before_ns, uint64_t max, bool *more, struct error *e);
+int usage_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
+
+/* A random (version 4) UUID. */
+int uuid_make(char out[STORE_UUID_BYTES], struct error *e);
+
+#endif

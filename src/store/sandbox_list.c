@@ -1,0 +1,283 @@
+/* Lists of sandboxes. Their SQL is put together from the filter, because the best index depends on
+ * what is asked: a statement with "(? IS NULL OR column = ?)" for every filter would read the whole
+ * table for one page. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "store/page.h"
+#include "store/sandbox_row.h"
+#include "store/sandboxes.h"
+#include "store/text.h"
+
+enum { SQL_MAX = 8192, BINDS_MAX = 16 + 2 * STORE_FILTER_PAIRS_MAX };
+
+struct bind {
+	const char *text; /* NULL: the number */
+	uint64_t number;
+};
+
+/* A statement in the making; errors are sticky in `bad`. */
+struct builder {
+	struct buf sql;
+	struct bind binds[BINDS_MAX];
+	unsigned count;
+	bool bad;
+};
+
+static void builder_done(struct builder *b)
+{
+	buf_done(&b->sql);
+}
+
+static void add(struct builder *b, const char *sql)
+{
+	if (buf_add_str(&b->sql, sql) < 0)
+		b->bad = true;
+}
+
+static void bind(struct builder *b, struct bind v)
+{
+	if (b->count == BINDS_MAX)
+		b->bad = true;
+	else
+		b->binds[b->count++] = v;
+}
+
+static void add_text(struct builder *b, const char *sql, const char *v)
+{
+	add(b, sql);
+	bind(b, (struct bind){.text = v});
+}
+
+static void add_number(struct builder *b, const char *sql, uint64_t v)
+{
+	add(b, sql);
+	bind(b, (struct bind){.number = v});
+}
+
+/* With a key and metadata, the first pair leads through the table of metadata, which is ordered as
+ * the list is. Without, it is the sandboxes in order, and pairs are looked up for each. */
+static unsigned add_source(struct builder *b, const struct store_sandbox_filter *f)
+{
+	add(b, "SELECT s.id, s.key_id, s.template_id, s.template_alias, s.build_id, s.state, "
+	       "s.created_ns, s.started_ns, s.resumed_ns, s.end_ns, s.timeout_ns, s.secure, "
+	       "s.auto_pause, s.auto_pause_memory, s.auto_resume, s.pause_memory, "
+	       "s.metadata_json, s.env_json, s.envd_token, s.traffic_token, s.envd_version, "
+	       "s.network_json, s.extra_json, s.directory, s.cpus, s.memory_bytes, "
+	       "s.disk_bytes, s.vmm_pid, s.vmm_start");
+	if (f->key_id && f->metadata_count) {
+		add(b, " FROM sandbox_metadata o CROSS JOIN sandboxes s ON s.seq = o.sandbox");
+		add_text(b, " WHERE o.key_id = ?", f->key_id);
+		add_text(b, " AND o.name = ?", f->metadata[0].key);
+		add_text(b, " AND o.value = ?", f->metadata[0].value);
+		return 1;
+	}
+	add(b, " FROM sandboxes s WHERE 1");
+	if (f->key_id)
+		add_text(b, " AND s.key_id = ?", f->key_id);
+	return 0;
+}
+
+static void add_filters(struct builder *b, const struct store_sandbox_filter *f, unsigned pairs)
+{
+	if (f->states && (f->states & STORE_ANY_STATE) != STORE_ANY_STATE)
+		add_number(b, " AND (? >> s.state) & 1", f->states);
+	if (f->template) {
+		add_text(b, " AND (s.template_id = ?", f->template);
+		add_text(b, " OR s.template_alias = ?)", f->template);
+	}
+	for (unsigned i = pairs; i < f->metadata_count; i++) {
+		add_text(b,
+			" AND EXISTS (SELECT 1 FROM sandbox_metadata m WHERE m.sandbox = s.seq"
+			" AND m.name = ?",
+			f->metadata[i].key);
+		add_text(b, " AND m.value = ?)", f->metadata[i].value);
+	}
+}
+
+/* `o` names the table that the order comes from. */
+static void add_order(struct builder *b, const struct store_sandbox_filter *f,
+	const struct page *after, bool from_metadata)
+{
+	const char *started = from_metadata ? "o.started_ns" : "s.started_ns";
+	const char *id = from_metadata ? "o.sandbox_id" : "s.id";
+	const char *direction = f->ascending ? "" : " DESC";
+
+	if (f->started_after_ns) {
+		add(b, " AND ");
+		add(b, started);
+		add_number(b, " >= ?", f->started_after_ns);
+	}
+	if (after) {
+		if (buf_printf(&b->sql, " AND (%s, %s) %s ", started, id,
+			    f->ascending ? ">" : "<") < 0)
+			b->bad = true;
+		add_number(b, "(?", after->started_ns);
+		add_text(b, ", ?)", after->id);
+	}
+	if (buf_printf(&b->sql, " ORDER BY %s%s, %s%s", started, direction, id, direction) < 0)
+		b->bad = true;
+	/* One more than asked for tells whether there is another page. */
+	add_number(b, " LIMIT ?", (uint64_t)f->limit + 1);
+}
+
+static int build(struct builder *b, const struct store_sandbox_filter *f, const struct page *after,
+	struct error *e)
+{
+	unsigned pairs;
+
+	buf_init(&b->sql, SQL_MAX);
+	pairs = add_source(b, f);
+	add_filters(b, f, pairs);
+	add_order(b, f, after, pairs > 0);
+	if (buf_add_u8(&b->sql, 0) < 0 || b->bad)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	return 0;
+}
+
+static int check_filter(const struct store_sandbox_filter *f, struct page *after, struct error *e)
+{
+	int r = 0;
+
+	if (f->limit < 1 || f->limit > STORE_LIST_MAX)
+		return error_set(e, ERROR_USAGE, EINVAL, "limit is not 1-%d", STORE_LIST_MAX);
+	if (f->metadata_count > STORE_FILTER_PAIRS_MAX)
+		return error_set(e, ERROR_USAGE, EINVAL, "more than %d metadata filters",
+			STORE_FILTER_PAIRS_MAX);
+	for (unsigned i = 0; r == 0 && i < f->metadata_count; i++) {
+		const struct store_pair *p = &f->metadata[i];
+
+		if (!text_is_utf8(p->key, strlen(p->key)) ||
+			!text_is_utf8(p->value, strlen(p->value)))
+			r = error_set(
+				e, ERROR_USAGE, EINVAL, "the metadata filter is not valid UTF-8");
+	}
+	if (r == 0 && f->token && *f->token) {
+		r = page_decode(f->token, after, e);
+		if (r == 0 && after->ascending != f->ascending)
+			r = error_set(e, ERROR_USAGE, EINVAL,
+				"the page token is of the other order; list again from the first "
+				"page");
+	}
+	return r;
+}
+
+static void remember(struct page *p, const struct store_sandbox *sb, bool ascending)
+{
+	p->started_ns = sb->started_ns;
+	p->ascending = ascending;
+	(void)strncpy(p->id, sb->id, sizeof(p->id) - 1); /* checked at insert; p starts as zeros */
+	p->id[strnlen(sb->id, sizeof(p->id) - 1)] = '\0';
+}
+
+static int give_rows(struct query *q, const struct store_sandbox_filter *f,
+	int (*each)(void *arg, const struct store_sandbox *sb), void *arg, char *ret_next,
+	struct error *e)
+{
+	struct page last = {0};
+	uint32_t given = 0;
+	int r;
+
+	while ((r = query_step(q, e)) > 0) {
+		struct store_sandbox sb;
+
+		if (given++ == f->limit) {
+			page_encode(&last, ret_next);
+			return 0;
+		}
+		sandbox_read(q, &sb);
+		remember(&last, &sb, f->ascending);
+		r = each(arg, &sb);
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+int store_sandbox_list(struct store *s, const struct store_sandbox_filter *f,
+	int (*each)(void *arg, const struct store_sandbox *sb), void *arg,
+	char ret_next[STORE_PAGE_TOKEN_BYTES], struct error *e)
+{
+	_cleanup_(builder_done) struct builder b = {0};
+	_cleanup_(query_done) struct query q = {.store = s};
+	struct page after = {0};
+	int r = check_filter(f, &after, e);
+
+	ret_next[0] = '\0';
+	if (r == 0)
+		r = build(&b, f, after.id[0] ? &after : NULL, e);
+	if (r < 0)
+		return r;
+	q = db_query_once(s, (const char *)buf_head(&b.sql));
+	for (unsigned i = 0; i < b.count; i++) {
+		if (b.binds[i].text)
+			query_text(&q, b.binds[i].text);
+		else
+			query_u64(&q, b.binds[i].number);
+	}
+	return give_rows(&q, f, each, arg, ret_next, e);
+}
+
+/* One row at a time, copied, so that the callback may do what it wants with the table. */
+int store_sandbox_each(struct store *s, int (*each)(void *arg, const struct store_sandbox *sb),
+	void *arg, struct error *e)
+{
+	uint64_t seq = 0;
+	int r;
+
+	for (;;) {
+		_cleanup_(store_sandbox_freep) struct store_sandbox *copy = NULL;
+		_cleanup_(query_done) struct query q = db_query(s, STMT_SANDBOX_NEXT,
+			"SELECT " SANDBOX_COLUMNS ", seq FROM sandboxes WHERE seq > ? "
+			"ORDER BY seq LIMIT 1");
+		struct store_sandbox sb;
+
+		query_u64(&q, seq);
+		r = query_step(&q, e);
+		if (r <= 0)
+			return r;
+		sandbox_read(&q, &sb);
+		seq = row_u64(&q);
+		copy = sandbox_copy(&sb);
+		query_done(&q);
+		if (!copy)
+			return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+		r = each(arg, copy);
+		if (r)
+			return r;
+	}
+}
+
+struct expired {
+	uint64_t end_ns;
+	char id[STORE_ID_MAX + 1];
+};
+
+int store_sandbox_expired(struct store *s, uint64_t now_ns,
+	int (*each)(void *arg, const char *id, uint64_t end_ns), void *arg, bool *ret_more,
+	struct error *e)
+{
+	struct expired found[STORE_EXPIRED_MAX];
+	struct query q = db_query(s, STMT_SANDBOX_EXPIRED,
+		"SELECT end_ns, id FROM sandboxes WHERE state = 0 AND end_ns <= ? "
+		"ORDER BY end_ns LIMIT ?");
+	unsigned n = 0;
+	int r;
+
+	query_u64(&q, now_ns);
+	query_u64(&q, STORE_EXPIRED_MAX);
+	while (n < STORE_EXPIRED_MAX && (r = query_step(&q, e)) > 0) {
+		found[n].end_ns = row_u64(&q);
+		row_copy(&q, found[n].id, sizeof(found[n].id));
+		n++;
+	}
+	query_done(&q);
+	if (n < STORE_EXPIRED_MAX && r < 0)
+		return r;
+	*ret_more = n == STORE_EXPIRED_MAX;
+	r = 0;
+	for (unsigned i = 0; r == 0 && i < n; i++)
+		r = each(arg, found[i].id, found[i].end_ns);
+	return r;
+}

@@ -1,0 +1,24 @@
+/* Inside the store: a row of the table sandboxes and its struct. */
+#ifndef STORE_SANDBOX_ROW_H
+#define STORE_SANDBOX_ROW_H
+
+#include "store/db.h"
+#include "store/sandboxes.h"
+
+/* In the order that sandbox_read and sandbox_bind keep to. */
+#define SANDBOX_COLUMNS                                                                            \
+	"id, key_id, template_id, template_alias, build_id, state, created_ns, started_ns, "       \
+	"resumed_ns, end_ns, timeout_ns, secure, auto_pause, auto_pause_memory, auto_resume, "     \
+	"pause_memory, metadata_json, env_json, envd_token, traffic_token, envd_version, "         \
+	"network_json, extra_json, directory, cpus, memory_bytes, disk_bytes, vmm_pid, vmm_start"
+/* One mark for each. */
+#define SANDBOX_MARKS                                                                              \
+	"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+
+void sandbox_read(struct query *q, struct store_sandbox *sb);
+void sandbox_bind(struct query *q, const struct store_sandbox *sb);
+struct store_sandbox *sandbox_copy(const struct store_sandbox *sb);
+
+int sandbox_not_found(const char *id, struct error *e);
+
+#endif

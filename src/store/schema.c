@@ -1,0 +1,289 @@
+#include "store/schema.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/str.h"
+
+/* Marks the file as ours: "Mayf", PRAGMA application_id. */
+#define APPLICATION_ID 0x4d617966
+
+/* STRICT tables, so that a column holds what it says. The indices are those of the hot queries;
+ * tests/unit/test_store_plan.c holds each query to its index. */
+static const char version_1[] =
+	"CREATE TABLE teams ("
+	"	id TEXT PRIMARY KEY,"
+	"	name TEXT NOT NULL,"
+	"	is_default INTEGER NOT NULL,"
+	"	created_ns INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE UNIQUE INDEX teams_default ON teams (is_default) WHERE is_default = 1;"
+
+	"CREATE TABLE tiers ("
+	"	name TEXT PRIMARY KEY,"
+	"	included_minutes INTEGER NOT NULL,"
+	"	price_micros INTEGER NOT NULL,"
+	"	hard_stop INTEGER NOT NULL"
+	") STRICT;"
+
+	"CREATE TABLE keys ("
+	"	id TEXT PRIMARY KEY,"
+	"	name TEXT NOT NULL,"
+	"	team_id TEXT NOT NULL REFERENCES teams (id),"
+	"	hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),"
+	"	mask_prefix TEXT NOT NULL,"
+	"	mask_value_length INTEGER NOT NULL,"
+	"	mask_first TEXT NOT NULL,"
+	"	mask_last TEXT NOT NULL,"
+	"	created_ns INTEGER NOT NULL,"
+	"	last_used_ns INTEGER NOT NULL DEFAULT 0,"
+	"	revoked_ns INTEGER NOT NULL DEFAULT 0,"
+	"	max_sandboxes INTEGER NOT NULL,"
+	"	creates_per_minute INTEGER NOT NULL,"
+	"	max_cpus INTEGER NOT NULL,"
+	"	max_memory_bytes INTEGER NOT NULL,"
+	"	max_disk_bytes INTEGER NOT NULL,"
+	"	max_timeout_ns INTEGER NOT NULL,"
+	"	tier TEXT REFERENCES tiers (name)"
+	") STRICT;"
+	"CREATE INDEX keys_tier ON keys (tier);"
+
+	/* seq is never used twice: what is left of a removed sandbox cannot come to another one. */
+	"CREATE TABLE sandboxes ("
+	"	seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	id TEXT NOT NULL UNIQUE,"
+	"	key_id TEXT NOT NULL REFERENCES keys (id),"
+	"	template_id TEXT NOT NULL,"
+	"	template_alias TEXT,"
+	"	build_id TEXT,"
+	"	state INTEGER NOT NULL CHECK (state BETWEEN 0 AND 4),"
+	"	created_ns INTEGER NOT NULL,"
+	"	started_ns INTEGER NOT NULL,"
+	"	resumed_ns INTEGER NOT NULL,"
+	"	end_ns INTEGER NOT NULL,"
+	"	timeout_ns INTEGER NOT NULL,"
+	"	secure INTEGER NOT NULL,"
+	"	auto_pause INTEGER NOT NULL,"
+	"	auto_pause_memory INTEGER NOT NULL,"
+	"	auto_resume INTEGER NOT NULL,"
+	"	pause_memory INTEGER NOT NULL,"
+	"	metadata_json TEXT,"
+	"	env_json TEXT,"
+	"	envd_token TEXT,"
+	"	traffic_token TEXT,"
+	"	envd_version TEXT NOT NULL,"
+	"	network_json TEXT,"
+	"	extra_json TEXT,"
+	"	directory TEXT,"
+	"	cpus INTEGER NOT NULL,"
+	"	memory_bytes INTEGER NOT NULL,"
+	"	disk_bytes INTEGER NOT NULL,"
+	"	vmm_pid INTEGER NOT NULL,"
+	"	vmm_start INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE INDEX sandboxes_started ON sandboxes (started_ns, id);"
+	"CREATE INDEX sandboxes_key ON sandboxes (key_id, started_ns, id);"
+	"CREATE INDEX sandboxes_state ON sandboxes (state, key_id);"
+	"CREATE INDEX sandboxes_end ON sandboxes (end_ns) WHERE state = 0;"
+	"CREATE INDEX sandboxes_template ON sandboxes (template_id);"
+
+	/* In the order of a list, so that a page with a metadata filter needs no sorting, however
+	 * many sandboxes match. */
+	"CREATE TABLE sandbox_metadata ("
+	"	key_id TEXT NOT NULL,"
+	"	name TEXT NOT NULL,"
+	"	value TEXT NOT NULL,"
+	"	started_ns INTEGER NOT NULL,"
+	"	sandbox_id TEXT NOT NULL,"
+	"	sandbox INTEGER NOT NULL REFERENCES sandboxes (seq) ON DELETE CASCADE,"
+	"	PRIMARY KEY (key_id, name, value, started_ns, sandbox_id)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX sandbox_metadata_sandbox ON sandbox_metadata (sandbox, name, value);"
+
+	/* No foreign key: samples of a removed sandbox are collected later, a slice at a time. */
+	"CREATE TABLE samples ("
+	"	sandbox INTEGER NOT NULL,"
+	"	slot INTEGER NOT NULL,"
+	"	at_ns INTEGER NOT NULL,"
+	"	cpu_count INTEGER NOT NULL,"
+	"	cpu_used_permille INTEGER NOT NULL,"
+	"	mem_used_bytes INTEGER NOT NULL,"
+	"	mem_total_bytes INTEGER NOT NULL,"
+	"	mem_cache_bytes INTEGER NOT NULL,"
+	"	disk_used_bytes INTEGER NOT NULL,"
+	"	disk_total_bytes INTEGER NOT NULL,"
+	"	PRIMARY KEY (sandbox, slot)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE TABLE sample_garbage (sandbox INTEGER PRIMARY KEY) STRICT;"
+
+	"CREATE TABLE events ("
+	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	type INTEGER NOT NULL,"
+	"	at_ns INTEGER NOT NULL,"
+	"	sandbox_id TEXT NOT NULL,"
+	"	key_id TEXT NOT NULL REFERENCES keys (id),"
+	"	template_id TEXT,"
+	"	details_json TEXT"
+	") STRICT;"
+	"CREATE INDEX events_sandbox ON events (sandbox_id);"
+	"CREATE INDEX events_key ON events (key_id);"
+
+	/* total_: of all runs; last_: as reported last by the run `run`. */
+	"CREATE TABLE usage_sandboxes ("
+	"	sandbox_id TEXT PRIMARY KEY,"
+	"	key_id TEXT NOT NULL REFERENCES keys (id),"
+	"	run INTEGER NOT NULL,"
+	"	first_ns INTEGER NOT NULL,"
+	"	last_ns INTEGER NOT NULL,"
+	"	total_uptime_us INTEGER NOT NULL,"
+	"	total_cpu_us INTEGER NOT NULL,"
+	"	total_memory_mib_s INTEGER NOT NULL,"
+	"	total_disk_mib_s INTEGER NOT NULL,"
+	"	total_net_in_bytes INTEGER NOT NULL,"
+	"	total_net_out_bytes INTEGER NOT NULL,"
+	"	last_uptime_us INTEGER NOT NULL,"
+	"	last_cpu_us INTEGER NOT NULL,"
+	"	last_memory_mib_s INTEGER NOT NULL,"
+	"	last_disk_mib_s INTEGER NOT NULL,"
+	"	last_net_in_bytes INTEGER NOT NULL,"
+	"	last_net_out_bytes INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE INDEX usage_sandboxes_last ON usage_sandboxes (last_ns);"
+	"CREATE INDEX usage_sandboxes_key ON usage_sandboxes (key_id, last_ns);"
+
+	/* day: since 1970-01-01 UTC. */
+	"CREATE TABLE usage_days ("
+	"	key_id TEXT NOT NULL REFERENCES keys (id),"
+	"	day INTEGER NOT NULL,"
+	"	uptime_us INTEGER NOT NULL,"
+	"	cpu_us INTEGER NOT NULL,"
+	"	memory_mib_s INTEGER NOT NULL,"
+	"	disk_mib_s INTEGER NOT NULL,"
+	"	net_in_bytes INTEGER NOT NULL,"
+	"	net_out_bytes INTEGER NOT NULL,"
+	"	PRIMARY KEY (key_id, day)"
+	") STRICT, WITHOUT ROWID;"
+
+	"CREATE TABLE webhooks ("
+	"	id TEXT PRIMARY KEY,"
+	"	key_id TEXT REFERENCES keys (id),"
+	"	url TEXT NOT NULL,"
+	"	secret TEXT NOT NULL,"
+	"	types INTEGER NOT NULL,"
+	"	enabled INTEGER NOT NULL,"
+	"	created_ns INTEGER NOT NULL,"
+	"	queued INTEGER NOT NULL DEFAULT 0,"
+	"	dropped INTEGER NOT NULL DEFAULT 0"
+	") STRICT;"
+	"CREATE TABLE deliveries ("
+	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	webhook_id TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,"
+	"	event_id INTEGER NOT NULL,"
+	"	payload TEXT NOT NULL,"
+	"	attempts INTEGER NOT NULL DEFAULT 0,"
+	"	created_ns INTEGER NOT NULL,"
+	"	next_ns INTEGER NOT NULL,"
+	"	last_error TEXT"
+	") STRICT;"
+	"CREATE INDEX deliveries_webhook ON deliveries (webhook_id);"
+	"CREATE INDEX deliveries_next ON deliveries (next_ns);";
+
+const struct migration schema_migrations[] = {
+	{version_1},
+};
+const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
+
+static int read_pragma(struct store *s, const char *sql, uint64_t *ret, struct error *e)
+{
+	struct query q = db_query_once(s, sql);
+
+	return query_number(&q, ret, e);
+}
+
+int schema_version(struct store *s, unsigned *ret, struct error *e)
+{
+	uint64_t v = 0;
+	int r = read_pragma(s, "PRAGMA user_version", &v, e);
+
+	if (r == 0)
+		*ret = (unsigned)v;
+	return r;
+}
+
+/* A file without our mark is ours to use when it is empty. */
+static int check_owner(struct store *s, struct error *e)
+{
+	uint64_t id = 0, tables = 0;
+	int r = read_pragma(s, "PRAGMA application_id", &id, e);
+
+	if (r == 0 && id != APPLICATION_ID)
+		r = read_pragma(s, "SELECT count(*) FROM sqlite_schema", &tables, e);
+	if (r < 0)
+		return r;
+	if (id != APPLICATION_ID && (id || tables))
+		return error_set(e, ERROR_HOST, EPROTO,
+			"%s is a database of another program; move it away or set MAYFLY_HOME to "
+			"another directory",
+			s->path);
+	return 0;
+}
+
+static int migrate_one(
+	struct store *s, const struct migration *m, unsigned version, struct error *e)
+{
+	_cleanup_(txn_end) struct txn t = {.store = s};
+	char mark[96];
+	int r = txn_begin(&t, s, e);
+
+	(void)snprintf(mark, sizeof(mark), "PRAGMA application_id = %u; PRAGMA user_version = %u;",
+		(unsigned)APPLICATION_ID, version); /* fits */
+	if (r == 0)
+		r = db_exec(s, m->sql, e);
+	if (r == 0)
+		r = db_exec(s, mark, e);
+	if (r == 0)
+		r = txn_commit(&t, false, e);
+	return r;
+}
+
+static int backup_before(struct store *s, unsigned version, struct error *e)
+{
+	_cleanup_free_ char *path = str_printf("%s.v%u", s->path, version);
+	int r;
+
+	if (!path)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	r = store_backup(s, path, e);
+	if (r == -EEXIST) { /* of an attempt that failed later; it holds the same */
+		error_clear(e);
+		return 0;
+	}
+	if (r < 0)
+		error_prefix(e, "backup before bringing the database up to date");
+	return r;
+}
+
+int schema_migrate(struct store *s, const struct migration *list, unsigned count, struct error *e)
+{
+	unsigned version = 0;
+	int r = check_owner(s, e);
+
+	if (r == 0)
+		r = schema_version(s, &version, e);
+	if (r < 0)
+		return r;
+	if (version > count)
+		return error_set(e, ERROR_HOST, EPROTO,
+			"%s was made by a newer Mayfly (schema %u, this one knows %u); upgrade "
+			"Mayfly, "
+			"or restore %s.v%u if it is there",
+			s->path, version, count, s->path, count);
+	if (version > 0 && version < count)
+		r = backup_before(s, version, e);
+	for (; r == 0 && version < count; version++) {
+		r = migrate_one(s, &list[version], version + 1, e);
+		if (r < 0)
+			error_prefix(e, "bringing the database to schema %u", version + 1);
+	}
+	return r;
+}

@@ -1,0 +1,39 @@
+/* Tiers: what is included in a month, what more costs, and whether it stops there. They are off
+ * until the operator makes one and gives it to a key (store_key_set_limits). */
+#ifndef STORE_TIERS_H
+#define STORE_TIERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "store/store.h"
+#include "store/usage.h"
+
+struct store_tier {
+	const char *name;
+	uint64_t included_minutes;	  /* of uptime a calendar month */
+	uint64_t price_micros_per_minute; /* millionths of the operator's currency, for what is over
+					   */
+	bool hard_stop; /* refuse new sandboxes when the included minutes are used */
+};
+
+/* Synced, both. Put inserts or replaces; remove is -EBUSY while keys are of that tier. */
+int store_tier_put(struct store *s, const struct store_tier *t, struct error *e);
+int store_tier_remove(struct store *s, const char *name, struct error *e);
+int store_tier_list(struct store *s, int (*each)(void *arg, const struct store_tier *t), void *arg,
+	struct error *e);
+
+/* A key's month against its tier. A key without a tier has no limit and no price. */
+struct store_bill {
+	struct store_counters used;
+	uint64_t minutes; /* of uptime, begun minutes count */
+	uint64_t included_minutes;
+	uint64_t charge_micros; /* saturates */
+	bool has_tier;
+	bool stopped; /* hard stop reached: refuse new sandboxes */
+};
+int store_usage_bill(struct store *s, const char *key_id, uint64_t at_ns, struct store_bill *ret,
+	struct error *e);
+
+#endif
