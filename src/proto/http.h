@@ -29,6 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/http_headers.h"
+
 enum http_event {
 	HTTP_MORE,    /* everything was consumed; feed more */
 	HTTP_HEAD,    /* http_parser_head() is filled; consumed is right after the blank line */
@@ -56,18 +58,6 @@ struct http_limits {
 		.body_max = UINT64_MAX, .chunk_line_max = 1024, .extensions_max = 16 * 1024,       \
 		.trailer_max = 8 * 1024,                                                           \
 	}
-
-/* All strings are NUL-terminated and hold no other NUL and no control character but tab. */
-struct http_header {
-	const char *name;  /* as sent */
-	const char *value; /* without blanks around it */
-	size_t name_len, value_len;
-};
-
-struct http_headers {
-	const struct http_header *items;
-	unsigned count;
-};
 
 enum { HTTP_NO_LENGTH = -1 };
 
@@ -137,34 +127,5 @@ size_t http_parser_head_bytes(const struct http_parser *p);
 /* After ERROR: 400, 413, 414, 417, 431, 501 or 505 for SERVER, 502 for CLIENT; a fixed text. */
 unsigned http_parser_status(const struct http_parser *p);
 const char *http_parser_reason(const struct http_parser *p);
-
-/* ---- looking at headers; names are compared without regard to case ---- */
-
-/* The first value of a name, or NULL. */
-const char *http_header_get(const struct http_headers *h, const char *name);
-
-/* The next header of that name at or after *index, which is advanced past it; NULL at the end. */
-const struct http_header *http_header_each(
-	const struct http_headers *h, const char *name, unsigned *index);
-
-/* Walks the comma-separated elements of a value: false at the end. Blanks are trimmed, empty
- * elements skipped; commas inside quoted strings do not separate. */
-bool http_list_next(const char **cursor, const char **ret_item, size_t *ret_n);
-
-/* Whether any header `name` lists `token` (without regard to case, parameters ignored). */
-bool http_header_has_token(const struct http_headers *h, const char *name, const char *token);
-
-/* The weight in thousandths that Accept-Encoding gives a coding: 0 refused, 1000 by default for
- * identity, 0 by default for the others. */
-unsigned http_encoding_weight(const struct http_headers *h, const char *coding);
-
-/* "application/json" of "Application/JSON; charset=utf-8": compares the type only. */
-bool http_content_type_is(const char *value, const char *type);
-
-/* The parameter of a value like `multipart/form-data; boundary="x"`, unquoted, into out.
- * Its length, -ENOENT, -EINVAL (malformed) or -EMSGSIZE (cap includes the NUL). */
-int http_parameter(const char *value, const char *name, char *out, size_t cap);
-
-bool http_is_token(const char *s, size_t n); /* RFC 9110 token, not empty */
 
 #endif

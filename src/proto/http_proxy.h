@@ -34,6 +34,11 @@ struct http_backward {
 int http_proxy_response(struct buf *out, const struct http_head *head,
 	const struct http_backward *b, bool *ret_chunked, bool *ret_close);
 
+/* Whether the request's wish to switch protocols is passed on: any but to h2c, through which a
+ * client could send requests that no proxy reads. An upstream that answers 101 without having been
+ * asked is broken: 502. */
+bool http_proxy_passes_upgrade(const struct http_head *head);
+
 /* Whether a header is hop-by-hop in this message. */
 bool http_proxy_is_hop(const struct http_headers *h, const char *name);
 

@@ -19,8 +19,10 @@ struct http_writer {
 	int err;	 /* 0 or the first -errno */
 };
 
-/* "HTTP/1.1 200 OK" and Date. */
+/* "HTTP/1.1 200 OK", with Date unless it is an interim answer, and without. */
 struct http_writer http_writer_response(struct buf *out, unsigned status);
+struct http_writer http_writer_status_line(struct buf *out, unsigned status);
+void http_writer_date(struct http_writer *w);
 /* "GET /path HTTP/1.1"; the target must have no blanks or control characters. */
 struct http_writer http_writer_request(struct buf *out, const char *method, const char *target);
 
