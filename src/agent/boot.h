@@ -1,0 +1,9 @@
+/* From the kernel's start of /init in the initramfs to a running user space in the image. */
+#ifndef AGENT_BOOT_H
+#define AGENT_BOOT_H
+
+/* Mounts, loads modules, finds and enters the root. What fails is said on the console and kept as
+ * guest.problem; the agent runs on and tells the host. */
+void boot(void);
+
+#endif

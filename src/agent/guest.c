@@ -1,0 +1,58 @@
+#include "guest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct guest guest = {.null_fd = -1, .random_fd = -1};
+
+static void read_boot_id(void)
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, guest.boot_id, sizeof(guest.boot_id) - 1);
+
+	guest.boot_id[n > 0 ? n : 0] = '\0';
+	guest.boot_id[strcspn(guest.boot_id, "\n")] = '\0';
+	if (fd >= 0)
+		(void)close(fd); /* read-only */
+}
+
+void guest_open(void)
+{
+	read_boot_id();
+	guest.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	guest.random_fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
+	if (guest.random_fd < 0)
+		guest.random_fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+	if (guest.null_fd < 0)
+		guest_problem("no /dev/null: %s", strerror(errno));
+}
+
+void guest_problem(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (guest.problem[0])
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(guest.problem, sizeof(guest.problem), fmt, ap); /* may be cut */
+	va_end(ap);
+	console("%s", guest.problem);
+}
+
+void console(const char *fmt, ...)
+{
+	char line[640] = "mayfly-agent: ";
+	size_t n = strlen(line);
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap); /* may be cut */
+	va_end(ap);
+	n = strlen(line);
+	line[n++] = '\n';
+	(void)!write(STDERR_FILENO, line, n); /* there is no other place for it */
+}

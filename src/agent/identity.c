@@ -1,0 +1,170 @@
+/* HELLO and IDENTITY: who the guest is. IDENTITY is on the path of every create, so what is given
+ * costs one system call each and the rest costs nothing. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/random.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "disk.h"
+#include "guest.h"
+#include "helper.h"
+#include "requests.h"
+
+#ifndef MAYFLY_VERSION
+#define MAYFLY_VERSION "0.1.0"
+#endif
+
+enum {
+	IDENTITY_FIELDS_KNOWN = (1 << AGENT_ID_FIELDS) - 1,
+	OLDEST_VERSION = 1,
+};
+
+void request_hello(struct conn *c, const struct agent_frame *f)
+{
+	struct agent_hello_reply reply = {
+		.version_min = OLDEST_VERSION,
+		.version_max = AGENT_PROTOCOL_VERSION,
+		.state = guest.state,
+		.facts = guest.facts,
+		.agent_version = MAYFLY_VERSION,
+		.boot_id = guest.boot_id,
+		.root_fs = guest.root_fs,
+		.problem = guest.problem,
+	};
+	struct agent_hello m;
+
+	if (!conn_decode(c, f, &m))
+		return;
+	if (m.version_min <= AGENT_PROTOCOL_VERSION && m.version_max >= OLDEST_VERSION)
+		reply.version = m.version_max < AGENT_PROTOCOL_VERSION ? m.version_max
+								       : AGENT_PROTOCOL_VERSION;
+	conn_send(c, AGENT_HELLO_REPLY, &reply);
+}
+
+static int set_clock(const struct agent_identity *m)
+{
+	struct timespec ts = {
+		(time_t)(m->realtime_ns / NS_PER_S), (long)(m->realtime_ns % NS_PER_S)};
+
+	if (!guest.init)
+		return 0; /* under test: the machine's clock is not ours */
+	return clock_settime(CLOCK_REALTIME, &ts) < 0 ? errno : 0;
+}
+
+/* Credited, so that the pool mixes it in at once; then the generators of all CPUs are made to draw
+ * from the pool before their next output. */
+static int add_entropy(const struct agent_identity *m)
+{
+	struct {
+		struct rand_pool_info info;
+		uint8_t data[AGENT_ENTROPY_MAX];
+	} pool;
+
+	pool.info.entropy_count = (int)m->entropy_bytes * 8;
+	pool.info.buf_size = (int)m->entropy_bytes;
+	memcpy(&pool.info + 1, m->entropy, m->entropy_bytes);
+	if (ioctl(guest.random_fd, RNDADDENTROPY, &pool) < 0 ||
+		ioctl(guest.random_fd, RNDRESEEDCRNG) < 0)
+		return guest.init ? errno : 0;
+	explicit_bzero(&pool, sizeof(pool));
+	return 0;
+}
+
+static int set_hostname(const struct agent_identity *m)
+{
+	if (!guest.init)
+		return 0;
+	return sethostname(m->hostname, strlen(m->hostname)) < 0 ? errno : 0;
+}
+
+static int set_machine_id(const struct agent_identity *m)
+{
+	char line[34];
+	int fd, r;
+
+	if (strspn(m->machine_id, "0123456789abcdef") != 32 || m->machine_id[32])
+		return EINVAL;
+	if (!guest.init)
+		return 0;
+	(void)snprintf(line, sizeof(line), "%s\n", m->machine_id); /* fits */
+	fd = open("/etc/machine-id", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0444);
+	if (fd < 0)
+		return errno;
+	r = fd_write_full(fd, line, 33);
+	(void)close(fd); /* a lost page would be the disk's failure, not ours */
+	return -r;
+}
+
+static int set_env(const struct agent_identity *m)
+{
+	uint8_t *copy = malloc(m->env.packed_bytes + 1);
+
+	if (!copy)
+		return ENOMEM;
+	memcpy(copy, m->env.packed, m->env.packed_bytes);
+	free((void *)(uintptr_t)guest.env.packed);
+	guest.env = m->env;
+	guest.env.packed = copy;
+	return 0;
+}
+
+static int set_user(const struct agent_identity *m)
+{
+	strcpy(guest.user, m->user); /* the decoder bounds it, as the next */
+	return 0;
+}
+
+static int set_workdir(const struct agent_identity *m)
+{
+	strcpy(guest.workdir, m->workdir);
+	return 0;
+}
+
+static void report(struct agent_identity_reply *reply, unsigned bit, int err)
+{
+	reply->errs[bit] = (uint32_t)err;
+	if (err)
+		reply->failed |= 1U << bit;
+}
+
+struct grow {
+	struct agent_identity_reply reply;
+	uint64_t bytes;
+};
+
+static void grow_disk(int fd, const void *arg)
+{
+	struct grow g = *(const struct grow *)arg;
+
+	report(&g.reply, __builtin_ctz(AGENT_ID_DISK), -disk_grow(g.bytes));
+	helper_reply(fd, AGENT_IDENTITY_REPLY, &g.reply);
+}
+
+void request_identity(struct conn *c, const struct agent_frame *f)
+{
+	static int (*const setters[])(const struct agent_identity *m) = {set_clock, add_entropy,
+		set_hostname, set_machine_id, set_env, set_user, set_workdir};
+	struct agent_identity m;
+	struct grow g = {0};
+
+	if (!conn_decode(c, f, &m) ||
+		!conn_check_flags(c, AGENT_IDENTITY, m.fields, IDENTITY_FIELDS_KNOWN))
+		return;
+	g.reply.attempted = m.fields;
+	for (unsigned i = 0; i < sizeof(setters) / sizeof(setters[0]); i++)
+		if (m.fields & (1U << i))
+			report(&g.reply, i, setters[i](&m));
+	g.bytes = m.disk_bytes;
+	if (m.fields & AGENT_ID_DISK)
+		helper_run(c, AGENT_IDENTITY, grow_disk, &g);
+	else
+		conn_send(c, AGENT_IDENTITY_REPLY, &g.reply);
+}

@@ -1,0 +1,162 @@
+/* The agent: pid 1 of every guest, and the host's hand in it.
+ *
+ * One thread, one epoll set. What may take long runs in forked helpers (helper.h), what is streamed
+ * goes in slices while its connection has room (conn.h). Everything that can grow has a maximum.
+ * Under test (--test-listen PATH) it is an ordinary process on a Unix socket: no mounts, no clock,
+ * no host name; as pid 1 that option does not exist. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/vm_sockets.h>
+
+#include "boot.h"
+#include "conn.h"
+#include "guest.h"
+#include "helper.h"
+#include "process.h"
+#include "setup.h"
+
+enum { BACKLOG = 128 };
+
+static struct source signals = {.fd = -1};
+
+static void reap(void)
+{
+	struct rusage usage;
+	int status;
+	pid_t pid;
+
+	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
+		if (!process_reaped(pid, status, &usage))
+			(void)helper_reaped(pid, status); /* else an orphan: done with it */
+}
+
+static void signal_ready(struct source *s, uint32_t events)
+{
+	struct signalfd_siginfo info;
+
+	if (read(s->fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGCHLD) {
+		reap();
+	} else if (!guest.init) { /* pid 1 has no one to obey: hosts use SHUTDOWN */
+		processes_kill_all();
+		loop_stop();
+	}
+}
+
+/* All signals are blocked for good and come by descriptor; children get an empty mask. Dispositions
+ * may have been inherited as ignored, and would be handed on. */
+static int open_signals(void)
+{
+	sigset_t all;
+	int fd;
+
+	for (int i = 1; i < _NSIG; i++)
+		(void)signal(i, SIG_DFL); /* some cannot be set, and need not be */
+	(void)sigfillset(&all);		  /* cannot fail, as the next */
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	(void)sigemptyset(&all);
+	(void)sigaddset(&all, SIGCHLD);
+	(void)sigaddset(&all, SIGTERM);
+	(void)sigaddset(&all, SIGINT);
+	fd = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	source_open(&signals, fd, signal_ready);
+	return source_wait(&signals, EPOLLIN);
+}
+
+static int listen_vsock(void)
+{
+	struct sockaddr_vm sa = {
+		.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = AGENT_PORT};
+	int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || listen(fd, BACKLOG) < 0)
+		return -errno;
+	return fd;
+}
+
+static int listen_unix(const char *path)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (strlen(path) >= sizeof(sa.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(sa.sun_path, path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || listen(fd, BACKLOG) < 0)
+		return -errno;
+	return fd;
+}
+
+static int run(int listener)
+{
+	if (listener < 0) {
+		console("cannot listen for the host: %s", strerror(-listener));
+		return 1;
+	}
+	conn_listen(listener, guest.init);
+	console("%s",
+		guest.state == AGENT_STATE_READY ? "ready" : "up, but the guest is not usable");
+	loop_run(conns_after_round);
+	return 0;
+}
+
+static int start_loop(void)
+{
+	int r = loop_open();
+
+	if (r == 0)
+		r = open_signals();
+	if (r < 0)
+		console("cannot start: %s", strerror(-r));
+	return r;
+}
+
+static void __attribute__((noreturn)) main_init(void)
+{
+	guest.init = true;
+	boot();
+	setup_limits();
+	guest_open();
+	if (start_loop() == 0)
+		(void)run(listen_vsock());
+	for (;;)
+		(void)pause(); /* pid 1 must not end: the host will see that nobody answers */
+}
+
+static int main_test(const char *path)
+{
+	(void)syscall(SYS_close_range, 3, ~0U, 0); /* inherited ones would reach the children */
+	(void)umask(022);
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it orphans are reaped elsewhere */
+	guest.state = AGENT_STATE_READY;
+	guest.facts = AGENT_FACT_TEST | (access("/bin/sh", X_OK) == 0 ? AGENT_FACT_SHELL : 0);
+	setup_limits();
+	guest_open();
+	return start_loop() < 0 ? 1 : run(listen_unix(path));
+}
+
+int main(int argc, char **argv)
+{
+	if (getpid() == 1)
+		main_init();
+	if (argc == 3 && strcmp(argv[1], "--test-listen") == 0)
+		return main_test(argv[2]);
+	(void)!write(STDERR_FILENO, "mayfly-agent runs as pid 1 of a microVM\n", 40);
+	return 2;
+}

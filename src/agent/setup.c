@@ -1,0 +1,191 @@
+#include "setup.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <net/route.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "guest.h"
+
+/* The addresses of the machine's user-space network (libslirp's defaults): the same in every
+ * sandbox, so that a clone's network needs no repair. */
+#define GUEST_ADDRESS  "10.0.2.15"
+#define GUEST_NETMASK  "255.255.255.0"
+#define GUEST_GATEWAY  "10.0.2.2"
+#define GUEST_RESOLVER "10.0.2.3"
+
+void setup_mounts(void)
+{
+	static const struct {
+		const char *source, *target, *type;
+		unsigned long flags;
+		const char *data;
+		mode_t mode;
+	} mounts[] = {
+		{"devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+			"gid=5,mode=620,ptmxmode=666", 0755},
+		{"tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777", 01777},
+		{"tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755", 0755},
+		{"cgroup2", "/sys/fs/cgroup", "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+			"nsdelegate", 0755},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
+		(void)mkdir(mounts[i].target, mounts[i].mode); /* mount says what is wrong */
+		if (mount(mounts[i].source, mounts[i].target, mounts[i].type, mounts[i].flags,
+			    mounts[i].data) < 0)
+			console("mounting %s: %s", mounts[i].target, strerror(errno));
+	}
+	(void)!symlink(
+		"/proc/self/fd", "/dev/fd"); /* devtmpfs lacks them; there is no other reason */
+	(void)!symlink("/proc/self/fd/0", "/dev/stdin");
+	(void)!symlink("/proc/self/fd/1", "/dev/stdout");
+	(void)!symlink("/proc/self/fd/2", "/dev/stderr");
+	(void)mkdir("/run/lock", 01777);
+	(void)mkdir("/tmp", 01777);
+	(void)!chmod("/tmp", 01777); /* an image may have it otherwise */
+}
+
+/* --- network --- */
+
+static void set_name(struct ifreq *r, const char *name)
+{
+	*r = (struct ifreq){0};
+	strcpy(r->ifr_name, name); /* "lo", "eth0" */
+}
+
+static int set_address(int fd, const char *name, unsigned long request, const char *address)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET};
+	struct ifreq r;
+
+	set_name(&r, name);
+	sa.sin_addr.s_addr = inet_addr(address);
+	memcpy(&r.ifr_addr, &sa, sizeof(sa));
+	return ioctl(fd, request, &r) < 0 ? -errno : 0;
+}
+
+static int interface_up(int fd, const char *name)
+{
+	struct ifreq r;
+
+	set_name(&r, name);
+	if (ioctl(fd, SIOCGIFFLAGS, &r) < 0)
+		return -errno;
+	r.ifr_flags |= IFF_UP | IFF_RUNNING;
+	return ioctl(fd, SIOCSIFFLAGS, &r) < 0 ? -errno : 0;
+}
+
+static int add_default_route(int fd, const char *gateway)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET}, gw = any;
+	struct rtentry rt = {.rt_flags = RTF_UP | RTF_GATEWAY};
+
+	gw.sin_addr.s_addr = inet_addr(gateway);
+	memcpy(&rt.rt_dst, &any, sizeof(any));
+	memcpy(&rt.rt_genmask, &any, sizeof(any));
+	memcpy(&rt.rt_gateway, &gw, sizeof(gw));
+	return ioctl(fd, SIOCADDRT, &rt) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static bool has_interface(int fd, const char *name)
+{
+	struct ifreq r;
+
+	set_name(&r, name);
+	return ioctl(fd, SIOCGIFINDEX, &r) == 0;
+}
+
+void setup_network(void)
+{
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int r;
+
+	/* Up, the loopback gets 127.0.0.1/8 and ::1 from the kernel. */
+	r = fd < 0 ? -errno : interface_up(fd, "lo");
+	if (r < 0)
+		console("loopback network: %s", strerror(-r));
+	if (fd < 0 || !has_interface(fd, "eth0"))
+		return;
+	r = set_address(fd, "eth0", SIOCSIFADDR, GUEST_ADDRESS);
+	if (r == 0)
+		r = set_address(fd, "eth0", SIOCSIFNETMASK, GUEST_NETMASK);
+	if (r == 0)
+		r = interface_up(fd, "eth0");
+	if (r == 0)
+		r = add_default_route(fd, GUEST_GATEWAY);
+	if (r < 0)
+		console("network: %s", strerror(-r));
+}
+
+/* --- files and limits --- */
+
+static void write_file(const char *path, int flags, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, 0644);
+
+	if (fd < 0)
+		return; /* it is there, or this kernel or image does not have it: never fatal */
+	(void)!write(fd, text, strlen(text));
+	(void)close(fd); /* as above */
+}
+
+static void set_hostname_from_image(void)
+{
+	char name[65];
+	int fd = open("/etc/hostname", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t n = fd < 0 ? -1 : read(fd, name, sizeof(name) - 1);
+
+	if (fd >= 0)
+		(void)close(fd); /* read-only */
+	name[n > 0 ? n : 0] = '\0';
+	name[strcspn(name, "\r\n \t")] = '\0';
+	if (!name[0])
+		strcpy(name, "sandbox");
+	(void)!sethostname(name, strlen(name)); /* an IDENTITY sets another anyway */
+}
+
+void setup_files(void)
+{
+	static const struct {
+		const char *path, *value;
+	} knobs[] = {
+		{"/proc/sys/fs/inotify/max_user_watches", "524288"},
+		{"/proc/sys/fs/inotify/max_user_instances", "1024"},
+		{"/proc/sys/vm/max_map_count", "262144"}, /* some databases insist */
+		{"/proc/sys/vm/overcommit_memory",
+			"1"}, /* fork of large runtimes in small guests */
+		{"/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"},
+		{"/proc/sys/net/ipv4/ping_group_range", "0 2147483647"},
+		{"/proc/sys/kernel/printk", "1 4 1 7"}, /* the console is slow */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
+		write_file(knobs[i].path, 0, knobs[i].value);
+	set_hostname_from_image();
+	write_file("/etc/hosts", O_CREAT | O_EXCL,
+		"127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
+	write_file("/etc/resolv.conf", O_CREAT | O_EXCL, "nameserver " GUEST_RESOLVER "\n");
+}
+
+void setup_limits(void)
+{
+	struct rlimit files = {65536, 1048576}, now;
+
+	/* Children inherit it. Without the right to raise it we take what we get. */
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0 && getrlimit(RLIMIT_NOFILE, &now) == 0) {
+		now.rlim_cur = now.rlim_max < 65536 ? now.rlim_max : 65536;
+		(void)setrlimit(RLIMIT_NOFILE, &now);
+	}
+}

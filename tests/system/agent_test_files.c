@@ -1,0 +1,2 @@
+#include "agent_test.h"
+const struct test file_tests[] = {{NULL, NULL}};
