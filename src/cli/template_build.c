@@ -1,5 +1,6 @@
 /* `mayfly template build`: an image from a recipe, then a boot of it that is snapshotted. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 #include "base/str.h"
 #include "cli/progress.h"
 #include "cli/template.h"
+#include "daemon/prepare.h"
+#include "daemon/prepare.h"
 #include "daemon/sandbox.h"
 #include "image/build.h"
 #include "image/home.h"
@@ -179,32 +182,61 @@ static bool template_exists(const struct home *home, const char *name)
 	return fd >= 0;
 }
 
-static bool image_exists(const struct home *home, const char *name)
+/* An image that is there already and fits: sizes that were asked for are noted in it. */
+static int reuse_image(const struct build_options *o, const struct home *home, const char *name,
+	enum image_kind kind, bool *ret_fits, struct error *e)
 {
+	_cleanup_close_ int fd = -1;
 	struct image m = {0};
-	bool yes = image_load(home, name, &m, NULL) == 0;
+	int r = 0;
 
+	*ret_fits = false;
+	if (o->force || o->image_only || o->disk || image_load(home, name, &m, NULL) < 0)
+		return 0;
+	*ret_fits = m.kind == kind;
+	if (*ret_fits && (o->cpus || o->memory)) {
+		apply_sizes(o, &m.config);
+		fd = openat(home->area_fd[HOME_IMAGES], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		r = fd < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "image '%s'", name)
+			   : image_save(fd, &m, e);
+	}
 	image_done(&m);
-	return yes;
+	return r;
 }
 
-static int build(const struct build_options *o, const struct home *home, struct recipe *recipe,
+static int make_image(const struct build_options *o, const struct home *home, struct recipe *recipe,
 	const struct progress *p, struct error *e)
 {
 	struct image_build_options io = {.home = home,
 		.recipe = recipe,
 		.kind = strcmp(o->fs, "erofs") == 0 ? IMAGE_EROFS : IMAGE_EXT4};
-	int r = 0;
+	bool fits;
+	int r = reuse_image(o, home, recipe->name, io.kind, &fits, e);
+
+	if (r < 0 || fits)
+		return r;
+	apply_sizes(o, &recipe->config);
+	return image_build(&io, p, e);
+}
+
+static int build(const struct build_options *o, const struct home *home, struct recipe *recipe,
+	const struct progress *p, struct error *e)
+{
+	struct kernel k = {0};
+	int r;
 
 	if (!o->force && !o->image_only && template_exists(home, recipe->name))
 		return error_set(e, ERROR_EXISTS, EEXIST,
 			"template '%s' exists: --force builds it anew", recipe->name);
-	apply_sizes(o, &recipe->config);
-	if (o->force || o->image_only || !image_exists(home, recipe->name))
-		r = image_build(&io, p, e);
-	if (r < 0 || o->image_only)
+	r = make_image(o, home, recipe, p, e);
+	if (r < 0)
 		return r;
-	return error_set(e, ERROR_INTERNAL, ENOSYS, "booting is not there yet");
+	/* also for --image-only, so that a host without the network can boot it */
+	r = prepare_kernel(home, o->kernel, o->modules, p, &k, e);
+	if (r == 0 && !o->image_only)
+		r = prepare_template(home, recipe->name, &k, p, e);
+	kernel_done(&k);
+	return r;
 }
 
 static int run(void *values, int argc, char **argv, struct error *e)

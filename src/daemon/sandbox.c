@@ -1,31 +1,28 @@
 #include "daemon/sandbox.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "daemon/console.h"
 #include "daemon/host.h"
 #include "daemon/sandbox_plan.h"
 #include "vmm/kvm.h"
 #include "vmm/launch.h"
 #include "vmm/probe.h"
 
-#define CONSOLE "console.log"
-#define MIB	(UINT64_C(1) << 20)
+#define MIB (UINT64_C(1) << 20)
 
 enum {
 	ENTROPY_BYTES = 64,
 	MACHINE_ID_BYTES = 16,
 	OWN_ENV_COUNT = 3,
-	CONSOLE_TAIL_MAX = 64 * 1024,
 	PROBE_AFTER_MS = 3000, /* a guest this late may be on a host that is too slow */
 	END_WAIT_MS = 500,     /* for the VMM's word after the agent's connection broke */
 	RETRY_MS = 10,	       /* while a booting guest has no agent yet */
@@ -70,63 +67,9 @@ uint64_t sandbox_ready_ns(const struct sandbox *s)
 	return s->ready ? s->ready_ns - s->begin_ns : 0;
 }
 
-/* --- the boot log --- */
-
-/* The last bytes of the console's log, from the start of a line; malloc'ed, NULL when there are
- * none. */
-static char *read_console_tail(int dirfd)
-{
-	_cleanup_close_ int fd = openat(dirfd, CONSOLE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	_cleanup_free_ char *text = NULL;
-	struct stat st;
-	off_t from;
-	size_t n;
-
-	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= 0)
-		return NULL;
-	from = st.st_size > CONSOLE_TAIL_MAX ? st.st_size - CONSOLE_TAIL_MAX : 0;
-	n = (size_t)(st.st_size - from);
-	text = malloc(n + 1);
-	if (!text || fd_pread_full(fd, text, n, from) < 0)
-		return NULL;
-	for (size_t i = 0; i < n; i++) /* a guest may write anything */
-		if (text[i] == '\0' || (text[i] & 0x80) || (text[i] < ' ' && text[i] != '\n'))
-			text[i] = text[i] == '\r' ? ' ' : '?';
-	text[n] = '\0';
-	return TAKE_PTR(text);
-}
-
-/* The guest kernel's own word for its end. */
-static bool find_panic(const struct sandbox *s, struct error *e)
-{
-	_cleanup_free_ char *text = read_console_tail(s->dirfd);
-	char *line = text ? strstr(text, "Kernel panic") : NULL;
-
-	if (!line)
-		return false;
-	line[strcspn(line, "\n")] = '\0';
-	for (size_t n = strlen(line); n > 0 && line[n - 1] == ' '; n--)
-		line[n - 1] = '\0';
-	/* filled is what counts */
-	(void)error_set(e, ERROR_SANDBOX, ECHILD, "the guest's kernel ended: %.300s", line);
-	return true;
-}
-
 void sandbox_print_log(const struct sandbox *s, unsigned lines, FILE *f)
 {
-	_cleanup_free_ char *text = read_console_tail(s->dirfd);
-	char *p = text ? text + strlen(text) : NULL;
-
-	if (!p)
-		return;
-	while (p > text && p[-1] == '\n')
-		*--p = '\0';
-	for (; p > text; p--)
-		if (p[-1] == '\n' && --lines == 0)
-			break;
-	fprintf(f, "  the guest's last words:\n");
-	for (char *line = strtok_r(p, "\n", &text); line; line = strtok_r(NULL, "\n", &text))
-		fprintf(f, "  | %s\n", line);
+	console_print(s->dirfd, lines, f);
 }
 
 /* --- identity --- */
@@ -396,7 +339,7 @@ static int end(struct sandbox *s, const struct error *why, struct error *e)
 	if (!s->ended) {
 		s->ended = true;
 		if (why->code != ERROR_SANDBOX ||
-			(!find_panic(s, &s->end) && !host_is_slow(s, &s->end)))
+			(!console_find_panic(s->dirfd, &s->end) && !host_is_slow(s, &s->end)))
 			s->end = *why;
 	}
 	if (e && e->code == ERROR_NONE)

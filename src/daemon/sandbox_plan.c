@@ -11,6 +11,8 @@
 #include "base/str.h"
 #include "daemon/host.h"
 #include "image/verify.h"
+#include "vmm/kvm.h"
+#include "vmm/probe.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -19,6 +21,7 @@ static const char scratch_file[] = "scratch.ext4";
 void sandbox_plan_done(struct sandbox_plan *p)
 {
 	template_done(&p->t);
+	kernel_done(&p->kernel);
 	cleanup_close_p(&p->template_fd);
 	cleanup_close_p(&p->snapshot_fd);
 	p->template_fd = p->snapshot_fd = -1;
@@ -106,29 +109,103 @@ static int add_disks(struct sandbox_plan *p, const struct sandbox_options *o, st
 	return r;
 }
 
-static int find_snapshot(struct sandbox_plan *p, const struct sandbox_options *o, struct error *e)
+/* The kernel that the template was built with, made ready for booting. */
+static int own_kernel(const struct home *home, const struct sandbox_plan *p,
+	const struct progress *progress, struct kernel *ret, struct error *e)
 {
-	uint32_t memory_mb = (uint32_t)(p->memory_bytes / MIB);
-	char name[TEMPLATE_SNAPSHOT_NAME_MAX];
+	_cleanup_free_ char *vmlinux =
+		home_path(home, HOME_KERNELS, p->t.kernel_release, "vmlinux");
+	_cleanup_free_ char *modules =
+		home_path(home, HOME_KERNELS, p->t.kernel_release, "modules");
+	int r = prepare_kernel(home, NULL, NULL, progress, ret, e);
 
-	p->snapshot_fd = template_snapshot_dir(p->template_fd, p->cpus, memory_mb, false);
-	if (p->snapshot_fd >= 0)
-		return 0;
-	template_snapshot_name(p->cpus, memory_mb, name);
-	return error_set(e, ERROR_NOT_FOUND, -p->snapshot_fd,
-		"template '%s' has no snapshot %s: mayfly template build --force %s", p->t.name,
-		name, p->t.name);
+	/* mostly the newest one is the template's */
+	if (r < 0 || strcmp(ret->release, p->t.kernel_release) == 0 || !vmlinux || !modules)
+		return r;
+	kernel_done(ret);
+	return prepare_kernel(home, vmlinux, modules, progress, ret, e);
 }
 
-static int plan_restore(struct sandbox_plan *p, const struct sandbox_options *o, struct error *e)
+static int make_snapshot(const struct home *home, struct sandbox_plan *p,
+	const struct sandbox_options *o, struct error *e)
 {
-	int r = find_snapshot(p, o, e);
+	struct kernel k = {0};
+	struct prepare_options po = {
+		.template_fd = p->template_fd,
+		.name = p->t.name,
+		.kind = p->t.kind,
+		.config = &p->t.config,
+		.kernel = &k,
+		.cpus = p->cpus,
+		.memory_mb = (uint32_t)(p->memory_bytes / MIB),
+	};
+	int r = own_kernel(home, p, o->progress, &k, e);
+
+	if (r == 0)
+		r = prepare_snapshot(&po, o->progress, e);
+	kernel_done(&k);
+	return r;
+}
+
+static int find_snapshot(const struct home *home, struct sandbox_plan *p,
+	const struct sandbox_options *o, struct error *e)
+{
+	uint32_t memory_mb = (uint32_t)(p->memory_bytes / MIB);
+	int fd = template_snapshot_dir(p->template_fd, p->cpus, memory_mb, false);
+	int r;
+
+	if (fd == -ENOENT) {
+		r = make_snapshot(home, p, o, e);
+		if (r < 0)
+			return r;
+		fd = template_snapshot_dir(p->template_fd, p->cpus, memory_mb, false);
+	}
+	if (fd < 0)
+		return error_set_errno(
+			e, ERROR_BAD_SNAPSHOT, -fd, "snapshot of template '%s'", p->t.name);
+	p->snapshot_fd = fd;
+	return 0;
+}
+
+static int plan_restore(const struct home *home, struct sandbox_plan *p,
+	const struct sandbox_options *o, struct error *e)
+{
+	int r = find_snapshot(home, p, o, e);
 
 	if (r == 0)
 		r = verify(p->snapshot_fd, "memory", p, o, e);
 	if (r < 0)
 		return r;
 	p->launch.snapshot = add_path(p, p->snapshot_fd, "");
+	return add_disks(p, o, e);
+}
+
+static int check_speed(struct error *e)
+{
+	_cleanup_close_ int kvm_fd = kvm_open(e);
+	struct probe probe;
+	int r = kvm_fd < 0 ? kvm_fd : probe_speed(kvm_fd, &probe, e);
+
+	return r < 0 ? r : probe_check(&probe, e);
+}
+
+static int plan_boot(const struct home *home, struct sandbox_plan *p,
+	const struct sandbox_options *o, struct error *e)
+{
+	int r = check_speed(e);
+
+	if (r == 0)
+		r = o->kernel ? prepare_kernel(
+					home, o->kernel, o->modules, o->progress, &p->kernel, e)
+			      : own_kernel(home, p, o->progress, &p->kernel, e);
+	if (r < 0)
+		return r;
+	prepare_cmdline(p->cmdline);
+	p->launch.kernel = p->kernel.vmlinux;
+	p->launch.initrd = p->kernel.initrd;
+	p->launch.cmdline = p->cmdline;
+	p->launch.cpus = p->cpus;
+	p->launch.memory_bytes = p->memory_bytes;
 	return add_disks(p, o, e);
 }
 
@@ -149,7 +226,7 @@ int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
 		r = p->template_fd < 0 ? p->template_fd : 0;
 	}
 	if (r == 0)
-		r = plan_restore(p, o, e);
+		r = o->boot ? plan_boot(home, p, o, e) : plan_restore(home, p, o, e);
 	if (r < 0)
 		sandbox_plan_done(p);
 	return r;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "daemon/prepare.h"
 #include "daemon/sandbox.h"
 #include "image/home.h"
 #include "image/template.h"
@@ -24,6 +25,8 @@ struct sandbox_plan {
 	int template_fd, snapshot_fd;
 	char paths[PLAN_FILES_MAX][PLAN_PATH_MAX];
 	unsigned path_count;
+	struct kernel kernel; /* of a boot */
+	char cmdline[PREPARE_CMDLINE_MAX];
 	struct vmm_launch launch; /* borrows from the above; dir is the caller's to set */
 };
 
