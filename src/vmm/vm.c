@@ -138,6 +138,28 @@ static int set_cpuid(struct vm *vm, struct error *e)
 	return r;
 }
 
+static int create_disk(struct vm *vm, unsigned i, struct vm_disk *d, struct error *e)
+{
+	struct vm_slot *s = &vm->slots[VM_SLOT_DISK + i];
+	unsigned layers = d->lower_count;
+	struct disk *disk;
+	char serial[16];
+	struct stat st;
+	int r;
+
+	if (d->bytes == 0 && fstat(d->base_fd, &st) == 0)
+		d->bytes = (uint64_t)st.st_size;
+	d->lower_count = 0;
+	vm->disk_read_only[i] = d->delta_fd < 0;
+	r = disk_open(TAKE_FD(d->base_fd), d->lower_fds, layers, TAKE_FD(d->delta_fd), d->bytes, &disk,
+		e);
+	if (r < 0)
+		return r;
+	vm->disk_bytes[i] = disk_bytes(disk);
+	(void)snprintf(serial, sizeof(serial), "disk%u", i); /* fits */
+	return blk_create(&vm->memory, disk, serial, raise_slot, s, &s->device, e);
+}
+
 /* Opens the disks and puts devices into their slots. The descriptors of o are spent. */
 static int create_devices(struct vm *vm, struct vm_options *o, bool rng, struct error *e)
 {
@@ -150,23 +172,8 @@ static int create_devices(struct vm *vm, struct vm_options *o, bool rng, struct 
 	if (r == 0 && o->vsock_listen_fd >= 0)
 		r = vsock_create(&vm->memory, TAKE_FD(o->vsock_listen_fd), VSOCK_GUEST_CID,
 			raise_slot, s, &s->device, e);
-	for (unsigned i = 0; i < o->disk_count && r == 0; i++) {
-		struct vm_disk *d = &o->disks[i];
-		unsigned layers = d->lower_count;
-		char serial[16];
-		struct disk *disk;
-
-		s = &vm->slots[VM_SLOT_DISK + i];
-		d->lower_count = 0;
-		vm->disk_read_only[i] = d->delta_fd < 0;
-		r = disk_open(TAKE_FD(d->base_fd), d->lower_fds, layers, TAKE_FD(d->delta_fd), d->bytes,
-			&disk, e);
-		if (r < 0)
-			break;
-		vm->disk_bytes[i] = disk_bytes(disk);
-		(void)snprintf(serial, sizeof(serial), "disk%u", i); /* fits */
-		r = blk_create(&vm->memory, disk, serial, raise_slot, s, &s->device, e);
-	}
+	for (unsigned i = 0; i < o->disk_count && r == 0; i++)
+		r = create_disk(vm, i, &o->disks[i], e);
 	vm->disk_count = o->disk_count;
 	return r;
 }
@@ -485,27 +492,17 @@ static int load_devices(struct vm *vm, const struct snapshot_reader *s, struct e
 	return 0;
 }
 
-static void announce_config(struct virtio_device *d)
+/* A disk is at least as large as the guest knows it; blk_load announces a larger one. */
+static int size_disks(const struct snapshot_reader *s, struct vm_options *o, struct error *e)
 {
-	pthread_mutex_lock(&d->lock);
-	virtio_config_changed(d);
-	pthread_mutex_unlock(&d->lock);
-}
-
-/* The guest knows its disks by the capacity in the snapshot: a larger one is announced. */
-static int load_disks(struct vm *vm, const struct snapshot_reader *s, struct error *e)
-{
-	for (unsigned i = 0; i < vm->disk_count; i++) {
+	for (unsigned i = 0; i < o->disk_count; i++) {
 		struct reader in = snapshot_find(s, SNAPSHOT_DISK, i);
 		uint64_t bytes = reader_le64(&in);
 
 		if (!reader_finished(&in))
 			return damaged(e, "disk");
-		if (bytes > vm->disk_bytes[i])
-			return error_set(e, ERROR_BAD_SNAPSHOT, EINVAL,
-				"disk %u is smaller than in the snapshot; rebuild the template", i);
-		if (bytes < vm->disk_bytes[i])
-			announce_config(vm->slots[VM_SLOT_DISK + i].device);
+		if (o->disks[i].bytes < bytes)
+			o->disks[i].bytes = bytes;
 	}
 	return 0;
 }
@@ -529,8 +526,7 @@ static int load_state(struct vm *vm, const struct snapshot_reader *s, struct err
 	r = kvm_ioctl(vm->fd, KVM_SET_CLOCK, &clock);
 	if (r < 0)
 		return error_set_errno(e, ERROR_INCOMPATIBLE, -r, "KVM_SET_CLOCK");
-	r = load_devices(vm, s, e);
-	return r < 0 ? r : load_disks(vm, s, e);
+	return load_devices(vm, s, e);
 }
 
 static int create_restored(struct vm *vm, struct vm_options *o, struct error *e)
@@ -560,6 +556,8 @@ static int create_restored(struct vm *vm, struct vm_options *o, struct error *e)
 		r = set_cpuid(vm, e);
 	if (r == 0)
 		r = match_tsc(vm, m.tsc_khz, e);
+	if (r == 0)
+		r = size_disks(&s, o, e);
 	if (r == 0)
 		r = create_devices(vm, o, m.devices[VM_SLOT_RNG] != 0, e);
 	if (r == 0)

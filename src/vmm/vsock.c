@@ -30,111 +30,15 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "proto/virtio.h"
+#include "vmm/vsock_conn.h"
 
 enum {
 	QUEUE_SIZE = 128,
 	EVENT_QUEUE_SIZE = 16,
-	HEADER_BYTES = sizeof(struct virtio_vsock_hdr),
-	LINE_MAX_BYTES = 32,
-	PACKET_MAX = 65536, /* payload of one packet to the guest */
-	EVENTS_MAX = 64,    /* host events, and new clients, per poll */
-	RESETS_MAX = 2 * VSOCK_CONNECTIONS_MAX + 64,
+	PACKET_MAX = 65536,	 /* payload of one packet to the guest */
 	RESETS_UNKNOWN_MAX = 64, /* replies to packets for connections that do not exist */
-	LISTEN_RETRY_MS = 100,
-	SLOT_BITS = 10,
-	SEQUENCE_MAX = (1 << (32 - SLOT_BITS)) - 2, /* port 0xffffffff means any port */
-	NO_SLOT = 0xffff,
-	SHUTDOWN_BOTH = VIRTIO_VSOCK_SHUTDOWN_RCV | VIRTIO_VSOCK_SHUTDOWN_SEND,
-};
-
-static_assert(1 << SLOT_BITS == VSOCK_CONNECTIONS_MAX, "a slot number fits its bits");
-
-/* epoll data: a host port (1024 and more), or one of these. */
-enum { ID_LISTEN = 0, ID_TIMER = 1 };
-
-enum conn_state {
-	CONN_FREE,
-
-	/* A client without a whole CONNECT line; has a deadline. The guest does not know of it.
-	 * To CONNECTING by the line; to FREE by a bad line, end of file or timeout. */
-	CONN_HANDSHAKE,
-
-	/* REQUEST is pending or, with request_sent, on its way. The client's bytes stay unread.
-	 * To ESTABLISHED by RESPONSE; to FREE by RST, or with a reset when the client goes. */
-	CONN_CONNECTING,
-
-	/* Bytes flow. Each direction ends on its own: host_eof and SHUTDOWN_SEND to the guest; the
-	 * guest's shutdown flags, and host_gone when the client cannot take any more.
-	 * To CLOSING when both directions ended and the guest has to be told; to FREE with a reset
-	 * when the guest already closed both; to DRAINING or FREE by RST. */
-	CONN_ESTABLISHED,
-
-	/* The socket is closed, SHUTDOWN of both directions is pending or sent; has a deadline.
-	 * To FREE by RST or SHUTDOWN of the guest, or with a reset at the deadline. */
-	CONN_CLOSING,
-
-	/* The guest is finished with it and does not know of it any more, what it sent waits for
-	 * the client. To FREE when that is written, or the client goes. */
-	CONN_DRAINING,
-};
-
-/* Control packets to send. */
-enum {
-	PENDING_REQUEST = 1,
-	PENDING_SHUTDOWN = 2, /* with the flags of shutdown_flags() */
-	PENDING_CREDIT_UPDATE = 4,
-	PENDING_CREDIT_REQUEST = 8,
-};
-
-struct conn {
-	enum conn_state state;
-	int fd; /* -1 in FREE and CLOSING */
-	uint32_t host_port, guest_port;
-	uint64_t deadline_ns;	 /* 0 for none */
-	uint16_t previous, next; /* work list, or next free slot */
-	bool queued;		 /* on the work list */
-	uint8_t pending;	 /* PENDING_ bits */
-	bool request_sent;	 /* the guest may know of it */
-	bool readable;		 /* the socket may have bytes, or its end */
-	bool host_hung_up;	 /* the client will not send more than what is in the socket */
-	bool host_eof;		 /* all of the client's bytes were sent to the guest */
-	bool host_gone;		 /* the client takes no more bytes */
-	bool watches_out;	 /* EPOLLOUT is in the interest set */
-	bool write_shut;	 /* the client was told that no more comes */
-	uint8_t guest_shutdown;	 /* directions that the guest closed */
-	bool credit_requested;	 /* since the credit was last used up */
-	uint32_t sent;		 /* payload bytes to the guest, modulo 2^32 */
-	uint32_t peer_buf_alloc, peer_fwd_cnt;
-	uint32_t forwarded;	 /* payload bytes of the guest that left, modulo 2^32 */
-	uint32_t forwarded_told; /* of these, known to the guest */
-	struct buf out;		 /* what the client's socket did not take yet */
-	uint8_t line_len;
-	char line[LINE_MAX_BYTES];
-};
-
-struct reset {
-	uint32_t host_port, guest_port;
-};
-
-struct vsock {
-	struct virtio_device dev; /* first: the ops get a pointer to it */
-	uint32_t guest_cid;
-	int listen_fd, epoll_fd, timer_fd;
-	bool listen_paused;
-	uint64_t listen_retry_ns;
-	uint64_t timer_ns;   /* when the timer is set to fire, 0 if it is not */
-	struct conn *conns;  /* VSOCK_CONNECTIONS_MAX; untouched slots cost no memory */
-	unsigned conn_count; /* not FREE */
-	uint16_t slots_used; /* slots from here on were never used */
-	uint16_t free_head;  /* list through next */
-	uint16_t work_head, work_tail;
-	uint32_t sequence;
-	unsigned reset_start, reset_count; /* ring */
-	struct reset resets[RESETS_MAX];
 };
 
 static struct vsock *vsock_of(struct virtio_device *dev)
@@ -142,406 +46,65 @@ static struct vsock *vsock_of(struct virtio_device *dev)
 	return (struct vsock *)(void *)dev;
 }
 
-static uint16_t slot_of(const struct vsock *v, const struct conn *c)
-{
-	return (uint16_t)(c - v->conns);
-}
-
-/* --- work list --- */
-
-static void work_remove(struct vsock *v, struct conn *c)
-{
-	if (!c->queued)
-		return;
-	if (c->previous == NO_SLOT)
-		v->work_head = c->next;
-	else
-		v->conns[c->previous].next = c->next;
-	if (c->next == NO_SLOT)
-		v->work_tail = c->previous;
-	else
-		v->conns[c->next].previous = c->previous;
-	c->queued = false;
-}
-
-static void work_add(struct vsock *v, struct conn *c, bool in_front)
-{
-	uint16_t slot = slot_of(v, c);
-
-	c->previous = in_front ? NO_SLOT : v->work_tail;
-	c->next = in_front ? v->work_head : NO_SLOT;
-	if (c->previous == NO_SLOT)
-		v->work_head = slot;
-	else
-		v->conns[c->previous].next = slot;
-	if (c->next == NO_SLOT)
-		v->work_tail = slot;
-	else
-		v->conns[c->next].previous = slot;
-	c->queued = true;
-}
-
-/* Bytes that the guest can take. The numbers are the guest's and may be anything. */
-static uint32_t conn_credit(const struct conn *c)
-{
-	uint32_t in_flight = c->sent - c->peer_fwd_cnt;
-
-	return c->peer_buf_alloc > in_flight ? c->peer_buf_alloc - in_flight : 0;
-}
-
-static bool conn_wants_read(const struct conn *c)
-{
-	return c->state == CONN_ESTABLISHED && c->readable && !c->host_eof &&
-	       !(c->guest_shutdown & VIRTIO_VSOCK_SHUTDOWN_RCV);
-}
-
-/* Puts the connection on the work list if there is anything to send for it. */
-static void conn_schedule(struct vsock *v, struct conn *c)
-{
-	bool wants_read = conn_wants_read(c);
-
-	if (c->state == CONN_FREE || c->state == CONN_DRAINING)
-		return;
-	if (wants_read && !conn_credit(c) && !c->credit_requested) {
-		c->credit_requested = true;
-		c->pending |= PENDING_CREDIT_REQUEST;
-	}
-	if (!c->queued && (c->pending || (wants_read && conn_credit(c))))
-		work_add(v, c, false);
-}
-
-/* --- timer and listening socket --- */
-
-static void timer_set(struct vsock *v, uint64_t at_ns)
-{
-	struct itimerspec t = {.it_value = {.tv_sec = (time_t)(at_ns / NS_PER_S),
-				       .tv_nsec = (long)(at_ns % NS_PER_S)}};
-
-	if (v->timer_ns && v->timer_ns <= at_ns)
-		return;
-	v->timer_ns = at_ns;
-	(void)timerfd_settime(v->timer_fd, TFD_TIMER_ABSTIME, &t, NULL); /* valid arguments */
-}
-
-static void conn_set_deadline(struct vsock *v, struct conn *c, uint64_t ms)
-{
-	c->deadline_ns = clock_monotonic_ns() + ms * NS_PER_MS;
-	timer_set(v, c->deadline_ns);
-}
-
-static void listen_watch(struct vsock *v, bool on)
-{
-	struct epoll_event e = {.events = on ? EPOLLIN : 0, .data.u64 = ID_LISTEN};
-
-	v->listen_paused = !on;
-	(void)epoll_ctl(v->epoll_fd, EPOLL_CTL_MOD, v->listen_fd, &e); /* it is in the set */
-}
-
-/* --- life of a connection --- */
-
-static struct conn *conn_by_port(struct vsock *v, uint32_t host_port)
-{
-	struct conn *c = &v->conns[host_port % VSOCK_CONNECTIONS_MAX];
-
-	if (slot_of(v, c) >= v->slots_used || c->state == CONN_FREE || c->host_port != host_port)
-		return NULL;
-	return c;
-}
-
-static uint16_t slot_take(struct vsock *v)
-{
-	uint16_t slot = v->free_head;
-
-	if (slot != NO_SLOT) {
-		v->free_head = v->conns[slot].next;
-		return slot;
-	}
-	return v->slots_used < VSOCK_CONNECTIONS_MAX ? v->slots_used++ : (uint16_t)NO_SLOT;
-}
-
-/* A new connection in state HANDSHAKE; takes fd. NULL when the table is full. */
-static struct conn *conn_new(struct vsock *v, int fd)
-{
-	uint16_t slot = slot_take(v);
-	struct conn *c;
-
-	if (slot == NO_SLOT)
-		return NULL;
-	v->sequence = v->sequence >= SEQUENCE_MAX ? 1 : v->sequence + 1;
-	c = &v->conns[slot];
-	*c = (struct conn){.state = CONN_HANDSHAKE,
-		.fd = fd,
-		.host_port = v->sequence << SLOT_BITS | slot,
-		.out = BUF_INIT(VSOCK_BUFFER_BYTES)};
-	v->conn_count++;
-	return c;
-}
-
-static void conn_close_fd(struct conn *c)
-{
-	if (c->fd >= 0)
-		(void)close(c->fd); /* a socket; also leaves the epoll set */
-	c->fd = -1;
-}
-
-static void conn_free(struct vsock *v, struct conn *c)
-{
-	work_remove(v, c);
-	conn_close_fd(c);
-	buf_done(&c->out);
-	c->state = CONN_FREE;
-	c->next = v->free_head;
-	v->free_head = slot_of(v, c);
-	v->conn_count--;
-	if (v->listen_paused)
-		listen_watch(v, true);
-}
-
-/* One line for the client, as far as its socket takes it. */
-static void conn_say(struct conn *c, const char *line)
-{
-	size_t n = strlen(line);
-
-	if (c->fd >= 0 && send(c->fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)n)
-		c->host_gone = true;
-}
-
-static void conn_refuse(struct vsock *v, struct conn *c, const char *line)
-{
-	conn_say(c, line);
-	conn_free(v, c);
-}
-
-/* The guest will be told that this connection does not exist. */
-static void reset_queue(struct vsock *v, uint32_t host_port, uint32_t guest_port, unsigned max)
-{
-	if (v->reset_count >= max)
-		return;
-	v->resets[(v->reset_start + v->reset_count++) % RESETS_MAX] =
-		(struct reset){.host_port = host_port, .guest_port = guest_port};
-}
-
-/* Ends a connection that the guest knows of. Resets go out before new requests, so at most one per
- * connection is ever waiting, besides those of a load and the replies: there is room. */
-static void conn_reset(struct vsock *v, struct conn *c)
-{
-	if (c->request_sent)
-		reset_queue(v, c->host_port, c->guest_port, RESETS_MAX);
-	if (c->state == CONN_CONNECTING)
-		conn_say(c, "ERR reset\n");
-	conn_free(v, c);
-}
-
-static void conn_watch_out(struct vsock *v, struct conn *c, bool on)
-{
-	struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET | (on ? EPOLLOUT : 0),
-		.data.u64 = c->host_port};
-
-	if (c->watches_out == on)
-		return;
-	c->watches_out = on;
-	(void)epoll_ctl(v->epoll_fd, EPOLL_CTL_MOD, c->fd, &e); /* it is in the set */
-}
-
-static void conn_forwarded(struct conn *c, size_t n)
-{
-	c->forwarded += (uint32_t)n;
-	if (c->forwarded - c->forwarded_told >= VSOCK_BUFFER_BYTES / 2)
-		c->pending |= PENDING_CREDIT_UPDATE;
-}
-
-/* The client takes no more bytes: what waits for it is dropped, and counts as delivered, so that
- * the guest does not wait for ever. */
-static void conn_host_gone(struct conn *c)
-{
-	c->host_gone = true;
-	conn_forwarded(c, buf_len(&c->out));
-	buf_done(&c->out);
-}
-
-/* Ends the connection if both directions are over. */
-static void conn_check_end(struct vsock *v, struct conn *c)
-{
-	bool written = c->host_gone || buf_len(&c->out) == 0;
-	bool from_guest_over =
-		c->host_gone || (c->guest_shutdown & VIRTIO_VSOCK_SHUTDOWN_SEND && written);
-	bool to_guest_over = c->host_eof || c->guest_shutdown & VIRTIO_VSOCK_SHUTDOWN_RCV;
-
-	if (c->state != CONN_ESTABLISHED)
-		return;
-	if (from_guest_over && !c->host_gone && !c->write_shut) {
-		c->write_shut = true;
-		(void)shutdown(
-			c->fd, SHUT_WR); /* fails only if the client went: an event follows */
-	}
-	if (!from_guest_over || !to_guest_over)
-		return;
-	if (c->guest_shutdown == SHUTDOWN_BOTH) {
-		conn_reset(v, c); /* the confirmation that the guest waits for, 5.10.6.6.1 */
-		return;
-	}
-	conn_close_fd(c);
-	c->state = CONN_CLOSING;
-	c->pending |= PENDING_SHUTDOWN;
-	conn_set_deadline(v, c, VSOCK_CLOSE_MS);
-}
-
-/* --- guest to client --- */
-
-/* Writes what is buffered. */
-static void conn_flush(struct vsock *v, struct conn *c)
-{
-	while (buf_len(&c->out)) {
-		ssize_t n = send(
-			c->fd, buf_head(&c->out), buf_len(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			break;
-		if (n < 0) {
-			conn_host_gone(c);
-			break;
-		}
-		conn_forwarded(c, (size_t)n);
-		buf_consume(&c->out, (size_t)n);
-	}
-	conn_watch_out(v, c, buf_len(&c->out) > 0);
-	if (buf_len(&c->out) == 0)
-		buf_done(&c->out); /* gives the memory back */
-}
-
-/* len bytes of payload behind the header, as an iovec array. */
-static unsigned payload_iovecs(
-	const struct virtio_segment *s, unsigned count, size_t len, struct iovec *out)
-{
-	size_t skip = HEADER_BYTES;
-	unsigned used = 0;
-
-	for (unsigned i = 0; i < count && len; i++) {
-		size_t part;
-
-		if (skip >= s[i].bytes) {
-			skip -= s[i].bytes;
-			continue;
-		}
-		part = s[i].bytes - skip;
-		if (part > len)
-			part = len;
-		out[used++] = (struct iovec){s[i].host + skip, part};
-		len -= part;
-		skip = 0;
-	}
-	return used;
-}
-
-/* Writes payload to the client; returns how much it took. */
-static size_t conn_write(struct conn *c, const struct virtio_chain *chain, size_t len)
-{
-	struct iovec iov[VIRTIO_CHAIN_MAX];
-	struct msghdr m = {.msg_iov = iov};
-	ssize_t n;
-
-	m.msg_iovlen = payload_iovecs(chain->out, chain->out_count, len, iov);
-	do {
-		n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0 && errno != EAGAIN)
-		conn_host_gone(c);
-	return n < 0 ? 0 : (size_t)n;
-}
-
-static void conn_payload(
-	struct vsock *v, struct conn *c, const struct virtio_chain *chain, uint32_t len)
-{
-	size_t done = 0;
-	uint8_t *p;
-
-	if (c->guest_shutdown & VIRTIO_VSOCK_SHUTDOWN_SEND ||
-		len > VSOCK_BUFFER_BYTES - buf_len(&c->out)) {
-		conn_reset(v, c);
-		return;
-	}
-	if (!len)
-		return;
-	if (c->state == CONN_ESTABLISHED && !c->host_gone && buf_len(&c->out) == 0)
-		done = conn_write(c, chain, len);
-	if (c->state == CONN_CLOSING || c->host_gone)
-		done = len; /* nobody to give it to */
-	conn_forwarded(c, done);
-	if (done == len) {
-		conn_check_end(v, c);
-		return;
-	}
-	p = buf_reserve(&c->out, len - done);
-	if (!p) {
-		conn_reset(v, c);
-		return;
-	}
-	(void)virtio_chain_read(chain, HEADER_BYTES + done, p, len - done); /* it is that long */
-	buf_commit(&c->out, len - done);
-	conn_watch_out(v, c, true);
-}
-
 /* --- packets of the guest --- */
 
-static void conn_established(struct vsock *v, struct conn *c)
+static void conn_established(struct vsock *v, struct vsock_conn *c)
 {
 	char line[LINE_MAX_BYTES];
 
 	if (c->state != CONN_CONNECTING) {
-		conn_reset(v, c);
+		vsock_conn_reset(v, c);
 		return;
 	}
 	(void)snprintf(line, sizeof(line), "OK %u\n", c->host_port); /* 14 characters at most */
-	conn_say(c, line);
+	vsock_conn_say(c, line);
 	c->state = CONN_ESTABLISHED;
 	c->readable = true; /* what the client sent behind its line */
 }
 
-static void conn_guest_reset(struct vsock *v, struct conn *c)
+static void conn_guest_reset(struct vsock *v, struct vsock_conn *c)
 {
 	if (c->state == CONN_CONNECTING) {
-		conn_refuse(v, c, "ERR refused\n");
+		vsock_conn_refuse(v, c, "ERR refused\n");
 		return;
 	}
 	if (c->state != CONN_ESTABLISHED || buf_len(&c->out) == 0) {
-		conn_free(v, c);
+		vsock_conn_free(v, c);
 		return;
 	}
-	work_remove(v, c);
+	vsock_work_remove(v, c);
 	c->pending = 0;
 	c->state = CONN_DRAINING;
 }
 
-static void conn_guest_shutdown(struct vsock *v, struct conn *c, uint32_t flags)
+static void conn_guest_shutdown(struct vsock *v, struct vsock_conn *c, uint32_t flags)
 {
 	if (c->state == CONN_CONNECTING || c->state == CONN_CLOSING) {
 		/* Too early; or both sides close at once, and the guest waits for a confirmation.
 		 */
 		if (c->state == CONN_CONNECTING || (flags & SHUTDOWN_BOTH) == SHUTDOWN_BOTH)
-			conn_reset(v, c);
+			vsock_conn_reset(v, c);
 		return;
 	}
 	if (flags & ~c->guest_shutdown & VIRTIO_VSOCK_SHUTDOWN_RCV)
 		(void)shutdown(c->fd, SHUT_RD); /* fails only if the client went */
 	c->guest_shutdown |= flags & SHUTDOWN_BOTH;
-	conn_check_end(v, c);
+	vsock_conn_check_end(v, c);
 }
 
 /* Takes over what a packet says about the guest's buffer. Threads of a guest may overtake each
  * other between stamping a packet and queueing it, so a counter that goes back (or claims bytes
  * that were never sent) is not a reason to reset: it is ignored. */
-static void conn_take_credit(struct conn *c, const struct virtio_vsock_hdr *h)
+static void conn_take_credit(struct vsock_conn *c, const struct virtio_vsock_hdr *h)
 {
 	c->peer_buf_alloc = h->buf_alloc;
 	if (c->sent - h->fwd_cnt <= c->sent - c->peer_fwd_cnt)
 		c->peer_fwd_cnt = h->fwd_cnt;
-	if (conn_credit(c))
+	if (vsock_conn_credit(c))
 		c->credit_requested = false;
 }
 
-static void conn_packet(struct vsock *v, struct conn *c, const struct virtio_vsock_hdr *h,
+static void conn_packet(struct vsock *v, struct vsock_conn *c, const struct virtio_vsock_hdr *h,
 	const struct virtio_chain *chain)
 {
 	conn_take_credit(c, h);
@@ -557,9 +120,9 @@ static void conn_packet(struct vsock *v, struct conn *c, const struct virtio_vso
 		break;
 	case VIRTIO_VSOCK_OP_RW:
 		if (c->state == CONN_CONNECTING)
-			conn_reset(v, c);
+			vsock_conn_reset(v, c);
 		else
-			conn_payload(v, c, chain, h->len);
+			vsock_conn_payload(v, c, chain, h->len);
 		break;
 	case VIRTIO_VSOCK_OP_CREDIT_UPDATE:
 		break;
@@ -567,10 +130,10 @@ static void conn_packet(struct vsock *v, struct conn *c, const struct virtio_vso
 		c->pending |= PENDING_CREDIT_UPDATE;
 		break;
 	default: /* REQUEST for an existing connection, or unknown */
-		conn_reset(v, c);
+		vsock_conn_reset(v, c);
 		break;
 	}
-	conn_schedule(v, c);
+	vsock_conn_schedule(v, c);
 }
 
 /* Copies the header once; false when the chain holds no packet. */
@@ -594,7 +157,7 @@ static bool read_packet(const struct virtio_chain *chain, struct virtio_vsock_hd
 static void handle_packet(
 	struct vsock *v, const struct virtio_vsock_hdr *h, const struct virtio_chain *chain)
 {
-	struct conn *c = conn_by_port(v, h->dst_port);
+	struct vsock_conn *c = vsock_conn_by_port(v, h->dst_port);
 
 	if (h->src_cid != v->guest_cid || h->dst_cid != VIRTIO_VSOCK_CID_HOST)
 		return;
@@ -603,7 +166,7 @@ static void handle_packet(
 	if (c && h->type == VIRTIO_VSOCK_TYPE_STREAM)
 		conn_packet(v, c, h, chain);
 	else if (h->op != VIRTIO_VSOCK_OP_RST)
-		reset_queue(v, h->dst_port, h->src_port, RESETS_UNKNOWN_MAX);
+		vsock_reset_queue(v, h->dst_port, h->src_port, RESETS_UNKNOWN_MAX);
 }
 
 /* --- packets to the guest --- */
@@ -621,8 +184,8 @@ static bool rx_pop(struct vsock *v, struct virtio_chain *chain, size_t payload)
 	return false;
 }
 
-static void rx_push(struct vsock *v, const struct virtio_chain *chain, const struct reset *ports,
-	const struct virtio_vsock_hdr *part)
+static void rx_push(struct vsock *v, const struct virtio_chain *chain,
+	const struct vsock_ports *ports, const struct virtio_vsock_hdr *part)
 {
 	struct virtio_vsock_hdr h = {
 		.src_cid = htole64(VIRTIO_VSOCK_CID_HOST),
@@ -641,10 +204,10 @@ static void rx_push(struct vsock *v, const struct virtio_chain *chain, const str
 	virtio_queue_push(&v->dev, VIRTIO_VSOCK_RX_QUEUE, chain->head, HEADER_BYTES + part->len);
 }
 
-static void conn_push(struct vsock *v, struct conn *c, const struct virtio_chain *chain,
+static void conn_push(struct vsock *v, struct vsock_conn *c, const struct virtio_chain *chain,
 	uint16_t op, uint32_t len, uint32_t flags)
 {
-	const struct reset ports = {.host_port = c->host_port, .guest_port = c->guest_port};
+	const struct vsock_ports ports = {.host_port = c->host_port, .guest_port = c->guest_port};
 
 	rx_push(v, chain, &ports,
 		&(struct virtio_vsock_hdr){.op = op,
@@ -656,7 +219,7 @@ static void conn_push(struct vsock *v, struct conn *c, const struct virtio_chain
 	c->pending &= (uint8_t)~PENDING_CREDIT_UPDATE; /* every packet carries it */
 }
 
-static enum send_result conn_send_control(struct vsock *v, struct conn *c)
+static enum send_result conn_send_control(struct vsock *v, struct vsock_conn *c)
 {
 	struct virtio_chain chain;
 	uint32_t flags = 0;
@@ -686,29 +249,29 @@ static enum send_result conn_send_control(struct vsock *v, struct conn *c)
 }
 
 /* The client sends no more. */
-static void conn_host_eof(struct vsock *v, struct conn *c)
+static void conn_host_eof(struct vsock *v, struct vsock_conn *c)
 {
 	c->host_eof = true;
 	c->readable = false;
 	c->pending |= PENDING_SHUTDOWN;
-	conn_check_end(v, c);
+	vsock_conn_check_end(v, c);
 }
 
 /* Reads from the client's socket into the guest's buffer. */
-static ssize_t conn_read(struct conn *c, const struct virtio_chain *chain, size_t room)
+static ssize_t conn_read(struct vsock_conn *c, const struct virtio_chain *chain, size_t room)
 {
 	struct iovec iov[VIRTIO_CHAIN_MAX];
 	struct msghdr m = {.msg_iov = iov};
 	ssize_t n;
 
-	m.msg_iovlen = payload_iovecs(chain->in, chain->in_count, room, iov);
+	m.msg_iovlen = vsock_payload_iovecs(chain->in, chain->in_count, room, iov);
 	do {
 		n = recvmsg(c->fd, &m, MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
 
-static enum send_result conn_send_payload(struct vsock *v, struct conn *c)
+static enum send_result conn_send_payload(struct vsock *v, struct vsock_conn *c)
 {
 	struct virtio_chain chain;
 	size_t room;
@@ -717,8 +280,8 @@ static enum send_result conn_send_payload(struct vsock *v, struct conn *c)
 	if (!rx_pop(v, &chain, 1))
 		return NO_BUFFER;
 	room = chain.in_bytes - HEADER_BYTES;
-	if (room > conn_credit(c))
-		room = conn_credit(c);
+	if (room > vsock_conn_credit(c))
+		room = vsock_conn_credit(c);
 	if (room > PACKET_MAX)
 		room = PACKET_MAX;
 	n = conn_read(c, &chain, room);
@@ -735,16 +298,16 @@ static enum send_result conn_send_payload(struct vsock *v, struct conn *c)
 		return NOTHING;
 	}
 	if (n < 0)
-		conn_host_gone(c);
+		vsock_conn_host_gone(c);
 	conn_host_eof(v, c);
 	return NOTHING;
 }
 
-static enum send_result conn_send(struct vsock *v, struct conn *c)
+static enum send_result conn_send(struct vsock *v, struct vsock_conn *c)
 {
 	if (c->pending)
 		return conn_send_control(v, c);
-	if (conn_wants_read(c) && conn_credit(c))
+	if (vsock_conn_wants_read(c) && vsock_conn_credit(c))
 		return conn_send_payload(v, c);
 	return NOTHING;
 }
@@ -752,7 +315,7 @@ static enum send_result conn_send(struct vsock *v, struct conn *c)
 static bool send_resets(struct vsock *v)
 {
 	while (v->reset_count) {
-		const struct reset *r = &v->resets[v->reset_start];
+		const struct vsock_ports *r = &v->resets[v->reset_start];
 		struct virtio_chain chain;
 
 		if (!rx_pop(v, &chain, 0))
@@ -768,222 +331,31 @@ static bool send_resets(struct vsock *v)
 static void rx_fill(struct vsock *v)
 {
 	while (send_resets(v) && v->work_head != NO_SLOT) {
-		struct conn *c = &v->conns[v->work_head];
+		struct vsock_conn *c = &v->conns[v->work_head];
 		enum send_result r;
 
-		work_remove(v, c);
+		vsock_work_remove(v, c);
 		r = conn_send(v, c);
 		if (r == NO_BUFFER) {
-			work_add(v, c, true);
+			vsock_work_add(v, c, true);
 			break;
 		}
-		conn_schedule(v, c);
+		vsock_conn_schedule(v, c);
 	}
 	virtio_queue_interrupt(&v->dev, VIRTIO_VSOCK_RX_QUEUE);
-}
-
-/* --- clients --- */
-
-/* "CONNECT <port>\n" */
-static bool parse_line(struct conn *c)
-{
-	static const char verb[] = "CONNECT ";
-	char line[LINE_MAX_BYTES + 1];
-	uint64_t port;
-
-	memcpy(line, c->line, c->line_len);
-	line[c->line_len - 1] = '\0'; /* the newline */
-	if (!str_starts_with(line, verb) || str_parse_u64(line + strlen(verb), &port) < 0 ||
-		port > UINT32_MAX)
-		return false;
-	c->guest_port = (uint32_t)port;
-	return true;
-}
-
-/* Takes the rest of the line out of the socket, and nothing behind it: 1 when it is complete, 0
- * when more has to come, -1 when it cannot become one. */
-static int read_line(struct conn *c)
-{
-	for (;;) {
-		char *p = c->line + c->line_len;
-		size_t room = sizeof(c->line) - c->line_len;
-		ssize_t n = recv(c->fd, p, room, MSG_PEEK | MSG_DONTWAIT);
-		const char *newline;
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return 0;
-		if (n <= 0)
-			return -1;
-		newline = memchr(p, '\n', (size_t)n);
-		if (newline)
-			n = newline - p + 1;
-		if (recv(c->fd, p, (size_t)n, MSG_DONTWAIT) != n)
-			return -1;
-		c->line_len += (uint8_t)n;
-		if (newline)
-			return 1;
-		if (c->line_len == sizeof(c->line))
-			return -1;
-	}
-}
-
-static void conn_handshake(struct vsock *v, struct conn *c)
-{
-	int r = read_line(c);
-
-	if (r < 0 || (r > 0 && !parse_line(c))) {
-		conn_refuse(v, c, "ERR request\n");
-		return;
-	}
-	if (r == 0) {
-		if (!c->deadline_ns)
-			conn_set_deadline(v, c, VSOCK_HANDSHAKE_MS);
-		return;
-	}
-	if (v->dev.status & VIRTIO_STATUS_NEEDS_RESET) {
-		conn_refuse(v, c, "ERR reset\n");
-		return;
-	}
-	c->deadline_ns = 0;
-	c->state = CONN_CONNECTING;
-	c->pending = PENDING_REQUEST;
-	conn_schedule(v, c);
-}
-
-static void client_new(struct vsock *v, int fd)
-{
-	struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET};
-	struct conn *c = conn_new(v, fd);
-
-	if (!c) {
-		(void)send(fd, "ERR busy\n", 9, MSG_NOSIGNAL | MSG_DONTWAIT); /* a courtesy */
-		(void)close(fd);
-		return;
-	}
-	e.data.u64 = c->host_port;
-	if (epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0)
-		conn_refuse(v, c, "ERR busy\n");
-	else
-		conn_handshake(v, c);
-}
-
-static void accept_clients(struct vsock *v)
-{
-	for (unsigned i = 0; i < EVENTS_MAX; i++) {
-		int fd = accept4(v->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (fd >= 0) {
-			client_new(v, fd);
-		} else if (errno == EAGAIN) {
-			return;
-		} else if (errno != EINTR && errno != ECONNABORTED) {
-			/* Out of descriptors or memory: the socket stays readable, so look away. */
-			listen_watch(v, false);
-			v->listen_retry_ns = clock_monotonic_ns() + LISTEN_RETRY_MS * NS_PER_MS;
-			timer_set(v, v->listen_retry_ns);
-			return;
-		}
-	}
-}
-
-static void conn_client_left(struct vsock *v, struct conn *c)
-{
-	if (c->state == CONN_ESTABLISHED) {
-		conn_host_gone(c);
-		conn_check_end(v, c);
-	} else if (c->state == CONN_DRAINING) {
-		conn_free(v, c); /* the guest does not know of it any more */
-	} else {
-		conn_reset(v, c);
-	}
-}
-
-static void conn_event(struct vsock *v, struct conn *c, uint32_t events)
-{
-	if (c->state == CONN_HANDSHAKE) {
-		conn_handshake(v, c);
-		return;
-	}
-	if (c->fd < 0)
-		return;
-	if (events & EPOLLOUT)
-		conn_flush(v, c);
-	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		c->readable = true;
-	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		c->host_hung_up = true;
-	if (events & (EPOLLHUP | EPOLLERR) || (c->state == CONN_DRAINING && c->host_gone))
-		conn_client_left(v, c);
-	else if (c->state == CONN_DRAINING && buf_len(&c->out) == 0)
-		conn_free(v, c);
-	else
-		conn_check_end(v, c);
-	conn_schedule(v, c);
-}
-
-static void conn_expired(struct vsock *v, struct conn *c)
-{
-	if (c->state == CONN_HANDSHAKE)
-		conn_refuse(v, c, "ERR timeout\n");
-	else
-		conn_reset(v, c);
-}
-
-/* The timer fired: ends what is due, and sets it for what is due next. */
-static void check_deadlines(struct vsock *v)
-{
-	uint64_t now = clock_monotonic_ns(), expirations;
-
-	(void)!read(v->timer_fd, &expirations, sizeof(expirations)); /* only rearms it */
-	v->timer_ns = 0;
-	if (v->listen_paused && now >= v->listen_retry_ns)
-		listen_watch(v, true);
-	for (uint16_t i = 0; i < v->slots_used; i++) {
-		struct conn *c = &v->conns[i];
-
-		if (c->state == CONN_FREE || !c->deadline_ns)
-			continue;
-		if (c->deadline_ns <= now)
-			conn_expired(v, c);
-		else
-			timer_set(v, c->deadline_ns);
-	}
-}
-
-/* Takes in what happened on the host side. */
-static void host_events(struct vsock *v)
-{
-	struct epoll_event events[EVENTS_MAX];
-	int n = epoll_wait(v->epoll_fd, events, EVENTS_MAX, 0);
-
-	for (int i = 0; i < n; i++) {
-		struct conn *c;
-
-		if (events[i].data.u64 == ID_LISTEN) {
-			accept_clients(v);
-		} else if (events[i].data.u64 == ID_TIMER) {
-			check_deadlines(v);
-		} else {
-			c = conn_by_port(v, (uint32_t)events[i].data.u64);
-			if (c)
-				conn_event(v, c, events[i].events);
-		}
-	}
 }
 
 /* Ends every connection that the guest may know of, or all of them. */
 static void drop_connections(struct vsock *v, bool all)
 {
 	for (uint16_t i = 0; i < v->slots_used; i++) {
-		struct conn *c = &v->conns[i];
+		struct vsock_conn *c = &v->conns[i];
 
 		if (c->state == CONN_FREE || !(all || c->request_sent) || c->state == CONN_DRAINING)
 			continue;
 		if (c->state == CONN_CONNECTING || c->state == CONN_HANDSHAKE)
-			conn_say(c, "ERR reset\n");
-		conn_free(v, c);
+			vsock_conn_say(c, "ERR reset\n");
+		vsock_conn_free(v, c);
 	}
 	v->reset_start = v->reset_count = 0;
 }
@@ -1039,10 +411,10 @@ static size_t vsock_config(struct virtio_device *dev, uint8_t *out, size_t max)
 
 static void vsock_resume(struct virtio_device *dev)
 {
-	host_events(vsock_of(dev));
+	vsock_host_events(vsock_of(dev));
 }
 
-static bool guest_knows(const struct conn *c)
+static bool guest_knows(const struct vsock_conn *c)
 {
 	return c->state != CONN_FREE && c->state != CONN_DRAINING && c->request_sent;
 }
@@ -1059,7 +431,7 @@ static int vsock_save(struct virtio_device *dev, struct buf *out)
 	r = r ? r : buf_add_le32(out, v->sequence);
 	r = r ? r : buf_add_le32(out, count);
 	for (unsigned i = 0; i < v->reset_count; i++) {
-		const struct reset *s = &v->resets[(v->reset_start + i) % RESETS_MAX];
+		const struct vsock_ports *s = &v->resets[(v->reset_start + i) % RESETS_MAX];
 
 		r = r ? r : buf_add_le32(out, s->host_port);
 		r = r ? r : buf_add_le32(out, s->guest_port);
@@ -1087,7 +459,7 @@ static int vsock_load(struct virtio_device *dev, struct reader *in)
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t host_port = reader_le32(in);
 
-		reset_queue(v, host_port, reader_le32(in), RESETS_MAX);
+		vsock_reset_queue(v, host_port, reader_le32(in), RESETS_MAX);
 	}
 	return 0;
 }
@@ -1098,7 +470,7 @@ static void vsock_destroy(struct virtio_device *dev)
 
 	for (uint16_t i = 0; v->conns && i < v->slots_used; i++)
 		if (v->conns[i].state != CONN_FREE)
-			conn_free(v, &v->conns[i]);
+			vsock_conn_free(v, &v->conns[i]);
 	free(v->conns);
 	if (v->epoll_fd >= 0)
 		(void)close(v->epoll_fd); /* no data in any of them */
@@ -1180,12 +552,12 @@ void vsock_poll(struct virtio_device *dev)
 
 	pthread_mutex_lock(&dev->lock);
 	virtio_batch_begin(dev);
-	host_events(v);
+	vsock_host_events(v);
 	rx_fill(v);
 	/* With more to send than fits a batch, the timer makes the descriptor readable again, so
 	 * that the event loop gets to its other work in between. */
 	if (virtio_batch_end(dev))
-		timer_set(v, 1);
+		vsock_timer_set(v, 1);
 	if (dev->status & VIRTIO_STATUS_NEEDS_RESET)
 		drop_connections(v, true);
 	pthread_mutex_unlock(&dev->lock);
