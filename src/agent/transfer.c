@@ -12,6 +12,8 @@
 #include "path.h"
 #include "requests.h"
 
+#define OFFSET_MAX (INT64_MAX - AGENT_MESSAGE_MAX)
+
 enum {
 	WRITE_FLAGS = AGENT_WRITE_PARENTS | AGENT_WRITE_KEEP | AGENT_WRITE_APPEND |
 		      AGENT_WRITE_EXCLUSIVE | AGENT_WRITE_KEEP_OWNER,
@@ -119,8 +121,10 @@ void request_read(struct conn *c, const struct agent_frame *f)
 	t = transfer_new(c, AGENT_READ);
 	if (!t)
 		return;
-	t->left = m.length;
-	t->offset = m.offset < INT64_MAX ? m.offset : INT64_MAX;
+	if (m.offset <= OFFSET_MAX) { /* else there is nothing to read, and pread would complain */
+		t->left = m.length;
+		t->offset = m.offset;
+	}
 	c->stream = t;
 	r = files_resolve(c, AGENT_READ, m.user, m.path, NULL, t->path) ? open_for_reading(t) : 1;
 	if (r != 0) {
@@ -248,7 +252,7 @@ void request_write(struct conn *c, const struct agent_frame *f)
 	if (!t)
 		return;
 	t->append = m.flags & AGENT_WRITE_APPEND;
-	t->offset = m.offset < INT64_MAX ? m.offset : INT64_MAX;
+	t->offset = m.offset < OFFSET_MAX ? m.offset : OFFSET_MAX;
 	conn_take_over(c, &write_ops, t);
 	t->failed = !conn_check_flags(c, AGENT_WRITE, m.flags, WRITE_FLAGS) ||
 		    !files_resolve(c, AGENT_WRITE, m.user, m.path, &u, t->path);

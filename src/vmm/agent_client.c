@@ -729,7 +729,7 @@ static int send_all(struct agent_conn *c, uint64_t deadline_ns, const uint8_t *d
 		r = agent_next_event(c, ev, e);
 		if (r != 0)
 			return r; /* an early ERROR, or the end */
-		if (k == 0) {
+		if (k == 0 && agent_wants_write(c)) {
 			r = wait_for(c, deadline_ns, e);
 			if (r < 0)
 				return r;
