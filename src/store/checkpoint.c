@@ -1,10 +1,12 @@
 #include "store/checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "store/db.h"
@@ -14,6 +16,7 @@ enum { RETRY_MS = 500 };
 struct checkpointer {
 	sqlite3 *db;	 /* the thread's own */
 	sqlite3 *writer; /* the hook is there */
+	int file_fd, wal_fd;
 	pthread_t thread;
 	pthread_mutex_t mutex; /* of what follows */
 	pthread_cond_t wake;
@@ -50,19 +53,38 @@ static bool wait_for_work(struct checkpointer *c, bool retry)
 	return !stopping;
 }
 
+/* Takes the reserve; what is there already costs nothing. False when the disk is full: a file
+ * system that cannot set space aside is another matter, and no reason to refuse rows. */
+static bool keep_reserve(const struct checkpointer *c)
+{
+	struct stat st;
+
+	if (fstat(c->file_fd, &st) < 0)
+		return true;
+	if (fallocate(c->wal_fd, FALLOC_FL_KEEP_SIZE, 0, CHECKPOINT_RESERVE) < 0 ||
+		fallocate(c->file_fd, FALLOC_FL_KEEP_SIZE, st.st_size, CHECKPOINT_RESERVE) < 0)
+		return errno != ENOSPC && errno != EDQUOT;
+	return true;
+}
+
+/* One pass; false when it shall be tried again soon. */
+static bool checkpoint(struct checkpointer *c)
+{
+	int rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	bool full = out_of_space(c->db, rc) || !keep_reserve(c);
+
+	atomic_store(&c->disk_full, full);
+	/* Other failures are tried again too; if they last, the writer meets them. */
+	return rc == SQLITE_OK && !full;
+}
+
 static void *run(void *arg)
 {
 	struct checkpointer *c = arg;
 	bool retry = false;
 
-	while (wait_for_work(c, retry)) {
-		int rc = sqlite3_wal_checkpoint_v2(
-			c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-
-		/* Other failures are tried again too; if they last, the writer meets them. */
-		atomic_store(&c->disk_full, out_of_space(c->db, rc));
-		retry = rc != SQLITE_OK;
-	}
+	while (wait_for_work(c, retry))
+		retry = !checkpoint(c);
 	return NULL;
 }
 
@@ -104,7 +126,8 @@ static int start_thread(struct checkpointer *c)
 	return r;
 }
 
-int checkpointer_start(const char *path, sqlite3 *db, struct checkpointer **ret, struct error *e)
+int checkpointer_start(const char *path, sqlite3 *db, int file_fd, int wal_fd,
+	struct checkpointer **ret, struct error *e)
 {
 	struct checkpointer *c = calloc(1, sizeof(*c));
 	int r;
@@ -112,11 +135,15 @@ int checkpointer_start(const char *path, sqlite3 *db, struct checkpointer **ret,
 	if (!c)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	c->writer = db;
+	c->file_fd = file_fd;
+	c->wal_fd = wal_fd;
 	r = db_connect(path, &c->db, e);
 	if (r < 0) {
 		free(c);
 		return r;
 	}
+	atomic_store(&c->disk_full, !keep_reserve(c));
+	c->wanted = true; /* the log of the run before */
 	r = start_thread(c);
 	if (r > 0) {
 		(void)sqlite3_close(c->db); /* no statements are open */

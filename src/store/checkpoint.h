@@ -2,9 +2,12 @@
  *
  * A checkpoint waits for the disk twice; SQLite's default makes it inside the commit that reaches
  * 1,000 pages, which would stop the event loop. Here a second connection does it, which does not
- * hold up the writer. The file system's free space is seen here too: while the log cannot be moved
- * for lack of space, new rows are refused (db_check_space) and the rest of the log's reserve serves
- * updates and deletions. */
+ * hold up the writer.
+ *
+ * It also keeps the reserve: space taken from the file system behind the end of both files, as much
+ * as the log may grow to. When that cannot be had any more the disk counts as full and new rows are
+ * refused (db_check_space), while updates and deletions go on: the log has its space, and as they
+ * need no new pages, so has the file when the log is moved. */
 #ifndef STORE_CHECKPOINT_H
 #define STORE_CHECKPOINT_H
 
@@ -18,10 +21,13 @@ struct checkpointer;
 enum {
 	CHECKPOINT_PAGES = 1000,	/* the thread starts at so many pages in the log */
 	CHECKPOINT_PAGES_FORCED = 8000, /* the writer helps: it writes faster than the thread */
+	CHECKPOINT_RESERVE = 8 << 20,	/* bytes, of each file; twice CHECKPOINT_PAGES */
 };
 
-/* Watches the commits of `db` (the writer's connection), whose file is `path`. */
-int checkpointer_start(const char *path, sqlite3 *db, struct checkpointer **ret, struct error *e);
+/* Watches the commits of `db` (the writer's connection), whose file is `path`. file_fd and wal_fd
+ * are the two files, borrowed. */
+int checkpointer_start(const char *path, sqlite3 *db, int file_fd, int wal_fd,
+	struct checkpointer **ret, struct error *e);
 /* Accepts NULL; waits for a checkpoint under way. Before the writer's connection is closed. */
 void checkpointer_stop(struct checkpointer *c);
 /* Accepts NULL. Any thread. */

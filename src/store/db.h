@@ -104,11 +104,11 @@ enum stmt {
 struct store {
 	sqlite3 *db;
 	sqlite3_stmt *stmts[STMTS_];
-	char *path;	  /* owned, absolute or as the caller gave it */
-	int lock_fd;	  /* holds the lock of path + ".lock" */
-	int wal_fd;	  /* for fdatasync and the reserve; SQLite has its own */
-	bool in_batch;	  /* between store_begin and store_commit */
-	bool sync_wanted; /* a synced call was made in the batch */
+	char *path;	     /* owned, absolute or as the caller gave it */
+	int lock_fd;	     /* holds the lock of path + ".lock" */
+	int file_fd, wal_fd; /* for fdatasync and the reserve; SQLite has its own */
+	bool in_batch;	     /* between store_begin and store_commit */
+	bool sync_wanted;    /* a synced call was made in the batch */
 	struct checkpointer *checkpointer;
 };
 

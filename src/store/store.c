@@ -15,10 +15,6 @@
 #include "store/maintain.h"
 #include "store/schema.h"
 
-/* Of the log, taken from the file system at open, so that kills and pauses can be recorded on a
- * full disk: twice what the log holds before it is moved into the file. */
-#define RESERVE_BYTES (8 << 20)
-
 /* A lock of its own rather than SQLite's: an administrator's sqlite3 may look into the file while
  * the daemon runs. A POSIX lock rather than flock: children do not inherit it, and the kernel says
  * who has it. */
@@ -49,9 +45,10 @@ static int take_lock(struct store *s, struct error *e)
 /* SQLite gives its log and index the mode of the file, so the mode is set before SQLite comes. */
 static int make_file(struct store *s, struct error *e)
 {
-	_cleanup_close_ int fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	struct stat st;
 
+	s->file_fd = fd;
 	if (fd < 0)
 		return error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, errno,
 			"opening the database %s", s->path);
@@ -79,8 +76,7 @@ static int check_integrity(struct store *s, struct error *e)
 		s->path, verdict ? verdict : "no verdict", s->path);
 }
 
-/* The log exists from the first read on. A file system that cannot set space aside, or has none
- * left, is no reason not to start. */
+/* The log exists from the first read on. */
 static int open_log(struct store *s, struct error *e)
 {
 	_cleanup_free_ char *path = str_printf("%s-wal", s->path);
@@ -90,7 +86,6 @@ static int open_log(struct store *s, struct error *e)
 	s->wal_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (s->wal_fd < 0)
 		return error_set_errno(e, ERROR_HOST, errno, "opening %s", path);
-	(void)fallocate(s->wal_fd, FALLOC_FL_KEEP_SIZE, 0, RESERVE_BYTES);
 	return 0;
 }
 
@@ -113,7 +108,7 @@ static int open_database(struct store *s, struct error *e)
 	if (r == 0)
 		r = store_sync(s, e);
 	if (r == 0)
-		r = checkpointer_start(s->path, s->db, &s->checkpointer, e);
+		r = checkpointer_start(s->path, s->db, s->file_fd, s->wal_fd, &s->checkpointer, e);
 	return r;
 }
 
@@ -124,7 +119,7 @@ int store_open(const char *path, struct store **ret, struct error *e)
 
 	if (!s)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	s->lock_fd = s->wal_fd = -1;
+	s->lock_fd = s->file_fd = s->wal_fd = -1;
 	s->path = strdup(path);
 	if (!s->path)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
@@ -143,6 +138,9 @@ void store_close(struct store *s)
 	for (unsigned i = 0; i < STMTS_; i++)
 		(void)sqlite3_finalize(s->stmts[i]); /* repeats the error of the last step */
 	(void)sqlite3_close(s->db); /* moves the log; what fails is done at the next open */
+	/* Only now: closing any descriptor of a file drops the process's locks on it. */
+	if (s->file_fd >= 0)
+		(void)close(s->file_fd); /* nothing was written through it */
 	if (s->wal_fd >= 0)
 		(void)close(s->wal_fd); /* nothing was written through it */
 	if (s->lock_fd >= 0)

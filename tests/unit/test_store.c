@@ -1,0 +1,556 @@
+/* src/store/store, schema, db, keys, tiers: opening, locking, migrating, batches, keys and teams.
+ */
+#include "test.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "store/maintain.h"
+#include "store/schema.h"
+#include "store/tiers.h"
+#include "test_store_fixture.h"
+
+static uint64_t number(struct fixture *f, const char *sql)
+{
+	struct query q = db_query_once(f->s, sql);
+	uint64_t v = 0;
+
+	ok(f, query_number(&q, &v, &f->e));
+	return v;
+}
+
+static void test_open_makes_private_files(void **state)
+{
+	struct fixture *f = *state;
+	const char *const suffixes[] = {"", "-wal", "-shm", ".lock"};
+	char path[128];
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		(void)snprintf(path, sizeof(path), "%s%s", f->path, suffixes[i]);
+		assert_int_equal(stat(path, &st), 0);
+		assert_int_equal(st.st_mode & 0777, 0600);
+	}
+	/* A file that was opened up is closed again. */
+	store_close(f->s);
+	f->s = NULL;
+	assert_int_equal(chmod(f->path, 0644), 0);
+	ok(f, store_open(f->path, &f->s, &f->e));
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void test_settings(void **state)
+{
+	struct fixture *f = *state;
+	struct store_stats stats;
+
+	assert_int_equal(number(f, "PRAGMA synchronous"), 1);
+	assert_int_equal(number(f, "PRAGMA foreign_keys"), 1);
+	assert_int_equal(number(f, "PRAGMA wal_autocheckpoint"), 0);
+	store_get_stats(f->s, &stats);
+	assert_int_equal(stats.schema_version, schema_migration_count);
+	assert_true(stats.file_bytes > 0 && stats.wal_bytes > 0 && !stats.disk_full);
+}
+
+/* In another process, as the kernel's lock is between processes. */
+static int open_elsewhere(const char *path, char *message, size_t size)
+{
+	int pipe_fd[2], status = -1;
+	struct error e = {0};
+	pid_t pid;
+	ssize_t n;
+
+	assert_int_equal(pipe(pipe_fd), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct store *s = NULL;
+		int r = store_open(path, &s, &e);
+
+		(void)!write(pipe_fd[1], e.message, strlen(e.message)); /* the parent checks */
+		_exit(-r & 0xff);
+	}
+	(void)close(pipe_fd[1]);
+	n = read(pipe_fd[0], message, size - 1);
+	message[n > 0 ? n : 0] = '\0';
+	(void)close(pipe_fd[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return -WEXITSTATUS(status);
+}
+
+static void test_second_daemon_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	char message[512], pid[32];
+
+	assert_int_equal(open_elsewhere(f->path, message, sizeof(message)), -EBUSY);
+	(void)snprintf(pid, sizeof(pid), "(process %d)", (int)getpid());
+	assert_non_null(strstr(message, pid));
+	assert_non_null(strstr(message, "MAYFLY_HOME"));
+	store_close(f->s);
+	f->s = NULL;
+	assert_int_equal(open_elsewhere(f->path, message, sizeof(message)), 0);
+	ok(f, store_open(f->path, &f->s, &f->e)); /* free again when the process is gone */
+}
+
+static void test_open_refuses_what_is_not_a_store(void **state)
+{
+	struct fixture *f = *state;
+	char path[128], missing[160];
+	struct store *s = NULL;
+	int fd;
+
+	(void)snprintf(missing, sizeof(missing), "%s/none/mayfly.db", f->dir);
+	refused(f, ENOENT, ERROR_HOST, store_open(missing, &s, &f->e));
+	(void)snprintf(path, sizeof(path), "%s/dir.db", f->dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	refused(f, EISDIR, ERROR_HOST, store_open(path, &s, &f->e));
+	(void)snprintf(path, sizeof(path), "%s/link.db", f->dir);
+	assert_int_equal(symlink(f->path, path), 0);
+	refused(f, ELOOP, ERROR_HOST, store_open(path, &s, &f->e));
+	(void)snprintf(path, sizeof(path), "%s/text.db", f->dir);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(write(fd, "not a database\n", 15), 15);
+	(void)close(fd);
+	refused(f, EUCLEAN, ERROR_INTERNAL, store_open(path, &s, &f->e));
+	assert_non_null(strstr(f->e.message, "backup"));
+	assert_null(s);
+}
+
+static void test_damage_is_noticed(void **state)
+{
+	struct fixture *f = *state;
+	char noise[4096];
+	struct stat st;
+	int fd;
+
+	for (unsigned i = 0; i < 200; i++) {
+		char id[16];
+		struct store_sandbox sb;
+
+		(void)snprintf(id, sizeof(id), "i%u", i);
+		sb = fixture_sandbox(f, id);
+		ok(f, store_sandbox_insert(f->s, &sb, &f->e));
+	}
+	store_close(f->s);
+	f->s = NULL;
+	assert_int_equal(stat(f->path, &st), 0);
+	memset(noise, 0xa5, sizeof(noise));
+	fd = open(f->path, O_WRONLY);
+	for (off_t at = 20 * 4096; at < st.st_size; at += 2 * 4096)
+		assert_int_equal(pwrite(fd, noise, sizeof(noise), at), sizeof(noise));
+	(void)close(fd);
+	refused(f, EUCLEAN, ERROR_INTERNAL, store_open(f->path, &f->s, &f->e));
+	assert_non_null(strstr(f->e.message, ".recover"));
+}
+
+static void set_pragma(struct fixture *f, const char *sql)
+{
+	sqlite3 *db = NULL;
+
+	store_close(f->s);
+	f->s = NULL;
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void test_newer_and_foreign_files_are_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	set_pragma(f, "PRAGMA user_version = 4711");
+	refused(f, EPROTO, ERROR_HOST, store_open(f->path, &f->s, &f->e));
+	assert_non_null(strstr(f->e.message, "newer Mayfly (schema 4711"));
+	set_pragma(f, "PRAGMA user_version = 1; PRAGMA application_id = 42");
+	refused(f, EPROTO, ERROR_HOST, store_open(f->path, &f->s, &f->e));
+	set_pragma(f, "PRAGMA application_id = 0"); /* tables, and no mark of ours */
+	refused(f, EPROTO, ERROR_HOST, store_open(f->path, &f->s, &f->e));
+	assert_non_null(strstr(f->e.message, "another program"));
+}
+
+static const char add_colour[] = "ALTER TABLE sandboxes ADD COLUMN colour TEXT;"
+				 "UPDATE sandboxes SET colour = 'green';";
+static const char broken[] = "ALTER TABLE sandboxes ADD COLUMN shape TEXT; SELECT nonsense;";
+
+/* schema_migrate with the real list and one more entry. */
+static int migrate_with(struct fixture *f, const char *sql)
+{
+	struct migration list[16];
+	unsigned n = schema_migration_count;
+
+	assert_true(n < ARRAY_SIZE(list));
+	memcpy(list, schema_migrations, n * sizeof(list[0]));
+	list[n].sql = sql;
+	return schema_migrate(f->s, list, n + 1, &f->e);
+}
+
+static void test_migration(void **state)
+{
+	struct fixture *f = *state;
+	struct store_sandbox sb = fixture_sandbox(f, "i1");
+	char backup[128];
+	struct store *old = NULL;
+	struct stat st;
+	unsigned version;
+
+	ok(f, store_sandbox_insert(f->s, &sb, &f->e));
+	/* One that fails leaves everything as it was. */
+	assert_true(migrate_with(f, broken) < 0);
+	assert_non_null(strstr(f->e.message, "nonsense"));
+	ok(f, schema_version(f->s, &version, &f->e));
+	assert_int_equal(version, schema_migration_count);
+	assert_int_equal(number(f, "SELECT count(*) FROM pragma_table_info('sandboxes') "
+				   "WHERE name = 'shape'"),
+		0);
+	ok(f, migrate_with(f, add_colour));
+	ok(f, schema_version(f->s, &version, &f->e));
+	assert_int_equal(version, schema_migration_count + 1);
+	assert_int_equal(number(f, "SELECT count(*) FROM sandboxes WHERE colour = 'green'"), 1);
+	ok(f, migrate_with(f, add_colour)); /* nothing to do */
+	/* The daemon before it refuses the new file and names the copy, which it opens. */
+	store_close(f->s);
+	f->s = NULL;
+	refused(f, EPROTO, ERROR_HOST, store_open(f->path, &f->s, &f->e));
+	(void)snprintf(backup, sizeof(backup), "%s.v%u", f->path, schema_migration_count);
+	assert_non_null(strstr(f->e.message, backup));
+	assert_int_equal(stat(backup, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	ok(f, store_open(backup, &old, &f->e));
+	store_close(old);
+}
+
+static void test_backup(void **state)
+{
+	struct fixture *f = *state;
+	struct store_sandbox sb = fixture_sandbox(f, "i1");
+	_cleanup_(store_sandbox_freep) struct store_sandbox *got = NULL;
+	char path[128];
+	struct store *copy = NULL;
+
+	ok(f, store_sandbox_insert(f->s, &sb, &f->e));
+	(void)snprintf(path, sizeof(path), "%s/it's a copy.db", f->dir);
+	ok(f, store_backup(f->s, path, &f->e));
+	refused(f, EEXIST, ERROR_EXISTS, store_backup(f->s, path, &f->e));
+	ok(f, store_open(path, &copy, &f->e));
+	ok(f, store_sandbox_get(copy, "i1", &got, &f->e));
+	store_close(copy);
+}
+
+static int exists(struct fixture *f, const char *id)
+{
+	_cleanup_(store_sandbox_freep) struct store_sandbox *got = NULL;
+
+	return store_sandbox_get(f->s, id, &got, NULL) == 0;
+}
+
+static void test_batches(void **state)
+{
+	struct fixture *f = *state;
+	struct store_sandbox a = fixture_sandbox(f, "ia"), b = fixture_sandbox(f, "ib");
+
+	ok(f, store_begin(f->s, &f->e));
+	refused(f, EALREADY, ERROR_INTERNAL, store_begin(f->s, &f->e));
+	ok(f, store_sandbox_insert(f->s, &a, &f->e));
+	store_rollback(f->s);
+	assert_false(exists(f, "ia"));
+	ok(f, store_begin(f->s, &f->e));
+	ok(f, store_sandbox_insert(f->s, &a, &f->e));
+	/* A call that fails undoes only itself. */
+	refused(f, EEXIST, ERROR_EXISTS, store_sandbox_insert(f->s, &a, &f->e));
+	b.metadata_json = "{\"a\":\"b\"}";
+	ok(f, store_sandbox_insert(f->s, &b, &f->e));
+	ok(f, store_commit(f->s, &f->e));
+	refused(f, EINVAL, ERROR_INTERNAL, store_commit(f->s, &f->e));
+	store_rollback(f->s);
+	fixture_reopen(f);
+	assert_true(exists(f, "ia") && exists(f, "ib"));
+}
+
+static void test_batch_that_sqlite_undid(void **state)
+{
+	struct fixture *f = *state;
+	struct store_sandbox a = fixture_sandbox(f, "ia"), b = fixture_sandbox(f, "ib");
+
+	ok(f, store_begin(f->s, &f->e));
+	ok(f, store_sandbox_insert(f->s, &a, &f->e));
+	ok(f, db_exec(f->s, "ROLLBACK", &f->e)); /* as SQLite does after some errors */
+	refused(f, ECANCELED, ERROR_INTERNAL, store_sandbox_insert(f->s, &b, &f->e));
+	assert_true(store_commit(f->s, &f->e) < 0);
+	assert_false(exists(f, "ia") || exists(f, "ib"));
+	ok(f, store_sandbox_insert(f->s, &b, &f->e));
+}
+
+static void test_another_program_holds_the_lock(void **state)
+{
+	struct fixture *f = *state;
+	struct store_sandbox a = fixture_sandbox(f, "ia");
+	sqlite3 *db = NULL;
+
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	refused(f, EBUSY, ERROR_INTERNAL, store_sandbox_insert(f->s, &a, &f->e));
+	assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+	ok(f, store_sandbox_insert(f->s, &a, &f->e));
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* ---- keys ---- */
+
+static void test_key_secret(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+	char id[STORE_UUID_BYTES], secret[STORE_KEY_SECRET_BYTES];
+
+	assert_int_equal(strlen(f->secret), 44);
+	assert_memory_equal(f->secret, "e2b_", 4);
+	assert_int_equal(strspn(f->secret + 4, "0123456789abcdef"), 40);
+	ok(f, store_key_create(f->s, "two", NULL, NULL, T0, id, secret, &f->e));
+	assert_string_not_equal(secret, f->secret);
+	ok(f, store_key_get(f->s, f->key, &k, &f->e));
+	assert_string_equal(k->name, "test");
+	assert_string_equal(k->mask_prefix, "e2b_");
+	assert_int_equal(k->mask_value_length, 40);
+	assert_int_equal(strlen(k->mask_first), 2);
+	assert_memory_equal(k->mask_first, f->secret + 4, 2);
+	assert_string_equal(k->mask_last, f->secret + 40);
+	assert_int_equal(k->created_ns, T0);
+	assert_true(k->last_used_ns == 0 && k->revoked_ns == 0 && !k->limits.tier);
+}
+
+static bool file_has(const char *path, const char *text)
+{
+	_cleanup_free_ char *data = NULL;
+	size_t n = 0;
+
+	if (file_read(AT_FDCWD, path, 64 << 20, &data, &n) < 0)
+		return false;
+	return memmem(data, n, text, strlen(text)) != NULL;
+}
+
+static void test_key_is_not_in_the_file(void **state)
+{
+	struct fixture *f = *state;
+	char wal[128];
+
+	(void)snprintf(wal, sizeof(wal), "%s-wal", f->path);
+	assert_true(file_has(wal, f->key)); /* the id is there: the test looks at the right file */
+	assert_false(file_has(wal, f->secret + 4));
+	store_close(f->s);
+	f->s = NULL;
+	assert_true(file_has(f->path, f->key));
+	assert_false(file_has(f->path, f->secret + 4));
+}
+
+static void test_key_authenticate(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+	char wrong[STORE_KEY_SECRET_BYTES], *huge = calloc(1, 1 << 20);
+
+	ok(f, store_key_authenticate(f->s, f->secret, T0, &k, &f->e));
+	assert_string_equal(k->id, f->key);
+	memcpy(wrong, f->secret, sizeof(wrong));
+	wrong[43] = wrong[43] == '0' ? '1' : '0';
+	memset(huge, 'a', (1 << 20) - 1);
+	refused(f, ENOENT, ERROR_NOT_FOUND, store_key_authenticate(f->s, wrong, T0, &k, &f->e));
+	assert_null(strstr(f->e.message, wrong));
+	refused(f, ENOENT, ERROR_NOT_FOUND, store_key_authenticate(f->s, "", T0, &k, &f->e));
+	refused(f, ENOENT, ERROR_NOT_FOUND, store_key_authenticate(f->s, huge, T0, &k, &f->e));
+	refused(f, ENOENT, ERROR_NOT_FOUND,
+		store_key_authenticate(f->s, "' OR 1 = 1 --", T0, &k, &f->e));
+	free(huge);
+}
+
+static uint64_t last_used(struct fixture *f)
+{
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+
+	ok(f, store_key_get(f->s, f->key, &k, &f->e));
+	return k->last_used_ns;
+}
+
+static void use(struct fixture *f, uint64_t now_ns)
+{
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+
+	ok(f, store_key_authenticate(f->s, f->secret, now_ns, &k, &f->e));
+}
+
+static void test_key_use_is_written_once_a_minute(void **state)
+{
+	struct fixture *f = *state;
+
+	use(f, T0);
+	assert_int_equal(last_used(f), T0);
+	use(f, T0 + 59 * NS_PER_S);
+	assert_int_equal(last_used(f), T0);
+	use(f, T0 + 60 * NS_PER_S);
+	assert_int_equal(last_used(f), T0 + 60 * NS_PER_S);
+	use(f, T0); /* a clock that went back */
+	assert_int_equal(last_used(f), T0 + 60 * NS_PER_S);
+}
+
+static void test_key_revoke(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+
+	ok(f, store_key_revoke(f->s, f->key, T0 + 1, &f->e));
+	ok(f, store_key_revoke(f->s, f->key, T0 + 2, &f->e));
+	refused(f, EKEYREVOKED, ERROR_NOT_FOUND,
+		store_key_authenticate(f->s, f->secret, T0, &k, &f->e));
+	ok(f, store_key_get(f->s, f->key, &k, &f->e));
+	assert_int_equal(k->revoked_ns, T0 + 1);
+	refused(f, ENOENT, ERROR_NOT_FOUND, store_key_revoke(f->s, "none", T0, &f->e));
+}
+
+static void test_key_limits_and_tier(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+	struct store_tier t = {.name = "pro", .included_minutes = 10};
+	struct store_limits l = {.max_sandboxes = 1,
+		.creates_per_minute = 2,
+		.max_cpus = 3,
+		.max_memory_bytes = 4,
+		.max_disk_bytes = 5,
+		.max_timeout_ns = UINT64_MAX,
+		.tier = "pro"};
+
+	refused(f, ENOENT, ERROR_NOT_FOUND, store_key_set_limits(f->s, f->key, &l, &f->e));
+	ok(f, store_tier_put(f->s, &t, &f->e));
+	ok(f, store_key_set_limits(f->s, f->key, &l, &f->e));
+	ok(f, store_key_get(f->s, f->key, &k, &f->e));
+	assert_int_equal(k->limits.max_sandboxes, 1);
+	assert_int_equal(k->limits.creates_per_minute, 2);
+	assert_int_equal(k->limits.max_cpus, 3);
+	assert_int_equal(k->limits.max_memory_bytes, 4);
+	assert_int_equal(k->limits.max_disk_bytes, 5);
+	assert_int_equal(k->limits.max_timeout_ns, INT64_MAX);
+	assert_string_equal(k->limits.tier, "pro");
+	refused(f, EBUSY, ERROR_EXISTS, store_tier_remove(f->s, "pro", &f->e));
+	ok(f, store_key_rename(f->s, f->key, "other", &f->e));
+	l.tier = NULL;
+	ok(f, store_key_set_limits(f->s, f->key, &l, &f->e));
+	ok(f, store_tier_remove(f->s, "pro", &f->e));
+	refused(f, ENOENT, ERROR_NOT_FOUND, store_tier_remove(f->s, "pro", &f->e));
+}
+
+static int count_key(void *arg, const struct store_key *k)
+{
+	return fixture_count(arg, k);
+}
+
+static int stop_at_key(void *arg, const struct store_key *k)
+{
+	return 7;
+}
+
+static int keep_team(void *arg, const struct store_team *t)
+{
+	struct store_team *first = arg;
+
+	if (!first->created_ns) {
+		first->created_ns = 1;
+		first->is_default = t->is_default;
+	}
+	return 0;
+}
+
+static void test_key_list_and_teams(void **state)
+{
+	struct fixture *f = *state;
+	char team[STORE_UUID_BYTES], id[STORE_UUID_BYTES], secret[STORE_KEY_SECRET_BYTES];
+	struct store_team first = {0};
+	unsigned all = 0, mine = 0;
+
+	ok(f, store_team_create(f->s, "red", T0, team, &f->e));
+	ok(f, store_key_create(f->s, "k", team, NULL, T0, id, secret, &f->e));
+	ok(f, store_key_list(f->s, NULL, count_key, &all, &f->e));
+	ok(f, store_key_list(f->s, team, count_key, &mine, &f->e));
+	assert_int_equal(all, 2);
+	assert_int_equal(mine, 1);
+	assert_int_equal(store_key_list(f->s, NULL, stop_at_key, NULL, &f->e), 7);
+	ok(f, store_team_list(f->s, keep_team, &first, &f->e));
+	assert_true(first.is_default);
+	refused(f, ENOENT, ERROR_NOT_FOUND,
+		store_key_create(f->s, "k", "no-such-team", NULL, T0, id, secret, &f->e));
+	refused(f, ENOENT, ERROR_NOT_FOUND,
+		store_key_create(f->s, "k", "much-longer-than-any-identifier-of-a-team-may-ever-be",
+			NULL, T0, id, secret, &f->e));
+	fixture_reopen(f);
+	assert_int_equal(number(f, "SELECT count(*) FROM teams WHERE is_default"), 1);
+}
+
+static void test_names_are_checked(void **state)
+{
+	struct fixture *f = *state;
+	char id[STORE_UUID_BYTES], secret[STORE_KEY_SECRET_BYTES], name[STORE_NAME_MAX + 2];
+	const char *const bad[] = {"", NULL, "\xff", "\xc0\xaf", "\xed\xa0\x80", "a\xe2\x82",
+		"\xf4\x90\x80\x80", name};
+	const char *const good[] = {
+		"'; DROP TABLE keys; --", "\"quoted\"", "\xf0\x9f\xa6\x80", "line\nbreak", "%s%n"};
+
+	memset(name, 'n', sizeof(name));
+	name[STORE_NAME_MAX + 1] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		refused(f, EINVAL, ERROR_USAGE,
+			store_key_create(f->s, bad[i], NULL, NULL, T0, id, secret, &f->e));
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		_cleanup_(store_key_freep) struct store_key *k = NULL;
+
+		ok(f, store_key_create(f->s, good[i], NULL, NULL, T0, id, secret, &f->e));
+		ok(f, store_key_get(f->s, id, &k, &f->e));
+		assert_string_equal(k->name, good[i]);
+	}
+}
+
+static int read_again(void *arg, const struct store_key *k)
+{
+	struct fixture *f = arg;
+	unsigned n = 0;
+
+	return store_key_list(f->s, NULL, count_key, &n, &f->e) || n != 1;
+}
+
+static void test_callbacks_may_come_back(void **state)
+{
+	struct fixture *f = *state;
+
+	ok(f, store_key_list(f->s, NULL, read_again, f, &f->e));
+}
+
+int main(void)
+{
+#define TEST(t) cmocka_unit_test_setup_teardown(t, fixture_setup, fixture_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_open_makes_private_files),
+		TEST(test_settings),
+		TEST(test_second_daemon_is_refused),
+		TEST(test_open_refuses_what_is_not_a_store),
+		TEST(test_damage_is_noticed),
+		TEST(test_newer_and_foreign_files_are_refused),
+		TEST(test_migration),
+		TEST(test_backup),
+		TEST(test_batches),
+		TEST(test_batch_that_sqlite_undid),
+		TEST(test_another_program_holds_the_lock),
+		TEST(test_key_secret),
+		TEST(test_key_is_not_in_the_file),
+		TEST(test_key_authenticate),
+		TEST(test_key_use_is_written_once_a_minute),
+		TEST(test_key_revoke),
+		TEST(test_key_limits_and_tier),
+		TEST(test_key_list_and_teams),
+		TEST(test_names_are_checked),
+		TEST(test_callbacks_may_come_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
