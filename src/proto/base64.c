@@ -149,9 +149,12 @@ ptrdiff_t base64_decode(uint8_t *out, const char *s, size_t n)
 
 int base64_decode_to(struct buf *out, const char *s, size_t n)
 {
-	uint8_t *room = buf_reserve(out, base64_decoded_max(n));
-	ptrdiff_t len;
+	ptrdiff_t len = strip_padding(s, n);
+	uint8_t *room;
 
+	if (len < 0)
+		return -EINVAL;
+	room = buf_reserve(out, (size_t)len / 4 * 3 + (size_t)len % 4 * 3 / 4);
 	if (!room)
 		return -errno;
 	len = base64_decode(room, s, n);

@@ -130,6 +130,7 @@ static enum http_body_event framing_byte(struct http_body *b, uint8_t c)
 		return c == '\n' ? HTTP_BODY_MORE : bad(b, 400, "CR without LF in a chunk");
 	case HTTP_BODY_STATE_TRAILER_LF:
 		b->state = HTTP_BODY_STATE_TRAILER;
+		b->trailer++;
 		return c == '\n' ? HTTP_BODY_MORE : bad(b, 400, "CR without LF in a trailer");
 	case HTTP_BODY_STATE_LAST_LF:
 		b->state = HTTP_BODY_STATE_DONE;

@@ -228,8 +228,9 @@ static const llhttp_settings_t settings = {
 	.on_headers_complete = on_headers_complete,
 };
 
-/* Makes C strings of names and values in place: behind a name there is a colon, behind a value at
- * least a CR. */
+/* Makes C strings of names and values in place: behind a name there is a colon, behind a value a
+ * blank or CR. An empty value may be said to stand at the beginning of the next line, so nothing
+ * is written there. */
 static void terminate_fields(struct http_head_reader *r, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -237,13 +238,12 @@ static void terminate_fields(struct http_head_reader *r, unsigned count)
 		char *name = (char *)f->name, *value = (char *)f->value;
 
 		name[f->name_len] = '\0';
-		if (!value) {
-			f->value = "";
-			continue;
-		}
 		while (f->value_len && strchr(" \t", value[f->value_len - 1]))
 			f->value_len--;
-		value[f->value_len] = '\0';
+		if (f->value_len)
+			value[f->value_len] = '\0';
+		else
+			f->value = "";
 	}
 }
 
@@ -256,6 +256,8 @@ static enum http_head_result bad_llhttp(struct http_head_reader *r, llhttp_errno
 		if (!http_is_token(text, strcspn(text, " ")))
 			return bad(r, 400, "the method is malformed");
 		return bad(r, 501, "the method is not known");
+	case HPE_INVALID_CONSTANT: /* a method of RTSP or ICE */
+		return bad(r, 501, "the method is not served");
 	case HPE_INVALID_VERSION:
 	case HPE_PAUSED_H2_UPGRADE:
 		return bad(r, 505, "only HTTP/1.1 and HTTP/1.0 are served");
