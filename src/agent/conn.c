@@ -277,11 +277,12 @@ static bool too_many_joined(const struct conn *c)
 /* Test clients may connect through a proxy that speaks the microVM's "CONNECT port\n". */
 static bool greet(struct conn *c)
 {
-	const uint8_t *p = buf_head(&c->rx.in), *end;
 	size_t n = buf_len(&c->rx.in);
+	const uint8_t *p, *end;
 
 	if (n == 0)
 		return false;
+	p = buf_head(&c->rx.in);
 	if (guest.init || p[0] != 'C') {
 		c->greeted = true;
 		return true;

@@ -706,10 +706,11 @@ int agent_rx_next(struct agent_rx *rx, struct agent_frame *ret)
 	if (rx->unread)
 		return hand_out_message(rx, ret);
 	for (;;) {
-		const uint8_t *p = buf_head(&rx->in);
+		const uint8_t *p;
 
 		if (buf_len(&rx->in) < AGENT_HEADER_BYTES)
 			return 0;
+		p = buf_head(&rx->in);
 		r = agent_header_decode(p, &h);
 		if (r < 0)
 			return r;

@@ -105,7 +105,7 @@ int agent_take_fd(struct agent_conn *c, uint8_t **ret_early, size_t *ret_early_b
 static int take_preamble(struct agent_conn *c)
 {
 	size_t n = buf_len(&c->rx.in);
-	const uint8_t *p = buf_head(&c->rx.in), *end = n ? memchr(p, '\n', n) : NULL;
+	const uint8_t *p = n ? buf_head(&c->rx.in) : NULL, *end = n ? memchr(p, '\n', n) : NULL;
 
 	if (!end)
 		return n > PREAMBLE_REPLY_MAX ? -EBADMSG : 0;
@@ -134,7 +134,7 @@ void agent_feed_eof(struct agent_conn *c)
 
 size_t agent_output(const struct agent_conn *c, const uint8_t **ret)
 {
-	*ret = buf_head(&c->out);
+	*ret = buf_len(&c->out) ? buf_head(&c->out) : NULL;
 	return buf_len(&c->out);
 }
 
