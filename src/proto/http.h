@@ -6,9 +6,14 @@
  *	request:   HEAD BODY* (END | UPGRADE), then the parser rests until http_parser_continue
  *	response:  INTERIM* HEAD (BODY* END | UPGRADE), likewise
  *
- *	while ((event = http_parser_next(p, data, n, &used)) != HTTP_MORE) {
- *		...; data += used; n -= used;
- *	}
+ *	do {
+ *		event = http_parser_next(p, data, n, &used);
+ *		data += used, n -= used;
+ *		...
+ *	} while (event != HTTP_MORE && event != HTTP_REST && event != HTTP_ERROR);
+ *
+ * END is an event of its own, which costs no bytes: call again with n == 0 after the last BODY, as
+ * the loop does. An answer may be written before END; then go on reading, or close.
  *
  * HTTP_ERROR may come at any point and is final: http_parser_status() is what to answer (then
  * close), http_parser_reason() says why. Bytes that are not consumed at a rest belong to the next
@@ -124,7 +129,8 @@ bool http_parser_idle(const struct http_parser *p);
 /* Bytes of the head so far, for limits in time (a slow sender). */
 size_t http_parser_head_bytes(const struct http_parser *p);
 
-/* After ERROR: 400, 413, 414, 417, 431, 501 or 505 for SERVER, 502 for CLIENT; a fixed text. */
+/* After ERROR: 400, 413, 414, 417, 431, 500, 501 or 505 for SERVER, 502 for CLIENT; a fixed text.
+ */
 unsigned http_parser_status(const struct http_parser *p);
 const char *http_parser_reason(const struct http_parser *p);
 
