@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -80,9 +81,12 @@ static bool checkpoint(struct checkpointer *c)
 
 static void *run(void *arg)
 {
+	const struct sched_param none = {0};
 	struct checkpointer *c = arg;
 	bool retry = false;
 
+	/* It wakes while the writer is at work, and shall not push it off its CPU. */
+	(void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none); /* a wish */
 	while (wait_for_work(c, retry))
 		retry = !checkpoint(c);
 	return NULL;

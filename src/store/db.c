@@ -34,8 +34,8 @@ static int connection_error(sqlite3 *db, const char *path, struct error *e)
 			"no space left for the database %s; free some and try again", path);
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
-		return error_set(e, ERROR_INTERNAL, EBUSY,
-			"another program holds a lock on the database %s", path);
+		return error_set(e, ERROR_INTERNAL, EAGAIN,
+			"another program holds a lock on the database %s; try again", path);
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 		return error_set(e, ERROR_INTERNAL, EUCLEAN, damaged, path, message, path);

@@ -6,49 +6,8 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "proto/base64.h"
 #include "store/text.h"
-
-static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/* Without padding: tokens travel in URLs. out holds 4 * (n + 2) / 3 + 1 bytes. */
-static void base64url(const char *data, size_t n, char *out)
-{
-	uint32_t bits = 0;
-	unsigned have = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		bits = bits << 8 | (uint8_t)data[i];
-		for (have += 8; have >= 6; have -= 6)
-			*out++ = alphabet[bits >> (have - 6) & 63];
-	}
-	if (have)
-		*out++ = alphabet[bits << (6 - have) & 63];
-	*out = '\0';
-}
-
-/* Writes a string of at most max - 1 bytes; padding may be there. */
-static int base64url_parse(const char *s, char *out, size_t max)
-{
-	size_t n = strcspn(s, "="), len = 0;
-	uint32_t bits = 0;
-	unsigned have = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		const char *at = strchr(alphabet, s[i]);
-
-		if (!at || len + 1 >= max)
-			return -EINVAL;
-		bits = bits << 6 | (uint32_t)(at - alphabet);
-		have += 6;
-		if (have >= 8) {
-			have -= 8;
-			out[len++] = (char)(bits >> have & 0xff);
-		}
-	}
-	out[len] = '\0';
-	return n % 4 == 1 || strspn(s + n, "=") != strlen(s + n) || strlen(out) != len ? -EINVAL
-										       : 0;
-}
 
 /* As Go's RFC3339Nano: no trailing zeros in the fraction. out holds 40 bytes. */
 static void format_time(uint64_t ns, char *out, size_t size)
@@ -94,10 +53,10 @@ void page_encode(const struct page *p, char out[STORE_PAGE_TOKEN_BYTES])
 	char time[40], text[128];
 
 	_Static_assert(sizeof(time) + sizeof(p->id) + sizeof("____asc") <= sizeof(text), "text");
-	_Static_assert(4 * (sizeof(text) + 2) / 3 + 1 <= STORE_PAGE_TOKEN_BYTES, "token");
+	_Static_assert((sizeof(text) + 2) / 3 * 4 < STORE_PAGE_TOKEN_BYTES, "token");
 	format_time(p->started_ns, time, sizeof(time));
 	(void)snprintf(text, sizeof(text), "%s__%s%s", time, p->id, p->ascending ? "__asc" : "");
-	base64url(text, strlen(text), out);
+	out[base64_encode_url(out, text, strlen(text))] = '\0';
 }
 
 static int parse_page(char *text, struct page *p)
@@ -122,11 +81,16 @@ static int parse_page(char *text, struct page *p)
 
 int page_decode(const char *token, struct page *ret, struct error *e)
 {
-	char text[STORE_PAGE_TOKEN_BYTES];
+	char text[STORE_PAGE_TOKEN_BYTES + 4]; /* more than base64_decoded_max() of the longest */
+	size_t n = strnlen(token, STORE_PAGE_TOKEN_BYTES);
 	struct page p = {0};
+	ptrdiff_t len = -EINVAL;
 
-	if (strnlen(token, STORE_PAGE_TOKEN_BYTES) >= STORE_PAGE_TOKEN_BYTES ||
-		base64url_parse(token, text, sizeof(text)) < 0 || parse_page(text, &p) < 0)
+	if (n < STORE_PAGE_TOKEN_BYTES)
+		len = base64_decode((uint8_t *)text, token, n);
+	if (len >= 0)
+		text[len] = '\0';
+	if (len < 0 || strlen(text) != (size_t)len || parse_page(text, &p) < 0)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"the page token is malformed; use the X-Next-Token of the page before");
 	*ret = p;

@@ -342,7 +342,8 @@ int store_sandbox_count(
 int store_sandbox_next_end(struct store *s, uint64_t *ret_ns, struct error *e)
 {
 	struct query q = db_query(s, STMT_SANDBOX_NEXT_END,
-		"SELECT end_ns FROM sandboxes WHERE state = 0 ORDER BY end_ns LIMIT 1");
+		"SELECT end_ns FROM sandboxes INDEXED BY sandboxes_end WHERE state = 0 "
+		"ORDER BY end_ns LIMIT 1");
 	int r;
 
 	r = query_number(&q, ret_ns, e);

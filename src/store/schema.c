@@ -84,6 +84,8 @@ static const char version_1[] =
 	"CREATE INDEX sandboxes_started ON sandboxes (started_ns, id);"
 	"CREATE INDEX sandboxes_key ON sandboxes (key_id, started_ns, id);"
 	"CREATE INDEX sandboxes_state ON sandboxes (state, key_id);"
+	"CREATE INDEX sandboxes_running ON sandboxes (key_id, started_ns, id) "
+	"WHERE state IN (0, 3);"
 	"CREATE INDEX sandboxes_end ON sandboxes (end_ns) WHERE state = 0;"
 	"CREATE INDEX sandboxes_template ON sandboxes (template_id);"
 

@@ -2,8 +2,8 @@
  *
  * Everything here is synchronous and made for the daemon's event-loop thread: a call costs tens of
  * microseconds (docs/store.md has the measured table). Only store_sync may be called from another
- * thread. Tables: keys.h, sandboxes.h, events.h, usage.h, samples.h, webhooks.h. No SQL outside
- * this folder.
+ * thread. Tables: keys.h, sandboxes.h, events.h, usage.h, tiers.h, samples.h, webhooks.h. No SQL
+ * outside this folder.
  *
  * Durability, two classes; every function says when it is of the second:
  * - a call that returned 0 survives the death of the daemon, kill -9 included;
@@ -17,7 +17,9 @@
  * returns. A callback that returns non-zero ends the iteration, which returns that value; it may
  * read from the store, and may write where the function says so. A missing row is ERROR_NOT_FOUND,
  * -ENOENT. A full disk is ERROR_NO_SPACE, -ENOSPC: nothing of the call is stored and the store
- * stays usable; rows can be updated and deleted from a reserve when new ones are refused. */
+ * stays usable; rows can be updated and deleted from a reserve when new ones are refused. -EAGAIN:
+ * another program, such as an administrator's sqlite3, has had the write lock for a second. A
+ * synced call that fails with -EIO may have happened all the same: the disk did not confirm it. */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 

@@ -293,7 +293,7 @@ static void test_another_program_holds_the_lock(void **state)
 
 	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-	refused(f, EBUSY, ERROR_INTERNAL, store_sandbox_insert(f->s, &a, &f->e));
+	refused(f, EAGAIN, ERROR_INTERNAL, store_sandbox_insert(f->s, &a, &f->e));
 	assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
 	ok(f, store_sandbox_insert(f->s, &a, &f->e));
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);

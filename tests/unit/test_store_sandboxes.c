@@ -480,7 +480,8 @@ static void test_page_tokens(void **state)
 		assert_int_equal(p.started_ns, cases[i].page.started_ns);
 		assert_string_equal(p.id, cases[i].page.id);
 		assert_int_equal(p.ascending, cases[i].page.ascending);
-		strcat(token, "==");
+		while (strlen(token) % 4)
+			strcat(token, "=");
 		assert_int_equal(page_decode(token, &p, &e), 0); /* padded by a proxy or client */
 	}
 }

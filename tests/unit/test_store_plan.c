@@ -1,0 +1,552 @@
+/* src/store at 100,000 sandboxes: every statement finds its rows through an index, and what a call
+ * costs (the table in docs/store.md is what this prints). */
+#include "test.h"
+
+#include "store/db.h"
+#include "store/events.h"
+#include "store/samples.h"
+#include "store/tiers.h"
+#include "store/usage.h"
+#include "store/webhooks.h"
+#include "test_store_fixture.h"
+
+enum { SANDBOXES = 100000, CALLS = 2000, PAGES = 200, STATEMENTS_MAX = 256 };
+
+/* ---- every statement that the calls below run ---- */
+
+struct statements {
+	char *sql[STATEMENTS_MAX];
+	unsigned count;
+};
+
+static int collect(unsigned type, void *arg, void *stmt, void *text)
+{
+	struct statements *all = arg;
+	const char *sql = sqlite3_sql(stmt);
+
+	if (((const char *)text)[0] == '-') /* a trigger or a part of a statement */
+		return 0;
+	for (unsigned i = 0; i < all->count; i++)
+		if (strcmp(all->sql[i], sql) == 0)
+			return 0;
+	assert_true(all->count < STATEMENTS_MAX);
+	all->sql[all->count++] = strdup(sql);
+	return 0;
+}
+
+static int ignore_row(void *arg, const void *row)
+{
+	return 0;
+}
+
+static int ignore_key(void *arg, const struct store_key *k)
+{
+	return ignore_row(arg, k);
+}
+
+static int ignore_team(void *arg, const struct store_team *t)
+{
+	return ignore_row(arg, t);
+}
+
+static int ignore_tier(void *arg, const struct store_tier *t)
+{
+	return ignore_row(arg, t);
+}
+
+static int ignore_sandbox(void *arg, const struct store_sandbox *sb)
+{
+	return ignore_row(arg, sb);
+}
+
+static int ignore_event(void *arg, const struct store_event *ev)
+{
+	return ignore_row(arg, ev);
+}
+
+static int ignore_sample(void *arg, const struct store_sample *m)
+{
+	return ignore_row(arg, m);
+}
+
+static int ignore_account(void *arg, const struct store_sandbox_usage *u)
+{
+	return ignore_row(arg, u);
+}
+
+static int ignore_usage(void *arg, const struct store_key_usage *u)
+{
+	return ignore_row(arg, u);
+}
+
+static int ignore_webhook(void *arg, const struct store_webhook *w)
+{
+	return ignore_row(arg, w);
+}
+
+static int ignore_expired(void *arg, const char *id, uint64_t end_ns)
+{
+	return ignore_row(arg, id);
+}
+
+static void use_keys(struct fixture *f)
+{
+	const struct store_limits limits = {.tier = "pro"};
+	const struct store_tier tier = {.name = "pro"};
+	struct store_key *k = NULL;
+	struct store_bill b;
+	char id[STORE_UUID_BYTES], secret[STORE_KEY_SECRET_BYTES];
+
+	ok(f, store_team_create(f->s, "t", T0, id, &f->e));
+	ok(f, store_team_list(f->s, ignore_team, NULL, &f->e));
+	ok(f, store_tier_put(f->s, &tier, &f->e));
+	ok(f, store_tier_list(f->s, ignore_tier, NULL, &f->e));
+	ok(f, store_key_create(f->s, "k", NULL, NULL, T0, id, secret, &f->e));
+	ok(f, store_key_authenticate(f->s, f->secret, T0, &k, &f->e));
+	store_key_free(k);
+	ok(f, store_key_get(f->s, f->key, &k, &f->e));
+	store_key_free(k);
+	ok(f, store_key_list(f->s, NULL, ignore_key, NULL, &f->e));
+	ok(f, store_key_rename(f->s, id, "x", &f->e));
+	ok(f, store_key_set_limits(f->s, id, &limits, &f->e));
+	ok(f, store_usage_bill(f->s, id, T0, &b, &f->e));
+	refused(f, EBUSY, ERROR_EXISTS, store_tier_remove(f->s, "pro", &f->e));
+	ok(f, store_key_revoke(f->s, id, T0, &f->e));
+}
+
+static void list_every_way(struct fixture *f)
+{
+	const struct store_pair pairs[] = {{"a", "b"}, {"c", "d"}};
+	char next[STORE_PAGE_TOKEN_BYTES], token[2][STORE_PAGE_TOKEN_BYTES] = {"", ""};
+
+	for (unsigned i = 0; i < 128; i++) {
+		struct store_sandbox_filter filter = {.limit = 1,
+			.ascending = i & 1,
+			.key_id = i & 2 ? f->key : NULL,
+			.states = i & 4 ? 1 : 0,
+			.template = i & 8 ? "base" : NULL,
+			.started_after_ns = i & 16 ? T0 : 0,
+			.metadata = pairs,
+			.metadata_count = i & 32 ? 2 : 0,
+			.token = i & 64 ? token[i & 1] : NULL};
+
+		ok(f, store_sandbox_list(f->s, &filter, ignore_sandbox, NULL, next, &f->e));
+		if (*next)
+			memcpy(token[i & 1], next, sizeof(next));
+	}
+	assert_true(*token[0] && *token[1]);
+}
+
+static void use_sandboxes(struct fixture *f)
+{
+	struct store_sandbox sb = fixture_sandbox(f, "i1"), *got = NULL;
+	const struct store_sample m = {.at_ns = T0};
+	struct store_sample last;
+	uint64_t n;
+	bool more;
+
+	sb.metadata_json = "{\"a\":\"b\",\"c\":\"d\"}";
+	ok(f, store_sandbox_insert(f->s, &sb, &f->e));
+	sb.id = "i2";
+	ok(f, store_sandbox_insert(f->s, &sb, &f->e));
+	ok(f, store_sandbox_get(f->s, "i1", &got, &f->e));
+	store_sandbox_free(got);
+	list_every_way(f);
+	ok(f, store_sandbox_update(f->s, "i1", STORE_ANY_STATE, STORE_SET_END, &sb, NULL, &f->e));
+	ok(f, store_sandbox_set_end(f->s, "i1", T0, &f->e));
+	ok(f, store_sandbox_each(f->s, ignore_sandbox, NULL, &f->e));
+	ok(f, store_sandbox_count(f->s, f->key, 1, &n, &f->e));
+	ok(f, store_sandbox_count(f->s, NULL, 1, &n, &f->e));
+	ok(f, store_sandbox_count_template(f->s, "t", &n, &f->e));
+	ok(f, store_sandbox_next_end(f->s, &n, &f->e));
+	ok(f, store_sandbox_expired(f->s, T0, ignore_expired, NULL, &more, &f->e));
+	ok(f, store_sample_add(f->s, "i1", &m, &f->e));
+	ok(f, store_sample_list(f->s, "i1", 0, UINT64_MAX, ignore_sample, NULL, &f->e));
+	ok(f, store_sample_last(f->s, "i1", &last, &f->e));
+	ok(f, store_sandbox_delete(f->s, "i1", &f->e));
+	ok(f, store_maintain(f->s, T0, NULL, &more, &f->e));
+}
+
+static void use_usage(struct fixture *f)
+{
+	struct store_counters c = {.uptime_us = 1};
+	struct store_event ev = {.sandbox_id = "i1", .key_id = f->key};
+
+	ok(f, store_usage_record(f->s, "i1", f->key, 1, &c, T0, &f->e));
+	ok(f, store_usage_sandboxes(f->s, f->key, 0, 9, ignore_account, NULL, &f->e));
+	ok(f, store_usage_sandboxes(f->s, NULL, 0, 9, ignore_account, NULL, &f->e));
+	ok(f, store_usage_keys(f->s, f->key, 0, T0, ignore_usage, NULL, &f->e));
+	ok(f, store_usage_keys(f->s, NULL, 0, T0, ignore_usage, NULL, &f->e));
+	ok(f, store_usage_days(f->s, f->key, 0, T0, ignore_usage, NULL, &f->e));
+	ok(f, store_event_add(f->s, &ev, NULL, &f->e));
+	for (unsigned i = 0; i < 8; i++) {
+		const struct store_event_filter filter = {.limit = 1,
+			.ascending = i & 1,
+			.key_id = i & 2 ? f->key : NULL,
+			.sandbox_id = i & 4 ? "i1" : NULL};
+
+		ok(f, store_event_list(f->s, &filter, ignore_event, NULL, &f->e));
+	}
+}
+
+static int finish_delivery(void *arg, const struct store_delivery *d)
+{
+	struct fixture *f = arg;
+
+	ok(f, store_delivery_claim(f->s, d->id, T0, &f->e));
+	ok(f, store_delivery_failed(f->s, d->id, T0, "no", &f->e));
+	ok(f, store_delivery_done(f->s, d->id, &f->e));
+	return 0;
+}
+
+static void use_webhooks(struct fixture *f)
+{
+	struct store_webhook w = {.url = "http://x", .secret = "s", .enabled = true};
+	const struct store_event ev = {.sandbox_id = "i1", .key_id = f->key};
+	char id[STORE_UUID_BYTES];
+	uint64_t at;
+
+	ok(f, store_webhook_add(f->s, &w, id, &f->e));
+	ok(f, store_delivery_queue(f->s, &ev, "{}", T0, NULL, &f->e));
+	ok(f, store_delivery_next(f->s, &at, &f->e));
+	ok(f, store_delivery_due(f->s, T0, 1, finish_delivery, f, &f->e));
+	ok(f, store_webhook_list(f->s, NULL, ignore_webhook, NULL, &f->e));
+	w.enabled = false;
+	ok(f, store_webhook_update(f->s, id, &w, &f->e));
+	w.enabled = true;
+	ok(f, store_webhook_update(f->s, id, &w, &f->e));
+	ok(f, store_webhook_remove(f->s, id, &f->e));
+}
+
+/* Tables that stay small, or that a statement is meant to walk in order up to its LIMIT. */
+static bool scan_is_meant(const char *sql, const char *step)
+{
+	const char *const small[] = {"keys", "k", "teams", "tiers", "webhooks", "sample_garbage",
+		"(subquery-1)", "(subquery-2)", "CONSTANT ROW"};
+	const char *const ordered[] = {
+		"s USING INDEX sandboxes_started",
+		"sandboxes USING INDEX sandboxes_end",
+		"deliveries USING COVERING INDEX deliveries_next",
+	};
+	const char *what = step + strlen("SCAN ");
+
+	for (size_t i = 0; i < ARRAY_SIZE(small); i++)
+		if (strncmp(what, small[i], strlen(small[i])) == 0 &&
+			(what[strlen(small[i])] == '\0' || what[strlen(small[i])] == ' '))
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(ordered); i++)
+		if (strcmp(what, ordered[i]) == 0 && strstr(sql, "LIMIT"))
+			return true;
+	/* The oldest events: the first rows of the table. */
+	return strcmp(what, "events") == 0 && strstr(sql, "ORDER BY id LIMIT");
+}
+
+static bool sort_is_meant(const char *sql)
+{
+	return strstr(sql, "FROM samples") || strstr(sql, "FROM keys") ||
+	       strstr(sql, "FROM teams") || strstr(sql, "FROM webhooks");
+}
+
+static unsigned check_plan(struct fixture *f, const char *sql)
+{
+	char explain[16384];
+	struct query q;
+	unsigned bad = 0;
+
+	(void)snprintf(explain, sizeof(explain), "EXPLAIN QUERY PLAN %s", sql);
+	q = db_query_once(f->s, explain);
+	while (query_step(&q, NULL) > 0) {
+		const char *step = (const char *)sqlite3_column_text(q.stmt, 3);
+
+		if ((strncmp(step, "SCAN ", 5) == 0 && !scan_is_meant(sql, step)) ||
+			(strstr(step, "TEMP B-TREE") && !sort_is_meant(sql)) ||
+			strstr(step, "AUTOMATIC")) {
+			print_message("%s\n\tin %s\n", step, sql);
+			bad++;
+		}
+	}
+	query_done(&q);
+	return bad;
+}
+
+static void test_no_statement_scans(void **state)
+{
+	struct fixture *f = *state;
+	static struct statements all;
+	unsigned bad = 0;
+
+	fixture_reopen(f);
+	assert_int_equal(sqlite3_trace_v2(f->s->db, SQLITE_TRACE_STMT, collect, &all), SQLITE_OK);
+	use_keys(f);
+	use_sandboxes(f);
+	use_usage(f);
+	use_webhooks(f);
+	(void)sqlite3_trace_v2(f->s->db, 0, NULL, NULL);
+	for (unsigned i = 0; i < all.count; i++) {
+		bad += check_plan(f, all.sql[i]);
+		free(all.sql[i]);
+	}
+	print_message("%u statements\n", all.count);
+	assert_true(all.count > 100);
+	assert_int_equal(bad, 0);
+}
+
+/* ---- costs ---- */
+
+static void fill(struct fixture *f)
+{
+	char id[24], metadata[96];
+
+	for (unsigned i = 0; i < SANDBOXES; i++) {
+		struct store_sandbox sb = fixture_sandbox(f, id);
+
+		if (i % 1000 == 0)
+			ok(f, store_begin(f->s, &f->e));
+		(void)snprintf(id, sizeof(id), "i%020u", i);
+		(void)snprintf(
+			metadata, sizeof(metadata), "{\"env\":\"prod\",\"user\":\"u%u\"}", i);
+		sb.metadata_json = metadata;
+		sb.envd_token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+		sb.started_ns = T0 + i * NS_PER_MS;
+		sb.end_ns = T0 + (SANDBOXES - i) * NS_PER_S;
+		sb.state = i % 100 ? STORE_PAUSED : STORE_RUNNING;
+		ok(f, store_sandbox_insert(f->s, &sb, &f->e));
+		if (i % 1000 == 999)
+			ok(f, store_commit(f->s, &f->e));
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Prints a line of the table; the median must be under limit_us, which is generous: it is to catch
+ * a lost index, not a slow machine. */
+static void report(const char *name, uint64_t *ns, unsigned n, unsigned limit_us)
+{
+	qsort(ns, n, sizeof(ns[0]), compare);
+	print_message("| %s | %.1f | %.1f |\n", name, (double)ns[n / 2] / 1000,
+		(double)ns[n * 99 / 100] / 1000);
+	assert_true(ns[n / 2] < limit_us * NS_PER_US);
+}
+
+#define MEASURE(name, n, limit_us, call)                                                           \
+	do {                                                                                       \
+		static uint64_t ns_[CALLS];                                                        \
+		for (unsigned i = 0; i < (n); i++) {                                               \
+			uint64_t from_ = clock_monotonic_ns();                                     \
+			ok(f, call);                                                               \
+			ns_[i] = clock_monotonic_ns() - from_;                                     \
+		}                                                                                  \
+		report(name, ns_, n, limit_us);                                                    \
+	} while (0)
+
+static const char *nth_id(unsigned i)
+{
+	static char id[24];
+
+	(void)snprintf(id, sizeof(id), "i%020u", i * 7919 % SANDBOXES);
+	return id;
+}
+
+static int get_one(struct fixture *f, unsigned i)
+{
+	_cleanup_(store_sandbox_freep) struct store_sandbox *sb = NULL;
+
+	return store_sandbox_get(f->s, nth_id(i), &sb, &f->e);
+}
+
+static int authenticate(struct fixture *f)
+{
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+
+	return store_key_authenticate(f->s, f->secret, T0, &k, &f->e);
+}
+
+static int insert_new(struct fixture *f, unsigned i)
+{
+	char id[24];
+	struct store_sandbox sb = fixture_sandbox(f, id);
+
+	(void)snprintf(id, sizeof(id), "inew%u", i);
+	sb.metadata_json = "{\"env\":\"prod\",\"user\":\"7\"}";
+	return store_sandbox_insert(f->s, &sb, &f->e);
+}
+
+static int delete_new(struct fixture *f, unsigned i)
+{
+	char id[24];
+
+	(void)snprintf(id, sizeof(id), "inew%u", i);
+	return store_sandbox_delete(f->s, id, &f->e);
+}
+
+static int set_state(struct fixture *f, unsigned i)
+{
+	struct store_sandbox sb = {.state = i & 1 ? STORE_RUNNING : STORE_SNAPSHOTTING};
+
+	return store_sandbox_update(
+		f->s, "inew0", STORE_ANY_STATE, STORE_SET_STATE, &sb, NULL, &f->e);
+}
+
+static int pause_resume(struct fixture *f, unsigned i)
+{
+	struct store_sandbox sb = {.state = i & 1 ? STORE_RUNNING : STORE_PAUSED};
+
+	return store_sandbox_update(
+		f->s, "inew0", STORE_ANY_STATE, STORE_SET_STATE, &sb, NULL, &f->e);
+}
+
+static int list_page(struct fixture *f, const struct store_pair *pair, uint32_t states,
+	uint64_t after_ns, char token[STORE_PAGE_TOKEN_BYTES])
+{
+	struct store_sandbox_filter filter = {.key_id = f->key,
+		.limit = 100,
+		.states = states,
+		.metadata = pair,
+		.metadata_count = pair != NULL,
+		.started_after_ns = after_ns,
+		.token = token};
+	char next[STORE_PAGE_TOKEN_BYTES];
+	int r = store_sandbox_list(f->s, &filter, ignore_sandbox, NULL, next, &f->e);
+
+	memcpy(token, next, sizeof(next));
+	return r;
+}
+
+static int record_usage(struct fixture *f, unsigned i)
+{
+	struct store_counters c = {.uptime_us = i, .cpu_us = i};
+
+	return store_usage_record(f->s, nth_id(i % 500), f->key, 1, &c, T0 + i, &f->e);
+}
+
+static int record_batch(struct fixture *f, unsigned i)
+{
+	int r = store_begin(f->s, &f->e);
+
+	for (unsigned j = 0; r == 0 && j < 100; j++)
+		r = record_usage(f, i * 100 + j);
+	return r == 0 ? store_commit(f->s, &f->e) : r;
+}
+
+static int add_sample(struct fixture *f, unsigned i)
+{
+	const struct store_sample m = {.at_ns = T0 + i * 5 * NS_PER_S, .mem_used_bytes = i};
+
+	return store_sample_add(f->s, "inew0", &m, &f->e);
+}
+
+static int sample_batch(struct fixture *f, unsigned i)
+{
+	const struct store_sample m = {.at_ns = T0 + i * 5 * NS_PER_S, .mem_used_bytes = i};
+	int r = store_begin(f->s, &f->e);
+
+	for (unsigned j = 0; r == 0 && j < 100; j++)
+		r = store_sample_add(f->s, nth_id(j), &m, &f->e);
+	return r == 0 ? store_commit(f->s, &f->e) : r;
+}
+
+static int add_event(struct fixture *f, unsigned i)
+{
+	const struct store_event ev = {.type = STORE_EVENT_PAUSED,
+		.at_ns = T0,
+		.key_id = f->key,
+		.sandbox_id = "inew0",
+		.details_json = "{\"reason\":\"request\"}"};
+
+	return store_event_add(f->s, &ev, NULL, &f->e);
+}
+
+static int list_events(struct fixture *f)
+{
+	const struct store_event_filter filter = {.sandbox_id = "inew0", .limit = 100};
+
+	return store_event_list(f->s, &filter, ignore_event, NULL, &f->e);
+}
+
+static void measure_lists(struct fixture *f)
+{
+	const struct store_pair common = {"env", "prod"}, rare = {"user", "u4711"};
+	char token[STORE_PAGE_TOKEN_BYTES] = "";
+
+	MEASURE("page of 100, any depth", PAGES, 20000, list_page(f, NULL, 0, 0, token));
+	*token = '\0';
+	MEASURE("page of 100, metadata that all have", PAGES, 20000,
+		list_page(f, &common, 0, 0, token));
+	MEASURE("page, metadata that one has", PAGES, 5000,
+		(*token = '\0', list_page(f, &rare, 0, 0, token)));
+	*token = '\0';
+	MEASURE("page of 100, state 1 in 100 have", 10, 200000,
+		list_page(f, NULL, STORE_STATE_BIT(STORE_RUNNING), 0, token));
+}
+
+static void measure_sandboxes(struct fixture *f)
+{
+	uint64_t v;
+	bool more;
+
+	MEASURE("authenticate a key", CALLS, 2000, authenticate(f));
+	MEASURE("get sandbox", CALLS, 2000, get_one(f, i));
+	MEASURE("insert sandbox, 2 metadata pairs", CALLS, 5000, insert_new(f, i));
+	MEASURE("set deadline", CALLS, 2000, store_sandbox_set_end(f->s, "inew0", T0 + i, &f->e));
+	MEASURE("set state", CALLS, 2000, set_state(f, i));
+	MEASURE("set state, synced (pause, resume)", 50, 500000, pause_resume(f, i));
+	MEASURE("count running of a key (3,000)", CALLS, 20000,
+		store_sandbox_count(f->s, f->key, 1, &v, &f->e));
+	MEASURE("next deadline", CALLS, 2000, store_sandbox_next_end(f->s, &v, &f->e));
+	MEASURE("expired, none", CALLS, 2000,
+		store_sandbox_expired(f->s, 1, ignore_expired, NULL, &more, &f->e));
+}
+
+static void measure_rest(struct fixture *f)
+{
+	struct store_bill b;
+
+	MEASURE("record usage", CALLS, 5000, record_usage(f, i));
+	MEASURE("record usage of 100 in a batch", 50, 100000, record_batch(f, i));
+	MEASURE("bill of a key's month", CALLS, 5000,
+		store_usage_bill(f->s, f->key, T0, &b, &f->e));
+	MEASURE("add sample", CALLS, 5000, add_sample(f, i));
+	MEASURE("add sample to 100 in a batch", 50, 100000, sample_batch(f, i));
+	MEASURE("list 720 samples", PAGES, 50000,
+		store_sample_list(f->s, "inew0", 0, UINT64_MAX, ignore_sample, NULL, &f->e));
+	MEASURE("add event", CALLS, 5000, add_event(f, i));
+	MEASURE("list 100 events", PAGES, 50000, list_events(f));
+	MEASURE("delete sandbox", CALLS, 5000, delete_new(f, i));
+	MEASURE("sync", 50, 500000, store_sync(f->s, &f->e));
+}
+
+static void test_costs(void **state)
+{
+	struct fixture *f = *state;
+	struct store_stats stats;
+	uint64_t from = clock_monotonic_ns();
+
+	fill(f);
+	store_get_stats(f->s, &stats);
+	print_message("%d sandboxes in %.1f s, file %.0f MB, log %.0f MB\n", SANDBOXES,
+		(double)(clock_monotonic_ns() - from) / 1e9, (double)stats.file_bytes / 1e6,
+		(double)stats.wal_bytes / 1e6);
+	from = clock_monotonic_ns();
+	fixture_reopen(f);
+	print_message(
+		"closed and opened in %.0f ms\n", (double)(clock_monotonic_ns() - from) / 1e6);
+	measure_sandboxes(f);
+	measure_lists(f);
+	measure_rest(f);
+}
+
+int main(void)
+{
+#define TEST(t) cmocka_unit_test_setup_teardown(t, fixture_setup, fixture_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_no_statement_scans),
+		TEST(test_costs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
