@@ -15,7 +15,10 @@ struct buf {
 	size_t max; /* bytes the buffer may ever hold */
 };
 
-#define BUF_INIT(max_bytes) {.max = (max_bytes)}
+#define BUF_INIT(max_bytes)                                                                        \
+	{                                                                                          \
+		.max = (max_bytes)                                                                 \
+	}
 
 void buf_init(struct buf *b, size_t max_bytes);
 void buf_done(struct buf *b);  /* frees; the buffer may be used again */

@@ -33,20 +33,20 @@ static inline void cleanup_fclose_p(FILE **f)
 #define _cleanup_close_	 _cleanup_(cleanup_close_p)
 #define _cleanup_fclose_ _cleanup_(cleanup_fclose_p)
 
-#define TAKE_PTR(p)                       \
-	({                                \
-		__typeof__(p) *pp_ = &(p); \
-		__typeof__(p) v_ = *pp_;  \
-		*pp_ = NULL;              \
-		v_;                       \
+#define TAKE_PTR(p)                                                                                \
+	({                                                                                         \
+		__typeof__(p) *pp_ = &(p);                                                         \
+		__typeof__(p) v_ = *pp_;                                                           \
+		*pp_ = NULL;                                                                       \
+		v_;                                                                                \
 	})
 
-#define TAKE_FD(fd)            \
-	({                     \
-		int *pf_ = &(fd); \
-		int f_ = *pf_; \
-		*pf_ = -1;     \
-		f_;            \
+#define TAKE_FD(fd)                                                                                \
+	({                                                                                         \
+		int *pf_ = &(fd);                                                                  \
+		int f_ = *pf_;                                                                     \
+		*pf_ = -1;                                                                         \
+		f_;                                                                                \
 	})
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

@@ -3,7 +3,8 @@
  * Leaf code returns 0 or -errno. An operation whose failure a user can see also fills a struct
  * error at the deepest point that still knows what the user can do about it. The code is stable:
  * the command line maps it to an exit status and the daemon to an HTTP status, both from the one
- * table in error.c. Messages are one line, say what was wrong and what to do, and hold no secrets. */
+ * table in error.c. Messages are one line, say what was wrong and what to do, and hold no secrets.
+ */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -26,7 +27,7 @@ enum error_code {
 	ERROR_SANDBOX,	      /* the microVM ended or stopped answering */
 	ERROR_NOT_EXECUTABLE, /* the command exists and cannot be executed */
 	ERROR_NO_COMMAND,     /* the command does not exist in the sandbox */
-	ERROR_CODES_		 /* number of codes, not a code */
+	ERROR_CODES_	      /* number of codes, not a code */
 };
 
 enum { ERROR_MESSAGE_MAX = 512 };

@@ -51,8 +51,8 @@ int file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *
 	return 0;
 }
 
-static int write_and_rename(int dirfd, const char *tmp, const char *name, const void *data,
-	size_t len, mode_t mode)
+static int write_and_rename(
+	int dirfd, const char *tmp, const char *name, const void *data, size_t len, mode_t mode)
 {
 	_cleanup_close_ int fd = -1;
 	int r;

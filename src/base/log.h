@@ -20,10 +20,10 @@ void log_write(enum log_level level, const char *fmt, ...) __attribute__((format
 #define log_error(...) log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_write(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_info(...)  log_write(LOG_LEVEL_INFO, __VA_ARGS__)
-#define log_debug(...)                                       \
-	do {                                                 \
-		if (log_enabled(LOG_LEVEL_DEBUG))            \
-			log_write(LOG_LEVEL_DEBUG, __VA_ARGS__); \
+#define log_debug(...)                                                                             \
+	do {                                                                                       \
+		if (log_enabled(LOG_LEVEL_DEBUG))                                                  \
+			log_write(LOG_LEVEL_DEBUG, __VA_ARGS__);                                   \
 	} while (0)
 
 /* A token bucket for one call site: at most `burst` lines, one more per second after that. */
@@ -32,7 +32,10 @@ struct log_limit {
 	uint32_t tokens, burst;
 	uint32_t suppressed;
 };
-#define LOG_LIMIT_INIT(b) {.burst = (b), .tokens = (b)}
+#define LOG_LIMIT_INIT(b)                                                                          \
+	{                                                                                          \
+		.burst = (b), .tokens = (b)                                                        \
+	}
 
 /* True when the caller may log; not thread-safe, hold the lock of what is logged about. */
 bool log_limited(struct log_limit *l);

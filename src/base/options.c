@@ -53,8 +53,8 @@ static int unknown(const struct option_spec *specs, const char *word, size_t n, 
 		}
 	}
 	if (nearest)
-		return error_set(e, ERROR_USAGE, EINVAL, "unknown option --%.*s: did you mean --%s?",
-			(int)n, word, nearest);
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"unknown option --%.*s: did you mean --%s?", (int)n, word, nearest);
 	return error_set(e, ERROR_USAGE, EINVAL, "unknown option --%.*s: see --help", (int)n, word);
 }
 
@@ -65,14 +65,15 @@ static int check_range(const struct option_spec *s, const char *text, uint64_t v
 	if ((s->min == 0 && s->max == 0) || (v >= s->min && v <= s->max))
 		return 0;
 	if (s->type == OPTION_BYTES)
-		return error_set(e, ERROR_LIMIT, ERANGE, "--%s %s: must be between %s and %s", s->name, text,
-			str_format_bytes(s->min, lo), str_format_bytes(s->max, hi));
+		return error_set(e, ERROR_LIMIT, ERANGE, "--%s %s: must be between %s and %s",
+			s->name, text, str_format_bytes(s->min, lo), str_format_bytes(s->max, hi));
 	if (s->type == OPTION_DURATION)
-		return error_set(e, ERROR_LIMIT, ERANGE, "--%s %s: must be between %llu and %llu seconds",
-			s->name, text, (unsigned long long)(s->min / NS_PER_S),
+		return error_set(e, ERROR_LIMIT, ERANGE,
+			"--%s %s: must be between %llu and %llu seconds", s->name, text,
+			(unsigned long long)(s->min / NS_PER_S),
 			(unsigned long long)(s->max / NS_PER_S));
-	return error_set(e, ERROR_LIMIT, ERANGE, "--%s %s: must be between %llu and %llu", s->name, text,
-		(unsigned long long)s->min, (unsigned long long)s->max);
+	return error_set(e, ERROR_LIMIT, ERANGE, "--%s %s: must be between %llu and %llu", s->name,
+		text, (unsigned long long)s->min, (unsigned long long)s->max);
 }
 
 static int set_number(const struct option_spec *s, const char *text, void *out, struct error *e)
@@ -104,8 +105,8 @@ static int set_value(const struct option_spec *s, const char *text, void *out, s
 	case OPTION_LIST:
 		list = value_at(out, s);
 		if (list->count == OPTION_LIST_MAX)
-			return error_set(e, ERROR_LIMIT, E2BIG, "--%s: given more than %d times", s->name,
-				OPTION_LIST_MAX);
+			return error_set(e, ERROR_LIMIT, E2BIG, "--%s: given more than %d times",
+				s->name, OPTION_LIST_MAX);
 		list->items[list->count++] = text;
 		return 0;
 	default:
@@ -166,7 +167,8 @@ int options_parse(const struct option_spec *specs, int argc, char **argv, void *
 			bool yes = true;
 
 			if (value)
-				return error_set(e, ERROR_USAGE, EINVAL, "%s: takes no value", argv[i]);
+				return error_set(
+					e, ERROR_USAGE, EINVAL, "%s: takes no value", argv[i]);
 			memcpy(value_at(out, s), &yes, sizeof(yes));
 			continue;
 		}

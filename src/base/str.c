@@ -126,7 +126,8 @@ bool str_is_name(const char *s)
 	if (n == 0 || n > 64 || !isalnum((unsigned char)s[0]))
 		return false;
 	for (; *s; s++)
-		if (!islower((unsigned char)*s) && !isdigit((unsigned char)*s) && !strchr("._-", *s))
+		if (!islower((unsigned char)*s) && !isdigit((unsigned char)*s) &&
+			!strchr("._-", *s))
 			return false;
 	return true;
 }

@@ -19,7 +19,8 @@ int str_parse_duration_ns(const char *s, uint64_t *ret);
 bool str_starts_with(const char *s, const char *prefix);
 bool str_ends_with(const char *s, const char *suffix);
 
-/* Names of templates and the like: 1-64 characters of a-z 0-9 . _ -, the first a letter or digit. */
+/* Names of templates and the like: 1-64 characters of a-z 0-9 . _ -, the first a letter or digit.
+ */
 bool str_is_name(const char *s);
 
 /* Lower-case hexadecimal; out holds 2 * n + 1 bytes. */

@@ -29,9 +29,10 @@ static const char scratch_file[] = "scratch.ext4";
 
 void prepare_cmdline(char out[PREPARE_CMDLINE_MAX])
 {
-	/* Quiet, because every character on the console is an exit. No mitigations inside: the guest's
-	 * kernel does not protect against its own users here, the VM does (docs/threat-model.md). The
-	 * delay loop and the timer need no calibration: kvm-clock tells their frequencies. */
+	/* Quiet, because every character on the console is an exit. No mitigations inside: the
+	 * guest's kernel does not protect against its own users here, the VM does
+	 * (docs/threat-model.md). The delay loop and the timer need no calibration: kvm-clock tells
+	 * their frequencies. */
 	(void)snprintf(out, PREPARE_CMDLINE_MAX,
 		"console=ttyS0 quiet loglevel=4 rdinit=/init panic=-1 reboot=k pci=off "
 		"8250.nr_uarts=1 lpj=4000000 no_timer_check mitigations=off "
@@ -65,7 +66,8 @@ static int add_disks(const struct booting *b, struct vmm_launch *l, char paths[2
 		d->delta = "disk0";
 		return 0;
 	}
-	(void)snprintf(paths[1], 64, "/proc/self/fd/%d/%s", b->o->template_fd, scratch_file); /* fits */
+	(void)snprintf(
+		paths[1], 64, "/proc/self/fd/%d/%s", b->o->template_fd, scratch_file); /* fits */
 	d = &l->disks[l->disk_count++];
 	d->base = paths[1];
 	d->delta = "disk1";
@@ -87,7 +89,8 @@ static int launch(struct booting *b, struct error *e)
 	prepare_cmdline(cmdline);
 	(void)snprintf(dir, sizeof(dir), "/proc/self/fd/%d/%s", b->w.fd, boot_dir); /* fits */
 	if (mkdirat(b->w.fd, boot_dir, 0700) < 0)
-		return error_set_errno(e, ERROR_NO_SPACE, errno, "cannot create the boot directory");
+		return error_set_errno(
+			e, ERROR_NO_SPACE, errno, "cannot create the boot directory");
 	b->boot_fd = openat(b->w.fd, boot_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (b->boot_fd < 0)
 		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot open the boot directory");
@@ -130,10 +133,12 @@ static int await_agent(struct booting *b, const struct progress *p, struct error
 		r = progress_report(p, "boot", percent < 0 ? 0 : PROGRESS_NO_PERCENT, NULL);
 		if (r < 0)
 			return r;
-		r = agent_connect_ready(b->boot_fd, now + ATTEMPT_MS * NS_PER_MS, &b->agent, &attempt);
+		r = agent_connect_ready(
+			b->boot_fd, now + ATTEMPT_MS * NS_PER_MS, &b->agent, &attempt);
 		if (r == 0)
 			return 0;
-		if (attempt.code != ERROR_TIMEOUT && !ended(b, NULL) && attempt.code != ERROR_SANDBOX) {
+		if (attempt.code != ERROR_TIMEOUT && !ended(b, NULL) &&
+			attempt.code != ERROR_SANDBOX) {
 			*e = attempt;
 			return r;
 		}
@@ -271,8 +276,8 @@ int prepare_snapshot(const struct prepare_options *o, const struct progress *p, 
 	if (r < 0) {
 		workdir_abort(&b.w);
 		if (e && e->code == ERROR_NONE)
-			(void)error_set_errno(e, ERROR_INTERNAL, -r, "cannot make the snapshot of '%s'",
-				o->name); /* r is returned */
+			(void)error_set_errno(e, ERROR_INTERNAL, -r,
+				"cannot make the snapshot of '%s'", o->name); /* r is returned */
 		return r;
 	}
 	return workdir_commit(&b.w, e);

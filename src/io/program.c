@@ -27,7 +27,8 @@ int program_path(const char *name, char *out, size_t out_bytes, struct error *e)
 		return 0;
 	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	if (n < 0)
-		return error_set_errno(e, ERROR_HOST, errno, "cannot read /proc/self/exe: is /proc mounted?");
+		return error_set_errno(
+			e, ERROR_HOST, errno, "cannot read /proc/self/exe: is /proc mounted?");
 	self[n] = '\0';
 	slash = strrchr(self, '/');
 	*slash = '\0';

@@ -79,7 +79,8 @@ int snapshot_writer_finish(struct snapshot_writer *w)
 
 static int damaged(struct error *e, const char *why)
 {
-	return error_set(e, ERROR_BAD_SNAPSHOT, EINVAL, "the snapshot's state file is damaged (%s)", why);
+	return error_set(
+		e, ERROR_BAD_SNAPSHOT, EINVAL, "the snapshot's state file is damaged (%s)", why);
 }
 
 static int check_header(const uint8_t *p, size_t n, struct error *e)
@@ -90,11 +91,13 @@ static int check_header(const uint8_t *p, size_t n, struct error *e)
 		return damaged(e, "not a state file");
 	if (get_le32(p + 8) != SNAPSHOT_VERSION)
 		return error_set(e, ERROR_INCOMPATIBLE, EINVAL,
-			"the snapshot has format version %u, this Mayfly reads version %d; rebuild the template",
+			"the snapshot has format version %u, this Mayfly reads version %d; rebuild "
+			"the template",
 			get_le32(p + 8), SNAPSHOT_VERSION);
 	if (get_le64(p + 16) != n)
 		return damaged(e, n < get_le64(p + 16) ? "truncated" : "longer than it says");
-	if (get_le32(p + 24) != crc32c(0, p + HEADER_BYTES, n - HEADER_BYTES) || get_le32(p + 28) != 0)
+	if (get_le32(p + 24) != crc32c(0, p + HEADER_BYTES, n - HEADER_BYTES) ||
+		get_le32(p + 28) != 0)
 		return damaged(e, "checksum does not match");
 	return 0;
 }
@@ -116,7 +119,8 @@ int snapshot_reader_open(struct snapshot_reader *r, const void *data, size_t byt
 		if (in.bad || n > reader_left(&in) || r->count == SNAPSHOT_SECTIONS_MAX)
 			return damaged(e, "bad section");
 		p = reader_bytes(&in, n);
-		(void)reader_bytes(&in, (ALIGN - n % ALIGN) % ALIGN); /* padding; missing is bad below */
+		(void)reader_bytes(
+			&in, (ALIGN - n % ALIGN) % ALIGN); /* padding; missing is bad below */
 		if (in.bad)
 			return damaged(e, "bad section");
 		r->sections[r->count].type = type;
@@ -129,8 +133,8 @@ int snapshot_reader_open(struct snapshot_reader *r, const void *data, size_t byt
 	return 0;
 }
 
-struct reader snapshot_find(const struct snapshot_reader *r, enum snapshot_section type,
-	uint32_t index)
+struct reader snapshot_find(
+	const struct snapshot_reader *r, enum snapshot_section type, uint32_t index)
 {
 	struct reader none = {.bad = true};
 

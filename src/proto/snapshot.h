@@ -62,9 +62,10 @@ struct snapshot_reader {
 
 /* Checks the whole file. ERROR_BAD_SNAPSHOT or, for another version, ERROR_INCOMPATIBLE. data must
  * outlive r and not change. */
-int snapshot_reader_open(struct snapshot_reader *r, const void *data, size_t bytes, struct error *e);
+int snapshot_reader_open(
+	struct snapshot_reader *r, const void *data, size_t bytes, struct error *e);
 /* A section's reader; a missing section gives one that is bad from the start. */
-struct reader snapshot_find(const struct snapshot_reader *r, enum snapshot_section type,
-	uint32_t index);
+struct reader snapshot_find(
+	const struct snapshot_reader *r, enum snapshot_section type, uint32_t index);
 
 #endif

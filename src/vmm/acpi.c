@@ -82,15 +82,15 @@ static int add_eisa_id(struct buf *out, const char *id)
 
 	(void)sscanf(id + 3, "%4x", &product); /* our own constants */
 	v = (uint32_t)(id[0] - 0x40) << 26 | (uint32_t)(id[1] - 0x40) << 21 |
-		(uint32_t)(id[2] - 0x40) << 16 | product;
+	    (uint32_t)(id[2] - 0x40) << 16 | product;
 	return buf_add_u8(out, AML_DWORD) | buf_add_le32(out, __builtin_bswap32(v));
 }
 
 static int add_interrupt(struct buf *out, uint32_t gsi)
 {
 	return buf_add_u8(out, RESOURCE_INTERRUPT) | buf_add_le16(out, 6) |
-		buf_add_u8(out, INTERRUPT_CONSUMER | INTERRUPT_EDGE) | buf_add_u8(out, 1) |
-		buf_add_le32(out, gsi);
+	       buf_add_u8(out, INTERRUPT_CONSUMER | INTERRUPT_EDGE) | buf_add_u8(out, 1) |
+	       buf_add_le32(out, gsi);
 }
 
 /* _CRS: a buffer of resource descriptors, closed by an end tag. */
@@ -112,7 +112,8 @@ static int add_device(struct buf *out, const char name[4], const struct buf *bod
 	struct buf content = BUF_INIT(512);
 	int r = buf_add(&content, name, 4) | buf_add(&content, buf_head(body), buf_len(body));
 
-	r |= buf_add_u8(out, AML_EXT) | buf_add_u8(out, AML_EXT_DEVICE) | add_package(out, &content);
+	r |= buf_add_u8(out, AML_EXT) | buf_add_u8(out, AML_EXT_DEVICE) |
+	     add_package(out, &content);
 	buf_done(&content);
 	return r;
 }
@@ -207,7 +208,7 @@ static int build_fadt(struct buf *out, gpa_t dsdt)
 {
 	uint8_t f[276 - TABLE_HEADER_BYTES] = {0};
 
-#define FIELD(offset) (f + (offset) - TABLE_HEADER_BYTES) /* offsets of the specification */
+#define FIELD(offset) (f + (offset)-TABLE_HEADER_BYTES) /* offsets of the specification */
 	put_le16(FIELD(109), 0x0004 /* no VGA */ | 0x0008 /* no MSI */ | 0x0020 /* no CMOS RTC */);
 	put_le32(FIELD(112), 1u << 20 /* hardware-reduced */ | 1u << 10 /* reset register */);
 	put_port(FIELD(116), ACPI_PORT_RESET);

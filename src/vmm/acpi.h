@@ -1,5 +1,6 @@
 /* The ACPI tables of a microVM: how a guest without PCI and BIOS finds its CPUs, its I/O APIC, the
- * virtio-mmio devices and the serial port. Hardware-reduced ACPI 6.3 (RSDP, XSDT, FADT, MADT, DSDT). */
+ * virtio-mmio devices and the serial port. Hardware-reduced ACPI 6.3 (RSDP, XSDT, FADT, MADT,
+ * DSDT). */
 #ifndef VMM_ACPI_H
 #define VMM_ACPI_H
 

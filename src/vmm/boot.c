@@ -23,7 +23,8 @@ enum { PROGRAM_HEADERS_MAX = 64, IDENTITY_GIB = 4 };
 static int bad_kernel(struct error *e, const char *why)
 {
 	return error_set(e, ERROR_BAD_IMAGE, EINVAL,
-		"the kernel cannot be loaded: %s; give an uncompressed 64-bit ELF image (vmlinux)", why);
+		"the kernel cannot be loaded: %s; give an uncompressed 64-bit ELF image (vmlinux)",
+		why);
 }
 
 static int load_segment(const struct guest_memory *m, int fd, const Elf64_Phdr *p, struct error *e)
@@ -38,14 +39,13 @@ static int load_segment(const struct guest_memory *m, int fd, const Elf64_Phdr *
 	if (!host)
 		return error_set(e, ERROR_BAD_IMAGE, EINVAL,
 			"the kernel does not fit into the guest's memory: give it more");
-	if (p->p_offset > INT64_MAX ||
-		fd_pread_full(fd, host, p->p_filesz, (off_t)p->p_offset) < 0)
+	if (p->p_offset > INT64_MAX || fd_pread_full(fd, host, p->p_filesz, (off_t)p->p_offset) < 0)
 		return bad_kernel(e, "the file is truncated");
 	return 0; /* guest memory is fresh: the rest of the segment is zero already */
 }
 
-static int load_elf(const struct guest_memory *m, int fd, gpa_t *ret_entry, gpa_t *ret_end,
-	struct error *e)
+static int load_elf(
+	const struct guest_memory *m, int fd, gpa_t *ret_entry, gpa_t *ret_end, struct error *e)
 {
 	Elf64_Ehdr h;
 	gpa_t end = 0;
@@ -54,8 +54,8 @@ static int load_elf(const struct guest_memory *m, int fd, gpa_t *ret_entry, gpa_
 		return bad_kernel(e, "not an ELF file");
 	if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_machine != EM_X86_64)
 		return bad_kernel(e, "not for x86-64");
-	if (h.e_phentsize != sizeof(Elf64_Phdr) || h.e_phnum == 0 || h.e_phnum > PROGRAM_HEADERS_MAX ||
-		h.e_phoff > INT32_MAX)
+	if (h.e_phentsize != sizeof(Elf64_Phdr) || h.e_phnum == 0 ||
+		h.e_phnum > PROGRAM_HEADERS_MAX || h.e_phoff > INT32_MAX)
 		return bad_kernel(e, "bad program headers");
 	for (unsigned i = 0; i < h.e_phnum; i++) {
 		Elf64_Phdr p;
@@ -150,8 +150,8 @@ int boot_load(const struct guest_memory *m, const struct boot_source *s, struct 
 	int r;
 
 	if (cmdline_bytes > BOOT_CMDLINE_MAX)
-		return error_set(e, ERROR_LIMIT, E2BIG, "the kernel command line is longer than %d bytes",
-			BOOT_CMDLINE_MAX - 1);
+		return error_set(e, ERROR_LIMIT, E2BIG,
+			"the kernel command line is longer than %d bytes", BOOT_CMDLINE_MAX - 1);
 	r = load_elf(m, s->kernel_fd, &entry, &end, e);
 	if (r < 0)
 		return r;
@@ -171,7 +171,8 @@ int boot_load(const struct guest_memory *m, const struct boot_source *s, struct 
 	b.acpi_rsdp_addr = s->rsdp;
 	fill_memory_map(m, &b);
 	if (guest_memory_write(m, BOOT_PARAMS_AT, &b, sizeof(b)) < 0 ||
-		guest_memory_write(m, CMDLINE_AT, s->cmdline, cmdline_bytes) < 0 || write_tables(m) < 0)
+		guest_memory_write(m, CMDLINE_AT, s->cmdline, cmdline_bytes) < 0 ||
+		write_tables(m) < 0)
 		return error_set(e, ERROR_LIMIT, EFAULT, "the guest has too little memory to boot");
 	*ret = (struct boot_entry){.rip = entry,
 		.boot_params = BOOT_PARAMS_AT,

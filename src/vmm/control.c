@@ -19,7 +19,8 @@ void control_parse_error(const char *text, struct error *e)
 
 	if (sscanf(text, "%d %d %n", &code, &err, &at) >= 2 && at > 0 && code > ERROR_NONE &&
 		code < ERROR_CODES_ && err >= 0)
-		(void)error_set(e, (enum error_code)code, err, "%s", text + at); /* filled is enough */
+		(void)error_set(
+			e, (enum error_code)code, err, "%s", text + at); /* filled is enough */
 	else
 		(void)error_set(e, ERROR_INTERNAL, EBADMSG, "%s", text); /* filled is enough */
 }

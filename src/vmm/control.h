@@ -5,11 +5,10 @@
  *
  *	status			-> ok running|paused|ended cpus=N memory_bytes=N exits=N
  *	pause, resume
- *	snapshot		a directory's descriptor comes with the message (SCM_RIGHTS); the VM must
- *				be paused; writes `state`, `memory` and the disks' deltas there
- *	grow INDEX BYTES	enlarges a disk
- *	idle			-> ok yes|no: whether any host connection to the guest is open
- *	quit			ends the VM; the answer comes before
+ *	snapshot		a directory's descriptor comes with the message (SCM_RIGHTS); the VM
+ *must be paused; writes `state`, `memory` and the disks' deltas there grow INDEX BYTES	enlarges a
+ *disk idle			-> ok yes|no: whether any host connection to the guest is open quit
+ *ends the VM; the answer comes before
  *
  * Events go to the owner only: "event started" once the VM is made, "event ended REASON TEXT" when
  * the guest is over (REASON: power-off, reset, crash, error), "event failed CODE ERRNO MESSAGE"

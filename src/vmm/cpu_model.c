@@ -23,7 +23,8 @@ static const struct feature_leaf {
 
 void cpuid_fingerprint(uint32_t out[CPUID_FINGERPRINT_WORDS])
 {
-	_Static_assert(ARRAY_SIZE(leaves) * 4 == CPUID_FINGERPRINT_WORDS, "one row of words a leaf");
+	_Static_assert(
+		ARRAY_SIZE(leaves) * 4 == CPUID_FINGERPRINT_WORDS, "one row of words a leaf");
 	memset(out, 0, CPUID_FINGERPRINT_WORDS * sizeof(*out));
 	for (size_t i = 0; i < ARRAY_SIZE(leaves); i++) {
 		uint32_t r[4] = {0};
@@ -35,8 +36,8 @@ void cpuid_fingerprint(uint32_t out[CPUID_FINGERPRINT_WORDS])
 	}
 }
 
-static const struct kvm_cpuid_entry2 *find(const struct kvm_cpuid_table *t, uint32_t function,
-	uint32_t index)
+static const struct kvm_cpuid_entry2 *find(
+	const struct kvm_cpuid_table *t, uint32_t function, uint32_t index)
 {
 	for (uint32_t i = 0; i < t->head.nent; i++)
 		if (t->entries[i].function == function &&
@@ -53,8 +54,8 @@ static void words(const struct kvm_cpuid_entry2 *c, uint32_t out[4])
 		memcpy(out, (uint32_t[]){c->eax, c->ebx, c->ecx, c->edx}, 4 * sizeof(*out));
 }
 
-int cpuid_check_subset(const struct kvm_cpuid_table *guest, const struct kvm_cpuid_table *host,
-	struct error *e)
+int cpuid_check_subset(
+	const struct kvm_cpuid_table *guest, const struct kvm_cpuid_table *host, struct error *e)
 {
 	uint32_t g[4], h[4];
 
@@ -62,11 +63,13 @@ int cpuid_check_subset(const struct kvm_cpuid_table *guest, const struct kvm_cpu
 	words(find(host, 0, 0), h);
 	if (memcmp(&g[1], &h[1], 3 * sizeof(g[0])) != 0)
 		return error_set(e, ERROR_INCOMPATIBLE, ENOTSUP,
-			"the snapshot was made on a CPU of another vendor; rebuild the template here");
+			"the snapshot was made on a CPU of another vendor; rebuild the template "
+			"here");
 	for (size_t i = 0; i < ARRAY_SIZE(leaves); i++) {
 		words(find(guest, leaves[i].function, leaves[i].index), g);
 		words(find(host, leaves[i].function, leaves[i].index), h);
-		if (leaves[i].function == 0x1) { /* KVM reports these two only while they are enabled */
+		if (leaves[i].function ==
+			0x1) { /* KVM reports these two only while they are enabled */
 			g[2] &= ~(1u << 27 | 1u << 24 | 1u << 31);
 			g[3] &= ~(1u << 28);
 			g[0] = 0;
@@ -78,7 +81,8 @@ int cpuid_check_subset(const struct kvm_cpuid_table *guest, const struct kvm_cpu
 
 			if (missing)
 				return error_set(e, ERROR_INCOMPATIBLE, ENOTSUP,
-					"the snapshot needs CPU features that this host lacks (leaf 0x%x, "
+					"the snapshot needs CPU features that this host lacks "
+					"(leaf 0x%x, "
 					"register %u, bits 0x%x); rebuild the template here",
 					leaves[i].function, k, missing);
 		}

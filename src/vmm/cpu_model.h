@@ -16,7 +16,7 @@ enum { CPUID_FINGERPRINT_WORDS = 24 };
 void cpuid_fingerprint(uint32_t out[CPUID_FINGERPRINT_WORDS]);
 
 /* 0, or ERROR_INCOMPATIBLE naming what is missing here. */
-int cpuid_check_subset(const struct kvm_cpuid_table *guest, const struct kvm_cpuid_table *host,
-	struct error *e);
+int cpuid_check_subset(
+	const struct kvm_cpuid_table *guest, const struct kvm_cpuid_table *host, struct error *e);
 
 #endif

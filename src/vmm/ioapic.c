@@ -13,7 +13,7 @@ enum {
 	INDEX_REDIRECTION = 0x10,
 };
 
-#define ENTRY_VECTOR(e)	   ((uint32_t)((e) & 0xff))
+#define ENTRY_VECTOR(e)	   ((uint32_t)((e)&0xff))
 #define ENTRY_DELIVERY(e)  ((uint32_t)((e) >> 8 & 7))
 #define ENTRY_LOGICAL(e)   ((uint32_t)((e) >> 11 & 1))
 #define ENTRY_DEST(e)	   ((uint32_t)((e) >> 56 & 0xff))
@@ -42,7 +42,7 @@ static void deliver(struct ioapic *a, unsigned pin)
 	uint64_t entry = a->redirection[pin];
 	struct kvm_msi msi = {
 		.address_lo = MSI_ADDRESS_BASE | ENTRY_DEST(entry) << MSI_DEST_SHIFT |
-			ENTRY_LOGICAL(entry) << MSI_LOGICAL_SHIFT,
+			      ENTRY_LOGICAL(entry) << MSI_LOGICAL_SHIFT,
 		.data = ENTRY_VECTOR(entry) | ENTRY_DELIVERY(entry) << MSI_DELIVERY_SHIFT,
 	};
 

@@ -41,7 +41,8 @@ static int open_error(struct error *e, int err)
 	switch (err) {
 	case ENOENT:
 		return error_set(e, ERROR_HOST, err,
-			"no /dev/kvm on this host: load the module (modprobe kvm-amd or kvm-intel), enable "
+			"no /dev/kvm on this host: load the module (modprobe kvm-amd or "
+			"kvm-intel), enable "
 			"virtualisation in the firmware, or use a host with nested virtualisation");
 	case EACCES:
 	case EPERM:

@@ -22,11 +22,17 @@
 #include "io/program.h"
 #include "vmm/control.h"
 
-enum { ARGS_MAX = 64, FDS_MAX = 64, VSOCK_BACKLOG = 128, CONTROL_BACKLOG = 16, STOP_MS = 1000,
-	REQUEST_MS = 600 * 1000 };
+enum {
+	ARGS_MAX = 64,
+	FDS_MAX = 64,
+	VSOCK_BACKLOG = 128,
+	CONTROL_BACKLOG = 16,
+	STOP_MS = 1000,
+	REQUEST_MS = 600 * 1000
+};
 
 struct vmm {
-	pid_t pid;   /* 0 once it was waited for */
+	pid_t pid; /* 0 once it was waited for */
 	int owner_fd;
 	int lock_fd; /* our share of the directory's lock */
 	bool ended;
@@ -87,8 +93,8 @@ static int pass_file(struct command *c, int dirfd, const char *path, int flags, 
 
 	if (fd < 0)
 		return error_set_errno(e,
-			errno == ENOSPC || errno == EDQUOT ? ERROR_NO_SPACE : ERROR_NOT_FOUND, errno,
-			"cannot open %s", path);
+			errno == ENOSPC || errno == EDQUOT ? ERROR_NO_SPACE : ERROR_NOT_FOUND,
+			errno, "cannot open %s", path);
 	return pass_fd(c, fd);
 }
 
@@ -166,8 +172,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static int build_command(struct command *c, const struct vmm_launch *l, int dirfd, int owner_fd,
-	struct error *e)
+static int build_command(
+	struct command *c, const struct vmm_launch *l, int dirfd, int owner_fd, struct error *e)
 {
 	int r;
 
@@ -185,7 +191,8 @@ static int build_command(struct command *c, const struct vmm_launch *l, int dirf
 	if (l->keep)
 		add_arg(c, "--keep");
 	if (r == 0 && c->err)
-		r = error_set_errno(e, ERROR_INTERNAL, -c->err, "cannot build the VMM's command line");
+		r = error_set_errno(
+			e, ERROR_INTERNAL, -c->err, "cannot build the VMM's command line");
 	return r;
 }
 
@@ -215,8 +222,8 @@ static int spawn(const char *path, struct command *c, int log_fd, pid_t *ret)
 	posix_spawn_file_actions_init(&actions);
 	posix_spawnattr_init(&attr);
 	/* Its own process group: a Ctrl-C at the terminal is for the owner to handle. */
-	r = posix_spawnattr_setflags(&attr,
-		POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	r = posix_spawnattr_setflags(
+		&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
 	r = r ? r : posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
@@ -318,10 +325,12 @@ static void died(struct vmm *v, struct error *e)
 	while (r < 0 && errno == EINTR);
 	v->pid = 0;
 	if (r > 0 && WIFSIGNALED(status))
-		(void)error_set(e, ERROR_SANDBOX, ECHILD, "the VMM process was killed by signal %d (%s)",
-			WTERMSIG(status), strsignal(WTERMSIG(status))); /* filled is enough */
+		(void)error_set(e, ERROR_SANDBOX, ECHILD,
+			"the VMM process was killed by signal %d (%s)", WTERMSIG(status),
+			strsignal(WTERMSIG(status))); /* filled is enough */
 	else
-		(void)error_set(e, ERROR_SANDBOX, ECHILD, "the VMM process ended unexpectedly (status %d)",
+		(void)error_set(e, ERROR_SANDBOX, ECHILD,
+			"the VMM process ended unexpectedly (status %d)",
 			WIFEXITED(status) ? WEXITSTATUS(status) : -1); /* filled is enough */
 }
 
@@ -336,9 +345,11 @@ static enum vmm_event parse_event(struct vmm *v, const char *text, struct error 
 		control_parse_error(text + strlen("event failed "), e);
 		return VMM_ENDED;
 	}
-	word = str_starts_with(text, "event ended ") ? strchr(text + strlen("event ended "), ' ') : NULL;
+	word = str_starts_with(text, "event ended ") ? strchr(text + strlen("event ended "), ' ')
+						     : NULL;
 	(void)error_set(e, ERROR_SANDBOX, ECHILD, "%s",
-		word ? word + 1 : "the VMM process said something unexpected"); /* filled is enough */
+		word ? word + 1
+		     : "the VMM process said something unexpected"); /* filled is enough */
 	return VMM_ENDED;
 }
 
@@ -392,7 +403,8 @@ static int take_reply(const char *text, char *reply, size_t reply_bytes, struct 
 	}
 	if (reply)
 		(void)snprintf(reply, reply_bytes, "%s",
-			str_starts_with(text, "ok ") ? text + 3 : ""); /* the caller's size counts */
+			str_starts_with(text, "ok ") ? text + 3
+						     : ""); /* the caller's size counts */
 	return 0;
 }
 
@@ -419,7 +431,8 @@ static int owner_request(struct vmm *v, const char *request, int fd, struct erro
 		r = 0;
 	}
 	if (r == -ETIMEDOUT)
-		return error_set(e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", request);
+		return error_set(
+			e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", request);
 	if (v->pending[0] && strcmp(v->pending, "event started") != 0)
 		return error_set(e, ERROR_SANDBOX, ECHILD, "the microVM has ended");
 	v->ended = true;
@@ -492,7 +505,8 @@ int vmm_request(int dirfd, const char *request, char *reply, size_t reply_bytes,
 	if (r == 0)
 		r = control_receive(sock, text, NULL);
 	if (r == -ETIMEDOUT)
-		return error_set(e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", request);
+		return error_set(
+			e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", request);
 	if (r <= 0)
 		return error_set(e, ERROR_SANDBOX, r ? -r : ECONNRESET, "the microVM has ended");
 	return take_reply(text, reply, reply_bytes, e);

@@ -1,10 +1,9 @@
 /* Starting a microVM's process (mayfly-vmm) and talking to it: the host side of a sandbox.
  *
  * A sandbox has a directory. In it, from vmm_launch on:
- *	vsock.sock	host side of virtio-vsock (vsock.h); connections made before the VM runs wait
- *	control.sock	requests to the VMM (control.h), SOCK_SEQPACKET
- *	lock		flock'ed as long as the mayfly-vmm process lives
- *	console.log	the guest's boot log, written by the VMM
+ *	vsock.sock	host side of virtio-vsock (vsock.h); connections made before the VM runs
+ *wait control.sock	requests to the VMM (control.h), SOCK_SEQPACKET lock		flock'ed as
+ *long as the mayfly-vmm process lives console.log	the guest's boot log, written by the VMM
  *	vmm.log		what mayfly-vmm wrote to standard error
  *
  * The process that launched is the owner; unless `keep` is set, the microVM ends when its owner
@@ -23,8 +22,8 @@
 enum { VMM_DISKS_MAX = 2, VMM_LAYERS_MAX = 16 };
 
 struct vmm_disk {
-	const char *base;			/* read-only image */
-	const char *layers[VMM_LAYERS_MAX];	/* frozen deltas, lowest first */
+	const char *base;		    /* read-only image */
+	const char *layers[VMM_LAYERS_MAX]; /* frozen deltas, lowest first */
 	unsigned layer_count;
 	const char *delta; /* writable delta, created when missing; relative to the sandbox's
 			    * directory or absolute; NULL: read-only disk */
@@ -55,10 +54,10 @@ struct vmm;
 int vmm_launch(const struct vmm_launch *l, struct vmm **ret, struct error *e);
 
 enum vmm_event {
-	VMM_NOTHING,  /* no event (yet) */
-	VMM_STARTED,  /* the VM is made; running unless paused was asked for */
-	VMM_ENDED,    /* the guest powered off, reset, or crashed, or the VM could not be made, or
-		       * mayfly-vmm died: the error says which */
+	VMM_NOTHING, /* no event (yet) */
+	VMM_STARTED, /* the VM is made; running unless paused was asked for */
+	VMM_ENDED,   /* the guest powered off, reset, or crashed, or the VM could not be made, or
+		      * mayfly-vmm died: the error says which */
 };
 
 /* Readable when vmm_next_event has something. */

@@ -35,8 +35,10 @@ struct settings {
 };
 
 #define NO_FD UINT64_C(0xffffffff)
-#define FD_OPTION(n, field, what) \
-	{n, 0, OPTION_NUMBER, "FD", what, offsetof(struct settings, field), 0, 65535, false}
+#define FD_OPTION(n, field, what)                                                                  \
+	{                                                                                          \
+		n, 0, OPTION_NUMBER, "FD", what, offsetof(struct settings, field), 0, 65535, false \
+	}
 
 static const struct option_spec options[] = {
 	FD_OPTION("dir-fd", dir_fd, "the sandbox's directory"),
@@ -50,26 +52,36 @@ static const struct option_spec options[] = {
 	FD_OPTION("initrd-fd", initrd_fd, "initramfs of a boot"),
 	{"cmdline", 0, OPTION_STRING, "TEXT", "kernel command line of a boot",
 		offsetof(struct settings, cmdline), 0, 0, false},
-	{"cpus", 0, OPTION_NUMBER, "N", "vCPUs of a boot", offsetof(struct settings, cpus), 1, 4, false},
-	{"memory-bytes", 0, OPTION_NUMBER, "N", "memory of a boot", offsetof(struct settings, memory),
-		4096, UINT64_C(4) << 30, false},
-	{"disk", 0, OPTION_LIST, "base=FD[,layer=FD]...[,delta=FD][,bytes=N]", "a disk (repeatable)",
-		offsetof(struct settings, disks), 0, 0, false},
+	{"cpus", 0, OPTION_NUMBER, "N", "vCPUs of a boot", offsetof(struct settings, cpus), 1, 4,
+		false},
+	{"memory-bytes", 0, OPTION_NUMBER, "N", "memory of a boot",
+		offsetof(struct settings, memory), 4096, UINT64_C(4) << 30, false},
+	{"disk", 0, OPTION_LIST, "base=FD[,layer=FD]...[,delta=FD][,bytes=N]",
+		"a disk (repeatable)", offsetof(struct settings, disks), 0, 0, false},
 	{"paused", 0, OPTION_FLAG, NULL, "wait for a resume request before running",
 		offsetof(struct settings, paused), 0, 0, false},
-	{"keep", 0, OPTION_FLAG, NULL, "outlive the owner", offsetof(struct settings, keep), 0, 0, false},
-	{"help", 'h', OPTION_HELP, NULL, "show this help", offsetof(struct settings, help), 0, 0, false},
+	{"keep", 0, OPTION_FLAG, NULL, "outlive the owner", offsetof(struct settings, keep), 0, 0,
+		false},
+	{"help", 'h', OPTION_HELP, NULL, "show this help", offsetof(struct settings, help), 0, 0,
+		false},
 	{0},
 };
 
 /* What an epoll event is about; connections count up from SOURCE_CONNECTION. */
-enum source { SOURCE_SIGNAL, SOURCE_END, SOURCE_VSOCK, SOURCE_LISTEN, SOURCE_OWNER, SOURCE_CONNECTION };
+enum source {
+	SOURCE_SIGNAL,
+	SOURCE_END,
+	SOURCE_VSOCK,
+	SOURCE_LISTEN,
+	SOURCE_OWNER,
+	SOURCE_CONNECTION
+};
 
 struct vmm_process {
 	struct settings s;
 	struct vm *vm;
 	int epoll_fd;
-	int owner_fd;	/* -1: none, or gone */
+	int owner_fd; /* -1: none, or gone */
 	int signal_fd;
 	bool running, over;
 	int connections[CONTROL_CONNECTIONS_MAX]; /* -1: free */
@@ -95,7 +107,8 @@ static int parse_disk(const char *spec, struct vm_disk *d, struct error *e)
 		uint64_t v;
 
 		if (!value || str_parse_u64(value + 1, &v) < 0)
-			return error_set(e, ERROR_USAGE, EINVAL, "--disk %s: expected NAME=NUMBER", spec);
+			return error_set(
+				e, ERROR_USAGE, EINVAL, "--disk %s: expected NAME=NUMBER", spec);
 		*value = '\0';
 		if (strcmp(part, "bytes") == 0)
 			d->bytes = v;
@@ -108,7 +121,8 @@ static int parse_disk(const char *spec, struct vm_disk *d, struct error *e)
 		else if (strcmp(part, "layer") == 0 && d->lower_count < VM_DISK_LAYERS_MAX)
 			d->lower_fds[d->lower_count++] = (int)v;
 		else
-			return error_set(e, ERROR_USAGE, EINVAL, "--disk %s: unexpected %s", spec, part);
+			return error_set(
+				e, ERROR_USAGE, EINVAL, "--disk %s: unexpected %s", spec, part);
 	}
 	return d->base_fd < 0 ? error_set(e, ERROR_USAGE, EINVAL, "--disk %s: no base", spec) : 0;
 }
@@ -130,7 +144,8 @@ static int make_vm(struct vmm_process *p, struct error *e)
 	};
 
 	if (o.snapshot_dirfd < 0 && o.kernel_fd < 0)
-		return error_set(e, ERROR_USAGE, EINVAL, "neither --snapshot-fd nor --kernel-fd is given");
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "neither --snapshot-fd nor --kernel-fd is given");
 	if (s->disks.count > VM_DISKS_MAX)
 		return error_set(e, ERROR_LIMIT, E2BIG, "more than %d disks", VM_DISKS_MAX);
 	for (unsigned i = 0; i < s->disks.count; i++) {
@@ -154,7 +169,8 @@ static void watch_vsock(struct vmm_process *p, bool on)
 
 static int watch(struct vmm_process *p, int fd, unsigned source)
 {
-	struct epoll_event ev = {.events = source == SOURCE_VSOCK ? 0 : EPOLLIN, .data.u32 = source};
+	struct epoll_event ev = {
+		.events = source == SOURCE_VSOCK ? 0 : EPOLLIN, .data.u32 = source};
 
 	if (fd < 0)
 		return 0;
@@ -192,7 +208,8 @@ static int watch_all(struct vmm_process *p, struct error *e)
 static void tell_owner(struct vmm_process *p, const char *text)
 {
 	if (p->owner_fd >= 0)
-		(void)control_send(p->owner_fd, text, -1); /* a lost owner shows as the channel's end */
+		(void)control_send(
+			p->owner_fd, text, -1); /* a lost owner shows as the channel's end */
 }
 
 /* --- requests --- */
@@ -201,18 +218,20 @@ static void answer_status(struct vmm_process *p, char *out)
 {
 	struct vm_stats s;
 	const char *state = vm_ended(p->vm, NULL, 0) != VM_RUNNING ? "ended"
-		: p->running					     ? "running"
-								     : "paused";
+			    : p->running			   ? "running"
+								   : "paused";
 
 	vm_get_stats(p->vm, &s);
-	(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok %s cpus=%u memory_bytes=%llu exits=%llu", state,
-		s.cpus, (unsigned long long)s.memory_bytes, (unsigned long long)s.exits); /* fits */
+	(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok %s cpus=%u memory_bytes=%llu exits=%llu",
+		state, s.cpus, (unsigned long long)s.memory_bytes,
+		(unsigned long long)s.exits); /* fits */
 }
 
 static int do_snapshot(struct vmm_process *p, int fd, struct error *e)
 {
 	if (fd < 0)
-		return error_set(e, ERROR_USAGE, EINVAL, "snapshot: no directory came with the request");
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "snapshot: no directory came with the request");
 	if (p->running)
 		return error_set(e, ERROR_USAGE, EBUSY, "snapshot: pause the VM first");
 	return vm_save(p->vm, fd, e);
@@ -288,8 +307,9 @@ static void accept_connection(struct vmm_process *p)
 			p->connections[i] = fd;
 			return;
 		}
-	(void)control_send(fd, "error 1 24 too many control connections", -1); /* it is refused anyway */
-	(void)close(fd);						       /* refused */
+	(void)control_send(
+		fd, "error 1 24 too many control connections", -1); /* it is refused anyway */
+	(void)close(fd);					    /* refused */
 }
 
 /* --- end --- */
@@ -350,7 +370,8 @@ static void handle_event(struct vmm_process *p, uint32_t source)
 		break;
 	default:
 		if (!serve(p, p->connections[source - SOURCE_CONNECTION])) {
-			(void)close(p->connections[source - SOURCE_CONNECTION]); /* the peer is gone */
+			(void)close(
+				p->connections[source - SOURCE_CONNECTION]); /* the peer is gone */
 			p->connections[source - SOURCE_CONNECTION] = -1;
 		}
 		break;
@@ -407,12 +428,14 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (p.s.help) {
-		printf("Usage: mayfly-vmm OPTIONS\n\nRuns one microVM; started by mayfly, not by hand.\n\n");
+		printf("Usage: mayfly-vmm OPTIONS\n\nRuns one microVM; started by mayfly, not by "
+		       "hand.\n\n");
 		options_print(options, stdout);
 		return 0;
 	}
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* hardening: not having it is not fatal */
-	(void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* guest memory never lands in a core file */
+	(void)setrlimit(
+		RLIMIT_CORE, &(struct rlimit){0, 0}); /* guest memory never lands in a core file */
 	p.owner_fd = fd_of(p.s.owner_fd);
 	memset(p.connections, 0xff, sizeof(p.connections));
 	if (run(&p, &e) < 0) {

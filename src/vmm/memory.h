@@ -2,7 +2,8 @@
  *
  * A guest address is a number that is never dereferenced: it becomes a host pointer only through
  * the functions here, which check the whole range against one region. What lies behind such a
- * pointer may change at any moment, because vCPUs run: copy it once, check the copy, use the copy. */
+ * pointer may change at any moment, because vCPUs run: copy it once, check the copy, use the copy.
+ */
 #ifndef VMM_MEMORY_H
 #define VMM_MEMORY_H
 

@@ -28,8 +28,8 @@ enum {
 	MSR_READY = 0xb0, /* carrier, data set ready, clear to send */
 };
 
-void serial_init(struct serial *s, int dirfd, const char *name, void (*raise_irq)(void *),
-	void *irq_opaque)
+void serial_init(
+	struct serial *s, int dirfd, const char *name, void (*raise_irq)(void *), void *irq_opaque)
 {
 	*s = (struct serial){.dirfd = dirfd,
 		.name = name,
@@ -69,7 +69,8 @@ static void flush_line(struct serial *s)
 		if (s->log_fd < 0)
 			open_log(s);
 		if (s->log_fd >= 0) {
-			(void)fd_write_full(s->log_fd, s->line, s->line_len); /* a full disk loses log */
+			(void)fd_write_full(
+				s->log_fd, s->line, s->line_len); /* a full disk loses log */
 			s->log_bytes += s->line_len;
 		}
 	}
@@ -133,9 +134,10 @@ static uint8_t read_register(struct serial *s, unsigned reg)
 	case REG_LSR:
 		return LSR_EMPTY;
 	case REG_MSR:
-		/* In loop-back, the modem outputs come back as inputs: how drivers detect a UART. */
+		/* In loop-back, the modem outputs come back as inputs: how drivers detect a UART.
+		 */
 		return s->mcr & MCR_LOOP ? (uint8_t)((s->mcr & 0x0c) << 4 | (s->mcr & 0x02) << 3 |
-						   (s->mcr & 0x01) << 5)
+						     (s->mcr & 0x01) << 5)
 					 : MSR_READY;
 	case REG_SCR:
 		return s->scr;

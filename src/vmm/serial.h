@@ -29,8 +29,8 @@ struct serial {
 	char line[256]; /* output waits here for a line end, to save writes */
 };
 
-void serial_init(struct serial *s, int dirfd, const char *name, void (*raise_irq)(void *),
-	void *irq_opaque);
+void serial_init(
+	struct serial *s, int dirfd, const char *name, void (*raise_irq)(void *), void *irq_opaque);
 void serial_done(struct serial *s); /* flushes */
 void serial_flush(struct serial *s);
 uint8_t serial_read(struct serial *s, unsigned reg);

@@ -55,13 +55,14 @@ static void shape_leaf(struct kvm_cpuid_entry2 *c, unsigned cpus)
 {
 	switch (c->function) {
 	case 0x1:
-		c->ecx |= 1U << 31 /* hypervisor */ | 1U << 24 /* TSC deadline */ | 1U << 21 /* x2APIC */;
+		c->ecx |= 1U << 31 /* hypervisor */ | 1U << 24 /* TSC deadline */ |
+			  1U << 21 /* x2APIC */;
 		c->ebx = (c->ebx & 0xff00ffff) | cpus << 16;
 		c->edx = cpus > 1 ? c->edx | 1U << 28 : c->edx & ~(1U << 28); /* HTT */
 		break;
 	case 0x4: /* Intel caches: L1 and L2 of one core, L3 shared by all */
 		c->eax = (c->eax & 0x00003fff) | (cpus - 1) << 26 |
-			((c->eax >> 5 & 7) >= 3 ? cpus - 1 : 0) << 14;
+			 ((c->eax >> 5 & 7) >= 3 ? cpus - 1 : 0) << 14;
 		break;
 	case 0x6:
 		c->eax |= 1U << 2; /* the APIC timer always runs */
@@ -75,14 +76,17 @@ static void shape_leaf(struct kvm_cpuid_entry2 *c, unsigned cpus)
 		c->ebx = c->index == 0 ? 1 : c->index == 1 ? cpus : 0;
 		c->ecx = c->index | (c->index == 0 ? 1U << 8 : c->index == 1 ? 2U << 8 : 0);
 		break;
-	case 0x40000001: /* KVM: no asynchronous page faults, their state does not survive a snapshot */
+	case 0x40000001: /* KVM: no asynchronous page faults, their state does not survive a
+			    snapshot */
 		c->eax &= ~(1U << 4 | 1U << 10 | 1U << 14);
 		break;
 	case 0x80000001:
 		c->ecx &= ~(1U << 23 | 1U << 24 | 1U << 28); /* AMD performance counters */
 		break;
 	case 0x80000007:
-		c->edx &= ~(1U << 8); /* invariant TSC: kvm-clock stays right on another host, TSC not */
+		c->edx &= ~(
+			1U
+			<< 8); /* invariant TSC: kvm-clock stays right on another host, TSC not */
 		break;
 	case 0x80000008:
 		c->ecx = (c->ecx & 0xffff0f00) | (cpus - 1) | core_bits(cpus) << 12;
@@ -124,7 +128,8 @@ int vcpu_set_cpuid(struct vcpu *v, struct kvm_cpuid_table *t, struct error *e)
 	for (uint32_t i = 0; i < t->head.nent; i++)
 		set_apic_id(&t->entries[i], v->id);
 	r = kvm_ioctl(v->fd, KVM_SET_CPUID2, t);
-	return r < 0 ? error_set_errno(e, ERROR_INCOMPATIBLE, -r, "KVM refuses the guest's CPUID") : 0;
+	return r < 0 ? error_set_errno(e, ERROR_INCOMPATIBLE, -r, "KVM refuses the guest's CPUID")
+		     : 0;
 }
 
 /* --- boot --- */
@@ -179,13 +184,27 @@ static int msr_is_saved(uint32_t msr)
 		uint32_t first, last;
 	} skipped[] = {
 		{0x40000000, 0x400001ff}, /* Hyper-V */
-		{0xc1, 0xc8}, {0x186, 0x18d}, {0x309, 0x30c}, {0x345, 0x345}, {0x38d, 0x391},
-		{0x3f1, 0x3f1}, {0x4c1, 0x4c8}, {0x600, 0x600}, /* Intel performance monitoring */
-		{0xc0010000, 0xc0010007}, {0xc0010200, 0xc001020b}, /* AMD performance monitoring */
+		{0xc1, 0xc8},
+		{0x186, 0x18d},
+		{0x309, 0x30c},
+		{0x345, 0x345},
+		{0x38d, 0x391},
+		{0x3f1, 0x3f1},
+		{0x4c1, 0x4c8},
+		{0x600, 0x600}, /* Intel performance monitoring */
+		{0xc0010000, 0xc0010007},
+		{0xc0010200, 0xc001020b}, /* AMD performance monitoring */
 		{0xc0000300, 0xc0000303},
-		{0x480, 0x492}, {0x8b, 0x8b}, {0xcf, 0xcf}, {0x10a, 0x10a}, /* VMX, microcode, feature words */
-		{0x9e, 0x9e}, {0x34, 0x34}, {0xce, 0xce}, {0xc0010117, 0xc0010117},
-		{0xc0010015, 0xc0010015}, {0x40000118, 0x40000118},
+		{0x480, 0x492},
+		{0x8b, 0x8b},
+		{0xcf, 0xcf},
+		{0x10a, 0x10a}, /* VMX, microcode, feature words */
+		{0x9e, 0x9e},
+		{0x34, 0x34},
+		{0xce, 0xce},
+		{0xc0010117, 0xc0010117},
+		{0xc0010015, 0xc0010015},
+		{0x40000118, 0x40000118},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(skipped); i++)
@@ -294,7 +313,8 @@ int vcpu_save(struct vcpu *v, struct buf *out, struct error *e)
 		void *arg;
 		const char *name;
 	} gets[] = {
-		{KVM_GET_MP_STATE, &f->mp_state, "KVM_GET_MP_STATE"}, /* first: settles pending events */
+		{KVM_GET_MP_STATE, &f->mp_state,
+			"KVM_GET_MP_STATE"}, /* first: settles pending events */
 		{KVM_GET_VCPU_EVENTS, &f->events, "KVM_GET_VCPU_EVENTS"},
 		{KVM_GET_REGS, &f->regs, "KVM_GET_REGS"},
 		{KVM_GET_SREGS, &f->sregs, "KVM_GET_SREGS"},
@@ -324,8 +344,8 @@ int vcpu_save(struct vcpu *v, struct buf *out, struct error *e)
 static int refused(struct vcpu *v, int r, const char *what, struct error *e)
 {
 	return error_set_errno(e, ERROR_INCOMPATIBLE, -r,
-		"this host's KVM refuses the snapshot's %s of vCPU %u; rebuild the template here", what,
-		v->id);
+		"this host's KVM refuses the snapshot's %s of vCPU %u; rebuild the template here",
+		what, v->id);
 }
 
 static int set_xsave(struct vcpu *v, const uint8_t *data, uint32_t n)
@@ -336,7 +356,8 @@ static int set_xsave(struct vcpu *v, const uint8_t *data, uint32_t n)
 		memcpy(&x, data, sizeof(x));
 		return kvm_ioctl(v->fd, KVM_SET_XSAVE, &x);
 	}
-	return kvm_ioctl(v->fd, KVM_SET_XSAVE, (void *)data); /* as large as KVM's own, see the caller */
+	return kvm_ioctl(
+		v->fd, KVM_SET_XSAVE, (void *)data); /* as large as KVM's own, see the caller */
 }
 
 /* Reads the MSRs; the index of TSC_DEADLINE's value goes to *deadline (-1: none). */
@@ -387,7 +408,8 @@ static int set_all(struct vcpu *v, struct vcpu_fixed *f, const uint8_t *xsave, u
 	r = kvm_ioctl(v->fd, KVM_SET_MSRS, msrs);
 	if (r < 0 || (uint32_t)r != msrs->head.nmsrs)
 		return error_set(e, ERROR_INCOMPATIBLE, EINVAL,
-			"this host's KVM refuses the snapshot's MSR 0x%x; rebuild the template here",
+			"this host's KVM refuses the snapshot's MSR 0x%x; rebuild the template "
+			"here",
 			msrs->entries[r < 0 ? 0 : r].index);
 	r = kvm_ioctl(v->fd, KVM_SET_LAPIC, &f->lapic);
 	if (r < 0)
@@ -419,7 +441,8 @@ int vcpu_load(struct vcpu *v, struct reader *in, struct error *e)
 	xsave_n = reader_le32(in);
 	xsave = reader_bytes(in, xsave_n <= XSAVE_BYTES_MAX ? xsave_n : SIZE_MAX);
 	if (!xsave || read_msrs(in, &msrs, &deadline) < 0)
-		return error_set(e, ERROR_BAD_SNAPSHOT, EINVAL, "the state of vCPU %u is damaged", v->id);
+		return error_set(
+			e, ERROR_BAD_SNAPSHOT, EINVAL, "the state of vCPU %u is damaged", v->id);
 	/* KVM reads as much as this host's XSAVE area has: never let it read past ours. */
 	if (xsave_n != XSAVE_BYTES_MIN && (uint32_t)xsave_bytes(v->kvm_fd) != xsave_n)
 		return error_set(e, ERROR_INCOMPATIBLE, EINVAL,

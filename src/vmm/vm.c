@@ -100,7 +100,8 @@ static int register_memory(struct vm *vm, struct error *e)
 		int err = kvm_ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &r);
 
 		if (err < 0)
-			return error_set_errno(e, ERROR_HOST, -err, "cannot give KVM the guest's memory");
+			return error_set_errno(
+				e, ERROR_HOST, -err, "cannot give KVM the guest's memory");
 	}
 	return 0;
 }
@@ -151,8 +152,8 @@ static int create_disk(struct vm *vm, unsigned i, struct vm_disk *d, struct erro
 		d->bytes = (uint64_t)st.st_size;
 	d->lower_count = 0;
 	vm->disk_read_only[i] = d->delta_fd < 0;
-	r = disk_open(TAKE_FD(d->base_fd), d->lower_fds, layers, TAKE_FD(d->delta_fd), d->bytes, &disk,
-		e);
+	r = disk_open(TAKE_FD(d->base_fd), d->lower_fds, layers, TAKE_FD(d->delta_fd), d->bytes,
+		&disk, e);
 	if (r < 0)
 		return r;
 	vm->disk_bytes[i] = disk_bytes(disk);
@@ -210,8 +211,8 @@ static int create_booted(struct vm *vm, struct vm_options *o, struct error *e)
 	int r;
 
 	if (o->cpus < 1 || o->cpus > KVM_CPUS_MAX)
-		return error_set(e, ERROR_LIMIT, EINVAL, "%u CPUs: must be between 1 and %d", o->cpus,
-			KVM_CPUS_MAX);
+		return error_set(e, ERROR_LIMIT, EINVAL, "%u CPUs: must be between 1 and %d",
+			o->cpus, KVM_CPUS_MAX);
 	vm->cpu_count = o->cpus;
 	r = guest_memory_create(&vm->memory, o->memory_bytes, e);
 	if (r == 0)
@@ -260,7 +261,8 @@ static int save_state(struct vm *vm, struct snapshot_writer *w, struct error *e)
 	save_machine(vm, w);
 	b = snapshot_section(w, SNAPSHOT_CPUID, 0);
 	w->err |= buf_add_le32(b, vm->cpuid->head.nent);
-	w->err |= buf_add(b, vm->cpuid->entries, vm->cpuid->head.nent * sizeof(vm->cpuid->entries[0]));
+	w->err |= buf_add(
+		b, vm->cpuid->entries, vm->cpuid->head.nent * sizeof(vm->cpuid->entries[0]));
 	w->err |= buf_add_le64(snapshot_section(w, SNAPSHOT_CLOCK, 0), clock.clock);
 	for (unsigned i = 0; i < vm->cpu_count; i++) {
 		r = vcpu_save(&vm->cpus[i].vcpu, snapshot_section(w, SNAPSHOT_VCPU, i), e);
@@ -273,7 +275,8 @@ static int save_state(struct vm *vm, struct snapshot_writer *w, struct error *e)
 		w->err |= buf_add_le64(snapshot_section(w, SNAPSHOT_DISK, i), vm->disk_bytes[i]);
 	for (unsigned i = 0; i < VM_SLOTS; i++)
 		if (vm->slots[i].device)
-			w->err |= virtio_save(vm->slots[i].device, snapshot_section(w, SNAPSHOT_DEVICE, i));
+			w->err |= virtio_save(
+				vm->slots[i].device, snapshot_section(w, SNAPSHOT_DEVICE, i));
 	return 0;
 }
 
@@ -296,7 +299,8 @@ static int save_memory(struct vm *vm, int dirfd, struct error *e)
 	uint64_t bytes = vm->memory.bytes, at = 0;
 
 	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
-		return error_set_errno(e, ERROR_NO_SPACE, errno, "cannot create the snapshot's memory");
+		return error_set_errno(
+			e, ERROR_NO_SPACE, errno, "cannot create the snapshot's memory");
 	while (at < bytes) {
 		uint64_t end;
 		int r;
@@ -307,12 +311,13 @@ static int save_memory(struct vm *vm, int dirfd, struct error *e)
 			end += 4096;
 		r = fd_pwrite_full(fd, map + at, end - at, (off_t)at);
 		if (r < 0)
-			return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
-				"cannot write the snapshot's memory: free some disk space");
+			return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL,
+				-r, "cannot write the snapshot's memory: free some disk space");
 		at = end;
 	}
 	if (fsync(fd) < 0)
-		return error_set_errno(e, ERROR_NO_SPACE, errno, "cannot write the snapshot's memory");
+		return error_set_errno(
+			e, ERROR_NO_SPACE, errno, "cannot write the snapshot's memory");
 	return 0;
 }
 
@@ -352,7 +357,8 @@ int vm_save(struct vm *vm, int dirfd, struct error *e)
 	snapshot_writer_init(&w);
 	r = save_state(vm, &w, e);
 	if (r == 0 && snapshot_writer_finish(&w) < 0)
-		r = error_set(e, ERROR_INTERNAL, EMSGSIZE, "the VM's state does not fit a snapshot");
+		r = error_set(
+			e, ERROR_INTERNAL, EMSGSIZE, "the VM's state does not fit a snapshot");
 	if (r == 0) {
 		r = file_write_atomic(dirfd, "state", buf_head(&w.bytes), buf_len(&w.bytes), 0600);
 		if (r < 0)
@@ -393,7 +399,8 @@ static int read_machine(const struct snapshot_reader *s, struct saved_machine *m
 	return 0;
 }
 
-static int read_cpuid(const struct snapshot_reader *s, struct kvm_cpuid_table **ret, struct error *e)
+static int read_cpuid(
+	const struct snapshot_reader *s, struct kvm_cpuid_table **ret, struct error *e)
 {
 	struct reader in = snapshot_find(s, SNAPSHOT_CPUID, 0);
 	struct kvm_cpuid_table *t = calloc(1, sizeof(*t));
@@ -437,14 +444,16 @@ static int match_tsc(struct vm *vm, uint32_t khz, struct error *e)
 		return 0;
 	for (unsigned i = 0; i < vm->cpu_count; i++)
 		if (kvm_ioctl_n(vm->cpus[i].vcpu.fd, KVM_SET_TSC_KHZ, khz) < 0)
-			/* Without TSC scaling timers are off by this ratio, which guests bear when it is
-			 * small: kvm-clock, which they tell the time by, is right in any case. */
+			/* Without TSC scaling timers are off by this ratio, which guests bear when
+			 * it is small: kvm-clock, which they tell the time by, is right in any
+			 * case. */
 			return llabs((long long)here - khz) * 100 <= khz
-				? 0
-				: error_set(e, ERROR_INCOMPATIBLE, ENOTSUP,
-					  "the snapshot's CPU ran at %u kHz, this one at %d, and it cannot "
-					  "scale; rebuild the template here",
-					  khz, here);
+				       ? 0
+				       : error_set(e, ERROR_INCOMPATIBLE, ENOTSUP,
+						 "the snapshot's CPU ran at %u kHz, this one at "
+						 "%d, and it cannot "
+						 "scale; rebuild the template here",
+						 khz, here);
 	return 0;
 }
 
@@ -454,7 +463,8 @@ static int map_memory(struct vm *vm, const struct vm_options *o, uint64_t bytes,
 	struct stat st;
 
 	if (fd < 0)
-		return error_set_errno(e, ERROR_BAD_SNAPSHOT, errno, "cannot open the snapshot's memory");
+		return error_set_errno(
+			e, ERROR_BAD_SNAPSHOT, errno, "cannot open the snapshot's memory");
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != bytes)
 		return damaged(e, "its memory file is truncated or of another snapshot");
 	return guest_memory_map(&vm->memory, fd, bytes, e);
@@ -467,7 +477,8 @@ static int check_devices(struct vm *vm, const struct saved_machine *m, struct er
 
 		if (id != m->devices[i])
 			return error_set(e, ERROR_INCOMPATIBLE, EINVAL,
-				"the snapshot has device %u in slot %u, the VM has %u; rebuild the template",
+				"the snapshot has device %u in slot %u, the VM has %u; rebuild the "
+				"template",
 				m->devices[i], i, id);
 	}
 	return 0;
@@ -538,7 +549,8 @@ static int create_restored(struct vm *vm, struct vm_options *o, struct error *e)
 	int r = file_read(o->snapshot_dirfd, "state", SNAPSHOT_STATE_MAX, &data, &n);
 
 	if (r < 0)
-		return error_set_errno(e, ERROR_BAD_SNAPSHOT, -r, "cannot read the snapshot's state");
+		return error_set_errno(
+			e, ERROR_BAD_SNAPSHOT, -r, "cannot read the snapshot's state");
 	r = snapshot_reader_open(&s, data, n, e);
 	if (r == 0)
 		r = read_machine(&s, &m, e);
@@ -648,8 +660,8 @@ int vm_grow_disk(struct vm *vm, unsigned disk, uint64_t bytes, struct error *e)
 		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no disk %u", disk);
 	r = blk_grow(vm->slots[VM_SLOT_DISK + disk].device, bytes);
 	if (r < 0)
-		return error_set_errno(e, ERROR_LIMIT, -r, "cannot grow disk %u to %llu bytes", disk,
-			(unsigned long long)bytes);
+		return error_set_errno(e, ERROR_LIMIT, -r, "cannot grow disk %u to %llu bytes",
+			disk, (unsigned long long)bytes);
 	vm->disk_bytes[disk] = bytes;
 	return 0;
 }

@@ -21,7 +21,7 @@ struct vm;
 enum { VM_DISKS_MAX = 2, VM_DISK_LAYERS_MAX = 16 };
 
 struct vm_disk {
-	int base_fd; /* taken over */
+	int base_fd;			   /* taken over */
 	int lower_fds[VM_DISK_LAYERS_MAX]; /* read-only deltas, lowest first; taken over */
 	unsigned lower_count;
 	int delta_fd;	/* writable top delta, -1: read-only disk; taken over */
@@ -29,17 +29,17 @@ struct vm_disk {
 };
 
 struct vm_options {
-	unsigned cpus;		/* of a boot */
-	uint64_t memory_bytes;	/* of a boot */
-	int kernel_fd;		/* of a boot; borrowed */
-	int initrd_fd;		/* of a boot, -1: none; borrowed */
-	const char *cmdline;	/* of a boot */
-	int snapshot_dirfd;	/* -1: boot; else the directory with `state` and `memory`; borrowed */
-	int dirfd;		/* for the console log, -1: none; borrowed */
-	const char *console;	/* its file name */
-	bool rng;		/* of a boot: give the guest a virtio-rng */
-	int vsock_listen_fd;	/* Unix stream socket for the host side of virtio-vsock, -1: no vsock
-				 * (a restored VM has one if its snapshot has); taken over */
+	unsigned cpus;	       /* of a boot */
+	uint64_t memory_bytes; /* of a boot */
+	int kernel_fd;	       /* of a boot; borrowed */
+	int initrd_fd;	       /* of a boot, -1: none; borrowed */
+	const char *cmdline;   /* of a boot */
+	int snapshot_dirfd;  /* -1: boot; else the directory with `state` and `memory`; borrowed */
+	int dirfd;	     /* for the console log, -1: none; borrowed */
+	const char *console; /* its file name */
+	bool rng;	     /* of a boot: give the guest a virtio-rng */
+	int vsock_listen_fd; /* Unix stream socket for the host side of virtio-vsock, -1: no vsock
+			      * (a restored VM has one if its snapshot has); taken over */
 	struct vm_disk disks[VM_DISKS_MAX];
 	unsigned disk_count;
 };

@@ -15,8 +15,12 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 
-enum { KICK_SIGNAL = SIGUSR1, THREAD_STACK_BYTES = 128 * 1024, PORT_KEYBOARD = 0x64,
-	KEYBOARD_RESET = 0xfe };
+enum {
+	KICK_SIGNAL = SIGUSR1,
+	THREAD_STACK_BYTES = 128 * 1024,
+	PORT_KEYBOARD = 0x64,
+	KEYBOARD_RESET = 0xfe
+};
 
 /* Records why the guest is over (the first reason counts) and makes every vCPU stop. */
 static void end_guest(struct vm *vm, enum vm_end end, const char *why)
@@ -57,7 +61,7 @@ static void port_write(struct vm *vm, uint16_t port, uint8_t value)
 		vm->power_off_value = value;
 		end_guest(vm, VM_END_POWER_OFF, "the guest powered off");
 	} else if ((port == ACPI_PORT_RESET && value == ACPI_RESET_VALUE) ||
-		(port == PORT_KEYBOARD && value == KEYBOARD_RESET)) {
+		   (port == PORT_KEYBOARD && value == KEYBOARD_RESET)) {
 		end_guest(vm, VM_END_RESET, "the guest asked for a reset");
 	}
 }
@@ -101,11 +105,11 @@ static void handle_mmio(struct vm *vm, struct kvm_run *run)
 			run->mmio.is_write);
 	} else if (addr >= VM_MMIO_BASE && slot < VM_SLOTS && vm->slots[slot].device) {
 		if (run->mmio.is_write)
-			virtio_mmio_write(vm->slots[slot].device, offset, run->mmio.data,
-				run->mmio.len);
+			virtio_mmio_write(
+				vm->slots[slot].device, offset, run->mmio.data, run->mmio.len);
 		else
-			virtio_mmio_read(vm->slots[slot].device, offset, run->mmio.data,
-				run->mmio.len);
+			virtio_mmio_read(
+				vm->slots[slot].device, offset, run->mmio.data, run->mmio.len);
 	} else if (!run->mmio.is_write) {
 		memset(run->mmio.data, 0xff, run->mmio.len); /* nobody there */
 	}
@@ -131,8 +135,8 @@ static void handle_exit(struct vm_cpu *c)
 	struct kvm_run *run = c->vcpu.run;
 
 	if (atomic_fetch_add_explicit(&c->exits, 1, memory_order_relaxed) == 0 && c->vcpu.id == 0)
-		atomic_store_explicit(&c->vm->first_exit_ns, clock_monotonic_ns(),
-			memory_order_relaxed);
+		atomic_store_explicit(
+			&c->vm->first_exit_ns, clock_monotonic_ns(), memory_order_relaxed);
 	switch (run->exit_reason) {
 	case KVM_EXIT_IO:
 		handle_port(c->vm, run);
@@ -281,7 +285,8 @@ void vm_pause(struct vm *vm)
 
 void vm_resume(struct vm *vm)
 {
-	/* Before the first run: what waits in host sockets is in the guest's rings when it wakes up. */
+	/* Before the first run: what waits in host sockets is in the guest's rings when it wakes
+	 * up. */
 	for (unsigned i = 0; i < VM_SLOTS && !vm->devices_resumed; i++)
 		if (vm->slots[i].device)
 			virtio_resume(vm->slots[i].device);
