@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "proto/json_text.h"
 #include "store/page.h"
 #include "store/sandbox_row.h"
 #include "store/sandboxes.h"
@@ -159,8 +160,8 @@ static int check_filter(const struct store_sandbox_filter *f, struct page *after
 	for (unsigned i = 0; r == 0 && i < f->metadata_count; i++) {
 		const struct store_pair *p = &f->metadata[i];
 
-		if (!text_is_utf8(p->key, strlen(p->key)) ||
-			!text_is_utf8(p->value, strlen(p->value)))
+		if (!json_text_is_utf8(p->key, strlen(p->key)) ||
+			!json_text_is_utf8(p->value, strlen(p->value)))
 			r = error_set(
 				e, ERROR_USAGE, EINVAL, "the metadata filter is not valid UTF-8");
 	}

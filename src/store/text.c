@@ -1,58 +1,10 @@
 #include "store/text.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 
+#include "proto/json_text.h"
 #include "store/store.h"
-
-/* Length of the sequence that a byte leads, and the smallest code point that needs it. */
-static size_t sequence(uint8_t lead, uint32_t *ret_bits, uint32_t *ret_min)
-{
-	if (lead < 0x80) {
-		*ret_bits = lead;
-		*ret_min = 0;
-		return 1;
-	}
-	if ((lead & 0xe0) == 0xc0) {
-		*ret_bits = lead & 0x1f;
-		*ret_min = 0x80;
-		return 2;
-	}
-	if ((lead & 0xf0) == 0xe0) {
-		*ret_bits = lead & 0x0f;
-		*ret_min = 0x800;
-		return 3;
-	}
-	if ((lead & 0xf8) == 0xf0) {
-		*ret_bits = lead & 0x07;
-		*ret_min = 0x10000;
-		return 4;
-	}
-	return 0;
-}
-
-bool text_is_utf8(const char *s, size_t n)
-{
-	const uint8_t *p = (const uint8_t *)s, *end = p + n;
-
-	while (p < end) {
-		uint32_t c, min;
-		size_t len = sequence(*p, &c, &min);
-
-		if (len == 0 || len > (size_t)(end - p))
-			return false;
-		for (size_t i = 1; i < len; i++) {
-			if ((p[i] & 0xc0) != 0x80)
-				return false;
-			c = c << 6 | (p[i] & 0x3f);
-		}
-		if (c < min || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-			return false;
-		p += len;
-	}
-	return true;
-}
 
 bool text_is_id(const char *s)
 {
@@ -70,7 +22,7 @@ int text_check(const char *field, const char *s, size_t max, struct error *e)
 	n = strnlen(s, max + 1);
 	if (n > max)
 		return error_set(e, ERROR_USAGE, EINVAL, "%s is longer than %zu bytes", field, max);
-	if (!text_is_utf8(s, n))
+	if (!json_text_is_utf8(s, n))
 		return error_set(e, ERROR_USAGE, EINVAL, "%s is not valid UTF-8", field);
 	return 0;
 }

@@ -9,9 +9,6 @@
 
 #include "base/error.h"
 
-/* Valid UTF-8 (no overlong forms, surrogates or code points above U+10FFFF). */
-bool text_is_utf8(const char *s, size_t n);
-
 /* 1-STORE_ID_MAX of a-z 0-9. */
 bool text_is_id(const char *s);
 

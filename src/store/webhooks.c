@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "proto/json_text.h"
 #include "store/db.h"
 #include "store/maintain.h"
 #include "store/text.h"
@@ -329,7 +330,7 @@ static void cut_text(const char *text, char *out, size_t n)
 	size_t len = strnlen(text, n - 1);
 
 	memcpy(out, text, len);
-	while (len > 0 && !text_is_utf8(out, len))
+	while (len > 0 && !json_text_is_utf8(out, len))
 		len--;
 	out[len] = '\0';
 }

@@ -465,7 +465,7 @@ static void test_page_tokens(void **state)
 		const char *token;
 	} cases[] = {
 		{{T0, "iabc", false}, "MjAyNy0wMS0xNVQwODowMDowMFpfX2lhYmM"},
-		{{T0 + 120000000, "iabc", true}, "MjAyNy0wMS0xNVQwODowMDowMC4xMlpfX2lhYmNfX2FzYw"},
+		{{T0 + 120000000, "iabc", true}, "MjAyNy0wMS0xNVQwODowMDowMC4xMjBaX19pYWJjX19hc2M"},
 		{{1, "i", false}, "MTk3MC0wMS0wMVQwMDowMDowMC4wMDAwMDAwMDFaX19p"},
 	};
 	char token[STORE_PAGE_TOKEN_BYTES];
