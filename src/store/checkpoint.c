@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "store/db.h"
 
-enum { RETRY_MS = 500 };
+enum { RETRY_MS = 500, PAGE_BYTES = 4096 + 24 }; /* in the log, each with its header */
 
 struct checkpointer {
 	sqlite3 *db;	 /* the thread's own */
@@ -23,6 +23,7 @@ struct checkpointer {
 	pthread_cond_t wake;
 	bool wanted, stopping;
 	atomic_bool disk_full;
+	_Atomic(off_t) reserve_bytes;
 };
 
 static bool out_of_space(sqlite3 *db, int rc)
@@ -54,16 +55,17 @@ static bool wait_for_work(struct checkpointer *c, bool retry)
 	return !stopping;
 }
 
-/* Takes the reserve; what is there already costs nothing. False when the disk is full: a file
- * system that cannot set space aside is another matter, and no reason to refuse rows. */
-static bool keep_reserve(const struct checkpointer *c)
+/* Takes space behind the end of both files; what is there already costs nothing. False when the
+ * disk is full: a file system that cannot set space aside is another matter, and no reason to
+ * refuse rows. */
+static bool keep_reserve(const struct checkpointer *c, off_t bytes)
 {
 	struct stat st;
 
 	if (fstat(c->file_fd, &st) < 0)
 		return true;
-	if (fallocate(c->wal_fd, FALLOC_FL_KEEP_SIZE, 0, CHECKPOINT_RESERVE) < 0 ||
-		fallocate(c->file_fd, FALLOC_FL_KEEP_SIZE, st.st_size, CHECKPOINT_RESERVE) < 0)
+	if (fallocate(c->wal_fd, FALLOC_FL_KEEP_SIZE, 0, bytes) < 0 ||
+		fallocate(c->file_fd, FALLOC_FL_KEEP_SIZE, st.st_size, bytes) < 0)
 		return errno != ENOSPC && errno != EDQUOT;
 	return true;
 }
@@ -72,7 +74,7 @@ static bool keep_reserve(const struct checkpointer *c)
 static bool checkpoint(struct checkpointer *c)
 {
 	int rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	bool full = out_of_space(c->db, rc) || !keep_reserve(c);
+	bool full = out_of_space(c->db, rc) || !keep_reserve(c, atomic_load(&c->reserve_bytes));
 
 	atomic_store(&c->disk_full, full);
 	/* Other failures are tried again too; if they last, the writer meets them. */
@@ -92,20 +94,44 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* After each commit of the writer; `pages` are in the log. */
-static int committed(void *arg, sqlite3 *writer, const char *name, int pages)
+/* Half of the reserve is always ahead of the log, or new rows are refused. */
+static void extend_reserve(struct checkpointer *c, off_t log_bytes)
 {
-	struct checkpointer *c = arg;
+	off_t have = atomic_load(&c->reserve_bytes);
 
-	if (pages < CHECKPOINT_PAGES)
-		return SQLITE_OK;
+	if (log_bytes + CHECKPOINT_RESERVE / 2 <= have)
+		return;
+	if (keep_reserve(c, have + CHECKPOINT_RESERVE))
+		atomic_store(&c->reserve_bytes, have + CHECKPOINT_RESERVE);
+	else
+		atomic_store(&c->disk_full, true);
+}
+
+static void wake_thread(struct checkpointer *c)
+{
 	(void)pthread_mutex_lock(&c->mutex);
 	c->wanted = true;
 	(void)pthread_cond_signal(&c->wake);
 	(void)pthread_mutex_unlock(&c->mutex);
+}
+
+/* After each commit of the writer; `pages` are in the log. */
+static int committed(void *arg, sqlite3 *writer, const char *name, int pages)
+{
+	struct checkpointer *c = arg;
+	off_t log_bytes = (off_t)pages * PAGE_BYTES;
+	bool forced = pages >= CHECKPOINT_PAGES_FORCED;
+
+	if (pages < CHECKPOINT_PAGES)
+		return SQLITE_OK;
+	wake_thread(c);
+	extend_reserve(c, log_bytes);
+	/* On a full disk the log must not outgrow its reserve. */
+	if (checkpointer_disk_full(c))
+		forced = log_bytes + CHECKPOINT_RESERVE / 4 > atomic_load(&c->reserve_bytes);
 	/* Under steady writing the thread may never catch up, and the log is only started over when
 	 * all of it was moved. Failing is no news to the writer: its commit is done. */
-	if (pages >= CHECKPOINT_PAGES_FORCED && !checkpointer_disk_full(c))
+	if (forced)
 		(void)sqlite3_wal_checkpoint_v2(
 			writer, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 	return SQLITE_OK;
@@ -146,7 +172,8 @@ int checkpointer_start(const char *path, sqlite3 *db, int file_fd, int wal_fd,
 		free(c);
 		return r;
 	}
-	atomic_store(&c->disk_full, !keep_reserve(c));
+	atomic_store(&c->reserve_bytes, CHECKPOINT_RESERVE);
+	atomic_store(&c->disk_full, !keep_reserve(c, CHECKPOINT_RESERVE));
 	c->wanted = true; /* the log of the run before */
 	r = start_thread(c);
 	if (r > 0) {

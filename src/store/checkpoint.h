@@ -21,7 +21,7 @@ struct checkpointer;
 enum {
 	CHECKPOINT_PAGES = 1000,	/* the thread starts at so many pages in the log */
 	CHECKPOINT_PAGES_FORCED = 8000, /* the writer helps: it writes faster than the thread */
-	CHECKPOINT_RESERVE = 8 << 20,	/* bytes, of each file; twice CHECKPOINT_PAGES */
+	CHECKPOINT_RESERVE = 8 << 20,	/* bytes, of each file; grows with the log */
 };
 
 /* Watches the commits of `db` (the writer's connection), whose file is `path`. file_fd and wal_fd
