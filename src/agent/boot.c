@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,7 +32,18 @@ enum {
 };
 #define EROFS_MAGIC 0xe0f5e1e2U
 
+#define RAMFS_MAGIC_ 0x858458f6U
+#define TMPFS_MAGIC_ 0x01021994U
+
 enum fs_kind { FS_NONE, FS_EXT4, FS_EROFS };
+
+bool boot_possible(void)
+{
+	struct statfs st;
+
+	return statfs("/", &st) == 0 && access("/etc/mayfly/modules", F_OK) == 0 &&
+	       ((uint32_t)st.f_type == RAMFS_MAGIC_ || (uint32_t)st.f_type == TMPFS_MAGIC_);
+}
 
 static void early_mount(const char *source, const char *target, const char *type)
 {
@@ -77,7 +89,9 @@ static void load_modules(void)
 	for (line = strtok_r(list, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		r = load_module(line);
 		if (r < 0)
-			console("module %s: %s", line, strerror(-r));
+			console("module %s: %s", line,
+				r == -ENOENT ? "it wants a module that is not listed before it"
+					     : strerror(-r));
 		else
 			loaded++;
 	}
@@ -193,8 +207,10 @@ static bool mount_root(void)
 	}
 	if (kind == FS_EXT4)
 		keep_for_growing("/newroot", "vda");
-	console("root is %s%s", guest.root_fs,
-		guest.facts & AGENT_FACT_ROOT_VOLATILE ? " below memory" : "");
+	console("root is %s, changes go to %s", guest.root_fs,
+		guest.facts & AGENT_FACT_ROOT_VOLATILE	? "memory"
+		: guest.facts & AGENT_FACT_ROOT_OVERLAY ? "/dev/vdb"
+							: "it");
 	return true;
 }
 

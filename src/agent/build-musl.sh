@@ -20,7 +20,7 @@ ln -sfn "$asm" "$headers/asm"
 flags="-std=gnu17 -D_GNU_SOURCE -Os -Wall -Wextra -Wno-unused-parameter
 	-Wno-missing-field-initializers -Werror=implicit-function-declaration -fno-strict-aliasing
 	-fno-common -fstack-protector-strong -ffunction-sections -fdata-sections -fno-pie
-	-fno-asynchronous-unwind-tables -fno-unwind-tables -DMAYFLY_VERSION=\"$version\""
+	-fno-asynchronous-unwind-tables -fno-unwind-tables"
 
 : >"$private/deps"
 objects=
@@ -29,7 +29,7 @@ for source; do
 	n=$((n + 1))
 	object=$private/$n.o
 	# shellcheck disable=SC2086 # flags are words
-	"$cc" $flags -I"$src" -idirafter "$headers" -MD -MF "$private/$n.d" -c "$source" \
+	"$cc" $flags "-DMAYFLY_VERSION=\"$version\"" -I"$src" -idirafter "$headers" -MD -MF "$private/$n.d" -c "$source" \
 		-o "$object"
 	sed -e 's/^[^:]*://' "$private/$n.d" | tr -d '\\' | tr -s ' \n' '\n' >>"$private/deps"
 	objects="$objects $object"

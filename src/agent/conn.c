@@ -375,7 +375,7 @@ static void wait_for_events(struct conn *c)
 
 	if (reading)
 		events = EPOLLIN;
-	if (buf_len(&c->out))
+	if (buf_len(&c->out) || c->again)
 		events |= EPOLLOUT;
 	if (source_wait(&c->source, events) < 0)
 		conn_close(c);
@@ -384,6 +384,7 @@ static void wait_for_events(struct conn *c)
 /* Sends, and as room comes lets the stream and further requests go on; bounded, to be fair. */
 static void service(struct conn *c)
 {
+	c->again = false;
 	for (int i = 0; !c->dead; i++) {
 		bool was_full;
 
@@ -398,7 +399,7 @@ static void service(struct conn *c)
 		if (!buf_len(&c->out) && !was_full)
 			break;
 		if (i == SERVICE_MAX) {
-			conn_touch(c);
+			c->again = true; /* in the next round, when others had their turn */
 			break;
 		}
 	}

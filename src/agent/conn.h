@@ -46,6 +46,7 @@ struct conn {
 	bool dirty;
 	bool blocked; /* a message waits to be taken */
 	bool full;    /* output passed CONN_ROOM, ops->room is owed */
+	bool again;   /* more can be done at once */
 	bool closing; /* close when the output is sent */
 	bool dead;
 	bool greeted; /* the preamble, if any, is behind */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -29,18 +30,18 @@ int disk_fd(void)
 
 static uint64_t device_bytes(void)
 {
-	char path[64];
-	unsigned long long sectors = 0;
-	FILE *f;
+	char path[64], text[32];
+	ssize_t n = 0;
+	int fd;
 
 	(void)snprintf(path, sizeof(path), "/sys/block/%s/size", root_device); /* fits */
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	if (fscanf(f, "%llu", &sectors) != 1)
-		sectors = 0;
-	(void)fclose(f); /* read-only */
-	return sectors * 512;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		(void)close(fd); /* read-only */
+	}
+	text[n > 0 ? n : 0] = '\0';
+	return strtoull(text, NULL, 10) * 512;
 }
 
 int disk_grow(uint64_t bytes)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct guest guest = {.null_fd = -1, .random_fd = -1};
+struct guest guest;
 
 static void read_boot_id(void)
 {

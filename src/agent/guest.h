@@ -20,7 +20,7 @@ struct guest {
 	char workdir[AGENT_PATH_MAX + 1]; /* default working directory, "" for home */
 	struct agent_strings env;	  /* packed, owned */
 
-	int null_fd;   /* /dev/null */
+	int null_fd;   /* /dev/null; valid after guest_open, as the next */
 	int random_fd; /* /dev/urandom, -1 when there is none */
 };
 

@@ -28,19 +28,26 @@
 #include "process.h"
 #include "setup.h"
 
-enum { BACKLOG = 128 };
+enum { BACKLOG = 128, REAPED_PER_ROUND = 256 };
 
 static struct source signals = {.fd = -1};
+static struct timer reap_again;
 
-static void reap(void)
+/* Children can end faster than they are reaped: others have their turn in between. */
+static void reap(struct timer *t)
 {
 	struct rusage usage;
 	int status;
-	pid_t pid;
 
-	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
+	for (int i = 0; i < REAPED_PER_ROUND; i++) {
+		pid_t pid = wait4(-1, &status, WNOHANG, &usage);
+
+		if (pid <= 0)
+			return;
 		if (!process_reaped(pid, status, &usage))
 			(void)helper_reaped(pid, status); /* else an orphan: done with it */
+	}
+	timer_set(&reap_again, 0, reap);
 }
 
 static void signal_ready(struct source *s, uint32_t events)
@@ -50,7 +57,7 @@ static void signal_ready(struct source *s, uint32_t events)
 	if (read(s->fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGCHLD) {
-		reap();
+		reap(NULL);
 	} else if (!guest.init) { /* pid 1 has no one to obey: hosts use SHUTDOWN */
 		processes_kill_all();
 		loop_stop();
@@ -153,10 +160,10 @@ static int main_test(const char *path)
 
 int main(int argc, char **argv)
 {
-	if (getpid() == 1)
+	if (getpid() == 1 && boot_possible())
 		main_init();
-	if (argc == 3 && strcmp(argv[1], "--test-listen") == 0)
+	if (getpid() != 1 && argc == 3 && strcmp(argv[1], "--test-listen") == 0)
 		return main_test(argv[2]);
-	(void)!write(STDERR_FILENO, "mayfly-agent runs as pid 1 of a microVM\n", 40);
+	(void)!write(STDERR_FILENO, "mayfly-agent is the init of a microVM\n", 38);
 	return 2;
 }

@@ -131,14 +131,14 @@ static size_t read_text(const char *path, char *out, size_t size)
 /* First line: cpu user nice system idle iowait irq softirq steal ..., in ticks of 10 ms. */
 static void read_cpu(struct agent_metrics *m)
 {
-	unsigned long long t[8] = {0};
 	const uint64_t tick_ns = 10 * NS_PER_MS;
-	char text[512];
+	char text[512], *p = text;
+	uint64_t t[8];
 
 	(void)read_text("/proc/stat", text, sizeof(text)); /* empty: zeros are reported */
-	if (sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3],
-		    &t[4], &t[5], &t[6], &t[7]) < 4)
-		return;
+	p += strcspn(p, " ");
+	for (size_t i = 0; i < 8; i++)
+		t[i] = strtoull(p, &p, 10);
 	m->cpu_user_ns = (t[0] + t[1]) * tick_ns;
 	m->cpu_system_ns = (t[2] + t[5] + t[6]) * tick_ns;
 	m->cpu_idle_ns = t[3] * tick_ns;
