@@ -68,12 +68,14 @@ static int add_entropy(const struct agent_identity *m)
 		uint8_t data[AGENT_ENTROPY_MAX];
 	} pool;
 
+	if (!guest.init)
+		return 0; /* under test: nor is the machine's entropy */
 	pool.info.entropy_count = (int)m->entropy_bytes * 8;
 	pool.info.buf_size = (int)m->entropy_bytes;
 	memcpy(&pool.info + 1, m->entropy, m->entropy_bytes);
 	if (ioctl(guest.random_fd, RNDADDENTROPY, &pool) < 0 ||
 		ioctl(guest.random_fd, RNDRESEEDCRNG) < 0)
-		return guest.init ? errno : 0;
+		return errno;
 	explicit_bzero(&pool, sizeof(pool));
 	return 0;
 }
