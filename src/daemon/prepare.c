@@ -146,6 +146,79 @@ static int await_agent(struct booting *b, const struct progress *p, struct error
 	}
 }
 
+/* Runs a shell command of the template as its user; *ret_status is its exit status, 128+n for a
+ * signal. With detach it is left running and the status is 0. */
+static int run_command(
+	struct booting *b, const char *command, bool detach, int *ret_status, struct error *e)
+{
+	const struct image_config *c = b->o->config;
+	const char *argv[] = {"/bin/sh", "-c", command};
+	const struct agent_exec x = {
+		.flags = detach ? AGENT_EXEC_DETACHED : 0,
+		.user = c->user,
+		.cwd = c->workdir,
+		.tag = "",
+		.argv = {.array = argv, .count = ARRAY_SIZE(argv)},
+		.env = {.array = (const char *const *)c->env, .count = (uint32_t)c->env_count},
+	};
+	struct agent_event ev;
+	int r = agent_exec_start(b->agent, &x, e);
+
+	while (r == 0) {
+		r = agent_wait_event(b->agent, b->deadline_ns, &ev, e);
+		if (r < 0 || (r == 1 && ev.type == AGENT_ERROR))
+			return r < 0 ? r : agent_event_error(&ev, e);
+		*ret_status = 0;
+		if (ev.type == AGENT_STARTED && detach)
+			return 0;
+		if (ev.type == AGENT_EXIT) {
+			*ret_status = (int)ev.exit.status +
+				      (ev.exit.flags & AGENT_EXIT_SIGNALED ? 128 : 0);
+			return 0;
+		}
+		r = 0; /* its output does not matter */
+	}
+	return r;
+}
+
+static int await_ready_command(struct booting *b, struct error *e)
+{
+	int status, r;
+
+	for (;;) {
+		r = run_command(b, b->o->config->ready_command, false, &status, e);
+		if (r < 0 || status == 0)
+			return r;
+		if (clock_monotonic_ns() > b->deadline_ns)
+			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
+				"the ready command of template '%s' did not succeed in %d s",
+				b->o->name, PREPARE_BOOT_S);
+		pause_ms(PAUSE_MS);
+	}
+}
+
+/* What the template wants to have done before its snapshot. */
+static int run_commands(struct booting *b, const struct progress *p, struct error *e)
+{
+	const struct image_config *c = b->o->config;
+	int status = 0, r = 0;
+
+	if (*c->start_command)
+		r = run_command(b, c->start_command, true, &status, e);
+	if (r == 0 && *c->ready_command)
+		r = await_ready_command(b, e);
+	if (r < 0 || !*c->warm_command)
+		return r;
+	r = progress_report(p, "warm up", PROGRESS_NO_PERCENT, NULL);
+	if (r == 0)
+		r = run_command(b, c->warm_command, false, &status, e);
+	if (r == 0 && status)
+		return error_set(e, ERROR_BAD_IMAGE, EINVAL,
+			"the warm command of template '%s' ended with status %d", b->o->name,
+			status);
+	return r;
+}
+
 /* Writes back and waits until no host connection is open: the snapshot then needs no repair. */
 static int settle(struct booting *b, struct error *e)
 {
@@ -193,6 +266,8 @@ static int boot_and_save(struct booting *b, const struct progress *p, struct err
 
 	if (r == 0)
 		r = await_agent(b, p, e);
+	if (r == 0)
+		r = run_commands(b, p, e);
 	if (r == 0)
 		r = settle(b, e);
 	if (r == 0)

@@ -17,9 +17,10 @@ int config_init(struct image_config *c)
 	c->workdir = strdup("");
 	c->start_command = strdup("");
 	c->ready_command = strdup("");
+	c->warm_command = strdup("");
 	c->env = calloc(CONFIG_ENV_MAX, sizeof(*c->env));
 	if (c->description && c->user && c->workdir && c->start_command && c->ready_command &&
-		c->env)
+		c->warm_command && c->env)
 		return 0;
 	config_done(c);
 	return -ENOMEM;
@@ -35,6 +36,7 @@ void config_done(struct image_config *c)
 	free(c->workdir);
 	free(c->start_command);
 	free(c->ready_command);
+	free(c->warm_command);
 	*c = (struct image_config){0};
 }
 
@@ -104,6 +106,7 @@ int config_copy(const struct image_config *from, struct image_config *to)
 	r = r < 0 ? r : config_set_text(&to->workdir, from->workdir);
 	r = r < 0 ? r : config_set_text(&to->start_command, from->start_command);
 	r = r < 0 ? r : config_set_text(&to->ready_command, from->ready_command);
+	r = r < 0 ? r : config_set_text(&to->warm_command, from->warm_command);
 	for (size_t i = 0; r == 0 && i < from->env_count; i++)
 		r = config_add_env(to, from->env[i]);
 	if (r < 0)
@@ -168,6 +171,7 @@ int config_to_json(const struct image_config *c, json_t *o)
 	bad = bad || config_json_add_string(o, "workdir", c->workdir) < 0;
 	bad = bad || config_json_add_string(o, "start_command", c->start_command) < 0;
 	bad = bad || config_json_add_string(o, "ready_command", c->ready_command) < 0;
+	bad = bad || config_json_add_string(o, "warm_command", c->warm_command) < 0;
 	bad = bad || json_object_set(o, "env", env) < 0;
 	json_decref(env);
 	return bad ? -ENOMEM : 0;
@@ -233,7 +237,8 @@ int config_from_json(const json_t *o, struct image_config *c, struct error *e)
 		{"memory_mb", NULL, &c->memory_mb}, {"disk_mb", NULL, &c->disk_mb},
 		{"user", &c->user, NULL}, {"workdir", &c->workdir, NULL},
 		{"start_command", &c->start_command, NULL},
-		{"ready_command", &c->ready_command, NULL}};
+		{"ready_command", &c->ready_command, NULL},
+		{"warm_command", &c->warm_command, NULL}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		int r = fields[i].text ? config_json_string(o, fields[i].key, fields[i].text)

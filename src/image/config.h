@@ -31,6 +31,8 @@ struct image_config {
 	size_t env_count;
 	char *start_command; /* run at boot before the snapshot; "" = none */
 	char *ready_command; /* succeeds when the start command is ready; "" = none */
+	char *warm_command;  /* run before the snapshot, so that what it read is in memory there;
+				"" = none */
 };
 
 int config_init(struct image_config *c); /* the defaults; 0 or -ENOMEM */

@@ -111,6 +111,11 @@ static int set_ready(struct recipe *r, const char *v)
 	return config_set_text(&r->config.ready_command, v);
 }
 
+static int set_warm(struct recipe *r, const char *v)
+{
+	return config_set_text(&r->config.warm_command, v);
+}
+
 static int set_env(struct recipe *r, const char *v)
 {
 	return config_add_env(&r->config, v);
@@ -171,6 +176,7 @@ static const struct key {
 	{"disk", set_disk, false, "a size like 2G, from 64M to 16384G"},
 	{"start", set_start, false, "a shell command"},
 	{"ready", set_ready, false, "a shell command"},
+	{"warm", set_warm, false, "a shell command"},
 };
 
 struct position {

@@ -7,7 +7,7 @@
  *   packages = git curl        debian only; may be repeated
  *   path = rootfs.tar          tar and directory only; relative to the recipe
  *   env = LANG=C.UTF-8         may be repeated
- *   description, user, workdir, start, ready, cpus, memory, disk
+ *   description, user, workdir, start, ready, warm, cpus, memory, disk
  *
  * Unknown keys, repeated ones and values that cannot be used are errors that name the line. */
 #ifndef IMAGE_RECIPE_H
