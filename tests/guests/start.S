@@ -2,9 +2,10 @@
  *
  * Some hosts interpret a guest's kernel mode slowly and incompletely, so it is left at once: the
  * page tables (identity map of 4 GiB, open to user mode), GDT, IDT and TSSs are made by the
- * assembler. The tests run in ring 3; the TSS opens all ports to them (the I/O privilege level
- * would do it, but such hosts ignore it). Interrupt handlers count, acknowledge and return;
- * exceptions go on in ring 3 in guest_exception(). */
+ * assembler. The tests run in ring 3, where both the I/O privilege level and the TSS open all ports
+ * to them: such hosts ignore the level, and QEMU's emulation ignores the TSS once it was restored.
+ * Interrupt handlers count, acknowledge and return; exceptions go on in ring 3 in
+ * guest_exception(). */
 
 #include "layout.h"
 
@@ -143,7 +144,7 @@ enter_user:
 	lea user_stacks + 0x4000 - 8(%rax), %rax
 	pushq $USER_DATA
 	push %rax
-	pushq $0x202 /* interrupts on */
+	pushq $0x3202 /* interrupts on, IOPL 3 */
 	pushq $USER_CODE
 	push %rsi
 	iretq
