@@ -1,0 +1,58 @@
+/* The daemon: what all its parts share. One event loop, one thread; workers only for what blocks.
+ *
+ *	server     accepts, speaks HTTP                 server.h, request.h
+ *	surfaces   the control API (api.h, router.h), and what other modules serve: the E2B envd
+ *	           surface (port 49983 of a sandbox and signed URLs) and users' ports
+ *	instances  the sandboxes that are alive         instance.h, instances.h
+ *	store      everything durable                   store/store.h */
+#ifndef DAEMON_DAEMON_H
+#define DAEMON_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "daemon/request.h"
+#include "daemon/sandbox_dir.h"
+#include "image/home.h"
+#include "store/store.h"
+
+struct backend;
+struct instances;
+struct server;
+
+struct daemon_options {
+	const char *listen;	       /* "ADDRESS:PORT" */
+	const char *domain;	       /* of sandboxes' hosts, or NULL: any */
+	uint32_t connections_max;      /* 0: SERVER_CONNECTIONS */
+	uint32_t sandboxes_max;	       /* of one key at the same time */
+	uint32_t creates_per_minute;   /* of one key; 0: no limit */
+	uint64_t timeout_max_ns;       /* of one sandbox; 0: no limit */
+	const struct backend *backend; /* NULL: microVMs */
+};
+
+struct daemon {
+	uv_loop_t *loop;
+	struct daemon_options options;
+	struct home home;
+	struct sandbox_dirs dirs;
+	struct store *store;
+	struct server *server;
+	struct instances *instances;
+
+	/* Who answers; NULL: 501. Set by the modules before daemon_run(). They see requests with
+	 * route.kind ROUTE_SANDBOX and port 49983 or ROUTE_SIGNED (envd), and ROUTE_SANDBOX with
+	 * any other port (proxy). The sandbox was not looked up yet: instance_find(). */
+	request_handler envd_handler;
+	request_handler proxy_handler;
+	void *envd_data, *proxy_data;
+};
+
+/* Opens everything, recovers what runs, listens. */
+int daemon_start(const struct daemon_options *o, struct daemon **ret, struct error *e);
+/* Serves until SIGINT or SIGTERM; sandboxes go on without us. */
+int daemon_run(struct daemon *d, struct error *e);
+void daemon_free(struct daemon *d); /* accepts NULL and a half-made one */
+
+#endif

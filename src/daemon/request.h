@@ -1,0 +1,154 @@
+/* One HTTP request and its answer: what the server gives to a handler.
+ *
+ * The handler is called at the request's head, on the loop's thread, and answers then or later. It
+ * must end every request: request_reply() (or one of reply.h), or request_stream(), request_write()
+ * ..., request_end(), or request_abort(). Between the two the server calls the handler's ops, which
+ * it has set by request_set_ops(). All of it is single-threaded; no callback is made from within a
+ * call of this header, so a handler never finds its request gone in the middle of a function.
+ *
+ * Reading. The body is not read before request_resume(); request_pause() stops it again, and then
+ * the client is slowed down by TCP. A handler that ends without having read the body need not care:
+ * the server reads and drops a moderate rest, or closes. "Expect: 100-continue" is answered by the
+ * first request_resume().
+ *
+ * Writing. request_write() copies, and what was written in one turn of the loop is sent at its end,
+ * without waiting for more. From REQUEST_HIGH_WATER queued bytes on it returns 1: stop,
+ * ops->drained comes when less than REQUEST_LOW_WATER is left. (What is written all the same is
+ * queued, up to REQUEST_QUEUE_MAX, then -EMSGSIZE.)
+ *
+ * The end. ops->done is called exactly once if ops were set, and last: complete when the answer was
+ * ended by the handler (it may still be on its way to the client), or else the client has gone, the
+ * server stops, or a time limit passed. Release there what belongs to the request (timers, agent
+ * links); the request must not be used afterwards. Detection of a gone client works while the body
+ * is paused only when the whole of it had been received.
+ *
+ * Upgrade. If head->upgrade is set, request_upgrade() answers with a head of the handler's (101)
+ * and makes the connection a raw one: ops->body gets raw bytes (those included that were already
+ * received), ops->body_end comes at the client's end of file, request_write() sends raw bytes and
+ * request_end() ends the server's direction. The request is over when both directions are. */
+#ifndef DAEMON_REQUEST_H
+#define DAEMON_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "proto/http.h"
+#include "proto/http_response.h"
+#include "proto/route.h"
+#include "proto/uri.h"
+
+struct connection;
+struct daemon;
+struct request;
+struct store_key;
+
+enum {
+	REQUEST_HIGH_WATER = 256 * 1024,
+	REQUEST_LOW_WATER = 64 * 1024,
+	REQUEST_QUEUE_MAX = 4 * 1024 * 1024,
+	REQUEST_ID_BYTES = 17,
+};
+
+struct request_ops {
+	/* Part of the body, never empty, valid until it returns. */
+	void (*body)(struct request *r, const uint8_t *data, size_t n);
+	/* All of the body was received: once, also without a body, not before request_resume(). */
+	void (*body_end)(struct request *r);
+	void (*drained)(struct request *r);
+	void (*done)(struct request *r, bool complete);
+}; /* each may be NULL; a body without a callback is dropped */
+
+/* How far the answer is.
+ *
+ *	NONE      nothing was answered; any of the answering functions may be called
+ *	STREAM    head sent, body open: request_write(), request_end(), request_abort()
+ *	RAW       after request_upgrade(): as STREAM
+ *	ENDED     the handler is done; every function is without effect (-EPIPE)
+ *	GONE      the client is; likewise
+ */
+enum request_state { REQUEST_NONE, REQUEST_STREAM, REQUEST_RAW, REQUEST_ENDED, REQUEST_GONE };
+
+struct request {
+	/* For the handler to read. */
+	struct daemon *daemon;
+	const struct http_head *head; /* method, path, query, headers */
+	struct route route;	      /* kind, sandbox id and port, from the Host or headers */
+	char id[REQUEST_ID_BYTES];    /* for logs: request=... */
+	char peer[46];		      /* address of the client; "" on the admin socket */
+	bool admin;		      /* came through the admin socket */
+	enum request_state state;
+	unsigned status;   /* of the answer, 0 before */
+	uint64_t start_ns; /* CLOCK_MONOTONIC, at the head */
+
+	/* Of the router: the path taken apart and decoded; what "{}" in its pattern stood for. */
+	struct uri_path *path; /* owned */
+	const char *params[4];
+	struct store_key *key; /* who asks, where the route demands a key; owned */
+
+	void *data; /* the handler's own */
+
+	/* The server's own: see connection.c. */
+	struct connection *connection;
+	const struct request_ops *ops;
+	struct request_collect *collect;
+	bool reading;	/* the handler wants the body */
+	bool received;	/* all of the body came in */
+	bool told_end;	/* ops->body_end was called */
+	bool chunked;	/* the answer's body is */
+	bool head_only; /* answer to HEAD: the body is dropped */
+	bool close;	/* the connection ends with this answer */
+	bool full;	/* request_write() returned 1 */
+	uint64_t left;	/* bytes of a body of fixed length still to be written */
+	bool fixed;
+};
+
+/* Called with every request of a kind (server.h, router.h). */
+typedef void (*request_handler)(struct request *r);
+
+/* ops must outlive the request. */
+void request_set_ops(struct request *r, const struct request_ops *ops, void *data);
+
+/* --- reading --- */
+
+void request_resume(struct request *r);
+void request_pause(struct request *r);
+
+/* Instead of ops: gathers the whole body, then calls `then` with it (NUL-terminated, valid until it
+ * returns). A body of more than max bytes is answered with 413, a client that goes ends it without
+ * a call. ops may be set from `then` on. */
+void request_collect(
+	struct request *r, size_t max, void (*then)(struct request *r, const char *body, size_t n));
+
+/* --- answering: 0 or -errno (-EPIPE: too late, the client has gone or it was answered) --- */
+
+/* The whole answer. reply->head_only, close and keep_alive_10 are filled in by the server. */
+int request_reply(struct request *r, const struct http_reply *reply);
+
+/* The head of a streamed body of `length` bytes, or of unknown length: HTTP_NO_LENGTH. */
+int request_stream(struct request *r, const struct http_reply *reply, int64_t length);
+
+/* A proxied answer: `head` was written by http_proxy_response(), which also said whether the body
+ * that follows is to be sent in chunks and whether the connection closes after it. */
+int request_stream_proxied(
+	struct request *r, unsigned status, const void *head, size_t n, bool chunked, bool close);
+
+/* A 1xx answer in front of the final one, ready-made. */
+int request_interim(struct request *r, const void *head, size_t n);
+
+/* 1: queued, and full (see above). More than the fixed length is -EMSGSIZE. */
+int request_write(struct request *r, const void *data, size_t n);
+/* Bytes until full. */
+size_t request_room(const struct request *r);
+int request_end(struct request *r);
+
+/* Ends the connection so that the client sees a broken answer. */
+void request_abort(struct request *r);
+
+/* 101 with this ready-made head (status line to blank line), then raw. */
+int request_upgrade(struct request *r, const void *head, size_t n);
+
+uv_loop_t *request_loop(const struct request *r);
+
+#endif
