@@ -236,7 +236,7 @@ static void test_smp(void)
 	EQUAL(seen_cpus, (1u << guest_argument) - 2);
 }
 
-static volatile uint32_t go, interrupted_cpu;
+static volatile uint32_t go;
 
 static void wait_interrupt(void)
 {
