@@ -54,37 +54,52 @@ static int copy(int fd, struct error *e)
 	return n < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "cannot read the log") : 0;
 }
 
-static int follow(int dirfd, int fd, struct error *e)
+/* -1 and no error: the guest has not written anything yet. */
+static int open_log(int dirfd, const char *whose, struct error *e)
+{
+	int fd = openat(dirfd, "console.log", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno != ENOENT)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "boot log of %s", whose);
+	return fd;
+}
+
+static int follow(int dirfd, const char *whose, struct error *e)
 {
 	const struct timespec pause = {.tv_nsec = FOLLOW_MS * (long)NS_PER_MS};
+	_cleanup_close_ int fd = -1;
 
 	for (;;) {
 		/* asked first, so that nothing written before the end is missed */
 		bool live = vmm_dir_is_live(dirfd) == 1;
-		int r = copy(fd, e);
+		int r = 0;
 
+		if (fd < 0)
+			fd = open_log(dirfd, whose, e);
+		if (fd >= 0)
+			r = copy(fd, e);
+		else if (e->code != ERROR_NONE)
+			r = fd;
 		if (r < 0 || !live)
 			return r;
 		(void)nanosleep(&pause, NULL); /* a shorter one is fine */
 	}
 }
 
-static int print_log(int dirfd, bool following, const char *whose, struct error *e)
+static int print_log(int dirfd, const char *whose, struct error *e)
 {
-	_cleanup_close_ int fd = openat(dirfd, "console.log", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int fd = open_log(dirfd, whose, e);
 
-	if (fd < 0 && errno == ENOENT)
-		return error_set(e, ERROR_NOT_FOUND, ENOENT, "%s has no boot log", whose);
-	if (fd < 0)
-		return error_set_errno(e, ERROR_INTERNAL, errno, "boot log of %s", whose);
-	return following ? follow(dirfd, fd, e) : copy(fd, e);
+	if (fd >= 0)
+		return copy(fd, e);
+	return e->code != ERROR_NONE ? fd : 0;
 }
 
 static int template_log(const struct home *home, const char *name, struct error *e)
 {
 	_cleanup_close_ int fd = template_open(home, name, e);
 
-	return fd < 0 ? fd : print_log(fd, false, name, e);
+	return fd < 0 ? fd : print_log(fd, name, e);
 }
 
 static int sandbox_log(const struct home *home, const char *prefix, bool following, struct error *e)
@@ -98,7 +113,7 @@ static int sandbox_log(const struct home *home, const char *prefix, bool followi
 		r = sandbox_find(&dirs, prefix, id, e);
 	if (r == 0) {
 		fd = sandbox_open_dir(&dirs, id, e);
-		r = fd < 0 ? fd : print_log(fd, following, id, e);
+		r = fd < 0 ? fd : following ? follow(fd, id, e) : print_log(fd, id, e);
 	}
 	sandbox_dirs_close(&dirs);
 	return r;

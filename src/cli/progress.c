@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "cli/terminal.h"
 
-enum { BAR_CELLS = 24, DRAW_MS = 80, SLOW_STAGE_MS = 1000 };
+enum { BAR_CELLS = 24, DRAW_MS = 80, SLOW_STAGE_MS = 1000, PASSING_MS = 300 };
 
 static void end_stage(struct progress_view *v)
 {
@@ -16,7 +16,7 @@ static void end_stage(struct progress_view *v)
 	if (v->drawn)
 		fprintf(stderr, "\r\033[K");
 	v->drawn = false;
-	if (!*v->stage)
+	if (!*v->stage || v->passing)
 		return;
 	if (v->tty || ms >= SLOW_STAGE_MS)
 		fprintf(stderr, "%s: done in %llu.%llu s\n", v->stage,
@@ -30,7 +30,7 @@ static void begin_stage(struct progress_view *v, const char *stage)
 	(void)snprintf(v->stage, sizeof(v->stage), "%s", stage); /* may be cut */
 	v->stage_ns = clock_monotonic_ns();
 	v->drawn_ns = 0;
-	if (!v->tty)
+	if (!v->tty && !v->passing)
 		fprintf(stderr, "%s ...\n", v->stage);
 }
 
@@ -69,16 +69,17 @@ static int on_progress(void *opaque, const char *stage, int percent, const char 
 
 	if (strncmp(stage, v->stage, sizeof(v->stage) - 1) != 0)
 		begin_stage(v, stage);
-	if (v->tty)
+	if (v->tty && (!v->passing || clock_monotonic_ns() - v->stage_ns > PASSING_MS * NS_PER_MS))
 		draw(v, percent, line);
 	return 0;
 }
 
-void progress_view_open(struct progress_view *v)
+void progress_view_open(struct progress_view *v, bool passing)
 {
 	*v = (struct progress_view){
 		.progress = {.fn = on_progress, .opaque = v},
 		.tty = isatty(STDERR_FILENO),
+		.passing = passing,
 		.begin_ns = clock_monotonic_ns(),
 	};
 }

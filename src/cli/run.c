@@ -161,7 +161,7 @@ static int create(struct run *r, struct error *e)
 		err = sandbox_dirs_open(r->home.path, &r->dirs, e);
 	if (err < 0)
 		return err;
-	progress_view_open(&view);
+	progress_view_open(&view, true);
 	so.progress = &view.progress;
 	err = sandbox_create(&r->home, &r->dirs, &so, &r->sandbox, e);
 	progress_view_close(&view);

@@ -256,7 +256,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	if (r == 0)
 		r = home_open(NULL, &home, e);
 	if (r == 0) {
-		progress_view_open(&view);
+		progress_view_open(&view, false);
 		r = build(o, &home, &recipe, &view.progress, e);
 		progress_view_close(&view);
 	}
