@@ -115,15 +115,15 @@ static void make_snapshot(struct bench *b, const char *guest)
 }
 
 static void prepare(
-	struct bench *b, const struct options *o, const char *dir, uint64_t memory_bytes)
+	struct bench *b, const struct options *o, const char *path, uint64_t memory_bytes)
 {
 	_cleanup_free_ char *state = NULL;
 	size_t n;
 
 	*b = (struct bench){.memory_bytes = memory_bytes};
-	if (mkdir(dir, 0700) < 0)
-		die(dir, strerror(errno));
-	b->dirfd = must(open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), dir);
+	if (mkdir(path, 0700) < 0)
+		die(path, strerror(errno));
+	b->dirfd = must(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path);
 	if (mkdirat(b->dirfd, "snapshot", 0700) < 0)
 		die("snapshot", strerror(errno));
 	b->snapshot_dirfd =
@@ -342,12 +342,12 @@ static void write_results(struct json *j, uint64_t memory_bytes, struct results 
 	json_close(j, '}');
 }
 
-static void run_size(const struct options *o, struct json *j, const char *dir, uint64_t bytes)
+static void run_size(const struct options *o, struct json *j, const char *path, uint64_t bytes)
 {
 	static struct bench b; /* large */
 	struct results r;
 
-	prepare(&b, o, dir, bytes);
+	prepare(&b, o, path, bytes);
 	measure_floor(&b, &(struct results){0}); /* the first one warms caches up */
 	measure(&b, &r, o->rounds);
 	print_results(bytes, o->rounds, &r);
@@ -363,14 +363,22 @@ static void run_size(const struct options *o, struct json *j, const char *dir, u
 	samples_done(&r.end);
 }
 
+static char dir[4096];
+
+static void remove_dir(void)
+{
+	(void)file_remove_tree(AT_FDCWD, dir); /* temporary */
+}
+
 static void run_all(const struct options *o, struct json *j)
 {
 	static const unsigned sizes_mb[] = {256, 2048};
-	char dir[4096], sub[4200];
+	char sub[4200];
 
 	(void)snprintf(dir, sizeof(dir), "%s/mayfly-bench-XXXXXX", o->dir); /* checked by mkdtemp */
 	if (!mkdtemp(dir))
 		die(dir, strerror(errno));
+	(void)atexit(remove_dir); /* failing, it stays behind */
 	json_open(j, NULL, '{');
 	json_string(j, "benchmark", "native");
 	json_machine(j);
@@ -383,7 +391,6 @@ static void run_all(const struct options *o, struct json *j)
 	}
 	json_close(j, ']');
 	json_close(j, '}');
-	(void)file_remove_tree(AT_FDCWD, dir); /* temporary */
 }
 
 static void usage(void)
