@@ -32,8 +32,8 @@ static const struct {
 	[ERROR_NO_COMMAND] = {"no_command", 127},
 };
 
-static void fill(struct error *e, enum error_code code, int err, bool with_errno, const char *fmt,
-	va_list ap)
+__attribute__((format(printf, 5, 0))) static void fill(struct error *e, enum error_code code,
+	int err, bool with_errno, const char *fmt, va_list ap)
 {
 	size_t n;
 

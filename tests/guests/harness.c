@@ -19,7 +19,8 @@
 int guests_dirfd = -1, work_dirfd = -1;
 static unsigned machines; /* created so far: their directories' names */
 
-static _Noreturn void end(int status, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static _Noreturn void end(
+	int status, const char *format, va_list args)
 {
 	(void)vprintf(format, args); /* the message is all there is */
 	(void)printf("\n");

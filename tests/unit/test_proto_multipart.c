@@ -202,8 +202,8 @@ static void boundaries_of_content_types(void **state)
 		"multipart/form-data; boundary=\"a \"",
 		"multipart/form-data; boundary=a; boundary=b", "multipart/form-data; boundary=\"a",
 		"text/plain", "",
-		"multipart/form-data; boundary="
-		"01234567890123456789012345678901234567890123456789012345678901234567890"};
+		("multipart/form-data; boundary="
+		 "01234567890123456789012345678901234567890123456789012345678901234567890")};
 	struct multipart *m;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
