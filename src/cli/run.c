@@ -217,6 +217,23 @@ static void print_boot_log(const struct run *r, const struct error *e)
 		sandbox_print_log(r->sandbox, LOG_LINES, stderr);
 }
 
+/* A command that failed on a host whose disk is full most likely failed of that: inside, it was an
+ * input/output error, which tells nobody what to do. */
+static int explain_failure(struct run *r, struct error *e)
+{
+	struct error full = {0};
+
+	if (sandbox_check_room(r->sandbox, &full) == 0 || full.code != ERROR_NO_SPACE)
+		return 0;
+	if (r->result.status == 0) {
+		fprintf(stderr, "mayfly: %s\n", full.message);
+		return 0;
+	}
+	return error_set(e, ERROR_NO_SPACE, ENOSPC,
+		"the command failed (status %d) and the disk is full: %s", r->result.status,
+		full.message);
+}
+
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	struct run r = {.o = values,
@@ -232,6 +249,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		err = create(&r, e);
 	if (err == 0)
 		err = execute(&r, e);
+	if (err == 0)
+		err = explain_failure(&r, e);
 	if (err < 0) {
 		print_boot_log(&r, e);
 	} else {

@@ -173,13 +173,16 @@ static int check_name(const char *name, struct error *e)
 		name);
 }
 
-static bool template_exists(const struct home *home, const char *name)
+static int check_absent(
+	const struct build_options *o, const struct home *home, const char *name, struct error *e)
 {
-	int fd = template_open(home, name, NULL);
+	int fd = o->force || o->image_only ? -ENOENT : template_open(home, name, NULL);
 
-	if (fd >= 0)
-		(void)close(fd); /* a directory */
-	return fd >= 0;
+	if (fd < 0)
+		return 0;
+	(void)close(fd); /* a directory */
+	return error_set(
+		e, ERROR_EXISTS, EEXIST, "template '%s' exists: --force builds it anew", name);
 }
 
 /* An image that is there already and fits: sizes that were asked for are noted in it. */
@@ -225,9 +228,9 @@ static int build(const struct build_options *o, const struct home *home, struct 
 	struct kernel k = {0};
 	int r;
 
-	if (!o->force && !o->image_only && template_exists(home, recipe->name))
-		return error_set(e, ERROR_EXISTS, EEXIST,
-			"template '%s' exists: --force builds it anew", recipe->name);
+	r = check_absent(o, home, recipe->name, e);
+	if (r < 0)
+		return r;
 	r = make_image(o, home, recipe, p, e);
 	if (r < 0)
 		return r;
@@ -248,13 +251,16 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	struct home home = HOME_INIT;
 	int r = check(o, argc, e);
 
-	if (r == 0)
-		r = load_recipe(o, argc ? argv[0] : NULL, &recipe, e);
-	if (r < 0)
-		return r;
-	r = check_name(recipe.name, e);
+	if (r == 0 && argc)
+		r = check_name(argv[0], e);
 	if (r == 0)
 		r = home_open(NULL, &home, e);
+	if (r == 0 && argc)
+		r = check_absent(o, &home, argv[0], e);
+	if (r == 0)
+		r = load_recipe(o, argc ? argv[0] : NULL, &recipe, e);
+	if (r == 0)
+		r = check_name(recipe.name, e);
 	if (r == 0) {
 		progress_view_open(&view, false);
 		r = build(o, &home, &recipe, &view.progress, e);

@@ -72,6 +72,11 @@ void sandbox_print_log(const struct sandbox *s, unsigned lines, FILE *f)
 	console_print(s->dirfd, lines, f);
 }
 
+int sandbox_check_room(const struct sandbox *s, struct error *e)
+{
+	return host_check_disk(s->dirs->fd, s->dirs->path, MIB, e);
+}
+
 /* --- identity --- */
 
 static void free_env(struct sandbox *s)
@@ -333,13 +338,22 @@ static bool host_is_slow(struct sandbox *s, struct error *e)
 	return probe_check(&p, e) < 0;
 }
 
-/* The reason for the end, the most telling first; it stays the same from then on. */
+/* A better reason than the one given, where there is one: the guest kernel's own word, or that this
+ * host is too slow for any guest (which also makes "rebuild the template here" bad advice). */
+static bool better_reason(struct sandbox *s, const struct error *why, struct error *e)
+{
+	if (why->code == ERROR_SANDBOX && console_find_panic(s->dirfd, e))
+		return true;
+	return (why->code == ERROR_SANDBOX || why->code == ERROR_INCOMPATIBLE) &&
+	       host_is_slow(s, e);
+}
+
+/* The reason for the end; it stays the same from then on. */
 static int end(struct sandbox *s, const struct error *why, struct error *e)
 {
 	if (!s->ended) {
 		s->ended = true;
-		if (why->code != ERROR_SANDBOX ||
-			(!console_find_panic(s->dirfd, &s->end) && !host_is_slow(s, &s->end)))
+		if (!better_reason(s, why, &s->end))
 			s->end = *why;
 	}
 	if (e && e->code == ERROR_NONE)
