@@ -24,6 +24,7 @@ void guest_open(void)
 {
 	read_boot_id();
 	guest.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	guest.machine_id_fd = -1;
 	guest.random_fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
 	if (guest.random_fd < 0)
 		guest.random_fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);

@@ -90,13 +90,15 @@ static int set_hostname(const struct agent_identity *m)
 static int set_machine_id(const struct agent_identity *m)
 {
 	char line[34];
-	int fd, r;
+	int fd = guest.machine_id_fd, r;
 
 	if (strspn(m->machine_id, "0123456789abcdef") != 32 || m->machine_id[32])
 		return EINVAL;
 	if (!guest.init)
 		return 0;
 	(void)snprintf(line, sizeof(line), "%s\n", m->machine_id); /* fits */
+	if (fd >= 0)
+		return -fd_pwrite_full(fd, line, 33, 0);
 	fd = open("/etc/machine-id", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0444);
 	if (fd < 0)
 		return errno;

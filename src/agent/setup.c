@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "guest.h"
 
 /* The addresses of the machine's user-space network (libslirp's defaults): the same in every
@@ -24,6 +25,29 @@
 #define GUEST_NETMASK  "255.255.255.0"
 #define GUEST_GATEWAY  "10.0.2.2"
 #define GUEST_RESOLVER "10.0.2.3"
+
+/* A file in memory over /etc/machine-id: every sandbox gets its own id before anything else runs,
+ * and that must not wait for the disk. Without it the identity goes into the file itself. */
+static void mount_machine_id(void)
+{
+	static const char file[] = "/run/mayfly/machine-id", target[] = "/etc/machine-id";
+	int fd, under;
+
+	guest.machine_id_fd = -1;
+	(void)mkdir("/run/mayfly", 0755); /* open says what is wrong */
+	fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0444);
+	under = open(target, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+	if (under >= 0)
+		(void)close(under); /* only there to be mounted over */
+	if (fd < 0 || under < 0 || fd_write_full(fd, "uninitialized\n", 14) < 0 ||
+		mount(file, target, NULL, MS_BIND, NULL) < 0) {
+		console("machine id: %s; it goes to the disk", strerror(errno));
+		if (fd >= 0)
+			(void)close(fd); /* not used */
+		return;
+	}
+	guest.machine_id_fd = fd;
+}
 
 void setup_mounts(void)
 {
@@ -55,6 +79,7 @@ void setup_mounts(void)
 	(void)mkdir("/run/lock", 01777);
 	(void)mkdir("/tmp", 01777);
 	(void)!chmod("/tmp", 01777); /* an image may have it otherwise */
+	mount_machine_id();
 }
 
 /* --- network --- */

@@ -203,7 +203,9 @@ static int run_commands(struct booting *b, const struct progress *p, struct erro
 	const struct image_config *c = b->o->config;
 	int status = 0, r = 0;
 
-	if (*c->start_command)
+	/* Even a template that asks for nothing has the way to its first command in memory then. */
+	r = run_command(b, ":", false, &status, e);
+	if (r == 0 && *c->start_command)
 		r = run_command(b, c->start_command, true, &status, e);
 	if (r == 0 && *c->ready_command)
 		r = await_ready_command(b, e);
