@@ -25,7 +25,7 @@
  * Upgrade. If head->upgrade is set, request_upgrade() answers with a head of the handler's (101)
  * and makes the connection a raw one: ops->body gets raw bytes (those included that were already
  * received), ops->body_end comes at the client's end of file, request_write() sends raw bytes and
- * request_end() ends the server's direction. The request is over when both directions are. */
+ * request_end() sends what is queued and closes. */
 #ifndef DAEMON_REQUEST_H
 #define DAEMON_REQUEST_H
 
@@ -96,6 +96,8 @@ struct request {
 	bool reading;	/* the handler wants the body */
 	bool received;	/* all of the body came in */
 	bool told_end;	/* ops->body_end was called */
+	bool told_done; /* ops->done was */
+	bool continued; /* \"100 Continue\" was sent */
 	bool chunked;	/* the answer's body is */
 	bool head_only; /* answer to HEAD: the body is dropped */
 	bool close;	/* the connection ends with this answer */
@@ -126,6 +128,10 @@ void request_collect(
 /* The whole answer. reply->head_only, close and keep_alive_10 are filled in by the server. */
 int request_reply(struct request *r, const struct http_reply *reply);
 
+/* As http_reply_error(): the control API's form. */
+int request_reply_error(struct request *r, const struct http_reply *reply, const char *error_code,
+	const char *message);
+
 /* The head of a streamed body of `length` bytes, or of unknown length: HTTP_NO_LENGTH. */
 int request_stream(struct request *r, const struct http_reply *reply, int64_t length);
 
@@ -150,5 +156,8 @@ void request_abort(struct request *r);
 int request_upgrade(struct request *r, const void *head, size_t n);
 
 uv_loop_t *request_loop(const struct request *r);
+
+/* For connection.c. */
+void request_collect_done(struct request *r);
 
 #endif

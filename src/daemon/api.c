@@ -1,0 +1,191 @@
+#include "daemon/api.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "daemon/daemon.h"
+#include "daemon/reply.h"
+#include "daemon/router.h"
+#include "proto/timestamp.h"
+#include "store/keys.h"
+
+static void not_yet(struct request *r)
+{
+	reply_error(r, 501, "%s %s is not served by this version of Mayfly", r->head->method,
+		r->head->path);
+}
+
+/* Literal segments stand before "{}". */
+static const struct router_entry table[] = {
+	{"GET", "/health", api_health, ROUTER_OPEN},
+
+	{"POST", "/sandboxes", api_create_v1, ROUTER_KEY},
+	{"POST", "/v2/sandboxes", api_create_v2, ROUTER_KEY},
+	{"GET", "/sandboxes", api_list_v1, ROUTER_KEY},
+	{"GET", "/v2/sandboxes", api_list_v2, ROUTER_KEY},
+	{"GET", "/sandboxes/metrics", api_metrics_many, ROUTER_KEY},
+	{"GET", "/sandboxes/{}", api_get, ROUTER_KEY},
+	{"DELETE", "/sandboxes/{}", api_kill, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/timeout", api_timeout, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/refreshes", api_refresh, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/connect", api_connect_v1, ROUTER_KEY},
+	{"POST", "/v2/sandboxes/{}/connect", api_connect_v2, ROUTER_KEY},
+	{"GET", "/sandboxes/{}/metrics", api_metrics, ROUTER_KEY},
+	{"GET", "/sandboxes/{}/logs", api_logs_v1, ROUTER_KEY},
+	{"GET", "/v2/sandboxes/{}/logs", api_logs_v2, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/pause", not_yet, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/resume", not_yet, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/fork", not_yet, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/snapshots", not_yet, ROUTER_KEY},
+	{"PUT", "/sandboxes/{}/network", not_yet, ROUTER_KEY},
+	{"GET", "/snapshots", not_yet, ROUTER_KEY},
+
+	{"GET", "/templates", api_templates_list, ROUTER_KEY},
+	{"GET", "/v2/templates", api_templates_list, ROUTER_KEY},
+	{"GET", "/templates/aliases/{}", api_template_alias, ROUTER_KEY},
+	{"POST", "/templates/tags", not_yet, ROUTER_KEY},
+	{"DELETE", "/templates/tags", not_yet, ROUTER_KEY},
+	{"GET", "/templates/{}/tags", not_yet, ROUTER_KEY},
+	{"GET", "/templates/{}", api_template_get, ROUTER_KEY},
+	{"DELETE", "/templates/{}", not_yet, ROUTER_KEY},
+	{"PATCH", "/v2/templates/{}", not_yet, ROUTER_KEY},
+	{"PATCH", "/templates/{}", not_yet, ROUTER_KEY},
+	{"POST", "/templates", not_yet, ROUTER_KEY},
+	{"POST", "/v2/templates", not_yet, ROUTER_KEY},
+	{"POST", "/v3/templates", not_yet, ROUTER_KEY},
+	{"GET", "/templates/{}/files/{}", not_yet, ROUTER_KEY},
+	{"POST", "/v2/templates/{}/builds/{}", not_yet, ROUTER_KEY},
+	{"GET", "/templates/{}/builds/{}/status", not_yet, ROUTER_KEY},
+	{"GET", "/templates/{}/builds/{}/logs", not_yet, ROUTER_KEY},
+
+	{"GET", "/teams", api_teams, ROUTER_KEY},
+	{"GET", "/api-keys", api_keys_list, ROUTER_KEY},
+	{"POST", "/api-keys", not_yet, ROUTER_KEY},
+	{"GET", "/volumes", not_yet, ROUTER_KEY},
+	{"POST", "/volumes", not_yet, ROUTER_KEY},
+	{"GET", "/secrets", not_yet, ROUTER_KEY},
+	{"POST", "/secrets", not_yet, ROUTER_KEY},
+	{0},
+};
+
+/* The operator's, on the Unix socket: who may open it may read the store as well. */
+static const struct router_entry admin_table[] = {
+	{"GET", "/health", api_health, ROUTER_OPEN},
+	{"GET", "/api-keys", api_keys_list, ROUTER_OPEN},
+	{"POST", "/api-keys", api_keys_create, ROUTER_OPEN},
+	{"PATCH", "/api-keys/{}", api_keys_rename, ROUTER_OPEN},
+	{"DELETE", "/api-keys/{}", api_keys_revoke, ROUTER_OPEN},
+	{"GET", "/v2/sandboxes", api_list_v2, ROUTER_OPEN},
+	{"GET", "/sandboxes/{}", api_get, ROUTER_OPEN},
+	{"DELETE", "/sandboxes/{}", api_kill, ROUTER_OPEN},
+	{"GET", "/sandboxes/{}/metrics", api_metrics, ROUTER_OPEN},
+	{"GET", "/v2/sandboxes/{}/logs", api_logs_v2, ROUTER_OPEN},
+	{0},
+};
+
+void api_dispatch(struct request *r)
+{
+	router_dispatch(r, table);
+}
+
+void api_admin_dispatch(struct request *r)
+{
+	router_dispatch(r, admin_table);
+}
+
+/* --- shared --- */
+
+struct store_sandbox *api_find(struct request *r)
+{
+	char id[ROUTE_SANDBOX_ID_MAX + 1];
+	struct store_sandbox *sb = NULL;
+	struct error e = {0};
+	int err = route_sandbox_id(r->params[0], id)
+			  ? store_sandbox_get(r->daemon->store, id, &sb, &e)
+			  : -ENOENT;
+
+	if (err < 0 && err != -ENOENT) {
+		reply_failure(r, &e);
+		return NULL;
+	}
+	if (err == 0 && sb->state != STORE_KILLING &&
+		(r->admin || strcmp(sb->key_id, r->key->id) == 0))
+		return sb;
+	store_sandbox_free(sb);
+	/* somebody else's is told from none by nothing */
+	reply_error(r, 404, "there is no sandbox %.64s", r->params[0]);
+	return NULL;
+}
+
+json_t *api_body(struct request *r, const char *body, size_t n)
+{
+	json_error_t why;
+	json_t *root;
+
+	while (n && strchr(" \t\r\n", *body)) {
+		body++;
+		n--;
+	}
+	if (!n)
+		return json_object();
+	root = json_loadb(body, n, 0, &why);
+	if (!root) {
+		reply_error(r, 400, "the body is no JSON: %s", why.text);
+		return NULL;
+	}
+	if (!json_is_object(root)) {
+		json_decref(root);
+		reply_error(r, 400, "the body must be a JSON object");
+		return NULL;
+	}
+	return root;
+}
+
+int api_integer(const json_t *object, const char *key, int64_t *ret)
+{
+	const json_t *v = json_object_get(object, key);
+
+	if (!v || json_is_null(v))
+		return -ENOENT;
+	if (!json_is_integer(v))
+		return -EINVAL;
+	*ret = json_integer_value(v);
+	return 0;
+}
+
+json_t *api_time(uint64_t ns)
+{
+	char text[TIMESTAMP_BYTES];
+
+	return json_string(timestamp_format_ns(ns, text));
+}
+
+static json_t *text_or_null(const char *s)
+{
+	return s ? json_string(s) : json_null();
+}
+
+json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "templateID", sb->template_id,
+		"sandboxID", sb->id, "clientID", API_CLIENT_ID, "envdVersion", sb->envd_version,
+		"alias", text_or_null(sb->template_alias), "envdAccessToken",
+		text_or_null(sb->envd_token), "trafficAccessToken", text_or_null(sb->traffic_token),
+		"domain", text_or_null(r->daemon->options.domain));
+}
+
+uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise)
+{
+	unsigned long long v;
+	int err = uri_query_u64(r->head->query, "limit", max, &v);
+
+	if (err == -ENOENT)
+		return otherwise;
+	if (err < 0 || v == 0) {
+		reply_error(r, 400, "limit must be a number from 1 to %u", max);
+		return 0;
+	}
+	return (uint32_t)v;
+}

@@ -1,0 +1,69 @@
+/* The control API (protocol section 2; docs/api.md says what is served). */
+#ifndef DAEMON_API_H
+#define DAEMON_API_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "daemon/request.h"
+#include "store/sandboxes.h"
+
+#define API_ENVD_VERSION "0.6.13"
+#define API_CLIENT_ID	 "6532622b" /* a constant of old, which clients require */
+
+enum {
+	API_BODY_MAX = 1024 * 1024,
+	API_TIMEOUT_V1_S = 15,
+	API_TIMEOUT_V2_S = 300,
+	API_PAGE_MAX = 100,
+};
+
+/* Of server.c: a request of the control API, one of the admin socket. */
+void api_dispatch(struct request *r);
+void api_admin_dispatch(struct request *r);
+
+/* --- handlers --- */
+
+void api_create_v1(struct request *r);
+void api_create_v2(struct request *r);
+void api_list_v1(struct request *r);
+void api_list_v2(struct request *r);
+void api_get(struct request *r);
+void api_kill(struct request *r);
+void api_timeout(struct request *r);
+void api_refresh(struct request *r);
+void api_connect_v1(struct request *r);
+void api_connect_v2(struct request *r);
+void api_metrics(struct request *r);
+void api_metrics_many(struct request *r);
+void api_logs_v1(struct request *r);
+void api_logs_v2(struct request *r);
+void api_templates_list(struct request *r);
+void api_template_get(struct request *r);
+void api_template_alias(struct request *r);
+void api_health(struct request *r);
+void api_teams(struct request *r);
+void api_keys_list(struct request *r);
+void api_keys_create(struct request *r);
+void api_keys_rename(struct request *r);
+void api_keys_revoke(struct request *r);
+
+/* --- what they share --- */
+
+/* The row of the sandbox that r->params[0] names, if it is the asker's and not being killed;
+ * otherwise answers 404 and returns NULL. Free it with store_sandbox_free. */
+struct store_sandbox *api_find(struct request *r);
+
+/* An object of a body, where none is `{}`; NULL: answered with 400. */
+json_t *api_body(struct request *r, const char *body, size_t n);
+/* An integer of a body: -ENOENT when it is missing or null, -EINVAL. */
+int api_integer(const json_t *object, const char *key, int64_t *ret);
+
+/* Body of create and connect (protocol: Sandbox). */
+json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb);
+json_t *api_time(uint64_t ns);
+/* A limit in the query: 1 to max, `otherwise` when there is none; 0: answered with 400. */
+uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise);
+
+#endif

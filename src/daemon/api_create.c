@@ -1,0 +1,287 @@
+/* POST /sandboxes and /v2/sandboxes (protocol section 2.5). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "daemon/api.h"
+#include "daemon/auth.h"
+#include "daemon/daemon.h"
+#include "daemon/instances.h"
+#include "daemon/reply.h"
+#include "store/keys.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum { PAIRS_MAX = STORE_METADATA_PAIRS_MAX, TEXT_MAX = 64 * 1024 };
+
+/* A creation under way; it goes when the microVM is made or its client is gone. */
+struct creation {
+	struct request *request;
+	struct instance_maker *maker;
+};
+
+static void on_done(struct request *r, bool complete)
+{
+	struct creation *c = r->data;
+
+	/* a sandbox whose id nobody learns would only run until its deadline */
+	if (c->maker)
+		instance_maker_cancel(c->maker);
+	free(c);
+}
+
+static const struct request_ops ops = {.done = on_done};
+
+static void on_made(void *arg, struct instance *i, const struct error *why)
+{
+	struct creation *c = arg;
+	struct request *r = c->request;
+	struct store_sandbox *sb = NULL;
+	struct error e = {0};
+
+	c->maker = NULL;
+	if (!i) {
+		reply_failure(r, why);
+		return;
+	}
+	if (store_sandbox_get(r->daemon->store, instance_id(i), &sb, &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_json(r, 201, api_sandbox_json(r, sb));
+	store_sandbox_free(sb);
+}
+
+/* --- checking the body: each answers and returns false when something is wrong --- */
+
+static bool refuse(struct request *r, unsigned status, const char *message)
+{
+	reply_error(r, status, "%s", message);
+	return false;
+}
+
+static bool take_template(struct request *r, const json_t *body, struct template_ref *ret)
+{
+	const char *name = json_string_value(json_object_get(body, "templateID")), *reason;
+
+	if (!name)
+		return refuse(r, 400, "templateID must be given");
+	if (template_ref_parse(name, ret, &reason) < 0)
+		return refuse(r, 400, reason);
+	if (*ret->namespace || strcmp(ret->tag, "default") != 0) {
+		reply_error(r, 404, "there is no template '%.200s'", name);
+		return false;
+	}
+	return true;
+}
+
+static bool take_timeout(struct request *r, const json_t *body, bool v2, uint64_t *ret)
+{
+	int64_t s = v2 ? API_TIMEOUT_V2_S : API_TIMEOUT_V1_S;
+	uint64_t max_s = auth_timeout_max_ns(r) / NS_PER_S;
+
+	if (api_integer(body, "timeout", &s) == -EINVAL || s <= 0)
+		return refuse(r, 400, "timeout must be a positive number of seconds");
+	if ((uint64_t)s > max_s) {
+		reply_error(r, 400, "timeout is more than the maximum of %llu s",
+			(unsigned long long)max_s);
+		return false;
+	}
+	if ((uint64_t)s > INT32_MAX)
+		return refuse(r, 400, "timeout is too long");
+	*ret = (uint64_t)s * NS_PER_S;
+	return true;
+}
+
+/* An object of strings, or nothing. */
+static bool take_strings(struct request *r, const json_t *body, const char *name, json_t **ret)
+{
+	json_t *object = json_object_get(body, name), *value;
+	const char *key;
+
+	if (!object || json_is_null(object))
+		return true;
+	if (!json_is_object(object) || json_object_size(object) > PAIRS_MAX) {
+		reply_error(r, 400, "%s must be an object of at most %d strings", name, PAIRS_MAX);
+		return false;
+	}
+	json_object_foreach(object, key,
+		value) if (!json_is_string(value) || json_string_length(value) > TEXT_MAX ||
+			   strlen(json_string_value(value)) != json_string_length(value))
+	{
+		reply_error(
+			r, 400, "%s: the value of '%.64s' must be a string without NUL", name, key);
+		return false;
+	}
+	*ret = object;
+	return true;
+}
+
+static bool take_env(struct request *r, const json_t *body, json_t **ret)
+{
+	const char *key;
+	json_t *value;
+
+	if (!take_strings(r, body, "envVars", ret))
+		return false;
+	json_object_foreach(*ret, key, value) if (!*key || strchr(key, '=')) return refuse(
+		r, 400, "envVars: a name is empty or holds '='");
+	return true;
+}
+
+static bool take_number(
+	struct request *r, const json_t *body, const char *name, uint64_t max, uint64_t *ret)
+{
+	int64_t v = 0;
+	int err = api_integer(body, name, &v);
+
+	if (err == -ENOENT)
+		return true;
+	if (err < 0 || v <= 0 || (uint64_t)v > max) {
+		reply_error(r, 400, "%s must be a number from 1 to %llu", name,
+			(unsigned long long)max);
+		return false;
+	}
+	*ret = (uint64_t)v;
+	return true;
+}
+
+static uint64_t lower(uint64_t limit, uint64_t max)
+{
+	return limit && limit < max ? limit : max;
+}
+
+/* Our own extension: sizes other than the template's. */
+static bool take_sizes(struct request *r, const json_t *body, struct instance_order *o)
+{
+	const struct store_limits *l = &r->key->limits;
+	uint64_t cpus = 0, memory = 0, disk = 0;
+
+	if (!take_number(r, body, "cpuCount", lower(l->max_cpus, SANDBOX_CPUS_MAX), &cpus) ||
+		!take_number(r, body, "memoryMB",
+			lower(l->max_memory_bytes / MIB, SANDBOX_MEMORY_MB_MAX), &memory) ||
+		!take_number(r, body, "diskSizeMB",
+			lower(l->max_disk_bytes / MIB, SANDBOX_DISK_MB_MAX), &disk))
+		return false;
+	o->cpus = (unsigned)cpus;
+	o->memory_bytes = memory * MIB;
+	o->disk_bytes = disk * MIB;
+	return true;
+}
+
+static bool is_empty(const json_t *v)
+{
+	return !v || json_is_null(v) || json_is_false(v) ||
+	       (json_is_array(v) && json_array_size(v) == 0) ||
+	       (json_is_object(v) && json_object_size(v) == 0);
+}
+
+/* What would change the sandbox and is not built yet must not be accepted and ignored. */
+static bool check_unserved(struct request *r, const json_t *body)
+{
+	static const char *const names[] = {"mcp", "volumeMounts", "iam", "autoPause"};
+	static const char *const network_names[] = {
+		"rules", "egressProxy", "allowOut", "httpsPorts"};
+	const json_t *network = json_object_get(body, "network");
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!is_empty(json_object_get(body, names[i]))) {
+			reply_error(r, 501, "%s is not served by this version of Mayfly", names[i]);
+			return false;
+		}
+	for (size_t i = 0; i < ARRAY_SIZE(network_names); i++)
+		if (!is_empty(json_object_get(network, network_names[i]))) {
+			reply_error(r, 501, "network.%s is not served by this version of Mayfly",
+				network_names[i]);
+			return false;
+		}
+	if (json_is_true(json_object_get(json_object_get(body, "autoResume"), "enabled")))
+		return refuse(r, 501, "autoResume is not served by this version of Mayfly");
+	return true;
+}
+
+static bool take_network(struct request *r, const json_t *body, struct instance_order *o)
+{
+	json_t *network = json_object_get(body, "network");
+	const json_t *mask;
+
+	o->public_traffic = true;
+	if (!network || json_is_null(network))
+		return true;
+	if (!json_is_object(network))
+		return refuse(r, 400, "network must be an object");
+	o->network = network;
+	o->public_traffic = !json_is_false(json_object_get(network, "allowPublicTraffic"));
+	if (!o->public_traffic && !o->secure)
+		return refuse(r, 400, "allowPublicTraffic: false needs a secure sandbox");
+	mask = json_object_get(network, "maskRequestHost");
+	if (mask && !json_is_null(mask) &&
+		(!json_is_string(mask) ||
+			!http_is_field_value(json_string_value(mask), json_string_length(mask))))
+		return refuse(r, 400, "maskRequestHost must be a host name");
+	return true;
+}
+
+static bool take_order(struct request *r, const json_t *body, bool v2, struct template_ref *t,
+	struct instance_order *o)
+{
+	o->key_id = r->key->id;
+	o->secure = v2 || json_is_true(json_object_get(body, "secure"));
+	o->template = t->name;
+	return take_template(r, body, t) && check_unserved(r, body) &&
+	       take_timeout(r, body, v2, &o->timeout_ns) &&
+	       take_strings(r, body, "metadata", &o->metadata) && take_env(r, body, &o->env) &&
+	       take_sizes(r, body, o) && take_network(r, body, o);
+}
+
+/* --- starting --- */
+
+static void start(struct request *r, const struct instance_order *o)
+{
+	struct creation *c = calloc(1, sizeof(*c));
+	struct error e = {0};
+
+	if (!c) {
+		reply_error(r, 503, "out of memory");
+		return;
+	}
+	c->request = r;
+	if (instances_make(r->daemon, o, on_made, c, &c->maker, &e) < 0) {
+		free(c);
+		reply_failure(r, &e);
+		return;
+	}
+	request_set_ops(r, &ops, c);
+}
+
+static void create(struct request *r, const char *text, size_t n, bool v2)
+{
+	struct instance_order o = {.auto_pause_memory = true};
+	struct template_ref t;
+	json_t *body = api_body(r, text, n);
+
+	if (body && take_order(r, body, v2, &t, &o) && auth_may_create(r))
+		start(r, &o);
+	json_decref(body);
+}
+
+static void take_v1(struct request *r, const char *body, size_t n)
+{
+	create(r, body, n, false);
+}
+
+static void take_v2(struct request *r, const char *body, size_t n)
+{
+	create(r, body, n, true);
+}
+
+void api_create_v1(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_v1);
+}
+
+void api_create_v2(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_v2);
+}

@@ -1,0 +1,267 @@
+/* Metrics and logs of sandboxes (protocol section 2.11), and the daemon's health. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "daemon/api.h"
+#include "daemon/console.h"
+#include "daemon/daemon.h"
+#include "daemon/instance.h"
+#include "daemon/reply.h"
+#include "store/events.h"
+#include "store/keys.h"
+#include "store/samples.h"
+
+enum { IDS_MAX = 100, IDS_BYTES = 8192, LOGS_MAX = 1000, SEARCH_MAX = 1024 };
+
+void api_health(struct request *r)
+{
+	reply_empty(r, 204);
+}
+
+/* --- metrics --- */
+
+static json_t *metric_json(const struct store_sample *m)
+{
+	double cpus = m->cpu_count ? m->cpu_count : 1;
+
+	return json_pack("{s:o, s:I, s:i, s:f, s:I, s:I, s:I, s:I, s:I}", "timestamp",
+		api_time(m->at_ns), "timestampUnix", (json_int_t)(m->at_ns / NS_PER_S), "cpuCount",
+		(int)m->cpu_count, "cpuUsedPct", m->cpu_used_permille / 10.0 / cpus, "memUsed",
+		(json_int_t)m->mem_used_bytes, "memTotal", (json_int_t)m->mem_total_bytes,
+		"memCache", (json_int_t)m->mem_cache_bytes, "diskUsed",
+		(json_int_t)m->disk_used_bytes, "diskTotal", (json_int_t)m->disk_total_bytes);
+}
+
+static int add_metric(void *arg, const struct store_sample *m)
+{
+	return json_array_append_new(arg, metric_json(m)) < 0 ? -ENOMEM : 0;
+}
+
+/* A time in the query in units of unit_ns; false: answered. */
+static bool take_time(struct request *r, const char *name, uint64_t unit_ns, uint64_t *ret)
+{
+	unsigned long long v;
+	int err = uri_query_u64(r->head->query, name, STORE_NEVER_NS / unit_ns, &v);
+
+	if (err == 0)
+		*ret = v * unit_ns;
+	else if (err != -ENOENT)
+		reply_error(r, 400, "%s must be a unix time", name);
+	return err == 0 || err == -ENOENT;
+}
+
+void api_metrics(struct request *r)
+{
+	uint64_t from = 0, to = STORE_NEVER_NS;
+	struct store_sandbox *sb;
+	json_t *list;
+	struct error e = {0};
+
+	if (!take_time(r, "start", NS_PER_S, &from) || !take_time(r, "end", NS_PER_S, &to))
+		return;
+	sb = api_find(r);
+	if (!sb)
+		return;
+	if (to < STORE_NEVER_NS - NS_PER_S)
+		to += NS_PER_S - 1; /* the whole last second */
+	list = json_array();
+	if (store_sample_list(r->daemon->store, sb->id, from, to, add_metric, list, &e) < 0) {
+		json_decref(list);
+		reply_failure(r, &e);
+	} else {
+		reply_json(r, 200, list);
+	}
+	store_sandbox_free(sb);
+}
+
+static void add_last(struct request *r, const char *id, json_t *all)
+{
+	struct store_sandbox *sb = NULL;
+	struct store_sample last;
+	char own[ROUTE_SANDBOX_ID_MAX + 1];
+
+	/* one that is not there, or not the asker's, or has no sample yet, is left out */
+	if (!route_sandbox_id(id, own) || store_sandbox_get(r->daemon->store, own, &sb, NULL) < 0)
+		return;
+	if (strcmp(sb->key_id, r->key->id) == 0 &&
+		store_sample_last(r->daemon->store, own, &last, NULL) == 0)
+		(void)json_object_set_new(all, own, metric_json(&last));
+	store_sandbox_free(sb);
+}
+
+void api_metrics_many(struct request *r)
+{
+	char ids[IDS_BYTES], *save = NULL;
+	json_t *all = json_object();
+	unsigned n = 0;
+
+	if (uri_query_get(r->head->query, "sandbox_ids", ids, sizeof(ids)) < 0) {
+		json_decref(all);
+		reply_error(r, 400, "sandbox_ids must be given: ids with commas between them");
+		return;
+	}
+	for (char *id = strtok_r(ids, ",", &save); id && n < IDS_MAX;
+		id = strtok_r(NULL, ",", &save), n++)
+		add_last(r, id, all);
+	reply_json(r, 200, json_pack("{s:o}", "sandboxes", all));
+}
+
+/* --- logs --- */
+
+/* The life cycle as the store has it, then what the guest's kernel said. A line of the console has
+ * no time of its own; it is given that of the sandbox's start, so that one who follows by time gets
+ * it once. */
+struct log_query {
+	uint64_t since_ns;
+	uint32_t limit;
+	char search[SEARCH_MAX];
+	json_t *entries; /* of {"timestamp","message","level","fields"}, oldest first */
+};
+
+static const char *level_of(enum store_event_type type)
+{
+	return type == STORE_EVENT_CRASHED ? "error" : "info";
+}
+
+static void add_entry(struct log_query *q, uint64_t at_ns, const char *level, const char *logger,
+	const char *message)
+{
+	if (at_ns < q->since_ns || (*q->search && !strstr(message, q->search)))
+		return;
+	/* what does not fit into memory is left out */
+	(void)json_array_append_new(q->entries,
+		json_pack("{s:o, s:s, s:s, s:{s:s}}", "timestamp", api_time(at_ns), "message",
+			message, "level", level, "fields", "logger", logger));
+}
+
+static int add_event(void *arg, const struct store_event *ev)
+{
+	char message[64];
+
+	(void)snprintf(message, sizeof(message), "sandbox %s",
+		store_event_type_name(ev->type)); /* names are short */
+	add_entry(arg, ev->at_ns, level_of(ev->type), "lifecycle", message);
+	return 0;
+}
+
+static void add_console(struct log_query *q, struct daemon *d, const struct store_sandbox *sb)
+{
+	struct instance *i = instance_find(d, sb->id);
+	_cleanup_free_ char *text = i ? console_tail(instance_dirfd(i)) : NULL;
+	char *save = NULL;
+
+	for (char *line = text ? strtok_r(text, "\r\n", &save) : NULL; line;
+		line = strtok_r(NULL, "\r\n", &save))
+		add_entry(q, sb->started_ns, "info", "console", line);
+}
+
+static int gather(
+	struct request *r, const struct store_sandbox *sb, struct log_query *q, struct error *e)
+{
+	const struct store_event_filter f = {
+		.sandbox_id = sb->id,
+		.since_ns = q->since_ns,
+		.ascending = true,
+		.limit = LOGS_MAX,
+	};
+
+	q->entries = json_array();
+	add_console(q, r->daemon, sb);
+	return store_event_list(r->daemon->store, &f, add_event, q, e);
+}
+
+static json_t *line_json(const json_t *entry)
+{
+	json_t *fields = json_object_get(entry, "fields");
+	json_t *line = json_pack("{s:O, s:O, s:O}", "level", json_object_get(entry, "level"),
+		"logger", json_object_get(fields, "logger"), "message",
+		json_object_get(entry, "message"));
+	_cleanup_free_ char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+
+	json_decref(line);
+	return json_pack("{s:O, s:s}", "timestamp", json_object_get(entry, "timestamp"), "line",
+		text ? text : "{}");
+}
+
+/* Keeps `limit` entries: the last ones, or the first. */
+static void cut(json_t *entries, uint32_t limit, bool last)
+{
+	size_t n = json_array_size(entries);
+
+	for (; n > limit; n--)
+		(void)json_array_remove(entries, last ? 0 : n - 1); /* is there */
+}
+
+static void reverse(json_t *a)
+{
+	size_t n = json_array_size(a);
+
+	for (size_t i = 0; i + 1 < n; i++) {
+		json_t *last = json_incref(json_array_get(a, n - 1));
+
+		/* moves references only */
+		(void)json_array_remove(a, n - 1);
+		(void)json_array_insert_new(a, i, last);
+	}
+}
+
+void api_logs_v1(struct request *r)
+{
+	struct log_query q = {.limit = api_limit(r, LOGS_MAX, LOGS_MAX)};
+	struct store_sandbox *sb;
+	json_t *lines, *entry;
+	struct error e = {0};
+	size_t n;
+
+	if (!q.limit || !take_time(r, "start", NS_PER_MS, &q.since_ns))
+		return;
+	sb = api_find(r);
+	if (!sb)
+		return;
+	if (gather(r, sb, &q, &e) < 0) {
+		json_decref(q.entries);
+		reply_failure(r, &e);
+	} else {
+		cut(q.entries, q.limit, false);
+		lines = json_array();
+		json_array_foreach(q.entries, n, entry)(void)
+			json_array_append_new(lines, line_json(entry));
+		reply_json(r, 200, json_pack("{s:o, s:o}", "logs", lines, "logEntries", q.entries));
+	}
+	store_sandbox_free(sb);
+}
+
+void api_logs_v2(struct request *r)
+{
+	struct log_query q = {.limit = api_limit(r, LOGS_MAX, LOGS_MAX)};
+	struct store_sandbox *sb;
+	struct error e = {0};
+	char direction[16];
+	bool forward;
+
+	if (!q.limit || !take_time(r, "cursor", NS_PER_MS, &q.since_ns))
+		return;
+	forward = uri_query_get(r->head->query, "direction", direction, sizeof(direction)) >= 0 &&
+		  strcmp(direction, "forward") == 0;
+	if (!forward)
+		q.since_ns = 0; /* backward: from the newest on */
+	if (uri_query_get(r->head->query, "search", q.search, sizeof(q.search)) < 0)
+		q.search[0] = '\0';
+	sb = api_find(r);
+	if (!sb)
+		return;
+	if (gather(r, sb, &q, &e) < 0) {
+		json_decref(q.entries);
+		reply_failure(r, &e);
+	} else {
+		cut(q.entries, q.limit, !forward);
+		if (!forward)
+			reverse(q.entries);
+		reply_json(r, 200, json_pack("{s:o}", "logs", q.entries));
+	}
+	store_sandbox_free(sb);
+}

@@ -1,0 +1,140 @@
+#include "daemon/auth.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+#include "daemon/instances.h"
+#include "daemon/reply.h"
+#include "store/keys.h"
+#include "store/tiers.h"
+
+enum { BUCKETS = 512, MINUTE_S = 60 };
+
+/* Tokens of a key's creation rate: a minute's worth can be saved up. Keys are told apart by a slot
+ * of their id; two that share one take turns in it, each beginning full, which only ever gives more
+ * than was promised. */
+struct bucket {
+	char key_id[STORE_UUID_BYTES];
+	double tokens;
+	uint64_t at_ns;
+};
+static struct bucket buckets[BUCKETS];
+
+bool auth_check(struct request *r)
+{
+	const char *secret = http_header_get(&r->head->headers, "X-API-Key");
+	struct error e = {0};
+	int err;
+
+	if (r->admin)
+		return true;
+	if (!secret) {
+		reply_error(r, 401, "an API key is missing: send it in the X-API-Key header");
+		return false;
+	}
+	err = store_key_authenticate(r->daemon->store, secret, clock_realtime_ns(), &r->key, &e);
+	if (err == 0)
+		return true;
+	if (e.code == ERROR_NOT_FOUND || e.code == ERROR_USAGE)
+		reply_error(r, 401, "invalid API key: see mayfly keys ls");
+	else
+		reply_failure(r, &e);
+	return false;
+}
+
+static struct bucket *bucket_of(const char *key_id, unsigned rate, uint64_t now)
+{
+	struct bucket *b;
+	unsigned h = 0;
+
+	for (const char *p = key_id; *p; p++)
+		h = h * 31 + (uint8_t)*p;
+	b = &buckets[h % BUCKETS];
+	if (strcmp(b->key_id, key_id) != 0) {
+		(void)snprintf(b->key_id, sizeof(b->key_id), "%s", key_id); /* a UUID fits */
+		b->tokens = rate;
+		b->at_ns = now;
+	}
+	return b;
+}
+
+/* 0, or the seconds until there is a token again. */
+static unsigned take_token(const char *key_id, unsigned rate)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct bucket *b = bucket_of(key_id, rate, now);
+	double per_s = (double)rate / MINUTE_S;
+
+	b->tokens += (double)(now - b->at_ns) / (double)NS_PER_S * per_s;
+	b->at_ns = now;
+	if (b->tokens > rate)
+		b->tokens = rate;
+	if (b->tokens < 1)
+		return (unsigned)((1 - b->tokens) / per_s) + 1;
+	b->tokens -= 1;
+	return 0;
+}
+
+static bool is_within_tier(struct request *r)
+{
+	struct store_bill bill;
+	struct error e = {0};
+
+	if (!r->key->limits.tier)
+		return true;
+	if (store_usage_bill(r->daemon->store, r->key->id, clock_realtime_ns(), &bill, &e) < 0) {
+		reply_failure(r, &e);
+		return false;
+	}
+	if (bill.stopped)
+		reply_too_many(r, 0, "the minutes included in this key's tier are used up");
+	return !bill.stopped;
+}
+
+bool auth_may_create(struct request *r)
+{
+	const struct daemon_options *o = &r->daemon->options;
+	const struct store_limits *l = &r->key->limits;
+	unsigned rate = l->creates_per_minute ? l->creates_per_minute : o->creates_per_minute;
+	unsigned max = l->max_sandboxes ? l->max_sandboxes : o->sandboxes_max, wait;
+	uint64_t alive = 0;
+	struct error e = {0};
+
+	if (store_sandbox_count(r->daemon->store, r->key->id,
+		    STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_PAUSING) |
+			    STORE_STATE_BIT(STORE_SNAPSHOTTING),
+		    &alive, &e) < 0) {
+		reply_failure(r, &e);
+		return false;
+	}
+	if (max && alive + instances_making(r->daemon, r->key->id) >= max) {
+		char text[160];
+
+		(void)snprintf(text, sizeof(text),
+			"this key has its maximum of %u sandboxes at the same time: kill one, or "
+			"ask for a higher limit",
+			max);
+		reply_too_many(r, 0, text);
+		return false;
+	}
+	if (!is_within_tier(r))
+		return false;
+	wait = rate ? take_token(r->key->id, rate) : 0;
+	if (wait)
+		reply_too_many(r, wait, "this key makes sandboxes too fast");
+	return wait == 0;
+}
+
+uint64_t auth_timeout_max_ns(const struct request *r)
+{
+	uint64_t own = r->key ? r->key->limits.max_timeout_ns : 0;
+	uint64_t max = own ? own : r->daemon->options.timeout_max_ns;
+
+	return max ? max : UINT64_MAX;
+}

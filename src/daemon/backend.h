@@ -1,0 +1,51 @@
+/* What sandboxes are made of: microVMs in the product; the tests of the HTTP side put a native
+ * agent there. The functions block and are called in worker threads. */
+#ifndef DAEMON_BACKEND_H
+#define DAEMON_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "daemon/sandbox.h"
+#include "daemon/sandbox_dir.h"
+#include "image/home.h"
+#include "vmm/launch.h"
+
+/* A file in the directory of every sandbox that a daemon made: without a row in the store nobody
+ * knows it. Others belong to `mayfly run`. */
+#define BACKEND_MARK "daemon"
+
+struct backend_sandbox {
+	char id[SANDBOX_ID_BYTES];
+	int dirfd;
+	struct vmm *vmm; /* NULL: the process is not waited for */
+	pid_t pid;	 /* that dies when the sandbox does; holds the directory's lock */
+	char *template;	 /* owned strings */
+	char *user, *workdir;
+	char **env; /* of the template, NULL-terminated */
+	unsigned cpus;
+	uint64_t memory_bytes, disk_bytes;
+	bool grow; /* the guest must be told disk_bytes */
+};
+
+struct backend {
+	/* Makes the directory (with the mark, before anything runs in it) and starts a sandbox that
+	 * outlives us. Only template, cpus, memory_bytes, disk_bytes and metadata of the options
+	 * count. On failure nothing is left. */
+	int (*make)(const struct home *home, const struct sandbox_dirs *dirs,
+		const struct sandbox_options *o, struct backend_sandbox *ret, struct error *e);
+	/* Ends it and removes its directory. vmm as made, or NULL for an adopted one. */
+	int (*end)(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
+		struct error *e);
+};
+
+extern const struct backend backend_vmm;
+
+/* Releases everything but vmm. */
+void backend_sandbox_done(struct backend_sandbox *s);
+/* Makes the file BACKEND_MARK. */
+int backend_mark(int dirfd, struct error *e);
+
+#endif

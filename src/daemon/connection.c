@@ -1,0 +1,588 @@
+#include "daemon/connection.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/server.h"
+#include "proto/http_response.h"
+#include "store/keys.h"
+
+static void flush(struct connection *c);
+
+/* --- making and ending --- */
+
+struct connection *connection_new(struct server *s, bool admin)
+{
+	struct connection *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->parser = http_parser_new(HTTP_ROLE_SERVER, NULL);
+	if (!c->parser) {
+		free(c);
+		return NULL;
+	}
+	c->server = s;
+	c->admin = admin;
+	buf_init(&c->in, CONNECTION_IN_MAX);
+	buf_init(&c->out, CONNECTION_OUT_MAX);
+	buf_init(&c->writing, CONNECTION_OUT_MAX);
+	/* initialising a handle does not fail without flags */
+	if (admin)
+		(void)uv_pipe_init(s->tick.loop, &c->u.pipe, 0);
+	else
+		(void)uv_tcp_init(s->tick.loop, &c->u.tcp);
+	c->u.handle.data = c;
+	c->next = s->connections;
+	if (c->next)
+		c->next->prev = c;
+	s->connections = c;
+	s->count++;
+	return c;
+}
+
+static void unlist(struct connection *c)
+{
+	struct server *s = c->server;
+
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		s->connections = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	s->count--;
+}
+
+static void free_connection(struct connection *c)
+{
+	http_parser_free(c->parser);
+	buf_done(&c->in);
+	buf_done(&c->out);
+	buf_done(&c->writing);
+	free(c);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	struct connection *c = h->data;
+
+	unlist(c);
+	if (c->is_dirty)
+		c->u.handle.data = NULL; /* freed by its turn */
+	else
+		free_connection(c);
+}
+
+void connection_mark(struct connection *c)
+{
+	struct server *s = c->server;
+
+	if (c->is_dirty)
+		return;
+	c->is_dirty = true;
+	c->dirty_next = NULL;
+	if (s->dirty)
+		s->dirty_last->dirty_next = c;
+	else
+		s->dirty = c;
+	s->dirty_last = c;
+}
+
+size_t connection_queued(const struct connection *c)
+{
+	return buf_len(&c->out) + (c->write_active ? buf_len(&c->writing) : 0);
+}
+
+static void log_request(const struct request *r, bool complete)
+{
+	if (!log_enabled(LOG_LEVEL_INFO))
+		return;
+	/* the query may hold a signature */
+	log_info("%s %s request=%s status=%u ms=%llu%s%s%s", r->head->method, r->head->path, r->id,
+		r->status, (unsigned long long)((clock_monotonic_ns() - r->start_ns) / NS_PER_MS),
+		*r->route.sandbox_id ? " sandbox=" : "", r->route.sandbox_id,
+		complete ? "" : " (cut off)");
+}
+
+/* Tells the handler that its request is over; the request stays until its body is out of the way.
+ */
+static void tell_done(struct request *r, bool complete)
+{
+	const struct request_ops *ops = r->ops;
+
+	if (r->told_done)
+		return;
+	r->told_done = true;
+	r->state = complete ? REQUEST_ENDED : REQUEST_GONE;
+	r->ops = NULL;
+	log_request(r, complete);
+	if (ops && ops->done)
+		ops->done(r, complete);
+	request_collect_done(r);
+}
+
+static void free_request(struct connection *c)
+{
+	struct request *r = c->request;
+
+	c->request = NULL;
+	store_key_free(r->key);
+	free(r->path);
+	free(r);
+}
+
+void connection_close(struct connection *c)
+{
+	if (c->state == CONNECTION_CLOSED)
+		return;
+	c->state = CONNECTION_CLOSED;
+	if (c->request) {
+		tell_done(c->request, false);
+		free_request(c);
+	}
+	uv_close(&c->u.handle, on_closed);
+}
+
+/* Nothing more is taken; what is queued is sent. */
+static void finish(struct connection *c)
+{
+	if (c->state != CONNECTION_OPEN)
+		return;
+	c->state = CONNECTION_LAST;
+	if (c->request) {
+		tell_done(c->request, c->request->state == REQUEST_ENDED);
+		free_request(c);
+	}
+	buf_done(&c->in);
+	connection_mark(c);
+}
+
+/* --- requests --- */
+
+static void begin_request(struct connection *c)
+{
+	struct request *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		connection_close(c);
+		return;
+	}
+	r->daemon = c->server->daemon;
+	r->connection = c;
+	r->head = http_parser_head(c->parser);
+	r->admin = c->admin;
+	r->start_ns = clock_monotonic_ns();
+	r->head_only = strcmp(r->head->method, "HEAD") == 0;
+	memcpy(r->peer, c->peer, sizeof(r->peer));
+	(void)snprintf(r->id, sizeof(r->id), "%llx", /* at most 16 digits */
+		(unsigned long long)++c->server->requests);
+	c->request = r;
+	c->dropped = 0;
+	server_dispatch(c->server, r);
+}
+
+/* The bytes that came were no request. */
+static void refuse(struct connection *c, unsigned status, const char *reason)
+{
+	const struct http_reply reply = {.status = status, .close = true};
+	bool answered = c->request && c->request->state != REQUEST_NONE;
+
+	if (answered) {
+		/* in the middle of an answer there is no way to say it */
+		connection_close(c);
+		return;
+	}
+	if (http_reply_error(&c->out, &reply, NULL, reason) < 0) {
+		connection_close(c);
+		return;
+	}
+	finish(c);
+}
+
+static void deliver(struct connection *c, const uint8_t *data, size_t n)
+{
+	struct request *r = c->request;
+
+	c->progress = true;
+	if (r->ops && r->state < REQUEST_ENDED) {
+		if (r->ops->body)
+			r->ops->body(r, data, n);
+		return;
+	}
+	c->dropped += n;
+	if (c->dropped > CONNECTION_DROP_MAX)
+		finish(c);
+}
+
+static bool is_paused(const struct request *r)
+{
+	return !r->received && !r->reading && r->state < REQUEST_ENDED &&
+	       (r->head->has_body || r->state == REQUEST_RAW);
+}
+
+/* Whether what is received has to wait. */
+static bool is_blocked(const struct connection *c)
+{
+	const struct request *r = c->request;
+
+	if (c->state != CONNECTION_OPEN || c->aborted)
+		return true;
+	return r && (r->received || is_paused(r));
+}
+
+static void take_event(struct connection *c, enum http_event ev)
+{
+	const uint8_t *data;
+	size_t n;
+
+	switch (ev) {
+	case HTTP_HEAD:
+		begin_request(c);
+		break;
+	case HTTP_BODY:
+		data = http_parser_body(c->parser, &n);
+		deliver(c, data, n);
+		break;
+	case HTTP_END:
+	case HTTP_UPGRADE:
+		c->request->received = true;
+		break;
+	case HTTP_ERROR:
+		refuse(c, http_parser_status(c->parser), http_parser_reason(c->parser));
+		break;
+	default:
+		break;
+	}
+}
+
+/* Parses and delivers as far as it goes; the number of bytes that were used. */
+static size_t process(struct connection *c, const uint8_t *data, size_t n)
+{
+	size_t used = 0;
+
+	while (!is_blocked(c)) {
+		enum http_event ev;
+		size_t k = 0;
+
+		if (c->request && c->request->state == REQUEST_RAW) {
+			if (used < n)
+				deliver(c, data + used, n - used);
+			return n;
+		}
+		ev = http_parser_next(c->parser, data + used, n - used, &k);
+		used += k;
+		if (ev == HTTP_MORE || ev == HTTP_REST)
+			break;
+		take_event(c, ev);
+	}
+	return c->state == CONNECTION_OPEN ? used : n;
+}
+
+static void process_waiting(struct connection *c)
+{
+	size_t n = buf_len(&c->in), used;
+
+	if (is_blocked(c))
+		return;
+	used = process(c, n ? buf_head(&c->in) : (const uint8_t *)"", n);
+	if (c->state == CONNECTION_OPEN && used)
+		buf_consume(&c->in, used);
+	if (!buf_len(&c->in))
+		buf_done(&c->in);
+}
+
+/* --- reading --- */
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+	struct connection *c = h->data;
+
+	*buf = uv_buf_init((char *)c->server->read_buffer, SERVER_READ_BYTES);
+}
+
+static void take_bytes(struct connection *c, const uint8_t *data, size_t n)
+{
+	size_t used = 0;
+
+	if (c->state != CONNECTION_OPEN)
+		return; /* dropped */
+	if (!buf_len(&c->in))
+		used = process(c, data, n);
+	if (c->state == CONNECTION_OPEN && used < n && buf_add(&c->in, data + used, n - used) < 0)
+		connection_close(c);
+	if (c->state != CONNECTION_CLOSED)
+		connection_mark(c);
+}
+
+/* The client closed its direction. While it waits for an answer that means that it has gone. */
+static void take_eof(struct connection *c)
+{
+	struct request *r = c->request;
+
+	c->eof = true;
+	if (c->state == CONNECTION_LAST || (r && r->state == REQUEST_RAW) ||
+		(r && r->state == REQUEST_ENDED && connection_queued(c)))
+		connection_mark(c);
+	else
+		connection_close(c);
+}
+
+static void stop_reading(struct connection *c)
+{
+	(void)uv_read_stop(&c->u.stream); /* always 0 */
+	c->read_active = false;
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+	struct connection *c = stream->data;
+
+	if (n > 0) {
+		take_bytes(c, (const uint8_t *)buf->base, (size_t)n);
+		return;
+	}
+	if (n == 0)
+		return;
+	stop_reading(c);
+	if (n == UV_EOF)
+		take_eof(c);
+	else
+		connection_close(c);
+}
+
+/* While a body is paused nothing is read; else always, to learn that the client has gone. */
+static void update_reading(struct connection *c)
+{
+	bool want = !c->eof && buf_len(&c->in) < CONNECTION_IN_MAX - SERVER_READ_BYTES &&
+		    !(c->request && is_paused(c->request));
+
+	if (want == c->read_active)
+		return;
+	if (!want) {
+		stop_reading(c);
+		return;
+	}
+	if (uv_read_start(&c->u.stream, on_alloc, on_read) < 0)
+		connection_close(c);
+	else
+		c->read_active = true;
+}
+
+/* --- writing --- */
+
+static void on_write(uv_write_t *req, int status)
+{
+	struct connection *c = req->data;
+
+	c->write_active = false;
+	if (status < 0) {
+		if (c->state != CONNECTION_CLOSED)
+			connection_close(c);
+		return;
+	}
+	c->progress = true;
+	buf_clear(&c->writing);
+	if (c->state != CONNECTION_CLOSED)
+		connection_mark(c);
+}
+
+static void on_shutdown(uv_shutdown_t *req, int status)
+{
+	struct connection *c = req->data;
+
+	if (c->state == CONNECTION_LINGER && (status < 0 || c->eof))
+		connection_close(c);
+}
+
+static void write_rest(struct connection *c)
+{
+	struct buf b = c->writing;
+	uv_buf_t part;
+
+	c->writing = c->out;
+	c->out = b;
+	part = uv_buf_init(
+		(char *)c->writing.data + c->writing.start, (unsigned)buf_len(&c->writing));
+	c->write_req.data = c;
+	if (uv_write(&c->write_req, &c->u.stream, &part, 1, on_write) < 0)
+		connection_close(c);
+	else
+		c->write_active = true;
+}
+
+static void flush(struct connection *c)
+{
+	uv_buf_t part;
+	int n;
+
+	if (c->write_active || c->state == CONNECTION_CLOSED || !buf_len(&c->out))
+		return;
+	part = uv_buf_init((char *)c->out.data + c->out.start, (unsigned)buf_len(&c->out));
+	n = uv_try_write(&c->u.stream, &part, 1);
+	if (n < 0 && n != UV_EAGAIN) {
+		connection_close(c);
+		return;
+	}
+	if (n > 0) {
+		c->progress = true;
+		buf_consume(&c->out, (size_t)n);
+	}
+	if (buf_len(&c->out))
+		write_rest(c);
+}
+
+static void linger(struct connection *c)
+{
+	if (c->state != CONNECTION_LAST || connection_queued(c))
+		return;
+	c->state = CONNECTION_LINGER;
+	c->shutdown_req.data = c;
+	if (uv_shutdown(&c->shutdown_req, &c->u.stream, on_shutdown) < 0)
+		connection_close(c);
+}
+
+/* --- time --- */
+
+static enum connection_wait waits_for(const struct connection *c)
+{
+	const struct request *r = c->request;
+
+	if (c->state == CONNECTION_LINGER)
+		return CONNECTION_WAIT_LINGER;
+	if (connection_queued(c))
+		return CONNECTION_WAIT_WRITE;
+	if (!r)
+		return http_parser_idle(c->parser) ? CONNECTION_WAIT_IDLE : CONNECTION_WAIT_HEAD;
+	if (!r->received && !is_paused(r) && r->state != REQUEST_RAW)
+		return CONNECTION_WAIT_BODY;
+	return CONNECTION_WAIT_NONE;
+}
+
+static void update_deadline(struct connection *c)
+{
+	static const unsigned seconds[] = {
+		[CONNECTION_WAIT_NONE] = 0,
+		[CONNECTION_WAIT_IDLE] = CONNECTION_IDLE_S,
+		[CONNECTION_WAIT_HEAD] = CONNECTION_HEAD_S,
+		[CONNECTION_WAIT_BODY] = CONNECTION_BODY_S,
+		[CONNECTION_WAIT_WRITE] = CONNECTION_WRITE_S,
+		[CONNECTION_WAIT_LINGER] = CONNECTION_LINGER_S,
+	};
+	enum connection_wait wait = waits_for(c);
+	bool again = c->progress && wait != CONNECTION_WAIT_HEAD;
+
+	c->progress = false;
+	if (wait == c->wait && !again)
+		return;
+	c->wait = wait;
+	c->deadline_ns = wait == CONNECTION_WAIT_NONE
+				 ? UINT64_MAX
+				 : clock_monotonic_ns() + seconds[wait] * NS_PER_S;
+}
+
+void connection_check_time(struct connection *c, uint64_t now_ns)
+{
+	if (c->state == CONNECTION_CLOSED || now_ns < c->deadline_ns)
+		return;
+	if (c->wait == CONNECTION_WAIT_HEAD || c->wait == CONNECTION_WAIT_BODY)
+		refuse(c, 408, "the request did not arrive in time");
+	else
+		connection_close(c);
+}
+
+/* --- turns --- */
+
+/* The answer was ended: on to the next request, or the end. */
+static void end_request(struct connection *c)
+{
+	struct request *r = c->request;
+
+	tell_done(r, true);
+	if (c->state != CONNECTION_OPEN)
+		return;
+	if (r->close || c->eof) {
+		finish(c);
+		return;
+	}
+	if (!r->received)
+		return; /* the rest of the body is dropped */
+	free_request(c);
+	http_parser_continue(c->parser);
+	c->wait = CONNECTION_WAIT_NONE;
+	if (!buf_len(&c->out))
+		buf_done(&c->out);
+}
+
+static void tell_handler(struct connection *c)
+{
+	struct request *r = c->request;
+
+	if (r && r->state == REQUEST_RAW && c->eof && !buf_len(&c->in))
+		r->received = true;
+	if (r && r->received && r->reading && !r->told_end && r->state < REQUEST_ENDED) {
+		r->told_end = true;
+		if (r->ops && r->ops->body_end)
+			r->ops->body_end(r);
+	}
+	r = c->request;
+	if (r && r->full && r->state < REQUEST_ENDED && connection_queued(c) < REQUEST_LOW_WATER) {
+		r->full = false;
+		if (r->ops && r->ops->drained)
+			r->ops->drained(r);
+	}
+}
+
+static void serve(struct connection *c)
+{
+	if (c->aborted) {
+		connection_close(c);
+		return;
+	}
+	if (c->request && c->request->state == REQUEST_ENDED)
+		end_request(c);
+	process_waiting(c);
+	flush(c);
+	if (c->state == CONNECTION_OPEN)
+		tell_handler(c);
+}
+
+void connection_turn(struct connection *c)
+{
+	c->is_dirty = false;
+	if (!c->u.handle.data) {
+		free_connection(c);
+		return;
+	}
+	if (c->state == CONNECTION_OPEN)
+		serve(c);
+	else
+		flush(c);
+	if (c->state == CONNECTION_LAST)
+		linger(c);
+	if (c->state == CONNECTION_CLOSED)
+		return;
+	update_reading(c);
+	if (c->state != CONNECTION_CLOSED)
+		update_deadline(c);
+}
+
+void connection_start(struct connection *c)
+{
+	struct sockaddr_storage a;
+	int n = sizeof(a);
+
+	if (!c->admin) {
+		/* latency matters more than segments; dead clients are noticed in minutes */
+		(void)uv_tcp_nodelay(&c->u.tcp, 1);
+		(void)uv_tcp_keepalive(&c->u.tcp, 1, 60);
+		if (uv_tcp_getpeername(&c->u.tcp, (struct sockaddr *)&a, &n) == 0)
+			(void)uv_ip_name((const struct sockaddr *)&a, c->peer, sizeof(c->peer));
+	}
+	connection_mark(c);
+}

@@ -1,0 +1,143 @@
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/backend.h"
+#include "daemon/instances.h"
+#include "daemon/server.h"
+
+#define DATABASE     "mayfly.db"
+#define ADMIN_SOCKET "daemon.sock"
+
+/* Every sandbox and every connection takes some descriptors. */
+static void raise_limits(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = l.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &l); /* with fewer it works as well */
+	}
+}
+
+static int open_store(struct daemon *d, struct error *e)
+{
+	_cleanup_free_ char *path = str_printf("%s/%s", d->home.path, DATABASE);
+
+	return path ? store_open(path, &d->store, e)
+		    : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+}
+
+static int check_listen(struct daemon *d, struct error *e)
+{
+	struct sockaddr_storage a;
+	bool loopback;
+
+	return server_parse_listen(d->options.listen, &a, &loopback, e);
+}
+
+static int open_server(struct daemon *d, struct error *e)
+{
+	_cleanup_free_ char *admin = str_printf("%s/%s", d->home.path, ADMIN_SOCKET);
+	int r;
+
+	d->server = calloc(1, sizeof(*d->server));
+	if (!d->server || !admin)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	d->server->daemon = d;
+	d->server->max = d->options.connections_max;
+	r = server_start(d->server, d->options.listen, e);
+	return r < 0 ? r : server_start_admin(d->server, admin, e);
+}
+
+static int open_all(struct daemon *d, struct error *e)
+{
+	int r = check_listen(d, e);
+
+	if (r == 0)
+		r = home_open(NULL, &d->home, e);
+	if (r == 0)
+		r = sandbox_dirs_open(d->home.path, &d->dirs, e);
+	if (r == 0)
+		r = open_store(d, e);
+	if (r == 0)
+		r = instances_start(d, e);
+	return r;
+}
+
+int daemon_start(const struct daemon_options *o, struct daemon **ret, struct error *e)
+{
+	struct daemon *d = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	d->options = *o;
+	if (!d->options.backend)
+		d->options.backend = &backend_vmm;
+	d->home = (struct home)HOME_INIT;
+	d->dirs = (struct sandbox_dirs)SANDBOX_DIRS_INIT;
+	d->loop = uv_default_loop();
+	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
+	raise_limits();
+	r = open_all(d, e);
+	if (r == 0)
+		r = open_server(d, e);
+	if (r < 0) {
+		daemon_free(d);
+		return r;
+	}
+	*ret = d;
+	return 0;
+}
+
+static void on_signal(uv_signal_t *h, int signo)
+{
+	struct daemon *d = h->data;
+
+	log_info("stopping; sandboxes go on");
+	uv_stop(d->loop);
+}
+
+int daemon_run(struct daemon *d, struct error *e)
+{
+	static const int signals[] = {SIGINT, SIGTERM};
+	uv_signal_t handles[ARRAY_SIZE(signals)];
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		(void)uv_signal_init(d->loop, &handles[i]);
+		handles[i].data = d;
+		if (uv_signal_start(&handles[i], on_signal, signals[i]) < 0)
+			return error_set(e, ERROR_INTERNAL, EINVAL, "cannot wait for signals");
+	}
+	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* says only whether anything is left */
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		uv_close((uv_handle_t *)&handles[i], NULL);
+	instances_stop(d);
+	server_stop(d->server);
+	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* until workers and handles are done */
+	return 0;
+}
+
+void daemon_free(struct daemon *d)
+{
+	if (!d)
+		return;
+	instances_stop(d);
+	if (d->server)
+		server_stop(d->server);
+	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* closes handles */
+	free(d->server);
+	instances_free(d);
+	store_close(d->store);
+	sandbox_dirs_close(&d->dirs);
+	home_close(&d->home);
+	free(d);
+}

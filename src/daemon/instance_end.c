@@ -1,0 +1,98 @@
+/* The end of an instance: by request, at its deadline, or by itself. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/console.h"
+#include "daemon/daemon.h"
+#include "daemon/instances.h"
+
+static void end_work(uv_work_t *w)
+{
+	struct instance *i = w->data;
+	struct error e = {0};
+
+	if (i->daemon->options.backend->end(&i->daemon->dirs, i->sandbox.id,
+		    TAKE_PTR(i->sandbox.vmm), i->sandbox.pid, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id);
+}
+
+/* Only now is the row removed: if we die before, recovery finishes what was begun. */
+static void end_done(uv_work_t *w, int status)
+{
+	struct instance *i = w->data;
+	struct daemon *d = i->daemon;
+	struct error e = {0};
+
+	if (store_sandbox_delete(d->store, i->sandbox.id, &e) < 0 && e.code != ERROR_NOT_FOUND)
+		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, i->sandbox.id);
+	instance_free(i);
+}
+
+static int mark_killing(struct instance *i, struct error *e)
+{
+	const struct store_sandbox row = {.state = STORE_KILLING};
+
+	return store_sandbox_update(
+		i->daemon->store, i->sandbox.id, STORE_ANY_STATE, STORE_SET_STATE, &row, NULL, e);
+}
+
+int instance_end(struct instance *i, enum store_event_type type, struct error *e)
+{
+	struct daemon *d = i->daemon;
+	int r = mark_killing(i, e);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	instance_set_aside(i, INSTANCE_ENDING);
+	agent_link_close(i->link);
+	i->link = NULL;
+	(void)uv_poll_stop(&i->death); /* always 0 */
+	instance_note_event(d, i->sandbox.id, i->key_id, i->sandbox.template, type, NULL);
+	instances_deadline_changed(d);
+	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);
+	/* fails without a function only */
+	(void)uv_queue_work(d->loop, &i->work, end_work, end_done);
+	return 0;
+}
+
+/* --- death --- */
+
+static void on_death(uv_poll_t *h, int status, int events)
+{
+	struct instance *i = h->data;
+	struct error why = {0}, e = {0};
+
+	(void)uv_poll_stop(h); /* always 0 */
+	if (i->state != INSTANCE_RUNNING)
+		return;
+	if (i->sandbox.vmm)
+		while (vmm_next_event(i->sandbox.vmm, &why) == VMM_STARTED)
+			;
+	(void)console_find_panic(i->sandbox.dirfd, &why); /* the first reason stays */
+	log_warn("a sandbox died: %s sandbox=%s",
+		why.code == ERROR_NONE ? "its process ended" : why.message, i->sandbox.id);
+	if (instance_end(i, STORE_EVENT_CRASHED, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id);
+}
+
+int instance_watch(struct instance *i, struct error *e)
+{
+	int r;
+
+	i->pid_fd = (int)syscall(SYS_pidfd_open, i->sandbox.pid, 0);
+	if (i->pid_fd < 0)
+		return error_set_errno(e, ERROR_SANDBOX, errno, "the sandbox's process");
+	r = uv_poll_init(i->daemon->loop, &i->death, i->pid_fd);
+	if (r < 0)
+		return error_set(e, ERROR_INTERNAL, -r, "cannot watch the sandbox's process");
+	i->death.data = i;
+	i->watched = true;
+	(void)uv_poll_start(&i->death, UV_READABLE, on_death); /* fails for closed ones only */
+	return 0;
+}

@@ -1,0 +1,463 @@
+/* Making a sandbox without making the loop wait.
+ *
+ *	WORKER    a thread checks the template's files and starts the microVM
+ *	AGENT     HELLO and IDENTITY are queued on the agent's connection
+ *	(end)     the IDENTITY's reply came: row in the store, RUNNING, `made` is called; or
+ *anything failed: what there is of the sandbox is ended, `made` is called with the reason
+ *
+ * A maker whose client went (instance_maker_cancel) goes on to the end of its step. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/api.h"
+#include "daemon/console.h"
+#include "daemon/daemon.h"
+#include "daemon/instances.h"
+#include "store/keys.h"
+
+enum { ENTROPY_BYTES = 64, MACHINE_ID_BYTES = 16, TOKEN_RAW = (INSTANCE_TOKEN_BYTES - 1) / 2 };
+
+struct instance_maker {
+	struct instance *instance;
+	struct instance_order order; /* borrows from `template` and the references below */
+	char *template;
+	json_t *metadata, *env, *network;
+	uint64_t created_ns; /* CLOCK_REALTIME */
+	uint64_t begin_ns;   /* CLOCK_MONOTONIC */
+	instance_made made;  /* NULL: cancelled */
+	void *arg;
+	bool hello_done;
+	uv_timer_t limit;
+	int result; /* of the worker */
+	struct error why;
+};
+
+static void on_limit_closed(uv_handle_t *h)
+{
+	struct instance_maker *m = h->data;
+
+	json_decref(m->metadata);
+	json_decref(m->env);
+	json_decref(m->network);
+	free(m->template);
+	free(m);
+}
+
+/* The maker goes, and with it the duty to call. */
+static void dismiss(struct instance_maker *m, struct instance *made, const struct error *why)
+{
+	instance_made call = m->made;
+	void *arg = m->arg;
+
+	m->instance->maker = NULL;
+	m->instance->daemon->instances->making--;
+	m->made = NULL;
+	uv_close((uv_handle_t *)&m->limit, on_limit_closed);
+	if (call)
+		call(arg, made, why);
+}
+
+/* --- ending early --- */
+
+static void end_work(uv_work_t *w)
+{
+	struct instance *i = w->data;
+
+	(void)i->daemon->options.backend->end(&i->daemon->dirs, i->sandbox.id,
+		TAKE_PTR(i->sandbox.vmm), i->sandbox.pid, NULL); /* recovery finds the rest */
+}
+
+static void end_done(uv_work_t *w, int status)
+{
+	instance_free(w->data);
+}
+
+/* Nothing of it is in the store yet. */
+static void give_up(struct instance_maker *m, const struct error *why)
+{
+	struct instance *i = m->instance;
+	struct error cancelled = {0};
+
+	if (why->code == ERROR_NONE)
+		(void)error_set(&cancelled, ERROR_INTERNAL, ECANCELED, "nobody waits for it");
+	if (m->made)
+		log_warn("cannot make a sandbox: %s template=%s", why->message, m->template);
+	agent_link_close(i->link);
+	i->link = NULL;
+	dismiss(m, NULL, why->code == ERROR_NONE ? &cancelled : why);
+	if (!*i->sandbox.id || i->sandbox.dirfd < 0) {
+		instance_free(i);
+		return;
+	}
+	instance_set_aside(i, INSTANCE_ENDING);
+	if (uv_queue_work(i->daemon->loop, &i->work, end_work, end_done) < 0)
+		end_done(&i->work, 0); /* cannot fail with a function */
+}
+
+void instance_maker_cancel(struct instance_maker *m)
+{
+	m->made = NULL;
+}
+
+/* --- readiness --- */
+
+static char *dump(const json_t *object)
+{
+	return object ? json_dumps(object, JSON_COMPACT) : NULL;
+}
+
+static int insert_row(struct instance_maker *m, struct error *e)
+{
+	struct instance *i = m->instance;
+	_cleanup_free_ char *metadata = dump(m->metadata);
+	_cleanup_free_ char *extra = NULL;
+	const struct instance_order *o = &m->order;
+	json_t *x = json_pack("{s:s, s:s}", "user", i->sandbox.user, "workdir", i->sandbox.workdir);
+	struct store_sandbox row = {
+		.id = i->sandbox.id,
+		.key_id = i->key_id,
+		.template_id = i->sandbox.template,
+		.template_alias = i->sandbox.template,
+		.state = STORE_RUNNING,
+		.created_ns = m->created_ns,
+		.started_ns = i->started_ns,
+		.resumed_ns = i->started_ns,
+		.end_ns = i->started_ns + o->timeout_ns,
+		.timeout_ns = o->timeout_ns,
+		.secure = o->secure,
+		.auto_pause = o->auto_pause,
+		.auto_pause_memory = o->auto_pause_memory,
+		.auto_resume = o->auto_resume,
+		.metadata_json = metadata,
+		.env_json = i->env_json,
+		.envd_token = i->envd_token,
+		.traffic_token = i->traffic_token,
+		.envd_version = API_ENVD_VERSION,
+		.network_json = i->network_json,
+		.cpus = i->sandbox.cpus,
+		.memory_bytes = i->sandbox.memory_bytes,
+		.disk_bytes = i->sandbox.disk_bytes,
+		.vmm_pid = i->sandbox.pid,
+		.vmm_start = i->vmm_start,
+	};
+	int r;
+
+	row.extra_json = extra = dump(x);
+	json_decref(x);
+	r = store_sandbox_insert(i->daemon->store, &row, e);
+	explicit_bzero(&row, sizeof(row));
+	return r;
+}
+
+static void ready(struct instance_maker *m)
+{
+	struct instance *i = m->instance;
+	struct error e = {0};
+	int r;
+
+	i->started_ns = clock_realtime_ns();
+	i->vmm_start = instance_process_start(i->sandbox.pid);
+	r = instance_watch(i, &e);
+	if (r == 0)
+		r = insert_row(m, &e);
+	if (r < 0) {
+		give_up(m, &e);
+		return;
+	}
+	instance_enter(i);
+	instance_note_event(i->daemon, i->sandbox.id, i->key_id, i->sandbox.template,
+		STORE_EVENT_CREATED, NULL);
+	instances_deadline_changed(i->daemon);
+	log_info("sandbox is ready sandbox=%s template=%s ms=%llu", i->sandbox.id,
+		i->sandbox.template,
+		(unsigned long long)((clock_monotonic_ns() - m->begin_ns) / NS_PER_MS));
+	dismiss(m, i, NULL);
+	instance_sample(i);
+}
+
+static int take_hello(const struct agent_hello_reply *h, struct error *e)
+{
+	if (h->version == 0)
+		return error_set(e, ERROR_INCOMPATIBLE, EPROTONOSUPPORT,
+			"the template's agent speaks another protocol: build the template again");
+	if (h->state != AGENT_STATE_READY)
+		return error_set(e, ERROR_BAD_IMAGE, ENOEXEC, "the template cannot be used: %s",
+			*h->problem ? h->problem : "its agent does not say why");
+	return 0;
+}
+
+static int take_identity(const struct agent_identity_reply *m, struct error *e)
+{
+	static const char *const names[AGENT_ID_FIELDS] = {"clock", "entropy", "host name",
+		"machine id", "environment", "user", "working directory", "disk size"};
+
+	for (unsigned i = 0; i < AGENT_ID_FIELDS; i++)
+		if (m->failed & (1u << i))
+			return error_set(e, ERROR_SANDBOX, EIO, "the guest cannot set its %s: %s",
+				names[i], strerror((int)(m->errs[i] & 0xfff)));
+	return 0;
+}
+
+static void on_event(struct agent_link *l, const struct agent_event *ev, void *arg)
+{
+	struct instance *i = arg;
+	struct instance_maker *m = i->maker;
+	struct error e = {0};
+	int r;
+
+	if (!m) {
+		if (ev->type == AGENT_METRICS)
+			instance_take_metrics(i, &ev->metrics);
+		return;
+	}
+	if (!m->hello_done && ev->type == AGENT_HELLO_REPLY) {
+		r = take_hello(&ev->hello, &e);
+		m->hello_done = true;
+	} else if (m->hello_done && ev->type == AGENT_IDENTITY_REPLY) {
+		r = take_identity(&ev->identity, &e);
+		r = r < 0 ? r : 1;
+	} else {
+		r = agent_event_error(ev, &e);
+	}
+	if (r > 0 && m->made)
+		ready(m);
+	else if (r != 0)
+		give_up(m, &e);
+}
+
+/* The microVM's own word tells more than a broken connection. */
+static void explain(struct instance *i, struct error *why)
+{
+	struct error word = {0};
+
+	if (i->sandbox.vmm && vmm_next_event(i->sandbox.vmm, &word) == VMM_STARTED)
+		(void)vmm_next_event(i->sandbox.vmm, &word); /* the second is the last */
+	if (word.code != ERROR_NONE)
+		*why = word;
+	memset(&word, 0, sizeof(word));
+	if (console_find_panic(i->sandbox.dirfd, &word))
+		*why = word;
+}
+
+static void on_lost(struct agent_link *l, const struct error *lost, void *arg)
+{
+	struct instance *i = arg;
+	struct error why = *lost;
+
+	if (!i->maker) {
+		agent_link_close(i->link); /* opened again for the next sample */
+		i->link = NULL;
+		i->meter.asked = false;
+		return;
+	}
+	explain(i, &why);
+	give_up(i->maker, &why);
+}
+
+static const struct agent_link_ops link_ops = {.event = on_event, .lost = on_lost};
+
+int instance_open_link(struct instance *i, struct error *e)
+{
+	return agent_link_open(i->daemon->loop, i->sandbox.dirfd, &link_ops, i, &i->link, e);
+}
+
+static int fill_random(void *data, size_t n, struct error *e)
+{
+	/* up to 256 bytes come whole or not at all */
+	if (getrandom(data, n, 0) != (ssize_t)n)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "getrandom");
+	return 0;
+}
+
+static int queue_identity(struct instance *i, char **env, struct error *e)
+{
+	const struct agent_hello hello = {.version_min = 1, .version_max = AGENT_PROTOCOL_VERSION};
+	uint8_t entropy[ENTROPY_BYTES], machine[MACHINE_ID_BYTES];
+	char machine_id[2 * MACHINE_ID_BYTES + 1];
+	struct agent_identity m = {
+		.fields = AGENT_ID_CLOCK | AGENT_ID_ENTROPY | AGENT_ID_HOSTNAME |
+			  AGENT_ID_MACHINE_ID | AGENT_ID_ENV | AGENT_ID_USER | AGENT_ID_WORKDIR,
+		.entropy = entropy,
+		.entropy_bytes = sizeof(entropy),
+		.hostname = i->sandbox.id,
+		.machine_id = machine_id,
+		.env = {.array = (const char *const *)env},
+		.user = i->sandbox.user,
+		.workdir = i->sandbox.workdir,
+	};
+	int r = fill_random(entropy, sizeof(entropy), e);
+
+	if (r == 0)
+		r = fill_random(machine, sizeof(machine), e);
+	if (r < 0)
+		return r;
+	str_hex(machine, sizeof(machine), machine_id);
+	while (env[m.env.count])
+		m.env.count++;
+	if (i->sandbox.grow) {
+		m.fields |= AGENT_ID_DISK;
+		m.disk_bytes = i->sandbox.disk_bytes;
+	}
+	r = agent_request(agent_link_conn(i->link), AGENT_HELLO, &hello, e);
+	m.realtime_ns = clock_realtime_ns(); /* as late as can be */
+	if (r == 0)
+		r = agent_request(agent_link_conn(i->link), AGENT_IDENTITY, &m, e);
+	explicit_bzero(entropy, sizeof(entropy));
+	return r;
+}
+
+static int speak_to_agent(struct instance *i, struct error *e)
+{
+	char **env = instance_environment(i);
+	int r = env ? instance_open_link(i, e)
+		    : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+
+	if (r == 0)
+		r = queue_identity(i, env, e);
+	if (r == 0)
+		agent_link_send(i->link);
+	for (char **p = env; p && *p; p++)
+		free(*p);
+	free(env);
+	return r;
+}
+
+/* --- the worker --- */
+
+static void make_work(uv_work_t *w)
+{
+	struct instance *i = w->data;
+	struct instance_maker *m = i->maker;
+	const struct sandbox_options o = {
+		.template = m->order.template,
+		.cpus = m->order.cpus,
+		.memory_bytes = m->order.memory_bytes,
+		.disk_bytes = m->order.disk_bytes,
+		.metadata = m->order.metadata,
+	};
+	struct daemon *d = i->daemon;
+
+	m->result = d->options.backend->make(&d->home, &d->dirs, &o, &i->sandbox, &m->why);
+}
+
+static void on_limit(uv_timer_t *t)
+{
+	struct instance_maker *m = t->data;
+	struct error why = {0};
+
+	(void)error_set(&why, ERROR_TIMEOUT, ETIMEDOUT, "the sandbox did not become ready in %d s",
+		INSTANCE_READY_S); /* filled is enough */
+	if (console_find_panic(m->instance->sandbox.dirfd, &why))
+		why.code = ERROR_SANDBOX;
+	give_up(m, &why);
+}
+
+static void make_done(uv_work_t *w, int status)
+{
+	struct instance *i = w->data;
+	struct instance_maker *m = i->maker;
+	struct error why = m->why;
+
+	if (m->result < 0 && why.code == ERROR_NONE)
+		(void)error_set(&why, ERROR_INTERNAL, -m->result, "cannot make a sandbox");
+	if (m->result < 0 || !m->made || speak_to_agent(i, &why) < 0) {
+		give_up(m, &why);
+		return;
+	}
+	(void)uv_timer_start(&m->limit, on_limit, INSTANCE_READY_S * 1000, 0);
+}
+
+/* --- starting --- */
+
+static char *new_token(void)
+{
+	uint8_t raw[TOKEN_RAW];
+	char *token = malloc(INSTANCE_TOKEN_BYTES);
+
+	if (token && getrandom(raw, sizeof(raw), 0) == sizeof(raw)) {
+		str_hex(raw, sizeof(raw), token);
+		explicit_bzero(raw, sizeof(raw));
+		return token;
+	}
+	free(token);
+	return NULL;
+}
+
+static int fill_instance(struct instance *i, const struct instance_order *o)
+{
+	i->key_id = strdup(o->key_id);
+	i->env_json = json_object_size(o->env) ? dump(o->env) : NULL;
+	i->network_json = o->network ? dump(o->network) : NULL;
+	i->envd_token = o->secure ? new_token() : NULL;
+	i->traffic_token = o->public_traffic ? NULL : new_token();
+	if (!i->key_id || (o->secure && !i->envd_token) ||
+		(!o->public_traffic && !i->traffic_token) || (o->network && !i->network_json) ||
+		(json_object_size(o->env) && !i->env_json))
+		return -ENOMEM;
+	return 0;
+}
+
+static struct instance_maker *new_maker(struct instance *i, const struct instance_order *o)
+{
+	struct instance_maker *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->template = strdup(o->template);
+	if (!m->template) {
+		free(m);
+		return NULL;
+	}
+	m->instance = i;
+	m->order = *o;
+	m->order.template = m->template;
+	m->order.metadata = m->metadata = json_incref(o->metadata);
+	m->order.env = m->env = json_incref(o->env);
+	m->order.network = m->network = json_incref(o->network);
+	m->created_ns = clock_realtime_ns();
+	m->begin_ns = clock_monotonic_ns();
+	(void)uv_timer_init(i->daemon->loop, &m->limit); /* cannot fail */
+	m->limit.data = m;
+	return m;
+}
+
+int instances_make(struct daemon *d, const struct instance_order *o, instance_made made, void *arg,
+	struct instance_maker **ret, struct error *e)
+{
+	struct instance *i;
+
+	if (d->instances->making >= INSTANCES_MAKING_MAX)
+		return error_set(e, ERROR_NO_SPACE, EBUSY,
+			"%d sandboxes are being made at the moment: try again",
+			INSTANCES_MAKING_MAX);
+	i = instance_new(d);
+	if (!i)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	i->maker = fill_instance(i, o) < 0 ? NULL : new_maker(i, o);
+	if (!i->maker) {
+		instance_free(i);
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	}
+	i->maker->made = made;
+	i->maker->arg = arg;
+	d->instances->making++;
+	*ret = i->maker;
+	(void)uv_queue_work(d->loop, &i->work, make_work, make_done); /* fails without a function */
+	return 0;
+}
+
+unsigned instances_making(struct daemon *d, const char *key_id)
+{
+	unsigned n = 0;
+
+	for (struct instance *i = d->instances->other; i; i = i->next)
+		if (i->maker && strcmp(i->key_id, key_id) == 0)
+			n++;
+	return n;
+}

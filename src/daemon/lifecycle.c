@@ -1,0 +1,228 @@
+/* What happens to instances by time: deadlines, samples of their use, tidying of the store. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+#include "daemon/instances.h"
+#include "store/samples.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum {
+	RETRY_MS = 5000, /* after an error of the store */
+	MAINTAIN_MS = 60 * 1000,
+	MAINTAIN_SOON_MS = 100, /* there is more to do */
+	USAGE_S = 30,		/* between two reports of one sandbox */
+	TIMER_MAX_MS = 24 * 3600 * 1000,
+};
+
+/* --- deadlines --- */
+
+static int expire(void *arg, const char *id, uint64_t end_ns)
+{
+	struct daemon *d = arg;
+	struct instance *i = instance_find(d, id);
+	struct error e = {0};
+
+	if (i && instance_end(i, STORE_EVENT_TIMED_OUT, &e) < 0)
+		log_error("cannot end a sandbox at its deadline: %s sandbox=%s", e.message, id);
+	if (!i)
+		log_error("a sandbox in the store is not known sandbox=%s", id);
+	return 0;
+}
+
+static void on_deadline(uv_timer_t *t)
+{
+	struct daemon *d = t->data;
+	struct error e = {0};
+	bool more = false;
+
+	if (store_sandbox_expired(d->store, clock_realtime_ns(), expire, d, &more, &e) < 0) {
+		log_error("cannot look for deadlines: %s", e.message);
+		(void)uv_timer_start(t, on_deadline, RETRY_MS, 0);
+		return;
+	}
+	instances_deadline_changed(d);
+}
+
+/* One timer for the next deadline. The wall clock counts, so the timer is set anew at least daily
+ * (and whenever any deadline changes), in case the clock was set. */
+void instances_deadline_changed(struct daemon *d)
+{
+	uv_timer_t *t = &d->instances->deadline;
+	uint64_t now = clock_realtime_ns(), end, ms;
+	struct error e = {0};
+
+	if (d->instances->stopping)
+		return;
+	if (store_sandbox_next_end(d->store, &end, &e) < 0) {
+		log_error("cannot look for the next deadline: %s", e.message);
+		(void)uv_timer_start(t, on_deadline, RETRY_MS, 0);
+		return;
+	}
+	if (end == STORE_NEVER_NS) {
+		(void)uv_timer_stop(t); /* always 0 */
+		return;
+	}
+	ms = end > now ? (end - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+	(void)uv_timer_start(t, on_deadline, ms < TIMER_MAX_MS ? ms : TIMER_MAX_MS, 0);
+}
+
+/* --- samples --- */
+
+void instance_sample(struct instance *i)
+{
+	struct error e = {0};
+
+	if (i->meter.asked || i->state != INSTANCE_RUNNING)
+		return;
+	if (!i->link && instance_open_link(i, &e) < 0) {
+		log_debug("no metrics: %s sandbox=%s", e.message, i->sandbox.id);
+		return;
+	}
+	if (agent_request(agent_link_conn(i->link), AGENT_GET_METRICS, NULL, &e) < 0)
+		return; /* the queue is full: the agent does not read; its death shows elsewhere */
+	i->meter.asked = true;
+	agent_link_send(i->link);
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static uint32_t cpu_permille(struct instance *i, uint64_t now_ns, uint64_t busy_ns)
+{
+	uint64_t wall = minus(now_ns, i->meter.at_ns), busy = minus(busy_ns, i->meter.busy_ns);
+	bool first = i->meter.at_ns == 0;
+	uint64_t max = (uint64_t)i->sandbox.cpus * 1000, v;
+
+	i->meter.at_ns = now_ns;
+	i->meter.busy_ns = busy_ns;
+	if (first || !wall || busy > UINT64_MAX / 1000)
+		return 0;
+	v = busy * 1000 / wall;
+	return (uint32_t)(v < max ? v : max);
+}
+
+/* What the operator bills is what the host gave, except for the CPU time, which is the guest's own
+ * word, bounded by what it could have had. */
+static void record_usage(struct instance *i, uint64_t cpu_ns)
+{
+	uint64_t now = clock_realtime_ns(), up_ns = minus(now, i->started_ns);
+	uint64_t up_s = up_ns / NS_PER_S, cpu_max = up_ns * i->sandbox.cpus;
+	const struct store_counters c = {
+		.uptime_us = up_ns / NS_PER_US,
+		.cpu_us = (cpu_ns < cpu_max ? cpu_ns : cpu_max) / NS_PER_US,
+		.memory_mib_s = i->sandbox.memory_bytes / MIB * up_s,
+		.disk_mib_s = i->sandbox.disk_bytes / MIB * up_s,
+	};
+	struct error e = {0};
+
+	i->meter.recorded_ns = clock_monotonic_ns();
+	if (store_usage_record(
+		    i->daemon->store, i->sandbox.id, i->key_id, i->vmm_start, &c, now, &e) < 0)
+		log_warn("cannot record usage: %s sandbox=%s", e.message, i->sandbox.id);
+}
+
+void instance_take_metrics(struct instance *i, const struct agent_metrics *m)
+{
+	uint64_t busy = m->cpu_user_ns + m->cpu_system_ns, now = clock_monotonic_ns();
+	struct store_sample s = {
+		.at_ns = clock_realtime_ns(),
+		.cpu_count = i->sandbox.cpus,
+		.cpu_used_permille = cpu_permille(i, now, busy),
+		.mem_total_bytes = m->memory_total_bytes,
+		.mem_used_bytes = minus(m->memory_total_bytes, m->memory_available_bytes),
+		.mem_cache_bytes = m->memory_cached_bytes,
+		.disk_total_bytes = m->disk_total_bytes,
+		.disk_used_bytes = minus(m->disk_total_bytes, m->disk_free_bytes),
+	};
+	struct error e = {0};
+
+	i->meter.asked = false;
+	if (i->state != INSTANCE_RUNNING)
+		return;
+	if (store_sample_add(i->daemon->store, i->sandbox.id, &s, &e) < 0)
+		log_debug("no sample: %s sandbox=%s", e.message, i->sandbox.id);
+	if (now - i->meter.recorded_ns >= USAGE_S * NS_PER_S)
+		record_usage(i, busy);
+}
+
+static int sample_one(struct instance *i, void *arg)
+{
+	instance_sample(i);
+	return 0;
+}
+
+static void on_sample(uv_timer_t *t)
+{
+	(void)instance_each(t->data, sample_one, NULL); /* always 0 */
+}
+
+/* --- the store --- */
+
+static void on_maintain(uv_timer_t *t)
+{
+	struct daemon *d = t->data;
+	struct error e = {0};
+	bool more = false;
+
+	if (store_maintain(d->store, clock_realtime_ns(), NULL, &more, &e) < 0)
+		log_warn("tidying the store: %s", e.message);
+	(void)uv_timer_start(t, on_maintain, more ? MAINTAIN_SOON_MS : MAINTAIN_MS, 0);
+}
+
+/* --- start and stop --- */
+
+int instances_start(struct daemon *d, struct error *e)
+{
+	struct instances *all = calloc(1, sizeof(*all));
+	int r;
+
+	if (!all)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	d->instances = all;
+	all->daemon = d;
+	/* none of these fails */
+	(void)uv_timer_init(d->loop, &all->deadline);
+	(void)uv_timer_init(d->loop, &all->sample);
+	(void)uv_timer_init(d->loop, &all->maintain);
+	all->deadline.data = all->sample.data = all->maintain.data = d;
+	r = instances_recover(d, e);
+	if (r < 0)
+		return r;
+	instances_deadline_changed(d);
+	(void)uv_timer_start(&all->sample, on_sample, STORE_SAMPLE_INTERVAL_S * 1000,
+		STORE_SAMPLE_INTERVAL_S * 1000);
+	(void)uv_timer_start(&all->maintain, on_maintain, MAINTAIN_MS, 0);
+	return 0;
+}
+
+void instances_stop(struct daemon *d)
+{
+	struct instances *all = d->instances;
+
+	if (!all || all->stopping)
+		return;
+	all->stopping = true;
+	uv_close((uv_handle_t *)&all->deadline, NULL);
+	uv_close((uv_handle_t *)&all->sample, NULL);
+	uv_close((uv_handle_t *)&all->maintain, NULL);
+	for (struct instance *i = all->other; i; i = i->next)
+		if (i->maker)
+			instance_maker_cancel(i->maker);
+	for (unsigned b = 0; b < INSTANCE_BUCKETS; b++)
+		while (all->buckets[b])
+			instance_free(all->buckets[b]); /* lets go of a living microVM */
+}
+
+void instances_free(struct daemon *d)
+{
+	free(d->instances);
+	d->instances = NULL;
+}

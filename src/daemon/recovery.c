@@ -1,0 +1,204 @@
+/* What a daemon does with the sandboxes that it finds at its start: those of the store that run are
+ * adopted, those that do not are cleaned up, and what runs without being in the store (the daemon
+ * died before its client was told) is ended. Blocks: nothing is served yet. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+#include "daemon/instances.h"
+
+struct tally {
+	struct daemon *daemon;
+	unsigned adopted, crashed, killed, stray;
+};
+
+static char *text_of(const json_t *object, const char *key, const char *otherwise)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return strdup(s ? s : otherwise);
+}
+
+static char *copy(const char *s)
+{
+	return s ? strdup(s) : NULL;
+}
+
+static int fill(struct instance *i, const struct store_sandbox *sb)
+{
+	json_t *extra = sb->extra_json ? json_loads(sb->extra_json, 0, NULL) : NULL;
+
+	if (strlen(sb->id) >= sizeof(i->sandbox.id)) {
+		json_decref(extra);
+		return -EINVAL;
+	}
+	strcpy(i->sandbox.id, sb->id); /* checked above */
+	i->sandbox.pid = sb->vmm_pid;
+	i->vmm_start = sb->vmm_start;
+	i->sandbox.template = strdup(sb->template_id);
+	i->sandbox.user = text_of(extra, "user", "root");
+	i->sandbox.workdir = text_of(extra, "workdir", "");
+	json_decref(extra);
+	i->sandbox.cpus = sb->cpus;
+	i->sandbox.memory_bytes = sb->memory_bytes;
+	i->sandbox.disk_bytes = sb->disk_bytes;
+	i->key_id = strdup(sb->key_id);
+	i->envd_token = copy(sb->envd_token);
+	i->traffic_token = copy(sb->traffic_token);
+	i->network_json = copy(sb->network_json);
+	i->env_json = copy(sb->env_json);
+	i->started_ns = sb->resumed_ns;
+	return i->sandbox.template && i->sandbox.user && i->sandbox.workdir && i->key_id &&
+			       !i->envd_token == !sb->envd_token &&
+			       !i->traffic_token == !sb->traffic_token
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* Its lock is held, and its process is the one that we started. */
+static bool is_alive(struct daemon *d, const struct store_sandbox *sb)
+{
+	_cleanup_close_ int fd = sandbox_open_dir(&d->dirs, sb->id, NULL);
+
+	return fd >= 0 && vmm_dir_is_live(fd) == 1 && sb->vmm_pid > 0 && sb->vmm_start &&
+	       instance_process_start(sb->vmm_pid) == sb->vmm_start;
+}
+
+static int adopt(struct daemon *d, const struct store_sandbox *sb, struct error *e)
+{
+	struct instance *i = instance_new(d);
+	int r = i ? fill(i, sb) : -ENOMEM;
+
+	if (r < 0) {
+		(void)error_set(e, ERROR_INTERNAL, -r, "cannot read a sandbox's row");
+	} else {
+		i->sandbox.dirfd = sandbox_open_dir(&d->dirs, sb->id, e);
+		r = i->sandbox.dirfd < 0 ? i->sandbox.dirfd : instance_watch(i, e);
+	}
+	if (r < 0) {
+		if (i)
+			instance_free(i);
+		return r;
+	}
+	instance_enter(i);
+	return 0;
+}
+
+/* Ends what may be left of it, removes row and directory. */
+static void remove_sandbox(
+	struct daemon *d, const struct store_sandbox *sb, enum store_event_type type)
+{
+	struct error e = {0};
+
+	if (d->options.backend->end(&d->dirs, sb->id, NULL, sb->vmm_pid, &e) < 0) {
+		/* its row stays, so that the next start tries again */
+		log_error("%s sandbox=%s", e.message, sb->id);
+		return;
+	}
+	instance_note_event(d, sb->id, sb->key_id, sb->template_id, type, NULL);
+	if (store_sandbox_delete(d->store, sb->id, &e) < 0)
+		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, sb->id);
+}
+
+static void back_to_running(struct daemon *d, const struct store_sandbox *sb)
+{
+	const struct store_sandbox row = {.state = STORE_RUNNING};
+	struct error e = {0};
+
+	if (sb->state != STORE_RUNNING && store_sandbox_update(d->store, sb->id, STORE_ANY_STATE,
+						  STORE_SET_STATE, &row, NULL, &e) < 0)
+		log_error("%s sandbox=%s", e.message, sb->id);
+}
+
+static int recover_row(void *arg, const struct store_sandbox *sb)
+{
+	struct tally *t = arg;
+	struct error e = {0};
+
+	if (sb->state == STORE_PAUSED)
+		return 0;
+	if (sb->state == STORE_KILLING) {
+		remove_sandbox(t->daemon, sb, STORE_EVENT_KILLED);
+		t->killed++;
+		return 0;
+	}
+	if (is_alive(t->daemon, sb)) {
+		if (adopt(t->daemon, sb, &e) == 0) {
+			back_to_running(t->daemon, sb);
+			t->adopted++;
+			return 0;
+		}
+		log_error("cannot adopt a sandbox: %s sandbox=%s", e.message, sb->id);
+	}
+	remove_sandbox(t->daemon, sb, STORE_EVENT_CRASHED);
+	t->crashed++;
+	return 0;
+}
+
+/* --- directories without a row --- */
+
+static bool is_ours(int fd)
+{
+	return faccessat(fd, BACKEND_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void check_directory(struct tally *t, const char *id)
+{
+	_cleanup_close_ int fd = sandbox_open_dir(&t->daemon->dirs, id, NULL);
+	struct sandbox_record record = {0};
+	struct store_sandbox *row = NULL;
+	struct error e = {0};
+
+	if (fd < 0 || !is_ours(fd))
+		return;
+	if (store_sandbox_get(t->daemon->store, id, &row, &e) != -ENOENT) {
+		store_sandbox_free(row);
+		return;
+	}
+	error_clear(&e);
+	(void)sandbox_record_read(fd, id, &record, NULL); /* a process without one ends politely */
+	if (t->daemon->options.backend->end(&t->daemon->dirs, id, NULL, record.vmm_pid, &e) < 0)
+		log_error("%s sandbox=%s", e.message, id);
+	sandbox_record_done(&record);
+	t->stray++;
+}
+
+static void check_directories(struct tally *t)
+{
+	int fd = openat(t->daemon->dirs.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *de;
+
+	if (!dir) {
+		cleanup_close_p(&fd);
+		return;
+	}
+	while ((de = readdir(dir)))
+		if (de->d_name[0] == 'i')
+			check_directory(t, de->d_name);
+	(void)closedir(dir); /* read-only */
+}
+
+int instances_recover(struct daemon *d, struct error *e)
+{
+	struct tally t = {.daemon = d};
+	int r = store_sandbox_each(d->store, recover_row, &t, e);
+
+	if (r < 0)
+		return r;
+	check_directories(&t);
+	sandbox_dirs_collect(&d->dirs);
+	if (t.adopted || t.crashed || t.killed || t.stray)
+		log_warn("found %u running sandboxes; cleaned up %u that had died, %u being "
+			 "killed and %u that nobody knew of",
+			t.adopted, t.crashed, t.killed, t.stray);
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* The listening sockets, the connections, and whom a request goes to.
+ *
+ * One TCP port serves every surface (route.h tells them apart), one Unix socket the administrator's
+ * router. What connections wrote in a turn of the loop is flushed before the loop waits again. */
+#ifndef DAEMON_SERVER_H
+#define DAEMON_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "daemon/request.h"
+
+enum {
+	SERVER_CONNECTIONS = 4096,
+	SERVER_BACKLOG = 1024,
+	SERVER_READ_BYTES = 64 * 1024,
+};
+
+struct connection;
+struct daemon;
+
+struct server {
+	struct daemon *daemon;
+	uv_tcp_t tcp;
+	uv_pipe_t admin;
+	uv_prepare_t prepare; /* flushes */
+	uv_idle_t idle;	 /* runs while there is more to flush, so that the loop does not wait */
+	uv_timer_t tick; /* looks for passed time limits */
+	bool has_tcp, has_admin, has_rest;
+	struct connection *connections;
+	unsigned count, max;
+	struct connection *dirty, *dirty_last;	/* to be looked at in this turn */
+	uint64_t requests;			/* served since the start */
+	uint16_t port;				/* that is listened on */
+	uint8_t read_buffer[SERVER_READ_BYTES]; /* of whichever connection reads now */
+};
+
+/* Listens on "ADDRESS:PORT" (an IPv6 address in brackets; port 0 is any). */
+int server_start(struct server *s, const char *listen, struct error *e);
+/* Listens on a Unix socket that only its owner may connect to; a stale one is replaced. */
+int server_start_admin(struct server *s, const char *path, struct error *e);
+/* Closes everything; the loop must run until it is done. */
+void server_stop(struct server *s);
+
+/* Splits "ADDRESS:PORT"; *ret_loopback says whether only this host can reach it. */
+int server_parse_listen(
+	const char *listen, struct sockaddr_storage *ret, bool *ret_loopback, struct error *e);
+
+/* Of connection.c: a new request, from the loop. */
+void server_dispatch(struct server *s, struct request *r);
+
+#endif
