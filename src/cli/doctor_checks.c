@@ -200,11 +200,13 @@ static void check_cgroups(struct doctor *d)
 
 static const struct {
 	const char *program, *package;
+	bool user_only; /* root does without */
 } build_programs[] = {
-	{"mmdebstrap", "mmdebstrap"},
-	{"apt-get", "apt"},
-	{"mke2fs", "e2fsprogs"},
-	{"mkfs.erofs", "erofs-utils"},
+	{"mmdebstrap", "mmdebstrap", false},
+	{"apt-get", "apt", false},
+	{"mke2fs", "e2fsprogs", false},
+	{"mkfs.erofs", "erofs-utils", false},
+	{"newuidmap", "uidmap", true},
 };
 
 static void check_packages(struct doctor *d)
@@ -213,7 +215,8 @@ static void check_packages(struct doctor *d)
 	struct doctor_check *c;
 
 	for (size_t i = 0; i < ARRAY_SIZE(build_programs); i++)
-		if (!child_program_exists(build_programs[i].program))
+		if (!(build_programs[i].user_only && geteuid() == 0) &&
+			!child_program_exists(build_programs[i].program))
 			/* a list cut short is still a list */
 			(void)buf_printf(&missing, " %s", build_programs[i].package);
 	if (buf_len(&missing) == 0) {

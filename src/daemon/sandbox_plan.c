@@ -68,7 +68,8 @@ static int verify(int dirfd, const char *name, const struct sandbox_plan *p,
 	const struct sandbox_options *o, struct error *e)
 {
 	_cleanup_free_ char *what = str_printf("template '%s'", p->t.name);
-	_cleanup_free_ char *remedy = str_printf("mayfly template build --force %s", p->t.name);
+	_cleanup_free_ char *remedy =
+		str_printf("`mayfly template build --force %s` makes it anew", p->t.name);
 
 	if (!what || !remedy)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
