@@ -265,12 +265,21 @@ const struct cli_verb cli_verb_template_show = {
 
 /* --- rm --- */
 
+struct rm_options {
+	struct cli_common common;
+	bool keep_image;
+};
+
 /* The template, and the image that it was made from. One that is only an image is removed too. */
-static int remove_one(const struct home *home, const char *name, struct error *e)
+static int remove_one(
+	const struct rm_options *o, const struct home *home, const char *name, struct error *e)
 {
-	int image = str_is_name(name) ? workdir_remove(home->area_fd[HOME_IMAGES], name) : -ENOENT;
 	struct error missing = {0};
-	int r = template_remove(home, name, &missing);
+	int image = -ENOENT, r;
+
+	if (!o->keep_image && str_is_name(name))
+		image = workdir_remove(home->area_fd[HOME_IMAGES], name);
+	r = template_remove(home, name, &missing);
 
 	if (r < 0 && !(missing.code == ERROR_NOT_FOUND && image == 0)) {
 		if (e->code == ERROR_NONE)
@@ -292,13 +301,18 @@ static int rm_run(void *values, int argc, char **argv, struct error *e)
 	r = home_open(NULL, &home, e);
 	/* all of them, though one may fail; the first failure is reported */
 	for (int i = 0; r == 0 && i < argc; i++)
-		if (remove_one(&home, argv[i], e) == 0)
+		if (remove_one(values, &home, argv[i], e) == 0)
 			printf("%s\n", argv[i]);
 	home_close(&home);
 	return e->code == ERROR_NONE ? r : -EIO;
 }
 
-static const struct option_spec rm_options[] = {CLI_OPTION_HELP, CLI_OPTIONS_END};
+static const struct option_spec rm_options[] = {
+	{"keep-image", 0, OPTION_FLAG, NULL, "leave the image for another build",
+		offsetof(struct rm_options, keep_image), 0, 0, false},
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
 
 const struct cli_verb cli_verb_template_rm = {
 	.name = "rm",
@@ -307,7 +321,7 @@ const struct cli_verb cli_verb_template_rm = {
 	.description =
 		"Running sandboxes go on: they hold the files open. Removed names are printed.",
 	.options = rm_options,
-	.values_bytes = sizeof(struct cli_common),
+	.values_bytes = sizeof(struct rm_options),
 	.run = rm_run,
 };
 
