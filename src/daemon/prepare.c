@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "daemon/console.h"
 #include "image/verify.h"
@@ -22,7 +24,7 @@
 #include "vmm/kvm.h"
 #include "vmm/probe.h"
 
-enum { ATTEMPT_MS = 300, PAUSE_MS = 20 };
+enum { ATTEMPT_MS = 300, PAUSE_MS = 20, REHEARSAL_S = 20, ENTROPY_BYTES = 64 };
 
 static const char boot_dir[] = "boot";
 static const char scratch_file[] = "scratch.ext4";
@@ -55,38 +57,61 @@ static void pause_ms(unsigned ms)
 	(void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL); /* early is fine */
 }
 
-static int add_disks(const struct booting *b, struct vmm_launch *l, char paths[2][64])
+enum { PATHS_MAX = 4, PATH_BYTES = 64 };
+
+struct paths {
+	char text[PATHS_MAX][PATH_BYTES];
+	unsigned count;
+};
+
+static const char *add_path(struct paths *p, int dirfd, const char *name)
+{
+	char *path = p->text[p->count++]; /* base and layer of each disk, and a directory: fits */
+
+	(void)snprintf(path, PATH_BYTES, "/proc/self/fd/%d/%s", dirfd, name); /* fits */
+	return path;
+}
+
+/* A writable disk; with the snapshot's layer when that was made. */
+static void add_writable(struct booting *b, struct vmm_disk *d, const char *delta, struct paths *p)
+{
+	d->delta = delta;
+	if (faccessat(b->w.fd, delta, F_OK, 0) == 0)
+		d->layers[d->layer_count++] = add_path(p, b->w.fd, delta);
+}
+
+static void add_disks(struct booting *b, struct vmm_launch *l, struct paths *p)
 {
 	struct vmm_disk *d = &l->disks[l->disk_count++];
 
-	(void)snprintf(paths[0], 64, "/proc/self/fd/%d/%s", b->o->template_fd,
-		image_file_name(b->o->kind)); /* fits */
-	d->base = paths[0];
+	d->base = add_path(p, b->o->template_fd, image_file_name(b->o->kind));
 	if (b->o->kind == IMAGE_EXT4) {
-		d->delta = "disk0";
-		return 0;
+		add_writable(b, d, "disk0", p);
+		return;
 	}
-	(void)snprintf(
-		paths[1], 64, "/proc/self/fd/%d/%s", b->o->template_fd, scratch_file); /* fits */
 	d = &l->disks[l->disk_count++];
-	d->base = paths[1];
-	d->delta = "disk1";
-	return 0;
+	d->base = add_path(p, b->o->template_fd, scratch_file);
+	add_writable(b, d, "disk1", p);
 }
 
-static int launch(struct booting *b, struct error *e)
+/* Starts the microVM in a directory of its own: booted, or restored from the snapshot just made. */
+static int launch(struct booting *b, bool restored, struct error *e)
 {
-	char paths[2][64], dir[64], cmdline[PREPARE_CMDLINE_MAX];
-	struct vmm_launch l = {
-		.dir = dir,
-		.kernel = b->o->kernel->vmlinux,
-		.initrd = b->o->kernel->initrd,
-		.cmdline = cmdline,
-		.cpus = b->o->cpus,
-		.memory_bytes = (uint64_t)b->o->memory_mb << 20,
-	};
+	struct paths paths = {.count = 0};
+	char dir[PATH_BYTES], snapshot[PATH_BYTES], cmdline[PREPARE_CMDLINE_MAX];
+	struct vmm_launch l = {.dir = dir};
 
 	prepare_cmdline(cmdline);
+	(void)snprintf(snapshot, sizeof(snapshot), "/proc/self/fd/%d", b->w.fd); /* fits */
+	if (restored) {
+		l.snapshot = snapshot;
+	} else {
+		l.kernel = b->o->kernel->vmlinux;
+		l.initrd = b->o->kernel->initrd;
+		l.cmdline = cmdline;
+		l.cpus = b->o->cpus;
+		l.memory_bytes = (uint64_t)b->o->memory_mb << 20;
+	}
 	(void)snprintf(dir, sizeof(dir), "/proc/self/fd/%d/%s", b->w.fd, boot_dir); /* fits */
 	if (mkdirat(b->w.fd, boot_dir, 0700) < 0)
 		return error_set_errno(
@@ -94,7 +119,7 @@ static int launch(struct booting *b, struct error *e)
 	b->boot_fd = openat(b->w.fd, boot_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (b->boot_fd < 0)
 		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot open the boot directory");
-	(void)add_disks(b, &l, paths); /* cannot fail */
+	add_disks(b, &l, &paths);
 	return vmm_launch(&l, &b->vmm, e);
 }
 
@@ -197,15 +222,41 @@ static int await_ready_command(struct booting *b, struct error *e)
 	}
 }
 
+/* The beginning of every sandbox's life: its identity and a first command. Done once before the
+ * snapshot, so that what they need is in the guest's memory and not on its disk. How they end does
+ * not matter: what is wrong with a guest shows elsewhere. */
+static void live_through_beginning(struct booting *b)
+{
+	uint8_t entropy[ENTROPY_BYTES];
+	const struct image_config *c = b->o->config;
+	const struct agent_identity m = {
+		.fields = AGENT_ID_CLOCK | AGENT_ID_ENTROPY | AGENT_ID_HOSTNAME |
+			  AGENT_ID_MACHINE_ID | AGENT_ID_ENV | AGENT_ID_USER | AGENT_ID_WORKDIR,
+		.realtime_ns = clock_realtime_ns(),
+		.entropy = entropy,
+		.entropy_bytes = sizeof(entropy),
+		.hostname = "sandbox",
+		.machine_id = "00000000000000000000000000000000",
+		.env = {.array = (const char *const *)c->env, .count = (uint32_t)c->env_count},
+		.user = c->user,
+		.workdir = c->workdir,
+	};
+	int status;
+
+	if (getrandom(entropy, sizeof(entropy), 0) != sizeof(entropy))
+		return;
+	if (agent_identity(b->agent, b->deadline_ns, &m, NULL, NULL) == 0)
+		(void)run_command(b, ":", false, &status, NULL);
+}
+
 /* What the template wants to have done before its snapshot. */
 static int run_commands(struct booting *b, const struct progress *p, struct error *e)
 {
 	const struct image_config *c = b->o->config;
 	int status = 0, r = 0;
 
-	/* Even a template that asks for nothing has the way to its first command in memory then. */
-	r = run_command(b, ":", false, &status, e);
-	if (r == 0 && *c->start_command)
+	live_through_beginning(b);
+	if (*c->start_command)
 		r = run_command(b, c->start_command, true, &status, e);
 	if (r == 0 && *c->ready_command)
 		r = await_ready_command(b, e);
@@ -262,9 +313,35 @@ static void keep_console(struct booting *b)
 		"console.log"); /* a log: its loss is no failure */
 }
 
+/* Restores the snapshot once, to note which pages that writes. Only a hint comes out of it, so a
+ * failure is none of the template's. */
+static void rehearse(struct booting *b)
+{
+	struct error e = {0};
+	int r = file_remove_tree(b->w.fd, boot_dir);
+
+	b->deadline_ns = clock_monotonic_ns() + REHEARSAL_S * NS_PER_S;
+	if (r == 0)
+		r = launch(b, true, &e);
+	if (r == 0)
+		r = agent_connect_ready(b->boot_fd, b->deadline_ns, &b->agent, &e);
+	if (r == 0) {
+		live_through_beginning(b);
+		r = vmm_pause(b->vmm, &e);
+	}
+	if (r == 0)
+		r = vmm_save_hot(b->vmm, b->w.fd, &e);
+	if (r < 0)
+		log_debug("no hot pages for template '%s': %s", b->o->name, e.message);
+	agent_close(TAKE_PTR(b->agent));
+	vmm_stop(TAKE_PTR(b->vmm));
+	cleanup_close_p(&b->boot_fd);
+	b->boot_fd = -1;
+}
+
 static int boot_and_save(struct booting *b, const struct progress *p, struct error *e)
 {
-	int r = launch(b, e);
+	int r = launch(b, false, e);
 
 	if (r == 0)
 		r = await_agent(b, p, e);
@@ -283,6 +360,9 @@ static int boot_and_save(struct booting *b, const struct progress *p, struct err
 	if (b->boot_fd >= 0)
 		keep_console(b);
 	cleanup_close_p(&b->boot_fd);
+	b->boot_fd = -1;
+	if (r == 0)
+		rehearse(b);
 	if (r == 0)
 		r = file_remove_tree(b->w.fd, boot_dir);
 	return r == 0 ? record_sums(b->w.fd, e) : r;

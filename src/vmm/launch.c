@@ -455,6 +455,11 @@ int vmm_snapshot(struct vmm *v, int snapshot_dirfd, struct error *e)
 	return owner_request(v, "snapshot", snapshot_dirfd, e);
 }
 
+int vmm_save_hot(struct vmm *v, int snapshot_dirfd, struct error *e)
+{
+	return owner_request(v, "hot", snapshot_dirfd, e);
+}
+
 /* Waits until the process is gone, at most ms milliseconds; its channel ends with it. */
 static void await_exit(struct vmm *v, unsigned ms)
 {

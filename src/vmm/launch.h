@@ -74,6 +74,10 @@ int vmm_resume(struct vmm *v, struct error *e);
 /* Of a paused VM: writes `state`, `memory` and the disks' deltas (`disk0`...) into a directory. */
 int vmm_snapshot(struct vmm *v, int snapshot_dirfd, struct error *e);
 
+/* Of a paused VM that was restored from that directory: adds `hot`, the pages it has written since.
+ */
+int vmm_save_hot(struct vmm *v, int snapshot_dirfd, struct error *e);
+
 /* Ends the microVM and waits for its process (killed after a second if it does not go by itself);
  * the directory is left to the caller. Frees v. NULL is fine. */
 void vmm_stop(struct vmm *v);

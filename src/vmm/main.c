@@ -227,14 +227,14 @@ static void answer_status(struct vmm_process *p, char *out)
 		(unsigned long long)s.exits); /* fits */
 }
 
-static int do_snapshot(struct vmm_process *p, int fd, struct error *e)
+static int do_save(struct vmm_process *p, int fd, int (*save)(struct vm *, int, struct error *),
+	struct error *e)
 {
 	if (fd < 0)
-		return error_set(
-			e, ERROR_USAGE, EINVAL, "snapshot: no directory came with the request");
+		return error_set(e, ERROR_USAGE, EINVAL, "no directory came with the request");
 	if (p->running)
-		return error_set(e, ERROR_USAGE, EBUSY, "snapshot: pause the VM first");
-	return vm_save(p->vm, fd, e);
+		return error_set(e, ERROR_USAGE, EBUSY, "pause the VM first");
+	return save(p->vm, fd, e);
 }
 
 static int do_grow(struct vmm_process *p, const char *arguments, struct error *e)
@@ -270,7 +270,9 @@ static void handle_request(struct vmm_process *p, const char *request, int fd, c
 	else if (strcmp(request, "pause") == 0 || strcmp(request, "resume") == 0)
 		set_running(p, request[0] == 'r');
 	else if (strcmp(request, "snapshot") == 0)
-		(void)do_snapshot(p, fd, &e); /* e says it all */
+		(void)do_save(p, fd, vm_save, &e); /* e says it all */
+	else if (strcmp(request, "hot") == 0)
+		(void)do_save(p, fd, vm_save_hot, &e); /* e says it all */
 	else if (str_starts_with(request, "grow "))
 		(void)do_grow(p, request + 5, &e); /* e says it all */
 	else if (strcmp(request, "quit") == 0)

@@ -17,6 +17,7 @@
 #include "vmm/blk.h"
 #include "vmm/boot.h"
 #include "vmm/cpu_model.h"
+#include "vmm/hot.h"
 #include "vmm/rng.h"
 #include "vmm/vsock.h"
 
@@ -368,6 +369,11 @@ int vm_save(struct vm *vm, int dirfd, struct error *e)
 	return r;
 }
 
+int vm_save_hot(struct vm *vm, int dirfd, struct error *e)
+{
+	return hot_save(&vm->memory, dirfd, e);
+}
+
 /* --- restore --- */
 
 static int damaged(struct error *e, const char *what)
@@ -461,13 +467,17 @@ static int map_memory(struct vm *vm, const struct vm_options *o, uint64_t bytes,
 {
 	_cleanup_close_ int fd = openat(o->snapshot_dirfd, "memory", O_RDONLY | O_CLOEXEC);
 	struct stat st;
+	int r;
 
 	if (fd < 0)
 		return error_set_errno(
 			e, ERROR_BAD_SNAPSHOT, errno, "cannot open the snapshot's memory");
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != bytes)
 		return damaged(e, "its memory file is truncated or of another snapshot");
-	return guest_memory_map(&vm->memory, fd, bytes, e);
+	r = guest_memory_map(&vm->memory, fd, bytes, e);
+	if (r == 0)
+		hot_load(&vm->memory, o->snapshot_dirfd);
+	return r;
 }
 
 static int check_devices(struct vm *vm, const struct saved_machine *m, struct error *e)

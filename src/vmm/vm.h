@@ -64,6 +64,10 @@ void vm_pause(struct vm *vm);
  * is as before and the directory holds an incomplete snapshot without `state`, which comes last. */
 int vm_save(struct vm *vm, int dirfd, struct error *e);
 
+/* Of a VM that was restored from the snapshot in this directory, and is paused: adds which pages it
+ * has written meanwhile, so that later restores are faster (hot.h). */
+int vm_save_hot(struct vm *vm, int dirfd, struct error *e);
+
 /* Readable once the guest has ended. */
 int vm_event_fd(const struct vm *vm);
 enum vm_end vm_ended(const struct vm *vm, char *why, size_t why_bytes);
