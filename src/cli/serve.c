@@ -1,0 +1,117 @@
+/* `mayfly serve`: the daemon. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "daemon/daemon.h"
+#include "daemon/server.h"
+#include "store/keys.h"
+
+enum { PORT_DEFAULT = 3000, SANDBOXES_DEFAULT = 100, CREATES_DEFAULT = 600, LIFE_DEFAULT_S = 3600 };
+
+struct serve_options {
+	struct cli_common common;
+	const char *listen, *domain;
+	uint64_t connections, sandboxes, creates, timeout_ns;
+};
+
+static const struct serve_options defaults = {
+	.listen = "127.0.0.1:3000",
+	.connections = SERVER_CONNECTIONS,
+	.sandboxes = SANDBOXES_DEFAULT,
+	.creates = CREATES_DEFAULT,
+	.timeout_ns = LIFE_DEFAULT_S * NS_PER_S,
+};
+
+static const struct option_spec options[] = {
+	{"listen", 'l', OPTION_STRING, "ADDRESS:PORT", "where to listen (127.0.0.1:3000)",
+		offsetof(struct serve_options, listen), 0, 0, false},
+	{"domain", 0, OPTION_STRING, "DOMAIN", "of sandboxes' host names, <port>-<id>.DOMAIN",
+		offsetof(struct serve_options, domain), 0, 0, false},
+	{"max-sandboxes", 0, OPTION_NUMBER, "N", "of one key at the same time (100)",
+		offsetof(struct serve_options, sandboxes), 1, 1000000, false},
+	{"max-creates", 0, OPTION_NUMBER, "N", "of one key in a minute (600), 0: any number",
+		offsetof(struct serve_options, creates), 0, 1000000, false},
+	{"max-timeout", 0, OPTION_DURATION, "TIME",
+		"longest time that a sandbox may ask for (1h), 0: any",
+		offsetof(struct serve_options, timeout_ns), 0, UINT64_MAX, false},
+	{"max-connections", 0, OPTION_NUMBER, "N", "of clients (4096)",
+		offsetof(struct serve_options, connections), 16, 1000000, false},
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
+
+static int has_key(void *arg, const struct store_key *k)
+{
+	return k->revoked_ns == 0;
+}
+
+/* Whoever reaches the port and has a key can run programs here: without any key nobody but this
+ * host's users should reach it. */
+static int check_exposure(const struct daemon *d, const struct serve_options *o, struct error *e)
+{
+	struct sockaddr_storage a;
+	bool loopback = false;
+	int r = server_parse_listen(o->listen, &a, &loopback, e);
+
+	if (r < 0 || loopback)
+		return r;
+	r = store_key_list(d->store, NULL, has_key, NULL, e);
+	if (r == 0)
+		return error_set(e, ERROR_USAGE, EACCES,
+			"%s can be reached from other hosts and there is no API key: mayfly keys "
+			"create, then start again",
+			o->listen);
+	return r < 0 ? r : 0;
+}
+
+static int serve(struct daemon *d, const struct serve_options *o, struct error *e)
+{
+	int r = check_exposure(d, o, e);
+
+	if (r < 0)
+		return r;
+	fprintf(stderr, "mayfly listens on port %u: set E2B_API_URL and E2B_SANDBOX_URL to it\n",
+		d->server->port);
+	return daemon_run(d, e);
+}
+
+static int run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct serve_options *o = values;
+	const struct daemon_options d_options = {
+		.listen = o->listen,
+		.domain = o->domain,
+		.connections_max = (uint32_t)o->connections,
+		.sandboxes_max = (uint32_t)o->sandboxes,
+		.creates_per_minute = (uint32_t)o->creates,
+		.timeout_max_ns = o->timeout_ns,
+	};
+	struct daemon *d = NULL;
+	int r = cli_no_arguments(argc, argv, e);
+
+	if (r == 0)
+		r = daemon_start(&d_options, &d, e);
+	if (r == 0)
+		r = serve(d, o, e);
+	daemon_free(d);
+	return r;
+}
+
+const struct cli_verb cli_verb_serve = {
+	.name = "serve",
+	.arguments = "",
+	.summary = "Serve the E2B API",
+	.description =
+		"One port for everything: the control API, the API inside of sandboxes, and their "
+		"users' ports. Programs that use the E2B SDKs need E2B_API_URL and "
+		"E2B_SANDBOX_URL set to http://ADDRESS:PORT and E2B_API_KEY to a key of mayfly "
+		"keys create. Sandboxes outlive the daemon: a later one finds them again.",
+	.options = options,
+	.defaults = &defaults,
+	.values_bytes = sizeof(struct serve_options),
+	.run = run,
+};
