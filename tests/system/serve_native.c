@@ -1,0 +1,190 @@
+/* `mayfly serve` with native agents instead of microVMs: everything but the VM at full speed, for
+ * machines whose KVM does not boot guests. Never part of the product.
+ *
+ *	serve-native AGENT [ADDRESS:PORT [DOMAIN]]
+ *
+ * A sandbox is the agent in a process-id namespace of its own (so that nothing of it outlives its
+ * end) where it may be made, with this machine's file system. Needs root. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/backend.h"
+#include "daemon/daemon.h"
+#include "daemon/server.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum { START_MS = 5000, STEP_MS = 2, LIFE_S = 3600 };
+
+static const char *agent;
+
+static void sleep_ms(long ms)
+{
+	struct timespec t = {.tv_nsec = ms * (long)NS_PER_MS};
+
+	(void)nanosleep(&t, NULL); /* a shorter sleep is fine */
+}
+
+static int take_lock(int dirfd)
+{
+	int fd = openat(dirfd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd < 0 || flock(fd, LOCK_EX) < 0)
+		return -errno;
+	return fd;
+}
+
+/* In the child: only what is safe after a fork of a program with threads. */
+static void become_agent(int dirfd, int lock_fd)
+{
+	static const char script[] = "\"$0\" --test-listen vsock.sock & wait";
+	const char *const argv[] = {"unshare", "--pid", "--fork", "--mount-proc", "--kill-child",
+		"sh", "-c", script, agent, NULL};
+	int log_fd = openat(dirfd, "console.log", O_WRONLY | O_CREAT | O_APPEND, 0600);
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	setsid();
+	if (fchdir(dirfd) < 0 || dup2(open("/dev/null", O_RDWR), 0) < 0 || dup2(log_fd, 1) < 0 ||
+		dup2(log_fd, 2) < 0 || dup2(lock_fd, 9) < 0)
+		_exit(126);
+	if (lock_fd == 9)
+		fcntl(9, F_SETFD, 0);
+	execvp(argv[0], (char *const *)argv);
+	_exit(127);
+}
+
+static int wait_for_socket(int dirfd, pid_t pid, struct error *e)
+{
+	for (int ms = 0; ms < START_MS; ms += STEP_MS) {
+		int fd = fd_unix_connect(dirfd, "vsock.sock", SOCK_STREAM);
+
+		if (fd >= 0) {
+			close(fd);
+			return 0;
+		}
+		if (waitpid(pid, NULL, WNOHANG) == pid)
+			break;
+		sleep_ms(STEP_MS);
+	}
+	return error_set(e, ERROR_SANDBOX, ETIMEDOUT, "the native agent does not start");
+}
+
+static int launch(struct backend_sandbox *s, struct error *e)
+{
+	_cleanup_close_ int lock_fd = take_lock(s->dirfd);
+
+	if (lock_fd < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -lock_fd, "lock");
+	s->pid = fork();
+	if (s->pid == 0)
+		become_agent(s->dirfd, lock_fd);
+	return s->pid < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "fork")
+			  : wait_for_socket(s->dirfd, s->pid, e);
+}
+
+static void end_process(pid_t pid)
+{
+	if (pid <= 0)
+		return;
+	kill(pid, SIGKILL);
+	/* a child of an earlier daemon is not ours to wait for */
+	if (waitpid(pid, NULL, 0) < 0)
+		for (int ms = 0; ms < START_MS && kill(pid, 0) == 0; ms += STEP_MS)
+			sleep_ms(STEP_MS);
+}
+
+static int write_record(const struct backend_sandbox *s, struct error *e)
+{
+	struct sandbox_record r = {.template = s->template, .vmm_pid = s->pid};
+
+	memcpy(r.id, s->id, sizeof(r.id));
+	return sandbox_record_write(s->dirfd, &r, e);
+}
+
+static int make(const struct home *home, const struct sandbox_dirs *dirs,
+	const struct sandbox_options *o, struct backend_sandbox *ret, struct error *e)
+{
+	int r;
+
+	*ret = (struct backend_sandbox){.dirfd = -1};
+	if (strcmp(o->template, "base") != 0)
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no template '%s'", o->template);
+	r = sandbox_dirs_make(dirs, ret->id, &ret->dirfd, e);
+	if (r < 0)
+		return r;
+	ret->template = strdup("base");
+	ret->user = strdup("root");
+	ret->workdir = strdup("");
+	ret->cpus = o->cpus ? o->cpus : 2;
+	ret->memory_bytes = o->memory_bytes ? o->memory_bytes : 512 * MIB;
+	ret->disk_bytes = o->disk_bytes ? o->disk_bytes : 1024 * MIB;
+	r = backend_mark(ret->dirfd, e);
+	if (r == 0)
+		r = launch(ret, e);
+	if (r == 0)
+		r = write_record(ret, e);
+	if (r < 0) {
+		end_process(ret->pid);
+		sandbox_dirs_remove(dirs, ret->id);
+		backend_sandbox_done(ret);
+	}
+	return r;
+}
+
+static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
+	struct error *e)
+{
+	end_process(pid);
+	sandbox_dirs_remove(dirs, id);
+	return 0;
+}
+
+static const struct backend native = {.make = make, .end = end};
+
+int main(int argc, char **argv)
+{
+	struct daemon_options o = {
+		.listen = argc > 2 ? argv[2] : "127.0.0.1:3000",
+		.domain = argc > 3 ? argv[3] : NULL,
+		.sandboxes_max = 20,
+		.creates_per_minute = 600,
+		.timeout_max_ns = LIFE_S * NS_PER_S,
+		.backend = &native,
+	};
+	struct daemon *d = NULL;
+	struct error e = {0};
+	int r;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: serve-native AGENT [ADDRESS:PORT [DOMAIN]]\n");
+		return 2;
+	}
+	agent = argv[1];
+	log_open("serve-native");
+	r = daemon_start(&o, &d, &e);
+	if (r == 0) {
+		printf("port %u\n", d->server->port);
+		fflush(stdout);
+		r = daemon_run(d, &e);
+	}
+	daemon_free(d);
+	if (r < 0)
+		fprintf(stderr, "serve-native: %s\n", e.message);
+	return r < 0;
+}
