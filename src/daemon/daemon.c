@@ -12,6 +12,7 @@
 #include "daemon/backend.h"
 #include "daemon/instances.h"
 #include "daemon/server.h"
+#include "daemon/surfaces.h"
 
 #define DATABASE     "mayfly.db"
 #define ADMIN_SOCKET "daemon.sock"
@@ -87,6 +88,7 @@ int daemon_start(const struct daemon_options *o, struct daemon **ret, struct err
 	d->loop = uv_default_loop();
 	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
 	raise_limits();
+	surfaces_register(d);
 	r = open_all(d, e);
 	if (r == 0)
 		r = open_server(d, e);

@@ -1,0 +1,196 @@
+// The control API through the official SDK: rows of the protocol document's method table.
+//
+// E2B_API_URL, E2B_SANDBOX_URL, E2B_API_KEY: the daemon and a key. E2B_API_KEY_OTHER: another key.
+import assert from 'node:assert/strict'
+import { AuthenticationError, Sandbox, SandboxError, Template } from 'e2b'
+
+const tests = []
+const test = (name, fn) => tests.push([name, fn])
+const other = process.env.E2B_API_KEY_OTHER
+const started = []
+
+async function create(...args) {
+  const sandbox = await Sandbox.create(...args)
+  started.push(sandbox.sandboxId)
+  return sandbox
+}
+
+async function all(paginator) {
+  const items = []
+  while (paginator.hasNext) items.push(...(await paginator.nextItems()))
+  return items
+}
+
+test('create with defaults', async () => {
+  const sandbox = await create()
+  assert.match(sandbox.sandboxId, /^i[a-z0-9]{19}$/)
+  const info = await sandbox.getInfo()
+  assert.equal(info.sandboxId, sandbox.sandboxId)
+  assert.equal(info.templateId, 'base')
+  assert.equal(info.name, 'base')
+  assert.equal(info.state, 'running')
+  assert.ok(info.cpuCount >= 1 && info.memoryMB >= 128)
+  const life = info.endAt - info.startedAt
+  assert.ok(Math.abs(life - 300_000) < 100, `default life is ${life} ms`)
+  assert.equal(await sandbox.kill(), true)
+})
+
+test('create with metadata, environment and timeout', async () => {
+  const sandbox = await create({
+    metadata: { purpose: 'test', 'with blank': 'a&b=c%20+ü' },
+    envs: { ONE: '1', EMPTY: '' },
+    timeoutMs: 61_500,
+  })
+  const info = await sandbox.getInfo()
+  assert.deepEqual(info.metadata, { purpose: 'test', 'with blank': 'a&b=c%20+ü' })
+  assert.ok(Math.abs(info.endAt - info.startedAt - 62_000) < 100)
+  await sandbox.kill()
+})
+
+test('create of an unknown template', async () => {
+  await assert.rejects(create('no-such-template'), (e) => /no-such-template/.test(e.message))
+})
+
+test('create with a bad timeout', async () => {
+  await assert.rejects(create({ timeoutMs: 1000 * 3600 * 48 }), SandboxError)
+})
+
+test('what is not served yet is refused', async () => {
+  await assert.rejects(create({ lifecycle: { onTimeout: 'pause' } }), /501/)
+})
+
+test('wrong key', async () => {
+  const apiKey = 'e2b_' + '0'.repeat(40)
+  await assert.rejects(Sandbox.create({ apiKey }), AuthenticationError)
+  await assert.rejects(all(Sandbox.list({ apiKey })), AuthenticationError)
+})
+
+test('kill, and kill again', async () => {
+  const sandbox = await create()
+  assert.equal(await Sandbox.kill(sandbox.sandboxId), true)
+  assert.equal(await Sandbox.kill(sandbox.sandboxId), false)
+  assert.equal(await sandbox.kill(), false)
+  await assert.rejects(Sandbox.getInfo(sandbox.sandboxId), /not found/i)
+})
+
+test('setTimeout lengthens and shortens', async () => {
+  const sandbox = await create({ timeoutMs: 60_000 })
+  await sandbox.setTimeout(120_000)
+  let info = await sandbox.getInfo()
+  assert.ok(Math.abs(info.endAt - Date.now() - 120_000) < 3000)
+  await Sandbox.setTimeout(sandbox.sandboxId, 30_500)
+  info = await sandbox.getInfo()
+  assert.ok(Math.abs(info.endAt - Date.now() - 31_000) < 3000)
+  await sandbox.kill()
+  await assert.rejects(sandbox.setTimeout(10_000), /not found/i)
+})
+
+test('a sandbox ends at its deadline', async () => {
+  const sandbox = await create({ timeoutMs: 60_000 })
+  await sandbox.setTimeout(1000)
+  await new Promise((done) => setTimeout(done, 1400))
+  await assert.rejects(sandbox.getInfo(), /not found/i)
+  assert.equal(await sandbox.kill(), false)
+})
+
+test('connect keeps the token and extends only', async () => {
+  const sandbox = await create({ timeoutMs: 100_000 })
+  const before = await sandbox.getInfo()
+  const again = await Sandbox.connect(sandbox.sandboxId, { timeoutMs: 10_000 })
+  assert.equal(again.sandboxId, sandbox.sandboxId)
+  assert.equal(again.envdAccessToken, sandbox.envdAccessToken)
+  assert.equal(+(await again.getInfo()).endAt, +before.endAt)
+  await Sandbox.connect(sandbox.sandboxId, { timeoutMs: 200_000 })
+  assert.ok((await again.getInfo()).endAt > before.endAt)
+  await sandbox.kill()
+  await assert.rejects(Sandbox.connect(sandbox.sandboxId), /not found/i)
+})
+
+test('list: filters, order, pages', async () => {
+  const run = `r${Date.now()}`
+  const ids = []
+  for (let i = 0; i < 5; i++)
+    ids.push((await create({ metadata: { run, n: `${i}`, 'a b': 'c&d' } })).sandboxId)
+  const mine = (query, more = {}) => all(Sandbox.list({ query: { metadata: { run, ...query } }, ...more }))
+
+  assert.deepEqual((await mine({})).map((s) => s.sandboxId), [...ids].reverse())
+  assert.deepEqual((await mine({}, { order: 'asc' })).map((s) => s.sandboxId).sort(), [...ids].sort())
+  assert.deepEqual((await mine({}, { limit: 2 })).map((s) => s.sandboxId), [...ids].reverse())
+  assert.deepEqual((await mine({ n: '3' })).map((s) => s.sandboxId), [ids[3]])
+  assert.equal((await mine({ 'a b': 'c&d' })).length, 5)
+  assert.equal((await mine({ 'a b': 'c' })).length, 0)
+  const state = (s) => all(Sandbox.list({ query: { metadata: { run }, state: s } }))
+  assert.equal((await state(['running'])).length, 5)
+  assert.equal((await state(['paused'])).length, 0)
+  assert.equal((await state(['running', 'paused'])).length, 5)
+  const one = (await mine({ n: '0' }))[0]
+  assert.equal(one.state, 'running')
+  assert.equal(one.metadata.n, '0')
+  assert.ok(one.startedAt instanceof Date && one.endAt > one.startedAt)
+  await Promise.all(ids.map((id) => Sandbox.kill(id)))
+  assert.equal((await mine({})).length, 0)
+})
+
+test('getMetrics', async () => {
+  const sandbox = await create()
+  let metrics = []
+  for (let i = 0; i < 20 && metrics.length === 0; i++) {
+    await new Promise((done) => setTimeout(done, 100))
+    metrics = await sandbox.getMetrics()
+  }
+  const m = metrics[0]
+  assert.ok(m.timestamp instanceof Date)
+  assert.ok(m.cpuCount >= 1 && m.cpuUsedPct >= 0)
+  assert.ok(m.memTotal > 0 && m.memUsed > 0 && m.memUsed <= m.memTotal)
+  assert.ok(m.diskTotal > 0 && m.diskUsed > 0)
+  const none = await sandbox.getMetrics({ start: new Date(0), end: new Date(1000) })
+  assert.deepEqual(none, [])
+  await sandbox.kill()
+})
+
+test('another key sees nothing', async () => {
+  const sandbox = await create({ metadata: { secret: 'yes' } })
+  const apiKey = other
+  await assert.rejects(Sandbox.getInfo(sandbox.sandboxId, { apiKey }), /not found/i)
+  await assert.rejects(Sandbox.connect(sandbox.sandboxId, { apiKey }), /not found/i)
+  await assert.rejects(Sandbox.setTimeout(sandbox.sandboxId, 1000, { apiKey }), /not found/i)
+  assert.equal(await Sandbox.kill(sandbox.sandboxId, { apiKey }), false)
+  assert.deepEqual(await all(Sandbox.list({ apiKey })), [])
+  assert.equal((await sandbox.getInfo()).state, 'running')
+  await sandbox.kill()
+})
+
+test('creates at the same time', async () => {
+  const sandboxes = await Promise.all(Array.from({ length: 8 }, () => create()))
+  assert.equal(new Set(sandboxes.map((s) => s.sandboxId)).size, 8)
+  assert.equal(new Set(sandboxes.map((s) => s.envdAccessToken)).size, 8)
+  await Promise.all(sandboxes.map((s) => s.kill()))
+})
+
+test('getHost', async () => {
+  const sandbox = await create()
+  assert.ok(sandbox.getHost(3000).startsWith(`3000-${sandbox.sandboxId}.`))
+  await sandbox.kill()
+})
+
+test('Template.exists', async () => {
+  if (process.env.SDK_TEST_NATIVE) return 'no templates there'
+  assert.equal(await Template.exists('base'), true)
+  assert.equal(await Template.exists('no-such-template'), false)
+})
+
+const only = process.argv[2]
+let failed = 0
+for (const [name, fn] of tests) {
+  if (only && !name.includes(only)) continue
+  const begin = Date.now()
+  try {
+    const skipped = await fn()
+    console.log(skipped ? `skip - sdk: ${name}: ${skipped}` : `ok - sdk: ${name} (${Date.now() - begin} ms)`)
+  } catch (e) {
+    failed++
+    console.log(`not ok - sdk: ${name}\n${e.stack}`)
+  }
+}
+for (const id of started) await Sandbox.kill(id).catch(() => {})
+process.exit(failed ? 1 : 0)
