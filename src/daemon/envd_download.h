@@ -1,0 +1,43 @@
+/* GET and HEAD /files (protocol section 3.8; RFC 9110 13 and 14) without I/O: from the request's
+ * headers and the file's entry to status, range and headers of the answer. */
+#ifndef DAEMON_ENVD_DOWNLOAD_H
+#define DAEMON_ENVD_DOWNLOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/agent_wire.h"
+#include "proto/http.h"
+#include "proto/http_response.h"
+
+enum {
+	ENVD_DOWNLOAD_FIELDS = 8,
+	ENVD_DISPOSITION_BYTES = 64 + 6 * 255, /* a name of 255 bytes, quoted and encoded */
+};
+
+struct envd_download {
+	unsigned status;	 /* 200, 206, 304, 406, 412, 416 */
+	uint64_t offset, length; /* of the body; a HEAD has none but tells its length */
+	struct http_field fields[ENVD_DOWNLOAD_FIELDS];
+	unsigned field_count;
+	const char *content_type;
+	char modified[HTTP_DATE_BYTES];
+	char etag[48];
+	char range[64];
+	char disposition[ENVD_DISPOSITION_BYTES];
+};
+
+/* Whether the answer depends on the file's size or age: then it must be known before reading. */
+bool envd_download_is_conditional(const struct http_head *head);
+
+/* The pointers in *ret point into *ret and to constants: do not move it. */
+void envd_download_plan(
+	const struct http_head *head, const struct agent_entry *entry, struct envd_download *ret);
+
+/* Media type by a file name's extension; application/octet-stream when unknown. */
+const char *envd_media_type(const char *name);
+
+/* `inline; filename=...` (RFC 6266) into out. */
+void envd_disposition(const char *name, char out[ENVD_DISPOSITION_BYTES]);
+
+#endif

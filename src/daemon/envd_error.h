@@ -1,0 +1,31 @@
+/* How a failure inside a sandbox is told to a client: a Connect code for RPCs (protocol section
+ * 3.3), a status for the plain HTTP endpoints (3.8), and one message for both. */
+#ifndef DAEMON_ENVD_ERROR_H
+#define DAEMON_ENVD_ERROR_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "proto/agent_wire.h"
+#include "proto/connect.h"
+
+struct envd_error {
+	enum connect_code code;
+	unsigned status;
+	char message[ERROR_MESSAGE_MAX];
+};
+
+/* Fills e (status is the code's own) and returns -EINVAL, for `return envd_fail(...)`. */
+int envd_fail(struct envd_error *e, enum connect_code code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* From what the agent said. Its message is not trusted: whoever writes it out escapes it. */
+void envd_error_of_agent(const struct agent_error *m, struct envd_error *ret);
+
+/* From what agent_request refused to send, or an agent's connection that failed (ERROR_SANDBOX:
+ * unavailable, 502). */
+void envd_error_of_host(const struct error *from, struct envd_error *ret);
+
+/* {"code":404,"message":"..."}: the body of the plain HTTP endpoints' errors. 0 or -errno. */
+int envd_error_body(struct buf *out, const struct envd_error *e);
+
+#endif
