@@ -459,6 +459,8 @@ static enum connection_wait waits_for(const struct connection *c)
 		return CONNECTION_WAIT_WRITE;
 	if (!r)
 		return http_parser_idle(c->parser) ? CONNECTION_WAIT_IDLE : CONNECTION_WAIT_HEAD;
+	if (!r->received && r->state == REQUEST_ENDED)
+		return CONNECTION_WAIT_DROP;
 	if (!r->received && !is_paused(r) && r->state != REQUEST_RAW)
 		return CONNECTION_WAIT_BODY;
 	return CONNECTION_WAIT_NONE;
@@ -471,11 +473,12 @@ static void update_deadline(struct connection *c)
 		[CONNECTION_WAIT_IDLE] = CONNECTION_IDLE_S,
 		[CONNECTION_WAIT_HEAD] = CONNECTION_HEAD_S,
 		[CONNECTION_WAIT_BODY] = CONNECTION_BODY_S,
+		[CONNECTION_WAIT_DROP] = CONNECTION_DROP_S,
 		[CONNECTION_WAIT_WRITE] = CONNECTION_WRITE_S,
 		[CONNECTION_WAIT_LINGER] = CONNECTION_LINGER_S,
 	};
 	enum connection_wait wait = waits_for(c);
-	bool again = c->progress && wait != CONNECTION_WAIT_HEAD;
+	bool again = c->progress && wait != CONNECTION_WAIT_HEAD && wait != CONNECTION_WAIT_DROP;
 
 	c->progress = false;
 	if (wait == c->wait && !again)

@@ -18,6 +18,7 @@ enum {
 	CONNECTION_IDLE_S = 650,	       /* clients keep connections for 620 s */
 	CONNECTION_HEAD_S = 30,		       /* from a head's first byte to its last */
 	CONNECTION_BODY_S = 300,	       /* between two pieces of a body that is wanted */
+	CONNECTION_DROP_S = 10,		       /* for the rest of one that nobody wanted */
 	CONNECTION_WRITE_S = 600,	       /* a client that takes nothing */
 	CONNECTION_LINGER_S = 2,	       /* for the client to read the last answer */
 	CONNECTION_IN_MAX = 128 * 1024,	       /* bytes waiting: pipelined, or of a paused body */
@@ -38,6 +39,7 @@ enum connection_wait {
 	CONNECTION_WAIT_IDLE,
 	CONNECTION_WAIT_HEAD,
 	CONNECTION_WAIT_BODY,
+	CONNECTION_WAIT_DROP, /* for the rest of a body that nobody wanted */
 	CONNECTION_WAIT_WRITE,
 	CONNECTION_WAIT_LINGER,
 };

@@ -16,6 +16,8 @@
 
 #define DATABASE     "mayfly.db"
 #define ADMIN_SOCKET "daemon.sock"
+/* They wait more than they work: for template files that are read, for microVMs that end. */
+#define WORKERS "16"
 
 /* Every sandbox and every connection takes some descriptors. */
 static void raise_limits(void)
@@ -88,6 +90,7 @@ int daemon_start(const struct daemon_options *o, struct daemon **ret, struct err
 	d->loop = uv_default_loop();
 	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
 	raise_limits();
+	(void)setenv("UV_THREADPOOL_SIZE", WORKERS, 0); /* else libuv's own number */
 	surfaces_register(d);
 	r = open_all(d, e);
 	if (r == 0)

@@ -86,8 +86,8 @@ static void give_up(struct instance_maker *m, const struct error *why)
 
 	if (why->code == ERROR_NONE)
 		(void)error_set(&cancelled, ERROR_INTERNAL, ECANCELED, "nobody waits for it");
-	if (m->made)
-		log_warn("cannot make a sandbox: %s template=%s", why->message, m->template);
+	if (m->made) /* the handler says it loudly if it is our fault */
+		log_debug("cannot make a sandbox: %s template=%s", why->message, m->template);
 	agent_link_close(i->link);
 	i->link = NULL;
 	dismiss(m, NULL, why->code == ERROR_NONE ? &cancelled : why);

@@ -15,6 +15,7 @@
 enum {
 	RETRY_MS = 5000, /* after an error of the store */
 	MAINTAIN_MS = 60 * 1000,
+	MAINTAIN_FIRST_MS = (SANDBOX_GRACE_S + 1) * 1000,
 	MAINTAIN_SOON_MS = 100, /* there is more to do */
 	USAGE_S = 30,		/* between two reports of one sandbox */
 	TIMER_MAX_MS = 24 * 3600 * 1000,
@@ -172,6 +173,7 @@ static void on_maintain(uv_timer_t *t)
 	struct error e = {0};
 	bool more = false;
 
+	sandbox_dirs_collect(&d->dirs); /* what was killed while it was being made */
 	if (store_maintain(d->store, clock_realtime_ns(), NULL, &more, &e) < 0)
 		log_warn("tidying the store: %s", e.message);
 	(void)uv_timer_start(t, on_maintain, more ? MAINTAIN_SOON_MS : MAINTAIN_MS, 0);
@@ -199,7 +201,7 @@ int instances_start(struct daemon *d, struct error *e)
 	instances_deadline_changed(d);
 	(void)uv_timer_start(&all->sample, on_sample, STORE_SAMPLE_INTERVAL_S * 1000,
 		STORE_SAMPLE_INTERVAL_S * 1000);
-	(void)uv_timer_start(&all->maintain, on_maintain, MAINTAIN_MS, 0);
+	(void)uv_timer_start(&all->maintain, on_maintain, MAINTAIN_FIRST_MS, 0);
 	return 0;
 }
 

@@ -114,10 +114,19 @@ void request_collect(
 
 /* --- answering --- */
 
+/* Whether what is left of the body is better cut off than read: it is long, or the client may not
+ * send it at all, as nobody told it to go on. */
+static bool is_body_in_the_way(const struct request *r)
+{
+	if (r->received || !r->head->has_body)
+		return false;
+	return r->head->content_length > CONNECTION_DROP_MAX ||
+	       (r->head->expect_continue && !r->continued);
+}
+
 static void fill_reply(struct request *r, struct http_reply *reply)
 {
-	/* what is left of an unwanted large body is cheaper to cut off than to read */
-	if (!r->head->keep_alive)
+	if (!r->head->keep_alive || is_body_in_the_way(r))
 		r->close = true;
 	if (reply->close)
 		r->close = true;

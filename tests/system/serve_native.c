@@ -54,8 +54,12 @@ static void become_agent(int dirfd, int lock_fd)
 	const char *const argv[] = {"unshare", "--pid", "--fork", "--mount-proc", "--kill-child",
 		"sh", "-c", script, agent, NULL};
 	int log_fd = openat(dirfd, "console.log", O_WRONLY | O_CREAT | O_APPEND, 0600);
+	int pid_fd = openat(dirfd, "pid", O_WRONLY | O_CREAT, 0600);
+	pid_t pid = getpid();
 	sigset_t none;
 
+	if (write(pid_fd, &pid, sizeof(pid)) != sizeof(pid))
+		_exit(126);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
@@ -98,6 +102,24 @@ static int launch(struct backend_sandbox *s, struct error *e)
 			  : wait_for_socket(s->dirfd, s->pid, e);
 }
 
+/* A zombie is none: whoever inherited it may never wait for it. */
+static bool is_running(pid_t pid)
+{
+	char path[32], text[256] = "";
+	const char *p;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	close(fd);
+	p = strrchr(text, ')');
+	return p && p[1] && p[2] != 'Z';
+}
+
 static void end_process(pid_t pid)
 {
 	if (pid <= 0)
@@ -105,7 +127,7 @@ static void end_process(pid_t pid)
 	kill(pid, SIGKILL);
 	/* a child of an earlier daemon is not ours to wait for */
 	if (waitpid(pid, NULL, 0) < 0)
-		for (int ms = 0; ms < START_MS && kill(pid, 0) == 0; ms += STEP_MS)
+		for (int ms = 0; ms < START_MS && is_running(pid); ms += STEP_MS)
 			sleep_ms(STEP_MS);
 }
 
@@ -150,6 +172,12 @@ static int make(const struct home *home, const struct sandbox_dirs *dirs,
 static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
 	struct error *e)
 {
+	_cleanup_close_ int dirfd = sandbox_open_dir(dirs, id, NULL);
+	_cleanup_close_ int fd = openat(dirfd, "pid", O_RDONLY | O_CLOEXEC);
+
+	/* killed before it could write the record, the daemon knows it from here */
+	if (pid == 0 && read(fd, &pid, sizeof(pid)) != sizeof(pid))
+		pid = 0;
 	end_process(pid);
 	sandbox_dirs_remove(dirs, id);
 	return 0;
