@@ -25,8 +25,9 @@ struct probe {
 	bool slow;
 };
 
-/* kvm_fd: of kvm_open(). Blocks for at most PROBE_CEILING_MS and what making a VM takes. SIGRTMIN
- * is used for the ceiling, blocked in this thread meanwhile. Not for two threads at once. */
+/* kvm_fd: of kvm_open(). Blocks for at most PROBE_CEILING_MS of processor time and what making a VM
+ * takes. SIGRTMIN is used for the ceiling, blocked in this thread meanwhile. Not for two threads at
+ * once. */
 int probe_speed(int kvm_fd, struct probe *ret, struct error *e);
 
 /* ERROR_HOST_SLOW in words when the result is slow, else 0. */
