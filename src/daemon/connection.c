@@ -12,7 +12,7 @@
 #include "proto/http_response.h"
 #include "store/keys.h"
 
-static void flush(struct connection *c);
+static void update_reading(struct connection *c);
 
 /* --- making and ending --- */
 
@@ -316,8 +316,10 @@ static void take_bytes(struct connection *c, const uint8_t *data, size_t n)
 		used = process(c, data, n);
 	if (c->state == CONNECTION_OPEN && used < n && buf_add(&c->in, data + used, n - used) < 0)
 		connection_close(c);
-	if (c->state != CONNECTION_CLOSED)
-		connection_mark(c);
+	if (c->state == CONNECTION_CLOSED)
+		return;
+	connection_mark(c);
+	update_reading(c); /* libuv reads several times in a row */
 }
 
 /* The client closed its direction. While it waits for an answer that means that it has gone. */
