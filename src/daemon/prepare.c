@@ -34,11 +34,14 @@ void prepare_cmdline(char out[PREPARE_CMDLINE_MAX])
 	/* Quiet, because every character on the console is an exit. No mitigations inside: the
 	 * guest's kernel does not protect against its own users here, the VM does
 	 * (docs/threat-model.md). The delay loop and the timer need no calibration: kvm-clock tells
-	 * their frequencies. */
+	 * their frequencies. What only costs a restored guest pages and wake-ups is off: watchdogs,
+	 * which a pause would set off as well; security modules without a policy; and wiping memory
+	 * that nobody else has seen. */
 	(void)snprintf(out, PREPARE_CMDLINE_MAX,
 		"console=ttyS0 quiet loglevel=4 rdinit=/init panic=-1 reboot=k pci=off "
 		"8250.nr_uarts=1 lpj=4000000 no_timer_check mitigations=off "
-		"random.trust_cpu=on audit=0 net.ifnames=0"); /* fits */
+		"random.trust_cpu=on audit=0 net.ifnames=0 nowatchdog tsc=nowatchdog lsm=landlock "
+		"init_on_alloc=0"); /* fits */
 }
 
 /* --- the microVM that is booted --- */
