@@ -127,6 +127,8 @@ static enum envd_upload_event next_raw(
 	*consumed = 0;
 	switch (u->raw) {
 	case RAW_START:
+		if (!n && !end)
+			return ENVD_UPLOAD_MORE; /* nothing is overwritten before something comes */
 		u->raw = RAW_OPEN;
 		u->target = u->path;
 		return ENVD_UPLOAD_FILE;
