@@ -154,7 +154,12 @@ static void test_clean_child(void)
 	run_shell(c, "ls /proc/self/fd | tr '\\n' ' '", &o);
 	CHECK(output_is(&o.out, "0 1 2 3 ")); /* 3: ls reads the directory */
 	outcome_done(&o);
-	run_shell(c, "cat /proc/self/status | grep -E 'Sig(Blk|Ign|Cgt)' | tr -d '\\t\\n'", &o);
+	/* Signals 32 and 33 are the C library's own and cannot be reset through it: what started
+	 * the test may have left them ignored. */
+	run_shell(c,
+		"cat /proc/self/status | grep -E 'Sig(Blk|Ign|Cgt)' | tr -d '\\t\\n' | "
+		"sed 's/SigIgn:0000000180000000/SigIgn:0000000000000000/'",
+		&o);
 	CHECK(output_is(
 		&o.out, "SigBlk:0000000000000000SigIgn:0000000000000000SigCgt:0000000000000000"));
 	outcome_done(&o);
