@@ -29,6 +29,7 @@ struct connection *connection_new(struct server *s, bool admin)
 	}
 	c->server = s;
 	c->admin = admin;
+	c->deadline_ns = UINT64_MAX; /* until its first turn */
 	buf_init(&c->in, CONNECTION_IN_MAX);
 	buf_init(&c->out, CONNECTION_OUT_MAX);
 	buf_init(&c->writing, CONNECTION_OUT_MAX);
