@@ -555,7 +555,7 @@ static void test_input_waits(void)
 	enum { PIECE = 65536, PIECES = 8 };
 	struct agent_conn *c = dial_agent(), *senders[PIECES];
 	uint8_t *data = calloc(1, PIECE);
-	uint32_t pid = start_shell(c, "sleep 0.5; wc -c", AGENT_EXEC_STDIN);
+	uint32_t pid = start_shell(c, "sleep 2; wc -c", AGENT_EXEC_STDIN);
 	struct agent_input in = {{.pid = pid}, 0, data, PIECE};
 	struct agent_close_input end = {{.pid = pid}};
 	struct agent_event ev;
