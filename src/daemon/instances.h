@@ -56,7 +56,6 @@ struct instances {
 	struct instance *buckets[INSTANCE_BUCKETS];
 	struct instance *other; /* CREATING and ENDING */
 	unsigned running, making;
-	uint64_t memory_bytes; /* of all */
 	uv_timer_t deadline, sample, maintain;
 	bool stopping;
 };
