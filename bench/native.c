@@ -327,22 +327,22 @@ static double ratio(struct samples *a, struct samples *b)
 	return (double)samples_percentile(a, 50) / (double)samples_percentile(b, 50);
 }
 
-static void write_results(struct json *j, uint64_t memory_bytes, struct results *r)
+static void write_results(struct report *j, uint64_t memory_bytes, struct results *r)
 {
-	json_open(j, NULL, '{');
-	json_integer(j, "memory_mb", memory_bytes >> 20);
-	json_samples(j, "floor", &r->floor);
-	json_samples(j, "cold_restore", &r->cold);
-	json_samples(j, "cold_restore_create", &r->create);
-	json_samples(j, "claim", &r->claim);
-	json_samples(j, "floor_teardown", &r->floor_end);
-	json_samples(j, "teardown", &r->end);
-	json_number(j, "cold_to_floor_p50", ratio(&r->cold, &r->floor));
-	json_number(j, "claim_to_floor_p50", ratio(&r->claim, &r->floor));
-	json_close(j, '}');
+	report_open(j, NULL, '{');
+	report_integer(j, "memory_mb", memory_bytes >> 20);
+	report_samples(j, "floor", &r->floor);
+	report_samples(j, "cold_restore", &r->cold);
+	report_samples(j, "cold_restore_create", &r->create);
+	report_samples(j, "claim", &r->claim);
+	report_samples(j, "floor_teardown", &r->floor_end);
+	report_samples(j, "teardown", &r->end);
+	report_number(j, "cold_to_floor_p50", ratio(&r->cold, &r->floor));
+	report_number(j, "claim_to_floor_p50", ratio(&r->claim, &r->floor));
+	report_close(j, '}');
 }
 
-static void run_size(const struct options *o, struct json *j, const char *path, uint64_t bytes)
+static void run_size(const struct options *o, struct report *j, const char *path, uint64_t bytes)
 {
 	static struct bench b; /* large */
 	struct results r;
@@ -370,7 +370,7 @@ static void remove_dir(void)
 	(void)file_remove_tree(AT_FDCWD, dir); /* temporary */
 }
 
-static void run_all(const struct options *o, struct json *j)
+static void run_all(const struct options *o, struct report *j)
 {
 	static const unsigned sizes_mb[] = {256, 2048};
 	char sub[4200];
@@ -379,18 +379,18 @@ static void run_all(const struct options *o, struct json *j)
 	if (!mkdtemp(dir))
 		die(dir, strerror(errno));
 	(void)atexit(remove_dir); /* failing, it stays behind */
-	json_open(j, NULL, '{');
-	json_string(j, "benchmark", "native");
-	json_machine(j);
-	json_integer(j, "rounds", o->rounds);
-	json_open(j, "sizes", '[');
+	report_open(j, NULL, '{');
+	report_string(j, "benchmark", "native");
+	report_machine(j);
+	report_integer(j, "rounds", o->rounds);
+	report_open(j, "sizes", '[');
 	print_machine();
 	for (size_t i = 0; i < sizeof(sizes_mb) / sizeof(sizes_mb[0]); i++) {
 		(void)snprintf(sub, sizeof(sub), "%s/%u", dir, sizes_mb[i]); /* fits */
 		run_size(o, j, sub, (uint64_t)sizes_mb[i] << 20);
 	}
-	json_close(j, ']');
-	json_close(j, '}');
+	report_close(j, ']');
+	report_close(j, '}');
 }
 
 static void usage(void)
@@ -437,7 +437,7 @@ static void parse(int argc, char **argv, struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct json j = {0};
+	struct report j = {0};
 	struct options o;
 
 	parse(argc, argv, &o);

@@ -62,7 +62,7 @@ uint64_t samples_mean(const struct samples *s)
 
 /* --- JSON --- */
 
-static void begin(struct json *j, const char *key)
+static void begin(struct report *j, const char *key)
 {
 	(void)fprintf(j->f, "%s%s%*s", j->filled[j->depth] ? "," : "", j->depth ? "\n" : "",
 		(int)j->depth * 2, ""); /* checked at fclose */
@@ -71,7 +71,7 @@ static void begin(struct json *j, const char *key)
 		(void)fprintf(j->f, "\"%s\": ", key); /* checked at fclose */
 }
 
-void json_open(struct json *j, const char *key, char bracket)
+void report_open(struct report *j, const char *key, char bracket)
 {
 	if (!j->f)
 		return;
@@ -80,7 +80,7 @@ void json_open(struct json *j, const char *key, char bracket)
 	j->filled[++j->depth] = false;
 }
 
-void json_close(struct json *j, char bracket)
+void report_close(struct report *j, char bracket)
 {
 	if (!j->f)
 		return;
@@ -90,7 +90,7 @@ void json_close(struct json *j, char bracket)
 }
 
 /* Our strings are names of CPUs and kernels: quotes and control characters become spaces. */
-void json_string(struct json *j, const char *key, const char *value)
+void report_string(struct report *j, const char *key, const char *value)
 {
 	if (!j->f)
 		return;
@@ -103,7 +103,7 @@ void json_string(struct json *j, const char *key, const char *value)
 	(void)fputc('"', j->f); /* checked at fclose */
 }
 
-void json_integer(struct json *j, const char *key, uint64_t value)
+void report_integer(struct report *j, const char *key, uint64_t value)
 {
 	if (!j->f)
 		return;
@@ -111,7 +111,7 @@ void json_integer(struct json *j, const char *key, uint64_t value)
 	(void)fprintf(j->f, "%llu", (unsigned long long)value); /* checked at fclose */
 }
 
-void json_number(struct json *j, const char *key, double value)
+void report_number(struct report *j, const char *key, double value)
 {
 	if (!j->f)
 		return;
@@ -119,22 +119,22 @@ void json_number(struct json *j, const char *key, double value)
 	(void)fprintf(j->f, "%.3f", value); /* checked at fclose */
 }
 
-static void json_us(struct json *j, const char *key, uint64_t ns)
+static void json_us(struct report *j, const char *key, uint64_t ns)
 {
-	json_number(j, key, (double)ns / 1000);
+	report_number(j, key, (double)ns / 1000);
 }
 
-void json_samples(struct json *j, const char *key, struct samples *s)
+void report_samples(struct report *j, const char *key, struct samples *s)
 {
-	json_open(j, key, '{');
-	json_integer(j, "count", s->count);
+	report_open(j, key, '{');
+	report_integer(j, "count", s->count);
 	json_us(j, "min_us", samples_percentile(s, 0));
 	json_us(j, "p50_us", samples_percentile(s, 50));
 	json_us(j, "p90_us", samples_percentile(s, 90));
 	json_us(j, "p99_us", samples_percentile(s, 99));
 	json_us(j, "max_us", samples_percentile(s, 100));
 	json_us(j, "mean_us", samples_mean(s));
-	json_close(j, '}');
+	report_close(j, '}');
 }
 
 /* --- the machine --- */
@@ -176,18 +176,18 @@ static void describe(struct machine *m)
 		(void)strftime(m->time, sizeof(m->time), "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
-void json_machine(struct json *j)
+void report_machine(struct report *j)
 {
 	struct machine m;
 
 	describe(&m);
-	json_open(j, "machine", '{');
-	json_string(j, "cpu", m.cpu);
-	json_integer(j, "cpus", (uint64_t)m.cpus);
-	json_integer(j, "memory_mb", m.memory_mb);
-	json_string(j, "kernel", m.system.release);
-	json_string(j, "time", m.time);
-	json_close(j, '}');
+	report_open(j, "machine", '{');
+	report_string(j, "cpu", m.cpu);
+	report_integer(j, "cpus", (uint64_t)m.cpus);
+	report_integer(j, "memory_mb", m.memory_mb);
+	report_string(j, "kernel", m.system.release);
+	report_string(j, "time", m.time);
+	report_close(j, '}');
 }
 
 void print_machine(void)

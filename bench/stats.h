@@ -24,22 +24,22 @@ uint64_t samples_mean(const struct samples *s);
 
 /* Writes a document depth first; the writer puts in commas and line ends. key is NULL in arrays.
  * With a NULL file every call does nothing. */
-enum { JSON_DEPTH_MAX = 8 };
-struct json {
+enum { REPORT_DEPTH_MAX = 8 };
+struct report {
 	FILE *f; /* borrowed */
 	unsigned depth;
-	bool filled[JSON_DEPTH_MAX];
+	bool filled[REPORT_DEPTH_MAX];
 };
-void json_open(struct json *j, const char *key, char bracket); /* '{' or '[' */
-void json_close(struct json *j, char bracket);		       /* '}' or ']' */
-void json_string(struct json *j, const char *key, const char *value);
-void json_integer(struct json *j, const char *key, uint64_t value);
-void json_number(struct json *j, const char *key, double value);
+void report_open(struct report *j, const char *key, char bracket); /* '{' or '[' */
+void report_close(struct report *j, char bracket);		   /* '}' or ']' */
+void report_string(struct report *j, const char *key, const char *value);
+void report_integer(struct report *j, const char *key, uint64_t value);
+void report_number(struct report *j, const char *key, double value);
 /* {"count", "p50_us", "p90_us", "p99_us", "min_us", "mean_us", "max_us"} */
-void json_samples(struct json *j, const char *key, struct samples *s);
+void report_samples(struct report *j, const char *key, struct samples *s);
 
 /* What the figures depend on: CPU, kernel, memory, time. */
-void json_machine(struct json *j);
+void report_machine(struct report *j);
 void print_machine(void);
 
 #endif

@@ -5,7 +5,7 @@
  *
  *	status			-> ok running|paused|ended cpus=N memory_bytes=N exits=N
  *	pause, resume
- *	hot			as snapshot, of a VM restored from that directory: adds "hot" (hot.h)
+ *	hot			as snapshot, of a VM restored from there: adds "hot"
  *	snapshot		a directory's descriptor comes with the message (SCM_RIGHTS); the VM
  *must be paused; writes `state`, `memory` and the disks' deltas there grow INDEX BYTES	enlarges a
  *disk idle			-> ok yes|no: whether any host connection to the guest is open quit
