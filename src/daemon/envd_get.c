@@ -91,7 +91,7 @@ static void begin(struct envd_call *c, int64_t length)
 	g->left = length < 0 ? UINT64_MAX : (uint64_t)length;
 	c->step = GET_DATA;
 	if (request_stream(c->r, &m, length) < 0)
-		envd_call_finish(c);
+		envd_call_abort(c);
 }
 
 static void end(struct envd_call *c)

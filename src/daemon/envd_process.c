@@ -39,11 +39,11 @@ static void on_end(struct envd_call *c, const struct agent_event *ev, bool start
 
 static void on_stream_event(struct envd_call *c, const struct agent_event *ev, bool started_here)
 {
-	if (ev->type == AGENT_STARTED) {
+	if ((ev->type == AGENT_STARTED) != (c->r->state == REQUEST_NONE)) {
+		(void)envd_rpc_wrote(c, -EBADMSG); /* it comes first, and once */
+	} else if (ev->type == AGENT_STARTED) {
 		if (envd_rpc_wrote(c, connect_process_start(&c->out, ev->started.pid)))
 			(void)envd_rpc_stream(c);
-	} else if (c->r->state == REQUEST_NONE) {
-		(void)envd_rpc_wrote(c, -EBADMSG); /* STARTED comes first */
 	} else if (ev->type == AGENT_EXIT) {
 		on_end(c, ev, started_here);
 	} else if (envd_rpc_wrote(c, envd_process_output(&c->out, ev))) {

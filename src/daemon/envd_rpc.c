@@ -41,7 +41,7 @@ bool envd_rpc_stream(struct envd_call *c)
 		.field_count = envd_cors(c->r, fields)};
 
 	if (request_stream(c->r, &m, HTTP_NO_LENGTH) < 0) {
-		envd_call_finish(c);
+		envd_call_abort(c);
 		return false;
 	}
 	envd_call_flush(c);
@@ -123,7 +123,7 @@ static bool begin_list(struct envd_call *c)
 
 	if (c->r->state != REQUEST_NONE || request_stream(c->r, &m, HTTP_NO_LENGTH) == 0)
 		return true;
-	envd_call_finish(c);
+	envd_call_abort(c);
 	return false;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "daemon/daemon.h"
 #include "daemon/envd_message.h"
 #include "proto/proto_json.h"
 
@@ -97,6 +98,14 @@ struct watcher {
 
 static struct watcher *watchers;
 
+/* Alive while there are watchers: see on_turn. */
+static uv_prepare_t *turn;
+
+static void on_turn_closed(uv_handle_t *h)
+{
+	free(h);
+}
+
 static void watcher_free(struct watcher *w)
 {
 	struct watcher **p = &watchers;
@@ -110,6 +119,32 @@ static void watcher_free(struct watcher *w)
 	agent_link_close(w->link);
 	buf_done(&w->events);
 	free(w);
+	if (!watchers && turn) {
+		uv_close((uv_handle_t *)turn, on_turn_closed);
+		turn = NULL;
+	}
+}
+
+/* A daemon that stops lets go of its sandboxes, which go on, so that no link is lost; watchers
+ * would keep its loop alive. Before the loop waits, one look tells: then all of them are gone. */
+static void on_turn(uv_prepare_t *h)
+{
+	while (watchers && !instance_find(h->data, watchers->sandbox_id))
+		watcher_free(watchers);
+}
+
+static int watch_turns(struct daemon *d)
+{
+	if (turn)
+		return 0;
+	turn = calloc(1, sizeof(*turn));
+	if (!turn)
+		return -ENOMEM;
+	(void)uv_prepare_init(d->loop, turn); /* cannot fail */
+	turn->data = d;
+	(void)uv_prepare_start(turn, on_turn); /* fails without a callback only */
+	uv_unref((uv_handle_t *)turn);
+	return 0;
 }
 
 static struct watcher *watcher_find(const char *sandbox_id, const char *id)
@@ -223,7 +258,7 @@ static int watcher_connect(
 
 static struct watcher *watcher_new(struct envd_call *c)
 {
-	struct watcher *w = calloc(1, sizeof(*w));
+	struct watcher *w = watch_turns(c->r->daemon) < 0 ? NULL : calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;

@@ -185,7 +185,7 @@ static void begin_tunnel(struct tunnel *t)
 		return;
 	t->state = TUNNEL_TUNNEL;
 	if (request_upgrade(t->r, buf_head(&t->piece), buf_len(&t->piece)) < 0)
-		finish(t);
+		refuse(t, 502, true, "the tunnel cannot be opened");
 	else
 		request_resume(t->r);
 }
