@@ -66,9 +66,11 @@ static void measure_qemu(const struct place *p, const char *cpus, const char *me
 			k->initrd, "-append", cmdline, "-drive", drive, "-device",
 			"virtio-blk-device,drive=d", "-device", "virtio-rng-device", NULL},
 		"mayfly-agent: ready", QEMU_TIMEOUT_S);
-	if (ns == 0)
-		die("qemu", "its guest did not come up");
-	samples_add(s, ns);
+	if (ns)
+		samples_add(s, ns);
+	else /* the others' figures are good without it */
+		(void)fprintf(stderr, "bench-host: QEMU's guest did not come up in %d s\n",
+			QEMU_TIMEOUT_S);
 }
 
 static void write_config(const char *bundle, const char *args)
