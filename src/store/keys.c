@@ -20,7 +20,7 @@ enum { SECRET_RANDOM_BYTES = 20, SECRET_INPUT_MAX = 256 };
 #define KEY_COLUMNS                                                                                \
 	"id, name, team_id, hash, mask_prefix, mask_value_length, mask_first, mask_last, "         \
 	"created_ns, last_used_ns, revoked_ns, max_sandboxes, creates_per_minute, max_cpus, "      \
-	"max_memory_bytes, max_disk_bytes, max_timeout_ns, tier"
+	"max_memory_bytes, max_disk_bytes, max_timeout_ns, tier, manages_keys"
 
 static int random_bytes(void *out, size_t n, struct error *e)
 {
@@ -72,6 +72,7 @@ static void bind_limits(struct query *q, const struct store_limits *l)
 	query_u64(q, l->max_disk_bytes);
 	query_u64(q, l->max_timeout_ns);
 	query_text(q, l->tier);
+	query_u64(q, l->manages_keys);
 }
 
 static void read_limits(struct query *q, struct store_limits *l)
@@ -83,6 +84,7 @@ static void read_limits(struct query *q, struct store_limits *l)
 	l->max_disk_bytes = row_u64(q);
 	l->max_timeout_ns = row_u64(q);
 	l->tier = row_text(q);
+	l->manages_keys = row_bool(q);
 }
 
 static void read_key(struct query *q, struct store_key *k)
@@ -155,7 +157,7 @@ static int insert_key(struct store *s, const struct store_key *k, struct error *
 {
 	struct query q = db_query(s, STMT_KEY_INSERT,
 		"INSERT INTO keys (" KEY_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, "
-		"?, ?, ?, ?, ?, ?, ?)");
+		"?, ?, ?, ?, ?, ?, ?, ?)");
 
 	query_text(&q, k->id);
 	query_text(&q, k->name);
@@ -342,8 +344,8 @@ int store_key_set_limits(
 		return r;
 	q = db_query(s, STMT_KEY_LIMITS,
 		"UPDATE keys SET max_sandboxes = ?, creates_per_minute = ?, max_cpus = ?, "
-		"max_memory_bytes = ?, max_disk_bytes = ?, max_timeout_ns = ?, tier = ? "
-		"WHERE id = ?");
+		"max_memory_bytes = ?, max_disk_bytes = ?, max_timeout_ns = ?, tier = ?, "
+		"manages_keys = ? WHERE id = ?");
 	bind_limits(&q, limits);
 	query_text(&q, id);
 	return change_key(s, &q, e);

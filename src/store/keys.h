@@ -28,7 +28,8 @@ struct store_limits {
 	uint64_t max_memory_bytes;
 	uint64_t max_disk_bytes;
 	uint64_t max_timeout_ns;
-	const char *tier; /* usage.h; must exist */
+	const char *tier;  /* tiers.h; must exist */
+	bool manages_keys; /* may make, rename and revoke keys of its team */
 };
 
 struct store_key {

@@ -190,8 +190,32 @@ static const char version_1[] =
 	"CREATE INDEX deliveries_webhook ON deliveries (webhook_id);"
 	"CREATE INDEX deliveries_next ON deliveries (next_ns);";
 
+/* Templates get ids and are counted, tiers a currency, keys the right to make keys. In version 1 a
+ * template's name was its id, and every sandbox of it was told so. */
+static const char version_2[] =
+	"ALTER TABLE tiers ADD COLUMN currency TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE keys ADD COLUMN manages_keys INTEGER NOT NULL DEFAULT 0;"
+
+	/* made_s: of the build that build_id stands for. Rows stay when a template is removed: one
+	 * of the same name is the same template. */
+	"CREATE TABLE templates ("
+	"	name TEXT PRIMARY KEY,"
+	"	id TEXT NOT NULL UNIQUE,"
+	"	build_id TEXT NOT NULL,"
+	"	made_s INTEGER NOT NULL,"
+	"	build_count INTEGER NOT NULL,"
+	"	spawn_count INTEGER NOT NULL,"
+	"	last_spawned_ns INTEGER NOT NULL"
+	") STRICT;"
+	"INSERT INTO templates "
+	"SELECT template_id, lower(hex(randomblob(10))), '', 0, 0, count(*), max(started_ns) "
+	"FROM sandboxes GROUP BY template_id;"
+	"UPDATE sandboxes SET template_alias = template_id, "
+	"template_id = (SELECT id FROM templates WHERE name = template_id);";
+
 const struct migration schema_migrations[] = {
 	{version_1},
+	{version_2},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -1,27 +1,35 @@
 #include "store/tiers.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "store/db.h"
 #include "store/text.h"
 
-#define MINUTE_US UINT64_C(60000000)
+#define MINUTE_US    UINT64_C(60000000)
+#define TIER_COLUMNS "name, included_minutes, price_micros, hard_stop, currency"
 
 int store_tier_put(struct store *s, const struct store_tier *t, struct error *e)
 {
 	struct query q;
+	const char *currency = t->currency && *t->currency ? t->currency : NULL;
 	int r = text_check("name", t->name, STORE_NAME_MAX, e);
 
+	if (r == 0)
+		r = text_check_optional("currency", currency, STORE_CURRENCY_MAX, e);
 	if (r < 0)
 		return r;
 	q = db_query(s, STMT_TIER_PUT,
-		"INSERT INTO tiers VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+		"INSERT INTO tiers (" TIER_COLUMNS ") VALUES (?, ?, ?, ?, ?) "
+		"ON CONFLICT (name) DO UPDATE SET "
 		"included_minutes = excluded.included_minutes, "
-		"price_micros = excluded.price_micros, hard_stop = excluded.hard_stop");
+		"price_micros = excluded.price_micros, hard_stop = excluded.hard_stop, "
+		"currency = excluded.currency");
 	query_text(&q, t->name);
 	query_u64(&q, t->included_minutes);
 	query_u64(&q, t->price_micros_per_minute);
 	query_u64(&q, t->hard_stop);
+	query_text(&q, currency ? currency : "");
 	r = query_run(&q, NULL, e);
 	return r < 0 ? r : db_durable(s, e);
 }
@@ -51,13 +59,14 @@ static void read_tier(struct query *q, struct store_tier *t)
 	t->included_minutes = row_u64(q);
 	t->price_micros_per_minute = row_u64(q);
 	t->hard_stop = row_bool(q);
+	t->currency = row_text(q);
 }
 
 int store_tier_list(struct store *s, int (*each)(void *arg, const struct store_tier *t), void *arg,
 	struct error *e)
 {
-	_cleanup_(query_done) struct query q = db_query(s, STMT_TIER_LIST,
-		"SELECT name, included_minutes, price_micros, hard_stop FROM tiers ORDER BY name");
+	_cleanup_(query_done) struct query q =
+		db_query(s, STMT_TIER_LIST, "SELECT " TIER_COLUMNS " FROM tiers ORDER BY name");
 	int r;
 
 	while ((r = query_step(&q, e)) > 0) {
@@ -80,10 +89,18 @@ static int keep_total(void *arg, const struct store_key_usage *u)
 static void apply_tier(struct store_bill *b, const struct store_tier *t)
 {
 	uint64_t over = b->minutes > t->included_minutes ? b->minutes - t->included_minutes : 0;
+	uint64_t all_us;
 
+	if (__builtin_mul_overflow(t->included_minutes, MINUTE_US, &all_us))
+		all_us = UINT64_MAX;
 	b->has_tier = true;
 	b->included_minutes = t->included_minutes;
-	b->stopped = t->hard_stop && b->minutes >= t->included_minutes;
+	b->hard_stop = t->hard_stop;
+	if (t->hard_stop)
+		b->left_us = all_us > b->used.uptime_us ? all_us - b->used.uptime_us : 0;
+	b->stopped = b->left_us == 0;
+	(void)snprintf(b->tier, sizeof(b->tier), "%s", t->name);	     /* bounded when put */
+	(void)snprintf(b->currency, sizeof(b->currency), "%s", t->currency); /* likewise */
 	if (__builtin_mul_overflow(over, t->price_micros_per_minute, &b->charge_micros))
 		b->charge_micros = UINT64_MAX;
 }
@@ -92,9 +109,9 @@ int store_usage_bill(struct store *s, const char *key_id, uint64_t at_ns, struct
 	struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_TIER_OF_KEY,
-		"SELECT t.name, t.included_minutes, t.price_micros, t.hard_stop "
-		"FROM keys k JOIN tiers t ON t.name = k.tier WHERE k.id = ?");
-	struct store_bill b = {0};
+		"SELECT " TIER_COLUMNS " FROM tiers "
+		"WHERE name = (SELECT tier FROM keys WHERE id = ?)");
+	struct store_bill b = {.left_us = UINT64_MAX};
 	struct store_tier t;
 	uint64_t from, to;
 	int r;

@@ -10,12 +10,15 @@
 #include "store/store.h"
 #include "store/usage.h"
 
+enum { STORE_CURRENCY_MAX = 16 };
+
 struct store_tier {
 	const char *name;
 	uint64_t included_minutes;	  /* of uptime a calendar month */
 	uint64_t price_micros_per_minute; /* millionths of the operator's currency, for what is over
 					   */
-	bool hard_stop; /* refuse new sandboxes when the included minutes are used */
+	const char *currency;		  /* a word for people, "" for none; NULL is "" when put */
+	bool hard_stop;			  /* no sandbox runs when the included minutes are used */
 };
 
 /* Synced, both. Put inserts or replaces; remove is -EBUSY while keys are of that tier. */
@@ -31,7 +34,10 @@ struct store_bill {
 	uint64_t included_minutes;
 	uint64_t charge_micros; /* saturates */
 	bool has_tier;
-	bool stopped; /* hard stop reached: refuse new sandboxes */
+	bool hard_stop;
+	bool stopped;	  /* hard stop reached: refuse new sandboxes, end those that run */
+	uint64_t left_us; /* of uptime until then; UINT64_MAX without a hard stop */
+	char tier[STORE_NAME_MAX + 1], currency[STORE_CURRENCY_MAX + 1];
 };
 int store_usage_bill(struct store *s, const char *key_id, uint64_t at_ns, struct store_bill *ret,
 	struct error *e);

@@ -243,6 +243,18 @@ int store_usage_sandbox(
 	return r;
 }
 
+int store_usage_of_run(struct store *s, const char *sandbox_id, uint64_t run,
+	struct store_counters *ret, struct error *e)
+{
+	struct account a = {0};
+	int r = read_account(s, sandbox_id, &a, e);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	*ret = r == 0 && a.run == (run & INT64_MAX) ? a.last : (struct store_counters){0};
+	return 0;
+}
+
 #define ACCOUNT_COLUMNS                                                                            \
 	"SELECT sandbox_id, key_id, first_ns, last_ns, total_uptime_us, total_cpu_us, "            \
 	"total_memory_mib_s, total_disk_mib_s, total_net_in_bytes, total_net_out_bytes "           \

@@ -31,6 +31,11 @@ struct store_counters {
 int store_usage_record(struct store *s, const char *sandbox_id, const char *key_id, uint64_t run,
 	const struct store_counters *absolute, uint64_t at_ns, struct error *e);
 
+/* What the sandbox's run `run` reported last, so that a daemon which counts for itself (bytes) can
+ * go on from there; zeros when there was no report of that run. */
+int store_usage_of_run(struct store *s, const char *sandbox_id, uint64_t run,
+	struct store_counters *ret, struct error *e);
+
 struct store_sandbox_usage {
 	const char *sandbox_id;
 	const char *key_id;

@@ -8,6 +8,7 @@
 
 #include "store/maintain.h"
 #include "store/schema.h"
+#include "store/templates.h"
 #include "store/tiers.h"
 #include "test_store_fixture.h"
 
@@ -222,6 +223,94 @@ static void test_migration(void **state)
 	assert_int_equal(st.st_mode & 0777, 0600);
 	ok(f, store_open(backup, &old, &f->e));
 	store_close(old);
+}
+
+/* A file as the first version left it, with something in each table that changed. */
+static void make_version_1(const char *path)
+{
+	static const char rows[] =
+		"PRAGMA application_id = 0x4d617966; PRAGMA user_version = 1;"
+		"INSERT INTO teams VALUES ('team', 'default', 1, 5);"
+		"INSERT INTO tiers VALUES ('pro', 10, 250, 1);"
+		"INSERT INTO keys VALUES ('key', 'old', 'team', zeroblob(32), 'e2b_', 40, 'ab', "
+		"'cdef', 5, 0, 0, 7, 0, 0, 0, 0, 0, 'pro');"
+		"INSERT INTO sandboxes (id, key_id, template_id, template_alias, state, "
+		"created_ns, "
+		"started_ns, resumed_ns, end_ns, timeout_ns, secure, auto_pause, "
+		"auto_pause_memory, auto_resume, pause_memory, envd_version, cpus, memory_bytes, "
+		"disk_bytes, vmm_pid, vmm_start) VALUES "
+		"('i1', 'key', 'base', 'base', 0, 1, 2, 2, 9, 9, 0, 0, 0, 0, 0, '0.6.13', 2, 1, 1, "
+		"0, 0),"
+		"('i2', 'key', 'base', NULL, 0, 1, 3, 3, 9, 9, 0, 0, 0, 0, 0, '0.6.13', 2, 1, 1, "
+		"0, 0);"
+		"INSERT INTO usage_days VALUES ('key', 20000, 1, 2, 3, 4, 5, 6);";
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, schema_migrations[0].sql, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, rows, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void test_version_1_is_brought_up_to_date(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(store_sandbox_freep) struct store_sandbox *a = NULL, *b = NULL;
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+	char path[128], name[STORE_NAME_MAX + 1];
+	struct store_template t = {0};
+	struct store *s = NULL;
+
+	(void)snprintf(path, sizeof(path), "%s/old.db", f->dir);
+	make_version_1(path);
+	ok(f, store_open(path, &s, &f->e));
+	ok(f, store_sandbox_get(s, "i1", &a, &f->e));
+	ok(f, store_sandbox_get(s, "i2", &b, &f->e));
+	assert_string_equal(a->template_alias, "base");
+	assert_string_equal(b->template_alias, "base");
+	assert_int_equal(strlen(a->template_id), STORE_TEMPLATE_ID_BYTES - 1);
+	assert_string_equal(a->template_id, b->template_id);
+	ok(f, store_template_see(s, "base", 77, &t, &f->e));
+	assert_string_equal(t.id, a->template_id);
+	assert_true(t.build_count == 1 && t.spawn_count == 2 && t.last_spawned_ns == 3);
+	ok(f, store_template_name(s, t.id, name, &f->e));
+	assert_string_equal(name, "base");
+	ok(f, store_key_get(s, "key", &k, &f->e));
+	assert_true(k->limits.max_sandboxes == 7 && !k->limits.manages_keys);
+	assert_string_equal(k->limits.tier, "pro");
+	store_close(s);
+	ok(f, store_open(path, &s, &f->e)); /* and stays so */
+	store_close(s);
+	(void)snprintf(path, sizeof(path), "%s/old.db.v1", f->dir);
+	assert_int_equal(access(path, R_OK), 0);
+}
+
+static void test_templates(void **state)
+{
+	struct fixture *f = *state;
+	struct store_template t = {0}, again = {0}, other = {0};
+	char name[STORE_NAME_MAX + 1];
+
+	ok(f, store_template_see(f->s, "base", 100, &t, &f->e));
+	assert_int_equal(strlen(t.build_id), STORE_UUID_BYTES - 1);
+	assert_true(t.build_count == 1 && t.spawn_count == 0 && t.last_spawned_ns == 0);
+	ok(f, store_template_see(f->s, "other", 100, &other, &f->e));
+	assert_string_not_equal(t.id, other.id);
+	ok(f, store_template_spawned(f->s, t.id, T0, &f->e));
+	ok(f, store_template_spawned(f->s, t.id, T0 - 1, &f->e));
+	fixture_reopen(f);
+	ok(f, store_template_see(f->s, "base", 100, &again, &f->e));
+	assert_string_equal(again.id, t.id);
+	assert_string_equal(again.build_id, t.build_id);
+	assert_true(again.spawn_count == 2 && again.last_spawned_ns == T0);
+	ok(f, store_template_see(f->s, "base", 200, &again, &f->e)); /* built anew */
+	assert_string_equal(again.id, t.id);
+	assert_string_not_equal(again.build_id, t.build_id);
+	assert_true(again.build_count == 2 && again.spawn_count == 2);
+	ok(f, store_template_name(f->s, other.id, name, &f->e));
+	assert_string_equal(name, "other");
+	assert_int_equal(store_template_name(f->s, "base", name, &f->e), -ENOENT);
+	refused(f, EINVAL, ERROR_USAGE, store_template_see(f->s, "", 1, &t, &f->e));
 }
 
 static void test_backup(void **state)
@@ -537,6 +626,8 @@ int main(void)
 		TEST(test_damage_is_noticed),
 		TEST(test_newer_and_foreign_files_are_refused),
 		TEST(test_migration),
+		TEST(test_version_1_is_brought_up_to_date),
+		TEST(test_templates),
 		TEST(test_backup),
 		TEST(test_batches),
 		TEST(test_batch_that_sqlite_undid),

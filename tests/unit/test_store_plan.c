@@ -5,6 +5,7 @@
 #include "store/db.h"
 #include "store/events.h"
 #include "store/samples.h"
+#include "store/templates.h"
 #include "store/tiers.h"
 #include "store/usage.h"
 #include "store/webhooks.h"
@@ -167,12 +168,23 @@ static void use_sandboxes(struct fixture *f)
 	ok(f, store_maintain(f->s, T0, NULL, &more, &f->e));
 }
 
+static void use_templates(struct fixture *f)
+{
+	char name[STORE_NAME_MAX + 1];
+	struct store_template t;
+
+	ok(f, store_template_see(f->s, "base", 1, &t, &f->e));
+	ok(f, store_template_spawned(f->s, t.id, T0, &f->e));
+	ok(f, store_template_name(f->s, t.id, name, &f->e));
+}
+
 static void use_usage(struct fixture *f)
 {
 	struct store_counters c = {.uptime_us = 1};
 	struct store_event ev = {.sandbox_id = "i1", .key_id = f->key};
 
 	ok(f, store_usage_record(f->s, "i1", f->key, 1, &c, T0, &f->e));
+	ok(f, store_usage_of_run(f->s, "i1", 1, &c, &f->e));
 	ok(f, store_usage_sandboxes(f->s, f->key, 0, 9, ignore_account, NULL, &f->e));
 	ok(f, store_usage_sandboxes(f->s, NULL, 0, 9, ignore_account, NULL, &f->e));
 	ok(f, store_usage_keys(f->s, f->key, 0, T0, ignore_usage, NULL, &f->e));
@@ -279,6 +291,7 @@ static void test_no_statement_scans(void **state)
 	assert_int_equal(sqlite3_trace_v2(f->s->db, SQLITE_TRACE_STMT, collect, &all), SQLITE_OK);
 	use_keys(f);
 	use_sandboxes(f);
+	use_templates(f);
 	use_usage(f);
 	use_webhooks(f);
 	(void)sqlite3_trace_v2(f->s->db, 0, NULL, NULL);

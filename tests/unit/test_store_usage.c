@@ -65,6 +65,12 @@ static void test_reports_add_what_is_new(void **state)
 	record(f, "i1", 2, 60, 6, 2, T0 + NS_PER_S + 10000);
 	c = of_sandbox(f, "i1");
 	assert_counters(&c, 1660, 116, 32);
+	ok(f, store_usage_of_run(f->s, "i1", 2, &c, &f->e)); /* where a new daemon goes on */
+	assert_counters(&c, 60, 6, 2);
+	ok(f, store_usage_of_run(f->s, "i1", 3, &c, &f->e));
+	assert_counters(&c, 0, 0, 0);
+	ok(f, store_usage_of_run(f->s, "i9", 1, &c, &f->e));
+	assert_counters(&c, 0, 0, 0);
 	record(f, "i2", 1, 40, 4, 0, T0);
 	c = of_key(f, T0 - DAY_NS, T0 + DAY_NS);
 	assert_counters(&c, 1700, 120, 32);
@@ -183,8 +189,10 @@ static int count_tier(void *arg, const struct store_tier *t)
 static void test_bill(void **state)
 {
 	struct fixture *f = *state;
-	struct store_tier tier = {
-		.name = "pro", .included_minutes = 10, .price_micros_per_minute = 250};
+	struct store_tier tier = {.name = "pro",
+		.included_minutes = 10,
+		.price_micros_per_minute = 250,
+		.currency = "EUR"};
 	struct store_limits limits = {.tier = "pro"};
 	struct store_bill b;
 	unsigned n = 0;
@@ -197,6 +205,9 @@ static void test_bill(void **state)
 	ok(f, store_usage_bill(f->s, f->key, T0, &b, &f->e));
 	assert_true(b.has_tier && !b.stopped && b.included_minutes == 10);
 	assert_int_equal(b.charge_micros, 750);
+	assert_string_equal(b.tier, "pro");
+	assert_string_equal(b.currency, "EUR");
+	assert_int_equal(b.left_us, UINT64_MAX);
 	tier.hard_stop = true;
 	tier.price_micros_per_minute = UINT64_MAX;
 	ok(f, store_tier_put(f->s, &tier, &f->e));
@@ -206,10 +217,18 @@ static void test_bill(void **state)
 	ok(f, store_tier_put(f->s, &tier, &f->e));
 	ok(f, store_usage_bill(f->s, f->key, T0, &b, &f->e));
 	assert_true(!b.stopped && b.charge_micros == 0);
+	assert_int_equal(b.left_us, 2 * MINUTE_US - 1);
+	tier.included_minutes = 13; /* the last minute has begun and is not over */
+	ok(f, store_tier_put(f->s, &tier, &f->e));
+	ok(f, store_usage_bill(f->s, f->key, T0, &b, &f->e));
+	assert_true(!b.stopped && b.left_us == MINUTE_US - 1);
 	ok(f, store_usage_bill(f->s, f->key, T0 + 31 * DAY_NS, &b, &f->e)); /* next month */
 	assert_int_equal(b.minutes, 0);
 	ok(f, store_tier_list(f->s, count_tier, &n, &f->e));
 	assert_int_equal(n, 1);
+	tier.currency = "a currency without an end";
+	refused(f, EINVAL, ERROR_USAGE, store_tier_put(f->s, &tier, &f->e));
+	tier.currency = NULL;
 	tier.name = "";
 	refused(f, EINVAL, ERROR_USAGE, store_tier_put(f->s, &tier, &f->e));
 }
