@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "daemon/auth.h"
 #include "daemon/daemon.h"
 #include "daemon/reply.h"
 #include "daemon/router.h"
@@ -62,7 +63,9 @@ static const struct router_entry table[] = {
 
 	{"GET", "/teams", api_teams, ROUTER_KEY},
 	{"GET", "/api-keys", api_keys_list, ROUTER_KEY},
-	{"POST", "/api-keys", not_yet, ROUTER_KEY},
+	{"POST", "/api-keys", api_keys_create, ROUTER_ADMIN},
+	{"PATCH", "/api-keys/{}", api_keys_rename, ROUTER_ADMIN},
+	{"DELETE", "/api-keys/{}", api_keys_revoke, ROUTER_ADMIN},
 	{"GET", "/volumes", not_yet, ROUTER_KEY},
 	{"POST", "/volumes", not_yet, ROUTER_KEY},
 	{"GET", "/secrets", not_yet, ROUTER_KEY},
@@ -70,29 +73,9 @@ static const struct router_entry table[] = {
 	{0},
 };
 
-/* The operator's, on the Unix socket: who may open it may read the store as well. */
-static const struct router_entry admin_table[] = {
-	{"GET", "/health", api_health, ROUTER_OPEN},
-	{"GET", "/api-keys", api_keys_list, ROUTER_OPEN},
-	{"POST", "/api-keys", api_keys_create, ROUTER_OPEN},
-	{"PATCH", "/api-keys/{}", api_keys_rename, ROUTER_OPEN},
-	{"DELETE", "/api-keys/{}", api_keys_revoke, ROUTER_OPEN},
-	{"GET", "/v2/sandboxes", api_list_v2, ROUTER_OPEN},
-	{"GET", "/sandboxes/{}", api_get, ROUTER_OPEN},
-	{"DELETE", "/sandboxes/{}", api_kill, ROUTER_OPEN},
-	{"GET", "/sandboxes/{}/metrics", api_metrics, ROUTER_OPEN},
-	{"GET", "/v2/sandboxes/{}/logs", api_logs_v2, ROUTER_OPEN},
-	{0},
-};
-
 void api_dispatch(struct request *r)
 {
 	router_dispatch(r, table);
-}
-
-void api_admin_dispatch(struct request *r)
-{
-	router_dispatch(r, admin_table);
 }
 
 /* --- shared --- */
@@ -110,8 +93,7 @@ struct store_sandbox *api_find(struct request *r)
 		reply_failure(r, &e);
 		return NULL;
 	}
-	if (err == 0 && sb->state != STORE_KILLING &&
-		(r->admin || strcmp(sb->key_id, r->key->id) == 0))
+	if (err == 0 && sb->state != STORE_KILLING && auth_may_see(r, sb->key_id))
 		return sb;
 	store_sandbox_free(sb);
 	/* somebody else's is told from none by nothing */

@@ -19,9 +19,8 @@ enum {
 	API_PAGE_MAX = 100,
 };
 
-/* Of server.c: a request of the control API, one of the admin socket. */
+/* Of server.c: a request of the control API. */
 void api_dispatch(struct request *r);
-void api_admin_dispatch(struct request *r);
 
 /* --- handlers --- */
 

@@ -56,7 +56,7 @@ void api_keys_list(struct request *r)
 	json_t *list = json_array();
 	struct error e = {0};
 
-	if (store_key_list(r->daemon->store, r->key ? r->key->team_id : NULL, add_key, list, &e) <
+	if (store_key_list(r->daemon->store, r->admin ? NULL : r->key->team_id, add_key, list, &e) <
 		0) {
 		json_decref(list);
 		reply_failure(r, &e);

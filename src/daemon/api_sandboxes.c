@@ -191,7 +191,7 @@ static void send_list(struct request *r, json_t *list, const char *next, bool co
 		fields[n++] = (struct http_field){"X-Next-Token", next};
 	/* without the number the list is still right */
 	if (count_running &&
-		store_sandbox_count(r->daemon->store, r->key ? r->key->id : NULL,
+		store_sandbox_count(r->daemon->store, auth_scope(r),
 			STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
 			&running, NULL) == 0) {
 		(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)running);
@@ -221,7 +221,7 @@ static void list(struct request *r, const struct store_sandbox_filter *f, bool p
 void api_list_v1(struct request *r)
 {
 	struct store_sandbox_filter f = {
-		.key_id = r->key->id,
+		.key_id = auth_scope(r),
 		.states = STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
 		.limit = STORE_LIST_MAX,
 	};
@@ -234,7 +234,7 @@ void api_list_v1(struct request *r)
 
 void api_list_v2(struct request *r)
 {
-	struct store_sandbox_filter f = {.key_id = r->key ? r->key->id : NULL};
+	struct store_sandbox_filter f = {.key_id = auth_scope(r)};
 	struct store_pair pairs[URI_FILTER_MAX];
 	struct uri_filter filter;
 	struct template_ref ref;

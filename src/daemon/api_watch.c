@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "daemon/api.h"
+#include "daemon/auth.h"
 #include "daemon/console.h"
 #include "daemon/daemon.h"
 #include "daemon/instance.h"
@@ -87,7 +88,7 @@ static void add_last(struct request *r, const char *id, json_t *all)
 	/* one that is not there, or not the asker's, or has no sample yet, is left out */
 	if (!route_sandbox_id(id, own) || store_sandbox_get(r->daemon->store, own, &sb, NULL) < 0)
 		return;
-	if (strcmp(sb->key_id, r->key->id) == 0 &&
+	if (auth_may_see(r, sb->key_id) &&
 		store_sample_last(r->daemon->store, own, &last, NULL) == 0)
 		(void)json_object_set_new(all, own, metric_json(&last));
 	store_sandbox_free(sb);

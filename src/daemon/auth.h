@@ -11,11 +11,17 @@ struct daemon;
 struct store_key;
 
 /* Finds r->key by X-API-KEY; otherwise answers 401 and returns false. On the admin socket everybody
- * is the operator, without a key. */
+ * is the operator, whose key is the local one. */
 bool auth_check(struct request *r);
 
+/* The key whose sandboxes r may see, for store_sandbox_filter; NULL: all of them, for the operator.
+ */
+const char *auth_scope(const struct request *r);
+bool auth_may_see(const struct request *r, const char *key_id);
+
 /* Whether r->key may make another sandbox now: its number of sandboxes and its rate. Otherwise
- * answers 429 and returns false. Counts against the rate. */
+ * answers 429 and returns false. Counts against the rate. The operator may: only the host's own
+ * limits hold for him. */
 bool auth_may_create(struct request *r);
 
 /* The longest life that r->key may ask for; UINT64_MAX: any. */

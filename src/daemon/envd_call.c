@@ -79,6 +79,8 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 
 	if (c->over)
 		return;
+	if (ev->type == AGENT_ERROR)
+		c->refusal = agent_error_class_name(ev->error.class);
 	if (ev->type != AGENT_ERROR) {
 		if (c->ops->event)
 			c->ops->event(c, ev);

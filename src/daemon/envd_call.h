@@ -51,9 +51,10 @@ struct envd_call {
 	struct connect_request rpc; /* of RPCs */
 	struct buf out;		    /* an answer, or a piece of one, being put together */
 	uv_timer_t *keepalive, *deadline;
-	bool over;     /* answered: nothing is looked at any more */
-	unsigned step; /* the handler's own */
-	void *state;   /* likewise */
+	const char *refusal; /* class of the agent's ERROR, once there was one */
+	bool over;	     /* answered: nothing is looked at any more */
+	unsigned step;	     /* the handler's own */
+	void *state;	     /* likewise */
 };
 
 /* NULL: out of memory, and the request was answered. Sets the request's ops. */

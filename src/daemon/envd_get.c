@@ -52,6 +52,22 @@ int envd_file_query(const char *query, char **ret_path, char **ret_user, struct 
 	return 0;
 }
 
+int envd_mode_query(const char *query, uint32_t *ret, struct envd_error *e)
+{
+	char text[8], *end;
+	int n = uri_query_get(query, "mode", text, sizeof(text));
+	unsigned long mode;
+
+	if (n == -ENOENT)
+		return 0;
+	mode = n > 0 ? strtoul(text, &end, 8) : 0;
+	if (n <= 0 || *end || text[0] < '0' || text[0] > '7' || mode > 07777)
+		return envd_fail(e, CONNECT_INVALID_ARGUMENT,
+			"the parameter mode must be permission bits in octal, such as 0755");
+	*ret = (uint32_t)mode;
+	return 0;
+}
+
 static struct http_reply head_of(
 	struct envd_call *c, struct http_field fields[ENVD_DOWNLOAD_FIELDS + ENVD_CORS_FIELDS])
 {

@@ -15,5 +15,7 @@ void envd_metrics(struct request *r, const struct instance *i);
 /* `path` and `username` of the query, decoded; "" when absent. Both are malloc'ed and must be
  * freed. 0 or -errno with *e. */
 int envd_file_query(const char *query, char **ret_path, char **ret_user, struct envd_error *e);
+/* `mode` of the query, octal permission bits; without it *ret is left alone. */
+int envd_mode_query(const char *query, uint32_t *ret, struct envd_error *e);
 
 #endif

@@ -197,14 +197,17 @@ int envd_input_parse(const json_t *o, struct buf *data, uint32_t *ret_flags, str
 int envd_signal_parse(const json_t *o, uint32_t *ret_signo, struct envd_error *e)
 {
 	static const struct proto_json_enum names[] = {{"SIGNAL_UNSPECIFIED", 0},
-		{"SIGNAL_SIGKILL", SIGKILL}, {"SIGNAL_SIGTERM", SIGTERM}, {NULL, 0}};
+		{"SIGNAL_SIGKILL", SIGKILL}, {"SIGNAL_SIGTERM", SIGTERM}, {"SIGNAL_SIGINT", SIGINT},
+		{"SIGNAL_SIGHUP", SIGHUP}, {"SIGNAL_SIGQUIT", SIGQUIT}, {"SIGNAL_SIGUSR1", SIGUSR1},
+		{"SIGNAL_SIGUSR2", SIGUSR2}, {"SIGNAL_SIGPIPE", SIGPIPE}, {NULL, 0}};
 	int signo = 0;
 
 	if (proto_json_enum(o, "signal", names, &signo) < 0)
 		return wrong(e, "signal");
-	if (signo != SIGKILL && signo != SIGTERM)
+	if (!signo || !proto_json_enum_name(names, signo))
 		return envd_fail(e, CONNECT_UNIMPLEMENTED,
-			"only SIGNAL_SIGKILL and SIGNAL_SIGTERM can be sent");
+			"only SIGNAL_SIGKILL, TERM, INT, HUP, QUIT, PIPE, USR1 and USR2 can be "
+			"sent");
 	*ret_signo = (uint32_t)signo;
 	return 0;
 }

@@ -35,7 +35,8 @@ int envd_selector_parse(const json_t *o, struct agent_selector *ret, struct envd
 /* The member `input` of o: the bytes are appended to data, *ret_flags is enum agent_input_flag. */
 int envd_input_parse(const json_t *o, struct buf *data, uint32_t *ret_flags, struct envd_error *e);
 
-/* SIGKILL or SIGTERM; any other signal is unimplemented. */
+/* SIGKILL or SIGTERM, and beyond the original SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2;
+ * any other signal is unimplemented. */
 int envd_signal_parse(const json_t *o, uint32_t *ret_signo, struct envd_error *e);
 
 /* The member `pty` of o: 1, or 0 when there is none. */

@@ -20,6 +20,7 @@ enum post_step { POST_BODY, POST_CLOSING, POST_MARKING };
 struct post {
 	struct envd_upload *upload;
 	char *path, *user;
+	uint32_t mode;
 	struct envd_metadata metadata;
 	struct buf held;    /* of the body, not looked at yet */
 	struct buf results; /* elements of the answer */
@@ -56,7 +57,7 @@ static int open_file(struct envd_call *c, struct envd_error *e)
 {
 	struct post *p = c->state;
 	struct agent_write m = {.flags = AGENT_WRITE_PARENTS,
-		.mode = 0644,
+		.mode = p->mode,
 		.user = p->user,
 		.path = envd_upload_path(p->upload)};
 
@@ -309,9 +310,12 @@ static int open_post(struct envd_call *c, struct envd_error *e)
 	c->state = p;
 	if (!p)
 		return out_of_memory(e);
+	p->mode = 0644;
 	buf_init(&p->held, 4 * PIECE_MAX);
 	buf_init(&p->results, RESULTS_MAX);
 	r = envd_file_query(head->query, &p->path, &p->user, e);
+	if (r == 0)
+		r = envd_mode_query(head->query, &p->mode, e);
 	if (r == 0)
 		r = envd_metadata_parse(&head->headers, &p->metadata, e);
 	return r ? r : envd_upload_new(&head->headers, p->path, &p->upload, e);

@@ -8,13 +8,25 @@
 
 /* --- answers --- */
 
+enum { FIELDS_MAX = ENVD_CORS_FIELDS + 1 };
+
+/* The Connect codes are coarse: what the agent said goes along in a header of ours. */
+static unsigned fields_of(const struct envd_call *c, struct http_field fields[FIELDS_MAX])
+{
+	unsigned n = envd_cors(c->r, fields);
+
+	if (c->refusal)
+		fields[n++] = (struct http_field){"Mayfly-Error", c->refusal};
+	return n;
+}
+
 static void reply(struct envd_call *c, unsigned status, const void *body, size_t n)
 {
-	struct http_field fields[ENVD_CORS_FIELDS];
+	struct http_field fields[FIELDS_MAX];
 	const struct http_reply m = {.status = status,
 		.content_type = CONNECT_TYPE_UNARY,
 		.fields = fields,
-		.field_count = envd_cors(c->r, fields),
+		.field_count = fields_of(c, fields),
 		.body = body,
 		.len = n};
 
@@ -34,11 +46,11 @@ void envd_rpc_reply(struct envd_call *c)
 
 bool envd_rpc_stream(struct envd_call *c)
 {
-	struct http_field fields[ENVD_CORS_FIELDS];
+	struct http_field fields[FIELDS_MAX];
 	const struct http_reply m = {.status = 200,
 		.content_type = CONNECT_TYPE_STREAM,
 		.fields = fields,
-		.field_count = envd_cors(c->r, fields)};
+		.field_count = fields_of(c, fields)};
 
 	if (request_stream(c->r, &m, HTTP_NO_LENGTH) < 0) {
 		envd_call_abort(c);

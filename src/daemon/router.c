@@ -60,6 +60,18 @@ static bool take_path(struct request *r)
 	return false;
 }
 
+/* False: answered. */
+static bool may_call(struct request *r, enum router_auth auth)
+{
+	if (auth == ROUTER_OPEN || (auth == ROUTER_ADMIN && r->admin))
+		return true;
+	if (!auth_check(r))
+		return false;
+	if (auth == ROUTER_ADMIN)
+		reply_error(r, 403, "only this host's operator may: see mayfly --help");
+	return auth == ROUTER_KEY;
+}
+
 void router_dispatch(struct request *r, const struct router_entry *table)
 {
 	bool other_method = false;
@@ -77,7 +89,7 @@ void router_dispatch(struct request *r, const struct router_entry *table)
 			other_method = true;
 			continue;
 		}
-		if (t->auth == ROUTER_OPEN || auth_check(r))
+		if (may_call(r, t->auth))
 			t->handler(r);
 		return;
 	}

@@ -6,8 +6,9 @@
 #include "daemon/request.h"
 
 enum router_auth {
-	ROUTER_KEY,  /* an API key; r->key is set */
-	ROUTER_OPEN, /* anybody */
+	ROUTER_KEY,   /* an API key; r->key is set, on the admin socket to the local one */
+	ROUTER_OPEN,  /* anybody */
+	ROUTER_ADMIN, /* the operator, on the admin socket; r->key is not set */
 };
 
 struct router_entry {

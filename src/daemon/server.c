@@ -236,10 +236,6 @@ void server_dispatch(struct server *s, struct request *r)
 {
 	struct daemon *d = s->daemon;
 
-	if (r->admin) {
-		api_admin_dispatch(r);
-		return;
-	}
 	route_classify(r->head, d->options.domain, &r->route);
 	switch (r->route.kind) {
 	case ROUTE_API:

@@ -1,7 +1,8 @@
 /* The listening sockets, the connections, and whom a request goes to.
  *
- * One TCP port serves every surface (route.h tells them apart), one Unix socket the administrator's
- * router. What connections wrote in a turn of the loop is flushed before the loop waits again. */
+ * One TCP port serves every surface (route.h tells them apart). One Unix socket does so for this
+ * host's operator, who needs neither keys nor tokens: who may open it may read the store as well.
+ * What connections wrote in a turn of the loop is flushed before the loop waits again. */
 #ifndef DAEMON_SERVER_H
 #define DAEMON_SERVER_H
 

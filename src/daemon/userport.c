@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "daemon/envd_call.h"
@@ -13,10 +14,9 @@
 
 enum { HEAD_MAX = 128 * 1024, HOST_MAX = 512, PIECE_MAX = 128 * 1024 };
 
-/*	HEAD    the request is being sent, no final answer has come
- *	BODY    the answer's head was passed on
- *	TUNNEL  101 was: raw bytes both ways
- *	OVER    the answer was ended or cut
+/*	HEAD    the request is being sent, no final answer has come; a bare tunnel: the port is
+ *dialled BODY    the answer's head was passed on TUNNEL  101 was sent: raw bytes both ways OVER the
+ *answer was ended or cut
  */
 enum tunnel_state { TUNNEL_HEAD, TUNNEL_BODY, TUNNEL_TUNNEL, TUNNEL_OVER };
 
@@ -27,6 +27,7 @@ struct tunnel {
 	enum tunnel_state state;
 	struct buf piece; /* something being put together */
 	uint16_t port;
+	bool bare;   /* no request goes to the guest: a tunnel from the first byte */
 	bool opened; /* the port has accepted */
 };
 
@@ -102,9 +103,25 @@ static void on_body_end(struct request *r)
 		to_guest(t, buf_head(&t->piece), buf_len(&t->piece));
 }
 
+static void enter_tunnel(struct tunnel *t, const void *head, size_t n)
+{
+	t->state = TUNNEL_TUNNEL;
+	if (request_upgrade(t->r, head, n) < 0)
+		refuse(t, 502, true, "the tunnel cannot be opened");
+	else
+		request_resume(t->r);
+}
+
 static void on_opened(struct upstream *u, void *arg)
 {
-	((struct tunnel *)arg)->opened = true;
+	static const char switching[] =
+		"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+		"Upgrade: tcp\r\n\r\n";
+	struct tunnel *t = arg;
+
+	t->opened = true;
+	if (t->bare)
+		enter_tunnel(t, switching, sizeof(switching) - 1);
 }
 
 static void on_writable(struct upstream *u, void *arg)
@@ -181,13 +198,8 @@ static void begin_tunnel(struct tunnel *t)
 		bad_answer(t, "the port switched protocols unasked");
 		return;
 	}
-	if (!write_head(t, &chunked, &close))
-		return;
-	t->state = TUNNEL_TUNNEL;
-	if (request_upgrade(t->r, buf_head(&t->piece), buf_len(&t->piece)) < 0)
-		refuse(t, 502, true, "the tunnel cannot be opened");
-	else
-		request_resume(t->r);
+	if (write_head(t, &chunked, &close))
+		enter_tunnel(t, buf_head(&t->piece), buf_len(&t->piece));
 }
 
 static void end_answer(struct tunnel *t)
@@ -324,7 +336,7 @@ static bool allow(struct request *r, const struct instance *i)
 	const char *token = instance_traffic_token(i);
 	const char *given = http_header_get(&r->head->headers, "e2b-traffic-access-token");
 
-	if (!token || secret_equal(given, token))
+	if (!token || r->admin || secret_equal(given, token))
 		return true;
 	envd_reply_proxy(r, 403, r->route.sandbox_id, 0,
 		given ? "the traffic access token is wrong"
@@ -345,6 +357,7 @@ static struct tunnel *tunnel_new(struct request *r)
 	}
 	t->r = r;
 	t->port = r->route.port;
+	t->bare = r->admin && r->head->upgrade && strcasecmp(r->head->upgrade, "tcp") == 0;
 	buf_init(&t->piece, HEAD_MAX > PIECE_MAX ? HEAD_MAX : PIECE_MAX);
 	if (strcmp(r->head->method, "HEAD") == 0)
 		http_parser_expect_no_body(t->parser);
@@ -370,11 +383,11 @@ void userport_handle(struct request *r)
 		envd_reply_proxy(r, 503, r->route.sandbox_id, 0, "the server is out of memory");
 		return;
 	}
-	if (write_request(t, i) < 0)
+	if (!t->bare && write_request(t, i) < 0)
 		refuse(t, 400, false, "the request cannot be passed on");
 	else if (upstream_open(request_loop(r), i, t->port, &ops, t, &t->up) < 0)
 		refuse(t, 502, false, "the sandbox is not running");
-	else {
+	else if (!t->bare) {
 		to_guest(t, buf_head(&t->piece), buf_len(&t->piece));
 		request_resume(r);
 	}

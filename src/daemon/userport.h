@@ -4,9 +4,11 @@
  * both ways as they come, slowed down by whoever is slower; nothing is held as a whole. A request
  * that asks to switch protocols (WebSocket) and is granted it becomes a raw tunnel.
  *
+ * On the admin socket "Upgrade: tcp" asks for such a tunnel to the port itself, whatever it speaks.
+ *
  * Who may: everybody, unless the sandbox has a traffic token, which E2B-Traffic-Access-Token must
- * then hold. Headers that are between the client and the daemon, tokens above all, do not enter the
- * guest. */
+ * then hold; the operator always. Headers that are between the client and the daemon, tokens above
+ * all, do not enter the guest. */
 #ifndef DAEMON_USERPORT_H
 #define DAEMON_USERPORT_H
 

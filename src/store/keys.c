@@ -288,12 +288,41 @@ int store_key_get(struct store *s, const char *id, struct store_key **ret, struc
 	return *ret ? 0 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 }
 
+/* Its hash is all zero, of which no preimage is known. */
+static int make_local(struct store *s, uint64_t now_ns, struct error *e)
+{
+	char team[STORE_UUID_BYTES];
+	struct store_key k = {
+		.id = STORE_KEY_LOCAL, .name = "local", .team_id = team, .created_ns = now_ns};
+	int r = find_team(s, NULL, team, e);
+
+	if (r == 0)
+		r = db_check_space(s, e);
+	if (r == 0)
+		r = insert_key(s, &k, e);
+	return r < 0 ? r : db_durable(s, e);
+}
+
+int store_key_local(struct store *s, uint64_t now_ns, struct store_key **ret, struct error *e)
+{
+	struct error missing = {0};
+	int r = store_key_get(s, STORE_KEY_LOCAL, ret, &missing);
+
+	if (r == 0)
+		return 0;
+	if (r == -ENOENT)
+		r = make_local(s, now_ns, e);
+	else
+		*e = missing;
+	return r < 0 ? r : store_key_get(s, STORE_KEY_LOCAL, ret, e);
+}
+
 int store_key_list(struct store *s, const char *team_id,
 	int (*each)(void *arg, const struct store_key *k), void *arg, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_KEY_LIST,
-		"SELECT " KEY_COLUMNS " FROM keys WHERE ?1 IS NULL OR team_id = ?1 "
-		"ORDER BY created_ns, id");
+		"SELECT " KEY_COLUMNS " FROM keys WHERE (?1 IS NULL OR team_id = ?1) "
+		"AND id <> '" STORE_KEY_LOCAL "' ORDER BY created_ns, id");
 	int r;
 
 	query_text(&q, team_id);

@@ -20,6 +20,9 @@ enum {
 	STORE_KEY_USED_S = 60, /* last use is written at most that often */
 };
 
+/* Of the key that owns what this host's operator makes without one. It has no secret. */
+#define STORE_KEY_LOCAL "00000000-0000-4000-8000-000000000000"
+
 /* 0 is "the daemon's default" in every number; tier NULL is "none". */
 struct store_limits {
 	uint32_t max_sandboxes; /* at the same time */
@@ -64,6 +67,9 @@ int store_key_authenticate(struct store *s, const char *secret, uint64_t now_ns,
 	struct store_key **ret, struct error *e);
 
 int store_key_get(struct store *s, const char *id, struct store_key **ret, struct error *e);
+/* The operator's own key, named "local", made at the first call: nobody can authenticate as it, it
+ * has no limits, lists leave it out, and revoking it changes nothing. */
+int store_key_local(struct store *s, uint64_t now_ns, struct store_key **ret, struct error *e);
 /* Oldest first, revoked ones included; team_id NULL is all teams. */
 int store_key_list(struct store *s, const char *team_id,
 	int (*each)(void *arg, const struct store_key *k), void *arg, struct error *e);

@@ -211,7 +211,7 @@ static void test_selector_signal_input(void **state)
 	_cleanup_(buf_done) struct buf data = BUF_INIT(100);
 	json_t *o = json("{\"process\":{\"tag\":\"x\"},\"signal\":\"SIGNAL_SIGTERM\","
 			 "\"input\":{\"pty\":\"aGk=\"}}");
-	json_t *empty = json("{\"process\":{},\"signal\":2,\"input\":{}}");
+	json_t *empty = json("{\"process\":{},\"signal\":19,\"input\":{}}");
 	struct agent_selector selector;
 	struct envd_error e;
 	uint32_t signo, flags;

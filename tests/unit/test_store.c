@@ -499,6 +499,31 @@ static void test_key_revoke(void **state)
 	refused(f, ENOENT, ERROR_NOT_FOUND, store_key_revoke(f->s, "none", T0, &f->e));
 }
 
+static int count_local(void *arg, const struct store_key *k)
+{
+	*(unsigned *)arg += strcmp(k->id, STORE_KEY_LOCAL) == 0;
+	return 0;
+}
+
+static void test_key_local(void **state)
+{
+	struct fixture *f = *state;
+	unsigned listed = 0;
+
+	ok(f, store_key_list(f->s, NULL, count_local, &listed, &f->e));
+	for (int i = 0; i < 2; i++) {
+		_cleanup_(store_key_freep) struct store_key *k = NULL;
+
+		ok(f, store_key_local(f->s, T0 + (uint64_t)i, &k, &f->e));
+		assert_string_equal(k->id, STORE_KEY_LOCAL);
+		assert_string_equal(k->name, "local");
+		assert_int_equal(k->created_ns, T0);
+		ok(f, store_key_revoke(f->s, STORE_KEY_LOCAL, T0, &f->e));
+	}
+	ok(f, store_key_list(f->s, NULL, count_local, &listed, &f->e));
+	assert_int_equal(listed, 0);
+}
+
 static void test_key_limits_and_tier(void **state)
 {
 	struct fixture *f = *state;
@@ -637,6 +662,7 @@ int main(void)
 		TEST(test_key_authenticate),
 		TEST(test_key_use_is_written_once_a_minute),
 		TEST(test_key_revoke),
+		TEST(test_key_local),
 		TEST(test_key_limits_and_tier),
 		TEST(test_key_list_and_teams),
 		TEST(test_names_are_checked),
