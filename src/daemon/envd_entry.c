@@ -76,10 +76,11 @@ static const char *type_of(uint32_t mode)
 static int write_time(struct buf *out, int64_t ns)
 {
 	const int64_t second = (int64_t)NS_PER_S;
-	struct timestamp t = {.s = ns / second - (ns % second < 0)};
+	const int64_t rest = ns % second;
+	const struct timestamp t = {
+		.s = ns / second - (rest < 0), .ns = (uint32_t)(rest < 0 ? rest + second : rest)};
 	char text[TIMESTAMP_BYTES];
 
-	t.ns = (uint32_t)(ns - t.s * second);
 	return buf_printf(out, ",\"modifiedTime\":\"%s\"", timestamp_format(t, text));
 }
 

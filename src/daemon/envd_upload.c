@@ -294,8 +294,7 @@ static enum envd_upload_event next_gzip(struct envd_upload *u, const uint8_t *da
 		}
 		if (drained && end && !u->gzip_ended)
 			return gzip_error(e, "the gzip stream of the body is cut off");
-		event = next_plain(
-			u, left ? u->plain + u->plain_pos : NULL, left, drained && end, &used, e);
+		event = next_plain(u, u->plain + u->plain_pos, left, drained && end, &used, e);
 		u->plain_pos += used;
 		if (event != ENVD_UPLOAD_MORE || drained)
 			return event;

@@ -1,22 +1,12 @@
 /* Connect envelopes, fed whole and in pieces; their payloads as proto3 JSON with everything that
  * reads strings out of it; and encoders whose output must come back. */
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "proto/base64.h"
 #include "proto/connect.h"
 #include "proto/json_text.h"
 #include "proto/proto_json.h"
 #include "proto/timestamp.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool good)
-{
-	if (!good)
-		abort();
-}
 
 static void use_json(const uint8_t *data, size_t n)
 {
@@ -136,8 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	run(data + 1, size - 1, SIZE_MAX / 2, data[0] & 1, &whole);
 	run(data + 1, size - 1, 1 + (data[0] >> 1) % 16, data[0] & 1, &pieces);
-	check(buf_len(&whole) == buf_len(&pieces));
-	check(memcmp(buf_head(&whole), buf_head(&pieces), buf_len(&whole)) == 0);
+	check(same(&whole, &pieces));
 	use_json(data + 1, size - 1);
 	use_bytes(data + 1, size - 1);
 	use_user(data + 1, size - 1);

@@ -1,25 +1,14 @@
 /* HTTP requests and responses from arbitrary bytes, fed whole and in pieces: both ways must tell
  * the same story, and whatever a parsed head is turned into must be safe to send on. The first
  * byte chooses the role and the size of the pieces. */
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
-#include "base/buf.h"
 #include "proto/http.h"
 #include "proto/http_body.h"
 #include "proto/http_proxy.h"
 #include "proto/http_response.h"
 #include "proto/route.h"
 #include "proto/uri.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool good)
-{
-	if (!good)
-		abort();
-}
 
 /* Our own output must be readable by our own parser, and say the same. */
 static void read_back(enum http_role role, const struct buf *b, const struct http_head *want)
@@ -178,9 +167,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	role = data[0] & 1 ? HTTP_ROLE_CLIENT : HTTP_ROLE_SERVER;
 	run(role, data + 1, size - 1, SIZE_MAX / 2, &whole);
 	run(role, data + 1, size - 1, 1 + (data[0] >> 1) % 16, &pieces);
-	check(buf_len(&whole) == buf_len(&pieces));
-	check(!buf_len(&whole) ||
-		memcmp(buf_head(&whole), buf_head(&pieces), buf_len(&whole)) == 0);
+	check(same(&whole, &pieces));
 	buf_done(&whole);
 	buf_done(&pieces);
 	return 0;

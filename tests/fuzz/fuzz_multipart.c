@@ -1,19 +1,8 @@
 /* Forms from arbitrary bytes, fed whole and in pieces. The first byte chooses the boundary and the
  * size of the pieces. */
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
-#include "base/buf.h"
 #include "proto/multipart.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool good)
-{
-	if (!good)
-		abort();
-}
 
 static void tell_part(const struct multipart_part *part, struct buf *story)
 {
@@ -77,9 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	run(types[data[0] & 1], data + 1, size - 1, SIZE_MAX / 2, &whole);
 	run(types[data[0] & 1], data + 1, size - 1, 1 + (data[0] >> 1) % 16, &pieces);
-	check(buf_len(&whole) == buf_len(&pieces));
-	check(!buf_len(&whole) ||
-		memcmp(buf_head(&whole), buf_head(&pieces), buf_len(&whole)) == 0);
+	check(same(&whole, &pieces));
 	text = calloc(1, size);
 	memcpy(text, data + 1, size - 1);
 	if (multipart_new(text, 0, &m) == 0)
