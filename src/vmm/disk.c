@@ -337,15 +337,20 @@ struct disk_stats disk_stats(const struct disk *d)
 	return d->stats;
 }
 
+/* Bits of blocks behind the capacity may be set in a damaged map, and are not looked at. */
 uint64_t disk_delta_bytes(const struct disk *d)
 {
-	uint64_t n = 0;
+	uint64_t n = 0, blocks = blocks_of(d->bytes);
 
 	if (!d->writable)
 		return 0;
-	for (uint64_t b = 0; b < blocks_of(d->bytes); b += 64)
-		n += (uint64_t)__builtin_popcountll(
-			get_le64(d->layers[d->layer_count - 1].map + b / 8));
+	for (uint64_t b = 0; b < blocks; b += 64) {
+		uint64_t word = get_le64(d->layers[d->layer_count - 1].map + b / 8);
+
+		if (blocks - b < 64)
+			word &= (UINT64_C(1) << (blocks - b)) - 1;
+		n += (uint64_t)__builtin_popcountll(word);
+	}
 	return n * DISK_BLOCK_BYTES;
 }
 
