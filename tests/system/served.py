@@ -1,0 +1,397 @@
+"""What tests of the daemon share: the daemon itself, clients over raw sockets, RPCs of envd, and the
+check that store, processes and files agree. With --vm the real `mayfly serve`, on a host whose KVM
+boots guests and with TEST_TEMPLATE in MAYFLY_HOME; else native agents (serve-native)."""
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(TOP, os.environ.get("BUILD", "build"))
+VM = "--vm" in sys.argv
+TEMPLATE = os.environ.get("TEST_TEMPLATE", "base") if VM else "base"
+MAYFLY = os.path.join(BUILD, "mayfly")
+RUNNING = 0  # STORE_RUNNING
+
+
+def eventually(fn, seconds=10):
+    end = time.monotonic() + seconds
+    while True:
+        result = fn()
+        if result or time.monotonic() > end:
+            return result
+        time.sleep(0.02)
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def started(pid):
+    """Field 22 of its stat, or None."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return int(f.read().rsplit(")", 1)[1].split()[19])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+class Daemon:
+    def __init__(self, home):
+        self.home, self.process, self.port = home, None, 0
+        self.run = os.path.join(home, "run")
+        self.env = {**os.environ, "MAYFLY_HOME": home, "MAYFLY_RUN": self.run}
+
+    def launch(self):
+        """Starts it without waiting until it serves."""
+        command = [MAYFLY, "serve", "--listen", "127.0.0.1:0"] if VM else [
+            os.path.join(BUILD, "src/daemon/serve-native"),
+            os.path.join(BUILD, "src/agent/mayfly-agent-native"), "127.0.0.1:0"]
+        path = os.path.join(self.home, "log")
+        with open(path, "a") as log:
+            self.log_at = os.path.getsize(path)
+            self.process = subprocess.Popen(command, env=self.env, stdout=log, stderr=log)
+
+    def start(self):
+        self.launch()
+        self.port = 0
+        eventually(lambda: self.find_port() or self.process.poll() is not None, 60)
+        assert self.port, "the daemon does not start: " + self.log()[-500:]
+
+    def log(self):
+        with open(os.path.join(self.home, "log"), errors="replace") as f:
+            f.seek(self.log_at)
+            return f.read()
+
+    def find_port(self):
+        m = re.search(r"port (\d+)", self.log())
+        self.port = int(m.group(1)) if m else 0
+        return m
+
+    def stop(self, sig=signal.SIGTERM):
+        self.process.send_signal(sig)
+        return self.process.wait(20)
+
+    def key(self, name, *more):
+        out = subprocess.run([MAYFLY, "keys", "create", *more, name], env=self.env, check=True,
+                             capture_output=True, text=True).stdout.strip()
+        assert re.fullmatch(r"e2b_[0-9a-f]{40}", out), out
+        return out
+
+    def directories(self):
+        try:
+            return sorted(n for n in os.listdir(self.run) if n[0] == "i")
+        except FileNotFoundError:
+            return []
+
+    def pid_of(self, sandbox):
+        with open(os.path.join(self.run, sandbox, "sandbox.json")) as f:
+            return json.load(f)["vmm_pid"]
+
+    def rows(self, sql, *values):
+        db = sqlite3.connect(f"file:{self.home}/mayfly.db?mode=ro", uri=True, timeout=10)
+        try:
+            return db.execute(sql, values).fetchall()
+        finally:
+            db.close()
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def memory_kib(self):
+        with open(f"/proc/{self.process.pid}/status") as f:
+            return int(re.search(r"RssAnon:\s*(\d+)", f.read()).group(1))
+
+
+# --- HTTP ---
+
+class Client:
+    """One connection; reads answers as they are framed."""
+
+    def __init__(self, port, timeout=20):
+        """port: a number, or the path of a Unix socket."""
+        if isinstance(port, str):
+            self.s = socket.socket(socket.AF_UNIX)
+            self.s.settimeout(timeout)
+            self.s.connect(port)
+        else:
+            self.s = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        self.data = b""
+
+    def send(self, text):
+        self.s.sendall(text.encode("latin-1") if isinstance(text, str) else text)
+
+    def more(self):
+        part = self.s.recv(65536)
+        self.data += part
+        return part
+
+    def line(self, end=b"\r\n"):
+        while end not in self.data:
+            if not self.more():
+                raise EOFError(self.data)
+        line, self.data = self.data.split(end, 1)
+        return line
+
+    def take(self, n):
+        while len(self.data) < n:
+            if not self.more():
+                raise EOFError(self.data)
+        part, self.data = self.data[:n], self.data[n:]
+        return part
+
+    def head(self):
+        lines = self.line(b"\r\n\r\n").decode("latin-1").split("\r\n")
+        fields = dict((k.lower(), v.strip()) for k, v in (x.split(":", 1) for x in lines[1:]))
+        return int(lines[0].split()[1]), fields
+
+    def chunk(self):
+        """Of a streamed answer; b"" at its end."""
+        n = int(self.line(), 16)
+        part = self.take(n)
+        self.take(2)
+        return part
+
+    def answer(self):
+        status, fields = self.head()
+        if fields.get("transfer-encoding") == "chunked":
+            body = b"".join(iter(self.chunk, b""))
+        else:
+            body = self.take(int(fields.get("content-length", 0)))
+        return status, fields, body
+
+    def at_end(self):
+        try:
+            while self.more():
+                pass
+            return True
+        except ConnectionResetError:
+            return True
+        except TimeoutError:
+            return False
+
+    def leave(self):
+        """Closes at once, with a reset, as a client that is killed with unread bytes does."""
+        self.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.s.close()
+
+
+def ask(port, method, path, key=None, body=None, headers=(), raw=False, host="127.0.0.1"):
+    c = Client(port)
+    data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", *headers]
+    if key:
+        lines.append(f"X-API-Key: {key}")
+    if body is not None:
+        lines.append(f"Content-Length: {len(data)}")
+    try:
+        c.send("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + data)
+        status, fields, text = c.answer()
+    finally:
+        c.s.close()
+    if raw:
+        return status, fields, text
+    return status, (json.loads(text) if text else None)
+
+
+def create(d, key, **more):
+    """The id of a new sandbox."""
+    return create_at("/v2/sandboxes", d, key, more)
+
+
+def create_open(d, key, **more):
+    """The same; its envd asks for no token."""
+    return create_at("/sandboxes", d, key, {"timeout": 300, **more})
+
+
+def create_at(path, d, key, more):
+    status, body = ask(d.port, "POST", path, key, {"templateID": TEMPLATE, **more})
+    assert status == 201, (status, body)
+    return body["sandboxID"]
+
+
+def kill(d, key, sandbox):
+    return ask(d.port, "DELETE", f"/sandboxes/{sandbox}", key)[0]
+
+
+def ids(d, key):
+    """d: the daemon, or the path of its Unix socket."""
+    port = d if isinstance(d, str) else d.port
+    return sorted(s["sandboxID"] for s in ask(port, "GET", "/v2/sandboxes", key)[1])
+
+
+# --- envd ---
+
+class Stream(Client):
+    """A streaming RPC: its messages as they come, then what ended it."""
+
+    def __init__(self, d, sandbox, method, message, more=()):
+        super().__init__(d.port)
+        data = json.dumps(message).encode()
+        self.send("\r\n".join([
+            f"POST /{method} HTTP/1.1", f"Host: 49983-{sandbox}.test",
+            "Content-Type: application/connect+json", "Connect-Protocol-Version: 1",
+            f"Content-Length: {len(data) + 5}", *more]) + "\r\n\r\n")
+        self.send(struct.pack(">BI", 0, len(data)) + data)
+        self.rest = b""
+        self.status, self.fields = self.head()
+
+    def message(self):
+        """(flags, message)"""
+        while len(self.rest) < 5 or len(self.rest) < 5 + struct.unpack(">I", self.rest[1:5])[0]:
+            part = self.chunk()
+            if not part:
+                raise EOFError(self.rest)
+            self.rest += part
+        n = 5 + struct.unpack(">I", self.rest[1:5])[0]
+        one, self.rest = self.rest[:n], self.rest[n:]
+        return one[0], json.loads(one[5:] or b"{}")
+
+    def event(self):
+        return self.message()[1]["event"]
+
+    def end(self):
+        """The code of the error that ends it, None for a good end; what comes before is dropped."""
+        while True:
+            flags, message = self.message()
+            if flags & 2:
+                return message.get("error", {}).get("code")
+
+
+def start(d, sandbox, script, more=(), **options):
+    """A shell command; its `start` was received, and s.pid is its number in the sandbox."""
+    s = Stream(d, sandbox, "process.Process/Start",
+               {"process": {"cmd": "/bin/sh", "args": ["-c", script]}, **options}, more)
+    assert s.status == 200, s.status
+    s.pid = s.event()["start"]["pid"]
+    return s
+
+
+def output(d, sandbox, script):
+    """Standard output and exit code of a shell command."""
+    import base64
+    s, out = start(d, sandbox, script), b""
+    while True:
+        event = s.event()
+        if "end" in event:
+            s.s.close()
+            return out, event["end"].get("exitCode", 0)
+        out += base64.b64decode(event.get("data", {}).get("stdout", ""))
+
+
+def unary(d, sandbox, method, message):
+    return ask(d.port, "POST", f"/{method}", body=message, host=f"49983-{sandbox}.test",
+               headers=["Content-Type: application/json"])
+
+
+# --- the state of everything ---
+
+def links_of(pid):
+    """Where its directory and descriptors lead."""
+    for name in [f"/proc/{pid}/cwd"] + [f"/proc/{pid}/fd/{n}" for n in listing(f"/proc/{pid}/fd")]:
+        try:
+            yield os.readlink(name)
+        except OSError:
+            pass
+
+
+def listing(path):
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def owners(d):
+    """pid: sandbox, of every process that is inside a sandbox's directory, the daemon excepted."""
+    found, ours = {}, (os.getpid(), d.process.pid)
+    for pid in listing("/proc"):
+        if not pid.isdigit() or int(pid) in ours or not alive(int(pid)):
+            continue
+        for link in links_of(pid):
+            if link.startswith(d.run + "/i"):
+                found[int(pid)] = link[len(d.run) + 1:].split("/")[0].split(" ")[0]
+    return found
+
+
+def disagreements(d):
+    """What store, processes and files say differently, as a list of sentences: none when each
+    sandbox has a row that says running, a directory, and the process that the row names, and
+    nothing is left of any other."""
+    rows = {r[0]: r[1:] for r in d.rows("SELECT id, state, vmm_pid, vmm_start FROM sandboxes")}
+    directories, found = set(d.directories()), owners(d)
+    wrong = [f"{i}: a directory without a row" for i in directories - set(rows)]
+    wrong += [f"{i}: a row without a directory" for i in set(rows) - directories]
+    wrong += [f"{i}: its state is {r[0]}" for i, r in rows.items() if r[0] != RUNNING]
+    wrong += [f"{i}: its process {r[1]} is not the one that the row names"
+              for i, r in rows.items() if not alive(r[1]) or started(r[1]) != r[2]]
+    wrong += [f"{i}: process {pid} without a row" for pid, i in found.items() if i not in rows]
+    wrong += [f"{i}: no process" for i in rows if i not in found.values()]
+    return wrong
+
+
+def settled(d, seconds=15):
+    """Fails unless everything agrees soon."""
+    assert eventually(lambda: not disagreements(d), seconds), disagreements(d)
+
+
+# --- running tests ---
+
+def make_home(prefix):
+    home = tempfile.mkdtemp(prefix=prefix)
+    if VM:  # the store and the sandboxes of the test are its own
+        for area in ("kernels", "images", "templates"):
+            os.symlink(os.path.join(os.environ["MAYFLY_HOME"], area), os.path.join(home, area))
+    return home
+
+
+def raise_descriptors():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def run_tests(name, tests, home):
+    """Each with the daemon and a key that may do everything; the exit status."""
+    d, failures = Daemon(home), 0
+    d.start()
+    key = d.key("test", "--max-sandboxes", "100", "--max-creates", "100000")
+    for test in tests:
+        title = test.__name__[5:]
+        try:
+            test(d, key)
+            print(f"ok - {name}: {title}", flush=True)
+        except Exception as e:  # pylint: disable=broad-except
+            failures += 1
+            where = e.__traceback__
+            while where.tb_next:
+                where = where.tb_next
+            print(f"not ok - {name}: {title}: line {where.tb_lineno}: {e!r}", flush=True)
+            if d.process.poll() is not None:
+                d.start()
+    for sandbox in ids(d, key):
+        kill(d, key, sandbox)
+    if not eventually(lambda: d.directories() == []):
+        failures += 1
+        print(f"not ok - {name}: left behind: {d.directories()}")
+    status = d.stop()
+    if status:
+        failures += 1
+        print(f"not ok - {name}: the daemon ended with status {status}")
+    if failures:
+        with open(os.path.join(home, "log"), errors="replace") as f:
+            print("".join(f.readlines()[-20:]))
+    shutil.rmtree(home, ignore_errors=True)
+    return 1 if failures else 0
