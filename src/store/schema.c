@@ -213,9 +213,31 @@ static const char version_2[] =
 	"UPDATE sandboxes SET template_alias = template_id, "
 	"template_id = (SELECT id FROM templates WHERE name = template_id);";
 
+/* States of sandboxes that were kept. */
+static const char version_3[] =
+	"CREATE TABLE snapshots ("
+	"	id TEXT PRIMARY KEY,"
+	"	key_id TEXT NOT NULL REFERENCES keys (id),"
+	"	name TEXT,"
+	"	tag TEXT,"
+	"	sandbox_id TEXT NOT NULL,"
+	"	template_id TEXT NOT NULL,"
+	"	template_alias TEXT NOT NULL,"
+	"	created_ns INTEGER NOT NULL,"
+	"	cpus INTEGER NOT NULL,"
+	"	memory_bytes INTEGER NOT NULL,"
+	"	disk_bytes INTEGER NOT NULL,"
+	"	own_bytes INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE UNIQUE INDEX snapshots_name ON snapshots (name, tag, key_id) "
+	"WHERE name IS NOT NULL;"
+	"CREATE INDEX snapshots_key ON snapshots (key_id);"
+	"CREATE INDEX snapshots_created ON snapshots (created_ns, id);";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
+	{version_3},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -1,0 +1,58 @@
+/* Snapshots: states of sandboxes that were kept, to make others from or to go back to. Their files
+ * are in a directory named by the id (daemon/snapshot_dir.h). A row is written when the directory
+ * is complete and durable, and removed before the directory is: what has a row can be used.
+ *
+ * A snapshot belongs to a key. It may have a name with a tag, unique within the key: the next one
+ * that gets the same takes it away from the older one, which keeps its id. */
+#ifndef STORE_SNAPSHOTS_H
+#define STORE_SNAPSHOTS_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "store/store.h"
+
+enum {
+	STORE_SNAPSHOT_ID_BYTES = 21, /* 20 of a-z 0-9 (E2B wire protocol, section 2.2), NUL */
+	STORE_SNAPSHOT_NAME_MAX = 128,
+	STORE_SNAPSHOTS_LIST_MAX = 1000,
+};
+
+struct store_snapshot {
+	char id[STORE_SNAPSHOT_ID_BYTES];
+	char key_id[STORE_UUID_BYTES];
+	char name[STORE_SNAPSHOT_NAME_MAX + 1]; /* "": none; [a-z0-9_-] */
+	char tag[STORE_SNAPSHOT_NAME_MAX + 1];	/* "": none, as the name; [a-z0-9_.-] */
+	char sandbox_id[STORE_ID_MAX + 1];	/* whose state it is */
+	char template_id[STORE_NAME_MAX + 1], template_alias[STORE_NAME_MAX + 1];
+	uint64_t created_ns;
+	uint32_t cpus;
+	uint64_t memory_bytes, disk_bytes;
+	uint64_t own_bytes; /* on disk, besides what it shares with its ancestors */
+};
+
+/* Synced. ERROR_USAGE -EINVAL for malformed names. */
+int store_snapshot_insert(struct store *s, const struct store_snapshot *sn, struct error *e);
+
+/* The snapshot with that id, or with that name and tag. key_id NULL: whosever it is; then the
+ * newest of that name. ERROR_NOT_FOUND. */
+int store_snapshot_find(struct store *s, const char *key_id, const char *word, const char *tag,
+	struct store_snapshot *ret, struct error *e);
+
+struct store_snapshot_filter {
+	const char *key_id;	/* NULL: of all keys */
+	const char *sandbox_id; /* NULL: of all */
+	const char *name;	/* NULL: any; all its tags */
+	uint32_t limit;		/* 1-STORE_SNAPSHOTS_LIST_MAX */
+	const char *token;	/* of the page before; NULL or "": the first page */
+};
+
+/* One page, newest first; the callback may write. ret_next is empty on the last page. */
+int store_snapshot_list(struct store *s, const struct store_snapshot_filter *f,
+	int (*each)(void *arg, const struct store_snapshot *sn), void *arg,
+	char ret_next[STORE_PAGE_TOKEN_BYTES], struct error *e);
+
+/* Synced. ERROR_NOT_FOUND. */
+int store_snapshot_delete(struct store *s, const char *id, struct error *e);
+
+#endif
