@@ -14,7 +14,7 @@ enum { PORT_DEFAULT = 3000, SANDBOXES_DEFAULT = 100, CREATES_DEFAULT = 600, LIFE
 
 struct serve_options {
 	struct cli_common common;
-	const char *listen, *domain;
+	const char *listen, *domain, *tls_cert, *tls_key;
 	uint64_t connections, sandboxes, creates, timeout_ns;
 };
 
@@ -31,6 +31,11 @@ static const struct option_spec options[] = {
 		offsetof(struct serve_options, listen), 0, 0, false},
 	{"domain", 0, OPTION_STRING, "DOMAIN", "of sandboxes' host names, <port>-<id>.DOMAIN",
 		offsetof(struct serve_options, domain), 0, 0, false},
+	{"tls-cert", 0, OPTION_STRING, "FILE",
+		"speak TLS with this certificate and its chain (PEM), read again on SIGHUP",
+		offsetof(struct serve_options, tls_cert), 0, 0, false},
+	{"tls-key", 0, OPTION_STRING, "FILE", "the certificate's private key (PEM)",
+		offsetof(struct serve_options, tls_key), 0, 0, false},
 	{"max-sandboxes", 0, OPTION_NUMBER, "N", "of one key at the same time (100)",
 		offsetof(struct serve_options, sandboxes), 1, 1000000, false},
 	{"max-creates", 0, OPTION_NUMBER, "N", "of one key in a minute (600), 0: any number",
@@ -85,6 +90,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	const struct daemon_options d_options = {
 		.listen = o->listen,
 		.domain = o->domain,
+		.tls_cert = o->tls_cert,
+		.tls_key = o->tls_key,
 		.connections_max = (uint32_t)o->connections,
 		.sandboxes_max = (uint32_t)o->sandboxes,
 		.creates_per_minute = (uint32_t)o->creates,

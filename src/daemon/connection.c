@@ -16,6 +16,8 @@ static void update_reading(struct connection *c);
 
 /* --- making and ending --- */
 
+static const struct transport_ops transport_ops;
+
 struct connection *connection_new(struct server *s, bool admin)
 {
 	struct connection *c = calloc(1, sizeof(*c));
@@ -23,7 +25,9 @@ struct connection *connection_new(struct server *s, bool admin)
 	if (!c)
 		return NULL;
 	c->parser = http_parser_new(HTTP_ROLE_SERVER, NULL);
-	if (!c->parser) {
+	if (!c->parser || transport_init(&c->transport, s->tick.loop, admin, admin ? NULL : s->tls,
+				  s->scratch, &transport_ops, c) < 0) {
+		http_parser_free(c->parser);
 		free(c);
 		return NULL;
 	}
@@ -32,13 +36,6 @@ struct connection *connection_new(struct server *s, bool admin)
 	c->deadline_ns = UINT64_MAX; /* until its first turn */
 	buf_init(&c->in, CONNECTION_IN_MAX);
 	buf_init(&c->out, CONNECTION_OUT_MAX);
-	buf_init(&c->writing, CONNECTION_OUT_MAX);
-	/* initialising a handle does not fail without flags */
-	if (admin)
-		(void)uv_pipe_init(s->tick.loop, &c->u.pipe, 0);
-	else
-		(void)uv_tcp_init(s->tick.loop, &c->u.tcp);
-	c->u.handle.data = c;
 	c->next = s->connections;
 	if (c->next)
 		c->next->prev = c;
@@ -65,19 +62,18 @@ static void free_connection(struct connection *c)
 	http_parser_free(c->parser);
 	buf_done(&c->in);
 	buf_done(&c->out);
-	buf_done(&c->writing);
+	transport_done(&c->transport);
 	free(c);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_closed(void *arg)
 {
-	struct connection *c = h->data;
+	struct connection *c = arg;
 
 	unlist(c);
-	if (c->is_dirty)
-		c->u.handle.data = NULL; /* freed by its turn */
-	else
-		free_connection(c);
+	c->is_closed = true;
+	if (!c->is_dirty)
+		free_connection(c); /* else its turn does it */
 }
 
 void connection_mark(struct connection *c)
@@ -97,7 +93,7 @@ void connection_mark(struct connection *c)
 
 size_t connection_queued(const struct connection *c)
 {
-	return buf_len(&c->out) + (c->write_active ? buf_len(&c->writing) : 0);
+	return buf_len(&c->out) + transport_queued(&c->transport);
 }
 
 static void log_request(const struct request *r, bool complete)
@@ -147,7 +143,7 @@ void connection_close(struct connection *c)
 		tell_done(c->request, false);
 		free_request(c);
 	}
-	uv_close(&c->u.handle, on_closed);
+	transport_close(&c->transport);
 }
 
 /* Nothing more is taken; what is queued is sent. */
@@ -300,15 +296,9 @@ static void process_waiting(struct connection *c)
 
 /* --- reading --- */
 
-static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+static void take_bytes(void *arg, const uint8_t *data, size_t n)
 {
-	struct connection *c = h->data;
-
-	*buf = uv_buf_init((char *)c->server->read_buffer, SERVER_READ_BYTES);
-}
-
-static void take_bytes(struct connection *c, const uint8_t *data, size_t n)
-{
+	struct connection *c = arg;
 	size_t used = 0;
 
 	if (c->state != CONNECTION_OPEN)
@@ -324,8 +314,9 @@ static void take_bytes(struct connection *c, const uint8_t *data, size_t n)
 }
 
 /* The client closed its direction. While it waits for an answer that means that it has gone. */
-static void take_eof(struct connection *c)
+static void take_eof(void *arg)
 {
+	struct connection *c = arg;
 	struct request *r = c->request;
 
 	c->eof = true;
@@ -336,108 +327,54 @@ static void take_eof(struct connection *c)
 		connection_close(c);
 }
 
-static void stop_reading(struct connection *c)
+static void take_failure(void *arg)
 {
-	(void)uv_read_stop(&c->u.stream); /* always 0 */
-	c->read_active = false;
+	connection_close(arg);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+static void take_plain_http(void *arg)
 {
-	struct connection *c = stream->data;
-
-	if (n > 0) {
-		take_bytes(c, (const uint8_t *)buf->base, (size_t)n);
-		return;
-	}
-	if (n == 0)
-		return;
-	stop_reading(c);
-	if (n == UV_EOF)
-		take_eof(c);
-	else
-		connection_close(c);
+	refuse(arg, 400, "this port speaks TLS: use https:// instead of http://");
 }
 
 /* While a body is paused nothing is read; else always, to learn that the client has gone. */
 static void update_reading(struct connection *c)
 {
-	bool want = !c->eof && buf_len(&c->in) < CONNECTION_IN_MAX - SERVER_READ_BYTES &&
+	bool want = !c->eof && buf_len(&c->in) < CONNECTION_IN_MAX - TRANSPORT_READ_BYTES &&
 		    !(c->request && is_paused(c->request));
 
-	if (want == c->read_active)
-		return;
-	if (!want) {
-		stop_reading(c);
-		return;
-	}
-	if (uv_read_start(&c->u.stream, on_alloc, on_read) < 0)
+	if (transport_read(&c->transport, want) < 0)
 		connection_close(c);
-	else
-		c->read_active = true;
 }
 
 /* --- writing --- */
 
-static void on_write(uv_write_t *req, int status)
+static void take_moved(void *arg)
 {
-	struct connection *c = req->data;
+	struct connection *c = arg;
 
-	c->write_active = false;
-	if (status < 0) {
-		if (c->state != CONNECTION_CLOSED)
-			connection_close(c);
-		return;
-	}
 	c->progress = true;
-	buf_clear(&c->writing);
-	if (c->state != CONNECTION_CLOSED)
-		connection_mark(c);
+	connection_mark(c);
 }
 
-static void on_shutdown(uv_shutdown_t *req, int status)
+static void take_ended(void *arg)
 {
-	struct connection *c = req->data;
+	struct connection *c = arg;
 
-	if (c->state == CONNECTION_LINGER && (status < 0 || c->eof))
+	if (c->eof)
 		connection_close(c);
-}
-
-static void write_rest(struct connection *c)
-{
-	struct buf b = c->writing;
-	uv_buf_t part;
-
-	c->writing = c->out;
-	c->out = b;
-	part = uv_buf_init(
-		(char *)c->writing.data + c->writing.start, (unsigned)buf_len(&c->writing));
-	c->write_req.data = c;
-	if (uv_write(&c->write_req, &c->u.stream, &part, 1, on_write) < 0)
-		connection_close(c);
-	else
-		c->write_active = true;
 }
 
 static void flush(struct connection *c)
 {
-	uv_buf_t part;
-	int n;
+	size_t before = buf_len(&c->out);
 
-	if (c->write_active || c->state == CONNECTION_CLOSED || !buf_len(&c->out))
+	if (c->state == CONNECTION_CLOSED || !before)
 		return;
-	part = uv_buf_init((char *)c->out.data + c->out.start, (unsigned)buf_len(&c->out));
-	n = uv_try_write(&c->u.stream, &part, 1);
-	if (n < 0 && n != UV_EAGAIN) {
+	if (transport_send(&c->transport, &c->out) < 0)
 		connection_close(c);
-		return;
-	}
-	if (n > 0) {
+	else if (buf_len(&c->out) < before)
 		c->progress = true;
-		buf_consume(&c->out, (size_t)n);
-	}
-	if (buf_len(&c->out))
-		write_rest(c);
 }
 
 static void linger(struct connection *c)
@@ -445,8 +382,7 @@ static void linger(struct connection *c)
 	if (c->state != CONNECTION_LAST || connection_queued(c))
 		return;
 	c->state = CONNECTION_LINGER;
-	c->shutdown_req.data = c;
-	if (uv_shutdown(&c->shutdown_req, &c->u.stream, on_shutdown) < 0)
+	if (transport_shutdown(&c->transport) < 0)
 		connection_close(c);
 }
 
@@ -458,6 +394,8 @@ static enum connection_wait waits_for(const struct connection *c)
 
 	if (c->state == CONNECTION_LINGER)
 		return CONNECTION_WAIT_LINGER;
+	if (!c->transport.ready)
+		return CONNECTION_WAIT_HANDSHAKE;
 	if (connection_queued(c))
 		return CONNECTION_WAIT_WRITE;
 	if (!r)
@@ -473,6 +411,7 @@ static void update_deadline(struct connection *c)
 {
 	static const unsigned seconds[] = {
 		[CONNECTION_WAIT_NONE] = 0,
+		[CONNECTION_WAIT_HANDSHAKE] = CONNECTION_HANDSHAKE_S,
 		[CONNECTION_WAIT_IDLE] = CONNECTION_IDLE_S,
 		[CONNECTION_WAIT_HEAD] = CONNECTION_HEAD_S,
 		[CONNECTION_WAIT_BODY] = CONNECTION_BODY_S,
@@ -481,7 +420,10 @@ static void update_deadline(struct connection *c)
 		[CONNECTION_WAIT_LINGER] = CONNECTION_LINGER_S,
 	};
 	enum connection_wait wait = waits_for(c);
-	bool again = c->progress && wait != CONNECTION_WAIT_HEAD && wait != CONNECTION_WAIT_DROP;
+	/* by these limits it has to be over, however much goes on */
+	bool total = wait == CONNECTION_WAIT_HANDSHAKE || wait == CONNECTION_WAIT_HEAD ||
+		     wait == CONNECTION_WAIT_DROP;
+	bool again = c->progress && !total;
 
 	c->progress = false;
 	if (wait == c->wait && !again)
@@ -561,7 +503,7 @@ static void serve(struct connection *c)
 void connection_turn(struct connection *c)
 {
 	c->is_dirty = false;
-	if (!c->u.handle.data) {
+	if (c->is_closed) {
 		free_connection(c);
 		return;
 	}
@@ -578,17 +520,37 @@ void connection_turn(struct connection *c)
 		update_deadline(c);
 }
 
+static const struct transport_ops transport_ops = {
+	.data = take_bytes,
+	.eof = take_eof,
+	.failed = take_failure,
+	.moved = take_moved,
+	.ended = take_ended,
+	.closed = on_closed,
+	.plain_http = take_plain_http,
+};
+
+int connection_accept(struct connection *c, uv_stream_t *listener)
+{
+	int r = transport_accept(&c->transport, listener, c->peer);
+
+	if (r < 0)
+		connection_close(c);
+	return r;
+}
+
 void connection_start(struct connection *c)
 {
-	struct sockaddr_storage a;
-	int n = sizeof(a);
-
-	if (!c->admin) {
-		/* latency matters more than segments; dead clients are noticed in minutes */
-		(void)uv_tcp_nodelay(&c->u.tcp, 1);
-		(void)uv_tcp_keepalive(&c->u.tcp, 1, 60);
-		if (uv_tcp_getpeername(&c->u.tcp, (struct sockaddr *)&a, &n) == 0)
-			(void)uv_ip_name((const struct sockaddr *)&a, c->peer, sizeof(c->peer));
-	}
 	connection_mark(c);
+}
+
+void connection_turn_away(struct connection *c)
+{
+	static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
+				   "Connection: close\r\nRetry-After: 1\r\n\r\n";
+
+	/* a courtesy, which is not worth a handshake */
+	if (buf_add(&c->out, text, sizeof(text) - 1) == 0)
+		(void)transport_send(&c->transport, &c->out);
+	connection_close(c);
 }

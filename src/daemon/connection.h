@@ -12,9 +12,11 @@
 
 #include "base/buf.h"
 #include "daemon/request.h"
+#include "daemon/transport.h"
 #include "proto/http.h"
 
 enum {
+	CONNECTION_HANDSHAKE_S = 10,	       /* of TLS */
 	CONNECTION_IDLE_S = 650,	       /* clients keep connections for 620 s */
 	CONNECTION_HEAD_S = 30,		       /* from a head's first byte to its last */
 	CONNECTION_BODY_S = 300,	       /* between two pieces of a body that is wanted */
@@ -29,13 +31,15 @@ enum {
 /*	OPEN      requests are taken; `request` is the current one
  *	LAST      nothing more is taken; what is queued is sent, then LINGER
  *	LINGER    our direction is closed; what comes is dropped until the client closes too, so
- *that it reads the answer instead of seeing a reset CLOSED    the handle is being closed; memory
- *goes when libuv has let go of it */
+ *	          that it reads the answer instead of seeing a reset
+ *	CLOSED    the handle is being closed; memory goes when libuv has let go of it
+ */
 enum connection_state { CONNECTION_OPEN, CONNECTION_LAST, CONNECTION_LINGER, CONNECTION_CLOSED };
 
 /* What `deadline_ns` is about. */
 enum connection_wait {
 	CONNECTION_WAIT_NONE,
+	CONNECTION_WAIT_HANDSHAKE,
 	CONNECTION_WAIT_IDLE,
 	CONNECTION_WAIT_HEAD,
 	CONNECTION_WAIT_BODY,
@@ -47,12 +51,7 @@ enum connection_wait {
 struct server;
 
 struct connection {
-	union {
-		uv_handle_t handle;
-		uv_stream_t stream;
-		uv_tcp_t tcp;
-		uv_pipe_t pipe;
-	} u;
+	struct transport transport;
 	struct server *server;
 	struct connection *next, *prev, *dirty_next;
 	bool is_dirty;
@@ -62,23 +61,23 @@ struct connection {
 	struct request *request; /* NULL between requests */
 	struct buf in;		 /* received, not parsed */
 	struct buf out;		 /* to be sent */
-	struct buf writing;	 /* lent to write_req */
-	uv_write_t write_req;
-	uv_shutdown_t shutdown_req;
-	bool write_active, read_active;
-	bool aborted;	  /* the handler wants it cut */
-	bool eof;	  /* the client's direction is closed */
-	bool progress;	  /* bytes went in the direction that is waited for */
-	uint64_t dropped; /* bytes of a body that nobody wanted */
+	bool aborted;		 /* the handler wants it cut */
+	bool is_closed;		 /* libuv has let go of it */
+	bool eof;		 /* the client's direction is closed */
+	bool progress;		 /* bytes went in the direction that is waited for */
+	uint64_t dropped;	 /* bytes of a body that nobody wanted */
 	enum connection_wait wait;
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
-	char peer[46];
+	char peer[TRANSPORT_PEER_BYTES];
 };
 
-/* Initialised handle, not yet accepted into; NULL when out of memory. */
+/* Not accepted yet; NULL when out of memory. */
 struct connection *connection_new(struct server *s, bool admin);
-/* After uv_accept. */
+/* Takes a client of the listener's; a failure closes it. 0 or -errno. */
+int connection_accept(struct connection *c, uv_stream_t *listener);
+/* Serves it, or turns it away: there are too many. */
 void connection_start(struct connection *c);
+void connection_turn_away(struct connection *c);
 /* For the server's prepare handle: everything that is due. */
 void connection_turn(struct connection *c);
 void connection_check_time(struct connection *c, uint64_t now_ns);

@@ -38,31 +38,39 @@ static int open_store(struct daemon *d, struct error *e)
 		    : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 }
 
-static int check_listen(struct daemon *d, struct error *e)
+static int check_options(struct daemon *d, struct error *e)
 {
+	const struct daemon_options *o = &d->options;
 	struct sockaddr_storage a;
 	bool loopback;
 
-	return server_parse_listen(d->options.listen, &a, &loopback, e);
+	if (!o->tls_cert != !o->tls_key)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"TLS needs both --tls-cert and --tls-key: %s is missing",
+			o->tls_cert ? "--tls-key" : "--tls-cert");
+	return server_parse_listen(o->listen, &a, &loopback, e);
 }
 
 static int open_server(struct daemon *d, struct error *e)
 {
 	_cleanup_free_ char *admin = str_printf("%s/%s", d->home.path, ADMIN_SOCKET);
-	int r;
+	int r = 0;
 
 	d->server = calloc(1, sizeof(*d->server));
 	if (!d->server || !admin)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	d->server->daemon = d;
 	d->server->max = d->options.connections_max;
-	r = server_start(d->server, d->options.listen, e);
+	if (d->options.tls_cert)
+		r = server_use_tls(d->server, d->options.tls_cert, d->options.tls_key, e);
+	if (r == 0)
+		r = server_start(d->server, d->options.listen, e);
 	return r < 0 ? r : server_start_admin(d->server, admin, e);
 }
 
 static int open_all(struct daemon *d, struct error *e)
 {
-	int r = check_listen(d, e);
+	int r = check_options(d, e);
 
 	if (r == 0)
 		r = home_open(NULL, &d->home, e);
@@ -107,13 +115,17 @@ static void on_signal(uv_signal_t *h, int signo)
 {
 	struct daemon *d = h->data;
 
+	if (signo == SIGHUP) {
+		server_reload(d->server);
+		return;
+	}
 	log_info("stopping; sandboxes go on");
 	uv_stop(d->loop);
 }
 
 int daemon_run(struct daemon *d, struct error *e)
 {
-	static const int signals[] = {SIGINT, SIGTERM};
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 	uv_signal_t handles[ARRAY_SIZE(signals)];
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
@@ -139,7 +151,7 @@ void daemon_free(struct daemon *d)
 	if (d->server)
 		server_stop(d->server);
 	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* closes handles */
-	free(d->server);
+	server_free(d->server);
 	instances_free(d);
 	store_close(d->store);
 	sandbox_dirs_close(&d->dirs);

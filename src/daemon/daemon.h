@@ -23,13 +23,14 @@ struct instances;
 struct server;
 
 struct daemon_options {
-	const char *listen;	       /* "ADDRESS:PORT" */
-	const char *domain;	       /* of sandboxes' hosts, or NULL: any */
-	uint32_t connections_max;      /* 0: SERVER_CONNECTIONS */
-	uint32_t sandboxes_max;	       /* of one key at the same time */
-	uint32_t creates_per_minute;   /* of one key; 0: no limit */
-	uint64_t timeout_max_ns;       /* of one sandbox; 0: no limit */
-	const struct backend *backend; /* NULL: microVMs */
+	const char *listen;		/* "ADDRESS:PORT" */
+	const char *domain;		/* of sandboxes' hosts, or NULL: any */
+	const char *tls_cert, *tls_key; /* files; both NULL: plain HTTP */
+	uint32_t connections_max;	/* 0: SERVER_CONNECTIONS */
+	uint32_t sandboxes_max;		/* of one key at the same time */
+	uint32_t creates_per_minute;	/* of one key; 0: no limit */
+	uint64_t timeout_max_ns;	/* of one sandbox; 0: no limit */
+	const struct backend *backend;	/* NULL: microVMs */
 };
 
 struct daemon {
@@ -51,7 +52,7 @@ struct daemon {
 
 /* Opens everything, recovers what runs, listens. */
 int daemon_start(const struct daemon_options *o, struct daemon **ret, struct error *e);
-/* Serves until SIGINT or SIGTERM; sandboxes go on without us. */
+/* Serves until SIGINT or SIGTERM; sandboxes go on without us. SIGHUP reads the TLS files again. */
 int daemon_run(struct daemon *d, struct error *e);
 void daemon_free(struct daemon *d); /* accepts NULL and a half-made one */
 

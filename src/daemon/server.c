@@ -14,8 +14,9 @@
 #include "daemon/api.h"
 #include "daemon/connection.h"
 #include "daemon/daemon.h"
+#include "proto/timestamp.h"
 
-enum { TICK_MS = 1000, HOST_MAX = 64, REFUSAL_BYTES = 512 };
+enum { TICK_MS = 1000, HOST_MAX = 64 };
 
 /* --- addresses --- */
 
@@ -55,16 +56,6 @@ int server_parse_listen(
 
 /* --- accepting --- */
 
-static void refuse_connection(struct connection *c)
-{
-	static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
-				   "Connection: close\r\nRetry-After: 1\r\n\r\n";
-	uv_buf_t part = uv_buf_init((char *)text, sizeof(text) - 1);
-
-	(void)uv_try_write(&c->u.stream, &part, 1); /* a courtesy */
-	connection_close(c);
-}
-
 static void on_connection(uv_stream_t *listener, int status)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(5);
@@ -78,14 +69,12 @@ static void on_connection(uv_stream_t *listener, int status)
 				status < 0 ? uv_strerror(status) : "out of memory");
 		return;
 	}
-	if (uv_accept(listener, &c->u.stream) < 0) {
-		connection_close(c);
+	if (connection_accept(c, listener) < 0)
 		return;
-	}
 	if (s->count > s->max && !admin) {
 		if (log_limited(&limit))
 			log_warn("more than %u connections: one refused", s->max);
-		refuse_connection(c);
+		connection_turn_away(c);
 		return;
 	}
 	connection_start(c);
@@ -124,6 +113,37 @@ static void on_tick(uv_timer_t *t)
 
 	for (struct connection *c = s->connections; c; c = c->next)
 		connection_check_time(c, now);
+}
+
+/* --- TLS --- */
+
+static void log_certificate(const struct server *s, const char *what)
+{
+	char text[TIMESTAMP_BYTES];
+
+	log_info("%s a TLS certificate valid until %s", what,
+		timestamp_format_ns(tls_context_expiry_s(s->tls) * NS_PER_S, text));
+}
+
+int server_use_tls(struct server *s, const char *cert_file, const char *key_file, struct error *e)
+{
+	int r = tls_context_new(cert_file, key_file, &s->tls, e);
+
+	if (r == 0)
+		log_certificate(s, "using");
+	return r;
+}
+
+void server_reload(struct server *s)
+{
+	struct error e = {0};
+
+	if (!s->tls)
+		return;
+	if (tls_context_reload(s->tls, &e) < 0)
+		log_error("the TLS certificate in use stays: %s", e.message);
+	else
+		log_certificate(s, "now using");
 }
 
 /* --- starting --- */
@@ -213,6 +233,14 @@ void server_stop(struct server *s)
 	uv_close((uv_handle_t *)&s->idle, NULL);
 	uv_close((uv_handle_t *)&s->tick, NULL);
 	s->has_rest = false;
+}
+
+void server_free(struct server *s)
+{
+	if (!s)
+		return;
+	tls_context_free(s->tls);
+	free(s);
 }
 
 /* --- dispatch --- */

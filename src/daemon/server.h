@@ -12,11 +12,11 @@
 
 #include "base/error.h"
 #include "daemon/request.h"
+#include "daemon/transport.h"
 
 enum {
 	SERVER_CONNECTIONS = 4096,
 	SERVER_BACKLOG = 1024,
-	SERVER_READ_BYTES = 64 * 1024,
 };
 
 struct connection;
@@ -32,18 +32,25 @@ struct server {
 	bool has_tcp, has_admin, has_rest;
 	struct connection *connections;
 	unsigned count, max;
-	struct connection *dirty, *dirty_last;	/* to be looked at in this turn */
-	uint64_t requests;			/* served since the start */
-	uint16_t port;				/* that is listened on */
-	uint8_t read_buffer[SERVER_READ_BYTES]; /* of whichever connection reads now */
+	struct connection *dirty, *dirty_last;	  /* to be looked at in this turn */
+	uint64_t requests;			  /* served since the start */
+	uint16_t port;				  /* that is listened on */
+	struct tls_context *tls;		  /* of the TCP port; NULL: plain */
+	uint8_t scratch[TRANSPORT_SCRATCH_BYTES]; /* of whichever connection reads now */
 };
 
+/* Before server_start: the TCP port speaks TLS with these PEM files (tls.h). */
+int server_use_tls(struct server *s, const char *cert_file, const char *key_file, struct error *e);
 /* Listens on "ADDRESS:PORT" (an IPv6 address in brackets; port 0 is any). */
 int server_start(struct server *s, const char *listen, struct error *e);
 /* Listens on a Unix socket that only its owner may connect to; a stale one is replaced. */
 int server_start_admin(struct server *s, const char *path, struct error *e);
+/* Reads certificate and key again, for the clients that come from now on; without TLS it does
+ * nothing. What is wrong is logged, and the old ones stay. */
+void server_reload(struct server *s);
 /* Closes everything; the loop must run until it is done. */
 void server_stop(struct server *s);
+void server_free(struct server *s); /* after that; NULL is fine */
 
 /* Splits "ADDRESS:PORT"; *ret_loopback says whether only this host can reach it. */
 int server_parse_listen(

@@ -3,13 +3,17 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import http from 'node:http'
+import https from 'node:https'
 import net from 'node:net'
+import tls from 'node:tls'
 import { Sandbox } from 'e2b'
 
 const tests = []
 const test = (name, fn) => tests.push([name, fn])
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 const origin = new URL(process.env.E2B_SANDBOX_URL)
+const secure = origin.protocol === 'https:'
+const peer = { host: origin.hostname, port: Number(origin.port), servername: origin.hostname }
 const port = 20000 + (process.pid % 20000)
 
 const server = String.raw`
@@ -50,7 +54,7 @@ function request({ path = '/', method = 'GET', headers = {}, body, by = 'headers
   const who = by === 'host' ? { host: `${to}-${id}.localhost` }
     : { 'e2b-sandbox-id': id, 'e2b-sandbox-port': String(to) }
   return new Promise((resolve, reject) => {
-    const q = http.request({ host: origin.hostname, port: origin.port, path, method, headers: { ...who, ...headers } })
+    const q = (secure ? https : http).request({ ...peer, path, method, headers: { ...who, ...headers } })
     q.on('error', reject).on('response', resolve)
     if (typeof body === 'function') body(q)
     else q.end(body)
@@ -130,7 +134,7 @@ test('both ways at the same time', async () => {
 })
 
 test('WebSocket becomes a tunnel', async () => {
-  const sock = net.connect(Number(origin.port), origin.hostname)
+  const sock = secure ? tls.connect(peer) : net.connect(peer)
   sock.write(`GET /ws HTTP/1.1\r\nHost: ${port}-${sb.sandboxId}.localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
     'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n')
   let got = Buffer.alloc(0)

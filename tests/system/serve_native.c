@@ -1,7 +1,9 @@
 /* `mayfly serve` with native agents instead of microVMs: everything but the VM at full speed, for
  * machines whose KVM does not boot guests. Never part of the product.
  *
- *	serve-native AGENT [ADDRESS:PORT [DOMAIN]]
+ *	serve-native [OPTION]... AGENT [ADDRESS:PORT [DOMAIN]]
+ *
+ * The options are those of `mayfly serve`, as far as tests need them.
  *
  * A sandbox is the agent in a process-id namespace of its own (so that nothing of it outlives its
  * end) where it may be made, with this machine's file system. Needs root. */
@@ -21,6 +23,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "daemon/backend.h"
 #include "daemon/daemon.h"
 #include "daemon/server.h"
@@ -185,11 +188,45 @@ static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm,
 
 static const struct backend native = {.make = make, .end = end};
 
+struct native_options {
+	struct daemon_options daemon;
+	uint64_t connections;
+};
+
+static const struct option_spec specs[] = {
+	{"max-connections", 0, OPTION_NUMBER, "N", "", offsetof(struct native_options, connections),
+		1, 1000000, false},
+	{"tls-cert", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, daemon.tls_cert),
+		0, 0, false},
+	{"tls-key", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, daemon.tls_key),
+		0, 0, false},
+	{.name = NULL},
+};
+
+static int parse(struct daemon_options *o, int argc, char **argv, struct error *e)
+{
+	struct native_options all = {.daemon = *o};
+	int rest = 0, r = options_parse(specs, argc, argv, &all, &rest, e);
+
+	if (r < 0)
+		return r;
+	if (rest >= argc)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"usage: serve-native [OPTION]... AGENT [ADDRESS:PORT [DOMAIN]]");
+	*o = all.daemon;
+	o->connections_max = (uint32_t)all.connections;
+	agent = argv[rest];
+	if (rest + 1 < argc)
+		o->listen = argv[rest + 1];
+	if (rest + 2 < argc)
+		o->domain = argv[rest + 2];
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct daemon_options o = {
-		.listen = argc > 2 ? argv[2] : "127.0.0.1:3000",
-		.domain = argc > 3 ? argv[3] : NULL,
+		.listen = "127.0.0.1:3000",
 		.sandboxes_max = 20,
 		.creates_per_minute = 600,
 		.timeout_max_ns = LIFE_S * NS_PER_S,
@@ -197,15 +234,11 @@ int main(int argc, char **argv)
 	};
 	struct daemon *d = NULL;
 	struct error e = {0};
-	int r;
+	int r = parse(&o, argc, argv, &e);
 
-	if (argc < 2) {
-		fprintf(stderr, "usage: serve-native AGENT [ADDRESS:PORT [DOMAIN]]\n");
-		return 2;
-	}
-	agent = argv[1];
 	log_open("serve-native");
-	r = daemon_start(&o, &d, &e);
+	if (r == 0)
+		r = daemon_start(&o, &d, &e);
 	if (r == 0) {
 		printf("port %u\n", d->server->port);
 		fflush(stdout);

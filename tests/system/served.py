@@ -50,15 +50,15 @@ def started(pid):
 
 
 class Daemon:
-    def __init__(self, home):
-        self.home, self.process, self.port = home, None, 0
+    def __init__(self, home, options=()):
+        self.home, self.process, self.port, self.options = home, None, 0, tuple(options)
         self.run = os.path.join(home, "run")
         self.env = {**os.environ, "MAYFLY_HOME": home, "MAYFLY_RUN": self.run}
 
     def launch(self):
         """Starts it without waiting until it serves."""
-        command = [MAYFLY, "serve", "--listen", "127.0.0.1:0"] if VM else [
-            os.path.join(BUILD, "src/daemon/serve-native"),
+        command = [MAYFLY, "serve", "--listen", "127.0.0.1:0", *self.options] if VM else [
+            os.path.join(BUILD, "src/daemon/serve-native"), *self.options,
             os.path.join(BUILD, "src/agent/mayfly-agent-native"), "127.0.0.1:0"]
         path = os.path.join(self.home, "log")
         with open(path, "a") as log:
@@ -121,6 +121,8 @@ class Daemon:
 class Client:
     """One connection; reads answers as they are framed."""
 
+    tls = None  # an ssl.SSLContext, for a daemon whose port speaks TLS
+
     def __init__(self, port, timeout=20):
         """port: a number, or the path of a Unix socket."""
         if isinstance(port, str):
@@ -129,6 +131,8 @@ class Client:
             self.s.connect(port)
         else:
             self.s = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+            if self.tls:
+                self.s = self.tls.wrap_socket(self.s, server_hostname="localhost")
         self.data = b""
 
     def send(self, text):
@@ -363,9 +367,16 @@ def raise_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def run_tests(name, tests, home):
+def chosen(names):
+    """The test_... functions among a program's names; with arguments only those that they name."""
+    only = [a for a in sys.argv[1:] if not a.startswith("--")]
+    return [fn for name, fn in names.items()
+            if name.startswith("test_") and (not only or name[5:] in only)]
+
+
+def run_tests(name, tests, home, options=()):
     """Each with the daemon and a key that may do everything; the exit status."""
-    d, failures = Daemon(home), 0
+    d, failures = Daemon(home, options), 0
     d.start()
     key = d.key("test", "--max-sandboxes", "100", "--max-creates", "100000")
     for test in tests:
