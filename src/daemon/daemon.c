@@ -1,10 +1,12 @@
 #include "daemon/daemon.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -18,6 +20,32 @@
 #define ADMIN_SOCKET "daemon.sock"
 /* They wait more than they work: for template files that are read, for microVMs that end. */
 #define WORKERS "16"
+
+/* jansson (up to 2.14, its issue 362) overwrites the heap when memory runs out inside a string that
+ * it reads. An end at once is better: sandboxes survive it. */
+static void *json_allocate(size_t n)
+{
+	void *p = malloc(n);
+
+	if (!p) {
+		log_error("out of memory for JSON: the daemon ends, sandboxes go on");
+		_exit(EXIT_FAILURE);
+	}
+	return p;
+}
+
+static void no_work(uv_work_t *w)
+{
+}
+
+/* Now rather than with the first request: libuv aborts when a thread cannot be started. */
+static void start_workers(struct daemon *d)
+{
+	static uv_work_t first;
+
+	(void)setenv("UV_THREADPOOL_SIZE", WORKERS, 0);	     /* else libuv's own number */
+	(void)uv_queue_work(d->loop, &first, no_work, NULL); /* fails without a function only */
+}
 
 /* Every sandbox and every connection takes some descriptors. */
 static void raise_limits(void)
@@ -97,8 +125,9 @@ int daemon_start(const struct daemon_options *o, struct daemon **ret, struct err
 	d->dirs = (struct sandbox_dirs)SANDBOX_DIRS_INIT;
 	d->loop = uv_default_loop();
 	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
+	json_set_alloc_funcs(json_allocate, free);
 	raise_limits();
-	(void)setenv("UV_THREADPOOL_SIZE", WORKERS, 0); /* else libuv's own number */
+	start_workers(d);
 	surfaces_register(d);
 	r = open_all(d, e);
 	if (r == 0)

@@ -265,7 +265,9 @@ class Stream(Client):
         return one[0], json.loads(one[5:] or b"{}")
 
     def event(self):
-        return self.message()[1]["event"]
+        flags, message = self.message()
+        assert not flags & 2 and "event" in message, message
+        return message["event"]
 
     def end(self):
         """The code of the error that ends it, None for a good end; what comes before is dropped."""
