@@ -86,6 +86,8 @@ static int fail(unsigned status, const json_t *root, struct error *e)
 	const char *message = json_string_value(json_object_get(root, "message"));
 	enum error_code code = status == 404   ? ERROR_NOT_FOUND
 			       : status == 400 ? ERROR_USAGE
+			       : status == 403 ? ERROR_FORBIDDEN
+			       : status == 409 ? ERROR_EXISTS
 			       : status == 503 ? ERROR_NO_SPACE
 					       : ERROR_INTERNAL;
 

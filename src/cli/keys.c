@@ -1,4 +1,4 @@
-/* `mayfly keys`: API keys, through the running daemon or, when there is none, in its store. */
+/* `mayfly keys`: API keys and what they may. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,95 +7,156 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "cli/admin.h"
+#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/table.h"
-#include "image/home.h"
 #include "proto/route.h"
-#include "proto/timestamp.h"
-#include "store/keys.h"
 
-enum { MASK_BYTES = 32 };
+#define MIB   (UINT64_C(1) << 20)
+#define UNSET UINT64_MAX
 
-struct create_options {
+enum { MASK_BYTES = 32, NUMBER_MAX = 1000000 };
+
+struct key_options {
 	struct cli_common common;
-	uint64_t sandboxes, creates, timeout_ns;
+	const char *name, *team, *tier, *manage;
+	uint64_t sandboxes, creates, cpus, memory_bytes, disk_bytes, timeout_ns;
 };
 
-static int open_store(const struct home *home, struct store **ret, struct error *e)
-{
-	_cleanup_free_ char *path = str_printf("%s/mayfly.db", home->path);
+static const struct key_options unset = {
+	.sandboxes = UNSET,
+	.creates = UNSET,
+	.cpus = UNSET,
+	.memory_bytes = UNSET,
+	.disk_bytes = UNSET,
+	.timeout_ns = UNSET,
+};
 
-	return path ? store_open(path, ret, e)
-		    : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+#define LIMIT_OPTIONS                                                                              \
+	{"max-sandboxes", 0, OPTION_NUMBER, "N", "at the same time; 0: the daemon's limit",        \
+		offsetof(struct key_options, sandboxes), 0, NUMBER_MAX, false},                    \
+		{"max-creates", 0, OPTION_NUMBER, "N", "in a minute; 0: the daemon's limit",       \
+			offsetof(struct key_options, creates), 0, NUMBER_MAX, false},              \
+		{"max-cpus", 0, OPTION_NUMBER, "N", "of one sandbox; 0: the daemon's limit",       \
+			offsetof(struct key_options, cpus), 0, 64, false},                         \
+		{"max-memory", 0, OPTION_BYTES, "SIZE", "of one sandbox; 0: the daemon's limit",   \
+			offsetof(struct key_options, memory_bytes), 0, INT64_MAX, false},          \
+		{"max-disk", 0, OPTION_BYTES, "SIZE", "of one sandbox; 0: the daemon's limit",     \
+			offsetof(struct key_options, disk_bytes), 0, INT64_MAX, false},            \
+		{"max-timeout", 0, OPTION_DURATION, "TIME",                                        \
+			"longest life of a sandbox; 0: the daemon's limit",                        \
+			offsetof(struct key_options, timeout_ns), 0,                               \
+			(uint64_t)INT32_MAX * NS_PER_S, false},                                    \
+		{"tier", 0, OPTION_STRING, "NAME",                                                 \
+			"what is included in a month: see mayfly tiers; none takes it away",       \
+			offsetof(struct key_options, tier), 0, 0, false},                          \
+	{                                                                                          \
+		"manage-keys", 0, OPTION_STRING, "yes|no",                                         \
+			"whether it may make and revoke keys of its team, each with its limits",   \
+			offsetof(struct key_options, manage), 0, 0, false                          \
+	}
+
+/* --- create and set --- */
+
+static void add_number(json_t *body, const char *name, uint64_t value, uint64_t unit)
+{
+	if (value != UNSET)
+		(void)json_object_set_new(
+			body, name, json_integer((json_int_t)(value / unit))); /* seen at once */
 }
 
-/* --- create --- */
-
-static int create_directly(const struct home *home, const char *name,
-	const struct create_options *o, json_t **ret, struct error *e)
+/* New reference; NULL: e is filled. */
+static json_t *body_of(const struct key_options *o, struct error *e)
 {
-	_cleanup_(store_closep) struct store *s = NULL;
-	const struct store_limits limits = {
-		.max_sandboxes = (uint32_t)o->sandboxes,
-		.creates_per_minute = (uint32_t)o->creates,
-		.max_timeout_ns = o->timeout_ns,
-	};
-	char id[STORE_UUID_BYTES], secret[STORE_KEY_SECRET_BYTES];
-	int r = open_store(home, &s, e);
+	json_t *body = json_object();
 
-	if (r == 0)
-		r = store_key_create(s, name, NULL, &limits, clock_realtime_ns(), id, secret, e);
-	if (r == 0)
-		*ret = json_pack("{s:s, s:s, s:s}", "id", id, "name", name, "key", secret);
-	explicit_bzero(secret, sizeof(secret));
-	return r;
-}
-
-static int create(const struct home *home, const char *name, const struct create_options *o,
-	json_t **ret, struct error *e)
-{
-	json_t *body = json_pack("{s:o, s:I, s:I, s:I}", "name", json_text(name), "maxSandboxes",
-		(json_int_t)o->sandboxes, "createsPerMinute", (json_int_t)o->creates, "maxTimeout",
-		(json_int_t)(o->timeout_ns / NS_PER_S));
-	int r = admin_call(home, "POST", "/api-keys", body, ret, e);
-
-	json_decref(body);
-	return r == -ECONNREFUSED ? create_directly(home, name, o, ret, e) : r;
+	add_number(body, "maxSandboxes", o->sandboxes, 1);
+	add_number(body, "createsPerMinute", o->creates, 1);
+	add_number(body, "maxCpus", o->cpus, 1);
+	add_number(body, "maxMemoryMB", o->memory_bytes, MIB);
+	add_number(body, "maxDiskMB", o->disk_bytes, MIB);
+	add_number(body, "maxTimeout", o->timeout_ns, NS_PER_S);
+	if (o->team)
+		(void)json_object_set_new(body, "team", json_text(o->team));
+	if (o->tier)
+		(void)json_object_set_new(body, "tier",
+			strcmp(o->tier, "none") == 0 ? json_null() : json_text(o->tier));
+	if (!body || ask_add_choice(body, "managesKeys", "manage-keys", o->manage, e) < 0) {
+		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+		json_decref(body);
+		return NULL;
+	}
+	return body;
 }
 
 static int create_run(void *values, int argc, char **argv, struct error *e)
 {
-	const struct create_options *o = values;
-	struct home home = HOME_INIT;
-	json_t *key = NULL;
-	int r;
+	const struct key_options *o = values;
+	json_t *key = NULL, *body;
+	int r = argc > 1 ? cli_no_arguments(argc - 1, argv + 1, e) : 0;
 
-	if (argc > 1)
-		return cli_no_arguments(argc - 1, argv + 1, e);
-	r = home_open(NULL, &home, e);
-	if (r == 0)
-		r = create(&home, argc ? argv[0] : "default", o, &key, e);
-	home_close(&home);
+	if (r < 0)
+		return r;
+	body = body_of(o, e);
+	if (!body)
+		return -EINVAL;
+	(void)json_object_set_new(body, "name", json_text(argc ? argv[0] : "default"));
+	r = ask("POST", "/api-keys", body, &key, e);
+	json_decref(body);
 	if (r < 0)
 		return r;
 	if (o->common.json)
 		return json_print(key, e);
-	printf("%s\n", json_string_value(json_object_get(key, "key")));
+	printf("%s\n", ask_text(key, "key"));
 	json_decref(key);
 	return 0;
 }
 
+static int check_id(const char *id, struct error *e)
+{
+	return route_is_uuid(id) ? 0
+				 : error_set(e, ERROR_USAGE, EINVAL,
+					   "'%s' is no id of a key: see mayfly keys ls", id);
+}
+
+static int set_run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct key_options *o = values;
+	json_t *body;
+	int r = argc ? cli_no_arguments(argc - 1, argv + 1, e)
+		     : error_set(
+			       e, ERROR_USAGE, EINVAL, "give the id of a key: see mayfly keys ls");
+
+	if (r == 0)
+		r = check_id(argv[0], e);
+	if (r < 0)
+		return r;
+	body = body_of(o, e);
+	if (!body)
+		return -EINVAL;
+	if (o->name)
+		(void)json_object_set_new(body, "name", json_text(o->name));
+	r = json_object_size(body)
+		    ? ask_one("PATCH", "/api-keys", argv[0], body, e)
+		    : error_set(e, ERROR_USAGE, EINVAL, "nothing to set: see mayfly keys set -h");
+	json_decref(body);
+	return r;
+}
+
 static const struct option_spec create_options[] = {
-	{"max-sandboxes", 0, OPTION_NUMBER, "N", "at the same time; 0: the daemon's limit",
-		offsetof(struct create_options, sandboxes), 0, 1000000, false},
-	{"max-creates", 0, OPTION_NUMBER, "N", "in a minute; 0: the daemon's limit",
-		offsetof(struct create_options, creates), 0, 1000000, false},
-	{"max-timeout", 0, OPTION_DURATION, "TIME",
-		"longest life of a sandbox; 0: the daemon's limit",
-		offsetof(struct create_options, timeout_ns), 0, UINT64_MAX, false},
+	{"team", 0, OPTION_STRING, "NAME", "whose it is; made when there is none (default)",
+		offsetof(struct key_options, team), 0, 0, false},
+	LIMIT_OPTIONS,
 	CLI_OPTION_JSON,
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
+
+static const struct option_spec set_options[] = {
+	{"name", 0, OPTION_STRING, "NAME", "another name", offsetof(struct key_options, name), 0, 0,
+		false},
+	LIMIT_OPTIONS,
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };
@@ -106,49 +167,28 @@ static const struct cli_verb create_verb = {
 	.summary = "Make an API key and print it",
 	.description = "The key is kept as a hash only: it cannot be shown again.",
 	.options = create_options,
-	.values_bytes = sizeof(struct create_options),
+	.defaults = &unset,
+	.values_bytes = sizeof(struct key_options),
 	.run = create_run,
+};
+
+static const struct cli_verb set_verb = {
+	.name = "set",
+	.arguments = "ID",
+	.summary = "Change what an API key may",
+	.description = "What is not given stays. It holds from the next request on; sandboxes that "
+		       "run keep what they have.",
+	.options = set_options,
+	.defaults = &unset,
+	.values_bytes = sizeof(struct key_options),
+	.run = set_run,
 };
 
 /* --- ls --- */
 
-static int add_key(void *arg, const struct store_key *k)
-{
-	char created[TIMESTAMP_BYTES], used[TIMESTAMP_BYTES];
-	json_t *one;
-
-	if (k->revoked_ns)
-		return 0;
-	one = json_pack("{s:s, s:s, s:s, s:s?, s:{s:s, s:s, s:s}}", "id", k->id, "name", k->name,
-		"createdAt", timestamp_format_ns(k->created_ns, created), "lastUsed",
-		k->last_used_ns ? timestamp_format_ns(k->last_used_ns, used) : NULL, "mask",
-		"prefix", k->mask_prefix, "maskedValuePrefix", k->mask_first, "maskedValueSuffix",
-		k->mask_last);
-	return json_array_append_new(arg, one) < 0 ? -ENOMEM : 0;
-}
-
-static int list_directly(const struct home *home, json_t **ret, struct error *e)
-{
-	_cleanup_(store_closep) struct store *s = NULL;
-	int r = open_store(home, &s, e);
-
-	if (r == 0) {
-		*ret = json_array();
-		r = store_key_list(s, NULL, add_key, *ret, e);
-	}
-	return r;
-}
-
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static int print_keys(const json_t *list, struct error *e)
 {
-	static const char *const heading[] = {"ID", "NAME", "KEY", "CREATED", "LAST USED"};
+	static const char *const heading[] = {"ID", "NAME", "KEY", "TIER", "CREATED", "LAST USED"};
 	struct table t = {.columns = ARRAY_SIZE(heading)};
 	json_t *k;
 	size_t i;
@@ -157,14 +197,15 @@ static int print_keys(const json_t *list, struct error *e)
 	json_array_foreach(list, i, k)
 	{
 		const json_t *mask = json_object_get(k, "mask");
-		const char *used = text_of(k, "lastUsed");
+		const char *used = ask_text(k, "lastUsed");
+		const char *tier = ask_text(json_object_get(k, "limits"), "tier");
 		char masked[MASK_BYTES];
-		const char *const row[] = {text_of(k, "id"), text_of(k, "name"), masked,
-			text_of(k, "createdAt"), *used ? used : "never"};
+		const char *const row[] = {ask_text(k, "id"), ask_text(k, "name"), masked,
+			*tier ? tier : "-", ask_text(k, "createdAt"), *used ? used : "never"};
 
-		(void)snprintf(masked, sizeof(masked), "%s%s...%s", text_of(mask, "prefix"),
-			text_of(mask, "maskedValuePrefix"),
-			text_of(mask, "maskedValueSuffix")); /* all are short */
+		(void)snprintf(masked, sizeof(masked), "%s%s...%s", ask_text(mask, "prefix"),
+			ask_text(mask, "maskedValuePrefix"),
+			ask_text(mask, "maskedValueSuffix")); /* all are short */
 		table_add(&t, row);
 	}
 	return table_print(&t) < 0 ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;
@@ -173,17 +214,11 @@ static int print_keys(const json_t *list, struct error *e)
 static int ls_run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct cli_common *o = values;
-	struct home home = HOME_INIT;
 	json_t *list = NULL;
 	int r = cli_no_arguments(argc, argv, e);
 
 	if (r == 0)
-		r = home_open(NULL, &home, e);
-	if (r == 0)
-		r = admin_call(&home, "GET", "/api-keys", NULL, &list, e);
-	if (r == -ECONNREFUSED)
-		r = list_directly(&home, &list, e);
-	home_close(&home);
+		r = ask("GET", "/api-keys", NULL, &list, e);
 	if (r == 0 && o->json)
 		return json_print(list, e);
 	if (r == 0)
@@ -205,41 +240,19 @@ static const struct cli_verb ls_verb = {
 
 /* --- rm --- */
 
-static int rm_directly(const struct home *home, const char *id, struct error *e)
-{
-	_cleanup_(store_closep) struct store *s = NULL;
-	int r = open_store(home, &s, e);
-
-	return r < 0 ? r : store_key_revoke(s, id, clock_realtime_ns(), e);
-}
-
-static int rm_one(const struct home *home, const char *id, struct error *e)
-{
-	_cleanup_free_ char *path = str_printf("/api-keys/%s", id);
-	int r;
-
-	if (!route_is_uuid(id))
-		return error_set(
-			e, ERROR_USAGE, EINVAL, "'%s' is no id of a key: see mayfly keys ls", id);
-	r = path ? admin_call(home, "DELETE", path, NULL, NULL, e)
-		 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	return r == -ECONNREFUSED ? rm_directly(home, id, e) : r;
-}
-
 static int rm_run(void *values, int argc, char **argv, struct error *e)
 {
-	struct home home = HOME_INIT;
-	int r;
+	int r = 0;
 
 	if (argc == 0)
 		return error_set(e, ERROR_USAGE, EINVAL, "give ids of keys: see mayfly keys ls");
-	r = home_open(NULL, &home, e);
 	for (int i = 0; r == 0 && i < argc; i++) {
-		r = rm_one(&home, argv[i], e);
+		r = check_id(argv[i], e);
+		if (r == 0)
+			r = ask_one("DELETE", "/api-keys", argv[i], NULL, e);
 		if (r == 0)
 			printf("%s\n", argv[i]);
 	}
-	home_close(&home);
 	return r;
 }
 
@@ -257,11 +270,11 @@ static const struct cli_verb rm_verb = {
 
 /* --- the group --- */
 
-static const struct cli_verb *const verbs[] = {&create_verb, &ls_verb, &rm_verb, NULL};
+static const struct cli_verb *const verbs[] = {&create_verb, &set_verb, &ls_verb, &rm_verb, NULL};
 
 const struct cli_verb cli_verb_keys = {
 	.name = "keys",
 	.arguments = "",
-	.summary = "Make, list and revoke API keys",
+	.summary = "Make, list, change and revoke API keys",
 	.verbs = verbs,
 };

@@ -14,6 +14,8 @@ const struct cli_verb *const cli_verbs[] = {
 	&cli_verb_template,
 	&cli_verb_serve,
 	&cli_verb_keys,
+	&cli_verb_tiers,
+	&cli_verb_usage,
 	&cli_verb_doctor,
 	&cli_verb_version,
 	&cli_verb_completion,

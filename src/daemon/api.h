@@ -47,6 +47,9 @@ void api_keys_list(struct request *r);
 void api_keys_create(struct request *r);
 void api_keys_rename(struct request *r);
 void api_keys_revoke(struct request *r);
+void api_usage(struct request *r);
+void api_operator(struct request *r); /* operator.h */
+void api_operator_usage(struct request *r);
 
 /* --- what they share --- */
 

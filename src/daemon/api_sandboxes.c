@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/allowance.h"
 #include "daemon/api.h"
 #include "daemon/auth.h"
 #include "daemon/daemon.h"
@@ -278,7 +279,10 @@ void api_kill(struct request *r)
 static bool set_end(struct request *r, const struct store_sandbox *sb, uint64_t end_ns)
 {
 	struct error e = {0};
-	int err = store_sandbox_set_end(r->daemon->store, sb->id, end_ns, &e);
+	int err;
+
+	end_ns = allowance_clamp(r->daemon, sb->key_id, end_ns);
+	err = store_sandbox_set_end(r->daemon->store, sb->id, end_ns, &e);
 
 	if (err == -EBUSY)
 		reply_error(r, sb->state == STORE_PAUSED ? 404 : 409,

@@ -8,11 +8,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "daemon/allowance.h"
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
 #include "daemon/reply.h"
 #include "store/keys.h"
-#include "store/tiers.h"
 
 enum { BUCKETS = 512, MINUTE_S = 60 };
 
@@ -101,22 +101,6 @@ static unsigned take_token(const char *key_id, unsigned rate)
 	return 0;
 }
 
-static bool is_within_tier(struct request *r)
-{
-	struct store_bill bill;
-	struct error e = {0};
-
-	if (!r->key->limits.tier)
-		return true;
-	if (store_usage_bill(r->daemon->store, r->key->id, clock_realtime_ns(), &bill, &e) < 0) {
-		reply_failure(r, &e);
-		return false;
-	}
-	if (bill.stopped)
-		reply_too_many(r, 0, "the minutes included in this key's tier are used up");
-	return !bill.stopped;
-}
-
 bool auth_may_create(struct request *r)
 {
 	const struct daemon_options *o = &r->daemon->options;
@@ -145,8 +129,10 @@ bool auth_may_create(struct request *r)
 		reply_too_many(r, 0, text);
 		return false;
 	}
-	if (!is_within_tier(r))
+	if (allowance_check(r->daemon, r->key->id, &e) < 0) {
+		reply_failure(r, &e);
 		return false;
+	}
 	wait = rate ? take_token(r->key->id, rate) : 0;
 	if (wait)
 		reply_too_many(r, wait, "this key makes sandboxes too fast");

@@ -208,6 +208,7 @@ static void deliver(struct connection *c, const uint8_t *data, size_t n)
 
 	c->progress = true;
 	if (r->ops && r->state < REQUEST_ENDED) {
+		request_count(r, n, 0);
 		if (r->ops->body)
 			r->ops->body(r, data, n);
 		return;

@@ -225,12 +225,15 @@ static void dispatch(struct request *r, const struct instance *i)
 		known = true;
 		if (strcmp(p->method, r->head->method) != 0)
 			continue;
-		if (allow(r, i, p->access))
-			p->handle(r, i);
+		if (!allow(r, i, p->access))
+			return;
+		request_meter(r, instance_id(i));
+		p->handle(r, i);
 		return;
 	}
 	if (!allow(r, i, ACCESS_TOKEN))
 		return;
+	request_meter(r, instance_id(i));
 	if (m)
 		envd_rpc_dispatch(r, i, m);
 	else if (known)

@@ -8,9 +8,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "daemon/console.h"
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
+#include "daemon/meter.h"
 
 static void end_work(uv_work_t *w)
 {
@@ -42,18 +44,29 @@ static int mark_killing(struct instance *i, struct error *e)
 		i->daemon->store, i->sandbox.id, STORE_ANY_STATE, STORE_SET_STATE, &row, NULL, e);
 }
 
+static void note_end(struct instance *i, enum store_event_type type)
+{
+	_cleanup_free_ char *details =
+		i->end_reason ? str_printf("{\"reason\":\"%s\"}", i->end_reason) : NULL;
+
+	instance_note_event(
+		i->daemon, i->sandbox.id, i->key_id, i->sandbox.template, type, details);
+}
+
 int instance_end(struct instance *i, enum store_event_type type, struct error *e)
 {
 	struct daemon *d = i->daemon;
-	int r = mark_killing(i, e);
+	int r;
 
+	meter_report(i); /* before the row says KILLING: recovery does not report */
+	r = mark_killing(i, e);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	instance_set_aside(i, INSTANCE_ENDING);
 	agent_link_close(i->link);
 	i->link = NULL;
 	(void)uv_poll_stop(&i->death); /* always 0 */
-	instance_note_event(d, i->sandbox.id, i->key_id, i->sandbox.template, type, NULL);
+	note_end(i, type);
 	instances_deadline_changed(d);
 	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);
 	/* fails without a function only */

@@ -15,10 +15,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "daemon/allowance.h"
 #include "daemon/api.h"
 #include "daemon/console.h"
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
+#include "daemon/meter.h"
 #include "store/keys.h"
 
 enum { ENTROPY_BYTES = 64, MACHINE_ID_BYTES = 16, TOKEN_RAW = (INSTANCE_TOKEN_BYTES - 1) / 2 };
@@ -128,7 +130,7 @@ static int insert_row(struct instance_maker *m, struct error *e)
 		.created_ns = m->created_ns,
 		.started_ns = i->started_ns,
 		.resumed_ns = i->started_ns,
-		.end_ns = i->started_ns + o->timeout_ns,
+		.end_ns = allowance_clamp(i->daemon, i->key_id, i->started_ns + o->timeout_ns),
 		.timeout_ns = o->timeout_ns,
 		.secure = o->secure,
 		.auto_pause = o->auto_pause,
@@ -158,6 +160,7 @@ static int insert_row(struct instance_maker *m, struct error *e)
 static void ready(struct instance_maker *m)
 {
 	struct instance *i = m->instance;
+	struct daemon *d = i->daemon;
 	struct error e = {0};
 	int r;
 
@@ -171,6 +174,7 @@ static void ready(struct instance_maker *m)
 		return;
 	}
 	instance_enter(i);
+	meter_start(i);
 	instance_note_event(i->daemon, i->sandbox.id, i->key_id, i->sandbox.template,
 		STORE_EVENT_CREATED, NULL);
 	instances_deadline_changed(i->daemon);
@@ -179,6 +183,7 @@ static void ready(struct instance_maker *m)
 		(unsigned long long)((clock_monotonic_ns() - m->begin_ns) / NS_PER_MS));
 	dismiss(m, i, NULL);
 	instance_sample(i);
+	allowance_enforce(d); /* one more uses it up sooner */
 }
 
 static int take_hello(const struct agent_hello_reply *h, struct error *e)
@@ -253,7 +258,7 @@ static void on_lost(struct agent_link *l, const struct error *lost, void *arg)
 	if (!i->maker) {
 		agent_link_close(i->link); /* opened again for the next sample */
 		i->link = NULL;
-		i->meter.asked = false;
+		i->samples.asked = false;
 		return;
 	}
 	explain(i, &why);

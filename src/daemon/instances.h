@@ -24,11 +24,18 @@ enum {
 struct instance_maker;
 
 /* What the agent said last, to make rates of counters. */
-struct instance_meter {
+struct instance_samples {
 	bool asked; /* a GET_METRICS is on its way */
 	uint64_t at_ns, busy_ns;
-	uint64_t uptime_ns;
-	uint64_t recorded_ns; /* CLOCK_MONOTONIC of the last usage report */
+};
+
+/* Usage of the current run (meter.h). */
+struct instance_meter {
+	uint64_t begin_ns;    /* CLOCK_MONOTONIC since when we have counted */
+	uint64_t before_ns;   /* uptime before that */
+	uint64_t recorded_ns; /* CLOCK_MONOTONIC of the last report */
+	uint64_t cpu_ns;      /* read last */
+	uint64_t in_bytes, out_bytes;
 };
 
 struct instance {
@@ -44,10 +51,10 @@ struct instance {
 	char *envd_token, *traffic_token, *network_json, *env_json;
 	uint64_t started_ns;	 /* CLOCK_REALTIME */
 	struct agent_link *link; /* the daemon's own, or NULL */
+	struct instance_samples samples;
 	struct instance_meter meter;
 	struct instance_maker *maker; /* while CREATING */
-	enum store_event_type end_type;
-	struct error end_why;
+	const char *end_reason;	      /* more about it for the event: a word, or NULL */
 	uv_work_t work;
 };
 
@@ -56,7 +63,7 @@ struct instances {
 	struct instance *buckets[INSTANCE_BUCKETS];
 	struct instance *other; /* CREATING and ENDING */
 	unsigned running, making;
-	uv_timer_t deadline, sample, maintain;
+	uv_timer_t deadline, sample, maintain, allowance;
 	bool stopping;
 };
 

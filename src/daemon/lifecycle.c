@@ -6,18 +6,17 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/allowance.h"
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
+#include "daemon/meter.h"
 #include "store/samples.h"
-
-#define MIB (UINT64_C(1) << 20)
 
 enum {
 	RETRY_MS = 5000, /* after an error of the store */
 	MAINTAIN_MS = 60 * 1000,
 	MAINTAIN_FIRST_MS = (SANDBOX_GRACE_S + 1) * 1000,
 	MAINTAIN_SOON_MS = 100, /* there is more to do */
-	USAGE_S = 30,		/* between two reports of one sandbox */
 	TIMER_MAX_MS = 24 * 3600 * 1000,
 };
 
@@ -29,6 +28,8 @@ static int expire(void *arg, const char *id, uint64_t end_ns)
 	struct instance *i = instance_find(d, id);
 	struct error e = {0};
 
+	if (i)
+		i->end_reason = allowance_reason(d, i->key_id);
 	if (i && instance_end(i, STORE_EVENT_TIMED_OUT, &e) < 0)
 		log_error("cannot end a sandbox at its deadline: %s sandbox=%s", e.message, id);
 	if (!i)
@@ -79,7 +80,7 @@ void instance_sample(struct instance *i)
 {
 	struct error e = {0};
 
-	if (i->meter.asked || i->state != INSTANCE_RUNNING)
+	if (i->samples.asked || i->state != INSTANCE_RUNNING)
 		return;
 	if (!i->link && instance_open_link(i, &e) < 0) {
 		log_debug("no metrics: %s sandbox=%s", e.message, i->sandbox.id);
@@ -87,7 +88,7 @@ void instance_sample(struct instance *i)
 	}
 	if (agent_request(agent_link_conn(i->link), AGENT_GET_METRICS, NULL, &e) < 0)
 		return; /* the queue is full: the agent does not read; its death shows elsewhere */
-	i->meter.asked = true;
+	i->samples.asked = true;
 	agent_link_send(i->link);
 }
 
@@ -98,45 +99,25 @@ static uint64_t minus(uint64_t a, uint64_t b)
 
 static uint32_t cpu_permille(struct instance *i, uint64_t now_ns, uint64_t busy_ns)
 {
-	uint64_t wall = minus(now_ns, i->meter.at_ns), busy = minus(busy_ns, i->meter.busy_ns);
-	bool first = i->meter.at_ns == 0;
+	uint64_t wall = minus(now_ns, i->samples.at_ns), busy = minus(busy_ns, i->samples.busy_ns);
+	bool first = i->samples.at_ns == 0;
 	uint64_t max = (uint64_t)i->sandbox.cpus * 1000, v;
 
-	i->meter.at_ns = now_ns;
-	i->meter.busy_ns = busy_ns;
+	i->samples.at_ns = now_ns;
+	i->samples.busy_ns = busy_ns;
 	if (first || !wall || busy > UINT64_MAX / 1000)
 		return 0;
 	v = busy * 1000 / wall;
 	return (uint32_t)(v < max ? v : max);
 }
 
-/* What the operator bills is what the host gave, except for the CPU time, which is the guest's own
- * word, bounded by what it could have had. */
-static void record_usage(struct instance *i, uint64_t cpu_ns)
-{
-	uint64_t now = clock_realtime_ns(), up_ns = minus(now, i->started_ns);
-	uint64_t up_s = up_ns / NS_PER_S, cpu_max = up_ns * i->sandbox.cpus;
-	const struct store_counters c = {
-		.uptime_us = up_ns / NS_PER_US,
-		.cpu_us = (cpu_ns < cpu_max ? cpu_ns : cpu_max) / NS_PER_US,
-		.memory_mib_s = i->sandbox.memory_bytes / MIB * up_s,
-		.disk_mib_s = i->sandbox.disk_bytes / MIB * up_s,
-	};
-	struct error e = {0};
-
-	i->meter.recorded_ns = clock_monotonic_ns();
-	if (store_usage_record(
-		    i->daemon->store, i->sandbox.id, i->key_id, i->vmm_start, &c, now, &e) < 0)
-		log_warn("cannot record usage: %s sandbox=%s", e.message, i->sandbox.id);
-}
-
 void instance_take_metrics(struct instance *i, const struct agent_metrics *m)
 {
-	uint64_t busy = m->cpu_user_ns + m->cpu_system_ns, now = clock_monotonic_ns();
+	uint64_t busy = m->cpu_user_ns + m->cpu_system_ns;
 	struct store_sample s = {
 		.at_ns = clock_realtime_ns(),
 		.cpu_count = i->sandbox.cpus,
-		.cpu_used_permille = cpu_permille(i, now, busy),
+		.cpu_used_permille = cpu_permille(i, clock_monotonic_ns(), busy),
 		.mem_total_bytes = m->memory_total_bytes,
 		.mem_used_bytes = minus(m->memory_total_bytes, m->memory_available_bytes),
 		.mem_cache_bytes = m->memory_cached_bytes,
@@ -145,13 +126,11 @@ void instance_take_metrics(struct instance *i, const struct agent_metrics *m)
 	};
 	struct error e = {0};
 
-	i->meter.asked = false;
+	i->samples.asked = false;
 	if (i->state != INSTANCE_RUNNING)
 		return;
 	if (store_sample_add(i->daemon->store, i->sandbox.id, &s, &e) < 0)
 		log_debug("no sample: %s sandbox=%s", e.message, i->sandbox.id);
-	if (now - i->meter.recorded_ns >= USAGE_S * NS_PER_S)
-		record_usage(i, busy);
 }
 
 static int sample_one(struct instance *i, void *arg)
@@ -162,7 +141,11 @@ static int sample_one(struct instance *i, void *arg)
 
 static void on_sample(uv_timer_t *t)
 {
-	(void)instance_each(t->data, sample_one, NULL); /* always 0 */
+	struct daemon *d = t->data;
+
+	(void)instance_each(d, sample_one, NULL); /* always 0 */
+	meter_report_each(d, NULL, METER_PERIOD_S * NS_PER_S);
+	allowance_enforce(d);
 }
 
 /* --- the store --- */
@@ -194,7 +177,8 @@ int instances_start(struct daemon *d, struct error *e)
 	(void)uv_timer_init(d->loop, &all->deadline);
 	(void)uv_timer_init(d->loop, &all->sample);
 	(void)uv_timer_init(d->loop, &all->maintain);
-	all->deadline.data = all->sample.data = all->maintain.data = d;
+	(void)uv_timer_init(d->loop, &all->allowance);
+	all->deadline.data = all->sample.data = all->maintain.data = all->allowance.data = d;
 	r = instances_recover(d, e);
 	if (r < 0)
 		return r;
@@ -211,10 +195,13 @@ void instances_stop(struct daemon *d)
 
 	if (!all || all->stopping)
 		return;
+	if (d->store)
+		meter_report_each(d, NULL, 0);
 	all->stopping = true;
 	uv_close((uv_handle_t *)&all->deadline, NULL);
 	uv_close((uv_handle_t *)&all->sample, NULL);
 	uv_close((uv_handle_t *)&all->maintain, NULL);
+	uv_close((uv_handle_t *)&all->allowance, NULL);
 	for (struct instance *i = all->other; i; i = i->next)
 		if (i->maker)
 			instance_maker_cancel(i->maker);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
+#include "daemon/meter.h"
 
 struct tally {
 	struct daemon *daemon;
@@ -81,7 +82,9 @@ static int adopt(struct daemon *d, const struct store_sandbox *sb, struct error 
 		(void)error_set(e, ERROR_INTERNAL, -r, "cannot read a sandbox's row");
 	} else {
 		i->sandbox.dirfd = sandbox_open_dir(&d->dirs, sb->id, e);
-		r = i->sandbox.dirfd < 0 ? i->sandbox.dirfd : instance_watch(i, e);
+		r = i->sandbox.dirfd < 0 ? i->sandbox.dirfd : meter_resume(i, e);
+		if (r == 0)
+			r = instance_watch(i, e);
 	}
 	if (r < 0) {
 		if (i)

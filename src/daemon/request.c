@@ -1,11 +1,13 @@
 #include "daemon/request.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/connection.h"
 #include "daemon/daemon.h"
+#include "daemon/meter.h"
 #include "daemon/server.h"
 
 uv_loop_t *request_loop(const struct request *r)
@@ -17,6 +19,19 @@ void request_set_ops(struct request *r, const struct request_ops *ops, void *dat
 {
 	r->ops = ops;
 	r->data = data;
+}
+
+void request_meter(struct request *r, const char *sandbox_id)
+{
+	if (sandbox_id != r->route.sandbox_id) /* of a signed URL */
+		(void)snprintf(r->route.sandbox_id, sizeof(r->route.sandbox_id), "%s", sandbox_id);
+	r->metered = true;
+}
+
+void request_count(struct request *r, uint64_t in_bytes, uint64_t out_bytes)
+{
+	if (r->metered)
+		meter_count_traffic(r->daemon, r->route.sandbox_id, in_bytes, out_bytes);
 }
 
 static bool is_over(const struct request *r)
@@ -155,6 +170,8 @@ int request_reply(struct request *r, const struct http_reply *reply)
 	if (r->state != REQUEST_NONE)
 		return -EPIPE;
 	fill_reply(r, &full);
+	if (reply->status < 400 && !r->head_only)
+		request_count(r, 0, reply->len);
 	return end_now(r, http_reply(&r->connection->out, &full));
 }
 
@@ -277,6 +294,7 @@ int request_write(struct request *r, const void *data, size_t n)
 	connection_mark(c);
 	if (e < 0)
 		return e;
+	request_count(r, 0, n);
 	r->full = r->full || connection_queued(c) >= REQUEST_HIGH_WATER;
 	return r->full;
 }

@@ -89,6 +89,8 @@ struct request {
 
 	void *data; /* the handler's own */
 
+	bool metered; /* request_meter() */
+
 	/* The server's own: see connection.c. */
 	struct connection *connection;
 	const struct request_ops *ops;
@@ -111,6 +113,10 @@ typedef void (*request_handler)(struct request *r);
 
 /* ops must outlive the request. */
 void request_set_ops(struct request *r, const struct request_ops *ops, void *data);
+
+/* From now on the bodies count as traffic of that sandbox (meter.h), both ways: what a handler
+ * takes, and answers other than refusals. Once the client is known to have the right. */
+void request_meter(struct request *r, const char *sandbox_id);
 
 /* --- reading --- */
 
@@ -159,5 +165,6 @@ uv_loop_t *request_loop(const struct request *r);
 
 /* For connection.c. */
 void request_collect_done(struct request *r);
+void request_count(struct request *r, uint64_t in_bytes, uint64_t out_bytes);
 
 #endif

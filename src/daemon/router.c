@@ -60,21 +60,16 @@ static bool take_path(struct request *r)
 	return false;
 }
 
-/* False: answered. */
-static bool may_call(struct request *r, enum router_auth auth)
+/* Whether anybody is served there is told to those who have a key. */
+static void refuse_client(struct request *r)
 {
-	if (auth == ROUTER_OPEN || (auth == ROUTER_ADMIN && r->admin))
-		return true;
-	if (!auth_check(r))
-		return false;
-	if (auth == ROUTER_ADMIN)
+	if (auth_check(r))
 		reply_error(r, 403, "only this host's operator may: see mayfly --help");
-	return auth == ROUTER_KEY;
 }
 
 void router_dispatch(struct request *r, const struct router_entry *table)
 {
-	bool other_method = false;
+	bool other_method = false, operators = false;
 
 	if (strcmp(r->head->method, "OPTIONS") == 0) {
 		answer_options(r);
@@ -89,11 +84,17 @@ void router_dispatch(struct request *r, const struct router_entry *table)
 			other_method = true;
 			continue;
 		}
-		if (may_call(r, t->auth))
+		if (t->auth == ROUTER_ADMIN && !r->admin) {
+			operators = true;
+			continue;
+		}
+		if (t->auth != ROUTER_KEY || auth_check(r))
 			t->handler(r);
 		return;
 	}
-	if (other_method)
+	if (operators)
+		refuse_client(r);
+	else if (other_method)
 		reply_error(r, 405, "%s is not a method of this path", r->head->method);
 	else
 		reply_error(r, 404, "there is no such path");

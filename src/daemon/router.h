@@ -6,9 +6,11 @@
 #include "daemon/request.h"
 
 enum router_auth {
-	ROUTER_KEY,   /* an API key; r->key is set, on the admin socket to the local one */
-	ROUTER_OPEN,  /* anybody */
-	ROUTER_ADMIN, /* the operator, on the admin socket; r->key is not set */
+	ROUTER_KEY,  /* an API key; r->key is set, on the admin socket to the local one */
+	ROUTER_OPEN, /* anybody */
+	/* The operator, on the admin socket; r->key is not set. An entry for everybody else may
+	 * follow. */
+	ROUTER_ADMIN,
 };
 
 struct router_entry {

@@ -378,6 +378,7 @@ void userport_handle(struct request *r)
 	}
 	if (!allow(r, i))
 		return;
+	request_meter(r, instance_id(i));
 	t = tunnel_new(r);
 	if (!t) {
 		envd_reply_proxy(r, 503, r->route.sandbox_id, 0, "the server is out of memory");

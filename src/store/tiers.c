@@ -132,3 +132,20 @@ int store_usage_bill(struct store *s, const char *key_id, uint64_t at_ns, struct
 	*ret = b;
 	return 0;
 }
+
+int store_tier_stopping_keys(
+	struct store *s, int (*each)(void *arg, const char *key_id), void *arg, struct error *e)
+{
+	_cleanup_(query_done) struct query q = db_query(s, STMT_TIER_STOPPING,
+		"SELECT k.id FROM tiers CROSS JOIN keys k ON k.tier = tiers.name "
+		"WHERE hard_stop = 1 AND EXISTS ("
+		"SELECT 1 FROM sandboxes WHERE key_id = k.id AND state IN (0, 3))");
+	int r;
+
+	while ((r = query_step(&q, e)) > 0) {
+		r = each(arg, row_text(&q));
+		if (r)
+			break;
+	}
+	return r;
+}

@@ -42,4 +42,8 @@ struct store_bill {
 int store_usage_bill(struct store *s, const char *key_id, uint64_t at_ns, struct store_bill *ret,
 	struct error *e);
 
+/* Keys with a running sandbox whose tier stops hard. */
+int store_tier_stopping_keys(
+	struct store *s, int (*each)(void *arg, const char *key_id), void *arg, struct error *e);
+
 #endif

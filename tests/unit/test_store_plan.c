@@ -90,6 +90,11 @@ static int ignore_expired(void *arg, const char *id, uint64_t end_ns)
 	return ignore_row(arg, id);
 }
 
+static int ignore_id(void *arg, const char *id)
+{
+	return ignore_row(arg, id);
+}
+
 static void use_keys(struct fixture *f)
 {
 	const struct store_limits limits = {.tier = "pro"};
@@ -102,6 +107,7 @@ static void use_keys(struct fixture *f)
 	ok(f, store_team_list(f->s, ignore_team, NULL, &f->e));
 	ok(f, store_tier_put(f->s, &tier, &f->e));
 	ok(f, store_tier_list(f->s, ignore_tier, NULL, &f->e));
+	ok(f, store_tier_stopping_keys(f->s, ignore_id, NULL, &f->e));
 	ok(f, store_key_create(f->s, "k", NULL, NULL, T0, id, secret, &f->e));
 	ok(f, store_key_authenticate(f->s, f->secret, T0, &k, &f->e));
 	store_key_free(k);

@@ -1,0 +1,26 @@
+/* The allowance of keys whose tier stops hard: minutes of all their sandboxes in a calendar month
+ * (UTC). When it is used up no sandbox is made and those that run are ended. */
+#ifndef DAEMON_ALLOWANCE_H
+#define DAEMON_ALLOWANCE_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct daemon;
+
+/* ERROR_FORBIDDEN when the key may not make another sandbox. */
+int allowance_check(struct daemon *d, const char *key_id, struct error *e);
+
+/* end_ns, or the sooner time at which a sandbox that runs alone has used up what is left. */
+uint64_t allowance_clamp(struct daemon *d, const char *key_id, uint64_t end_ns);
+
+/* Why a sandbox that reached its deadline ends: "allowance" when the deadline was clamped to what
+ * is used up now, else NULL. Static. */
+const char *allowance_reason(struct daemon *d, const char *key_id);
+
+/* Ends the sandboxes of all keys that have used up theirs, and is called again when the next one
+ * will have. Called now and then, and whenever a sandbox was made. */
+void allowance_enforce(struct daemon *d);
+
+#endif

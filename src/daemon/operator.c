@@ -1,0 +1,83 @@
+#include "daemon/operator.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/key_json.h"
+#include "daemon/tier_json.h"
+#include "daemon/usage_json.h"
+#include "proto/uri.h"
+
+/* At most one segment is a parameter, and it is the last. */
+static const struct {
+	const char *method, *collection;
+	bool has_id;
+	int (*run)(struct operation *o, struct error *e);
+} table[] = {
+	{"GET", "api-keys", false, keys_list},
+	{"POST", "api-keys", false, keys_create},
+	{"PATCH", "api-keys", true, keys_change},
+	{"DELETE", "api-keys", true, keys_revoke},
+	{"GET", "teams", false, teams_list},
+	{"GET", "tiers", false, tiers_list},
+	{"PUT", "tiers", true, tiers_put},
+	{"DELETE", "tiers", true, tiers_remove},
+	{"GET", "usage", false, usage_get},
+};
+
+int operation_no_memory(struct error *e)
+{
+	return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+}
+
+int operation_query(
+	const struct operation *o, const char *name, char *out, size_t cap, struct error *e)
+{
+	int n = uri_query_get(o->query, name, out, cap);
+
+	if (n == -ENOENT || n == 0)
+		return 0;
+	return n > 0 ? 1 : error_set(e, ERROR_USAGE, EINVAL, "%s is malformed or too long", name);
+}
+
+static int run(
+	struct operation *o, const char *method, const struct uri_path *path, struct error *e)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		if (strcmp(table[i].method, method) != 0 ||
+			path->count != (table[i].has_id ? 2 : 1) ||
+			strcmp(path->segments[0], table[i].collection) != 0)
+			continue;
+		o->id = table[i].has_id ? path->segments[1] : NULL;
+		return table[i].run(o, e);
+	}
+	return error_set(e, ERROR_NOT_FOUND, ENOENT, "there is no such path");
+}
+
+int operator_call(struct store *s, const char *method, const char *target, const json_t *body,
+	json_t **ret, struct error *e)
+{
+	_cleanup_free_ char *text = strdup(target);
+	_cleanup_free_ struct uri_path *path = calloc(1, sizeof(*path));
+	struct operation o = {.store = s, .body = body};
+	char *query;
+	int r;
+
+	if (!text || !path)
+		return operation_no_memory(e);
+	query = strchr(text, '?');
+	if (query)
+		*query++ = '\0';
+	o.query = query;
+	if (uri_path_parse(text, path) < 0)
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "there is no such path");
+	r = run(&o, method, path, e);
+	if (r < 0) {
+		json_decref(o.answer);
+		return e && e->code != ERROR_NONE ? r : operation_no_memory(e);
+	}
+	*ret = o.answer;
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* Tiers as JSON, for the operator (operator.h). */
+#ifndef DAEMON_TIER_JSON_H
+#define DAEMON_TIER_JSON_H
+
+#include "daemon/operator.h"
+
+enum { MONEY_BYTES = 32 };
+
+/* Millionths as a decimal number, "0.00075"; and back: 0 or -EINVAL. */
+const char *money_format(uint64_t micros, char out[MONEY_BYTES]);
+int money_parse(const char *s, uint64_t *ret);
+
+/* tiers_put takes includedMinutes, pricePerMinute (a decimal number as a string), currency and
+ * hardStop; what is missing stays as it was, or is 0. */
+int tiers_list(struct operation *o, struct error *e);
+int tiers_put(struct operation *o, struct error *e);
+int tiers_remove(struct operation *o, struct error *e);
+
+#endif
