@@ -1,9 +1,9 @@
 // The control API through the official SDK: rows of the protocol document's method table.
 import assert from 'node:assert/strict'
 import {
-  AuthenticationError, NotFoundError, RateLimitError, Sandbox, SandboxError, Template,
+  AuthenticationError, NotFoundError, Sandbox, SandboxError, Template,
 } from 'e2b'
-import { all, create, finish, native, raw, sleep, test, until } from './harness.mjs'
+import { all, create, finish, native, test, until } from './harness.mjs'
 
 const other = process.env.E2B_API_KEY_OTHER
 
