@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "daemon/api.h"
 #include "daemon/auth.h"
+#include "daemon/auth.h"
 #include "daemon/console.h"
 #include "daemon/daemon.h"
 #include "daemon/instance.h"
@@ -113,10 +114,12 @@ void api_metrics_many(struct request *r)
 
 /* --- logs --- */
 
-/* The life cycle as the store has it, then what the guest's kernel said. A line of the console has
- * no time of its own; it is given that of the sandbox's start, so that one who follows by time gets
- * it once. */
+/* What the guest's kernel said, while the sandbox is there, then the life cycle as the store has
+ * it, which outlives the sandbox: one who follows sees the end. A line of the console has no time
+ * of its own; it is given that of the sandbox's start, so that one who follows by time gets it
+ * once. */
 struct log_query {
+	char id[ROUTE_SANDBOX_ID_MAX + 1];
 	uint64_t since_ns;
 	uint32_t limit;
 	char search[SEARCH_MAX];
@@ -149,29 +152,59 @@ static int add_event(void *arg, const struct store_event *ev)
 	return 0;
 }
 
-static void add_console(struct log_query *q, struct daemon *d, const struct store_sandbox *sb)
+static void add_console(struct log_query *q, struct daemon *d)
 {
-	struct instance *i = instance_find(d, sb->id);
+	struct instance *i = instance_find(d, q->id);
 	_cleanup_free_ char *text = i ? console_tail(instance_dirfd(i)) : NULL;
+	struct store_sandbox *sb = NULL;
 	char *save = NULL;
 
-	for (char *line = text ? strtok_r(text, "\r\n", &save) : NULL; line;
-		line = strtok_r(NULL, "\r\n", &save))
+	if (!text || store_sandbox_get(d->store, q->id, &sb, NULL) < 0)
+		return;
+	for (char *line = strtok_r(text, "\r\n", &save); line; line = strtok_r(NULL, "\r\n", &save))
 		add_entry(q, sb->started_ns, "info", "console", line);
+	store_sandbox_free(sb);
 }
 
-static int gather(
-	struct request *r, const struct store_sandbox *sb, struct log_query *q, struct error *e)
+static int note_event(void *arg, const struct store_event *ev)
+{
+	*(bool *)arg = true;
+	return 0;
+}
+
+/* Whether the sandbox of the path is there, or events of it are, for the asker; else answered. */
+static bool find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1])
 {
 	const struct store_event_filter f = {
-		.sandbox_id = sb->id,
+		.key_id = auth_scope(r),
+		.sandbox_id = id,
+		.limit = 1,
+	};
+	struct store_sandbox *sb = NULL;
+	bool found = false;
+
+	if (route_sandbox_id(r->params[0], id))
+		(void)store_event_list(r->daemon->store, &f, note_event, &found, NULL);
+	if (found)
+		return true;
+	sb = api_find(r); /* its events may be too old to be kept */
+	found = sb;
+	store_sandbox_free(sb);
+	return found;
+}
+
+static int gather(struct request *r, struct log_query *q, struct error *e)
+{
+	const struct store_event_filter f = {
+		.key_id = auth_scope(r),
+		.sandbox_id = q->id,
 		.since_ns = q->since_ns,
 		.ascending = true,
 		.limit = LOGS_MAX,
 	};
 
 	q->entries = json_array();
-	add_console(q, r->daemon, sb);
+	add_console(q, r->daemon);
 	return store_event_list(r->daemon->store, &f, add_event, q, e);
 }
 
@@ -213,33 +246,27 @@ static void reverse(json_t *a)
 void api_logs_v1(struct request *r)
 {
 	struct log_query q = {.limit = api_limit(r, LOGS_MAX, LOGS_MAX)};
-	struct store_sandbox *sb;
 	json_t *lines, *entry;
 	struct error e = {0};
 	size_t n;
 
-	if (!q.limit || !take_time(r, "start", NS_PER_MS, &q.since_ns))
+	if (!q.limit || !take_time(r, "start", NS_PER_MS, &q.since_ns) || !find_logged(r, q.id))
 		return;
-	sb = api_find(r);
-	if (!sb)
-		return;
-	if (gather(r, sb, &q, &e) < 0) {
+	if (gather(r, &q, &e) < 0) {
 		json_decref(q.entries);
 		reply_failure(r, &e);
-	} else {
-		cut(q.entries, q.limit, false);
-		lines = json_array();
-		json_array_foreach(q.entries, n, entry)(void)
-			json_array_append_new(lines, line_json(entry));
-		reply_json(r, 200, json_pack("{s:o, s:o}", "logs", lines, "logEntries", q.entries));
+		return;
 	}
-	store_sandbox_free(sb);
+	cut(q.entries, q.limit, false);
+	lines = json_array();
+	json_array_foreach(q.entries, n, entry)(void)
+		json_array_append_new(lines, line_json(entry));
+	reply_json(r, 200, json_pack("{s:o, s:o}", "logs", lines, "logEntries", q.entries));
 }
 
 void api_logs_v2(struct request *r)
 {
 	struct log_query q = {.limit = api_limit(r, LOGS_MAX, LOGS_MAX)};
-	struct store_sandbox *sb;
 	struct error e = {0};
 	char direction[16];
 	bool forward;
@@ -252,17 +279,15 @@ void api_logs_v2(struct request *r)
 		q.since_ns = 0; /* backward: from the newest on */
 	if (uri_query_get(r->head->query, "search", q.search, sizeof(q.search)) < 0)
 		q.search[0] = '\0';
-	sb = api_find(r);
-	if (!sb)
+	if (!find_logged(r, q.id))
 		return;
-	if (gather(r, sb, &q, &e) < 0) {
+	if (gather(r, &q, &e) < 0) {
 		json_decref(q.entries);
 		reply_failure(r, &e);
-	} else {
-		cut(q.entries, q.limit, !forward);
-		if (!forward)
-			reverse(q.entries);
-		reply_json(r, 200, json_pack("{s:o}", "logs", q.entries));
+		return;
 	}
-	store_sandbox_free(sb);
+	cut(q.entries, q.limit, !forward);
+	if (!forward)
+		reverse(q.entries);
+	reply_json(r, 200, json_pack("{s:o}", "logs", q.entries));
 }
