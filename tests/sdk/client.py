@@ -347,8 +347,9 @@ async def signed_urls(c):
 async def many_at_the_same_time(c):
     if not c.is_async:
         return
-    results = await asyncio.gather(*(c.commands.run(f"echo {i}") for i in range(40)))
-    assert [r.stdout for r in results] == [f"{i}\n" for i in range(40)]
+    count = 40 if NATIVE else 8  # as in harness.mjs
+    results = await asyncio.gather(*(c.commands.run(f"echo {i}") for i in range(count)))
+    assert [r.stdout for r in results] == [f"{i}\n" for i in range(count)]
 
 
 async def run_tests(c, only):

@@ -42,7 +42,16 @@ test('create with a bad timeout', async () => {
 })
 
 test('what is not served yet is refused', async () => {
-  await assert.rejects(create({ lifecycle: { onTimeout: 'pause' } }), /501/)
+  const sandbox = await create()
+  for (const call of [
+    () => Sandbox.create({ lifecycle: { onTimeout: 'pause' } }),
+    () => Sandbox.create({ network: { allowOut: ['192.0.2.1'] } }),
+    () => sandbox.pause(), () => sandbox.fork(), () => sandbox.createSnapshot(),
+    () => sandbox.updateNetwork({ allowOut: ['192.0.2.1'] }),
+    () => Template.build(Template().fromTemplate('base').runCmd('true'), 'mine'),
+  ]) await assert.rejects(call(), /501/, String(call))
+  assert.equal(await sandbox.isRunning(), true)
+  await sandbox.kill()
 })
 
 test('wrong key', async () => {

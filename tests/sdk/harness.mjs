@@ -10,6 +10,8 @@ export const native = !!process.env.SDK_TEST_NATIVE
 export const origin = new URL(process.env.E2B_SANDBOX_URL)
 // Guests may be emulated: so much more time is given, and so much less data moved.
 export const slow = native ? 1 : 10
+// Connections to open at the same time: QEMU's user-mode network resets some of a larger burst.
+export const burst = native ? 50 : 8
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
