@@ -82,7 +82,7 @@ static struct vm *boot(const struct bench *b, const char *guest)
 		.memory_bytes = b->memory_bytes,
 		.initrd_fd = -1,
 		.cmdline = "exits",
-		.snapshot_dirfd = -1,
+		.state_fd = -1,
 		.dirfd = -1,
 		.rng = true};
 	struct error e = {0};
@@ -159,14 +159,17 @@ struct results {
 
 static struct vm *restore(const struct bench *b, int vsock_fd)
 {
-	struct vm_options o = {
-		.snapshot_dirfd = b->snapshot_dirfd, .dirfd = -1, .vsock_listen_fd = vsock_fd};
+	struct vm_options o = {.hot_fd = -1, .dirfd = -1, .vsock_listen_fd = vsock_fd};
 	struct error e = {0};
 	struct vm *vm;
 
 	open_files(b, &o);
+	o.state_fd = must(openat(b->snapshot_dirfd, "state", O_RDONLY | O_CLOEXEC), "state");
+	o.memory_fd = must(openat(b->snapshot_dirfd, "memory", O_RDONLY | O_CLOEXEC), "memory");
 	if (vm_create(&o, &vm, &e) < 0)
 		die("restore", e.message);
+	(void)close(o.state_fd);  /* only read */
+	(void)close(o.memory_fd); /* only read */
 	return vm;
 }
 

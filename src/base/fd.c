@@ -85,6 +85,39 @@ int fd_pwrite_full(int fd, const void *data, size_t n, off_t offset)
 	return 0;
 }
 
+static int whole_vector(ssize_t (*call)(int, const struct iovec *, int, off_t), int fd,
+	struct iovec *iov, unsigned count, off_t offset)
+{
+	while (count) {
+		ssize_t r = call(fd, iov, (int)count, offset);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (r == 0)
+			return -ENODATA;
+		offset += r;
+		for (; count && (size_t)r >= iov->iov_len; iov++, count--)
+			r -= (ssize_t)iov->iov_len;
+		if (r) {
+			iov->iov_base = (uint8_t *)iov->iov_base + r;
+			iov->iov_len -= (size_t)r;
+		}
+	}
+	return 0;
+}
+
+int fd_preadv_full(int fd, struct iovec *iov, unsigned count, off_t offset)
+{
+	return whole_vector(preadv, fd, iov, count, offset);
+}
+
+int fd_pwritev_full(int fd, struct iovec *iov, unsigned count, off_t offset)
+{
+	return whole_vector(pwritev, fd, iov, count, offset);
+}
+
 static int set_flag(int fd, int get, int set, int flag, int on)
 {
 	int flags = fcntl(fd, get);

@@ -5,12 +5,17 @@
 
 #include <stddef.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /* Reads exactly n bytes; -ENODATA when the file or stream ends before. Blocking descriptors. */
 int fd_read_full(int fd, void *data, size_t n);
 int fd_write_full(int fd, const void *data, size_t n);
 int fd_pread_full(int fd, void *data, size_t n, off_t offset);
 int fd_pwrite_full(int fd, const void *data, size_t n, off_t offset);
+
+/* The same with several pieces of memory; the array is used up. */
+int fd_preadv_full(int fd, struct iovec *iov, unsigned count, off_t offset);
+int fd_pwritev_full(int fd, struct iovec *iov, unsigned count, off_t offset);
 
 int fd_set_nonblock(int fd, int on);
 int fd_set_cloexec(int fd, int on);

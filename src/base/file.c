@@ -13,14 +13,12 @@
 #include "base/fd.h"
 #include "base/str.h"
 
-int file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len)
+/* From `at` on, or, with at < 0, from the file's offset: what is no regular file has no other. */
+static int read_whole(int fd, off_t at, size_t max, char **ret_data, size_t *ret_len)
 {
-	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *data = NULL;
 	size_t len = 0, capacity = 4096;
 
-	if (fd < 0)
-		return -errno;
 	for (;;) {
 		char *p;
 		ssize_t r;
@@ -33,7 +31,8 @@ int file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *
 				return -ENOMEM;
 			data = p;
 		}
-		r = read(fd, data + len, capacity - len - 1);
+		r = at < 0 ? read(fd, data + len, capacity - len - 1)
+			   : pread(fd, data + len, capacity - len - 1, at + (off_t)len);
 		if (r < 0 && errno == EINTR)
 			continue;
 		if (r < 0)
@@ -49,6 +48,18 @@ int file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *
 	if (ret_len)
 		*ret_len = len;
 	return 0;
+}
+
+int file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len)
+{
+	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : read_whole(fd, -1, max, ret_data, ret_len);
+}
+
+int file_read_fd(int fd, size_t max, char **ret_data, size_t *ret_len)
+{
+	return read_whole(fd, 0, max, ret_data, ret_len);
 }
 
 static int write_and_rename(

@@ -10,6 +10,9 @@
  * counted). -EFBIG when larger. dirfd may be AT_FDCWD. */
 int file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *ret_len);
 
+/* The same of an open file, from its start and without moving its offset. */
+int file_read_fd(int fd, size_t max, char **ret_data, size_t *ret_len);
+
 /* Replaces a file so that a crash leaves the old or the new content: temporary name, fsync,
  * rename, fsync of the directory. */
 int file_write_atomic(int dirfd, const char *name, const void *data, size_t len, mode_t mode);

@@ -357,7 +357,7 @@ static int boot_and_save(struct booting *b, const struct progress *p, struct err
 	if (r == 0)
 		r = vmm_pause(b->vmm, e);
 	if (r == 0)
-		r = vmm_snapshot(b->vmm, b->w.fd, e);
+		r = vmm_save(b->vmm, b->w.fd, e);
 	agent_close(TAKE_PTR(b->agent));
 	vmm_stop(TAKE_PTR(b->vmm));
 	if (b->boot_fd >= 0)

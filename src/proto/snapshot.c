@@ -89,11 +89,11 @@ static int check_header(const uint8_t *p, size_t n, struct error *e)
 		return damaged(e, "truncated");
 	if (memcmp(p, magic, sizeof(magic)) != 0)
 		return damaged(e, "not a state file");
-	if (get_le32(p + 8) != SNAPSHOT_VERSION)
+	if (get_le32(p + 8) < SNAPSHOT_VERSION_LEAST || get_le32(p + 8) > SNAPSHOT_VERSION)
 		return error_set(e, ERROR_INCOMPATIBLE, EINVAL,
-			"the snapshot has format version %u, this Mayfly reads version %d; rebuild "
-			"the template",
-			get_le32(p + 8), SNAPSHOT_VERSION);
+			"the snapshot has format version %u, this Mayfly reads versions %d to %d; "
+			"rebuild the template",
+			get_le32(p + 8), SNAPSHOT_VERSION_LEAST, SNAPSHOT_VERSION);
 	if (get_le64(p + 16) != n)
 		return damaged(e, n < get_le64(p + 16) ? "truncated" : "longer than it says");
 	if (get_le32(p + 24) != crc32c(0, p + HEADER_BYTES, n - HEADER_BYTES) ||

@@ -15,7 +15,8 @@
 #include "base/reader.h"
 
 enum {
-	SNAPSHOT_VERSION = 1,
+	SNAPSHOT_VERSION = 2,
+	SNAPSHOT_VERSION_LEAST = 1,	  /* without memory layers; still read */
 	SNAPSHOT_STATE_MAX = 1024 * 1024, /* bytes of a state file */
 	SNAPSHOT_SECTIONS_MAX = 64,
 };
@@ -30,6 +31,7 @@ enum snapshot_section {
 	SNAPSHOT_SERIAL = 6,
 	SNAPSHOT_DEVICE = 7, /* one per virtio device, index = slot */
 	SNAPSHOT_DISK = 8,   /* one per disk: capacity in bytes */
+	SNAPSHOT_MEMORY = 9, /* since version 2: the memory layers that belong to this state */
 };
 
 /* --- writing: sections are appended to one buffer --- */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "proto/virtio.h"
@@ -308,6 +309,56 @@ int blk_flatten(struct virtio_device *dev, int out_fd, struct error *e)
 	r = disk_flatten(blk_of(dev)->disk, out_fd, e);
 	pthread_mutex_unlock(&dev->lock);
 	return r;
+}
+
+void blk_thaw(struct virtio_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	disk_thaw(blk_of(dev)->disk);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+int blk_sync_frozen(struct virtio_device *dev)
+{
+	struct disk *d = blk_of(dev)->disk;
+	int fd, r = 0;
+
+	do {
+		pthread_mutex_lock(&dev->lock);
+		fd = disk_unsynced_fd(d);
+		pthread_mutex_unlock(&dev->lock);
+		if (fd < 0)
+			break;
+		r = fdatasync(fd) < 0 ? -errno : 0;
+		pthread_mutex_lock(&dev->lock);
+		if (r == 0)
+			disk_set_synced(d, fd);
+		pthread_mutex_unlock(&dev->lock);
+	} while (r == 0);
+	return r;
+}
+
+unsigned blk_frozen_count(struct virtio_device *dev)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&dev->lock);
+	n = disk_frozen_count(blk_of(dev)->disk);
+	pthread_mutex_unlock(&dev->lock);
+	return n;
+}
+
+int blk_merge_frozen(
+	struct virtio_device *dev, int out_fd, struct disk_merged **ret, struct error *e)
+{
+	return disk_merge_frozen(blk_of(dev)->disk, out_fd, ret, e);
+}
+
+void blk_replace_frozen(struct virtio_device *dev, struct disk_merged *m)
+{
+	pthread_mutex_lock(&dev->lock);
+	disk_replace_frozen(blk_of(dev)->disk, m);
+	pthread_mutex_unlock(&dev->lock);
 }
 
 uint64_t blk_bytes(struct virtio_device *dev)

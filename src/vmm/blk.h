@@ -23,6 +23,16 @@ int blk_grow(struct virtio_device *dev, uint64_t bytes);
 int blk_flush(struct virtio_device *dev);
 int blk_freeze(struct virtio_device *dev, int delta_fd, struct error *e);
 int blk_flatten(struct virtio_device *dev, int out_fd, struct error *e);
+void blk_thaw(struct virtio_device *dev);
+unsigned blk_frozen_count(struct virtio_device *dev);
+void blk_replace_frozen(struct virtio_device *dev, struct disk_merged *m);
+
+/* Without the lock while the host's disk works, so that the guest goes on. Only one thread at a
+ * time may freeze, sync or replace frozen deltas. */
+int blk_sync_frozen(struct virtio_device *dev);
+int blk_merge_frozen(
+	struct virtio_device *dev, int out_fd, struct disk_merged **ret, struct error *e);
+
 uint64_t blk_bytes(struct virtio_device *dev);
 uint64_t blk_delta_bytes(struct virtio_device *dev);
 struct disk_stats blk_stats(struct virtio_device *dev);

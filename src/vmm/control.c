@@ -25,22 +25,30 @@ void control_parse_error(const char *text, struct error *e)
 		(void)error_set(e, ERROR_INTERNAL, EBADMSG, "%s", text); /* filled is enough */
 }
 
-int control_send(int sock, const char *text, int fd)
+void control_fds_close(struct control_fds *fds)
+{
+	for (unsigned i = 0; i < fds->count; i++)
+		if (fds->fd[i] >= 0)
+			(void)close(fds->fd[i]); /* nobody took it */
+	fds->count = 0;
+}
+
+int control_send(int sock, const char *text, const struct control_fds *fds)
 {
 	union {
 		struct cmsghdr head;
-		char space[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(CONTROL_FDS_MAX * sizeof(int))];
 	} control = {0};
 	struct iovec iov = {.iov_base = (void *)text, .iov_len = strlen(text)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	if (fd >= 0) {
+	if (fds && fds->count) {
 		m.msg_control = &control;
-		m.msg_controllen = sizeof(control.space);
+		m.msg_controllen = CMSG_SPACE(fds->count * sizeof(int));
 		control.head.cmsg_level = SOL_SOCKET;
 		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+		control.head.cmsg_len = CMSG_LEN(fds->count * sizeof(int));
+		memcpy(CMSG_DATA(&control.head), fds->fd, fds->count * sizeof(int));
 	}
 	while (sendmsg(sock, &m, MSG_NOSIGNAL) < 0)
 		if (errno != EINTR)
@@ -48,11 +56,9 @@ int control_send(int sock, const char *text, int fd)
 	return 0;
 }
 
-/* Takes the first descriptor that came along and closes any further ones. */
-static int take_fd(struct msghdr *m)
+/* Takes as many descriptors as there may be and closes any further ones. */
+static void take_fds(struct msghdr *m, struct control_fds *fds)
 {
-	int taken = -1;
-
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		size_t n;
 
@@ -63,39 +69,38 @@ static int take_fd(struct msghdr *m)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			if (taken < 0)
-				taken = fd;
+			if (fds->count < CONTROL_FDS_MAX)
+				fds->fd[fds->count++] = fd;
 			else
 				(void)close(fd); /* not asked for */
 		}
 	}
-	return taken;
 }
 
-int control_receive(int sock, char out[CONTROL_MESSAGE_MAX], int *ret_fd)
+int control_receive(int sock, char out[CONTROL_MESSAGE_MAX], struct control_fds *ret_fds)
 {
 	union {
 		struct cmsghdr head;
-		char space[CMSG_SPACE(4 * sizeof(int))];
+		char space[CMSG_SPACE(CONTROL_FDS_MAX * sizeof(int))];
 	} control;
 	struct iovec iov = {.iov_base = out, .iov_len = CONTROL_MESSAGE_MAX - 1};
 	struct msghdr m = {.msg_iov = &iov,
 		.msg_iovlen = 1,
 		.msg_control = &control,
 		.msg_controllen = sizeof(control.space)};
+	struct control_fds fds = {0};
 	ssize_t n;
-	int fd;
 
 	do
 		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-	fd = take_fd(&m);
-	if (ret_fd)
-		*ret_fd = fd;
-	else if (fd >= 0)
-		(void)close(fd); /* not asked for */
+	take_fds(&m, &fds);
+	if (ret_fds)
+		*ret_fds = fds;
+	else
+		control_fds_close(&fds);
 	out[n] = '\0';
 	return n > 0;
 }

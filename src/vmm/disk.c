@@ -1,6 +1,5 @@
-#include "vmm/disk.h"
+#include "vmm/disk_internal.h"
 
-#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,64 +14,11 @@
 #include "base/crc32c.h"
 #include "base/fd.h"
 
-/* The layout of a delta, see docs/disk-format.md. */
-enum {
-	FORMAT_VERSION = 1,
-	HEADER_BYTES = 4096,
-	MAP_OFFSET = HEADER_BYTES,
-	MAP_BYTES = 2 * 1024 * 1024,
-	DATA_OFFSET = MAP_OFFSET + MAP_BYTES,
-	MAP_PAGE_BYTES = 4096, /* unit in which the map is written back */
-	MAP_PAGES = MAP_BYTES / MAP_PAGE_BYTES,
-	CRC_OFFSET = HEADER_BYTES - 4,
-	LAYERS_MAX = DISK_LOWER_MAX + 1,
-};
-
 static const char magic[8] = "MAYFLYD1";
-
-static_assert(DISK_MAX_BYTES / DISK_BLOCK_BYTES / 8 == MAP_BYTES, "one bit per block");
-
-struct layer {
-	int fd;
-	uint8_t *map;	 /* MAP_BYTES, mapped; of a file that is private to us when written to */
-	uint64_t blocks; /* bits from here on do not count */
-};
-
-struct disk {
-	int base_fd;
-	uint64_t base_bytes;
-	uint64_t bytes;
-	unsigned layer_count;
-	struct layer layers[LAYERS_MAX]; /* lowest first; the last one is the top if writable */
-	bool writable;
-	/* Of the top: */
-	bool data_dirty;   /* blocks were written since the last fdatasync */
-	bool map_dirty;	   /* dirty_pages is not empty */
-	bool header_dirty; /* the file has no header, or one with another capacity */
-	uint64_t dirty_pages[MAP_PAGES / 64];
-	struct disk_stats stats;
-};
-
-enum { LAYER_BASE = -1 };
-
-static uint64_t blocks_of(uint64_t bytes)
-{
-	return (bytes + DISK_BLOCK_BYTES - 1) / DISK_BLOCK_BYTES;
-}
-
-static off_t data_position(uint64_t block)
-{
-	return (off_t)(DATA_OFFSET + block * DISK_BLOCK_BYTES);
-}
 
 static bool map_test(const struct layer *l, uint64_t block)
 {
 	return block < l->blocks && l->map[block / 8] >> (block % 8) & 1;
-}
-
-static struct layer *top_layer(struct disk *d)
-{
-	return &d->layers[d->layer_count - 1];
 }
 
 static void map_set(struct disk *d, uint64_t block)
@@ -89,7 +35,7 @@ static void map_set(struct disk *d, uint64_t block)
 
 /* --- opening --- */
 
-static void layer_done(struct layer *l)
+void disk_layer_done(struct layer *l)
 {
 	if (l->map)
 		(void)munmap(l->map, MAP_BYTES); /* our own mapping: cannot fail */
@@ -161,8 +107,7 @@ static int check_extent(const struct layer *l, uint64_t file_bytes, struct error
 	return map_next(l, held, l->blocks) < l->blocks ? bad_delta(e, "is truncated") : 0;
 }
 
-/* Opens an existing delta; the descriptor is the layer's from the start. */
-static int open_layer(struct layer *l, uint64_t *ret_bytes, struct error *e)
+int disk_open_layer(struct layer *l, uint64_t *ret_bytes, struct error *e)
 {
 	uint8_t header[HEADER_BYTES];
 	struct stat st;
@@ -197,7 +142,7 @@ static int open_lowers(struct disk *d, struct error *e)
 	uint64_t bytes;
 
 	for (unsigned i = 0; i < d->layer_count; i++) {
-		int r = open_layer(&d->layers[i], &bytes, e);
+		int r = disk_open_layer(&d->layers[i], &bytes, e);
 
 		r = r < 0 ? r : check_fits(d, bytes, "delta", e);
 		if (r < 0)
@@ -214,8 +159,7 @@ static void map_clear(struct layer *l, uint64_t first, uint64_t end)
 		l->map[b / 8] &= (uint8_t) ~(1 << b % 8);
 }
 
-/* Puts a writable delta on top; on failure the descriptor is closed and the disk as before. */
-static int push_top(struct disk *d, int fd, bool may_exist, struct error *e)
+int disk_push_top(struct disk *d, int fd, bool may_exist, struct error *e)
 {
 	struct layer l = {.fd = fd};
 	uint64_t bytes = 0;
@@ -230,10 +174,10 @@ static int push_top(struct disk *d, int fd, bool may_exist, struct error *e)
 		r = error_set(
 			e, ERROR_EXISTS, EEXIST, "the file of a fresh disk delta is not empty");
 	else
-		r = open_layer(&l, &bytes, e);
+		r = disk_open_layer(&l, &bytes, e);
 	r = r < 0 ? r : check_fits(d, bytes, "delta", e);
 	if (r < 0) {
-		layer_done(&l);
+		disk_layer_done(&l);
 		return r;
 	}
 	map_clear(&l, l.blocks, blocks_of(d->bytes));
@@ -273,7 +217,7 @@ static int open_all(struct disk *d, int delta_fd, struct error *e)
 		(void)close(delta_fd); /* nothing was written */
 		return r;
 	}
-	return push_top(d, delta_fd, true, e);
+	return disk_push_top(d, delta_fd, true, e);
 }
 
 static void close_all(int base_fd, const int *lower_fds, unsigned lower_count, int delta_fd)
@@ -317,7 +261,7 @@ void disk_close(struct disk *d)
 	if (!d)
 		return;
 	for (unsigned i = 0; i < d->layer_count; i++)
-		layer_done(&d->layers[i]);
+		disk_layer_done(&d->layers[i]);
 	(void)close(d->base_fd); /* read-only */
 	free(d);
 }
@@ -386,49 +330,10 @@ static unsigned cursor_take(struct cursor *c, uint64_t n, struct iovec *out)
 	return count;
 }
 
-static void iov_advance(struct iovec **iov, unsigned *count, size_t n)
+/* An error of a read or write as the guest's driver may see it. */
+static int io_error(int r)
 {
-	while (n && n >= (*iov)->iov_len) {
-		n -= (*iov)->iov_len;
-		(*iov)++;
-		(*count)--;
-	}
-	if (n) {
-		(*iov)->iov_base = (uint8_t *)(*iov)->iov_base + n;
-		(*iov)->iov_len -= n;
-	}
-}
-
-static int read_vector(int fd, struct iovec *iov, unsigned count, off_t position)
-{
-	while (count) {
-		ssize_t r = preadv(fd, iov, (int)count, position);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r <= 0) /* the end of the file is an error too: it was longer */
-			return -EIO;
-		position += r;
-		iov_advance(&iov, &count, (size_t)r);
-	}
-	return 0;
-}
-
-static int write_vector(int fd, struct iovec *iov, unsigned count, off_t position)
-{
-	while (count) {
-		ssize_t r = pwritev(fd, iov, (int)count, position);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return errno == ENOSPC || errno == EDQUOT ? -ENOSPC : -EIO;
-		if (r == 0)
-			return -EIO;
-		position += r;
-		iov_advance(&iov, &count, (size_t)r);
-	}
-	return 0;
+	return r == 0 || r == -ENOSPC ? r : r == -EDQUOT ? -ENOSPC : -EIO;
 }
 
 static void zero_vector(const struct iovec *iov, unsigned count)
@@ -464,9 +369,9 @@ static int count_error(struct disk *d, int r)
 
 /* --- reading --- */
 
-static int find_layer(const struct disk *d, uint64_t block)
+int disk_find_layer(const struct disk *d, unsigned layers, uint64_t block)
 {
-	int i = (int)d->layer_count;
+	int i = (int)layers;
 
 	while (--i >= 0)
 		if (map_test(&d->layers[i], block))
@@ -474,13 +379,18 @@ static int find_layer(const struct disk *d, uint64_t block)
 	return LAYER_BASE;
 }
 
-/* Bytes from offset on, at most n, that lie in one layer. */
-static uint64_t run_length(const struct disk *d, uint64_t offset, uint64_t n, int layer)
+static int find_layer(const struct disk *d, uint64_t block)
+{
+	return disk_find_layer(d, d->layer_count, block);
+}
+
+uint64_t disk_run_length(
+	const struct disk *d, unsigned layers, uint64_t offset, uint64_t n, int layer)
 {
 	uint64_t block = offset / DISK_BLOCK_BYTES;
 	uint64_t len = DISK_BLOCK_BYTES - offset % DISK_BLOCK_BYTES;
 
-	while (len < n && find_layer(d, ++block) == layer)
+	while (len < n && disk_find_layer(d, layers, ++block) == layer)
 		len += DISK_BLOCK_BYTES;
 	return len < n ? len : n;
 }
@@ -495,7 +405,7 @@ static int read_base(struct disk *d, uint64_t offset, uint64_t n, struct cursor 
 	if (inside > n)
 		inside = n;
 	count = cursor_take(c, inside, iov);
-	r = read_vector(d->base_fd, iov, count, (off_t)offset);
+	r = io_error(fd_preadv_full(d->base_fd, iov, count, (off_t)offset));
 	if (r < 0)
 		return r;
 	count = cursor_take(c, n - inside, iov);
@@ -511,7 +421,8 @@ static int read_run(struct disk *d, uint64_t offset, uint64_t n, int layer, stru
 	if (layer == LAYER_BASE)
 		return read_base(d, offset, n, c);
 	count = cursor_take(c, n, iov);
-	return read_vector(d->layers[layer].fd, iov, count, (off_t)(DATA_OFFSET + offset));
+	return io_error(
+		fd_preadv_full(d->layers[layer].fd, iov, count, (off_t)(DATA_OFFSET + offset)));
 }
 
 int disk_readv(struct disk *d, uint64_t offset, const struct iovec *iov, unsigned count)
@@ -525,7 +436,7 @@ int disk_readv(struct disk *d, uint64_t offset, const struct iovec *iov, unsigne
 	d->stats.read_bytes += n;
 	while (n) {
 		int layer = find_layer(d, offset / DISK_BLOCK_BYTES);
-		uint64_t run = run_length(d, offset, n, layer);
+		uint64_t run = disk_run_length(d, d->layer_count, offset, n, layer);
 		int r = read_run(d, offset, run, layer, &c);
 
 		if (r < 0)
@@ -569,7 +480,7 @@ static int write_direct(struct disk *d, uint64_t offset, uint64_t n, struct curs
 	int r;
 
 	d->data_dirty = true;
-	r = write_vector(top_layer(d)->fd, iov, count, (off_t)(DATA_OFFSET + offset));
+	r = io_error(fd_pwritev_full(top_layer(d)->fd, iov, count, (off_t)(DATA_OFFSET + offset)));
 	if (r < 0)
 		return r;
 	for (uint64_t b = offset / DISK_BLOCK_BYTES; b * DISK_BLOCK_BYTES < offset + n; b++)
@@ -760,7 +671,7 @@ int disk_discard(struct disk *d, uint64_t offset, uint64_t n)
 
 /* --- flushing --- */
 
-static int write_header(int fd, uint64_t bytes)
+int disk_write_header(int fd, uint64_t bytes)
 {
 	uint8_t h[HEADER_BYTES] = {0};
 
@@ -794,36 +705,53 @@ static int write_map(struct disk *d)
 	return 0;
 }
 
-static int flush_top(struct disk *d)
+int disk_write_head(struct disk *d)
 {
-	int fd = top_layer(d)->fd, r;
+	int r = 0;
 
-	if (d->data_dirty && fdatasync(fd) < 0)
-		return -errno;
-	d->data_dirty = false;
 	if (!d->map_dirty && !d->header_dirty)
 		return 0;
 	r = extend_file(d, 0);
 	r = r < 0 ? r : write_map(d);
 	if (r == 0 && d->header_dirty)
-		r = write_header(fd, d->bytes);
-	if (r == 0 && fdatasync(fd) < 0)
-		r = -errno;
+		r = disk_write_header(top_layer(d)->fd, d->bytes);
 	if (r < 0)
 		return r;
-	d->map_dirty = d->header_dirty = d->data_dirty = false;
+	d->map_dirty = d->header_dirty = false;
+	d->data_dirty = true;
+	return 0;
+}
+
+static int sync_data(struct disk *d)
+{
+	if (d->data_dirty && fdatasync(top_layer(d)->fd) < 0)
+		return -errno;
+	d->data_dirty = false;
+	return 0;
+}
+
+/* What the guest wrote before a freeze is part of what it flushes. */
+static int sync_frozen(struct disk *d)
+{
+	for (unsigned i = 0; i < d->layer_count; i++) {
+		if (d->layers[i].unsynced && fdatasync(d->layers[i].fd) < 0)
+			return -errno;
+		d->layers[i].unsynced = false;
+	}
 	return 0;
 }
 
 int disk_flush(struct disk *d)
 {
-	int r;
+	int r = sync_frozen(d);
 
-	if (!d->writable)
-		return 0;
-	d->stats.flushes++;
-	r = flush_top(d);
-	return count_error(d, r == 0 || r == -ENOSPC ? r : r == -EDQUOT ? -ENOSPC : -EIO);
+	if (r == 0 && d->writable) {
+		d->stats.flushes++;
+		r = sync_data(d);
+		r = r < 0 ? r : disk_write_head(d);
+		r = r < 0 ? r : sync_data(d);
+	}
+	return count_error(d, io_error(r));
 }
 
 int disk_grow(struct disk *d, uint64_t bytes)
@@ -840,114 +768,5 @@ int disk_grow(struct disk *d, uint64_t bytes)
 	d->bytes = bytes;
 	top_layer(d)->blocks = blocks_of(bytes);
 	d->header_dirty = true;
-	return 0;
-}
-
-/* --- freezing and flattening --- */
-
-int disk_freeze(struct disk *d, int delta_fd, struct error *e)
-{
-	bool full = delta_fd >= 0 && d->layer_count > DISK_LOWER_MAX;
-	int r;
-
-	if (!d->writable || full) {
-		if (delta_fd >= 0)
-			(void)close(delta_fd); /* nothing was written */
-		return full ? error_set(e, ERROR_LIMIT, EMLINK,
-				      "a disk has at most %d frozen deltas; flatten it",
-				      DISK_LOWER_MAX)
-			    : error_set(e, ERROR_INTERNAL, EROFS,
-				      "a read-only disk cannot be frozen");
-	}
-	r = disk_flush(d);
-	if (r < 0) {
-		if (delta_fd >= 0)
-			(void)close(delta_fd); /* nothing was written */
-		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
-			"cannot write the disk delta");
-	}
-	if (delta_fd >= 0)
-		return push_top(d, delta_fd, false, e);
-	d->writable = false;
-	return 0;
-}
-
-static int copy_bytes(int from, int to, off_t position, uint64_t n, uint8_t *buffer, size_t size)
-{
-	while (n) {
-		size_t part = n < size ? (size_t)n : size;
-		int r = fd_pread_full(from, buffer, part, position);
-
-		r = r < 0 ? r : fd_pwrite_full(to, buffer, part, position);
-		if (r < 0)
-			return r;
-		position += (off_t)part;
-		n -= part;
-	}
-	return 0;
-}
-
-/* Copies every block that some delta holds to its place in `to`. */
-static int flatten_blocks(struct disk *d, int to)
-{
-	const size_t size = 256 * 1024;
-	_cleanup_free_ uint8_t *buffer = malloc(size);
-	uint64_t offset = 0, end = blocks_of(d->bytes) * DISK_BLOCK_BYTES, run;
-
-	if (!buffer)
-		return -ENOMEM;
-	for (; offset < end; offset += run) {
-		int layer = find_layer(d, offset / DISK_BLOCK_BYTES), r;
-
-		run = run_length(d, offset, end - offset, layer);
-		if (layer == LAYER_BASE)
-			continue;
-		r = copy_bytes(
-			d->layers[layer].fd, to, (off_t)(DATA_OFFSET + offset), run, buffer, size);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-static int flatten_map(struct disk *d, int to)
-{
-	for (uint64_t page = 0; page < MAP_PAGES; page++) {
-		uint64_t first = page * MAP_PAGE_BYTES * 8;
-		uint8_t map[MAP_PAGE_BYTES] = {0};
-		bool any = false;
-
-		if (first >= blocks_of(d->bytes))
-			break;
-		for (uint64_t i = 0; i < MAP_PAGE_BYTES * 8; i++) {
-			if (find_layer(d, first + i) == LAYER_BASE)
-				continue;
-			map[i / 8] |= (uint8_t)(1 << i % 8);
-			any = true;
-		}
-		if (any) {
-			int r = fd_pwrite_full(
-				to, map, sizeof(map), (off_t)(MAP_OFFSET + page * MAP_PAGE_BYTES));
-
-			if (r < 0)
-				return r;
-		}
-	}
-	return 0;
-}
-
-int disk_flatten(struct disk *d, int out_fd, struct error *e)
-{
-	int r = ftruncate(out_fd, DATA_OFFSET) < 0 ? -errno : flatten_blocks(d, out_fd);
-
-	if (r == 0 && fdatasync(out_fd) < 0)
-		r = -errno;
-	r = r < 0 ? r : flatten_map(d, out_fd);
-	r = r < 0 ? r : write_header(out_fd, d->bytes);
-	if (r == 0 && fdatasync(out_fd) < 0)
-		r = -errno;
-	if (r < 0)
-		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
-			"cannot write a flattened disk delta");
 	return 0;
 }

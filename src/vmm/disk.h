@@ -26,7 +26,8 @@
 enum {
 	DISK_BLOCK_BYTES = 4096,
 	DISK_SECTOR_BYTES = 512,
-	DISK_LOWER_MAX = 16,   /* frozen deltas between base and top */
+	DISK_LOWER_MAX = 16,   /* frozen deltas between base and top of a disk that is opened */
+	DISK_FROZEN_MAX = 32,  /* of one that is in use */
 	DISK_IOVECS_MAX = 130, /* pieces of one disk_readv or disk_writev */
 };
 
@@ -75,14 +76,35 @@ int disk_flush(struct disk *d);
 /* Enlarges the capacity; shrinking is -EINVAL, more than DISK_MAX_BYTES -EFBIG. */
 int disk_grow(struct disk *d, uint64_t bytes);
 
-/* Flushes, freezes the top delta (its file must not change from now on, and may serve as a lower
- * one anywhere) and puts a fresh one on top of it: delta_fd, an empty read-write file, taken over
- * also on failure. With -1 the disk goes on without a top, read-only. ERROR_LIMIT when there are
- * DISK_LOWER_MAX frozen ones already: flatten then. On failure the disk is as before. */
+/* Freezes the top delta (its file must not change from now on, and may serve as a lower one
+ * anywhere) and puts a fresh one on top of it: delta_fd, an empty read-write file, taken over also
+ * on failure. With -1 the disk goes on without a top, read-only. Does not wait for the host's disk:
+ * the frozen delta is complete, and survives a crash of the host from the next disk_flush on, which
+ * makes it durable, or from when its owner synced its file. ERROR_LIMIT when there are
+ * DISK_FROZEN_MAX frozen ones already, which is more than can be opened, so that the lower ones can
+ * be merged afterwards. On failure the disk is as before. */
 int disk_freeze(struct disk *d, int delta_fd, struct error *e);
+
+/* Undoes the last disk_freeze, as long as nothing was written since; closes the fresh delta. */
+void disk_thaw(struct disk *d);
+
+/* A frozen delta's file that is not durable yet (borrowed), or -1; and that its owner synced it. */
+int disk_unsynced_fd(const struct disk *d);
+void disk_set_synced(struct disk *d, int fd);
+unsigned disk_frozen_count(const struct disk *d);
 
 /* Writes one delta with the content of all deltas into out_fd, an empty read-write file (not taken
  * over), and flushes it. On top of the same base it is the same disk. */
 int disk_flatten(struct disk *d, int out_fd, struct error *e);
+
+/* The same of the frozen ones only, ready to take their place: out_fd is taken over, also on
+ * failure. They do not change: reads and writes of the disk may go on in another thread meanwhile.
+ */
+struct disk_merged;
+int disk_merge_frozen(const struct disk *d, int out_fd, struct disk_merged **ret, struct error *e);
+void disk_merged_free(struct disk_merged *m); /* NULL is fine */
+
+/* Puts it there; frees it. Further deltas may have been frozen since. */
+void disk_replace_frozen(struct disk *d, struct disk_merged *m);
 
 #endif

@@ -20,7 +20,7 @@ enum { HOT_RANGES_MAX = 8192 };
 /* Writes which pages of a memory that was mapped from a snapshot have been written since. */
 int hot_save(const struct guest_memory *m, int snapshot_dirfd, struct error *e);
 
-/* Gives the memory its own copies of the hot pages. */
-void hot_load(const struct guest_memory *m, int snapshot_dirfd);
+/* Gives the memory its own copies of the hot pages that the file fd names. */
+void hot_load(const struct guest_memory *m, int fd);
 
 #endif

@@ -24,7 +24,7 @@
 
 enum {
 	ARGS_MAX = 64,
-	FDS_MAX = 64,
+	FDS_MAX = 80,
 	VSOCK_BACKLOG = 128,
 	CONTROL_BACKLOG = 16,
 	STOP_MS = 1000,
@@ -125,29 +125,54 @@ static int add_disk(struct command *c, int dirfd, const struct vmm_disk *d, stru
 	return 0;
 }
 
+/* Opens one file of a snapshot and passes it as the option's descriptor. name: in dirfd. */
+static int add_file(
+	struct command *c, const char *option, int dirfd, const char *name, struct error *e)
+{
+	int fd = pass_file(c, dirfd, name, O_RDONLY, e);
+
+	if (fd >= 0)
+		add_arg(c, "--%s=%d", option, fd);
+	return fd < 0 ? fd : 0;
+}
+
+static int add_snapshot(struct command *c, const struct vmm_launch *l, struct error *e)
+{
+	_cleanup_close_ int dirfd = open(l->snapshot, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const char *memory = l->memory ? l->memory : "memory", *hot = l->hot ? l->hot : "hot";
+	int r;
+
+	if (dirfd < 0)
+		return error_set_errno(
+			e, ERROR_NOT_FOUND, errno, "cannot open the snapshot %s", l->snapshot);
+	if (l->layer_count > VMM_LAYERS_MAX)
+		return error_set(
+			e, ERROR_LIMIT, EINVAL, "more than %d memory layers", VMM_LAYERS_MAX);
+	r = add_file(c, "state-fd", dirfd, "state", e);
+	if (r == 0)
+		r = add_file(c, "memory-fd", dirfd, memory, e);
+	for (unsigned i = 0; i < l->layer_count && r == 0; i++)
+		r = add_file(c, "layer-fd", dirfd, l->layers[i], e);
+	if (r == 0 && faccessat(dirfd, hot, R_OK, 0) == 0) /* only a hint */
+		r = add_file(c, "hot-fd", dirfd, hot, e);
+	if (l->check_layers)
+		add_arg(c, "--check-layers");
+	return r;
+}
+
 static int add_source(struct command *c, const struct vmm_launch *l, struct error *e)
 {
-	int fd;
+	int r;
 
-	if (l->snapshot) {
-		fd = pass_file(c, AT_FDCWD, l->snapshot, O_RDONLY | O_DIRECTORY, e);
-		add_arg(c, "--snapshot-fd=%d", fd);
-		return fd < 0 ? fd : 0;
-	}
-	fd = pass_file(c, AT_FDCWD, l->kernel, O_RDONLY, e);
-	if (fd < 0)
-		return fd;
-	add_arg(c, "--kernel-fd=%d", fd);
-	if (l->initrd) {
-		fd = pass_file(c, AT_FDCWD, l->initrd, O_RDONLY, e);
-		if (fd < 0)
-			return fd;
-		add_arg(c, "--initrd-fd=%d", fd);
-	}
+	if (l->snapshot)
+		return add_snapshot(c, l, e);
+	r = add_file(c, "kernel-fd", AT_FDCWD, l->kernel, e);
+	if (r == 0 && l->initrd)
+		r = add_file(c, "initrd-fd", AT_FDCWD, l->initrd, e);
 	add_arg(c, "--cmdline=%s", l->cmdline);
 	add_arg(c, "--cpus=%u", l->cpus);
 	add_arg(c, "--memory-bytes=%llu", (unsigned long long)l->memory_bytes);
-	return 0;
+	return r;
 }
 
 static int add_sockets(struct command *c, int dirfd, struct error *e)
@@ -408,7 +433,8 @@ static int take_reply(const char *text, char *reply, size_t reply_bytes, struct 
 	return 0;
 }
 
-static int owner_request(struct vmm *v, const char *request, int fd, struct error *e)
+static int owner_request(
+	struct vmm *v, const char *request, const struct control_fds *fds, struct error *e)
 {
 	uint64_t deadline = clock_monotonic_ns() + REQUEST_MS * NS_PER_MS;
 	char text[CONTROL_MESSAGE_MAX];
@@ -416,7 +442,7 @@ static int owner_request(struct vmm *v, const char *request, int fd, struct erro
 
 	if (v->ended)
 		return error_set(e, ERROR_SANDBOX, ECHILD, "the microVM has ended");
-	r = control_send(v->owner_fd, request, fd);
+	r = control_send(v->owner_fd, request, fds);
 	while (r == 0) {
 		r = await_readable(v->owner_fd, deadline);
 		if (r < 0)
@@ -442,22 +468,24 @@ static int owner_request(struct vmm *v, const char *request, int fd, struct erro
 
 int vmm_pause(struct vmm *v, struct error *e)
 {
-	return owner_request(v, "pause", -1, e);
+	return owner_request(v, "pause", NULL, e);
 }
 
 int vmm_resume(struct vmm *v, struct error *e)
 {
-	return owner_request(v, "resume", -1, e);
+	return owner_request(v, "resume", NULL, e);
 }
 
-int vmm_snapshot(struct vmm *v, int snapshot_dirfd, struct error *e)
+int vmm_save(struct vmm *v, int snapshot_dirfd, struct error *e)
 {
-	return owner_request(v, "snapshot", snapshot_dirfd, e);
+	return owner_request(
+		v, "save", &(struct control_fds){.fd = {snapshot_dirfd}, .count = 1}, e);
 }
 
 int vmm_save_hot(struct vmm *v, int snapshot_dirfd, struct error *e)
 {
-	return owner_request(v, "hot", snapshot_dirfd, e);
+	return owner_request(
+		v, "hot", &(struct control_fds){.fd = {snapshot_dirfd}, .count = 1}, e);
 }
 
 /* Waits until the process is gone, at most ms milliseconds; its channel ends with it. */
@@ -476,7 +504,7 @@ void vmm_stop(struct vmm *v)
 	if (!v)
 		return;
 	if (v->pid > 0) {
-		if (v->owner_fd >= 0 && control_send(v->owner_fd, "quit", -1) == 0)
+		if (v->owner_fd >= 0 && control_send(v->owner_fd, "quit", NULL) == 0)
 			await_exit(v, STOP_MS);
 		(void)kill(v->pid, SIGKILL); /* not reaped yet, so the pid is still its own */
 		while (waitpid(v->pid, NULL, 0) < 0 && errno == EINTR)
@@ -495,26 +523,175 @@ void vmm_release(struct vmm *v)
 	free(v);
 }
 
-int vmm_request(int dirfd, const char *request, char *reply, size_t reply_bytes, struct error *e)
+static int request(int dirfd, const char *text, const struct control_fds *fds, uint64_t limit_ns,
+	char answer[CONTROL_MESSAGE_MAX], struct error *e)
 {
-	uint64_t deadline = clock_monotonic_ns() + 10 * NS_PER_S;
 	_cleanup_close_ int sock = fd_unix_connect(dirfd, "control.sock", SOCK_SEQPACKET);
-	char text[CONTROL_MESSAGE_MAX];
 	int r;
 
 	if (sock < 0)
 		return error_set(e, ERROR_NOT_FOUND, -sock, "no microVM is running there");
-	r = control_send(sock, request, -1);
+	r = control_send(sock, text, fds);
 	if (r == 0)
-		r = await_readable(sock, deadline);
+		r = await_readable(sock, clock_monotonic_ns() + limit_ns);
 	if (r == 0)
-		r = control_receive(sock, text, NULL);
+		r = control_receive(sock, answer, NULL);
 	if (r == -ETIMEDOUT)
 		return error_set(
-			e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", request);
-	if (r <= 0)
-		return error_set(e, ERROR_SANDBOX, r ? -r : ECONNRESET, "the microVM has ended");
-	return take_reply(text, reply, reply_bytes, e);
+			e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", text);
+	return r > 0 ? 0
+		     : error_set(e, ERROR_SANDBOX, r ? -r : ECONNRESET, "the microVM has ended");
+}
+
+int vmm_request(int dirfd, const char *text, char *reply, size_t reply_bytes, struct error *e)
+{
+	char answer[CONTROL_MESSAGE_MAX];
+	int r = request(dirfd, text, NULL, 10 * NS_PER_S, answer, e);
+
+	return r < 0 ? r : take_reply(answer, reply, reply_bytes, e);
+}
+
+/* --- snapshots --- */
+
+static int link_delta(int dirfd, const char *delta, int to_fd, unsigned disk, struct error *e)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "disk%u", disk); /* fits */
+	if (linkat(dirfd, delta, to_fd, name, 0) < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno,
+			"cannot link the disk delta %s into the snapshot: both must lie on one "
+			"file "
+			"system",
+			delta);
+	return 0;
+}
+
+static int create_delta(int dirfd, const char *name, struct control_fds *fds, struct error *e)
+{
+	int fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return error_set_errno(
+			e, ERROR_NO_SPACE, errno, "cannot create the disk delta %s", name);
+	fds->fd[fds->count++] = fd;
+	return 0;
+}
+
+/* The first `created` of the new deltas, which nothing uses. */
+static void remove_deltas(int dirfd, const struct vmm_snapshot_options *o, unsigned created)
+{
+	for (unsigned i = 0; i < VMM_DISKS_MAX && created; i++)
+		if (o->disks[i].delta) {
+			(void)unlinkat(dirfd, o->disks[i].next, 0); /* empty: does no harm */
+			created--;
+		}
+}
+
+/* Links the deltas, creates the new ones, and makes the request's text. */
+static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o, struct control_fds *fds,
+	char *text, struct error *e)
+{
+	int n = snprintf(text, CONTROL_MESSAGE_MAX, "snapshot %s", o->final ? "final" : "live");
+	int r = 0;
+
+	for (unsigned i = 0; i < VMM_DISKS_MAX && r == 0; i++) {
+		if (!o->disks[i].delta)
+			continue;
+		r = link_delta(dirfd, o->disks[i].delta, o->dirfd, i, e);
+		if (r == 0 && !o->final) {
+			r = create_delta(dirfd, o->disks[i].next, fds, e);
+			n += snprintf(text + n, CONTROL_MESSAGE_MAX - (size_t)n, " %u", i);
+		}
+	}
+	return r;
+}
+
+static int count_freezes(int dirfd, struct error *e)
+{
+	char status[CONTROL_MESSAGE_MAX];
+	const char *p;
+	int r = vmm_request(dirfd, "status", status, sizeof(status), e);
+
+	if (r < 0)
+		return r;
+	p = strstr(status, "freezes=");
+	return p ? atoi(p + strlen("freezes="))
+		 : error_set(e, ERROR_INCOMPATIBLE, EPROTO,
+			   "the microVM was started by an older Mayfly that knows no snapshots");
+}
+
+static int parse_result(const char *text, struct vmm_snapshot_result *r, struct error *e)
+{
+	char memory[16], disks[16];
+	unsigned long long stop_ns, pages;
+
+	if (sscanf(text, "memory=%15s disks=%15[0-9,]", memory, disks) < 2)
+		disks[0] = '\0'; /* none was merged */
+	text = strstr(text, "stop_ns=");
+	if (!text || sscanf(text, "stop_ns=%llu pages=%llu", &stop_ns, &pages) != 2)
+		return error_set(e, ERROR_INTERNAL, EPROTO, "unexpected answer to a snapshot");
+	*r = (struct vmm_snapshot_result){.memory_full = strcmp(memory, "full") == 0,
+		.memory_merged = strcmp(memory, "merged") == 0,
+		.disk_merged = {strchr(disks, '0') != NULL, strchr(disks, '1') != NULL},
+		.stop_ns = stop_ns,
+		.pages = pages};
+	return 0;
+}
+
+static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o,
+	struct vmm_snapshot_result *ret, unsigned *created, struct error *e)
+{
+	struct control_fds fds = {.fd = {o->dirfd}, .count = 1};
+	char text[CONTROL_MESSAGE_MAX], answer[CONTROL_MESSAGE_MAX];
+	int r = prepare_disks(dirfd, o, &fds, text, e);
+
+	*created = fds.count - 1;
+	if (r == 0)
+		r = request(dirfd, text, &fds, REQUEST_MS * NS_PER_MS, answer, e);
+	if (r == 0)
+		r = take_reply(answer, text, sizeof(text), e);
+	if (r == 0)
+		r = parse_result(text, ret, e);
+	fds.fd[0] = -1; /* the caller's */
+	control_fds_close(&fds);
+	return r;
+}
+
+int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_snapshot_result *ret,
+	bool *ret_switched, struct error *e)
+{
+	int before = count_freezes(dirfd, e), r, after;
+	unsigned created;
+	bool switched;
+
+	if (before < 0)
+		return before;
+	r = request_snapshot(dirfd, o, ret, &created, e);
+	after = r == 0 ? before + !o->final : count_freezes(dirfd, NULL);
+	switched = after > before;
+	if (r < 0 && !switched)
+		remove_deltas(dirfd, o, created);
+	if (ret_switched)
+		*ret_switched = switched;
+	return r;
+}
+
+int vmm_rename(int parent_fd, const char *old_name, const char *new_name, struct error *e)
+{
+	_cleanup_close_ int dirfd = openat(parent_fd, old_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char text[CONTROL_MESSAGE_MAX];
+	int r;
+
+	if (dirfd < 0 || renameat2(parent_fd, old_name, parent_fd, new_name, RENAME_NOREPLACE) < 0)
+		return error_set_errno(e, errno == EEXIST ? ERROR_EXISTS : ERROR_INTERNAL, errno,
+			"cannot rename %s to %s", old_name, new_name);
+	(void)snprintf(text, sizeof(text), "rename %s", new_name); /* cut: refused below */
+	r = vmm_request(dirfd, text, NULL, 0, e);
+	if (r < 0)
+		(void)renameat2(parent_fd, new_name, parent_fd, old_name,
+			RENAME_NOREPLACE); /* the first error is the one to report */
+	return r;
 }
 
 int vmm_dir_is_live(int dirfd)

@@ -33,8 +33,15 @@ struct vmm_disk {
 struct vmm_launch {
 	const char *dir; /* the sandbox's directory, which exists */
 
-	/* Either restored from a snapshot's directory (with `state` and `memory`) ... */
+	/* Either restored from a snapshot's directory. Its own memory is `memory` in there, unless
+	 * it stands on others: then the full memory at the bottom and the layers on it, lowest
+	 * first, its own last. Paths are relative to the directory or absolute. */
 	const char *snapshot;
+	const char *memory, *layers[VMM_LAYERS_MAX];
+	unsigned layer_count;
+	bool check_layers; /* read the layers whole and compare checksums: once after they are made,
+			    * and when their files have changed */
+	const char *hot; /* hint (hot.h): NULL: `hot` in the snapshot's directory, if it is there */
 	/* ... or booted. */
 	const char *kernel, *initrd, *cmdline; /* initrd may be NULL */
 	unsigned cpus;
@@ -43,7 +50,8 @@ struct vmm_launch {
 	struct vmm_disk disks[VMM_DISKS_MAX];
 	unsigned disk_count;
 
-	bool paused; /* do not run until vmm_resume: a pre-created VM */
+	bool paused; /* do not run until vmm_resume: a pre-created VM, its hot pages copied; it may
+		      * be given another name and place by vmm_rename */
 	bool keep;   /* outlive the owner */
 };
 
@@ -71,8 +79,9 @@ enum vmm_event vmm_next_event(struct vmm *v, struct error *e);
 /* Requests to the VM; each waits for the answer, at most until the deadline. */
 int vmm_pause(struct vmm *v, struct error *e);
 int vmm_resume(struct vmm *v, struct error *e);
-/* Of a paused VM: writes `state`, `memory` and the disks' deltas (`disk0`...) into a directory. */
-int vmm_snapshot(struct vmm *v, int snapshot_dirfd, struct error *e);
+/* Of a paused VM: writes `state`, `memory` and the disks' deltas (`disk0`...) into a directory: a
+ * snapshot that stands on nothing but the disks' images. */
+int vmm_save(struct vmm *v, int snapshot_dirfd, struct error *e);
 
 /* Of a paused VM that was restored from that directory: adds `hot`, the pages it has written since.
  */
@@ -88,7 +97,44 @@ void vmm_release(struct vmm *v);
 /* One request to any running microVM through its control.sock: "status", "quit", ... as control.h
  * says. reply (may be NULL) gets the text behind "ok". ERROR_NOT_FOUND when nothing is running
  * there. */
-int vmm_request(int dirfd, const char *request, char *reply, size_t reply_bytes, struct error *e);
+int vmm_request(int dirfd, const char *text, char *reply, size_t reply_bytes, struct error *e);
+
+struct vmm_snapshot_options {
+	int dirfd; /* of the snapshot, empty, on the sandbox's file system; borrowed */
+	bool final;
+	struct {
+		const char
+			*delta;	  /* writable delta's file in the sandbox's directory, NULL: none */
+		const char *next; /* unless final: that of the new one, which is created */
+	} disks[VMM_DISKS_MAX];
+};
+
+struct vmm_snapshot_result {
+	bool memory_full, memory_merged, disk_merged[VMM_DISKS_MAX];
+	uint64_t stop_ns, pages;
+};
+
+/* Snapshot of a running or paused microVM, that of the sandbox's directory, which costs what was
+ * written since the one it stands on. Live: it goes on, on top of what was written. Final: it is
+ *paused afterwards, to be ended with "quit". The directory gets, all of it durable, `state` last:
+ *	memory.layer	to be put on the layers that the VM stands on; or, alone, `memory`
+ *(memory_full) memory.merged	takes the place of all of those layers, above the base
+ *(memory_merged) disk0		a link to the frozen delta, on top of those that the disk stands on
+ *	disk0.merged	takes the place of all of those deltas, above the image (disk_merged)
+ * After success the microVM stands on the same stacks as the snapshot, which is what a child of
+ *either is restored from: vmm_launch with the lists of both and a fresh delta of its own. Rolling
+ *back is a launch like any other, in place of the process that ran. The caller may remove the old
+ *name of the frozen delta in the sandbox's directory.
+ *
+ * On failure the microVM is as before, running if it was; the caller removes the directory.
+ * *ret_switched (may be NULL) says whether, all the same, its disks have the new deltas on top of
+ *the old ones, as they do after success; if not, the new ones' files are removed. Blocks; one at a
+ *time, else ERROR_LIMIT. */
+int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_snapshot_result *ret,
+	bool *ret_switched, struct error *e);
+
+/* Renames the directory of a microVM, which lies in parent_fd: sockets and files in it go on. */
+int vmm_rename(int parent_fd, const char *old_name, const char *new_name, struct error *e);
 
 /* Whether a live mayfly-vmm (or its owner) holds the directory: 1, 0 or -errno. */
 int vmm_dir_is_live(int dirfd);

@@ -5,6 +5,7 @@
  * host sockets of the guest, control requests, the owner's channel; vCPU threads do the rest. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,15 +24,17 @@
 #include "base/options.h"
 #include "base/str.h"
 #include "vmm/control.h"
+#include "vmm/snapshot_task.h"
 #include "vmm/vm.h"
 
 struct settings {
-	uint64_t dir_fd, vsock_fd, control_fd, owner_fd, snapshot_fd, kernel_fd, initrd_fd;
+	uint64_t dir_fd, vsock_fd, control_fd, owner_fd, kernel_fd, initrd_fd;
+	uint64_t state_fd, memory_fd, hot_fd;
 	const char *name;
 	uint64_t cpus, memory;
 	const char *cmdline;
-	struct option_list disks;
-	bool paused, keep, help;
+	struct option_list disks, layers;
+	bool paused, keep, check_layers, help;
 };
 
 #define NO_FD UINT64_C(0xffffffff)
@@ -47,7 +50,13 @@ static const struct option_spec options[] = {
 	FD_OPTION("vsock-fd", vsock_fd, "listening Unix socket: the host side of virtio-vsock"),
 	FD_OPTION("control-fd", control_fd, "listening seqpacket socket for control requests"),
 	FD_OPTION("owner-fd", owner_fd, "the owner's channel; its end ends the microVM"),
-	FD_OPTION("snapshot-fd", snapshot_fd, "restore from this directory"),
+	FD_OPTION("state-fd", state_fd, "restore from a snapshot with this state"),
+	FD_OPTION("memory-fd", memory_fd, "its memory, or what that stands on"),
+	{"layer-fd", 0, OPTION_LIST, "FD", "a layer of its memory (repeatable), lowest first",
+		offsetof(struct settings, layers), 0, 0, false},
+	{"check-layers", 0, OPTION_FLAG, NULL, "compare the layers' checksums",
+		offsetof(struct settings, check_layers), 0, 0, false},
+	FD_OPTION("hot-fd", hot_fd, "its hot pages"),
 	FD_OPTION("kernel-fd", kernel_fd, "boot this uncompressed kernel"),
 	FD_OPTION("initrd-fd", initrd_fd, "initramfs of a boot"),
 	{"cmdline", 0, OPTION_STRING, "TEXT", "kernel command line of a boot",
@@ -74,6 +83,7 @@ enum source {
 	SOURCE_VSOCK,
 	SOURCE_LISTEN,
 	SOURCE_OWNER,
+	SOURCE_SNAPSHOT,
 	SOURCE_CONNECTION
 };
 
@@ -84,6 +94,8 @@ struct vmm_process {
 	int owner_fd; /* -1: none, or gone */
 	int signal_fd;
 	bool running, over;
+	struct snapshot_task *snapshot;		  /* under way, or NULL */
+	char name[NAME_MAX + 1];		  /* of the directory in its parent; empty: none */
 	int connections[CONTROL_CONNECTIONS_MAX]; /* -1: free */
 };
 
@@ -127,6 +139,22 @@ static int parse_disk(const char *spec, struct vm_disk *d, struct error *e)
 	return d->base_fd < 0 ? error_set(e, ERROR_USAGE, EINVAL, "--disk %s: no base", spec) : 0;
 }
 
+static int parse_layers(const struct option_list *list, struct vm_options *o, struct error *e)
+{
+	if (list->count > VM_MEMORY_LAYERS_MAX)
+		return error_set(
+			e, ERROR_LIMIT, E2BIG, "more than %d memory layers", VM_MEMORY_LAYERS_MAX);
+	for (unsigned i = 0; i < list->count; i++) {
+		uint64_t v;
+
+		if (str_parse_u64(list->items[i], &v) < 0 || v > 65535)
+			return error_set(e, ERROR_USAGE, EINVAL, "--layer-fd %s: bad descriptor",
+				list->items[i]);
+		o->layer_fds[o->layer_count++] = (int)v;
+	}
+	return 0;
+}
+
 static int make_vm(struct vmm_process *p, struct error *e)
 {
 	const struct settings *s = &p->s;
@@ -136,21 +164,26 @@ static int make_vm(struct vmm_process *p, struct error *e)
 		.kernel_fd = fd_of(s->kernel_fd),
 		.initrd_fd = fd_of(s->initrd_fd),
 		.cmdline = s->cmdline,
-		.snapshot_dirfd = fd_of(s->snapshot_fd),
+		.state_fd = fd_of(s->state_fd),
+		.memory_fd = fd_of(s->memory_fd),
+		.hot_fd = fd_of(s->hot_fd),
+		.check_layers = s->check_layers,
 		.dirfd = fd_of(s->dir_fd),
 		.console = "console.log",
 		.rng = true,
 		.vsock_listen_fd = fd_of(s->vsock_fd),
 	};
+	int r = parse_layers(&s->layers, &o, e);
 
-	if (o.snapshot_dirfd < 0 && o.kernel_fd < 0)
+	if (r < 0)
+		return r;
+	if (o.state_fd < 0 && o.kernel_fd < 0)
 		return error_set(
-			e, ERROR_USAGE, EINVAL, "neither --snapshot-fd nor --kernel-fd is given");
+			e, ERROR_USAGE, EINVAL, "neither --state-fd nor --kernel-fd is given");
 	if (s->disks.count > VM_DISKS_MAX)
 		return error_set(e, ERROR_LIMIT, E2BIG, "more than %d disks", VM_DISKS_MAX);
 	for (unsigned i = 0; i < s->disks.count; i++) {
-		int r = parse_disk(s->disks.items[i], &o.disks[i], e);
-
+		r = parse_disk(s->disks.items[i], &o.disks[i], e);
 		if (r < 0)
 			return r;
 		o.disk_count++;
@@ -209,7 +242,7 @@ static void tell_owner(struct vmm_process *p, const char *text)
 {
 	if (p->owner_fd >= 0)
 		(void)control_send(
-			p->owner_fd, text, -1); /* a lost owner shows as the channel's end */
+			p->owner_fd, text, NULL); /* a lost owner shows as the channel's end */
 }
 
 /* --- requests --- */
@@ -222,19 +255,28 @@ static void answer_status(struct vmm_process *p, char *out)
 								   : "paused";
 
 	vm_get_stats(p->vm, &s);
-	(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok %s cpus=%u memory_bytes=%llu exits=%llu",
-		state, s.cpus, (unsigned long long)s.memory_bytes,
-		(unsigned long long)s.exits); /* fits */
+	(void)snprintf(out, CONTROL_MESSAGE_MAX,
+		"ok %s cpus=%u memory_bytes=%llu exits=%llu layers=%u freezes=%u", state, s.cpus,
+		(unsigned long long)s.memory_bytes, (unsigned long long)s.exits, s.memory_layers,
+		s.freezes); /* fits */
 }
 
-static int do_save(struct vmm_process *p, int fd, int (*save)(struct vm *, int, struct error *),
-	struct error *e)
+static int do_save(struct vmm_process *p, const struct control_fds *fds,
+	int (*save)(struct vm *, int, struct error *), struct error *e)
 {
-	if (fd < 0)
+	if (fds->count == 0)
 		return error_set(e, ERROR_USAGE, EINVAL, "no directory came with the request");
 	if (p->running)
 		return error_set(e, ERROR_USAGE, EBUSY, "pause the VM first");
-	return save(p->vm, fd, e);
+	return save(p->vm, fds->fd[0], e);
+}
+
+static int do_rename(struct vmm_process *p, const char *name, struct error *e)
+{
+	if (!name[0] || strlen(name) > NAME_MAX || strchr(name, '/') || name[0] == '.')
+		return error_set(e, ERROR_USAGE, EINVAL, "rename: not a directory's name");
+	memcpy(p->name, name, strlen(name) + 1);
+	return 0;
 }
 
 static int do_grow(struct vmm_process *p, const char *arguments, struct error *e)
@@ -257,24 +299,50 @@ static void set_running(struct vmm_process *p, bool running)
 	p->running = running;
 }
 
-static void handle_request(struct vmm_process *p, const char *request, int fd, char *out)
+/* A snapshot is done, one way or the other. */
+static void end_snapshot(struct vmm_process *p)
+{
+	struct snapshot_task *t = TAKE_PTR(p->snapshot);
+
+	if (!snapshot_task_finish(t))
+		return;
+	watch_vsock(p, false);
+	p->running = false;
+}
+
+static bool changes_vm(const char *request)
+{
+	return strcmp(request, "status") != 0 && strcmp(request, "idle") != 0 &&
+	       strcmp(request, "quit") != 0 && !str_starts_with(request, "rename ");
+}
+
+static void handle_request(
+	struct vmm_process *p, const char *request, struct control_fds *fds, char *out)
 {
 	struct error e = {0};
 
 	(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok"); /* fits */
-	if (strcmp(request, "status") == 0)
+	if (p->snapshot && changes_vm(request))
+		(void)error_set(&e, ERROR_LIMIT, EBUSY,
+			"a snapshot is under way; try again when it is done"); /* filled is enough
+										*/
+	else if (strcmp(request, "status") == 0)
 		answer_status(p, out);
 	else if (strcmp(request, "idle") == 0)
 		(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok %s",
 			vm_vsock_idle(p->vm) ? "yes" : "no"); /* fits */
 	else if (strcmp(request, "pause") == 0 || strcmp(request, "resume") == 0)
 		set_running(p, request[0] == 'r');
-	else if (strcmp(request, "snapshot") == 0)
-		(void)do_save(p, fd, vm_save, &e); /* e says it all */
+	else if (strcmp(request, "save") == 0)
+		(void)do_save(p, fds, vm_save, &e); /* e says it all */
 	else if (strcmp(request, "hot") == 0)
-		(void)do_save(p, fd, vm_save_hot, &e); /* e says it all */
+		(void)do_save(p, fds, vm_save_hot, &e); /* e says it all */
+	else if (strcmp(request, "flush") == 0)
+		(void)vm_flush_disks(p->vm, &e); /* e says it all */
 	else if (str_starts_with(request, "grow "))
 		(void)do_grow(p, request + 5, &e); /* e says it all */
+	else if (str_starts_with(request, "rename "))
+		(void)do_rename(p, request + 7, &e); /* e says it all */
 	else if (strcmp(request, "quit") == 0)
 		p->over = true;
 	else
@@ -283,19 +351,39 @@ static void handle_request(struct vmm_process *p, const char *request, int fd, c
 		control_format_error(&e, "error", out);
 }
 
+static int begin_snapshot(struct vmm_process *p, const char *arguments, struct control_fds *fds,
+	int sock, struct error *e)
+{
+	int r = snapshot_task_start(p->vm, arguments, fds, sock, &p->snapshot, e);
+
+	if (r < 0)
+		return r;
+	r = watch(p, snapshot_task_fd(p->snapshot), SOURCE_SNAPSHOT);
+	if (r < 0) /* it is answered all the same, only not in the background */
+		end_snapshot(p);
+	return 0;
+}
+
 /* Serves one request of a channel; false when the peer is gone. */
 static bool serve(struct vmm_process *p, int sock)
 {
+	static const char snapshot[] = "snapshot ";
 	char request[CONTROL_MESSAGE_MAX], reply[CONTROL_MESSAGE_MAX];
-	_cleanup_close_ int fd = -1;
-	int r = control_receive(sock, request, &fd);
+	_cleanup_(control_fds_close) struct control_fds fds = {0};
+	struct error e = {0};
+	int r = control_receive(sock, request, &fds);
 
 	if (r == -EAGAIN)
 		return true;
 	if (r <= 0)
 		return false;
-	handle_request(p, request, fd, reply);
-	return control_send(sock, reply, -1) == 0;
+	if (p->snapshot || !str_starts_with(request, snapshot))
+		handle_request(p, request, &fds, reply);
+	else if (begin_snapshot(p, request + strlen(snapshot), &fds, sock, &e) < 0)
+		control_format_error(&e, "error", reply);
+	else
+		return true; /* answered when it is done */
+	return control_send(sock, reply, NULL) == 0;
 }
 
 static void accept_connection(struct vmm_process *p)
@@ -310,8 +398,8 @@ static void accept_connection(struct vmm_process *p)
 			return;
 		}
 	(void)control_send(
-		fd, "error 1 24 too many control connections", -1); /* it is refused anyway */
-	(void)close(fd);					    /* refused */
+		fd, "error 1 24 too many control connections", NULL); /* it is refused anyway */
+	(void)close(fd);					      /* refused */
 }
 
 /* --- end --- */
@@ -321,11 +409,11 @@ static void remove_directory(struct vmm_process *p)
 {
 	_cleanup_close_ int parent = -1;
 
-	if (fd_of(p->s.dir_fd) < 0 || !p->s.name)
+	if (fd_of(p->s.dir_fd) < 0 || !p->name[0])
 		return;
 	parent = openat(fd_of(p->s.dir_fd), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (parent >= 0)
-		(void)file_remove_tree(parent, p->s.name); /* whoever looks next removes the rest */
+		(void)file_remove_tree(parent, p->name); /* whoever looks next removes the rest */
 }
 
 static void handle_end(struct vmm_process *p)
@@ -369,6 +457,9 @@ static void handle_event(struct vmm_process *p, uint32_t source)
 		break;
 	case SOURCE_OWNER:
 		handle_owner(p);
+		break;
+	case SOURCE_SNAPSHOT:
+		end_snapshot(p);
 		break;
 	default:
 		if (!serve(p, p->connections[source - SOURCE_CONNECTION])) {
@@ -414,7 +505,9 @@ int main(int argc, char **argv)
 			.vsock_fd = NO_FD,
 			.control_fd = NO_FD,
 			.owner_fd = NO_FD,
-			.snapshot_fd = NO_FD,
+			.state_fd = NO_FD,
+			.memory_fd = NO_FD,
+			.hot_fd = NO_FD,
 			.kernel_fd = NO_FD,
 			.initrd_fd = NO_FD,
 			.cpus = 1,
@@ -438,7 +531,10 @@ int main(int argc, char **argv)
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* hardening: not having it is not fatal */
 	(void)setrlimit(
 		RLIMIT_CORE, &(struct rlimit){0, 0}); /* guest memory never lands in a core file */
+	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error like a full disk */
 	p.owner_fd = fd_of(p.s.owner_fd);
+	if (p.s.name)
+		(void)snprintf(p.name, sizeof(p.name), "%s", p.s.name); /* too long: not found */
 	memset(p.connections, 0xff, sizeof(p.connections));
 	if (run(&p, &e) < 0) {
 		char text[CONTROL_MESSAGE_MAX];

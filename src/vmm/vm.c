@@ -1,4 +1,4 @@
-/* Setting a VM up, by boot or from a snapshot; saving it. */
+/* Setting a VM up, by boot or from a snapshot. */
 #include "vmm/vm_internal.h"
 
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/file.h"
 #include "proto/snapshot.h"
 #include "vmm/blk.h"
@@ -49,6 +48,7 @@ static struct vm *vm_new(const struct vm_options *o)
 		return NULL;
 	vm->kvm_fd = vm->fd = vm->event_fd = -1;
 	atomic_store(&vm->halt, true);
+	pthread_mutex_init(&vm->life, NULL);
 	pthread_mutex_init(&vm->lock, NULL);
 	pthread_cond_init(&vm->wake, NULL);
 	pthread_cond_init(&vm->parked, NULL);
@@ -81,7 +81,9 @@ void vm_free(struct vm *vm)
 	if (vm->event_fd >= 0)
 		(void)close(vm->event_fd); /* no data behind it */
 	guest_memory_done(&vm->memory);
+	memory_stack_done(&vm->stack);
 	free(vm->cpuid);
+	pthread_mutex_destroy(&vm->life);
 	pthread_mutex_destroy(&vm->lock);
 	pthread_cond_destroy(&vm->wake);
 	pthread_cond_destroy(&vm->parked);
@@ -233,147 +235,6 @@ static int create_booted(struct vm *vm, struct vm_options *o, struct error *e)
 	return r == 0 ? boot(vm, o, e) : r;
 }
 
-/* --- save --- */
-
-static void save_machine(struct vm *vm, struct snapshot_writer *w)
-{
-	struct buf *b = snapshot_section(w, SNAPSHOT_MACHINE, 0);
-	int khz = kvm_ioctl_n(vm->cpus[0].vcpu.fd, KVM_GET_TSC_KHZ, 0);
-	uint32_t words[CPUID_FINGERPRINT_WORDS];
-
-	w->err |= buf_add_le32(b, vm->cpu_count);
-	w->err |= buf_add_le64(b, vm->memory.bytes);
-	w->err |= buf_add_le32(b, khz > 0 ? (uint32_t)khz : 0);
-	cpuid_fingerprint(words);
-	for (unsigned i = 0; i < CPUID_FINGERPRINT_WORDS; i++)
-		w->err |= buf_add_le32(b, words[i]);
-	for (unsigned i = 0; i < VM_SLOTS; i++)
-		w->err |= buf_add_le32(b, vm->slots[i].device ? vm->slots[i].device->ops->id : 0);
-}
-
-static int save_state(struct vm *vm, struct snapshot_writer *w, struct error *e)
-{
-	struct kvm_clock_data clock;
-	struct buf *b;
-	int r = kvm_ioctl(vm->fd, KVM_GET_CLOCK, &clock);
-
-	if (r < 0)
-		return error_set_errno(e, ERROR_INTERNAL, -r, "KVM_GET_CLOCK");
-	save_machine(vm, w);
-	b = snapshot_section(w, SNAPSHOT_CPUID, 0);
-	w->err |= buf_add_le32(b, vm->cpuid->head.nent);
-	w->err |= buf_add(
-		b, vm->cpuid->entries, vm->cpuid->head.nent * sizeof(vm->cpuid->entries[0]));
-	w->err |= buf_add_le64(snapshot_section(w, SNAPSHOT_CLOCK, 0), clock.clock);
-	for (unsigned i = 0; i < vm->cpu_count; i++) {
-		r = vcpu_save(&vm->cpus[i].vcpu, snapshot_section(w, SNAPSHOT_VCPU, i), e);
-		if (r < 0)
-			return r;
-	}
-	w->err |= ioapic_save(&vm->ioapic, snapshot_section(w, SNAPSHOT_IOAPIC, 0));
-	w->err |= serial_save(&vm->serial, snapshot_section(w, SNAPSHOT_SERIAL, 0));
-	for (unsigned i = 0; i < vm->disk_count; i++)
-		w->err |= buf_add_le64(snapshot_section(w, SNAPSHOT_DISK, i), vm->disk_bytes[i]);
-	for (unsigned i = 0; i < VM_SLOTS; i++)
-		if (vm->slots[i].device)
-			w->err |= virtio_save(
-				vm->slots[i].device, snapshot_section(w, SNAPSHOT_DEVICE, i));
-	return 0;
-}
-
-static bool page_is_zero(const uint8_t *p)
-{
-	const uint64_t *q = (const uint64_t *)(const void *)p;
-
-	for (unsigned i = 0; i < 4096 / sizeof(*q); i += 4)
-		if (q[i] | q[i + 1] | q[i + 2] | q[i + 3])
-			return false;
-	return true;
-}
-
-/* Writes the memory as a sparse file: pages of zeroes stay holes. */
-static int save_memory(struct vm *vm, int dirfd, struct error *e)
-{
-	_cleanup_close_ int fd =
-		openat(dirfd, "memory", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	const uint8_t *map = vm->memory.map;
-	uint64_t bytes = vm->memory.bytes, at = 0;
-
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
-		return error_set_errno(
-			e, ERROR_NO_SPACE, errno, "cannot create the snapshot's memory");
-	while (at < bytes) {
-		uint64_t end;
-		int r;
-
-		while (at < bytes && page_is_zero(map + at))
-			at += 4096;
-		for (end = at; end < bytes && end - at < 4u << 20 && !page_is_zero(map + end);)
-			end += 4096;
-		r = fd_pwrite_full(fd, map + at, end - at, (off_t)at);
-		if (r < 0)
-			return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL,
-				-r, "cannot write the snapshot's memory: free some disk space");
-		at = end;
-	}
-	if (fsync(fd) < 0)
-		return error_set_errno(
-			e, ERROR_NO_SPACE, errno, "cannot write the snapshot's memory");
-	return 0;
-}
-
-/* Writes what the guest wrote to its disks as one delta each, "disk0" and so on. */
-static int save_disks(struct vm *vm, int dirfd, struct error *e)
-{
-	for (unsigned i = 0; i < vm->disk_count; i++) {
-		_cleanup_close_ int fd = -1;
-		char name[16];
-		int r;
-
-		if (vm->disk_read_only[i])
-			continue;
-		(void)snprintf(name, sizeof(name), "disk%u", i); /* fits */
-		fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd < 0)
-			return error_set_errno(e, ERROR_NO_SPACE, errno,
-				"cannot create the snapshot's disk %u", i);
-		r = blk_flatten(vm->slots[VM_SLOT_DISK + i].device, fd, e);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-int vm_save(struct vm *vm, int dirfd, struct error *e)
-{
-	struct snapshot_writer w;
-	int r;
-
-	r = save_disks(vm, dirfd, e);
-	if (r < 0)
-		return r;
-	r = save_memory(vm, dirfd, e);
-	if (r < 0)
-		return r;
-	snapshot_writer_init(&w);
-	r = save_state(vm, &w, e);
-	if (r == 0 && snapshot_writer_finish(&w) < 0)
-		r = error_set(
-			e, ERROR_INTERNAL, EMSGSIZE, "the VM's state does not fit a snapshot");
-	if (r == 0) {
-		r = file_write_atomic(dirfd, "state", buf_head(&w.bytes), buf_len(&w.bytes), 0600);
-		if (r < 0)
-			error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write the snapshot's state");
-	}
-	snapshot_writer_done(&w);
-	return r;
-}
-
-int vm_save_hot(struct vm *vm, int dirfd, struct error *e)
-{
-	return hot_save(&vm->memory, dirfd, e);
-}
-
 /* --- restore --- */
 
 static int damaged(struct error *e, const char *what)
@@ -463,20 +324,39 @@ static int match_tsc(struct vm *vm, uint32_t khz, struct error *e)
 	return 0;
 }
 
-static int map_memory(struct vm *vm, const struct vm_options *o, uint64_t bytes, struct error *e)
+/* The state names the uppermost layer that belongs to it; before version 2 there were none. */
+static int check_stack(
+	const struct snapshot_reader *s, const struct memory_stack *stack, struct error *e)
 {
-	_cleanup_close_ int fd = openat(o->snapshot_dirfd, "memory", O_RDONLY | O_CLOEXEC);
+	struct reader in = snapshot_find(s, SNAPSHOT_MEMORY, 0);
+	struct layer_id top = {0};
+
+	if (!in.bad) {
+		reader_copy(&in, top.bytes, sizeof(top.bytes));
+		if (!reader_finished(&in))
+			return damaged(e, "memory");
+	}
+	return layer_id_equal(&top, &stack->top)
+		       ? 0
+		       : damaged(e, "its memory layers are those of another snapshot");
+}
+
+static int map_memory(struct vm *vm, const struct vm_options *o, const struct snapshot_reader *s,
+	uint64_t bytes, struct error *e)
+{
 	struct stat st;
 	int r;
 
-	if (fd < 0)
-		return error_set_errno(
-			e, ERROR_BAD_SNAPSHOT, errno, "cannot open the snapshot's memory");
-	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != bytes)
+	if (fstat(o->memory_fd, &st) < 0 || (uint64_t)st.st_size != bytes)
 		return damaged(e, "its memory file is truncated or of another snapshot");
-	r = guest_memory_map(&vm->memory, fd, bytes, e);
+	r = guest_memory_map(&vm->memory, o->memory_fd, bytes, e);
 	if (r == 0)
-		hot_load(&vm->memory, o->snapshot_dirfd);
+		r = layers_map(&vm->memory, o->layer_fds, o->layer_count, o->check_layers,
+			LAYER_MAPPINGS_MAX, &vm->stack, e);
+	if (r == 0)
+		r = check_stack(s, &vm->stack, e);
+	if (r == 0 && o->hot_fd >= 0)
+		hot_load(&vm->memory, o->hot_fd);
 	return r;
 }
 
@@ -556,7 +436,7 @@ static int create_restored(struct vm *vm, struct vm_options *o, struct error *e)
 	struct snapshot_reader s;
 	struct saved_machine m;
 	size_t n;
-	int r = file_read(o->snapshot_dirfd, "state", SNAPSHOT_STATE_MAX, &data, &n);
+	int r = file_read_fd(o->state_fd, SNAPSHOT_STATE_MAX, &data, &n);
 
 	if (r < 0)
 		return error_set_errno(
@@ -569,7 +449,7 @@ static int create_restored(struct vm *vm, struct vm_options *o, struct error *e)
 	if (r == 0)
 		r = check_cpu(vm, &m, e);
 	if (r == 0)
-		r = map_memory(vm, o, m.memory_bytes, e);
+		r = map_memory(vm, o, &s, m.memory_bytes, e);
 	if (r < 0)
 		return r;
 	vm->cpu_count = m.cpus;
@@ -612,7 +492,7 @@ int vm_create(const struct vm_options *options, struct vm **ret, struct error *e
 	}
 	r = vm->kvm_fd = kvm_open(e);
 	if (r >= 0)
-		r = o.snapshot_dirfd >= 0 ? create_restored(vm, &o, e) : create_booted(vm, &o, e);
+		r = o.state_fd >= 0 ? create_restored(vm, &o, e) : create_booted(vm, &o, e);
 	if (r == 0)
 		r = vm_start_threads(vm, e);
 	close_taken(&o);
@@ -652,7 +532,9 @@ int vm_vsock_fd(const struct vm *vm)
 
 void vm_vsock_poll(struct vm *vm)
 {
+	pthread_mutex_lock(&vm->life); /* it writes into the guest's memory */
 	vsock_poll(vm->slots[VM_SLOT_VSOCK].device);
+	pthread_mutex_unlock(&vm->life);
 }
 
 bool vm_vsock_idle(struct vm *vm)
@@ -668,12 +550,14 @@ int vm_grow_disk(struct vm *vm, unsigned disk, uint64_t bytes, struct error *e)
 
 	if (disk >= vm->disk_count)
 		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no disk %u", disk);
+	pthread_mutex_lock(&vm->life);
 	r = blk_grow(vm->slots[VM_SLOT_DISK + disk].device, bytes);
-	if (r < 0)
-		return error_set_errno(e, ERROR_LIMIT, -r, "cannot grow disk %u to %llu bytes",
-			disk, (unsigned long long)bytes);
-	vm->disk_bytes[disk] = bytes;
-	return 0;
+	if (r == 0)
+		vm->disk_bytes[disk] = bytes;
+	pthread_mutex_unlock(&vm->life);
+	return r < 0 ? error_set_errno(e, ERROR_LIMIT, -r, "cannot grow disk %u to %llu bytes",
+			       disk, (unsigned long long)bytes)
+		     : 0;
 }
 
 void vm_get_stats(const struct vm *vm, struct vm_stats *s)
@@ -682,6 +566,8 @@ void vm_get_stats(const struct vm *vm, struct vm_stats *s)
 		.first_exit_ns = atomic_load(&vm->first_exit_ns),
 		.memory_bytes = vm->memory.bytes,
 		.cpus = vm->cpu_count,
+		.freezes = atomic_load(&vm->freezes),
+		.memory_layers = vm->stack.layer_count,
 	};
 	for (unsigned i = 0; i < vm->cpu_count; i++)
 		s->exits += atomic_load(&vm->cpus[i].exits);

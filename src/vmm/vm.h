@@ -18,7 +18,7 @@
 
 struct vm;
 
-enum { VM_DISKS_MAX = 2, VM_DISK_LAYERS_MAX = 16 };
+enum { VM_DISKS_MAX = 2, VM_DISK_LAYERS_MAX = 16, VM_MEMORY_LAYERS_MAX = 16 };
 
 struct vm_disk {
 	int base_fd;			   /* taken over */
@@ -34,7 +34,12 @@ struct vm_options {
 	int kernel_fd;	       /* of a boot; borrowed */
 	int initrd_fd;	       /* of a boot, -1: none; borrowed */
 	const char *cmdline;   /* of a boot */
-	int snapshot_dirfd;  /* -1: boot; else the directory with `state` and `memory`; borrowed */
+	int state_fd;	       /* -1: boot; else the `state` of a snapshot, and: borrowed */
+	int memory_fd;	       /* the full memory that it stands on; borrowed */
+	int layer_fds[VM_MEMORY_LAYERS_MAX]; /* what was written since, lowest first; borrowed */
+	unsigned layer_count;
+	bool check_layers;   /* read the layers whole to find damage: where they were not yet */
+	int hot_fd;	     /* hint for a restore (hot.h), -1: none; borrowed */
 	int dirfd;	     /* for the console log, -1: none; borrowed */
 	const char *console; /* its file name */
 	bool rng;	     /* of a boot: give the guest a virtio-rng */
@@ -59,12 +64,55 @@ void vm_free(struct vm *vm); /* stops the threads; NULL is fine */
 void vm_resume(struct vm *vm);
 void vm_pause(struct vm *vm);
 
-/* Writes a paused VM into a directory: `state`, `memory`, and for each writable disk `disk0`,
- * `disk1`: one delta over the disk's base. The files are on disk when it returns. On failure the VM
- * is as before and the directory holds an incomplete snapshot without `state`, which comes last. */
+/* Writes a paused VM into a directory as a snapshot that stands on nothing but the disks' base
+ * images: `state`, `memory`, and for each writable disk `disk0`, `disk1`: one delta over its base.
+ * The files are on disk when it returns. On failure the VM is as before and the directory holds an
+ * incomplete snapshot without `state`, which comes last. */
 int vm_save(struct vm *vm, int dirfd, struct error *e);
 
-/* Of a VM that was restored from the snapshot in this directory, and is paused: adds which pages it
+struct vm_snapshot_options {
+	int dirfd;  /* of the snapshot, empty but for disks' deltas; borrowed */
+	bool final; /* the VM stays paused: its process ends next */
+	/* Unless final, for each writable disk an empty read-write file: its new top delta. Else
+	 * -1. Taken over in any case. */
+	int delta_fds[VM_DISKS_MAX];
+};
+
+struct vm_snapshot_result {
+	bool memory_full;		/* `memory` holds all of it: there is nothing below */
+	bool memory_merged;		/* `memory.merged` takes the place of all layers below */
+	bool disk_merged[VM_DISKS_MAX]; /* `disk0.merged` that of all deltas below the top */
+	uint64_t stop_ns; /* from the first kick until the guest ran again, or was at rest */
+	uint64_t pages;	  /* written to the layer */
+};
+
+/* Snapshot of a VM, running or paused, that costs what was written since the one it stands on.
+ *Writes memory.layer	the pages written since then (layers.h), or
+ *	memory		all of it, of a VM that was booted
+ *	memory.merged	the layers below as one, when there would be more than VM_MEMORY_LAYERS_MAX
+ *	disk0.merged	the same of a disk's deltas, when there would be more than
+ *VM_DISK_LAYERS_MAX state		comes last: without it, it is no snapshot and freezes the
+ *disks' deltas, files of the caller's, who links them into the directory beforehand. Everything is
+ *on disk when it returns.
+ *
+ * The guest stands still only while its pages and state are copied; merging, checksums and waiting
+ *for the host's disk happen while it runs. A live one goes on on top of what was written: its next
+ * snapshot's parent is this one. To roll back is no call of this module: another VM is restored
+ *from the snapshot and takes the sandbox's place.
+ *
+ * On failure the VM is as before, running or not, its pages all its own; the directory is of no
+ *use. If it failed after the guest went on (the host's disk did, most likely), the fresh deltas
+ *stay on top of the frozen ones: vm_stats.freezes says so.
+ *
+ * May be called from another thread than the owner's, one at a time. */
+int vm_snapshot(struct vm *vm, const struct vm_snapshot_options *o, struct vm_snapshot_result *ret,
+	struct error *e);
+
+/* What the guest flushed and the host did not write yet: of a paused VM whose memory is given up.
+ */
+int vm_flush_disks(struct vm *vm, struct error *e);
+
+/* Of a paused VM that was restored from the snapshot in this directory: adds which pages it
  * has written meanwhile, so that later restores are faster (hot.h). */
 int vm_save_hot(struct vm *vm, int dirfd, struct error *e);
 
@@ -84,6 +132,8 @@ struct vm_stats {
 	uint64_t first_exit_ns; /* CLOCK_MONOTONIC of the first of them, 0: none yet */
 	uint64_t memory_bytes;
 	unsigned cpus;
+	unsigned freezes;	/* how often the disks got new top deltas */
+	unsigned memory_layers; /* that its memory stands on */
 };
 void vm_get_stats(const struct vm *vm, struct vm_stats *s);
 

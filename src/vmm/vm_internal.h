@@ -9,6 +9,7 @@
 #include "vmm/acpi.h"
 #include "vmm/disk.h"
 #include "vmm/ioapic.h"
+#include "vmm/layers.h"
 #include "vmm/memory.h"
 #include "vmm/serial.h"
 #include "vmm/vcpu.h"
@@ -55,6 +56,12 @@ struct vm {
 	struct kvm_cpuid_table *cpuid; /* owned: the guest's, without per-CPU fields */
 	uint32_t tsc_khz;
 	bool devices_resumed;
+	struct memory_stack stack; /* what the memory stands on */
+	atomic_uint freezes;
+
+	/* Held by whoever stops, starts or serves the guest from outside of its vCPUs; taken before
+	 * the lock below and the devices'. */
+	pthread_mutex_t life;
 
 	pthread_mutex_t lock; /* of all below and the vCPUs' states */
 	pthread_cond_t wake;  /* vCPU threads wait here for running or stopping */
@@ -71,5 +78,9 @@ struct vm {
 
 int vm_start_threads(struct vm *vm, struct error *e);
 void vm_stop_threads(struct vm *vm);
+
+/* vm_pause and vm_resume with `life` held; the first tells whether the guest was running. */
+bool vm_stop_cpus(struct vm *vm);
+void vm_start_cpus(struct vm *vm);
 
 #endif

@@ -273,17 +273,21 @@ static bool all_parked(const struct vm *vm)
 	return true;
 }
 
-void vm_pause(struct vm *vm)
+bool vm_stop_cpus(struct vm *vm)
 {
+	bool was_running;
+
 	pthread_mutex_lock(&vm->lock);
+	was_running = vm->running;
 	vm->running = false;
 	kick_all(vm);
 	while (!all_parked(vm))
 		pthread_cond_wait(&vm->parked, &vm->lock);
 	pthread_mutex_unlock(&vm->lock);
+	return was_running;
 }
 
-void vm_resume(struct vm *vm)
+void vm_start_cpus(struct vm *vm)
 {
 	/* Before the first run: what waits in host sockets is in the guest's rings when it wakes
 	 * up. */
@@ -298,4 +302,18 @@ void vm_resume(struct vm *vm)
 		pthread_cond_broadcast(&vm->wake);
 	}
 	pthread_mutex_unlock(&vm->lock);
+}
+
+void vm_pause(struct vm *vm)
+{
+	pthread_mutex_lock(&vm->life);
+	(void)vm_stop_cpus(vm); /* it may have been paused already */
+	pthread_mutex_unlock(&vm->life);
+}
+
+void vm_resume(struct vm *vm)
+{
+	pthread_mutex_lock(&vm->life);
+	vm_start_cpus(vm);
+	pthread_mutex_unlock(&vm->life);
 }

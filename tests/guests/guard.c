@@ -8,7 +8,7 @@
 
 #include "harness.h"
 
-enum { GUARD_BYTES = 64 << 10, GUARDS_MAX = 16, PATTERN = 0xa7 };
+enum { GUARD_BYTES = 64 << 10, GUARDS_MAX = 256, PATTERN = 0xa7 };
 
 void *__real_mmap64(void *at, size_t n, int prot, int flags, int fd, off_t offset);
 int __real_munmap(void *at, size_t n);
@@ -31,10 +31,11 @@ bool guard_is_intact(void)
 	return intact;
 }
 
-/* No other mapping of the VMM's has these flags. */
+/* No other mapping of the VMM's has these flags. What is fixed goes into guest memory that is
+ * there. */
 static bool is_guest_memory(int flags)
 {
-	return (flags & (MAP_PRIVATE | MAP_NORESERVE)) == (MAP_PRIVATE | MAP_NORESERVE);
+	return (flags & (MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED)) == (MAP_PRIVATE | MAP_NORESERVE);
 }
 
 static void remember(uint8_t *at, size_t n)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "vmm/blk.h"
@@ -61,7 +62,16 @@ static int open_base(void)
 	return fd;
 }
 
-static void open_disks(struct vm_options *o, int dirfd, int snapshot_dirfd, uint64_t bytes)
+static int open_file(const char *name)
+{
+	int fd = openat(work_dirfd, name, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		fail("cannot open %s: %s", name, strerror(errno));
+	return fd;
+}
+
+static void open_disks(struct vm_options *o, int dirfd, const struct lineage *l, uint64_t bytes)
 {
 	struct vm_disk *d = o->disks;
 
@@ -69,11 +79,8 @@ static void open_disks(struct vm_options *o, int dirfd, int snapshot_dirfd, uint
 		bytes = DISK_SECTORS * SECTOR_BYTES;
 	o->disk_count = 2;
 	d[0] = (struct vm_disk){.base_fd = open_base(), .bytes = bytes};
-	if (snapshot_dirfd >= 0) {
-		d[0].lower_fds[0] = openat(snapshot_dirfd, "disk0", O_RDONLY | O_CLOEXEC);
-		CHECK(d[0].lower_fds[0] >= 0);
-		d[0].lower_count = 1;
-	}
+	for (unsigned i = 0; l && i < l->delta_count; i++)
+		d[0].lower_fds[d[0].lower_count++] = open_file(l->deltas[i]);
 	d[0].delta_fd = openat(dirfd, "delta", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	CHECK(d[0].delta_fd >= 0);
 	d[1] = (struct vm_disk){
@@ -96,17 +103,16 @@ static int new_dir(struct machine *m)
 	return fd;
 }
 
-static int create(struct machine *m, struct vm_options *o, int snapshot_dirfd, uint64_t disk_bytes,
-	struct error *e)
+static int create(struct machine *m, struct vm_options *o, const struct lineage *l,
+	uint64_t disk_bytes, struct error *e)
 {
 	int dirfd = new_dir(m), r;
 
 	o->dirfd = dirfd;
 	o->console = "console.log";
-	o->snapshot_dirfd = snapshot_dirfd;
 	o->vsock_listen_fd = fd_unix_listen(dirfd, "vsock", SOCK_STREAM, 4);
 	CHECK(o->vsock_listen_fd >= 0);
-	open_disks(o, dirfd, snapshot_dirfd, disk_bytes);
+	open_disks(o, dirfd, l, disk_bytes);
 	r = vm_create(o, &m->vm, e);
 	if (r < 0) {
 		m->vm = NULL;
@@ -120,6 +126,7 @@ void machine_boot(struct machine *m, const char *guest, const char *line, unsign
 	struct vm_options o = {.cpus = cpus ? cpus : 1,
 		.memory_bytes = (uint64_t)MEMORY_MB << 20,
 		.initrd_fd = -1,
+		.state_fd = -1,
 		.cmdline = line,
 		.rng = true};
 	struct error e = {0};
@@ -127,7 +134,7 @@ void machine_boot(struct machine *m, const char *guest, const char *line, unsign
 	o.kernel_fd = openat(guests_dirfd, guest, O_RDONLY | O_CLOEXEC);
 	if (o.kernel_fd < 0)
 		fail("no guest %s", guest);
-	if (create(m, &o, -1, 0, &e) < 0)
+	if (create(m, &o, NULL, 0, &e) < 0)
 		fail("vm_create: %s", e.message);
 	(void)close(o.kernel_fd);
 }
@@ -145,15 +152,128 @@ void machine_save(struct machine *m, const char *name)
 	(void)close(fd);
 }
 
+void lineage_start(struct lineage *l, const char *snapshot)
+{
+	*l = (struct lineage){.delta_count = 1};
+	(void)snprintf(l->state, sizeof(l->state), "%s", snapshot); /* short names */
+	(void)snprintf(l->memory, sizeof(l->memory), "%s/memory", snapshot);
+	(void)snprintf(l->deltas[0], sizeof(l->deltas[0]), "%s/disk0", snapshot);
+}
+
+static int restore(struct machine *m, const struct lineage *l, uint64_t disk_bytes, struct error *e)
+{
+	struct vm_options o = {.kernel_fd = -1,
+		.initrd_fd = -1,
+		.hot_fd = -1,
+		.check_layers = l->check,
+		.layer_count = l->layer_count};
+	char state[32];
+	int r;
+
+	(void)snprintf(state, sizeof(state), "%s/state", l->state); /* short names */
+	o.state_fd = openat(work_dirfd, state, O_RDONLY | O_CLOEXEC);
+	o.memory_fd = openat(work_dirfd, l->memory, O_RDONLY | O_CLOEXEC);
+	for (unsigned i = 0; i < l->layer_count; i++)
+		o.layer_fds[i] = open_file(l->layers[i]);
+	if (o.state_fd < 0 || o.memory_fd < 0)
+		r = error_set(e, ERROR_BAD_SNAPSHOT, ENOENT, "the snapshot has no state or memory");
+	else
+		r = create(m, &o, l, disk_bytes, e);
+	cleanup_close_p(&o.state_fd);
+	cleanup_close_p(&o.memory_fd);
+	for (unsigned i = 0; i < l->layer_count; i++)
+		(void)close(o.layer_fds[i]); /* only read */
+	return r;
+}
+
 int machine_try_restore(struct machine *m, const char *name, uint64_t disk_bytes, struct error *e)
 {
-	struct vm_options o = {.kernel_fd = -1, .initrd_fd = -1};
-	int fd = openat(work_dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+	struct lineage l;
 
-	CHECK(fd >= 0);
-	r = create(m, &o, fd, disk_bytes, e);
-	(void)close(fd);
+	lineage_start(&l, name);
+	return restore(m, &l, disk_bytes, e);
+}
+
+int machine_try_restore_lineage(struct machine *m, const struct lineage *l, struct error *e)
+{
+	return restore(m, l, 0, e);
+}
+
+void machine_restore_lineage(struct machine *m, const struct lineage *l)
+{
+	struct error e = {0};
+
+	if (machine_try_restore_lineage(m, l, &e) < 0)
+		fail("vm_create of a snapshot: %s", e.message);
+}
+
+static void delta_name(const struct machine *m, unsigned number, char out[32])
+{
+	if (number)
+		(void)snprintf(out, 32, "%s/delta%u", m->dir, number); /* short names */
+	else
+		(void)snprintf(out, 32, "%s/delta", m->dir);
+}
+
+/* What a snapshot in the directory `name` adds. */
+static void lineage_extend(struct lineage *l, const char *name, const struct vm_snapshot_result *r)
+{
+	(void)snprintf(l->state, sizeof(l->state), "%s", name); /* short names */
+	if (r->memory_full || r->memory_merged)
+		l->layer_count = 0;
+	if (r->memory_full)
+		(void)snprintf(l->memory, sizeof(l->memory), "%s/memory", name);
+	if (r->memory_merged)
+		(void)snprintf(l->layers[l->layer_count++], 32, "%s/memory.merged", name);
+	if (!r->memory_full)
+		(void)snprintf(l->layers[l->layer_count++], 32, "%s/memory.layer", name);
+	if (r->disk_merged[0]) {
+		l->delta_count = 0;
+		(void)snprintf(l->deltas[l->delta_count++], 32, "%s/disk0.merged", name);
+	}
+	(void)snprintf(l->deltas[l->delta_count++], 32, "%s/disk0", name);
+	CHECK(l->layer_count <= VM_MEMORY_LAYERS_MAX && l->delta_count <= VM_DISK_LAYERS_MAX + 1);
+}
+
+int machine_try_snapshot(struct machine *m, const char *name, bool final, struct lineage *l,
+	struct vm_snapshot_result *ret, struct error *e)
+{
+	struct vm_snapshot_options o = {.final = final, .delta_fds = {-1, -1}};
+	char from[32], to[32], next[32];
+	struct vm_stats before, after;
+	int r;
+
+	CHECK(mkdirat(work_dirfd, name, 0700) == 0);
+	o.dirfd = openat(work_dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	delta_name(m, m->freezes, from);
+	delta_name(m, m->freezes + 1, next);
+	(void)snprintf(to, sizeof(to), "%s/disk0", name); /* short names */
+	CHECK(o.dirfd >= 0 && linkat(work_dirfd, from, work_dirfd, to, 0) == 0);
+	if (!final) {
+		(void)unlinkat(work_dirfd, next, 0); /* of an attempt that failed */
+		o.delta_fds[0] =
+			openat(work_dirfd, next, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		CHECK(o.delta_fds[0] >= 0);
+	}
+	vm_get_stats(m->vm, &before);
+	r = vm_snapshot(m->vm, &o, ret, e);
+	vm_get_stats(m->vm, &after);
+	(void)close(o.dirfd); /* only a directory */
+	m->freezes += after.freezes - before.freezes;
+	if (r == 0)
+		lineage_extend(l, name, ret);
+	else if (after.freezes != before.freezes)
+		(void)snprintf(l->deltas[l->delta_count++], 32, "%s", from);
 	return r;
+}
+
+void machine_snapshot(struct machine *m, const char *name, bool final, struct lineage *l)
+{
+	struct vm_snapshot_result result;
+	struct error e = {0};
+
+	if (machine_try_snapshot(m, name, final, l, &result, &e) < 0)
+		fail("vm_snapshot: %s", e.message);
 }
 
 void machine_restore(struct machine *m, const char *name, uint64_t disk_bytes)

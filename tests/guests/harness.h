@@ -23,7 +23,8 @@ enum {
 
 struct machine {
 	struct vm *vm;
-	char dir[16]; /* its directory below the test's */
+	char dir[16];	  /* its directory below the test's */
+	unsigned freezes; /* its writable delta is delta, delta1, ... in there */
 };
 
 struct test {
@@ -36,7 +37,7 @@ struct test {
 	bool once;		  /* takes long, and does not depend on the kind of guard */
 };
 
-extern const struct test snapshot_tests[], hostile_tests[];
+extern const struct test snapshot_tests[], layer_tests[], hostile_tests[];
 
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -56,6 +57,25 @@ void machine_save(struct machine *m, const char *name);
 void machine_restore(struct machine *m, const char *name, uint64_t disk_bytes);
 int machine_try_restore(struct machine *m, const char *name, uint64_t disk_bytes, struct error *e);
 void machine_free(struct machine *m);
+
+/* What a machine is restored from, by the names of its parts: directories in the test's. */
+enum { LINEAGE_MAX = 40 };
+struct lineage {
+	char state[16];		      /* directory of the state */
+	char memory[24];	      /* file of the full memory */
+	char layers[LINEAGE_MAX][32]; /* files, lowest first */
+	char deltas[LINEAGE_MAX][32]; /* of the writable disk */
+	unsigned layer_count, delta_count;
+	bool check; /* the layers' content */
+};
+void lineage_start(struct lineage *l, const char *snapshot); /* of a machine_save */
+int machine_try_restore_lineage(struct machine *m, const struct lineage *l, struct error *e);
+void machine_restore_lineage(struct machine *m, const struct lineage *l);
+/* Incremental snapshot into a new directory of this name; l is what the machine stands on and
+ * becomes what the snapshot does. The first returns what vm_snapshot did. */
+int machine_try_snapshot(struct machine *m, const char *name, bool final, struct lineage *l,
+	struct vm_snapshot_result *ret, struct error *e);
+void machine_snapshot(struct machine *m, const char *name, bool final, struct lineage *l);
 
 /* Serves the machine until its guest ended; a guest that does not is a failure. */
 enum vm_end machine_wait(struct machine *m);

@@ -302,6 +302,114 @@ static void test_busy(void)
 	}
 }
 
+/* --- chains of snapshots: memory and disk change between them --- */
+
+enum { SCATTER_SECTORS = 1024 };
+static uint64_t expected[(64 << 20) / PAGE], expected_sector[SCATTER_SECTORS];
+static uint64_t scatter_seed = 1;
+
+static uint64_t scatter_random(void)
+{
+	scatter_seed = scatter_seed * 6364136223846793005 + 1442695040888963407;
+	return scatter_seed >> 16;
+}
+
+static uint64_t *page_at(uint64_t i)
+{
+	return first_page() + i * (PAGE / 8);
+}
+
+static uint64_t scatter_pages(void)
+{
+	return (uint64_t)(memory_end() - first_page()) / (PAGE / 8);
+}
+
+/* One page in eight becomes zeroes. */
+static void scatter(struct block *b, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t page = scatter_random() % scatter_pages();
+		uint64_t v = scatter_random() % 8 ? scatter_random() : 0;
+
+		for (unsigned k = 0; k < PAGE / 8; k += 64)
+			page_at(page)[k] = v;
+		expected[page] = v;
+	}
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t sector = scatter_random() % SCATTER_SECTORS;
+
+		expected_sector[sector] = scatter_random();
+		memcpy(data, &expected_sector[sector], 8);
+		EQUAL(disk_io(b, VIRTIO_BLK_T_OUT, sector, data), VIRTIO_BLK_S_OK);
+	}
+}
+
+static void check_scattered(struct block *b)
+{
+	for (uint64_t i = 0; i < scatter_pages(); i++)
+		for (unsigned k = 0; k < PAGE / 8; k += 64)
+			EQUAL(page_at(i)[k], expected[i]);
+	for (uint64_t i = 0; i < SCATTER_SECTORS; i += PIECES) {
+		EQUAL(block_request(b, VIRTIO_BLK_T_IN, i, back, sizeof(back)), VIRTIO_BLK_S_OK);
+		for (uint64_t k = 0; k < PIECES; k++)
+			EQUAL(*(uint64_t *)(void *)(back + k * SECTOR), expected_sector[i + k]);
+	}
+}
+
+/* At each stage the harness says how many pages to write (low half) and adds to the seed (high
+ * half); 0 ends. */
+static void test_scatter(void)
+{
+	struct block b;
+
+	block_open(&b, SLOT_DISK, 0, &ring);
+	for (uint64_t i = 0; i < SCATTER_SECTORS; i++)
+		expected_sector[i] = i;
+	for (uint32_t stage = 1;; stage++) {
+		mailbox_wait(stage);
+		check_scattered(&b);
+		if (MAILBOX->value == 0)
+			return;
+		scatter_seed += MAILBOX->value >> 32;
+		scatter(&b, (uint32_t)MAILBOX->value);
+	}
+}
+
+/* Every CPU writes pairs of pages, the first of a pair first: at any moment the second is as far as
+ * the first or one behind. The pairs of a CPU follow each other from the first free page on. */
+enum { STORM_PAIRS = 128 };
+
+static void storm(void)
+{
+	volatile uint64_t *p = page_at((uint64_t)cpu_index() * 2 * STORM_PAIRS);
+
+	for (uint64_t v = 1;; v++)
+		for (unsigned i = 0; i < STORM_PAIRS; i++) {
+			p[2 * i * (PAGE / 8)] = v;
+			p[(2 * i + 1) * (PAGE / 8)] = v;
+		}
+}
+
+static void test_storm(void)
+{
+	for (unsigned i = 1; i < guest_argument; i++)
+		cpu_start(i, storm);
+	MAILBOX->value = (uint64_t)first_page();
+	MAILBOX->stage = 1;
+	storm();
+}
+
+/* Writes the pages that the mailbox says, over and over, each time when it is told to: what the
+ * benchmark of snapshots runs. */
+static void test_dirty(void)
+{
+	for (uint32_t stage = 1;; stage++) {
+		mailbox_wait(stage);
+		for (uint64_t i = 0; i < MAILBOX->value; i++)
+			page_at(i)[0] = stage + i;
+	}
+}
+
 /* Leaves for the VMM all the time: what the restore benchmark runs. */
 static void test_exits(void)
 {
@@ -319,6 +427,9 @@ const struct guest_test guest_tests[] = {
 	{"grow", test_grow},
 	{"smp", test_smp},
 	{"busy", test_busy},
+	{"scatter", test_scatter},
+	{"storm", test_storm},
+	{"dirty", test_dirty},
 	{"exits", test_exits},
 	{0},
 };

@@ -217,6 +217,7 @@ int main(int argc, char **argv)
 	}
 	failed += run_tests(simple_tests, argc - 2, argv + 2);
 	failed += run_tests(snapshot_tests, argc - 2, argv + 2);
+	failed += run_tests(layer_tests, argc - 2, argv + 2);
 	failed += run_tests(hostile_tests, argc - 2, argv + 2);
 	(void)file_remove_tree(AT_FDCWD, work_dir); /* is there when no test ran */
 	return failed ? 1 : 0;

@@ -552,7 +552,7 @@ static void freeze_has_limits(void **state)
 
 	assert_int_equal(disk_freeze(d, file_filled(10, 0), &e), -EEXIST);
 	error_clear(&e);
-	for (unsigned i = 0; i < DISK_LOWER_MAX; i++)
+	for (unsigned i = 0; i < DISK_FROZEN_MAX; i++)
 		assert_int_equal(disk_freeze(d, file_new(), &e), 0);
 	assert_int_equal(disk_freeze(d, file_new(), &e), -EMLINK);
 	assert_int_equal(e.code, ERROR_LIMIT);

@@ -26,6 +26,15 @@ static void map(struct fixture *f)
 	assert_int_equal(guest_memory_map(&f->m, f->memory_fd, PAGES * PAGE, NULL), 0);
 }
 
+static void load(const struct fixture *f)
+{
+	int fd = openat(f->dirfd, "hot", O_RDONLY | O_CLOEXEC);
+
+	hot_load(&f->m, fd);
+	if (fd >= 0)
+		close(fd);
+}
+
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -90,7 +99,7 @@ static void written_pages_come_back(void **state)
 
 	write_pages(f);
 	assert_int_equal(count_own(f), 0);
-	hot_load(&f->m, f->dirfd);
+	load(f);
 	assert_int_equal(count_own(f), 6);
 	assert_true(is_own(f, 0) && is_own(f, 4) && is_own(f, PAGES - 1) && !is_own(f, 20));
 	assert_int_equal(f->m.map[4 * PAGE + 7], 0); /* a copy of the snapshot's */
@@ -101,7 +110,7 @@ static void nothing_written_nothing_hot(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(hot_save(&f->m, f->dirfd, NULL), 0);
-	hot_load(&f->m, f->dirfd);
+	load(f);
 	assert_int_equal(count_own(f), 0);
 }
 
@@ -109,7 +118,7 @@ static void missing_file_is_fine(void **state)
 {
 	struct fixture *f = *state;
 
-	hot_load(&f->m, f->dirfd);
+	load(f);
 	assert_int_equal(count_own(f), 0);
 }
 
@@ -124,11 +133,11 @@ static void every_damage_is_ignored(void **state)
 	for (size_t i = 0; i < n; i++) {
 		file[i] ^= 0x40;
 		assert_int_equal(file_write_atomic(f->dirfd, "hot", file, n, 0600), 0);
-		hot_load(&f->m, f->dirfd);
+		load(f);
 		assert_int_equal(count_own(f), 0);
 		file[i] ^= 0x40;
 		assert_int_equal(file_write_atomic(f->dirfd, "hot", file, i, 0600), 0);
-		hot_load(&f->m, f->dirfd);
+		load(f);
 		assert_int_equal(count_own(f), 0);
 	}
 	free(file);
@@ -142,7 +151,7 @@ static void pages_beyond_the_end_are_ignored(void **state)
 	write_pages(f);
 	guest_memory_done(&f->m);
 	assert_int_equal(guest_memory_map(&f->m, f->memory_fd, 8 * PAGE, NULL), 0);
-	hot_load(&f->m, f->dirfd);
+	load(f);
 	assert_true(is_own(f, 0) && is_own(f, 5) && !is_own(f, 7));
 }
 

@@ -1,0 +1,22 @@
+/* Points where tests make a program fail or end: compiled in only with -DFAULT_POINTS, which the
+ * test builds of a program have (tests/faults), and nothing at all elsewhere.
+ *
+ * MAYFLY_FAULT=NAME[:N] in the environment kills the process (SIGKILL) when it comes to the point
+ * NAME for the N-th time; MAYFLY_FAULT=NAME[:N]=ERRNO (a number) makes the point return -ERRNO
+ * then, once. fault_set does the same from within a test, NULL: none. Not for several threads at
+ * once. */
+#ifndef BASE_FAULT_H
+#define BASE_FAULT_H
+
+#ifdef FAULT_POINTS
+int fault_point(const char *name);
+void fault_set(const char *spec); /* borrowed */
+#else
+static inline int fault_point(const char *name)
+{
+	(void)name; /* no faults in this build */
+	return 0;
+}
+#endif
+
+#endif

@@ -1,0 +1,140 @@
+#include "vmm/snapshot_task.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "vmm/vm.h"
+
+struct snapshot_task {
+	struct vm *vm;
+	struct vm_snapshot_options options;
+	struct vm_snapshot_result result;
+	struct error error;
+	int r;
+	int dirfd, sock, done_fd; /* owned */
+	pthread_t thread;
+};
+
+static void *run(void *arg)
+{
+	struct snapshot_task *t = arg;
+
+	t->r = vm_snapshot(t->vm, &t->options, &t->result, &t->error);
+	(void)eventfd_write(t->done_fd, 1); /* cannot overflow */
+	return NULL;
+}
+
+static void task_free(struct snapshot_task *t)
+{
+	for (unsigned i = 0; i < VM_DISKS_MAX; i++)
+		cleanup_close_p(&t->options.delta_fds[i]);
+	cleanup_close_p(&t->dirfd);
+	cleanup_close_p(&t->sock);
+	cleanup_close_p(&t->done_fd);
+	free(t);
+}
+
+static int bad_request(struct error *e, const char *why)
+{
+	return error_set(e, ERROR_USAGE, EINVAL, "snapshot: %s", why);
+}
+
+/* "final", or "live" and the disks whose new deltas came behind the directory. */
+static int parse(
+	struct snapshot_task *t, const char *arguments, struct control_fds *fds, struct error *e)
+{
+	unsigned disk, next = 1;
+	int n = 0;
+
+	if (fds->count == 0)
+		return bad_request(e, "no directory came with the request");
+	t->dirfd = t->options.dirfd = TAKE_FD(fds->fd[0]);
+	if (strcmp(arguments, "final") == 0) {
+		t->options.final = true;
+		return fds->count == 1 ? 0 : bad_request(e, "unexpected descriptor");
+	}
+	if (sscanf(arguments, "live%n", &n) < 0 || n == 0)
+		return bad_request(e, "expected final or live");
+	for (arguments += n; sscanf(arguments, " %u%n", &disk, &n) == 1; arguments += n) {
+		if (disk >= VM_DISKS_MAX || next >= fds->count || t->options.delta_fds[disk] >= 0)
+			return bad_request(e, "disks and descriptors do not match");
+		t->options.delta_fds[disk] = TAKE_FD(fds->fd[next++]);
+	}
+	return *arguments || next != fds->count ? bad_request(e, "unexpected argument") : 0;
+}
+
+static int start(struct snapshot_task *t, int sock, struct error *e)
+{
+	int r;
+
+	t->sock = fcntl(sock, F_DUPFD_CLOEXEC, 3);
+	t->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->sock < 0 || t->done_fd < 0)
+		return error_set_errno(e, ERROR_NO_SPACE, errno, "cannot begin a snapshot");
+	r = pthread_create(&t->thread, NULL, run, t);
+	return r ? error_set_errno(e, ERROR_NO_SPACE, r, "cannot begin a snapshot") : 0;
+}
+
+int snapshot_task_start(struct vm *vm, const char *arguments, struct control_fds *fds, int sock,
+	struct snapshot_task **ret, struct error *e)
+{
+	struct snapshot_task *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (!t)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	t->vm = vm;
+	t->dirfd = t->sock = t->done_fd = -1;
+	memset(t->options.delta_fds, 0xff, sizeof(t->options.delta_fds));
+	r = parse(t, arguments, fds, e);
+	if (r == 0)
+		r = start(t, sock, e);
+	if (r < 0)
+		task_free(t);
+	else
+		*ret = t;
+	return r;
+}
+
+int snapshot_task_fd(const struct snapshot_task *t)
+{
+	return t->done_fd;
+}
+
+static void answer(const struct snapshot_task *t)
+{
+	const struct vm_snapshot_result *r = &t->result;
+	char text[CONTROL_MESSAGE_MAX];
+
+	if (t->r < 0)
+		control_format_error(&t->error, "error", text);
+	else
+		(void)snprintf(text, sizeof(text),
+			"ok memory=%s disks=%s%s stop_ns=%llu pages=%llu",
+			r->memory_full	   ? "full"
+			: r->memory_merged ? "merged"
+					   : "layer",
+			r->disk_merged[0] ? "0," : "", r->disk_merged[1] ? "1," : "",
+			(unsigned long long)r->stop_ns, (unsigned long long)r->pages); /* fits */
+	(void)control_send(t->sock, text, NULL); /* whoever asked may be gone */
+}
+
+bool snapshot_task_finish(struct snapshot_task *t)
+{
+	bool at_rest;
+
+	(void)pthread_join(t->thread, NULL); /* cannot fail */
+	at_rest = t->r == 0 && t->options.final;
+	answer(t);
+	/* vm_snapshot has taken them over */
+	memset(t->options.delta_fds, 0xff, sizeof(t->options.delta_fds));
+	task_free(t);
+	return at_rest;
+}

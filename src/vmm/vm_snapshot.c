@@ -1,0 +1,491 @@
+/* Saving a VM: as a whole, or what was written since the snapshot that it stands on.
+ *
+ * A live snapshot in three parts. Before: layers and deltas that became too many are merged; they
+ * do not change any more, so the guest runs. Pages that it writes meanwhile are torn in the merged
+ * layer, and all of them are its own, thus in the new layer on top. Stopped: written pages go to
+ * the layer's file, the state into a buffer, the deltas are frozen, and the pages are mapped from
+ * where they were written to, so that what is written from now on stands out again. After:
+ * checksum, waiting for the host's disk, and the state's file, which makes it a snapshot. */
+#include "vmm/vm_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "proto/snapshot.h"
+#include "vmm/blk.h"
+#include "vmm/cpu_model.h"
+#include "vmm/hot.h"
+
+static struct virtio_device *disk_of(const struct vm *vm, unsigned i)
+{
+	return vm->slots[VM_SLOT_DISK + i].device;
+}
+
+static int create_file(int dirfd, const char *name, struct error *e)
+{
+	int fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	return fd < 0 ? error_set_errno(
+				e, ERROR_NO_SPACE, errno, "cannot create the snapshot's %s", name)
+		      : fd;
+}
+
+/* A point where tests make a snapshot fail. */
+static int passed(const char *point, struct error *e)
+{
+	int r = fault_point(point);
+
+	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write the snapshot") : 0;
+}
+
+/* --- state --- */
+
+static void save_machine(struct vm *vm, struct snapshot_writer *w)
+{
+	struct buf *b = snapshot_section(w, SNAPSHOT_MACHINE, 0);
+	int khz = kvm_ioctl_n(vm->cpus[0].vcpu.fd, KVM_GET_TSC_KHZ, 0);
+	uint32_t words[CPUID_FINGERPRINT_WORDS];
+
+	w->err |= buf_add_le32(b, vm->cpu_count);
+	w->err |= buf_add_le64(b, vm->memory.bytes);
+	w->err |= buf_add_le32(b, khz > 0 ? (uint32_t)khz : 0);
+	cpuid_fingerprint(words);
+	for (unsigned i = 0; i < CPUID_FINGERPRINT_WORDS; i++)
+		w->err |= buf_add_le32(b, words[i]);
+	for (unsigned i = 0; i < VM_SLOTS; i++)
+		w->err |= buf_add_le32(b, vm->slots[i].device ? vm->slots[i].device->ops->id : 0);
+}
+
+static int save_sections(
+	struct vm *vm, const struct layer_id *top, struct snapshot_writer *w, struct error *e)
+{
+	struct kvm_clock_data clock;
+	struct buf *b;
+	int r = kvm_ioctl(vm->fd, KVM_GET_CLOCK, &clock);
+
+	if (r < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -r, "KVM_GET_CLOCK");
+	save_machine(vm, w);
+	b = snapshot_section(w, SNAPSHOT_CPUID, 0);
+	w->err |= buf_add_le32(b, vm->cpuid->head.nent);
+	w->err |= buf_add(
+		b, vm->cpuid->entries, vm->cpuid->head.nent * sizeof(vm->cpuid->entries[0]));
+	w->err |= buf_add_le64(snapshot_section(w, SNAPSHOT_CLOCK, 0), clock.clock);
+	for (unsigned i = 0; i < vm->cpu_count; i++) {
+		r = vcpu_save(&vm->cpus[i].vcpu, snapshot_section(w, SNAPSHOT_VCPU, i), e);
+		if (r < 0)
+			return r;
+	}
+	w->err |= ioapic_save(&vm->ioapic, snapshot_section(w, SNAPSHOT_IOAPIC, 0));
+	w->err |= serial_save(&vm->serial, snapshot_section(w, SNAPSHOT_SERIAL, 0));
+	for (unsigned i = 0; i < vm->disk_count; i++)
+		w->err |= buf_add_le64(snapshot_section(w, SNAPSHOT_DISK, i), vm->disk_bytes[i]);
+	for (unsigned i = 0; i < VM_SLOTS; i++)
+		if (vm->slots[i].device)
+			w->err |= virtio_save(
+				vm->slots[i].device, snapshot_section(w, SNAPSHOT_DEVICE, i));
+	w->err |= buf_add(snapshot_section(w, SNAPSHOT_MEMORY, 0), top->bytes, sizeof(top->bytes));
+	return 0;
+}
+
+/* top: the uppermost memory layer that belongs to the state. */
+static int save_state(
+	struct vm *vm, const struct layer_id *top, struct snapshot_writer *w, struct error *e)
+{
+	int r;
+
+	snapshot_writer_init(w);
+	r = save_sections(vm, top, w, e);
+	if (r == 0 && snapshot_writer_finish(w) < 0)
+		r = error_set(
+			e, ERROR_INTERNAL, EMSGSIZE, "the VM's state does not fit a snapshot");
+	return r;
+}
+
+static int write_state(int dirfd, const struct snapshot_writer *w, struct error *e)
+{
+	int r = file_write_atomic(dirfd, "state", buf_head(&w->bytes), buf_len(&w->bytes), 0600);
+
+	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write the snapshot's state")
+		     : 0;
+}
+
+/* --- as a whole --- */
+
+static int save_memory(struct vm *vm, int dirfd, struct error *e)
+{
+	_cleanup_close_ int fd = create_file(dirfd, "memory", e);
+	struct page_range all = {0, (uint32_t)(vm->memory.bytes / PAGE_BYTES)};
+	int r = fd;
+
+	if (r >= 0)
+		r = base_write_pages(
+			fd, &vm->memory, &(struct page_set){.ranges = &all, .count = 1}, e);
+	if (r >= 0 && fsync(fd) < 0)
+		r = error_set_errno(e, ERROR_NO_SPACE, errno, "cannot write the snapshot's memory");
+	return r < 0 ? r : 0;
+}
+
+/* Writes what the guest wrote to its disks as one delta each, "disk0" and so on. */
+static int save_disks(struct vm *vm, int dirfd, struct error *e)
+{
+	for (unsigned i = 0; i < vm->disk_count; i++) {
+		_cleanup_close_ int fd = -1;
+		char name[16];
+		int r;
+
+		if (vm->disk_read_only[i])
+			continue;
+		(void)snprintf(name, sizeof(name), "disk%u", i); /* fits */
+		fd = create_file(dirfd, name, e);
+		if (fd < 0)
+			return fd;
+		r = blk_flatten(vm->slots[VM_SLOT_DISK + i].device, fd, e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int vm_save(struct vm *vm, int dirfd, struct error *e)
+{
+	static const struct layer_id none;
+	struct snapshot_writer w;
+	int r;
+
+	r = save_disks(vm, dirfd, e);
+	if (r == 0)
+		r = save_memory(vm, dirfd, e);
+	if (r < 0)
+		return r;
+	r = save_state(vm, &none, &w, e);
+	if (r == 0)
+		r = write_state(dirfd, &w, e);
+	snapshot_writer_done(&w);
+	return r;
+}
+
+int vm_save_hot(struct vm *vm, int dirfd, struct error *e)
+{
+	return hot_save(&vm->memory, dirfd, e);
+}
+
+int vm_flush_disks(struct vm *vm, struct error *e)
+{
+	for (unsigned i = 0; i < vm->disk_count; i++) {
+		int r = blk_flush(disk_of(vm, i));
+
+		if (r < 0)
+			return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL,
+				-r, "cannot write disk %u", i);
+	}
+	return 0;
+}
+
+/* --- what was written since --- */
+
+struct work {
+	struct vm *vm;
+	const struct vm_snapshot_options *o;
+	int delta_fds[VM_DISKS_MAX];			/* owned */
+	int memory_fd;					/* owned: `memory` or `memory.layer` */
+	int merged_fd;					/* owned: `memory.merged`, -1: none */
+	struct page_set merged_pages;			/* owned */
+	struct disk_merged *merged_disks[VM_DISKS_MAX]; /* owned, NULL: none */
+	struct layer_id id, parent;
+	unsigned layers;       /* below the new one, once it is in place */
+	struct page_set pages; /* owned: of the new one */
+	struct page_set above; /* owned: of it and all below */
+	struct snapshot_writer state;
+	unsigned frozen; /* disks up to here are */
+	bool adopted, was_running;
+	struct vm_snapshot_result result;
+};
+
+static bool needs_delta(const struct work *w, unsigned disk)
+{
+	return !w->o->final && disk < w->vm->disk_count && !w->vm->disk_read_only[disk];
+}
+
+static int check_request(const struct work *w, struct error *e)
+{
+	for (unsigned i = 0; i < VM_DISKS_MAX; i++)
+		if (needs_delta(w, i) != (w->delta_fds[i] >= 0))
+			return error_set(e, ERROR_USAGE, EINVAL,
+				w->delta_fds[i] < 0 ? "disk %u needs a new delta"
+						    : "disk %u takes no new delta",
+				i);
+	return 0;
+}
+
+static int new_id(struct layer_id *id, struct error *e)
+{
+	if (getrandom(id, sizeof(*id), 0) != sizeof(*id))
+		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot draw a random number");
+	return 0;
+}
+
+/* The layers below as one, read through the memory. */
+static int merge_memory(struct work *w, struct error *e)
+{
+	static const struct page_set nothing;
+	static const struct layer_id base;
+	struct page_set *pages = &w->merged_pages;
+	int r;
+
+	if (page_set_union(&w->vm->stack.above, &nothing, pages) < 0)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	page_set_close_gaps(pages, LAYER_GAP_PAGES, LAYER_RANGES_MAX);
+	r = w->merged_fd = create_file(w->o->dirfd, "memory.merged", e);
+	if (r >= 0)
+		r = new_id(&w->parent, e);
+	if (r >= 0)
+		r = layer_write_pages(w->merged_fd, &w->vm->memory, pages, e);
+	if (r >= 0)
+		r = layer_complete(w->merged_fd, &w->vm->memory, pages, &w->parent, &base, e);
+	w->layers = 1;
+	w->result.memory_merged = true;
+	return r;
+}
+
+static int merge_disk(struct work *w, unsigned i, struct error *e)
+{
+	char name[24];
+	int fd;
+
+	if (w->vm->disk_read_only[i] || blk_frozen_count(disk_of(w->vm, i)) < VM_DISK_LAYERS_MAX)
+		return 0;
+	(void)snprintf(name, sizeof(name), "disk%u.merged", i); /* fits */
+	fd = create_file(w->o->dirfd, name, e);
+	if (fd < 0)
+		return fd;
+	w->result.disk_merged[i] = true;
+	return blk_merge_frozen(disk_of(w->vm, i), fd, &w->merged_disks[i], e);
+}
+
+/* While the guest runs: everything that can be done before it is stopped. */
+static int prepare(struct work *w, struct error *e)
+{
+	const struct memory_stack *stack = &w->vm->stack;
+	int r = check_request(w, e);
+
+	if (r < 0)
+		return r;
+	w->parent = stack->top;
+	w->layers = stack->layer_count;
+	if (stack->has_base && w->layers + 1 > VM_MEMORY_LAYERS_MAX)
+		r = merge_memory(w, e);
+	for (unsigned i = 0; i < w->vm->disk_count && r >= 0; i++)
+		r = merge_disk(w, i, e);
+	if (r >= 0)
+		r = vm_flush_disks(w->vm, e); /* then little is left of it for later */
+	if (r >= 0 && stack->has_base)
+		r = new_id(&w->id, e);
+	w->result.memory_full = !stack->has_base;
+	if (r >= 0)
+		r = w->memory_fd =
+			create_file(w->o->dirfd, stack->has_base ? "memory.layer" : "memory", e);
+	return r < 0 ? r : passed("snapshot-prepared", e);
+}
+
+static int capture_memory(struct work *w, struct error *e)
+{
+	const struct guest_memory *m = &w->vm->memory;
+	int r = pages_written(m, &w->pages);
+
+	if (r < 0)
+		return error_set_errno(
+			e, ERROR_INTERNAL, -r, "cannot find the pages that were written");
+	if (w->vm->stack.has_base)
+		page_set_close_gaps(&w->pages, LAYER_GAP_PAGES, LAYER_RANGES_MAX);
+	w->result.pages = page_set_pages(&w->pages);
+	r = w->vm->stack.has_base ? layer_write_pages(w->memory_fd, m, &w->pages, e)
+				  : base_write_pages(w->memory_fd, m, &w->pages, e);
+	return r < 0 ? r : passed("snapshot-pages-written", e);
+}
+
+static int freeze_disks(struct work *w, struct error *e)
+{
+	int r = w->o->final ? vm_flush_disks(w->vm, e) : 0;
+
+	for (; !w->o->final && w->frozen < w->vm->disk_count && r == 0; w->frozen++)
+		if (!w->vm->disk_read_only[w->frozen])
+			r = blk_freeze(
+				disk_of(w->vm, w->frozen), TAKE_FD(w->delta_fds[w->frozen]), e);
+	if (r < 0 && w->frozen)
+		w->frozen--; /* that one is as it was */
+	return r < 0 ? r : passed("snapshot-disks-frozen", e);
+}
+
+static void thaw_disks(struct work *w)
+{
+	while (w->frozen > 0)
+		if (!w->vm->disk_read_only[--w->frozen])
+			blk_thaw(disk_of(w->vm, w->frozen));
+}
+
+/* The pages' old copies go first: where mapping fails, what stays is what was written. */
+static int adopt_pages(struct work *w, struct error *e)
+{
+	const struct guest_memory *m = &w->vm->memory;
+	int r;
+
+	if (w->o->final)
+		return 0;
+	w->adopted = true; /* as soon as the first page may be */
+	if (w->result.memory_full)
+		return base_adopt(w->memory_fd, m, e);
+	r = layer_adopt(w->memory_fd, m, &w->pages, e);
+	if (r == 0 && w->merged_fd >= 0) /* fewer mappings, and shared ones */
+		r = layer_adopt_rest(w->merged_fd, m, &w->merged_pages, &w->pages, e);
+	if (r == 0 && page_set_union(&w->vm->stack.above, &w->pages, &w->above) < 0)
+		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	return r;
+}
+
+/* vCPUs are at rest. */
+static int capture(struct work *w, struct error *e)
+{
+	int r;
+
+	if (vm_ended(w->vm, NULL, 0) != VM_RUNNING)
+		return error_set(e, ERROR_SANDBOX, ECHILD, "the guest has ended");
+	r = capture_memory(w, e);
+	if (r == 0)
+		r = save_state(w->vm, &w->id, &w->state, e);
+	if (r == 0)
+		r = passed("snapshot-state-saved", e);
+	if (r == 0)
+		r = freeze_disks(w, e);
+	if (r == 0)
+		r = adopt_pages(w, e);
+	if (r == 0)
+		r = passed("snapshot-pages-adopted", e);
+	if (r < 0) {
+		thaw_disks(w);
+		return r;
+	}
+	if (!w->o->final)
+		(void)atomic_fetch_add(&w->vm->freezes, 1); /* only counted */
+	return 0;
+}
+
+static int stop_and_capture(struct work *w, struct error *e)
+{
+	struct vm *vm = w->vm;
+	uint64_t begin;
+	int r;
+
+	pthread_mutex_lock(&vm->life);
+	begin = clock_monotonic_ns();
+	w->was_running = vm_stop_cpus(vm);
+	r = capture(w, e);
+	if (w->was_running && (r < 0 || !w->o->final))
+		vm_start_cpus(vm);
+	w->result.stop_ns = clock_monotonic_ns() - begin;
+	pthread_mutex_unlock(&vm->life);
+	return r < 0 ? r : passed("snapshot-captured", e);
+}
+
+static int sync_disks(struct work *w, struct error *e)
+{
+	for (unsigned i = 0; i < w->vm->disk_count; i++) {
+		int r = blk_sync_frozen(disk_of(w->vm, i));
+
+		if (r < 0)
+			return error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write disk %u", i);
+	}
+	return 0;
+}
+
+/* While the guest runs again: everything becomes durable, the state last. */
+static int complete(struct work *w, struct error *e)
+{
+	int r = 0;
+
+	if (!w->result.memory_full)
+		r = layer_complete(w->memory_fd, &w->vm->memory, &w->pages, &w->id, &w->parent, e);
+	else if (fsync(w->memory_fd) < 0)
+		r = error_set_errno(e, ERROR_NO_SPACE, errno, "cannot write the snapshot's memory");
+	if (r == 0)
+		r = passed("snapshot-memory-complete", e);
+	if (r == 0)
+		r = sync_disks(w, e);
+	if (r == 0)
+		r = passed("snapshot-disks-synced", e);
+	if (r == 0)
+		r = write_state(w->o->dirfd, &w->state, e);
+	return r < 0 ? r : passed("snapshot-complete", e);
+}
+
+/* The VM stands on its new snapshot from now on. */
+static void settle(struct work *w)
+{
+	struct memory_stack *stack = &w->vm->stack;
+
+	if (w->o->final)
+		return;
+	for (unsigned i = 0; i < w->vm->disk_count; i++)
+		if (w->merged_disks[i])
+			blk_replace_frozen(disk_of(w->vm, i), TAKE_PTR(w->merged_disks[i]));
+	memory_stack_done(stack);
+	*stack = (struct memory_stack){.has_base = true,
+		.layer_count = w->result.memory_full ? 0 : w->layers + 1,
+		.top = w->id,
+		.above = w->above};
+	w->above = (struct page_set){0};
+}
+
+/* The VM is as it was: its pages its own, and running if it was. */
+static void take_back(struct work *w)
+{
+	if (w->adopted)
+		layer_disown(&w->vm->memory, &w->pages);
+	if (w->was_running)
+		vm_resume(w->vm);
+}
+
+static void work_done(struct work *w)
+{
+	for (unsigned i = 0; i < VM_DISKS_MAX; i++) {
+		cleanup_close_p(&w->delta_fds[i]);
+		disk_merged_free(w->merged_disks[i]);
+	}
+	cleanup_close_p(&w->memory_fd);
+	cleanup_close_p(&w->merged_fd);
+	page_set_done(&w->merged_pages);
+	page_set_done(&w->pages);
+	page_set_done(&w->above);
+	snapshot_writer_done(&w->state);
+}
+
+int vm_snapshot(struct vm *vm, const struct vm_snapshot_options *o, struct vm_snapshot_result *ret,
+	struct error *e)
+{
+	struct work w = {.vm = vm, .o = o, .memory_fd = -1, .merged_fd = -1};
+	int r;
+
+	memcpy(w.delta_fds, o->delta_fds, sizeof(w.delta_fds));
+	r = prepare(&w, e);
+	if (r == 0)
+		r = stop_and_capture(&w, e);
+	if (r == 0)
+		r = complete(&w, e);
+	if (r == 0) {
+		settle(&w);
+		*ret = w.result;
+	} else {
+		take_back(&w);
+	}
+	work_done(&w);
+	return r;
+}
