@@ -1,0 +1,423 @@
+/* usage: test-process GUESTS PROGRAMS
+ * Bare guests in processes of their own, as the daemon starts them: live and final snapshots,
+ * forks, pools, failures, over the control socket. PROGRAMS holds a mayfly-vmm with fault points.
+ * One line for each test: "ok - name" or "not ok - name: why"; it goes no further after the latter.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "vmm/kvm.h"
+#include "vmm/launch.h"
+
+enum { WAIT_MS = 5000, CHILDREN = 8, SKIPPED = 77, PATH_BYTES = 128 };
+
+static char dir[] = "/tmp/mayfly-process-XXXXXX", image[64];
+static const char *test_name, *guests;
+static int work_fd;
+
+static void remove_dir(void)
+{
+	(void)file_remove_tree(AT_FDCWD, dir); /* temporary */
+}
+
+static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static _Noreturn void fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)printf("not ok - %s: ", test_name);
+	(void)vprintf(format, args);
+	(void)printf("\n");
+	va_end(args);
+	exit(1);
+}
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			fail("%s:%d: %s", __FILE__, __LINE__, #condition);                         \
+	} while (0)
+
+static int open_dir(const char *name)
+{
+	int fd = openat(work_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		fail("%s: %s", name, strerror(errno));
+	return fd;
+}
+
+static bool exists(const char *name)
+{
+	return faccessat(work_fd, name, F_OK, 0) == 0;
+}
+
+/* --- a microVM --- */
+
+struct machine {
+	struct vmm *vmm;
+	char dir[PATH_BYTES]; /* whole path */
+	const char *name;     /* of it, below the test's */
+	unsigned freezes;     /* its writable delta is delta0, delta1, ... */
+};
+
+static void await_start(struct machine *m)
+{
+	uint64_t deadline = clock_monotonic_ns() + WAIT_MS * NS_PER_MS;
+	struct error e = {0};
+
+	for (;;) {
+		struct pollfd p = {.fd = vmm_fd(m->vmm), .events = POLLIN};
+		enum vmm_event event;
+
+		(void)poll(&p, 1, 100); /* looked at next */
+		event = vmm_next_event(m->vmm, &e);
+		if (event == VMM_STARTED)
+			return;
+		if (event == VMM_ENDED || clock_monotonic_ns() > deadline)
+			fail("%s does not start: %s", m->name, e.message);
+	}
+}
+
+static void launch(struct machine *m, const char *name, struct vmm_launch *l)
+{
+	struct error e = {0};
+
+	*m = (struct machine){.name = name};
+	CHECK(mkdirat(work_fd, name, 0700) == 0);
+	(void)snprintf(m->dir, sizeof(m->dir), "%s/%s", dir, name); /* fits */
+	l->dir = m->dir;
+	l->disks[0].base = image;
+	l->disks[0].delta = "delta0";
+	l->disk_count = 1;
+	if (vmm_launch(l, &m->vmm, &e) < 0)
+		fail("vmm_launch: %s", e.message);
+}
+
+static void boot(struct machine *m, const char *name)
+{
+	char kernel[PATH_BYTES * 4];
+	struct vmm_launch l = {
+		.kernel = kernel, .cmdline = "exits", .cpus = 1, .memory_bytes = 64 << 20};
+
+	(void)snprintf(
+		kernel, sizeof(kernel), "%s/snapshot", guests); /* a path that is too long fails */
+	launch(m, name, &l);
+	await_start(m);
+}
+
+static void status(const struct machine *m, char out[256])
+{
+	struct error e = {0};
+	int fd = open_dir(m->name);
+
+	if (vmm_request(fd, "status", out, 256, &e) < 0)
+		fail("status of %s: %s", m->name, e.message);
+	(void)close(fd); /* only a directory */
+}
+
+static unsigned long long number(const struct machine *m, const char *field)
+{
+	char text[256];
+	const char *p;
+
+	status(m, text);
+	p = strstr(text, field);
+	CHECK(p);
+	return strtoull(p + strlen(field), NULL, 10);
+}
+
+static bool is_paused(const struct machine *m)
+{
+	char text[256];
+
+	status(m, text);
+	return strncmp(text, "paused", 6) == 0;
+}
+
+/* The guest leaves for the VMM all the time. */
+static void expect_running(const struct machine *m)
+{
+	unsigned long long before = number(m, "exits=");
+
+	for (unsigned i = 0; i < WAIT_MS && number(m, "exits=") == before; i++)
+		(void)poll(NULL, 0, 1); /* sleeps */
+	if (number(m, "exits=") == before)
+		fail("%s does not run", m->name);
+}
+
+static int try_snapshot(struct machine *m, const char *name, bool final,
+	struct vmm_snapshot_result *ret, bool *switched, struct error *e)
+{
+	struct vmm_snapshot_options o = {.final = final};
+	char delta[32], next[32];
+	int fd = open_dir(m->name), r;
+
+	CHECK(mkdirat(work_fd, name, 0700) == 0);
+	(void)snprintf(delta, sizeof(delta), "delta%u", m->freezes);   /* fits */
+	(void)snprintf(next, sizeof(next), "delta%u", m->freezes + 1); /* fits */
+	o.dirfd = open_dir(name);
+	o.disks[0].delta = delta;
+	o.disks[0].next = next;
+	r = vmm_snapshot(fd, &o, ret, switched, e);
+	m->freezes += *switched;
+	(void)close(o.dirfd); /* only directories */
+	(void)close(fd);
+	return r;
+}
+
+static void snapshot(struct machine *m, const char *name, bool final, bool full)
+{
+	struct vmm_snapshot_result result;
+	struct error e = {0};
+	bool switched;
+
+	if (try_snapshot(m, name, final, &result, &switched, &e) < 0)
+		fail("vmm_snapshot: %s", e.message);
+	CHECK(result.memory_full == full && !result.memory_merged && switched == !final);
+	CHECK(result.stop_ns > 0);
+}
+
+static void stop(struct machine *m)
+{
+	vmm_stop(m->vmm);
+	m->vmm = NULL;
+	CHECK(file_remove_tree(work_fd, m->name) == 0);
+}
+
+/* What was made of the snapshots "full" and "layer" of one machine. */
+static void restore(struct machine *m, const char *name, bool paused)
+{
+	char path[4][PATH_BYTES];
+	static const char *const files[] = {
+		"layer", "full/memory", "layer/memory.layer", "full/disk0"};
+	struct vmm_launch l = {.snapshot = path[0],
+		.memory = path[1],
+		.layers = {path[2]},
+		.layer_count = 1,
+		.check_layers = true,
+		.paused = paused};
+	char own[PATH_BYTES];
+
+	for (unsigned i = 0; i < 4; i++)
+		(void)snprintf(path[i], PATH_BYTES, "%s/%s", dir, files[i]); /* fits */
+	(void)snprintf(own, sizeof(own), "%s/layer/disk0", dir);	     /* fits */
+	l.disks[0].layers[0] = path[3];
+	l.disks[0].layers[1] = own;
+	l.disks[0].layer_count = 2;
+	launch(m, name, &l);
+}
+
+/* --- tests --- */
+
+/* A machine with two live snapshots, running on. */
+static void make_parent(struct machine *m)
+{
+	boot(m, "parent");
+	expect_running(m);
+	snapshot(m, "full", false, true);
+	expect_running(m);
+	snapshot(m, "layer", false, false);
+	expect_running(m);
+	CHECK(number(m, "layers=") == 1 && number(m, "freezes=") == 2);
+}
+
+static void remove_snapshots(void)
+{
+	CHECK(file_remove_tree(work_fd, "full") == 0 && file_remove_tree(work_fd, "layer") == 0);
+}
+
+static void live_and_final(void)
+{
+	struct machine m, resumed;
+
+	make_parent(&m);
+	snapshot(&m, "last", true, false);
+	CHECK(is_paused(&m));
+	CHECK(exists("last/state") && exists("last/disk0") && !exists("parent/delta3"));
+	stop(&m);
+	restore(&resumed, "resumed", false);
+	await_start(&resumed);
+	expect_running(&resumed);
+	stop(&resumed);
+	CHECK(file_remove_tree(work_fd, "last") == 0);
+	remove_snapshots();
+}
+
+static void forks(void)
+{
+	static char names[CHILDREN][16];
+	struct machine parent, child[CHILDREN];
+
+	make_parent(&parent);
+	for (unsigned i = 0; i < CHILDREN; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "child%u", i); /* fits */
+		restore(&child[i], names[i], false);
+	}
+	for (unsigned i = 0; i < CHILDREN; i++) {
+		await_start(&child[i]);
+		expect_running(&child[i]);
+	}
+	expect_running(&parent);
+	for (unsigned i = 0; i < CHILDREN; i++)
+		stop(&child[i]);
+	stop(&parent);
+	remove_snapshots();
+}
+
+/* Restored in advance, renamed and resumed by whoever claims it; its clean-up knows the new name.
+ */
+static void pool(void)
+{
+	struct machine parent, m;
+	struct error e = {0};
+
+	make_parent(&parent);
+	stop(&parent);
+	restore(&m, "waiting", true);
+	await_start(&m);
+	CHECK(is_paused(&m));
+	if (vmm_rename(work_fd, "waiting", "claimed", &e) < 0)
+		fail("vmm_rename: %s", e.message);
+	m.name = "claimed";
+	CHECK(!exists("waiting") && vmm_rename(work_fd, "claimed", "full", &e) == -EEXIST);
+	if (vmm_resume(m.vmm, &e) < 0)
+		fail("vmm_resume: %s", e.message);
+	expect_running(&m);
+	vmm_release(m.vmm); /* its owner is gone */
+	for (unsigned i = 0; i < WAIT_MS && exists("claimed"); i++)
+		(void)poll(NULL, 0, 1); /* sleeps */
+	CHECK(!exists("claimed"));
+	remove_snapshots();
+}
+
+/* Fails at a point: the machine goes on, and with it whoever counts on its deltas. */
+static void fail_at(const char *point, bool want_switched, bool final)
+{
+	struct vmm_snapshot_result result;
+	struct error e = {0};
+	struct machine m;
+	char spec[64], next[32];
+	bool switched;
+
+	(void)snprintf(spec, sizeof(spec), "%s:2=%d", point, ENOSPC); /* fits */
+	CHECK(setenv("MAYFLY_FAULT", spec, 1) == 0);
+	boot(&m, "parent");
+	CHECK(unsetenv("MAYFLY_FAULT") == 0);
+	snapshot(&m, "full", false, true);
+	CHECK(try_snapshot(&m, "bad", final, &result, &switched, &e) < 0);
+	if (e.code != ERROR_NO_SPACE || switched != want_switched)
+		fail("%s: error %d (%s), switched: %d", point, (int)e.code, e.message, switched);
+	(void)snprintf(next, sizeof(next), "parent/delta%u", m.freezes + 1); /* fits */
+	CHECK(!exists(next));
+	CHECK(file_remove_tree(work_fd, "bad") == 0);
+	expect_running(&m);
+	snapshot(&m, "layer", false, false);
+	expect_running(&m);
+	stop(&m);
+	remove_snapshots();
+}
+
+static void failures(void)
+{
+	fail_at("snapshot-prepared", false, false);
+	fail_at("snapshot-pages-adopted", false, false);
+	fail_at("snapshot-memory-complete", true, false);
+	fail_at("snapshot-memory-complete", false, true);
+}
+
+/* Killed in the middle: no state, a clear error, and nothing that runs. */
+static void killed(void)
+{
+	struct vmm_snapshot_result result;
+	struct error e = {0};
+	struct machine m;
+	bool switched;
+
+	CHECK(setenv("MAYFLY_FAULT", "snapshot-memory-complete:2", 1) == 0);
+	boot(&m, "parent");
+	CHECK(unsetenv("MAYFLY_FAULT") == 0);
+	snapshot(&m, "full", false, true);
+	CHECK(try_snapshot(&m, "layer", false, &result, &switched, &e) < 0);
+	if (e.code != ERROR_SANDBOX || !e.message[0])
+		fail("error %d (%s)", (int)e.code, e.message);
+	CHECK(exists("full/state") && !exists("layer/state"));
+	stop(&m);
+	remove_snapshots();
+}
+
+static void bad_requests(void)
+{
+	static const char *const requests[] = {"snapshot final", "snapshot live 0",
+		"snapshot later", "save", "hot", "rename", "rename ", "rename a/b", "rename .."};
+	struct machine m;
+	char reply[64];
+	int fd;
+
+	boot(&m, "parent");
+	fd = open_dir("parent");
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		struct error e = {0};
+
+		if (vmm_request(fd, requests[i], reply, sizeof(reply), &e) == 0 ||
+			e.code != ERROR_USAGE)
+			fail("\"%s\": error %d (%s)", requests[i], (int)e.code, e.message);
+	}
+	(void)close(fd); /* only a directory */
+	expect_running(&m);
+	stop(&m);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} tests[] = {
+	{"process: live and final snapshots", live_and_final},
+	{"process: forks of a running machine", forks},
+	{"process: claimed from a pool", pool},
+	{"process: a failed snapshot leaves it as it was", failures},
+	{"process: killed while it takes a snapshot", killed},
+	{"process: bad requests", bad_requests},
+};
+
+int main(int argc, char **argv)
+{
+	struct error e = {0};
+	int fd = argc == 3 ? kvm_open(&e) : -1;
+
+	if (argc != 3) {
+		(void)fprintf(stderr, "usage: test-process GUESTS PROGRAMS\n");
+		return 2;
+	}
+	if (fd < 0) {
+		(void)printf("skip - microVM processes: %s\n", e.message);
+		return SKIPPED;
+	}
+	(void)close(fd); /* only tried */
+	guests = argv[1];
+	test_name = "process";
+	CHECK(setenv("MAYFLY_LIBEXEC", argv[2], 1) == 0 && mkdtemp(dir));
+	(void)atexit(remove_dir); /* failing, it stays behind */
+	work_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	(void)snprintf(image, sizeof(image), "%s/image", dir); /* fits */
+	fd = open(image, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	CHECK(work_fd >= 0 && fd >= 0 && ftruncate(fd, 8 << 20) == 0);
+	(void)close(fd); /* empty */
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		test_name = tests[i].name;
+		tests[i].run();
+		(void)printf("ok - %s\n", test_name);
+	}
+	return 0;
+}
