@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -136,6 +137,17 @@ int fd_set_nonblock(int fd, int on)
 int fd_set_cloexec(int fd, int on)
 {
 	return set_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
+}
+
+bool fd_is_scarce(int fd)
+{
+	struct rlimit l;
+	rlim_t reserve;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return false; /* never, with a valid address */
+	reserve = l.rlim_cur / 4 < FD_RESERVE ? l.rlim_cur / 4 : FD_RESERVE;
+	return (rlim_t)fd >= l.rlim_cur - reserve;
 }
 
 static int unix_address(int dirfd, const char *name, struct sockaddr_un *sa)

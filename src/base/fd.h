@@ -3,6 +3,7 @@
 #ifndef BASE_FD_H
 #define BASE_FD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -19,6 +20,11 @@ int fd_pwritev_full(int fd, struct iovec *iov, unsigned count, off_t offset);
 
 int fd_set_nonblock(int fd, int on);
 int fd_set_cloexec(int fd, int on);
+
+/* Whether a new descriptor is among the last that the process may have (FD_RESERVE, or a quarter of
+ * a low limit). What can be refused gives it back then, so that what cannot fail finds some. */
+enum { FD_RESERVE = 256 };
+bool fd_is_scarce(int fd);
 
 /* Binds a listening stream (or seqpacket, as `type` says) Unix socket `name` inside directory
  * dirfd, and connects to one. They go through /proc/self/fd, so that the length of the directory's

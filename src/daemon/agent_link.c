@@ -205,6 +205,9 @@ static int connect_agent(int dirfd, struct agent_conn **ret, struct error *e)
 	int r;
 
 	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/vsock.sock", dirfd);
+	if (fd >= 0 && fd_is_scarce(fd))
+		return error_set(e, ERROR_NO_SPACE, EMFILE,
+			"too many files are open: try again, or raise the daemon's limit of them");
 	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return error_set_errno(e, ERROR_SANDBOX, errno, "cannot reach the microVM");
 	r = agent_open(fd, AGENT_OPEN_PREAMBLE, ret, e);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/server.h"
@@ -538,6 +539,13 @@ int connection_accept(struct connection *c, uv_stream_t *listener)
 	if (r < 0)
 		connection_close(c);
 	return r;
+}
+
+bool connection_is_scarce(const struct connection *c)
+{
+	uv_os_fd_t fd;
+
+	return uv_fileno(&c->transport.u.handle, &fd) == 0 && fd_is_scarce(fd);
 }
 
 void connection_start(struct connection *c)

@@ -78,6 +78,8 @@ int connection_accept(struct connection *c, uv_stream_t *listener);
 /* Serves it, or turns it away: there are too many. */
 void connection_start(struct connection *c);
 void connection_turn_away(struct connection *c);
+/* Its descriptor is among the last (fd_is_scarce): without room for what it may ask for. */
+bool connection_is_scarce(const struct connection *c);
 /* For the server's prepare handle: everything that is due. */
 void connection_turn(struct connection *c);
 void connection_check_time(struct connection *c, uint64_t now_ns);

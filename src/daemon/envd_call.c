@@ -122,6 +122,8 @@ static int open_link(struct envd_call *c, struct envd_error *e)
 
 	if (i)
 		r = instance_agent_connect(i, &link_ops, c, &c->link, &why);
+	if (r < 0 && why.code == ERROR_NO_SPACE)
+		return envd_fail(e, CONNECT_UNAVAILABLE, "%s", why.message);
 	if (r < 0) {
 		(void)envd_fail(e, CONNECT_UNAVAILABLE, "the sandbox is not running");
 		e->status = 502;

@@ -84,6 +84,18 @@ static bool is_id(const char *name)
 	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789") == SANDBOX_ID_BYTES - 1;
 }
 
+static int open_new(const struct sandbox_dirs *d, const char *id, int *ret_fd)
+{
+	_cleanup_close_ int fd = openat(d->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : fd_is_scarce(fd) ? -EMFILE : 0;
+
+	if (r < 0)
+		(void)unlinkat(d->fd, id, AT_REMOVEDIR); /* else collected as garbage */
+	else
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
 int sandbox_dirs_make(
 	const struct sandbox_dirs *d, char id[SANDBOX_ID_BYTES], int *ret_fd, struct error *e)
 {
@@ -96,8 +108,7 @@ int sandbox_dirs_make(
 			r = -errno;
 	}
 	if (r == 0) {
-		*ret_fd = openat(d->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		r = *ret_fd < 0 ? -errno : 0;
+		r = open_new(d, id, ret_fd);
 	}
 	if (r < 0)
 		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,

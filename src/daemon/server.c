@@ -16,7 +16,7 @@
 #include "daemon/daemon.h"
 #include "proto/timestamp.h"
 
-enum { TICK_MS = 1000, HOST_MAX = 64 };
+enum { ACCEPT_PAUSE_US = 1000, TICK_MS = 1000, HOST_MAX = 64 };
 
 /* --- addresses --- */
 
@@ -63,6 +63,8 @@ static void on_connection(uv_stream_t *listener, int status)
 	bool admin = listener == (uv_stream_t *)&s->admin;
 	struct connection *c = status < 0 ? NULL : connection_new(s, admin);
 
+	if (status < 0) /* libuv tries again at once; workers give descriptors back soon */
+		(void)usleep(ACCEPT_PAUSE_US);
 	if (!c) {
 		if (log_limited(&limit))
 			log_warn("cannot accept a connection: %s",
@@ -71,9 +73,11 @@ static void on_connection(uv_stream_t *listener, int status)
 	}
 	if (connection_accept(c, listener) < 0)
 		return;
-	if (s->count > s->max && !admin) {
+	if ((s->count > s->max || connection_is_scarce(c)) && !admin) {
 		if (log_limited(&limit))
-			log_warn("more than %u connections: one refused", s->max);
+			log_warn("%u connections, and the limit of them or of open files is "
+				 "reached: one refused",
+				s->count - 1);
 		connection_turn_away(c);
 		return;
 	}
