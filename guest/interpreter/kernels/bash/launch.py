@@ -1,0 +1,207 @@
+"""A Jupyter kernel for Bash: launch.py -f CONNECTION_FILE.
+
+One interactive bash keeps the state. Its standard output and error are pipes of ours, and a third
+one tells when a cell is over and with which status. Each cell is a file that bash sources, so that
+a syntax error, an `exit` or an interrupt ends that cell and not the reading of the next.
+
+Interactive, because only then does an interrupt end the whole cell and not just the command it
+runs; without job control, so that commands are in bash's process group and get the interrupt."""
+import codecs
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path[0] = ""
+sys.modules["debugpy"] = None  # a debugger that nobody can reach
+
+from ipykernel.kernelapp import IPKernelApp  # noqa: E402
+from ipykernel.kernelbase import Kernel  # noqa: E402
+from traitlets.config import Config  # noqa: E402
+
+import zmq  # noqa: E402
+
+READ_BYTES = 1 << 16
+INTERRUPT_S = 5  # after which a bash that does not come back is given up
+STATUS_FD = 9  # in bash
+
+
+def default_interrupt():
+    """ipykernel ignores interrupts between cells, and what is ignored is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Shell:
+    """The process: run() gives output as it comes and returns the status, or None at its end."""
+
+    def __init__(self):
+        self.number = 0  # of the cell
+        self.directory = tempfile.mkdtemp(prefix="mayfly-bash-")
+        self.output, output = os.pipe()
+        self.errors, errors = os.pipe()
+        self.statuses, statuses = os.pipe()
+        self.process = subprocess.Popen(
+            ["/bin/bash", "-c", f"exec {STATUS_FD}>&{statuses} {statuses}>&-; "
+             "exec bash --norc --noprofile --noediting +m -i"],
+            stdin=subprocess.PIPE, stdout=output, stderr=errors, pass_fds=[statuses],
+            start_new_session=True, preexec_fn=default_interrupt, env={**os.environ, "PS1": "", "PS2": ""},
+        )
+        for fd in (output, errors, statuses):
+            os.close(fd)
+        for fd in (self.output, self.errors, self.statuses):
+            os.set_blocking(fd, False)
+        self.decoders = {
+            self.output: codecs.getincrementaldecoder("utf-8")("replace"),
+            self.errors: codecs.getincrementaldecoder("utf-8")("replace"),
+        }
+        self.run("unset HISTFILE; set +o history; PS1= PS2= PROMPT_COMMAND=", lambda *_: None)
+
+    def close(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.stdin.close()
+        self.process.wait()
+        for fd in (self.output, self.errors, self.statuses):
+            os.close(fd)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def run(self, code, show):
+        path = os.path.join(self.directory, "cell")
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
+            file.write(code + "\n")
+        self.number += 1
+        try:
+            self._send(f". {path}")
+            return self._await_status(show)
+        except KeyboardInterrupt:
+            return self._interrupt(show)
+
+    def _send(self, command):
+        """The command, and the line that tells the number of the cell and how it ended."""
+        try:
+            self.process.stdin.write(f"{command}; echo {self.number} $? >&{STATUS_FD}\n".encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # its end shows in the pipes
+
+    def _interrupt(self, show):
+        """The line that was read is thrown away with the cell: asks anew for a status."""
+        deadline = time.monotonic() + INTERRUPT_S
+        while time.monotonic() < deadline:
+            try:
+                os.killpg(self.process.pid, signal.SIGINT)
+                time.sleep(0.02)
+                self._send("(exit 130)")
+                return self._await_status(show, deadline)
+            except KeyboardInterrupt:
+                pass  # once more
+        return None
+
+    def _await_status(self, show, deadline=None):
+        poll = select.poll()
+        for fd in (self.output, self.errors, self.statuses):
+            poll.register(fd, select.POLLIN)
+        while deadline is None or time.monotonic() < deadline:
+            ready = [fd for fd, _ in poll.poll(None if deadline is None else 100)]
+            # what was printed before the status is in the pipes when the status is
+            ended, status = self._read_status() if self.statuses in ready else (False, None)
+            for fd in self.decoders:
+                self._read_output(fd, show)
+            if ended or status is not None:
+                return status
+        return None
+
+    def _read_status(self):
+        """(bash is gone, status of this cell or None)"""
+        try:
+            data = os.read(self.statuses, 4096).decode()
+        except BlockingIOError:
+            return False, None
+        for line in data.splitlines():
+            number, status = line.split()
+            if int(number) == self.number:
+                return False, int(status)
+        return not data, None
+
+    def _read_output(self, fd, show):
+        while True:
+            try:
+                data = os.read(fd, READ_BYTES)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            show("stdout" if fd == self.output else "stderr", self.decoders[fd].decode(data))
+
+
+class BashKernel(Kernel):
+    implementation = "mayfly-bash"
+    implementation_version = "1"
+    language = "bash"
+    language_info = {"name": "bash", "mimetype": "text/x-sh", "file_extension": ".sh"}
+    banner = "Bash"
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.shell_process = Shell()
+
+    def _show(self, name, text):
+        if text:
+            self.send_response(self.iopub_socket, "stream", {"name": name, "text": text})
+
+    def do_execute(self, code, silent, store_history=True, user_expressions=None,
+                   allow_stdin=False, **_):
+        status = self.shell_process.run(code, (lambda *_: None) if silent else self._show)
+        if status is None:
+            return self._restart(silent)
+        if status and not silent:
+            return self._fail("ExitStatus", str(status), [f"exit status {status}"])
+        return {"status": "ok", "execution_count": self.execution_count, "payload": [],
+                "user_expressions": {}}
+
+    def _restart(self, silent):
+        ended = self.shell_process.process.poll()
+        self.shell_process.close()
+        self.shell_process = Shell()
+        if ended == 0 or silent:
+            return {"status": "ok", "execution_count": self.execution_count, "payload": [],
+                    "user_expressions": {}}
+        why = f"bash ended with status {ended}" if ended is not None else "bash did not stop"
+        return self._fail("ShellEnded", str(ended), [f"{why}; it was started anew"])
+
+    def _fail(self, name, value, traceback):
+        error = {"ename": name, "evalue": value, "traceback": traceback}
+        self.send_response(self.iopub_socket, "error", error)
+        return {"status": "error", "execution_count": self.execution_count, **error}
+
+    def do_shutdown(self, restart):
+        self.shell_process.close()
+        return {"status": "ok", "restart": restart}
+
+
+def configuration():
+    c = Config()
+    c.IPKernelApp.log_level = "ERROR"
+    c.IPKernelApp.kernel_class = BashKernel
+    c.IPKernelApp.capture_fd_output = False
+    return c
+
+
+def main():
+    del sys.modules["debugpy"]
+    app = IPKernelApp.instance(config=configuration())
+    app.initialize()
+    # a full PUB socket makes the kernel wait instead of dropping lines
+    app.iopub_thread.socket.setsockopt(zmq.XPUB_NODROP, 1)
+    app.iopub_thread.socket.setsockopt(zmq.SNDHWM, 64)
+    app.start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""What results are shown as beyond what IPython knows: DataFrames as data, figures as charts, lists
+and dicts as JSON."""
+import datetime
+import json
+import math
+
+from IPython.core.formatters import BaseFormatter
+from traitlets import ObjectName, Unicode
+
+CELLS_MAX = 200_000  # of a table: larger ones have their HTML and text only
+JSON_MAX = 4_000_000  # characters
+
+
+class DataFormatter(BaseFormatter):
+    format_type = Unicode("e2b/data")
+    print_method = ObjectName("_repr_e2b_data_")
+    _return_type = dict
+
+
+class ChartFormatter(BaseFormatter):
+    format_type = Unicode("e2b/chart")
+    print_method = ObjectName("_repr_e2b_chart_")
+    _return_type = dict
+
+    def __call__(self, value):
+        # By class, not by registration: matplotlib's inline backend removes what is registered.
+        if is_figure(value):
+            return chart(value)
+        return super().__call__(value)
+
+
+def is_figure(value):
+    return any(
+        (c.__module__, c.__name__) == ("matplotlib.figure", "Figure") for c in type(value).__mro__
+    )
+
+
+def plain(value):
+    """A value as JSON has it: numbers, texts, true, false, null."""
+    if hasattr(value, "isoformat"):  # also of pandas: NaT has it, and gives "NaT"
+        text = value.isoformat()
+        return None if text == "NaT" else text
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        value = value.item()  # of numpy
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime.timedelta):
+        return str(value)
+    return str(value)
+
+
+def is_missing(value):
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def table(frame):
+    """{column: [values]}, or None when it is too large for that."""
+    if frame.size > CELLS_MAX:
+        return None
+    return {
+        str(frame.columns[i]): [None if is_missing(v) else plain(v) for v in frame.iloc[:, i]]
+        for i in range(len(frame.columns))
+    }
+
+
+def as_json(value):
+    """The list or dict itself if JSON can say it, else nothing."""
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return json.loads(text) if len(text) <= JSON_MAX else None
+
+
+def chart(figure):
+    """A chart that cannot be understood must not cost the image."""
+    import mayfly_charts  # with matplotlib, which most kernels never need
+
+    try:
+        return mayfly_charts.describe(figure, plain)
+    except Exception:
+        return None
+
+
+def register(shell):
+    formatters = shell.display_formatter.formatters
+    for formatter in (
+        DataFormatter(parent=shell.display_formatter),
+        ChartFormatter(parent=shell.display_formatter),
+    ):
+        formatters[formatter.format_type] = formatter
+    formatters["e2b/data"].for_type_by_name("pandas.core.frame", "DataFrame", table)
+    for kind in (list, dict):
+        formatters["application/json"].for_type(kind, as_json)

@@ -1,0 +1,23 @@
+/* Code that a kernel runs silently around a cell, from the templates of its kernelspec. All append
+ * to a buffer and return 0, -EMSGSIZE or -ENOMEM. */
+#ifndef INTERPRETER_PRELUDE_H
+#define INTERPRETER_PRELUDE_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "interpreter/sandbox_env.h"
+#include "interpreter/spec.h"
+
+enum { PRELUDE_MAX = 8 << 20 };
+
+/* After a restore or fork: the sandbox's variables and new seeds. */
+int prelude_renew(const struct spec *s, const struct sandbox_env *env, struct buf *out);
+
+/* The variables of one run (an object of strings), and taking them back: to what they are without
+ * it, from the sandbox, the kernelspec or this process, or to nothing. */
+int prelude_set(const struct spec *s, const json_t *vars, struct buf *out);
+int prelude_take_back(
+	const struct spec *s, const struct sandbox_env *env, const json_t *vars, struct buf *out);
+
+#endif
