@@ -1,4 +1,5 @@
-/* One line per event on standard error: "time level message key=value...".
+/* One line per event on standard error: "time program level: message key=value...", or, as JSON, an
+ * object with "time", "program", "level", "message" and the keys; all values are strings then.
  *
  * The handler of a failure logs it, once. Library code logs at debug only. What a tenant can
  * trigger repeatedly goes through log_limited. Levels come from MAYFLY_LOG (error, warn, info,
@@ -14,6 +15,8 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
 /* Reads MAYFLY_LOG; ident (a string that outlives the process's logging) heads every line. */
 void log_open(const char *ident);
 void log_set_level(enum log_level level);
+void log_set_json(bool json);
+int log_parse_level(const char *name, enum log_level *ret); /* 0 or -EINVAL */
 bool log_enabled(enum log_level level);
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

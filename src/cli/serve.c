@@ -15,6 +15,8 @@ enum { PORT_DEFAULT = 3000, SANDBOXES_DEFAULT = 100, CREATES_DEFAULT = 600, LIFE
 struct serve_options {
 	struct cli_common common;
 	const char *listen, *domain, *tls_cert, *tls_key;
+	const char *metrics_listen, *log_level, *log_format;
+	bool metrics_public;
 	uint64_t connections, sandboxes, creates, timeout_ns;
 };
 
@@ -36,6 +38,15 @@ static const struct option_spec options[] = {
 		offsetof(struct serve_options, tls_cert), 0, 0, false},
 	{"tls-key", 0, OPTION_STRING, "FILE", "the certificate's private key (PEM)",
 		offsetof(struct serve_options, tls_key), 0, 0, false},
+	{"metrics-listen", 0, OPTION_STRING, "ADDRESS:PORT",
+		"serve Prometheus metrics there too, without a key",
+		offsetof(struct serve_options, metrics_listen), 0, 0, false},
+	{"metrics-public", 0, OPTION_FLAG, NULL, "though other hosts can reach that address",
+		offsetof(struct serve_options, metrics_public), 0, 0, false},
+	{"log-level", 0, OPTION_STRING, "LEVEL", "error, warn (also without), info or debug",
+		offsetof(struct serve_options, log_level), 0, 0, false},
+	{"log-format", 0, OPTION_STRING, "FORMAT", "text or json",
+		offsetof(struct serve_options, log_format), 0, 0, false},
 	{"max-sandboxes", 0, OPTION_NUMBER, "N", "of one key at the same time (100)",
 		offsetof(struct serve_options, sandboxes), 1, 1000000, false},
 	{"max-creates", 0, OPTION_NUMBER, "N", "of one key in a minute (600), 0: any number",
@@ -92,6 +103,10 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.domain = o->domain,
 		.tls_cert = o->tls_cert,
 		.tls_key = o->tls_key,
+		.metrics_listen = o->metrics_listen,
+		.metrics_public = o->metrics_public,
+		.log_level = o->log_level,
+		.log_format = o->log_format,
 		.connections_max = (uint32_t)o->connections,
 		.sandboxes_max = (uint32_t)o->sandboxes,
 		.creates_per_minute = (uint32_t)o->creates,

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "daemon/metrics.h"
 
 enum { EVENTS_A_TURN = 64 }; /* then the loop looks at others */
 
@@ -103,6 +104,7 @@ static void lose(struct agent_link *l, const struct error *why)
 	if (l->polling)
 		(void)uv_poll_stop(&l->poll);
 	(void)uv_idle_stop(&l->deferred);
+	metrics_add(METRIC_AGENT_ERRORS, NULL, NULL, 1);
 	l->ops->lost(l, why, l->arg);
 }
 

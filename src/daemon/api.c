@@ -9,6 +9,7 @@
 #include "daemon/daemon.h"
 #include "daemon/reply.h"
 #include "daemon/router.h"
+#include "daemon/scrape.h"
 #include "proto/timestamp.h"
 #include "store/keys.h"
 
@@ -21,6 +22,7 @@ static void not_yet(struct request *r)
 /* Literal segments stand before "{}". */
 static const struct router_entry table[] = {
 	{"GET", "/health", api_health, ROUTER_OPEN},
+	{"GET", "/metrics", scrape_handle, ROUTER_ADMIN},
 
 	{"POST", "/sandboxes", api_create_v1, ROUTER_KEY},
 	{"POST", "/v2/sandboxes", api_create_v2, ROUTER_KEY},

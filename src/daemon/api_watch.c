@@ -122,9 +122,34 @@ struct log_query {
 	char id[ROUTE_SANDBOX_ID_MAX + 1];
 	uint64_t since_ns;
 	uint32_t limit;
+	unsigned level; /* least: index into level_names */
 	char search[SEARCH_MAX];
 	json_t *entries; /* of {"timestamp","message","level","fields"}, oldest first */
 };
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+static int find_level(const char *name)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(level_names); i++)
+		if (strcmp(name, level_names[i]) == 0)
+			return (int)i;
+	return -EINVAL;
+}
+
+/* False: answered. */
+static bool take_level(struct request *r, unsigned *ret)
+{
+	char name[16];
+	int n = uri_query_get(r->head->query, "level", name, sizeof(name));
+	int level = n == -ENOENT ? 0 : n < 0 ? n : find_level(name);
+
+	if (level < 0)
+		reply_error(r, 400, "level must be debug, info, warn or error");
+	else
+		*ret = (unsigned)level;
+	return level >= 0;
+}
 
 static const char *level_of(enum store_event_type type)
 {
@@ -134,7 +159,8 @@ static const char *level_of(enum store_event_type type)
 static void add_entry(struct log_query *q, uint64_t at_ns, const char *level, const char *logger,
 	const char *message)
 {
-	if (at_ns < q->since_ns || (*q->search && !strstr(message, q->search)))
+	if (at_ns < q->since_ns || (unsigned)find_level(level) < q->level ||
+		(*q->search && !strstr(message, q->search)))
 		return;
 	/* what does not fit into memory is left out */
 	(void)json_array_append_new(q->entries,
@@ -271,7 +297,7 @@ void api_logs_v2(struct request *r)
 	char direction[16];
 	bool forward;
 
-	if (!q.limit || !take_time(r, "cursor", NS_PER_MS, &q.since_ns))
+	if (!q.limit || !take_time(r, "cursor", NS_PER_MS, &q.since_ns) || !take_level(r, &q.level))
 		return;
 	forward = uri_query_get(r->head->query, "direction", direction, sizeof(direction)) >= 0 &&
 		  strcmp(direction, "forward") == 0;

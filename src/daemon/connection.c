@@ -5,13 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "daemon/metrics.h"
 #include "daemon/server.h"
 #include "proto/http_response.h"
 #include "store/keys.h"
+
+enum { ROUTE_NAME_BYTES = 128 };
 
 static void update_reading(struct connection *c);
 
@@ -19,21 +23,22 @@ static void update_reading(struct connection *c);
 
 static const struct transport_ops transport_ops;
 
-struct connection *connection_new(struct server *s, bool admin)
+struct connection *connection_new(struct server *s, enum server_door door)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
 	c->parser = http_parser_new(HTTP_ROLE_SERVER, NULL);
-	if (!c->parser || transport_init(&c->transport, s->tick.loop, admin, admin ? NULL : s->tls,
-				  s->scratch, &transport_ops, c) < 0) {
+	if (!c->parser ||
+		transport_init(&c->transport, s->tick.loop, door == SERVER_ADMIN,
+			door == SERVER_PUBLIC ? s->tls : NULL, s->scratch, &transport_ops, c) < 0) {
 		http_parser_free(c->parser);
 		free(c);
 		return NULL;
 	}
 	c->server = s;
-	c->admin = admin;
+	c->door = door;
 	c->deadline_ns = UINT64_MAX; /* until its first turn */
 	buf_init(&c->in, CONNECTION_IN_MAX);
 	buf_init(&c->out, CONNECTION_OUT_MAX);
@@ -97,15 +102,46 @@ size_t connection_queued(const struct connection *c)
 	return buf_len(&c->out) + transport_queued(&c->transport);
 }
 
-static void log_request(const struct request *r, bool complete)
+/* By patterns, never by what clients send: those are few, and hold no ids, tokens or signatures. */
+static void name_route(const struct request *r, char *out, size_t n)
 {
-	if (!log_enabled(LOG_LEVEL_INFO))
+	bool sandbox = r->route.kind == ROUTE_SANDBOX || r->route.kind == ROUTE_SIGNED;
+
+	if (sandbox)
+		(void)snprintf(out, n, "%s", request_surface(r)); /* fits, as all of these */
+	else if (r->pattern)
+		(void)snprintf(out, n, "%s %s", r->head_only ? "GET" : r->head->method, r->pattern);
+	else
+		(void)snprintf(out, n, "unknown");
+}
+
+static void count_request(const struct request *r, const char *route, uint64_t ns)
+{
+	static const char *const classes[] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+	unsigned class = r->status / 100;
+
+	metrics_add(METRIC_REQUESTS, route, classes[class < ARRAY_SIZE(classes) ? class : 0], 1);
+	if (r->pattern)
+		metrics_observe(METRIC_REQUEST_SECONDS, route, (double)ns / NS_PER_S);
+}
+
+/* One line per request: of the control API at info, of the surfaces of sandboxes, which are many,
+ * at debug. */
+static void conclude_request(const struct request *r, bool complete)
+{
+	enum log_level level = r->route.kind == ROUTE_API ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
+	uint64_t ns = clock_monotonic_ns() - r->start_ns;
+	char route[ROUTE_NAME_BYTES];
+
+	name_route(r, route, sizeof(route));
+	count_request(r, route, ns);
+	if (!log_enabled(level))
 		return;
-	/* the query may hold a signature */
-	log_info("%s %s request=%s status=%u ms=%llu%s%s%s", r->head->method, r->head->path, r->id,
-		r->status, (unsigned long long)((clock_monotonic_ns() - r->start_ns) / NS_PER_MS),
-		*r->route.sandbox_id ? " sandbox=" : "", r->route.sandbox_id,
-		complete ? "" : " (cut off)");
+	log_write(level, "%s%s status=%u ms=%llu request=%s peer=%s%s%s%s%s", route,
+		complete ? "" : " (cut off)", r->status, (unsigned long long)(ns / NS_PER_MS),
+		r->id, *r->peer ? r->peer : "admin", r->key ? " key=" : "",
+		r->key ? r->key->id : "", *r->route.sandbox_id ? " sandbox=" : "",
+		r->route.sandbox_id);
 }
 
 /* Tells the handler that its request is over; the request stays until its body is out of the way.
@@ -119,7 +155,7 @@ static void tell_done(struct request *r, bool complete)
 	r->told_done = true;
 	r->state = complete ? REQUEST_ENDED : REQUEST_GONE;
 	r->ops = NULL;
-	log_request(r, complete);
+	conclude_request(r, complete);
 	if (ops && ops->done)
 		ops->done(r, complete);
 	request_collect_done(r);
@@ -174,12 +210,11 @@ static void begin_request(struct connection *c)
 	r->daemon = c->server->daemon;
 	r->connection = c;
 	r->head = http_parser_head(c->parser);
-	r->admin = c->admin;
+	r->admin = c->door == SERVER_ADMIN;
 	r->start_ns = clock_monotonic_ns();
 	r->head_only = strcmp(r->head->method, "HEAD") == 0;
 	memcpy(r->peer, c->peer, sizeof(r->peer));
-	(void)snprintf(r->id, sizeof(r->id), "%llx", /* at most 16 digits */
-		(unsigned long long)++c->server->requests);
+	server_next_id(c->server, r->id);
 	c->request = r;
 	c->dropped = 0;
 	server_dispatch(c->server, r);
@@ -188,7 +223,8 @@ static void begin_request(struct connection *c)
 /* The bytes that came were no request. */
 static void refuse(struct connection *c, unsigned status, const char *reason)
 {
-	const struct http_reply reply = {.status = status, .close = true};
+	char id[REQUEST_ID_BYTES];
+	const struct http_reply reply = {.status = status, .close = true, .request_id = id};
 	bool answered = c->request && c->request->state != REQUEST_NONE;
 
 	if (answered) {
@@ -196,6 +232,9 @@ static void refuse(struct connection *c, unsigned status, const char *reason)
 		connection_close(c);
 		return;
 	}
+	server_next_id(c->server, id);
+	log_debug("refused: %s request=%s status=%u", reason, id, status);
+	metrics_add(METRIC_REQUESTS, "malformed", "4xx", 1);
 	if (http_reply_error(&c->out, &reply, NULL, reason) < 0) {
 		connection_close(c);
 		return;
@@ -208,6 +247,7 @@ static void deliver(struct connection *c, const uint8_t *data, size_t n)
 	struct request *r = c->request;
 
 	c->progress = true;
+	metrics_add(METRIC_BYTES, request_surface(r), "in", (double)n);
 	if (r->ops && r->state < REQUEST_ENDED) {
 		request_count(r, n, 0);
 		if (r->ops->body)
@@ -331,6 +371,7 @@ static void take_eof(void *arg)
 
 static void take_failure(void *arg)
 {
+	metrics_add(METRIC_CONNECTIONS_FAILED, NULL, NULL, 1);
 	connection_close(arg);
 }
 

@@ -50,12 +50,15 @@ enum connection_wait {
 
 struct server;
 
+/* Where a client came in. */
+enum server_door { SERVER_PUBLIC, SERVER_ADMIN, SERVER_METRICS };
+
 struct connection {
 	struct transport transport;
 	struct server *server;
 	struct connection *next, *prev, *dirty_next;
 	bool is_dirty;
-	bool admin;
+	enum server_door door;
 	enum connection_state state;
 	struct http_parser *parser;
 	struct request *request; /* NULL between requests */
@@ -72,7 +75,7 @@ struct connection {
 };
 
 /* Not accepted yet; NULL when out of memory. */
-struct connection *connection_new(struct server *s, bool admin);
+struct connection *connection_new(struct server *s, enum server_door door);
 /* Takes a client of the listener's; a failure closes it. 0 or -errno. */
 int connection_accept(struct connection *c, uv_stream_t *listener);
 /* Serves it, or turns it away: there are too many. */

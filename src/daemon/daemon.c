@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "daemon/backend.h"
 #include "daemon/instances.h"
+#include "daemon/scrape.h"
 #include "daemon/server.h"
 #include "daemon/surfaces.h"
 
@@ -66,6 +67,26 @@ static int open_store(struct daemon *d, struct error *e)
 		    : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 }
 
+static int open_log(const struct daemon_options *o, struct error *e)
+{
+	enum log_level level;
+
+	if (o->log_level) {
+		if (log_parse_level(o->log_level, &level) < 0)
+			return error_set(e, ERROR_USAGE, EINVAL,
+				"'%s' is no log level: give error, warn, info or debug",
+				o->log_level);
+		log_set_level(level);
+	}
+	if (!o->log_format)
+		return 0;
+	if (strcmp(o->log_format, "text") != 0 && strcmp(o->log_format, "json") != 0)
+		return error_set(e, ERROR_USAGE, EINVAL, "'%s' is no log format: give text or json",
+			o->log_format);
+	log_set_json(strcmp(o->log_format, "json") == 0);
+	return 0;
+}
+
 static int check_options(struct daemon *d, struct error *e)
 {
 	const struct daemon_options *o = &d->options;
@@ -76,6 +97,18 @@ static int check_options(struct daemon *d, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"TLS needs both --tls-cert and --tls-key: %s is missing",
 			o->tls_cert ? "--tls-key" : "--tls-cert");
+	if (o->metrics_listen) {
+		int r = server_parse_listen(o->metrics_listen, &a, &loopback, e);
+
+		if (r < 0)
+			return r;
+		if (!loopback && !o->metrics_public)
+			return error_set(e, ERROR_USAGE, EACCES,
+				"%s can be reached from other hosts, and metrics ask for no key: "
+				"use 127.0.0.1, or add --metrics-public where the network "
+				"protects it",
+				o->metrics_listen);
+	}
 	return server_parse_listen(o->listen, &a, &loopback, e);
 }
 
@@ -93,19 +126,25 @@ static int open_server(struct daemon *d, struct error *e)
 		r = server_use_tls(d->server, d->options.tls_cert, d->options.tls_key, e);
 	if (r == 0)
 		r = server_start(d->server, d->options.listen, e);
+	if (r == 0 && d->options.metrics_listen)
+		r = server_start_metrics(d->server, d->options.metrics_listen, e);
 	return r < 0 ? r : server_start_admin(d->server, admin, e);
 }
 
 static int open_all(struct daemon *d, struct error *e)
 {
-	int r = check_options(d, e);
+	int r = open_log(&d->options, e);
 
+	if (r == 0)
+		r = check_options(d, e);
 	if (r == 0)
 		r = home_open(NULL, &d->home, e);
 	if (r == 0)
 		r = sandbox_dirs_open(d->home.path, &d->dirs, e);
 	if (r == 0)
 		r = open_store(d, e);
+	if (r == 0)
+		r = scrape_start(d, e);
 	if (r == 0)
 		r = instances_start(d, e);
 	return r;
@@ -168,6 +207,7 @@ int daemon_run(struct daemon *d, struct error *e)
 		uv_close((uv_handle_t *)&handles[i], NULL);
 	instances_stop(d);
 	server_stop(d->server);
+	scrape_stop(d);
 	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* until workers and handles are done */
 	return 0;
 }
@@ -179,6 +219,7 @@ void daemon_free(struct daemon *d)
 	instances_stop(d);
 	if (d->server)
 		server_stop(d->server);
+	scrape_stop(d);
 	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* closes handles */
 	server_free(d->server);
 	instances_free(d);

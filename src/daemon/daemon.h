@@ -20,12 +20,17 @@
 
 struct backend;
 struct instances;
+struct scrape;
 struct server;
 
 struct daemon_options {
 	const char *listen;		/* "ADDRESS:PORT" */
 	const char *domain;		/* of sandboxes' hosts, or NULL: any */
 	const char *tls_cert, *tls_key; /* files; both NULL: plain HTTP */
+	const char *log_level;		/* NULL: as MAYFLY_LOG says */
+	const char *log_format;		/* "text" or "json"; NULL: text */
+	const char *metrics_listen;	/* "ADDRESS:PORT", or NULL */
+	bool metrics_public;		/* that address may be reached from other hosts */
 	uint32_t connections_max;	/* 0: SERVER_CONNECTIONS */
 	uint32_t sandboxes_max;		/* of one key at the same time */
 	uint32_t creates_per_minute;	/* of one key; 0: no limit */
@@ -41,6 +46,7 @@ struct daemon {
 	struct store *store;
 	struct server *server;
 	struct instances *instances;
+	struct scrape *scrape;
 
 	/* Who answers; NULL: 501. Set by the modules before daemon_run(). They see requests with
 	 * route.kind ROUTE_SANDBOX and port 49983 or ROUTE_SIGNED (envd), and ROUTE_SANDBOX with

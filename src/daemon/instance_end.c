@@ -13,6 +13,7 @@
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
 #include "daemon/meter.h"
+#include "daemon/metrics.h"
 
 static void end_work(uv_work_t *w)
 {
@@ -67,6 +68,7 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	i->link = NULL;
 	(void)uv_poll_stop(&i->death); /* always 0 */
 	note_end(i, type);
+	metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
 	instances_deadline_changed(d);
 	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);
 	/* fails without a function only */
@@ -79,6 +81,7 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 static void on_death(uv_poll_t *h, int status, int events)
 {
 	struct instance *i = h->data;
+	static struct log_limit limit = LOG_LIMIT_INIT(20);
 	struct error why = {0}, e = {0};
 
 	(void)uv_poll_stop(h); /* always 0 */
@@ -88,8 +91,9 @@ static void on_death(uv_poll_t *h, int status, int events)
 		while (vmm_next_event(i->sandbox.vmm, &why) == VMM_STARTED)
 			;
 	(void)console_find_panic(i->sandbox.dirfd, &why); /* the first reason stays */
-	log_warn("a sandbox died: %s sandbox=%s",
-		why.code == ERROR_NONE ? "its process ended" : why.message, i->sandbox.id);
+	if (log_limited(&limit))			  /* a tenant can make it happen */
+		log_warn("a sandbox died: %s sandbox=%s",
+			why.code == ERROR_NONE ? "its process ended" : why.message, i->sandbox.id);
 	if (instance_end(i, STORE_EVENT_CRASHED, &e) < 0)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
 }

@@ -21,6 +21,7 @@
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
 #include "daemon/meter.h"
+#include "daemon/metrics.h"
 #include "store/keys.h"
 
 enum { ENTROPY_BYTES = 64, MACHINE_ID_BYTES = 16, TOKEN_RAW = (INSTANCE_TOKEN_BYTES - 1) / 2 };
@@ -90,6 +91,8 @@ static void give_up(struct instance_maker *m, const struct error *why)
 		(void)error_set(&cancelled, ERROR_INTERNAL, ECANCELED, "nobody waits for it");
 	if (m->made) /* the handler says it loudly if it is our fault */
 		log_debug("cannot make a sandbox: %s template=%s", why->message, m->template);
+	metrics_add(METRIC_CREATES,
+		why->code == ERROR_NONE ? "cancelled" : error_code_name(why->code), NULL, 1);
 	agent_link_close(i->link);
 	i->link = NULL;
 	dismiss(m, NULL, why->code == ERROR_NONE ? &cancelled : why);
@@ -181,6 +184,9 @@ static void ready(struct instance_maker *m)
 	log_info("sandbox is ready sandbox=%s template=%s ms=%llu", i->sandbox.id,
 		i->sandbox.template,
 		(unsigned long long)((clock_monotonic_ns() - m->begin_ns) / NS_PER_MS));
+	metrics_add(METRIC_CREATES, "ok", NULL, 1);
+	metrics_observe(METRIC_CREATE_SECONDS, NULL,
+		(double)(clock_monotonic_ns() - m->begin_ns) / NS_PER_S);
 	dismiss(m, i, NULL);
 	instance_sample(i);
 	allowance_enforce(d); /* one more uses it up sooner */

@@ -15,6 +15,7 @@
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
 #include "daemon/meter.h"
+#include "daemon/metrics.h"
 
 struct tally {
 	struct daemon *daemon;
@@ -106,6 +107,7 @@ static void remove_sandbox(
 		log_error("%s sandbox=%s", e.message, sb->id);
 		return;
 	}
+	metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
 	instance_note_event(d, sb->id, sb->key_id, sb->template_id, type, NULL);
 	if (store_sandbox_delete(d->store, sb->id, &e) < 0)
 		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, sb->id);

@@ -12,7 +12,7 @@ static const struct http_field cors[] = {
 	{"Access-Control-Allow-Origin", "*"},
 	{"Access-Control-Expose-Headers",
 		"X-Next-Token, X-Total-Running, RateLimit-Limit, RateLimit-Remaining, "
-		"RateLimit-Reset, Retry-After"},
+		"RateLimit-Reset, Retry-After, " HTTP_REQUEST_ID},
 };
 
 static size_t all_fields(const struct http_field *more, size_t n,
@@ -114,9 +114,10 @@ unsigned reply_status_of(const struct error *e)
 
 void reply_failure(struct request *r, const struct error *e)
 {
+	static struct log_limit limit = LOG_LIMIT_INIT(20);
 	unsigned status = reply_status_of(e);
 
-	if (status >= 500)
+	if (status >= 500 && log_limited(&limit))
 		log_error("%s request=%s", e->message, r->id);
 	reply_error(r, status, "%s", *e->message ? e->message : "something went wrong");
 }

@@ -8,11 +8,19 @@
 #include "daemon/connection.h"
 #include "daemon/daemon.h"
 #include "daemon/meter.h"
+#include "daemon/metrics.h"
 #include "daemon/server.h"
 
 uv_loop_t *request_loop(const struct request *r)
 {
 	return r->daemon->loop;
+}
+
+const char *request_surface(const struct request *r)
+{
+	if (r->route.kind == ROUTE_API || r->route.kind == ROUTE_BAD)
+		return "api";
+	return r->route.kind == ROUTE_SIGNED || r->route.port == ROUTE_ENVD_PORT ? "envd" : "port";
 }
 
 void request_set_ops(struct request *r, const struct request_ops *ops, void *data)
@@ -146,6 +154,7 @@ static void fill_reply(struct request *r, struct http_reply *reply)
 	if (reply->close)
 		r->close = true;
 	reply->close = r->close;
+	reply->request_id = r->id;
 	reply->head_only = r->head_only;
 	reply->keep_alive_10 = r->head->minor == 0 && !r->close;
 	r->status = reply->status;
@@ -189,17 +198,9 @@ int request_reply_error(struct request *r, const struct http_reply *reply, const
 /* Head of a body whose length is known. */
 static int fixed_head(struct request *r, const struct http_reply *reply, uint64_t length)
 {
-	struct http_writer w = http_writer_response(&r->connection->out, reply->status);
+	struct http_writer w = http_reply_begin(&r->connection->out, reply);
 
-	if (reply->content_type)
-		http_writer_header(&w, "Content-Type", reply->content_type);
 	http_writer_header_u64(&w, "Content-Length", length);
-	for (size_t i = 0; i < reply->field_count; i++)
-		http_writer_header(&w, reply->fields[i].name, reply->fields[i].value);
-	if (reply->close)
-		http_writer_header(&w, "Connection", "close");
-	else if (reply->keep_alive_10)
-		http_writer_header(&w, "Connection", "keep-alive");
 	r->fixed = true;
 	r->left = length;
 	return http_writer_finish(&w);
@@ -231,6 +232,19 @@ int request_stream(struct request *r, const struct http_reply *reply, int64_t le
 	return begin_stream(r, http_reply_stream(&r->connection->out, &full, r->head->minor));
 }
 
+/* A ready-made head, with the request's id in front of its blank line. */
+static int add_head(struct request *r, const void *head, size_t n)
+{
+	struct buf *out = &r->connection->out;
+	struct http_writer w = {.out = out, .mark = buf_len(out)};
+
+	if (n < 4)
+		return -EINVAL;
+	w.err = buf_add(out, head, n - 2);
+	http_writer_header(&w, HTTP_REQUEST_ID, r->id);
+	return http_writer_finish(&w);
+}
+
 int request_stream_proxied(
 	struct request *r, unsigned status, const void *head, size_t n, bool chunked, bool close)
 {
@@ -239,7 +253,7 @@ int request_stream_proxied(
 	r->status = status;
 	r->chunked = chunked;
 	r->close = close || !r->head->keep_alive;
-	return begin_stream(r, buf_add(&r->connection->out, head, n));
+	return begin_stream(r, add_head(r, head, n));
 }
 
 int request_interim(struct request *r, const void *head, size_t n)
@@ -259,7 +273,7 @@ int request_upgrade(struct request *r, const void *head, size_t n)
 
 	if (r->state != REQUEST_NONE)
 		return -EPIPE;
-	e = begin_stream(r, buf_add(&r->connection->out, head, n));
+	e = begin_stream(r, add_head(r, head, n));
 	if (e < 0)
 		return e;
 	r->status = 101;
@@ -288,6 +302,7 @@ int request_write(struct request *r, const void *data, size_t n)
 	r->left -= r->fixed ? n : 0;
 	if (r->head_only && r->state == REQUEST_STREAM)
 		return 0;
+	metrics_add(METRIC_BYTES, request_surface(r), "out", (double)n);
 	if (n > REQUEST_QUEUE_MAX || connection_queued(c) > REQUEST_QUEUE_MAX - n)
 		return -EMSGSIZE;
 	e = r->chunked ? http_chunk(&c->out, data, n) : buf_add(&c->out, data, n);

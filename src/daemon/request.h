@@ -75,7 +75,7 @@ struct request {
 	struct daemon *daemon;
 	const struct http_head *head; /* method, path, query, headers */
 	struct route route;	      /* kind, sandbox id and port, from the Host or headers */
-	char id[REQUEST_ID_BYTES];    /* for logs: request=... */
+	char id[REQUEST_ID_BYTES];    /* for logs: request=..., and in every answer */
 	char peer[46];		      /* address of the client; "" on the admin socket */
 	bool admin;		      /* came through the admin socket */
 	enum request_state state;
@@ -86,6 +86,7 @@ struct request {
 	struct uri_path *path; /* owned */
 	const char *params[4];
 	struct store_key *key; /* who asks, where the route demands a key; owned */
+	const char *pattern;   /* the entry's, NULL when none matched */
 
 	void *data; /* the handler's own */
 
@@ -160,6 +161,9 @@ void request_abort(struct request *r);
 
 /* 101 with this ready-made head (status line to blank line), then raw. */
 int request_upgrade(struct request *r, const void *head, size_t n);
+
+/* "api", "envd" or "port". */
+const char *request_surface(const struct request *r);
 
 uv_loop_t *request_loop(const struct request *r);
 

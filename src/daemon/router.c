@@ -84,6 +84,7 @@ void router_dispatch(struct request *r, const struct router_entry *table)
 			other_method = true;
 			continue;
 		}
+		r->pattern = t->pattern;
 		if (t->auth == ROUTER_ADMIN && !r->admin) {
 			operators = true;
 			continue;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 #include "daemon/api.h"
 #include "daemon/connection.h"
 #include "daemon/daemon.h"
+#include "daemon/metrics.h"
+#include "daemon/scrape.h"
 #include "proto/timestamp.h"
 
 enum { ACCEPT_PAUSE_US = 1000, TICK_MS = 1000, HOST_MAX = 64 };
@@ -60,8 +63,10 @@ static void on_connection(uv_stream_t *listener, int status)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(5);
 	struct server *s = listener->data;
-	bool admin = listener == (uv_stream_t *)&s->admin;
-	struct connection *c = status < 0 ? NULL : connection_new(s, admin);
+	enum server_door door = listener == (uv_stream_t *)&s->admin	 ? SERVER_ADMIN
+				: listener == (uv_stream_t *)&s->metrics ? SERVER_METRICS
+									 : SERVER_PUBLIC;
+	struct connection *c = status < 0 ? NULL : connection_new(s, door);
 
 	if (status < 0) /* libuv tries again at once; workers give descriptors back soon */
 		(void)usleep(ACCEPT_PAUSE_US);
@@ -73,7 +78,8 @@ static void on_connection(uv_stream_t *listener, int status)
 	}
 	if (connection_accept(c, listener) < 0)
 		return;
-	if ((s->count > s->max || connection_is_scarce(c)) && !admin) {
+	if (door == SERVER_PUBLIC && (s->count > s->max || connection_is_scarce(c))) {
+		metrics_add(METRIC_CONNECTIONS_REFUSED, NULL, NULL, 1);
 		if (log_limited(&limit))
 			log_warn("%u connections, and the limit of them or of open files is "
 				 "reached: one refused",
@@ -159,6 +165,8 @@ static void start_rest(struct server *s)
 	if (s->has_rest)
 		return;
 	s->has_rest = true;
+	/* without randomness the ids of runs are alike */
+	(void)!getrandom(&s->run, sizeof(s->run), 0);
 	if (!s->max)
 		s->max = SERVER_CONNECTIONS;
 	/* none of these fails */
@@ -170,17 +178,20 @@ static void start_rest(struct server *s)
 	(void)uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
 }
 
-static void note_port(struct server *s)
+static uint16_t port_of(const uv_tcp_t *tcp)
 {
 	struct sockaddr_storage a;
 	int n = sizeof(a);
 
-	if (uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&a, &n) == 0)
-		s->port = ntohs(a.ss_family == AF_INET ? ((struct sockaddr_in *)&a)->sin_port
-						       : ((struct sockaddr_in6 *)&a)->sin6_port);
+	if (uv_tcp_getsockname(tcp, (struct sockaddr *)&a, &n) < 0)
+		return 0;
+	return ntohs(a.ss_family == AF_INET ? ((struct sockaddr_in *)&a)->sin_port
+					    : ((struct sockaddr_in6 *)&a)->sin6_port);
 }
 
-int server_start(struct server *s, const char *listen, struct error *e)
+/* *has says from then on that the handle is open. */
+static int listen_on(
+	struct server *s, uv_tcp_t *tcp, bool *has, const char *listen, struct error *e)
 {
 	struct sockaddr_storage a = {0};
 	bool loopback;
@@ -189,17 +200,34 @@ int server_start(struct server *s, const char *listen, struct error *e)
 	if (r < 0)
 		return r;
 	start_rest(s);
-	(void)uv_tcp_init(s->daemon->loop, &s->tcp); /* cannot fail without flags */
-	s->has_tcp = true;
-	s->tcp.data = s;
-	r = uv_tcp_bind(&s->tcp, (struct sockaddr *)&a, 0);
+	(void)uv_tcp_init(s->daemon->loop, tcp); /* cannot fail without flags */
+	*has = true;
+	tcp->data = s;
+	r = uv_tcp_bind(tcp, (struct sockaddr *)&a, 0);
 	if (r == 0)
-		r = uv_listen((uv_stream_t *)&s->tcp, SERVER_BACKLOG, on_connection);
+		r = uv_listen((uv_stream_t *)tcp, SERVER_BACKLOG, on_connection);
 	if (r < 0)
 		return error_set(
 			e, ERROR_HOST, -r, "cannot listen on %s: %s", listen, uv_strerror(r));
-	note_port(s);
 	return 0;
+}
+
+int server_start(struct server *s, const char *listen, struct error *e)
+{
+	int r = listen_on(s, &s->tcp, &s->has_tcp, listen, e);
+
+	s->port = r < 0 ? 0 : port_of(&s->tcp);
+	return r;
+}
+
+int server_start_metrics(struct server *s, const char *listen, struct error *e)
+{
+	int r = listen_on(s, &s->metrics, &s->has_metrics, listen, e);
+
+	s->metrics_port = r < 0 ? 0 : port_of(&s->metrics);
+	if (r == 0)
+		log_info("serving metrics metrics_port=%u", s->metrics_port);
+	return r;
 }
 
 int server_start_admin(struct server *s, const char *path, struct error *e)
@@ -227,7 +255,9 @@ void server_stop(struct server *s)
 		uv_close((uv_handle_t *)&s->tcp, NULL);
 	if (s->has_admin)
 		uv_close((uv_handle_t *)&s->admin, NULL); /* removes its file */
-	s->has_tcp = s->has_admin = false;
+	if (s->has_metrics)
+		uv_close((uv_handle_t *)&s->metrics, NULL);
+	s->has_tcp = s->has_admin = s->has_metrics = false;
 	for (struct connection *c = s->connections; c; c = c->next)
 		connection_close(c);
 	if (!s->has_rest)
@@ -249,6 +279,11 @@ void server_free(struct server *s)
 
 /* --- dispatch --- */
 
+void server_next_id(struct server *s, char out[REQUEST_ID_BYTES])
+{
+	(void)snprintf(out, REQUEST_ID_BYTES, "%08x%08x", s->run, ++s->requests); /* fits */
+}
+
 static void refuse(struct request *r, unsigned status, const char *message)
 {
 	const struct http_reply reply = {.status = status};
@@ -268,6 +303,10 @@ void server_dispatch(struct server *s, struct request *r)
 {
 	struct daemon *d = s->daemon;
 
+	if (r->connection->door == SERVER_METRICS) {
+		scrape_dispatch(r);
+		return;
+	}
 	route_classify(r->head, d->options.domain, &r->route);
 	switch (r->route.kind) {
 	case ROUTE_API:

@@ -26,15 +26,17 @@ struct server {
 	struct daemon *daemon;
 	uv_tcp_t tcp;
 	uv_pipe_t admin;
+	uv_tcp_t metrics;
 	uv_prepare_t prepare; /* flushes */
 	uv_idle_t idle;	 /* runs while there is more to flush, so that the loop does not wait */
 	uv_timer_t tick; /* looks for passed time limits */
-	bool has_tcp, has_admin, has_rest;
+	bool has_tcp, has_admin, has_metrics, has_rest;
 	struct connection *connections;
 	unsigned count, max;
 	struct connection *dirty, *dirty_last;	  /* to be looked at in this turn */
-	uint64_t requests;			  /* served since the start */
-	uint16_t port;				  /* that is listened on */
+	uint32_t run;				  /* random: ids of requests differ between runs */
+	uint32_t requests;			  /* served since the start */
+	uint16_t port, metrics_port;		  /* that are listened on */
 	struct tls_context *tls;		  /* of the TCP port; NULL: plain */
 	uint8_t scratch[TRANSPORT_SCRATCH_BYTES]; /* of whichever connection reads now */
 };
@@ -45,6 +47,8 @@ int server_use_tls(struct server *s, const char *cert_file, const char *key_file
 int server_start(struct server *s, const char *listen, struct error *e);
 /* Listens on a Unix socket that only its owner may connect to; a stale one is replaced. */
 int server_start_admin(struct server *s, const char *path, struct error *e);
+/* Listens on "ADDRESS:PORT" for the operator's metrics, without TLS or keys. */
+int server_start_metrics(struct server *s, const char *listen, struct error *e);
 /* Reads certificate and key again, for the clients that come from now on; without TLS it does
  * nothing. What is wrong is logged, and the old ones stay. */
 void server_reload(struct server *s);
@@ -56,7 +60,8 @@ void server_free(struct server *s); /* after that; NULL is fine */
 int server_parse_listen(
 	const char *listen, struct sockaddr_storage *ret, bool *ret_loopback, struct error *e);
 
-/* Of connection.c: a new request, from the loop. */
+/* Of connection.c: the id of the next request; a new request, from the loop. */
+void server_next_id(struct server *s, char out[REQUEST_ID_BYTES]);
 void server_dispatch(struct server *s, struct request *r);
 
 #endif

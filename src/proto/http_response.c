@@ -139,12 +139,14 @@ static bool has_no_body(unsigned status)
 	return status < 200 || status == 204 || status == 304;
 }
 
-static struct http_writer begin_reply(struct buf *out, const struct http_reply *reply)
+struct http_writer http_reply_begin(struct buf *out, const struct http_reply *reply)
 {
 	struct http_writer w = http_writer_response(out, reply->status);
 
 	if (reply->content_type)
 		http_writer_header(&w, "Content-Type", reply->content_type);
+	if (reply->request_id)
+		http_writer_header(&w, HTTP_REQUEST_ID, reply->request_id);
 	for (size_t i = 0; i < reply->field_count; i++)
 		http_writer_header(&w, reply->fields[i].name, reply->fields[i].value);
 	if (reply->close)
@@ -156,7 +158,7 @@ static struct http_writer begin_reply(struct buf *out, const struct http_reply *
 
 int http_reply(struct buf *out, const struct http_reply *reply)
 {
-	struct http_writer w = begin_reply(out, reply);
+	struct http_writer w = http_reply_begin(out, reply);
 	bool no_body = has_no_body(reply->status);
 
 	if (no_body && reply->len)
@@ -182,7 +184,7 @@ int http_reply_stream(struct buf *out, const struct http_reply *reply, unsigned 
 		head.close = true;
 		head.keep_alive_10 = false;
 	}
-	w = begin_reply(out, &head);
+	w = http_reply_begin(out, &head);
 	if (has_no_body(reply->status))
 		refuse(&w);
 	if (http_minor)

@@ -42,6 +42,7 @@ struct http_field {
 struct http_reply {
 	unsigned status;
 	const char *content_type;	 /* NULL: none */
+	const char *request_id;		 /* "Mayfly-Request-Id"; NULL: none */
 	const struct http_field *fields; /* more headers */
 	size_t field_count;
 	const void *body; /* copied; len 0 sends "Content-Length: 0" except with 1xx, 204, 304 */
@@ -51,6 +52,10 @@ struct http_reply {
 	bool keep_alive_10; /* an HTTP/1.0 peer asked for it: adds "Connection: keep-alive" */
 };
 
+#define HTTP_REQUEST_ID "Mayfly-Request-Id"
+
+/* Its head up to where the length is due; the caller finishes. */
+struct http_writer http_reply_begin(struct buf *out, const struct http_reply *reply);
 int http_reply(struct buf *out, const struct http_reply *reply);
 
 /* Head of a streamed body, chunked, or until the connection closes for an HTTP/1.0 peer

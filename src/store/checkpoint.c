@@ -18,6 +18,9 @@ struct checkpointer {
 	sqlite3 *db;	 /* the thread's own */
 	sqlite3 *writer; /* the hook is there */
 	int file_fd, wal_fd;
+	void (*done)(void *arg, uint64_t ns); /* in the writer's thread, or NULL */
+	void *arg;
+	uint64_t begin_ns; /* of the commit under way */
 	pthread_t thread;
 	pthread_mutex_t mutex; /* of what follows */
 	pthread_cond_t wake;
@@ -115,6 +118,21 @@ static void wake_thread(struct checkpointer *c)
 	(void)pthread_mutex_unlock(&c->mutex);
 }
 
+static int committing(void *arg)
+{
+	struct checkpointer *c = arg;
+
+	c->begin_ns = clock_monotonic_ns();
+	return 0; /* go on */
+}
+
+void checkpointer_watch(struct checkpointer *c, void (*done)(void *arg, uint64_t ns), void *arg)
+{
+	c->done = done;
+	c->arg = arg;
+	(void)sqlite3_commit_hook(c->writer, committing, c); /* returns the previous hook's arg */
+}
+
 /* After each commit of the writer; `pages` are in the log. */
 static int committed(void *arg, sqlite3 *writer, const char *name, int pages)
 {
@@ -122,6 +140,8 @@ static int committed(void *arg, sqlite3 *writer, const char *name, int pages)
 	off_t log_bytes = (off_t)pages * PAGE_BYTES;
 	bool forced = pages >= CHECKPOINT_PAGES_FORCED;
 
+	if (c->done)
+		c->done(c->arg, clock_monotonic_ns() - c->begin_ns);
 	if (pages < CHECKPOINT_PAGES)
 		return SQLITE_OK;
 	wake_thread(c);
@@ -191,6 +211,7 @@ void checkpointer_stop(struct checkpointer *c)
 	if (!c)
 		return;
 	(void)sqlite3_wal_hook(c->writer, NULL, NULL);
+	(void)sqlite3_commit_hook(c->writer, NULL, NULL);
 	(void)pthread_mutex_lock(&c->mutex);
 	c->stopping = true;
 	(void)pthread_cond_signal(&c->wake);

@@ -13,6 +13,7 @@
 
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -30,6 +31,8 @@ int checkpointer_start(const char *path, sqlite3 *db, int file_fd, int wal_fd,
 	struct checkpointer **ret, struct error *e);
 /* Accepts NULL; waits for a checkpoint under way. Before the writer's connection is closed. */
 void checkpointer_stop(struct checkpointer *c);
+/* `done` is called after each commit with the time that it took. */
+void checkpointer_watch(struct checkpointer *c, void (*done)(void *arg, uint64_t ns), void *arg);
 /* Accepts NULL. Any thread. */
 bool checkpointer_disk_full(const struct checkpointer *c);
 

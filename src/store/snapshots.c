@@ -235,8 +235,7 @@ int store_snapshot_list(struct store *s, const struct store_snapshot_filter *f,
 
 int store_snapshot_delete(struct store *s, const char *id, struct error *e)
 {
-	struct query q =
-		db_query(s, STMT_SNAPSHOT_DELETE, "DELETE FROM snapshots WHERE id = ?");
+	struct query q = db_query(s, STMT_SNAPSHOT_DELETE, "DELETE FROM snapshots WHERE id = ?");
 	unsigned changes = 0;
 	int r;
 

@@ -182,6 +182,11 @@ int store_backup(struct store *s, const char *path, struct error *e)
 	return r;
 }
 
+void store_watch_commits(struct store *s, void (*done)(void *arg, uint64_t ns), void *arg)
+{
+	checkpointer_watch(s->checkpointer, done, arg);
+}
+
 void store_get_stats(struct store *s, struct store_stats *ret)
 {
 	struct stat st;

@@ -82,6 +82,10 @@ int store_maintain(struct store *s, uint64_t now_ns, const struct store_retentio
  * long as writing the file takes. */
 int store_backup(struct store *s, const char *path, struct error *e);
 
+/* For measuring: `done` is called after each commit with the time that it took; what a synced call
+ * waits for the disk is not in it. */
+void store_watch_commits(struct store *s, void (*done)(void *arg, uint64_t ns), void *arg);
+
 struct store_stats {
 	uint64_t file_bytes, wal_bytes;
 	uint32_t schema_version;

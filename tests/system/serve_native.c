@@ -200,6 +200,12 @@ static const struct option_spec specs[] = {
 		0, 0, false},
 	{"tls-key", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, daemon.tls_key),
 		0, 0, false},
+	{"metrics-listen", 0, OPTION_STRING, "ADDRESS:PORT", "",
+		offsetof(struct native_options, daemon.metrics_listen), 0, 0, false},
+	{"log-level", 0, OPTION_STRING, "LEVEL", "",
+		offsetof(struct native_options, daemon.log_level), 0, 0, false},
+	{"log-format", 0, OPTION_STRING, "FORMAT", "",
+		offsetof(struct native_options, daemon.log_format), 0, 0, false},
 	{.name = NULL},
 };
 

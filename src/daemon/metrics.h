@@ -1,0 +1,62 @@
+/* Counters, gauges and histograms of the daemon, in Prometheus' text format (version 0.0.4).
+ *
+ * All families stand in one table in metrics.c: name, type, help, label names. A series comes into
+ * being with its first value; a family keeps METRICS_SERIES_MAX of them, what is beyond is counted
+ * under the label values "other", so that no client can make the page grow without bound. Nothing
+ * here is per sandbox or per key.
+ *
+ * One set for the process, for its event-loop thread only. */
+#ifndef DAEMON_METRICS_H
+#define DAEMON_METRICS_H
+
+#include "base/buf.h"
+
+enum { METRICS_SERIES_MAX = 256, METRICS_LABELS = 2, METRICS_PAGE_MAX = 4 * 1024 * 1024 };
+
+#define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+enum metric {
+	METRIC_BUILD,		/* version */
+	METRIC_SANDBOXES,	/* state, template */
+	METRIC_CREATES,		/* result: ok or an error's code */
+	METRIC_CREATE_SECONDS,	/* histogram */
+	METRIC_ENDS,		/* reason */
+	METRIC_REQUESTS,	/* route, status */
+	METRIC_REQUEST_SECONDS, /* histogram; route */
+	METRIC_CONNECTIONS,
+	METRIC_CONNECTIONS_REFUSED,
+	METRIC_CONNECTIONS_FAILED, /* cut off, or no TLS */
+	METRIC_STREAMS,		   /* surface */
+	METRIC_TUNNELS,
+	METRIC_BYTES, /* surface, direction */
+	METRIC_AGENT_ERRORS,
+	METRIC_COMMIT_SECONDS,	   /* histogram */
+	METRIC_LOOP_LAG_SECONDS,   /* histogram */
+	METRIC_WEBHOOK_DELIVERIES, /* outcome */
+	METRIC_WEBHOOK_WAITING,
+	METRIC_WEBHOOK_DROPPED,
+	METRIC_HOST_MEMORY_AVAILABLE,
+	METRIC_HOST_DISK_FREE,
+	METRIC_PROMISED_MEMORY,
+	METRIC_PROMISED_DISK,
+	METRIC_CERTIFICATE_EXPIRY,
+	METRIC_PROCESS_MEMORY,
+	METRIC_PROCESS_FDS,
+	METRIC_PROCESS_FDS_MAX,
+	METRIC_PROCESS_CPU,
+	METRIC_PROCESS_START,
+	METRICS_,
+};
+
+/* a and b are the values of the family's labels, NULL where it has none. */
+void metrics_add(enum metric m, const char *a, const char *b, double n);
+void metrics_set(enum metric m, const char *a, const char *b, double value);
+void metrics_observe(enum metric m, const char *a, double seconds);
+/* Forgets the series of a gauge that is taken anew for each page. */
+void metrics_clear(enum metric m);
+
+/* The page. 0, -ENOMEM or -EMSGSIZE. */
+int metrics_render(struct buf *out);
+void metrics_free(void);
+
+#endif

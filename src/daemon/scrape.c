@@ -1,0 +1,261 @@
+#include "daemon/scrape.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "config.h"
+#include "daemon/api.h"
+#include "daemon/connection.h"
+#include "daemon/daemon.h"
+#include "daemon/host.h"
+#include "daemon/instances.h"
+#include "daemon/metrics.h"
+#include "daemon/reply.h"
+#include "daemon/router.h"
+#include "daemon/server.h"
+#include "store/webhooks.h"
+
+enum { LAG_MS = 1000, STATM_MAX = 256 };
+
+struct scrape {
+	uv_timer_t lag;
+	uint64_t due_ns;     /* of the timer */
+	uint64_t started_ns; /* CLOCK_REALTIME */
+};
+
+/* --- as it happens --- */
+
+static void on_lag(uv_timer_t *t)
+{
+	struct scrape *s = t->data;
+	uint64_t now = clock_monotonic_ns();
+
+	metrics_observe(METRIC_LOOP_LAG_SECONDS, NULL,
+		now > s->due_ns ? (double)(now - s->due_ns) / NS_PER_S : 0);
+	s->due_ns = now + LAG_MS * NS_PER_MS;
+	(void)uv_timer_start(t, on_lag, LAG_MS, 0);
+}
+
+static void on_commit(void *arg, uint64_t ns)
+{
+	metrics_observe(METRIC_COMMIT_SECONDS, NULL, (double)ns / NS_PER_S);
+}
+
+int scrape_start(struct daemon *d, struct error *e)
+{
+	struct scrape *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	d->scrape = s;
+	s->started_ns = clock_realtime_ns();
+	s->due_ns = clock_monotonic_ns() + LAG_MS * NS_PER_MS;
+	(void)uv_timer_init(d->loop, &s->lag); /* cannot fail */
+	s->lag.data = s;
+	(void)uv_timer_start(&s->lag, on_lag, LAG_MS, 0);
+	store_watch_commits(d->store, on_commit, NULL);
+	return 0;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+void scrape_stop(struct daemon *d)
+{
+	if (!d->scrape)
+		return;
+	uv_close((uv_handle_t *)&d->scrape->lag, on_closed);
+	d->scrape = NULL;
+	metrics_free();
+}
+
+/* --- sandboxes --- */
+
+struct promised {
+	uint64_t memory_bytes, disk_bytes;
+};
+
+static int count_instance(struct instance *i, void *arg)
+{
+	struct promised *p = arg;
+
+	metrics_add(METRIC_SANDBOXES, "running", instance_template(i), 1);
+	p->memory_bytes += i->sandbox.memory_bytes;
+	p->disk_bytes += i->sandbox.disk_bytes;
+	return 0;
+}
+
+/* Those that are not running are told apart by their row, or are being made. */
+static int count_row(void *arg, const struct store_sandbox *sb)
+{
+	static const char *const names[] = {
+		[STORE_PAUSING] = "pausing",
+		[STORE_PAUSED] = "paused",
+		[STORE_SNAPSHOTTING] = "snapshotting",
+		[STORE_KILLING] = "ending",
+	};
+
+	if ((size_t)sb->state < ARRAY_SIZE(names) && names[sb->state])
+		metrics_add(METRIC_SANDBOXES, names[sb->state], sb->template_id, 1);
+	return 0;
+}
+
+static void collect_sandboxes(struct daemon *d)
+{
+	struct promised p = {0};
+
+	metrics_clear(METRIC_SANDBOXES);
+	(void)instance_each(d, count_instance, &p);		   /* always 0 */
+	(void)store_sandbox_each(d->store, count_row, NULL, NULL); /* fewer numbers then */
+	metrics_set(METRIC_SANDBOXES, "creating", "", d->instances->making);
+	metrics_set(METRIC_PROMISED_MEMORY, NULL, NULL, (double)p.memory_bytes);
+	metrics_set(METRIC_PROMISED_DISK, NULL, NULL, (double)p.disk_bytes);
+}
+
+/* --- connections --- */
+
+static void collect_connections(struct server *s)
+{
+	unsigned tunnels = 0;
+
+	metrics_clear(METRIC_STREAMS);
+	for (const struct connection *c = s->connections; c; c = c->next) {
+		if (!c->request)
+			continue;
+		tunnels += c->request->state == REQUEST_RAW;
+		if (c->request->state == REQUEST_STREAM)
+			metrics_add(METRIC_STREAMS, request_surface(c->request), NULL, 1);
+	}
+	metrics_set(METRIC_TUNNELS, NULL, NULL, tunnels);
+	metrics_set(METRIC_CONNECTIONS, NULL, NULL, s->count);
+	if (s->tls)
+		metrics_set(METRIC_CERTIFICATE_EXPIRY, NULL, NULL,
+			(double)tls_context_expiry_s(s->tls));
+}
+
+/* --- webhooks --- */
+
+struct queues {
+	uint64_t waiting, dropped;
+};
+
+static int count_webhook(void *arg, const struct store_webhook *w)
+{
+	struct queues *q = arg;
+
+	q->waiting += w->queued;
+	q->dropped += w->dropped;
+	return 0;
+}
+
+static void collect_webhooks(struct daemon *d)
+{
+	struct queues q = {0};
+
+	(void)store_webhook_list(d->store, NULL, count_webhook, &q, NULL); /* zeros then */
+	metrics_set(METRIC_WEBHOOK_WAITING, NULL, NULL, (double)q.waiting);
+	metrics_set(METRIC_WEBHOOK_DROPPED, NULL, NULL, (double)q.dropped);
+}
+
+/* --- host and process --- */
+
+static void collect_host(const struct daemon *d)
+{
+	uint64_t memory = host_memory_available();
+	struct statvfs v;
+
+	if (memory != UINT64_MAX)
+		metrics_set(METRIC_HOST_MEMORY_AVAILABLE, NULL, NULL, (double)memory);
+	if (fstatvfs(d->dirs.fd, &v) == 0)
+		metrics_set(METRIC_HOST_DISK_FREE, NULL, NULL, (double)v.f_bavail * v.f_frsize);
+}
+
+static unsigned count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	if (!dir)
+		return 0;
+	while (readdir(dir))
+		n++;
+	(void)closedir(dir);	   /* read-only */
+	return n >= 3 ? n - 3 : 0; /* ".", "..", and the directory's own */
+}
+
+static double resident_bytes(void)
+{
+	_cleanup_free_ char *text = NULL;
+	unsigned long pages = 0;
+
+	if (file_read(AT_FDCWD, "/proc/self/statm", STATM_MAX, &text, NULL) < 0 ||
+		sscanf(text, "%*u %lu", &pages) != 1)
+		return 0;
+	return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static double seconds_of(struct timeval t)
+{
+	return (double)t.tv_sec + (double)t.tv_usec / 1e6;
+}
+
+static void collect_process(const struct scrape *s)
+{
+	struct rusage u;
+	struct rlimit l;
+
+	metrics_set(METRIC_BUILD, MAYFLY_VERSION, NULL, 1);
+	metrics_set(METRIC_PROCESS_MEMORY, NULL, NULL, resident_bytes());
+	metrics_set(METRIC_PROCESS_FDS, NULL, NULL, count_fds());
+	metrics_set(METRIC_PROCESS_START, NULL, NULL, (double)s->started_ns / NS_PER_S);
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0)
+		metrics_set(METRIC_PROCESS_FDS_MAX, NULL, NULL, (double)l.rlim_cur);
+	if (getrusage(RUSAGE_SELF, &u) == 0)
+		metrics_set(METRIC_PROCESS_CPU, NULL, NULL,
+			seconds_of(u.ru_utime) + seconds_of(u.ru_stime));
+}
+
+/* --- the page --- */
+
+void scrape_handle(struct request *r)
+{
+	struct buf page = BUF_INIT(METRICS_PAGE_MAX);
+	struct http_reply reply = {.status = 200, .content_type = METRICS_CONTENT_TYPE};
+
+	collect_sandboxes(r->daemon);
+	collect_connections(r->daemon->server);
+	collect_webhooks(r->daemon);
+	collect_host(r->daemon);
+	collect_process(r->daemon->scrape);
+	if (metrics_render(&page) < 0) {
+		reply_error(r, 503, "out of memory");
+	} else {
+		reply.body = buf_head(&page);
+		reply.len = buf_len(&page);
+		(void)request_reply(r, &reply); /* the client may be gone */
+	}
+	buf_done(&page);
+}
+
+void scrape_dispatch(struct request *r)
+{
+	static const struct router_entry table[] = {
+		{"GET", "/metrics", scrape_handle, ROUTER_OPEN},
+		{"GET", "/health", api_health, ROUTER_OPEN},
+		{0},
+	};
+
+	router_dispatch(r, table);
+}
