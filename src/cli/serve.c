@@ -10,6 +10,9 @@
 #include "daemon/server.h"
 #include "store/keys.h"
 
+#define MIB	   (UINT64_C(1) << 20)
+#define DISK_LIMIT (UINT64_C(1) << 44)
+
 enum { PORT_DEFAULT = 3000, SANDBOXES_DEFAULT = 100, CREATES_DEFAULT = 600, LIFE_DEFAULT_S = 3600 };
 
 struct serve_options {
@@ -18,6 +21,8 @@ struct serve_options {
 	const char *metrics_listen, *log_level, *log_format;
 	bool metrics_public;
 	uint64_t connections, sandboxes, creates, timeout_ns;
+	uint64_t cpus, memory_bytes, disk_bytes;
+	struct quota_options quota;
 };
 
 static const struct serve_options defaults = {
@@ -26,6 +31,9 @@ static const struct serve_options defaults = {
 	.sandboxes = SANDBOXES_DEFAULT,
 	.creates = CREATES_DEFAULT,
 	.timeout_ns = LIFE_DEFAULT_S * NS_PER_S,
+	.cpus = SANDBOX_CPUS_MAX,
+	.memory_bytes = SANDBOX_MEMORY_MB_MAX * MIB,
+	.disk_bytes = SANDBOX_DISK_MB_MAX * MIB,
 };
 
 static const struct option_spec options[] = {
@@ -54,6 +62,22 @@ static const struct option_spec options[] = {
 	{"max-timeout", 0, OPTION_DURATION, "TIME",
 		"longest time that a sandbox may ask for (1h), 0: any",
 		offsetof(struct serve_options, timeout_ns), 0, UINT64_MAX, false},
+	{"max-cpus", 0, OPTION_NUMBER, "N", "of one sandbox (4)",
+		offsetof(struct serve_options, cpus), 1, SANDBOX_CPUS_MAX, false},
+	{"max-memory", 0, OPTION_BYTES, "SIZE", "of one sandbox (4G)",
+		offsetof(struct serve_options, memory_bytes), SANDBOX_MEMORY_MB_MIN *MIB,
+		SANDBOX_MEMORY_MB_MAX *MIB, false},
+	{"max-disk", 0, OPTION_BYTES, "SIZE", "of one sandbox (10G)",
+		offsetof(struct serve_options, disk_bytes), 64 * MIB, DISK_LIMIT, false},
+	{"memory-limit", 0, OPTION_BYTES, "SIZE",
+		"promised to all sandboxes together (90 % of this host's)",
+		offsetof(struct serve_options, quota.memory_bytes), 0, INT64_MAX, false},
+	{"cpu-overcommit", 0, OPTION_NUMBER, "N",
+		"CPUs promised to all sandboxes for each of this host's (32)",
+		offsetof(struct serve_options, quota.cpu_overcommit), 1, 1000000, false},
+	{"disk-overcommit", 0, OPTION_NUMBER, "N",
+		"times the disk's size promised to all sandboxes (4)",
+		offsetof(struct serve_options, quota.disk_overcommit), 1, 1000000, false},
 	{"max-connections", 0, OPTION_NUMBER, "N", "of clients (4096)",
 		offsetof(struct serve_options, connections), 16, 1000000, false},
 	CLI_OPTION_HELP,
@@ -111,6 +135,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.sandboxes_max = (uint32_t)o->sandboxes,
 		.creates_per_minute = (uint32_t)o->creates,
 		.timeout_max_ns = o->timeout_ns,
+		.sizes_max = {(unsigned)o->cpus, o->memory_bytes, o->disk_bytes},
+		.quota = o->quota,
 	};
 	struct daemon *d = NULL;
 	int r = cli_no_arguments(argc, argv, e);

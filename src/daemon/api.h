@@ -57,6 +57,11 @@ void api_operator_usage(struct request *r);
  * otherwise answers 404 and returns NULL. Free it with store_sandbox_free. */
 struct store_sandbox *api_find(struct request *r);
 
+/* The template's name from a name or an id that a client gave; false: answered. It need not be
+ * there.
+ */
+bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1]);
+
 /* An object of a body, where none is `{}`; NULL: answered with 400. */
 json_t *api_body(struct request *r, const char *body, size_t n);
 /* An integer of a body: -ENOENT when it is missing or null, -EINVAL. */

@@ -61,19 +61,13 @@ static bool refuse(struct request *r, unsigned status, const char *message)
 	return false;
 }
 
-static bool take_template(struct request *r, const json_t *body, struct template_ref *ret)
+static bool take_template(struct request *r, const json_t *body, char ret[STORE_NAME_MAX + 1])
 {
-	const char *name = json_string_value(json_object_get(body, "templateID")), *reason;
+	const char *name = json_string_value(json_object_get(body, "templateID"));
 
 	if (!name)
 		return refuse(r, 400, "templateID must be given");
-	if (template_ref_parse(name, ret, &reason) < 0)
-		return refuse(r, 400, reason);
-	if (*ret->namespace || strcmp(ret->tag, "default") != 0) {
-		reply_error(r, 404, "there is no template '%.200s'", name);
-		return false;
-	}
-	return true;
+	return api_template_name(r, name, ret);
 }
 
 static bool take_timeout(struct request *r, const json_t *body, bool v2, uint64_t *ret)
@@ -147,22 +141,15 @@ static bool take_number(
 	return true;
 }
 
-static uint64_t lower(uint64_t limit, uint64_t max)
-{
-	return limit && limit < max ? limit : max;
-}
-
 /* Our own extension: sizes other than the template's. */
 static bool take_sizes(struct request *r, const json_t *body, struct instance_order *o)
 {
-	const struct store_limits *l = &r->key->limits;
 	uint64_t cpus = 0, memory = 0, disk = 0;
 
-	if (!take_number(r, body, "cpuCount", lower(l->max_cpus, SANDBOX_CPUS_MAX), &cpus) ||
-		!take_number(r, body, "memoryMB",
-			lower(l->max_memory_bytes / MIB, SANDBOX_MEMORY_MB_MAX), &memory) ||
-		!take_number(r, body, "diskSizeMB",
-			lower(l->max_disk_bytes / MIB, SANDBOX_DISK_MB_MAX), &disk))
+	o->max = auth_sizes_max(r);
+	if (!take_number(r, body, "cpuCount", o->max.cpus, &cpus) ||
+		!take_number(r, body, "memoryMB", o->max.memory_bytes / MIB, &memory) ||
+		!take_number(r, body, "diskSizeMB", o->max.disk_bytes / MIB, &disk))
 		return false;
 	o->cpus = (unsigned)cpus;
 	o->memory_bytes = memory * MIB;
@@ -223,13 +210,13 @@ static bool take_network(struct request *r, const json_t *body, struct instance_
 	return true;
 }
 
-static bool take_order(struct request *r, const json_t *body, bool v2, struct template_ref *t,
-	struct instance_order *o)
+static bool take_order(struct request *r, const json_t *body, bool v2,
+	char template[STORE_NAME_MAX + 1], struct instance_order *o)
 {
 	o->key_id = r->key->id;
 	o->secure = v2 || json_is_true(json_object_get(body, "secure"));
-	o->template = t->name;
-	return take_template(r, body, t) && check_unserved(r, body) &&
+	o->template = template;
+	return take_template(r, body, template) && check_unserved(r, body) &&
 	       take_timeout(r, body, v2, &o->timeout_ns) &&
 	       take_strings(r, body, "metadata", &o->metadata) && take_env(r, body, &o->env) &&
 	       take_sizes(r, body, o) && take_network(r, body, o);
@@ -258,10 +245,10 @@ static void start(struct request *r, const struct instance_order *o)
 static void create(struct request *r, const char *text, size_t n, bool v2)
 {
 	struct instance_order o = {.auto_pause_memory = true};
-	struct template_ref t;
+	char template[STORE_NAME_MAX + 1];
 	json_t *body = api_body(r, text, n);
 
-	if (body && take_order(r, body, v2, &t, &o) && auth_may_create(r))
+	if (body && take_order(r, body, v2, template, &o) && auth_may_create(r))
 		start(r, &o);
 	json_decref(body);
 }

@@ -1,4 +1,5 @@
-/* Templates, read-only (protocol section 2.13). A template's name is its id. */
+/* Templates, read-only (protocol section 2.13): what is in their files, with the ids and counts
+ * that the store keeps of them. A name works wherever an id does. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,53 +11,72 @@
 #include "daemon/daemon.h"
 #include "daemon/reply.h"
 #include "image/template.h"
+#include "store/templates.h"
 
-/* A build has no id of its own yet; the time of the template's making tells builds apart. */
-static json_t *build_id(const struct template *t)
+/* Of a template's files. */
+struct entry {
+	char *name; /* owned */
+	uint64_t made_s;
+	uint32_t cpus, memory_mb, disk_mb;
+};
+
+static int fill_entry(struct entry *m, const struct template *t)
 {
-	return json_sprintf("00000000-0000-4000-8000-%012llx",
-		(unsigned long long)(t->created_s & 0xffffffffffff));
+	*m = (struct entry){
+		.name = strdup(t->name),
+		.made_s = t->created_s,
+		.cpus = t->config.cpus,
+		.memory_mb = t->config.memory_mb,
+		.disk_mb = t->config.disk_mb,
+	};
+	return m->name ? 0 : -ENOMEM;
 }
 
-static json_t *common_json(const struct template *t)
+static json_t *common_json(const struct entry *m, const struct store_template *row)
 {
-	json_t *time = api_time(t->created_s * NS_PER_S);
+	json_t *time = api_time(m->made_s * NS_PER_S);
 
-	return json_pack("{s:s, s:[s], s:[s], s:b, s:O, s:o, s:n, s:i}", "templateID", t->name,
-		"names", t->name, "aliases", t->name, "public", 1, "createdAt", time, "updatedAt",
-		time, "lastSpawnedAt", "spawnCount", 0);
+	return json_pack("{s:s, s:[s], s:[s], s:b, s:O, s:o, s:o, s:I}", "templateID", row->id,
+		"names", m->name, "aliases", m->name, "public", 1, "createdAt", time, "updatedAt",
+		time, "lastSpawnedAt",
+		row->last_spawned_ns ? api_time(row->last_spawned_ns) : json_null(), "spawnCount",
+		(json_int_t)row->spawn_count);
 }
 
-static json_t *template_json(const struct template *t)
+static json_t *sizes_json(const struct entry *m, const struct store_template *row)
 {
-	json_t *root = common_json(t);
-	json_t *more = json_pack("{s:o, s:s, s:i, s:i, s:i, s:i, s:s, s:n}", "buildID", build_id(t),
-		"buildStatus", "ready", "buildCount", 1, "cpuCount", (int)t->config.cpus,
-		"memoryMB", (int)t->config.memory_mb, "diskSizeMB", (int)t->config.disk_mb,
-		"envdVersion", API_ENVD_VERSION, "createdBy");
+	return json_pack("{s:s, s:i, s:i, s:i, s:s}", "buildID", row->build_id, "cpuCount",
+		(int)m->cpus, "memoryMB", (int)m->memory_mb, "diskSizeMB", (int)m->disk_mb,
+		"envdVersion", API_ENVD_VERSION);
+}
 
-	if (!root || !more || json_object_update(root, more) < 0) {
-		json_decref(root);
-		root = NULL;
+/* Takes both. */
+static json_t *join(json_t *a, json_t *b)
+{
+	if (!a || !b || json_object_update(a, b) < 0) {
+		json_decref(a);
+		a = NULL;
 	}
-	json_decref(more);
-	return root;
+	json_decref(b);
+	return a;
 }
 
-static json_t *detail_json(const struct template *t)
+static json_t *template_json(const struct entry *m, const struct store_template *row)
 {
-	json_t *root = common_json(t);
-	json_t *time = api_time(t->created_s * NS_PER_S);
-	json_t *builds = json_pack("[{s:o, s:s, s:O, s:O, s:o, s:i, s:i, s:i, s:s}]", "buildID",
-		build_id(t), "status", "ready", "createdAt", time, "updatedAt", time, "finishedAt",
-		time, "cpuCount", (int)t->config.cpus, "memoryMB", (int)t->config.memory_mb,
-		"diskSizeMB", (int)t->config.disk_mb, "envdVersion", API_ENVD_VERSION);
+	json_t *more = json_pack("{s:s, s:I, s:n}", "buildStatus", "ready", "buildCount",
+		(json_int_t)row->build_count, "createdBy");
 
-	if (!root || json_object_set_new(root, "builds", builds) < 0) {
-		json_decref(root);
-		return NULL;
-	}
-	return root;
+	return join(join(common_json(m, row), sizes_json(m, row)), more);
+}
+
+static json_t *detail_json(const struct entry *m, const struct store_template *row)
+{
+	json_t *time = api_time(m->made_s * NS_PER_S);
+	json_t *build = json_pack("{s:s, s:O, s:O, s:o}", "status", "ready", "createdAt", time,
+		"updatedAt", time, "finishedAt", time);
+
+	build = join(build, sizes_json(m, row));
+	return join(common_json(m, row), build ? json_pack("{s:[o]}", "builds", build) : NULL);
 }
 
 /* --- the list: read in a worker, as every template is a file --- */
@@ -65,39 +85,67 @@ struct listing {
 	uv_work_t work;
 	struct daemon *daemon;
 	struct request *request; /* NULL when its client has gone */
-	json_t *list;
+	struct entry *entries;	 /* owned */
+	size_t count;
 	int result;
 	struct error why;
 };
 
 static int add_template(void *arg, const struct template *t, const struct error *damage)
 {
+	struct listing *l = arg;
+	struct entry *p;
+
 	if (damage)
 		return 0; /* mayfly template ls shows it */
-	return json_array_append_new(arg, template_json(t)) < 0 ? -ENOMEM : 0;
+	p = realloc(l->entries, (l->count + 1) * sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	l->entries = p;
+	return fill_entry(&p[l->count++], t);
 }
 
 static void list_work(uv_work_t *w)
 {
 	struct listing *l = w->data;
 
-	l->list = json_array();
-	l->result = template_each(&l->daemon->home, add_template, l->list, &l->why);
+	l->result = template_each(&l->daemon->home, add_template, l, &l->why);
+}
+
+static void send_templates(struct listing *l)
+{
+	json_t *list = json_array();
+	int r = l->result;
+
+	for (size_t i = 0; r == 0 && i < l->count; i++) {
+		const struct entry *m = &l->entries[i];
+		struct store_template row;
+
+		r = store_template_see(l->daemon->store, m->name, m->made_s, &row, &l->why);
+		if (r == 0 && json_array_append_new(list, template_json(m, &row)) < 0)
+			r = -ENOMEM;
+	}
+	if (r < 0) {
+		(void)error_set(
+			&l->why, ERROR_INTERNAL, ENOMEM, "out of memory"); /* if nothing else */
+		reply_failure(l->request, &l->why);
+	} else {
+		reply_json(l->request, 200, json_incref(list));
+	}
+	json_decref(list);
 }
 
 static void list_done(uv_work_t *w, int status)
 {
 	struct listing *l = w->data;
-	struct request *r = l->request;
 
-	if (r) {
-		r->data = NULL;
-		if (l->result < 0)
-			reply_failure(r, &l->why);
-		else
-			reply_json(r, 200, TAKE_PTR(l->list));
+	if (l->request) {
+		l->request->data = NULL;
+		send_templates(l);
 	}
-	json_decref(l->list);
+	for (size_t i = 0; i < l->count; i++)
+		free(l->entries[i].name);
+	free(l->entries);
 	free(l);
 }
 
@@ -127,42 +175,71 @@ void api_templates_list(struct request *r)
 
 /* --- one --- */
 
-/* A small file: read at once. False: answered. */
-static bool load(struct request *r, struct template *ret)
+/* A small file: read at once. False: answered. ret->name is to be freed. */
+static bool load(struct request *r, struct entry *ret, struct store_template *ret_row)
 {
-	struct template_ref ref;
-	const char *reason;
+	char name[STORE_NAME_MAX + 1];
+	struct template t = {0};
 	struct error e = {0};
+	int err;
 
-	if (template_ref_parse(r->params[0], &ref, &reason) < 0) {
-		reply_error(r, 400, "%s", reason);
+	if (!api_template_name(r, r->params[0], name))
 		return false;
+	err = template_load(&r->daemon->home, name, &t, &e);
+	if (err == 0) {
+		err = fill_entry(ret, &t);
+		template_done(&t);
+		if (err == 0)
+			err = store_template_see(r->daemon->store, name, ret->made_s, ret_row, &e);
+		if (err == 0)
+			return true;
+		free(ret->name);
 	}
-	if (*ref.namespace || strcmp(ref.tag, "default") != 0)
-		(void)error_set(&e, ERROR_NOT_FOUND, ENOENT, "there is no template '%.200s'",
-			r->params[0]); /* filled is enough */
-	else if (template_load(&r->daemon->home, ref.name, ret, &e) == 0)
-		return true;
 	reply_failure(r, &e);
 	return false;
 }
 
 void api_template_get(struct request *r)
 {
-	struct template t = {0};
+	struct store_template row;
+	struct entry m;
 
-	if (!load(r, &t))
+	if (!load(r, &m, &row))
 		return;
-	reply_json(r, 200, detail_json(&t));
-	template_done(&t);
+	reply_json(r, 200, detail_json(&m, &row));
+	free(m.name);
 }
 
 void api_template_alias(struct request *r)
 {
-	struct template t = {0};
+	struct store_template row;
+	struct entry m;
 
-	if (!load(r, &t))
+	if (!load(r, &m, &row))
 		return;
-	reply_json(r, 200, json_pack("{s:s, s:b}", "templateID", t.name, "public", 1));
-	template_done(&t);
+	reply_json(r, 200, json_pack("{s:s, s:b}", "templateID", row.id, "public", 1));
+	free(m.name);
+}
+
+bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1])
+{
+	struct template_ref ref;
+	const char *reason;
+	struct error e = {0};
+	int err;
+
+	if (template_ref_parse(given, &ref, &reason) < 0) {
+		reply_error(r, 400, "%s", reason);
+		return false;
+	}
+	if (*ref.namespace || strcmp(ref.tag, "default") != 0) {
+		reply_error(r, 404, "there is no template '%.200s'", given);
+		return false;
+	}
+	err = store_template_name(r->daemon->store, ref.name, ret, &e);
+	if (err == -ENOENT) /* a name, or nothing of ours */
+		memcpy(ret, ref.name, strlen(ref.name) + 1);
+	else if (err < 0)
+		reply_failure(r, &e);
+	return err == 0 || err == -ENOENT;
 }

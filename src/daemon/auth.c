@@ -14,6 +14,8 @@
 #include "daemon/reply.h"
 #include "store/keys.h"
 
+#define MIB (UINT64_C(1) << 20)
+
 enum { BUCKETS = 512, MINUTE_S = 60 };
 
 /* Tokens of a key's creation rate: a minute's worth can be saved up. Keys are told apart by a slot
@@ -145,4 +147,28 @@ uint64_t auth_timeout_max_ns(const struct request *r)
 	uint64_t max = own ? own : r->daemon->options.timeout_max_ns;
 
 	return max ? max : UINT64_MAX;
+}
+
+/* The first that is set. */
+static uint64_t choose(uint64_t own, uint64_t daemons, uint64_t otherwise)
+{
+	return own ? own : daemons ? daemons : otherwise;
+}
+
+struct sandbox_sizes auth_sizes_max(const struct request *r)
+{
+	const struct sandbox_sizes *o = &r->daemon->options.sizes_max;
+	const struct store_limits *l = &r->key->limits;
+	struct sandbox_sizes max = {
+		.cpus = (unsigned)choose(l->max_cpus, o->cpus, SANDBOX_CPUS_MAX),
+		.memory_bytes =
+			choose(l->max_memory_bytes, o->memory_bytes, SANDBOX_MEMORY_MB_MAX * MIB),
+		.disk_bytes = choose(l->max_disk_bytes, o->disk_bytes, SANDBOX_DISK_MB_MAX * MIB),
+	};
+
+	if (max.cpus > SANDBOX_CPUS_MAX)
+		max.cpus = SANDBOX_CPUS_MAX;
+	if (max.memory_bytes > SANDBOX_MEMORY_MB_MAX * MIB)
+		max.memory_bytes = SANDBOX_MEMORY_MB_MAX * MIB;
+	return max;
 }

@@ -8,6 +8,7 @@
 #include "daemon/request.h"
 
 struct daemon;
+struct sandbox_sizes;
 struct store_key;
 
 /* Finds r->key by X-API-KEY; otherwise answers 401 and returns false. On the admin socket everybody
@@ -26,5 +27,9 @@ bool auth_may_create(struct request *r);
 
 /* The longest life that r->key may ask for; UINT64_MAX: any. */
 uint64_t auth_timeout_max_ns(const struct request *r);
+
+/* The largest sandbox that r->key may have: its own limits, or else the daemon's, as far as
+ * microVMs go. */
+struct sandbox_sizes auth_sizes_max(const struct request *r);
 
 #endif

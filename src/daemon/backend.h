@@ -1,5 +1,5 @@
 /* What sandboxes are made of: microVMs in the product; the tests of the HTTP side put a native
- * agent there. The functions block and are called in worker threads. */
+ * agent there. make and end block and are called in worker threads. */
 #ifndef DAEMON_BACKEND_H
 #define DAEMON_BACKEND_H
 
@@ -31,6 +31,10 @@ struct backend_sandbox {
 };
 
 struct backend {
+	/* What a sandbox of these options would be, and the time of its template's build, without
+	 * making anything. Called on the loop: reads a small file. */
+	int (*measure)(const struct home *home, const struct sandbox_options *o,
+		struct sandbox_sizes *ret, uint64_t *ret_made_s, struct error *e);
 	/* Makes the directory (with the mark, before anything runs in it) and starts a sandbox that
 	 * outlives us. Only template, cpus, memory_bytes, disk_bytes and metadata of the options
 	 * count. On failure nothing is left. */

@@ -143,4 +143,4 @@ static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm,
 	return r == -ENOENT ? 0 : r;
 }
 
-const struct backend backend_vmm = {.make = make, .end = end};
+const struct backend backend_vmm = {.measure = sandbox_plan_measure, .make = make, .end = end};

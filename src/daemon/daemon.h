@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "daemon/quota.h"
 #include "daemon/request.h"
 #include "daemon/sandbox_dir.h"
 #include "image/home.h"
@@ -35,6 +36,8 @@ struct daemon_options {
 	uint32_t sandboxes_max;		/* of one key at the same time */
 	uint32_t creates_per_minute;	/* of one key; 0: no limit */
 	uint64_t timeout_max_ns;	/* of one sandbox; 0: no limit */
+	struct sandbox_sizes sizes_max; /* of one sandbox; 0: SANDBOX_*_MAX */
+	struct quota_options quota;	/* of the host */
 	const struct backend *backend;	/* NULL: microVMs */
 };
 

@@ -13,7 +13,7 @@
 
 enum { MEMINFO_MAX = 64 * 1024 };
 
-uint64_t host_memory_available(void)
+static uint64_t read_meminfo(const char *name)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *line;
@@ -21,10 +21,20 @@ uint64_t host_memory_available(void)
 
 	if (file_read(AT_FDCWD, "/proc/meminfo", MEMINFO_MAX, &text, NULL) < 0)
 		return UINT64_MAX;
-	line = strstr(text, "MemAvailable:");
-	if (!line || sscanf(line, "MemAvailable: %llu kB", &kib) != 1)
+	line = strstr(text, name);
+	if (!line || sscanf(line + strlen(name), ": %llu kB", &kib) != 1)
 		return UINT64_MAX;
 	return (uint64_t)kib * 1024;
+}
+
+uint64_t host_memory_available(void)
+{
+	return read_meminfo("MemAvailable");
+}
+
+uint64_t host_memory_total(void)
+{
+	return read_meminfo("MemTotal");
 }
 
 int host_check_memory(uint64_t bytes, struct error *e)

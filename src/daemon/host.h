@@ -6,8 +6,9 @@
 
 #include "base/error.h"
 
-/* MemAvailable in bytes; UINT64_MAX when it cannot be read. */
+/* MemAvailable and MemTotal in bytes; UINT64_MAX when they cannot be read. */
 uint64_t host_memory_available(void);
+uint64_t host_memory_total(void);
 
 /* ERROR_NO_SPACE with numbers when a sandbox of that size does not fit. */
 int host_check_memory(uint64_t bytes, struct error *e);

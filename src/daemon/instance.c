@@ -34,6 +34,11 @@ const char *instance_template(const struct instance *i)
 	return i->sandbox.template;
 }
 
+const char *instance_template_id(const struct instance *i)
+{
+	return i->template.id;
+}
+
 const char *instance_envd_token(const struct instance *i)
 {
 	return i->envd_token;
@@ -194,6 +199,8 @@ static void on_death_closed(uv_handle_t *h)
 void instance_free(struct instance *i)
 {
 	instance_leave(i);
+	if (i->promised.cpus)
+		quota_release(&i->daemon->instances->quota, &i->promised);
 	agent_link_close(i->link);
 	i->link = NULL;
 	if (!i->watched) {
@@ -257,7 +264,7 @@ char **instance_environment(const struct instance *i)
 		ok = add_entry(env, &n, strdup(*p));
 	ok = ok && add_entry(env, &n, strdup("E2B_SANDBOX=true")) &&
 	     add_entry(env, &n, str_printf("E2B_SANDBOX_ID=%s", i->sandbox.id)) &&
-	     add_entry(env, &n, str_printf("E2B_TEMPLATE_ID=%s", i->sandbox.template));
+	     add_entry(env, &n, str_printf("E2B_TEMPLATE_ID=%s", i->template.id));
 	json_object_foreach(own, key, value) ok =
 		ok && add_entry(env, &n, str_printf("%s=%s", key, json_string_value(value)));
 	json_decref(own);

@@ -33,7 +33,8 @@ int instance_each(struct daemon *d, int (*fn)(struct instance *i, void *arg), vo
 
 const char *instance_id(const struct instance *i);
 const char *instance_key_id(const struct instance *i);
-const char *instance_template(const struct instance *i);
+const char *instance_template(const struct instance *i); /* its name */
+const char *instance_template_id(const struct instance *i);
 const char *instance_envd_token(const struct instance *i);    /* NULL: not secure */
 const char *instance_traffic_token(const struct instance *i); /* NULL: ports are public */
 /* The network object of protocol section 2.12 as JSON text, or NULL. May change. */

@@ -50,8 +50,7 @@ static void note_end(struct instance *i, enum store_event_type type)
 	_cleanup_free_ char *details =
 		i->end_reason ? str_printf("{\"reason\":\"%s\"}", i->end_reason) : NULL;
 
-	instance_note_event(
-		i->daemon, i->sandbox.id, i->key_id, i->sandbox.template, type, details);
+	instance_note_event(i->daemon, i->sandbox.id, i->key_id, i->template.id, type, details);
 }
 
 int instance_end(struct instance *i, enum store_event_type type, struct error *e)

@@ -127,8 +127,9 @@ static int insert_row(struct instance_maker *m, struct error *e)
 	struct store_sandbox row = {
 		.id = i->sandbox.id,
 		.key_id = i->key_id,
-		.template_id = i->sandbox.template,
+		.template_id = i->template.id,
 		.template_alias = i->sandbox.template,
+		.build_id = i->template.build_id,
 		.state = STORE_RUNNING,
 		.created_ns = m->created_ns,
 		.started_ns = i->started_ns,
@@ -160,6 +161,24 @@ static int insert_row(struct instance_maker *m, struct error *e)
 	return r;
 }
 
+/* Both or none. */
+static int record(struct instance_maker *m, struct error *e)
+{
+	struct instance *i = m->instance;
+	struct store *s = i->daemon->store;
+	int r = store_begin(s, e);
+
+	if (r == 0)
+		r = insert_row(m, e);
+	if (r == 0)
+		r = store_template_spawned(s, i->template.id, i->started_ns, e);
+	if (r == 0)
+		r = store_commit(s, e);
+	if (r < 0)
+		store_rollback(s);
+	return r;
+}
+
 static void ready(struct instance_maker *m)
 {
 	struct instance *i = m->instance;
@@ -171,15 +190,15 @@ static void ready(struct instance_maker *m)
 	i->vmm_start = instance_process_start(i->sandbox.pid);
 	r = instance_watch(i, &e);
 	if (r == 0)
-		r = insert_row(m, &e);
+		r = record(m, &e);
 	if (r < 0) {
 		give_up(m, &e);
 		return;
 	}
 	instance_enter(i);
 	meter_start(i);
-	instance_note_event(i->daemon, i->sandbox.id, i->key_id, i->sandbox.template,
-		STORE_EVENT_CREATED, NULL);
+	instance_note_event(
+		i->daemon, i->sandbox.id, i->key_id, i->template.id, STORE_EVENT_CREATED, NULL);
 	instances_deadline_changed(i->daemon);
 	log_info("sandbox is ready sandbox=%s template=%s ms=%llu", i->sandbox.id,
 		i->sandbox.template,
@@ -438,10 +457,64 @@ static struct instance_maker *new_maker(struct instance *i, const struct instanc
 	return m;
 }
 
-int instances_make(struct daemon *d, const struct instance_order *o, instance_made made, void *arg,
-	struct instance_maker **ret, struct error *e)
+static int check_max(const struct instance_order *o, const struct sandbox_sizes *s, struct error *e)
 {
+	char have[16], may[16];
+
+	if (s->cpus > o->max.cpus)
+		return error_set(e, ERROR_LIMIT, ERANGE,
+			"template '%s' has %u CPUs and this key's maximum is %u: give cpuCount",
+			o->template, s->cpus, o->max.cpus);
+	if (s->memory_bytes > o->max.memory_bytes)
+		return error_set(e, ERROR_LIMIT, ERANGE,
+			"template '%s' has %s of memory and this key's maximum is %s: give "
+			"memoryMB",
+			o->template, str_format_bytes(s->memory_bytes, have),
+			str_format_bytes(o->max.memory_bytes, may));
+	if (s->disk_bytes > o->max.disk_bytes)
+		return error_set(e, ERROR_LIMIT, ERANGE,
+			"template '%s' has a disk of %s and this key's maximum is %s: use a "
+			"smaller "
+			"template",
+			o->template, str_format_bytes(s->disk_bytes, have),
+			str_format_bytes(o->max.disk_bytes, may));
+	return 0;
+}
+
+/* Before anything is made: the sizes, which the order names from now on, and a place on the host.
+ */
+static int admit(struct instance *i, struct instance_order *o, struct error *e)
+{
+	struct daemon *d = i->daemon;
+	const struct sandbox_options so = {.template = o->template,
+		.cpus = o->cpus,
+		.memory_bytes = o->memory_bytes,
+		.disk_bytes = o->disk_bytes};
+	struct sandbox_sizes s;
+	uint64_t made_s;
+	int r = d->options.backend->measure(&d->home, &so, &s, &made_s, e);
+
+	if (r == 0)
+		r = check_max(o, &s, e);
+	if (r == 0)
+		r = store_template_see(d->store, o->template, made_s, &i->template, e);
+	if (r == 0)
+		r = quota_reserve(&d->instances->quota, &d->dirs, &s, e);
+	if (r < 0)
+		return r;
+	i->promised = s;
+	o->cpus = s.cpus;
+	o->memory_bytes = s.memory_bytes;
+	o->disk_bytes = s.disk_bytes;
+	return 0;
+}
+
+int instances_make(struct daemon *d, const struct instance_order *order, instance_made made,
+	void *arg, struct instance_maker **ret, struct error *e)
+{
+	struct instance_order o = *order;
 	struct instance *i;
+	int r;
 
 	if (d->instances->making >= INSTANCES_MAKING_MAX)
 		return error_set(e, ERROR_NO_SPACE, EBUSY,
@@ -450,7 +523,12 @@ int instances_make(struct daemon *d, const struct instance_order *o, instance_ma
 	i = instance_new(d);
 	if (!i)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	i->maker = fill_instance(i, o) < 0 ? NULL : new_maker(i, o);
+	r = admit(i, &o, e);
+	if (r < 0) {
+		instance_free(i);
+		return r;
+	}
+	i->maker = fill_instance(i, &o) < 0 ? NULL : new_maker(i, &o);
 	if (!i->maker) {
 		instance_free(i);
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");

@@ -10,8 +10,10 @@
 #include "base/error.h"
 #include "daemon/backend.h"
 #include "daemon/instance.h"
+#include "daemon/quota.h"
 #include "store/events.h"
 #include "store/sandboxes.h"
+#include "store/templates.h"
 #include "store/usage.h"
 
 enum {
@@ -49,6 +51,8 @@ struct instance {
 	bool watched;	 /* death is open */
 	char *key_id;	 /* owned strings */
 	char *envd_token, *traffic_token, *network_json, *env_json;
+	struct sandbox_sizes promised; /* of the host's quota; zeros before */
+	struct store_template template;
 	uint64_t started_ns;	 /* CLOCK_REALTIME */
 	struct agent_link *link; /* the daemon's own, or NULL */
 	struct instance_samples samples;
@@ -63,6 +67,7 @@ struct instances {
 	struct instance *buckets[INSTANCE_BUCKETS];
 	struct instance *other; /* CREATING and ENDING */
 	unsigned running, making;
+	struct quota quota;
 	uv_timer_t deadline, sample, maintain, allowance;
 	bool stopping;
 };
@@ -74,6 +79,7 @@ struct instance_order {
 	const char *template;
 	unsigned cpus; /* 0: the template's, as the next two */
 	uint64_t memory_bytes, disk_bytes;
+	struct sandbox_sizes max; /* of what the template has, too */
 	uint64_t timeout_ns;
 	bool secure, auto_pause, auto_pause_memory, auto_resume;
 	json_t *metadata; /* objects of strings, borrowed, or NULL */

@@ -173,6 +173,7 @@ int instances_start(struct daemon *d, struct error *e)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	d->instances = all;
 	all->daemon = d;
+	quota_init(&all->quota, &d->options.quota);
 	/* none of these fails */
 	(void)uv_timer_init(d->loop, &all->deadline);
 	(void)uv_timer_init(d->loop, &all->sample);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +46,8 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 	strcpy(i->sandbox.id, sb->id); /* checked above */
 	i->sandbox.pid = sb->vmm_pid;
 	i->vmm_start = sb->vmm_start;
-	i->sandbox.template = strdup(sb->template_id);
+	i->sandbox.template = strdup(sb->template_alias ? sb->template_alias : sb->template_id);
+	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", sb->template_id); /* 20 */
 	i->sandbox.user = text_of(extra, "user", "root");
 	i->sandbox.workdir = text_of(extra, "workdir", "");
 	json_decref(extra);
@@ -92,6 +94,8 @@ static int adopt(struct daemon *d, const struct store_sandbox *sb, struct error 
 			instance_free(i);
 		return r;
 	}
+	i->promised = (struct sandbox_sizes){sb->cpus, sb->memory_bytes, sb->disk_bytes};
+	quota_take(&d->instances->quota, &i->promised);
 	instance_enter(i);
 	return 0;
 }

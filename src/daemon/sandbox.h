@@ -36,6 +36,11 @@ enum {
 	SANDBOX_POLL_FDS = 2,
 };
 
+struct sandbox_sizes {
+	unsigned cpus;
+	uint64_t memory_bytes, disk_bytes;
+};
+
 struct sandbox_options {
 	const char *template;
 	unsigned cpus;		/* 0: the template's */

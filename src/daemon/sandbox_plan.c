@@ -210,6 +210,22 @@ static int plan_boot(const struct home *home, struct sandbox_plan *p,
 	return add_disks(p, o, e);
 }
 
+int sandbox_plan_measure(const struct home *home, const struct sandbox_options *o,
+	struct sandbox_sizes *ret, uint64_t *ret_made_s, struct error *e)
+{
+	struct sandbox_plan p = SANDBOX_PLAN_INIT;
+	int r = template_load(home, o->template, &p.t, e);
+
+	if (r == 0)
+		r = check_sizes(o, &p, e);
+	if (r == 0) {
+		*ret = (struct sandbox_sizes){p.cpus, p.memory_bytes, p.disk_bytes};
+		*ret_made_s = p.t.created_s;
+	}
+	sandbox_plan_done(&p);
+	return r;
+}
+
 int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
 	struct sandbox_plan *ret, struct error *e)
 {

@@ -35,6 +35,11 @@ struct sandbox_plan {
 		.template_fd = -1, .snapshot_fd = -1                                               \
 	}
 
+/* The sizes that a plan would have, and the time of the template's build: reads its description
+ * only. */
+int sandbox_plan_measure(const struct home *home, const struct sandbox_options *o,
+	struct sandbox_sizes *ret, uint64_t *ret_made_s, struct error *e);
+
 /* Fills ret, making a snapshot for these sizes first if the template has none. */
 int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
 	struct sandbox_plan *ret, struct error *e);

@@ -145,7 +145,7 @@ test('template list', async () => {
   const r = await e2b(['template', 'list', '-f', 'json'])
   assert.equal(r.status, 0, r.err)
   const listed = JSON.parse(r.out)
-  if (!native) assert.ok(listed.some((t) => t.templateID === 'base'), r.out)
+  if (!native) assert.ok(listed.some((t) => t.aliases.includes('base')), r.out)
 })
 
 test('kill --all, with a filter', async () => {

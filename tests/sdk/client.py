@@ -89,7 +89,7 @@ class Context:
 @test
 async def create_get_info_list(c):
     info = await settle(c.sandbox.get_info())
-    assert info.sandbox_id == c.sandbox.sandbox_id and info.template_id == "base"
+    assert info.sandbox_id == c.sandbox.sandbox_id and len(info.template_id) == 20 and info.name == "base"
     assert info.metadata == {"python": c.name} and info.state == SandboxState.RUNNING
     assert info.cpu_count >= 1 and info.memory_mb >= 128
     assert info.end_at > info.started_at

@@ -12,7 +12,7 @@ test('create with defaults', async () => {
   assert.match(sandbox.sandboxId, /^i[a-z0-9]{19}$/)
   const info = await sandbox.getInfo()
   assert.equal(info.sandboxId, sandbox.sandboxId)
-  assert.equal(info.templateId, 'base')
+  assert.match(info.templateId, /^[a-z0-9]{20}$/)
   assert.equal(info.name, 'base')
   assert.equal(info.state, 'running')
   assert.ok(info.cpuCount >= 1 && info.memoryMB >= 128)

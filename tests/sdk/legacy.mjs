@@ -31,7 +31,7 @@ for (const { name, sdk, options, list } of versions) {
     sb = await create({ ...options, metadata: { version: name, 'a b': 'c&d' }, envs: { SET: 'at create' } }, Sandbox)
     const info = await Sandbox.getInfo(sb.sandboxId, options)
     assert.deepEqual(info.metadata, { version: name, 'a b': 'c&d' })
-    assert.equal(info.templateId, 'base')
+    assert.match(info.templateId, /^[a-z0-9]{20}$/)
     assert.ok(info.startedAt < info.endAt)
     const listed = await list({ query: { metadata: { version: name, 'a b': 'c&d' } } })
     assert.ok(listed.some((s) => s.sandboxId === sb.sandboxId))

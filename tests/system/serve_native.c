@@ -27,6 +27,7 @@
 #include "daemon/backend.h"
 #include "daemon/daemon.h"
 #include "daemon/server.h"
+#include "image/template.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -142,23 +143,38 @@ static int write_record(const struct backend_sandbox *s, struct error *e)
 	return sandbox_record_write(s->dirfd, &r, e);
 }
 
+static int measure(const struct home *home, const struct sandbox_options *o,
+	struct sandbox_sizes *ret, uint64_t *ret_made_s, struct error *e)
+{
+	struct template t = {0};
+
+	if (strcmp(o->template, "base") != 0)
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no template '%s'", o->template);
+	ret->cpus = o->cpus ? o->cpus : 2;
+	ret->memory_bytes = o->memory_bytes ? o->memory_bytes : 512 * MIB;
+	ret->disk_bytes = o->disk_bytes ? o->disk_bytes : 1024 * MIB;
+	*ret_made_s = 1;
+	if (template_load(home, o->template, &t, NULL) == 0)
+		*ret_made_s = t.created_s; /* of a test's */
+	template_done(&t);
+	return 0;
+}
+
 static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	const struct sandbox_options *o, struct backend_sandbox *ret, struct error *e)
 {
 	int r;
 
 	*ret = (struct backend_sandbox){.dirfd = -1};
-	if (strcmp(o->template, "base") != 0)
-		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no template '%s'", o->template);
 	r = sandbox_dirs_make(dirs, ret->id, &ret->dirfd, e);
 	if (r < 0)
 		return r;
 	ret->template = strdup("base");
 	ret->user = strdup("root");
 	ret->workdir = strdup("");
-	ret->cpus = o->cpus ? o->cpus : 2;
-	ret->memory_bytes = o->memory_bytes ? o->memory_bytes : 512 * MIB;
-	ret->disk_bytes = o->disk_bytes ? o->disk_bytes : 1024 * MIB;
+	ret->cpus = o->cpus;
+	ret->memory_bytes = o->memory_bytes;
+	ret->disk_bytes = o->disk_bytes;
 	r = backend_mark(ret->dirfd, e);
 	if (r == 0)
 		r = launch(ret, e);
@@ -186,7 +202,7 @@ static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm,
 	return 0;
 }
 
-static const struct backend native = {.make = make, .end = end};
+static const struct backend native = {.measure = measure, .make = make, .end = end};
 
 struct native_options {
 	struct daemon_options daemon;
@@ -196,6 +212,14 @@ struct native_options {
 static const struct option_spec specs[] = {
 	{"max-connections", 0, OPTION_NUMBER, "N", "", offsetof(struct native_options, connections),
 		1, 1000000, false},
+	{"memory-limit", 0, OPTION_BYTES, "SIZE", "",
+		offsetof(struct native_options, daemon.quota.memory_bytes), 0, 0, false},
+	{"cpu-overcommit", 0, OPTION_NUMBER, "N", "",
+		offsetof(struct native_options, daemon.quota.cpu_overcommit), 0, 0, false},
+	{"disk-overcommit", 0, OPTION_NUMBER, "N", "",
+		offsetof(struct native_options, daemon.quota.disk_overcommit), 0, 0, false},
+	{"max-disk", 0, OPTION_BYTES, "SIZE", "",
+		offsetof(struct native_options, daemon.sizes_max.disk_bytes), 0, 0, false},
 	{"tls-cert", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, daemon.tls_cert),
 		0, 0, false},
 	{"tls-key", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, daemon.tls_key),
@@ -236,6 +260,8 @@ int main(int argc, char **argv)
 		.sandboxes_max = 20,
 		.creates_per_minute = 600,
 		.timeout_max_ns = LIFE_S * NS_PER_S,
+		/* native agents take next to nothing of what they are promised */
+		.quota = {UINT64_C(1) << 50, 1000000, 1000000},
 		.backend = &native,
 	};
 	struct daemon *d = NULL;

@@ -1,0 +1,87 @@
+#include "daemon/quota.h"
+
+#include <errno.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "daemon/host.h"
+
+enum { PAGE_TABLES = 256 }; /* 1/512 in two places */
+
+static uint64_t or_default(uint64_t v, uint64_t otherwise)
+{
+	return v ? v : otherwise;
+}
+
+void quota_init(struct quota *q, const struct quota_options *o)
+{
+	uint64_t total = host_memory_total();
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	*q = (struct quota){
+		.memory_max_bytes = or_default(o->memory_bytes, total / 100 * QUOTA_MEMORY_PERCENT),
+		.cpus_max = or_default(o->cpu_overcommit, QUOTA_CPU_OVERCOMMIT) *
+			    (cpus > 0 ? (uint64_t)cpus : 1),
+		.disk_overcommit = or_default(o->disk_overcommit, QUOTA_DISK_OVERCOMMIT),
+	};
+}
+
+static uint64_t memory_of(const struct sandbox_sizes *s)
+{
+	return s->memory_bytes + s->memory_bytes / PAGE_TABLES + QUOTA_VM_BYTES;
+}
+
+/* Who asks need not know how big the host is. */
+static int refuse(const char *what, const char *option, struct error *e)
+{
+	return error_set(e, ERROR_NO_SPACE, ENOSPC,
+		"this host is full: its %s is promised to other sandboxes. Try again when some "
+		"have "
+		"ended, or let the operator raise mayfly serve --%s",
+		what, option);
+}
+
+static int check_disk(const struct quota *q, const struct sandbox_dirs *dirs,
+	const struct sandbox_sizes *s, struct error *e)
+{
+	struct statvfs v;
+	uint64_t size;
+
+	if (fstatvfs(dirs->fd, &v) < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "%s", dirs->path);
+	if (__builtin_mul_overflow((uint64_t)v.f_blocks * v.f_frsize, q->disk_overcommit, &size))
+		size = UINT64_MAX;
+	return q->disk_bytes + s->disk_bytes > size ? refuse("disk", "disk-overcommit", e) : 0;
+}
+
+int quota_reserve(struct quota *q, const struct sandbox_dirs *dirs, const struct sandbox_sizes *s,
+	struct error *e)
+{
+	int r;
+
+	if (q->memory_bytes + memory_of(s) > q->memory_max_bytes)
+		return refuse("memory", "memory-limit", e);
+	if (q->cpus + s->cpus > q->cpus_max)
+		return refuse("CPU time", "cpu-overcommit", e);
+	r = check_disk(q, dirs, s, e);
+	if (r == 0)
+		r = host_check_memory(memory_of(s), e);
+	if (r == 0)
+		quota_take(q, s);
+	return r;
+}
+
+void quota_take(struct quota *q, const struct sandbox_sizes *s)
+{
+	q->memory_bytes += memory_of(s);
+	q->cpus += s->cpus;
+	q->disk_bytes += s->disk_bytes;
+}
+
+void quota_release(struct quota *q, const struct sandbox_sizes *s)
+{
+	q->memory_bytes -= memory_of(s);
+	q->cpus -= s->cpus;
+	q->disk_bytes -= s->disk_bytes;
+}
