@@ -525,6 +525,7 @@ int instances_make(struct daemon *d, const struct instance_order *order, instanc
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	r = admit(i, &o, e);
 	if (r < 0) {
+		metrics_add(METRIC_CREATES, e ? error_code_name(e->code) : "internal", NULL, 1);
 		instance_free(i);
 		return r;
 	}

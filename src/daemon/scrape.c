@@ -108,7 +108,8 @@ static int count_row(void *arg, const struct store_sandbox *sb)
 	};
 
 	if ((size_t)sb->state < ARRAY_SIZE(names) && names[sb->state])
-		metrics_add(METRIC_SANDBOXES, names[sb->state], sb->template_id, 1);
+		metrics_add(METRIC_SANDBOXES, names[sb->state],
+			sb->template_alias ? sb->template_alias : sb->template_id, 1);
 	return 0;
 }
 
