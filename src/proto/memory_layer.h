@@ -18,10 +18,10 @@ enum {
 	LAYER_VERSION = 1,
 	LAYER_PAGE_BYTES = 4096,
 	LAYER_ID_BYTES = 16,
-	LAYER_RANGES_MAX = 1024,
+	LAYER_RANGES_MAX = 4000,
 	LAYER_HEADER_BYTES = 96,
 	LAYER_RANGE_BYTES = 8,
-	LAYER_HEAD_MAX = 12288, /* header and largest table, in whole pages */
+	LAYER_HEAD_MAX = 32768, /* header and largest table, in whole pages */
 };
 
 /* Who a layer is: a random number. Zeroes stand for the base that a lowest layer lies on. */

@@ -192,14 +192,16 @@ static int damaged(struct error *e, const char *why)
 
 static int read_head(int fd, struct layer_head *h, struct error *e)
 {
-	uint8_t data[LAYER_HEAD_MAX];
+	_cleanup_free_ uint8_t *data = malloc(LAYER_HEAD_MAX);
 	struct stat st;
 	size_t n;
 	int r;
 
+	if (!data)
+		return cannot(e, -ENOMEM, "cannot read a memory layer");
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return damaged(e, "a layer is no file");
-	n = (uint64_t)st.st_size < sizeof(data) ? (size_t)st.st_size : sizeof(data);
+	n = (uint64_t)st.st_size < LAYER_HEAD_MAX ? (size_t)st.st_size : LAYER_HEAD_MAX;
 	r = fd_pread_full(fd, data, n, 0);
 	if (r < 0)
 		return error_set_errno(
@@ -396,6 +398,7 @@ static int place_all(const struct guest_memory *m, const int *fds, const struct 
 		r = place(m, piece, fds[piece->layer], piece->count <= limit);
 		if (r == 0)
 			r = page_set_append(&s->above, piece->first, piece->count);
+		s->mappings += piece->count > limit;
 	}
 	return r;
 }

@@ -15,14 +15,16 @@
 
 enum {
 	MEMORY_LAYERS_MAX = 16,
-	LAYER_GAP_PAGES = 2, /* gaps up to here are written along: cheaper than a mapping each */
-	LAYER_MAPPINGS_MAX = 8192, /* of one memory; what would be more is copied */
+	LAYER_GAP_PAGES = 4, /* gaps up to here are written along: cheaper than a mapping each */
+	LAYER_MAPPINGS_MAX = 12000, /* of one memory; what would be more is copied or merged. A
+				     * process may have 65,530, and each has one to either side */
 };
 
 /* What a memory stands on. Zeroed: on nothing, as after a boot. */
 struct memory_stack {
 	bool has_base;
 	unsigned layer_count;
+	unsigned mappings;     /* at most */
 	struct layer_id top;   /* zeroes: no layer */
 	struct page_set above; /* pages that some layer has; owned */
 };

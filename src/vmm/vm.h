@@ -89,7 +89,8 @@ struct vm_snapshot_result {
 /* Snapshot of a VM, running or paused, that costs what was written since the one it stands on.
  *Writes memory.layer	the pages written since then (layers.h), or
  *	memory		all of it, of a VM that was booted
- *	memory.merged	the layers below as one, when there would be more than VM_MEMORY_LAYERS_MAX
+ *	memory.merged	the layers below as one, when there would be more than VM_MEMORY_LAYERS_MAX,
+ *or more pieces of them than can be mapped
  *	disk0.merged	the same of a disk's deltas, when there would be more than
  *VM_DISK_LAYERS_MAX state		comes last: without it, it is no snapshot and freezes the
  *disks' deltas, files of the caller's, who links them into the directory beforehand. Everything is

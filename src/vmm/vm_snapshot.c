@@ -203,6 +203,7 @@ struct work {
 	struct disk_merged *merged_disks[VM_DISKS_MAX]; /* owned, NULL: none */
 	struct layer_id id, parent;
 	unsigned layers;       /* below the new one, once it is in place */
+	unsigned mappings;     /* of these */
 	struct page_set pages; /* owned: of the new one */
 	struct page_set above; /* owned: of it and all below */
 	struct snapshot_writer state;
@@ -253,6 +254,7 @@ static int merge_memory(struct work *w, struct error *e)
 	if (r >= 0)
 		r = layer_complete(w->merged_fd, &w->vm->memory, pages, &w->parent, &base, e);
 	w->layers = 1;
+	w->mappings = pages->count;
 	w->result.memory_merged = true;
 	return r;
 }
@@ -272,6 +274,13 @@ static int merge_disk(struct work *w, unsigned i, struct error *e)
 	return blk_merge_frozen(disk_of(w->vm, i), fd, &w->merged_disks[i], e);
 }
 
+/* One more layer could be too many, or its mappings. */
+static bool is_high(const struct memory_stack *s)
+{
+	return s->layer_count == VM_MEMORY_LAYERS_MAX ||
+	       (s->layer_count > 1 && s->mappings + LAYER_RANGES_MAX > LAYER_MAPPINGS_MAX);
+}
+
 /* While the guest runs: everything that can be done before it is stopped. */
 static int prepare(struct work *w, struct error *e)
 {
@@ -282,7 +291,8 @@ static int prepare(struct work *w, struct error *e)
 		return r;
 	w->parent = stack->top;
 	w->layers = stack->layer_count;
-	if (stack->has_base && w->layers + 1 > VM_MEMORY_LAYERS_MAX)
+	w->mappings = stack->mappings;
+	if (is_high(stack))
 		r = merge_memory(w, e);
 	for (unsigned i = 0; i < w->vm->disk_count && r >= 0; i++)
 		r = merge_disk(w, i, e);
@@ -440,6 +450,7 @@ static void settle(struct work *w)
 	memory_stack_done(stack);
 	*stack = (struct memory_stack){.has_base = true,
 		.layer_count = w->result.memory_full ? 0 : w->layers + 1,
+		.mappings = w->result.memory_full ? 0 : w->mappings + w->pages.count,
 		.top = w->id,
 		.above = w->above};
 	w->above = (struct page_set){0};

@@ -83,6 +83,16 @@ static inline uint64_t cycles(void)
 	return __builtin_ia32_rdtsc();
 }
 
+extern volatile uint32_t guest_halts; /* the next exception brings its CPU to rest */
+
+/* Only kernel mode may halt, and it is entered by exceptions. */
+static inline _Noreturn void halt(void)
+{
+	guest_halts = 1;
+	for (;;)
+		__asm__ volatile("hlt");
+}
+
 /* xorshift, the same numbers in every run. */
 uint64_t random64(void);
 

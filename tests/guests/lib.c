@@ -17,7 +17,7 @@ enum {
 struct boot_params *guest_boot_params;
 uint64_t guest_argument;
 uint32_t guest_has_avx;
-volatile uint32_t interrupt_count[256];
+volatile uint32_t interrupt_count[256], guest_halts;
 volatile uint64_t exception_vector, exception_error, exception_rip, exception_address;
 volatile uint32_t cpus_running, cpu_starting;
 static void (*volatile cpu_function)(void);

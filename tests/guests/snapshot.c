@@ -399,15 +399,34 @@ static void test_storm(void)
 	storm();
 }
 
-/* Writes the pages that the mailbox says, over and over, each time when it is told to: what the
- * benchmark of snapshots runs. */
-static void test_dirty(void)
+/* Writes the same pages over and over, leaving for the VMM after each pass: what the benchmark of
+ * snapshots runs. Argument: how many pages, and (times a million) how many others lie between two.
+ */
+static void test_pages(void)
 {
-	for (uint32_t stage = 1;; stage++) {
-		mailbox_wait(stage);
-		for (uint64_t i = 0; i < MAILBOX->value; i++)
-			page_at(i)[0] = stage + i;
+	uint64_t count = guest_argument % 1000000, step = guest_argument / 1000000 + 1;
+
+	for (;;) {
+		for (uint64_t i = 0; i < count; i++)
+			page_at(i * step)[1]++;
+		MAILBOX->stage = 1;
+		MAILBOX->beat++;
+		outb(0x80, 0);
 	}
+}
+
+/* Waits long enough for a snapshot to be taken, writes that many pages, leaves for the VMM once,
+ * and comes to rest: a parent of forks. */
+static void test_rest(void)
+{
+	uint64_t end = cycles() + UINT64_C(5000000000);
+
+	while (cycles() < end)
+		cpu_relax();
+	for (uint64_t i = 0; i < guest_argument; i++)
+		page_at(i)[1]++;
+	outb(0x80, 0);
+	halt();
 }
 
 /* Leaves for the VMM all the time: what the restore benchmark runs. */
@@ -429,7 +448,8 @@ const struct guest_test guest_tests[] = {
 	{"busy", test_busy},
 	{"scatter", test_scatter},
 	{"storm", test_storm},
-	{"dirty", test_dirty},
+	{"pages", test_pages},
+	{"rest", test_rest},
 	{"exits", test_exits},
 	{0},
 };

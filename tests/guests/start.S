@@ -188,6 +188,8 @@ cpu_entry:
 	jmp enter_user
 
 exception:
+	cmpl $0, guest_halts
+	jne halt
 	push %rax
 	mov 8(%rsp), %rax
 	mov %rax, exception_vector
@@ -211,6 +213,11 @@ interrupt:
 	pop %rax
 	add $8, %rsp
 	iretq
+
+/* For ever: the gate has turned interrupts off. */
+halt:
+	hlt
+	jmp halt
 
 	.bss
 	.balign 64
