@@ -11,7 +11,7 @@
 
 int config_init(struct image_config *c)
 {
-	*c = (struct image_config){.cpus = 1, .memory_mb = 512, .disk_mb = 2048};
+	*c = (struct image_config){.cpus = 2, .memory_mb = 512, .disk_mb = 1024};
 	c->description = strdup("");
 	c->user = strdup("user");
 	c->workdir = strdup("");
