@@ -48,7 +48,9 @@ const char *allowance_reason(struct daemon *d, const char *key_id)
 {
 	struct store_bill b;
 
-	meter_report_each(d, key_id, 0);
+	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, NULL) < 0 || !b.hard_stop)
+		return NULL;
+	meter_report_each(d, key_id, NS_PER_S); /* many may end together */
 	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, NULL) < 0)
 		return NULL;
 	return b.left_us < ROUNDING_US ? "allowance" : NULL;
@@ -98,36 +100,40 @@ static uint64_t enforce_key(struct daemon *d, const char *key_id)
 	return b.left_us / k.running / 1000 + 1;
 }
 
-static int add_key(void *arg, const char *key_id)
-{
-	return json_array_append_new(arg, json_string(key_id)) < 0 ? -ENOMEM : 0;
-}
-
 static void on_time(uv_timer_t *t)
 {
 	allowance_enforce(t->data);
 }
 
+static void look_again(struct daemon *d, uint64_t ms)
+{
+	uv_timer_t *t = &d->instances->allowance;
+
+	if (ms < SOON_MS && (!uv_is_active((uv_handle_t *)t) || uv_timer_get_due_in(t) > ms))
+		(void)uv_timer_start(t, on_time, ms, 0); /* fails without a function only */
+}
+
+void allowance_enforce_key(struct daemon *d, const char *key_id)
+{
+	struct store_bill b;
+
+	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, NULL) == 0 && b.hard_stop)
+		look_again(d, enforce_key(d, key_id));
+}
+
+static int add_key(void *arg, const char *key_id)
+{
+	return json_array_append_new(arg, json_string(key_id)) < 0 ? -ENOMEM : 0;
+}
+
 void allowance_enforce(struct daemon *d)
 {
 	json_t *keys = json_array(), *key;
-	uint64_t next_ms = SOON_MS;
 	struct error e = {0};
 	size_t n;
 
-	if (d->instances->stopping || store_tier_stopping_keys(d->store, add_key, keys, &e) < 0) {
-		if (e.code != ERROR_NONE)
-			log_error("cannot look for used up allowances: %s", e.message);
-		json_decref(keys);
-		return;
-	}
-	json_array_foreach(keys, n, key)
-	{
-		uint64_t ms = enforce_key(d, json_string_value(key));
-
-		next_ms = ms < next_ms ? ms : next_ms;
-	}
-	if (next_ms < SOON_MS)
-		(void)uv_timer_start(&d->instances->allowance, on_time, next_ms, 0);
+	if (store_tier_stopping_keys(d->store, add_key, keys, &e) < 0)
+		log_error("cannot look for used up allowances: %s", e.message);
+	json_array_foreach(keys, n, key) look_again(d, enforce_key(d, json_string_value(key)));
 	json_decref(keys);
 }

@@ -20,7 +20,9 @@ uint64_t allowance_clamp(struct daemon *d, const char *key_id, uint64_t end_ns);
 const char *allowance_reason(struct daemon *d, const char *key_id);
 
 /* Ends the sandboxes of all keys that have used up theirs, and is called again when the next one
- * will have. Called now and then, and whenever a sandbox was made. */
+ * will have. To be called every few seconds. */
 void allowance_enforce(struct daemon *d);
+/* The same for one key, whose new sandbox uses it up sooner. */
+void allowance_enforce_key(struct daemon *d, const char *key_id);
 
 #endif

@@ -182,7 +182,6 @@ static int record(struct instance_maker *m, struct error *e)
 static void ready(struct instance_maker *m)
 {
 	struct instance *i = m->instance;
-	struct daemon *d = i->daemon;
 	struct error e = {0};
 	int r;
 
@@ -208,7 +207,7 @@ static void ready(struct instance_maker *m)
 		(double)(clock_monotonic_ns() - m->begin_ns) / NS_PER_S);
 	dismiss(m, i, NULL);
 	instance_sample(i);
-	allowance_enforce(d); /* one more uses it up sooner */
+	allowance_enforce_key(i->daemon, i->key_id); /* may end it */
 }
 
 static int take_hello(const struct agent_hello_reply *h, struct error *e)
