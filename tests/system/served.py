@@ -321,9 +321,27 @@ def listing(path):
         return []
 
 
+def machines():
+    """All processes that run a microVM, whoever started them."""
+    found = set()
+    for pid in listing("/proc"):
+        try:
+            with open(f"/proc/{pid}/comm") as f:
+                if f.read() == "mayfly-vmm\n" and alive(int(pid)):
+                    found.add(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+OTHERS = machines() if VM else set()
+
+
 def owners(d):
-    """pid: sandbox, of every process that is inside a sandbox's directory, the daemon excepted."""
-    found, ours = {}, (os.getpid(), d.process.pid)
+    """pid: sandbox, of every process that is inside a sandbox's directory, the daemon excepted, and
+    of every microVM that was not there before the test."""
+    ours = (os.getpid(), d.process.pid)
+    found = dict.fromkeys(machines() - OTHERS, "no directory") if VM else {}
     for pid in listing("/proc"):
         if not pid.isdigit() or int(pid) in ours or not alive(int(pid)):
             continue
