@@ -334,6 +334,7 @@ def machines():
     return found
 
 
+NOWHERE = "no directory"
 OTHERS = machines() if VM else set()
 
 
@@ -341,7 +342,7 @@ def owners(d):
     """pid: sandbox, of every process that is inside a sandbox's directory, the daemon excepted, and
     of every microVM that was not there before the test."""
     ours = (os.getpid(), d.process.pid)
-    found = dict.fromkeys(machines() - OTHERS, "no directory") if VM else {}
+    found = dict.fromkeys(machines() - OTHERS, NOWHERE) if VM else {}
     for pid in listing("/proc"):
         if not pid.isdigit() or int(pid) in ours or not alive(int(pid)):
             continue
@@ -421,6 +422,9 @@ def run_tests(name, tests, home, options=()):
     if status:
         failures += 1
         print(f"not ok - {name}: the daemon ended with status {status}")
+    for pid, sandbox in owners(d).items():
+        if sandbox != NOWHERE:  # what failed must not stay
+            os.kill(pid, signal.SIGKILL)
     if failures:
         with open(os.path.join(home, "log"), errors="replace") as f:
             print("".join(f.readlines()[-20:]))
