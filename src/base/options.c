@@ -119,22 +119,53 @@ static bool is_flag(const struct option_spec *s)
 	return s->type == OPTION_FLAG || s->type == OPTION_HELP;
 }
 
+static void set_flag(const struct option_spec *s, void *out)
+{
+	const bool yes = true;
+
+	memcpy(value_at(out, s), &yes, sizeof(yes));
+}
+
+static const struct option_spec *find_letter(const struct option_spec *specs, char letter)
+{
+	for (const struct option_spec *s = specs; s->name; s++)
+		if (s->letter && s->letter == letter)
+			return s;
+	return NULL;
+}
+
+/* Letters in a row: "-it", "-n5". Sets flags up to the last letter or the first that is none, which
+ * is what is found. */
+static int find_last_letter(const struct option_spec *specs, const char *letters, void *out,
+	const struct option_spec **ret, const char **value, struct error *e)
+{
+	for (;; letters++) {
+		const struct option_spec *s = find_letter(specs, *letters);
+
+		if (!s)
+			return error_set(
+				e, ERROR_USAGE, EINVAL, "unknown option -%c: see --help", *letters);
+		*ret = s;
+		*value = NULL;
+		if (!letters[1])
+			return 0;
+		if (!is_flag(s)) {
+			*value = letters + 1;
+			return 0;
+		}
+		set_flag(s, out);
+	}
+}
+
 /* Finds the option that `word` (a word with its dashes) names; its inline value goes to *value. */
-static int find(const struct option_spec *specs, const char *word, const struct option_spec **ret,
-	const char **value, struct error *e)
+static int find(const struct option_spec *specs, const char *word, void *out,
+	const struct option_spec **ret, const char **value, struct error *e)
 {
 	size_t n;
 
+	if (word[1] != '-')
+		return find_last_letter(specs, word + 1, out, ret, value, e);
 	*value = NULL;
-	if (word[1] != '-') {
-		for (const struct option_spec *s = specs; s->name; s++)
-			if (s->letter && s->letter == word[1]) {
-				*ret = s;
-				*value = word[2] ? word + 2 : NULL;
-				return 0;
-			}
-		return error_set(e, ERROR_USAGE, EINVAL, "unknown option -%c: see --help", word[1]);
-	}
 	word += 2;
 	n = strcspn(word, "=");
 	for (const struct option_spec *s = specs; s->name; s++)
@@ -160,16 +191,14 @@ int options_parse(const struct option_spec *specs, int argc, char **argv, void *
 			i++;
 			break;
 		}
-		r = find(specs, argv[i], &s, &value, e);
+		r = find(specs, argv[i], out, &s, &value, e);
 		if (r < 0)
 			return r;
 		if (is_flag(s)) {
-			bool yes = true;
-
 			if (value)
 				return error_set(
 					e, ERROR_USAGE, EINVAL, "%s: takes no value", argv[i]);
-			memcpy(value_at(out, s), &yes, sizeof(yes));
+			set_flag(s, out);
 			continue;
 		}
 		if (!value && ++i == argc)

@@ -1,8 +1,9 @@
 /* Command-line options from a table: name, type, range and help text stand in one place, and the
  * parser, --help, shell completion and the manual are all made from it.
  *
- * Long options take `--name value` or `--name=value`, short ones `-n value`. Parsing stops at `--`
- * (which is skipped) or at the first word that is no option. */
+ * Long options take `--name value` or `--name=value`, short ones `-n value` or `-nvalue`; short
+ * flags may stand in one word (`-it`). Parsing stops at `--` (which is skipped) or at the first
+ * word that is no option. */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 

@@ -27,6 +27,12 @@ static bool takes_sandbox(const struct cli_verb *v)
 	return strstr(v->arguments, "ID") != NULL;
 }
 
+/* Not an id alone: what follows is a path. */
+static bool takes_path(const struct cli_verb *v)
+{
+	return strstr(v->arguments, ":PATH") != NULL;
+}
+
 static bool takes_template(const struct cli_verb *v)
 {
 	return strstr(v->arguments, "TEMPLATE") != NULL;
@@ -63,7 +69,9 @@ static void bash_verb(const struct cli_verb *group, const struct cli_verb *v)
 			printf("--%s ", s->name);
 	printf("'");
 	if (takes_sandbox(v))
-		printf("; [[ $cur == -* ]] || words=$(mayfly ps -q 2>/dev/null)");
+		printf("; [[ $cur == -* ]] || words=$(mayfly ps -q 2>/dev/null%s)%s",
+			takes_path(v) ? " | sed s/$/:/" : "",
+			takes_path(v) ? "; compopt -o nospace" : "");
 	if (takes_template(v))
 		printf("; [[ $cur == -* ]] || words=$(mayfly template ls -q 2>/dev/null)");
 	printf(" ;;\n");
@@ -92,7 +100,8 @@ static void print_bash(void)
 	printf("' -- \"$cur\"))\n\t\treturn\n\tfi\n"
 	       "\tlocal i\n\tfor ((i = at; i < COMP_CWORD; i++)); do\n"
 	       "\t\t[[ ${COMP_WORDS[i]} == -- ]] && { compopt -o default; return; }\n\tdone\n"
-	       "\tif [[ $previous == --template || $previous == -T ]]; then\n"
+	       "\tif [[ $previous == --template || $previous == -T ||\n"
+	       "\t\t$previous == -t && $verb == @(create|shell) ]]; then\n"
 	       "\t\tCOMPREPLY=($(compgen -W \"$(mayfly template ls -q 2>/dev/null)\" -- "
 	       "\"$cur\"))\n"
 	       "\t\treturn\n\tfi\n"
@@ -145,7 +154,7 @@ static void zsh_verb(const struct cli_verb *group, const struct cli_verb *v)
 		if (!s->hidden)
 			zsh_option(s);
 	if (takes_sandbox(v))
-		printf(" \\\n\t\t'*:sandbox:_mayfly_sandboxes'");
+		printf(" \\\n\t\t'*:sandbox:_mayfly_%s'", takes_path(v) ? "files" : "sandboxes");
 	else if (takes_template(v))
 		printf(" \\\n\t\t'*:template:_mayfly_templates'");
 	else
@@ -169,6 +178,7 @@ static void print_zsh(void)
 	printf("#compdef mayfly\n"
 	       "# zsh completion of mayfly: put it into a directory of $fpath as _mayfly\n"
 	       "_mayfly_sandboxes() { compadd -- ${(f)\"$(mayfly ps -q 2>/dev/null)\"} }\n"
+	       "_mayfly_files() { compadd -S : -- ${(f)\"$(mayfly ps -q 2>/dev/null)\"}; _files }\n"
 	       "_mayfly_templates() { compadd -- ${(f)\"$(mayfly template ls -q 2>/dev/null)\"} }\n"
 	       "_mayfly() {\n"
 	       "\tlocal verb=$words[2]\n"
@@ -221,8 +231,9 @@ static void fish_verb(const struct cli_verb *group, const struct cli_verb *v)
 	}
 	if (takes_sandbox(v) || takes_template(v)) {
 		fish_condition(group, v);
-		printf(" -f -a '(mayfly %s -q 2>/dev/null)'\n",
-			takes_sandbox(v) ? "ps" : "template ls");
+		printf(" %s -a '(mayfly %s -q 2>/dev/null%s)'\n", takes_path(v) ? "-F" : "-f",
+			takes_sandbox(v) ? "ps" : "template ls",
+			takes_path(v) ? " | sed s/\\$/:/" : "");
 	}
 }
 

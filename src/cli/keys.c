@@ -260,7 +260,7 @@ static const struct option_spec rm_options[] = {CLI_OPTION_HELP, CLI_OPTIONS_END
 
 static const struct cli_verb rm_verb = {
 	.name = "rm",
-	.arguments = "ID...",
+	.arguments = "KEY...",
 	.summary = "Revoke API keys",
 	.description = "From now on they are refused; their sandboxes run until their deadlines.",
 	.options = rm_options,

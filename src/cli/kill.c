@@ -5,8 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/json.h"
-#include "daemon/sandbox_dir.h"
-#include "image/home.h"
+#include "cli/known.h"
 
 struct kill_options {
 	struct cli_common common;
@@ -22,13 +21,14 @@ static const struct option_spec options[] = {
 };
 
 struct killing {
-	struct sandbox_dirs dirs;
-	json_t *ended; /* ids, with --json */
+	struct known known;
+	json_t *ended;	 /* ids, with --json */
+	struct error *e; /* the first failure */
 };
 
 static int kill_one(struct killing *k, const char *id, struct error *e)
 {
-	int r = sandbox_kill(&k->dirs, id, e);
+	int r = known_kill(&k->known, id, e);
 
 	if (r < 0)
 		return r;
@@ -39,58 +39,49 @@ static int kill_one(struct killing *k, const char *id, struct error *e)
 	return 0;
 }
 
-static int kill_named(struct killing *k, int argc, char **argv, struct error *e)
+/* All of them, though one may fail; the first failure is reported. */
+static void kill_named(struct killing *k, int argc, char **argv)
 {
-	/* all of them, though one may fail; the first failure is reported */
 	for (int i = 0; i < argc; i++) {
-		char id[SANDBOX_ID_BYTES];
+		char id[ROUTE_SANDBOX_ID_MAX + 1];
 
-		if (sandbox_find(&k->dirs, argv[i], id, e) == 0)
-			(void)kill_one(k, id, e);
+		if (known_find(&k->known, argv[i], id, k->e) == 0)
+			(void)kill_one(k, id, k->e);
 	}
-	return e->code == ERROR_NONE ? 0 : -EIO;
 }
 
-static int kill_all(struct killing *k, struct error *e)
+static int kill_any(void *arg, const char *id)
 {
-	struct sandbox_record *list = NULL;
-	size_t count = 0;
-	int r = sandbox_list(&k->dirs, &list, &count, e);
+	struct killing *k = arg;
+	struct error one = {0};
 
-	for (size_t i = 0; r == 0 && i < count; i++) {
-		struct error one = {0};
-
-		/* one that ended by itself meanwhile is what was asked for */
-		if (kill_one(k, list[i].id, &one) < 0 && one.code != ERROR_NOT_FOUND &&
-			e->code == ERROR_NONE)
-			*e = one;
-	}
-	sandbox_list_free(list, count);
-	return e->code == ERROR_NONE ? r : -EIO;
+	/* one that ended by itself meanwhile is what was asked for */
+	if (kill_one(k, id, &one) < 0 && one.code != ERROR_NOT_FOUND && k->e->code == ERROR_NONE)
+		*k->e = one;
+	return 0;
 }
 
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct kill_options *o = values;
-	struct killing k = {.dirs = SANDBOX_DIRS_INIT};
-	struct home home = HOME_INIT;
+	struct killing k = {.known = KNOWN_INIT, .e = e};
 	int r;
 
 	if ((argc == 0) != o->all)
 		return error_set(e, ERROR_USAGE, EINVAL, "give ids of sandboxes, or --all");
-	r = home_open(NULL, &home, e);
-	if (r == 0)
-		r = sandbox_dirs_open(home.path, &k.dirs, e);
+	r = known_open(&k.known, e);
 	if (r == 0) {
 		k.ended = o->common.json ? json_array() : NULL;
-		sandbox_dirs_collect(&k.dirs);
-		r = o->all ? kill_all(&k, e) : kill_named(&k, argc, argv, e);
+		if (o->all)
+			(void)known_each(&k.known, kill_any, &k); /* goes through all */
+		else
+			kill_named(&k, argc, argv);
+		r = e->code == ERROR_NONE ? 0 : -EIO;
 	}
 	if (r == 0 && k.ended)
 		r = json_print(json_pack("{s:O}", "ended", k.ended), e);
 	json_decref(k.ended);
-	sandbox_dirs_close(&k.dirs);
-	home_close(&home);
+	known_close(&k.known);
 	return r;
 }
 

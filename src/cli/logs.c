@@ -9,13 +9,15 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/str.h"
+#include "cli/admin.h"
 #include "cli/cli.h"
-#include "daemon/sandbox_dir.h"
-#include "image/home.h"
+#include "cli/known.h"
 #include "image/template.h"
+#include "proto/timestamp.h"
 #include "vmm/launch.h"
 
-enum { CHUNK = 64 * 1024, FOLLOW_MS = 100 };
+enum { CHUNK = 64 * 1024, FOLLOW_MS = 100, EVENTS_TURNS = 10 };
 
 struct logs_options {
 	struct cli_common common;
@@ -64,18 +66,62 @@ static int open_log(int dirfd, const char *whose, struct error *e)
 	return fd;
 }
 
-static int follow(int dirfd, const char *whose, struct error *e)
+/* --- what happened to a sandbox of the daemon --- */
+
+struct events {
+	const struct home *home;
+	const char *id;
+	uint64_t since_ms; /* of the next one; 0: all of them */
+};
+
+static void print_event(struct events *ev, const json_t *entry)
+{
+	const json_t *fields = json_object_get(entry, "fields");
+	const char *logger = json_string_value(json_object_get(fields, "logger"));
+	const char *time = json_string_value(json_object_get(entry, "timestamp"));
+	const char *message = json_string_value(json_object_get(entry, "message"));
+	uint64_t ns;
+
+	/* lines of the console are read from its file, which has all of them */
+	if (!logger || strcmp(logger, "lifecycle") != 0 || !time || !message ||
+		timestamp_parse_ns(time, &ns) < 0)
+		return;
+	printf("%s %s\n", time, message);
+	ev->since_ms = ns / NS_PER_MS + 1;
+}
+
+/* Those since the last call. That the daemon stops, or has forgotten the sandbox, is no failure. */
+static void print_events(struct events *ev)
+{
+	_cleanup_free_ char *target =
+		str_printf("/v2/sandboxes/%s/logs?direction=forward&cursor=%llu", ev->id,
+			(unsigned long long)ev->since_ms);
+	json_t *answer = NULL, *logs, *entry;
+	struct error ignored = {0};
+	size_t i;
+
+	if (target && admin_call(ev->home, "GET", target, NULL, &answer, &ignored) == 0) {
+		logs = json_object_get(answer, "logs");
+		json_array_foreach(logs, i, entry) print_event(ev, entry);
+	}
+	json_decref(answer);
+	(void)fflush(stdout); /* before the console's bytes; a failure shows at exit */
+}
+
+static int follow(int dirfd, struct events *ev, bool served, struct error *e)
 {
 	const struct timespec pause = {.tv_nsec = FOLLOW_MS * (long)NS_PER_MS};
 	_cleanup_close_ int fd = -1;
 
-	for (;;) {
+	for (unsigned turn = 1;; turn++) {
 		/* asked first, so that nothing written before the end is missed */
 		bool live = vmm_dir_is_live(dirfd) == 1;
 		int r = 0;
 
+		if (served && (turn % EVENTS_TURNS == 0 || !live))
+			print_events(ev);
 		if (fd < 0)
-			fd = open_log(dirfd, whose, e);
+			fd = open_log(dirfd, ev->id, e);
 		if (fd >= 0)
 			r = copy(fd, e);
 		else if (e->code != ERROR_NONE)
@@ -85,6 +131,8 @@ static int follow(int dirfd, const char *whose, struct error *e)
 		(void)nanosleep(&pause, NULL); /* a shorter one is fine */
 	}
 }
+
+/* --- whose --- */
 
 static int print_log(int dirfd, const char *whose, struct error *e)
 {
@@ -102,20 +150,28 @@ static int template_log(const struct home *home, const char *name, struct error 
 	return fd < 0 ? fd : print_log(fd, name, e);
 }
 
-static int sandbox_log(const struct home *home, const char *prefix, bool following, struct error *e)
+static int sandbox_log(const char *prefix, bool following, struct error *e)
 {
-	struct sandbox_dirs dirs = SANDBOX_DIRS_INIT;
+	struct known k = KNOWN_INIT;
+	char id[ROUTE_SANDBOX_ID_MAX + 1];
+	struct events ev = {.home = &k.home, .id = id};
 	_cleanup_close_ int fd = -1;
-	char id[SANDBOX_ID_BYTES];
-	int r = sandbox_dirs_open(home->path, &dirs, e);
+	bool served = false;
+	int r = known_open(&k, e);
 
 	if (r == 0)
-		r = sandbox_find(&dirs, prefix, id, e);
+		r = known_find(&k, prefix, id, e);
 	if (r == 0) {
-		fd = sandbox_open_dir(&dirs, id, e);
-		r = fd < 0 ? fd : following ? follow(fd, id, e) : print_log(fd, id, e);
+		served = known_served(&k, id) != NULL;
+		if (served)
+			print_events(&ev);
+		fd = sandbox_open_dir(&k.dirs, id, served ? NULL : e);
+		if (fd >= 0)
+			r = following ? follow(fd, &ev, served, e) : print_log(fd, id, e);
+		else if (!served) /* without a directory there is no console */
+			r = fd;
 	}
-	sandbox_dirs_close(&dirs);
+	known_close(&k);
 	return r;
 }
 
@@ -128,10 +184,11 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	if ((argc == 1) == (o->template != NULL) || argc > 1)
 		return error_set(
 			e, ERROR_USAGE, EINVAL, "give the id of a sandbox, or --template NAME");
+	if (!o->template)
+		return sandbox_log(argv[0], o->follow, e);
 	r = home_open(NULL, &home, e);
 	if (r == 0)
-		r = o->template ? template_log(&home, o->template, e)
-				: sandbox_log(&home, argv[0], o->follow, e);
+		r = template_log(&home, o->template, e);
 	home_close(&home);
 	return r;
 }
@@ -139,10 +196,14 @@ static int run(void *values, int argc, char **argv, struct error *e)
 const struct cli_verb cli_verb_logs = {
 	.name = "logs",
 	.arguments = "ID",
-	.summary = "Print a sandbox's or template's boot log",
-	.description =
-		"What the guest's kernel wrote to its console. A sandbox restored from a snapshot\n"
-		"begins with an empty one; the boot is in its template's log.",
+	.summary = "Print a sandbox's or template's log",
+	.description = "What happened to a sandbox of the daemon, with its time, and what the "
+		       "guest's kernel "
+		       "wrote to\n"
+		       "its console. A sandbox restored from a snapshot begins with an empty one; "
+		       "the boot is "
+		       "in its\n"
+		       "template's log.",
 	.options = options,
 	.values_bytes = sizeof(struct logs_options),
 	.run = run,

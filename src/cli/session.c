@@ -13,17 +13,16 @@
 #include "cli/terminal.h"
 
 enum {
-	FD_SIGNAL = SANDBOX_POLL_FDS,
+	FD_SIGNAL = SESSION_PEER_FDS,
 	FD_STDIN,
 	FD_SINK,
 	FDS,
-	STDIN_CHUNK = 64 * 1024,
 	POLL_MAX_MS = 60 * 1000,
 };
 
 struct session {
-	struct sandbox *sandbox;
-	struct agent_conn *agent; /* the sandbox's */
+	const struct session_peer_ops *ops;
+	void *peer;
 	bool tty;
 	int signal_fd;
 	struct sink out, err;
@@ -62,8 +61,7 @@ static void begin_grace(struct session *s, int signo)
 
 static void forward(struct session *s, int signo)
 {
-	/* The queue is bounded and cannot be full: input is bounded by its window. */
-	(void)agent_send_signal(s->agent, signo, AGENT_SIGNAL_GROUP);
+	s->ops->send_signal(s->peer, signo);
 	if (signo == SIGTERM || signo == SIGQUIT)
 		begin_grace(s, signo);
 }
@@ -73,7 +71,7 @@ static void resize(struct session *s)
 	unsigned short cols, rows;
 
 	terminal_size(&cols, &rows);
-	(void)agent_send_resize(s->agent, cols, rows); /* as above */
+	s->ops->send_size(s->peer, cols, rows);
 }
 
 static void take_signal(struct session *s, int signo)
@@ -127,7 +125,7 @@ static int check_sinks(struct session *s, struct error *e)
 }
 
 static int output(
-	struct session *s, struct sink *sink, const struct agent_event *ev, struct error *e)
+	struct session *s, struct sink *sink, const struct session_event *ev, struct error *e)
 {
 	if (!s->result.first_output_ns)
 		s->result.first_output_ns = clock_monotonic_ns();
@@ -137,36 +135,33 @@ static int output(
 
 /* --- events --- */
 
-static int take_event(struct session *s, const struct agent_event *ev, struct error *e)
+static int take_event(struct session *s, const struct session_event *ev, struct error *e)
 {
 	switch (ev->type) {
-	case AGENT_STARTED:
+	case SESSION_STARTED:
 		s->started = true;
 		return 0;
-	case AGENT_STDOUT:
-	case AGENT_PTY:
+	case SESSION_OUT:
 		return output(s, &s->out, ev, e);
-	case AGENT_STDERR:
+	case SESSION_ERR:
 		return output(s, &s->err, ev, e);
-	case AGENT_EXIT:
+	case SESSION_EXIT:
 		s->exited = true;
-		s->result.status = ev->exit.flags & AGENT_EXIT_SIGNALED
-					   ? 128 + (int)(ev->exit.status & 0x7f)
-					   : (int)(ev->exit.status & 0xff);
+		s->result.status = ev->status;
 		return 0;
 	default:
-		return agent_event_error(ev, e);
+		return 0;
 	}
 }
 
 /* Takes events while their bytes can be written. */
 static int take_events(struct session *s, struct error *e)
 {
-	struct agent_event ev;
+	struct session_event ev;
 	int r = 1;
 
 	while (r > 0 && !s->exited && !pending_sink(s)) {
-		r = sandbox_next_event(s->sandbox, &ev, e);
+		r = s->ops->next(s->peer, &ev, e);
 		if (r > 0) {
 			int t = take_event(s, &ev, e);
 
@@ -175,7 +170,7 @@ static int take_events(struct session *s, struct error *e)
 		}
 	}
 	if (r >= 0 && pending_sink(s))
-		r = sandbox_check(s->sandbox, e);
+		r = s->ops->check(s->peer, e);
 	return r < 0 ? r : 0;
 }
 
@@ -183,18 +178,16 @@ static int take_events(struct session *s, struct error *e)
 
 static void read_stdin(struct session *s)
 {
-	char data[STDIN_CHUNK];
-	size_t room = agent_stdin_room(s->agent);
+	char data[SESSION_INPUT_MAX];
+	size_t room = s->ops->input_room(s->peer);
 	ssize_t n = read(0, data, room < sizeof(data) ? room : sizeof(data));
 
-	if (n > 0)
-		n = agent_send_stdin(s->agent, data, (size_t)n); /* all of it: there was room */
-	else if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n > 0)
+	if (n > 0 && s->ops->send_input(s->peer, data, (size_t)n))
 		return;
 	s->stdin_open = false; /* its end, or nothing can be read or sent any more */
-	(void)agent_send_stdin_eof(s->agent);
+	s->ops->end_input(s->peer);
 }
 
 /* --- the loop --- */
@@ -209,6 +202,7 @@ static int check_times(struct session *s, struct error *e)
 	if (s->grace_ns && now >= s->grace_ns) {
 		s->exited = true;
 		s->result.status = s->grace_status;
+		s->result.given_up = true;
 	}
 	return 0;
 }
@@ -221,7 +215,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static int poll_timeout_ms(const struct session *s)
 {
 	uint64_t now = clock_monotonic_ns();
-	uint64_t until = sandbox_deadline_ns(s->sandbox);
+	uint64_t until = s->ops->deadline_ns(s->peer);
 
 	until = earlier(earlier(until, s->deadline_ns), s->grace_ns);
 	if (until <= now)
@@ -236,10 +230,12 @@ static int wait_and_move(struct session *s, struct error *e)
 	struct sink *sink = pending_sink(s);
 	struct pollfd fds[FDS];
 
-	sandbox_poll(s->sandbox, sink != NULL, fds);
+	for (size_t i = 0; i < SESSION_PEER_FDS; i++)
+		fds[i] = (struct pollfd){.fd = -1};
+	s->ops->poll(s->peer, sink != NULL, fds);
 	fds[FD_SIGNAL] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
 	fds[FD_STDIN] = (struct pollfd){.fd = -1, .events = POLLIN};
-	if (s->stdin_open && agent_stdin_room(s->agent) > 0)
+	if (s->stdin_open && s->ops->input_room(s->peer) > 0)
 		fds[FD_STDIN].fd = 0;
 	fds[FD_SINK] = (struct pollfd){.fd = sink ? sink_fd(sink) : -1, .events = POLLOUT};
 	if (poll(fds, FDS, poll_timeout_ms(s)) < 0) {
@@ -274,22 +270,20 @@ static int loop(struct session *s, struct error *e)
 int session_run(const struct session_options *o, struct session_result *ret, struct error *e)
 {
 	struct session s = {
-		.sandbox = o->sandbox,
-		.agent = sandbox_agent(o->sandbox),
-		.tty = o->exec->flags & AGENT_EXEC_PTY,
+		.ops = o->ops,
+		.peer = o->peer,
+		.tty = o->tty,
 		.signal_fd = -1,
-		.stdin_open = true,
+		.stdin_open = !o->no_input,
 		.deadline_ns = o->deadline_ns,
 	};
-	int r = agent_exec_start(s.agent, o->exec, e);
+	int r = open_signals(&s, e);
 
-	if (r == 0)
-		r = open_signals(&s, e);
 	if (r < 0)
 		return r;
 	sink_open(&s.out, STDOUT_FILENO);
 	sink_open(&s.err, STDERR_FILENO);
-	if (s.tty)
+	if (s.tty && s.stdin_open)
 		(void)terminal_make_raw(STDIN_FILENO); /* input may come from elsewhere */
 	r = loop(&s, e);
 	terminal_restore();

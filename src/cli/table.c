@@ -59,10 +59,9 @@ int table_print(struct table *t)
 	return t->err;
 }
 
-const char *table_age(uint64_t since_ns, char out[TABLE_AGE_BYTES])
+static const char *format_span(uint64_t ns, char out[TABLE_AGE_BYTES])
 {
-	uint64_t now = clock_realtime_ns();
-	unsigned long long s = now > since_ns ? (now - since_ns) / NS_PER_S : 0;
+	unsigned long long s = ns / NS_PER_S;
 
 	if (s < 120)
 		(void)snprintf(out, TABLE_AGE_BYTES, "%llus", s); /* all of these fit */
@@ -73,4 +72,20 @@ const char *table_age(uint64_t since_ns, char out[TABLE_AGE_BYTES])
 	else
 		(void)snprintf(out, TABLE_AGE_BYTES, "%llud", s / 86400);
 	return out;
+}
+
+const char *table_age(uint64_t since_ns, char out[TABLE_AGE_BYTES])
+{
+	uint64_t now = clock_realtime_ns();
+
+	return format_span(now > since_ns ? now - since_ns : 0, out);
+}
+
+const char *table_until(uint64_t until_ns, char out[TABLE_AGE_BYTES])
+{
+	uint64_t now = clock_realtime_ns();
+
+	if (!until_ns)
+		return strcpy(out, "-");
+	return format_span(until_ns > now ? until_ns - now : 0, out);
 }

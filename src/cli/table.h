@@ -22,5 +22,7 @@ int table_print(struct table *t);
 enum { TABLE_AGE_BYTES = 16 };
 /* "12s", "5m", "3h", "4d" between a CLOCK_REALTIME time and now. */
 const char *table_age(uint64_t since_ns, char out[TABLE_AGE_BYTES]);
+/* The same between now and a time to come; "-" for 0. */
+const char *table_until(uint64_t until_ns, char out[TABLE_AGE_BYTES]);
 
 #endif

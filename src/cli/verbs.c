@@ -8,6 +8,12 @@
 
 const struct cli_verb *const cli_verbs[] = {
 	&cli_verb_run,
+	&cli_verb_create,
+	&cli_verb_exec,
+	&cli_verb_shell,
+	&cli_verb_cp,
+	&cli_verb_ls,
+	&cli_verb_port,
 	&cli_verb_ps,
 	&cli_verb_kill,
 	&cli_verb_logs,

@@ -115,9 +115,10 @@ unsigned reply_status_of(const struct error *e)
 void reply_failure(struct request *r, const struct error *e)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20);
+	const struct http_field field = {"Mayfly-Error", error_code_name(e->code)};
 	unsigned status = reply_status_of(e);
 
 	if (status >= 500 && log_limited(&limit))
 		log_error("%s request=%s", e->message, r->id);
-	reply_error(r, status, "%s", *e->message ? e->message : "something went wrong");
+	send_error(r, status, &field, 1, *e->message ? e->message : "something went wrong");
 }

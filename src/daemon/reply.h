@@ -21,7 +21,7 @@ void reply_error(struct request *r, unsigned status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* 429; retry_after_s 0: no Retry-After, since clients would wait and try again in vain. */
 void reply_too_many(struct request *r, unsigned retry_after_s, const char *message);
-/* An error of ours with the status that its code means. */
+/* An error of ours with the status that its code means; the code itself stands in Mayfly-Error. */
 void reply_failure(struct request *r, const struct error *e);
 unsigned reply_status_of(const struct error *e);
 

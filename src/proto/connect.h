@@ -136,6 +136,8 @@ size_t connect_process_data_len(enum connect_channel channel, size_t n);
 
 /* `end` of section 3.6 from a wait status: text holds the status; error is NULL or text. */
 void connect_process_end_of(int wait_status, char text[64], struct connect_process_end *ret);
+/* The signal of such a status text; 0: it ended by itself. */
+int connect_process_signal(const char *status);
 
 /* ---- requests ---- */
 

@@ -248,3 +248,18 @@ void connect_process_end_of(int wait_status, char text[64], struct connect_proce
 	(void)snprintf(text, 64, "exit status %d", ret->exit_code);
 	ret->error = ret->exit_code ? text : NULL;
 }
+
+int connect_process_signal(const char *status)
+{
+	int number = 0;
+
+	if (strncmp(status, "signal: ", 8) != 0)
+		return 0;
+	for (int i = 1; i < NSIG; i++) {
+		const char *name = signal_text(i);
+
+		if (name && strcmp(status + 8, name) == 0)
+			return i;
+	}
+	return sscanf(status + 8, "signal %d", &number) == 1 ? number : SIGKILL;
+}

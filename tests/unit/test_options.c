@@ -119,6 +119,25 @@ static void parsing_stops(void **state)
 	assert_true(v.other);
 }
 
+static void letters_in_a_row(void **state)
+{
+	struct error e = {0};
+	struct values v;
+	int rest;
+
+	assert_int_equal(PARSE(&v, &rest, &e, "-fo", "word"), 0);
+	assert_int_equal(rest, 2);
+	assert_true(v.flag && v.other);
+	assert_int_equal(PARSE(&v, &rest, &e, "-fn3"), 0);
+	assert_true(v.flag && v.number == 3);
+	assert_int_equal(PARSE(&v, &rest, &e, "-oft", "-f"), 0);
+	assert_true(v.flag && v.other);
+	assert_string_equal(v.text, "-f");
+	assert_int_equal(PARSE(&v, &rest, &e, "-tfo"), 0);
+	assert_string_equal(v.text, "fo");
+	assert_false(v.flag);
+}
+
 static void help_is_no_error(void **state)
 {
 	struct error e = {0};
@@ -149,6 +168,9 @@ static void malformed_command_lines(void **state)
 	REFUSE(ERROR_USAGE, "did you mean --number?", "--numbr=3");
 	REFUSE(ERROR_USAGE, "--nothinglikeit", "--nothinglikeit");
 	REFUSE(ERROR_USAGE, "-x", "-x");
+	REFUSE(ERROR_USAGE, "-x", "-fx");
+	REFUSE(ERROR_USAGE, "-=", "-f=yes");
+	REFUSE(ERROR_USAGE, "needs a value", "-fn");
 	REFUSE(ERROR_USAGE, "takes no value", "--flag=yes");
 	REFUSE(ERROR_USAGE, "--text needs a value: TEXT", "--text");
 	REFUSE(ERROR_USAGE, "needs a value", "-n");
@@ -210,6 +232,7 @@ int main(void)
 		cmocka_unit_test(empty_values_are_values),
 		cmocka_unit_test(defaults_stay),
 		cmocka_unit_test(parsing_stops),
+		cmocka_unit_test(letters_in_a_row),
 		cmocka_unit_test(help_is_no_error),
 		cmocka_unit_test(malformed_command_lines),
 		cmocka_unit_test(out_of_range),

@@ -155,6 +155,8 @@ static void wait_statuses(void **state)
 		char text[64];
 
 		connect_process_end_of(cases[i].status, text, &end);
+		assert_int_equal(connect_process_signal(text),
+			WIFSIGNALED(cases[i].status) ? WTERMSIG(cases[i].status) : 0);
 		assert_int_equal(end.exit_code, cases[i].exit_code);
 		assert_int_equal(end.exited, cases[i].exited);
 		assert_string_equal(end.status, cases[i].text);

@@ -1,0 +1,18 @@
+/* The body of POST /v2/sandboxes, of the options that create, run and shell have. */
+#ifndef CLI_CREATE_H
+#define CLI_CREATE_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct create_order {
+	const char *template;
+	uint64_t timeout_ns;	     /* rounded up to seconds */
+	uint64_t cpus, memory, disk; /* in bytes; 0: the template's */
+	json_t *env, *metadata;	     /* borrowed objects, or NULL */
+};
+
+/* NULL: something is not UTF-8. */
+json_t *create_body(const struct create_order *o);
+
+#endif

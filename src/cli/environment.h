@@ -1,0 +1,26 @@
+/* NAME=VALUE on the command line: --env and the like. */
+#ifndef CLI_ENVIRONMENT_H
+#define CLI_ENVIRONMENT_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "base/options.h"
+
+struct environment {
+	char *items[OPTION_LIST_MAX + 1]; /* "NAME=VALUE", owned, NULL-terminated */
+	unsigned count;
+};
+
+/* Of --env: NAME alone passes the variable of that name on, if there is one. */
+int environment_read(const struct option_list *list, struct environment *ret, struct error *e);
+void environment_done(struct environment *env);
+
+/* An object of strings; NULL: something is not UTF-8. */
+json_t *environment_json(const struct environment *env);
+
+/* An object of what an option was given as NAME=VALUE. */
+int environment_pairs(
+	const struct option_list *list, const char *option, json_t **ret, struct error *e);
+
+#endif

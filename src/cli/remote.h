@@ -1,0 +1,71 @@
+/* Sandboxes of the running daemon: finding, making, ending, and calls into them. */
+#ifndef CLI_REMOTE_H
+#define CLI_REMOTE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "cli/client.h"
+#include "image/home.h"
+#include "proto/route.h"
+
+enum {
+	REMOTE_CREATE_S = 900, /* one may have to be booted for its sizes first */
+	REMOTE_LEASE_S = 60,   /* life of a sandbox that belongs to a running command, */
+	REMOTE_RENEW_S = 15,   /* which renews it that often */
+};
+
+/* Key of the metadata that mayfly run notes its command under, for mayfly ps. */
+#define REMOTE_COMMAND_METADATA "mayfly.command"
+
+struct remote {
+	struct home home;
+	char id[ROUTE_SANDBOX_ID_MAX + 1];
+	const char *user; /* for calls into it; NULL: the template's */
+};
+
+#define REMOTE_INIT                                                                                \
+	{                                                                                          \
+		.home = HOME_INIT                                                                  \
+	}
+
+/* Opens the state directory and finds the one running sandbox whose id begins with `prefix`. */
+int remote_open(const char *prefix, struct remote *ret, struct error *e);
+void remote_close(struct remote *r);
+
+/* Every sandbox that the daemon lists (GET /v2/sandboxes), newest first. A new reference. */
+int remote_list(const struct home *home, json_t **ret, struct error *e);
+/* -ECONNREFUSED, with e left alone, when no daemon runs. */
+int remote_try_list(const struct home *home, json_t **ret, struct error *e);
+/* ERROR_NOT_FOUND; ERROR_USAGE when several begin so. */
+int remote_find(const json_t *list, const char *prefix, char ret_id[ROUTE_SANDBOX_ID_MAX + 1],
+	struct error *e);
+
+/* body: of POST /v2/sandboxes; taken. */
+int remote_create(
+	struct client *c, json_t *body, char ret_id[ROUTE_SANDBOX_ID_MAX + 1], struct error *e);
+/* Ends it, and waits until nothing of it is left on this host. One that has gone is
+ * ERROR_NOT_FOUND.
+ */
+int remote_remove(const struct home *home, const char *id, struct error *e);
+
+/* --- calls into a sandbox --- */
+
+/* A request to its envd surface, to be completed by the caller. */
+struct client_request remote_request(
+	const struct remote *r, const char *method, const char *target);
+
+/* A unary RPC such as "/filesystem.Filesystem/Stat"; message is taken. */
+int remote_call(const struct remote *r, struct client *c, const char *method, json_t *message,
+	json_t **ret, struct error *e);
+
+/* {"pid":PID}, the selector of a process. */
+json_t *remote_process(uint32_t pid);
+int remote_signal(const struct remote *r, uint32_t pid, int signo, struct error *e);
+
+/* The protocol's word for a signal that it can send, else NULL. */
+const char *remote_signal_name(int signo);
+
+#endif

@@ -1,0 +1,65 @@
+/* The way of `mayfly run` through the daemon. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "cli/create.h"
+#include "cli/quote.h"
+#include "cli/remote_command.h"
+#include "cli/run.h"
+
+enum { COMMAND_MAX = 1024 };
+
+static json_t *metadata_of(const struct run *r)
+{
+	_cleanup_free_ char *command = quote_command(r->argc, r->argv);
+
+	/* for mayfly ps only: what cannot be told is not */
+	return json_pack("{s:s*}", REMOTE_COMMAND_METADATA,
+		command && strlen(command) <= COMMAND_MAX ? command : NULL);
+}
+
+static int create(const struct run *r, struct client *c, struct remote *remote, struct error *e)
+{
+	const struct run_options *o = r->o;
+	json_t *env = environment_json(&r->env), *metadata = metadata_of(r);
+	const struct create_order order = {
+		o->template, REMOTE_LEASE_S * NS_PER_S, o->cpus, o->memory, o->disk, env, metadata};
+	int err = remote_create(c, env ? create_body(&order) : NULL, remote->id, e);
+
+	json_decref(env);
+	json_decref(metadata);
+	return err;
+}
+
+static int execute(struct run *r, const struct remote *remote, struct error *e)
+{
+	const struct remote_command command = {.start = {.remote = remote,
+						       .argc = r->argc,
+						       .argv = r->argv,
+						       .workdir = r->o->workdir,
+						       .tty = r->o->tty,
+						       .lease = true},
+		.deadline_ns = r->o->timeout ? r->begin_ns + r->o->timeout : 0};
+
+	return remote_command_run(&command, &r->result, e);
+}
+
+int run_in_daemon(struct run *r, const struct home *home, struct client *c, struct error *e)
+{
+	struct remote remote = {.home = *home, .user = r->o->user};
+	struct error gone = {0};
+	uint64_t ready_ns, ended_ns;
+	int err = create(r, c, &remote, e);
+
+	if (err < 0)
+		return err;
+	ready_ns = clock_monotonic_ns() - r->begin_ns;
+	err = execute(r, &remote, e);
+	ended_ns = clock_monotonic_ns();
+	(void)remote_remove(home, remote.id, &gone); /* it ended by itself, or its time will */
+	if (err == 0 && r->o->timing)
+		run_print_timing(r, ready_ns, ended_ns);
+	return err;
+}
