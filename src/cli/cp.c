@@ -70,8 +70,8 @@ static int parse(struct copying *c, int argc, char **argv, struct error *e)
 	int r;
 
 	if (argc != 2)
-		return error_set(
-			e, ERROR_USAGE, EINVAL, "give what to copy and where to: mayfly cp SRC DST");
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"give what to copy and where to: mayfly cp SRC DST");
 	r = parse_side(argv[0], &c->from, e);
 	if (r == 0)
 		r = parse_side(argv[1], &c->to, e);

@@ -105,8 +105,7 @@ static bool leads_up(const char *path, const json_t *entry)
 	return n && strncmp(path, target, n) == 0 && (path[n] == '/' || path[n] == '\0' || n == 1);
 }
 
-static int tree_down(
-	struct cp *cp, const char *path, int dirfd, unsigned depth, struct error *e);
+static int tree_down(struct cp *cp, const char *path, int dirfd, unsigned depth, struct error *e);
 
 static int dir_down(struct cp *cp, const char *path, const json_t *entry, int dirfd,
 	const char *name, unsigned depth, struct error *e)
@@ -115,7 +114,8 @@ static int dir_down(struct cp *cp, const char *path, const json_t *entry, int di
 	int r;
 
 	if (depth == CP_DEPTH_MAX || leads_up(path, entry)) {
-		leave_out(cp, path, depth == CP_DEPTH_MAX ? "too deep" : "it leads to a directory above");
+		leave_out(cp, path,
+			depth == CP_DEPTH_MAX ? "too deep" : "it leads to a directory above");
 		return 0;
 	}
 	fd = make_dir(dirfd, name, e);
@@ -224,7 +224,8 @@ static int dir_up(struct cp *cp, int fd, const char *path, const struct stat *st
 	int r;
 
 	if (is_above(up, st) || up->depth == CP_DEPTH_MAX)
-		return error_set(e, ERROR_USAGE, ELOOP, "it leads to a directory above, or is too deep");
+		return error_set(
+			e, ERROR_USAGE, ELOOP, "it leads to a directory above, or is too deep");
 	r = remote_files_mkdir(&cp->files, path, e);
 	return r < 0 ? r : tree_up(cp, fd, path, up, e);
 }

@@ -1,6 +1,7 @@
-/* Whole directories to and from a sandbox. Links are followed, as scp does, but for those that lead to
- * a directory above; what is no file or directory, and what vanishes or may not be read, is left out,
- * named on standard error, and counted. Modes of files are kept, of directories on this side only. */
+/* Whole directories to and from a sandbox. Links are followed, as scp does, but for those that lead
+ * to a directory above; what is no file or directory, and what vanishes or may not be read, is left
+ * out, named on standard error, and counted. Modes of files are kept, of directories on this side
+ * only. */
 #ifndef CLI_CP_TREE_H
 #define CLI_CP_TREE_H
 
@@ -17,7 +18,8 @@ struct cp {
 	unsigned left_out;
 };
 
-/* One file; name: in dirfd (AT_FDCWD: a path). What is there and no regular file is written into. */
+/* One file; name: in dirfd (AT_FDCWD: a path). What is there and no regular file is written into.
+ */
 int cp_file_down(struct cp *cp, const char *path, const json_t *entry, int dirfd, const char *name,
 	struct error *e);
 /* fd: of the open file. */

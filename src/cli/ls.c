@@ -89,8 +89,8 @@ static int print_long(const json_t *list, struct error *e)
 	{
 		const char *link = remote_entry_text(one, "symlinkTarget"),
 			   *time = remote_entry_text(one, "modifiedTime");
-		_cleanup_free_ char *name = str_printf("%s%s%s", remote_entry_text(one, "name"),
-			*link ? " -> " : "", link);
+		_cleanup_free_ char *name = str_printf(
+			"%s%s%s", remote_entry_text(one, "name"), *link ? " -> " : "", link);
 		char size[24], when[21];
 		const char *const cells[] = {remote_entry_text(one, "permissions"),
 			remote_entry_text(one, "owner"), remote_entry_text(one, "group"), size,

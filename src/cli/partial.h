@@ -1,5 +1,6 @@
 /* A local file that appears under its name only when it is complete. Until then it has another name
- * in the same directory, and is removed whatever ends this program, but for SIGKILL. One at a time. */
+ * in the same directory, and is removed whatever ends this program, but for SIGKILL. One at a time.
+ */
 #ifndef CLI_PARTIAL_H
 #define CLI_PARTIAL_H
 

@@ -191,7 +191,8 @@ static int send_file(struct remote_files *f, int fd, int64_t left, struct error 
 		if (n < 0)
 			return error_set_errno(e, ERROR_INTERNAL, errno, "cannot read");
 		if (n == 0 && known)
-			return error_set(e, ERROR_INTERNAL, EIO, "it got shorter while it was copied");
+			return error_set(
+				e, ERROR_INTERNAL, EIO, "it got shorter while it was copied");
 		if (n == 0)
 			break;
 		left -= known ? n : 0;

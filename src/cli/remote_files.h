@@ -1,5 +1,5 @@
-/* Files of a sandbox of the daemon, over envd's surface. Everything blocks. One connection serves all
- * calls in turn; after a failure it is opened anew. */
+/* Files of a sandbox of the daemon, over envd's surface. Everything blocks. One connection serves
+ * all calls in turn; after a failure it is opened anew. */
 #ifndef CLI_REMOTE_FILES_H
 #define CLI_REMOTE_FILES_H
 

@@ -413,8 +413,9 @@ def run_tests(name, tests, home, options=()):
             print(f"not ok - {name}: {title}: line {where.tb_lineno}: {e!r}", flush=True)
             if d.process.poll() is not None:
                 d.start()
-    for sandbox in ids(d, key):
-        kill(d, key, sandbox)
+    operator = os.path.join(home, "daemon.sock")
+    for sandbox in ids(operator, None):
+        ask(operator, "DELETE", f"/sandboxes/{sandbox}")
     if not eventually(lambda: d.directories() == []):
         failures += 1
         print(f"not ok - {name}: left behind: {d.directories()}")
