@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { atEnd, create, finish, home as shellHome, native, raw, test, until } from './harness.mjs'
+import { atEnd, create, finish, home as shellHome, native, raw, test, testNatively, until } from './harness.mjs'
 
 const program = fileURLToPath(new URL('./node_modules/@e2b/cli/dist/index.js', import.meta.url))
 // A home without a login.
@@ -77,7 +77,7 @@ test('exec: standard input is piped and closed', async () => {
   assert.equal((await e2b(['sandbox', 'exec', id, 'cat'], { input: 'a\nb' })).out, 'a\nb')
 })
 
-test('exec --background', async () => {
+testNatively('exec --background', async () => {
   const mark = `/tmp/cli-${process.pid}`
   const r = await e2b(['sandbox', 'exec', '--background', id, `echo done > ${mark}`])
   assert.equal(r.status, 0)
@@ -85,7 +85,7 @@ test('exec --background', async () => {
   await sb.files.remove(mark)
 })
 
-test('exec: a sandbox that is not there', async () => {
+testNatively('exec: a sandbox that is not there', async () => {
   const r = await e2b(['sandbox', 'exec', 'inosuchsandbox', 'true'])
   assert.notEqual(r.status, 0)
   assert.match(r.err, /not found/)
@@ -102,7 +102,7 @@ test('logs and metrics', async () => {
   assert.match((await e2b(['sandbox', 'metrics', id])).out, /CPU:.*Memory:.*Disk:/)
 })
 
-test('logs -f ends with the sandbox', async () => {
+testNatively('logs -f ends with the sandbox', async () => {
   const other = await create()
   const following = start(process.execPath, [program, 'sandbox', 'logs', '-f', other.sandboxId])
   await until('its first lines', () => /created/.test(following.out))
@@ -132,7 +132,7 @@ test('connect: a terminal', async () => {
   assert.equal(await sb.isRunning(), true, 'connect leaves the sandbox')
 })
 
-test('create: a terminal in a new sandbox, which ends with it', async () => {
+testNatively('create: a terminal in a new sandbox, which ends with it', async () => {
   const cli = terminal(['sandbox', 'create', 'base', ...homeOption])
   const [, made] = await shellAnswers(cli, 'echo id=$E2B_SANDBOX_ID=', /id=(i[a-z0-9]{19})=/)
   cli.type('exit\r')
@@ -148,7 +148,7 @@ test('template list', async () => {
   if (!native) assert.ok(listed.some((t) => t.aliases.includes('base')), r.out)
 })
 
-test('kill --all, with a filter', async () => {
+testNatively('kill --all, with a filter', async () => {
   const tag = `t${Date.now()}`
   const mine = await Promise.all([1, 2].map(() => create({ metadata: { tag } })))
   const r = await e2b(['sandbox', 'kill', '--all', '-m', `tag=${tag}`])
@@ -157,7 +157,7 @@ test('kill --all, with a filter', async () => {
   assert.equal(await sb.isRunning(), true)
 })
 
-test('a wrong key, and none', async () => {
+testNatively('a wrong key, and none', async () => {
   const key = env.E2B_API_KEY
   env.E2B_API_KEY = 'e2b_' + 'f'.repeat(40)
   const wrong = await e2b(['sandbox', 'list'])

@@ -74,6 +74,7 @@ test('run: environment, directory, user', async () => {
     envs: { ONE: "it's 1", EMPTY: '' }, cwd: '/usr',
   })
   assert.equal(r.stdout, "it's 1||true|at create\n/usr\n")
+  assert.equal((await sb.commands.run('id -un')).stdout, native ? 'root\n' : 'user\n')
   assert.equal((await sb.commands.run('id -un', { user: 'root' })).stdout, 'root\n')
   assert.equal((await sb.commands.run('id -u', { user: 'nobody', cwd: '/' })).stdout, '65534\n')
 })

@@ -10,8 +10,7 @@ export const native = !!process.env.SDK_TEST_NATIVE
 export const origin = new URL(process.env.E2B_SANDBOX_URL)
 // Guests may be emulated: so much more time is given, and so much less data moved.
 export const slow = native ? 1 : 10
-// Connections to open at the same time: QEMU's user-mode network resets some of a larger burst.
-export const burst = native ? 50 : 8
+export const burst = native ? 50 : 20 // requests at the same time
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -57,6 +56,8 @@ export function raw(sandbox, path, { port = 49983, headers = {}, ...options } = 
 
 const tests = []
 export const test = (name, fn) => tests.push([name, fn])
+// What microVMs make no difference to, and what would take long in emulated ones.
+export const testNatively = (name, fn) => native && test(name, fn)
 
 async function runOne(area, name, fn, limitMs) {
   let timer

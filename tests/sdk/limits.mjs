@@ -7,7 +7,7 @@ import { atEnd, burst, create, finish, native, sleep, test } from './harness.mjs
 
 const MB = 1_000_000
 const daemonMemoryMax = 64 * 1024 * 1024
-const many = native ? 100 : 10 // MB
+const many = native ? 100 : 4 // MB
 
 const sb = await create()
 const dir = `/tmp/limits-${process.pid}-${Date.now()}`
