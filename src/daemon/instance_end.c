@@ -86,6 +86,7 @@ static void on_death(uv_poll_t *h, int status, int events)
 	(void)uv_poll_stop(h); /* always 0 */
 	if (i->state != INSTANCE_RUNNING)
 		return;
+	meter_note_cpu(i);
 	if (i->sandbox.vmm)
 		while (vmm_next_event(i->sandbox.vmm, &why) == VMM_STARTED)
 			;

@@ -46,9 +46,8 @@ void meter_count_traffic(struct daemon *d, const char *id, uint64_t in_bytes, ui
 	i->meter.out_bytes += out_bytes;
 }
 
-/* Also of a process that has died and was not waited for. Where it is gone, and its number may be
- * another's, the last reading stands. */
-static uint64_t read_cpu_ns(struct instance *i)
+/* Where the process is gone, and its number may be another's, the last reading stands. */
+void meter_note_cpu(struct instance *i)
 {
 	struct timespec t;
 	clockid_t clock;
@@ -56,11 +55,10 @@ static uint64_t read_cpu_ns(struct instance *i)
 
 	if (clock_getcpuclockid(i->sandbox.pid, &clock) != 0 || clock_gettime(clock, &t) < 0 ||
 		instance_process_start(i->sandbox.pid) != i->vmm_start)
-		return i->meter.cpu_ns;
+		return;
 	ns = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 	if (ns > i->meter.cpu_ns)
 		i->meter.cpu_ns = ns;
-	return i->meter.cpu_ns;
 }
 
 void meter_report(struct instance *i)
@@ -68,9 +66,8 @@ void meter_report(struct instance *i)
 	uint64_t now_ns = clock_monotonic_ns();
 	uint64_t up_us = (i->meter.before_ns + now_ns - i->meter.begin_ns) / NS_PER_US;
 	uint64_t up_ms = up_us / 1000; /* so that the products below stay small */
-	const struct store_counters c = {
+	struct store_counters c = {
 		.uptime_us = up_us,
-		.cpu_us = read_cpu_ns(i) / NS_PER_US,
 		.memory_mib_s = i->sandbox.memory_bytes / MIB * up_ms / 1000,
 		.disk_mib_s = i->sandbox.disk_bytes / MIB * up_ms / 1000,
 		.net_in_bytes = i->meter.in_bytes,
@@ -78,6 +75,8 @@ void meter_report(struct instance *i)
 	};
 	struct error e = {0};
 
+	meter_note_cpu(i);
+	c.cpu_us = i->meter.cpu_ns / NS_PER_US;
 	i->meter.recorded_ns = now_ns;
 	if (store_usage_record(i->daemon->store, i->sandbox.id, i->key_id, i->vmm_start, &c,
 		    clock_realtime_ns(), &e) < 0)

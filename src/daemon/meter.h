@@ -25,6 +25,9 @@ int meter_resume(struct instance *i, struct error *e);
 /* Bytes from and to clients; a sandbox that is gone counts nothing. */
 void meter_count_traffic(struct daemon *d, const char *id, uint64_t in_bytes, uint64_t out_bytes);
 
+/* Reads the CPU time of its process once more: after a death, before it is waited for. */
+void meter_note_cpu(struct instance *i);
+
 /* A failure is logged: usage is not worth failing anything else for, and the next report makes it
  * good. */
 void meter_report(struct instance *i);
