@@ -321,9 +321,28 @@ def listing(path):
         return []
 
 
+def machines():
+    """All processes that run a microVM, whoever started them."""
+    found = set()
+    for pid in listing("/proc"):
+        try:
+            with open(f"/proc/{pid}/comm") as f:
+                if f.read() == "mayfly-vmm\n" and alive(int(pid)):
+                    found.add(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+NOWHERE = "no directory"
+OTHERS = machines() if VM else set()
+
+
 def owners(d):
-    """pid: sandbox, of every process that is inside a sandbox's directory, the daemon excepted."""
-    found, ours = {}, (os.getpid(), d.process.pid)
+    """pid: sandbox, of every process that is inside a sandbox's directory, the daemon excepted, and
+    of every microVM that was not there before the test."""
+    ours = (os.getpid(), d.process.pid)
+    found = dict.fromkeys(machines() - OTHERS, NOWHERE) if VM else {}
     for pid in listing("/proc"):
         if not pid.isdigit() or int(pid) in ours or not alive(int(pid)):
             continue
@@ -394,8 +413,9 @@ def run_tests(name, tests, home, options=()):
             print(f"not ok - {name}: {title}: line {where.tb_lineno}: {e!r}", flush=True)
             if d.process.poll() is not None:
                 d.start()
-    for sandbox in ids(d, key):
-        kill(d, key, sandbox)
+    operator = os.path.join(home, "daemon.sock")
+    for sandbox in ids(operator, None):
+        ask(operator, "DELETE", f"/sandboxes/{sandbox}")
     if not eventually(lambda: d.directories() == []):
         failures += 1
         print(f"not ok - {name}: left behind: {d.directories()}")
@@ -403,6 +423,9 @@ def run_tests(name, tests, home, options=()):
     if status:
         failures += 1
         print(f"not ok - {name}: the daemon ended with status {status}")
+    for pid, sandbox in owners(d).items():
+        if sandbox != NOWHERE:  # what failed must not stay
+            os.kill(pid, signal.SIGKILL)
     if failures:
         with open(os.path.join(home, "log"), errors="replace") as f:
             print("".join(f.readlines()[-20:]))
