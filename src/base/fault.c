@@ -1,3 +1,6 @@
+#ifndef FAULT_POINTS
+#define FAULT_POINTS
+#endif
 #include "base/fault.h"
 
 #include <signal.h>
