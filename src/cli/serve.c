@@ -19,7 +19,8 @@ struct serve_options {
 	struct cli_common common;
 	const char *listen, *domain, *tls_cert, *tls_key;
 	const char *metrics_listen, *log_level, *log_format;
-	bool metrics_public;
+	bool metrics_public, webhook_allow_private;
+	const char *webhook_ca;
 	uint64_t connections, sandboxes, creates, timeout_ns;
 	uint64_t cpus, memory_bytes, disk_bytes;
 	struct quota_options quota;
@@ -51,6 +52,12 @@ static const struct option_spec options[] = {
 		offsetof(struct serve_options, metrics_listen), 0, 0, false},
 	{"metrics-public", 0, OPTION_FLAG, NULL, "though other hosts can reach that address",
 		offsetof(struct serve_options, metrics_public), 0, 0, false},
+	{"webhook-allow-private", 0, OPTION_FLAG, NULL,
+		"keys' webhooks may be on loopback and private addresses",
+		offsetof(struct serve_options, webhook_allow_private), 0, 0, false},
+	{"webhook-ca", 0, OPTION_STRING, "FILE",
+		"authorities that vouch for webhooks (PEM), instead of this host's",
+		offsetof(struct serve_options, webhook_ca), 0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "error, warn (also without), info or debug",
 		offsetof(struct serve_options, log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "text or json",
@@ -129,6 +136,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.tls_key = o->tls_key,
 		.metrics_listen = o->metrics_listen,
 		.metrics_public = o->metrics_public,
+		.webhook_allow_private = o->webhook_allow_private,
+		.webhook_ca = o->webhook_ca,
 		.log_level = o->log_level,
 		.log_format = o->log_format,
 		.connections_max = (uint32_t)o->connections,

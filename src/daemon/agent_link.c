@@ -128,20 +128,28 @@ static bool take_events(struct agent_link *l)
 	return true;
 }
 
+static bool wants_write(const struct agent_link *l)
+{
+	return l->conn && agent_wants_write(l->conn);
+}
+
 static void look(struct agent_link *l)
 {
-	bool wanted = l->conn && agent_wants_write(l->conn), more;
+	bool wanted = wants_write(l), more;
 
 	if (wanted)
 		(void)agent_flush(l->conn, NULL); /* a failure shows when reading */
-	if (l->wrote || (wanted && !agent_wants_write(l->conn))) {
+	if (l->wrote || (wanted && !wants_write(l))) {
 		l->wrote = false;
 		if (l->ops->writable)
 			l->ops->writable(l, l->arg);
 	}
+	wanted = wants_write(l);
 	more = take_events(l);
 	if (l->closed || l->over)
 		return;
+	if (wanted && !wants_write(l))
+		l->wrote = true; /* asking for events writes as well */
 	if (more || l->wrote)
 		(void)uv_idle_start(&l->deferred, on_deferred);
 	else

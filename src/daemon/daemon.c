@@ -16,6 +16,7 @@
 #include "daemon/scrape.h"
 #include "daemon/server.h"
 #include "daemon/surfaces.h"
+#include "daemon/webhooks.h"
 
 #define DATABASE     "mayfly.db"
 #define ADMIN_SOCKET "daemon.sock"
@@ -147,6 +148,8 @@ static int open_all(struct daemon *d, struct error *e)
 		r = scrape_start(d, e);
 	if (r == 0)
 		r = instances_start(d, e);
+	if (r == 0)
+		r = webhooks_start(d, e);
 	return r;
 }
 
@@ -208,6 +211,7 @@ int daemon_run(struct daemon *d, struct error *e)
 	instances_stop(d);
 	server_stop(d->server);
 	scrape_stop(d);
+	webhooks_stop(d);
 	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* until workers and handles are done */
 	return 0;
 }
@@ -220,6 +224,7 @@ void daemon_free(struct daemon *d)
 	if (d->server)
 		server_stop(d->server);
 	scrape_stop(d);
+	webhooks_stop(d);
 	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* closes handles */
 	server_free(d->server);
 	instances_free(d);

@@ -23,6 +23,7 @@ struct backend;
 struct instances;
 struct scrape;
 struct server;
+struct webhooks;
 
 struct daemon_options {
 	const char *listen;		/* "ADDRESS:PORT" */
@@ -30,6 +31,8 @@ struct daemon_options {
 	const char *tls_cert, *tls_key; /* files; both NULL: plain HTTP */
 	const char *log_level;		/* NULL: as MAYFLY_LOG says */
 	const char *log_format;		/* "text" or "json"; NULL: text */
+	const char *webhook_ca;		/* file of authorities; NULL: the host's */
+	bool webhook_allow_private;	/* keys' webhooks may be on private addresses */
 	const char *metrics_listen;	/* "ADDRESS:PORT", or NULL */
 	bool metrics_public;		/* that address may be reached from other hosts */
 	uint32_t connections_max;	/* 0: SERVER_CONNECTIONS */
@@ -50,6 +53,7 @@ struct daemon {
 	struct server *server;
 	struct instances *instances;
 	struct scrape *scrape;
+	struct webhooks *webhooks;
 
 	/* Who answers; NULL: 501. Set by the modules before daemon_run(). They see requests with
 	 * route.kind ROUTE_SANDBOX and port 49983 or ROUTE_SIGNED (envd), and ROUTE_SANDBOX with

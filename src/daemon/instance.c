@@ -13,7 +13,9 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/daemon.h"
+#include "daemon/webhooks.h"
 #include "proto/route.h"
+#include "store/webhooks.h"
 
 enum { STAT_MAX = 4096, STAT_START_FIELD = 22 };
 
@@ -289,9 +291,15 @@ void instance_note_event(struct daemon *d, const char *id, const char *key_id, c
 		.template_id = template,
 		.details_json = details_json,
 	};
+	_cleanup_free_ char *payload = webhook_payload(&ev);
+	unsigned receivers = 0;
 	struct error e = {0};
+	int r = payload ? store_event_publish(d->store, &ev, payload, ev.at_ns, &receivers, &e)
+			: error_set(&e, ERROR_INTERNAL, ENOMEM, "out of memory");
 
-	if (store_event_add(d->store, &ev, NULL, &e) < 0)
+	if (receivers)
+		webhooks_wake(d);
+	if (r < 0)
 		log_warn("cannot note that a sandbox was %s: %s sandbox=%s",
 			store_event_type_name(type), e.message, id);
 }

@@ -53,20 +53,37 @@ static void note_end(struct instance *i, enum store_event_type type)
 	instance_note_event(i->daemon, i->sandbox.id, i->key_id, i->template.id, type, details);
 }
 
+/* The row and the event in one commit: a KILLING row's event is noted. Where that is not possible,
+ * the end counts more. */
+static int mark_and_note(struct instance *i, enum store_event_type type, struct error *e)
+{
+	struct store *s = i->daemon->store;
+	int r = store_begin(s, e), marked;
+
+	if (r < 0)
+		return r;
+	marked = mark_killing(i, e);
+	if (marked == 0 || marked == -ENOENT)
+		note_end(i, type);
+	r = store_commit(s, NULL);
+	if (r == 0 || (marked < 0 && marked != -ENOENT))
+		return marked;
+	return mark_killing(i, e);
+}
+
 int instance_end(struct instance *i, enum store_event_type type, struct error *e)
 {
 	struct daemon *d = i->daemon;
 	int r;
 
 	meter_report(i); /* before the row says KILLING: recovery does not report */
-	r = mark_killing(i, e);
+	r = mark_and_note(i, type, e);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	instance_set_aside(i, INSTANCE_ENDING);
 	agent_link_close(i->link);
 	i->link = NULL;
 	(void)uv_poll_stop(&i->death); /* always 0 */
-	note_end(i, type);
 	metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
 	instances_deadline_changed(d);
 	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);

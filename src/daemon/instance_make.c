@@ -161,7 +161,7 @@ static int insert_row(struct instance_maker *m, struct error *e)
 	return r;
 }
 
-/* Both or none. */
+/* All or nothing. */
 static int record(struct instance_maker *m, struct error *e)
 {
 	struct instance *i = m->instance;
@@ -172,11 +172,13 @@ static int record(struct instance_maker *m, struct error *e)
 		r = insert_row(m, e);
 	if (r == 0)
 		r = store_template_spawned(s, i->template.id, i->started_ns, e);
-	if (r == 0)
-		r = store_commit(s, e);
-	if (r < 0)
+	if (r < 0) {
 		store_rollback(s);
-	return r;
+		return r;
+	}
+	instance_note_event(
+		i->daemon, i->sandbox.id, i->key_id, i->template.id, STORE_EVENT_CREATED, NULL);
+	return store_commit(s, e);
 }
 
 static void ready(struct instance_maker *m)
@@ -196,8 +198,6 @@ static void ready(struct instance_maker *m)
 	}
 	instance_enter(i);
 	meter_start(i);
-	instance_note_event(
-		i->daemon, i->sandbox.id, i->key_id, i->template.id, STORE_EVENT_CREATED, NULL);
 	instances_deadline_changed(i->daemon);
 	log_info("sandbox is ready sandbox=%s template=%s ms=%llu", i->sandbox.id,
 		i->sandbox.template,

@@ -111,8 +111,10 @@ static void remove_sandbox(
 		log_error("%s sandbox=%s", e.message, sb->id);
 		return;
 	}
-	metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
-	instance_note_event(d, sb->id, sb->key_id, sb->template_id, type, NULL);
+	if (sb->state != STORE_KILLING) { /* else it was noted when the row was marked */
+		metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
+		instance_note_event(d, sb->id, sb->key_id, sb->template_id, type, NULL);
+	}
 	if (store_sandbox_delete(d->store, sb->id, &e) < 0)
 		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, sb->id);
 }

@@ -258,7 +258,7 @@ int txn_begin(struct txn *t, struct store *s, struct error *e)
 {
 	int r;
 
-	*t = (struct txn){.store = s, .savepoint = s->in_batch};
+	*t = (struct txn){.store = s, .savepoint = !sqlite3_get_autocommit(s->db)};
 	r = t->savepoint ? run_control(s, STMT_SAVEPOINT, "SAVEPOINT call", e)
 			 : run_control(s, STMT_BEGIN, "BEGIN IMMEDIATE", e);
 	t->open = r == 0;

@@ -97,6 +97,7 @@ enum stmt {
 	STMT_WEBHOOK_REMOVE,
 	STMT_WEBHOOK_LIST,
 	STMT_WEBHOOK_MATCH,
+	STMT_WEBHOOK_FULL,
 	STMT_WEBHOOK_WAKE,
 	STMT_WEBHOOK_PARK,
 	STMT_WEBHOOK_ADD_QUEUED,
@@ -166,8 +167,8 @@ void row_blob(struct query *q, void *out, size_t n);
 /* Copies text, cut at n - 1 bytes. */
 void row_copy(struct query *q, char *out, size_t n);
 
-/* A transaction, or a savepoint inside a batch: ends by txn_commit, or is undone when its scope
- * ends. sync: as a "synced" call. */
+/* A transaction, or a savepoint inside a batch or another one: ends by txn_commit, or is undone
+ * when its scope ends. sync: as a "synced" call. */
 struct txn {
 	struct store *store;
 	bool open, savepoint;

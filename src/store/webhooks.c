@@ -127,8 +127,10 @@ int store_webhook_list(struct store *s, const char *key_id,
 	int (*each)(void *arg, const struct store_webhook *w), void *arg, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_WEBHOOK_LIST,
-		"SELECT id, key_id, url, secret, types, enabled, created_ns, queued, dropped "
-		"FROM webhooks WHERE ?1 IS NULL OR key_id = ?1 ORDER BY created_ns, id");
+		"SELECT id, key_id, url, secret, types, enabled, created_ns, queued, dropped, "
+		"(SELECT last_error FROM deliveries WHERE webhook_id = webhooks.id "
+		"ORDER BY id LIMIT 1) FROM webhooks WHERE ?1 IS NULL OR key_id = ?1 ORDER BY "
+		"created_ns, id");
 	int r;
 
 	query_text(&q, key_id);
@@ -144,6 +146,7 @@ int store_webhook_list(struct store *s, const char *key_id,
 		w.created_ns = row_u64(&q);
 		w.queued = row_u64(&q);
 		w.dropped = row_u64(&q);
+		w.last_error = row_text(&q);
 		r = each(arg, &w);
 		if (r)
 			break;
@@ -242,10 +245,55 @@ int store_delivery_queue(struct store *s, const struct store_event *ev, const ch
 	return r;
 }
 
+int store_event_publish(struct store *s, const struct store_event *ev, const char *payload,
+	uint64_t now_ns, unsigned *ret_count, struct error *e)
+{
+	_cleanup_(txn_end) struct txn t = {.store = s};
+	struct store_event with_id = *ev;
+	int r = txn_begin(&t, s, e);
+
+	if (r == 0)
+		r = store_event_add(s, ev, &with_id.id, e);
+	if (r == 0)
+		r = store_delivery_queue(s, &with_id, payload, now_ns, ret_count, e);
+	return r < 0 ? r : txn_commit(&t, false, e);
+}
+
+int store_delivery_queue_for(struct store *s, const char *webhook_id, const char *payload,
+	uint64_t now_ns, struct error *e)
+{
+	static const struct store_event none = {0};
+	_cleanup_(txn_end) struct txn t = {.store = s};
+	struct query q =
+		db_query(s, STMT_WEBHOOK_FULL, "SELECT queued >= ? FROM webhooks WHERE id = ?");
+	uint64_t full = 0;
+	int r;
+
+	query_u64(&q, STORE_DELIVERIES_MAX);
+	query_text(&q, webhook_id);
+	r = query_number(&q, &full, e);
+	if (r == -ENOENT)
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no such webhook");
+	if (r == 0)
+		r = text_check("payload", payload, STORE_PAYLOAD_MAX, e);
+	if (r == 0)
+		r = db_check_space(s, e);
+	if (r == 0)
+		r = txn_begin(&t, s, e);
+	if (r == 0)
+		r = queue_one(s, webhook_id, full, &none, payload, now_ns, e);
+	return r < 0 ? r : txn_commit(&t, false, e);
+}
+
+/* The oldest of each webhook: few, as webhooks are. */
+#define HEADS                                                                                      \
+	"FROM webhooks w JOIN deliveries d ON d.id = "                                             \
+	"(SELECT min(id) FROM deliveries WHERE webhook_id = w.id)"
+
 int store_delivery_next(struct store *s, uint64_t *ret_ns, struct error *e)
 {
 	struct query q = db_query(
-		s, STMT_DELIVERY_NEXT, "SELECT next_ns FROM deliveries ORDER BY next_ns LIMIT 1");
+		s, STMT_DELIVERY_NEXT, "SELECT d.next_ns " HEADS " ORDER BY d.next_ns LIMIT 1");
 	int r = query_number(&q, ret_ns, e);
 
 	if (r == -ENOENT) {
@@ -259,7 +307,7 @@ static int give_delivery(struct store *s, uint64_t id,
 	int (*each)(void *arg, const struct store_delivery *d), void *arg, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_DELIVERY_GET,
-		"SELECT d.id, w.id, w.url, w.secret, d.event_id, d.payload, d.attempts, "
+		"SELECT d.id, w.id, w.key_id, w.url, w.secret, d.event_id, d.payload, d.attempts, "
 		"d.created_ns, d.next_ns, d.last_error "
 		"FROM deliveries d JOIN webhooks w ON w.id = d.webhook_id WHERE d.id = ?");
 	struct store_delivery d;
@@ -271,6 +319,7 @@ static int give_delivery(struct store *s, uint64_t id,
 		return r; /* gone: a callback before removed its webhook */
 	d.id = row_u64(&q);
 	d.webhook_id = row_text(&q);
+	d.key_id = row_text(&q);
 	d.url = row_text(&q);
 	d.secret = row_text(&q);
 	d.event_id = row_u64(&q);
@@ -293,7 +342,7 @@ int store_delivery_due(struct store *s, uint64_t now_ns, uint32_t limit,
 	if (limit < 1 || limit > STORE_DUE_MAX)
 		return error_set(e, ERROR_USAGE, EINVAL, "limit is not 1-%d", STORE_DUE_MAX);
 	q = db_query(s, STMT_DELIVERY_DUE,
-		"SELECT id FROM deliveries WHERE next_ns <= ? ORDER BY next_ns LIMIT ?");
+		"SELECT d.id " HEADS " WHERE d.next_ns <= ? ORDER BY d.next_ns LIMIT ?");
 	query_u64(&q, now_ns < STORE_NEVER_NS ? now_ns : STORE_NEVER_NS - 1);
 	query_u64(&q, limit);
 	while ((r = query_step(&q, e)) > 0 && n < limit)

@@ -31,6 +31,8 @@ struct store_webhook {
 	uint64_t created_ns;
 	uint64_t queued;  /* deliveries waiting */
 	uint64_t dropped; /* pushed out of the queue so far */
+	/* Why the oldest that waits could not be delivered, or NULL; given by the store. */
+	const char *last_error;
 };
 
 /* Synced, all three. add takes key_id, url, secret, types, enabled, created_ns; ERROR_LIMIT
@@ -50,9 +52,18 @@ int store_webhook_list(struct store *s, const char *key_id,
 int store_delivery_queue(struct store *s, const struct store_event *ev, const char *payload,
 	uint64_t now_ns, unsigned *ret_count, struct error *e);
 
+/* store_event_add and store_delivery_queue as one: both or none. */
+int store_event_publish(struct store *s, const struct store_event *ev, const char *payload,
+	uint64_t now_ns, unsigned *ret_count, struct error *e);
+
+/* Queues a payload that is no event for one webhook, which may be disabled: it waits then. */
+int store_delivery_queue_for(struct store *s, const char *webhook_id, const char *payload,
+	uint64_t now_ns, struct error *e);
+
 struct store_delivery {
 	uint64_t id;
 	const char *webhook_id;
+	const char *key_id; /* the webhook's, or NULL */
 	const char *url, *secret;
 	uint64_t event_id;
 	const char *payload;
@@ -63,8 +74,9 @@ struct store_delivery {
 
 /* When the next one is due; STORE_NEVER_NS when none waits. Those of disabled webhooks wait. */
 int store_delivery_next(struct store *s, uint64_t *ret_ns, struct error *e);
-/* Those due at now_ns, the longest due first, at most limit (1-STORE_DUE_MAX). The callback may
- * write. */
+/* Those due at now_ns, of each webhook the oldest that it has only, so that they arrive in order
+ * (one that waits holds up those behind it, of its webhook alone); the longest due first, at most
+ * limit (1-STORE_DUE_MAX). The callback may write. */
 int store_delivery_due(struct store *s, uint64_t now_ns, uint32_t limit,
 	int (*each)(void *arg, const struct store_delivery *d), void *arg, struct error *e);
 /* An attempt failed: the next one is at next_ns. While an attempt is under way, push next_ns

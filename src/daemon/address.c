@@ -1,0 +1,49 @@
+#include "daemon/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static bool is_public_v4(uint32_t a)
+{
+	static const struct {
+		uint32_t net;
+		unsigned bits;
+	} special[] = {
+		{0x00000000, 8}, {0x0a000000, 8}, {0x64400000, 10}, {0x7f000000, 8},
+		{0xa9fe0000, 16}, {0xac100000, 12}, {0xc0000000, 24}, {0xc0000200, 24},
+		{0xc0586300, 24}, {0xc0a80000, 16}, {0xc6120000, 15}, {0xc6336400, 24},
+		{0xcb007100, 24}, {0xe0000000, 3}, /* multicast and what is behind it */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(special); i++)
+		if (((a ^ special[i].net) >> (32 - special[i].bits)) == 0)
+			return false;
+	return true;
+}
+
+/* Of 2000::/3, without what carries IPv4 (2001::/32, 2002::/16) and documentation; all other blocks
+ * are not global, mapped and translated IPv4 addresses among them. */
+static bool is_public_v6(const uint8_t a[16])
+{
+	static const uint8_t teredo[] = {0x20, 0x01, 0, 0},
+			     documentation[] = {0x20, 0x01, 0x0d, 0xb8},
+			     six_to_four[] = {0x20, 0x02};
+
+	return a[0] >> 5 == 1 && memcmp(a, teredo, sizeof(teredo)) != 0 &&
+	       memcmp(a, documentation, sizeof(documentation)) != 0 &&
+	       memcmp(a, six_to_four, sizeof(six_to_four)) != 0;
+}
+
+bool address_is_public(const struct sockaddr *a)
+{
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+
+	if (a->sa_family == AF_INET)
+		return is_public_v4(
+			ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr));
+	return a->sa_family == AF_INET6 && is_public_v6(six->s6_addr);
+}

@@ -1,0 +1,13 @@
+/* Addresses that a stranger may make the daemon connect to. */
+#ifndef DAEMON_ADDRESS_H
+#define DAEMON_ADDRESS_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+/* Whether it is a unicast address of the public internet: none that the registries of special
+ * addresses name (RFC 6890), as loopback, private, link-local, shared, documentation and multicast
+ * ones, nor an IPv6 address that stands for such an IPv4 address. */
+bool address_is_public(const struct sockaddr *a);
+
+#endif
