@@ -543,13 +543,10 @@ static int dial(uint32_t port)
 static void serve_dial(int fd, uint32_t port)
 {
 	int on = 1, target = dial(port);
-	struct linger now = {.l_onoff = 1};
+	uint8_t dialled = target < 0 ? LINK_REFUSED : LINK_CONNECTED;
 
-	if (target < 0) {
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-		close(fd);
+	if (send(fd, &dialled, 1, MSG_NOSIGNAL) != 1 || target < 0)
 		return;
-	}
 	setsockopt(target, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	alarm(0);
 	relay(fd, target);

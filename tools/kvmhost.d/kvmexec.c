@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -37,6 +38,7 @@
 #include <unistd.h>
 
 #define FORWARDS_MAX	 64
+#define DIALS_MAX	 5
 #define NAMES_MAX	 64
 #define PIPE_PIECE	 4096
 #define RETRIES_MAX	 3
@@ -152,13 +154,40 @@ static int listen_on(const char *text)
 	return fd;
 }
 
-static void forward_connection(const struct run *r, int fd, uint16_t port)
+static int dial_once(const struct run *r, uint16_t port, uint8_t *ret_dialled)
 {
-	int on = 1, target = connect_endpoint(&r->endpoint, LINK_DIAL, port);
+	int fd = connect_endpoint(&r->endpoint, LINK_DIAL, port);
+
+	if (fd < 0 || recv(fd, ret_dialled, 1, 0) == 1)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* QEMU's listener has a backlog of one, and of connections that are opened in a burst some are
+ * reset. So they take turns; what another kvmhost's call broke is tried again. Nothing of the
+ * client's was sent yet. */
+static int dial(const struct run *r, uint16_t port, int turn_fd)
+{
+	uint8_t dialled = 0;
+	int fd = -1;
+
+	(void)lockf(turn_fd, F_LOCK, 0); /* cannot fail; ends with the process */
+	for (int i = 0; !dialled && i < DIALS_MAX; i++)
+		fd = dial_once(r, port, &dialled);
+	(void)lockf(turn_fd, F_ULOCK, 0);
+	return dialled == LINK_CONNECTED ? fd : -1;
+}
+
+static void forward_connection(const struct run *r, int fd, uint16_t port, int turn_fd)
+{
+	int on = 1, target = dial(r, port, turn_fd);
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (target >= 0)
 		relay(fd, target);
+	else
+		close_with_reset(fd);
 }
 
 static void die_with_parent(pid_t parent)
@@ -182,7 +211,7 @@ __attribute__((noreturn)) static void run_forwarder(const struct run *r, int lis
 {
 	struct sockaddr_in address;
 	socklen_t length = sizeof(address);
-	int null = open("/dev/null", O_RDWR);
+	int null = open("/dev/null", O_RDWR), turn_fd = memfd_create("turn", MFD_CLOEXEC);
 	pid_t self = getpid();
 
 	for (int i = 0; i < 3; i++)
@@ -204,7 +233,7 @@ __attribute__((noreturn)) static void run_forwarder(const struct run *r, int lis
 			signal(SIGTERM, SIG_DFL);
 			die_with_parent(self);
 			close(listen_fd);
-			forward_connection(r, fd, ntohs(address.sin_port));
+			forward_connection(r, fd, ntohs(address.sin_port), turn_fd);
 			_exit(0);
 		}
 		close(fd);

@@ -222,7 +222,7 @@ static int pump(struct direction *d)
 	return 0;
 }
 
-static void close_with_reset(int fd)
+void close_with_reset(int fd)
 {
 	struct linger now = {.l_onoff = 1};
 

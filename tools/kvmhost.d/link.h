@@ -5,7 +5,8 @@
  * (inside). It starts with a struct link_hello. What follows depends on its kind:
  *
  *   LINK_EXEC    frames, both ways, as below
- *   LINK_DIAL    the bytes of a connection to 127.0.0.1:value inside; half-close is kept
+ *   LINK_DIAL    an enum link_dialled of a byte from inside, then the bytes of a connection to
+ *                127.0.0.1:value inside; half-close is kept
  *   LINK_STATUS  a text from execd
  *   LINK_STOP    a text from execd: "stopping", or "busy" when value asks for an idle machine only
  *
@@ -29,6 +30,7 @@
 #define LINK_WINDOW	 (512 << 10)
 
 enum link_kind { LINK_EXEC = 1, LINK_DIAL, LINK_STATUS, LINK_STOP };
+enum link_dialled { LINK_CONNECTED = 1, LINK_REFUSED };
 
 struct link_hello {
 	char token[LINK_TOKEN_SIZE];
@@ -106,6 +108,8 @@ int link_next(struct link *l, struct frame *ret_frame, const uint8_t **ret_paylo
 
 int read_all(int fd, void *data, size_t length);
 int write_all(int fd, const void *data, size_t length);
+
+void close_with_reset(int fd);
 
 /* Copies both ways until both directions have ended; closes both, with a reset after an error. */
 void relay(int a, int b);
