@@ -23,7 +23,7 @@ static void check_line(struct buf *line, int r)
 
 	check(r == 0 && buf_len(line) > 2 && buf_head(line)[buf_len(line) - 1] == '\n');
 	for (size_t i = 0; i + 1 < buf_len(line); i++)
-		check(buf_head(line)[i] >= ' ' && buf_head(line)[i] < 127);
+		check(buf_head(line)[i] >= ' ' && buf_head(line)[i] <= 127); /* ASCII, DEL too */
 	j = json_loadb((const char *)buf_head(line), buf_len(line), JSON_ALLOW_NUL, NULL);
 	check(json_is_object(j));
 	json_decref(j);
