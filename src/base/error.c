@@ -30,6 +30,7 @@ static const struct {
 	[ERROR_SANDBOX] = {"sandbox", 125},
 	[ERROR_NOT_EXECUTABLE] = {"not_executable", 126},
 	[ERROR_NO_COMMAND] = {"no_command", 127},
+	[ERROR_BUSY] = {"busy", 121},
 	[ERROR_FORBIDDEN] = {"forbidden", 121},
 };
 

@@ -28,6 +28,7 @@ enum error_code {
 	ERROR_NOT_EXECUTABLE, /* the command exists and cannot be executed */
 	ERROR_NO_COMMAND,     /* the command does not exist in the sandbox */
 	ERROR_FORBIDDEN,      /* whoever asks may not */
+	ERROR_BUSY,	      /* in the middle of something else: try again */
 	ERROR_CODES_	      /* number of codes, not a code */
 };
 

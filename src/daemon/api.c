@@ -38,12 +38,13 @@ static const struct router_entry table[] = {
 	{"GET", "/sandboxes/{}/metrics", api_metrics, ROUTER_KEY},
 	{"GET", "/sandboxes/{}/logs", api_logs_v1, ROUTER_KEY},
 	{"GET", "/v2/sandboxes/{}/logs", api_logs_v2, ROUTER_KEY},
-	{"POST", "/sandboxes/{}/pause", not_yet, ROUTER_KEY},
-	{"POST", "/sandboxes/{}/resume", not_yet, ROUTER_KEY},
-	{"POST", "/sandboxes/{}/fork", not_yet, ROUTER_KEY},
-	{"POST", "/sandboxes/{}/snapshots", not_yet, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/pause", api_pause, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/resume", api_resume, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/fork", api_fork, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/rollback", api_rollback, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/snapshots", api_snapshot, ROUTER_KEY},
 	{"PUT", "/sandboxes/{}/network", not_yet, ROUTER_KEY},
-	{"GET", "/snapshots", not_yet, ROUTER_KEY},
+	{"GET", "/snapshots", api_snapshots_list, ROUTER_KEY},
 
 	{"GET", "/templates", api_templates_list, ROUTER_KEY},
 	{"GET", "/v2/templates", api_templates_list, ROUTER_KEY},
@@ -52,7 +53,7 @@ static const struct router_entry table[] = {
 	{"DELETE", "/templates/tags", not_yet, ROUTER_KEY},
 	{"GET", "/templates/{}/tags", not_yet, ROUTER_KEY},
 	{"GET", "/templates/{}", api_template_get, ROUTER_KEY},
-	{"DELETE", "/templates/{}", not_yet, ROUTER_KEY},
+	{"DELETE", "/templates/{}", api_template_delete, ROUTER_KEY},
 	{"PATCH", "/v2/templates/{}", not_yet, ROUTER_KEY},
 	{"PATCH", "/templates/{}", not_yet, ROUTER_KEY},
 	{"POST", "/templates", not_yet, ROUTER_KEY},
@@ -187,4 +188,46 @@ uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise)
 		return 0;
 	}
 	return (uint32_t)v;
+}
+
+/* --- answers that come later --- */
+
+struct api_deferred {
+	struct request *request; /* NULL: the client has gone */
+	bool taken;
+};
+
+static void on_deferred_done(struct request *r, bool complete)
+{
+	struct api_deferred *d = r->data;
+
+	if (d->taken)
+		free(d);
+	else
+		d->request = NULL;
+}
+
+static const struct request_ops deferred_ops = {.done = on_deferred_done};
+
+struct api_deferred *api_defer(struct request *r)
+{
+	struct api_deferred *d = calloc(1, sizeof(*d));
+
+	if (!d) {
+		reply_error(r, 503, "out of memory");
+		return NULL;
+	}
+	d->request = r;
+	request_set_ops(r, &deferred_ops, d);
+	return d;
+}
+
+struct request *api_deferred_take(struct api_deferred *d)
+{
+	struct request *r = d->request;
+
+	d->taken = true;
+	if (!r)
+		free(d);
+	return r;
 }

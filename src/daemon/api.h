@@ -34,6 +34,13 @@ void api_timeout(struct request *r);
 void api_refresh(struct request *r);
 void api_connect_v1(struct request *r);
 void api_connect_v2(struct request *r);
+void api_pause(struct request *r);
+void api_resume(struct request *r);
+void api_fork(struct request *r);
+void api_rollback(struct request *r);
+void api_snapshot(struct request *r);
+void api_snapshots_list(struct request *r);
+void api_template_delete(struct request *r);
 void api_metrics(struct request *r);
 void api_metrics_many(struct request *r);
 void api_logs_v1(struct request *r);
@@ -67,6 +74,19 @@ struct store_sandbox *api_find(struct request *r);
  */
 bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1]);
 
+/* An answer that comes from a callback, while the client may go. The callback owns it until it
+ * calls api_deferred_take(), which gives the request, or NULL when the client has gone. */
+struct api_deferred;
+struct api_deferred *api_defer(struct request *r); /* NULL: answered with 503 */
+struct request *api_deferred_take(struct api_deferred *d);
+
+/* The snapshot that a client names by id, or name and tag (protocol section 2.2): 0, -ENOENT when
+ * the key has none such, or an error of the store. */
+struct store_snapshot;
+struct template_ref;
+int api_find_snapshot(const struct request *r, const struct template_ref *ref,
+	struct store_snapshot *ret, struct error *e);
+
 /* An object of a body, where none is `{}`; NULL: answered with 400. */
 json_t *api_body(struct request *r, const char *body, size_t n);
 /* An integer of a body: -ENOENT when it is missing or null, -EINVAL. */
@@ -75,6 +95,11 @@ int api_integer(const json_t *object, const char *key, int64_t *ret);
 /* Body of create and connect (protocol: Sandbox). */
 json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb);
 json_t *api_time(uint64_t ns);
+/* Seconds of a body's `key`: *ret_s is the default, and what was given. False: answered. */
+bool api_take_seconds(
+	struct request *r, const json_t *body, const char *key, bool required, int64_t *ret_s);
+/* A later deadline of a running sandbox, never a sooner one. False: answered. */
+bool api_extend(struct request *r, struct store_sandbox *sb, int64_t s);
 /* A limit in the query: 1 to max, `otherwise` when there is none; 0: answered with 400. */
 uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise);
 

@@ -1,5 +1,6 @@
 /* POST /sandboxes and /v2/sandboxes (protocol section 2.5). */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +12,18 @@
 #include "daemon/instances.h"
 #include "daemon/reply.h"
 #include "store/keys.h"
+#include "store/snapshots.h"
 
 #define MIB (UINT64_C(1) << 20)
 
 enum { PAIRS_MAX = STORE_METADATA_PAIRS_MAX, TEXT_MAX = 64 * 1024 };
+
+/* What it is made of. */
+struct creation_source {
+	char template[STORE_NAME_MAX + 1];
+	struct store_snapshot snapshot;
+	struct sandbox_origin origin;
+};
 
 /* A creation under way; it goes when the microVM is made or its client is gone. */
 struct creation {
@@ -61,13 +70,51 @@ static bool refuse(struct request *r, unsigned status, const char *message)
 	return false;
 }
 
-static bool take_template(struct request *r, const json_t *body, char ret[STORE_NAME_MAX + 1])
+static bool take_snapshot(struct request *r, struct creation_source *s, struct instance_order *o)
 {
-	const char *name = json_string_value(json_object_get(body, "templateID"));
+	struct error e = {0};
+
+	s->origin.fd = openat(r->daemon->home.area_fd[HOME_SNAPSHOTS], s->snapshot.id,
+		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->origin.fd < 0) {
+		(void)error_set_errno(
+			&e, ERROR_BAD_SNAPSHOT, errno, "the files of the snapshot are missing");
+		reply_failure(r, &e);
+		return false;
+	}
+	if (o->cpus || o->memory_bytes || o->disk_bytes)
+		return refuse(r, 400, "a snapshot has the sizes that its sandbox had");
+	o->origin = &s->origin;
+	o->template = s->snapshot.template_alias;
+	o->template_id = s->snapshot.template_id;
+	o->cpus = s->snapshot.cpus;
+	o->memory_bytes = s->snapshot.memory_bytes;
+	o->disk_bytes = s->snapshot.disk_bytes;
+	return true;
+}
+
+/* A snapshot of the key's, or else a template. */
+static bool take_source(
+	struct request *r, const json_t *body, struct creation_source *s, struct instance_order *o)
+{
+	const char *name = json_string_value(json_object_get(body, "templateID")), *reason;
+	struct template_ref ref;
+	struct error e = {0};
+	int err;
 
 	if (!name)
 		return refuse(r, 400, "templateID must be given");
-	return api_template_name(r, name, ret);
+	if (template_ref_parse(name, &ref, &reason) < 0)
+		return refuse(r, 400, reason);
+	err = api_find_snapshot(r, &ref, &s->snapshot, &e);
+	if (err == 0)
+		return take_snapshot(r, s, o);
+	if (e.code != ERROR_NOT_FOUND) {
+		reply_failure(r, &e);
+		return false;
+	}
+	o->template = s->template;
+	return api_template_name(r, name, s->template);
 }
 
 static bool take_timeout(struct request *r, const json_t *body, bool v2, uint64_t *ret)
@@ -167,7 +214,7 @@ static bool is_empty(const json_t *v)
 /* What would change the sandbox and is not built yet must not be accepted and ignored. */
 static bool check_unserved(struct request *r, const json_t *body)
 {
-	static const char *const names[] = {"mcp", "volumeMounts", "iam", "autoPause"};
+	static const char *const names[] = {"mcp", "volumeMounts", "iam"};
 	static const char *const network_names[] = {
 		"rules", "egressProxy", "allowOut", "httpsPorts"};
 	const json_t *network = json_object_get(body, "network");
@@ -183,8 +230,34 @@ static bool check_unserved(struct request *r, const json_t *body)
 				network_names[i]);
 			return false;
 		}
-	if (json_is_true(json_object_get(json_object_get(body, "autoResume"), "enabled")))
-		return refuse(r, 501, "autoResume is not served by this version of Mayfly");
+	return true;
+}
+
+static bool take_flag(struct request *r, const json_t *object, const char *name, bool *ret)
+{
+	const json_t *v = json_object_get(object, name);
+
+	if (!v || json_is_null(v))
+		return true;
+	if (!json_is_boolean(v)) {
+		reply_error(r, 400, "%s must be true or false", name);
+		return false;
+	}
+	*ret = json_is_true(v);
+	return true;
+}
+
+/* What happens at the deadline, and when somebody knocks after that. */
+static bool take_pausing(struct request *r, const json_t *body, struct instance_order *o)
+{
+	if (!take_flag(r, body, "autoPause", &o->auto_pause) ||
+		!take_flag(r, body, "autoPauseMemory", &o->auto_pause_memory) ||
+		!take_flag(r, json_object_get(body, "autoResume"), "enabled", &o->auto_resume))
+		return false;
+	if (!o->auto_pause && !o->auto_pause_memory)
+		return refuse(r, 400, "autoPauseMemory: false needs autoPause");
+	if (!o->auto_pause_memory && o->auto_resume)
+		return refuse(r, 400, "autoResume needs the memory: leave autoPauseMemory out");
 	return true;
 }
 
@@ -210,16 +283,15 @@ static bool take_network(struct request *r, const json_t *body, struct instance_
 	return true;
 }
 
-static bool take_order(struct request *r, const json_t *body, bool v2,
-	char template[STORE_NAME_MAX + 1], struct instance_order *o)
+static bool take_order(struct request *r, const json_t *body, bool v2, struct creation_source *s,
+	struct instance_order *o)
 {
 	o->key_id = r->key->id;
 	o->secure = v2 || json_is_true(json_object_get(body, "secure"));
-	o->template = template;
-	return take_template(r, body, template) && check_unserved(r, body) &&
-	       take_timeout(r, body, v2, &o->timeout_ns) &&
+	return check_unserved(r, body) && take_timeout(r, body, v2, &o->timeout_ns) &&
 	       take_strings(r, body, "metadata", &o->metadata) && take_env(r, body, &o->env) &&
-	       take_sizes(r, body, o) && take_network(r, body, o);
+	       take_sizes(r, body, o) && take_network(r, body, o) && take_pausing(r, body, o) &&
+	       take_source(r, body, s, o);
 }
 
 /* --- starting --- */
@@ -245,11 +317,12 @@ static void start(struct request *r, const struct instance_order *o)
 static void create(struct request *r, const char *text, size_t n, bool v2)
 {
 	struct instance_order o = {.auto_pause_memory = true};
-	char template[STORE_NAME_MAX + 1];
+	struct creation_source source = {.origin = {.fd = -1, .memory = true}};
 	json_t *body = api_body(r, text, n);
 
-	if (body && take_order(r, body, v2, template, &o) && auth_may_create(r))
+	if (body && take_order(r, body, v2, &source, &o) && auth_may_create(r, 1))
 		start(r, &o);
+	cleanup_close_p(&source.origin.fd);
 	json_decref(body);
 }
 

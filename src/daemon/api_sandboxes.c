@@ -263,12 +263,18 @@ void api_kill(struct request *r)
 	struct store_sandbox *sb = api_find(r);
 	struct instance *i = sb ? instance_find(r->daemon, sb->id) : NULL;
 	struct error e = {0};
+	int err;
 
 	if (!sb)
 		return;
-	if (!i)
-		reply_error(r, 404, "there is no sandbox %.64s", sb->id);
-	else if (instance_end(i, STORE_EVENT_KILLED, &e) < 0)
+	if (i)
+		err = instance_end(i, STORE_EVENT_KILLED, &e);
+	else if (instance_find_unsettled(r->daemon, sb->id))
+		err = error_set(&e, ERROR_BUSY, EBUSY,
+			"the sandbox is being paused or resumed: try again in a moment");
+	else
+		err = instance_kill_paused(r->daemon, sb, &e);
+	if (err < 0)
 		reply_failure(r, &e);
 	else
 		reply_empty(r, 204);
@@ -296,18 +302,12 @@ static bool set_end(struct request *r, const struct store_sandbox *sb, uint64_t 
 	return true;
 }
 
-/* Seconds of a body from `key`; false: answered. *ret_s is the default, and what was given. */
-static bool take_seconds(struct request *r, const char *text, size_t n, const char *key,
-	bool required, int64_t *ret_s)
+bool api_take_seconds(
+	struct request *r, const json_t *body, const char *key, bool required, int64_t *ret_s)
 {
-	json_t *body = api_body(r, text, n);
 	uint64_t max_s = auth_timeout_max_ns(r) / NS_PER_S;
-	int err;
+	int err = api_integer(body, key, ret_s);
 
-	if (!body)
-		return false;
-	err = api_integer(body, key, ret_s);
-	json_decref(body);
 	if (err == -EINVAL || (err == -ENOENT && required) || *ret_s > INT32_MAX) {
 		reply_error(r, 400, "%s must be a number of seconds", key);
 		return false;
@@ -320,6 +320,17 @@ static bool take_seconds(struct request *r, const char *text, size_t n, const ch
 		return false;
 	}
 	return true;
+}
+
+/* The same of a body as it came. */
+static bool take_seconds(struct request *r, const char *text, size_t n, const char *key,
+	bool required, int64_t *ret_s)
+{
+	json_t *body = api_body(r, text, n);
+	bool ok = body && api_take_seconds(r, body, key, required, ret_s);
+
+	json_decref(body);
+	return ok;
 }
 
 static void take_timeout(struct request *r, const char *body, size_t n)
@@ -340,8 +351,7 @@ void api_timeout(struct request *r)
 	request_collect(r, API_BODY_MAX, take_timeout);
 }
 
-/* Later only, never sooner. */
-static bool extend(struct request *r, struct store_sandbox *sb, int64_t s)
+bool api_extend(struct request *r, struct store_sandbox *sb, int64_t s)
 {
 	uint64_t end = clock_realtime_ns() + (uint64_t)s * NS_PER_S;
 
@@ -361,7 +371,7 @@ static void take_refresh(struct request *r, const char *body, size_t n)
 	if (!take_seconds(r, body, n, "duration", false, &s))
 		return;
 	sb = api_find(r);
-	if (sb && extend(r, sb, s < REFRESH_S ? REFRESH_S : s))
+	if (sb && api_extend(r, sb, s < REFRESH_S ? REFRESH_S : s))
 		reply_empty(r, 204);
 	store_sandbox_free(sb);
 }
@@ -369,39 +379,4 @@ static void take_refresh(struct request *r, const char *body, size_t n)
 void api_refresh(struct request *r)
 {
 	request_collect(r, API_BODY_MAX, take_refresh);
-}
-
-static void connect_to(struct request *r, const char *body, size_t n, bool v2)
-{
-	struct store_sandbox *sb;
-	int64_t s = API_TIMEOUT_V2_S;
-
-	if (!take_seconds(r, body, n, "timeout", !v2, &s))
-		return;
-	sb = api_find(r);
-	if (sb && sb->state != STORE_RUNNING)
-		reply_error(r, 501, "resuming is not served by this version of Mayfly");
-	else if (sb && extend(r, sb, s))
-		reply_json(r, 200, api_sandbox_json(r, sb));
-	store_sandbox_free(sb);
-}
-
-static void take_connect_v1(struct request *r, const char *body, size_t n)
-{
-	connect_to(r, body, n, false);
-}
-
-static void take_connect_v2(struct request *r, const char *body, size_t n)
-{
-	connect_to(r, body, n, true);
-}
-
-void api_connect_v1(struct request *r)
-{
-	request_collect(r, API_BODY_MAX, take_connect_v1);
-}
-
-void api_connect_v2(struct request *r)
-{
-	request_collect(r, API_BODY_MAX, take_connect_v2);
 }

@@ -86,8 +86,8 @@ static struct bucket *bucket_of(const char *key_id, unsigned rate, uint64_t now)
 	return b;
 }
 
-/* 0, or the seconds until there is a token again. */
-static unsigned take_token(const char *key_id, unsigned rate)
+/* 0, or the seconds until there are so many tokens again. */
+static unsigned take_tokens(const char *key_id, unsigned rate, unsigned count)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct bucket *b = bucket_of(key_id, rate, now);
@@ -97,13 +97,13 @@ static unsigned take_token(const char *key_id, unsigned rate)
 	b->at_ns = now;
 	if (b->tokens > rate)
 		b->tokens = rate;
-	if (b->tokens < 1)
-		return (unsigned)((1 - b->tokens) / per_s) + 1;
-	b->tokens -= 1;
+	if (b->tokens < count)
+		return (unsigned)((count - b->tokens) / per_s) + 1;
+	b->tokens -= count;
 	return 0;
 }
 
-bool auth_may_create(struct request *r)
+bool auth_may_create(struct request *r, unsigned count)
 {
 	const struct daemon_options *o = &r->daemon->options;
 	const struct store_limits *l = &r->key->limits;
@@ -121,7 +121,7 @@ bool auth_may_create(struct request *r)
 		reply_failure(r, &e);
 		return false;
 	}
-	if (max && alive + instances_making(r->daemon, r->key->id) >= max) {
+	if (max && alive + instances_making(r->daemon, r->key->id) + count > max) {
 		char text[160];
 
 		(void)snprintf(text, sizeof(text),
@@ -135,7 +135,7 @@ bool auth_may_create(struct request *r)
 		reply_failure(r, &e);
 		return false;
 	}
-	wait = rate ? take_token(r->key->id, rate) : 0;
+	wait = rate ? take_tokens(r->key->id, rate, count) : 0;
 	if (wait)
 		reply_too_many(r, wait, "this key makes sandboxes too fast");
 	return wait == 0;

@@ -20,10 +20,10 @@ bool auth_check(struct request *r);
 const char *auth_scope(const struct request *r);
 bool auth_may_see(const struct request *r, const char *key_id);
 
-/* Whether r->key may make another sandbox now: its number of sandboxes and its rate. Otherwise
- * answers 429 and returns false. Counts against the rate. The operator may: only the host's own
- * limits hold for him. */
-bool auth_may_create(struct request *r);
+/* Whether r->key may have so many more sandboxes now: its number of sandboxes and its rate.
+ * Otherwise answers 429 and returns false. Counts against the rate. The operator may: only the
+ * host's own limits hold for him. */
+bool auth_may_create(struct request *r, unsigned count);
 
 /* The longest life that r->key may ask for; UINT64_MAX: any. */
 uint64_t auth_timeout_max_ns(const struct request *r);

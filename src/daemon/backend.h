@@ -30,6 +30,11 @@ struct backend_sandbox {
 	bool grow; /* the guest must be told disk_bytes */
 };
 
+struct backend_snapshot {
+	uint64_t stop_ns;
+	uint64_t own_bytes; /* on disk, besides what it shares */
+};
+
 struct backend {
 	/* What a sandbox of these options would be, and the time of its template's build, without
 	 * making anything. Called on the loop: reads a small file. */
@@ -43,9 +48,29 @@ struct backend {
 	/* Ends it and removes its directory. vmm as made, or NULL for an adopted one. */
 	int (*end)(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
 		struct error *e);
+
+	/* The three about snapshots, of the sandbox's directory, may be NULL: not served. */
+
+	/* Stops it and keeps its state, durably, as the directory `name` of an area
+	 * (image/workdir.h, layers.h); `end` comes next. memory = false: its disks only, after the
+	 * guest has written what it had not yet. On failure it runs as before. */
+	int (*pause)(int dirfd, bool memory, int area_fd, const char *name, struct error *e);
+	/* Keeps its state likewise and lets it go on; it stands still for stop_ns. On failure it
+	 * goes on as before. */
+	int (*snapshot)(int dirfd, int area_fd, const char *name, struct backend_snapshot *ret,
+		struct error *e);
+	/* Brings a sandbox of an earlier daemon, which died during one of them, to where it runs.
+	 */
+	int (*settle)(int dirfd, struct error *e);
 };
 
 extern const struct backend backend_vmm;
+
+/* Of backend_vmm (backend_snapshot.c). */
+int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, struct error *e);
+int backend_vmm_snapshot(
+	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e);
+int backend_vmm_settle(int dirfd, struct error *e);
 
 /* Releases everything but vmm. */
 void backend_sandbox_done(struct backend_sandbox *s);

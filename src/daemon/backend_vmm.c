@@ -1,6 +1,7 @@
 /* Sandboxes as microVMs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,6 +102,8 @@ static int make_vm(const struct sandbox_dirs *dirs, struct sandbox_plan *p,
 	if (r == 0)
 		r = backend_mark(s->dirfd, e);
 	if (r == 0)
+		r = sandbox_plan_link(p, s->dirfd, e);
+	if (r == 0)
 		r = launch(dirs, p, s, e);
 	if (r == 0)
 		r = write_record(s, o, e);
@@ -120,6 +123,8 @@ static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	int r = host_check_disk(dirs->fd, dirs->path, SANDBOX_ROOM_MB * MIB, e);
 
 	*ret = (struct backend_sandbox){.dirfd = -1};
+	if (o->id)
+		(void)snprintf(ret->id, sizeof(ret->id), "%s", o->id); /* one of ours: fits */
 	if (r == 0)
 		r = sandbox_plan_make(home, o, &p, e);
 	if (r < 0)
@@ -143,4 +148,11 @@ static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm,
 	return r == -ENOENT ? 0 : r;
 }
 
-const struct backend backend_vmm = {.measure = sandbox_plan_measure, .make = make, .end = end};
+const struct backend backend_vmm = {
+	.measure = sandbox_plan_measure,
+	.make = make,
+	.end = end,
+	.pause = backend_vmm_pause,
+	.snapshot = backend_vmm_snapshot,
+	.settle = backend_vmm_settle,
+};

@@ -8,6 +8,8 @@
  *	CREATING   a worker makes the microVM, then its agent is spoken to; not found by
  *	           instance_find()
  *	RUNNING    told to a client, row in the store
+ *	PAUSING    its state is being written; not found; goes on as RUNNING if that fails,
+ *	           otherwise the row says PAUSED and the instance goes
  *	ENDING     being killed; not found any more; the directory and the row go, then the instance
  */
 #ifndef DAEMON_INSTANCE_H
@@ -23,7 +25,7 @@
 struct daemon;
 struct instance;
 
-enum instance_state { INSTANCE_CREATING, INSTANCE_RUNNING, INSTANCE_ENDING };
+enum instance_state { INSTANCE_CREATING, INSTANCE_RUNNING, INSTANCE_PAUSING, INSTANCE_ENDING };
 
 /* The running sandbox of that id (as route_sandbox_id() gives it), or NULL: 502 to its clients. */
 struct instance *instance_find(struct daemon *d, const char *id);

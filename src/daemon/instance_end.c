@@ -30,11 +30,14 @@ static void end_done(uv_work_t *w, int status)
 {
 	struct instance *i = w->data;
 	struct daemon *d = i->daemon;
+	struct instance_waiter *waiters;
 	struct error e = {0};
 
 	if (store_sandbox_delete(d->store, i->sandbox.id, &e) < 0 && e.code != ERROR_NOT_FOUND)
 		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, i->sandbox.id);
+	waiters = TAKE_PTR(i->waiters);
 	instance_free(i);
+	instance_wake(waiters);
 }
 
 static int mark_killing(struct instance *i, struct error *e)
@@ -87,9 +90,15 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
 	instances_deadline_changed(d);
 	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);
-	/* fails without a function only */
-	(void)uv_queue_work(d->loop, &i->work, end_work, end_done);
+	if (!i->busy)
+		instance_finish_end(i);
 	return 0;
+}
+
+void instance_finish_end(struct instance *i)
+{
+	/* fails without a function only */
+	(void)uv_queue_work(i->daemon->loop, &i->work, end_work, end_done);
 }
 
 /* --- death --- */
@@ -101,6 +110,7 @@ static void on_death(uv_poll_t *h, int status, int events)
 	struct error why = {0}, e = {0};
 
 	(void)uv_poll_stop(h); /* always 0 */
+	i->died = true;
 	if (i->state != INSTANCE_RUNNING)
 		return;
 	meter_note_cpu(i);

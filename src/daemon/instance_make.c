@@ -7,6 +7,8 @@
  *
  * A maker whose client went (instance_maker_cancel) goes on to the end of its step. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -22,22 +24,32 @@
 #include "daemon/instances.h"
 #include "daemon/meter.h"
 #include "daemon/metrics.h"
+#include "image/workdir.h"
 #include "store/keys.h"
 
-enum { ENTROPY_BYTES = 64, MACHINE_ID_BYTES = 16, TOKEN_RAW = (INSTANCE_TOKEN_BYTES - 1) / 2 };
+enum {
+	ENTROPY_BYTES = 64,
+	MACHINE_ID_BYTES = 16,
+	TOKEN_RAW = (INSTANCE_TOKEN_BYTES - 1) / 2,
+	BOOT_STEP_MS = 50
+};
 
 struct instance_maker {
 	struct instance *instance;
 	struct instance_order order; /* borrows from `template` and the references below */
 	char *template;
 	json_t *metadata, *env, *network;
-	uint64_t created_ns; /* CLOCK_REALTIME */
-	uint64_t begin_ns;   /* CLOCK_MONOTONIC */
-	instance_made made;  /* NULL: cancelled */
+	struct sandbox_origin origin; /* fd is ours; -1: the template */
+	bool resumed;		      /* its row is there already */
+	bool booting;		      /* the agent is not there yet: asked again and again */
+	bool held;		      /* `made` was told; for instances_admit() */
+	uint64_t created_ns;	      /* CLOCK_REALTIME */
+	uint64_t begin_ns;	      /* CLOCK_MONOTONIC */
+	instance_made made;	      /* NULL: cancelled */
 	void *arg;
 	bool hello_done;
-	uv_timer_t limit;
-	int result; /* of the worker */
+	uv_timer_t limit; /* of a boot: every BOOT_STEP_MS */
+	int result;	  /* of the worker */
 	struct error why;
 };
 
@@ -48,6 +60,7 @@ static void on_limit_closed(uv_handle_t *h)
 	json_decref(m->metadata);
 	json_decref(m->env);
 	json_decref(m->network);
+	cleanup_close_p(&m->origin.fd);
 	free(m->template);
 	free(m);
 }
@@ -57,6 +70,7 @@ static void dismiss(struct instance_maker *m, struct instance *made, const struc
 {
 	instance_made call = m->made;
 	void *arg = m->arg;
+	struct instance_waiter *waiters = TAKE_PTR(m->instance->waiters);
 
 	m->instance->maker = NULL;
 	m->instance->daemon->instances->making--;
@@ -64,6 +78,7 @@ static void dismiss(struct instance_maker *m, struct instance *made, const struc
 	uv_close((uv_handle_t *)&m->limit, on_limit_closed);
 	if (call)
 		call(arg, made, why);
+	instance_wake(waiters);
 }
 
 /* --- ending early --- */
@@ -129,7 +144,7 @@ static int insert_row(struct instance_maker *m, struct error *e)
 		.key_id = i->key_id,
 		.template_id = i->template.id,
 		.template_alias = i->sandbox.template,
-		.build_id = i->template.build_id,
+		.build_id = *i->template.build_id ? i->template.build_id : NULL,
 		.state = STORE_RUNNING,
 		.created_ns = m->created_ns,
 		.started_ns = i->started_ns,
@@ -161,24 +176,97 @@ static int insert_row(struct instance_maker *m, struct error *e)
 	return r;
 }
 
-/* All or nothing. */
-static int record(struct instance_maker *m, struct error *e)
+static int update_row(struct instance_maker *m, struct error *e)
 {
 	struct instance *i = m->instance;
-	struct store *s = i->daemon->store;
-	int r = store_begin(s, e);
+	const struct store_sandbox row = {
+		.state = STORE_RUNNING,
+		.resumed_ns = i->started_ns,
+		.end_ns =
+			allowance_clamp(i->daemon, i->key_id, i->started_ns + m->order.timeout_ns),
+		.vmm_pid = i->sandbox.pid,
+		.vmm_start = i->vmm_start,
+	};
 
+	return store_sandbox_update(i->daemon->store, i->sandbox.id, STORE_STATE_BIT(STORE_PAUSED),
+		STORE_SET_STATE | STORE_SET_RESUMED | STORE_SET_END | STORE_SET_VMM, &row, NULL, e);
+}
+
+static int write_row(struct instance *i, struct error *e)
+{
+	int r;
+
+	if (i->died)
+		return error_set(e, ERROR_SANDBOX, EIO, "the sandbox died");
+	r = i->maker->resumed ? update_row(i->maker, e) : insert_row(i->maker, e);
+	if (r == 0 && !i->maker->resumed)
+		r = store_template_spawned(i->daemon->store, i->template.id, i->started_ns, e);
 	if (r == 0)
-		r = insert_row(m, e);
+		instance_note_event(i->daemon, i->sandbox.id, i->key_id, i->template.id,
+			i->maker->resumed ? STORE_EVENT_RESUMED : STORE_EVENT_CREATED, NULL);
+	return r;
+}
+
+static int write_rows(struct daemon *d, struct instance *const *held, size_t count, struct error *e)
+{
+	int r = store_begin(d->store, e);
+
+	for (size_t n = 0; r == 0 && n < count; n++)
+		r = write_row(held[n], e);
 	if (r == 0)
-		r = store_template_spawned(s, i->template.id, i->started_ns, e);
-	if (r < 0) {
-		store_rollback(s);
-		return r;
-	}
-	instance_note_event(
-		i->daemon, i->sandbox.id, i->key_id, i->template.id, STORE_EVENT_CREATED, NULL);
-	return store_commit(s, e);
+		r = store_commit(d->store, e);
+	if (r < 0)
+		store_rollback(d->store);
+	return r;
+}
+
+static void admit_one(struct instance *i)
+{
+	struct instance_maker *m = i->maker;
+	struct daemon *d = i->daemon;
+
+	/* its files are in the sandbox's layers now; what is left is found by recovery */
+	if (m->resumed)
+		(void)workdir_remove(d->home.area_fd[HOME_PAUSED], i->sandbox.id);
+	instance_enter(i);
+	meter_start(i);
+	instances_deadline_changed(d);
+	log_info("sandbox is ready sandbox=%s template=%s ms=%llu", i->sandbox.id,
+		i->sandbox.template,
+		(unsigned long long)((clock_monotonic_ns() - m->begin_ns) / NS_PER_MS));
+	metrics_add(METRIC_CREATES, "ok", NULL, 1);
+	metrics_observe(METRIC_CREATE_SECONDS, NULL,
+		(double)(clock_monotonic_ns() - m->begin_ns) / NS_PER_S);
+	dismiss(m, i, NULL);
+	instance_sample(i);
+}
+
+int instances_admit(struct daemon *d, struct instance *const *held, size_t count, struct error *e)
+{
+	int r = write_rows(d, held, count, e);
+
+	for (size_t n = 0; r == 0 && n < count; n++)
+		admit_one(held[n]);
+	if (r == 0)
+		allowance_enforce_key(d, held[0]->key_id); /* may end them; all are of one key */
+	return r;
+}
+
+void instance_drop(struct instance *i)
+{
+	const struct error why = {.code = ERROR_INTERNAL, .err = ECANCELED, .message = "dropped"};
+
+	give_up(i->maker, &why);
+}
+
+static void hold(struct instance_maker *m)
+{
+	instance_made made = m->made;
+
+	m->held = true;
+	m->made = NULL;
+	(void)uv_timer_stop(&m->limit); /* always 0 */
+	made(m->arg, m->instance, NULL);
 }
 
 static void ready(struct instance_maker *m)
@@ -190,24 +278,14 @@ static void ready(struct instance_maker *m)
 	i->started_ns = clock_realtime_ns();
 	i->vmm_start = instance_process_start(i->sandbox.pid);
 	r = instance_watch(i, &e);
-	if (r == 0)
-		r = record(m, &e);
-	if (r < 0) {
-		give_up(m, &e);
+	if (r == 0 && m->order.hold) {
+		hold(m);
 		return;
 	}
-	instance_enter(i);
-	meter_start(i);
-	instances_deadline_changed(i->daemon);
-	log_info("sandbox is ready sandbox=%s template=%s ms=%llu", i->sandbox.id,
-		i->sandbox.template,
-		(unsigned long long)((clock_monotonic_ns() - m->begin_ns) / NS_PER_MS));
-	metrics_add(METRIC_CREATES, "ok", NULL, 1);
-	metrics_observe(METRIC_CREATE_SECONDS, NULL,
-		(double)(clock_monotonic_ns() - m->begin_ns) / NS_PER_S);
-	dismiss(m, i, NULL);
-	instance_sample(i);
-	allowance_enforce_key(i->daemon, i->key_id); /* may end it */
+	if (r == 0)
+		r = instances_admit(i->daemon, &i, 1, &e);
+	if (r < 0)
+		give_up(m, &e);
 }
 
 static int take_hello(const struct agent_hello_reply *h, struct error *e)
@@ -277,16 +355,22 @@ static void explain(struct instance *i, struct error *why)
 static void on_lost(struct agent_link *l, const struct error *lost, void *arg)
 {
 	struct instance *i = arg;
+	struct instance_maker *m = i->maker;
 	struct error why = *lost;
 
-	if (!i->maker) {
+	if (!m || m->held) {
 		agent_link_close(i->link); /* opened again for the next sample */
 		i->link = NULL;
 		i->samples.asked = false;
 		return;
 	}
+	if (m->booting && !m->hello_done && lost->err == ECONNREFUSED) {
+		agent_link_close(i->link); /* on_boot_step tries again */
+		i->link = NULL;
+		return;
+	}
 	explain(i, &why);
-	give_up(i->maker, &why);
+	give_up(m, &why);
 }
 
 static const struct agent_link_ops link_ops = {.event = on_event, .lost = on_lost};
@@ -304,14 +388,23 @@ static int fill_random(void *data, size_t n, struct error *e)
 	return 0;
 }
 
+/* Who comes back with its memory is who it was; the rest of the world has changed. */
+static uint32_t identity_fields(const struct instance_maker *m)
+{
+	const uint32_t always = AGENT_ID_CLOCK | AGENT_ID_ENTROPY | AGENT_ID_ENV;
+
+	return m->resumed && !m->booting ? always
+					 : always | AGENT_ID_HOSTNAME | AGENT_ID_MACHINE_ID |
+						   AGENT_ID_USER | AGENT_ID_WORKDIR;
+}
+
 static int queue_identity(struct instance *i, char **env, struct error *e)
 {
 	const struct agent_hello hello = {.version_min = 1, .version_max = AGENT_PROTOCOL_VERSION};
 	uint8_t entropy[ENTROPY_BYTES], machine[MACHINE_ID_BYTES];
 	char machine_id[2 * MACHINE_ID_BYTES + 1];
 	struct agent_identity m = {
-		.fields = AGENT_ID_CLOCK | AGENT_ID_ENTROPY | AGENT_ID_HOSTNAME |
-			  AGENT_ID_MACHINE_ID | AGENT_ID_ENV | AGENT_ID_USER | AGENT_ID_WORKDIR,
+		.fields = identity_fields(i->maker),
 		.entropy = entropy,
 		.entropy_bytes = sizeof(entropy),
 		.hostname = i->sandbox.id,
@@ -363,7 +456,10 @@ static void make_work(uv_work_t *w)
 {
 	struct instance *i = w->data;
 	struct instance_maker *m = i->maker;
+	char id[SANDBOX_ID_BYTES];
 	const struct sandbox_options o = {
+		.id = m->resumed ? memcpy(id, i->sandbox.id, sizeof(id)) : NULL,
+		.origin = m->origin.fd >= 0 ? &m->origin : NULL,
 		.template = m->order.template,
 		.cpus = m->order.cpus,
 		.memory_bytes = m->order.memory_bytes,
@@ -387,6 +483,19 @@ static void on_limit(uv_timer_t *t)
 	give_up(m, &why);
 }
 
+/* While the guest boots, nothing listens. */
+static void on_boot_step(uv_timer_t *t)
+{
+	struct instance_maker *m = t->data;
+	struct instance *i = m->instance;
+	struct error why = {0};
+
+	if (clock_monotonic_ns() - m->begin_ns > INSTANCE_READY_S * NS_PER_S)
+		on_limit(t);
+	else if (!i->link && speak_to_agent(i, &why) < 0)
+		give_up(m, &why);
+}
+
 static void make_done(uv_work_t *w, int status)
 {
 	struct instance *i = w->data;
@@ -399,7 +508,10 @@ static void make_done(uv_work_t *w, int status)
 		give_up(m, &why);
 		return;
 	}
-	(void)uv_timer_start(&m->limit, on_limit, INSTANCE_READY_S * 1000, 0);
+	if (m->booting)
+		(void)uv_timer_start(&m->limit, on_boot_step, BOOT_STEP_MS, BOOT_STEP_MS);
+	else
+		(void)uv_timer_start(&m->limit, on_limit, INSTANCE_READY_S * 1000, 0);
 }
 
 /* --- starting --- */
@@ -418,8 +530,28 @@ static char *new_token(void)
 	return NULL;
 }
 
+static bool copied(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return !from || *to;
+}
+
+/* Everything as it was. */
+static int fill_paused(struct instance *i, const struct store_sandbox *row)
+{
+	(void)snprintf(i->sandbox.id, sizeof(i->sandbox.id), "%s", row->id); /* one of ours: fits */
+	return copied(&i->key_id, row->key_id) && copied(&i->env_json, row->env_json) &&
+			       copied(&i->network_json, row->network_json) &&
+			       copied(&i->envd_token, row->envd_token) &&
+			       copied(&i->traffic_token, row->traffic_token)
+		       ? 0
+		       : -ENOMEM;
+}
+
 static int fill_instance(struct instance *i, const struct instance_order *o)
 {
+	if (o->paused)
+		return fill_paused(i, o->paused);
 	i->key_id = strdup(o->key_id);
 	i->env_json = json_object_size(o->env) ? dump(o->env) : NULL;
 	i->network_json = o->network ? dump(o->network) : NULL;
@@ -432,23 +564,43 @@ static int fill_instance(struct instance *i, const struct instance_order *o)
 	return 0;
 }
 
+static void take_sizes(struct instance_order *to, const struct store_sandbox *row)
+{
+	to->cpus = row->cpus;
+	to->memory_bytes = row->memory_bytes;
+	to->disk_bytes = row->disk_bytes;
+}
+
 static struct instance_maker *new_maker(struct instance *i, const struct instance_order *o)
 {
 	struct instance_maker *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
-	m->template = strdup(o->template);
-	if (!m->template) {
+	m->origin.fd = -1;
+	m->template = strdup(o->paused ? o->paused->template_alias : o->template);
+	if (o->origin) {
+		m->origin = *o->origin;
+		m->origin.fd = fcntl(o->origin->fd, F_DUPFD_CLOEXEC, 3);
+	}
+	if (!m->template || (o->origin && m->origin.fd < 0)) {
+		cleanup_close_p(&m->origin.fd);
+		free(m->template);
 		free(m);
 		return NULL;
 	}
 	m->instance = i;
 	m->order = *o;
+	m->order.paused = NULL; /* as it was then; no longer the caller's either */
+	m->order.origin = NULL;
 	m->order.template = m->template;
 	m->order.metadata = m->metadata = json_incref(o->metadata);
 	m->order.env = m->env = json_incref(o->env);
 	m->order.network = m->network = json_incref(o->network);
+	m->resumed = o->paused != NULL;
+	m->booting = o->origin && !o->origin->memory;
+	if (o->paused)
+		take_sizes(&m->order, o->paused);
 	m->created_ns = clock_realtime_ns();
 	m->begin_ns = clock_monotonic_ns();
 	(void)uv_timer_init(i->daemon->loop, &m->limit); /* cannot fail */
@@ -480,6 +632,33 @@ static int check_max(const struct instance_order *o, const struct sandbox_sizes 
 	return 0;
 }
 
+static int reserve(struct instance *i, const struct sandbox_sizes *s, struct error *e)
+{
+	int r = quota_reserve(&i->daemon->instances->quota, &i->daemon->dirs, s, e);
+
+	if (r == 0)
+		i->promised = *s;
+	return r;
+}
+
+/* What exists already has its sizes, and was allowed to. */
+static int reserve_again(struct instance *i, const struct instance_order *o, struct error *e)
+{
+	const struct store_sandbox *row = o->paused;
+	const struct sandbox_sizes s = {
+		.cpus = row ? row->cpus : o->cpus,
+		.memory_bytes = row ? row->memory_bytes : o->memory_bytes,
+		.disk_bytes = row ? row->disk_bytes : o->disk_bytes,
+	};
+	const char *id = row ? row->template_id : o->template_id;
+	const char *build = row ? row->build_id : o->build_id;
+
+	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", id); /* of the store: fits */
+	(void)snprintf(i->template.build_id, sizeof(i->template.build_id), "%s",
+		build ? build : ""); /* as above */
+	return reserve(i, &s, e);
+}
+
 /* Before anything is made: the sizes, which the order names from now on, and a place on the host.
  */
 static int admit(struct instance *i, struct instance_order *o, struct error *e)
@@ -498,10 +677,9 @@ static int admit(struct instance *i, struct instance_order *o, struct error *e)
 	if (r == 0)
 		r = store_template_see(d->store, o->template, made_s, &i->template, e);
 	if (r == 0)
-		r = quota_reserve(&d->instances->quota, &d->dirs, &s, e);
+		r = reserve(i, &s, e);
 	if (r < 0)
 		return r;
-	i->promised = s;
 	o->cpus = s.cpus;
 	o->memory_bytes = s.memory_bytes;
 	o->disk_bytes = s.disk_bytes;
@@ -522,7 +700,7 @@ int instances_make(struct daemon *d, const struct instance_order *order, instanc
 	i = instance_new(d);
 	if (!i)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	r = admit(i, &o, e);
+	r = o.origin ? reserve_again(i, &o, e) : admit(i, &o, e);
 	if (r < 0) {
 		metrics_add(METRIC_CREATES, e ? error_code_name(e->code) : "internal", NULL, 1);
 		instance_free(i);

@@ -59,7 +59,18 @@ struct instance {
 	struct instance_meter meter;
 	struct instance_maker *maker; /* while CREATING */
 	const char *end_reason;	      /* more about it for the event: a word, or NULL */
+	bool busy;		      /* a worker pauses it or makes a snapshot of it */
+	bool died;		      /* meanwhile */
+	struct instance_waiter *waiters;
 	uv_work_t work;
+};
+
+/* Somebody who waits for it to be running, paused or gone. Owned by that somebody, who takes it out
+ * by instance_unwait() if it goes first. */
+struct instance_waiter {
+	struct instance_waiter *next;
+	void (*settled)(void *arg); /* look again by the id */
+	void *arg;
 };
 
 struct instances {
@@ -75,9 +86,19 @@ struct instances {
 /* --- making (instance_make.c) --- */
 
 struct instance_order {
+	/* Paused: its row. The sandbox comes back with its id, tokens and the rest of it; of this
+	 * order only timeout_ns and origin count besides. NULL: a new one. */
+	const struct store_sandbox *paused;
+	/* What it is made of, if not the template; the directory's descriptor is borrowed until the
+	 * return. */
+	const struct sandbox_origin *origin;
+	/* `made` is told when it is ready, but it is not there yet for anybody else:
+	 * instances_admit() or instance_drop() comes next. */
+	bool hold;
 	const char *key_id;
 	const char *template;
-	unsigned cpus; /* 0: the template's, as the next two */
+	const char *template_id, *build_id; /* of an origin; build_id may be NULL */
+	unsigned cpus;			    /* 0: the template's, as the next two */
 	uint64_t memory_bytes, disk_bytes;
 	struct sandbox_sizes max; /* of what the template has, too */
 	uint64_t timeout_ns;
@@ -90,6 +111,12 @@ struct instance_order {
 
 /* Called once, from the loop: the instance is RUNNING and in the store, or NULL and why. */
 typedef void (*instance_made)(void *arg, struct instance *i, const struct error *why);
+
+/* Puts those that were held into the store and among the running ones, all or none. On failure they
+ * are as before. */
+int instances_admit(struct daemon *d, struct instance *const *held, size_t count, struct error *e);
+/* Ends one that was held. */
+void instance_drop(struct instance *i);
 
 /* Starts making one. -errno and e when it cannot be started; then `made` is not called. */
 int instances_make(struct daemon *d, const struct instance_order *o, instance_made made, void *arg,
@@ -106,8 +133,65 @@ unsigned instances_making(struct daemon *d, const char *key_id);
 /* Its row says KILLING at the return, so that a client can be told; the rest happens later. type is
  * KILLED, TIMED_OUT or CRASHED. */
 int instance_end(struct instance *i, enum store_event_type type, struct error *e);
+/* The rest of instance_end() of one that was busy. */
+void instance_finish_end(struct instance *i);
 /* Watches its process; a death ends it as CRASHED. */
 int instance_watch(struct instance *i, struct error *e);
+
+/* --- pausing, snapshots (instance_pause.c) --- */
+
+/* why is NULL when it is paused. */
+typedef void (*instance_told)(void *arg, const struct error *why);
+
+/* Pauses a running one: it is not found any more, and comes back if that fails. `told` (may be
+ * NULL) is called once. Memory = false keeps its disks only. -EBUSY while it is busy. */
+int instance_pause(struct instance *i, bool memory, instance_told told, void *arg, struct error *e);
+
+/* The same without keeping what it is now: its paused state is that snapshot of it. */
+int instance_roll_back(struct instance *i, const char *snapshot_id, instance_told told, void *arg,
+	struct error *e);
+
+/* Removes a paused one; its client may be told at the return. */
+int instance_kill_paused(struct daemon *d, const struct store_sandbox *row, struct error *e);
+
+/* s is NULL when it failed; i may be ENDING by then. */
+typedef void (*instance_snapshotted)(
+	void *arg, struct instance *i, const struct backend_snapshot *s, const struct error *why);
+
+/* Keeps the state of a running one, which goes on, as the directory `name` of the snapshots. The
+ * callback is called once. -EBUSY while it is busy. */
+int instance_snapshot(struct instance *i, const char *name, instance_snapshotted snapshotted,
+	void *arg, struct error *e);
+
+/* --- who waits (instance_obtain.c) --- */
+
+/* The one with that id that is being made, paused or ended; NULL: none. */
+struct instance *instance_find_unsettled(struct daemon *d, const char *id);
+void instance_wait(struct instance *i, struct instance_waiter *w);
+void instance_unwait(struct daemon *d, struct instance_waiter *w);
+/* Calls all who wait for it. */
+void instance_settled(struct instance *i);
+/* The same of a list that was taken out. */
+void instance_wake(struct instance_waiter *list);
+
+struct obtaining;
+
+/* Called once, from the loop: the running sandbox, or NULL and why. resumed: it was paused. */
+typedef void (*instance_obtained)(
+	void *arg, struct instance *i, bool resumed, const struct error *why);
+
+struct obtain_options {
+	bool resume;	     /* a paused one comes back; otherwise that is an error */
+	uint64_t timeout_ns; /* then, from the time when it is back; 0: as at its creation */
+	bool memory;	     /* false: booted from its disks even if its memory was kept */
+};
+
+/* Waits until the sandbox is running, resuming it where that is asked for. The callback may come
+ * before the return; then *ret is NULL. */
+void instance_obtain(struct daemon *d, const char *id, const struct obtain_options *o,
+	instance_obtained obtained, void *arg, struct obtaining **ret);
+/* Nobody waits any more; a resume goes on. */
+void obtaining_cancel(struct obtaining *o);
 
 /* --- the register (instance.c) --- */
 

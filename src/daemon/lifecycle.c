@@ -20,20 +20,74 @@ enum {
 	TIMER_MAX_MS = 24 * 3600 * 1000,
 };
 
+#define PAUSE_RETRY_NS (60 * NS_PER_S)
+
 /* --- deadlines --- */
+
+/* It stays as it is until the next try. */
+static void postpone(struct daemon *d, const char *id)
+{
+	struct error e = {0};
+
+	if (store_sandbox_set_end(d->store, id, clock_realtime_ns() + PAUSE_RETRY_NS, &e) < 0)
+		log_error("cannot postpone a deadline: %s sandbox=%s", e.message, id);
+	instances_deadline_changed(d);
+}
+
+struct auto_pause {
+	struct daemon *daemon;
+	char id[SANDBOX_ID_BYTES];
+};
+
+static void on_auto_paused(void *arg, const struct error *why)
+{
+	struct auto_pause *p = arg;
+
+	if (why)
+		postpone(p->daemon, p->id);
+	free(p);
+}
+
+/* The sandbox was promised to be there later: it is not killed when it cannot be paused. */
+static void pause_at_deadline(struct instance *i, bool memory)
+{
+	struct auto_pause *p = calloc(1, sizeof(*p));
+	struct error e = {0};
+
+	if (p) {
+		p->daemon = i->daemon;
+		memcpy(p->id, i->sandbox.id, sizeof(p->id));
+		if (instance_pause(i, memory, on_auto_paused, p, &e) == 0)
+			return;
+	}
+	free(p);
+	postpone(i->daemon, i->sandbox.id);
+}
+
+static void end_at_deadline(struct instance *i, const char *reason)
+{
+	struct error e = {0};
+
+	i->end_reason = reason;
+	if (instance_end(i, STORE_EVENT_TIMED_OUT, &e) < 0)
+		log_error("cannot end a sandbox at its deadline: %s sandbox=%s", e.message,
+			i->sandbox.id);
+}
 
 static int expire(void *arg, const char *id, uint64_t end_ns)
 {
 	struct daemon *d = arg;
 	struct instance *i = instance_find(d, id);
+	struct store_sandbox *sb = NULL;
 	struct error e = {0};
 
-	if (i)
-		i->end_reason = allowance_reason(d, i->key_id);
-	if (i && instance_end(i, STORE_EVENT_TIMED_OUT, &e) < 0)
-		log_error("cannot end a sandbox at its deadline: %s sandbox=%s", e.message, id);
-	if (!i)
+	if (!i || store_sandbox_get(d->store, id, &sb, &e) < 0)
 		log_error("a sandbox in the store is not known sandbox=%s", id);
+	else if (sb->auto_pause)
+		pause_at_deadline(i, sb->auto_pause_memory);
+	else
+		end_at_deadline(i, allowance_reason(d, i->key_id));
+	store_sandbox_free(sb);
 	return 0;
 }
 

@@ -17,10 +17,12 @@
 #include "daemon/instances.h"
 #include "daemon/meter.h"
 #include "daemon/metrics.h"
+#include "image/workdir.h"
+#include "store/snapshots.h"
 
 struct tally {
 	struct daemon *daemon;
-	unsigned adopted, crashed, killed, stray;
+	unsigned adopted, paused, crashed, killed, stray;
 };
 
 static char *text_of(const json_t *object, const char *key, const char *otherwise)
@@ -129,27 +131,83 @@ static void back_to_running(struct daemon *d, const struct store_sandbox *sb)
 		log_error("%s sandbox=%s", e.message, sb->id);
 }
 
+static bool has_paused_state(const struct daemon *d, const char *id)
+{
+	return faccessat(d->home.area_fd[HOME_PAUSED], id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void forget_paused_state(const struct daemon *d, const char *id)
+{
+	int r = workdir_remove(d->home.area_fd[HOME_PAUSED], id);
+
+	if (r < 0 && r != -ENOENT)
+		log_error("cannot remove an old state: %s sandbox=%s", strerror(-r), id);
+}
+
+/* The state was complete when daemon and microVM died: it is paused. */
+static void complete_pause(struct daemon *d, const struct store_sandbox *sb)
+{
+	const struct store_sandbox row = {.state = STORE_PAUSED, .end_ns = clock_realtime_ns()};
+	struct error e = {0};
+
+	if (store_sandbox_update(d->store, sb->id, STORE_STATE_BIT(STORE_PAUSING),
+		    STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, NULL, &e) < 0)
+		log_error("%s sandbox=%s", e.message, sb->id);
+}
+
+/* What is there of a sandbox that is paused: its resume was cut short, or its end was. */
+static void end_remains(struct daemon *d, const struct store_sandbox *sb)
+{
+	_cleanup_close_ int fd = sandbox_open_dir(&d->dirs, sb->id, NULL);
+	struct error e = {0};
+
+	if (fd >= 0 && d->options.backend->end(&d->dirs, sb->id, NULL, sb->vmm_pid, &e) < 0)
+		log_error("%s sandbox=%s", e.message, sb->id);
+}
+
+/* A snapshot or pause of it was cut short: it finishes, or it never was. */
+static int settle(struct daemon *d, const struct store_sandbox *sb, struct error *e)
+{
+	_cleanup_close_ int fd = sandbox_open_dir(&d->dirs, sb->id, e);
+
+	if (fd < 0)
+		return fd;
+	forget_paused_state(d, sb->id);
+	return sb->state == STORE_RUNNING || !d->options.backend->settle
+		       ? 0
+		       : d->options.backend->settle(fd, e);
+}
+
 static int recover_row(void *arg, const struct store_sandbox *sb)
 {
 	struct tally *t = arg;
+	struct daemon *d = t->daemon;
 	struct error e = {0};
 
-	if (sb->state == STORE_PAUSED)
+	if (sb->state == STORE_PAUSED) {
+		end_remains(d, sb);
+		t->paused++;
 		return 0;
+	}
 	if (sb->state == STORE_KILLING) {
-		remove_sandbox(t->daemon, sb, STORE_EVENT_KILLED);
+		remove_sandbox(d, sb, STORE_EVENT_KILLED);
 		t->killed++;
 		return 0;
 	}
-	if (is_alive(t->daemon, sb)) {
-		if (adopt(t->daemon, sb, &e) == 0) {
-			back_to_running(t->daemon, sb);
+	if (is_alive(d, sb)) {
+		if (settle(d, sb, &e) == 0 && adopt(d, sb, &e) == 0) {
+			back_to_running(d, sb);
 			t->adopted++;
 			return 0;
 		}
 		log_error("cannot adopt a sandbox: %s sandbox=%s", e.message, sb->id);
+	} else if (sb->state == STORE_PAUSING && has_paused_state(d, sb->id)) {
+		end_remains(d, sb);
+		complete_pause(d, sb);
+		t->paused++;
+		return 0;
 	}
-	remove_sandbox(t->daemon, sb, STORE_EVENT_CRASHED);
+	remove_sandbox(d, sb, STORE_EVENT_CRASHED);
 	t->crashed++;
 	return 0;
 }
@@ -198,6 +256,41 @@ static void check_directories(struct tally *t)
 	(void)closedir(dir); /* read-only */
 }
 
+/* --- states without a row --- */
+
+static bool is_kept(const struct daemon *d, enum home_area area, const char *name)
+{
+	struct store_sandbox *row = NULL;
+	struct store_snapshot sn;
+	struct error e = {0};
+	bool kept;
+
+	if (area == HOME_SNAPSHOTS)
+		return store_snapshot_find(d->store, NULL, name, "", &sn, &e) == 0 ||
+		       e.code != ERROR_NOT_FOUND;
+	if (store_sandbox_get(d->store, name, &row, &e) < 0)
+		return e.code != ERROR_NOT_FOUND;
+	kept = row->state == STORE_PAUSED;
+	store_sandbox_free(row);
+	return kept;
+}
+
+static void check_states(struct tally *t, enum home_area area)
+{
+	int area_fd = t->daemon->home.area_fd[area];
+	char **names = NULL;
+
+	workdir_sweep(area_fd);
+	if (workdir_list(area_fd, &names) < 0)
+		return;
+	for (char **p = names; *p; p++)
+		if (!is_kept(t->daemon, area, *p)) {
+			(void)workdir_remove(area_fd, *p); /* the next start tries again */
+			t->stray++;
+		}
+	workdir_list_free(names);
+}
+
 int instances_recover(struct daemon *d, struct error *e)
 {
 	struct tally t = {.daemon = d};
@@ -207,9 +300,11 @@ int instances_recover(struct daemon *d, struct error *e)
 		return r;
 	check_directories(&t);
 	sandbox_dirs_collect(&d->dirs);
-	if (t.adopted || t.crashed || t.killed || t.stray)
-		log_warn("found %u running sandboxes; cleaned up %u that had died, %u being "
-			 "killed and %u that nobody knew of",
-			t.adopted, t.crashed, t.killed, t.stray);
+	check_states(&t, HOME_PAUSED);
+	check_states(&t, HOME_SNAPSHOTS);
+	if (t.adopted || t.paused || t.crashed || t.killed || t.stray)
+		log_warn("found %u running and %u paused sandboxes; cleaned up %u that had died, "
+			 "%u being killed and %u that nobody knew of",
+			t.adopted, t.paused, t.crashed, t.killed, t.stray);
 	return 0;
 }

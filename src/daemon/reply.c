@@ -106,6 +106,7 @@ unsigned reply_status_of(const struct error *e)
 		[ERROR_INCOMPATIBLE] = 500,
 		[ERROR_TIMEOUT] = 504,
 		[ERROR_SANDBOX] = 500,
+		[ERROR_BUSY] = 409,
 		[ERROR_FORBIDDEN] = 403,
 	};
 

@@ -41,11 +41,19 @@ struct sandbox_sizes {
 	uint64_t memory_bytes, disk_bytes;
 };
 
+/* What a sandbox is made of in place of its template: a snapshot's files (layers.h). */
+struct sandbox_origin {
+	int fd;	     /* of its directory; borrowed */
+	bool memory; /* false: its disks only, to be booted from */
+};
+
 struct sandbox_options {
+	const char *id; /* of one that comes back; NULL: a new one */
 	const char *template;
-	unsigned cpus;		/* 0: the template's */
-	uint64_t memory_bytes;	/* 0: the template's; whole MB */
-	uint64_t disk_bytes;	/* of the root file system; 0: the template's */
+	const struct sandbox_origin *origin; /* or NULL; the sizes below are the origin's then */
+	unsigned cpus;			     /* 0: the template's */
+	uint64_t memory_bytes;		     /* 0: the template's; whole MB */
+	uint64_t disk_bytes;		     /* of the root file system; 0: the template's */
 	const char *const *env; /* "NAME=VALUE" in addition to the template's, or NULL */
 	unsigned env_count;
 	const char *command;		 /* for the record, or NULL */

@@ -84,6 +84,24 @@ static bool is_id(const char *name)
 	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789") == SANDBOX_ID_BYTES - 1;
 }
 
+static int make_one(const struct sandbox_dirs *d, const char *id)
+{
+	return mkdirat(d->fd, id, 0700) < 0 ? -errno : 0;
+}
+
+static int make_new(const struct sandbox_dirs *d, char id[SANDBOX_ID_BYTES])
+{
+	int r = -EEXIST;
+
+	id[0] = 'i';
+	for (int i = 0; r == -EEXIST && i < ID_TRIES; i++) {
+		r = str_random_id(id + 1, SANDBOX_ID_BYTES - 1);
+		if (r == 0)
+			r = make_one(d, id);
+	}
+	return r;
+}
+
 static int open_new(const struct sandbox_dirs *d, const char *id, int *ret_fd)
 {
 	_cleanup_close_ int fd = openat(d->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -99,19 +117,13 @@ static int open_new(const struct sandbox_dirs *d, const char *id, int *ret_fd)
 int sandbox_dirs_make(
 	const struct sandbox_dirs *d, char id[SANDBOX_ID_BYTES], int *ret_fd, struct error *e)
 {
-	int r = -EEXIST;
+	int r = *id ? make_one(d, id) : make_new(d, id);
 
-	id[0] = 'i';
-	for (int i = 0; r == -EEXIST && i < ID_TRIES; i++) {
-		r = str_random_id(id + 1, SANDBOX_ID_BYTES - 1);
-		if (r == 0 && mkdirat(d->fd, id, 0700) < 0)
-			r = -errno;
-	}
-	if (r == 0) {
+	if (r == 0)
 		r = open_new(d, id, ret_fd);
-	}
 	if (r < 0)
-		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
+		return error_set_errno(e,
+			r == -ENOSPC || r == -EMFILE ? ERROR_NO_SPACE : ERROR_HOST, -r,
 			"cannot make the sandbox's directory in %s", d->path);
 	return 0;
 }

@@ -34,7 +34,7 @@ struct sandbox_dirs {
 int sandbox_dirs_open(const char *home, struct sandbox_dirs *ret, struct error *e);
 void sandbox_dirs_close(struct sandbox_dirs *d);
 
-/* Makes a directory with a new id; *ret_fd is open on it. */
+/* Makes a directory, with a new id unless `id` holds one already; *ret_fd is open on it. */
 int sandbox_dirs_make(
 	const struct sandbox_dirs *d, char id[SANDBOX_ID_BYTES], int *ret_fd, struct error *e);
 /* Removes a sandbox's directory; one that is gone already is fine. */

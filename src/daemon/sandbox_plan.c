@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "daemon/host.h"
+#include "daemon/layers.h"
 #include "image/verify.h"
 #include "vmm/kvm.h"
 #include "vmm/probe.h"
@@ -17,6 +18,7 @@
 #define MIB (UINT64_C(1) << 20)
 
 static const char scratch_file[] = "scratch.ext4";
+static const char description_file[] = "template.json";
 
 void sandbox_plan_done(struct sandbox_plan *p)
 {
@@ -67,9 +69,12 @@ static int check_sizes(const struct sandbox_options *o, struct sandbox_plan *p, 
 static int verify(int dirfd, const char *name, const struct sandbox_plan *p,
 	const struct sandbox_options *o, struct error *e)
 {
-	_cleanup_free_ char *what = str_printf("template '%s'", p->t.name);
+	_cleanup_free_ char *what =
+		str_printf("%s '%s'", o->origin ? "snapshot of template" : "template", p->t.name);
 	_cleanup_free_ char *remedy =
-		str_printf("`mayfly template build --force %s` makes it anew", p->t.name);
+		o->origin
+			? strdup("the host's disk is failing, or something else wrote to it")
+			: str_printf("`mayfly template build --force %s` makes it anew", p->t.name);
 
 	if (!what || !remedy)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
@@ -108,6 +113,88 @@ static int add_disks(struct sandbox_plan *p, const struct sandbox_options *o, st
 	if (r == 0 && p->t.kind == IMAGE_EROFS)
 		r = add_disk(p, o, scratch_file, true, e);
 	return r;
+}
+
+/* --- from a snapshot of a sandbox --- */
+
+struct addition {
+	struct sandbox_plan *p;
+	const struct sandbox_options *o;
+	struct error *e;
+};
+
+static int add_delta(struct sandbox_plan *p, unsigned disk, const char *path, struct error *e)
+{
+	struct vmm_disk *d = &p->launch.disks[disk];
+
+	if (d->layer_count == VMM_LAYERS_MAX)
+		return error_set(e, ERROR_BAD_SNAPSHOT, EMFILE, "too many deltas of a disk");
+	d->layers[d->layer_count++] = path;
+	d->delta = layers_delta_name(disk);
+	return 0;
+}
+
+static int add_memory(struct sandbox_plan *p, const char *path, struct error *e)
+{
+	if (!p->launch.memory) {
+		p->launch.memory = path;
+		return 0;
+	}
+	if (p->launch.layer_count == VMM_LAYERS_MAX)
+		return error_set(e, ERROR_BAD_SNAPSHOT, EMFILE, "too many layers of memory");
+	p->launch.layers[p->launch.layer_count++] = path;
+	return 0;
+}
+
+static int add_layer(void *arg, enum layers_role role, unsigned disk, const char *name)
+{
+	struct addition *a = arg;
+	struct sandbox_plan *p = a->p;
+	int r = verify(p->snapshot_fd, name, p, a->o, a->e);
+	const char *path;
+
+	if (r < 0)
+		return r;
+	path = add_path(p, p->snapshot_fd, name);
+	if (role == LAYERS_MEMORY)
+		return add_memory(p, path, a->e);
+	if (role == LAYERS_DELTA)
+		return add_delta(p, disk, path, a->e);
+	p->launch.disks[disk].base = path;
+	p->launch.disk_count = disk + 1;
+	return 0;
+}
+
+/* A writable disk that was never written has no delta yet; the root's image is the disk itself when
+ * it is ext4, and an EROFS image has the scratch disk. */
+static void add_missing_delta(struct sandbox_plan *p)
+{
+	unsigned writable = p->t.kind == IMAGE_EXT4 ? 0 : 1;
+
+	if (writable < p->launch.disk_count)
+		p->launch.disks[writable].delta = layers_delta_name(writable);
+}
+
+static int plan_origin(struct sandbox_plan *p, const struct sandbox_options *o, struct error *e)
+{
+	struct addition a = {.p = p, .o = o, .e = e};
+	int r;
+
+	p->snapshot_fd = openat(o->origin->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (p->snapshot_fd < 0)
+		return error_set_errno(e, ERROR_BAD_SNAPSHOT, errno, "cannot open a snapshot");
+	r = template_load_at(p->snapshot_fd, o->template, &p->t, e);
+	if (r == 0)
+		r = layers_each(p->snapshot_fd, o->origin->memory, add_layer, &a);
+	if (r < 0)
+		return r;
+	add_missing_delta(p);
+	p->cpus = o->cpus;
+	p->memory_bytes = o->memory_bytes;
+	p->disk_bytes = o->disk_bytes;
+	if (o->origin->memory)
+		p->launch.snapshot = add_path(p, p->snapshot_fd, "");
+	return 0;
 }
 
 /* The kernel that the template was built with, made ready for booting. */
@@ -178,7 +265,7 @@ static int plan_restore(const struct home *home, struct sandbox_plan *p,
 	if (r < 0)
 		return r;
 	p->launch.snapshot = add_path(p, p->snapshot_fd, "");
-	return add_disks(p, o, e);
+	return 0;
 }
 
 static int check_speed(struct error *e)
@@ -190,7 +277,8 @@ static int check_speed(struct error *e)
 	return r < 0 ? r : probe_check(&probe, e);
 }
 
-static int plan_boot(const struct home *home, struct sandbox_plan *p,
+/* Everything of a boot but the disks. */
+static int plan_kernel(const struct home *home, struct sandbox_plan *p,
 	const struct sandbox_options *o, struct error *e)
 {
 	int r = check_speed(e);
@@ -207,7 +295,27 @@ static int plan_boot(const struct home *home, struct sandbox_plan *p,
 	p->launch.cmdline = p->cmdline;
 	p->launch.cpus = p->cpus;
 	p->launch.memory_bytes = p->memory_bytes;
-	return add_disks(p, o, e);
+	return 0;
+}
+
+static int plan_template(const struct home *home, struct sandbox_plan *p,
+	const struct sandbox_options *o, struct error *e)
+{
+	int r = template_load(home, o->template, &p->t, e);
+
+	if (r == 0)
+		r = check_sizes(o, p, e);
+	if (r == 0) {
+		p->template_fd = template_open(home, o->template, e);
+		r = p->template_fd < 0 ? p->template_fd : 0;
+	}
+	if (r == 0 && !o->boot)
+		r = plan_restore(home, p, o, e);
+	if (r == 0 && o->boot)
+		r = plan_kernel(home, p, o, e);
+	if (r == 0)
+		r = add_disks(p, o, e);
+	return r;
 }
 
 int sandbox_plan_measure(const struct home *home, const struct sandbox_options *o,
@@ -233,18 +341,73 @@ int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
 	int r;
 
 	*p = (struct sandbox_plan)SANDBOX_PLAN_INIT;
-	r = template_load(home, o->template, &p->t, e);
-	if (r == 0)
-		r = check_sizes(o, p, e);
+	r = o->origin ? plan_origin(p, o, e) : plan_template(home, p, o, e);
+	if (r == 0 && o->origin && !o->origin->memory)
+		r = plan_kernel(home, p, o, e);
 	if (r == 0)
 		r = host_check_memory(p->memory_bytes, e);
-	if (r == 0) {
-		p->template_fd = template_open(home, o->template, e);
-		r = p->template_fd < 0 ? p->template_fd : 0;
-	}
-	if (r == 0)
-		r = o->boot ? plan_boot(home, p, o, e) : plan_restore(home, p, o, e);
 	if (r < 0)
 		sandbox_plan_done(p);
 	return r;
+}
+
+/* --- what it stands on --- */
+
+struct link {
+	int from_fd;
+	const char *from, *to;
+	bool must;
+};
+
+static int link_all(const struct link *links, size_t count, int to_fd, struct error *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		const struct link *l = &links[i];
+
+		if (l->must || faccessat(l->from_fd, l->from, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			r = layers_take(l->from_fd, l->from, to_fd, l->to, e);
+	}
+	return r;
+}
+
+static int link_template(const struct sandbox_plan *p, int to_fd, struct error *e)
+{
+	const char *image = image_file_name(p->t.kind);
+	const struct link of_template[] = {
+		{p->template_fd, image, image, true},
+		{p->template_fd, scratch_file, scratch_file, false},
+		{p->template_fd, description_file, description_file, true},
+		{p->template_fd, "checksums", "checksums" VERIFY_IMAGE_SUFFIX, false},
+		{p->template_fd, "verified", "verified" VERIFY_IMAGE_SUFFIX, false},
+	};
+	const struct link of_snapshot[] = {
+		{p->snapshot_fd, "memory", "memory", true},
+		{p->snapshot_fd, "disk0", "disk0", false},
+		{p->snapshot_fd, "disk1", "disk1", false},
+		{p->snapshot_fd, "hot", "hot", false},
+		{p->snapshot_fd, "checksums", "checksums", false},
+		{p->snapshot_fd, "verified", "verified", false},
+	};
+	int r = link_all(of_template, ARRAY_SIZE(of_template), to_fd, e);
+
+	if (r == 0 && p->snapshot_fd >= 0)
+		r = link_all(of_snapshot, ARRAY_SIZE(of_snapshot), to_fd, e);
+	return r;
+}
+
+int sandbox_plan_link(const struct sandbox_plan *p, int sandbox_fd, struct error *e)
+{
+	int from = p->template_fd >= 0 ? p->template_fd : p->snapshot_fd;
+	_cleanup_close_ int fd = -1;
+	struct stat here, there;
+
+	if (fstat(sandbox_fd, &here) == 0 && fstat(from, &there) == 0 &&
+		here.st_dev != there.st_dev)
+		return 0;
+	fd = layers_open(sandbox_fd, LAYERS_DIR, true, e);
+	if (fd < 0)
+		return fd;
+	return p->template_fd >= 0 ? link_template(p, fd, e) : layers_clone(p->snapshot_fd, fd, e);
 }

@@ -14,15 +14,18 @@
 #include "image/template.h"
 #include "vmm/launch.h"
 
-enum { PLAN_PATH_MAX = 64, PLAN_FILES_MAX = 8 };
+enum {
+	PLAN_PATH_MAX = 64,
+	PLAN_FILES_MAX = 4 + VMM_LAYERS_MAX + VMM_DISKS_MAX * (1 + VMM_LAYERS_MAX),
+};
 
 struct sandbox_plan {
 	struct template t;
 	unsigned cpus;
 	uint64_t memory_bytes;
-	uint64_t disk_bytes; /* of the root file system */
-	bool grow;	     /* disk_bytes is more than the snapshot's */
-	int template_fd, snapshot_fd;
+	uint64_t disk_bytes;	      /* of the root file system */
+	bool grow;		      /* disk_bytes is more than the snapshot's */
+	int template_fd, snapshot_fd; /* both are of the origin, if there is one */
 	char paths[PLAN_FILES_MAX][PLAN_PATH_MAX];
 	unsigned path_count;
 	struct kernel kernel; /* of a boot */
@@ -44,5 +47,9 @@ int sandbox_plan_measure(const struct home *home, const struct sandbox_options *
 int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
 	struct sandbox_plan *ret, struct error *e);
 void sandbox_plan_done(struct sandbox_plan *p);
+
+/* Links the files that it stands on into the directory `layers` (layers.h) of a sandbox, for
+ * snapshots of it. Does nothing when the two are on different file systems. */
+int sandbox_plan_link(const struct sandbox_plan *p, int sandbox_fd, struct error *e);
 
 #endif

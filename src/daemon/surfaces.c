@@ -3,9 +3,20 @@
 #include "daemon/daemon.h"
 #include "daemon/envd.h"
 #include "daemon/userport.h"
+#include "daemon/wake.h"
+
+static void to_envd(struct request *r)
+{
+	wake_then(r, envd_handle);
+}
+
+static void to_port(struct request *r)
+{
+	wake_then(r, userport_handle);
+}
 
 void surfaces_register(struct daemon *d)
 {
-	d->envd_handler = envd_handle;
-	d->proxy_handler = userport_handle;
+	d->envd_handler = to_envd;
+	d->proxy_handler = to_port;
 }

@@ -16,6 +16,8 @@ static const char *const area_names[HOME_AREAS_] = {
 	[HOME_KERNELS] = "kernels",
 	[HOME_IMAGES] = "images",
 	[HOME_TEMPLATES] = "templates",
+	[HOME_SNAPSHOTS] = "snapshots",
+	[HOME_PAUSED] = "paused",
 };
 
 const char *home_area_name(enum home_area area)

@@ -3,6 +3,8 @@
  *   kernels/<release>/   vmlinux, config, modules/, initrd-<hash>.cpio
  *   images/<name>/       rootfs.ext4 or rootfs.erofs, image.json
  *   templates/<name>/    template.json, rootfs.*, snapshots/
+ *   snapshots/<id>/      states of sandboxes that were kept (daemon/layers.h)
+ *   paused/<sandbox>/    states of paused sandboxes, likewise
  *
  * It is $MAYFLY_HOME, else /var/lib/mayfly for root, else $XDG_DATA_HOME/mayfly, else
  * ~/.local/share/mayfly. Directories are made with mode 0700: memory images hold secrets. */
@@ -11,7 +13,14 @@
 
 #include "base/error.h"
 
-enum home_area { HOME_KERNELS, HOME_IMAGES, HOME_TEMPLATES, HOME_AREAS_ };
+enum home_area {
+	HOME_KERNELS,
+	HOME_IMAGES,
+	HOME_TEMPLATES,
+	HOME_SNAPSHOTS,
+	HOME_PAUSED,
+	HOME_AREAS_,
+};
 
 struct home {
 	char *path; /* owned, absolute */
@@ -21,7 +30,7 @@ struct home {
 
 #define HOME_INIT                                                                                  \
 	{                                                                                          \
-		.fd = -1, .area_fd = { -1, -1, -1 }                                                \
+		.fd = -1, .area_fd = { -1, -1, -1, -1, -1 }                                        \
 	}
 
 /* Where it is, without touching it; malloc'ed, NULL when out of memory or nothing says where. */
@@ -31,7 +40,7 @@ char *home_default_path(void);
 int home_open(const char *path, struct home *ret, struct error *e);
 void home_close(struct home *h);
 
-/* "kernels", "images", "templates". */
+/* "kernels", "images", ... */
 const char *home_area_name(enum home_area area);
 
 /* Absolute path of area/name[/file], malloc'ed; for programs that want paths. */

@@ -249,20 +249,17 @@ static uint64_t disk_bytes_below(int dirfd, const char *name, int depth)
 	return sum;
 }
 
-int template_load(const struct home *h, const char *name, struct template *ret, struct error *e)
+int template_load_at(int dirfd, const char *name, struct template *ret, struct error *e)
 {
-	_cleanup_close_ int fd = template_open(h, name, e);
 	_cleanup_(template_done) struct template t = {0};
 	_cleanup_free_ char *text = NULL;
 	size_t len;
 	int r;
 
-	if (fd < 0)
-		return fd;
 	t.name = strdup(name);
 	if (!t.name || config_init(&t.config) < 0)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	r = file_read(fd, json_file, CONFIG_JSON_MAX, &text, &len);
+	r = file_read(dirfd, json_file, CONFIG_JSON_MAX, &text, &len);
 	if (r < 0)
 		r = error_set_errno(e, ERROR_BAD_IMAGE, -r, "cannot read %s", json_file);
 	else
@@ -273,10 +270,20 @@ int template_load(const struct home *h, const char *name, struct template *ret, 
 			name);
 		return r;
 	}
-	t.rootfs_disk_bytes = file_disk_bytes(fd, image_file_name(t.kind));
-	t.snapshot_disk_bytes = disk_bytes_below(fd, snapshots_dir, 0);
 	*ret = t;
 	t = (struct template){0};
+	return 0;
+}
+
+int template_load(const struct home *h, const char *name, struct template *ret, struct error *e)
+{
+	_cleanup_close_ int fd = template_open(h, name, e);
+	int r = fd < 0 ? fd : template_load_at(fd, name, ret, e);
+
+	if (r < 0)
+		return r;
+	ret->rootfs_disk_bytes = file_disk_bytes(fd, image_file_name(ret->kind));
+	ret->snapshot_disk_bytes = disk_bytes_below(fd, snapshots_dir, 0);
 	return 0;
 }
 

@@ -70,6 +70,10 @@ void template_abort(struct template_build *b);
 /* Loads the description. ERROR_NOT_FOUND, ERROR_BAD_IMAGE. */
 int template_load(const struct home *h, const char *name, struct template *ret, struct error *e);
 
+/* The same from another directory that has its template.json: a copy of one that may be gone. The
+ * sizes on disk are not computed. */
+int template_load_at(int dirfd, const char *name, struct template *ret, struct error *e);
+
 /* The template's directory: a descriptor, or -errno with e filled. */
 int template_open(const struct home *h, const char *name, struct error *e);
 

@@ -16,10 +16,14 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 
-enum { UNIT = 64 << 10, NOTES_MAX = 64 << 10 };
+enum { UNIT = 64 << 10, NOTES_MAX = 64 << 10, IDENTITY_BYTES = 224 };
 
 static const char sums_file[] = "checksums";
 static const char stamps_file[] = "verified";
+
+/* Where to look for notes: a directory's own, and those of the images that were linked into it. */
+static const char *const sums_files[] = {"checksums", "checksums" VERIFY_IMAGE_SUFFIX};
+static const char *const stamps_files[] = {"verified", "verified" VERIFY_IMAGE_SUFFIX};
 
 static bool all_zero(const uint8_t *p, size_t n)
 {
@@ -119,13 +123,24 @@ static int write_note(int dirfd, const char *file, const char *name, const char 
 	return r;
 }
 
-static void format_identity(const struct stat *st, uint32_t sum, char out[160])
+static void format_identity(const struct stat *st, uint32_t sum, char out[IDENTITY_BYTES])
 {
-	(void)snprintf(out, 160,
-		"%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%lld.%09ld:%lld.%09ld:%08" PRIx32,
-		(uint64_t)st->st_dev, (uint64_t)st->st_ino, (uint64_t)st->st_size,
-		(long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, (long long)st->st_ctim.tv_sec,
-		st->st_ctim.tv_nsec, sum);
+	(void)snprintf(out, IDENTITY_BYTES,
+		"%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%lld.%09ld:%08" PRIx32, (uint64_t)st->st_dev,
+		(uint64_t)st->st_ino, (uint64_t)st->st_size, (long long)st->st_mtim.tv_sec,
+		st->st_mtim.tv_nsec, sum);
+}
+
+/* What was written since the host came up was never read from its disk: an identity with the id of
+ * this boot behind it counts until the next one. */
+static void add_boot(char identity[IDENTITY_BYTES])
+{
+	_cleanup_free_ char *id = NULL;
+	size_t n = strlen(identity);
+
+	if (file_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &id, NULL) == 0)
+		(void)snprintf(
+			identity + n, IDENTITY_BYTES - n, "@%.*s", (int)strcspn(id, "\n"), id);
 }
 
 int verify_record(int dirfd, const char *name, struct error *e)
@@ -154,26 +169,37 @@ static int damaged(
 		e, ERROR_BAD_SNAPSHOT, EIO, "%s: the file %s %s; %s", what, name, how, remedy);
 }
 
+/* The rest of name's line, without its end; malloc'ed, or NULL. */
+static char *read_note(int dirfd, const char *const files[2], const char *name)
+{
+	for (int i = 0; i < 2; i++) {
+		_cleanup_free_ char *text = NULL;
+		const char *note = NULL;
+
+		if (file_read(dirfd, files[i], NOTES_MAX, &text, NULL) == 0)
+			note = find_note(text, name);
+		if (note)
+			return strndup(note, strcspn(note, "\n"));
+	}
+	return NULL;
+}
+
 static bool is_stamped(int dirfd, const char *name, const char *identity)
 {
-	_cleanup_free_ char *text = NULL;
-	const char *note;
-	size_t n = strlen(identity);
+	_cleanup_free_ char *note = read_note(dirfd, stamps_files, name);
+	char with_boot[IDENTITY_BYTES];
 
-	if (file_read(dirfd, stamps_file, NOTES_MAX, &text, NULL) < 0)
-		return false;
-	note = find_note(text, name);
-	return note && strncmp(note, identity, n) == 0 && note[n] == '\n';
+	if (!note || strcmp(note, identity) == 0)
+		return note != NULL;
+	(void)snprintf(with_boot, sizeof(with_boot), "%s", identity); /* fits */
+	add_boot(with_boot);
+	return strcmp(note, with_boot) == 0;
 }
 
 static bool read_record(int dirfd, const char *name, uint64_t *size, uint32_t *sum)
 {
-	_cleanup_free_ char *text = NULL;
-	const char *note;
+	_cleanup_free_ char *note = read_note(dirfd, sums_files, name);
 
-	if (file_read(dirfd, sums_file, NOTES_MAX, &text, NULL) < 0)
-		return false;
-	note = find_note(text, name);
 	return note && sscanf(note, "%" SCNu64 " %" SCNx32, size, sum) == 2;
 }
 
@@ -183,7 +209,7 @@ int verify_check(int dirfd, const char *name, const char *what, const char *reme
 	_cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
 	uint64_t want_size;
 	uint32_t want, sum;
-	char identity[160];
+	char identity[IDENTITY_BYTES];
 	struct stat st, after;
 	int r;
 
@@ -204,8 +230,74 @@ int verify_check(int dirfd, const char *name, const char *what, const char *reme
 		return damaged(e, what, remedy, name, "is damaged");
 	/* A file that changed while it was read is checked again next time. A directory that
 	 * cannot be written is no reason to fail either. */
-	if (fstat(fd, &after) == 0 && after.st_ctim.tv_sec == st.st_ctim.tv_sec &&
-		after.st_ctim.tv_nsec == st.st_ctim.tv_nsec)
+	if (fstat(fd, &after) == 0 && after.st_mtim.tv_sec == st.st_mtim.tv_sec &&
+		after.st_mtim.tv_nsec == st.st_mtim.tv_nsec)
 		(void)write_note(dirfd, stamps_file, name, identity);
 	return 0;
+}
+
+/* --- a directory whose files are shared --- */
+
+static bool same_file(int dirfd, int other_fd, const char *name, const struct stat *st)
+{
+	struct stat other;
+
+	return other_fd >= 0 && fstatat(other_fd, name, &other, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       other.st_ino == st->st_ino && other.st_dev == st->st_dev;
+}
+
+struct seal {
+	int dirfd, below_fd;
+	struct buf sums, stamps;
+};
+
+static int seal_file(struct seal *s, const char *name)
+{
+	_cleanup_close_ int fd = openat(s->dirfd, name, O_RDONLY | O_CLOEXEC);
+	char identity[IDENTITY_BYTES];
+	bool shared, stamped = true;
+	struct stat st;
+	uint64_t size;
+	uint32_t sum;
+	int r = 0;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	shared = same_file(s->dirfd, s->below_fd, name, &st) &&
+		 read_record(s->below_fd, name, &size, &sum);
+	if (!shared)
+		r = verify_sum(fd, NULL, &sum);
+	if (r < 0)
+		return r;
+	format_identity(&st, sum, identity);
+	if (shared)
+		stamped = is_stamped(s->below_fd, name, identity);
+	else
+		add_boot(identity);
+	r = buf_printf(&s->sums, "%s %" PRIu64 " %08" PRIx32 "\n", name, (uint64_t)st.st_size, sum);
+	if (r == 0 && stamped)
+		r = buf_printf(&s->stamps, "%s %s\n", name, identity);
+	return r;
+}
+
+int verify_seal(int dirfd, int below_fd, const char *const *names, size_t count, struct error *e)
+{
+	struct seal s = {.dirfd = dirfd,
+		.below_fd = below_fd,
+		.sums = BUF_INIT(NOTES_MAX),
+		.stamps = BUF_INIT(NOTES_MAX)};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = seal_file(&s, names[i]);
+	if (r == 0)
+		r = file_write_atomic(
+			dirfd, stamps_file, buf_head(&s.stamps), buf_len(&s.stamps), 0600);
+	if (r == 0)
+		r = file_write_atomic(dirfd, sums_file, buf_head(&s.sums), buf_len(&s.sums), 0600);
+	buf_done(&s.sums);
+	buf_done(&s.stamps);
+	return r < 0 ? error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
+			       "cannot record checksums")
+		     : 0;
 }

@@ -1,0 +1,252 @@
+/* Snapshots of microVMs: what mayfly-vmm writes becomes directories of layers (layers.h).
+ *
+ * Which step a crash leaves what behind:
+ *	during vmm_snapshot	`snapshot` in the sandbox's directory, without a state; the microVM
+ *				finishes alone, or is dead
+ *	after it		the same with a state; settle advances
+ *	pause: after commit	the paused directory is whole; the row of the store, written next,
+ *				says whether it counts */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "daemon/backend.h"
+#include "daemon/layers.h"
+#include "image/workdir.h"
+#include "vmm/agent_client.h"
+
+enum { SYNC_S = 60, SETTLE_S = 120, SETTLE_STEP_MS = 20 };
+
+/* Writes into `snapshot`: *ret_fd is open on it, also when it failed. */
+static int take(int dirfd, bool final, struct vmm_snapshot_result *res, bool *switched, int *ret_fd,
+	struct error *e)
+{
+	struct vmm_snapshot_options o = {.final = final};
+
+	*ret_fd = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
+	if (*ret_fd < 0)
+		return *ret_fd;
+	o.dirfd = *ret_fd;
+	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
+		if (layers_disk_is_writable(dirfd, d)) {
+			o.disks[d].delta = layers_delta_name(d);
+			o.disks[d].next = final ? NULL : layers_next_delta_name(d);
+		}
+	return vmm_snapshot(dirfd, &o, res, switched, e);
+}
+
+static void drop_snapshot(int dirfd)
+{
+	(void)file_remove_tree(dirfd, LAYERS_SNAPSHOT_DIR); /* goes with the sandbox at last */
+}
+
+static int fault(const char *name, struct error *e)
+{
+	int r = fault_point(name);
+
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "the host's disk failed") : 0;
+}
+
+static bool was_linked(int dirfd)
+{
+	_cleanup_close_ int fd = openat(dirfd, LAYERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd >= 0;
+}
+
+static int check_linked(int dirfd, struct error *e)
+{
+	return was_linked(dirfd) ? 0
+				 : error_set(e, ERROR_HOST, EXDEV,
+					   "no snapshot can be made of this sandbox: its directory "
+					   "is not on the file system of the templates; leave "
+					   "MAYFLY_RUN unset and make it again");
+}
+
+/* --- pause --- */
+
+/* From the layers and what was just written to a directory of its own. */
+static int keep(int dirfd, int raw_fd, bool memory, int area_fd, const char *name, struct error *e)
+{
+	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
+	_cleanup_close_ int below = layers_open(dirfd, LAYERS_DIR, false, e);
+	int r = below < 0 ? below : workdir_begin(area_fd, name, "paused sandbox", &w, e);
+
+	if (r == 0)
+		r = layers_compose(below, raw_fd, w.fd, memory, NULL, e);
+	if (r == 0)
+		r = fault("pause-composed", e);
+	if (r == 0)
+		r = workdir_commit(&w, e);
+	if (r == 0)
+		r = fault("pause-committed", e);
+	return r;
+}
+
+static int pause_with_memory(int dirfd, int area_fd, const char *name, struct error *e)
+{
+	_cleanup_close_ int raw = -1;
+	struct vmm_snapshot_result res;
+	int r = take(dirfd, true, &res, NULL, &raw, e);
+
+	return r == 0 ? keep(dirfd, raw, true, area_fd, name, e) : r;
+}
+
+/* The guest writes its caches to its disks. */
+static int sync_guest(int dirfd, struct error *e)
+{
+	uint64_t deadline = clock_monotonic_ns() + SYNC_S * NS_PER_S;
+	const struct agent_sync all = {0};
+	struct agent_conn *c = NULL;
+	struct agent_event ev;
+	int r = agent_connect_ready(dirfd, deadline, &c, e);
+
+	if (r == 0)
+		r = agent_request(c, AGENT_SYNC, &all, e);
+	if (r == 0)
+		r = agent_wait_event(c, deadline, &ev, e);
+	if (r == 1)
+		r = ev.type == AGENT_OK ? 0 : agent_event_error(&ev, e);
+	agent_close(c);
+	return r;
+}
+
+static int link_deltas(int dirfd, int raw_fd, struct error *e)
+{
+	int r = 0;
+
+	for (unsigned d = 0; r == 0 && d < VMM_DISKS_MAX; d++)
+		if (layers_disk_is_writable(dirfd, d))
+			r = layers_take(
+				dirfd, layers_delta_name(d), raw_fd, layers_delta_name(d), e);
+	return r;
+}
+
+static int pause_disks(int dirfd, int area_fd, const char *name, struct error *e)
+{
+	_cleanup_close_ int raw = -1;
+	int r = sync_guest(dirfd, e);
+
+	if (r == 0)
+		r = vmm_request(dirfd, "pause", NULL, 0, e);
+	if (r == 0)
+		r = vmm_request(dirfd, "flush", NULL, 0, e);
+	if (r == 0) {
+		raw = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
+		r = raw < 0 ? raw : link_deltas(dirfd, raw, e);
+	}
+	return r == 0 ? keep(dirfd, raw, false, area_fd, name, e) : r;
+}
+
+int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, struct error *e)
+{
+	struct error ignored = {0};
+	int r = check_linked(dirfd, e);
+
+	if (r < 0)
+		return r;
+	r = memory ? pause_with_memory(dirfd, area_fd, name, e)
+		   : pause_disks(dirfd, area_fd, name, e);
+	if (r < 0) {
+		/* a snapshot that failed has let it go on itself */
+		(void)vmm_request(dirfd, "resume", NULL, 0, &ignored);
+		(void)workdir_remove(area_fd, name); /* if the commit failed halfway */
+	}
+	drop_snapshot(dirfd);
+	return r;
+}
+
+/* --- live snapshots --- */
+
+/* The sandbox stands on what was written; a failure of the copy changes nothing for it. */
+static int advance(
+	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e)
+{
+	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
+	struct error of_copy = {0};
+	int begun = workdir_begin(area_fd, name, "snapshot", &w, &of_copy);
+	int r = layers_advance(dirfd, begun == 0 ? w.fd : -1, &ret->own_bytes, e);
+
+	if (r == 0 && begun < 0) {
+		*e = of_copy;
+		return begun;
+	}
+	if (r == 0)
+		r = fault("snapshot-advanced", e);
+	if (r == 0)
+		r = workdir_commit(&w, e);
+	return r;
+}
+
+int backend_vmm_snapshot(
+	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e)
+{
+	_cleanup_close_ int raw = -1;
+	struct vmm_snapshot_result res = {0};
+	struct error ignored = {0};
+	bool switched = false;
+	int r = check_linked(dirfd, e);
+
+	if (r < 0)
+		return r;
+	r = take(dirfd, false, &res, &switched, &raw, e);
+	if (r == 0)
+		r = fault("snapshot-taken", e);
+	if (r == 0)
+		r = advance(dirfd, area_fd, name, ret, e);
+	else if (switched && layers_advance(dirfd, -1, NULL, &ignored) < 0)
+		log_error("a sandbox can have no more snapshots: %s", ignored.message);
+	else if (!switched)
+		drop_snapshot(dirfd);
+	ret->stop_ns = res.stop_ns;
+	return r;
+}
+
+/* --- after the daemon's death --- */
+
+/* The microVM finishes a snapshot that was under way by itself; until then it answers with
+ * ERROR_LIMIT. A resume is right in any case: what was being paused was not told to be. */
+static int wait_until_running(int dirfd, struct error *e)
+{
+	const struct timespec step = {.tv_nsec = SETTLE_STEP_MS * (long)NS_PER_MS};
+	int r = -EBUSY;
+
+	for (int i = 0; i < SETTLE_S * 1000 / SETTLE_STEP_MS; i++) {
+		error_clear(e);
+		r = vmm_request(dirfd, "resume", NULL, 0, e);
+		if (r == 0 || e->code != ERROR_LIMIT)
+			break;
+		(void)nanosleep(&step, NULL); /* a shorter sleep is fine */
+	}
+	return r;
+}
+
+static bool exists(int dirfd, const char *name)
+{
+	return faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int backend_vmm_settle(int dirfd, struct error *e)
+{
+	bool switched = false;
+	int r;
+
+	if (!exists(dirfd, LAYERS_SNAPSHOT_DIR))
+		return wait_until_running(dirfd, e);
+	r = wait_until_running(dirfd, e);
+	if (r < 0)
+		return r;
+	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
+		switched = switched || exists(dirfd, layers_next_delta_name(d));
+	if (switched)
+		return layers_advance(dirfd, -1, NULL, e);
+	drop_snapshot(dirfd);
+	return 0;
+}

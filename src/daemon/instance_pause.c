@@ -1,0 +1,336 @@
+/* Pausing an instance, and snapshots of one that goes on. Both run in a worker, one at a time for
+ * an instance; what comes meanwhile (a kill, its death) waits for the worker's end. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+#include "daemon/instances.h"
+#include "daemon/layers.h"
+#include "daemon/meter.h"
+#include "image/workdir.h"
+#include "store/snapshots.h"
+
+struct operation {
+	struct instance *instance;
+	uv_work_t work;
+	bool memory;			    /* of a pause */
+	char name[STORE_SNAPSHOT_ID_BYTES]; /* of a snapshot, or the one to go back to */
+	struct backend_snapshot snapshot;
+	instance_told told;
+	instance_snapshotted snapshotted;
+	void *arg;
+	int result;
+	struct error why;
+};
+
+/* --- both --- */
+
+static struct operation *begin(struct instance *i, enum store_sandbox_state state, bool memory,
+	bool served, struct error *e)
+{
+	const struct store_sandbox row = {.state = state, .pause_memory = memory};
+	unsigned set = STORE_SET_STATE | (state == STORE_PAUSING ? STORE_SET_PAUSE_MEMORY : 0);
+	struct operation *op;
+
+	if (!served) {
+		(void)error_set(e, ERROR_HOST, ENOSYS,
+			"this backend has no snapshots"); /* filled is enough, as below */
+		return NULL;
+	}
+	if (i->busy) {
+		(void)error_set(e, ERROR_BUSY, EBUSY,
+			"a snapshot of the sandbox is being made: try again when it is done");
+		return NULL;
+	}
+	op = calloc(1, sizeof(*op));
+	if (!op) {
+		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+		return NULL;
+	}
+	op->instance = i;
+	op->work.data = op;
+	op->memory = memory;
+	if (store_sandbox_update(i->daemon->store, i->sandbox.id, STORE_STATE_BIT(STORE_RUNNING),
+		    set, &row, NULL, e) < 0) {
+		free(op);
+		return NULL;
+	}
+	i->busy = true;
+	return op;
+}
+
+static void back_to_running(struct instance *i)
+{
+	const struct store_sandbox row = {.state = STORE_RUNNING};
+	struct error e = {0};
+
+	if (store_sandbox_update(i->daemon->store, i->sandbox.id,
+		    STORE_STATE_BIT(STORE_PAUSING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
+		    STORE_SET_STATE, &row, NULL, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id);
+}
+
+/* The worker is done and the instance is still there: what waited for it happens now. */
+static void release(struct instance *i)
+{
+	struct error e = {0};
+
+	i->busy = false;
+	if (i->state == INSTANCE_ENDING) {
+		instance_finish_end(i);
+		return;
+	}
+	back_to_running(i);
+	if (i->state == INSTANCE_PAUSING)
+		instance_enter(i);
+	if (i->died && instance_end(i, STORE_EVENT_CRASHED, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id);
+	instances_deadline_changed(i->daemon);
+	instance_settled(i);
+}
+
+/* --- pausing --- */
+
+static void finish_pause(struct operation *op, const struct error *why)
+{
+	instance_told told = op->told;
+	void *arg = op->arg;
+	struct error copy = why ? *why : (struct error){0};
+
+	free(op);
+	if (told)
+		told(arg, why ? &copy : NULL);
+}
+
+static void fail_pause(struct operation *op)
+{
+	log_warn(
+		"cannot pause a sandbox: %s sandbox=%s", op->why.message, op->instance->sandbox.id);
+	release(op->instance);
+	finish_pause(op, &op->why);
+}
+
+static void end_work(uv_work_t *w)
+{
+	struct operation *op = w->data;
+	struct instance *i = op->instance;
+	struct error e = {0};
+
+	if (i->daemon->options.backend->end(&i->daemon->dirs, i->sandbox.id,
+		    TAKE_PTR(i->sandbox.vmm), i->sandbox.pid, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id); /* recovery tries again */
+}
+
+static void end_done(uv_work_t *w, int status)
+{
+	struct operation *op = w->data;
+	struct instance *i = op->instance;
+	struct instance_waiter *waiters = TAKE_PTR(i->waiters);
+
+	instance_free(i);
+	finish_pause(op, NULL);
+	instance_wake(waiters);
+}
+
+/* The row could not say that it is paused: it goes on. */
+static void undo_work(uv_work_t *w)
+{
+	struct operation *op = w->data;
+	struct instance *i = op->instance;
+	struct daemon *d = i->daemon;
+	struct error e = {0};
+
+	if (d->options.backend->settle(i->sandbox.dirfd, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id);
+	(void)workdir_remove(d->home.area_fd[HOME_PAUSED], i->sandbox.id); /* recovery does, too */
+}
+
+static void undo_done(uv_work_t *w, int status)
+{
+	fail_pause(w->data);
+}
+
+/* What is in the snapshot becomes the paused state. */
+static int copy_snapshot(struct operation *op, struct error *e)
+{
+	struct instance *i = op->instance;
+	const struct home *h = &i->daemon->home;
+	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
+	_cleanup_close_ int from = layers_open(h->area_fd[HOME_SNAPSHOTS], op->name, false, e);
+	int r = from < 0 ? from
+			 : workdir_begin(
+				   h->area_fd[HOME_PAUSED], i->sandbox.id, "paused sandbox", &w, e);
+
+	if (r == 0)
+		r = layers_clone_snapshot(from, w.fd, e);
+	return r == 0 ? workdir_commit(&w, e) : r;
+}
+
+static int note_paused(struct instance *i, struct error *e)
+{
+	const struct store_sandbox row = {
+		.state = STORE_PAUSED, .end_ns = clock_realtime_ns(), .vmm_pid = 0};
+
+	return store_sandbox_update(i->daemon->store, i->sandbox.id, STORE_STATE_BIT(STORE_PAUSING),
+		STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, NULL, e);
+}
+
+static void pause_work(uv_work_t *w)
+{
+	struct operation *op = w->data;
+	struct instance *i = op->instance;
+	struct daemon *d = i->daemon;
+
+	op->result = *op->name ? copy_snapshot(op, &op->why)
+			       : d->options.backend->pause(i->sandbox.dirfd, op->memory,
+					 d->home.area_fd[HOME_PAUSED], i->sandbox.id, &op->why);
+}
+
+static void pause_done(uv_work_t *w, int status)
+{
+	struct operation *op = w->data;
+	struct instance *i = op->instance;
+	struct daemon *d = i->daemon;
+
+	if (op->result < 0) {
+		fail_pause(op);
+		return;
+	}
+	meter_report(i);
+	if (note_paused(i, &op->why) < 0) {
+		(void)uv_queue_work(d->loop, &op->work, undo_work, undo_done);
+		return;
+	}
+	(void)uv_poll_stop(&i->death); /* always 0 */
+	agent_link_close(i->link);
+	i->link = NULL;
+	instance_note_event(d, i->sandbox.id, i->key_id, i->template.id, STORE_EVENT_PAUSED,
+		op->memory ? NULL : "{\"memory\":false}");
+	log_info("sandbox is paused sandbox=%s memory=%d", i->sandbox.id, op->memory);
+	(void)uv_queue_work(d->loop, &op->work, end_work, end_done); /* cannot fail */
+}
+
+static int pause_to(struct instance *i, bool memory, const char *snapshot_id, instance_told told,
+	void *arg, struct error *e)
+{
+	struct operation *op =
+		begin(i, STORE_PAUSING, memory, i->daemon->options.backend->pause, e);
+
+	if (!op)
+		return -e->err;
+	(void)snprintf(op->name, sizeof(op->name), "%s", snapshot_id); /* of the store: fits */
+	op->told = told;
+	op->arg = arg;
+	instance_set_aside(i, INSTANCE_PAUSING);
+	instances_deadline_changed(i->daemon);
+	(void)uv_queue_work(i->daemon->loop, &op->work, pause_work, pause_done); /* cannot fail */
+	return 0;
+}
+
+int instance_pause(struct instance *i, bool memory, instance_told told, void *arg, struct error *e)
+{
+	return pause_to(i, memory, "", told, arg, e);
+}
+
+int instance_roll_back(
+	struct instance *i, const char *snapshot_id, instance_told told, void *arg, struct error *e)
+{
+	return pause_to(i, true, snapshot_id, told, arg, e);
+}
+
+/* --- killing a paused one --- */
+
+struct removal {
+	struct daemon *daemon;
+	uv_work_t work;
+	char id[SANDBOX_ID_BYTES];
+};
+
+static void removal_work(uv_work_t *w)
+{
+	struct removal *m = w->data;
+
+	(void)workdir_remove(m->daemon->home.area_fd[HOME_PAUSED], m->id); /* or recovery */
+}
+
+static void removal_done(uv_work_t *w, int status)
+{
+	struct removal *m = w->data;
+	struct error e = {0};
+
+	if (store_sandbox_delete(m->daemon->store, m->id, &e) < 0 && e.code != ERROR_NOT_FOUND)
+		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, m->id);
+	free(m);
+}
+
+int instance_kill_paused(struct daemon *d, const struct store_sandbox *sb, struct error *e)
+{
+	const struct store_sandbox row = {.state = STORE_KILLING};
+	struct removal *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	r = store_sandbox_update(
+		d->store, sb->id, STORE_STATE_BIT(STORE_PAUSED), STORE_SET_STATE, &row, NULL, e);
+	if (r < 0) {
+		free(m);
+		return r;
+	}
+	instance_note_event(
+		d, sb->id, sb->key_id, sb->template_id, STORE_EVENT_KILLED, "{\"paused\":true}");
+	m->daemon = d;
+	m->work.data = m;
+	(void)snprintf(m->id, sizeof(m->id), "%s", sb->id);		    /* one of ours: fits */
+	(void)uv_queue_work(d->loop, &m->work, removal_work, removal_done); /* cannot fail */
+	return 0;
+}
+
+/* --- snapshots --- */
+
+static void snapshot_work(uv_work_t *w)
+{
+	struct operation *op = w->data;
+	struct instance *i = op->instance;
+
+	op->result = i->daemon->options.backend->snapshot(i->sandbox.dirfd,
+		i->daemon->home.area_fd[HOME_SNAPSHOTS], op->name, &op->snapshot, &op->why);
+}
+
+static void snapshot_done(uv_work_t *w, int status)
+{
+	struct operation *op = w->data;
+	struct instance *i = op->instance;
+
+	if (op->result == 0)
+		log_info("snapshot of a sandbox sandbox=%s stop_us=%llu bytes=%llu", i->sandbox.id,
+			(unsigned long long)(op->snapshot.stop_ns / NS_PER_US),
+			(unsigned long long)op->snapshot.own_bytes);
+	else
+		log_warn("cannot make a snapshot: %s sandbox=%s", op->why.message, i->sandbox.id);
+	/* before anything that may end it: the callback may want to look at it */
+	op->snapshotted(op->arg, i, op->result == 0 ? &op->snapshot : NULL, &op->why);
+	release(i);
+	free(op);
+}
+
+int instance_snapshot(struct instance *i, const char *name, instance_snapshotted snapshotted,
+	void *arg, struct error *e)
+{
+	struct operation *op =
+		begin(i, STORE_SNAPSHOTTING, false, i->daemon->options.backend->snapshot, e);
+
+	if (!op)
+		return -e->err;
+	(void)snprintf(op->name, sizeof(op->name), "%s", name); /* a new one: fits */
+	op->snapshotted = snapshotted;
+	op->arg = arg;
+	(void)uv_queue_work(
+		i->daemon->loop, &op->work, snapshot_work, snapshot_done); /* cannot fail */
+	return 0;
+}
