@@ -80,6 +80,23 @@ static struct store_snapshot new_row(const struct store_sandbox *sb, const struc
 	return sn;
 }
 
+static int record(struct instance *i, const struct store_snapshot *row, struct error *e)
+{
+	struct daemon *d = i->daemon;
+	int r = store_begin(d->store, e);
+
+	if (r == 0)
+		r = store_snapshot_insert(d->store, row, e);
+	if (r == 0) {
+		instance_note_event(d, instance_id(i), instance_key_id(i), instance_template_id(i),
+			STORE_EVENT_CHECKPOINTED, NULL);
+		r = store_commit(d->store, e);
+	}
+	if (r < 0)
+		store_rollback(d->store);
+	return r;
+}
+
 static void on_snapshot(
 	void *arg, struct instance *i, const struct backend_snapshot *done, const struct error *why)
 {
@@ -91,13 +108,10 @@ static void on_snapshot(
 
 	if (done) {
 		s->row.own_bytes = done->own_bytes;
-		err = store_snapshot_insert(d->store, &s->row, &e);
+		err = record(i, &s->row, &e);
 		if (err < 0)
 			remove_files(d, s->row.id);
 	}
-	if (err == 0)
-		instance_note_event(d, instance_id(i), instance_key_id(i), instance_template_id(i),
-			STORE_EVENT_CHECKPOINTED, NULL);
 	if (r && err < 0)
 		reply_failure(r, &e);
 	else if (r)

@@ -28,6 +28,24 @@ struct operation {
 	struct error why;
 };
 
+/* A change of state and its event in one commit: webhooks hear of both or none. */
+static int change(struct daemon *d, const struct store_event *ev, uint32_t from, unsigned set,
+	const struct store_sandbox *row, struct error *e)
+{
+	int r = store_begin(d->store, e);
+
+	if (r == 0)
+		r = store_sandbox_update(d->store, ev->sandbox_id, from, set, row, NULL, e);
+	if (r == 0) {
+		instance_note_event(
+			d, ev->sandbox_id, ev->key_id, ev->template_id, ev->type, ev->details_json);
+		r = store_commit(d->store, e);
+	}
+	if (r < 0)
+		store_rollback(d->store);
+	return r;
+}
+
 /* --- both --- */
 
 static struct operation *begin(struct instance *i, enum store_sandbox_state state, bool memory,
@@ -171,13 +189,21 @@ static int copy_snapshot(struct operation *op, struct error *e)
 	return r == 0 ? workdir_commit(&w, e) : r;
 }
 
-static int note_paused(struct instance *i, struct error *e)
+static int note_paused(struct operation *op, struct error *e)
 {
+	struct instance *i = op->instance;
 	const struct store_sandbox row = {
 		.state = STORE_PAUSED, .end_ns = clock_realtime_ns(), .vmm_pid = 0};
+	const struct store_event ev = {
+		.type = STORE_EVENT_PAUSED,
+		.sandbox_id = i->sandbox.id,
+		.key_id = i->key_id,
+		.template_id = i->template.id,
+		.details_json = op->memory ? NULL : "{\"memory\":false}",
+	};
 
-	return store_sandbox_update(i->daemon->store, i->sandbox.id, STORE_STATE_BIT(STORE_PAUSING),
-		STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, NULL, e);
+	return change(i->daemon, &ev, STORE_STATE_BIT(STORE_PAUSING),
+		STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, e);
 }
 
 static void pause_work(uv_work_t *w)
@@ -202,15 +228,13 @@ static void pause_done(uv_work_t *w, int status)
 		return;
 	}
 	meter_report(i);
-	if (note_paused(i, &op->why) < 0) {
+	if (note_paused(op, &op->why) < 0) {
 		(void)uv_queue_work(d->loop, &op->work, undo_work, undo_done);
 		return;
 	}
 	(void)uv_poll_stop(&i->death); /* always 0 */
 	agent_link_close(i->link);
 	i->link = NULL;
-	instance_note_event(d, i->sandbox.id, i->key_id, i->template.id, STORE_EVENT_PAUSED,
-		op->memory ? NULL : "{\"memory\":false}");
 	log_info("sandbox is paused sandbox=%s memory=%d", i->sandbox.id, op->memory);
 	(void)uv_queue_work(d->loop, &op->work, end_work, end_done); /* cannot fail */
 }
@@ -271,19 +295,23 @@ static void removal_done(uv_work_t *w, int status)
 int instance_kill_paused(struct daemon *d, const struct store_sandbox *sb, struct error *e)
 {
 	const struct store_sandbox row = {.state = STORE_KILLING};
+	const struct store_event ev = {
+		.type = STORE_EVENT_KILLED,
+		.sandbox_id = sb->id,
+		.key_id = sb->key_id,
+		.template_id = sb->template_id,
+		.details_json = "{\"paused\":true}",
+	};
 	struct removal *m = calloc(1, sizeof(*m));
 	int r;
 
 	if (!m)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	r = store_sandbox_update(
-		d->store, sb->id, STORE_STATE_BIT(STORE_PAUSED), STORE_SET_STATE, &row, NULL, e);
+	r = change(d, &ev, STORE_STATE_BIT(STORE_PAUSED), STORE_SET_STATE, &row, e);
 	if (r < 0) {
 		free(m);
 		return r;
 	}
-	instance_note_event(
-		d, sb->id, sb->key_id, sb->template_id, STORE_EVENT_KILLED, "{\"paused\":true}");
 	m->daemon = d;
 	m->work.data = m;
 	(void)snprintf(m->id, sizeof(m->id), "%s", sb->id);		    /* one of ours: fits */
