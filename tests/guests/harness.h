@@ -15,7 +15,7 @@
 #include "vmm/vm.h"
 
 enum {
-	DEADLINE_MS = 5000, /* of one guest run */
+	DEADLINE_MS = 30000, /* of one guest run */
 	MEMORY_MB = 64,
 	DISK_SECTORS = 16384,
 	SECTOR_BYTES = 512,
