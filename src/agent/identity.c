@@ -17,6 +17,7 @@
 #include "guest.h"
 #include "helper.h"
 #include "requests.h"
+#include "users.h"
 
 #ifndef MAYFLY_VERSION
 #define MAYFLY_VERSION "0.1.0"
@@ -132,6 +133,31 @@ static int set_workdir(const struct agent_identity *m)
 	return 0;
 }
 
+/* For programs that live through a restore or fork, the code interpreter first: the sandbox's
+ * variables, readable by the default user. That it is a new file tells them that the sandbox is not
+ * the one it was. */
+static int publish_env(void)
+{
+	static const char path[] = "/run/mayfly/env", temporary[] = "/run/mayfly/.env";
+	struct user user;
+	int fd, r;
+
+	if (!guest.init)
+		return 0;
+	if (mkdir("/run/mayfly", 0755) < 0 && errno != EEXIST)
+		return errno;
+	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno;
+	r = -fd_write_full(fd, guest.env.packed, guest.env.packed_bytes);
+	if (r == 0 && user_find("", &user) == 0 && fchown(fd, user.uid, user.gid) < 0)
+		r = errno;
+	(void)close(fd); /* in memory: nothing is left to fail */
+	if (r == 0 && rename(temporary, path) < 0)
+		r = errno;
+	return r;
+}
+
 static void report(struct agent_identity_reply *reply, unsigned bit, int err)
 {
 	reply->errs[bit] = (uint32_t)err;
@@ -166,6 +192,10 @@ void request_identity(struct conn *c, const struct agent_frame *f)
 	for (unsigned i = 0; i < sizeof(setters) / sizeof(setters[0]); i++)
 		if (m.fields & (1U << i))
 			report(&g.reply, i, setters[i](&m));
+	if (m.fields & (AGENT_ID_ENTROPY | AGENT_ID_ENV))
+		report(&g.reply,
+			__builtin_ctz(m.fields & AGENT_ID_ENV ? AGENT_ID_ENV : AGENT_ID_ENTROPY),
+			publish_env());
 	g.bytes = m.disk_bytes;
 	if (m.fields & AGENT_ID_DISK)
 		helper_run(c, AGENT_IDENTITY, grow_disk, &g);
