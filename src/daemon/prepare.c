@@ -266,8 +266,10 @@ static int run_commands(struct booting *b, const struct progress *p, struct erro
 	if (r < 0 || !*c->warm_command)
 		return r;
 	r = progress_report(p, "warm up", PROGRESS_NO_PERCENT, NULL);
+	b->deadline_ns = clock_monotonic_ns() + PREPARE_WARM_S * NS_PER_S;
 	if (r == 0)
 		r = run_command(b, c->warm_command, false, &status, e);
+	b->deadline_ns = clock_monotonic_ns() + PREPARE_BOOT_S * NS_PER_S;
 	if (r == 0 && status)
 		return error_set(e, ERROR_BAD_IMAGE, EINVAL,
 			"the warm command of template '%s' ended with status %d", b->o->name,

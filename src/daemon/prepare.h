@@ -15,7 +15,12 @@
 #include "image/template.h"
 #include "vmm/launch.h"
 
-enum { PREPARE_BOOT_S = 120, PREPARE_SETTLE_S = 10, PREPARE_CMDLINE_MAX = 512 };
+enum {
+	PREPARE_BOOT_S = 120,
+	PREPARE_WARM_S = 600,
+	PREPARE_SETTLE_S = 10,
+	PREPARE_CMDLINE_MAX = 512
+};
 
 /* The kernel's command line for a guest of ours. */
 void prepare_cmdline(char out[PREPARE_CMDLINE_MAX]);

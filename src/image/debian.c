@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,11 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "io/child.h"
+#include "io/program.h"
 
 #define KEYRING "/usr/share/keyrings/debian-archive-keyring."
 
-enum { BUILD_TIMEOUT_S = 3600, SOURCES_MAX = 64 << 10, ARGUMENTS_MAX = 128 };
+enum { BUILD_TIMEOUT_S = 3600, SOURCES_MAX = 64 << 10, ARGUMENTS_MAX = 256 };
 
 static const char stage[] = "install packages";
 
@@ -253,6 +255,66 @@ static char *join_packages(const struct recipe *r)
 	return s;
 }
 
+/* npm packages are fetched by this host's npm, with its settings, into the build's directory. */
+static int fetch_npm(
+	const struct recipe *r, const char *tmp, const struct progress *p, struct error *e)
+{
+	_cleanup_free_ char *prefix = str_printf("--prefix=%s/npm", tmp);
+	const char *argv[RECIPE_LIST_MAX + 8] = {
+		"npm", "install", "--no-audit", "--no-fund", "--no-save", "--silent", prefix};
+	struct child_options o = {.argv = argv,
+		.cwd = tmp,
+		.remedy = "install npm (Debian packages: nodejs, npm)",
+		.timeout_ns = BUILD_TIMEOUT_S * NS_PER_S};
+	int v;
+
+	if (!prefix)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	for (size_t i = 0; i < r->npm.count; i++)
+		argv[7 + i] = r->npm.items[i];
+	v = progress_report(p, "fetch npm packages", PROGRESS_NO_PERCENT, NULL);
+	if (v < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -v, "the build was ended");
+	return child_run(&o, NULL, e);
+}
+
+static void add_copy(struct arguments *a, const char *from, const char *to)
+{
+	add_argument(a, str_printf("--customize-hook=mkdir -p \"$1\"'%s'", to));
+	add_argument(a, str_printf("--customize-hook=copy-in '%s' '%s'", from, to));
+}
+
+/* What a recipe adds to the packages: copied in when these are installed. */
+static int add_additions(
+	const struct recipe *r, const char *tmp, struct arguments *a, struct error *e)
+{
+	_cleanup_free_ char *modules = str_printf("%s/npm/node_modules", tmp);
+	char path[PATH_MAX];
+	int v = 0;
+
+	if (!modules)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	if (r->npm.count)
+		add_copy(a, modules, "/usr/local/lib");
+	for (size_t i = 0; i < r->programs.count && v == 0; i++) {
+		v = program_path(r->programs.items[i], path, sizeof(path), e);
+		if (v == 0)
+			add_copy(a, path, "/usr/local/bin");
+	}
+	for (size_t i = 0; i + 1 < r->files.count && v == 0; i += 2) {
+		if (realpath(r->files.items[i], path))
+			add_copy(a, path, r->files.items[i + 1]);
+		else
+			v = error_set_errno(e, ERROR_NOT_FOUND, errno,
+				"cannot find %s, which the "
+				"recipe adds to the image",
+				r->files.items[i]);
+	}
+	if (v == 0 && strpbrk(tmp, "'\n"))
+		v = error_set(e, ERROR_USAGE, EINVAL, "the state directory's path has a quote");
+	return v;
+}
+
 static const char *const fixed[] = {"--variant=minbase", "--format=tar",
 	"--aptopt=Apt::Install-Recommends \"false\"", "--dpkgopt=force-unsafe-io",
 	"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
@@ -289,12 +351,16 @@ static void add_command(struct arguments *a)
 		add_argument(a, strdup(fixed[i]));
 }
 
-static int build_arguments(const struct recipe *r, const char *tmp, struct arguments *a)
+static int build_arguments(
+	const struct recipe *r, const char *tmp, struct arguments *a, struct error *e)
 {
 	int v = 0;
 
 	add_command(a);
 	add_apt_options(a);
+	v = add_additions(r, tmp, a, e);
+	if (v < 0)
+		return v;
 	if (r->package_count > 0)
 		add_argument(a, join_packages(r));
 	add_argument(a, strdup(r->suite));
@@ -386,7 +452,11 @@ int debian_add(struct rootfs *f, const struct recipe *r, const char *tmp, const 
 	v = progress_report(p, stage, PROGRESS_NO_PERCENT, NULL);
 	if (v < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -v, "the build was ended");
-	v = tmpdir ? build_arguments(r, tmp, &a) : -ENOMEM;
+	if (r->npm.count)
+		v = fetch_npm(r, tmp, p, e);
+	if (v < 0)
+		return v;
+	v = tmpdir ? build_arguments(r, tmp, &a, e) : -ENOMEM;
 	if (v < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -v, "cannot prepare mmdebstrap");
 	return stream(f, &o, e);

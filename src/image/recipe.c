@@ -60,8 +60,10 @@ static bool is_package(const char *s)
 	return n >= 2 && s[n] == '\0' && isalnum((unsigned char)s[0]);
 }
 
-static int add_package(struct recipe *r, const char *name)
+static int add_package(void *recipe, const char *name)
 {
+	struct recipe *r = recipe;
+
 	if (!is_package(name))
 		return -EINVAL;
 	if (r->package_count == RECIPE_PACKAGES_MAX)
@@ -74,7 +76,8 @@ static int add_package(struct recipe *r, const char *name)
 	return r->packages[r->package_count++] ? 0 : -ENOMEM;
 }
 
-static int add_packages(struct recipe *r, const char *v)
+/* Hands every word of a value to a function, up to its first failure. */
+static int each_word(const char *v, int (*add)(void *to, const char *word), void *to)
 {
 	_cleanup_free_ char *list = strdup(v);
 	char *save = NULL;
@@ -82,8 +85,56 @@ static int add_packages(struct recipe *r, const char *v)
 
 	for (char *p = list ? strtok_r(list, " \t", &save) : NULL; p && e == 0;
 		p = strtok_r(NULL, " \t", &save))
-		e = add_package(r, p);
+		e = add(to, p);
 	return e;
+}
+
+static int add_packages(struct recipe *r, const char *v)
+{
+	return each_word(v, add_package, r);
+}
+
+/* Adds a word of the plain characters that need no quoting anywhere. */
+static int add_word(void *list, const char *word)
+{
+	struct recipe_list *l = list;
+
+	if (*word == '-' || word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					      "0123456789@/._+-")])
+		return -EINVAL;
+	if (l->count == RECIPE_LIST_MAX)
+		return -E2BIG;
+	if (!l->items)
+		l->items = calloc(RECIPE_LIST_MAX, sizeof(*l->items));
+	if (!l->items)
+		return -ENOMEM;
+	l->items[l->count] = strdup(word);
+	return l->items[l->count++] ? 0 : -ENOMEM;
+}
+
+static int add_words(struct recipe_list *l, const char *v)
+{
+	return each_word(v, add_word, l);
+}
+
+static int add_npm(struct recipe *r, const char *v)
+{
+	return add_words(&r->npm, v);
+}
+
+static int add_programs(struct recipe *r, const char *v)
+{
+	return strchr(v, '/') ? -EINVAL : add_words(&r->programs, v);
+}
+
+static int add_files(struct recipe *r, const char *v)
+{
+	size_t before = r->files.count;
+	int e = add_words(&r->files, v);
+
+	if (e < 0)
+		return e;
+	return r->files.count == before + 2 && *r->files.items[before + 1] == '/' ? 0 : -EINVAL;
 }
 
 static int set_description(struct recipe *r, const char *v)
@@ -167,6 +218,9 @@ static const struct key {
 	{"source", set_source, false, "debian, busybox, tar or directory"},
 	{"suite", set_suite, false, "a Debian suite like bookworm"},
 	{"packages", add_packages, true, "package names with spaces between them"},
+	{"npm", add_npm, true, "npm packages with spaces between them"},
+	{"programs", add_programs, true, "programs of Mayfly's with spaces between them"},
+	{"files", add_files, true, "a path and an absolute directory of the image"},
 	{"path", set_path, false, "a path"},
 	{"user", set_user, false, "a user name"},
 	{"workdir", set_workdir, false, "an absolute path"},
@@ -230,6 +284,11 @@ static int parse_line(struct recipe *r, char *line, struct position *at, struct 
 		e, ERROR_USAGE, EINVAL, "%s:%u: unknown key `%.60s`", at->file, at->line, key);
 }
 
+static bool has_additions(const struct recipe *r)
+{
+	return r->npm.count || r->programs.count || r->files.count;
+}
+
 /* What no single line can say. */
 static int check(const struct recipe *r, const char *file, struct error *e)
 {
@@ -245,8 +304,9 @@ static int check(const struct recipe *r, const char *file, struct error *e)
 		wrong = "`path` is missing: this source needs it";
 	else if (!has_path && r->path)
 		wrong = "`path` is for the sources tar and directory only";
-	else if (r->source != IMAGE_SOURCE_DEBIAN && (r->packages || r->suite))
-		wrong = "`packages` and `suite` are for the source debian only";
+	else if (r->source != IMAGE_SOURCE_DEBIAN && (r->packages || r->suite || has_additions(r)))
+		wrong = "`packages`, `suite`, `npm`, `programs` and `files` are for the source "
+			"debian only";
 	else if (r->source == IMAGE_SOURCE_DEBIAN && !r->suite)
 		wrong = "`suite` is missing: bookworm, for example";
 	if (wrong)
@@ -295,19 +355,29 @@ int recipe_parse(
 	return 0;
 }
 
-static int resolve_path(struct recipe *r, const char *file)
+/* Makes a path absolute or relative to where the recipe is. */
+static int resolve(char **path, const char *file)
 {
 	const char *slash = strrchr(file, '/');
 	char *full;
 
-	if (!r->path || *r->path == '/' || !slash)
+	if (!*path || **path == '/' || !slash)
 		return 0;
-	full = str_printf("%.*s/%s", (int)(slash - file), file, r->path);
+	full = str_printf("%.*s/%s", (int)(slash - file), file, *path);
 	if (!full)
 		return -ENOMEM;
-	free(r->path);
-	r->path = full;
+	free(*path);
+	*path = full;
 	return 0;
+}
+
+static int resolve_paths(struct recipe *r, const char *file)
+{
+	int v = resolve(&r->path, file);
+
+	for (size_t i = 0; i < r->files.count && v == 0; i += 2)
+		v = resolve(&r->files.items[i], file);
+	return v;
 }
 
 int recipe_load(const char *file, struct recipe *ret, struct error *e)
@@ -321,7 +391,7 @@ int recipe_load(const char *file, struct recipe *ret, struct error *e)
 	v = recipe_parse(text, len, file, ret, e);
 	if (v < 0)
 		return v;
-	v = resolve_path(ret, file);
+	v = resolve_paths(ret, file);
 	if (v < 0) {
 		recipe_done(ret);
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
@@ -329,8 +399,18 @@ int recipe_load(const char *file, struct recipe *ret, struct error *e)
 	return 0;
 }
 
+static void list_done(struct recipe_list *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		free(l->items[i]);
+	free(l->items);
+}
+
 void recipe_done(struct recipe *r)
 {
+	list_done(&r->npm);
+	list_done(&r->programs);
+	list_done(&r->files);
 	for (size_t i = 0; i < r->package_count; i++)
 		free(r->packages[i]);
 	free(r->packages);

@@ -5,6 +5,10 @@
  *   source = debian            debian | busybox | tar | directory
  *   suite = bookworm           debian only
  *   packages = git curl        debian only; may be repeated
+ *   npm = deno@2.9.6           debian only: npm packages, into /usr/local/lib/node_modules
+ *   programs = mayfly-x        debian only: programs of ours, into /usr/local/bin
+ *   files = kernels /usr/lib   debian only: a path, relative to the recipe, and the directory of
+ *                              the image that it goes to; may be repeated
  *   path = rootfs.tar          tar and directory only; relative to the recipe
  *   env = LANG=C.UTF-8         may be repeated
  *   description, user, workdir, start, ready, warm, cpus, memory, disk
@@ -18,7 +22,7 @@
 #include "base/error.h"
 #include "image/config.h"
 
-enum { RECIPE_BYTES_MAX = 64 << 10, RECIPE_PACKAGES_MAX = 512 };
+enum { RECIPE_BYTES_MAX = 64 << 10, RECIPE_PACKAGES_MAX = 512, RECIPE_LIST_MAX = 32 };
 
 enum image_source {
 	IMAGE_SOURCE_NONE,
@@ -28,6 +32,11 @@ enum image_source {
 	IMAGE_SOURCE_DIRECTORY,
 };
 
+struct recipe_list {
+	char **items;
+	size_t count;
+};
+
 struct recipe {
 	char *name; /* owned strings; NULL when not given */
 	enum image_source source;
@@ -35,6 +44,8 @@ struct recipe {
 	char *path;
 	char **packages; /* package_count of them */
 	size_t package_count;
+	struct recipe_list npm, programs;
+	struct recipe_list files; /* path on the host, directory in the image, path, ... */
 	struct image_config config;
 };
 
@@ -42,7 +53,7 @@ struct recipe {
 int recipe_parse(
 	const char *text, size_t len, const char *file, struct recipe *ret, struct error *e);
 
-/* Reads and parses a file; a relative `path` becomes relative to the file's directory. */
+/* Reads and parses a file; relative paths become relative to the file's directory. */
 int recipe_load(const char *file, struct recipe *ret, struct error *e);
 
 void recipe_done(struct recipe *r);
