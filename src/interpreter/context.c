@@ -32,6 +32,7 @@ static void finish_current(struct context *c)
 	struct buf code = BUF_INIT(PRELUDE_MAX);
 
 	stop_timer(c);
+	*c->barrier = '\0';
 	c->state = CONTEXT_IDLE;
 	kernel_watch(c->kernel, false);
 	kernel_pause_output(c->kernel, false);
@@ -52,6 +53,7 @@ static void fail_execution(struct execution *x, const char *name, const char *wh
 static void fail_current(struct context *c, const char *name, const char *why)
 {
 	stop_timer(c);
+	*c->barrier = '\0';
 	if (c->current)
 		fail_execution(TAKE_PTR(c->current), name, why);
 }
@@ -93,27 +95,55 @@ static bool is_idle(const struct message *m, const json_t *content)
 	return strcmp(m->type, "status") == 0 && state && strcmp(state, "idle") == 0;
 }
 
-static void on_message(void *opaque, enum channel channel, const struct message *m)
+/* The cell is over. Kernels with late output may still be sending what it gave, so they are asked
+ * for something else first: when that is done, the rest is here. */
+static void end_output(struct context *c)
 {
-	struct context *c = opaque;
+	if (!c->spec->late_output || kernel_execute(c->kernel, "", 0, true, c->barrier) < 0)
+		finish_current(c);
+}
+
+static void pass_barrier(struct context *c, const struct message *m)
+{
+	json_t *content = message_content(m);
+	bool idle = is_idle(m, content);
+
+	json_decref(content);
+	if (idle)
+		finish_current(c);
+}
+
+/* One of the current execution. */
+static void take_message(struct context *c, enum channel channel, const struct message *m)
+{
 	json_t *content, *count;
 
-	if (channel == CHANNEL_STDIN) {
-		kernel_no_input(c->kernel);
-		return;
-	}
-	if (!c->current || strcmp(m->parent_id, c->current->id) != 0)
-		return;
 	content = m->content.n <= EXECUTION_RESULT_MAX ? message_content(m) : NULL;
 	count = json_object_get(content, "execution_count");
 	if (strcmp(m->type, "execute_input") == 0)
 		c->count = json_is_integer(count) ? json_integer_value(count) : c->count + 1;
 	execution_message(c->current, m, content, c->current->counted ? 0 : c->count);
 	if (channel == CHANNEL_IOPUB && is_idle(m, content))
-		finish_current(c);
+		end_output(c);
 	else if (channel == CHANNEL_SHELL || uv_is_active((uv_handle_t *)&c->timer))
 		begin_grace(c); /* or it goes on: there is more to come */
 	json_decref(content);
+}
+
+static void on_message(void *opaque, enum channel channel, const struct message *m)
+{
+	struct context *c = opaque;
+
+	if (channel == CHANNEL_STDIN) {
+		kernel_no_input(c->kernel);
+		return;
+	}
+	if (!c->current)
+		return;
+	if (*c->barrier && strcmp(m->parent_id, c->barrier) == 0)
+		pass_barrier(c, m);
+	else if (strcmp(m->parent_id, c->current->id) == 0)
+		take_message(c, channel, m);
 }
 
 /* --- the client --- */

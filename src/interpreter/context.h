@@ -58,13 +58,14 @@ struct context {
 	enum context_state state;
 	struct kernel *kernel; /* NULL when COLD */
 	struct execution *current, *waiting;
-	json_int_t count;	  /* of executions, as the kernel counts */
-	uint64_t generation;	  /* of the environment that the kernel knows */
-	unsigned failed_starts;	  /* in a row */
-	unsigned interrupted_s;	  /* since the client of `current` has gone */
-	uv_timer_t timer;	  /* of interrupts, and of the grace for an idle status */
-	struct exchange *starter; /* to be answered when the kernel is ready, or NULL */
-	bool starter_wants_json;  /* a creation; else a restart */
+	char barrier[MESSAGE_ID_BYTES]; /* the request whose end is that of late output, or "" */
+	json_int_t count;		/* of executions, as the kernel counts */
+	uint64_t generation;		/* of the environment that the kernel knows */
+	unsigned failed_starts;		/* in a row */
+	unsigned interrupted_s;		/* since the client of `current` has gone */
+	uv_timer_t timer;		/* of interrupts, and of the grace for an idle status */
+	struct exchange *starter;	/* to be answered when the kernel is ready, or NULL */
+	bool starter_wants_json;	/* a creation; else a restart */
 };
 
 /* Makes one and begins to start its kernel, unless that is lazy. NULL with e filled:

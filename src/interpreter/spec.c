@@ -38,6 +38,7 @@ static const char *fill(struct spec *s)
 	s->interrupt_by_message = mode && strcmp(mode, "message") == 0;
 	s->quote_shell = quote && strcmp(quote, "shell") == 0;
 	s->lazy = json_is_true(json_object_get(mayfly, "lazy"));
+	s->late_output = json_is_true(json_object_get(mayfly, "late_output"));
 	s->set_env = json_string_value(json_object_get(mayfly, "set_env"));
 	s->unset_env = json_string_value(json_object_get(mayfly, "unset_env"));
 	s->reseed = json_string_value(json_object_get(mayfly, "reseed"));

@@ -6,6 +6,7 @@
  *
  *	languages     array of names that it serves, when `language` alone does not say it
  *	lazy          true: not started before its first cell
+ *	late_output   true: results may come after the cell was said to be over
  *	quote         "json" (the default) or "shell": how texts are written in the following code
  *	set_env       code that sets {name} to {value} in the kernel's environment
  *	unset_env     code that removes {name} from it
@@ -31,7 +32,7 @@ struct spec {
 	json_t *argv, *env; /* checked: strings; env may be NULL */
 	json_t *languages;  /* or NULL */
 	bool interrupt_by_message;
-	bool lazy;
+	bool lazy, late_output;
 	bool quote_shell;
 	const char *set_env, *unset_env, *reseed; /* or NULL */
 };

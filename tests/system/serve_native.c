@@ -148,7 +148,7 @@ static int measure(const struct home *home, const struct sandbox_options *o,
 {
 	struct template t = {0};
 
-	if (strcmp(o->template, "base") != 0)
+	if (strcmp(o->template, "base") != 0 && strcmp(o->template, "code-interpreter-v1") != 0)
 		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no template '%s'", o->template);
 	ret->cpus = o->cpus ? o->cpus : 2;
 	ret->memory_bytes = o->memory_bytes ? o->memory_bytes : 512 * MIB;
@@ -169,7 +169,7 @@ static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	r = sandbox_dirs_make(dirs, ret->id, &ret->dirfd, e);
 	if (r < 0)
 		return r;
-	ret->template = strdup("base");
+	ret->template = strdup(o->template);
 	ret->user = strdup("root");
 	ret->workdir = strdup("");
 	ret->cpus = o->cpus;
