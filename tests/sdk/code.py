@@ -31,8 +31,8 @@ def listens():
 def start_natively(sandbox):
     program, kernels = os.environ["MAYFLY_INTERPRETER"], os.environ["MAYFLY_KERNELS"]
     sandbox.commands.run(
-        f"exec {program} -a 127.0.0.1 -k {kernels} -C /tmp -e /does/not/exist", background=True,
-        envs={"PATH": os.environ["PATH"], "HOME": "/tmp"})
+        f"exec env PATH={os.environ['PATH']} {program} -a 127.0.0.1 -k {kernels} -C /tmp"
+        " -e /does/not/exist", background=True, envs={"HOME": "/tmp"})
     end = time.monotonic() + 30
     while not listens():
         assert time.monotonic() < end
