@@ -40,7 +40,9 @@ class Shell:
 
     def __init__(self):
         self.number = 0  # of the cell
-        self.directory = tempfile.mkdtemp(prefix="mayfly-bash-")
+        # beside the connection file: the interpreter removes what is there, also after a SIGKILL
+        self.directory = tempfile.mkdtemp(
+            prefix="bash-", dir=os.path.dirname(sys.argv[sys.argv.index("-f") + 1]))
         self.output, output = os.pipe()
         self.errors, errors = os.pipe()
         self.statuses, statuses = os.pipe()
