@@ -10,7 +10,7 @@ import {
   AuthenticationError, FileNotFoundError, InvalidArgumentError, NotFoundError, RateLimitError, Sandbox,
   SandboxError, TimeoutError,
 } from 'e2b'
-import { all, atEnd, create, finish, home, origin, test, until } from './harness.mjs'
+import { all, atEnd, create, finish, home, origin, test, testNatively, until } from './harness.mjs'
 
 const sb = await create()
 const dir = `/tmp/access-${process.pid}-${Date.now()}`
@@ -28,7 +28,7 @@ async function curl(...args) {
 
 // --- exceptions ---
 
-test('400, 401, 404 of the control API', async () => {
+testNatively('400, 401, 404 of the control API', async () => {
   await assert.rejects(Sandbox.create({ timeoutMs: -1000 }), (e) => e instanceof SandboxError && e.statusCode === 400)
   await assert.rejects(Sandbox.create({ apiKey: 'nonsense' }), AuthenticationError)
   await assert.rejects(Sandbox.create('no-such-template'), (e) => e instanceof SandboxError)
@@ -40,7 +40,7 @@ test('400, 401, 404 of the control API', async () => {
   await assert.rejects(Sandbox.getInfo('not an id'), NotFoundError)
 })
 
-test('429: one sandbox at a time', async () => {
+testNatively('429: one sandbox at a time', async () => {
   const apiKey = process.env.E2B_API_KEY_FEW
   const one = await Sandbox.create({ apiKey, envs: home })
   try {
@@ -92,7 +92,7 @@ test('a request that takes longer than the client waits', async () => {
   assert.equal((await sb.commands.run('echo alive')).stdout, 'alive\n')
 })
 
-test('what is no file is not read', async () => {
+testNatively('what is no file is not read', async () => {
   await sb.commands.run(`mkfifo ${dir}/pipe`)
   await assert.rejects(sb.files.read(`${dir}/pipe`), InvalidArgumentError)
   await assert.rejects(sb.files.write(`${dir}/pipe`, 'x'), InvalidArgumentError)

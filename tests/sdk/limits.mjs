@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
-import { atEnd, burst, create, finish, native, sleep, test } from './harness.mjs'
+import { atEnd, burst, create, finish, native, sleep, test, testNatively } from './harness.mjs'
 
 const MB = 1_000_000
 const daemonMemoryMax = 64 * 1024 * 1024
@@ -37,7 +37,7 @@ test(`${many} MB of output through callbacks`, async () => {
   assertDaemonIsSmall()
 })
 
-test('a reader that falls behind holds the command up, and loses nothing', async () => {
+testNatively('a reader that falls behind holds the command up, and loses nothing', async () => {
   let n = 0
   const r = await sb.commands.run(`head -c ${many * MB / 4} /dev/zero | tr '\\0' y`, {
     timeoutMs: 0, onStdout: async (s) => { n += s.length; await (n % 7 ? setImmediate() : sleep(2)) },
@@ -90,7 +90,7 @@ test('odd names: write, read, stat, list, rename, remove', async () => {
   assert.deepEqual(await sb.files.list(`${dir}/odd/moved`), [])
 })
 
-test('odd names: as directories, gzip, with metadata, watched', async () => {
+testNatively('odd names: as directories, gzip, with metadata, watched', async () => {
   const seen = []
   await sb.files.makeDir(`${dir}/watched`)
   const handle = await sb.files.watchDir(`${dir}/watched`, (e) => seen.push(e.name), { timeoutMs: 0 })
@@ -106,7 +106,7 @@ test('odd names: as directories, gzip, with metadata, watched', async () => {
   assert.deepEqual([...new Set(seen)].sort(), [...names].sort())
 })
 
-test('names with which a form carries them: several files at once', async () => {
+testNatively('names with which a form carries them: several files at once', async () => {
   // a form's file names cannot hold quotes and line breaks (clients replace them)
   const files = names.filter((n) => !/["\n\\]/.test(n)).map((n) => ({ path: `${dir}/form/${n}`, data: n }))
   const infos = await sb.files.write(files)
@@ -114,13 +114,13 @@ test('names with which a form carries them: several files at once', async () => 
   for (const f of files) assert.equal(await sb.files.read(f.path), f.data)
 })
 
-test('a name that is too long, and a NUL', async () => {
+testNatively('a name that is too long, and a NUL', async () => {
   await assert.rejects(sb.files.write(`${dir}/${'y'.repeat(256)}`, 'x'))
   await assert.rejects(sb.files.write(`${dir}/a\0b`, 'x'), /InvalidArgument|400/)
   assert.equal(await sb.files.exists(`${dir}/a`), false)
 })
 
-test('arguments and environment: large, and odd bytes', async () => {
+testNatively('arguments and environment: large, and odd bytes', async () => {
   const big = 'b'.repeat(100_000)
   assert.equal((await sb.commands.run(`printf %s "$BIG" | wc -c`, { envs: { BIG: big } })).stdout.trim(), '100000')
   assert.equal((await sb.commands.run('printf %s "$ODD"', { envs: { ODD: names.join('\n') } })).stdout, names.join('\n'))
@@ -132,7 +132,7 @@ test(`${burst} commands at the same time`, async () => {
   all.forEach((r, i) => assert.equal(r.stdout, `${i}\n`))
 })
 
-test(`${2 * burst} idle streams, and a command beside them`, async () => {
+testNatively(`${2 * burst} idle streams, and a command beside them`, async () => {
   const handles = []
   while (handles.length < 2 * burst)
     handles.push(...(await Promise.all([...Array(burst)].map(() =>
