@@ -163,9 +163,8 @@ async def refusals(c):
 
 @test_natively
 async def what_is_not_served_yet(c):
-    for call in (lambda: c.cls.create(lifecycle={"on_timeout": "pause"}), c.sandbox.pause,
-                 c.sandbox.fork, c.sandbox.create_snapshot,
-                 lambda: c.sandbox.update_network({"allow_out": ["192.0.2.1"]})):
+    network = {"allow_out": ["192.0.2.1"]}
+    for call in (lambda: c.cls.create(network=network), lambda: c.sandbox.update_network(network)):
         await rejects(e2b.SandboxException, call, lambda e: "501" in str(e))
 
 
