@@ -152,9 +152,10 @@ test('another key sees nothing', async () => {
 })
 
 test('creates at the same time', async () => {
-  const sandboxes = await Promise.all(Array.from({ length: 8 }, () => create()))
-  assert.equal(new Set(sandboxes.map((s) => s.sandboxId)).size, 8)
-  assert.equal(new Set(sandboxes.map((s) => s.envdAccessToken)).size, 8)
+  const count = native ? 8 : 4 // an emulated host has 4 GB
+  const sandboxes = await Promise.all(Array.from({ length: count }, () => create()))
+  assert.equal(new Set(sandboxes.map((s) => s.sandboxId)).size, count)
+  assert.equal(new Set(sandboxes.map((s) => s.envdAccessToken)).size, count)
   await Promise.all(sandboxes.map((s) => s.kill()))
 })
 
