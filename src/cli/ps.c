@@ -64,7 +64,7 @@ static uint64_t served_size(const struct row *r, const char *name)
 
 static const char *template_of(const struct row *r)
 {
-	const char *name = r->record ? r->record->template : served_text(r, "templateID");
+	const char *name = r->record ? r->record->template : served_text(r, "alias");
 
 	return name ? name : "";
 }
