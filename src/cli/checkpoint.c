@@ -75,8 +75,8 @@ static int rollback_run(void *values, int argc, char **argv, struct error *e)
 		"give the id of a sandbox and a snapshot of it: mayfly rollback ID SNAPSHOT", e);
 
 	return r < 0 ? r
-		     : states_post(argv[0], "rollback",
-			       json_pack("{s:s}", "snapshotID", argv[1]), NULL, e);
+		     : states_post(argv[0], "rollback", json_pack("{s:s}", "snapshotID", argv[1]),
+			       NULL, e);
 }
 
 const struct cli_verb cli_verb_rollback = {
@@ -104,14 +104,13 @@ static int print_snapshots(const json_t *list, struct error *e)
 	{
 		char size[16], age[TABLE_AGE_BYTES];
 		uint64_t made_ns = 0;
-		const char *const cells[] = {text_of(one, "snapshotID"), text_of(one, "sandboxID"),
-			age, size};
+		const char *const cells[] = {
+			text_of(one, "snapshotID"), text_of(one, "sandboxID"), age, size};
 
 		(void)timestamp_parse_ns(text_of(one, "createdAt"), &made_ns); /* else very old */
 		(void)table_age(made_ns, age);
-		(void)str_format_bytes((uint64_t)json_integer_value(
-					       json_object_get(one, "sizeBytes")),
-			size);
+		(void)str_format_bytes(
+			(uint64_t)json_integer_value(json_object_get(one, "sizeBytes")), size);
 		table_add(&t, cells);
 	}
 	return table_print(&t) < 0 ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;

@@ -31,9 +31,8 @@ static int print_ids(const json_t *list)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(list, i, one)
-		printf("%s\n", json_string_value(json_object_get(
-				       json_object_get(one, "sandbox"), "sandboxID")));
+	json_array_foreach(list, i, one) printf("%s\n",
+		json_string_value(json_object_get(json_object_get(one, "sandbox"), "sandboxID")));
 	return 0;
 }
 

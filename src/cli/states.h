@@ -8,10 +8,9 @@
 
 enum { STATES_PATIENCE_S = 600 }; /* a snapshot waits for the disk */
 
-/* POST /sandboxes/ID/WHAT of the one sandbox whose id begins with `prefix`. body is taken; *ret (may
- * be NULL) is the answer's. */
-int states_post(
-	const char *prefix, const char *what, json_t *body, json_t **ret, struct error *e);
+/* POST /sandboxes/ID/WHAT of the one sandbox whose id begins with `prefix`. body is taken; *ret
+ * (may be NULL) is the answer's. */
+int states_post(const char *prefix, const char *what, json_t *body, json_t **ret, struct error *e);
 
 /* Any request without a body. */
 int states_ask(const char *method, const char *target, json_t **ret, struct error *e);

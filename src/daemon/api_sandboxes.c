@@ -258,26 +258,67 @@ void api_list_v2(struct request *r)
 
 /* --- changing one --- */
 
-void api_kill(struct request *r)
-{
-	struct store_sandbox *sb = api_find(r);
-	struct instance *i = sb ? instance_find(r->daemon, sb->id) : NULL;
-	struct error e = {0};
-	int err;
+/* One that is on its way between two states is killed when it is there. */
+struct waiting_kill {
+	struct request *request;
+	struct instance_waiter waiter;
+};
 
-	if (!sb)
+static void on_kill_done(struct request *r, bool complete)
+{
+	struct waiting_kill *w = r->data;
+
+	instance_unwait(r->daemon, &w->waiter);
+	free(w);
+}
+
+static const struct request_ops kill_ops = {.done = on_kill_done};
+
+static void on_kill_settled(void *arg)
+{
+	struct waiting_kill *w = arg;
+	struct request *r = w->request;
+
+	free(w);
+	request_set_ops(r, NULL, NULL);
+	api_kill(r);
+}
+
+static void kill_later(struct request *r, struct instance *i)
+{
+	struct waiting_kill *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		reply_error(r, 503, "out of memory");
 		return;
-	if (i)
-		err = instance_end(i, STORE_EVENT_KILLED, &e);
-	else if (instance_find_unsettled(r->daemon, sb->id))
-		err = error_set(&e, ERROR_BUSY, EBUSY,
-			"the sandbox is being paused or resumed: try again in a moment");
-	else
-		err = instance_kill_paused(r->daemon, sb, &e);
+	}
+	w->request = r;
+	w->waiter = (struct instance_waiter){.settled = on_kill_settled, .arg = w};
+	request_set_ops(r, &kill_ops, w);
+	instance_wait(i, &w->waiter);
+}
+
+static void kill_now(struct request *r, struct instance *i, const struct store_sandbox *sb)
+{
+	struct error e = {0};
+	int err = i ? instance_end(i, STORE_EVENT_KILLED, &e)
+		    : instance_kill_paused(r->daemon, sb, &e);
+
 	if (err < 0)
 		reply_failure(r, &e);
 	else
 		reply_empty(r, 204);
+}
+
+void api_kill(struct request *r)
+{
+	struct store_sandbox *sb = api_find(r);
+	struct instance *unsettled = sb ? instance_find_unsettled(r->daemon, sb->id) : NULL;
+
+	if (unsettled)
+		kill_later(r, unsettled);
+	else if (sb)
+		kill_now(r, instance_find(r->daemon, sb->id), sb);
 	store_sandbox_free(sb);
 }
 

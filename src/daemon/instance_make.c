@@ -456,9 +456,8 @@ static void make_work(uv_work_t *w)
 {
 	struct instance *i = w->data;
 	struct instance_maker *m = i->maker;
-	char id[SANDBOX_ID_BYTES];
 	const struct sandbox_options o = {
-		.id = m->resumed ? memcpy(id, i->sandbox.id, sizeof(id)) : NULL,
+		.id = m->resumed ? i->returning : NULL,
 		.origin = m->origin.fd >= 0 ? &m->origin : NULL,
 		.template = m->order.template,
 		.cpus = m->order.cpus,
@@ -539,7 +538,7 @@ static bool copied(char **to, const char *from)
 /* Everything as it was. */
 static int fill_paused(struct instance *i, const struct store_sandbox *row)
 {
-	(void)snprintf(i->sandbox.id, sizeof(i->sandbox.id), "%s", row->id); /* one of ours: fits */
+	(void)snprintf(i->returning, sizeof(i->returning), "%s", row->id); /* one of ours: fits */
 	return copied(&i->key_id, row->key_id) && copied(&i->env_json, row->env_json) &&
 			       copied(&i->network_json, row->network_json) &&
 			       copied(&i->envd_token, row->envd_token) &&
@@ -693,6 +692,8 @@ int instances_make(struct daemon *d, const struct instance_order *order, instanc
 	struct instance *i;
 	int r;
 
+	if (d->instances->stopping)
+		return error_set(e, ERROR_HOST, ESHUTDOWN, "the daemon is stopping");
 	if (d->instances->making >= INSTANCES_MAKING_MAX)
 		return error_set(e, ERROR_NO_SPACE, EBUSY,
 			"%d sandboxes are being made at the moment: try again",

@@ -15,7 +15,8 @@ struct instance *instance_find_unsettled(struct daemon *d, const char *id)
 {
 	struct instance *i = d->instances->other;
 
-	while (i && strcmp(i->sandbox.id, id) != 0)
+	/* a new one that is being made has no id yet that anybody could know */
+	while (i && strcmp(i->state == INSTANCE_CREATING ? i->returning : i->sandbox.id, id) != 0)
 		i = i->next;
 	return i;
 }

@@ -99,6 +99,11 @@ static void release(struct instance *i)
 	struct error e = {0};
 
 	i->busy = false;
+	if (i->daemon->instances->stopping && i->state != INSTANCE_ENDING) {
+		back_to_running(i);
+		instance_free(i); /* lets go of a living microVM */
+		return;
+	}
 	if (i->state == INSTANCE_ENDING) {
 		instance_finish_end(i);
 		return;

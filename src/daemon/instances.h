@@ -59,8 +59,10 @@ struct instance {
 	struct instance_meter meter;
 	struct instance_maker *maker; /* while CREATING */
 	const char *end_reason;	      /* more about it for the event: a word, or NULL */
-	bool busy;		      /* a worker pauses it or makes a snapshot of it */
-	bool died;		      /* meanwhile */
+	/* Of a paused one that comes back; `sandbox` is its worker's while it is being made. */
+	char returning[SANDBOX_ID_BYTES];
+	bool busy; /* a worker pauses it or makes a snapshot of it */
+	bool died; /* meanwhile */
 	struct instance_waiter *waiters;
 	uv_work_t work;
 };

@@ -261,8 +261,11 @@ void instances_stop(struct daemon *d)
 		if (i->maker)
 			instance_maker_cancel(i->maker);
 	for (unsigned b = 0; b < INSTANCE_BUCKETS; b++)
-		while (all->buckets[b])
-			instance_free(all->buckets[b]); /* lets go of a living microVM */
+		for (struct instance *i = all->buckets[b], *next; i; i = next) {
+			next = i->next;
+			if (!i->busy)		  /* else its worker's end does */
+				instance_free(i); /* lets go of a living microVM */
+		}
 }
 
 void instances_free(struct daemon *d)
