@@ -1,0 +1,445 @@
+/* The directories of links that sandboxes and their states stand on, with small files in the place
+ * of memories and disks: what a snapshot writes is put on top, merged layers take the place of
+ * others, every step can be done again after a crash, and checksums are those of the files. */
+#include "test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "daemon/layers.h"
+#include "image/verify.h"
+
+enum { LIST_BYTES = 1024 };
+
+static char dir[64];
+static int top_fd = -1; /* a sandbox's directory: layers, snapshot, deltas */
+
+/* --- files --- */
+
+static void put(int fd, const char *name, const char *text)
+{
+	assert_int_equal(file_write_atomic(fd, name, text, strlen(text), 0600), 0);
+}
+
+static int make_dir(const char *name)
+{
+	struct error e = {0};
+	int fd = layers_open(top_fd, name, true, &e);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static int open_dir(const char *name)
+{
+	struct error e = {0};
+	int fd = layers_open(top_fd, name, false, &e);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void assert_file(int fd, const char *name, const char *want)
+{
+	char *text = NULL;
+
+	assert_int_equal(file_read(fd, name, LIST_BYTES, &text, NULL), 0);
+	assert_string_equal(text, want);
+	free(text);
+}
+
+static bool there(int fd, const char *name)
+{
+	return faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void assert_same(int a_fd, const char *a, int b_fd, const char *b)
+{
+	struct stat x, y;
+
+	assert_int_equal(fstatat(a_fd, a, &x, 0), 0);
+	assert_int_equal(fstatat(b_fd, b, &y, 0), 0);
+	assert_true(x.st_ino == y.st_ino);
+}
+
+struct listing {
+	int fd;
+	char text[LIST_BYTES];
+};
+
+static int add_content(void *arg, enum layers_role role, unsigned disk, const char *name)
+{
+	struct listing *l = arg;
+	size_t n = strlen(l->text);
+	char *text = NULL;
+
+	assert_int_equal(file_read(l->fd, name, LIST_BYTES, &text, NULL), 0);
+	(void)snprintf(l->text + n, sizeof(l->text) - n, "%s%c%u=%s", n ? " " : "", "MID"[role],
+		disk, text);
+	free(text);
+	return 0;
+}
+
+/* What a launch from the directory would stand on: role, disk and content of each file. */
+static void assert_stack(int fd, bool memory, const char *want)
+{
+	struct listing l = {.fd = fd};
+
+	assert_int_equal(layers_each(fd, memory, add_content, &l), 0);
+	assert_string_equal(l.text, want);
+}
+
+static int check_one(void *arg, enum layers_role role, unsigned disk, const char *name)
+{
+	struct error e = {0};
+
+	return verify_check(*(int *)arg, name, "it", "make it again", NULL, &e);
+}
+
+static void assert_sealed(int fd, bool memory)
+{
+	assert_int_equal(layers_each(fd, memory, check_one, &fd), 0);
+}
+
+/* --- a sandbox --- */
+
+static const char *const template_files[] = {"rootfs.erofs", "scratch.ext4", "memory"};
+
+/* Made of a template with two disks, the second of which is writable. */
+static void make_sandbox(void)
+{
+	struct error e = {0};
+	int fd = make_dir(LAYERS_DIR);
+
+	for (size_t i = 0; i < 3; i++)
+		put(fd, template_files[i], template_files[i]);
+	put(fd, "template.json", "{}");
+	put(fd, "hot", "hot");
+	assert_int_equal(verify_seal(fd, -1, template_files, 3, &e), 0);
+	(void)close(fd); /* read-only */
+	put(top_fd, "disk1", "d0");
+}
+
+/* What vmm_snapshot leaves: a frozen delta, a layer of memory, and a fresh delta. */
+static void write_snapshot(const char *delta, const char *memory)
+{
+	int fd = make_dir(LAYERS_SNAPSHOT_DIR);
+
+	put(top_fd, "disk1", delta);
+	assert_int_equal(linkat(top_fd, "disk1", fd, "disk1", 0), 0);
+	put(fd, "memory.layer", memory);
+	put(top_fd, "disk1.next", "fresh");
+	put(fd, "state", memory);
+	(void)close(fd); /* read-only */
+}
+
+static int set_up(void **state)
+{
+	(void)snprintf(dir, sizeof(dir), "/tmp/test-layers-XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	top_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(top_fd >= 0);
+	make_sandbox();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)close(top_fd); /* read-only */
+	return file_remove_tree(AT_FDCWD, dir);
+}
+
+#define BASE	  "M0=memory"
+#define BASE_DISK "I0=rootfs.erofs I1=scratch.ext4"
+
+/* --- pausing --- */
+
+static void compose(bool memory, const char *want)
+{
+	int below = open_dir(LAYERS_DIR), raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	int to = make_dir("paused");
+	struct error e = {0};
+	uint64_t own = 0;
+
+	assert_int_equal(layers_compose(below, raw, to, memory, &own, &e), 0);
+	assert_true(own > 0);
+	assert_stack(to, memory, want);
+	assert_sealed(to, memory);
+	assert_int_equal(there(to, "state"), memory);
+	assert_int_equal(there(to, "hot"), memory);
+	assert_int_equal(there(to, "memory"), memory);
+	assert_true(there(to, "template.json"));
+	assert_same(to, "scratch.ext4", below, "scratch.ext4");
+	assert_stack(below, true, BASE " " BASE_DISK);	       /* as it was */
+	(void)close(below), (void)close(raw), (void)close(to); /* read-only */
+}
+
+static void test_pause(void **state)
+{
+	write_snapshot("d1", "m1");
+	compose(true, BASE " M0=m1 " BASE_DISK " D1=d1");
+}
+
+static void test_pause_of_disks(void **state)
+{
+	write_snapshot("d1", "m1");
+	compose(false, BASE_DISK " D1=d1");
+}
+
+static void test_full_memory(void **state)
+{
+	int raw;
+
+	write_snapshot("d1", "m1");
+	raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	assert_int_equal(unlinkat(raw, "memory.layer", 0), 0);
+	put(raw, "memory", "all");
+	(void)close(raw); /* read-only */
+	compose(true, "M0=all " BASE_DISK " D1=d1");
+}
+
+/* --- going on --- */
+
+static void advance(const char *want)
+{
+	struct error e = {0};
+	int to = make_dir("kept"), layers;
+	uint64_t own = 0;
+
+	assert_int_equal(layers_advance(top_fd, to, &own, &e), 0);
+	layers = open_dir(LAYERS_DIR);
+	assert_stack(layers, true, want);
+	assert_stack(to, true, want);
+	assert_sealed(layers, true);
+	assert_sealed(to, true);
+	assert_true(own > 0);
+	assert_false(there(layers, "state"));
+	assert_true(there(to, "state"));
+	assert_file(top_fd, "disk1", "fresh");
+	assert_false(there(top_fd, "disk1.next"));
+	assert_false(there(top_fd, LAYERS_SNAPSHOT_DIR));
+	assert_false(there(top_fd, "layers.next"));
+	(void)close(layers), (void)close(to); /* read-only */
+}
+
+static void test_snapshots(void **state)
+{
+	write_snapshot("d1", "m1");
+	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
+	write_snapshot("d2", "m2");
+	advance(BASE " M0=m1 M0=m2 " BASE_DISK " D1=d1 D1=d2");
+}
+
+static void test_merged(void **state)
+{
+	int raw;
+
+	write_snapshot("d1", "m1");
+	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
+	write_snapshot("d2", "m2");
+	raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	put(raw, "memory.merged", "m1'");
+	put(raw, "disk1.merged", "d1'");
+	(void)close(raw); /* read-only */
+	advance(BASE " M0=m1' M0=m2 " BASE_DISK " D1=d1' D1=d2");
+}
+
+/* A snapshot's files stay when it is taken again, and when what it stands on is gone. */
+static void test_shared(void **state)
+{
+	struct error e = {0};
+	int kept, copy;
+
+	write_snapshot("d1", "m1");
+	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
+	kept = open_dir("kept");
+	copy = make_dir("copy");
+	assert_int_equal(layers_clone_snapshot(kept, copy, &e), 0);
+	assert_same(kept, "memory.1", copy, "memory.1");
+	assert_file(copy, "state", "m1");
+	(void)close(copy);	 /* read-only */
+	copy = make_dir("copy"); /* anew */
+	assert_int_equal(layers_clone(kept, copy, &e), 0);
+	assert_false(there(copy, "state"));
+	(void)close(kept); /* read-only */
+	assert_int_equal(file_remove_tree(top_fd, "kept"), 0);
+	assert_int_equal(file_remove_tree(top_fd, LAYERS_DIR), 0);
+	assert_stack(copy, true, BASE " M0=m1 " BASE_DISK " D1=d1");
+	assert_sealed(copy, true);
+	(void)close(copy); /* read-only */
+}
+
+/* --- after a crash --- */
+
+/* What advancing has done before it was cut short is put together by hand, then it is done again.
+ */
+static void exchange_layers(void)
+{
+	struct error e = {0};
+	int below = open_dir(LAYERS_DIR), raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	int next = make_dir("layers.next");
+
+	assert_int_equal(layers_compose(below, raw, next, true, NULL, &e), 0);
+	assert_int_equal(unlinkat(next, "state", 0), 0);
+	assert_int_equal(renameat2(top_fd, "layers.next", top_fd, LAYERS_DIR, RENAME_EXCHANGE), 0);
+	(void)close(below), (void)close(raw), (void)close(next); /* read-only */
+}
+
+static void add_merged(void)
+{
+	int raw = open_dir(LAYERS_SNAPSHOT_DIR);
+
+	put(raw, "memory.merged", "m1'");
+	put(raw, "disk1.merged", "d1'");
+	(void)close(raw); /* read-only */
+}
+
+static void crash_and_advance(bool merged, bool renamed, const char *want)
+{
+	write_snapshot("d1", "m1");
+	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
+	write_snapshot("d2", "m2");
+	if (merged)
+		add_merged();
+	exchange_layers();
+	if (renamed)
+		assert_int_equal(renameat(top_fd, "disk1.next", top_fd, "disk1"), 0);
+	advance(want);
+}
+
+static void test_exchanged(void **state)
+{
+	crash_and_advance(false, false, BASE " M0=m1 M0=m2 " BASE_DISK " D1=d1 D1=d2");
+}
+
+static void test_exchanged_and_renamed(void **state)
+{
+	crash_and_advance(false, true, BASE " M0=m1 M0=m2 " BASE_DISK " D1=d1 D1=d2");
+}
+
+static void test_exchanged_merged(void **state)
+{
+	crash_and_advance(true, false, BASE " M0=m1' M0=m2 " BASE_DISK " D1=d1' D1=d2");
+}
+
+/* It failed after the disks were switched: there is a frozen delta, and no memory of that time. */
+static void test_disks_only(void **state)
+{
+	struct error e = {0};
+	int raw, layers;
+
+	write_snapshot("d1", "m1");
+	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
+	write_snapshot("d2", "m2");
+	raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	assert_int_equal(unlinkat(raw, "state", 0), 0);
+	(void)close(raw); /* read-only */
+	assert_int_equal(layers_advance(top_fd, -1, NULL, &e), 0);
+	layers = open_dir(LAYERS_DIR);
+	assert_stack(layers, true, BASE " M0=m1 " BASE_DISK " D1=d1 D1=d2");
+	assert_sealed(layers, true);
+	assert_true(there(layers, "hot"));
+	assert_file(top_fd, "disk1", "fresh");
+	(void)close(layers); /* read-only */
+}
+
+/* A directory of the try before does no harm. */
+static void test_remains(void **state)
+{
+	int next = make_dir("layers.next");
+
+	put(next, "memory.1", "old");
+	put(next, "memory.2", "old");
+	(void)close(next); /* read-only */
+	write_snapshot("d1", "m1");
+	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
+}
+
+/* --- checksums --- */
+
+static void damage(int fd, const char *name)
+{
+	int file = openat(fd, name, O_WRONLY | O_CLOEXEC);
+
+	assert_true(file >= 0);
+	assert_int_equal(pwrite(file, "X", 1, 0), 1);
+	assert_int_equal(close(file), 0);
+}
+
+static void test_damage(void **state)
+{
+	static const char *const names[] = {"memory", "memory.1", "disk1", "scratch.ext4"};
+	struct error e = {0};
+	int kept;
+
+	write_snapshot("d1", "m1");
+	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
+	kept = open_dir("kept");
+	for (size_t i = 0; i < 4; i++) {
+		damage(kept, names[i]);
+		assert_true(verify_check(kept, names[i], "it", "make it again", NULL, &e) < 0);
+		assert_int_equal(e.code, ERROR_BAD_SNAPSHOT);
+		error_clear(&e);
+	}
+	(void)close(kept); /* read-only */
+}
+
+/* Damage below is not taken for good when something is put on top: the notes are the old ones. */
+static void test_damage_below(void **state)
+{
+	struct error e = {0};
+	int layers = open_dir(LAYERS_DIR), kept;
+
+	damage(layers, "memory");
+	write_snapshot("d1", "m1");
+	kept = make_dir("kept");
+	assert_int_equal(layers_advance(top_fd, kept, NULL, &e), 0);
+	assert_true(verify_check(kept, "memory", "it", "make it again", NULL, &e) < 0);
+	assert_int_equal(verify_check(kept, "memory.1", "it", "make it again", NULL, &e), 0);
+	(void)close(layers), (void)close(kept); /* read-only */
+}
+
+static void test_missing(void **state)
+{
+	struct error e = {0};
+	int layers = open_dir(LAYERS_DIR);
+
+	assert_true(layers_open(top_fd, "nothing", false, &e) < 0);
+	error_clear(&e);
+	assert_int_equal(layers_take(layers, "nothing", top_fd, "x", &e), -ENOENT);
+	error_clear(&e);
+	assert_true(layers_advance(top_fd, -1, NULL, &e) < 0); /* no snapshot */
+	assert_stack(layers, true, BASE " " BASE_DISK);
+	(void)close(layers); /* read-only */
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_pause),
+		TEST(test_pause_of_disks),
+		TEST(test_full_memory),
+		TEST(test_snapshots),
+		TEST(test_merged),
+		TEST(test_shared),
+		TEST(test_exchanged),
+		TEST(test_exchanged_and_renamed),
+		TEST(test_exchanged_merged),
+		TEST(test_disks_only),
+		TEST(test_remains),
+		TEST(test_damage),
+		TEST(test_damage_below),
+		TEST(test_missing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
