@@ -31,7 +31,9 @@ enum {
 	ENTROPY_BYTES = 64,
 	MACHINE_ID_BYTES = 16,
 	TOKEN_RAW = (INSTANCE_TOKEN_BYTES - 1) / 2,
-	BOOT_STEP_MS = 50
+	BOOT_STEP_MS = 50,
+	CLOCK_ERROR_MS = 5, /* the longest that telling the time may take, or it is told again */
+	CLOCK_TRIES = 5,
 };
 
 struct instance_maker {
@@ -48,6 +50,8 @@ struct instance_maker {
 	instance_made made;	      /* NULL: cancelled */
 	void *arg;
 	bool hello_done;
+	uint64_t told_ns; /* CLOCK_MONOTONIC when the guest was told the time */
+	unsigned told;	  /* times */
 	uv_timer_t limit; /* of a boot: every BOOT_STEP_MS */
 	int result;	  /* of the worker */
 	struct error why;
@@ -311,6 +315,31 @@ static int take_identity(const struct agent_identity_reply *m, struct error *e)
 	return 0;
 }
 
+/* With the time as late as can be. */
+static int tell_identity(struct instance *i, struct agent_identity *m, struct error *e)
+{
+	i->maker->told++;
+	i->maker->told_ns = clock_monotonic_ns();
+	m->realtime_ns = clock_realtime_ns();
+	return agent_request(agent_link_conn(i->link), AGENT_IDENTITY, m, e);
+}
+
+/* The guest's clock is late by what the message was under way, the guest's restore included; from
+ * the second time on that is short. 1 when the clock is right, 0 when an answer will come. */
+static int check_clock(struct instance_maker *m, struct error *e)
+{
+	struct agent_identity again = {.fields = AGENT_ID_CLOCK};
+	int r;
+
+	if (m->told == CLOCK_TRIES ||
+		clock_monotonic_ns() - m->told_ns <= CLOCK_ERROR_MS * NS_PER_MS)
+		return 1;
+	r = tell_identity(m->instance, &again, e);
+	if (r == 0)
+		agent_link_send(m->instance->link);
+	return r;
+}
+
 static void on_event(struct agent_link *l, const struct agent_event *ev, void *arg)
 {
 	struct instance *i = arg;
@@ -328,7 +357,7 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		m->hello_done = true;
 	} else if (m->hello_done && ev->type == AGENT_IDENTITY_REPLY) {
 		r = take_identity(&ev->identity, &e);
-		r = r < 0 ? r : 1;
+		r = r < 0 ? r : check_clock(m, &e);
 	} else {
 		r = agent_event_error(ev, &e);
 	}
@@ -427,9 +456,8 @@ static int queue_identity(struct instance *i, char **env, struct error *e)
 		m.disk_bytes = i->sandbox.disk_bytes;
 	}
 	r = agent_request(agent_link_conn(i->link), AGENT_HELLO, &hello, e);
-	m.realtime_ns = clock_realtime_ns(); /* as late as can be */
 	if (r == 0)
-		r = agent_request(agent_link_conn(i->link), AGENT_IDENTITY, &m, e);
+		r = tell_identity(i, &m, e);
 	explicit_bzero(entropy, sizeof(entropy));
 	return r;
 }
