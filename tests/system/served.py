@@ -20,7 +20,10 @@ BUILD = os.path.join(TOP, os.environ.get("BUILD", "build"))
 VM = "--vm" in sys.argv
 TEMPLATE = os.environ.get("TEST_TEMPLATE", "base") if VM else "base"
 MAYFLY = os.path.join(BUILD, "mayfly")
-RUNNING = 0  # STORE_RUNNING
+RUNNING, PAUSED = 0, 2  # STORE_RUNNING, STORE_PAUSED
+
+
+PATIENCE_S = 120 if VM else 20  # with an answer
 
 
 def eventually(fn, seconds=60):
@@ -50,6 +53,8 @@ def started(pid):
 
 
 class Daemon:
+    program = MAYFLY  # with --vm
+
     def __init__(self, home, options=()):
         self.home, self.process, self.port, self.options = home, None, 0, tuple(options)
         self.run = os.path.join(home, "run")
@@ -57,7 +62,7 @@ class Daemon:
 
     def launch(self):
         """Starts it without waiting until it serves."""
-        command = [MAYFLY, "serve", "--listen", "127.0.0.1:0", *self.options] if VM else [
+        command = [self.program, "serve", "--listen", "127.0.0.1:0", *self.options] if VM else [
             os.path.join(BUILD, "src/daemon/serve-native"), *self.options,
             os.path.join(BUILD, "src/agent/mayfly-agent-native"), "127.0.0.1:0"]
         path = os.path.join(self.home, "log")
@@ -92,10 +97,11 @@ class Daemon:
         return out
 
     def directories(self):
-        try:
-            return sorted(n for n in os.listdir(self.run) if n[0] == "i")
-        except FileNotFoundError:
-            return []
+        return sorted(n for n in listing(self.run) if n[0] == "i")
+
+    def kept(self, area):
+        """The states in `paused` or `snapshots`, unfinished ones too."""
+        return set(listing(os.path.join(self.home, area)))
 
     def pid_of(self, sandbox):
         with open(os.path.join(self.run, sandbox, "sandbox.json")) as f:
@@ -123,7 +129,7 @@ class Client:
 
     tls = None  # an ssl.SSLContext, for a daemon whose port speaks TLS
 
-    def __init__(self, port, timeout=20):
+    def __init__(self, port, timeout=PATIENCE_S):
         """port: a number, or the path of a Unix socket."""
         if isinstance(port, str):
             self.s = socket.socket(socket.AF_UNIX)
@@ -352,13 +358,23 @@ def owners(d):
     return found
 
 
+def differing(area, states, rows):
+    return [f"{area}: {i} without a row" for i in states - rows] + [
+        f"{area}: {i} has no state" for i in rows - states]
+
+
 def disagreements(d):
     """What store, processes and files say differently, as a list of sentences: none when each
-    sandbox has a row that says running, a directory, and the process that the row names, and
-    nothing is left of any other."""
+    sandbox has a row that says running, a directory, and the process that the row names, or a row
+    that says paused and a state, each snapshot has both, and nothing is left of any other."""
     rows = {r[0]: r[1:] for r in d.rows("SELECT id, state, vmm_pid, vmm_start FROM sandboxes")}
+    paused = {i for i, r in rows.items() if r[0] == PAUSED}
+    rows = {i: r for i, r in rows.items() if i not in paused}
     directories, found = set(d.directories()), owners(d)
-    wrong = [f"{i}: a directory without a row" for i in directories - set(rows)]
+    wrong = differing("paused", d.kept("paused"), paused)
+    wrong += differing("snapshots", d.kept("snapshots"),
+                       {r[0] for r in d.rows("SELECT id FROM snapshots")})
+    wrong += [f"{i}: a directory without a row" for i in directories - set(rows)]
     wrong += [f"{i}: a row without a directory" for i in set(rows) - directories]
     wrong += [f"{i}: its state is {r[0]}" for i, r in rows.items() if r[0] != RUNNING]
     wrong += [f"{i}: its process {r[1]} is not the one that the row names"
@@ -375,12 +391,21 @@ def settled(d, seconds=60):
 
 # --- running tests ---
 
+AREAS = ("kernels", "images", "templates")
+
+
 def make_home(prefix):
     home = tempfile.mkdtemp(prefix=prefix)
     if VM:  # the store and the sandboxes of the test are its own
-        for area in ("kernels", "images", "templates"):
+        for area in AREAS:
             os.symlink(os.path.join(os.environ["MAYFLY_HOME"], area), os.path.join(home, area))
     return home
+
+
+def copy_templates(home):
+    """Copies of its own for an empty directory: snapshots need them on their file system."""
+    subprocess.run(["cp", "-a", "--sparse=always", "-t", home] +
+                   [os.path.join(os.environ["MAYFLY_HOME"], area) for area in AREAS], check=True)
 
 
 def raise_descriptors():
