@@ -23,6 +23,7 @@ struct agent_link {
 	const struct agent_link_ops *ops;
 	void *arg;
 	bool polling; /* the poll handle is open */
+	int watched;  /* what it waits for: libuv makes system calls of every uv_poll_start() */
 	bool paused, closed, over, wrote;
 	unsigned handles; /* not closed yet */
 };
@@ -50,7 +51,6 @@ static void close_poll(struct agent_link *l)
 	if (!l->polling)
 		return;
 	l->polling = false;
-	(void)uv_poll_stop(&l->poll); /* always 0 */
 	uv_close((uv_handle_t *)&l->poll, on_closed);
 }
 
@@ -92,6 +92,9 @@ static void update(struct agent_link *l)
 		events |= UV_READABLE;
 	if (agent_wants_write(l->conn))
 		events |= UV_WRITABLE;
+	if (events == l->watched)
+		return;
+	l->watched = events;
 	if (events)
 		(void)uv_poll_start(&l->poll, events, on_poll); /* fails for closed ones only */
 	else
@@ -161,10 +164,14 @@ static void on_poll(uv_poll_t *h, int status, int events)
 {
 	struct agent_link *l = h->data;
 
+	if (status < 0)
+		l->watched = 0; /* libuv has stopped it */
 	/* an error or hang-up is found by reading, after what was said last */
 	look(l);
-	if (status < 0 && l->paused && l->polling)
+	if (status < 0 && l->paused && l->polling) {
+		l->watched = 0;
 		(void)uv_poll_stop(h); /* or it would be reported again and again */
+	}
 }
 
 static void on_deferred(uv_idle_t *h)

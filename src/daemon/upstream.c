@@ -20,6 +20,7 @@ struct upstream {
 	struct buf out;
 	uint8_t *early; /* received behind the agent's OK; malloc'ed */
 	size_t early_n;
+	int watched; /* what poll waits for: libuv makes system calls of every uv_poll_start() */
 	bool polling, paused, closed;
 	bool full;     /* writable is owed */
 	bool ended;    /* our direction is to end */
@@ -82,6 +83,9 @@ static void update(struct upstream *u)
 		events |= UV_READABLE;
 	if (buf_len(&u->out))
 		events |= UV_WRITABLE;
+	if (events == u->watched)
+		return;
+	u->watched = events;
 	if (events)
 		(void)uv_poll_start(&u->poll, events, on_poll); /* fails for closed ones only */
 	else
@@ -145,6 +149,8 @@ static void on_poll(uv_poll_t *h, int status, int events)
 {
 	struct upstream *u = h->data;
 
+	if (status < 0)
+		u->watched = 0; /* libuv has stopped it */
 	if (buf_len(&u->out))
 		write_some(u);
 	for (int i = 0; i < READS_A_TURN; i++)
