@@ -118,7 +118,6 @@ static bool take_types(struct request *r, const json_t *body, uint32_t *types)
 static bool is_url(const char *url)
 {
 	CURLU *u = curl_url();
-	_cleanup_free_ char *copy = NULL;
 	char *scheme = NULL, *host = NULL, *user = NULL;
 	bool good = u && strlen(url) < STORE_URL_MAX &&
 		    curl_url_set(u, CURLUPART_URL, url, 0) == 0 &&
