@@ -396,9 +396,11 @@ static void make_children(struct fork *f, int origin_fd)
 
 	for (unsigned n = 0; n < count; n++) {
 		struct instance_maker *ignored; /* all or none: it is waited for */
-		struct error e = {0};
+		struct error e = f->why;
 
-		if (instances_make(f->daemon, &o, on_child, f, &ignored, &e) < 0)
+		/* after one that was refused the rest need not begin */
+		if (e.code != ERROR_NONE ||
+			instances_make(f->daemon, &o, on_child, f, &ignored, &e) < 0)
 			on_child(f, NULL, &e);
 	}
 	json_decref(o.metadata);
