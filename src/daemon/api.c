@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "daemon/auth.h"
 #include "daemon/daemon.h"
+#include "daemon/instance.h"
 #include "daemon/reply.h"
 #include "daemon/router.h"
 #include "daemon/scrape.h"
@@ -119,6 +120,16 @@ struct store_sandbox *api_find(struct request *r)
 	return NULL;
 }
 
+struct instance *api_find_running(struct request *r, const struct store_sandbox *sb)
+{
+	struct instance *i = instance_find(r->daemon, sb->id);
+
+	if (!i)
+		reply_error(r, 409, "the sandbox is not running: it is %s",
+			store_sandbox_state_name(sb->state));
+	return i;
+}
+
 json_t *api_body(struct request *r, const char *body, size_t n)
 {
 	json_error_t why;
@@ -153,6 +164,20 @@ int api_integer(const json_t *object, const char *key, int64_t *ret)
 		return -EINVAL;
 	*ret = json_integer_value(v);
 	return 0;
+}
+
+bool api_take_flag(struct request *r, const json_t *object, const char *key, bool *ret)
+{
+	const json_t *v = json_object_get(object, key);
+
+	if (!v || json_is_null(v))
+		return true;
+	if (!json_is_boolean(v)) {
+		reply_error(r, 400, "%s must be true or false", key);
+		return false;
+	}
+	*ret = json_is_true(v);
+	return true;
 }
 
 json_t *api_time(uint64_t ns)

@@ -74,6 +74,10 @@ struct store_sandbox *api_find(struct request *r);
  */
 bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1]);
 
+/* The instance of a sandbox that runs; otherwise answers 409 and returns NULL. */
+struct instance;
+struct instance *api_find_running(struct request *r, const struct store_sandbox *sb);
+
 /* An answer that comes from a callback, while the client may go. The callback owns it until it
  * calls api_deferred_take(), which gives the request, or NULL when the client has gone. */
 struct api_deferred;
@@ -95,6 +99,8 @@ int api_integer(const json_t *object, const char *key, int64_t *ret);
 /* Body of create and connect (protocol: Sandbox). */
 json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb);
 json_t *api_time(uint64_t ns);
+/* A boolean of a body: *ret is the default, and what was given. False: answered. */
+bool api_take_flag(struct request *r, const json_t *object, const char *key, bool *ret);
 /* Seconds of a body's `key`: *ret_s is the default, and what was given. False: answered. */
 bool api_take_seconds(
 	struct request *r, const json_t *body, const char *key, bool required, int64_t *ret_s);

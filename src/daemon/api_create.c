@@ -233,26 +233,12 @@ static bool check_unserved(struct request *r, const json_t *body)
 	return true;
 }
 
-static bool take_flag(struct request *r, const json_t *object, const char *name, bool *ret)
-{
-	const json_t *v = json_object_get(object, name);
-
-	if (!v || json_is_null(v))
-		return true;
-	if (!json_is_boolean(v)) {
-		reply_error(r, 400, "%s must be true or false", name);
-		return false;
-	}
-	*ret = json_is_true(v);
-	return true;
-}
-
 /* What happens at the deadline, and when somebody knocks after that. */
 static bool take_pausing(struct request *r, const json_t *body, struct instance_order *o)
 {
-	if (!take_flag(r, body, "autoPause", &o->auto_pause) ||
-		!take_flag(r, body, "autoPauseMemory", &o->auto_pause_memory) ||
-		!take_flag(r, json_object_get(body, "autoResume"), "enabled", &o->auto_resume))
+	if (!api_take_flag(r, body, "autoPause", &o->auto_pause) ||
+		!api_take_flag(r, body, "autoPauseMemory", &o->auto_pause_memory) ||
+		!api_take_flag(r, json_object_get(body, "autoResume"), "enabled", &o->auto_resume))
 		return false;
 	if (!o->auto_pause && !o->auto_pause_memory)
 		return refuse(r, 400, "autoPauseMemory: false needs autoPause");

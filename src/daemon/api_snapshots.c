@@ -158,14 +158,8 @@ static bool take_name(
 /* A running sandbox of the client's and its row; NULL: answered. */
 static struct instance *find_source(struct request *r, struct store_sandbox **ret)
 {
-	struct instance *i;
-
 	*ret = api_find(r);
-	i = *ret ? instance_find(r->daemon, (*ret)->id) : NULL;
-	if (*ret && !i)
-		reply_error(r, 409, "the sandbox is not running: it is %s",
-			store_sandbox_state_name((*ret)->state));
-	return i;
+	return *ret ? api_find_running(r, *ret) : NULL;
 }
 
 static void take_snapshot(struct request *r, const char *text, size_t n)

@@ -16,20 +16,6 @@ enum { RESUME_S = 15 };
 
 /* --- pause --- */
 
-static bool take_flag(struct request *r, const json_t *body, const char *key, bool *ret)
-{
-	const json_t *v = json_object_get(body, key);
-
-	if (!v || json_is_null(v))
-		return true;
-	if (!json_is_boolean(v)) {
-		reply_error(r, 400, "%s must be true or false", key);
-		return false;
-	}
-	*ret = json_is_true(v);
-	return true;
-}
-
 static void on_paused(void *arg, const struct error *why)
 {
 	struct request *r = api_deferred_take(arg);
@@ -38,17 +24,6 @@ static void on_paused(void *arg, const struct error *why)
 		reply_failure(r, why);
 	else if (r)
 		reply_empty(r, 204);
-}
-
-/* A running one's instance; NULL: answered. */
-static struct instance *find_running(struct request *r, const struct store_sandbox *sb)
-{
-	struct instance *i = instance_find(r->daemon, sb->id);
-
-	if (!i)
-		reply_error(r, 409, "the sandbox is not running: it is %s",
-			store_sandbox_state_name(sb->state));
-	return i;
 }
 
 static void pause_one(struct request *r, struct instance *i, bool memory)
@@ -65,9 +40,9 @@ static void pause_one(struct request *r, struct instance *i, bool memory)
 static void take_pause(struct request *r, const char *text, size_t n)
 {
 	json_t *body = api_body(r, text, n);
-	bool memory = true, ok = body && take_flag(r, body, "memory", &memory);
+	bool memory = true, ok = body && api_take_flag(r, body, "memory", &memory);
 	struct store_sandbox *sb = ok ? api_find(r) : NULL;
-	struct instance *i = sb ? find_running(r, sb) : NULL;
+	struct instance *i = sb ? api_find_running(r, sb) : NULL;
 
 	if (i)
 		pause_one(r, i, memory);
@@ -145,7 +120,7 @@ static void connect_to(struct request *r, const char *text, size_t n, int64_t ti
 	json_t *body = api_body(r, text, n);
 	bool memory = true;
 	bool ok = body && api_take_seconds(r, body, "timeout", required, &timeout_s) &&
-		  take_flag(r, body, "memory", &memory);
+		  api_take_flag(r, body, "memory", &memory);
 	struct store_sandbox *sb = ok ? api_find(r) : NULL;
 
 	json_decref(body);
@@ -230,7 +205,7 @@ static void on_rolled_back(void *arg, const struct error *why)
 
 static void roll_back(struct request *r, const struct store_sandbox *sb, const char *snapshot_id)
 {
-	struct instance *i = find_running(r, sb);
+	struct instance *i = api_find_running(r, sb);
 	struct rollback *b = i ? calloc(1, sizeof(*b)) : NULL;
 	struct error e = {0};
 
