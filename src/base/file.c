@@ -178,6 +178,11 @@ int file_remove_tree(int dirfd, const char *path)
 	return remove_at(dirfd, path, 0, 0);
 }
 
+bool file_exists(int dirfd, const char *path)
+{
+	return faccessat(dirfd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 uint64_t file_disk_bytes(int dirfd, const char *path)
 {
 	struct stat st;

@@ -2,6 +2,7 @@
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,6 +24,9 @@ int file_mkdir_p(const char *path, mode_t mode);
 /* Removes a file or a tree, without following symbolic links or crossing into another file system;
  * a missing path is success. */
 int file_remove_tree(int dirfd, const char *path);
+
+/* Whether there is anything of that name; symbolic links are not followed. */
+bool file_exists(int dirfd, const char *path);
 
 /* Bytes that a file occupies on disk (st_blocks), 0 when it cannot be read. */
 uint64_t file_disk_bytes(int dirfd, const char *path);

@@ -54,20 +54,14 @@ static int fault(const char *name, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "the host's disk failed") : 0;
 }
 
-static bool was_linked(int dirfd)
-{
-	_cleanup_close_ int fd = openat(dirfd, LAYERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	return fd >= 0;
-}
-
 static int check_linked(int dirfd, struct error *e)
 {
-	return was_linked(dirfd) ? 0
-				 : error_set(e, ERROR_HOST, EXDEV,
-					   "no snapshot can be made of this sandbox: its directory "
-					   "is not on the file system of the templates; leave "
-					   "MAYFLY_RUN unset and make it again");
+	return file_exists(dirfd, LAYERS_DIR)
+		       ? 0
+		       : error_set(e, ERROR_HOST, EXDEV,
+				 "no snapshot can be made of this sandbox: its directory "
+				 "is not on the file system of the templates; leave "
+				 "MAYFLY_RUN unset and make it again");
 }
 
 /* --- pause --- */
@@ -228,23 +222,18 @@ static int wait_until_running(int dirfd, struct error *e)
 	return r;
 }
 
-static bool exists(int dirfd, const char *name)
-{
-	return faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 int backend_vmm_settle(int dirfd, struct error *e)
 {
 	bool switched = false;
 	int r;
 
-	if (!exists(dirfd, LAYERS_SNAPSHOT_DIR))
+	if (!file_exists(dirfd, LAYERS_SNAPSHOT_DIR))
 		return wait_until_running(dirfd, e);
 	r = wait_until_running(dirfd, e);
 	if (r < 0)
 		return r;
 	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
-		switched = switched || exists(dirfd, layers_next_delta_name(d));
+		switched = switched || file_exists(dirfd, layers_next_delta_name(d));
 	if (switched)
 		return layers_advance(dirfd, -1, NULL, e);
 	drop_snapshot(dirfd);

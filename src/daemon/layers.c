@@ -26,11 +26,6 @@ static int host_error(struct error *e, int r, const char *what)
 	return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r, "%s", what);
 }
 
-static bool exists(int fd, const char *name)
-{
-	return faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 /* --- names --- */
 
 const char *layers_delta_name(unsigned disk)
@@ -45,7 +40,7 @@ const char *layers_next_delta_name(unsigned disk)
 
 bool layers_disk_is_writable(int sandbox_fd, unsigned disk)
 {
-	return exists(sandbox_fd, delta_names[disk]);
+	return file_exists(sandbox_fd, delta_names[disk]);
 }
 
 /* "memory", "memory.1", ... */
@@ -64,7 +59,7 @@ static unsigned count(int fd, const char *stem)
 	char name[LAYERS_NAME_BYTES];
 	unsigned n = 0;
 
-	while (n <= VMM_LAYERS_MAX && exists(fd, nth_name(stem, n, name)))
+	while (n <= VMM_LAYERS_MAX && file_exists(fd, nth_name(stem, n, name)))
 		n++;
 	return n;
 }
@@ -74,7 +69,7 @@ static const char *image_name(int fd, unsigned disk)
 	static const char *const first[] = {"rootfs.ext4", "rootfs.erofs"};
 
 	if (disk == 0)
-		return exists(fd, first[0]) ? first[0] : first[1];
+		return file_exists(fd, first[0]) ? first[0] : first[1];
 	return "scratch.ext4";
 }
 
@@ -88,7 +83,7 @@ int layers_each(int fd, bool memory,
 	for (unsigned i = 0; r == 0 && i < n; i++)
 		r = add(arg, LAYERS_MEMORY, 0, nth_name("memory", i, name));
 	for (unsigned d = 0; r == 0 && d < VMM_DISKS_MAX; d++) {
-		if (!exists(fd, image_name(fd, d)))
+		if (!file_exists(fd, image_name(fd, d)))
 			break;
 		r = add(arg, LAYERS_IMAGE, d, image_name(fd, d));
 		n = count(fd, disk_names[d]);
@@ -178,7 +173,7 @@ static bool same_file(int a_fd, const char *a, int b_fd, const char *b)
 static int compose_stack(int below_fd, int raw_fd, int to_fd, const char *stem, unsigned keep,
 	const char *merged, const char *top, struct error *e)
 {
-	bool has_merged = exists(raw_fd, merged);
+	bool has_merged = file_exists(raw_fd, merged);
 	unsigned n = has_merged ? keep : count(below_fd, stem);
 	char name[LAYERS_NAME_BYTES];
 	int r = link_range(below_fd, to_fd, stem, n, e);
@@ -187,14 +182,14 @@ static int compose_stack(int below_fd, int raw_fd, int to_fd, const char *stem, 
 		r = layers_take(raw_fd, merged, to_fd, nth_name(stem, n++, name), e);
 	if (r < 0 || (n && same_file(below_fd, nth_name(stem, n - 1, name), raw_fd, top)))
 		return r;
-	if (exists(raw_fd, top))
+	if (file_exists(raw_fd, top))
 		r = layers_take(raw_fd, top, to_fd, nth_name(stem, n, name), e);
 	return r;
 }
 
 static int compose_memory(int below_fd, int raw_fd, int to_fd, struct error *e)
 {
-	if (exists(raw_fd, "memory"))
+	if (file_exists(raw_fd, "memory"))
 		return layers_take(raw_fd, "memory", to_fd, "memory", e);
 	return compose_stack(
 		below_fd, raw_fd, to_fd, "memory", 1, "memory.merged", "memory.layer", e);
@@ -208,7 +203,7 @@ static int compose_disks(int below_fd, int raw_fd, int to_fd, struct error *e)
 	for (unsigned d = 0; r == 0 && d < VMM_DISKS_MAX; d++) {
 		const char *image = image_name(below_fd, d);
 
-		if (!exists(below_fd, image))
+		if (!file_exists(below_fd, image))
 			break;
 		(void)snprintf(merged, sizeof(merged), "%s.merged", disk_names[d]); /* fits */
 		r = layers_take(below_fd, image, to_fd, image, e);
@@ -266,7 +261,7 @@ static uint64_t occupied(int fd)
 
 static int take_if_there(int from_fd, const char *name, int to_fd, struct error *e)
 {
-	return exists(from_fd, name) ? layers_take(from_fd, name, to_fd, name, e) : 0;
+	return file_exists(from_fd, name) ? layers_take(from_fd, name, to_fd, name, e) : 0;
 }
 
 int layers_compose(
@@ -294,7 +289,7 @@ int layers_compose(
 static int rename_deltas(int sandbox_fd)
 {
 	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
-		if (exists(sandbox_fd, next_delta_names[d]) &&
+		if (file_exists(sandbox_fd, next_delta_names[d]) &&
 			renameat(sandbox_fd, next_delta_names[d], sandbox_fd, delta_names[d]) < 0)
 			return -errno;
 	return 0;
@@ -309,7 +304,7 @@ static int compose_next(int sandbox_fd, int raw_fd, struct error *e)
 
 	if (below < 0 || next < 0)
 		return below < 0 ? below : next;
-	if (exists(raw_fd, "state")) {
+	if (file_exists(raw_fd, "state")) {
 		r = layers_compose(below, raw_fd, next, true, NULL, e);
 	} else {
 		r = layers_compose(below, raw_fd, next, false, NULL, e);

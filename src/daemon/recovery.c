@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
@@ -133,7 +134,7 @@ static void back_to_running(struct daemon *d, const struct store_sandbox *sb)
 
 static bool has_paused_state(const struct daemon *d, const char *id)
 {
-	return faccessat(d->home.area_fd[HOME_PAUSED], id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	return file_exists(d->home.area_fd[HOME_PAUSED], id);
 }
 
 static void forget_paused_state(const struct daemon *d, const char *id)
@@ -216,7 +217,7 @@ static int recover_row(void *arg, const struct store_sandbox *sb)
 
 static bool is_ours(int fd)
 {
-	return faccessat(fd, BACKEND_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	return file_exists(fd, BACKEND_MARK);
 }
 
 static void check_directory(struct tally *t, const char *id)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "daemon/host.h"
 #include "daemon/layers.h"
@@ -366,7 +367,7 @@ static int link_all(const struct link *links, size_t count, int to_fd, struct er
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		const struct link *l = &links[i];
 
-		if (l->must || faccessat(l->from_fd, l->from, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		if (l->must || file_exists(l->from_fd, l->from))
 			r = layers_take(l->from_fd, l->from, to_fd, l->to, e);
 	}
 	return r;
