@@ -18,7 +18,12 @@
 #include "base/str.h"
 #include "proto/json_text.h"
 
-enum { PROBE_MS = 10, EXECUTE_ROOM = 512 };
+enum {
+	PROBE_MS = 10,
+	EXECUTE_ROOM = 512,
+	PORT_FIRST = 20000, /* up to where Linux's usual ip_local_port_range begins: 32768 */
+	PORTS = 12768,
+};
 
 struct kernel {
 	struct kernel_host *host;
@@ -187,26 +192,35 @@ static void on_beat(void *opaque)
 
 /* --- start --- */
 
-/* Ports that were free a moment ago: all are held until all are found. The kernel binds them later;
- * if somebody is faster, the kernel ends and is started anew. */
-static int pick_ports(uint16_t ports[CHANNEL_COUNT])
+/* Whether a kernel could listen there now. */
+static bool port_is_free(uint16_t port)
 {
-	int fds[CHANNEL_COUNT], r = 0;
+	struct sockaddr_in a = {.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons(port)};
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int on = 1;
 
-	for (unsigned i = 0; i < CHANNEL_COUNT; i++) {
-		struct sockaddr_in a = {
-			.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-		socklen_t n = sizeof(a);
+	/* as the kernel binds: connections of a former kernel that linger are no obstacle */
+	return fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+	       bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+}
 
-		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (fds[i] < 0 || bind(fds[i], (struct sockaddr *)&a, n) < 0 ||
-			getsockname(fds[i], (struct sockaddr *)&a, &n) < 0)
-			r = -errno;
-		ports[i] = ntohs(a.sin_port);
+/* The kernel binds them later, and we connect before that. So they are none that the system gives
+ * to connections: a connection to such a port of the own host can be given that very port, be
+ * connected to itself, and keep the kernel from it. And each is given out once in a long time, so
+ * that kernels that start together do not meet. */
+static int pick_ports(struct kernel_host *host, uint16_t ports[CHANNEL_COUNT])
+{
+	unsigned found = 0;
+
+	for (unsigned tries = 0; tries < PORTS && found < CHANNEL_COUNT; tries++) {
+		uint16_t port = (uint16_t)(PORT_FIRST + host->ports_tried++ % PORTS);
+
+		if (port_is_free(port))
+			ports[found++] = port;
 	}
-	for (unsigned i = 0; i < CHANNEL_COUNT; i++)
-		cleanup_close_p(&fds[i]);
-	return r;
+	return found == CHANNEL_COUNT ? 0 : -EADDRINUSE;
 }
 
 static int write_connection_file(struct kernel *k)
@@ -363,7 +377,7 @@ static int start(struct kernel *k, const char *cwd, const struct sandbox_env *en
 	int r = str_random_id(k->key, sizeof(k->key));
 
 	if (r == 0)
-		r = pick_ports(k->ports);
+		r = pick_ports(k->host, k->ports);
 	if (r == 0)
 		r = write_connection_file(k);
 	if (r == 0)

@@ -32,8 +32,9 @@ struct kernel_ops {
 struct kernel_host {
 	uv_loop_t *loop;
 	struct channel_hub *hub;
-	const char *run_dir; /* for connection files */
-	unsigned running;    /* processes not reaped yet */
+	const char *run_dir;  /* for connection files */
+	unsigned running;     /* processes not reaped yet */
+	uint32_t ports_tried; /* from a random start: there may be other interpreters on the host */
 };
 
 struct kernel;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -127,7 +128,9 @@ static int begin(struct interpreter *in, const struct settings *s, struct error 
 	in->hub = channel_hub_new(&in->loop);
 	if (!in->hub || watch_signals(in) < 0)
 		return error_set(e, ERROR_HOST, ENOMEM, "out of memory or descriptors");
-	in->host = (struct kernel_host){&in->loop, in->hub, in->run_dir, 0};
+	in->host = (struct kernel_host){.loop = &in->loop, .hub = in->hub, .run_dir = in->run_dir};
+	if (getrandom(&in->host.ports_tried, sizeof(in->host.ports_tried), 0) < 0)
+		return error_set_errno(e, ERROR_HOST, errno, "no random numbers");
 	in->contexts = (struct contexts){
 		.loop = &in->loop, .host = &in->host, .cwd = s->cwd, .env.path = s->env_file};
 	load_specs(&in->contexts.specs, s);
