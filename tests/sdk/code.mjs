@@ -1,19 +1,10 @@
 // The official code interpreter SDK, unmodified: languages, contexts, callbacks, results, charts, errors,
-// interrupts. Natively, the interpreter is started here, as the sandbox's service on its port.
+// interrupts.
 import assert from 'node:assert/strict'
 import { Sandbox } from '@e2b/code-interpreter'
-import { create, finish, native, slow, test, until } from './harness.mjs'
+import { create, finish, native, slow, test } from './harness.mjs'
 
 const sandbox = await create({ envs: { FROM_SANDBOX: 'yes' } }, Sandbox)
-if (native) {
-  const { MAYFLY_INTERPRETER: program, MAYFLY_KERNELS: kernels, PATH } = process.env
-  await sandbox.commands.run(
-    `exec env PATH=${PATH} ${program} -a 127.0.0.1 -k ${kernels} -C /tmp -e /does/not/exist`, { background: true, envs: { HOME: '/tmp' } }) // a login shell sets PATH anew
-  await until('the interpreter listens', async () => {
-    const answer = await fetch(`http://127.0.0.1:49999/health`).catch(() => null)
-    return answer?.ok
-  })
-}
 const requestTimeoutMs = 60_000 * slow
 const code = (text, options = {}) => sandbox.runCode(text, { requestTimeoutMs, timeoutMs: 60_000 * slow, ...options })
 

@@ -1,12 +1,8 @@
 """The official code interpreter's Python class, unmodified, with what differs from JavaScript's: None
-instead of absent members, timestamps, its own models of results and charts. Natively, the interpreter is
-started here, as the sandbox's service on its port."""
+instead of absent members, timestamps, its own models of results and charts."""
 import os
 import sys
-import time
 import traceback
-import urllib.error
-import urllib.request
 
 from e2b_code_interpreter import Sandbox
 from e2b_code_interpreter.charts import BoxAndWhiskerChart, LineChart, PieChart, SuperChart
@@ -19,24 +15,6 @@ TESTS = []
 def test(fn):
     TESTS.append(fn)
     return fn
-
-
-def listens():
-    try:
-        return urllib.request.urlopen("http://127.0.0.1:49999/health").status == 200
-    except urllib.error.URLError:
-        return False
-
-
-def start_natively(sandbox):
-    program, kernels = os.environ["MAYFLY_INTERPRETER"], os.environ["MAYFLY_KERNELS"]
-    sandbox.commands.run(
-        f"exec env PATH={os.environ['PATH']} {program} -a 127.0.0.1 -k {kernels} -C /tmp"
-        " -e /does/not/exist", background=True, envs={"HOME": "/tmp"})
-    end = time.monotonic() + 30
-    while not listens():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def run(sandbox, code, **more):
@@ -106,8 +84,6 @@ def lines_that_look_like_ends(sandbox):
 def main():
     status = 0
     with Sandbox.create(timeout=600) as sandbox:
-        if NATIVE:
-            start_natively(sandbox)
         for fn in TESTS:
             try:
                 fn(sandbox)

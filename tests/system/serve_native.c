@@ -6,7 +6,9 @@
  * The options are those of `mayfly serve`, as far as tests need them.
  *
  * A sandbox is the agent in a process-id namespace of its own (so that nothing of it outlives its
- * end) where it may be made, with this machine's file system. Needs root. */
+ * end) where it may be made, with this machine's file system. Needs root. One of the template
+ * code-interpreter-v1 has a network of its own too, and in it the interpreter that
+ * MAYFLY_INTERPRETER names, with the kernels of MAYFLY_KERNELS, if they are set. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -31,7 +33,9 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-enum { START_MS = 5000, STEP_MS = 2, LIFE_S = 3600 };
+enum { START_MS = 20000, STEP_MS = 2, LIFE_S = 3600 };
+
+static const char interpreter_template[] = "code-interpreter-v1";
 
 static const char *agent;
 
@@ -52,11 +56,17 @@ static int take_lock(int dirfd)
 }
 
 /* In the child: only what is safe after a fork of a program with threads. */
-static void become_agent(int dirfd, int lock_fd)
+static void become_agent(int dirfd, int lock_fd, bool interpreter)
 {
-	static const char script[] = "\"$0\" --test-listen vsock.sock & wait";
+	static const char plain[] = "\"$0\" --test-listen vsock.sock & wait";
+	static const char with_interpreter[] =
+		"ip link set lo up; HOME=/tmp \"$MAYFLY_INTERPRETER\" -a 127.0.0.1 -C /tmp"
+		" -k \"$MAYFLY_KERNELS\" -e /does/not/exist >ports &"
+		" until grep -q port ports; do sleep 0.02; done;"
+		" \"$0\" --test-listen vsock.sock & wait";
 	const char *const argv[] = {"unshare", "--pid", "--fork", "--mount-proc", "--kill-child",
-		"sh", "-c", script, agent, NULL};
+		interpreter ? "--net" : "--pid", "sh", "-c", interpreter ? with_interpreter : plain,
+		agent, NULL};
 	int log_fd = openat(dirfd, "console.log", O_WRONLY | O_CREAT | O_APPEND, 0600);
 	int pid_fd = openat(dirfd, "pid", O_WRONLY | O_CREAT, 0600);
 	pid_t pid = getpid();
@@ -93,15 +103,21 @@ static int wait_for_socket(int dirfd, pid_t pid, struct error *e)
 	return error_set(e, ERROR_SANDBOX, ETIMEDOUT, "the native agent does not start");
 }
 
+static bool has_interpreter(const char *template)
+{
+	return strcmp(template, interpreter_template) == 0 && getenv("MAYFLY_INTERPRETER");
+}
+
 static int launch(struct backend_sandbox *s, struct error *e)
 {
+	bool interpreter = has_interpreter(s->template);
 	_cleanup_close_ int lock_fd = take_lock(s->dirfd);
 
 	if (lock_fd < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -lock_fd, "lock");
 	s->pid = fork();
 	if (s->pid == 0)
-		become_agent(s->dirfd, lock_fd);
+		become_agent(s->dirfd, lock_fd, interpreter);
 	return s->pid < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "fork")
 			  : wait_for_socket(s->dirfd, s->pid, e);
 }
@@ -148,7 +164,7 @@ static int measure(const struct home *home, const struct sandbox_options *o,
 {
 	struct template t = {0};
 
-	if (strcmp(o->template, "base") != 0 && strcmp(o->template, "code-interpreter-v1") != 0)
+	if (strcmp(o->template, "base") != 0 && strcmp(o->template, interpreter_template) != 0)
 		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no template '%s'", o->template);
 	ret->cpus = o->cpus ? o->cpus : 2;
 	ret->memory_bytes = o->memory_bytes ? o->memory_bytes : 512 * MIB;
