@@ -369,11 +369,17 @@ static int gather(struct client *c, unsigned patience_s, struct buf *body, struc
 	return r;
 }
 
-static json_t *as_json(const struct buf *body)
+static json_t *as_json(const struct buf *body, const struct http_head *head)
 {
+	const char *text = (const char *)buf_head(body);
+	json_t *root;
+
 	if (!buf_len(body))
 		return NULL;
-	return json_loadb((const char *)buf_head(body), buf_len(body), 0, NULL);
+	root = json_loadb(text, buf_len(body), 0, NULL);
+	if (!root && head->status >= 400) /* services in sandboxes say it in their own form */
+		root = json_pack("{s:s%}", "message", text, buf_len(body));
+	return root;
 }
 
 /* At the head of an answer. */
@@ -385,7 +391,7 @@ static int finish(struct client *c, unsigned patience_s, json_t **ret, struct er
 
 	if (r < 0)
 		return r;
-	root = as_json(&body);
+	root = as_json(&body, client_head(c));
 	r = client_error_of(client_head(c), root, e);
 	if (r == 0 && ret)
 		*ret = root;

@@ -6,8 +6,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/str.h"
+#include "cli/aside.h"
 #include "cli/client_error.h"
 #include "cli/sink.h"
 #include "cli/terminal.h"
@@ -29,7 +28,8 @@ enum input_state { INPUT_NONE, INPUT_OPEN, INPUT_ENDING, INPUT_CLOSED };
 struct session_remote {
 	const struct remote *remote;
 	bool tty;
-	struct client *main, *input, *calls;
+	struct client *main, *input;
+	struct aside aside;
 	struct connect_decoder decoder; /* of main's answer */
 	const uint8_t *piece;		/* of it, not yet decoded */
 	size_t piece_bytes;
@@ -37,29 +37,9 @@ struct session_remote {
 	struct buf message;
 	enum input_state input_state;
 	uint32_t pid;
-	uint64_t renew_ns; /* when the lease is due, UINT64_MAX: there is none */
 };
 
 /* --- what is said in between --- */
-
-static int say(struct session_remote *s, const struct client_request *request, json_t *body)
-{
-	_cleanup_free_ char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	struct client_request full = *request;
-	int r = text ? 0 : -ENOMEM;
-
-	json_decref(body);
-	if (r == 0 && !s->calls)
-		r = client_try(&s->remote->home, &s->calls, NULL);
-	if (r < 0)
-		return r;
-	full.content_type = "application/json";
-	full.length = (int64_t)strlen(text);
-	r = client_begin(s->calls, &full, NULL);
-	if (r == 0)
-		r = client_send(s->calls, text, strlen(text), NULL);
-	return r == 0 ? client_end(s->calls, NULL) : r;
-}
 
 /* What fails here shows in the command's own stream, or is of no use to a command that has ended.
  */
@@ -67,34 +47,7 @@ static void say_rpc(struct session_remote *s, const char *method, json_t *body)
 {
 	const struct client_request request = remote_request(s->remote, "POST", method);
 
-	(void)say(s, &request, body);
-}
-
-static void hang_up(struct client **c)
-{
-	client_close(*c);
-	*c = NULL;
-}
-
-/* Drops the answers. */
-static void listen_to_calls(struct session_remote *s)
-{
-	enum client_event ev = CLIENT_HEAD;
-
-	while (s->calls && ev != CLIENT_WAIT)
-		if (client_next(s->calls, &ev, NULL) < 0)
-			hang_up(&s->calls);
-}
-
-static void renew(struct session_remote *s)
-{
-	_cleanup_free_ char *target = str_printf("/sandboxes/%s/refreshes", s->remote->id);
-	const struct client_request request = {.method = "POST", .target = target};
-
-	if (clock_monotonic_ns() < s->renew_ns || !target)
-		return;
-	s->renew_ns = clock_monotonic_ns() + REMOTE_RENEW_S * NS_PER_S;
-	(void)say(s, &request, json_pack("{s:i}", "duration", REMOTE_LEASE_S)); /* again soon */
+	aside_say(&s->aside, &request, body);
 }
 
 /* --- input --- */
@@ -159,7 +112,8 @@ static bool send_input(void *peer, const void *data, size_t n)
 static void close_input(struct session_remote *s)
 {
 	s->input_state = INPUT_CLOSED;
-	hang_up(&s->input);
+	client_close(s->input);
+	s->input = NULL;
 	if (!s->tty && s->pid)
 		say_rpc(s, "/process.Process/CloseStdin",
 			json_pack("{s:o}", "process", remote_process(s->pid)));
@@ -344,8 +298,7 @@ static int receive(struct session_remote *s, struct error *e)
 static void listen_to_rest(struct session_remote *s)
 {
 	listen_to_input(s);
-	renew(s);
-	listen_to_calls(s);
+	aside_step(&s->aside);
 }
 
 static int next(void *peer, struct session_event *ret, struct error *e)
@@ -379,13 +332,12 @@ static void poll_fds(void *peer, bool hold, struct pollfd fds[SESSION_PEER_FDS])
 	fds[FD_MAIN] = client_poll(s->main, hold);
 	if (s->input)
 		fds[FD_INPUT] = client_poll(s->input, false);
-	if (s->calls)
-		fds[FD_CALLS] = client_poll(s->calls, false);
+	fds[FD_CALLS] = aside_poll(&s->aside);
 }
 
 static uint64_t deadline_ns(void *peer)
 {
-	return ((struct session_remote *)peer)->renew_ns;
+	return ((struct session_remote *)peer)->aside.renew_ns;
 }
 
 const struct session_peer_ops session_remote_ops = {next, check, poll_fds, deadline_ns, input_room,
@@ -446,7 +398,7 @@ int session_remote_open(
 	s->remote = o->remote;
 	s->tty = o->tty;
 	s->input_state = o->no_input ? INPUT_CLOSED : INPUT_NONE;
-	s->renew_ns = o->lease ? 0 : UINT64_MAX;
+	s->aside = aside_init(o->remote, o->lease ? REMOTE_LEASE_S : 0);
 	s->piece = (const uint8_t *)"";
 	connect_decoder_init(&s->decoder, 0, true);
 	buf_init(&s->data, SINK_MAX);
@@ -469,7 +421,7 @@ void session_remote_close(struct session_remote *s)
 		return;
 	client_close(s->main);
 	client_close(s->input);
-	client_close(s->calls);
+	aside_close(&s->aside);
 	connect_decoder_done(&s->decoder);
 	buf_done(&s->data);
 	buf_done(&s->message);

@@ -11,6 +11,7 @@ const struct cli_verb *const cli_verbs[] = {
 	&cli_verb_create,
 	&cli_verb_exec,
 	&cli_verb_shell,
+	&cli_verb_code,
 	&cli_verb_cp,
 	&cli_verb_ls,
 	&cli_verb_port,
