@@ -16,6 +16,7 @@
  *	grow INDEX BYTES	enlarges a disk
  *	idle			-> ok yes|no: whether any host connection to the guest is open
  *	rename NAME		its directory has another name now
+ *	keep			it outlives its owner from now on
  *	quit			ends the VM; the answer comes before
  *
  * Events go to the owner only: "event started" once the VM is made, "event ended REASON TEXT" when

@@ -476,6 +476,28 @@ int vmm_resume(struct vmm *v, struct error *e)
 	return owner_request(v, "resume", NULL, e);
 }
 
+int vmm_keep(struct vmm *v, struct error *e)
+{
+	return owner_request(v, "keep", NULL, e);
+}
+
+int vmm_await_started(struct vmm *v, unsigned ms, struct error *e)
+{
+	uint64_t deadline = clock_monotonic_ns() + ms * NS_PER_MS;
+
+	for (;;) {
+		enum vmm_event event = vmm_next_event(v, e);
+
+		if (event == VMM_STARTED)
+			return 0;
+		if (event == VMM_ENDED)
+			return e && e->err ? -e->err : -ECHILD;
+		if (await_readable(v->owner_fd, deadline) < 0)
+			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
+				"the microVM was not made in %u s", ms / 1000);
+	}
+}
+
 int vmm_save(struct vmm *v, int snapshot_dirfd, struct error *e)
 {
 	return owner_request(

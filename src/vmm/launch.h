@@ -51,7 +51,8 @@ struct vmm_launch {
 	unsigned disk_count;
 
 	bool paused; /* do not run until vmm_resume: a pre-created VM, its hot pages copied; it may
-		      * be given another name and place by vmm_rename */
+		      * be given another name and place by vmm_rename. How long it waits does not
+		      * show in the guest's monotonic clock */
 	bool keep;   /* outlive the owner */
 };
 
@@ -76,9 +77,13 @@ pid_t vmm_pid(const struct vmm *v);
  * could not be made) and nothing more comes. */
 enum vmm_event vmm_next_event(struct vmm *v, struct error *e);
 
+/* Waits for VMM_STARTED, at most ms milliseconds. */
+int vmm_await_started(struct vmm *v, unsigned ms, struct error *e);
+
 /* Requests to the VM; each waits for the answer, at most until the deadline. */
 int vmm_pause(struct vmm *v, struct error *e);
 int vmm_resume(struct vmm *v, struct error *e);
+int vmm_keep(struct vmm *v, struct error *e); /* as `keep` of vmm_launch, from now on */
 /* Of a paused VM: writes `state`, `memory` and the disks' deltas (`disk0`...) into a directory: a
  * snapshot that stands on nothing but the disks' images. */
 int vmm_save(struct vmm *v, int snapshot_dirfd, struct error *e);

@@ -313,7 +313,8 @@ static void end_snapshot(struct vmm_process *p)
 static bool changes_vm(const char *request)
 {
 	return strcmp(request, "status") != 0 && strcmp(request, "idle") != 0 &&
-	       strcmp(request, "quit") != 0 && !str_starts_with(request, "rename ");
+	       strcmp(request, "quit") != 0 && strcmp(request, "keep") != 0 &&
+	       !str_starts_with(request, "rename ");
 }
 
 static void handle_request(
@@ -343,6 +344,8 @@ static void handle_request(
 		(void)do_grow(p, request + 5, &e); /* e says it all */
 	else if (str_starts_with(request, "rename "))
 		(void)do_rename(p, request + 7, &e); /* e says it all */
+	else if (strcmp(request, "keep") == 0)
+		p->s.keep = true;
 	else if (strcmp(request, "quit") == 0)
 		p->over = true;
 	else

@@ -427,6 +427,7 @@ static int load_state(struct vm *vm, const struct snapshot_reader *s, struct err
 	r = kvm_ioctl(vm->fd, KVM_SET_CLOCK, &clock);
 	if (r < 0)
 		return error_set_errno(e, ERROR_INCOMPATIBLE, -r, "KVM_SET_CLOCK");
+	vm->clock_ns = clock.clock;
 	return load_devices(vm, s, e);
 }
 

@@ -56,6 +56,7 @@ struct vm {
 	struct kvm_cpuid_table *cpuid; /* owned: the guest's, without per-CPU fields */
 	uint32_t tsc_khz;
 	bool devices_resumed;
+	uint64_t clock_ns;	   /* of KVM, when a restored guest first runs; 0: booted */
 	struct memory_stack stack; /* what the memory stands on */
 	atomic_uint freezes;
 

@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "vmm/kvm.h"
 
 enum {
 	KICK_SIGNAL = SIGUSR1,
@@ -287,14 +288,26 @@ bool vm_stop_cpus(struct vm *vm)
 	return was_running;
 }
 
-void vm_start_cpus(struct vm *vm)
+/* Before the first run. */
+static void resume_devices(struct vm *vm)
 {
-	/* Before the first run: what waits in host sockets is in the guest's rings when it wakes
-	 * up. */
-	for (unsigned i = 0; i < VM_SLOTS && !vm->devices_resumed; i++)
+	struct kvm_clock_data clock = {.clock = vm->clock_ns};
+
+	/* what waits in host sockets is in the guest's rings when it wakes up */
+	for (unsigned i = 0; i < VM_SLOTS; i++)
 		if (vm->slots[i].device)
 			virtio_resume(vm->slots[i].device);
+	/* for how long the VM was kept waiting is nothing that its timers should see; it worked
+	 * when the state was loaded */
+	if (vm->clock_ns)
+		(void)kvm_ioctl(vm->fd, KVM_SET_CLOCK, &clock);
 	vm->devices_resumed = true;
+}
+
+void vm_start_cpus(struct vm *vm)
+{
+	if (!vm->devices_resumed)
+		resume_devices(vm);
 	pthread_mutex_lock(&vm->lock);
 	if (!vm->running && vm->end == VM_RUNNING) {
 		vm->running = true;

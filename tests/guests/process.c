@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "vmm/kvm.h"
 #include "vmm/launch.h"
@@ -74,20 +73,10 @@ struct machine {
 
 static void await_start(struct machine *m)
 {
-	uint64_t deadline = clock_monotonic_ns() + WAIT_MS * NS_PER_MS;
 	struct error e = {0};
 
-	for (;;) {
-		struct pollfd p = {.fd = vmm_fd(m->vmm), .events = POLLIN};
-		enum vmm_event event;
-
-		(void)poll(&p, 1, 100); /* looked at next */
-		event = vmm_next_event(m->vmm, &e);
-		if (event == VMM_STARTED)
-			return;
-		if (event == VMM_ENDED || clock_monotonic_ns() > deadline)
-			fail("%s does not start: %s", m->name, e.message);
-	}
+	if (vmm_await_started(m->vmm, WAIT_MS, &e) < 0)
+		fail("%s does not start: %s", m->name, e.message);
 }
 
 static void launch(struct machine *m, const char *name, struct vmm_launch *l)
@@ -276,6 +265,13 @@ static void forks(void)
 	remove_snapshots();
 }
 
+static void await_gone(const char *name)
+{
+	for (unsigned i = 0; i < WAIT_MS && exists(name); i++)
+		(void)poll(NULL, 0, 1); /* sleeps */
+	CHECK(!exists(name));
+}
+
 /* Restored in advance, renamed and resumed by whoever claims it; its clean-up knows the new name.
  */
 static void pool(void)
@@ -296,9 +292,33 @@ static void pool(void)
 		fail("vmm_resume: %s", e.message);
 	expect_running(&m);
 	vmm_release(m.vmm); /* its owner is gone */
-	for (unsigned i = 0; i < WAIT_MS && exists("claimed"); i++)
-		(void)poll(NULL, 0, 1); /* sleeps */
-	CHECK(!exists("claimed"));
+	await_gone("claimed");
+	remove_snapshots();
+}
+
+/* Nobody claimed one of them, and then their owner dies. */
+static void pool_without_owner(void)
+{
+	struct machine parent, waiting, kept;
+	struct error e = {0};
+	int fd;
+
+	make_parent(&parent);
+	stop(&parent);
+	restore(&waiting, "waiting", true);
+	restore(&kept, "kept", true);
+	await_start(&waiting);
+	await_start(&kept);
+	if (vmm_keep(kept.vmm, &e) < 0 || vmm_resume(kept.vmm, &e) < 0)
+		fail("vmm_keep: %s", e.message);
+	vmm_release(waiting.vmm);
+	vmm_release(kept.vmm);
+	await_gone("waiting");
+	expect_running(&kept);
+	fd = open_dir("kept");
+	CHECK(vmm_request(fd, "quit", NULL, 0, &e) == 0);
+	(void)close(fd); /* only a directory */
+	CHECK(file_remove_tree(work_fd, "kept") == 0);
 	remove_snapshots();
 }
 
@@ -386,6 +406,7 @@ static const struct {
 	{"process: live and final snapshots", live_and_final},
 	{"process: forks of a running machine", forks},
 	{"process: claimed from a pool", pool},
+	{"process: a pool whose owner dies", pool_without_owner},
 	{"process: a failed snapshot leaves it as it was", failures},
 	{"process: killed while it takes a snapshot", killed},
 	{"process: bad requests", bad_requests},
