@@ -24,6 +24,8 @@ struct serve_options {
 	uint64_t connections, sandboxes, creates, timeout_ns;
 	uint64_t cpus, memory_bytes, disk_bytes;
 	struct quota_options quota;
+	struct option_list pool;
+	uint64_t pool_memory_bytes;
 };
 
 static const struct serve_options defaults = {
@@ -85,6 +87,12 @@ static const struct option_spec options[] = {
 	{"disk-overcommit", 0, OPTION_NUMBER, "N",
 		"times the disk's size promised to all sandboxes (4)",
 		offsetof(struct serve_options, quota.disk_overcommit), 1, 1000000, false},
+	{"pool", 0, OPTION_LIST, "N|TEMPLATE=N",
+		"VMs kept ready of each template in use (0); of that one, always",
+		offsetof(struct serve_options, pool), 0, 0, false},
+	{"pool-memory", 0, OPTION_BYTES, "SIZE",
+		"promised to those together (a quarter of --memory-limit)",
+		offsetof(struct serve_options, pool_memory_bytes), 0, INT64_MAX, false},
 	{"max-connections", 0, OPTION_NUMBER, "N", "of clients (4096)",
 		offsetof(struct serve_options, connections), 16, 1000000, false},
 	CLI_OPTION_HELP,
@@ -129,7 +137,7 @@ static int serve(struct daemon *d, const struct serve_options *o, struct error *
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct serve_options *o = values;
-	const struct daemon_options d_options = {
+	struct daemon_options d_options = {
 		.listen = o->listen,
 		.domain = o->domain,
 		.tls_cert = o->tls_cert,
@@ -146,10 +154,13 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.timeout_max_ns = o->timeout_ns,
 		.sizes_max = {(unsigned)o->cpus, o->memory_bytes, o->disk_bytes},
 		.quota = o->quota,
+		.pool.memory_bytes = o->pool_memory_bytes,
 	};
 	struct daemon *d = NULL;
 	int r = cli_no_arguments(argc, argv, e);
 
+	for (unsigned n = 0; r == 0 && n < o->pool.count; n++)
+		r = stock_parse_option(&d_options.pool, o->pool.items[n], e);
 	if (r == 0)
 		r = daemon_start(&d_options, &d, e);
 	if (r == 0)

@@ -87,6 +87,7 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 	o->origin = &s->origin;
 	o->template = s->snapshot.template_alias;
 	o->template_id = s->snapshot.template_id;
+	o->snapshot_id = s->snapshot.id;
 	o->cpus = s->snapshot.cpus;
 	o->memory_bytes = s->snapshot.memory_bytes;
 	o->disk_bytes = s->snapshot.disk_bytes;

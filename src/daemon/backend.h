@@ -3,6 +3,7 @@
 #ifndef DAEMON_BACKEND_H
 #define DAEMON_BACKEND_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -41,10 +42,14 @@ struct backend {
 	int (*measure)(const struct home *home, const struct sandbox_options *o,
 		struct sandbox_sizes *ret, uint64_t *ret_made_s, struct error *e);
 	/* Makes the directory (with the mark, before anything runs in it) and starts a sandbox that
-	 * outlives us. Only template, cpus, memory_bytes, disk_bytes and metadata of the options
-	 * count. On failure nothing is left. */
+	 * outlives us. Only id, template, origin, sizes, metadata and paused of the options count.
+	 * Paused: nothing in it runs before `resume`, it has no record, so that it is not listed,
+	 * and it is there, wholly, at the return. On failure nothing is left. */
 	int (*make)(const struct home *home, const struct sandbox_dirs *dirs,
 		const struct sandbox_options *o, struct backend_sandbox *ret, struct error *e);
+	/* Makes one that was made paused a sandbox like others. On failure it is to be ended.
+	 * NULL: there is no pool. */
+	int (*resume)(struct backend_sandbox *s, json_t *metadata, struct error *e);
 	/* Ends it and removes its directory. vmm as made, or NULL for an adopted one. */
 	int (*end)(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
 		struct error *e);

@@ -15,6 +15,8 @@
 
 #define MIB (UINT64_C(1) << 20)
 
+enum { MADE_MS = 60 * 1000 }; /* for the VM of a pool to be there */
+
 void backend_sandbox_done(struct backend_sandbox *s)
 {
 	for (char **p = s->env; p && *p; p++)
@@ -56,7 +58,8 @@ static int copy_config(const struct sandbox_plan *p, struct backend_sandbox *s)
 	return 0;
 }
 
-static int launch(const struct sandbox_dirs *dirs, struct sandbox_plan *p,
+/* One that waits ends with us. */
+static int launch(const struct sandbox_dirs *dirs, struct sandbox_plan *p, bool paused,
 	struct backend_sandbox *s, struct error *e)
 {
 	_cleanup_free_ char *dir = str_printf("%s/%s", dirs->path, s->id);
@@ -65,17 +68,17 @@ static int launch(const struct sandbox_dirs *dirs, struct sandbox_plan *p,
 	if (!dir)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	p->launch.dir = dir;
-	p->launch.keep = true;
+	p->launch.keep = !paused;
+	p->launch.paused = paused;
 	r = vmm_launch(&p->launch, &s->vmm, e);
 	p->launch.dir = NULL;
 	if (r == 0)
 		s->pid = vmm_pid(s->vmm);
-	return r;
+	return r == 0 && paused ? vmm_await_started(s->vmm, MADE_MS, e) : r;
 }
 
 /* For `mayfly ps` and for ending it without us. */
-static int write_record(
-	const struct backend_sandbox *s, const struct sandbox_options *o, struct error *e)
+static int write_record(const struct backend_sandbox *s, json_t *metadata, struct error *e)
 {
 	struct sandbox_record r = {
 		.template = s->template,
@@ -84,7 +87,7 @@ static int write_record(
 		.memory_bytes = s->memory_bytes,
 		.disk_bytes = s->disk_bytes,
 		.vmm_pid = s->pid,
-		.metadata = o->metadata,
+		.metadata = metadata,
 	};
 
 	memcpy(r.id, s->id, sizeof(r.id));
@@ -104,9 +107,9 @@ static int make_vm(const struct sandbox_dirs *dirs, struct sandbox_plan *p,
 	if (r == 0)
 		r = sandbox_plan_link(p, s->dirfd, e);
 	if (r == 0)
-		r = launch(dirs, p, s, e);
-	if (r == 0)
-		r = write_record(s, o, e);
+		r = launch(dirs, p, o->paused, s, e);
+	if (r == 0 && !o->paused)
+		r = write_record(s, o->metadata, e);
 	if (r < 0) {
 		vmm_stop(s->vmm);
 		s->vmm = NULL;
@@ -134,6 +137,16 @@ static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	return r;
 }
 
+/* It outlives us before it runs: one that only waits may end, a sandbox may not. */
+static int resume(struct backend_sandbox *s, json_t *metadata, struct error *e)
+{
+	int r = write_record(s, metadata, e);
+
+	if (r == 0)
+		r = vmm_keep(s->vmm, e);
+	return r == 0 ? vmm_resume(s->vmm, e) : r;
+}
+
 static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
 	struct error *e)
 {
@@ -151,6 +164,7 @@ static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm,
 const struct backend backend_vmm = {
 	.measure = sandbox_plan_measure,
 	.make = make,
+	.resume = resume,
 	.end = end,
 	.pause = backend_vmm_pause,
 	.snapshot = backend_vmm_snapshot,

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "daemon/backend.h"
 #include "daemon/instances.h"
+#include "daemon/pool.h"
 #include "daemon/scrape.h"
 #include "daemon/server.h"
 #include "daemon/surfaces.h"
@@ -149,6 +150,8 @@ static int open_all(struct daemon *d, struct error *e)
 	if (r == 0)
 		r = instances_start(d, e);
 	if (r == 0)
+		r = pool_start(d, e);
+	if (r == 0)
 		r = webhooks_start(d, e);
 	return r;
 }
@@ -209,6 +212,7 @@ int daemon_run(struct daemon *d, struct error *e)
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		uv_close((uv_handle_t *)&handles[i], NULL);
 	instances_stop(d);
+	pool_stop(d);
 	server_stop(d->server);
 	scrape_stop(d);
 	webhooks_stop(d);
@@ -221,12 +225,14 @@ void daemon_free(struct daemon *d)
 	if (!d)
 		return;
 	instances_stop(d);
+	pool_stop(d);
 	if (d->server)
 		server_stop(d->server);
 	scrape_stop(d);
 	webhooks_stop(d);
 	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* closes handles */
 	server_free(d->server);
+	pool_free(d);
 	instances_free(d);
 	store_close(d->store);
 	sandbox_dirs_close(&d->dirs);

@@ -16,11 +16,13 @@
 #include "daemon/quota.h"
 #include "daemon/request.h"
 #include "daemon/sandbox_dir.h"
+#include "daemon/stock.h"
 #include "image/home.h"
 #include "store/store.h"
 
 struct backend;
 struct instances;
+struct pool;
 struct scrape;
 struct server;
 struct webhooks;
@@ -41,7 +43,8 @@ struct daemon_options {
 	uint64_t timeout_max_ns;	/* of one sandbox; 0: no limit */
 	struct sandbox_sizes sizes_max; /* of one sandbox; 0: SANDBOX_*_MAX */
 	struct quota_options quota;	/* of the host */
-	const struct backend *backend;	/* NULL: microVMs */
+	struct stock_options pool;
+	const struct backend *backend; /* NULL: microVMs */
 };
 
 struct daemon {
@@ -52,6 +55,7 @@ struct daemon {
 	struct store *store;
 	struct server *server;
 	struct instances *instances;
+	struct pool *pool; /* NULL: none */
 	struct scrape *scrape;
 	struct webhooks *webhooks;
 

@@ -125,18 +125,28 @@ static void on_death(uv_poll_t *h, int status, int events)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
 }
 
+int instance_watch_process(
+	struct daemon *d, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e)
+{
+	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int r;
+
+	if (fd < 0)
+		return error_set_errno(e, ERROR_SANDBOX, errno, "the sandbox's process");
+	r = uv_poll_init(d->loop, h, fd);
+	if (r < 0)
+		return error_set(e, ERROR_INTERNAL, -r, "cannot watch the sandbox's process");
+	(void)uv_poll_start(h, UV_READABLE, died); /* fails for closed ones only */
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
 int instance_watch(struct instance *i, struct error *e)
 {
 	int r;
 
-	i->pid_fd = (int)syscall(SYS_pidfd_open, i->sandbox.pid, 0);
-	if (i->pid_fd < 0)
-		return error_set_errno(e, ERROR_SANDBOX, errno, "the sandbox's process");
-	r = uv_poll_init(i->daemon->loop, &i->death, i->pid_fd);
-	if (r < 0)
-		return error_set(e, ERROR_INTERNAL, -r, "cannot watch the sandbox's process");
 	i->death.data = i;
-	i->watched = true;
-	(void)uv_poll_start(&i->death, UV_READABLE, on_death); /* fails for closed ones only */
-	return 0;
+	r = instance_watch_process(i->daemon, i->sandbox.pid, &i->death, &i->pid_fd, on_death, e);
+	i->watched = r == 0;
+	return r;
 }

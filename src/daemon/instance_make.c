@@ -1,6 +1,7 @@
 /* Making a sandbox without making the loop wait.
  *
- *	WORKER    a thread checks the template's files and starts the microVM
+ *	WORKER    a thread resumes the VM that was claimed from the pool, or checks the template's
+ *		  files and starts one
  *	AGENT     HELLO and IDENTITY are queued on the agent's connection
  *	(end)     the IDENTITY's reply came: row in the store, RUNNING, `made` is called; or
  *anything failed: what there is of the sandbox is ended, `made` is called with the reason
@@ -24,6 +25,7 @@
 #include "daemon/instances.h"
 #include "daemon/meter.h"
 #include "daemon/metrics.h"
+#include "daemon/pool.h"
 #include "image/workdir.h"
 #include "store/keys.h"
 
@@ -75,14 +77,16 @@ static void dismiss(struct instance_maker *m, struct instance *made, const struc
 	instance_made call = m->made;
 	void *arg = m->arg;
 	struct instance_waiter *waiters = TAKE_PTR(m->instance->waiters);
+	struct daemon *d = m->instance->daemon;
 
 	m->instance->maker = NULL;
-	m->instance->daemon->instances->making--;
+	d->instances->making--;
 	m->made = NULL;
 	uv_close((uv_handle_t *)&m->limit, on_limit_closed);
 	if (call)
 		call(arg, made, why);
 	instance_wake(waiters);
+	pool_refill(d->pool);
 }
 
 /* --- ending early --- */
@@ -480,6 +484,23 @@ static int speak_to_agent(struct instance *i, struct error *e)
 
 /* --- the worker --- */
 
+/* True when it is a VM of the pool, and runs. One that died meanwhile does no harm. */
+static bool resume_claimed(struct instance *i)
+{
+	const struct backend *b = i->daemon->options.backend;
+	struct error e = {0};
+
+	if (!*i->sandbox.id)
+		return false;
+	if (b->resume(&i->sandbox, i->maker->order.metadata, &e) == 0)
+		return true;
+	log_info("a VM of the pool cannot be used: %s sandbox=%s", e.message, i->sandbox.id);
+	(void)b->end(&i->daemon->dirs, i->sandbox.id, TAKE_PTR(i->sandbox.vmm), i->sandbox.pid,
+		NULL); /* recovery finds the rest */
+	backend_sandbox_done(&i->sandbox);
+	return false;
+}
+
 static void make_work(uv_work_t *w)
 {
 	struct instance *i = w->data;
@@ -495,7 +516,8 @@ static void make_work(uv_work_t *w)
 	};
 	struct daemon *d = i->daemon;
 
-	m->result = d->options.backend->make(&d->home, &d->dirs, &o, &i->sandbox, &m->why);
+	if (!resume_claimed(i))
+		m->result = d->options.backend->make(&d->home, &d->dirs, &o, &i->sandbox, &m->why);
 }
 
 static void on_limit(uv_timer_t *t)
@@ -659,23 +681,43 @@ static int check_max(const struct instance_order *o, const struct sandbox_sizes 
 	return 0;
 }
 
+/* VMs that only wait make room. */
 static int reserve(struct instance *i, const struct sandbox_sizes *s, struct error *e)
 {
-	int r = quota_reserve(&i->daemon->instances->quota, &i->daemon->dirs, s, e);
+	struct daemon *d = i->daemon;
+	struct error full;
+	int r;
 
+	do {
+		full = (struct error){0};
+		r = quota_reserve(&d->instances->quota, &d->dirs, s, &full);
+	} while (r < 0 && full.code == ERROR_NO_SPACE && pool_yield(d->pool));
 	if (r == 0)
 		i->promised = *s;
+	else if (e)
+		*e = full;
 	return r;
+}
+
+/* A VM of the pool with its place on the host, or else a place. */
+static int claim(struct instance *i, const struct stock_key *k, bool usual, struct error *e)
+{
+	if (!pool_claim(i->daemon->pool, k, usual, &i->sandbox))
+		return reserve(i, &k->sizes, e);
+	i->promised = k->sizes;
+	return 0;
 }
 
 /* What exists already has its sizes, and was allowed to. */
 static int reserve_again(struct instance *i, const struct instance_order *o, struct error *e)
 {
 	const struct store_sandbox *row = o->paused;
-	const struct sandbox_sizes s = {
-		.cpus = row ? row->cpus : o->cpus,
-		.memory_bytes = row ? row->memory_bytes : o->memory_bytes,
-		.disk_bytes = row ? row->disk_bytes : o->disk_bytes,
+	const struct stock_key k = {
+		.template = o->template,
+		.snapshot = o->snapshot_id,
+		.sizes.cpus = row ? row->cpus : o->cpus,
+		.sizes.memory_bytes = row ? row->memory_bytes : o->memory_bytes,
+		.sizes.disk_bytes = row ? row->disk_bytes : o->disk_bytes,
 	};
 	const char *id = row ? row->template_id : o->template_id;
 	const char *build = row ? row->build_id : o->build_id;
@@ -683,7 +725,7 @@ static int reserve_again(struct instance *i, const struct instance_order *o, str
 	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", id); /* of the store: fits */
 	(void)snprintf(i->template.build_id, sizeof(i->template.build_id), "%s",
 		build ? build : ""); /* as above */
-	return reserve(i, &s, e);
+	return k.snapshot ? claim(i, &k, true, e) : reserve(i, &k.sizes, e);
 }
 
 /* Before anything is made: the sizes, which the order names from now on, and a place on the host.
@@ -695,21 +737,21 @@ static int admit(struct instance *i, struct instance_order *o, struct error *e)
 		.cpus = o->cpus,
 		.memory_bytes = o->memory_bytes,
 		.disk_bytes = o->disk_bytes};
-	struct sandbox_sizes s;
-	uint64_t made_s;
-	int r = d->options.backend->measure(&d->home, &so, &s, &made_s, e);
+	struct stock_key k = {.template = o->template};
+	bool usual = !o->cpus && !o->memory_bytes && !o->disk_bytes;
+	int r = d->options.backend->measure(&d->home, &so, &k.sizes, &k.made_s, e);
 
 	if (r == 0)
-		r = check_max(o, &s, e);
+		r = check_max(o, &k.sizes, e);
 	if (r == 0)
-		r = store_template_see(d->store, o->template, made_s, &i->template, e);
+		r = store_template_see(d->store, o->template, k.made_s, &i->template, e);
 	if (r == 0)
-		r = reserve(i, &s, e);
+		r = claim(i, &k, usual, e);
 	if (r < 0)
 		return r;
-	o->cpus = s.cpus;
-	o->memory_bytes = s.memory_bytes;
-	o->disk_bytes = s.disk_bytes;
+	o->cpus = k.sizes.cpus;
+	o->memory_bytes = k.sizes.memory_bytes;
+	o->disk_bytes = k.sizes.disk_bytes;
 	return 0;
 }
 

@@ -100,6 +100,7 @@ struct instance_order {
 	const char *key_id;
 	const char *template;
 	const char *template_id, *build_id; /* of an origin; build_id may be NULL */
+	const char *snapshot_id;	    /* of an origin that is kept, else NULL */
 	unsigned cpus;			    /* 0: the template's, as the next two */
 	uint64_t memory_bytes, disk_bytes;
 	struct sandbox_sizes max; /* of what the template has, too */
@@ -139,6 +140,9 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 void instance_finish_end(struct instance *i);
 /* Watches its process; a death ends it as CRASHED. */
 int instance_watch(struct instance *i, struct error *e);
+/* Calls died, once, when the process is over. On success h is to be closed, then *ret_fd. */
+int instance_watch_process(
+	struct daemon *d, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e);
 
 /* --- pausing, snapshots (instance_pause.c) --- */
 

@@ -16,10 +16,13 @@ enum { METRICS_SERIES_MAX = 256, METRICS_LABELS = 2, METRICS_PAGE_MAX = 4 * 1024
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 enum metric {
-	METRIC_BUILD,		/* version */
-	METRIC_SANDBOXES,	/* state, template */
-	METRIC_CREATES,		/* result: ok or an error's code */
-	METRIC_CREATE_SECONDS,	/* histogram */
+	METRIC_BUILD,	       /* version */
+	METRIC_SANDBOXES,      /* state, template */
+	METRIC_CREATES,	       /* result: ok or an error's code */
+	METRIC_CREATE_SECONDS, /* histogram */
+	METRIC_POOL_READY,     /* template; as the next two */
+	METRIC_POOL_CLAIMS,
+	METRIC_POOL_MISSES,
 	METRIC_ENDS,		/* reason */
 	METRIC_REQUESTS,	/* route, status */
 	METRIC_REQUEST_SECONDS, /* histogram; route */

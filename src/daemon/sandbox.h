@@ -59,6 +59,7 @@ struct sandbox_options {
 	const char *command;		 /* for the record, or NULL */
 	json_t *metadata;		 /* an object for the record, borrowed, or NULL */
 	bool boot;			 /* boot instead of restoring */
+	bool paused;			 /* only for backend.h: made in advance */
 	const char *kernel, *modules;	 /* of a boot; NULL: the template's */
 	uint64_t ready_timeout_ns;	 /* 0: SANDBOX_READY_S */
 	const struct progress *progress; /* of a snapshot that has to be made first, or NULL */

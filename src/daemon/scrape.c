@@ -20,6 +20,7 @@
 #include "daemon/host.h"
 #include "daemon/instances.h"
 #include "daemon/metrics.h"
+#include "daemon/pool.h"
 #include "daemon/reply.h"
 #include "daemon/router.h"
 #include "daemon/server.h"
@@ -121,6 +122,7 @@ static void collect_sandboxes(struct daemon *d)
 	(void)instance_each(d, count_instance, &p);		   /* always 0 */
 	(void)store_sandbox_each(d->store, count_row, NULL, NULL); /* fewer numbers then */
 	metrics_set(METRIC_SANDBOXES, "creating", "", d->instances->making);
+	pool_measure(d->pool);
 	metrics_set(METRIC_PROMISED_MEMORY, NULL, NULL, (double)p.memory_bytes);
 	metrics_set(METRIC_PROMISED_DISK, NULL, NULL, (double)p.disk_bytes);
 }

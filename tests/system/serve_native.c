@@ -8,7 +8,8 @@
  * A sandbox is the agent in a process-id namespace of its own (so that nothing of it outlives its
  * end) where it may be made, with this machine's file system. Needs root. One of the template
  * code-interpreter-v1 has a network of its own too, and in it the interpreter that
- * MAYFLY_INTERPRETER names, with the kernels of MAYFLY_KERNELS, if they are set. */
+ * MAYFLY_INTERPRETER names, with the kernels of MAYFLY_KERNELS, if they are set. One of the pool is
+ * the process that becomes that, waiting at a pipe; it stays when the daemon is killed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,6 +41,8 @@ static const char interpreter_template[] = "code-interpreter-v1";
 
 static const char *agent;
 
+#define GO "go" /* a pipe; a line in it lets one of the pool run */
+
 static void sleep_ms(long ms)
 {
 	struct timespec t = {.tv_nsec = ms * (long)NS_PER_MS};
@@ -56,7 +60,7 @@ static int take_lock(int dirfd)
 }
 
 /* In the child: only what is safe after a fork of a program with threads. */
-static void become_agent(int dirfd, int lock_fd, bool interpreter)
+static void become_agent(int dirfd, int lock_fd, bool interpreter, bool paused)
 {
 	static const char plain[] = "\"$0\" --test-listen vsock.sock & wait";
 	static const char with_interpreter[] =
@@ -64,9 +68,11 @@ static void become_agent(int dirfd, int lock_fd, bool interpreter)
 		" -k \"$MAYFLY_KERNELS\" -e /does/not/exist >ports &"
 		" until grep -q port ports; do sleep 0.02; done;"
 		" \"$0\" --test-listen vsock.sock & wait";
-	const char *const argv[] = {"unshare", "--pid", "--fork", "--mount-proc", "--kill-child",
-		interpreter ? "--net" : "--pid", "sh", "-c", interpreter ? with_interpreter : plain,
-		agent, NULL};
+	static const char wait[] = "read _ <>" GO "; exec \"$0\" \"$@\"";
+	const char *const words[] = {"sh", "-c", wait, "unshare", "--pid", "--fork", "--mount-proc",
+		"--kill-child", interpreter ? "--net" : "--pid", "sh", "-c",
+		interpreter ? with_interpreter : plain, agent, NULL};
+	const char *const *argv = paused ? words : words + 3;
 	int log_fd = openat(dirfd, "console.log", O_WRONLY | O_CREAT | O_APPEND, 0600);
 	int pid_fd = openat(dirfd, "pid", O_WRONLY | O_CREAT, 0600);
 	pid_t pid = getpid();
@@ -108,18 +114,39 @@ static bool has_interpreter(const char *template)
 	return strcmp(template, interpreter_template) == 0 && getenv("MAYFLY_INTERPRETER");
 }
 
-static int launch(struct backend_sandbox *s, struct error *e)
+/* Fails while nobody waits there. */
+static int open_pipe(int dirfd)
+{
+	return openat(dirfd, GO, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
+static int wait_for_pipe(int dirfd, struct error *e)
+{
+	for (int ms = 0; ms < START_MS; ms += STEP_MS) {
+		_cleanup_close_ int fd = open_pipe(dirfd);
+
+		if (fd >= 0)
+			return 0;
+		sleep_ms(STEP_MS);
+	}
+	return error_set(e, ERROR_SANDBOX, ETIMEDOUT, "the process does not come to wait");
+}
+
+static int launch(struct backend_sandbox *s, bool paused, struct error *e)
 {
 	bool interpreter = has_interpreter(s->template);
 	_cleanup_close_ int lock_fd = take_lock(s->dirfd);
 
 	if (lock_fd < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -lock_fd, "lock");
+	if (paused && mkfifoat(s->dirfd, GO, 0600) < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "mkfifo");
 	s->pid = fork();
 	if (s->pid == 0)
-		become_agent(s->dirfd, lock_fd, interpreter);
-	return s->pid < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "fork")
-			  : wait_for_socket(s->dirfd, s->pid, e);
+		become_agent(s->dirfd, lock_fd, interpreter, paused);
+	if (s->pid < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "fork");
+	return paused ? wait_for_pipe(s->dirfd, e) : wait_for_socket(s->dirfd, s->pid, e);
 }
 
 /* A zombie is none: whoever inherited it may never wait for it. */
@@ -151,9 +178,10 @@ static void end_process(pid_t pid)
 			sleep_ms(STEP_MS);
 }
 
-static int write_record(const struct backend_sandbox *s, struct error *e)
+static int write_record(const struct backend_sandbox *s, json_t *metadata, struct error *e)
 {
-	struct sandbox_record r = {.template = s->template, .vmm_pid = s->pid};
+	struct sandbox_record r = {
+		.template = s->template, .vmm_pid = s->pid, .metadata = metadata};
 
 	memcpy(r.id, s->id, sizeof(r.id));
 	return sandbox_record_write(s->dirfd, &r, e);
@@ -193,15 +221,26 @@ static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	ret->disk_bytes = o->disk_bytes;
 	r = backend_mark(ret->dirfd, e);
 	if (r == 0)
-		r = launch(ret, e);
-	if (r == 0)
-		r = write_record(ret, e);
+		r = launch(ret, o->paused, e);
+	if (r == 0 && !o->paused)
+		r = write_record(ret, o->metadata, e);
 	if (r < 0) {
 		end_process(ret->pid);
 		sandbox_dirs_remove(dirs, ret->id);
 		backend_sandbox_done(ret);
 	}
 	return r;
+}
+
+static int resume(struct backend_sandbox *s, json_t *metadata, struct error *e)
+{
+	_cleanup_close_ int fd = open_pipe(s->dirfd);
+
+	if (fd < 0 || write(fd, "\n", 1) != 1)
+		return error_set_errno(e, ERROR_SANDBOX, errno, "nobody waits there");
+	if (write_record(s, metadata, e) < 0)
+		return -EIO;
+	return wait_for_socket(s->dirfd, s->pid, e);
 }
 
 static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
@@ -218,16 +257,22 @@ static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm,
 	return 0;
 }
 
-static const struct backend native = {.measure = measure, .make = make, .end = end};
+static const struct backend native = {
+	.measure = measure, .make = make, .resume = resume, .end = end};
 
 struct native_options {
 	struct daemon_options daemon;
 	uint64_t connections;
+	struct option_list pool;
 };
 
 static const struct option_spec specs[] = {
 	{"max-connections", 0, OPTION_NUMBER, "N", "", offsetof(struct native_options, connections),
 		1, 1000000, false},
+	{"pool", 0, OPTION_LIST, "N|TEMPLATE=N", "", offsetof(struct native_options, pool), 0, 0,
+		false},
+	{"pool-memory", 0, OPTION_BYTES, "SIZE", "",
+		offsetof(struct native_options, daemon.pool.memory_bytes), 0, 0, false},
 	{"memory-limit", 0, OPTION_BYTES, "SIZE", "",
 		offsetof(struct native_options, daemon.quota.memory_bytes), 0, 0, false},
 	{"cpu-overcommit", 0, OPTION_NUMBER, "N", "",
@@ -258,6 +303,8 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 	struct native_options all = {.daemon = *o};
 	int rest = 0, r = options_parse(specs, argc, argv, &all, &rest, e);
 
+	for (unsigned n = 0; r == 0 && n < all.pool.count; n++)
+		r = stock_parse_option(&all.daemon.pool, all.pool.items[n], e);
 	if (r < 0)
 		return r;
 	if (rest >= argc)

@@ -292,10 +292,10 @@ def start(d, sandbox, script, more=(), **options):
     return s
 
 
-def output(d, sandbox, script):
+def output(d, sandbox, script, more=()):
     """Standard output and exit code of a shell command."""
     import base64
-    s, out = start(d, sandbox, script), b""
+    s, out = start(d, sandbox, script, more), b""
     while True:
         event = s.event()
         if "end" in event:
@@ -411,6 +411,18 @@ def copy_templates(home):
     for part in ("kernels", os.path.join("templates", TEMPLATE)):
         subprocess.run(["cp", "-a", "--sparse=always", os.path.join(source, part),
                         os.path.join(home, part)], check=True)
+
+
+def write_template(d, created):
+    """TEMPLATE's description without its files, as a build would leave it: for native agents."""
+    path = os.path.join(d.home, "templates", TEMPLATE)
+    os.makedirs(path, exist_ok=True)
+    with open(os.path.join(path, "new"), "w") as f:
+        json.dump({"format": 1, "kind": "ext4", "kernel_release": "x", "agent_version": "1",
+                   "image_digest": "0" * 64, "created": created, "description": "", "cpus": 2,
+                   "memory_mb": 512, "disk_mb": 1024, "user": "root", "workdir": "",
+                   "start_command": "", "ready_command": "", "warm_command": "", "env": []}, f)
+    os.rename(os.path.join(path, "new"), os.path.join(path, "template.json"))
 
 
 def raise_descriptors():
