@@ -45,6 +45,7 @@ static const struct router_entry table[] = {
 	{"POST", "/sandboxes/{}/rollback", api_rollback, ROUTER_KEY},
 	{"POST", "/sandboxes/{}/snapshots", api_snapshot, ROUTER_KEY},
 	{"PUT", "/sandboxes/{}/network", not_yet, ROUTER_KEY},
+	{"POST", "/execute", api_execute, ROUTER_KEY},
 	{"GET", "/snapshots", api_snapshots_list, ROUTER_KEY},
 
 	{"GET", "/templates", api_templates_list, ROUTER_KEY},

@@ -26,6 +26,7 @@ void api_dispatch(struct request *r);
 
 void api_create_v1(struct request *r);
 void api_create_v2(struct request *r);
+void api_execute(struct request *r); /* api_execute.c */
 void api_list_v1(struct request *r);
 void api_list_v2(struct request *r);
 void api_get(struct request *r);

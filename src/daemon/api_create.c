@@ -313,6 +313,23 @@ static void create(struct request *r, const char *text, size_t n, bool v2)
 	json_decref(body);
 }
 
+bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_ns,
+	instance_made made, void *arg, struct instance_maker **ret)
+{
+	struct instance_order o = {.auto_pause_memory = true, .transient = true};
+	struct creation_source source = {.origin = {.fd = -1, .memory = true}};
+	struct error e = {0};
+	bool ok = take_order(r, body, true, &source, &o) && auth_may_create(r, 1);
+
+	o.timeout_ns += grace_ns;
+	if (ok && instances_make(r->daemon, &o, made, arg, ret, &e) < 0) {
+		reply_failure(r, &e);
+		ok = false;
+	}
+	cleanup_close_p(&source.origin.fd);
+	return ok;
+}
+
 static void take_v1(struct request *r, const char *body, size_t n)
 {
 	create(r, body, n, false);

@@ -146,7 +146,8 @@ static int insert_row(struct instance_maker *m, struct error *e)
 	_cleanup_free_ char *metadata = dump(m->metadata);
 	_cleanup_free_ char *extra = NULL;
 	const struct instance_order *o = &m->order;
-	json_t *x = json_pack("{s:s, s:s}", "user", i->sandbox.user, "workdir", i->sandbox.workdir);
+	json_t *x = json_pack("{s:s, s:s, s:b}", "user", i->sandbox.user, "workdir",
+		i->sandbox.workdir, STORE_EXTRA_TRANSIENT, o->transient);
 	struct store_sandbox row = {
 		.id = i->sandbox.id,
 		.key_id = i->key_id,

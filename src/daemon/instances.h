@@ -11,6 +11,7 @@
 #include "daemon/backend.h"
 #include "daemon/instance.h"
 #include "daemon/quota.h"
+#include "daemon/request.h"
 #include "store/events.h"
 #include "store/sandboxes.h"
 #include "store/templates.h"
@@ -106,6 +107,7 @@ struct instance_order {
 	struct sandbox_sizes max; /* of what the template has, too */
 	uint64_t timeout_ns;
 	bool secure, auto_pause, auto_pause_memory, auto_resume;
+	bool transient;	  /* it belongs to a request: recovery ends it */
 	json_t *metadata; /* objects of strings, borrowed, or NULL */
 	json_t *env;
 	json_t *network; /* object or NULL */
@@ -124,6 +126,10 @@ void instance_drop(struct instance *i);
 /* Starts making one. -errno and e when it cannot be started; then `made` is not called. */
 int instances_make(struct daemon *d, const struct instance_order *o, instance_made made, void *arg,
 	struct instance_maker **ret, struct error *e);
+/* The same for a request that needs a sandbox while it lasts: body is one of POST /v2/sandboxes,
+ * the life that it asks for gets grace_ns more. False: answered. (api_create.c) */
+bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_ns,
+	instance_made made, void *arg, struct instance_maker **ret);
 /* Nobody waits any more: it is ended as soon as it can be; `made` is not called. */
 void instance_maker_cancel(struct instance_maker *m);
 /* Opens the daemon's own connection to the agent (i->link). */

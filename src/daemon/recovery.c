@@ -179,6 +179,15 @@ static int settle(struct daemon *d, const struct store_sandbox *sb, struct error
 		       : d->options.backend->settle(fd, e);
 }
 
+static bool is_transient(const struct store_sandbox *sb)
+{
+	json_t *extra = sb->extra_json ? json_loads(sb->extra_json, 0, NULL) : NULL;
+	bool transient = json_is_true(json_object_get(extra, STORE_EXTRA_TRANSIENT));
+
+	json_decref(extra);
+	return transient;
+}
+
 static int recover_row(void *arg, const struct store_sandbox *sb)
 {
 	struct tally *t = arg;
@@ -190,7 +199,8 @@ static int recover_row(void *arg, const struct store_sandbox *sb)
 		t->paused++;
 		return 0;
 	}
-	if (sb->state == STORE_KILLING) {
+	/* nobody waits any more for what it would have said */
+	if (sb->state == STORE_KILLING || is_transient(sb)) {
 		remove_sandbox(d, sb, STORE_EVENT_KILLED);
 		t->killed++;
 		return 0;

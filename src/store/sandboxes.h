@@ -43,6 +43,9 @@ enum {
 	STORE_EXPIRED_MAX = 256,	/* ids that one store_sandbox_expired gives */
 };
 
+/* In extra_json: true of a sandbox that belongs to a request of the daemon's, and ends with it. */
+#define STORE_EXTRA_TRANSIENT "transient"
+
 /* Text fields may be NULL where it says so; get and list then give NULL too. */
 struct store_sandbox {
 	const char *id;	    /* [a-z0-9]+ */
