@@ -9,20 +9,8 @@
 
 struct guest guest;
 
-static void read_boot_id(void)
-{
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, guest.boot_id, sizeof(guest.boot_id) - 1);
-
-	guest.boot_id[n > 0 ? n : 0] = '\0';
-	guest.boot_id[strcspn(guest.boot_id, "\n")] = '\0';
-	if (fd >= 0)
-		(void)close(fd); /* read-only */
-}
-
 void guest_open(void)
 {
-	read_boot_id();
 	guest.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	guest.machine_id_fd = -1;
 	guest.random_fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);

@@ -13,7 +13,6 @@ struct guest {
 	uint16_t state; /* enum agent_state */
 	uint32_t facts;
 	char root_fs[16];
-	char boot_id[40];
 	char problem[512];
 
 	char user[AGENT_NAME_MAX + 1];	  /* default user, "" for the agent's own */
@@ -27,7 +26,7 @@ struct guest {
 
 extern struct guest guest;
 
-/* Opens what is kept open and reads the boot id. Called once, after the root is in place. */
+/* Opens what is kept open. Called once, after the root is in place. */
 void guest_open(void);
 
 /* Sets a problem: the first one is kept. */

@@ -174,7 +174,7 @@ struct agent_hello_reply {
 	uint32_t facts;	       /* enum agent_fact */
 	uint64_t capabilities; /* none are defined in version 1 */
 	const char *agent_version;
-	const char *boot_id; /* of the kernel; the same in all siblings of a snapshot */
+	const char *boot_id; /* "": asking the kernel would make it the same in siblings */
 	const char *root_fs; /* "ext4", "erofs" */
 	const char *problem; /* what makes the image unusable, or a warning; "" when all is well */
 };
