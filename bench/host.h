@@ -28,7 +28,7 @@ struct life {
 	uint64_t faults, exits; /* KVM's own counts up to readiness; 0: not known */
 };
 
-/* Makes a sandbox, runs argv in it (queued behind the identity, as every client does; NULL: only
+/* Makes a sandbox, runs argv in it (as soon as it is ready, as every client does; NULL: only
  * until ready) and destroys it. */
 void live_once(const struct place *p, const char *const *argv, struct life *ret);
 

@@ -58,8 +58,8 @@ static void await(struct sandbox *s)
 	(void)poll(fds, SANDBOX_POLL_FDS, 100); /* the caller looks again in any case */
 }
 
-/* Takes one event; true when the command is over. */
-static bool take_event(struct sandbox *s, uint64_t begin, struct life *l)
+/* Takes one event; true when the command is over. argv is queued as soon as may be. */
+static bool take_event(struct sandbox *s, const char *const *argv, uint64_t begin, struct life *l)
 {
 	struct agent_event ev;
 	struct error e = {0};
@@ -68,8 +68,12 @@ static bool take_event(struct sandbox *s, uint64_t begin, struct life *l)
 
 	if (r < 0)
 		die("sandbox", e.message);
-	if (sandbox_is_ready(s) && l->ready_ns == 0)
+	if (sandbox_is_ready(s) && l->ready_ns == 0) {
 		l->ready_ns = now;
+		if (argv)
+			queue_command(s, argv);
+		return false;
+	}
 	if (r == 0) {
 		await(s);
 		return false;
@@ -89,11 +93,9 @@ void live_once(const struct place *p, const char *const *argv, struct life *ret)
 	struct sandbox *s = create(p, &begin);
 
 	*ret = (struct life){.created_ns = begin};
-	if (argv)
-		queue_command(s, argv);
-	while (argv ? !take_event(s, begin, ret) : !sandbox_is_ready(s))
+	while (argv ? !take_event(s, argv, begin, ret) : !sandbox_is_ready(s))
 		if (!argv)
-			(void)take_event(s, begin, ret); /* there is no command */
+			(void)take_event(s, NULL, begin, ret); /* there is no command */
 	if (!argv) {
 		ret->faults = kvm_count("pf_taken") - faults;
 		ret->exits = kvm_count("exits") - exits;

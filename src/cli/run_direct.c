@@ -50,8 +50,6 @@ static int create(struct direct *d, struct error *e)
 	so.progress = &view.progress;
 	err = sandbox_create(&d->home, &d->dirs, &so, &d->sandbox, e);
 	progress_view_close(&view);
-	if (err == 0 && d->run->o->boot)
-		err = sandbox_wait_ready(d->sandbox, e);
 	return err;
 }
 
@@ -68,9 +66,9 @@ static int execute(struct direct *d, struct error *e)
 		.argv = {.array = (const char *const *)d->run->argv,
 			.count = (uint32_t)d->run->argc},
 	};
-	int err;
+	struct session_agent peer = {.sandbox = d->sandbox, .exec = &exec};
 	const struct session_options so = {.ops = &session_agent_ops,
-		.peer = d->sandbox,
+		.peer = &peer,
 		.tty = d->run->o->tty,
 		.deadline_ns = d->run->o->timeout ? d->run->begin_ns + d->run->o->timeout : 0};
 
@@ -81,8 +79,7 @@ static int execute(struct direct *d, struct error *e)
 		exec.env.array = env;
 		exec.env.count = 1;
 	}
-	err = agent_exec_start(sandbox_agent(d->sandbox), &exec, e);
-	return err < 0 ? err : session_run(&so, &d->run->result, e);
+	return session_run(&so, &d->run->result, e);
 }
 
 /* What the guest said last helps when it did not come up. */

@@ -6,7 +6,12 @@
 #include "daemon/sandbox.h"
 #include "vmm/agent_client.h"
 
-/* The peer is the sandbox: ready, or restored just now, with an EXEC queued behind. */
+/* The peer. The command is queued when the sandbox is ready, which it need not be yet. */
+struct session_agent {
+	struct sandbox *sandbox;
+	struct agent_exec *exec; /* borrowed; NULL: it was queued */
+};
+
 extern const struct session_peer_ops session_agent_ops;
 
 #endif

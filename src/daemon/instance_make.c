@@ -22,6 +22,7 @@
 #include "daemon/api.h"
 #include "daemon/console.h"
 #include "daemon/daemon.h"
+#include "daemon/identity.h"
 #include "daemon/instances.h"
 #include "daemon/meter.h"
 #include "daemon/metrics.h"
@@ -30,12 +31,8 @@
 #include "store/keys.h"
 
 enum {
-	ENTROPY_BYTES = 64,
-	MACHINE_ID_BYTES = 16,
 	TOKEN_RAW = (INSTANCE_TOKEN_BYTES - 1) / 2,
 	BOOT_STEP_MS = 50,
-	CLOCK_ERROR_MS = 5, /* the longest that telling the time may take, or it is told again */
-	CLOCK_TRIES = 5,
 };
 
 struct instance_maker {
@@ -52,8 +49,7 @@ struct instance_maker {
 	instance_made made;	      /* NULL: cancelled */
 	void *arg;
 	bool hello_done;
-	uint64_t told_ns; /* CLOCK_MONOTONIC when the guest was told the time */
-	unsigned told;	  /* times */
+	struct identity identity;
 	uv_timer_t limit; /* of a boot: every BOOT_STEP_MS */
 	int result;	  /* of the worker */
 	struct error why;
@@ -297,51 +293,12 @@ static void ready(struct instance_maker *m)
 		give_up(m, &e);
 }
 
-static int take_hello(const struct agent_hello_reply *h, struct error *e)
+static int take_identity(struct instance *i, const struct agent_identity_reply *m, struct error *e)
 {
-	if (h->version == 0)
-		return error_set(e, ERROR_INCOMPATIBLE, EPROTONOSUPPORT,
-			"the template's agent speaks another protocol: build the template again");
-	if (h->state != AGENT_STATE_READY)
-		return error_set(e, ERROR_BAD_IMAGE, ENOEXEC, "the template cannot be used: %s",
-			*h->problem ? h->problem : "its agent does not say why");
-	return 0;
-}
+	int r = identity_take(&i->maker->identity, agent_link_conn(i->link), m, e);
 
-static int take_identity(const struct agent_identity_reply *m, struct error *e)
-{
-	static const char *const names[AGENT_ID_FIELDS] = {"clock", "entropy", "host name",
-		"machine id", "environment", "user", "working directory", "disk size"};
-
-	for (unsigned i = 0; i < AGENT_ID_FIELDS; i++)
-		if (m->failed & (1u << i))
-			return error_set(e, ERROR_SANDBOX, EIO, "the guest cannot set its %s: %s",
-				names[i], strerror((int)(m->errs[i] & 0xfff)));
-	return 0;
-}
-
-/* With the time as late as can be. */
-static int tell_identity(struct instance *i, struct agent_identity *m, struct error *e)
-{
-	i->maker->told++;
-	i->maker->told_ns = clock_monotonic_ns();
-	m->realtime_ns = clock_realtime_ns();
-	return agent_request(agent_link_conn(i->link), AGENT_IDENTITY, m, e);
-}
-
-/* The guest's clock is late by what the message was under way, the guest's restore included; from
- * the second time on that is short. 1 when the clock is right, 0 when an answer will come. */
-static int check_clock(struct instance_maker *m, struct error *e)
-{
-	struct agent_identity again = {.fields = AGENT_ID_CLOCK};
-	int r;
-
-	if (m->told == CLOCK_TRIES ||
-		clock_monotonic_ns() - m->told_ns <= CLOCK_ERROR_MS * NS_PER_MS)
-		return 1;
-	r = tell_identity(m->instance, &again, e);
 	if (r == 0)
-		agent_link_send(m->instance->link);
+		agent_link_send(i->link);
 	return r;
 }
 
@@ -358,11 +315,10 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		return;
 	}
 	if (!m->hello_done && ev->type == AGENT_HELLO_REPLY) {
-		r = take_hello(&ev->hello, &e);
+		r = identity_take_hello(&ev->hello, m->template, &e);
 		m->hello_done = true;
 	} else if (m->hello_done && ev->type == AGENT_IDENTITY_REPLY) {
-		r = take_identity(&ev->identity, &e);
-		r = r < 0 ? r : check_clock(m, &e);
+		r = take_identity(i, &ev->identity, &e);
 	} else {
 		r = agent_event_error(ev, &e);
 	}
@@ -414,57 +370,20 @@ int instance_open_link(struct instance *i, struct error *e)
 	return agent_link_open(i->daemon->loop, i->sandbox.dirfd, &link_ops, i, &i->link, e);
 }
 
-static int fill_random(void *data, size_t n, struct error *e)
-{
-	/* up to 256 bytes come whole or not at all */
-	if (getrandom(data, n, 0) != (ssize_t)n)
-		return error_set_errno(e, ERROR_INTERNAL, errno, "getrandom");
-	return 0;
-}
-
-/* Who comes back with its memory is who it was; the rest of the world has changed. */
-static uint32_t identity_fields(const struct instance_maker *m)
-{
-	const uint32_t always = AGENT_ID_CLOCK | AGENT_ID_ENTROPY | AGENT_ID_ENV;
-
-	return m->resumed && !m->booting ? always
-					 : always | AGENT_ID_HOSTNAME | AGENT_ID_MACHINE_ID |
-						   AGENT_ID_USER | AGENT_ID_WORKDIR;
-}
-
 static int queue_identity(struct instance *i, char **env, struct error *e)
 {
-	const struct agent_hello hello = {.version_min = 1, .version_max = AGENT_PROTOCOL_VERSION};
-	uint8_t entropy[ENTROPY_BYTES], machine[MACHINE_ID_BYTES];
-	char machine_id[2 * MACHINE_ID_BYTES + 1];
-	struct agent_identity m = {
-		.fields = identity_fields(i->maker),
-		.entropy = entropy,
-		.entropy_bytes = sizeof(entropy),
+	struct identity_of of = {
+		.itself = i->maker->resumed && !i->maker->booting,
 		.hostname = i->sandbox.id,
-		.machine_id = machine_id,
-		.env = {.array = (const char *const *)env},
 		.user = i->sandbox.user,
 		.workdir = i->sandbox.workdir,
+		.env = (const char *const *)env,
+		.disk_bytes = i->sandbox.grow ? i->sandbox.disk_bytes : 0,
 	};
-	int r = fill_random(entropy, sizeof(entropy), e);
 
-	if (r == 0)
-		r = fill_random(machine, sizeof(machine), e);
-	if (r < 0)
-		return r;
-	str_hex(machine, sizeof(machine), machine_id);
-	while (env[m.env.count])
-		m.env.count++;
-	if (i->sandbox.grow) {
-		m.fields |= AGENT_ID_DISK;
-		m.disk_bytes = i->sandbox.disk_bytes;
-	}
-	r = agent_request(agent_link_conn(i->link), AGENT_HELLO, &hello, e);
-	if (r == 0)
-		r = tell_identity(i, &m, e);
-	explicit_bzero(entropy, sizeof(entropy));
-	return r;
+	while (env[of.env_count])
+		of.env_count++;
+	return identity_queue(&i->maker->identity, agent_link_conn(i->link), &of, e);
 }
 
 static int speak_to_agent(struct instance *i, struct error *e)

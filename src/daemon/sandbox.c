@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -12,6 +11,7 @@
 #include "base/str.h"
 #include "daemon/console.h"
 #include "daemon/host.h"
+#include "daemon/identity.h"
 #include "daemon/sandbox_plan.h"
 #include "vmm/kvm.h"
 #include "vmm/launch.h"
@@ -20,8 +20,6 @@
 #define MIB (UINT64_C(1) << 20)
 
 enum {
-	ENTROPY_BYTES = 64,
-	MACHINE_ID_BYTES = 16,
 	OWN_ENV_COUNT = 3,
 	PROBE_AFTER_MS = 3000, /* a guest this late may be on a host that is too slow */
 	END_WAIT_MS = 500,     /* for the VMM's word after the agent's connection broke */
@@ -41,6 +39,7 @@ struct sandbox {
 	bool booted;
 	bool deaf; /* nothing more can be sent to the agent */
 	bool hello_done, ready;
+	struct identity identity;
 	bool probed;
 	uint64_t begin_ns, ready_ns, ready_deadline_ns, retry_ns;
 	bool ended;
@@ -140,80 +139,38 @@ static int gather_env(struct sandbox *s, const struct sandbox_options *o, struct
 	return r < 0 ? error_set(e, ERROR_INTERNAL, -r, "out of memory") : 0;
 }
 
-static int fill_random(void *data, size_t n, struct error *e)
-{
-	/* up to 256 bytes come whole or not at all */
-	if (getrandom(data, n, 0) != (ssize_t)n)
-		return error_set_errno(e, ERROR_INTERNAL, errno, "getrandom");
-	return 0;
-}
-
 static int queue_identity(struct sandbox *s, struct error *e)
 {
-	const struct agent_hello hello = {.version_min = 1, .version_max = AGENT_PROTOCOL_VERSION};
-	const struct image_config *c = &s->plan.t.config;
-	uint8_t entropy[ENTROPY_BYTES], machine[MACHINE_ID_BYTES];
-	char machine_id[2 * MACHINE_ID_BYTES + 1];
-	struct agent_identity m = {
-		.fields = AGENT_ID_CLOCK | AGENT_ID_ENTROPY | AGENT_ID_HOSTNAME |
-			  AGENT_ID_MACHINE_ID | AGENT_ID_ENV | AGENT_ID_USER | AGENT_ID_WORKDIR,
-		.entropy = entropy,
-		.entropy_bytes = sizeof(entropy),
+	const struct identity_of of = {
 		.hostname = s->id,
-		.machine_id = machine_id,
-		.env = {.array = (const char *const *)s->env, .count = s->env_count},
-		.user = c->user,
-		.workdir = c->workdir,
+		.user = s->plan.t.config.user,
+		.workdir = s->plan.t.config.workdir,
+		.env = (const char *const *)s->env,
+		.env_count = s->env_count,
+		.disk_bytes = s->plan.grow ? s->plan.disk_bytes : 0,
 	};
-	int r = fill_random(entropy, sizeof(entropy), e);
 
-	if (r == 0)
-		r = fill_random(machine, sizeof(machine), e);
-	if (r < 0)
-		return r;
-	str_hex(machine, sizeof(machine), machine_id);
-	if (s->plan.grow) {
-		m.fields |= AGENT_ID_DISK;
-		m.disk_bytes = s->plan.disk_bytes;
-	}
-	r = agent_request(s->agent, AGENT_HELLO, &hello, e);
-	if (r < 0)
-		return r;
-	m.realtime_ns = clock_realtime_ns(); /* as late as can be */
-	r = agent_request(s->agent, AGENT_IDENTITY, &m, e);
-	explicit_bzero(entropy, sizeof(entropy));
-	return r;
+	return identity_queue(&s->identity, s->agent, &of, e);
 }
 
 static int take_hello(struct sandbox *s, const struct agent_hello_reply *h, struct error *e)
 {
-	if (h->version == 0)
-		return error_set(e, ERROR_INCOMPATIBLE, EPROTONOSUPPORT,
-			"template '%s' has an agent of protocol versions %u to %u, this program "
-			"speaks 1 "
-			"to %d: mayfly template build --force %s",
-			s->plan.t.name, h->version_min, h->version_max, AGENT_PROTOCOL_VERSION,
-			s->plan.t.name);
-	if (h->state != AGENT_STATE_READY)
-		return error_set(e, ERROR_BAD_IMAGE, ENOEXEC,
-			"the image of template '%s' cannot be used: %s", s->plan.t.name,
-			*h->problem ? h->problem : "the agent does not say why");
-	s->hello_done = true;
-	return 0;
+	int r = identity_take_hello(h, s->plan.t.name, e);
+
+	s->hello_done = r == 0;
+	return r;
 }
 
+/* What is queued again, the next look for events sends. */
 static int take_identity(struct sandbox *s, const struct agent_identity_reply *m, struct error *e)
 {
-	static const char *const names[AGENT_ID_FIELDS] = {"clock", "entropy", "host name",
-		"machine id", "environment", "user", "working directory", "disk size"};
+	int r = identity_take(&s->identity, s->agent, m, e);
 
-	for (unsigned i = 0; i < AGENT_ID_FIELDS; i++)
-		if (m->failed & (1u << i))
-			return error_set(e, ERROR_SANDBOX, EIO, "the guest cannot set its %s: %s",
-				names[i], strerror((int)(m->errs[i] & 0xfff)));
-	s->ready = true;
-	s->ready_ns = clock_monotonic_ns();
-	return 0;
+	if (r > 0) {
+		s->ready = true;
+		s->ready_ns = clock_monotonic_ns();
+	}
+	return r < 0 ? r : 0;
 }
 
 /* --- creation --- */
