@@ -7,17 +7,20 @@
 #include <string.h>
 #include <unistd.h>
 
-struct guest guest;
+#include "host_clock.h"
+
+struct guest guest = {.machine_id_fd = -1};
 
 void guest_open(void)
 {
 	guest.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	guest.machine_id_fd = -1;
 	guest.random_fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
 	if (guest.random_fd < 0)
 		guest.random_fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
 	if (guest.null_fd < 0)
 		guest_problem("no /dev/null: %s", strerror(errno));
+	if (guest.init)
+		host_clock_open();
 }
 
 void guest_problem(const char *fmt, ...)

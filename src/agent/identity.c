@@ -8,14 +8,13 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "disk.h"
 #include "guest.h"
 #include "helper.h"
+#include "host_clock.h"
 #include "requests.h"
 #include "users.h"
 
@@ -36,7 +35,7 @@ void request_hello(struct conn *c, const struct agent_frame *f)
 		.version_min = OLDEST_VERSION,
 		.version_max = AGENT_PROTOCOL_VERSION,
 		.state = guest.state,
-		.facts = guest.facts,
+		.facts = guest.facts | (host_clock_ns() ? AGENT_FACT_HOST_CLOCK : 0),
 		.agent_version = MAYFLY_VERSION,
 		.boot_id = "",
 		.root_fs = guest.root_fs,
@@ -54,12 +53,9 @@ void request_hello(struct conn *c, const struct agent_frame *f)
 
 static int set_clock(const struct agent_identity *m)
 {
-	struct timespec ts = {
-		(time_t)(m->realtime_ns / NS_PER_S), (long)(m->realtime_ns % NS_PER_S)};
-
 	if (!guest.init)
 		return 0; /* under test: the machine's clock is not ours */
-	return clock_settime(CLOCK_REALTIME, &ts) < 0 ? errno : 0;
+	return host_clock_set(m->realtime_ns);
 }
 
 /* Credited, so that the pool mixes it in at once; then the generators of all CPUs are made to draw

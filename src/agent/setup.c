@@ -33,7 +33,6 @@ static void mount_machine_id(void)
 	static const char file[] = "/run/mayfly/machine-id", target[] = "/etc/machine-id";
 	int fd, under;
 
-	guest.machine_id_fd = -1;
 	(void)mkdir("/run/mayfly", 0755); /* open says what is wrong */
 	fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0444);
 	under = open(target, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);

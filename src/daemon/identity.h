@@ -1,12 +1,13 @@
-/* Telling a guest who it is, for whoever makes a sandbox: the daemon's loop and `mayfly run --direct`.
+/* Telling a guest who it is, for whoever makes a sandbox: the daemon's loop and `mayfly run
+ *--direct`.
  *
  *	identity_queue()	HELLO and IDENTITY with fresh entropy and machine id
  *	identity_take_hello()	its reply
  *	identity_take()		each reply of an IDENTITY, until it says that all is well
  *
- * A guest's clock is late by as long as the message was under way, and the first one is under way
- * while its microVM is restored: then the time is told again, to a guest that runs. So nothing of
- * the user's may be queued before identity_take() has returned 1. */
+ * A guest that cannot read the host's clock is late by as long as the message was under way, and
+ *the first one is under way while its microVM is restored: then the time is told again, to a guest
+ *that runs. So nothing of the user's may be queued before identity_take() has returned 1. */
 #ifndef DAEMON_IDENTITY_H
 #define DAEMON_IDENTITY_H
 
@@ -18,6 +19,7 @@
 
 /* All zero at first; one per sandbox that is made. */
 struct identity {
+	bool host_clock;  /* the guest reads it */
 	unsigned told;	  /* times */
 	uint64_t told_ns; /* CLOCK_MONOTONIC, the last time */
 };
@@ -31,11 +33,12 @@ struct identity_of {
 };
 
 /* Queues both; the caller sends. */
-int identity_queue(struct identity *i, struct agent_conn *c, const struct identity_of *of,
-	struct error *e);
+int identity_queue(
+	struct identity *i, struct agent_conn *c, const struct identity_of *of, struct error *e);
 
 /* template: its name in errors. */
-int identity_take_hello(const struct agent_hello_reply *h, const char *template, struct error *e);
+int identity_take_hello(struct identity *i, const struct agent_hello_reply *h, const char *template,
+	struct error *e);
 
 /* 1: the guest is who it shall be; 0: the time was queued once more, the caller sends and waits for
  * another reply; -errno: the guest could not set something, which e names. */

@@ -315,7 +315,7 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		return;
 	}
 	if (!m->hello_done && ev->type == AGENT_HELLO_REPLY) {
-		r = identity_take_hello(&ev->hello, m->template, &e);
+		r = identity_take_hello(&m->identity, &ev->hello, m->template, &e);
 		m->hello_done = true;
 	} else if (m->hello_done && ev->type == AGENT_IDENTITY_REPLY) {
 		r = take_identity(i, &ev->identity, &e);

@@ -155,7 +155,7 @@ static int queue_identity(struct sandbox *s, struct error *e)
 
 static int take_hello(struct sandbox *s, const struct agent_hello_reply *h, struct error *e)
 {
-	int r = identity_take_hello(h, s->plan.t.name, e);
+	int r = identity_take_hello(&s->identity, h, s->plan.t.name, e);
 
 	s->hello_done = r == 0;
 	return r;

@@ -17,7 +17,7 @@
 /* '?': a kernel that lacks it still runs sandboxes. */
 const char *const modules_of_guest[] = {"virtio_mmio", "virtio_blk", "ext4", "overlay", "erofs?",
 	"vsock", "vmw_vsock_virtio_transport", "virtio_net", "virtio_rng?", "virtio_balloon?",
-	"fuse?", NULL};
+	"fuse?", "ptp_kvm?", NULL};
 
 struct index_entry {
 	char name[MODULE_NAME_MAX];

@@ -165,6 +165,7 @@ enum agent_fact {
 	AGENT_FACT_ROOT_OVERLAY = 0x02,	 /* read-only image below, writable layer above */
 	AGENT_FACT_ROOT_VOLATILE = 0x04, /* the writable layer is memory */
 	AGENT_FACT_TEST = 0x08,		 /* an ordinary process, not a guest */
+	AGENT_FACT_HOST_CLOCK = 0x10,	 /* reads the host's clock: an IDENTITY may be late */
 };
 
 struct agent_hello_reply {
