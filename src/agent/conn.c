@@ -229,6 +229,9 @@ static const struct {
 	{AGENT_SET_ATTR, false, request_set_attr},
 	{AGENT_SET_XATTRS, false, request_set_xattrs},
 	{AGENT_WATCH, false, request_watch},
+	{AGENT_FREEZE, false, request_freeze},
+	{AGENT_LIST_TASKS, false, request_list_tasks},
+	{AGENT_TREE, false, request_tree},
 	{AGENT_DIAL, false, request_dial},
 };
 

@@ -28,13 +28,20 @@ static uint8_t relay_bytes[RELAY_BYTES];
 
 /* --- in the child --- */
 
+void helper_write(int fd, const struct buf *frames)
+{
+	if (buf_len(frames) && fd_write_full(fd, buf_head(frames), buf_len(frames)) < 0)
+		_exit(1);
+}
+
 void helper_reply(int fd, enum agent_type type, const void *message)
 {
 	struct buf b = BUF_INIT(FRAME_MAX);
 	int r = message ? agent_encode(&b, type, message) : agent_add_raw(&b, type, NULL, 0);
 
-	if (r < 0 || fd_write_full(fd, buf_head(&b), buf_len(&b)) < 0)
+	if (r < 0)
 		_exit(1);
+	helper_write(fd, &b);
 	buf_done(&b);
 }
 

@@ -17,7 +17,9 @@ void helper_run(struct conn *c, enum agent_type request, void (*work)(int fd, co
 /* For the reaper. False when pid is none of these. */
 bool helper_reaped(pid_t pid, int status);
 
-/* For the child: write one frame; when that fails the child's work has no reader, and it exits. */
+/* For the child: write frames, or one; when that fails the child's work has no reader, and it
+ * exits. */
+void helper_write(int fd, const struct buf *frames);
 void helper_reply(int fd, enum agent_type type, const void *message);
 void helper_error(int fd, enum agent_type request, int err, const char *what);
 

@@ -27,8 +27,11 @@ REQUEST(list); /* tree.c */
 REQUEST(remove);
 REQUEST(read); /* transfer.c */
 REQUEST(write);
-REQUEST(watch); /* watch.c */
-REQUEST(dial);	/* dial.c */
+REQUEST(watch);	 /* watch.c */
+REQUEST(freeze); /* survey.c */
+REQUEST(list_tasks);
+REQUEST(tree);
+REQUEST(dial); /* dial.c */
 
 #undef REQUEST
 

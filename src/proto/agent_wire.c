@@ -230,6 +230,28 @@ static const struct field watch_event_fields[] = {
 	F(BYTES, watch_event, entry, AGENT_PAYLOAD_MAX),
 };
 
+static const struct field tree_fields[] = {F(U32, tree, flags), PATH_FIELDS(tree, path)};
+
+static const struct field node_fields[] = {
+	F(U32, node, mode),
+	F(U32, node, uid),
+	F(U32, node, gid),
+	F(U64, node, inode),
+	F(U64, node, device),
+	F(U64, node, size),
+	F(U64, node, mtime_ns),
+	F(U64, node, ctime_ns),
+	F(STRING, node, path, AGENT_PATH_MAX),
+	F(STRING, node, target, AGENT_PATH_MAX),
+};
+
+static const struct field task_fields[] = {
+	F(U32, task, pid),
+	F(U32, task, parent),
+	F(U64, task, start),
+	F(STRING, task, command, AGENT_TEXT_MAX),
+};
+
 static const struct field dial_fields[] = {
 	F(U16, dial, port),
 	F(STRING, dial, host, AGENT_NAME_MAX),
@@ -768,6 +790,7 @@ const char *agent_type_name(unsigned type)
 		[AGENT_SYNC] = "SYNC",
 		[AGENT_SHUTDOWN] = "SHUTDOWN",
 		[AGENT_GET_METRICS] = "GET_METRICS",
+		[AGENT_FREEZE] = "FREEZE",
 		[AGENT_EXEC] = "EXEC",
 		[AGENT_ATTACH] = "ATTACH",
 		[AGENT_LIST_PROCESSES] = "LIST_PROCESSES",
@@ -775,6 +798,7 @@ const char *agent_type_name(unsigned type)
 		[AGENT_INPUT] = "INPUT",
 		[AGENT_CLOSE_INPUT] = "CLOSE_INPUT",
 		[AGENT_RESIZE_PROCESS] = "RESIZE_PROCESS",
+		[AGENT_LIST_TASKS] = "LIST_TASKS",
 		[AGENT_STDIN] = "STDIN",
 		[AGENT_STDIN_EOF] = "STDIN_EOF",
 		[AGENT_SIGNAL] = "SIGNAL",
@@ -790,6 +814,7 @@ const char *agent_type_name(unsigned type)
 		[AGENT_SET_ATTR] = "SET_ATTR",
 		[AGENT_SET_XATTRS] = "SET_XATTRS",
 		[AGENT_WATCH] = "WATCH",
+		[AGENT_TREE] = "TREE",
 		[AGENT_DIAL] = "DIAL",
 		[AGENT_DATA] = "DATA",
 		[AGENT_END] = "END",
@@ -805,8 +830,10 @@ const char *agent_type_name(unsigned type)
 		[AGENT_EXIT] = "EXIT",
 		[AGENT_PROCESS] = "PROCESS",
 		[AGENT_WINDOW] = "WINDOW",
+		[AGENT_TASK] = "TASK",
 		[AGENT_ENTRY] = "ENTRY",
 		[AGENT_WATCH_EVENT] = "WATCH_EVENT",
+		[AGENT_NODE] = "NODE",
 	};
 
 	return type < ARRAY_SIZE(names) && names[type] ? names[type] : "unknown";

@@ -23,7 +23,7 @@
 
 enum {
 	AGENT_PORT = 1024,	    /* vsock port in the guest */
-	AGENT_PROTOCOL_VERSION = 1, /* the newest this tree speaks; see agent_hello */
+	AGENT_PROTOCOL_VERSION = 2, /* the newest this tree speaks; see agent_hello */
 
 	AGENT_HEADER_BYTES = 8,
 	AGENT_PAYLOAD_MAX = 64 * 1024,
@@ -40,6 +40,8 @@ enum {
 	AGENT_XATTR_BYTES_MAX = 16 * 1024,
 	AGENT_XATTR_MAX = 256,
 	AGENT_LIST_DEPTH_MAX = 64,
+	AGENT_TREE_NODES_MAX = 1000000,
+	AGENT_TASKS_MAX = 32768,
 
 	AGENT_STDIN_WINDOW = 128 * 1024, /* see AGENT_WINDOW */
 	AGENT_PROCESSES_MAX = 256,
@@ -57,6 +59,8 @@ enum agent_type {
 	AGENT_SYNC = 0x03,	  /* -> OK */
 	AGENT_SHUTDOWN = 0x04,	  /* -> OK, then the guest ends */
 	AGENT_GET_METRICS = 0x05, /* empty -> METRICS */
+	AGENT_FREEZE = 0x06,	  /* empty -> OK; every process but the agent stops for good: of a
+				   * guest that is only looked at. Version 2 */
 
 	AGENT_EXEC = 0x10,	     /* -> STARTED, STDOUT/STDERR/PTY*, EXIT (stream) */
 	AGENT_ATTACH = 0x11,	     /* -> STARTED, STDOUT/STDERR/PTY*, EXIT (stream) */
@@ -65,6 +69,7 @@ enum agent_type {
 	AGENT_INPUT = 0x14,	     /* -> OK when the process's pipe or PTY took all of it */
 	AGENT_CLOSE_INPUT = 0x15,    /* -> OK */
 	AGENT_RESIZE_PROCESS = 0x16, /* -> OK */
+	AGENT_LIST_TASKS = 0x17,     /* empty -> TASK*, END. Version 2 */
 
 	/* client to agent, inside the stream of an EXEC or ATTACH */
 	AGENT_STDIN = 0x20,	/* raw bytes */
@@ -84,6 +89,7 @@ enum agent_type {
 	AGENT_SET_ATTR = 0x37,	 /* -> ENTRY */
 	AGENT_SET_XATTRS = 0x38, /* -> OK */
 	AGENT_WATCH = 0x39,	 /* -> OK, WATCH_EVENT* (stream) */
+	AGENT_TREE = 0x3a,	 /* -> NODE*, END. Version 2 */
 
 	AGENT_DIAL = 0x40, /* -> OK, then raw bytes both ways until each side's end of file */
 
@@ -104,8 +110,10 @@ enum agent_type {
 	AGENT_WINDOW = 0x96, /* the process took bytes of this connection's STDIN: a client keeps
 			      * at most AGENT_STDIN_WINDOW bytes unacknowledged, so that a SIGNAL
 			      * never waits behind input that nobody reads */
+	AGENT_TASK = 0x97,
 	AGENT_ENTRY = 0xb0,
 	AGENT_WATCH_EVENT = 0xb1,
+	AGENT_NODE = 0xb2,
 };
 
 /* What an ERROR is about. Numbers are never reused. */
@@ -482,6 +490,35 @@ struct agent_watch_event {
 	uint32_t entry_bytes;
 };
 
+/* All that is below a directory, to any depth, sorted: names by their bytes, what is in a directory
+ * right behind it. Only file systems that hold files of the sandbox: not proc, sysfs, devices or
+ * the network's. What cannot be read or has a longer path is left out. */
+struct agent_tree {
+	uint32_t flags; /* 0 */
+	const char *user;
+	const char *path;
+};
+
+struct agent_node { /* of the link itself */
+	uint32_t mode;
+	uint32_t uid, gid;
+	uint64_t inode;
+	uint64_t device; /* of a device file: what it stands for */
+	uint64_t size;
+	int64_t mtime_ns, ctime_ns;
+	const char *path;
+	const char *target; /* a link's text */
+};
+
+/* A process of the guest's, however it was started: no thread of the kernel's, not the agent, none
+ * that has ended. pid and start tell it from all others of one boot. */
+struct agent_task {
+	uint32_t pid;
+	uint32_t parent;
+	uint64_t start;	     /* in the kernel's ticks since the boot */
+	const char *command; /* arguments with blanks between, or [name]; may be cut */
+};
+
 struct agent_dial {
 	uint16_t port;	  /* TCP */
 	const char *host; /* address literal; "": 127.0.0.1, then ::1 */
@@ -570,6 +607,9 @@ void agent_rx_release(struct agent_rx *rx);
 	X(entry, AGENT_ENTRY)                                                                      \
 	X(watch, AGENT_WATCH)                                                                      \
 	X(watch_event, AGENT_WATCH_EVENT)                                                          \
+	X(tree, AGENT_TREE)                                                                        \
+	X(node, AGENT_NODE)                                                                        \
+	X(task, AGENT_TASK)                                                                        \
 	X(dial, AGENT_DIAL)                                                                        \
 	X(error, AGENT_ERROR)
 

@@ -67,6 +67,8 @@ struct agent_event {
 		struct agent_process process;
 		struct agent_entry entry;
 		struct agent_watch_event watch;
+		struct agent_node node;
+		struct agent_task task;
 		struct agent_error error; /* the agent refused a request; see agent_event_error */
 		struct {
 			const uint8_t *data; /* STDOUT, STDERR, PTY, DATA */

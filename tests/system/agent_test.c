@@ -315,7 +315,8 @@ static void end_agent(unsigned *failures)
 
 int main(int argc, char **argv)
 {
-	const struct test *const suites[] = {process_tests, file_tests, hostile_tests};
+	const struct test *const suites[] = {
+		process_tests, file_tests, survey_tests, hostile_tests};
 	unsigned failures = 0;
 
 	if (argc < 3) {

@@ -28,7 +28,7 @@ static void test_hello(void)
 	struct agent_event ev;
 
 	CHECK(agent_hello(dial_agent(), soon(), &h, NULL) == 0);
-	CHECK(h.version == 1 && h.state == AGENT_STATE_READY);
+	CHECK(h.version == AGENT_PROTOCOL_VERSION && h.state == AGENT_STATE_READY);
 	CHECK(h.facts == (AGENT_FACT_TEST | AGENT_FACT_SHELL));
 	CHECK(h.boot_id[0] == '\0' && h.agent_version[0]);
 	CHECK(agent_call(dial_agent(), soon(), AGENT_HELLO, &(struct agent_hello){7, 9},

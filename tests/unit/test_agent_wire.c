@@ -56,6 +56,10 @@ static const struct agent_entry entry = {0120777, 0100644, 1000, 1001, 1ULL << 4
 	"owner", "group", "target", "/resolved", ARRAY(pairs)};
 static const struct agent_watch watch = {1, "user", "/path"};
 static const struct agent_watch_event watch_event = {4, "sub/name", (const uint8_t *)"e", 1};
+static const struct agent_tree tree = {1, "user", "/path"};
+static const struct agent_node node = {
+	0120777, 1000, 1001, 1ULL << 33, 0x801, 1ULL << 40, -1, -2, "/path", "target"};
+static const struct agent_task task = {42, 1, 1ULL << 40, "sleep 1000"};
 static const struct agent_dial dial = {8080, "127.0.0.1"};
 static const struct agent_error error = {7, 0x10, 2, "not found"};
 
