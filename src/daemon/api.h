@@ -41,6 +41,7 @@ void api_fork(struct request *r);
 void api_rollback(struct request *r);
 void api_snapshot(struct request *r);
 void api_snapshots_list(struct request *r);
+void api_diff(struct request *r);
 void api_template_delete(struct request *r);
 void api_metrics(struct request *r);
 void api_metrics_many(struct request *r);

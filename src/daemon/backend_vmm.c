@@ -78,7 +78,8 @@ static int launch(const struct sandbox_dirs *dirs, struct sandbox_plan *p, bool 
 }
 
 /* For `mayfly ps` and for ending it without us. */
-static int write_record(const struct backend_sandbox *s, json_t *metadata, struct error *e)
+static int write_record(
+	const struct backend_sandbox *s, json_t *metadata, bool hidden, struct error *e)
 {
 	struct sandbox_record r = {
 		.template = s->template,
@@ -88,6 +89,7 @@ static int write_record(const struct backend_sandbox *s, json_t *metadata, struc
 		.disk_bytes = s->disk_bytes,
 		.vmm_pid = s->pid,
 		.metadata = metadata,
+		.hidden = hidden,
 	};
 
 	memcpy(r.id, s->id, sizeof(r.id));
@@ -109,7 +111,7 @@ static int make_vm(const struct sandbox_dirs *dirs, struct sandbox_plan *p,
 	if (r == 0)
 		r = launch(dirs, p, o->paused, s, e);
 	if (r == 0 && !o->paused)
-		r = write_record(s, o->metadata, e);
+		r = write_record(s, o->metadata, o->hidden, e);
 	if (r < 0) {
 		vmm_stop(s->vmm);
 		s->vmm = NULL;
@@ -140,7 +142,7 @@ static int make(const struct home *home, const struct sandbox_dirs *dirs,
 /* It outlives us before it runs: one that only waits may end, a sandbox may not. */
 static int resume(struct backend_sandbox *s, json_t *metadata, struct error *e)
 {
-	int r = write_record(s, metadata, e);
+	int r = write_record(s, metadata, false, e);
 
 	if (r == 0)
 		r = vmm_keep(s->vmm, e);

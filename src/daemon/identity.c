@@ -14,6 +14,8 @@ enum {
 	CLOCK_TRIES = 10,
 };
 
+static const struct agent_hello hello = {.version_min = 1, .version_max = AGENT_PROTOCOL_VERSION};
+
 /* With the time as late as can be. */
 static int tell(struct identity *i, struct agent_conn *c, struct agent_identity *m, struct error *e)
 {
@@ -44,7 +46,6 @@ static uint32_t fields(const struct identity_of *of)
 int identity_queue(
 	struct identity *i, struct agent_conn *c, const struct identity_of *of, struct error *e)
 {
-	const struct agent_hello hello = {.version_min = 1, .version_max = AGENT_PROTOCOL_VERSION};
 	uint8_t entropy[ENTROPY_BYTES], machine[MACHINE_ID_BYTES];
 	char machine_id[2 * MACHINE_ID_BYTES + 1];
 	struct agent_identity m = {
@@ -70,6 +71,13 @@ int identity_queue(
 		r = tell(i, c, &m, e);
 	explicit_bzero(entropy, sizeof(entropy));
 	return r;
+}
+
+int identity_queue_look(struct agent_conn *c, struct error *e)
+{
+	int r = agent_request(c, AGENT_HELLO, &hello, e);
+
+	return r == 0 ? agent_request(c, AGENT_FREEZE, NULL, e) : r;
 }
 
 int identity_take_hello(struct identity *i, const struct agent_hello_reply *h, const char *template,

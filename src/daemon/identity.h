@@ -36,6 +36,9 @@ struct identity_of {
 int identity_queue(
 	struct identity *i, struct agent_conn *c, const struct identity_of *of, struct error *e);
 
+/* HELLO and FREEZE: of a guest that is only looked at, and stays who it was. OK comes. */
+int identity_queue_look(struct agent_conn *c, struct error *e);
+
 /* template: its name in errors. */
 int identity_take_hello(struct identity *i, const struct agent_hello_reply *h, const char *template,
 	struct error *e);

@@ -110,8 +110,10 @@ static void give_up(struct instance_maker *m, const struct error *why)
 		(void)error_set(&cancelled, ERROR_INTERNAL, ECANCELED, "nobody waits for it");
 	if (m->made) /* the handler says it loudly if it is our fault */
 		log_debug("cannot make a sandbox: %s template=%s", why->message, m->template);
-	metrics_add(METRIC_CREATES,
-		why->code == ERROR_NONE ? "cancelled" : error_code_name(why->code), NULL, 1);
+	if (!m->order.look)
+		metrics_add(METRIC_CREATES,
+			why->code == ERROR_NONE ? "cancelled" : error_code_name(why->code), NULL,
+			1);
 	agent_link_close(i->link);
 	i->link = NULL;
 	dismiss(m, NULL, why->code == ERROR_NONE ? &cancelled : why);
@@ -127,6 +129,13 @@ static void give_up(struct instance_maker *m, const struct error *why)
 void instance_maker_cancel(struct instance_maker *m)
 {
 	m->made = NULL;
+}
+
+void instance_maker_stop(struct instance_maker *m)
+{
+	instance_maker_cancel(m);
+	if (m->held)
+		instance_drop(m->instance);
 }
 
 /* --- readiness --- */
@@ -261,7 +270,8 @@ void instance_drop(struct instance *i)
 {
 	const struct error why = {.code = ERROR_INTERNAL, .err = ECANCELED, .message = "dropped"};
 
-	give_up(i->maker, &why);
+	if (i->maker) /* else it was as the daemon stopped */
+		give_up(i->maker, &why);
 }
 
 static void hold(struct instance_maker *m)
@@ -302,6 +312,15 @@ static int take_identity(struct instance *i, const struct agent_identity_reply *
 	return r;
 }
 
+int instance_agent_refusal(const struct agent_event *ev, struct error *e)
+{
+	if (ev->type == AGENT_ERROR && ev->error.class == AGENT_ERR_UNSUPPORTED)
+		return error_set(e, ERROR_INCOMPATIBLE, EOPNOTSUPP,
+			"the sandbox's agent is of an older Mayfly and cannot list what is there: "
+			"build its template again and make a new sandbox");
+	return agent_event_error(ev, e);
+}
+
 static void on_event(struct agent_link *l, const struct agent_event *ev, void *arg)
 {
 	struct instance *i = arg;
@@ -319,8 +338,10 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		m->hello_done = true;
 	} else if (m->hello_done && ev->type == AGENT_IDENTITY_REPLY) {
 		r = take_identity(i, &ev->identity, &e);
+	} else if (m->hello_done && m->order.look && ev->type == AGENT_OK) {
+		r = 1; /* frozen */
 	} else {
-		r = agent_event_error(ev, &e);
+		r = instance_agent_refusal(ev, &e);
 	}
 	if (r > 0 && m->made)
 		ready(m);
@@ -381,6 +402,8 @@ static int queue_identity(struct instance *i, char **env, struct error *e)
 		.disk_bytes = i->sandbox.grow ? i->sandbox.disk_bytes : 0,
 	};
 
+	if (i->maker->order.look)
+		return identity_queue_look(agent_link_conn(i->link), e);
 	while (env[of.env_count])
 		of.env_count++;
 	return identity_queue(&i->maker->identity, agent_link_conn(i->link), &of, e);
@@ -433,6 +456,7 @@ static void make_work(uv_work_t *w)
 		.memory_bytes = m->order.memory_bytes,
 		.disk_bytes = m->order.disk_bytes,
 		.metadata = m->order.metadata,
+		.hidden = m->order.look,
 	};
 	struct daemon *d = i->daemon;
 
@@ -693,7 +717,9 @@ int instances_make(struct daemon *d, const struct instance_order *order, instanc
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	r = o.origin ? reserve_again(i, &o, e) : admit(i, &o, e);
 	if (r < 0) {
-		metrics_add(METRIC_CREATES, e ? error_code_name(e->code) : "internal", NULL, 1);
+		if (!o.look)
+			metrics_add(
+				METRIC_CREATES, e ? error_code_name(e->code) : "internal", NULL, 1);
 		instance_free(i);
 		return r;
 	}

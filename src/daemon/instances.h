@@ -98,6 +98,10 @@ struct instance_order {
 	/* `made` is told when it is ready, but it is not there yet for anybody else:
 	 * instances_admit() or instance_drop() comes next. */
 	bool hold;
+	/* Only to be looked at, with `hold` and an origin with memory: its processes are stopped as
+	 * soon as it runs, nothing in it is changed, it is in no list and is not counted as made.
+	 */
+	bool look;
 	const char *key_id;
 	const char *template;
 	const char *template_id, *build_id; /* of an origin; build_id may be NULL */
@@ -132,6 +136,11 @@ bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_
 	instance_made made, void *arg, struct instance_maker **ret);
 /* Nobody waits any more: it is ended as soon as it can be; `made` is not called. */
 void instance_maker_cancel(struct instance_maker *m);
+/* The daemon stops: the same, and what is held is ended. */
+void instance_maker_stop(struct instance_maker *m);
+/* Of an agent's answer to what version 2 of its protocol brought: says so where it does not know
+ * it, else as agent_event_error(). */
+int instance_agent_refusal(const struct agent_event *ev, struct error *e);
 /* Opens the daemon's own connection to the agent (i->link). */
 int instance_open_link(struct instance *i, struct error *e);
 /* How many are being made for the key. */

@@ -257,9 +257,11 @@ void instances_stop(struct daemon *d)
 	uv_close((uv_handle_t *)&all->sample, NULL);
 	uv_close((uv_handle_t *)&all->maintain, NULL);
 	uv_close((uv_handle_t *)&all->allowance, NULL);
-	for (struct instance *i = all->other; i; i = i->next)
+	for (struct instance *i = all->other, *next; i; i = next) {
+		next = i->next;
 		if (i->maker)
-			instance_maker_cancel(i->maker);
+			instance_maker_stop(i->maker);
+	}
 	for (unsigned b = 0; b < INSTANCE_BUCKETS; b++)
 		for (struct instance *i = all->buckets[b], *next; i; i = next) {
 			next = i->next;

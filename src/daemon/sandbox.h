@@ -56,6 +56,7 @@ struct sandbox_options {
 	unsigned env_count;
 	const char *command;		 /* for the record, or NULL */
 	json_t *metadata;		 /* an object for the record, borrowed, or NULL */
+	bool hidden;			 /* in no list: see sandbox_record */
 	bool boot;			 /* boot instead of restoring */
 	bool paused;			 /* only for backend.h: made in advance */
 	const char *kernel, *modules;	 /* of a boot; NULL: the template's */

@@ -208,12 +208,12 @@ static json_t *text_json(const char *s)
 
 static json_t *record_to_json(const struct sandbox_record *r)
 {
-	return json_pack("{s:s, s:o*, s:o*, s:I, s:i, s:I, s:I, s:i, s:i, s:O*}", "id", r->id,
+	return json_pack("{s:s, s:o*, s:o*, s:I, s:i, s:I, s:I, s:i, s:i, s:O*, s:b}", "id", r->id,
 		"template", r->template ? text_json(r->template) : NULL, "command",
 		r->command ? text_json(r->command) : NULL, "created_ns", (json_int_t)r->created_ns,
 		"cpus", (int)r->cpus, "memory_bytes", (json_int_t)r->memory_bytes, "disk_bytes",
 		(json_int_t)r->disk_bytes, "owner_pid", (int)r->owner_pid, "vmm_pid",
-		(int)r->vmm_pid, "metadata", r->metadata);
+		(int)r->vmm_pid, "metadata", r->metadata, "hidden", r->hidden);
 }
 
 static int replace_file(int dirfd, const char *name, const char *text)
@@ -286,6 +286,7 @@ int sandbox_record_read(int dirfd, const char *id, struct sandbox_record *ret, s
 		.owner_pid = (pid_t)take_number(root, "owner_pid"),
 		.vmm_pid = (pid_t)take_number(root, "vmm_pid"),
 		.metadata = json_incref(json_object_get(root, "metadata")),
+		.hidden = json_is_true(json_object_get(root, "hidden")),
 	};
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", id); /* an id, so it fits */
 	json_decref(root);
@@ -304,6 +305,10 @@ static int add_running(
 		return 0; /* gone or going */
 	if (sandbox_record_read(fd, id, &one, NULL) < 0)
 		return 0; /* being made: its owner writes the record last */
+	if (one.hidden) {
+		sandbox_record_done(&one);
+		return 0;
+	}
 	p = realloc(*list, (*count + 1) * sizeof(*p));
 	if (!p) {
 		sandbox_record_done(&one);

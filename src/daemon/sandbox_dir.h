@@ -52,6 +52,7 @@ struct sandbox_record {
 	uint64_t memory_bytes, disk_bytes;
 	pid_t owner_pid, vmm_pid; /* 0: not known */
 	json_t *metadata;	  /* an object of the creator's, or NULL */
+	bool hidden; /* one that the daemon only looks at, for as long as that takes: not listed */
 };
 
 void sandbox_record_done(struct sandbox_record *r);
@@ -59,7 +60,8 @@ void sandbox_record_done(struct sandbox_record *r);
 int sandbox_record_write(int dirfd, const struct sandbox_record *r, struct error *e);
 int sandbox_record_read(int dirfd, const char *id, struct sandbox_record *ret, struct error *e);
 
-/* The running sandboxes, oldest first. *ret is malloc'ed, release with sandbox_list_free. */
+/* The running sandboxes but hidden ones, oldest first. *ret is malloc'ed, release with
+ * sandbox_list_free. */
 int sandbox_list(const struct sandbox_dirs *d, struct sandbox_record **ret, size_t *ret_count,
 	struct error *e);
 void sandbox_list_free(struct sandbox_record *records, size_t count);
