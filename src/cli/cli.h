@@ -56,7 +56,7 @@ extern const struct cli_verb *const cli_verbs[];
 
 /* The verbs, one file each. */
 extern const struct cli_verb cli_verb_pause, cli_verb_resume, cli_verb_checkpoint,
-	cli_verb_rollback, cli_verb_fork, cli_verb_snapshot;
+	cli_verb_rollback, cli_verb_fork, cli_verb_diff, cli_verb_snapshot;
 extern const struct cli_verb cli_verb_run, cli_verb_ps, cli_verb_kill, cli_verb_logs,
 	cli_verb_template, cli_verb_doctor, cli_verb_version, cli_verb_completion, cli_verb_help,
 	cli_verb_manual, cli_verb_serve, cli_verb_keys, cli_verb_tiers, cli_verb_usage,

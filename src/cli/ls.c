@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -69,16 +68,6 @@ static json_t *select_sorted(const json_t *list, bool all)
 	return ret;
 }
 
-/* A guest may name its files as it likes: what could command a terminal is replaced. */
-static void print_name(const char *name)
-{
-	bool tty = isatty(STDOUT_FILENO);
-
-	for (; *name; name++)
-		putchar(tty && ((unsigned char)*name < ' ' || *name == 0x7f) ? '?' : *name);
-	putchar('\n');
-}
-
 static int print_long(const json_t *list, struct error *e)
 {
 	struct table t = {.columns = 6};
@@ -115,7 +104,7 @@ static int print(const struct ls_options *o, const json_t *list, struct error *e
 	if (o->long_form)
 		r = print_long(sorted, e);
 	else
-		json_array_foreach(sorted, i, one) print_name(remote_entry_text(one, "name"));
+		json_array_foreach(sorted, i, one) table_print_name(remote_entry_text(one, "name"));
 	json_decref(sorted);
 	return r;
 }

@@ -1,9 +1,11 @@
 #include "cli/table.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -88,4 +90,13 @@ const char *table_until(uint64_t until_ns, char out[TABLE_AGE_BYTES])
 	if (!until_ns)
 		return strcpy(out, "-");
 	return format_span(until_ns > now ? until_ns - now : 0, out);
+}
+
+void table_print_name(const char *name)
+{
+	bool tty = isatty(STDOUT_FILENO);
+
+	for (; *name; name++)
+		putchar(tty && ((unsigned char)*name < ' ' || *name == 0x7f) ? '?' : *name);
+	putchar('\n');
 }

@@ -19,6 +19,10 @@ void table_add(struct table *t, const char *const *cells);
 /* Prints to standard output and frees; 0 or -ENOMEM. */
 int table_print(struct table *t);
 
+/* A line with a name of a guest's, which may name things as it likes: what could command a terminal
+ * is replaced where standard output is one. */
+void table_print_name(const char *name);
+
 enum { TABLE_AGE_BYTES = 16 };
 /* "12s", "5m", "3h", "4d" between a CLOCK_REALTIME time and now. */
 const char *table_age(uint64_t since_ns, char out[TABLE_AGE_BYTES]);

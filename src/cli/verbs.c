@@ -23,6 +23,7 @@ const struct cli_verb *const cli_verbs[] = {
 	&cli_verb_checkpoint,
 	&cli_verb_rollback,
 	&cli_verb_fork,
+	&cli_verb_diff,
 	&cli_verb_snapshot,
 	&cli_verb_template,
 	&cli_verb_serve,
