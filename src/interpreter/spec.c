@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -53,6 +54,15 @@ static const char *fill(struct spec *s)
 	return !s->set_env != !s->unset_env ? "set_env and unset_env belong together" : NULL;
 }
 
+/* What the kernel is made of may not be installed. */
+static bool is_installed(const struct spec *s)
+{
+	const json_t *mayfly = json_object_get(json_object_get(s->json, "metadata"), "mayfly");
+	const char *path = json_string_value(json_object_get(mayfly, "needs"));
+
+	return !path || access(path, F_OK) == 0;
+}
+
 static void done(struct spec *s)
 {
 	free(s->directory);
@@ -74,6 +84,10 @@ static void add(struct specs *specs, const char *directory, const char *name)
 	}
 	if (!wrong && specs->count == SPEC_MAX)
 		wrong = "there are too many";
+	if (!wrong && !is_installed(&s)) {
+		done(&s);
+		return;
+	}
 	if (wrong) {
 		log_warn("kernelspec %s/%s is left out: %s", directory, name, wrong);
 		done(&s);

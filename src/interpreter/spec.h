@@ -5,6 +5,7 @@
  * without code of ours. In `metadata` a kernelspec may have an object `mayfly`:
  *
  *	languages     array of names that it serves, when `language` alone does not say it
+ *	needs         a path: where it is not, the kernelspec is left out
  *	lazy          true: not started before its first cell
  *	late_output   true: results may come after the cell was said to be over
  *	quote         "json" (the default) or "shell": how texts are written in the following code
