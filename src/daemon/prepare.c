@@ -24,7 +24,13 @@
 #include "vmm/kvm.h"
 #include "vmm/probe.h"
 
-enum { ATTEMPT_MS = 300, PAUSE_MS = 20, REHEARSAL_S = 20, ENTROPY_BYTES = 64 };
+enum {
+	ATTEMPT_MS = 300,
+	PAUSE_MS = 20,
+	REHEARSAL_S = 20,
+	REHEARSAL_SERVICE_S = 60,
+	ENTROPY_BYTES = 64
+};
 
 static const char boot_dir[] = "boot";
 static const char scratch_file[] = "scratch.ext4";
@@ -220,7 +226,7 @@ static int await_ready_command(struct booting *b, struct error *e)
 		if (clock_monotonic_ns() > b->deadline_ns)
 			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
 				"the ready command of template '%s' did not succeed in %d s",
-				b->o->name, PREPARE_BOOT_S);
+				b->o->name, PREPARE_READY_S);
 		pause_ms(PAUSE_MS);
 	}
 }
@@ -259,6 +265,7 @@ static int run_commands(struct booting *b, const struct progress *p, struct erro
 	int status = 0, r = 0;
 
 	live_through_beginning(b);
+	b->deadline_ns = clock_monotonic_ns() + PREPARE_READY_S * NS_PER_S;
 	if (*c->start_command)
 		r = run_command(b, c->start_command, true, &status, e);
 	if (r == 0 && *c->ready_command)
@@ -318,6 +325,16 @@ static void keep_console(struct booting *b)
 		"console.log"); /* a log: its loss is no failure */
 }
 
+/* A service's first answer in a new sandbox, where the template has one: its ready command. */
+static void rehearse_service(struct booting *b)
+{
+	int status;
+
+	b->deadline_ns = clock_monotonic_ns() + REHEARSAL_SERVICE_S * NS_PER_S;
+	if (*b->o->config->ready_command) /* what was written until it fails, counts too */
+		(void)run_command(b, b->o->config->ready_command, false, &status, NULL);
+}
+
 /* Restores the snapshot once, to note which pages that writes. Only a hint comes out of it, so a
  * failure is none of the template's. */
 static void rehearse(struct booting *b)
@@ -332,6 +349,7 @@ static void rehearse(struct booting *b)
 		r = agent_connect_ready(b->boot_fd, b->deadline_ns, &b->agent, &e);
 	if (r == 0) {
 		live_through_beginning(b);
+		rehearse_service(b);
 		r = vmm_pause(b->vmm, &e);
 	}
 	if (r == 0)
