@@ -83,6 +83,22 @@ test('variables of a run', async () => {
   if (!native) assert.equal((await code('os.environ["FROM_SANDBOX"]')).text, 'yes')
 })
 
+test('siblings draw different numbers', async () => {
+  const draw = 'import random, numpy, time\n[random.random(), numpy.random.rand(), time.time()]'
+  const other = await create({}, Sandbox)
+  const drawn = []
+  for (const one of [sandbox, other]) {
+    const before = Date.now() / 1000
+    const { results } = await one.runCode(draw, { requestTimeoutMs, timeoutMs: 60_000 * slow })
+    const [,, now] = results[0].json
+    assert.ok(before - 1 < now && now < Date.now() / 1000 + 1, `the clock is right: ${before} ${now}`)
+    drawn.push(results[0].json)
+  }
+  assert.notEqual(drawn[0][0], drawn[1][0])
+  assert.notEqual(drawn[0][1], drawn[1][1])
+  await other.kill()
+})
+
 test('a timeout interrupts the cell', async () => {
   const context = await sandbox.createCodeContext({ requestTimeoutMs })
   await assert.rejects(code('import time\ntry:\n  time.sleep(600)\nexcept KeyboardInterrupt:\n  interrupted = 1',
