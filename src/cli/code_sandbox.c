@@ -119,8 +119,13 @@ static int open_named(const struct code_place *p, struct code_sandbox *s, struct
 {
 	int r = find_named(&s->remote.home, p->context, s->remote.id, e);
 
-	if (r == 0)
-		return connect_to(s, e);
+	if (r == 0) {
+		r = connect_to(s, e);
+		if (r == 0 || e->code != ERROR_NOT_FOUND)
+			return r;
+		error_clear(e); /* it has just ended */
+		r = -ENOENT;
+	}
 	if (r != -ENOENT)
 		return r;
 	r = make(p, s, e);
