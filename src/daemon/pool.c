@@ -17,7 +17,7 @@ struct pool {
 	struct daemon *daemon;
 	struct stock stock;
 	uv_timer_t tick;
-	unsigned makers;
+	unsigned makers, ticks;
 	bool stopping;
 };
 
@@ -254,21 +254,22 @@ static bool is_current(const struct pool *p, const struct stock_key *k)
 	       made_s == k->made_s;
 }
 
-static void check_kinds(struct pool *p)
+static void check_wanted(struct pool *p)
 {
 	for (struct stock_kind *k = p->stock.kinds; k; k = k->next)
 		if (!k->gone && !is_current(p, &k->key))
 			stock_forget(k);
+	for (unsigned i = 0; i < p->stock.options.named_count; i++)
+		if (p->stock.options.named[i].count)
+			want_named(p, p->stock.options.named[i].template);
 }
 
 static void on_tick(uv_timer_t *t)
 {
 	struct pool *p = t->data;
 
-	check_kinds(p);
-	for (unsigned i = 0; i < p->stock.options.named_count; i++)
-		if (p->stock.options.named[i].count)
-			want_named(p, p->stock.options.named[i].template);
+	if (p->ticks++ % POOL_CHECK_TICKS == 0)
+		check_wanted(p); /* reads files: seldom */
 	trim(p);
 	begin(p, p->daemon->instances->making ? 1 : POOL_MAKERS);
 }

@@ -24,7 +24,7 @@
 #include "daemon/backend.h"
 #include "daemon/stock.h"
 
-enum { POOL_MAKERS = 2, POOL_TICK_MS = 1000, POOL_MEMORY_PERCENT = 25 };
+enum { POOL_MAKERS = 2, POOL_TICK_MS = 1000, POOL_CHECK_TICKS = 5, POOL_MEMORY_PERCENT = 25 };
 
 struct daemon;
 struct pool;

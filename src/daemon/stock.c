@@ -206,11 +206,15 @@ struct stock_kind *stock_begin(struct stock *s, uint64_t now_ns)
 
 void stock_add(struct stock *s, struct stock_kind *kind, struct stock_vm *vm)
 {
+	struct stock_vm **end = &kind->vms;
+
+	while (*end)
+		end = &(*end)->next;
+	*end = vm;
+	vm->next = NULL;
+	vm->kind = kind;
 	kind->making--;
 	kind->ready++;
-	vm->kind = kind;
-	vm->next = kind->vms;
-	kind->vms = vm;
 }
 
 static void stop_making(struct stock *s, struct stock_kind *kind)

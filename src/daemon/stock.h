@@ -61,8 +61,8 @@ struct stock_kind {
 	uint64_t wanted_ns;
 	bool gone; /* goes as soon as there are no VMs of it */
 	uint64_t not_before_ns;
-	unsigned failures; /* since one was taken */
-	struct stock_vm *vms;
+	unsigned failures;    /* since one was taken */
+	struct stock_vm *vms; /* the oldest first; so they are taken */
 };
 
 struct stock {
