@@ -211,7 +211,7 @@ static int boot(struct vm *vm, const struct vm_options *o, struct error *e)
 
 static int create_booted(struct vm *vm, struct vm_options *o, struct error *e)
 {
-	int r;
+	int r, khz;
 
 	if (o->cpus < 1 || o->cpus > KVM_CPUS_MAX)
 		return error_set(e, ERROR_LIMIT, EINVAL, "%u CPUs: must be between 1 and %d",
@@ -222,6 +222,8 @@ static int create_booted(struct vm *vm, struct vm_options *o, struct error *e)
 		r = create_machine(vm, e);
 	if (r < 0)
 		return r;
+	khz = kvm_ioctl_n(vm->cpus[0].vcpu.fd, KVM_GET_TSC_KHZ, 0);
+	vm->tsc_khz = khz > 0 ? (uint32_t)khz : 0;
 	vm->cpuid = calloc(1, sizeof(*vm->cpuid));
 	if (!vm->cpuid)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
@@ -301,27 +303,27 @@ static int check_cpu(struct vm *vm, const struct saved_machine *m, struct error 
 	return r < 0 ? r : cpuid_check_subset(vm->cpuid, host, e);
 }
 
-/* A guest computes its timer deadlines with the TSC frequency it booted with. */
+/* A guest computes its timer deadlines with the TSC frequency it booted with. Where KVM cannot
+ * scale they are off by the ratio of the two, which guests bear when it is small: kvm-clock, which
+ * they tell the time by, is right in any case. They are not helped by KVM_SET_TSC_KHZ there: it
+ * succeeds on a slower host, and makes the guest's counter leap at every exit. */
 static int match_tsc(struct vm *vm, uint32_t khz, struct error *e)
 {
 	int here = kvm_ioctl_n(vm->cpus[0].vcpu.fd, KVM_GET_TSC_KHZ, 0);
-	uint64_t tolerance = (uint64_t)khz * TSC_TOLERANCE_PPM / 1000000;
+	uint64_t off = (uint64_t)llabs((long long)here - khz);
+	bool scales = kvm_ioctl_n(vm->kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_TSC_CONTROL) > 0;
 
-	if (here <= 0 || khz == 0 || (uint64_t)llabs((long long)here - khz) <= tolerance)
+	vm->tsc_khz = khz;
+	if (here <= 0 || khz == 0 || off <= (uint64_t)khz * TSC_TOLERANCE_PPM / 1000000)
 		return 0;
-	for (unsigned i = 0; i < vm->cpu_count; i++)
-		if (kvm_ioctl_n(vm->cpus[i].vcpu.fd, KVM_SET_TSC_KHZ, khz) < 0)
-			/* Without TSC scaling timers are off by this ratio, which guests bear when
-			 * it is small: kvm-clock, which they tell the time by, is right in any
-			 * case. */
-			return llabs((long long)here - khz) * 100 <= khz
-				       ? 0
-				       : error_set(e, ERROR_INCOMPATIBLE, ENOTSUP,
-						 "the snapshot's CPU ran at %u kHz, this one at "
-						 "%d, and it cannot "
-						 "scale; rebuild the template here",
-						 khz, here);
-	return 0;
+	for (unsigned i = 0; i < vm->cpu_count && scales; i++)
+		scales = kvm_ioctl_n(vm->cpus[i].vcpu.fd, KVM_SET_TSC_KHZ, khz) >= 0;
+	if (scales || off * 100 <= khz)
+		return 0;
+	return error_set(e, ERROR_INCOMPATIBLE, ENOTSUP,
+		"the snapshot's CPU ran at %u kHz, this one at %d, and it cannot scale; rebuild "
+		"the template here",
+		khz, here);
 }
 
 /* The state names the uppermost layer that belongs to it; before version 2 there were none. */

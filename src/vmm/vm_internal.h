@@ -54,7 +54,7 @@ struct vm {
 	bool disk_read_only[VM_DISKS_MAX];
 	unsigned disk_count;
 	struct kvm_cpuid_table *cpuid; /* owned: the guest's, without per-CPU fields */
-	uint32_t tsc_khz;
+	uint32_t tsc_khz;	       /* of the host that the guest booted on; 0: not known */
 	bool devices_resumed;
 	uint64_t clock_ns;	   /* of KVM, when a restored guest first runs; 0: booted */
 	struct memory_stack stack; /* what the memory stands on */

@@ -52,12 +52,11 @@ static int passed(const char *point, struct error *e)
 static void save_machine(struct vm *vm, struct snapshot_writer *w)
 {
 	struct buf *b = snapshot_section(w, SNAPSHOT_MACHINE, 0);
-	int khz = kvm_ioctl_n(vm->cpus[0].vcpu.fd, KVM_GET_TSC_KHZ, 0);
 	uint32_t words[CPUID_FINGERPRINT_WORDS];
 
 	w->err |= buf_add_le32(b, vm->cpu_count);
 	w->err |= buf_add_le64(b, vm->memory.bytes);
-	w->err |= buf_add_le32(b, khz > 0 ? (uint32_t)khz : 0);
+	w->err |= buf_add_le32(b, vm->tsc_khz);
 	cpuid_fingerprint(words);
 	for (unsigned i = 0; i < CPUID_FINGERPRINT_WORDS; i++)
 		w->err |= buf_add_le32(b, words[i]);

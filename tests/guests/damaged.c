@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "harness.h"
 #include "proto/snapshot.h"
+#include "vmm/kvm.h"
 
 enum {
 	HEADER_BYTES = 32,
@@ -74,12 +75,18 @@ static void write_state(struct state *s, const uint8_t *data, size_t n)
 	CHECK(ftruncate(s->fd, (off_t)n) == 0);
 }
 
+/* s->bad, with a checksum that matches. */
+static void write_forged(struct state *s)
+{
+	put_le32(s->bad + CRC_AT, crc32c(0, s->bad + HEADER_BYTES, s->bytes - HEADER_BYTES));
+	write_state(s, s->bad, s->bytes);
+}
+
 static void write_damaged(struct state *s, size_t at, uint8_t flip)
 {
 	memcpy(s->bad, s->good, s->bytes);
 	s->bad[at] ^= flip;
-	put_le32(s->bad + CRC_AT, crc32c(0, s->bad + HEADER_BYTES, s->bytes - HEADER_BYTES));
-	write_state(s, s->bad, s->bytes);
+	write_forged(s);
 }
 
 static void try_position(struct state *s, uint32_t position, struct progress *p)
@@ -199,5 +206,74 @@ void refuse_damaged(const struct test *t)
 	memset(s.bad, 0, s.bytes);
 	write_state(&s, s.bad, s.bytes);
 	expect_refused(ERROR_BAD_SNAPSHOT, "zeroes", 0);
+	state_done(&s);
+}
+
+/* Where a state file has the TSC frequency: behind the number of vCPUs and the memory's size. */
+static size_t find_tsc_khz(const uint8_t *data, size_t bytes, unsigned cpus)
+{
+	for (size_t at = HEADER_BYTES; at + 16 <= bytes; at++)
+		if (get_le32(data + at) == cpus && get_le64(data + at + 4) == MEMORY_MB << 20)
+			return at + 12;
+	fail("the state has no frequency");
+}
+
+static uint32_t saved_tsc_khz(const char *path, unsigned cpus)
+{
+	uint32_t khz;
+	size_t n;
+	char *data;
+
+	CHECK(file_read(work_dirfd, path, SNAPSHOT_STATE_MAX, &data, &n) == 0);
+	khz = get_le32((uint8_t *)data + find_tsc_khz((uint8_t *)data, n, cpus));
+	free(data);
+	return khz;
+}
+
+static bool host_scales_tsc(void)
+{
+	struct error e = {0};
+	int kvm = kvm_open(&e);
+	bool scales;
+
+	CHECK(kvm >= 0);
+	scales = kvm_ioctl_n(kvm, KVM_CHECK_EXTENSION, KVM_CAP_TSC_CONTROL) > 0;
+	(void)close(kvm); /* no data behind it */
+	return scales;
+}
+
+/* A snapshot of a host whose TSC ran a little faster can be restored and still says so when it is
+ * saved again; one that ran twice as fast only where KVM scales. */
+void load_other_tsc(const struct test *t)
+{
+	unsigned cpus = t->cpus ? t->cpus : 1;
+	struct error e = {0};
+	struct machine m;
+	struct state s;
+	size_t at;
+	uint32_t khz;
+
+	make_snapshot(t, &s);
+	at = find_tsc_khz(s.good, s.bytes, cpus);
+	khz = get_le32(s.good + at);
+	memcpy(s.bad, s.good, s.bytes);
+	put_le32(s.bad + at, khz + khz / 200);
+	write_forged(&s);
+	machine_restore(&m, "snapshot", 0);
+	machine_save(&m, "again");
+	machine_answer(&m, 1);
+	vm_resume(m.vm);
+	machine_expect_pass(&m);
+	machine_free(&m);
+	CHECK(saved_tsc_khz("again/state", cpus) == khz + khz / 200);
+
+	put_le32(s.bad + at, 2 * khz);
+	write_forged(&s);
+	if (machine_try_restore(&m, "snapshot", 0, &e) == 0) {
+		CHECK(host_scales_tsc());
+		machine_free(&m);
+	} else {
+		CHECK(!host_scales_tsc() && e.code == ERROR_INCOMPATIBLE);
+	}
 	state_done(&s);
 }

@@ -98,6 +98,7 @@ void run_guest(const struct test *t);
 /* damaged.c */
 void flip_bytes(const struct test *t);
 void refuse_damaged(const struct test *t);
+void load_other_tsc(const struct test *t);
 
 /* Where the guests' programs are, and the test's directory. */
 extern int guests_dirfd, work_dirfd;

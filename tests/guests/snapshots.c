@@ -293,6 +293,7 @@ const struct test snapshot_tests[] = {
 	{"snapshot-missing-files", refuse_missing_files, "snapshot", "registers"},
 	{"snapshot-truncated-memory", refuse_truncated_memory, "snapshot", "registers"},
 	{"snapshot-damaged", refuse_damaged, "snapshot", "in-flight"},
+	{"snapshot-other-tsc", load_other_tsc, "snapshot", "in-flight"},
 	{"snapshot-flipped-bytes", flip_bytes, "snapshot", "in-flight", .once = true},
 	{"snapshot-flipped-bytes-smp", flip_bytes, "snapshot", "busy", .cpus = 2, .once = true},
 	{0},
