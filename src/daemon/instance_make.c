@@ -629,17 +629,15 @@ static int check_max(const struct instance_order *o, const struct sandbox_sizes 
 static int reserve(struct instance *i, const struct sandbox_sizes *s, struct error *e)
 {
 	struct daemon *d = i->daemon;
-	struct error full;
-	int r;
+	struct quota *q = &d->instances->quota;
+	int r = quota_reserve(q, &d->dirs, s, NULL);
 
-	do {
-		full = (struct error){0};
-		r = quota_reserve(&d->instances->quota, &d->dirs, s, &full);
-	} while (r < 0 && full.code == ERROR_NO_SPACE && pool_yield(d->pool));
+	if (r < 0) {
+		pool_make_room(d->pool, s);
+		r = quota_reserve(q, &d->dirs, s, e);
+	}
 	if (r == 0)
 		i->promised = *s;
-	else if (e)
-		*e = full;
 	return r;
 }
 

@@ -17,6 +17,7 @@ struct pool {
 	struct daemon *daemon;
 	struct stock stock;
 	uv_timer_t tick;
+	struct pool_vm *making[POOL_MAKERS]; /* NULL: none */
 	unsigned makers, ticks;
 	bool stopping;
 };
@@ -25,8 +26,8 @@ struct pool {
 struct pool_vm {
 	struct stock_vm stock;
 	struct pool *pool;
-	struct stock_kind *making; /* while a worker makes it */
-	struct sandbox_sizes promised;
+	struct stock_kind *making;     /* while a worker makes it */
+	struct sandbox_sizes promised; /* of the quota; zeros: given back, it is to be ended */
 	struct backend_sandbox sandbox;
 	struct sandbox_origin origin; /* of a snapshot; fd is -1 else */
 	int pid_fd;
@@ -83,15 +84,33 @@ static void end_done(uv_work_t *w, int status)
 	let_go(w->data);
 }
 
-/* It was taken out of the stock. Its place is free at once: it never ran, so it has next to nothing
- * of what it was promised. */
+/* At once, not when it has ended: it never ran, so it has next to nothing of what it was promised.
+ */
+static void give_back(struct pool_vm *v)
+{
+	if (v->promised.cpus)
+		quota_release(quota_of(v->pool), &v->promised);
+	v->promised = (struct sandbox_sizes){0};
+}
+
+/* It was taken out of the stock. */
 static void end_vm(struct pool_vm *v)
 {
-	quota_release(quota_of(v->pool), &v->promised);
+	give_back(v);
 	if (v->watched)
 		(void)uv_poll_stop(&v->death); /* always 0 */
 	/* fails without a function only */
 	(void)uv_queue_work(v->pool->daemon->loop, &v->work, end_work, end_done);
+}
+
+/* Of the kind that was wanted the longest ago. */
+static bool end_one(struct pool *p)
+{
+	struct stock_vm *vm = stock_yield(&p->stock);
+
+	if (vm)
+		end_vm((struct pool_vm *)vm);
+	return vm != NULL;
 }
 
 static void on_death(uv_poll_t *h, int status, int events)
@@ -115,9 +134,9 @@ static void make_work(uv_work_t *w)
 	const struct sandbox_options o = {
 		.origin = v->origin.fd >= 0 ? &v->origin : NULL,
 		.template = v->making->key.template,
-		.cpus = v->promised.cpus,
-		.memory_bytes = v->promised.memory_bytes,
-		.disk_bytes = v->promised.disk_bytes,
+		.cpus = v->making->key.sizes.cpus,
+		.memory_bytes = v->making->key.sizes.memory_bytes,
+		.disk_bytes = v->making->key.sizes.disk_bytes,
 		.paused = true,
 	};
 
@@ -131,7 +150,7 @@ static void cannot_make(struct pool_vm *v, struct stock_kind *kind)
 	if (!kind->gone && !v->pool->stopping && log_limited(&limit))
 		log_warn("cannot make a VM for the pool: %s template=%s", v->why.message,
 			kind->key.template);
-	quota_release(quota_of(v->pool), &v->promised);
+	give_back(v);
 	stock_failed(&v->pool->stock, kind, clock_monotonic_ns());
 	let_go(v);
 }
@@ -145,31 +164,48 @@ static void trim(struct pool *p)
 		end_vm((struct pool_vm *)vm);
 }
 
+static struct pool_vm **slot_of(struct pool *p, const struct pool_vm *v)
+{
+	struct pool_vm **slot = p->making;
+
+	while (*slot != v)
+		slot++; /* it is there: POOL_MAKERS at most are made */
+	return slot;
+}
+
+/* One that is made; it is watched from now on. */
+static void keep(struct pool_vm *v, struct stock_kind *kind)
+{
+	struct pool *p = v->pool;
+
+	v->death.data = v;
+	v->watched = instance_watch_process(p->daemon, v->sandbox.pid, &v->death, &v->pid_fd,
+			     on_death, &v->why) == 0;
+	stock_add(&p->stock, kind, &v->stock);
+	if (v->watched)
+		return;
+	stock_died(&p->stock, &v->stock, clock_monotonic_ns());
+	end_vm(v);
+}
+
 static void make_done(uv_work_t *w, int status)
 {
 	struct pool_vm *v = w->data;
 	struct pool *p = v->pool;
 	struct stock_kind *kind = TAKE_PTR(v->making);
 
+	*slot_of(p, v) = NULL;
 	p->makers--;
 	cleanup_close_p(&v->origin.fd);
 	v->origin.fd = -1;
-	if (v->result == 0) {
-		v->death.data = v;
-		v->result = instance_watch_process(
-			p->daemon, v->sandbox.pid, &v->death, &v->pid_fd, on_death, &v->why);
-		v->watched = v->result == 0;
-		stock_add(&p->stock, kind, &v->stock);
-		if (!v->watched) {
-			stock_died(&p->stock, &v->stock, clock_monotonic_ns());
-			end_vm(v);
-		}
-	} else {
+	if (v->result < 0) {
 		cannot_make(v, kind);
+	} else if (v->promised.cpus && !p->stopping) {
+		keep(v, kind);
+	} else {
+		stock_postpone(&p->stock, kind, clock_monotonic_ns());
+		end_vm(v);
 	}
-	if (p->stopping)
-		while (pool_yield(p))
-			;
 	trim(p);
 	pool_refill(p);
 }
@@ -208,6 +244,7 @@ static void start_maker(struct pool *p, struct stock_kind *kind)
 		return;
 	}
 	v->making = kind;
+	*slot_of(p, NULL) = v;
 	p->makers++;
 	(void)uv_queue_work(d->loop, &v->work, make_work, make_done); /* as in end_vm */
 }
@@ -295,13 +332,34 @@ bool pool_claim(struct pool *p, const struct stock_key *k, bool usual, struct ba
 	return true;
 }
 
-bool pool_yield(struct pool *p)
+static bool fits(const struct pool *p, struct quota q, const struct sandbox_sizes *s)
 {
-	struct pool_vm *v = p ? (struct pool_vm *)stock_yield(&p->stock) : NULL;
+	return quota_reserve(&q, &p->daemon->dirs, s, NULL) == 0;
+}
 
-	if (v)
-		end_vm(v);
-	return v != NULL;
+/* The quota as it were without the pool. */
+static struct quota quota_without(const struct pool *p)
+{
+	struct quota q = *quota_of(p);
+
+	for (const struct stock_kind *k = p->stock.kinds; k; k = k->next)
+		for (unsigned n = 0; n < k->ready; n++)
+			quota_release(&q, &k->key.sizes);
+	for (unsigned n = 0; n < POOL_MAKERS; n++)
+		if (p->making[n] && p->making[n]->promised.cpus)
+			quota_release(&q, &p->making[n]->promised);
+	return q;
+}
+
+void pool_make_room(struct pool *p, const struct sandbox_sizes *s)
+{
+	if (!p || !fits(p, quota_without(p), s))
+		return;
+	for (unsigned n = 0; n < POOL_MAKERS && !fits(p, *quota_of(p), s); n++)
+		if (p->making[n])
+			give_back(p->making[n]); /* what is ready is worth more */
+	while (!fits(p, *quota_of(p), s) && end_one(p))
+		;
 }
 
 void pool_measure(const struct pool *p)
@@ -342,7 +400,7 @@ void pool_stop(struct daemon *d)
 		return;
 	p->stopping = true;
 	uv_close((uv_handle_t *)&p->tick, NULL);
-	while (pool_yield(p))
+	while (end_one(p))
 		;
 }
 

@@ -40,8 +40,8 @@ void pool_free(struct daemon *d);
  * wanted. */
 bool pool_claim(struct pool *p, const struct stock_key *k, bool usual, struct backend_sandbox *ret);
 
-/* Gives back the place of one in the quota, and ends it. False when there is none. */
-bool pool_yield(struct pool *p);
+/* Ends VMs until the host's quota has a place of these sizes; none if even all would not do. */
+void pool_make_room(struct pool *p, const struct sandbox_sizes *s);
 
 /* To be called when the last sandbox that was being made is ready: fills it up again. */
 void pool_refill(struct pool *p);
