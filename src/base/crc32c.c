@@ -1,6 +1,11 @@
 #include "base/crc32c.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 static uint32_t crc32c_table(uint32_t crc, const uint8_t *p, size_t n)
 {
@@ -13,6 +18,22 @@ static uint32_t crc32c_table(uint32_t crc, const uint8_t *p, size_t n)
 }
 
 #if defined(__x86_64__)
+/* __builtin_cpu_supports would ask CPUID a dozen times at the start of every program, which takes
+ * long in a virtual machine. */
+static bool has_sse42(void)
+{
+	static atomic_int answer; /* 0: not asked yet */
+	unsigned a, b, c, d;
+	int known = atomic_load_explicit(&answer, memory_order_relaxed);
+
+	if (!known) {
+		__cpuid(1, a, b, c, d);
+		known = c & bit_SSE4_2 ? 1 : -1;
+		atomic_store_explicit(&answer, known, memory_order_relaxed);
+	}
+	return known > 0;
+}
+
 __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(
 	uint32_t crc, const uint8_t *p, size_t n)
 {
@@ -35,7 +56,7 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t n)
 {
 	crc = ~crc;
 #if defined(__x86_64__)
-	if (__builtin_cpu_supports("sse4.2"))
+	if (has_sse42())
 		return ~crc32c_sse42(crc, data, n);
 #endif
 	return ~crc32c_table(crc, data, n);

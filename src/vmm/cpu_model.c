@@ -7,6 +7,8 @@
 
 #include "base/cleanup.h"
 
+#define CPUID_EXTENDED 0x80000000U
+
 /* The words that name the CPU model or list features. */
 static const struct feature_leaf {
 	uint32_t function, index;
@@ -25,12 +27,15 @@ void cpuid_fingerprint(uint32_t out[CPUID_FINGERPRINT_WORDS])
 {
 	_Static_assert(
 		ARRAY_SIZE(leaves) * 4 == CPUID_FINGERPRINT_WORDS, "one row of words a leaf");
+	const uint32_t last = __get_cpuid_max(0, NULL),
+		       last_extended = __get_cpuid_max(CPUID_EXTENDED, NULL);
+
 	memset(out, 0, CPUID_FINGERPRINT_WORDS * sizeof(*out));
 	for (size_t i = 0; i < ARRAY_SIZE(leaves); i++) {
-		uint32_t r[4] = {0};
+		uint32_t f = leaves[i].function, r[4] = {0};
 
-		(void)__get_cpuid_count(leaves[i].function, leaves[i].index, &r[0], &r[1], &r[2],
-			&r[3]); /* a leaf that is missing counts as zero */
+		if (f <= (f & CPUID_EXTENDED ? last_extended : last)) /* a missing one is zero */
+			__cpuid_count(f, leaves[i].index, r[0], r[1], r[2], r[3]);
 		for (unsigned k = 0; k < 4; k++)
 			out[i * 4 + k] = r[k] & leaves[i].mask[k];
 	}
