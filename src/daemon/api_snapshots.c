@@ -292,12 +292,16 @@ struct fork {
 	char id[STORE_SNAPSHOT_ID_BYTES];
 	uint64_t timeout_ns;
 	unsigned count, reported, ready;
+	unsigned reserved; /* places on the host that no child has taken yet */
+	struct sandbox_sizes sizes;
 	struct instance *children[FORK_MAX];
 	struct error why; /* the first failure */
 };
 
 static void fork_free(struct fork *f)
 {
+	for (; f->reserved; f->reserved--)
+		quota_release(&f->daemon->instances->quota, &f->sizes);
 	store_sandbox_free(f->parent);
 	free(f);
 }
@@ -369,6 +373,7 @@ static void make_children(struct fork *f, int origin_fd)
 	struct instance_order o = {
 		.origin = &origin,
 		.hold = true,
+		.reserved = true,
 		.key_id = p->key_id,
 		.template = p->template_alias ? p->template_alias : p->template_id,
 		.template_id = p->template_id,
@@ -393,8 +398,10 @@ static void make_children(struct fork *f, int origin_fd)
 		struct error e = f->why;
 
 		/* after one that was refused the rest need not begin */
-		if (e.code != ERROR_NONE ||
-			instances_make(f->daemon, &o, on_child, f, &ignored, &e) < 0)
+		if (e.code == ERROR_NONE &&
+			instances_make(f->daemon, &o, on_child, f, &ignored, &e) == 0)
+			f->reserved--;
+		else
 			on_child(f, NULL, &e);
 	}
 	json_decref(o.metadata);
@@ -437,7 +444,11 @@ static void start_fork(
 	f->parent = sb;
 	f->count = count;
 	f->timeout_ns = (uint64_t)(s ? s : 1) * NS_PER_S;
-	if (str_random_id(f->id, sizeof(f->id)) < 0 ||
+	f->sizes = (struct sandbox_sizes){sb->cpus, sb->memory_bytes, sb->disk_bytes};
+	/* all places before anything is made */
+	if (instances_reserve(r->daemon, &f->sizes, count, &e) == 0)
+		f->reserved = count;
+	if (!f->reserved || str_random_id(f->id, sizeof(f->id)) < 0 ||
 		instance_snapshot(i, f->id, on_fork_snapshot, f, &e) < 0) {
 		(void)api_deferred_take(f->deferred); /* it is r */
 		if (e.code == ERROR_NONE)

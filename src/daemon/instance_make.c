@@ -626,16 +626,22 @@ static int check_max(const struct instance_order *o, const struct sandbox_sizes 
 }
 
 /* VMs that only wait make room. */
+int instances_reserve(
+	struct daemon *d, const struct sandbox_sizes *s, unsigned count, struct error *e)
+{
+	struct quota *q = &d->instances->quota;
+	int r = quota_reserve(q, &d->dirs, s, count, NULL);
+
+	if (r == 0)
+		return 0;
+	pool_make_room(d->pool, s, count);
+	return quota_reserve(q, &d->dirs, s, count, e);
+}
+
 static int reserve(struct instance *i, const struct sandbox_sizes *s, struct error *e)
 {
-	struct daemon *d = i->daemon;
-	struct quota *q = &d->instances->quota;
-	int r = quota_reserve(q, &d->dirs, s, NULL);
+	int r = instances_reserve(i->daemon, s, 1, e);
 
-	if (r < 0) {
-		pool_make_room(d->pool, s);
-		r = quota_reserve(q, &d->dirs, s, e);
-	}
 	if (r == 0)
 		i->promised = *s;
 	return r;
@@ -667,6 +673,8 @@ static int reserve_again(struct instance *i, const struct instance_order *o, str
 	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", id); /* of the store: fits */
 	(void)snprintf(i->template.build_id, sizeof(i->template.build_id), "%s",
 		build ? build : ""); /* as above */
+	if (o->reserved)
+		return 0; /* taken over when nothing can fail any more */
 	return k.snapshot ? claim(i, &k, true, e) : reserve(i, &k.sizes, e);
 }
 
@@ -728,6 +736,8 @@ int instances_make(struct daemon *d, const struct instance_order *order, instanc
 	}
 	i->maker->made = made;
 	i->maker->arg = arg;
+	if (o.reserved)
+		i->promised = (struct sandbox_sizes){o.cpus, o.memory_bytes, o.disk_bytes};
 	d->instances->making++;
 	*ret = i->maker;
 	(void)uv_queue_work(d->loop, &i->work, make_work, make_done); /* fails without a function */

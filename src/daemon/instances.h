@@ -102,6 +102,9 @@ struct instance_order {
 	 * soon as it runs, nothing in it is changed, it is in no list and is not counted as made.
 	 */
 	bool look;
+	/* Of an origin: its place was taken by instances_reserve(), and is the sandbox's own from
+	 * the success of instances_make() on. */
+	bool reserved;
 	const char *key_id;
 	const char *template;
 	const char *template_id, *build_id; /* of an origin; build_id may be NULL */
@@ -127,6 +130,10 @@ int instances_admit(struct daemon *d, struct instance *const *held, size_t count
 /* Ends one that was held. */
 void instance_drop(struct instance *i);
 
+/* Places on the host for several that are made soon, all or none; what is not used must be given
+ * back by quota_release(). */
+int instances_reserve(
+	struct daemon *d, const struct sandbox_sizes *s, unsigned count, struct error *e);
 /* Starts making one. -errno and e when it cannot be started; then `made` is not called. */
 int instances_make(struct daemon *d, const struct instance_order *o, instance_made made, void *arg,
 	struct instance_maker **ret, struct error *e);

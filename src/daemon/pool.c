@@ -228,7 +228,7 @@ static void start_maker(struct pool *p, struct stock_kind *kind)
 	struct pool_vm *v = calloc(1, sizeof(*v));
 	struct error full = {0};
 
-	if (!v || quota_reserve(quota_of(p), &d->dirs, &kind->key.sizes, &full) < 0) {
+	if (!v || quota_reserve(quota_of(p), &d->dirs, &kind->key.sizes, 1, &full) < 0) {
 		log_debug("no room for a VM of the pool: %s template=%s", full.message,
 			kind->key.template);
 		stock_postpone(&p->stock, kind, clock_monotonic_ns());
@@ -332,9 +332,10 @@ bool pool_claim(struct pool *p, const struct stock_key *k, bool usual, struct ba
 	return true;
 }
 
-static bool fits(const struct pool *p, struct quota q, const struct sandbox_sizes *s)
+static bool fits(
+	const struct pool *p, struct quota q, const struct sandbox_sizes *s, unsigned count)
 {
-	return quota_reserve(&q, &p->daemon->dirs, s, NULL) == 0;
+	return quota_reserve(&q, &p->daemon->dirs, s, count, NULL) == 0;
 }
 
 /* The quota as it were without the pool. */
@@ -351,14 +352,14 @@ static struct quota quota_without(const struct pool *p)
 	return q;
 }
 
-void pool_make_room(struct pool *p, const struct sandbox_sizes *s)
+void pool_make_room(struct pool *p, const struct sandbox_sizes *s, unsigned count)
 {
-	if (!p || !fits(p, quota_without(p), s))
+	if (!p || !fits(p, quota_without(p), s, count))
 		return;
-	for (unsigned n = 0; n < POOL_MAKERS && !fits(p, *quota_of(p), s); n++)
+	for (unsigned n = 0; n < POOL_MAKERS && !fits(p, *quota_of(p), s, count); n++)
 		if (p->making[n])
 			give_back(p->making[n]); /* what is ready is worth more */
-	while (!fits(p, *quota_of(p), s) && end_one(p))
+	while (!fits(p, *quota_of(p), s, count) && end_one(p))
 		;
 }
 

@@ -40,8 +40,9 @@ void pool_free(struct daemon *d);
  * wanted. */
 bool pool_claim(struct pool *p, const struct stock_key *k, bool usual, struct backend_sandbox *ret);
 
-/* Ends VMs until the host's quota has a place of these sizes; none if even all would not do. */
-void pool_make_room(struct pool *p, const struct sandbox_sizes *s);
+/* Ends VMs until the host's quota has so many places of these sizes; none if even all would not
+ * do. */
+void pool_make_room(struct pool *p, const struct sandbox_sizes *s, unsigned count);
 
 /* To be called when the last sandbox that was being made is ready: fills it up again. */
 void pool_refill(struct pool *p);

@@ -42,8 +42,8 @@ static int refuse(const char *what, const char *option, struct error *e)
 		what, option);
 }
 
-static int check_disk(const struct quota *q, const struct sandbox_dirs *dirs,
-	const struct sandbox_sizes *s, struct error *e)
+static int check_disk(
+	const struct quota *q, const struct sandbox_dirs *dirs, uint64_t bytes, struct error *e)
 {
 	struct statvfs v;
 	uint64_t size;
@@ -52,22 +52,23 @@ static int check_disk(const struct quota *q, const struct sandbox_dirs *dirs,
 		return error_set_errno(e, ERROR_INTERNAL, errno, "%s", dirs->path);
 	if (__builtin_mul_overflow((uint64_t)v.f_blocks * v.f_frsize, q->disk_overcommit, &size))
 		size = UINT64_MAX;
-	return q->disk_bytes + s->disk_bytes > size ? refuse("disk", "disk-overcommit", e) : 0;
+	return q->disk_bytes + bytes > size ? refuse("disk", "disk-overcommit", e) : 0;
 }
 
 int quota_reserve(struct quota *q, const struct sandbox_dirs *dirs, const struct sandbox_sizes *s,
-	struct error *e)
+	unsigned count, struct error *e)
 {
 	int r;
 
-	if (q->memory_bytes + memory_of(s) > q->memory_max_bytes)
+	/* sizes have maxima and the count is small: no product overflows */
+	if (q->memory_bytes + count * memory_of(s) > q->memory_max_bytes)
 		return refuse("memory", "memory-limit", e);
-	if (q->cpus + s->cpus > q->cpus_max)
+	if (q->cpus + (uint64_t)count * s->cpus > q->cpus_max)
 		return refuse("CPU time", "cpu-overcommit", e);
-	r = check_disk(q, dirs, s, e);
-	if (r == 0)
+	r = check_disk(q, dirs, count * s->disk_bytes, e);
+	if (r == 0) /* several share most of theirs at first */
 		r = host_check_memory(memory_of(s), e);
-	if (r == 0)
+	for (unsigned n = 0; r == 0 && n < count; n++)
 		quota_take(q, s);
 	return r;
 }

@@ -41,9 +41,10 @@ struct quota {
 
 void quota_init(struct quota *q, const struct quota_options *o);
 
-/* ERROR_NO_SPACE when it does not fit; then nothing is taken. dirs: where the disks will be. */
+/* Places for `count` sandboxes of these sizes, all or none: ERROR_NO_SPACE when they do not fit.
+ * dirs: where the disks will be. They are released one by one. */
 int quota_reserve(struct quota *q, const struct sandbox_dirs *dirs, const struct sandbox_sizes *s,
-	struct error *e);
+	unsigned count, struct error *e);
 /* For what is there already. */
 void quota_take(struct quota *q, const struct sandbox_sizes *s);
 void quota_release(struct quota *q, const struct sandbox_sizes *s);
