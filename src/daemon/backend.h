@@ -54,7 +54,7 @@ struct backend {
 	int (*end)(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
 		struct error *e);
 
-	/* The three about snapshots, of the sandbox's directory, may be NULL: not served. */
+	/* The four about snapshots, of the sandbox's directory, may be NULL: not served. */
 
 	/* Stops it and keeps its state, durably, as the directory `name` of an area
 	 * (image/workdir.h, layers.h); `end` comes next. memory = false: its disks only, after the
@@ -67,6 +67,8 @@ struct backend {
 	/* Brings a sandbox of an earlier daemon, which died during one of them, to where it runs.
 	 */
 	int (*settle)(int dirfd, struct error *e);
+	/* Whether a state can be loaded, without doing it: all of its files are undamaged. */
+	int (*check)(const struct sandbox_options *o, struct error *e);
 };
 
 extern const struct backend backend_vmm;

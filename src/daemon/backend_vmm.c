@@ -8,10 +8,12 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "daemon/backend.h"
 #include "daemon/host.h"
 #include "daemon/sandbox_plan.h"
+#include "proto/snapshot.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -121,6 +123,25 @@ static int make_vm(const struct sandbox_dirs *dirs, struct sandbox_plan *p,
 	return r;
 }
 
+/* mayfly-vmm would find it as well, but only when it loads it. */
+static int check_state(int fd, struct error *e)
+{
+	_cleanup_free_ char *data = NULL;
+	struct snapshot_reader reader;
+	size_t n;
+	int r = file_read(fd, "state", SNAPSHOT_STATE_MAX, &data, &n);
+
+	return r < 0 ? error_set_errno(e, ERROR_BAD_SNAPSHOT, -r, "the state of the snapshot")
+		     : snapshot_reader_open(&reader, data, n, e);
+}
+
+static int check(const struct sandbox_options *o, struct error *e)
+{
+	int r = check_state(o->origin->fd, e);
+
+	return r == 0 ? sandbox_plan_check(o, e) : r;
+}
+
 static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	const struct sandbox_options *o, struct backend_sandbox *ret, struct error *e)
 {
@@ -171,4 +192,5 @@ const struct backend backend_vmm = {
 	.pause = backend_vmm_pause,
 	.snapshot = backend_vmm_snapshot,
 	.settle = backend_vmm_settle,
+	.check = check,
 };

@@ -178,6 +178,22 @@ static void undo_done(uv_work_t *w, int status)
 	fail_pause(w->data);
 }
 
+/* A state that cannot be loaded must not take the place of one that runs. */
+static int check_snapshot(struct operation *op, int fd, struct error *e)
+{
+	struct instance *i = op->instance;
+	const struct sandbox_origin origin = {.fd = fd, .memory = true};
+	const struct sandbox_options o = {
+		.origin = &origin,
+		.template = i->sandbox.template,
+		.cpus = i->sandbox.cpus,
+		.memory_bytes = i->sandbox.memory_bytes,
+		.disk_bytes = i->sandbox.disk_bytes,
+	};
+
+	return i->daemon->options.backend->check(&o, e);
+}
+
 /* What is in the snapshot becomes the paused state. */
 static int copy_snapshot(struct operation *op, struct error *e)
 {
@@ -185,10 +201,10 @@ static int copy_snapshot(struct operation *op, struct error *e)
 	const struct home *h = &i->daemon->home;
 	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
 	_cleanup_close_ int from = layers_open(h->area_fd[HOME_SNAPSHOTS], op->name, false, e);
-	int r = from < 0 ? from
-			 : workdir_begin(
-				   h->area_fd[HOME_PAUSED], i->sandbox.id, "paused sandbox", &w, e);
+	int r = from < 0 ? from : check_snapshot(op, from, e);
 
+	if (r == 0)
+		r = workdir_begin(h->area_fd[HOME_PAUSED], i->sandbox.id, "paused sandbox", &w, e);
 	if (r == 0)
 		r = layers_clone_snapshot(from, w.fd, e);
 	return r == 0 ? workdir_commit(&w, e) : r;

@@ -236,7 +236,11 @@ static int seal(int to_fd, int below_fd, bool memory, struct error *e)
 {
 	struct names all = {0};
 
-	if (layers_each(to_fd, memory, note_name, &all) < 0)
+	int r = layers_each(to_fd, memory, note_name, &all);
+
+	if (r == 0 && file_exists(to_fd, LAYERS_TEMPLATE))
+		r = note_name(&all, LAYERS_IMAGE, 0, LAYERS_TEMPLATE);
+	if (r < 0)
 		return error_set(e, ERROR_INTERNAL, EMFILE, "too many layers");
 	return verify_seal(to_fd, below_fd, all.list, all.count, e);
 }
@@ -267,7 +271,7 @@ static int take_if_there(int from_fd, const char *name, int to_fd, struct error 
 int layers_compose(
 	int below_fd, int raw_fd, int to_fd, bool memory, uint64_t *own_bytes, struct error *e)
 {
-	int r = take_if_there(below_fd, "template.json", to_fd, e);
+	int r = take_if_there(below_fd, LAYERS_TEMPLATE, to_fd, e);
 
 	if (r == 0 && memory)
 		r = compose_memory(below_fd, raw_fd, to_fd, e);

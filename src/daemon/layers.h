@@ -31,7 +31,8 @@
 #include "base/error.h"
 #include "vmm/launch.h"
 
-#define LAYERS_DIR	    "layers"   /* in the directory of a running sandbox */
+#define LAYERS_DIR	    "layers" /* in the directory of a running sandbox */
+#define LAYERS_TEMPLATE	    "template.json"
 #define LAYERS_SNAPSHOT_DIR "snapshot" /* in there, while one is made */
 
 enum { LAYERS_NAME_BYTES = 24 };

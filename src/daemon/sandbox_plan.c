@@ -71,11 +71,11 @@ static int verify(int dirfd, const char *name, const struct sandbox_plan *p,
 	const struct sandbox_options *o, struct error *e)
 {
 	_cleanup_free_ char *what =
-		str_printf("%s '%s'", o->origin ? "snapshot of template" : "template", p->t.name);
+		str_printf("%s '%s'", o->origin ? "snapshot of template" : "template", o->template);
 	_cleanup_free_ char *remedy =
-		o->origin
-			? strdup("the host's disk is failing, or something else wrote to it")
-			: str_printf("`mayfly template build --force %s` makes it anew", p->t.name);
+		o->origin ? strdup("the host's disk is failing, or something else wrote to it")
+			  : str_printf("`mayfly template build --force %s` makes it anew",
+				    o->template);
 
 	if (!what || !remedy)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
@@ -184,7 +184,12 @@ static int plan_origin(struct sandbox_plan *p, const struct sandbox_options *o, 
 	p->snapshot_fd = openat(o->origin->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (p->snapshot_fd < 0)
 		return error_set_errno(e, ERROR_BAD_SNAPSHOT, errno, "cannot open a snapshot");
-	r = template_load_at(p->snapshot_fd, o->template, &p->t, e);
+	/* states of before it was recorded are believed */
+	r = verify_is_recorded(p->snapshot_fd, description_file)
+		    ? verify(p->snapshot_fd, description_file, p, o, e)
+		    : 0;
+	if (r == 0)
+		r = template_load_at(p->snapshot_fd, o->template, &p->t, e);
 	if (r == 0)
 		r = layers_each(p->snapshot_fd, o->origin->memory, add_layer, &a);
 	if (r < 0)
@@ -331,6 +336,15 @@ int sandbox_plan_measure(const struct home *home, const struct sandbox_options *
 		*ret = (struct sandbox_sizes){p.cpus, p.memory_bytes, p.disk_bytes};
 		*ret_made_s = p.t.created_s;
 	}
+	sandbox_plan_done(&p);
+	return r;
+}
+
+int sandbox_plan_check(const struct sandbox_options *o, struct error *e)
+{
+	struct sandbox_plan p = SANDBOX_PLAN_INIT;
+	int r = plan_origin(&p, o, e);
+
 	sandbox_plan_done(&p);
 	return r;
 }

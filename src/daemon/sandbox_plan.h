@@ -48,6 +48,9 @@ int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
 	struct sandbox_plan *ret, struct error *e);
 void sandbox_plan_done(struct sandbox_plan *p);
 
+/* Whether all files of an origin are undamaged; the state is not looked at. */
+int sandbox_plan_check(const struct sandbox_options *o, struct error *e);
+
 /* Links the files that it stands on into the directory `layers` (layers.h) of a sandbox, for
  * snapshots of it. Does nothing when the two are on different file systems. */
 int sandbox_plan_link(const struct sandbox_plan *p, int sandbox_fd, struct error *e);

@@ -203,6 +203,14 @@ static bool read_record(int dirfd, const char *name, uint64_t *size, uint32_t *s
 	return note && sscanf(note, "%" SCNu64 " %" SCNx32, size, sum) == 2;
 }
 
+bool verify_is_recorded(int dirfd, const char *name)
+{
+	uint64_t size;
+	uint32_t sum;
+
+	return read_record(dirfd, name, &size, &sum);
+}
+
 int verify_check(int dirfd, const char *name, const char *what, const char *remedy,
 	const struct progress *p, struct error *e)
 {

@@ -11,6 +11,7 @@
 #ifndef IMAGE_VERIFY_H
 #define IMAGE_VERIFY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,9 @@ int verify_record(int dirfd, const char *name, struct error *e);
  * `remedy`, when it is damaged, missing or was never recorded. */
 int verify_check(int dirfd, const char *name, const char *what, const char *remedy,
 	const struct progress *p, struct error *e);
+
+/* Whether there is a note of that file. */
+bool verify_is_recorded(int dirfd, const char *name);
 
 /* Writes the notes of a directory anew. Those of files that are links to the ones of the same name
  * in below_fd (-1: none) are taken over; the others were written just now: they are summed up, and
