@@ -34,8 +34,14 @@ static void write_knob(const char *path, const char *value)
 static void sync_work(int fd, const void *arg)
 {
 	uint32_t flags = *(const uint32_t *)arg;
+	int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	sync();
+	/* which says nothing of failures; this tells those since it was opened */
+	if (root < 0 || syncfs(root) < 0) {
+		helper_error(fd, AGENT_SYNC, errno, "writing to the disk");
+		return;
+	}
 	if (flags & AGENT_SYNC_DROP_CACHES)
 		write_knob("/proc/sys/vm/drop_caches", "3");
 	if (flags & AGENT_SYNC_COMPACT)

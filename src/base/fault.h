@@ -8,6 +8,8 @@
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
 
+#include "base/error.h"
+
 #ifdef FAULT_POINTS
 int fault_point(const char *name);
 void fault_set(const char *spec); /* borrowed */
@@ -18,5 +20,13 @@ static inline int fault_point(const char *name)
 	return 0;
 }
 #endif
+
+/* A point at which the host's disk may fail. */
+static inline int fault_disk(const char *name, struct error *e)
+{
+	int r = fault_point(name);
+
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "the host's disk failed") : 0;
+}
 
 #endif

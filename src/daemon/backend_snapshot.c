@@ -8,7 +8,10 @@
  *				says whether it counts */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,7 +25,14 @@
 #include "image/workdir.h"
 #include "vmm/agent_client.h"
 
-enum { SYNC_S = 60, SETTLE_S = 120, SETTLE_STEP_MS = 20 };
+enum {
+	SYNC_S = 60,
+	SETTLE_S = 120,
+	SETTLE_STEP_MS = 20,
+	MEMINFO_MAX = 64 * 1024,
+	ROOM_PART = 4, /* so much of what is written again for a file system's own */
+	ROOM_BYTES = 1024 * 1024,
+};
 
 /* Writes into `snapshot`: *ret_fd is open on it, also when it failed. */
 static int take(int dirfd, bool final, struct vmm_snapshot_result *res, bool *switched, int *ret_fd,
@@ -47,21 +57,20 @@ static void drop_snapshot(int dirfd)
 	(void)file_remove_tree(dirfd, LAYERS_SNAPSHOT_DIR); /* goes with the sandbox at last */
 }
 
-static int fault(const char *name, struct error *e)
+/* States are links to files: all must be on one file system. */
+static int check_linked(int dirfd, int area_fd, struct error *e)
 {
-	int r = fault_point(name);
+	struct stat here, there;
 
-	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "the host's disk failed") : 0;
-}
-
-static int check_linked(int dirfd, struct error *e)
-{
-	return file_exists(dirfd, LAYERS_DIR)
-		       ? 0
-		       : error_set(e, ERROR_HOST, EXDEV,
-				 "no snapshot can be made of this sandbox: its directory "
-				 "is not on the file system of the templates; leave "
-				 "MAYFLY_RUN unset and make it again");
+	if (!file_exists(dirfd, LAYERS_DIR))
+		return error_set(e, ERROR_HOST, EXDEV,
+			"no snapshot can be made of this sandbox: its directory is not on the "
+			"file system of the templates; leave MAYFLY_RUN unset and make it again");
+	if (fstat(dirfd, &here) == 0 && fstat(area_fd, &there) == 0 && here.st_dev != there.st_dev)
+		return error_set(e, ERROR_HOST, EXDEV,
+			"no snapshot can be made: paused, snapshots and sandboxes of MAYFLY_HOME "
+			"must be on one file system");
+	return 0;
 }
 
 /* --- pause --- */
@@ -76,11 +85,11 @@ static int keep(int dirfd, int raw_fd, bool memory, int area_fd, const char *nam
 	if (r == 0)
 		r = layers_compose(below, raw_fd, w.fd, memory, NULL, e);
 	if (r == 0)
-		r = fault("pause-composed", e);
+		r = fault_disk("pause-composed", e);
 	if (r == 0)
 		r = workdir_commit(&w, e);
 	if (r == 0)
-		r = fault("pause-committed", e);
+		r = fault_disk("pause-committed", e);
 	return r;
 }
 
@@ -93,21 +102,47 @@ static int pause_with_memory(int dirfd, int area_fd, const char *name, struct er
 	return r == 0 ? keep(dirfd, raw, true, area_fd, name, e) : r;
 }
 
+static uint64_t kib_of(const char *meminfo, const char *name)
+{
+	const char *at = strstr(meminfo, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
+}
+
+/* What the guest has not written yet must fit: a write that fails is lost to it. It is asked, as it
+ * harms only itself with a lie. */
+static int check_room(int dirfd, struct agent_conn *c, uint64_t deadline, struct error *e)
+{
+	_cleanup_free_ uint8_t *text = NULL;
+	uint64_t dirty, have;
+	struct statvfs v;
+	size_t n;
+	int r = agent_read_file(c, deadline, "/proc/meminfo", MEMINFO_MAX, &text, &n, e);
+
+	if (r < 0)
+		return r;
+	dirty = kib_of((const char *)text, "\nDirty:") + kib_of((const char *)text, "\nWriteback:");
+	if (fstatvfs(dirfd, &v) < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot ask for free space");
+	have = (uint64_t)v.f_bavail * v.f_frsize;
+	if (dirty + dirty / ROOM_PART + ROOM_BYTES > have)
+		return error_set(e, ERROR_NO_SPACE, ENOSPC,
+			"the host's disk has no space for what the sandbox has not written yet: "
+			"it goes on; free some space and try again");
+	return 0;
+}
+
 /* The guest writes its caches to its disks. */
 static int sync_guest(int dirfd, struct error *e)
 {
 	uint64_t deadline = clock_monotonic_ns() + SYNC_S * NS_PER_S;
-	const struct agent_sync all = {0};
 	struct agent_conn *c = NULL;
-	struct agent_event ev;
 	int r = agent_connect_ready(dirfd, deadline, &c, e);
 
 	if (r == 0)
-		r = agent_request(c, AGENT_SYNC, &all, e);
+		r = check_room(dirfd, c, deadline, e);
 	if (r == 0)
-		r = agent_wait_event(c, deadline, &ev, e);
-	if (r == 1)
-		r = ev.type == AGENT_OK ? 0 : agent_event_error(&ev, e);
+		r = agent_sync(c, deadline, 0, e);
 	agent_close(c);
 	return r;
 }
@@ -142,7 +177,7 @@ static int pause_disks(int dirfd, int area_fd, const char *name, struct error *e
 int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, struct error *e)
 {
 	struct error ignored = {0};
-	int r = check_linked(dirfd, e);
+	int r = check_linked(dirfd, area_fd, e);
 
 	if (r < 0)
 		return r;
@@ -173,7 +208,7 @@ static int advance(
 		return begun;
 	}
 	if (r == 0)
-		r = fault("snapshot-advanced", e);
+		r = fault_disk("snapshot-advanced", e);
 	if (r == 0)
 		r = workdir_commit(&w, e);
 	return r;
@@ -186,13 +221,13 @@ int backend_vmm_snapshot(
 	struct vmm_snapshot_result res = {0};
 	struct error ignored = {0};
 	bool switched = false;
-	int r = check_linked(dirfd, e);
+	int r = check_linked(dirfd, area_fd, e);
 
 	if (r < 0)
 		return r;
 	r = take(dirfd, false, &res, &switched, &raw, e);
 	if (r == 0)
-		r = fault("snapshot-taken", e);
+		r = fault_disk("snapshot-taken", e);
 	if (r == 0)
 		r = advance(dirfd, area_fd, name, ret, e);
 	else if (switched && layers_advance(dirfd, -1, NULL, &ignored) < 0)
