@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/api.h"
@@ -111,6 +112,7 @@ static void on_snapshot(
 		err = record(i, &s->row, &e);
 		if (err < 0)
 			remove_files(d, s->row.id);
+		(void)fault_point("snapshot-recorded"); /* where the daemon may die, as below */
 	}
 	if (r && err < 0)
 		reply_failure(r, &e);
@@ -273,6 +275,7 @@ void api_template_delete(struct request *r)
 	if (err == 0)
 		err = store_snapshot_delete(r->daemon->store, sn.id, &e);
 	if (err == 0) {
+		(void)fault_point("snapshot-deleted");
 		remove_later(r->daemon, sn.id);
 		reply_empty(r, 204);
 	} else if (e.code == ERROR_NOT_FOUND) {
@@ -335,12 +338,14 @@ static void finish_fork(struct fork *f)
 	struct request *r = api_deferred_take(f->deferred);
 	struct daemon *d = f->daemon;
 
+	(void)fault_point("fork-made");
 	remove_later(d, f->id);
 	if (f->ready < f->count || !r || instances_admit(d, f->children, f->count, &f->why) < 0) {
 		drop_all(f);
 		if (r)
 			reply_failure(r, &f->why);
 	} else {
+		(void)fault_point("fork-admitted");
 		instance_note_event(d, f->parent->id, f->parent->key_id, f->parent->template_id,
 			STORE_EVENT_FORKED, NULL);
 		reply_json(r, 201, children_json(r, f));

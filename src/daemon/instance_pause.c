@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
@@ -207,7 +208,16 @@ static int copy_snapshot(struct operation *op, struct error *e)
 		r = workdir_begin(h->area_fd[HOME_PAUSED], i->sandbox.id, "paused sandbox", &w, e);
 	if (r == 0)
 		r = layers_clone_snapshot(from, w.fd, e);
-	return r == 0 ? workdir_commit(&w, e) : r;
+	if (r == 0)
+		r = fault_disk("rollback-composed", e);
+	if (r == 0)
+		r = workdir_commit(&w, e);
+	if (r < 0)
+		return r;
+	r = fault_disk("rollback-committed", e);
+	if (r < 0) /* it goes on, without a paused state */
+		(void)workdir_remove(h->area_fd[HOME_PAUSED], i->sandbox.id);
+	return r;
 }
 
 static int note_paused(struct operation *op, struct error *e)
@@ -253,7 +263,8 @@ static void pause_done(uv_work_t *w, int status)
 		(void)uv_queue_work(d->loop, &op->work, undo_work, undo_done);
 		return;
 	}
-	(void)uv_poll_stop(&i->death); /* always 0 */
+	(void)fault_point("pause-noted"); /* where the daemon may die only, as all of them below */
+	(void)uv_poll_stop(&i->death);	  /* always 0 */
 	agent_link_close(i->link);
 	i->link = NULL;
 	log_info("sandbox is paused sandbox=%s memory=%d", i->sandbox.id, op->memory);
@@ -301,6 +312,7 @@ static void removal_work(uv_work_t *w)
 	struct removal *m = w->data;
 
 	(void)workdir_remove(m->daemon->home.area_fd[HOME_PAUSED], m->id); /* or recovery */
+	(void)fault_point("kill-removed");
 }
 
 static void removal_done(uv_work_t *w, int status)
@@ -333,6 +345,7 @@ int instance_kill_paused(struct daemon *d, const struct store_sandbox *sb, struc
 		free(m);
 		return r;
 	}
+	(void)fault_point("kill-noted");
 	m->daemon = d;
 	m->work.data = m;
 	(void)snprintf(m->id, sizeof(m->id), "%s", sb->id);		    /* one of ours: fits */
