@@ -416,6 +416,18 @@ static int sync_disks(struct work *w, struct error *e)
 	return 0;
 }
 
+/* A snapshot from here on, unless it fails: then whoever finds it must not take it for one. */
+static int publish(struct work *w, struct error *e)
+{
+	int r = write_state(w->o->dirfd, &w->state, e);
+
+	if (r == 0)
+		r = passed("snapshot-complete", e);
+	if (r < 0)
+		(void)unlinkat(w->o->dirfd, "state", 0); /* may not be there */
+	return r;
+}
+
 /* While the guest runs again: everything becomes durable, the state last. */
 static int complete(struct work *w, struct error *e)
 {
@@ -431,9 +443,7 @@ static int complete(struct work *w, struct error *e)
 		r = sync_disks(w, e);
 	if (r == 0)
 		r = passed("snapshot-disks-synced", e);
-	if (r == 0)
-		r = write_state(w->o->dirfd, &w->state, e);
-	return r < 0 ? r : passed("snapshot-complete", e);
+	return r == 0 ? publish(w, e) : r;
 }
 
 /* The VM stands on its new snapshot from now on. */

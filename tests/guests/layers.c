@@ -500,6 +500,7 @@ static void fail_at(const struct test *t, const char *point, bool final)
 		fail("%s: error %d (%s)", point, (int)e.code, e.message);
 	fault_set(NULL);
 	expect_pages(&m, sums, point);
+	CHECK(faccessat(work_dirfd, "bad/state", F_OK, 0) < 0); /* or it were a snapshot */
 	CHECK(file_remove_tree(work_dirfd, "bad") == 0);
 	expect_unharmed(&m, &l, &stage, "good");
 	finish(&m, stage);
