@@ -27,4 +27,16 @@ static inline uint64_t clock_realtime_ns(void)
 	return clock_ns(CLOCK_REALTIME);
 }
 
+/* How long poll() may wait for a moment of the monotonic clock: a little more than that, at most
+ * max milliseconds. */
+static inline int clock_ms_until(uint64_t until_ns, int max)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (until_ns <= now)
+		return 0;
+	return until_ns - now < (uint64_t)max * NS_PER_MS ? (int)((until_ns - now) / NS_PER_MS) + 1
+							  : max;
+}
+
 #endif

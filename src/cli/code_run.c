@@ -173,14 +173,9 @@ static int advance(struct run *r, struct error *e)
 
 static int poll_timeout_ms(const struct run *r)
 {
-	uint64_t now = clock_monotonic_ns();
-	uint64_t until = r->deadline_ns < r->aside.renew_ns ? r->deadline_ns : r->aside.renew_ns;
-
-	if (until <= now)
-		return 0;
-	if (until - now >= POLL_MAX_MS * NS_PER_MS)
-		return POLL_MAX_MS;
-	return (int)((until - now) / NS_PER_MS) + 1;
+	return clock_ms_until(
+		r->deadline_ns < r->aside.renew_ns ? r->deadline_ns : r->aside.renew_ns,
+		POLL_MAX_MS);
 }
 
 static int wait_for_more(struct run *r, struct error *e)

@@ -214,15 +214,9 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 static int poll_timeout_ms(const struct session *s)
 {
-	uint64_t now = clock_monotonic_ns();
-	uint64_t until = s->ops->deadline_ns(s->peer);
+	uint64_t until = earlier(s->ops->deadline_ns(s->peer), s->deadline_ns);
 
-	until = earlier(earlier(until, s->deadline_ns), s->grace_ns);
-	if (until <= now)
-		return 0;
-	if (until - now >= POLL_MAX_MS * NS_PER_MS)
-		return POLL_MAX_MS;
-	return (int)((until - now) / NS_PER_MS) + 1;
+	return clock_ms_until(earlier(until, s->grace_ns), POLL_MAX_MS);
 }
 
 static int wait_and_move(struct session *s, struct error *e)

@@ -1,7 +1,7 @@
 /* POST /sandboxes/{id}/diff, ours: the files and processes that differ between two snapshots, or a
  * snapshot and the running sandbox. Both sides are surveyed at the same time (survey.h) and
- *compared as the lists come (compare.h); files of which the lists do not say whether they differ
- *are read.
+ * compared as the lists come (compare.h); files of which the lists do not say whether they differ
+ * are read.
  *
  *	LISTING   the lists come, differences are gathered in `out`
  *	READING   of an unsure file, on both sides: the lists wait

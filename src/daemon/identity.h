@@ -1,13 +1,13 @@
-/* Telling a guest who it is, for whoever makes a sandbox: the daemon's loop and `mayfly run
- *--direct`.
+/* Telling a guest who it is, for whoever makes a sandbox: the daemon's loop, and `mayfly run` with
+ * --direct.
  *
  *	identity_queue()	HELLO and IDENTITY with fresh entropy and machine id
  *	identity_take_hello()	its reply
  *	identity_take()		each reply of an IDENTITY, until it says that all is well
  *
  * A guest that cannot read the host's clock is late by as long as the message was under way, and
- *the first one is under way while its microVM is restored: then the time is told again, to a guest
- *that runs. So nothing of the user's may be queued before identity_take() has returned 1. */
+ * the first one is under way while its microVM is restored: then the time is told again, to a guest
+ * that runs. So nothing of the user's may be queued before identity_take() has returned 1. */
 #ifndef DAEMON_IDENTITY_H
 #define DAEMON_IDENTITY_H
 

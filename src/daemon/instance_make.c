@@ -4,7 +4,8 @@
  *		  files and starts one
  *	AGENT     HELLO and IDENTITY are queued on the agent's connection
  *	(end)     the IDENTITY's reply came: row in the store, RUNNING, `made` is called; or
- *anything failed: what there is of the sandbox is ended, `made` is called with the reason
+ *		  anything failed: what there is of the sandbox is ended, `made` is called with
+ *		  the reason
  *
  * A maker whose client went (instance_maker_cancel) goes on to the end of its step. */
 #include <errno.h>

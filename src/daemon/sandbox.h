@@ -4,8 +4,10 @@
  *	sandbox_create()	the microVM's process runs; the agent's connection is open and HELLO
  *				and IDENTITY are queued on it
  *	sandbox_wait_ready()	the guest is who it shall be, its clock right; requests may be
- *queued sandbox_next_event()	in a poll loop over sandbox_poll(); also brings a sandbox to
- *readiness sandbox_destroy()	nothing is left: process, directory, disk delta
+ *				queued
+ *	sandbox_next_event()	in a poll loop over sandbox_poll(); also brings a sandbox to
+ *				readiness
+ *	sandbox_destroy()	nothing is left: process, directory, disk delta
  *
  * A microVM that ends, panics, never answers or runs on a host too slow for it comes as an error of
  * sandbox_next_event(), never as a hang. If this process dies, the microVM ends by itself. */

@@ -1,14 +1,15 @@
 /* What there is in one state of a sandbox, asked of its agent: the processes, the files below a
  * directory, the contents of single files. The state is a running sandbox as it is, or a snapshot:
  * then a microVM is made of it whose processes are stopped as soon as it runs, which nobody else
- *can find, and which ends with the survey.
+ * can find, and which ends with the survey.
  *
  *	survey_new()		a snapshot's microVM begins to be made
  *	survey_start()		of a running sandbox; the other starts by itself
  *	(callbacks)		node for each file while not paused, then files_end; or failed, the
- *last survey_read()		after the files began: the digest of one file, one at a time
+ *				last
+ *	survey_read()		after the files began: the digest of one file, one at a time
  *	survey_free()		ends everything, also from within a callback; those come until then,
- *but never from within a function of this header
+ *				but never from within a function of this header
  *
  * The daemon's loop only. What is told is the guest's own word. */
 #ifndef DAEMON_SURVEY_H

@@ -14,9 +14,12 @@
 
 enum { HEAD_MAX = 128 * 1024, HOST_MAX = 512, PIECE_MAX = 128 * 1024 };
 
-/*	HEAD    the request is being sent, no final answer has come; a bare tunnel: the port is
- *dialled BODY    the answer's head was passed on TUNNEL  101 was sent: raw bytes both ways OVER the
- *answer was ended or cut
+/*
+ *	HEAD    the request is being sent, no final answer has come; a bare tunnel: the port is
+ *		dialled
+ *	BODY    the answer's head was passed on
+ *	TUNNEL  101 was sent: raw bytes both ways
+ *	OVER    the answer was ended or cut
  */
 enum tunnel_state { TUNNEL_HEAD, TUNNEL_BODY, TUNNEL_TUNNEL, TUNNEL_OVER };
 

@@ -13,7 +13,7 @@
  *
  * Before a cell, the kernel gets what has changed outside since the last one: variables of the
  * sandbox and new seeds after a restore or fork (sandbox_env.h), and the variables of this run,
- *which are taken back after it. */
+ * which are taken back after it. */
 #ifndef INTERPRETER_CONTEXT_H
 #define INTERPRETER_CONTEXT_H
 

@@ -8,9 +8,10 @@
  *				got new deltas
  *	pause, resume
  *	save			of a paused VM: vm_save into a directory, whose descriptor comes
- *with the message (SCM_RIGHTS) hot			the same with vm_save_hot snapshot final
- *vm_snapshot into a directory that comes along snapshot live [DISK]...	the same, and for each disk
- *a fresh delta comes along
+ *				with the message (SCM_RIGHTS)
+ *	hot			the same with vm_save_hot
+ *	snapshot final		vm_snapshot into a directory that comes along
+ *	snapshot live [DISK]...	the same, and for each disk a fresh delta comes along
  *				-> ok memory=full|layer|merged disks=MERGED,... stop_ns=N pages=N
  *	flush			writes the disks' deltas to the host's disk
  *	grow INDEX BYTES	enlarges a disk

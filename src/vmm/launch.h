@@ -2,8 +2,10 @@
  *
  * A sandbox has a directory. In it, from vmm_launch on:
  *	vsock.sock	host side of virtio-vsock (vsock.h); connections made before the VM runs
- *wait control.sock	requests to the VMM (control.h), SOCK_SEQPACKET lock		flock'ed as
- *long as the mayfly-vmm process lives console.log	the guest's boot log, written by the VMM
+ *			wait
+ *	control.sock	requests to the VMM (control.h), SOCK_SEQPACKET
+ *	lock		flock'ed as long as the mayfly-vmm process lives
+ *	console.log	the guest's boot log, written by the VMM
  *	vmm.log		what mayfly-vmm wrote to standard error
  *
  * The process that launched is the owner; unless `keep` is set, the microVM ends when its owner
@@ -121,20 +123,21 @@ struct vmm_snapshot_result {
 
 /* Snapshot of a running or paused microVM, that of the sandbox's directory, which costs what was
  * written since the one it stands on. Live: it goes on, on top of what was written. Final: it is
- *paused afterwards, to be ended with "quit". The directory gets, all of it durable, `state` last:
+ * paused afterwards, to be ended with "quit". The directory gets, all of it durable, `state` last:
  *	memory.layer	to be put on the layers that the VM stands on; or, alone, `memory`
- *(memory_full) memory.merged	takes the place of all of those layers, above the base
- *(memory_merged) disk0		a link to the frozen delta, on top of those that the disk stands on
+ *			(memory_full)
+ *	memory.merged	takes the place of all of those layers, above the base (memory_merged)
+ *	disk0		a link to the frozen delta, on top of those that the disk stands on
  *	disk0.merged	takes the place of all of those deltas, above the image (disk_merged)
  * After success the microVM stands on the same stacks as the snapshot, which is what a child of
- *either is restored from: vmm_launch with the lists of both and a fresh delta of its own. Rolling
- *back is a launch like any other, in place of the process that ran. The caller may remove the old
- *name of the frozen delta in the sandbox's directory.
+ * either is restored from: vmm_launch with the lists of both and a fresh delta of its own. Rolling
+ * back is a launch like any other, in place of the process that ran. The caller may remove the old
+ * name of the frozen delta in the sandbox's directory.
  *
  * On failure the microVM is as before, running if it was; the caller removes the directory.
  * *ret_switched (may be NULL) says whether, all the same, its disks have the new deltas on top of
- *the old ones, as they do after success; if not, the new ones' files are removed. Blocks; one at a
- *time, else ERROR_LIMIT. */
+ * the old ones, as they do after success; if not, the new ones' files are removed. Blocks; one at a
+ * time, else ERROR_LIMIT. */
 int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_snapshot_result *ret,
 	bool *ret_switched, struct error *e);
 

@@ -87,23 +87,25 @@ struct vm_snapshot_result {
 };
 
 /* Snapshot of a VM, running or paused, that costs what was written since the one it stands on.
- *Writes memory.layer	the pages written since then (layers.h), or
+ * Writes
+ *	memory.layer	the pages written since then (layers.h), or
  *	memory		all of it, of a VM that was booted
  *	memory.merged	the layers below as one, when there would be more than VM_MEMORY_LAYERS_MAX,
- *or more pieces of them than can be mapped
+ *			or more pieces of them than can be mapped
  *	disk0.merged	the same of a disk's deltas, when there would be more than
- *VM_DISK_LAYERS_MAX state		comes last: without it, it is no snapshot and freezes the
- *disks' deltas, files of the caller's, who links them into the directory beforehand. Everything is
- *on disk when it returns.
+ *			VM_DISK_LAYERS_MAX
+ *	state		comes last: without it, it is no snapshot
+ * and freezes the disks' deltas, files of the caller's, who links them into the directory
+ * beforehand. Everything is on disk when it returns.
  *
  * The guest stands still only while its pages and state are copied; merging, checksums and waiting
- *for the host's disk happen while it runs. A live one goes on on top of what was written: its next
+ * for the host's disk happen while it runs. A live one goes on on top of what was written: its next
  * snapshot's parent is this one. To roll back is no call of this module: another VM is restored
- *from the snapshot and takes the sandbox's place.
+ * from the snapshot and takes the sandbox's place.
  *
  * On failure the VM is as before, running or not, its pages all its own; the directory is of no
- *use. If it failed after the guest went on (the host's disk did, most likely), the fresh deltas
- *stay on top of the frozen ones: vm_stats.freezes says so.
+ * use. If it failed after the guest went on (the host's disk did, most likely), the fresh deltas
+ * stay on top of the frozen ones: vm_stats.freezes says so.
  *
  * May be called from another thread than the owner's, one at a time. */
 int vm_snapshot(struct vm *vm, const struct vm_snapshot_options *o, struct vm_snapshot_result *ret,

@@ -1,6 +1,7 @@
 """What tests of the daemon share: the daemon itself, clients over raw sockets, RPCs of envd, and the
 check that store, processes and files agree. With --vm the real `mayfly serve`, on a host whose KVM
 boots guests and with TEST_TEMPLATE in MAYFLY_HOME; else native agents (serve-native)."""
+import base64
 import json
 import os
 import re
@@ -294,7 +295,6 @@ def start(d, sandbox, script, more=(), **options):
 
 def output(d, sandbox, script, more=()):
     """Standard output and exit code of a shell command."""
-    import base64
     s, out = start(d, sandbox, script, more), b""
     while True:
         event = s.event()

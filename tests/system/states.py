@@ -2,7 +2,6 @@
 is asked of them, and a daemon on a file system of few MiB.
 
 A program that imports this runs itself again in a mount namespace of its own, which needs root."""
-import base64
 import os
 import re
 import signal
@@ -23,6 +22,7 @@ from served import (BUILD, Daemon, ask, chosen, copy_templates, create_at, event
                     raise_descriptors, run_tests, settled)
 
 FAULTS = os.path.join(BUILD, "tests/faults")
+ROOT = "Authorization: Basic cm9vdDo="  # the user that envd runs commands as
 CRASHED = 9  # STORE_EVENT_CRASHED
 CLOCK_ERROR_S = 0.01
 MIB = 1 << 20
@@ -37,19 +37,14 @@ def create(d, key, **more):
 
 def start(d, sandbox, script, more=()):
     """A shell command of root's, in the template `mini`."""
-    return served.start(d, sandbox, script, ["Authorization: Basic cm9vdDo=", *more])
+    return served.start(d, sandbox, script, [ROOT, *more])
 
 
 def say(d, sandbox, script, more=()):
     """Standard output of a shell command, which must be fine."""
-    s, out = start(d, sandbox, script, more), b""
-    while True:
-        event = s.event()
-        if "end" in event:
-            s.s.close()
-            assert event["end"].get("exitCode", 0) == 0, (script, event, out)
-            return out.decode().strip()
-        out += base64.b64decode(event.get("data", {}).get("stdout", ""))
+    out, code = served.output(d, sandbox, script, [ROOT, *more])
+    assert code == 0, (script, code, out)
+    return out.decode().strip()
 
 
 def post(d, key, sandbox, verb, body=None):
