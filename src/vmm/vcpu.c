@@ -378,15 +378,23 @@ static int read_msrs(struct reader *in, struct msr_table *t, int *deadline)
 	return reader_finished(in) ? 0 : -EINVAL;
 }
 
-/* Loading the local APIC disarms the TSC deadline, so it is set once more afterwards. */
-static int set_deadline(struct vcpu *v, const struct kvm_msr_entry *entry)
+static int set_msr(struct vcpu *v, uint32_t index, uint64_t value)
 {
 	struct {
 		struct kvm_msrs head;
 		struct kvm_msr_entry entry;
-	} one = {.head.nmsrs = 1, .entry = *entry};
+	} one = {.head.nmsrs = 1, .entry = {.index = index, .data = value}};
 
 	return kvm_ioctl(v->fd, KVM_SET_MSRS, &one) == 1 ? 0 : -EINVAL;
+}
+
+/* KVM takes a counter that is written within a second of the one before for the same, so that all
+ * vCPUs of a VM have one: that is right for all but the first of them, whose one before is 0 at the
+ * VM's creation. A guest that was saved in its first second would go back by that time, and wait
+ * so long for its timers. So the first one gets a value far from both in between. */
+static int forget_counter(struct vcpu *v)
+{
+	return v->id == 0 ? set_msr(v, MSR_IA32_TSC, UINT64_C(1) << 62) : 0;
 }
 
 static int set_all(struct vcpu *v, struct vcpu_fixed *f, const uint8_t *xsave, uint32_t xsave_n,
@@ -405,6 +413,9 @@ static int set_all(struct vcpu *v, struct vcpu_fixed *f, const uint8_t *xsave, u
 	r = set_xsave(v, xsave, xsave_n);
 	if (r < 0)
 		return refused(v, r, "floating point state", e);
+	r = forget_counter(v);
+	if (r < 0)
+		return refused(v, r, "counter", e);
 	r = kvm_ioctl(v->fd, KVM_SET_MSRS, msrs);
 	if (r < 0 || (uint32_t)r != msrs->head.nmsrs)
 		return error_set(e, ERROR_INCOMPATIBLE, EINVAL,
@@ -414,8 +425,9 @@ static int set_all(struct vcpu *v, struct vcpu_fixed *f, const uint8_t *xsave, u
 	r = kvm_ioctl(v->fd, KVM_SET_LAPIC, &f->lapic);
 	if (r < 0)
 		return refused(v, r, "local APIC", e);
+	/* loading the local APIC has disarmed it */
 	if (deadline >= 0 && msrs->entries[deadline].data) {
-		r = set_deadline(v, &msrs->entries[deadline]);
+		r = set_msr(v, MSR_IA32_TSC_DEADLINE, msrs->entries[deadline].data);
 		if (r < 0)
 			return refused(v, r, "timer", e);
 	}

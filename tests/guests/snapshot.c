@@ -211,6 +211,19 @@ static void test_timer(void)
 		cpu_relax();
 }
 
+/* The counter goes on where it was, in the guest's first second too. */
+static void test_counter(void)
+{
+	uint64_t begin = cycles(), before;
+
+	while (cycles() - begin < 200000000)
+		cpu_relax();
+	before = cycles();
+	mailbox_wait(1);
+	print("%u at the snapshot, %u after it\n", before, cycles());
+	CHECK(cycles() > before);
+}
+
 /* --- a disk that became larger --- */
 
 static void test_grow(void)
@@ -444,6 +457,7 @@ const struct guest_test guest_tests[] = {
 	{"in-flight", test_in_flight},
 	{"masked", test_masked},
 	{"timer", test_timer},
+	{"counter", test_counter},
 	{"grow", test_grow},
 	{"smp", test_smp},
 	{"busy", test_busy},

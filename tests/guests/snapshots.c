@@ -282,6 +282,8 @@ const struct test snapshot_tests[] = {
 	{"snapshot-request-in-flight", restore_once, "snapshot", "in-flight"},
 	{"snapshot-pending-interrupt", restore_once, "snapshot", "masked"},
 	{"snapshot-timer", restore_once, "snapshot", "timer"},
+	{"snapshot-counter", restore_once, "snapshot", "counter"},
+	{"snapshot-counter-smp", restore_once, "snapshot", "counter", .cpus = 2},
 	{"snapshot-smp", restore_once, "snapshot", "smp 4", .cpus = 4},
 	{"snapshot-siblings", restore_siblings, "snapshot", "memory"},
 	{"snapshot-generations", restore_generations, "snapshot", "timer"},
