@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -220,11 +221,11 @@ uint32_t start_shell(struct agent_conn *c, const char *script, unsigned flags)
 
 bool output_is(const struct buf *b, const char *text)
 {
-	bool same = buf_len(b) == strlen(text) && memcmp(buf_head(b), text, buf_len(b)) == 0;
+	const char *got = buf_len(b) ? (const char *)buf_head(b) : "";
+	bool same = buf_len(b) == strlen(text) && memcmp(got, text, buf_len(b)) == 0;
 
 	if (!same)
-		test_fail("got '%.*s', wanted '%s'", (int)buf_len(b), (const char *)buf_head(b),
-			text);
+		test_fail("got '%.*s', wanted '%s'", (int)buf_len(b), got, text);
 	return same;
 }
 
@@ -251,6 +252,7 @@ static int start_agent(const char *agent)
 	(void)snprintf(socket_path, sizeof(socket_path), "%s/vsock.sock", work_dir);
 	agent_pid = fork();
 	if (agent_pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* should a test end us */
 		execl(agent, "mayfly-agent", "--test-listen", socket_path, (char *)NULL);
 		_exit(127);
 	}
