@@ -34,7 +34,7 @@ try {
   assert.equal((await get(sb.getHost(port)))[0], 502)
   await sb.commands.run(`cd /usr/share && exec python3 -m http.server --bind 127.0.0.1 ${port}`, { background: true, timeoutMs: 0 })
   let answer
-  for (let i = 0; i < 600 && answer?.[0] !== 200; i++) answer = await get(sb.getHost(port))
+  for (const end = Date.now() + 60_000; answer?.[0] !== 200 && Date.now() < end;) answer = await get(sb.getHost(port))
   assert.match(answer[1], /Directory listing/)
   const ws = new WebSocket(`wss://${sb.getHost(port)}/`)
   const [, response] = await new Promise((resolve) => ws.on('error', () => {}).on('unexpected-response', (...a) => resolve(a)))
