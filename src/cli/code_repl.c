@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cli/cli.h"
+#include "cli/signals.h"
 
 enum { LINE_BYTES = 4096 /* a terminal gives no longer ones */, INTERRUPTED = -EINTR };
 
@@ -39,7 +40,7 @@ static ssize_t read_line(struct repl *r, int *ret_signal)
 
 		if (poll(fds, ARRAY_SIZE(fds), -1) < 0)
 			continue; /* EINTR */
-		*ret_signal = code_signal_read(r->signal_fd);
+		*ret_signal = signals_read(r->signal_fd);
 		if (*ret_signal)
 			return INTERRUPTED;
 		if (fds[0].revents)

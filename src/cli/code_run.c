@@ -3,12 +3,11 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "cli/aside.h"
+#include "cli/signals.h"
 
 enum { FD_SIGNAL, FD_CLIENT, FD_ASIDE, FD_SINK, FDS, POLL_MAX_MS = 60 * 1000 };
 
@@ -25,28 +24,11 @@ struct run {
 	int status;	      /* of a signal, 0: none */
 };
 
-/* --- signals --- */
-
 int code_signals_open(int *ret_fd, struct error *e)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-	sigset_t set;
 
-	(void)sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		(void)sigaddset(&set, signals[i]); /* valid signals */
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)signal(SIGPIPE, SIG_IGN); /* the sinks see EPIPE */
-	*ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return *ret_fd < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "signalfd") : 0;
-}
-
-int code_signal_read(int signal_fd)
-{
-	struct signalfd_siginfo info;
-	ssize_t n = read(signal_fd, &info, sizeof(info));
-
-	return n == (ssize_t)sizeof(info) ? (int)info.ssi_signo : 0;
+	return signals_open(signals, ARRAY_SIZE(signals), ret_fd, e);
 }
 
 /* --- the request --- */
@@ -191,7 +173,7 @@ static int wait_for_more(struct run *r, struct error *e)
 	if (poll(fds, FDS, poll_timeout_ms(r)) < 0 && errno != EINTR)
 		return error_set_errno(e, ERROR_INTERNAL, errno, "poll");
 	aside_step(&r->aside);
-	signo = code_signal_read(r->signal_fd);
+	signo = signals_read(r->signal_fd);
 	if (signo)
 		r->status = 128 + signo;
 	else if (clock_monotonic_ns() >= r->deadline_ns)

@@ -22,10 +22,9 @@ struct code_cell {
 	uint64_t timeout_ns;	/* 0: none */
 };
 
-/* Blocks SIGINT, SIGTERM, SIGHUP and SIGQUIT for good and returns a descriptor that tells them. */
+/* Blocks SIGINT, SIGTERM, SIGHUP and SIGQUIT for good and returns a descriptor for
+ * signals_read(). */
 int code_signals_open(int *ret_fd, struct error *e);
-/* The next one, 0: none. */
-int code_signal_read(int signal_fd);
 
 /* Returns 0 when the cell has ended and all is shown, also when it raised an exception
  * (code_show_failed()), 128 + n after a signal n: the cell was interrupted then, as it is when

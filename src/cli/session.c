@@ -4,11 +4,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "cli/signals.h"
 #include "cli/sink.h"
 #include "cli/terminal.h"
 
@@ -40,15 +40,8 @@ static int open_signals(struct session *s, struct error *e)
 {
 	static const int signals[] = {
 		SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT};
-	sigset_t set;
 
-	(void)sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		(void)sigaddset(&set, signals[i]); /* valid signals */
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)signal(SIGPIPE, SIG_IGN); /* the sinks see EPIPE */
-	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return s->signal_fd < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "signalfd") : 0;
+	return signals_open(signals, ARRAY_SIZE(signals), &s->signal_fd, e);
 }
 
 static void begin_grace(struct session *s, int signo)
@@ -93,10 +86,10 @@ static void take_signal(struct session *s, int signo)
 
 static void read_signals(struct session *s)
 {
-	struct signalfd_siginfo info;
+	int signo;
 
-	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		take_signal(s, (int)info.ssi_signo);
+	while ((signo = signals_read(s->signal_fd)))
+		take_signal(s, signo);
 }
 
 /* --- output --- */

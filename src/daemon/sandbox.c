@@ -1,6 +1,7 @@
 #include "daemon/sandbox.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -470,18 +471,14 @@ int sandbox_wait_ready(struct sandbox *s, struct error *e)
 	while (!s->ready) {
 		struct pollfd fds[SANDBOX_POLL_FDS];
 		struct agent_event ev;
-		uint64_t now, until;
 		int r = sandbox_next_event(s, &ev, e);
 
 		if (r < 0)
 			return r;
 		if (s->ready || r > 0)
 			continue; /* before readiness no event is anybody else's */
-		now = clock_monotonic_ns();
-		until = sandbox_deadline_ns(s);
 		sandbox_poll(s, false, fds);
-		if (until > now)
-			(void)poll(fds, SANDBOX_POLL_FDS, (int)((until - now) / NS_PER_MS) + 1);
+		(void)poll(fds, SANDBOX_POLL_FDS, clock_ms_until(sandbox_deadline_ns(s), INT_MAX));
 	}
 	return 0;
 }

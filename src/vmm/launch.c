@@ -406,12 +406,11 @@ static int await_readable(int fd, uint64_t deadline_ns)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	for (;;) {
-		uint64_t now = clock_monotonic_ns();
-		int r;
+		int ms = clock_ms_until(deadline_ns, INT_MAX), r;
 
-		if (now >= deadline_ns)
+		if (ms == 0)
 			return -ETIMEDOUT;
-		r = poll(&p, 1, (int)((deadline_ns - now) / NS_PER_MS) + 1);
+		r = poll(&p, 1, ms);
 		if (r > 0)
 			return 0;
 		if (r < 0 && errno != EINTR)
