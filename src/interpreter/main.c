@@ -50,7 +50,7 @@ struct interpreter {
 	struct channel_hub *hub;
 	struct kernel_host host;
 	struct contexts contexts;
-	char run_dir[64];
+	char run_dir[256];
 };
 
 /* Becomes a kernel (kernel.c starts it like that): one that does not outlive this program. */
@@ -117,10 +117,17 @@ static void make_default(struct contexts *all, const char *language)
 static int begin(struct interpreter *in, const struct settings *s, struct error *e)
 {
 	unsigned port = (unsigned)s->port;
+	const char *tmp = getenv("TMPDIR");
+	int n;
 
-	(void)snprintf(in->run_dir, sizeof(in->run_dir), "/tmp/mayfly-interpreter-XXXXXX");
-	if (!mkdtemp(in->run_dir))
-		return error_set_errno(e, ERROR_HOST, errno, "cannot make a directory in /tmp");
+	if (!tmp || !*tmp)
+		tmp = "/tmp";
+	n = snprintf(in->run_dir, sizeof(in->run_dir), "%s/mayfly-interpreter-XXXXXX", tmp);
+	if ((size_t)n >= sizeof(in->run_dir) || !mkdtemp(in->run_dir)) {
+		*in->run_dir = '\0';
+		return error_set(e, ERROR_HOST, EIO,
+			"cannot make a directory in %s; set TMPDIR to another one", tmp);
+	}
 	/* its turn in the loop comes after the hub's, which is made later */
 	in->server = server_new(&in->loop, s->address, port, api_handle, &in->contexts, &port, e);
 	if (!in->server)

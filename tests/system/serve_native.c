@@ -63,11 +63,11 @@ static int take_lock(int dirfd)
 static void become_agent(int dirfd, int lock_fd, bool interpreter, bool paused)
 {
 	static const char plain[] = "\"$0\" --test-listen vsock.sock & wait";
-	static const char with_interpreter[] =
-		"ip link set lo up; HOME=/tmp \"$MAYFLY_INTERPRETER\" -a 127.0.0.1 -C /tmp"
-		" -k \"$MAYFLY_KERNELS\" -e /does/not/exist >ports &"
-		" until grep -q port ports; do sleep 0.02; done;"
-		" \"$0\" --test-listen vsock.sock & wait";
+	static const char with_interpreter[] = "ip link set lo up; TMPDIR=$PWD HOME=/tmp "
+					       "\"$MAYFLY_INTERPRETER\" -a 127.0.0.1 -C /tmp"
+					       " -k \"$MAYFLY_KERNELS\" -e /does/not/exist >ports &"
+					       " until grep -q port ports; do sleep 0.02; done;"
+					       " \"$0\" --test-listen vsock.sock & wait";
 	static const char wait[] = "read _ <>" GO "; exec \"$0\" \"$@\"";
 	const char *const words[] = {"sh", "-c", wait, "unshare", "--pid", "--fork", "--mount-proc",
 		"--kill-child", interpreter ? "--net" : "--pid", "sh", "-c",
