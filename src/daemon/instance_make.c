@@ -34,6 +34,8 @@
 enum {
 	TOKEN_RAW = (INSTANCE_TOKEN_BYTES - 1) / 2,
 	BOOT_STEP_MS = 50,
+	WORD_STEP_MS = 20,
+	WORD_STEPS = 50,
 };
 
 struct instance_maker {
@@ -51,8 +53,10 @@ struct instance_maker {
 	void *arg;
 	bool hello_done;
 	struct identity identity;
-	uv_timer_t limit; /* of a boot: every BOOT_STEP_MS */
-	int result;	  /* of the worker */
+	uv_timer_t
+		limit; /* of a boot: every BOOT_STEP_MS; after the agent was lost: WORD_STEP_MS */
+	unsigned word_steps;
+	int result; /* of the worker */
 	struct error why;
 };
 
@@ -350,39 +354,45 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		give_up(m, &e);
 }
 
-/* The microVM's own word tells more than a broken connection. */
-static void explain(struct instance *i, struct error *why)
+/* The microVM's own word tells more than a broken connection. False: there is none yet. */
+static bool explain(struct instance *i, struct error *why)
 {
 	struct error word = {0};
 
-	if (i->sandbox.vmm && vmm_next_event(i->sandbox.vmm, &word) == VMM_STARTED)
+	if (!console_find_panic(i->sandbox.dirfd, &word) && i->sandbox.vmm &&
+		vmm_next_event(i->sandbox.vmm, &word) == VMM_STARTED)
 		(void)vmm_next_event(i->sandbox.vmm, &word); /* the second is the last */
-	if (word.code != ERROR_NONE)
-		*why = word;
-	memset(&word, 0, sizeof(word));
-	if (console_find_panic(i->sandbox.dirfd, &word))
-		*why = word;
+	if (word.code == ERROR_NONE)
+		return false;
+	*why = word;
+	return true;
+}
+
+/* It may come after the connection broke, which is the reason if it does not. */
+static void on_word_step(uv_timer_t *t)
+{
+	struct instance_maker *m = t->data;
+
+	if (explain(m->instance, &m->why) || ++m->word_steps == WORD_STEPS)
+		give_up(m, &m->why);
 }
 
 static void on_lost(struct agent_link *l, const struct error *lost, void *arg)
 {
 	struct instance *i = arg;
 	struct instance_maker *m = i->maker;
-	struct error why = *lost;
+	const struct error why = *lost;
 
+	agent_link_close(i->link); /* opened again for the next sample, and by on_boot_step */
+	i->link = NULL;
 	if (!m || m->held) {
-		agent_link_close(i->link); /* opened again for the next sample */
-		i->link = NULL;
 		i->samples.asked = false;
 		return;
 	}
-	if (m->booting && !m->hello_done && lost->err == ECONNREFUSED) {
-		agent_link_close(i->link); /* on_boot_step tries again */
-		i->link = NULL;
+	if (m->booting && !m->hello_done && why.err == ECONNREFUSED)
 		return;
-	}
-	explain(i, &why);
-	give_up(m, &why);
+	m->why = why;
+	(void)uv_timer_start(&m->limit, on_word_step, 0, WORD_STEP_MS); /* has a callback: starts */
 }
 
 static const struct agent_link_ops link_ops = {.event = on_event, .lost = on_lost};

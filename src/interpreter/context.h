@@ -30,7 +30,7 @@ enum {
 	CONTEXT_QUEUE_MAX = 100,
 	CONTEXT_STARTS_MAX = 3,
 	CONTEXT_PATIENCE_S = 20,
-	CONTEXT_IDLE_GRACE_MS = 2000, /* from a reply to the idle status that should follow it */
+	CONTEXT_IDLE_GRACE_MS = 30000, /* from a reply to the idle status that should follow it */
 	CONTEXT_ID_BYTES = 37,
 };
 

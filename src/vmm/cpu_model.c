@@ -19,7 +19,7 @@ static const struct feature_leaf {
 	{0x1, 0, {0x0fff3ff0, 0, 0x77ffffff, ~0u}, false}, /* family, model; features */
 	{0x7, 0, {0, ~0u, ~0u & ~(1u << 4), ~0u}, true},
 	{0xd, 0, {~0u, 0, 0, 0}, true},
-	{0x80000001, 0, {0, 0, ~0u, ~0u}, true},
+	{0x80000001, 0, {0, 0, ~2u, ~0u}, true}, /* but not bit 1: there are several cores */
 	{0x80000008, 0, {0, ~0u, 0, 0}, true},
 };
 
