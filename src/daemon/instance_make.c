@@ -53,8 +53,7 @@ struct instance_maker {
 	void *arg;
 	bool hello_done;
 	struct identity identity;
-	uv_timer_t
-		limit; /* of a boot: every BOOT_STEP_MS; after the agent was lost: WORD_STEP_MS */
+	uv_timer_t limit; /* of a boot: every BOOT_STEP_MS; of waiting for a word: WORD_STEP_MS */
 	unsigned word_steps;
 	int result; /* of the worker */
 	struct error why;

@@ -8,7 +8,7 @@
 
 #include "harness.h"
 
-enum { GUARD_BYTES = 64 << 10, GUARDS_MAX = 256, PATTERN = 0xa7 };
+enum { GUARD_BYTES = 64 << 10, GUARDS_MAX = 2048, PATTERN = 0xa7 };
 
 void *__real_mmap64(void *at, size_t n, int prot, int flags, int fd, off_t offset);
 int __real_munmap(void *at, size_t n);

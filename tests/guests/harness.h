@@ -35,6 +35,7 @@ struct test {
 	unsigned cpus;		  /* 0: one */
 	enum vm_end end;	  /* VM_RUNNING: it powers off and says that it passed */
 	bool once;		  /* takes long, and does not depend on the kind of guard */
+	unsigned limit_s;	  /* 0: a minute */
 };
 
 extern const struct test snapshot_tests[], layer_tests[], hostile_tests[];

@@ -19,11 +19,19 @@
 #include "harness.h"
 #include "proto/memory_layer.h"
 
+#ifdef __SANITIZE_ADDRESS__
+enum { PAUSES = 100 };
+#else
+enum { PAUSES = 1000 };
+#endif
+
 enum {
 	PAGES = (MEMORY_MB << 20) / 4096,
 	LINKS = 20,
 	SCATTER = 200, /* pages written between two links */
 	SIBLINGS = 4,
+	PAUSING = 20,
+	PAUSE_PAGES = 20,
 	STORM_PAIRS = 128,
 	STORM_SNAPSHOTS = 12,
 	CORRUPTIONS = 2000,
@@ -115,6 +123,49 @@ static void check_link(const struct link *k, unsigned i)
 	vm_resume(m.vm);
 	scatter(&m, &stage, 50, i);
 	finish(&m, stage);
+}
+
+/* --- pauses --- */
+
+struct pausing {
+	struct machine m; /* stands still but for its turn */
+	struct lineage l;
+	uint32_t stage;
+};
+
+/* It writes, is kept as what was written since the last time, ended, and made again of that. */
+static void pause_once(struct pausing *p, unsigned machine, unsigned cycle)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "P%u-%u", machine, cycle); /* fits */
+	vm_resume(p->m.vm);
+	scatter(&p->m, &p->stage, PAUSE_PAGES, cycle);
+	machine_snapshot(&p->m, name, true, &p->l);
+	machine_free(&p->m);
+	p->l.check = cycle % 10 == 0;
+	machine_restore_lineage(&p->m, &p->l);
+}
+
+/* 1,000 pauses of 20 machines that write memory and disk in between. Each finds every page and sector
+ * as it left it, every time. */
+static void pauses(const struct test *t)
+{
+	static struct pausing all[PAUSING];
+
+	for (unsigned i = 0; i < PAUSING; i++) {
+		machine_boot(&all[i].m, t->guest, t->line, t->cpus);
+		vm_resume(all[i].m.vm);
+		all[i].stage = 1;
+		machine_wait_stage(&all[i].m, 1);
+		vm_pause(all[i].m.vm);
+	}
+	for (unsigned n = 0; n < PAUSES; n++)
+		pause_once(&all[n % PAUSING], n % PAUSING, n / PAUSING);
+	for (unsigned i = 0; i < PAUSING; i++) {
+		vm_resume(all[i].m.vm);
+		finish(&all[i].m, all[i].stage);
+	}
 }
 
 /* 20 snapshots, each of what was written since the one before, the last one final. Layers and
@@ -642,6 +693,7 @@ static void refuse_requests(const struct test *t)
 }
 
 const struct test layer_tests[] = {
+	{"pauses", pauses, "snapshot", "scatter", .once = true, .limit_s = 600},
 	{"layers-chain", chain, "snapshot", "scatter", .once = true},
 	{"layers-go-on", go_on, "snapshot", "scatter", .once = true},
 	{"layers-pause-and-resume", pause_and_resume, "snapshot", "scatter", .once = true},
