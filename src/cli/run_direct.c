@@ -99,10 +99,12 @@ static int explain_failure(const struct direct *d, int err, struct error *e)
 	if ((err < 0 && e->code != ERROR_TIMEOUT) || sandbox_check_room(d->sandbox, &full) == 0 ||
 		full.code != ERROR_NO_SPACE)
 		return err;
-	if (err < 0)
+	if (err < 0) {
+		error_clear(e);
 		return error_set(e, ERROR_NO_SPACE, ENOSPC,
 			"the time limit passed (--timeout), and the disk is full: %s",
 			full.message);
+	}
 	if (d->run->result.status == 0) {
 		fprintf(stderr, "mayfly: %s\n", full.message);
 		return 0;

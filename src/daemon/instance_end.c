@@ -115,8 +115,7 @@ static void on_death(uv_poll_t *h, int status, int events)
 		return;
 	meter_note_cpu(i);
 	if (i->sandbox.vmm)
-		while (vmm_next_event(i->sandbox.vmm, &why) == VMM_STARTED)
-			;
+		(void)vmm_is_over(i->sandbox.vmm, &why);  /* its process is */
 	(void)console_find_panic(i->sandbox.dirfd, &why); /* the first reason stays */
 	if (log_limited(&limit))			  /* a tenant can make it happen */
 		log_warn("a sandbox died: %s sandbox=%s",

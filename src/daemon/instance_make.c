@@ -353,27 +353,22 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		give_up(m, &e);
 }
 
-/* The microVM's own word tells more than a broken connection. False: there is none yet. */
-static bool explain(struct instance *i, struct error *why)
-{
-	struct error word = {0};
-
-	if (!console_find_panic(i->sandbox.dirfd, &word) && i->sandbox.vmm &&
-		vmm_next_event(i->sandbox.vmm, &word) == VMM_STARTED)
-		(void)vmm_next_event(i->sandbox.vmm, &word); /* the second is the last */
-	if (word.code == ERROR_NONE)
-		return false;
-	*why = word;
-	return true;
-}
-
-/* It may come after the connection broke, which is the reason if it does not. */
+/* The microVM's own word tells more than a broken connection, and may come after it; its kernel's
+ * tells most. A sandbox that is no microVM has none. */
 static void on_word_step(uv_timer_t *t)
 {
 	struct instance_maker *m = t->data;
+	const struct instance *i = m->instance;
+	struct error word = {0};
 
-	if (explain(m->instance, &m->why) || ++m->word_steps == WORD_STEPS)
-		give_up(m, &m->why);
+	if (i->sandbox.vmm && !vmm_is_over(i->sandbox.vmm, &word) && ++m->word_steps < WORD_STEPS)
+		return;
+	if (word.code != ERROR_NONE)
+		m->why = word;
+	memset(&word, 0, sizeof(word));
+	if (console_find_panic(i->sandbox.dirfd, &word))
+		m->why = word;
+	give_up(m, &m->why);
 }
 
 static void on_lost(struct agent_link *l, const struct error *lost, void *arg)

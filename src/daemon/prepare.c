@@ -136,11 +136,8 @@ static int launch(struct booting *b, bool restored, struct error *e)
 static int ended(struct booting *b, struct error *e)
 {
 	struct error why = {0};
-	enum vmm_event ev;
 
-	while ((ev = vmm_next_event(b->vmm, &why)) == VMM_STARTED)
-		;
-	if (ev != VMM_ENDED)
+	if (!vmm_is_over(b->vmm, &why))
 		return 0;
 	if (why.code != ERROR_SANDBOX || !console_find_panic(b->boot_fd, e))
 		(void)error_set(e, why.code, why.err, "%s", why.message); /* filled is enough */

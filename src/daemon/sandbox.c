@@ -319,17 +319,6 @@ static int end(struct sandbox *s, const struct error *why, struct error *e)
 	return s->end.err ? -s->end.err : -EIO;
 }
 
-/* True when the microVM is over; *why says how. */
-static bool vmm_is_over(struct sandbox *s, struct error *why)
-{
-	enum vmm_event ev;
-
-	do
-		ev = vmm_next_event(s->vmm, why);
-	while (ev == VMM_STARTED);
-	return ev == VMM_ENDED;
-}
-
 /* The agent's connection broke: mostly because the VM ended, which tells more. */
 static int agent_is_lost(struct sandbox *s, const struct error *lost, struct error *e)
 {
@@ -337,7 +326,7 @@ static int agent_is_lost(struct sandbox *s, const struct error *lost, struct err
 	struct error why = {0};
 
 	(void)poll(&p, 1, END_WAIT_MS); /* without an answer the loss itself is the reason */
-	return end(s, vmm_is_over(s, &why) ? &why : lost, e);
+	return end(s, vmm_is_over(s->vmm, &why) ? &why : lost, e);
 }
 
 static int reconnect(struct sandbox *s, struct error *e)
@@ -375,7 +364,7 @@ int sandbox_check(struct sandbox *s, struct error *e)
 
 	if (s->ended)
 		return end(s, &why, e);
-	if (vmm_is_over(s, &why))
+	if (vmm_is_over(s->vmm, &why))
 		return end(s, &why, e);
 	/* the loss shows when events are taken again */
 	if (s->agent && !s->deaf && agent_flush(s->agent, NULL) < 0)

@@ -124,9 +124,11 @@ static int begin(struct interpreter *in, const struct settings *s, struct error 
 		tmp = "/tmp";
 	n = snprintf(in->run_dir, sizeof(in->run_dir), "%s/mayfly-interpreter-XXXXXX", tmp);
 	if ((size_t)n >= sizeof(in->run_dir) || !mkdtemp(in->run_dir)) {
+		int err = (size_t)n >= sizeof(in->run_dir) ? ENAMETOOLONG : errno;
+
 		*in->run_dir = '\0';
-		return error_set(e, ERROR_HOST, EIO,
-			"cannot make a directory in %s; set TMPDIR to another one", tmp);
+		return error_set_errno(
+			e, ERROR_HOST, err, "cannot make a directory in %s (TMPDIR)", tmp);
 	}
 	/* its turn in the loop comes after the hub's, which is made later */
 	in->server = server_new(&in->loop, s->address, port, api_handle, &in->contexts, &port, e);

@@ -399,6 +399,16 @@ enum vmm_event vmm_next_event(struct vmm *v, struct error *e)
 	return VMM_ENDED;
 }
 
+bool vmm_is_over(struct vmm *v, struct error *e)
+{
+	enum vmm_event ev;
+
+	do
+		ev = vmm_next_event(v, e);
+	while (ev == VMM_STARTED);
+	return ev == VMM_ENDED;
+}
+
 /* --- requests --- */
 
 static int await_readable(int fd, uint64_t deadline_ns)

@@ -78,6 +78,8 @@ pid_t vmm_pid(const struct vmm *v);
 /* Never blocks. After VMM_ENDED, e holds what happened (ERROR_SANDBOX, or the reason why the VM
  * could not be made) and nothing more comes. */
 enum vmm_event vmm_next_event(struct vmm *v, struct error *e);
+/* Takes all events there are: true when VMM_ENDED was one of them, with its error in e. */
+bool vmm_is_over(struct vmm *v, struct error *e);
 
 /* Waits for VMM_STARTED, at most ms milliseconds. */
 int vmm_await_started(struct vmm *v, unsigned ms, struct error *e);

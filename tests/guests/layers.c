@@ -134,13 +134,13 @@ struct pausing {
 };
 
 /* It writes, is kept as what was written since the last time, ended, and made again of that. */
-static void pause_once(struct pausing *p, unsigned machine, unsigned cycle)
+static void pause_once(struct pausing *p, unsigned machine, unsigned cycle, uint32_t pages)
 {
 	char name[16];
 
 	(void)snprintf(name, sizeof(name), "P%u-%u", machine, cycle); /* fits */
 	vm_resume(p->m.vm);
-	scatter(&p->m, &p->stage, PAUSE_PAGES, cycle);
+	scatter(&p->m, &p->stage, pages, cycle);
 	machine_snapshot(&p->m, name, true, &p->l);
 	machine_free(&p->m);
 	p->l.check = cycle % 10 == 0;
@@ -161,7 +161,7 @@ static void pauses(const struct test *t)
 		vm_pause(all[i].m.vm);
 	}
 	for (unsigned n = 0; n < PAUSES; n++)
-		pause_once(&all[n % PAUSING], n % PAUSING, n / PAUSING);
+		pause_once(&all[n % PAUSING], n % PAUSING, n / PAUSING, PAUSE_PAGES);
 	for (unsigned i = 0; i < PAUSING; i++) {
 		vm_resume(all[i].m.vm);
 		finish(&all[i].m, all[i].stage);
@@ -210,21 +210,14 @@ static void go_on(const struct test *t)
 /* A chain where each link is restored from the one before, as pause and resume make it. */
 static void pause_and_resume(const struct test *t)
 {
-	struct lineage l;
-	struct machine m;
-	uint32_t stage = 1;
-	char name[16];
+	struct pausing p = {.stage = 1};
 
-	begin(t, &m, &l);
-	for (unsigned i = 0; i < LINKS; i++) {
-		(void)snprintf(name, sizeof(name), "P%u", i); /* fits */
-		scatter(&m, &stage, 50, i);
-		machine_snapshot(&m, name, true, &l);
-		machine_free(&m);
-		machine_restore_lineage(&m, &l);
-		vm_resume(m.vm);
-	}
-	finish(&m, stage);
+	begin(t, &p.m, &p.l);
+	vm_pause(p.m.vm);
+	for (unsigned i = 0; i < LINKS; i++)
+		pause_once(&p, 0, i, 50);
+	vm_resume(p.m.vm);
+	finish(&p.m, p.stage);
 }
 
 /* --- siblings --- */
