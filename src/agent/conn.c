@@ -11,6 +11,7 @@
 #include <linux/vm_sockets.h>
 
 #include "guest.h"
+#include "hold.h"
 #include "requests.h"
 
 enum { JOINED_MAX = 8, PREAMBLE_MAX = 32, SERVICE_MAX = 4 };
@@ -204,52 +205,61 @@ bool conn_check_flags(struct conn *c, enum agent_type type, uint32_t flags, uint
 
 static const struct {
 	uint8_t type;
-	bool always; /* also in a guest that did not come up */
+	enum {
+		UNUSABLE = 0x01, /* also in a guest that did not come up */
+		HELD = 0x02,	 /* also while processes are held: does not wait for any */
+	} also;
 	void (*handle)(struct conn *c, const struct agent_frame *f);
 } requests[] = {
-	{AGENT_HELLO, true, request_hello},
-	{AGENT_IDENTITY, false, request_identity},
-	{AGENT_SYNC, true, request_sync},
-	{AGENT_SHUTDOWN, true, request_shutdown},
-	{AGENT_GET_METRICS, true, request_metrics},
-	{AGENT_EXEC, false, request_exec},
-	{AGENT_ATTACH, false, request_attach},
-	{AGENT_LIST_PROCESSES, false, request_list_processes},
-	{AGENT_SIGNAL_PROCESS, false, request_signal_process},
-	{AGENT_INPUT, false, request_input},
-	{AGENT_CLOSE_INPUT, false, request_close_input},
-	{AGENT_RESIZE_PROCESS, false, request_resize_process},
-	{AGENT_STAT, false, request_stat},
-	{AGENT_LIST, false, request_list},
-	{AGENT_READ, false, request_read},
-	{AGENT_WRITE, false, request_write},
-	{AGENT_MKDIR, false, request_mkdir},
-	{AGENT_MOVE, false, request_move},
-	{AGENT_REMOVE, false, request_remove},
-	{AGENT_SET_ATTR, false, request_set_attr},
-	{AGENT_SET_XATTRS, false, request_set_xattrs},
-	{AGENT_WATCH, false, request_watch},
-	{AGENT_FREEZE, false, request_freeze},
-	{AGENT_LIST_TASKS, false, request_list_tasks},
-	{AGENT_TREE, false, request_tree},
-	{AGENT_DIAL, false, request_dial},
+	{AGENT_HELLO, UNUSABLE | HELD, request_hello},
+	{AGENT_IDENTITY, HELD, request_identity},
+	{AGENT_HOLD, HELD, request_hold},
+	{AGENT_RELEASE, HELD, request_release},
+	{AGENT_SYNC, UNUSABLE, request_sync},
+	{AGENT_SHUTDOWN, UNUSABLE | HELD, request_shutdown},
+	{AGENT_GET_METRICS, UNUSABLE | HELD, request_metrics},
+	{AGENT_EXEC, 0, request_exec},
+	{AGENT_ATTACH, 0, request_attach},
+	{AGENT_LIST_PROCESSES, 0, request_list_processes},
+	{AGENT_SIGNAL_PROCESS, 0, request_signal_process},
+	{AGENT_INPUT, 0, request_input},
+	{AGENT_CLOSE_INPUT, 0, request_close_input},
+	{AGENT_RESIZE_PROCESS, 0, request_resize_process},
+	{AGENT_STAT, 0, request_stat},
+	{AGENT_LIST, 0, request_list},
+	{AGENT_READ, 0, request_read},
+	{AGENT_WRITE, 0, request_write},
+	{AGENT_MKDIR, 0, request_mkdir},
+	{AGENT_MOVE, 0, request_move},
+	{AGENT_REMOVE, 0, request_remove},
+	{AGENT_SET_ATTR, 0, request_set_attr},
+	{AGENT_SET_XATTRS, 0, request_set_xattrs},
+	{AGENT_WATCH, 0, request_watch},
+	{AGENT_FREEZE, HELD, request_freeze},
+	{AGENT_LIST_TASKS, 0, request_list_tasks},
+	{AGENT_TREE, 0, request_tree},
+	{AGENT_DIAL, 0, request_dial},
 };
 
-static void handle_request(struct conn *c, const struct agent_frame *f)
+/* False: not while processes are held. */
+static bool handle_request(struct conn *c, const struct agent_frame *f)
 {
 	/* What belongs into a stream may cross the stream's end on its way. */
 	if (f->type >= AGENT_STDIN && f->type <= AGENT_STOP)
-		return;
+		return true;
 	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
 		if (requests[i].type != f->type)
 			continue;
-		if (guest.state != AGENT_STATE_READY && !requests[i].always)
+		if (hold_is_on() && !(requests[i].also & HELD))
+			return false;
+		if (guest.state != AGENT_STATE_READY && !(requests[i].also & UNUSABLE))
 			conn_error(c, AGENT_ERR_UNUSABLE, f->type, 0, "%s", guest.problem);
 		else
 			requests[i].handle(c, f);
-		return;
+		return true;
 	}
 	conn_error(c, AGENT_ERR_UNSUPPORTED, f->type, 0, "unknown request 0x%02x", f->type);
+	return true;
 }
 
 static void handle_bad_stream(struct conn *c, int r)
@@ -319,9 +329,7 @@ static void conn_pump(struct conn *c)
 			handle_bad_stream(c, r);
 		if (r <= 0)
 			break;
-		if (!c->ops) {
-			handle_request(c, &f);
-		} else if (!c->ops->message(c, &f)) {
+		if (c->ops ? !c->ops->message(c, &f) : !handle_request(c, &f)) {
 			agent_rx_unread(&c->rx);
 			c->blocked = true;
 		}
@@ -332,6 +340,13 @@ void conn_unblock(struct conn *c)
 {
 	c->blocked = false;
 	conn_touch(c);
+}
+
+void conns_go_on(void)
+{
+	for (struct conn *c = conns; c; c = c->next)
+		if (!c->ops && c->blocked)
+			conn_unblock(c);
 }
 
 void conn_take_over(struct conn *c, const struct stream_ops *ops, void *stream)

@@ -68,6 +68,7 @@ bool conn_has_room(const struct conn *c);
 void conn_take_over(struct conn *c, const struct stream_ops *ops, void *stream);
 void conn_end_stream(struct conn *c); /* back to requests; does not call lost */
 void conn_unblock(struct conn *c);
+void conns_go_on(void);		 /* requests that waited for the end of a hold (hold.h) are taken */
 void conn_touch(struct conn *c); /* have its input and output looked at after this round */
 void conn_close(struct conn *c); /* at once */
 /* Takes the descriptor out of the loop and the connection (DIAL); c is dead after it. */

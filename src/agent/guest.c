@@ -9,7 +9,7 @@
 
 #include "host_clock.h"
 
-struct guest guest = {.machine_id_fd = -1};
+struct guest guest = {.cgroup_fd = -1, .machine_id_fd = -1};
 
 void guest_open(void)
 {

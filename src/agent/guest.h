@@ -19,6 +19,7 @@ struct guest {
 	char workdir[AGENT_PATH_MAX + 1]; /* default working directory, "" for home */
 	struct agent_strings env;	  /* packed, owned */
 
+	int cgroup_fd;	   /* that processes are started in, -1: none; see hold_open */
 	int null_fd;	   /* /dev/null; valid after guest_open, as the next */
 	int random_fd;	   /* /dev/urandom, -1 when there is none */
 	int machine_id_fd; /* behind /etc/machine-id, in memory; -1: write the file itself */

@@ -14,6 +14,7 @@
 #include "disk.h"
 #include "guest.h"
 #include "helper.h"
+#include "hold.h"
 #include "host_clock.h"
 #include "requests.h"
 #include "users.h"
@@ -194,6 +195,7 @@ void request_identity(struct conn *c, const struct agent_frame *f)
 		report(&g.reply,
 			__builtin_ctz(m.fields & AGENT_ID_ENV ? AGENT_ID_ENV : AGENT_ID_ENTROPY),
 			publish_env());
+	hold_end(); /* those who were held see all of it */
 	g.bytes = m.disk_bytes;
 	if (m.fields & AGENT_ID_DISK)
 		helper_run(c, AGENT_IDENTITY, grow_disk, &g);

@@ -25,6 +25,7 @@
 #include "conn.h"
 #include "guest.h"
 #include "helper.h"
+#include "hold.h"
 #include "process.h"
 #include "setup.h"
 
@@ -140,6 +141,7 @@ static void __attribute__((noreturn)) main_init(void)
 	boot();
 	setup_limits();
 	guest_open();
+	hold_open();
 	if (start_loop() == 0)
 		(void)run(listen_vsock());
 	for (;;)

@@ -8,6 +8,8 @@
 
 REQUEST(hello); /* identity.c */
 REQUEST(identity);
+REQUEST(hold); /* hold.c */
+REQUEST(release);
 REQUEST(sync); /* system.c */
 REQUEST(shutdown);
 REQUEST(metrics);

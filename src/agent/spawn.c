@@ -1,6 +1,7 @@
 #include "spawn.h"
 
 #include <errno.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +77,7 @@ static void child_become(const struct user *u, volatile struct spawn_failure *f)
 		child_fail(f, SPAWN_USER, errno);
 }
 
-static void __attribute__((noreturn))
+static void __attribute__((noinline, noreturn))
 child_main(const struct spawn *s, volatile struct spawn_failure *f)
 {
 	sigset_t none;
@@ -104,11 +105,32 @@ child_main(const struct spawn *s, volatile struct spawn_failure *f)
 	_exit(127);
 }
 
+/* vfork into the control group of processes, if there is one: moving them there afterwards makes the
+ * kernel wait for all CPUs. Inline, for the child uses the stack of its parent, who waits: it must
+ * call and not return. */
+static inline __attribute__((always_inline)) pid_t vfork_into_cgroup(void)
+{
+	const struct clone_args a = {
+		.flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)guest.cgroup_fd,
+	};
+	long pid;
+
+	__asm__ volatile("syscall"
+			 : "=a"(pid)
+			 : "0"(SYS_clone3), "D"(&a), "S"(sizeof(a))
+			 : "rcx", "r11", "memory");
+	return (pid_t)pid;
+}
+
 pid_t spawn(const struct spawn *s, struct spawn_failure *ret)
 {
 	volatile struct spawn_failure f = {.err = 0};
-	pid_t pid = vfork();
+	pid_t pid = guest.cgroup_fd >= 0 ? vfork_into_cgroup() : -1;
 
+	if (pid < 0) /* no group, or its root user has removed it */
+		pid = vfork();
 	if (pid == 0)
 		child_main(s, &f);
 	if (pid < 0) {

@@ -16,6 +16,7 @@
 #include "files.h"
 #include "guest.h"
 #include "helper.h"
+#include "hold.h"
 #include "names.h"
 #include "procfs.h"
 #include "requests.h"
@@ -31,6 +32,7 @@ void request_freeze(struct conn *c, const struct agent_frame *f)
 {
 	if (guest.init)			 /* under test: the machine's processes are not ours */
 		(void)kill(-1, SIGSTOP); /* all but ourselves; none is fine */
+	hold_end();			 /* straight into that stop */
 	conn_send(c, AGENT_OK, NULL);
 }
 

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "guest.h"
 #include "helper.h"
+#include "hold.h"
 #include "process.h"
 #include "requests.h"
 
@@ -117,6 +118,7 @@ void request_shutdown(struct conn *c, const struct agent_frame *f)
 	if (!conn_decode(c, f, &pending) ||
 		!conn_check_flags(c, AGENT_SHUTDOWN, pending.flags, AGENT_SHUTDOWN_POWER_OFF))
 		return;
+	hold_end();
 	conn_send(c, AGENT_OK, NULL);
 	conn_take_over(c, &shutdown_ops, NULL);
 }

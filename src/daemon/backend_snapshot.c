@@ -26,6 +26,7 @@
 #include "vmm/agent_client.h"
 
 enum {
+	HOLD_MS = 1000, /* for an answer of the agent */
 	SYNC_S = 60,
 	SETTLE_S = 120,
 	SETTLE_STEP_MS = 20,
@@ -34,11 +35,56 @@ enum {
 	ROOM_BYTES = 1024 * 1024,
 };
 
+/* --- its processes stand still meanwhile --- */
+
+struct hold {
+	struct agent_conn *agent; /* owned; NULL: there is none */
+	uint64_t begin_ns, ns;	  /* how long they stood */
+};
+
+static uint64_t hold_deadline(void)
+{
+	return clock_monotonic_ns() + HOLD_MS * NS_PER_MS;
+}
+
+static void hold(void *arg)
+{
+	struct hold *h = arg;
+	struct error why = {0};
+
+	h->begin_ns = clock_monotonic_ns();
+	if (!h->agent || agent_hold(h->agent, hold_deadline(), &why) < 0)
+		log_info("a snapshot is made while processes run: %s", why.message);
+}
+
+static void release(void *arg)
+{
+	struct hold *h = arg;
+
+	if (h->agent) /* what gets lost is done by the agent itself in AGENT_HOLD_MS */
+		(void)agent_release(h->agent, hold_deadline(), NULL);
+	h->ns = clock_monotonic_ns() - h->begin_ns;
+}
+
+static void release_after_death(int dirfd)
+{
+	struct hold h = {0};
+
+	if (agent_connect(dirfd, &h.agent, NULL) == 0)
+		release(&h);
+	agent_close(h.agent);
+}
+
+/* --- taking --- */
+
 /* Writes into `snapshot`: *ret_fd is open on it, also when it failed. */
 static int take(int dirfd, bool final, struct vmm_snapshot_result *res, bool *switched, int *ret_fd,
 	struct error *e)
 {
-	struct vmm_snapshot_options o = {.final = final};
+	struct hold h = {0};
+	struct vmm_snapshot_options o = {
+		.final = final, .before_stop = hold, .after_stop = release, .arg = &h};
+	int r;
 
 	*ret_fd = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
 	if (*ret_fd < 0)
@@ -49,7 +95,12 @@ static int take(int dirfd, bool final, struct vmm_snapshot_result *res, bool *sw
 			o.disks[d].delta = layers_delta_name(d);
 			o.disks[d].next = final ? NULL : layers_next_delta_name(d);
 		}
-	return vmm_snapshot(dirfd, &o, res, switched, e);
+	(void)agent_connect(dirfd, &h.agent, NULL); /* not to be done at the last moment */
+	r = vmm_snapshot(dirfd, &o, res, switched, e);
+	agent_close(h.agent);
+	if (h.ns > res->stop_ns)
+		res->stop_ns = h.ns; /* for whoever runs in it */
+	return r;
 }
 
 static void drop_snapshot(int dirfd)
@@ -96,7 +147,7 @@ static int keep(int dirfd, int raw_fd, bool memory, int area_fd, const char *nam
 static int pause_with_memory(int dirfd, int area_fd, const char *name, struct error *e)
 {
 	_cleanup_close_ int raw = -1;
-	struct vmm_snapshot_result res;
+	struct vmm_snapshot_result res = {0};
 	int r = take(dirfd, true, &res, NULL, &raw, e);
 
 	return r == 0 ? keep(dirfd, raw, true, area_fd, name, e) : r;
@@ -267,6 +318,7 @@ int backend_vmm_settle(int dirfd, struct error *e)
 	r = wait_until_running(dirfd, e);
 	if (r < 0)
 		return r;
+	release_after_death(dirfd);
 	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
 		switched = switched || file_exists(dirfd, layers_next_delta_name(d));
 	if (switched)

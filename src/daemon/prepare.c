@@ -281,13 +281,18 @@ static int run_commands(struct booting *b, const struct progress *p, struct erro
 	return r;
 }
 
-/* Writes back and waits until no host connection is open: the snapshot then needs no repair. */
+/* Writes back, and waits until no host connection is open: the snapshot then needs no repair. Processes
+ * go on when a sandbox has its identity. */
 static int settle(struct booting *b, struct error *e)
 {
 	uint64_t deadline = clock_monotonic_ns() + PREPARE_SETTLE_S * NS_PER_S;
+	struct error why = {0};
 	char reply[16] = "";
 	int r = agent_sync(b->agent, b->deadline_ns, 0, e);
 
+	if (r == 0 && agent_hold(b->agent, b->deadline_ns, &why) < 0)
+		log_info("the snapshot of template '%s' is made while processes run: %s",
+			b->o->name, why.message);
 	agent_close(TAKE_PTR(b->agent));
 	while (r == 0 && strcmp(reply, "yes") != 0) {
 		if (clock_monotonic_ns() > deadline)

@@ -70,6 +70,7 @@ static const struct field identity_reply_fields[] = {
 };
 
 static const struct field sync_fields[] = {F(U32, sync, flags)};
+static const struct field hold_fields[] = {F(U32, hold, limit_ms)};
 
 static const struct field shutdown_fields[] = {
 	F(U32, shutdown, flags),
@@ -791,6 +792,8 @@ const char *agent_type_name(unsigned type)
 		[AGENT_SHUTDOWN] = "SHUTDOWN",
 		[AGENT_GET_METRICS] = "GET_METRICS",
 		[AGENT_FREEZE] = "FREEZE",
+		[AGENT_HOLD] = "HOLD",
+		[AGENT_RELEASE] = "RELEASE",
 		[AGENT_EXEC] = "EXEC",
 		[AGENT_ATTACH] = "ATTACH",
 		[AGENT_LIST_PROCESSES] = "LIST_PROCESSES",

@@ -23,7 +23,7 @@
 
 enum {
 	AGENT_PORT = 1024,	    /* vsock port in the guest */
-	AGENT_PROTOCOL_VERSION = 2, /* the newest this tree speaks; see agent_hello */
+	AGENT_PROTOCOL_VERSION = 3, /* the newest this tree speaks; see agent_hello */
 
 	AGENT_HEADER_BYTES = 8,
 	AGENT_PAYLOAD_MAX = 64 * 1024,
@@ -42,6 +42,7 @@ enum {
 	AGENT_LIST_DEPTH_MAX = 64,
 	AGENT_TREE_NODES_MAX = 1000000,
 	AGENT_TASKS_MAX = 32768,
+	AGENT_HOLD_MS_MAX = 60 * 1000,
 
 	AGENT_STDIN_WINDOW = 128 * 1024, /* see AGENT_WINDOW */
 	AGENT_PROCESSES_MAX = 256,
@@ -61,6 +62,8 @@ enum agent_type {
 	AGENT_GET_METRICS = 0x05, /* empty -> METRICS */
 	AGENT_FREEZE = 0x06,	  /* empty -> OK; every process but the agent stops for good: of a
 				   * guest that is only looked at. Version 2 */
+	AGENT_HOLD = 0x07,	  /* -> OK; all but the agent stand still for a moment. Version 3 */
+	AGENT_RELEASE = 0x08,	  /* empty -> OK; they go on */
 
 	AGENT_EXEC = 0x10,	     /* -> STARTED, STDOUT/STDERR/PTY*, EXIT (stream) */
 	AGENT_ATTACH = 0x11,	     /* -> STARTED, STDOUT/STDERR/PTY*, EXIT (stream) */
@@ -225,6 +228,11 @@ enum agent_sync_flag {
 };
 struct agent_sync {
 	uint32_t flags;
+};
+
+struct agent_hold {
+	uint32_t
+		limit_ms; /* of the guest's clock, 1 to AGENT_HOLD_MS_MAX; RELEASE or IDENTITY end it */
 };
 
 enum agent_shutdown_flag {
@@ -581,6 +589,7 @@ void agent_rx_release(struct agent_rx *rx);
 	X(identity, AGENT_IDENTITY)                                                                \
 	X(identity_reply, AGENT_IDENTITY_REPLY)                                                    \
 	X(sync, AGENT_SYNC)                                                                        \
+	X(hold, AGENT_HOLD)                                                                        \
 	X(shutdown, AGENT_SHUTDOWN)                                                                \
 	X(metrics, AGENT_METRICS)                                                                  \
 	X(exec, AGENT_EXEC)                                                                        \

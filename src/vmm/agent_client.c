@@ -591,6 +591,18 @@ int agent_sync(struct agent_conn *c, uint64_t deadline_ns, unsigned flags, struc
 	return call_ok(c, deadline_ns, AGENT_SYNC, &m, AGENT_OK, e);
 }
 
+int agent_hold(struct agent_conn *c, uint64_t deadline_ns, struct error *e)
+{
+	struct agent_hold m = {.limit_ms = AGENT_HOLD_MS};
+
+	return call_ok(c, deadline_ns, AGENT_HOLD, &m, AGENT_OK, e);
+}
+
+int agent_release(struct agent_conn *c, uint64_t deadline_ns, struct error *e)
+{
+	return call_ok(c, deadline_ns, AGENT_RELEASE, NULL, AGENT_OK, e);
+}
+
 int agent_shutdown(struct agent_conn *c, uint64_t deadline_ns, unsigned flags, uint32_t grace_ms,
 	struct error *e)
 {

@@ -161,6 +161,10 @@ int agent_hello(
 int agent_identity(struct agent_conn *c, uint64_t deadline_ns, const struct agent_identity *m,
 	struct agent_identity_reply *ret, struct error *e);
 int agent_sync(struct agent_conn *c, uint64_t deadline_ns, unsigned flags, struct error *e);
+/* Processes stand still until agent_release, an identity, or AGENT_HOLD_MS of the guest's time. */
+enum { AGENT_HOLD_MS = 30 * 1000 };
+int agent_hold(struct agent_conn *c, uint64_t deadline_ns, struct error *e);
+int agent_release(struct agent_conn *c, uint64_t deadline_ns, struct error *e);
 int agent_shutdown(struct agent_conn *c, uint64_t deadline_ns, unsigned flags, uint32_t grace_ms,
 	struct error *e);
 int agent_metrics(

@@ -4,8 +4,8 @@
  * Requests, each answered in order with "ok [TEXT]" or "error CODE ERRNO MESSAGE":
  *
  *	status			-> ok running|paused|ended cpus=N memory_bytes=N exits=N layers=N
- *				freezes=N: how many layers the memory stands on, how often the disks
- *				got new deltas
+ *				freezes=N steps: how many layers the memory stands on, how often the
+ *				disks got new deltas; it knows snapshots that are stepwise
  *	pause, resume
  *	save			of a paused VM: vm_save into a directory, whose descriptor comes
  *				with the message (SCM_RIGHTS)
@@ -13,6 +13,9 @@
  *	snapshot final		vm_snapshot into a directory that comes along
  *	snapshot live [DISK]...	the same, and for each disk a fresh delta comes along
  *				-> ok memory=full|layer|merged disks=MERGED,... stop_ns=N pages=N
+ *	snapshot stepwise ...	the same, and of a running VM, before the answer: "step stop" when it
+ *				is about to be stopped, which waits up to two seconds for "go" on
+ *				the same connection (no answer), and "step running" when it runs again
  *	flush			writes the disks' deltas to the host's disk
  *	grow INDEX BYTES	enlarges a disk
  *	idle			-> ok yes|no: whether any host connection to the guest is open

@@ -554,31 +554,40 @@ void vmm_release(struct vmm *v)
 	free(v);
 }
 
-static int request(int dirfd, const char *text, const struct control_fds *fds, uint64_t limit_ns,
+/* A request on a connection of its own, to be closed by the caller. */
+static int ask(
+	int dirfd, const char *text, const struct control_fds *fds, int *ret_sock, struct error *e)
+{
+	int r = *ret_sock = fd_unix_connect(dirfd, "control.sock", SOCK_SEQPACKET);
+
+	if (r < 0)
+		return error_set(e, ERROR_NOT_FOUND, -r, "no microVM is running there");
+	r = control_send(*ret_sock, text, fds);
+	return r < 0 ? error_set(e, ERROR_SANDBOX, -r, "the microVM has ended") : 0;
+}
+
+static int await_answer(int sock, const char *request, uint64_t limit_ns,
 	char answer[CONTROL_MESSAGE_MAX], struct error *e)
 {
-	_cleanup_close_ int sock = fd_unix_connect(dirfd, "control.sock", SOCK_SEQPACKET);
-	int r;
+	int r = await_readable(sock, clock_monotonic_ns() + limit_ns);
 
-	if (sock < 0)
-		return error_set(e, ERROR_NOT_FOUND, -sock, "no microVM is running there");
-	r = control_send(sock, text, fds);
-	if (r == 0)
-		r = await_readable(sock, clock_monotonic_ns() + limit_ns);
 	if (r == 0)
 		r = control_receive(sock, answer, NULL);
 	if (r == -ETIMEDOUT)
 		return error_set(
-			e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", text);
+			e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", request);
 	return r > 0 ? 0
 		     : error_set(e, ERROR_SANDBOX, r ? -r : ECONNRESET, "the microVM has ended");
 }
 
 int vmm_request(int dirfd, const char *text, char *reply, size_t reply_bytes, struct error *e)
 {
+	_cleanup_close_ int sock = -1;
 	char answer[CONTROL_MESSAGE_MAX];
-	int r = request(dirfd, text, NULL, 10 * NS_PER_S, answer, e);
+	int r = ask(dirfd, text, NULL, &sock, e);
 
+	if (r == 0)
+		r = await_answer(sock, text, 10 * NS_PER_S, answer, e);
 	return r < 0 ? r : take_reply(answer, reply, reply_bytes, e);
 }
 
@@ -620,10 +629,11 @@ static void remove_deltas(int dirfd, const struct vmm_snapshot_options *o, unsig
 }
 
 /* Links the deltas, creates the new ones, and makes the request's text. */
-static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o, struct control_fds *fds,
-	char *text, struct error *e)
+static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o, bool stepwise,
+	struct control_fds *fds, char *text, struct error *e)
 {
-	int n = snprintf(text, CONTROL_MESSAGE_MAX, "snapshot %s", o->final ? "final" : "live");
+	int n = snprintf(text, CONTROL_MESSAGE_MAX, "snapshot %s%s", stepwise ? "stepwise " : "",
+		o->final ? "final" : "live");
 	int r = 0;
 
 	for (unsigned i = 0; i < VMM_DISKS_MAX && r == 0; i++) {
@@ -638,7 +648,12 @@ static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o, struct
 	return r;
 }
 
-static int count_freezes(int dirfd, struct error *e)
+struct before {
+	int freezes;
+	bool stepwise; /* it runs, and says when it is about to be stopped */
+};
+
+static int get_status(int dirfd, struct before *ret, struct error *e)
 {
 	char status[CONTROL_MESSAGE_MAX];
 	const char *p;
@@ -647,9 +662,12 @@ static int count_freezes(int dirfd, struct error *e)
 	if (r < 0)
 		return r;
 	p = strstr(status, "freezes=");
-	return p ? atoi(p + strlen("freezes="))
-		 : error_set(e, ERROR_INCOMPATIBLE, EPROTO,
-			   "the microVM was started by an older Mayfly that knows no snapshots");
+	if (!p)
+		return error_set(e, ERROR_INCOMPATIBLE, EPROTO,
+			"the microVM was started by an older Mayfly that knows no snapshots");
+	ret->freezes = atoi(p + strlen("freezes="));
+	ret->stepwise = str_starts_with(status, "running ") && strstr(p, " steps");
+	return 0;
 }
 
 static int parse_result(const char *text, struct vmm_snapshot_result *r, struct error *e)
@@ -670,16 +688,44 @@ static int parse_result(const char *text, struct vmm_snapshot_result *r, struct 
 	return 0;
 }
 
-static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o,
+/* The answer, and the steps before it. */
+static int follow(int sock, const struct vmm_snapshot_options *o, char answer[CONTROL_MESSAGE_MAX],
+	struct error *e)
+{
+	bool stopped = false;
+	int r;
+
+	for (;;) {
+		r = await_answer(sock, "snapshot", REQUEST_MS * NS_PER_MS, answer, e);
+		if (r < 0 || !str_starts_with(answer, "step "))
+			break;
+		if (strcmp(answer, "step stop") == 0) {
+			stopped = true;
+			o->before_stop(o->arg);
+			(void)control_send(sock, "go", NULL); /* the next answer says more */
+		} else {
+			stopped = false;
+			o->after_stop(o->arg);
+		}
+	}
+	if (stopped && (r < 0 || !str_starts_with(answer, "ok"))) /* it runs, or is over */
+		o->after_stop(o->arg);
+	return r;
+}
+
+static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o, bool stepwise,
 	struct vmm_snapshot_result *ret, unsigned *created, struct error *e)
 {
+	_cleanup_close_ int sock = -1;
 	struct control_fds fds = {.fd = {o->dirfd}, .count = 1};
 	char text[CONTROL_MESSAGE_MAX], answer[CONTROL_MESSAGE_MAX];
-	int r = prepare_disks(dirfd, o, &fds, text, e);
+	int r = prepare_disks(dirfd, o, stepwise, &fds, text, e);
 
 	*created = fds.count - 1;
 	if (r == 0)
-		r = request(dirfd, text, &fds, REQUEST_MS * NS_PER_MS, answer, e);
+		r = ask(dirfd, text, &fds, &sock, e);
+	if (r == 0)
+		r = follow(sock, o, answer, e);
 	if (r == 0)
 		r = take_reply(answer, text, sizeof(text), e);
 	if (r == 0)
@@ -692,15 +738,18 @@ static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o,
 int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_snapshot_result *ret,
 	bool *ret_switched, struct error *e)
 {
-	int before = count_freezes(dirfd, e), r, after;
+	struct before before, after;
+	int r = get_status(dirfd, &before, e);
 	unsigned created;
 	bool switched;
 
-	if (before < 0)
-		return before;
-	r = request_snapshot(dirfd, o, ret, &created, e);
-	after = r == 0 ? before + !o->final : count_freezes(dirfd, NULL);
-	switched = after > before;
+	if (r < 0)
+		return r;
+	r = request_snapshot(dirfd, o, before.stepwise && o->before_stop, ret, &created, e);
+	if (r == 0)
+		switched = !o->final;
+	else
+		switched = get_status(dirfd, &after, NULL) == 0 && after.freezes > before.freezes;
 	if (r < 0 && !switched)
 		remove_deltas(dirfd, o, created);
 	if (ret_switched)

@@ -116,6 +116,12 @@ struct vmm_snapshot_options {
 			*delta;	  /* writable delta's file in the sandbox's directory, NULL: none */
 		const char *next; /* unless final: that of the new one, which is created */
 	} disks[VMM_DISKS_MAX];
+	/* Called when a running guest is about to be stopped, which waits for its return for two
+	 * seconds, and when it runs again. May be NULL; a microVM that was started by an older
+	 * Mayfly calls neither. */
+	void (*before_stop)(void *arg);
+	void (*after_stop)(void *arg);
+	void *arg;
 };
 
 struct vmm_snapshot_result {

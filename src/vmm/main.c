@@ -256,9 +256,9 @@ static void answer_status(struct vmm_process *p, char *out)
 
 	vm_get_stats(p->vm, &s);
 	(void)snprintf(out, CONTROL_MESSAGE_MAX,
-		"ok %s cpus=%u memory_bytes=%llu exits=%llu layers=%u freezes=%u", state, s.cpus,
-		(unsigned long long)s.memory_bytes, (unsigned long long)s.exits, s.memory_layers,
-		s.freezes); /* fits */
+		"ok %s cpus=%u memory_bytes=%llu exits=%llu layers=%u freezes=%u steps", state,
+		s.cpus, (unsigned long long)s.memory_bytes, (unsigned long long)s.exits,
+		s.memory_layers, s.freezes); /* fits */
 }
 
 static int do_save(struct vmm_process *p, const struct control_fds *fds,
@@ -380,6 +380,11 @@ static bool serve(struct vmm_process *p, int sock)
 		return true;
 	if (r <= 0)
 		return false;
+	if (strcmp(request, "go") == 0) {
+		if (p->snapshot)
+			snapshot_task_go(p->snapshot);
+		return true; /* it may come too late, and has no answer */
+	}
 	if (p->snapshot || !str_starts_with(request, snapshot))
 		handle_request(p, request, &fds, reply);
 	else if (begin_snapshot(p, request + strlen(snapshot), &fds, sock, &e) < 0)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "vmm/vm.h"
+
+enum { GO_MS = 2000 };
 
 struct snapshot_task {
 	struct vm *vm;
@@ -18,9 +22,27 @@ struct snapshot_task {
 	struct vm_snapshot_result result;
 	struct error error;
 	int r;
-	int dirfd, sock, done_fd; /* owned */
+	int dirfd, sock, done_fd, go_fd; /* owned */
 	pthread_t thread;
 };
+
+/* --- in its thread --- */
+
+static void before_stop(void *arg)
+{
+	const struct snapshot_task *t = arg;
+	struct pollfd go = {.fd = t->go_fd, .events = POLLIN};
+
+	if (control_send(t->sock, "step stop", NULL) == 0)
+		(void)poll(&go, 1, GO_MS); /* whoever asked may be gone, and is not waited for */
+}
+
+static void after_stop(void *arg)
+{
+	const struct snapshot_task *t = arg;
+
+	(void)control_send(t->sock, "step running", NULL); /* as above */
+}
 
 static void *run(void *arg)
 {
@@ -38,24 +60,34 @@ static void task_free(struct snapshot_task *t)
 	cleanup_close_p(&t->dirfd);
 	cleanup_close_p(&t->sock);
 	cleanup_close_p(&t->done_fd);
+	cleanup_close_p(&t->go_fd);
 	free(t);
 }
+
+/* --- for the main loop --- */
 
 static int bad_request(struct error *e, const char *why)
 {
 	return error_set(e, ERROR_USAGE, EINVAL, "snapshot: %s", why);
 }
 
-/* "final", or "live" and the disks whose new deltas came behind the directory. */
+/* "final", or "live" and the disks whose new deltas came behind the directory; "stepwise" before. */
 static int parse(
 	struct snapshot_task *t, const char *arguments, struct control_fds *fds, struct error *e)
 {
+	static const char stepwise[] = "stepwise ";
 	unsigned disk, next = 1;
 	int n = 0;
 
 	if (fds->count == 0)
 		return bad_request(e, "no directory came with the request");
 	t->dirfd = t->options.dirfd = TAKE_FD(fds->fd[0]);
+	if (str_starts_with(arguments, stepwise)) {
+		t->options.before_stop = before_stop;
+		t->options.after_stop = after_stop;
+		t->options.arg = t;
+		arguments += strlen(stepwise);
+	}
 	if (strcmp(arguments, "final") == 0) {
 		t->options.final = true;
 		return fds->count == 1 ? 0 : bad_request(e, "unexpected descriptor");
@@ -76,7 +108,8 @@ static int start(struct snapshot_task *t, int sock, struct error *e)
 
 	t->sock = fcntl(sock, F_DUPFD_CLOEXEC, 3);
 	t->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (t->sock < 0 || t->done_fd < 0)
+	t->go_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->sock < 0 || t->done_fd < 0 || t->go_fd < 0)
 		return error_set_errno(e, ERROR_NO_SPACE, errno, "cannot begin a snapshot");
 	r = pthread_create(&t->thread, NULL, run, t);
 	return r ? error_set_errno(e, ERROR_NO_SPACE, r, "cannot begin a snapshot") : 0;
@@ -91,7 +124,7 @@ int snapshot_task_start(struct vm *vm, const char *arguments, struct control_fds
 	if (!t)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	t->vm = vm;
-	t->dirfd = t->sock = t->done_fd = -1;
+	t->dirfd = t->sock = t->done_fd = t->go_fd = -1;
 	memset(t->options.delta_fds, 0xff, sizeof(t->options.delta_fds));
 	r = parse(t, arguments, fds, e);
 	if (r == 0)
@@ -106,6 +139,11 @@ int snapshot_task_start(struct vm *vm, const char *arguments, struct control_fds
 int snapshot_task_fd(const struct snapshot_task *t)
 {
 	return t->done_fd;
+}
+
+void snapshot_task_go(const struct snapshot_task *t)
+{
+	(void)eventfd_write(t->go_fd, 1); /* cannot overflow */
 }
 
 static void answer(const struct snapshot_task *t)

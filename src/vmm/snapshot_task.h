@@ -20,6 +20,9 @@ int snapshot_task_start(struct vm *vm, const char *arguments, struct control_fds
 /* Readable once it is done. */
 int snapshot_task_fd(const struct snapshot_task *t);
 
+/* A stepwise one may stop the guest. */
+void snapshot_task_go(const struct snapshot_task *t);
+
 /* Waits for the end, answers, frees t. True when the VM is at rest now because a final snapshot
  * succeeded. */
 bool snapshot_task_finish(struct snapshot_task *t);

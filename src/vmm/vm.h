@@ -76,6 +76,11 @@ struct vm_snapshot_options {
 	/* Unless final, for each writable disk an empty read-write file: its new top delta. Else
 	 * -1. Taken over in any case. */
 	int delta_fds[VM_DISKS_MAX];
+	/* Called right before a running guest is stopped, which waits for its return, and when it
+	 * runs again; by the calling thread. NULL: nothing is. */
+	void (*before_stop)(void *arg);
+	void (*after_stop)(void *arg);
+	void *arg;
 };
 
 struct vm_snapshot_result {

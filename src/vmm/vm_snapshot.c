@@ -388,20 +388,31 @@ static int capture(struct work *w, struct error *e)
 	return 0;
 }
 
+static void call(void (*f)(void *arg), const struct work *w)
+{
+	if (f)
+		f(w->o->arg);
+}
+
 static int stop_and_capture(struct work *w, struct error *e)
 {
 	struct vm *vm = w->vm;
+	bool runs;
 	uint64_t begin;
 	int r;
 
+	call(w->o->before_stop, w);
 	pthread_mutex_lock(&vm->life);
 	begin = clock_monotonic_ns();
 	w->was_running = vm_stop_cpus(vm);
 	r = capture(w, e);
-	if (w->was_running && (r < 0 || !w->o->final))
+	runs = w->was_running && (r < 0 || !w->o->final);
+	if (runs)
 		vm_start_cpus(vm);
 	w->result.stop_ns = clock_monotonic_ns() - begin;
 	pthread_mutex_unlock(&vm->life);
+	if (runs)
+		call(w->o->after_stop, w);
 	return r < 0 ? r : passed("snapshot-captured", e);
 }
 

@@ -1,7 +1,8 @@
-/* LIST_TASKS, TREE and FREEZE: what there is in a guest. */
+/* LIST_TASKS, TREE, FREEZE and HOLD: what there is in a guest, and that it stands still. */
 #include "agent_test.h"
 
 #include <fcntl.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,75 @@ static void test_freeze(void)
 	CHECK(agent_call(dial_agent(), soon(), AGENT_FREEZE, NULL, AGENT_OK, &ev, NULL) == 0);
 }
 
+/* A command that waits for the end of a hold. */
+static struct agent_conn *held_command(void)
+{
+	static const char *const argv[] = {"/bin/true"};
+	const struct agent_exec x = {.argv = {.array = argv, .count = 1}};
+	struct agent_conn *c = dial_agent();
+
+	return agent_exec_start(c, &x, NULL) == 0 && agent_flush(c, NULL) == 1 ? c : NULL;
+}
+
+static int next_type(struct agent_conn *c)
+{
+	struct agent_event ev;
+
+	return agent_wait_event(c, soon(), &ev, NULL) == 1 ? (int)ev.type : -1;
+}
+
+/* Nothing has come, and would have: the agent has answered others since. */
+static bool waits(struct agent_conn *c)
+{
+	struct agent_conn *other = dial_agent();
+	struct agent_metrics m;
+	struct agent_event ev;
+
+	for (int i = 0; i < 3; i++)
+		if (agent_metrics(other, soon(), &m, NULL) < 0)
+			return false;
+	return agent_next_event(c, &ev, NULL) == 0;
+}
+
+static void test_hold(void)
+{
+	const struct agent_identity id = {.fields = AGENT_ID_ENTROPY,
+		.entropy_bytes = 16,
+		.entropy = (const uint8_t *)"0123456789abcdef"};
+	struct agent_conn *owner = dial_agent(), *c;
+
+	CHECK(agent_release(owner, soon(), NULL) == 0); /* of nothing */
+	CHECK(agent_hold(owner, soon(), NULL) == 0);
+	CHECK(agent_hold(owner, soon(), NULL) == 0); /* once more is the same */
+	c = held_command();
+	CHECK(c && waits(c));
+	CHECK(agent_release(owner, soon(), NULL) == 0);
+	CHECK(next_type(c) == AGENT_STARTED && next_type(c) == AGENT_EXIT);
+
+	CHECK(agent_hold(owner, soon(), NULL) == 0);
+	c = held_command();
+	CHECK(c && waits(c));
+	CHECK(agent_identity(dial_agent(), soon(), &id, NULL, NULL) == 0);
+	CHECK(next_type(c) == AGENT_STARTED && next_type(c) == AGENT_EXIT);
+}
+
+/* Whoever asked for it may never come back. */
+static void test_hold_limit(void)
+{
+	static const uint32_t bad[] = {0, AGENT_HOLD_MS_MAX + 1};
+	struct agent_hold m = {.limit_ms = 50};
+	struct agent_conn *owner = dial_agent(), *c;
+	struct agent_event ev;
+
+	CHECK(agent_call(owner, soon(), AGENT_HOLD, &m, AGENT_OK, &ev, NULL) == 0);
+	c = held_command();
+	CHECK(c && next_type(c) == AGENT_STARTED && next_type(c) == AGENT_EXIT);
+	for (size_t i = 0; i < 2; i++) {
+		m.limit_ms = bad[i];
+		CHECK(agent_call(owner, soon(), AGENT_HOLD, &m, AGENT_OK, &ev, NULL) == -EINVAL);
+	}
+}
+
 const struct test survey_tests[] = {
 	{"tree", test_tree},
 	{"node", test_node},
@@ -203,5 +273,7 @@ const struct test survey_tests[] = {
 	{"tree of mounts", test_tree_of_mounts},
 	{"tasks", test_tasks},
 	{"freeze", test_freeze},
+	{"hold", test_hold},
+	{"hold limit", test_hold_limit},
 	{0},
 };

@@ -26,6 +26,7 @@ static const struct agent_identity identity = {AGENT_ID_CLOCK, 17000000001234567
 	(const uint8_t *)"entropy", 7, "host", "0123", ARRAY(env), "user", "/work", 1ULL << 33};
 static const struct agent_identity_reply identity_reply = {3, 2, {1, 2, 3, 4, 5, 6, 7, 8}};
 static const struct agent_sync sync_ = {3};
+static const struct agent_hold hold = {30000};
 static const struct agent_shutdown shutdown_ = {1, 5000};
 static const struct agent_metrics metrics = {
 	1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
