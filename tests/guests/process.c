@@ -10,10 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/file.h"
+#include "vmm/control.h"
 #include "vmm/kvm.h"
 #include "vmm/launch.h"
 
@@ -146,10 +149,33 @@ static void expect_running(const struct machine *m)
 		fail("%s does not run", m->name);
 }
 
+/* What vmm_snapshot told of its steps. */
+struct steps {
+	const struct machine *m;
+	unsigned stops, goes;
+};
+
+static void before_stop(void *arg)
+{
+	struct steps *s = arg;
+
+	expect_running(s->m);
+	s->stops++;
+}
+
+static void after_stop(void *arg)
+{
+	((struct steps *)arg)->goes++;
+}
+
 static int try_snapshot(struct machine *m, const char *name, bool final,
 	struct vmm_snapshot_result *ret, bool *switched, struct error *e)
 {
-	struct vmm_snapshot_options o = {.final = final};
+	struct steps steps = {.m = m};
+	struct vmm_snapshot_options o = {.final = final,
+		.before_stop = before_stop,
+		.after_stop = after_stop,
+		.arg = &steps};
 	char delta[32], next[32];
 	int fd = open_dir(m->name), r;
 
@@ -160,6 +186,7 @@ static int try_snapshot(struct machine *m, const char *name, bool final,
 	o.disks[0].delta = delta;
 	o.disks[0].next = next;
 	r = vmm_snapshot(fd, &o, ret, switched, e);
+	CHECK(r < 0 ? steps.goes == steps.stops : steps.stops == 1 && steps.goes == !final);
 	m->freezes += *switched;
 	(void)close(o.dirfd); /* only directories */
 	(void)close(fd);
@@ -377,6 +404,37 @@ static void killed(void)
 	remove_snapshots();
 }
 
+/* Whoever asked is gone before it could say that the guest may be stopped: it is, after a while. */
+static void abandoned(void)
+{
+	struct control_fds fds = {.count = 1};
+	char text[CONTROL_MESSAGE_MAX];
+	struct machine m;
+	int fd, sock;
+
+	boot(&m, "parent");
+	CHECK(mkdirat(work_fd, "left", 0700) == 0);
+	fds.fd[0] = open_dir("left");
+	fd = open_dir("parent");
+	sock = fd_unix_connect(fd, "control.sock", SOCK_SEQPACKET);
+	CHECK(sock >= 0 && control_send(sock, "snapshot stepwise final", &fds) == 0);
+	CHECK(control_receive(sock, text, NULL) == 1 && strcmp(text, "step stop") == 0);
+	CHECK(!is_paused(&m));
+	(void)close(sock); /* of a daemon that was killed */
+	for (unsigned i = 0; i < WAIT_MS && !is_paused(&m); i++)
+		(void)poll(NULL, 0, 1); /* sleeps */
+	CHECK(is_paused(&m) && exists("left/state"));
+	sock = fd_unix_connect(fd, "control.sock", SOCK_SEQPACKET);
+	CHECK(sock >= 0 && control_send(sock, "go", NULL) == 0); /* late, and not answered */
+	CHECK(control_send(sock, "status", NULL) == 0 && control_receive(sock, text, NULL) == 1);
+	CHECK(strncmp(text, "ok paused", 9) == 0);
+	(void)close(sock); /* no more to ask */
+	control_fds_close(&fds);
+	(void)close(fd); /* only a directory */
+	stop(&m);
+	CHECK(file_remove_tree(work_fd, "left") == 0);
+}
+
 static void bad_requests(void)
 {
 	static const char *const requests[] = {"snapshot final", "snapshot live 0",
@@ -409,6 +467,7 @@ static const struct {
 	{"process: a pool whose owner dies", pool_without_owner},
 	{"process: a failed snapshot leaves it as it was", failures},
 	{"process: killed while it takes a snapshot", killed},
+	{"process: a snapshot that nobody waits for", abandoned},
 	{"process: bad requests", bad_requests},
 };
 
