@@ -39,7 +39,7 @@ enum {
 
 struct hold {
 	struct agent_conn *agent; /* owned; NULL: there is none */
-	uint64_t begin_ns, ns;	  /* how long they stood */
+	uint64_t begin_ns, ns;	  /* how long they stood, 0: they did not */
 };
 
 static uint64_t hold_deadline(void)
@@ -50,10 +50,12 @@ static uint64_t hold_deadline(void)
 static void hold(void *arg)
 {
 	struct hold *h = arg;
+	uint64_t begin = clock_monotonic_ns();
 	struct error why = {0};
 
-	h->begin_ns = clock_monotonic_ns();
-	if (!h->agent || agent_hold(h->agent, hold_deadline(), &why) < 0)
+	if (h->agent && agent_hold(h->agent, hold_deadline(), &why) == 0)
+		h->begin_ns = begin;
+	else
 		log_info("a snapshot is made while processes run: %s", why.message);
 }
 
@@ -61,9 +63,12 @@ static void release(void *arg)
 {
 	struct hold *h = arg;
 
-	if (h->agent) /* what gets lost is done by the agent itself in AGENT_HOLD_MS */
+	/* Also when it was not answered. What gets lost is done by the agent itself in
+	 * AGENT_HOLD_MS. */
+	if (h->agent)
 		(void)agent_release(h->agent, hold_deadline(), NULL);
-	h->ns = clock_monotonic_ns() - h->begin_ns;
+	if (h->begin_ns)
+		h->ns = clock_monotonic_ns() - h->begin_ns;
 }
 
 static void release_after_death(int dirfd)
@@ -77,29 +82,34 @@ static void release_after_death(int dirfd)
 
 /* --- taking --- */
 
-/* Writes into `snapshot`: *ret_fd is open on it, also when it failed. */
-static int take(int dirfd, bool final, struct vmm_snapshot_result *res, bool *switched, int *ret_fd,
-	struct error *e)
+struct taken {
+	int fd; /* owned; `snapshot` that it is written into, also when that failed */
+	bool switched;
+	uint64_t stop_ns, held_ns;
+};
+
+static int take(int dirfd, bool final, struct taken *ret, struct error *e)
 {
+	struct vmm_snapshot_result result = {0};
 	struct hold h = {0};
 	struct vmm_snapshot_options o = {
 		.final = final, .before_stop = hold, .after_stop = release, .arg = &h};
 	int r;
 
-	*ret_fd = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
-	if (*ret_fd < 0)
-		return *ret_fd;
-	o.dirfd = *ret_fd;
+	*ret = (struct taken){.fd = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e)};
+	if (ret->fd < 0)
+		return ret->fd;
+	o.dirfd = ret->fd;
 	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
 		if (layers_disk_is_writable(dirfd, d)) {
 			o.disks[d].delta = layers_delta_name(d);
 			o.disks[d].next = final ? NULL : layers_next_delta_name(d);
 		}
-	(void)agent_connect(dirfd, &h.agent, NULL); /* not to be done at the last moment */
-	r = vmm_snapshot(dirfd, &o, res, switched, e);
+	(void)agent_connect(dirfd, &h.agent, NULL); /* hold() says if that failed */
+	r = vmm_snapshot(dirfd, &o, &result, &ret->switched, e);
 	agent_close(h.agent);
-	if (h.ns > res->stop_ns)
-		res->stop_ns = h.ns; /* for whoever runs in it */
+	ret->stop_ns = result.stop_ns;
+	ret->held_ns = h.ns;
 	return r;
 }
 
@@ -146,11 +156,13 @@ static int keep(int dirfd, int raw_fd, bool memory, int area_fd, const char *nam
 
 static int pause_with_memory(int dirfd, int area_fd, const char *name, struct error *e)
 {
-	_cleanup_close_ int raw = -1;
-	struct vmm_snapshot_result res = {0};
-	int r = take(dirfd, true, &res, NULL, &raw, e);
+	struct taken t;
+	int r = take(dirfd, true, &t, e);
 
-	return r == 0 ? keep(dirfd, raw, true, area_fd, name, e) : r;
+	if (r == 0)
+		r = keep(dirfd, t.fd, true, area_fd, name, e);
+	cleanup_close_p(&t.fd);
+	return r;
 }
 
 static uint64_t kib_of(const char *meminfo, const char *name)
@@ -268,24 +280,24 @@ static int advance(
 int backend_vmm_snapshot(
 	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e)
 {
-	_cleanup_close_ int raw = -1;
-	struct vmm_snapshot_result res = {0};
 	struct error ignored = {0};
-	bool switched = false;
+	struct taken t;
 	int r = check_linked(dirfd, area_fd, e);
 
 	if (r < 0)
 		return r;
-	r = take(dirfd, false, &res, &switched, &raw, e);
+	r = take(dirfd, false, &t, e);
+	cleanup_close_p(&t.fd);
 	if (r == 0)
 		r = fault_disk("snapshot-taken", e);
 	if (r == 0)
 		r = advance(dirfd, area_fd, name, ret, e);
-	else if (switched && layers_advance(dirfd, -1, NULL, &ignored) < 0)
+	else if (t.switched && layers_advance(dirfd, -1, NULL, &ignored) < 0)
 		log_error("a sandbox can have no more snapshots: %s", ignored.message);
-	else if (!switched)
+	else if (!t.switched)
 		drop_snapshot(dirfd);
-	ret->stop_ns = res.stop_ns;
+	ret->stop_ns = t.stop_ns;
+	ret->held_ns = t.held_ns;
 	return r;
 }
 

@@ -370,8 +370,9 @@ static void snapshot_done(uv_work_t *w, int status)
 	struct instance *i = op->instance;
 
 	if (op->result == 0)
-		log_info("snapshot of a sandbox sandbox=%s stop_us=%llu bytes=%llu", i->sandbox.id,
-			(unsigned long long)(op->snapshot.stop_ns / NS_PER_US),
+		log_info("snapshot of a sandbox sandbox=%s stop_us=%llu held_us=%llu bytes=%llu",
+			i->sandbox.id, (unsigned long long)(op->snapshot.stop_ns / NS_PER_US),
+			(unsigned long long)(op->snapshot.held_ns / NS_PER_US),
 			(unsigned long long)op->snapshot.own_bytes);
 	else
 		log_warn("cannot make a snapshot: %s sandbox=%s", op->why.message, i->sandbox.id);
