@@ -13,9 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
-#include "base/fd.h"
-#include "base/file.h"
 #include "guest.h"
 #include "loop.h"
 #include "requests.h"
@@ -30,8 +29,7 @@ enum {
 };
 
 static bool on;
-static struct buf held =
-	BUF_INIT(4096); /* names, each with its NUL: those of others stay as they are */
+static struct buf held = BUF_INIT(4096); /* names, each with its NUL */
 static struct timer limit;
 static uint32_t left_ms;
 
@@ -52,7 +50,7 @@ static int set_frozen(int cgroups, const char *name, bool frozen)
 	int fd, r;
 
 	(void)snprintf(path, sizeof(path), "%s/cgroup.freeze", name); /* fits */
-	fd = openat(cgroups, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(cgroups, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	if (frozen) {
@@ -77,7 +75,7 @@ static void await_still(int cgroups, const char *name, uint64_t deadline_ns)
 	ssize_t n;
 
 	(void)snprintf(path, sizeof(path), "%s/cgroup.events", name); /* fits */
-	p.fd = openat(cgroups, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	p.fd = openat(cgroups, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	while (p.fd >= 0) {
 		n = pread(p.fd, text, sizeof(text) - 1, 0);
 		text[n > 0 ? n : 0] = '\0';

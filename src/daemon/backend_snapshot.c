@@ -323,14 +323,13 @@ static int wait_until_running(int dirfd, struct error *e)
 int backend_vmm_settle(int dirfd, struct error *e)
 {
 	bool switched = false;
-	int r;
+	int r = wait_until_running(dirfd, e);
 
-	if (!file_exists(dirfd, LAYERS_SNAPSHOT_DIR))
-		return wait_until_running(dirfd, e);
-	r = wait_until_running(dirfd, e);
 	if (r < 0)
 		return r;
 	release_after_death(dirfd);
+	if (!file_exists(dirfd, LAYERS_SNAPSHOT_DIR))
+		return 0;
 	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
 		switched = switched || file_exists(dirfd, layers_next_delta_name(d));
 	if (switched)
