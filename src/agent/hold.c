@@ -35,9 +35,6 @@ static uint32_t left_ms;
 
 void hold_open(void)
 {
-	guest.cgroup_fd = -1;
-	if (!guest.init)
-		return;
 	(void)mkdir(CGROUPS "/" OURS, 0755); /* open says what is wrong */
 	guest.cgroup_fd = open(CGROUPS "/" OURS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (guest.cgroup_fd < 0)
@@ -87,25 +84,20 @@ static void await_still(int cgroups, const char *name, uint64_t deadline_ns)
 		(void)close(p.fd); /* only read */
 }
 
-static void for_held(int cgroups, void (*what)(int cgroups, const char *name, uint64_t deadline_ns))
+/* The name after this one, the first after NULL, NULL after the last. */
+static const char *next_held(const char *name)
 {
-	uint64_t deadline = clock_monotonic_ns() + STILL_MS * NS_PER_MS;
-	const char *name = (const char *)buf_head(&held), *end = name + buf_len(&held);
+	const char *begin = (const char *)buf_head(&held);
+	const char *next = name ? name + strlen(name) + 1 : begin;
 
-	for (; name < end; name += strlen(name) + 1)
-		what(cgroups, name, deadline);
-}
-
-static void thaw(int cgroups, const char *name, uint64_t deadline_ns)
-{
-	(void)deadline_ns;
-	(void)set_frozen(cgroups, name, false); /* it may be gone */
+	return next < begin + buf_len(&held) ? next : NULL;
 }
 
 static int freeze_all(void)
 {
 	int fd = open(CGROUPS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	uint64_t deadline;
 	const struct dirent *e;
 	int r = 0;
 
@@ -124,8 +116,9 @@ static int freeze_all(void)
 		if (r < 0) /* those before are thawed with the hold's end */
 			(void)set_frozen(fd, e->d_name, false);
 	}
-	if (r == 0)
-		for_held(fd, await_still);
+	deadline = clock_monotonic_ns() + STILL_MS * NS_PER_MS;
+	for (const char *name = NULL; r == 0 && (name = next_held(name));)
+		await_still(fd, name, deadline);
 	(void)closedir(d); /* only read */
 	return r;
 }
@@ -135,8 +128,9 @@ static void thaw_all(void)
 	int fd = buf_len(&held) ? open(CGROUPS, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
 	if (fd >= 0) {
-		for_held(fd, thaw);
-		(void)close(fd); /* only read */
+		for (const char *name = NULL; (name = next_held(name));)
+			(void)set_frozen(fd, name, false); /* it may be gone */
+		(void)close(fd);			   /* only read */
 	}
 	buf_done(&held);
 }

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* Makes the control group that processes are started in (guest.cgroup_fd). Without control groups,
- * or under test, there is none, and HOLD holds requests only. */
+/* Makes the control group that processes are started in (guest.cgroup_fd); not under test, where HOLD
+ * holds requests only. */
 void hold_open(void);
 
 /* While it is on, only requests that neither start processes nor wait for any are taken. */

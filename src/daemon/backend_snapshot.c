@@ -73,11 +73,11 @@ static void release(void *arg)
 
 static void release_after_death(int dirfd)
 {
-	struct hold h = {0};
+	struct agent_conn *agent = NULL;
 
-	if (agent_connect(dirfd, &h.agent, NULL) == 0)
-		release(&h);
-	agent_close(h.agent);
+	if (agent_connect(dirfd, &agent, NULL) == 0)
+		(void)agent_release(agent, hold_deadline(), NULL); /* as above */
+	agent_close(agent);
 }
 
 /* --- taking --- */

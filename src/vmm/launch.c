@@ -648,12 +648,12 @@ static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o, bool s
 	return r;
 }
 
-struct before {
+struct snapshot_state {
 	int freezes;
 	bool stepwise; /* it runs, and says when it is about to be stopped */
 };
 
-static int get_status(int dirfd, struct before *ret, struct error *e)
+static int get_status(int dirfd, struct snapshot_state *ret, struct error *e)
 {
 	char status[CONTROL_MESSAGE_MAX];
 	const char *p;
@@ -738,7 +738,7 @@ static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o, boo
 int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_snapshot_result *ret,
 	bool *ret_switched, struct error *e)
 {
-	struct before before, after;
+	struct snapshot_state before, after;
 	int r = get_status(dirfd, &before, e);
 	unsigned created;
 	bool switched;

@@ -1,8 +1,8 @@
 /* LIST_TASKS, TREE, FREEZE and HOLD: what there is in a guest, and that it stands still. */
 #include "agent_test.h"
 
-#include <fcntl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
