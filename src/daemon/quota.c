@@ -1,6 +1,7 @@
 #include "daemon/quota.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -14,15 +15,25 @@ static uint64_t or_default(uint64_t v, uint64_t otherwise)
 	return v ? v : otherwise;
 }
 
+/* Those that this process, and so its sandboxes, may use. */
+static uint64_t usable_cpus(void)
+{
+	cpu_set_t set;
+	long online;
+
+	if (sched_getaffinity(0, sizeof set, &set) == 0)
+		return (uint64_t)CPU_COUNT(&set);
+	online = sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t holds */
+	return online > 0 ? (uint64_t)online : 1;
+}
+
 void quota_init(struct quota *q, const struct quota_options *o)
 {
 	uint64_t total = host_memory_total();
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	*q = (struct quota){
 		.memory_max_bytes = or_default(o->memory_bytes, total / 100 * QUOTA_MEMORY_PERCENT),
-		.cpus_max = or_default(o->cpu_overcommit, QUOTA_CPU_OVERCOMMIT) *
-			    (cpus > 0 ? (uint64_t)cpus : 1),
+		.cpus_max = or_default(o->cpu_overcommit, QUOTA_CPU_OVERCOMMIT) * usable_cpus(),
 		.disk_overcommit = or_default(o->disk_overcommit, QUOTA_DISK_OVERCOMMIT),
 	};
 }
