@@ -2,22 +2,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/known.h"
 #include "image/template.h"
 #include "proto/timestamp.h"
 #include "vmm/launch.h"
 
-enum { CHUNK = 64 * 1024, FOLLOW_MS = 100, EVENTS_TURNS = 10 };
+enum { CHUNK = 64 * 1024, LINE_MAX_BYTES = 64 * 1024, FOLLOW_MS = 100, EVENTS_TURNS = 10 };
 
 struct logs_options {
 	struct cli_common common;
@@ -30,22 +33,80 @@ static const struct option_spec options[] = {
 		offsetof(struct logs_options, follow), 0, 0, false},
 	{"template", 'T', OPTION_STRING, "NAME", "the boot that made this template's snapshot",
 		offsetof(struct logs_options, template), 0, 0, false},
+	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };
 
+/* Where a log goes: as it is, or with --json an object for each line. */
+struct output {
+	bool json, tty;
+	struct buf line; /* with json: the beginning of one whose end is not there yet */
+};
+
+static int write_failed(struct error *e)
+{
+	return error_set(e, ERROR_INTERNAL, EIO, "cannot write the output");
+}
+
+/* Releases entry. */
+static int print_entry(json_t *entry, struct error *e)
+{
+	int r = entry ? json_dumpf(entry, stdout, JSON_COMPACT) : -1;
+
+	json_decref(entry);
+	return r < 0 || putchar('\n') == EOF || fflush(stdout) ? write_failed(e) : 0;
+}
+
+/* What is in out->line, in the shape that the daemon's API has for a line of the console. */
+static int print_line(struct output *out, struct error *e)
+{
+	size_t len = buf_len(&out->line);
+	const uint8_t *data = buf_head(&out->line);
+	_cleanup_free_ char *text = malloc(len + 1);
+
+	if (!text)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	for (size_t i = 0; i < len; i++)
+		text[i] = data[i] ? (char)data[i] : '?';
+	text[len] = '\0';
+	text[strcspn(text, "\r")] = '\0'; /* consoles end a line with both */
+	buf_clear(&out->line);
+	return print_entry(json_pack("{s:o, s:s, s:{s:s}}", "message", json_text(text), "level",
+				   "info", "fields", "logger", "console"),
+		e);
+}
+
+static int print_lines(struct output *out, const char *data, size_t n, struct error *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool end = data[i] == '\n';
+
+		if (!end && buf_add(&out->line, &data[i], 1) < 0)
+			return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+		if ((end || buf_len(&out->line) == LINE_MAX_BYTES) && print_line(out, e) < 0)
+			return -EIO;
+	}
+	return 0;
+}
+
 /* Copies what is there from the current offset on. A guest may write anything: what could command a
  * terminal is replaced when the output is one. */
-static int copy(int fd, struct error *e)
+static int copy(int fd, struct output *out, struct error *e)
 {
-	bool tty = isatty(STDOUT_FILENO);
 	char data[CHUNK];
 	ssize_t n;
 
 	while ((n = read(fd, data, sizeof(data))) > 0) {
 		int r;
 
-		for (ssize_t i = 0; tty && i < n; i++)
+		if (out->json) {
+			r = print_lines(out, data, (size_t)n, e);
+			if (r < 0)
+				return r;
+			continue;
+		}
+		for (ssize_t i = 0; out->tty && i < n; i++)
 			if ((data[i] < ' ' && !strchr("\n\r\t", data[i])) || data[i] == 0x7f ||
 				data[i] == '\0')
 				data[i] = '?';
@@ -72,10 +133,12 @@ struct events {
 	const struct home *home;
 	const char *id;
 	uint64_t since_ms; /* of the next one; 0: all of them */
+	const struct output *out;
 };
 
-static void print_event(struct events *ev, const json_t *entry)
+static void print_event(struct events *ev, json_t *entry)
 {
+	struct error ignored = {0}; /* a failure shows at exit */
 	const json_t *fields = json_object_get(entry, "fields");
 	const char *logger = json_string_value(json_object_get(fields, "logger"));
 	const char *time = json_string_value(json_object_get(entry, "timestamp"));
@@ -86,7 +149,10 @@ static void print_event(struct events *ev, const json_t *entry)
 	if (!logger || strcmp(logger, "lifecycle") != 0 || !time || !message ||
 		timestamp_parse_ns(time, &ns) < 0)
 		return;
-	printf("%s %s\n", time, message);
+	if (ev->out->json)
+		(void)print_entry(json_incref(entry), &ignored);
+	else
+		printf("%s %s\n", time, message);
 	ev->since_ms = ns / NS_PER_MS + 1;
 }
 
@@ -108,7 +174,7 @@ static void print_events(struct events *ev)
 	(void)fflush(stdout); /* before the console's bytes; a failure shows at exit */
 }
 
-static int follow(int dirfd, struct events *ev, bool served, struct error *e)
+static int follow(int dirfd, struct events *ev, struct output *out, bool served, struct error *e)
 {
 	const struct timespec pause = {.tv_nsec = FOLLOW_MS * (long)NS_PER_MS};
 	_cleanup_close_ int fd = -1;
@@ -123,7 +189,7 @@ static int follow(int dirfd, struct events *ev, bool served, struct error *e)
 		if (fd < 0)
 			fd = open_log(dirfd, ev->id, e);
 		if (fd >= 0)
-			r = copy(fd, e);
+			r = copy(fd, out, e);
 		else if (e->code != ERROR_NONE)
 			r = fd;
 		if (r < 0 || !live)
@@ -134,27 +200,28 @@ static int follow(int dirfd, struct events *ev, bool served, struct error *e)
 
 /* --- whose --- */
 
-static int print_log(int dirfd, const char *whose, struct error *e)
+static int print_log(int dirfd, const char *whose, struct output *out, struct error *e)
 {
 	_cleanup_close_ int fd = open_log(dirfd, whose, e);
 
 	if (fd >= 0)
-		return copy(fd, e);
+		return copy(fd, out, e);
 	return e->code != ERROR_NONE ? fd : 0;
 }
 
-static int template_log(const struct home *home, const char *name, struct error *e)
+static int template_log(
+	const struct home *home, const char *name, struct output *out, struct error *e)
 {
 	_cleanup_close_ int fd = template_open(home, name, e);
 
-	return fd < 0 ? fd : print_log(fd, name, e);
+	return fd < 0 ? fd : print_log(fd, name, out, e);
 }
 
-static int sandbox_log(const char *prefix, bool following, struct error *e)
+static int sandbox_log(const char *prefix, bool following, struct output *out, struct error *e)
 {
 	struct known k = KNOWN_INIT;
 	char id[ROUTE_SANDBOX_ID_MAX + 1];
-	struct events ev = {.home = &k.home, .id = id};
+	struct events ev = {.home = &k.home, .id = id, .out = out};
 	_cleanup_close_ int fd = -1;
 	bool served = false;
 	int r = known_open(&k, e);
@@ -167,7 +234,7 @@ static int sandbox_log(const char *prefix, bool following, struct error *e)
 			print_events(&ev);
 		fd = sandbox_open_dir(&k.dirs, id, served ? NULL : e);
 		if (fd >= 0)
-			r = following ? follow(fd, &ev, served, e) : print_log(fd, id, e);
+			r = following ? follow(fd, &ev, out, served, e) : print_log(fd, id, out, e);
 		else if (!served) /* without a directory there is no console */
 			r = fd;
 	}
@@ -178,18 +245,26 @@ static int sandbox_log(const char *prefix, bool following, struct error *e)
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct logs_options *o = values;
+	struct output out = {.json = o->common.json,
+		.tty = isatty(STDOUT_FILENO),
+		.line = BUF_INIT(LINE_MAX_BYTES)};
 	struct home home = HOME_INIT;
 	int r;
 
 	if ((argc == 1) == (o->template != NULL) || argc > 1)
 		return error_set(
 			e, ERROR_USAGE, EINVAL, "give the id of a sandbox, or --template NAME");
-	if (!o->template)
-		return sandbox_log(argv[0], o->follow, e);
-	r = home_open(NULL, &home, e);
-	if (r == 0)
-		r = template_log(&home, o->template, e);
-	home_close(&home);
+	if (o->template) {
+		r = home_open(NULL, &home, e);
+		if (r == 0)
+			r = template_log(&home, o->template, &out, e);
+		home_close(&home);
+	} else {
+		r = sandbox_log(argv[0], o->follow, &out, e);
+	}
+	if (r == 0 && buf_len(&out.line))
+		r = print_line(&out, e);
+	buf_done(&out.line);
 	return r;
 }
 
@@ -203,7 +278,8 @@ const struct cli_verb cli_verb_logs = {
 		       "its console. A sandbox restored from a snapshot begins with an empty one; "
 		       "the boot is "
 		       "in its\n"
-		       "template's log.",
+		       "template's log. With --json, each line is an object as in the daemon's "
+		       "API.",
 	.options = options,
 	.values_bytes = sizeof(struct logs_options),
 	.run = run,
