@@ -94,6 +94,32 @@ void run_print_timing(const struct run *r, uint64_t ready_ns, uint64_t ended_ns)
 		ms_since(r, ended_ns), ms_since(r, clock_monotonic_ns()));
 }
 
+/* A command that failed on a host whose disk is full most likely failed of that: inside, it was an
+ * input/output error, which tells nobody what to do. One that did not end either: a file system that
+ * cannot write lets its writers wait. */
+int run_explain_failure(
+	const struct run *r, const struct sandbox_dirs *dirs, int err, struct error *e)
+{
+	struct error full = {0};
+
+	if ((err < 0 && e->code != ERROR_TIMEOUT) || sandbox_dirs_check_room(dirs, &full) == 0 ||
+		full.code != ERROR_NO_SPACE)
+		return err;
+	if (err < 0) {
+		error_clear(e);
+		return error_set(e, ERROR_NO_SPACE, ENOSPC,
+			"the time limit passed (--timeout), and the disk is full: %s",
+			full.message);
+	}
+	if (r->result.status == 0) {
+		fprintf(stderr, "mayfly: %s\n", full.message);
+		return 0;
+	}
+	return error_set(e, ERROR_NO_SPACE, ENOSPC,
+		"the command failed (status %d) and the disk is full: %s", r->result.status,
+		full.message);
+}
+
 static int run_somewhere(struct run *r, struct error *e)
 {
 	_cleanup_(client_closep) struct client *c = NULL;

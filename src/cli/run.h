@@ -6,6 +6,7 @@
 #include "cli/client.h"
 #include "cli/environment.h"
 #include "cli/session.h"
+#include "daemon/sandbox_dir.h"
 
 struct run_options {
 	struct cli_common common;
@@ -31,6 +32,11 @@ int run_directly(struct run *r, struct error *e);
 /* On an open connection, which is the caller's. The sandbox is given a short life, renewed while
  * this process lives, so that it ends soon after a kill -9. */
 int run_in_daemon(struct run *r, const struct home *home, struct client *c, struct error *e);
+
+/* err of a command, which if it failed, or did not end, on a full disk becomes an explanation of
+ * that. dirs: where the sandbox's files are; before they are removed. */
+int run_explain_failure(
+	const struct run *r, const struct sandbox_dirs *dirs, int err, struct error *e);
 
 /* For --timing, once all is gone; times are CLOCK_MONOTONIC but for ready_ns, from the beginning.
  */

@@ -46,6 +46,18 @@ static int execute(struct run *r, const struct remote *remote, struct error *e)
 	return remote_command_run(&command, &r->result, e);
 }
 
+/* The daemon's sandboxes have their files on this host, too. */
+static int explain(const struct run *r, const struct home *home, int err, struct error *e)
+{
+	struct sandbox_dirs dirs = SANDBOX_DIRS_INIT;
+	struct error none = {0};
+
+	if (sandbox_dirs_open(home->path, &dirs, &none) == 0)
+		err = run_explain_failure(r, &dirs, err, e);
+	sandbox_dirs_close(&dirs);
+	return err;
+}
+
 int run_in_daemon(struct run *r, const struct home *home, struct client *c, struct error *e)
 {
 	struct remote remote = {.home = *home, .user = r->o->user};
@@ -56,7 +68,7 @@ int run_in_daemon(struct run *r, const struct home *home, struct client *c, stru
 	if (err < 0)
 		return err;
 	ready_ns = clock_monotonic_ns() - r->begin_ns;
-	err = execute(r, &remote, e);
+	err = explain(r, home, execute(r, &remote, e), e);
 	ended_ns = clock_monotonic_ns();
 	(void)remote_remove(home, remote.id, &gone); /* it ended by itself, or its time will */
 	if (err == 0 && r->o->timing)

@@ -89,31 +89,6 @@ static void print_boot_log(const struct direct *d, const struct error *e)
 		sandbox_print_log(d->sandbox, LOG_LINES, stderr);
 }
 
-/* A command that failed on a host whose disk is full most likely failed of that: inside, it was an
- * input/output error, which tells nobody what to do. One that did not end either: a file system that
- * cannot write lets its writers wait. */
-static int explain_failure(const struct direct *d, int err, struct error *e)
-{
-	struct error full = {0};
-
-	if ((err < 0 && e->code != ERROR_TIMEOUT) || sandbox_check_room(d->sandbox, &full) == 0 ||
-		full.code != ERROR_NO_SPACE)
-		return err;
-	if (err < 0) {
-		error_clear(e);
-		return error_set(e, ERROR_NO_SPACE, ENOSPC,
-			"the time limit passed (--timeout), and the disk is full: %s",
-			full.message);
-	}
-	if (d->run->result.status == 0) {
-		fprintf(stderr, "mayfly: %s\n", full.message);
-		return 0;
-	}
-	return error_set(e, ERROR_NO_SPACE, ENOSPC,
-		"the command failed (status %d) and the disk is full: %s", d->run->result.status,
-		full.message);
-}
-
 int run_directly(struct run *r, struct error *e)
 {
 	struct direct d = {.run = r, .home = HOME_INIT, .dirs = SANDBOX_DIRS_INIT};
@@ -121,7 +96,7 @@ int run_directly(struct run *r, struct error *e)
 	int err = create(&d, e);
 
 	if (err == 0)
-		err = explain_failure(&d, execute(&d, e), e);
+		err = run_explain_failure(d.run, &d.dirs, execute(&d, e), e);
 	if (err < 0) {
 		print_boot_log(&d, e);
 	} else {

@@ -72,11 +72,6 @@ void sandbox_print_log(const struct sandbox *s, unsigned lines, FILE *f)
 	console_print(s->dirfd, lines, f);
 }
 
-int sandbox_check_room(const struct sandbox *s, struct error *e)
-{
-	return host_check_disk(s->dirs->fd, s->dirs->path, MIB, e);
-}
-
 /* --- identity --- */
 
 static void free_env(struct sandbox *s)

@@ -99,9 +99,6 @@ void sandbox_poll(const struct sandbox *s, bool hold, struct pollfd fds[SANDBOX_
 /* CLOCK_MONOTONIC time by which sandbox_next_event must be called again, UINT64_MAX: none. */
 uint64_t sandbox_deadline_ns(const struct sandbox *s);
 
-/* ERROR_NO_SPACE when the host's disk is full, so that what the sandbox wrote may have failed. */
-int sandbox_check_room(const struct sandbox *s, struct error *e);
-
 /* Prints the last lines of the boot log, indented; for people, after a failure. */
 void sandbox_print_log(const struct sandbox *s, unsigned lines, FILE *f);
 

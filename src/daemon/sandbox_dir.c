@@ -17,10 +17,12 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "daemon/host.h"
 #include "vmm/launch.h"
 
-#define RECORD "sandbox.json"
-#define VMM    "mayfly-vmm"
+#define RECORD	   "sandbox.json"
+#define VMM	   "mayfly-vmm"
+#define FULL_BYTES (UINT64_C(1) << 20) /* of free space, and less */
 
 enum {
 	ID_TRIES = 8,
@@ -76,6 +78,11 @@ void sandbox_dirs_close(struct sandbox_dirs *d)
 	d->fd = -1;
 	free(d->path);
 	d->path = NULL;
+}
+
+int sandbox_dirs_check_room(const struct sandbox_dirs *d, struct error *e)
+{
+	return host_check_disk(d->fd, d->path, FULL_BYTES, e);
 }
 
 static bool is_id(const char *name)

@@ -34,6 +34,9 @@ struct sandbox_dirs {
 int sandbox_dirs_open(const char *home, struct sandbox_dirs *ret, struct error *e);
 void sandbox_dirs_close(struct sandbox_dirs *d);
 
+/* ERROR_NO_SPACE when their disk is full, so that what a sandbox wrote may have failed. */
+int sandbox_dirs_check_room(const struct sandbox_dirs *d, struct error *e);
+
 /* Makes a directory, with a new id unless `id` holds one already; *ret_fd is open on it. */
 int sandbox_dirs_make(
 	const struct sandbox_dirs *d, char id[SANDBOX_ID_BYTES], int *ret_fd, struct error *e);
