@@ -19,7 +19,6 @@
  *	flush			writes the disks' deltas to the host's disk
  *	grow INDEX BYTES	enlarges a disk
  *	idle			-> ok yes|no: whether any host connection to the guest is open
- *	rename NAME		its directory has another name now
  *	keep			it outlives its owner from now on
  *	quit			ends the VM; the answer comes before
  *

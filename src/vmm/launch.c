@@ -757,23 +757,6 @@ int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_sna
 	return r;
 }
 
-int vmm_rename(int parent_fd, const char *old_name, const char *new_name, struct error *e)
-{
-	_cleanup_close_ int dirfd = openat(parent_fd, old_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	char text[CONTROL_MESSAGE_MAX];
-	int r;
-
-	if (dirfd < 0 || renameat2(parent_fd, old_name, parent_fd, new_name, RENAME_NOREPLACE) < 0)
-		return error_set_errno(e, errno == EEXIST ? ERROR_EXISTS : ERROR_INTERNAL, errno,
-			"cannot rename %s to %s", old_name, new_name);
-	(void)snprintf(text, sizeof(text), "rename %s", new_name); /* cut: refused below */
-	r = vmm_request(dirfd, text, NULL, 0, e);
-	if (r < 0)
-		(void)renameat2(parent_fd, new_name, parent_fd, old_name,
-			RENAME_NOREPLACE); /* the first error is the one to report */
-	return r;
-}
-
 int vmm_dir_is_live(int dirfd)
 {
 	_cleanup_close_ int fd = openat(dirfd, "lock", O_RDONLY | O_CLOEXEC);

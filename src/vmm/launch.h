@@ -52,9 +52,8 @@ struct vmm_launch {
 	struct vmm_disk disks[VMM_DISKS_MAX];
 	unsigned disk_count;
 
-	bool paused; /* do not run until vmm_resume: a pre-created VM, its hot pages copied; it may
-		      * be given another name and place by vmm_rename. How long it waits does not
-		      * show in the guest's monotonic clock */
+	bool paused; /* do not run until vmm_resume: a pre-created VM, its hot pages copied. How
+		      * long it waits does not show in the guest's monotonic clock */
 	bool keep;   /* outlive the owner */
 };
 
@@ -148,9 +147,6 @@ struct vmm_snapshot_result {
  * time, else ERROR_LIMIT. */
 int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_snapshot_result *ret,
 	bool *ret_switched, struct error *e);
-
-/* Renames the directory of a microVM, which lies in parent_fd: sockets and files in it go on. */
-int vmm_rename(int parent_fd, const char *old_name, const char *new_name, struct error *e);
 
 /* Whether a live mayfly-vmm (or its owner) holds the directory: 1, 0 or -errno. */
 int vmm_dir_is_live(int dirfd);

@@ -271,14 +271,6 @@ static int do_save(struct vmm_process *p, const struct control_fds *fds,
 	return save(p->vm, fds->fd[0], e);
 }
 
-static int do_rename(struct vmm_process *p, const char *name, struct error *e)
-{
-	if (!name[0] || strlen(name) > NAME_MAX || strchr(name, '/') || name[0] == '.')
-		return error_set(e, ERROR_USAGE, EINVAL, "rename: not a directory's name");
-	memcpy(p->name, name, strlen(name) + 1);
-	return 0;
-}
-
 static int do_grow(struct vmm_process *p, const char *arguments, struct error *e)
 {
 	unsigned long long bytes;
@@ -313,8 +305,7 @@ static void end_snapshot(struct vmm_process *p)
 static bool changes_vm(const char *request)
 {
 	return strcmp(request, "status") != 0 && strcmp(request, "idle") != 0 &&
-	       strcmp(request, "quit") != 0 && strcmp(request, "keep") != 0 &&
-	       !str_starts_with(request, "rename ");
+	       strcmp(request, "quit") != 0 && strcmp(request, "keep") != 0;
 }
 
 static void handle_request(
@@ -342,8 +333,6 @@ static void handle_request(
 		(void)vm_flush_disks(p->vm, &e); /* e says it all */
 	else if (str_starts_with(request, "grow "))
 		(void)do_grow(p, request + 5, &e); /* e says it all */
-	else if (str_starts_with(request, "rename "))
-		(void)do_rename(p, request + 7, &e); /* e says it all */
 	else if (strcmp(request, "keep") == 0)
 		p->s.keep = true;
 	else if (strcmp(request, "quit") == 0)

@@ -299,8 +299,7 @@ static void await_gone(const char *name)
 	CHECK(!exists(name));
 }
 
-/* Restored in advance, renamed and resumed by whoever claims it; its clean-up knows the new name.
- */
+/* Restored in advance, and resumed by whoever claims it. */
 static void pool(void)
 {
 	struct machine parent, m;
@@ -311,15 +310,11 @@ static void pool(void)
 	restore(&m, "waiting", true);
 	await_start(&m);
 	CHECK(is_paused(&m));
-	if (vmm_rename(work_fd, "waiting", "claimed", &e) < 0)
-		fail("vmm_rename: %s", e.message);
-	m.name = "claimed";
-	CHECK(!exists("waiting") && vmm_rename(work_fd, "claimed", "full", &e) == -EEXIST);
 	if (vmm_resume(m.vmm, &e) < 0)
 		fail("vmm_resume: %s", e.message);
 	expect_running(&m);
 	vmm_release(m.vmm); /* its owner is gone */
-	await_gone("claimed");
+	await_gone("waiting");
 	remove_snapshots();
 }
 
@@ -438,7 +433,7 @@ static void abandoned(void)
 static void bad_requests(void)
 {
 	static const char *const requests[] = {"snapshot final", "snapshot live 0",
-		"snapshot later", "save", "hot", "rename", "rename ", "rename a/b", "rename .."};
+		"snapshot later", "save", "hot", "grow", "grow 0", "no such"};
 	struct machine m;
 	char reply[64];
 	int fd;
