@@ -199,3 +199,10 @@ def run(name, names, options=("--disk-overcommit", "100", "--memory-limit", "140
     home = tempfile.mkdtemp(prefix=f"test-{name}.")
     copy_templates(home)
     return run_tests(name, chosen(names), home, options)
+
+
+def flip(fd):
+    """One bit of what there is; its own inverse."""
+    size = os.fstat(fd).st_size
+    at = min(os.lseek(fd, 0, os.SEEK_DATA) + min(size // 2, 100), size - 1)
+    os.pwrite(fd, bytes([os.pread(fd, 1, at)[0] ^ 4]), at)
