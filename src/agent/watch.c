@@ -59,6 +59,7 @@ static void watch_free(struct watch *w)
 		free(w->pending[i]);
 	free(w->dirs);
 	free(w->pending);
+	w->count = w->pending_count = 0; /* who is in the middle of it finds nothing */
 	loop_defer_free(w);
 }
 
@@ -78,6 +79,10 @@ static const char *full_path(struct watch *w, const char *relative)
 	return w->path;
 }
 
+static void overflow(struct watch *w);
+
+/* What comes at once may be more than the connection can take: then the rest is lost, and that is
+ * told. */
 static void send_event(struct watch *w, enum agent_watch_kind kind, const char *name)
 {
 	struct agent_watch_event m = {.kind = kind, .name = name};
@@ -85,6 +90,10 @@ static void send_event(struct watch *w, enum agent_watch_kind kind, const char *
 	const char *path = full_path(w, name);
 	struct agent_entry e;
 
+	if (kind <= AGENT_WATCH_CHMOD && buf_len(&w->conn->out) > CONN_OUT_MAX / 2) {
+		overflow(w);
+		return;
+	}
 	if ((w->flags & AGENT_WATCH_ENTRY) && path && kind <= AGENT_WATCH_CHMOD &&
 		kind != AGENT_WATCH_REMOVE && kind != AGENT_WATCH_RENAME &&
 		entry_fill(path, AGENT_STAT_RESOLVE, &text, &e) == 0 &&
@@ -298,6 +307,8 @@ static void handle_named(struct watch *w, const struct directory *d, const struc
 	if (n < 0 || n >= AGENT_PATH_MAX)
 		return;
 	send_event(w, kind_of(ev->mask), name);
+	if (w->conn->dead) /* and w->dirs freed */
+		return;
 	if (!(ev->mask & IN_ISDIR) || !(w->flags & AGENT_WATCH_RECURSIVE))
 		return;
 	strcpy(name + n, "/");

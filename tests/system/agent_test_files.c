@@ -428,6 +428,36 @@ static void test_watch_recursive(void)
 		AGENT_ERR_NOT_DIRECTORY);
 }
 
+/* More appears at once than a connection takes: that is told, and the watch goes on. */
+static void test_watch_flood(void)
+{
+	enum { FILES = 40000 };
+	struct agent_event ev = {0};
+	struct seen s;
+	unsigned created = 0;
+	char name[64];
+
+	(void)mkdir(in_work("flood"), 0755);
+	(void)mkdir(in_work("big"), 0755);
+	for (unsigned i = 0; i < FILES; i++) {
+		(void)snprintf(name, sizeof(name), "big/%040u", i);
+		put(name, "");
+	}
+	CHECK(watch(&s, in_work("flood"), AGENT_WATCH_RECURSIVE));
+	usleep(100000);
+	CHECK(rename(in_work("big"), in_work("flood/big")) == 0);
+	while (agent_wait_event(s.c, soon(), &ev, NULL) == 1 && ev.type == AGENT_WATCH_EVENT &&
+		ev.watch.kind != AGENT_WATCH_OVERFLOW)
+		created += ev.watch.kind == AGENT_WATCH_CREATE;
+	CHECK(ev.type == AGENT_WATCH_EVENT && ev.watch.kind == AGENT_WATCH_OVERFLOW);
+	CHECK(created > 1000 && created < FILES);
+	put("flood/last", "");
+	CHECK(see(&s, " 1:last "));
+	buf_done(&s.text);
+	CHECK(agent_remove(dial_agent(), soon(), in_work("flood"), AGENT_REMOVE_RECURSIVE, NULL) ==
+		0);
+}
+
 /* --- dialling --- */
 
 static int listen_tcp(int family, uint16_t *port)
@@ -574,6 +604,7 @@ const struct test file_tests[] = {
 	{"attributes", test_attributes},
 	{"watch", test_watch},
 	{"watch recursive", test_watch_recursive},
+	{"watch of a flood", test_watch_flood},
 	{"dial", test_dial},
 	{"dial pipelined", test_dial_pipelined},
 	{NULL, NULL},
