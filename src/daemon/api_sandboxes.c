@@ -274,7 +274,7 @@ static void on_kill_done(struct request *r, bool complete)
 
 static const struct request_ops kill_ops = {.done = on_kill_done};
 
-static void on_kill_settled(void *arg)
+static void on_kill_settled(void *arg, const struct error *why)
 {
 	struct waiting_kill *w = arg;
 	struct request *r = w->request;

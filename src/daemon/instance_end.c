@@ -37,7 +37,7 @@ static void end_done(uv_work_t *w, int status)
 		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, i->sandbox.id);
 	waiters = TAKE_PTR(i->waiters);
 	instance_free(i);
-	instance_wake(waiters);
+	instance_wake(waiters, NULL);
 }
 
 static int mark_killing(struct instance *i, struct error *e)

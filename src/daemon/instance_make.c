@@ -71,12 +71,13 @@ static void on_limit_closed(uv_handle_t *h)
 	free(m);
 }
 
-/* The maker goes, and with it the duty to call. */
+/* The maker goes, and with it the duty to call. Who waits for one that was not made hears of it when
+ * nothing of it is left: before, they would find it again. */
 static void dismiss(struct instance_maker *m, struct instance *made, const struct error *why)
 {
 	instance_made call = m->made;
 	void *arg = m->arg;
-	struct instance_waiter *waiters = TAKE_PTR(m->instance->waiters);
+	struct instance_waiter *waiters = made ? TAKE_PTR(made->waiters) : NULL;
 	struct daemon *d = m->instance->daemon;
 
 	m->instance->maker = NULL;
@@ -85,7 +86,7 @@ static void dismiss(struct instance_maker *m, struct instance *made, const struc
 	uv_close((uv_handle_t *)&m->limit, on_limit_closed);
 	if (call)
 		call(arg, made, why);
-	instance_wake(waiters);
+	instance_wake(waiters, NULL);
 	pool_refill(d->pool);
 }
 
@@ -101,17 +102,22 @@ static void end_work(uv_work_t *w)
 
 static void end_done(uv_work_t *w, int status)
 {
-	instance_free(w->data);
+	struct instance *i = w->data;
+	struct instance_waiter *waiters = TAKE_PTR(i->waiters);
+	_cleanup_free_ struct error *failure = TAKE_PTR(i->failure);
+
+	instance_free(i);
+	instance_wake(waiters, failure);
 }
 
 /* Nothing of it is in the store yet. */
 static void give_up(struct instance_maker *m, const struct error *why)
 {
 	struct instance *i = m->instance;
-	struct error cancelled = {0};
+	struct error failure = *why;
 
 	if (why->code == ERROR_NONE)
-		(void)error_set(&cancelled, ERROR_INTERNAL, ECANCELED, "nobody waits for it");
+		(void)error_set(&failure, ERROR_INTERNAL, ECANCELED, "nobody waits for it");
 	if (m->made) /* the handler says it loudly if it is our fault */
 		log_debug("cannot make a sandbox: %s template=%s", why->message, m->template);
 	if (!m->order.look)
@@ -120,9 +126,12 @@ static void give_up(struct instance_maker *m, const struct error *why)
 			1);
 	agent_link_close(i->link);
 	i->link = NULL;
-	dismiss(m, NULL, why->code == ERROR_NONE ? &cancelled : why);
+	dismiss(m, NULL, &failure);
+	i->failure = malloc(sizeof(*i->failure));
+	if (i->failure) /* else they look again, and may try */
+		*i->failure = failure;
 	if (!*i->sandbox.id || i->sandbox.dirfd < 0) {
-		instance_free(i);
+		end_done(&i->work, 0);
 		return;
 	}
 	instance_set_aside(i, INSTANCE_ENDING);
@@ -333,7 +342,7 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 	int r;
 
 	if (!m) {
-		if (ev->type == AGENT_METRICS)
+		if (ev->type == AGENT_METRICS && i->samples.asked) /* each is written down */
 			instance_take_metrics(i, &ev->metrics);
 		return;
 	}

@@ -48,20 +48,20 @@ void instance_unwait(struct daemon *d, struct instance_waiter *w)
 				return;
 }
 
-void instance_wake(struct instance_waiter *list)
+void instance_wake(struct instance_waiter *list, const struct error *why)
 {
 	while (list) {
 		struct instance_waiter *w = list;
 
 		list = w->next;
 		w->next = NULL;
-		w->settled(w->arg);
+		w->settled(w->arg, why);
 	}
 }
 
 void instance_settled(struct instance *i)
 {
-	instance_wake(TAKE_PTR(i->waiters));
+	instance_wake(TAKE_PTR(i->waiters), NULL);
 }
 
 /* --- obtaining --- */
@@ -94,12 +94,15 @@ static void answer(struct obtaining *o, struct instance *i, const struct error *
 
 static void look(struct obtaining *o);
 
-static void on_settled(void *arg)
+static void on_settled(void *arg, const struct error *why)
 {
 	struct obtaining *o = arg;
 
 	o->waits = false;
-	look(o);
+	if (why)
+		answer(o, NULL, why);
+	else
+		look(o);
 }
 
 static void on_resumed(void *arg, struct instance *i, const struct error *why)

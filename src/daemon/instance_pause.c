@@ -158,7 +158,7 @@ static void end_done(uv_work_t *w, int status)
 
 	instance_free(i);
 	finish_pause(op, NULL);
-	instance_wake(waiters);
+	instance_wake(waiters, NULL);
 }
 
 /* The row could not say that it is paused: it goes on. */

@@ -65,6 +65,8 @@ struct instance {
 	bool busy; /* a worker pauses it or makes a snapshot of it */
 	bool died; /* meanwhile */
 	struct instance_waiter *waiters;
+	struct error
+		*failure; /* owned: for them, of one that was not made and is ENDING; or NULL */
 	uv_work_t work;
 };
 
@@ -72,7 +74,8 @@ struct instance {
  * by instance_unwait() if it goes first. */
 struct instance_waiter {
 	struct instance_waiter *next;
-	void (*settled)(void *arg); /* look again by the id */
+	/* Look again by the id. why: a paused one could not come back; NULL else. */
+	void (*settled)(void *arg, const struct error *why);
 	void *arg;
 };
 
@@ -199,8 +202,8 @@ void instance_wait(struct instance *i, struct instance_waiter *w);
 void instance_unwait(struct daemon *d, struct instance_waiter *w);
 /* Calls all who wait for it. */
 void instance_settled(struct instance *i);
-/* The same of a list that was taken out. */
-void instance_wake(struct instance_waiter *list);
+/* The same of a list that was taken out; why may be NULL, see there. */
+void instance_wake(struct instance_waiter *list, const struct error *why);
 
 struct obtaining;
 
