@@ -64,45 +64,57 @@ static void pause_at_deadline(struct instance *i, bool memory)
 	postpone(i->daemon, i->sandbox.id);
 }
 
-static void end_at_deadline(struct instance *i, const char *reason)
+static bool end_at_deadline(struct instance *i, const char *reason)
 {
 	struct error e = {0};
 
 	i->end_reason = reason;
-	if (instance_end(i, STORE_EVENT_TIMED_OUT, &e) < 0)
-		log_error("cannot end a sandbox at its deadline: %s sandbox=%s", e.message,
-			i->sandbox.id);
+	if (instance_end(i, STORE_EVENT_TIMED_OUT, &e) == 0)
+		return true;
+	log_error("cannot end a sandbox at its deadline: %s sandbox=%s", e.message, i->sandbox.id);
+	return false;
 }
+
+struct expiring {
+	struct daemon *daemon;
+	bool stuck; /* one of them stays as it is */
+};
 
 static int expire(void *arg, const char *id, uint64_t end_ns)
 {
-	struct daemon *d = arg;
+	struct expiring *x = arg;
+	struct daemon *d = x->daemon;
 	struct instance *i = instance_find(d, id);
 	struct store_sandbox *sb = NULL;
 	struct error e = {0};
 
-	if (!i || store_sandbox_get(d->store, id, &sb, &e) < 0)
+	if (!i || store_sandbox_get(d->store, id, &sb, &e) < 0) {
 		log_error("a sandbox in the store is not known sandbox=%s", id);
-	else if (sb->auto_pause)
+		x->stuck = true;
+	} else if (sb->auto_pause) {
 		pause_at_deadline(i, sb->auto_pause_memory);
-	else
-		end_at_deadline(i, allowance_reason(d, i->key_id));
+	} else if (!end_at_deadline(i, allowance_reason(d, i->key_id))) {
+		x->stuck = true;
+	}
 	store_sandbox_free(sb);
 	return 0;
 }
 
 static void on_deadline(uv_timer_t *t)
 {
-	struct daemon *d = t->data;
+	struct expiring x = {.daemon = t->data};
 	struct error e = {0};
 	bool more = false;
 
-	if (store_sandbox_expired(d->store, clock_realtime_ns(), expire, d, &more, &e) < 0) {
+	if (store_sandbox_expired(x.daemon->store, clock_realtime_ns(), expire, &x, &more, &e) <
+		0) {
 		log_error("cannot look for deadlines: %s", e.message);
-		(void)uv_timer_start(t, on_deadline, RETRY_MS, 0);
-		return;
+		x.stuck = true;
 	}
-	instances_deadline_changed(d);
+	if (x.stuck)
+		(void)uv_timer_start(t, on_deadline, RETRY_MS, 0);
+	else
+		instances_deadline_changed(x.daemon);
 }
 
 /* One timer for the next deadline. The wall clock counts, so the timer is set anew at least daily
