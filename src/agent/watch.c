@@ -59,7 +59,6 @@ static void watch_free(struct watch *w)
 		free(w->pending[i]);
 	free(w->dirs);
 	free(w->pending);
-	w->count = w->pending_count = 0; /* who is in the middle of it finds nothing */
 	loop_defer_free(w);
 }
 
@@ -238,7 +237,7 @@ static void read_directory(struct watch *w, const char *relative)
 	DIR *d;
 
 	d = full_path(w, relative) ? opendir(w->path) : NULL;
-	while (d && (e = readdir(d))) {
+	while (d && !w->conn->dead && (e = readdir(d))) {
 		int n = snprintf(name, sizeof(name) - 1, "%s%s", relative, e->d_name);
 
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || n < 0 ||
@@ -246,6 +245,8 @@ static void read_directory(struct watch *w, const char *relative)
 			continue;
 		if (w->settled)
 			send_event(w, AGENT_WATCH_CREATE, name);
+		if (w->conn->dead) /* and w->dirs freed */
+			break;
 		if (e->d_type == DT_UNKNOWN &&
 			fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 			S_ISDIR(st.st_mode))
@@ -351,13 +352,14 @@ static void next_round(struct timer *t);
 
 static void watch_go_on(struct watch *w)
 {
-	if (w->gone && !w->conn->dead) {
-		send_event(w, AGENT_WATCH_GONE, "");
-		watch_end(w, AGENT_END);
-		return;
-	}
 	if (w->conn->dead)
 		return;
+	if (w->gone) {
+		send_event(w, AGENT_WATCH_GONE, "");
+		if (!w->conn->dead)
+			watch_end(w, AGENT_END);
+		return;
+	}
 	/* No new events are fetched while there is no room: the kernel's queue is bounded and
 	 * tells. */
 	(void)source_wait(&w->inotify, conn_has_room(w->conn) ? EPOLLIN : 0);

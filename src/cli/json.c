@@ -9,9 +9,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-int json_print(json_t *root, struct error *e)
+static int print(json_t *root, size_t flags, struct error *e)
 {
-	int r = root ? json_dumpf(root, stdout, JSON_INDENT(2)) : -1;
+	int r = root ? json_dumpf(root, stdout, flags) : -1;
 
 	if (!root)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
@@ -19,6 +19,20 @@ int json_print(json_t *root, struct error *e)
 	if (r < 0 || putchar('\n') == EOF)
 		return error_set(e, ERROR_INTERNAL, EIO, "cannot write the output");
 	return 0;
+}
+
+int json_print(json_t *root, struct error *e)
+{
+	return print(root, JSON_INDENT(2), e);
+}
+
+int json_print_line(json_t *root, struct error *e)
+{
+	int r = print(root, JSON_COMPACT, e);
+
+	if (r == 0 && fflush(stdout))
+		r = error_set(e, ERROR_INTERNAL, EIO, "cannot write the output");
+	return r;
 }
 
 json_t *json_text(const char *s)

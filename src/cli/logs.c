@@ -44,20 +44,6 @@ struct output {
 	struct buf line; /* with json: the beginning of one whose end is not there yet */
 };
 
-static int write_failed(struct error *e)
-{
-	return error_set(e, ERROR_INTERNAL, EIO, "cannot write the output");
-}
-
-/* Releases entry. */
-static int print_entry(json_t *entry, struct error *e)
-{
-	int r = entry ? json_dumpf(entry, stdout, JSON_COMPACT) : -1;
-
-	json_decref(entry);
-	return r < 0 || putchar('\n') == EOF || fflush(stdout) ? write_failed(e) : 0;
-}
-
 /* What is in out->line, in the shape that the daemon's API has for a line of the console. */
 static int print_line(struct output *out, struct error *e)
 {
@@ -72,8 +58,8 @@ static int print_line(struct output *out, struct error *e)
 	text[len] = '\0';
 	text[strcspn(text, "\r")] = '\0'; /* consoles end a line with both */
 	buf_clear(&out->line);
-	return print_entry(json_pack("{s:o, s:s, s:{s:s}}", "message", json_text(text), "level",
-				   "info", "fields", "logger", "console"),
+	return json_print_line(json_pack("{s:o, s:s, s:{s:s}}", "message", json_text(text), "level",
+				       "info", "fields", "logger", "console"),
 		e);
 }
 
@@ -90,29 +76,31 @@ static int print_lines(struct output *out, const char *data, size_t n, struct er
 	return 0;
 }
 
-/* Copies what is there from the current offset on. A guest may write anything: what could command a
- * terminal is replaced when the output is one. */
+/* A guest may write anything: what could command a terminal is replaced when the output is one. */
+static int print_raw(const struct output *out, char *data, size_t n, struct error *e)
+{
+	int r;
+
+	for (size_t i = 0; out->tty && i < n; i++)
+		if ((data[i] < ' ' && !strchr("\n\r\t", data[i])) || data[i] == 0x7f ||
+			data[i] == '\0')
+			data[i] = '?';
+	r = fd_write_full(STDOUT_FILENO, data, n);
+	return r < 0 ? error_set_errno(e, ERROR_INTERNAL, -r, "cannot write the output") : 0;
+}
+
+/* Copies what is there from the current offset on. */
 static int copy(int fd, struct output *out, struct error *e)
 {
 	char data[CHUNK];
 	ssize_t n;
 
 	while ((n = read(fd, data, sizeof(data))) > 0) {
-		int r;
+		int r = out->json ? print_lines(out, data, (size_t)n, e)
+				  : print_raw(out, data, (size_t)n, e);
 
-		if (out->json) {
-			r = print_lines(out, data, (size_t)n, e);
-			if (r < 0)
-				return r;
-			continue;
-		}
-		for (ssize_t i = 0; out->tty && i < n; i++)
-			if ((data[i] < ' ' && !strchr("\n\r\t", data[i])) || data[i] == 0x7f ||
-				data[i] == '\0')
-				data[i] = '?';
-		r = fd_write_full(STDOUT_FILENO, data, (size_t)n);
 		if (r < 0)
-			return error_set_errno(e, ERROR_INTERNAL, -r, "cannot write the output");
+			return r;
 	}
 	return n < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "cannot read the log") : 0;
 }
@@ -150,7 +138,7 @@ static void print_event(struct events *ev, json_t *entry)
 		timestamp_parse_ns(time, &ns) < 0)
 		return;
 	if (ev->out->json)
-		(void)print_entry(json_incref(entry), &ignored);
+		(void)json_print_line(json_incref(entry), &ignored);
 	else
 		printf("%s %s\n", time, message);
 	ev->since_ms = ns / NS_PER_MS + 1;

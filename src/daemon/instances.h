@@ -65,8 +65,7 @@ struct instance {
 	bool busy; /* a worker pauses it or makes a snapshot of it */
 	bool died; /* meanwhile */
 	struct instance_waiter *waiters;
-	struct error
-		*failure; /* owned: for them, of one that was not made and is ENDING; or NULL */
+	struct error *failure; /* owned: what they hear of one that was not made; or NULL */
 	uv_work_t work;
 };
 

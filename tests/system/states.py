@@ -206,3 +206,9 @@ def flip(fd):
     size = os.fstat(fd).st_size
     at = min(os.lseek(fd, 0, os.SEEK_DATA) + min(size // 2, 100), size - 1)
     os.pwrite(fd, bytes([os.pread(fd, 1, at)[0] ^ 4]), at)
+
+
+def flip_file(path):
+    fd = os.open(path, os.O_RDWR)
+    flip(fd)
+    os.close(fd)
