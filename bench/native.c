@@ -97,6 +97,14 @@ static struct vm *boot(const struct bench *b, const char *guest)
 	return vm;
 }
 
+static void pause_vm(struct vm *vm)
+{
+	struct error e = {0};
+
+	if (vm_pause(vm, &e) < 0)
+		die("guest", e.message);
+}
+
 static void make_snapshot(struct bench *b, const char *guest)
 {
 	struct vm *vm = boot(b, guest);
@@ -106,7 +114,7 @@ static void make_snapshot(struct bench *b, const char *guest)
 	vm_resume(vm);
 	for (unsigned i = 0; i < WAIT_MS && *stage != 1; i++)
 		(void)poll(NULL, 0, 1); /* sleeps */
-	vm_pause(vm);
+	pause_vm(vm);
 	if (*stage != 1)
 		die("guest", "does not reach its loop");
 	if (vm_save(vm, b->snapshot_dirfd, &e) < 0)
@@ -207,7 +215,7 @@ static void measure_cold(const struct bench *b, struct results *r)
 	vm_resume(vm);
 	samples_add(&r->cold, wait_first_exit(vm) - begin);
 	samples_add(&r->create, created - begin);
-	vm_pause(vm);
+	pause_vm(vm);
 	begin = clock_monotonic_ns();
 	vm_free(vm);
 	samples_add(&r->end, clock_monotonic_ns() - begin);
@@ -276,7 +284,7 @@ static uint64_t timed_free(struct vm *vm, bool count)
 
 	vm_resume(vm);
 	(void)wait_first_exit(vm); /* only waited for */
-	vm_pause(vm);
+	pause_vm(vm);
 	begin = clock_monotonic_ns();
 	calls_enable(count);
 	vm_free(vm);

@@ -239,12 +239,20 @@ static uint64_t time_copy(struct bench *b, struct vm *vm, const struct page_set 
 	return begin;
 }
 
+static void pause_vm(struct vm *vm)
+{
+	struct error e = {0};
+
+	if (vm_pause(vm, &e) < 0)
+		bench_die("guest", e.message);
+}
+
 static uint64_t copy_dirty(struct bench *b, struct vm *vm)
 {
 	struct page_set pages = {0};
 	uint64_t ns;
 
-	vm_pause(vm);
+	pause_vm(vm);
 	if (pages_written(&vm->memory, &pages) < 0)
 		bench_die("copy", "cannot find the dirty pages");
 	ns = time_copy(b, vm, &pages);
@@ -374,7 +382,7 @@ static void bench_pause(
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		samples_init(all[i], rounds);
-	vm_pause(vm);
+	pause_vm(vm);
 	for (unsigned i = 0; i < rounds; i++)
 		pause_round(&b, &p);
 	(void)printf("\npause and resume, %llu MB dirty%s, in ms\n", (unsigned long long)mb,

@@ -109,6 +109,7 @@ enum {
 
 /* --- block device, 5.2 --- */
 enum {
+	VIRTIO_BLK_F_SIZE_MAX = 1,
 	VIRTIO_BLK_F_SEG_MAX = 2,
 	VIRTIO_BLK_F_RO = 5,
 	VIRTIO_BLK_F_BLK_SIZE = 6,
@@ -147,6 +148,7 @@ enum {
 /* Offsets in the configuration space. */
 enum {
 	VIRTIO_BLK_CONFIG_CAPACITY = 0,		      /* le64, sectors */
+	VIRTIO_BLK_CONFIG_SIZE_MAX = 8,		      /* le32, bytes of a segment */
 	VIRTIO_BLK_CONFIG_SEG_MAX = 12,		      /* le32 */
 	VIRTIO_BLK_CONFIG_BLK_SIZE = 20,	      /* le32 */
 	VIRTIO_BLK_CONFIG_PHYSICAL_EXP = 24,	      /* u8 */

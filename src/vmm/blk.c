@@ -11,6 +11,8 @@
 enum {
 	QUEUE_SIZE = 256,
 	SEGMENTS_MAX = VIRTIO_CHAIN_MAX - 2, /* of data, besides header and status */
+	SEGMENT_BYTES_MAX = 1024 * 1024,
+	REQUEST_BYTES_MAX = SEGMENTS_MAX * SEGMENT_BYTES_MAX, /* a vCPU waits for as much */
 	RANGES_MAX = 32,		     /* of one discard or write-zeroes request */
 	RANGE_SECTORS_MAX = 4 * 1024 * 1024, /* 2 GiB */
 	PHYSICAL_EXP = 3,		     /* 8 sectors: the block of the delta */
@@ -131,6 +133,8 @@ static int do_request(struct blk *b, const struct virtio_chain *c)
 	switch (type) {
 	case VIRTIO_BLK_T_IN:
 	case VIRTIO_BLK_T_OUT:
+		if (c->in_bytes + c->out_bytes > REQUEST_BYTES_MAX + VIRTIO_BLK_HEADER_BYTES + 1)
+			return -EINVAL;
 		if (sector_offset(get_le64(header + VIRTIO_BLK_HEADER_SECTOR), &offset) < 0)
 			return -EINVAL;
 		return type == VIRTIO_BLK_T_IN ? do_read(b, c, offset) : do_write(b, c, offset);
@@ -171,8 +175,9 @@ static void blk_notify(struct virtio_device *dev, unsigned queue)
 
 static uint64_t blk_features(struct virtio_device *dev)
 {
-	uint64_t f = UINT64_C(1) << VIRTIO_BLK_F_SEG_MAX | UINT64_C(1) << VIRTIO_BLK_F_BLK_SIZE |
-		     UINT64_C(1) << VIRTIO_BLK_F_TOPOLOGY | UINT64_C(1) << VIRTIO_BLK_F_FLUSH;
+	uint64_t f = UINT64_C(1) << VIRTIO_BLK_F_SIZE_MAX | UINT64_C(1) << VIRTIO_BLK_F_SEG_MAX |
+		     UINT64_C(1) << VIRTIO_BLK_F_BLK_SIZE | UINT64_C(1) << VIRTIO_BLK_F_TOPOLOGY |
+		     UINT64_C(1) << VIRTIO_BLK_F_FLUSH;
 
 	if (disk_is_read_only(blk_of(dev)->disk))
 		return f | UINT64_C(1) << VIRTIO_BLK_F_RO;
@@ -191,6 +196,7 @@ static size_t blk_config(struct virtio_device *dev, uint8_t *out, size_t max)
 
 	memset(out, 0, VIRTIO_BLK_CONFIG_BYTES);
 	put_le64(out + VIRTIO_BLK_CONFIG_CAPACITY, sectors);
+	put_le32(out + VIRTIO_BLK_CONFIG_SIZE_MAX, SEGMENT_BYTES_MAX);
 	put_le32(out + VIRTIO_BLK_CONFIG_SEG_MAX, SEGMENTS_MAX);
 	put_le32(out + VIRTIO_BLK_CONFIG_BLK_SIZE, DISK_SECTOR_BYTES);
 	out[VIRTIO_BLK_CONFIG_PHYSICAL_EXP] = PHYSICAL_EXP;
@@ -272,12 +278,12 @@ int blk_grow(struct virtio_device *dev, uint64_t bytes)
 	uint64_t before;
 	int r;
 
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	before = disk_bytes(disk);
 	r = disk_grow(disk, bytes);
 	if (r == 0 && disk_bytes(disk) != before)
 		virtio_config_changed(dev);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 	return r;
 }
 
@@ -285,9 +291,9 @@ int blk_flush(struct virtio_device *dev)
 {
 	int r;
 
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	r = disk_flush(blk_of(dev)->disk);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 	return r;
 }
 
@@ -295,9 +301,9 @@ int blk_freeze(struct virtio_device *dev, int delta_fd, struct error *e)
 {
 	int r;
 
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	r = disk_freeze(blk_of(dev)->disk, delta_fd, e);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 	return r;
 }
 
@@ -305,17 +311,17 @@ int blk_flatten(struct virtio_device *dev, int out_fd, struct error *e)
 {
 	int r;
 
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	r = disk_flatten(blk_of(dev)->disk, out_fd, e);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 	return r;
 }
 
 void blk_thaw(struct virtio_device *dev)
 {
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	disk_thaw(blk_of(dev)->disk);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 }
 
 int blk_sync_frozen(struct virtio_device *dev)
@@ -324,16 +330,16 @@ int blk_sync_frozen(struct virtio_device *dev)
 	int fd, r = 0;
 
 	do {
-		pthread_mutex_lock(&dev->lock);
+		virtio_lock(dev);
 		fd = disk_unsynced_fd(d);
-		pthread_mutex_unlock(&dev->lock);
+		virtio_unlock(dev);
 		if (fd < 0)
 			break;
 		r = fdatasync(fd) < 0 ? -errno : 0;
-		pthread_mutex_lock(&dev->lock);
+		virtio_lock(dev);
 		if (r == 0)
 			disk_set_synced(d, fd);
-		pthread_mutex_unlock(&dev->lock);
+		virtio_unlock(dev);
 	} while (r == 0);
 	return r;
 }
@@ -342,9 +348,9 @@ unsigned blk_frozen_count(struct virtio_device *dev)
 {
 	unsigned n;
 
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	n = disk_frozen_count(blk_of(dev)->disk);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 	return n;
 }
 
@@ -356,18 +362,18 @@ int blk_merge_frozen(
 
 void blk_replace_frozen(struct virtio_device *dev, struct disk_merged *m)
 {
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	disk_replace_frozen(blk_of(dev)->disk, m);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 }
 
 uint64_t blk_bytes(struct virtio_device *dev)
 {
 	uint64_t n;
 
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	n = disk_bytes(blk_of(dev)->disk);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 	return n;
 }
 
@@ -375,9 +381,9 @@ uint64_t blk_delta_bytes(struct virtio_device *dev)
 {
 	uint64_t n;
 
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	n = disk_delta_bytes(blk_of(dev)->disk);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 	return n;
 }
 
@@ -385,8 +391,8 @@ struct disk_stats blk_stats(struct virtio_device *dev)
 {
 	struct disk_stats s;
 
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	s = disk_stats(blk_of(dev)->disk);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 	return s;
 }

@@ -281,14 +281,19 @@ static int do_grow(struct vmm_process *p, const char *arguments, struct error *e
 	return vm_grow_disk(p->vm, index, bytes, e);
 }
 
-static void set_running(struct vmm_process *p, bool running)
+static int set_running(struct vmm_process *p, bool running, struct error *e)
 {
+	int r = 0;
+
 	if (running)
 		vm_resume(p->vm);
 	else
-		vm_pause(p->vm);
+		r = vm_pause(p->vm, e);
+	if (r < 0)
+		return r;
 	watch_vsock(p, running);
 	p->running = running;
+	return 0;
 }
 
 /* A snapshot is done, one way or the other. */
@@ -324,7 +329,7 @@ static void handle_request(
 		(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok %s",
 			vm_vsock_idle(p->vm) ? "yes" : "no"); /* fits */
 	else if (strcmp(request, "pause") == 0 || strcmp(request, "resume") == 0)
-		set_running(p, request[0] == 'r');
+		(void)set_running(p, request[0] == 'r', &e); /* e says it all */
 	else if (strcmp(request, "save") == 0)
 		(void)do_save(p, fds, vm_save, &e); /* e says it all */
 	else if (strcmp(request, "hot") == 0)
@@ -489,7 +494,7 @@ static int run(struct vmm_process *p, struct error *e)
 		return r;
 	tell_owner(p, "event started");
 	if (!p->s.paused)
-		set_running(p, true);
+		(void)set_running(p, true, NULL); /* only a pause can fail */
 	loop(p);
 	(void)vm_ended(p->vm, NULL, 0); /* flushes the console log */
 	return 0;

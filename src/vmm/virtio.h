@@ -4,6 +4,10 @@
  * Threads: every entry point below takes the device's own lock, so vCPU threads and the event loop
  * may call them freely. The ops are called with the lock held.
  *
+ * A driver may fill a queue as fast as the device empties it, and the device's own writes may: the
+ * answer to a read may be the next request. So a device works in batches (virtio_batch_begin), and
+ * whoever runs the VM decides whether there is another one (virtio_work).
+ *
  * Hostile drivers: whatever the driver does wrong (descriptor loops, addresses outside of memory,
  * odd register accesses, queues of a bad size) moves the device to DEVICE_NEEDS_RESET: it raises a
  * configuration interrupt and ignores its queues until the driver resets it. It never ends the VMM.
@@ -12,6 +16,7 @@
 #define VMM_VIRTIO_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,8 +31,10 @@ enum {
 	VIRTIO_MMIO_SIZE = 0x1000, /* bytes of MMIO space of one device */
 	VIRTIO_QUEUES_MAX = 3,
 	VIRTIO_QUEUE_SIZE_MAX = 256,
-	VIRTIO_CHAIN_MAX = 130, /* descriptors of one chain, indirect ones included */
-	VIRTIO_CONFIG_MAX = 64, /* bytes of configuration space of any of our devices */
+	VIRTIO_CHAIN_MAX = 130,	      /* descriptors of one chain, indirect ones included */
+	VIRTIO_BATCH_CHAINS = 256,    /* a full queue, so that a polite driver needs one batch */
+	VIRTIO_BATCH_BYTES = 4 << 20, /* what follows a chain beyond them is for the next batch */
+	VIRTIO_CONFIG_MAX = 64,	      /* bytes of configuration space of any of our devices */
 };
 
 enum { VIRTIO_ID_NET = 1, VIRTIO_ID_BLOCK = 2, VIRTIO_ID_RNG = 4, VIRTIO_ID_VSOCK = 19 };
@@ -70,9 +77,8 @@ struct virtio_ops {
 	uint64_t (*features)(struct virtio_device *d);
 	/* The driver wrote the index of `queue` into QueueNotify; also called for each queue when
 	 * the driver sets DRIVER_OK and after a snapshot was loaded, so nothing is lost. Take
-	 * chains until virtio_queue_pop returns 0: it does so after a fixed number of them, lets
-	 * others have the lock, and calls again, so that a busy driver cannot keep the lock for
-	 * ever. */
+	 * chains until virtio_queue_pop returns 0: it does so at the end of a batch, too, and calls
+	 * again in the next one. */
 	void (*notify)(struct virtio_device *d, unsigned queue);
 	/* virtio_resume is about to notify the queues; may be NULL. */
 	void (*resume)(struct virtio_device *d);
@@ -103,10 +109,13 @@ struct virtio_device {
 	uint64_t driver_features;
 	uint32_t config_generation;
 	struct virtio_queue queues[VIRTIO_QUEUES_MAX];
+	uint32_t waiting; /* bits of queues for virtio_work */
 	/* One pass over the queues, see virtio_batch_begin. */
 	bool in_batch, irq_pending;
-	unsigned batch_left;  /* chains that may still be popped */
-	uint32_t batch_again; /* bits of queues whose pop was refused for that reason */
+	unsigned batch_left;	   /* chains that may still be popped */
+	uint64_t batch_bytes_left; /* of chains; the last one may have more */
+	uint32_t batch_again;	   /* bits of queues whose pop was refused for that reason */
+	atomic_uint wanted;	   /* threads in virtio_lock */
 	struct log_limit log_limit;
 };
 
@@ -122,13 +131,23 @@ static inline void virtio_destroy(struct virtio_device *d)
 		d->ops->destroy(d);
 }
 
-/* One access of the guest at `offset` of the device's page; any size and alignment. */
+/* One access of the guest at `offset` of the device's page; any size and alignment. After a write
+ * that returns true there is something to do for virtio_work. */
 void virtio_mmio_read(struct virtio_device *d, uint64_t offset, uint8_t *data, unsigned len);
-void virtio_mmio_write(struct virtio_device *d, uint64_t offset, const uint8_t *data, unsigned len);
+bool virtio_mmio_write(struct virtio_device *d, uint64_t offset, const uint8_t *data, unsigned len);
+
+/* One batch over the queues that the batch before did not come to the end of; whether there is
+ * another one. A driver may see to it that there always is. What is left undone when the VM stops is
+ * still in the queues, and is to be done when it goes on. */
+bool virtio_work(struct virtio_device *d);
+
+/* The device's lock. Who waits for it gets it before the next batch. */
+void virtio_lock(struct virtio_device *d);
+void virtio_unlock(struct virtio_device *d);
 
 /* Transport and model state for a snapshot. The vCPUs are stopped. load restores into a freshly
  * initialised device and returns 0 or -EINVAL; it does not call notify: virtio_resume does, once
- * the VM is about to run. */
+ * the VM is about to run, in one batch; more may be left for virtio_work. */
 int virtio_save(struct virtio_device *d, struct buf *out);
 int virtio_load(struct virtio_device *d, struct reader *in);
 void virtio_resume(struct virtio_device *d);
@@ -143,8 +162,8 @@ static inline bool virtio_has_feature(const struct virtio_device *d, unsigned bi
 /* The driver is done configuring and the device is usable. */
 bool virtio_is_live(const struct virtio_device *d);
 
-/* A batch is one pass over the queues: it pops a bounded number of chains and raises at most one
- * interrupt, at its end. notify always runs in one; a model that works on its queues on another
+/* A batch is one pass over the queues: it pops a bounded number of chains and bytes, and raises at
+ * most one interrupt, at its end. notify always runs in one; a model that works on its queues on another
  * occasion (a host socket became readable) may open one. virtio_batch_end returns the queues (as
  * bits) that still have chains because the bound was met: the caller comes back to them, after
  * others had a turn. */

@@ -14,7 +14,6 @@
 enum {
 	VENDOR_ID = 0x594c464d, /* "MFLY" */
 	SAVE_VERSION = 1,
-	BATCH_CHAINS = 256, /* a full queue, so that a polite driver needs one batch */
 	LOG_BURST = 3,
 };
 
@@ -38,6 +37,18 @@ void virtio_init(struct virtio_device *d, const struct virtio_ops *ops,
 void virtio_done(struct virtio_device *d)
 {
 	(void)pthread_mutex_destroy(&d->lock); /* nobody holds it any more */
+}
+
+void virtio_lock(struct virtio_device *d)
+{
+	(void)atomic_fetch_add(&d->wanted, 1); /* only counted */
+	pthread_mutex_lock(&d->lock);
+	(void)atomic_fetch_sub(&d->wanted, 1); /* as above */
+}
+
+void virtio_unlock(struct virtio_device *d)
+{
+	pthread_mutex_unlock(&d->lock);
 }
 
 bool virtio_is_live(const struct virtio_device *d)
@@ -67,7 +78,8 @@ void virtio_batch_begin(struct virtio_device *d)
 {
 	d->in_batch = true;
 	d->irq_pending = false;
-	d->batch_left = BATCH_CHAINS;
+	d->batch_left = VIRTIO_BATCH_CHAINS;
+	d->batch_bytes_left = VIRTIO_BATCH_BYTES;
 	d->batch_again = 0;
 }
 
@@ -80,29 +92,31 @@ uint32_t virtio_batch_end(struct virtio_device *d)
 	return virtio_is_live(d) ? d->batch_again : 0;
 }
 
-/* One batch over the queues in mask; returns those that still have chains. */
-static uint32_t notify_batch(struct virtio_device *d, uint32_t mask, bool raise)
+/* One batch over the queues in mask and those that wait. */
+static void notify_queues(struct virtio_device *d, uint32_t mask, bool raise)
 {
+	mask |= d->waiting;
 	virtio_batch_begin(d);
 	d->irq_pending = raise;
 	for (unsigned i = 0; i < d->ops->queue_count; i++)
 		if (mask >> i & 1 && d->queues[i].ready && virtio_is_live(d))
 			d->ops->notify(d, i);
-	return virtio_batch_end(d);
+	d->waiting = virtio_batch_end(d);
 }
 
-/* Notifies the model of the queues in mask until they are empty. The lock is held, and released
- * now and then: another vCPU may refill a queue as fast as this one empties it. */
-static void notify_queues(struct virtio_device *d, uint32_t mask)
+bool virtio_work(struct virtio_device *d)
 {
-	while (mask) {
-		mask = notify_batch(d, mask, false);
-		if (!mask)
-			break;
-		pthread_mutex_unlock(&d->lock);
+	bool more;
+
+	/* An unfair lock would be taken again before they wake up. */
+	while (atomic_load(&d->wanted))
 		(void)sched_yield(); /* always succeeds on Linux */
-		pthread_mutex_lock(&d->lock);
-	}
+	virtio_lock(d);
+	if (d->waiting)
+		notify_queues(d, 0, false);
+	more = d->waiting;
+	virtio_unlock(d);
+	return more;
 }
 
 static uint32_t all_queues(const struct virtio_device *d)
@@ -137,6 +151,7 @@ static void reset_device(struct virtio_device *d)
 	d->interrupt_status = 0;
 	d->features_select = d->driver_features_select = d->queue_select = 0;
 	d->driver_features = 0;
+	d->waiting = 0;
 	memset(d->queues, 0, sizeof(d->queues));
 	d->ops->reset(d);
 }
@@ -179,7 +194,7 @@ static void write_status(struct virtio_device *d, uint32_t value)
 		value &= ~(uint32_t)(VIRTIO_STATUS_FEATURES_OK | VIRTIO_STATUS_DRIVER_OK);
 	d->status = value;
 	if (value & added & VIRTIO_STATUS_DRIVER_OK)
-		notify_queues(d, all_queues(d));
+		notify_queues(d, all_queues(d), false);
 }
 
 static void write_driver_features(struct virtio_device *d, uint32_t value)
@@ -263,7 +278,7 @@ static void write_queue_address(struct virtio_device *d, uint64_t offset, uint32
 static void write_notify(struct virtio_device *d, uint32_t value)
 {
 	if (value < d->ops->queue_count)
-		notify_queues(d, UINT32_C(1) << value);
+		notify_queues(d, UINT32_C(1) << value, false);
 }
 
 static uint32_t read_register(struct virtio_device *d, uint64_t offset)
@@ -358,21 +373,25 @@ static void read_config(struct virtio_device *d, uint64_t offset, uint8_t *data,
 void virtio_mmio_read(struct virtio_device *d, uint64_t offset, uint8_t *data, unsigned len)
 {
 	memset(data, 0, len);
-	pthread_mutex_lock(&d->lock);
+	virtio_lock(d);
 	if (offset >= VIRTIO_MMIO_CONFIG)
 		read_config(d, offset - VIRTIO_MMIO_CONFIG, data, len);
 	else if (len == 4 && offset % 4 == 0)
 		put_le32(data, read_register(d, offset));
-	pthread_mutex_unlock(&d->lock);
+	virtio_unlock(d);
 }
 
-void virtio_mmio_write(struct virtio_device *d, uint64_t offset, const uint8_t *data, unsigned len)
+bool virtio_mmio_write(struct virtio_device *d, uint64_t offset, const uint8_t *data, unsigned len)
 {
+	bool more;
+
 	if (offset >= VIRTIO_MMIO_CONFIG || len != 4 || offset % 4)
-		return;
-	pthread_mutex_lock(&d->lock);
+		return false;
+	virtio_lock(d);
 	write_register(d, offset, get_le32(data));
-	pthread_mutex_unlock(&d->lock);
+	more = d->waiting;
+	virtio_unlock(d);
+	return more;
 }
 
 /* --- snapshots --- */
@@ -413,11 +432,11 @@ int virtio_save(struct virtio_device *d, struct buf *out)
 {
 	int r;
 
-	pthread_mutex_lock(&d->lock);
+	virtio_lock(d);
 	r = save_transport(d, out);
 	if (r == 0 && d->ops->save)
 		r = d->ops->save(d, out);
-	pthread_mutex_unlock(&d->lock);
+	virtio_unlock(d);
 	return r;
 }
 
@@ -469,7 +488,7 @@ int virtio_load(struct virtio_device *d, struct reader *in)
 {
 	int r;
 
-	pthread_mutex_lock(&d->lock);
+	virtio_lock(d);
 	r = load_transport(d, in);
 	if (r == 0 && d->ops->load)
 		r = d->ops->load(d, in);
@@ -477,17 +496,17 @@ int virtio_load(struct virtio_device *d, struct reader *in)
 		r = -EINVAL;
 	if (r < 0)
 		reset_device(d);
-	pthread_mutex_unlock(&d->lock);
+	virtio_unlock(d);
 	return r;
 }
 
 void virtio_resume(struct virtio_device *d)
 {
-	pthread_mutex_lock(&d->lock);
+	virtio_lock(d);
 	if (d->ops->resume)
 		d->ops->resume(d);
 	/* Raises what was on its way when the state was saved, too: one edge too many does no harm.
 	 */
-	notify_queues(d, notify_batch(d, all_queues(d), d->interrupt_status != 0));
-	pthread_mutex_unlock(&d->lock);
+	notify_queues(d, all_queues(d), d->interrupt_status != 0);
+	virtio_unlock(d);
 }

@@ -175,6 +175,14 @@ static unsigned queue_pending(
 	return (uint16_t)(load16_acquire(r->avail + VIRTQ_AVAIL_IDX) - q->last_avail);
 }
 
+static void count_chain(struct virtio_device *d, const struct virtio_chain *c)
+{
+	uint64_t n = c->out_bytes + c->in_bytes;
+
+	d->batch_left--;
+	d->batch_bytes_left -= n < d->batch_bytes_left ? n : d->batch_bytes_left;
+}
+
 int virtio_queue_pop(struct virtio_device *d, unsigned queue, struct virtio_chain *c)
 {
 	struct virtio_queue *q = &d->queues[queue];
@@ -191,7 +199,7 @@ int virtio_queue_pop(struct virtio_device *d, unsigned queue, struct virtio_chai
 		return 0;
 	if (pending > q->size)
 		return broken(d, "more chains available than the queue holds");
-	if (d->in_batch && d->batch_left == 0) {
+	if (d->in_batch && (d->batch_left == 0 || d->batch_bytes_left == 0)) {
 		d->batch_again |= UINT32_C(1) << queue;
 		return 0;
 	}
@@ -203,7 +211,7 @@ int virtio_queue_pop(struct virtio_device *d, unsigned queue, struct virtio_chai
 		return broken(d, why);
 	q->last_avail++;
 	if (d->in_batch)
-		d->batch_left--;
+		count_chain(d, c);
 	return 1;
 }
 

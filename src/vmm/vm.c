@@ -43,6 +43,7 @@ static void raise_serial(void *opaque)
 static struct vm *vm_new(const struct vm_options *o)
 {
 	struct vm *vm = calloc(1, sizeof(*vm));
+	pthread_condattr_t monotonic;
 
 	if (!vm)
 		return NULL;
@@ -51,7 +52,10 @@ static struct vm *vm_new(const struct vm_options *o)
 	pthread_mutex_init(&vm->life, NULL);
 	pthread_mutex_init(&vm->lock, NULL);
 	pthread_cond_init(&vm->wake, NULL);
-	pthread_cond_init(&vm->parked, NULL);
+	pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* there on every Linux */
+	pthread_cond_init(&vm->parked, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	for (unsigned i = 0; i < KVM_CPUS_MAX; i++) {
 		vm->cpus[i].vm = vm;
 		vm->cpus[i].vcpu.fd = -1;

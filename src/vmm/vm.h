@@ -1,8 +1,9 @@
 /* One microVM: memory, vCPUs, devices, and the threads that run them.
  *
  * A VM is booted from a kernel or restored from a snapshot; either way it begins paused. vm_resume
- * lets it run, vm_pause stops every vCPU between two instructions with all I/O complete. Each vCPU
- * has a thread; accesses to devices are handled in the thread of the vCPU that makes them. The
+ * lets it run, vm_pause stops every vCPU between two instructions; a request to a device is complete
+ * then, or still in its queue. Each vCPU has a thread; accesses to devices are handled in the thread
+ * of the vCPU that makes them. The
  * owner's event loop watches vm_event_fd (the guest ended) and vm_vsock_fd (host sockets).
  *
  * The calls below belong to the owner's thread. Order of set-up is chosen for speed: memory is
@@ -62,7 +63,8 @@ int vm_create(const struct vm_options *o, struct vm **ret, struct error *e);
 void vm_free(struct vm *vm); /* stops the threads; NULL is fine */
 
 void vm_resume(struct vm *vm);
-void vm_pause(struct vm *vm);
+/* -ETIMEDOUT: it goes on, as the host's disk keeps a vCPU waiting. */
+int vm_pause(struct vm *vm, struct error *e);
 
 /* Writes a paused VM into a directory as a snapshot that stands on nothing but the disks' base
  * images: `state`, `memory`, and for each writable disk `disk0`, `disk1`: one delta over its base.

@@ -81,7 +81,7 @@ int vm_start_threads(struct vm *vm, struct error *e);
 void vm_stop_threads(struct vm *vm);
 
 /* vm_pause and vm_resume with `life` held; the first tells whether the guest was running. */
-bool vm_stop_cpus(struct vm *vm);
+int vm_stop_cpus(struct vm *vm, bool *ret_was_running, struct error *e);
 void vm_start_cpus(struct vm *vm);
 
 #endif

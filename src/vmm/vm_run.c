@@ -1,7 +1,7 @@
 /* vCPU threads. Each loops in KVM_RUN and handles its exits itself: accesses to devices take the
  * device's own lock. To stop, the owner sets `halt` and kicks the threads with a signal; a thread
  * then enters KVM_RUN once more with immediate_exit, which completes an access in progress, and
- * parks. */
+ * parks. What devices have left to do by then is done by the first CPU when the guest goes on. */
 #include "vmm/vm_internal.h"
 
 #include <errno.h>
@@ -20,7 +20,8 @@ enum {
 	KICK_SIGNAL = SIGUSR1,
 	THREAD_STACK_BYTES = 128 * 1024,
 	PORT_KEYBOARD = 0x64,
-	KEYBOARD_RESET = 0xfe
+	KEYBOARD_RESET = 0xfe,
+	STOP_S = 5 /* for one batch of a device, and the host's disk in it */
 };
 
 /* Records why the guest is over (the first reason counts) and makes every vCPU stop. */
@@ -96,6 +97,27 @@ static void handle_ioapic(struct vm *vm, uint64_t offset, uint8_t *data, uint32_
 	}
 }
 
+/* A guest may keep a device busy for ever. */
+static void work(struct vm *vm, struct virtio_device *d)
+{
+	while (!atomic_load(&vm->halt) && virtio_work(d))
+		;
+}
+
+static void work_on_all(struct vm *vm)
+{
+	for (unsigned i = 0; i < VM_SLOTS; i++)
+		if (vm->slots[i].device)
+			work(vm, vm->slots[i].device);
+}
+
+static void write_device(
+	struct vm *vm, struct virtio_device *d, uint64_t offset, const struct kvm_run *run)
+{
+	if (virtio_mmio_write(d, offset, run->mmio.data, run->mmio.len))
+		work(vm, d);
+}
+
 static void handle_mmio(struct vm *vm, struct kvm_run *run)
 {
 	uint64_t addr = run->mmio.phys_addr, slot = (addr - VM_MMIO_BASE) / VIRTIO_MMIO_SIZE;
@@ -106,8 +128,7 @@ static void handle_mmio(struct vm *vm, struct kvm_run *run)
 			run->mmio.is_write);
 	} else if (addr >= VM_MMIO_BASE && slot < VM_SLOTS && vm->slots[slot].device) {
 		if (run->mmio.is_write)
-			virtio_mmio_write(
-				vm->slots[slot].device, offset, run->mmio.data, run->mmio.len);
+			write_device(vm, vm->slots[slot].device, offset, run);
 		else
 			virtio_mmio_read(
 				vm->slots[slot].device, offset, run->mmio.data, run->mmio.len);
@@ -170,6 +191,8 @@ static bool guest_is_over(struct vm *vm)
 
 static void run_guest(struct vm_cpu *c)
 {
+	if (c->vcpu.id == 0)
+		work_on_all(c->vm);
 	while (!atomic_load(&c->vm->halt)) {
 		if (ioctl(c->vcpu.fd, KVM_RUN, 0) == 0) {
 			handle_exit(c);
@@ -274,18 +297,46 @@ static bool all_parked(const struct vm *vm)
 	return true;
 }
 
-bool vm_stop_cpus(struct vm *vm)
+static int await_parked(struct vm *vm)
 {
-	bool was_running;
+	struct timespec end;
+	int r = 0;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &end); /* cannot fail */
+	end.tv_sec += STOP_S;
+	while (r == 0 && !all_parked(vm))
+		r = pthread_cond_timedwait(&vm->parked, &vm->lock, &end);
+	return -r;
+}
+
+/* Lock held. Also for threads that were told to stop and are not there yet. */
+static void let_run(struct vm *vm)
+{
+	vm->running = true;
+	atomic_store(&vm->halt, false);
+	for (unsigned i = 0; i < vm->cpu_count; i++)
+		vm->cpus[i].vcpu.run->immediate_exit = 0;
+	pthread_cond_broadcast(&vm->wake);
+}
+
+int vm_stop_cpus(struct vm *vm, bool *ret_was_running, struct error *e)
+{
+	int r;
 
 	pthread_mutex_lock(&vm->lock);
-	was_running = vm->running;
+	*ret_was_running = vm->running;
 	vm->running = false;
 	kick_all(vm);
-	while (!all_parked(vm))
-		pthread_cond_wait(&vm->parked, &vm->lock);
+	r = await_parked(vm);
+	if (r < 0 && *ret_was_running && vm->end == VM_RUNNING)
+		let_run(vm);
 	pthread_mutex_unlock(&vm->lock);
-	return was_running;
+	return r < 0 ? error_set(e, ERROR_TIMEOUT, -r,
+			       "the guest cannot be stopped: one of its processors has been "
+			       "waiting "
+			       "for a disk for %d s; try again",
+			       STOP_S)
+		     : 0;
 }
 
 /* Before the first run. */
@@ -309,19 +360,20 @@ void vm_start_cpus(struct vm *vm)
 	if (!vm->devices_resumed)
 		resume_devices(vm);
 	pthread_mutex_lock(&vm->lock);
-	if (!vm->running && vm->end == VM_RUNNING) {
-		vm->running = true;
-		atomic_store(&vm->halt, false);
-		pthread_cond_broadcast(&vm->wake);
-	}
+	if (!vm->running && vm->end == VM_RUNNING)
+		let_run(vm);
 	pthread_mutex_unlock(&vm->lock);
 }
 
-void vm_pause(struct vm *vm)
+int vm_pause(struct vm *vm, struct error *e)
 {
+	bool was_running;
+	int r;
+
 	pthread_mutex_lock(&vm->life);
-	(void)vm_stop_cpus(vm); /* it may have been paused already */
+	r = vm_stop_cpus(vm, &was_running, e);
 	pthread_mutex_unlock(&vm->life);
+	return r;
 }
 
 void vm_resume(struct vm *vm)

@@ -404,8 +404,9 @@ static int stop_and_capture(struct work *w, struct error *e)
 	call(w->o->before_stop, w);
 	pthread_mutex_lock(&vm->life);
 	begin = clock_monotonic_ns();
-	w->was_running = vm_stop_cpus(vm);
-	r = capture(w, e);
+	r = vm_stop_cpus(vm, &w->was_running, e);
+	if (r == 0)
+		r = capture(w, e);
 	runs = w->was_running && (r < 0 || !w->o->final);
 	if (runs)
 		vm_start_cpus(vm);

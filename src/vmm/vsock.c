@@ -550,7 +550,7 @@ void vsock_poll(struct virtio_device *dev)
 {
 	struct vsock *v = vsock_of(dev);
 
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	virtio_batch_begin(dev);
 	vsock_host_events(v);
 	rx_fill(v);
@@ -560,7 +560,7 @@ void vsock_poll(struct virtio_device *dev)
 		vsock_timer_set(v, 1);
 	if (dev->status & VIRTIO_STATUS_NEEDS_RESET)
 		drop_connections(v, true);
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 }
 
 bool vsock_idle(struct virtio_device *dev)
@@ -568,8 +568,8 @@ bool vsock_idle(struct virtio_device *dev)
 	struct vsock *v = vsock_of(dev);
 	bool idle;
 
-	pthread_mutex_lock(&dev->lock);
+	virtio_lock(dev);
 	idle = v->conn_count == 0 && v->reset_count == 0;
-	pthread_mutex_unlock(&dev->lock);
+	virtio_unlock(dev);
 	return idle;
 }

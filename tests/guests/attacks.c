@@ -19,7 +19,7 @@ static void survive(const struct test *t)
 	(void)machine_serve(&m, SURVIVE_MS);
 	(void)printf("ended with %d", (int)vm_ended(m.vm, why, sizeof(why)));
 	(void)printf(" (%s), value 0x%x\n", why, vm_power_off_value(m.vm));
-	vm_pause(m.vm);
+	machine_pause(&m);
 	machine_free(&m);
 }
 
@@ -42,16 +42,50 @@ static void control_loop(const struct test *t)
 	machine_wait_stage(&m, 1);
 	for (unsigned i = 0; i < 20; i++) {
 		begin = clock_monotonic_ns();
-		vm_pause(m.vm);
+		machine_pause(&m);
 		expect_prompt(begin, "vm_pause");
 		vm_resume(m.vm);
 	}
-	vm_pause(m.vm);
+	machine_pause(&m);
 	machine_save(&m, "snapshot");
 	vm_resume(m.vm);
 	machine_restore(&restored, "snapshot", 0);
 	vm_resume(restored.vm);
 	(void)poll(NULL, 0, 5); /* both run */
+	begin = clock_monotonic_ns();
+	machine_free(&m);
+	machine_free(&restored);
+	expect_prompt(begin, "vm_free");
+}
+
+/* A disk whose content makes the next request of each: the device never comes to the end of its
+ * queue. The machine obeys all the same, and so does one that is restored from it. */
+static void endless_queue(const struct test *t)
+{
+	struct machine m, restored;
+	struct lineage l;
+	uint64_t begin;
+
+	machine_boot(&m, t->guest, t->line, t->cpus);
+	vm_resume(m.vm);
+	machine_wait_stage(&m, 1);
+	for (unsigned i = 0; i < 20; i++) {
+		(void)poll(NULL, 0, 5); /* it runs */
+		begin = clock_monotonic_ns();
+		machine_pause(&m);
+		expect_prompt(begin, "vm_pause");
+		if (i == 0) {
+			machine_save(&m, "snapshot");
+			lineage_start(&l, "snapshot");
+		}
+		vm_resume(m.vm);
+	}
+	machine_restore(&restored, "snapshot", 0);
+	begin = clock_monotonic_ns();
+	vm_resume(restored.vm);
+	machine_snapshot(&restored, "live", false, &l);
+	expect_prompt(begin, "a live snapshot");
+	CHECK(vm_grow_disk(restored.vm, 0, 2 * DISK_SECTORS * SECTOR_BYTES, NULL) == 0);
 	begin = clock_monotonic_ns();
 	machine_free(&m);
 	machine_free(&restored);
@@ -66,12 +100,12 @@ static void odd_calls(const struct test *t)
 	machine_boot(&m, t->guest, t->line, t->cpus);
 	machine_free(&m);
 	machine_boot(&m, t->guest, t->line, t->cpus);
-	vm_pause(m.vm);
-	vm_pause(m.vm);
+	machine_pause(&m);
+	machine_pause(&m);
 	vm_resume(m.vm);
 	vm_resume(m.vm);
 	machine_wait_stage(&m, 1);
-	vm_pause(m.vm);
+	machine_pause(&m);
 	machine_free(&m);
 }
 
@@ -106,6 +140,7 @@ const struct test hostile_tests[] = {
 	HOSTILE("move-queue"),
 	{"hostile-race", run_guest, "hostile", "race", .cpus = 2},
 	{"hostile-reset-in-flight", run_guest, "hostile", "reset-in-flight", .cpus = 2},
+	{"hostile-endless-queue", endless_queue, "hostile", "endless-queue"},
 	{"hostile-mmio-sizes", run_guest, "junk", "mmio-sizes"},
 	{"hostile-mmio-holes", run_guest, "junk", "mmio-holes"},
 	{"hostile-mmio-random", run_guest, "junk", "mmio-random"},

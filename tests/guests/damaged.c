@@ -51,7 +51,7 @@ static void make_snapshot(const struct test *t, struct state *s)
 	machine_boot(&m, t->guest, t->line, t->cpus);
 	vm_resume(m.vm);
 	machine_wait_stage(&m, 1);
-	vm_pause(m.vm);
+	machine_pause(&m);
 	machine_save(&m, "snapshot");
 	machine_free(&m);
 	CHECK(file_read(work_dirfd, "snapshot/state", SNAPSHOT_STATE_MAX, &data, &s->bytes) == 0);
@@ -109,7 +109,7 @@ static void try_position(struct state *s, uint32_t position, struct progress *p)
 	machine_answer(&m, 1);
 	vm_resume(m.vm);
 	(void)machine_serve(&m, RUN_MS); /* however it ends */
-	vm_pause(m.vm);
+	machine_pause(&m);
 	machine_free(&m);
 }
 

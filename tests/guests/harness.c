@@ -139,6 +139,14 @@ void machine_boot(struct machine *m, const char *guest, const char *line, unsign
 	(void)close(o.kernel_fd);
 }
 
+void machine_pause(struct machine *m)
+{
+	struct error e = {0};
+
+	if (vm_pause(m->vm, &e) < 0)
+		fail("vm_pause: %s", e.message);
+}
+
 void machine_save(struct machine *m, const char *name)
 {
 	struct error e = {0};
@@ -341,7 +349,7 @@ static void print_registers(struct machine *m)
 	for (unsigned i = 0; i < m->vm->cpu_count; i++) {
 		struct kvm_regs r;
 
-		vm_pause(m->vm);
+		machine_pause(m);
 		if (kvm_ioctl(m->vm->cpus[i].vcpu.fd, KVM_GET_REGS, &r) == 0)
 			(void)printf("CPU %u: rip 0x%llx rax 0x%llx rsp 0x%llx\n", i, r.rip, r.rax,
 				r.rsp);

@@ -51,6 +51,7 @@ _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /* Creates a paused machine: entropy device, vsock, a writable disk and a read-only one. */
 void machine_boot(struct machine *m, const char *guest, const char *line, unsigned cpus);
+void machine_pause(struct machine *m);
 /* Writes a paused machine into a new directory of this name. */
 void machine_save(struct machine *m, const char *name);
 /* disk_bytes: capacity of the writable disk, 0: as it was. The second returns what vm_create did.

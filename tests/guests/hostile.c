@@ -388,6 +388,67 @@ static void test_write_over_rings(void)
 	check_works(SLOT_DISK);
 }
 
+/* --- a queue that fills itself --- */
+
+enum { TURNS = 65536 / QUEUE_SIZE, IDLE = 5 };
+
+/* What the disk's sectors hold: the request for the next one, and a ring in which it is available
+ * behind QUEUE_SIZE - 1 others, which do nothing. */
+union turn {
+	struct {
+		struct block_header header;
+		uint8_t avail[sizeof(ring.avail)];
+	};
+	uint8_t sector[SECTOR];
+};
+
+static void write_turns(void)
+{
+	static union turn turns[sizeof(data) / SECTOR];
+	uint16_t idx = 1, heads[QUEUE_SIZE];
+	struct block b;
+
+	block_open(&b, SLOT_DISK, 0, &ring);
+	for (unsigned i = 0; i < QUEUE_SIZE; i++)
+		heads[i] = i ? IDLE : 0;
+	for (unsigned i = 0; i < TURNS; i++) {
+		union turn *t = &turns[i % ARRAY_SIZE(turns)];
+
+		idx = (uint16_t)(idx + QUEUE_SIZE);
+		t->header = (struct block_header){VIRTIO_BLK_T_IN, 0, (i + 1) % TURNS};
+		memcpy(t->avail + 2, &idx, sizeof(idx));
+		memcpy(t->avail + 4, heads, sizeof(heads));
+		if (i % ARRAY_SIZE(turns) == ARRAY_SIZE(turns) - 1)
+			EQUAL(block_request(&b, VIRTIO_BLK_T_OUT, i + 1 - ARRAY_SIZE(turns), turns,
+				      sizeof(turns)),
+				VIRTIO_BLK_S_OK);
+	}
+}
+
+static void test_endless_queue(void)
+{
+	static struct block_header idle = {.type = VIRTIO_BLK_T_GET_ID};
+	const uint16_t in = VIRTQ_DESC_F_WRITE, more = VIRTQ_DESC_F_NEXT;
+	static uint8_t status;
+	struct block b;
+	struct queue *q = &b.queue;
+
+	write_turns();
+	block_open(&b, SLOT_DISK, 0, &ring);
+	header = (struct block_header){.type = VIRTIO_BLK_T_IN};
+	set_desc(q, 0, (uint64_t)&header, sizeof(header), more, 1);
+	set_desc(q, 1, (uint64_t)&header, sizeof(header), in | more, 2);
+	set_desc(q, 2, (uint64_t)&ring.avail, sizeof(ring.avail), in | more, 3);
+	set_desc(q, 3, (uint64_t)data, SECTOR - sizeof(header) - sizeof(ring.avail), in | more, 4);
+	set_desc(q, 4, (uint64_t)&status, 1, in, 0);
+	set_desc(q, IDLE, (uint64_t)&idle, sizeof(idle), more, IDLE + 1);
+	set_desc(q, IDLE + 1, (uint64_t)&status, 1, in, 0);
+	queue_offer(q, 0);
+	MAILBOX->stage = 1;
+	queue_notify(q);
+	CHECK(!"reached: the queue has an end");
+}
+
 /* --- where queues are put --- */
 
 static void expect_refused(
@@ -653,6 +714,7 @@ const struct guest_test guest_tests[] = {
 	{"index-jump", test_index_jump},
 	{"no-status", test_no_status},
 	{"write-over-rings", test_write_over_rings},
+	{"endless-queue", test_endless_queue},
 	{"queue-size", test_queue_size},
 	{"queue-address", test_queue_address},
 	{"queue-at-the-end", test_queue_at_the_end},

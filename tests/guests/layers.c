@@ -71,7 +71,7 @@ static void sum_pages(struct machine *m, uint32_t *sums)
 {
 	const uint8_t *p = machine_memory(m, 0, (uint64_t)MEMORY_MB << 20);
 
-	vm_pause(m->vm);
+	machine_pause(m);
 	for (unsigned i = 0; i < PAGES; i++)
 		sums[i] = crc32c(0, p + i * 4096, 4096);
 	vm_resume(m->vm);
@@ -158,7 +158,7 @@ static void pauses(const struct test *t)
 		vm_resume(all[i].m.vm);
 		all[i].stage = 1;
 		machine_wait_stage(&all[i].m, 1);
-		vm_pause(all[i].m.vm);
+		machine_pause(&all[i].m);
 	}
 	for (unsigned n = 0; n < PAUSES; n++)
 		pause_once(&all[n % PAUSING], n % PAUSING, n / PAUSING, PAUSE_PAGES);
@@ -213,7 +213,7 @@ static void pause_and_resume(const struct test *t)
 	struct pausing p = {.stage = 1};
 
 	begin(t, &p.m, &p.l);
-	vm_pause(p.m.vm);
+	machine_pause(&p.m);
 	for (unsigned i = 0; i < LINKS; i++)
 		pause_once(&p, 0, i, 50);
 	vm_resume(p.m.vm);
@@ -316,7 +316,7 @@ static void storm(const struct test *t)
 		at[i] = l;
 	}
 	expect_progress(&m, t->cpus);
-	vm_pause(m.vm);
+	machine_pause(&m);
 	check_pairs(&m, t->cpus, "the parent");
 	machine_free(&m);
 	for (unsigned i = 0; i < STORM_SNAPSHOTS; i++) {
@@ -325,7 +325,7 @@ static void storm(const struct test *t)
 		check_pairs(&m, t->cpus, name);
 		vm_resume(m.vm);
 		expect_progress(&m, t->cpus);
-		vm_pause(m.vm);
+		machine_pause(&m);
 		check_pairs(&m, t->cpus, name);
 		machine_free(&m);
 	}
@@ -447,7 +447,7 @@ static void forge_once(const struct lineage *l, struct layer_file *f)
 	}
 	vm_resume(m.vm);
 	(void)machine_serve(&m, 1); /* however it ends */
-	vm_pause(m.vm);
+	machine_pause(&m);
 	machine_free(&m);
 }
 

@@ -20,7 +20,7 @@ static void make_snapshot(const struct test *t, struct machine *m)
 	machine_boot(m, t->guest, t->line, t->cpus);
 	vm_resume(m->vm);
 	machine_wait_stage(m, 1);
-	vm_pause(m->vm);
+	machine_pause(m);
 	machine_save(m, "snapshot");
 }
 
@@ -122,7 +122,7 @@ static void restore_generations(const struct test *t)
 		to[sizeof(to) - 2] = (char)('1' + i);
 		vm_resume(m.vm);
 		(void)poll(NULL, 0, 5); /* it runs a while */
-		vm_pause(m.vm);
+		machine_pause(&m);
 		machine_save(&m, to);
 		machine_free(&m);
 		machine_restore(&m, to, 0);
@@ -193,7 +193,7 @@ static void pause_busy(const struct test *t)
 		struct mailbox *box = machine_mailbox(&m);
 		uint32_t beat;
 
-		vm_pause(m.vm);
+		machine_pause(&m);
 		beat = box->beat;
 		if (i % 50 == 0)
 			(void)poll(NULL, 0, 2);
@@ -217,7 +217,7 @@ static void save_busy(const struct test *t)
 	machine_wait_stage(&m, 1);
 	for (unsigned i = 0; i < BUSY_ROUNDS; i++) {
 		wait_beats(&m, 3 + i % 5);
-		vm_pause(m.vm);
+		machine_pause(&m);
 		name[sizeof(name) - 2] = (char)('A' + i);
 		machine_save(&m, name);
 		machine_free(&m);

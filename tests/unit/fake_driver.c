@@ -38,7 +38,9 @@ void fake_write(struct fake_driver *f, uint64_t reg, uint32_t value)
 	uint8_t b[4];
 
 	put_le32(b, value);
-	virtio_mmio_write(f->dev, reg, b, sizeof(b));
+	if (virtio_mmio_write(f->dev, reg, b, sizeof(b)))
+		while (virtio_work(f->dev))
+			;
 }
 
 uint32_t fake_status(struct fake_driver *f)

@@ -194,6 +194,30 @@ static void largest_request(void **state)
 		assert_int_equal(data[i], base_byte(i));
 }
 
+/* The device says how much of one request it takes: a vCPU waits until it is done. */
+static void larger_than_a_request(void **state)
+{
+	const gpa_t table = FAKE_HEAP + 0x4000;
+	uint32_t size_max = fake_read(&f, VIRTIO_MMIO_CONFIG + VIRTIO_BLK_CONFIG_SIZE_MAX);
+	uint32_t seg_max = fake_read(&f, VIRTIO_MMIO_CONFIG + VIRTIO_BLK_CONFIG_SEG_MAX);
+
+	assert_true(size_max > 0 && size_max <= FAKE_MEMORY_BYTES / 2);
+	put_header(VIRTIO_BLK_T_IN, 0);
+	for (uint16_t i = 0; i < seg_max + 2; i++) {
+		struct virtq_desc d = {DATA, size_max + 512, VIRTQ_DESC_F_NEXT | VIRTQ_DESC_F_WRITE,
+			(uint16_t)(i + 1)};
+
+		if (i == 0)
+			d = (struct virtq_desc){HEADER, 16, VIRTQ_DESC_F_NEXT, 1};
+		if (i == seg_max + 1)
+			d = (struct virtq_desc){STATUS, 1, VIRTQ_DESC_F_WRITE, 0};
+		memcpy(fake_at(&f, table + i * sizeof(d)), &d, sizeof(d));
+	}
+	fake_desc(&f, 0, 0, table, (seg_max + 2) * 16, VIRTQ_DESC_F_INDIRECT, 0);
+	assert_int_equal(submit(NULL), VIRTIO_BLK_S_IOERR);
+	assert_int_equal(request(VIRTIO_BLK_T_IN, 0, 512), VIRTIO_BLK_S_OK);
+}
+
 static void identification(void **state)
 {
 	assert_int_equal(request(VIRTIO_BLK_T_GET_ID, 0, 20), VIRTIO_BLK_S_OK);
@@ -399,6 +423,7 @@ int main(void)
 		T(reads_and_writes),
 		T(odd_framing),
 		T(largest_request),
+		T(larger_than_a_request),
 		T(identification),
 		T(out_of_range_is_an_error),
 		T(unknown_types_are_unsupported),

@@ -3,6 +3,8 @@
 #include "test.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -689,6 +691,71 @@ static void unpop_gives_the_same_chain_again(void **state)
 	assert_int_equal(c.head, 4);
 }
 
+/* Also a few large chains are a batch. */
+static void batch_of_many_bytes(void **state)
+{
+	enum { CHAINS = 12 };
+
+	for (uint16_t i = 0; i < CHAINS; i++) {
+		fake_desc(&f, 0, i, FAKE_HEAP, FAKE_MEMORY_BYTES - FAKE_HEAP, 0, 0);
+		fake_offer(&f, 0, i);
+	}
+	toy()->notified = 0;
+	fake_kick(&f, 0);
+	assert_int_equal(toy()->chains, CHAINS);
+	assert_int_equal(toy()->notified, CHAINS / 2); /* 3 MiB each, 4 are a batch */
+}
+
+/* What one batch leaves is done by the next one, whoever begins it. */
+static void work_in_parts(void **state)
+{
+	uint8_t zero[4] = {0};
+
+	fake_desc(&f, 0, 0, FAKE_HEAP, 16, 0, 0);
+	toy()->forever = true;
+	toy()->left = VIRTIO_BATCH_CHAINS + 9;
+	fake_offer(&f, 0, 0);
+	assert_true(virtio_mmio_write(f.dev, VIRTIO_MMIO_QUEUE_NOTIFY, zero, 4));
+	assert_int_equal(toy()->chains, VIRTIO_BATCH_CHAINS);
+	assert_false(virtio_work(f.dev));
+	assert_int_equal(toy()->chains, VIRTIO_BATCH_CHAINS + 10);
+	assert_false(virtio_work(f.dev));
+	assert_int_equal(toy()->chains, VIRTIO_BATCH_CHAINS + 10);
+	/* A reset forgets it. */
+	toy()->left = VIRTIO_BATCH_CHAINS + 9;
+	fake_offer(&f, 0, 0);
+	assert_true(virtio_mmio_write(f.dev, VIRTIO_MMIO_QUEUE_NOTIFY, zero, 4));
+	assert_false(virtio_mmio_write(f.dev, VIRTIO_MMIO_STATUS, zero, 4));
+	assert_false(virtio_work(f.dev));
+}
+
+static void *want_lock(void *arg)
+{
+	for (unsigned i = 0; i < 1000; i++)
+		(void)fake_read(&f, VIRTIO_MMIO_STATUS);
+	atomic_store((atomic_bool *)arg, true);
+	return NULL;
+}
+
+/* Another CPU gets the lock however busy the device is: with each batch at least once. */
+static void others_come_between_batches(void **state)
+{
+	atomic_bool done = false;
+	unsigned batches = 0;
+	pthread_t thread;
+
+	fake_desc(&f, 0, 0, FAKE_HEAP, 16, 0, 0);
+	toy()->forever = true;
+	toy()->left = UINT32_MAX;
+	fake_offer(&f, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, want_lock, &done), 0);
+	virtio_mmio_write(f.dev, VIRTIO_MMIO_QUEUE_NOTIFY, (const uint8_t[4]){0}, 4);
+	for (; !atomic_load(&done); batches++)
+		assert_true(virtio_work(f.dev));
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	print_message("%u batches beside 1000 accesses\n", batches);
+}
+
 /* --- interrupts and notifications --- */
 
 static void offer_n(unsigned n)
@@ -960,6 +1027,9 @@ int main(void)
 		TS(event_idx_interrupts_over_the_wrap),
 		TS(event_idx_asks_for_notifications),
 		TP(one_interrupt_per_batch),
+		TS(batch_of_many_bytes),
+		TS(work_in_parts),
+		TS(others_come_between_batches),
 		TS(save_and_load),
 		TS(load_survives_damage),
 		TS(load_refuses_another_device),
