@@ -1,9 +1,11 @@
 /* Snapshots of microVMs: what mayfly-vmm writes becomes directories of layers (layers.h).
  *
  * Which step a crash leaves what behind:
- *	during vmm_snapshot	`snapshot` in the sandbox's directory, without a state; the microVM
- *				finishes alone, or is dead
- *	after it		the same with a state; settle advances
+ *	during vmm_snapshot	`snapshot` in the sandbox's directory, without a state, and empty
+ *				deltas; the microVM finishes alone, or is dead
+ *	after it		the same with a state
+ *				(both: settle asks where the microVM writes to, and advances or
+ *				drops it)
  *	pause: after commit	the paused directory is whole; the row of the store, written next,
  *				says whether it counts */
 #include <errno.h>
@@ -27,6 +29,7 @@
 
 enum {
 	HOLD_MS = 1000, /* for an answer of the agent */
+	HELLO_S = 10,	/* a guest without its driver has none at all */
 	SYNC_S = 60,
 	SETTLE_S = 120,
 	SETTLE_STEP_MS = 20,
@@ -80,11 +83,64 @@ static void release_after_death(int dirfd)
 	agent_close(agent);
 }
 
+/* --- after one whose end nobody saw --- */
+
+static void drop_snapshot(int dirfd)
+{
+	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
+		(void)unlinkat(dirfd, layers_next_delta_name(d), 0); /* most often not there */
+	(void)file_remove_tree(dirfd, LAYERS_SNAPSHOT_DIR); /* goes with the sandbox at last */
+}
+
+/* The microVM finishes a snapshot that was under way by itself; until then it answers with
+ * ERROR_LIMIT. A resume is right in any case: what was being paused was not told to be. */
+static int wait_until_running(int dirfd, unsigned seconds, struct error *e)
+{
+	const struct timespec step = {.tv_nsec = SETTLE_STEP_MS * (long)NS_PER_MS};
+	uint64_t end = clock_monotonic_ns() + seconds * NS_PER_S;
+	int r;
+
+	for (;;) {
+		error_clear(e);
+		r = vmm_request(dirfd, "resume", NULL, 0, e);
+		if (r == 0 || e->code != ERROR_LIMIT || clock_monotonic_ns() >= end)
+			return r;
+		(void)nanosleep(&step, NULL); /* a shorter sleep is fine */
+	}
+}
+
+/* It stands on what was being made, or that never was. */
+static int settle(int dirfd, unsigned wait_s, struct error *e)
+{
+	bool switched = false;
+	int r = wait_until_running(dirfd, wait_s, e);
+
+	if (r < 0)
+		return r;
+	release_after_death(dirfd);
+	if (!file_exists(dirfd, LAYERS_SNAPSHOT_DIR))
+		return 0;
+	for (unsigned d = 0; d < VMM_DISKS_MAX; d++) {
+		r = vmm_writes_to(dirfd, d, layers_next_delta_name(d), e);
+		if (r < 0)
+			return r;
+		switched = switched || r;
+	}
+	if (switched)
+		return layers_advance(dirfd, -1, NULL, e);
+	drop_snapshot(dirfd);
+	return 0;
+}
+
+int backend_vmm_settle(int dirfd, struct error *e)
+{
+	return settle(dirfd, SETTLE_S, e);
+}
+
 /* --- taking --- */
 
 struct taken {
 	int fd; /* owned; `snapshot` that it is written into, also when that failed */
-	bool switched;
 	uint64_t stop_ns, held_ns;
 };
 
@@ -94,11 +150,14 @@ static int take(int dirfd, bool final, struct taken *ret, struct error *e)
 	struct hold h = {0};
 	struct vmm_snapshot_options o = {
 		.final = final, .before_stop = hold, .after_stop = release, .arg = &h};
-	int r;
+	int r = file_exists(dirfd, LAYERS_SNAPSHOT_DIR) ? settle(dirfd, 0, e) : 0;
 
-	*ret = (struct taken){.fd = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e)};
-	if (ret->fd < 0)
-		return ret->fd;
+	*ret = (struct taken){.fd = -1};
+	if (r < 0)
+		return r;
+	r = ret->fd = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
+	if (r < 0)
+		return r;
 	o.dirfd = ret->fd;
 	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
 		if (layers_disk_is_writable(dirfd, d)) {
@@ -106,16 +165,11 @@ static int take(int dirfd, bool final, struct taken *ret, struct error *e)
 			o.disks[d].next = final ? NULL : layers_next_delta_name(d);
 		}
 	(void)agent_connect(dirfd, &h.agent, NULL); /* hold() says if that failed */
-	r = vmm_snapshot(dirfd, &o, &result, &ret->switched, e);
+	r = vmm_snapshot(dirfd, &o, &result, NULL, e);
 	agent_close(h.agent);
 	ret->stop_ns = result.stop_ns;
 	ret->held_ns = h.ns;
 	return r;
-}
-
-static void drop_snapshot(int dirfd)
-{
-	(void)file_remove_tree(dirfd, LAYERS_SNAPSHOT_DIR); /* goes with the sandbox at last */
 }
 
 /* States are links to files: all must be on one file system. */
@@ -198,9 +252,9 @@ static int check_room(int dirfd, struct agent_conn *c, uint64_t deadline, struct
 /* The guest writes its caches to its disks. */
 static int sync_guest(int dirfd, struct error *e)
 {
-	uint64_t deadline = clock_monotonic_ns() + SYNC_S * NS_PER_S;
+	uint64_t now = clock_monotonic_ns(), deadline = now + SYNC_S * NS_PER_S;
 	struct agent_conn *c = NULL;
-	int r = agent_connect_ready(dirfd, deadline, &c, e);
+	int r = agent_connect_ready(dirfd, now + HELLO_S * NS_PER_S, &c, e);
 
 	if (r == 0)
 		r = check_room(dirfd, c, deadline, e);
@@ -239,7 +293,7 @@ static int pause_disks(int dirfd, int area_fd, const char *name, struct error *e
 
 int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, struct error *e)
 {
-	struct error ignored = {0};
+	struct error why = {0};
 	int r = check_linked(dirfd, area_fd, e);
 
 	if (r < 0)
@@ -247,12 +301,15 @@ int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, str
 	r = memory ? pause_with_memory(dirfd, area_fd, name, e)
 		   : pause_disks(dirfd, area_fd, name, e);
 	if (r < 0) {
-		/* a snapshot that failed has let it go on itself */
-		(void)vmm_request(dirfd, "resume", NULL, 0, &ignored);
+		/* a snapshot that failed has let it go on itself, one that is still being made is
+		 * waited for */
+		if (backend_vmm_settle(dirfd, &why) < 0)
+			log_warn("%s", why.message); /* the next one settles it */
 		(void)workdir_remove(area_fd, name); /* if the commit failed halfway */
+		return r;
 	}
 	drop_snapshot(dirfd);
-	return r;
+	return 0;
 }
 
 /* --- live snapshots --- */
@@ -280,7 +337,7 @@ static int advance(
 int backend_vmm_snapshot(
 	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e)
 {
-	struct error ignored = {0};
+	struct error why = {0};
 	struct taken t;
 	int r = check_linked(dirfd, area_fd, e);
 
@@ -292,48 +349,9 @@ int backend_vmm_snapshot(
 		r = fault_disk("snapshot-taken", e);
 	if (r == 0)
 		r = advance(dirfd, area_fd, name, ret, e);
-	else if (t.switched && layers_advance(dirfd, -1, NULL, &ignored) < 0)
-		log_error("a sandbox can have no more snapshots: %s", ignored.message);
-	else if (!t.switched)
-		drop_snapshot(dirfd);
+	else if (settle(dirfd, 0, &why) < 0)
+		log_warn("%s", why.message); /* the next one settles it */
 	ret->stop_ns = t.stop_ns;
 	ret->held_ns = t.held_ns;
 	return r;
-}
-
-/* --- after the daemon's death --- */
-
-/* The microVM finishes a snapshot that was under way by itself; until then it answers with
- * ERROR_LIMIT. A resume is right in any case: what was being paused was not told to be. */
-static int wait_until_running(int dirfd, struct error *e)
-{
-	const struct timespec step = {.tv_nsec = SETTLE_STEP_MS * (long)NS_PER_MS};
-	int r = -EBUSY;
-
-	for (int i = 0; i < SETTLE_S * 1000 / SETTLE_STEP_MS; i++) {
-		error_clear(e);
-		r = vmm_request(dirfd, "resume", NULL, 0, e);
-		if (r == 0 || e->code != ERROR_LIMIT)
-			break;
-		(void)nanosleep(&step, NULL); /* a shorter sleep is fine */
-	}
-	return r;
-}
-
-int backend_vmm_settle(int dirfd, struct error *e)
-{
-	bool switched = false;
-	int r = wait_until_running(dirfd, e);
-
-	if (r < 0)
-		return r;
-	release_after_death(dirfd);
-	if (!file_exists(dirfd, LAYERS_SNAPSHOT_DIR))
-		return 0;
-	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
-		switched = switched || file_exists(dirfd, layers_next_delta_name(d));
-	if (switched)
-		return layers_advance(dirfd, -1, NULL, e);
-	drop_snapshot(dirfd);
-	return 0;
 }

@@ -4,8 +4,9 @@
  * Requests, each answered in order with "ok [TEXT]" or "error CODE ERRNO MESSAGE":
  *
  *	status			-> ok running|paused|ended cpus=N memory_bytes=N exits=N layers=N
- *				freezes=N steps: how many layers the memory stands on, how often the
- *				disks got new deltas; it knows snapshots that are stepwise
+ *				tops=INODE,... steps: how many layers the memory stands on, the files
+ *				that the disks' writes go to (0: read-only, or no disk); it knows
+ *				snapshots that are stepwise
  *	pause, resume
  *	save			of a paused VM: vm_save into a directory, whose descriptor comes
  *				with the message (SCM_RIGHTS)

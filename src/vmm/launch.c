@@ -1,5 +1,6 @@
 #include "vmm/launch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,11 +13,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "io/program.h"
@@ -649,25 +652,48 @@ static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o, bool s
 }
 
 struct snapshot_state {
-	int freezes;
+	unsigned long long tops[VMM_DISKS_MAX]; /* inodes of the disks' top deltas */
 	bool stepwise; /* it runs, and says when it is about to be stopped */
 };
 
 static int get_status(int dirfd, struct snapshot_state *ret, struct error *e)
 {
+	static_assert(VMM_DISKS_MAX == 2, "as many are parsed");
 	char status[CONTROL_MESSAGE_MAX];
 	const char *p;
 	int r = vmm_request(dirfd, "status", status, sizeof(status), e);
 
 	if (r < 0)
 		return r;
-	p = strstr(status, "freezes=");
-	if (!p)
+	p = strstr(status, "tops=");
+	if (!p || sscanf(p, "tops=%llu,%llu", &ret->tops[0], &ret->tops[1]) != 2)
 		return error_set(e, ERROR_INCOMPATIBLE, EPROTO,
-			"the microVM was started by an older Mayfly that knows no snapshots");
-	ret->freezes = atoi(p + strlen("freezes="));
+			"the microVM was started by an older Mayfly: make a new sandbox");
 	ret->stepwise = str_starts_with(status, "running ") && strstr(p, " steps");
 	return 0;
+}
+
+int vmm_writes_to(int dirfd, unsigned disk, const char *delta, struct error *e)
+{
+	struct snapshot_state s;
+	struct stat st;
+	int r;
+
+	if (fstatat(dirfd, delta, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0
+				       : error_set_errno(e, ERROR_HOST, errno,
+						 "cannot examine the disk delta %s", delta);
+	r = get_status(dirfd, &s, e);
+	return r < 0 ? r : s.tops[disk] == st.st_ino;
+}
+
+static bool is_switched(int dirfd, const struct vmm_snapshot_options *o)
+{
+	for (unsigned i = 0; i < VMM_DISKS_MAX; i++)
+		if (o->disks[i].delta && !o->final &&
+			vmm_writes_to(dirfd, i, o->disks[i].next, NULL) > 0)
+			return true;
+	return false;
 }
 
 static int parse_result(const char *text, struct vmm_snapshot_result *r, struct error *e)
@@ -723,6 +749,8 @@ static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o, boo
 
 	*created = fds.count - 1;
 	if (r == 0)
+		r = fault_disk("snapshot-deltas-made", e);
+	if (r == 0)
 		r = ask(dirfd, text, &fds, &sock, e);
 	if (r == 0)
 		r = follow(sock, o, answer, e);
@@ -738,7 +766,7 @@ static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o, boo
 int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_snapshot_result *ret,
 	bool *ret_switched, struct error *e)
 {
-	struct snapshot_state before, after;
+	struct snapshot_state before;
 	int r = get_status(dirfd, &before, e);
 	unsigned created;
 	bool switched;
@@ -746,11 +774,8 @@ int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_sna
 	if (r < 0)
 		return r;
 	r = request_snapshot(dirfd, o, before.stepwise && o->before_stop, ret, &created, e);
-	if (r == 0)
-		switched = !o->final;
-	else
-		switched = get_status(dirfd, &after, NULL) == 0 && after.freezes > before.freezes;
-	if (r < 0 && !switched)
+	switched = r == 0 ? !o->final : is_switched(dirfd, o);
+	if (r < 0 && r != -ETIMEDOUT && !switched)
 		remove_deltas(dirfd, o, created);
 	if (ret_switched)
 		*ret_switched = switched;

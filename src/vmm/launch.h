@@ -143,10 +143,14 @@ struct vmm_snapshot_result {
  *
  * On failure the microVM is as before, running if it was; the caller removes the directory.
  * *ret_switched (may be NULL) says whether, all the same, its disks have the new deltas on top of
- * the old ones, as they do after success; if not, the new ones' files are removed. Blocks; one at a
- * time, else ERROR_LIMIT. */
+ * the old ones, as they do after success; if not, the new ones' files are removed. -ETIMEDOUT: it is
+ * still at it; vmm_writes_to() tells later what came of it. Blocks; one at a time, else
+ * ERROR_LIMIT. */
 int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_snapshot_result *ret,
 	bool *ret_switched, struct error *e);
+
+/* Whether the disk's writes go to this file of the sandbox's directory: 1, 0 or -errno. */
+int vmm_writes_to(int dirfd, unsigned disk, const char *delta, struct error *e);
 
 /* Whether a live mayfly-vmm (or its owner) holds the directory: 1, 0 or -errno. */
 int vmm_dir_is_live(int dirfd);

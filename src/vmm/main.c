@@ -256,9 +256,10 @@ static void answer_status(struct vmm_process *p, char *out)
 
 	vm_get_stats(p->vm, &s);
 	(void)snprintf(out, CONTROL_MESSAGE_MAX,
-		"ok %s cpus=%u memory_bytes=%llu exits=%llu layers=%u freezes=%u steps", state,
+		"ok %s cpus=%u memory_bytes=%llu exits=%llu layers=%u tops=%llu,%llu steps", state,
 		s.cpus, (unsigned long long)s.memory_bytes, (unsigned long long)s.exits,
-		s.memory_layers, s.freezes); /* fits */
+		s.memory_layers, (unsigned long long)s.disk_tops[0],
+		(unsigned long long)s.disk_tops[1]); /* fits */
 }
 
 static int do_save(struct vmm_process *p, const struct control_fds *fds,

@@ -159,6 +159,8 @@ static int create_disk(struct vm *vm, unsigned i, struct vm_disk *d, struct erro
 		d->bytes = (uint64_t)st.st_size;
 	d->lower_count = 0;
 	vm->disk_read_only[i] = d->delta_fd < 0;
+	if (d->delta_fd >= 0 && fstat(d->delta_fd, &st) == 0)
+		atomic_store(&vm->disk_tops[i], st.st_ino);
 	r = disk_open(TAKE_FD(d->base_fd), d->lower_fds, layers, TAKE_FD(d->delta_fd), d->bytes,
 		&disk, e);
 	if (r < 0)
@@ -573,11 +575,12 @@ void vm_get_stats(const struct vm *vm, struct vm_stats *s)
 		.first_exit_ns = atomic_load(&vm->first_exit_ns),
 		.memory_bytes = vm->memory.bytes,
 		.cpus = vm->cpu_count,
-		.freezes = atomic_load(&vm->freezes),
 		.memory_layers = vm->stack.layer_count,
 	};
 	for (unsigned i = 0; i < vm->cpu_count; i++)
 		s->exits += atomic_load(&vm->cpus[i].exits);
+	for (unsigned i = 0; i < vm->disk_count; i++)
+		s->disk_tops[i] = atomic_load(&vm->disk_tops[i]);
 }
 
 uint8_t vm_power_off_value(const struct vm *vm)

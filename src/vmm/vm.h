@@ -112,7 +112,7 @@ struct vm_snapshot_result {
  *
  * On failure the VM is as before, running or not, its pages all its own; the directory is of no
  * use. If it failed after the guest went on (the host's disk did, most likely), the fresh deltas
- * stay on top of the frozen ones: vm_stats.freezes says so.
+ * stay on top of the frozen ones: vm_stats.disk_tops says so.
  *
  * May be called from another thread than the owner's, one at a time. */
 int vm_snapshot(struct vm *vm, const struct vm_snapshot_options *o, struct vm_snapshot_result *ret,
@@ -142,7 +142,8 @@ struct vm_stats {
 	uint64_t first_exit_ns; /* CLOCK_MONOTONIC of the first of them, 0: none yet */
 	uint64_t memory_bytes;
 	unsigned cpus;
-	unsigned freezes;	/* how often the disks got new top deltas */
+	/* inodes of the files that the disks' writes go to, 0: read-only */
+	uint64_t disk_tops[VM_DISKS_MAX];
 	unsigned memory_layers; /* that its memory stands on */
 };
 void vm_get_stats(const struct vm *vm, struct vm_stats *s);

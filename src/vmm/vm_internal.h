@@ -58,7 +58,7 @@ struct vm {
 	bool devices_resumed;
 	uint64_t clock_ns;	   /* of KVM, when a restored guest first runs; 0: booted */
 	struct memory_stack stack; /* what the memory stands on */
-	atomic_uint freezes;
+	atomic_ullong disk_tops[VM_DISKS_MAX]; /* see vm_stats */
 
 	/* Held by whoever stops, starts or serves the guest from outside of its vCPUs; taken before
 	 * the lock below and the devices'. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -195,7 +196,8 @@ int vm_flush_disks(struct vm *vm, struct error *e)
 struct work {
 	struct vm *vm;
 	const struct vm_snapshot_options *o;
-	int delta_fds[VM_DISKS_MAX];			/* owned */
+	int delta_fds[VM_DISKS_MAX]; /* owned */
+	ino_t delta_inodes[VM_DISKS_MAX];
 	int memory_fd;					/* owned: `memory` or `memory.layer` */
 	int merged_fd;					/* owned: `memory.merged`, -1: none */
 	struct page_set merged_pages;			/* owned */
@@ -216,14 +218,21 @@ static bool needs_delta(const struct work *w, unsigned disk)
 	return !w->o->final && disk < w->vm->disk_count && !w->vm->disk_read_only[disk];
 }
 
-static int check_request(const struct work *w, struct error *e)
+static int check_request(struct work *w, struct error *e)
 {
-	for (unsigned i = 0; i < VM_DISKS_MAX; i++)
+	struct stat st;
+
+	for (unsigned i = 0; i < VM_DISKS_MAX; i++) {
 		if (needs_delta(w, i) != (w->delta_fds[i] >= 0))
 			return error_set(e, ERROR_USAGE, EINVAL,
 				w->delta_fds[i] < 0 ? "disk %u needs a new delta"
 						    : "disk %u takes no new delta",
 				i);
+		if (w->delta_fds[i] >= 0 && fstat(w->delta_fds[i], &st) < 0)
+			return error_set_errno(
+				e, ERROR_INTERNAL, errno, "cannot examine a disk delta");
+		w->delta_inodes[i] = w->delta_fds[i] >= 0 ? st.st_ino : 0;
+	}
 	return 0;
 }
 
@@ -383,8 +392,9 @@ static int capture(struct work *w, struct error *e)
 		thaw_disks(w);
 		return r;
 	}
-	if (!w->o->final)
-		(void)atomic_fetch_add(&w->vm->freezes, 1); /* only counted */
+	for (unsigned i = 0; i < VM_DISKS_MAX; i++)
+		if (needs_delta(w, i))
+			atomic_store(&w->vm->disk_tops[i], w->delta_inodes[i]);
 	return 0;
 }
 

@@ -249,6 +249,7 @@ int machine_try_snapshot(struct machine *m, const char *name, bool final, struct
 	struct vm_snapshot_options o = {.final = final, .delta_fds = {-1, -1}};
 	char from[32], to[32], next[32];
 	struct vm_stats before, after;
+	bool switched;
 	int r;
 
 	CHECK(mkdirat(work_dirfd, name, 0700) == 0);
@@ -267,10 +268,11 @@ int machine_try_snapshot(struct machine *m, const char *name, bool final, struct
 	r = vm_snapshot(m->vm, &o, ret, e);
 	vm_get_stats(m->vm, &after);
 	(void)close(o.dirfd); /* only a directory */
-	m->freezes += after.freezes - before.freezes;
+	switched = after.disk_tops[0] != before.disk_tops[0];
+	m->freezes += switched;
 	if (r == 0)
 		lineage_extend(l, name, ret);
-	else if (after.freezes != before.freezes)
+	else if (switched)
 		(void)snprintf(l->deltas[l->delta_count++], 32, "%s", from);
 	return r;
 }
