@@ -32,6 +32,7 @@ static const struct {
 	[ERROR_NO_COMMAND] = {"no_command", 127},
 	[ERROR_BUSY] = {"busy", 121},
 	[ERROR_FORBIDDEN] = {"forbidden", 121},
+	[ERROR_TOO_MANY] = {"too_many", 122},
 };
 
 __attribute__((format(printf, 5, 0))) static void fill(struct error *e, enum error_code code,

@@ -29,6 +29,7 @@ enum error_code {
 	ERROR_NO_COMMAND,     /* the command does not exist in the sandbox */
 	ERROR_FORBIDDEN,      /* whoever asks may not */
 	ERROR_BUSY,	      /* in the middle of something else: try again */
+	ERROR_TOO_MANY,	      /* as many as there may be at the same time */
 	ERROR_CODES_	      /* number of codes, not a code */
 };
 

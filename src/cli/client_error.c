@@ -52,8 +52,9 @@ static enum error_code of_status(unsigned status)
 	case 409:
 		return ERROR_EXISTS;
 	case 413:
-	case 429:
 		return ERROR_LIMIT;
+	case 429:
+		return ERROR_TOO_MANY;
 	case 502:
 		return ERROR_SANDBOX;
 	case 503:

@@ -295,16 +295,14 @@ struct fork {
 	char id[STORE_SNAPSHOT_ID_BYTES];
 	uint64_t timeout_ns;
 	unsigned count, reported, ready;
-	unsigned reserved; /* places on the host that no child has taken yet */
-	struct sandbox_sizes sizes;
+	struct instance_places places;
 	struct instance *children[FORK_MAX];
 	struct error why; /* the first failure */
 };
 
 static void fork_free(struct fork *f)
 {
-	for (; f->reserved; f->reserved--)
-		quota_release(&f->daemon->instances->quota, &f->sizes);
+	instances_give_back(f->daemon, &f->places);
 	store_sandbox_free(f->parent);
 	free(f);
 }
@@ -378,7 +376,7 @@ static void make_children(struct fork *f, int origin_fd)
 	struct instance_order o = {
 		.origin = &origin,
 		.hold = true,
-		.reserved = true,
+		.places = &f->places,
 		.key_id = p->key_id,
 		.template = p->template_alias ? p->template_alias : p->template_id,
 		.template_id = p->template_id,
@@ -403,10 +401,8 @@ static void make_children(struct fork *f, int origin_fd)
 		struct error e = f->why;
 
 		/* after one that was refused the rest need not begin */
-		if (e.code == ERROR_NONE &&
-			instances_make(f->daemon, &o, on_child, f, &ignored, &e) == 0)
-			f->reserved--;
-		else
+		if (e.code != ERROR_NONE ||
+			instances_make(f->daemon, &o, on_child, f, &ignored, &e) < 0)
 			on_child(f, NULL, &e);
 	}
 	json_decref(o.metadata);
@@ -449,11 +445,12 @@ static void start_fork(
 	f->parent = sb;
 	f->count = count;
 	f->timeout_ns = (uint64_t)(s ? s : 1) * NS_PER_S;
-	f->sizes = (struct sandbox_sizes){sb->cpus, sb->memory_bytes, sb->disk_bytes};
+	f->places = (struct instance_places){.key_id = sb->key_id,
+		.sizes = {sb->cpus, sb->memory_bytes, sb->disk_bytes},
+		.count = count};
 	/* all places before anything is made */
-	if (instances_reserve(r->daemon, &f->sizes, count, &e) == 0)
-		f->reserved = count;
-	if (!f->reserved || str_random_id(f->id, sizeof(f->id)) < 0 ||
+	if (instances_reserve(r->daemon, &f->places, &e) < 0 ||
+		str_random_id(f->id, sizeof(f->id)) < 0 ||
 		instance_snapshot(i, f->id, on_fork_snapshot, f, &e) < 0) {
 		(void)api_deferred_take(f->deferred); /* it is r */
 		if (e.code == ERROR_NONE)

@@ -99,8 +99,10 @@ static void on_obtained(void *arg, struct instance *i, bool resumed, const struc
 
 static void obtain(struct request *r, const char *id, int64_t timeout_s, bool memory)
 {
-	const struct obtain_options o = {
-		.resume = true, .timeout_ns = (uint64_t)timeout_s * NS_PER_S, .memory = memory};
+	const struct obtain_options o = {.resume = true,
+		.timeout_ns = (uint64_t)timeout_s * NS_PER_S,
+		.memory = memory,
+		.entitled = r->admin};
 	struct connecting *c = calloc(1, sizeof(*c));
 
 	if (!c) {
@@ -111,6 +113,14 @@ static void obtain(struct request *r, const char *id, int64_t timeout_s, bool me
 	c->timeout_s = timeout_s;
 	request_set_ops(r, &connecting_ops, c);
 	instance_obtain(r->daemon, id, &o, on_obtained, c, &c->obtaining);
+}
+
+/* Somebody else resumes it at the moment. */
+static bool is_returning(const struct request *r, const char *id)
+{
+	const struct instance *i = instance_find_unsettled(r->daemon, id);
+
+	return i && i->state == INSTANCE_CREATING;
 }
 
 /* What the three have in common: the body's timeout and memory, a sandbox of the client's. */
@@ -131,7 +141,7 @@ static void connect_to(struct request *r, const char *text, size_t n, int64_t ti
 			reply_error(r, 409, "the sandbox is running");
 		else
 			reply_running(r, sb->id, false, timeout_s);
-	} else if (auth_may_create(r, 1)) {
+	} else if (is_returning(r, sb->id) || auth_may_resume(r)) {
 		obtain(r, sb->id, timeout_s ? timeout_s : 1, memory);
 	}
 	store_sandbox_free(sb);
@@ -194,7 +204,8 @@ static void on_rolled_back(void *arg, const struct error *why)
 	uint64_t now = clock_realtime_ns();
 	const struct obtain_options o = {.resume = true,
 		.timeout_ns = b->end_ns > now ? b->end_ns - now : NS_PER_S,
-		.memory = true};
+		.memory = true,
+		.entitled = true};
 	struct obtaining *ignored; /* goes on when the client has gone */
 
 	if (why)

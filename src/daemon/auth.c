@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -103,42 +104,73 @@ static unsigned take_tokens(const char *key_id, unsigned rate, unsigned count)
 	return 0;
 }
 
+static int check_places(
+	struct daemon *d, const struct store_key *key, unsigned count, struct error *e)
+{
+	unsigned max =
+		key->limits.max_sandboxes ? key->limits.max_sandboxes : d->options.sandboxes_max;
+	uint64_t alive = 0;
+	int r = store_sandbox_count(d->store, key->id,
+		STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_PAUSING) |
+			STORE_STATE_BIT(STORE_SNAPSHOTTING),
+		&alive, e);
+
+	if (r == 0 && max && alive + instances_coming(d, key->id) + count > max)
+		r = error_set(e, ERROR_TOO_MANY, EMFILE,
+			"this key has its maximum of %u sandboxes at the same time: kill one, or "
+			"ask for a higher limit",
+			max);
+	return r;
+}
+
+int auth_check_places(struct daemon *d, const char *key_id, unsigned count, struct error *e)
+{
+	_cleanup_(store_key_freep) struct store_key *key = NULL;
+	int r;
+
+	if (strcmp(key_id, STORE_KEY_LOCAL) == 0)
+		return 0;
+	r = store_key_get(d->store, key_id, &key, e);
+	return r < 0 ? r : check_places(d, key, count, e);
+}
+
+static bool take_rate(struct request *r, unsigned count)
+{
+	const struct store_limits *l = &r->key->limits;
+	unsigned rate = l->creates_per_minute ? l->creates_per_minute
+					      : r->daemon->options.creates_per_minute;
+	unsigned wait = rate ? take_tokens(r->key->id, rate, count) : 0;
+
+	if (wait)
+		reply_too_many(r, wait, "this key makes sandboxes too fast");
+	return wait == 0;
+}
+
 bool auth_may_create(struct request *r, unsigned count)
 {
-	const struct daemon_options *o = &r->daemon->options;
-	const struct store_limits *l = &r->key->limits;
-	unsigned rate = l->creates_per_minute ? l->creates_per_minute : o->creates_per_minute;
-	unsigned max = l->max_sandboxes ? l->max_sandboxes : o->sandboxes_max, wait;
-	uint64_t alive = 0;
 	struct error e = {0};
 
 	if (r->admin)
 		return true;
-	if (store_sandbox_count(r->daemon->store, r->key->id,
-		    STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_PAUSING) |
-			    STORE_STATE_BIT(STORE_SNAPSHOTTING),
-		    &alive, &e) < 0) {
+	if (check_places(r->daemon, r->key, count, &e) < 0 ||
+		allowance_check(r->daemon, r->key->id, &e) < 0) {
 		reply_failure(r, &e);
 		return false;
 	}
-	if (max && alive + instances_making(r->daemon, r->key->id) + count > max) {
-		char text[160];
+	return take_rate(r, count);
+}
 
-		(void)snprintf(text, sizeof(text),
-			"this key has its maximum of %u sandboxes at the same time: kill one, or "
-			"ask for a higher limit",
-			max);
-		reply_too_many(r, 0, text);
-		return false;
-	}
+bool auth_may_resume(struct request *r)
+{
+	struct error e = {0};
+
+	if (r->admin)
+		return true;
 	if (allowance_check(r->daemon, r->key->id, &e) < 0) {
 		reply_failure(r, &e);
 		return false;
 	}
-	wait = rate ? take_tokens(r->key->id, rate, count) : 0;
-	if (wait)
-		reply_too_many(r, wait, "this key makes sandboxes too fast");
-	return wait == 0;
+	return take_rate(r, 1);
 }
 
 uint64_t auth_timeout_max_ns(const struct request *r)

@@ -8,6 +8,7 @@
 #include "daemon/request.h"
 
 struct daemon;
+struct error;
 struct sandbox_sizes;
 struct store_key;
 
@@ -20,10 +21,16 @@ bool auth_check(struct request *r);
 const char *auth_scope(const struct request *r);
 bool auth_may_see(const struct request *r, const char *key_id);
 
-/* Whether r->key may have so many more sandboxes now: its number of sandboxes and its rate.
- * Otherwise answers 429 and returns false. Counts against the rate. The operator may: only the
- * host's own limits hold for him. */
+/* Whether a key may have so many more sandboxes at the same time; ERROR_TOO_MANY. What is made or
+ * promised already counts (instances.h). Not for the operator's own key. */
+int auth_check_places(struct daemon *d, const char *key_id, unsigned count, struct error *e);
+
+/* Whether r->key may have so many more sandboxes now: its number of sandboxes, its rate and its
+ * allowance. Otherwise answers (429, 403) and returns false. Counts against the rate. The operator
+ * may: only the host's own limits hold for him. */
 bool auth_may_create(struct request *r, unsigned count);
+/* The same but for the number, which instance_obtain() checks. */
+bool auth_may_resume(struct request *r);
 
 /* The longest life that r->key may ask for; UINT64_MAX: any. */
 uint64_t auth_timeout_max_ns(const struct request *r);

@@ -22,7 +22,7 @@
 #define DATABASE     "mayfly.db"
 #define ADMIN_SOCKET "daemon.sock"
 /* They wait more than they work: for template files that are read, for microVMs that end. */
-#define WORKERS "16"
+#define WORKERS "16" /* twice LANE_MAX: the other half is for what is short */
 
 /* jansson (up to 2.14, its issue 362) overwrites the heap when memory runs out inside a string that
  * it reads. An end at once is better: sandboxes survive it. */

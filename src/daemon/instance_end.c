@@ -90,7 +90,9 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
 	instances_deadline_changed(d);
 	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);
-	if (!i->busy)
+	if (i->job)
+		lane_cancel(i->job); /* or its end is waited for */
+	else
 		instance_finish_end(i);
 	return 0;
 }

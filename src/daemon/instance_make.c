@@ -640,7 +640,7 @@ static int check_max(const struct instance_order *o, const struct sandbox_sizes 
 }
 
 /* VMs that only wait make room. */
-int instances_reserve(
+static int reserve_some(
 	struct daemon *d, const struct sandbox_sizes *s, unsigned count, struct error *e)
 {
 	struct quota *q = &d->instances->quota;
@@ -652,9 +652,31 @@ int instances_reserve(
 	return quota_reserve(q, &d->dirs, s, count, e);
 }
 
+int instances_reserve(struct daemon *d, struct instance_places *p, struct error *e)
+{
+	int r = reserve_some(d, &p->sizes, p->count, e);
+
+	if (r < 0)
+		p->count = 0;
+	p->next = d->instances->places;
+	d->instances->places = p;
+	return r;
+}
+
+void instances_give_back(struct daemon *d, struct instance_places *p)
+{
+	struct instance_places **at = &d->instances->places;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	for (; p->count; p->count--)
+		quota_release(&d->instances->quota, &p->sizes);
+}
+
 static int reserve(struct instance *i, const struct sandbox_sizes *s, struct error *e)
 {
-	int r = instances_reserve(i->daemon, s, 1, e);
+	int r = reserve_some(i->daemon, s, 1, e);
 
 	if (r == 0)
 		i->promised = *s;
@@ -687,8 +709,8 @@ static int reserve_again(struct instance *i, const struct instance_order *o, str
 	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", id); /* of the store: fits */
 	(void)snprintf(i->template.build_id, sizeof(i->template.build_id), "%s",
 		build ? build : ""); /* as above */
-	if (o->reserved)
-		return 0; /* taken over when nothing can fail any more */
+	if (o->places)
+		return 0; /* taken when nothing can fail any more */
 	return k.snapshot ? claim(i, &k, true, e) : reserve(i, &k.sizes, e);
 }
 
@@ -750,18 +772,23 @@ int instances_make(struct daemon *d, const struct instance_order *order, instanc
 	}
 	i->maker->made = made;
 	i->maker->arg = arg;
-	if (o.reserved)
-		i->promised = (struct sandbox_sizes){o.cpus, o.memory_bytes, o.disk_bytes};
+	if (o.places) {
+		i->promised = o.places->sizes;
+		o.places->count--;
+	}
 	d->instances->making++;
 	*ret = i->maker;
 	(void)uv_queue_work(d->loop, &i->work, make_work, make_done); /* fails without a function */
 	return 0;
 }
 
-unsigned instances_making(struct daemon *d, const char *key_id)
+unsigned instances_coming(struct daemon *d, const char *key_id)
 {
 	unsigned n = 0;
 
+	for (const struct instance_places *p = d->instances->places; p; p = p->next)
+		if (strcmp(p->key_id, key_id) == 0)
+			n += p->count;
 	for (struct instance *i = d->instances->other; i; i = i->next)
 		if (i->maker && strcmp(i->key_id, key_id) == 0)
 			n++;

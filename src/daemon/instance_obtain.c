@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/auth.h"
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
 
@@ -130,6 +131,8 @@ static int start_resume(struct obtaining *o, const struct store_sandbox *row, st
 	};
 	struct instance_maker *ignored;
 
+	if (!o->options.entitled && auth_check_places(d, row->key_id, 1, e) < 0)
+		return -e->err;
 	if (fd < 0)
 		return error_set_errno(
 			e, ERROR_BAD_SNAPSHOT, errno, "the state of the paused sandbox is missing");

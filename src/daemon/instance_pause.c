@@ -1,5 +1,5 @@
-/* Pausing an instance, and snapshots of one that goes on. Both run in a worker, one at a time for
- * an instance; what comes meanwhile (a kill, its death) waits for the worker's end. */
+/* Pausing an instance, and snapshots of one that goes on. Both are jobs of the lane, one at a time for
+ * an instance; what comes meanwhile (a kill, its death) waits for the job's end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@
 
 struct operation {
 	struct instance *instance;
-	uv_work_t work;
+	struct lane_job job;
+	uv_work_t work;			    /* of what comes after it */
 	bool memory;			    /* of a pause */
 	char name[STORE_SNAPSHOT_ID_BYTES]; /* of a snapshot, or the one to go back to */
 	struct backend_snapshot snapshot;
@@ -61,7 +62,7 @@ static struct operation *begin(struct instance *i, enum store_sandbox_state stat
 			"this backend has no snapshots"); /* filled is enough, as below */
 		return NULL;
 	}
-	if (i->busy) {
+	if (i->job) {
 		(void)error_set(e, ERROR_BUSY, EBUSY,
 			"a snapshot of the sandbox is being made: try again when it is done");
 		return NULL;
@@ -72,15 +73,22 @@ static struct operation *begin(struct instance *i, enum store_sandbox_state stat
 		return NULL;
 	}
 	op->instance = i;
-	op->work.data = op;
+	op->work.data = op->job.data = op;
+	op->job.key_id = i->key_id;
 	op->memory = memory;
 	if (store_sandbox_update(i->daemon->store, i->sandbox.id, STORE_STATE_BIT(STORE_RUNNING),
 		    set, &row, NULL, e) < 0) {
 		free(op);
 		return NULL;
 	}
-	i->busy = true;
+	i->job = &op->job;
 	return op;
+}
+
+static void note_cancelled(struct operation *op)
+{
+	op->result = error_set(
+		&op->why, ERROR_NOT_FOUND, ECANCELED, "the sandbox ends"); /* or the daemon does */
 }
 
 static void back_to_running(struct instance *i)
@@ -94,12 +102,12 @@ static void back_to_running(struct instance *i)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
 }
 
-/* The worker is done and the instance is still there: what waited for it happens now. */
+/* The job is done and the instance is still there: what waited for it happens now. */
 static void release(struct instance *i)
 {
 	struct error e = {0};
 
-	i->busy = false;
+	i->job = NULL;
 	if (i->daemon->instances->stopping && i->state != INSTANCE_ENDING) {
 		back_to_running(i);
 		instance_free(i); /* lets go of a living microVM */
@@ -237,9 +245,9 @@ static int note_paused(struct operation *op, struct error *e)
 		STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, e);
 }
 
-static void pause_work(uv_work_t *w)
+static void run_pause(struct lane_job *j)
 {
-	struct operation *op = w->data;
+	struct operation *op = j->data;
 	struct instance *i = op->instance;
 	struct daemon *d = i->daemon;
 
@@ -248,12 +256,14 @@ static void pause_work(uv_work_t *w)
 					 d->home.area_fd[HOME_PAUSED], i->sandbox.id, &op->why);
 }
 
-static void pause_done(uv_work_t *w, int status)
+static void pause_done(struct lane_job *j, bool cancelled)
 {
-	struct operation *op = w->data;
+	struct operation *op = j->data;
 	struct instance *i = op->instance;
 	struct daemon *d = i->daemon;
 
+	if (cancelled)
+		note_cancelled(op);
 	if (op->result < 0) {
 		fail_pause(op);
 		return;
@@ -284,7 +294,9 @@ static int pause_to(struct instance *i, bool memory, const char *snapshot_id, in
 	op->arg = arg;
 	instance_set_aside(i, INSTANCE_PAUSING);
 	instances_deadline_changed(i->daemon);
-	(void)uv_queue_work(i->daemon->loop, &op->work, pause_work, pause_done); /* cannot fail */
+	op->job.run = run_pause;
+	op->job.done = pause_done;
+	lane_add(&i->daemon->instances->lane, &op->job);
 	return 0;
 }
 
@@ -355,20 +367,22 @@ int instance_kill_paused(struct daemon *d, const struct store_sandbox *sb, struc
 
 /* --- snapshots --- */
 
-static void snapshot_work(uv_work_t *w)
+static void run_snapshot(struct lane_job *j)
 {
-	struct operation *op = w->data;
+	struct operation *op = j->data;
 	struct instance *i = op->instance;
 
 	op->result = i->daemon->options.backend->snapshot(i->sandbox.dirfd,
 		i->daemon->home.area_fd[HOME_SNAPSHOTS], op->name, &op->snapshot, &op->why);
 }
 
-static void snapshot_done(uv_work_t *w, int status)
+static void snapshot_done(struct lane_job *j, bool cancelled)
 {
-	struct operation *op = w->data;
+	struct operation *op = j->data;
 	struct instance *i = op->instance;
 
+	if (cancelled)
+		note_cancelled(op);
 	if (op->result == 0)
 		log_info("snapshot of a sandbox sandbox=%s stop_us=%llu held_us=%llu bytes=%llu",
 			i->sandbox.id, (unsigned long long)(op->snapshot.stop_ns / NS_PER_US),
@@ -393,7 +407,8 @@ int instance_snapshot(struct instance *i, const char *name, instance_snapshotted
 	(void)snprintf(op->name, sizeof(op->name), "%s", name); /* a new one: fits */
 	op->snapshotted = snapshotted;
 	op->arg = arg;
-	(void)uv_queue_work(
-		i->daemon->loop, &op->work, snapshot_work, snapshot_done); /* cannot fail */
+	op->job.run = run_snapshot;
+	op->job.done = snapshot_done;
+	lane_add(&i->daemon->instances->lane, &op->job);
 	return 0;
 }

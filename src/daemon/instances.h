@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "daemon/backend.h"
 #include "daemon/instance.h"
+#include "daemon/lane.h"
 #include "daemon/quota.h"
 #include "daemon/request.h"
 #include "store/events.h"
@@ -62,8 +63,8 @@ struct instance {
 	const char *end_reason;	      /* more about it for the event: a word, or NULL */
 	/* Of a paused one that comes back; `sandbox` is its worker's while it is being made. */
 	char returning[SANDBOX_ID_BYTES];
-	bool busy; /* a worker pauses it or makes a snapshot of it */
-	bool died; /* meanwhile */
+	struct lane_job *job; /* that pauses it or makes a snapshot of it, or NULL */
+	bool died;	      /* meanwhile */
 	struct instance_waiter *waiters;
 	struct error *failure; /* owned: what they hear of one that was not made; or NULL */
 	uv_work_t work;
@@ -84,6 +85,8 @@ struct instances {
 	struct instance *other; /* CREATING and ENDING */
 	unsigned running, making;
 	struct quota quota;
+	struct instance_places *places; /* those that are promised */
+	struct lane lane;		/* of pauses and snapshots */
 	uv_timer_t deadline, sample, maintain, allowance;
 	bool stopping;
 };
@@ -104,9 +107,8 @@ struct instance_order {
 	 * soon as it runs, nothing in it is changed, it is in no list and is not counted as made.
 	 */
 	bool look;
-	/* Of an origin: its place was taken by instances_reserve(), and is the sandbox's own from
-	 * the success of instances_make() on. */
-	bool reserved;
+	/* Of an origin: it takes one of these when instances_make() succeeds. NULL: a new one. */
+	struct instance_places *places;
 	const char *key_id;
 	const char *template;
 	const char *template_id, *build_id; /* of an origin; build_id may be NULL */
@@ -132,10 +134,19 @@ int instances_admit(struct daemon *d, struct instance *const *held, size_t count
 /* Ends one that was held. */
 void instance_drop(struct instance *i);
 
-/* Places on the host for several that are made soon, all or none; what is not used must be given
- * back by quota_release(). */
-int instances_reserve(
-	struct daemon *d, const struct sandbox_sizes *s, unsigned count, struct error *e);
+/* Places for several of one size that are made soon: on the host, and among those that a key may
+ * have at the same time. The caller's. */
+struct instance_places {
+	const char *key_id; /* borrowed */
+	struct sandbox_sizes sizes;
+	unsigned count; /* that nobody has taken yet */
+	struct instance_places *next;
+};
+/* Takes the host's places, all or none; whether the key may have them is not looked at (auth.h).
+ * instances_give_back() comes next in any case. */
+int instances_reserve(struct daemon *d, struct instance_places *p, struct error *e);
+/* What was not taken. */
+void instances_give_back(struct daemon *d, struct instance_places *p);
 /* Starts making one. -errno and e when it cannot be started; then `made` is not called. */
 int instances_make(struct daemon *d, const struct instance_order *o, instance_made made, void *arg,
 	struct instance_maker **ret, struct error *e);
@@ -152,8 +163,8 @@ void instance_maker_stop(struct instance_maker *m);
 int instance_agent_refusal(const struct agent_event *ev, struct error *e);
 /* Opens the daemon's own connection to the agent (i->link). */
 int instance_open_link(struct instance *i, struct error *e);
-/* How many are being made for the key. */
-unsigned instances_making(struct daemon *d, const char *key_id);
+/* How many are being made for the key, or are promised. */
+unsigned instances_coming(struct daemon *d, const char *key_id);
 
 /* --- ending (instance_end.c) --- */
 
@@ -214,6 +225,9 @@ struct obtain_options {
 	bool resume;	     /* a paused one comes back; otherwise that is an error */
 	uint64_t timeout_ns; /* then, from the time when it is back; 0: as at its creation */
 	bool memory;	     /* false: booted from its disks even if its memory was kept */
+	/* Its key's maximum of sandboxes does not count: the operator asks, or it ran a moment ago.
+	 */
+	bool entitled;
 };
 
 /* Waits until the sandbox is running, resuming it where that is asked for. The callback may come

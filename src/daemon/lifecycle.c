@@ -240,6 +240,7 @@ int instances_start(struct daemon *d, struct error *e)
 	d->instances = all;
 	all->daemon = d;
 	quota_init(&all->quota, &d->options.quota);
+	all->lane.loop = d->loop;
 	/* none of these fails */
 	(void)uv_timer_init(d->loop, &all->deadline);
 	(void)uv_timer_init(d->loop, &all->sample);
@@ -274,10 +275,11 @@ void instances_stop(struct daemon *d)
 		if (i->maker)
 			instance_maker_stop(i->maker);
 	}
+	lane_cancel_all(&all->lane);
 	for (unsigned b = 0; b < INSTANCE_BUCKETS; b++)
 		for (struct instance *i = all->buckets[b], *next; i; i = next) {
 			next = i->next;
-			if (!i->busy)		  /* else its worker's end does */
+			if (!i->job)		  /* else its job's end does */
 				instance_free(i); /* lets go of a living microVM */
 		}
 }

@@ -108,6 +108,7 @@ unsigned reply_status_of(const struct error *e)
 		[ERROR_SANDBOX] = 500,
 		[ERROR_BUSY] = 409,
 		[ERROR_FORBIDDEN] = 403,
+		[ERROR_TOO_MANY] = 429,
 	};
 
 	return e->code < ERROR_CODES_ && statuses[e->code] ? statuses[e->code] : 500;

@@ -5,6 +5,7 @@
 
 #include "daemon/daemon.h"
 #include "daemon/instances.h"
+#include "daemon/reply.h"
 #include "proto/signature.h"
 
 struct waking {
@@ -23,7 +24,7 @@ static void on_done(struct request *r, bool complete)
 
 static const struct request_ops ops = {.done = on_done};
 
-/* Running or not: the handler knows what to say. */
+/* Running or not, the handler knows what to say, but not what its key may have. */
 static void on_obtained(void *arg, struct instance *i, bool resumed, const struct error *why)
 {
 	struct waking *w = arg;
@@ -32,7 +33,10 @@ static void on_obtained(void *arg, struct instance *i, bool resumed, const struc
 
 	free(w);
 	request_set_ops(r, NULL, NULL);
-	then(r);
+	if (!i && why->code == ERROR_TOO_MANY)
+		reply_failure(r, why);
+	else
+		then(r);
 }
 
 /* Tokens are checked before the sandbox is woken, or anybody could keep it awake. */
