@@ -1,0 +1,265 @@
+#include "proto/json_scan.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/json_text.h"
+
+struct scan {
+	const char *at, *end;
+	bool nul; /* an escape of one was seen */
+};
+
+/* 0 at the end, and for a NUL, which stands nowhere in JSON. */
+static char peek(const struct scan *s)
+{
+	return s->at < s->end ? *s->at : 0;
+}
+
+static void skip_space(struct scan *s)
+{
+	while (s->at < s->end &&
+		(*s->at == ' ' || *s->at == '\t' || *s->at == '\n' || *s->at == '\r'))
+		s->at++;
+}
+
+/* Whether c comes next, behind space; then it is taken. */
+static bool take(struct scan *s, char c)
+{
+	skip_space(s);
+	if (peek(s) != c)
+		return false;
+	s->at++;
+	return true;
+}
+
+/* --- strings --- */
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The value of \uXXXX, which is taken, or -1. */
+static int unit(struct scan *s)
+{
+	int code = 0;
+
+	if (s->end - s->at < 6 || s->at[0] != '\\' || s->at[1] != 'u')
+		return -1;
+	for (int i = 2; i < 6; i++) {
+		int digit = hex_digit(s->at[i]);
+
+		if (digit < 0)
+			return -1;
+		code = code << 4 | digit;
+	}
+	s->at += 6;
+	return code;
+}
+
+static bool escape(struct scan *s)
+{
+	char c = s->end - s->at > 1 ? s->at[1] : 0;
+	int first, second;
+
+	if (!c || !strchr("\"\\/bfnrtu", c))
+		return false;
+	if (c != 'u') {
+		s->at += 2;
+		return true;
+	}
+	first = unit(s);
+	s->nul = s->nul || first == 0;
+	if (first < 0xd800 || first > 0xdfff)
+		return first >= 0;
+	second = first < 0xdc00 ? unit(s) : -1;
+	return second >= 0xdc00 && second <= 0xdfff;
+}
+
+static bool string(struct scan *s)
+{
+	const char *begin = ++s->at;
+	bool ascii = true;
+
+	while (s->at < s->end && *s->at != '"') {
+		unsigned char c = (unsigned char)*s->at;
+
+		if (c < 0x20 || (c == '\\' && !escape(s)))
+			return false;
+		ascii = ascii && c < 0x80;
+		s->at += c != '\\';
+	}
+	return (ascii || json_text_is_utf8(begin, (size_t)(s->at - begin))) && take(s, '"');
+}
+
+/* --- numbers and words --- */
+
+static bool digits(struct scan *s)
+{
+	const char *begin = s->at;
+
+	while (peek(s) >= '0' && peek(s) <= '9')
+		s->at++;
+	return s->at > begin;
+}
+
+/* A number ends in front of a byte that is not part of it, as it always does in an object: there the
+ * C library's functions stop. Nobody calls setlocale(), so they read what JSON means. */
+static bool is_int64(const char *begin)
+{
+	errno = 0;
+	(void)strtoll(begin, NULL, 10); /* errno tells */
+	return !errno;
+}
+
+static bool number(struct scan *s)
+{
+	const char *begin = s->at, *first;
+	bool whole = true;
+
+	s->at += peek(s) == '-';
+	first = s->at;
+	if (!digits(s) || (*first == '0' && s->at > first + 1))
+		return false;
+	if (peek(s) == '.') {
+		whole = false;
+		s->at++;
+		if (!digits(s))
+			return false;
+	}
+	if (peek(s) == 'e' || peek(s) == 'E') {
+		whole = false;
+		s->at++;
+		s->at += peek(s) == '-' || peek(s) == '+';
+		if (!digits(s))
+			return false;
+	}
+	return s->at < s->end && (whole ? is_int64(begin) : isfinite(strtod(begin, NULL)));
+}
+
+static bool word(struct scan *s, const char *text)
+{
+	size_t n = strlen(text);
+
+	if ((size_t)(s->end - s->at) < n || memcmp(s->at, text, n) != 0)
+		return false;
+	s->at += n;
+	return true;
+}
+
+/* --- values --- */
+
+static bool value(struct scan *s, unsigned depth);
+
+static bool key(struct scan *s)
+{
+	skip_space(s);
+	s->nul = false;
+	return peek(s) == '"' && string(s) && !s->nul;
+}
+
+static bool member(struct scan *s, unsigned depth)
+{
+	return key(s) && take(s, ':') && value(s, depth);
+}
+
+static bool container(
+	struct scan *s, char end, bool (*item)(struct scan *s, unsigned depth), unsigned depth)
+{
+	s->at++;
+	if (take(s, end))
+		return true;
+	do
+		if (!item(s, depth))
+			return false;
+	while (take(s, ','));
+	return take(s, end);
+}
+
+/* depth: levels that it may still have. */
+static bool value(struct scan *s, unsigned depth)
+{
+	skip_space(s);
+	switch (peek(s)) {
+	case '{':
+		return depth && container(s, '}', member, depth - 1);
+	case '[':
+		return depth && container(s, ']', value, depth - 1);
+	case '"':
+		return string(s);
+	case 't':
+		return word(s, "true");
+	case 'f':
+		return word(s, "false");
+	case 'n':
+		return word(s, "null");
+	default:
+		return number(s);
+	}
+}
+
+/* --- the members of an object --- */
+
+struct json_members json_members_of(const void *text, size_t n)
+{
+	return (struct json_members){
+		.at = text, .end = n ? (const char *)text + n : text, .before = '{'};
+}
+
+static struct json_slice slice(const char *begin, const char *end)
+{
+	return (struct json_slice){.text = begin, .len = (size_t)(end - begin)};
+}
+
+static bool read_member(struct scan *s, struct json_member *ret)
+{
+	const char *begin;
+
+	skip_space(s);
+	begin = s->at;
+	if (!key(s))
+		return false;
+	ret->key = slice(begin, s->at);
+	if (!take(s, ':'))
+		return false;
+	skip_space(s);
+	ret->value.text = s->at;
+	if (!value(s, JSON_SCAN_DEPTH_MAX))
+		return false;
+	ret->value = slice(ret->value.text, s->at);
+	ret->whole = slice(begin, s->at);
+	return true;
+}
+
+/* Behind the last member, or in front of none. */
+static int finish(struct scan *s)
+{
+	if (!take(s, '}'))
+		return -EINVAL;
+	skip_space(s);
+	return s->at == s->end ? 0 : -EINVAL;
+}
+
+int json_members_next(struct json_members *m, struct json_member *ret)
+{
+	struct scan s = {.at = m->at, .end = m->end};
+	bool first = m->before == '{';
+
+	if (!take(&s, m->before))
+		return first ? -EINVAL : finish(&s);
+	skip_space(&s);
+	if (first && peek(&s) == '}')
+		return finish(&s);
+	if (!read_member(&s, ret))
+		return -EINVAL;
+	m->at = s.at;
+	m->before = ',';
+	return 1;
+}
