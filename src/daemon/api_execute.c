@@ -100,19 +100,19 @@ static void fail(struct execution *x, unsigned status, const char *message)
 
 static void answer(struct execution *x, bool timed_out)
 {
+	_cleanup_(buf_done) struct buf text =
+		BUF_INIT((size_t)x->output_limit * CELL_ESCAPE_MAX + CELL_ANSWER_EXTRA);
 	uint64_t ms = (clock_monotonic_ns() - x->begin_ns) / NS_PER_MS;
-	json_t *root = cell_output_json(&x->output);
+	json_t *more = json_pack("{s:s, s:b, s:I}", "sandboxID", x->sandbox_id, "timedOut",
+		timed_out, "durationMs", (json_int_t)ms);
+	int r = cell_output_answer(&x->output, more, &text);
 
+	json_decref(more);
 	end_sandbox(x);
-	/* what cannot be added is an answer of null: out of memory */
-	if (root && (json_object_set_new(root, "sandboxID", json_string(x->sandbox_id)) < 0 ||
-			    json_object_set_new(root, "timedOut", json_boolean(timed_out)) < 0 ||
-			    json_object_set_new(root, "durationMs", json_integer((json_int_t)ms)) <
-				    0)) {
-		json_decref(root);
-		root = NULL;
-	}
-	reply_json(x->r, 200, root);
+	if (r < 0)
+		reply_error(x->r, 500, "out of memory");
+	else
+		reply_json_text(x->r, 200, buf_head(&text), buf_len(&text));
 }
 
 static void on_limit(uv_timer_t *t)

@@ -4,16 +4,19 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "proto/json_scan.h"
+#include "proto/json_text.h"
 
 /* The longest escape: a surrogate pair. */
 enum { ESCAPE_MAX = 12, UNIT = ESCAPE_MAX / 2, ERROR_TEXT_MAX = 64 * 1024 };
 
 void cell_output_init(struct cell_output *o, size_t limit)
 {
-	*o = (struct cell_output){.left = limit, .results = json_array()};
+	*o = (struct cell_output){.left = limit};
 	buf_init(&o->line, limit + CELL_LINE_EXTRA);
 	buf_init(&o->out, limit);
 	buf_init(&o->err, limit);
+	buf_init(&o->results, limit);
 }
 
 void cell_output_done(struct cell_output *o)
@@ -21,9 +24,9 @@ void cell_output_done(struct cell_output *o)
 	buf_done(&o->line);
 	buf_done(&o->out);
 	buf_done(&o->err);
-	json_decref(o->results);
+	buf_done(&o->results);
 	json_decref(o->error);
-	o->results = o->error = NULL;
+	o->error = NULL;
 }
 
 /* As much of n bytes of UTF-8 as fits, whole characters. */
@@ -36,82 +39,144 @@ static size_t cut(const char *text, size_t n, size_t room)
 	return room;
 }
 
-static int take_text(struct cell_output *o, struct buf *to, bool *ret_cut, const json_t *text)
-{
-	size_t n = json_string_length(text), fits;
+/* --- a line --- */
 
-	if (!json_is_string(text))
-		return 0;
-	fits = cut(json_string_value(text), n, o->left);
-	*ret_cut = *ret_cut || fits < n;
-	o->left = fits < n ? 0 : o->left - fits; /* nothing small slips in behind a gap */
-	return buf_add(to, json_string_value(text), fits) < 0 ? -ENOMEM : 0;
+enum field {
+	FIELD_TYPE,
+	FIELD_TEXT,
+	FIELD_NAME,
+	FIELD_VALUE,
+	FIELD_TRACEBACK,
+	FIELD_COUNT,
+	FIELDS
+};
+
+static const char *const fields[FIELDS] = {
+	"\"type\"", "\"text\"", "\"name\"", "\"value\"", "\"traceback\"", "\"execution_count\""};
+
+static bool is(struct json_slice s, const char *text)
+{
+	return s.len == strlen(text) && memcmp(s.text, text, s.len) == 0;
 }
 
-static int take_result(struct cell_output *o, json_t *result, size_t n)
+/* The fields' values as they are written, those of length 0 that are not there. False: it is no
+ * line. */
+static bool read_fields(const void *line, size_t n, struct json_slice ret[FIELDS])
 {
-	(void)json_object_del(result, "type"); /* is there */
+	struct json_members members = json_members_of(line, n);
+	struct json_member m;
+	int r;
+
+	while ((r = json_members_next(&members, &m)) > 0)
+		for (size_t i = 0; i < FIELDS; i++)
+			if (is(m.key, fields[i]))
+				ret[i] = m.value;
+	return r == 0;
+}
+
+/* A value of a line that is a text or a number; NULL when it is a larger one, or not there. */
+static json_t *scalar(struct json_slice s)
+{
+	if (!s.len || *s.text == '{' || *s.text == '[')
+		return NULL;
+	return json_loadb(s.text, s.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+}
+
+static int take_text(struct cell_output *o, struct buf *to, bool *ret_cut, struct json_slice field)
+{
+	json_t *text = scalar(field);
+	size_t n = json_string_length(text), fits;
+	int r = 0;
+
+	if (json_is_string(text)) {
+		fits = cut(json_string_value(text), n, o->left);
+		*ret_cut = *ret_cut || fits < n;
+		o->left = fits < n ? 0 : o->left - fits; /* nothing small slips in behind a gap */
+		r = buf_add(to, json_string_value(text), fits);
+	}
+	json_decref(text);
+	return r < 0 ? -ENOMEM : 0;
+}
+
+/* The members but the type, as they are written: less than the line, so that there is room. */
+static int add_result(struct buf *to, const void *line, size_t n)
+{
+	struct json_members members = json_members_of(line, n);
+	const char *before = buf_len(to) ? ",{" : "{";
+	struct json_member m;
+	int r = buf_add_str(to, before);
+
+	before = "";
+	while (r == 0 && json_members_next(&members, &m) > 0) {
+		if (is(m.key, fields[FIELD_TYPE]))
+			continue;
+		r = buf_add_str(to, before);
+		if (r == 0)
+			r = buf_add(to, m.whole.text, m.whole.len);
+		before = ",";
+	}
+	return r == 0 ? buf_add_str(to, "}") : r;
+}
+
+static int take_result(struct cell_output *o, const void *line, size_t n)
+{
 	if (n > o->left) {
 		o->results_cut = true;
 		return 0;
 	}
 	o->left -= n;
-	return json_array_append(o->results, result) < 0 ? -ENOMEM : 0;
+	return add_result(&o->results, line, n) < 0 ? -ENOMEM : 0;
 }
 
-/* A member that is a text, cut: exceptions are told whatever has been said before. */
-static json_t *error_text(const json_t *error, const char *key)
+/* A text of an exception, cut: exceptions are told whatever has been said before. */
+static json_t *error_text(struct json_slice field)
 {
-	const json_t *v = json_object_get(error, key);
+	json_t *v = scalar(field), *text;
 	size_t n = json_string_length(v);
 
-	return json_is_string(v) ? json_stringn(json_string_value(v),
+	text = json_is_string(v) ? json_stringn(json_string_value(v),
 					   cut(json_string_value(v), n, ERROR_TEXT_MAX))
 				 : json_string("");
+	json_decref(v);
+	return text;
 }
 
-static int take_error(struct cell_output *o, const json_t *error)
+static int take_error(struct cell_output *o, const struct json_slice field[FIELDS])
 {
 	if (o->error)
 		return 0;
-	o->error = json_pack("{s:o, s:o, s:o}", "name", error_text(error, "name"), "value",
-		error_text(error, "value"), "traceback", error_text(error, "traceback"));
+	o->error = json_pack("{s:o, s:o, s:o}", "name", error_text(field[FIELD_NAME]), "value",
+		error_text(field[FIELD_VALUE]), "traceback", error_text(field[FIELD_TRACEBACK]));
 	return o->error ? 0 : -ENOMEM;
 }
 
-static int take_object(struct cell_output *o, json_t *item, size_t n)
+static void take_count(struct cell_output *o, struct json_slice field)
 {
-	const char *type = json_string_value(json_object_get(item, "type"));
+	json_t *count = scalar(field);
 
-	if (!type)
+	o->count = json_integer_value(count);
+	json_decref(count);
+}
+
+static int take_line(struct cell_output *o, const void *line, size_t n)
+{
+	struct json_slice field[FIELDS] = {0}, type;
+
+	if (!read_fields(line, n, field))
 		return 0;
-	if (strcmp(type, "stdout") == 0)
-		return take_text(o, &o->out, &o->out_cut, json_object_get(item, "text"));
-	if (strcmp(type, "stderr") == 0)
-		return take_text(o, &o->err, &o->err_cut, json_object_get(item, "text"));
-	if (strcmp(type, "result") == 0)
-		return take_result(o, item, n);
-	if (strcmp(type, "error") == 0)
-		return take_error(o, item);
-	if (strcmp(type, "number_of_executions") == 0)
-		o->count = json_integer_value(json_object_get(item, "execution_count"));
-	o->ended = o->ended || strcmp(type, "end_of_execution") == 0;
+	type = field[FIELD_TYPE];
+	if (is(type, "\"stdout\""))
+		return take_text(o, &o->out, &o->out_cut, field[FIELD_TEXT]);
+	if (is(type, "\"stderr\""))
+		return take_text(o, &o->err, &o->err_cut, field[FIELD_TEXT]);
+	if (is(type, "\"result\""))
+		return take_result(o, line, n);
+	if (is(type, "\"error\""))
+		return take_error(o, field);
+	if (is(type, "\"number_of_executions\""))
+		take_count(o, field[FIELD_COUNT]);
+	o->ended = o->ended || is(type, "\"end_of_execution\"");
 	return 0;
-}
-
-static json_t *parse(const void *data, size_t n)
-{
-	return json_loadb(data, n, JSON_ALLOW_NUL, NULL);
-}
-
-static int take_line(struct cell_output *o)
-{
-	json_t *item = parse(buf_head(&o->line), buf_len(&o->line));
-	int r = take_object(o, item, buf_len(&o->line));
-
-	json_decref(item);
-	buf_clear(&o->line);
-	return r;
 }
 
 /* --- lines that are too long --- */
@@ -143,19 +208,11 @@ static int take_beginning(struct cell_output *o)
 	static const char end[] = "\"}";
 	_cleanup_(buf_done) struct buf whole = BUF_INIT(buf_len(&o->line) + sizeof(end));
 	const uint8_t *head = buf_head(&o->line);
-	size_t n = whole_escapes(head, buf_len(&o->line));
-	json_t *item;
-	int r;
+	int r = buf_add(&whole, head, whole_escapes(head, buf_len(&o->line)));
 
-	r = buf_add(&whole, head, n);
 	if (r == 0)
 		r = buf_add_str(&whole, end);
-	if (r < 0)
-		return -ENOMEM;
-	item = parse(buf_head(&whole), buf_len(&whole));
-	r = take_object(o, item, n);
-	json_decref(item);
-	return r;
+	return r < 0 ? -ENOMEM : take_line(o, buf_head(&whole), buf_len(&whole));
 }
 
 static int overflow(struct cell_output *o)
@@ -193,15 +250,17 @@ static int keep(struct cell_output *o, const uint8_t *data, size_t n)
 
 int cell_output_take(struct cell_output *o, const uint8_t *data, size_t n)
 {
-	int r = o->results ? 0 : -ENOMEM;
+	int r = 0;
 
 	while (n && r == 0 && !o->ended) {
 		const uint8_t *end = memchr(data, '\n', n);
 		size_t part = end ? (size_t)(end - data) : n;
 
 		r = keep(o, data, part);
-		if (end && r == 0 && !o->skipping && buf_len(&o->line))
-			r = take_line(o);
+		if (end && r == 0 && !o->skipping && buf_len(&o->line)) {
+			r = take_line(o, buf_head(&o->line), buf_len(&o->line));
+			buf_clear(&o->line);
+		}
 		if (end) {
 			o->skipping = false;
 			part++;
@@ -214,15 +273,51 @@ int cell_output_take(struct cell_output *o, const uint8_t *data, size_t n)
 
 /* --- the answer --- */
 
-static json_t *text_json(const struct buf *b)
+static int add_text(struct buf *out, const char *before, const struct buf *text)
 {
-	return buf_len(b) ? json_stringn((const char *)buf_head(b), buf_len(b)) : json_string("");
+	size_t n = buf_len(text);
+	int r = buf_add_str(out, before);
+
+	if (r == 0)
+		r = json_text_string(out, n ? (const char *)buf_head(text) : "", n, JSON_TEXT_UTF8);
+	return r;
 }
 
-json_t *cell_output_json(const struct cell_output *o)
+static int add_results(struct buf *out, const struct buf *results)
 {
-	return json_pack("{s:o, s:o, s:O, s:O?, s:I, s:{s:b, s:b, s:b}}", "stdout",
-		text_json(&o->out), "stderr", text_json(&o->err), "results", o->results, "error",
-		o->error, "executionCount", o->count, "truncated", "stdout", o->out_cut, "stderr",
-		o->err_cut, "results", o->results_cut);
+	int r = buf_add_str(out, ",\"results\":[");
+
+	if (r == 0 && buf_len(results))
+		r = buf_add(out, buf_head(results), buf_len(results));
+	return r == 0 ? buf_add_str(out, "],") : r;
+}
+
+static int add_piece(const char *piece, size_t n, void *out)
+{
+	return buf_add(out, piece, n);
+}
+
+/* All of it is small but the error. */
+static int add_rest(struct buf *out, const struct cell_output *o, json_t *more)
+{
+	json_t *rest = json_pack("{s:O?, s:I, s:{s:b, s:b, s:b}}", "error", o->error,
+		"executionCount", o->count, "truncated", "stdout", o->out_cut, "stderr", o->err_cut,
+		"results", o->results_cut);
+	int r = rest && more && json_object_update(rest, more) == 0 ? 0 : -ENOMEM;
+
+	if (r == 0 && json_dump_callback(rest, add_piece, out, JSON_COMPACT | JSON_EMBED) < 0)
+		r = -ENOMEM;
+	json_decref(rest);
+	return r == 0 ? buf_add_u8(out, '}') : r;
+}
+
+int cell_output_answer(const struct cell_output *o, json_t *more, struct buf *out)
+{
+	int r = add_text(out, "{\"stdout\":", &o->out);
+
+	if (r == 0)
+		r = add_text(out, ",\"stderr\":", &o->err);
+	if (r == 0)
+		r = add_results(out, &o->results);
+	return r == 0 ? add_rest(out, o, more) : r;
 }

@@ -26,30 +26,42 @@ static size_t all_fields(const struct http_field *more, size_t n,
 	return ARRAY_SIZE(cors) + n;
 }
 
-void reply_json_fields(struct request *r, unsigned status, json_t *root,
+static void send_json(struct request *r, unsigned status, const void *text, size_t n,
 	const struct http_field *fields, size_t count)
 {
 	struct http_field all[REPLY_FIELDS_MAX + ARRAY_SIZE(cors)];
-	_cleanup_free_ char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
-	struct http_reply reply = {
+	const struct http_reply reply = {
 		.status = status,
 		.content_type = "application/json; charset=utf-8",
 		.fields = all,
 		.field_count = all_fields(fields, count, all),
 		.body = text,
-		.len = text ? strlen(text) : 0,
+		.len = n,
 	};
+
+	(void)request_reply(r, &reply); /* the client may be gone */
+}
+
+void reply_json_fields(struct request *r, unsigned status, json_t *root,
+	const struct http_field *fields, size_t count)
+{
+	_cleanup_free_ char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
 
 	json_decref(root);
 	if (!text)
 		reply_error(r, 500, "out of memory");
 	else
-		(void)request_reply(r, &reply); /* the client may be gone */
+		send_json(r, status, text, strlen(text), fields, count);
 }
 
 void reply_json(struct request *r, unsigned status, json_t *root)
 {
 	reply_json_fields(r, status, root, NULL, 0);
+}
+
+void reply_json_text(struct request *r, unsigned status, const void *text, size_t n)
+{
+	send_json(r, status, text, n, NULL, 0);
 }
 
 void reply_empty(struct request *r, unsigned status)

@@ -15,6 +15,8 @@ enum { REPLY_FIELDS_MAX = 8 };
 void reply_json(struct request *r, unsigned status, json_t *root);
 void reply_json_fields(struct request *r, unsigned status, json_t *root,
 	const struct http_field *fields, size_t count);
+/* text: JSON already; is copied. */
+void reply_json_text(struct request *r, unsigned status, const void *text, size_t n);
 void reply_empty(struct request *r, unsigned status);
 
 void reply_error(struct request *r, unsigned status, const char *fmt, ...)
