@@ -67,9 +67,10 @@ struct vm {
 	pthread_mutex_t lock; /* of all below and the vCPUs' states */
 	pthread_cond_t wake;  /* vCPU threads wait here for running or stopping */
 	pthread_cond_t parked;
-	bool running;	  /* vCPUs may run */
-	bool stopping;	  /* threads must return */
-	atomic_bool halt; /* !running || stopping, read without the lock */
+	bool running;	    /* vCPUs may run */
+	bool stopping;	    /* threads must return */
+	atomic_bool halt;   /* !running || stopping, read without the lock */
+	atomic_bool undone; /* a device's work was left to whoever runs next */
 	enum vm_end end;
 	char end_why[160];
 	uint8_t power_off_value;

@@ -1,7 +1,7 @@
 /* vCPU threads. Each loops in KVM_RUN and handles its exits itself: accesses to devices take the
  * device's own lock. To stop, the owner sets `halt` and kicks the threads with a signal; a thread
  * then enters KVM_RUN once more with immediate_exit, which completes an access in progress, and
- * parks. What devices have left to do by then is done by the first CPU when the guest goes on. */
+ * parks. What devices have left to do by then is done by the first thread that goes on. */
 #include "vmm/vm_internal.h"
 
 #include <errno.h>
@@ -100,12 +100,16 @@ static void handle_ioapic(struct vm *vm, uint64_t offset, uint8_t *data, uint32_
 /* A guest may keep a device busy for ever. */
 static void work(struct vm *vm, struct virtio_device *d)
 {
-	while (!atomic_load(&vm->halt) && virtio_work(d))
-		;
+	while (virtio_work(d))
+		if (atomic_load(&vm->halt)) {
+			atomic_store(&vm->undone, true);
+			return;
+		}
 }
 
-static void work_on_all(struct vm *vm)
+static void work_on_undone(struct vm *vm)
 {
+	atomic_store(&vm->undone, false);
 	for (unsigned i = 0; i < VM_SLOTS; i++)
 		if (vm->slots[i].device)
 			work(vm, vm->slots[i].device);
@@ -191,9 +195,9 @@ static bool guest_is_over(struct vm *vm)
 
 static void run_guest(struct vm_cpu *c)
 {
-	if (c->vcpu.id == 0)
-		work_on_all(c->vm);
 	while (!atomic_load(&c->vm->halt)) {
+		if (atomic_load(&c->vm->undone))
+			work_on_undone(c->vm);
 		if (ioctl(c->vcpu.fd, KVM_RUN, 0) == 0) {
 			handle_exit(c);
 		} else if (errno != EINTR && errno != EAGAIN) {
@@ -348,6 +352,7 @@ static void resume_devices(struct vm *vm)
 	for (unsigned i = 0; i < VM_SLOTS; i++)
 		if (vm->slots[i].device)
 			virtio_resume(vm->slots[i].device);
+	atomic_store(&vm->undone, true);
 	/* for how long the VM was kept waiting is nothing that its timers should see; it worked
 	 * when the state was loaded */
 	if (vm->clock_ns)
