@@ -1,6 +1,7 @@
 #include "daemon/identity.h"
 
 #include <errno.h>
+#include <openssl/evp.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -25,6 +26,23 @@ static int tell(struct identity *i, struct agent_conn *c, struct agent_identity 
 	return agent_request(c, AGENT_IDENTITY, m, e);
 }
 
+/* Of its own name, so that it stays the same when the sandbox boots again from its disk. */
+static int machine_id_of(const char *name, char ret[2 * MACHINE_ID_BYTES + 1], struct error *e)
+{
+	char text[128] = "machine id of ";
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	size_t n = strlen(text), len = strlen(name);
+
+	if (len > sizeof(text) - n)
+		return error_set(
+			e, ERROR_INTERNAL, ENAMETOOLONG, "host name '%s' is too long", name);
+	memcpy(text + n, name, len);
+	if (!EVP_Digest(text, n + len, digest, NULL, EVP_sha256(), NULL))
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "SHA-256");
+	str_hex(digest, MACHINE_ID_BYTES, ret);
+	return 0;
+}
+
 static int fill_random(void *data, size_t n, struct error *e)
 {
 	/* up to 256 bytes come whole or not at all */
@@ -46,7 +64,7 @@ static uint32_t fields(const struct identity_of *of)
 int identity_queue(
 	struct identity *i, struct agent_conn *c, const struct identity_of *of, struct error *e)
 {
-	uint8_t entropy[ENTROPY_BYTES], machine[MACHINE_ID_BYTES];
+	uint8_t entropy[ENTROPY_BYTES];
 	char machine_id[2 * MACHINE_ID_BYTES + 1];
 	struct agent_identity m = {
 		.fields = fields(of),
@@ -59,13 +77,12 @@ int identity_queue(
 		.workdir = of->workdir,
 		.disk_bytes = of->disk_bytes,
 	};
-	int r = fill_random(entropy, sizeof(entropy), e);
+	int r = machine_id_of(of->hostname, machine_id, e);
 
 	if (r == 0)
-		r = fill_random(machine, sizeof(machine), e);
+		r = fill_random(entropy, sizeof(entropy), e);
 	if (r < 0)
 		return r;
-	str_hex(machine, sizeof(machine), machine_id);
 	r = agent_request(c, AGENT_HELLO, &hello, e);
 	if (r == 0)
 		r = tell(i, c, &m, e);

@@ -1,7 +1,7 @@
 /* Telling a guest who it is, for whoever makes a sandbox: the daemon's loop, and `mayfly run` with
  * --direct.
  *
- *	identity_queue()	HELLO and IDENTITY with fresh entropy and machine id
+ *	identity_queue()	HELLO and IDENTITY with fresh entropy
  *	identity_take_hello()	its reply
  *	identity_take()		each reply of an IDENTITY, until it says that all is well
  *
@@ -26,7 +26,9 @@ struct identity {
 
 struct identity_of {
 	bool itself; /* with its memory: host name, machine id, user and directory are known */
-	const char *hostname, *user, *workdir;
+	const char *
+		hostname; /* the sandbox's ID: no other sandbox's, and its machine id follows from it */
+	const char *user, *workdir;
 	const char *const *env; /* "NAME=VALUE" */
 	uint32_t env_count;
 	uint64_t disk_bytes; /* to grow to, 0: its size is right */

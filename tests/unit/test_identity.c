@@ -25,6 +25,8 @@ static int close_conn(void **state)
 	return 0;
 }
 
+static char machine_id[33]; /* that was sent last */
+
 /* The types of all messages that wait to be sent, which then are gone; *last: the last IDENTITY's
  * fields. */
 static unsigned take_sent(uint8_t types[4], uint32_t *last)
@@ -47,6 +49,8 @@ static unsigned take_sent(uint8_t types[4], uint32_t *last)
 			continue;
 		assert_int_equal(agent_identity_decode(f.payload, f.length, &m), 0);
 		*last = m.fields;
+		if (m.fields & AGENT_ID_MACHINE_ID)
+			strcpy(machine_id, m.machine_id);
 	}
 	agent_rx_done(&rx);
 	return count;
@@ -79,6 +83,29 @@ static void test_fields(void **state)
 	of.itself = true;
 	of.disk_bytes = 0;
 	queue(&i, &of, always);
+}
+
+/* The same each time that a sandbox boots, and no two sandboxes'. */
+static void test_machine_id(void **state)
+{
+	struct identity_of of = new_one;
+	struct identity i = {0};
+	uint8_t types[4];
+	uint32_t fields;
+	char first[33];
+
+	for (int n = 0; n < 3; n++) {
+		of.hostname = n == 1 ? "another" : "name";
+		assert_int_equal(identity_queue(&i, conn, &of, NULL), 0);
+		assert_int_equal(take_sent(types, &fields), 2);
+		assert_int_equal(strspn(machine_id, "0123456789abcdef"), 32);
+		if (n == 0)
+			strcpy(first, machine_id);
+		else if (n == 1)
+			assert_string_not_equal(machine_id, first);
+		else
+			assert_string_equal(machine_id, first);
+	}
 }
 
 static void hello(struct identity *i, uint32_t facts)
@@ -150,6 +177,7 @@ static void test_refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_machine_id, open_conn, close_conn),
 		cmocka_unit_test_setup_teardown(test_fields, open_conn, close_conn),
 		cmocka_unit_test_setup_teardown(test_clock_late, open_conn, close_conn),
 		cmocka_unit_test_setup_teardown(test_clock_of_the_host, open_conn, close_conn),
