@@ -16,6 +16,7 @@
 #include "helper.h"
 #include "hold.h"
 #include "host_clock.h"
+#include "host_keys.h"
 #include "requests.h"
 #include "users.h"
 
@@ -87,6 +88,23 @@ static int set_hostname(const struct agent_identity *m)
 	return sethostname(m->hostname, strlen(m->hostname)) < 0 ? errno : 0;
 }
 
+/* Of the host name, which is set before. */
+static int set_host_keys(void)
+{
+	int fd = open("/etc/ssh", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+	struct host_keys keys;
+
+	if (fd < 0)
+		return 0; /* no ssh here */
+	r = host_keys_renew(fd, &keys);
+	(void)close(fd); /* only read */
+	if (keys.changed)
+		host_keys_reload("/run/sshd.pid");
+	if (keys.problem)
+		console("new ssh host keys: %s; the old ones are removed", strerror(keys.problem));
+	return -r;
+}
+
 static int set_machine_id(const struct agent_identity *m)
 {
 	char line[34];
@@ -96,6 +114,9 @@ static int set_machine_id(const struct agent_identity *m)
 		return EINVAL;
 	if (!guest.init)
 		return 0;
+	r = set_host_keys();
+	if (r)
+		return r;
 	(void)snprintf(line, sizeof(line), "%s\n", m->machine_id); /* fits */
 	if (fd >= 0)
 		return -fd_pwrite_full(fd, line, 33, 0);

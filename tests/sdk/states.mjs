@@ -80,13 +80,18 @@ testWith('a snapshot is a template', {}, async (sb, counting) => {
 
 testWith('forks', {}, async (sb, counting) => {
   const since = await counting.count()
+  const key = '/etc/ssh/ssh_host_ed25519_key'
+  await sb.commands.run(`ssh-keygen -q -N '' -t ed25519 -f ${key}`, { user: 'root' })
+  const before = await out(sb, `cat ${key}.pub`)
   const children = await sb.fork({ count: 3, timeoutMs: 600_000 })
   for (const child of children) assert.ok(child instanceof Sandbox, child)
   const family = [sb, ...children]
-  for (const command of ['hostname', 'cat /etc/machine-id', 'cat /proc/sys/kernel/random/uuid']) {
+  for (const command of ['hostname', 'cat /etc/machine-id', 'cat /proc/sys/kernel/random/uuid',
+    `cat ${key}.pub`]) {
     const said = await Promise.all(family.map((one) => out(one, command)))
     assert.equal(new Set(said).size, 4, `${command}: ${said}`)
   }
+  assert.equal(await out(sb, `cat ${key}.pub`), before)
   for (const child of children)
     await goesOn(child, { ...counting, count: () => counting.count(child) }, since)
   await children[0].files.write('/home/user/file', 'of the first')

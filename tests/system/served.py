@@ -402,13 +402,13 @@ def make_home(prefix):
     return home
 
 
-def copy_templates(home):
-    """A copy of its own of TEST_TEMPLATE for an empty directory: snapshots need what they stand on on
-    their own file system, and a small one has no room for other templates."""
+def copy_templates(home, others=()):
+    """A copy of its own of TEST_TEMPLATE, and of others, for an empty directory: snapshots need what they
+    stand on on their own file system, and a small one has no room for all templates."""
     source = os.environ["MAYFLY_HOME"]
     os.mkdir(os.path.join(home, "templates"))
     os.symlink(os.path.join(source, "images"), os.path.join(home, "images"))
-    for part in ("kernels", os.path.join("templates", TEMPLATE)):
+    for part in ("kernels", *(os.path.join("templates", name) for name in (TEMPLATE, *others))):
         subprocess.run(["cp", "-a", "--sparse=always", os.path.join(source, part),
                         os.path.join(home, part)], check=True)
 

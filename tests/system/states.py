@@ -193,11 +193,11 @@ class Elsewhere:
 
 # --- running them ---
 
-def run(name, names, options=("--disk-overcommit", "100", "--memory-limit", "1400M")):
+def run(name, names, options=("--disk-overcommit", "100", "--memory-limit", "1400M"), templates=()):
     """The tests among a program's names; the exit status."""
     raise_descriptors()
     home = tempfile.mkdtemp(prefix=f"test-{name}.")
-    copy_templates(home)
+    copy_templates(home, templates)
     return run_tests(name, chosen(names), home, options)
 
 
