@@ -64,6 +64,15 @@ test('other languages', async () => {
   await assert.rejects(code('1', { language: 'java' }), /400/) // the SDK drops the body, which says why
 })
 
+test('R', async () => {
+  const { logs, results } = await code('cat("hi\\n"); sum(c(1, 2))', { language: 'r' })
+  assert.deepEqual(logs.stdout, ['hi\n'])
+  assert.match(results[0].text, /3/)
+  const [plot] = (await code('plot(1:3)', { language: 'r' })).results
+  assert.equal(Buffer.from(plot.png, 'base64').subarray(1, 4).toString(), 'PNG')
+  assert.match((await code('stop("broken")', { language: 'r' })).error.value, /broken/)
+})
+
 test('contexts', async () => {
   const context = await sandbox.createCodeContext({ cwd: '/usr', requestTimeoutMs })
   assert.equal(context.language, 'python')

@@ -73,6 +73,7 @@ def contexts(sandbox):
 def languages(sandbox):
     assert run(sandbox, "1 + 1", language="javascript").text == "2"
     assert run(sandbox, "echo $V", language="bash", envs={"V": "v"}).logs.stdout == ["v\n"]
+    assert run(sandbox, "cat(mean(c(1, 3)))", language="r").logs.stdout == ["2"]
 
 
 @test
