@@ -31,7 +31,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	(void)state; /* as above */
+	(void)state;	  /* as above */
 	(void)close(dir); /* only read */
 	return file_remove_tree(AT_FDCWD, top);
 }
@@ -47,8 +47,8 @@ static char *name_of(const char *type, const char *end)
 /* comment NULL: ssh-keygen's own. */
 static void make(const char *type, const char *comment)
 {
-	const char *argv[] = {"ssh-keygen", "-q", "-N", "", "-t", type, "-f", name_of(type, ""), NULL,
-		NULL, NULL};
+	const char *argv[] = {"ssh-keygen", "-q", "-N", "", "-t", type, "-f", name_of(type, ""),
+		NULL, NULL, NULL};
 	pid_t pid;
 	int status;
 
