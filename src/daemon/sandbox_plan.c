@@ -13,6 +13,7 @@
 #include "daemon/host.h"
 #include "daemon/layers.h"
 #include "image/verify.h"
+#include "image/workdir.h"
 #include "vmm/kvm.h"
 #include "vmm/probe.h"
 
@@ -184,6 +185,9 @@ static int plan_origin(struct sandbox_plan *p, const struct sandbox_options *o, 
 	p->snapshot_fd = openat(o->origin->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (p->snapshot_fd < 0)
 		return error_set_errno(e, ERROR_BAD_SNAPSHOT, errno, "cannot open a snapshot");
+	r = workdir_hold(p->snapshot_fd);
+	if (r < 0)
+		return error_set(e, ERROR_NOT_FOUND, -r, "the snapshot is not there any more");
 	/* states of before it was recorded are believed */
 	r = verify_is_recorded(p->snapshot_fd, description_file)
 		    ? verify(p->snapshot_fd, description_file, p, o, e)

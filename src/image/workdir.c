@@ -217,6 +217,7 @@ void workdir_abort(struct workdir *w)
 
 int workdir_remove(int area_fd, const char *name)
 {
+	_cleanup_close_ int lock = -1;
 	_cleanup_free_ char *old = NULL;
 	char id[9];
 	int r = str_random_id(id, sizeof(id));
@@ -230,7 +231,20 @@ int workdir_remove(int area_fd, const char *name)
 		return -ENOMEM;
 	if (renameat(area_fd, name, area_fd, old) < 0)
 		return -errno;
-	return file_remove_tree(area_fd, old);
+	lock = wait_for_lock(area_fd, old);
+	return lock == -EWOULDBLOCK ? 0 : file_remove_tree(area_fd, old);
+}
+
+int workdir_hold(int fd)
+{
+	struct stat st;
+
+	while (flock(fd, LOCK_SH) < 0) /* until who removes it has done so */
+		if (errno != EINTR)
+			return -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return st.st_nlink ? 0 : -ENOENT;
 }
 
 static int compare_names(const void *a, const void *b)

@@ -35,11 +35,17 @@ int workdir_commit(struct workdir *w, struct error *e);
 /* Removes what was built; does nothing after workdir_commit. */
 void workdir_abort(struct workdir *w);
 
-/* Removes leftovers of killed builds; failures are left to the next one. */
+/* Removes leftovers of killed builds and what was held when it was removed; failures are left to the next
+ * one. */
 void workdir_sweep(int area_fd);
 
-/* Makes a finished directory disappear at once, then frees its space: 0, -ENOENT, -errno. */
+/* Makes a finished directory disappear at once, then frees its space: 0, -ENOENT, -errno. While
+ * somebody holds it, that is left to the next sweep. */
 int workdir_remove(int area_fd, const char *name);
+
+/* From here until this descriptor of a finished directory is closed all of its files stay; -ENOENT when
+ * it was removed. */
+int workdir_hold(int fd);
 
 /* True for the names of finished directories (as opposed to "." and temporary ones). */
 bool workdir_is_finished_name(const char *name);

@@ -1,6 +1,7 @@
 /* Recipes, settings, the directories that appear whole, templates, checksums. */
 #include "test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -253,6 +254,43 @@ static void test_sweep(void **state)
 	workdir_sweep(area);
 	assert_true(exists(".tmp-alive"));
 	workdir_abort(&a);
+}
+
+static unsigned leftovers(int area)
+{
+	DIR *d = fdopendir(openat(area, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	struct dirent *de;
+	unsigned n = 0;
+
+	assert_non_null(d);
+	while ((de = readdir(d)))
+		n += strncmp(de->d_name, ".tmp-", 5) == 0;
+	(void)closedir(d); /* read-only */
+	return n;
+}
+
+/* Whoever reads it sees all of its files or none. */
+static void test_hold(void **state)
+{
+	int area = home.area_fd[HOME_IMAGES], fd, late;
+	struct workdir a = WORKDIR_INIT;
+
+	assert_int_equal(workdir_begin(area, "held", "image", &a, NULL), 0);
+	assert_int_equal(file_write_atomic(a.fd, "f", "1", 1, 0600), 0);
+	assert_int_equal(workdir_commit(&a, NULL), 0);
+	fd = openat(area, "held", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	late = openat(area, "held", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(workdir_hold(fd), 0);
+	assert_int_equal(workdir_remove(area, "held"), 0);
+	assert_false(exists("held"));
+	workdir_sweep(area);
+	assert_int_equal(faccessat(fd, "f", F_OK, 0), 0);
+	assert_int_equal(leftovers(area), 1);
+	(void)close(fd); /* read-only */
+	workdir_sweep(area);
+	assert_int_equal(leftovers(area), 0);
+	assert_int_equal(workdir_hold(late), -ENOENT);
+	(void)close(late); /* as above */
 }
 
 static void make_template(const char *name)
@@ -517,6 +555,7 @@ int main(void)
 		TEST(test_home),
 		TEST(test_workdir),
 		TEST(test_sweep),
+		TEST(test_hold),
 		TEST(test_template),
 		TEST(test_bad_json),
 		TEST(test_verify),
