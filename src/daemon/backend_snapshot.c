@@ -150,12 +150,9 @@ static int take(int dirfd, bool final, struct taken *ret, struct error *e)
 	struct hold h = {0};
 	struct vmm_snapshot_options o = {
 		.final = final, .before_stop = hold, .after_stop = release, .arg = &h};
-	int r = file_exists(dirfd, LAYERS_SNAPSHOT_DIR) ? settle(dirfd, 0, e) : 0;
+	int r = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
 
-	*ret = (struct taken){.fd = -1};
-	if (r < 0)
-		return r;
-	r = ret->fd = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
+	*ret = (struct taken){.fd = r};
 	if (r < 0)
 		return r;
 	o.dirfd = ret->fd;
@@ -186,6 +183,14 @@ static int check_linked(int dirfd, int area_fd, struct error *e)
 			"no snapshot can be made: paused, snapshots and sandboxes of MAYFLY_HOME "
 			"must be on one file system");
 	return 0;
+}
+
+/* Before either: it stands on what it should. */
+static int begin(int dirfd, int area_fd, struct error *e)
+{
+	int r = check_linked(dirfd, area_fd, e);
+
+	return r == 0 && file_exists(dirfd, LAYERS_SNAPSHOT_DIR) ? settle(dirfd, 0, e) : r;
 }
 
 /* --- pause --- */
@@ -275,26 +280,42 @@ static int link_deltas(int dirfd, int raw_fd, struct error *e)
 	return r;
 }
 
+/* Its memory is written for nothing, once in VMM_LAYERS_MAX times: only that merges deltas. */
+static int freeze_merged(int dirfd, int *ret_raw, struct error *e)
+{
+	struct taken t;
+	int r = take(dirfd, true, &t, e);
+
+	*ret_raw = t.fd;
+	return r;
+}
+
+static int freeze_deltas(int dirfd, int *ret_raw, struct error *e)
+{
+	int r = vmm_request(dirfd, "pause", NULL, 0, e);
+
+	if (r == 0)
+		r = vmm_request(dirfd, "flush", NULL, 0, e);
+	if (r == 0)
+		r = *ret_raw = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
+	return r < 0 ? r : link_deltas(dirfd, *ret_raw, e);
+}
+
 static int pause_disks(int dirfd, int area_fd, const char *name, struct error *e)
 {
 	_cleanup_close_ int raw = -1;
 	int r = sync_guest(dirfd, e);
 
 	if (r == 0)
-		r = vmm_request(dirfd, "pause", NULL, 0, e);
-	if (r == 0)
-		r = vmm_request(dirfd, "flush", NULL, 0, e);
-	if (r == 0) {
-		raw = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
-		r = raw < 0 ? raw : link_deltas(dirfd, raw, e);
-	}
+		r = layers_are_full(dirfd) ? freeze_merged(dirfd, &raw, e)
+					   : freeze_deltas(dirfd, &raw, e);
 	return r == 0 ? keep(dirfd, raw, false, area_fd, name, e) : r;
 }
 
 int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, struct error *e)
 {
 	struct error why = {0};
-	int r = check_linked(dirfd, area_fd, e);
+	int r = begin(dirfd, area_fd, e);
 
 	if (r < 0)
 		return r;
@@ -339,7 +360,7 @@ int backend_vmm_snapshot(
 {
 	struct error why = {0};
 	struct taken t;
-	int r = check_linked(dirfd, area_fd, e);
+	int r = begin(dirfd, area_fd, e);
 
 	if (r < 0)
 		return r;

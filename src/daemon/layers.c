@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "image/verify.h"
@@ -62,6 +63,16 @@ static unsigned count(int fd, const char *stem)
 	while (n <= VMM_LAYERS_MAX && file_exists(fd, nth_name(stem, n, name)))
 		n++;
 	return n;
+}
+
+bool layers_are_full(int sandbox_fd)
+{
+	_cleanup_close_ int fd = layers_open(sandbox_fd, LAYERS_DIR, false, NULL);
+
+	for (unsigned d = 0; fd >= 0 && d < VMM_DISKS_MAX; d++)
+		if (count(fd, disk_names[d]) >= VMM_LAYERS_MAX)
+			return true;
+	return false;
 }
 
 static const char *image_name(int fd, unsigned disk)
@@ -210,6 +221,8 @@ static int compose_disks(int below_fd, int raw_fd, int to_fd, struct error *e)
 		if (r == 0)
 			r = compose_stack(below_fd, raw_fd, to_fd, disk_names[d], 0, merged,
 				disk_names[d], e);
+		if (r == 0 && count(to_fd, disk_names[d]) > VMM_LAYERS_MAX)
+			r = error_set(e, ERROR_LIMIT, EMFILE, "too many deltas of disk %u", d);
 	}
 	return r;
 }
@@ -340,6 +353,8 @@ int layers_advance(int sandbox_fd, int to_fd, uint64_t *own_bytes, struct error 
 	_cleanup_close_ int now = -1;
 	int r = raw < 0 ? raw : compose_next(sandbox_fd, raw, e);
 
+	if (r == 0)
+		r = fault_disk("snapshot-composed", e);
 	if (r == 0)
 		r = go_on(sandbox_fd, e);
 	if (r < 0)

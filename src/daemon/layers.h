@@ -51,7 +51,7 @@ int layers_clone_snapshot(int from_fd, int to_fd, struct error *e);
 /* Makes the stack of `below` with what vmm_snapshot wrote to raw_fd on top, in an empty directory,
  * checksums included. What is in raw_fd says all that is needed (vmm/launch.h); it stays as it is.
  * With memory = false only the disks count: to be booted from. own_bytes (may be NULL): what raw_fd
- * occupies on disk. */
+ * occupies on disk. ERROR_LIMIT when there would be more deltas of a disk than a microVM can have. */
 int layers_compose(
 	int below_fd, int raw_fd, int to_fd, bool memory, uint64_t *own_bytes, struct error *e);
 
@@ -67,6 +67,10 @@ const char *layers_next_delta_name(unsigned disk);
 
 /* Whether there are deltas of the disk, i.e. it is writable, in the sandbox's directory. */
 bool layers_disk_is_writable(int sandbox_fd, unsigned disk);
+
+/* Whether the sandbox stands on as many deltas of a disk as a microVM can have: one more only after
+ * vmm_snapshot has merged them. */
+bool layers_are_full(int sandbox_fd);
 
 /* Calls add for every file that a launch needs, in order: first the memory, lowest first, then for
  * each disk its image and deltas. Stops at the first non-zero value. */

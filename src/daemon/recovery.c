@@ -171,12 +171,9 @@ static int settle(struct daemon *d, const struct store_sandbox *sb, struct error
 {
 	_cleanup_close_ int fd = sandbox_open_dir(&d->dirs, sb->id, e);
 
-	if (fd < 0)
-		return fd;
-	forget_paused_state(d, sb->id);
-	return sb->state == STORE_RUNNING || !d->options.backend->settle
-		       ? 0
-		       : d->options.backend->settle(fd, e);
+	if (fd >= 0 && sb->state != STORE_RUNNING && d->options.backend->settle)
+		return d->options.backend->settle(fd, e);
+	return fd < 0 ? fd : 0;
 }
 
 static bool is_transient(const struct store_sandbox *sb)
@@ -188,11 +185,32 @@ static bool is_transient(const struct store_sandbox *sb)
 	return transient;
 }
 
+/* Its processes go on; false: only what was kept of it can come back. What cannot be settled, on a full
+ * disk for example, its next pause or snapshot settles. */
+static bool recover_living(struct tally *t, const struct store_sandbox *sb)
+{
+	struct daemon *d = t->daemon;
+	struct error e = {0}, why = {0};
+	int r = settle(d, sb, &why);
+
+	if (r < 0)
+		log_error("cannot settle a sandbox: %s sandbox=%s", why.message, sb->id);
+	if (r < 0 && sb->state == STORE_PAUSING && has_paused_state(d, sb->id))
+		return false;
+	if (adopt(d, sb, &e) < 0) {
+		log_error("cannot adopt a sandbox: %s sandbox=%s", e.message, sb->id);
+		return false;
+	}
+	forget_paused_state(d, sb->id);
+	back_to_running(d, sb);
+	t->adopted++;
+	return true;
+}
+
 static int recover_row(void *arg, const struct store_sandbox *sb)
 {
 	struct tally *t = arg;
 	struct daemon *d = t->daemon;
-	struct error e = {0};
 
 	if (sb->state == STORE_PAUSED) {
 		end_remains(d, sb);
@@ -205,14 +223,9 @@ static int recover_row(void *arg, const struct store_sandbox *sb)
 		t->killed++;
 		return 0;
 	}
-	if (is_alive(d, sb)) {
-		if (settle(d, sb, &e) == 0 && adopt(d, sb, &e) == 0) {
-			back_to_running(d, sb);
-			t->adopted++;
-			return 0;
-		}
-		log_error("cannot adopt a sandbox: %s sandbox=%s", e.message, sb->id);
-	} else if (sb->state == STORE_PAUSING && has_paused_state(d, sb->id)) {
+	if (is_alive(d, sb) && recover_living(t, sb))
+		return 0;
+	if (sb->state == STORE_PAUSING && has_paused_state(d, sb->id)) {
 		end_remains(d, sb);
 		complete_pause(d, sb);
 		t->paused++;

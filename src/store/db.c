@@ -1,3 +1,4 @@
+#include "base/log.h"
 #include "store/db.h"
 
 #include <errno.h>
@@ -309,6 +310,7 @@ int store_begin(struct store *s, struct error *e)
 
 int store_commit(struct store *s, struct error *e)
 {
+	struct error why = {0};
 	int r;
 
 	if (!s->in_batch)
@@ -319,7 +321,10 @@ int store_commit(struct store *s, struct error *e)
 		return r;
 	}
 	s->in_batch = false;
-	return s->sync_wanted ? store_sync(s, e) : 0;
+	/* All see it now: nothing can be taken back, and files that it tells of stay. */
+	if (s->sync_wanted && store_sync(s, &why) < 0)
+		log_error("what was stored may be lost if the host fails: %s", why.message);
+	return 0;
 }
 
 void store_rollback(struct store *s)

@@ -60,8 +60,9 @@ int store_sync(struct store *s, struct error *e);
 /* Several calls as one commit: cheaper (flushes of usage and samples), or all or nothing (the
  * children of a fork). Calls that fail inside undo only themselves, except that after -ENOSPC or an
  * I/O error all is undone and calls answer -ECANCELED until the batch ends. Synced calls are synced
- * by store_commit. No nesting. After a failed store_commit nothing is stored; store_rollback with
- * no batch open does nothing. */
+ * by store_commit; that the disk did not confirm it is logged and no error, as all see what was committed.
+ * No nesting. After a failed store_commit nothing is stored; store_rollback with no batch open does
+ * nothing. */
 int store_begin(struct store *s, struct error *e);
 int store_commit(struct store *s, struct error *e);
 void store_rollback(struct store *s);

@@ -251,6 +251,33 @@ static void test_merged(void **state)
 	advance(BASE " M0=m1' M0=m2 " BASE_DISK " D1=d1' D1=d2");
 }
 
+/* No state that a microVM cannot be started with. */
+static void test_full(void **state)
+{
+	int below = open_dir(LAYERS_DIR), raw, to;
+	struct error e = {0};
+	char name[LAYERS_NAME_BYTES];
+
+	for (unsigned n = 0; n < VMM_LAYERS_MAX; n++) {
+		assert_false(layers_are_full(top_fd));
+		(void)snprintf(name, sizeof(name), n ? "disk1.%u" : "disk1", n);
+		put(below, name, name);
+	}
+	assert_true(layers_are_full(top_fd));
+	write_snapshot("one more", "m");
+	raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	to = make_dir("paused");
+	assert_true(layers_compose(below, raw, to, false, NULL, &e) < 0);
+	assert_int_equal(e.code, ERROR_LIMIT);
+	(void)close(to); /* read-only */
+	put(raw, "disk1.merged", "all");
+	to = make_dir("paused");
+	error_clear(&e);
+	assert_int_equal(layers_compose(below, raw, to, false, NULL, &e), 0);
+	assert_stack(to, false, BASE_DISK " D1=all D1=one more");
+	(void)close(below), (void)close(raw), (void)close(to); /* read-only */
+}
+
 /* A snapshot's files stay when it is taken again, and when what it stands on is gone. */
 static void test_shared(void **state)
 {
@@ -430,6 +457,7 @@ int main(void)
 		TEST(test_full_memory),
 		TEST(test_snapshots),
 		TEST(test_merged),
+		TEST(test_full),
 		TEST(test_shared),
 		TEST(test_exchanged),
 		TEST(test_exchanged_and_renamed),
