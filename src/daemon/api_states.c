@@ -33,7 +33,10 @@ static void pause_one(struct request *r, struct instance *i, bool memory)
 
 	if (d && instance_pause(i, memory, on_paused, d, &e) < 0) {
 		(void)api_deferred_take(d); /* it is r */
-		reply_failure(r, &e);
+		if (e.code == ERROR_BUSY)   /* clients take 409 for "it is paused already" */
+			reply_error(r, 503, "%s", e.message);
+		else
+			reply_failure(r, &e);
 	}
 }
 
@@ -62,6 +65,7 @@ struct connecting {
 	struct request *request;
 	struct obtaining *obtaining;
 	int64_t timeout_s;
+	bool resume; /* also where somebody else has done that meanwhile */
 };
 
 static void on_connecting_done(struct request *r, bool complete)
@@ -74,15 +78,17 @@ static void on_connecting_done(struct request *r, bool complete)
 
 static const struct request_ops connecting_ops = {.done = on_connecting_done};
 
-static void reply_running(struct request *r, const char *id, bool resumed, int64_t timeout_s)
+/* extend: by so much from now, if it has not more. */
+static void reply_running(
+	struct request *r, const char *id, int status, bool extend, int64_t timeout_s)
 {
 	struct store_sandbox *sb = NULL;
 	struct error e = {0};
 
 	if (store_sandbox_get(r->daemon->store, id, &sb, &e) < 0)
 		reply_failure(r, &e);
-	else if (resumed || api_extend(r, sb, timeout_s))
-		reply_json(r, resumed ? 201 : 200, api_sandbox_json(r, sb));
+	else if (!extend || api_extend(r, sb, timeout_s))
+		reply_json(r, status, api_sandbox_json(r, sb));
 	store_sandbox_free(sb);
 }
 
@@ -92,16 +98,26 @@ static void on_obtained(void *arg, struct instance *i, bool resumed, const struc
 
 	c->obtaining = NULL;
 	if (i)
-		reply_running(c->request, instance_id(i), resumed, c->timeout_s);
+		reply_running(c->request, instance_id(i), resumed || c->resume ? 201 : 200,
+			!resumed, c->timeout_s);
 	else
 		reply_failure(c->request, why);
 }
 
-static void obtain(struct request *r, const char *id, int64_t timeout_s, bool memory)
+/* What the three may be given. */
+struct connect {
+	int64_t timeout_s;
+	bool memory;
+	bool resume; /* it must be paused */
+	enum obtain_at_end at_end;
+};
+
+static void obtain(struct request *r, const char *id, const struct connect *how)
 {
 	const struct obtain_options o = {.resume = true,
-		.timeout_ns = (uint64_t)timeout_s * NS_PER_S,
-		.memory = memory,
+		.timeout_ns = (uint64_t)(how->timeout_s ? how->timeout_s : 1) * NS_PER_S,
+		.memory = how->memory,
+		.at_end = how->at_end,
 		.entitled = r->admin};
 	struct connecting *c = calloc(1, sizeof(*c));
 
@@ -110,7 +126,8 @@ static void obtain(struct request *r, const char *id, int64_t timeout_s, bool me
 		return;
 	}
 	c->request = r;
-	c->timeout_s = timeout_s;
+	c->timeout_s = how->timeout_s;
+	c->resume = how->resume;
 	request_set_ops(r, &connecting_ops, c);
 	instance_obtain(r->daemon, id, &o, on_obtained, c, &c->obtaining);
 }
@@ -123,43 +140,57 @@ static bool is_returning(const struct request *r, const char *id)
 	return i && i->state == INSTANCE_CREATING;
 }
 
-/* What the three have in common: the body's timeout and memory, a sandbox of the client's. */
-static void connect_to(struct request *r, const char *text, size_t n, int64_t timeout_s,
-	bool required, bool must_be_paused)
+static bool take_options(
+	struct request *r, const json_t *body, bool timeout_required, struct connect *how)
+{
+	bool pause = false;
+
+	if (!api_take_seconds(r, body, "timeout", timeout_required, &how->timeout_s) ||
+		!api_take_flag(r, body, "memory", &how->memory) ||
+		(how->resume && !api_take_flag(r, body, "autoPause", &pause)))
+		return false;
+	if (how->resume && json_is_boolean(json_object_get(body, "autoPause")))
+		how->at_end = pause ? OBTAIN_TO_PAUSE : OBTAIN_TO_KILL;
+	return true;
+}
+
+/* What the three have in common: the body, a sandbox of the client's. */
+static void connect_to(
+	struct request *r, const char *text, size_t n, bool timeout_required, struct connect how)
 {
 	json_t *body = api_body(r, text, n);
-	bool memory = true;
-	bool ok = body && api_take_seconds(r, body, "timeout", required, &timeout_s) &&
-		  api_take_flag(r, body, "memory", &memory);
+	bool ok = body && take_options(r, body, timeout_required, &how);
 	struct store_sandbox *sb = ok ? api_find(r) : NULL;
 
 	json_decref(body);
 	if (!sb)
 		return;
 	if (instance_find(r->daemon, sb->id)) {
-		if (must_be_paused)
+		if (how.resume)
 			reply_error(r, 409, "the sandbox is running");
 		else
-			reply_running(r, sb->id, false, timeout_s);
+			reply_running(r, sb->id, 200, true, how.timeout_s);
 	} else if (is_returning(r, sb->id) || auth_may_resume(r)) {
-		obtain(r, sb->id, timeout_s ? timeout_s : 1, memory);
+		obtain(r, sb->id, &how);
 	}
 	store_sandbox_free(sb);
 }
 
 static void take_connect_v1(struct request *r, const char *body, size_t n)
 {
-	connect_to(r, body, n, 0, true, false);
+	connect_to(r, body, n, true, (struct connect){.memory = true});
 }
 
 static void take_connect_v2(struct request *r, const char *body, size_t n)
 {
-	connect_to(r, body, n, API_TIMEOUT_V2_S, false, false);
+	connect_to(
+		r, body, n, false, (struct connect){.timeout_s = API_TIMEOUT_V2_S, .memory = true});
 }
 
 static void take_resume(struct request *r, const char *body, size_t n)
 {
-	connect_to(r, body, n, RESUME_S, false, true);
+	connect_to(r, body, n, false,
+		(struct connect){.timeout_s = RESUME_S, .memory = true, .resume = true});
 }
 
 void api_connect_v1(struct request *r)
@@ -192,7 +223,7 @@ static void on_back(void *arg, struct instance *i, bool resumed, const struct er
 	struct request *r = api_deferred_take(b->deferred);
 
 	if (r && i)
-		reply_running(r, b->id, true, 0);
+		reply_running(r, b->id, 201, false, 0);
 	else if (r)
 		reply_failure(r, why);
 	free(b);

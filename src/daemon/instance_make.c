@@ -213,10 +213,15 @@ static int update_row(struct instance_maker *m, struct error *e)
 			allowance_clamp(i->daemon, i->key_id, i->started_ns + m->order.timeout_ns),
 		.vmm_pid = i->sandbox.pid,
 		.vmm_start = i->vmm_start,
+		.auto_pause = m->order.auto_pause,
+		.auto_pause_memory = m->order.auto_pause_memory,
+		.auto_resume = m->order.auto_resume,
 	};
 
 	return store_sandbox_update(i->daemon->store, i->sandbox.id, STORE_STATE_BIT(STORE_PAUSED),
-		STORE_SET_STATE | STORE_SET_RESUMED | STORE_SET_END | STORE_SET_VMM, &row, NULL, e);
+		STORE_SET_STATE | STORE_SET_RESUMED | STORE_SET_END | STORE_SET_VMM |
+			STORE_SET_AUTO_PAUSE,
+		&row, NULL, e);
 }
 
 static int write_row(struct instance *i, struct error *e)

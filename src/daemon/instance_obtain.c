@@ -128,6 +128,11 @@ static int start_resume(struct obtaining *o, const struct store_sandbox *row, st
 		.origin = &origin,
 		.key_id = row->key_id,
 		.timeout_ns = o->options.timeout_ns ? o->options.timeout_ns : row->timeout_ns,
+		.auto_pause = o->options.at_end == OBTAIN_AS_BEFORE
+				      ? row->auto_pause
+				      : o->options.at_end == OBTAIN_TO_PAUSE,
+		.auto_pause_memory = row->auto_pause_memory,
+		.auto_resume = row->auto_resume,
 	};
 	struct instance_maker *ignored;
 

@@ -95,7 +95,8 @@ struct instances {
 
 struct instance_order {
 	/* Paused: its row. The sandbox comes back with its id, tokens and the rest of it; of this
-	 * order only timeout_ns and origin count besides. NULL: a new one. */
+	 * order only timeout_ns, origin, auto_pause, auto_pause_memory and auto_resume count besides. NULL:
+	 * a new one. */
 	const struct store_sandbox *paused;
 	/* What it is made of, if not the template; the directory's descriptor is borrowed until the
 	 * return. */
@@ -221,10 +222,14 @@ struct obtaining;
 typedef void (*instance_obtained)(
 	void *arg, struct instance *i, bool resumed, const struct error *why);
 
+/* What happens at the deadline of one that comes back. */
+enum obtain_at_end { OBTAIN_AS_BEFORE, OBTAIN_TO_PAUSE, OBTAIN_TO_KILL };
+
 struct obtain_options {
 	bool resume;	     /* a paused one comes back; otherwise that is an error */
 	uint64_t timeout_ns; /* then, from the time when it is back; 0: as at its creation */
 	bool memory;	     /* false: booted from its disks even if its memory was kept */
+	enum obtain_at_end at_end;
 	/* Its key's maximum of sandboxes does not count: the operator asks, or it ran a moment ago.
 	 */
 	bool entitled;
