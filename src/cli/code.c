@@ -80,7 +80,7 @@ static const char *const short_names[][2] = {{"py", "python"}, {"python3", "pyth
 static const char *long_name(const char *name, const char *otherwise)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(short_names); i++)
-		if (strcmp(short_names[i][0], name) == 0)
+		if (strcasecmp(short_names[i][0], name) == 0)
 			return short_names[i][1];
 	return otherwise;
 }

@@ -175,7 +175,7 @@ static const char *find_context(const json_t *list, const char *language, const 
 		const char *l = json_string_value(json_object_get(one, "language"));
 		const char *d = json_string_value(json_object_get(one, "cwd"));
 
-		if (l && d && strcmp(l, language) == 0 && strcmp(d, cwd) == 0)
+		if (l && d && strcasecmp(l, language) == 0 && strcmp(d, cwd) == 0)
 			return json_string_value(json_object_get(one, "id"));
 	}
 	return NULL;

@@ -7,8 +7,8 @@
  *
  * Memory is bounded by high-water marks in ZeroMQ and by channels_pause: while paused, nothing is
  * taken from iopub, and a kernel that has filled the marks and the TCP buffers waits or, if it
- * chooses to, drops. A message of more than CHANNELS_MESSAGE_MAX ends the kernel's connection, and
- * ZeroMQ makes a new one.
+ * chooses to, drops. A message of more than CHANNELS_MESSAGE_MAX ends the kernel's connection for good;
+ * so that is more than a kernel can have, and what is too large for a client is refused when it is here.
  *
  * Single-threaded (but for ZeroMQ's I/O thread). */
 #ifndef INTERPRETER_CHANNELS_H
@@ -22,10 +22,11 @@
 #include "interpreter/message.h"
 
 enum {
-	CHANNELS_MESSAGE_MAX = 256 << 20, /* bytes of one frame */
-	CHANNELS_HIGH_WATER = 64,	  /* messages that wait in ZeroMQ */
-	CHANNELS_BURST = 32,		  /* messages of one socket in one turn */
+	CHANNELS_HIGH_WATER = 64, /* messages that wait in ZeroMQ */
+	CHANNELS_BURST = 32,	  /* messages of one socket in one turn */
 };
+
+#define CHANNELS_MESSAGE_MAX (INT64_C(2) << 30) /* bytes of one frame */
 
 enum channel {
 	CHANNEL_SHELL,

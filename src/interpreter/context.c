@@ -70,22 +70,42 @@ static void fail_waiting(struct context *c, const char *name, const char *why)
 
 /* --- the kernel's messages --- */
 
+/* It takes cells and what comes of them is lost. */
+static void renew_kernel(struct context *c)
+{
+	log_warn("a kernel that says nothing is started anew: context=%s", c->id);
+	kernel_stop(TAKE_PTR(c->kernel));
+	fail_current(c, "UnexpectedEndOfExecution",
+		"the kernel said nothing of the cell; it is started anew, without its state");
+	start_kernel(c);
+}
+
 static void on_grace_over(uv_timer_t *timer)
 {
 	struct context *c = timer->data;
+	struct execution *x = c->current;
 
-	if (c->current && execution_is_full(c->current))
+	if (x && execution_is_full(x)) {
 		(void)uv_timer_start(timer, on_grace_over, CONTEXT_IDLE_GRACE_MS, 0); /* starts */
-	else if (c->current)
+	} else if (x && !x->heard) {
+		renew_kernel(c);
+	} else if (x) {
+		execution_fail(x, "KernelError",
+			x->replied ? "the kernel did not say that the cell is over: some of its "
+				     "output "
+				     "may be missing"
+				   : "the kernel could not run the cell");
 		finish_current(c);
+	}
 }
 
-/* The kernel is done with the cell, and yet it may have more to show: until it says idle, or
- * nothing for a while. */
+/* One of the two that say that the cell is over is there, and what the kernel shows until the other
+ * comes, or nothing for a while. */
 static void begin_grace(struct context *c)
 {
 	if (c->current->exchange) /* else it is being interrupted, and the timer is in use */
-		(void)uv_timer_start(&c->timer, on_grace_over, CONTEXT_IDLE_GRACE_MS, 0);
+		(void)uv_timer_start(&c->timer, on_grace_over,
+			c->current->replied ? CONTEXT_IDLE_GRACE_MS : CONTEXT_REPLY_GRACE_MS, 0);
 }
 
 static bool is_idle(const struct message *m, const json_t *content)
@@ -113,19 +133,30 @@ static void pass_barrier(struct context *c, const struct message *m)
 		finish_current(c);
 }
 
+/* Whether that was all: a client that has gone waits for no reply. */
+static bool is_over(const struct execution *x)
+{
+	return x->idle && (x->replied || !x->exchange);
+}
+
 /* One of the current execution. */
 static void take_message(struct context *c, enum channel channel, const struct message *m)
 {
+	struct execution *x = c->current;
+	bool was_over = is_over(x);
 	json_t *content, *count;
 
 	content = m->content.n <= EXECUTION_RESULT_MAX ? message_content(m) : NULL;
 	count = json_object_get(content, "execution_count");
 	if (strcmp(m->type, "execute_input") == 0)
 		c->count = json_is_integer(count) ? json_integer_value(count) : c->count + 1;
-	execution_message(c->current, m, content, c->current->counted ? 0 : c->count);
-	if (channel == CHANNEL_IOPUB && is_idle(m, content))
+	x->heard |= channel == CHANNEL_IOPUB;
+	x->idle |= channel == CHANNEL_IOPUB && is_idle(m, content);
+	x->replied |= channel == CHANNEL_SHELL;
+	execution_message(x, m, content, x->counted ? 0 : c->count);
+	if (is_over(x) && !was_over)
 		end_output(c);
-	else if (channel == CHANNEL_SHELL || uv_is_active((uv_handle_t *)&c->timer))
+	else if (!was_over && (x->idle || x->replied))
 		begin_grace(c); /* or it goes on: there is more to come */
 	json_decref(content);
 }
@@ -197,6 +228,10 @@ static void on_gone(struct execution *x)
 		unqueue(c, x);
 		return;
 	}
+	if (x->idle && !*c->barrier) {
+		finish_current(c);
+		return;
+	}
 	kernel_pause_output(c->kernel, false);
 	kernel_interrupt(c->kernel);
 	/* an initialised timer with a callback: starts */
@@ -230,8 +265,8 @@ static void run_next(struct context *c)
 	struct execution *x = c->waiting;
 	int r;
 
-	if (c->state != CONTEXT_IDLE || !x)
-		return;
+	if (c->state != CONTEXT_IDLE || !x || kernel_state(c->kernel) != KERNEL_READY)
+		return; /* on_ended comes back to it */
 	c->waiting = x->next;
 	x->next = NULL;
 	c->current = x;
@@ -304,6 +339,22 @@ static void on_ready(void *opaque)
 	run_next(c);
 }
 
+/* The cell that the kernel did not begin before it ended, as after an exit() in the one before: it is
+ * the first to run in the next, once. */
+static bool take_back(struct context *c)
+{
+	struct execution *x = c->current;
+
+	if (!x || !x->exchange || x->heard || x->replied || x->taken_back)
+		return false;
+	stop_timer(c);
+	x->taken_back = true;
+	x->next = c->waiting;
+	c->waiting = x;
+	c->current = NULL;
+	return true;
+}
+
 static void on_ended(void *opaque, const char *why)
 {
 	struct context *c = opaque;
@@ -316,7 +367,8 @@ static void on_ended(void *opaque, const char *why)
 	(void)snprintf(text, sizeof(text),
 		"the kernel ended before the cell did: %s; it is started anew, without its state",
 		why);
-	fail_current(c, "UnexpectedEndOfExecution", text);
+	if (!take_back(c))
+		fail_current(c, "UnexpectedEndOfExecution", text);
 	c->state = CONTEXT_COLD;
 	if (was_starting && ++c->failed_starts == CONTEXT_STARTS_MAX) {
 		(void)error_set(&e, ERROR_SANDBOX, 0, "the kernel of %s does not start: %s",
@@ -500,13 +552,15 @@ static void on_starter_gone(void *opaque)
 void context_answer_when_ready(struct context *c, struct exchange *exchange, bool is_creation)
 {
 	static const struct exchange_ops ops = {NULL, on_starter_gone};
+	const struct error failed = {.code = ERROR_HOST,
+		.message = "the kernel cannot be started: is the context's directory still there?"};
 
 	c->starter = exchange;
 	c->starter_wants_json = is_creation;
 	if (c->state == CONTEXT_STARTING)
 		exchange_set_ops(exchange, &ops, c);
 	else
-		answer_starter(c, NULL);
+		answer_starter(c, c->state == CONTEXT_COLD && !c->spec->lazy ? &failed : NULL);
 }
 
 json_t *context_json(const struct context *c)

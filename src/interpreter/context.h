@@ -8,8 +8,9 @@
  *		  again; if it ignores that for CONTEXT_PATIENCE_S while others wait, its kernel is
  *		  ended
  *
- * A kernel that ends is started anew (its state is lost, and the execution is told), up to
- * CONTEXT_STARTS_MAX times without one becoming ready.
+ * A kernel that ends is started anew (its state is lost, and the execution is told, unless the kernel
+ * had not begun it: then it runs in the new one), up to CONTEXT_STARTS_MAX times without one becoming
+ * ready. One that says nothing at all of a cell is ended.
  *
  * Before a cell, the kernel gets what has changed outside since the last one: variables of the
  * sandbox and new seeds after a restore or fork (sandbox_env.h), and the variables of this run,
@@ -31,6 +32,8 @@ enum {
 	CONTEXT_STARTS_MAX = 3,
 	CONTEXT_PATIENCE_S = 20,
 	CONTEXT_IDLE_GRACE_MS = 30000, /* from a reply to the idle status that should follow it */
+	CONTEXT_REPLY_GRACE_MS =
+		5000, /* from an idle status to the reply that was sent before it */
 	CONTEXT_ID_BYTES = 37,
 };
 

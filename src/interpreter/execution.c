@@ -156,6 +156,11 @@ void execution_message(
 				"an output of more than 64 MiB was refused: write it to a file");
 		else if (content)
 			types[i].take(x, content);
+		else if (types[i].shows)
+			execution_fail(x, "OutputUnreadable",
+				"an output was dropped: it is no JSON that can be read here "
+				"(integers "
+				"beyond 64 bits are not)");
 		return;
 	}
 	if (strcmp(m->type, "execute_input") == 0)

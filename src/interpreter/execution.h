@@ -38,6 +38,9 @@ struct execution {
 	json_t *env;		   /* owned; an object of strings, or NULL */
 	char id[MESSAGE_ID_BYTES]; /* of the request, once it runs */
 	bool counted, failed;	   /* the lines number_of_executions and error were written */
+	bool heard;		   /* the kernel has said something of it */
+	bool taken_back;	   /* from a kernel that ended before it began it */
+	bool idle, replied;	   /* that it is over: both come, in any order */
 	json_t *reply;		   /* content of an execute_reply that reports an error; owned */
 };
 

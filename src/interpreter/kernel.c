@@ -20,6 +20,7 @@
 
 enum {
 	PROBE_MS = 10,
+	SILENT_MS = 100, /* so long nothing comes of one that is gone: that was all */
 	EXECUTE_ROOM = 512,
 	PORT_FIRST = 20000, /* up to where Linux's usual ip_local_port_range begins: 32768 */
 	PORTS = 12768,
@@ -34,7 +35,7 @@ struct kernel {
 	bool stopped; /* by the owner */
 	bool released;
 	uv_process_t process;
-	uv_timer_t timer; /* probes while STARTING, then beats */
+	uv_timer_t timer; /* probes while STARTING, then beats, then ENDING */
 	unsigned handles; /* of libuv, not closed yet */
 	bool running;	  /* the process is not reaped */
 	struct channels *channels;
@@ -43,6 +44,9 @@ struct kernel {
 	char *connection_file; /* owned */
 	uint64_t deadline_ns;  /* of STARTING */
 	bool shell_seen, iopub_seen;
+	bool paused;		  /* its output is */
+	bool spoke;		  /* since the timer of ENDING was there last */
+	char why[KERNEL_WHY_MAX]; /* of ENDING */
 	unsigned beats_missed;
 };
 
@@ -98,25 +102,46 @@ static void end(struct kernel *k, const char *why)
 		k->ops->ended(k->opaque, why);
 }
 
+static void on_silence(uv_timer_t *timer)
+{
+	struct kernel *k = timer->data;
+
+	if (!k->paused && !k->spoke)
+		end(k, k->why);
+	k->spoke = false;
+}
+
+/* What it printed last is on its way, or waits for a client that takes it slowly. */
+static void begin_end(struct kernel *k)
+{
+	if (k->state != KERNEL_READY) {
+		end(k, k->why);
+		return;
+	}
+	k->state = KERNEL_ENDING;
+	k->spoke = true;
+	/* an initialised timer with a callback: starts */
+	(void)uv_timer_start(&k->timer, on_silence, SILENT_MS, SILENT_MS);
+}
+
 static void on_process_exit(uv_process_t *process, int64_t status, int term_signal)
 {
 	struct kernel *k = process->data;
-	char why[KERNEL_WHY_MAX];
+	const size_t n = sizeof(k->why);
 
 	/* what is left of its group dies with it */
 	(void)kill(-process->pid, SIGKILL);
 	k->running = false;
 	k->host->running--;
 	if (term_signal)
-		(void)snprintf(why, sizeof(why), "its process was ended by signal %d (%s)",
-			term_signal, strsignal(term_signal));
+		(void)snprintf(k->why, n, "its process was ended by signal %d (%s)", term_signal,
+			strsignal(term_signal));
 	else if (status == 127)
-		(void)snprintf(why, sizeof(why), "its program %.60s cannot be started",
+		(void)snprintf(k->why, n, "its program %.60s cannot be started",
 			json_string_value(json_array_get(k->spec->argv, 0)));
 	else
-		(void)snprintf(
-			why, sizeof(why), "its process exited with status %lld", (long long)status);
-	end(k, why);
+		(void)snprintf(k->why, n, "its process exited with status %lld", (long long)status);
+	begin_end(k);
 	release(k);
 }
 
@@ -173,7 +198,8 @@ static void on_message(void *opaque, enum channel channel, const struct message 
 {
 	struct kernel *k = opaque;
 
-	if (k->state == KERNEL_READY) {
+	if (k->state == KERNEL_READY || k->state == KERNEL_ENDING) {
+		k->spoke = true;
 		k->ops->message(k->opaque, channel, m);
 		return;
 	}
@@ -443,7 +469,7 @@ void kernel_watch(struct kernel *k, bool busy)
 	if (k->state != KERNEL_READY)
 		return;
 	k->beats_missed = 0;
-	if (busy) /* an initialised timer with a callback: starts */
+	if (busy && k->spec->heartbeat) /* an initialised timer with a callback: starts */
 		(void)uv_timer_start(
 			&k->timer, on_timer, KERNEL_BEAT_S * 1000, KERNEL_BEAT_S * 1000);
 	else
@@ -473,6 +499,7 @@ void kernel_no_input(struct kernel *k)
 
 void kernel_pause_output(struct kernel *k, bool paused)
 {
+	k->paused = paused;
 	if (k->channels)
 		channels_pause(k->channels, paused);
 }

@@ -3,11 +3,13 @@
  *	STARTING  the process runs; asked for its kernel_info until the answer comes on shell and
  *		  something on iopub: only then is nothing lost of what a cell prints
  *	READY     takes requests
- *	ENDED     the process is gone, or was given up
+ *	ENDING    the process is gone; what it had sent still comes, as slowly as it is taken
+ *	ENDED     that is over, or it was given up
  *
  * The owner gets ready() or ended(), then message()s, then perhaps ended(). After kernel_stop there
- * is no callback. A kernel that does not become ready in KERNEL_START_S, or whose heartbeat does
- * not come back KERNEL_BEATS_MISSED times in a row while it is watched, is killed and has ended. */
+ * is no callback. A kernel that does not become ready in KERNEL_START_S, or whose heartbeat, if its
+ * kernelspec says that it has one, does not come back KERNEL_BEATS_MISSED times in a row while it is
+ * watched, is killed and has ended. */
 #ifndef INTERPRETER_KERNEL_H
 #define INTERPRETER_KERNEL_H
 
@@ -21,7 +23,7 @@
 
 enum { KERNEL_START_S = 120, KERNEL_BEAT_S = 5, KERNEL_BEATS_MISSED = 12, KERNEL_WHY_MAX = 128 };
 
-enum kernel_state { KERNEL_STARTING, KERNEL_READY, KERNEL_ENDED };
+enum kernel_state { KERNEL_STARTING, KERNEL_READY, KERNEL_ENDING, KERNEL_ENDED };
 
 struct kernel_ops {
 	void (*ready)(void *opaque);

@@ -40,6 +40,7 @@ static const char *fill(struct spec *s)
 	s->quote_shell = quote && strcmp(quote, "shell") == 0;
 	s->lazy = json_is_true(json_object_get(mayfly, "lazy"));
 	s->late_output = json_is_true(json_object_get(mayfly, "late_output"));
+	s->heartbeat = json_is_true(json_object_get(mayfly, "heartbeat"));
 	s->set_env = json_string_value(json_object_get(mayfly, "set_env"));
 	s->unset_env = json_string_value(json_object_get(mayfly, "unset_env"));
 	s->reseed = json_string_value(json_object_get(mayfly, "reseed"));

@@ -8,6 +8,7 @@
  *	needs         a path: where it is not, the kernelspec is left out
  *	lazy          true: not started before its first cell
  *	late_output   true: results may come after the cell was said to be over
+ *	heartbeat     true: it comes back while a cell runs, too; a kernel whose does not has ended
  *	quote         "json" (the default) or "shell": how texts are written in the following code
  *	set_env       code that sets {name} to {value} in the kernel's environment
  *	unset_env     code that removes {name} from it
@@ -33,7 +34,7 @@ struct spec {
 	json_t *argv, *env; /* checked: strings; env may be NULL */
 	json_t *languages;  /* or NULL */
 	bool interrupt_by_message;
-	bool lazy, late_output;
+	bool lazy, late_output, heartbeat;
 	bool quote_shell;
 	const char *set_env, *unset_env, *reseed; /* or NULL */
 };

@@ -27,7 +27,7 @@ import zmq  # noqa: E402
 
 READ_BYTES = 1 << 16
 INTERRUPT_S = 5  # after which a bash that does not come back is given up
-STATUS_FD = 9  # in bash
+STATUS_FD = 250  # in bash: none that scripts use
 
 
 def default_interrupt():
@@ -79,7 +79,7 @@ class Shell:
             file.write(code + "\n")
         self.number += 1
         try:
-            self._send(f". {path}")
+            self._send(f". {path} </dev/null")  # there is no input
             return self._await_status(show)
         except KeyboardInterrupt:
             return self._interrupt(show)
@@ -87,7 +87,8 @@ class Shell:
     def _send(self, command):
         """The command, and the line that tells the number of the cell and how it ended."""
         try:
-            self.process.stdin.write(f"{command}; echo {self.number} $? >&{STATUS_FD}\n".encode())
+            self.process.stdin.write(
+                f"{command}; builtin echo {self.number} $? >&{STATUS_FD}\n".encode())
             self.process.stdin.flush()
         except BrokenPipeError:
             pass  # its end shows in the pipes
@@ -126,9 +127,9 @@ class Shell:
         except BlockingIOError:
             return False, None
         for line in data.splitlines():
-            number, status = line.split()
-            if int(number) == self.number:
-                return False, int(status)
+            words = line.split()
+            if len(words) == 2 and words[0] == str(self.number) and words[1].isdigit():
+                return False, int(words[1])
         return not data, None
 
     def _read_output(self, fd, show):

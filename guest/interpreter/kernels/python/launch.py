@@ -24,6 +24,7 @@ def configuration():
     c.IPKernelApp.outstream_class = "mayfly_streams.Stream"
     c.HistoryManager.enabled = False  # a database that all kernels would write to at each cell
     c.IPCompleter.use_jedi = False
+    c.Session.packer = "mayfly_formats.pack"
     return c
 
 

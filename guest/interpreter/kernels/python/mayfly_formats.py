@@ -5,10 +5,12 @@ import json
 import math
 
 from IPython.core.formatters import BaseFormatter
+from jupyter_client.jsonutil import json_clean, json_default
 from traitlets import ObjectName, Unicode
 
 CELLS_MAX = 200_000  # of a table: larger ones have their HTML and text only
 JSON_MAX = 4_000_000  # characters
+INTEGERS = range(-(2**63), 2**63)  # that the interpreter reads
 
 
 class DataFormatter(BaseFormatter):
@@ -42,13 +44,22 @@ def plain(value):
         return None if text == "NaT" else text
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()  # of numpy
-    if value is None or isinstance(value, (bool, int, str)):
+    if isinstance(value, int) and value not in INTEGERS:
+        value = float(value) if abs(value) < 2**1000 else str(value)
+    if isinstance(value, str):
+        return encodable(value)
+    if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, datetime.timedelta):
         return str(value)
     return str(value)
+
+
+def encodable(text):
+    """Without surrogates, which UTF-8 has not."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def is_missing(value):
@@ -60,18 +71,46 @@ def table(frame):
     if frame.size > CELLS_MAX:
         return None
     return {
-        str(frame.columns[i]): [None if is_missing(v) else plain(v) for v in frame.iloc[:, i]]
+        encodable(str(frame.columns[i])): [None if is_missing(v) else plain(v) for v in frame.iloc[:, i]]
         for i in range(len(frame.columns))
     }
 
 
+def integer(text):
+    value = int(text)
+    if value not in INTEGERS:
+        raise ValueError
+    return value
+
+
+def members(pairs):
+    if any("\0" in key for key, _ in pairs):
+        raise ValueError
+    return dict(pairs)
+
+
 def as_json(value):
-    """The list or dict itself if JSON can say it, else nothing."""
+    """The list or dict itself if JSON can say it and the interpreter can read it, else nothing."""
     try:
         text = json.dumps(value, allow_nan=False)
+        if len(text) > JSON_MAX:
+            return None
+        value = json.loads(text, parse_int=integer, object_pairs_hook=members)
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
     except (TypeError, ValueError, RecursionError):
         return None
-    return json.loads(text) if len(text) <= JSON_MAX else None
+
+
+def pack(message):
+    """As jupyter_client does, but what UTF-8 has not becomes a question mark and does not keep the message
+    from being sent."""
+    options = {"default": json_default, "ensure_ascii": False, "allow_nan": False}
+    try:
+        text = json.dumps(message, **options)
+    except (TypeError, ValueError):
+        text = json.dumps(json_clean(message), **options)
+    return text.encode("utf-8", "replace")
 
 
 def chart(figure):
