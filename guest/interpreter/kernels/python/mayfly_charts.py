@@ -4,14 +4,17 @@ Everything is read from the artists that matplotlib's public interface gives: a 
 have lines, collections, patches and containers, and what kind of chart an axes is follows from which
 of these it holds. The kinds are tried in the order of KINDS; each returns its elements, or nothing
 when the axes is not of that kind."""
+import itertools
 import re
 
 import numpy
 from matplotlib import dates
+from matplotlib.category import StrCategoryFormatter
 from matplotlib.collections import PathCollection
-from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.container import BarContainer
 from matplotlib.lines import Line2D
-from matplotlib.patches import PathPatch, Rectangle, Wedge
+from matplotlib.patches import Rectangle, Wedge
+from matplotlib.ticker import FixedFormatter, FuncFormatter
 
 POINTS_MAX = 50_000  # of an axes: more are an image only
 
@@ -29,14 +32,14 @@ class Axis:
         self.axis = axis
         self.plain = plain
         self.categories = self._categories()
-        self.is_date = isinstance(axis.get_converter(), (dates.DateConverter,)) or isinstance(
-            axis.get_major_locator(), dates.DateLocator
-        ) if hasattr(axis, "get_converter") else self._has_dates()
-
-    def _has_dates(self):
-        converter = self.axis.converter
-        return isinstance(self.axis.get_major_locator(), dates.DateLocator) or (
-            converter is not None and "date" in type(converter).__name__.lower()
+        converter = axis.get_converter() if hasattr(axis, "get_converter") else axis.converter
+        kind = type(converter).__name__
+        # pandas draws a time series of even steps in periods: numbers of steps since 1970
+        self.period = getattr(axis, "freq", None) if kind == "PeriodConverter" else None
+        self.is_date = (
+            self.period is not None
+            or "date" in kind.lower()
+            or isinstance(axis.get_major_locator(), dates.DateLocator)
         )
 
     def _categories(self):
@@ -63,7 +66,11 @@ class Axis:
 
     def value(self, number):
         """What a coordinate stands for."""
-        if self.is_date and isinstance(number, (int, float, numpy.number)):
+        if not numpy.isfinite(number):
+            return None
+        if self.period is not None:
+            return period_start(int(number), self.period).isoformat()
+        if self.is_date:
             return dates.num2date(number).replace(tzinfo=None).isoformat()
         if self.categories and number in self.categories:
             return self.categories[number]
@@ -83,6 +90,12 @@ class Axis:
     def _in_view(self, tick):
         low, high = sorted(self.axis.get_view_interval())
         return low <= tick <= high
+
+
+def period_start(ordinal, freq):
+    import pandas  # loaded already where there are periods
+
+    return pandas.Period(ordinal=ordinal, freq=freq).to_timestamp()
 
 
 class Plot:
@@ -130,92 +143,85 @@ def pies(plot):
     return {"type": "pie", "elements": elements}
 
 
-def box_of(plot, path, is_vertical):
-    """The corners of a box: (center, first quartile, third quartile)."""
-    along, across = (1, 0) if is_vertical else (0, 1)
-    vertices = path.vertices[:5]
-    return (
-        (vertices[:, across].min() + vertices[:, across].max()) / 2,
-        vertices[:, along].min(),
-        vertices[:, along].max(),
-    )
-
-
-def box_paths(plot):
-    """Boxes as boxplot draws them: closed lines of five points, or patches."""
-    for patch in plot.axes.patches:
-        if isinstance(patch, PathPatch) and len(patch.get_path().vertices) in (5, 6):
-            yield patch, patch.get_path()
-    for line in plot.axes.lines:
-        xy = line.get_xydata()
-        if len(xy) == 5 and (xy[0] == xy[4]).all() and len(numpy.unique(xy, axis=0)) == 4:
-            yield line, line.get_path()
-
-
-def is_level(values):
-    return len(values) == 2 and values[0] == values[1]
-
-
 def boxes(plot):
-    found = list(box_paths(plot))
-    if not found or not plot.axes.lines:
+    """Boxes as boxplot draws them: known by whiskers and median, as outlines differ or are missing."""
+    upright = [line.get_xydata() for line in plain_lines(plot)]
+    lying = [xy[:, ::-1] for xy in upright]
+    found = [
+        box_element(plot.x, upright[i:i + 8]) or box_element(plot.y, lying[i:i + 8])
+        for i in range(len(upright))
+    ]
+    elements = [e for e in found if e]
+    return {"type": "box_and_whisker", "elements": elements} if elements else None
+
+
+def box_element(axis, drawn):
+    """The box that is drawn from here on: two whiskers, then level lines (two caps or none, the median, a
+    mean or none), then points (a mean or none, the outliers). Each is of (across, along) pairs; `axis` is
+    the one across."""
+    whiskers = drawn[:2]
+    if [len(w) for w in whiskers] != [2, 2]:
         return None
-    spread = numpy.array([numpy.ptp(path.vertices[:5], axis=0) for _, path in found])
-    # boxes stand beside each other with equal widths
-    is_vertical = len(set(numpy.round(spread[:, 0], 9))) == 1 and not (
-        len(found) == 1 and plot.axes.get_yticklabels() and _single_is_flat(plot, found[0][1])
-    )
-    elements = [box_element(plot, path, is_vertical, i) for i, (_, path) in enumerate(found)]
-    return {"type": "box_and_whisker", "elements": [e for e in elements if e]}
+    center = whiskers[0][0, 0]
+    (first, low), (third, high) = (w[:, 1] for w in whiskers)
+    levels = leading(drawn[2:6], lambda xy: is_level(xy, center))
+    if not levels or not all((w[:, 0] == center).all() for w in whiskers):
+        return None
+    median = levels[2 if len(levels) > 2 else 0][0, 1]
+    if (numpy.diff([low, first, median, third, high]) < 0).any():
+        return None
 
-
-def _single_is_flat(plot, path):
-    """Whether one box alone lies: its median runs along y."""
-    vertices = path.vertices[:5]
-    x0, x1 = vertices[:, 0].min(), vertices[:, 0].max()
-    y0, y1 = vertices[:, 1].min(), vertices[:, 1].max()
-    for line in plot.axes.lines:
-        xs, ys = line.get_xdata(), line.get_ydata()
-        if len(xs) == 2 and xs[0] == xs[1] and x0 <= xs[0] <= x1 and set(ys) == {y0, y1}:
-            return True
-    return False
-
-
-def box_element(plot, path, is_vertical, index):
-    center, first, third = box_of(plot, path, is_vertical)
-    half = numpy.ptp(path.vertices[:5, 0 if is_vertical else 1]) / 2
-    ends, medians, outliers = [], [], []
-    for line in plot.axes.lines:
-        across, along = line.get_xydata().T if is_vertical else line.get_xydata().T[::-1]
-        if not len(across) or abs(numpy.mean(across) - center) > half:
-            continue
-        if line.get_linestyle() == "None":
-            outliers += [plot.plain(v) for v in along]
-        elif is_level(across):
-            ends += list(along)  # whiskers run along
-        elif is_level(along) and numpy.isclose(numpy.ptp(across), 2 * half):
-            medians.append(along[0])
-    axis = plot.x if is_vertical else plot.y
+    rest = drawn[2 + len(levels):]
+    points = leading(rest[:2], lambda xy: (xy[:, 0] == center).all())
+    outliers = [v for v in points[-1][:, 1] if v < low or v > high] if points else []
     return {
-        "label": tick_label(axis, center, index),
-        "min": plot.plain(min(ends, default=first)),
-        "first_quartile": plot.plain(first),
-        "median": plot.plain(medians[0]) if medians else None,
-        "third_quartile": plot.plain(third),
-        "max": plot.plain(max(ends, default=third)),
-        "outliers": outliers,
+        "label": tick_label(axis, center),
+        "min": axis.plain(low),
+        "first_quartile": axis.plain(first),
+        "median": axis.plain(median),
+        "third_quartile": axis.plain(third),
+        "max": axis.plain(high),
+        "outliers": [axis.plain(v) for v in outliers],
     }
 
 
-def tick_label(axis, position, index):
+def leading(items, wanted):
+    return list(itertools.takewhile(wanted, items))
+
+
+def is_level(xy, center):
+    """Whether a line goes straight across a center; of a box without values it is at NaN."""
+    return (
+        len(xy) == 2
+        and numpy.array_equal(xy[0, 1], xy[1, 1], equal_nan=True)
+        and xy[:, 0].min() < center < xy[:, 0].max()
+    )
+
+
+def tick_label(axis, position):
     """The text of the tick at a position, else its number."""
-    ticks = list(axis.axis.get_ticklocs())
-    labels = axis.axis.get_major_formatter().format_ticks(ticks) if ticks else []
-    for tick, label in zip(ticks, labels):
-        if numpy.isclose(tick, position) and str(label):
-            return str(label)
+    ticks = numpy.asarray(axis.axis.get_ticklocs(), dtype=float)
+    formatter = axis.axis.get_major_formatter()
+    if len(ticks) and numpy.isfinite(position):
+        nearest = numpy.abs(ticks - position).argmin()
+        label = str(formatter.format_ticks(ticks)[nearest])
+        is_there = numpy.isclose(ticks[nearest], position) or (
+            abs(ticks[nearest] - position) < spacing(ticks) / 2 and has_texts_alone(formatter, position))
+        if label and is_there:
+            return label
     value = axis.value(position)
-    return str(value) if value is not None else str(index + 1)
+    return None if value is None else str(value)
+
+
+def spacing(ticks):
+    return numpy.diff(numpy.unique(ticks)).min(initial=numpy.inf)
+
+
+def has_texts_alone(formatter, position):
+    """Whether ticks have set texts, and what is between them none of its own: bars of a group share one."""
+    if isinstance(formatter, FuncFormatter):  # set_ticklabels makes one that knows its ticks alone
+        return formatter.format_ticks([position]) == [""]
+    return isinstance(formatter, (FixedFormatter, StrCategoryFormatter))
 
 
 def bars(plot):
@@ -234,7 +240,7 @@ def bars(plot):
             middle = bar.get_y() + bar.get_height() / 2 if flat else (
                 bar.get_x() + bar.get_width() / 2)
             elements.append({
-                "label": tick_label(axis, middle, index),
+                "label": tick_label(axis, middle) or str(index + 1),
                 "group": group,
                 "value": plot.plain(bar.get_width() if flat else bar.get_height()),
             })
