@@ -7,8 +7,7 @@
 #include "proto/json_scan.h"
 #include "proto/json_text.h"
 
-/* The longest escape: a surrogate pair. */
-enum { ESCAPE_MAX = 12, UNIT = ESCAPE_MAX / 2, ERROR_TEXT_MAX = 64 * 1024 };
+enum { ERROR_TEXT_MAX = 64 * 1024 };
 
 void cell_output_init(struct cell_output *o, size_t limit)
 {
@@ -179,7 +178,57 @@ static int take_line(struct cell_output *o, const void *line, size_t n)
 	return 0;
 }
 
-/* --- lines that are too long --- */
+/* --- lines that are too long ---
+ *
+ * A text is up to six times as long escaped as it is decoded, so a line may be longer than its buffer
+ * and still be within the limit. That of a stream becomes several of the same beginning. */
+
+/* The length of the character at s, as it is written: more than the n bytes that are there when its
+ * end is missing. What is no valid one may have any length, as jansson refuses it. */
+static size_t written_len(const char *s, size_t n)
+{
+	unsigned char c = (unsigned char)*s;
+
+	if (c != '\\')
+		return c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+	if (n < 2 || s[1] != 'u')
+		return 2;
+	return n >= 4 && (s[2] | 0x20) == 'd' && strchr("89abAB", s[3]) ? 12 : 6; /* a pair */
+}
+
+/* How much of n bytes of a text, as it is written, is before its end, and whole characters. */
+static size_t whole_text(const char *s, size_t n)
+{
+	size_t at = 0, len;
+
+	for (; at < n && s[at] != '"'; at += len) {
+		len = written_len(s + at, n - at);
+		if (len > n - at)
+			break;
+	}
+	return at;
+}
+
+/* The line's text, behind `front` bytes, as far as it is there; the rest stays, as a line that
+ * begins like this one. The last byte is of the rest, which makes a place for a quote. */
+static int take_part(struct cell_output *o, size_t front, struct buf *to, bool *ret_cut)
+{
+	char *head = (char *)o->line.data + o->line.start;
+	size_t at = front + whole_text(head + front, buf_len(&o->line) - 1 - front);
+	size_t before = buf_len(to);
+	char behind = head[at];
+	int r;
+
+	head[at] = '"';
+	r = take_text(o, to, ret_cut,
+		(struct json_slice){.text = head + front - 1, .len = at + 1 - (front - 1)});
+	head[at] = behind;
+	/* Where nothing comes of it the text is beyond the limit, or invalid. */
+	o->skipping = behind == '"' || buf_len(to) == before;
+	memmove(head + at - front, head, front);
+	buf_consume(&o->line, at - front);
+	return r;
+}
 
 static bool begins(const struct cell_output *o, const char *text)
 {
@@ -187,65 +236,40 @@ static bool begins(const struct cell_output *o, const char *text)
 	       memcmp(buf_head(&o->line), text, strlen(text)) == 0;
 }
 
-/* How much of n bytes of an escaped text is whole: without an escape at its end, which may have
- * been cut in two, or the first half of a surrogate pair. n is more than ESCAPE_MAX. */
-static size_t whole_escapes(const uint8_t *head, size_t n)
+/* The line has filled its buffer and goes on. */
+static int make_room(struct cell_output *o)
 {
-	size_t at = n;
-
-	while (at > n - UNIT && head[at - 1] != '\\')
-		at--;
-	if (at > n - UNIT)
-		n = at - 1;
-	while (n > ESCAPE_MAX && head[n - 1] == '\\') /* of two, too */
-		n--;
-	return n > ESCAPE_MAX && memcmp(head + n - UNIT, "\\ud", 3) == 0 ? n - UNIT : n;
-}
-
-/* The text that is there of a line that was cut anywhere: its end is made good. */
-static int take_beginning(struct cell_output *o)
-{
-	static const char end[] = "\"}";
-	_cleanup_(buf_done) struct buf whole = BUF_INIT(buf_len(&o->line) + sizeof(end));
-	const uint8_t *head = buf_head(&o->line);
-	int r = buf_add(&whole, head, whole_escapes(head, buf_len(&o->line)));
-
-	if (r == 0)
-		r = buf_add_str(&whole, end);
-	return r < 0 ? -ENOMEM : take_line(o, buf_head(&whole), buf_len(&whole));
-}
-
-static int overflow(struct cell_output *o)
-{
+	static const char out[] = "{\"type\":\"stdout\",\"text\":\"",
+			  err[] = "{\"type\":\"stderr\",\"text\":\"";
 	int r = 0;
 
-	if (begins(o, "{\"type\":\"stdout\",\"text\":\"")) {
-		r = take_beginning(o);
-		o->out_cut = true;
-		o->left = 0;
-	} else if (begins(o, "{\"type\":\"stderr\",\"text\":\"")) {
-		r = take_beginning(o);
-		o->err_cut = true;
-		o->left = 0;
-	} else if (begins(o, "{\"type\":\"result\"")) {
-		o->results_cut = true;
-	}
-	buf_clear(&o->line);
 	o->skipping = true;
+	if (begins(o, out))
+		r = take_part(o, strlen(out), &o->out, &o->out_cut);
+	else if (begins(o, err))
+		r = take_part(o, strlen(err), &o->err, &o->err_cut);
+	else if (begins(o, "{\"type\":\"result\""))
+		o->results_cut = true;
+	if (o->skipping)
+		buf_clear(&o->line);
 	return r;
 }
 
 static int keep(struct cell_output *o, const uint8_t *data, size_t n)
 {
-	size_t room = o->line.max - buf_len(&o->line);
-	int r;
+	int r = 0;
 
-	if (o->skipping || !n)
-		return 0;
-	r = buf_add(&o->line, data, n < room ? n : room);
-	if (r < 0)
-		return -ENOMEM;
-	return n > room ? overflow(o) : 0;
+	while (n && r == 0 && !o->skipping) {
+		size_t room = o->line.max - buf_len(&o->line), part = n < room ? n : room;
+
+		if (buf_add(&o->line, data, part) < 0)
+			return -ENOMEM;
+		data += part;
+		n -= part;
+		if (n)
+			r = make_room(o);
+	}
+	return r;
 }
 
 int cell_output_take(struct cell_output *o, const uint8_t *data, size_t n)

@@ -5,10 +5,16 @@
  * the limit and CELL_LINE_EXTRA. Text beyond the limit is cut, a result that does not fit is left
  * out; `truncated` of the answer names what that happened to.
  *
+ * The limit counts text as it is decoded; a line has up to CELL_ESCAPE_MAX times that. Of a stream's
+ * line that fills its buffer, in the form that our interpreter writes, the text is taken part by
+ * part, and what comes behind the text is not looked at. Others that long are dropped: a result
+ * counts as its line, and would not have fitted.
+ *
  * A result is checked and kept as the text that it is, and never parsed: a tree of very many small
  * values takes up to eighty times its text. All that is held is the line that comes and what is
  * kept, together at most twice the limit and CELL_LINE_EXTRA (of the buffers' memory, which grows
- * ahead, three times), and an error; to decode a line's text takes three times its size on top. */
+ * ahead, three times), and an error; to decode a line's text, or a part, takes three times its size
+ * on top. */
 #ifndef DAEMON_CELL_OUTPUT_H
 #define DAEMON_CELL_OUTPUT_H
 
