@@ -70,6 +70,12 @@ static void fail_waiting(struct context *c, const char *name, const char *why)
 
 /* --- the kernel's messages --- */
 
+/* Whether that was all: a client that has gone waits for no reply. */
+static bool is_over(const struct execution *x)
+{
+	return x->idle && (x->replied || !x->exchange);
+}
+
 /* It takes cells and what comes of them is lost. */
 static void renew_kernel(struct context *c)
 {
@@ -89,11 +95,11 @@ static void on_grace_over(uv_timer_t *timer)
 		(void)uv_timer_start(timer, on_grace_over, CONTEXT_IDLE_GRACE_MS, 0); /* starts */
 	} else if (x && !x->heard) {
 		renew_kernel(c);
+	} else if (x && is_over(x)) {
+		finish_current(c); /* what was late is here, as far as can be told */
 	} else if (x) {
 		execution_fail(x, "KernelError",
-			x->replied ? "the kernel did not say that the cell is over: some of its "
-				     "output "
-				     "may be missing"
+			x->replied ? "the kernel did not say that the cell is over"
 				   : "the kernel could not run the cell");
 		finish_current(c);
 	}
@@ -133,12 +139,6 @@ static void pass_barrier(struct context *c, const struct message *m)
 		finish_current(c);
 }
 
-/* Whether that was all: a client that has gone waits for no reply. */
-static bool is_over(const struct execution *x)
-{
-	return x->idle && (x->replied || !x->exchange);
-}
-
 /* One of the current execution. */
 static void take_message(struct context *c, enum channel channel, const struct message *m)
 {
@@ -156,7 +156,7 @@ static void take_message(struct context *c, enum channel channel, const struct m
 	execution_message(x, m, content, x->counted ? 0 : c->count);
 	if (is_over(x) && !was_over)
 		end_output(c);
-	else if (!was_over && (x->idle || x->replied))
+	else if (x->idle || x->replied)
 		begin_grace(c); /* or it goes on: there is more to come */
 	json_decref(content);
 }
