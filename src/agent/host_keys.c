@@ -64,7 +64,7 @@ static void __attribute__((noreturn)) keygen(int dirfd, const char *type, const 
 	_exit(127);
 }
 
-/* 0 or an errno. */
+/* Not by spawn(), whose processes begin in a control group that stands still now. 0 or an errno. */
 static int make(int dirfd, const char *type, const char *name, uint64_t deadline_ns)
 {
 	pid_t pid = access(KEYGEN, X_OK) == 0 ? fork() : -1;

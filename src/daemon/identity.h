@@ -26,8 +26,8 @@ struct identity {
 
 struct identity_of {
 	bool itself; /* with its memory: host name, machine id, user and directory are known */
-	const char *
-		hostname; /* the sandbox's ID: no other sandbox's, and its machine id follows from it */
+	/* The sandbox's ID: no other has it, and the machine id follows from it. */
+	const char *hostname;
 	const char *user, *workdir;
 	const char *const *env; /* "NAME=VALUE" */
 	uint32_t env_count;

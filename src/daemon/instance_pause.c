@@ -210,10 +210,8 @@ static int copy_snapshot(struct operation *op, struct error *e)
 	const struct home *h = &i->daemon->home;
 	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
 	_cleanup_close_ int from = layers_open(h->area_fd[HOME_SNAPSHOTS], op->name, false, e);
-	int r = from < 0 ? from : workdir_hold(from);
+	int r = from < 0 ? from : workdir_hold(from, "snapshot", e);
 
-	if (from >= 0 && r < 0)
-		(void)error_set(e, ERROR_NOT_FOUND, -r, "the snapshot is not there any more");
 	if (r == 0)
 		r = check_snapshot(op, from, e);
 	if (r == 0)

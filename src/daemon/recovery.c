@@ -169,11 +169,12 @@ static void end_remains(struct daemon *d, const struct store_sandbox *sb)
 /* A snapshot or pause of it was cut short: it finishes, or it never was. */
 static int settle(struct daemon *d, const struct store_sandbox *sb, struct error *e)
 {
-	_cleanup_close_ int fd = sandbox_open_dir(&d->dirs, sb->id, e);
+	_cleanup_close_ int fd = -1;
 
-	if (fd >= 0 && sb->state != STORE_RUNNING && d->options.backend->settle)
-		return d->options.backend->settle(fd, e);
-	return fd < 0 ? fd : 0;
+	if (sb->state == STORE_RUNNING || !d->options.backend->settle)
+		return 0;
+	fd = sandbox_open_dir(&d->dirs, sb->id, e);
+	return fd < 0 ? fd : d->options.backend->settle(fd, e);
 }
 
 static bool is_transient(const struct store_sandbox *sb)

@@ -185,9 +185,9 @@ static int plan_origin(struct sandbox_plan *p, const struct sandbox_options *o, 
 	p->snapshot_fd = openat(o->origin->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (p->snapshot_fd < 0)
 		return error_set_errno(e, ERROR_BAD_SNAPSHOT, errno, "cannot open a snapshot");
-	r = workdir_hold(p->snapshot_fd);
+	r = workdir_hold(p->snapshot_fd, "snapshot", e);
 	if (r < 0)
-		return error_set(e, ERROR_NOT_FOUND, -r, "the snapshot is not there any more");
+		return r;
 	/* states of before it was recorded are believed */
 	r = verify_is_recorded(p->snapshot_fd, description_file)
 		    ? verify(p->snapshot_fd, description_file, p, o, e)

@@ -235,16 +235,17 @@ int workdir_remove(int area_fd, const char *name)
 	return lock == -EWOULDBLOCK ? 0 : file_remove_tree(area_fd, old);
 }
 
-int workdir_hold(int fd)
+int workdir_hold(int fd, const char *what, struct error *e)
 {
 	struct stat st;
+	int r;
 
-	while (flock(fd, LOCK_SH) < 0) /* until who removes it has done so */
-		if (errno != EINTR)
-			return -errno;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	return st.st_nlink ? 0 : -ENOENT;
+	do /* until who removes it has done so */
+		r = flock(fd, LOCK_SH) < 0 || fstat(fd, &st) < 0 ? -errno : 0;
+	while (r == -EINTR);
+	if (r == 0 && !st.st_nlink)
+		r = -ENOENT;
+	return r < 0 ? error_set(e, ERROR_NOT_FOUND, -r, "the %s is not there any more", what) : 0;
 }
 
 static int compare_names(const void *a, const void *b)

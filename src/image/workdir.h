@@ -44,8 +44,8 @@ void workdir_sweep(int area_fd);
 int workdir_remove(int area_fd, const char *name);
 
 /* From here until this descriptor of a finished directory is closed all of its files stay; -ENOENT when
- * it was removed. */
-int workdir_hold(int fd);
+ * it was removed, ERROR_NOT_FOUND. what: as above. */
+int workdir_hold(int fd, const char *what, struct error *e);
 
 /* True for the names of finished directories (as opposed to "." and temporary ones). */
 bool workdir_is_finished_name(const char *name);

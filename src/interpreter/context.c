@@ -76,13 +76,11 @@ static bool is_over(const struct execution *x)
 	return x->idle && (x->replied || !x->exchange);
 }
 
-/* It takes cells and what comes of them is lost. */
-static void renew_kernel(struct context *c)
+static void renew_kernel(struct context *c, const char *why)
 {
-	log_warn("a kernel that says nothing is started anew: context=%s", c->id);
+	log_warn("%s: context=%s", why, c->id);
 	kernel_stop(TAKE_PTR(c->kernel));
-	fail_current(c, "UnexpectedEndOfExecution",
-		"the kernel said nothing of the cell; it is started anew, without its state");
+	fail_current(c, "UnexpectedEndOfExecution", why);
 	start_kernel(c);
 }
 
@@ -94,7 +92,9 @@ static void on_grace_over(uv_timer_t *timer)
 	if (x && execution_is_full(x)) {
 		(void)uv_timer_start(timer, on_grace_over, CONTEXT_IDLE_GRACE_MS, 0); /* starts */
 	} else if (x && !x->heard) {
-		renew_kernel(c);
+		/* it takes cells, and what comes of them is lost */
+		renew_kernel(c, "the kernel said nothing of the cell; it is started anew, "
+				"without its state");
 	} else if (x && is_over(x)) {
 		finish_current(c); /* what was late is here, as far as can be told */
 	} else if (x) {
@@ -201,10 +201,7 @@ static void on_interrupt_time(uv_timer_t *timer)
 
 	c->interrupted_s++;
 	if (c->interrupted_s >= CONTEXT_PATIENCE_S && c->waiting) {
-		log_warn("a cell that ignores interrupts loses its kernel: context=%s", c->id);
-		kernel_stop(TAKE_PTR(c->kernel));
-		fail_current(c, "", "");
-		start_kernel(c);
+		renew_kernel(c, "a cell that ignores interrupts loses its kernel");
 	} else if (c->interrupted_s % 4 == 1) {
 		kernel_interrupt(c->kernel);
 	}

@@ -32,8 +32,7 @@ enum {
 	CONTEXT_STARTS_MAX = 3,
 	CONTEXT_PATIENCE_S = 20,
 	CONTEXT_IDLE_GRACE_MS = 30000, /* from a reply to the idle status that should follow it */
-	CONTEXT_REPLY_GRACE_MS =
-		5000, /* from an idle status to the reply that was sent before it */
+	CONTEXT_REPLY_GRACE_MS = 5000, /* from an idle status to the reply of before it */
 	CONTEXT_ID_BYTES = 37,
 };
 

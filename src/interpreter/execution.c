@@ -158,9 +158,8 @@ void execution_message(
 			types[i].take(x, content);
 		else if (types[i].shows)
 			execution_fail(x, "OutputUnreadable",
-				"an output was dropped: it is no JSON that can be read here "
-				"(integers "
-				"beyond 64 bits are not)");
+				"an output was dropped: integers in it have more than 64 bits, "
+				"or it is no JSON");
 		return;
 	}
 	if (strcmp(m->type, "execute_input") == 0)

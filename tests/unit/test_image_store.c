@@ -280,7 +280,7 @@ static void test_hold(void **state)
 	assert_int_equal(workdir_commit(&a, NULL), 0);
 	fd = openat(area, "held", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	late = openat(area, "held", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(workdir_hold(fd), 0);
+	assert_int_equal(workdir_hold(fd, "image", NULL), 0);
 	assert_int_equal(workdir_remove(area, "held"), 0);
 	assert_false(exists("held"));
 	workdir_sweep(area);
@@ -289,7 +289,7 @@ static void test_hold(void **state)
 	(void)close(fd); /* read-only */
 	workdir_sweep(area);
 	assert_int_equal(leftovers(area), 0);
-	assert_int_equal(workdir_hold(late), -ENOENT);
+	assert_int_equal(workdir_hold(late, "image", NULL), -ENOENT);
 	(void)close(late); /* as above */
 }
 

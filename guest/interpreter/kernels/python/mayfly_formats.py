@@ -96,7 +96,8 @@ def as_json(value):
         if len(text) > JSON_MAX:
             return None
         value = json.loads(text, parse_int=integer, object_pairs_hook=members)
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
+        if "\\ud" in text:  # perhaps half a pair
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
     except (TypeError, ValueError, RecursionError):
         return None
