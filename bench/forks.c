@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "io/program.h"
-#include "vmm/launch.h"
+#include "sandbox/launch.h"
 
 enum { CHILDREN_MAX = 100, WAIT_MS = 10000, PATH_BYTES = 512, DIRTY_PAGES = 1792 };
 

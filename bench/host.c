@@ -19,8 +19,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "daemon/host.h"
-#include "daemon/prepare.h"
+#include "sandbox/host.h"
+#include "sandbox/prepare.h"
 #include "host.h"
 
 enum { CROWD = 50, QEMU_TIMEOUT_S = 60, SETTLE_MS = 2000 };

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/sandbox.h"
+#include "sandbox/sandbox.h"
 #include "image/home.h"
 #include "stats.h"
 

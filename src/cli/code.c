@@ -13,7 +13,7 @@
 #include "cli/code_repl.h"
 #include "cli/code_run.h"
 #include "cli/environment.h"
-#include "daemon/sandbox.h"
+#include "sandbox/sandbox.h"
 
 #define MIB UINT64_C(0x100000)
 

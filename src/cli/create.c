@@ -10,7 +10,7 @@
 #include "cli/environment.h"
 #include "cli/json.h"
 #include "cli/remote.h"
-#include "daemon/sandbox.h"
+#include "sandbox/sandbox.h"
 
 #define MIB UINT64_C(0x100000)
 

@@ -23,13 +23,13 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "daemon/host.h"
+#include "sandbox/host.h"
 #include "image/home.h"
 #include "image/workdir.h"
 #include "io/child.h"
 #include "io/program.h"
 #include "vmm/kvm.h"
-#include "vmm/probe.h"
+#include "sandbox/probe.h"
 
 #define GIB (UINT64_C(1) << 30)
 #define MIB (UINT64_C(1) << 20)

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "daemon/sandbox_dir.h"
+#include "sandbox/sandbox_dir.h"
 #include "image/home.h"
 #include "proto/route.h"
 

@@ -18,7 +18,7 @@
 #include "cli/known.h"
 #include "image/template.h"
 #include "proto/timestamp.h"
-#include "vmm/launch.h"
+#include "sandbox/launch.h"
 
 enum { CHUNK = 64 * 1024, LINE_MAX_BYTES = 64 * 1024, FOLLOW_MS = 100, EVENTS_TURNS = 10 };
 

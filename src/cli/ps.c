@@ -13,7 +13,7 @@
 #include "cli/remote.h"
 #include "cli/table.h"
 #include "proto/timestamp.h"
-#include "vmm/launch.h"
+#include "sandbox/launch.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "daemon/sandbox_dir.h"
+#include "sandbox/sandbox_dir.h"
 
 enum { GONE_MS = 10000, GONE_STEP_MS = 2, PAGES_MAX = 10000 };
 

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "daemon/sandbox.h"
+#include "sandbox/sandbox.h"
 #include "image/home.h"
 
 #define MIB UINT64_C(0x100000)

@@ -6,7 +6,7 @@
 #include "cli/client.h"
 #include "cli/environment.h"
 #include "cli/session.h"
-#include "daemon/sandbox_dir.h"
+#include "sandbox/sandbox_dir.h"
 
 struct run_options {
 	struct cli_common common;

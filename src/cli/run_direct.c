@@ -11,7 +11,7 @@
 #include "cli/run.h"
 #include "cli/session_agent.h"
 #include "cli/terminal.h"
-#include "daemon/sandbox.h"
+#include "sandbox/sandbox.h"
 #include "image/home.h"
 
 enum { LOG_LINES = 12 };

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "daemon/daemon.h"
-#include "daemon/server.h"
+#include "http/server.h"
 #include "store/keys.h"
 
 #define MIB	   (UINT64_C(1) << 20)

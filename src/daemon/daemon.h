@@ -13,10 +13,10 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "daemon/quota.h"
-#include "daemon/request.h"
-#include "daemon/sandbox_dir.h"
-#include "daemon/stock.h"
+#include "fleet/quota.h"
+#include "http/request.h"
+#include "sandbox/sandbox_dir.h"
+#include "fleet/stock.h"
 #include "image/home.h"
 #include "store/store.h"
 

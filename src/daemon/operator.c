@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "daemon/key_json.h"
-#include "daemon/tier_json.h"
-#include "daemon/usage_json.h"
+#include "api/key_json.h"
+#include "api/tier_json.h"
+#include "api/usage_json.h"
 #include "proto/uri.h"
 
 /* At most one segment is a parameter, and it is the last. */

@@ -4,7 +4,7 @@
 #define DAEMON_SCRAPE_H
 
 #include "base/error.h"
-#include "daemon/request.h"
+#include "http/request.h"
 
 struct daemon;
 

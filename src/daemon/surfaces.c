@@ -1,9 +1,9 @@
 #include "daemon/surfaces.h"
 
 #include "daemon/daemon.h"
-#include "daemon/envd.h"
-#include "daemon/userport.h"
-#include "daemon/wake.h"
+#include "envd/envd.h"
+#include "envd/userport.h"
+#include "envd/wake.h"
 
 static void to_envd(struct request *r)
 {

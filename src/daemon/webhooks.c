@@ -18,7 +18,7 @@
 #include "config.h"
 #include "daemon/address.h"
 #include "daemon/daemon.h"
-#include "daemon/metrics.h"
+#include "fleet/metrics.h"
 #include "store/webhooks.h"
 
 enum {

@@ -3,7 +3,7 @@
  *   kernels/<release>/   vmlinux, config, modules/, initrd-<hash>.cpio
  *   images/<name>/       rootfs.ext4 or rootfs.erofs, image.json
  *   templates/<name>/    template.json, rootfs.*, snapshots/
- *   snapshots/<id>/      states of sandboxes that were kept (daemon/layers.h)
+ *   snapshots/<id>/      states of sandboxes that were kept (sandbox/layers.h)
  *   paused/<sandbox>/    states of paused sandboxes, likewise
  *
  * It is $MAYFLY_HOME, else /var/lib/mayfly for root, else $XDG_DATA_HOME/mayfly, else

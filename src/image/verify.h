@@ -7,7 +7,7 @@
  * identity only. Any write changes mtime, and with it forces a new sum; ctime would change with
  * every link. This finds damage, not an adversary who can write the directory.
  *
- * Directories of links to files of others (daemon/layers.h) take their notes over: verify_seal. */
+ * Directories of links to files of others (sandbox/layers.h) take their notes over: verify_seal. */
 #ifndef IMAGE_VERIFY_H
 #define IMAGE_VERIFY_H
 

@@ -1,5 +1,5 @@
 /* Snapshots: states of sandboxes that were kept, to make others from or to go back to. Their files
- * are in a directory named by the id (daemon/layers.h). A row is written when the directory
+ * are in a directory named by the id (sandbox/layers.h). A row is written when the directory
  * is complete and durable, and removed before the directory is: what has a row can be used.
  *
  * A snapshot belongs to a key. It may have a name with a tag, unique within the key: the next one

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "proto/agent_wire.h"
-#include "vmm/agent_client.h"
+#include "sandbox/agent_client.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

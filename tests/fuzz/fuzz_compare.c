@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "daemon/compare.h"
+#include "fleet/compare.h"
 
 enum { NODES_MAX = 256, PATH_BYTES = 16 };
 

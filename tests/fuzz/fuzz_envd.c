@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <signal.h>
 
-#include "daemon/envd_message.h"
+#include "envd/envd_message.h"
 #include "proto/proto_json.h"
 
 enum { OUT_MAX = 4 << 20 };

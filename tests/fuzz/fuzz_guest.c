@@ -10,8 +10,8 @@
 #include <jansson.h>
 
 #include "base/reader.h"
-#include "daemon/envd_entry.h"
-#include "daemon/envd_message.h"
+#include "envd/envd_entry.h"
+#include "envd/envd_message.h"
 #include "proto/connect.h"
 #include "proto/proto_json.h"
 

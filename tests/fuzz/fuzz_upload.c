@@ -7,8 +7,8 @@
 
 #include <zlib.h>
 
-#include "daemon/envd_entry.h"
-#include "daemon/envd_upload.h"
+#include "envd/envd_entry.h"
+#include "envd/envd_upload.h"
 
 enum { PARTS = 0x01, GZIP = 0x02, PATH = 0x04, STORY_MAX = 1 << 22, HEADERS = 16 };
 

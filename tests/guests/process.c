@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "vmm/control.h"
 #include "vmm/kvm.h"
-#include "vmm/launch.h"
+#include "sandbox/launch.h"
 
 enum { WAIT_MS = 5000, CHILDREN = 8, SKIPPED = 77, PATH_BYTES = 128 };
 

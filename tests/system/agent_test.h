@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "vmm/agent_client.h"
+#include "sandbox/agent_client.h"
 
 /* A failing check ends the test, and is printed with its place. */
 #define CHECK(cond)                                                                                \

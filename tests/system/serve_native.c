@@ -28,9 +28,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "daemon/backend.h"
+#include "sandbox/backend.h"
 #include "daemon/daemon.h"
-#include "daemon/server.h"
+#include "http/server.h"
 #include "image/template.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -1,4 +1,4 @@
-/* src/daemon/cell_output: what of a cell's output is kept, and what that takes of memory. */
+/* src/api/cell_output: what of a cell's output is kept, and what that takes of memory. */
 #include "test.h"
 
 #include <jansson.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "daemon/cell_output.h"
+#include "api/cell_output.h"
 
 enum { LIMIT = 1024 * 1024 };
 

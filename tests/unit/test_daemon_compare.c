@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/compare.h"
+#include "fleet/compare.h"
 
 static struct agent_node file(const char *path)
 {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "daemon/layers.h"
+#include "sandbox/layers.h"
 #include "image/verify.h"
 
 enum { LIST_BYTES = 1024 };

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "daemon/quota.h"
+#include "fleet/quota.h"
 
 #define MIB (UINT64_C(1) << 20)
 

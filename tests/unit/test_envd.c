@@ -9,11 +9,11 @@
 #include <zlib.h>
 
 #include "base/cleanup.h"
-#include "daemon/envd_download.h"
-#include "daemon/envd_entry.h"
-#include "daemon/envd_error.h"
-#include "daemon/envd_message.h"
-#include "daemon/envd_upload.h"
+#include "envd/envd_download.h"
+#include "envd/envd_entry.h"
+#include "envd/envd_error.h"
+#include "envd/envd_message.h"
+#include "envd/envd_upload.h"
 #include "proto/proto_json.h"
 
 static const char *text_of(struct buf *b)

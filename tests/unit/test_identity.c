@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "daemon/identity.h"
+#include "sandbox/identity.h"
 
 static const char *const env[] = {"A=B"};
 static const struct identity_of new_one = {

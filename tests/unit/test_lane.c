@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/lane.h"
+#include "fleet/lane.h"
 
 enum { JOBS = 64 };
 

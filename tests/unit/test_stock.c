@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "daemon/stock.h"
+#include "fleet/stock.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define S   NS_PER_S

@@ -1,0 +1,260 @@
+#include "api/api.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "api/auth.h"
+#include "daemon/daemon.h"
+#include "fleet/instance.h"
+#include "http/reply.h"
+#include "http/router.h"
+#include "daemon/scrape.h"
+#include "proto/timestamp.h"
+#include "store/keys.h"
+
+static void not_yet(struct request *r)
+{
+	reply_error(r, 501, "%s %s is not served by this version of Mayfly", r->head->method,
+		r->head->path);
+}
+
+/* Literal segments stand before "{}". */
+static const struct router_entry table[] = {
+	{"GET", "/health", api_health, ROUTER_OPEN},
+	{"GET", "/metrics", scrape_handle, ROUTER_ADMIN},
+
+	{"POST", "/sandboxes", api_create_v1, ROUTER_KEY},
+	{"POST", "/v2/sandboxes", api_create_v2, ROUTER_KEY},
+	{"GET", "/sandboxes", api_list_v1, ROUTER_KEY},
+	{"GET", "/v2/sandboxes", api_list_v2, ROUTER_KEY},
+	{"GET", "/sandboxes/metrics", api_metrics_many, ROUTER_KEY},
+	{"GET", "/sandboxes/{}", api_get, ROUTER_KEY},
+	{"DELETE", "/sandboxes/{}", api_kill, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/timeout", api_timeout, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/refreshes", api_refresh, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/connect", api_connect_v1, ROUTER_KEY},
+	{"POST", "/v2/sandboxes/{}/connect", api_connect_v2, ROUTER_KEY},
+	{"GET", "/sandboxes/{}/metrics", api_metrics, ROUTER_KEY},
+	{"GET", "/sandboxes/{}/logs", api_logs_v1, ROUTER_KEY},
+	{"GET", "/v2/sandboxes/{}/logs", api_logs_v2, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/pause", api_pause, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/resume", api_resume, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/fork", api_fork, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/rollback", api_rollback, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/snapshots", api_snapshot, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/diff", api_diff, ROUTER_KEY},
+	{"PUT", "/sandboxes/{}/network", not_yet, ROUTER_KEY},
+	{"POST", "/execute", api_execute, ROUTER_KEY},
+	{"GET", "/snapshots", api_snapshots_list, ROUTER_KEY},
+
+	{"GET", "/templates", api_templates_list, ROUTER_KEY},
+	{"GET", "/v2/templates", api_templates_list, ROUTER_KEY},
+	{"GET", "/templates/aliases/{}", api_template_alias, ROUTER_KEY},
+	{"POST", "/templates/tags", not_yet, ROUTER_KEY},
+	{"DELETE", "/templates/tags", not_yet, ROUTER_KEY},
+	{"GET", "/templates/{}/tags", not_yet, ROUTER_KEY},
+	{"GET", "/templates/{}", api_template_get, ROUTER_KEY},
+	{"DELETE", "/templates/{}", api_template_delete, ROUTER_KEY},
+	{"PATCH", "/v2/templates/{}", not_yet, ROUTER_KEY},
+	{"PATCH", "/templates/{}", not_yet, ROUTER_KEY},
+	{"POST", "/templates", not_yet, ROUTER_KEY},
+	{"POST", "/v2/templates", not_yet, ROUTER_KEY},
+	{"POST", "/v3/templates", not_yet, ROUTER_KEY},
+	{"GET", "/templates/{}/files/{}", not_yet, ROUTER_KEY},
+	{"POST", "/v2/templates/{}/builds/{}", not_yet, ROUTER_KEY},
+	{"GET", "/templates/{}/builds/{}/status", not_yet, ROUTER_KEY},
+	{"GET", "/templates/{}/builds/{}/logs", not_yet, ROUTER_KEY},
+
+	{"GET", "/teams", api_operator, ROUTER_ADMIN},
+	{"GET", "/api-keys", api_operator, ROUTER_ADMIN},
+	{"POST", "/api-keys", api_operator, ROUTER_ADMIN},
+	{"PATCH", "/api-keys/{}", api_operator, ROUTER_ADMIN},
+	{"DELETE", "/api-keys/{}", api_operator, ROUTER_ADMIN},
+	{"GET", "/usage", api_operator_usage, ROUTER_ADMIN},
+	{"GET", "/tiers", api_operator, ROUTER_ADMIN},
+	{"PUT", "/tiers/{}", api_operator, ROUTER_ADMIN},
+	{"DELETE", "/tiers/{}", api_operator, ROUTER_ADMIN},
+	{"GET", "/teams", api_teams, ROUTER_KEY},
+	{"GET", "/api-keys", api_keys_list, ROUTER_KEY},
+	{"POST", "/api-keys", api_keys_create, ROUTER_KEY},
+	{"PATCH", "/api-keys/{}", api_keys_rename, ROUTER_KEY},
+	{"DELETE", "/api-keys/{}", api_keys_revoke, ROUTER_KEY},
+	{"GET", "/usage", api_usage, ROUTER_KEY},
+	{"GET", "/webhooks", api_webhooks_list, ROUTER_KEY},
+	{"POST", "/webhooks", api_webhooks_create, ROUTER_KEY},
+	{"PATCH", "/webhooks/{}", api_webhooks_change, ROUTER_KEY},
+	{"DELETE", "/webhooks/{}", api_webhooks_remove, ROUTER_KEY},
+	{"POST", "/webhooks/{}/test", api_webhooks_test, ROUTER_KEY},
+	{"GET", "/volumes", not_yet, ROUTER_KEY},
+	{"POST", "/volumes", not_yet, ROUTER_KEY},
+	{"GET", "/secrets", not_yet, ROUTER_KEY},
+	{"POST", "/secrets", not_yet, ROUTER_KEY},
+	{0},
+};
+
+void api_dispatch(struct request *r)
+{
+	router_dispatch(r, table);
+}
+
+/* --- shared --- */
+
+struct store_sandbox *api_find(struct request *r)
+{
+	char id[ROUTE_SANDBOX_ID_MAX + 1];
+	struct store_sandbox *sb = NULL;
+	struct error e = {0};
+	int err = route_sandbox_id(r->params[0], id)
+			  ? store_sandbox_get(r->daemon->store, id, &sb, &e)
+			  : -ENOENT;
+
+	if (err < 0 && err != -ENOENT) {
+		reply_failure(r, &e);
+		return NULL;
+	}
+	if (err == 0 && sb->state != STORE_KILLING && auth_may_see(r, sb->key_id))
+		return sb;
+	store_sandbox_free(sb);
+	/* somebody else's is told from none by nothing */
+	reply_error(r, 404, "there is no sandbox %.64s", r->params[0]);
+	return NULL;
+}
+
+struct instance *api_find_running(struct request *r, const struct store_sandbox *sb)
+{
+	struct instance *i = instance_find(r->daemon, sb->id);
+
+	if (!i)
+		reply_error(r, 409, "the sandbox is not running: it is %s",
+			store_sandbox_state_name(sb->state));
+	return i;
+}
+
+json_t *api_body(struct request *r, const char *body, size_t n)
+{
+	json_error_t why;
+	json_t *root;
+
+	while (n && strchr(" \t\r\n", *body)) {
+		body++;
+		n--;
+	}
+	if (!n)
+		return json_object();
+	root = json_loadb(body, n, 0, &why);
+	if (!root) {
+		reply_error(r, 400, "the body is no JSON: %s", why.text);
+		return NULL;
+	}
+	if (!json_is_object(root)) {
+		json_decref(root);
+		reply_error(r, 400, "the body must be a JSON object");
+		return NULL;
+	}
+	return root;
+}
+
+int api_integer(const json_t *object, const char *key, int64_t *ret)
+{
+	const json_t *v = json_object_get(object, key);
+
+	if (!v || json_is_null(v))
+		return -ENOENT;
+	if (!json_is_integer(v))
+		return -EINVAL;
+	*ret = json_integer_value(v);
+	return 0;
+}
+
+bool api_take_flag(struct request *r, const json_t *object, const char *key, bool *ret)
+{
+	const json_t *v = json_object_get(object, key);
+
+	if (!v || json_is_null(v))
+		return true;
+	if (!json_is_boolean(v)) {
+		reply_error(r, 400, "%s must be true or false", key);
+		return false;
+	}
+	*ret = json_is_true(v);
+	return true;
+}
+
+json_t *api_time(uint64_t ns)
+{
+	char text[TIMESTAMP_BYTES];
+
+	return json_string(timestamp_format_ns(ns, text));
+}
+
+static json_t *text_or_null(const char *s)
+{
+	return s ? json_string(s) : json_null();
+}
+
+json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "templateID", sb->template_id,
+		"sandboxID", sb->id, "clientID", API_CLIENT_ID, "envdVersion", sb->envd_version,
+		"alias", text_or_null(sb->template_alias), "envdAccessToken",
+		text_or_null(sb->envd_token), "trafficAccessToken", text_or_null(sb->traffic_token),
+		"domain", text_or_null(r->daemon->options.domain));
+}
+
+uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise)
+{
+	unsigned long long v;
+	int err = uri_query_u64(r->head->query, "limit", max, &v);
+
+	if (err == -ENOENT)
+		return otherwise;
+	if (err < 0 || v == 0) {
+		reply_error(r, 400, "limit must be a number from 1 to %u", max);
+		return 0;
+	}
+	return (uint32_t)v;
+}
+
+/* --- answers that come later --- */
+
+struct api_deferred {
+	struct request *request; /* NULL: the client has gone */
+	bool taken;
+};
+
+static void on_deferred_done(struct request *r, bool complete)
+{
+	struct api_deferred *d = r->data;
+
+	if (d->taken)
+		free(d);
+	else
+		d->request = NULL;
+}
+
+static const struct request_ops deferred_ops = {.done = on_deferred_done};
+
+struct api_deferred *api_defer(struct request *r)
+{
+	struct api_deferred *d = calloc(1, sizeof(*d));
+
+	if (!d) {
+		reply_error(r, 503, "out of memory");
+		return NULL;
+	}
+	d->request = r;
+	request_set_ops(r, &deferred_ops, d);
+	return d;
+}
+
+struct request *api_deferred_take(struct api_deferred *d)
+{
+	struct request *r = d->request;
+
+	d->taken = true;
+	if (!r)
+		free(d);
+	return r;
+}

@@ -1,0 +1,351 @@
+/* POST /sandboxes and /v2/sandboxes (protocol section 2.5). */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "api/api.h"
+#include "api/auth.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+#include "http/reply.h"
+#include "store/keys.h"
+#include "store/snapshots.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum { PAIRS_MAX = STORE_METADATA_PAIRS_MAX, TEXT_MAX = 64 * 1024 };
+
+/* What it is made of. */
+struct creation_source {
+	char template[STORE_NAME_MAX + 1];
+	struct store_snapshot snapshot;
+	struct sandbox_origin origin;
+};
+
+/* A creation under way; it goes when the microVM is made or its client is gone. */
+struct creation {
+	struct request *request;
+	struct instance_maker *maker;
+};
+
+static void on_done(struct request *r, bool complete)
+{
+	struct creation *c = r->data;
+
+	/* a sandbox whose id nobody learns would only run until its deadline */
+	if (c->maker)
+		instance_maker_cancel(c->maker);
+	free(c);
+}
+
+static const struct request_ops ops = {.done = on_done};
+
+static void on_made(void *arg, struct instance *i, const struct error *why)
+{
+	struct creation *c = arg;
+	struct request *r = c->request;
+	struct store_sandbox *sb = NULL;
+	struct error e = {0};
+
+	c->maker = NULL;
+	if (!i) {
+		reply_failure(r, why);
+		return;
+	}
+	if (store_sandbox_get(r->daemon->store, instance_id(i), &sb, &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_json(r, 201, api_sandbox_json(r, sb));
+	store_sandbox_free(sb);
+}
+
+/* --- checking the body: each answers and returns false when something is wrong --- */
+
+static bool refuse(struct request *r, unsigned status, const char *message)
+{
+	reply_error(r, status, "%s", message);
+	return false;
+}
+
+static bool take_snapshot(struct request *r, struct creation_source *s, struct instance_order *o)
+{
+	struct error e = {0};
+
+	s->origin.fd = openat(r->daemon->home.area_fd[HOME_SNAPSHOTS], s->snapshot.id,
+		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->origin.fd < 0) {
+		(void)error_set_errno(
+			&e, ERROR_BAD_SNAPSHOT, errno, "the files of the snapshot are missing");
+		reply_failure(r, &e);
+		return false;
+	}
+	if (o->cpus || o->memory_bytes || o->disk_bytes)
+		return refuse(r, 400, "a snapshot has the sizes that its sandbox had");
+	o->origin = &s->origin;
+	o->template = s->snapshot.template_alias;
+	o->template_id = s->snapshot.template_id;
+	o->snapshot_id = s->snapshot.id;
+	o->cpus = s->snapshot.cpus;
+	o->memory_bytes = s->snapshot.memory_bytes;
+	o->disk_bytes = s->snapshot.disk_bytes;
+	return true;
+}
+
+/* A snapshot of the key's, or else a template. */
+static bool take_source(
+	struct request *r, const json_t *body, struct creation_source *s, struct instance_order *o)
+{
+	const char *name = json_string_value(json_object_get(body, "templateID")), *reason;
+	struct template_ref ref;
+	struct error e = {0};
+	int err;
+
+	if (!name)
+		return refuse(r, 400, "templateID must be given");
+	if (template_ref_parse(name, &ref, &reason) < 0)
+		return refuse(r, 400, reason);
+	err = api_find_snapshot(r, &ref, &s->snapshot, &e);
+	if (err == 0)
+		return take_snapshot(r, s, o);
+	if (e.code != ERROR_NOT_FOUND) {
+		reply_failure(r, &e);
+		return false;
+	}
+	o->template = s->template;
+	return api_template_name(r, name, s->template);
+}
+
+static bool take_timeout(struct request *r, const json_t *body, bool v2, uint64_t *ret)
+{
+	int64_t s = v2 ? API_TIMEOUT_V2_S : API_TIMEOUT_V1_S;
+	uint64_t max_s = auth_timeout_max_ns(r) / NS_PER_S;
+
+	if (api_integer(body, "timeout", &s) == -EINVAL || s <= 0)
+		return refuse(r, 400, "timeout must be a positive number of seconds");
+	if ((uint64_t)s > max_s) {
+		reply_error(r, 400, "timeout is more than the maximum of %llu s",
+			(unsigned long long)max_s);
+		return false;
+	}
+	if ((uint64_t)s > INT32_MAX)
+		return refuse(r, 400, "timeout is too long");
+	*ret = (uint64_t)s * NS_PER_S;
+	return true;
+}
+
+/* An object of strings, or nothing. */
+static bool take_strings(struct request *r, const json_t *body, const char *name, json_t **ret)
+{
+	json_t *object = json_object_get(body, name), *value;
+	const char *key;
+
+	if (!object || json_is_null(object))
+		return true;
+	if (!json_is_object(object) || json_object_size(object) > PAIRS_MAX) {
+		reply_error(r, 400, "%s must be an object of at most %d strings", name, PAIRS_MAX);
+		return false;
+	}
+	json_object_foreach(object, key,
+		value) if (!json_is_string(value) || json_string_length(value) > TEXT_MAX ||
+			   strlen(json_string_value(value)) != json_string_length(value))
+	{
+		reply_error(
+			r, 400, "%s: the value of '%.64s' must be a string without NUL", name, key);
+		return false;
+	}
+	*ret = object;
+	return true;
+}
+
+static bool take_env(struct request *r, const json_t *body, json_t **ret)
+{
+	const char *key;
+	json_t *value;
+
+	if (!take_strings(r, body, "envVars", ret))
+		return false;
+	json_object_foreach(*ret, key, value) if (!*key || strchr(key, '=')) return refuse(
+		r, 400, "envVars: a name is empty or holds '='");
+	return true;
+}
+
+static bool take_number(
+	struct request *r, const json_t *body, const char *name, uint64_t max, uint64_t *ret)
+{
+	int64_t v = 0;
+	int err = api_integer(body, name, &v);
+
+	if (err == -ENOENT)
+		return true;
+	if (err < 0 || v <= 0 || (uint64_t)v > max) {
+		reply_error(r, 400, "%s must be a number from 1 to %llu", name,
+			(unsigned long long)max);
+		return false;
+	}
+	*ret = (uint64_t)v;
+	return true;
+}
+
+/* Our own extension: sizes other than the template's. */
+static bool take_sizes(struct request *r, const json_t *body, struct instance_order *o)
+{
+	uint64_t cpus = 0, memory = 0, disk = 0;
+
+	o->max = auth_sizes_max(r);
+	if (!take_number(r, body, "cpuCount", o->max.cpus, &cpus) ||
+		!take_number(r, body, "memoryMB", o->max.memory_bytes / MIB, &memory) ||
+		!take_number(r, body, "diskSizeMB", o->max.disk_bytes / MIB, &disk))
+		return false;
+	o->cpus = (unsigned)cpus;
+	o->memory_bytes = memory * MIB;
+	o->disk_bytes = disk * MIB;
+	return true;
+}
+
+static bool is_empty(const json_t *v)
+{
+	return !v || json_is_null(v) || json_is_false(v) ||
+	       (json_is_array(v) && json_array_size(v) == 0) ||
+	       (json_is_object(v) && json_object_size(v) == 0);
+}
+
+/* What would change the sandbox and is not built yet must not be accepted and ignored. */
+static bool check_unserved(struct request *r, const json_t *body)
+{
+	static const char *const names[] = {"mcp", "volumeMounts", "iam"};
+	static const char *const network_names[] = {
+		"rules", "egressProxy", "allowOut", "httpsPorts"};
+	const json_t *network = json_object_get(body, "network");
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!is_empty(json_object_get(body, names[i]))) {
+			reply_error(r, 501, "%s is not served by this version of Mayfly", names[i]);
+			return false;
+		}
+	for (size_t i = 0; i < ARRAY_SIZE(network_names); i++)
+		if (!is_empty(json_object_get(network, network_names[i]))) {
+			reply_error(r, 501, "network.%s is not served by this version of Mayfly",
+				network_names[i]);
+			return false;
+		}
+	return true;
+}
+
+/* What happens at the deadline, and when somebody knocks after that. */
+static bool take_pausing(struct request *r, const json_t *body, struct instance_order *o)
+{
+	if (!api_take_flag(r, body, "autoPause", &o->auto_pause) ||
+		!api_take_flag(r, body, "autoPauseMemory", &o->auto_pause_memory) ||
+		!api_take_flag(r, json_object_get(body, "autoResume"), "enabled", &o->auto_resume))
+		return false;
+	if (!o->auto_pause && !o->auto_pause_memory)
+		return refuse(r, 400, "autoPauseMemory: false needs autoPause");
+	if (!o->auto_pause_memory && o->auto_resume)
+		return refuse(r, 400, "autoResume needs the memory: leave autoPauseMemory out");
+	return true;
+}
+
+static bool take_network(struct request *r, const json_t *body, struct instance_order *o)
+{
+	json_t *network = json_object_get(body, "network");
+	const json_t *mask;
+
+	o->public_traffic = true;
+	if (!network || json_is_null(network))
+		return true;
+	if (!json_is_object(network))
+		return refuse(r, 400, "network must be an object");
+	o->network = network;
+	o->public_traffic = !json_is_false(json_object_get(network, "allowPublicTraffic"));
+	if (!o->public_traffic && !o->secure)
+		return refuse(r, 400, "allowPublicTraffic: false needs a secure sandbox");
+	mask = json_object_get(network, "maskRequestHost");
+	if (mask && !json_is_null(mask) &&
+		(!json_is_string(mask) ||
+			!http_is_field_value(json_string_value(mask), json_string_length(mask))))
+		return refuse(r, 400, "maskRequestHost must be a host name");
+	return true;
+}
+
+static bool take_order(struct request *r, const json_t *body, bool v2, struct creation_source *s,
+	struct instance_order *o)
+{
+	o->key_id = r->key->id;
+	o->secure = v2 || json_is_true(json_object_get(body, "secure"));
+	return check_unserved(r, body) && take_timeout(r, body, v2, &o->timeout_ns) &&
+	       take_strings(r, body, "metadata", &o->metadata) && take_env(r, body, &o->env) &&
+	       take_sizes(r, body, o) && take_network(r, body, o) && take_pausing(r, body, o) &&
+	       take_source(r, body, s, o);
+}
+
+/* --- starting --- */
+
+static void start(struct request *r, const struct instance_order *o)
+{
+	struct creation *c = calloc(1, sizeof(*c));
+	struct error e = {0};
+
+	if (!c) {
+		reply_error(r, 503, "out of memory");
+		return;
+	}
+	c->request = r;
+	if (instances_make(r->daemon, o, on_made, c, &c->maker, &e) < 0) {
+		free(c);
+		reply_failure(r, &e);
+		return;
+	}
+	request_set_ops(r, &ops, c);
+}
+
+static void create(struct request *r, const char *text, size_t n, bool v2)
+{
+	struct instance_order o = {.auto_pause_memory = true};
+	struct creation_source source = {.origin = {.fd = -1, .memory = true}};
+	json_t *body = api_body(r, text, n);
+
+	if (body && take_order(r, body, v2, &source, &o) && auth_may_create(r, 1))
+		start(r, &o);
+	cleanup_close_p(&source.origin.fd);
+	json_decref(body);
+}
+
+bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_ns,
+	instance_made made, void *arg, struct instance_maker **ret)
+{
+	struct instance_order o = {.auto_pause_memory = true, .transient = true};
+	struct creation_source source = {.origin = {.fd = -1, .memory = true}};
+	struct error e = {0};
+	bool ok = take_order(r, body, true, &source, &o) && auth_may_create(r, 1);
+
+	o.timeout_ns += grace_ns;
+	if (ok && instances_make(r->daemon, &o, made, arg, ret, &e) < 0) {
+		reply_failure(r, &e);
+		ok = false;
+	}
+	cleanup_close_p(&source.origin.fd);
+	return ok;
+}
+
+static void take_v1(struct request *r, const char *body, size_t n)
+{
+	create(r, body, n, false);
+}
+
+static void take_v2(struct request *r, const char *body, size_t n)
+{
+	create(r, body, n, true);
+}
+
+void api_create_v1(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_v1);
+}
+
+void api_create_v2(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_v2);
+}

@@ -1,0 +1,241 @@
+/* Teams, keys and usage of whoever asks (protocol section 2.15), and what the operator asks of the
+ * store (operator.h).
+ *
+ * A key may make, rename and revoke keys only if the operator said so, and only in its team: every
+ * further key has its limits and its tier's minutes anew. It cannot give more than it has, nor this
+ * right. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "api/api.h"
+#include "daemon/daemon.h"
+#include "api/key_json.h"
+#include "fleet/meter.h"
+#include "http/reply.h"
+#include "api/usage_json.h"
+#include "store/keys.h"
+
+enum { TEAM_KEYS_MAX = 1000 }; /* that are valid, of a team, made by its keys */
+
+/* --- reading --- */
+
+struct team_of {
+	const char *id;
+	json_t *list;
+};
+
+/* Its own only, which is its default. */
+static int add_team(void *arg, const struct store_team *t)
+{
+	const struct team_of *own = arg;
+
+	if (strcmp(t->id, own->id) != 0)
+		return 0;
+	return json_array_append_new(own->list, team_json(t, true)) < 0 ? -ENOMEM : 0;
+}
+
+/* Takes list. */
+static void send_list(struct request *r, int err, json_t *list, const struct error *e)
+{
+	if (err < 0)
+		reply_failure(r, e);
+	else
+		reply_json(r, 200, json_incref(list));
+	json_decref(list);
+}
+
+void api_teams(struct request *r)
+{
+	struct team_of own = {r->key->team_id, json_array()};
+	struct error e = {0};
+	int err = store_team_list(r->daemon->store, add_team, &own, &e);
+
+	send_list(r, err, own.list, &e);
+}
+
+static int add_key(void *arg, const struct store_key *k)
+{
+	if (k->revoked_ns)
+		return 0;
+	return json_array_append_new(arg, key_json(k, false)) < 0 ? -ENOMEM : 0;
+}
+
+void api_keys_list(struct request *r)
+{
+	json_t *list = json_array();
+	struct error e = {0};
+	int err = store_key_list(r->daemon->store, r->key->team_id, add_key, list, &e);
+
+	send_list(r, err, list, &e);
+}
+
+void api_usage(struct request *r)
+{
+	struct operation o = {.store = r->daemon->store, .query = r->head->query};
+	struct error e = {0};
+	int err;
+
+	meter_report_each(r->daemon, r->key->id, 0);
+	err = usage_report(&o, r->key->id, &e);
+	send_list(r, err, o.answer, &e);
+}
+
+/* --- keys that manage keys --- */
+
+static bool may_manage(struct request *r)
+{
+	if (!r->key->limits.manages_keys)
+		reply_error(r, 403,
+			"this key may not manage keys: the operator can allow it (mayfly keys set "
+			"%s --manage-keys=yes)",
+			r->key->id);
+	return r->key->limits.manages_keys;
+}
+
+static int count_key(void *arg, const struct store_key *k)
+{
+	*(unsigned *)arg += k->revoked_ns == 0;
+	return 0;
+}
+
+static int check_count(struct request *r, struct error *e)
+{
+	unsigned n = 0;
+	int err = store_key_list(r->daemon->store, r->key->team_id, count_key, &n, e);
+
+	if (err == 0 && n >= TEAM_KEYS_MAX)
+		err = error_set(e, ERROR_LIMIT, ENOSPC,
+			"the team has its maximum of %d keys: revoke some", TEAM_KEYS_MAX);
+	return err;
+}
+
+/* What the maker has, or less where the body says so. 0 is the daemon's limit. */
+static int take_limits(
+	struct request *r, const json_t *body, struct store_limits *l, struct error *e)
+{
+	const struct store_limits *own = &r->key->limits;
+	int err;
+
+	*l = *own;
+	l->manages_keys = false;
+	err = key_limits_take(body, l, e);
+	if (err == 0 && !key_limits_are_within(l, own))
+		err = error_set(e, ERROR_FORBIDDEN, EPERM,
+			"a key cannot have higher limits than the one that makes it");
+	return err;
+}
+
+static void take_create(struct request *r, const char *text, size_t n)
+{
+	json_t *body = api_body(r, text, n), *made = NULL;
+	const char *name = json_string_value(json_object_get(body, "name"));
+	struct store_limits l;
+	struct error e = {0};
+	int err;
+
+	if (!body)
+		return;
+	err = take_limits(r, body, &l, &e);
+	if (err == 0)
+		err = check_count(r, &e);
+	if (err == 0)
+		err = key_json_create(
+			r->daemon->store, name ? name : "", r->key->team_id, &l, false, &made, &e);
+	if (err < 0)
+		reply_failure(r, &e);
+	else
+		reply_json(r, 201, made);
+	json_decref(body);
+}
+
+void api_keys_create(struct request *r)
+{
+	if (may_manage(r))
+		request_collect(r, API_BODY_MAX, take_create);
+}
+
+/* One of the team's; otherwise answers 404. */
+static bool find_in_team(struct request *r)
+{
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+	struct error e = {0};
+
+	if (store_key_get(r->daemon->store, r->params[0], &k, &e) < 0)
+		reply_failure(r, &e);
+	else if (strcmp(k->team_id, r->key->team_id) != 0)
+		reply_error(r, 404, "no such API key");
+	else
+		return true;
+	return false;
+}
+
+static void take_rename(struct request *r, const char *text, size_t n)
+{
+	json_t *body = api_body(r, text, n);
+	const char *name = json_string_value(json_object_get(body, "name"));
+	struct error e = {0};
+
+	if (!body)
+		return;
+	if (store_key_rename(r->daemon->store, r->params[0], name ? name : "", &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_empty(r, 200);
+	json_decref(body);
+}
+
+void api_keys_rename(struct request *r)
+{
+	if (may_manage(r) && find_in_team(r))
+		request_collect(r, API_BODY_MAX, take_rename);
+}
+
+void api_keys_revoke(struct request *r)
+{
+	struct error e = {0};
+
+	if (!may_manage(r) || !find_in_team(r))
+		return;
+	if (store_key_revoke(r->daemon->store, r->params[0], clock_realtime_ns(), &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_empty(r, 204);
+}
+
+/* --- the operator --- */
+
+static void take_operation(struct request *r, const char *text, size_t n)
+{
+	const char *query = r->head->query;
+	_cleanup_free_ char *target =
+		str_printf("%s%s%s", r->head->path, query ? "?" : "", query ? query : "");
+	json_t *body = api_body(r, text, n), *answer = NULL;
+	struct error e = {0};
+
+	if (!body)
+		return;
+	if (!target)
+		reply_error(r, 503, "out of memory");
+	else if (operator_call(r->daemon->store, r->head->method, target, body, &answer, &e) < 0)
+		reply_failure(r, &e);
+	else if (answer)
+		reply_json(r, strcmp(r->head->method, "POST") == 0 ? 201 : 200, answer);
+	else
+		reply_empty(r, 204);
+	json_decref(body);
+}
+
+void api_operator(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_operation);
+}
+
+void api_operator_usage(struct request *r)
+{
+	meter_report_each(r->daemon, NULL, 0);
+	api_operator(r);
+}

@@ -1,0 +1,423 @@
+/* One sandbox and lists of them (protocol sections 2.6 to 2.9). */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "fleet/allowance.h"
+#include "api/api.h"
+#include "api/auth.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+#include "http/reply.h"
+#include "proto/timestamp.h"
+#include "store/keys.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum { QUERY_MAX = 4096, REFRESH_S = 15 };
+
+static bool is_shown_running(const struct store_sandbox *sb)
+{
+	return sb->state == STORE_RUNNING || sb->state == STORE_SNAPSHOTTING;
+}
+
+/* What one sandbox and an entry of a list have in common. */
+static json_t *listed_json(const struct store_sandbox *sb)
+{
+	json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:s}", "templateID",
+		sb->template_id, "sandboxID", sb->id, "clientID", API_CLIENT_ID, "envdVersion",
+		sb->envd_version, "startedAt", api_time(sb->started_ns), "endAt",
+		api_time(sb->end_ns), "cpuCount", (int)sb->cpus, "memoryMB",
+		(json_int_t)(sb->memory_bytes / MIB), "diskSizeMB",
+		(json_int_t)(sb->disk_bytes / MIB), "state",
+		is_shown_running(sb) ? "running" : "paused");
+
+	/* what cannot be added is optional */
+	if (sb->template_alias)
+		(void)json_object_set_new(root, "alias", json_string(sb->template_alias));
+	if (sb->metadata_json)
+		(void)json_object_set_new(root, "metadata", json_loads(sb->metadata_json, 0, NULL));
+	return root;
+}
+
+static json_t *detail_json(const struct request *r, const struct store_sandbox *sb)
+{
+	json_t *root = listed_json(sb), *network;
+
+	if (sb->envd_token)
+		(void)json_object_set_new(root, "envdAccessToken", json_string(sb->envd_token));
+	(void)json_object_set_new(root, "domain",
+		r->daemon->options.domain ? json_string(r->daemon->options.domain) : json_null());
+	(void)json_object_set_new(root, "lifecycle",
+		json_pack("{s:s, s:b}", "onTimeout", sb->auto_pause ? "pause" : "kill",
+			"autoResume", sb->auto_resume));
+	network = sb->network_json ? json_loads(sb->network_json, 0, NULL) : NULL;
+	if (network) {
+		(void)json_object_del(json_object_get(network, "egressProxy"), "password");
+		(void)json_object_set_new(root, "network", network);
+	}
+	return root;
+}
+
+void api_get(struct request *r)
+{
+	struct store_sandbox *sb = api_find(r);
+
+	if (sb)
+		reply_json(r, 200, detail_json(r, sb));
+	store_sandbox_free(sb);
+}
+
+/* --- lists --- */
+
+static int add_listed(void *arg, const struct store_sandbox *sb)
+{
+	return json_array_append_new(arg, listed_json(sb)) < 0 ? -ENOMEM : 0;
+}
+
+/* Fills pairs from the filter, which must live as long. False: answered. */
+static bool take_metadata(struct request *r, struct uri_filter *filter,
+	struct store_pair pairs[URI_FILTER_MAX], struct store_sandbox_filter *f)
+{
+	_cleanup_free_ char *value = NULL;
+	int err = uri_query_dup(r->head->query, "metadata", &value);
+
+	if (err == 0)
+		err = uri_filter_parse(value, filter);
+	if (err == -ENOENT)
+		return true;
+	if (err < 0 || filter->count > STORE_FILTER_PAIRS_MAX) {
+		reply_error(r, 400, "metadata must be at most %d encoded pairs",
+			STORE_FILTER_PAIRS_MAX);
+		return false;
+	}
+	for (unsigned i = 0; i < filter->count; i++)
+		pairs[i] = (struct store_pair){filter->pairs[i].key, filter->pairs[i].value};
+	f->metadata = pairs;
+	f->metadata_count = filter->count;
+	return true;
+}
+
+static bool take_states(struct request *r, struct store_sandbox_filter *f)
+{
+	static const uint32_t running = STORE_STATE_BIT(STORE_RUNNING) |
+					STORE_STATE_BIT(STORE_SNAPSHOTTING),
+			      paused = STORE_STATE_BIT(STORE_PAUSED) |
+				       STORE_STATE_BIT(STORE_PAUSING);
+	char value[64], *save = NULL;
+	int err = uri_query_get(r->head->query, "state", value, sizeof(value));
+
+	f->states = 0;
+	if (err >= 0)
+		for (char *s = strtok_r(value, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
+			uint32_t bits = strcmp(s, "running") == 0  ? running
+					: strcmp(s, "paused") == 0 ? paused
+								   : 0;
+
+			if (!bits)
+				err = -EINVAL;
+			f->states |= bits;
+		}
+	if (err < 0 && err != -ENOENT) {
+		reply_error(r, 400, "state must be running, paused or both with a comma");
+		return false;
+	}
+	if (!f->states)
+		f->states = running | paused;
+	return true;
+}
+
+static bool take_order(struct request *r, struct store_sandbox_filter *f)
+{
+	char value[16];
+	int err = uri_query_get(r->head->query, "order", value, sizeof(value));
+
+	f->ascending = err >= 0 && strcmp(value, "asc") == 0;
+	if (err == -ENOENT || f->ascending || (err >= 0 && strcmp(value, "desc") == 0))
+		return true;
+	reply_error(r, 400, "order must be asc or desc");
+	return false;
+}
+
+/* *ret_none: no sandbox can match. */
+static bool take_template(struct request *r, char text[QUERY_MAX], struct template_ref *ref,
+	struct store_sandbox_filter *f, bool *ret_none)
+{
+	const char *reason = "template is too long";
+	int err = uri_query_get(r->head->query, "template", text, QUERY_MAX);
+
+	if (err == -ENOENT)
+		return true;
+	if (err < 0 || template_ref_parse(text, ref, &reason) < 0) {
+		reply_error(r, 400, "template: %s", reason);
+		return false;
+	}
+	if (ref->has_tag) {
+		reply_error(r, 400, "template must be given without a tag");
+		return false;
+	}
+	*ret_none = *ref->namespace != '\0';
+	f->template = ref->name;
+	return true;
+}
+
+static bool take_started(struct request *r, struct store_sandbox_filter *f)
+{
+	char value[64];
+	int err = uri_query_get(r->head->query, "startedAfter", value, sizeof(value));
+	struct timestamp t;
+
+	if (err == -ENOENT)
+		return true;
+	if (err < 0 || timestamp_parse(value, &t) < 0) {
+		reply_error(r, 400, "startedAfter must be a time such as 2026-01-31T12:00:00Z");
+		return false;
+	}
+	f->started_after_ns = t.s <= 0 ? 0 : (uint64_t)t.s * NS_PER_S + t.ns;
+	return true;
+}
+
+static void send_list(struct request *r, json_t *list, const char *next, bool count_running)
+{
+	struct http_field fields[2];
+	size_t n = 0;
+	char total[24];
+	uint64_t running = 0;
+
+	if (*next)
+		fields[n++] = (struct http_field){"X-Next-Token", next};
+	/* without the number the list is still right */
+	if (count_running &&
+		store_sandbox_count(r->daemon->store, auth_scope(r),
+			STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
+			&running, NULL) == 0) {
+		(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)running);
+		fields[n++] = (struct http_field){"X-Total-Running", total};
+	}
+	reply_json_fields(r, 200, list, fields, n);
+}
+
+static void list(struct request *r, const struct store_sandbox_filter *f, bool paged)
+{
+	char next[STORE_PAGE_TOKEN_BYTES] = "";
+	json_t *array = json_array();
+	struct error e = {0};
+	int err = store_sandbox_list(r->daemon->store, f, add_listed, array, next, &e);
+
+	if (err < 0) {
+		json_decref(array);
+		if (e.code == ERROR_NONE)
+			(void)error_set(&e, ERROR_INTERNAL, -err, "out of memory");
+		reply_failure(r, &e);
+		return;
+	}
+	send_list(
+		r, array, paged ? next : "", paged && (f->states & STORE_STATE_BIT(STORE_RUNNING)));
+}
+
+void api_list_v1(struct request *r)
+{
+	struct store_sandbox_filter f = {
+		.key_id = auth_scope(r),
+		.states = STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
+		.limit = STORE_LIST_MAX,
+	};
+	struct store_pair pairs[URI_FILTER_MAX];
+	struct uri_filter filter;
+
+	if (take_metadata(r, &filter, pairs, &f))
+		list(r, &f, false);
+}
+
+void api_list_v2(struct request *r)
+{
+	struct store_sandbox_filter f = {.key_id = auth_scope(r)};
+	struct store_pair pairs[URI_FILTER_MAX];
+	struct uri_filter filter;
+	struct template_ref ref;
+	char token[QUERY_MAX], template[QUERY_MAX];
+	bool none = false;
+
+	if (!take_metadata(r, &filter, pairs, &f) || !take_states(r, &f) || !take_order(r, &f) ||
+		!take_template(r, template, &ref, &f, &none) || !take_started(r, &f))
+		return;
+	f.limit = api_limit(r, API_PAGE_MAX, API_PAGE_MAX);
+	if (!f.limit)
+		return;
+	if (uri_query_get(r->head->query, "nextToken", token, sizeof(token)) >= 0)
+		f.token = token;
+	if (none)
+		reply_json(r, 200, json_array());
+	else
+		list(r, &f, true);
+}
+
+/* --- changing one --- */
+
+/* One that is on its way between two states is killed when it is there. */
+struct waiting_kill {
+	struct request *request;
+	struct instance_waiter waiter;
+};
+
+static void on_kill_done(struct request *r, bool complete)
+{
+	struct waiting_kill *w = r->data;
+
+	instance_unwait(r->daemon, &w->waiter);
+	free(w);
+}
+
+static const struct request_ops kill_ops = {.done = on_kill_done};
+
+static void on_kill_settled(void *arg, const struct error *why)
+{
+	struct waiting_kill *w = arg;
+	struct request *r = w->request;
+
+	free(w);
+	request_set_ops(r, NULL, NULL);
+	api_kill(r);
+}
+
+static void kill_later(struct request *r, struct instance *i)
+{
+	struct waiting_kill *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		reply_error(r, 503, "out of memory");
+		return;
+	}
+	w->request = r;
+	w->waiter = (struct instance_waiter){.settled = on_kill_settled, .arg = w};
+	request_set_ops(r, &kill_ops, w);
+	instance_wait(i, &w->waiter);
+}
+
+static void kill_now(struct request *r, struct instance *i, const struct store_sandbox *sb)
+{
+	struct error e = {0};
+	int err = i ? instance_end(i, STORE_EVENT_KILLED, &e)
+		    : instance_kill_paused(r->daemon, sb, &e);
+
+	if (err < 0)
+		reply_failure(r, &e);
+	else
+		reply_empty(r, 204);
+}
+
+void api_kill(struct request *r)
+{
+	struct store_sandbox *sb = api_find(r);
+	struct instance *unsettled = sb ? instance_find_unsettled(r->daemon, sb->id) : NULL;
+
+	if (unsettled)
+		kill_later(r, unsettled);
+	else if (sb)
+		kill_now(r, instance_find(r->daemon, sb->id), sb);
+	store_sandbox_free(sb);
+}
+
+/* Answers, and returns false, when it cannot be set. */
+static bool set_end(struct request *r, const struct store_sandbox *sb, uint64_t end_ns)
+{
+	struct error e = {0};
+	int err;
+
+	end_ns = allowance_clamp(r->daemon, sb->key_id, end_ns);
+	err = store_sandbox_set_end(r->daemon->store, sb->id, end_ns, &e);
+
+	if (err == -EBUSY)
+		reply_error(r, sb->state == STORE_PAUSED ? 404 : 409,
+			"the sandbox is not running: it is %s",
+			store_sandbox_state_name(sb->state));
+	else if (err < 0)
+		reply_failure(r, &e);
+	if (err < 0)
+		return false;
+	instances_deadline_changed(r->daemon);
+	return true;
+}
+
+bool api_take_seconds(
+	struct request *r, const json_t *body, const char *key, bool required, int64_t *ret_s)
+{
+	uint64_t max_s = auth_timeout_max_ns(r) / NS_PER_S;
+	int err = api_integer(body, key, ret_s);
+
+	if (err == -EINVAL || (err == -ENOENT && required) || *ret_s > INT32_MAX) {
+		reply_error(r, 400, "%s must be a number of seconds", key);
+		return false;
+	}
+	if (*ret_s < 0)
+		*ret_s = 0;
+	if ((uint64_t)*ret_s > max_s) {
+		reply_error(r, 400, "%s is more than the maximum of %llu s", key,
+			(unsigned long long)max_s);
+		return false;
+	}
+	return true;
+}
+
+/* The same of a body as it came. */
+static bool take_seconds(struct request *r, const char *text, size_t n, const char *key,
+	bool required, int64_t *ret_s)
+{
+	json_t *body = api_body(r, text, n);
+	bool ok = body && api_take_seconds(r, body, key, required, ret_s);
+
+	json_decref(body);
+	return ok;
+}
+
+static void take_timeout(struct request *r, const char *body, size_t n)
+{
+	struct store_sandbox *sb;
+	int64_t s = 0;
+
+	if (!take_seconds(r, body, n, "timeout", true, &s))
+		return;
+	sb = api_find(r);
+	if (sb && set_end(r, sb, clock_realtime_ns() + (uint64_t)s * NS_PER_S))
+		reply_empty(r, 204);
+	store_sandbox_free(sb);
+}
+
+void api_timeout(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_timeout);
+}
+
+bool api_extend(struct request *r, struct store_sandbox *sb, int64_t s)
+{
+	uint64_t end = clock_realtime_ns() + (uint64_t)s * NS_PER_S;
+
+	if (end > sb->end_ns) {
+		if (!set_end(r, sb, end))
+			return false;
+		sb->end_ns = end;
+	}
+	return true;
+}
+
+static void take_refresh(struct request *r, const char *body, size_t n)
+{
+	struct store_sandbox *sb;
+	int64_t s = REFRESH_S;
+
+	if (!take_seconds(r, body, n, "duration", false, &s))
+		return;
+	sb = api_find(r);
+	if (sb && api_extend(r, sb, s < REFRESH_S ? REFRESH_S : s))
+		reply_empty(r, 204);
+	store_sandbox_free(sb);
+}
+
+void api_refresh(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_refresh);
+}

@@ -1,0 +1,495 @@
+/* Snapshots of sandboxes, and forks (protocol section 2.10). A fork is a snapshot that nobody
+ * names, of which the children are made, and then removed: what they need of it they have links to.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "api/api.h"
+#include "api/auth.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+#include "sandbox/layers.h"
+#include "http/reply.h"
+#include "image/workdir.h"
+#include "proto/route.h"
+#include "store/snapshots.h"
+
+enum { FORK_MAX = 100, FORK_S = 15, QUERY_MAX = 512 };
+
+/* --- names --- */
+
+int api_find_snapshot(const struct request *r, const struct template_ref *ref,
+	struct store_snapshot *ret, struct error *e)
+{
+	if (*ref->namespace)
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "there is no such snapshot");
+	return store_snapshot_find(r->daemon->store, auth_scope(r), ref->name, ref->tag, ret, e);
+}
+
+static json_t *snapshot_json(const struct store_snapshot *sn)
+{
+	_cleanup_free_ char *name = *sn->name ? str_printf("%s:%s", sn->name, sn->tag)
+					      : str_printf("%s:default", sn->id);
+	json_t *names = *sn->name ? json_pack("[s]", name) : json_array();
+
+	return name ? json_pack("{s:s, s:o, s:s, s:o, s:I}", "snapshotID", name, "names", names,
+			      "sandboxID", sn->sandbox_id, "createdAt", api_time(sn->created_ns),
+			      "sizeBytes", (json_int_t)sn->own_bytes)
+		    : NULL;
+}
+
+static void remove_files(struct daemon *d, const char *id)
+{
+	/* a directory without a row is removed at the next start at the latest */
+	(void)workdir_remove(d->home.area_fd[HOME_SNAPSHOTS], id);
+}
+
+/* --- making one --- */
+
+struct snapshotting {
+	struct api_deferred *deferred;
+	struct store_snapshot row;
+};
+
+static struct store_snapshot new_row(const struct store_sandbox *sb, const struct template_ref *ref)
+{
+	struct store_snapshot sn = {
+		.created_ns = clock_realtime_ns(),
+		.cpus = sb->cpus,
+		.memory_bytes = sb->memory_bytes,
+		.disk_bytes = sb->disk_bytes,
+	};
+
+	/* all of them were checked against the same limits when they were stored */
+	(void)snprintf(sn.key_id, sizeof(sn.key_id), "%s", sb->key_id);
+	(void)snprintf(sn.sandbox_id, sizeof(sn.sandbox_id), "%s", sb->id);
+	(void)snprintf(sn.template_id, sizeof(sn.template_id), "%s", sb->template_id);
+	(void)snprintf(sn.template_alias, sizeof(sn.template_alias), "%s",
+		sb->template_alias ? sb->template_alias : sb->template_id);
+	if (ref) {
+		(void)snprintf(sn.name, sizeof(sn.name), "%s", ref->name);
+		(void)snprintf(sn.tag, sizeof(sn.tag), "%s", ref->tag);
+	}
+	return sn;
+}
+
+static int record(struct instance *i, const struct store_snapshot *row, struct error *e)
+{
+	struct daemon *d = i->daemon;
+	int r = store_begin(d->store, e);
+
+	if (r == 0)
+		r = store_snapshot_insert(d->store, row, e);
+	if (r == 0) {
+		instance_note_event(d, instance_id(i), instance_key_id(i), instance_template_id(i),
+			STORE_EVENT_CHECKPOINTED, NULL);
+		r = store_commit(d->store, e);
+	}
+	if (r < 0)
+		store_rollback(d->store);
+	return r;
+}
+
+static void on_snapshot(
+	void *arg, struct instance *i, const struct backend_snapshot *done, const struct error *why)
+{
+	struct snapshotting *s = arg;
+	struct request *r = api_deferred_take(s->deferred);
+	struct daemon *d = i->daemon;
+	struct error e = done ? (struct error){0} : *why;
+	int err = done ? 0 : -EIO;
+
+	if (done) {
+		s->row.own_bytes = done->own_bytes;
+		err = record(i, &s->row, &e);
+		if (err < 0)
+			remove_files(d, s->row.id);
+		(void)fault_point("snapshot-recorded"); /* where the daemon may die, as below */
+	}
+	if (r && err < 0)
+		reply_failure(r, &e);
+	else if (r)
+		reply_json(r, 201, snapshot_json(&s->row));
+	free(s);
+}
+
+static void start_snapshot(struct request *r, struct instance *i, const struct store_snapshot *row)
+{
+	struct snapshotting *s = calloc(1, sizeof(*s));
+	struct error e = {0};
+
+	if (s)
+		s->deferred = api_defer(r);
+	if (!s || !s->deferred) {
+		free(s);
+		return;
+	}
+	s->row = *row;
+	if (instance_snapshot(i, s->row.id, on_snapshot, s, &e) < 0) {
+		(void)api_deferred_take(s->deferred); /* it is r */
+		free(s);
+		reply_failure(r, &e);
+	}
+}
+
+/* No name is fine: *ret_named is false. */
+static bool take_name(
+	struct request *r, const json_t *body, struct template_ref *ref, bool *ret_named)
+{
+	const json_t *v = json_object_get(body, "name");
+	const char *reason = "name must be a string";
+
+	*ret_named = v && !json_is_null(v);
+	if (!*ret_named)
+		return true;
+	if (json_is_string(v) && template_ref_parse(json_string_value(v), ref, &reason) == 0 &&
+		!*ref->namespace)
+		return true;
+	reply_error(r, 400, "%s", *reason ? reason : "name must be without a namespace");
+	return false;
+}
+
+/* A running sandbox of the client's and its row; NULL: answered. */
+static struct instance *find_source(struct request *r, struct store_sandbox **ret)
+{
+	*ret = api_find(r);
+	return *ret ? api_find_running(r, *ret) : NULL;
+}
+
+static void take_snapshot(struct request *r, const char *text, size_t n)
+{
+	json_t *body = api_body(r, text, n);
+	struct template_ref ref;
+	bool named = false, ok = body && take_name(r, body, &ref, &named);
+	struct store_sandbox *sb = NULL;
+	struct instance *i = ok ? find_source(r, &sb) : NULL;
+
+	if (i) {
+		struct store_snapshot row = new_row(sb, named ? &ref : NULL);
+
+		if (str_random_id(row.id, sizeof(row.id)) < 0)
+			reply_error(r, 500, "no random numbers");
+		else
+			start_snapshot(r, i, &row);
+	}
+	store_sandbox_free(sb);
+	json_decref(body);
+}
+
+void api_snapshot(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_snapshot);
+}
+
+/* --- listing, deleting --- */
+
+static int add_snapshot(void *arg, const struct store_snapshot *sn)
+{
+	return json_array_append_new(arg, snapshot_json(sn)) < 0 ? -ENOMEM : 0;
+}
+
+static const char *parameter(const struct request *r, const char *name, char out[QUERY_MAX])
+{
+	return uri_query_get(r->head->query, name, out, QUERY_MAX) >= 0 && *out ? out : NULL;
+}
+
+void api_snapshots_list(struct request *r)
+{
+	char sandbox[QUERY_MAX], name[QUERY_MAX], token[QUERY_MAX];
+	char next[STORE_PAGE_TOKEN_BYTES] = "";
+	struct store_snapshot_filter f = {
+		.key_id = auth_scope(r),
+		.sandbox_id = parameter(r, "sandboxID", sandbox),
+		.name = parameter(r, "name", name),
+		.token = parameter(r, "nextToken", token),
+		.limit = api_limit(r, API_PAGE_MAX, API_PAGE_MAX),
+	};
+	struct http_field field = {"X-Next-Token", next};
+	json_t *list = f.limit ? json_array() : NULL;
+	struct error e = {0};
+
+	if (!f.limit)
+		return;
+	if (store_snapshot_list(r->daemon->store, &f, add_snapshot, list, next, &e) < 0) {
+		json_decref(list);
+		reply_failure(r, &e);
+		return;
+	}
+	reply_json_fields(r, 200, list, &field, *next ? 1 : 0);
+}
+
+struct deletion {
+	struct daemon *daemon;
+	uv_work_t work;
+	char id[STORE_SNAPSHOT_ID_BYTES];
+};
+
+static void delete_work(uv_work_t *w)
+{
+	struct deletion *x = w->data;
+
+	remove_files(x->daemon, x->id);
+}
+
+static void delete_done(uv_work_t *w, int status)
+{
+	free(w->data);
+}
+
+/* The space comes free in a worker. */
+static void remove_later(struct daemon *d, const char *id)
+{
+	struct deletion *x = calloc(1, sizeof(*x));
+
+	if (!x) {
+		remove_files(d, id);
+		return;
+	}
+	x->daemon = d;
+	x->work.data = x;
+	(void)snprintf(x->id, sizeof(x->id), "%s", id);			  /* of the store: fits */
+	(void)uv_queue_work(d->loop, &x->work, delete_work, delete_done); /* cannot fail */
+}
+
+void api_template_delete(struct request *r)
+{
+	const char *reason = NULL;
+	struct store_snapshot sn;
+	struct template_ref ref;
+	struct error e = {0};
+	int err = template_ref_parse(r->params[0], &ref, &reason);
+
+	if (err < 0) {
+		reply_error(r, 400, "%s", reason);
+		return;
+	}
+	err = api_find_snapshot(r, &ref, &sn, &e);
+	if (err == 0)
+		err = store_snapshot_delete(r->daemon->store, sn.id, &e);
+	if (err == 0) {
+		(void)fault_point("snapshot-deleted");
+		remove_later(r->daemon, sn.id);
+		reply_empty(r, 204);
+	} else if (e.code == ERROR_NOT_FOUND) {
+		/* templates are the operator's: mayfly template rm */
+		reply_error(r, 404, "there is no snapshot '%.200s'", r->params[0]);
+	} else {
+		reply_failure(r, &e);
+	}
+}
+
+/* --- forking --- */
+
+struct fork {
+	struct api_deferred *deferred;
+	struct daemon *daemon;
+	struct store_sandbox *parent; /* as it was */
+	char id[STORE_SNAPSHOT_ID_BYTES];
+	uint64_t timeout_ns;
+	unsigned count, reported, ready;
+	struct instance_places places;
+	struct instance *children[FORK_MAX];
+	struct error why; /* the first failure */
+};
+
+static void fork_free(struct fork *f)
+{
+	instances_give_back(f->daemon, &f->places);
+	store_sandbox_free(f->parent);
+	free(f);
+}
+
+static json_t *children_json(const struct request *r, const struct fork *f)
+{
+	json_t *list = json_array();
+
+	for (unsigned n = 0; n < f->count; n++) {
+		struct store_sandbox *sb = NULL;
+
+		/* one that has died at once is still what the client asked for */
+		if (store_sandbox_get(r->daemon->store, instance_id(f->children[n]), &sb, NULL) ==
+			0)
+			(void)json_array_append_new(
+				list, json_pack("{s:o}", "sandbox", api_sandbox_json(r, sb)));
+		store_sandbox_free(sb);
+	}
+	return list;
+}
+
+static void drop_all(struct fork *f)
+{
+	for (unsigned n = 0; n < f->ready; n++)
+		instance_drop(f->children[n]);
+}
+
+/* All of them have reported. */
+static void finish_fork(struct fork *f)
+{
+	struct request *r = api_deferred_take(f->deferred);
+	struct daemon *d = f->daemon;
+
+	(void)fault_point("fork-made");
+	remove_later(d, f->id);
+	if (f->ready < f->count || !r || instances_admit(d, f->children, f->count, &f->why) < 0) {
+		drop_all(f);
+		if (r)
+			reply_failure(r, &f->why);
+	} else {
+		(void)fault_point("fork-admitted");
+		instance_note_event(d, f->parent->id, f->parent->key_id, f->parent->template_id,
+			STORE_EVENT_FORKED, NULL);
+		reply_json(r, 201, children_json(r, f));
+	}
+	fork_free(f);
+}
+
+static void on_child(void *arg, struct instance *i, const struct error *why)
+{
+	struct fork *f = arg;
+
+	if (i)
+		f->children[f->ready++] = i;
+	else if (f->why.code == ERROR_NONE)
+		f->why = *why;
+	if (++f->reported == f->count)
+		finish_fork(f);
+}
+
+static json_t *object_of(const char *text)
+{
+	return text ? json_loads(text, 0, NULL) : NULL;
+}
+
+/* As the parent, but with tokens of its own. */
+static void make_children(struct fork *f, int origin_fd)
+{
+	const struct store_sandbox *p = f->parent;
+	const struct sandbox_origin origin = {.fd = origin_fd, .memory = true};
+	struct instance_order o = {
+		.origin = &origin,
+		.hold = true,
+		.places = &f->places,
+		.key_id = p->key_id,
+		.template = p->template_alias ? p->template_alias : p->template_id,
+		.template_id = p->template_id,
+		.build_id = p->build_id,
+		.cpus = p->cpus,
+		.memory_bytes = p->memory_bytes,
+		.disk_bytes = p->disk_bytes,
+		.timeout_ns = f->timeout_ns,
+		.secure = p->secure,
+		.auto_pause = p->auto_pause,
+		.auto_pause_memory = p->auto_pause_memory,
+		.auto_resume = p->auto_resume,
+		.metadata = object_of(p->metadata_json),
+		.env = object_of(p->env_json),
+		.network = object_of(p->network_json),
+		.public_traffic = p->traffic_token == NULL,
+	};
+	unsigned count = f->count;
+
+	for (unsigned n = 0; n < count; n++) {
+		struct instance_maker *ignored; /* all or none: it is waited for */
+		struct error e = f->why;
+
+		/* after one that was refused the rest need not begin */
+		if (e.code != ERROR_NONE ||
+			instances_make(f->daemon, &o, on_child, f, &ignored, &e) < 0)
+			on_child(f, NULL, &e);
+	}
+	json_decref(o.metadata);
+	json_decref(o.env);
+	json_decref(o.network);
+}
+
+static void on_fork_snapshot(
+	void *arg, struct instance *i, const struct backend_snapshot *done, const struct error *why)
+{
+	struct fork *f = arg;
+	_cleanup_close_ int fd = -1;
+	struct error e = {0};
+
+	if (done)
+		fd = layers_open(f->daemon->home.area_fd[HOME_SNAPSHOTS], f->id, false, &e);
+	if (fd >= 0) {
+		make_children(f, fd);
+		return;
+	}
+	f->why = done ? e : *why;
+	f->reported = f->count;
+	finish_fork(f);
+}
+
+static void start_fork(
+	struct request *r, struct instance *i, struct store_sandbox *sb, unsigned count, int64_t s)
+{
+	struct fork *f = calloc(1, sizeof(*f));
+	struct error e = {0};
+
+	if (f)
+		f->deferred = api_defer(r);
+	if (!f || !f->deferred) {
+		free(f);
+		store_sandbox_free(sb);
+		return;
+	}
+	f->daemon = r->daemon;
+	f->parent = sb;
+	f->count = count;
+	f->timeout_ns = (uint64_t)(s ? s : 1) * NS_PER_S;
+	f->places = (struct instance_places){.key_id = sb->key_id,
+		.sizes = {sb->cpus, sb->memory_bytes, sb->disk_bytes},
+		.count = count};
+	/* all places before anything is made */
+	if (instances_reserve(r->daemon, &f->places, &e) < 0 ||
+		str_random_id(f->id, sizeof(f->id)) < 0 ||
+		instance_snapshot(i, f->id, on_fork_snapshot, f, &e) < 0) {
+		(void)api_deferred_take(f->deferred); /* it is r */
+		if (e.code == ERROR_NONE)
+			(void)error_set(&e, ERROR_INTERNAL, EIO, "no random numbers");
+		reply_failure(r, &e);
+		fork_free(f);
+	}
+}
+
+static bool take_count(struct request *r, const json_t *body, unsigned *ret)
+{
+	int64_t count = 1;
+
+	if (api_integer(body, "count", &count) == -EINVAL || count < 1 || count > FORK_MAX) {
+		reply_error(r, 400, "count must be a number from 1 to %d", FORK_MAX);
+		return false;
+	}
+	*ret = (unsigned)count;
+	return true;
+}
+
+static void take_fork(struct request *r, const char *text, size_t n)
+{
+	json_t *body = api_body(r, text, n);
+	int64_t s = FORK_S;
+	unsigned count = 1;
+	bool ok = body && api_take_seconds(r, body, "timeout", false, &s) &&
+		  take_count(r, body, &count);
+	struct store_sandbox *sb = NULL;
+	struct instance *i = ok ? find_source(r, &sb) : NULL;
+
+	json_decref(body);
+	if (i && auth_may_create(r, count))
+		start_fork(r, i, sb, count, s);
+	else
+		store_sandbox_free(sb);
+}
+
+void api_fork(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_fork);
+}

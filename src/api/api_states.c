@@ -1,0 +1,305 @@
+/* Pausing, resuming and connecting (protocol section 2.9), and going back to a snapshot. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "api/api.h"
+#include "api/auth.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+#include "http/reply.h"
+#include "proto/route.h"
+#include "store/snapshots.h"
+
+enum { RESUME_S = 15 };
+
+/* --- pause --- */
+
+static void on_paused(void *arg, const struct error *why)
+{
+	struct request *r = api_deferred_take(arg);
+
+	if (r && why)
+		reply_failure(r, why);
+	else if (r)
+		reply_empty(r, 204);
+}
+
+static void pause_one(struct request *r, struct instance *i, bool memory)
+{
+	struct api_deferred *d = api_defer(r);
+	struct error e = {0};
+
+	if (d && instance_pause(i, memory, on_paused, d, &e) < 0) {
+		(void)api_deferred_take(d); /* it is r */
+		if (e.code == ERROR_BUSY)   /* clients take 409 for "it is paused already" */
+			reply_error(r, 503, "%s", e.message);
+		else
+			reply_failure(r, &e);
+	}
+}
+
+static void take_pause(struct request *r, const char *text, size_t n)
+{
+	json_t *body = api_body(r, text, n);
+	bool memory = true, ok = body && api_take_flag(r, body, "memory", &memory);
+	struct store_sandbox *sb = ok ? api_find(r) : NULL;
+	struct instance *i = sb ? api_find_running(r, sb) : NULL;
+
+	if (i)
+		pause_one(r, i, memory);
+	json_decref(body);
+	store_sandbox_free(sb);
+}
+
+void api_pause(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_pause);
+}
+
+/* --- resume, connect --- */
+
+/* One that waits for a sandbox to be running. */
+struct connecting {
+	struct request *request;
+	struct obtaining *obtaining;
+	int64_t timeout_s;
+	bool resume; /* also where somebody else has done that meanwhile */
+};
+
+static void on_connecting_done(struct request *r, bool complete)
+{
+	struct connecting *c = r->data;
+
+	obtaining_cancel(c->obtaining);
+	free(c);
+}
+
+static const struct request_ops connecting_ops = {.done = on_connecting_done};
+
+/* extend: by so much from now, if it has not more. */
+static void reply_running(
+	struct request *r, const char *id, int status, bool extend, int64_t timeout_s)
+{
+	struct store_sandbox *sb = NULL;
+	struct error e = {0};
+
+	if (store_sandbox_get(r->daemon->store, id, &sb, &e) < 0)
+		reply_failure(r, &e);
+	else if (!extend || api_extend(r, sb, timeout_s))
+		reply_json(r, status, api_sandbox_json(r, sb));
+	store_sandbox_free(sb);
+}
+
+static void on_obtained(void *arg, struct instance *i, bool resumed, const struct error *why)
+{
+	struct connecting *c = arg;
+
+	c->obtaining = NULL;
+	if (i)
+		reply_running(c->request, instance_id(i), resumed || c->resume ? 201 : 200,
+			!resumed, c->timeout_s);
+	else
+		reply_failure(c->request, why);
+}
+
+/* What the three may be given. */
+struct connect {
+	int64_t timeout_s;
+	bool memory;
+	bool resume; /* it must be paused */
+	enum obtain_at_end at_end;
+};
+
+static void obtain(struct request *r, const char *id, const struct connect *how)
+{
+	const struct obtain_options o = {.resume = true,
+		.timeout_ns = (uint64_t)(how->timeout_s ? how->timeout_s : 1) * NS_PER_S,
+		.memory = how->memory,
+		.at_end = how->at_end,
+		.entitled = r->admin};
+	struct connecting *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		reply_error(r, 503, "out of memory");
+		return;
+	}
+	c->request = r;
+	c->timeout_s = how->timeout_s;
+	c->resume = how->resume;
+	request_set_ops(r, &connecting_ops, c);
+	instance_obtain(r->daemon, id, &o, on_obtained, c, &c->obtaining);
+}
+
+/* Somebody else resumes it at the moment. */
+static bool is_returning(const struct request *r, const char *id)
+{
+	const struct instance *i = instance_find_unsettled(r->daemon, id);
+
+	return i && i->state == INSTANCE_CREATING;
+}
+
+static bool take_options(
+	struct request *r, const json_t *body, bool timeout_required, struct connect *how)
+{
+	bool pause = false;
+
+	if (!api_take_seconds(r, body, "timeout", timeout_required, &how->timeout_s) ||
+		!api_take_flag(r, body, "memory", &how->memory) ||
+		(how->resume && !api_take_flag(r, body, "autoPause", &pause)))
+		return false;
+	if (how->resume && json_is_boolean(json_object_get(body, "autoPause")))
+		how->at_end = pause ? OBTAIN_TO_PAUSE : OBTAIN_TO_KILL;
+	return true;
+}
+
+/* What the three have in common: the body, a sandbox of the client's. */
+static void connect_to(
+	struct request *r, const char *text, size_t n, bool timeout_required, struct connect how)
+{
+	json_t *body = api_body(r, text, n);
+	bool ok = body && take_options(r, body, timeout_required, &how);
+	struct store_sandbox *sb = ok ? api_find(r) : NULL;
+
+	json_decref(body);
+	if (!sb)
+		return;
+	if (instance_find(r->daemon, sb->id)) {
+		if (how.resume)
+			reply_error(r, 409, "the sandbox is running");
+		else
+			reply_running(r, sb->id, 200, true, how.timeout_s);
+	} else if (is_returning(r, sb->id) || auth_may_resume(r)) {
+		obtain(r, sb->id, &how);
+	}
+	store_sandbox_free(sb);
+}
+
+static void take_connect_v1(struct request *r, const char *body, size_t n)
+{
+	connect_to(r, body, n, true, (struct connect){.memory = true});
+}
+
+static void take_connect_v2(struct request *r, const char *body, size_t n)
+{
+	connect_to(
+		r, body, n, false, (struct connect){.timeout_s = API_TIMEOUT_V2_S, .memory = true});
+}
+
+static void take_resume(struct request *r, const char *body, size_t n)
+{
+	connect_to(r, body, n, false,
+		(struct connect){.timeout_s = RESUME_S, .memory = true, .resume = true});
+}
+
+void api_connect_v1(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_connect_v1);
+}
+
+void api_connect_v2(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_connect_v2);
+}
+
+void api_resume(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_resume);
+}
+
+/* --- going back --- */
+
+struct rollback {
+	struct api_deferred *deferred;
+	struct daemon *daemon;
+	char id[SANDBOX_ID_BYTES];
+	uint64_t end_ns; /* its deadline stays */
+};
+
+static void on_back(void *arg, struct instance *i, bool resumed, const struct error *why)
+{
+	struct rollback *b = arg;
+	struct request *r = api_deferred_take(b->deferred);
+
+	if (r && i)
+		reply_running(r, b->id, 201, false, 0);
+	else if (r)
+		reply_failure(r, why);
+	free(b);
+}
+
+static void on_rolled_back(void *arg, const struct error *why)
+{
+	struct rollback *b = arg;
+	uint64_t now = clock_realtime_ns();
+	const struct obtain_options o = {.resume = true,
+		.timeout_ns = b->end_ns > now ? b->end_ns - now : NS_PER_S,
+		.memory = true,
+		.entitled = true};
+	struct obtaining *ignored; /* goes on when the client has gone */
+
+	if (why)
+		on_back(b, NULL, false, why);
+	else
+		instance_obtain(b->daemon, b->id, &o, on_back, b, &ignored);
+}
+
+static void roll_back(struct request *r, const struct store_sandbox *sb, const char *snapshot_id)
+{
+	struct instance *i = api_find_running(r, sb);
+	struct rollback *b = i ? calloc(1, sizeof(*b)) : NULL;
+	struct error e = {0};
+
+	if (!i)
+		return;
+	if (b)
+		b->deferred = api_defer(r);
+	if (!b || !b->deferred) {
+		free(b);
+		return;
+	}
+	b->daemon = r->daemon;
+	b->end_ns = sb->end_ns;
+	memcpy(b->id, instance_id(i), sizeof(b->id));
+	if (instance_roll_back(i, snapshot_id, on_rolled_back, b, &e) < 0)
+		on_back(b, NULL, false, &e);
+}
+
+static bool take_snapshot_name(struct request *r, const json_t *body, struct template_ref *ret)
+{
+	const char *name = json_string_value(json_object_get(body, "snapshotID"));
+	const char *reason = "snapshotID must be given";
+
+	if (name && template_ref_parse(name, ret, &reason) == 0)
+		return true;
+	reply_error(r, 400, "%s", reason);
+	return false;
+}
+
+static void take_rollback(struct request *r, const char *text, size_t n)
+{
+	json_t *body = api_body(r, text, n);
+	struct template_ref ref;
+	struct store_snapshot sn;
+	bool ok = body && take_snapshot_name(r, body, &ref);
+	struct store_sandbox *sb = ok ? api_find(r) : NULL;
+	struct error e = {0};
+
+	json_decref(body);
+	if (!sb)
+		return;
+	if (api_find_snapshot(r, &ref, &sn, &e) < 0)
+		reply_failure(r, &e);
+	else if (strcmp(sn.sandbox_id, sb->id) != 0)
+		reply_error(r, 400,
+			"the snapshot is of another sandbox: make a new sandbox from it instead");
+	else
+		roll_back(r, sb, sn.id);
+	store_sandbox_free(sb);
+}
+
+void api_rollback(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_rollback);
+}

@@ -1,0 +1,245 @@
+/* Templates, read-only (protocol section 2.13): what is in their files, with the ids and counts
+ * that the store keeps of them. A name works wherever an id does. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "api/api.h"
+#include "daemon/daemon.h"
+#include "http/reply.h"
+#include "image/template.h"
+#include "store/templates.h"
+
+/* Of a template's files. */
+struct entry {
+	char *name; /* owned */
+	uint64_t made_s;
+	uint32_t cpus, memory_mb, disk_mb;
+};
+
+static int fill_entry(struct entry *m, const struct template *t)
+{
+	*m = (struct entry){
+		.name = strdup(t->name),
+		.made_s = t->created_s,
+		.cpus = t->config.cpus,
+		.memory_mb = t->config.memory_mb,
+		.disk_mb = t->config.disk_mb,
+	};
+	return m->name ? 0 : -ENOMEM;
+}
+
+static json_t *common_json(const struct entry *m, const struct store_template *row)
+{
+	json_t *time = api_time(m->made_s * NS_PER_S);
+
+	return json_pack("{s:s, s:[s], s:[s], s:b, s:O, s:o, s:o, s:I}", "templateID", row->id,
+		"names", m->name, "aliases", m->name, "public", 1, "createdAt", time, "updatedAt",
+		time, "lastSpawnedAt",
+		row->last_spawned_ns ? api_time(row->last_spawned_ns) : json_null(), "spawnCount",
+		(json_int_t)row->spawn_count);
+}
+
+static json_t *sizes_json(const struct entry *m, const struct store_template *row)
+{
+	return json_pack("{s:s, s:i, s:i, s:i, s:s}", "buildID", row->build_id, "cpuCount",
+		(int)m->cpus, "memoryMB", (int)m->memory_mb, "diskSizeMB", (int)m->disk_mb,
+		"envdVersion", API_ENVD_VERSION);
+}
+
+/* Takes both. */
+static json_t *join(json_t *a, json_t *b)
+{
+	if (!a || !b || json_object_update(a, b) < 0) {
+		json_decref(a);
+		a = NULL;
+	}
+	json_decref(b);
+	return a;
+}
+
+static json_t *template_json(const struct entry *m, const struct store_template *row)
+{
+	json_t *more = json_pack("{s:s, s:I, s:n}", "buildStatus", "ready", "buildCount",
+		(json_int_t)row->build_count, "createdBy");
+
+	return join(join(common_json(m, row), sizes_json(m, row)), more);
+}
+
+static json_t *detail_json(const struct entry *m, const struct store_template *row)
+{
+	json_t *time = api_time(m->made_s * NS_PER_S);
+	json_t *build = json_pack("{s:s, s:O, s:O, s:o}", "status", "ready", "createdAt", time,
+		"updatedAt", time, "finishedAt", time);
+
+	build = join(build, sizes_json(m, row));
+	return join(common_json(m, row), build ? json_pack("{s:[o]}", "builds", build) : NULL);
+}
+
+/* --- the list: read in a worker, as every template is a file --- */
+
+struct listing {
+	uv_work_t work;
+	struct daemon *daemon;
+	struct request *request; /* NULL when its client has gone */
+	struct entry *entries;	 /* owned */
+	size_t count;
+	int result;
+	struct error why;
+};
+
+static int add_template(void *arg, const struct template *t, const struct error *damage)
+{
+	struct listing *l = arg;
+	struct entry *p;
+
+	if (damage)
+		return 0; /* mayfly template ls shows it */
+	p = realloc(l->entries, (l->count + 1) * sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	l->entries = p;
+	return fill_entry(&p[l->count++], t);
+}
+
+static void list_work(uv_work_t *w)
+{
+	struct listing *l = w->data;
+
+	l->result = template_each(&l->daemon->home, add_template, l, &l->why);
+}
+
+static void send_templates(struct listing *l)
+{
+	json_t *list = json_array();
+	int r = l->result;
+
+	for (size_t i = 0; r == 0 && i < l->count; i++) {
+		const struct entry *m = &l->entries[i];
+		struct store_template row;
+
+		r = store_template_see(l->daemon->store, m->name, m->made_s, &row, &l->why);
+		if (r == 0 && json_array_append_new(list, template_json(m, &row)) < 0)
+			r = -ENOMEM;
+	}
+	if (r < 0) {
+		(void)error_set(
+			&l->why, ERROR_INTERNAL, ENOMEM, "out of memory"); /* if nothing else */
+		reply_failure(l->request, &l->why);
+	} else {
+		reply_json(l->request, 200, json_incref(list));
+	}
+	json_decref(list);
+}
+
+static void list_done(uv_work_t *w, int status)
+{
+	struct listing *l = w->data;
+
+	if (l->request) {
+		l->request->data = NULL;
+		send_templates(l);
+	}
+	for (size_t i = 0; i < l->count; i++)
+		free(l->entries[i].name);
+	free(l->entries);
+	free(l);
+}
+
+static void on_done(struct request *r, bool complete)
+{
+	struct listing *l = r->data;
+
+	if (l)
+		l->request = NULL;
+}
+
+void api_templates_list(struct request *r)
+{
+	static const struct request_ops ops = {.done = on_done};
+	struct listing *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		reply_error(r, 503, "out of memory");
+		return;
+	}
+	l->work.data = l;
+	l->daemon = r->daemon;
+	l->request = r;
+	request_set_ops(r, &ops, l);
+	(void)uv_queue_work(r->daemon->loop, &l->work, list_work, list_done); /* never fails */
+}
+
+/* --- one --- */
+
+/* A small file: read at once. False: answered. ret->name is to be freed. */
+static bool load(struct request *r, struct entry *ret, struct store_template *ret_row)
+{
+	char name[STORE_NAME_MAX + 1];
+	struct template t = {0};
+	struct error e = {0};
+	int err;
+
+	if (!api_template_name(r, r->params[0], name))
+		return false;
+	err = template_load(&r->daemon->home, name, &t, &e);
+	if (err == 0) {
+		err = fill_entry(ret, &t);
+		template_done(&t);
+		if (err == 0)
+			err = store_template_see(r->daemon->store, name, ret->made_s, ret_row, &e);
+		if (err == 0)
+			return true;
+		free(ret->name);
+	}
+	reply_failure(r, &e);
+	return false;
+}
+
+void api_template_get(struct request *r)
+{
+	struct store_template row;
+	struct entry m;
+
+	if (!load(r, &m, &row))
+		return;
+	reply_json(r, 200, detail_json(&m, &row));
+	free(m.name);
+}
+
+void api_template_alias(struct request *r)
+{
+	struct store_template row;
+	struct entry m;
+
+	if (!load(r, &m, &row))
+		return;
+	reply_json(r, 200, json_pack("{s:s, s:b}", "templateID", row.id, "public", 1));
+	free(m.name);
+}
+
+bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1])
+{
+	struct template_ref ref;
+	const char *reason;
+	struct error e = {0};
+	int err;
+
+	if (template_ref_parse(given, &ref, &reason) < 0) {
+		reply_error(r, 400, "%s", reason);
+		return false;
+	}
+	if (*ref.namespace || strcmp(ref.tag, "default") != 0) {
+		reply_error(r, 404, "there is no template '%.200s'", given);
+		return false;
+	}
+	err = store_template_name(r->daemon->store, ref.name, ret, &e);
+	if (err == -ENOENT) /* a name, or nothing of ours */
+		memcpy(ret, ref.name, strlen(ref.name) + 1);
+	else if (err < 0)
+		reply_failure(r, &e);
+	return err == 0 || err == -ENOENT;
+}

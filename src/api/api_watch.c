@@ -1,0 +1,319 @@
+/* Metrics and logs of sandboxes (protocol section 2.11), and the daemon's health. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "api/api.h"
+#include "api/auth.h"
+#include "api/auth.h"
+#include "sandbox/console.h"
+#include "daemon/daemon.h"
+#include "fleet/instance.h"
+#include "http/reply.h"
+#include "store/events.h"
+#include "store/keys.h"
+#include "store/samples.h"
+
+enum { IDS_MAX = 100, IDS_BYTES = 8192, LOGS_MAX = 1000, SEARCH_MAX = 1024 };
+
+void api_health(struct request *r)
+{
+	reply_empty(r, 204);
+}
+
+/* --- metrics --- */
+
+static json_t *metric_json(const struct store_sample *m)
+{
+	double cpus = m->cpu_count ? m->cpu_count : 1;
+
+	return json_pack("{s:o, s:I, s:i, s:f, s:I, s:I, s:I, s:I, s:I}", "timestamp",
+		api_time(m->at_ns), "timestampUnix", (json_int_t)(m->at_ns / NS_PER_S), "cpuCount",
+		(int)m->cpu_count, "cpuUsedPct", m->cpu_used_permille / 10.0 / cpus, "memUsed",
+		(json_int_t)m->mem_used_bytes, "memTotal", (json_int_t)m->mem_total_bytes,
+		"memCache", (json_int_t)m->mem_cache_bytes, "diskUsed",
+		(json_int_t)m->disk_used_bytes, "diskTotal", (json_int_t)m->disk_total_bytes);
+}
+
+static int add_metric(void *arg, const struct store_sample *m)
+{
+	return json_array_append_new(arg, metric_json(m)) < 0 ? -ENOMEM : 0;
+}
+
+/* A time in the query in units of unit_ns; false: answered. */
+static bool take_time(struct request *r, const char *name, uint64_t unit_ns, uint64_t *ret)
+{
+	unsigned long long v;
+	int err = uri_query_u64(r->head->query, name, STORE_NEVER_NS / unit_ns, &v);
+
+	if (err == 0)
+		*ret = v * unit_ns;
+	else if (err != -ENOENT)
+		reply_error(r, 400, "%s must be a unix time", name);
+	return err == 0 || err == -ENOENT;
+}
+
+void api_metrics(struct request *r)
+{
+	uint64_t from = 0, to = STORE_NEVER_NS;
+	struct store_sandbox *sb;
+	json_t *list;
+	struct error e = {0};
+
+	if (!take_time(r, "start", NS_PER_S, &from) || !take_time(r, "end", NS_PER_S, &to))
+		return;
+	sb = api_find(r);
+	if (!sb)
+		return;
+	if (to < STORE_NEVER_NS - NS_PER_S)
+		to += NS_PER_S - 1; /* the whole last second */
+	list = json_array();
+	if (store_sample_list(r->daemon->store, sb->id, from, to, add_metric, list, &e) < 0) {
+		json_decref(list);
+		reply_failure(r, &e);
+	} else {
+		reply_json(r, 200, list);
+	}
+	store_sandbox_free(sb);
+}
+
+static void add_last(struct request *r, const char *id, json_t *all)
+{
+	struct store_sandbox *sb = NULL;
+	struct store_sample last;
+	char own[ROUTE_SANDBOX_ID_MAX + 1];
+
+	/* one that is not there, or not the asker's, or has no sample yet, is left out */
+	if (!route_sandbox_id(id, own) || store_sandbox_get(r->daemon->store, own, &sb, NULL) < 0)
+		return;
+	if (auth_may_see(r, sb->key_id) &&
+		store_sample_last(r->daemon->store, own, &last, NULL) == 0)
+		(void)json_object_set_new(all, own, metric_json(&last));
+	store_sandbox_free(sb);
+}
+
+void api_metrics_many(struct request *r)
+{
+	char ids[IDS_BYTES], *save = NULL;
+	json_t *all = json_object();
+	unsigned n = 0;
+
+	if (uri_query_get(r->head->query, "sandbox_ids", ids, sizeof(ids)) < 0) {
+		json_decref(all);
+		reply_error(r, 400, "sandbox_ids must be given: ids with commas between them");
+		return;
+	}
+	for (char *id = strtok_r(ids, ",", &save); id && n < IDS_MAX;
+		id = strtok_r(NULL, ",", &save), n++)
+		add_last(r, id, all);
+	reply_json(r, 200, json_pack("{s:o}", "sandboxes", all));
+}
+
+/* --- logs --- */
+
+/* What the guest's kernel said, while the sandbox is there, then the life cycle as the store has
+ * it, which outlives the sandbox: one who follows sees the end. A line of the console has no time
+ * of its own; it is given that of the sandbox's start, so that one who follows by time gets it
+ * once. */
+struct log_query {
+	char id[ROUTE_SANDBOX_ID_MAX + 1];
+	uint64_t since_ns;
+	uint32_t limit;
+	unsigned level; /* least: index into level_names */
+	char search[SEARCH_MAX];
+	json_t *entries; /* of {"timestamp","message","level","fields"}, oldest first */
+};
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+static int find_level(const char *name)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(level_names); i++)
+		if (strcmp(name, level_names[i]) == 0)
+			return (int)i;
+	return -EINVAL;
+}
+
+/* False: answered. */
+static bool take_level(struct request *r, unsigned *ret)
+{
+	char name[16];
+	int n = uri_query_get(r->head->query, "level", name, sizeof(name));
+	int level = n == -ENOENT ? 0 : n < 0 ? n : find_level(name);
+
+	if (level < 0)
+		reply_error(r, 400, "level must be debug, info, warn or error");
+	else
+		*ret = (unsigned)level;
+	return level >= 0;
+}
+
+static const char *level_of(enum store_event_type type)
+{
+	return type == STORE_EVENT_CRASHED ? "error" : "info";
+}
+
+static void add_entry(struct log_query *q, uint64_t at_ns, const char *level, const char *logger,
+	const char *message)
+{
+	if (at_ns < q->since_ns || (unsigned)find_level(level) < q->level ||
+		(*q->search && !strstr(message, q->search)))
+		return;
+	/* what does not fit into memory is left out */
+	(void)json_array_append_new(q->entries,
+		json_pack("{s:o, s:s, s:s, s:{s:s}}", "timestamp", api_time(at_ns), "message",
+			message, "level", level, "fields", "logger", logger));
+}
+
+static int add_event(void *arg, const struct store_event *ev)
+{
+	char message[64];
+
+	(void)snprintf(message, sizeof(message), "sandbox %s",
+		store_event_type_name(ev->type)); /* names are short */
+	add_entry(arg, ev->at_ns, level_of(ev->type), "lifecycle", message);
+	return 0;
+}
+
+static void add_console(struct log_query *q, struct daemon *d)
+{
+	struct instance *i = instance_find(d, q->id);
+	_cleanup_free_ char *text = i ? console_tail(instance_dirfd(i)) : NULL;
+	struct store_sandbox *sb = NULL;
+	char *save = NULL;
+
+	if (!text || store_sandbox_get(d->store, q->id, &sb, NULL) < 0)
+		return;
+	for (char *line = strtok_r(text, "\r\n", &save); line; line = strtok_r(NULL, "\r\n", &save))
+		add_entry(q, sb->started_ns, "info", "console", line);
+	store_sandbox_free(sb);
+}
+
+static int note_event(void *arg, const struct store_event *ev)
+{
+	*(bool *)arg = true;
+	return 0;
+}
+
+/* Whether the sandbox of the path is there, or events of it are, for the asker; else answered. */
+static bool find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1])
+{
+	const struct store_event_filter f = {
+		.key_id = auth_scope(r),
+		.sandbox_id = id,
+		.limit = 1,
+	};
+	struct store_sandbox *sb = NULL;
+	bool found = false;
+
+	if (route_sandbox_id(r->params[0], id))
+		(void)store_event_list(r->daemon->store, &f, note_event, &found, NULL);
+	if (found)
+		return true;
+	sb = api_find(r); /* its events may be too old to be kept */
+	found = sb;
+	store_sandbox_free(sb);
+	return found;
+}
+
+static int gather(struct request *r, struct log_query *q, struct error *e)
+{
+	const struct store_event_filter f = {
+		.key_id = auth_scope(r),
+		.sandbox_id = q->id,
+		.since_ns = q->since_ns,
+		.ascending = true,
+		.limit = LOGS_MAX,
+	};
+
+	q->entries = json_array();
+	add_console(q, r->daemon);
+	return store_event_list(r->daemon->store, &f, add_event, q, e);
+}
+
+static json_t *line_json(const json_t *entry)
+{
+	json_t *fields = json_object_get(entry, "fields");
+	json_t *line = json_pack("{s:O, s:O, s:O}", "level", json_object_get(entry, "level"),
+		"logger", json_object_get(fields, "logger"), "message",
+		json_object_get(entry, "message"));
+	_cleanup_free_ char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+
+	json_decref(line);
+	return json_pack("{s:O, s:s}", "timestamp", json_object_get(entry, "timestamp"), "line",
+		text ? text : "{}");
+}
+
+/* Keeps `limit` entries: the last ones, or the first. */
+static void cut(json_t *entries, uint32_t limit, bool last)
+{
+	size_t n = json_array_size(entries);
+
+	for (; n > limit; n--)
+		(void)json_array_remove(entries, last ? 0 : n - 1); /* is there */
+}
+
+static void reverse(json_t *a)
+{
+	size_t n = json_array_size(a);
+
+	for (size_t i = 0; i + 1 < n; i++) {
+		json_t *last = json_incref(json_array_get(a, n - 1));
+
+		/* moves references only */
+		(void)json_array_remove(a, n - 1);
+		(void)json_array_insert_new(a, i, last);
+	}
+}
+
+void api_logs_v1(struct request *r)
+{
+	struct log_query q = {.limit = api_limit(r, LOGS_MAX, LOGS_MAX)};
+	json_t *lines, *entry;
+	struct error e = {0};
+	size_t n;
+
+	if (!q.limit || !take_time(r, "start", NS_PER_MS, &q.since_ns) || !find_logged(r, q.id))
+		return;
+	if (gather(r, &q, &e) < 0) {
+		json_decref(q.entries);
+		reply_failure(r, &e);
+		return;
+	}
+	cut(q.entries, q.limit, false);
+	lines = json_array();
+	json_array_foreach(q.entries, n, entry)(void)
+		json_array_append_new(lines, line_json(entry));
+	reply_json(r, 200, json_pack("{s:o, s:o}", "logs", lines, "logEntries", q.entries));
+}
+
+void api_logs_v2(struct request *r)
+{
+	struct log_query q = {.limit = api_limit(r, LOGS_MAX, LOGS_MAX)};
+	struct error e = {0};
+	char direction[16];
+	bool forward;
+
+	if (!q.limit || !take_time(r, "cursor", NS_PER_MS, &q.since_ns) || !take_level(r, &q.level))
+		return;
+	forward = uri_query_get(r->head->query, "direction", direction, sizeof(direction)) >= 0 &&
+		  strcmp(direction, "forward") == 0;
+	if (!forward)
+		q.since_ns = 0; /* backward: from the newest on */
+	if (uri_query_get(r->head->query, "search", q.search, sizeof(q.search)) < 0)
+		q.search[0] = '\0';
+	if (!find_logged(r, q.id))
+		return;
+	if (gather(r, &q, &e) < 0) {
+		json_decref(q.entries);
+		reply_failure(r, &e);
+		return;
+	}
+	cut(q.entries, q.limit, !forward);
+	if (!forward)
+		reverse(q.entries);
+	reply_json(r, 200, json_pack("{s:o}", "logs", q.entries));
+}

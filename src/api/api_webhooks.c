@@ -1,0 +1,312 @@
+/* Webhooks: a key's own, which get its sandboxes' events, or, for the operator, those of all keys.
+ */
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "api/api.h"
+#include "api/auth.h"
+#include "daemon/daemon.h"
+#include "http/reply.h"
+#include "daemon/webhooks.h"
+#include "store/keys.h"
+#include "store/webhooks.h"
+
+enum {
+	OF_KEY_MAX = 16, /* webhooks of one key */
+	SECRET_RAW = 24,
+	SECRET_MIN = 16, /* of one that is given */
+	SECRET_MAX = 256,
+};
+#define SECRET_PREFIX "whsec_"
+
+/* --- as JSON --- */
+
+static json_t *types_json(uint32_t types)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < STORE_EVENT_TYPES_; i++)
+		if (types & STORE_EVENT_BIT(i))
+			(void)json_array_append_new(list, json_string(store_event_type_name(i)));
+	return list;
+}
+
+/* The secret is told once, by whoever made it. */
+static json_t *webhook_json(const struct store_webhook *w)
+{
+	return json_pack("{s:s, s:s, s:o, s:b, s:o, s:I, s:I, s:s?, s:s?}", "id", w->id, "url",
+		w->url, "events", types_json(w->types), "enabled", w->enabled, "createdAt",
+		api_time(w->created_ns), "waiting", (json_int_t)w->queued, "dropped",
+		(json_int_t)w->dropped, "lastError", w->last_error, "keyID", w->key_id);
+}
+
+static int add_webhook(void *arg, const struct store_webhook *w)
+{
+	return json_array_append_new(arg, webhook_json(w)) < 0 ? -ENOMEM : 0;
+}
+
+static json_t *list_of(struct request *r)
+{
+	json_t *list = json_array();
+	struct error e = {0};
+
+	if (list && store_webhook_list(r->daemon->store, auth_scope(r), add_webhook, list, &e) == 0)
+		return list;
+	json_decref(list);
+	reply_failure(r, &e);
+	return NULL;
+}
+
+void api_webhooks_list(struct request *r)
+{
+	json_t *list = list_of(r);
+
+	if (list)
+		reply_json(r, 200, list);
+}
+
+/* The one that r->params[0] names, as JSON; NULL: answered. */
+static json_t *find(struct request *r)
+{
+	json_t *list = list_of(r), *one, *found = NULL;
+	size_t i;
+
+	if (!list)
+		return NULL;
+	json_array_foreach(list, i, one) if (strcmp(json_string_value(json_object_get(one, "id")),
+						     r->params[0]) == 0) found = json_incref(one);
+	json_decref(list);
+	if (!found)
+		reply_error(r, 404, "there is no webhook %.64s", r->params[0]);
+	return found;
+}
+
+/* --- from JSON: false is answered --- */
+
+static bool take_types(struct request *r, const json_t *body, uint32_t *types)
+{
+	const json_t *list = json_object_get(body, "events"), *one;
+	size_t i;
+
+	if (!list)
+		return true;
+	*types = 0;
+	json_array_foreach(list, i, one)
+	{
+		enum store_event_type type;
+		const char *name = json_string_value(one);
+
+		if (!name || store_event_type_parse(name, &type) < 0) {
+			reply_error(r, 400, "'%.32s' is no type of event: created, killed, ...",
+				name ? name : "");
+			return false;
+		}
+		*types |= STORE_EVENT_BIT(type);
+	}
+	if (!json_is_array(list))
+		reply_error(r, 400, "events must be a list of types");
+	return json_is_array(list);
+}
+
+static bool is_url(const char *url)
+{
+	CURLU *u = curl_url();
+	char *scheme = NULL, *host = NULL, *user = NULL;
+	bool good = u && strlen(url) < STORE_URL_MAX &&
+		    curl_url_set(u, CURLUPART_URL, url, 0) == 0 &&
+		    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == 0 &&
+		    curl_url_get(u, CURLUPART_HOST, &host, 0) == 0 && *host &&
+		    curl_url_get(u, CURLUPART_USER, &user, 0) != 0 &&
+		    (strcmp(scheme, "https") == 0 || strcmp(scheme, "http") == 0);
+
+	curl_free(scheme);
+	curl_free(host);
+	curl_free(user);
+	curl_url_cleanup(u);
+	return good;
+}
+
+static bool take_url(struct request *r, const json_t *body, const char **url)
+{
+	const json_t *v = json_object_get(body, "url");
+
+	if (!v && *url)
+		return true;
+	*url = json_string_value(v);
+	if (!*url || !is_url(*url)) {
+		reply_error(r, 400, "url must be an http or https URL without a user");
+		return false;
+	}
+	return true;
+}
+
+/* It stays NULL when none is given. */
+static bool take_secret(struct request *r, const json_t *body, const char **secret)
+{
+	const json_t *v = json_object_get(body, "secret");
+	size_t n = json_string_length(v);
+
+	if (!v)
+		return true;
+	*secret = json_string_value(v);
+	if (!*secret || n < SECRET_MIN || n > SECRET_MAX || strlen(*secret) != n) {
+		reply_error(r, 400, "secret must have %d to %d characters", SECRET_MIN, SECRET_MAX);
+		return false;
+	}
+	return true;
+}
+
+static bool take_enabled(struct request *r, const json_t *body, bool *enabled)
+{
+	const json_t *v = json_object_get(body, "enabled");
+
+	if (v && !json_is_boolean(v)) {
+		reply_error(r, 400, "enabled must be true or false");
+		return false;
+	}
+	if (v)
+		*enabled = json_is_true(v);
+	return true;
+}
+
+static bool take_all(struct request *r, const json_t *body, struct store_webhook *w)
+{
+	return take_url(r, body, &w->url) && take_secret(r, body, &w->secret) &&
+	       take_types(r, body, &w->types) && take_enabled(r, body, &w->enabled);
+}
+
+/* --- create --- */
+
+static bool has_room(struct request *r)
+{
+	json_t *list = r->admin ? json_array() : list_of(r);
+	bool room = json_array_size(list) < OF_KEY_MAX;
+
+	if (list && !room)
+		reply_error(r, 400, "a key may have %d webhooks: remove one first", OF_KEY_MAX);
+	json_decref(list);
+	return list && room;
+}
+
+static void make_secret(char out[sizeof(SECRET_PREFIX) + 2 * SECRET_RAW])
+{
+	uint8_t raw[SECRET_RAW] = {0};
+
+	(void)!getrandom(raw, sizeof(raw), 0); /* so few come always */
+	memcpy(out, SECRET_PREFIX, sizeof(SECRET_PREFIX) - 1);
+	str_hex(raw, sizeof(raw), out + sizeof(SECRET_PREFIX) - 1);
+	explicit_bzero(raw, sizeof(raw));
+}
+
+static void add(struct request *r, struct store_webhook *w)
+{
+	char id[STORE_UUID_BYTES], secret[sizeof(SECRET_PREFIX) + 2 * SECRET_RAW];
+	struct error e = {0};
+	json_t *made;
+
+	if (!w->secret) {
+		make_secret(secret);
+		w->secret = secret;
+	}
+	if (store_webhook_add(r->daemon->store, w, id, &e) < 0) {
+		reply_failure(r, &e);
+		return;
+	}
+	w->id = id;
+	made = webhook_json(w);
+	(void)json_object_set_new(made, "secret", json_string(w->secret)); /* NULL: answered so */
+	reply_json(r, 201, made);
+}
+
+static void create_with(struct request *r, const char *text, size_t n)
+{
+	struct store_webhook w = {
+		.key_id = auth_scope(r), .enabled = true, .created_ns = clock_realtime_ns()};
+	json_t *body = api_body(r, text, n);
+
+	if (body && take_all(r, body, &w) && has_room(r))
+		add(r, &w);
+	json_decref(body);
+}
+
+void api_webhooks_create(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, create_with);
+}
+
+/* --- change, remove, test --- */
+
+static void change(struct request *r, const json_t *old, const json_t *body)
+{
+	struct store_webhook w = {
+		.url = json_string_value(json_object_get(old, "url")),
+		.enabled = json_is_true(json_object_get(old, "enabled")),
+	};
+	struct error e = {0};
+
+	if (!take_types(r, old, &w.types) || !take_all(r, body, &w))
+		return;
+	if (store_webhook_update(r->daemon->store, r->params[0], &w, &e) < 0) {
+		reply_failure(r, &e);
+		return;
+	}
+	webhooks_wake(r->daemon);
+	reply_empty(r, 204);
+}
+
+static void change_with(struct request *r, const char *text, size_t n)
+{
+	json_t *body = api_body(r, text, n), *old = body ? find(r) : NULL;
+
+	if (old)
+		change(r, old, body);
+	json_decref(old);
+	json_decref(body);
+}
+
+void api_webhooks_change(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, change_with);
+}
+
+void api_webhooks_remove(struct request *r)
+{
+	json_t *one = find(r);
+	struct error e = {0};
+
+	if (!one)
+		return;
+	if (store_webhook_remove(r->daemon->store, r->params[0], &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_empty(r, 204);
+	json_decref(one);
+}
+
+/* Queued like an event, so that it shows how the queue fares. */
+void api_webhooks_test(struct request *r)
+{
+	uint64_t now = clock_realtime_ns();
+	_cleanup_free_ char *payload = webhook_test_payload(now);
+	json_t *one = find(r);
+	struct error e = {0};
+
+	if (!one)
+		return;
+	json_decref(one);
+	if (!payload) {
+		reply_error(r, 503, "out of memory");
+	} else if (store_delivery_queue_for(r->daemon->store, r->params[0], payload, now, &e) < 0) {
+		reply_failure(r, &e);
+	} else {
+		webhooks_wake(r->daemon);
+		reply_empty(r, 202);
+	}
+}

@@ -1,0 +1,206 @@
+#include "api/auth.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "fleet/allowance.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+#include "http/reply.h"
+#include "store/keys.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum { BUCKETS = 512, MINUTE_S = 60 };
+
+/* Tokens of a key's creation rate: a minute's worth can be saved up. Keys are told apart by a slot
+ * of their id; two that share one take turns in it, each beginning full, which only ever gives more
+ * than was promised. */
+struct bucket {
+	char key_id[STORE_UUID_BYTES];
+	double tokens;
+	uint64_t at_ns;
+};
+static struct bucket buckets[BUCKETS];
+
+static bool take_local(struct request *r)
+{
+	struct error e = {0};
+	int err = store_key_local(r->daemon->store, clock_realtime_ns(), &r->key, &e);
+
+	if (err < 0)
+		reply_failure(r, &e);
+	return err == 0;
+}
+
+bool auth_check(struct request *r)
+{
+	const char *secret = http_header_get(&r->head->headers, "X-API-Key");
+	struct error e = {0};
+	int err;
+
+	if (r->admin)
+		return take_local(r);
+	if (!secret) {
+		reply_error(r, 401, "an API key is missing: send it in the X-API-Key header");
+		return false;
+	}
+	err = store_key_authenticate(r->daemon->store, secret, clock_realtime_ns(), &r->key, &e);
+	if (err == 0)
+		return true;
+	if (e.code == ERROR_NOT_FOUND || e.code == ERROR_USAGE)
+		reply_error(r, 401, "invalid API key: see mayfly keys ls");
+	else
+		reply_failure(r, &e);
+	return false;
+}
+
+const char *auth_scope(const struct request *r)
+{
+	return r->admin ? NULL : r->key->id;
+}
+
+bool auth_may_see(const struct request *r, const char *key_id)
+{
+	return r->admin || strcmp(key_id, r->key->id) == 0;
+}
+
+static struct bucket *bucket_of(const char *key_id, unsigned rate, uint64_t now)
+{
+	struct bucket *b;
+	unsigned h = 0;
+
+	for (const char *p = key_id; *p; p++)
+		h = h * 31 + (uint8_t)*p;
+	b = &buckets[h % BUCKETS];
+	if (strcmp(b->key_id, key_id) != 0) {
+		(void)snprintf(b->key_id, sizeof(b->key_id), "%s", key_id); /* a UUID fits */
+		b->tokens = rate;
+		b->at_ns = now;
+	}
+	return b;
+}
+
+/* 0, or the seconds until there are so many tokens again. */
+static unsigned take_tokens(const char *key_id, unsigned rate, unsigned count)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct bucket *b = bucket_of(key_id, rate, now);
+	double per_s = (double)rate / MINUTE_S;
+
+	b->tokens += (double)(now - b->at_ns) / (double)NS_PER_S * per_s;
+	b->at_ns = now;
+	if (b->tokens > rate)
+		b->tokens = rate;
+	if (b->tokens < count)
+		return (unsigned)((count - b->tokens) / per_s) + 1;
+	b->tokens -= count;
+	return 0;
+}
+
+static int check_places(
+	struct daemon *d, const struct store_key *key, unsigned count, struct error *e)
+{
+	unsigned max =
+		key->limits.max_sandboxes ? key->limits.max_sandboxes : d->options.sandboxes_max;
+	uint64_t alive = 0;
+	int r = store_sandbox_count(d->store, key->id,
+		STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_PAUSING) |
+			STORE_STATE_BIT(STORE_SNAPSHOTTING),
+		&alive, e);
+
+	if (r == 0 && max && alive + instances_coming(d, key->id) + count > max)
+		r = error_set(e, ERROR_TOO_MANY, EMFILE,
+			"this key has its maximum of %u sandboxes at the same time: kill one, or "
+			"ask for a higher limit",
+			max);
+	return r;
+}
+
+int auth_check_places(struct daemon *d, const char *key_id, unsigned count, struct error *e)
+{
+	_cleanup_(store_key_freep) struct store_key *key = NULL;
+	int r;
+
+	if (strcmp(key_id, STORE_KEY_LOCAL) == 0)
+		return 0;
+	r = store_key_get(d->store, key_id, &key, e);
+	return r < 0 ? r : check_places(d, key, count, e);
+}
+
+static bool take_rate(struct request *r, unsigned count)
+{
+	const struct store_limits *l = &r->key->limits;
+	unsigned rate = l->creates_per_minute ? l->creates_per_minute
+					      : r->daemon->options.creates_per_minute;
+	unsigned wait = rate ? take_tokens(r->key->id, rate, count) : 0;
+
+	if (wait)
+		reply_too_many(r, wait, "this key makes sandboxes too fast");
+	return wait == 0;
+}
+
+bool auth_may_create(struct request *r, unsigned count)
+{
+	struct error e = {0};
+
+	if (r->admin)
+		return true;
+	if (check_places(r->daemon, r->key, count, &e) < 0 ||
+		allowance_check(r->daemon, r->key->id, &e) < 0) {
+		reply_failure(r, &e);
+		return false;
+	}
+	return take_rate(r, count);
+}
+
+bool auth_may_resume(struct request *r)
+{
+	struct error e = {0};
+
+	if (r->admin)
+		return true;
+	if (allowance_check(r->daemon, r->key->id, &e) < 0) {
+		reply_failure(r, &e);
+		return false;
+	}
+	return take_rate(r, 1);
+}
+
+uint64_t auth_timeout_max_ns(const struct request *r)
+{
+	uint64_t own = r->key ? r->key->limits.max_timeout_ns : 0;
+	uint64_t max = own ? own : r->daemon->options.timeout_max_ns;
+
+	return max ? max : UINT64_MAX;
+}
+
+/* The first that is set. */
+static uint64_t choose(uint64_t own, uint64_t daemons, uint64_t otherwise)
+{
+	return own ? own : daemons ? daemons : otherwise;
+}
+
+struct sandbox_sizes auth_sizes_max(const struct request *r)
+{
+	const struct sandbox_sizes *o = &r->daemon->options.sizes_max;
+	const struct store_limits *l = &r->key->limits;
+	struct sandbox_sizes max = {
+		.cpus = (unsigned)choose(l->max_cpus, o->cpus, SANDBOX_CPUS_MAX),
+		.memory_bytes =
+			choose(l->max_memory_bytes, o->memory_bytes, SANDBOX_MEMORY_MB_MAX * MIB),
+		.disk_bytes = choose(l->max_disk_bytes, o->disk_bytes, SANDBOX_DISK_MB_MAX * MIB),
+	};
+
+	if (max.cpus > SANDBOX_CPUS_MAX)
+		max.cpus = SANDBOX_CPUS_MAX;
+	if (max.memory_bytes > SANDBOX_MEMORY_MB_MAX * MIB)
+		max.memory_bytes = SANDBOX_MEMORY_MB_MAX * MIB;
+	return max;
+}

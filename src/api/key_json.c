@@ -1,0 +1,255 @@
+#include "api/key_json.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "api/api.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/* Numbers of struct store_limits, with their names in JSON and units there. */
+static const struct limit {
+	const char *name;
+	size_t offset, bytes;
+	uint64_t unit;
+} limits[] = {
+	{"maxSandboxes", offsetof(struct store_limits, max_sandboxes), 4, 1},
+	{"createsPerMinute", offsetof(struct store_limits, creates_per_minute), 4, 1},
+	{"maxCpus", offsetof(struct store_limits, max_cpus), 4, 1},
+	{"maxMemoryMB", offsetof(struct store_limits, max_memory_bytes), 8, MIB},
+	{"maxDiskMB", offsetof(struct store_limits, max_disk_bytes), 8, MIB},
+	{"maxTimeout", offsetof(struct store_limits, max_timeout_ns), 8, NS_PER_S},
+};
+
+static uint64_t get(const struct store_limits *l, const struct limit *which)
+{
+	const char *p = (const char *)l + which->offset;
+	uint32_t v32;
+	uint64_t v64;
+
+	memcpy(&v32, p, sizeof(v32));
+	if (which->bytes == sizeof(v32))
+		return v32;
+	memcpy(&v64, p, sizeof(v64));
+	return v64 / which->unit;
+}
+
+static void set(struct store_limits *l, const struct limit *which, uint32_t v)
+{
+	char *p = (char *)l + which->offset;
+	uint64_t v64 = v * which->unit;
+
+	if (which->bytes == sizeof(v))
+		memcpy(p, &v, sizeof(v));
+	else
+		memcpy(p, &v64, sizeof(v64));
+}
+
+int key_limits_take(const json_t *body, struct store_limits *l, struct error *e)
+{
+	const json_t *v;
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		v = json_object_get(body, limits[i].name);
+		if (!v || json_is_null(v))
+			continue;
+		if (!json_is_integer(v) || json_integer_value(v) < 0 ||
+			json_integer_value(v) > INT32_MAX)
+			return error_set(e, ERROR_USAGE, EINVAL, "%s must be a number from 0 to %d",
+				limits[i].name, INT32_MAX);
+		set(l, &limits[i], (uint32_t)json_integer_value(v));
+	}
+	v = json_object_get(body, "tier");
+	if (v && !json_is_string(v) && !json_is_null(v))
+		return error_set(e, ERROR_USAGE, EINVAL, "tier must be a name or null");
+	if (v)
+		l->tier = json_string_value(v);
+	v = json_object_get(body, "managesKeys");
+	if (v && !json_is_boolean(v) && !json_is_null(v))
+		return error_set(e, ERROR_USAGE, EINVAL, "managesKeys must be true or false");
+	if (json_is_boolean(v))
+		l->manages_keys = json_is_true(v);
+	return 0;
+}
+
+bool key_limits_are_within(const struct store_limits *l, const struct store_limits *max)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		uint64_t a = get(l, &limits[i]), b = get(max, &limits[i]);
+
+		if (b && (!a || a > b))
+			return false;
+	}
+	/* what is more of two tiers cannot be said */
+	if (!l->tier != !max->tier || (l->tier && strcmp(l->tier, max->tier) != 0))
+		return false;
+	return !l->manages_keys;
+}
+
+static void add_limits(json_t *root, const struct store_key *k)
+{
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		(void)json_object_set_new(object, limits[i].name,
+			json_integer((json_int_t)get(&k->limits, &limits[i])));
+	(void)json_object_set_new(
+		object, "tier", k->limits.tier ? json_string(k->limits.tier) : json_null());
+	(void)json_object_set_new(object, "managesKeys", json_boolean(k->limits.manages_keys));
+	/* what cannot be added shows as missing */
+	(void)json_object_set_new(root, "limits", object);
+	(void)json_object_set_new(root, "teamID", json_string(k->team_id));
+}
+
+json_t *key_json(const struct store_key *k, bool for_operator)
+{
+	json_t *root = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:i, s:s, s:s}}", "id", k->id,
+		"name", k->name, "createdAt", api_time(k->created_ns), "lastUsed",
+		k->last_used_ns ? api_time(k->last_used_ns) : json_null(), "mask", "prefix",
+		k->mask_prefix, "valueLength", (int)k->mask_value_length, "maskedValuePrefix",
+		k->mask_first, "maskedValueSuffix", k->mask_last);
+
+	if (root && for_operator)
+		add_limits(root, k);
+	return root;
+}
+
+/* The key's secret is not known to us: its holder has it. */
+json_t *team_json(const struct store_team *t, bool is_default)
+{
+	return json_pack("{s:s, s:s, s:s, s:b}", "teamID", t->id, "name", t->name, "apiKey", "",
+		"isDefault", is_default);
+}
+
+/* The store says only that something is missing. */
+static int no_such_tier(const struct store_limits *l, struct error *e)
+{
+	if (!l->tier)
+		return -ENOENT;
+	error_clear(e);
+	return error_set(e, ERROR_NOT_FOUND, ENOENT,
+		"there is no tier '%.64s': see mayfly tiers ls", l->tier);
+}
+
+int key_json_create(struct store *s, const char *name, const char *team_id,
+	const struct store_limits *l, bool for_operator, json_t **ret, struct error *e)
+{
+	char id[STORE_UUID_BYTES], secret[STORE_KEY_SECRET_BYTES];
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+	int r = store_key_create(s, name, team_id, l, clock_realtime_ns(), id, secret, e);
+
+	if (r == -ENOENT)
+		r = no_such_tier(l, e);
+	if (r == 0)
+		r = store_key_get(s, id, &k, e);
+	if (r == 0) {
+		*ret = key_json(k, for_operator);
+		/* without the secret the answer is of no use, but the key can be revoked */
+		if (!*ret || json_object_set_new(*ret, "key", json_string(secret)) < 0)
+			r = operation_no_memory(e);
+	}
+	explicit_bzero(secret, sizeof(secret));
+	return r;
+}
+
+/* --- operations --- */
+
+struct find_team {
+	const char *name;
+	char id[STORE_UUID_BYTES]; /* empty: not found */
+};
+
+static int match_team(void *arg, const struct store_team *t)
+{
+	struct find_team *f = arg;
+
+	if (strcmp(t->name, f->name) == 0 && !*f->id)
+		(void)snprintf(f->id, sizeof(f->id), "%s", t->id); /* a UUID */
+	return 0;
+}
+
+/* An empty id: of all teams, or the default one. */
+static int find_team(struct store *s, const char *name, struct find_team *ret, struct error *e)
+{
+	*ret = (struct find_team){.name = name};
+	return name ? store_team_list(s, match_team, ret, e) : 0;
+}
+
+static int add_key(void *arg, const struct store_key *k)
+{
+	if (k->revoked_ns)
+		return 0;
+	return json_array_append_new(arg, key_json(k, true)) < 0 ? -ENOMEM : 0;
+}
+
+int keys_list(struct operation *o, struct error *e)
+{
+	char team[STORE_NAME_MAX + 1];
+	struct find_team f = {0};
+	int has_team = operation_query(o, "team", team, sizeof(team), e);
+	int r = has_team < 0 ? has_team : find_team(o->store, has_team ? team : NULL, &f, e);
+
+	if (r == 0 && has_team && !*f.id)
+		r = error_set(e, ERROR_NOT_FOUND, ENOENT, "no such team");
+	if (r < 0)
+		return r;
+	o->answer = json_array();
+	return store_key_list(o->store, has_team ? f.id : NULL, add_key, o->answer, e);
+}
+
+int keys_create(struct operation *o, struct error *e)
+{
+	const char *name = json_string_value(json_object_get(o->body, "name"));
+	const char *team = json_string_value(json_object_get(o->body, "team"));
+	struct store_limits l = {0};
+	struct find_team f;
+	int r = key_limits_take(o->body, &l, e);
+
+	if (r == 0)
+		r = find_team(o->store, team, &f, e);
+	if (r == 0 && team && !*f.id)
+		r = store_team_create(o->store, team, clock_realtime_ns(), f.id, e);
+	return r < 0 ? r
+		     : key_json_create(o->store, name ? name : "", team ? f.id : NULL, &l, true,
+			       &o->answer, e);
+}
+
+int keys_change(struct operation *o, struct error *e)
+{
+	const char *name = json_string_value(json_object_get(o->body, "name"));
+	_cleanup_(store_key_freep) struct store_key *k = NULL;
+	struct store_limits l;
+	int r = store_key_get(o->store, o->id, &k, e);
+
+	if (r < 0)
+		return r;
+	l = k->limits;
+	r = key_limits_take(o->body, &l, e);
+	if (r == 0)
+		r = store_key_set_limits(o->store, o->id, &l, e);
+	if (r == -ENOENT)
+		return no_such_tier(&l, e);
+	if (r == 0 && name)
+		r = store_key_rename(o->store, o->id, name, e);
+	return r;
+}
+
+int keys_revoke(struct operation *o, struct error *e)
+{
+	return store_key_revoke(o->store, o->id, clock_realtime_ns(), e);
+}
+
+static int add_team(void *arg, const struct store_team *t)
+{
+	return json_array_append_new(arg, team_json(t, t->is_default)) < 0 ? -ENOMEM : 0;
+}
+
+int teams_list(struct operation *o, struct error *e)
+{
+	o->answer = json_array();
+	return store_team_list(o->store, add_team, o->answer, e);
+}

@@ -1,0 +1,266 @@
+#include "envd/envd.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "envd/envd_call.h"
+#include "envd/envd_http.h"
+#include "envd/envd_rpc.h"
+#include "proto/json_text.h"
+#include "proto/signature.h"
+#include "proto/uri.h"
+
+enum { PARAMETER_MAX = 4096 };
+
+enum access {
+	ACCESS_TOKEN, /* X-Access-Token */
+	ACCESS_FILES, /* the token, or else a signature */
+	ACCESS_OPEN,
+};
+
+static const struct endpoint {
+	const char *path;
+	const char *method;
+	enum access access;
+	void (*handle)(struct request *r, const struct instance *i);
+} endpoints[] = {
+	{"/health", "GET", ACCESS_OPEN, envd_health},
+	{"/files", "GET", ACCESS_FILES, envd_get_file},
+	{"/files", "HEAD", ACCESS_FILES, envd_get_file},
+	{"/files", "POST", ACCESS_FILES, envd_post_files},
+	{"/files/compose", "POST", ACCESS_TOKEN, envd_compose},
+	{"/envs", "GET", ACCESS_TOKEN, envd_envs},
+	{"/metrics", "GET", ACCESS_TOKEN, envd_metrics},
+};
+
+/* What only the reference's control plane may call. There is nothing behind it here. */
+static bool is_control_path(const char *path)
+{
+	static const char *const paths[] = {
+		"/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw"};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(paths); i++)
+		if (strcmp(path, paths[i]) == 0)
+			return true;
+	return false;
+}
+
+/* --- refusals --- */
+
+static void refuse(struct request *r, unsigned status, const char *message)
+{
+	struct envd_error e;
+
+	(void)envd_fail(&e, CONNECT_UNKNOWN, "%s", message);
+	e.status = status;
+	envd_reply_error(r, r->route.sandbox_id, &e);
+}
+
+static void refuse_path(struct request *r)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(8 * PARAMETER_MAX);
+	size_t n = strnlen(r->head->path, PARAMETER_MAX);
+	int err = buf_add_str(&body, "{\"message\":\"there is no such endpoint\",\"path\":");
+
+	if (!err)
+		err = json_text_string(&body, r->head->path, n, JSON_TEXT_UTF8);
+	if (!err)
+		err = buf_add_str(&body, ",\"code\":404}");
+	if (err)
+		buf_clear(&body); /* out of memory: the status says it */
+	envd_reply_json(r, 404, &body);
+}
+
+/* Browsers ask before they send a token, so this needs none, nor a sandbox. */
+static void reply_preflight(struct request *r)
+{
+	const char *wanted = http_header_get(&r->head->headers, "access-control-request-headers");
+	const struct http_field fields[] = {
+		{"Access-Control-Allow-Origin", "*"},
+		{"Access-Control-Allow-Methods", "HEAD, GET, POST, PUT, PATCH, DELETE"},
+		{"Access-Control-Allow-Headers", wanted ? wanted : "*"},
+		{"Access-Control-Max-Age", "7200"},
+		{"Vary", "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"},
+	};
+	const struct http_reply reply = {
+		.status = 204, .fields = fields, .field_count = ARRAY_SIZE(fields)};
+
+	(void)request_reply(r, &reply); /* too late: the client has gone */
+}
+
+/* --- signatures --- */
+
+/* The query's parameters as signed; a missing one is NULL. */
+struct signed_query {
+	char path[PARAMETER_MAX + 1], user[AGENT_NAME_MAX + 1], expiration[32], signature[128];
+	bool has_path, has_user, has_expiration, has_signature;
+};
+
+static bool parameter(const char *query, const char *key, char *out, size_t cap, bool *bad)
+{
+	int n = uri_query_get(query, key, out, cap);
+
+	*bad = *bad || (n < 0 && n != -ENOENT);
+	return n >= 0;
+}
+
+static bool read_query(const struct request *r, struct signed_query *q)
+{
+	const char *query = r->head->query;
+	bool bad = false;
+
+	q->has_path = parameter(query, "path", q->path, sizeof(q->path), &bad);
+	q->has_user = parameter(query, "username", q->user, sizeof(q->user), &bad);
+	q->has_expiration = parameter(
+		query, "signature_expiration", q->expiration, sizeof(q->expiration), &bad);
+	q->has_signature = parameter(query, "signature", q->signature, sizeof(q->signature), &bad);
+	return !bad;
+}
+
+static enum signature_verdict check(
+	const struct request *r, const struct signed_query *q, const char *token)
+{
+	const struct signature_input in = {
+		.path = q->has_path ? q->path : NULL,
+		.operation = strcmp(r->head->method, "POST") == 0 ? "write" : "read",
+		.user = q->has_user ? q->user : NULL,
+		.token = token,
+		.expiration = q->has_expiration ? q->expiration : NULL,
+	};
+
+	return signature_check(&in, q->signature, (int64_t)(clock_realtime_ns() / NS_PER_S));
+}
+
+struct search {
+	const struct request *r;
+	const struct signed_query *query;
+	struct instance *found;
+};
+
+static int matches(struct instance *i, void *arg)
+{
+	struct search *s = arg;
+	const char *token = instance_envd_token(i);
+	enum signature_verdict v = token ? check(s->r, s->query, token) : SIGNATURE_WRONG;
+
+	if (v == SIGNATURE_GOOD || v == SIGNATURE_EXPIRED)
+		s->found = i;
+	return s->found != NULL;
+}
+
+/* A signed URL names no sandbox in single-port mode: it is the one whose token made the signature.
+ */
+static struct instance *find_signed(struct request *r)
+{
+	struct signed_query q;
+	struct search s = {.r = r, .query = &q};
+
+	if (read_query(r, &q) && q.has_signature)
+		(void)instance_each(r->daemon, matches, &s); /* found says it */
+	if (s.found)
+		strcpy(r->route.sandbox_id, instance_id(s.found)); /* bounded alike */
+	return s.found;
+}
+
+/* --- who may --- */
+
+static bool allow_signature(struct request *r, const char *token)
+{
+	struct signed_query q;
+
+	if (!read_query(r, &q)) {
+		refuse(r, 400, "a parameter of the URL is malformed or too long");
+		return false;
+	}
+	if (!q.has_signature) {
+		refuse(r, 401, "missing access token: send X-Access-Token or a signed URL");
+		return false;
+	}
+	switch (check(r, &q, token)) {
+	case SIGNATURE_GOOD:
+		return true;
+	case SIGNATURE_EXPIRED:
+		refuse(r, 401, "the signed URL has expired");
+		return false;
+	default:
+		refuse(r, 401, "the signature is wrong");
+		return false;
+	}
+}
+
+/* False: refused. A wrong token is wrong even next to a good signature. */
+static bool allow(struct request *r, const struct instance *i, enum access access)
+{
+	const char *token = instance_envd_token(i);
+	const char *given = http_header_get(&r->head->headers, "x-access-token");
+
+	if (access == ACCESS_OPEN || !token || r->admin)
+		return true;
+	if (given) {
+		if (secret_equal(given, token))
+			return true;
+		refuse(r, 401, "the access token is wrong");
+		return false;
+	}
+	if (access == ACCESS_FILES)
+		return allow_signature(r, token);
+	refuse(r, 401, "missing access token: send X-Access-Token");
+	return false;
+}
+
+/* --- dispatch --- */
+
+static void dispatch(struct request *r, const struct instance *i)
+{
+	const struct envd_method *m = envd_rpc_find(r->head->path);
+	bool known = false;
+
+	for (unsigned n = 0; n < ARRAY_SIZE(endpoints); n++) {
+		const struct endpoint *p = &endpoints[n];
+
+		if (strcmp(p->path, r->head->path) != 0)
+			continue;
+		known = true;
+		if (strcmp(p->method, r->head->method) != 0)
+			continue;
+		if (!allow(r, i, p->access))
+			return;
+		request_meter(r, instance_id(i));
+		p->handle(r, i);
+		return;
+	}
+	if (!allow(r, i, ACCESS_TOKEN))
+		return;
+	request_meter(r, instance_id(i));
+	if (m)
+		envd_rpc_dispatch(r, i, m);
+	else if (known)
+		refuse(r, 405, "this endpoint does not take that method");
+	else
+		refuse_path(r);
+}
+
+void envd_handle(struct request *r)
+{
+	const struct instance *i;
+
+	if (strcmp(r->head->method, "OPTIONS") == 0) {
+		reply_preflight(r);
+		return;
+	}
+	if (is_control_path(r->head->path)) {
+		refuse_path(r);
+		return;
+	}
+	i = r->route.kind == ROUTE_SIGNED ? find_signed(r)
+					  : instance_find(r->daemon, r->route.sandbox_id);
+	if (i)
+		dispatch(r, i);
+	else if (r->route.kind == ROUTE_SIGNED)
+		refuse(r, 401, "the signature is of no running sandbox");
+	else
+		envd_reply_proxy(
+			r, 502, r->route.sandbox_id, 0, "the sandbox is not running or not known");
+}

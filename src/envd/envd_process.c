@@ -1,0 +1,194 @@
+/* process.Process (protocol section 3.6).
+ *
+ * A stream of Start or Connect is one link to the agent, on EXEC or ATTACH. When the client goes
+ * the link is closed, which detaches from the process and never ends it; the agent drops what
+ * nobody reads. The agent also keeps the time limit of a process, so that it holds when client and
+ * daemon are gone. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "envd/envd_input.h"
+#include "envd/envd_message.h"
+#include "envd/envd_rpc.h"
+
+/* --- Start and Connect --- */
+
+static void on_keepalive(struct envd_call *c)
+{
+	/* Nothing before `start`: clients want it first. */
+	if (c->r->state == REQUEST_NONE)
+		return;
+	if (envd_rpc_wrote(c, connect_process_keepalive(&c->out)))
+		envd_call_flush(c);
+}
+
+static void on_end(struct envd_call *c, const struct agent_event *ev, bool started_here)
+{
+	struct envd_error e;
+
+	if (started_here && (ev->exit.flags & AGENT_EXIT_TIMED_OUT)) {
+		(void)envd_fail(&e, CONNECT_DEADLINE_EXCEEDED,
+			"the command was killed at its time limit of %llu ms",
+			(unsigned long long)c->rpc.timeout_ms);
+		envd_rpc_fail(c, &e);
+	} else if (envd_rpc_wrote(c, envd_process_output(&c->out, ev))) {
+		envd_rpc_end(c);
+	}
+}
+
+static void on_stream_event(struct envd_call *c, const struct agent_event *ev, bool started_here)
+{
+	if ((ev->type == AGENT_STARTED) != (c->r->state == REQUEST_NONE)) {
+		(void)envd_rpc_wrote(c, -EBADMSG); /* it comes first, and once */
+	} else if (ev->type == AGENT_STARTED) {
+		if (envd_rpc_wrote(c, connect_process_start(&c->out, ev->started.pid)))
+			(void)envd_rpc_stream(c);
+	} else if (ev->type == AGENT_EXIT) {
+		on_end(c, ev, started_here);
+	} else if (envd_rpc_wrote(c, envd_process_output(&c->out, ev))) {
+		envd_call_flush(c);
+	}
+}
+
+static void on_start_event(struct envd_call *c, const struct agent_event *ev)
+{
+	on_stream_event(c, ev, true);
+}
+
+static void on_connect_event(struct envd_call *c, const struct agent_event *ev)
+{
+	on_stream_event(c, ev, false);
+}
+
+static int no_timer(struct envd_error *e)
+{
+	return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "the server is out of memory");
+}
+
+static int begin_start(struct envd_call *c, const json_t *o, struct envd_error *e)
+{
+	struct envd_start start;
+	int r = envd_start_parse(o, c->rpc.user, c->rpc.timeout_ms, &start, e);
+
+	if (r < 0)
+		return r;
+	r = envd_call_ask(c, AGENT_EXEC, &start.exec, e);
+	envd_start_done(&start);
+	if (r == 0 && envd_call_set_keepalive(c, c->rpc.keepalive_s) < 0)
+		r = no_timer(e);
+	return r;
+}
+
+static int begin_connect(struct envd_call *c, const json_t *o, struct envd_error *e)
+{
+	struct agent_attach m;
+	int r = envd_selector_parse(o, &m.process, e);
+
+	if (r == 0)
+		r = envd_call_ask(c, AGENT_ATTACH, &m, e);
+	if (r == 0 && (envd_call_set_keepalive(c, c->rpc.keepalive_s) < 0 ||
+			      envd_call_set_deadline(c, c->rpc.timeout_ms) < 0))
+		r = no_timer(e);
+	return r;
+}
+
+/* --- List --- */
+
+static int begin_list(struct envd_call *c, const json_t *o, struct envd_error *e)
+{
+	return envd_call_ask(c, AGENT_LIST_PROCESSES, NULL, e);
+}
+
+static void on_list_event(struct envd_call *c, const struct agent_event *ev)
+{
+	static const char head[] = "{\"processes\":[";
+
+	if (ev->type == AGENT_END) {
+		envd_rpc_list_end(c, head, "]}");
+		return;
+	}
+	if (ev->type != AGENT_PROCESS) {
+		(void)envd_rpc_wrote(c, -EBADMSG);
+		return;
+	}
+	if (ev->process.flags & AGENT_PROCESS_EXITED || !envd_rpc_item(c, head))
+		return;
+	(void)envd_rpc_item_done(c, envd_process_write(&c->out, &ev->process)); /* or it is over */
+}
+
+/* --- what is answered with {} --- */
+
+static void on_ok(struct envd_call *c, const struct agent_event *ev)
+{
+	if (ev->type == AGENT_OK)
+		envd_rpc_reply_text(c, "{}");
+	else
+		(void)envd_rpc_wrote(c, -EBADMSG);
+}
+
+static int begin_signal(struct envd_call *c, const json_t *o, struct envd_error *e)
+{
+	/* The whole group: a shell's children are what the client started, too. */
+	struct agent_signal_process m = {.flags = AGENT_SIGNAL_GROUP};
+	int r = envd_selector_parse(o, &m.process, e);
+
+	if (r == 0)
+		r = envd_signal_parse(o, &m.signo, e);
+	return r ? r : envd_call_ask(c, AGENT_SIGNAL_PROCESS, &m, e);
+}
+
+static int begin_update(struct envd_call *c, const json_t *o, struct envd_error *e)
+{
+	struct agent_resize_process m;
+	int r = envd_selector_parse(o, &m.process, e);
+
+	if (r == 0)
+		r = envd_pty_parse(o, &m.cols, &m.rows, e);
+	if (r == 0)
+		envd_rpc_reply_text(c, "{}"); /* nothing to change */
+	return r > 0 ? envd_call_ask(c, AGENT_RESIZE_PROCESS, &m, e) : r;
+}
+
+static int begin_close_stdin(struct envd_call *c, const json_t *o, struct envd_error *e)
+{
+	struct agent_close_input m;
+	int r = envd_selector_parse(o, &m.process, e);
+
+	return r ? r : envd_call_ask(c, AGENT_CLOSE_INPUT, &m, e);
+}
+
+/* A terminal has no input to close: the reference says unknown. */
+static void on_close_refused(struct envd_call *c, const struct agent_error *m)
+{
+	struct envd_error e;
+
+	envd_error_of_agent(m, &e);
+	if (m->class == AGENT_ERR_WRONG_KIND)
+		e.code = CONNECT_UNKNOWN;
+	envd_rpc_fail(c, &e);
+}
+
+/* --- the table --- */
+
+static const struct envd_ops start_ops = {
+	.fail = envd_rpc_fail, .event = on_start_event, .keepalive = on_keepalive};
+static const struct envd_ops connect_ops = {
+	.fail = envd_rpc_fail, .event = on_connect_event, .keepalive = on_keepalive};
+static const struct envd_ops list_ops = {.fail = envd_rpc_fail, .event = on_list_event};
+static const struct envd_ops ok_ops = {.fail = envd_rpc_fail, .event = on_ok};
+static const struct envd_ops close_ops = {
+	.fail = envd_rpc_fail, .event = on_ok, .refused = on_close_refused};
+
+const struct envd_method envd_process_methods[] = {
+	{"/process.Process/Start", CONNECT_KIND_STREAM, begin_start, &start_ops, NULL},
+	{"/process.Process/Connect", CONNECT_KIND_STREAM, begin_connect, &connect_ops, NULL},
+	{"/process.Process/List", CONNECT_KIND_UNARY, begin_list, &list_ops, NULL},
+	{"/process.Process/SendInput", CONNECT_KIND_UNARY, envd_input_begin, &envd_input_ops, NULL},
+	{"/process.Process/StreamInput", CONNECT_KIND_STREAM, NULL, &envd_stream_input_ops,
+		envd_stream_input_open},
+	{"/process.Process/SendSignal", CONNECT_KIND_UNARY, begin_signal, &ok_ops, NULL},
+	{"/process.Process/Update", CONNECT_KIND_UNARY, begin_update, &ok_ops, NULL},
+	{"/process.Process/CloseStdin", CONNECT_KIND_UNARY, begin_close_stdin, &close_ops, NULL},
+	{NULL, 0, NULL, NULL, NULL},
+};

@@ -1,0 +1,21 @@
+/* Watching directories (protocol section 3.7), in both styles: WatchDir as a stream, and watchers
+ * whose events are fetched.
+ *
+ * A watcher is a link to the agent that outlives its request, with a bounded queue: while that is
+ * full the link is not read, so that the guest's own queue overflows first, which is told. Watchers
+ * live until they are removed or their sandbox ends; ENVD_WATCHERS_MAX of one sandbox at a time. */
+#ifndef DAEMON_ENVD_WATCH_H
+#define DAEMON_ENVD_WATCH_H
+
+#include "envd/envd_rpc.h"
+
+enum { ENVD_WATCHERS_MAX = 64, ENVD_WATCHER_QUEUE_BYTES = 512 * 1024 };
+
+extern const struct envd_ops envd_watch_ops, envd_watcher_ops;
+
+int envd_watch_begin(struct envd_call *c, const json_t *o, struct envd_error *e);
+int envd_watcher_create(struct envd_call *c, const json_t *o, struct envd_error *e);
+int envd_watcher_events(struct envd_call *c, const json_t *o, struct envd_error *e);
+int envd_watcher_remove(struct envd_call *c, const json_t *o, struct envd_error *e);
+
+#endif

@@ -1,0 +1,398 @@
+#include "envd/userport.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "envd/envd_call.h"
+#include "http/upstream.h"
+#include "proto/http_proxy.h"
+#include "proto/signature.h"
+
+enum { HEAD_MAX = 128 * 1024, HOST_MAX = 512, PIECE_MAX = 128 * 1024 };
+
+/*
+ *	HEAD    the request is being sent, no final answer has come; a bare tunnel: the port is
+ *		dialled
+ *	BODY    the answer's head was passed on
+ *	TUNNEL  101 was sent: raw bytes both ways
+ *	OVER    the answer was ended or cut
+ */
+enum tunnel_state { TUNNEL_HEAD, TUNNEL_BODY, TUNNEL_TUNNEL, TUNNEL_OVER };
+
+struct tunnel {
+	struct request *r;
+	struct upstream *up;
+	struct http_parser *parser; /* of answers */
+	enum tunnel_state state;
+	struct buf piece; /* something being put together */
+	uint16_t port;
+	bool bare;   /* no request goes to the guest: a tunnel from the first byte */
+	bool opened; /* the port has accepted */
+};
+
+/* --- ends --- */
+
+static void finish(struct tunnel *t)
+{
+	t->state = TUNNEL_OVER;
+	upstream_close(t->up);
+	t->up = NULL;
+}
+
+static void refuse(struct tunnel *t, unsigned status, bool with_port, const char *message)
+{
+	if (t->state == TUNNEL_HEAD)
+		envd_reply_proxy(
+			t->r, status, t->r->route.sandbox_id, with_port ? t->port : 0, message);
+	else
+		request_abort(t->r); /* the client must not take it for whole */
+	finish(t);
+}
+
+static void bad_answer(struct tunnel *t, const char *message)
+{
+	refuse(t, 502, true, message);
+}
+
+/* --- the way to the guest --- */
+
+static void to_guest(struct tunnel *t, const void *data, size_t n)
+{
+	int r = upstream_write(t->up, data, n);
+
+	if (r < 0)
+		refuse(t, 502, true, "the connection to the port was lost");
+	else if (r > 0)
+		request_pause(t->r);
+}
+
+static void on_body(struct request *r, const uint8_t *data, size_t n)
+{
+	struct tunnel *t = r->data;
+
+	if (t->state == TUNNEL_OVER)
+		return;
+	if (t->state == TUNNEL_TUNNEL || !r->head->chunked) {
+		to_guest(t, data, n);
+		return;
+	}
+	buf_clear(&t->piece);
+	if (http_chunk(&t->piece, data, n) < 0)
+		refuse(t, 503, false, "the server is out of memory");
+	else
+		to_guest(t, buf_head(&t->piece), buf_len(&t->piece));
+}
+
+static void on_body_end(struct request *r)
+{
+	struct tunnel *t = r->data;
+
+	if (t->state == TUNNEL_OVER)
+		return;
+	if (t->state == TUNNEL_TUNNEL) {
+		upstream_shutdown(t->up);
+		return;
+	}
+	buf_clear(&t->piece);
+	if (!r->head->chunked)
+		return;
+	if (http_chunk_last(&t->piece) < 0)
+		refuse(t, 503, false, "the server is out of memory");
+	else
+		to_guest(t, buf_head(&t->piece), buf_len(&t->piece));
+}
+
+static void enter_tunnel(struct tunnel *t, const void *head, size_t n)
+{
+	t->state = TUNNEL_TUNNEL;
+	if (request_upgrade(t->r, head, n) < 0)
+		refuse(t, 502, true, "the tunnel cannot be opened");
+	else
+		request_resume(t->r);
+}
+
+static void on_opened(struct upstream *u, void *arg)
+{
+	static const char switching[] =
+		"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+		"Upgrade: tcp\r\n\r\n";
+	struct tunnel *t = arg;
+
+	t->opened = true;
+	if (t->bare)
+		enter_tunnel(t, switching, sizeof(switching) - 1);
+}
+
+static void on_writable(struct upstream *u, void *arg)
+{
+	struct tunnel *t = arg;
+
+	request_resume(t->r);
+}
+
+/* --- the way to the client --- */
+
+static void to_client(struct tunnel *t, const void *data, size_t n)
+{
+	int r = n ? request_write(t->r, data, n) : 0;
+
+	if (r < 0)
+		refuse(t, 502, true, "the client does not take the answer");
+	else if (r > 0)
+		upstream_pause(t->up);
+}
+
+static void on_drained(struct request *r)
+{
+	struct tunnel *t = r->data;
+
+	if (t->up)
+		upstream_resume(t->up);
+}
+
+static bool write_head(struct tunnel *t, bool *chunked, bool *close)
+{
+	const struct http_backward b = {.client_minor = t->r->head->minor,
+		.client_head = strcmp(t->r->head->method, "HEAD") == 0,
+		.close = !t->r->head->keep_alive};
+
+	buf_clear(&t->piece);
+	if (http_proxy_response(&t->piece, http_parser_head(t->parser), &b, chunked, close) == 0)
+		return true;
+	bad_answer(t, "the port's answer cannot be passed on");
+	return false;
+}
+
+/* 100 was answered by the daemon itself, when the body was wanted. */
+static void pass_interim(struct tunnel *t)
+{
+	bool chunked, close;
+
+	if (http_parser_head(t->parser)->status == 100 || !t->r->head->minor)
+		return;
+	if (write_head(t, &chunked, &close))
+		(void)request_interim(t->r, buf_head(&t->piece), buf_len(&t->piece)); /* a hint */
+}
+
+static void pass_head(struct tunnel *t)
+{
+	unsigned status = http_parser_head(t->parser)->status;
+	bool chunked, close;
+
+	if (status == 101)
+		return; /* UPGRADE follows */
+	if (!write_head(t, &chunked, &close))
+		return;
+	t->state = TUNNEL_BODY;
+	if (request_stream_proxied(
+		    t->r, status, buf_head(&t->piece), buf_len(&t->piece), chunked, close) < 0)
+		finish(t);
+}
+
+static void begin_tunnel(struct tunnel *t)
+{
+	bool chunked, close;
+
+	if (!http_proxy_passes_upgrade(t->r->head)) {
+		bad_answer(t, "the port switched protocols unasked");
+		return;
+	}
+	if (write_head(t, &chunked, &close))
+		enter_tunnel(t, buf_head(&t->piece), buf_len(&t->piece));
+}
+
+static void end_answer(struct tunnel *t)
+{
+	(void)request_end(t->r); /* too late: the client has gone */
+	finish(t);
+}
+
+/* One event of the answer; false: no more for now. */
+static bool act(struct tunnel *t, enum http_event event)
+{
+	const uint8_t *body;
+	size_t n;
+
+	switch (event) {
+	case HTTP_HEAD:
+		pass_head(t);
+		return true;
+	case HTTP_INTERIM:
+		pass_interim(t);
+		return true;
+	case HTTP_BODY:
+		body = http_parser_body(t->parser, &n);
+		to_client(t, body, n);
+		return true;
+	case HTTP_UPGRADE:
+		begin_tunnel(t);
+		return true;
+	case HTTP_END:
+		end_answer(t);
+		return false;
+	case HTTP_ERROR:
+		bad_answer(t, "the port's answer is no valid HTTP");
+		return false;
+	default:
+		return false;
+	}
+}
+
+static void on_data(struct upstream *u, const uint8_t *data, size_t n, void *arg)
+{
+	struct tunnel *t = arg;
+	bool more = true;
+
+	while (more && t->state != TUNNEL_TUNNEL && t->state != TUNNEL_OVER) {
+		size_t used;
+		enum http_event event = http_parser_next(t->parser, data, n, &used);
+
+		data += used;
+		n -= used;
+		more = act(t, event);
+	}
+	if (t->state == TUNNEL_TUNNEL)
+		to_client(t, data, n);
+}
+
+static void on_eof(struct upstream *u, void *arg)
+{
+	struct tunnel *t = arg;
+
+	if (t->state == TUNNEL_TUNNEL)
+		end_answer(t);
+	else if (t->state != TUNNEL_OVER && http_parser_eof(t->parser) == HTTP_END)
+		end_answer(t);
+	else if (t->state != TUNNEL_OVER)
+		bad_answer(t, "the port closed the connection without an answer");
+}
+
+static void on_lost(struct upstream *u, enum agent_error_class why, void *arg)
+{
+	struct tunnel *t = arg;
+
+	if (why == AGENT_ERR_LIMIT)
+		refuse(t, 429, false, "the sandbox has too many connections");
+	else if (why)
+		refuse(t, 502, true, "nothing listens on that port of the sandbox");
+	else
+		refuse(t, 502, t->opened, "the connection into the sandbox was lost");
+}
+
+/* --- the request --- */
+
+static void on_done(struct request *r, bool complete)
+{
+	struct tunnel *t = r->data;
+
+	finish(t);
+	http_parser_free(t->parser);
+	buf_done(&t->piece);
+	free(t);
+}
+
+/* The Host that the guest sees: "localhost:${PORT}" of the network object with the port put in.
+ * False: the client's. */
+static bool masked_host(const struct instance *i, uint16_t port, char out[HOST_MAX])
+{
+	static const char hole[] = "${PORT}";
+	const char *text = instance_network_json(i), *mask, *at;
+	json_t *network = text ? json_loads(text, 0, NULL) : NULL;
+	int n = -1;
+
+	mask = json_string_value(json_object_get(network, "maskRequestHost"));
+	at = mask ? strstr(mask, hole) : NULL;
+	if (at)
+		n = snprintf(
+			out, HOST_MAX, "%.*s%u%s", (int)(at - mask), mask, port, at + strlen(hole));
+	else if (mask && mask[0])
+		n = snprintf(out, HOST_MAX, "%s", mask);
+	json_decref(network);
+	return n > 0 && n < HOST_MAX;
+}
+
+/* The sandbox's own token is dropped wherever it comes; another X-Access-Token is the service's. */
+static int write_request(struct tunnel *t, const struct instance *i)
+{
+	static const char *const all[] = {"e2b-sandbox-id", "e2b-sandbox-port",
+		"e2b-traffic-access-token", "x-access-token", NULL};
+	static const char *const others[] = {
+		"e2b-sandbox-id", "e2b-sandbox-port", "e2b-traffic-access-token", NULL};
+	const struct http_head *head = t->r->head;
+	const char *token = http_header_get(&head->headers, "x-access-token");
+	char host[HOST_MAX];
+	struct http_forward f = {.client = t->r->peer[0] ? t->r->peer : NULL,
+		.scheme = "http",
+		.drop = secret_equal(token, instance_envd_token(i)) ? all : others};
+
+	if (masked_host(i, t->port, host))
+		f.host = host;
+	return http_proxy_request(&t->piece, head, &f);
+}
+
+static bool allow(struct request *r, const struct instance *i)
+{
+	const char *token = instance_traffic_token(i);
+	const char *given = http_header_get(&r->head->headers, "e2b-traffic-access-token");
+
+	if (!token || r->admin || secret_equal(given, token))
+		return true;
+	envd_reply_proxy(r, 403, r->route.sandbox_id, 0,
+		given ? "the traffic access token is wrong"
+		      : "this sandbox needs the header E2B-Traffic-Access-Token");
+	return false;
+}
+
+static struct tunnel *tunnel_new(struct request *r)
+{
+	static const struct request_ops ops = {on_body, on_body_end, on_drained, on_done};
+	struct tunnel *t = calloc(1, sizeof(*t));
+
+	if (t)
+		t->parser = http_parser_new(HTTP_ROLE_CLIENT, NULL);
+	if (!t || !t->parser) {
+		free(t);
+		return NULL;
+	}
+	t->r = r;
+	t->port = r->route.port;
+	t->bare = r->admin && r->head->upgrade && strcasecmp(r->head->upgrade, "tcp") == 0;
+	buf_init(&t->piece, HEAD_MAX > PIECE_MAX ? HEAD_MAX : PIECE_MAX);
+	if (strcmp(r->head->method, "HEAD") == 0)
+		http_parser_expect_no_body(t->parser);
+	request_set_ops(r, &ops, t);
+	return t;
+}
+
+void userport_handle(struct request *r)
+{
+	static const struct upstream_ops ops = {on_opened, on_data, on_eof, on_writable, on_lost};
+	struct instance *i = instance_find(r->daemon, r->route.sandbox_id);
+	struct tunnel *t;
+
+	if (!i) {
+		envd_reply_proxy(
+			r, 502, r->route.sandbox_id, 0, "the sandbox is not running or not known");
+		return;
+	}
+	if (!allow(r, i))
+		return;
+	request_meter(r, instance_id(i));
+	t = tunnel_new(r);
+	if (!t) {
+		envd_reply_proxy(r, 503, r->route.sandbox_id, 0, "the server is out of memory");
+		return;
+	}
+	if (!t->bare && write_request(t, i) < 0)
+		refuse(t, 400, false, "the request cannot be passed on");
+	else if (upstream_open(request_loop(r), i, t->port, &ops, t, &t->up) < 0)
+		refuse(t, 502, false, "the sandbox is not running");
+	else if (!t->bare) {
+		to_guest(t, buf_head(&t->piece), buf_len(&t->piece));
+		request_resume(r);
+	}
+}

@@ -1,0 +1,139 @@
+#include "fleet/allowance.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+#include "fleet/meter.h"
+#include "store/tiers.h"
+
+enum {
+	SOON_MS = 10 * 1000,   /* later ones are found by the regular calls */
+	ROUNDING_US = 1000000, /* deadlines and uptime are not counted from the same instant */
+};
+
+int allowance_check(struct daemon *d, const char *key_id, struct error *e)
+{
+	struct store_bill b;
+	int r = store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, e);
+
+	if (r == 0 && b.stopped)
+		r = error_set(e, ERROR_FORBIDDEN, EDQUOT,
+			"the %llu minutes that tier '%s' includes in a month are used up: the "
+			"operator can raise them (mayfly tiers set), or they begin anew with the "
+			"next month",
+			(unsigned long long)b.included_minutes, b.tier);
+	return r;
+}
+
+uint64_t allowance_clamp(struct daemon *d, const char *key_id, uint64_t end_ns)
+{
+	uint64_t now = clock_realtime_ns(), month_begin, month_end, last;
+	struct store_bill b;
+
+	if (store_usage_bill(d->store, key_id, now, &b, NULL) < 0 || b.left_us == UINT64_MAX)
+		return end_ns; /* what cannot be read is enforced later */
+	store_month_of(now, &month_begin, &month_end);
+	if (b.left_us >= (month_end - now) / NS_PER_US)
+		return end_ns; /* a new month comes first */
+	last = now + b.left_us * NS_PER_US;
+	return last < end_ns ? last : end_ns;
+}
+
+const char *allowance_reason(struct daemon *d, const char *key_id)
+{
+	struct store_bill b;
+
+	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, NULL) < 0 || !b.hard_stop)
+		return NULL;
+	meter_report_each(d, key_id, NS_PER_S); /* many may end together */
+	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, NULL) < 0)
+		return NULL;
+	return b.left_us < ROUNDING_US ? "allowance" : NULL;
+}
+
+/* --- enforcing --- */
+
+struct ending {
+	const char *key_id;
+	unsigned running;
+	bool end;
+};
+
+static int visit(struct instance *i, void *arg)
+{
+	struct ending *k = arg;
+	struct error e = {0};
+
+	if (strcmp(i->key_id, k->key_id) != 0)
+		return 0;
+	k->running++;
+	if (!k->end)
+		return 0;
+	i->end_reason = "allowance";
+	log_info("the key's included minutes are used up sandbox=%s", i->sandbox.id);
+	if (instance_end(i, STORE_EVENT_TIMED_OUT, &e) < 0)
+		log_error("cannot end a sandbox: %s sandbox=%s", e.message, i->sandbox.id);
+	return 0;
+}
+
+/* Milliseconds until the key must be looked at again. */
+static uint64_t enforce_key(struct daemon *d, const char *key_id)
+{
+	struct ending k = {.key_id = key_id};
+	struct store_bill b;
+	struct error e = {0};
+
+	meter_report_each(d, key_id, 0);
+	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, &e) < 0) {
+		log_error("cannot tell what a key has left: %s key=%s", e.message, key_id);
+		return SOON_MS;
+	}
+	k.end = b.stopped;
+	(void)instance_each(d, visit, &k); /* always 0 */
+	if (b.stopped || !k.running)
+		return SOON_MS;
+	return b.left_us / k.running / 1000 + 1;
+}
+
+static void on_time(uv_timer_t *t)
+{
+	allowance_enforce(t->data);
+}
+
+static void look_again(struct daemon *d, uint64_t ms)
+{
+	uv_timer_t *t = &d->instances->allowance;
+
+	if (ms < SOON_MS && (!uv_is_active((uv_handle_t *)t) || uv_timer_get_due_in(t) > ms))
+		(void)uv_timer_start(t, on_time, ms, 0); /* fails without a function only */
+}
+
+void allowance_enforce_key(struct daemon *d, const char *key_id)
+{
+	struct store_bill b;
+
+	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, NULL) == 0 && b.hard_stop)
+		look_again(d, enforce_key(d, key_id));
+}
+
+static int add_key(void *arg, const char *key_id)
+{
+	return json_array_append_new(arg, json_string(key_id)) < 0 ? -ENOMEM : 0;
+}
+
+void allowance_enforce(struct daemon *d)
+{
+	json_t *keys = json_array(), *key;
+	struct error e = {0};
+	size_t n;
+
+	if (store_tier_stopping_keys(d->store, add_key, keys, &e) < 0)
+		log_error("cannot look for used up allowances: %s", e.message);
+	json_array_foreach(keys, n, key) look_again(d, enforce_key(d, json_string_value(key)));
+	json_decref(keys);
+}

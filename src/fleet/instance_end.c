@@ -1,0 +1,153 @@
+/* The end of an instance: by request, at its deadline, or by itself. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "sandbox/console.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+#include "fleet/meter.h"
+#include "fleet/metrics.h"
+
+static void end_work(uv_work_t *w)
+{
+	struct instance *i = w->data;
+	struct error e = {0};
+
+	if (i->daemon->options.backend->end(&i->daemon->dirs, i->sandbox.id,
+		    TAKE_PTR(i->sandbox.vmm), i->sandbox.pid, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id);
+}
+
+/* Only now is the row removed: if we die before, recovery finishes what was begun. */
+static void end_done(uv_work_t *w, int status)
+{
+	struct instance *i = w->data;
+	struct daemon *d = i->daemon;
+	struct instance_waiter *waiters;
+	struct error e = {0};
+
+	if (store_sandbox_delete(d->store, i->sandbox.id, &e) < 0 && e.code != ERROR_NOT_FOUND)
+		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, i->sandbox.id);
+	waiters = TAKE_PTR(i->waiters);
+	instance_free(i);
+	instance_wake(waiters, NULL);
+}
+
+static int mark_killing(struct instance *i, struct error *e)
+{
+	const struct store_sandbox row = {.state = STORE_KILLING};
+
+	return store_sandbox_update(
+		i->daemon->store, i->sandbox.id, STORE_ANY_STATE, STORE_SET_STATE, &row, NULL, e);
+}
+
+static void note_end(struct instance *i, enum store_event_type type)
+{
+	_cleanup_free_ char *details =
+		i->end_reason ? str_printf("{\"reason\":\"%s\"}", i->end_reason) : NULL;
+
+	instance_note_event(i->daemon, i->sandbox.id, i->key_id, i->template.id, type, details);
+}
+
+/* The row and the event in one commit: a KILLING row's event is noted. Where that is not possible,
+ * the end counts more. */
+static int mark_and_note(struct instance *i, enum store_event_type type, struct error *e)
+{
+	struct store *s = i->daemon->store;
+	int r = store_begin(s, e), marked;
+
+	if (r < 0)
+		return r;
+	marked = mark_killing(i, e);
+	if (marked == 0 || marked == -ENOENT)
+		note_end(i, type);
+	r = store_commit(s, NULL);
+	if (r == 0 || (marked < 0 && marked != -ENOENT))
+		return marked;
+	return mark_killing(i, e);
+}
+
+int instance_end(struct instance *i, enum store_event_type type, struct error *e)
+{
+	struct daemon *d = i->daemon;
+	int r;
+
+	meter_report(i); /* before the row says KILLING: recovery does not report */
+	r = mark_and_note(i, type, e);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	instance_set_aside(i, INSTANCE_ENDING);
+	agent_link_close(i->link);
+	i->link = NULL;
+	(void)uv_poll_stop(&i->death); /* always 0 */
+	metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
+	instances_deadline_changed(d);
+	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);
+	if (i->job)
+		lane_cancel(i->job); /* or its end is waited for */
+	else
+		instance_finish_end(i);
+	return 0;
+}
+
+void instance_finish_end(struct instance *i)
+{
+	/* fails without a function only */
+	(void)uv_queue_work(i->daemon->loop, &i->work, end_work, end_done);
+}
+
+/* --- death --- */
+
+static void on_death(uv_poll_t *h, int status, int events)
+{
+	struct instance *i = h->data;
+	static struct log_limit limit = LOG_LIMIT_INIT(20);
+	struct error why = {0}, e = {0};
+
+	(void)uv_poll_stop(h); /* always 0 */
+	i->died = true;
+	if (i->state != INSTANCE_RUNNING)
+		return;
+	meter_note_cpu(i);
+	if (i->sandbox.vmm)
+		(void)vmm_is_over(i->sandbox.vmm, &why);  /* its process is */
+	(void)console_find_panic(i->sandbox.dirfd, &why); /* the first reason stays */
+	if (log_limited(&limit))			  /* a tenant can make it happen */
+		log_warn("a sandbox died: %s sandbox=%s",
+			why.code == ERROR_NONE ? "its process ended" : why.message, i->sandbox.id);
+	if (instance_end(i, STORE_EVENT_CRASHED, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id);
+}
+
+int instance_watch_process(
+	struct daemon *d, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e)
+{
+	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int r;
+
+	if (fd < 0)
+		return error_set_errno(e, ERROR_SANDBOX, errno, "the sandbox's process");
+	r = uv_poll_init(d->loop, h, fd);
+	if (r < 0)
+		return error_set(e, ERROR_INTERNAL, -r, "cannot watch the sandbox's process");
+	(void)uv_poll_start(h, UV_READABLE, died); /* fails for closed ones only */
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int instance_watch(struct instance *i, struct error *e)
+{
+	int r;
+
+	i->death.data = i;
+	r = instance_watch_process(i->daemon, i->sandbox.pid, &i->death, &i->pid_fd, on_death, e);
+	i->watched = r == 0;
+	return r;
+}

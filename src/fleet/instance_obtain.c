@@ -1,0 +1,218 @@
+/* Getting hold of a sandbox that may be paused, or on its way between two states. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "api/auth.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+
+/* --- who waits --- */
+
+struct instance *instance_find_unsettled(struct daemon *d, const char *id)
+{
+	struct instance *i = d->instances->other;
+
+	/* a new one that is being made has no id yet that anybody could know */
+	while (i && strcmp(i->state == INSTANCE_CREATING ? i->returning : i->sandbox.id, id) != 0)
+		i = i->next;
+	return i;
+}
+
+void instance_wait(struct instance *i, struct instance_waiter *w)
+{
+	w->next = i->waiters;
+	i->waiters = w;
+}
+
+static bool take_out(struct instance_waiter **list, const struct instance_waiter *w)
+{
+	for (; *list; list = &(*list)->next)
+		if (*list == w) {
+			*list = w->next;
+			return true;
+		}
+	return false;
+}
+
+void instance_unwait(struct daemon *d, struct instance_waiter *w)
+{
+	for (struct instance *i = d->instances->other; i; i = i->next)
+		if (take_out(&i->waiters, w))
+			return;
+	for (unsigned b = 0; b < INSTANCE_BUCKETS; b++)
+		for (struct instance *i = d->instances->buckets[b]; i; i = i->next)
+			if (take_out(&i->waiters, w))
+				return;
+}
+
+void instance_wake(struct instance_waiter *list, const struct error *why)
+{
+	while (list) {
+		struct instance_waiter *w = list;
+
+		list = w->next;
+		w->next = NULL;
+		w->settled(w->arg, why);
+	}
+}
+
+void instance_settled(struct instance *i)
+{
+	instance_wake(TAKE_PTR(i->waiters), NULL);
+}
+
+/* --- obtaining --- */
+
+struct obtaining {
+	struct daemon *daemon;
+	char id[SANDBOX_ID_BYTES];
+	struct obtain_options options;
+	struct instance_waiter waiter;
+	bool waits;    /* the waiter is in an instance's list */
+	bool resuming; /* a maker of ours is under way */
+	bool resumed;
+	instance_obtained obtained; /* NULL: nobody waits any more */
+	void *arg;
+	bool *returned; /* tells a call of instance_obtain that it was answered */
+};
+
+static void answer(struct obtaining *o, struct instance *i, const struct error *why)
+{
+	instance_obtained obtained = o->obtained;
+	void *arg = o->arg;
+	bool resumed = o->resumed;
+
+	if (o->returned)
+		*o->returned = true;
+	free(o);
+	if (obtained)
+		obtained(arg, i, resumed, why);
+}
+
+static void look(struct obtaining *o);
+
+static void on_settled(void *arg, const struct error *why)
+{
+	struct obtaining *o = arg;
+
+	o->waits = false;
+	if (why)
+		answer(o, NULL, why);
+	else
+		look(o);
+}
+
+static void on_resumed(void *arg, struct instance *i, const struct error *why)
+{
+	struct obtaining *o = arg;
+
+	o->resuming = false;
+	o->resumed = i != NULL;
+	answer(o, i, why);
+}
+
+/* From the paused directory; the row stays as it is until the sandbox is back. */
+static int start_resume(struct obtaining *o, const struct store_sandbox *row, struct error *e)
+{
+	struct daemon *d = o->daemon;
+	_cleanup_close_ int fd = openat(d->home.area_fd[HOME_PAUSED], row->id,
+		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const struct sandbox_origin origin = {
+		.fd = fd, .memory = row->pause_memory && o->options.memory};
+	const struct instance_order order = {
+		.paused = row,
+		.origin = &origin,
+		.key_id = row->key_id,
+		.timeout_ns = o->options.timeout_ns ? o->options.timeout_ns : row->timeout_ns,
+		.auto_pause = o->options.at_end == OBTAIN_AS_BEFORE
+				      ? row->auto_pause
+				      : o->options.at_end == OBTAIN_TO_PAUSE,
+		.auto_pause_memory = row->auto_pause_memory,
+		.auto_resume = row->auto_resume,
+	};
+	struct instance_maker *ignored;
+
+	if (!o->options.entitled && auth_check_places(d, row->key_id, 1, e) < 0)
+		return -e->err;
+	if (fd < 0)
+		return error_set_errno(
+			e, ERROR_BAD_SNAPSHOT, errno, "the state of the paused sandbox is missing");
+	return instances_make(d, &order, on_resumed, o, &ignored, e);
+}
+
+static void look_at_row(struct obtaining *o)
+{
+	struct store_sandbox *row = NULL;
+	struct error e = {0};
+	int r = store_sandbox_get(o->daemon->store, o->id, &row, &e);
+
+	if (r == 0 && row->state != STORE_PAUSED)
+		r = error_set(&e, ERROR_NOT_FOUND, ENOENT, "the sandbox is ending");
+	else if (r == 0 && !o->options.resume)
+		r = error_set(&e, ERROR_BUSY, EBUSY, "the sandbox is paused");
+	if (r == 0)
+		r = start_resume(o, row, &e);
+	o->resuming = r == 0;
+	store_sandbox_free(row);
+	if (r < 0)
+		answer(o, NULL, &e);
+}
+
+static void look(struct obtaining *o)
+{
+	struct instance *i = instance_find(o->daemon, o->id);
+
+	if (i) {
+		answer(o, i, NULL);
+		return;
+	}
+	i = instance_find_unsettled(o->daemon, o->id);
+	if (!i) {
+		look_at_row(o);
+		return;
+	}
+	o->waiter = (struct instance_waiter){.settled = on_settled, .arg = o};
+	o->waits = true;
+	instance_wait(i, &o->waiter);
+}
+
+void instance_obtain(struct daemon *d, const char *id, const struct obtain_options *options,
+	instance_obtained obtained, void *arg, struct obtaining **ret)
+{
+	static const struct error no_memory = {
+		.code = ERROR_INTERNAL, .err = ENOMEM, .message = "out of memory"};
+	struct obtaining *o = strlen(id) < SANDBOX_ID_BYTES ? calloc(1, sizeof(*o)) : NULL;
+	bool returned = false;
+
+	*ret = NULL;
+	if (!o) {
+		obtained(arg, NULL, false, &no_memory);
+		return;
+	}
+	o->daemon = d;
+	strcpy(o->id, id); /* checked above */
+	o->options = *options;
+	o->obtained = obtained;
+	o->arg = arg;
+	o->returned = &returned;
+	look(o);
+	if (returned)
+		return;
+	o->returned = NULL;
+	*ret = o;
+}
+
+void obtaining_cancel(struct obtaining *o)
+{
+	if (!o)
+		return;
+	o->obtained = NULL;
+	if (!o->waits)
+		return; /* goes with the maker's answer */
+	instance_unwait(o->daemon, &o->waiter);
+	free(o);
+}

@@ -1,0 +1,416 @@
+/* Pausing an instance, and snapshots of one that goes on. Both are jobs of the lane, one at a time for
+ * an instance; what comes meanwhile (a kill, its death) waits for the job's end. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+#include "sandbox/layers.h"
+#include "fleet/meter.h"
+#include "image/workdir.h"
+#include "store/snapshots.h"
+
+struct operation {
+	struct instance *instance;
+	struct lane_job job;
+	uv_work_t work;			    /* of what comes after it */
+	bool memory;			    /* of a pause */
+	char name[STORE_SNAPSHOT_ID_BYTES]; /* of a snapshot, or the one to go back to */
+	struct backend_snapshot snapshot;
+	instance_told told;
+	instance_snapshotted snapshotted;
+	void *arg;
+	int result;
+	struct error why;
+};
+
+/* A change of state and its event in one commit: webhooks hear of both or none. */
+static int change(struct daemon *d, const struct store_event *ev, uint32_t from, unsigned set,
+	const struct store_sandbox *row, struct error *e)
+{
+	int r = store_begin(d->store, e);
+
+	if (r == 0)
+		r = store_sandbox_update(d->store, ev->sandbox_id, from, set, row, NULL, e);
+	if (r == 0) {
+		instance_note_event(
+			d, ev->sandbox_id, ev->key_id, ev->template_id, ev->type, ev->details_json);
+		r = store_commit(d->store, e);
+	}
+	if (r < 0)
+		store_rollback(d->store);
+	return r;
+}
+
+/* --- both --- */
+
+static struct operation *begin(struct instance *i, enum store_sandbox_state state, bool memory,
+	bool served, struct error *e)
+{
+	const struct store_sandbox row = {.state = state, .pause_memory = memory};
+	unsigned set = STORE_SET_STATE | (state == STORE_PAUSING ? STORE_SET_PAUSE_MEMORY : 0);
+	struct operation *op;
+
+	if (!served) {
+		(void)error_set(e, ERROR_HOST, ENOSYS,
+			"this backend has no snapshots"); /* filled is enough, as below */
+		return NULL;
+	}
+	if (i->job) {
+		(void)error_set(e, ERROR_BUSY, EBUSY,
+			"a snapshot of the sandbox is being made: try again when it is done");
+		return NULL;
+	}
+	op = calloc(1, sizeof(*op));
+	if (!op) {
+		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+		return NULL;
+	}
+	op->instance = i;
+	op->work.data = op->job.data = op;
+	op->job.key_id = i->key_id;
+	op->memory = memory;
+	if (store_sandbox_update(i->daemon->store, i->sandbox.id, STORE_STATE_BIT(STORE_RUNNING),
+		    set, &row, NULL, e) < 0) {
+		free(op);
+		return NULL;
+	}
+	i->job = &op->job;
+	return op;
+}
+
+static void note_cancelled(struct operation *op)
+{
+	op->result = error_set(
+		&op->why, ERROR_NOT_FOUND, ECANCELED, "the sandbox ends"); /* or the daemon does */
+}
+
+static void back_to_running(struct instance *i)
+{
+	const struct store_sandbox row = {.state = STORE_RUNNING};
+	struct error e = {0};
+
+	if (store_sandbox_update(i->daemon->store, i->sandbox.id,
+		    STORE_STATE_BIT(STORE_PAUSING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
+		    STORE_SET_STATE, &row, NULL, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id);
+}
+
+/* The job is done and the instance is still there: what waited for it happens now. */
+static void release(struct instance *i)
+{
+	struct error e = {0};
+
+	i->job = NULL;
+	if (i->daemon->instances->stopping && i->state != INSTANCE_ENDING) {
+		back_to_running(i);
+		instance_free(i); /* lets go of a living microVM */
+		return;
+	}
+	if (i->state == INSTANCE_ENDING) {
+		instance_finish_end(i);
+		return;
+	}
+	back_to_running(i);
+	if (i->state == INSTANCE_PAUSING)
+		instance_enter(i);
+	if (i->died && instance_end(i, STORE_EVENT_CRASHED, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id);
+	instances_deadline_changed(i->daemon);
+	instance_settled(i);
+}
+
+/* --- pausing --- */
+
+static void finish_pause(struct operation *op, const struct error *why)
+{
+	instance_told told = op->told;
+	void *arg = op->arg;
+	struct error copy = why ? *why : (struct error){0};
+
+	free(op);
+	if (told)
+		told(arg, why ? &copy : NULL);
+}
+
+static void fail_pause(struct operation *op)
+{
+	log_warn(
+		"cannot pause a sandbox: %s sandbox=%s", op->why.message, op->instance->sandbox.id);
+	release(op->instance);
+	finish_pause(op, &op->why);
+}
+
+static void end_work(uv_work_t *w)
+{
+	struct operation *op = w->data;
+	struct instance *i = op->instance;
+	struct error e = {0};
+
+	if (i->daemon->options.backend->end(&i->daemon->dirs, i->sandbox.id,
+		    TAKE_PTR(i->sandbox.vmm), i->sandbox.pid, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id); /* recovery tries again */
+}
+
+static void end_done(uv_work_t *w, int status)
+{
+	struct operation *op = w->data;
+	struct instance *i = op->instance;
+	struct instance_waiter *waiters = TAKE_PTR(i->waiters);
+
+	instance_free(i);
+	finish_pause(op, NULL);
+	instance_wake(waiters, NULL);
+}
+
+/* The row could not say that it is paused: it goes on. */
+static void undo_work(uv_work_t *w)
+{
+	struct operation *op = w->data;
+	struct instance *i = op->instance;
+	struct daemon *d = i->daemon;
+	struct error e = {0};
+
+	if (d->options.backend->settle(i->sandbox.dirfd, &e) < 0)
+		log_error("%s sandbox=%s", e.message, i->sandbox.id);
+	(void)workdir_remove(d->home.area_fd[HOME_PAUSED], i->sandbox.id); /* recovery does, too */
+}
+
+static void undo_done(uv_work_t *w, int status)
+{
+	fail_pause(w->data);
+}
+
+/* A state that cannot be loaded must not take the place of one that runs. */
+static int check_snapshot(struct operation *op, int fd, struct error *e)
+{
+	struct instance *i = op->instance;
+	const struct sandbox_origin origin = {.fd = fd, .memory = true};
+	const struct sandbox_options o = {
+		.origin = &origin,
+		.template = i->sandbox.template,
+		.cpus = i->sandbox.cpus,
+		.memory_bytes = i->sandbox.memory_bytes,
+		.disk_bytes = i->sandbox.disk_bytes,
+	};
+
+	return i->daemon->options.backend->check(&o, e);
+}
+
+/* What is in the snapshot becomes the paused state. */
+static int copy_snapshot(struct operation *op, struct error *e)
+{
+	struct instance *i = op->instance;
+	const struct home *h = &i->daemon->home;
+	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
+	_cleanup_close_ int from = layers_open(h->area_fd[HOME_SNAPSHOTS], op->name, false, e);
+	int r = from < 0 ? from : workdir_hold(from, "snapshot", e);
+
+	if (r == 0)
+		r = check_snapshot(op, from, e);
+	if (r == 0)
+		r = workdir_begin(h->area_fd[HOME_PAUSED], i->sandbox.id, "paused sandbox", &w, e);
+	if (r == 0)
+		r = layers_clone_snapshot(from, w.fd, e);
+	if (r == 0)
+		r = fault_disk("rollback-composed", e);
+	if (r == 0)
+		r = workdir_commit(&w, e);
+	if (r < 0)
+		return r;
+	r = fault_disk("rollback-committed", e);
+	if (r < 0) /* it goes on, without a paused state */
+		(void)workdir_remove(h->area_fd[HOME_PAUSED], i->sandbox.id);
+	return r;
+}
+
+static int note_paused(struct operation *op, struct error *e)
+{
+	struct instance *i = op->instance;
+	const struct store_sandbox row = {
+		.state = STORE_PAUSED, .end_ns = clock_realtime_ns(), .vmm_pid = 0};
+	const struct store_event ev = {
+		.type = STORE_EVENT_PAUSED,
+		.sandbox_id = i->sandbox.id,
+		.key_id = i->key_id,
+		.template_id = i->template.id,
+		.details_json = op->memory ? NULL : "{\"memory\":false}",
+	};
+
+	return change(i->daemon, &ev, STORE_STATE_BIT(STORE_PAUSING),
+		STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, e);
+}
+
+static void run_pause(struct lane_job *j)
+{
+	struct operation *op = j->data;
+	struct instance *i = op->instance;
+	struct daemon *d = i->daemon;
+
+	op->result = *op->name ? copy_snapshot(op, &op->why)
+			       : d->options.backend->pause(i->sandbox.dirfd, op->memory,
+					 d->home.area_fd[HOME_PAUSED], i->sandbox.id, &op->why);
+}
+
+static void pause_done(struct lane_job *j, bool cancelled)
+{
+	struct operation *op = j->data;
+	struct instance *i = op->instance;
+	struct daemon *d = i->daemon;
+
+	if (cancelled)
+		note_cancelled(op);
+	if (op->result < 0) {
+		fail_pause(op);
+		return;
+	}
+	meter_report(i);
+	if (note_paused(op, &op->why) < 0) {
+		(void)uv_queue_work(d->loop, &op->work, undo_work, undo_done);
+		return;
+	}
+	(void)fault_point("pause-noted"); /* where the daemon may die only, as all of them below */
+	(void)uv_poll_stop(&i->death);	  /* always 0 */
+	agent_link_close(i->link);
+	i->link = NULL;
+	log_info("sandbox is paused sandbox=%s memory=%d", i->sandbox.id, op->memory);
+	(void)uv_queue_work(d->loop, &op->work, end_work, end_done); /* cannot fail */
+}
+
+static int pause_to(struct instance *i, bool memory, const char *snapshot_id, instance_told told,
+	void *arg, struct error *e)
+{
+	struct operation *op =
+		begin(i, STORE_PAUSING, memory, i->daemon->options.backend->pause, e);
+
+	if (!op)
+		return -e->err;
+	(void)snprintf(op->name, sizeof(op->name), "%s", snapshot_id); /* of the store: fits */
+	op->told = told;
+	op->arg = arg;
+	instance_set_aside(i, INSTANCE_PAUSING);
+	instances_deadline_changed(i->daemon);
+	op->job.run = run_pause;
+	op->job.done = pause_done;
+	lane_add(&i->daemon->instances->lane, &op->job);
+	return 0;
+}
+
+int instance_pause(struct instance *i, bool memory, instance_told told, void *arg, struct error *e)
+{
+	return pause_to(i, memory, "", told, arg, e);
+}
+
+int instance_roll_back(
+	struct instance *i, const char *snapshot_id, instance_told told, void *arg, struct error *e)
+{
+	return pause_to(i, true, snapshot_id, told, arg, e);
+}
+
+/* --- killing a paused one --- */
+
+struct removal {
+	struct daemon *daemon;
+	uv_work_t work;
+	char id[SANDBOX_ID_BYTES];
+};
+
+static void removal_work(uv_work_t *w)
+{
+	struct removal *m = w->data;
+
+	(void)workdir_remove(m->daemon->home.area_fd[HOME_PAUSED], m->id); /* or recovery */
+	(void)fault_point("kill-removed");
+}
+
+static void removal_done(uv_work_t *w, int status)
+{
+	struct removal *m = w->data;
+	struct error e = {0};
+
+	if (store_sandbox_delete(m->daemon->store, m->id, &e) < 0 && e.code != ERROR_NOT_FOUND)
+		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, m->id);
+	free(m);
+}
+
+int instance_kill_paused(struct daemon *d, const struct store_sandbox *sb, struct error *e)
+{
+	const struct store_sandbox row = {.state = STORE_KILLING};
+	const struct store_event ev = {
+		.type = STORE_EVENT_KILLED,
+		.sandbox_id = sb->id,
+		.key_id = sb->key_id,
+		.template_id = sb->template_id,
+		.details_json = "{\"paused\":true}",
+	};
+	struct removal *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	r = change(d, &ev, STORE_STATE_BIT(STORE_PAUSED), STORE_SET_STATE, &row, e);
+	if (r < 0) {
+		free(m);
+		return r;
+	}
+	(void)fault_point("kill-noted");
+	m->daemon = d;
+	m->work.data = m;
+	(void)snprintf(m->id, sizeof(m->id), "%s", sb->id);		    /* one of ours: fits */
+	(void)uv_queue_work(d->loop, &m->work, removal_work, removal_done); /* cannot fail */
+	return 0;
+}
+
+/* --- snapshots --- */
+
+static void run_snapshot(struct lane_job *j)
+{
+	struct operation *op = j->data;
+	struct instance *i = op->instance;
+
+	op->result = i->daemon->options.backend->snapshot(i->sandbox.dirfd,
+		i->daemon->home.area_fd[HOME_SNAPSHOTS], op->name, &op->snapshot, &op->why);
+}
+
+static void snapshot_done(struct lane_job *j, bool cancelled)
+{
+	struct operation *op = j->data;
+	struct instance *i = op->instance;
+
+	if (cancelled)
+		note_cancelled(op);
+	if (op->result == 0)
+		log_info("snapshot of a sandbox sandbox=%s stop_us=%llu held_us=%llu bytes=%llu",
+			i->sandbox.id, (unsigned long long)(op->snapshot.stop_ns / NS_PER_US),
+			(unsigned long long)(op->snapshot.held_ns / NS_PER_US),
+			(unsigned long long)op->snapshot.own_bytes);
+	else
+		log_warn("cannot make a snapshot: %s sandbox=%s", op->why.message, i->sandbox.id);
+	/* before anything that may end it: the callback may want to look at it */
+	op->snapshotted(op->arg, i, op->result == 0 ? &op->snapshot : NULL, &op->why);
+	release(i);
+	free(op);
+}
+
+int instance_snapshot(struct instance *i, const char *name, instance_snapshotted snapshotted,
+	void *arg, struct error *e)
+{
+	struct operation *op =
+		begin(i, STORE_SNAPSHOTTING, false, i->daemon->options.backend->snapshot, e);
+
+	if (!op)
+		return -e->err;
+	(void)snprintf(op->name, sizeof(op->name), "%s", name); /* a new one: fits */
+	op->snapshotted = snapshotted;
+	op->arg = arg;
+	op->job.run = run_snapshot;
+	op->job.done = snapshot_done;
+	lane_add(&i->daemon->instances->lane, &op->job);
+	return 0;
+}

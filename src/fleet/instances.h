@@ -1,0 +1,277 @@
+/* Inside the daemon: making, ending and watching instances. instance.h is the view of others. */
+#ifndef DAEMON_INSTANCES_H
+#define DAEMON_INSTANCES_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "sandbox/backend.h"
+#include "fleet/instance.h"
+#include "fleet/lane.h"
+#include "fleet/quota.h"
+#include "http/request.h"
+#include "store/events.h"
+#include "store/sandboxes.h"
+#include "store/templates.h"
+#include "store/usage.h"
+
+enum {
+	INSTANCE_BUCKETS = 4096,
+	INSTANCE_READY_S = 60,	    /* from the microVM's start to its agent's answer */
+	INSTANCE_TOKEN_BYTES = 41,  /* 20 random bytes in hexadecimal, NUL */
+	INSTANCES_MAKING_MAX = 256, /* at the same time */
+};
+
+struct instance_maker;
+
+/* What the agent said last, to make rates of counters. */
+struct instance_samples {
+	bool asked; /* a GET_METRICS is on its way */
+	uint64_t at_ns, busy_ns;
+};
+
+/* Usage of the current run (meter.h). */
+struct instance_meter {
+	uint64_t begin_ns;    /* CLOCK_MONOTONIC since when we have counted */
+	uint64_t before_ns;   /* uptime before that */
+	uint64_t recorded_ns; /* CLOCK_MONOTONIC of the last report */
+	uint64_t cpu_ns;      /* read last */
+	uint64_t in_bytes, out_bytes;
+};
+
+struct instance {
+	struct daemon *daemon;
+	struct instance *next; /* in its bucket, or in the list of those that are made or end */
+	enum instance_state state;
+	struct backend_sandbox sandbox; /* id, directory, process */
+	uint64_t vmm_start;		/* field 22 of its stat */
+	int pid_fd;
+	uv_poll_t death; /* of pid_fd */
+	bool watched;	 /* death is open */
+	char *key_id;	 /* owned strings */
+	char *envd_token, *traffic_token, *network_json, *env_json;
+	struct sandbox_sizes promised; /* of the host's quota; zeros before */
+	struct store_template template;
+	uint64_t started_ns;	 /* CLOCK_REALTIME */
+	struct agent_link *link; /* the daemon's own, or NULL */
+	struct instance_samples samples;
+	struct instance_meter meter;
+	struct instance_maker *maker; /* while CREATING */
+	const char *end_reason;	      /* more about it for the event: a word, or NULL */
+	/* Of a paused one that comes back; `sandbox` is its worker's while it is being made. */
+	char returning[SANDBOX_ID_BYTES];
+	struct lane_job *job; /* that pauses it or makes a snapshot of it, or NULL */
+	bool died;	      /* meanwhile */
+	struct instance_waiter *waiters;
+	struct error *failure; /* owned: what they hear of one that was not made; or NULL */
+	uv_work_t work;
+};
+
+/* Somebody who waits for it to be running, paused or gone. Owned by that somebody, who takes it out
+ * by instance_unwait() if it goes first. */
+struct instance_waiter {
+	struct instance_waiter *next;
+	/* Look again by the id. why: a paused one could not come back; NULL else. */
+	void (*settled)(void *arg, const struct error *why);
+	void *arg;
+};
+
+struct instances {
+	struct daemon *daemon;
+	struct instance *buckets[INSTANCE_BUCKETS];
+	struct instance *other; /* CREATING and ENDING */
+	unsigned running, making;
+	struct quota quota;
+	struct instance_places *places; /* those that are promised */
+	struct lane lane;		/* of pauses and snapshots */
+	uv_timer_t deadline, sample, maintain, allowance;
+	bool stopping;
+};
+
+/* --- making (instance_make.c) --- */
+
+struct instance_order {
+	/* Paused: its row. The sandbox comes back with its id, tokens and the rest of it; of this
+	 * order only timeout_ns, origin, auto_pause, auto_pause_memory and auto_resume count besides. NULL:
+	 * a new one. */
+	const struct store_sandbox *paused;
+	/* What it is made of, if not the template; the directory's descriptor is borrowed until the
+	 * return. */
+	const struct sandbox_origin *origin;
+	/* `made` is told when it is ready, but it is not there yet for anybody else:
+	 * instances_admit() or instance_drop() comes next. */
+	bool hold;
+	/* Only to be looked at, with `hold` and an origin with memory: its processes are stopped as
+	 * soon as it runs, nothing in it is changed, it is in no list and is not counted as made.
+	 */
+	bool look;
+	/* Of an origin: it takes one of these when instances_make() succeeds. NULL: a new one. */
+	struct instance_places *places;
+	const char *key_id;
+	const char *template;
+	const char *template_id, *build_id; /* of an origin; build_id may be NULL */
+	const char *snapshot_id;	    /* of an origin that is kept, else NULL */
+	unsigned cpus;			    /* 0: the template's, as the next two */
+	uint64_t memory_bytes, disk_bytes;
+	struct sandbox_sizes max; /* of what the template has, too */
+	uint64_t timeout_ns;
+	bool secure, auto_pause, auto_pause_memory, auto_resume;
+	bool transient;	  /* it belongs to a request: recovery ends it */
+	json_t *metadata; /* objects of strings, borrowed, or NULL */
+	json_t *env;
+	json_t *network; /* object or NULL */
+	bool public_traffic;
+};
+
+/* Called once, from the loop: the instance is RUNNING and in the store, or NULL and why. */
+typedef void (*instance_made)(void *arg, struct instance *i, const struct error *why);
+
+/* Puts those that were held into the store and among the running ones, all or none. On failure they
+ * are as before. */
+int instances_admit(struct daemon *d, struct instance *const *held, size_t count, struct error *e);
+/* Ends one that was held. */
+void instance_drop(struct instance *i);
+
+/* Places for several of one size that are made soon: on the host, and among those that a key may
+ * have at the same time. The caller's. */
+struct instance_places {
+	const char *key_id; /* borrowed */
+	struct sandbox_sizes sizes;
+	unsigned count; /* that nobody has taken yet */
+	struct instance_places *next;
+};
+/* Takes the host's places, all or none; whether the key may have them is not looked at (auth.h).
+ * instances_give_back() comes next in any case. */
+int instances_reserve(struct daemon *d, struct instance_places *p, struct error *e);
+/* What was not taken. */
+void instances_give_back(struct daemon *d, struct instance_places *p);
+/* Starts making one. -errno and e when it cannot be started; then `made` is not called. */
+int instances_make(struct daemon *d, const struct instance_order *o, instance_made made, void *arg,
+	struct instance_maker **ret, struct error *e);
+/* The same for a request that needs a sandbox while it lasts: body is one of POST /v2/sandboxes,
+ * the life that it asks for gets grace_ns more. False: answered. (api_create.c) */
+bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_ns,
+	instance_made made, void *arg, struct instance_maker **ret);
+/* Nobody waits any more: it is ended as soon as it can be; `made` is not called. */
+void instance_maker_cancel(struct instance_maker *m);
+/* The daemon stops: the same, and what is held is ended. */
+void instance_maker_stop(struct instance_maker *m);
+/* Of an agent's answer to what version 2 of its protocol brought: says so where it does not know
+ * it, else as agent_event_error(). */
+int instance_agent_refusal(const struct agent_event *ev, struct error *e);
+/* Opens the daemon's own connection to the agent (i->link). */
+int instance_open_link(struct instance *i, struct error *e);
+/* How many are being made for the key, or are promised. */
+unsigned instances_coming(struct daemon *d, const char *key_id);
+
+/* --- ending (instance_end.c) --- */
+
+/* Its row says KILLING at the return, so that a client can be told; the rest happens later. type is
+ * KILLED, TIMED_OUT or CRASHED. */
+int instance_end(struct instance *i, enum store_event_type type, struct error *e);
+/* The rest of instance_end() of one that was busy. */
+void instance_finish_end(struct instance *i);
+/* Watches its process; a death ends it as CRASHED. */
+int instance_watch(struct instance *i, struct error *e);
+/* Calls died, once, when the process is over. On success h is to be closed, then *ret_fd. */
+int instance_watch_process(
+	struct daemon *d, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e);
+
+/* --- pausing, snapshots (instance_pause.c) --- */
+
+/* why is NULL when it is paused. */
+typedef void (*instance_told)(void *arg, const struct error *why);
+
+/* Pauses a running one: it is not found any more, and comes back if that fails. `told` (may be
+ * NULL) is called once. Memory = false keeps its disks only. -EBUSY while it is busy. */
+int instance_pause(struct instance *i, bool memory, instance_told told, void *arg, struct error *e);
+
+/* The same without keeping what it is now: its paused state is that snapshot of it. */
+int instance_roll_back(struct instance *i, const char *snapshot_id, instance_told told, void *arg,
+	struct error *e);
+
+/* Removes a paused one; its client may be told at the return. */
+int instance_kill_paused(struct daemon *d, const struct store_sandbox *row, struct error *e);
+
+/* s is NULL when it failed; i may be ENDING by then. */
+typedef void (*instance_snapshotted)(
+	void *arg, struct instance *i, const struct backend_snapshot *s, const struct error *why);
+
+/* Keeps the state of a running one, which goes on, as the directory `name` of the snapshots. The
+ * callback is called once. -EBUSY while it is busy. */
+int instance_snapshot(struct instance *i, const char *name, instance_snapshotted snapshotted,
+	void *arg, struct error *e);
+
+/* --- who waits (instance_obtain.c) --- */
+
+/* The one with that id that is being made, paused or ended; NULL: none. */
+struct instance *instance_find_unsettled(struct daemon *d, const char *id);
+void instance_wait(struct instance *i, struct instance_waiter *w);
+void instance_unwait(struct daemon *d, struct instance_waiter *w);
+/* Calls all who wait for it. */
+void instance_settled(struct instance *i);
+/* The same of a list that was taken out; why may be NULL, see there. */
+void instance_wake(struct instance_waiter *list, const struct error *why);
+
+struct obtaining;
+
+/* Called once, from the loop: the running sandbox, or NULL and why. resumed: it was paused. */
+typedef void (*instance_obtained)(
+	void *arg, struct instance *i, bool resumed, const struct error *why);
+
+/* What happens at the deadline of one that comes back. */
+enum obtain_at_end { OBTAIN_AS_BEFORE, OBTAIN_TO_PAUSE, OBTAIN_TO_KILL };
+
+struct obtain_options {
+	bool resume;	     /* a paused one comes back; otherwise that is an error */
+	uint64_t timeout_ns; /* then, from the time when it is back; 0: as at its creation */
+	bool memory;	     /* false: booted from its disks even if its memory was kept */
+	enum obtain_at_end at_end;
+	/* Its key's maximum of sandboxes does not count: the operator asks, or it ran a moment ago.
+	 */
+	bool entitled;
+};
+
+/* Waits until the sandbox is running, resuming it where that is asked for. The callback may come
+ * before the return; then *ret is NULL. */
+void instance_obtain(struct daemon *d, const char *id, const struct obtain_options *o,
+	instance_obtained obtained, void *arg, struct obtaining **ret);
+/* Nobody waits any more; a resume goes on. */
+void obtaining_cancel(struct obtaining *o);
+
+/* --- the register (instance.c) --- */
+
+struct instance *instance_new(struct daemon *d);
+/* Into the table of running ones. */
+void instance_enter(struct instance *i);
+/* Out of the table or list that it is in. */
+void instance_leave(struct instance *i);
+/* Into the list of others. */
+void instance_set_aside(struct instance *i, enum instance_state state);
+/* Frees it; its handles are closed. A living microVM is released, not ended. */
+void instance_free(struct instance *i);
+/* field 22 of /proc/pid/stat, 0 when there is no such process. */
+uint64_t instance_process_start(pid_t pid);
+/* The user's environment of a microVM, "NAME=VALUE"s of all sources, NULL-terminated; free each. */
+char **instance_environment(const struct instance *i);
+void instance_note_event(struct daemon *d, const char *id, const char *key_id, const char *template,
+	enum store_event_type type, const char *details_json);
+
+/* --- life cycle (lifecycle.c) --- */
+
+int instances_start(struct daemon *d, struct error *e); /* recovers, then runs the timers */
+void instances_stop(struct daemon *d); /* lets go of all; those being made are ended */
+void instances_free(struct daemon *d);
+void instances_deadline_changed(struct daemon *d);
+void instance_sample(struct instance *i); /* asks the agent for its metrics now */
+/* The event of the daemon's own link after readiness. */
+void instance_take_metrics(struct instance *i, const struct agent_metrics *m);
+
+/* --- recovery (recovery.c) --- */
+
+int instances_recover(struct daemon *d, struct error *e);
+
+#endif

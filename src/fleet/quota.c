@@ -1,0 +1,99 @@
+#include "fleet/quota.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "sandbox/host.h"
+
+enum { PAGE_TABLES = 256 }; /* 1/512 in two places */
+
+static uint64_t or_default(uint64_t v, uint64_t otherwise)
+{
+	return v ? v : otherwise;
+}
+
+/* Those that this process, and so its sandboxes, may use. */
+static uint64_t usable_cpus(void)
+{
+	cpu_set_t set;
+	long online;
+
+	if (sched_getaffinity(0, sizeof set, &set) == 0)
+		return (uint64_t)CPU_COUNT(&set);
+	online = sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t holds */
+	return online > 0 ? (uint64_t)online : 1;
+}
+
+void quota_init(struct quota *q, const struct quota_options *o)
+{
+	uint64_t total = host_memory_total();
+
+	*q = (struct quota){
+		.memory_max_bytes = or_default(o->memory_bytes, total / 100 * QUOTA_MEMORY_PERCENT),
+		.cpus_max = or_default(o->cpu_overcommit, QUOTA_CPU_OVERCOMMIT) * usable_cpus(),
+		.disk_overcommit = or_default(o->disk_overcommit, QUOTA_DISK_OVERCOMMIT),
+	};
+}
+
+static uint64_t memory_of(const struct sandbox_sizes *s)
+{
+	return s->memory_bytes + s->memory_bytes / PAGE_TABLES + QUOTA_VM_BYTES;
+}
+
+/* Who asks need not know how big the host is. */
+static int refuse(const char *what, const char *option, struct error *e)
+{
+	return error_set(e, ERROR_NO_SPACE, ENOSPC,
+		"this host is full: its %s is promised to other sandboxes. Try again when some "
+		"have "
+		"ended, or let the operator raise mayfly serve --%s",
+		what, option);
+}
+
+static int check_disk(
+	const struct quota *q, const struct sandbox_dirs *dirs, uint64_t bytes, struct error *e)
+{
+	struct statvfs v;
+	uint64_t size;
+
+	if (fstatvfs(dirs->fd, &v) < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "%s", dirs->path);
+	if (__builtin_mul_overflow((uint64_t)v.f_blocks * v.f_frsize, q->disk_overcommit, &size))
+		size = UINT64_MAX;
+	return q->disk_bytes + bytes > size ? refuse("disk", "disk-overcommit", e) : 0;
+}
+
+int quota_reserve(struct quota *q, const struct sandbox_dirs *dirs, const struct sandbox_sizes *s,
+	unsigned count, struct error *e)
+{
+	int r;
+
+	/* sizes have maxima and the count is small: no product overflows */
+	if (q->memory_bytes + count * memory_of(s) > q->memory_max_bytes)
+		return refuse("memory", "memory-limit", e);
+	if (q->cpus + (uint64_t)count * s->cpus > q->cpus_max)
+		return refuse("CPU time", "cpu-overcommit", e);
+	r = check_disk(q, dirs, count * s->disk_bytes, e);
+	if (r == 0) /* several share most of theirs at first */
+		r = host_check_memory(memory_of(s), e);
+	for (unsigned n = 0; r == 0 && n < count; n++)
+		quota_take(q, s);
+	return r;
+}
+
+void quota_take(struct quota *q, const struct sandbox_sizes *s)
+{
+	q->memory_bytes += memory_of(s);
+	q->cpus += s->cpus;
+	q->disk_bytes += s->disk_bytes;
+}
+
+void quota_release(struct quota *q, const struct sandbox_sizes *s)
+{
+	q->memory_bytes -= memory_of(s);
+	q->cpus -= s->cpus;
+	q->disk_bytes -= s->disk_bytes;
+}

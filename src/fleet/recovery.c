@@ -1,0 +1,335 @@
+/* What a daemon does with the sandboxes that it finds at its start: those of the store that run are
+ * adopted, those that do not are cleaned up, and what runs without being in the store (the daemon
+ * died before its client was told) is ended. Blocks: nothing is served yet. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+#include "fleet/meter.h"
+#include "fleet/metrics.h"
+#include "image/workdir.h"
+#include "store/snapshots.h"
+
+struct tally {
+	struct daemon *daemon;
+	unsigned adopted, paused, crashed, killed, stray;
+};
+
+static char *text_of(const json_t *object, const char *key, const char *otherwise)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return strdup(s ? s : otherwise);
+}
+
+static char *copy(const char *s)
+{
+	return s ? strdup(s) : NULL;
+}
+
+static int fill(struct instance *i, const struct store_sandbox *sb)
+{
+	json_t *extra = sb->extra_json ? json_loads(sb->extra_json, 0, NULL) : NULL;
+
+	if (strlen(sb->id) >= sizeof(i->sandbox.id)) {
+		json_decref(extra);
+		return -EINVAL;
+	}
+	strcpy(i->sandbox.id, sb->id); /* checked above */
+	i->sandbox.pid = sb->vmm_pid;
+	i->vmm_start = sb->vmm_start;
+	i->sandbox.template = strdup(sb->template_alias ? sb->template_alias : sb->template_id);
+	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", sb->template_id); /* 20 */
+	i->sandbox.user = text_of(extra, "user", "root");
+	i->sandbox.workdir = text_of(extra, "workdir", "");
+	json_decref(extra);
+	i->sandbox.cpus = sb->cpus;
+	i->sandbox.memory_bytes = sb->memory_bytes;
+	i->sandbox.disk_bytes = sb->disk_bytes;
+	i->key_id = strdup(sb->key_id);
+	i->envd_token = copy(sb->envd_token);
+	i->traffic_token = copy(sb->traffic_token);
+	i->network_json = copy(sb->network_json);
+	i->env_json = copy(sb->env_json);
+	i->started_ns = sb->resumed_ns;
+	return i->sandbox.template && i->sandbox.user && i->sandbox.workdir && i->key_id &&
+			       !i->envd_token == !sb->envd_token &&
+			       !i->traffic_token == !sb->traffic_token
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* Its lock is held, and its process is the one that we started. */
+static bool is_alive(struct daemon *d, const struct store_sandbox *sb)
+{
+	_cleanup_close_ int fd = sandbox_open_dir(&d->dirs, sb->id, NULL);
+
+	return fd >= 0 && vmm_dir_is_live(fd) == 1 && sb->vmm_pid > 0 && sb->vmm_start &&
+	       instance_process_start(sb->vmm_pid) == sb->vmm_start;
+}
+
+static int adopt(struct daemon *d, const struct store_sandbox *sb, struct error *e)
+{
+	struct instance *i = instance_new(d);
+	int r = i ? fill(i, sb) : -ENOMEM;
+
+	if (r < 0) {
+		(void)error_set(e, ERROR_INTERNAL, -r, "cannot read a sandbox's row");
+	} else {
+		i->sandbox.dirfd = sandbox_open_dir(&d->dirs, sb->id, e);
+		r = i->sandbox.dirfd < 0 ? i->sandbox.dirfd : meter_resume(i, e);
+		if (r == 0)
+			r = instance_watch(i, e);
+	}
+	if (r < 0) {
+		if (i)
+			instance_free(i);
+		return r;
+	}
+	i->promised = (struct sandbox_sizes){sb->cpus, sb->memory_bytes, sb->disk_bytes};
+	quota_take(&d->instances->quota, &i->promised);
+	instance_enter(i);
+	return 0;
+}
+
+/* Ends what may be left of it, removes row and directory. */
+static void remove_sandbox(
+	struct daemon *d, const struct store_sandbox *sb, enum store_event_type type)
+{
+	struct error e = {0};
+
+	if (d->options.backend->end(&d->dirs, sb->id, NULL, sb->vmm_pid, &e) < 0) {
+		/* its row stays, so that the next start tries again */
+		log_error("%s sandbox=%s", e.message, sb->id);
+		return;
+	}
+	if (sb->state != STORE_KILLING) { /* else it was noted when the row was marked */
+		metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
+		instance_note_event(d, sb->id, sb->key_id, sb->template_id, type, NULL);
+	}
+	if (store_sandbox_delete(d->store, sb->id, &e) < 0)
+		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, sb->id);
+}
+
+static void back_to_running(struct daemon *d, const struct store_sandbox *sb)
+{
+	const struct store_sandbox row = {.state = STORE_RUNNING};
+	struct error e = {0};
+
+	if (sb->state != STORE_RUNNING && store_sandbox_update(d->store, sb->id, STORE_ANY_STATE,
+						  STORE_SET_STATE, &row, NULL, &e) < 0)
+		log_error("%s sandbox=%s", e.message, sb->id);
+}
+
+static bool has_paused_state(const struct daemon *d, const char *id)
+{
+	return file_exists(d->home.area_fd[HOME_PAUSED], id);
+}
+
+static void forget_paused_state(const struct daemon *d, const char *id)
+{
+	int r = workdir_remove(d->home.area_fd[HOME_PAUSED], id);
+
+	if (r < 0 && r != -ENOENT)
+		log_error("cannot remove an old state: %s sandbox=%s", strerror(-r), id);
+}
+
+/* The state was complete when daemon and microVM died: it is paused. */
+static void complete_pause(struct daemon *d, const struct store_sandbox *sb)
+{
+	const struct store_sandbox row = {.state = STORE_PAUSED, .end_ns = clock_realtime_ns()};
+	struct error e = {0};
+
+	if (store_sandbox_update(d->store, sb->id, STORE_STATE_BIT(STORE_PAUSING),
+		    STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, NULL, &e) < 0)
+		log_error("%s sandbox=%s", e.message, sb->id);
+}
+
+/* What is there of a sandbox that is paused: its resume was cut short, or its end was. */
+static void end_remains(struct daemon *d, const struct store_sandbox *sb)
+{
+	_cleanup_close_ int fd = sandbox_open_dir(&d->dirs, sb->id, NULL);
+	struct error e = {0};
+
+	if (fd >= 0 && d->options.backend->end(&d->dirs, sb->id, NULL, sb->vmm_pid, &e) < 0)
+		log_error("%s sandbox=%s", e.message, sb->id);
+}
+
+/* A snapshot or pause of it was cut short: it finishes, or it never was. */
+static int settle(struct daemon *d, const struct store_sandbox *sb, struct error *e)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (sb->state == STORE_RUNNING || !d->options.backend->settle)
+		return 0;
+	fd = sandbox_open_dir(&d->dirs, sb->id, e);
+	return fd < 0 ? fd : d->options.backend->settle(fd, e);
+}
+
+static bool is_transient(const struct store_sandbox *sb)
+{
+	json_t *extra = sb->extra_json ? json_loads(sb->extra_json, 0, NULL) : NULL;
+	bool transient = json_is_true(json_object_get(extra, STORE_EXTRA_TRANSIENT));
+
+	json_decref(extra);
+	return transient;
+}
+
+/* Its processes go on; false: only what was kept of it can come back. What cannot be settled, on a full
+ * disk for example, its next pause or snapshot settles. */
+static bool recover_living(struct tally *t, const struct store_sandbox *sb)
+{
+	struct daemon *d = t->daemon;
+	struct error e = {0}, why = {0};
+	int r = settle(d, sb, &why);
+
+	if (r < 0)
+		log_error("cannot settle a sandbox: %s sandbox=%s", why.message, sb->id);
+	if (r < 0 && sb->state == STORE_PAUSING && has_paused_state(d, sb->id))
+		return false;
+	if (adopt(d, sb, &e) < 0) {
+		log_error("cannot adopt a sandbox: %s sandbox=%s", e.message, sb->id);
+		return false;
+	}
+	forget_paused_state(d, sb->id);
+	back_to_running(d, sb);
+	t->adopted++;
+	return true;
+}
+
+static int recover_row(void *arg, const struct store_sandbox *sb)
+{
+	struct tally *t = arg;
+	struct daemon *d = t->daemon;
+
+	if (sb->state == STORE_PAUSED) {
+		end_remains(d, sb);
+		t->paused++;
+		return 0;
+	}
+	/* nobody waits any more for what it would have said */
+	if (sb->state == STORE_KILLING || is_transient(sb)) {
+		remove_sandbox(d, sb, STORE_EVENT_KILLED);
+		t->killed++;
+		return 0;
+	}
+	if (is_alive(d, sb) && recover_living(t, sb))
+		return 0;
+	if (sb->state == STORE_PAUSING && has_paused_state(d, sb->id)) {
+		end_remains(d, sb);
+		complete_pause(d, sb);
+		t->paused++;
+		return 0;
+	}
+	remove_sandbox(d, sb, STORE_EVENT_CRASHED);
+	t->crashed++;
+	return 0;
+}
+
+/* --- directories without a row --- */
+
+static bool is_ours(int fd)
+{
+	return file_exists(fd, BACKEND_MARK);
+}
+
+static void check_directory(struct tally *t, const char *id)
+{
+	_cleanup_close_ int fd = sandbox_open_dir(&t->daemon->dirs, id, NULL);
+	struct sandbox_record record = {0};
+	struct store_sandbox *row = NULL;
+	struct error e = {0};
+
+	if (fd < 0 || !is_ours(fd))
+		return;
+	if (store_sandbox_get(t->daemon->store, id, &row, &e) != -ENOENT) {
+		store_sandbox_free(row);
+		return;
+	}
+	error_clear(&e);
+	(void)sandbox_record_read(fd, id, &record, NULL); /* a process without one ends politely */
+	if (t->daemon->options.backend->end(&t->daemon->dirs, id, NULL, record.vmm_pid, &e) < 0)
+		log_error("%s sandbox=%s", e.message, id);
+	sandbox_record_done(&record);
+	t->stray++;
+}
+
+static void check_directories(struct tally *t)
+{
+	int fd = openat(t->daemon->dirs.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *de;
+
+	if (!dir) {
+		cleanup_close_p(&fd);
+		return;
+	}
+	while ((de = readdir(dir)))
+		if (de->d_name[0] == 'i')
+			check_directory(t, de->d_name);
+	(void)closedir(dir); /* read-only */
+}
+
+/* --- states without a row --- */
+
+static bool is_kept(const struct daemon *d, enum home_area area, const char *name)
+{
+	struct store_sandbox *row = NULL;
+	struct store_snapshot sn;
+	struct error e = {0};
+	bool kept;
+
+	if (area == HOME_SNAPSHOTS)
+		return store_snapshot_find(d->store, NULL, name, "", &sn, &e) == 0 ||
+		       e.code != ERROR_NOT_FOUND;
+	if (store_sandbox_get(d->store, name, &row, &e) < 0)
+		return e.code != ERROR_NOT_FOUND;
+	kept = row->state == STORE_PAUSED;
+	store_sandbox_free(row);
+	return kept;
+}
+
+static void check_states(struct tally *t, enum home_area area)
+{
+	int area_fd = t->daemon->home.area_fd[area];
+	char **names = NULL;
+
+	workdir_sweep(area_fd);
+	if (workdir_list(area_fd, &names) < 0)
+		return;
+	for (char **p = names; *p; p++)
+		if (!is_kept(t->daemon, area, *p)) {
+			(void)workdir_remove(area_fd, *p); /* the next start tries again */
+			t->stray++;
+		}
+	workdir_list_free(names);
+}
+
+int instances_recover(struct daemon *d, struct error *e)
+{
+	struct tally t = {.daemon = d};
+	int r = store_sandbox_each(d->store, recover_row, &t, e);
+
+	if (r < 0)
+		return r;
+	check_directories(&t);
+	sandbox_dirs_collect(&d->dirs);
+	check_states(&t, HOME_PAUSED);
+	check_states(&t, HOME_SNAPSHOTS);
+	if (t.adopted || t.paused || t.crashed || t.killed || t.stray)
+		log_warn("found %u running and %u paused sandboxes; cleaned up %u that had died, "
+			 "%u being killed and %u that nobody knew of",
+			t.adopted, t.paused, t.crashed, t.killed, t.stray);
+	return 0;
+}

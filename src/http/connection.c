@@ -1,0 +1,606 @@
+#include "http/connection.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "fleet/metrics.h"
+#include "http/server.h"
+#include "proto/http_response.h"
+#include "store/keys.h"
+
+enum { ROUTE_NAME_BYTES = 128 };
+
+static void update_reading(struct connection *c);
+
+/* --- making and ending --- */
+
+static const struct transport_ops transport_ops;
+
+struct connection *connection_new(struct server *s, enum server_door door)
+{
+	struct connection *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->parser = http_parser_new(HTTP_ROLE_SERVER, NULL);
+	if (!c->parser ||
+		transport_init(&c->transport, s->tick.loop, door == SERVER_ADMIN,
+			door == SERVER_PUBLIC ? s->tls : NULL, s->scratch, &transport_ops, c) < 0) {
+		http_parser_free(c->parser);
+		free(c);
+		return NULL;
+	}
+	c->server = s;
+	c->door = door;
+	c->deadline_ns = UINT64_MAX; /* until its first turn */
+	buf_init(&c->in, CONNECTION_IN_MAX);
+	buf_init(&c->out, CONNECTION_OUT_MAX);
+	c->next = s->connections;
+	if (c->next)
+		c->next->prev = c;
+	s->connections = c;
+	s->count++;
+	return c;
+}
+
+static void unlist(struct connection *c)
+{
+	struct server *s = c->server;
+
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		s->connections = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	s->count--;
+}
+
+static void free_connection(struct connection *c)
+{
+	http_parser_free(c->parser);
+	buf_done(&c->in);
+	buf_done(&c->out);
+	transport_done(&c->transport);
+	free(c);
+}
+
+static void on_closed(void *arg)
+{
+	struct connection *c = arg;
+
+	unlist(c);
+	c->is_closed = true;
+	if (!c->is_dirty)
+		free_connection(c); /* else its turn does it */
+}
+
+void connection_mark(struct connection *c)
+{
+	struct server *s = c->server;
+
+	if (c->is_dirty)
+		return;
+	c->is_dirty = true;
+	c->dirty_next = NULL;
+	if (s->dirty)
+		s->dirty_last->dirty_next = c;
+	else
+		s->dirty = c;
+	s->dirty_last = c;
+}
+
+size_t connection_queued(const struct connection *c)
+{
+	return buf_len(&c->out) + transport_queued(&c->transport);
+}
+
+/* By patterns, never by what clients send: those are few, and hold no ids, tokens or signatures. */
+static void name_route(const struct request *r, char *out, size_t n)
+{
+	bool sandbox = r->route.kind == ROUTE_SANDBOX || r->route.kind == ROUTE_SIGNED;
+
+	if (sandbox)
+		(void)snprintf(out, n, "%s", request_surface(r)); /* fits, as all of these */
+	else if (r->pattern)
+		(void)snprintf(out, n, "%s %s", r->head_only ? "GET" : r->head->method, r->pattern);
+	else
+		(void)snprintf(out, n, "unknown");
+}
+
+static void count_request(const struct request *r, const char *route, uint64_t ns)
+{
+	static const char *const classes[] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+	unsigned class = r->status / 100;
+
+	metrics_add(METRIC_REQUESTS, route, classes[class < ARRAY_SIZE(classes) ? class : 0], 1);
+	if (r->pattern)
+		metrics_observe(METRIC_REQUEST_SECONDS, route, (double)ns / NS_PER_S);
+}
+
+/* One line per request: of the control API at info, of the surfaces of sandboxes, which are many,
+ * at debug. */
+static void conclude_request(const struct request *r, bool complete)
+{
+	enum log_level level = r->route.kind == ROUTE_API ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
+	uint64_t ns = clock_monotonic_ns() - r->start_ns;
+	char route[ROUTE_NAME_BYTES];
+
+	name_route(r, route, sizeof(route));
+	count_request(r, route, ns);
+	if (!log_enabled(level))
+		return;
+	log_write(level, "%s%s status=%u ms=%llu request=%s peer=%s%s%s%s%s", route,
+		complete ? "" : " (cut off)", r->status, (unsigned long long)(ns / NS_PER_MS),
+		r->id, *r->peer ? r->peer : "admin", r->key ? " key=" : "",
+		r->key ? r->key->id : "", *r->route.sandbox_id ? " sandbox=" : "",
+		r->route.sandbox_id);
+}
+
+/* Tells the handler that its request is over; the request stays until its body is out of the way.
+ */
+static void tell_done(struct request *r, bool complete)
+{
+	const struct request_ops *ops = r->ops;
+
+	if (r->told_done)
+		return;
+	r->told_done = true;
+	r->state = complete ? REQUEST_ENDED : REQUEST_GONE;
+	r->ops = NULL;
+	conclude_request(r, complete);
+	if (ops && ops->done)
+		ops->done(r, complete);
+	request_collect_done(r);
+}
+
+static void free_request(struct connection *c)
+{
+	struct request *r = c->request;
+
+	c->request = NULL;
+	store_key_free(r->key);
+	free(r->path);
+	free(r);
+}
+
+void connection_close(struct connection *c)
+{
+	if (c->state == CONNECTION_CLOSED)
+		return;
+	c->state = CONNECTION_CLOSED;
+	if (c->request) {
+		tell_done(c->request, false);
+		free_request(c);
+	}
+	transport_close(&c->transport);
+}
+
+/* Nothing more is taken; what is queued is sent. */
+static void finish(struct connection *c)
+{
+	if (c->state != CONNECTION_OPEN)
+		return;
+	c->state = CONNECTION_LAST;
+	if (c->request) {
+		tell_done(c->request, c->request->state == REQUEST_ENDED);
+		free_request(c);
+	}
+	buf_done(&c->in);
+	connection_mark(c);
+}
+
+/* --- requests --- */
+
+static void begin_request(struct connection *c)
+{
+	struct request *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		connection_close(c);
+		return;
+	}
+	r->daemon = c->server->daemon;
+	r->connection = c;
+	r->head = http_parser_head(c->parser);
+	r->admin = c->door == SERVER_ADMIN;
+	r->start_ns = clock_monotonic_ns();
+	r->head_only = strcmp(r->head->method, "HEAD") == 0;
+	memcpy(r->peer, c->peer, sizeof(r->peer));
+	server_next_id(c->server, r->id);
+	c->request = r;
+	c->dropped = 0;
+	server_dispatch(c->server, r);
+}
+
+/* The bytes that came were no request. */
+static void refuse(struct connection *c, unsigned status, const char *reason)
+{
+	char id[REQUEST_ID_BYTES];
+	const struct http_reply reply = {.status = status, .close = true, .request_id = id};
+	bool answered = c->request && c->request->state != REQUEST_NONE;
+
+	if (answered) {
+		/* in the middle of an answer there is no way to say it */
+		connection_close(c);
+		return;
+	}
+	server_next_id(c->server, id);
+	log_debug("refused: %s request=%s status=%u", reason, id, status);
+	metrics_add(METRIC_REQUESTS, "malformed", "4xx", 1);
+	if (http_reply_error(&c->out, &reply, NULL, reason) < 0) {
+		connection_close(c);
+		return;
+	}
+	finish(c);
+}
+
+static void deliver(struct connection *c, const uint8_t *data, size_t n)
+{
+	struct request *r = c->request;
+
+	c->progress = true;
+	metrics_add(METRIC_BYTES, request_surface(r), "in", (double)n);
+	if (r->ops && r->state < REQUEST_ENDED) {
+		request_count(r, n, 0);
+		if (r->ops->body)
+			r->ops->body(r, data, n);
+		return;
+	}
+	c->dropped += n;
+	if (c->dropped > CONNECTION_DROP_MAX)
+		finish(c);
+}
+
+static bool is_paused(const struct request *r)
+{
+	return !r->received && !r->reading && r->state < REQUEST_ENDED &&
+	       (r->head->has_body || r->state == REQUEST_RAW);
+}
+
+/* Whether what is received has to wait. */
+static bool is_blocked(const struct connection *c)
+{
+	const struct request *r = c->request;
+
+	if (c->state != CONNECTION_OPEN || c->aborted)
+		return true;
+	return r && (r->received || is_paused(r));
+}
+
+static void take_event(struct connection *c, enum http_event ev)
+{
+	const uint8_t *data;
+	size_t n;
+
+	switch (ev) {
+	case HTTP_HEAD:
+		begin_request(c);
+		break;
+	case HTTP_BODY:
+		data = http_parser_body(c->parser, &n);
+		deliver(c, data, n);
+		break;
+	case HTTP_END:
+	case HTTP_UPGRADE:
+		c->request->received = true;
+		break;
+	case HTTP_ERROR:
+		refuse(c, http_parser_status(c->parser), http_parser_reason(c->parser));
+		break;
+	default:
+		break;
+	}
+}
+
+/* Parses and delivers as far as it goes; the number of bytes that were used. */
+static size_t process(struct connection *c, const uint8_t *data, size_t n)
+{
+	size_t used = 0;
+
+	while (!is_blocked(c)) {
+		enum http_event ev;
+		size_t k = 0;
+
+		if (c->request && c->request->state == REQUEST_RAW) {
+			if (used < n)
+				deliver(c, data + used, n - used);
+			return n;
+		}
+		ev = http_parser_next(c->parser, data + used, n - used, &k);
+		used += k;
+		if (ev == HTTP_MORE || ev == HTTP_REST)
+			break;
+		take_event(c, ev);
+	}
+	return c->state == CONNECTION_OPEN ? used : n;
+}
+
+static void process_waiting(struct connection *c)
+{
+	size_t n = buf_len(&c->in), used;
+
+	if (is_blocked(c))
+		return;
+	used = process(c, n ? buf_head(&c->in) : (const uint8_t *)"", n);
+	if (c->state == CONNECTION_OPEN && used)
+		buf_consume(&c->in, used);
+	if (!buf_len(&c->in))
+		buf_done(&c->in);
+}
+
+/* --- reading --- */
+
+static void take_bytes(void *arg, const uint8_t *data, size_t n)
+{
+	struct connection *c = arg;
+	size_t used = 0;
+
+	if (c->state != CONNECTION_OPEN)
+		return; /* dropped */
+	if (!buf_len(&c->in))
+		used = process(c, data, n);
+	if (c->state == CONNECTION_OPEN && used < n && buf_add(&c->in, data + used, n - used) < 0)
+		connection_close(c);
+	if (c->state == CONNECTION_CLOSED)
+		return;
+	connection_mark(c);
+	update_reading(c); /* libuv reads several times in a row */
+}
+
+/* The client closed its direction. While it waits for an answer that means that it has gone. */
+static void take_eof(void *arg)
+{
+	struct connection *c = arg;
+	struct request *r = c->request;
+
+	c->eof = true;
+	if (c->state == CONNECTION_LAST || (r && r->state == REQUEST_RAW) ||
+		(r && r->state == REQUEST_ENDED && connection_queued(c)))
+		connection_mark(c);
+	else
+		connection_close(c);
+}
+
+static void take_failure(void *arg)
+{
+	metrics_add(METRIC_CONNECTIONS_FAILED, NULL, NULL, 1);
+	connection_close(arg);
+}
+
+static void take_plain_http(void *arg)
+{
+	refuse(arg, 400, "this port speaks TLS: use https:// instead of http://");
+}
+
+/* While a body is paused nothing is read; else always, to learn that the client has gone. */
+static void update_reading(struct connection *c)
+{
+	bool want = !c->eof && buf_len(&c->in) < CONNECTION_IN_MAX - TRANSPORT_READ_BYTES &&
+		    !(c->request && is_paused(c->request));
+
+	if (transport_read(&c->transport, want) < 0)
+		connection_close(c);
+}
+
+/* --- writing --- */
+
+static void take_moved(void *arg)
+{
+	struct connection *c = arg;
+
+	c->progress = true;
+	connection_mark(c);
+}
+
+static void take_ended(void *arg)
+{
+	struct connection *c = arg;
+
+	if (c->eof)
+		connection_close(c);
+}
+
+static void flush(struct connection *c)
+{
+	size_t before = buf_len(&c->out);
+
+	if (c->state == CONNECTION_CLOSED || !before)
+		return;
+	if (transport_send(&c->transport, &c->out) < 0)
+		connection_close(c);
+	else if (buf_len(&c->out) < before)
+		c->progress = true;
+}
+
+static void linger(struct connection *c)
+{
+	if (c->state != CONNECTION_LAST || connection_queued(c))
+		return;
+	c->state = CONNECTION_LINGER;
+	if (transport_shutdown(&c->transport) < 0)
+		connection_close(c);
+}
+
+/* --- time --- */
+
+static enum connection_wait waits_for(const struct connection *c)
+{
+	const struct request *r = c->request;
+
+	if (c->state == CONNECTION_LINGER)
+		return CONNECTION_WAIT_LINGER;
+	if (!c->transport.ready)
+		return CONNECTION_WAIT_HANDSHAKE;
+	if (connection_queued(c))
+		return CONNECTION_WAIT_WRITE;
+	if (!r)
+		return http_parser_idle(c->parser) ? CONNECTION_WAIT_IDLE : CONNECTION_WAIT_HEAD;
+	if (!r->received && r->state == REQUEST_ENDED)
+		return CONNECTION_WAIT_DROP;
+	if (!r->received && !is_paused(r) && r->state != REQUEST_RAW)
+		return CONNECTION_WAIT_BODY;
+	return CONNECTION_WAIT_NONE;
+}
+
+static void update_deadline(struct connection *c)
+{
+	static const unsigned seconds[] = {
+		[CONNECTION_WAIT_NONE] = 0,
+		[CONNECTION_WAIT_HANDSHAKE] = CONNECTION_HANDSHAKE_S,
+		[CONNECTION_WAIT_IDLE] = CONNECTION_IDLE_S,
+		[CONNECTION_WAIT_HEAD] = CONNECTION_HEAD_S,
+		[CONNECTION_WAIT_BODY] = CONNECTION_BODY_S,
+		[CONNECTION_WAIT_DROP] = CONNECTION_DROP_S,
+		[CONNECTION_WAIT_WRITE] = CONNECTION_WRITE_S,
+		[CONNECTION_WAIT_LINGER] = CONNECTION_LINGER_S,
+	};
+	enum connection_wait wait = waits_for(c);
+	/* by these limits it has to be over, however much goes on */
+	bool total = wait == CONNECTION_WAIT_HANDSHAKE || wait == CONNECTION_WAIT_HEAD ||
+		     wait == CONNECTION_WAIT_DROP;
+	bool again = c->progress && !total;
+
+	c->progress = false;
+	if (wait == c->wait && !again)
+		return;
+	c->wait = wait;
+	c->deadline_ns = wait == CONNECTION_WAIT_NONE
+				 ? UINT64_MAX
+				 : clock_monotonic_ns() + seconds[wait] * NS_PER_S;
+}
+
+void connection_check_time(struct connection *c, uint64_t now_ns)
+{
+	if (c->state == CONNECTION_CLOSED || now_ns < c->deadline_ns)
+		return;
+	if (c->wait == CONNECTION_WAIT_HEAD || c->wait == CONNECTION_WAIT_BODY)
+		refuse(c, 408, "the request did not arrive in time");
+	else
+		connection_close(c);
+}
+
+/* --- turns --- */
+
+/* The answer was ended: on to the next request, or the end. */
+static void end_request(struct connection *c)
+{
+	struct request *r = c->request;
+
+	tell_done(r, true);
+	if (c->state != CONNECTION_OPEN)
+		return;
+	if (r->close || c->eof) {
+		finish(c);
+		return;
+	}
+	if (!r->received)
+		return; /* the rest of the body is dropped */
+	free_request(c);
+	http_parser_continue(c->parser);
+	c->wait = CONNECTION_WAIT_NONE;
+	if (!buf_len(&c->out))
+		buf_done(&c->out);
+}
+
+static void tell_handler(struct connection *c)
+{
+	struct request *r = c->request;
+
+	if (r && r->state == REQUEST_RAW && c->eof && !buf_len(&c->in))
+		r->received = true;
+	if (r && r->received && r->reading && !r->told_end && r->state < REQUEST_ENDED) {
+		r->told_end = true;
+		if (r->ops && r->ops->body_end)
+			r->ops->body_end(r);
+	}
+	r = c->request;
+	if (r && r->full && r->state < REQUEST_ENDED && connection_queued(c) < REQUEST_LOW_WATER) {
+		r->full = false;
+		if (r->ops && r->ops->drained)
+			r->ops->drained(r);
+	}
+}
+
+static void serve(struct connection *c)
+{
+	if (c->aborted) {
+		connection_close(c);
+		return;
+	}
+	if (c->request && c->request->state == REQUEST_ENDED)
+		end_request(c);
+	process_waiting(c);
+	flush(c);
+	if (c->state == CONNECTION_OPEN)
+		tell_handler(c);
+}
+
+void connection_turn(struct connection *c)
+{
+	c->is_dirty = false;
+	if (c->is_closed) {
+		free_connection(c);
+		return;
+	}
+	if (c->state == CONNECTION_OPEN)
+		serve(c);
+	else
+		flush(c);
+	if (c->state == CONNECTION_LAST)
+		linger(c);
+	if (c->state == CONNECTION_CLOSED)
+		return;
+	update_reading(c);
+	if (c->state != CONNECTION_CLOSED)
+		update_deadline(c);
+}
+
+static const struct transport_ops transport_ops = {
+	.data = take_bytes,
+	.eof = take_eof,
+	.failed = take_failure,
+	.moved = take_moved,
+	.ended = take_ended,
+	.closed = on_closed,
+	.plain_http = take_plain_http,
+};
+
+int connection_accept(struct connection *c, uv_stream_t *listener)
+{
+	int r = transport_accept(&c->transport, listener, c->peer);
+
+	if (r < 0)
+		connection_close(c);
+	return r;
+}
+
+bool connection_is_scarce(const struct connection *c)
+{
+	uv_os_fd_t fd;
+
+	return uv_fileno(&c->transport.u.handle, &fd) == 0 && fd_is_scarce(fd);
+}
+
+void connection_start(struct connection *c)
+{
+	connection_mark(c);
+}
+
+void connection_turn_away(struct connection *c)
+{
+	static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
+				   "Connection: close\r\nRetry-After: 1\r\n\r\n";
+
+	/* a courtesy, which is not worth a handshake */
+	if (buf_add(&c->out, text, sizeof(text) - 1) == 0)
+		(void)transport_send(&c->transport, &c->out);
+	connection_close(c);
+}

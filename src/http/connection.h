@@ -1,0 +1,96 @@
+/* A client's connection: bytes to requests and answers to bytes (RFC 9112).
+ *
+ * Only the loop's callbacks and connection_turn() call handlers; the functions of request.h note
+ * what is to be done and put the connection on the server's list of dirty ones, whose turn comes
+ * before the loop waits. Requests are taken one at a time; pipelined ones wait in `in`. */
+#ifndef DAEMON_CONNECTION_H
+#define DAEMON_CONNECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/buf.h"
+#include "http/request.h"
+#include "http/transport.h"
+#include "proto/http.h"
+
+enum {
+	CONNECTION_HANDSHAKE_S = 10,	       /* of TLS */
+	CONNECTION_IDLE_S = 650,	       /* clients keep connections for 620 s */
+	CONNECTION_HEAD_S = 30,		       /* from a head's first byte to its last */
+	CONNECTION_BODY_S = 300,	       /* between two pieces of a body that is wanted */
+	CONNECTION_DROP_S = 10,		       /* for the rest of one that nobody wanted */
+	CONNECTION_WRITE_S = 600,	       /* a client that takes nothing */
+	CONNECTION_LINGER_S = 2,	       /* for the client to read the last answer */
+	CONNECTION_IN_MAX = 128 * 1024,	       /* bytes waiting: pipelined, or of a paused body */
+	CONNECTION_DROP_MAX = 1024 * 1024,     /* bytes of a body that nobody wanted; then close */
+	CONNECTION_OUT_MAX = 64 * 1024 * 1024, /* a whole answer */
+};
+
+/*	OPEN      requests are taken; `request` is the current one
+ *	LAST      nothing more is taken; what is queued is sent, then LINGER
+ *	LINGER    our direction is closed; what comes is dropped until the client closes too, so
+ *	          that it reads the answer instead of seeing a reset
+ *	CLOSED    the handle is being closed; memory goes when libuv has let go of it
+ */
+enum connection_state { CONNECTION_OPEN, CONNECTION_LAST, CONNECTION_LINGER, CONNECTION_CLOSED };
+
+/* What `deadline_ns` is about. */
+enum connection_wait {
+	CONNECTION_WAIT_NONE,
+	CONNECTION_WAIT_HANDSHAKE,
+	CONNECTION_WAIT_IDLE,
+	CONNECTION_WAIT_HEAD,
+	CONNECTION_WAIT_BODY,
+	CONNECTION_WAIT_DROP, /* for the rest of a body that nobody wanted */
+	CONNECTION_WAIT_WRITE,
+	CONNECTION_WAIT_LINGER,
+};
+
+struct server;
+
+/* Where a client came in. */
+enum server_door { SERVER_PUBLIC, SERVER_ADMIN, SERVER_METRICS };
+
+struct connection {
+	struct transport transport;
+	struct server *server;
+	struct connection *next, *prev, *dirty_next;
+	bool is_dirty;
+	enum server_door door;
+	enum connection_state state;
+	struct http_parser *parser;
+	struct request *request; /* NULL between requests */
+	struct buf in;		 /* received, not parsed */
+	struct buf out;		 /* to be sent */
+	bool aborted;		 /* the handler wants it cut */
+	bool is_closed;		 /* libuv has let go of it */
+	bool eof;		 /* the client's direction is closed */
+	bool progress;		 /* bytes went in the direction that is waited for */
+	uint64_t dropped;	 /* bytes of a body that nobody wanted */
+	enum connection_wait wait;
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
+	char peer[TRANSPORT_PEER_BYTES];
+};
+
+/* Not accepted yet; NULL when out of memory. */
+struct connection *connection_new(struct server *s, enum server_door door);
+/* Takes a client of the listener's; a failure closes it. 0 or -errno. */
+int connection_accept(struct connection *c, uv_stream_t *listener);
+/* Serves it, or turns it away: there are too many. */
+void connection_start(struct connection *c);
+void connection_turn_away(struct connection *c);
+/* Its descriptor is among the last (fd_is_scarce): without room for what it may ask for. */
+bool connection_is_scarce(const struct connection *c);
+/* For the server's prepare handle: everything that is due. */
+void connection_turn(struct connection *c);
+void connection_check_time(struct connection *c, uint64_t now_ns);
+/* Ends it at once, telling the handler. */
+void connection_close(struct connection *c);
+
+/* For request.c. */
+void connection_mark(struct connection *c); /* dirty: a turn is due */
+size_t connection_queued(const struct connection *c);
+
+#endif

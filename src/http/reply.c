@@ -1,0 +1,138 @@
+#include "http/reply.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+static const struct http_field cors[] = {
+	{"Access-Control-Allow-Origin", "*"},
+	{"Access-Control-Expose-Headers",
+		"X-Next-Token, X-Total-Running, RateLimit-Limit, RateLimit-Remaining, "
+		"RateLimit-Reset, Retry-After, " HTTP_REQUEST_ID},
+};
+
+static size_t all_fields(const struct http_field *more, size_t n,
+	struct http_field out[REPLY_FIELDS_MAX + ARRAY_SIZE(cors)])
+{
+	memcpy(out, cors, sizeof(cors));
+	if (n > REPLY_FIELDS_MAX)
+		n = REPLY_FIELDS_MAX;
+	if (n)
+		memcpy(out + ARRAY_SIZE(cors), more, n * sizeof(*more));
+	return ARRAY_SIZE(cors) + n;
+}
+
+static void send_json(struct request *r, unsigned status, const void *text, size_t n,
+	const struct http_field *fields, size_t count)
+{
+	struct http_field all[REPLY_FIELDS_MAX + ARRAY_SIZE(cors)];
+	const struct http_reply reply = {
+		.status = status,
+		.content_type = "application/json; charset=utf-8",
+		.fields = all,
+		.field_count = all_fields(fields, count, all),
+		.body = text,
+		.len = n,
+	};
+
+	(void)request_reply(r, &reply); /* the client may be gone */
+}
+
+void reply_json_fields(struct request *r, unsigned status, json_t *root,
+	const struct http_field *fields, size_t count)
+{
+	_cleanup_free_ char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+
+	json_decref(root);
+	if (!text)
+		reply_error(r, 500, "out of memory");
+	else
+		send_json(r, status, text, strlen(text), fields, count);
+}
+
+void reply_json(struct request *r, unsigned status, json_t *root)
+{
+	reply_json_fields(r, status, root, NULL, 0);
+}
+
+void reply_json_text(struct request *r, unsigned status, const void *text, size_t n)
+{
+	send_json(r, status, text, n, NULL, 0);
+}
+
+void reply_empty(struct request *r, unsigned status)
+{
+	const struct http_reply reply = {
+		.status = status, .fields = cors, .field_count = ARRAY_SIZE(cors)};
+
+	(void)request_reply(r, &reply); /* the client may be gone */
+}
+
+static void send_error(struct request *r, unsigned status, const struct http_field *fields,
+	size_t count, const char *message)
+{
+	struct http_field all[REPLY_FIELDS_MAX + ARRAY_SIZE(cors)];
+	const struct http_reply reply = {
+		.status = status, .fields = all, .field_count = all_fields(fields, count, all)};
+
+	(void)request_reply_error(r, &reply, NULL, message); /* the client may be gone */
+}
+
+void reply_error(struct request *r, unsigned status, const char *fmt, ...)
+{
+	char message[ERROR_MESSAGE_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(message, sizeof(message), fmt, ap); /* cut is fine */
+	va_end(ap);
+	send_error(r, status, NULL, 0, message);
+}
+
+void reply_too_many(struct request *r, unsigned retry_after_s, const char *message)
+{
+	char seconds[16];
+	const struct http_field field = {"Retry-After", seconds};
+
+	(void)snprintf(seconds, sizeof(seconds), "%u", retry_after_s); /* fits */
+	send_error(r, 429, &field, retry_after_s ? 1 : 0, message);
+}
+
+unsigned reply_status_of(const struct error *e)
+{
+	static const unsigned statuses[ERROR_CODES_] = {
+		[ERROR_USAGE] = 400,
+		[ERROR_INTERNAL] = 500,
+		[ERROR_HOST] = 503,
+		[ERROR_HOST_SLOW] = 503,
+		[ERROR_NOT_FOUND] = 404,
+		[ERROR_EXISTS] = 409,
+		[ERROR_LIMIT] = 400,
+		[ERROR_NO_SPACE] = 503,
+		[ERROR_BAD_IMAGE] = 500,
+		[ERROR_BAD_SNAPSHOT] = 500,
+		[ERROR_INCOMPATIBLE] = 500,
+		[ERROR_TIMEOUT] = 504,
+		[ERROR_SANDBOX] = 500,
+		[ERROR_BUSY] = 409,
+		[ERROR_FORBIDDEN] = 403,
+		[ERROR_TOO_MANY] = 429,
+	};
+
+	return e->code < ERROR_CODES_ && statuses[e->code] ? statuses[e->code] : 500;
+}
+
+void reply_failure(struct request *r, const struct error *e)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(20);
+	const struct http_field field = {"Mayfly-Error", error_code_name(e->code)};
+	unsigned status = reply_status_of(e);
+
+	if (status >= 500 && log_limited(&limit))
+		log_error("%s request=%s", e->message, r->id);
+	send_error(r, status, &field, 1, *e->message ? e->message : "something went wrong");
+}

@@ -1,0 +1,30 @@
+/* Answers of the control API (protocol section 2.1): JSON, errors with `code` and `message`, and
+ * the headers that let browsers in. All end the request; what cannot be sent is nobody's any more.
+ */
+#ifndef DAEMON_REPLY_H
+#define DAEMON_REPLY_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "http/request.h"
+
+enum { REPLY_FIELDS_MAX = 8 };
+
+/* Takes root (NULL: out of memory). fields: more headers, or NULL. */
+void reply_json(struct request *r, unsigned status, json_t *root);
+void reply_json_fields(struct request *r, unsigned status, json_t *root,
+	const struct http_field *fields, size_t count);
+/* text: JSON already; is copied. */
+void reply_json_text(struct request *r, unsigned status, const void *text, size_t n);
+void reply_empty(struct request *r, unsigned status);
+
+void reply_error(struct request *r, unsigned status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* 429; retry_after_s 0: no Retry-After, since clients would wait and try again in vain. */
+void reply_too_many(struct request *r, unsigned retry_after_s, const char *message);
+/* An error of ours with the status that its code means; the code itself stands in Mayfly-Error. */
+void reply_failure(struct request *r, const struct error *e);
+unsigned reply_status_of(const struct error *e);
+
+#endif

@@ -1,0 +1,335 @@
+#include "http/request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/connection.h"
+#include "daemon/daemon.h"
+#include "fleet/meter.h"
+#include "fleet/metrics.h"
+#include "http/server.h"
+
+uv_loop_t *request_loop(const struct request *r)
+{
+	return r->daemon->loop;
+}
+
+const char *request_surface(const struct request *r)
+{
+	if (r->route.kind == ROUTE_API || r->route.kind == ROUTE_BAD)
+		return "api";
+	return r->route.kind == ROUTE_SIGNED || r->route.port == ROUTE_ENVD_PORT ? "envd" : "port";
+}
+
+void request_set_ops(struct request *r, const struct request_ops *ops, void *data)
+{
+	r->ops = ops;
+	r->data = data;
+}
+
+void request_meter(struct request *r, const char *sandbox_id)
+{
+	if (sandbox_id != r->route.sandbox_id) /* of a signed URL */
+		(void)snprintf(r->route.sandbox_id, sizeof(r->route.sandbox_id), "%s", sandbox_id);
+	r->metered = true;
+}
+
+void request_count(struct request *r, uint64_t in_bytes, uint64_t out_bytes)
+{
+	if (r->metered)
+		meter_count_traffic(r->daemon, r->route.sandbox_id, in_bytes, out_bytes);
+}
+
+static bool is_over(const struct request *r)
+{
+	return r->state >= REQUEST_ENDED;
+}
+
+/* --- reading --- */
+
+void request_resume(struct request *r)
+{
+	if (is_over(r) || r->reading)
+		return;
+	r->reading = true;
+	if (r->head->expect_continue && !r->received && r->state == REQUEST_NONE && !r->continued) {
+		r->continued = true;
+		/* without it the client sends the body a little later */
+		(void)http_reply_continue(&r->connection->out);
+	}
+	connection_mark(r->connection);
+}
+
+void request_pause(struct request *r)
+{
+	if (is_over(r) || !r->reading)
+		return;
+	r->reading = false;
+	connection_mark(r->connection);
+}
+
+/* --- gathering a body --- */
+
+struct request_collect {
+	struct buf body;
+	void (*then)(struct request *r, const char *body, size_t n);
+};
+
+void request_collect_done(struct request *r)
+{
+	if (!r->collect)
+		return;
+	buf_done(&r->collect->body);
+	free(r->collect);
+	r->collect = NULL;
+}
+
+static void refuse_body(struct request *r, unsigned status, const char *message)
+{
+	struct http_reply reply = {.status = status};
+
+	r->ops = NULL;
+	request_collect_done(r);
+	(void)request_reply_error(r, &reply, NULL, message); /* nothing else can be said */
+}
+
+static void collect_body(struct request *r, const uint8_t *data, size_t n)
+{
+	int e = buf_add(&r->collect->body, data, n);
+
+	if (e < 0)
+		refuse_body(r, e == -EMSGSIZE ? 413 : 503,
+			e == -EMSGSIZE ? "the request's body is too large" : "out of memory");
+}
+
+static void collect_end(struct request *r)
+{
+	struct request_collect *c = r->collect;
+
+	if (buf_add_u8(&c->body, 0) < 0) {
+		refuse_body(r, 413, "the request's body is too large");
+		return;
+	}
+	r->collect = NULL;
+	r->ops = NULL;
+	c->then(r, (const char *)buf_head(&c->body), buf_len(&c->body) - 1);
+	buf_done(&c->body);
+	free(c);
+}
+
+void request_collect(
+	struct request *r, size_t max, void (*then)(struct request *r, const char *body, size_t n))
+{
+	static const struct request_ops ops = {.body = collect_body, .body_end = collect_end};
+
+	r->collect = calloc(1, sizeof(*r->collect));
+	if (!r->collect) {
+		refuse_body(r, 503, "out of memory");
+		return;
+	}
+	buf_init(&r->collect->body, max + 1);
+	r->collect->then = then;
+	r->ops = &ops;
+	request_resume(r);
+}
+
+/* --- answering --- */
+
+/* Whether what is left of the body is better cut off than read: it is long, or the client may not
+ * send it at all, as nobody told it to go on. */
+static bool is_body_in_the_way(const struct request *r)
+{
+	if (r->received || !r->head->has_body)
+		return false;
+	return r->head->content_length > CONNECTION_DROP_MAX ||
+	       (r->head->expect_continue && !r->continued);
+}
+
+static void fill_reply(struct request *r, struct http_reply *reply)
+{
+	if (!r->head->keep_alive || is_body_in_the_way(r))
+		r->close = true;
+	if (reply->close)
+		r->close = true;
+	reply->close = r->close;
+	reply->request_id = r->id;
+	reply->head_only = r->head_only;
+	reply->keep_alive_10 = r->head->minor == 0 && !r->close;
+	r->status = reply->status;
+}
+
+static int end_now(struct request *r, int e)
+{
+	if (e < 0) {
+		r->connection->aborted = true;
+		connection_mark(r->connection);
+		return e;
+	}
+	r->state = REQUEST_ENDED;
+	connection_mark(r->connection);
+	return 0;
+}
+
+int request_reply(struct request *r, const struct http_reply *reply)
+{
+	struct http_reply full = *reply;
+
+	if (r->state != REQUEST_NONE)
+		return -EPIPE;
+	fill_reply(r, &full);
+	if (reply->status < 400 && !r->head_only)
+		request_count(r, 0, reply->len);
+	return end_now(r, http_reply(&r->connection->out, &full));
+}
+
+int request_reply_error(struct request *r, const struct http_reply *reply, const char *error_code,
+	const char *message)
+{
+	struct http_reply full = *reply;
+
+	if (r->state != REQUEST_NONE)
+		return -EPIPE;
+	fill_reply(r, &full);
+	return end_now(r, http_reply_error(&r->connection->out, &full, error_code, message));
+}
+
+/* Head of a body whose length is known. */
+static int fixed_head(struct request *r, const struct http_reply *reply, uint64_t length)
+{
+	struct http_writer w = http_reply_begin(&r->connection->out, reply);
+
+	http_writer_header_u64(&w, "Content-Length", length);
+	r->fixed = true;
+	r->left = length;
+	return http_writer_finish(&w);
+}
+
+static int begin_stream(struct request *r, int e)
+{
+	if (e < 0) {
+		r->connection->aborted = true;
+		connection_mark(r->connection);
+		return e;
+	}
+	r->state = REQUEST_STREAM;
+	connection_mark(r->connection);
+	return 0;
+}
+
+int request_stream(struct request *r, const struct http_reply *reply, int64_t length)
+{
+	struct http_reply full = *reply;
+
+	if (r->state != REQUEST_NONE)
+		return -EPIPE;
+	fill_reply(r, &full);
+	if (length >= 0)
+		return begin_stream(r, fixed_head(r, &full, (uint64_t)length));
+	r->chunked = r->head->minor > 0;
+	r->close = r->close || !r->chunked;
+	return begin_stream(r, http_reply_stream(&r->connection->out, &full, r->head->minor));
+}
+
+/* A ready-made head, with the request's id in front of its blank line. */
+static int add_head(struct request *r, const void *head, size_t n)
+{
+	struct buf *out = &r->connection->out;
+	struct http_writer w = {.out = out, .mark = buf_len(out)};
+
+	if (n < 4)
+		return -EINVAL;
+	w.err = buf_add(out, head, n - 2);
+	http_writer_header(&w, HTTP_REQUEST_ID, r->id);
+	return http_writer_finish(&w);
+}
+
+int request_stream_proxied(
+	struct request *r, unsigned status, const void *head, size_t n, bool chunked, bool close)
+{
+	if (r->state != REQUEST_NONE)
+		return -EPIPE;
+	r->status = status;
+	r->chunked = chunked;
+	r->close = close || !r->head->keep_alive;
+	return begin_stream(r, add_head(r, head, n));
+}
+
+int request_interim(struct request *r, const void *head, size_t n)
+{
+	int e;
+
+	if (r->state != REQUEST_NONE)
+		return -EPIPE;
+	e = buf_add(&r->connection->out, head, n);
+	connection_mark(r->connection);
+	return e;
+}
+
+int request_upgrade(struct request *r, const void *head, size_t n)
+{
+	int e;
+
+	if (r->state != REQUEST_NONE)
+		return -EPIPE;
+	e = begin_stream(r, add_head(r, head, n));
+	if (e < 0)
+		return e;
+	r->status = 101;
+	r->state = REQUEST_RAW;
+	r->close = true;
+	r->received = r->reading = r->told_end = r->chunked = false;
+	return 0;
+}
+
+size_t request_room(const struct request *r)
+{
+	size_t queued = connection_queued(r->connection);
+
+	return queued < REQUEST_HIGH_WATER ? REQUEST_HIGH_WATER - queued : 0;
+}
+
+int request_write(struct request *r, const void *data, size_t n)
+{
+	struct connection *c = r->connection;
+	int e;
+
+	if (r->state != REQUEST_STREAM && r->state != REQUEST_RAW)
+		return -EPIPE;
+	if (r->fixed && n > r->left)
+		return -EMSGSIZE;
+	r->left -= r->fixed ? n : 0;
+	if (r->head_only && r->state == REQUEST_STREAM)
+		return 0;
+	metrics_add(METRIC_BYTES, request_surface(r), "out", (double)n);
+	if (n > REQUEST_QUEUE_MAX || connection_queued(c) > REQUEST_QUEUE_MAX - n)
+		return -EMSGSIZE;
+	e = r->chunked ? http_chunk(&c->out, data, n) : buf_add(&c->out, data, n);
+	connection_mark(c);
+	if (e < 0)
+		return e;
+	request_count(r, 0, n);
+	r->full = r->full || connection_queued(c) >= REQUEST_HIGH_WATER;
+	return r->full;
+}
+
+int request_end(struct request *r)
+{
+	if (r->state != REQUEST_STREAM && r->state != REQUEST_RAW)
+		return -EPIPE;
+	if (r->fixed && r->left && !r->head_only) {
+		/* less than was promised */
+		request_abort(r);
+		return -EMSGSIZE;
+	}
+	return end_now(r, r->chunked && !r->head_only ? http_chunk_last(&r->connection->out) : 0);
+}
+
+void request_abort(struct request *r)
+{
+	if (r->state == REQUEST_GONE)
+		return;
+	r->connection->aborted = true;
+	connection_mark(r->connection);
+}

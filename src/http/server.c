@@ -1,0 +1,325 @@
+#include "http/server.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "api/api.h"
+#include "http/connection.h"
+#include "daemon/daemon.h"
+#include "fleet/metrics.h"
+#include "daemon/scrape.h"
+#include "proto/timestamp.h"
+
+enum { ACCEPT_PAUSE_US = 1000, TICK_MS = 1000, HOST_MAX = 64 };
+
+/* --- addresses --- */
+
+static bool is_loopback(const struct sockaddr_storage *a)
+{
+	if (a->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+int server_parse_listen(
+	const char *listen, struct sockaddr_storage *ret, bool *ret_loopback, struct error *e)
+{
+	const char *colon = strrchr(listen, ':'), *host = listen;
+	size_t n = colon ? (size_t)(colon - listen) : 0;
+	char name[HOST_MAX];
+	uint64_t port;
+
+	if (n >= 2 && host[0] == '[' && host[n - 1] == ']') {
+		host++;
+		n -= 2;
+	}
+	if (!n || n >= sizeof(name) || str_parse_u64(colon + 1, &port) < 0 || port > UINT16_MAX)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"'%s' is no address to listen on: give ADDRESS:PORT, such as "
+			"127.0.0.1:3000",
+			listen);
+	memcpy(name, host, n);
+	name[n] = '\0';
+	if (uv_ip4_addr(name, (int)port, (struct sockaddr_in *)ret) < 0 &&
+		uv_ip6_addr(name, (int)port, (struct sockaddr_in6 *)ret) < 0)
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "'%s' is no IP address to listen on", name);
+	*ret_loopback = is_loopback(ret);
+	return 0;
+}
+
+/* --- accepting --- */
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(5);
+	struct server *s = listener->data;
+	enum server_door door = listener == (uv_stream_t *)&s->admin	 ? SERVER_ADMIN
+				: listener == (uv_stream_t *)&s->metrics ? SERVER_METRICS
+									 : SERVER_PUBLIC;
+	struct connection *c = status < 0 ? NULL : connection_new(s, door);
+
+	if (status < 0) /* libuv tries again at once; workers give descriptors back soon */
+		(void)usleep(ACCEPT_PAUSE_US);
+	if (!c) {
+		if (log_limited(&limit))
+			log_warn("cannot accept a connection: %s",
+				status < 0 ? uv_strerror(status) : "out of memory");
+		return;
+	}
+	if (connection_accept(c, listener) < 0)
+		return;
+	if (door == SERVER_PUBLIC && (s->count > s->max || connection_is_scarce(c))) {
+		metrics_add(METRIC_CONNECTIONS_REFUSED, NULL, NULL, 1);
+		if (log_limited(&limit))
+			log_warn("%u connections, and the limit of them or of open files is "
+				 "reached: one refused",
+				s->count - 1);
+		connection_turn_away(c);
+		return;
+	}
+	connection_start(c);
+}
+
+/* --- turns --- */
+
+static void on_idle(uv_idle_t *h)
+{
+	/* being there keeps the loop from waiting */
+}
+
+static void on_prepare(uv_prepare_t *h)
+{
+	struct server *s = h->data;
+	struct connection *c = s->dirty;
+
+	/* those that become dirty now have their turn in the next round, after the others' I/O */
+	s->dirty = s->dirty_last = NULL;
+	while (c) {
+		struct connection *next = c->dirty_next;
+
+		connection_turn(c);
+		c = next;
+	}
+	if (s->dirty)
+		(void)uv_idle_start(&s->idle, on_idle); /* cannot fail with a callback */
+	else
+		(void)uv_idle_stop(&s->idle); /* always 0 */
+}
+
+static void on_tick(uv_timer_t *t)
+{
+	struct server *s = t->data;
+	uint64_t now = clock_monotonic_ns();
+
+	for (struct connection *c = s->connections; c; c = c->next)
+		connection_check_time(c, now);
+}
+
+/* --- TLS --- */
+
+static void log_certificate(const struct server *s, const char *what)
+{
+	char text[TIMESTAMP_BYTES];
+
+	log_info("%s a TLS certificate valid until %s", what,
+		timestamp_format_ns(tls_context_expiry_s(s->tls) * NS_PER_S, text));
+}
+
+int server_use_tls(struct server *s, const char *cert_file, const char *key_file, struct error *e)
+{
+	int r = tls_context_new(cert_file, key_file, &s->tls, e);
+
+	if (r == 0)
+		log_certificate(s, "using");
+	return r;
+}
+
+void server_reload(struct server *s)
+{
+	struct error e = {0};
+
+	if (!s->tls)
+		return;
+	if (tls_context_reload(s->tls, &e) < 0)
+		log_error("the TLS certificate in use stays: %s", e.message);
+	else
+		log_certificate(s, "now using");
+}
+
+/* --- starting --- */
+
+static void start_rest(struct server *s)
+{
+	uv_loop_t *loop = s->daemon->loop;
+
+	if (s->has_rest)
+		return;
+	s->has_rest = true;
+	/* without randomness the ids of runs are alike */
+	(void)!getrandom(&s->run, sizeof(s->run), 0);
+	if (!s->max)
+		s->max = SERVER_CONNECTIONS;
+	/* none of these fails */
+	(void)uv_prepare_init(loop, &s->prepare);
+	(void)uv_idle_init(loop, &s->idle);
+	(void)uv_timer_init(loop, &s->tick);
+	s->prepare.data = s->idle.data = s->tick.data = s;
+	(void)uv_prepare_start(&s->prepare, on_prepare);
+	(void)uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+}
+
+static uint16_t port_of(const uv_tcp_t *tcp)
+{
+	struct sockaddr_storage a;
+	int n = sizeof(a);
+
+	if (uv_tcp_getsockname(tcp, (struct sockaddr *)&a, &n) < 0)
+		return 0;
+	return ntohs(a.ss_family == AF_INET ? ((struct sockaddr_in *)&a)->sin_port
+					    : ((struct sockaddr_in6 *)&a)->sin6_port);
+}
+
+/* *has says from then on that the handle is open. */
+static int listen_on(
+	struct server *s, uv_tcp_t *tcp, bool *has, const char *listen, struct error *e)
+{
+	struct sockaddr_storage a = {0};
+	bool loopback;
+	int r = server_parse_listen(listen, &a, &loopback, e);
+
+	if (r < 0)
+		return r;
+	start_rest(s);
+	(void)uv_tcp_init(s->daemon->loop, tcp); /* cannot fail without flags */
+	*has = true;
+	tcp->data = s;
+	r = uv_tcp_bind(tcp, (struct sockaddr *)&a, 0);
+	if (r == 0)
+		r = uv_listen((uv_stream_t *)tcp, SERVER_BACKLOG, on_connection);
+	if (r < 0)
+		return error_set(
+			e, ERROR_HOST, -r, "cannot listen on %s: %s", listen, uv_strerror(r));
+	return 0;
+}
+
+int server_start(struct server *s, const char *listen, struct error *e)
+{
+	int r = listen_on(s, &s->tcp, &s->has_tcp, listen, e);
+
+	s->port = r < 0 ? 0 : port_of(&s->tcp);
+	return r;
+}
+
+int server_start_metrics(struct server *s, const char *listen, struct error *e)
+{
+	int r = listen_on(s, &s->metrics, &s->has_metrics, listen, e);
+
+	s->metrics_port = r < 0 ? 0 : port_of(&s->metrics);
+	if (r == 0)
+		log_info("serving metrics metrics_port=%u", s->metrics_port);
+	return r;
+}
+
+int server_start_admin(struct server *s, const char *path, struct error *e)
+{
+	mode_t mask;
+	int r;
+
+	start_rest(s);
+	(void)uv_pipe_init(s->daemon->loop, &s->admin, 0); /* cannot fail */
+	s->has_admin = true;
+	s->admin.data = s;
+	(void)unlink(path); /* of a daemon that died: the store's lock says that none lives */
+	mask = umask(0177); /* no worker runs yet */
+	r = uv_pipe_bind(&s->admin, path);
+	(void)umask(mask); /* always works */
+	if (r == 0)
+		r = uv_listen((uv_stream_t *)&s->admin, SERVER_BACKLOG, on_connection);
+	return r < 0 ? error_set(e, ERROR_HOST, -r, "cannot listen on %s: %s", path, uv_strerror(r))
+		     : 0;
+}
+
+void server_stop(struct server *s)
+{
+	if (s->has_tcp)
+		uv_close((uv_handle_t *)&s->tcp, NULL);
+	if (s->has_admin)
+		uv_close((uv_handle_t *)&s->admin, NULL); /* removes its file */
+	if (s->has_metrics)
+		uv_close((uv_handle_t *)&s->metrics, NULL);
+	s->has_tcp = s->has_admin = s->has_metrics = false;
+	for (struct connection *c = s->connections; c; c = c->next)
+		connection_close(c);
+	if (!s->has_rest)
+		return;
+	on_prepare(&s->prepare); /* lets go of dirty ones */
+	uv_close((uv_handle_t *)&s->prepare, NULL);
+	uv_close((uv_handle_t *)&s->idle, NULL);
+	uv_close((uv_handle_t *)&s->tick, NULL);
+	s->has_rest = false;
+}
+
+void server_free(struct server *s)
+{
+	if (!s)
+		return;
+	tls_context_free(s->tls);
+	free(s);
+}
+
+/* --- dispatch --- */
+
+void server_next_id(struct server *s, char out[REQUEST_ID_BYTES])
+{
+	(void)snprintf(out, REQUEST_ID_BYTES, "%08x%08x", s->run, ++s->requests); /* fits */
+}
+
+static void refuse(struct request *r, unsigned status, const char *message)
+{
+	const struct http_reply reply = {.status = status};
+
+	(void)request_reply_error(r, &reply, NULL, message); /* nothing else can be done */
+}
+
+static void hand_to(struct request *r, request_handler handler)
+{
+	if (handler)
+		handler(r);
+	else
+		refuse(r, 501, "this surface of a sandbox is not served yet");
+}
+
+void server_dispatch(struct server *s, struct request *r)
+{
+	struct daemon *d = s->daemon;
+
+	if (r->connection->door == SERVER_METRICS) {
+		scrape_dispatch(r);
+		return;
+	}
+	route_classify(r->head, d->options.domain, &r->route);
+	switch (r->route.kind) {
+	case ROUTE_API:
+		api_dispatch(r);
+		break;
+	case ROUTE_SANDBOX:
+		hand_to(r, r->route.port == ROUTE_ENVD_PORT ? d->envd_handler : d->proxy_handler);
+		break;
+	case ROUTE_SIGNED:
+		hand_to(r, d->envd_handler);
+		break;
+	case ROUTE_BAD:
+		refuse(r, 400, r->route.reason);
+		break;
+	}
+}

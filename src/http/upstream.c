@@ -1,0 +1,292 @@
+#include "http/upstream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { READS_A_TURN = 8, SLICE = 64 * 1024 };
+
+struct upstream {
+	uv_poll_t poll;
+	uv_idle_t deferred; /* while early bytes wait to be handed out */
+	uv_loop_t *loop;
+	const struct upstream_ops *ops;
+	void *arg;
+	struct agent_link *link; /* while DIALLING */
+	int fd;			 /* -1 while DIALLING */
+	enum upstream_state state;
+	struct buf out;
+	uint8_t *early; /* received behind the agent's OK; malloc'ed */
+	size_t early_n;
+	int watched; /* what poll waits for: libuv makes system calls of every uv_poll_start() */
+	bool polling, paused, closed;
+	bool full;     /* writable is owed */
+	bool ended;    /* our direction is to end */
+	bool shut;     /* and has */
+	bool finished; /* the guest's direction has ended */
+	unsigned handles;
+};
+
+static uint8_t slice[SLICE];
+
+static void on_poll(uv_poll_t *h, int status, int events);
+
+/* --- closing --- */
+
+static void on_closed(uv_handle_t *h)
+{
+	struct upstream *u = h->data;
+
+	if (--u->handles > 0)
+		return;
+	if (u->fd >= 0)
+		(void)close(u->fd); /* a socket: nothing to lose */
+	buf_done(&u->out);
+	free(u->early);
+	free(u);
+}
+
+void upstream_close(struct upstream *u)
+{
+	if (!u || u->closed)
+		return;
+	u->closed = true;
+	agent_link_close(u->link);
+	u->link = NULL;
+	u->handles = u->polling ? 2 : 1;
+	if (u->polling)
+		uv_close((uv_handle_t *)&u->poll, on_closed);
+	uv_close((uv_handle_t *)&u->deferred, on_closed);
+}
+
+static void lose(struct upstream *u, enum agent_error_class why)
+{
+	if (u->closed || u->state == UPSTREAM_LOST)
+		return;
+	u->state = UPSTREAM_LOST;
+	if (u->polling)
+		(void)uv_poll_stop(&u->poll); /* always 0 */
+	u->ops->lost(u, why, u->arg);
+}
+
+/* --- bytes --- */
+
+static void update(struct upstream *u)
+{
+	int events = 0;
+
+	if (u->state != UPSTREAM_OPEN || u->closed)
+		return;
+	if (!u->paused && !u->finished && !u->early)
+		events |= UV_READABLE;
+	if (buf_len(&u->out))
+		events |= UV_WRITABLE;
+	if (events == u->watched)
+		return;
+	u->watched = events;
+	if (events)
+		(void)uv_poll_start(&u->poll, events, on_poll); /* fails for closed ones only */
+	else
+		(void)uv_poll_stop(&u->poll); /* always 0 */
+}
+
+/* False: the guest has closed. What it sent before that is still read. */
+static bool flush(struct upstream *u)
+{
+	while (buf_len(&u->out)) {
+		ssize_t n = send(
+			u->fd, buf_head(&u->out), buf_len(&u->out), MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN;
+		buf_consume(&u->out, (size_t)n);
+	}
+	if (u->ended && !u->shut) {
+		u->shut = true;
+		(void)shutdown(u->fd, SHUT_WR); /* gone already: reading finds out */
+	}
+	return true;
+}
+
+static void write_some(struct upstream *u)
+{
+	if (!flush(u)) {
+		/* Nobody takes it; an answer may still be there to be read. */
+		buf_clear(&u->out);
+		u->ended = u->shut = true;
+	}
+	if (u->full && buf_len(&u->out) < UPSTREAM_LOW) {
+		u->full = false;
+		u->ops->writable(u, u->arg);
+	}
+}
+
+/* False: there is nothing more for now. */
+static bool read_some(struct upstream *u)
+{
+	ssize_t n = recv(u->fd, slice, sizeof(slice), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n < 0) {
+		lose(u, 0);
+		return false;
+	}
+	if (n == 0) {
+		u->finished = true;
+		u->ops->eof(u, u->arg);
+		return false;
+	}
+	u->ops->data(u, slice, (size_t)n, u->arg);
+	return (size_t)n == sizeof(slice);
+}
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+	struct upstream *u = h->data;
+
+	if (status < 0)
+		u->watched = 0; /* libuv has stopped it */
+	if (buf_len(&u->out))
+		write_some(u);
+	for (int i = 0; i < READS_A_TURN; i++)
+		if (u->closed || u->paused || u->finished || u->early ||
+			u->state != UPSTREAM_OPEN || !read_some(u))
+			break;
+	update(u);
+}
+
+static void on_deferred(uv_idle_t *h)
+{
+	struct upstream *u = h->data;
+	uint8_t *early = u->early;
+
+	(void)uv_idle_stop(h); /* always 0 */
+	if (!early || u->paused)
+		return;
+	u->early = NULL;
+	u->ops->data(u, early, u->early_n, u->arg);
+	free(early);
+	update(u);
+}
+
+int upstream_write(struct upstream *u, const void *data, size_t n)
+{
+	int r = 0;
+
+	if (u->state == UPSTREAM_LOST || u->closed)
+		return -EPIPE;
+	if (u->ended)
+		return 0; /* nobody takes it */
+	r = buf_add(&u->out, data, n);
+	if (r < 0)
+		return r;
+	if (u->state == UPSTREAM_OPEN && buf_len(&u->out) == n)
+		(void)flush(u); /* a failure is seen by the poll handle */
+	update(u);
+	u->full = u->full || buf_len(&u->out) >= UPSTREAM_HIGH;
+	return u->full;
+}
+
+void upstream_shutdown(struct upstream *u)
+{
+	u->ended = true;
+	if (u->state == UPSTREAM_OPEN && !u->closed)
+		(void)flush(u); /* a failure is seen by reading */
+}
+
+void upstream_pause(struct upstream *u)
+{
+	u->paused = true;
+	update(u);
+}
+
+void upstream_resume(struct upstream *u)
+{
+	if (!u->paused)
+		return;
+	u->paused = false;
+	if (u->early && !u->closed)
+		(void)uv_idle_start(&u->deferred, on_deferred); /* cannot fail */
+	update(u);
+}
+
+/* --- dialling --- */
+
+/* The link lets go of the descriptor before it is polled anew: both handles would fight over its
+ * place in the loop. */
+static int take_over(struct upstream *u)
+{
+	int fd = agent_link_take_fd(u->link, &u->early, &u->early_n);
+
+	agent_link_close(u->link);
+	u->link = NULL;
+	if (fd < 0)
+		return fd;
+	u->fd = fd;
+	if (uv_poll_init(u->loop, &u->poll, fd) < 0)
+		return -ENOMEM;
+	u->polling = true;
+	u->state = UPSTREAM_OPEN;
+	return 0;
+}
+
+static void on_event(struct agent_link *l, const struct agent_event *ev, void *arg)
+{
+	struct upstream *u = arg;
+
+	if (ev->type != AGENT_OK) {
+		lose(u, ev->type == AGENT_ERROR ? ev->error.class : 0);
+		return;
+	}
+	if (take_over(u) < 0) {
+		lose(u, 0);
+		return;
+	}
+	if (u->early)
+		(void)uv_idle_start(&u->deferred, on_deferred); /* cannot fail */
+	if (u->ops->opened)
+		u->ops->opened(u, u->arg);
+	if (u->closed)
+		return;
+	write_some(u);
+	update(u);
+}
+
+static void on_lost(struct agent_link *l, const struct error *why, void *arg)
+{
+	lose(arg, 0);
+}
+
+int upstream_open(uv_loop_t *loop, struct instance *i, uint16_t port,
+	const struct upstream_ops *ops, void *arg, struct upstream **ret)
+{
+	static const struct agent_link_ops link_ops = {on_event, NULL, on_lost};
+	struct agent_dial m = {.port = port};
+	struct upstream *u = calloc(1, sizeof(*u));
+	int r;
+
+	if (!u)
+		return -ENOMEM;
+	u->loop = loop;
+	u->ops = ops;
+	u->arg = arg;
+	u->fd = -1;
+	buf_init(&u->out, UPSTREAM_MAX);
+	(void)uv_idle_init(loop, &u->deferred); /* cannot fail */
+	u->poll.data = u->deferred.data = u;
+	r = instance_agent_connect(i, &link_ops, u, &u->link, NULL);
+	if (r == 0)
+		r = agent_request(agent_link_conn(u->link), AGENT_DIAL, &m, NULL);
+	if (r < 0) {
+		upstream_close(u);
+		return r;
+	}
+	agent_link_send(u->link);
+	*ret = u;
+	return 0;
+}

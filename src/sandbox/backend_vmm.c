@@ -1,0 +1,196 @@
+/* Sandboxes as microVMs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "sandbox/backend.h"
+#include "sandbox/host.h"
+#include "sandbox/sandbox_plan.h"
+#include "proto/snapshot.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum { MADE_MS = 60 * 1000 }; /* for the VM of a pool to be there */
+
+void backend_sandbox_done(struct backend_sandbox *s)
+{
+	for (char **p = s->env; p && *p; p++)
+		free(*p);
+	free(s->env);
+	free(s->template);
+	free(s->user);
+	free(s->workdir);
+	cleanup_close_p(&s->dirfd);
+	*s = (struct backend_sandbox){.dirfd = -1};
+}
+
+int backend_mark(int dirfd, struct error *e)
+{
+	_cleanup_close_ int fd = openat(dirfd, BACKEND_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	return fd < 0 ? error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno,
+				"cannot write into the sandbox's directory")
+		      : 0;
+}
+
+static int copy_config(const struct sandbox_plan *p, struct backend_sandbox *s)
+{
+	const struct image_config *c = &p->t.config;
+
+	s->template = strdup(p->t.name);
+	s->user = strdup(c->user);
+	s->workdir = strdup(c->workdir);
+	s->env = calloc(c->env_count + 1, sizeof(*s->env));
+	if (!s->template || !s->user || !s->workdir || !s->env)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->env_count; i++)
+		if (!(s->env[i] = strdup(c->env[i])))
+			return -ENOMEM;
+	s->cpus = p->cpus;
+	s->memory_bytes = p->memory_bytes;
+	s->disk_bytes = p->disk_bytes;
+	s->grow = p->grow;
+	return 0;
+}
+
+/* One that waits ends with us. */
+static int launch(const struct sandbox_dirs *dirs, struct sandbox_plan *p, bool paused,
+	struct backend_sandbox *s, struct error *e)
+{
+	_cleanup_free_ char *dir = str_printf("%s/%s", dirs->path, s->id);
+	int r;
+
+	if (!dir)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	p->launch.dir = dir;
+	p->launch.keep = !paused;
+	p->launch.paused = paused;
+	r = vmm_launch(&p->launch, &s->vmm, e);
+	p->launch.dir = NULL;
+	if (r == 0)
+		s->pid = vmm_pid(s->vmm);
+	return r == 0 && paused ? vmm_await_started(s->vmm, MADE_MS, e) : r;
+}
+
+/* For `mayfly ps` and for ending it without us. */
+static int write_record(
+	const struct backend_sandbox *s, json_t *metadata, bool hidden, struct error *e)
+{
+	struct sandbox_record r = {
+		.template = s->template,
+		.created_ns = clock_realtime_ns(),
+		.cpus = s->cpus,
+		.memory_bytes = s->memory_bytes,
+		.disk_bytes = s->disk_bytes,
+		.vmm_pid = s->pid,
+		.metadata = metadata,
+		.hidden = hidden,
+	};
+
+	memcpy(r.id, s->id, sizeof(r.id));
+	return sandbox_record_write(s->dirfd, &r, e);
+}
+
+static int make_vm(const struct sandbox_dirs *dirs, struct sandbox_plan *p,
+	const struct sandbox_options *o, struct backend_sandbox *s, struct error *e)
+{
+	int r = sandbox_dirs_make(dirs, s->id, &s->dirfd, e);
+
+	if (r < 0)
+		return r;
+	r = copy_config(p, s) < 0 ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;
+	if (r == 0)
+		r = backend_mark(s->dirfd, e);
+	if (r == 0)
+		r = sandbox_plan_link(p, s->dirfd, e);
+	if (r == 0)
+		r = launch(dirs, p, o->paused, s, e);
+	if (r == 0 && !o->paused)
+		r = write_record(s, o->metadata, o->hidden, e);
+	if (r < 0) {
+		vmm_stop(s->vmm);
+		s->vmm = NULL;
+		sandbox_dirs_remove(dirs, s->id);
+		backend_sandbox_done(s);
+	}
+	return r;
+}
+
+/* mayfly-vmm would find it as well, but only when it loads it. */
+static int check_state(int fd, struct error *e)
+{
+	_cleanup_free_ char *data = NULL;
+	struct snapshot_reader reader;
+	size_t n;
+	int r = file_read(fd, "state", SNAPSHOT_STATE_MAX, &data, &n);
+
+	return r < 0 ? error_set_errno(e, ERROR_BAD_SNAPSHOT, -r, "the state of the snapshot")
+		     : snapshot_reader_open(&reader, data, n, e);
+}
+
+static int check(const struct sandbox_options *o, struct error *e)
+{
+	int r = check_state(o->origin->fd, e);
+
+	return r == 0 ? sandbox_plan_check(o, e) : r;
+}
+
+static int make(const struct home *home, const struct sandbox_dirs *dirs,
+	const struct sandbox_options *o, struct backend_sandbox *ret, struct error *e)
+{
+	struct sandbox_plan p = SANDBOX_PLAN_INIT;
+	int r = host_check_disk(dirs->fd, dirs->path, SANDBOX_ROOM_MB * MIB, e);
+
+	*ret = (struct backend_sandbox){.dirfd = -1};
+	if (o->id)
+		(void)snprintf(ret->id, sizeof(ret->id), "%s", o->id); /* one of ours: fits */
+	if (r == 0)
+		r = sandbox_plan_make(home, o, &p, e);
+	if (r < 0)
+		return r;
+	r = make_vm(dirs, &p, o, ret, e);
+	sandbox_plan_done(&p);
+	return r;
+}
+
+/* It outlives us before it runs: one that only waits may end, a sandbox may not. */
+static int resume(struct backend_sandbox *s, json_t *metadata, struct error *e)
+{
+	int r = write_record(s, metadata, false, e);
+
+	if (r == 0)
+		r = vmm_keep(s->vmm, e);
+	return r == 0 ? vmm_resume(s->vmm, e) : r;
+}
+
+static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
+	struct error *e)
+{
+	int r = 0;
+
+	if (vmm) {
+		vmm_stop(vmm);
+		sandbox_dirs_remove(dirs, id);
+		return 0;
+	}
+	r = sandbox_kill(dirs, id, e);
+	return r == -ENOENT ? 0 : r;
+}
+
+const struct backend backend_vmm = {
+	.measure = sandbox_plan_measure,
+	.make = make,
+	.resume = resume,
+	.end = end,
+	.pause = backend_vmm_pause,
+	.snapshot = backend_vmm_snapshot,
+	.settle = backend_vmm_settle,
+	.check = check,
+};

@@ -1,0 +1,794 @@
+#include "sandbox/launch.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "io/program.h"
+#include "vmm/control.h"
+
+enum {
+	ARGS_MAX = 64,
+	FDS_MAX = 80,
+	VSOCK_BACKLOG = 128,
+	CONTROL_BACKLOG = 16,
+	STOP_MS = 1000,
+	REQUEST_MS = 600 * 1000
+};
+
+struct vmm {
+	pid_t pid; /* 0 once it was waited for */
+	int owner_fd;
+	int lock_fd; /* our share of the directory's lock */
+	bool ended;
+	char pending[CONTROL_MESSAGE_MAX]; /* an event that came while a reply was awaited */
+};
+
+/* The command line of mayfly-vmm and the descriptors that it inherits. */
+struct command {
+	char *argv[ARGS_MAX + 1];
+	unsigned argc;
+	int fds[FDS_MAX]; /* owned */
+	unsigned fd_count;
+	int err; /* sticky */
+};
+
+static void command_done(struct command *c)
+{
+	for (unsigned i = 0; i < c->argc; i++)
+		free(c->argv[i]);
+	for (unsigned i = 0; i < c->fd_count; i++)
+		(void)close(c->fds[i]); /* the child has its own */
+}
+
+static void add_arg(struct command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void add_arg(struct command *c, const char *fmt, ...)
+{
+	va_list ap;
+	char *s = NULL;
+	int r;
+
+	va_start(ap, fmt);
+	r = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	if (r < 0 || c->argc == ARGS_MAX) {
+		free(r < 0 ? NULL : s);
+		c->err = -ENOMEM;
+		return;
+	}
+	c->argv[c->argc++] = s;
+}
+
+/* Takes fd over for the child; an fd that cannot be kept is closed and marks the command bad. */
+static int pass_fd(struct command *c, int fd)
+{
+	if (c->fd_count == FDS_MAX) {
+		(void)close(fd); /* never used */
+		c->err = -E2BIG;
+		return -1;
+	}
+	c->fds[c->fd_count++] = fd;
+	return fd;
+}
+
+static int pass_file(struct command *c, int dirfd, const char *path, int flags, struct error *e)
+{
+	int fd = openat(dirfd, path, flags | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return error_set_errno(e,
+			errno == ENOSPC || errno == EDQUOT ? ERROR_NO_SPACE : ERROR_NOT_FOUND,
+			errno, "cannot open %s", path);
+	return pass_fd(c, fd);
+}
+
+static int add_disk(struct command *c, int dirfd, const struct vmm_disk *d, struct error *e)
+{
+	char spec[512];
+	int n, fd = pass_file(c, AT_FDCWD, d->base, O_RDONLY, e);
+
+	if (fd < 0)
+		return fd;
+	n = snprintf(spec, sizeof(spec), "base=%d", fd);
+	for (unsigned i = 0; i < d->layer_count; i++) {
+		fd = pass_file(c, AT_FDCWD, d->layers[i], O_RDONLY, e);
+		if (fd < 0)
+			return fd;
+		n += snprintf(spec + n, sizeof(spec) - (size_t)n, ",layer=%d", fd);
+	}
+	if (d->delta) {
+		fd = pass_file(c, dirfd, d->delta, O_RDWR | O_CREAT, e);
+		if (fd < 0)
+			return fd;
+		n += snprintf(spec + n, sizeof(spec) - (size_t)n, ",delta=%d", fd);
+	}
+	if (d->bytes)
+		(void)snprintf(spec + n, sizeof(spec) - (size_t)n, ",bytes=%llu",
+			(unsigned long long)d->bytes); /* 16 layers of 12 characters fit */
+	add_arg(c, "--disk=%s", spec);
+	return 0;
+}
+
+/* Opens one file of a snapshot and passes it as the option's descriptor. name: in dirfd. */
+static int add_file(
+	struct command *c, const char *option, int dirfd, const char *name, struct error *e)
+{
+	int fd = pass_file(c, dirfd, name, O_RDONLY, e);
+
+	if (fd >= 0)
+		add_arg(c, "--%s=%d", option, fd);
+	return fd < 0 ? fd : 0;
+}
+
+static int add_snapshot(struct command *c, const struct vmm_launch *l, struct error *e)
+{
+	_cleanup_close_ int dirfd = open(l->snapshot, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const char *memory = l->memory ? l->memory : "memory", *hot = l->hot ? l->hot : "hot";
+	int r;
+
+	if (dirfd < 0)
+		return error_set_errno(
+			e, ERROR_NOT_FOUND, errno, "cannot open the snapshot %s", l->snapshot);
+	if (l->layer_count > VMM_LAYERS_MAX)
+		return error_set(
+			e, ERROR_LIMIT, EINVAL, "more than %d memory layers", VMM_LAYERS_MAX);
+	r = add_file(c, "state-fd", dirfd, "state", e);
+	if (r == 0)
+		r = add_file(c, "memory-fd", dirfd, memory, e);
+	for (unsigned i = 0; i < l->layer_count && r == 0; i++)
+		r = add_file(c, "layer-fd", dirfd, l->layers[i], e);
+	if (r == 0 && faccessat(dirfd, hot, R_OK, 0) == 0) /* only a hint */
+		r = add_file(c, "hot-fd", dirfd, hot, e);
+	if (l->check_layers)
+		add_arg(c, "--check-layers");
+	return r;
+}
+
+static int add_source(struct command *c, const struct vmm_launch *l, struct error *e)
+{
+	int r;
+
+	if (l->snapshot)
+		return add_snapshot(c, l, e);
+	r = add_file(c, "kernel-fd", AT_FDCWD, l->kernel, e);
+	if (r == 0 && l->initrd)
+		r = add_file(c, "initrd-fd", AT_FDCWD, l->initrd, e);
+	add_arg(c, "--cmdline=%s", l->cmdline);
+	add_arg(c, "--cpus=%u", l->cpus);
+	add_arg(c, "--memory-bytes=%llu", (unsigned long long)l->memory_bytes);
+	return r;
+}
+
+static int add_sockets(struct command *c, int dirfd, struct error *e)
+{
+	int vsock = fd_unix_listen(dirfd, "vsock.sock", SOCK_STREAM, VSOCK_BACKLOG);
+	int control;
+
+	if (vsock < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -vsock, "cannot create vsock.sock");
+	add_arg(c, "--vsock-fd=%d", pass_fd(c, vsock));
+	control = fd_unix_listen(dirfd, "control.sock", SOCK_SEQPACKET, CONTROL_BACKLOG);
+	if (control < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -control, "cannot create control.sock");
+	add_arg(c, "--control-fd=%d", pass_fd(c, control));
+	return 0;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int build_command(
+	struct command *c, const struct vmm_launch *l, int dirfd, int owner_fd, struct error *e)
+{
+	int r;
+
+	add_arg(c, "mayfly-vmm");
+	add_arg(c, "--dir-fd=%d", dirfd);
+	add_arg(c, "--name=%s", base_name(l->dir));
+	add_arg(c, "--owner-fd=%d", owner_fd);
+	r = add_sockets(c, dirfd, e);
+	if (r == 0)
+		r = add_source(c, l, e);
+	for (unsigned i = 0; i < l->disk_count && r == 0; i++)
+		r = add_disk(c, dirfd, &l->disks[i], e);
+	if (l->paused)
+		add_arg(c, "--paused");
+	if (l->keep)
+		add_arg(c, "--keep");
+	if (r == 0 && c->err)
+		r = error_set_errno(
+			e, ERROR_INTERNAL, -c->err, "cannot build the VMM's command line");
+	return r;
+}
+
+static int take_lock(int dirfd, struct error *e)
+{
+	_cleanup_close_ int fd = openat(dirfd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno,
+			"cannot create the sandbox's lock");
+	/* Waits: somebody who only looks holds it for a moment. */
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return error_set_errno(e, ERROR_INTERNAL, errno, "cannot lock the sandbox");
+	return TAKE_FD(fd);
+}
+
+static int spawn(const char *path, struct command *c, int log_fd, pid_t *ret)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int r;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attr);
+	/* Its own process group: a Ctrl-C at the terminal is for the owner to handle. */
+	r = posix_spawnattr_setflags(
+		&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	r = r ? r : posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
+	r = r ? r : posix_spawn_file_actions_adddup2(&actions, 0, 1);
+	r = r ? r : posix_spawn_file_actions_adddup2(&actions, log_fd, 2);
+	for (unsigned i = 0; i < c->fd_count; i++) /* onto itself: clears close-on-exec */
+		r = r ? r : posix_spawn_file_actions_adddup2(&actions, c->fds[i], c->fds[i]);
+	c->argv[c->argc] = NULL;
+	if (r == 0)
+		r = posix_spawn(ret, path, &actions, &attr, c->argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	return -r;
+}
+
+/* Descriptors 0-2 are the child's standard ones: ours must lie above. */
+static int above_standard(int fd)
+{
+	int r;
+
+	if (fd < 0 || fd > 2)
+		return fd;
+	r = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	(void)close(fd); /* duplicated */
+	return r;
+}
+
+static int start(const struct vmm_launch *l, struct vmm *v, struct command *c, struct error *e)
+{
+	_cleanup_close_ int log_fd = -1;
+	char path[PATH_MAX];
+	int pair[2], dirfd, r;
+
+	dirfd = above_standard(open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	if (dirfd < 0)
+		return error_set_errno(e, ERROR_NOT_FOUND, errno, "cannot open %s", l->dir);
+	pass_fd(c, dirfd);
+	v->lock_fd = take_lock(dirfd, e);
+	if (v->lock_fd < 0)
+		return v->lock_fd;
+	pass_fd(c, fcntl(v->lock_fd, F_DUPFD_CLOEXEC, 3));
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_set_errno(e, ERROR_NO_SPACE, errno, "socketpair");
+	v->owner_fd = pair[0];
+	pair[1] = above_standard(pair[1]);
+	pass_fd(c, pair[1]);
+	log_fd = openat(dirfd, "vmm.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (log_fd < 0)
+		return error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno,
+			"cannot create vmm.log");
+	r = program_path("mayfly-vmm", path, sizeof(path), e);
+	if (r == 0)
+		r = build_command(c, l, dirfd, pair[1], e);
+	if (r < 0)
+		return r;
+	r = spawn(path, c, log_fd, &v->pid);
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot start %s", path) : 0;
+}
+
+int vmm_launch(const struct vmm_launch *l, struct vmm **ret, struct error *e)
+{
+	struct vmm *v = calloc(1, sizeof(*v));
+	struct command c = {0};
+	int r;
+
+	if (!v)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	v->owner_fd = v->lock_fd = -1;
+	r = start(l, v, &c, e);
+	command_done(&c);
+	if (r < 0) {
+		vmm_stop(v);
+		return r;
+	}
+	*ret = v;
+	return 0;
+}
+
+int vmm_fd(const struct vmm *v)
+{
+	return v->owner_fd;
+}
+
+pid_t vmm_pid(const struct vmm *v)
+{
+	return v->pid;
+}
+
+/* --- events --- */
+
+/* The process is gone without a word. */
+static void died(struct vmm *v, struct error *e)
+{
+	int status = 0;
+	pid_t r;
+
+	do
+		r = waitpid(v->pid, &status, 0);
+	while (r < 0 && errno == EINTR);
+	v->pid = 0;
+	if (r > 0 && WIFSIGNALED(status))
+		(void)error_set(e, ERROR_SANDBOX, ECHILD,
+			"the VMM process was killed by signal %d (%s)", WTERMSIG(status),
+			strsignal(WTERMSIG(status))); /* filled is enough */
+	else
+		(void)error_set(e, ERROR_SANDBOX, ECHILD,
+			"the VMM process ended unexpectedly (status %d)",
+			WIFEXITED(status) ? WEXITSTATUS(status) : -1); /* filled is enough */
+}
+
+static enum vmm_event parse_event(struct vmm *v, const char *text, struct error *e)
+{
+	const char *word;
+
+	if (strcmp(text, "event started") == 0)
+		return VMM_STARTED;
+	v->ended = true;
+	if (str_starts_with(text, "event failed ")) {
+		control_parse_error(text + strlen("event failed "), e);
+		return VMM_ENDED;
+	}
+	word = str_starts_with(text, "event ended ") ? strchr(text + strlen("event ended "), ' ')
+						     : NULL;
+	(void)error_set(e, ERROR_SANDBOX, ECHILD, "%s",
+		word ? word + 1
+		     : "the VMM process said something unexpected"); /* filled is enough */
+	return VMM_ENDED;
+}
+
+enum vmm_event vmm_next_event(struct vmm *v, struct error *e)
+{
+	char text[CONTROL_MESSAGE_MAX];
+	struct pollfd pfd = {.fd = v->owner_fd, .events = POLLIN};
+
+	if (v->ended)
+		return VMM_NOTHING;
+	if (v->pending[0]) {
+		memcpy(text, v->pending, sizeof(text));
+		v->pending[0] = '\0';
+		return parse_event(v, text, e);
+	}
+	if (poll(&pfd, 1, 0) <= 0)
+		return VMM_NOTHING;
+	if (control_receive(v->owner_fd, text, NULL) > 0)
+		return parse_event(v, text, e);
+	v->ended = true;
+	died(v, e);
+	return VMM_ENDED;
+}
+
+bool vmm_is_over(struct vmm *v, struct error *e)
+{
+	enum vmm_event ev;
+
+	do
+		ev = vmm_next_event(v, e);
+	while (ev == VMM_STARTED);
+	return ev == VMM_ENDED;
+}
+
+/* --- requests --- */
+
+static int await_readable(int fd, uint64_t deadline_ns)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	for (;;) {
+		int ms = clock_ms_until(deadline_ns, INT_MAX), r;
+
+		if (ms == 0)
+			return -ETIMEDOUT;
+		r = poll(&p, 1, ms);
+		if (r > 0)
+			return 0;
+		if (r < 0 && errno != EINTR)
+			return -errno;
+	}
+}
+
+/* Interprets a reply: 0 with the text behind "ok ", or the error in it. */
+static int take_reply(const char *text, char *reply, size_t reply_bytes, struct error *e)
+{
+	if (str_starts_with(text, "error ")) {
+		control_parse_error(text + strlen("error "), e);
+		return e && e->err ? -e->err : -EIO;
+	}
+	if (reply)
+		(void)snprintf(reply, reply_bytes, "%s",
+			str_starts_with(text, "ok ") ? text + 3
+						     : ""); /* the caller's size counts */
+	return 0;
+}
+
+static int owner_request(
+	struct vmm *v, const char *request, const struct control_fds *fds, struct error *e)
+{
+	uint64_t deadline = clock_monotonic_ns() + REQUEST_MS * NS_PER_MS;
+	char text[CONTROL_MESSAGE_MAX];
+	int r;
+
+	if (v->ended)
+		return error_set(e, ERROR_SANDBOX, ECHILD, "the microVM has ended");
+	r = control_send(v->owner_fd, request, fds);
+	while (r == 0) {
+		r = await_readable(v->owner_fd, deadline);
+		if (r < 0)
+			break;
+		r = control_receive(v->owner_fd, text, NULL);
+		if (r <= 0)
+			break;
+		if (!str_starts_with(text, "event "))
+			return take_reply(text, NULL, 0, e);
+		if (strcmp(text, "event started") != 0 || !v->pending[0])
+			memcpy(v->pending, text, sizeof(text));
+		r = 0;
+	}
+	if (r == -ETIMEDOUT)
+		return error_set(
+			e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", request);
+	if (v->pending[0] && strcmp(v->pending, "event started") != 0)
+		return error_set(e, ERROR_SANDBOX, ECHILD, "the microVM has ended");
+	v->ended = true;
+	died(v, e);
+	return -ECHILD;
+}
+
+int vmm_pause(struct vmm *v, struct error *e)
+{
+	return owner_request(v, "pause", NULL, e);
+}
+
+int vmm_resume(struct vmm *v, struct error *e)
+{
+	return owner_request(v, "resume", NULL, e);
+}
+
+int vmm_keep(struct vmm *v, struct error *e)
+{
+	return owner_request(v, "keep", NULL, e);
+}
+
+int vmm_await_started(struct vmm *v, unsigned ms, struct error *e)
+{
+	uint64_t deadline = clock_monotonic_ns() + ms * NS_PER_MS;
+
+	for (;;) {
+		enum vmm_event event = vmm_next_event(v, e);
+
+		if (event == VMM_STARTED)
+			return 0;
+		if (event == VMM_ENDED)
+			return e && e->err ? -e->err : -ECHILD;
+		if (await_readable(v->owner_fd, deadline) < 0)
+			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
+				"the microVM was not made in %u s", ms / 1000);
+	}
+}
+
+int vmm_save(struct vmm *v, int snapshot_dirfd, struct error *e)
+{
+	return owner_request(
+		v, "save", &(struct control_fds){.fd = {snapshot_dirfd}, .count = 1}, e);
+}
+
+int vmm_save_hot(struct vmm *v, int snapshot_dirfd, struct error *e)
+{
+	return owner_request(
+		v, "hot", &(struct control_fds){.fd = {snapshot_dirfd}, .count = 1}, e);
+}
+
+/* Waits until the process is gone, at most ms milliseconds; its channel ends with it. */
+static void await_exit(struct vmm *v, unsigned ms)
+{
+	uint64_t deadline = clock_monotonic_ns() + ms * NS_PER_MS;
+	char text[CONTROL_MESSAGE_MAX];
+
+	while (await_readable(v->owner_fd, deadline) == 0)
+		if (control_receive(v->owner_fd, text, NULL) <= 0)
+			return;
+}
+
+void vmm_stop(struct vmm *v)
+{
+	if (!v)
+		return;
+	if (v->pid > 0) {
+		if (v->owner_fd >= 0 && control_send(v->owner_fd, "quit", NULL) == 0)
+			await_exit(v, STOP_MS);
+		(void)kill(v->pid, SIGKILL); /* not reaped yet, so the pid is still its own */
+		while (waitpid(v->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		v->pid = 0;
+	}
+	vmm_release(v);
+}
+
+void vmm_release(struct vmm *v)
+{
+	if (!v)
+		return;
+	cleanup_close_p(&v->owner_fd);
+	cleanup_close_p(&v->lock_fd);
+	free(v);
+}
+
+/* A request on a connection of its own, to be closed by the caller. */
+static int ask(
+	int dirfd, const char *text, const struct control_fds *fds, int *ret_sock, struct error *e)
+{
+	int r = *ret_sock = fd_unix_connect(dirfd, "control.sock", SOCK_SEQPACKET);
+
+	if (r < 0)
+		return error_set(e, ERROR_NOT_FOUND, -r, "no microVM is running there");
+	r = control_send(*ret_sock, text, fds);
+	return r < 0 ? error_set(e, ERROR_SANDBOX, -r, "the microVM has ended") : 0;
+}
+
+static int await_answer(int sock, const char *request, uint64_t limit_ns,
+	char answer[CONTROL_MESSAGE_MAX], struct error *e)
+{
+	int r = await_readable(sock, clock_monotonic_ns() + limit_ns);
+
+	if (r == 0)
+		r = control_receive(sock, answer, NULL);
+	if (r == -ETIMEDOUT)
+		return error_set(
+			e, ERROR_TIMEOUT, ETIMEDOUT, "the VMM did not answer \"%s\"", request);
+	return r > 0 ? 0
+		     : error_set(e, ERROR_SANDBOX, r ? -r : ECONNRESET, "the microVM has ended");
+}
+
+int vmm_request(int dirfd, const char *text, char *reply, size_t reply_bytes, struct error *e)
+{
+	_cleanup_close_ int sock = -1;
+	char answer[CONTROL_MESSAGE_MAX];
+	int r = ask(dirfd, text, NULL, &sock, e);
+
+	if (r == 0)
+		r = await_answer(sock, text, 10 * NS_PER_S, answer, e);
+	return r < 0 ? r : take_reply(answer, reply, reply_bytes, e);
+}
+
+/* --- snapshots --- */
+
+static int link_delta(int dirfd, const char *delta, int to_fd, unsigned disk, struct error *e)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "disk%u", disk); /* fits */
+	if (linkat(dirfd, delta, to_fd, name, 0) < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno,
+			"cannot link the disk delta %s into the snapshot: both must lie on one "
+			"file "
+			"system",
+			delta);
+	return 0;
+}
+
+static int create_delta(int dirfd, const char *name, struct control_fds *fds, struct error *e)
+{
+	int fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return error_set_errno(
+			e, ERROR_NO_SPACE, errno, "cannot create the disk delta %s", name);
+	fds->fd[fds->count++] = fd;
+	return 0;
+}
+
+/* The first `created` of the new deltas, which nothing uses. */
+static void remove_deltas(int dirfd, const struct vmm_snapshot_options *o, unsigned created)
+{
+	for (unsigned i = 0; i < VMM_DISKS_MAX && created; i++)
+		if (o->disks[i].delta) {
+			(void)unlinkat(dirfd, o->disks[i].next, 0); /* empty: does no harm */
+			created--;
+		}
+}
+
+/* Links the deltas, creates the new ones, and makes the request's text. */
+static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o, bool stepwise,
+	struct control_fds *fds, char *text, struct error *e)
+{
+	int n = snprintf(text, CONTROL_MESSAGE_MAX, "snapshot %s%s", stepwise ? "stepwise " : "",
+		o->final ? "final" : "live");
+	int r = 0;
+
+	for (unsigned i = 0; i < VMM_DISKS_MAX && r == 0; i++) {
+		if (!o->disks[i].delta)
+			continue;
+		r = link_delta(dirfd, o->disks[i].delta, o->dirfd, i, e);
+		if (r == 0 && !o->final) {
+			r = create_delta(dirfd, o->disks[i].next, fds, e);
+			n += snprintf(text + n, CONTROL_MESSAGE_MAX - (size_t)n, " %u", i);
+		}
+	}
+	return r;
+}
+
+struct snapshot_state {
+	unsigned long long tops[VMM_DISKS_MAX]; /* inodes of the disks' top deltas */
+	bool stepwise; /* it runs, and says when it is about to be stopped */
+};
+
+static int get_status(int dirfd, struct snapshot_state *ret, struct error *e)
+{
+	static_assert(VMM_DISKS_MAX == 2, "as many are parsed");
+	char status[CONTROL_MESSAGE_MAX];
+	const char *p;
+	int r = vmm_request(dirfd, "status", status, sizeof(status), e);
+
+	if (r < 0)
+		return r;
+	p = strstr(status, "tops=");
+	if (!p || sscanf(p, "tops=%llu,%llu", &ret->tops[0], &ret->tops[1]) != 2)
+		return error_set(e, ERROR_INCOMPATIBLE, EPROTO,
+			"the microVM was started by an older Mayfly: make a new sandbox");
+	ret->stepwise = str_starts_with(status, "running ") && strstr(p, " steps");
+	return 0;
+}
+
+int vmm_writes_to(int dirfd, unsigned disk, const char *delta, struct error *e)
+{
+	struct snapshot_state s;
+	struct stat st;
+	int r;
+
+	if (fstatat(dirfd, delta, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0
+				       : error_set_errno(e, ERROR_HOST, errno,
+						 "cannot examine the disk delta %s", delta);
+	r = get_status(dirfd, &s, e);
+	return r < 0 ? r : s.tops[disk] == st.st_ino;
+}
+
+static bool is_switched(int dirfd, const struct vmm_snapshot_options *o)
+{
+	for (unsigned i = 0; i < VMM_DISKS_MAX; i++)
+		if (o->disks[i].delta && !o->final &&
+			vmm_writes_to(dirfd, i, o->disks[i].next, NULL) > 0)
+			return true;
+	return false;
+}
+
+static int parse_result(const char *text, struct vmm_snapshot_result *r, struct error *e)
+{
+	char memory[16], disks[16];
+	unsigned long long stop_ns, pages;
+
+	if (sscanf(text, "memory=%15s disks=%15[0-9,]", memory, disks) < 2)
+		disks[0] = '\0'; /* none was merged */
+	text = strstr(text, "stop_ns=");
+	if (!text || sscanf(text, "stop_ns=%llu pages=%llu", &stop_ns, &pages) != 2)
+		return error_set(e, ERROR_INTERNAL, EPROTO, "unexpected answer to a snapshot");
+	*r = (struct vmm_snapshot_result){.memory_full = strcmp(memory, "full") == 0,
+		.memory_merged = strcmp(memory, "merged") == 0,
+		.disk_merged = {strchr(disks, '0') != NULL, strchr(disks, '1') != NULL},
+		.stop_ns = stop_ns,
+		.pages = pages};
+	return 0;
+}
+
+/* The answer, and the steps before it. */
+static int follow(int sock, const struct vmm_snapshot_options *o, char answer[CONTROL_MESSAGE_MAX],
+	struct error *e)
+{
+	bool stopped = false;
+	int r;
+
+	for (;;) {
+		r = await_answer(sock, "snapshot", REQUEST_MS * NS_PER_MS, answer, e);
+		if (r < 0 || !str_starts_with(answer, "step "))
+			break;
+		if (strcmp(answer, "step stop") == 0) {
+			stopped = true;
+			o->before_stop(o->arg);
+			(void)control_send(sock, "go", NULL); /* the next answer says more */
+		} else {
+			stopped = false;
+			o->after_stop(o->arg);
+		}
+	}
+	if (stopped && (r < 0 || !str_starts_with(answer, "ok"))) /* it runs, or is over */
+		o->after_stop(o->arg);
+	return r;
+}
+
+static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o, bool stepwise,
+	struct vmm_snapshot_result *ret, unsigned *created, struct error *e)
+{
+	_cleanup_close_ int sock = -1;
+	struct control_fds fds = {.fd = {o->dirfd}, .count = 1};
+	char text[CONTROL_MESSAGE_MAX], answer[CONTROL_MESSAGE_MAX];
+	int r = prepare_disks(dirfd, o, stepwise, &fds, text, e);
+
+	*created = fds.count - 1;
+	if (r == 0)
+		r = fault_disk("snapshot-deltas-made", e);
+	if (r == 0)
+		r = ask(dirfd, text, &fds, &sock, e);
+	if (r == 0)
+		r = follow(sock, o, answer, e);
+	if (r == 0)
+		r = take_reply(answer, text, sizeof(text), e);
+	if (r == 0)
+		r = parse_result(text, ret, e);
+	fds.fd[0] = -1; /* the caller's */
+	control_fds_close(&fds);
+	return r;
+}
+
+int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_snapshot_result *ret,
+	bool *ret_switched, struct error *e)
+{
+	struct snapshot_state before;
+	int r = get_status(dirfd, &before, e);
+	unsigned created;
+	bool switched;
+
+	if (r < 0)
+		return r;
+	r = request_snapshot(dirfd, o, before.stepwise && o->before_stop, ret, &created, e);
+	switched = r == 0 ? !o->final : is_switched(dirfd, o);
+	if (r < 0 && r != -ETIMEDOUT && !switched)
+		remove_deltas(dirfd, o, created);
+	if (ret_switched)
+		*ret_switched = switched;
+	return r;
+}
+
+int vmm_dir_is_live(int dirfd)
+{
+	_cleanup_close_ int fd = openat(dirfd, "lock", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (flock(fd, LOCK_SH | LOCK_NB) == 0)
+		return 0; /* closing releases it */
+	return errno == EWOULDBLOCK ? 1 : -errno;
+}

@@ -1,0 +1,373 @@
+#include "sandbox/layers.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "image/verify.h"
+
+enum { FILES_MAX = 2 * VMM_LAYERS_MAX * VMM_DISKS_MAX + 2 * VMM_LAYERS_MAX + 8 };
+
+#define NEXT_DIR "layers.next"
+
+static const char *const disk_names[VMM_DISKS_MAX] = {"disk0", "disk1"};
+static const char *const delta_names[VMM_DISKS_MAX] = {"disk0", "disk1"};
+static const char *const next_delta_names[VMM_DISKS_MAX] = {"disk0.next", "disk1.next"};
+
+static int host_error(struct error *e, int r, const char *what)
+{
+	return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r, "%s", what);
+}
+
+/* --- names --- */
+
+const char *layers_delta_name(unsigned disk)
+{
+	return delta_names[disk];
+}
+
+const char *layers_next_delta_name(unsigned disk)
+{
+	return next_delta_names[disk];
+}
+
+bool layers_disk_is_writable(int sandbox_fd, unsigned disk)
+{
+	return file_exists(sandbox_fd, delta_names[disk]);
+}
+
+/* "memory", "memory.1", ... */
+static const char *nth_name(const char *stem, unsigned n, char out[LAYERS_NAME_BYTES])
+{
+	if (n)
+		(void)snprintf(out, LAYERS_NAME_BYTES, "%s.%u", stem, n); /* fits */
+	else
+		(void)snprintf(out, LAYERS_NAME_BYTES, "%s", stem); /* fits */
+	return out;
+}
+
+/* How many of the stem there are, without a gap. */
+static unsigned count(int fd, const char *stem)
+{
+	char name[LAYERS_NAME_BYTES];
+	unsigned n = 0;
+
+	while (n <= VMM_LAYERS_MAX && file_exists(fd, nth_name(stem, n, name)))
+		n++;
+	return n;
+}
+
+bool layers_are_full(int sandbox_fd)
+{
+	_cleanup_close_ int fd = layers_open(sandbox_fd, LAYERS_DIR, false, NULL);
+
+	for (unsigned d = 0; fd >= 0 && d < VMM_DISKS_MAX; d++)
+		if (count(fd, disk_names[d]) >= VMM_LAYERS_MAX)
+			return true;
+	return false;
+}
+
+static const char *image_name(int fd, unsigned disk)
+{
+	static const char *const first[] = {"rootfs.ext4", "rootfs.erofs"};
+
+	if (disk == 0)
+		return file_exists(fd, first[0]) ? first[0] : first[1];
+	return "scratch.ext4";
+}
+
+int layers_each(int fd, bool memory,
+	int (*add)(void *arg, enum layers_role role, unsigned disk, const char *name), void *arg)
+{
+	char name[LAYERS_NAME_BYTES];
+	unsigned n = memory ? count(fd, "memory") : 0;
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < n; i++)
+		r = add(arg, LAYERS_MEMORY, 0, nth_name("memory", i, name));
+	for (unsigned d = 0; r == 0 && d < VMM_DISKS_MAX; d++) {
+		if (!file_exists(fd, image_name(fd, d)))
+			break;
+		r = add(arg, LAYERS_IMAGE, d, image_name(fd, d));
+		n = count(fd, disk_names[d]);
+		for (unsigned i = 0; r == 0 && i < n; i++)
+			r = add(arg, LAYERS_DELTA, d, nth_name(disk_names[d], i, name));
+	}
+	return r;
+}
+
+/* --- links --- */
+
+int layers_open(int parent_fd, const char *name, bool make, struct error *e)
+{
+	int fd;
+
+	if (make && (file_remove_tree(parent_fd, name) < 0 || mkdirat(parent_fd, name, 0700) < 0))
+		return host_error(e, -errno, "cannot make a directory for a snapshot");
+	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? host_error(e, -errno, "cannot open the files that the sandbox stands on")
+		      : fd;
+}
+
+int layers_take(int from_fd, const char *from, int to_fd, const char *to, struct error *e)
+{
+	if (linkat(from_fd, from, to_fd, to, 0) == 0)
+		return 0;
+	if (errno == EXDEV)
+		return error_set(e, ERROR_HOST, EXDEV,
+			"the sandboxes' directory must be on the file system of the templates: "
+			"leave MAYFLY_RUN unset");
+	return host_error(e, -errno, "cannot link a file that a sandbox stands on");
+}
+
+static int clone(int from_fd, int to_fd, bool with_state, struct error *e)
+{
+	int fd = openat(from_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *de;
+	int r = 0;
+
+	if (!d) {
+		cleanup_close_p(&fd);
+		return host_error(e, -errno, "cannot list the files that a sandbox stands on");
+	}
+	while (r == 0 && (de = readdir(d)))
+		if (*de->d_name != '.' && (with_state || strcmp(de->d_name, "state") != 0))
+			r = layers_take(from_fd, de->d_name, to_fd, de->d_name, e);
+	(void)closedir(d); /* read-only */
+	return r;
+}
+
+int layers_clone(int from_fd, int to_fd, struct error *e)
+{
+	return clone(from_fd, to_fd, false, e);
+}
+
+int layers_clone_snapshot(int from_fd, int to_fd, struct error *e)
+{
+	return clone(from_fd, to_fd, true, e);
+}
+
+/* --- stacks --- */
+
+static int link_range(int from_fd, int to_fd, const char *stem, unsigned n, struct error *e)
+{
+	char name[LAYERS_NAME_BYTES];
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < n; i++) {
+		nth_name(stem, i, name);
+		r = layers_take(from_fd, name, to_fd, name, e);
+	}
+	return r;
+}
+
+static bool same_file(int a_fd, const char *a, int b_fd, const char *b)
+{
+	struct stat x, y;
+
+	return fstatat(a_fd, a, &x, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstatat(b_fd, b, &y, AT_SYMLINK_NOFOLLOW) == 0 && x.st_ino == y.st_ino &&
+	       x.st_dev == y.st_dev;
+}
+
+/* The stack `stem` of below, of which the first `keep` stay when `merged` takes the place of the
+ * rest, then `top`, unless it is there already: after a crash all is done again. */
+static int compose_stack(int below_fd, int raw_fd, int to_fd, const char *stem, unsigned keep,
+	const char *merged, const char *top, struct error *e)
+{
+	bool has_merged = file_exists(raw_fd, merged);
+	unsigned n = has_merged ? keep : count(below_fd, stem);
+	char name[LAYERS_NAME_BYTES];
+	int r = link_range(below_fd, to_fd, stem, n, e);
+
+	if (r == 0 && has_merged)
+		r = layers_take(raw_fd, merged, to_fd, nth_name(stem, n++, name), e);
+	if (r < 0 || (n && same_file(below_fd, nth_name(stem, n - 1, name), raw_fd, top)))
+		return r;
+	if (file_exists(raw_fd, top))
+		r = layers_take(raw_fd, top, to_fd, nth_name(stem, n, name), e);
+	return r;
+}
+
+static int compose_memory(int below_fd, int raw_fd, int to_fd, struct error *e)
+{
+	if (file_exists(raw_fd, "memory"))
+		return layers_take(raw_fd, "memory", to_fd, "memory", e);
+	return compose_stack(
+		below_fd, raw_fd, to_fd, "memory", 1, "memory.merged", "memory.layer", e);
+}
+
+static int compose_disks(int below_fd, int raw_fd, int to_fd, struct error *e)
+{
+	char merged[LAYERS_NAME_BYTES];
+	int r = 0;
+
+	for (unsigned d = 0; r == 0 && d < VMM_DISKS_MAX; d++) {
+		const char *image = image_name(below_fd, d);
+
+		if (!file_exists(below_fd, image))
+			break;
+		(void)snprintf(merged, sizeof(merged), "%s.merged", disk_names[d]); /* fits */
+		r = layers_take(below_fd, image, to_fd, image, e);
+		if (r == 0)
+			r = compose_stack(below_fd, raw_fd, to_fd, disk_names[d], 0, merged,
+				disk_names[d], e);
+		if (r == 0 && count(to_fd, disk_names[d]) > VMM_LAYERS_MAX)
+			r = error_set(e, ERROR_LIMIT, EMFILE, "too many deltas of disk %u", d);
+	}
+	return r;
+}
+
+struct names {
+	char text[FILES_MAX][LAYERS_NAME_BYTES];
+	const char *list[FILES_MAX];
+	size_t count;
+};
+
+static int note_name(void *arg, enum layers_role role, unsigned disk, const char *name)
+{
+	struct names *all = arg;
+
+	if (all->count == FILES_MAX)
+		return -EMFILE; /* more than layers_each can find */
+	(void)snprintf(all->text[all->count], LAYERS_NAME_BYTES, "%s", name); /* fits */
+	all->list[all->count] = all->text[all->count];
+	all->count++;
+	return 0;
+}
+
+static int seal(int to_fd, int below_fd, bool memory, struct error *e)
+{
+	struct names all = {0};
+
+	int r = layers_each(to_fd, memory, note_name, &all);
+
+	if (r == 0 && file_exists(to_fd, LAYERS_TEMPLATE))
+		r = note_name(&all, LAYERS_IMAGE, 0, LAYERS_TEMPLATE);
+	if (r < 0)
+		return error_set(e, ERROR_INTERNAL, EMFILE, "too many layers");
+	return verify_seal(to_fd, below_fd, all.list, all.count, e);
+}
+
+static uint64_t occupied(int fd)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *de;
+	uint64_t sum = 0;
+
+	if (!d) {
+		cleanup_close_p(&copy);
+		return 0;
+	}
+	while ((de = readdir(d)))
+		if (*de->d_name != '.')
+			sum += file_disk_bytes(fd, de->d_name);
+	(void)closedir(d); /* read-only */
+	return sum;
+}
+
+static int take_if_there(int from_fd, const char *name, int to_fd, struct error *e)
+{
+	return file_exists(from_fd, name) ? layers_take(from_fd, name, to_fd, name, e) : 0;
+}
+
+int layers_compose(
+	int below_fd, int raw_fd, int to_fd, bool memory, uint64_t *own_bytes, struct error *e)
+{
+	int r = take_if_there(below_fd, LAYERS_TEMPLATE, to_fd, e);
+
+	if (r == 0 && memory)
+		r = compose_memory(below_fd, raw_fd, to_fd, e);
+	if (r == 0 && memory)
+		r = take_if_there(below_fd, "hot", to_fd, e);
+	if (r == 0)
+		r = compose_disks(below_fd, raw_fd, to_fd, e);
+	if (r == 0)
+		r = seal(to_fd, below_fd, memory, e);
+	if (r == 0 && memory)
+		r = take_if_there(raw_fd, "state", to_fd, e);
+	if (r == 0 && own_bytes)
+		*own_bytes = occupied(raw_fd);
+	return r;
+}
+
+/* --- going on --- */
+
+static int rename_deltas(int sandbox_fd)
+{
+	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
+		if (file_exists(sandbox_fd, next_delta_names[d]) &&
+			renameat(sandbox_fd, next_delta_names[d], sandbox_fd, delta_names[d]) < 0)
+			return -errno;
+	return 0;
+}
+
+/* A snapshot that failed after its disks were switched has frozen deltas and nothing else. */
+static int compose_next(int sandbox_fd, int raw_fd, struct error *e)
+{
+	_cleanup_close_ int below = layers_open(sandbox_fd, LAYERS_DIR, false, e);
+	_cleanup_close_ int next = below < 0 ? -1 : layers_open(sandbox_fd, NEXT_DIR, true, e);
+	int r;
+
+	if (below < 0 || next < 0)
+		return below < 0 ? below : next;
+	if (file_exists(raw_fd, "state")) {
+		r = layers_compose(below, raw_fd, next, true, NULL, e);
+	} else {
+		r = layers_compose(below, raw_fd, next, false, NULL, e);
+		if (r == 0)
+			r = link_range(below, next, "memory", count(below, "memory"), e);
+		if (r == 0)
+			r = take_if_there(below, "hot", next, e);
+		if (r == 0)
+			r = seal(next, below, true, e);
+	}
+	if (r == 0 && unlinkat(next, "state", 0) < 0 && errno != ENOENT)
+		r = host_error(e, -errno, "cannot finish a snapshot");
+	return r;
+}
+
+static int go_on(int sandbox_fd, struct error *e)
+{
+	int r = 0;
+
+	if (renameat2(sandbox_fd, NEXT_DIR, sandbox_fd, LAYERS_DIR, RENAME_EXCHANGE) < 0)
+		return host_error(e, -errno, "cannot exchange the files a sandbox stands on");
+	r = rename_deltas(sandbox_fd);
+	return r < 0 ? host_error(e, r, "cannot rename a disk's delta") : 0;
+}
+
+int layers_advance(int sandbox_fd, int to_fd, uint64_t *own_bytes, struct error *e)
+{
+	_cleanup_close_ int raw = layers_open(sandbox_fd, LAYERS_SNAPSHOT_DIR, false, e);
+	_cleanup_close_ int now = -1;
+	int r = raw < 0 ? raw : compose_next(sandbox_fd, raw, e);
+
+	if (r == 0)
+		r = fault_disk("snapshot-composed", e);
+	if (r == 0)
+		r = go_on(sandbox_fd, e);
+	if (r < 0)
+		return r;
+	if (to_fd >= 0) {
+		now = layers_open(sandbox_fd, LAYERS_DIR, false, e);
+		r = now < 0 ? now : layers_clone(now, to_fd, e);
+		if (r == 0)
+			r = layers_take(raw, "state", to_fd, "state", e);
+	}
+	if (own_bytes)
+		*own_bytes = occupied(raw);
+	(void)file_remove_tree(sandbox_fd, LAYERS_SNAPSHOT_DIR); /* goes with the sandbox at last */
+	(void)file_remove_tree(sandbox_fd, NEXT_DIR);		 /* as above */
+	return r;
+}

@@ -1,0 +1,538 @@
+#include "sandbox/prepare.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "sandbox/console.h"
+#include "image/verify.h"
+#include "image/workdir.h"
+#include "io/program.h"
+#include "proto/agent_wire.h"
+#include "sandbox/agent_client.h"
+#include "vmm/kvm.h"
+#include "sandbox/probe.h"
+
+enum {
+	ATTEMPT_MS = 300,
+	PAUSE_MS = 20,
+	REHEARSAL_S = 20,
+	REHEARSAL_SERVICE_S = 60,
+	ENTROPY_BYTES = 64
+};
+
+static const char boot_dir[] = "boot";
+static const char scratch_file[] = "scratch.ext4";
+
+void prepare_cmdline(char out[PREPARE_CMDLINE_MAX])
+{
+	/* Quiet, because every character on the console is an exit. No mitigations inside: the
+	 * guest's kernel does not protect against its own users here, the VM does
+	 * (docs/threat-model.md). The delay loop and the timer need no calibration: kvm-clock tells
+	 * their frequencies. What only costs a restored guest pages and wake-ups is off: watchdogs,
+	 * which a pause would set off as well; security modules without a policy; and wiping memory
+	 * that nobody else has seen. */
+	(void)snprintf(out, PREPARE_CMDLINE_MAX,
+		"console=ttyS0 quiet loglevel=4 rdinit=/init panic=-1 reboot=k pci=off "
+		"8250.nr_uarts=1 lpj=4000000 no_timer_check mitigations=off "
+		"random.trust_cpu=on audit=0 net.ifnames=0 nowatchdog tsc=nowatchdog lsm=landlock "
+		"init_on_alloc=0"); /* fits */
+}
+
+/* --- the microVM that is booted --- */
+
+struct booting {
+	const struct prepare_options *o;
+	struct workdir w; /* becomes snapshots/<name> */
+	int boot_fd;	  /* the microVM's directory inside it */
+	struct vmm *vmm;
+	struct agent_conn *agent;
+	uint64_t deadline_ns;
+};
+
+static void pause_ms(unsigned ms)
+{
+	(void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL); /* early is fine */
+}
+
+enum { PATHS_MAX = 4, PATH_BYTES = 64 };
+
+struct paths {
+	char text[PATHS_MAX][PATH_BYTES];
+	unsigned count;
+};
+
+static const char *add_path(struct paths *p, int dirfd, const char *name)
+{
+	char *path = p->text[p->count++]; /* base and layer of each disk, and a directory: fits */
+
+	(void)snprintf(path, PATH_BYTES, "/proc/self/fd/%d/%s", dirfd, name); /* fits */
+	return path;
+}
+
+/* A writable disk; with the snapshot's layer when that was made. */
+static void add_writable(struct booting *b, struct vmm_disk *d, const char *delta, struct paths *p)
+{
+	d->delta = delta;
+	if (faccessat(b->w.fd, delta, F_OK, 0) == 0)
+		d->layers[d->layer_count++] = add_path(p, b->w.fd, delta);
+}
+
+static void add_disks(struct booting *b, struct vmm_launch *l, struct paths *p)
+{
+	struct vmm_disk *d = &l->disks[l->disk_count++];
+
+	d->base = add_path(p, b->o->template_fd, image_file_name(b->o->kind));
+	if (b->o->kind == IMAGE_EXT4) {
+		add_writable(b, d, "disk0", p);
+		return;
+	}
+	d = &l->disks[l->disk_count++];
+	d->base = add_path(p, b->o->template_fd, scratch_file);
+	add_writable(b, d, "disk1", p);
+}
+
+/* Starts the microVM in a directory of its own: booted, or restored from the snapshot just made. */
+static int launch(struct booting *b, bool restored, struct error *e)
+{
+	struct paths paths = {.count = 0};
+	char dir[PATH_BYTES], snapshot[PATH_BYTES], cmdline[PREPARE_CMDLINE_MAX];
+	struct vmm_launch l = {.dir = dir};
+
+	prepare_cmdline(cmdline);
+	(void)snprintf(snapshot, sizeof(snapshot), "/proc/self/fd/%d", b->w.fd); /* fits */
+	if (restored) {
+		l.snapshot = snapshot;
+	} else {
+		l.kernel = b->o->kernel->vmlinux;
+		l.initrd = b->o->kernel->initrd;
+		l.cmdline = cmdline;
+		l.cpus = b->o->cpus;
+		l.memory_bytes = (uint64_t)b->o->memory_mb << 20;
+	}
+	(void)snprintf(dir, sizeof(dir), "/proc/self/fd/%d/%s", b->w.fd, boot_dir); /* fits */
+	if (mkdirat(b->w.fd, boot_dir, 0700) < 0)
+		return error_set_errno(
+			e, ERROR_NO_SPACE, errno, "cannot create the boot directory");
+	b->boot_fd = openat(b->w.fd, boot_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (b->boot_fd < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot open the boot directory");
+	add_disks(b, &l, &paths);
+	return vmm_launch(&l, &b->vmm, e);
+}
+
+/* The microVM is over: 1 with the reason in e. */
+static int ended(struct booting *b, struct error *e)
+{
+	struct error why = {0};
+
+	if (!vmm_is_over(b->vmm, &why))
+		return 0;
+	if (why.code != ERROR_SANDBOX || !console_find_panic(b->boot_fd, e))
+		(void)error_set(e, why.code, why.err, "%s", why.message); /* filled is enough */
+	return 1;
+}
+
+/* Boots until the agent answers. It is asked in short attempts, so that a guest which dies is
+ * noticed between them. */
+static int await_agent(struct booting *b, const struct progress *p, struct error *e)
+{
+	uint64_t begin = clock_monotonic_ns();
+
+	for (;;) {
+		struct error attempt = {0};
+		uint64_t now = clock_monotonic_ns();
+		int r, percent = (int)((now - begin) * 100 / (PREPARE_BOOT_S * NS_PER_S));
+
+		if (ended(b, e))
+			return -ECHILD;
+		if (now > b->deadline_ns)
+			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
+				"the guest of template '%s' did not come up in %d s", b->o->name,
+				PREPARE_BOOT_S);
+		r = progress_report(p, "boot", percent < 0 ? 0 : PROGRESS_NO_PERCENT, NULL);
+		if (r < 0)
+			return r;
+		r = agent_connect_ready(
+			b->boot_fd, now + ATTEMPT_MS * NS_PER_MS, &b->agent, &attempt);
+		if (r == 0)
+			return 0;
+		if (attempt.code != ERROR_TIMEOUT && !ended(b, NULL) &&
+			attempt.code != ERROR_SANDBOX) {
+			*e = attempt;
+			return r;
+		}
+		pause_ms(PAUSE_MS);
+	}
+}
+
+/* Runs a shell command of the template as its user; *ret_status is its exit status, 128+n for a
+ * signal. With detach it is left running and the status is 0. */
+static int run_command(
+	struct booting *b, const char *command, bool detach, int *ret_status, struct error *e)
+{
+	const struct image_config *c = b->o->config;
+	const char *argv[] = {"/bin/sh", "-c", command};
+	const struct agent_exec x = {
+		.flags = detach ? AGENT_EXEC_DETACHED : 0,
+		.user = c->user,
+		.cwd = c->workdir,
+		.tag = "",
+		.argv = {.array = argv, .count = ARRAY_SIZE(argv)},
+		.env = {.array = (const char *const *)c->env, .count = (uint32_t)c->env_count},
+	};
+	struct agent_event ev;
+	int r = agent_exec_start(b->agent, &x, e);
+
+	while (r == 0) {
+		r = agent_wait_event(b->agent, b->deadline_ns, &ev, e);
+		if (r < 0 || (r == 1 && ev.type == AGENT_ERROR))
+			return r < 0 ? r : agent_event_error(&ev, e);
+		*ret_status = 0;
+		if (ev.type == AGENT_STARTED && detach)
+			return 0;
+		if (ev.type == AGENT_EXIT) {
+			*ret_status = (int)ev.exit.status +
+				      (ev.exit.flags & AGENT_EXIT_SIGNALED ? 128 : 0);
+			return 0;
+		}
+		r = 0; /* its output does not matter */
+	}
+	return r;
+}
+
+static int await_ready_command(struct booting *b, struct error *e)
+{
+	int status, r;
+
+	for (;;) {
+		r = run_command(b, b->o->config->ready_command, false, &status, e);
+		if (r < 0 || status == 0)
+			return r;
+		if (clock_monotonic_ns() > b->deadline_ns)
+			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
+				"the ready command of template '%s' did not succeed in %d s",
+				b->o->name, PREPARE_READY_S);
+		pause_ms(PAUSE_MS);
+	}
+}
+
+/* The beginning of every sandbox's life: its identity and a first command. Done once before the
+ * snapshot, so that what they need is in the guest's memory and not on its disk. How they end does
+ * not matter: what is wrong with a guest shows elsewhere. */
+static void live_through_beginning(struct booting *b)
+{
+	uint8_t entropy[ENTROPY_BYTES];
+	const struct image_config *c = b->o->config;
+	const struct agent_identity m = {
+		.fields = AGENT_ID_CLOCK | AGENT_ID_ENTROPY | AGENT_ID_HOSTNAME |
+			  AGENT_ID_MACHINE_ID | AGENT_ID_ENV | AGENT_ID_USER | AGENT_ID_WORKDIR,
+		.realtime_ns = clock_realtime_ns(),
+		.entropy = entropy,
+		.entropy_bytes = sizeof(entropy),
+		.hostname = "sandbox",
+		.machine_id = "00000000000000000000000000000000",
+		.env = {.array = (const char *const *)c->env, .count = (uint32_t)c->env_count},
+		.user = c->user,
+		.workdir = c->workdir,
+	};
+	int status;
+
+	if (getrandom(entropy, sizeof(entropy), 0) != sizeof(entropy))
+		return;
+	if (agent_identity(b->agent, b->deadline_ns, &m, NULL, NULL) == 0)
+		(void)run_command(b, ":", false, &status, NULL);
+}
+
+/* What the template wants to have done before its snapshot. */
+static int run_commands(struct booting *b, const struct progress *p, struct error *e)
+{
+	const struct image_config *c = b->o->config;
+	int status = 0, r = 0;
+
+	live_through_beginning(b);
+	b->deadline_ns = clock_monotonic_ns() + PREPARE_READY_S * NS_PER_S;
+	if (*c->start_command)
+		r = run_command(b, c->start_command, true, &status, e);
+	if (r == 0 && *c->ready_command)
+		r = await_ready_command(b, e);
+	if (r < 0 || !*c->warm_command)
+		return r;
+	r = progress_report(p, "warm up", PROGRESS_NO_PERCENT, NULL);
+	b->deadline_ns = clock_monotonic_ns() + PREPARE_WARM_S * NS_PER_S;
+	if (r == 0)
+		r = run_command(b, c->warm_command, false, &status, e);
+	b->deadline_ns = clock_monotonic_ns() + PREPARE_BOOT_S * NS_PER_S;
+	if (r == 0 && status)
+		return error_set(e, ERROR_BAD_IMAGE, EINVAL,
+			"the warm command of template '%s' ended with status %d", b->o->name,
+			status);
+	return r;
+}
+
+/* Writes back, and waits until no host connection is open: the snapshot then needs no repair. Processes
+ * go on when a sandbox has its identity. */
+static int settle(struct booting *b, struct error *e)
+{
+	uint64_t deadline = clock_monotonic_ns() + PREPARE_SETTLE_S * NS_PER_S;
+	struct error why = {0};
+	char reply[16] = "";
+	int r = agent_sync(b->agent, b->deadline_ns, 0, e);
+
+	if (r == 0 && agent_hold(b->agent, b->deadline_ns, &why) < 0)
+		log_info("the snapshot of template '%s' is made while processes run: %s",
+			b->o->name, why.message);
+	agent_close(TAKE_PTR(b->agent));
+	while (r == 0 && strcmp(reply, "yes") != 0) {
+		if (clock_monotonic_ns() > deadline)
+			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
+				"the guest of template '%s' does not settle", b->o->name);
+		pause_ms(PAUSE_MS);
+		r = vmm_request(b->boot_fd, "idle", reply, sizeof(reply), e);
+	}
+	return r;
+}
+
+static int record_sums(int fd, struct error *e)
+{
+	static const char *const files[] = {"memory", "disk0", "disk1"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		int r;
+
+		if (faccessat(fd, files[i], F_OK, 0) < 0)
+			continue;
+		r = verify_record(fd, files[i], e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Keeps the boot log where `mayfly logs --template` looks. */
+static void keep_console(struct booting *b)
+{
+	(void)renameat(b->boot_fd, "console.log", b->o->template_fd,
+		"console.log"); /* a log: its loss is no failure */
+}
+
+/* A service's first answer in a new sandbox, where the template has one: its ready command. */
+static void rehearse_service(struct booting *b)
+{
+	int status;
+
+	b->deadline_ns = clock_monotonic_ns() + REHEARSAL_SERVICE_S * NS_PER_S;
+	if (*b->o->config->ready_command) /* what was written until it fails, counts too */
+		(void)run_command(b, b->o->config->ready_command, false, &status, NULL);
+}
+
+/* Restores the snapshot once, to note which pages that writes. Only a hint comes out of it, so a
+ * failure is none of the template's. */
+static void rehearse(struct booting *b)
+{
+	struct error e = {0};
+	int r = file_remove_tree(b->w.fd, boot_dir);
+
+	b->deadline_ns = clock_monotonic_ns() + REHEARSAL_S * NS_PER_S;
+	if (r == 0)
+		r = launch(b, true, &e);
+	if (r == 0)
+		r = agent_connect_ready(b->boot_fd, b->deadline_ns, &b->agent, &e);
+	if (r == 0) {
+		live_through_beginning(b);
+		rehearse_service(b);
+		r = vmm_pause(b->vmm, &e);
+	}
+	if (r == 0)
+		r = vmm_save_hot(b->vmm, b->w.fd, &e);
+	if (r < 0)
+		log_debug("no hot pages for template '%s': %s", b->o->name, e.message);
+	agent_close(TAKE_PTR(b->agent));
+	vmm_stop(TAKE_PTR(b->vmm));
+	cleanup_close_p(&b->boot_fd);
+	b->boot_fd = -1;
+}
+
+static int boot_and_save(struct booting *b, const struct progress *p, struct error *e)
+{
+	int r = launch(b, false, e);
+
+	if (r == 0)
+		r = await_agent(b, p, e);
+	if (r == 0)
+		r = run_commands(b, p, e);
+	if (r == 0)
+		r = settle(b, e);
+	if (r == 0)
+		r = progress_report(p, "snapshot", PROGRESS_NO_PERCENT, NULL);
+	if (r == 0)
+		r = vmm_pause(b->vmm, e);
+	if (r == 0)
+		r = vmm_save(b->vmm, b->w.fd, e);
+	agent_close(TAKE_PTR(b->agent));
+	vmm_stop(TAKE_PTR(b->vmm));
+	if (b->boot_fd >= 0)
+		keep_console(b);
+	cleanup_close_p(&b->boot_fd);
+	b->boot_fd = -1;
+	if (r == 0)
+		rehearse(b);
+	if (r == 0)
+		r = file_remove_tree(b->w.fd, boot_dir);
+	return r == 0 ? record_sums(b->w.fd, e) : r;
+}
+
+static int check_speed(struct error *e)
+{
+	_cleanup_close_ int kvm_fd = kvm_open(e);
+	struct probe probe;
+	int r = kvm_fd < 0 ? kvm_fd : probe_speed(kvm_fd, &probe, e);
+
+	return r < 0 ? r : probe_check(&probe, e);
+}
+
+static int snapshots_fd(int template_fd, struct error *e)
+{
+	int fd;
+
+	(void)mkdirat(template_fd, "snapshots", 0700); /* it may be there; openat tells */
+	fd = openat(template_fd, "snapshots", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? error_set_errno(e, ERROR_NO_SPACE, errno, "cannot open the snapshots") : fd;
+}
+
+/* Takes the right to make the snapshot: 1; 0 when another process has made it meanwhile. */
+static int begin(struct booting *b, int area_fd, const char *name, struct error *e)
+{
+	for (;;) {
+		struct error busy = {0};
+		struct stat st;
+		int r;
+
+		if (fstatat(area_fd, name, &st, 0) == 0)
+			return 0;
+		r = workdir_begin(area_fd, name, "snapshot", &b->w, &busy);
+		if (r == 0)
+			return 1;
+		if (busy.code != ERROR_EXISTS) {
+			*e = busy;
+			return r;
+		}
+		if (clock_monotonic_ns() > b->deadline_ns)
+			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
+				"another process has been making snapshot %s for too long", name);
+		pause_ms(PAUSE_MS);
+	}
+}
+
+int prepare_snapshot(const struct prepare_options *o, const struct progress *p, struct error *e)
+{
+	struct booting b = {.o = o,
+		.w = WORKDIR_INIT,
+		.boot_fd = -1,
+		.deadline_ns = clock_monotonic_ns() + PREPARE_BOOT_S * NS_PER_S};
+	char name[TEMPLATE_SNAPSHOT_NAME_MAX];
+	_cleanup_close_ int area_fd = -1;
+	int r = check_speed(e);
+
+	if (r < 0)
+		return r;
+	area_fd = snapshots_fd(o->template_fd, e);
+	if (area_fd < 0)
+		return area_fd;
+	template_snapshot_name(o->cpus, o->memory_mb, name);
+	r = begin(&b, area_fd, name, e);
+	if (r <= 0)
+		return r;
+	r = boot_and_save(&b, p, e);
+	if (r < 0) {
+		workdir_abort(&b.w);
+		if (e && e->code == ERROR_NONE)
+			(void)error_set_errno(e, ERROR_INTERNAL, -r,
+				"cannot make the snapshot of '%s'", o->name); /* r is returned */
+		return r;
+	}
+	return workdir_commit(&b.w, e);
+}
+
+/* --- templates --- */
+
+int prepare_kernel(const struct home *h, const char *kernel, const char *modules,
+	const struct progress *p, struct kernel *ret, struct error *e)
+{
+	char agent[PATH_MAX];
+	struct kernel_options o = {.agent = agent, .kernel = kernel, .modules = modules};
+	int r = program_path("mayfly-agent", agent, sizeof(agent), e);
+
+	return r < 0 ? r : kernel_prepare(h, &o, p, ret, e);
+}
+
+static int fill_template(const struct image *m, const struct kernel *k, struct template *t)
+{
+	*t = (struct template){
+		.kernel_release = strdup(k->release),
+		.agent_version = str_printf("%d", AGENT_PROTOCOL_VERSION),
+		.image_digest = strdup(m->digest),
+		.kind = m->kind,
+		.created_s = clock_realtime_ns() / NS_PER_S,
+	};
+	if (!t->kernel_release || !t->agent_version || !t->image_digest)
+		return -ENOMEM;
+	return config_copy(&m->config, &t->config);
+}
+
+static int build(const struct home *h, const struct image *m, const struct kernel *k,
+	struct template_build *b, const struct progress *p, struct error *e)
+{
+	struct prepare_options o = {
+		.template_fd = template_build_fd(b),
+		.name = m->name,
+		.kind = m->kind,
+		.config = &m->config,
+		.kernel = k,
+		.cpus = m->config.cpus,
+		.memory_mb = m->config.memory_mb,
+	};
+	int r = template_add_image(h, b, m, e);
+
+	if (r == 0)
+		r = verify_record(o.template_fd, image_file_name(m->kind), e);
+	if (r == 0 && m->kind == IMAGE_EROFS)
+		r = verify_record(o.template_fd, scratch_file, e);
+	return r == 0 ? prepare_snapshot(&o, p, e) : r;
+}
+
+int prepare_template(const struct home *h, const char *name, const struct kernel *kernel,
+	const struct progress *p, struct error *e)
+{
+	struct template_build b = TEMPLATE_BUILD_INIT;
+	struct template t = {0};
+	struct image m = {0};
+	int r = image_load(h, name, &m, e);
+
+	if (r == 0)
+		r = template_begin(h, name, &b, e);
+	if (r < 0)
+		goto out;
+	r = build(h, &m, kernel, &b, p, e);
+	if (r == 0 && fill_template(&m, kernel, &t) < 0)
+		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	if (r == 0)
+		r = template_commit(&b, &t, e);
+	else
+		template_abort(&b);
+	template_done(&t);
+out:
+	image_done(&m);
+	return r;
+}

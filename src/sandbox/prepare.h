@@ -1,0 +1,52 @@
+/* Snapshots of templates: boot once, keep the result.
+ *
+ * A template is booted with given numbers of CPUs and MB of memory; when its agent is ready and the
+ * guest has settled, the microVM is snapshotted into snapshots/<cpus>c-<mem>m of the template's
+ * directory. Sandboxes are restored from there; nothing else ever boots. */
+#ifndef DAEMON_PREPARE_H
+#define DAEMON_PREPARE_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "image/home.h"
+#include "image/kernel_store.h"
+#include "image/progress.h"
+#include "image/template.h"
+#include "sandbox/launch.h"
+
+enum {
+	PREPARE_BOOT_S = 120,
+	PREPARE_READY_S = 300,
+	PREPARE_WARM_S = 900,
+	PREPARE_SETTLE_S = 10,
+	PREPARE_CMDLINE_MAX = 512
+};
+
+/* The kernel's command line for a guest of ours. */
+void prepare_cmdline(char out[PREPARE_CMDLINE_MAX]);
+
+struct prepare_options {
+	int template_fd;  /* the template's directory, or that of one being built; borrowed */
+	const char *name; /* for messages */
+	enum image_kind kind;
+	const struct image_config *config; /* start and ready commands, user, env */
+	const struct kernel *kernel;
+	uint32_t cpus, memory_mb;
+};
+
+/* Makes the snapshot unless it is there. Waits when another process is making the same one. A
+ * failure or a kill leaves nothing that the next call does not remove. The errors are those of the
+ * guest: ERROR_BAD_IMAGE when the image lacks what it needs, ERROR_SANDBOX when it panicked,
+ * ERROR_TIMEOUT when it never answered, ERROR_HOST_SLOW where booting is hopeless. */
+int prepare_snapshot(const struct prepare_options *o, const struct progress *p, struct error *e);
+
+/* The agent's binary and a kernel for it. */
+int prepare_kernel(const struct home *h, const char *kernel, const char *modules,
+	const struct progress *p, struct kernel *ret, struct error *e);
+
+/* A whole template: the image `name` booted at its own sizes, replacing an older template. */
+int prepare_template(const struct home *h, const char *name, const struct kernel *kernel,
+	const struct progress *p, struct error *e);
+
+#endif

@@ -1,0 +1,472 @@
+#include "sandbox/sandbox_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "sandbox/host.h"
+#include "sandbox/launch.h"
+
+#define RECORD	   "sandbox.json"
+#define VMM	   "mayfly-vmm"
+#define FULL_BYTES (UINT64_C(1) << 20) /* of free space, and less */
+
+enum {
+	ID_TRIES = 8,
+	QUIT_MS = 2000, /* for a microVM to end when asked to */
+	KILL_MS = 5000, /* for a killed process to be gone */
+	OWNER_MS = 500, /* for the owner to remove the directory */
+	STEP_MS = 5,
+	COMM_MAX = 64,
+};
+
+/* --- the directories --- */
+
+static char *run_path(const char *home)
+{
+	const char *given = getenv("MAYFLY_RUN");
+	char cwd[4096];
+
+	if (!given || !*given)
+		return str_printf("%s/sandboxes", home);
+	if (*given == '/')
+		return strdup(given);
+	return getcwd(cwd, sizeof(cwd)) ? str_printf("%s/%s", cwd, given) : NULL;
+}
+
+int sandbox_dirs_open(const char *home, struct sandbox_dirs *ret, struct error *e)
+{
+	struct sandbox_dirs d = SANDBOX_DIRS_INIT;
+	int r;
+
+	d.path = run_path(home);
+	r = d.path ? file_mkdir_p(d.path, 0700) : -ENOMEM;
+	if (r == 0) {
+		d.fd = open(d.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		r = d.fd < 0 ? -errno : 0;
+	}
+	if (r < 0) {
+		(void)error_set(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
+			"cannot use the directory of sandboxes %s (%s): set MAYFLY_RUN to a "
+			"directory "
+			"you can write",
+			d.path ? d.path : "", strerror(-r));
+		sandbox_dirs_close(&d);
+		return r;
+	}
+	*ret = d;
+	return 0;
+}
+
+void sandbox_dirs_close(struct sandbox_dirs *d)
+{
+	if (d->fd >= 0)
+		(void)close(d->fd); /* a directory */
+	d->fd = -1;
+	free(d->path);
+	d->path = NULL;
+}
+
+int sandbox_dirs_check_room(const struct sandbox_dirs *d, struct error *e)
+{
+	return host_check_disk(d->fd, d->path, FULL_BYTES, e);
+}
+
+static bool is_id(const char *name)
+{
+	return name[0] == 'i' && strlen(name) == SANDBOX_ID_BYTES - 1 &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789") == SANDBOX_ID_BYTES - 1;
+}
+
+static int make_one(const struct sandbox_dirs *d, const char *id)
+{
+	return mkdirat(d->fd, id, 0700) < 0 ? -errno : 0;
+}
+
+static int make_new(const struct sandbox_dirs *d, char id[SANDBOX_ID_BYTES])
+{
+	int r = -EEXIST;
+
+	id[0] = 'i';
+	for (int i = 0; r == -EEXIST && i < ID_TRIES; i++) {
+		r = str_random_id(id + 1, SANDBOX_ID_BYTES - 1);
+		if (r == 0)
+			r = make_one(d, id);
+	}
+	return r;
+}
+
+static int open_new(const struct sandbox_dirs *d, const char *id, int *ret_fd)
+{
+	_cleanup_close_ int fd = openat(d->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : fd_is_scarce(fd) ? -EMFILE : 0;
+
+	if (r < 0)
+		(void)unlinkat(d->fd, id, AT_REMOVEDIR); /* else collected as garbage */
+	else
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
+int sandbox_dirs_make(
+	const struct sandbox_dirs *d, char id[SANDBOX_ID_BYTES], int *ret_fd, struct error *e)
+{
+	int r = *id ? make_one(d, id) : make_new(d, id);
+
+	if (r == 0)
+		r = open_new(d, id, ret_fd);
+	if (r < 0)
+		return error_set_errno(e,
+			r == -ENOSPC || r == -EMFILE ? ERROR_NO_SPACE : ERROR_HOST, -r,
+			"cannot make the sandbox's directory in %s", d->path);
+	return 0;
+}
+
+void sandbox_dirs_remove(const struct sandbox_dirs *d, const char *id)
+{
+	/* what cannot be removed now is removed by the next sandbox_dirs_collect */
+	(void)file_remove_tree(d->fd, id);
+}
+
+static int open_sandbox(const struct sandbox_dirs *d, const char *id)
+{
+	int fd = openat(d->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int sandbox_open_dir(const struct sandbox_dirs *d, const char *id, struct error *e)
+{
+	int fd = open_sandbox(d, id);
+
+	if (fd == -ENOENT)
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no sandbox %s: see mayfly ps", id);
+	if (fd < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -fd, "sandbox %s", id);
+	return fd;
+}
+
+static bool is_garbage(const struct sandbox_dirs *d, const char *id)
+{
+	_cleanup_close_ int fd = open_sandbox(d, id);
+	struct stat st;
+
+	if (fd < 0 || vmm_dir_is_live(fd) != 0 || fstat(fd, &st) < 0)
+		return false;
+	return st.st_mtime + SANDBOX_GRACE_S < time(NULL);
+}
+
+static DIR *open_listing(const struct sandbox_dirs *d)
+{
+	int fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir && fd >= 0)
+		(void)close(fd); /* a directory */
+	return dir;
+}
+
+void sandbox_dirs_collect(const struct sandbox_dirs *d)
+{
+	DIR *dir = open_listing(d);
+	struct dirent *de;
+
+	while (dir && (de = readdir(dir)))
+		if (is_id(de->d_name) && is_garbage(d, de->d_name))
+			sandbox_dirs_remove(d, de->d_name);
+	if (dir)
+		(void)closedir(dir); /* read-only */
+}
+
+/* --- records --- */
+
+void sandbox_record_done(struct sandbox_record *r)
+{
+	free(r->template);
+	free(r->command);
+	json_decref(r->metadata);
+	*r = (struct sandbox_record){0};
+}
+
+/* Text of any bytes as a JSON string: what is no UTF-8 is replaced. */
+static json_t *text_json(const char *s)
+{
+	json_t *text = json_string(s);
+	_cleanup_free_ char *ascii = text ? NULL : strdup(s);
+
+	for (char *p = ascii; p && *p; p++)
+		if ((unsigned char)*p >= 0x80)
+			*p = '?';
+	return text ? text : ascii ? json_string(ascii) : NULL;
+}
+
+static json_t *record_to_json(const struct sandbox_record *r)
+{
+	return json_pack("{s:s, s:o*, s:o*, s:I, s:i, s:I, s:I, s:i, s:i, s:O*, s:b}", "id", r->id,
+		"template", r->template ? text_json(r->template) : NULL, "command",
+		r->command ? text_json(r->command) : NULL, "created_ns", (json_int_t)r->created_ns,
+		"cpus", (int)r->cpus, "memory_bytes", (json_int_t)r->memory_bytes, "disk_bytes",
+		(json_int_t)r->disk_bytes, "owner_pid", (int)r->owner_pid, "vmm_pid",
+		(int)r->vmm_pid, "metadata", r->metadata, "hidden", r->hidden);
+}
+
+static int replace_file(int dirfd, const char *name, const char *text)
+{
+	static const char tmp[] = ".tmp-" RECORD; /* only the owner writes */
+	_cleanup_close_ int fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = fd_write_full(fd, text, strlen(text));
+	if (r == 0 && renameat(dirfd, tmp, dirfd, name) < 0)
+		r = -errno;
+	return r;
+}
+
+int sandbox_record_write(int dirfd, const struct sandbox_record *r, struct error *e)
+{
+	json_t *root = record_to_json(r);
+	_cleanup_free_ char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+	int err;
+
+	json_decref(root);
+	if (!text)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	err = replace_file(dirfd, RECORD, text);
+	if (err < 0)
+		return error_set_errno(e, err == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -err,
+			"cannot write the record of sandbox %s", r->id);
+	return 0;
+}
+
+static char *take_text(const json_t *root, const char *key)
+{
+	const char *s = json_string_value(json_object_get(root, key));
+
+	return s ? strdup(s) : NULL;
+}
+
+static uint64_t take_number(const json_t *root, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(root, key));
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+int sandbox_record_read(int dirfd, const char *id, struct sandbox_record *ret, struct error *e)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0;
+	json_t *root;
+	int r = file_read(dirfd, RECORD, SANDBOX_RECORD_MAX, &text, &len);
+
+	if (r < 0)
+		return error_set_errno(e, r == -ENOENT ? ERROR_NOT_FOUND : ERROR_INTERNAL, -r,
+			"record of sandbox %s", id);
+	root = json_loadb(text, len, 0, NULL);
+	if (!json_is_object(root)) {
+		json_decref(root);
+		return error_set(
+			e, ERROR_INTERNAL, EBADMSG, "the record of sandbox %s is damaged", id);
+	}
+	*ret = (struct sandbox_record){
+		.template = take_text(root, "template"),
+		.command = take_text(root, "command"),
+		.created_ns = take_number(root, "created_ns"),
+		.cpus = (unsigned)take_number(root, "cpus"),
+		.memory_bytes = take_number(root, "memory_bytes"),
+		.disk_bytes = take_number(root, "disk_bytes"),
+		.owner_pid = (pid_t)take_number(root, "owner_pid"),
+		.vmm_pid = (pid_t)take_number(root, "vmm_pid"),
+		.metadata = json_incref(json_object_get(root, "metadata")),
+		.hidden = json_is_true(json_object_get(root, "hidden")),
+	};
+	(void)snprintf(ret->id, sizeof(ret->id), "%s", id); /* an id, so it fits */
+	json_decref(root);
+	return 0;
+}
+
+/* --- lists --- */
+
+static int add_running(
+	const struct sandbox_dirs *d, const char *id, struct sandbox_record **list, size_t *count)
+{
+	_cleanup_close_ int fd = open_sandbox(d, id);
+	struct sandbox_record *p, one = {0};
+
+	if (fd < 0 || vmm_dir_is_live(fd) != 1)
+		return 0; /* gone or going */
+	if (sandbox_record_read(fd, id, &one, NULL) < 0)
+		return 0; /* being made: its owner writes the record last */
+	if (one.hidden) {
+		sandbox_record_done(&one);
+		return 0;
+	}
+	p = realloc(*list, (*count + 1) * sizeof(*p));
+	if (!p) {
+		sandbox_record_done(&one);
+		return -ENOMEM;
+	}
+	*list = p;
+	p[(*count)++] = one;
+	return 0;
+}
+
+static int older_first(const void *a, const void *b)
+{
+	const struct sandbox_record *x = a, *y = b;
+
+	if (x->created_ns != y->created_ns)
+		return x->created_ns < y->created_ns ? -1 : 1;
+	return strcmp(x->id, y->id);
+}
+
+int sandbox_list(const struct sandbox_dirs *d, struct sandbox_record **ret, size_t *ret_count,
+	struct error *e)
+{
+	struct sandbox_record *list = NULL;
+	size_t count = 0;
+	DIR *dir = open_listing(d);
+	struct dirent *de;
+	int r = 0;
+
+	if (!dir)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot read %s", d->path);
+	while (r == 0 && (de = readdir(dir)))
+		if (is_id(de->d_name))
+			r = add_running(d, de->d_name, &list, &count);
+	(void)closedir(dir); /* read-only */
+	if (r < 0) {
+		sandbox_list_free(list, count);
+		return error_set(e, ERROR_INTERNAL, -r, "out of memory");
+	}
+	if (count)
+		qsort(list, count, sizeof(*list), older_first);
+	*ret = list;
+	*ret_count = count;
+	return 0;
+}
+
+void sandbox_list_free(struct sandbox_record *records, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		sandbox_record_done(&records[i]);
+	free(records);
+}
+
+int sandbox_find(const struct sandbox_dirs *d, const char *prefix, char ret_id[SANDBOX_ID_BYTES],
+	struct error *e)
+{
+	struct sandbox_record *list = NULL;
+	size_t count = 0, found = 0;
+	int r = sandbox_list(d, &list, &count, e);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; *prefix && i < count; i++)
+		if (str_starts_with(list[i].id, prefix) && found++ == 0)
+			memcpy(ret_id, list[i].id, SANDBOX_ID_BYTES);
+	sandbox_list_free(list, count);
+	if (found == 0)
+		return error_set(
+			e, ERROR_NOT_FOUND, ENOENT, "no sandbox %s: see mayfly ps", prefix);
+	if (found > 1)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"%zu sandboxes begin with %s: give more of the id", found, prefix);
+	return 0;
+}
+
+/* --- ending --- */
+
+static void sleep_ms(long ms)
+{
+	struct timespec t = {.tv_nsec = ms * (long)NS_PER_MS};
+
+	(void)nanosleep(&t, NULL); /* a shorter sleep is fine */
+}
+
+static bool is_vmm(pid_t pid)
+{
+	_cleanup_free_ char *path = str_printf("/proc/%d/comm", (int)pid);
+	_cleanup_free_ char *comm = NULL;
+
+	if (!path || file_read(AT_FDCWD, path, COMM_MAX, &comm, NULL) < 0)
+		return false;
+	return strcmp(comm, VMM "\n") == 0;
+}
+
+/* Over when the lock is free, or, if a stopped owner still holds its share, the process is gone. */
+static bool wait_ended(int dirfd, pid_t vmm_pid, unsigned ms)
+{
+	uint64_t end = clock_monotonic_ns() + ms * NS_PER_MS;
+
+	while (vmm_dir_is_live(dirfd) == 1 && (vmm_pid == 0 || is_vmm(vmm_pid))) {
+		if (clock_monotonic_ns() > end)
+			return false;
+		sleep_ms(STEP_MS);
+	}
+	return true;
+}
+
+/* The descriptor pins the process, so that the number cannot be another's when the name is read. */
+static void kill_vmm(pid_t pid)
+{
+	_cleanup_close_ int pid_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+
+	if (pid_fd >= 0 && is_vmm(pid))
+		/* it may end by itself meanwhile: the caller waits for the lock anyway */
+		(void)syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0);
+}
+
+static bool is_gone(const struct sandbox_dirs *d, const char *id, unsigned ms)
+{
+	uint64_t end = clock_monotonic_ns() + ms * NS_PER_MS;
+
+	while (faccessat(d->fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (clock_monotonic_ns() > end)
+			return false;
+		sleep_ms(STEP_MS);
+	}
+	return true;
+}
+
+int sandbox_kill(const struct sandbox_dirs *d, const char *id, struct error *e)
+{
+	_cleanup_close_ int fd = sandbox_open_dir(d, id, e);
+	struct sandbox_record record = {0};
+
+	if (fd < 0)
+		return fd;
+	(void)sandbox_record_read(fd, id, &record, NULL); /* without it only the polite way works */
+	/* what does not answer is killed */
+	(void)vmm_request(fd, "quit", NULL, 0, NULL);
+	if (!wait_ended(fd, record.vmm_pid, QUIT_MS)) {
+		kill_vmm(record.vmm_pid);
+		if (!wait_ended(fd, record.vmm_pid, KILL_MS)) {
+			int pid = (int)record.vmm_pid;
+
+			sandbox_record_done(&record);
+			return error_set(e, ERROR_SANDBOX, ETIMEDOUT,
+				"sandbox %s does not end: its process %d hangs in the kernel", id,
+				pid);
+		}
+	}
+	sandbox_record_done(&record);
+	if (!is_gone(d, id, OWNER_MS))
+		sandbox_dirs_remove(d, id);
+	return 0;
+}
