@@ -14,6 +14,7 @@
 #include "api/api.h"
 #include "daemon/daemon.h"
 #include "api/key_json.h"
+#include "fleet/limits.h"
 #include "fleet/meter.h"
 #include "http/reply.h"
 #include "api/usage_json.h"
@@ -113,7 +114,7 @@ static int check_count(struct request *r, struct error *e)
 	return err;
 }
 
-/* What the maker has, or less where the body says so. 0 is the daemon's limit. */
+/* What the maker has, or less where the body says so. */
 static int take_limits(
 	struct request *r, const json_t *body, struct store_limits *l, struct error *e)
 {
@@ -123,7 +124,7 @@ static int take_limits(
 	*l = *own;
 	l->manages_keys = false;
 	err = key_limits_take(body, l, e);
-	if (err == 0 && !key_limits_are_within(l, own))
+	if (err == 0 && !limits_are_within(r->daemon, l, own))
 		err = error_set(e, ERROR_FORBIDDEN, EPERM,
 			"a key cannot have higher limits than the one that makes it");
 	return err;

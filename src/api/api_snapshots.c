@@ -295,6 +295,7 @@ struct fork {
 	char id[STORE_SNAPSHOT_ID_BYTES];
 	uint64_t timeout_ns;
 	unsigned count, reported, ready;
+	struct sandbox_sizes max; /* that its key may have */
 	struct instance_places places;
 	struct instance *children[FORK_MAX];
 	struct error why; /* the first failure */
@@ -384,6 +385,7 @@ static void make_children(struct fork *f, int origin_fd)
 		.cpus = p->cpus,
 		.memory_bytes = p->memory_bytes,
 		.disk_bytes = p->disk_bytes,
+		.max = f->max,
 		.timeout_ns = f->timeout_ns,
 		.secure = p->secure,
 		.auto_pause = p->auto_pause,
@@ -445,6 +447,7 @@ static void start_fork(
 	f->parent = sb;
 	f->count = count;
 	f->timeout_ns = (uint64_t)(s ? s : 1) * NS_PER_S;
+	f->max = auth_sizes_max(r);
 	f->places = (struct instance_places){.key_id = sb->key_id,
 		.sizes = {sb->cpus, sb->memory_bytes, sb->disk_bytes},
 		.count = count};

@@ -1,6 +1,5 @@
 #include "api/auth.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +10,9 @@
 #include "base/log.h"
 #include "fleet/allowance.h"
 #include "daemon/daemon.h"
-#include "fleet/instances.h"
+#include "fleet/limits.h"
 #include "http/reply.h"
 #include "store/keys.h"
-
-#define MIB (UINT64_C(1) << 20)
 
 enum { BUCKETS = 512, MINUTE_S = 60 };
 
@@ -104,41 +101,9 @@ static unsigned take_tokens(const char *key_id, unsigned rate, unsigned count)
 	return 0;
 }
 
-static int check_places(
-	struct daemon *d, const struct store_key *key, unsigned count, struct error *e)
-{
-	unsigned max =
-		key->limits.max_sandboxes ? key->limits.max_sandboxes : d->options.sandboxes_max;
-	uint64_t alive = 0;
-	int r = store_sandbox_count(d->store, key->id,
-		STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_PAUSING) |
-			STORE_STATE_BIT(STORE_SNAPSHOTTING),
-		&alive, e);
-
-	if (r == 0 && max && alive + instances_coming(d, key->id) + count > max)
-		r = error_set(e, ERROR_TOO_MANY, EMFILE,
-			"this key has its maximum of %u sandboxes at the same time: kill one, or "
-			"ask for a higher limit",
-			max);
-	return r;
-}
-
-int auth_check_places(struct daemon *d, const char *key_id, unsigned count, struct error *e)
-{
-	_cleanup_(store_key_freep) struct store_key *key = NULL;
-	int r;
-
-	if (strcmp(key_id, STORE_KEY_LOCAL) == 0)
-		return 0;
-	r = store_key_get(d->store, key_id, &key, e);
-	return r < 0 ? r : check_places(d, key, count, e);
-}
-
 static bool take_rate(struct request *r, unsigned count)
 {
-	const struct store_limits *l = &r->key->limits;
-	unsigned rate = l->creates_per_minute ? l->creates_per_minute
-					      : r->daemon->options.creates_per_minute;
+	unsigned rate = limits_effective(r->daemon, &r->key->limits).creates_per_minute;
 	unsigned wait = rate ? take_tokens(r->key->id, rate, count) : 0;
 
 	if (wait)
@@ -152,7 +117,7 @@ bool auth_may_create(struct request *r, unsigned count)
 
 	if (r->admin)
 		return true;
-	if (check_places(r->daemon, r->key, count, &e) < 0 ||
+	if (limits_check_places(r->daemon, r->key->id, count, &e) < 0 ||
 		allowance_check(r->daemon, r->key->id, &e) < 0) {
 		reply_failure(r, &e);
 		return false;
@@ -175,32 +140,14 @@ bool auth_may_resume(struct request *r)
 
 uint64_t auth_timeout_max_ns(const struct request *r)
 {
-	uint64_t own = r->key ? r->key->limits.max_timeout_ns : 0;
-	uint64_t max = own ? own : r->daemon->options.timeout_max_ns;
+	uint64_t max = limits_effective(r->daemon, &r->key->limits).max_timeout_ns;
 
 	return max ? max : UINT64_MAX;
 }
 
-/* The first that is set. */
-static uint64_t choose(uint64_t own, uint64_t daemons, uint64_t otherwise)
-{
-	return own ? own : daemons ? daemons : otherwise;
-}
-
 struct sandbox_sizes auth_sizes_max(const struct request *r)
 {
-	const struct sandbox_sizes *o = &r->daemon->options.sizes_max;
-	const struct store_limits *l = &r->key->limits;
-	struct sandbox_sizes max = {
-		.cpus = (unsigned)choose(l->max_cpus, o->cpus, SANDBOX_CPUS_MAX),
-		.memory_bytes =
-			choose(l->max_memory_bytes, o->memory_bytes, SANDBOX_MEMORY_MB_MAX * MIB),
-		.disk_bytes = choose(l->max_disk_bytes, o->disk_bytes, SANDBOX_DISK_MB_MAX * MIB),
-	};
+	const struct store_limits l = limits_effective(r->daemon, &r->key->limits);
 
-	if (max.cpus > SANDBOX_CPUS_MAX)
-		max.cpus = SANDBOX_CPUS_MAX;
-	if (max.memory_bytes > SANDBOX_MEMORY_MB_MAX * MIB)
-		max.memory_bytes = SANDBOX_MEMORY_MB_MAX * MIB;
-	return max;
+	return limits_sizes(&l);
 }

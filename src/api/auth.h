@@ -7,10 +7,7 @@
 
 #include "http/request.h"
 
-struct daemon;
-struct error;
 struct sandbox_sizes;
-struct store_key;
 
 /* Finds r->key by X-API-KEY; otherwise answers 401 and returns false. On the admin socket everybody
  * is the operator, whose key is the local one. */
@@ -20,10 +17,6 @@ bool auth_check(struct request *r);
  */
 const char *auth_scope(const struct request *r);
 bool auth_may_see(const struct request *r, const char *key_id);
-
-/* Whether a key may have so many more sandboxes at the same time; ERROR_TOO_MANY. What is made or
- * promised already counts (instances.h). Not for the operator's own key. */
-int auth_check_places(struct daemon *d, const char *key_id, unsigned count, struct error *e);
 
 /* Whether r->key may have so many more sandboxes now: its number of sandboxes, its rate and its
  * allowance. Otherwise answers (429, 403) and returns false. Counts against the rate. The operator
@@ -35,8 +28,7 @@ bool auth_may_resume(struct request *r);
 /* The longest life that r->key may ask for; UINT64_MAX: any. */
 uint64_t auth_timeout_max_ns(const struct request *r);
 
-/* The largest sandbox that r->key may have: its own limits, or else the daemon's, as far as
- * microVMs go. */
+/* The largest sandbox that r->key may have (fleet/limits.h). */
 struct sandbox_sizes auth_sizes_max(const struct request *r);
 
 #endif

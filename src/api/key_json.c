@@ -76,20 +76,6 @@ int key_limits_take(const json_t *body, struct store_limits *l, struct error *e)
 	return 0;
 }
 
-bool key_limits_are_within(const struct store_limits *l, const struct store_limits *max)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		uint64_t a = get(l, &limits[i]), b = get(max, &limits[i]);
-
-		if (b && (!a || a > b))
-			return false;
-	}
-	/* what is more of two tiers cannot be said */
-	if (!l->tier != !max->tier || (l->tier && strcmp(l->tier, max->tier) != 0))
-		return false;
-	return !l->manages_keys;
-}
-
 static void add_limits(json_t *root, const struct store_key *k)
 {
 	json_t *object = json_object();

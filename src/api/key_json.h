@@ -20,9 +20,6 @@ int key_json_create(struct store *s, const char *name, const char *team_id,
 /* Puts into l what the body says of limits, the rest stays; l borrows from the body. */
 int key_limits_take(const json_t *body, struct store_limits *l, struct error *e);
 
-/* Whether nothing in l is more than in max, 0 and no tier being the most. */
-bool key_limits_are_within(const struct store_limits *l, const struct store_limits *max);
-
 /* Operations. keys_list takes ?team=; keys_create `name`, `team` (a name; made when there is none)
  * and limits; keys_change any of `name` and limits. */
 int keys_list(struct operation *o, struct error *e);

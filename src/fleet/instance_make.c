@@ -620,9 +620,18 @@ static struct instance_maker *new_maker(struct instance *i, const struct instanc
 	return m;
 }
 
+/* What a new sandbox would have, against what its key may have. */
 static int check_max(const struct instance_order *o, const struct sandbox_sizes *s, struct error *e)
 {
 	char have[16], may[16];
+
+	if (o->origin && (s->cpus > o->max.cpus || s->memory_bytes > o->max.memory_bytes ||
+				 s->disk_bytes > o->max.disk_bytes))
+		return error_set(e, ERROR_LIMIT, ERANGE,
+			"it has %u CPUs and %s of memory, more than this key may have now: ask for "
+			"a "
+			"higher limit",
+			s->cpus, str_format_bytes(s->memory_bytes, have));
 
 	if (s->cpus > o->max.cpus)
 		return error_set(e, ERROR_LIMIT, ERANGE,
@@ -697,7 +706,8 @@ static int claim(struct instance *i, const struct stock_key *k, bool usual, stru
 	return 0;
 }
 
-/* What exists already has its sizes, and was allowed to. */
+/* What is paused has its sizes, and was allowed to; a new one may have been allowed to before its
+ * key's limits were lowered. */
 static int reserve_again(struct instance *i, const struct instance_order *o, struct error *e)
 {
 	const struct store_sandbox *row = o->paused;
@@ -714,6 +724,8 @@ static int reserve_again(struct instance *i, const struct instance_order *o, str
 	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", id); /* of the store: fits */
 	(void)snprintf(i->template.build_id, sizeof(i->template.build_id), "%s",
 		build ? build : ""); /* as above */
+	if (!row && !o->look && check_max(o, &k.sizes, e) < 0)
+		return -e->err;
 	if (o->places)
 		return 0; /* taken when nothing can fail any more */
 	return k.snapshot ? claim(i, &k, true, e) : reserve(i, &k.sizes, e);

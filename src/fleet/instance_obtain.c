@@ -6,9 +6,9 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "api/auth.h"
 #include "daemon/daemon.h"
 #include "fleet/instances.h"
+#include "fleet/limits.h"
 
 /* --- who waits --- */
 
@@ -136,7 +136,7 @@ static int start_resume(struct obtaining *o, const struct store_sandbox *row, st
 	};
 	struct instance_maker *ignored;
 
-	if (!o->options.entitled && auth_check_places(d, row->key_id, 1, e) < 0)
+	if (!o->options.entitled && limits_check_places(d, row->key_id, 1, e) < 0)
 		return -e->err;
 	if (fd < 0)
 		return error_set_errno(

@@ -116,7 +116,7 @@ struct instance_order {
 	const char *snapshot_id;	    /* of an origin that is kept, else NULL */
 	unsigned cpus;			    /* 0: the template's, as the next two */
 	uint64_t memory_bytes, disk_bytes;
-	struct sandbox_sizes max; /* of what the template has, too */
+	struct sandbox_sizes max; /* of what the template or snapshot has, too */
 	uint64_t timeout_ns;
 	bool secure, auto_pause, auto_pause_memory, auto_resume;
 	bool transient;	  /* it belongs to a request: recovery ends it */

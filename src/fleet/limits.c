@@ -1,0 +1,107 @@
+#include "fleet/limits.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/daemon.h"
+#include "fleet/instances.h"
+#include "store/sandboxes.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static uint64_t choose(uint64_t own, uint64_t daemons)
+{
+	return own ? own : daemons;
+}
+
+/* 0 is no limit, so the ceiling is the limit then. */
+static uint64_t at_most(uint64_t v, uint64_t ceiling)
+{
+	return v && v < ceiling ? v : ceiling;
+}
+
+struct store_limits limits_effective(const struct daemon *d, const struct store_limits *own)
+{
+	const struct daemon_options *o = &d->options;
+	struct store_limits l = *own;
+
+	l.max_sandboxes = (uint32_t)choose(own->max_sandboxes, o->sandboxes_max);
+	l.creates_per_minute = (uint32_t)choose(own->creates_per_minute, o->creates_per_minute);
+	l.max_cpus = (uint32_t)at_most(choose(own->max_cpus, o->sizes_max.cpus), SANDBOX_CPUS_MAX);
+	l.max_memory_bytes = at_most(choose(own->max_memory_bytes, o->sizes_max.memory_bytes),
+		SANDBOX_MEMORY_MB_MAX * MIB);
+	/* an operator may let one key go beyond the usual largest disk, as templates may */
+	l.max_disk_bytes = choose(own->max_disk_bytes, o->sizes_max.disk_bytes);
+	if (!l.max_disk_bytes)
+		l.max_disk_bytes = SANDBOX_DISK_MB_MAX * MIB;
+	l.max_timeout_ns = choose(own->max_timeout_ns, o->timeout_max_ns);
+	return l;
+}
+
+int limits_of_key(struct daemon *d, const char *key_id, struct store_limits *ret, struct error *e)
+{
+	_cleanup_(store_key_freep) struct store_key *key = NULL;
+	int r = store_key_get(d->store, key_id, &key, e);
+
+	if (r < 0)
+		return r;
+	*ret = limits_effective(d, &key->limits);
+	ret->tier = NULL; /* goes with the row */
+	return 0;
+}
+
+struct sandbox_sizes limits_sizes(const struct store_limits *l)
+{
+	return (struct sandbox_sizes){l->max_cpus, l->max_memory_bytes, l->max_disk_bytes};
+}
+
+/* 0 is the most. */
+static bool is_within(uint64_t v, uint64_t max)
+{
+	return !max || (v && v <= max);
+}
+
+static bool numbers_are_within(const struct store_limits *l, const struct store_limits *max)
+{
+	return is_within(l->max_sandboxes, max->max_sandboxes) &&
+	       is_within(l->creates_per_minute, max->creates_per_minute) &&
+	       is_within(l->max_cpus, max->max_cpus) &&
+	       is_within(l->max_memory_bytes, max->max_memory_bytes) &&
+	       is_within(l->max_disk_bytes, max->max_disk_bytes) &&
+	       is_within(l->max_timeout_ns, max->max_timeout_ns);
+}
+
+bool limits_are_within(
+	const struct daemon *d, const struct store_limits *l, const struct store_limits *max)
+{
+	const struct store_limits a = limits_effective(d, l), b = limits_effective(d, max);
+
+	/* which of two tiers is more cannot be said */
+	if (!l->tier != !max->tier || (l->tier && strcmp(l->tier, max->tier) != 0))
+		return false;
+	return !l->manages_keys && numbers_are_within(&a, &b) && numbers_are_within(l, max);
+}
+
+int limits_check_places(struct daemon *d, const char *key_id, unsigned count, struct error *e)
+{
+	struct store_limits l;
+	uint64_t alive = 0;
+	int r = 0;
+
+	if (strcmp(key_id, STORE_KEY_LOCAL) == 0)
+		return 0;
+	r = limits_of_key(d, key_id, &l, e);
+	if (r == 0)
+		r = store_sandbox_count(d->store, key_id,
+			STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_PAUSING) |
+				STORE_STATE_BIT(STORE_SNAPSHOTTING),
+			&alive, e);
+	if (r == 0 && l.max_sandboxes &&
+		alive + instances_coming(d, key_id) + count > l.max_sandboxes)
+		r = error_set(e, ERROR_TOO_MANY, EMFILE,
+			"this key has its maximum of %u sandboxes at the same time: kill one, or "
+			"ask for a higher limit",
+			l.max_sandboxes);
+	return r;
+}
