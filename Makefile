@@ -3,13 +3,14 @@ BUILD ?= build
 export MAYFLY_HOME ?= $(CURDIR)/$(BUILD)/home
 export BUILD
 
-.PHONY: all demo check bench build fuzz clean install format help
+.PHONY: all demo check check-all bench build fuzz clean install format help
 
 all: build
 
 help:
 	@echo "make demo     install what is needed, build, run Python in a fresh microVM"
-	@echo "make check    install what is needed, build, run every test"
+	@echo "make check    install what is needed, build, run the tests: 20 minutes on 2 cores"
+	@echo "make check-all  the same with every suite and long fuzzing: some hours"
 	@echo "make bench    run the benchmarks"
 	@echo "make build    build only"
 	@echo "make fuzz     fuzz every target for a minute"
@@ -37,6 +38,12 @@ check:
 	@$(MAKE) --no-print-directory build
 	@tests/run
 
+check-all:
+	@tools/setup check
+	@echo "== building"
+	@$(MAKE) --no-print-directory build
+	@tests/run --all
+
 bench:
 	@tools/setup bench
 	@$(MAKE) --no-print-directory build
@@ -54,4 +61,4 @@ format:
 
 clean:
 	@tools/kvmhost --stop || true
-	@rm -rf $(BUILD) build-asan build-clang build-fuzz
+	@rm -rf $(BUILD) build-asan build-fuzz

@@ -19,7 +19,9 @@ struct reader {
 
 static inline struct reader reader_of(const void *data, size_t n)
 {
-	return (struct reader){.p = data, .end = (const uint8_t *)data + n};
+	const uint8_t *p = data;
+
+	return (struct reader){.p = p, .end = n ? p + n : p}; /* C knows no NULL + 0 */
 }
 
 static inline size_t reader_left(const struct reader *r)
@@ -36,7 +38,8 @@ static inline const uint8_t *reader_bytes(struct reader *r, size_t n)
 		r->bad = true;
 		return NULL;
 	}
-	r->p += n;
+	if (n)
+		r->p += n;
 	return p;
 }
 

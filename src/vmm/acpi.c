@@ -208,7 +208,7 @@ static int build_fadt(struct buf *out, gpa_t dsdt)
 {
 	uint8_t f[276 - TABLE_HEADER_BYTES] = {0};
 
-#define FIELD(offset) (f + (offset)-TABLE_HEADER_BYTES) /* offsets of the specification */
+#define FIELD(offset) (&f[(offset)-TABLE_HEADER_BYTES]) /* offsets of the specification */
 	put_le16(FIELD(109), 0x0004 /* no VGA */ | 0x0008 /* no MSI */ | 0x0020 /* no CMOS RTC */);
 	put_le32(FIELD(112), 1u << 20 /* hardware-reduced */ | 1u << 10 /* reset register */);
 	put_port(FIELD(116), ACPI_PORT_RESET);

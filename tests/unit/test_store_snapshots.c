@@ -25,6 +25,18 @@ static struct store_snapshot snapshot(
 	return sn;
 }
 
+/* Not all bytes at once: what lies between members may differ. */
+static void equal(const struct store_snapshot *a, const struct store_snapshot *b)
+{
+	assert_memory_equal(
+		a, b, offsetof(struct store_snapshot, template_alias) + sizeof(a->template_alias));
+	assert_int_equal(a->created_ns, b->created_ns);
+	assert_int_equal(a->cpus, b->cpus);
+	assert_int_equal(a->memory_bytes, b->memory_bytes);
+	assert_int_equal(a->disk_bytes, b->disk_bytes);
+	assert_int_equal(a->own_bytes, b->own_bytes);
+}
+
 static void add(struct fixture *f, char last, const char *name, const char *tag)
 {
 	struct store_snapshot sn = snapshot(f, last, name, tag);
@@ -39,11 +51,11 @@ static void test_found_by_id_and_name(void **state)
 
 	ok(f, store_snapshot_insert(f->s, &want, &f->e));
 	ok(f, store_snapshot_find(f->s, f->key, want.id, "default", &sn, &f->e));
-	assert_memory_equal(&sn, &want, sizeof(sn));
+	equal(&sn, &want);
 	fixture_reopen(f);
 	memset(&sn, 0, sizeof(sn));
 	ok(f, store_snapshot_find(f->s, f->key, "work", "v1", &sn, &f->e));
-	assert_memory_equal(&sn, &want, sizeof(sn));
+	equal(&sn, &want);
 	ok(f, store_snapshot_find(f->s, NULL, "work", "v1", &sn, &f->e));
 	refused(f, ENOENT, ERROR_NOT_FOUND,
 		store_snapshot_find(f->s, f->key, "work", "v2", &sn, &f->e));
