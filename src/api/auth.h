@@ -22,7 +22,7 @@ bool auth_may_see(const struct request *r, const char *key_id);
  * allowance. Otherwise answers (429, 403) and returns false. Counts against the rate. The operator
  * may: only the host's own limits hold for him. */
 bool auth_may_create(struct request *r, unsigned count);
-/* The same but for the number, which instance_obtain() checks. */
+/* The rate only: instance_obtain() checks number and allowance. */
 bool auth_may_resume(struct request *r);
 
 /* The longest life that r->key may ask for; UINT64_MAX: any. */

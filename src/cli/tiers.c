@@ -67,7 +67,7 @@ static const struct cli_verb set_verb = {
 		"What is not given stays as it was, or is 0. A tier is given to keys by mayfly "
 		"keys "
 		"create|set --tier. With a hard stop, sandboxes are refused (403) and the running "
-		"ones ended when the included minutes are used up.",
+		"ones paused when the included minutes are used up.",
 	.options = set_options,
 	.defaults = &set_defaults,
 	.values_bytes = sizeof(struct set_options),

@@ -33,7 +33,7 @@ static void on_obtained(void *arg, struct instance *i, bool resumed, const struc
 
 	free(w);
 	request_set_ops(r, NULL, NULL);
-	if (!i && why->code == ERROR_TOO_MANY)
+	if (!i && (why->code == ERROR_TOO_MANY || why->code == ERROR_FORBIDDEN))
 		reply_failure(r, why);
 	else
 		then(r);

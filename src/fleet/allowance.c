@@ -9,10 +9,12 @@
 #include "daemon/daemon.h"
 #include "fleet/instances.h"
 #include "fleet/meter.h"
+#include "sandbox/backend.h"
 #include "store/tiers.h"
 
 enum {
-	SOON_MS = 10 * 1000,   /* later ones are found by the regular calls */
+	SOON_MS = 10 * 1000, /* later ones are found by the regular calls */
+	PAUSE_AGAIN_S = 60,
 	ROUNDING_US = 1000000, /* deadlines and uptime are not counted from the same instant */
 };
 
@@ -64,20 +66,50 @@ struct ending {
 	bool end;
 };
 
+bool allowance_may_pause(const struct instance *i)
+{
+	return i->daemon->options.backend->pause && !i->transient;
+}
+
+/* One that cannot be paused now, as the disk is full for example, is tried again later: its state is
+ * not ours to destroy. */
+static void pause_one(struct instance *i)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct error e = {0};
+
+	if (now < i->pause_again_ns)
+		return;
+	i->pause_again_ns = now + PAUSE_AGAIN_S * NS_PER_S;
+	log_info("the key's included minutes are used up, the sandbox is paused sandbox=%s",
+		i->sandbox.id);
+	if (instance_pause(i, true, NULL, NULL, &e) < 0)
+		log_info("cannot pause a sandbox now: %s sandbox=%s", e.message, i->sandbox.id);
+}
+
+static void end_one(struct instance *i)
+{
+	struct error e = {0};
+
+	i->end_reason = "allowance";
+	log_info("the key's included minutes are used up sandbox=%s", i->sandbox.id);
+	if (instance_end(i, STORE_EVENT_TIMED_OUT, &e) < 0)
+		log_error("cannot end a sandbox: %s sandbox=%s", e.message, i->sandbox.id);
+}
+
 static int visit(struct instance *i, void *arg)
 {
 	struct ending *k = arg;
-	struct error e = {0};
 
 	if (strcmp(i->key_id, k->key_id) != 0)
 		return 0;
 	k->running++;
 	if (!k->end)
 		return 0;
-	i->end_reason = "allowance";
-	log_info("the key's included minutes are used up sandbox=%s", i->sandbox.id);
-	if (instance_end(i, STORE_EVENT_TIMED_OUT, &e) < 0)
-		log_error("cannot end a sandbox: %s sandbox=%s", e.message, i->sandbox.id);
+	if (allowance_may_pause(i))
+		pause_one(i);
+	else
+		end_one(i);
 	return 0;
 }
 

@@ -564,6 +564,7 @@ static int fill_instance(struct instance *i, const struct instance_order *o)
 {
 	if (o->paused)
 		return fill_paused(i, o->paused);
+	i->transient = o->transient;
 	i->key_id = strdup(o->key_id);
 	i->env_json = json_object_size(o->env) ? dump(o->env) : NULL;
 	i->network_json = o->network ? dump(o->network) : NULL;

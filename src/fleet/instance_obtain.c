@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/daemon.h"
+#include "fleet/allowance.h"
 #include "fleet/instances.h"
 #include "fleet/limits.h"
 
@@ -115,7 +116,28 @@ static void on_resumed(void *arg, struct instance *i, const struct error *why)
 	answer(o, i, why);
 }
 
-/* From the paused directory; the row stays as it is until the sandbox is back. */
+/* Whether its key may have it running. The allowance counts for the operator, too: what is brought
+ * back without one would be paused again at once. */
+static int check_resume(struct obtaining *o, const struct store_sandbox *row, struct error *e)
+{
+	int r = allowance_check(o->daemon, row->key_id, e);
+
+	return r < 0 || o->options.entitled ? r : limits_check_places(o->daemon, row->key_id, 1, e);
+}
+
+/* A life that was asked for before the key's limit was lowered. */
+static uint64_t timeout_of(const struct obtaining *o, const struct store_sandbox *row)
+{
+	uint64_t ns = o->options.timeout_ns ? o->options.timeout_ns : row->timeout_ns;
+	struct store_limits l;
+
+	if (o->options.entitled || limits_of_key(o->daemon, row->key_id, &l, NULL) < 0)
+		return ns;
+	return l.max_timeout_ns && l.max_timeout_ns < ns ? l.max_timeout_ns : ns;
+}
+
+/* Every resume begins here, whoever asks for it. Nothing of the paused state is touched before the
+ * sandbox is back: its row and its directory stay as they are. */
 static int start_resume(struct obtaining *o, const struct store_sandbox *row, struct error *e)
 {
 	struct daemon *d = o->daemon;
@@ -127,7 +149,7 @@ static int start_resume(struct obtaining *o, const struct store_sandbox *row, st
 		.paused = row,
 		.origin = &origin,
 		.key_id = row->key_id,
-		.timeout_ns = o->options.timeout_ns ? o->options.timeout_ns : row->timeout_ns,
+		.timeout_ns = timeout_of(o, row),
 		.auto_pause = o->options.at_end == OBTAIN_AS_BEFORE
 				      ? row->auto_pause
 				      : o->options.at_end == OBTAIN_TO_PAUSE,
@@ -136,7 +158,7 @@ static int start_resume(struct obtaining *o, const struct store_sandbox *row, st
 	};
 	struct instance_maker *ignored;
 
-	if (!o->options.entitled && limits_check_places(d, row->key_id, 1, e) < 0)
+	if (check_resume(o, row, e) < 0)
 		return -e->err;
 	if (fd < 0)
 		return error_set_errno(

@@ -60,6 +60,8 @@ struct instance {
 	struct instance_samples samples;
 	struct instance_meter meter;
 	struct instance_maker *maker; /* while CREATING */
+	bool transient;		      /* it ends with its request: never paused by us */
+	uint64_t pause_again_ns;      /* CLOCK_MONOTONIC, of allowance.c */
 	const char *end_reason;	      /* more about it for the event: a word, or NULL */
 	/* Of a paused one that comes back; `sandbox` is its worker's while it is being made. */
 	char returning[SANDBOX_ID_BYTES];

@@ -86,6 +86,7 @@ static int expire(void *arg, const char *id, uint64_t end_ns)
 	struct daemon *d = x->daemon;
 	struct instance *i = instance_find(d, id);
 	struct store_sandbox *sb = NULL;
+	const char *reason = NULL;
 	struct error e = {0};
 
 	if (!i || store_sandbox_get(d->store, id, &sb, &e) < 0) {
@@ -93,7 +94,9 @@ static int expire(void *arg, const char *id, uint64_t end_ns)
 		x->stuck = true;
 	} else if (sb->auto_pause) {
 		pause_at_deadline(i, sb->auto_pause_memory);
-	} else if (!end_at_deadline(i, allowance_reason(d, i->key_id))) {
+	} else if ((reason = allowance_reason(d, i->key_id)) && allowance_may_pause(i)) {
+		pause_at_deadline(i, true);
+	} else if (!end_at_deadline(i, reason)) {
 		x->stuck = true;
 	}
 	store_sandbox_free(sb);

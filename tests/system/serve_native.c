@@ -9,7 +9,10 @@
  * end) where it may be made, with this machine's file system. Needs root. One of the template
  * code-interpreter-v1 has a network of its own too, and in it the interpreter that
  * MAYFLY_INTERPRETER names, with the kernels of MAYFLY_KERNELS, if they are set. One of the pool is
- * the process that becomes that, waiting at a pipe; it stays when the daemon is killed. */
+ * the process that becomes that, waiting at a pipe; it stays when the daemon is killed.
+ *
+ * With --states SIZE there are pauses and snapshots: each is a directory with a file of that size, and
+ * what comes back from it is a fresh agent. That is enough for what the daemon does with them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -32,6 +35,7 @@
 #include "daemon/daemon.h"
 #include "http/server.h"
 #include "image/template.h"
+#include "image/workdir.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -40,6 +44,7 @@ enum { START_MS = 20000, STEP_MS = 2, LIFE_S = 3600 };
 static const char interpreter_template[] = "code-interpreter-v1";
 
 static const char *agent;
+static uint64_t state_bytes;
 
 #define GO "go" /* a pipe; a line in it lets one of the pool run */
 
@@ -210,6 +215,8 @@ static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	int r;
 
 	*ret = (struct backend_sandbox){.dirfd = -1};
+	if (o->id)
+		snprintf(ret->id, sizeof(ret->id), "%s", o->id);
 	r = sandbox_dirs_make(dirs, ret->id, &ret->dirfd, e);
 	if (r < 0)
 		return r;
@@ -257,18 +264,67 @@ static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm,
 	return 0;
 }
 
+/* --- with --states --- */
+
+static int keep_state(int area_fd, const char *name, struct error *e)
+{
+	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
+	int r = workdir_begin(area_fd, name, "state", &w, e), fd;
+
+	if (r < 0)
+		return r;
+	fd = openat(w.fd, "state", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : -posix_fallocate(fd, 0, (off_t)state_bytes);
+	if (fd >= 0)
+		close(fd);
+	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "state") : workdir_commit(&w, e);
+}
+
+static int pause_one(int dirfd, bool memory, int area_fd, const char *name, struct error *e)
+{
+	return keep_state(area_fd, name, e);
+}
+
+static int snapshot_one(
+	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e)
+{
+	*ret = (struct backend_snapshot){.own_bytes = state_bytes};
+	return keep_state(area_fd, name, e);
+}
+
+static int settle(int dirfd, struct error *e)
+{
+	return 0;
+}
+
+static int check(const struct sandbox_options *o, struct error *e)
+{
+	return 0;
+}
+
 static const struct backend native = {
 	.measure = measure, .make = make, .resume = resume, .end = end};
 
+static const struct backend native_with_states = {.measure = measure,
+	.make = make,
+	.resume = resume,
+	.end = end,
+	.pause = pause_one,
+	.snapshot = snapshot_one,
+	.settle = settle,
+	.check = check};
+
 struct native_options {
 	struct daemon_options daemon;
-	uint64_t connections;
+	uint64_t connections, states;
 	struct option_list pool;
 };
 
 static const struct option_spec specs[] = {
 	{"max-connections", 0, OPTION_NUMBER, "N", "", offsetof(struct native_options, connections),
 		1, 1000000, false},
+	{"states", 0, OPTION_BYTES, "SIZE", "", offsetof(struct native_options, states), 1,
+		INT64_MAX, false},
 	{"pool", 0, OPTION_LIST, "N|TEMPLATE=N", "", offsetof(struct native_options, pool), 0, 0,
 		false},
 	{"pool-memory", 0, OPTION_BYTES, "SIZE", "",
@@ -312,6 +368,9 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 			"usage: serve-native [OPTION]... AGENT [ADDRESS:PORT [DOMAIN]]");
 	*o = all.daemon;
 	o->connections_max = (uint32_t)all.connections;
+	if (all.states)
+		o->backend = &native_with_states;
+	state_bytes = all.states;
 	agent = argv[rest];
 	if (rest + 1 < argc)
 		o->listen = argv[rest + 1];
