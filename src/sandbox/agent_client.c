@@ -1,6 +1,7 @@
 #include "sandbox/agent_client.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,16 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "sandbox/agent_replies.h"
 
-enum { PREAMBLE_REPLY_MAX = 64, READY_PAUSE_MS = 2, READY_PAUSE_MAX_MS = 50 };
+enum {
+	PREAMBLE_REPLY_MAX = 64,
+	READY_PAUSE_MS = 2,
+	READY_PAUSE_MAX_MS = 50,
+	/* of a blocking call between two looks at the clock */
+	SHARE_FRAMES = 64,
+	SHARE_BYTES = 256 * 1024,
+};
 
 enum conn_phase {
 	PHASE_PREAMBLE, /* the microVM's answer to CONNECT is still to come */
@@ -28,6 +37,10 @@ struct agent_conn {
 	bool refused; /* the microVM said ERR */
 	struct agent_rx rx;
 	struct buf out;
+	struct agent_replies replies;
+	unsigned frames_left; /* of the share: see agent_set_share() */
+	size_t bytes_left;
+	bool spent;
 	bool stdin_open;  /* a stream that takes STDIN is queued or running */
 	size_t in_flight; /* STDIN bytes sent and not acknowledged */
 };
@@ -44,6 +57,8 @@ int agent_open(int fd, unsigned flags, struct agent_conn **ret, struct error *e)
 		c->phase = flags & AGENT_OPEN_PREAMBLE ? PHASE_PREAMBLE : PHASE_OPEN;
 		agent_rx_init(&c->rx);
 		buf_init(&c->out, AGENT_QUEUE_MAX);
+		agent_replies_init(&c->replies);
+		agent_set_share(c, UINT_MAX, SIZE_MAX);
 	}
 	if (!c || (c->phase == PHASE_PREAMBLE && buf_add_str(&c->out, preamble) < 0)) {
 		if (c)
@@ -76,6 +91,7 @@ void agent_close(struct agent_conn *c)
 		(void)close(c->fd); /* what was queued and not flushed is given up on purpose */
 	agent_rx_done(&c->rx);
 	buf_done(&c->out);
+	agent_replies_done(&c->replies);
 	free(c);
 }
 
@@ -193,10 +209,28 @@ static int take_window(struct agent_conn *c, const struct agent_frame *f)
 
 	if (r < 0)
 		return r;
-	if (w.bytes > c->in_flight)
+	/* each one takes bytes that we sent, so that there cannot be many */
+	if (!w.bytes || w.bytes > c->in_flight)
 		return -EBADMSG;
 	c->in_flight -= w.bytes;
 	return 0;
+}
+
+/* The next frame of the share: 1, 0 or -errno. */
+static int next_frame(struct agent_conn *c, struct agent_frame *f)
+{
+	size_t cost;
+	int r;
+
+	c->spent = !c->frames_left || !c->bytes_left;
+	r = c->spent ? 0 : agent_rx_next(&c->rx, f);
+	if (r <= 0)
+		return r;
+	cost = AGENT_HEADER_BYTES + f->length;
+	c->frames_left -= c->frames_left != UINT_MAX;
+	if (c->bytes_left != SIZE_MAX)
+		c->bytes_left -= cost < c->bytes_left ? cost : c->bytes_left;
+	return 1;
 }
 
 /* The next event among what has been received: 1, 0 or -errno. */
@@ -213,7 +247,7 @@ static int parse_event(struct agent_conn *c, struct agent_event *ev)
 			return r;
 	}
 	for (;;) {
-		r = agent_rx_next(&c->rx, &f);
+		r = next_frame(c, &f);
 		if (r <= 0)
 			return r;
 		if (f.type != AGENT_WINDOW)
@@ -224,7 +258,7 @@ static int parse_event(struct agent_conn *c, struct agent_event *ev)
 	}
 	*ev = (struct agent_event){.type = f.type};
 	r = decode_event(&f, ev);
-	if (r < 0)
+	if (r < 0 || agent_replies_take(&c->replies, f.type) < 0)
 		return -EBADMSG;
 	if (ev->type == AGENT_EXIT || ev->type == AGENT_ERROR || ev->type == AGENT_END)
 		c->stdin_open = false;
@@ -258,6 +292,18 @@ static int receive(struct agent_conn *c)
 	return 1;
 }
 
+void agent_set_share(struct agent_conn *c, unsigned frames, size_t bytes)
+{
+	c->frames_left = frames;
+	c->bytes_left = bytes;
+	c->spent = false;
+}
+
+bool agent_share_is_spent(const struct agent_conn *c)
+{
+	return c->spent;
+}
+
 int agent_next_event(struct agent_conn *c, struct agent_event *ret, struct error *e)
 {
 	int r;
@@ -271,6 +317,8 @@ int agent_next_event(struct agent_conn *c, struct agent_event *ret, struct error
 			return 1;
 		if (r < 0)
 			return broken(c, r, e);
+		if (c->spent)
+			return 0;
 		r = receive(c);
 		if (r < 0)
 			return broken(c, r, e);
@@ -368,18 +416,27 @@ int agent_flush(struct agent_conn *c, struct error *e)
 	return 1;
 }
 
+/* Whether the deadline is ahead: 0 and *ret_left_ns (UINT64_MAX: for ever), or -ETIMEDOUT. */
+static int time_left(uint64_t deadline_ns, uint64_t *ret_left_ns, struct error *e)
+{
+	uint64_t now = deadline_ns ? clock_monotonic_ns() : 0;
+
+	*ret_left_ns = deadline_ns ? deadline_ns - now : UINT64_MAX;
+	if (deadline_ns && deadline_ns <= now)
+		return error_set(e, ERROR_TIMEOUT, ETIMEDOUT, "the agent did not answer in time");
+	return 0;
+}
+
 static int wait_for(struct agent_conn *c, uint64_t deadline_ns, struct error *e)
 {
 	struct pollfd p = {.fd = c->fd, .events = agent_poll_events(c)};
 	struct timespec ts, *timeout = NULL;
+	uint64_t left;
+	int r = time_left(deadline_ns, &left, e);
 
+	if (r < 0)
+		return r;
 	if (deadline_ns) {
-		uint64_t now = clock_monotonic_ns();
-		uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
-
-		if (!left)
-			return error_set(
-				e, ERROR_TIMEOUT, ETIMEDOUT, "the agent did not answer in time");
 		ts = (struct timespec){(time_t)(left / NS_PER_S), (long)(left % NS_PER_S)};
 		timeout = &ts;
 	}
@@ -391,24 +448,36 @@ static int wait_for(struct agent_conn *c, uint64_t deadline_ns, struct error *e)
 int agent_wait_event(
 	struct agent_conn *c, uint64_t deadline_ns, struct agent_event *ret, struct error *e)
 {
-	for (;;) {
-		int r = agent_next_event(c, ret, e);
+	uint64_t left;
+	int r = 0;
 
-		if (r != 0)
-			return r;
-		r = wait_for(c, deadline_ns, e);
+	while (r == 0) {
+		/* also while there is always something to read */
+		r = time_left(deadline_ns, &left, e);
 		if (r < 0)
-			return r;
+			break;
+		agent_set_share(c, SHARE_FRAMES, SHARE_BYTES);
+		r = agent_next_event(c, ret, e);
+		if (r == 0 && !agent_share_is_spent(c))
+			r = wait_for(c, deadline_ns, e);
 	}
+	agent_set_share(c, UINT_MAX, SIZE_MAX);
+	return r;
 }
 
 /* --- requests --- */
 
 int agent_request(struct agent_conn *c, enum agent_type type, const void *message, struct error *e)
 {
+	size_t before = buf_len(&c->out);
 	int r = message ? agent_encode(&c->out, type, message)
 			: agent_add_raw(&c->out, type, NULL, 0);
 
+	if (r == 0) {
+		r = agent_replies_expect(&c->replies, type, message);
+		if (r < 0)
+			c->out.end = c->out.start + before;
+	}
 	switch (r) {
 	case 0:
 		return 0;
@@ -731,11 +800,15 @@ int agent_read_file(struct agent_conn *c, uint64_t deadline_ns, const char *path
 static int send_all(struct agent_conn *c, uint64_t deadline_ns, const uint8_t *data, size_t n,
 	struct agent_event *ev, struct error *e)
 {
+	uint64_t left;
 	int r;
 
 	while (n) {
 		ssize_t k = agent_send_data(c, data, n);
 
+		r = time_left(deadline_ns, &left, e);
+		if (r < 0)
+			return r;
 		if (k < 0)
 			return error_set(e, ERROR_INTERNAL, (int)-k, "out of memory");
 		data += k;

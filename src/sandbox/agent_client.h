@@ -79,8 +79,16 @@ struct agent_event {
 
 /* 1 and an event; 0: nothing for now (it would block); -ECONNRESET: the agent closed the
  * connection (all events before that have been returned); -ECONNREFUSED; -EBADMSG. Flushes what is
- * queued first. WINDOW is handled inside and not returned. An ERROR is an event, not a failure. */
+ * queued first. WINDOW is handled inside and not returned. An ERROR is an event, not a failure. A
+ * reply to nothing that was asked (agent_replies.h) is -EBADMSG, and so is a WINDOW of no bytes. */
 int agent_next_event(struct agent_conn *c, struct agent_event *ret, struct error *e);
+
+/* From now on agent_next_event() takes at most so many frames (WINDOW included) and begins none
+ * after so many bytes; then it returns 0 and the share is spent: there may be more without the
+ * descriptor becoming readable. A new connection has no such bound; the waiting functions below set
+ * their own and end without one. For loops that serve others as well. */
+void agent_set_share(struct agent_conn *c, unsigned frames, size_t bytes);
+bool agent_share_is_spent(const struct agent_conn *c);
 
 /* Fills e from an ERROR event: code, errno and message for people. Returns -errno. */
 int agent_event_error(const struct agent_event *ev, struct error *e);
@@ -93,7 +101,8 @@ short agent_poll_events(
 	const struct agent_conn *c); /* POLLIN, and POLLOUT when it wants to write */
 int agent_flush(struct agent_conn *c, struct error *e); /* 1: all written; 0: would block */
 
-/* Blocks until an event comes: 1, -ETIMEDOUT, or as agent_next_event. */
+/* Blocks until an event comes: 1, -ETIMEDOUT (also when events are there, but the deadline has
+ * passed), or as agent_next_event. */
 int agent_wait_event(
 	struct agent_conn *c, uint64_t deadline_ns, struct agent_event *ret, struct error *e);
 
