@@ -10,26 +10,29 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "fleet/metrics.h"
+#include "fleet/turns.h"
 
-enum { EVENTS_A_TURN = 64 }; /* then the loop looks at others */
+/* Taken in one turn of the loop; the rest comes in the next. */
+enum { FRAMES_A_TURN = 64, BYTES_A_TURN = 256 * 1024 };
 
-/* The descriptor is closed by agent_close(), after the poll handle has let go of it. `deferred` is
- * active while something has to be looked at without the descriptor becoming ready: events that
- * were received already, or the room that a write has made. */
+/* The descriptor is closed by agent_close(), after the poll handle has let go of it. All work is
+ * done in `turn`, also what the descriptor's readiness asks for, so that agents share the loop. */
 struct agent_link {
 	uv_poll_t poll;
-	uv_idle_t deferred;
+	struct turn turn;
 	struct agent_conn *conn; /* NULL when it was taken */
 	const struct agent_link_ops *ops;
 	void *arg;
 	bool polling; /* the poll handle is open */
+	bool closing; /* the poll handle is being closed */
 	int watched;  /* what it waits for: libuv makes system calls of every uv_poll_start() */
+	bool serving; /* on_turn() holds it */
+	bool hung_up; /* the descriptor has an error; reading tells which */
 	bool paused, closed, over, wrote;
-	unsigned handles; /* not closed yet */
 };
 
 static void on_poll(uv_poll_t *h, int status, int events);
-static void on_deferred(uv_idle_t *h);
+static void on_turn(struct turn *t);
 
 struct agent_conn *agent_link_conn(struct agent_link *l)
 {
@@ -42,7 +45,8 @@ static void on_closed(uv_handle_t *h)
 {
 	struct agent_link *l = h->data;
 
-	if (--l->handles == 0)
+	l->closing = false;
+	if (l->closed)
 		free(l);
 }
 
@@ -51,6 +55,7 @@ static void close_poll(struct agent_link *l)
 	if (!l->polling)
 		return;
 	l->polling = false;
+	l->closing = true;
 	uv_close((uv_handle_t *)&l->poll, on_closed);
 }
 
@@ -60,9 +65,11 @@ void agent_link_close(struct agent_link *l)
 		return;
 	l->closed = true;
 	close_poll(l);
-	uv_close((uv_handle_t *)&l->deferred, on_closed);
+	turn_leave(&l->turn);
 	agent_close(l->conn);
 	l->conn = NULL;
+	if (!l->closing && !l->serving)
+		free(l);
 }
 
 int agent_link_take_fd(struct agent_link *l, uint8_t **ret_early, size_t *ret_early_bytes)
@@ -86,7 +93,7 @@ static void update(struct agent_link *l)
 {
 	int events = 0;
 
-	if (l->closed || l->over || !l->conn)
+	if (l->closed || l->over || !l->conn || (l->paused && l->hung_up))
 		return;
 	if (!l->paused)
 		events |= UV_READABLE;
@@ -106,7 +113,6 @@ static void lose(struct agent_link *l, const struct error *why)
 	l->over = true;
 	if (l->polling)
 		(void)uv_poll_stop(&l->poll);
-	(void)uv_idle_stop(&l->deferred);
 	metrics_add(METRIC_AGENT_ERRORS, NULL, NULL, 1);
 	l->ops->lost(l, why, l->arg);
 }
@@ -114,7 +120,8 @@ static void lose(struct agent_link *l, const struct error *why)
 /* Hands out events; true when there may be more at once. */
 static bool take_events(struct agent_link *l)
 {
-	for (int i = 0; i < EVENTS_A_TURN; i++) {
+	agent_set_share(l->conn, FRAMES_A_TURN, BYTES_A_TURN);
+	for (;;) {
 		struct agent_event ev;
 		struct error why = {0};
 		int r;
@@ -125,10 +132,9 @@ static bool take_events(struct agent_link *l)
 		if (r < 0)
 			lose(l, &why);
 		if (r <= 0)
-			return false;
+			return r == 0 && agent_share_is_spent(l->conn);
 		l->ops->event(l, &ev, l->arg);
 	}
-	return true;
 }
 
 static bool wants_write(const struct agent_link *l)
@@ -148,35 +154,38 @@ static void look(struct agent_link *l)
 			l->ops->writable(l, l->arg);
 	}
 	wanted = wants_write(l);
-	more = take_events(l);
+	more = l->conn && take_events(l);
 	if (l->closed || l->over)
 		return;
 	if (wanted && !wants_write(l))
 		l->wrote = true; /* asking for events writes as well */
 	if (more || l->wrote)
-		(void)uv_idle_start(&l->deferred, on_deferred);
-	else
-		(void)uv_idle_stop(&l->deferred);
+		turn_ask(&l->turn);
 	update(l);
+}
+
+static void on_turn(struct turn *t)
+{
+	struct agent_link *l = t->arg;
+
+	l->serving = true;
+	look(l);
+	l->serving = false;
+	if (l->closed && !l->closing)
+		free(l);
 }
 
 static void on_poll(uv_poll_t *h, int status, int events)
 {
 	struct agent_link *l = h->data;
 
-	if (status < 0)
-		l->watched = 0; /* libuv has stopped it */
-	/* an error or hang-up is found by reading, after what was said last */
-	look(l);
-	if (status < 0 && l->paused && l->polling) {
+	/* An error is found by reading, after what was said last. libuv has stopped the handle; while
+	 * the link is paused it stays so, or the error would be reported again and again. */
+	if (status < 0) {
 		l->watched = 0;
-		(void)uv_poll_stop(h); /* or it would be reported again and again */
+		l->hung_up = true;
 	}
-}
-
-static void on_deferred(uv_idle_t *h)
-{
-	look(h->data);
+	turn_ask(&l->turn);
 }
 
 void agent_link_send(struct agent_link *l)
@@ -189,7 +198,7 @@ void agent_link_send(struct agent_link *l)
 	if (wanted && !agent_wants_write(l->conn)) {
 		l->wrote = true; /* the callback comes later, as the header promises */
 		if (l->ops->writable)
-			(void)uv_idle_start(&l->deferred, on_deferred);
+			turn_ask(&l->turn);
 	}
 	update(l);
 }
@@ -207,8 +216,7 @@ void agent_link_resume(struct agent_link *l)
 	l->paused = false;
 	if (l->closed || l->over)
 		return;
-	/* some may have been received already */
-	(void)uv_idle_start(&l->deferred, on_deferred);
+	turn_ask(&l->turn); /* some may have been received already */
 	update(l);
 }
 
@@ -239,18 +247,17 @@ int agent_link_open(uv_loop_t *loop, int dirfd, const struct agent_link_ops *ops
 	struct agent_link *l = calloc(1, sizeof(*l));
 	int r;
 
-	if (!l)
+	if (!l || turn_join(&l->turn, loop, on_turn, l) < 0) {
+		free(l);
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	}
 	l->ops = ops;
 	l->arg = arg;
-	(void)uv_idle_init(loop, &l->deferred); /* cannot fail */
-	l->poll.data = l->deferred.data = l;
-	l->handles = 1;
+	l->poll.data = l;
 	r = connect_agent(dirfd, &l->conn, e);
 	if (r == 0) {
 		r = uv_poll_init(loop, &l->poll, agent_fd(l->conn));
 		l->polling = r == 0;
-		l->handles += l->polling;
 		if (r < 0)
 			(void)error_set(e, ERROR_INTERNAL, -r, "cannot watch the agent's socket");
 	}

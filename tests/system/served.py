@@ -55,6 +55,7 @@ def started(pid):
 
 class Daemon:
     program = MAYFLY  # with --vm
+    agent = os.path.join(BUILD, "src/agent/mayfly-agent-native")  # without
 
     def __init__(self, home, options=()):
         self.home, self.process, self.port, self.options = home, None, 0, tuple(options)
@@ -65,7 +66,7 @@ class Daemon:
         """Starts it without waiting until it serves."""
         command = [self.program, "serve", "--listen", "127.0.0.1:0", *self.options] if VM else [
             os.path.join(BUILD, "src/daemon/serve-native"), *self.options,
-            os.path.join(BUILD, "src/agent/mayfly-agent-native"), "127.0.0.1:0"]
+            self.agent, "127.0.0.1:0"]
         path = os.path.join(self.home, "log")
         with open(path, "a") as log:
             self.log_at = os.path.getsize(path)

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""A guest whose root user replaced the agent: it answers what is needed to become ready, then floods whoever
+asks for a command or a watch. In the place of mayfly-agent, for tests/system/served.py:
+
+    hostile_agent.py --test-listen PATH
+
+What it floods with is a word of the command's arguments or of the watched path: `output` (text), `crumbs` (output
+of one byte a frame), `windows` (acknowledgements of nothing), `unasked` (OKs). See docs/agent-protocol.md."""
+import socket
+import struct
+import sys
+import threading
+
+HELLO, IDENTITY, METRICS, EXEC, WATCH = 0x01, 0x02, 0x05, 0x10, 0x39
+OK, HELLO_REPLY, IDENTITY_REPLY, METRICS_REPLY = 0x80, 0x82, 0x83, 0x84
+STARTED, STDOUT, WINDOW, WATCH_EVENT = 0x90, 0x91, 0x96, 0xb1
+
+
+def frame(kind, payload=b""):
+    return struct.pack("<BBHI", kind, 0, 0, len(payload)) + payload
+
+
+def text(s):
+    return struct.pack("<I", len(s)) + s + b"\0"
+
+
+FLOODS = {
+    b"output": frame(STDOUT, b"x" * 65536) * 16,
+    b"crumbs": frame(STDOUT, b"x") * 100000,
+    b"windows": frame(WINDOW, bytes(4)) * 100000,
+    b"unasked": frame(OK) * 100000,
+    b"changes": frame(WATCH_EVENT, struct.pack("<I", 1) + text(b"name") + bytes(4)) * 30000,
+}
+REPLIES = {
+    HELLO: frame(HELLO_REPLY, struct.pack("<HHHHIQ", 3, 1, 3, 1, 1, 0) + text(b"1") + text(b"") + text(b"ext4") +
+                 text(b"")),
+    IDENTITY: frame(IDENTITY_REPLY, bytes(4 * 10)),
+    METRICS: frame(METRICS_REPLY, struct.pack("<QQ3I12Q", 1, 1, 1, 1, 1, *[0] * 12)),
+    EXEC: frame(STARTED, struct.pack("<I", 7)),
+}
+
+
+def take(f):
+    kind, _, _, n = struct.unpack("<BBHI", f.read(8))
+    return kind, f.read(n)
+
+
+def serve(s):
+    f = s.makefile("rb")
+    try:
+        if f.readline() == b"CONNECT 1024\n":
+            s.sendall(b"OK 1024\n")
+        while True:
+            kind, payload = take(f)
+            s.sendall(REPLIES.get(kind, frame(OK)))
+            flood = next((v for k, v in FLOODS.items() if k in payload), None)
+            while flood and kind in (EXEC, WATCH):
+                s.sendall(flood)
+    except (OSError, struct.error):
+        pass
+    finally:
+        f.close()
+        s.close()
+
+
+def main():
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(sys.argv[2])
+    listener.listen(64)
+    while True:
+        threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()
