@@ -1,6 +1,7 @@
 #include "vmm/blk.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,16 +14,30 @@ enum {
 	SEGMENTS_MAX = VIRTIO_CHAIN_MAX - 2, /* of data, besides header and status */
 	SEGMENT_BYTES_MAX = 1024 * 1024,
 	REQUEST_BYTES_MAX = SEGMENTS_MAX * SEGMENT_BYTES_MAX, /* a vCPU waits for as much */
-	RANGES_MAX = 32,		     /* of one discard or write-zeroes request */
-	RANGE_SECTORS_MAX = 4 * 1024 * 1024, /* 2 GiB */
-	PHYSICAL_EXP = 3,		     /* 8 sectors: the block of the delta */
+	/* Of one discard or write-zeroes request: what is offered, and what is taken from guests
+	 * that were told so by an older version (their snapshots go on). */
+	RANGES_OFFERED = 1,
+	RANGES_MAX = 32,
+	RANGE_SECTORS_OFFERED = 32 * 1024, /* 16 MiB */
+	RANGE_SECTORS_MAX = 4 * 1024 * 1024,
+	PIECE_BYTES = 1024 * 1024, /* what is done of a range between two looks at the batch */
+	PHYSICAL_EXP = 3,	   /* 8 sectors: the block of the delta */
 };
 
 struct blk {
 	struct virtio_device dev; /* first: the ops get a pointer to it */
 	struct disk *disk;
 	char serial[VIRTIO_BLK_ID_BYTES];
+	/* How far the request with ranges is that went back to the queue. */
+	struct progress {
+		uint16_t avail;	   /* its index in the available ring */
+		unsigned ranges;   /* that are done */
+		uint64_t in_range; /* bytes done of the next one */
+	} progress;
 };
+
+/* The request is not done, and the batch is over. */
+enum { TO_BE_CONTINUED = 1 };
 
 static struct blk *blk_of(struct virtio_device *dev)
 {
@@ -74,6 +89,31 @@ static int do_write(struct blk *b, const struct virtio_chain *c, uint64_t offset
 			c->out_bytes - VIRTIO_BLK_HEADER_BYTES, iov));
 }
 
+/* Pieces end where blocks do, so that the disk does the same as with the whole. */
+static int do_pieces(struct blk *b, uint32_t type, uint64_t offset, uint64_t bytes)
+{
+	uint64_t end = offset + bytes, at = offset + b->progress.in_range;
+
+	while (at < end) {
+		uint64_t stop = (at + PIECE_BYTES) / DISK_BLOCK_BYTES * DISK_BLOCK_BYTES;
+		int r;
+
+		if (virtio_batch_is_spent(&b->dev))
+			return TO_BE_CONTINUED;
+		if (stop > end)
+			stop = end;
+		r = type == VIRTIO_BLK_T_DISCARD ? disk_discard(b->disk, at, stop - at)
+						 : disk_write_zeroes(b->disk, at, stop - at);
+		if (r < 0)
+			return r;
+		virtio_batch_charge(&b->dev, stop - at);
+		at = stop;
+		b->progress.in_range = at - offset;
+	}
+	b->progress.in_range = 0;
+	return 0;
+}
+
 static int do_range(struct blk *b, uint32_t type, const uint8_t *range)
 {
 	uint64_t sectors = get_le32(range + VIRTIO_BLK_RANGE_SECTORS), offset;
@@ -85,9 +125,11 @@ static int do_range(struct blk *b, uint32_t type, const uint8_t *range)
 		return -EINVAL;
 	if (sector_offset(get_le64(range + VIRTIO_BLK_RANGE_SECTOR), &offset) < 0)
 		return -EINVAL;
-	if (type == VIRTIO_BLK_T_DISCARD)
-		return disk_discard(b->disk, offset, sectors * DISK_SECTOR_BYTES);
-	return disk_write_zeroes(b->disk, offset, sectors * DISK_SECTOR_BYTES);
+	if (disk_is_read_only(b->disk))
+		return -EROFS;
+	if (!disk_range_is_valid(b->disk, offset, sectors * DISK_SECTOR_BYTES))
+		return -EINVAL;
+	return do_pieces(b, type, offset, sectors * DISK_SECTOR_BYTES);
 }
 
 /* Discard and write-zeroes: a list of ranges, copied before it is looked at. */
@@ -103,13 +145,21 @@ static int do_ranges(struct blk *b, const struct virtio_chain *c, uint32_t type)
 	if (n == 0 || n > sizeof(ranges) || n % VIRTIO_BLK_RANGE_BYTES)
 		return -EINVAL;
 	(void)virtio_chain_read(c, VIRTIO_BLK_HEADER_BYTES, ranges, n); /* n bytes are there */
-	for (uint64_t i = 0; i < n; i += VIRTIO_BLK_RANGE_BYTES) {
-		int r = do_range(b, type, ranges + i);
+	for (; b->progress.ranges < n / VIRTIO_BLK_RANGE_BYTES; b->progress.ranges++) {
+		int r = do_range(b, type, ranges + b->progress.ranges * VIRTIO_BLK_RANGE_BYTES);
 
-		if (r < 0)
+		if (r != 0)
 			return r;
 	}
 	return 0;
+}
+
+static int do_flush(struct blk *b)
+{
+	int r = disk_flush(b->disk);
+
+	virtio_batch_charge(&b->dev, VIRTIO_BATCH_BYTES); /* it may have waited for long */
+	return r;
 }
 
 static int do_get_id(struct blk *b, const struct virtio_chain *c)
@@ -139,7 +189,7 @@ static int do_request(struct blk *b, const struct virtio_chain *c)
 			return -EINVAL;
 		return type == VIRTIO_BLK_T_IN ? do_read(b, c, offset) : do_write(b, c, offset);
 	case VIRTIO_BLK_T_FLUSH:
-		return disk_flush(b->disk);
+		return do_flush(b);
 	case VIRTIO_BLK_T_GET_ID:
 		return do_get_id(b, c);
 	case VIRTIO_BLK_T_DISCARD:
@@ -148,6 +198,13 @@ static int do_request(struct blk *b, const struct virtio_chain *c)
 	default:
 		return -EOPNOTSUPP;
 	}
+}
+
+/* A request that went back is known by its place in the ring. */
+static void begin_or_continue(struct blk *b, const struct virtio_queue *q)
+{
+	if (b->progress.avail != q->last_avail)
+		b->progress = (struct progress){.avail = q->last_avail};
 }
 
 static void blk_notify(struct virtio_device *dev, unsigned queue)
@@ -163,7 +220,13 @@ static void blk_notify(struct virtio_device *dev, unsigned queue)
 			virtio_needs_reset(dev, "request without header or status");
 			return;
 		}
+		begin_or_continue(b, &dev->queues[queue]);
 		r = do_request(b, &c);
+		if (r == TO_BE_CONTINUED) {
+			virtio_queue_unpop(dev, queue);
+			continue; /* the batch is over: nothing more is popped */
+		}
+		b->progress = (struct progress){0};
 		status = r == 0		    ? VIRTIO_BLK_S_OK
 			 : r == -EOPNOTSUPP ? VIRTIO_BLK_S_UNSUPP
 					    : VIRTIO_BLK_S_IOERR;
@@ -186,7 +249,7 @@ static uint64_t blk_features(struct virtio_device *dev)
 
 static void blk_reset(struct virtio_device *dev)
 {
-	/* requests are finished within notify */
+	blk_of(dev)->progress = (struct progress){0};
 }
 
 static size_t blk_config(struct virtio_device *dev, uint8_t *out, size_t max)
@@ -202,11 +265,11 @@ static size_t blk_config(struct virtio_device *dev, uint8_t *out, size_t max)
 	out[VIRTIO_BLK_CONFIG_PHYSICAL_EXP] = PHYSICAL_EXP;
 	put_le16(out + VIRTIO_BLK_CONFIG_MIN_IO, 1 << PHYSICAL_EXP);
 	put_le16(out + VIRTIO_BLK_CONFIG_NUM_QUEUES, 1);
-	put_le32(out + VIRTIO_BLK_CONFIG_DISCARD_SECTORS, RANGE_SECTORS_MAX);
-	put_le32(out + VIRTIO_BLK_CONFIG_DISCARD_SEGMENTS, RANGES_MAX);
+	put_le32(out + VIRTIO_BLK_CONFIG_DISCARD_SECTORS, RANGE_SECTORS_OFFERED);
+	put_le32(out + VIRTIO_BLK_CONFIG_DISCARD_SEGMENTS, RANGES_OFFERED);
 	put_le32(out + VIRTIO_BLK_CONFIG_DISCARD_ALIGN, 1 << PHYSICAL_EXP);
-	put_le32(out + VIRTIO_BLK_CONFIG_WRITE_ZEROES_SECTORS, RANGE_SECTORS_MAX);
-	put_le32(out + VIRTIO_BLK_CONFIG_WRITE_ZEROES_SEGMENTS, RANGES_MAX);
+	put_le32(out + VIRTIO_BLK_CONFIG_WRITE_ZEROES_SECTORS, RANGE_SECTORS_OFFERED);
+	put_le32(out + VIRTIO_BLK_CONFIG_WRITE_ZEROES_SEGMENTS, RANGES_OFFERED);
 	out[VIRTIO_BLK_CONFIG_WRITE_ZEROES_UNMAP] = 1;
 	return VIRTIO_BLK_CONFIG_BYTES;
 }
@@ -297,6 +360,16 @@ int blk_flush(struct virtio_device *dev)
 	return r;
 }
 
+int blk_check(struct virtio_device *dev, struct error *e)
+{
+	int r;
+
+	virtio_lock(dev);
+	r = disk_check(blk_of(dev)->disk, e);
+	virtio_unlock(dev);
+	return r;
+}
+
 int blk_freeze(struct virtio_device *dev, int delta_fd, struct error *e)
 {
 	int r;
@@ -324,6 +397,18 @@ void blk_thaw(struct virtio_device *dev)
 	virtio_unlock(dev);
 }
 
+void blk_write_back(struct virtio_device *dev)
+{
+	int fd;
+
+	virtio_lock(dev);
+	fd = disk_top_fd(blk_of(dev)->disk);
+	virtio_unlock(dev);
+	/* Only a hint. It reports no error that the next fdatasync would miss. */
+	if (fd >= 0)
+		(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
 int blk_sync_frozen(struct virtio_device *dev)
 {
 	struct disk *d = blk_of(dev)->disk;
@@ -335,10 +420,11 @@ int blk_sync_frozen(struct virtio_device *dev)
 		virtio_unlock(dev);
 		if (fd < 0)
 			break;
-		r = fdatasync(fd) < 0 ? -errno : 0;
+		do
+			r = fdatasync(fd) < 0 ? -errno : 0;
+		while (r == -EINTR);
 		virtio_lock(dev);
-		if (r == 0)
-			disk_set_synced(d, fd);
+		disk_set_synced(d, fd, r);
 		virtio_unlock(dev);
 	} while (r == 0);
 	return r;

@@ -5,7 +5,13 @@
  * not flushed may be lost in a crash of the host), and on a writable disk discard and write-zeroes,
  * so that files deleted in the guest give their space back to the host. A request that the disk
  * refuses fails with an I/O error in the guest; a request that is no request at all (no header, no
- * status byte) makes the device need a reset. */
+ * status byte) makes the device need a reset.
+ *
+ * No request keeps the device for long. Discard and write-zeroes are done in pieces, which count as
+ * bytes of the batch: where a batch ends in the middle of a request, the request goes back to its
+ * queue and the next batch goes on from there. A snapshot in between has it in the queue as if it
+ * had not begun, and it is done again from its start, which changes nothing. A flush ends its
+ * batch. */
 #ifndef VMM_BLK_H
 #define VMM_BLK_H
 
@@ -21,6 +27,7 @@ int blk_create(const struct guest_memory *memory, struct disk *disk, const char 
  * tells the driver. */
 int blk_grow(struct virtio_device *dev, uint64_t bytes);
 int blk_flush(struct virtio_device *dev);
+int blk_check(struct virtio_device *dev, struct error *e);
 int blk_freeze(struct virtio_device *dev, int delta_fd, struct error *e);
 int blk_flatten(struct virtio_device *dev, int out_fd, struct error *e);
 void blk_thaw(struct virtio_device *dev);
@@ -28,7 +35,9 @@ unsigned blk_frozen_count(struct virtio_device *dev);
 void blk_replace_frozen(struct virtio_device *dev, struct disk_merged *m);
 
 /* Without the lock while the host's disk works, so that the guest goes on. Only one thread at a
- * time may freeze, sync or replace frozen deltas. */
+ * time may freeze, sync or replace frozen deltas. blk_write_back makes the kernel begin to write
+ * what was written so far, and waits for nothing: later flushes have less to do. */
+void blk_write_back(struct virtio_device *dev);
 int blk_sync_frozen(struct virtio_device *dev);
 int blk_merge_frozen(
 	struct virtio_device *dev, int out_fd, struct disk_merged **ret, struct error *e);

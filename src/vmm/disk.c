@@ -617,7 +617,7 @@ static int zero_part(struct disk *d, uint64_t offset, uint64_t n)
 	return disk_write(d, offset, zeroes, (uint32_t)n);
 }
 
-static bool range_is_valid(const struct disk *d, uint64_t offset, uint64_t n)
+bool disk_range_is_valid(const struct disk *d, uint64_t offset, uint64_t n)
 {
 	return n && (offset | n) % DISK_SECTOR_BYTES == 0 && n <= d->bytes &&
 	       offset <= d->bytes - n;
@@ -630,7 +630,7 @@ int disk_write_zeroes(struct disk *d, uint64_t offset, uint64_t n)
 
 	if (!d->writable)
 		return -EROFS;
-	if (!range_is_valid(d, offset, n))
+	if (!disk_range_is_valid(d, offset, n))
 		return -EINVAL;
 	head = -offset % DISK_BLOCK_BYTES; /* up to the first whole block */
 	if (head > n)
@@ -650,7 +650,7 @@ int disk_discard(struct disk *d, uint64_t offset, uint64_t n)
 
 	if (!d->writable)
 		return -EROFS;
-	if (!range_is_valid(d, offset, n))
+	if (!disk_range_is_valid(d, offset, n))
 		return -EINVAL;
 	while (block < end) {
 		uint64_t first = block;
@@ -722,20 +722,47 @@ int disk_write_head(struct disk *d)
 	return 0;
 }
 
+int disk_check(const struct disk *d, struct error *e)
+{
+	for (unsigned i = 0; i < d->layer_count; i++)
+		if (d->layers[i].lost)
+			return error_set(e, ERROR_HOST, EIO,
+				"the host could not write what the sandbox wrote to its disk, and "
+				"some of it is lost: copy what you need out of it, see what ails "
+				"the "
+				"host's disk, and make the sandbox again");
+	return 0;
+}
+
+/* An interrupted one may be tried again, any other one has lost data. */
+static int sync_layer(struct layer *l)
+{
+	int r;
+
+	do
+		r = fdatasync(l->fd) < 0 ? -errno : 0;
+	while (r == -EINTR);
+	l->lost |= r < 0;
+	return r;
+}
+
 static int sync_data(struct disk *d)
 {
-	if (d->data_dirty && fdatasync(top_layer(d)->fd) < 0)
-		return -errno;
-	d->data_dirty = false;
-	return 0;
+	int r = d->data_dirty ? sync_layer(top_layer(d)) : 0;
+
+	if (r == 0)
+		d->data_dirty = false;
+	return r;
 }
 
 /* What the guest wrote before a freeze is part of what it flushes. */
 static int sync_frozen(struct disk *d)
 {
 	for (unsigned i = 0; i < d->layer_count; i++) {
-		if (d->layers[i].unsynced && fdatasync(d->layers[i].fd) < 0)
-			return -errno;
+		int r = d->layers[i].unsynced ? sync_layer(&d->layers[i]) : 0;
+
+		if (r < 0)
+			return r;
 		d->layers[i].unsynced = false;
 	}
 	return 0;
@@ -743,8 +770,10 @@ static int sync_frozen(struct disk *d)
 
 int disk_flush(struct disk *d)
 {
-	int r = sync_frozen(d);
+	int r = disk_check(d, NULL);
 
+	if (r == 0)
+		r = sync_frozen(d);
 	if (r == 0 && d->writable) {
 		d->stats.flushes++;
 		r = sync_data(d);

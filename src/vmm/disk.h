@@ -70,8 +70,17 @@ int disk_write_zeroes(struct disk *d, uint64_t offset, uint64_t n);
  * everything else stays as it is. */
 int disk_discard(struct disk *d, uint64_t offset, uint64_t n);
 
+/* The range lies within the disk, in whole sectors, and is not empty. */
+bool disk_range_is_valid(const struct disk *d, uint64_t offset, uint64_t n);
+
 /* What was written before survives a crash of the host, and the top delta may be copied. */
 int disk_flush(struct disk *d);
+
+/* Fails for good once the host failed to write a delta. The kernel reports such a failure once, then
+ * takes the pages for clean: what they held is lost as soon as it needs the memory, though a further
+ * fdatasync succeeds. From then on disk_flush is -EIO and disk_freeze, disk_flatten and
+ * disk_merge_frozen fail. */
+int disk_check(const struct disk *d, struct error *e);
 
 /* Enlarges the capacity; shrinking is -EINVAL, more than DISK_MAX_BYTES -EFBIG. */
 int disk_grow(struct disk *d, uint64_t bytes);
@@ -88,9 +97,11 @@ int disk_freeze(struct disk *d, int delta_fd, struct error *e);
 /* Undoes the last disk_freeze, as long as nothing was written since; closes the fresh delta. */
 void disk_thaw(struct disk *d);
 
-/* A frozen delta's file that is not durable yet (borrowed), or -1; and that its owner synced it. */
+/* A frozen delta's file that is not durable yet (borrowed), or -1; and what its owner's fdatasync
+ * of it gave: 0 or -errno. */
 int disk_unsynced_fd(const struct disk *d);
-void disk_set_synced(struct disk *d, int fd);
+void disk_set_synced(struct disk *d, int fd, int result);
+int disk_top_fd(const struct disk *d); /* borrowed; -1: read-only */
 unsigned disk_frozen_count(const struct disk *d);
 
 /* Writes one delta with the content of all deltas into out_fd, an empty read-write file (not taken

@@ -1,4 +1,5 @@
-/* The layers of a disk: freezing the top, flattening, merging. */
+/* The layers of a disk: freezing the top, flattening, merging. What is merged stays as sparse as it
+ * was. */
 #include "vmm/disk_internal.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ static int refuse_freeze(const struct disk *d, int delta_fd, struct error *e)
 	if (delta_fd >= 0 && d->layer_count == LAYERS_MAX)
 		return error_set(e, ERROR_LIMIT, EMLINK,
 			"a disk has at most %d frozen deltas; flatten it", DISK_FROZEN_MAX);
-	return 0;
+	return disk_check(d, e);
 }
 
 int disk_freeze(struct disk *d, int delta_fd, struct error *e)
@@ -71,11 +72,18 @@ int disk_unsynced_fd(const struct disk *d)
 	return -1;
 }
 
-void disk_set_synced(struct disk *d, int fd)
+void disk_set_synced(struct disk *d, int fd, int result)
 {
 	for (unsigned i = 0; i < d->layer_count; i++)
-		if (d->layers[i].fd == fd)
-			d->layers[i].unsynced = false;
+		if (d->layers[i].fd == fd) {
+			d->layers[i].unsynced = result < 0;
+			d->layers[i].lost |= result < 0;
+		}
+}
+
+int disk_top_fd(const struct disk *d)
+{
+	return d->writable ? d->layers[d->layer_count - 1].fd : -1;
 }
 
 unsigned disk_frozen_count(const struct disk *d)
@@ -83,13 +91,53 @@ unsigned disk_frozen_count(const struct disk *d)
 	return d->layer_count - d->writable;
 }
 
-static int copy_bytes(int from, int to, off_t position, uint64_t n, uint8_t *buffer, size_t size)
+static bool is_zero(const uint8_t *block)
+{
+	return block[0] == 0 && memcmp(block, block + 1, DISK_BLOCK_BYTES - 1) == 0;
+}
+
+/* Writes whole blocks; those of zeroes stay holes. */
+static int write_sparse(int to, const uint8_t *blocks, size_t n, off_t position)
+{
+	for (size_t at = 0; at < n; at += DISK_BLOCK_BYTES) {
+		size_t begin = at;
+		int r;
+
+		while (at < n && !is_zero(blocks + at))
+			at += DISK_BLOCK_BYTES;
+		r = at > begin ? fd_pwrite_full(
+					 to, blocks + begin, at - begin, position + (off_t)begin)
+			       : 0;
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Bytes from the position on, at most n, that are a hole of the file; whole blocks. */
+static uint64_t hole_length(int fd, off_t position, uint64_t n)
+{
+	off_t data = lseek(fd, position, SEEK_DATA);
+
+	if (data < 0) /* a hole up to its end, or a file system that does not tell */
+		return errno == ENXIO ? n : 0;
+	if ((uint64_t)(data - position) >= n)
+		return n;
+	return (uint64_t)(data - position) / DISK_BLOCK_BYTES * DISK_BLOCK_BYTES;
+}
+
+/* Copies whole blocks to their place in `to`, where nothing is yet: holes and zeroes stay holes. */
+static int copy_blocks(int from, int to, off_t position, uint64_t n, uint8_t *buffer, size_t size)
 {
 	while (n) {
-		size_t part = n < size ? (size_t)n : size;
-		int r = fd_pread_full(from, buffer, part, position);
+		uint64_t part = hole_length(from, position, n);
+		int r = 0;
 
-		r = r < 0 ? r : fd_pwrite_full(to, buffer, part, position);
+		if (!part) {
+			part = n < size ? n : size;
+			r = fd_pread_full(from, buffer, part, position);
+			r = r < 0 ? r : write_sparse(to, buffer, part, position);
+		}
 		if (r < 0)
 			return r;
 		position += (off_t)part;
@@ -98,12 +146,12 @@ static int copy_bytes(int from, int to, off_t position, uint64_t n, uint8_t *buf
 	return 0;
 }
 
-/* Copies every block that some delta holds to its place in `to`. */
+/* Copies every block that some delta holds to its place in `to`, and makes `to` reach them all. */
 static int flatten_blocks(const struct disk *d, unsigned layers, int to)
 {
 	const size_t size = 256 * 1024;
 	_cleanup_free_ uint8_t *buffer = malloc(size);
-	uint64_t offset = 0, end = blocks_of(d->bytes) * DISK_BLOCK_BYTES, run;
+	uint64_t offset = 0, end = blocks_of(d->bytes) * DISK_BLOCK_BYTES, run, reach = 0;
 
 	if (!buffer)
 		return -ENOMEM;
@@ -113,12 +161,13 @@ static int flatten_blocks(const struct disk *d, unsigned layers, int to)
 		run = disk_run_length(d, layers, offset, end - offset, layer);
 		if (layer == LAYER_BASE)
 			continue;
-		r = copy_bytes(
+		r = copy_blocks(
 			d->layers[layer].fd, to, (off_t)(DATA_OFFSET + offset), run, buffer, size);
 		if (r < 0)
 			return r;
+		reach = offset + run;
 	}
-	return 0;
+	return ftruncate(to, (off_t)(DATA_OFFSET + reach)) < 0 ? -errno : 0;
 }
 
 static int flatten_map(const struct disk *d, unsigned layers, int to)
@@ -149,8 +198,11 @@ static int flatten_map(const struct disk *d, unsigned layers, int to)
 
 static int flatten(const struct disk *d, unsigned layers, int out_fd, struct error *e)
 {
-	int r = ftruncate(out_fd, DATA_OFFSET) < 0 ? -errno : flatten_blocks(d, layers, out_fd);
+	int r = disk_check(d, e);
 
+	if (r < 0)
+		return r;
+	r = flatten_blocks(d, layers, out_fd);
 	if (r == 0 && fdatasync(out_fd) < 0)
 		r = -errno;
 	r = r < 0 ? r : flatten_map(d, layers, out_fd);

@@ -27,6 +27,7 @@ struct layer {
 	uint8_t *map;	 /* MAP_BYTES, mapped; of a file that is private to us when written to */
 	uint64_t blocks; /* bits from here on do not count */
 	bool unsynced;	 /* frozen, and a crash of the host may still lose some of it */
+	bool lost;	 /* the host failed to write some of it: see disk_check */
 };
 
 struct disk {

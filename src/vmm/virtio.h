@@ -170,6 +170,11 @@ bool virtio_is_live(const struct virtio_device *d);
 void virtio_batch_begin(struct virtio_device *d);
 uint32_t virtio_batch_end(struct virtio_device *d);
 
+/* Work that does not show in a chain's bytes counts for the bound, too. A model does what takes long
+ * in pieces, and puts the rest off with virtio_queue_unpop once the batch's bytes are spent. */
+void virtio_batch_charge(struct virtio_device *d, uint64_t bytes);
+bool virtio_batch_is_spent(const struct virtio_device *d);
+
 /* Next available chain: 1 with *c filled, 0 when the queue is empty (or not live), -EINVAL when the
  * driver broke the rules (the device then needs a reset already). */
 int virtio_queue_pop(struct virtio_device *d, unsigned queue, struct virtio_chain *c);

@@ -175,12 +175,20 @@ static unsigned queue_pending(
 	return (uint16_t)(load16_acquire(r->avail + VIRTQ_AVAIL_IDX) - q->last_avail);
 }
 
+void virtio_batch_charge(struct virtio_device *d, uint64_t bytes)
+{
+	d->batch_bytes_left -= bytes < d->batch_bytes_left ? bytes : d->batch_bytes_left;
+}
+
+bool virtio_batch_is_spent(const struct virtio_device *d)
+{
+	return d->in_batch && d->batch_bytes_left == 0;
+}
+
 static void count_chain(struct virtio_device *d, const struct virtio_chain *c)
 {
-	uint64_t n = c->out_bytes + c->in_bytes;
-
 	d->batch_left--;
-	d->batch_bytes_left -= n < d->batch_bytes_left ? n : d->batch_bytes_left;
+	virtio_batch_charge(d, c->out_bytes + c->in_bytes);
 }
 
 int virtio_queue_pop(struct virtio_device *d, unsigned queue, struct virtio_chain *c)
@@ -199,7 +207,7 @@ int virtio_queue_pop(struct virtio_device *d, unsigned queue, struct virtio_chai
 		return 0;
 	if (pending > q->size)
 		return broken(d, "more chains available than the queue holds");
-	if (d->in_batch && (d->batch_left == 0 || d->batch_bytes_left == 0)) {
+	if (virtio_batch_is_spent(d) || (d->in_batch && d->batch_left == 0)) {
 		d->batch_again |= UINT32_C(1) << queue;
 		return 0;
 	}

@@ -184,6 +184,8 @@ int vm_flush_disks(struct vm *vm, struct error *e)
 	for (unsigned i = 0; i < vm->disk_count; i++) {
 		int r = blk_flush(disk_of(vm, i));
 
+		if (r < 0 && blk_check(disk_of(vm, i), e) < 0)
+			return r;
 		if (r < 0)
 			return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL,
 				-r, "cannot write disk %u", i);
@@ -304,8 +306,10 @@ static int prepare(struct work *w, struct error *e)
 		r = merge_memory(w, e);
 	for (unsigned i = 0; i < w->vm->disk_count && r >= 0; i++)
 		r = merge_disk(w, i, e);
-	if (r >= 0)
-		r = vm_flush_disks(w->vm, e); /* then little is left of it for later */
+	for (unsigned i = 0; i < w->vm->disk_count && r >= 0; i++) {
+		r = blk_check(disk_of(w->vm, i), e);
+		blk_write_back(disk_of(w->vm, i)); /* then little is left of it for later */
+	}
 	if (r >= 0 && stack->has_base)
 		r = new_id(&w->id, e);
 	w->result.memory_full = !stack->has_base;
@@ -432,6 +436,8 @@ static int sync_disks(struct work *w, struct error *e)
 	for (unsigned i = 0; i < w->vm->disk_count; i++) {
 		int r = blk_sync_frozen(disk_of(w->vm, i));
 
+		if (r < 0 && blk_check(disk_of(w->vm, i), e) < 0)
+			return r;
 		if (r < 0)
 			return error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write disk %u", i);
 	}

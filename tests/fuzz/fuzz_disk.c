@@ -1,6 +1,7 @@
 /* Fuzzes the disk: a delta file with a damaged header, map and size, on top or below, and then
  * operations of any kind. */
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -56,6 +57,24 @@ static int make_delta(struct reader *in)
 	return fd;
 }
 
+/* Merged, the disk reads the same, and stays openable. */
+static void merge(struct disk *d)
+{
+	static uint8_t before[BLOCKS * DISK_BLOCK_BYTES], after[sizeof(before)];
+	int as_before = disk_read(d, 0, before, sizeof(before));
+	struct disk_merged *m = NULL;
+	struct error e = {0};
+	int r = disk_frozen_count(d)
+			? disk_merge_frozen(d, memfd_create("merged", MFD_CLOEXEC), &m, &e)
+			: -ENOENT;
+
+	if (r < 0) /* a damaged delta may be too short for its map */
+		return;
+	disk_replace_frozen(d, m);
+	r = disk_read(d, 0, after, sizeof(after));
+	assert(r == as_before && (r < 0 || memcmp(before, after, sizeof(after)) == 0));
+}
+
 static void step(struct disk *d, struct reader *in)
 {
 	static uint8_t memory[40 * 512];
@@ -88,7 +107,10 @@ static void step(struct disk *d, struct reader *in)
 		(void)disk_freeze(d, memfd_create("top", MFD_CLOEXEC), NULL);
 		break;
 	default:
-		(void)disk_read(d, offset, memory, n);
+		if (what & 0x80)
+			merge(d);
+		else
+			(void)disk_read(d, offset, memory, n);
 		break;
 	}
 	assert(disk_delta_bytes(d) <= disk_bytes(d) + DISK_BLOCK_BYTES);

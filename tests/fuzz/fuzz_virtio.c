@@ -49,7 +49,7 @@ static void make_device(unsigned kind)
 	assert(r == 0);
 	if (kind == DEVICE_BLK)
 		delta = memfd_create("delta", MFD_CLOEXEC);
-	r = disk_open(base, NULL, 0, delta, 65536, &d, NULL);
+	r = disk_open(base, NULL, 0, delta, 32 << 20, &d, NULL);
 	assert(r == 0);
 	r = blk_create(&f.memory, d, "fuzz", fake_raise_irq, &f, &f.dev, NULL);
 	assert(r == 0);
@@ -130,6 +130,7 @@ static void request(struct reader *in)
 	if (type % 16 == VIRTIO_BLK_T_DISCARD || type % 16 == VIRTIO_BLK_T_WRITE_ZEROES) {
 		range[0] = reader_u8(in);
 		range[8] = reader_u8(in);
+		range[9] = reader_u8(in); /* up to 32 MiB: several batches */
 		n = 16;
 	}
 	(void)guest_memory_write(&f.memory, FAKE_HEAP, header, sizeof(header)); /* inside */

@@ -58,9 +58,9 @@ static void control_loop(const struct test *t)
 	expect_prompt(begin, "vm_free");
 }
 
-/* A disk whose content makes the next request of each: the device never comes to the end of its
- * queue. The machine obeys all the same, and so does one that is restored from it. */
-static void endless_queue(const struct test *t)
+/* The device never comes to the end of its queue, or requests take seconds each. The machine obeys
+ * all the same, and so does one that is restored from it. */
+static void busy_queue(const struct test *t)
 {
 	struct machine m, restored;
 	struct lineage l;
@@ -140,7 +140,8 @@ const struct test hostile_tests[] = {
 	HOSTILE("move-queue"),
 	{"hostile-race", run_guest, "hostile", "race", .cpus = 2},
 	{"hostile-reset-in-flight", run_guest, "hostile", "reset-in-flight", .cpus = 2},
-	{"hostile-endless-queue", endless_queue, "hostile", "endless-queue"},
+	{"hostile-endless-queue", busy_queue, "hostile", "endless-queue"},
+	{"hostile-long-requests", busy_queue, "hostile", "long-requests"},
 	{"hostile-mmio-sizes", run_guest, "junk", "mmio-sizes"},
 	{"hostile-mmio-holes", run_guest, "junk", "mmio-holes"},
 	{"hostile-mmio-random", run_guest, "junk", "mmio-random"},

@@ -449,6 +449,51 @@ static void test_endless_queue(void)
 	CHECK(!"reached: the queue has an end");
 }
 
+/* --- requests that take long, and are legal --- */
+
+enum { RANGES = 32, RANGE_BLOCKS = 2048 }; /* all of the disk */
+
+/* Every other block is the delta's own, so that each range is as many pieces. */
+static void write_every_other_block(struct block *b)
+{
+	for (uint64_t i = 0; i < RANGE_BLOCKS; i += 2)
+		EQUAL(block_request(b, VIRTIO_BLK_T_OUT, i * 8, data, sizeof(data)),
+			VIRTIO_BLK_S_OK);
+}
+
+static void test_long_requests(void)
+{
+	static struct {
+		uint64_t sector;
+		uint32_t sectors, flags;
+	} ranges[RANGES];
+	static struct block_header discard = {.type = VIRTIO_BLK_T_DISCARD};
+	static volatile uint8_t status[QUEUE_SIZE];
+	struct block b;
+
+	for (unsigned i = 0; i < RANGES; i++)
+		ranges[i].sectors = RANGE_BLOCKS * 8;
+	block_open(&b, SLOT_DISK, BIT(VIRTIO_BLK_F_DISCARD) | INDIRECT, &ring);
+	CHECK(b.indirect);
+	write_every_other_block(&b);
+	MAILBOX->stage = 1;
+	for (;;) {
+		for (unsigned i = 0; i < QUEUE_SIZE; i++)
+			queue_add_indirect(&b.queue,
+				(struct segment[]){{&discard, sizeof(discard), false},
+					{ranges, sizeof(ranges), false}, {&status[i], 1, true}},
+				3);
+		queue_notify(&b.queue);
+		for (unsigned i = 0; i < QUEUE_SIZE; i++) {
+			while (b.queue.ring->used.idx == b.queue.seen)
+				;
+			b.queue.seen++;
+			EQUAL(status[i], VIRTIO_BLK_S_OK);
+		}
+		MAILBOX->beat++;
+	}
+}
+
 /* --- where queues are put --- */
 
 static void expect_refused(
@@ -715,6 +760,7 @@ const struct guest_test guest_tests[] = {
 	{"no-status", test_no_status},
 	{"write-over-rings", test_write_over_rings},
 	{"endless-queue", test_endless_queue},
+	{"long-requests", test_long_requests},
 	{"queue-size", test_queue_size},
 	{"queue-address", test_queue_address},
 	{"queue-at-the-end", test_queue_at_the_end},

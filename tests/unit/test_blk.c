@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/fd.h"
@@ -308,6 +309,127 @@ static void bad_ranges(void **state)
 	assert_int_equal(request(VIRTIO_BLK_T_WRITE_ZEROES, 0, 16), VIRTIO_BLK_S_UNSUPP);
 }
 
+static void small_ranges_are_offered(void **state)
+{
+	static const unsigned limits[] = {
+		VIRTIO_BLK_CONFIG_DISCARD_SECTORS, VIRTIO_BLK_CONFIG_WRITE_ZEROES_SECTORS};
+
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(fake_read(&f, VIRTIO_MMIO_CONFIG + limits[i]), 32 * 1024);
+	assert_int_equal(fake_read(&f, VIRTIO_MMIO_CONFIG + VIRTIO_BLK_CONFIG_DISCARD_SEGMENTS), 1);
+}
+
+/* One batch only, where fake_kick does all of them. */
+static void notify_once(void)
+{
+	uint8_t queue[4] = {0};
+
+	(void)virtio_mmio_write(f.dev, VIRTIO_MMIO_QUEUE_NOTIFY, queue, sizeof(queue));
+}
+
+/* Offers the request and lets the device do one batch after the other; how many it took. */
+static unsigned batches(uint32_t type, unsigned ranges)
+{
+	uint32_t id, len;
+	unsigned n = 1;
+
+	put_header(type, 0);
+	fake_desc(&f, 0, 0, HEADER, 16, VIRTQ_DESC_F_NEXT, 1);
+	fake_desc(&f, 0, 1, DATA, ranges * 16, VIRTQ_DESC_F_NEXT, 2);
+	fake_desc(&f, 0, 2, STATUS, 1, VIRTQ_DESC_F_WRITE, 0);
+	*(uint8_t *)fake_at(&f, STATUS) = 0xff;
+	fake_offer(&f, 0, 0);
+	notify_once();
+	while (!fake_used(&f, 0, &id, &len)) {
+		assert_int_equal(*(uint8_t *)fake_at(&f, STATUS), 0xff);
+		(void)virtio_work(f.dev); /* whether there is more shows above */
+		n++;
+		assert_true(n < 10000);
+	}
+	return n;
+}
+
+enum { LARGE_MB = 256, LARGE_SECTORS = LARGE_MB * 2048 };
+
+static int setup_large(void **state)
+{
+	int base = memfd_create("base", MFD_CLOEXEC);
+	struct disk *d;
+
+	log_set_level(LOG_LEVEL_ERROR);
+	fake_init(&f);
+	assert_int_equal(ftruncate(base, (off_t)LARGE_SECTORS * 512), 0);
+	assert_int_equal(disk_open(base, NULL, 0, memfd_create("delta", MFD_CLOEXEC),
+				 (uint64_t)LARGE_SECTORS * 512, &d, NULL),
+		0);
+	assert_int_equal(blk_create(&f.memory, d, "large", fake_raise_irq, &f, &f.dev, NULL), 0);
+	fake_start(&f, FAKE_FEATURES | BLK_FEATURES, 0);
+	return 0;
+}
+
+/* One request over the whole disk, 32 times: each batch does its 4 MiB, and no more. */
+static void long_requests_take_many_batches(void **state)
+{
+	const unsigned each = LARGE_MB * 1024 * 1024 / VIRTIO_BATCH_BYTES;
+
+	for (unsigned i = 0; i < 32; i++)
+		put_range(i, 0, LARGE_SECTORS, 0);
+	assert_in_range(batches(VIRTIO_BLK_T_WRITE_ZEROES, 1), each, each + 2);
+	assert_int_equal(blk_delta_bytes(f.dev), (uint64_t)LARGE_SECTORS * 512);
+	assert_in_range(batches(VIRTIO_BLK_T_DISCARD, 32), 32 * each, 33 * each);
+	assert_int_equal(*(uint8_t *)fake_at(&f, STATUS), VIRTIO_BLK_S_OK);
+}
+
+/* What is put off is put off as a whole: no part of it is in the saved state. */
+static void an_unfinished_request_is_saved_as_offered(void **state)
+{
+	struct buf b = BUF_INIT(65536);
+	uint8_t *data = fake_at(&f, DATA);
+	struct reader saved;
+	uint32_t id, len;
+
+	memset(data, 7, 4096);
+	assert_int_equal(request(VIRTIO_BLK_T_OUT, LARGE_SECTORS - 8, 4096), VIRTIO_BLK_S_OK);
+	put_range(0, 1, LARGE_SECTORS - 1, 0);
+	put_header(VIRTIO_BLK_T_WRITE_ZEROES, 0);
+	fake_desc(&f, 0, 0, HEADER, 16, VIRTQ_DESC_F_NEXT, 1);
+	fake_desc(&f, 0, 1, DATA, 16, VIRTQ_DESC_F_NEXT, 2);
+	fake_desc(&f, 0, 2, STATUS, 1, VIRTQ_DESC_F_WRITE, 0);
+	fake_offer(&f, 0, 0);
+	notify_once();
+	assert_true(virtio_work(f.dev));
+	assert_false(fake_used(&f, 0, &id, &len));
+	assert_int_equal(virtio_save(f.dev, &b), 0);
+	fake_write(&f, VIRTIO_MMIO_STATUS, 0);
+	saved = reader_of(buf_head(&b), buf_len(&b));
+	assert_int_equal(virtio_load(f.dev, &saved), 0);
+	virtio_resume(f.dev);
+	while (virtio_work(f.dev))
+		;
+	assert_true(fake_used(&f, 0, &id, &len));
+	assert_int_equal(*(uint8_t *)fake_at(&f, STATUS), VIRTIO_BLK_S_OK);
+	assert_int_equal(request(VIRTIO_BLK_T_IN, LARGE_SECTORS - 8, 4096), VIRTIO_BLK_S_OK);
+	assert_int_equal(data[0] | data[4095], 0);
+	buf_done(&b);
+}
+
+/* Each may wait for the host's disk: the device is free in between. */
+static void a_flush_ends_its_batch(void **state)
+{
+	uint32_t id, len;
+
+	put_header(VIRTIO_BLK_T_FLUSH, 0);
+	fake_desc(&f, 0, 0, HEADER, 16, VIRTQ_DESC_F_NEXT, 1);
+	fake_desc(&f, 0, 1, STATUS, 1, VIRTQ_DESC_F_WRITE, 0);
+	fake_offer(&f, 0, 0);
+	fake_offer(&f, 0, 0);
+	notify_once();
+	assert_true(fake_used(&f, 0, &id, &len));
+	assert_false(fake_used(&f, 0, &id, &len));
+	assert_false(virtio_work(f.dev));
+	assert_true(fake_used(&f, 0, &id, &len));
+}
+
 static void ranges_need_the_feature(void **state)
 {
 	fake_start(&f, FAKE_FEATURES, 0);
@@ -430,6 +552,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(read_only_disk, setup_read_only, teardown),
 		T(discard_and_write_zeroes),
 		T(bad_ranges),
+		T(small_ranges_are_offered),
+		cmocka_unit_test_setup_teardown(
+			long_requests_take_many_batches, setup_large, teardown),
+		cmocka_unit_test_setup_teardown(
+			an_unfinished_request_is_saved_as_offered, setup_large, teardown),
+		T(a_flush_ends_its_batch),
 		T(ranges_need_the_feature),
 		T(hostile_short_header),
 		T(hostile_no_header),

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -614,6 +615,97 @@ static void shrunken_base_is_an_error_not_a_crash(void **state)
 	(void)close(base);
 }
 
+static off_t occupied(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return (off_t)st.st_blocks * 512;
+}
+
+/* 64 MiB that were discarded or written with zeroes, and three blocks of data among them. */
+static void merging_keeps_holes(void **state)
+{
+	const uint64_t bytes = UINT64_C(64) << 20;
+	int merged = file_new(), flat = file_new(), base = file_new();
+	struct disk_merged *m = NULL;
+	struct disk *d;
+	_cleanup_free_ uint8_t *zero = calloc(1, 1 << 20);
+
+	assert_int_equal(ftruncate(base, (off_t)bytes), 0);
+	d = open_ok(base, NULL, 0, file_new(), bytes);
+	assert_int_equal(disk_write_zeroes(d, 0, bytes), 0);	    /* holes with their bits set */
+	assert_int_equal(disk_write(d, 1 << 20, zero, 1 << 20), 0); /* zeroes that were written */
+	write_fill(d, 5 * BLOCK, BLOCK, 1);
+	write_fill(d, 700 * BLOCK, BLOCK, 2);
+	assert_int_equal(disk_freeze(d, file_new(), NULL), 0);
+	write_fill(d, 9000 * BLOCK, BLOCK, 3);
+	assert_int_equal(disk_flatten(d, flat, NULL), 0);
+	assert_in_range(occupied(flat), 3 * BLOCK, 32 * BLOCK);
+	assert_int_equal(disk_freeze(d, file_new(), NULL), 0);
+	assert_int_equal(disk_merge_frozen(d, dup(merged), &m, NULL), 0);
+	assert_in_range(occupied(merged), 3 * BLOCK, 32 * BLOCK);
+	disk_replace_frozen(d, m);
+	for (unsigned i = 0; i < 2; i++) {
+		expect_fill(d, 0, 5 * BLOCK, 0);
+		expect_fill(d, 5 * BLOCK, BLOCK, 1);
+		expect_fill(d, 700 * BLOCK, BLOCK, 2);
+		expect_fill(d, 9000 * BLOCK, BLOCK, 3);
+		expect_fill(d, bytes - BLOCK, BLOCK, 0);
+		disk_close(d);
+		if (i == 0)
+			d = open_ok(file_filled(BLOCK, 9), &flat, 1, -1, bytes);
+	}
+	(void)close(merged);
+}
+
+/* In place of libc's. */
+static bool sync_fails;
+
+int fdatasync(int fd)
+{
+	if (sync_fails) {
+		errno = EIO;
+		return -1;
+	}
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* The kernel tells once; what it could not write is lost all the same. */
+static void a_failed_sync_is_not_forgotten(void **state)
+{
+	struct disk *d = open_ok(file_filled(8 * BLOCK, 0), NULL, 0, file_new(), 8 * BLOCK);
+	struct disk_merged *m = NULL;
+	struct error e = {0};
+
+	write_fill(d, 0, BLOCK, 1);
+	sync_fails = true;
+	assert_int_equal(disk_flush(d), -EIO);
+	sync_fails = false;
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(disk_flush(d), -EIO);
+	expect_fill(d, 0, BLOCK, 1); /* the page cache still has it */
+	assert_int_equal(disk_freeze(d, file_new(), &e), -EIO);
+	assert_int_equal(e.code, ERROR_HOST);
+	assert_non_null(strstr(e.message, "lost"));
+	assert_int_equal(disk_flatten(d, file_new(), NULL), -EIO);
+	assert_int_equal(disk_merge_frozen(d, file_new(), &m, NULL), -EIO);
+	disk_close(d);
+}
+
+static void a_failed_sync_of_a_frozen_delta_is_not_forgotten(void **state)
+{
+	struct disk *d = open_ok(file_filled(8 * BLOCK, 0), NULL, 0, file_new(), 8 * BLOCK);
+
+	write_fill(d, 0, BLOCK, 1);
+	assert_int_equal(disk_freeze(d, file_new(), NULL), 0);
+	disk_set_synced(d, disk_unsynced_fd(d), -EIO);
+	assert_int_equal(disk_flush(d), -EIO);
+	assert_int_equal(disk_freeze(d, file_new(), NULL), -EIO);
+	assert_int_equal(disk_check(d, NULL), -EIO);
+	disk_close(d);
+}
+
 static void counts(void **state)
 {
 	struct disk *d = open_ok(file_filled(8 * BLOCK, 0), NULL, 0, file_new(), 8 * BLOCK);
@@ -653,6 +745,9 @@ int main(void)
 		cmocka_unit_test(failing_writes_leave_the_old_content),
 		cmocka_unit_test(full_host_disk_is_told_apart),
 		cmocka_unit_test(shrunken_base_is_an_error_not_a_crash),
+		cmocka_unit_test(merging_keeps_holes),
+		cmocka_unit_test(a_failed_sync_is_not_forgotten),
+		cmocka_unit_test(a_failed_sync_of_a_frozen_delta_is_not_forgotten),
 		cmocka_unit_test(counts),
 	};
 
