@@ -431,9 +431,11 @@ static int check_cwd(const char *cwd, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL, "cwd '%s' is not an absolute path", cwd);
 	if (stat(cwd, &st) < 0)
 		return error_set_errno(e, ERROR_USAGE, errno, "cwd '%s' cannot be used", cwd);
-	return S_ISDIR(st.st_mode)
-		       ? 0
-		       : error_set(e, ERROR_USAGE, ENOTDIR, "cwd '%s' is not a directory", cwd);
+	if (!S_ISDIR(st.st_mode))
+		return error_set(e, ERROR_USAGE, ENOTDIR, "cwd '%s' is not a directory", cwd);
+	return access(cwd, X_OK) < 0
+		       ? error_set_errno(e, ERROR_USAGE, errno, "cwd '%s' cannot be entered", cwd)
+		       : 0;
 }
 
 static struct context *add(struct contexts *all, const struct spec *spec, const char *language,

@@ -13,6 +13,7 @@ from ipykernel.kernelapp import IPKernelApp  # noqa: E402
 from traitlets.config import Config  # noqa: E402
 
 import mayfly_formats  # noqa: E402
+import mayfly_images  # noqa: E402
 import mayfly_streams  # noqa: E402
 
 del sys.modules["debugpy"]
@@ -33,6 +34,7 @@ def main():
     app.initialize()
     mayfly_streams.never_drop(app.iopub_thread)
     mayfly_formats.register(app.shell)
+    mayfly_images.watch(app.shell)
     app.start()
 
 

@@ -137,10 +137,15 @@ def pies(plot):
         text = texts[i * per_wedge] if i * per_wedge < len(texts) else ""
         elements.append({
             "label": name_of(wedge, text),
-            "angle": abs(plot.plain(wedge.theta2 - wedge.theta1)),
+            "angle": degrees(wedge),
             "radius": plot.plain(wedge.r),
         })
     return {"type": "pie", "elements": elements}
+
+
+def degrees(wedge):
+    """pie() counts in 32-bit fractions of the circle: beyond 4 digits there is noise."""
+    return round(abs(float(wedge.theta2 - wedge.theta1)), 4)
 
 
 def boxes(plot):
