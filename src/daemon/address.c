@@ -1,6 +1,7 @@
 #include "daemon/address.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <string.h>
@@ -46,4 +47,30 @@ bool address_is_public(const struct sockaddr *a)
 		return is_public_v4(
 			ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr));
 	return a->sa_family == AF_INET6 && is_public_v6(six->s6_addr);
+}
+
+static bool is_same(const struct sockaddr *a, const struct sockaddr *b)
+{
+	if (a->sa_family != b->sa_family)
+		return false;
+	if (a->sa_family == AF_INET)
+		return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)(const void *)b)->sin_addr.s_addr;
+	return a->sa_family == AF_INET6 &&
+	       memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+		       &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr,
+		       sizeof(struct in6_addr)) == 0;
+}
+
+bool address_is_own(const struct sockaddr *a)
+{
+	struct ifaddrs *list = NULL;
+	bool own = false;
+
+	if (getifaddrs(&list) < 0)
+		return true;
+	for (const struct ifaddrs *i = list; i && !own; i = i->ifa_next)
+		own = i->ifa_addr && is_same(i->ifa_addr, a);
+	freeifaddrs(list);
+	return own;
 }

@@ -10,4 +10,9 @@
  * ones, nor an IPv6 address that stands for such an IPv4 address. */
 bool address_is_public(const struct sockaddr *a);
 
+/* Whether it is an address of this host's own interfaces, public ones included: what listens there may
+ * trust this host. True as well when that cannot be told. Asks the kernel each time, since
+ * addresses come and go. */
+bool address_is_own(const struct sockaddr *a);
+
 #endif

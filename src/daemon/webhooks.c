@@ -125,7 +125,8 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 {
 	struct attempt *a = arg;
 
-	if (a->public_only && !address_is_public(&address->addr)) {
+	if (a->public_only &&
+		(!address_is_public(&address->addr) || address_is_own(&address->addr))) {
 		a->refused = true;
 		return CURL_SOCKET_BAD;
 	}

@@ -1,6 +1,12 @@
 /* Addresses that a stranger may make the daemon connect to. */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "daemon/address.h"
@@ -46,11 +52,40 @@ static void test_not_public(void **state)
 	assert_false(address_is_public(&unix_socket));
 }
 
+static struct sockaddr_in four(const char *text)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET};
+
+	assert_int_equal(inet_pton(AF_INET, text, &a.sin_addr), 1);
+	return a;
+}
+
+/* In a network of its own, whose loopback interface gets a public address. */
+static void test_own(void **state)
+{
+	struct sockaddr_in a = four("8.8.4.4"), b = four("8.8.8.8");
+	struct ifreq r = {.ifr_name = "lo"};
+	int fd;
+
+	if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+		skip();
+	assert_false(address_is_own((struct sockaddr *)&a));
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	memcpy(&r.ifr_addr, &a, sizeof(a));
+	assert_int_equal(ioctl(fd, SIOCSIFADDR, &r), 0);
+	close(fd);
+	assert_true(address_is_public((struct sockaddr *)&a));
+	assert_true(address_is_own((struct sockaddr *)&a));
+	assert_false(address_is_own((struct sockaddr *)&b));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_public),
 		cmocka_unit_test(test_not_public),
+		cmocka_unit_test(test_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
