@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/str.h"
 #include "api/auth.h"
 #include "daemon/daemon.h"
@@ -71,7 +72,7 @@ static const struct router_entry table[] = {
 	{"GET", "/api-keys", api_operator, ROUTER_ADMIN},
 	{"POST", "/api-keys", api_operator, ROUTER_ADMIN},
 	{"PATCH", "/api-keys/{}", api_operator, ROUTER_ADMIN},
-	{"DELETE", "/api-keys/{}", api_operator, ROUTER_ADMIN},
+	{"DELETE", "/api-keys/{}", api_operator_revoke, ROUTER_ADMIN},
 	{"GET", "/usage", api_operator_usage, ROUTER_ADMIN},
 	{"GET", "/tiers", api_operator, ROUTER_ADMIN},
 	{"PUT", "/tiers/{}", api_operator, ROUTER_ADMIN},
@@ -236,14 +237,21 @@ static void on_deferred_done(struct request *r, bool complete)
 
 static const struct request_ops deferred_ops = {.done = on_deferred_done};
 
+void *api_calloc(struct request *r, size_t bytes)
+{
+	void *p = fault_point("api-memory") < 0 ? NULL : calloc(1, bytes);
+
+	if (!p)
+		reply_error(r, 503, "out of memory");
+	return p;
+}
+
 struct api_deferred *api_defer(struct request *r)
 {
-	struct api_deferred *d = calloc(1, sizeof(*d));
+	struct api_deferred *d = api_calloc(r, sizeof(*d));
 
-	if (!d) {
-		reply_error(r, 503, "out of memory");
+	if (!d)
 		return NULL;
-	}
 	d->request = r;
 	request_set_ops(r, &deferred_ops, d);
 	return d;

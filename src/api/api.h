@@ -63,6 +63,7 @@ void api_keys_rename(struct request *r);
 void api_keys_revoke(struct request *r);
 void api_usage(struct request *r);
 void api_operator(struct request *r); /* operator.h */
+void api_operator_revoke(struct request *r);
 void api_operator_usage(struct request *r);
 
 /* --- what they share --- */
@@ -83,6 +84,8 @@ struct instance *api_find_running(struct request *r, const struct store_sandbox 
 /* An answer that comes from a callback, while the client may go. The callback owns it until it
  * calls api_deferred_take(), which gives the request, or NULL when the client has gone. */
 struct api_deferred;
+/* Zeroed memory for what a request needs until then; NULL: answered with 503. */
+void *api_calloc(struct request *r, size_t bytes);
 struct api_deferred *api_defer(struct request *r); /* NULL: answered with 503 */
 struct request *api_deferred_take(struct api_deferred *d);
 

@@ -285,13 +285,11 @@ static bool take_order(struct request *r, const json_t *body, bool v2, struct cr
 
 static void start(struct request *r, const struct instance_order *o)
 {
-	struct creation *c = calloc(1, sizeof(*c));
+	struct creation *c = api_calloc(r, sizeof(*c));
 	struct error e = {0};
 
-	if (!c) {
-		reply_error(r, 503, "out of memory");
+	if (!c)
 		return;
-	}
 	c->request = r;
 	if (instances_make(r->daemon, o, on_made, c, &c->maker, &e) < 0) {
 		free(c);

@@ -380,12 +380,10 @@ static int make_side(
 /* NULL: answered. Path is a string or missing; from here on the request owns it. */
 static struct diff *diff_new(struct request *r, const char *path)
 {
-	struct diff *d = calloc(1, sizeof(*d));
+	struct diff *d = api_calloc(r, sizeof(*d));
 
-	if (!d) {
-		reply_error(r, 503, "out of memory");
+	if (!d)
 		return NULL;
-	}
 	d->request = r;
 	d->first = true;
 	strcpy(d->path, path); /* take_path has bounded it */

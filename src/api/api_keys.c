@@ -16,7 +16,9 @@
 #include "api/key_json.h"
 #include "fleet/limits.h"
 #include "fleet/meter.h"
+#include "fleet/revocation.h"
 #include "http/reply.h"
+#include "proto/uri.h"
 #include "api/usage_json.h"
 #include "store/keys.h"
 
@@ -195,16 +197,25 @@ void api_keys_rename(struct request *r)
 		request_collect(r, API_BODY_MAX, take_rename);
 }
 
-void api_keys_revoke(struct request *r)
+/* ?kill=true ends its sandboxes, too. */
+static void revoke_key(struct request *r)
 {
+	char kill[8] = "";
 	struct error e = {0};
 
-	if (!may_manage(r) || !find_in_team(r))
-		return;
-	if (store_key_revoke(r->daemon->store, r->params[0], clock_realtime_ns(), &e) < 0)
+	if (uri_query_get(r->head->query, "kill", kill, sizeof(kill)) > 0 &&
+		strcmp(kill, "true") != 0 && strcmp(kill, "false") != 0)
+		reply_error(r, 400, "kill must be true or false");
+	else if (revocation_apply(r->daemon, r->params[0], strcmp(kill, "true") == 0, &e) < 0)
 		reply_failure(r, &e);
 	else
 		reply_empty(r, 204);
+}
+
+void api_keys_revoke(struct request *r)
+{
+	if (may_manage(r) && find_in_team(r))
+		revoke_key(r);
 }
 
 /* --- the operator --- */
@@ -233,6 +244,11 @@ static void take_operation(struct request *r, const char *text, size_t n)
 void api_operator(struct request *r)
 {
 	request_collect(r, API_BODY_MAX, take_operation);
+}
+
+void api_operator_revoke(struct request *r)
+{
+	revoke_key(r);
 }
 
 void api_operator_usage(struct request *r)

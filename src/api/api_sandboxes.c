@@ -286,12 +286,10 @@ static void on_kill_settled(void *arg, const struct error *why)
 
 static void kill_later(struct request *r, struct instance *i)
 {
-	struct waiting_kill *w = calloc(1, sizeof(*w));
+	struct waiting_kill *w = api_calloc(r, sizeof(*w));
 
-	if (!w) {
-		reply_error(r, 503, "out of memory");
+	if (!w)
 		return;
-	}
 	w->request = r;
 	w->waiter = (struct instance_waiter){.settled = on_kill_settled, .arg = w};
 	request_set_ops(r, &kill_ops, w);

@@ -123,12 +123,12 @@ static void on_snapshot(
 
 static void start_snapshot(struct request *r, struct instance *i, const struct store_snapshot *row)
 {
-	struct snapshotting *s = calloc(1, sizeof(*s));
+	struct snapshotting *s = api_calloc(r, sizeof(*s));
 	struct error e = {0};
 
 	if (s)
 		s->deferred = api_defer(r);
-	if (!s || !s->deferred) {
+	if (!s || !s->deferred) { /* answered */
 		free(s);
 		return;
 	}
@@ -433,12 +433,12 @@ static void on_fork_snapshot(
 static void start_fork(
 	struct request *r, struct instance *i, struct store_sandbox *sb, unsigned count, int64_t s)
 {
-	struct fork *f = calloc(1, sizeof(*f));
+	struct fork *f = api_calloc(r, sizeof(*f));
 	struct error e = {0};
 
 	if (f)
 		f->deferred = api_defer(r);
-	if (!f || !f->deferred) {
+	if (!f || !f->deferred) { /* answered */
 		free(f);
 		store_sandbox_free(sb);
 		return;

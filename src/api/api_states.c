@@ -119,12 +119,10 @@ static void obtain(struct request *r, const char *id, const struct connect *how)
 		.memory = how->memory,
 		.at_end = how->at_end,
 		.entitled = r->admin};
-	struct connecting *c = calloc(1, sizeof(*c));
+	struct connecting *c = api_calloc(r, sizeof(*c));
 
-	if (!c) {
-		reply_error(r, 503, "out of memory");
+	if (!c)
 		return;
-	}
 	c->request = r;
 	c->timeout_s = how->timeout_s;
 	c->resume = how->resume;
@@ -248,14 +246,12 @@ static void on_rolled_back(void *arg, const struct error *why)
 static void roll_back(struct request *r, const struct store_sandbox *sb, const char *snapshot_id)
 {
 	struct instance *i = api_find_running(r, sb);
-	struct rollback *b = i ? calloc(1, sizeof(*b)) : NULL;
+	struct rollback *b = i ? api_calloc(r, sizeof(*b)) : NULL;
 	struct error e = {0};
 
-	if (!i)
-		return;
 	if (b)
 		b->deferred = api_defer(r);
-	if (!b || !b->deferred) {
+	if (!b || !b->deferred) { /* answered */
 		free(b);
 		return;
 	}

@@ -104,8 +104,17 @@ static unsigned take_tokens(const char *key_id, unsigned rate, unsigned count)
 static bool take_rate(struct request *r, unsigned count)
 {
 	unsigned rate = limits_effective(r->daemon, &r->key->limits).creates_per_minute;
-	unsigned wait = rate ? take_tokens(r->key->id, rate, count) : 0;
+	unsigned wait;
 
+	if (rate && count > rate) { /* to wait would not help */
+		reply_error(r, 400,
+			"%u sandboxes at once are more than the %u that this key may make in a "
+			"minute: "
+			"ask for fewer at once, or for a higher limit",
+			count, rate);
+		return false;
+	}
+	wait = rate ? take_tokens(r->key->id, rate, count) : 0;
 	if (wait)
 		reply_too_many(r, wait, "this key makes sandboxes too fast");
 	return wait == 0;

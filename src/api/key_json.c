@@ -224,8 +224,18 @@ int keys_change(struct operation *o, struct error *e)
 	return r;
 }
 
+/* The daemon serves this itself (api_keys.c). */
 int keys_revoke(struct operation *o, struct error *e)
 {
+	char kill[8];
+	int r = operation_query(o, "kill", kill, sizeof(kill), e);
+
+	if (r < 0)
+		return r;
+	if (r > 0)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"only a daemon can kill the key's sandboxes: start mayfly serve, or leave "
+			"--kill out");
 	return store_key_revoke(o->store, o->id, clock_realtime_ns(), e);
 }
 

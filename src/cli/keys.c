@@ -240,8 +240,23 @@ static const struct cli_verb ls_verb = {
 
 /* --- rm --- */
 
+struct rm_options {
+	struct cli_common common;
+	bool kill;
+};
+
+static int revoke_key(const char *id, bool kill, struct error *e)
+{
+	char target[64];
+
+	(void)snprintf(target, sizeof(target), "/api-keys/%s%s", id,
+		kill ? "?kill=true" : ""); /* a UUID: fits */
+	return ask("DELETE", target, NULL, NULL, e);
+}
+
 static int rm_run(void *values, int argc, char **argv, struct error *e)
 {
+	const struct rm_options *o = values;
 	int r = 0;
 
 	if (argc == 0)
@@ -249,22 +264,29 @@ static int rm_run(void *values, int argc, char **argv, struct error *e)
 	for (int i = 0; r == 0 && i < argc; i++) {
 		r = check_id(argv[i], e);
 		if (r == 0)
-			r = ask_one("DELETE", "/api-keys", argv[i], NULL, e);
+			r = revoke_key(argv[i], o->kill, e);
 		if (r == 0)
 			printf("%s\n", argv[i]);
 	}
 	return r;
 }
 
-static const struct option_spec rm_options[] = {CLI_OPTION_HELP, CLI_OPTIONS_END};
+static const struct option_spec rm_options[] = {
+	{"kill", 0, OPTION_FLAG, NULL, "end their sandboxes, too, paused ones included",
+		offsetof(struct rm_options, kill), 0, 0, false},
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
 
 static const struct cli_verb rm_verb = {
 	.name = "rm",
 	.arguments = "KEY...",
 	.summary = "Revoke API keys",
-	.description = "From now on they are refused; their sandboxes run until their deadlines.",
+	.description = "From now on they are refused, the tokens of their sandboxes too, and their "
+		       "webhooks are disabled. The sandboxes run until their deadlines; those that "
+		       "are paused stay, but nobody brings them back.",
 	.options = rm_options,
-	.values_bytes = sizeof(struct cli_common),
+	.values_bytes = sizeof(struct rm_options),
 	.run = rm_run,
 };
 

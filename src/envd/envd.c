@@ -196,7 +196,13 @@ static bool allow(struct request *r, const struct instance *i, enum access acces
 	const char *token = instance_envd_token(i);
 	const char *given = http_header_get(&r->head->headers, "x-access-token");
 
-	if (access == ACCESS_OPEN || !token || r->admin)
+	if (access == ACCESS_OPEN || r->admin)
+		return true;
+	if (instance_is_revoked(i)) {
+		refuse(r, 401, "the API key of this sandbox was revoked");
+		return false;
+	}
+	if (!token)
 		return true;
 	if (given) {
 		if (secret_equal(given, token))

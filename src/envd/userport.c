@@ -326,7 +326,7 @@ static int write_request(struct tunnel *t, const struct instance *i)
 	const char *token = http_header_get(&head->headers, "x-access-token");
 	char host[HOST_MAX];
 	struct http_forward f = {.client = t->r->peer[0] ? t->r->peer : NULL,
-		.scheme = "http",
+		.scheme = t->r->encrypted ? "https" : "http",
 		.drop = secret_equal(token, instance_envd_token(i)) ? all : others};
 
 	if (masked_host(i, t->port, host))
@@ -339,11 +339,12 @@ static bool allow(struct request *r, const struct instance *i)
 	const char *token = instance_traffic_token(i);
 	const char *given = http_header_get(&r->head->headers, "e2b-traffic-access-token");
 
-	if (!token || r->admin || secret_equal(given, token))
+	if (!token || r->admin || (!instance_is_revoked(i) && secret_equal(given, token)))
 		return true;
 	envd_reply_proxy(r, 403, r->route.sandbox_id, 0,
-		given ? "the traffic access token is wrong"
-		      : "this sandbox needs the header E2B-Traffic-Access-Token");
+		instance_is_revoked(i) ? "the API key of this sandbox was revoked"
+		: given		       ? "the traffic access token is wrong"
+				       : "this sandbox needs the header E2B-Traffic-Access-Token");
 	return false;
 }
 

@@ -41,6 +41,11 @@ const char *instance_template_id(const struct instance *i)
 	return i->template.id;
 }
 
+bool instance_is_revoked(const struct instance *i)
+{
+	return i->revoked;
+}
+
 const char *instance_envd_token(const struct instance *i)
 {
 	return i->envd_token;

@@ -37,6 +37,8 @@ const char *instance_id(const struct instance *i);
 const char *instance_key_id(const struct instance *i);
 const char *instance_template(const struct instance *i); /* its name */
 const char *instance_template_id(const struct instance *i);
+/* Its key was revoked: no token of it is good any more. May change. */
+bool instance_is_revoked(const struct instance *i);
 const char *instance_envd_token(const struct instance *i);    /* NULL: not secure */
 const char *instance_traffic_token(const struct instance *i); /* NULL: ports are public */
 /* The network object of protocol section 2.12 as JSON text, or NULL. May change. */

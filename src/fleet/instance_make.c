@@ -28,6 +28,7 @@
 #include "fleet/meter.h"
 #include "fleet/metrics.h"
 #include "fleet/pool.h"
+#include "fleet/revocation.h"
 #include "image/workdir.h"
 #include "store/keys.h"
 
@@ -230,6 +231,8 @@ static int write_row(struct instance *i, struct error *e)
 
 	if (i->died)
 		return error_set(e, ERROR_SANDBOX, EIO, "the sandbox died");
+	if (i->revoked)
+		return error_set(e, ERROR_FORBIDDEN, EACCES, "its API key was revoked");
 	r = i->maker->resumed ? update_row(i->maker, e) : insert_row(i->maker, e);
 	if (r == 0 && !i->maker->resumed)
 		r = store_template_spawned(i->daemon->store, i->template.id, i->started_ns, e);
@@ -790,6 +793,7 @@ int instances_make(struct daemon *d, const struct instance_order *order, instanc
 	}
 	i->maker->made = made;
 	i->maker->arg = arg;
+	i->revoked = revocation_of(d, i->key_id);
 	if (o.places) {
 		i->promised = o.places->sizes;
 		o.places->count--;

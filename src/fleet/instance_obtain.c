@@ -10,6 +10,7 @@
 #include "fleet/allowance.h"
 #include "fleet/instances.h"
 #include "fleet/limits.h"
+#include "fleet/revocation.h"
 
 /* --- who waits --- */
 
@@ -122,6 +123,8 @@ static int check_resume(struct obtaining *o, const struct store_sandbox *row, st
 {
 	int r = allowance_check(o->daemon, row->key_id, e);
 
+	if (r == 0 && revocation_of(o->daemon, row->key_id))
+		r = error_set(e, ERROR_FORBIDDEN, EACCES, "the sandbox's API key was revoked");
 	return r < 0 || o->options.entitled ? r : limits_check_places(o->daemon, row->key_id, 1, e);
 }
 

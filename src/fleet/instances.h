@@ -60,6 +60,7 @@ struct instance {
 	struct instance_samples samples;
 	struct instance_meter meter;
 	struct instance_maker *maker; /* while CREATING */
+	bool revoked;		      /* its key was: revocation.h */
 	bool transient;		      /* it ends with its request: never paused by us */
 	uint64_t pause_again_ns;      /* CLOCK_MONOTONIC, of allowance.c */
 	const char *end_reason;	      /* more about it for the event: a word, or NULL */

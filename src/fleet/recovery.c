@@ -18,6 +18,7 @@
 #include "fleet/instances.h"
 #include "fleet/meter.h"
 #include "fleet/metrics.h"
+#include "fleet/revocation.h"
 #include "image/workdir.h"
 #include "store/snapshots.h"
 
@@ -97,6 +98,7 @@ static int adopt(struct daemon *d, const struct store_sandbox *sb, struct error 
 			instance_free(i);
 		return r;
 	}
+	i->revoked = revocation_of(d, sb->key_id);
 	i->promised = (struct sandbox_sizes){sb->cpus, sb->memory_bytes, sb->disk_bytes};
 	quota_take(&d->instances->quota, &i->promised);
 	instance_enter(i);

@@ -214,6 +214,7 @@ static void begin_request(struct connection *c)
 	r->start_ns = clock_monotonic_ns();
 	r->head_only = strcmp(r->head->method, "HEAD") == 0;
 	memcpy(r->peer, c->peer, sizeof(r->peer));
+	r->encrypted = c->transport.tls != NULL;
 	server_next_id(c->server, r->id);
 	c->request = r;
 	c->dropped = 0;

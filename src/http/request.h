@@ -78,6 +78,7 @@ struct request {
 	char id[REQUEST_ID_BYTES];    /* for logs: request=..., and in every answer */
 	char peer[46];		      /* address of the client; "" on the admin socket */
 	bool admin;		      /* came through the admin socket */
+	bool encrypted;		      /* came over TLS */
 	enum request_state state;
 	unsigned status;   /* of the answer, 0 before */
 	uint64_t start_ns; /* CLOCK_MONOTONIC, at the head */

@@ -380,14 +380,46 @@ int store_key_set_limits(
 	return change_key(s, &q, e);
 }
 
+static int run_for_key(struct store *s, struct query *q, const char *id, struct error *e)
+{
+	query_text(q, id);
+	return query_run(q, NULL, e);
+}
+
+/* What waits for them is not delivered any more either. */
+static int disable_webhooks(struct store *s, const char *id, struct error *e)
+{
+	struct query q = db_query(s, STMT_KEY_DROP_DELIVERIES,
+		"DELETE FROM deliveries WHERE webhook_id IN "
+		"(SELECT id FROM webhooks WHERE key_id = ?)");
+	int r = run_for_key(s, &q, id, e);
+
+	if (r < 0)
+		return r;
+	q = db_query(s, STMT_KEY_DISABLE_WEBHOOKS,
+		"UPDATE webhooks SET enabled = 0, queued = 0 WHERE key_id = ?");
+	return run_for_key(s, &q, id, e);
+}
+
 int store_key_revoke(struct store *s, const char *id, uint64_t now_ns, struct error *e)
 {
-	struct query q = db_query(s, STMT_KEY_REVOKE,
-		"UPDATE keys SET revoked_ns = iif(revoked_ns = 0, ?, revoked_ns) WHERE id = ?");
+	_cleanup_(txn_end) struct txn t = {.store = s};
+	int r = txn_begin(&t, s, e);
+	struct query q;
+	unsigned changes = 0;
 
+	if (r < 0)
+		return r;
+	q = db_query(s, STMT_KEY_REVOKE,
+		"UPDATE keys SET revoked_ns = iif(revoked_ns = 0, ?, revoked_ns) WHERE id = ?");
 	query_u64(&q, now_ns ? now_ns : 1);
 	query_text(&q, id);
-	return change_key(s, &q, e);
+	r = query_run(&q, &changes, e);
+	if (r == 0 && changes == 0)
+		r = error_set(e, ERROR_NOT_FOUND, ENOENT, "no such API key");
+	if (r == 0)
+		r = disable_webhooks(s, id, e);
+	return r < 0 ? r : txn_commit(&t, true, e);
 }
 
 static int insert_team(struct store *s, const char *name, bool is_default, uint64_t now_ns,

@@ -74,7 +74,8 @@ int store_key_local(struct store *s, uint64_t now_ns, struct store_key **ret, st
 int store_key_list(struct store *s, const char *team_id,
 	int (*each)(void *arg, const struct store_key *k), void *arg, struct error *e);
 
-/* Synced, all three. Revoking a revoked key is success and keeps the first time. */
+/* Synced, all three. Revoking a revoked key is success and keeps the first time. It also disables the
+ * key's webhooks and drops what waits for them. */
 int store_key_rename(struct store *s, const char *id, const char *name, struct error *e);
 int store_key_set_limits(
 	struct store *s, const char *id, const struct store_limits *limits, struct error *e);

@@ -55,7 +55,8 @@ def started(pid):
 
 class Daemon:
     program = MAYFLY  # with --vm
-    agent = os.path.join(BUILD, "src/agent/mayfly-agent-native")  # without
+    native = os.path.join(BUILD, "src/daemon/serve-native")  # without
+    agent = os.path.join(BUILD, "src/agent/mayfly-agent-native")  # of that
 
     def __init__(self, home, options=()):
         self.home, self.process, self.port, self.options = home, None, 0, tuple(options)
@@ -65,8 +66,7 @@ class Daemon:
     def launch(self):
         """Starts it without waiting until it serves."""
         command = [self.program, "serve", "--listen", "127.0.0.1:0", *self.options] if VM else [
-            os.path.join(BUILD, "src/daemon/serve-native"), *self.options,
-            self.agent, "127.0.0.1:0"]
+            self.native, *self.options, self.agent, "127.0.0.1:0"]
         path = os.path.join(self.home, "log")
         with open(path, "a") as log:
             self.log_at = os.path.getsize(path)
