@@ -306,6 +306,8 @@ static void kill_now(struct request *r, struct instance *i, const struct store_s
 		reply_failure(r, &e);
 	else
 		reply_empty(r, 204);
+	if (i && err == 0)
+		i->told = true;
 }
 
 void api_kill(struct request *r)

@@ -152,13 +152,27 @@ static bool take_options(
 	return true;
 }
 
+/* One that ends by itself is still there for those who were not told that it is gone. True:
+ * answered. */
+static bool refuse_ending(struct request *r)
+{
+	char id[ROUTE_SANDBOX_ID_MAX + 1];
+	const struct instance *i =
+		route_sandbox_id(r->params[0], id) ? instance_find_unsettled(r->daemon, id) : NULL;
+
+	if (!i || i->state != INSTANCE_ENDING || i->told || !auth_may_see(r, i->key_id))
+		return false;
+	reply_error(r, 409, "the sandbox is being killed");
+	return true;
+}
+
 /* What the three have in common: the body, a sandbox of the client's. */
 static void connect_to(
 	struct request *r, const char *text, size_t n, bool timeout_required, struct connect how)
 {
 	json_t *body = api_body(r, text, n);
 	bool ok = body && take_options(r, body, timeout_required, &how);
-	struct store_sandbox *sb = ok ? api_find(r) : NULL;
+	struct store_sandbox *sb = ok && !refuse_ending(r) ? api_find(r) : NULL;
 
 	json_decref(body);
 	if (!sb)

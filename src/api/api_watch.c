@@ -17,7 +17,7 @@
 #include "store/keys.h"
 #include "store/samples.h"
 
-enum { IDS_MAX = 100, IDS_BYTES = 8192, LOGS_MAX = 1000, SEARCH_MAX = 1024 };
+enum { IDS_MAX = 100, IDS_BYTES = 8192, LOGS_MAX = 1000, LOG_PAGES = 16, SEARCH_MAX = 1024 };
 
 void api_health(struct request *r)
 {
@@ -115,16 +115,21 @@ void api_metrics_many(struct request *r)
 /* --- logs --- */
 
 /* What the guest's kernel said, while the sandbox is there, then the life cycle as the store has
- * it, which outlives the sandbox: one who follows sees the end. A line of the console has no time
- * of its own; it is given that of the sandbox's start, so that one who follows by time gets it
- * once. */
+ * it, which outlives the sandbox: one who follows sees the end. Lines of the console have no times of
+ * their own. They get made-up ones, a millisecond apart, of which the last is the sandbox's start: so
+ * one who follows by time gets a line once, and pages can end between any two. */
 struct log_query {
 	char id[ROUTE_SANDBOX_ID_MAX + 1];
-	uint64_t since_ns;
+	uint64_t since_ns; /* inclusive */
+	uint64_t until_ns; /* exclusive */
 	uint32_t limit;
+	bool backward;	/* the newest come first */
 	unsigned level; /* least: index into level_names */
 	char search[SEARCH_MAX];
-	json_t *entries; /* of {"timestamp","message","level","fields"}, oldest first */
+	json_t *entries; /* of {"timestamp","message","level","fields"} */
+	/* Of the page of events that was read last. */
+	unsigned count;
+	uint64_t last_id;
 };
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
@@ -159,7 +164,7 @@ static const char *level_of(enum store_event_type type)
 static void add_entry(struct log_query *q, uint64_t at_ns, const char *level, const char *logger,
 	const char *message)
 {
-	if (at_ns < q->since_ns || (unsigned)find_level(level) < q->level ||
+	if (at_ns < q->since_ns || at_ns >= q->until_ns || (unsigned)find_level(level) < q->level ||
 		(*q->search && !strstr(message, q->search)))
 		return;
 	/* what does not fit into memory is left out */
@@ -170,11 +175,15 @@ static void add_entry(struct log_query *q, uint64_t at_ns, const char *level, co
 
 static int add_event(void *arg, const struct store_event *ev)
 {
+	struct log_query *q = arg;
 	char message[64];
+
+	q->count++;
+	q->last_id = ev->id;
 
 	(void)snprintf(message, sizeof(message), "sandbox %s",
 		store_event_type_name(ev->type)); /* names are short */
-	add_entry(arg, ev->at_ns, level_of(ev->type), "lifecycle", message);
+	add_entry(q, ev->at_ns, level_of(ev->type), "lifecycle", message);
 	return 0;
 }
 
@@ -183,13 +192,25 @@ static void add_console(struct log_query *q, struct daemon *d)
 	struct instance *i = instance_find(d, q->id);
 	_cleanup_free_ char *text = i ? console_tail(instance_dirfd(i)) : NULL;
 	struct store_sandbox *sb = NULL;
-	char *save = NULL;
+	char *lines[LOGS_MAX], *save = NULL;
+	unsigned n = 0;
 
 	if (!text || store_sandbox_get(d->store, q->id, &sb, NULL) < 0)
 		return;
 	for (char *line = strtok_r(text, "\r\n", &save); line; line = strtok_r(NULL, "\r\n", &save))
-		add_entry(q, sb->started_ns, "info", "console", line);
+		lines[n++ % LOGS_MAX] = line;
+	for (unsigned k = 0, count = n < LOGS_MAX ? n : LOGS_MAX; k < count; k++) {
+		unsigned before = q->backward ? k : count - 1 - k; /* so many lines come later */
+
+		add_entry(q, sb->started_ns - before * NS_PER_MS, "info", "console",
+			lines[(n - 1 - before) % LOGS_MAX]);
+	}
 	store_sandbox_free(sb);
+}
+
+static bool is_full(const struct log_query *q)
+{
+	return json_array_size(q->entries) >= q->limit;
 }
 
 static int note_event(void *arg, const struct store_event *ev)
@@ -219,19 +240,43 @@ static bool find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1])
 	return found;
 }
 
-static int gather(struct request *r, struct log_query *q, struct error *e)
+/* Page by page, as most of one may be left out by level and search. */
+static int add_events(struct request *r, struct log_query *q, struct error *e)
 {
-	const struct store_event_filter f = {
+	struct store_event_filter f = {
 		.key_id = auth_scope(r),
 		.sandbox_id = q->id,
 		.since_ns = q->since_ns,
-		.ascending = true,
+		.until_ns = q->until_ns,
+		.ascending = !q->backward,
 		.limit = LOGS_MAX,
 	};
+	int err = 0;
+
+	for (unsigned page = 0; err == 0 && page < LOG_PAGES && !is_full(q); page++) {
+		q->count = 0;
+		err = store_event_list(r->daemon->store, &f, add_event, q, e);
+		if (q->count < LOGS_MAX)
+			break;
+		f.cursor = q->last_id;
+	}
+	return err;
+}
+
+/* At most q->limit entries, in the order of the query. */
+static int gather(struct request *r, struct log_query *q, struct error *e)
+{
+	int err;
 
 	q->entries = json_array();
-	add_console(q, r->daemon);
-	return store_event_list(r->daemon->store, &f, add_event, q, e);
+	if (!q->backward)
+		add_console(q, r->daemon);
+	err = add_events(r, q, e);
+	if (q->backward && !is_full(q))
+		add_console(q, r->daemon);
+	while (json_array_size(q->entries) > q->limit)
+		(void)json_array_remove(q->entries, json_array_size(q->entries) - 1); /* is there */
+	return err;
 }
 
 static json_t *line_json(const json_t *entry)
@@ -247,31 +292,10 @@ static json_t *line_json(const json_t *entry)
 		text ? text : "{}");
 }
 
-/* Keeps `limit` entries: the last ones, or the first. */
-static void cut(json_t *entries, uint32_t limit, bool last)
-{
-	size_t n = json_array_size(entries);
-
-	for (; n > limit; n--)
-		(void)json_array_remove(entries, last ? 0 : n - 1); /* is there */
-}
-
-static void reverse(json_t *a)
-{
-	size_t n = json_array_size(a);
-
-	for (size_t i = 0; i + 1 < n; i++) {
-		json_t *last = json_incref(json_array_get(a, n - 1));
-
-		/* moves references only */
-		(void)json_array_remove(a, n - 1);
-		(void)json_array_insert_new(a, i, last);
-	}
-}
-
 void api_logs_v1(struct request *r)
 {
-	struct log_query q = {.limit = api_limit(r, LOGS_MAX, LOGS_MAX)};
+	struct log_query q = {
+		.limit = api_limit(r, LOGS_MAX, LOGS_MAX), .until_ns = STORE_NEVER_NS};
 	json_t *lines, *entry;
 	struct error e = {0};
 	size_t n;
@@ -283,7 +307,6 @@ void api_logs_v1(struct request *r)
 		reply_failure(r, &e);
 		return;
 	}
-	cut(q.entries, q.limit, false);
 	lines = json_array();
 	json_array_foreach(q.entries, n, entry)(void)
 		json_array_append_new(lines, line_json(entry));
@@ -292,17 +315,20 @@ void api_logs_v1(struct request *r)
 
 void api_logs_v2(struct request *r)
 {
-	struct log_query q = {.limit = api_limit(r, LOGS_MAX, LOGS_MAX)};
+	struct log_query q = {
+		.limit = api_limit(r, LOGS_MAX, LOGS_MAX), .until_ns = STORE_NEVER_NS};
 	struct error e = {0};
 	char direction[16];
-	bool forward;
+	uint64_t cursor = 0;
 
-	if (!q.limit || !take_time(r, "cursor", NS_PER_MS, &q.since_ns) || !take_level(r, &q.level))
+	if (!q.limit || !take_time(r, "cursor", NS_PER_MS, &cursor) || !take_level(r, &q.level))
 		return;
-	forward = uri_query_get(r->head->query, "direction", direction, sizeof(direction)) >= 0 &&
-		  strcmp(direction, "forward") == 0;
-	if (!forward)
-		q.since_ns = 0; /* backward: from the newest on */
+	q.backward = uri_query_get(r->head->query, "direction", direction, sizeof(direction)) < 0 ||
+		     strcmp(direction, "forward") != 0;
+	if (!q.backward)
+		q.since_ns = cursor;
+	else if (cursor)
+		q.until_ns = cursor;
 	if (uri_query_get(r->head->query, "search", q.search, sizeof(q.search)) < 0)
 		q.search[0] = '\0';
 	if (!find_logged(r, q.id))
@@ -312,8 +338,5 @@ void api_logs_v2(struct request *r)
 		reply_failure(r, &e);
 		return;
 	}
-	cut(q.entries, q.limit, !forward);
-	if (!forward)
-		reverse(q.entries);
 	reply_json(r, 200, json_pack("{s:o}", "logs", q.entries));
 }

@@ -67,7 +67,7 @@ static char *print(json_t *root)
 	return text;
 }
 
-char *webhook_payload(const struct store_event *ev)
+char *webhook_payload(const struct store_event *ev, const char *build_id)
 {
 	json_t *data = ev->details_json ? json_loads(ev->details_json, 0, NULL) : NULL, *root, *ids;
 	char type[WEBHOOK_TYPE_BYTES];
@@ -78,10 +78,10 @@ char *webhook_payload(const struct store_event *ev)
 		(void)json_object_set_new(data, "kill_reason", json_string(words[ev->type].reason));
 	webhook_type(ev->type, type);
 	root = record(type, words[ev->type].label ? words[ev->type].label : type, ev->at_ns, data);
-	/* a sandbox of ours has one execution, its key is its team, a template one build */
+	/* a sandbox of ours has one execution, and its key is its team */
 	ids = json_pack("{s:s, s:s, s:s?, s:s?, s:s}", "sandbox_id", ev->sandbox_id,
 		"sandbox_execution_id", ev->sandbox_id, "sandbox_template_id", ev->template_id,
-		"sandbox_build_id", ev->template_id, "sandbox_team_id", ev->key_id);
+		"sandbox_build_id", build_id, "sandbox_team_id", ev->key_id);
 	if (root && ids)
 		(void)json_object_update(root, ids); /* what does not fit is left out */
 	json_decref(ids);

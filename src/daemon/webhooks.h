@@ -30,8 +30,9 @@ void webhooks_wake(struct daemon *d);
 
 /* "sandbox.lifecycle.killed" for the types killed, timed_out and crashed, and so on. */
 void webhook_type(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES]);
-/* The record of an event (protocol section 6) as JSON, malloc'ed; NULL: out of memory. */
-char *webhook_payload(const struct store_event *ev);
+/* The record of an event (protocol section 6) as JSON, malloc'ed; NULL: out of memory. build_id: of
+ * what the sandbox was made from, or NULL. */
+char *webhook_payload(const struct store_event *ev, const char *build_id);
 /* One that is no event, for trying a webhook. */
 char *webhook_test_payload(uint64_t at_ns);
 

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "envd/envd_absent.h"
 #include "envd/envd_call.h"
 #include "envd/envd_http.h"
 #include "envd/envd_rpc.h"
@@ -267,6 +268,5 @@ void envd_handle(struct request *r)
 	else if (r->route.kind == ROUTE_SIGNED)
 		refuse(r, 401, "the signature is of no running sandbox");
 	else
-		envd_reply_proxy(
-			r, 502, r->route.sandbox_id, 0, "the sandbox is not running or not known");
+		envd_absent_reply(r);
 }

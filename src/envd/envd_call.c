@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "envd/envd_absent.h"
 #include "proto/json_text.h"
 
 /* --- timers: freed when libuv has let go of them --- */
@@ -107,8 +108,7 @@ static void on_lost(struct agent_link *l, const struct error *why, void *arg)
 
 	if (c->over)
 		return;
-	(void)envd_fail(&e, CONNECT_UNAVAILABLE, "the sandbox is not running: %s", why->message);
-	e.status = 502;
+	(void)envd_absent_fail(c->r->daemon, c->sandbox_id, &e);
 	c->ops->fail(c, &e);
 }
 
@@ -124,11 +124,7 @@ static int open_link(struct envd_call *c, struct envd_error *e)
 		r = instance_agent_connect(i, &link_ops, c, &c->link, &why);
 	if (r < 0 && why.code == ERROR_NO_SPACE)
 		return envd_fail(e, CONNECT_UNAVAILABLE, "%s", why.message);
-	if (r < 0) {
-		(void)envd_fail(e, CONNECT_UNAVAILABLE, "the sandbox is not running");
-		e->status = 502;
-	}
-	return r;
+	return r < 0 ? envd_absent_fail(c->r->daemon, c->sandbox_id, e) : 0;
 }
 
 int envd_call_ask(
@@ -298,34 +294,52 @@ void envd_reply_empty(struct request *r, unsigned status)
 	(void)request_reply(r, &reply); /* too late: the client has gone */
 }
 
-static int write_proxy_body(struct buf *out, unsigned status, const char *sandbox_id, unsigned port,
-	const char *message)
+/* more: a member that only some of them have, or NULL. */
+static int write_proxy_body(struct buf *out, unsigned status, const char *sandbox_id,
+	const char *more, unsigned value, const char *message)
 {
 	int r = buf_printf(out, "{\"sandboxId\":\"%s\",\"message\":", sandbox_id);
 
 	if (!r)
 		r = json_text_string(out, message, strlen(message), JSON_TEXT_UTF8);
-	if (!r && port)
-		r = buf_printf(out, ",\"port\":%u", port);
+	if (!r && more)
+		r = buf_printf(out, ",\"%s\":%u", more, value);
 	return r ? r : buf_printf(out, ",\"code\":%u}", status);
+}
+
+bool envd_is_proxied(const struct envd_error *e)
+{
+	return e->code == CONNECT_UNAVAILABLE && e->status != 503;
+}
+
+static void reply_proxy(struct request *r, unsigned status, const char *sandbox_id,
+	const char *more, unsigned value, const char *message)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(8 * ERROR_MESSAGE_MAX);
+
+	if (write_proxy_body(&body, status, sandbox_id, more, value, message) < 0)
+		buf_clear(&body); /* out of memory: the status says most of it */
+	envd_reply_json(r, status, &body);
 }
 
 void envd_reply_proxy(struct request *r, unsigned status, const char *sandbox_id, unsigned port,
 	const char *message)
 {
-	_cleanup_(buf_done) struct buf body = BUF_INIT(8 * ERROR_MESSAGE_MAX);
+	reply_proxy(r, status, sandbox_id, port ? "port" : NULL, port, message);
+}
 
-	if (write_proxy_body(&body, status, sandbox_id, port, message) < 0)
-		buf_clear(&body); /* out of memory: the status says most of it */
-	envd_reply_json(r, status, &body);
+void envd_reply_connection_limit(
+	struct request *r, const char *sandbox_id, unsigned max, const char *message)
+{
+	reply_proxy(r, 429, sandbox_id, "connectionLimit", max, message);
 }
 
 void envd_reply_error(struct request *r, const char *sandbox_id, const struct envd_error *e)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(8 * ERROR_MESSAGE_MAX);
 
-	if (e->status == 502) {
-		envd_reply_proxy(r, 502, sandbox_id, 0, e->message);
+	if (envd_is_proxied(e)) {
+		envd_reply_proxy(r, e->status, sandbox_id, 0, e->message);
 		return;
 	}
 	if (envd_error_body(&body, e) < 0)

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "envd/envd_absent.h"
 #include "envd/envd_entry.h"
 #include "envd/envd_http.h"
 #include "proto/proto_json.h"
@@ -181,9 +182,11 @@ static int open_writer(struct envd_call *c, struct envd_error *e)
 		.user = m->user,
 		.path = m->destination};
 	struct error why = {0};
-	int r = i ? instance_agent_connect(i, &ops, c, &m->writer, &why)
-		  : error_set(&why, ERROR_SANDBOX, ENOENT, "the sandbox is not running");
+	int r;
 
+	if (!i)
+		return envd_absent_fail(c->r->daemon, c->sandbox_id, e);
+	r = instance_agent_connect(i, &ops, c, &m->writer, &why);
 	if (r == 0)
 		r = agent_request(agent_link_conn(m->writer), AGENT_WRITE, &w, &why);
 	if (r < 0)
@@ -354,7 +357,7 @@ static void on_request(struct request *r, const char *body, size_t n)
 	int err;
 
 	if (!i) {
-		envd_reply_proxy(r, 502, r->route.sandbox_id, 0, "the sandbox is not running");
+		envd_absent_reply(r);
 		return;
 	}
 	c = envd_call_new(r, i, &ops);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "envd/envd_absent.h"
 #include "proto/proto_json.h"
 
 /* --- answers --- */
@@ -91,8 +92,10 @@ static void fail_unary(struct envd_call *c, const struct envd_error *e)
 
 void envd_rpc_fail(struct envd_call *c, const struct envd_error *e)
 {
-	if (c->r->state == REQUEST_NONE && e->status == 502) {
-		envd_reply_proxy(c->r, 502, c->sandbox_id, 0, e->message);
+	if (c->r->state != REQUEST_NONE && envd_is_proxied(e)) {
+		envd_call_abort(c);
+	} else if (envd_is_proxied(e)) {
+		envd_reply_proxy(c->r, e->status, c->sandbox_id, 0, e->message);
 		envd_call_finish(c);
 	} else if (c->rpc.kind == CONNECT_KIND_UNARY) {
 		fail_unary(c, e);
@@ -274,7 +277,7 @@ static void on_request(struct request *r, const char *body, size_t n)
 	int err;
 
 	if (!i) {
-		envd_reply_proxy(r, 502, r->route.sandbox_id, 0, "the sandbox is not running");
+		envd_absent_reply(r);
 		return;
 	}
 	c = new_call(r, i, m);

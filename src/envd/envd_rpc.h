@@ -29,8 +29,9 @@ void envd_rpc_dispatch(struct request *r, const struct instance *i, const struct
 
 /* --- answers; each ends the call --- */
 
-/* An error in the form of the method's kind, also amid a stream; a sandbox that is not running is
- * HTTP 502 while nothing was sent. */
+/* An error in the form of the method's kind, also amid a stream. For a sandbox that cannot be reached
+ * it is the proxy's answer while nothing was sent; amid a stream the connection is cut, without the
+ * envelope that ends a stream, so that the SDKs ask whether the sandbox is still there. */
 void envd_rpc_fail(struct envd_call *c, const struct envd_error *e);
 /* The unary answer in c->out. */
 void envd_rpc_reply(struct envd_call *c);

@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "daemon/daemon.h"
+#include "envd/envd_absent.h"
 #include "envd/envd_message.h"
 #include "proto/proto_json.h"
 
@@ -218,11 +219,12 @@ static void on_watcher_event(struct agent_link *l, const struct agent_event *ev,
 /* The sandbox ended, or, which its agent does not do by itself, the watch. */
 static void on_watcher_lost(struct agent_link *l, const struct error *why, void *arg)
 {
-	struct envd_error e;
+	struct watcher *w = arg;
+	struct envd_error e = {0};
 
-	(void)envd_fail(&e, CONNECT_UNAVAILABLE, "the sandbox is not running: %s", why->message);
-	e.status = 502;
-	creator_fail(arg, &e);
+	if (w->creator)
+		(void)envd_absent_fail(w->creator->r->daemon, w->sandbox_id, &e);
+	creator_fail(w, &e);
 }
 
 static const struct agent_link_ops watcher_link_ops = {on_watcher_event, NULL, on_watcher_lost};
@@ -243,11 +245,8 @@ static int watcher_connect(
 	struct error why = {0};
 	int r = i ? instance_agent_connect(i, &watcher_link_ops, w, &w->link, &why) : -ENOENT;
 
-	if (r < 0) {
-		(void)envd_fail(e, CONNECT_UNAVAILABLE, "the sandbox is not running");
-		e->status = 502;
-		return r;
-	}
+	if (r < 0)
+		return envd_absent_fail(d, w->sandbox_id, e);
 	r = agent_request(agent_link_conn(w->link), AGENT_WATCH, m, &why);
 	if (r < 0)
 		envd_error_of_host(&why, e);

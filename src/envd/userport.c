@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "envd/envd_absent.h"
 #include "envd/envd_call.h"
 #include "http/upstream.h"
 #include "proto/http_proxy.h"
@@ -41,6 +42,16 @@ static void finish(struct tunnel *t)
 	t->state = TUNNEL_OVER;
 	upstream_close(t->up);
 	t->up = NULL;
+}
+
+/* The sandbox has ended, or the connection into it. */
+static void refuse_absent(struct tunnel *t)
+{
+	if (t->state == TUNNEL_HEAD)
+		envd_absent_reply(t->r);
+	else
+		request_abort(t->r); /* the client must not take it for whole */
+	finish(t);
 }
 
 static void refuse(struct tunnel *t, unsigned status, bool with_port, const char *message)
@@ -271,16 +282,26 @@ static void on_eof(struct upstream *u, void *arg)
 		bad_answer(t, "the port closed the connection without an answer");
 }
 
+/* The form of section 1.7 with the maximum. */
+static void refuse_more(struct tunnel *t)
+{
+	envd_reply_connection_limit(t->r, t->r->route.sandbox_id, AGENT_CONNECTIONS_MAX,
+		"the sandbox has too many connections");
+	finish(t);
+}
+
 static void on_lost(struct upstream *u, enum agent_error_class why, void *arg)
 {
 	struct tunnel *t = arg;
 
 	if (why == AGENT_ERR_LIMIT)
-		refuse(t, 429, false, "the sandbox has too many connections");
+		refuse_more(t);
 	else if (why)
-		refuse(t, 502, true, "nothing listens on that port of the sandbox");
+		refuse(t, 502, true, ENVD_TEXT_CLOSED);
+	else if (t->opened)
+		refuse(t, 502, true, "the connection into the sandbox was lost");
 	else
-		refuse(t, 502, t->opened, "the connection into the sandbox was lost");
+		refuse_absent(t);
 }
 
 /* --- the request --- */
@@ -376,8 +397,7 @@ void userport_handle(struct request *r)
 	struct tunnel *t;
 
 	if (!i) {
-		envd_reply_proxy(
-			r, 502, r->route.sandbox_id, 0, "the sandbox is not running or not known");
+		envd_absent_reply(r);
 		return;
 	}
 	if (!allow(r, i))
@@ -391,7 +411,7 @@ void userport_handle(struct request *r)
 	if (!t->bare && write_request(t, i) < 0)
 		refuse(t, 400, false, "the request cannot be passed on");
 	else if (upstream_open(request_loop(r), i, t->port, &ops, t, &t->up) < 0)
-		refuse(t, 502, false, "the sandbox is not running");
+		refuse_absent(t);
 	else if (!t->bare) {
 		to_guest(t, buf_head(&t->piece), buf_len(&t->piece));
 		request_resume(r);

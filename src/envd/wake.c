@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/daemon.h"
+#include "envd/envd_call.h"
 #include "fleet/instances.h"
 #include "http/reply.h"
 #include "proto/signature.h"
@@ -24,7 +25,15 @@ static void on_done(struct request *r, bool complete)
 
 static const struct request_ops ops = {.done = on_done};
 
-/* Running or not, the handler knows what to say, but not what its key may have. */
+/* The handler knows what to say of a sandbox that is gone or between two states, but not why one
+ * could not come back: no room, too many sandboxes of the key, its allowance. */
+static void refuse(struct request *r, const struct error *why)
+{
+	if (why->code == ERROR_NOT_FOUND || why->code == ERROR_BUSY)
+		return;
+	envd_reply_proxy(r, reply_status_of(why), r->route.sandbox_id, 0, why->message);
+}
+
 static void on_obtained(void *arg, struct instance *i, bool resumed, const struct error *why)
 {
 	struct waking *w = arg;
@@ -33,48 +42,70 @@ static void on_obtained(void *arg, struct instance *i, bool resumed, const struc
 
 	free(w);
 	request_set_ops(r, NULL, NULL);
-	if (!i && (why->code == ERROR_TOO_MANY || why->code == ERROR_FORBIDDEN))
-		reply_failure(r, why);
-	else
+	if (!i)
+		refuse(r, why);
+	if (r->state == REQUEST_NONE)
 		then(r);
 }
 
+/* A request without envd's token may be one that needs none: it wakes nothing, and the handler
+ * answers it. */
+enum wake { WAKE_NOT, WAKE_REFUSED, WAKE_YES };
+
 /* Tokens are checked before the sandbox is woken, or anybody could keep it awake. */
-static bool has_token(const struct request *r, const struct store_sandbox *sb)
+static enum wake check_token(const struct request *r, const struct store_sandbox *sb)
 {
 	bool envd = r->route.port == ROUTE_ENVD_PORT;
 	const char *want = envd ? sb->envd_token : sb->traffic_token;
 	const char *given = http_header_get(
 		&r->head->headers, envd ? "x-access-token" : "e2b-traffic-access-token");
 
-	return r->admin || !want || (given && secret_equal(given, want));
+	if (r->admin || !want || (given && secret_equal(given, want)))
+		return WAKE_YES;
+	return envd && !given ? WAKE_NOT : WAKE_REFUSED;
 }
 
-static bool wakes(const struct request *r)
+static enum wake check(const struct request *r)
 {
 	struct store_sandbox *sb = NULL;
-	bool yes;
+	enum wake w = WAKE_NOT;
 
 	if (store_sandbox_get(r->daemon->store, r->route.sandbox_id, &sb, NULL) < 0)
-		return false;
-	yes = (sb->state == STORE_PAUSED || sb->state == STORE_PAUSING) && sb->auto_resume &&
-	      sb->pause_memory && has_token(r, sb);
+		return WAKE_NOT;
+	if ((sb->state == STORE_PAUSED || sb->state == STORE_PAUSING) && sb->auto_resume &&
+		sb->pause_memory)
+		w = check_token(r, sb);
 	store_sandbox_free(sb);
-	return yes;
+	return w;
 }
 
-void wake_then(struct request *r, request_handler then)
+static void wake(struct request *r, request_handler then)
 {
 	static const struct obtain_options o = {.resume = true, .memory = true};
-	struct waking *w;
+	struct waking *w = calloc(1, sizeof(*w));
 
-	if (r->route.kind != ROUTE_SANDBOX || instance_find(r->daemon, r->route.sandbox_id) ||
-		!wakes(r) || !(w = calloc(1, sizeof(*w)))) {
-		then(r);
+	if (!w) {
+		envd_reply_proxy(r, 503, r->route.sandbox_id, 0, "the server is out of memory");
 		return;
 	}
 	w->request = r;
 	w->then = then;
 	request_set_ops(r, &ops, w);
 	instance_obtain(r->daemon, r->route.sandbox_id, &o, on_obtained, w, &w->obtaining);
+}
+
+void wake_then(struct request *r, request_handler then)
+{
+	enum wake w = WAKE_NOT;
+
+	if (r->route.kind == ROUTE_SANDBOX && !instance_find(r->daemon, r->route.sandbox_id))
+		w = check(r);
+	if (w == WAKE_YES)
+		wake(r, then);
+	else if (w == WAKE_REFUSED)
+		envd_reply_proxy(r, 403, r->route.sandbox_id, 0,
+			"the sandbox is paused, and the access token that resumes it is missing or "
+			"wrong");
+	else
+		then(r);
 }

@@ -296,11 +296,17 @@ void instance_note_event(struct daemon *d, const char *id, const char *key_id, c
 		.template_id = template,
 		.details_json = details_json,
 	};
-	_cleanup_free_ char *payload = webhook_payload(&ev);
+	/* its row is there: events are noted in the commit that makes or changes it */
+	_cleanup_(store_sandbox_freep) struct store_sandbox *sb = NULL;
+	_cleanup_free_ char *payload = NULL;
 	unsigned receivers = 0;
 	struct error e = {0};
-	int r = payload ? store_event_publish(d->store, &ev, payload, ev.at_ns, &receivers, &e)
-			: error_set(&e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	int r;
+
+	(void)store_sandbox_get(d->store, id, &sb, NULL); /* without a row it has no build */
+	payload = webhook_payload(&ev, sb ? sb->build_id : NULL);
+	r = payload ? store_event_publish(d->store, &ev, payload, ev.at_ns, &receivers, &e)
+		    : error_set(&e, ERROR_INTERNAL, ENOMEM, "out of memory");
 
 	if (receivers)
 		webhooks_wake(d);

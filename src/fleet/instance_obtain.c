@@ -176,7 +176,7 @@ static void look_at_row(struct obtaining *o)
 	int r = store_sandbox_get(o->daemon->store, o->id, &row, &e);
 
 	if (r == 0 && row->state != STORE_PAUSED)
-		r = error_set(&e, ERROR_NOT_FOUND, ENOENT, "the sandbox is ending");
+		r = error_set(&e, ERROR_BUSY, EBUSY, "the sandbox is being killed");
 	else if (r == 0 && !o->options.resume)
 		r = error_set(&e, ERROR_BUSY, EBUSY, "the sandbox is paused");
 	if (r == 0)

@@ -68,6 +68,7 @@ struct instance {
 	char returning[SANDBOX_ID_BYTES];
 	struct lane_job *job; /* that pauses it or makes a snapshot of it, or NULL */
 	bool died;	      /* meanwhile */
+	bool told;	      /* ENDING: a client was told that it is gone */
 	struct instance_waiter *waiters;
 	struct error *failure; /* owned: what they hear of one that was not made; or NULL */
 	uv_work_t work;

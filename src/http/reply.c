@@ -72,14 +72,21 @@ void reply_empty(struct request *r, unsigned status)
 	(void)request_reply(r, &reply); /* the client may be gone */
 }
 
+/* error_code: the machine's word for it, or NULL. */
 static void send_error(struct request *r, unsigned status, const struct http_field *fields,
-	size_t count, const char *message)
+	size_t count, const char *error_code, const char *message)
 {
 	struct http_field all[REPLY_FIELDS_MAX + ARRAY_SIZE(cors)];
 	const struct http_reply reply = {
 		.status = status, .fields = all, .field_count = all_fields(fields, count, all)};
 
-	(void)request_reply_error(r, &reply, NULL, message); /* the client may be gone */
+	(void)request_reply_error(r, &reply, error_code, message); /* the client may be gone */
+}
+
+void reply_error_code(
+	struct request *r, unsigned status, const char *error_code, const char *message)
+{
+	send_error(r, status, NULL, 0, error_code, message);
 }
 
 void reply_error(struct request *r, unsigned status, const char *fmt, ...)
@@ -90,7 +97,7 @@ void reply_error(struct request *r, unsigned status, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(message, sizeof(message), fmt, ap); /* cut is fine */
 	va_end(ap);
-	send_error(r, status, NULL, 0, message);
+	send_error(r, status, NULL, 0, NULL, message);
 }
 
 void reply_too_many(struct request *r, unsigned retry_after_s, const char *message)
@@ -99,7 +106,7 @@ void reply_too_many(struct request *r, unsigned retry_after_s, const char *messa
 	const struct http_field field = {"Retry-After", seconds};
 
 	(void)snprintf(seconds, sizeof(seconds), "%u", retry_after_s); /* fits */
-	send_error(r, 429, &field, retry_after_s ? 1 : 0, message);
+	send_error(r, 429, &field, 1, NULL, message);
 }
 
 unsigned reply_status_of(const struct error *e)
@@ -126,6 +133,16 @@ unsigned reply_status_of(const struct error *e)
 	return e->code < ERROR_CODES_ && statuses[e->code] ? statuses[e->code] : 500;
 }
 
+/* E2B's words, where it has one. */
+static const char *error_code_of(const struct error *e, unsigned status)
+{
+	if (e->code == ERROR_NO_SPACE)
+		return "sandbox_capacity_unavailable";
+	if (e->code == ERROR_TIMEOUT)
+		return "sandbox_placement_timeout";
+	return status == 500 ? "internal_server_error" : NULL;
+}
+
 void reply_failure(struct request *r, const struct error *e)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20);
@@ -134,5 +151,8 @@ void reply_failure(struct request *r, const struct error *e)
 
 	if (status >= 500 && log_limited(&limit))
 		log_error("%s request=%s", e->message, r->id);
-	send_error(r, status, &field, 1, *e->message ? e->message : "something went wrong");
+	if (e->code == ERROR_TOO_MANY)
+		request_set_final(r); /* nothing changes by itself */
+	send_error(r, status, &field, 1, error_code_of(e, status),
+		*e->message ? e->message : "something went wrong");
 }

@@ -21,7 +21,10 @@ void reply_empty(struct request *r, unsigned status);
 
 void reply_error(struct request *r, unsigned status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* 429; retry_after_s 0: no Retry-After, since clients would wait and try again in vain. */
+/* With "error_code", a word for programs. */
+void reply_error_code(
+	struct request *r, unsigned status, const char *error_code, const char *message);
+/* 429, and when it is worth trying again. */
 void reply_too_many(struct request *r, unsigned retry_after_s, const char *message);
 /* An error of ours with the status that its code means; the code itself stands in Mayfly-Error. */
 void reply_failure(struct request *r, const struct error *e);

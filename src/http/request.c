@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "http/connection.h"
 #include "daemon/daemon.h"
@@ -160,6 +161,42 @@ static void fill_reply(struct request *r, struct http_reply *reply)
 	r->status = reply->status;
 }
 
+/* --- what clients are told of trying again --- */
+
+enum { ADVICE_MAX = 2, FIELDS_MAX = 16 };
+
+void request_set_final(struct request *r)
+{
+	r->final = true;
+}
+
+static bool has_field(const struct http_reply *reply, const char *name)
+{
+	for (size_t i = 0; i < reply->field_count; i++)
+		if (strcasecmp(reply->fields[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* room: outlives the reply. */
+static void add_advice(
+	const struct request *r, struct http_reply *reply, struct http_field room[FIELDS_MAX])
+{
+	bool again = reply->status == 429 || reply->status == 503;
+	size_t n = reply->field_count;
+
+	if (reply->status < 429 || n > FIELDS_MAX - ADVICE_MAX)
+		return;
+	if (n)
+		memcpy(room, reply->fields, n * sizeof(*room));
+	if (again && !has_field(reply, "Retry-After"))
+		room[n++] = (struct http_field){"Retry-After", "1"};
+	if (r->final)
+		room[n++] = (struct http_field){"Should-Retry", "false"};
+	reply->fields = room;
+	reply->field_count = n;
+}
+
 static int end_now(struct request *r, int e)
 {
 	if (e < 0) {
@@ -174,11 +211,13 @@ static int end_now(struct request *r, int e)
 
 int request_reply(struct request *r, const struct http_reply *reply)
 {
+	struct http_field room[FIELDS_MAX];
 	struct http_reply full = *reply;
 
 	if (r->state != REQUEST_NONE)
 		return -EPIPE;
 	fill_reply(r, &full);
+	add_advice(r, &full, room);
 	if (reply->status < 400 && !r->head_only)
 		request_count(r, 0, reply->len);
 	return end_now(r, http_reply(&r->connection->out, &full));
@@ -187,11 +226,13 @@ int request_reply(struct request *r, const struct http_reply *reply)
 int request_reply_error(struct request *r, const struct http_reply *reply, const char *error_code,
 	const char *message)
 {
+	struct http_field room[FIELDS_MAX];
 	struct http_reply full = *reply;
 
 	if (r->state != REQUEST_NONE)
 		return -EPIPE;
 	fill_reply(r, &full);
+	add_advice(r, &full, room);
 	return end_now(r, http_reply_error(&r->connection->out, &full, error_code, message));
 }
 

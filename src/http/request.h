@@ -92,6 +92,7 @@ struct request {
 	void *data; /* the handler's own */
 
 	bool metered; /* request_meter() */
+	bool final;   /* request_set_final() */
 
 	/* The server's own: see connection.c. */
 	struct connection *connection;
@@ -130,6 +131,11 @@ void request_pause(struct request *r);
  * a call. ops may be set from `then` on. */
 void request_collect(
 	struct request *r, size_t max, void (*then)(struct request *r, const char *body, size_t n));
+
+/* Something was done that must not be done twice, or to ask again would not help: failures from now
+ * on have "Should-Retry: false", which keeps the SDKs from repeating the request by themselves. Of
+ * other answers with 429 or 503 each has a Retry-After. */
+void request_set_final(struct request *r);
 
 /* --- answering: 0 or -errno (-EPIPE: too late, the client has gone or it was answered) --- */
 

@@ -79,7 +79,7 @@ int store_event_add(
 }
 
 #define EVENT_COLUMNS "SELECT id, type, at_ns, sandbox_id, key_id, template_id, details_json"
-#define EVENT_FILTER  " AND (? >> type) & 1 AND at_ns >= ?"
+#define EVENT_FILTER  " AND (? >> type) & 1 AND at_ns >= ? AND at_ns < ?"
 
 /* By whom the list is asked for, and its order; each has its index. */
 static const char *const list_sql[3][2] = {
@@ -113,6 +113,7 @@ static struct query list_query(struct store *s, const struct store_event_filter 
 		query_text(&q, f->key_id);
 	query_u64(&q, f->types ? f->types : UINT32_MAX);
 	query_u64(&q, f->since_ns);
+	query_u64(&q, f->until_ns ? f->until_ns : INT64_MAX);
 	query_u64(&q, f->limit);
 	return q;
 }

@@ -50,6 +50,7 @@ struct store_event_filter {
 	const char *sandbox_id; /* NULL: of all sandboxes */
 	uint32_t types;		/* mask of STORE_EVENT_BIT; 0: all */
 	uint64_t since_ns;	/* inclusive */
+	uint64_t until_ns;	/* exclusive; 0: none */
 	bool ascending;
 	uint32_t limit; /* 1-STORE_EVENTS_LIST_MAX */
 	/* Exclusive: the id of the last event that was seen, 0 from the end that the order says. To

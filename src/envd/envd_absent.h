@@ -1,0 +1,24 @@
+/* A request names a sandbox that does not run: what its client is told (protocol sections 1.7 and
+ * 11.9).
+ *
+ * The SDKs look for these two texts in 502 answers and in UNAVAILABLE errors, to tell a sandbox that
+ * is gone from one that cannot be reached. So both are exact, and no other error contains them. */
+#ifndef DAEMON_ENVD_ABSENT_H
+#define DAEMON_ENVD_ABSENT_H
+
+#include "envd/envd_error.h"
+#include "http/request.h"
+
+#define ENVD_TEXT_NOT_FOUND "The sandbox was not found"
+#define ENVD_TEXT_CLOSED    "The sandbox is running but port is not open"
+
+struct daemon;
+
+/* Fills e: 502 for a sandbox that is unknown, ended or paused; 409 for one between two states; and
+ * 502 with a text of its own for one that runs, whose connection was lost. Returns -EINVAL. */
+int envd_absent_fail(struct daemon *d, const char *sandbox_id, struct envd_error *e);
+
+/* Answers r, whose route names the sandbox, in the proxy's form. */
+void envd_absent_reply(struct request *r);
+
+#endif
