@@ -10,6 +10,7 @@
 #include "daemon/daemon.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
+#include "proto/json_tree.h"
 #include "http/router.h"
 #include "daemon/scrape.h"
 #include "proto/timestamp.h"
@@ -135,25 +136,16 @@ struct instance *api_find_running(struct request *r, const struct store_sandbox 
 
 json_t *api_body(struct request *r, const char *body, size_t n)
 {
-	json_error_t why;
+	const char *reason = "";
 	json_t *root;
 
 	while (n && strchr(" \t\r\n", *body)) {
 		body++;
 		n--;
 	}
-	if (!n)
-		return json_object();
-	root = json_loadb(body, n, 0, &why);
-	if (!root) {
-		reply_error(r, 400, "the body is no JSON: %s", why.text);
-		return NULL;
-	}
-	if (!json_is_object(root)) {
-		json_decref(root);
-		reply_error(r, 400, "the body must be a JSON object");
-		return NULL;
-	}
+	root = n ? json_tree_parse(body, n, JSON_TREE_NO_NUL, &reason) : json_object();
+	if (!root)
+		reply_error(r, 400, "the body must be a JSON object: %s", reason);
 	return root;
 }
 

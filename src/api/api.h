@@ -14,6 +14,7 @@
 
 enum {
 	API_BODY_MAX = 1024 * 1024,
+	API_LIST_BYTES_MAX = 48 * 1024 * 1024, /* of an answer that is a list */
 	API_TIMEOUT_V1_S = 15,
 	API_TIMEOUT_V2_S = 300,
 	API_PAGE_MAX = 100,

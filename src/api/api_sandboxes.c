@@ -14,6 +14,8 @@
 #include "fleet/instances.h"
 #include "http/reply.h"
 #include "proto/timestamp.h"
+#include "proto/json_tree.h"
+#include "proto/proto_json.h"
 #include "store/keys.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -26,7 +28,7 @@ static bool is_shown_running(const struct store_sandbox *sb)
 }
 
 /* What one sandbox and an entry of a list have in common. */
-static json_t *listed_json(const struct store_sandbox *sb)
+static json_t *described(const struct store_sandbox *sb)
 {
 	json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:s}", "templateID",
 		sb->template_id, "sandboxID", sb->id, "clientID", API_CLIENT_ID, "envdVersion",
@@ -39,14 +41,28 @@ static json_t *listed_json(const struct store_sandbox *sb)
 	/* what cannot be added is optional */
 	if (sb->template_alias)
 		(void)json_object_set_new(root, "alias", json_string(sb->template_alias));
-	if (sb->metadata_json)
-		(void)json_object_set_new(root, "metadata", json_loads(sb->metadata_json, 0, NULL));
 	return root;
 }
 
-static json_t *detail_json(const struct request *r, const struct store_sandbox *sb)
+/* Appends the object, which it takes, and the metadata as the text that is stored: to parse and write
+ * it anew takes a hundred times as long. 0, -ENOMEM or -EMSGSIZE. */
+static int write_sandbox(struct buf *out, json_t *root, const struct store_sandbox *sb)
 {
-	json_t *root = listed_json(sb), *network;
+	int r = root ? proto_json_dump(root, out) : -ENOMEM;
+
+	json_decref(root);
+	if (r < 0 || !sb->metadata_json)
+		return r;
+	out->end--; /* the brace, which comes behind */
+	r = buf_add_str(out, ",\"metadata\":");
+	if (r == 0)
+		r = buf_add_str(out, sb->metadata_json);
+	return r == 0 ? buf_add_u8(out, '}') : r;
+}
+
+static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
+{
+	json_t *root = described(sb), *network;
 
 	if (sb->envd_token)
 		(void)json_object_set_new(root, "envdAccessToken", json_string(sb->envd_token));
@@ -55,7 +71,7 @@ static json_t *detail_json(const struct request *r, const struct store_sandbox *
 	(void)json_object_set_new(root, "lifecycle",
 		json_pack("{s:s, s:b}", "onTimeout", sb->auto_pause ? "pause" : "kill",
 			"autoResume", sb->auto_resume));
-	network = sb->network_json ? json_loads(sb->network_json, 0, NULL) : NULL;
+	network = json_tree_stored(sb->network_json);
 	if (network) {
 		(void)json_object_del(json_object_get(network, "egressProxy"), "password");
 		(void)json_object_set_new(root, "network", network);
@@ -67,8 +83,12 @@ void api_get(struct request *r)
 {
 	struct store_sandbox *sb = api_find(r);
 
-	if (sb)
-		reply_json(r, 200, detail_json(r, sb));
+	_cleanup_(buf_done) struct buf text = BUF_INIT(API_LIST_BYTES_MAX);
+
+	if (sb && write_sandbox(&text, detailed(r, sb), sb) < 0)
+		reply_error(r, 503, "out of memory");
+	else if (sb)
+		reply_json_text(r, 200, buf_head(&text), buf_len(&text));
 	store_sandbox_free(sb);
 }
 
@@ -76,7 +96,10 @@ void api_get(struct request *r)
 
 static int add_listed(void *arg, const struct store_sandbox *sb)
 {
-	return json_array_append_new(arg, listed_json(sb)) < 0 ? -ENOMEM : 0;
+	struct buf *text = arg;
+	int r = buf_len(text) > 1 ? buf_add_u8(text, ',') : 0;
+
+	return r == 0 ? write_sandbox(text, described(sb), sb) : r;
 }
 
 /* Fills pairs from the filter, which must live as long. False: answered. */
@@ -181,7 +204,8 @@ static bool take_started(struct request *r, struct store_sandbox_filter *f)
 	return true;
 }
 
-static void send_list(struct request *r, json_t *list, const char *next, bool count_running)
+static void send_list(
+	struct request *r, const struct buf *text, const char *next, bool count_running)
 {
 	struct http_field fields[2];
 	size_t n = 0;
@@ -198,25 +222,32 @@ static void send_list(struct request *r, json_t *list, const char *next, bool co
 		(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)running);
 		fields[n++] = (struct http_field){"X-Total-Running", total};
 	}
-	reply_json_fields(r, 200, list, fields, n);
+	reply_json_text_fields(r, 200, buf_head(text), buf_len(text), fields, n);
 }
 
 static void list(struct request *r, const struct store_sandbox_filter *f, bool paged)
 {
 	char next[STORE_PAGE_TOKEN_BYTES] = "";
-	json_t *array = json_array();
+	_cleanup_(buf_done) struct buf text = BUF_INIT(API_LIST_BYTES_MAX);
 	struct error e = {0};
-	int err = store_sandbox_list(r->daemon->store, f, add_listed, array, next, &e);
+	int err = buf_add_u8(&text, '[');
 
+	if (err == 0)
+		err = store_sandbox_list(r->daemon->store, f, add_listed, &text, next, &e);
+	if (err == 0)
+		err = buf_add_u8(&text, ']');
+	if (err == -EMSGSIZE)
+		(void)error_set(&e, ERROR_LIMIT, EMSGSIZE,
+			"the list is longer than %d MiB: ask for it page by page, with limit",
+			API_LIST_BYTES_MAX >> 20);
+	else if (err < 0 && e.code == ERROR_NONE)
+		(void)error_set(&e, ERROR_INTERNAL, -err, "out of memory");
 	if (err < 0) {
-		json_decref(array);
-		if (e.code == ERROR_NONE)
-			(void)error_set(&e, ERROR_INTERNAL, -err, "out of memory");
 		reply_failure(r, &e);
 		return;
 	}
 	send_list(
-		r, array, paged ? next : "", paged && (f->states & STORE_STATE_BIT(STORE_RUNNING)));
+		r, &text, paged ? next : "", paged && (f->states & STORE_STATE_BIT(STORE_RUNNING)));
 }
 
 void api_list_v1(struct request *r)

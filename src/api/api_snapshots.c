@@ -20,6 +20,7 @@
 #include "http/reply.h"
 #include "image/workdir.h"
 #include "proto/route.h"
+#include "proto/json_tree.h"
 #include "store/snapshots.h"
 
 enum { FORK_MAX = 100, FORK_S = 15, QUERY_MAX = 512 };
@@ -364,11 +365,6 @@ static void on_child(void *arg, struct instance *i, const struct error *why)
 		finish_fork(f);
 }
 
-static json_t *object_of(const char *text)
-{
-	return text ? json_loads(text, 0, NULL) : NULL;
-}
-
 /* As the parent, but with tokens of its own. */
 static void make_children(struct fork *f, int origin_fd)
 {
@@ -391,9 +387,9 @@ static void make_children(struct fork *f, int origin_fd)
 		.auto_pause = p->auto_pause,
 		.auto_pause_memory = p->auto_pause_memory,
 		.auto_resume = p->auto_resume,
-		.metadata = object_of(p->metadata_json),
-		.env = object_of(p->env_json),
-		.network = object_of(p->network_json),
+		.metadata = json_tree_stored(p->metadata_json),
+		.env = json_tree_stored(p->env_json),
+		.network = json_tree_stored(p->network_json),
 		.public_traffic = p->traffic_token == NULL,
 	};
 	unsigned count = f->count;

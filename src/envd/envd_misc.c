@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "envd/envd_http.h"
+#include "proto/json_tree.h"
 
 void envd_health(struct request *r, const struct instance *i)
 {
@@ -21,8 +22,7 @@ static void set_default(json_t *o, const char *key, const char *value)
 
 void envd_envs(struct request *r, const struct instance *i)
 {
-	const char *given = instance_env_json(i);
-	json_t *o = given ? json_loads(given, 0, NULL) : NULL;
+	json_t *o = json_tree_stored(instance_env_json(i));
 	char *text;
 
 	if (!json_is_object(o)) {

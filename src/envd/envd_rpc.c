@@ -294,10 +294,11 @@ static void on_request(struct request *r, const char *body, size_t n)
 
 void envd_rpc_dispatch(struct request *r, const struct instance *i, const struct envd_method *m)
 {
+	size_t max = m->body_max ? m->body_max : ENVD_BODY_MAX;
 	struct envd_call *c;
 
 	if (!m->open) {
-		request_collect(r, CONNECT_MESSAGE_DEFAULT + CONNECT_ENVELOPE_BYTES, on_request);
+		request_collect(r, max + CONNECT_ENVELOPE_BYTES, on_request);
 		return;
 	}
 	c = new_call(r, i, m);

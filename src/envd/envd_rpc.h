@@ -16,7 +16,11 @@ struct envd_method {
 	const struct envd_ops *ops;
 	/* Instead of begin: takes the streamed body itself. NULL for all but client streams. */
 	void (*open)(struct envd_call *c);
+	size_t body_max; /* of the request's message; 0: ENVD_BODY_MAX */
 };
+
+/* The longest command line and environment, written as JSON. */
+enum { ENVD_BODY_MAX = 1024 * 1024 };
 
 /* By path, or NULL. */
 const struct envd_method *envd_rpc_find(const char *path);

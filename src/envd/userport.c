@@ -12,6 +12,7 @@
 #include "http/upstream.h"
 #include "proto/http_proxy.h"
 #include "proto/signature.h"
+#include "proto/json_tree.h"
 
 enum { HEAD_MAX = 128 * 1024, HOST_MAX = 512, PIECE_MAX = 128 * 1024 };
 
@@ -321,8 +322,8 @@ static void on_done(struct request *r, bool complete)
 static bool masked_host(const struct instance *i, uint16_t port, char out[HOST_MAX])
 {
 	static const char hole[] = "${PORT}";
-	const char *text = instance_network_json(i), *mask, *at;
-	json_t *network = text ? json_loads(text, 0, NULL) : NULL;
+	json_t *network = json_tree_stored(instance_network_json(i));
+	const char *mask, *at;
 	int n = -1;
 
 	mask = json_string_value(json_object_get(network, "maskRequestHost"));

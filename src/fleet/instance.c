@@ -15,6 +15,7 @@
 #include "daemon/daemon.h"
 #include "daemon/webhooks.h"
 #include "proto/route.h"
+#include "proto/json_tree.h"
 #include "store/webhooks.h"
 
 enum { STAT_MAX = 4096, STAT_START_FIELD = 22 };
@@ -257,7 +258,7 @@ static bool add_entry(char **env, size_t *n, char *entry)
 /* Later ones win: the template's, ours, the request's. */
 char **instance_environment(const struct instance *i)
 {
-	json_t *own = i->env_json ? json_loads(i->env_json, 0, NULL) : NULL, *value;
+	json_t *own = json_tree_stored(i->env_json), *value;
 	size_t n = 0, count = 0;
 	const char *key;
 	char **env;

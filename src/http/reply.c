@@ -26,7 +26,7 @@ static size_t all_fields(const struct http_field *more, size_t n,
 	return ARRAY_SIZE(cors) + n;
 }
 
-static void send_json(struct request *r, unsigned status, const void *text, size_t n,
+void reply_json_text_fields(struct request *r, unsigned status, const void *text, size_t n,
 	const struct http_field *fields, size_t count)
 {
 	struct http_field all[REPLY_FIELDS_MAX + ARRAY_SIZE(cors)];
@@ -51,7 +51,7 @@ void reply_json_fields(struct request *r, unsigned status, json_t *root,
 	if (!text)
 		reply_error(r, 500, "out of memory");
 	else
-		send_json(r, status, text, strlen(text), fields, count);
+		reply_json_text_fields(r, status, text, strlen(text), fields, count);
 }
 
 void reply_json(struct request *r, unsigned status, json_t *root)
@@ -61,7 +61,7 @@ void reply_json(struct request *r, unsigned status, json_t *root)
 
 void reply_json_text(struct request *r, unsigned status, const void *text, size_t n)
 {
-	send_json(r, status, text, n, NULL, 0);
+	reply_json_text_fields(r, status, text, n, NULL, 0);
 }
 
 void reply_empty(struct request *r, unsigned status)

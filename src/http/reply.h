@@ -17,6 +17,8 @@ void reply_json_fields(struct request *r, unsigned status, json_t *root,
 	const struct http_field *fields, size_t count);
 /* text: JSON already; is copied. */
 void reply_json_text(struct request *r, unsigned status, const void *text, size_t n);
+void reply_json_text_fields(struct request *r, unsigned status, const void *text, size_t n,
+	const struct http_field *fields, size_t count);
 void reply_empty(struct request *r, unsigned status);
 
 void reply_error(struct request *r, unsigned status, const char *fmt, ...)

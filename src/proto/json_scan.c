@@ -10,8 +10,24 @@
 
 struct scan {
 	const char *at, *end;
-	bool nul; /* an escape of one was seen */
+	bool nul;    /* an escape of one was seen */
+	size_t work; /* that it may still cost */
+	int refused; /* not for being invalid: -ELOOP or -E2BIG */
 };
+
+static bool refuse(struct scan *s, int why)
+{
+	s->refused = why;
+	return false;
+}
+
+static bool spend(struct scan *s, size_t work)
+{
+	if (work > s->work)
+		return refuse(s, -E2BIG);
+	s->work -= work;
+	return true;
+}
 
 /* 0 at the end, and for a NUL, which stands nowhere in JSON. */
 static char peek(const struct scan *s)
@@ -85,18 +101,22 @@ static bool escape(struct scan *s)
 
 static bool string(struct scan *s)
 {
-	const char *begin = ++s->at;
-	bool ascii = true;
+	size_t n;
 
-	while (s->at < s->end && *s->at != '"') {
-		unsigned char c = (unsigned char)*s->at;
-
-		if (c < 0x20 || (c == '\\' && !escape(s)))
+	for (s->at++; s->at < s->end && *s->at != '"'; s->at += n) {
+		n = json_text_plain(s->at, (size_t)(s->end - s->at));
+		if (n)
+			continue;
+		if (*s->at == '\\') {
+			if (!spend(s, 1) || !escape(s))
+				return false;
+			continue;
+		}
+		n = json_text_sequence(s->at, (size_t)(s->end - s->at));
+		if (!n || (unsigned char)*s->at < 0x20)
 			return false;
-		ascii = ascii && c < 0x80;
-		s->at += c != '\\';
 	}
-	return (ascii || json_text_is_utf8(begin, (size_t)(s->at - begin))) && take(s, '"');
+	return take(s, '"');
 }
 
 /* --- numbers and words --- */
@@ -141,7 +161,9 @@ static bool number(struct scan *s)
 		if (!digits(s))
 			return false;
 	}
-	return s->at < s->end && (whole ? is_int64(begin) : isfinite(strtod(begin, NULL)));
+	if (s->at == s->end || !spend(s, (size_t)(s->at - begin)))
+		return false;
+	return whole ? is_int64(begin) : isfinite(strtod(begin, NULL));
 }
 
 static bool word(struct scan *s, const char *text)
@@ -183,15 +205,23 @@ static bool container(
 	return take(s, end);
 }
 
+static bool nested(
+	struct scan *s, char end, bool (*item)(struct scan *s, unsigned depth), unsigned depth)
+{
+	return depth ? container(s, end, item, depth - 1) : refuse(s, -ELOOP);
+}
+
 /* depth: levels that it may still have. */
 static bool value(struct scan *s, unsigned depth)
 {
+	if (!spend(s, JSON_SCAN_VALUE_WORK))
+		return false;
 	skip_space(s);
 	switch (peek(s)) {
 	case '{':
-		return depth && container(s, '}', member, depth - 1);
+		return nested(s, '}', member, depth);
 	case '[':
-		return depth && container(s, ']', value, depth - 1);
+		return nested(s, ']', value, depth);
 	case '"':
 		return string(s);
 	case 't':
@@ -203,6 +233,19 @@ static bool value(struct scan *s, unsigned depth)
 	default:
 		return number(s);
 	}
+}
+
+int json_scan_object(const void *text, size_t n, unsigned depth, size_t work)
+{
+	struct scan s = {.at = text, .end = n ? (const char *)text + n : text, .work = work};
+
+	skip_space(&s);
+	if (peek(&s) != '{')
+		return -EINVAL;
+	if (!value(&s, depth))
+		return s.refused ? s.refused : -EINVAL;
+	skip_space(&s);
+	return s.at == s.end ? 0 : -EINVAL;
 }
 
 /* --- the members of an object --- */
@@ -249,7 +292,7 @@ static int finish(struct scan *s)
 
 int json_members_next(struct json_members *m, struct json_member *ret)
 {
-	struct scan s = {.at = m->at, .end = m->end};
+	struct scan s = {.at = m->at, .end = m->end, .work = SIZE_MAX};
 	bool first = m->before == '{';
 
 	if (!take(&s, m->before))

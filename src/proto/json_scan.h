@@ -33,6 +33,13 @@ struct json_members {
 /* Text: one object and space around it. It must stay while it is read. */
 struct json_members json_members_of(const void *text, size_t n);
 
+/* What it costs to make something of a text: a value this much, an escape or a byte of a number 1. */
+enum { JSON_SCAN_VALUE_WORK = 32 };
+
+/* Whether the text is one object, of at most `depth` levels (itself included) and that much work:
+ * 0, -ELOOP, -E2BIG, or -EINVAL. It stops where a limit is passed. */
+int json_scan_object(const void *text, size_t n, unsigned depth, size_t work);
+
 /* 1: the next member; 0: the object is over, and good; -EINVAL: it is not valid, which also makes
  * the members before untrustworthy. */
 int json_members_next(struct json_members *m, struct json_member *ret);

@@ -68,6 +68,16 @@ static size_t plain_len(const uint8_t *p, size_t n)
 	return i;
 }
 
+size_t json_text_plain(const char *s, size_t n)
+{
+	return plain_len((const uint8_t *)s, n);
+}
+
+size_t json_text_sequence(const char *s, size_t n)
+{
+	return sequence_len((const uint8_t *)s, n);
+}
+
 static int add_unit(struct buf *out, uint32_t unit)
 {
 	static const char hex[] = "0123456789abcdef";

@@ -19,6 +19,13 @@ int json_text_escape(struct buf *out, const char *s, size_t n, enum json_text_mo
 /* The same in quotes. */
 int json_text_string(struct buf *out, const char *s, size_t n, enum json_text_mode mode);
 
+/* Bytes at the front that stand for themselves in a JSON text, as far as they are ASCII; 0x7f is not
+ * counted. */
+size_t json_text_plain(const char *s, size_t n);
+
+/* The length of the well-formed UTF-8 sequence at the front (n > 0), or 0. */
+size_t json_text_sequence(const char *s, size_t n);
+
 /* Whether the bytes are well-formed UTF-8 (no surrogates, no overlong forms). */
 bool json_text_is_utf8(const char *s, size_t n);
 

@@ -8,58 +8,13 @@
 #include <string.h>
 
 #include "proto/base64.h"
+#include "proto/json_tree.h"
 
-enum { SNAKE_MAX = 64, NEST_MAX = 64 };
-
-/* jansson's own limit of nesting is 2048, too deep for a stack in a worker thread; containers of
- * requests nest five deep. Counts brackets outside strings before parsing begins. */
-static bool nests_too_deep(const char *s, size_t n)
-{
-	bool in_string = false;
-	int depth = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (in_string) {
-			if (s[i] == '\\')
-				i++;
-			else if (s[i] == '"')
-				in_string = false;
-			continue;
-		}
-		if (s[i] == '"')
-			in_string = true;
-		else if (s[i] == '{' || s[i] == '[')
-			depth++;
-		else if (s[i] == '}' || s[i] == ']')
-			depth--;
-		if (depth > NEST_MAX)
-			return true;
-	}
-	return false;
-}
+enum { SNAKE_MAX = 64 };
 
 json_t *proto_json_parse(const void *data, size_t n, const char **ret_reason)
 {
-	static _Thread_local json_error_t error;
-	json_t *j;
-
-	if (!n)
-		return json_object();
-	if (nests_too_deep(data, n)) {
-		*ret_reason = "the JSON nests too deep";
-		return NULL;
-	}
-	j = json_loadb(data, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-	if (!j) {
-		*ret_reason = error.text;
-		return NULL;
-	}
-	if (!json_is_object(j)) {
-		json_decref(j);
-		*ret_reason = "the body must be a JSON object";
-		return NULL;
-	}
-	return j;
+	return n ? json_tree_parse(data, n, JSON_TREE_UNIQUE, ret_reason) : json_object();
 }
 
 /* "includeEntry" as "include_entry"; false when it is too long or has no capitals. */

@@ -15,8 +15,8 @@
 #include "base/buf.h"
 #include "proto/timestamp.h"
 
-/* Parses a whole body: an object, no duplicate keys, nothing behind it, bounded depth; an empty
- * body is {}. NULL: *ret_reason (a static or thread-local text) says why. */
+/* Parses a whole body: an object, no duplicate keys, nothing behind it, bounded depth and number of
+ * values (json_tree.h); an empty body is {}. NULL: *ret_reason (static) says why. */
 json_t *proto_json_parse(const void *data, size_t n, const char **ret_reason);
 
 /* The field, or NULL when it is absent or null. */

@@ -5,6 +5,7 @@
 
 #include "proto/json_text.h"
 #include "store/store.h"
+#include "proto/json_tree.h"
 
 bool text_is_id(const char *s)
 {
@@ -44,6 +45,7 @@ static int check_strings(const char *field, json_t *object, struct error *e)
 
 int text_check_json(const char *field, const char *s, bool strings, json_t **ret, struct error *e)
 {
+	const char *reason = "";
 	json_t *object;
 	size_t n;
 	int r;
@@ -56,12 +58,11 @@ int text_check_json(const char *field, const char *s, bool strings, json_t **ret
 	if (n > STORE_JSON_MAX)
 		return error_set(e, ERROR_USAGE, EINVAL, "%s is longer than %d bytes", field,
 			STORE_JSON_MAX);
-	object = json_loadb(s, n, JSON_REJECT_DUPLICATES, NULL);
-	if (!json_is_object(object)) {
-		json_decref(object);
+	object = json_tree_parse(s, n, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, &reason);
+	if (!object)
 		return error_set(e, ERROR_USAGE, EINVAL,
-			"%s is not a JSON object without repeated names and NUL characters", field);
-	}
+			"%s is not a JSON object without repeated names and NUL characters: %s",
+			field, reason);
 	r = strings ? check_strings(field, object, e) : 0;
 	if (r == 0 && ret)
 		*ret = object;
