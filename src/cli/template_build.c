@@ -279,11 +279,13 @@ const struct cli_verb cli_verb_template_build = {
 	.arguments = "[NAME]",
 	.summary = "Build a template: an image, booted once and snapshotted",
 	.description = "Without another source, NAME is one of the built-in recipes: base (Debian "
-		       "with git, curl,\n"
-		       "wget and Python 3) or mini (busybox). An image that --image-only made "
-		       "before is used as\n"
-		       "it is. A template that is built anew replaces the old one only once it is "
-		       "complete.",
+		       "with Python 3,\n"
+		       "Node.js 20, git and a C compiler), python-3.12, node-20, deno, "
+		       "code-interpreter-v1\n"
+		       "or mini (busybox). An image that --image-only made "
+		       "before is used\n"
+		       "as it is. A template that is built anew replaces the old one only once it "
+		       "is complete.",
 	.options = options,
 	.defaults = &defaults,
 	.values_bytes = sizeof(struct build_options),

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "image/registry.h"
 #include "io/child.h"
 #include "io/program.h"
 
@@ -255,47 +256,72 @@ static char *join_packages(const struct recipe *r)
 	return s;
 }
 
-/* npm packages are fetched by this host's npm, with its settings, into the build's directory. */
-static int fetch_npm(
-	const struct recipe *r, const char *tmp, const struct progress *p, struct error *e)
-{
-	_cleanup_free_ char *prefix = str_printf("--prefix=%s/npm", tmp);
-	const char *argv[RECIPE_LIST_MAX + 8] = {
-		"npm", "install", "--no-audit", "--no-fund", "--no-save", "--silent", prefix};
-	struct child_options o = {.argv = argv,
-		.cwd = tmp,
-		.remedy = "install npm (Debian packages: nodejs, npm)",
-		.timeout_ns = BUILD_TIMEOUT_S * NS_PER_S};
-	int v;
-
-	if (!prefix)
-		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	for (size_t i = 0; i < r->npm.count; i++)
-		argv[7 + i] = r->npm.items[i];
-	v = progress_report(p, "fetch npm packages", PROGRESS_NO_PERCENT, NULL);
-	if (v < 0)
-		return error_set_errno(e, ERROR_INTERNAL, -v, "the build was ended");
-	return child_run(&o, NULL, e);
-}
-
 static void add_copy(struct arguments *a, const char *from, const char *to)
 {
 	add_argument(a, str_printf("--customize-hook=mkdir -p \"$1\"'%s'", to));
 	add_argument(a, str_printf("--customize-hook=copy-in '%s' '%s'", from, to));
 }
 
+/* `tree` holds what goes into a directory that may have other content. */
+static void add_tree(struct arguments *a, const char *tree, const char *to)
+{
+	add_argument(a, str_printf("--customize-hook=mkdir -p \"$1\"'%s'", to));
+	add_argument(a, str_printf("--customize-hook=sync-in '%s' '%s'", tree, to));
+}
+
+/* A text as one word of a shell's. */
+static int quote(const char *text, struct buf *out)
+{
+	int r = buf_add_u8(out, '\'');
+
+	for (; *text && r == 0; text++)
+		r = *text == '\'' ? buf_add_str(out, "'\\''") : buf_add_u8(out, (uint8_t)*text);
+	return r == 0 ? buf_add_u8(out, '\'') : r;
+}
+
+/* A command of the recipe's, run by root in the image with nothing of this host's environment. */
+static void add_run(struct arguments *a, const char *command)
+{
+	static const char head[] =
+		"--customize-hook=chroot \"$1\" env -i HOME=/root LANG=C.UTF-8 "
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -ec ";
+	struct buf b = BUF_INIT(5 * CONFIG_TEXT_MAX);
+	int r = buf_add_str(&b, head);
+
+	if (r == 0)
+		r = quote(command, &b);
+	add_argument(a, r == 0 ? strndup((const char *)buf_head(&b), buf_len(&b)) : NULL);
+	buf_done(&b);
+}
+
+/* What registry_fetch() left in tmp. */
+static int add_fetched(const struct recipe *r, const char *tmp, struct arguments *a)
+{
+	_cleanup_free_ char *modules = str_printf("%s/npm/node_modules", tmp);
+
+	if (!modules)
+		return -ENOMEM;
+	if (r->npm.count)
+		add_copy(a, modules, "/usr/local/lib");
+	for (size_t i = 0; i < r->maven_count; i++) {
+		_cleanup_free_ char *tree = str_printf("%s/maven/%zu/tree", tmp, i);
+
+		if (!tree)
+			return -ENOMEM;
+		add_tree(a, tree, r->maven[i].directory);
+	}
+	return 0;
+}
+
 /* What a recipe adds to the packages: copied in when these are installed. */
 static int add_additions(
 	const struct recipe *r, const char *tmp, struct arguments *a, struct error *e)
 {
-	_cleanup_free_ char *modules = str_printf("%s/npm/node_modules", tmp);
 	char path[PATH_MAX];
-	int v = 0;
+	int v = add_fetched(r, tmp, a);
 
-	if (!modules)
+	if (v < 0)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	if (r->npm.count)
-		add_copy(a, modules, "/usr/local/lib");
 	for (size_t i = 0; i < r->programs.count && v == 0; i++) {
 		v = program_path(r->programs.items[i], path, sizeof(path), e);
 		if (v == 0)
@@ -310,6 +336,8 @@ static int add_additions(
 				"recipe adds to the image",
 				r->files.items[i]);
 	}
+	for (size_t i = 0; i < r->run.count; i++)
+		add_run(a, r->run.items[i]);
 	if (v == 0 && strpbrk(tmp, "'\n"))
 		v = error_set(e, ERROR_USAGE, EINVAL, "the state directory's path has a quote");
 	return v;
@@ -373,18 +401,61 @@ static int build_arguments(
 	return v < 0 ? v : a->r;
 }
 
+/* Shows mmdebstrap's lines, and keeps those that tell why it fails: its first complaint, and what the
+ * program that failed said last before that. */
 struct relay {
 	const struct progress *p;
 	const char *stage;
+	char said[CHILD_LINE_MAX];
+	char complaint[CHILD_LINE_MAX];
 };
+
+static void keep_line(struct relay *x, const char *line)
+{
+	if (*x->complaint || str_starts_with(line, "I: "))
+		return;
+	if (str_starts_with(line, "E: "))
+		(void)snprintf(x->complaint, sizeof(x->complaint), "%s", line + 3);
+	else if (*line && !str_starts_with(line, "W: "))
+		(void)snprintf(x->said, sizeof(x->said), "%s", line);
+}
 
 static int relay_line(void *opaque, const char *line)
 {
-	const struct relay *x = opaque;
+	struct relay *x = opaque;
 
+	keep_line(x, line);
 	if (str_starts_with(line, "I: "))
 		line += 3;
 	return progress_report(x->p, x->stage, PROGRESS_NO_PERCENT, line);
+}
+
+/* "E: setup failed: E: command failed: chroot ...": a command of the recipe's and not an archive. */
+static bool is_own_command(const struct relay *x)
+{
+	return strstr(x->complaint, "command failed: ") != NULL;
+}
+
+/* mmdebstrap's failure as an error that names what failed and what to do. */
+static void say_failure(
+	const struct relay *x, const struct recipe *r, const struct error *why, struct error *e)
+{
+	const char *command = strstr(x->complaint, " sh -ec ");
+
+	if (why->code != ERROR_HOST || !*x->complaint) {
+		if (e && e->code == ERROR_NONE)
+			*e = *why;
+	} else if (is_own_command(x)) {
+		(void)error_set(e, ERROR_HOST, EIO,
+			"a command of the recipe failed in the image: %.250s%s%.160s", x->said,
+			command ? ": " : "", command ? command + strlen(" sh -ec ") : "");
+	} else {
+		(void)error_set(e, ERROR_HOST, EIO,
+			"`mmdebstrap %s` failed (%.200s): give apt an archive of Debian that this "
+			"host reaches (its sources and proxy; try apt-get update), or build from a "
+			"root file system of your own (--from-tar)",
+			r->suite, x->complaint);
+	}
 }
 
 static ssize_t read_child(void *opaque, void *buf, size_t n, struct error *e)
@@ -436,7 +507,8 @@ int debian_add(struct rootfs *f, const struct recipe *r, const char *tmp, const 
 {
 	_cleanup_(arguments_done) struct arguments a = {.count = 0};
 	_cleanup_free_ char *tmpdir = str_printf("TMPDIR=%s", tmp);
-	struct relay relay = {p, stage};
+	struct relay relay = {.p = p, .stage = stage};
+	struct error why = {0};
 	/* A user's run works under other ids, which cannot enter our private directory. */
 	const char *env[] = {"LC_ALL=C.UTF-8", geteuid() == 0 ? tmpdir : NULL, NULL};
 	struct child_options o = {.argv = a.v,
@@ -449,15 +521,17 @@ int debian_add(struct rootfs *f, const struct recipe *r, const char *tmp, const 
 
 	if (v < 0)
 		return v;
+	v = registry_fetch(r, tmp, p, e);
+	if (v < 0)
+		return v;
 	v = progress_report(p, stage, PROGRESS_NO_PERCENT, NULL);
 	if (v < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -v, "the build was ended");
-	if (r->npm.count)
-		v = fetch_npm(r, tmp, p, e);
-	if (v < 0)
-		return v;
 	v = tmpdir ? build_arguments(r, tmp, &a, e) : -ENOMEM;
 	if (v < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -v, "cannot prepare mmdebstrap");
-	return stream(f, &o, e);
+	v = stream(f, &o, &why);
+	if (v < 0)
+		say_failure(&relay, r, &why, e);
+	return v;
 }

@@ -94,22 +94,36 @@ static int add_packages(struct recipe *r, const char *v)
 	return each_word(v, add_package, r);
 }
 
-/* Adds a word of the plain characters that need no quoting anywhere. */
-static int add_word(void *list, const char *word)
+static void list_done(struct recipe_list *l)
 {
-	struct recipe_list *l = list;
+	for (size_t i = 0; i < l->count; i++)
+		free(l->items[i]);
+	free(l->items);
+}
 
-	if (*word == '-' || word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					      "0123456789@/._+-")])
-		return -EINVAL;
+/* Only plain characters, which need no quoting anywhere. */
+static bool is_plain(const char *word)
+{
+	return *word != '-' &&
+	       !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				  "0123456789@/._+:-")];
+}
+
+static int add_item(struct recipe_list *l, const char *item)
+{
 	if (l->count == RECIPE_LIST_MAX)
 		return -E2BIG;
 	if (!l->items)
 		l->items = calloc(RECIPE_LIST_MAX, sizeof(*l->items));
 	if (!l->items)
 		return -ENOMEM;
-	l->items[l->count] = strdup(word);
+	l->items[l->count] = strdup(item);
 	return l->items[l->count++] ? 0 : -ENOMEM;
+}
+
+static int add_word(void *list, const char *word)
+{
+	return is_plain(word) ? add_item(list, word) : -EINVAL;
 }
 
 static int add_words(struct recipe_list *l, const char *v)
@@ -135,6 +149,28 @@ static int add_files(struct recipe *r, const char *v)
 	if (e < 0)
 		return e;
 	return r->files.count == before + 2 && *r->files.items[before + 1] == '/' ? 0 : -EINVAL;
+}
+
+/* "ARTIFACT FOLDER DIRECTORY". */
+static int add_artifact(struct recipe *r, const char *v)
+{
+	struct recipe_list words = {0};
+	int e = r->maven_count < RECIPE_ARTIFACTS_MAX ? add_words(&words, v) : -E2BIG;
+
+	if (e == 0 && (words.count != 3 || *words.items[2] != '/'))
+		e = -EINVAL;
+	if (e == 0) {
+		r->maven[r->maven_count++] =
+			(struct recipe_artifact){words.items[0], words.items[1], words.items[2]};
+		words.count = 0; /* the recipe owns them now */
+	}
+	list_done(&words);
+	return e;
+}
+
+static int add_run(struct recipe *r, const char *v)
+{
+	return strlen(v) < CONFIG_TEXT_MAX ? add_item(&r->run, v) : -E2BIG;
 }
 
 static int set_description(struct recipe *r, const char *v)
@@ -219,6 +255,8 @@ static const struct key {
 	{"suite", set_suite, false, "a Debian suite like bookworm"},
 	{"packages", add_packages, true, "package names with spaces between them"},
 	{"npm", add_npm, true, "npm packages with spaces between them"},
+	{"maven", add_artifact, true, "an artifact, a folder of it and an absolute directory"},
+	{"run", add_run, true, "a shell command"},
 	{"programs", add_programs, true, "programs of Mayfly's with spaces between them"},
 	{"files", add_files, true, "a path and an absolute directory of the image"},
 	{"path", set_path, false, "a path"},
@@ -286,7 +324,8 @@ static int parse_line(struct recipe *r, char *line, struct position *at, struct 
 
 static bool has_additions(const struct recipe *r)
 {
-	return r->npm.count || r->programs.count || r->files.count;
+	return r->npm.count || r->programs.count || r->files.count || r->maven_count ||
+	       r->run.count;
 }
 
 /* What no single line can say. */
@@ -305,8 +344,8 @@ static int check(const struct recipe *r, const char *file, struct error *e)
 	else if (!has_path && r->path)
 		wrong = "`path` is for the sources tar and directory only";
 	else if (r->source != IMAGE_SOURCE_DEBIAN && (r->packages || r->suite || has_additions(r)))
-		wrong = "`packages`, `suite`, `npm`, `programs` and `files` are for the source "
-			"debian only";
+		wrong = "`packages`, `suite`, `npm`, `maven`, `programs`, `files` and `run` are "
+			"for the source debian only";
 	else if (r->source == IMAGE_SOURCE_DEBIAN && !r->suite)
 		wrong = "`suite` is missing: bookworm, for example";
 	if (wrong)
@@ -399,11 +438,11 @@ int recipe_load(const char *file, struct recipe *ret, struct error *e)
 	return 0;
 }
 
-static void list_done(struct recipe_list *l)
+static void artifact_done(struct recipe_artifact *a)
 {
-	for (size_t i = 0; i < l->count; i++)
-		free(l->items[i]);
-	free(l->items);
+	free(a->artifact);
+	free(a->folder);
+	free(a->directory);
 }
 
 void recipe_done(struct recipe *r)
@@ -411,6 +450,9 @@ void recipe_done(struct recipe *r)
 	list_done(&r->npm);
 	list_done(&r->programs);
 	list_done(&r->files);
+	list_done(&r->run);
+	for (size_t i = 0; i < r->maven_count; i++)
+		artifact_done(&r->maven[i]);
 	for (size_t i = 0; i < r->package_count; i++)
 		free(r->packages[i]);
 	free(r->packages);

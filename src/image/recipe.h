@@ -6,9 +6,14 @@
  *   suite = bookworm           debian only
  *   packages = git curl        debian only; may be repeated
  *   npm = deno@2.9.6           debian only: npm packages, into /usr/local/lib/node_modules
+ *   maven = g:a:1.0 a/lib /opt debian only: an artifact of Maven's, a folder of that archive, and
+ *                              the directory of the image that the folder's content goes to; may
+ *                              be repeated
  *   programs = mayfly-x        debian only: programs of ours, into /usr/local/bin
  *   files = kernels /usr/lib   debian only: a path, relative to the recipe, and the directory of
  *                              the image that it goes to; may be repeated
+ *   run = ln -s a /b           debian only: a shell command that root runs in the image when all
+ *                              of the above is there; may be repeated
  *   path = rootfs.tar          tar and directory only; relative to the recipe
  *   env = LANG=C.UTF-8         may be repeated
  *   description, user, workdir, start, ready, warm, cpus, memory, disk
@@ -22,7 +27,12 @@
 #include "base/error.h"
 #include "image/config.h"
 
-enum { RECIPE_BYTES_MAX = 64 << 10, RECIPE_PACKAGES_MAX = 512, RECIPE_LIST_MAX = 32 };
+enum {
+	RECIPE_BYTES_MAX = 64 << 10,
+	RECIPE_PACKAGES_MAX = 512,
+	RECIPE_LIST_MAX = 32,
+	RECIPE_ARTIFACTS_MAX = 16
+};
 
 enum image_source {
 	IMAGE_SOURCE_NONE,
@@ -37,6 +47,13 @@ struct recipe_list {
 	size_t count;
 };
 
+/* An archive of a Maven repository, and what is wanted of it. */
+struct recipe_artifact {
+	char *artifact;	 /* "group:name:version[:packaging[:classifier]]"; owned, as the others */
+	char *folder;	 /* of the archive */
+	char *directory; /* of the image */
+};
+
 struct recipe {
 	char *name; /* owned strings; NULL when not given */
 	enum image_source source;
@@ -46,6 +63,9 @@ struct recipe {
 	size_t package_count;
 	struct recipe_list npm, programs;
 	struct recipe_list files; /* path on the host, directory in the image, path, ... */
+	struct recipe_artifact maven[RECIPE_ARTIFACTS_MAX];
+	size_t maven_count;
+	struct recipe_list run; /* shell commands */
 	struct image_config config;
 };
 

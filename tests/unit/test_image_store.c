@@ -70,6 +70,25 @@ static void test_recipe(void **state)
 	recipe_done(&r);
 }
 
+static void test_recipe_steps(void **state)
+{
+	struct recipe r;
+	struct error e;
+
+	assert_int_equal(parse("name = a\nsource = debian\nsuite = bookworm\n"
+			       "maven = g.h:a:1.0-2:jar:linux-x86_64 a/b /usr/local\n"
+			       "maven = g:b:1 c /opt\nrun = echo 'x = 1' && ls\nrun = true\n",
+				 &r, &e),
+		0);
+	assert_int_equal(r.maven_count, 2);
+	assert_string_equal(r.maven[0].artifact, "g.h:a:1.0-2:jar:linux-x86_64");
+	assert_string_equal(r.maven[0].folder, "a/b");
+	assert_string_equal(r.maven[1].directory, "/opt");
+	assert_int_equal(r.run.count, 2);
+	assert_string_equal(r.run.items[0], "echo 'x = 1' && ls");
+	recipe_done(&r);
+}
+
 static void test_bad_recipes(void **state)
 {
 	static const struct {
@@ -96,6 +115,12 @@ static void test_bad_recipes(void **state)
 		{"files = one two\n", "expected a path and"},
 		{"files = one /two /three\n", "expected a path and"},
 		{"files = $(x) /two\n", "expected a path and"},
+		{"maven = g:a:1 b\n", "expected an artifact, a folder"},
+		{"maven = g:a:1 b c\n", "expected an artifact, a folder"},
+		{"maven = g:a:1 b /c d\n", "expected an artifact, a folder"},
+		{"maven = -Dx b /c\n", "expected an artifact, a folder"},
+		{"maven = g:a:1 $(x) /c\n", "expected an artifact, a folder"},
+		{"run =\n", "expected a shell command"},
 		{"workdir = home\n", "an absolute path"},
 		{"source = ftp\n", "debian, busybox"},
 		{"source = busybox\n", "x.recipe: `name` is missing"},
@@ -103,6 +128,9 @@ static void test_bad_recipes(void **state)
 		{"name = a\nsource = tar\n", "`path` is missing"},
 		{"name = a\nsource = busybox\npath = x\n", "`path` is for"},
 		{"name = a\nsource = busybox\nsuite = x\n", "are for the source debian"},
+		{"name = a\nsource = busybox\nrun = true\n", "are for the source debian"},
+		{"name = a\nsource = tar\npath = x\nmaven = g:a:1 b /c\n",
+			"are for the source debian"},
 		{"name = a\nsource = debian\n", "`suite` is missing"},
 		{"name = a\nsource = busybox\nuser = Root\n", "`user` must be"},
 		{"name = a\nsource = busybox\nuser = a:b\n", "`user` must be"},
@@ -119,6 +147,20 @@ static void test_bad_recipes(void **state)
 	}
 }
 
+/* One line too many of a key that repeats. */
+static void check_maximum(const char *line, int max)
+{
+	struct buf b = BUF_INIT(1 << 20);
+	struct recipe r;
+	struct error e = {0};
+
+	for (int i = 0; i < max + 1; i++)
+		assert_int_equal(buf_add_str(&b, line), 0);
+	assert_true(recipe_parse((const char *)buf_head(&b), buf_len(&b), "x", &r, &e) < 0);
+	assert_non_null(strstr(e.message, "too many"));
+	buf_done(&b);
+}
+
 static void test_recipe_limits(void **state)
 {
 	struct buf b = BUF_INIT(1 << 20);
@@ -126,6 +168,8 @@ static void test_recipe_limits(void **state)
 	struct error e = {0};
 
 	assert_true(recipe_parse("name = a\0b", 10, "x", &r, &e) < 0);
+	check_maximum("maven = g:a:1 b /c\n", RECIPE_ARTIFACTS_MAX);
+	check_maximum("run = true\n", RECIPE_LIST_MAX);
 	for (int i = 0; i < RECIPE_PACKAGES_MAX + 1; i++)
 		assert_int_equal(buf_printf(&b, "packages = p%d\n", i), 0);
 	error_clear(&e);
@@ -549,6 +593,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recipe),
+		cmocka_unit_test(test_recipe_steps),
 		cmocka_unit_test(test_bad_recipes),
 		cmocka_unit_test(test_recipe_limits),
 		cmocka_unit_test(test_sources),
