@@ -3,7 +3,7 @@ BUILD ?= build
 export MAYFLY_HOME ?= $(CURDIR)/$(BUILD)/home
 export BUILD
 
-.PHONY: all demo check check-all bench build fuzz clean install format help
+.PHONY: all demo check check-all bench build fuzz clean install deb format help
 
 all: build
 
@@ -15,6 +15,7 @@ help:
 	@echo "make build    build only"
 	@echo "make fuzz     fuzz every target for a minute"
 	@echo "make install  install below DESTDIR and the prefix of the build directory"
+	@echo "make deb      build the Debian package: $(BUILD)/mayfly_VERSION_amd64.deb"
 	@echo "make format   reformat the sources with clang-format"
 	@echo "make clean    remove the build directory and stop the emulated KVM host"
 
@@ -39,7 +40,7 @@ check:
 	@tests/run
 
 check-all:
-	@tools/setup check
+	@tools/setup check-all
 	@echo "== building"
 	@$(MAKE) --no-print-directory build
 	@tests/run --all
@@ -55,6 +56,10 @@ fuzz:
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild
+
+deb:
+	@tools/setup check-all
+	@tools/deb
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
