@@ -1,6 +1,7 @@
 /* POST /sandboxes and /v2/sandboxes (protocol section 2.5). */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,13 @@ static bool refuse(struct request *r, unsigned status, const char *message)
 	return false;
 }
 
+static bool is_empty(const json_t *v)
+{
+	return !v || json_is_null(v) || json_is_false(v) ||
+	       (json_is_array(v) && json_array_size(v) == 0) ||
+	       (json_is_object(v) && json_object_size(v) == 0);
+}
+
 static bool take_snapshot(struct request *r, struct creation_source *s, struct instance_order *o)
 {
 	struct error e = {0};
@@ -94,15 +102,36 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 	return true;
 }
 
-/* A snapshot of the key's, or else a template. */
+/* A runtime is the built-in template of its name, asked for by clients that know no templates. */
+static bool take_runtime(
+	struct request *r, const json_t *body, struct creation_source *s, struct instance_order *o)
+{
+	static const char *const runtimes[] = {"python-3.12", "node-20", "deno", "base"};
+	const char *name = json_string_value(json_object_get(body, "runtime"));
+
+	for (size_t i = 0; name && i < ARRAY_SIZE(runtimes); i++)
+		if (strcmp(name, runtimes[i]) == 0) {
+			(void)snprintf(s->template, sizeof(s->template), "%s", name);
+			o->template = s->template;
+			return true;
+		}
+	return refuse(r, 400, "runtime must be python-3.12, node-20, deno or base");
+}
+
+/* A runtime, a snapshot of the key's, or else a template. */
 static bool take_source(
 	struct request *r, const json_t *body, struct creation_source *s, struct instance_order *o)
 {
 	const char *name = json_string_value(json_object_get(body, "templateID")), *reason;
 	struct template_ref ref;
 	struct error e = {0};
+	bool runtime = !is_empty(json_object_get(body, "runtime"));
 	int err;
 
+	if (name && runtime)
+		return refuse(r, 400, "templateID and runtime exclude each other");
+	if (runtime)
+		return take_runtime(r, body, s, o);
 	if (!name)
 		return refuse(r, 400, "templateID must be given");
 	if (template_ref_parse(name, &ref, &reason) < 0)
@@ -203,13 +232,6 @@ static bool take_sizes(struct request *r, const json_t *body, struct instance_or
 	o->memory_bytes = memory * MIB;
 	o->disk_bytes = disk * MIB;
 	return true;
-}
-
-static bool is_empty(const json_t *v)
-{
-	return !v || json_is_null(v) || json_is_false(v) ||
-	       (json_is_array(v) && json_array_size(v) == 0) ||
-	       (json_is_object(v) && json_object_size(v) == 0);
 }
 
 /* What would change the sandbox and is not built yet must not be accepted and ignored. */
