@@ -100,6 +100,7 @@ static int set_value(const struct option_spec *s, const char *text, void *out, s
 
 	switch (s->type) {
 	case OPTION_STRING:
+	case OPTION_OPTIONAL:
 		memcpy(value_at(out, s), &text, sizeof(text));
 		return 0;
 	case OPTION_LIST:
@@ -201,6 +202,8 @@ int options_parse(const struct option_spec *specs, int argc, char **argv, void *
 			set_flag(s, out);
 			continue;
 		}
+		if (!value && s->type == OPTION_OPTIONAL)
+			value = "";
 		if (!value && ++i == argc)
 			return error_set(e, ERROR_USAGE, EINVAL, "--%s needs a value: %s", s->name,
 				s->argument);
@@ -223,7 +226,8 @@ void options_print(const struct option_spec *specs, FILE *f)
 		n = s->letter ? snprintf(left, sizeof(left), "  -%c, --%s", s->letter, s->name)
 			      : snprintf(left, sizeof(left), "      --%s", s->name);
 		if (s->argument && n > 0 && (size_t)n < sizeof(left))
-			(void)snprintf(left + n, sizeof(left) - (size_t)n, " %s", s->argument);
+			(void)snprintf(left + n, sizeof(left) - (size_t)n, "%s%s",
+				s->type == OPTION_OPTIONAL ? "" : " ", s->argument);
 		fprintf(f, "%-28s %s\n", left, s->help);
 	}
 }

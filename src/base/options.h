@@ -17,6 +17,7 @@
 enum option_type {
 	OPTION_FLAG,	 /* bool: true when given */
 	OPTION_STRING,	 /* const char *, borrowed from argv */
+	OPTION_OPTIONAL, /* the same; "" without a value, which can only be given as --name=value */
 	OPTION_LIST,	 /* struct option_list: may be repeated */
 	OPTION_NUMBER,	 /* uint64_t in [min, max] */
 	OPTION_BYTES,	 /* uint64_t bytes in [min, max]; a bare number counts in MB */
@@ -35,7 +36,7 @@ struct option_spec {
 	const char *name; /* without dashes; NULL ends a table */
 	char letter;	  /* 0: none */
 	enum option_type type;
-	const char *argument; /* its name in the help, NULL for flags */
+	const char *argument; /* its name in the help, NULL for flags; "[=X]" of an optional one */
 	const char *help;     /* one line */
 	size_t offset;	      /* of the value in the caller's struct, offsetof() */
 	uint64_t min, max;    /* of numbers; both 0: no limits */

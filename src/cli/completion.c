@@ -118,7 +118,7 @@ static void print_bash(void)
 
 static void zsh_argument(const struct option_spec *s)
 {
-	if (!s->argument)
+	if (!s->argument || s->type == OPTION_OPTIONAL)
 		return;
 	if (strcmp(s->name, "template") == 0)
 		printf(":%s:_mayfly_templates", s->argument);

@@ -51,7 +51,7 @@ static void print_option(const struct option_spec *s)
 	print_text(s->name);
 	printf("\\fR");
 	if (s->argument)
-		printf(" \\fI%s\\fR", s->argument);
+		printf("%s\\fI%s\\fR", s->type == OPTION_OPTIONAL ? "" : " ", s->argument);
 	printf("\n");
 	print_text(s->help);
 	printf(".\n");

@@ -7,17 +7,23 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "daemon/daemon.h"
+#include "daemon/self_signed.h"
 #include "http/server.h"
 #include "store/keys.h"
 
 #define MIB	   (UINT64_C(1) << 20)
 #define DISK_LIMIT (UINT64_C(1) << 44)
 
-enum { PORT_DEFAULT = 3000, SANDBOXES_DEFAULT = 100, CREATES_DEFAULT = 600, LIFE_DEFAULT_S = 3600 };
+enum {
+	HTTPS_PORT = 443,
+	SANDBOXES_DEFAULT = 100,
+	CREATES_DEFAULT = 600,
+	LIFE_DEFAULT_S = 3600,
+};
 
 struct serve_options {
 	struct cli_common common;
-	const char *listen, *domain, *tls_cert, *tls_key;
+	const char *listen, *domain, *tls_cert, *tls_key, *tls_self_signed;
 	const char *metrics_listen, *log_level, *log_format;
 	bool metrics_public, webhook_allow_private;
 	const char *webhook_ca;
@@ -49,6 +55,9 @@ static const struct option_spec options[] = {
 		offsetof(struct serve_options, tls_cert), 0, 0, false},
 	{"tls-key", 0, OPTION_STRING, "FILE", "the certificate's private key (PEM)",
 		offsetof(struct serve_options, tls_key), 0, 0, false},
+	{"tls-self-signed", 0, OPTION_OPTIONAL, "[=DOMAIN]",
+		"speak TLS with a certificate of our own for *.DOMAIN (mayfly.localhost)",
+		offsetof(struct serve_options, tls_self_signed), 0, 0, false},
 	{"metrics-listen", 0, OPTION_STRING, "ADDRESS:PORT",
 		"serve Prometheus metrics there too, without a key",
 		offsetof(struct serve_options, metrics_listen), 0, 0, false},
@@ -123,15 +132,41 @@ static int check_exposure(const struct daemon *d, const struct serve_options *o,
 	return r < 0 ? r : 0;
 }
 
+/* What clients have to know. */
+static void tell(const struct daemon *d)
+{
+	unsigned port = d->server->port;
+	const char *ca = self_signed_ca(d);
+
+	if (!ca) {
+		fprintf(stderr,
+			"mayfly listens on port %u: set E2B_API_URL and E2B_SANDBOX_URL to it\n",
+			port);
+		return;
+	}
+	fprintf(stderr, "mayfly listens on port %u: set E2B_DOMAIN=%s", port,
+		d->options.tls_self_signed);
+	if (port != HTTPS_PORT)
+		fprintf(stderr, ":%u", port);
+	fprintf(stderr,
+		"\nclients trust it with SSL_CERT_FILE=%s (Python, curl, OpenSSL) or "
+		"NODE_EXTRA_CA_CERTS=%s (Node)\n",
+		ca, ca);
+}
+
 static int serve(struct daemon *d, const struct serve_options *o, struct error *e)
 {
 	int r = check_exposure(d, o, e);
 
 	if (r < 0)
 		return r;
-	fprintf(stderr, "mayfly listens on port %u: set E2B_API_URL and E2B_SANDBOX_URL to it\n",
-		d->server->port);
+	tell(d);
 	return daemon_run(d, e);
+}
+
+static const char *own_domain(const struct serve_options *o)
+{
+	return o->domain ? o->domain : SELF_SIGNED_DOMAIN;
 }
 
 static int run(void *values, int argc, char **argv, struct error *e)
@@ -157,7 +192,12 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.pool.memory_bytes = o->pool_memory_bytes,
 	};
 	struct daemon *d = NULL;
-	int r = cli_no_arguments(argc, argv, e);
+	int r;
+
+	if (o->tls_self_signed)
+		d_options.tls_self_signed =
+			*o->tls_self_signed ? o->tls_self_signed : own_domain(o);
+	r = cli_no_arguments(argc, argv, e);
 
 	for (unsigned n = 0; r == 0 && n < o->pool.count; n++)
 		r = stock_parse_option(&d_options.pool, o->pool.items[n], e);

@@ -15,6 +15,7 @@
 #include "fleet/instances.h"
 #include "fleet/pool.h"
 #include "daemon/scrape.h"
+#include "daemon/self_signed.h"
 #include "http/server.h"
 #include "daemon/surfaces.h"
 #include "daemon/webhooks.h"
@@ -99,6 +100,9 @@ static int check_options(struct daemon *d, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"TLS needs both --tls-cert and --tls-key: %s is missing",
 			o->tls_cert ? "--tls-key" : "--tls-cert");
+	if (o->tls_cert && o->tls_self_signed)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"give either --tls-cert and --tls-key or --tls-self-signed");
 	if (o->metrics_listen) {
 		int r = server_parse_listen(o->metrics_listen, &a, &loopback, e);
 
@@ -117,14 +121,15 @@ static int check_options(struct daemon *d, struct error *e)
 static int open_server(struct daemon *d, struct error *e)
 {
 	_cleanup_free_ char *admin = str_printf("%s/%s", d->home.path, ADMIN_SOCKET);
-	int r = 0;
+	int r;
 
 	d->server = calloc(1, sizeof(*d->server));
 	if (!d->server || !admin)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	r = self_signed_start(d, e);
 	d->server->daemon = d;
 	d->server->max = d->options.connections_max;
-	if (d->options.tls_cert)
+	if (r == 0 && d->options.tls_cert)
 		r = server_use_tls(d->server, d->options.tls_cert, d->options.tls_key, e);
 	if (r == 0)
 		r = server_start(d->server, d->options.listen, e);
@@ -215,6 +220,7 @@ int daemon_run(struct daemon *d, struct error *e)
 	pool_stop(d);
 	server_stop(d->server);
 	scrape_stop(d);
+	self_signed_stop(d);
 	webhooks_stop(d);
 	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* until workers and handles are done */
 	return 0;
@@ -229,9 +235,11 @@ void daemon_free(struct daemon *d)
 	if (d->server)
 		server_stop(d->server);
 	scrape_stop(d);
+	self_signed_stop(d);
 	webhooks_stop(d);
 	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* closes handles */
 	server_free(d->server);
+	self_signed_free(d);
 	pool_free(d);
 	instances_free(d);
 	store_close(d->store);

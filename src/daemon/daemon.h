@@ -24,6 +24,7 @@ struct backend;
 struct instances;
 struct pool;
 struct scrape;
+struct self_signed;
 struct server;
 struct webhooks;
 
@@ -31,6 +32,7 @@ struct daemon_options {
 	const char *listen;		/* "ADDRESS:PORT" */
 	const char *domain;		/* of sandboxes' hosts, or NULL: any */
 	const char *tls_cert, *tls_key; /* files; both NULL: plain HTTP */
+	const char *tls_self_signed;	/* domain of a certificate of our own, instead; or NULL */
 	const char *log_level;		/* NULL: as MAYFLY_LOG says */
 	const char *log_format;		/* "text" or "json"; NULL: text */
 	const char *webhook_ca;		/* file of authorities; NULL: the host's */
@@ -57,6 +59,7 @@ struct daemon {
 	struct instances *instances;
 	struct pool *pool; /* NULL: none */
 	struct scrape *scrape;
+	struct self_signed *self_signed; /* NULL: none */
 	struct webhooks *webhooks;
 
 	/* Who answers; NULL: 501. Set by the modules before daemon_run(). They see requests with

@@ -341,6 +341,8 @@ static const struct option_spec specs[] = {
 		0, 0, false},
 	{"tls-key", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, daemon.tls_key),
 		0, 0, false},
+	{"tls-self-signed", 0, OPTION_OPTIONAL, "[=DOMAIN]", "",
+		offsetof(struct native_options, daemon.tls_self_signed), 0, 0, false},
 	{"metrics-listen", 0, OPTION_STRING, "ADDRESS:PORT", "",
 		offsetof(struct native_options, daemon.metrics_listen), 0, 0, false},
 	{"webhook-allow-private", 0, OPTION_FLAG, NULL, "",
