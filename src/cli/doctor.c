@@ -1,11 +1,18 @@
 /* `mayfly doctor`: prints the checks. */
 #include "cli/doctor.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "vmm/cpu_model.h"
+#include "vmm/kvm.h"
 
 static const char *status_word(enum doctor_status s)
 {
@@ -41,16 +48,39 @@ static void print(const struct doctor *d)
 						      : "\nThis host can run sandboxes.");
 }
 
+struct doctor_options {
+	struct cli_common common;
+	bool cpu_facts;
+};
+
+/* What `template build --cpu-baseline` reads. */
+static int print_cpu_facts(struct error *e)
+{
+	_cleanup_close_ int kvm_fd = kvm_open(e);
+	struct buf text = BUF_INIT(CPU_FACTS_TEXT_MAX);
+	struct cpu_facts f;
+	int r = kvm_fd < 0 ? kvm_fd : cpu_facts_here(kvm_fd, &f, e);
+
+	if (r == 0 && cpu_facts_print(&f, &text) < 0)
+		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	if (r == 0)
+		printf("%.*s", (int)buf_len(&text), (const char *)buf_head(&text));
+	buf_done(&text);
+	return r;
+}
+
 static int run(void *values, int argc, char **argv, struct error *e)
 {
-	const struct cli_common *o = values;
+	const struct doctor_options *o = values;
 	struct doctor d;
 	int r = cli_no_arguments(argc, argv, e);
 
 	if (r < 0)
 		return r;
+	if (o->cpu_facts)
+		return print_cpu_facts(e);
 	doctor_run(&d);
-	if (o->json)
+	if (o->common.json)
 		r = json_print(to_json(&d), e);
 	else
 		print(&d);
@@ -59,7 +89,14 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	return doctor_worst(&d) == DOCTOR_FAIL ? error_exit_status(ERROR_HOST) : 0;
 }
 
-static const struct option_spec options[] = {CLI_OPTION_JSON, CLI_OPTION_HELP, CLI_OPTIONS_END};
+static const struct option_spec options[] = {
+	{"cpu-facts", 0, OPTION_FLAG, NULL,
+		"print what KVM offers guests here, for template build --cpu-baseline",
+		offsetof(struct doctor_options, cpu_facts), 0, 0, false},
+	CLI_OPTION_JSON,
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
 
 const struct cli_verb cli_verb_doctor = {
 	.name = "doctor",
@@ -69,6 +106,6 @@ const struct cli_verb cli_verb_doctor = {
 		"Every line is ok, warn (sandboxes run, something around them will not) or "
 		"fail (no sandbox\nruns). The exit status is 0 when sandboxes can run, else 120.",
 	.options = options,
-	.values_bytes = sizeof(struct cli_common),
+	.values_bytes = sizeof(struct doctor_options),
 	.run = run,
 };

@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "cli/progress.h"
 #include "cli/template.h"
@@ -19,6 +21,7 @@
 #include "image/home.h"
 #include "image/recipe.h"
 #include "image/template.h"
+#include "vmm/cpu_model.h"
 
 #define MIB UINT64_C(0x100000)
 
@@ -26,6 +29,7 @@ struct build_options {
 	struct cli_common common;
 	const char *recipe, *from_tar, *from_dir, *fs, *kernel, *modules;
 	uint64_t cpus, memory, disk;
+	struct option_list baseline;
 	bool image_only, force;
 };
 
@@ -51,6 +55,9 @@ static const struct option_spec options[] = {
 		SANDBOX_MEMORY_MB_MAX *MIB, false},
 	{"disk", 0, OPTION_BYTES, "SIZE", "their root disk, up to 10G (default: the recipe's)",
 		offsetof(struct build_options, disk), 64 * MIB, SANDBOX_DISK_MB_MAX *MIB, false},
+	{"cpu-baseline", 0, OPTION_LIST, "FILE",
+		"use only what these hosts' CPUs share (of doctor --cpu-facts; repeatable)",
+		offsetof(struct build_options, baseline), 0, 0, false},
 	{"image-only", 0, OPTION_FLAG, NULL, "make the image and do not boot it (needs no KVM)",
 		offsetof(struct build_options, image_only), 0, 0, false},
 	{"force", 0, OPTION_FLAG, NULL, "build anew what is there already",
@@ -222,13 +229,51 @@ static int make_image(const struct build_options *o, const struct home *home, st
 	return image_build(&io, p, e);
 }
 
+static int read_facts(const char *path, struct cpu_facts *ret, struct error *e)
+{
+	_cleanup_free_ char *text = NULL;
+	int r = file_read(AT_FDCWD, path, CPU_FACTS_TEXT_MAX, &text, NULL);
+
+	if (r < 0)
+		return error_set_errno(e, ERROR_NOT_FOUND, -r, "cannot read %s", path);
+	if (cpu_facts_parse(text, ret) < 0)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"%s is not what `mayfly doctor --cpu-facts` of this version prints", path);
+	return 0;
+}
+
+/* What the CPUs of all hosts in the list share, as text; malloc'ed, NULL for an empty list. */
+static int shared_facts(const struct option_list *files, char **ret, struct error *e)
+{
+	struct buf text = BUF_INIT(CPU_FACTS_TEXT_MAX);
+	struct cpu_facts all, one;
+	int r = 0;
+
+	for (unsigned i = 0; i < files->count && r == 0; i++) {
+		r = read_facts(files->items[i], i ? &one : &all, e);
+		if (r == 0 && i)
+			r = cpu_facts_common(&all, &one, e);
+	}
+	if (r == 0 && files->count) {
+		r = cpu_facts_print(&all, &text);
+		*ret = r == 0 ? strndup((const char *)buf_head(&text), buf_len(&text)) : NULL;
+		if (!*ret)
+			r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	}
+	buf_done(&text);
+	return r;
+}
+
 static int build(const struct build_options *o, const struct home *home, struct recipe *recipe,
 	const struct progress *p, struct error *e)
 {
+	_cleanup_free_ char *baseline = NULL;
 	struct kernel k = {0};
 	int r;
 
-	r = check_absent(o, home, recipe->name, e);
+	r = shared_facts(&o->baseline, &baseline, e);
+	if (r == 0)
+		r = check_absent(o, home, recipe->name, e);
 	if (r < 0)
 		return r;
 	r = make_image(o, home, recipe, p, e);
@@ -237,7 +282,7 @@ static int build(const struct build_options *o, const struct home *home, struct 
 	/* also for --image-only, so that a host without the network can boot it */
 	r = prepare_kernel(home, o->kernel, o->modules, p, &k, e);
 	if (r == 0 && !o->image_only)
-		r = prepare_template(home, recipe->name, &k, p, e);
+		r = prepare_template(home, recipe->name, &k, baseline, p, e);
 	kernel_done(&k);
 	return r;
 }

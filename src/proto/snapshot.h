@@ -19,6 +19,7 @@ enum {
 	SNAPSHOT_VERSION_LEAST = 1,	  /* without memory layers; still read */
 	SNAPSHOT_STATE_MAX = 1024 * 1024, /* bytes of a state file */
 	SNAPSHOT_SECTIONS_MAX = 64,
+	SNAPSHOT_MACHINE_UNUSED_BYTES = 96, /* zero; CPU words of earlier versions */
 };
 
 /* Section types; numbers are never reused. */
@@ -31,6 +32,8 @@ enum snapshot_section {
 	SNAPSHOT_SERIAL = 6,
 	SNAPSHOT_DEVICE = 7, /* one per virtio device, index = slot */
 	SNAPSHOT_DISK = 8,   /* one per disk: capacity in bytes */
+	SNAPSHOT_CPU =
+		10, /* hash of the host's facts, the guest's IA32_ARCH_CAPABILITIES (8 each) */
 	SNAPSHOT_MEMORY = 9, /* since version 2: the memory layers that belong to this state */
 };
 

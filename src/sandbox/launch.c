@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -23,6 +24,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "io/program.h"
+#include "sandbox/host_cpu.h"
 #include "vmm/control.h"
 
 enum {
@@ -160,6 +162,7 @@ static int add_snapshot(struct command *c, const struct vmm_launch *l, struct er
 		r = add_file(c, "hot-fd", dirfd, hot, e);
 	if (l->check_layers)
 		add_arg(c, "--check-layers");
+	add_arg(c, "--host-cpu=%" PRIu64, host_cpu_hash());
 	return r;
 }
 
@@ -172,6 +175,8 @@ static int add_source(struct command *c, const struct vmm_launch *l, struct erro
 	r = add_file(c, "kernel-fd", AT_FDCWD, l->kernel, e);
 	if (r == 0 && l->initrd)
 		r = add_file(c, "initrd-fd", AT_FDCWD, l->initrd, e);
+	if (r == 0 && l->cpu_baseline)
+		r = add_file(c, "baseline-fd", AT_FDCWD, l->cpu_baseline, e);
 	add_arg(c, "--cmdline=%s", l->cmdline);
 	add_arg(c, "--cpus=%u", l->cpus);
 	add_arg(c, "--memory-bytes=%llu", (unsigned long long)l->memory_bytes);

@@ -46,6 +46,8 @@ struct vmm_launch {
 	const char *hot; /* hint (hot.h): NULL: `hot` in the snapshot's directory, if it is there */
 	/* ... or booted. */
 	const char *kernel, *initrd, *cmdline; /* initrd may be NULL */
+	const char *
+		cpu_baseline; /* facts (vmm/cpu_model.h) that limit the CPU; NULL: the host alone */
 	unsigned cpus;
 	uint64_t memory_bytes;
 

@@ -39,13 +39,13 @@ void prepare_cmdline(char out[PREPARE_CMDLINE_MAX])
 {
 	/* Quiet, because every character on the console is an exit. No mitigations inside: the
 	 * guest's kernel does not protect against its own users here, the VM does
-	 * (docs/threat-model.md). The delay loop and the timer need no calibration: kvm-clock tells
-	 * their frequencies. What only costs a restored guest pages and wake-ups is off: watchdogs,
+	 * (docs/threat-model.md). The timer needs no check and the delay loop no calibration: kvm-clock
+	 * tells their frequencies. What only costs a restored guest pages and wake-ups is off: watchdogs,
 	 * which a pause would set off as well; security modules without a policy; and wiping memory
 	 * that nobody else has seen. */
 	(void)snprintf(out, PREPARE_CMDLINE_MAX,
 		"console=ttyS0 quiet loglevel=4 rdinit=/init panic=-1 reboot=k pci=off "
-		"8250.nr_uarts=1 lpj=4000000 no_timer_check mitigations=off "
+		"8250.nr_uarts=1 no_timer_check mitigations=off "
 		"random.trust_cpu=on audit=0 net.ifnames=0 nowatchdog tsc=nowatchdog lsm=landlock "
 		"init_on_alloc=0"); /* fits */
 }
@@ -107,7 +107,8 @@ static void add_disks(struct booting *b, struct vmm_launch *l, struct paths *p)
 static int launch(struct booting *b, bool restored, struct error *e)
 {
 	struct paths paths = {.count = 0};
-	char dir[PATH_BYTES], snapshot[PATH_BYTES], cmdline[PREPARE_CMDLINE_MAX];
+	char baseline[PATH_BYTES], dir[PATH_BYTES], snapshot[PATH_BYTES],
+		cmdline[PREPARE_CMDLINE_MAX];
 	struct vmm_launch l = {.dir = dir};
 
 	prepare_cmdline(cmdline);
@@ -118,6 +119,10 @@ static int launch(struct booting *b, bool restored, struct error *e)
 		l.kernel = b->o->kernel->vmlinux;
 		l.initrd = b->o->kernel->initrd;
 		l.cmdline = cmdline;
+		(void)snprintf(baseline, sizeof(baseline), "/proc/self/fd/%d/%s", b->o->template_fd,
+			PREPARE_BASELINE); /* fits */
+		if (faccessat(b->o->template_fd, PREPARE_BASELINE, F_OK, 0) == 0)
+			l.cpu_baseline = baseline;
 		l.cpus = b->o->cpus;
 		l.memory_bytes = (uint64_t)b->o->memory_mb << 20;
 	}
@@ -512,8 +517,16 @@ static int build(const struct home *h, const struct image *m, const struct kerne
 	return r == 0 ? prepare_snapshot(&o, p, e) : r;
 }
 
+static int write_baseline(int template_fd, const char *text, struct error *e)
+{
+	int r = text ? file_write_atomic(template_fd, PREPARE_BASELINE, text, strlen(text), 0600)
+		     : 0;
+
+	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write the CPU baseline") : 0;
+}
+
 int prepare_template(const struct home *h, const char *name, const struct kernel *kernel,
-	const struct progress *p, struct error *e)
+	const char *baseline, const struct progress *p, struct error *e)
 {
 	struct template_build b = TEMPLATE_BUILD_INIT;
 	struct template t = {0};
@@ -524,7 +537,9 @@ int prepare_template(const struct home *h, const char *name, const struct kernel
 		r = template_begin(h, name, &b, e);
 	if (r < 0)
 		goto out;
-	r = build(h, &m, kernel, &b, p, e);
+	r = write_baseline(template_build_fd(&b), baseline, e);
+	if (r == 0)
+		r = build(h, &m, kernel, &b, p, e);
 	if (r == 0 && fill_template(&m, kernel, &t) < 0)
 		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	if (r == 0)

@@ -23,6 +23,9 @@ enum {
 	PREPARE_CMDLINE_MAX = 512
 };
 
+/* A file in a template's directory: the facts (vmm/cpu_model.h) that limit its CPU. */
+#define PREPARE_BASELINE "cpu-baseline"
+
 /* The kernel's command line for a guest of ours. */
 void prepare_cmdline(char out[PREPARE_CMDLINE_MAX]);
 
@@ -45,8 +48,9 @@ int prepare_snapshot(const struct prepare_options *o, const struct progress *p, 
 int prepare_kernel(const struct home *h, const char *kernel, const char *modules,
 	const struct progress *p, struct kernel *ret, struct error *e);
 
-/* A whole template: the image `name` booted at its own sizes, replacing an older template. */
+/* A whole template: the image `name` booted at its own sizes, replacing an older template. baseline:
+ * facts as text that limit its CPU, NULL: this host alone does. */
 int prepare_template(const struct home *h, const char *name, const struct kernel *kernel,
-	const struct progress *p, struct error *e);
+	const char *baseline, const struct progress *p, struct error *e);
 
 #endif

@@ -2,6 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -74,6 +79,65 @@ int kvm_open(struct error *e)
 	return TAKE_FD(fd);
 }
 
+int kvm_create_vm(int kvm_fd, struct error *e)
+{
+	int r = kvm_ioctl_n(kvm_fd, KVM_CREATE_VM, 0);
+
+	if (r == -EBUSY)
+		return error_set(e, ERROR_HOST, EBUSY,
+			"another hypervisor (VirtualBox, VMware) uses the CPU's virtualisation: "
+			"end its virtual machines, or unload its modules");
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot create a VM") : r;
+}
+
+/* --- CPUID --- */
+
+#ifdef FAULT_POINTS
+bool kvm_cpuid_is_overridden(void)
+{
+	return getenv("MAYFLY_FAULT_CPUID") != NULL;
+}
+
+static void override_leaf(struct kvm_cpuid_table *t, const struct kvm_cpuid_entry2 *c)
+{
+	for (uint32_t i = 0; i < t->head.nent; i++)
+		if (t->entries[i].function == c->function && t->entries[i].index == c->index) {
+			uint32_t flags = t->entries[i].flags;
+
+			t->entries[i] = *c;
+			t->entries[i].flags = flags;
+			return;
+		}
+	if (t->head.nent < KVM_CPUID_ENTRIES_MAX)
+		t->entries[t->head.nent++] = *c;
+}
+
+static void override_cpuid(struct kvm_cpuid_table *t)
+{
+	const char *path = getenv("MAYFLY_FAULT_CPUID");
+	_cleanup_fclose_ FILE *f = path ? fopen(path, "re") : NULL;
+	struct kvm_cpuid_entry2 c = {0};
+
+	while (f && fscanf(f, "%x %x %x %x %x %x", &c.function, &c.index, &c.eax, &c.ebx, &c.ecx,
+			    &c.edx) == 6) {
+		c.flags = c.index || c.function == 0x7 || c.function == 0xd
+				  ? KVM_CPUID_FLAG_SIGNIFCANT_INDEX
+				  : 0;
+		override_leaf(t, &c);
+	}
+}
+#else
+bool kvm_cpuid_is_overridden(void)
+{
+	return false;
+}
+
+static void override_cpuid(struct kvm_cpuid_table *t)
+{
+	(void)t; /* tests only */
+}
+#endif
+
 int kvm_supported_cpuid(int kvm_fd, struct kvm_cpuid_table *t, struct error *e)
 {
 	int r;
@@ -81,5 +145,98 @@ int kvm_supported_cpuid(int kvm_fd, struct kvm_cpuid_table *t, struct error *e)
 	t->head.nent = KVM_CPUID_ENTRIES_MAX;
 	t->head.padding = 0;
 	r = kvm_ioctl(kvm_fd, KVM_GET_SUPPORTED_CPUID, t);
-	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "KVM_GET_SUPPORTED_CPUID") : 0;
+	if (r < 0)
+		return error_set_errno(e, ERROR_HOST, -r, "KVM_GET_SUPPORTED_CPUID");
+	override_cpuid(t);
+	return 0;
+}
+
+uint64_t kvm_arch_capabilities(int kvm_fd)
+{
+	struct {
+		struct kvm_msrs head;
+		struct kvm_msr_entry entry;
+	} one = {.head.nmsrs = 1, .entry.index = 0x10a};
+
+	return kvm_ioctl(kvm_fd, KVM_GET_MSRS, &one) == 1 ? one.entry.data : 0;
+}
+
+/* --- the end of a guest --- */
+
+/* Linux 6.8 on; younger than the headers that we build with. */
+enum { EXIT_MEMORY_FAULT = 39, VECTOR_ALIGNMENT = 17 };
+
+struct memory_fault {
+	uint64_t flags, address, bytes;
+};
+
+/* Appends to a text of n bytes at *at; what does not fit is cut. */
+static void append(char *out, size_t n, size_t *at, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static void append(char *out, size_t n, size_t *at, const char *fmt, ...)
+{
+	va_list ap;
+	int r;
+
+	va_start(ap, fmt);
+	r = vsnprintf(out + *at, n - *at, fmt, ap);
+	va_end(ap);
+	*at = r < 0 || (size_t)r >= n - *at ? n - 1 : *at + (size_t)r;
+}
+
+static void describe_internal_error(const struct kvm_run *run, char *out, size_t n)
+{
+	bool instruction =
+		run->internal.suberror == KVM_INTERNAL_ERROR_EMULATION &&
+		run->emulation_failure.ndata >= 3 &&
+		run->emulation_failure.flags & KVM_INTERNAL_ERROR_EMULATION_FLAG_INSTRUCTION_BYTES;
+	size_t at = 0;
+
+	append(out, n, &at, "KVM could not go on (internal error %u", run->internal.suberror);
+	if (instruction)
+		append(out, n, &at, ", instruction");
+	for (unsigned i = 0; instruction && i < run->emulation_failure.insn_size &&
+			     i < sizeof(run->emulation_failure.insn_bytes);
+		i++)
+		append(out, n, &at, " %02x", run->emulation_failure.insn_bytes[i]);
+	for (unsigned i = 0; !instruction && i < run->internal.ndata && i < 4; i++)
+		append(out, n, &at, ", 0x%llx", (unsigned long long)run->internal.data[i]);
+	append(out, n, &at, ")");
+}
+
+static void describe_error(const struct kvm_run *run, int err, char *out, size_t n)
+{
+	const struct memory_fault *f = (const void *)&run->hw; /* the exits' union begins there */
+	size_t at = 0;
+
+	if (err != EFAULT) {
+		append(out, n, &at, "KVM_RUN: %s", strerror(err));
+		return;
+	}
+	append(out, n, &at, "the host cannot provide the guest's memory");
+	if (run->exit_reason == EXIT_MEMORY_FAULT)
+		append(out, n, &at, " at 0x%llx", (unsigned long long)f->address);
+	append(out, n, &at, ": is the host out of memory, or a disk with snapshots failing?");
+}
+
+void kvm_describe_end(const struct kvm_run *run, int err, char *out, size_t n)
+{
+	size_t at = 0;
+
+	if (err)
+		describe_error(run, err, out, n);
+	else if (run->exit_reason == KVM_EXIT_INTERNAL_ERROR)
+		describe_internal_error(run, out, n);
+	else if (run->exit_reason == KVM_EXIT_FAIL_ENTRY)
+		append(out, n, &at, "the CPU refused to enter the guest (0x%llx)",
+			(unsigned long long)run->fail_entry.hardware_entry_failure_reason);
+	else if (run->exit_reason == KVM_EXIT_EXCEPTION)
+		append(out, n, &at, "the host stopped the guest with exception %u%s",
+			run->ex.exception,
+			run->ex.exception == VECTOR_ALIGNMENT
+				? ", a split lock: it runs with split_lock_detect=fatal"
+				: "");
+	else
+		append(out, n, &at, "unexpected KVM exit %u", run->exit_reason);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +25,13 @@
 #include "base/options.h"
 #include "base/str.h"
 #include "vmm/control.h"
+#include "vmm/cpu_model.h"
 #include "vmm/snapshot_task.h"
 #include "vmm/vm.h"
 
 struct settings {
 	uint64_t dir_fd, vsock_fd, control_fd, owner_fd, kernel_fd, initrd_fd;
-	uint64_t state_fd, memory_fd, hot_fd;
+	uint64_t state_fd, memory_fd, hot_fd, baseline_fd, host_cpu;
 	const char *name;
 	uint64_t cpus, memory;
 	const char *cmdline;
@@ -57,6 +59,10 @@ static const struct option_spec options[] = {
 	{"check-layers", 0, OPTION_FLAG, NULL, "compare the layers' checksums",
 		offsetof(struct settings, check_layers), 0, 0, false},
 	FD_OPTION("hot-fd", hot_fd, "its hot pages"),
+	{"host-cpu", 0, OPTION_NUMBER, "N",
+		"hash of this host's CPU (cpu_model.h), when it is known",
+		offsetof(struct settings, host_cpu), 0, UINT64_MAX, false},
+	FD_OPTION("baseline-fd", baseline_fd, "facts to which a boot's CPU is limited"),
 	FD_OPTION("kernel-fd", kernel_fd, "boot this uncompressed kernel"),
 	FD_OPTION("initrd-fd", initrd_fd, "initramfs of a boot"),
 	{"cmdline", 0, OPTION_STRING, "TEXT", "kernel command line of a boot",
@@ -155,6 +161,13 @@ static int parse_layers(const struct option_list *list, struct vm_options *o, st
 	return 0;
 }
 
+static int read_baseline(int fd, char **ret, struct error *e)
+{
+	int r = file_read_fd(fd, CPU_FACTS_TEXT_MAX, ret, NULL);
+
+	return r < 0 ? error_set_errno(e, ERROR_USAGE, -r, "cannot read the CPU baseline") : 0;
+}
+
 static int make_vm(struct vmm_process *p, struct error *e)
 {
 	const struct settings *s = &p->s;
@@ -164,6 +177,7 @@ static int make_vm(struct vmm_process *p, struct error *e)
 		.kernel_fd = fd_of(s->kernel_fd),
 		.initrd_fd = fd_of(s->initrd_fd),
 		.cmdline = s->cmdline,
+		.host_cpu = s->host_cpu,
 		.state_fd = fd_of(s->state_fd),
 		.memory_fd = fd_of(s->memory_fd),
 		.hot_fd = fd_of(s->hot_fd),
@@ -173,10 +187,14 @@ static int make_vm(struct vmm_process *p, struct error *e)
 		.rng = true,
 		.vsock_listen_fd = fd_of(s->vsock_fd),
 	};
+	_cleanup_free_ char *baseline = NULL;
 	int r = parse_layers(&s->layers, &o, e);
 
+	if (r == 0 && s->baseline_fd != NO_FD)
+		r = read_baseline(fd_of(s->baseline_fd), &baseline, e);
 	if (r < 0)
 		return r;
+	o.baseline = baseline;
 	if (o.state_fd < 0 && o.kernel_fd < 0)
 		return error_set(
 			e, ERROR_USAGE, EINVAL, "neither --state-fd nor --kernel-fd is given");
@@ -485,6 +503,38 @@ static void loop(struct vmm_process *p)
 	}
 }
 
+#ifndef PR_SCHED_CORE
+enum { PR_SCHED_CORE = 62, PR_SCHED_CORE_GET = 0, PR_SCHED_CORE_CREATE = 1 };
+#endif
+enum { SCOPE_THREAD, SCOPE_THREAD_GROUP };
+
+static void *take_cookie(void *arg)
+{
+	(void)arg; /* none */
+	/* best effort: a host that cannot is one where doctor warns of SMT */
+	(void)prctl(PR_SCHED_CORE, PR_SCHED_CORE_CREATE, 0, SCOPE_THREAD_GROUP, 0);
+	return NULL;
+}
+
+/* Core scheduling: with SMT, no thread of this process shares a core with another process's, so
+ * that a guest cannot watch another one through the core's caches. The host's first cookie waits
+ * for a grace period in the kernel, while nobody else has one; so it is taken beside the start, by
+ * a thread of its own. */
+static void keep_cores_apart(void)
+{
+	unsigned long long cookie;
+	sigset_t all, old;
+	pthread_t thread;
+
+	if (prctl(PR_SCHED_CORE, PR_SCHED_CORE_GET, 0, SCOPE_THREAD, &cookie) < 0)
+		return; /* no SMT, or a kernel without */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
+	if (pthread_create(&thread, NULL, take_cookie, NULL) == 0)
+		(void)pthread_detach(thread); /* just made */
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
 static int run(struct vmm_process *p, struct error *e)
 {
 	int r = make_vm(p, e);
@@ -511,6 +561,7 @@ int main(int argc, char **argv)
 			.state_fd = NO_FD,
 			.memory_fd = NO_FD,
 			.hot_fd = NO_FD,
+			.baseline_fd = NO_FD,
 			.kernel_fd = NO_FD,
 			.initrd_fd = NO_FD,
 			.cpus = 1,
@@ -535,6 +586,7 @@ int main(int argc, char **argv)
 	(void)setrlimit(
 		RLIMIT_CORE, &(struct rlimit){0, 0}); /* guest memory never lands in a core file */
 	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error like a full disk */
+	keep_cores_apart();
 	p.owner_fd = fd_of(p.s.owner_fd);
 	if (p.s.name)
 		(void)snprintf(p.name, sizeof(p.name), "%s", p.s.name); /* too long: not found */

@@ -3,6 +3,7 @@
 #ifndef VMM_VCPU_H
 #define VMM_VCPU_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
@@ -17,21 +18,23 @@ struct vcpu {
 	int fd;		     /* owned, -1 when not created */
 	struct kvm_run *run; /* owned mapping, NULL when not created */
 	size_t run_bytes;
+	bool has_capabilities; /* its CPUID shows IA32_ARCH_CAPABILITIES */
 };
 
 int vcpu_create(struct vcpu *v, int kvm_fd, int vm_fd, unsigned id, struct error *e);
 void vcpu_done(struct vcpu *v);
 
-/* Makes the guest's CPUID out of what the host supports: hypervisor bit, TSC deadline timer, APIC
- * IDs and topology of cpu_count cores, no performance counters, no asynchronous page faults. The
- * result still needs vcpu_set_cpuid, which fills in the per-CPU fields. */
-void vcpu_shape_cpuid(struct kvm_cpuid_table *t, unsigned cpu_count);
+/* t: of cpuid_shape; gets this CPU's APIC id. */
 int vcpu_set_cpuid(struct vcpu *v, struct kvm_cpuid_table *t, struct error *e);
 
 /* 64-bit long mode at `entry` with `boot_params` in RSI: Linux's 64-bit boot protocol. Page tables
  * and GDT are in guest memory already (boot.h). Only for the first vCPU. */
 int vcpu_set_boot_registers(struct vcpu *v, gpa_t entry, gpa_t boot_params, gpa_t page_table,
 	gpa_t gdt, struct error *e);
+
+/* Of each vCPU of a booted VM, after its CPUID: what the guest reads of IA32_ARCH_CAPABILITIES, and
+ * fast strings. AMD's have neither. */
+int vcpu_set_boot_msrs(struct vcpu *v, bool intel, uint64_t capabilities, struct error *e);
 
 /* Everything KVM knows about a stopped vCPU. load puts it back into a fresh one whose CPUID is set;
  * malformed input is ERROR_BAD_SNAPSHOT, state that this host refuses ERROR_INCOMPATIBLE. */

@@ -16,11 +16,15 @@
 #include "vmm/blk.h"
 #include "vmm/boot.h"
 #include "vmm/cpu_model.h"
+#include "vmm/cpuid.h"
 #include "vmm/hot.h"
 #include "vmm/rng.h"
 #include "vmm/vsock.h"
 
 enum { TSC_TOLERANCE_PPM = 250 };
+
+/* A guest that switches TSX off needs an MSR that not every host has. There is no TSX to switch off. */
+#define ARCH_CAPABILITY_TSX_CONTROL (UINT64_C(1) << 7)
 
 /* --- interrupts --- */
 
@@ -113,22 +117,54 @@ static int register_memory(struct vm *vm, struct error *e)
 	return 0;
 }
 
+static int enable(struct vm *vm, uint32_t cap, uint64_t argument)
+{
+	struct kvm_enable_cap c = {.cap = cap, .args = {argument}};
+
+	return kvm_ioctl(vm->fd, KVM_ENABLE_CAP, &c);
+}
+
+/* Where KVM has the capability with this flag. */
+static int enable_where_there(struct vm *vm, uint32_t cap, int flag)
+{
+	int has = kvm_ioctl_n(vm->fd, KVM_CHECK_EXTENSION, cap);
+
+	return has > 0 && has & flag ? enable(vm, cap, (uint64_t)flag) : 0;
+}
+
+/* What has to be said before the first vCPU. No performance counters: CPUID hides them, but AMD's
+ * guests find four all the same. A bus lock ends KVM_RUN, so that its guest can be slowed down. Old
+ * Intel CPUs run real mode in a task of KVM's own, which needs room in the guest's address space. */
+static int set_rules(struct vm *vm, struct error *e)
+{
+	int r = enable(vm, KVM_CAP_SPLIT_IRQCHIP, IOAPIC_PINS);
+
+	if (r < 0)
+		return error_set_errno(e, ERROR_HOST, -r, "KVM_CAP_SPLIT_IRQCHIP");
+	r = enable_where_there(vm, KVM_CAP_PMU_CAPABILITY, KVM_PMU_CAP_DISABLE);
+	if (r < 0)
+		return error_set_errno(e, ERROR_HOST, -r, "KVM_CAP_PMU_CAPABILITY");
+	r = enable_where_there(vm, KVM_CAP_X86_BUS_LOCK_EXIT, KVM_BUS_LOCK_DETECTION_EXIT);
+	if (r < 0)
+		return error_set_errno(e, ERROR_HOST, -r, "KVM_CAP_X86_BUS_LOCK_EXIT");
+	r = kvm_ioctl_n(vm->fd, KVM_SET_TSS_ADDR, VM_TSS_BASE);
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "KVM_SET_TSS_ADDR") : 0;
+}
+
 /* The VM, its memory, its interrupt controller and its vCPUs, without their state. */
 static int create_machine(struct vm *vm, struct error *e)
 {
-	struct kvm_enable_cap split = {.cap = KVM_CAP_SPLIT_IRQCHIP, .args = {IOAPIC_PINS}};
 	int r;
 
-	vm->fd = kvm_ioctl_n(vm->kvm_fd, KVM_CREATE_VM, 0);
+	vm->fd = kvm_create_vm(vm->kvm_fd, e);
 	if (vm->fd < 0)
-		return error_set_errno(e, ERROR_HOST, -vm->fd, "cannot create a VM");
+		return vm->fd;
 	vm->ioapic.vm_fd = vm->fd;
 	r = register_memory(vm, e);
+	if (r == 0)
+		r = set_rules(vm, e);
 	if (r < 0)
 		return r;
-	r = kvm_ioctl(vm->fd, KVM_ENABLE_CAP, &split);
-	if (r < 0)
-		return error_set_errno(e, ERROR_HOST, -r, "KVM_CAP_SPLIT_IRQCHIP");
 	for (unsigned i = 0; i < vm->cpu_count && r == 0; i++)
 		r = vcpu_create(&vm->cpus[i].vcpu, vm->kvm_fd, vm->fd, i, e);
 	vm->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -215,6 +251,50 @@ static int boot(struct vm *vm, const struct vm_options *o, struct error *e)
 	return r;
 }
 
+/* The hosts that are to run the guest, if there is a list: what they share. */
+static int limit_cpu(struct vm *vm, const char *baseline, struct error *e)
+{
+	struct cpu_facts f;
+
+	if (!baseline)
+		return 0;
+	if (cpu_facts_parse(baseline, &f) < 0)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"the CPU baseline is not one, or of another version of Mayfly");
+	cpu_facts_limit(&f, vm->cpuid, &vm->capabilities);
+	return 0;
+}
+
+/* The guest's CPU, out of what the host's KVM supports. */
+static int make_cpu(struct vm *vm, const char *baseline, struct error *e)
+{
+	struct cpu_facts here;
+	int r;
+
+	vm->cpuid = calloc(1, sizeof(*vm->cpuid));
+	if (!vm->cpuid)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	r = kvm_supported_cpuid(vm->kvm_fd, vm->cpuid, e);
+	if (r < 0)
+		return r;
+	vm->capabilities = kvm_arch_capabilities(vm->kvm_fd);
+	cpu_facts_of(vm->cpuid, vm->capabilities, &here);
+	vm->host_cpu = cpu_facts_hash(&here);
+	cpuid_shape(vm->cpuid, vm->cpu_count);
+	vm->capabilities &= ~ARCH_CAPABILITY_TSX_CONTROL;
+	return limit_cpu(vm, baseline, e);
+}
+
+static int set_boot_msrs(struct vm *vm, struct error *e)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < vm->cpu_count && r == 0; i++)
+		r = vcpu_set_boot_msrs(
+			&vm->cpus[i].vcpu, cpuid_is_intel(vm->cpuid), vm->capabilities, e);
+	return r;
+}
+
 static int create_booted(struct vm *vm, struct vm_options *o, struct error *e)
 {
 	int r, khz;
@@ -230,14 +310,11 @@ static int create_booted(struct vm *vm, struct vm_options *o, struct error *e)
 		return r;
 	khz = kvm_ioctl_n(vm->cpus[0].vcpu.fd, KVM_GET_TSC_KHZ, 0);
 	vm->tsc_khz = khz > 0 ? (uint32_t)khz : 0;
-	vm->cpuid = calloc(1, sizeof(*vm->cpuid));
-	if (!vm->cpuid)
-		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	r = kvm_supported_cpuid(vm->kvm_fd, vm->cpuid, e);
-	if (r < 0)
-		return r;
-	vcpu_shape_cpuid(vm->cpuid, vm->cpu_count);
-	r = set_cpuid(vm, e);
+	r = make_cpu(vm, o->baseline, e);
+	if (r == 0)
+		r = set_cpuid(vm, e);
+	if (r == 0)
+		r = set_boot_msrs(vm, e);
 	if (r == 0)
 		r = create_devices(vm, o, o->rng, e);
 	return r == 0 ? boot(vm, o, e) : r;
@@ -254,7 +331,7 @@ static int damaged(struct error *e, const char *what)
 struct saved_machine {
 	uint32_t cpus, tsc_khz;
 	uint64_t memory_bytes;
-	uint32_t fingerprint[CPUID_FINGERPRINT_WORDS];
+	uint64_t host_cpu, capabilities; /* 0: made before there was SNAPSHOT_CPU */
 	uint32_t devices[VM_SLOTS];
 };
 
@@ -265,13 +342,18 @@ static int read_machine(const struct snapshot_reader *s, struct saved_machine *m
 	m->cpus = reader_le32(&in);
 	m->memory_bytes = reader_le64(&in);
 	m->tsc_khz = reader_le32(&in);
-	for (unsigned i = 0; i < CPUID_FINGERPRINT_WORDS; i++)
-		m->fingerprint[i] = reader_le32(&in);
+	(void)reader_bytes(&in, SNAPSHOT_MACHINE_UNUSED_BYTES); /* missing shows below */
 	for (unsigned i = 0; i < VM_SLOTS; i++)
 		m->devices[i] = reader_le32(&in);
 	if (!reader_finished(&in) || m->cpus < 1 || m->cpus > KVM_CPUS_MAX)
 		return damaged(e, "machine");
-	return 0;
+	in = snapshot_find(s, SNAPSHOT_CPU, 0);
+	m->host_cpu = m->capabilities = 0;
+	if (in.bad)
+		return 0;
+	m->host_cpu = reader_le64(&in);
+	m->capabilities = reader_le64(&in);
+	return reader_finished(&in) ? 0 : damaged(e, "CPU");
 }
 
 static int read_cpuid(
@@ -293,20 +375,24 @@ static int read_cpuid(
 	return 0;
 }
 
-static int check_cpu(struct vm *vm, const struct saved_machine *m, struct error *e)
+/* known: what the caller knows of this host (vm_options.host_cpu). */
+static int check_cpu(struct vm *vm, const struct saved_machine *m, uint64_t known, struct error *e)
 {
-	uint32_t here[CPUID_FINGERPRINT_WORDS];
-	_cleanup_free_ struct kvm_cpuid_table *host = NULL;
+	struct cpu_facts guest, here;
 	int r;
 
-	cpuid_fingerprint(here);
-	if (memcmp(here, m->fingerprint, sizeof(here)) == 0)
+	vm->capabilities = m->capabilities;
+	vm->host_cpu = kvm_cpuid_is_overridden() ? 0 : known;
+	if (vm->host_cpu && vm->host_cpu == m->host_cpu)
 		return 0;
-	host = calloc(1, sizeof(*host));
-	if (!host)
-		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	r = kvm_supported_cpuid(vm->kvm_fd, host, e);
-	return r < 0 ? r : cpuid_check_subset(vm->cpuid, host, e);
+	r = cpu_facts_here(vm->kvm_fd, &here, e);
+	if (r < 0)
+		return r;
+	vm->host_cpu = cpu_facts_hash(&here);
+	if (vm->host_cpu == m->host_cpu)
+		return 0;
+	cpu_facts_of(vm->cpuid, m->capabilities, &guest);
+	return cpu_facts_check(&guest, &here, e);
 }
 
 /* A guest computes its timer deadlines with the TSC frequency it booted with. Where KVM cannot
@@ -443,7 +529,7 @@ static int create_restored(struct vm *vm, struct vm_options *o, struct error *e)
 {
 	_cleanup_free_ char *data = NULL;
 	struct snapshot_reader s;
-	struct saved_machine m;
+	struct saved_machine m = {0};
 	size_t n;
 	int r = file_read_fd(o->state_fd, SNAPSHOT_STATE_MAX, &data, &n);
 
@@ -456,7 +542,7 @@ static int create_restored(struct vm *vm, struct vm_options *o, struct error *e)
 	if (r == 0)
 		r = read_cpuid(&s, &vm->cpuid, e);
 	if (r == 0)
-		r = check_cpu(vm, &m, e);
+		r = check_cpu(vm, &m, o->host_cpu, e);
 	if (r == 0)
 		r = map_memory(vm, o, &s, m.memory_bytes, e);
 	if (r < 0)

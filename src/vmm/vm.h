@@ -35,6 +35,10 @@ struct vm_options {
 	int kernel_fd;	       /* of a boot; borrowed */
 	int initrd_fd;	       /* of a boot, -1: none; borrowed */
 	const char *cmdline;   /* of a boot */
+	const char *baseline;  /* of a boot: facts (cpu_model.h) as text that limit the CPU; NULL:
+				* the host alone does */
+	uint64_t host_cpu;     /* of a restore: hash of this host's facts, 0: not known, which takes
+				* up to 300 us more */
 	int state_fd;	       /* -1: boot; else the `state` of a snapshot, and: borrowed */
 	int memory_fd;	       /* the full memory that it stands on; borrowed */
 	int layer_fds[VM_MEMORY_LAYERS_MAX]; /* what was written since, lowest first; borrowed */

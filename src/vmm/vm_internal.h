@@ -19,6 +19,8 @@
 /* Device slots: rng, vsock, then the disks. Each has a page of MMIO space and an I/O APIC pin. */
 #define VM_MMIO_BASE UINT64_C(0xd0000000)
 enum { VM_SLOT_RNG, VM_SLOT_VSOCK, VM_SLOT_DISK, VM_SLOTS = VM_SLOT_DISK + VM_DISKS_MAX };
+/* Three pages of KVM's own and one below, on Intel CPUs without unrestricted guests. */
+#define VM_TSS_BASE UINT64_C(0xfffbd000)
 enum { VM_SLOT_GSI = 5, VM_SERIAL_GSI = 4 };
 
 struct vm_slot {
@@ -54,6 +56,8 @@ struct vm {
 	bool disk_read_only[VM_DISKS_MAX];
 	unsigned disk_count;
 	struct kvm_cpuid_table *cpuid; /* owned: the guest's, without per-CPU fields */
+	uint64_t capabilities;	       /* IA32_ARCH_CAPABILITIES that the guest was given */
+	uint64_t host_cpu;	       /* hash of this host's facts (cpu_model.h) */
 	uint32_t tsc_khz;	       /* of the host that the guest booted on; 0: not known */
 	bool devices_resumed;
 	uint64_t clock_ns;	   /* of KVM, when a restored guest first runs; 0: booted */

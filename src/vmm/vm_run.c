@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -21,6 +22,7 @@ enum {
 	THREAD_STACK_BYTES = 128 * 1024,
 	PORT_KEYBOARD = 0x64,
 	KEYBOARD_RESET = 0xfe,
+	BUS_LOCK_PAUSE_NS = 100 * 1000,
 	STOP_S = 5 /* for one batch of a device, and the host's disk in it */
 };
 
@@ -141,18 +143,12 @@ static void handle_mmio(struct vm *vm, struct kvm_run *run)
 	}
 }
 
-static void unexpected_exit(struct vm *vm, struct kvm_run *run)
+/* After KVM_RUN's error err, or an exit that nobody expects. */
+static void end_in_error(struct vm *vm, const struct kvm_run *run, int err)
 {
-	char why[128];
+	char why[sizeof(vm->end_why)];
 
-	if (run->exit_reason == KVM_EXIT_INTERNAL_ERROR)
-		(void)snprintf(why, sizeof(why), "KVM could not go on (internal error %u)",
-			run->internal.suberror);
-	else if (run->exit_reason == KVM_EXIT_FAIL_ENTRY)
-		(void)snprintf(why, sizeof(why), "the CPU refused to enter the guest (0x%llx)",
-			(unsigned long long)run->fail_entry.hardware_entry_failure_reason);
-	else
-		(void)snprintf(why, sizeof(why), "unexpected KVM exit %u", run->exit_reason);
+	kvm_describe_end(run, err, why, sizeof(why));
 	end_guest(vm, VM_END_ERROR, why);
 }
 
@@ -172,11 +168,15 @@ static void handle_exit(struct vm_cpu *c)
 		break;
 	case KVM_EXIT_INTR:
 		break;
+	case KVM_EXIT_X86_BUS_LOCK: /* each stops all of the host's memory for a moment */
+		(void)nanosleep(
+			&(struct timespec){.tv_nsec = BUS_LOCK_PAUSE_NS}, NULL); /* or kicked */
+		break;
 	case KVM_EXIT_SHUTDOWN:
 		end_guest(c->vm, VM_END_CRASH, "the guest crashed (triple fault)");
 		break;
 	default:
-		unexpected_exit(c->vm, run);
+		end_in_error(c->vm, run, 0);
 		break;
 	}
 }
@@ -201,10 +201,7 @@ static void run_guest(struct vm_cpu *c)
 		if (ioctl(c->vcpu.fd, KVM_RUN, 0) == 0) {
 			handle_exit(c);
 		} else if (errno != EINTR && errno != EAGAIN) {
-			char why[96];
-
-			(void)snprintf(why, sizeof(why), "KVM_RUN: %s", strerror(errno));
-			end_guest(c->vm, VM_END_ERROR, why);
+			end_in_error(c->vm, c->vcpu.run, errno);
 		}
 	}
 	/* Completes an access whose exit was handled above; string instructions may exit again. */

@@ -23,7 +23,6 @@
 #include "base/file.h"
 #include "proto/snapshot.h"
 #include "vmm/blk.h"
-#include "vmm/cpu_model.h"
 #include "vmm/hot.h"
 
 static struct virtio_device *disk_of(const struct vm *vm, unsigned i)
@@ -53,16 +52,17 @@ static int passed(const char *point, struct error *e)
 static void save_machine(struct vm *vm, struct snapshot_writer *w)
 {
 	struct buf *b = snapshot_section(w, SNAPSHOT_MACHINE, 0);
-	uint32_t words[CPUID_FINGERPRINT_WORDS];
+	static const uint8_t unused[SNAPSHOT_MACHINE_UNUSED_BYTES];
 
 	w->err |= buf_add_le32(b, vm->cpu_count);
 	w->err |= buf_add_le64(b, vm->memory.bytes);
 	w->err |= buf_add_le32(b, vm->tsc_khz);
-	cpuid_fingerprint(words);
-	for (unsigned i = 0; i < CPUID_FINGERPRINT_WORDS; i++)
-		w->err |= buf_add_le32(b, words[i]);
+	w->err |= buf_add(b, unused, sizeof(unused));
 	for (unsigned i = 0; i < VM_SLOTS; i++)
 		w->err |= buf_add_le32(b, vm->slots[i].device ? vm->slots[i].device->ops->id : 0);
+	b = snapshot_section(w, SNAPSHOT_CPU, 0);
+	w->err |= buf_add_le64(b, vm->host_cpu);
+	w->err |= buf_add_le64(b, vm->capabilities);
 }
 
 static int save_sections(
