@@ -327,7 +327,8 @@ static void create(struct request *r, const char *text, size_t n, bool v2)
 	struct creation_source source = {.origin = {.fd = -1, .memory = true}};
 	json_t *body = api_body(r, text, n);
 
-	if (body && take_order(r, body, v2, &source, &o) && auth_may_create(r, 1))
+	if (body && take_order(r, body, v2, &source, &o) &&
+		(!o.auto_pause || auth_may_promise(r, o.key_id, 1)) && auth_may_create(r, 1))
 		start(r, &o);
 	cleanup_close_p(&source.origin.fd);
 	json_decref(body);

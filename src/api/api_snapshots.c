@@ -21,6 +21,7 @@
 #include "image/workdir.h"
 #include "proto/route.h"
 #include "proto/json_tree.h"
+#include "store/kept.h"
 #include "store/snapshots.h"
 
 enum { FORK_MAX = 100, FORK_S = 15, QUERY_MAX = 512 };
@@ -82,13 +83,16 @@ static struct store_snapshot new_row(const struct store_sandbox *sb, const struc
 	return sn;
 }
 
-static int record(struct instance *i, const struct store_snapshot *row, struct error *e)
+static int record(
+	struct instance *i, const struct store_snapshot *row, uint64_t kept_bytes, struct error *e)
 {
 	struct daemon *d = i->daemon;
 	int r = store_begin(d->store, e);
 
 	if (r == 0)
 		r = store_snapshot_insert(d->store, row, e);
+	if (r == 0)
+		r = store_kept_note_snapshot(d->store, row->id, kept_bytes, e);
 	if (r == 0) {
 		instance_note_event(d, instance_id(i), instance_key_id(i), instance_template_id(i),
 			STORE_EVENT_CHECKPOINTED, NULL);
@@ -110,7 +114,7 @@ static void on_snapshot(
 
 	if (done) {
 		s->row.own_bytes = done->own_bytes;
-		err = record(i, &s->row, &e);
+		err = record(i, &s->row, done->kept_bytes, &e);
 		if (err < 0)
 			remove_files(d, s->row.id);
 		(void)fault_point("snapshot-recorded"); /* where the daemon may die, as below */
@@ -173,7 +177,7 @@ static void take_snapshot(struct request *r, const char *text, size_t n)
 	struct store_sandbox *sb = NULL;
 	struct instance *i = ok ? find_source(r, &sb) : NULL;
 
-	if (i) {
+	if (i && auth_may_keep(r, sb, true)) {
 		struct store_snapshot row = new_row(sb, named ? &ref : NULL);
 
 		if (str_random_id(row.id, sizeof(row.id)) < 0)
@@ -482,7 +486,8 @@ static void take_fork(struct request *r, const char *text, size_t n)
 	struct instance *i = ok ? find_source(r, &sb) : NULL;
 
 	json_decref(body);
-	if (i && auth_may_create(r, count))
+	if (i && (!sb->auto_pause || auth_may_promise(r, sb->key_id, count)) &&
+		auth_may_create(r, count))
 		start_fork(r, i, sb, count, s);
 	else
 		store_sandbox_free(sb);

@@ -47,7 +47,7 @@ static void take_pause(struct request *r, const char *text, size_t n)
 	struct store_sandbox *sb = ok ? api_find(r) : NULL;
 	struct instance *i = sb ? api_find_running(r, sb) : NULL;
 
-	if (i)
+	if (i && auth_may_keep(r, sb, false))
 		pause_one(r, i, memory);
 	json_decref(body);
 	store_sandbox_free(sb);

@@ -10,9 +10,11 @@
 #include "base/log.h"
 #include "fleet/allowance.h"
 #include "daemon/daemon.h"
+#include "fleet/kept.h"
 #include "fleet/limits.h"
 #include "http/reply.h"
 #include "store/keys.h"
+#include "store/sandboxes.h"
 
 enum { BUCKETS = 512, MINUTE_S = 60 };
 
@@ -116,7 +118,7 @@ static bool take_rate(struct request *r, unsigned count)
 	}
 	wait = rate ? take_tokens(r->key->id, rate, count) : 0;
 	if (wait)
-		reply_too_many(r, wait, "this key makes sandboxes too fast");
+		reply_too_many(r, wait, "this key makes sandboxes and snapshots too fast");
 	return wait == 0;
 }
 
@@ -137,6 +139,22 @@ bool auth_may_create(struct request *r, unsigned count)
 bool auth_may_resume(struct request *r)
 {
 	return r->admin || take_rate(r, 1);
+}
+
+bool auth_may_promise(struct request *r, const char *key_id, unsigned count)
+{
+	struct error e = {0};
+	int err = kept_check(r->daemon, key_id, count, &e);
+
+	if (err < 0)
+		reply_failure(r, &e);
+	return err == 0;
+}
+
+bool auth_may_keep(struct request *r, const struct store_sandbox *sb, bool snapshot)
+{
+	return auth_may_promise(r, sb->key_id, snapshot || !sb->auto_pause) &&
+	       (!snapshot || r->admin || take_rate(r, 1));
 }
 
 uint64_t auth_timeout_max_ns(const struct request *r)

@@ -25,6 +25,13 @@ bool auth_may_create(struct request *r, unsigned count);
 /* The rate only: instance_obtain() checks number and allowance. */
 bool auth_may_resume(struct request *r);
 
+struct store_sandbox;
+/* Whether one more state of a sandbox may be kept (fleet/kept.h). Otherwise answers (429, 503) and
+ * returns false. A snapshot counts against the rate; a pause takes the sandbox's place, if it has one. */
+bool auth_may_keep(struct request *r, const struct store_sandbox *sb, bool snapshot);
+/* Whether so many more sandboxes of the key may be promised to be paused later. */
+bool auth_may_promise(struct request *r, const char *key_id, unsigned count);
+
 /* The longest life that r->key may ask for; UINT64_MAX: any. */
 uint64_t auth_timeout_max_ns(const struct request *r);
 

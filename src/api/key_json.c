@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "api/api.h"
+#include "store/kept.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -22,6 +23,8 @@ static const struct limit {
 	{"maxCpus", offsetof(struct store_limits, max_cpus), 4, 1},
 	{"maxMemoryMB", offsetof(struct store_limits, max_memory_bytes), 8, MIB},
 	{"maxDiskMB", offsetof(struct store_limits, max_disk_bytes), 8, MIB},
+	{"maxKept", offsetof(struct store_limits, max_kept), 4, 1},
+	{"maxKeptMB", offsetof(struct store_limits, max_kept_bytes), 8, MIB},
 	{"maxTimeout", offsetof(struct store_limits, max_timeout_ns), 8, NS_PER_S},
 };
 
@@ -89,6 +92,16 @@ static void add_limits(json_t *root, const struct store_key *k)
 	/* what cannot be added shows as missing */
 	(void)json_object_set_new(root, "limits", object);
 	(void)json_object_set_new(root, "teamID", json_string(k->team_id));
+}
+
+static json_t *kept_json(struct store *s, const char *key_id)
+{
+	struct store_kept kept;
+
+	if (store_kept_count(s, key_id, &kept, NULL) < 0)
+		return json_null();
+	return json_pack(
+		"{s:I, s:I}", "count", (json_int_t)kept.count, "sizeBytes", (json_int_t)kept.bytes);
 }
 
 json_t *key_json(const struct store_key *k, bool for_operator)
@@ -167,9 +180,19 @@ static int find_team(struct store *s, const char *name, struct find_team *ret, s
 
 static int add_key(void *arg, const struct store_key *k)
 {
-	if (k->revoked_ns)
+	const struct operation *o = arg;
+	json_t *kept = kept_json(o->store, k->id), *one;
+
+	if (k->revoked_ns) {
+		json_decref(kept);
 		return 0;
-	return json_array_append_new(arg, key_json(k, true)) < 0 ? -ENOMEM : 0;
+	}
+	one = key_json(k, true);
+	if (!one || json_object_set_new(one, "kept", kept) < 0) {
+		json_decref(one);
+		return -ENOMEM;
+	}
+	return json_array_append_new(o->answer, one) < 0 ? -ENOMEM : 0;
 }
 
 int keys_list(struct operation *o, struct error *e)
@@ -184,7 +207,7 @@ int keys_list(struct operation *o, struct error *e)
 	if (r < 0)
 		return r;
 	o->answer = json_array();
-	return store_key_list(o->store, has_team ? f.id : NULL, add_key, o->answer, e);
+	return store_key_list(o->store, has_team ? f.id : NULL, add_key, o, e);
 }
 
 int keys_create(struct operation *o, struct error *e)

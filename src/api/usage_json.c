@@ -10,6 +10,7 @@
 #include "api/api.h"
 #include "api/tier_json.h"
 #include "proto/timestamp.h"
+#include "store/kept.h"
 #include "store/keys.h"
 #include "store/tiers.h"
 #include "store/usage.h"
@@ -126,14 +127,18 @@ static int add_key(void *arg, const struct store_key_usage *u)
 	struct report *r = arg;
 	_cleanup_(store_key_freep) struct store_key *k = NULL;
 	struct store_bill b;
+	struct store_kept kept;
 	uint64_t at_ns = r->to_ns - 1;
 
 	if (store_key_get(r->store, u->key_id, &k, NULL) < 0 ||
 		store_usage_bill(r->store, u->key_id, at_ns, &b, NULL) < 0)
 		return -EIO;
+	if (store_kept_count(r->store, u->key_id, &kept, NULL) < 0)
+		return -EIO;
 	return append(r,
-		json_pack("{s:s, s:s, s:o}", "keyID", u->key_id, "name", k->name, "bill",
-			bill_json(&b, at_ns)),
+		json_pack("{s:s, s:s, s:o, s:{s:I, s:I}}", "keyID", u->key_id, "name", k->name,
+			"bill", bill_json(&b, at_ns), "kept", "count", (json_int_t)kept.count,
+			"sizeBytes", (json_int_t)kept.bytes),
 		&u->total);
 }
 

@@ -21,7 +21,7 @@ enum { MASK_BYTES = 32, NUMBER_MAX = 1000000 };
 struct key_options {
 	struct cli_common common;
 	const char *name, *team, *tier, *manage;
-	uint64_t sandboxes, creates, cpus, memory_bytes, disk_bytes, timeout_ns;
+	uint64_t sandboxes, creates, cpus, memory_bytes, disk_bytes, timeout_ns, kept, kept_bytes;
 };
 
 static const struct key_options unset = {
@@ -31,6 +31,8 @@ static const struct key_options unset = {
 	.memory_bytes = UNSET,
 	.disk_bytes = UNSET,
 	.timeout_ns = UNSET,
+	.kept = UNSET,
+	.kept_bytes = UNSET,
 };
 
 #define LIMIT_OPTIONS                                                                              \
@@ -48,6 +50,12 @@ static const struct key_options unset = {
 			"longest life of a sandbox; 0: the daemon's limit",                        \
 			offsetof(struct key_options, timeout_ns), 0,                               \
 			(uint64_t)INT32_MAX * NS_PER_S, false},                                    \
+		{"max-kept", 0, OPTION_NUMBER, "N",                                                \
+			"paused sandboxes and snapshots; 0: the daemon's limit",                   \
+			offsetof(struct key_options, kept), 0, NUMBER_MAX, false},                 \
+		{"max-kept-size", 0, OPTION_BYTES, "SIZE",                                         \
+			"what they take of the disk; 0: the daemon's limit",                       \
+			offsetof(struct key_options, kept_bytes), 0, INT64_MAX, false},            \
 		{"tier", 0, OPTION_STRING, "NAME",                                                 \
 			"what is included in a month: see mayfly tiers; none takes it away",       \
 			offsetof(struct key_options, tier), 0, 0, false},                          \
@@ -77,6 +85,8 @@ static json_t *body_of(const struct key_options *o, struct error *e)
 	add_number(body, "maxMemoryMB", o->memory_bytes, MIB);
 	add_number(body, "maxDiskMB", o->disk_bytes, MIB);
 	add_number(body, "maxTimeout", o->timeout_ns, NS_PER_S);
+	add_number(body, "maxKept", o->kept, 1);
+	add_number(body, "maxKeptMB", o->kept_bytes, MIB);
 	if (o->team)
 		(void)json_object_set_new(body, "team", json_text(o->team));
 	if (o->tier)
@@ -188,7 +198,8 @@ static const struct cli_verb set_verb = {
 
 static int print_keys(const json_t *list, struct error *e)
 {
-	static const char *const heading[] = {"ID", "NAME", "KEY", "TIER", "CREATED", "LAST USED"};
+	static const char *const heading[] = {
+		"ID", "NAME", "KEY", "TIER", "KEPT", "CREATED", "LAST USED"};
 	struct table t = {.columns = ARRAY_SIZE(heading)};
 	json_t *k;
 	size_t i;
@@ -199,10 +210,17 @@ static int print_keys(const json_t *list, struct error *e)
 		const json_t *mask = json_object_get(k, "mask");
 		const char *used = ask_text(k, "lastUsed");
 		const char *tier = ask_text(json_object_get(k, "limits"), "tier");
-		char masked[MASK_BYTES];
+		const json_t *kept = json_object_get(k, "kept");
+		char masked[MASK_BYTES], bytes[16], keeps[48];
 		const char *const row[] = {ask_text(k, "id"), ask_text(k, "name"), masked,
-			*tier ? tier : "-", ask_text(k, "createdAt"), *used ? used : "never"};
+			*tier ? tier : "-", keeps, ask_text(k, "createdAt"),
+			*used ? used : "never"};
 
+		(void)snprintf(keeps, sizeof(keeps), "%lld, %s",
+			(long long)json_integer_value(json_object_get(kept, "count")),
+			str_format_bytes(
+				(uint64_t)json_integer_value(json_object_get(kept, "sizeBytes")),
+				bytes)); /* short */
 		(void)snprintf(masked, sizeof(masked), "%s%s...%s", ask_text(mask, "prefix"),
 			ask_text(mask, "maskedValuePrefix"),
 			ask_text(mask, "maskedValueSuffix")); /* all are short */

@@ -32,6 +32,8 @@ struct serve_options {
 	struct quota_options quota;
 	struct option_list pool;
 	uint64_t pool_memory_bytes;
+	struct kept_options kept;
+	uint64_t kept_count, kept_all_count;
 };
 
 static const struct serve_options defaults = {
@@ -87,6 +89,18 @@ static const struct option_spec options[] = {
 		SANDBOX_MEMORY_MB_MAX *MIB, false},
 	{"max-disk", 0, OPTION_BYTES, "SIZE", "of one sandbox (10G)",
 		offsetof(struct serve_options, disk_bytes), 64 * MIB, DISK_LIMIT, false},
+	{"max-kept", 0, OPTION_NUMBER, "N", "paused sandboxes and snapshots of one key (500)",
+		offsetof(struct serve_options, kept_count), 1, 1000000, false},
+	{"max-kept-size", 0, OPTION_BYTES, "SIZE",
+		"what they may take of the disk (a quarter of it)",
+		offsetof(struct serve_options, kept.key_bytes), 1, INT64_MAX, false},
+	{"all-kept", 0, OPTION_NUMBER, "N", "paused sandboxes and snapshots of all keys (10000)",
+		offsetof(struct serve_options, kept_all_count), 1, 1000000, false},
+	{"all-kept-size", 0, OPTION_BYTES, "SIZE", "what they may take of the disk (75 %)",
+		offsetof(struct serve_options, kept.all_bytes), 1, INT64_MAX, false},
+	{"disk-reserve", 0, OPTION_BYTES, "SIZE",
+		"of the disk that pauses and snapshots leave free (2 %, at most 2G)",
+		offsetof(struct serve_options, kept.reserve_bytes), 1, INT64_MAX, false},
 	{"memory-limit", 0, OPTION_BYTES, "SIZE",
 		"promised to all sandboxes together (90 % of this host's)",
 		offsetof(struct serve_options, quota.memory_bytes), 0, INT64_MAX, false},
@@ -189,6 +203,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.timeout_max_ns = o->timeout_ns,
 		.sizes_max = {(unsigned)o->cpus, o->memory_bytes, o->disk_bytes},
 		.quota = o->quota,
+		.kept = o->kept,
 		.pool.memory_bytes = o->pool_memory_bytes,
 	};
 	struct daemon *d = NULL;
@@ -199,6 +214,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 			*o->tls_self_signed ? o->tls_self_signed : own_domain(o);
 	r = cli_no_arguments(argc, argv, e);
 
+	d_options.kept.key_count = (uint32_t)o->kept_count;
+	d_options.kept.all_count = (uint32_t)o->kept_all_count;
 	for (unsigned n = 0; r == 0 && n < o->pool.count; n++)
 		r = stock_parse_option(&d_options.pool, o->pool.items[n], e);
 	if (r == 0)

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "fleet/kept.h"
 #include "fleet/quota.h"
 #include "http/request.h"
 #include "sandbox/sandbox_dir.h"
@@ -45,6 +46,7 @@ struct daemon_options {
 	uint64_t timeout_max_ns;	/* of one sandbox; 0: no limit */
 	struct sandbox_sizes sizes_max; /* of one sandbox; 0: SANDBOX_*_MAX */
 	struct quota_options quota;	/* of the host */
+	struct kept_options kept;
 	struct stock_options pool;
 	const struct backend *backend; /* NULL: microVMs */
 };

@@ -11,9 +11,11 @@
 #include "base/log.h"
 #include "daemon/daemon.h"
 #include "fleet/instances.h"
+#include "sandbox/footprint.h"
 #include "sandbox/layers.h"
 #include "fleet/meter.h"
 #include "image/workdir.h"
+#include "store/kept.h"
 #include "store/snapshots.h"
 
 struct operation {
@@ -23,6 +25,7 @@ struct operation {
 	bool memory;			    /* of a pause */
 	char name[STORE_SNAPSHOT_ID_BYTES]; /* of a snapshot, or the one to go back to */
 	struct backend_snapshot snapshot;
+	uint64_t kept_bytes; /* what the state takes of the disk */
 	instance_told told;
 	instance_snapshotted snapshotted;
 	void *arg;
@@ -32,12 +35,14 @@ struct operation {
 
 /* A change of state and its event in one commit: webhooks hear of both or none. */
 static int change(struct daemon *d, const struct store_event *ev, uint32_t from, unsigned set,
-	const struct store_sandbox *row, struct error *e)
+	const struct store_sandbox *row, uint64_t kept_bytes, struct error *e)
 {
 	int r = store_begin(d->store, e);
 
 	if (r == 0)
 		r = store_sandbox_update(d->store, ev->sandbox_id, from, set, row, NULL, e);
+	if (r == 0 && kept_bytes)
+		r = store_kept_note_paused(d->store, ev->sandbox_id, kept_bytes, e);
 	if (r == 0) {
 		instance_note_event(
 			d, ev->sandbox_id, ev->key_id, ev->template_id, ev->type, ev->details_json);
@@ -67,6 +72,8 @@ static struct operation *begin(struct instance *i, enum store_sandbox_state stat
 			"a snapshot of the sandbox is being made: try again when it is done");
 		return NULL;
 	}
+	if (kept_check_disk(i->daemon, e) < 0)
+		return NULL;
 	op = calloc(1, sizeof(*op));
 	if (!op) {
 		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
@@ -244,7 +251,7 @@ static int note_paused(struct operation *op, struct error *e)
 	};
 
 	return change(i->daemon, &ev, STORE_STATE_BIT(STORE_PAUSING),
-		STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, e);
+		STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, op->kept_bytes, e);
 }
 
 static void run_pause(struct lane_job *j)
@@ -256,6 +263,8 @@ static void run_pause(struct lane_job *j)
 	op->result = *op->name ? copy_snapshot(op, &op->why)
 			       : d->options.backend->pause(i->sandbox.dirfd, op->memory,
 					 d->home.area_fd[HOME_PAUSED], i->sandbox.id, &op->why);
+	if (op->result == 0)
+		op->kept_bytes = footprint_of(&d->home, HOME_PAUSED, i->sandbox.id);
 }
 
 static void pause_done(struct lane_job *j, bool cancelled)
@@ -354,7 +363,7 @@ int instance_kill_paused(struct daemon *d, const struct store_sandbox *sb, struc
 
 	if (!m)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	r = change(d, &ev, STORE_STATE_BIT(STORE_PAUSED), STORE_SET_STATE, &row, e);
+	r = change(d, &ev, STORE_STATE_BIT(STORE_PAUSED), STORE_SET_STATE, &row, 0, e);
 	if (r < 0) {
 		free(m);
 		return r;
@@ -376,6 +385,8 @@ static void run_snapshot(struct lane_job *j)
 
 	op->result = i->daemon->options.backend->snapshot(i->sandbox.dirfd,
 		i->daemon->home.area_fd[HOME_SNAPSHOTS], op->name, &op->snapshot, &op->why);
+	if (op->result == 0)
+		op->snapshot.kept_bytes = footprint_of(&i->daemon->home, HOME_SNAPSHOTS, op->name);
 }
 
 static void snapshot_done(struct lane_job *j, bool cancelled)

@@ -250,7 +250,9 @@ int instances_start(struct daemon *d, struct error *e)
 	(void)uv_timer_init(d->loop, &all->maintain);
 	(void)uv_timer_init(d->loop, &all->allowance);
 	all->deadline.data = all->sample.data = all->maintain.data = all->allowance.data = d;
-	r = instances_recover(d, e);
+	r = kept_init(d, e);
+	if (r == 0)
+		r = instances_recover(d, e);
 	if (r < 0)
 		return r;
 	instances_deadline_changed(d);

@@ -36,6 +36,8 @@ struct store_limits limits_effective(const struct daemon *d, const struct store_
 	if (!l.max_disk_bytes)
 		l.max_disk_bytes = SANDBOX_DISK_MB_MAX * MIB;
 	l.max_timeout_ns = choose(own->max_timeout_ns, o->timeout_max_ns);
+	l.max_kept = (uint32_t)choose(own->max_kept, o->kept.key_count);
+	l.max_kept_bytes = choose(own->max_kept_bytes, o->kept.key_bytes);
 	return l;
 }
 
@@ -69,7 +71,9 @@ static bool numbers_are_within(const struct store_limits *l, const struct store_
 	       is_within(l->max_cpus, max->max_cpus) &&
 	       is_within(l->max_memory_bytes, max->max_memory_bytes) &&
 	       is_within(l->max_disk_bytes, max->max_disk_bytes) &&
-	       is_within(l->max_timeout_ns, max->max_timeout_ns);
+	       is_within(l->max_timeout_ns, max->max_timeout_ns) &&
+	       is_within(l->max_kept, max->max_kept) &&
+	       is_within(l->max_kept_bytes, max->max_kept_bytes);
 }
 
 bool limits_are_within(

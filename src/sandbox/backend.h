@@ -32,9 +32,10 @@ struct backend_sandbox {
 };
 
 struct backend_snapshot {
-	uint64_t stop_ns;   /* of the microVM */
-	uint64_t held_ns;   /* of what runs in it, that included; 0: its processes were not held */
-	uint64_t own_bytes; /* on disk, besides what it shares */
+	uint64_t stop_ns;    /* of the microVM */
+	uint64_t held_ns;    /* of what runs in it, that included; 0: its processes were not held */
+	uint64_t own_bytes;  /* on disk, besides what it shares */
+	uint64_t kept_bytes; /* footprint.h; not filled by the backend */
 };
 
 struct backend {

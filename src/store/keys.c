@@ -20,7 +20,8 @@ enum { SECRET_RANDOM_BYTES = 20, SECRET_INPUT_MAX = 256 };
 #define KEY_COLUMNS                                                                                \
 	"id, name, team_id, hash, mask_prefix, mask_value_length, mask_first, mask_last, "         \
 	"created_ns, last_used_ns, revoked_ns, max_sandboxes, creates_per_minute, max_cpus, "      \
-	"max_memory_bytes, max_disk_bytes, max_timeout_ns, tier, manages_keys"
+	"max_memory_bytes, max_disk_bytes, max_timeout_ns, tier, manages_keys, max_kept, "         \
+	"max_kept_bytes"
 
 static int random_bytes(void *out, size_t n, struct error *e)
 {
@@ -73,6 +74,8 @@ static void bind_limits(struct query *q, const struct store_limits *l)
 	query_u64(q, l->max_timeout_ns);
 	query_text(q, l->tier);
 	query_u64(q, l->manages_keys);
+	query_u64(q, l->max_kept);
+	query_u64(q, l->max_kept_bytes);
 }
 
 static void read_limits(struct query *q, struct store_limits *l)
@@ -85,6 +88,8 @@ static void read_limits(struct query *q, struct store_limits *l)
 	l->max_timeout_ns = row_u64(q);
 	l->tier = row_text(q);
 	l->manages_keys = row_bool(q);
+	l->max_kept = (uint32_t)row_u64(q);
+	l->max_kept_bytes = row_u64(q);
 }
 
 static void read_key(struct query *q, struct store_key *k)
@@ -157,7 +162,7 @@ static int insert_key(struct store *s, const struct store_key *k, struct error *
 {
 	struct query q = db_query(s, STMT_KEY_INSERT,
 		"INSERT INTO keys (" KEY_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, "
-		"?, ?, ?, ?, ?, ?, ?, ?)");
+		"?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 
 	query_text(&q, k->id);
 	query_text(&q, k->name);
@@ -374,7 +379,7 @@ int store_key_set_limits(
 	q = db_query(s, STMT_KEY_LIMITS,
 		"UPDATE keys SET max_sandboxes = ?, creates_per_minute = ?, max_cpus = ?, "
 		"max_memory_bytes = ?, max_disk_bytes = ?, max_timeout_ns = ?, tier = ?, "
-		"manages_keys = ? WHERE id = ?");
+		"manages_keys = ?, max_kept = ?, max_kept_bytes = ? WHERE id = ?");
 	bind_limits(&q, limits);
 	query_text(&q, id);
 	return change_key(s, &q, e);

@@ -31,6 +31,8 @@ struct store_limits {
 	uint64_t max_memory_bytes;
 	uint64_t max_disk_bytes;
 	uint64_t max_timeout_ns;
+	uint32_t max_kept; /* paused sandboxes and snapshots */
+	uint64_t max_kept_bytes;
 	const char *tier;  /* tiers.h; must exist */
 	bool manages_keys; /* may make, rename and revoke keys of its team */
 };

@@ -234,10 +234,26 @@ static const char version_3[] =
 	"CREATE INDEX snapshots_key ON snapshots (key_id);"
 	"CREATE INDEX snapshots_created ON snapshots (created_ns, id);";
 
+/* What is kept has limits. Webhooks of keys that were revoked before go with their keys. */
+static const char version_4[] =
+	"ALTER TABLE keys ADD COLUMN max_kept INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE keys ADD COLUMN max_kept_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandboxes ADD COLUMN kept_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE snapshots ADD COLUMN kept_bytes INTEGER NOT NULL DEFAULT 0;"
+	"UPDATE snapshots SET kept_bytes = own_bytes;"
+	"CREATE INDEX sandboxes_kept ON sandboxes (key_id, kept_bytes) WHERE state IN (1, 2);"
+	"CREATE INDEX snapshots_kept ON snapshots (key_id, kept_bytes);"
+	"DROP INDEX snapshots_key;"
+	"DELETE FROM deliveries WHERE webhook_id IN (SELECT id FROM webhooks WHERE key_id IN "
+	"(SELECT id FROM keys WHERE revoked_ns <> 0));"
+	"UPDATE webhooks SET enabled = 0, queued = 0 WHERE key_id IN "
+	"(SELECT id FROM keys WHERE revoked_ns <> 0);";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
 	{version_3},
+	{version_4},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -316,13 +316,19 @@ static const struct backend native_with_states = {.measure = measure,
 
 struct native_options {
 	struct daemon_options daemon;
-	uint64_t connections, states;
+	uint64_t connections, states, kept_all;
 	struct option_list pool;
 };
 
 static const struct option_spec specs[] = {
 	{"max-connections", 0, OPTION_NUMBER, "N", "", offsetof(struct native_options, connections),
 		1, 1000000, false},
+	{"all-kept", 0, OPTION_NUMBER, "N", "", offsetof(struct native_options, kept_all), 0,
+		1000000, false},
+	{"all-kept-size", 0, OPTION_BYTES, "SIZE", "",
+		offsetof(struct native_options, daemon.kept.all_bytes), 1, INT64_MAX, false},
+	{"disk-reserve", 0, OPTION_BYTES, "SIZE", "",
+		offsetof(struct native_options, daemon.kept.reserve_bytes), 1, INT64_MAX, false},
 	{"states", 0, OPTION_BYTES, "SIZE", "", offsetof(struct native_options, states), 1,
 		INT64_MAX, false},
 	{"pool", 0, OPTION_LIST, "N|TEMPLATE=N", "", offsetof(struct native_options, pool), 0, 0,
@@ -370,6 +376,7 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 			"usage: serve-native [OPTION]... AGENT [ADDRESS:PORT [DOMAIN]]");
 	*o = all.daemon;
 	o->connections_max = (uint32_t)all.connections;
+	o->kept.all_count = (uint32_t)all.kept_all;
 	if (all.states)
 		o->backend = &native_with_states;
 	state_bytes = all.states;

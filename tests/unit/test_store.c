@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "store/kept.h"
 #include "store/maintain.h"
 #include "store/schema.h"
 #include "store/templates.h"
@@ -259,6 +260,7 @@ static void test_version_1_is_brought_up_to_date(void **state)
 	_cleanup_(store_key_freep) struct store_key *k = NULL;
 	char path[128], name[STORE_NAME_MAX + 1];
 	struct store_template t = {0};
+	struct store_kept kept;
 	struct store *s = NULL;
 
 	(void)snprintf(path, sizeof(path), "%s/old.db", f->dir);
@@ -277,6 +279,9 @@ static void test_version_1_is_brought_up_to_date(void **state)
 	assert_string_equal(name, "base");
 	ok(f, store_key_get(s, "key", &k, &f->e));
 	assert_true(k->limits.max_sandboxes == 7 && !k->limits.manages_keys);
+	assert_true(k->limits.max_kept == 0 && k->limits.max_kept_bytes == 0);
+	ok(f, store_kept_count(s, "key", &kept, &f->e));
+	assert_true(kept.count == 0 && kept.bytes == 0 && kept.promised == 0);
 	assert_string_equal(k->limits.tier, "pro");
 	store_close(s);
 	ok(f, store_open(path, &s, &f->e)); /* and stays so */

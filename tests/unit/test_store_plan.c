@@ -2,6 +2,7 @@
  * costs (the table in docs/store.md is what this prints). */
 #include "test.h"
 
+#include "store/kept.h"
 #include "store/db.h"
 #include "store/events.h"
 #include "store/samples.h"
@@ -149,6 +150,7 @@ static void use_sandboxes(struct fixture *f)
 	struct store_sandbox sb = fixture_sandbox(f, "i1"), *got = NULL;
 	const struct store_sample m = {.at_ns = T0};
 	struct store_sample last;
+	struct store_kept kept;
 	uint64_t n;
 	bool more;
 
@@ -164,6 +166,10 @@ static void use_sandboxes(struct fixture *f)
 	ok(f, store_sandbox_each(f->s, ignore_sandbox, NULL, &f->e));
 	ok(f, store_sandbox_count(f->s, f->key, 1, &n, &f->e));
 	ok(f, store_sandbox_count(f->s, NULL, 1, &n, &f->e));
+	ok(f, store_kept_count(f->s, f->key, &kept, &f->e));
+	ok(f, store_kept_count(f->s, NULL, &kept, &f->e));
+	ok(f, store_kept_note_paused(f->s, "i1", 1, &f->e));
+	ok(f, store_kept_note_snapshot(f->s, "s", 1, &f->e));
 	ok(f, store_sandbox_count_template(f->s, "t", &n, &f->e));
 	ok(f, store_sandbox_next_end(f->s, &n, &f->e));
 	ok(f, store_sandbox_expired(f->s, T0, ignore_expired, NULL, &more, &f->e));
@@ -256,6 +262,9 @@ static bool scan_is_meant(const char *sql, const char *step)
 	for (size_t i = 0; i < ARRAY_SIZE(ordered); i++)
 		if (strcmp(what, ordered[i]) == 0 && strstr(sql, "LIMIT"))
 			return true;
+	/* At most 10,000 (fleet/kept.h), and never the table itself. */
+	if (strcmp(what, "snapshots USING COVERING INDEX snapshots_kept") == 0)
+		return true;
 	/* The oldest events: the first rows of the table. */
 	return strcmp(what, "events") == 0 && strstr(sql, "ORDER BY id LIMIT");
 }

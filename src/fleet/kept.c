@@ -1,0 +1,108 @@
+#include "fleet/kept.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/str.h"
+#include "daemon/daemon.h"
+#include "fleet/limits.h"
+#include "store/kept.h"
+
+static int read_disk(struct daemon *d, uint64_t *ret_size, uint64_t *ret_free, struct error *e)
+{
+	struct statvfs v;
+
+	if (fstatvfs(d->home.fd, &v) < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "%s", d->home.path);
+	*ret_size = (uint64_t)v.f_blocks * v.f_frsize;
+	*ret_free = (uint64_t)v.f_bavail * v.f_frsize;
+	return 0;
+}
+
+static void set_default(uint64_t *v, uint64_t size, unsigned percent)
+{
+	if (!*v)
+		*v = size / 100 * percent;
+}
+
+int kept_init(struct daemon *d, struct error *e)
+{
+	struct kept_options *o = &d->options.kept;
+	uint64_t size = 0, unused = 0;
+	int r = read_disk(d, &size, &unused, e);
+
+	if (r < 0)
+		return r;
+	if (!o->key_count)
+		o->key_count = KEPT_KEY_COUNT;
+	if (!o->all_count)
+		o->all_count = KEPT_ALL_COUNT;
+	if (!o->reserve_bytes && size / 100 * KEPT_RESERVE_PERCENT > KEPT_RESERVE_MAX)
+		o->reserve_bytes = KEPT_RESERVE_MAX;
+	set_default(&o->reserve_bytes, size, KEPT_RESERVE_PERCENT);
+	set_default(&o->key_bytes, size, KEPT_KEY_PERCENT);
+	set_default(&o->all_bytes, size, KEPT_ALL_PERCENT);
+	return 0;
+}
+
+static int check_key(struct daemon *d, const char *key_id, unsigned count, struct error *e)
+{
+	struct store_kept have;
+	struct store_limits l;
+	char may[16];
+	int r = limits_of_key(d, key_id, &l, e);
+
+	if (r == 0)
+		r = store_kept_count(d->store, key_id, &have, e);
+	if (r < 0)
+		return r;
+	if (count && have.count + have.promised + count > l.max_kept)
+		return error_set(e, ERROR_TOO_MANY, EDQUOT,
+			"this key keeps its maximum of %u paused sandboxes and snapshots, those "
+			"with "
+			"autoPause included: kill or delete some, or ask for a higher limit",
+			l.max_kept);
+	if (have.bytes >= l.max_kept_bytes)
+		return error_set(e, ERROR_TOO_MANY, EDQUOT,
+			"the paused sandboxes and snapshots of this key take its maximum of %s: "
+			"kill "
+			"or delete some, or ask for a higher limit",
+			str_format_bytes(l.max_kept_bytes, may));
+	return 0;
+}
+
+static int check_all(struct daemon *d, unsigned count, struct error *e)
+{
+	const struct kept_options *o = &d->options.kept;
+	struct store_kept have;
+	int r = store_kept_count(d->store, NULL, &have, e);
+
+	if (r < 0)
+		return r;
+	if (have.count + count > o->all_count || have.bytes >= o->all_bytes)
+		return error_set(e, ERROR_NO_SPACE, ENOSPC,
+			"this host has no space for more paused sandboxes and snapshots: try again "
+			"when some were deleted, or let the operator raise mayfly serve --%s",
+			have.bytes >= o->all_bytes ? "all-kept-size" : "all-kept");
+	return 0;
+}
+
+int kept_check(struct daemon *d, const char *key_id, unsigned count, struct error *e)
+{
+	int r = strcmp(key_id, STORE_KEY_LOCAL) == 0 ? 0 : check_key(d, key_id, count, e);
+
+	return r < 0 ? r : check_all(d, count, e);
+}
+
+int kept_check_disk(struct daemon *d, struct error *e)
+{
+	uint64_t size = 0, have = 0;
+	int r = read_disk(d, &size, &have, e);
+
+	if (r == 0 && have < d->options.kept.reserve_bytes)
+		r = error_set(e, ERROR_NO_SPACE, ENOSPC,
+			"the host's disk has no space for one more state: the rest is kept for "
+			"sandboxes that run (mayfly serve --disk-reserve)");
+	return r;
+}
