@@ -163,6 +163,8 @@ static int add_snapshot(struct command *c, const struct vmm_launch *l, struct er
 	if (l->check_layers)
 		add_arg(c, "--check-layers");
 	add_arg(c, "--host-cpu=%" PRIu64, host_cpu_hash());
+	if (l->rehearse)
+		add_arg(c, "--rehearse");
 	return r;
 }
 

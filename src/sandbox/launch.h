@@ -44,6 +44,7 @@ struct vmm_launch {
 	bool check_layers; /* read the layers whole and compare checksums: once after they are made,
 			    * and when their files have changed */
 	const char *hot; /* hint (hot.h): NULL: `hot` in the snapshot's directory, if it is there */
+	bool rehearse;	 /* to find its hot pages (vmm_save_hot); it is slow to run */
 	/* ... or booted. */
 	const char *kernel, *initrd, *cmdline; /* initrd may be NULL */
 	const char *
@@ -93,8 +94,8 @@ int vmm_keep(struct vmm *v, struct error *e); /* as `keep` of vmm_launch, from n
  * snapshot that stands on nothing but the disks' images. */
 int vmm_save(struct vmm *v, int snapshot_dirfd, struct error *e);
 
-/* Of a paused VM that was restored from that directory: adds `hot`, the pages it has written since.
- */
+/* Of a paused VM that was restored, to rehearse, from that directory: adds `hot`, the pages that it has
+ * touched since. */
 int vmm_save_hot(struct vmm *v, int snapshot_dirfd, struct error *e);
 
 /* Ends the microVM and waits for its process (killed after a second if it does not go by itself);

@@ -27,8 +27,9 @@
 enum {
 	ATTEMPT_MS = 300,
 	PAUSE_MS = 20,
-	REHEARSAL_S = 20,
+	REHEARSAL_S = 60, /* its guest reads its memory page by page */
 	REHEARSAL_SERVICE_S = 60,
+	REHEARSAL_COMMAND_MS = 15 * 1000,
 	ENTROPY_BYTES = 64
 };
 
@@ -115,6 +116,7 @@ static int launch(struct booting *b, bool restored, struct error *e)
 	(void)snprintf(snapshot, sizeof(snapshot), "/proc/self/fd/%d", b->w.fd); /* fits */
 	if (restored) {
 		l.snapshot = snapshot;
+		l.rehearse = true;
 	} else {
 		l.kernel = b->o->kernel->vmlinux;
 		l.initrd = b->o->kernel->initrd;
@@ -182,23 +184,12 @@ static int await_agent(struct booting *b, const struct progress *p, struct error
 	}
 }
 
-/* Runs a shell command of the template as its user; *ret_status is its exit status, 128+n for a
- * signal. With detach it is left running and the status is 0. */
-static int run_command(
-	struct booting *b, const char *command, bool detach, int *ret_status, struct error *e)
+/* Until the command that was started has ended, or, detached, runs; *ret_status is its exit status,
+ * 128+n for a signal. */
+static int await_exit(struct booting *b, bool detach, int *ret_status, struct error *e)
 {
-	const struct image_config *c = b->o->config;
-	const char *argv[] = {"/bin/sh", "-c", command};
-	const struct agent_exec x = {
-		.flags = detach ? AGENT_EXEC_DETACHED : 0,
-		.user = c->user,
-		.cwd = c->workdir,
-		.tag = "",
-		.argv = {.array = argv, .count = ARRAY_SIZE(argv)},
-		.env = {.array = (const char *const *)c->env, .count = (uint32_t)c->env_count},
-	};
 	struct agent_event ev;
-	int r = agent_exec_start(b->agent, &x, e);
+	int r = 0;
 
 	while (r == 0) {
 		r = agent_wait_event(b->agent, b->deadline_ns, &ev, e);
@@ -217,6 +208,26 @@ static int run_command(
 	return r;
 }
 
+/* Runs a shell command of the template as its user; status as above. With detach it is left running
+ * and the status is 0. */
+static int run_command(
+	struct booting *b, const char *command, bool detach, int *ret_status, struct error *e)
+{
+	const struct image_config *c = b->o->config;
+	const char *argv[] = {"/bin/sh", "-c", command};
+	const struct agent_exec x = {
+		.flags = detach ? AGENT_EXEC_DETACHED : 0,
+		.user = c->user,
+		.cwd = c->workdir,
+		.tag = "",
+		.argv = {.array = argv, .count = ARRAY_SIZE(argv)},
+		.env = {.array = (const char *const *)c->env, .count = (uint32_t)c->env_count},
+	};
+	int r = agent_exec_start(b->agent, &x, e);
+
+	return r == 0 ? await_exit(b, detach, ret_status, e) : r;
+}
+
 static int await_ready_command(struct booting *b, struct error *e)
 {
 	int status, r;
@@ -233,8 +244,65 @@ static int await_ready_command(struct booting *b, struct error *e)
 	}
 }
 
-/* The beginning of every sandbox's life: its identity and a first command. Done once before the
- * snapshot, so that what they need is in the guest's memory and not on its disk. How they end does
+/* --- the first things that a client does --- */
+
+/* What E2B's clients start for a command; with pty, for a terminal. */
+static void rehearse_shell(struct booting *b, bool pty)
+{
+	static const char *const command[] = {"/bin/bash", "-l", "-c", "true"},
+				 *const terminal[] = {"/bin/bash", "-i", "-l"},
+				 *const env[] = {"TERM=xterm-256color", "HISTFILE="};
+	static const char end[] = "exit\n";
+	struct agent_exec x = {
+		.user = b->o->config->user,
+		.timeout_ms = REHEARSAL_COMMAND_MS,
+		.cwd = "",
+		.tag = "",
+		.argv = {.array = command, .count = ARRAY_SIZE(command)},
+	};
+	int status;
+
+	if (pty) {
+		x.flags = AGENT_EXEC_PTY;
+		x.cols = 80;
+		x.rows = 24;
+		x.argv.array = terminal;
+		x.argv.count = ARRAY_SIZE(terminal);
+		x.env.array = env;
+		x.env.count = ARRAY_SIZE(env);
+	}
+	if (agent_exec_start(b->agent, &x, NULL) < 0)
+		return;
+	if (pty)
+		(void)agent_send_stdin(
+			b->agent, end, strlen(end)); /* else it takes until the deadline */
+	(void)await_exit(b, false, &status, NULL);
+}
+
+static void rehearse_file(struct booting *b)
+{
+	static const char text[] = "rehearsal\n";
+	const struct agent_write w = {
+		.mode = 0644, .user = b->o->config->user, .path = "/tmp/.mayfly-rehearsal"};
+	_cleanup_free_ uint8_t *data = NULL;
+	size_t n;
+
+	if (agent_write_file(b->agent, b->deadline_ns, &w, text, strlen(text), NULL) == 0 &&
+		agent_read_file(b->agent, b->deadline_ns, w.path, sizeof(text), &data, &n, NULL) ==
+			0)
+		(void)agent_remove(
+			b->agent, b->deadline_ns, w.path, 0, NULL); /* of a tmpfs mostly */
+}
+
+static void rehearse_client(struct booting *b)
+{
+	rehearse_shell(b, false);
+	rehearse_file(b);
+	rehearse_shell(b, true);
+}
+
+/* The beginning of every sandbox's life: its identity and what its client does first. Done once before
+ * the snapshot, so that what they need is in the guest's memory and not on its disk. How they end does
  * not matter: what is wrong with a guest shows elsewhere. */
 static void live_through_beginning(struct booting *b)
 {
@@ -256,8 +324,10 @@ static void live_through_beginning(struct booting *b)
 
 	if (getrandom(entropy, sizeof(entropy), 0) != sizeof(entropy))
 		return;
-	if (agent_identity(b->agent, b->deadline_ns, &m, NULL, NULL) == 0)
-		(void)run_command(b, ":", false, &status, NULL);
+	if (agent_identity(b->agent, b->deadline_ns, &m, NULL, NULL) < 0)
+		return;
+	(void)run_command(b, ":", false, &status, NULL);
+	rehearse_client(b);
 }
 
 /* What the template wants to have done before its snapshot. */
@@ -342,7 +412,7 @@ static void rehearse_service(struct booting *b)
 		(void)run_command(b, b->o->config->ready_command, false, &status, NULL);
 }
 
-/* Restores the snapshot once, to note which pages that writes. Only a hint comes out of it, so a
+/* Restores the snapshot once, to note which pages that touches. Only a hint comes out of it, so a
  * failure is none of the template's. */
 static void rehearse(struct booting *b)
 {

@@ -1,102 +1,241 @@
 #include "vmm/hot.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <stdbool.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
-#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/crc32c.h"
+#include "base/fd.h"
 #include "base/file.h"
-#include "vmm/pages.h"
+#include "vmm/layers.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
 enum {
-	HEADER_BYTES = 16,
-	RANGE_BYTES = 8,
-	HOT_FILE_MAX = HEADER_BYTES + HOT_RANGES_MAX * RANGE_BYTES
+	GAP_PAGES = 4,	    /* gaps up to here are written along: cheaper than a mapping each */
+	SAMPLES = 32,	    /* pages that tell whether the page cache is cold */
+	COLD_PER_CENT = 25, /* of them are missing */
+	HOT_FILE_MAX = HOT_HEAD_MAX + HOT_PAGES_MAX * HOT_PAGE_BYTES
 };
 
+static_assert((int)PAGE_BYTES == (int)HOT_PAGE_BYTES, "one size of pages");
+
 static const char hot_file[] = "hot";
-static const char magic[8] = {'M', 'F', 'L', 'Y', 'H', 'O', 'T', '1'};
 
 /* --- saving --- */
 
-static int add_ranges(const struct page_set *pages, struct buf *out)
+void hot_rehearse(const struct guest_memory *m, int memory_fd)
 {
-	int err = 0;
-
-	for (uint32_t i = 0; i < pages->count; i++) {
-		err |= buf_add_le32(out, pages->ranges[i].first);
-		err |= buf_add_le32(out, pages->ranges[i].count);
-	}
-	return err ? -EMSGSIZE : 0;
+	/* All of it is only about precision. */
+	(void)posix_fadvise(memory_fd, 0, 0, POSIX_FADV_DONTNEED);
+	(void)madvise(m->map, m->bytes, MADV_RANDOM);
 }
 
-static int write_file(const struct buf *ranges, int dirfd)
+static int add_range(struct hot_head *h, const struct page_range *r, bool written)
 {
-	struct buf out = BUF_INIT(HOT_FILE_MAX);
-	size_t n = buf_len(ranges);
-	const uint8_t *data = n ? buf_head(ranges) : (const uint8_t *)"";
-	int err = buf_add(&out, magic, sizeof(magic));
+	if (h->range_count == HOT_RANGES_MAX)
+		return -E2BIG;
+	h->ranges[h->range_count++] = (struct hot_range){r->first, r->count, written};
+	return 0;
+}
 
-	err |= buf_add_le32(&out, (uint32_t)(n / RANGE_BYTES));
-	err |= buf_add_le32(&out, crc32c(0, data, n));
-	err |= buf_add(&out, data, n);
-	err = err ? -ENOMEM
-		  : file_write_atomic(dirfd, hot_file, buf_head(&out), buf_len(&out), 0600);
-	buf_done(&out);
-	return err;
+/* Two sets without a common page as one list in order. */
+static int merge(struct hot_head *h, const struct page_set *written, const struct page_set *others)
+{
+	uint32_t w = 0, o = 0;
+	int r = 0;
+
+	while (r == 0 && (w < written->count || o < others->count))
+		if (o == others->count ||
+			(w < written->count && written->ranges[w].first < others->ranges[o].first))
+			r = add_range(h, &written->ranges[w++], true);
+		else
+			r = add_range(h, &others->ranges[o++], false);
+	return r < 0 ? r : hot_data_pages(h) > HOT_PAGES_MAX ? -E2BIG : 0;
+}
+
+static int find_ranges(const struct guest_memory *m, struct hot_head *h)
+{
+	struct page_set written = {0}, touched = {0}, others = {0};
+	int r = pages_written(m, &written);
+
+	if (r == 0)
+		r = pages_touched(m, &touched);
+	if (r == 0) {
+		page_set_close_gaps(&touched, GAP_PAGES, HOT_RANGES_MAX);
+		r = page_set_subtract(&touched, &written, &others);
+	}
+	if (r == 0)
+		r = merge(h, &written, &others);
+	if (r == -E2BIG) { /* those that are written matter most */
+		h->range_count = 0;
+		r = merge(h, &written, &(struct page_set){0});
+	}
+	page_set_done(&written);
+	page_set_done(&touched);
+	page_set_done(&others);
+	return r;
+}
+
+/* What the snapshot has in these pages, behind the room for the head. */
+static int add_pages(const struct hot_head *h, int memory_fd, struct buf *out)
+{
+	size_t head_bytes = hot_head_bytes(h->range_count);
+	uint8_t *p = buf_reserve(out, head_bytes);
+
+	if (!p)
+		return -ENOMEM;
+	buf_commit(out, head_bytes);
+	for (uint32_t i = 0; i < h->range_count; i++) {
+		size_t n = (size_t)h->ranges[i].count * PAGE_BYTES;
+		int r;
+
+		p = buf_reserve(out, n);
+		r = p ? fd_pread_full(
+				memory_fd, p, n, (off_t)((uint64_t)h->ranges[i].first * PAGE_BYTES))
+		      : -ENOMEM;
+		if (r < 0)
+			return r;
+		buf_commit(out, n);
+	}
+	return 0;
+}
+
+static int write_file(struct hot_head *h, int dirfd)
+{
+	_cleanup_close_ int memory_fd = openat(dirfd, "memory", O_RDONLY | O_CLOEXEC);
+	struct buf file = BUF_INIT(HOT_FILE_MAX), head = BUF_INIT(HOT_HEAD_MAX);
+	size_t head_bytes = hot_head_bytes(h->range_count);
+	int r = memory_fd < 0 ? -errno : add_pages(h, memory_fd, &file);
+
+	if (r == 0) {
+		h->data_crc = crc32c(0, buf_head(&file) + head_bytes, buf_len(&file) - head_bytes);
+		r = hot_head_write(h, &head);
+	}
+	if (r == 0) {
+		memcpy(file.data + file.start, buf_head(&head), head_bytes);
+		r = file_write_atomic(dirfd, hot_file, buf_head(&file), buf_len(&file), 0600);
+	}
+	buf_done(&file);
+	buf_done(&head);
+	return r;
 }
 
 int hot_save(const struct guest_memory *m, int snapshot_dirfd, struct error *e)
 {
-	struct buf ranges = BUF_INIT(HOT_RANGES_MAX * RANGE_BYTES);
-	struct page_set pages = {0};
-	int err = pages_written(m, &pages);
+	_cleanup_free_ struct hot_head *h = calloc(1, sizeof(*h));
+	int r = h ? find_ranges(m, h) : -ENOMEM;
 
-	if (err == 0)
-		err = add_ranges(&pages, &ranges);
-	if (err == 0)
-		err = write_file(&ranges, snapshot_dirfd);
-	page_set_done(&pages);
-	buf_done(&ranges);
-	return err < 0 ? error_set_errno(
-				 e, ERROR_INTERNAL, -err, "cannot record the snapshot's hot pages")
-		       : 0;
+	if (r == 0) {
+		h->memory_bytes = m->bytes;
+		r = write_file(h, snapshot_dirfd);
+	}
+	return r < 0 ? error_set_errno(
+			       e, ERROR_INTERNAL, -r, "cannot record the snapshot's hot pages")
+		     : 0;
 }
 
 /* --- loading --- */
 
-static bool is_intact(const uint8_t *file, size_t n)
+static int read_head(int fd, struct hot_head *h)
 {
-	return n >= HEADER_BYTES && memcmp(file, magic, sizeof(magic)) == 0 &&
-	       get_le32(file + 8) == (n - HEADER_BYTES) / RANGE_BYTES &&
-	       get_le32(file + 12) == crc32c(0, file + HEADER_BYTES, n - HEADER_BYTES);
+	_cleanup_free_ uint8_t *data = malloc(HOT_HEAD_MAX);
+	struct stat st;
+	size_t n;
+	int r;
+
+	if (!data)
+		return -ENOMEM;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -EBADMSG;
+	n = (uint64_t)st.st_size < HOT_HEAD_MAX ? (size_t)st.st_size : HOT_HEAD_MAX;
+	r = fd_pread_full(fd, data, n, 0);
+	return r < 0 ? r : hot_head_read(data, n, (uint64_t)st.st_size, h);
 }
 
-void hot_load(const struct guest_memory *m, int fd)
+/* Asks about a few pages. A kernel that does not tell says that they are there. */
+static bool is_cold(const struct guest_memory *m, const struct hot_head *h)
 {
-	_cleanup_free_ char *file = NULL;
-	const uint8_t *p;
-	size_t n;
+	uint32_t step = h->range_count / SAMPLES + 1;
+	unsigned asked = 0, missing = 0;
 
-	if (file_read_fd(fd, HOT_FILE_MAX, &file, &n) < 0)
-		return;
-	p = (const uint8_t *)file;
-	if (!is_intact(p, n))
-		return;
-	for (p += HEADER_BYTES; p + RANGE_BYTES <= (const uint8_t *)file + n; p += RANGE_BYTES) {
-		uint64_t at = (uint64_t)get_le32(p) * PAGE_BYTES,
-			 bytes = (uint64_t)get_le32(p + 4) * PAGE_BYTES;
+	for (uint32_t i = 0; i < h->range_count; i += step) {
+		unsigned char there = 1;
 
-		if (at >= m->bytes || bytes > m->bytes - at)
-			return;
-		if (madvise(m->map + at, bytes, MADV_POPULATE_WRITE) < 0)
+		(void)mincore(m->map + (uint64_t)h->ranges[i].first * PAGE_BYTES, PAGE_BYTES,
+			&there); /* stays 1 */
+		asked++;
+		missing += !(there & 1);
+	}
+	return missing * 100 > asked * COLD_PER_CENT;
+}
+
+/* Reads all of the file, from its start to its end, into the page cache. */
+static bool has_right_data(int fd, const struct hot_head *h)
+{
+	size_t start = hot_head_bytes(h->range_count);
+	size_t n = hot_data_pages(h) * PAGE_BYTES;
+	uint8_t *p;
+	bool right;
+
+	if (n == 0)
+		return false;				    /* there is nothing to map */
+	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED); /* a hint */
+	p = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, (off_t)start);
+	if (p == MAP_FAILED)
+		return false;
+	right = crc32c(0, p, n) == h->data_crc;
+	(void)munmap(p, n); /* our own mapping: cannot fail */
+	return right;
+}
+
+/* Whatever fails in the middle: what lies behind a page is the same. */
+static void map_all(const struct guest_memory *m, const struct hot_head *h,
+	const struct page_set *above, int fd)
+{
+	struct page_set all = {0}, part = {0};
+	int r = 0;
+
+	for (uint32_t i = 0; i < h->range_count && r == 0; i++)
+		r = page_set_append(&all, h->ranges[i].first, h->ranges[i].count);
+	if (r == 0)
+		r = page_set_subtract(&all, above, &part);
+	if (r == 0 && part.count <= HOT_RANGES_MAX)
+		(void)layers_map_part(fd, m, &all, &part, hot_head_bytes(h->range_count));
+	page_set_done(&all);
+	page_set_done(&part);
+}
+
+static void copy_written(const struct guest_memory *m, const struct hot_head *h)
+{
+	for (uint32_t i = 0; i < h->range_count; i++) {
+		const struct hot_range *r = &h->ranges[i];
+
+		if (r->written && madvise(m->map + (uint64_t)r->first * PAGE_BYTES,
+					  (uint64_t)r->count * PAGE_BYTES, MADV_POPULATE_WRITE) < 0)
 			return; /* an older kernel, or little memory: the guest faults them in */
 	}
+}
+
+void hot_load(const struct guest_memory *m, const struct page_set *above, int fd, enum hot_use use)
+{
+	_cleanup_free_ struct hot_head *h = malloc(sizeof(*h));
+
+	if (!h || read_head(fd, h) < 0 || h->memory_bytes != m->bytes)
+		return;
+	if (use == HOT_USE_FILE || is_cold(m, h)) {
+		if (!has_right_data(fd, h))
+			return;
+		map_all(m, h, above, fd);
+	}
+	copy_written(m, h);
 }

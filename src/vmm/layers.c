@@ -431,12 +431,10 @@ int layers_map(const struct guest_memory *m, const int *fds, unsigned count, boo
 
 /* --- going on on top of what was written --- */
 
-/* part: a subset of pages, each of whose ranges lies in one of theirs. */
-static int adopt(int fd, const struct guest_memory *m, const struct page_set *pages,
-	const struct page_set *part)
+int layers_map_part(int fd, const struct guest_memory *m, const struct page_set *pages,
+	const struct page_set *part, uint64_t at)
 {
-	const struct page_range *from = pages->ranges;
-	uint64_t at = layer_head_bytes(pages->count); /* of from, in the file */
+	const struct page_range *from = pages->ranges; /* which lies at `at` */
 
 	for (uint32_t i = 0; i < part->count; i++) {
 		const struct page_range *p = &part->ranges[i];
@@ -449,6 +447,12 @@ static int adopt(int fd, const struct guest_memory *m, const struct page_set *pa
 			return r;
 	}
 	return 0;
+}
+
+static int adopt(int fd, const struct guest_memory *m, const struct page_set *pages,
+	const struct page_set *part)
+{
+	return layers_map_part(fd, m, pages, part, layer_head_bytes(pages->count));
 }
 
 int layer_adopt(int fd, const struct guest_memory *m, const struct page_set *pages, struct error *e)

@@ -63,6 +63,11 @@ int layer_adopt_rest(int fd, const struct guest_memory *m, const struct page_set
 	const struct page_set *except, struct error *e);
 int base_adopt(int fd, const struct guest_memory *m, struct error *e);
 
+/* Maps `part` of the memory, privately, from a file that has `pages` one after the other from offset
+ * `at` on. Each range of part lies in one of pages. 0 or -errno, with some of it mapped. */
+int layers_map_part(int fd, const struct guest_memory *m, const struct page_set *pages,
+	const struct page_set *part, uint64_t at);
+
 /* Undoes an adoption, also while vCPUs run: the pages are the memory's own again. */
 void layer_disown(const struct guest_memory *m, const struct page_set *pages);
 

@@ -36,7 +36,7 @@ struct settings {
 	uint64_t cpus, memory;
 	const char *cmdline;
 	struct option_list disks, layers;
-	bool paused, keep, check_layers, help;
+	bool paused, keep, check_layers, rehearse, help;
 };
 
 #define NO_FD UINT64_C(0xffffffff)
@@ -63,6 +63,8 @@ static const struct option_spec options[] = {
 		"hash of this host's CPU (cpu_model.h), when it is known",
 		offsetof(struct settings, host_cpu), 0, UINT64_MAX, false},
 	FD_OPTION("baseline-fd", baseline_fd, "facts to which a boot's CPU is limited"),
+	{"rehearse", 0, OPTION_FLAG, NULL, "find the snapshot's hot pages",
+		offsetof(struct settings, rehearse), 0, 0, false},
 	FD_OPTION("kernel-fd", kernel_fd, "boot this uncompressed kernel"),
 	FD_OPTION("initrd-fd", initrd_fd, "initramfs of a boot"),
 	{"cmdline", 0, OPTION_STRING, "TEXT", "kernel command line of a boot",
@@ -182,6 +184,8 @@ static int make_vm(struct vmm_process *p, struct error *e)
 		.memory_fd = fd_of(s->memory_fd),
 		.hot_fd = fd_of(s->hot_fd),
 		.check_layers = s->check_layers,
+		.rehearse = s->rehearse,
+		.idle = s->paused, /* made in advance: nobody waits for it */
 		.dirfd = fd_of(s->dir_fd),
 		.console = "console.log",
 		.rng = true,

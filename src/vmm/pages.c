@@ -172,8 +172,8 @@ static int add_regions(
 	return 0;
 }
 
-/* Asks for pages that are there (or in swap) and not a file's. */
-static int scan(int pagemap_fd, const struct guest_memory *m, struct page_set *out)
+/* Asks for pages that are there (or in swap); own: and not a file's. */
+static int scan(int pagemap_fd, const struct guest_memory *m, bool own, struct page_set *out)
 {
 	struct scan_region regions[REGIONS];
 	struct scan_argument a = {
@@ -182,8 +182,8 @@ static int scan(int pagemap_fd, const struct guest_memory *m, struct page_set *o
 		.end = (uintptr_t)m->map + m->bytes,
 		.vec = (uintptr_t)regions,
 		.vec_len = REGIONS,
-		.category_inverted = SCAN_FILE,
-		.category_mask = SCAN_FILE,
+		.category_inverted = own ? SCAN_FILE : 0,
+		.category_mask = own ? SCAN_FILE : 0,
 		.category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
 		.return_mask = SCAN_PRESENT | SCAN_SWAPPED,
 	};
@@ -203,7 +203,7 @@ static int scan(int pagemap_fd, const struct guest_memory *m, struct page_set *o
 	return 0;
 }
 
-static int read_all(int pagemap_fd, const struct guest_memory *m, struct page_set *out)
+static int read_all(int pagemap_fd, const struct guest_memory *m, bool own, struct page_set *out)
 {
 	_cleanup_free_ uint64_t *entries = malloc(ENTRIES * sizeof(*entries));
 	uint64_t start = (uintptr_t)m->map / PAGE_BYTES, pages = m->bytes / PAGE_BYTES;
@@ -218,29 +218,39 @@ static int read_all(int pagemap_fd, const struct guest_memory *m, struct page_se
 		if (n < (ssize_t)sizeof(*entries))
 			return n < 0 ? -errno : -EIO;
 		for (size_t i = 0; i < (size_t)n / sizeof(*entries); i++, at++) {
-			bool own = entries[i] & (ENTRY_PRESENT | ENTRY_SWAPPED) &&
-				   !(entries[i] & ENTRY_FILE);
+			bool there = entries[i] & (ENTRY_PRESENT | ENTRY_SWAPPED) &&
+				     !(own && entries[i] & ENTRY_FILE);
 
-			if (own && page_set_append(out, (uint32_t)at, 1) < 0)
+			if (there && page_set_append(out, (uint32_t)at, 1) < 0)
 				return -ENOMEM;
 		}
 	}
 	return 0;
 }
 
-int pages_written(const struct guest_memory *m, struct page_set *out)
+static int find_pages(const struct guest_memory *m, bool own, struct page_set *out)
 {
 	_cleanup_close_ int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	int r;
 
 	if (fd < 0)
 		return -errno;
-	r = scan(fd, m, out);
+	r = scan(fd, m, own, out);
 	if (r == -ENOTTY || r == -EINVAL) { /* an older kernel */
 		page_set_done(out);
-		r = read_all(fd, m, out);
+		r = read_all(fd, m, own, out);
 	}
 	if (r < 0)
 		page_set_done(out);
 	return r;
+}
+
+int pages_written(const struct guest_memory *m, struct page_set *out)
+{
+	return find_pages(m, true, out);
+}
+
+int pages_touched(const struct guest_memory *m, struct page_set *out)
+{
+	return find_pages(m, false, out);
 }

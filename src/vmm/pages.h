@@ -45,4 +45,9 @@ uint64_t page_set_pages(const struct page_set *s);
  * 0 or -errno, out is empty then. */
 int pages_written(const struct guest_memory *m, struct page_set *out);
 
+/* Which pages of a memory are in use at all: those above, and the files' that are mapped at the
+ * moment, as they were read. A kernel maps others along with one that is read, if it has them in its
+ * page cache. As above. */
+int pages_touched(const struct guest_memory *m, struct page_set *out);
+
 #endif

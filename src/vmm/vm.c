@@ -18,6 +18,7 @@
 #include "vmm/cpu_model.h"
 #include "vmm/cpuid.h"
 #include "vmm/hot.h"
+#include "vmm/priority.h"
 #include "vmm/rng.h"
 #include "vmm/vsock.h"
 
@@ -449,8 +450,10 @@ static int map_memory(struct vm *vm, const struct vm_options *o, const struct sn
 			LAYER_MAPPINGS_MAX, &vm->stack, e);
 	if (r == 0)
 		r = check_stack(s, &vm->stack, e);
+	if (r == 0 && o->rehearse)
+		hot_rehearse(&vm->memory, o->memory_fd);
 	if (r == 0 && o->hot_fd >= 0)
-		hot_load(&vm->memory, o->hot_fd);
+		hot_load(&vm->memory, &vm->stack.above, o->hot_fd, HOT_USE_AUTO);
 	return r;
 }
 
@@ -579,15 +582,19 @@ int vm_create(const struct vm_options *options, struct vm **ret, struct error *e
 {
 	struct vm_options o = *options; /* what is taken over is marked here */
 	struct vm *vm = vm_new(&o);
+	bool lowered;
 	int r;
 
 	if (!vm) {
 		close_taken(&o);
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	}
+	lowered = o.idle && priority_lower();
 	r = vm->kvm_fd = kvm_open(e);
 	if (r >= 0)
 		r = o.state_fd >= 0 ? create_restored(vm, &o, e) : create_booted(vm, &o, e);
+	if (lowered)
+		priority_restore(); /* before there are threads */
 	if (r == 0)
 		r = vm_start_threads(vm, e);
 	close_taken(&o);

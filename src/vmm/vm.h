@@ -43,9 +43,11 @@ struct vm_options {
 	int memory_fd;	       /* the full memory that it stands on; borrowed */
 	int layer_fds[VM_MEMORY_LAYERS_MAX]; /* what was written since, lowest first; borrowed */
 	unsigned layer_count;
-	bool check_layers;   /* read the layers whole to find damage: where they were not yet */
-	int hot_fd;	     /* hint for a restore (hot.h), -1: none; borrowed */
-	int dirfd;	     /* for the console log, -1: none; borrowed */
+	bool check_layers; /* read the layers whole to find damage: where they were not yet */
+	int hot_fd;	   /* hint for a restore (hot.h), -1: none; borrowed */
+	bool rehearse;	   /* of a restore: vm_save_hot will be called; it is slow to run */
+	bool idle;	   /* make it at idle priority, where the host allows; it runs at normal */
+	int dirfd;	   /* for the console log, -1: none; borrowed */
 	const char *console; /* its file name */
 	bool rng;	     /* of a boot: give the guest a virtio-rng */
 	int vsock_listen_fd; /* Unix stream socket for the host side of virtio-vsock, -1: no vsock
@@ -126,8 +128,8 @@ int vm_snapshot(struct vm *vm, const struct vm_snapshot_options *o, struct vm_sn
  */
 int vm_flush_disks(struct vm *vm, struct error *e);
 
-/* Of a paused VM that was restored from the snapshot in this directory: adds which pages it
- * has written meanwhile, so that later restores are faster (hot.h). */
+/* Of a paused VM that was restored, to rehearse, from the snapshot in this directory: adds which pages
+ * it has touched meanwhile, so that later restores are faster (hot.h). */
 int vm_save_hot(struct vm *vm, int dirfd, struct error *e);
 
 /* Readable once the guest has ended. */

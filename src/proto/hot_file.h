@@ -1,0 +1,50 @@
+/* The file `hot` of a snapshot: its working set, which is what a guest touches between the restore
+ * and the end of its first command.
+ *
+ * A file holds a head (header and table), padded to whole pages, then the pages of the table's ranges
+ * in order. docs/snapshot-format.md is the specification. Bytes only, no files: the head is made
+ * and read here. The file is a hint, and hostile: reading checks checksum, version, order and bounds
+ * of every range, and says no more than whether it can be used. */
+#ifndef PROTO_HOT_FILE_H
+#define PROTO_HOT_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+enum {
+	HOT_VERSION = 2,
+	HOT_PAGE_BYTES = 4096,
+	HOT_RANGES_MAX = 8192,
+	HOT_PAGES_MAX = 32768, /* 128 MiB */
+	HOT_HEADER_BYTES = 56,
+	HOT_RANGE_BYTES = 12,
+	HOT_HEAD_MAX = 102400, /* header and largest table, in whole pages */
+};
+
+struct hot_range {
+	uint32_t first, count; /* pages */
+	bool written;	       /* else only read */
+};
+
+struct hot_head {
+	uint64_t memory_bytes; /* of the whole guest */
+	uint32_t data_crc;     /* CRC-32C of all pages in order */
+	uint32_t range_count;
+	struct hot_range ranges[HOT_RANGES_MAX]; /* ascending; they may touch */
+};
+
+/* Bytes of a head with so many ranges: where the pages begin. */
+uint64_t hot_head_bytes(uint32_t range_count);
+uint64_t hot_data_pages(const struct hot_head *h);
+
+/* Appends the head, with its padding. 0 or -ENOMEM. */
+int hot_head_write(const struct hot_head *h, struct buf *out);
+
+/* data: the first bytes of a file, n of them: all of it or HOT_HEAD_MAX. file_bytes: size of the
+ * file, which must be just what the table says. 0, or -EBADMSG for anything that is not right. */
+int hot_head_read(const void *data, size_t n, uint64_t file_bytes, struct hot_head *ret);
+
+#endif
