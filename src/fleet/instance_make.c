@@ -80,6 +80,7 @@ static void dismiss(struct instance_maker *m, struct instance *made, const struc
 	void *arg = m->arg;
 	struct instance_waiter *waiters = made ? TAKE_PTR(made->waiters) : NULL;
 	struct daemon *d = m->instance->daemon;
+	pid_t pid = made ? made->sandbox.pid : 0;
 
 	m->instance->maker = NULL;
 	d->instances->making--;
@@ -88,7 +89,7 @@ static void dismiss(struct instance_maker *m, struct instance *made, const struc
 	if (call)
 		call(arg, made, why);
 	instance_wake(waiters, NULL);
-	pool_refill(d->pool);
+	pool_handed_out(d->pool, pid);
 }
 
 /* --- ending early --- */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <time.h>
 #include <uv.h>
 
 #include "base/cleanup.h"
@@ -17,6 +18,9 @@ struct pool {
 	struct daemon *daemon;
 	struct stock stock;
 	uv_timer_t tick;
+	uv_timer_t look;     /* at the sandbox that was handed out last, while the stock is quiet */
+	pid_t looked_at;     /* its process; 0: it failed */
+	uint64_t looked_cpu; /* ns that it had used then */
 	struct pool_vm *making[POOL_MAKERS]; /* NULL: none */
 	unsigned makers, ticks;
 	bool stopping;
@@ -127,6 +131,8 @@ static void on_death(uv_poll_t *h, int status, int events)
 
 /* --- making --- */
 
+static void refill(struct pool *p);
+
 static void make_work(uv_work_t *w)
 {
 	struct pool_vm *v = w->data;
@@ -207,7 +213,7 @@ static void make_done(uv_work_t *w, int status)
 		end_vm(v);
 	}
 	trim(p);
-	pool_refill(p);
+	refill(p);
 }
 
 static int open_origin(struct pool_vm *v, const struct stock_key *k)
@@ -258,10 +264,47 @@ static void begin(struct pool *p, unsigned makers)
 		start_maker(p, kind);
 }
 
-void pool_refill(struct pool *p)
+static void refill(struct pool *p)
 {
-	if (p && p->daemon->instances->making == 0)
+	if (p->daemon->instances->making == 0)
 		begin(p, POOL_MAKERS);
+}
+
+/* --- not against a sandbox that was handed out just now --- */
+
+/* 0 when it is gone. */
+static uint64_t cpu_of(pid_t pid)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static void on_look(uv_timer_t *t)
+{
+	struct pool *p = t->data;
+	uint64_t cpu = cpu_of(p->looked_at);
+	bool rests = cpu <= p->looked_cpu + POOL_LOOK_MS * NS_PER_MS / 100 * POOL_REST_PERCENT;
+
+	p->looked_cpu = cpu;
+	if (!rests && stock_is_quiet(&p->stock, clock_monotonic_ns()))
+		return;
+	(void)uv_timer_stop(t); /* always 0 */
+	stock_rest(&p->stock);
+	refill(p);
+}
+
+void pool_handed_out(struct pool *p, pid_t pid)
+{
+	if (!p || p->stopping)
+		return;
+	p->looked_at = pid;
+	p->looked_cpu = cpu_of(pid);
+	stock_hand_out(&p->stock, clock_monotonic_ns());
+	(void)uv_timer_start(&p->look, on_look, POOL_LOOK_MS, POOL_LOOK_MS); /* not closing */
 }
 
 /* --- what is wanted --- */
@@ -390,6 +433,8 @@ int pool_start(struct daemon *d, struct error *e)
 	(void)uv_timer_init(d->loop, &p->tick); /* cannot fail */
 	p->tick.data = p;
 	(void)uv_timer_start(&p->tick, on_tick, 0, POOL_TICK_MS);
+	(void)uv_timer_init(d->loop, &p->look); /* as above */
+	p->look.data = p;
 	return 0;
 }
 
@@ -401,6 +446,7 @@ void pool_stop(struct daemon *d)
 		return;
 	p->stopping = true;
 	uv_close((uv_handle_t *)&p->tick, NULL);
+	uv_close((uv_handle_t *)&p->look, NULL);
 	while (end_one(p))
 		;
 }

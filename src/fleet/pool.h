@@ -8,8 +8,9 @@
  * nothing meters it. It ends with the daemon, however that ends; what is left, recovery removes.
  *
  * Life of a VM:
- *	MAKING	a worker restores it (POOL_MAKERS at a time; while sandboxes are being made only one
- *		every POOL_TICK_MS is begun, so as not to slow them)
+ *	MAKING	a worker restores it, at idle priority (POOL_MAKERS at a time; while sandboxes are being
+ *		made only one every POOL_TICK_MS is begun, and none against a sandbox that was just
+ *		handed out: stock.h)
  *	READY	counted against the host's quota; its process is watched
  *	(end)	claimed: belongs to the sandbox, with its place in the quota; or ended: not wanted
  *		any more, dead, its template was built anew, or its place is needed
@@ -19,12 +20,20 @@
 #define DAEMON_POOL_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "sandbox/backend.h"
 #include "fleet/stock.h"
 
-enum { POOL_MAKERS = 2, POOL_TICK_MS = 1000, POOL_CHECK_TICKS = 5, POOL_MEMORY_PERCENT = 25 };
+enum {
+	POOL_MAKERS = 2,
+	POOL_TICK_MS = 1000,
+	POOL_CHECK_TICKS = 5,
+	POOL_MEMORY_PERCENT = 25,
+	POOL_LOOK_MS = 250,   /* how often the sandbox handed out last is looked at */
+	POOL_REST_PERCENT = 8 /* it rests when it uses no more of a processor from look to look */
+};
 
 struct daemon;
 struct pool;
@@ -44,8 +53,9 @@ bool pool_claim(struct pool *p, const struct stock_key *k, bool usual, struct ba
  * do. */
 void pool_make_room(struct pool *p, const struct sandbox_sizes *s, unsigned count);
 
-/* To be called when the last sandbox that was being made is ready: fills it up again. */
-void pool_refill(struct pool *p);
+/* To be called when a sandbox was made, of the pool or not. pid: its process, 0 when it failed. The pool
+ * is filled up again when that sandbox rests, and no other is being made. */
+void pool_handed_out(struct pool *p, pid_t pid);
 
 /* Sets METRIC_POOL_READY. */
 void pool_measure(const struct pool *p);

@@ -190,15 +190,37 @@ static bool goes_first(const struct stock_kind *a, const struct stock_kind *b)
 	return have_a != have_b ? have_a < have_b : a->wanted_ns > b->wanted_ns;
 }
 
+void stock_hand_out(struct stock *s, uint64_t now_ns)
+{
+	s->handed_out_ns = now_ns;
+	if (!s->put_off_ns)
+		s->put_off_ns = now_ns;
+}
+
+void stock_rest(struct stock *s)
+{
+	s->handed_out_ns = 0;
+}
+
+bool stock_is_quiet(const struct stock *s, uint64_t now_ns)
+{
+	return s->handed_out_ns && now_ns < s->handed_out_ns + STOCK_QUIET_MS * NS_PER_MS &&
+	       now_ns < s->put_off_ns + STOCK_QUIET_MAX_MS * NS_PER_MS;
+}
+
 struct stock_kind *stock_begin(struct stock *s, uint64_t now_ns)
 {
 	struct stock_kind *best = NULL;
+
+	if (stock_is_quiet(s, now_ns))
+		return NULL;
 
 	for (struct stock_kind *k = s->kinds; k; k = k->next)
 		if (is_lacking(k, now_ns) && has_room(s, k) && (!best || goes_first(k, best)))
 			best = k;
 	if (best) {
 		best->making++;
+		s->put_off_ns = 0;
 		s->memory_bytes += best->key.sizes.memory_bytes;
 	}
 	return best;

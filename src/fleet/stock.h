@@ -5,7 +5,10 @@
  * STOCK_IDLE_S after that; of each there are as many as the options say. All together promise
  * memory up to a limit; where it is reached, kinds that were wanted last go first. A kind whose VMs
  * cannot be made, or die, is tried again after a time that doubles each time, until one is taken.
- */
+ *
+ * Making a VM takes the processors from the sandbox that was handed out last, whose client runs its
+ * first command just then. So none is begun until that sandbox rests, or STOCK_QUIET_MS have passed;
+ * hand-outs that follow each other put it off by STOCK_QUIET_MAX_MS in all. */
 #ifndef DAEMON_STOCK_H
 #define DAEMON_STOCK_H
 
@@ -24,6 +27,8 @@ enum {
 	STOCK_YIELD_S = 60, /* wanted that much later: gets the room of another kind */
 	STOCK_RETRY_S = 1,
 	STOCK_RETRY_MAX_S = 60,
+	STOCK_QUIET_MS = 5000,
+	STOCK_QUIET_MAX_MS = 15000,
 };
 
 struct stock_options {
@@ -70,6 +75,9 @@ struct stock {
 	struct stock_kind *kinds;
 	unsigned kind_count;
 	uint64_t memory_bytes; /* of those that are ready or being made */
+	uint64_t handed_out_ns,
+		put_off_ns; /* the last hand-out, and the first since a VM was begun;
+					     * 0: none that matters */
 };
 
 void stock_init(struct stock *s, const struct stock_options *o);
@@ -84,6 +92,11 @@ void stock_forget(struct stock_kind *kind);
 
 /* Takes a VM of the kind out, NULL when there is none. */
 struct stock_vm *stock_take(struct stock *s, const struct stock_key *k);
+
+/* A sandbox was handed out, of the pool or not; it rests now; whether that is awaited. */
+void stock_hand_out(struct stock *s, uint64_t now_ns);
+void stock_rest(struct stock *s);
+bool stock_is_quiet(const struct stock *s, uint64_t now_ns);
 
 /* The kind that one is to be made of now, NULL: none. It stays until one of the next three. */
 struct stock_kind *stock_begin(struct stock *s, uint64_t now_ns);

@@ -1,5 +1,5 @@
-/* What the pool keeps: how many of what, who gets the room, who gives it back, and how often
- * something that fails is tried. */
+/* What the pool keeps: how many of what, who gets the room, who gives it back, how often something that
+ * fails is tried, and when it is quiet. */
 #include "test.h"
 
 #include <string.h>
@@ -55,6 +55,35 @@ static unsigned fill(uint64_t now_ns)
 static const char *template_of(const struct stock_vm *vm)
 {
 	return vm ? vm->kind->key.template : "none";
+}
+
+/* Not against a sandbox that was handed out just now. */
+static void test_quiet(void **state)
+{
+	const uint64_t quiet = STOCK_QUIET_MS * NS_PER_MS, most = STOCK_QUIET_MAX_MS * NS_PER_MS;
+	const uint64_t begin = 100 * S;
+
+	(void)state; /* static */
+	assert_true(stock_want(&s, &base, begin));
+	stock_hand_out(&s, begin);
+	assert_true(stock_is_quiet(&s, begin + quiet - 1));
+	assert_int_equal(fill(begin + quiet - 1), 0);
+	assert_int_equal(fill(begin + quiet), 2); /* long enough */
+	assert_ptr_equal(stock_take(&s, &base), &vms[0]);
+	stock_hand_out(&s, begin + quiet);
+	assert_int_equal(fill(begin + quiet + 1), 0);
+	stock_rest(&s);
+	assert_int_equal(fill(begin + quiet + 1), 1); /* it rests */
+	/* one hand-out after the other */
+	assert_ptr_equal(stock_take(&s, &base), &vms[1]);
+	for (uint64_t at = 0; at < most; at += quiet / 2) {
+		stock_hand_out(&s, 2 * begin + at);
+		assert_true(stock_want(&s, &base, 2 * begin + at));
+		assert_int_equal(fill(2 * begin + at + 1), 0);
+	}
+	assert_int_equal(fill(2 * begin + most), 1);
+	stock_hand_out(&s, 2 * begin + most);
+	assert_true(stock_is_quiet(&s, 2 * begin + most + 1)); /* that counts anew */
 }
 
 static void test_kept_while_wanted(void **state)
@@ -270,6 +299,7 @@ static void test_options(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(test_quiet),
 		TEST(test_kept_while_wanted),
 		TEST(test_kinds_are_told_apart),
 		TEST(test_too_many_kinds),
