@@ -7,12 +7,12 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "api/auth.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
 #include "proto/json_tree.h"
 #include "http/router.h"
-#include "daemon/scrape.h"
+#include "api/scrape.h"
 #include "proto/timestamp.h"
 #include "store/keys.h"
 
@@ -98,7 +98,7 @@ static const struct router_entry table[] = {
 
 void api_dispatch(struct request *r)
 {
-	router_dispatch(r, table);
+	router_dispatch(r, table, auth_check);
 }
 
 /* --- shared --- */
@@ -109,7 +109,7 @@ struct store_sandbox *api_find(struct request *r)
 	struct store_sandbox *sb = NULL;
 	struct error e = {0};
 	int err = route_sandbox_id(r->params[0], id)
-			  ? store_sandbox_get(r->daemon->store, id, &sb, &e)
+			  ? store_sandbox_get(fleet_of(r)->store, id, &sb, &e)
 			  : -ENOENT;
 
 	if (err < 0 && err != -ENOENT) {
@@ -126,7 +126,7 @@ struct store_sandbox *api_find(struct request *r)
 
 struct instance *api_find_running(struct request *r, const struct store_sandbox *sb)
 {
-	struct instance *i = instance_find(r->daemon, sb->id);
+	struct instance *i = instance_find(fleet_of(r), sb->id);
 
 	if (!i)
 		reply_error(r, 409, "the sandbox is not running: it is %s",
@@ -193,7 +193,7 @@ json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb
 		"sandboxID", sb->id, "clientID", API_CLIENT_ID, "envdVersion", sb->envd_version,
 		"alias", text_or_null(sb->template_alias), "envdAccessToken",
 		text_or_null(sb->envd_token), "trafficAccessToken", text_or_null(sb->traffic_token),
-		"domain", text_or_null(r->daemon->options.domain));
+		"domain", text_or_null(request_domain(r)));
 }
 
 uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise)

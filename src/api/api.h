@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "fleet/instances.h"
 #include "http/request.h"
 #include "store/sandboxes.h"
 
-#define API_ENVD_VERSION "0.6.13"
-#define API_CLIENT_ID	 "6532622b" /* a constant of old, which clients require */
+#define API_CLIENT_ID "6532622b" /* a constant of old, which clients require */
 
 enum {
 	API_BODY_MAX = 1024 * 1024,
@@ -20,7 +20,7 @@ enum {
 	API_PAGE_MAX = 100,
 };
 
-/* Of server.c: a request of the control API. */
+/* A request of the control API. */
 void api_dispatch(struct request *r);
 
 /* --- handlers --- */
@@ -69,6 +69,11 @@ void api_operator_usage(struct request *r);
 
 /* --- what they share --- */
 
+/* Makes a sandbox for a request that needs one while it lasts. The body is that of POST
+ * /v2/sandboxes; the sandbox lives grace_ns longer than that asks for. False: answered. */
+bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_ns,
+	instance_made made, void *arg, struct instance_maker **ret);
+
 /* The row of the sandbox that r->params[0] names, if it is the asker's and not being killed;
  * otherwise answers 404 and returns NULL. Free it with store_sandbox_free. */
 struct store_sandbox *api_find(struct request *r);
@@ -79,7 +84,6 @@ struct store_sandbox *api_find(struct request *r);
 bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1]);
 
 /* The instance of a sandbox that runs; otherwise answers 409 and returns NULL. */
-struct instance;
 struct instance *api_find_running(struct request *r, const struct store_sandbox *sb);
 
 /* An answer that comes from a callback, while the client may go. The callback owns it until it

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "api/api.h"
 #include "api/auth.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "fleet/instances.h"
 #include "http/reply.h"
 #include "store/keys.h"
@@ -56,7 +56,7 @@ static void on_made(void *arg, struct instance *i, const struct error *why)
 		reply_failure(r, why);
 		return;
 	}
-	if (store_sandbox_get(r->daemon->store, instance_id(i), &sb, &e) < 0)
+	if (store_sandbox_get(fleet_of(r)->store, instance_id(i), &sb, &e) < 0)
 		reply_failure(r, &e);
 	else
 		reply_json(r, 201, api_sandbox_json(r, sb));
@@ -82,7 +82,7 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 {
 	struct error e = {0};
 
-	s->origin.fd = openat(r->daemon->home.area_fd[HOME_SNAPSHOTS], s->snapshot.id,
+	s->origin.fd = openat(fleet_of(r)->home.area_fd[HOME_SNAPSHOTS], s->snapshot.id,
 		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (s->origin.fd < 0) {
 		(void)error_set_errno(
@@ -313,7 +313,7 @@ static void start(struct request *r, const struct instance_order *o)
 	if (!c)
 		return;
 	c->request = r;
-	if (instances_make(r->daemon, o, on_made, c, &c->maker, &e) < 0) {
+	if (instances_make(fleet_of(r), o, on_made, c, &c->maker, &e) < 0) {
 		free(c);
 		reply_failure(r, &e);
 		return;
@@ -343,7 +343,7 @@ bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_
 	bool ok = take_order(r, body, true, &source, &o) && auth_may_create(r, 1);
 
 	o.timeout_ns += grace_ns;
-	if (ok && instances_make(r->daemon, &o, made, arg, ret, &e) < 0) {
+	if (ok && instances_make(fleet_of(r), &o, made, arg, ret, &e) < 0) {
 		reply_failure(r, &e);
 		ok = false;
 	}

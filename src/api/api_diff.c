@@ -19,7 +19,7 @@
 #include "api/api.h"
 #include "api/auth.h"
 #include "fleet/compare.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "fleet/survey.h"
 #include "proto/json_text.h"
@@ -354,8 +354,8 @@ static void on_limit(uv_timer_t *t)
 static int make_side(
 	struct diff *d, unsigned side, const struct store_snapshot *sn, struct error *e)
 {
-	struct daemon *daemon = d->request->daemon;
-	_cleanup_close_ int fd = openat(daemon->home.area_fd[HOME_SNAPSHOTS], sn->id,
+	struct fleet *fleet = fleet_of(d->request);
+	_cleanup_close_ int fd = openat(fleet->home.area_fd[HOME_SNAPSHOTS], sn->id,
 		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	const struct sandbox_origin origin = {.fd = fd, .memory = true};
 	const struct instance_order o = {
@@ -395,7 +395,7 @@ static struct diff *diff_new(struct request *r, const char *path)
 	request_set_ops(r, &ops, d);
 	d->compare = compare_new();
 	for (unsigned i = 0; i < 2; i++)
-		d->sides[i] = survey_new(r->daemon, d->path, &survey_ops, d);
+		d->sides[i] = survey_new(fleet_of(r), d->path, &survey_ops, d);
 	if (d->compare && d->sides[0] && d->sides[1] && buf_add_str(&d->out, "{\"files\":[") == 0)
 		return d;
 	fail_with(d, ERROR_NO_SPACE, ENOMEM, "out of memory");

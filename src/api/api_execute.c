@@ -16,9 +16,10 @@
 #include "base/log.h"
 #include "api/api.h"
 #include "api/cell_output.h"
+#include "fleet/fleet_of.h"
 #include "fleet/instances.h"
 #include "http/reply.h"
-#include "http/upstream.h"
+#include "fleet/upstream.h"
 
 enum {
 	PORT = 49999,
@@ -65,8 +66,8 @@ static void on_closed(uv_handle_t *h)
 /* The sandbox goes, whatever it does. */
 static void end_sandbox(struct execution *x)
 {
-	struct daemon *d = x->r->daemon;
-	struct instance *i = *x->sandbox_id ? instance_find(d, x->sandbox_id) : NULL;
+	struct fleet *f = fleet_of(x->r);
+	struct instance *i = *x->sandbox_id ? instance_find(f, x->sandbox_id) : NULL;
 	struct error e = {0};
 
 	upstream_close(x->up);
@@ -184,7 +185,7 @@ static void on_data(struct upstream *u, const uint8_t *data, size_t n, void *arg
 
 static void fail_lost(struct execution *x, const char *message)
 {
-	bool alive = instance_find(x->r->daemon, x->sandbox_id);
+	bool alive = instance_find(fleet_of(x->r), x->sandbox_id);
 
 	fail(x, 502, alive ? message : "the sandbox ended while the cell ran");
 }

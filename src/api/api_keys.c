@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "api/api.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "api/key_json.h"
 #include "fleet/limits.h"
 #include "fleet/meter.h"
@@ -55,7 +55,7 @@ void api_teams(struct request *r)
 {
 	struct team_of own = {r->key->team_id, json_array()};
 	struct error e = {0};
-	int err = store_team_list(r->daemon->store, add_team, &own, &e);
+	int err = store_team_list(fleet_of(r)->store, add_team, &own, &e);
 
 	send_list(r, err, own.list, &e);
 }
@@ -71,18 +71,18 @@ void api_keys_list(struct request *r)
 {
 	json_t *list = json_array();
 	struct error e = {0};
-	int err = store_key_list(r->daemon->store, r->key->team_id, add_key, list, &e);
+	int err = store_key_list(fleet_of(r)->store, r->key->team_id, add_key, list, &e);
 
 	send_list(r, err, list, &e);
 }
 
 void api_usage(struct request *r)
 {
-	struct operation o = {.store = r->daemon->store, .query = r->head->query};
+	struct operation o = {.store = fleet_of(r)->store, .query = r->head->query};
 	struct error e = {0};
 	int err;
 
-	meter_report_each(r->daemon, r->key->id, 0);
+	meter_report_each(fleet_of(r), r->key->id, 0);
 	err = usage_report(&o, r->key->id, &e);
 	send_list(r, err, o.answer, &e);
 }
@@ -108,7 +108,7 @@ static int count_key(void *arg, const struct store_key *k)
 static int check_count(struct request *r, struct error *e)
 {
 	unsigned n = 0;
-	int err = store_key_list(r->daemon->store, r->key->team_id, count_key, &n, e);
+	int err = store_key_list(fleet_of(r)->store, r->key->team_id, count_key, &n, e);
 
 	if (err == 0 && n >= TEAM_KEYS_MAX)
 		err = error_set(e, ERROR_LIMIT, ENOSPC,
@@ -126,7 +126,7 @@ static int take_limits(
 	*l = *own;
 	l->manages_keys = false;
 	err = key_limits_take(body, l, e);
-	if (err == 0 && !limits_are_within(r->daemon, l, own))
+	if (err == 0 && !limits_are_within(fleet_of(r), l, own))
 		err = error_set(e, ERROR_FORBIDDEN, EPERM,
 			"a key cannot have higher limits than the one that makes it");
 	return err;
@@ -146,8 +146,8 @@ static void take_create(struct request *r, const char *text, size_t n)
 	if (err == 0)
 		err = check_count(r, &e);
 	if (err == 0)
-		err = key_json_create(
-			r->daemon->store, name ? name : "", r->key->team_id, &l, false, &made, &e);
+		err = key_json_create(fleet_of(r)->store, name ? name : "", r->key->team_id, &l,
+			false, &made, &e);
 	if (err < 0)
 		reply_failure(r, &e);
 	else
@@ -167,7 +167,7 @@ static bool find_in_team(struct request *r)
 	_cleanup_(store_key_freep) struct store_key *k = NULL;
 	struct error e = {0};
 
-	if (store_key_get(r->daemon->store, r->params[0], &k, &e) < 0)
+	if (store_key_get(fleet_of(r)->store, r->params[0], &k, &e) < 0)
 		reply_failure(r, &e);
 	else if (strcmp(k->team_id, r->key->team_id) != 0)
 		reply_error(r, 404, "no such API key");
@@ -184,7 +184,7 @@ static void take_rename(struct request *r, const char *text, size_t n)
 
 	if (!body)
 		return;
-	if (store_key_rename(r->daemon->store, r->params[0], name ? name : "", &e) < 0)
+	if (store_key_rename(fleet_of(r)->store, r->params[0], name ? name : "", &e) < 0)
 		reply_failure(r, &e);
 	else
 		reply_empty(r, 200);
@@ -206,7 +206,7 @@ static void revoke_key(struct request *r)
 	if (uri_query_get(r->head->query, "kill", kill, sizeof(kill)) > 0 &&
 		strcmp(kill, "true") != 0 && strcmp(kill, "false") != 0)
 		reply_error(r, 400, "kill must be true or false");
-	else if (revocation_apply(r->daemon, r->params[0], strcmp(kill, "true") == 0, &e) < 0)
+	else if (revocation_apply(fleet_of(r), r->params[0], strcmp(kill, "true") == 0, &e) < 0)
 		reply_failure(r, &e);
 	else
 		reply_empty(r, 204);
@@ -232,7 +232,7 @@ static void take_operation(struct request *r, const char *text, size_t n)
 		return;
 	if (!target)
 		reply_error(r, 503, "out of memory");
-	else if (operator_call(r->daemon->store, r->head->method, target, body, &answer, &e) < 0)
+	else if (operator_call(fleet_of(r)->store, r->head->method, target, body, &answer, &e) < 0)
 		reply_failure(r, &e);
 	else if (answer)
 		reply_json(r, strcmp(r->head->method, "POST") == 0 ? 201 : 200, answer);
@@ -253,6 +253,6 @@ void api_operator_revoke(struct request *r)
 
 void api_operator_usage(struct request *r)
 {
-	meter_report_each(r->daemon, NULL, 0);
+	meter_report_each(fleet_of(r), NULL, 0);
 	api_operator(r);
 }

@@ -10,7 +10,7 @@
 #include "fleet/allowance.h"
 #include "api/api.h"
 #include "api/auth.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "fleet/instances.h"
 #include "http/reply.h"
 #include "proto/timestamp.h"
@@ -66,8 +66,8 @@ static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 
 	if (sb->envd_token)
 		(void)json_object_set_new(root, "envdAccessToken", json_string(sb->envd_token));
-	(void)json_object_set_new(root, "domain",
-		r->daemon->options.domain ? json_string(r->daemon->options.domain) : json_null());
+	(void)json_object_set_new(
+		root, "domain", request_domain(r) ? json_string(request_domain(r)) : json_null());
 	(void)json_object_set_new(root, "lifecycle",
 		json_pack("{s:s, s:b}", "onTimeout", sb->auto_pause ? "pause" : "kill",
 			"autoResume", sb->auto_resume));
@@ -216,7 +216,7 @@ static void send_list(
 		fields[n++] = (struct http_field){"X-Next-Token", next};
 	/* without the number the list is still right */
 	if (count_running &&
-		store_sandbox_count(r->daemon->store, auth_scope(r),
+		store_sandbox_count(fleet_of(r)->store, auth_scope(r),
 			STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
 			&running, NULL) == 0) {
 		(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)running);
@@ -233,7 +233,7 @@ static void list(struct request *r, const struct store_sandbox_filter *f, bool p
 	int err = buf_add_u8(&text, '[');
 
 	if (err == 0)
-		err = store_sandbox_list(r->daemon->store, f, add_listed, &text, next, &e);
+		err = store_sandbox_list(fleet_of(r)->store, f, add_listed, &text, next, &e);
 	if (err == 0)
 		err = buf_add_u8(&text, ']');
 	if (err == -EMSGSIZE)
@@ -299,7 +299,7 @@ static void on_kill_done(struct request *r, bool complete)
 {
 	struct waiting_kill *w = r->data;
 
-	instance_unwait(r->daemon, &w->waiter);
+	instance_unwait(fleet_of(r), &w->waiter);
 	free(w);
 }
 
@@ -331,7 +331,7 @@ static void kill_now(struct request *r, struct instance *i, const struct store_s
 {
 	struct error e = {0};
 	int err = i ? instance_end(i, STORE_EVENT_KILLED, &e)
-		    : instance_kill_paused(r->daemon, sb, &e);
+		    : instance_kill_paused(fleet_of(r), sb, &e);
 
 	if (err < 0)
 		reply_failure(r, &e);
@@ -344,12 +344,12 @@ static void kill_now(struct request *r, struct instance *i, const struct store_s
 void api_kill(struct request *r)
 {
 	struct store_sandbox *sb = api_find(r);
-	struct instance *unsettled = sb ? instance_find_unsettled(r->daemon, sb->id) : NULL;
+	struct instance *unsettled = sb ? instance_find_unsettled(fleet_of(r), sb->id) : NULL;
 
 	if (unsettled)
 		kill_later(r, unsettled);
 	else if (sb)
-		kill_now(r, instance_find(r->daemon, sb->id), sb);
+		kill_now(r, instance_find(fleet_of(r), sb->id), sb);
 	store_sandbox_free(sb);
 }
 
@@ -359,8 +359,8 @@ static bool set_end(struct request *r, const struct store_sandbox *sb, uint64_t 
 	struct error e = {0};
 	int err;
 
-	end_ns = allowance_clamp(r->daemon, sb->key_id, end_ns);
-	err = store_sandbox_set_end(r->daemon->store, sb->id, end_ns, &e);
+	end_ns = allowance_clamp(fleet_of(r), sb->key_id, end_ns);
+	err = store_sandbox_set_end(fleet_of(r)->store, sb->id, end_ns, &e);
 
 	if (err == -EBUSY)
 		reply_error(r, sb->state == STORE_PAUSED ? 404 : 409,
@@ -370,7 +370,7 @@ static bool set_end(struct request *r, const struct store_sandbox *sb, uint64_t 
 		reply_failure(r, &e);
 	if (err < 0)
 		return false;
-	instances_deadline_changed(r->daemon);
+	instances_deadline_changed(fleet_of(r));
 	return true;
 }
 

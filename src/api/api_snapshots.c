@@ -14,8 +14,9 @@
 #include "base/str.h"
 #include "api/api.h"
 #include "api/auth.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "fleet/instances.h"
+#include "fleet/places.h"
 #include "sandbox/layers.h"
 #include "http/reply.h"
 #include "image/workdir.h"
@@ -33,7 +34,7 @@ int api_find_snapshot(const struct request *r, const struct template_ref *ref,
 {
 	if (*ref->namespace)
 		return error_set(e, ERROR_NOT_FOUND, ENOENT, "there is no such snapshot");
-	return store_snapshot_find(r->daemon->store, auth_scope(r), ref->name, ref->tag, ret, e);
+	return store_snapshot_find(fleet_of(r)->store, auth_scope(r), ref->name, ref->tag, ret, e);
 }
 
 static json_t *snapshot_json(const struct store_snapshot *sn)
@@ -48,10 +49,10 @@ static json_t *snapshot_json(const struct store_snapshot *sn)
 		    : NULL;
 }
 
-static void remove_files(struct daemon *d, const char *id)
+static void remove_files(struct fleet *f, const char *id)
 {
 	/* a directory without a row is removed at the next start at the latest */
-	(void)workdir_remove(d->home.area_fd[HOME_SNAPSHOTS], id);
+	(void)workdir_remove(f->home.area_fd[HOME_SNAPSHOTS], id);
 }
 
 /* --- making one --- */
@@ -86,20 +87,20 @@ static struct store_snapshot new_row(const struct store_sandbox *sb, const struc
 static int record(
 	struct instance *i, const struct store_snapshot *row, uint64_t kept_bytes, struct error *e)
 {
-	struct daemon *d = i->daemon;
-	int r = store_begin(d->store, e);
+	struct fleet *f = i->fleet;
+	int r = store_begin(f->store, e);
 
 	if (r == 0)
-		r = store_snapshot_insert(d->store, row, e);
+		r = store_snapshot_insert(f->store, row, e);
 	if (r == 0)
-		r = store_kept_note_snapshot(d->store, row->id, kept_bytes, e);
+		r = store_kept_note_snapshot(f->store, row->id, kept_bytes, e);
 	if (r == 0) {
-		instance_note_event(d, instance_id(i), instance_key_id(i), instance_template_id(i),
+		event_note(f, instance_id(i), instance_key_id(i), instance_template_id(i),
 			STORE_EVENT_CHECKPOINTED, NULL);
-		r = store_commit(d->store, e);
+		r = store_commit(f->store, e);
 	}
 	if (r < 0)
-		store_rollback(d->store);
+		store_rollback(f->store);
 	return r;
 }
 
@@ -108,7 +109,7 @@ static void on_snapshot(
 {
 	struct snapshotting *s = arg;
 	struct request *r = api_deferred_take(s->deferred);
-	struct daemon *d = i->daemon;
+	struct fleet *f = i->fleet;
 	struct error e = done ? (struct error){0} : *why;
 	int err = done ? 0 : -EIO;
 
@@ -116,7 +117,7 @@ static void on_snapshot(
 		s->row.own_bytes = done->own_bytes;
 		err = record(i, &s->row, done->kept_bytes, &e);
 		if (err < 0)
-			remove_files(d, s->row.id);
+			remove_files(f, s->row.id);
 		(void)fault_point("snapshot-recorded"); /* where the daemon may die, as below */
 	}
 	if (r && err < 0)
@@ -223,7 +224,7 @@ void api_snapshots_list(struct request *r)
 
 	if (!f.limit)
 		return;
-	if (store_snapshot_list(r->daemon->store, &f, add_snapshot, list, next, &e) < 0) {
+	if (store_snapshot_list(fleet_of(r)->store, &f, add_snapshot, list, next, &e) < 0) {
 		json_decref(list);
 		reply_failure(r, &e);
 		return;
@@ -232,7 +233,7 @@ void api_snapshots_list(struct request *r)
 }
 
 struct deletion {
-	struct daemon *daemon;
+	struct fleet *fleet;
 	uv_work_t work;
 	char id[STORE_SNAPSHOT_ID_BYTES];
 };
@@ -241,7 +242,7 @@ static void delete_work(uv_work_t *w)
 {
 	struct deletion *x = w->data;
 
-	remove_files(x->daemon, x->id);
+	remove_files(x->fleet, x->id);
 }
 
 static void delete_done(uv_work_t *w, int status)
@@ -250,18 +251,18 @@ static void delete_done(uv_work_t *w, int status)
 }
 
 /* The space comes free in a worker. */
-static void remove_later(struct daemon *d, const char *id)
+static void remove_later(struct fleet *f, const char *id)
 {
 	struct deletion *x = calloc(1, sizeof(*x));
 
 	if (!x) {
-		remove_files(d, id);
+		remove_files(f, id);
 		return;
 	}
-	x->daemon = d;
+	x->fleet = f;
 	x->work.data = x;
 	(void)snprintf(x->id, sizeof(x->id), "%s", id);			  /* of the store: fits */
-	(void)uv_queue_work(d->loop, &x->work, delete_work, delete_done); /* cannot fail */
+	(void)uv_queue_work(f->loop, &x->work, delete_work, delete_done); /* cannot fail */
 }
 
 void api_template_delete(struct request *r)
@@ -278,10 +279,10 @@ void api_template_delete(struct request *r)
 	}
 	err = api_find_snapshot(r, &ref, &sn, &e);
 	if (err == 0)
-		err = store_snapshot_delete(r->daemon->store, sn.id, &e);
+		err = store_snapshot_delete(fleet_of(r)->store, sn.id, &e);
 	if (err == 0) {
 		(void)fault_point("snapshot-deleted");
-		remove_later(r->daemon, sn.id);
+		remove_later(fleet_of(r), sn.id);
 		reply_empty(r, 204);
 	} else if (e.code == ERROR_NOT_FOUND) {
 		/* templates are the operator's: mayfly template rm */
@@ -295,7 +296,7 @@ void api_template_delete(struct request *r)
 
 struct fork {
 	struct api_deferred *deferred;
-	struct daemon *daemon;
+	struct fleet *fleet;
 	struct store_sandbox *parent; /* as it was */
 	char id[STORE_SNAPSHOT_ID_BYTES];
 	uint64_t timeout_ns;
@@ -308,7 +309,7 @@ struct fork {
 
 static void fork_free(struct fork *f)
 {
-	instances_give_back(f->daemon, &f->places);
+	places_give_back(f->fleet, &f->places);
 	store_sandbox_free(f->parent);
 	free(f);
 }
@@ -321,7 +322,7 @@ static json_t *children_json(const struct request *r, const struct fork *f)
 		struct store_sandbox *sb = NULL;
 
 		/* one that has died at once is still what the client asked for */
-		if (store_sandbox_get(r->daemon->store, instance_id(f->children[n]), &sb, NULL) ==
+		if (store_sandbox_get(fleet_of(r)->store, instance_id(f->children[n]), &sb, NULL) ==
 			0)
 			(void)json_array_append_new(
 				list, json_pack("{s:o}", "sandbox", api_sandbox_json(r, sb)));
@@ -340,17 +341,18 @@ static void drop_all(struct fork *f)
 static void finish_fork(struct fork *f)
 {
 	struct request *r = api_deferred_take(f->deferred);
-	struct daemon *d = f->daemon;
+	struct fleet *fleet = f->fleet;
 
 	(void)fault_point("fork-made");
-	remove_later(d, f->id);
-	if (f->ready < f->count || !r || instances_admit(d, f->children, f->count, &f->why) < 0) {
+	remove_later(fleet, f->id);
+	if (f->ready < f->count || !r ||
+		instances_admit(fleet, f->children, f->count, &f->why) < 0) {
 		drop_all(f);
 		if (r)
 			reply_failure(r, &f->why);
 	} else {
 		(void)fault_point("fork-admitted");
-		instance_note_event(d, f->parent->id, f->parent->key_id, f->parent->template_id,
+		event_note(fleet, f->parent->id, f->parent->key_id, f->parent->template_id,
 			STORE_EVENT_FORKED, NULL);
 		reply_json(r, 201, children_json(r, f));
 	}
@@ -404,7 +406,7 @@ static void make_children(struct fork *f, int origin_fd)
 
 		/* after one that was refused the rest need not begin */
 		if (e.code != ERROR_NONE ||
-			instances_make(f->daemon, &o, on_child, f, &ignored, &e) < 0)
+			instances_make(f->fleet, &o, on_child, f, &ignored, &e) < 0)
 			on_child(f, NULL, &e);
 	}
 	json_decref(o.metadata);
@@ -420,7 +422,7 @@ static void on_fork_snapshot(
 	struct error e = {0};
 
 	if (done)
-		fd = layers_open(f->daemon->home.area_fd[HOME_SNAPSHOTS], f->id, false, &e);
+		fd = layers_open(f->fleet->home.area_fd[HOME_SNAPSHOTS], f->id, false, &e);
 	if (fd >= 0) {
 		make_children(f, fd);
 		return;
@@ -443,7 +445,7 @@ static void start_fork(
 		store_sandbox_free(sb);
 		return;
 	}
-	f->daemon = r->daemon;
+	f->fleet = fleet_of(r);
 	f->parent = sb;
 	f->count = count;
 	f->timeout_ns = (uint64_t)(s ? s : 1) * NS_PER_S;
@@ -452,7 +454,7 @@ static void start_fork(
 		.sizes = {sb->cpus, sb->memory_bytes, sb->disk_bytes},
 		.count = count};
 	/* all places before anything is made */
-	if (instances_reserve(r->daemon, &f->places, &e) < 0 ||
+	if (places_reserve(fleet_of(r), &f->places, &e) < 0 ||
 		str_random_id(f->id, sizeof(f->id)) < 0 ||
 		instance_snapshot(i, f->id, on_fork_snapshot, f, &e) < 0) {
 		(void)api_deferred_take(f->deferred); /* it is r */

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "api/api.h"
 #include "api/auth.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "fleet/instances.h"
 #include "http/reply.h"
 #include "proto/route.h"
@@ -85,7 +85,7 @@ static void reply_running(
 	struct store_sandbox *sb = NULL;
 	struct error e = {0};
 
-	if (store_sandbox_get(r->daemon->store, id, &sb, &e) < 0)
+	if (store_sandbox_get(fleet_of(r)->store, id, &sb, &e) < 0)
 		reply_failure(r, &e);
 	else if (!extend || api_extend(r, sb, timeout_s))
 		reply_json(r, status, api_sandbox_json(r, sb));
@@ -127,13 +127,13 @@ static void obtain(struct request *r, const char *id, const struct connect *how)
 	c->timeout_s = how->timeout_s;
 	c->resume = how->resume;
 	request_set_ops(r, &connecting_ops, c);
-	instance_obtain(r->daemon, id, &o, on_obtained, c, &c->obtaining);
+	instance_obtain(fleet_of(r), id, &o, on_obtained, c, &c->obtaining);
 }
 
 /* Somebody else resumes it at the moment. */
 static bool is_returning(const struct request *r, const char *id)
 {
-	const struct instance *i = instance_find_unsettled(r->daemon, id);
+	const struct instance *i = instance_find_unsettled(fleet_of(r), id);
 
 	return i && i->state == INSTANCE_CREATING;
 }
@@ -157,8 +157,9 @@ static bool take_options(
 static bool refuse_ending(struct request *r)
 {
 	char id[ROUTE_SANDBOX_ID_MAX + 1];
-	const struct instance *i =
-		route_sandbox_id(r->params[0], id) ? instance_find_unsettled(r->daemon, id) : NULL;
+	const struct instance *i = route_sandbox_id(r->params[0], id)
+					   ? instance_find_unsettled(fleet_of(r), id)
+					   : NULL;
 
 	if (!i || i->state != INSTANCE_ENDING || i->told || !auth_may_see(r, i->key_id))
 		return false;
@@ -177,7 +178,7 @@ static void connect_to(
 	json_decref(body);
 	if (!sb)
 		return;
-	if (instance_find(r->daemon, sb->id)) {
+	if (instance_find(fleet_of(r), sb->id)) {
 		if (how.resume)
 			reply_error(r, 409, "the sandbox is running");
 		else
@@ -224,7 +225,7 @@ void api_resume(struct request *r)
 
 struct rollback {
 	struct api_deferred *deferred;
-	struct daemon *daemon;
+	struct fleet *fleet;
 	char id[SANDBOX_ID_BYTES];
 	uint64_t end_ns; /* its deadline stays */
 };
@@ -254,7 +255,7 @@ static void on_rolled_back(void *arg, const struct error *why)
 	if (why)
 		on_back(b, NULL, false, why);
 	else
-		instance_obtain(b->daemon, b->id, &o, on_back, b, &ignored);
+		instance_obtain(b->fleet, b->id, &o, on_back, b, &ignored);
 }
 
 static void roll_back(struct request *r, const struct store_sandbox *sb, const char *snapshot_id)
@@ -269,7 +270,7 @@ static void roll_back(struct request *r, const struct store_sandbox *sb, const c
 		free(b);
 		return;
 	}
-	b->daemon = r->daemon;
+	b->fleet = fleet_of(r);
 	b->end_ns = sb->end_ns;
 	memcpy(b->id, instance_id(i), sizeof(b->id));
 	if (instance_roll_back(i, snapshot_id, on_rolled_back, b, &e) < 0)

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "api/api.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "image/template.h"
 #include "store/templates.h"
@@ -47,7 +47,7 @@ static json_t *sizes_json(const struct entry *m, const struct store_template *ro
 {
 	return json_pack("{s:s, s:i, s:i, s:i, s:s}", "buildID", row->build_id, "cpuCount",
 		(int)m->cpus, "memoryMB", (int)m->memory_mb, "diskSizeMB", (int)m->disk_mb,
-		"envdVersion", API_ENVD_VERSION);
+		"envdVersion", INSTANCE_ENVD_VERSION);
 }
 
 /* Takes both. */
@@ -83,7 +83,7 @@ static json_t *detail_json(const struct entry *m, const struct store_template *r
 
 struct listing {
 	uv_work_t work;
-	struct daemon *daemon;
+	struct fleet *fleet;
 	struct request *request; /* NULL when its client has gone */
 	struct entry *entries;	 /* owned */
 	size_t count;
@@ -109,7 +109,7 @@ static void list_work(uv_work_t *w)
 {
 	struct listing *l = w->data;
 
-	l->result = template_each(&l->daemon->home, add_template, l, &l->why);
+	l->result = template_each(&l->fleet->home, add_template, l, &l->why);
 }
 
 static void send_templates(struct listing *l)
@@ -121,7 +121,7 @@ static void send_templates(struct listing *l)
 		const struct entry *m = &l->entries[i];
 		struct store_template row;
 
-		r = store_template_see(l->daemon->store, m->name, m->made_s, &row, &l->why);
+		r = store_template_see(l->fleet->store, m->name, m->made_s, &row, &l->why);
 		if (r == 0 && json_array_append_new(list, template_json(m, &row)) < 0)
 			r = -ENOMEM;
 	}
@@ -167,10 +167,10 @@ void api_templates_list(struct request *r)
 		return;
 	}
 	l->work.data = l;
-	l->daemon = r->daemon;
+	l->fleet = fleet_of(r);
 	l->request = r;
 	request_set_ops(r, &ops, l);
-	(void)uv_queue_work(r->daemon->loop, &l->work, list_work, list_done); /* never fails */
+	(void)uv_queue_work(fleet_of(r)->loop, &l->work, list_work, list_done); /* never fails */
 }
 
 /* --- one --- */
@@ -185,12 +185,13 @@ static bool load(struct request *r, struct entry *ret, struct store_template *re
 
 	if (!api_template_name(r, r->params[0], name))
 		return false;
-	err = template_load(&r->daemon->home, name, &t, &e);
+	err = template_load(&fleet_of(r)->home, name, &t, &e);
 	if (err == 0) {
 		err = fill_entry(ret, &t);
 		template_done(&t);
 		if (err == 0)
-			err = store_template_see(r->daemon->store, name, ret->made_s, ret_row, &e);
+			err = store_template_see(
+				fleet_of(r)->store, name, ret->made_s, ret_row, &e);
 		if (err == 0)
 			return true;
 		free(ret->name);
@@ -236,7 +237,7 @@ bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME
 		reply_error(r, 404, "there is no template '%.200s'", given);
 		return false;
 	}
-	err = store_template_name(r->daemon->store, ref.name, ret, &e);
+	err = store_template_name(fleet_of(r)->store, ref.name, ret, &e);
 	if (err == -ENOENT) /* a name, or nothing of ours */
 		memcpy(ret, ref.name, strlen(ref.name) + 1);
 	else if (err < 0)

@@ -10,7 +10,7 @@
 #include "api/auth.h"
 #include "api/auth.h"
 #include "sandbox/console.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
 #include "store/events.h"
@@ -71,7 +71,7 @@ void api_metrics(struct request *r)
 	if (to < STORE_NEVER_NS - NS_PER_S)
 		to += NS_PER_S - 1; /* the whole last second */
 	list = json_array();
-	if (store_sample_list(r->daemon->store, sb->id, from, to, add_metric, list, &e) < 0) {
+	if (store_sample_list(fleet_of(r)->store, sb->id, from, to, add_metric, list, &e) < 0) {
 		json_decref(list);
 		reply_failure(r, &e);
 	} else {
@@ -87,10 +87,10 @@ static void add_last(struct request *r, const char *id, json_t *all)
 	char own[ROUTE_SANDBOX_ID_MAX + 1];
 
 	/* one that is not there, or not the asker's, or has no sample yet, is left out */
-	if (!route_sandbox_id(id, own) || store_sandbox_get(r->daemon->store, own, &sb, NULL) < 0)
+	if (!route_sandbox_id(id, own) || store_sandbox_get(fleet_of(r)->store, own, &sb, NULL) < 0)
 		return;
 	if (auth_may_see(r, sb->key_id) &&
-		store_sample_last(r->daemon->store, own, &last, NULL) == 0)
+		store_sample_last(fleet_of(r)->store, own, &last, NULL) == 0)
 		(void)json_object_set_new(all, own, metric_json(&last));
 	store_sandbox_free(sb);
 }
@@ -187,15 +187,15 @@ static int add_event(void *arg, const struct store_event *ev)
 	return 0;
 }
 
-static void add_console(struct log_query *q, struct daemon *d)
+static void add_console(struct log_query *q, struct fleet *f)
 {
-	struct instance *i = instance_find(d, q->id);
+	struct instance *i = instance_find(f, q->id);
 	_cleanup_free_ char *text = i ? console_tail(instance_dirfd(i)) : NULL;
 	struct store_sandbox *sb = NULL;
 	char *lines[LOGS_MAX], *save = NULL;
 	unsigned n = 0;
 
-	if (!text || store_sandbox_get(d->store, q->id, &sb, NULL) < 0)
+	if (!text || store_sandbox_get(f->store, q->id, &sb, NULL) < 0)
 		return;
 	for (char *line = strtok_r(text, "\r\n", &save); line; line = strtok_r(NULL, "\r\n", &save))
 		lines[n++ % LOGS_MAX] = line;
@@ -231,7 +231,7 @@ static bool find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1])
 	bool found = false;
 
 	if (route_sandbox_id(r->params[0], id))
-		(void)store_event_list(r->daemon->store, &f, note_event, &found, NULL);
+		(void)store_event_list(fleet_of(r)->store, &f, note_event, &found, NULL);
 	if (found)
 		return true;
 	sb = api_find(r); /* its events may be too old to be kept */
@@ -255,7 +255,7 @@ static int add_events(struct request *r, struct log_query *q, struct error *e)
 
 	for (unsigned page = 0; err == 0 && page < LOG_PAGES && !is_full(q); page++) {
 		q->count = 0;
-		err = store_event_list(r->daemon->store, &f, add_event, q, e);
+		err = store_event_list(fleet_of(r)->store, &f, add_event, q, e);
 		if (q->count < LOGS_MAX)
 			break;
 		f.cursor = q->last_id;
@@ -270,10 +270,10 @@ static int gather(struct request *r, struct log_query *q, struct error *e)
 
 	q->entries = json_array();
 	if (!q->backward)
-		add_console(q, r->daemon);
+		add_console(q, fleet_of(r));
 	err = add_events(r, q, e);
 	if (q->backward && !is_full(q))
-		add_console(q, r->daemon);
+		add_console(q, fleet_of(r));
 	while (json_array_size(q->entries) > q->limit)
 		(void)json_array_remove(q->entries, json_array_size(q->entries) - 1); /* is there */
 	return err;

@@ -12,9 +12,9 @@
 #include "base/str.h"
 #include "api/api.h"
 #include "api/auth.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "http/reply.h"
-#include "daemon/webhooks.h"
+#include "fleet/events.h"
 #include "store/keys.h"
 #include "store/webhooks.h"
 
@@ -57,7 +57,8 @@ static json_t *list_of(struct request *r)
 	json_t *list = json_array();
 	struct error e = {0};
 
-	if (list && store_webhook_list(r->daemon->store, auth_scope(r), add_webhook, list, &e) == 0)
+	if (list &&
+		store_webhook_list(fleet_of(r)->store, auth_scope(r), add_webhook, list, &e) == 0)
 		return list;
 	json_decref(list);
 	reply_failure(r, &e);
@@ -215,7 +216,7 @@ static void add(struct request *r, struct store_webhook *w)
 		make_secret(secret);
 		w->secret = secret;
 	}
-	if (store_webhook_add(r->daemon->store, w, id, &e) < 0) {
+	if (store_webhook_add(fleet_of(r)->store, w, id, &e) < 0) {
 		reply_failure(r, &e);
 		return;
 	}
@@ -253,11 +254,11 @@ static void change(struct request *r, const json_t *old, const json_t *body)
 
 	if (!take_types(r, old, &w.types) || !take_all(r, body, &w))
 		return;
-	if (store_webhook_update(r->daemon->store, r->params[0], &w, &e) < 0) {
+	if (store_webhook_update(fleet_of(r)->store, r->params[0], &w, &e) < 0) {
 		reply_failure(r, &e);
 		return;
 	}
-	webhooks_wake(r->daemon);
+	event_queued(fleet_of(r));
 	reply_empty(r, 204);
 }
 
@@ -283,7 +284,7 @@ void api_webhooks_remove(struct request *r)
 
 	if (!one)
 		return;
-	if (store_webhook_remove(r->daemon->store, r->params[0], &e) < 0)
+	if (store_webhook_remove(fleet_of(r)->store, r->params[0], &e) < 0)
 		reply_failure(r, &e);
 	else
 		reply_empty(r, 204);
@@ -303,10 +304,11 @@ void api_webhooks_test(struct request *r)
 	json_decref(one);
 	if (!payload) {
 		reply_error(r, 503, "out of memory");
-	} else if (store_delivery_queue_for(r->daemon->store, r->params[0], payload, now, &e) < 0) {
+	} else if (store_delivery_queue_for(fleet_of(r)->store, r->params[0], payload, now, &e) <
+		   0) {
 		reply_failure(r, &e);
 	} else {
-		webhooks_wake(r->daemon);
+		event_queued(fleet_of(r));
 		reply_empty(r, 202);
 	}
 }

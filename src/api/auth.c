@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "fleet/allowance.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "fleet/kept.h"
 #include "fleet/limits.h"
 #include "http/reply.h"
@@ -31,10 +31,12 @@ static struct bucket buckets[BUCKETS];
 static bool take_local(struct request *r)
 {
 	struct error e = {0};
-	int err = store_key_local(r->daemon->store, clock_realtime_ns(), &r->key, &e);
+	int err = store_key_local(fleet_of(r)->store, clock_realtime_ns(), &r->key, &e);
 
 	if (err < 0)
 		reply_failure(r, &e);
+	else
+		r->key_id = r->key->id;
 	return err == 0;
 }
 
@@ -50,9 +52,11 @@ bool auth_check(struct request *r)
 		reply_error(r, 401, "an API key is missing: send it in the X-API-Key header");
 		return false;
 	}
-	err = store_key_authenticate(r->daemon->store, secret, clock_realtime_ns(), &r->key, &e);
-	if (err == 0)
+	err = store_key_authenticate(fleet_of(r)->store, secret, clock_realtime_ns(), &r->key, &e);
+	if (err == 0) {
+		r->key_id = r->key->id;
 		return true;
+	}
 	if (e.code == ERROR_NOT_FOUND || e.code == ERROR_USAGE)
 		reply_error(r, 401, "invalid API key: see mayfly keys ls");
 	else
@@ -105,7 +109,7 @@ static unsigned take_tokens(const char *key_id, unsigned rate, unsigned count)
 
 static bool take_rate(struct request *r, unsigned count)
 {
-	unsigned rate = limits_effective(r->daemon, &r->key->limits).creates_per_minute;
+	unsigned rate = limits_effective(fleet_of(r), &r->key->limits).creates_per_minute;
 	unsigned wait;
 
 	if (rate && count > rate) { /* to wait would not help */
@@ -128,8 +132,8 @@ bool auth_may_create(struct request *r, unsigned count)
 
 	if (r->admin)
 		return true;
-	if (limits_check_places(r->daemon, r->key->id, count, &e) < 0 ||
-		allowance_check(r->daemon, r->key->id, &e) < 0) {
+	if (limits_check_places(fleet_of(r), r->key->id, count, &e) < 0 ||
+		allowance_check(fleet_of(r), r->key->id, &e) < 0) {
 		reply_failure(r, &e);
 		return false;
 	}
@@ -144,7 +148,7 @@ bool auth_may_resume(struct request *r)
 bool auth_may_promise(struct request *r, const char *key_id, unsigned count)
 {
 	struct error e = {0};
-	int err = kept_check(r->daemon, key_id, count, &e);
+	int err = kept_check(fleet_of(r), key_id, count, &e);
 
 	if (err < 0)
 		reply_failure(r, &e);
@@ -159,14 +163,14 @@ bool auth_may_keep(struct request *r, const struct store_sandbox *sb, bool snaps
 
 uint64_t auth_timeout_max_ns(const struct request *r)
 {
-	uint64_t max = limits_effective(r->daemon, &r->key->limits).max_timeout_ns;
+	uint64_t max = limits_effective(fleet_of(r), &r->key->limits).max_timeout_ns;
 
 	return max ? max : UINT64_MAX;
 }
 
 struct sandbox_sizes auth_sizes_max(const struct request *r)
 {
-	const struct store_limits l = limits_effective(r->daemon, &r->key->limits);
+	const struct store_limits l = limits_effective(fleet_of(r), &r->key->limits);
 
 	return limits_sizes(&l);
 }

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/admin.h"
-#include "daemon/operator.h"
+#include "api/operator.h"
 #include "image/home.h"
 #include "proto/uri.h"
 #include "store/store.h"

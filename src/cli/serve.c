@@ -137,7 +137,7 @@ static int check_exposure(const struct daemon *d, const struct serve_options *o,
 
 	if (r < 0 || loopback)
 		return r;
-	r = store_key_list(d->store, NULL, has_key, NULL, e);
+	r = store_key_list(d->fleet.store, NULL, has_key, NULL, e);
 	if (r == 0)
 		return error_set(e, ERROR_USAGE, EACCES,
 			"%s can be reached from other hosts and there is no API key: mayfly keys "
@@ -198,13 +198,16 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.log_level = o->log_level,
 		.log_format = o->log_format,
 		.connections_max = (uint32_t)o->connections,
-		.sandboxes_max = (uint32_t)o->sandboxes,
-		.creates_per_minute = (uint32_t)o->creates,
-		.timeout_max_ns = o->timeout_ns,
-		.sizes_max = {(unsigned)o->cpus, o->memory_bytes, o->disk_bytes},
-		.quota = o->quota,
-		.kept = o->kept,
-		.pool.memory_bytes = o->pool_memory_bytes,
+		.fleet =
+			{
+				.sandboxes_max = (uint32_t)o->sandboxes,
+				.creates_per_minute = (uint32_t)o->creates,
+				.timeout_max_ns = o->timeout_ns,
+				.sizes_max = {(unsigned)o->cpus, o->memory_bytes, o->disk_bytes},
+				.quota = o->quota,
+				.kept = o->kept,
+				.pool.memory_bytes = o->pool_memory_bytes,
+			},
 	};
 	struct daemon *d = NULL;
 	int r;
@@ -214,10 +217,10 @@ static int run(void *values, int argc, char **argv, struct error *e)
 			*o->tls_self_signed ? o->tls_self_signed : own_domain(o);
 	r = cli_no_arguments(argc, argv, e);
 
-	d_options.kept.key_count = (uint32_t)o->kept_count;
-	d_options.kept.all_count = (uint32_t)o->kept_all_count;
+	d_options.fleet.kept.key_count = (uint32_t)o->kept_count;
+	d_options.fleet.kept.all_count = (uint32_t)o->kept_all_count;
 	for (unsigned n = 0; r == 0 && n < o->pool.count; n++)
-		r = stock_parse_option(&d_options.pool, o->pool.items[n], e);
+		r = stock_parse_option(&d_options.fleet.pool, o->pool.items[n], e);
 	if (r == 0)
 		r = daemon_start(&d_options, &d, e);
 	if (r == 0)

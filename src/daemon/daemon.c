@@ -14,8 +14,8 @@
 #include "sandbox/backend.h"
 #include "fleet/instances.h"
 #include "fleet/pool.h"
-#include "daemon/scrape.h"
 #include "daemon/self_signed.h"
+#include "api/scrape.h"
 #include "http/server.h"
 #include "daemon/surfaces.h"
 #include "daemon/webhooks.h"
@@ -47,8 +47,9 @@ static void start_workers(struct daemon *d)
 {
 	static uv_work_t first;
 
-	(void)setenv("UV_THREADPOOL_SIZE", WORKERS, 0);	     /* else libuv's own number */
-	(void)uv_queue_work(d->loop, &first, no_work, NULL); /* fails without a function only */
+	(void)setenv("UV_THREADPOOL_SIZE", WORKERS, 0); /* else libuv's own number */
+	(void)uv_queue_work(
+		d->fleet.loop, &first, no_work, NULL); /* fails without a function only */
 }
 
 /* Every sandbox and every connection takes some descriptors. */
@@ -64,9 +65,9 @@ static void raise_limits(void)
 
 static int open_store(struct daemon *d, struct error *e)
 {
-	_cleanup_free_ char *path = str_printf("%s/%s", d->home.path, DATABASE);
+	_cleanup_free_ char *path = str_printf("%s/%s", d->fleet.home.path, DATABASE);
 
-	return path ? store_open(path, &d->store, e)
+	return path ? store_open(path, &d->fleet.store, e)
 		    : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 }
 
@@ -120,14 +121,17 @@ static int check_options(struct daemon *d, struct error *e)
 
 static int open_server(struct daemon *d, struct error *e)
 {
-	_cleanup_free_ char *admin = str_printf("%s/%s", d->home.path, ADMIN_SOCKET);
+	_cleanup_free_ char *admin = str_printf("%s/%s", d->fleet.home.path, ADMIN_SOCKET);
 	int r;
 
 	d->server = calloc(1, sizeof(*d->server));
 	if (!d->server || !admin)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	r = self_signed_start(d, e);
-	d->server->daemon = d;
+	d->server->all.loop = d->fleet.loop;
+	d->server->all.ops = &surfaces_ops;
+	d->server->all.owner = &d->fleet;
+	d->server->all.domain = d->options.domain;
 	d->server->max = d->options.connections_max;
 	if (r == 0 && d->options.tls_cert)
 		r = server_use_tls(d->server, d->options.tls_cert, d->options.tls_key, e);
@@ -145,20 +149,25 @@ static int open_all(struct daemon *d, struct error *e)
 	if (r == 0)
 		r = check_options(d, e);
 	if (r == 0)
-		r = home_open(NULL, &d->home, e);
+		r = home_open(NULL, &d->fleet.home, e);
 	if (r == 0)
-		r = sandbox_dirs_open(d->home.path, &d->dirs, e);
+		r = sandbox_dirs_open(d->fleet.home.path, &d->fleet.dirs, e);
 	if (r == 0)
 		r = open_store(d, e);
 	if (r == 0)
-		r = scrape_start(d, e);
+		r = scrape_start(d->fleet.loop, d->fleet.store, &d->scrape, e);
 	if (r == 0)
-		r = instances_start(d, e);
+		r = instances_start(&d->fleet, e);
 	if (r == 0)
-		r = pool_start(d, e);
+		r = pool_start(&d->fleet, e);
 	if (r == 0)
 		r = webhooks_start(d, e);
 	return r;
+}
+
+static void on_events(void *arg)
+{
+	webhooks_wake(arg);
 }
 
 int daemon_start(const struct daemon_options *o, struct daemon **ret, struct error *e)
@@ -169,16 +178,18 @@ int daemon_start(const struct daemon_options *o, struct daemon **ret, struct err
 	if (!d)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	d->options = *o;
-	if (!d->options.backend)
-		d->options.backend = &backend_vmm;
-	d->home = (struct home)HOME_INIT;
-	d->dirs = (struct sandbox_dirs)SANDBOX_DIRS_INIT;
-	d->loop = uv_default_loop();
+	d->fleet.options = o->fleet;
+	d->fleet.events_changed = on_events;
+	d->fleet.events_arg = d;
+	if (!d->fleet.options.backend)
+		d->fleet.options.backend = &backend_vmm;
+	d->fleet.home = (struct home)HOME_INIT;
+	d->fleet.dirs = (struct sandbox_dirs)SANDBOX_DIRS_INIT;
+	d->fleet.loop = uv_default_loop();
 	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
 	json_set_alloc_funcs(json_allocate, free);
 	raise_limits();
 	start_workers(d);
-	surfaces_register(d);
 	r = open_all(d, e);
 	if (r == 0)
 		r = open_server(d, e);
@@ -199,7 +210,7 @@ static void on_signal(uv_signal_t *h, int signo)
 		return;
 	}
 	log_info("stopping; sandboxes go on");
-	uv_stop(d->loop);
+	uv_stop(d->fleet.loop);
 }
 
 int daemon_run(struct daemon *d, struct error *e)
@@ -208,21 +219,21 @@ int daemon_run(struct daemon *d, struct error *e)
 	uv_signal_t handles[ARRAY_SIZE(signals)];
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-		(void)uv_signal_init(d->loop, &handles[i]);
+		(void)uv_signal_init(d->fleet.loop, &handles[i]);
 		handles[i].data = d;
 		if (uv_signal_start(&handles[i], on_signal, signals[i]) < 0)
 			return error_set(e, ERROR_INTERNAL, EINVAL, "cannot wait for signals");
 	}
-	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* says only whether anything is left */
+	(void)uv_run(d->fleet.loop, UV_RUN_DEFAULT); /* says only whether anything is left */
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		uv_close((uv_handle_t *)&handles[i], NULL);
-	instances_stop(d);
-	pool_stop(d);
+	instances_stop(&d->fleet);
+	pool_stop(&d->fleet);
 	server_stop(d->server);
-	scrape_stop(d);
+	scrape_stop(TAKE_PTR(d->scrape));
 	self_signed_stop(d);
 	webhooks_stop(d);
-	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* until workers and handles are done */
+	(void)uv_run(d->fleet.loop, UV_RUN_DEFAULT); /* until workers and handles are done */
 	return 0;
 }
 
@@ -230,20 +241,19 @@ void daemon_free(struct daemon *d)
 {
 	if (!d)
 		return;
-	instances_stop(d);
-	pool_stop(d);
+	instances_stop(&d->fleet);
+	pool_stop(&d->fleet);
 	if (d->server)
 		server_stop(d->server);
-	scrape_stop(d);
+	scrape_stop(TAKE_PTR(d->scrape));
 	self_signed_stop(d);
 	webhooks_stop(d);
-	(void)uv_run(d->loop, UV_RUN_DEFAULT); /* closes handles */
+	(void)uv_run(d->fleet.loop, UV_RUN_DEFAULT); /* closes handles */
 	server_free(d->server);
 	self_signed_free(d);
-	pool_free(d);
-	instances_free(d);
-	store_close(d->store);
-	sandbox_dirs_close(&d->dirs);
-	home_close(&d->home);
+	pool_free(&d->fleet);
+	store_close(d->fleet.store);
+	sandbox_dirs_close(&d->fleet.dirs);
+	home_close(&d->fleet.home);
 	free(d);
 }

@@ -40,7 +40,7 @@ static void on_look(uv_timer_t *t)
 
 static int make_names(struct self_signed *s, const struct daemon *d)
 {
-	s->dir = str_printf("%s/tls/%s", d->home.path, s->domain);
+	s->dir = str_printf("%s/tls/%s", d->fleet.home.path, s->domain);
 	s->ca = s->dir ? str_printf("%s/" TLS_CA_FILE, s->dir) : NULL;
 	s->cert = s->dir ? str_printf("%s/" TLS_CERT_FILE, s->dir) : NULL;
 	s->key = s->dir ? str_printf("%s/" TLS_KEY_FILE, s->dir) : NULL;
@@ -76,7 +76,7 @@ int self_signed_start(struct daemon *d, struct error *e)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	d->self_signed = s;
 	s->domain = d->options.tls_self_signed;
-	(void)uv_timer_init(d->loop, &s->timer); /* cannot fail */
+	(void)uv_timer_init(d->fleet.loop, &s->timer); /* cannot fail */
 	s->timer.data = d;
 	if (make_names(s, d) < 0)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");

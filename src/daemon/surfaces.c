@@ -1,22 +1,53 @@
 #include "daemon/surfaces.h"
 
-#include "daemon/daemon.h"
+#include "api/api.h"
+#include "api/scrape.h"
 #include "envd/envd.h"
 #include "envd/userport.h"
 #include "envd/wake.h"
+#include "fleet/fleet_of.h"
+#include "fleet/meter.h"
+#include "http/request.h"
+#include "store/keys.h"
 
-static void to_envd(struct request *r)
+static void refuse(struct request *r)
 {
-	wake_then(r, envd_handle);
+	const struct http_reply reply = {.status = 400};
+
+	(void)request_reply_error(r, &reply, NULL, r->route.reason); /* the client may be gone */
 }
 
-static void to_port(struct request *r)
+static void hand_out(struct request *r)
 {
-	wake_then(r, userport_handle);
+	if (r->connection->door == SERVER_METRICS) {
+		scrape_dispatch(r);
+		return;
+	}
+	switch (r->route.kind) {
+	case ROUTE_API:
+		api_dispatch(r);
+		break;
+	case ROUTE_SANDBOX:
+		wake_then(r, r->route.port == ROUTE_ENVD_PORT ? envd_handle : userport_handle);
+		break;
+	case ROUTE_SIGNED:
+		wake_then(r, envd_handle);
+		break;
+	case ROUTE_BAD:
+		refuse(r);
+		break;
+	}
 }
 
-void surfaces_register(struct daemon *d)
+static void count_traffic(struct request *r, uint64_t in_bytes, uint64_t out_bytes)
 {
-	d->envd_handler = to_envd;
-	d->proxy_handler = to_port;
+	meter_count_traffic(fleet_of(r), r->route.sandbox_id, in_bytes, out_bytes);
 }
+
+static void release(struct request *r)
+{
+	store_key_free(r->key);
+}
+
+const struct connection_ops surfaces_ops = {
+	.request = hand_out, .traffic = count_traffic, .release = release};

@@ -1,10 +1,11 @@
-/* The one place that names the modules behind the daemon's surfaces. */
+/* The one place that names the modules behind the daemon's surfaces: which of them answers a
+ * request, and what the HTTP server leaves to the fleet. */
 #ifndef DAEMON_SURFACES_H
 #define DAEMON_SURFACES_H
 
-struct daemon;
+#include "http/connection.h"
 
-/* Fills in who answers for sandboxes (daemon.h), before anything is served. */
-void surfaces_register(struct daemon *d);
+/* The owner of the connections is the fleet. */
+extern const struct connection_ops surfaces_ops;
 
 #endif

@@ -18,7 +18,7 @@
 #include "config.h"
 #include "daemon/address.h"
 #include "daemon/daemon.h"
-#include "fleet/metrics.h"
+#include "base/metrics.h"
 #include "store/webhooks.h"
 
 enum {
@@ -194,7 +194,7 @@ static int begin(void *arg, const struct store_delivery *d)
 		a->payload = strdup(d->payload);
 	}
 	if (!a || !a->easy || !a->payload ||
-		store_delivery_claim(w->daemon->store, d->id,
+		store_delivery_claim(w->daemon->fleet.store, d->id,
 			clock_realtime_ns() + CLAIM_S * NS_PER_S, &e) < 0) {
 		log_warn("cannot deliver: %s webhook=%s", e.message, d->webhook_id);
 		if (a)
@@ -229,7 +229,7 @@ static uint64_t pause_ns(uint32_t failures)
 static void note_failure(struct attempt *a, const char *why)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(10);
-	struct store *s = a->all->daemon->store;
+	struct store *s = a->all->daemon->fleet.store;
 	uint64_t now = clock_realtime_ns();
 	bool give_up = now > a->created_ns + WEBHOOK_GIVE_UP_S * NS_PER_S;
 	struct error e = {0};
@@ -250,7 +250,7 @@ static void note_success(struct attempt *a)
 	struct error e = {0};
 
 	metrics_add(METRIC_WEBHOOK_DELIVERIES, "delivered", NULL, 1);
-	if (store_delivery_done(a->all->daemon->store, a->id, &e) < 0)
+	if (store_delivery_done(a->all->daemon->fleet.store, a->id, &e) < 0)
 		log_error("%s webhook=%s", e.message, a->webhook_id);
 }
 
@@ -348,7 +348,7 @@ static struct watch *new_watch(struct webhooks *w, curl_socket_t fd)
 	watch->all = w;
 	watch->fd = fd;
 	watch->poll.data = watch;
-	if (uv_poll_init_socket(w->daemon->loop, &watch->poll, fd) < 0) {
+	if (uv_poll_init_socket(w->daemon->fleet.loop, &watch->poll, fd) < 0) {
 		free(watch);
 		return NULL;
 	}
@@ -384,7 +384,7 @@ static void on_due(uv_timer_t *t)
 
 static void look_for_due(struct webhooks *w)
 {
-	struct store *s = w->daemon->store;
+	struct store *s = w->daemon->fleet.store;
 	uint64_t now = clock_realtime_ns(), next = 0, ms;
 	struct error e = {0};
 	int r = store_delivery_due(s, now, STORE_DUE_MAX, begin, w, &e);
@@ -424,8 +424,8 @@ int webhooks_start(struct daemon *d, struct error *e)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "cannot prepare webhooks");
 	}
 	w->daemon = d;
-	(void)uv_timer_init(d->loop, &w->curl_timer); /* these two do not fail */
-	(void)uv_timer_init(d->loop, &w->due);
+	(void)uv_timer_init(d->fleet.loop, &w->curl_timer); /* these two do not fail */
+	(void)uv_timer_init(d->fleet.loop, &w->due);
 	w->curl_timer.data = w->due.data = w;
 	curl_multi_setopt(w->multi, CURLMOPT_SOCKETFUNCTION, on_watch_wanted);
 	curl_multi_setopt(w->multi, CURLMOPT_SOCKETDATA, w);

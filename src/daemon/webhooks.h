@@ -7,10 +7,7 @@
 #ifndef DAEMON_WEBHOOKS_H
 #define DAEMON_WEBHOOKS_H
 
-#include <stdint.h>
-
 #include "base/error.h"
-#include "store/events.h"
 
 enum {
 	WEBHOOK_ATTEMPT_S = 10,	 /* for all of a request and its answer */
@@ -18,7 +15,6 @@ enum {
 	WEBHOOK_PAUSE_MAX_S = 3600,
 	WEBHOOK_GIVE_UP_S = 3 * 24 * 3600, /* after the event */
 	WEBHOOK_ANSWER_MAX = 64 * 1024,	   /* bytes of an answer that are read */
-	WEBHOOK_TYPE_BYTES = 64,
 };
 
 struct daemon;
@@ -27,13 +23,5 @@ int webhooks_start(struct daemon *d, struct error *e);
 void webhooks_stop(struct daemon *d); /* accepts a daemon where it was not started */
 /* Something was queued or changed. */
 void webhooks_wake(struct daemon *d);
-
-/* "sandbox.lifecycle.killed" for the types killed, timed_out and crashed, and so on. */
-void webhook_type(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES]);
-/* The record of an event (protocol section 6) as JSON, malloc'ed; NULL: out of memory. build_id: of
- * what the sandbox was made from, or NULL. */
-char *webhook_payload(const struct store_event *ev, const char *build_id);
-/* One that is no event, for trying a webhook. */
-char *webhook_test_payload(uint64_t at_ns);
 
 #endif

@@ -9,6 +9,7 @@
 #include "envd/envd_call.h"
 #include "envd/envd_http.h"
 #include "envd/envd_rpc.h"
+#include "fleet/fleet_of.h"
 #include "proto/json_text.h"
 #include "proto/signature.h"
 #include "proto/uri.h"
@@ -159,7 +160,7 @@ static struct instance *find_signed(struct request *r)
 	struct search s = {.r = r, .query = &q};
 
 	if (read_query(r, &q) && q.has_signature)
-		(void)instance_each(r->daemon, matches, &s); /* found says it */
+		(void)instance_each(fleet_of(r), matches, &s); /* found says it */
 	if (s.found)
 		strcpy(r->route.sandbox_id, instance_id(s.found)); /* bounded alike */
 	return s.found;
@@ -262,7 +263,7 @@ void envd_handle(struct request *r)
 		return;
 	}
 	i = r->route.kind == ROUTE_SIGNED ? find_signed(r)
-					  : instance_find(r->daemon, r->route.sandbox_id);
+					  : instance_find(fleet_of(r), r->route.sandbox_id);
 	if (i)
 		dispatch(r, i);
 	else if (r->route.kind == ROUTE_SIGNED)

@@ -2,19 +2,19 @@
 
 #include <errno.h>
 
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "envd/envd_call.h"
 #include "fleet/instances.h"
 
 /* On its way to being paused, or back from that: the client may try again soon. A sandbox that is
  * being killed is gone already. */
-static bool is_changing(struct daemon *d, const char *id)
+static bool is_changing(struct fleet *f, const char *id)
 {
-	const struct instance *i = instance_find_unsettled(d, id);
+	const struct instance *i = instance_find_unsettled(f, id);
 	struct store_sandbox *sb = NULL;
 	bool changing;
 
-	if (!i || store_sandbox_get(d->store, id, &sb, NULL) < 0)
+	if (!i || store_sandbox_get(f->store, id, &sb, NULL) < 0)
 		return false;
 	changing = sb->state == STORE_PAUSING ||
 		   (sb->state == STORE_PAUSED && i->state == INSTANCE_CREATING);
@@ -22,12 +22,12 @@ static bool is_changing(struct daemon *d, const char *id)
 	return changing;
 }
 
-int envd_absent_fail(struct daemon *d, const char *id, struct envd_error *e)
+int envd_absent_fail(struct fleet *f, const char *id, struct envd_error *e)
 {
-	if (instance_find(d, id)) {
+	if (instance_find(f, id)) {
 		(void)envd_fail(e, CONNECT_UNAVAILABLE, "the connection to the sandbox was lost");
 		e->status = 502;
-	} else if (is_changing(d, id)) {
+	} else if (is_changing(f, id)) {
 		(void)envd_fail(e, CONNECT_UNAVAILABLE,
 			"the sandbox is being paused or resumed: try again");
 		e->status = 409;
@@ -42,6 +42,6 @@ void envd_absent_reply(struct request *r)
 {
 	struct envd_error e;
 
-	(void)envd_absent_fail(r->daemon, r->route.sandbox_id, &e);
+	(void)envd_absent_fail(fleet_of(r), r->route.sandbox_id, &e);
 	envd_reply_proxy(r, e.status, r->route.sandbox_id, 0, e.message);
 }

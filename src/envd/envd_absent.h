@@ -12,11 +12,11 @@
 #define ENVD_TEXT_NOT_FOUND "The sandbox was not found"
 #define ENVD_TEXT_CLOSED    "The sandbox is running but port is not open"
 
-struct daemon;
+struct fleet;
 
 /* Fills e: 502 for a sandbox that is unknown, ended or paused; 409 for one between two states; and
  * 502 with a text of its own for one that runs, whose connection was lost. Returns -EINVAL. */
-int envd_absent_fail(struct daemon *d, const char *sandbox_id, struct envd_error *e);
+int envd_absent_fail(struct fleet *f, const char *sandbox_id, struct envd_error *e);
 
 /* Answers r, whose route names the sandbox, in the proxy's form. */
 void envd_absent_reply(struct request *r);

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "envd/envd_absent.h"
+#include "fleet/fleet_of.h"
 #include "proto/json_text.h"
 
 /* --- timers: freed when libuv has let go of them --- */
@@ -108,7 +109,7 @@ static void on_lost(struct agent_link *l, const struct error *why, void *arg)
 
 	if (c->over)
 		return;
-	(void)envd_absent_fail(c->r->daemon, c->sandbox_id, &e);
+	(void)envd_absent_fail(fleet_of(c->r), c->sandbox_id, &e);
 	c->ops->fail(c, &e);
 }
 
@@ -116,7 +117,7 @@ static const struct agent_link_ops link_ops = {on_event, on_writable, on_lost};
 
 static int open_link(struct envd_call *c, struct envd_error *e)
 {
-	struct instance *i = instance_find(c->r->daemon, c->sandbox_id);
+	struct instance *i = instance_find(fleet_of(c->r), c->sandbox_id);
 	struct error why = {0};
 	int r = -ENOENT;
 
@@ -124,7 +125,7 @@ static int open_link(struct envd_call *c, struct envd_error *e)
 		r = instance_agent_connect(i, &link_ops, c, &c->link, &why);
 	if (r < 0 && why.code == ERROR_NO_SPACE)
 		return envd_fail(e, CONNECT_UNAVAILABLE, "%s", why.message);
-	return r < 0 ? envd_absent_fail(c->r->daemon, c->sandbox_id, e) : 0;
+	return r < 0 ? envd_absent_fail(fleet_of(c->r), c->sandbox_id, e) : 0;
 }
 
 int envd_call_ask(

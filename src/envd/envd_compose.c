@@ -10,6 +10,7 @@
 #include "envd/envd_absent.h"
 #include "envd/envd_entry.h"
 #include "envd/envd_http.h"
+#include "fleet/fleet_of.h"
 #include "proto/proto_json.h"
 
 enum { REQUEST_MAX = 1024 * 1024, SOURCES_MAX = 10000 };
@@ -176,7 +177,7 @@ static int open_writer(struct envd_call *c, struct envd_error *e)
 	static const struct agent_link_ops ops = {
 		on_writer_event, on_writer_writable, on_writer_lost};
 	struct compose *m = c->state;
-	struct instance *i = instance_find(c->r->daemon, c->sandbox_id);
+	struct instance *i = instance_find(fleet_of(c->r), c->sandbox_id);
 	struct agent_write w = {.flags = AGENT_WRITE_PARENTS,
 		.mode = 0644,
 		.user = m->user,
@@ -185,7 +186,7 @@ static int open_writer(struct envd_call *c, struct envd_error *e)
 	int r;
 
 	if (!i)
-		return envd_absent_fail(c->r->daemon, c->sandbox_id, e);
+		return envd_absent_fail(fleet_of(c->r), c->sandbox_id, e);
 	r = instance_agent_connect(i, &ops, c, &m->writer, &why);
 	if (r == 0)
 		r = agent_request(agent_link_conn(m->writer), AGENT_WRITE, &w, &why);
@@ -350,7 +351,7 @@ static void on_request(struct request *r, const char *body, size_t n)
 {
 	static const struct envd_ops ops = {
 		.fail = fail, .event = on_event, .refused = on_refused, .done = on_done};
-	const struct instance *i = instance_find(r->daemon, r->route.sandbox_id);
+	const struct instance *i = instance_find(fleet_of(r), r->route.sandbox_id);
 	struct compose *m;
 	struct envd_call *c;
 	struct envd_error e;

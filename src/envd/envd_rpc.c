@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "envd/envd_absent.h"
+#include "fleet/fleet_of.h"
 #include "proto/proto_json.h"
 
 /* --- answers --- */
@@ -270,7 +271,7 @@ static struct envd_call *new_call(
 static void on_request(struct request *r, const char *body, size_t n)
 {
 	const struct envd_method *m = envd_rpc_find(r->head->path);
-	const struct instance *i = instance_find(r->daemon, r->route.sandbox_id);
+	const struct instance *i = instance_find(fleet_of(r), r->route.sandbox_id);
 	struct envd_error e;
 	struct envd_call *c;
 	json_t *o;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "envd/envd_absent.h"
 #include "envd/envd_message.h"
 #include "proto/proto_json.h"
@@ -134,15 +134,15 @@ static void on_turn(uv_prepare_t *h)
 		watcher_free(watchers);
 }
 
-static int watch_turns(struct daemon *d)
+static int watch_turns(struct fleet *f)
 {
 	if (turn)
 		return 0;
 	turn = calloc(1, sizeof(*turn));
 	if (!turn)
 		return -ENOMEM;
-	(void)uv_prepare_init(d->loop, turn); /* cannot fail */
-	turn->data = d;
+	(void)uv_prepare_init(f->loop, turn); /* cannot fail */
+	turn->data = f;
 	(void)uv_prepare_start(turn, on_turn); /* fails without a callback only */
 	uv_unref((uv_handle_t *)turn);
 	return 0;
@@ -223,7 +223,7 @@ static void on_watcher_lost(struct agent_link *l, const struct error *why, void 
 	struct envd_error e = {0};
 
 	if (w->creator)
-		(void)envd_absent_fail(w->creator->r->daemon, w->sandbox_id, &e);
+		(void)envd_absent_fail(fleet_of(w->creator->r), w->sandbox_id, &e);
 	creator_fail(w, &e);
 }
 
@@ -239,14 +239,14 @@ static unsigned count_watchers(const char *sandbox_id)
 }
 
 static int watcher_connect(
-	struct watcher *w, struct daemon *d, const struct agent_watch *m, struct envd_error *e)
+	struct watcher *w, struct fleet *f, const struct agent_watch *m, struct envd_error *e)
 {
-	struct instance *i = instance_find(d, w->sandbox_id);
+	struct instance *i = instance_find(f, w->sandbox_id);
 	struct error why = {0};
 	int r = i ? instance_agent_connect(i, &watcher_link_ops, w, &w->link, &why) : -ENOENT;
 
 	if (r < 0)
-		return envd_absent_fail(d, w->sandbox_id, e);
+		return envd_absent_fail(f, w->sandbox_id, e);
 	r = agent_request(agent_link_conn(w->link), AGENT_WATCH, m, &why);
 	if (r < 0)
 		envd_error_of_host(&why, e);
@@ -257,7 +257,7 @@ static int watcher_connect(
 
 static struct watcher *watcher_new(struct envd_call *c)
 {
-	struct watcher *w = watch_turns(c->r->daemon) < 0 ? NULL : calloc(1, sizeof(*w));
+	struct watcher *w = watch_turns(fleet_of(c->r)) < 0 ? NULL : calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
@@ -290,7 +290,7 @@ int envd_watcher_create(struct envd_call *c, const json_t *o, struct envd_error 
 	w = watcher_new(c);
 	if (!w)
 		return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "the server is out of memory");
-	r = watcher_connect(w, c->r->daemon, &m, e);
+	r = watcher_connect(w, fleet_of(c->r), &m, e);
 	if (r < 0)
 		watcher_free(w);
 	return r;

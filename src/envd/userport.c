@@ -9,7 +9,8 @@
 #include "base/cleanup.h"
 #include "envd/envd_absent.h"
 #include "envd/envd_call.h"
-#include "http/upstream.h"
+#include "fleet/fleet_of.h"
+#include "fleet/upstream.h"
 #include "proto/http_proxy.h"
 #include "proto/signature.h"
 #include "proto/json_tree.h"
@@ -394,7 +395,7 @@ static struct tunnel *tunnel_new(struct request *r)
 void userport_handle(struct request *r)
 {
 	static const struct upstream_ops ops = {on_opened, on_data, on_eof, on_writable, on_lost};
-	struct instance *i = instance_find(r->daemon, r->route.sandbox_id);
+	struct instance *i = instance_find(fleet_of(r), r->route.sandbox_id);
 	struct tunnel *t;
 
 	if (!i) {

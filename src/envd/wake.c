@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "envd/envd_call.h"
 #include "fleet/instances.h"
 #include "http/reply.h"
@@ -70,7 +70,7 @@ static enum wake check(const struct request *r)
 	struct store_sandbox *sb = NULL;
 	enum wake w = WAKE_NOT;
 
-	if (store_sandbox_get(r->daemon->store, r->route.sandbox_id, &sb, NULL) < 0)
+	if (store_sandbox_get(fleet_of(r)->store, r->route.sandbox_id, &sb, NULL) < 0)
 		return WAKE_NOT;
 	if ((sb->state == STORE_PAUSED || sb->state == STORE_PAUSING) && sb->auto_resume &&
 		sb->pause_memory)
@@ -91,14 +91,14 @@ static void wake(struct request *r, request_handler then)
 	w->request = r;
 	w->then = then;
 	request_set_ops(r, &ops, w);
-	instance_obtain(r->daemon, r->route.sandbox_id, &o, on_obtained, w, &w->obtaining);
+	instance_obtain(fleet_of(r), r->route.sandbox_id, &o, on_obtained, w, &w->obtaining);
 }
 
 void wake_then(struct request *r, request_handler then)
 {
 	enum wake w = WAKE_NOT;
 
-	if (r->route.kind == ROUTE_SANDBOX && !instance_find(r->daemon, r->route.sandbox_id))
+	if (r->route.kind == ROUTE_SANDBOX && !instance_find(fleet_of(r), r->route.sandbox_id))
 		w = check(r);
 	if (w == WAKE_YES)
 		wake(r, then);

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "fleet/metrics.h"
+#include "base/metrics.h"
 #include "fleet/turns.h"
 
 /* Taken in one turn of the loop; the rest comes in the next. */

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 #include "fleet/instances.h"
 #include "fleet/meter.h"
 #include "sandbox/backend.h"
@@ -18,10 +18,10 @@ enum {
 	ROUNDING_US = 1000000, /* deadlines and uptime are not counted from the same instant */
 };
 
-int allowance_check(struct daemon *d, const char *key_id, struct error *e)
+int allowance_check(struct fleet *f, const char *key_id, struct error *e)
 {
 	struct store_bill b;
-	int r = store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, e);
+	int r = store_usage_bill(f->store, key_id, clock_realtime_ns(), &b, e);
 
 	if (r == 0 && b.stopped)
 		r = error_set(e, ERROR_FORBIDDEN, EDQUOT,
@@ -32,12 +32,12 @@ int allowance_check(struct daemon *d, const char *key_id, struct error *e)
 	return r;
 }
 
-uint64_t allowance_clamp(struct daemon *d, const char *key_id, uint64_t end_ns)
+uint64_t allowance_clamp(struct fleet *f, const char *key_id, uint64_t end_ns)
 {
 	uint64_t now = clock_realtime_ns(), month_begin, month_end, last;
 	struct store_bill b;
 
-	if (store_usage_bill(d->store, key_id, now, &b, NULL) < 0 || b.left_us == UINT64_MAX)
+	if (store_usage_bill(f->store, key_id, now, &b, NULL) < 0 || b.left_us == UINT64_MAX)
 		return end_ns; /* what cannot be read is enforced later */
 	store_month_of(now, &month_begin, &month_end);
 	if (b.left_us >= (month_end - now) / NS_PER_US)
@@ -46,14 +46,14 @@ uint64_t allowance_clamp(struct daemon *d, const char *key_id, uint64_t end_ns)
 	return last < end_ns ? last : end_ns;
 }
 
-const char *allowance_reason(struct daemon *d, const char *key_id)
+const char *allowance_reason(struct fleet *f, const char *key_id)
 {
 	struct store_bill b;
 
-	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, NULL) < 0 || !b.hard_stop)
+	if (store_usage_bill(f->store, key_id, clock_realtime_ns(), &b, NULL) < 0 || !b.hard_stop)
 		return NULL;
-	meter_report_each(d, key_id, NS_PER_S); /* many may end together */
-	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, NULL) < 0)
+	meter_report_each(f, key_id, NS_PER_S); /* many may end together */
+	if (store_usage_bill(f->store, key_id, clock_realtime_ns(), &b, NULL) < 0)
 		return NULL;
 	return b.left_us < ROUNDING_US ? "allowance" : NULL;
 }
@@ -68,7 +68,7 @@ struct ending {
 
 bool allowance_may_pause(const struct instance *i)
 {
-	return i->daemon->options.backend->pause && !i->transient;
+	return i->fleet->options.backend->pause && !i->transient;
 }
 
 /* One that cannot be paused now, as the disk is full for example, is tried again later: its state is
@@ -114,19 +114,19 @@ static int visit(struct instance *i, void *arg)
 }
 
 /* Milliseconds until the key must be looked at again. */
-static uint64_t enforce_key(struct daemon *d, const char *key_id)
+static uint64_t enforce_key(struct fleet *f, const char *key_id)
 {
 	struct ending k = {.key_id = key_id};
 	struct store_bill b;
 	struct error e = {0};
 
-	meter_report_each(d, key_id, 0);
-	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, &e) < 0) {
+	meter_report_each(f, key_id, 0);
+	if (store_usage_bill(f->store, key_id, clock_realtime_ns(), &b, &e) < 0) {
 		log_error("cannot tell what a key has left: %s key=%s", e.message, key_id);
 		return SOON_MS;
 	}
 	k.end = b.stopped;
-	(void)instance_each(d, visit, &k); /* always 0 */
+	(void)instance_each(f, visit, &k); /* always 0 */
 	if (b.stopped || !k.running)
 		return SOON_MS;
 	return b.left_us / k.running / 1000 + 1;
@@ -137,20 +137,20 @@ static void on_time(uv_timer_t *t)
 	allowance_enforce(t->data);
 }
 
-static void look_again(struct daemon *d, uint64_t ms)
+static void look_again(struct fleet *f, uint64_t ms)
 {
-	uv_timer_t *t = &d->instances->allowance;
+	uv_timer_t *t = &f->allowance;
 
 	if (ms < SOON_MS && (!uv_is_active((uv_handle_t *)t) || uv_timer_get_due_in(t) > ms))
 		(void)uv_timer_start(t, on_time, ms, 0); /* fails without a function only */
 }
 
-void allowance_enforce_key(struct daemon *d, const char *key_id)
+void allowance_enforce_key(struct fleet *f, const char *key_id)
 {
 	struct store_bill b;
 
-	if (store_usage_bill(d->store, key_id, clock_realtime_ns(), &b, NULL) == 0 && b.hard_stop)
-		look_again(d, enforce_key(d, key_id));
+	if (store_usage_bill(f->store, key_id, clock_realtime_ns(), &b, NULL) == 0 && b.hard_stop)
+		look_again(f, enforce_key(f, key_id));
 }
 
 static int add_key(void *arg, const char *key_id)
@@ -158,14 +158,14 @@ static int add_key(void *arg, const char *key_id)
 	return json_array_append_new(arg, json_string(key_id)) < 0 ? -ENOMEM : 0;
 }
 
-void allowance_enforce(struct daemon *d)
+void allowance_enforce(struct fleet *f)
 {
 	json_t *keys = json_array(), *key;
 	struct error e = {0};
 	size_t n;
 
-	if (store_tier_stopping_keys(d->store, add_key, keys, &e) < 0)
+	if (store_tier_stopping_keys(f->store, add_key, keys, &e) < 0)
 		log_error("cannot look for used up allowances: %s", e.message);
-	json_array_foreach(keys, n, key) look_again(d, enforce_key(d, json_string_value(key)));
+	json_array_foreach(keys, n, key) look_again(f, enforce_key(f, json_string_value(key)));
 	json_decref(keys);
 }

@@ -8,15 +8,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/daemon.h"
-#include "daemon/webhooks.h"
-#include "proto/route.h"
+#include "fleet/fleet.h"
 #include "proto/json_tree.h"
-#include "store/webhooks.h"
 
 enum { STAT_MAX = 4096, STAT_START_FIELD = 22 };
 
@@ -85,7 +81,7 @@ int instance_dirfd(const struct instance *i)
 int instance_agent_connect(struct instance *i, const struct agent_link_ops *ops, void *arg,
 	struct agent_link **ret, struct error *e)
 {
-	return agent_link_open(i->daemon->loop, i->sandbox.dirfd, ops, arg, ret, e);
+	return agent_link_open(i->fleet->loop, i->sandbox.dirfd, ops, arg, ret, e);
 }
 
 /* --- the table --- */
@@ -96,22 +92,22 @@ static unsigned bucket_of(const char *id)
 
 	while (*id)
 		h = (h ^ (uint8_t)*id++) * 16777619u;
-	return h % INSTANCE_BUCKETS;
+	return h % FLEET_BUCKETS;
 }
 
-struct instance *instance_find(struct daemon *d, const char *id)
+struct instance *instance_find(struct fleet *f, const char *id)
 {
-	struct instance *i = d->instances->buckets[bucket_of(id)];
+	struct instance *i = f->buckets[bucket_of(id)];
 
 	while (i && strcmp(i->sandbox.id, id) != 0)
 		i = i->next;
 	return i;
 }
 
-int instance_each(struct daemon *d, int (*fn)(struct instance *i, void *arg), void *arg)
+int instance_each(struct fleet *f, int (*fn)(struct instance *i, void *arg), void *arg)
 {
-	for (unsigned b = 0; b < INSTANCE_BUCKETS; b++)
-		for (struct instance *i = d->instances->buckets[b], *next; i; i = next) {
+	for (unsigned b = 0; b < FLEET_BUCKETS; b++)
+		for (struct instance *i = f->buckets[b], *next; i; i = next) {
 			int r;
 
 			next = i->next;
@@ -135,43 +131,43 @@ static bool take_out(struct instance **list, struct instance *i)
 
 void instance_enter(struct instance *i)
 {
-	struct instances *all = i->daemon->instances;
-	struct instance **bucket = &all->buckets[bucket_of(i->sandbox.id)];
+	struct fleet *f = i->fleet;
+	struct instance **bucket = &f->buckets[bucket_of(i->sandbox.id)];
 
 	instance_leave(i);
 	i->state = INSTANCE_RUNNING;
 	i->next = *bucket;
 	*bucket = i;
-	all->running++;
+	f->running++;
 }
 
 void instance_leave(struct instance *i)
 {
-	struct instances *all = i->daemon->instances;
+	struct fleet *f = i->fleet;
 
-	if (i->state == INSTANCE_RUNNING && take_out(&all->buckets[bucket_of(i->sandbox.id)], i))
-		all->running--;
+	if (i->state == INSTANCE_RUNNING && take_out(&f->buckets[bucket_of(i->sandbox.id)], i))
+		f->running--;
 	else
-		(void)take_out(&all->other, i); /* may be in none */
+		(void)take_out(&f->other, i); /* may be in none */
 }
 
 void instance_set_aside(struct instance *i, enum instance_state state)
 {
-	struct instances *all = i->daemon->instances;
+	struct fleet *f = i->fleet;
 
 	instance_leave(i);
 	i->state = state;
-	i->next = all->other;
-	all->other = i;
+	i->next = f->other;
+	f->other = i;
 }
 
-struct instance *instance_new(struct daemon *d)
+struct instance *instance_new(struct fleet *f)
 {
 	struct instance *i = calloc(1, sizeof(*i));
 
 	if (!i)
 		return NULL;
-	i->daemon = d;
+	i->fleet = f;
 	i->pid_fd = -1;
 	i->sandbox.dirfd = -1;
 	i->work.data = i;
@@ -208,7 +204,7 @@ void instance_free(struct instance *i)
 {
 	instance_leave(i);
 	if (i->promised.cpus)
-		quota_release(&i->daemon->instances->quota, &i->promised);
+		quota_release(&i->fleet->quota, &i->promised);
 	agent_link_close(i->link);
 	i->link = NULL;
 	if (!i->watched) {
@@ -282,36 +278,4 @@ char **instance_environment(const struct instance *i)
 		free(env[k]);
 	free(env);
 	return NULL;
-}
-
-/* --- events --- */
-
-void instance_note_event(struct daemon *d, const char *id, const char *key_id, const char *template,
-	enum store_event_type type, const char *details_json)
-{
-	const struct store_event ev = {
-		.type = type,
-		.at_ns = clock_realtime_ns(),
-		.sandbox_id = id,
-		.key_id = key_id,
-		.template_id = template,
-		.details_json = details_json,
-	};
-	/* its row is there: events are noted in the commit that makes or changes it */
-	_cleanup_(store_sandbox_freep) struct store_sandbox *sb = NULL;
-	_cleanup_free_ char *payload = NULL;
-	unsigned receivers = 0;
-	struct error e = {0};
-	int r;
-
-	(void)store_sandbox_get(d->store, id, &sb, NULL); /* without a row it has no build */
-	payload = webhook_payload(&ev, sb ? sb->build_id : NULL);
-	r = payload ? store_event_publish(d->store, &ev, payload, ev.at_ns, &receivers, &e)
-		    : error_set(&e, ERROR_INTERNAL, ENOMEM, "out of memory");
-
-	if (receivers)
-		webhooks_wake(d);
-	if (r < 0)
-		log_warn("cannot note that a sandbox was %s: %s sandbox=%s",
-			store_event_type_name(type), e.message, id);
 }

@@ -22,16 +22,16 @@
 #include "fleet/agent_link.h"
 #include "store/sandboxes.h"
 
-struct daemon;
+struct fleet;
 struct instance;
 
 enum instance_state { INSTANCE_CREATING, INSTANCE_RUNNING, INSTANCE_PAUSING, INSTANCE_ENDING };
 
 /* The running sandbox of that id (as route_sandbox_id() gives it), or NULL: 502 to its clients. */
-struct instance *instance_find(struct daemon *d, const char *id);
+struct instance *instance_find(struct fleet *f, const char *id);
 
 /* Calls fn for every running one until it returns non-zero, and returns that. */
-int instance_each(struct daemon *d, int (*fn)(struct instance *i, void *arg), void *arg);
+int instance_each(struct fleet *f, int (*fn)(struct instance *i, void *arg), void *arg);
 
 const char *instance_id(const struct instance *i);
 const char *instance_key_id(const struct instance *i);

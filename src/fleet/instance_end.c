@@ -10,18 +10,18 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "sandbox/console.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 #include "fleet/instances.h"
 #include "fleet/meter.h"
-#include "fleet/metrics.h"
+#include "base/metrics.h"
 
 static void end_work(uv_work_t *w)
 {
 	struct instance *i = w->data;
 	struct error e = {0};
 
-	if (i->daemon->options.backend->end(&i->daemon->dirs, i->sandbox.id,
-		    TAKE_PTR(i->sandbox.vmm), i->sandbox.pid, &e) < 0)
+	if (i->fleet->options.backend->end(&i->fleet->dirs, i->sandbox.id, TAKE_PTR(i->sandbox.vmm),
+		    i->sandbox.pid, &e) < 0)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
 }
 
@@ -29,11 +29,11 @@ static void end_work(uv_work_t *w)
 static void end_done(uv_work_t *w, int status)
 {
 	struct instance *i = w->data;
-	struct daemon *d = i->daemon;
+	struct fleet *f = i->fleet;
 	struct instance_waiter *waiters;
 	struct error e = {0};
 
-	if (store_sandbox_delete(d->store, i->sandbox.id, &e) < 0 && e.code != ERROR_NOT_FOUND)
+	if (store_sandbox_delete(f->store, i->sandbox.id, &e) < 0 && e.code != ERROR_NOT_FOUND)
 		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, i->sandbox.id);
 	waiters = TAKE_PTR(i->waiters);
 	instance_free(i);
@@ -45,7 +45,7 @@ static int mark_killing(struct instance *i, struct error *e)
 	const struct store_sandbox row = {.state = STORE_KILLING};
 
 	return store_sandbox_update(
-		i->daemon->store, i->sandbox.id, STORE_ANY_STATE, STORE_SET_STATE, &row, NULL, e);
+		i->fleet->store, i->sandbox.id, STORE_ANY_STATE, STORE_SET_STATE, &row, NULL, e);
 }
 
 static void note_end(struct instance *i, enum store_event_type type)
@@ -53,14 +53,14 @@ static void note_end(struct instance *i, enum store_event_type type)
 	_cleanup_free_ char *details =
 		i->end_reason ? str_printf("{\"reason\":\"%s\"}", i->end_reason) : NULL;
 
-	instance_note_event(i->daemon, i->sandbox.id, i->key_id, i->template.id, type, details);
+	event_note(i->fleet, i->sandbox.id, i->key_id, i->template.id, type, details);
 }
 
 /* The row and the event in one commit: a KILLING row's event is noted. Where that is not possible,
  * the end counts more. */
 static int mark_and_note(struct instance *i, enum store_event_type type, struct error *e)
 {
-	struct store *s = i->daemon->store;
+	struct store *s = i->fleet->store;
 	int r = store_begin(s, e), marked;
 
 	if (r < 0)
@@ -76,7 +76,7 @@ static int mark_and_note(struct instance *i, enum store_event_type type, struct 
 
 int instance_end(struct instance *i, enum store_event_type type, struct error *e)
 {
-	struct daemon *d = i->daemon;
+	struct fleet *f = i->fleet;
 	int r;
 
 	meter_report(i); /* before the row says KILLING: recovery does not report */
@@ -88,7 +88,7 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	i->link = NULL;
 	(void)uv_poll_stop(&i->death); /* always 0 */
 	metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
-	instances_deadline_changed(d);
+	instances_deadline_changed(f);
 	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);
 	if (i->job)
 		lane_cancel(i->job); /* or its end is waited for */
@@ -100,7 +100,7 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 void instance_finish_end(struct instance *i)
 {
 	/* fails without a function only */
-	(void)uv_queue_work(i->daemon->loop, &i->work, end_work, end_done);
+	(void)uv_queue_work(i->fleet->loop, &i->work, end_work, end_done);
 }
 
 /* --- death --- */
@@ -127,14 +127,14 @@ static void on_death(uv_poll_t *h, int status, int events)
 }
 
 int instance_watch_process(
-	struct daemon *d, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e)
+	struct fleet *f, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e)
 {
 	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	int r;
 
 	if (fd < 0)
 		return error_set_errno(e, ERROR_SANDBOX, errno, "the sandbox's process");
-	r = uv_poll_init(d->loop, h, fd);
+	r = uv_poll_init(f->loop, h, fd);
 	if (r < 0)
 		return error_set(e, ERROR_INTERNAL, -r, "cannot watch the sandbox's process");
 	(void)uv_poll_start(h, UV_READABLE, died); /* fails for closed ones only */
@@ -147,7 +147,7 @@ int instance_watch(struct instance *i, struct error *e)
 	int r;
 
 	i->death.data = i;
-	r = instance_watch_process(i->daemon, i->sandbox.pid, &i->death, &i->pid_fd, on_death, e);
+	r = instance_watch_process(i->fleet, i->sandbox.pid, &i->death, &i->pid_fd, on_death, e);
 	i->watched = r == 0;
 	return r;
 }

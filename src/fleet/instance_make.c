@@ -20,13 +20,13 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "fleet/allowance.h"
-#include "api/api.h"
 #include "sandbox/console.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 #include "sandbox/identity.h"
 #include "fleet/instances.h"
 #include "fleet/meter.h"
-#include "fleet/metrics.h"
+#include "base/metrics.h"
+#include "fleet/places.h"
 #include "fleet/pool.h"
 #include "fleet/revocation.h"
 #include "image/workdir.h"
@@ -79,17 +79,17 @@ static void dismiss(struct instance_maker *m, struct instance *made, const struc
 	instance_made call = m->made;
 	void *arg = m->arg;
 	struct instance_waiter *waiters = made ? TAKE_PTR(made->waiters) : NULL;
-	struct daemon *d = m->instance->daemon;
+	struct fleet *f = m->instance->fleet;
 	pid_t pid = made ? made->sandbox.pid : 0;
 
 	m->instance->maker = NULL;
-	d->instances->making--;
+	f->making--;
 	m->made = NULL;
 	uv_close((uv_handle_t *)&m->limit, on_limit_closed);
 	if (call)
 		call(arg, made, why);
 	instance_wake(waiters, NULL);
-	pool_handed_out(d->pool, pid);
+	pool_handed_out(f->pool, pid);
 }
 
 /* --- ending early --- */
@@ -98,7 +98,7 @@ static void end_work(uv_work_t *w)
 {
 	struct instance *i = w->data;
 
-	(void)i->daemon->options.backend->end(&i->daemon->dirs, i->sandbox.id,
+	(void)i->fleet->options.backend->end(&i->fleet->dirs, i->sandbox.id,
 		TAKE_PTR(i->sandbox.vmm), i->sandbox.pid, NULL); /* recovery finds the rest */
 }
 
@@ -137,7 +137,7 @@ static void give_up(struct instance_maker *m, const struct error *why)
 		return;
 	}
 	instance_set_aside(i, INSTANCE_ENDING);
-	if (uv_queue_work(i->daemon->loop, &i->work, end_work, end_done) < 0)
+	if (uv_queue_work(i->fleet->loop, &i->work, end_work, end_done) < 0)
 		end_done(&i->work, 0); /* cannot fail with a function */
 }
 
@@ -178,7 +178,7 @@ static int insert_row(struct instance_maker *m, struct error *e)
 		.created_ns = m->created_ns,
 		.started_ns = i->started_ns,
 		.resumed_ns = i->started_ns,
-		.end_ns = allowance_clamp(i->daemon, i->key_id, i->started_ns + o->timeout_ns),
+		.end_ns = allowance_clamp(i->fleet, i->key_id, i->started_ns + o->timeout_ns),
 		.timeout_ns = o->timeout_ns,
 		.secure = o->secure,
 		.auto_pause = o->auto_pause,
@@ -188,7 +188,7 @@ static int insert_row(struct instance_maker *m, struct error *e)
 		.env_json = i->env_json,
 		.envd_token = i->envd_token,
 		.traffic_token = i->traffic_token,
-		.envd_version = API_ENVD_VERSION,
+		.envd_version = INSTANCE_ENVD_VERSION,
 		.network_json = i->network_json,
 		.cpus = i->sandbox.cpus,
 		.memory_bytes = i->sandbox.memory_bytes,
@@ -200,7 +200,7 @@ static int insert_row(struct instance_maker *m, struct error *e)
 
 	row.extra_json = extra = dump(x);
 	json_decref(x);
-	r = store_sandbox_insert(i->daemon->store, &row, e);
+	r = store_sandbox_insert(i->fleet->store, &row, e);
 	explicit_bzero(&row, sizeof(row));
 	return r;
 }
@@ -211,8 +211,7 @@ static int update_row(struct instance_maker *m, struct error *e)
 	const struct store_sandbox row = {
 		.state = STORE_RUNNING,
 		.resumed_ns = i->started_ns,
-		.end_ns =
-			allowance_clamp(i->daemon, i->key_id, i->started_ns + m->order.timeout_ns),
+		.end_ns = allowance_clamp(i->fleet, i->key_id, i->started_ns + m->order.timeout_ns),
 		.vmm_pid = i->sandbox.pid,
 		.vmm_start = i->vmm_start,
 		.auto_pause = m->order.auto_pause,
@@ -220,7 +219,7 @@ static int update_row(struct instance_maker *m, struct error *e)
 		.auto_resume = m->order.auto_resume,
 	};
 
-	return store_sandbox_update(i->daemon->store, i->sandbox.id, STORE_STATE_BIT(STORE_PAUSED),
+	return store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_STATE_BIT(STORE_PAUSED),
 		STORE_SET_STATE | STORE_SET_RESUMED | STORE_SET_END | STORE_SET_VMM |
 			STORE_SET_AUTO_PAUSE,
 		&row, NULL, e);
@@ -236,37 +235,37 @@ static int write_row(struct instance *i, struct error *e)
 		return error_set(e, ERROR_FORBIDDEN, EACCES, "its API key was revoked");
 	r = i->maker->resumed ? update_row(i->maker, e) : insert_row(i->maker, e);
 	if (r == 0 && !i->maker->resumed)
-		r = store_template_spawned(i->daemon->store, i->template.id, i->started_ns, e);
+		r = store_template_spawned(i->fleet->store, i->template.id, i->started_ns, e);
 	if (r == 0)
-		instance_note_event(i->daemon, i->sandbox.id, i->key_id, i->template.id,
+		event_note(i->fleet, i->sandbox.id, i->key_id, i->template.id,
 			i->maker->resumed ? STORE_EVENT_RESUMED : STORE_EVENT_CREATED, NULL);
 	return r;
 }
 
-static int write_rows(struct daemon *d, struct instance *const *held, size_t count, struct error *e)
+static int write_rows(struct fleet *f, struct instance *const *held, size_t count, struct error *e)
 {
-	int r = store_begin(d->store, e);
+	int r = store_begin(f->store, e);
 
 	for (size_t n = 0; r == 0 && n < count; n++)
 		r = write_row(held[n], e);
 	if (r == 0)
-		r = store_commit(d->store, e);
+		r = store_commit(f->store, e);
 	if (r < 0)
-		store_rollback(d->store);
+		store_rollback(f->store);
 	return r;
 }
 
 static void admit_one(struct instance *i)
 {
 	struct instance_maker *m = i->maker;
-	struct daemon *d = i->daemon;
+	struct fleet *f = i->fleet;
 
 	/* its files are in the sandbox's layers now; what is left is found by recovery */
 	if (m->resumed)
-		(void)workdir_remove(d->home.area_fd[HOME_PAUSED], i->sandbox.id);
+		(void)workdir_remove(f->home.area_fd[HOME_PAUSED], i->sandbox.id);
 	instance_enter(i);
 	meter_start(i);
-	instances_deadline_changed(d);
+	instances_deadline_changed(f);
 	log_info("sandbox is ready sandbox=%s template=%s ms=%llu", i->sandbox.id,
 		i->sandbox.template,
 		(unsigned long long)((clock_monotonic_ns() - m->begin_ns) / NS_PER_MS));
@@ -277,14 +276,14 @@ static void admit_one(struct instance *i)
 	instance_sample(i);
 }
 
-int instances_admit(struct daemon *d, struct instance *const *held, size_t count, struct error *e)
+int instances_admit(struct fleet *f, struct instance *const *held, size_t count, struct error *e)
 {
-	int r = write_rows(d, held, count, e);
+	int r = write_rows(f, held, count, e);
 
 	for (size_t n = 0; r == 0 && n < count; n++)
 		admit_one(held[n]);
 	if (r == 0)
-		allowance_enforce_key(d, held[0]->key_id); /* may end them; all are of one key */
+		allowance_enforce_key(f, held[0]->key_id); /* may end them; all are of one key */
 	return r;
 }
 
@@ -320,7 +319,7 @@ static void ready(struct instance_maker *m)
 		return;
 	}
 	if (r == 0)
-		r = instances_admit(i->daemon, &i, 1, &e);
+		r = instances_admit(i->fleet, &i, 1, &e);
 	if (r < 0)
 		give_up(m, &e);
 }
@@ -411,7 +410,7 @@ static const struct agent_link_ops link_ops = {.event = on_event, .lost = on_los
 
 int instance_open_link(struct instance *i, struct error *e)
 {
-	return agent_link_open(i->daemon->loop, i->sandbox.dirfd, &link_ops, i, &i->link, e);
+	return agent_link_open(i->fleet->loop, i->sandbox.dirfd, &link_ops, i, &i->link, e);
 }
 
 static int queue_identity(struct instance *i, char **env, struct error *e)
@@ -453,7 +452,7 @@ static int speak_to_agent(struct instance *i, struct error *e)
 /* True when it is a VM of the pool, and runs. One that died meanwhile does no harm. */
 static bool resume_claimed(struct instance *i)
 {
-	const struct backend *b = i->daemon->options.backend;
+	const struct backend *b = i->fleet->options.backend;
 	struct error e = {0};
 
 	if (!*i->sandbox.id)
@@ -461,7 +460,7 @@ static bool resume_claimed(struct instance *i)
 	if (b->resume(&i->sandbox, i->maker->order.metadata, &e) == 0)
 		return true;
 	log_info("a VM of the pool cannot be used: %s sandbox=%s", e.message, i->sandbox.id);
-	(void)b->end(&i->daemon->dirs, i->sandbox.id, TAKE_PTR(i->sandbox.vmm), i->sandbox.pid,
+	(void)b->end(&i->fleet->dirs, i->sandbox.id, TAKE_PTR(i->sandbox.vmm), i->sandbox.pid,
 		NULL); /* recovery finds the rest */
 	backend_sandbox_done(&i->sandbox);
 	return false;
@@ -481,10 +480,10 @@ static void make_work(uv_work_t *w)
 		.metadata = m->order.metadata,
 		.hidden = m->order.look,
 	};
-	struct daemon *d = i->daemon;
+	struct fleet *f = i->fleet;
 
 	if (!resume_claimed(i))
-		m->result = d->options.backend->make(&d->home, &d->dirs, &o, &i->sandbox, &m->why);
+		m->result = f->options.backend->make(&f->home, &f->dirs, &o, &i->sandbox, &m->why);
 }
 
 static void on_limit(uv_timer_t *t)
@@ -620,7 +619,7 @@ static struct instance_maker *new_maker(struct instance *i, const struct instanc
 		take_sizes(&m->order, o->paused);
 	m->created_ns = clock_realtime_ns();
 	m->begin_ns = clock_monotonic_ns();
-	(void)uv_timer_init(i->daemon->loop, &m->limit); /* cannot fail */
+	(void)uv_timer_init(i->fleet->loop, &m->limit); /* cannot fail */
 	m->limit.data = m;
 	return m;
 }
@@ -658,44 +657,9 @@ static int check_max(const struct instance_order *o, const struct sandbox_sizes 
 	return 0;
 }
 
-/* VMs that only wait make room. */
-static int reserve_some(
-	struct daemon *d, const struct sandbox_sizes *s, unsigned count, struct error *e)
-{
-	struct quota *q = &d->instances->quota;
-	int r = quota_reserve(q, &d->dirs, s, count, NULL);
-
-	if (r == 0)
-		return 0;
-	pool_make_room(d->pool, s, count);
-	return quota_reserve(q, &d->dirs, s, count, e);
-}
-
-int instances_reserve(struct daemon *d, struct instance_places *p, struct error *e)
-{
-	int r = reserve_some(d, &p->sizes, p->count, e);
-
-	if (r < 0)
-		p->count = 0;
-	p->next = d->instances->places;
-	d->instances->places = p;
-	return r;
-}
-
-void instances_give_back(struct daemon *d, struct instance_places *p)
-{
-	struct instance_places **at = &d->instances->places;
-
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
-	for (; p->count; p->count--)
-		quota_release(&d->instances->quota, &p->sizes);
-}
-
 static int reserve(struct instance *i, const struct sandbox_sizes *s, struct error *e)
 {
-	int r = reserve_some(i->daemon, s, 1, e);
+	int r = places_take_host(i->fleet, s, 1, e);
 
 	if (r == 0)
 		i->promised = *s;
@@ -705,7 +669,7 @@ static int reserve(struct instance *i, const struct sandbox_sizes *s, struct err
 /* A VM of the pool with its place on the host, or else a place. */
 static int claim(struct instance *i, const struct stock_key *k, bool usual, struct error *e)
 {
-	if (!pool_claim(i->daemon->pool, k, usual, &i->sandbox))
+	if (!pool_claim(i->fleet->pool, k, usual, &i->sandbox))
 		return reserve(i, &k->sizes, e);
 	i->promised = k->sizes;
 	return 0;
@@ -740,19 +704,19 @@ static int reserve_again(struct instance *i, const struct instance_order *o, str
  */
 static int admit(struct instance *i, struct instance_order *o, struct error *e)
 {
-	struct daemon *d = i->daemon;
+	struct fleet *f = i->fleet;
 	const struct sandbox_options so = {.template = o->template,
 		.cpus = o->cpus,
 		.memory_bytes = o->memory_bytes,
 		.disk_bytes = o->disk_bytes};
 	struct stock_key k = {.template = o->template};
 	bool usual = !o->cpus && !o->memory_bytes && !o->disk_bytes;
-	int r = d->options.backend->measure(&d->home, &so, &k.sizes, &k.made_s, e);
+	int r = f->options.backend->measure(&f->home, &so, &k.sizes, &k.made_s, e);
 
 	if (r == 0)
 		r = check_max(o, &k.sizes, e);
 	if (r == 0)
-		r = store_template_see(d->store, o->template, k.made_s, &i->template, e);
+		r = store_template_see(f->store, o->template, k.made_s, &i->template, e);
 	if (r == 0)
 		r = claim(i, &k, usual, e);
 	if (r < 0)
@@ -763,20 +727,20 @@ static int admit(struct instance *i, struct instance_order *o, struct error *e)
 	return 0;
 }
 
-int instances_make(struct daemon *d, const struct instance_order *order, instance_made made,
+int instances_make(struct fleet *f, const struct instance_order *order, instance_made made,
 	void *arg, struct instance_maker **ret, struct error *e)
 {
 	struct instance_order o = *order;
 	struct instance *i;
 	int r;
 
-	if (d->instances->stopping)
+	if (f->stopping)
 		return error_set(e, ERROR_HOST, ESHUTDOWN, "the daemon is stopping");
-	if (d->instances->making >= INSTANCES_MAKING_MAX)
+	if (f->making >= INSTANCES_MAKING_MAX)
 		return error_set(e, ERROR_NO_SPACE, EBUSY,
 			"%d sandboxes are being made at the moment: try again",
 			INSTANCES_MAKING_MAX);
-	i = instance_new(d);
+	i = instance_new(f);
 	if (!i)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	r = o.origin ? reserve_again(i, &o, e) : admit(i, &o, e);
@@ -794,26 +758,13 @@ int instances_make(struct daemon *d, const struct instance_order *order, instanc
 	}
 	i->maker->made = made;
 	i->maker->arg = arg;
-	i->revoked = revocation_of(d, i->key_id);
+	i->revoked = revocation_of(f, i->key_id);
 	if (o.places) {
 		i->promised = o.places->sizes;
 		o.places->count--;
 	}
-	d->instances->making++;
+	f->making++;
 	*ret = i->maker;
-	(void)uv_queue_work(d->loop, &i->work, make_work, make_done); /* fails without a function */
+	(void)uv_queue_work(f->loop, &i->work, make_work, make_done); /* fails without a function */
 	return 0;
-}
-
-unsigned instances_coming(struct daemon *d, const char *key_id)
-{
-	unsigned n = 0;
-
-	for (const struct instance_places *p = d->instances->places; p; p = p->next)
-		if (strcmp(p->key_id, key_id) == 0)
-			n += p->count;
-	for (struct instance *i = d->instances->other; i; i = i->next)
-		if (i->maker && strcmp(i->key_id, key_id) == 0)
-			n++;
-	return n;
 }

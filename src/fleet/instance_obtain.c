@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 #include "fleet/allowance.h"
 #include "fleet/instances.h"
 #include "fleet/limits.h"
@@ -14,9 +14,9 @@
 
 /* --- who waits --- */
 
-struct instance *instance_find_unsettled(struct daemon *d, const char *id)
+struct instance *instance_find_unsettled(struct fleet *f, const char *id)
 {
-	struct instance *i = d->instances->other;
+	struct instance *i = f->other;
 
 	/* a new one that is being made has no id yet that anybody could know */
 	while (i && strcmp(i->state == INSTANCE_CREATING ? i->returning : i->sandbox.id, id) != 0)
@@ -40,13 +40,13 @@ static bool take_out(struct instance_waiter **list, const struct instance_waiter
 	return false;
 }
 
-void instance_unwait(struct daemon *d, struct instance_waiter *w)
+void instance_unwait(struct fleet *f, struct instance_waiter *w)
 {
-	for (struct instance *i = d->instances->other; i; i = i->next)
+	for (struct instance *i = f->other; i; i = i->next)
 		if (take_out(&i->waiters, w))
 			return;
-	for (unsigned b = 0; b < INSTANCE_BUCKETS; b++)
-		for (struct instance *i = d->instances->buckets[b]; i; i = i->next)
+	for (unsigned b = 0; b < FLEET_BUCKETS; b++)
+		for (struct instance *i = f->buckets[b]; i; i = i->next)
 			if (take_out(&i->waiters, w))
 				return;
 }
@@ -70,7 +70,7 @@ void instance_settled(struct instance *i)
 /* --- obtaining --- */
 
 struct obtaining {
-	struct daemon *daemon;
+	struct fleet *fleet;
 	char id[SANDBOX_ID_BYTES];
 	struct obtain_options options;
 	struct instance_waiter waiter;
@@ -121,11 +121,11 @@ static void on_resumed(void *arg, struct instance *i, const struct error *why)
  * back without one would be paused again at once. */
 static int check_resume(struct obtaining *o, const struct store_sandbox *row, struct error *e)
 {
-	int r = allowance_check(o->daemon, row->key_id, e);
+	int r = allowance_check(o->fleet, row->key_id, e);
 
-	if (r == 0 && revocation_of(o->daemon, row->key_id))
+	if (r == 0 && revocation_of(o->fleet, row->key_id))
 		r = error_set(e, ERROR_FORBIDDEN, EACCES, "the sandbox's API key was revoked");
-	return r < 0 || o->options.entitled ? r : limits_check_places(o->daemon, row->key_id, 1, e);
+	return r < 0 || o->options.entitled ? r : limits_check_places(o->fleet, row->key_id, 1, e);
 }
 
 /* A life that was asked for before the key's limit was lowered. */
@@ -134,7 +134,7 @@ static uint64_t timeout_of(const struct obtaining *o, const struct store_sandbox
 	uint64_t ns = o->options.timeout_ns ? o->options.timeout_ns : row->timeout_ns;
 	struct store_limits l;
 
-	if (o->options.entitled || limits_of_key(o->daemon, row->key_id, &l, NULL) < 0)
+	if (o->options.entitled || limits_of_key(o->fleet, row->key_id, &l, NULL) < 0)
 		return ns;
 	return l.max_timeout_ns && l.max_timeout_ns < ns ? l.max_timeout_ns : ns;
 }
@@ -143,8 +143,8 @@ static uint64_t timeout_of(const struct obtaining *o, const struct store_sandbox
  * sandbox is back: its row and its directory stay as they are. */
 static int start_resume(struct obtaining *o, const struct store_sandbox *row, struct error *e)
 {
-	struct daemon *d = o->daemon;
-	_cleanup_close_ int fd = openat(d->home.area_fd[HOME_PAUSED], row->id,
+	struct fleet *f = o->fleet;
+	_cleanup_close_ int fd = openat(f->home.area_fd[HOME_PAUSED], row->id,
 		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	const struct sandbox_origin origin = {
 		.fd = fd, .memory = row->pause_memory && o->options.memory};
@@ -166,14 +166,14 @@ static int start_resume(struct obtaining *o, const struct store_sandbox *row, st
 	if (fd < 0)
 		return error_set_errno(
 			e, ERROR_BAD_SNAPSHOT, errno, "the state of the paused sandbox is missing");
-	return instances_make(d, &order, on_resumed, o, &ignored, e);
+	return instances_make(f, &order, on_resumed, o, &ignored, e);
 }
 
 static void look_at_row(struct obtaining *o)
 {
 	struct store_sandbox *row = NULL;
 	struct error e = {0};
-	int r = store_sandbox_get(o->daemon->store, o->id, &row, &e);
+	int r = store_sandbox_get(o->fleet->store, o->id, &row, &e);
 
 	if (r == 0 && row->state != STORE_PAUSED)
 		r = error_set(&e, ERROR_BUSY, EBUSY, "the sandbox is being killed");
@@ -189,13 +189,13 @@ static void look_at_row(struct obtaining *o)
 
 static void look(struct obtaining *o)
 {
-	struct instance *i = instance_find(o->daemon, o->id);
+	struct instance *i = instance_find(o->fleet, o->id);
 
 	if (i) {
 		answer(o, i, NULL);
 		return;
 	}
-	i = instance_find_unsettled(o->daemon, o->id);
+	i = instance_find_unsettled(o->fleet, o->id);
 	if (!i) {
 		look_at_row(o);
 		return;
@@ -205,7 +205,7 @@ static void look(struct obtaining *o)
 	instance_wait(i, &o->waiter);
 }
 
-void instance_obtain(struct daemon *d, const char *id, const struct obtain_options *options,
+void instance_obtain(struct fleet *f, const char *id, const struct obtain_options *options,
 	instance_obtained obtained, void *arg, struct obtaining **ret)
 {
 	static const struct error no_memory = {
@@ -218,7 +218,7 @@ void instance_obtain(struct daemon *d, const char *id, const struct obtain_optio
 		obtained(arg, NULL, false, &no_memory);
 		return;
 	}
-	o->daemon = d;
+	o->fleet = f;
 	strcpy(o->id, id); /* checked above */
 	o->options = *options;
 	o->obtained = obtained;
@@ -238,6 +238,6 @@ void obtaining_cancel(struct obtaining *o)
 	o->obtained = NULL;
 	if (!o->waits)
 		return; /* goes with the maker's answer */
-	instance_unwait(o->daemon, &o->waiter);
+	instance_unwait(o->fleet, &o->waiter);
 	free(o);
 }

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 #include "fleet/instances.h"
 #include "sandbox/footprint.h"
 #include "sandbox/layers.h"
@@ -34,22 +34,22 @@ struct operation {
 };
 
 /* A change of state and its event in one commit: webhooks hear of both or none. */
-static int change(struct daemon *d, const struct store_event *ev, uint32_t from, unsigned set,
+static int change(struct fleet *f, const struct store_event *ev, uint32_t from, unsigned set,
 	const struct store_sandbox *row, uint64_t kept_bytes, struct error *e)
 {
-	int r = store_begin(d->store, e);
+	int r = store_begin(f->store, e);
 
 	if (r == 0)
-		r = store_sandbox_update(d->store, ev->sandbox_id, from, set, row, NULL, e);
+		r = store_sandbox_update(f->store, ev->sandbox_id, from, set, row, NULL, e);
 	if (r == 0 && kept_bytes)
-		r = store_kept_note_paused(d->store, ev->sandbox_id, kept_bytes, e);
+		r = store_kept_note_paused(f->store, ev->sandbox_id, kept_bytes, e);
 	if (r == 0) {
-		instance_note_event(
-			d, ev->sandbox_id, ev->key_id, ev->template_id, ev->type, ev->details_json);
-		r = store_commit(d->store, e);
+		event_note(
+			f, ev->sandbox_id, ev->key_id, ev->template_id, ev->type, ev->details_json);
+		r = store_commit(f->store, e);
 	}
 	if (r < 0)
-		store_rollback(d->store);
+		store_rollback(f->store);
 	return r;
 }
 
@@ -72,7 +72,7 @@ static struct operation *begin(struct instance *i, enum store_sandbox_state stat
 			"a snapshot of the sandbox is being made: try again when it is done");
 		return NULL;
 	}
-	if (kept_check_disk(i->daemon, e) < 0)
+	if (kept_check_disk(i->fleet, e) < 0)
 		return NULL;
 	op = calloc(1, sizeof(*op));
 	if (!op) {
@@ -83,7 +83,7 @@ static struct operation *begin(struct instance *i, enum store_sandbox_state stat
 	op->work.data = op->job.data = op;
 	op->job.key_id = i->key_id;
 	op->memory = memory;
-	if (store_sandbox_update(i->daemon->store, i->sandbox.id, STORE_STATE_BIT(STORE_RUNNING),
+	if (store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_STATE_BIT(STORE_RUNNING),
 		    set, &row, NULL, e) < 0) {
 		free(op);
 		return NULL;
@@ -103,7 +103,7 @@ static void back_to_running(struct instance *i)
 	const struct store_sandbox row = {.state = STORE_RUNNING};
 	struct error e = {0};
 
-	if (store_sandbox_update(i->daemon->store, i->sandbox.id,
+	if (store_sandbox_update(i->fleet->store, i->sandbox.id,
 		    STORE_STATE_BIT(STORE_PAUSING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
 		    STORE_SET_STATE, &row, NULL, &e) < 0)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
@@ -115,7 +115,7 @@ static void release(struct instance *i)
 	struct error e = {0};
 
 	i->job = NULL;
-	if (i->daemon->instances->stopping && i->state != INSTANCE_ENDING) {
+	if (i->fleet->stopping && i->state != INSTANCE_ENDING) {
 		back_to_running(i);
 		instance_free(i); /* lets go of a living microVM */
 		return;
@@ -129,7 +129,7 @@ static void release(struct instance *i)
 		instance_enter(i);
 	if (i->died && instance_end(i, STORE_EVENT_CRASHED, &e) < 0)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
-	instances_deadline_changed(i->daemon);
+	instances_deadline_changed(i->fleet);
 	instance_settled(i);
 }
 
@@ -160,8 +160,8 @@ static void end_work(uv_work_t *w)
 	struct instance *i = op->instance;
 	struct error e = {0};
 
-	if (i->daemon->options.backend->end(&i->daemon->dirs, i->sandbox.id,
-		    TAKE_PTR(i->sandbox.vmm), i->sandbox.pid, &e) < 0)
+	if (i->fleet->options.backend->end(&i->fleet->dirs, i->sandbox.id, TAKE_PTR(i->sandbox.vmm),
+		    i->sandbox.pid, &e) < 0)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id); /* recovery tries again */
 }
 
@@ -181,12 +181,12 @@ static void undo_work(uv_work_t *w)
 {
 	struct operation *op = w->data;
 	struct instance *i = op->instance;
-	struct daemon *d = i->daemon;
+	struct fleet *f = i->fleet;
 	struct error e = {0};
 
-	if (d->options.backend->settle(i->sandbox.dirfd, &e) < 0)
+	if (f->options.backend->settle(i->sandbox.dirfd, &e) < 0)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
-	(void)workdir_remove(d->home.area_fd[HOME_PAUSED], i->sandbox.id); /* recovery does, too */
+	(void)workdir_remove(f->home.area_fd[HOME_PAUSED], i->sandbox.id); /* recovery does, too */
 }
 
 static void undo_done(uv_work_t *w, int status)
@@ -207,14 +207,14 @@ static int check_snapshot(struct operation *op, int fd, struct error *e)
 		.disk_bytes = i->sandbox.disk_bytes,
 	};
 
-	return i->daemon->options.backend->check(&o, e);
+	return i->fleet->options.backend->check(&o, e);
 }
 
 /* What is in the snapshot becomes the paused state. */
 static int copy_snapshot(struct operation *op, struct error *e)
 {
 	struct instance *i = op->instance;
-	const struct home *h = &i->daemon->home;
+	const struct home *h = &i->fleet->home;
 	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
 	_cleanup_close_ int from = layers_open(h->area_fd[HOME_SNAPSHOTS], op->name, false, e);
 	int r = from < 0 ? from : workdir_hold(from, "snapshot", e);
@@ -250,7 +250,7 @@ static int note_paused(struct operation *op, struct error *e)
 		.details_json = op->memory ? NULL : "{\"memory\":false}",
 	};
 
-	return change(i->daemon, &ev, STORE_STATE_BIT(STORE_PAUSING),
+	return change(i->fleet, &ev, STORE_STATE_BIT(STORE_PAUSING),
 		STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, op->kept_bytes, e);
 }
 
@@ -258,20 +258,20 @@ static void run_pause(struct lane_job *j)
 {
 	struct operation *op = j->data;
 	struct instance *i = op->instance;
-	struct daemon *d = i->daemon;
+	struct fleet *f = i->fleet;
 
 	op->result = *op->name ? copy_snapshot(op, &op->why)
-			       : d->options.backend->pause(i->sandbox.dirfd, op->memory,
-					 d->home.area_fd[HOME_PAUSED], i->sandbox.id, &op->why);
+			       : f->options.backend->pause(i->sandbox.dirfd, op->memory,
+					 f->home.area_fd[HOME_PAUSED], i->sandbox.id, &op->why);
 	if (op->result == 0)
-		op->kept_bytes = footprint_of(&d->home, HOME_PAUSED, i->sandbox.id);
+		op->kept_bytes = footprint_of(&f->home, HOME_PAUSED, i->sandbox.id);
 }
 
 static void pause_done(struct lane_job *j, bool cancelled)
 {
 	struct operation *op = j->data;
 	struct instance *i = op->instance;
-	struct daemon *d = i->daemon;
+	struct fleet *f = i->fleet;
 
 	if (cancelled)
 		note_cancelled(op);
@@ -281,7 +281,7 @@ static void pause_done(struct lane_job *j, bool cancelled)
 	}
 	meter_report(i);
 	if (note_paused(op, &op->why) < 0) {
-		(void)uv_queue_work(d->loop, &op->work, undo_work, undo_done);
+		(void)uv_queue_work(f->loop, &op->work, undo_work, undo_done);
 		return;
 	}
 	(void)fault_point("pause-noted"); /* where the daemon may die only, as all of them below */
@@ -289,14 +289,13 @@ static void pause_done(struct lane_job *j, bool cancelled)
 	agent_link_close(i->link);
 	i->link = NULL;
 	log_info("sandbox is paused sandbox=%s memory=%d", i->sandbox.id, op->memory);
-	(void)uv_queue_work(d->loop, &op->work, end_work, end_done); /* cannot fail */
+	(void)uv_queue_work(f->loop, &op->work, end_work, end_done); /* cannot fail */
 }
 
 static int pause_to(struct instance *i, bool memory, const char *snapshot_id, instance_told told,
 	void *arg, struct error *e)
 {
-	struct operation *op =
-		begin(i, STORE_PAUSING, memory, i->daemon->options.backend->pause, e);
+	struct operation *op = begin(i, STORE_PAUSING, memory, i->fleet->options.backend->pause, e);
 
 	if (!op)
 		return -e->err;
@@ -304,10 +303,10 @@ static int pause_to(struct instance *i, bool memory, const char *snapshot_id, in
 	op->told = told;
 	op->arg = arg;
 	instance_set_aside(i, INSTANCE_PAUSING);
-	instances_deadline_changed(i->daemon);
+	instances_deadline_changed(i->fleet);
 	op->job.run = run_pause;
 	op->job.done = pause_done;
-	lane_add(&i->daemon->instances->lane, &op->job);
+	lane_add(&i->fleet->lane, &op->job);
 	return 0;
 }
 
@@ -325,7 +324,7 @@ int instance_roll_back(
 /* --- killing a paused one --- */
 
 struct removal {
-	struct daemon *daemon;
+	struct fleet *fleet;
 	uv_work_t work;
 	char id[SANDBOX_ID_BYTES];
 };
@@ -334,7 +333,7 @@ static void removal_work(uv_work_t *w)
 {
 	struct removal *m = w->data;
 
-	(void)workdir_remove(m->daemon->home.area_fd[HOME_PAUSED], m->id); /* or recovery */
+	(void)workdir_remove(m->fleet->home.area_fd[HOME_PAUSED], m->id); /* or recovery */
 	(void)fault_point("kill-removed");
 }
 
@@ -343,12 +342,12 @@ static void removal_done(uv_work_t *w, int status)
 	struct removal *m = w->data;
 	struct error e = {0};
 
-	if (store_sandbox_delete(m->daemon->store, m->id, &e) < 0 && e.code != ERROR_NOT_FOUND)
+	if (store_sandbox_delete(m->fleet->store, m->id, &e) < 0 && e.code != ERROR_NOT_FOUND)
 		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, m->id);
 	free(m);
 }
 
-int instance_kill_paused(struct daemon *d, const struct store_sandbox *sb, struct error *e)
+int instance_kill_paused(struct fleet *f, const struct store_sandbox *sb, struct error *e)
 {
 	const struct store_sandbox row = {.state = STORE_KILLING};
 	const struct store_event ev = {
@@ -363,16 +362,16 @@ int instance_kill_paused(struct daemon *d, const struct store_sandbox *sb, struc
 
 	if (!m)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	r = change(d, &ev, STORE_STATE_BIT(STORE_PAUSED), STORE_SET_STATE, &row, 0, e);
+	r = change(f, &ev, STORE_STATE_BIT(STORE_PAUSED), STORE_SET_STATE, &row, 0, e);
 	if (r < 0) {
 		free(m);
 		return r;
 	}
 	(void)fault_point("kill-noted");
-	m->daemon = d;
+	m->fleet = f;
 	m->work.data = m;
 	(void)snprintf(m->id, sizeof(m->id), "%s", sb->id);		    /* one of ours: fits */
-	(void)uv_queue_work(d->loop, &m->work, removal_work, removal_done); /* cannot fail */
+	(void)uv_queue_work(f->loop, &m->work, removal_work, removal_done); /* cannot fail */
 	return 0;
 }
 
@@ -383,10 +382,10 @@ static void run_snapshot(struct lane_job *j)
 	struct operation *op = j->data;
 	struct instance *i = op->instance;
 
-	op->result = i->daemon->options.backend->snapshot(i->sandbox.dirfd,
-		i->daemon->home.area_fd[HOME_SNAPSHOTS], op->name, &op->snapshot, &op->why);
+	op->result = i->fleet->options.backend->snapshot(i->sandbox.dirfd,
+		i->fleet->home.area_fd[HOME_SNAPSHOTS], op->name, &op->snapshot, &op->why);
 	if (op->result == 0)
-		op->snapshot.kept_bytes = footprint_of(&i->daemon->home, HOME_SNAPSHOTS, op->name);
+		op->snapshot.kept_bytes = footprint_of(&i->fleet->home, HOME_SNAPSHOTS, op->name);
 }
 
 static void snapshot_done(struct lane_job *j, bool cancelled)
@@ -413,7 +412,7 @@ int instance_snapshot(struct instance *i, const char *name, instance_snapshotted
 	void *arg, struct error *e)
 {
 	struct operation *op =
-		begin(i, STORE_SNAPSHOTTING, false, i->daemon->options.backend->snapshot, e);
+		begin(i, STORE_SNAPSHOTTING, false, i->fleet->options.backend->snapshot, e);
 
 	if (!op)
 		return -e->err;
@@ -422,6 +421,6 @@ int instance_snapshot(struct instance *i, const char *name, instance_snapshotted
 	op->arg = arg;
 	op->job.run = run_snapshot;
 	op->job.done = snapshot_done;
-	lane_add(&i->daemon->instances->lane, &op->job);
+	lane_add(&i->fleet->lane, &op->job);
 	return 0;
 }

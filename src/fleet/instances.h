@@ -9,17 +9,17 @@
 
 #include "base/error.h"
 #include "sandbox/backend.h"
+#include "fleet/events.h"
+#include "fleet/fleet.h"
 #include "fleet/instance.h"
-#include "fleet/lane.h"
-#include "fleet/quota.h"
-#include "http/request.h"
-#include "store/events.h"
 #include "store/sandboxes.h"
 #include "store/templates.h"
 #include "store/usage.h"
 
+/* Of E2B's envd, as clients are told. */
+#define INSTANCE_ENVD_VERSION "0.6.13"
+
 enum {
-	INSTANCE_BUCKETS = 4096,
 	INSTANCE_READY_S = 60,	    /* from the microVM's start to its agent's answer */
 	INSTANCE_TOKEN_BYTES = 41,  /* 20 random bytes in hexadecimal, NUL */
 	INSTANCES_MAKING_MAX = 256, /* at the same time */
@@ -43,7 +43,7 @@ struct instance_meter {
 };
 
 struct instance {
-	struct daemon *daemon;
+	struct fleet *fleet;
 	struct instance *next; /* in its bucket, or in the list of those that are made or end */
 	enum instance_state state;
 	struct backend_sandbox sandbox; /* id, directory, process */
@@ -81,18 +81,6 @@ struct instance_waiter {
 	/* Look again by the id. why: a paused one could not come back; NULL else. */
 	void (*settled)(void *arg, const struct error *why);
 	void *arg;
-};
-
-struct instances {
-	struct daemon *daemon;
-	struct instance *buckets[INSTANCE_BUCKETS];
-	struct instance *other; /* CREATING and ENDING */
-	unsigned running, making;
-	struct quota quota;
-	struct instance_places *places; /* those that are promised */
-	struct lane lane;		/* of pauses and snapshots */
-	uv_timer_t deadline, sample, maintain, allowance;
-	bool stopping;
 };
 
 /* --- making (instance_make.c) --- */
@@ -135,30 +123,13 @@ typedef void (*instance_made)(void *arg, struct instance *i, const struct error 
 
 /* Puts those that were held into the store and among the running ones, all or none. On failure they
  * are as before. */
-int instances_admit(struct daemon *d, struct instance *const *held, size_t count, struct error *e);
+int instances_admit(struct fleet *f, struct instance *const *held, size_t count, struct error *e);
 /* Ends one that was held. */
 void instance_drop(struct instance *i);
 
-/* Places for several of one size that are made soon: on the host, and among those that a key may
- * have at the same time. The caller's. */
-struct instance_places {
-	const char *key_id; /* borrowed */
-	struct sandbox_sizes sizes;
-	unsigned count; /* that nobody has taken yet */
-	struct instance_places *next;
-};
-/* Takes the host's places, all or none; whether the key may have them is not looked at (auth.h).
- * instances_give_back() comes next in any case. */
-int instances_reserve(struct daemon *d, struct instance_places *p, struct error *e);
-/* What was not taken. */
-void instances_give_back(struct daemon *d, struct instance_places *p);
 /* Starts making one. -errno and e when it cannot be started; then `made` is not called. */
-int instances_make(struct daemon *d, const struct instance_order *o, instance_made made, void *arg,
+int instances_make(struct fleet *f, const struct instance_order *o, instance_made made, void *arg,
 	struct instance_maker **ret, struct error *e);
-/* The same for a request that needs a sandbox while it lasts: body is one of POST /v2/sandboxes,
- * the life that it asks for gets grace_ns more. False: answered. (api_create.c) */
-bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_ns,
-	instance_made made, void *arg, struct instance_maker **ret);
 /* Nobody waits any more: it is ended as soon as it can be; `made` is not called. */
 void instance_maker_cancel(struct instance_maker *m);
 /* The daemon stops: the same, and what is held is ended. */
@@ -168,8 +139,6 @@ void instance_maker_stop(struct instance_maker *m);
 int instance_agent_refusal(const struct agent_event *ev, struct error *e);
 /* Opens the daemon's own connection to the agent (i->link). */
 int instance_open_link(struct instance *i, struct error *e);
-/* How many are being made for the key, or are promised. */
-unsigned instances_coming(struct daemon *d, const char *key_id);
 
 /* --- ending (instance_end.c) --- */
 
@@ -182,7 +151,7 @@ void instance_finish_end(struct instance *i);
 int instance_watch(struct instance *i, struct error *e);
 /* Calls died, once, when the process is over. On success h is to be closed, then *ret_fd. */
 int instance_watch_process(
-	struct daemon *d, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e);
+	struct fleet *f, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e);
 
 /* --- pausing, snapshots (instance_pause.c) --- */
 
@@ -198,7 +167,7 @@ int instance_roll_back(struct instance *i, const char *snapshot_id, instance_tol
 	struct error *e);
 
 /* Removes a paused one; its client may be told at the return. */
-int instance_kill_paused(struct daemon *d, const struct store_sandbox *row, struct error *e);
+int instance_kill_paused(struct fleet *f, const struct store_sandbox *row, struct error *e);
 
 /* s is NULL when it failed; i may be ENDING by then. */
 typedef void (*instance_snapshotted)(
@@ -212,9 +181,9 @@ int instance_snapshot(struct instance *i, const char *name, instance_snapshotted
 /* --- who waits (instance_obtain.c) --- */
 
 /* The one with that id that is being made, paused or ended; NULL: none. */
-struct instance *instance_find_unsettled(struct daemon *d, const char *id);
+struct instance *instance_find_unsettled(struct fleet *f, const char *id);
 void instance_wait(struct instance *i, struct instance_waiter *w);
-void instance_unwait(struct daemon *d, struct instance_waiter *w);
+void instance_unwait(struct fleet *f, struct instance_waiter *w);
 /* Calls all who wait for it. */
 void instance_settled(struct instance *i);
 /* The same of a list that was taken out; why may be NULL, see there. */
@@ -241,14 +210,14 @@ struct obtain_options {
 
 /* Waits until the sandbox is running, resuming it where that is asked for. The callback may come
  * before the return; then *ret is NULL. */
-void instance_obtain(struct daemon *d, const char *id, const struct obtain_options *o,
+void instance_obtain(struct fleet *f, const char *id, const struct obtain_options *o,
 	instance_obtained obtained, void *arg, struct obtaining **ret);
 /* Nobody waits any more; a resume goes on. */
 void obtaining_cancel(struct obtaining *o);
 
 /* --- the register (instance.c) --- */
 
-struct instance *instance_new(struct daemon *d);
+struct instance *instance_new(struct fleet *f);
 /* Into the table of running ones. */
 void instance_enter(struct instance *i);
 /* Out of the table or list that it is in. */
@@ -261,21 +230,18 @@ void instance_free(struct instance *i);
 uint64_t instance_process_start(pid_t pid);
 /* The user's environment of a microVM, "NAME=VALUE"s of all sources, NULL-terminated; free each. */
 char **instance_environment(const struct instance *i);
-void instance_note_event(struct daemon *d, const char *id, const char *key_id, const char *template,
-	enum store_event_type type, const char *details_json);
 
 /* --- life cycle (lifecycle.c) --- */
 
-int instances_start(struct daemon *d, struct error *e); /* recovers, then runs the timers */
-void instances_stop(struct daemon *d); /* lets go of all; those being made are ended */
-void instances_free(struct daemon *d);
-void instances_deadline_changed(struct daemon *d);
+int instances_start(struct fleet *f, struct error *e); /* recovers, then runs the timers */
+void instances_stop(struct fleet *f); /* lets go of all; those being made are ended */
+void instances_deadline_changed(struct fleet *f);
 void instance_sample(struct instance *i); /* asks the agent for its metrics now */
 /* The event of the daemon's own link after readiness. */
 void instance_take_metrics(struct instance *i, const struct agent_metrics *m);
 
 /* --- recovery (recovery.c) --- */
 
-int instances_recover(struct daemon *d, struct error *e);
+int instances_recover(struct fleet *f, struct error *e);
 
 #endif

@@ -5,16 +5,16 @@
 #include <sys/statvfs.h>
 
 #include "base/str.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 #include "fleet/limits.h"
 #include "store/kept.h"
 
-static int read_disk(struct daemon *d, uint64_t *ret_size, uint64_t *ret_free, struct error *e)
+static int read_disk(struct fleet *f, uint64_t *ret_size, uint64_t *ret_free, struct error *e)
 {
 	struct statvfs v;
 
-	if (fstatvfs(d->home.fd, &v) < 0)
-		return error_set_errno(e, ERROR_INTERNAL, errno, "%s", d->home.path);
+	if (fstatvfs(f->home.fd, &v) < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "%s", f->home.path);
 	*ret_size = (uint64_t)v.f_blocks * v.f_frsize;
 	*ret_free = (uint64_t)v.f_bavail * v.f_frsize;
 	return 0;
@@ -26,11 +26,11 @@ static void set_default(uint64_t *v, uint64_t size, unsigned percent)
 		*v = size / 100 * percent;
 }
 
-int kept_init(struct daemon *d, struct error *e)
+int kept_init(struct fleet *f, struct error *e)
 {
-	struct kept_options *o = &d->options.kept;
+	struct kept_options *o = &f->options.kept;
 	uint64_t size = 0, unused = 0;
-	int r = read_disk(d, &size, &unused, e);
+	int r = read_disk(f, &size, &unused, e);
 
 	if (r < 0)
 		return r;
@@ -46,15 +46,15 @@ int kept_init(struct daemon *d, struct error *e)
 	return 0;
 }
 
-static int check_key(struct daemon *d, const char *key_id, unsigned count, struct error *e)
+static int check_key(struct fleet *f, const char *key_id, unsigned count, struct error *e)
 {
 	struct store_kept have;
 	struct store_limits l;
 	char may[16];
-	int r = limits_of_key(d, key_id, &l, e);
+	int r = limits_of_key(f, key_id, &l, e);
 
 	if (r == 0)
-		r = store_kept_count(d->store, key_id, &have, e);
+		r = store_kept_count(f->store, key_id, &have, e);
 	if (r < 0)
 		return r;
 	if (count && have.count + have.promised + count > l.max_kept)
@@ -72,11 +72,11 @@ static int check_key(struct daemon *d, const char *key_id, unsigned count, struc
 	return 0;
 }
 
-static int check_all(struct daemon *d, unsigned count, struct error *e)
+static int check_all(struct fleet *f, unsigned count, struct error *e)
 {
-	const struct kept_options *o = &d->options.kept;
+	const struct kept_options *o = &f->options.kept;
 	struct store_kept have;
-	int r = store_kept_count(d->store, NULL, &have, e);
+	int r = store_kept_count(f->store, NULL, &have, e);
 
 	if (r < 0)
 		return r;
@@ -88,19 +88,19 @@ static int check_all(struct daemon *d, unsigned count, struct error *e)
 	return 0;
 }
 
-int kept_check(struct daemon *d, const char *key_id, unsigned count, struct error *e)
+int kept_check(struct fleet *f, const char *key_id, unsigned count, struct error *e)
 {
-	int r = strcmp(key_id, STORE_KEY_LOCAL) == 0 ? 0 : check_key(d, key_id, count, e);
+	int r = strcmp(key_id, STORE_KEY_LOCAL) == 0 ? 0 : check_key(f, key_id, count, e);
 
-	return r < 0 ? r : check_all(d, count, e);
+	return r < 0 ? r : check_all(f, count, e);
 }
 
-int kept_check_disk(struct daemon *d, struct error *e)
+int kept_check_disk(struct fleet *f, struct error *e)
 {
 	uint64_t size = 0, have = 0;
-	int r = read_disk(d, &size, &have, e);
+	int r = read_disk(f, &size, &have, e);
 
-	if (r == 0 && have < d->options.kept.reserve_bytes)
+	if (r == 0 && have < f->options.kept.reserve_bytes)
 		r = error_set(e, ERROR_NO_SPACE, ENOSPC,
 			"the host's disk has no space for one more state: the rest is kept for "
 			"sandboxes that run (mayfly serve --disk-reserve)");

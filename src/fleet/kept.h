@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-struct daemon;
+struct fleet;
 
 enum {
 	KEPT_KEY_COUNT = 500,
@@ -29,14 +29,14 @@ struct kept_options {
 };
 
 /* Fills in the defaults. */
-int kept_init(struct daemon *d, struct error *e);
+int kept_init(struct fleet *f, struct error *e);
 
 /* Whether a key may have so many more kept, or promised to be: ERROR_TOO_MANY for its own limits,
  * ERROR_NO_SPACE for those of all. count 0: one that has its place already. The operator's key has
  * only the latter. */
-int kept_check(struct daemon *d, const char *key_id, unsigned count, struct error *e);
+int kept_check(struct fleet *f, const char *key_id, unsigned count, struct error *e);
 
 /* Whether the disk has room for one more state; ERROR_NO_SPACE. */
-int kept_check_disk(struct daemon *d, struct error *e);
+int kept_check_disk(struct fleet *f, struct error *e);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fleet/allowance.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 #include "fleet/instances.h"
 #include "fleet/meter.h"
 #include "store/samples.h"
@@ -25,17 +25,17 @@ enum {
 /* --- deadlines --- */
 
 /* It stays as it is until the next try. */
-static void postpone(struct daemon *d, const char *id)
+static void postpone(struct fleet *f, const char *id)
 {
 	struct error e = {0};
 
-	if (store_sandbox_set_end(d->store, id, clock_realtime_ns() + PAUSE_RETRY_NS, &e) < 0)
+	if (store_sandbox_set_end(f->store, id, clock_realtime_ns() + PAUSE_RETRY_NS, &e) < 0)
 		log_error("cannot postpone a deadline: %s sandbox=%s", e.message, id);
-	instances_deadline_changed(d);
+	instances_deadline_changed(f);
 }
 
 struct auto_pause {
-	struct daemon *daemon;
+	struct fleet *fleet;
 	char id[SANDBOX_ID_BYTES];
 };
 
@@ -44,7 +44,7 @@ static void on_auto_paused(void *arg, const struct error *why)
 	struct auto_pause *p = arg;
 
 	if (why)
-		postpone(p->daemon, p->id);
+		postpone(p->fleet, p->id);
 	free(p);
 }
 
@@ -55,13 +55,13 @@ static void pause_at_deadline(struct instance *i, bool memory)
 	struct error e = {0};
 
 	if (p) {
-		p->daemon = i->daemon;
+		p->fleet = i->fleet;
 		memcpy(p->id, i->sandbox.id, sizeof(p->id));
 		if (instance_pause(i, memory, on_auto_paused, p, &e) == 0)
 			return;
 	}
 	free(p);
-	postpone(i->daemon, i->sandbox.id);
+	postpone(i->fleet, i->sandbox.id);
 }
 
 static bool end_at_deadline(struct instance *i, const char *reason)
@@ -76,25 +76,25 @@ static bool end_at_deadline(struct instance *i, const char *reason)
 }
 
 struct expiring {
-	struct daemon *daemon;
+	struct fleet *fleet;
 	bool stuck; /* one of them stays as it is */
 };
 
 static int expire(void *arg, const char *id, uint64_t end_ns)
 {
 	struct expiring *x = arg;
-	struct daemon *d = x->daemon;
-	struct instance *i = instance_find(d, id);
+	struct fleet *f = x->fleet;
+	struct instance *i = instance_find(f, id);
 	struct store_sandbox *sb = NULL;
 	const char *reason = NULL;
 	struct error e = {0};
 
-	if (!i || store_sandbox_get(d->store, id, &sb, &e) < 0) {
+	if (!i || store_sandbox_get(f->store, id, &sb, &e) < 0) {
 		log_error("a sandbox in the store is not known sandbox=%s", id);
 		x->stuck = true;
 	} else if (sb->auto_pause) {
 		pause_at_deadline(i, sb->auto_pause_memory);
-	} else if ((reason = allowance_reason(d, i->key_id)) && allowance_may_pause(i)) {
+	} else if ((reason = allowance_reason(f, i->key_id)) && allowance_may_pause(i)) {
 		pause_at_deadline(i, true);
 	} else if (!end_at_deadline(i, reason)) {
 		x->stuck = true;
@@ -105,32 +105,31 @@ static int expire(void *arg, const char *id, uint64_t end_ns)
 
 static void on_deadline(uv_timer_t *t)
 {
-	struct expiring x = {.daemon = t->data};
+	struct expiring x = {.fleet = t->data};
 	struct error e = {0};
 	bool more = false;
 
-	if (store_sandbox_expired(x.daemon->store, clock_realtime_ns(), expire, &x, &more, &e) <
-		0) {
+	if (store_sandbox_expired(x.fleet->store, clock_realtime_ns(), expire, &x, &more, &e) < 0) {
 		log_error("cannot look for deadlines: %s", e.message);
 		x.stuck = true;
 	}
 	if (x.stuck)
 		(void)uv_timer_start(t, on_deadline, RETRY_MS, 0);
 	else
-		instances_deadline_changed(x.daemon);
+		instances_deadline_changed(x.fleet);
 }
 
 /* One timer for the next deadline. The wall clock counts, so the timer is set anew at least daily
  * (and whenever any deadline changes), in case the clock was set. */
-void instances_deadline_changed(struct daemon *d)
+void instances_deadline_changed(struct fleet *f)
 {
-	uv_timer_t *t = &d->instances->deadline;
+	uv_timer_t *t = &f->deadline;
 	uint64_t now = clock_realtime_ns(), end, ms;
 	struct error e = {0};
 
-	if (d->instances->stopping)
+	if (f->stopping)
 		return;
-	if (store_sandbox_next_end(d->store, &end, &e) < 0) {
+	if (store_sandbox_next_end(f->store, &end, &e) < 0) {
 		log_error("cannot look for the next deadline: %s", e.message);
 		(void)uv_timer_start(t, on_deadline, RETRY_MS, 0);
 		return;
@@ -198,7 +197,7 @@ void instance_take_metrics(struct instance *i, const struct agent_metrics *m)
 	i->samples.asked = false;
 	if (i->state != INSTANCE_RUNNING)
 		return;
-	if (store_sample_add(i->daemon->store, i->sandbox.id, &s, &e) < 0)
+	if (store_sample_add(i->fleet->store, i->sandbox.id, &s, &e) < 0)
 		log_debug("no sample: %s sandbox=%s", e.message, i->sandbox.id);
 }
 
@@ -210,87 +209,74 @@ static int sample_one(struct instance *i, void *arg)
 
 static void on_sample(uv_timer_t *t)
 {
-	struct daemon *d = t->data;
+	struct fleet *f = t->data;
 
-	(void)instance_each(d, sample_one, NULL); /* always 0 */
-	meter_report_each(d, NULL, METER_PERIOD_S * NS_PER_S);
-	allowance_enforce(d);
+	(void)instance_each(f, sample_one, NULL); /* always 0 */
+	meter_report_each(f, NULL, METER_PERIOD_S * NS_PER_S);
+	allowance_enforce(f);
 }
 
 /* --- the store --- */
 
 static void on_maintain(uv_timer_t *t)
 {
-	struct daemon *d = t->data;
+	struct fleet *f = t->data;
 	struct error e = {0};
 	bool more = false;
 
-	sandbox_dirs_collect(&d->dirs); /* what was killed while it was being made */
-	if (store_maintain(d->store, clock_realtime_ns(), NULL, &more, &e) < 0)
+	sandbox_dirs_collect(&f->dirs); /* what was killed while it was being made */
+	if (store_maintain(f->store, clock_realtime_ns(), NULL, &more, &e) < 0)
 		log_warn("tidying the store: %s", e.message);
 	(void)uv_timer_start(t, on_maintain, more ? MAINTAIN_SOON_MS : MAINTAIN_MS, 0);
 }
 
 /* --- start and stop --- */
 
-int instances_start(struct daemon *d, struct error *e)
+int instances_start(struct fleet *f, struct error *e)
 {
-	struct instances *all = calloc(1, sizeof(*all));
 	int r;
 
-	if (!all)
-		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	d->instances = all;
-	all->daemon = d;
-	quota_init(&all->quota, &d->options.quota);
-	all->lane.loop = d->loop;
+	f->started = true;
+	quota_init(&f->quota, &f->options.quota);
+	f->lane.loop = f->loop;
 	/* none of these fails */
-	(void)uv_timer_init(d->loop, &all->deadline);
-	(void)uv_timer_init(d->loop, &all->sample);
-	(void)uv_timer_init(d->loop, &all->maintain);
-	(void)uv_timer_init(d->loop, &all->allowance);
-	all->deadline.data = all->sample.data = all->maintain.data = all->allowance.data = d;
-	r = kept_init(d, e);
+	(void)uv_timer_init(f->loop, &f->deadline);
+	(void)uv_timer_init(f->loop, &f->sample);
+	(void)uv_timer_init(f->loop, &f->maintain);
+	(void)uv_timer_init(f->loop, &f->allowance);
+	f->deadline.data = f->sample.data = f->maintain.data = f->allowance.data = f;
+	r = kept_init(f, e);
 	if (r == 0)
-		r = instances_recover(d, e);
+		r = instances_recover(f, e);
 	if (r < 0)
 		return r;
-	instances_deadline_changed(d);
-	(void)uv_timer_start(&all->sample, on_sample, STORE_SAMPLE_INTERVAL_S * 1000,
+	instances_deadline_changed(f);
+	(void)uv_timer_start(&f->sample, on_sample, STORE_SAMPLE_INTERVAL_S * 1000,
 		STORE_SAMPLE_INTERVAL_S * 1000);
-	(void)uv_timer_start(&all->maintain, on_maintain, MAINTAIN_FIRST_MS, 0);
+	(void)uv_timer_start(&f->maintain, on_maintain, MAINTAIN_FIRST_MS, 0);
 	return 0;
 }
 
-void instances_stop(struct daemon *d)
+void instances_stop(struct fleet *f)
 {
-	struct instances *all = d->instances;
-
-	if (!all || all->stopping)
+	if (!f->started || f->stopping)
 		return;
-	if (d->store)
-		meter_report_each(d, NULL, 0);
-	all->stopping = true;
-	uv_close((uv_handle_t *)&all->deadline, NULL);
-	uv_close((uv_handle_t *)&all->sample, NULL);
-	uv_close((uv_handle_t *)&all->maintain, NULL);
-	uv_close((uv_handle_t *)&all->allowance, NULL);
-	for (struct instance *i = all->other, *next; i; i = next) {
+	meter_report_each(f, NULL, 0);
+	f->stopping = true;
+	uv_close((uv_handle_t *)&f->deadline, NULL);
+	uv_close((uv_handle_t *)&f->sample, NULL);
+	uv_close((uv_handle_t *)&f->maintain, NULL);
+	uv_close((uv_handle_t *)&f->allowance, NULL);
+	for (struct instance *i = f->other, *next; i; i = next) {
 		next = i->next;
 		if (i->maker)
 			instance_maker_stop(i->maker);
 	}
-	lane_cancel_all(&all->lane);
-	for (unsigned b = 0; b < INSTANCE_BUCKETS; b++)
-		for (struct instance *i = all->buckets[b], *next; i; i = next) {
+	lane_cancel_all(&f->lane);
+	for (unsigned b = 0; b < FLEET_BUCKETS; b++)
+		for (struct instance *i = f->buckets[b], *next; i; i = next) {
 			next = i->next;
 			if (!i->job)		  /* else its job's end does */
 				instance_free(i); /* lets go of a living microVM */
 		}
-}
-
-void instances_free(struct daemon *d)
-{
-	free(d->instances);
-	d->instances = NULL;
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "daemon/daemon.h"
-#include "fleet/instances.h"
+#include "fleet/fleet.h"
+#include "fleet/places.h"
 #include "store/sandboxes.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -21,9 +21,9 @@ static uint64_t at_most(uint64_t v, uint64_t ceiling)
 	return v && v < ceiling ? v : ceiling;
 }
 
-struct store_limits limits_effective(const struct daemon *d, const struct store_limits *own)
+struct store_limits limits_effective(const struct fleet *f, const struct store_limits *own)
 {
-	const struct daemon_options *o = &d->options;
+	const struct fleet_options *o = &f->options;
 	struct store_limits l = *own;
 
 	l.max_sandboxes = (uint32_t)choose(own->max_sandboxes, o->sandboxes_max);
@@ -41,14 +41,14 @@ struct store_limits limits_effective(const struct daemon *d, const struct store_
 	return l;
 }
 
-int limits_of_key(struct daemon *d, const char *key_id, struct store_limits *ret, struct error *e)
+int limits_of_key(struct fleet *f, const char *key_id, struct store_limits *ret, struct error *e)
 {
 	_cleanup_(store_key_freep) struct store_key *key = NULL;
-	int r = store_key_get(d->store, key_id, &key, e);
+	int r = store_key_get(f->store, key_id, &key, e);
 
 	if (r < 0)
 		return r;
-	*ret = limits_effective(d, &key->limits);
+	*ret = limits_effective(f, &key->limits);
 	ret->tier = NULL; /* goes with the row */
 	return 0;
 }
@@ -77,9 +77,9 @@ static bool numbers_are_within(const struct store_limits *l, const struct store_
 }
 
 bool limits_are_within(
-	const struct daemon *d, const struct store_limits *l, const struct store_limits *max)
+	const struct fleet *f, const struct store_limits *l, const struct store_limits *max)
 {
-	const struct store_limits a = limits_effective(d, l), b = limits_effective(d, max);
+	const struct store_limits a = limits_effective(f, l), b = limits_effective(f, max);
 
 	/* which of two tiers is more cannot be said */
 	if (!l->tier != !max->tier || (l->tier && strcmp(l->tier, max->tier) != 0))
@@ -87,7 +87,7 @@ bool limits_are_within(
 	return !l->manages_keys && numbers_are_within(&a, &b) && numbers_are_within(l, max);
 }
 
-int limits_check_places(struct daemon *d, const char *key_id, unsigned count, struct error *e)
+int limits_check_places(struct fleet *f, const char *key_id, unsigned count, struct error *e)
 {
 	struct store_limits l;
 	uint64_t alive = 0;
@@ -95,14 +95,13 @@ int limits_check_places(struct daemon *d, const char *key_id, unsigned count, st
 
 	if (strcmp(key_id, STORE_KEY_LOCAL) == 0)
 		return 0;
-	r = limits_of_key(d, key_id, &l, e);
+	r = limits_of_key(f, key_id, &l, e);
 	if (r == 0)
-		r = store_sandbox_count(d->store, key_id,
+		r = store_sandbox_count(f->store, key_id,
 			STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_PAUSING) |
 				STORE_STATE_BIT(STORE_SNAPSHOTTING),
 			&alive, e);
-	if (r == 0 && l.max_sandboxes &&
-		alive + instances_coming(d, key_id) + count > l.max_sandboxes)
+	if (r == 0 && l.max_sandboxes && alive + places_coming(f, key_id) + count > l.max_sandboxes)
 		r = error_set(e, ERROR_TOO_MANY, EMFILE,
 			"this key has its maximum of %u sandboxes at the same time: kill one, or "
 			"ask for a higher limit",

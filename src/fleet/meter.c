@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 #include "fleet/instances.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -22,7 +22,7 @@ int meter_resume(struct instance *i, struct error *e)
 	uint64_t now = clock_realtime_ns(), since_ns = i->started_ns;
 	uint64_t by_wall_ns = now > since_ns ? now - since_ns : 0;
 	struct store_counters c;
-	int r = store_usage_of_run(i->daemon->store, i->sandbox.id, i->vmm_start, &c, e);
+	int r = store_usage_of_run(i->fleet->store, i->sandbox.id, i->vmm_start, &c, e);
 
 	if (r < 0)
 		return r;
@@ -36,9 +36,9 @@ int meter_resume(struct instance *i, struct error *e)
 	return 0;
 }
 
-void meter_count_traffic(struct daemon *d, const char *id, uint64_t in_bytes, uint64_t out_bytes)
+void meter_count_traffic(struct fleet *f, const char *id, uint64_t in_bytes, uint64_t out_bytes)
 {
-	struct instance *i = instance_find(d, id);
+	struct instance *i = instance_find(f, id);
 
 	if (!i)
 		return;
@@ -78,7 +78,7 @@ void meter_report(struct instance *i)
 	meter_note_cpu(i);
 	c.cpu_us = i->meter.cpu_ns / NS_PER_US;
 	i->meter.recorded_ns = now_ns;
-	if (store_usage_record(i->daemon->store, i->sandbox.id, i->key_id, i->vmm_start, &c,
+	if (store_usage_record(i->fleet->store, i->sandbox.id, i->key_id, i->vmm_start, &c,
 		    clock_realtime_ns(), &e) < 0)
 		log_warn("cannot record usage: %s sandbox=%s", e.message, i->sandbox.id);
 }
@@ -98,16 +98,16 @@ static int report_one(struct instance *i, void *arg)
 	return 0;
 }
 
-void meter_report_each(struct daemon *d, const char *key_id, uint64_t min_age_ns)
+void meter_report_each(struct fleet *f, const char *key_id, uint64_t min_age_ns)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct round round = {key_id, now > min_age_ns ? now - min_age_ns : 0};
 	struct error e = {0};
-	int r = store_begin(d->store, &e);
+	int r = store_begin(f->store, &e);
 
 	if (r == 0) {
-		(void)instance_each(d, report_one, &round); /* always 0 */
-		r = store_commit(d->store, &e);
+		(void)instance_each(f, report_one, &round); /* always 0 */
+		r = store_commit(f->store, &e);
 	}
 	if (r < 0)
 		log_warn("cannot record usage: %s", e.message);

@@ -14,7 +14,7 @@
 
 enum { METER_PERIOD_S = 10 };
 
-struct daemon;
+struct fleet;
 struct instance;
 
 /* At readiness. */
@@ -23,7 +23,7 @@ void meter_start(struct instance *i);
 int meter_resume(struct instance *i, struct error *e);
 
 /* Bytes from and to clients; a sandbox that is gone counts nothing. */
-void meter_count_traffic(struct daemon *d, const char *id, uint64_t in_bytes, uint64_t out_bytes);
+void meter_count_traffic(struct fleet *f, const char *id, uint64_t in_bytes, uint64_t out_bytes);
 
 /* Reads the CPU time of its process once more: after a death, before it is waited for. */
 void meter_note_cpu(struct instance *i);
@@ -32,6 +32,6 @@ void meter_note_cpu(struct instance *i);
  * good. */
 void meter_report(struct instance *i);
 /* Those of a key, or NULL: all, whose last report is older than min_age_ns; one commit. */
-void meter_report_each(struct daemon *d, const char *key_id, uint64_t min_age_ns);
+void meter_report_each(struct fleet *f, const char *key_id, uint64_t min_age_ns);
 
 #endif

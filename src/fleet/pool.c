@@ -10,12 +10,12 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 #include "fleet/instances.h"
-#include "fleet/metrics.h"
+#include "base/metrics.h"
 
 struct pool {
-	struct daemon *daemon;
+	struct fleet *fleet;
 	struct stock stock;
 	uv_timer_t tick;
 	uv_timer_t look;     /* at the sandbox that was handed out last, while the stock is quiet */
@@ -44,7 +44,7 @@ struct pool_vm {
 
 static struct quota *quota_of(const struct pool *p)
 {
-	return &p->daemon->instances->quota;
+	return &p->fleet->quota;
 }
 
 /* --- the end of one --- */
@@ -75,11 +75,11 @@ static void let_go(struct pool_vm *v)
 static void end_work(uv_work_t *w)
 {
 	struct pool_vm *v = w->data;
-	struct daemon *d = v->pool->daemon;
+	struct fleet *f = v->pool->fleet;
 	struct error e = {0};
 
-	if (d->options.backend->end(
-		    &d->dirs, v->sandbox.id, TAKE_PTR(v->sandbox.vmm), v->sandbox.pid, &e) < 0)
+	if (f->options.backend->end(
+		    &f->dirs, v->sandbox.id, TAKE_PTR(v->sandbox.vmm), v->sandbox.pid, &e) < 0)
 		log_error("%s sandbox=%s", e.message, v->sandbox.id);
 }
 
@@ -104,7 +104,7 @@ static void end_vm(struct pool_vm *v)
 	if (v->watched)
 		(void)uv_poll_stop(&v->death); /* always 0 */
 	/* fails without a function only */
-	(void)uv_queue_work(v->pool->daemon->loop, &v->work, end_work, end_done);
+	(void)uv_queue_work(v->pool->fleet->loop, &v->work, end_work, end_done);
 }
 
 /* Of the kind that was wanted the longest ago. */
@@ -136,7 +136,7 @@ static void refill(struct pool *p);
 static void make_work(uv_work_t *w)
 {
 	struct pool_vm *v = w->data;
-	struct daemon *d = v->pool->daemon;
+	struct fleet *f = v->pool->fleet;
 	const struct sandbox_options o = {
 		.origin = v->origin.fd >= 0 ? &v->origin : NULL,
 		.template = v->making->key.template,
@@ -146,7 +146,7 @@ static void make_work(uv_work_t *w)
 		.paused = true,
 	};
 
-	v->result = d->options.backend->make(&d->home, &d->dirs, &o, &v->sandbox, &v->why);
+	v->result = f->options.backend->make(&f->home, &f->dirs, &o, &v->sandbox, &v->why);
 }
 
 static void cannot_make(struct pool_vm *v, struct stock_kind *kind)
@@ -185,7 +185,7 @@ static void keep(struct pool_vm *v, struct stock_kind *kind)
 	struct pool *p = v->pool;
 
 	v->death.data = v;
-	v->watched = instance_watch_process(p->daemon, v->sandbox.pid, &v->death, &v->pid_fd,
+	v->watched = instance_watch_process(p->fleet, v->sandbox.pid, &v->death, &v->pid_fd,
 			     on_death, &v->why) == 0;
 	stock_add(&p->stock, kind, &v->stock);
 	if (v->watched)
@@ -221,7 +221,7 @@ static int open_origin(struct pool_vm *v, const struct stock_key *k)
 	v->origin = (struct sandbox_origin){.fd = -1, .memory = true};
 	if (!k->snapshot)
 		return 0;
-	v->origin.fd = openat(v->pool->daemon->home.area_fd[HOME_SNAPSHOTS], k->snapshot,
+	v->origin.fd = openat(v->pool->fleet->home.area_fd[HOME_SNAPSHOTS], k->snapshot,
 		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return v->origin.fd < 0 ? error_set_errno(&v->why, ERROR_BAD_SNAPSHOT, errno,
 					  "the files of the snapshot are missing")
@@ -230,11 +230,11 @@ static int open_origin(struct pool_vm *v, const struct stock_key *k)
 
 static void start_maker(struct pool *p, struct stock_kind *kind)
 {
-	struct daemon *d = p->daemon;
+	struct fleet *f = p->fleet;
 	struct pool_vm *v = calloc(1, sizeof(*v));
 	struct error full = {0};
 
-	if (!v || quota_reserve(quota_of(p), &d->dirs, &kind->key.sizes, 1, &full) < 0) {
+	if (!v || quota_reserve(quota_of(p), &f->dirs, &kind->key.sizes, 1, &full) < 0) {
 		log_debug("no room for a VM of the pool: %s template=%s", full.message,
 			kind->key.template);
 		stock_postpone(&p->stock, kind, clock_monotonic_ns());
@@ -252,7 +252,7 @@ static void start_maker(struct pool *p, struct stock_kind *kind)
 	v->making = kind;
 	*slot_of(p, NULL) = v;
 	p->makers++;
-	(void)uv_queue_work(d->loop, &v->work, make_work, make_done); /* as in end_vm */
+	(void)uv_queue_work(f->loop, &v->work, make_work, make_done); /* as in end_vm */
 }
 
 static void begin(struct pool *p, unsigned makers)
@@ -266,7 +266,7 @@ static void begin(struct pool *p, unsigned makers)
 
 static void refill(struct pool *p)
 {
-	if (p->daemon->instances->making == 0)
+	if (p->fleet->making == 0)
 		begin(p, POOL_MAKERS);
 }
 
@@ -311,26 +311,26 @@ void pool_handed_out(struct pool *p, pid_t pid)
 
 static void want_named(struct pool *p, const char *template)
 {
-	struct daemon *d = p->daemon;
+	struct fleet *f = p->fleet;
 	const struct sandbox_options o = {.template = template};
 	struct stock_key k = {.template = template};
 
 	/* it may be built later */
-	if (d->options.backend->measure(&d->home, &o, &k.sizes, &k.made_s, NULL) == 0)
+	if (f->options.backend->measure(&f->home, &o, &k.sizes, &k.made_s, NULL) == 0)
 		(void)stock_want(&p->stock, &k, clock_monotonic_ns()); /* one of too many */
 }
 
 /* The files that it was made from are still those of that name. */
 static bool is_current(const struct pool *p, const struct stock_key *k)
 {
-	struct daemon *d = p->daemon;
+	struct fleet *f = p->fleet;
 	const struct sandbox_options o = {.template = k->template};
 	struct sandbox_sizes sizes;
 	uint64_t made_s;
 
 	if (k->snapshot)
-		return file_exists(d->home.area_fd[HOME_SNAPSHOTS], k->snapshot);
-	return d->options.backend->measure(&d->home, &o, &sizes, &made_s, NULL) == 0 &&
+		return file_exists(f->home.area_fd[HOME_SNAPSHOTS], k->snapshot);
+	return f->options.backend->measure(&f->home, &o, &sizes, &made_s, NULL) == 0 &&
 	       made_s == k->made_s;
 }
 
@@ -351,7 +351,7 @@ static void on_tick(uv_timer_t *t)
 	if (p->ticks++ % POOL_CHECK_TICKS == 0)
 		check_wanted(p); /* reads files: seldom */
 	trim(p);
-	begin(p, p->daemon->instances->making ? 1 : POOL_MAKERS);
+	begin(p, p->fleet->making ? 1 : POOL_MAKERS);
 }
 
 bool pool_claim(struct pool *p, const struct stock_key *k, bool usual, struct backend_sandbox *ret)
@@ -378,7 +378,7 @@ bool pool_claim(struct pool *p, const struct stock_key *k, bool usual, struct ba
 static bool fits(
 	const struct pool *p, struct quota q, const struct sandbox_sizes *s, unsigned count)
 {
-	return quota_reserve(&q, &p->daemon->dirs, s, count, NULL) == 0;
+	return quota_reserve(&q, &p->fleet->dirs, s, count, NULL) == 0;
 }
 
 /* The quota as it were without the pool. */
@@ -415,32 +415,32 @@ void pool_measure(const struct pool *p)
 
 /* --- start and stop --- */
 
-int pool_start(struct daemon *d, struct error *e)
+int pool_start(struct fleet *f, struct error *e)
 {
-	struct stock_options o = d->options.pool;
+	struct stock_options o = f->options.pool;
 	struct pool *p;
 
-	if (!stock_is_wanted(&o) || !d->options.backend->resume)
+	if (!stock_is_wanted(&o) || !f->options.backend->resume)
 		return 0;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	d->pool = p;
-	p->daemon = d;
+	f->pool = p;
+	p->fleet = f;
 	if (!o.memory_bytes)
 		o.memory_bytes = quota_of(p)->memory_max_bytes / 100 * POOL_MEMORY_PERCENT;
 	stock_init(&p->stock, &o);
-	(void)uv_timer_init(d->loop, &p->tick); /* cannot fail */
+	(void)uv_timer_init(f->loop, &p->tick); /* cannot fail */
 	p->tick.data = p;
 	(void)uv_timer_start(&p->tick, on_tick, 0, POOL_TICK_MS);
-	(void)uv_timer_init(d->loop, &p->look); /* as above */
+	(void)uv_timer_init(f->loop, &p->look); /* as above */
 	p->look.data = p;
 	return 0;
 }
 
-void pool_stop(struct daemon *d)
+void pool_stop(struct fleet *f)
 {
-	struct pool *p = d->pool;
+	struct pool *p = f->pool;
 
 	if (!p || p->stopping)
 		return;
@@ -451,10 +451,10 @@ void pool_stop(struct daemon *d)
 		;
 }
 
-void pool_free(struct daemon *d)
+void pool_free(struct fleet *f)
 {
-	if (d->pool)
-		stock_done(&d->pool->stock);
-	free(d->pool);
-	d->pool = NULL;
+	if (f->pool)
+		stock_done(&f->pool->stock);
+	free(f->pool);
+	f->pool = NULL;
 }

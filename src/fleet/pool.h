@@ -35,14 +35,14 @@ enum {
 	POOL_REST_PERCENT = 8 /* it rests when it uses no more of a processor from look to look */
 };
 
-struct daemon;
+struct fleet;
 struct pool;
 
 /* Begins to fill it. d->pool stays NULL when the options or the backend want none. */
-int pool_start(struct daemon *d, struct error *e);
+int pool_start(struct fleet *f, struct error *e);
 /* Ends all VMs; the loop must run until that is done. */
-void pool_stop(struct daemon *d);
-void pool_free(struct daemon *d);
+void pool_stop(struct fleet *f);
+void pool_free(struct fleet *f);
 
 /* A VM of that kind, which is the caller's from now on, with the place of its sizes in the quota.
  * False when there is none. usual: one that is asked for with no sizes; others do not make the kind

@@ -14,16 +14,16 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 #include "fleet/instances.h"
 #include "fleet/meter.h"
-#include "fleet/metrics.h"
+#include "base/metrics.h"
 #include "fleet/revocation.h"
 #include "image/workdir.h"
 #include "store/snapshots.h"
 
 struct tally {
-	struct daemon *daemon;
+	struct fleet *fleet;
 	unsigned adopted, paused, crashed, killed, stray;
 };
 
@@ -72,23 +72,23 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 }
 
 /* Its lock is held, and its process is the one that we started. */
-static bool is_alive(struct daemon *d, const struct store_sandbox *sb)
+static bool is_alive(struct fleet *f, const struct store_sandbox *sb)
 {
-	_cleanup_close_ int fd = sandbox_open_dir(&d->dirs, sb->id, NULL);
+	_cleanup_close_ int fd = sandbox_open_dir(&f->dirs, sb->id, NULL);
 
 	return fd >= 0 && vmm_dir_is_live(fd) == 1 && sb->vmm_pid > 0 && sb->vmm_start &&
 	       instance_process_start(sb->vmm_pid) == sb->vmm_start;
 }
 
-static int adopt(struct daemon *d, const struct store_sandbox *sb, struct error *e)
+static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *e)
 {
-	struct instance *i = instance_new(d);
+	struct instance *i = instance_new(f);
 	int r = i ? fill(i, sb) : -ENOMEM;
 
 	if (r < 0) {
 		(void)error_set(e, ERROR_INTERNAL, -r, "cannot read a sandbox's row");
 	} else {
-		i->sandbox.dirfd = sandbox_open_dir(&d->dirs, sb->id, e);
+		i->sandbox.dirfd = sandbox_open_dir(&f->dirs, sb->id, e);
 		r = i->sandbox.dirfd < 0 ? i->sandbox.dirfd : meter_resume(i, e);
 		if (r == 0)
 			r = instance_watch(i, e);
@@ -98,85 +98,85 @@ static int adopt(struct daemon *d, const struct store_sandbox *sb, struct error 
 			instance_free(i);
 		return r;
 	}
-	i->revoked = revocation_of(d, sb->key_id);
+	i->revoked = revocation_of(f, sb->key_id);
 	i->promised = (struct sandbox_sizes){sb->cpus, sb->memory_bytes, sb->disk_bytes};
-	quota_take(&d->instances->quota, &i->promised);
+	quota_take(&f->quota, &i->promised);
 	instance_enter(i);
 	return 0;
 }
 
 /* Ends what may be left of it, removes row and directory. */
 static void remove_sandbox(
-	struct daemon *d, const struct store_sandbox *sb, enum store_event_type type)
+	struct fleet *f, const struct store_sandbox *sb, enum store_event_type type)
 {
 	struct error e = {0};
 
-	if (d->options.backend->end(&d->dirs, sb->id, NULL, sb->vmm_pid, &e) < 0) {
+	if (f->options.backend->end(&f->dirs, sb->id, NULL, sb->vmm_pid, &e) < 0) {
 		/* its row stays, so that the next start tries again */
 		log_error("%s sandbox=%s", e.message, sb->id);
 		return;
 	}
 	if (sb->state != STORE_KILLING) { /* else it was noted when the row was marked */
 		metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
-		instance_note_event(d, sb->id, sb->key_id, sb->template_id, type, NULL);
+		event_note(f, sb->id, sb->key_id, sb->template_id, type, NULL);
 	}
-	if (store_sandbox_delete(d->store, sb->id, &e) < 0)
+	if (store_sandbox_delete(f->store, sb->id, &e) < 0)
 		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, sb->id);
 }
 
-static void back_to_running(struct daemon *d, const struct store_sandbox *sb)
+static void back_to_running(struct fleet *f, const struct store_sandbox *sb)
 {
 	const struct store_sandbox row = {.state = STORE_RUNNING};
 	struct error e = {0};
 
-	if (sb->state != STORE_RUNNING && store_sandbox_update(d->store, sb->id, STORE_ANY_STATE,
+	if (sb->state != STORE_RUNNING && store_sandbox_update(f->store, sb->id, STORE_ANY_STATE,
 						  STORE_SET_STATE, &row, NULL, &e) < 0)
 		log_error("%s sandbox=%s", e.message, sb->id);
 }
 
-static bool has_paused_state(const struct daemon *d, const char *id)
+static bool has_paused_state(const struct fleet *f, const char *id)
 {
-	return file_exists(d->home.area_fd[HOME_PAUSED], id);
+	return file_exists(f->home.area_fd[HOME_PAUSED], id);
 }
 
-static void forget_paused_state(const struct daemon *d, const char *id)
+static void forget_paused_state(const struct fleet *f, const char *id)
 {
-	int r = workdir_remove(d->home.area_fd[HOME_PAUSED], id);
+	int r = workdir_remove(f->home.area_fd[HOME_PAUSED], id);
 
 	if (r < 0 && r != -ENOENT)
 		log_error("cannot remove an old state: %s sandbox=%s", strerror(-r), id);
 }
 
 /* The state was complete when daemon and microVM died: it is paused. */
-static void complete_pause(struct daemon *d, const struct store_sandbox *sb)
+static void complete_pause(struct fleet *f, const struct store_sandbox *sb)
 {
 	const struct store_sandbox row = {.state = STORE_PAUSED, .end_ns = clock_realtime_ns()};
 	struct error e = {0};
 
-	if (store_sandbox_update(d->store, sb->id, STORE_STATE_BIT(STORE_PAUSING),
+	if (store_sandbox_update(f->store, sb->id, STORE_STATE_BIT(STORE_PAUSING),
 		    STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, NULL, &e) < 0)
 		log_error("%s sandbox=%s", e.message, sb->id);
 }
 
 /* What is there of a sandbox that is paused: its resume was cut short, or its end was. */
-static void end_remains(struct daemon *d, const struct store_sandbox *sb)
+static void end_remains(struct fleet *f, const struct store_sandbox *sb)
 {
-	_cleanup_close_ int fd = sandbox_open_dir(&d->dirs, sb->id, NULL);
+	_cleanup_close_ int fd = sandbox_open_dir(&f->dirs, sb->id, NULL);
 	struct error e = {0};
 
-	if (fd >= 0 && d->options.backend->end(&d->dirs, sb->id, NULL, sb->vmm_pid, &e) < 0)
+	if (fd >= 0 && f->options.backend->end(&f->dirs, sb->id, NULL, sb->vmm_pid, &e) < 0)
 		log_error("%s sandbox=%s", e.message, sb->id);
 }
 
 /* A snapshot or pause of it was cut short: it finishes, or it never was. */
-static int settle(struct daemon *d, const struct store_sandbox *sb, struct error *e)
+static int settle(struct fleet *f, const struct store_sandbox *sb, struct error *e)
 {
 	_cleanup_close_ int fd = -1;
 
-	if (sb->state == STORE_RUNNING || !d->options.backend->settle)
+	if (sb->state == STORE_RUNNING || !f->options.backend->settle)
 		return 0;
-	fd = sandbox_open_dir(&d->dirs, sb->id, e);
-	return fd < 0 ? fd : d->options.backend->settle(fd, e);
+	fd = sandbox_open_dir(&f->dirs, sb->id, e);
+	return fd < 0 ? fd : f->options.backend->settle(fd, e);
 }
 
 static bool is_transient(const struct store_sandbox *sb)
@@ -192,20 +192,20 @@ static bool is_transient(const struct store_sandbox *sb)
  * disk for example, its next pause or snapshot settles. */
 static bool recover_living(struct tally *t, const struct store_sandbox *sb)
 {
-	struct daemon *d = t->daemon;
+	struct fleet *f = t->fleet;
 	struct error e = {0}, why = {0};
-	int r = settle(d, sb, &why);
+	int r = settle(f, sb, &why);
 
 	if (r < 0)
 		log_error("cannot settle a sandbox: %s sandbox=%s", why.message, sb->id);
-	if (r < 0 && sb->state == STORE_PAUSING && has_paused_state(d, sb->id))
+	if (r < 0 && sb->state == STORE_PAUSING && has_paused_state(f, sb->id))
 		return false;
-	if (adopt(d, sb, &e) < 0) {
+	if (adopt(f, sb, &e) < 0) {
 		log_error("cannot adopt a sandbox: %s sandbox=%s", e.message, sb->id);
 		return false;
 	}
-	forget_paused_state(d, sb->id);
-	back_to_running(d, sb);
+	forget_paused_state(f, sb->id);
+	back_to_running(f, sb);
 	t->adopted++;
 	return true;
 }
@@ -213,28 +213,28 @@ static bool recover_living(struct tally *t, const struct store_sandbox *sb)
 static int recover_row(void *arg, const struct store_sandbox *sb)
 {
 	struct tally *t = arg;
-	struct daemon *d = t->daemon;
+	struct fleet *f = t->fleet;
 
 	if (sb->state == STORE_PAUSED) {
-		end_remains(d, sb);
+		end_remains(f, sb);
 		t->paused++;
 		return 0;
 	}
 	/* nobody waits any more for what it would have said */
 	if (sb->state == STORE_KILLING || is_transient(sb)) {
-		remove_sandbox(d, sb, STORE_EVENT_KILLED);
+		remove_sandbox(f, sb, STORE_EVENT_KILLED);
 		t->killed++;
 		return 0;
 	}
-	if (is_alive(d, sb) && recover_living(t, sb))
+	if (is_alive(f, sb) && recover_living(t, sb))
 		return 0;
-	if (sb->state == STORE_PAUSING && has_paused_state(d, sb->id)) {
-		end_remains(d, sb);
-		complete_pause(d, sb);
+	if (sb->state == STORE_PAUSING && has_paused_state(f, sb->id)) {
+		end_remains(f, sb);
+		complete_pause(f, sb);
 		t->paused++;
 		return 0;
 	}
-	remove_sandbox(d, sb, STORE_EVENT_CRASHED);
+	remove_sandbox(f, sb, STORE_EVENT_CRASHED);
 	t->crashed++;
 	return 0;
 }
@@ -248,20 +248,20 @@ static bool is_ours(int fd)
 
 static void check_directory(struct tally *t, const char *id)
 {
-	_cleanup_close_ int fd = sandbox_open_dir(&t->daemon->dirs, id, NULL);
+	_cleanup_close_ int fd = sandbox_open_dir(&t->fleet->dirs, id, NULL);
 	struct sandbox_record record = {0};
 	struct store_sandbox *row = NULL;
 	struct error e = {0};
 
 	if (fd < 0 || !is_ours(fd))
 		return;
-	if (store_sandbox_get(t->daemon->store, id, &row, &e) != -ENOENT) {
+	if (store_sandbox_get(t->fleet->store, id, &row, &e) != -ENOENT) {
 		store_sandbox_free(row);
 		return;
 	}
 	error_clear(&e);
 	(void)sandbox_record_read(fd, id, &record, NULL); /* a process without one ends politely */
-	if (t->daemon->options.backend->end(&t->daemon->dirs, id, NULL, record.vmm_pid, &e) < 0)
+	if (t->fleet->options.backend->end(&t->fleet->dirs, id, NULL, record.vmm_pid, &e) < 0)
 		log_error("%s sandbox=%s", e.message, id);
 	sandbox_record_done(&record);
 	t->stray++;
@@ -269,7 +269,7 @@ static void check_directory(struct tally *t, const char *id)
 
 static void check_directories(struct tally *t)
 {
-	int fd = openat(t->daemon->dirs.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(t->fleet->dirs.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *de;
 
@@ -285,7 +285,7 @@ static void check_directories(struct tally *t)
 
 /* --- states without a row --- */
 
-static bool is_kept(const struct daemon *d, enum home_area area, const char *name)
+static bool is_kept(const struct fleet *f, enum home_area area, const char *name)
 {
 	struct store_sandbox *row = NULL;
 	struct store_snapshot sn;
@@ -293,9 +293,9 @@ static bool is_kept(const struct daemon *d, enum home_area area, const char *nam
 	bool kept;
 
 	if (area == HOME_SNAPSHOTS)
-		return store_snapshot_find(d->store, NULL, name, "", &sn, &e) == 0 ||
+		return store_snapshot_find(f->store, NULL, name, "", &sn, &e) == 0 ||
 		       e.code != ERROR_NOT_FOUND;
-	if (store_sandbox_get(d->store, name, &row, &e) < 0)
+	if (store_sandbox_get(f->store, name, &row, &e) < 0)
 		return e.code != ERROR_NOT_FOUND;
 	kept = row->state == STORE_PAUSED;
 	store_sandbox_free(row);
@@ -304,29 +304,29 @@ static bool is_kept(const struct daemon *d, enum home_area area, const char *nam
 
 static void check_states(struct tally *t, enum home_area area)
 {
-	int area_fd = t->daemon->home.area_fd[area];
+	int area_fd = t->fleet->home.area_fd[area];
 	char **names = NULL;
 
 	workdir_sweep(area_fd);
 	if (workdir_list(area_fd, &names) < 0)
 		return;
 	for (char **p = names; *p; p++)
-		if (!is_kept(t->daemon, area, *p)) {
+		if (!is_kept(t->fleet, area, *p)) {
 			(void)workdir_remove(area_fd, *p); /* the next start tries again */
 			t->stray++;
 		}
 	workdir_list_free(names);
 }
 
-int instances_recover(struct daemon *d, struct error *e)
+int instances_recover(struct fleet *f, struct error *e)
 {
-	struct tally t = {.daemon = d};
-	int r = store_sandbox_each(d->store, recover_row, &t, e);
+	struct tally t = {.fleet = f};
+	int r = store_sandbox_each(f->store, recover_row, &t, e);
 
 	if (r < 0)
 		return r;
 	check_directories(&t);
-	sandbox_dirs_collect(&d->dirs);
+	sandbox_dirs_collect(&f->dirs);
 	check_states(&t, HOME_PAUSED);
 	check_states(&t, HOME_SNAPSHOTS);
 	if (t.adopted || t.paused || t.crashed || t.killed || t.stray)

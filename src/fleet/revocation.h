@@ -10,13 +10,13 @@
 
 #include "base/error.h"
 
-struct daemon;
+struct fleet;
 
 /* Whether the key was revoked; true as well when that cannot be read. */
-bool revocation_of(struct daemon *d, const char *key_id);
+bool revocation_of(struct fleet *f, const char *key_id);
 
 /* Revokes the key and tells its sandboxes. kill: they end, paused ones too; those on their way
  * between two states end when they are there. What cannot be ended is logged. */
-int revocation_apply(struct daemon *d, const char *key_id, bool kill, struct error *e);
+int revocation_apply(struct fleet *f, const char *key_id, bool kill, struct error *e);
 
 #endif

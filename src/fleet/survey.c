@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/daemon.h"
+#include "fleet/fleet.h"
 
 /*	IDLE      nothing asked yet; a microVM may be on its way
  *	TASKS     the processes come
@@ -16,7 +16,7 @@
 enum survey_state { SURVEY_IDLE, SURVEY_TASKS, SURVEY_FILES, SURVEY_COMPLETE, SURVEY_FAILED };
 
 struct survey {
-	struct daemon *daemon;
+	struct fleet *fleet;
 	const char *path;
 	const struct survey_ops *ops;
 	void *arg;
@@ -33,12 +33,12 @@ struct survey {
 };
 
 struct survey *survey_new(
-	struct daemon *d, const char *path, const struct survey_ops *ops, void *arg)
+	struct fleet *f, const char *path, const struct survey_ops *ops, void *arg)
 {
 	struct survey *s = calloc(1, sizeof(*s));
 
 	if (s)
-		*s = (struct survey){.daemon = d, .path = path, .ops = ops, .arg = arg};
+		*s = (struct survey){.fleet = f, .path = path, .ops = ops, .arg = arg};
 	return s;
 }
 
@@ -191,7 +191,7 @@ static void on_made(void *arg, struct instance *i, const struct error *why)
 
 int survey_make(struct survey *s, const struct instance_order *o, struct error *e)
 {
-	return instances_make(s->daemon, o, on_made, s, &s->maker, e);
+	return instances_make(s->fleet, o, on_made, s, &s->maker, e);
 }
 
 void survey_pause(struct survey *s)
@@ -239,7 +239,7 @@ static const struct agent_link_ops reads = {.event = on_content, .lost = on_cont
 
 static int open_contents(struct survey *s, struct error *e)
 {
-	struct instance *i = s->own ? s->own : instance_find(s->daemon, s->running);
+	struct instance *i = s->own ? s->own : instance_find(s->fleet, s->running);
 
 	if (s->contents)
 		return 0;

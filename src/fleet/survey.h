@@ -46,7 +46,7 @@ struct survey_task {
 
 /* path: absolute, of the directory; borrowed as arg and ops. NULL: out of memory. */
 struct survey *survey_new(
-	struct daemon *d, const char *path, const struct survey_ops *ops, void *arg);
+	struct fleet *f, const char *path, const struct survey_ops *ops, void *arg);
 void survey_free(struct survey *s); /* NULL is fine */
 
 /* Of a running sandbox. */

@@ -10,10 +10,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "fleet/metrics.h"
-#include "http/server.h"
+#include "base/metrics.h"
 #include "proto/http_response.h"
-#include "store/keys.h"
 
 enum { ROUTE_NAME_BYTES = 128 };
 
@@ -23,44 +21,44 @@ static void update_reading(struct connection *c);
 
 static const struct transport_ops transport_ops;
 
-struct connection *connection_new(struct server *s, enum server_door door)
+struct connection *connection_new(struct connections *all, enum server_door door)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
 	c->parser = http_parser_new(HTTP_ROLE_SERVER, NULL);
-	if (!c->parser ||
-		transport_init(&c->transport, s->tick.loop, door == SERVER_ADMIN,
-			door == SERVER_PUBLIC ? s->tls : NULL, s->scratch, &transport_ops, c) < 0) {
+	if (!c->parser || transport_init(&c->transport, all->loop, door == SERVER_ADMIN,
+				  door == SERVER_PUBLIC ? all->tls : NULL, all->scratch,
+				  &transport_ops, c) < 0) {
 		http_parser_free(c->parser);
 		free(c);
 		return NULL;
 	}
-	c->server = s;
+	c->all = all;
 	c->door = door;
 	c->deadline_ns = UINT64_MAX; /* until its first turn */
 	buf_init(&c->in, CONNECTION_IN_MAX);
 	buf_init(&c->out, CONNECTION_OUT_MAX);
-	c->next = s->connections;
+	c->next = all->first;
 	if (c->next)
 		c->next->prev = c;
-	s->connections = c;
-	s->count++;
+	all->first = c;
+	all->count++;
 	return c;
 }
 
 static void unlist(struct connection *c)
 {
-	struct server *s = c->server;
+	struct connections *all = c->all;
 
 	if (c->prev)
 		c->prev->next = c->next;
 	else
-		s->connections = c->next;
+		all->first = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
-	s->count--;
+	all->count--;
 }
 
 static void free_connection(struct connection *c)
@@ -84,17 +82,17 @@ static void on_closed(void *arg)
 
 void connection_mark(struct connection *c)
 {
-	struct server *s = c->server;
+	struct connections *all = c->all;
 
 	if (c->is_dirty)
 		return;
 	c->is_dirty = true;
 	c->dirty_next = NULL;
-	if (s->dirty)
-		s->dirty_last->dirty_next = c;
+	if (all->dirty)
+		all->dirty_last->dirty_next = c;
 	else
-		s->dirty = c;
-	s->dirty_last = c;
+		all->dirty = c;
+	all->dirty_last = c;
 }
 
 size_t connection_queued(const struct connection *c)
@@ -108,7 +106,7 @@ static void name_route(const struct request *r, char *out, size_t n)
 	bool sandbox = r->route.kind == ROUTE_SANDBOX || r->route.kind == ROUTE_SIGNED;
 
 	if (sandbox)
-		(void)snprintf(out, n, "%s", request_surface(r)); /* fits, as all of these */
+		(void)snprintf(out, n, "%s", route_surface(&r->route)); /* fits, as all of these */
 	else if (r->pattern)
 		(void)snprintf(out, n, "%s %s", r->head_only ? "GET" : r->head->method, r->pattern);
 	else
@@ -139,8 +137,8 @@ static void conclude_request(const struct request *r, bool complete)
 		return;
 	log_write(level, "%s%s status=%u ms=%llu request=%s peer=%s%s%s%s%s", route,
 		complete ? "" : " (cut off)", r->status, (unsigned long long)(ns / NS_PER_MS),
-		r->id, *r->peer ? r->peer : "admin", r->key ? " key=" : "",
-		r->key ? r->key->id : "", *r->route.sandbox_id ? " sandbox=" : "",
+		r->id, *r->peer ? r->peer : "admin", r->key_id ? " key=" : "",
+		r->key_id ? r->key_id : "", *r->route.sandbox_id ? " sandbox=" : "",
 		r->route.sandbox_id);
 }
 
@@ -158,7 +156,6 @@ static void tell_done(struct request *r, bool complete)
 	conclude_request(r, complete);
 	if (ops && ops->done)
 		ops->done(r, complete);
-	request_collect_done(r);
 }
 
 static void free_request(struct connection *c)
@@ -166,7 +163,7 @@ static void free_request(struct connection *c)
 	struct request *r = c->request;
 
 	c->request = NULL;
-	store_key_free(r->key);
+	c->all->ops->release(r);
 	free(r->path);
 	free(r);
 }
@@ -199,6 +196,17 @@ static void finish(struct connection *c)
 
 /* --- requests --- */
 
+static void next_id(struct connections *all, char out[REQUEST_ID_BYTES])
+{
+	(void)snprintf(out, REQUEST_ID_BYTES, "%08x%08x", all->run, ++all->requests); /* fits */
+}
+
+void connection_count(struct request *r, uint64_t in_bytes, uint64_t out_bytes)
+{
+	if (r->metered)
+		r->connection->all->ops->traffic(r, in_bytes, out_bytes);
+}
+
 static void begin_request(struct connection *c)
 {
 	struct request *r = calloc(1, sizeof(*r));
@@ -207,7 +215,7 @@ static void begin_request(struct connection *c)
 		connection_close(c);
 		return;
 	}
-	r->daemon = c->server->daemon;
+	r->owner = c->all->owner;
 	r->connection = c;
 	r->head = http_parser_head(c->parser);
 	r->admin = c->door == SERVER_ADMIN;
@@ -215,10 +223,12 @@ static void begin_request(struct connection *c)
 	r->head_only = strcmp(r->head->method, "HEAD") == 0;
 	memcpy(r->peer, c->peer, sizeof(r->peer));
 	r->encrypted = c->transport.tls != NULL;
-	server_next_id(c->server, r->id);
+	next_id(c->all, r->id);
 	c->request = r;
 	c->dropped = 0;
-	server_dispatch(c->server, r);
+	if (c->door != SERVER_METRICS)
+		route_classify(r->head, c->all->domain, &r->route);
+	c->all->ops->request(r);
 }
 
 /* The bytes that came were no request. */
@@ -233,7 +243,7 @@ static void refuse(struct connection *c, unsigned status, const char *reason)
 		connection_close(c);
 		return;
 	}
-	server_next_id(c->server, id);
+	next_id(c->all, id);
 	log_debug("refused: %s request=%s status=%u", reason, id, status);
 	metrics_add(METRIC_REQUESTS, "malformed", "4xx", 1);
 	if (http_reply_error(&c->out, &reply, NULL, reason) < 0) {
@@ -248,9 +258,9 @@ static void deliver(struct connection *c, const uint8_t *data, size_t n)
 	struct request *r = c->request;
 
 	c->progress = true;
-	metrics_add(METRIC_BYTES, request_surface(r), "in", (double)n);
+	metrics_add(METRIC_BYTES, route_surface(&r->route), "in", (double)n);
 	if (r->ops && r->state < REQUEST_ENDED) {
-		request_count(r, n, 0);
+		connection_count(r, n, 0);
 		if (r->ops->body)
 			r->ops->body(r, data, n);
 		return;

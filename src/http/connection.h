@@ -11,7 +11,7 @@
 #include <uv.h>
 
 #include "base/buf.h"
-#include "http/request.h"
+#include "http/exchange.h"
 #include "http/transport.h"
 #include "proto/http.h"
 
@@ -48,14 +48,37 @@ enum connection_wait {
 	CONNECTION_WAIT_LINGER,
 };
 
-struct server;
-
 /* Where a client came in. */
 enum server_door { SERVER_PUBLIC, SERVER_ADMIN, SERVER_METRICS };
 
+/* What the owner of the connections does. */
+struct connection_ops {
+	/* A request came; route is set. The handler's contract is that of request.h. */
+	void (*request)(struct request *r);
+	/* Bytes of bodies of a request that is metered (request_meter). */
+	void (*traffic)(struct request *r, uint64_t in_bytes, uint64_t out_bytes);
+	/* The request goes: frees what the owner hung on it (key). */
+	void (*release)(struct request *r);
+};
+
+/* What all connections of a server share. Whoever opens it fills in loop, ops, owner and domain. */
+struct connections {
+	uv_loop_t *loop;
+	const struct connection_ops *ops;
+	void *owner;		 /* of requests: for their handlers */
+	const char *domain;	 /* see route_classify() */
+	struct tls_context *tls; /* of SERVER_PUBLIC; NULL: plain */
+	struct connection *first;
+	unsigned count;
+	struct connection *dirty, *dirty_last;	  /* to be looked at in this turn */
+	uint32_t run;				  /* random: ids of requests differ between runs */
+	uint32_t requests;			  /* served since the start */
+	uint8_t scratch[TRANSPORT_SCRATCH_BYTES]; /* of whichever connection reads now */
+};
+
 struct connection {
 	struct transport transport;
-	struct server *server;
+	struct connections *all;
 	struct connection *next, *prev, *dirty_next;
 	bool is_dirty;
 	enum server_door door;
@@ -75,7 +98,7 @@ struct connection {
 };
 
 /* Not accepted yet; NULL when out of memory. */
-struct connection *connection_new(struct server *s, enum server_door door);
+struct connection *connection_new(struct connections *all, enum server_door door);
 /* Takes a client of the listener's; a failure closes it. 0 or -errno. */
 int connection_accept(struct connection *c, uv_stream_t *listener);
 /* Serves it, or turns it away: there are too many. */
@@ -90,6 +113,7 @@ void connection_check_time(struct connection *c, uint64_t now_ns);
 void connection_close(struct connection *c);
 
 /* For request.c. */
+void connection_count(struct request *r, uint64_t in_bytes, uint64_t out_bytes);
 void connection_mark(struct connection *c); /* dirty: a turn is due */
 size_t connection_queued(const struct connection *c);
 

@@ -7,21 +7,16 @@
 #include <strings.h>
 
 #include "http/connection.h"
-#include "daemon/daemon.h"
-#include "fleet/meter.h"
-#include "fleet/metrics.h"
-#include "http/server.h"
+#include "base/metrics.h"
 
 uv_loop_t *request_loop(const struct request *r)
 {
-	return r->daemon->loop;
+	return r->connection->all->loop;
 }
 
-const char *request_surface(const struct request *r)
+const char *request_domain(const struct request *r)
 {
-	if (r->route.kind == ROUTE_API || r->route.kind == ROUTE_BAD)
-		return "api";
-	return r->route.kind == ROUTE_SIGNED || r->route.port == ROUTE_ENVD_PORT ? "envd" : "port";
+	return r->connection->all->domain;
 }
 
 void request_set_ops(struct request *r, const struct request_ops *ops, void *data)
@@ -35,12 +30,6 @@ void request_meter(struct request *r, const char *sandbox_id)
 	if (sandbox_id != r->route.sandbox_id) /* of a signed URL */
 		(void)snprintf(r->route.sandbox_id, sizeof(r->route.sandbox_id), "%s", sandbox_id);
 	r->metered = true;
-}
-
-void request_count(struct request *r, uint64_t in_bytes, uint64_t out_bytes)
-{
-	if (r->metered)
-		meter_count_traffic(r->daemon, r->route.sandbox_id, in_bytes, out_bytes);
 }
 
 static bool is_over(const struct request *r)
@@ -78,7 +67,7 @@ struct request_collect {
 	void (*then)(struct request *r, const char *body, size_t n);
 };
 
-void request_collect_done(struct request *r)
+static void drop_collected(struct request *r)
 {
 	if (!r->collect)
 		return;
@@ -92,7 +81,7 @@ static void refuse_body(struct request *r, unsigned status, const char *message)
 	struct http_reply reply = {.status = status};
 
 	r->ops = NULL;
-	request_collect_done(r);
+	drop_collected(r);
 	(void)request_reply_error(r, &reply, NULL, message); /* nothing else can be said */
 }
 
@@ -103,6 +92,11 @@ static void collect_body(struct request *r, const uint8_t *data, size_t n)
 	if (e < 0)
 		refuse_body(r, e == -EMSGSIZE ? 413 : 503,
 			e == -EMSGSIZE ? "the request's body is too large" : "out of memory");
+}
+
+static void collect_gone(struct request *r, bool complete)
+{
+	drop_collected(r);
 }
 
 static void collect_end(struct request *r)
@@ -123,7 +117,8 @@ static void collect_end(struct request *r)
 void request_collect(
 	struct request *r, size_t max, void (*then)(struct request *r, const char *body, size_t n))
 {
-	static const struct request_ops ops = {.body = collect_body, .body_end = collect_end};
+	static const struct request_ops ops = {
+		.body = collect_body, .body_end = collect_end, .done = collect_gone};
 
 	r->collect = calloc(1, sizeof(*r->collect));
 	if (!r->collect) {
@@ -219,7 +214,7 @@ int request_reply(struct request *r, const struct http_reply *reply)
 	fill_reply(r, &full);
 	add_advice(r, &full, room);
 	if (reply->status < 400 && !r->head_only)
-		request_count(r, 0, reply->len);
+		connection_count(r, 0, reply->len);
 	return end_now(r, http_reply(&r->connection->out, &full));
 }
 
@@ -343,14 +338,14 @@ int request_write(struct request *r, const void *data, size_t n)
 	r->left -= r->fixed ? n : 0;
 	if (r->head_only && r->state == REQUEST_STREAM)
 		return 0;
-	metrics_add(METRIC_BYTES, request_surface(r), "out", (double)n);
+	metrics_add(METRIC_BYTES, route_surface(&r->route), "out", (double)n);
 	if (n > REQUEST_QUEUE_MAX || connection_queued(c) > REQUEST_QUEUE_MAX - n)
 		return -EMSGSIZE;
 	e = r->chunked ? http_chunk(&c->out, data, n) : buf_add(&c->out, data, n);
 	connection_mark(c);
 	if (e < 0)
 		return e;
-	request_count(r, 0, n);
+	connection_count(r, 0, n);
 	r->full = r->full || connection_queued(c) >= REQUEST_HIGH_WATER;
 	return r->full;
 }

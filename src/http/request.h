@@ -29,95 +29,15 @@
 #ifndef DAEMON_REQUEST_H
 #define DAEMON_REQUEST_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <uv.h>
 
-#include "proto/http.h"
+#include "http/exchange.h"
 #include "proto/http_response.h"
-#include "proto/route.h"
-#include "proto/uri.h"
-
-struct connection;
-struct daemon;
-struct request;
-struct store_key;
-
-enum {
-	REQUEST_HIGH_WATER = 256 * 1024,
-	REQUEST_LOW_WATER = 64 * 1024,
-	REQUEST_QUEUE_MAX = 4 * 1024 * 1024,
-	REQUEST_ID_BYTES = 17,
-};
-
-struct request_ops {
-	/* Part of the body, never empty, valid until it returns. */
-	void (*body)(struct request *r, const uint8_t *data, size_t n);
-	/* All of the body was received: once, also without a body, not before request_resume(). */
-	void (*body_end)(struct request *r);
-	void (*drained)(struct request *r);
-	void (*done)(struct request *r, bool complete);
-}; /* each may be NULL; a body without a callback is dropped */
-
-/* How far the answer is.
- *
- *	NONE      nothing was answered; any of the answering functions may be called
- *	STREAM    head sent, body open: request_write(), request_end(), request_abort()
- *	RAW       after request_upgrade(): as STREAM
- *	ENDED     the handler is done; every function is without effect (-EPIPE)
- *	GONE      the client is; likewise
- */
-enum request_state { REQUEST_NONE, REQUEST_STREAM, REQUEST_RAW, REQUEST_ENDED, REQUEST_GONE };
-
-struct request {
-	/* For the handler to read. */
-	struct daemon *daemon;
-	const struct http_head *head; /* method, path, query, headers */
-	struct route route;	      /* kind, sandbox id and port, from the Host or headers */
-	char id[REQUEST_ID_BYTES];    /* for logs: request=..., and in every answer */
-	char peer[46];		      /* address of the client; "" on the admin socket */
-	bool admin;		      /* came through the admin socket */
-	bool encrypted;		      /* came over TLS */
-	enum request_state state;
-	unsigned status;   /* of the answer, 0 before */
-	uint64_t start_ns; /* CLOCK_MONOTONIC, at the head */
-
-	/* Of the router: the path taken apart and decoded; what "{}" in its pattern stood for. */
-	struct uri_path *path; /* owned */
-	const char *params[4];
-	struct store_key *key; /* who asks, where the route demands a key; owned */
-	const char *pattern;   /* the entry's, NULL when none matched */
-
-	void *data; /* the handler's own */
-
-	bool metered; /* request_meter() */
-	bool final;   /* request_set_final() */
-
-	/* The server's own: see connection.c. */
-	struct connection *connection;
-	const struct request_ops *ops;
-	struct request_collect *collect;
-	bool reading;	/* the handler wants the body */
-	bool received;	/* all of the body came in */
-	bool told_end;	/* ops->body_end was called */
-	bool told_done; /* ops->done was */
-	bool continued; /* \"100 Continue\" was sent */
-	bool chunked;	/* the answer's body is */
-	bool head_only; /* answer to HEAD: the body is dropped */
-	bool close;	/* the connection ends with this answer */
-	bool full;	/* request_write() returned 1 */
-	uint64_t left;	/* bytes of a body of fixed length still to be written */
-	bool fixed;
-};
-
-/* Called with every request of a kind (server.h, router.h). */
-typedef void (*request_handler)(struct request *r);
 
 /* ops must outlive the request. */
 void request_set_ops(struct request *r, const struct request_ops *ops, void *data);
 
-/* From now on the bodies count as traffic of that sandbox (meter.h), both ways: what a handler
+/* From now on the owner is told of the bodies as traffic of that sandbox, both ways: what a handler
  * takes, and answers other than refusals. Once the client is known to have the right. */
 void request_meter(struct request *r, const char *sandbox_id);
 
@@ -169,13 +89,8 @@ void request_abort(struct request *r);
 /* 101 with this ready-made head (status line to blank line), then raw. */
 int request_upgrade(struct request *r, const void *head, size_t n);
 
-/* "api", "envd" or "port". */
-const char *request_surface(const struct request *r);
-
 uv_loop_t *request_loop(const struct request *r);
-
-/* For connection.c. */
-void request_collect_done(struct request *r);
-void request_count(struct request *r, uint64_t in_bytes, uint64_t out_bytes);
+/* The domain that the sandboxes' hosts end in, or NULL: any will do. */
+const char *request_domain(const struct request *r);
 
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "api/auth.h"
 #include "http/reply.h"
 
 static bool matches(struct request *r, const char *pattern)
@@ -61,13 +60,14 @@ static bool take_path(struct request *r)
 }
 
 /* Whether anybody is served there is told to those who have a key. */
-static void refuse_client(struct request *r)
+static void refuse_client(struct request *r, router_authenticate authenticate)
 {
-	if (auth_check(r))
+	if (authenticate(r))
 		reply_error(r, 403, "only this host's operator may: see mayfly --help");
 }
 
-void router_dispatch(struct request *r, const struct router_entry *table)
+void router_dispatch(
+	struct request *r, const struct router_entry *table, router_authenticate authenticate)
 {
 	bool other_method = false, operators = false;
 
@@ -89,12 +89,12 @@ void router_dispatch(struct request *r, const struct router_entry *table)
 			operators = true;
 			continue;
 		}
-		if (t->auth != ROUTER_KEY || auth_check(r))
+		if (t->auth != ROUTER_KEY || authenticate(r))
 			t->handler(r);
 		return;
 	}
 	if (operators)
-		refuse_client(r);
+		refuse_client(r, authenticate);
 	else if (other_method)
 		reply_error(r, 405, "%s is not a method of this path", r->head->method);
 	else

@@ -5,6 +5,9 @@
 
 #include "http/request.h"
 
+/* Finds out who asks and sets r->key, or answers and returns false. */
+typedef bool (*router_authenticate)(struct request *r);
+
 enum router_auth {
 	ROUTER_KEY,  /* an API key; r->key is set, on the admin socket to the local one */
 	ROUTER_OPEN, /* anybody */
@@ -22,6 +25,7 @@ struct router_entry {
 
 /* Calls the first handler that matches, or answers 404, 405 (other methods match), 401, or a
  * browser's OPTIONS. Literal segments go before "{}": list them first. */
-void router_dispatch(struct request *r, const struct router_entry *table);
+void router_dispatch(
+	struct request *r, const struct router_entry *table, router_authenticate authenticate);
 
 #endif

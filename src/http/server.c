@@ -11,12 +11,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/str.h"
-#include "api/api.h"
-#include "http/connection.h"
-#include "daemon/daemon.h"
-#include "fleet/metrics.h"
-#include "daemon/scrape.h"
 #include "proto/timestamp.h"
 
 enum { ACCEPT_PAUSE_US = 1000, TICK_MS = 1000, HOST_MAX = 64 };
@@ -66,7 +62,7 @@ static void on_connection(uv_stream_t *listener, int status)
 	enum server_door door = listener == (uv_stream_t *)&s->admin	 ? SERVER_ADMIN
 				: listener == (uv_stream_t *)&s->metrics ? SERVER_METRICS
 									 : SERVER_PUBLIC;
-	struct connection *c = status < 0 ? NULL : connection_new(s, door);
+	struct connection *c = status < 0 ? NULL : connection_new(&s->all, door);
 
 	if (status < 0) /* libuv tries again at once; workers give descriptors back soon */
 		(void)usleep(ACCEPT_PAUSE_US);
@@ -78,12 +74,12 @@ static void on_connection(uv_stream_t *listener, int status)
 	}
 	if (connection_accept(c, listener) < 0)
 		return;
-	if (door == SERVER_PUBLIC && (s->count > s->max || connection_is_scarce(c))) {
+	if (door == SERVER_PUBLIC && (s->all.count > s->max || connection_is_scarce(c))) {
 		metrics_add(METRIC_CONNECTIONS_REFUSED, NULL, NULL, 1);
 		if (log_limited(&limit))
 			log_warn("%u connections, and the limit of them or of open files is "
 				 "reached: one refused",
-				s->count - 1);
+				s->all.count - 1);
 		connection_turn_away(c);
 		return;
 	}
@@ -100,17 +96,17 @@ static void on_idle(uv_idle_t *h)
 static void on_prepare(uv_prepare_t *h)
 {
 	struct server *s = h->data;
-	struct connection *c = s->dirty;
+	struct connection *c = s->all.dirty;
 
 	/* those that become dirty now have their turn in the next round, after the others' I/O */
-	s->dirty = s->dirty_last = NULL;
+	s->all.dirty = s->all.dirty_last = NULL;
 	while (c) {
 		struct connection *next = c->dirty_next;
 
 		connection_turn(c);
 		c = next;
 	}
-	if (s->dirty)
+	if (s->all.dirty)
 		(void)uv_idle_start(&s->idle, on_idle); /* cannot fail with a callback */
 	else
 		(void)uv_idle_stop(&s->idle); /* always 0 */
@@ -121,7 +117,7 @@ static void on_tick(uv_timer_t *t)
 	struct server *s = t->data;
 	uint64_t now = clock_monotonic_ns();
 
-	for (struct connection *c = s->connections; c; c = c->next)
+	for (struct connection *c = s->all.first; c; c = c->next)
 		connection_check_time(c, now);
 }
 
@@ -132,12 +128,12 @@ static void log_certificate(const struct server *s, const char *what)
 	char text[TIMESTAMP_BYTES];
 
 	log_info("%s a TLS certificate valid until %s", what,
-		timestamp_format_ns(tls_context_expiry_s(s->tls) * NS_PER_S, text));
+		timestamp_format_ns(tls_context_expiry_s(s->all.tls) * NS_PER_S, text));
 }
 
 int server_use_tls(struct server *s, const char *cert_file, const char *key_file, struct error *e)
 {
-	int r = tls_context_new(cert_file, key_file, &s->tls, e);
+	int r = tls_context_new(cert_file, key_file, &s->all.tls, e);
 
 	if (r == 0)
 		log_certificate(s, "using");
@@ -148,9 +144,9 @@ void server_reload(struct server *s)
 {
 	struct error e = {0};
 
-	if (!s->tls)
+	if (!s->all.tls)
 		return;
-	if (tls_context_reload(s->tls, &e) < 0)
+	if (tls_context_reload(s->all.tls, &e) < 0)
 		log_error("the TLS certificate in use stays: %s", e.message);
 	else
 		log_certificate(s, "now using");
@@ -160,13 +156,13 @@ void server_reload(struct server *s)
 
 static void start_rest(struct server *s)
 {
-	uv_loop_t *loop = s->daemon->loop;
+	uv_loop_t *loop = s->all.loop;
 
 	if (s->has_rest)
 		return;
 	s->has_rest = true;
 	/* without randomness the ids of runs are alike */
-	(void)!getrandom(&s->run, sizeof(s->run), 0);
+	(void)!getrandom(&s->all.run, sizeof(s->all.run), 0);
 	if (!s->max)
 		s->max = SERVER_CONNECTIONS;
 	/* none of these fails */
@@ -200,7 +196,7 @@ static int listen_on(
 	if (r < 0)
 		return r;
 	start_rest(s);
-	(void)uv_tcp_init(s->daemon->loop, tcp); /* cannot fail without flags */
+	(void)uv_tcp_init(s->all.loop, tcp); /* cannot fail without flags */
 	*has = true;
 	tcp->data = s;
 	r = uv_tcp_bind(tcp, (struct sockaddr *)&a, 0);
@@ -236,7 +232,7 @@ int server_start_admin(struct server *s, const char *path, struct error *e)
 	int r;
 
 	start_rest(s);
-	(void)uv_pipe_init(s->daemon->loop, &s->admin, 0); /* cannot fail */
+	(void)uv_pipe_init(s->all.loop, &s->admin, 0); /* cannot fail */
 	s->has_admin = true;
 	s->admin.data = s;
 	(void)unlink(path); /* of a daemon that died: the store's lock says that none lives */
@@ -258,7 +254,7 @@ void server_stop(struct server *s)
 	if (s->has_metrics)
 		uv_close((uv_handle_t *)&s->metrics, NULL);
 	s->has_tcp = s->has_admin = s->has_metrics = false;
-	for (struct connection *c = s->connections; c; c = c->next)
+	for (struct connection *c = s->all.first; c; c = c->next)
 		connection_close(c);
 	if (!s->has_rest)
 		return;
@@ -273,53 +269,6 @@ void server_free(struct server *s)
 {
 	if (!s)
 		return;
-	tls_context_free(s->tls);
+	tls_context_free(s->all.tls);
 	free(s);
-}
-
-/* --- dispatch --- */
-
-void server_next_id(struct server *s, char out[REQUEST_ID_BYTES])
-{
-	(void)snprintf(out, REQUEST_ID_BYTES, "%08x%08x", s->run, ++s->requests); /* fits */
-}
-
-static void refuse(struct request *r, unsigned status, const char *message)
-{
-	const struct http_reply reply = {.status = status};
-
-	(void)request_reply_error(r, &reply, NULL, message); /* nothing else can be done */
-}
-
-static void hand_to(struct request *r, request_handler handler)
-{
-	if (handler)
-		handler(r);
-	else
-		refuse(r, 501, "this surface of a sandbox is not served yet");
-}
-
-void server_dispatch(struct server *s, struct request *r)
-{
-	struct daemon *d = s->daemon;
-
-	if (r->connection->door == SERVER_METRICS) {
-		scrape_dispatch(r);
-		return;
-	}
-	route_classify(r->head, d->options.domain, &r->route);
-	switch (r->route.kind) {
-	case ROUTE_API:
-		api_dispatch(r);
-		break;
-	case ROUTE_SANDBOX:
-		hand_to(r, r->route.port == ROUTE_ENVD_PORT ? d->envd_handler : d->proxy_handler);
-		break;
-	case ROUTE_SIGNED:
-		hand_to(r, d->envd_handler);
-		break;
-	case ROUTE_BAD:
-		refuse(r, 400, r->route.reason);
-		break;
-	}
 }

@@ -1,4 +1,4 @@
-/* The listening sockets, the connections, and whom a request goes to.
+/* The listening sockets and their connections.
  *
  * One TCP port serves every surface (route.h tells them apart). One Unix socket does so for this
  * host's operator, who needs neither keys nor tokens: who may open it may read the store as well.
@@ -11,19 +11,15 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "http/request.h"
-#include "http/transport.h"
+#include "http/connection.h"
 
 enum {
 	SERVER_CONNECTIONS = 4096,
 	SERVER_BACKLOG = 1024,
 };
 
-struct connection;
-struct daemon;
-
 struct server {
-	struct daemon *daemon;
+	struct connections all; /* loop, ops, owner and domain before anything else */
 	uv_tcp_t tcp;
 	uv_pipe_t admin;
 	uv_tcp_t metrics;
@@ -31,14 +27,8 @@ struct server {
 	uv_idle_t idle;	 /* runs while there is more to flush, so that the loop does not wait */
 	uv_timer_t tick; /* looks for passed time limits */
 	bool has_tcp, has_admin, has_metrics, has_rest;
-	struct connection *connections;
-	unsigned count, max;
-	struct connection *dirty, *dirty_last;	  /* to be looked at in this turn */
-	uint32_t run;				  /* random: ids of requests differ between runs */
-	uint32_t requests;			  /* served since the start */
-	uint16_t port, metrics_port;		  /* that are listened on */
-	struct tls_context *tls;		  /* of the TCP port; NULL: plain */
-	uint8_t scratch[TRANSPORT_SCRATCH_BYTES]; /* of whichever connection reads now */
+	unsigned max;		     /* connections; 0: SERVER_CONNECTIONS */
+	uint16_t port, metrics_port; /* that are listened on */
 };
 
 /* Before server_start: the TCP port speaks TLS with these PEM files (tls.h). */
@@ -59,9 +49,5 @@ void server_free(struct server *s); /* after that; NULL is fine */
 /* Splits "ADDRESS:PORT"; *ret_loopback says whether only this host can reach it. */
 int server_parse_listen(
 	const char *listen, struct sockaddr_storage *ret, bool *ret_loopback, struct error *e);
-
-/* Of connection.c: the id of the next request; a new request, from the loop. */
-void server_next_id(struct server *s, char out[REQUEST_ID_BYTES]);
-void server_dispatch(struct server *s, struct request *r);
 
 #endif

@@ -199,3 +199,10 @@ bool route_is_api_key(const char *s)
 	return strncmp(s, "e2b_", 4) == 0 && strspn(s + 4, "0123456789abcdef") == 40 &&
 	       s[44] == '\0';
 }
+
+const char *route_surface(const struct route *r)
+{
+	if (r->kind == ROUTE_API || r->kind == ROUTE_BAD)
+		return "api";
+	return r->kind == ROUTE_SIGNED || r->port == ROUTE_ENVD_PORT ? "envd" : "port";
+}

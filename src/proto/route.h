@@ -35,6 +35,9 @@ struct route {
  * does not count as one then, so that 10-0-0-1.example is no sandbox). */
 void route_classify(const struct http_head *head, const char *domain, struct route *ret);
 
+/* Whose the request is, in a word: "api", "envd" or "port". */
+const char *route_surface(const struct route *r);
+
 /* The id in "id" or "id-client": [a-z0-9]+, at most ROUTE_SANDBOX_ID_MAX. False: not an id. */
 bool route_sandbox_id(const char *s, char out[ROUTE_SANDBOX_ID_MAX + 1]);
 

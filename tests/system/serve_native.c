@@ -226,7 +226,9 @@ static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	ret->cpus = o->cpus;
 	ret->memory_bytes = o->memory_bytes;
 	ret->disk_bytes = o->disk_bytes;
-	r = backend_mark(ret->dirfd, e);
+	r = ret->template && ret->user && ret->workdir
+		    ? backend_mark(ret->dirfd, e)
+		    : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	if (r == 0)
 		r = launch(ret, o->paused, e);
 	if (r == 0 && !o->paused)
@@ -326,23 +328,24 @@ static const struct option_spec specs[] = {
 	{"all-kept", 0, OPTION_NUMBER, "N", "", offsetof(struct native_options, kept_all), 0,
 		1000000, false},
 	{"all-kept-size", 0, OPTION_BYTES, "SIZE", "",
-		offsetof(struct native_options, daemon.kept.all_bytes), 1, INT64_MAX, false},
+		offsetof(struct native_options, daemon.fleet.kept.all_bytes), 1, INT64_MAX, false},
 	{"disk-reserve", 0, OPTION_BYTES, "SIZE", "",
-		offsetof(struct native_options, daemon.kept.reserve_bytes), 1, INT64_MAX, false},
+		offsetof(struct native_options, daemon.fleet.kept.reserve_bytes), 1, INT64_MAX,
+		false},
 	{"states", 0, OPTION_BYTES, "SIZE", "", offsetof(struct native_options, states), 1,
 		INT64_MAX, false},
 	{"pool", 0, OPTION_LIST, "N|TEMPLATE=N", "", offsetof(struct native_options, pool), 0, 0,
 		false},
 	{"pool-memory", 0, OPTION_BYTES, "SIZE", "",
-		offsetof(struct native_options, daemon.pool.memory_bytes), 0, 0, false},
+		offsetof(struct native_options, daemon.fleet.pool.memory_bytes), 0, 0, false},
 	{"memory-limit", 0, OPTION_BYTES, "SIZE", "",
-		offsetof(struct native_options, daemon.quota.memory_bytes), 0, 0, false},
+		offsetof(struct native_options, daemon.fleet.quota.memory_bytes), 0, 0, false},
 	{"cpu-overcommit", 0, OPTION_NUMBER, "N", "",
-		offsetof(struct native_options, daemon.quota.cpu_overcommit), 0, 0, false},
+		offsetof(struct native_options, daemon.fleet.quota.cpu_overcommit), 0, 0, false},
 	{"disk-overcommit", 0, OPTION_NUMBER, "N", "",
-		offsetof(struct native_options, daemon.quota.disk_overcommit), 0, 0, false},
+		offsetof(struct native_options, daemon.fleet.quota.disk_overcommit), 0, 0, false},
 	{"max-disk", 0, OPTION_BYTES, "SIZE", "",
-		offsetof(struct native_options, daemon.sizes_max.disk_bytes), 0, 0, false},
+		offsetof(struct native_options, daemon.fleet.sizes_max.disk_bytes), 0, 0, false},
 	{"tls-cert", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, daemon.tls_cert),
 		0, 0, false},
 	{"tls-key", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, daemon.tls_key),
@@ -368,7 +371,7 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 	int rest = 0, r = options_parse(specs, argc, argv, &all, &rest, e);
 
 	for (unsigned n = 0; r == 0 && n < all.pool.count; n++)
-		r = stock_parse_option(&all.daemon.pool, all.pool.items[n], e);
+		r = stock_parse_option(&all.daemon.fleet.pool, all.pool.items[n], e);
 	if (r < 0)
 		return r;
 	if (rest >= argc)
@@ -376,9 +379,9 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 			"usage: serve-native [OPTION]... AGENT [ADDRESS:PORT [DOMAIN]]");
 	*o = all.daemon;
 	o->connections_max = (uint32_t)all.connections;
-	o->kept.all_count = (uint32_t)all.kept_all;
+	o->fleet.kept.all_count = (uint32_t)all.kept_all;
 	if (all.states)
-		o->backend = &native_with_states;
+		o->fleet.backend = &native_with_states;
 	state_bytes = all.states;
 	agent = argv[rest];
 	if (rest + 1 < argc)
@@ -392,12 +395,15 @@ int main(int argc, char **argv)
 {
 	struct daemon_options o = {
 		.listen = "127.0.0.1:3000",
-		.sandboxes_max = 20,
-		.creates_per_minute = 600,
-		.timeout_max_ns = LIFE_S * NS_PER_S,
-		/* native agents take next to nothing of what they are promised */
-		.quota = {UINT64_C(1) << 50, 1000000, 1000000},
-		.backend = &native,
+		.fleet =
+			{
+				.sandboxes_max = 20,
+				.creates_per_minute = 600,
+				.timeout_max_ns = LIFE_S * NS_PER_S,
+				/* native agents take next to nothing of what they are promised */
+				.quota = {UINT64_C(1) << 50, 1000000, 1000000},
+				.backend = &native,
+			},
 	};
 	struct daemon *d = NULL;
 	struct error e = {0};

@@ -1,4 +1,4 @@
-#include "http/upstream.h"
+#include "fleet/upstream.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "daemon/scrape.h"
+#include "api/scrape.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,23 +15,22 @@
 #include "base/file.h"
 #include "config.h"
 #include "api/api.h"
+#include "api/auth.h"
 #include "http/connection.h"
-#include "daemon/daemon.h"
+#include "fleet/fleet_of.h"
 #include "sandbox/host.h"
 #include "fleet/instances.h"
-#include "fleet/metrics.h"
+#include "base/metrics.h"
 #include "fleet/pool.h"
 #include "http/reply.h"
 #include "http/router.h"
-#include "http/server.h"
 #include "store/webhooks.h"
 
 enum { LAG_MS = 1000, STATM_MAX = 256 };
 
 struct scrape {
 	uv_timer_t lag;
-	uint64_t due_ns;     /* of the timer */
-	uint64_t started_ns; /* CLOCK_REALTIME */
+	uint64_t due_ns; /* of the timer */
 };
 
 /* --- as it happens --- */
@@ -52,19 +51,19 @@ static void on_commit(void *arg, uint64_t ns)
 	metrics_observe(METRIC_COMMIT_SECONDS, NULL, (double)ns / NS_PER_S);
 }
 
-int scrape_start(struct daemon *d, struct error *e)
+int scrape_start(uv_loop_t *loop, struct store *store, struct scrape **ret, struct error *e)
 {
 	struct scrape *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	d->scrape = s;
-	s->started_ns = clock_realtime_ns();
 	s->due_ns = clock_monotonic_ns() + LAG_MS * NS_PER_MS;
-	(void)uv_timer_init(d->loop, &s->lag); /* cannot fail */
+	(void)uv_timer_init(loop, &s->lag); /* cannot fail */
 	s->lag.data = s;
 	(void)uv_timer_start(&s->lag, on_lag, LAG_MS, 0);
-	store_watch_commits(d->store, on_commit, NULL);
+	metrics_set(METRIC_PROCESS_START, NULL, NULL, (double)clock_realtime_ns() / NS_PER_S);
+	store_watch_commits(store, on_commit, NULL);
+	*ret = s;
 	return 0;
 }
 
@@ -73,12 +72,11 @@ static void on_closed(uv_handle_t *h)
 	free(h->data);
 }
 
-void scrape_stop(struct daemon *d)
+void scrape_stop(struct scrape *s)
 {
-	if (!d->scrape)
+	if (!s)
 		return;
-	uv_close((uv_handle_t *)&d->scrape->lag, on_closed);
-	d->scrape = NULL;
+	uv_close((uv_handle_t *)&s->lag, on_closed);
 	metrics_free();
 }
 
@@ -114,38 +112,38 @@ static int count_row(void *arg, const struct store_sandbox *sb)
 	return 0;
 }
 
-static void collect_sandboxes(struct daemon *d)
+static void collect_sandboxes(struct fleet *f)
 {
 	struct promised p = {0};
 
 	metrics_clear(METRIC_SANDBOXES);
-	(void)instance_each(d, count_instance, &p);		   /* always 0 */
-	(void)store_sandbox_each(d->store, count_row, NULL, NULL); /* fewer numbers then */
-	metrics_set(METRIC_SANDBOXES, "creating", "", d->instances->making);
-	pool_measure(d->pool);
+	(void)instance_each(f, count_instance, &p);		   /* always 0 */
+	(void)store_sandbox_each(f->store, count_row, NULL, NULL); /* fewer numbers then */
+	metrics_set(METRIC_SANDBOXES, "creating", "", f->making);
+	pool_measure(f->pool);
 	metrics_set(METRIC_PROMISED_MEMORY, NULL, NULL, (double)p.memory_bytes);
 	metrics_set(METRIC_PROMISED_DISK, NULL, NULL, (double)p.disk_bytes);
 }
 
 /* --- connections --- */
 
-static void collect_connections(struct server *s)
+static void collect_connections(const struct connections *all)
 {
 	unsigned tunnels = 0;
 
 	metrics_clear(METRIC_STREAMS);
-	for (const struct connection *c = s->connections; c; c = c->next) {
+	for (const struct connection *c = all->first; c; c = c->next) {
 		if (!c->request)
 			continue;
 		tunnels += c->request->state == REQUEST_RAW;
 		if (c->request->state == REQUEST_STREAM)
-			metrics_add(METRIC_STREAMS, request_surface(c->request), NULL, 1);
+			metrics_add(METRIC_STREAMS, route_surface(&c->request->route), NULL, 1);
 	}
 	metrics_set(METRIC_TUNNELS, NULL, NULL, tunnels);
-	metrics_set(METRIC_CONNECTIONS, NULL, NULL, s->count);
-	if (s->tls)
+	metrics_set(METRIC_CONNECTIONS, NULL, NULL, all->count);
+	if (all->tls)
 		metrics_set(METRIC_CERTIFICATE_EXPIRY, NULL, NULL,
-			(double)tls_context_expiry_s(s->tls));
+			(double)tls_context_expiry_s(all->tls));
 }
 
 /* --- webhooks --- */
@@ -163,25 +161,25 @@ static int count_webhook(void *arg, const struct store_webhook *w)
 	return 0;
 }
 
-static void collect_webhooks(struct daemon *d)
+static void collect_webhooks(struct fleet *f)
 {
 	struct queues q = {0};
 
-	(void)store_webhook_list(d->store, NULL, count_webhook, &q, NULL); /* zeros then */
+	(void)store_webhook_list(f->store, NULL, count_webhook, &q, NULL); /* zeros then */
 	metrics_set(METRIC_WEBHOOK_WAITING, NULL, NULL, (double)q.waiting);
 	metrics_set(METRIC_WEBHOOK_DROPPED, NULL, NULL, (double)q.dropped);
 }
 
 /* --- host and process --- */
 
-static void collect_host(const struct daemon *d)
+static void collect_host(const struct fleet *f)
 {
 	uint64_t memory = host_memory_available();
 	struct statvfs v;
 
 	if (memory != UINT64_MAX)
 		metrics_set(METRIC_HOST_MEMORY_AVAILABLE, NULL, NULL, (double)memory);
-	if (fstatvfs(d->dirs.fd, &v) == 0)
+	if (fstatvfs(f->dirs.fd, &v) == 0)
 		metrics_set(METRIC_HOST_DISK_FREE, NULL, NULL, (double)v.f_bavail * v.f_frsize);
 }
 
@@ -214,7 +212,7 @@ static double seconds_of(struct timeval t)
 	return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
 
-static void collect_process(const struct scrape *s)
+static void collect_process(void)
 {
 	struct rusage u;
 	struct rlimit l;
@@ -222,7 +220,6 @@ static void collect_process(const struct scrape *s)
 	metrics_set(METRIC_BUILD, MAYFLY_VERSION, NULL, 1);
 	metrics_set(METRIC_PROCESS_MEMORY, NULL, NULL, resident_bytes());
 	metrics_set(METRIC_PROCESS_FDS, NULL, NULL, count_fds());
-	metrics_set(METRIC_PROCESS_START, NULL, NULL, (double)s->started_ns / NS_PER_S);
 	if (getrlimit(RLIMIT_NOFILE, &l) == 0)
 		metrics_set(METRIC_PROCESS_FDS_MAX, NULL, NULL, (double)l.rlim_cur);
 	if (getrusage(RUSAGE_SELF, &u) == 0)
@@ -237,11 +234,11 @@ void scrape_handle(struct request *r)
 	struct buf page = BUF_INIT(METRICS_PAGE_MAX);
 	struct http_reply reply = {.status = 200, .content_type = METRICS_CONTENT_TYPE};
 
-	collect_sandboxes(r->daemon);
-	collect_connections(r->daemon->server);
-	collect_webhooks(r->daemon);
-	collect_host(r->daemon);
-	collect_process(r->daemon->scrape);
+	collect_sandboxes(fleet_of(r));
+	collect_connections(r->connection->all);
+	collect_webhooks(fleet_of(r));
+	collect_host(fleet_of(r));
+	collect_process();
 	if (metrics_render(&page) < 0) {
 		reply_error(r, 503, "out of memory");
 	} else {
@@ -260,5 +257,5 @@ void scrape_dispatch(struct request *r)
 		{0},
 	};
 
-	router_dispatch(r, table);
+	router_dispatch(r, table, auth_check);
 }

@@ -1,4 +1,4 @@
-#include "daemon/operator.h"
+#include "api/operator.h"
 
 #include <errno.h>
 #include <stdlib.h>

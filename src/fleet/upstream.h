@@ -13,7 +13,6 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "envd/envd_error.h"
 #include "fleet/instance.h"
 
 enum {

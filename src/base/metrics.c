@@ -1,4 +1,4 @@
-#include "fleet/metrics.h"
+#include "base/metrics.h"
 
 #include <errno.h>
 #include <stdbool.h>

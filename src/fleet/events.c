@@ -1,4 +1,6 @@
-/* What receivers of webhooks get (protocol section 6). */
+#include "fleet/events.h"
+
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,8 +8,13 @@
 #include <sys/random.h>
 
 #include "base/cleanup.h"
-#include "daemon/webhooks.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "fleet/fleet.h"
 #include "proto/timestamp.h"
+#include "store/sandboxes.h"
+#include "store/webhooks.h"
 
 enum { UUID_RAW = 16, UUID_BYTES = 37, TTL_DAYS = 30 };
 
@@ -91,4 +98,39 @@ char *webhook_payload(const struct store_event *ev, const char *build_id)
 char *webhook_test_payload(uint64_t at_ns)
 {
 	return print(record("webhook.test", "test", at_ns, NULL));
+}
+
+void event_queued(struct fleet *f)
+{
+	f->events_changed(f->events_arg);
+}
+
+void event_note(struct fleet *f, const char *id, const char *key_id, const char *template,
+	enum store_event_type type, const char *details_json)
+{
+	const struct store_event ev = {
+		.type = type,
+		.at_ns = clock_realtime_ns(),
+		.sandbox_id = id,
+		.key_id = key_id,
+		.template_id = template,
+		.details_json = details_json,
+	};
+	/* its row is there: events are noted in the commit that makes or changes it */
+	_cleanup_(store_sandbox_freep) struct store_sandbox *sb = NULL;
+	_cleanup_free_ char *payload = NULL;
+	unsigned receivers = 0;
+	struct error e = {0};
+	int r;
+
+	(void)store_sandbox_get(f->store, id, &sb, NULL); /* without a row it has no build */
+	payload = webhook_payload(&ev, sb ? sb->build_id : NULL);
+	r = payload ? store_event_publish(f->store, &ev, payload, ev.at_ns, &receivers, &e)
+		    : error_set(&e, ERROR_INTERNAL, ENOMEM, "out of memory");
+
+	if (receivers)
+		event_queued(f);
+	if (r < 0)
+		log_warn("cannot note that a sandbox was %s: %s sandbox=%s",
+			store_event_type_name(type), e.message, id);
 }

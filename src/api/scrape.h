@@ -3,14 +3,17 @@
 #ifndef DAEMON_SCRAPE_H
 #define DAEMON_SCRAPE_H
 
+#include <uv.h>
+
 #include "base/error.h"
 #include "http/request.h"
+#include "store/store.h"
 
-struct daemon;
+struct scrape;
 
 /* Begins to watch the event loop and the store. 0 or -ENOMEM. */
-int scrape_start(struct daemon *d, struct error *e);
-void scrape_stop(struct daemon *d); /* accepts a daemon where it was not started */
+int scrape_start(uv_loop_t *loop, struct store *store, struct scrape **ret, struct error *e);
+void scrape_stop(struct scrape *s); /* NULL is fine */
 
 /* GET /metrics. */
 void scrape_handle(struct request *r);

@@ -1,0 +1,59 @@
+/* All sandboxes of this host: what the modules of this room share.
+ *
+ * Whoever runs a fleet fills in loop, options, home, dirs, store and the listener for events, then
+ * calls instances_start() (instances.h). Everything here belongs to the loop's thread. */
+#ifndef FLEET_FLEET_H
+#define FLEET_FLEET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "fleet/kept.h"
+#include "fleet/lane.h"
+#include "fleet/quota.h"
+#include "fleet/stock.h"
+#include "image/home.h"
+#include "sandbox/sandbox_dir.h"
+#include "store/store.h"
+
+struct backend;
+struct instance;
+struct instance_places;
+struct pool;
+
+enum { FLEET_BUCKETS = 4096 };
+
+struct fleet_options {
+	uint32_t sandboxes_max;		/* of one key at the same time */
+	uint32_t creates_per_minute;	/* of one key; 0: no limit */
+	uint64_t timeout_max_ns;	/* of one sandbox; 0: no limit */
+	struct sandbox_sizes sizes_max; /* of one sandbox; 0: SANDBOX_*_MAX */
+	struct quota_options quota;	/* of the host */
+	struct kept_options kept;
+	struct stock_options pool;
+	const struct backend *backend; /* NULL: microVMs */
+};
+
+struct fleet {
+	uv_loop_t *loop;
+	struct fleet_options options;
+	struct home home;
+	struct sandbox_dirs dirs;
+	struct store *store;
+	/* Called when an event was queued for delivery, or a receiver of events has changed. */
+	void (*events_changed)(void *arg);
+	void *events_arg;
+
+	struct instance *buckets[FLEET_BUCKETS]; /* RUNNING, by id */
+	struct instance *other;			 /* all others */
+	unsigned running, making;
+	struct quota quota;
+	struct instance_places *places; /* those that are promised */
+	struct lane lane;		/* of pauses and snapshots */
+	struct pool *pool;		/* NULL: none */
+	uv_timer_t deadline, sample, maintain, allowance;
+	bool started, stopping;
+};
+
+#endif
