@@ -1,4 +1,4 @@
-/* usage: test-guests DIRECTORY [PART-OF-A-NAME...]
+/* usage: test-guests DIRECTORY [PART-OF-A-NAME | -PART]...
  * Runs the tests of bare guests, whose programs are in DIRECTORY; those with one of the parts in
  * their name, if any are given. One line for each: "ok - name", "not ok - name", "skip - name:
  * reason"; what a failed test printed comes before it. Exit status 1 when one failed. */
@@ -168,12 +168,20 @@ static int run_test(const struct test *t, bool accessible)
 
 /* --- all of them --- */
 
+/* A part of a name, or -PART for tests that are left out. */
 static bool wanted(const struct test *t, int parts, char **part)
 {
-	for (int i = 0; i < parts; i++)
-		if (strstr(t->name, part[i]))
-			return true;
-	return parts == 0;
+	bool by_default = true, named = false;
+
+	for (int i = 0; i < parts; i++) {
+		if (part[i][0] != '-') {
+			by_default = false;
+			named = named || strstr(t->name, part[i]);
+		} else if (strstr(t->name, part[i] + 1)) {
+			return false;
+		}
+	}
+	return by_default || named;
 }
 
 static unsigned run_tests(const struct test *t, int parts, char **part)
@@ -206,7 +214,7 @@ int main(int argc, char **argv)
 	int fd;
 
 	if (argc < 2) {
-		(void)fprintf(stderr, "usage: test-guests DIRECTORY [PART-OF-A-NAME...]\n");
+		(void)fprintf(stderr, "usage: test-guests DIRECTORY [PART-OF-A-NAME | -PART]...\n");
 		return 2;
 	}
 	guests_dirfd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
