@@ -27,7 +27,7 @@
 
 struct build_options {
 	struct cli_common common;
-	const char *recipe, *from_tar, *from_dir, *fs, *kernel, *modules;
+	const char *recipe, *from_tar, *from_dir, *packages, *fs, *kernel, *modules;
 	uint64_t cpus, memory, disk;
 	struct option_list baseline;
 	bool image_only, force;
@@ -42,6 +42,8 @@ static const struct option_spec options[] = {
 		offsetof(struct build_options, from_tar), 0, 0, false},
 	{"from-dir", 0, OPTION_STRING, "DIR", "take the root file system from a directory",
 		offsetof(struct build_options, from_dir), 0, 0, false},
+	{"packages", 0, OPTION_STRING, "NAMES", "Debian packages to add to those of the recipe",
+		offsetof(struct build_options, packages), 0, 0, false},
 	{"fs", 0, OPTION_STRING, "TYPE", "file system of the image: ext4 (default) or erofs",
 		offsetof(struct build_options, fs), 0, 0, false},
 	{"kernel", 0, OPTION_STRING, "FILE", "a kernel of your own (vmlinux, bzImage or .deb)",
@@ -126,6 +128,12 @@ static int load_recipe(
 		builtin = find_builtin(name, e);
 		r = builtin ? recipe_load(builtin, ret, e) : -ENOENT;
 	}
+	if (r < 0)
+		return r;
+	if (o->packages)
+		r = recipe_add_packages(ret, o->packages, e);
+	if (r < 0)
+		recipe_done(ret);
 	if (r < 0 || !name)
 		return r;
 	copy = strdup(name);
@@ -201,7 +209,8 @@ static int reuse_image(const struct build_options *o, const struct home *home, c
 	int r = 0;
 
 	*ret_fits = false;
-	if (o->force || o->image_only || o->disk || image_load(home, name, &m, NULL) < 0)
+	if (o->force || o->image_only || o->disk || o->packages ||
+		image_load(home, name, &m, NULL) < 0)
 		return 0;
 	*ret_fits = m.kind == kind;
 	if (*ret_fits && (o->cpus || o->memory)) {

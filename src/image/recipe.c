@@ -11,6 +11,8 @@
 #include "base/file.h"
 #include "base/str.h"
 
+#define BLANKS " \t"
+
 static const char *const source_names[] = {
 	[IMAGE_SOURCE_NONE] = "none",
 	[IMAGE_SOURCE_DEBIAN] = "debian",
@@ -77,21 +79,22 @@ static int add_package(void *recipe, const char *name)
 }
 
 /* Hands every word of a value to a function, up to its first failure. */
-static int each_word(const char *v, int (*add)(void *to, const char *word), void *to)
+static int each_word(
+	const char *v, const char *separators, int (*add)(void *to, const char *word), void *to)
 {
 	_cleanup_free_ char *list = strdup(v);
 	char *save = NULL;
 	int e = list ? 0 : -ENOMEM;
 
-	for (char *p = list ? strtok_r(list, " \t", &save) : NULL; p && e == 0;
-		p = strtok_r(NULL, " \t", &save))
+	for (char *p = list ? strtok_r(list, separators, &save) : NULL; p && e == 0;
+		p = strtok_r(NULL, separators, &save))
 		e = add(to, p);
 	return e;
 }
 
 static int add_packages(struct recipe *r, const char *v)
 {
-	return each_word(v, add_package, r);
+	return each_word(v, BLANKS, add_package, r);
 }
 
 static void list_done(struct recipe_list *l)
@@ -128,7 +131,7 @@ static int add_word(void *list, const char *word)
 
 static int add_words(struct recipe_list *l, const char *v)
 {
-	return each_word(v, add_word, l);
+	return each_word(v, BLANKS, add_word, l);
 }
 
 static int add_npm(struct recipe *r, const char *v)
@@ -443,6 +446,22 @@ static void artifact_done(struct recipe_artifact *a)
 	free(a->artifact);
 	free(a->folder);
 	free(a->directory);
+}
+
+int recipe_add_packages(struct recipe *r, const char *names, struct error *e)
+{
+	int v;
+
+	if (r->source != IMAGE_SOURCE_DEBIAN)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"packages can be added to recipes of the source debian only");
+	v = each_word(names, BLANKS ",", add_package, r);
+	if (v == -ENOMEM)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	if (v < 0)
+		return error_set(e, ERROR_USAGE, -v, "'%.80s': expected package names%s", names,
+			v == -E2BIG ? " (there are too many)" : "");
+	return 0;
 }
 
 void recipe_done(struct recipe *r)

@@ -76,6 +76,10 @@ int recipe_parse(
 /* Reads and parses a file; relative paths become relative to the file's directory. */
 int recipe_load(const char *file, struct recipe *ret, struct error *e);
 
+/* Adds Debian packages, names with spaces or commas between them, to those of a recipe.
+ * ERROR_USAGE for another source, a name that cannot be one, or too many. */
+int recipe_add_packages(struct recipe *r, const char *names, struct error *e);
+
 void recipe_done(struct recipe *r);
 
 /* "debian", "busybox", "tar", "directory". */

@@ -89,6 +89,24 @@ static void test_recipe_steps(void **state)
 	recipe_done(&r);
 }
 
+static void test_added_packages(void **state)
+{
+	struct recipe r;
+	struct error e;
+
+	assert_int_equal(
+		parse("name = a\nsource = debian\nsuite = bookworm\npackages = git", &r, &e), 0);
+	assert_int_equal(recipe_add_packages(&r, "g++, make  jq", &e), 0);
+	assert_int_equal(r.package_count, 4);
+	assert_string_equal(r.packages[1], "g++");
+	assert_int_equal(recipe_add_packages(&r, "--option", &e), -EINVAL);
+	assert_non_null(strstr(e.message, "expected package names"));
+	recipe_done(&r);
+	assert_int_equal(parse("name = a\nsource = busybox", &r, &e), 0);
+	assert_int_equal(recipe_add_packages(&r, "git", &e), -EINVAL);
+	recipe_done(&r);
+}
+
 static void test_bad_recipes(void **state)
 {
 	static const struct {
@@ -594,6 +612,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recipe),
 		cmocka_unit_test(test_recipe_steps),
+		cmocka_unit_test(test_added_packages),
 		cmocka_unit_test(test_bad_recipes),
 		cmocka_unit_test(test_recipe_limits),
 		cmocka_unit_test(test_sources),
