@@ -8,7 +8,7 @@ enum doctor_status {
 	DOCTOR_FAIL, /* no sandbox runs */
 };
 
-enum { DOCTOR_CHECKS_MAX = 16, DOCTOR_TEXT_MAX = 512 };
+enum { DOCTOR_CHECKS_MAX = 24, DOCTOR_TEXT_MAX = 512 };
 
 struct doctor_check {
 	const char *name;
@@ -21,6 +21,11 @@ struct doctor {
 	struct doctor_check checks[DOCTOR_CHECKS_MAX];
 	unsigned count;
 };
+
+/* Adds a line; printf's format. There is room for all checks. */
+struct doctor_check *doctor_add(struct doctor *d, const char *name, enum doctor_status status,
+	const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void doctor_set_remedy(struct doctor_check *c, const char *text);
 
 /* Runs all checks. Takes well below a second, changes nothing. */
 void doctor_run(struct doctor *d);

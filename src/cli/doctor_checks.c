@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,11 +22,13 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "cli/doctor_host.h"
 #include "sandbox/host.h"
 #include "image/home.h"
 #include "image/workdir.h"
 #include "io/child.h"
 #include "io/program.h"
+#include "proto/snapshot.h"
 #include "vmm/kvm.h"
 #include "sandbox/probe.h"
 
@@ -36,39 +37,16 @@
 
 enum { PROC_FILE_MAX = 1 << 20 };
 
-static struct doctor_check *add(struct doctor *d, const char *name, enum doctor_status status,
-	const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-
-static struct doctor_check *add(
-	struct doctor *d, const char *name, enum doctor_status status, const char *fmt, ...)
-{
-	struct doctor_check *c = &d->checks[d->count++]; /* as many as there are check_ functions */
-	va_list ap;
-
-	c->name = name;
-	c->status = status;
-	c->remedy[0] = '\0';
-	va_start(ap, fmt);
-	(void)vsnprintf(c->text, sizeof(c->text), fmt, ap); /* truncation is acceptable */
-	va_end(ap);
-	return c;
-}
-
-static void set_remedy(struct doctor_check *c, const char *text)
-{
-	(void)snprintf(c->remedy, sizeof(c->remedy), "%s", text); /* truncation is acceptable */
-}
-
 /* Our errors read "what is wrong: what to do". */
 static void add_error(
 	struct doctor *d, const char *name, enum doctor_status status, const struct error *e)
 {
-	struct doctor_check *c = add(d, name, status, "%s", e->message);
+	struct doctor_check *c = doctor_add(d, name, status, "%s", e->message);
 	char *colon = strstr(c->text, ": ");
 
 	if (!colon)
 		return;
-	set_remedy(c, colon + 2);
+	doctor_set_remedy(c, colon + 2);
 	*colon = '\0';
 }
 
@@ -80,7 +58,7 @@ static void check_speed(struct doctor *d, int kvm_fd)
 	if (probe_speed(kvm_fd, &p, &e) < 0 || probe_check(&p, &e) < 0)
 		add_error(d, "kvm speed", DOCTOR_FAIL, &e);
 	else
-		add(d, "kvm speed", DOCTOR_OK,
+		doctor_add(d, "kvm speed", DOCTOR_OK,
 			"guest kernel code runs at %.0f million instructions per second", p.mips);
 }
 
@@ -93,7 +71,7 @@ static void check_kvm(struct doctor *d)
 		add_error(d, "kvm", DOCTOR_FAIL, &e);
 		return;
 	}
-	add(d, "kvm", DOCTOR_OK, "/dev/kvm can be opened and has what is needed");
+	doctor_add(d, "kvm", DOCTOR_OK, "/dev/kvm can be opened and has what is needed");
 	check_speed(d, kvm_fd);
 }
 
@@ -102,9 +80,9 @@ static void check_hypervisor(struct doctor *d)
 	char vendor[PROBE_VENDOR_BYTES];
 
 	if (!probe_hypervisor(vendor))
-		add(d, "host", DOCTOR_OK, "real hardware, as far as CPUID tells");
+		doctor_add(d, "host", DOCTOR_OK, "real hardware, as far as CPUID tells");
 	else
-		add(d, "host", DOCTOR_OK, "a virtual machine itself, under %s",
+		doctor_add(d, "host", DOCTOR_OK, "a virtual machine itself, under %s",
 			probe_hypervisor_name(vendor));
 }
 
@@ -126,9 +104,10 @@ static bool can_make_user_namespace(void)
 static void check_user_namespaces(struct doctor *d)
 {
 	if (can_make_user_namespace())
-		add(d, "namespaces", DOCTOR_OK, "user namespaces can be made");
+		doctor_add(d, "namespaces", DOCTOR_OK, "user namespaces can be made");
 	else
-		set_remedy(add(d, "namespaces", DOCTOR_WARN, "user namespaces cannot be made"),
+		doctor_set_remedy(
+			doctor_add(d, "namespaces", DOCTOR_WARN, "user namespaces cannot be made"),
 			"sysctl -w user.max_user_namespaces=65536 (Debian before 11: "
 			"kernel.unprivileged_userns_clone=1; Ubuntu: "
 			"kernel.apparmor_restrict_unprivileged_userns=0)");
@@ -180,22 +159,23 @@ static void check_cgroups(struct doctor *d)
 	_cleanup_free_ char *procs = own ? str_printf("%s/cgroup.procs", own) : NULL;
 
 	if (!root)
-		set_remedy(add(d, "cgroups", DOCTOR_WARN,
-				   "no cgroup v2 is mounted, so that a microVM's "
-				   "process has no limits of its own"),
+		doctor_set_remedy(doctor_add(d, "cgroups", DOCTOR_WARN,
+					  "no cgroup v2 is mounted, so that a microVM's "
+					  "process has no limits of its own"),
 			"mount -t cgroup2 none /sys/fs/cgroup, or boot with "
 			"systemd.unified_cgroup_hierarchy=1");
 	else if (!own || !has_controllers(own))
-		set_remedy(
-			add(d, "cgroups", DOCTOR_WARN,
+		doctor_set_remedy(
+			doctor_add(d, "cgroups", DOCTOR_WARN,
 				"cgroup v2 is there without the controllers cpu, memory and pids"),
 			"boot with systemd.unified_cgroup_hierarchy=1");
 	else if (!procs || access(procs, W_OK) < 0)
-		set_remedy(add(d, "cgroups", DOCTOR_WARN,
-				   "cgroup v2 is there and not delegated to this user"),
+		doctor_set_remedy(doctor_add(d, "cgroups", DOCTOR_WARN,
+					  "cgroup v2 is there and not delegated to this user"),
 			"systemd-run --user --scope -p Delegate=yes mayfly ...");
 	else
-		add(d, "cgroups", DOCTOR_OK, "cgroup v2 with cpu, memory and pids can be used");
+		doctor_add(
+			d, "cgroups", DOCTOR_OK, "cgroup v2 with cpu, memory and pids can be used");
 }
 
 static const struct {
@@ -220,9 +200,10 @@ static void check_packages(struct doctor *d)
 			/* a list cut short is still a list */
 			(void)buf_printf(&missing, " %s", build_programs[i].package);
 	if (buf_len(&missing) == 0) {
-		add(d, "packages", DOCTOR_OK, "programs that build templates are installed");
+		doctor_add(d, "packages", DOCTOR_OK, "programs that build templates are installed");
 	} else {
-		c = add(d, "packages", DOCTOR_WARN, "programs that build templates are missing");
+		c = doctor_add(
+			d, "packages", DOCTOR_WARN, "programs that build templates are missing");
 		(void)snprintf(c->remedy, sizeof(c->remedy), "apt-get install%.*s",
 			(int)buf_len(&missing), (const char *)buf_head(&missing));
 	}
@@ -256,16 +237,17 @@ static void check_disk(struct doctor *d)
 	char text[16];
 
 	if (!home || statvfs_above(home, &s) < 0) {
-		set_remedy(add(d, "disk", DOCTOR_FAIL, "no place for Mayfly's state (%s)",
-				   home ? home : "no MAYFLY_HOME and no HOME"),
+		doctor_set_remedy(
+			doctor_add(d, "disk", DOCTOR_FAIL, "no place for Mayfly's state (%s)",
+				home ? home : "no MAYFLY_HOME and no HOME"),
 			"set MAYFLY_HOME to a directory that you can write");
 		return;
 	}
 	room = (uint64_t)s.f_bavail * s.f_frsize;
-	c = add(d, "disk", room < 5 * GIB ? DOCTOR_WARN : DOCTOR_OK, "%s free for %s",
+	c = doctor_add(d, "disk", room < 5 * GIB ? DOCTOR_WARN : DOCTOR_OK, "%s free for %s",
 		str_format_bytes(room, text), home);
 	if (c->status == DOCTOR_WARN)
-		set_remedy(c,
+		doctor_set_remedy(c,
 			"templates need some GB: free space, or set MAYFLY_HOME to a larger disk");
 }
 
@@ -275,11 +257,12 @@ static void check_memory(struct doctor *d)
 	struct doctor_check *c;
 	char text[16];
 
-	c = add(d, "memory", available < 512 * MIB ? DOCTOR_WARN : DOCTOR_OK, "%s available",
+	c = doctor_add(d, "memory", available < 512 * MIB ? DOCTOR_WARN : DOCTOR_OK, "%s available",
 		str_format_bytes(available, text));
 	if (c->status == DOCTOR_WARN)
-		set_remedy(c, "a sandbox needs what its template says, 512 MB by default: end "
-			      "something else");
+		doctor_set_remedy(c,
+			"a sandbox needs what its template says, 512 MB by default: end "
+			"something else");
 }
 
 static void check_programs(struct doctor *d)
@@ -292,7 +275,51 @@ static void check_programs(struct doctor *d)
 	else if (program_path("mayfly-agent", path, sizeof(path), &e) < 0)
 		add_error(d, "programs", DOCTOR_WARN, &e);
 	else
-		add(d, "programs", DOCTOR_OK, "mayfly-vmm and mayfly-agent are installed");
+		doctor_add(d, "programs", DOCTOR_OK, "mayfly-vmm and mayfly-agent are installed");
+}
+
+/* Whether a snapshot's guest was made by a version that showed it more of the CPU than it should. */
+static bool snapshot_is_due(int snapshots_fd, const char *name)
+{
+	_cleanup_free_ char *path = str_printf("%s/state", name), *data = NULL;
+	struct snapshot_reader r;
+	size_t n;
+
+	return path && file_read(snapshots_fd, path, SNAPSHOT_STATE_MAX, &data, &n) == 0 &&
+	       snapshot_reader_open(&r, data, n, NULL) == 0 &&
+	       snapshot_find(&r, SNAPSHOT_CPU, 0).bad;
+}
+
+static bool template_is_due(int templates_fd, const char *name)
+{
+	_cleanup_free_ char *path = str_printf("%s/snapshots", name);
+	_cleanup_close_ int fd =
+		path ? openat(templates_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	char **names = NULL;
+	bool due = false;
+
+	if (fd >= 0 && workdir_list(fd, &names) == 0 && names)
+		for (char **n = names; *n && !due; n++)
+			due = snapshot_is_due(fd, *n);
+	workdir_list_free(names);
+	return due;
+}
+
+static void check_due_templates(struct doctor *d, int templates_fd, char *const *names)
+{
+	struct buf list = BUF_INIT(DOCTOR_TEXT_MAX / 2);
+
+	for (; names && *names; names++)
+		if (template_is_due(templates_fd, *names))
+			/* a list cut short is still a list */
+			(void)buf_printf(&list, "%s%s", buf_len(&list) ? ", " : "", *names);
+	if (buf_len(&list))
+		doctor_set_remedy(doctor_add(d, "rebuild", DOCTOR_WARN,
+					  "made by an earlier version, whose guests are slower "
+					  "and run on fewer hosts: %.*s",
+					  (int)buf_len(&list), (const char *)buf_head(&list)),
+			"mayfly template build NAME --force");
+	buf_done(&list);
 }
 
 static void check_templates(struct doctor *d)
@@ -309,11 +336,12 @@ static void check_templates(struct doctor *d)
 			/* a list cut short is still a list */
 			(void)buf_printf(&list, "%s%s", n == names ? "" : ", ", *n);
 	if (buf_len(&list) > 0)
-		add(d, "templates", DOCTOR_OK, "%.*s", (int)buf_len(&list),
+		doctor_add(d, "templates", DOCTOR_OK, "%.*s", (int)buf_len(&list),
 			(const char *)buf_head(&list));
 	else
-		set_remedy(add(d, "templates", DOCTOR_WARN, "none is built yet"),
+		doctor_set_remedy(doctor_add(d, "templates", DOCTOR_WARN, "none is built yet"),
 			"mayfly template build base");
+	check_due_templates(d, fd, names);
 	buf_done(&list);
 	workdir_list_free(names);
 }
@@ -321,10 +349,11 @@ static void check_templates(struct doctor *d)
 void doctor_run(struct doctor *d)
 {
 	static void (*const checks[])(struct doctor *) = {check_kvm, check_hypervisor,
-		check_user_namespaces, check_cgroups, check_memory, check_disk, check_programs,
-		check_packages, check_templates};
+		doctor_check_host, check_user_namespaces, check_cgroups, check_memory, check_disk,
+		check_programs, check_packages, check_templates};
 
-	_Static_assert(ARRAY_SIZE(checks) + 1 <= DOCTOR_CHECKS_MAX, "room for all, KVM adds two");
+	_Static_assert(ARRAY_SIZE(checks) + 6 < DOCTOR_CHECKS_MAX,
+		"room for all: the host adds five, two others two");
 	d->count = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
 		checks[i](d);

@@ -18,7 +18,10 @@ static int map_regions(struct guest_memory *m, int fd, uint64_t bytes, struct er
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 	if (p == MAP_FAILED)
 		return error_set_errno(e, ERROR_NO_SPACE, errno,
-			"cannot map %llu MB of guest memory", (unsigned long long)(bytes >> 20));
+			"cannot map %llu MB of guest memory%s", (unsigned long long)(bytes >> 20),
+			errno == ENOMEM ? " (with vm.overcommit_memory=2 all of it counts: "
+					  "`mayfly doctor`)"
+					: "");
 	m->map = p;
 	m->bytes = bytes;
 	m->regions[0] = (struct guest_region){.start = 0, .bytes = low, .host = p};
