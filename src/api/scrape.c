@@ -179,6 +179,8 @@ static void collect_host(const struct fleet *f)
 
 	if (memory != UINT64_MAX)
 		metrics_set(METRIC_HOST_MEMORY_AVAILABLE, NULL, NULL, (double)memory);
+	metrics_set(METRIC_ASIDE, NULL, NULL, f->aside.count);
+	metrics_set(METRIC_ASIDE_BYTES, NULL, NULL, (double)f->aside.bytes);
 	if (fstatvfs(f->dirs.fd, &v) == 0)
 		metrics_set(METRIC_HOST_DISK_FREE, NULL, NULL, (double)v.f_bavail * v.f_frsize);
 }

@@ -346,11 +346,32 @@ static void check_templates(struct doctor *d)
 	workdir_list_free(names);
 }
 
+/* What a daemon found and its database does not know (fleet/aside.h). */
+static void check_aside(struct doctor *d)
+{
+	_cleanup_free_ char *home = home_default_path();
+	_cleanup_free_ char *path =
+		home ? str_printf("%s/%s", home, home_area_name(HOME_ASIDE)) : NULL;
+	_cleanup_close_ int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	char **names = NULL;
+	unsigned n = 0;
+
+	if (fd >= 0 && workdir_list(fd, &names) == 0)
+		while (names[n])
+			n++;
+	workdir_list_free(names);
+	if (n)
+		set_remedy(add(d, "database", DOCTOR_WARN,
+				   "does not know %u paused sandboxes or snapshots, kept in %s", n,
+				   path),
+			"put the newer database back, or remove them");
+}
+
 void doctor_run(struct doctor *d)
 {
 	static void (*const checks[])(struct doctor *) = {check_kvm, check_hypervisor,
 		doctor_check_host, check_user_namespaces, check_cgroups, check_memory, check_disk,
-		check_programs, check_packages, check_templates};
+		check_programs, check_packages, check_templates, check_aside};
 
 	_Static_assert(ARRAY_SIZE(checks) + 6 < DOCTOR_CHECKS_MAX,
 		"room for all: the host adds five, two others two");

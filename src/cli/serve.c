@@ -33,6 +33,7 @@ struct serve_options {
 	struct option_list pool;
 	uint64_t pool_memory_bytes;
 	struct kept_options kept;
+	uint64_t aside_days, aside_bytes;
 	uint64_t kept_count, kept_all_count;
 };
 
@@ -101,6 +102,11 @@ static const struct option_spec options[] = {
 	{"disk-reserve", 0, OPTION_BYTES, "SIZE",
 		"of the disk that pauses and snapshots leave free (2 %, at most 2G)",
 		offsetof(struct serve_options, kept.reserve_bytes), 1, INT64_MAX, false},
+	{"aside-days", 0, OPTION_NUMBER, "N",
+		"that states stay which the database does not know (7)",
+		offsetof(struct serve_options, aside_days), 1, 36500, false},
+	{"aside-size", 0, OPTION_BYTES, "SIZE", "what they may take of the disk (10 %)",
+		offsetof(struct serve_options, aside_bytes), 1, INT64_MAX, false},
 	{"memory-limit", 0, OPTION_BYTES, "SIZE",
 		"promised to all sandboxes together (90 % of this host's)",
 		offsetof(struct serve_options, quota.memory_bytes), 0, INT64_MAX, false},
@@ -217,6 +223,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 			*o->tls_self_signed ? o->tls_self_signed : own_domain(o);
 	r = cli_no_arguments(argc, argv, e);
 
+	d_options.fleet.aside = (struct aside_options){(uint32_t)o->aside_days, o->aside_bytes};
 	d_options.fleet.kept.key_count = (uint32_t)o->kept_count;
 	d_options.fleet.kept.all_count = (uint32_t)o->kept_all_count;
 	for (unsigned n = 0; r == 0 && n < o->pool.count; n++)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "fleet/aside.h"
 #include "fleet/kept.h"
 #include "fleet/lane.h"
 #include "fleet/quota.h"
@@ -31,6 +32,7 @@ struct fleet_options {
 	struct sandbox_sizes sizes_max; /* of one sandbox; 0: SANDBOX_*_MAX */
 	struct quota_options quota;	/* of the host */
 	struct kept_options kept;
+	struct aside_options aside;
 	struct stock_options pool;
 	const struct backend *backend; /* NULL: microVMs */
 };
@@ -51,7 +53,8 @@ struct fleet {
 	struct quota quota;
 	struct instance_places *places; /* those that are promised */
 	struct lane lane;		/* of pauses and snapshots */
-	struct pool *pool;		/* NULL: none */
+	struct aside aside;
+	struct pool *pool; /* NULL: none */
 	uv_timer_t deadline, sample, maintain, allowance;
 	bool started, stopping;
 };

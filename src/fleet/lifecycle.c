@@ -224,6 +224,7 @@ static void on_maintain(uv_timer_t *t)
 	struct error e = {0};
 	bool more = false;
 
+	aside_sweep(f);
 	sandbox_dirs_collect(&f->dirs); /* what was killed while it was being made */
 	if (store_maintain(f->store, clock_realtime_ns(), NULL, &more, &e) < 0)
 		log_warn("tidying the store: %s", e.message);
@@ -254,6 +255,7 @@ int instances_start(struct fleet *f, struct error *e)
 	(void)uv_timer_start(&f->sample, on_sample, STORE_SAMPLE_INTERVAL_S * 1000,
 		STORE_SAMPLE_INTERVAL_S * 1000);
 	(void)uv_timer_start(&f->maintain, on_maintain, MAINTAIN_FIRST_MS, 0);
+	aside_sweep(f);
 	return 0;
 }
 

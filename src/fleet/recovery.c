@@ -24,7 +24,7 @@
 
 struct tally {
 	struct fleet *fleet;
-	unsigned adopted, paused, crashed, killed, stray;
+	unsigned adopted, paused, crashed, killed, stray, aside;
 };
 
 static char *text_of(const json_t *object, const char *key, const char *otherwise)
@@ -222,6 +222,7 @@ static int recover_row(void *arg, const struct store_sandbox *sb)
 	}
 	/* nobody waits any more for what it would have said */
 	if (sb->state == STORE_KILLING || is_transient(sb)) {
+		forget_paused_state(f, sb->id); /* its owner has given it up */
 		remove_sandbox(f, sb, STORE_EVENT_KILLED);
 		t->killed++;
 		return 0;
@@ -302,6 +303,20 @@ static bool is_kept(const struct fleet *f, enum home_area area, const char *name
 	return kept;
 }
 
+/* Of a client that was never told, or of one whose row an older database does not have. */
+static void move_aside(struct tally *t, enum home_area area, const char *name)
+{
+	int r = aside_put(&t->fleet->home, area, name);
+
+	t->aside++;
+	if (r < 0)
+		log_error("cannot move aside what the database does not know: %s %s/%s",
+			strerror(-r), home_area_name(area), name);
+	else
+		log_warn("moved aside what the database does not know: %s/%s", home_area_name(area),
+			name);
+}
+
 static void check_states(struct tally *t, enum home_area area)
 {
 	int area_fd = t->fleet->home.area_fd[area];
@@ -311,10 +326,8 @@ static void check_states(struct tally *t, enum home_area area)
 	if (workdir_list(area_fd, &names) < 0)
 		return;
 	for (char **p = names; *p; p++)
-		if (!is_kept(t->fleet, area, *p)) {
-			(void)workdir_remove(area_fd, *p); /* the next start tries again */
-			t->stray++;
-		}
+		if (!is_kept(t->fleet, area, *p))
+			move_aside(t, area, *p);
 	workdir_list_free(names);
 }
 
@@ -333,5 +346,11 @@ int instances_recover(struct fleet *f, struct error *e)
 		log_warn("found %u running and %u paused sandboxes; cleaned up %u that had died, "
 			 "%u being killed and %u that nobody knew of",
 			t.adopted, t.paused, t.crashed, t.killed, t.stray);
+	if (t.aside)
+		log_error(
+			"the database does not know %u paused sandboxes or snapshots: they are in "
+			"%s/aside for some days. If an older database was restored, see "
+			"docs/operations.md",
+			t.aside, f->home.path);
 	return 0;
 }

@@ -18,6 +18,7 @@ static const char *const area_names[HOME_AREAS_] = {
 	[HOME_TEMPLATES] = "templates",
 	[HOME_SNAPSHOTS] = "snapshots",
 	[HOME_PAUSED] = "paused",
+	[HOME_ASIDE] = "aside",
 };
 
 const char *home_area_name(enum home_area area)

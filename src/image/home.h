@@ -5,6 +5,7 @@
  *   templates/<name>/    template.json, rootfs.*, snapshots/
  *   snapshots/<id>/      states of sandboxes that were kept (sandbox/layers.h)
  *   paused/<sandbox>/    states of paused sandboxes, likewise
+ *   aside/<...>/         states that no database knows (fleet/aside.h)
  *
  * It is $MAYFLY_HOME, else /var/lib/mayfly for root, else $XDG_DATA_HOME/mayfly, else
  * ~/.local/share/mayfly. Directories are made with mode 0700: memory images hold secrets. */
@@ -19,6 +20,7 @@ enum home_area {
 	HOME_TEMPLATES,
 	HOME_SNAPSHOTS,
 	HOME_PAUSED,
+	HOME_ASIDE,
 	HOME_AREAS_,
 };
 
@@ -30,7 +32,7 @@ struct home {
 
 #define HOME_INIT                                                                                  \
 	{                                                                                          \
-		.fd = -1, .area_fd = { -1, -1, -1, -1, -1 }                                        \
+		.fd = -1, .area_fd = { -1, -1, -1, -1, -1, -1 }                                    \
 	}
 
 /* Where it is, without touching it; malloc'ed, NULL when out of memory or nothing says where. */

@@ -332,6 +332,8 @@ static const struct option_spec specs[] = {
 	{"disk-reserve", 0, OPTION_BYTES, "SIZE", "",
 		offsetof(struct native_options, daemon.fleet.kept.reserve_bytes), 1, INT64_MAX,
 		false},
+	{"aside-size", 0, OPTION_BYTES, "SIZE", "",
+		offsetof(struct native_options, daemon.fleet.aside.bytes), 1, INT64_MAX, false},
 	{"states", 0, OPTION_BYTES, "SIZE", "", offsetof(struct native_options, states), 1,
 		INT64_MAX, false},
 	{"pool", 0, OPTION_LIST, "N|TEMPLATE=N", "", offsetof(struct native_options, pool), 0, 0,

@@ -1,0 +1,126 @@
+#include "fleet/aside.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "fleet/fleet.h"
+#include "image/workdir.h"
+#include "sandbox/footprint.h"
+
+enum { DAY_S = 86400 };
+
+int aside_put(const struct home *h, enum home_area area, const char *name)
+{
+	_cleanup_free_ char *to = str_printf("%s-%s-%llu", home_area_name(area), name,
+		(unsigned long long)(clock_realtime_ns() / NS_PER_S));
+
+	if (!to)
+		return -ENOMEM;
+	return renameat(h->area_fd[area], name, h->area_fd[HOME_ASIDE], to) < 0 ? -errno : 0;
+}
+
+/* --- sweeping --- */
+
+struct state {
+	const char *name;
+	uint64_t put_s, bytes;
+};
+
+/* The number that the name ends with; 0 for what somebody else put there: the oldest. */
+static uint64_t time_of(const char *name)
+{
+	const char *dash = strrchr(name, '-');
+
+	return dash ? strtoull(dash + 1, NULL, 10) : 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct state *x = a, *y = b;
+
+	return (x->put_s < y->put_s) - (x->put_s > y->put_s);
+}
+
+static uint64_t bytes_max(const struct fleet *f)
+{
+	struct statvfs v;
+
+	if (f->options.aside.bytes || fstatvfs(f->home.fd, &v) < 0)
+		return f->options.aside.bytes;
+	return (uint64_t)v.f_blocks * v.f_frsize / 100 * ASIDE_PERCENT;
+}
+
+static uint64_t oldest_s(const struct fleet *f)
+{
+	uint64_t days = f->options.aside.days ? f->options.aside.days : ASIDE_DAYS;
+	uint64_t now = clock_realtime_ns() / NS_PER_S;
+
+	return now > days * DAY_S ? now - days * DAY_S : 0;
+}
+
+static void sweep(const struct fleet *f, struct aside *a, struct state *states, size_t count)
+{
+	uint64_t oldest = oldest_s(f), max = bytes_max(f);
+
+	qsort(states, count, sizeof(*states), newest_first);
+	a->count = 0;
+	a->bytes = 0;
+	for (size_t i = 0; i < count; i++) {
+		bool first = a->count == 0;
+
+		if (states[i].put_s >= oldest && (first || a->bytes + states[i].bytes <= max)) {
+			a->count++;
+			a->bytes += states[i].bytes;
+			continue;
+		}
+		log_warn("removing what was moved aside: aside/%s", states[i].name);
+		(void)workdir_remove(f->home.area_fd[HOME_ASIDE],
+			states[i].name); /* the next sweep tries again */
+	}
+}
+
+static void sweep_work(uv_work_t *w)
+{
+	struct fleet *f = w->data;
+	char **names = NULL;
+	size_t count = 0;
+	_cleanup_free_ struct state *states = NULL;
+
+	if (workdir_list(f->home.area_fd[HOME_ASIDE], &names) < 0)
+		return;
+	while (names[count])
+		count++;
+	states = calloc(count + 1, sizeof(*states));
+	for (size_t i = 0; states && i < count; i++)
+		states[i] = (struct state){.name = names[i],
+			.put_s = time_of(names[i]),
+			.bytes = footprint_of(&f->home, HOME_ASIDE, names[i])};
+	if (states)
+		sweep(f, &f->aside, states, count);
+	workdir_list_free(names);
+}
+
+static void sweep_done(uv_work_t *w, int status)
+{
+	struct fleet *f = w->data;
+
+	f->aside.busy = false;
+}
+
+void aside_sweep(struct fleet *f)
+{
+	struct aside *a = &f->aside;
+
+	if (a->busy)
+		return;
+	a->busy = true;
+	a->work.data = f;
+	(void)uv_queue_work(f->loop, &a->work, sweep_work, sweep_done); /* has a function: starts */
+}
