@@ -361,9 +361,10 @@ static void check_aside(struct doctor *d)
 			n++;
 	workdir_list_free(names);
 	if (n)
-		set_remedy(add(d, "database", DOCTOR_WARN,
-				   "does not know %u paused sandboxes or snapshots, kept in %s", n,
-				   path),
+		doctor_set_remedy(
+			doctor_add(d, "database", DOCTOR_WARN,
+				"does not know %u paused sandboxes or snapshots, kept in %s", n,
+				path),
 			"put the newer database back, or remove them");
 }
 
