@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "api/api.h"
+#include "api/api_once.h"
 #include "api/auth.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instances.h"
@@ -26,19 +27,26 @@ struct creation_source {
 	struct sandbox_origin origin;
 };
 
-/* A creation under way; it goes when the microVM is made or its client is gone. */
+/* A creation under way; it goes when the microVM is made or its client is gone. One with an
+ * Idempotency-Key goes on without its client, who will ask for it again. */
 struct creation {
-	struct request *request;
+	struct request *request; /* NULL: the client has gone */
 	struct instance_maker *maker;
+	struct api_once once;
 };
 
 static void on_done(struct request *r, bool complete)
 {
 	struct creation *c = r->data;
 
+	if (c->maker && c->once.claimed && !fleet_of(r)->stopping) {
+		c->request = NULL;
+		return;
+	}
 	/* a sandbox whose id nobody learns would only run until its deadline */
 	if (c->maker)
 		instance_maker_cancel(c->maker);
+	api_once_release(&c->once);
 	free(c);
 }
 
@@ -52,6 +60,11 @@ static void on_made(void *arg, struct instance *i, const struct error *why)
 	struct error e = {0};
 
 	c->maker = NULL;
+	api_once_release(&c->once);
+	if (!r) {
+		free(c);
+		return;
+	}
 	if (!i) {
 		reply_failure(r, why);
 		return;
@@ -305,7 +318,7 @@ static bool take_order(struct request *r, const json_t *body, bool v2, struct cr
 
 /* --- starting --- */
 
-static void start(struct request *r, const struct instance_order *o)
+static void start(struct request *r, const struct instance_order *o, const struct api_once *once)
 {
 	struct creation *c = api_calloc(r, sizeof(*c));
 	struct error e = {0};
@@ -313,11 +326,13 @@ static void start(struct request *r, const struct instance_order *o)
 	if (!c)
 		return;
 	c->request = r;
+	c->once = *once;
 	if (instances_make(fleet_of(r), o, on_made, c, &c->maker, &e) < 0) {
 		free(c);
 		reply_failure(r, &e);
 		return;
 	}
+	api_once_claim(&c->once);
 	request_set_ops(r, &ops, c);
 }
 
@@ -326,10 +341,14 @@ static void create(struct request *r, const char *text, size_t n, bool v2)
 	struct instance_order o = {.auto_pause_memory = true};
 	struct creation_source source = {.origin = {.fd = -1, .memory = true}};
 	json_t *body = api_body(r, text, n);
+	struct api_once once;
 
-	if (body && take_order(r, body, v2, &source, &o) &&
-		(!o.auto_pause || auth_may_promise(r, o.key_id, 1)) && auth_may_create(r, 1))
-		start(r, &o);
+	if (body && api_once_take(r, body, v2, &once) && !api_once_answer(r, &once) &&
+		take_order(r, body, v2, &source, &o) &&
+		(!o.auto_pause || auth_may_promise(r, o.key_id, 1)) && auth_may_create(r, 1)) {
+		o.once = once.creation;
+		start(r, &o, &once);
+	}
 	cleanup_close_p(&source.origin.fd);
 	json_decref(body);
 }

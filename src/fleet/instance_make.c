@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "fleet/allowance.h"
@@ -236,6 +237,9 @@ static int write_row(struct instance *i, struct error *e)
 	r = i->maker->resumed ? update_row(i->maker, e) : insert_row(i->maker, e);
 	if (r == 0 && !i->maker->resumed)
 		r = store_template_spawned(i->fleet->store, i->template.id, i->started_ns, e);
+	if (r == 0 && *i->maker->order.once.word)
+		r = store_creation_add(i->fleet->store, i->key_id, &i->maker->order.once,
+			i->sandbox.id, i->maker->created_ns, e);
 	if (r == 0)
 		event_note(i->fleet, i->sandbox.id, i->key_id, i->template.id,
 			i->maker->resumed ? STORE_EVENT_RESUMED : STORE_EVENT_CREATED, NULL);
@@ -248,10 +252,12 @@ static int write_rows(struct fleet *f, struct instance *const *held, size_t coun
 
 	for (size_t n = 0; r == 0 && n < count; n++)
 		r = write_row(held[n], e);
+	(void)fault_point("create-written"); /* where the daemon may die, as below */
 	if (r == 0)
 		r = store_commit(f->store, e);
 	if (r < 0)
 		store_rollback(f->store);
+	(void)fault_point("create-noted");
 	return r;
 }
 

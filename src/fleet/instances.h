@@ -12,6 +12,7 @@
 #include "fleet/events.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
+#include "store/creations.h"
 #include "store/sandboxes.h"
 #include "store/templates.h"
 #include "store/usage.h"
@@ -111,6 +112,8 @@ struct instance_order {
 	struct sandbox_sizes max; /* of what the template or snapshot has, too */
 	uint64_t timeout_ns;
 	bool secure, auto_pause, auto_pause_memory, auto_resume;
+	/* Noted in the commit that makes the sandbox's row; word "": nothing. Of a new one. */
+	struct store_creation once;
 	bool transient;	  /* it belongs to a request: recovery ends it */
 	json_t *metadata; /* objects of strings, borrowed, or NULL */
 	json_t *env;

@@ -89,6 +89,14 @@ void reply_error_code(
 	send_error(r, status, NULL, 0, error_code, message);
 }
 
+void reply_error_again(
+	struct request *r, unsigned status, const char *error_code, const char *message)
+{
+	static const struct http_field fields[] = {{"Retry-After", "1"}, {"Should-Retry", "true"}};
+
+	send_error(r, status, fields, ARRAY_SIZE(fields), error_code, message);
+}
+
 void reply_error(struct request *r, unsigned status, const char *fmt, ...)
 {
 	char message[ERROR_MESSAGE_MAX];

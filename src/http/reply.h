@@ -26,6 +26,9 @@ void reply_error(struct request *r, unsigned status, const char *fmt, ...)
 /* With "error_code", a word for programs. */
 void reply_error_code(
 	struct request *r, unsigned status, const char *error_code, const char *message);
+/* The same, and the client shall ask again in a second. */
+void reply_error_again(
+	struct request *r, unsigned status, const char *error_code, const char *message);
 /* 429, and when it is worth trying again. */
 void reply_too_many(struct request *r, unsigned retry_after_s, const char *message);
 /* An error of ours with the status that its code means; the code itself stands in Mayfly-Error. */

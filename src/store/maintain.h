@@ -11,6 +11,7 @@ int keys_ensure_default_team(struct store *s, uint64_t now_ns, struct error *e);
 
 int samples_collect(struct store *s, bool *more, struct error *e);
 int events_prune(struct store *s, uint64_t before_ns, uint64_t max, bool *more, struct error *e);
+int creations_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 int usage_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 
 /* A random (version 4) UUID. */

@@ -249,11 +249,27 @@ static const char version_4[] =
 	"UPDATE webhooks SET enabled = 0, queued = 0 WHERE key_id IN "
 	"(SELECT id FROM keys WHERE revoked_ns <> 0);";
 
+/* Creations that clients may ask for again. number: of a key's, ascending. */
+static const char version_5[] =
+	"CREATE TABLE creations ("
+	"	id INTEGER PRIMARY KEY,"
+	"	key_id TEXT NOT NULL REFERENCES keys (id),"
+	"	word TEXT NOT NULL,"
+	"	hash BLOB NOT NULL CHECK (length(hash) = 32),"
+	"	sandbox_id TEXT NOT NULL,"
+	"	number INTEGER NOT NULL,"
+	"	created_ns INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE UNIQUE INDEX creations_word ON creations (key_id, word);"
+	"CREATE UNIQUE INDEX creations_number ON creations (key_id, number);"
+	"CREATE INDEX creations_created ON creations (created_ns);";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
 	{version_3},
 	{version_4},
+	{version_5},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

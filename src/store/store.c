@@ -12,6 +12,7 @@
 #include "store/checkpoint.h"
 #include "store/db.h"
 #include "store/keys.h"
+#include "store/creations.h"
 #include "store/maintain.h"
 #include "store/schema.h"
 
@@ -220,6 +221,10 @@ int store_maintain(struct store *s, uint64_t now_ns, const struct store_retentio
 		rc = usage_prune(s,
 			now_ns > keep.sandbox_usage_ns ? now_ns - keep.sandbox_usage_ns : 0, &more,
 			e);
+	if (rc == 0)
+		rc = creations_prune(s,
+			now_ns > STORE_CREATION_LIFE_NS ? now_ns - STORE_CREATION_LIFE_NS : 0,
+			&more, e);
 	if (rc == 0)
 		*ret_more = more;
 	return rc;

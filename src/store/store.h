@@ -3,7 +3,7 @@
  * Everything here is synchronous and made for the daemon's event-loop thread: a call costs tens of
  * microseconds (docs/store.md has the measured table). Only store_sync may be called from another
  * thread. Tables: keys.h, sandboxes.h, events.h, usage.h, tiers.h, templates.h, samples.h,
- * webhooks.h. No SQL outside this folder.
+ * webhooks.h, creations.h. No SQL outside this folder.
  *
  * Durability, two classes; every function says when it is of the second:
  * - a call that returned 0 survives the death of the daemon, kill -9 included;

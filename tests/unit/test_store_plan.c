@@ -2,9 +2,10 @@
  * costs (the table in docs/store.md is what this prints). */
 #include "test.h"
 
-#include "store/kept.h"
+#include "store/creations.h"
 #include "store/db.h"
 #include "store/events.h"
+#include "store/kept.h"
 #include "store/samples.h"
 #include "store/templates.h"
 #include "store/tiers.h"
@@ -120,6 +121,16 @@ static void use_keys(struct fixture *f)
 	ok(f, store_usage_bill(f->s, id, T0, &b, &f->e));
 	refused(f, EBUSY, ERROR_EXISTS, store_tier_remove(f->s, "pro", &f->e));
 	ok(f, store_key_revoke(f->s, id, T0, &f->e));
+}
+
+static void use_creations(struct fixture *f)
+{
+	const struct store_creation c = {.word = "word"};
+	uint8_t hash[STORE_CREATION_HASH_BYTES];
+	char id[STORE_ID_MAX + 1];
+
+	ok(f, store_creation_add(f->s, f->key, &c, "i1", T0, &f->e));
+	ok(f, store_creation_find(f->s, f->key, "word", T0, hash, id, &f->e));
 }
 
 static void list_every_way(struct fixture *f)
@@ -306,6 +317,7 @@ static void test_no_statement_scans(void **state)
 	fixture_reopen(f);
 	assert_int_equal(sqlite3_trace_v2(f->s->db, SQLITE_TRACE_STMT, collect, &all), SQLITE_OK);
 	use_keys(f);
+	use_creations(f);
 	use_sandboxes(f);
 	use_templates(f);
 	use_usage(f);
