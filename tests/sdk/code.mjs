@@ -35,6 +35,12 @@ test('errors', async () => {
   assert.equal(text, undefined)
 })
 
+test('a picture that is shown or saved', async () => {
+  const { results } = await code('from PIL import Image\nImage.new("RGB", (3, 2)).show()\nImage.new("L", (5, 4)).save("/tmp/p.png")')
+  const sizes = results.map((r) => [16, 20].map((at) => Buffer.from(r.png, 'base64').readUInt32BE(at)))
+  assert.deepEqual(sizes, [[3, 2], [5, 4]])
+})
+
 test('a figure is an image and a chart', async () => {
   const { results } = await code('import matplotlib.pyplot as plt\nplt.bar(["a", "b"], [1, 3], label="g")\nplt.ylabel("n (kg)")\nplt.show()')
   const image = results.find((r) => r.png)
@@ -74,6 +80,9 @@ test('R', async () => {
 })
 
 test('contexts', async () => {
+  const root = await sandbox.createCodeContext({ cwd: '/root', requestTimeoutMs })
+  assert.equal((await code('import os; os.getcwd()', { context: root })).text, '/root')
+  await sandbox.removeCodeContext(root)
   const context = await sandbox.createCodeContext({ cwd: '/usr', requestTimeoutMs })
   assert.equal(context.language, 'python')
   assert.equal((await code('import os; y = 1; os.getcwd()', { context })).text, '/usr')

@@ -52,7 +52,8 @@ def charts(sandbox):
     assert line.elements[0].label == "s"
     assert [tuple(p) for p in line.elements[0].points] == [(1, 3), (2, 4)]
     pie = chart("plt.pie([1, 1], labels=['a', 'b'])")
-    assert isinstance(pie, PieChart) and [round(e.angle) for e in pie.elements] == [180, 180]
+    assert isinstance(pie, PieChart) and [e.angle for e in pie.elements] == [180, 180]
+    assert [e.angle for e in chart("plt.pie([1, 9])").elements] == [36, 324]
     box = chart("plt.boxplot([[1, 2, 3]])")
     assert isinstance(box, BoxAndWhiskerChart) and box.elements[0].median == 2
     both = chart("f, (a, b) = plt.subplots(2)\na.plot([1]); b.bar([1], [2])")
