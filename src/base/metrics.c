@@ -49,6 +49,8 @@ static const struct family {
 	[METRIC_CONNECTIONS] = {"mayfly_http_connections", GAUGE, "Open connections.", {NULL}},
 	[METRIC_CONNECTIONS_REFUSED] = {"mayfly_http_connections_refused_total", COUNTER,
 		"Connections that were one too many.", {NULL}},
+	[METRIC_CONNECTIONS_CLOSED] = {"mayfly_http_connections_closed_total", COUNTER,
+		"Idle connections that made way for new ones.", {NULL}},
 	[METRIC_CONNECTIONS_FAILED] = {"mayfly_http_connections_failed_total", COUNTER,
 		"Connections that were cut off, or whose TLS failed.", {NULL}},
 	[METRIC_STREAMS] = {"mayfly_http_streams", GAUGE, "Answers being streamed, by surface.",

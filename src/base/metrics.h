@@ -28,6 +28,7 @@ enum metric {
 	METRIC_REQUEST_SECONDS, /* histogram; route */
 	METRIC_CONNECTIONS,
 	METRIC_CONNECTIONS_REFUSED,
+	METRIC_CONNECTIONS_CLOSED, /* idle ones that made way */
 	METRIC_CONNECTIONS_FAILED, /* cut off, or no TLS */
 	METRIC_STREAMS,		   /* surface */
 	METRIC_TUNNELS,

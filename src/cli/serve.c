@@ -27,6 +27,8 @@ struct serve_options {
 	const char *metrics_listen, *log_level, *log_format;
 	bool metrics_public, webhook_allow_private;
 	const char *webhook_ca;
+	uint64_t peer_connections;
+	struct option_list proxies;
 	uint64_t connections, sandboxes, creates, timeout_ns;
 	uint64_t cpus, memory_bytes, disk_bytes;
 	struct quota_options quota;
@@ -124,6 +126,12 @@ static const struct option_spec options[] = {
 		offsetof(struct serve_options, pool_memory_bytes), 0, INT64_MAX, false},
 	{"max-connections", 0, OPTION_NUMBER, "N", "of clients (4096)",
 		offsetof(struct serve_options, connections), 16, 1000000, false},
+	{"max-connections-per-address", 0, OPTION_NUMBER, "N",
+		"of clients of one address (a quarter of --max-connections)",
+		offsetof(struct serve_options, peer_connections), 1, 1000000, false},
+	{"proxy", 0, OPTION_LIST, "ADDRESS",
+		"a reverse proxy, which that does not apply to; loopback is one always",
+		offsetof(struct serve_options, proxies), 0, 0, false},
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };
@@ -204,6 +212,9 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.log_level = o->log_level,
 		.log_format = o->log_format,
 		.connections_max = (uint32_t)o->connections,
+		.peer_connections_max = (uint32_t)o->peer_connections,
+		.proxies = o->proxies.items,
+		.proxy_count = o->proxies.count,
 		.fleet =
 			{
 				.sandboxes_max = (uint32_t)o->sandboxes,

@@ -16,6 +16,7 @@
 #include "fleet/pool.h"
 #include "daemon/self_signed.h"
 #include "api/scrape.h"
+#include "http/peers.h"
 #include "http/server.h"
 #include "daemon/surfaces.h"
 #include "daemon/webhooks.h"
@@ -124,7 +125,7 @@ static int open_server(struct daemon *d, struct error *e)
 	_cleanup_free_ char *admin = str_printf("%s/%s", d->fleet.home.path, ADMIN_SOCKET);
 	int r;
 
-	d->server = calloc(1, sizeof(*d->server));
+	d->server = server_new(d->options.connections_max, d->options.peer_connections_max);
 	if (!d->server || !admin)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	r = self_signed_start(d, e);
@@ -132,7 +133,8 @@ static int open_server(struct daemon *d, struct error *e)
 	d->server->all.ops = &surfaces_ops;
 	d->server->all.owner = &d->fleet;
 	d->server->all.domain = d->options.domain;
-	d->server->max = d->options.connections_max;
+	for (size_t i = 0; r == 0 && i < d->options.proxy_count; i++)
+		r = peers_trust(d->server->all.peers, d->options.proxies[i], e);
 	if (r == 0 && d->options.tls_cert)
 		r = server_use_tls(d->server, d->options.tls_cert, d->options.tls_key, e);
 	if (r == 0)

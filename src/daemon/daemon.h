@@ -31,6 +31,9 @@ struct daemon_options {
 	const char *metrics_listen;	/* "ADDRESS:PORT", or NULL */
 	bool metrics_public;		/* that address may be reached from other hosts */
 	uint32_t connections_max;	/* 0: SERVER_CONNECTIONS */
+	uint32_t peer_connections_max;	/* of one address; 0: a quarter of them */
+	const char *const *proxies;	/* addresses that speak for others (peers.h) */
+	size_t proxy_count;
 	struct fleet_options fleet;
 };
 

@@ -60,6 +60,22 @@ static void refuse(struct request *r, unsigned status, const char *message)
 	envd_reply_error(r, r->route.sandbox_id, &e);
 }
 
+static void refuse_guess(struct request *r)
+{
+	static const char body[] =
+		"{\"code\":429,\"message\":\"too many wrong signatures: try again in a second\"}";
+	const struct http_field fields[] = {
+		{"Access-Control-Allow-Origin", "*"}, {"Retry-After", "1"}};
+	const struct http_reply reply = {.status = 429,
+		.content_type = "application/json; charset=utf-8",
+		.fields = fields,
+		.field_count = ARRAY_SIZE(fields),
+		.body = body,
+		.len = sizeof(body) - 1};
+
+	(void)request_reply(r, &reply); /* too late: the client has gone */
+}
+
 static void refuse_path(struct request *r)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(8 * PARAMETER_MAX);
@@ -121,23 +137,28 @@ static bool read_query(const struct request *r, struct signed_query *q)
 	return !bad;
 }
 
-static enum signature_verdict check(
+static struct signature_input signed_input(
 	const struct request *r, const struct signed_query *q, const char *token)
 {
-	const struct signature_input in = {
+	return (struct signature_input){
 		.path = q->has_path ? q->path : NULL,
 		.operation = strcmp(r->head->method, "POST") == 0 ? "write" : "read",
 		.user = q->has_user ? q->user : NULL,
 		.token = token,
 		.expiration = q->has_expiration ? q->expiration : NULL,
 	};
+}
+
+static enum signature_verdict check(
+	const struct request *r, const struct signed_query *q, const char *token)
+{
+	const struct signature_input in = signed_input(r, q, token);
 
 	return signature_check(&in, q->signature, (int64_t)(clock_realtime_ns() / NS_PER_S));
 }
 
 struct search {
-	const struct request *r;
-	const struct signed_query *query;
+	struct signature_search *signature;
 	struct instance *found;
 };
 
@@ -145,25 +166,43 @@ static int matches(struct instance *i, void *arg)
 {
 	struct search *s = arg;
 	const char *token = instance_envd_token(i);
-	enum signature_verdict v = token ? check(s->r, s->query, token) : SIGNATURE_WRONG;
 
-	if (v == SIGNATURE_GOOD || v == SIGNATURE_EXPIRED)
+	if (token && signature_search_matches(s->signature, token))
 		s->found = i;
 	return s->found != NULL;
 }
 
+static struct instance *search_signed(struct request *r, const struct signed_query *q)
+{
+	const struct signature_input in = signed_input(r, q, NULL);
+	struct search s = {.signature = signature_search_new(&in, q->signature)};
+
+	if (s.signature)
+		(void)instance_each(fleet_of(r), matches, &s); /* found says it */
+	signature_search_free(s.signature);
+	return s.found;
+}
+
 /* A signed URL names no sandbox in single-port mode: it is the one whose token made the signature.
- */
+ * A wrong one costs a hash for each sandbox, so they are limited. NULL: the request was answered. */
 static struct instance *find_signed(struct request *r)
 {
 	struct signed_query q;
-	struct search s = {.r = r, .query = &q};
+	struct instance *found = NULL;
 
+	if (!request_may_guess(r)) {
+		refuse_guess(r);
+		return NULL;
+	}
 	if (read_query(r, &q) && q.has_signature)
-		(void)instance_each(fleet_of(r), matches, &s); /* found says it */
-	if (s.found)
-		strcpy(r->route.sandbox_id, instance_id(s.found)); /* bounded alike */
-	return s.found;
+		found = search_signed(r, &q);
+	if (found) {
+		strcpy(r->route.sandbox_id, instance_id(found)); /* bounded alike */
+		return found;
+	}
+	request_note_guess(r);
+	refuse(r, 401, "the signature is of no running sandbox");
+	return NULL;
 }
 
 /* --- who may --- */
@@ -184,7 +223,7 @@ static bool allow_signature(struct request *r, const char *token)
 	case SIGNATURE_GOOD:
 		return true;
 	case SIGNATURE_EXPIRED:
-		refuse(r, 401, "the signed URL has expired");
+		refuse(r, 401, "signature is already expired");
 		return false;
 	default:
 		refuse(r, 401, "the signature is wrong");
@@ -266,8 +305,6 @@ void envd_handle(struct request *r)
 					  : instance_find(fleet_of(r), r->route.sandbox_id);
 	if (i)
 		dispatch(r, i);
-	else if (r->route.kind == ROUTE_SIGNED)
-		refuse(r, 401, "the signature is of no running sandbox");
-	else
+	else if (r->route.kind != ROUTE_SIGNED)
 		envd_absent_reply(r);
 }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/metrics.h"
+#include "http/peers.h"
 #include "proto/http_response.h"
 
 enum { ROUTE_NAME_BYTES = 128 };
@@ -59,6 +60,8 @@ static void unlist(struct connection *c)
 	if (c->next)
 		c->next->prev = c->prev;
 	all->count--;
+	peers_leave(all->peers, c->who);
+	c->who = NULL;
 }
 
 static void free_connection(struct connection *c)
@@ -151,6 +154,7 @@ static void tell_done(struct request *r, bool complete)
 	if (r->told_done)
 		return;
 	r->told_done = true;
+	r->connection->known = r->connection->known || r->key || r->metered;
 	r->state = complete ? REQUEST_ENDED : REQUEST_GONE;
 	r->ops = NULL;
 	conclude_request(r, complete);
@@ -225,6 +229,7 @@ static void begin_request(struct connection *c)
 	r->encrypted = c->transport.tls != NULL;
 	next_id(c->all, r->id);
 	c->request = r;
+	c->begun = true;
 	c->dropped = 0;
 	if (c->door != SERVER_METRICS)
 		route_classify(r->head, c->all->domain, &r->route);
@@ -452,6 +457,8 @@ static enum connection_wait waits_for(const struct connection *c)
 		return CONNECTION_WAIT_HANDSHAKE;
 	if (connection_queued(c))
 		return CONNECTION_WAIT_WRITE;
+	if (!r && !c->begun)
+		return CONNECTION_WAIT_FIRST;
 	if (!r)
 		return http_parser_idle(c->parser) ? CONNECTION_WAIT_IDLE : CONNECTION_WAIT_HEAD;
 	if (!r->received && r->state == REQUEST_ENDED)
@@ -466,6 +473,7 @@ static void update_deadline(struct connection *c)
 	static const unsigned seconds[] = {
 		[CONNECTION_WAIT_NONE] = 0,
 		[CONNECTION_WAIT_HANDSHAKE] = CONNECTION_HANDSHAKE_S,
+		[CONNECTION_WAIT_FIRST] = CONNECTION_FIRST_S,
 		[CONNECTION_WAIT_IDLE] = CONNECTION_IDLE_S,
 		[CONNECTION_WAIT_HEAD] = CONNECTION_HEAD_S,
 		[CONNECTION_WAIT_BODY] = CONNECTION_BODY_S,
@@ -475,8 +483,8 @@ static void update_deadline(struct connection *c)
 	};
 	enum connection_wait wait = waits_for(c);
 	/* by these limits it has to be over, however much goes on */
-	bool total = wait == CONNECTION_WAIT_HANDSHAKE || wait == CONNECTION_WAIT_HEAD ||
-		     wait == CONNECTION_WAIT_DROP;
+	bool total = wait == CONNECTION_WAIT_HANDSHAKE || wait == CONNECTION_WAIT_FIRST ||
+		     wait == CONNECTION_WAIT_HEAD || wait == CONNECTION_WAIT_DROP;
 	bool again = c->progress && !total;
 
 	c->progress = false;
@@ -492,10 +500,30 @@ void connection_check_time(struct connection *c, uint64_t now_ns)
 {
 	if (c->state == CONNECTION_CLOSED || now_ns < c->deadline_ns)
 		return;
-	if (c->wait == CONNECTION_WAIT_HEAD || c->wait == CONNECTION_WAIT_BODY)
+	if (c->wait == CONNECTION_WAIT_HEAD || c->wait == CONNECTION_WAIT_BODY ||
+		(c->wait == CONNECTION_WAIT_FIRST && !http_parser_idle(c->parser)))
 		refuse(c, 408, "the request did not arrive in time");
 	else
 		connection_close(c);
+}
+
+enum connection_worth connection_worth(const struct connection *c, uint64_t now_ns)
+{
+	static const uint64_t first_ns = (CONNECTION_FIRST_S - CONNECTION_YOUNG_S) * NS_PER_S,
+			      shake_ns = (CONNECTION_HANDSHAKE_S - CONNECTION_YOUNG_S) * NS_PER_S;
+
+	switch (c->state == CONNECTION_OPEN ? c->wait : CONNECTION_WAIT_NONE) {
+	case CONNECTION_WAIT_HANDSHAKE:
+		return c->deadline_ns < now_ns + shake_ns ? CONNECTION_STRANGER : CONNECTION_YOUNG;
+	case CONNECTION_WAIT_FIRST:
+		return c->deadline_ns < now_ns + first_ns ? CONNECTION_STRANGER : CONNECTION_YOUNG;
+	case CONNECTION_WAIT_IDLE:
+		if (c->request || c->is_dirty)
+			return CONNECTION_BUSY;
+		return c->known ? CONNECTION_CLIENT : CONNECTION_IDLE;
+	default:
+		return CONNECTION_BUSY;
+	}
 }
 
 /* --- turns --- */
@@ -588,6 +616,10 @@ int connection_accept(struct connection *c, uv_stream_t *listener)
 {
 	int r = transport_accept(&c->transport, listener, c->peer);
 
+	if (r == 0 && c->door == SERVER_PUBLIC) {
+		c->who = peers_join(c->all->peers, c->peer);
+		r = c->who ? 0 : -ENOMEM;
+	}
 	if (r < 0)
 		connection_close(c);
 	return r;
@@ -605,13 +637,13 @@ void connection_start(struct connection *c)
 	connection_mark(c);
 }
 
-void connection_turn_away(struct connection *c)
+void connection_turn_away(struct connection *c, const char *status)
 {
-	static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
-				   "Connection: close\r\nRetry-After: 1\r\n\r\n";
-
 	/* a courtesy, which is not worth a handshake */
-	if (buf_add(&c->out, text, sizeof(text) - 1) == 0)
+	if (buf_printf(&c->out,
+		    "HTTP/1.1 %s\r\nContent-Length: 0\r\nConnection: close\r\n"
+		    "Retry-After: 1\r\n\r\n",
+		    status) == 0)
 		(void)transport_send(&c->transport, &c->out);
 	connection_close(c);
 }

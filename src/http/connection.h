@@ -17,6 +17,8 @@
 
 enum {
 	CONNECTION_HANDSHAKE_S = 10,	       /* of TLS */
+	CONNECTION_FIRST_S = 30,	       /* until the first head's last byte */
+	CONNECTION_YOUNG_S = 2,		       /* spared meanwhile, when others have to give way */
 	CONNECTION_IDLE_S = 650,	       /* clients keep connections for 620 s */
 	CONNECTION_HEAD_S = 30,		       /* from a head's first byte to its last */
 	CONNECTION_BODY_S = 300,	       /* between two pieces of a body that is wanted */
@@ -40,6 +42,7 @@ enum connection_state { CONNECTION_OPEN, CONNECTION_LAST, CONNECTION_LINGER, CON
 enum connection_wait {
 	CONNECTION_WAIT_NONE,
 	CONNECTION_WAIT_HANDSHAKE,
+	CONNECTION_WAIT_FIRST, /* for all of the first head */
 	CONNECTION_WAIT_IDLE,
 	CONNECTION_WAIT_HEAD,
 	CONNECTION_WAIT_BODY,
@@ -47,6 +50,9 @@ enum connection_wait {
 	CONNECTION_WAIT_WRITE,
 	CONNECTION_WAIT_LINGER,
 };
+
+struct peer;
+struct peers;
 
 /* Where a client came in. */
 enum server_door { SERVER_PUBLIC, SERVER_ADMIN, SERVER_METRICS };
@@ -68,6 +74,7 @@ struct connections {
 	void *owner;		 /* of requests: for their handlers */
 	const char *domain;	 /* see route_classify() */
 	struct tls_context *tls; /* of SERVER_PUBLIC; NULL: plain */
+	struct peers *peers;
 	struct connection *first;
 	unsigned count;
 	struct connection *dirty, *dirty_last;	  /* to be looked at in this turn */
@@ -92,20 +99,39 @@ struct connection {
 	bool eof;		 /* the client's direction is closed */
 	bool progress;		 /* bytes went in the direction that is waited for */
 	uint64_t dropped;	 /* bytes of a body that nobody wanted */
+	bool begun;		 /* a head was complete */
+	bool known;		 /* a request had a key, or was let into a sandbox */
 	enum connection_wait wait;
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 	char peer[TRANSPORT_PEER_BYTES];
+	struct peer *who; /* NULL: not of the public door */
 };
 
 /* Not accepted yet; NULL when out of memory. */
 struct connection *connection_new(struct connections *all, enum server_door door);
 /* Takes a client of the listener's; a failure closes it. 0 or -errno. */
 int connection_accept(struct connection *c, uv_stream_t *listener);
-/* Serves it, or turns it away: there are too many. */
+/* Serves it, or turns it away with a status such as "503 Service Unavailable": there are too many. */
 void connection_start(struct connection *c);
-void connection_turn_away(struct connection *c);
+void connection_turn_away(struct connection *c, const char *status);
 /* Its descriptor is among the last (fd_is_scarce): without room for what it may ask for. */
 bool connection_is_scarce(const struct connection *c);
+/* When there are too many: whom it costs least to close.
+ *
+ *	STRANGER  has not sent a whole head yet, and is not young
+ *	IDLE      between requests, and never showed a key or token
+ *	YOUNG     has not sent a whole head yet; it may be about to
+ *	CLIENT    between requests
+ *	BUSY      never closed for another's sake
+ */
+enum connection_worth {
+	CONNECTION_STRANGER,
+	CONNECTION_IDLE,
+	CONNECTION_YOUNG,
+	CONNECTION_CLIENT,
+	CONNECTION_BUSY
+};
+enum connection_worth connection_worth(const struct connection *c, uint64_t now_ns);
 /* For the server's prepare handle: everything that is due. */
 void connection_turn(struct connection *c);
 void connection_check_time(struct connection *c, uint64_t now_ns);

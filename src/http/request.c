@@ -6,8 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "http/connection.h"
 #include "base/metrics.h"
+#include "http/peers.h"
 
 uv_loop_t *request_loop(const struct request *r)
 {
@@ -35,6 +37,20 @@ void request_meter(struct request *r, const char *sandbox_id)
 static bool is_over(const struct request *r)
 {
 	return r->state >= REQUEST_ENDED;
+}
+
+/* --- guesses --- */
+
+bool request_may_guess(const struct request *r)
+{
+	return peers_may_guess(r->connection->all->peers, r->connection->who,
+		http_header_get(&r->head->headers, "x-forwarded-for"), clock_monotonic_ns());
+}
+
+void request_note_guess(const struct request *r)
+{
+	peers_note_guess(r->connection->all->peers, r->connection->who,
+		http_header_get(&r->head->headers, "x-forwarded-for"), clock_monotonic_ns());
 }
 
 /* --- reading --- */

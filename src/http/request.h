@@ -89,6 +89,11 @@ void request_abort(struct request *r);
 /* 101 with this ready-made head (status line to blank line), then raw. */
 int request_upgrade(struct request *r, const void *head, size_t n);
 
+/* Whether the client may try secrets that cost something to look for (peers.h), and that it tried a
+ * wrong one. */
+bool request_may_guess(const struct request *r);
+void request_note_guess(const struct request *r);
+
 uv_loop_t *request_loop(const struct request *r);
 /* The domain that the sandboxes' hosts end in, or NULL: any will do. */
 const char *request_domain(const struct request *r);

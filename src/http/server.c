@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/str.h"
+#include "http/peers.h"
 #include "proto/timestamp.h"
 
 enum { ACCEPT_PAUSE_US = 1000, TICK_MS = 1000, HOST_MAX = 64 };
@@ -55,9 +56,55 @@ int server_parse_listen(
 
 /* --- accepting --- */
 
+static unsigned peer_count(const struct connection *c)
+{
+	return c->who->trusted ? 1 : c->who->connections;
+}
+
+/* Whether a is a better one to close than b: worth less, of an address with more, or older. */
+static bool is_worse(const struct connection *a, const struct connection *b, uint64_t now_ns)
+{
+	enum connection_worth x = connection_worth(a, now_ns), y = connection_worth(b, now_ns);
+
+	if (x != y)
+		return x < y;
+	if (peer_count(a) != peer_count(b))
+		return peer_count(a) > peer_count(b);
+	return a->deadline_ns < b->deadline_ns;
+}
+
+/* Closes one that does nothing, of that address or (NULL) of any. */
+static bool make_way(struct server *s, const struct connection *newcomer, const struct peer *who)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	struct connection *worst = NULL;
+
+	for (struct connection *c = s->all.first; c; c = c->next)
+		if (c != newcomer && c->who && (!who || c->who == who) &&
+			connection_worth(c, now_ns) != CONNECTION_BUSY &&
+			(!worst || is_worse(c, worst, now_ns)))
+			worst = c;
+	if (worst) {
+		metrics_add(METRIC_CONNECTIONS_CLOSED, NULL, NULL, 1);
+		connection_close(worst);
+	}
+	return worst;
+}
+
+/* Why there is no place for a client, as a status; NULL: there is. */
+static const char *no_place(struct server *s, const struct connection *c)
+{
+	if (!c->who->trusted && c->who->connections > s->peer_max && !make_way(s, c, c->who))
+		return "429 Too Many Requests";
+	if ((s->all.count > s->max || connection_is_scarce(c)) && !make_way(s, c, NULL))
+		return "503 Service Unavailable";
+	return NULL;
+}
+
 static void on_connection(uv_stream_t *listener, int status)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(5);
+	const char *refusal;
 	struct server *s = listener->data;
 	enum server_door door = listener == (uv_stream_t *)&s->admin	 ? SERVER_ADMIN
 				: listener == (uv_stream_t *)&s->metrics ? SERVER_METRICS
@@ -74,13 +121,14 @@ static void on_connection(uv_stream_t *listener, int status)
 	}
 	if (connection_accept(c, listener) < 0)
 		return;
-	if (door == SERVER_PUBLIC && (s->all.count > s->max || connection_is_scarce(c))) {
+	refusal = door == SERVER_PUBLIC ? no_place(s, c) : NULL;
+	if (refusal) {
 		metrics_add(METRIC_CONNECTIONS_REFUSED, NULL, NULL, 1);
 		if (log_limited(&limit))
-			log_warn("%u connections, and the limit of them or of open files is "
-				 "reached: one refused",
-				s->all.count - 1);
-		connection_turn_away(c);
+			log_warn("%u connections, %u of peer=%s, and none that does nothing: the "
+				 "limit of them or of open files is reached, one refused",
+				s->all.count - 1, c->who->connections - 1, c->peer);
+		connection_turn_away(c, refusal);
 		return;
 	}
 	connection_start(c);
@@ -154,6 +202,21 @@ void server_reload(struct server *s)
 
 /* --- starting --- */
 
+struct server *server_new(unsigned max, unsigned peer_max)
+{
+	struct server *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->max = max ? max : SERVER_CONNECTIONS;
+	s->peer_max = peer_max ? peer_max : (s->max + 3) / 4;
+	s->all.peers = peers_new();
+	if (s->all.peers)
+		return s;
+	free(s);
+	return NULL;
+}
+
 static void start_rest(struct server *s)
 {
 	uv_loop_t *loop = s->all.loop;
@@ -163,8 +226,6 @@ static void start_rest(struct server *s)
 	s->has_rest = true;
 	/* without randomness the ids of runs are alike */
 	(void)!getrandom(&s->all.run, sizeof(s->all.run), 0);
-	if (!s->max)
-		s->max = SERVER_CONNECTIONS;
 	/* none of these fails */
 	(void)uv_prepare_init(loop, &s->prepare);
 	(void)uv_idle_init(loop, &s->idle);
@@ -270,5 +331,6 @@ void server_free(struct server *s)
 	if (!s)
 		return;
 	tls_context_free(s->all.tls);
+	peers_free(s->all.peers);
 	free(s);
 }

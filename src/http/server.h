@@ -27,10 +27,14 @@ struct server {
 	uv_idle_t idle;	 /* runs while there is more to flush, so that the loop does not wait */
 	uv_timer_t tick; /* looks for passed time limits */
 	bool has_tcp, has_admin, has_metrics, has_rest;
-	unsigned max;		     /* connections; 0: SERVER_CONNECTIONS */
+	unsigned max;		     /* connections */
+	unsigned peer_max;	     /* of one address (peers.h) */
 	uint16_t port, metrics_port; /* that are listened on */
 };
 
+/* Makes one, empty but for its limits: so many connections, of one address so many (0: a quarter).
+ * NULL: out of memory. */
+struct server *server_new(unsigned max, unsigned peer_max);
 /* Before server_start: the TCP port speaks TLS with these PEM files (tls.h). */
 int server_use_tls(struct server *s, const char *cert_file, const char *key_file, struct error *e);
 /* Listens on "ADDRESS:PORT" (an IPv6 address in brackets; port 0 is any). */

@@ -64,6 +64,75 @@ enum signature_verdict signature_check(
 	return expiration >= now_s ? SIGNATURE_GOOD : SIGNATURE_EXPIRED;
 }
 
+/* --- searching --- */
+
+struct signature_search {
+	EVP_MD *md;
+	EVP_MD_CTX *prefix, *ctx; /* up to the token; of one token */
+	uint8_t digest[SHA256_BYTES];
+	const char *expiration; /* or NULL; borrowed */
+};
+
+/* In the one way that base64 has to write it. */
+static bool read_signature(const char *signature, uint8_t digest[SHA256_BYTES])
+{
+	uint8_t bytes[SHA256_BYTES + 4];
+	char again[SIGNATURE_BYTES];
+
+	if (strncmp(signature, "v1_", 3) != 0 || strlen(signature) != SIGNATURE_BYTES - 1 ||
+		base64_decode(bytes, signature + 3, SIGNATURE_BYTES - 4) != SHA256_BYTES)
+		return false;
+	memcpy(digest, bytes, SHA256_BYTES);
+	again[base64_encode_nopad(again, digest, SHA256_BYTES)] = '\0';
+	return strcmp(again, signature + 3) == 0;
+}
+
+static bool begin_search(struct signature_search *s, const struct signature_input *in)
+{
+	s->md = EVP_MD_fetch(NULL, "SHA256", NULL);
+	s->prefix = EVP_MD_CTX_new();
+	s->ctx = EVP_MD_CTX_new();
+	s->expiration = in->expiration;
+	return s->md && s->prefix && s->ctx && EVP_DigestInit_ex2(s->prefix, s->md, NULL) == 1 &&
+	       hash_part(s->prefix, "", in->path) && hash_part(s->prefix, ":", in->operation) &&
+	       hash_part(s->prefix, ":", in->user) && hash_part(s->prefix, ":", NULL);
+}
+
+struct signature_search *signature_search_new(
+	const struct signature_input *in, const char *signature)
+{
+	struct signature_search *s;
+	int64_t unused;
+
+	if (in->expiration && !parse_expiration(in->expiration, &unused))
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (s && read_signature(signature, s->digest) && begin_search(s, in))
+		return s;
+	signature_search_free(s);
+	return NULL;
+}
+
+bool signature_search_matches(struct signature_search *s, const char *token)
+{
+	uint8_t digest[SHA256_BYTES];
+
+	return EVP_MD_CTX_copy_ex(s->ctx, s->prefix) == 1 && hash_part(s->ctx, "", token) &&
+	       (!s->expiration || hash_part(s->ctx, ":", s->expiration)) &&
+	       EVP_DigestFinal_ex(s->ctx, digest, NULL) == 1 &&
+	       CRYPTO_memcmp(digest, s->digest, sizeof(digest)) == 0;
+}
+
+void signature_search_free(struct signature_search *s)
+{
+	if (!s)
+		return;
+	EVP_MD_CTX_free(s->prefix);
+	EVP_MD_CTX_free(s->ctx);
+	EVP_MD_free(s->md);
+	free(s);
+}
+
 bool secret_equal(const char *a, const char *b)
 {
 	size_t n;

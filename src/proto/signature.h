@@ -25,6 +25,16 @@ enum signature_verdict { SIGNATURE_GOOD, SIGNATURE_WRONG, SIGNATURE_EXPIRED, SIG
 enum signature_verdict signature_check(
 	const struct signature_input *in, const char *signature, int64_t now_s);
 
+/* Looks for the token that made a signature among many: what is the same for all of them is hashed
+ * once. in->token is not looked at. */
+struct signature_search;
+
+/* NULL: it can be nobody's (not of that form, an expiration that is no number), or out of memory. */
+struct signature_search *signature_search_new(
+	const struct signature_input *in, const char *signature);
+bool signature_search_matches(struct signature_search *s, const char *token);
+void signature_search_free(struct signature_search *s); /* NULL is fine */
+
 /* Equal strings; the time depends on the lengths only. NULL equals nothing. */
 bool secret_equal(const char *a, const char *b);
 

@@ -78,7 +78,8 @@ static void what_it_may_cost(void **state)
 	assert_string_equal(reason_of_many("0.12345678901234567890123456789012", 20000), many);
 	assert_null(reason_of_many("\"\\n\\n\\n\\n\"", 20000));
 	assert_string_equal(
-		reason_of_many("\"\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\"",
+		reason_of_many(
+			"\"\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\"",
 			20000),
 		many);
 }

@@ -339,6 +339,33 @@ static void signature_vectors(void **state)
 	}
 }
 
+static void search_of_signatures(void **state)
+{
+	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+		struct signature_input in = vectors[i].in;
+		char text[SIGNATURE_BYTES + 1];
+		struct signature_search *s = signature_search_new(&in, vectors[i].signature);
+
+		assert_non_null(s);
+		assert_false(signature_search_matches(s, "tok124"));
+		assert_true(signature_search_matches(s, "tok123"));
+		assert_false(signature_search_matches(s, "tok12"));
+		assert_true(signature_search_matches(s, "tok123"));
+		signature_search_free(s);
+		strcpy(text, vectors[i].signature);
+		text[9] ^= 1;
+		s = signature_search_new(&in, text);
+		assert_false(s && signature_search_matches(s, "tok123"));
+		signature_search_free(s);
+		strcpy(text, vectors[i].signature);
+		*strpbrk(text, "/+") = '_'; /* the other alphabet */
+		assert_null(signature_search_new(&in, text));
+		assert_null(signature_search_new(&in, "v1_"));
+		in.expiration = "-1";
+		assert_null(signature_search_new(&in, vectors[i].signature));
+	}
+}
+
 static void wrong_signatures(void **state)
 {
 	struct signature_input in = vectors[2].in;
@@ -396,6 +423,7 @@ int main(void)
 		cmocka_unit_test(bad_template_references),
 		cmocka_unit_test(other_names),
 		cmocka_unit_test(signature_vectors),
+		cmocka_unit_test(search_of_signatures),
 		cmocka_unit_test(wrong_signatures),
 		cmocka_unit_test(secrets),
 	};
