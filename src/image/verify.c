@@ -143,6 +143,20 @@ static void add_boot(char identity[IDENTITY_BYTES])
 			identity + n, IDENTITY_BYTES - n, "@%.*s", (int)strcspn(id, "\n"), id);
 }
 
+/* Remembers a file that was read whole since st was taken. One that changed meanwhile is read again next
+ * time. */
+static int stamp(int dirfd, const char *name, int fd, const struct stat *st, uint32_t sum)
+{
+	char identity[IDENTITY_BYTES];
+	struct stat after;
+
+	if (fstat(fd, &after) < 0 || after.st_mtim.tv_sec != st->st_mtim.tv_sec ||
+		after.st_mtim.tv_nsec != st->st_mtim.tv_nsec)
+		return 0;
+	format_identity(st, sum, identity);
+	return write_note(dirfd, stamps_file, name, identity);
+}
+
 int verify_record(int dirfd, const char *name, struct error *e)
 {
 	_cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
@@ -156,6 +170,8 @@ int verify_record(int dirfd, const char *name, struct error *e)
 			value, sizeof(value), "%" PRIu64 " %08" PRIx32, (uint64_t)st.st_size, sum);
 		r = write_note(dirfd, sums_file, name, value);
 	}
+	if (r == 0)
+		r = fsync(fd) < 0 ? -errno : stamp(dirfd, name, fd, &st, sum);
 	if (r < 0)
 		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
 			"cannot record the checksum of %s", name);
@@ -218,7 +234,7 @@ int verify_check(int dirfd, const char *name, const char *what, const char *reme
 	uint64_t want_size;
 	uint32_t want, sum;
 	char identity[IDENTITY_BYTES];
-	struct stat st, after;
+	struct stat st;
 	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -236,11 +252,8 @@ int verify_check(int dirfd, const char *name, const char *what, const char *reme
 			"%s: cannot read the file %s", what, name);
 	if (sum != want)
 		return damaged(e, what, remedy, name, "is damaged");
-	/* A file that changed while it was read is checked again next time. A directory that
-	 * cannot be written is no reason to fail either. */
-	if (fstat(fd, &after) == 0 && after.st_mtim.tv_sec == st.st_mtim.tv_sec &&
-		after.st_mtim.tv_nsec == st.st_mtim.tv_nsec)
-		(void)write_note(dirfd, stamps_file, name, identity);
+	(void)stamp(
+		dirfd, name, fd, &st, sum); /* a directory that cannot be written is no reason */
 	return 0;
 }
 

@@ -2,10 +2,11 @@
  *
  * When a file is complete, verify_record notes its size and the CRC-32C of its data extents (holes
  * are not read; where data and holes lie is part of the sum, in units of zero-filled 64 KiB) in the
- * text file `checksums` next to it. The first verify_check computes the sum again and remembers the
- * file's identity (device, inode, size, mtime) in the file `verified`; later ones compare the
- * identity only. Any write changes mtime, and with it forces a new sum; ctime would change with
- * every link. This finds damage, not an adversary who can write the directory.
+ * text file `checksums` next to it, makes the file durable, and remembers its identity (device, inode,
+ * size, mtime) in the file `verified`. verify_check compares the identity. Where it is another one, as
+ * that of a copy is, it computes the sum again and remembers the new identity. Any write changes mtime,
+ * and with it forces a new sum; ctime would change with every link. This finds damage, not an adversary
+ * who can write the directory.
  *
  * Directories of links to files of others (sandbox/layers.h) take their notes over: verify_seal. */
 #ifndef IMAGE_VERIFY_H
@@ -25,7 +26,8 @@
 /* CRC-32C of a file, read through SEEK_DATA; a zero block counts the same as a hole. */
 int verify_sum(int fd, const struct progress *p, uint32_t *ret);
 
-/* Notes the sum of `name` in dirfd, replacing an older note. */
+/* Notes the sum of `name` in dirfd, replacing an older note; the file is durable then and counts as
+ * verified. */
 int verify_record(int dirfd, const char *name, struct error *e);
 
 /* 0 when the file is as it was recorded. ERROR_BAD_SNAPSHOT, naming `what` ("template 'x'") and

@@ -482,7 +482,10 @@ static void test_verify(void **state)
 	assert_true(check(area, "memory", &e) < 0);
 	assert_non_null(strstr(e.message, "no checksum"));
 	assert_int_equal(verify_record(area, "memory", &e), 0);
-	assert_int_equal(verify_record(area, "memory", NULL), 0); /* replaces the note */
+	assert_int_equal(verify_record(area, "memory", NULL), 0);  /* replaces the note */
+	assert_int_equal(faccessat(area, "verified", F_OK, 0), 0); /* it is not read again */
+	assert_int_equal(check(area, "memory", &e), 0);
+	assert_int_equal(unlinkat(area, "verified", 0), 0);
 	assert_int_equal(check(area, "memory", &e), 0);
 	assert_int_equal(faccessat(area, "verified", F_OK, 0), 0);
 	assert_int_equal(check(area, "memory", &e), 0);
