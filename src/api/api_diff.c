@@ -27,8 +27,7 @@
 #include "store/snapshots.h"
 
 enum {
-	DIFFS_MAX = 4, /* at the same time */
-	DIFF_S = 300,  /* for all of it */
+	DIFF_S = 300, /* for all of it */
 	FILES_MAX = 16 * 1024 * 1024,
 	OUT_MAX = 48 * 1024 * 1024, /* with processes: 6 bytes for each of theirs at most */
 };
@@ -52,9 +51,8 @@ struct diff {
 	struct buf out;
 	bool first, truncated;
 	uv_timer_t limit;
+	struct lane_job place; /* in the lane of comparisons */
 };
-
-static unsigned under_way;
 
 static void on_limit_closed(uv_handle_t *h)
 {
@@ -63,7 +61,7 @@ static void on_limit_closed(uv_handle_t *h)
 
 static void diff_free(struct diff *d)
 {
-	under_way--;
+	lane_leave(&d->place);
 	survey_free(d->sides[0]);
 	survey_free(d->sides[1]);
 	compare_free(d->compare);
@@ -377,13 +375,37 @@ static int make_side(
 	return survey_make(d->sides[side], &o, e);
 }
 
+/* Held until the request is done. False: answered. */
+static bool take_place(struct diff *d, struct request *r)
+{
+	struct lane *l = &fleet_of(r)->diffs;
+	struct error e = {0};
+
+	d->place.key_id = r->key->id;
+	if (lane_enter(l, &d->place))
+		return true;
+	if (lane_count_of(l, r->key->id) >= l->key_max)
+		(void)error_set(&e, ERROR_TOO_MANY, EBUSY,
+			"this key has its maximum of %u comparisons at the same time: try again "
+			"when "
+			"one is done",
+			l->key_max); /* filled is enough, as below */
+	else
+		(void)error_set(&e, ERROR_NO_SPACE, EBUSY,
+			"%u comparisons are under way at the moment: try again", l->max);
+	reply_failure(r, &e);
+	return false;
+}
+
 /* NULL: answered. Path is a string or missing; from here on the request owns it. */
 static struct diff *diff_new(struct request *r, const char *path)
 {
 	struct diff *d = api_calloc(r, sizeof(*d));
 
-	if (!d)
+	if (!d || !take_place(d, r)) {
+		free(d);
 		return NULL;
+	}
 	d->request = r;
 	d->first = true;
 	strcpy(d->path, path); /* take_path has bounded it */
@@ -391,7 +413,6 @@ static struct diff *diff_new(struct request *r, const char *path)
 	(void)uv_timer_init(request_loop(r), &d->limit); /* cannot fail */
 	d->limit.data = d;
 	(void)uv_timer_start(&d->limit, on_limit, DIFF_S * 1000, 0);
-	under_way++;
 	request_set_ops(r, &ops, d);
 	d->compare = compare_new();
 	for (unsigned i = 0; i < 2; i++)
@@ -456,14 +477,6 @@ static bool take_path(struct request *r, const json_t *body, const char **ret)
 	return false;
 }
 
-static bool may_start(struct request *r, unsigned machines)
-{
-	if (under_way < DIFFS_MAX)
-		return auth_may_create(r, machines);
-	reply_error(r, 503, "%d comparisons are under way at the moment: try again", DIFFS_MAX);
-	return false;
-}
-
 static void take_diff(struct request *r, const char *text, size_t n)
 {
 	json_t *body = api_body(r, text, n);
@@ -477,7 +490,7 @@ static void take_diff(struct request *r, const char *text, size_t n)
 	if (sb && take_path(r, body, &path) &&
 		take_snapshot(r, "from", json_object_get(body, "from"), &first) &&
 		(now || take_snapshot(r, "to", to, &second)) &&
-		(!now || (i = api_find_running(r, sb))) && may_start(r, now ? 1 : 2))
+		(!now || (i = api_find_running(r, sb))) && auth_may_create(r, now ? 1 : 2))
 		start(r, i, path, &first, now ? NULL : &second);
 	store_sandbox_free(sb);
 	json_decref(body);

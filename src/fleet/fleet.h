@@ -52,7 +52,7 @@ struct fleet {
 	unsigned running, making;
 	struct quota quota;
 	struct instance_places *places; /* those that are promised */
-	struct lane lane;		/* of pauses and snapshots */
+	struct lane lane, boots, diffs; /* lane.h */
 	struct aside aside;
 	struct pool *pool; /* NULL: none */
 	uv_timer_t deadline, sample, maintain, allowance;

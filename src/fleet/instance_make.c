@@ -9,6 +9,7 @@
  *
  * A maker whose client went (instance_maker_cancel) goes on to the end of its step. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,8 @@
 #include "fleet/revocation.h"
 #include "image/workdir.h"
 #include "store/keys.h"
+
+#define MEMORY_STEP (UINT64_C(128) << 20)
 
 enum {
 	TOKEN_RAW = (INSTANCE_TOKEN_BYTES - 1) / 2,
@@ -57,7 +60,9 @@ struct instance_maker {
 	struct identity identity;
 	uv_timer_t limit; /* of a boot: every BOOT_STEP_MS; of waiting for a word: WORD_STEP_MS */
 	unsigned word_steps;
-	int result; /* of the worker */
+	int result;	       /* of the worker */
+	bool boots;	       /* its worker is a job of the lane of boots */
+	atomic_bool cancelled; /* for that worker */
 	struct error why;
 };
 
@@ -145,6 +150,9 @@ static void give_up(struct instance_maker *m, const struct error *why)
 void instance_maker_cancel(struct instance_maker *m)
 {
 	m->made = NULL;
+	atomic_store(&m->cancelled, true);
+	if (m->boots)
+		lane_cancel(&m->instance->boot);
 }
 
 void instance_maker_stop(struct instance_maker *m)
@@ -472,10 +480,18 @@ static bool resume_claimed(struct instance *i)
 	return false;
 }
 
-static void make_work(uv_work_t *w)
+/* A boot is given up when nobody waits for it any more. */
+static int on_progress(void *opaque, const char *stage, int percent, const char *line)
 {
-	struct instance *i = w->data;
+	struct instance_maker *m = opaque;
+
+	return atomic_load(&m->cancelled) ? -ECANCELED : 0;
+}
+
+static void make(struct instance *i)
+{
 	struct instance_maker *m = i->maker;
+	const struct progress progress = {on_progress, m};
 	const struct sandbox_options o = {
 		.id = m->resumed ? i->returning : NULL,
 		.origin = m->origin.fd >= 0 ? &m->origin : NULL,
@@ -485,11 +501,17 @@ static void make_work(uv_work_t *w)
 		.disk_bytes = m->order.disk_bytes,
 		.metadata = m->order.metadata,
 		.hidden = m->order.look,
+		.progress = &progress,
 	};
 	struct fleet *f = i->fleet;
 
 	if (!resume_claimed(i))
 		m->result = f->options.backend->make(&f->home, &f->dirs, &o, &i->sandbox, &m->why);
+}
+
+static void make_work(uv_work_t *w)
+{
+	make(w->data);
 }
 
 static void on_limit(uv_timer_t *t)
@@ -517,9 +539,8 @@ static void on_boot_step(uv_timer_t *t)
 		give_up(m, &why);
 }
 
-static void make_done(uv_work_t *w, int status)
+static void after_make(struct instance *i)
 {
-	struct instance *i = w->data;
 	struct instance_maker *m = i->maker;
 	struct error why = m->why;
 
@@ -533,6 +554,26 @@ static void make_done(uv_work_t *w, int status)
 		(void)uv_timer_start(&m->limit, on_boot_step, BOOT_STEP_MS, BOOT_STEP_MS);
 	else
 		(void)uv_timer_start(&m->limit, on_limit, INSTANCE_READY_S * 1000, 0);
+}
+
+static void make_done(uv_work_t *w, int status)
+{
+	after_make(w->data);
+}
+
+static void boot_work(struct lane_job *j)
+{
+	make(j->data);
+}
+
+static void boot_done(struct lane_job *j, bool cancelled)
+{
+	struct instance *i = j->data;
+
+	if (cancelled)
+		i->maker->result = -ECANCELED;
+	i->maker->boots = false;
+	after_make(i);
 }
 
 /* --- starting --- */
@@ -733,11 +774,53 @@ static int admit(struct instance *i, struct instance_order *o, struct error *e)
 	return 0;
 }
 
+/* Sizes for which a template has no snapshot yet take a boot of it, so they come in steps, and not many
+ * at once. */
+static int check_boot(struct fleet *f, const struct instance_order *o, struct error *e)
+{
+	if (o->memory_bytes % MEMORY_STEP)
+		return error_set(e, ERROR_LIMIT, EINVAL,
+			"memoryMB must be a multiple of %d, or the template's own",
+			(int)(MEMORY_STEP >> 20));
+	if (lane_count_of(&f->boots, o->key_id) >= BOOTS_KEY_WAITING)
+		return error_set(e, ERROR_TOO_MANY, EBUSY,
+			"%d sandboxes of this key wait for a template to be booted with their "
+			"sizes: "
+			"try again when they are there",
+			BOOTS_KEY_WAITING);
+	return 0;
+}
+
+static bool must_boot(const struct fleet *f, const struct instance_order *o)
+{
+	const struct backend *b = f->options.backend;
+	const struct sandbox_options so = {.template = o->template,
+		.cpus = o->cpus,
+		.memory_bytes = o->memory_bytes,
+		.disk_bytes = o->disk_bytes};
+
+	return !o->origin && b->must_boot && b->must_boot(&f->home, &so);
+}
+
+static void start_making(struct fleet *f, struct instance *i, bool boots)
+{
+	if (!boots) {
+		(void)uv_queue_work(
+			f->loop, &i->work, make_work, make_done); /* fails without a function */
+		return;
+	}
+	i->maker->boots = true;
+	i->boot = (struct lane_job){
+		.key_id = i->key_id, .run = boot_work, .done = boot_done, .data = i};
+	lane_add(&f->boots, &i->boot);
+}
+
 int instances_make(struct fleet *f, const struct instance_order *order, instance_made made,
 	void *arg, struct instance_maker **ret, struct error *e)
 {
 	struct instance_order o = *order;
 	struct instance *i;
+	bool boots;
 	int r;
 
 	if (f->stopping)
@@ -750,6 +833,9 @@ int instances_make(struct fleet *f, const struct instance_order *order, instance
 	if (!i)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	r = o.origin ? reserve_again(i, &o, e) : admit(i, &o, e);
+	boots = r == 0 && must_boot(f, &o);
+	if (boots)
+		r = check_boot(f, &o, e);
 	if (r < 0) {
 		if (!o.look)
 			metrics_add(
@@ -771,6 +857,6 @@ int instances_make(struct fleet *f, const struct instance_order *order, instance
 	}
 	f->making++;
 	*ret = i->maker;
-	(void)uv_queue_work(f->loop, &i->work, make_work, make_done); /* fails without a function */
+	start_making(f, i, boots);
 	return 0;
 }

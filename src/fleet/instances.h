@@ -73,6 +73,7 @@ struct instance {
 	struct instance_waiter *waiters;
 	struct error *failure; /* owned: what they hear of one that was not made; or NULL */
 	uv_work_t work;
+	struct lane_job boot; /* of its template, of a creation that needs one */
 };
 
 /* Somebody who waits for it to be running, paused or gone. Owned by that somebody, who takes it out

@@ -2,13 +2,18 @@
 
 #include <string.h>
 
-static unsigned running_of(const struct lane *l, const char *key_id)
+static unsigned count_in(const struct lane_job *list, const char *key_id)
 {
 	unsigned n = 0;
 
-	for (const struct lane_job *j = l->running; j; j = j->next)
+	for (const struct lane_job *j = list; j; j = j->next)
 		n += strcmp(j->key_id, key_id) == 0;
 	return n;
+}
+
+unsigned lane_count_of(const struct lane *l, const char *key_id)
+{
+	return count_in(l->running, key_id) + count_in(l->waiting, key_id);
 }
 
 static void take_out(struct lane_job **list, const struct lane_job *j)
@@ -50,9 +55,9 @@ static void start(struct lane_job *j)
 
 static void start_some(struct lane *l)
 {
-	for (struct lane_job *j = l->waiting, *next; j && l->count < LANE_MAX; j = next) {
+	for (struct lane_job *j = l->waiting, *next; j && l->count < l->max; j = next) {
 		next = j->next;
-		if (running_of(l, j->key_id) == LANE_KEY_MAX)
+		if (count_in(l->running, j->key_id) >= l->key_max)
 			continue;
 		start(j);
 		j->next = l->running;
@@ -87,4 +92,24 @@ void lane_cancel_all(struct lane *l)
 {
 	while (l->waiting)
 		lane_cancel(l->waiting);
+}
+
+bool lane_enter(struct lane *l, struct lane_job *j)
+{
+	if (l->count >= l->max || count_in(l->running, j->key_id) >= l->key_max)
+		return false;
+	j->lane = l;
+	j->next = l->running;
+	l->running = j;
+	l->count++;
+	return true;
+}
+
+void lane_leave(struct lane_job *j)
+{
+	struct lane *l = j->lane;
+
+	take_out(&l->running, j);
+	l->count--;
+	start_some(l);
 }

@@ -239,7 +239,9 @@ int instances_start(struct fleet *f, struct error *e)
 
 	f->started = true;
 	quota_init(&f->quota, &f->options.quota);
-	f->lane.loop = f->loop;
+	f->lane = (struct lane){.loop = f->loop, .max = LANE_MAX, .key_max = LANE_KEY_MAX};
+	f->boots = (struct lane){.loop = f->loop, .max = BOOTS_MAX, .key_max = BOOTS_KEY_MAX};
+	f->diffs = (struct lane){.loop = f->loop, .max = DIFFS_MAX, .key_max = DIFFS_KEY_MAX};
 	/* none of these fails */
 	(void)uv_timer_init(f->loop, &f->deadline);
 	(void)uv_timer_init(f->loop, &f->sample);
@@ -275,6 +277,7 @@ void instances_stop(struct fleet *f)
 			instance_maker_stop(i->maker);
 	}
 	lane_cancel_all(&f->lane);
+	lane_cancel_all(&f->boots);
 	for (unsigned b = 0; b < FLEET_BUCKETS; b++)
 		for (struct instance *i = f->buckets[b], *next; i; i = next) {
 			next = i->next;

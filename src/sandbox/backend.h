@@ -43,6 +43,9 @@ struct backend {
 	 * making anything. Called on the loop: reads a small file. */
 	int (*measure)(const struct home *home, const struct sandbox_options *o,
 		struct sandbox_sizes *ret, uint64_t *ret_made_s, struct error *e);
+	/* Whether `make` has to boot the template first, since it has no snapshot of these sizes. Long; it
+	 * calls the options' progress meanwhile, whose refusal ends it. NULL: never. As `measure`. */
+	bool (*must_boot)(const struct home *home, const struct sandbox_options *o);
 	/* Makes the directory (with the mark, before anything runs in it) and starts a sandbox that
 	 * outlives us. Only id, template, origin, sizes, metadata and paused of the options count.
 	 * Paused: nothing in it runs before `resume`, it has no record, so that it is not listed,

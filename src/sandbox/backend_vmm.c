@@ -186,6 +186,7 @@ static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm,
 
 const struct backend backend_vmm = {
 	.measure = sandbox_plan_measure,
+	.must_boot = sandbox_plan_must_boot,
 	.make = make,
 	.resume = resume,
 	.end = end,

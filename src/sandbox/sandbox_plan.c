@@ -344,6 +344,17 @@ int sandbox_plan_measure(const struct home *home, const struct sandbox_options *
 	return r;
 }
 
+bool sandbox_plan_must_boot(const struct home *home, const struct sandbox_options *o)
+{
+	_cleanup_close_ int template_fd = template_open(home, o->template, NULL);
+	_cleanup_close_ int fd = -1;
+
+	if (template_fd < 0)
+		return false; /* it is found later why */
+	fd = template_snapshot_dir(template_fd, o->cpus, (uint32_t)(o->memory_bytes / MIB), false);
+	return fd == -ENOENT;
+}
+
 int sandbox_plan_check(const struct sandbox_options *o, struct error *e)
 {
 	struct sandbox_plan p = SANDBOX_PLAN_INIT;

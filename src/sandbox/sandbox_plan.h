@@ -49,6 +49,9 @@ int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
 void sandbox_plan_done(struct sandbox_plan *p);
 
 /* Whether all files of an origin are undamaged; the state is not looked at. */
+/* Whether there is no snapshot of the template for these sizes yet. */
+bool sandbox_plan_must_boot(const struct home *home, const struct sandbox_options *o);
+
 int sandbox_plan_check(const struct sandbox_options *o, struct error *e);
 
 /* Links the files that it stands on into the directory `layers` (layers.h) of a sandbox, for

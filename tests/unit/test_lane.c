@@ -104,7 +104,7 @@ static int setup(void **state)
 	*begun = '\0';
 	memset(may_end, 0, sizeof(may_end));
 	assert_int_equal(uv_loop_init(&loop), 0);
-	lane = (struct lane){.loop = &loop};
+	lane = (struct lane){.loop = &loop, .max = LANE_MAX, .key_max = LANE_KEY_MAX};
 	return 0;
 }
 
@@ -188,6 +188,27 @@ static void cancel_all(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* Work of the loop takes places of the same lane, and gives them back. */
+static void test_places(void **state)
+{
+	struct lane l = {.loop = &loop, .max = 3, .key_max = 2};
+	struct lane_job a[3] = {{.key_id = "a"}, {.key_id = "a"}, {.key_id = "a"}};
+	struct lane_job b[2] = {{.key_id = "b"}, {.key_id = "b"}};
+
+	assert_true(lane_enter(&l, &a[0]) && lane_enter(&l, &a[1]));
+	assert_false(lane_enter(&l, &a[2])); /* its key's share */
+	assert_true(lane_enter(&l, &b[0]));
+	assert_false(lane_enter(&l, &b[1])); /* all */
+	assert_int_equal(lane_count_of(&l, "a"), 2);
+	lane_leave(&a[0]);
+	assert_true(lane_enter(&l, &b[1]));
+	assert_int_equal(l.count, 3);
+	lane_leave(&a[1]);
+	lane_leave(&b[0]);
+	lane_leave(&b[1]);
+	assert_int_equal(l.count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +216,7 @@ int main(void)
 		T(all_shares),
 		T(cancelled_before_its_turn),
 		T(cancel_all),
+		cmocka_unit_test(test_places),
 	};
 
 	(void)setenv("UV_THREADPOOL_SIZE", "16", 1); /* as the daemon */
