@@ -1,6 +1,7 @@
 // The official code interpreter SDK, unmodified: languages, contexts, callbacks, results, charts, errors,
 // interrupts.
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { Sandbox } from '@e2b/code-interpreter'
 import { create, finish, native, slow, test } from './harness.mjs'
 
@@ -67,8 +68,16 @@ test('other languages', async () => {
   assert.deepEqual([js.text, js.logs.stdout], ['2', ['hi\n']])
   const bash = await code('echo $((6 * 7)); false', { language: 'bash' })
   assert.deepEqual([bash.logs.stdout, bash.error.value], [['42\n'], '1'])
-  await assert.rejects(code('1', { language: 'java' }), /400/) // the SDK drops the body, which says why
+  await assert.rejects(code('1', { language: 'cobol' }), /400/) // the SDK drops the body, which says why
 })
+
+const jdk = '/usr/lib/jvm/java-17-openjdk-amd64/jmods/jdk.jshell.jmod'
+if (native && existsSync(jdk)) {
+  test('Java', async () => {
+    assert.equal((await code('int a = 6; a * 7', { language: 'java' })).text, '42')
+    assert.equal((await code('System.getProperty("V")', { language: 'java', envs: { V: 'v' } })).text, 'v')
+  })
+}
 
 test('R', async () => {
   const { logs, results } = await code('cat("hi\\n"); sum(c(1, 2))', { language: 'r' })
