@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "sandbox/host.h"
+#include "sandbox/sizes.h"
 #include "sandbox/layers.h"
 #include "image/verify.h"
 #include "image/workdir.h"
@@ -245,20 +246,33 @@ static int make_snapshot(const struct home *home, struct sandbox_plan *p,
 	return r;
 }
 
+/* Held, so that nobody evicts it before it is linked. */
+static int open_snapshot(const struct sandbox_plan *p)
+{
+	int fd = template_snapshot_dir(
+		p->template_fd, p->cpus, (uint32_t)(p->memory_bytes / MIB), false);
+	int r = fd < 0 ? fd : workdir_hold(fd, "snapshot", NULL);
+
+	if (r < 0)
+		cleanup_close_p(&fd);
+	return r < 0 ? r : fd;
+}
+
 static int find_snapshot(const struct home *home, struct sandbox_plan *p,
 	const struct sandbox_options *o, struct error *e)
 {
-	uint32_t memory_mb = (uint32_t)(p->memory_bytes / MIB);
-	int fd = template_snapshot_dir(p->template_fd, p->cpus, memory_mb, false);
-	int r;
+	int fd = open_snapshot(p), r;
 
 	if (fd == -ENOENT) {
 		r = make_snapshot(home, p, o, e);
 		if (r < 0)
 			return r;
-		fd = template_snapshot_dir(p->template_fd, p->cpus, memory_mb, false);
+		fd = open_snapshot(p);
+		sizes_evict(home, 0);
 	}
-	if (fd < 0)
+	if (fd >= 0)
+		sizes_used(fd);
+	else
 		return error_set_errno(
 			e, ERROR_BAD_SNAPSHOT, -fd, "snapshot of template '%s'", p->t.name);
 	p->snapshot_fd = fd;
