@@ -52,7 +52,8 @@ static const struct router_entry table[] = {
 	{"GET", "/snapshots", api_snapshots_list, ROUTER_KEY},
 
 	{"GET", "/templates", api_templates_list, ROUTER_KEY},
-	{"GET", "/v2/templates", api_templates_list, ROUTER_KEY},
+	{"GET", "/v2/templates", api_templates_page, ROUTER_KEY},
+	{"GET", "/default-templates", api_templates_default, ROUTER_KEY},
 	{"GET", "/templates/aliases/{}", api_template_alias, ROUTER_KEY},
 	{"POST", "/templates/tags", not_yet, ROUTER_KEY},
 	{"DELETE", "/templates/tags", not_yet, ROUTER_KEY},

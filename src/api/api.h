@@ -49,6 +49,8 @@ void api_metrics_many(struct request *r);
 void api_logs_v1(struct request *r);
 void api_logs_v2(struct request *r);
 void api_templates_list(struct request *r);
+void api_templates_page(struct request *r);
+void api_templates_default(struct request *r);
 void api_template_get(struct request *r);
 void api_template_alias(struct request *r);
 void api_health(struct request *r);
@@ -106,6 +108,8 @@ json_t *api_body(struct request *r, const char *body, size_t n);
 /* An integer of a body: -ENOENT when it is missing or null, -EINVAL. */
 int api_integer(const json_t *object, const char *key, int64_t *ret);
 
+/* Paused while its agent did not answer. */
+bool api_is_unresponsive(const struct store_sandbox *sb);
 /* Body of create and connect (protocol: Sandbox). */
 json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb);
 json_t *api_time(uint64_t ns);

@@ -247,10 +247,11 @@ static bool take_sizes(struct request *r, const json_t *body, struct instance_or
 	return true;
 }
 
-/* What would change the sandbox and is not built yet must not be accepted and ignored. */
+/* What would change the sandbox and is not built yet must not be accepted and ignored. ("mcp" changes
+ * nothing here: the client starts the gateway in the sandbox by itself.) */
 static bool check_unserved(struct request *r, const json_t *body)
 {
-	static const char *const names[] = {"mcp", "volumeMounts", "iam"};
+	static const char *const names[] = {"volumeMounts", "iam"};
 	static const char *const network_names[] = {
 		"rules", "egressProxy", "allowOut", "httpsPorts"};
 	const json_t *network = json_object_get(body, "network");

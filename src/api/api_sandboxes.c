@@ -27,6 +27,15 @@ static bool is_shown_running(const struct store_sandbox *sb)
 	return sb->state == STORE_RUNNING || sb->state == STORE_SNAPSHOTTING;
 }
 
+bool api_is_unresponsive(const struct store_sandbox *sb)
+{
+	json_t *extra = sb->state == STORE_PAUSED ? json_tree_stored(sb->extra_json) : NULL;
+	bool yes = json_is_true(json_object_get(extra, STORE_EXTRA_UNRESPONSIVE));
+
+	json_decref(extra);
+	return yes;
+}
+
 /* What one sandbox and an entry of a list have in common. */
 static json_t *described(const struct store_sandbox *sb)
 {
@@ -41,6 +50,8 @@ static json_t *described(const struct store_sandbox *sb)
 	/* what cannot be added is optional */
 	if (sb->template_alias)
 		(void)json_object_set_new(root, "alias", json_string(sb->template_alias));
+	if (api_is_unresponsive(sb))
+		(void)json_object_set_new(root, "envdUnresponsiveAtPause", json_true());
 	return root;
 }
 
@@ -71,6 +82,9 @@ static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 	(void)json_object_set_new(root, "lifecycle",
 		json_pack("{s:s, s:b}", "onTimeout", sb->auto_pause ? "pause" : "kill",
 			"autoResume", sb->auto_resume));
+	if (sb->state == STORE_PAUSED)
+		(void)json_object_set_new(
+			root, "pauseMode", json_string(sb->pause_memory ? "full" : "filesystem"));
 	network = json_tree_stored(sb->network_json);
 	if (network) {
 		(void)json_object_del(json_object_get(network, "egressProxy"), "password");

@@ -174,9 +174,17 @@ static void take_snapshot(struct request *r, const char *text, size_t n)
 {
 	json_t *body = api_body(r, text, n);
 	struct template_ref ref;
-	bool named = false, ok = body && take_name(r, body, &ref, &named);
+	bool named = false, memory = true;
+	bool ok = body && take_name(r, body, &ref, &named) &&
+		  api_take_flag(r, body, "memory", &memory);
 	struct store_sandbox *sb = NULL;
-	struct instance *i = ok ? find_source(r, &sb) : NULL;
+	struct instance *i;
+
+	if (ok && !memory) {
+		reply_error(r, 501, "memory: false is not served for snapshots: leave it out");
+		ok = false;
+	}
+	i = ok ? find_source(r, &sb) : NULL;
 
 	if (i && auth_may_keep(r, sb, true)) {
 		struct store_snapshot row = new_row(sb, named ? &ref : NULL);

@@ -26,12 +26,12 @@ static void on_paused(void *arg, const struct error *why)
 		reply_empty(r, 204);
 }
 
-static void pause_one(struct request *r, struct instance *i, bool memory)
+static void pause_one(struct request *r, struct instance *i, bool memory, bool healthy)
 {
 	struct api_deferred *d = api_defer(r);
 	struct error e = {0};
 
-	if (d && instance_pause(i, memory, on_paused, d, &e) < 0) {
+	if (d && instance_pause(i, memory, healthy, on_paused, d, &e) < 0) {
 		(void)api_deferred_take(d); /* it is r */
 		if (e.code == ERROR_BUSY)   /* clients take 409 for "it is paused already" */
 			reply_error(r, 503, "%s", e.message);
@@ -43,12 +43,14 @@ static void pause_one(struct request *r, struct instance *i, bool memory)
 static void take_pause(struct request *r, const char *text, size_t n)
 {
 	json_t *body = api_body(r, text, n);
-	bool memory = true, ok = body && api_take_flag(r, body, "memory", &memory);
+	bool memory = true, healthy = false;
+	bool ok = body && api_take_flag(r, body, "memory", &memory) &&
+		  api_take_flag(r, body, "requireHealthyGuest", &healthy);
 	struct store_sandbox *sb = ok ? api_find(r) : NULL;
 	struct instance *i = sb ? api_find_running(r, sb) : NULL;
 
 	if (i && auth_may_keep(r, sb, false))
-		pause_one(r, i, memory);
+		pause_one(r, i, memory, healthy);
 	json_decref(body);
 	store_sandbox_free(sb);
 }
@@ -178,7 +180,11 @@ static void connect_to(
 	json_decref(body);
 	if (!sb)
 		return;
-	if (instance_find(fleet_of(r), sb->id)) {
+	if (api_is_unresponsive(sb) && how.memory) {
+		reply_error_code(r, 409, "sandbox_snapshot_guest_agent_unresponsive",
+			"the sandbox's agent did not answer when it was paused, and would not now: "
+			"resume it with memory: false, which boots it from its disk");
+	} else if (instance_find(fleet_of(r), sb->id)) {
 		if (how.resume)
 			reply_error(r, 409, "the sandbox is running");
 		else

@@ -15,7 +15,7 @@
 
 /* Of a template's files. */
 struct entry {
-	char *name; /* owned */
+	char *name, *description; /* owned */
 	uint64_t made_s;
 	uint32_t cpus, memory_mb, disk_mb;
 };
@@ -24,12 +24,19 @@ static int fill_entry(struct entry *m, const struct template *t)
 {
 	*m = (struct entry){
 		.name = strdup(t->name),
+		.description = strdup(t->config.description ? t->config.description : ""),
 		.made_s = t->created_s,
 		.cpus = t->config.cpus,
 		.memory_mb = t->config.memory_mb,
 		.disk_mb = t->config.disk_mb,
 	};
-	return m->name ? 0 : -ENOMEM;
+	return m->name && m->description ? 0 : -ENOMEM;
+}
+
+static void entry_done(struct entry *m)
+{
+	free(m->name);
+	free(m->description);
 }
 
 static json_t *common_json(const struct entry *m, const struct store_template *row)
@@ -61,11 +68,24 @@ static json_t *join(json_t *a, json_t *b)
 	return a;
 }
 
+/* What every server of E2B's has (protocol section 2.2). */
+static bool is_default(const char *name)
+{
+	static const char *const names[] = {"base", "code-interpreter-v1"};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 static json_t *template_json(const struct entry *m, const struct store_template *row)
 {
-	json_t *more = json_pack("{s:s, s:I, s:n}", "buildStatus", "ready", "buildCount",
-		(json_int_t)row->build_count, "createdBy");
+	json_t *more = json_pack("{s:s, s:I, s:n, s:b}", "buildStatus", "ready", "buildCount",
+		(json_int_t)row->build_count, "createdBy", "isDefault", is_default(m->name));
 
+	if (more && *m->description) /* one that does not fit is optional */
+		(void)json_object_set_new(more, "description", json_string(m->description));
 	return join(join(common_json(m, row), sizes_json(m, row)), more);
 }
 
@@ -76,7 +96,7 @@ static json_t *detail_json(const struct entry *m, const struct store_template *r
 		"updatedAt", time, "finishedAt", time);
 
 	build = join(build, sizes_json(m, row));
-	return join(common_json(m, row), build ? json_pack("{s:[o]}", "builds", build) : NULL);
+	return join(template_json(m, row), build ? json_pack("{s:[o]}", "builds", build) : NULL);
 }
 
 /* --- the list: read in a worker, as every template is a file --- */
@@ -84,8 +104,11 @@ static json_t *detail_json(const struct entry *m, const struct store_template *r
 struct listing {
 	uv_work_t work;
 	struct fleet *fleet;
-	struct request *request; /* NULL when its client has gone */
-	struct entry *entries;	 /* owned */
+	struct request *request;	/* NULL when its client has gone */
+	struct entry *entries;		/* owned */
+	uint32_t limit;			/* 0: all */
+	bool defaults;			/* only those */
+	char after[STORE_NAME_MAX + 1]; /* the name that the page before ended with */
 	size_t count;
 	int result;
 	struct error why;
@@ -112,15 +135,36 @@ static void list_work(uv_work_t *w)
 	l->result = template_each(&l->fleet->home, add_template, l, &l->why);
 }
 
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+static bool is_wanted(const struct listing *l, const struct entry *m)
+{
+	return strcmp(m->name, l->after) > 0 && (!l->defaults || is_default(m->name));
+}
+
 static void send_templates(struct listing *l)
 {
 	json_t *list = json_array();
+	struct http_field next = {"X-Next-Token", NULL};
+	const char *last = NULL;
 	int r = l->result;
 
-	for (size_t i = 0; r == 0 && i < l->count; i++) {
+	if (l->count)
+		qsort(l->entries, l->count, sizeof(*l->entries), by_name);
+	for (size_t i = 0; r == 0 && i < l->count && !next.value; i++) {
 		const struct entry *m = &l->entries[i];
 		struct store_template row;
 
+		if (!is_wanted(l, m))
+			continue;
+		if (l->limit && json_array_size(list) == l->limit) {
+			next.value = last;
+			break;
+		}
+		last = m->name;
 		r = store_template_see(l->fleet->store, m->name, m->made_s, &row, &l->why);
 		if (r == 0 && json_array_append_new(list, template_json(m, &row)) < 0)
 			r = -ENOMEM;
@@ -130,7 +174,7 @@ static void send_templates(struct listing *l)
 			&l->why, ERROR_INTERNAL, ENOMEM, "out of memory"); /* if nothing else */
 		reply_failure(l->request, &l->why);
 	} else {
-		reply_json(l->request, 200, json_incref(list));
+		reply_json_fields(l->request, 200, json_incref(list), &next, next.value ? 1 : 0);
 	}
 	json_decref(list);
 }
@@ -144,7 +188,7 @@ static void list_done(uv_work_t *w, int status)
 		send_templates(l);
 	}
 	for (size_t i = 0; i < l->count; i++)
-		free(l->entries[i].name);
+		entry_done(&l->entries[i]);
 	free(l->entries);
 	free(l);
 }
@@ -157,7 +201,7 @@ static void on_done(struct request *r, bool complete)
 		l->request = NULL;
 }
 
-void api_templates_list(struct request *r)
+static void list_templates(struct request *r, bool paged, bool defaults)
 {
 	static const struct request_ops ops = {.done = on_done};
 	struct listing *l = calloc(1, sizeof(*l));
@@ -166,11 +210,37 @@ void api_templates_list(struct request *r)
 		reply_error(r, 503, "out of memory");
 		return;
 	}
+	if (paged) {
+		l->limit = api_limit(r, API_PAGE_MAX, API_PAGE_MAX);
+		if (!l->limit) {
+			free(l);
+			return;
+		}
+		/* a token that is no name is one behind or before them all */
+		if (uri_query_get(r->head->query, "nextToken", l->after, sizeof(l->after)) < 0)
+			l->after[0] = '\0';
+	}
+	l->defaults = defaults;
 	l->work.data = l;
 	l->fleet = fleet_of(r);
 	l->request = r;
 	request_set_ops(r, &ops, l);
 	(void)uv_queue_work(fleet_of(r)->loop, &l->work, list_work, list_done); /* never fails */
+}
+
+void api_templates_list(struct request *r)
+{
+	list_templates(r, false, false);
+}
+
+void api_templates_page(struct request *r)
+{
+	list_templates(r, true, false);
+}
+
+void api_templates_default(struct request *r)
+{
+	list_templates(r, false, true);
 }
 
 /* --- one --- */
@@ -194,7 +264,7 @@ static bool load(struct request *r, struct entry *ret, struct store_template *re
 				fleet_of(r)->store, name, ret->made_s, ret_row, &e);
 		if (err == 0)
 			return true;
-		free(ret->name);
+		entry_done(ret);
 	}
 	reply_failure(r, &e);
 	return false;
@@ -208,7 +278,7 @@ void api_template_get(struct request *r)
 	if (!load(r, &m, &row))
 		return;
 	reply_json(r, 200, detail_json(&m, &row));
-	free(m.name);
+	entry_done(&m);
 }
 
 void api_template_alias(struct request *r)
@@ -219,7 +289,7 @@ void api_template_alias(struct request *r)
 	if (!load(r, &m, &row))
 		return;
 	reply_json(r, 200, json_pack("{s:s, s:b}", "templateID", row.id, "public", 1));
-	free(m.name);
+	entry_done(&m);
 }
 
 bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1])

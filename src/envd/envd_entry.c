@@ -139,9 +139,12 @@ static int write_numbers(struct buf *out, const struct agent_entry *e, uint32_t 
 
 static int write_link(struct buf *out, const struct agent_entry *e)
 {
+	int r;
+
 	if (!S_ISLNK(e->mode))
 		return 0;
-	return write_member(out, "symlinkTarget", e->resolved[0] ? e->resolved : e->path);
+	r = buf_add_str(out, ",\"isSymlink\":true");
+	return r ? r : write_member(out, "symlinkTarget", e->resolved[0] ? e->resolved : e->path);
 }
 
 int envd_entry_write(struct buf *out, const struct agent_entry *e)

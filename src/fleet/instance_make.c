@@ -175,8 +175,6 @@ static int insert_row(struct instance_maker *m, struct error *e)
 	_cleanup_free_ char *metadata = dump(m->metadata);
 	_cleanup_free_ char *extra = NULL;
 	const struct instance_order *o = &m->order;
-	json_t *x = json_pack("{s:s, s:s, s:b}", "user", i->sandbox.user, "workdir",
-		i->sandbox.workdir, STORE_EXTRA_TRANSIENT, o->transient);
 	struct store_sandbox row = {
 		.id = i->sandbox.id,
 		.key_id = i->key_id,
@@ -207,8 +205,7 @@ static int insert_row(struct instance_maker *m, struct error *e)
 	};
 	int r;
 
-	row.extra_json = extra = dump(x);
-	json_decref(x);
+	row.extra_json = extra = instance_extra(i, o->transient, false);
 	r = store_sandbox_insert(i->fleet->store, &row, e);
 	explicit_bzero(&row, sizeof(row));
 	return r;
@@ -217,8 +214,10 @@ static int insert_row(struct instance_maker *m, struct error *e)
 static int update_row(struct instance_maker *m, struct error *e)
 {
 	struct instance *i = m->instance;
+	_cleanup_free_ char *extra = instance_extra(i, false, false);
 	const struct store_sandbox row = {
 		.state = STORE_RUNNING,
+		.extra_json = extra,
 		.resumed_ns = i->started_ns,
 		.end_ns = allowance_clamp(i->fleet, i->key_id, i->started_ns + m->order.timeout_ns),
 		.vmm_pid = i->sandbox.pid,
@@ -230,7 +229,7 @@ static int update_row(struct instance_maker *m, struct error *e)
 
 	return store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_STATE_BIT(STORE_PAUSED),
 		STORE_SET_STATE | STORE_SET_RESUMED | STORE_SET_END | STORE_SET_VMM |
-			STORE_SET_AUTO_PAUSE,
+			STORE_SET_AUTO_PAUSE | (extra ? STORE_SET_EXTRA : 0),
 		&row, NULL, e);
 }
 

@@ -18,11 +18,14 @@
 #include "store/kept.h"
 #include "store/snapshots.h"
 
+enum { ANSWER_S = 3 }; /* of an agent, before a pause */
+
 struct operation {
 	struct instance *instance;
 	struct lane_job job;
 	uv_work_t work;			    /* of what comes after it */
-	bool memory;			    /* of a pause */
+	bool memory, healthy;		    /* of a pause */
+	bool unresponsive;		    /* the agent did not answer */
 	char name[STORE_SNAPSHOT_ID_BYTES]; /* of a snapshot, or the one to go back to */
 	struct backend_snapshot snapshot;
 	uint64_t kept_bytes; /* what the state takes of the disk */
@@ -240,8 +243,11 @@ static int copy_snapshot(struct operation *op, struct error *e)
 static int note_paused(struct operation *op, struct error *e)
 {
 	struct instance *i = op->instance;
-	const struct store_sandbox row = {
-		.state = STORE_PAUSED, .end_ns = clock_realtime_ns(), .vmm_pid = 0};
+	_cleanup_free_ char *extra = instance_extra(i, false, op->unresponsive);
+	const struct store_sandbox row = {.state = STORE_PAUSED,
+		.end_ns = clock_realtime_ns(),
+		.vmm_pid = 0,
+		.extra_json = extra};
 	const struct store_event ev = {
 		.type = STORE_EVENT_PAUSED,
 		.sandbox_id = i->sandbox.id,
@@ -251,7 +257,33 @@ static int note_paused(struct operation *op, struct error *e)
 	};
 
 	return change(i->fleet, &ev, STORE_STATE_BIT(STORE_PAUSING),
-		STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM, &row, op->kept_bytes, e);
+		STORE_SET_STATE | STORE_SET_END | STORE_SET_VMM | (extra ? STORE_SET_EXTRA : 0),
+		&row, op->kept_bytes, e);
+}
+
+static bool agent_answers(const struct instance *i)
+{
+	struct agent_conn *c = NULL;
+	int r = agent_connect_ready(
+		i->sandbox.dirfd, clock_monotonic_ns() + ANSWER_S * NS_PER_S, &c, NULL);
+
+	agent_close(c);
+	return r == 0;
+}
+
+/* In a worker. */
+static int pause_now(struct operation *op)
+{
+	struct instance *i = op->instance;
+	struct fleet *f = i->fleet;
+
+	op->unresponsive = !agent_answers(i);
+	if (op->unresponsive && (op->healthy || !op->memory))
+		return error_set(&op->why, ERROR_HOST, ETIMEDOUT,
+			"the sandbox's agent does not answer: it goes on; try again, or pause it "
+			"with its memory and without requireHealthyGuest");
+	return f->options.backend->pause(i->sandbox.dirfd, op->memory, f->home.area_fd[HOME_PAUSED],
+		i->sandbox.id, &op->why);
 }
 
 static void run_pause(struct lane_job *j)
@@ -260,9 +292,7 @@ static void run_pause(struct lane_job *j)
 	struct instance *i = op->instance;
 	struct fleet *f = i->fleet;
 
-	op->result = *op->name ? copy_snapshot(op, &op->why)
-			       : f->options.backend->pause(i->sandbox.dirfd, op->memory,
-					 f->home.area_fd[HOME_PAUSED], i->sandbox.id, &op->why);
+	op->result = *op->name ? copy_snapshot(op, &op->why) : pause_now(op);
 	if (op->result == 0)
 		op->kept_bytes = footprint_of(&f->home, HOME_PAUSED, i->sandbox.id);
 }
@@ -292,14 +322,15 @@ static void pause_done(struct lane_job *j, bool cancelled)
 	(void)uv_queue_work(f->loop, &op->work, end_work, end_done); /* cannot fail */
 }
 
-static int pause_to(struct instance *i, bool memory, const char *snapshot_id, instance_told told,
-	void *arg, struct error *e)
+static int pause_to(struct instance *i, bool memory, bool healthy, const char *snapshot_id,
+	instance_told told, void *arg, struct error *e)
 {
 	struct operation *op = begin(i, STORE_PAUSING, memory, i->fleet->options.backend->pause, e);
 
 	if (!op)
 		return -e->err;
 	(void)snprintf(op->name, sizeof(op->name), "%s", snapshot_id); /* of the store: fits */
+	op->healthy = healthy;
 	op->told = told;
 	op->arg = arg;
 	instance_set_aside(i, INSTANCE_PAUSING);
@@ -310,15 +341,16 @@ static int pause_to(struct instance *i, bool memory, const char *snapshot_id, in
 	return 0;
 }
 
-int instance_pause(struct instance *i, bool memory, instance_told told, void *arg, struct error *e)
+int instance_pause(struct instance *i, bool memory, bool healthy, instance_told told, void *arg,
+	struct error *e)
 {
-	return pause_to(i, memory, "", told, arg, e);
+	return pause_to(i, memory, healthy, "", told, arg, e);
 }
 
 int instance_roll_back(
 	struct instance *i, const char *snapshot_id, instance_told told, void *arg, struct error *e)
 {
-	return pause_to(i, true, snapshot_id, told, arg, e);
+	return pause_to(i, true, false, snapshot_id, told, arg, e);
 }
 
 /* --- killing a paused one --- */

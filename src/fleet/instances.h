@@ -163,8 +163,11 @@ int instance_watch_process(
 typedef void (*instance_told)(void *arg, const struct error *why);
 
 /* Pauses a running one: it is not found any more, and comes back if that fails. `told` (may be
- * NULL) is called once. Memory = false keeps its disks only. -EBUSY while it is busy. */
-int instance_pause(struct instance *i, bool memory, instance_told told, void *arg, struct error *e);
+ * NULL) is called once. Memory = false keeps its disks only. When its agent does not answer, a
+ * pause that is `healthy`, or without memory, fails with ERROR_HOST; another goes on and is noted as
+ * STORE_EXTRA_UNRESPONSIVE. -EBUSY while it is busy. */
+int instance_pause(struct instance *i, bool memory, bool healthy, instance_told told, void *arg,
+	struct error *e);
 
 /* The same without keeping what it is now: its paused state is that snapshot of it. */
 int instance_roll_back(struct instance *i, const char *snapshot_id, instance_told told, void *arg,
@@ -230,6 +233,8 @@ void instance_leave(struct instance *i);
 void instance_set_aside(struct instance *i, enum instance_state state);
 /* Frees it; its handles are closed. A living microVM is released, not ended. */
 void instance_free(struct instance *i);
+/* extra_json of its row, malloc'ed; NULL: out of memory. */
+char *instance_extra(const struct instance *i, bool transient, bool unresponsive);
 /* field 22 of /proc/pid/stat, 0 when there is no such process. */
 uint64_t instance_process_start(pid_t pid);
 /* The user's environment of a microVM, "NAME=VALUE"s of all sources, NULL-terminated; free each. */

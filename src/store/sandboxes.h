@@ -45,6 +45,8 @@ enum {
 
 /* In extra_json: true of a sandbox that belongs to a request of the daemon's, and ends with it. */
 #define STORE_EXTRA_TRANSIENT "transient"
+/* True of a paused one whose agent did not answer then: its memory would bring that back. */
+#define STORE_EXTRA_UNRESPONSIVE "unresponsive"
 
 /* Text fields may be NULL where it says so; get and list then give NULL too. */
 struct store_sandbox {

@@ -110,12 +110,14 @@ static void test_entry_of_links(void **state)
 	check_entry(&e, "{\"name\":\"l\",\"type\":\"FILE_TYPE_DIRECTORY\",\"path\":\"/l\","
 			"\"size\":\"5\",\"mode\":448,\"permissions\":\"Lrwxrwxrwx\","
 			"\"owner\":\"user\",\"group\":\"1000\","
-			"\"modifiedTime\":\"2023-11-14T22:13:20.500Z\",\"symlinkTarget\":\"/d\"}");
+			"\"modifiedTime\":\"2023-11-14T22:13:20.500Z\",\"isSymlink\":true,"
+			"\"symlinkTarget\":\"/d\"}");
 	e.target_mode = 0;
 	e.resolved = "";
 	check_entry(&e, "{\"name\":\"l\",\"path\":\"/l\",\"size\":\"5\",\"mode\":511,"
 			"\"permissions\":\"Lrwxrwxrwx\",\"owner\":\"user\",\"group\":\"1000\","
-			"\"modifiedTime\":\"2023-11-14T22:13:20.500Z\",\"symlinkTarget\":\"/l\"}");
+			"\"modifiedTime\":\"2023-11-14T22:13:20.500Z\",\"isSymlink\":true,"
+			"\"symlinkTarget\":\"/l\"}");
 }
 
 static void test_entry_without_room(void **state)
