@@ -15,6 +15,7 @@
 #include "api/scrape.h"
 #include "proto/timestamp.h"
 #include "store/keys.h"
+#include "store/sandboxes.h"
 
 static void not_yet(struct request *r)
 {

@@ -11,9 +11,11 @@
 #include "api/api_once.h"
 #include "api/auth.h"
 #include "fleet/fleet_of.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
+#include "fleet/instance_make.h"
 #include "http/reply.h"
 #include "store/keys.h"
+#include "store/sandboxes.h"
 #include "store/snapshots.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -24,6 +24,7 @@
 #include "fleet/survey.h"
 #include "proto/json_text.h"
 #include "store/keys.h"
+#include "store/sandboxes.h"
 #include "store/snapshots.h"
 
 enum {

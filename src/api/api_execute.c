@@ -17,7 +17,9 @@
 #include "api/api.h"
 #include "api/cell_output.h"
 #include "fleet/fleet_of.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
+#include "fleet/instance_end.h"
+#include "fleet/instance_make.h"
 #include "http/reply.h"
 #include "fleet/upstream.h"
 

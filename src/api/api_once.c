@@ -12,6 +12,7 @@
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "store/keys.h"
+#include "store/sandboxes.h"
 
 static struct api_once *claims; /* as many as sandboxes may be in the making */
 

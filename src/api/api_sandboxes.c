@@ -11,12 +11,16 @@
 #include "api/api.h"
 #include "api/auth.h"
 #include "fleet/fleet_of.h"
-#include "fleet/instances.h"
+#include "fleet/deadline.h"
+#include "fleet/instance.h"
+#include "fleet/instance_end.h"
+#include "fleet/instance_pause.h"
 #include "http/reply.h"
 #include "proto/timestamp.h"
 #include "proto/json_tree.h"
 #include "proto/proto_json.h"
 #include "store/keys.h"
+#include "store/sandboxes.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -384,7 +388,7 @@ static bool set_end(struct request *r, const struct store_sandbox *sb, uint64_t 
 		reply_failure(r, &e);
 	if (err < 0)
 		return false;
-	instances_deadline_changed(fleet_of(r));
+	deadline_changed(fleet_of(r));
 	return true;
 }
 

@@ -15,7 +15,10 @@
 #include "api/api.h"
 #include "api/auth.h"
 #include "fleet/fleet_of.h"
-#include "fleet/instances.h"
+#include "fleet/events.h"
+#include "fleet/instance.h"
+#include "fleet/instance_make.h"
+#include "fleet/instance_pause.h"
 #include "fleet/places.h"
 #include "sandbox/layers.h"
 #include "http/reply.h"
@@ -23,6 +26,7 @@
 #include "proto/route.h"
 #include "proto/json_tree.h"
 #include "store/kept.h"
+#include "store/sandboxes.h"
 #include "store/snapshots.h"
 
 enum { FORK_MAX = 100, FORK_S = 15, QUERY_MAX = 512 };

@@ -7,9 +7,12 @@
 #include "api/api.h"
 #include "api/auth.h"
 #include "fleet/fleet_of.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
+#include "fleet/instance_obtain.h"
+#include "fleet/instance_pause.h"
 #include "http/reply.h"
 #include "proto/route.h"
+#include "store/sandboxes.h"
 #include "store/snapshots.h"
 
 enum { RESUME_S = 15 };

@@ -16,6 +16,7 @@
 #include "store/events.h"
 #include "store/keys.h"
 #include "store/samples.h"
+#include "store/sandboxes.h"
 
 enum { IDS_MAX = 100, IDS_BYTES = 8192, LOGS_MAX = 1000, LOG_PAGES = 16, SEARCH_MAX = 1024 };
 

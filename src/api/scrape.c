@@ -19,11 +19,12 @@
 #include "http/connection.h"
 #include "fleet/fleet_of.h"
 #include "sandbox/host.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
 #include "base/metrics.h"
 #include "fleet/pool.h"
 #include "http/reply.h"
 #include "http/router.h"
+#include "store/sandboxes.h"
 #include "store/webhooks.h"
 
 enum { LAG_MS = 1000, STATM_MAX = 256 };

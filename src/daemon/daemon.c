@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "sandbox/backend.h"
-#include "fleet/instances.h"
+#include "fleet/lifecycle.h"
 #include "fleet/pool.h"
 #include "daemon/self_signed.h"
 #include "api/scrape.h"

@@ -4,7 +4,8 @@
 
 #include "fleet/fleet_of.h"
 #include "envd/envd_call.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
+#include "store/sandboxes.h"
 
 /* On its way to being paused, or back from that: the client may try again soon. A sandbox that is
  * being killed is gone already. */

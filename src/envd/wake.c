@@ -5,9 +5,11 @@
 
 #include "fleet/fleet_of.h"
 #include "envd/envd_call.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
+#include "fleet/instance_obtain.h"
 #include "http/reply.h"
 #include "proto/signature.h"
+#include "store/sandboxes.h"
 
 struct waking {
 	struct request *request;

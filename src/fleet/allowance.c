@@ -7,10 +7,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fleet/fleet.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
+#include "fleet/instance_end.h"
+#include "fleet/instance_pause.h"
 #include "fleet/meter.h"
 #include "sandbox/backend.h"
 #include "store/tiers.h"
+#include "store/usage.h"
 
 enum {
 	SOON_MS = 10 * 1000, /* later ones are found by the regular calls */

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "fleet/fleet.h"
 #include "image/workdir.h"
 #include "sandbox/footprint.h"
 
@@ -48,26 +47,26 @@ static int newest_first(const void *a, const void *b)
 	return (x->put_s < y->put_s) - (x->put_s > y->put_s);
 }
 
-static uint64_t bytes_max(const struct fleet *f)
+static uint64_t bytes_max(const struct aside *a)
 {
 	struct statvfs v;
 
-	if (f->options.aside.bytes || fstatvfs(f->home.fd, &v) < 0)
-		return f->options.aside.bytes;
+	if (a->options.bytes || fstatvfs(a->home->fd, &v) < 0)
+		return a->options.bytes;
 	return (uint64_t)v.f_blocks * v.f_frsize / 100 * ASIDE_PERCENT;
 }
 
-static uint64_t oldest_s(const struct fleet *f)
+static uint64_t oldest_s(const struct aside *a)
 {
-	uint64_t days = f->options.aside.days ? f->options.aside.days : ASIDE_DAYS;
+	uint64_t days = a->options.days ? a->options.days : ASIDE_DAYS;
 	uint64_t now = clock_realtime_ns() / NS_PER_S;
 
 	return now > days * DAY_S ? now - days * DAY_S : 0;
 }
 
-static void sweep(const struct fleet *f, struct aside *a, struct state *states, size_t count)
+static void sweep(struct aside *a, struct state *states, size_t count)
 {
-	uint64_t oldest = oldest_s(f), max = bytes_max(f);
+	uint64_t oldest = oldest_s(a), max = bytes_max(a);
 
 	qsort(states, count, sizeof(*states), newest_first);
 	a->count = 0;
@@ -81,19 +80,19 @@ static void sweep(const struct fleet *f, struct aside *a, struct state *states, 
 			continue;
 		}
 		log_warn("removing what was moved aside: aside/%s", states[i].name);
-		(void)workdir_remove(f->home.area_fd[HOME_ASIDE],
+		(void)workdir_remove(a->home->area_fd[HOME_ASIDE],
 			states[i].name); /* the next sweep tries again */
 	}
 }
 
 static void sweep_work(uv_work_t *w)
 {
-	struct fleet *f = w->data;
+	struct aside *a = w->data;
 	char **names = NULL;
 	size_t count = 0;
 	_cleanup_free_ struct state *states = NULL;
 
-	if (workdir_list(f->home.area_fd[HOME_ASIDE], &names) < 0)
+	if (workdir_list(a->home->area_fd[HOME_ASIDE], &names) < 0)
 		return;
 	while (names[count])
 		count++;
@@ -101,26 +100,24 @@ static void sweep_work(uv_work_t *w)
 	for (size_t i = 0; states && i < count; i++)
 		states[i] = (struct state){.name = names[i],
 			.put_s = time_of(names[i]),
-			.bytes = footprint_of(&f->home, HOME_ASIDE, names[i])};
+			.bytes = footprint_of(a->home, HOME_ASIDE, names[i])};
 	if (states)
-		sweep(f, &f->aside, states, count);
+		sweep(a, states, count);
 	workdir_list_free(names);
 }
 
 static void sweep_done(uv_work_t *w, int status)
 {
-	struct fleet *f = w->data;
+	struct aside *a = w->data;
 
-	f->aside.busy = false;
+	a->busy = false;
 }
 
-void aside_sweep(struct fleet *f)
+void aside_sweep(struct aside *a)
 {
-	struct aside *a = &f->aside;
-
 	if (a->busy)
 		return;
 	a->busy = true;
-	a->work.data = f;
-	(void)uv_queue_work(f->loop, &a->work, sweep_work, sweep_done); /* has a function: starts */
+	a->work.data = a;
+	(void)uv_queue_work(a->loop, &a->work, sweep_work, sweep_done); /* has a function: starts */
 }

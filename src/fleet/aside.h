@@ -12,8 +12,6 @@
 
 #include "image/home.h"
 
-struct fleet;
-
 enum { ASIDE_DAYS = 7, ASIDE_PERCENT = 10 /* of the file system */ };
 
 struct aside_options {
@@ -21,7 +19,11 @@ struct aside_options {
 	uint64_t bytes; /* the newest one stays even if it takes more */
 };
 
+/* Of a fleet, which fills in the first three. */
 struct aside {
+	uv_loop_t *loop;
+	const struct home *home;
+	struct aside_options options;
 	uv_work_t work; /* of a sweep */
 	bool busy;
 	/* Of the last sweep. */
@@ -34,6 +36,6 @@ struct aside {
 int aside_put(const struct home *h, enum home_area area, const char *name);
 
 /* Removes what is too old or too much, in a worker. Does nothing while one is at it. */
-void aside_sweep(struct fleet *f);
+void aside_sweep(struct aside *a);
 
 #endif

@@ -10,7 +10,6 @@
 #include <uv.h>
 
 #include "fleet/aside.h"
-#include "fleet/kept.h"
 #include "fleet/lane.h"
 #include "fleet/quota.h"
 #include "fleet/stock.h"
@@ -24,6 +23,13 @@ struct instance_places;
 struct pool;
 
 enum { FLEET_BUCKETS = 4096 };
+
+/* How much may be kept of sandboxes (kept.h). */
+struct kept_options {
+	uint32_t key_count, all_count; /* 0: the defaults of kept.h, as all */
+	uint64_t key_bytes, all_bytes;
+	uint64_t reserve_bytes; /* of the disk, that stay free */
+};
 
 struct fleet_options {
 	uint32_t sandboxes_max;		/* of one key at the same time */
@@ -56,6 +62,7 @@ struct fleet {
 	struct aside aside;
 	struct pool *pool; /* NULL: none */
 	uv_timer_t deadline, sample, maintain, allowance;
+	uv_timer_cb on_deadline; /* of the first (deadline.h) */
 	bool started, stopping;
 };
 

@@ -1,10 +1,11 @@
-#include "fleet/instances.h"
+#include "fleet/instance.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -13,6 +14,7 @@
 #include "base/str.h"
 #include "fleet/fleet.h"
 #include "proto/json_tree.h"
+#include "store/sandboxes.h"
 
 enum { STAT_MAX = 4096, STAT_START_FIELD = 22 };
 
@@ -230,6 +232,77 @@ uint64_t instance_process_start(pid_t pid)
 	for (int field = 2; p && field < STAT_START_FIELD; field++)
 		p = strchr(p + 1, ' ');
 	return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+int instance_watch_process(
+	struct fleet *f, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e)
+{
+	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int r;
+
+	if (fd < 0)
+		return error_set_errno(e, ERROR_SANDBOX, errno, "the sandbox's process");
+	r = uv_poll_init(f->loop, h, fd);
+	if (r < 0)
+		return error_set(e, ERROR_INTERNAL, -r, "cannot watch the sandbox's process");
+	(void)uv_poll_start(h, UV_READABLE, died); /* fails for closed ones only */
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* --- who waits --- */
+
+struct instance *instance_find_unsettled(struct fleet *f, const char *id)
+{
+	struct instance *i = f->other;
+
+	/* a new one that is being made has no id yet that anybody could know */
+	while (i && strcmp(i->state == INSTANCE_CREATING ? i->returning : i->sandbox.id, id) != 0)
+		i = i->next;
+	return i;
+}
+
+void instance_wait(struct instance *i, struct instance_waiter *w)
+{
+	w->next = i->waiters;
+	i->waiters = w;
+}
+
+static bool take_waiter_out(struct instance_waiter **list, const struct instance_waiter *w)
+{
+	for (; *list; list = &(*list)->next)
+		if (*list == w) {
+			*list = w->next;
+			return true;
+		}
+	return false;
+}
+
+void instance_unwait(struct fleet *f, struct instance_waiter *w)
+{
+	for (struct instance *i = f->other; i; i = i->next)
+		if (take_waiter_out(&i->waiters, w))
+			return;
+	for (unsigned b = 0; b < FLEET_BUCKETS; b++)
+		for (struct instance *i = f->buckets[b]; i; i = i->next)
+			if (take_waiter_out(&i->waiters, w))
+				return;
+}
+
+void instance_wake(struct instance_waiter *list, const struct error *why)
+{
+	while (list) {
+		struct instance_waiter *w = list;
+
+		list = w->next;
+		w->next = NULL;
+		w->settled(w->arg, why);
+	}
+}
+
+void instance_settled(struct instance *i)
+{
+	instance_wake(TAKE_PTR(i->waiters), NULL);
 }
 
 /* --- environment --- */

@@ -1,4 +1,5 @@
-/* The end of an instance: by request, at its deadline, or by itself. */
+#include "fleet/instance_end.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,12 @@
 #include "base/str.h"
 #include "sandbox/console.h"
 #include "fleet/fleet.h"
-#include "fleet/instances.h"
+#include "fleet/deadline.h"
+#include "fleet/events.h"
+#include "fleet/instance.h"
 #include "fleet/meter.h"
 #include "base/metrics.h"
+#include "store/sandboxes.h"
 
 static void end_work(uv_work_t *w)
 {
@@ -88,7 +92,7 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	i->link = NULL;
 	(void)uv_poll_stop(&i->death); /* always 0 */
 	metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
-	instances_deadline_changed(f);
+	deadline_changed(f);
 	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);
 	if (i->job)
 		lane_cancel(i->job); /* or its end is waited for */
@@ -124,22 +128,6 @@ static void on_death(uv_poll_t *h, int status, int events)
 			why.code == ERROR_NONE ? "its process ended" : why.message, i->sandbox.id);
 	if (instance_end(i, STORE_EVENT_CRASHED, &e) < 0)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
-}
-
-int instance_watch_process(
-	struct fleet *f, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e)
-{
-	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	int r;
-
-	if (fd < 0)
-		return error_set_errno(e, ERROR_SANDBOX, errno, "the sandbox's process");
-	r = uv_poll_init(f->loop, h, fd);
-	if (r < 0)
-		return error_set(e, ERROR_INTERNAL, -r, "cannot watch the sandbox's process");
-	(void)uv_poll_start(h, UV_READABLE, died); /* fails for closed ones only */
-	*ret_fd = TAKE_FD(fd);
-	return 0;
 }
 
 int instance_watch(struct instance *i, struct error *e)

@@ -1,4 +1,5 @@
-/* Getting hold of a sandbox that may be paused, or on its way between two states. */
+#include "fleet/instance_obtain.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,66 +9,11 @@
 #include "base/log.h"
 #include "fleet/fleet.h"
 #include "fleet/allowance.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
+#include "fleet/instance_make.h"
 #include "fleet/limits.h"
 #include "fleet/revocation.h"
-
-/* --- who waits --- */
-
-struct instance *instance_find_unsettled(struct fleet *f, const char *id)
-{
-	struct instance *i = f->other;
-
-	/* a new one that is being made has no id yet that anybody could know */
-	while (i && strcmp(i->state == INSTANCE_CREATING ? i->returning : i->sandbox.id, id) != 0)
-		i = i->next;
-	return i;
-}
-
-void instance_wait(struct instance *i, struct instance_waiter *w)
-{
-	w->next = i->waiters;
-	i->waiters = w;
-}
-
-static bool take_out(struct instance_waiter **list, const struct instance_waiter *w)
-{
-	for (; *list; list = &(*list)->next)
-		if (*list == w) {
-			*list = w->next;
-			return true;
-		}
-	return false;
-}
-
-void instance_unwait(struct fleet *f, struct instance_waiter *w)
-{
-	for (struct instance *i = f->other; i; i = i->next)
-		if (take_out(&i->waiters, w))
-			return;
-	for (unsigned b = 0; b < FLEET_BUCKETS; b++)
-		for (struct instance *i = f->buckets[b]; i; i = i->next)
-			if (take_out(&i->waiters, w))
-				return;
-}
-
-void instance_wake(struct instance_waiter *list, const struct error *why)
-{
-	while (list) {
-		struct instance_waiter *w = list;
-
-		list = w->next;
-		w->next = NULL;
-		w->settled(w->arg, why);
-	}
-}
-
-void instance_settled(struct instance *i)
-{
-	instance_wake(TAKE_PTR(i->waiters), NULL);
-}
-
-/* --- obtaining --- */
+#include "store/sandboxes.h"
 
 struct obtaining {
 	struct fleet *fleet;

@@ -1,5 +1,5 @@
-/* Pausing an instance, and snapshots of one that goes on. Both are jobs of the lane, one at a time for
- * an instance; what comes meanwhile (a kill, its death) waits for the job's end. */
+#include "fleet/instance_pause.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +10,17 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "fleet/fleet.h"
-#include "fleet/instances.h"
+#include "fleet/kept.h"
+#include "fleet/deadline.h"
+#include "fleet/events.h"
+#include "fleet/instance.h"
+#include "fleet/instance_end.h"
 #include "sandbox/footprint.h"
 #include "sandbox/layers.h"
 #include "fleet/meter.h"
 #include "image/workdir.h"
 #include "store/kept.h"
+#include "store/sandboxes.h"
 #include "store/snapshots.h"
 
 enum { ANSWER_S = 3 }; /* of an agent, before a pause */
@@ -132,7 +137,7 @@ static void release(struct instance *i)
 		instance_enter(i);
 	if (i->died && instance_end(i, STORE_EVENT_CRASHED, &e) < 0)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
-	instances_deadline_changed(i->fleet);
+	deadline_changed(i->fleet);
 	instance_settled(i);
 }
 
@@ -334,7 +339,7 @@ static int pause_to(struct instance *i, bool memory, bool healthy, const char *s
 	op->told = told;
 	op->arg = arg;
 	instance_set_aside(i, INSTANCE_PAUSING);
-	instances_deadline_changed(i->fleet);
+	deadline_changed(i->fleet);
 	op->job.run = run_pause;
 	op->job.done = pause_done;
 	lane_add(&i->fleet->lane, &op->job);

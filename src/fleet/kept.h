@@ -10,8 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-
-struct fleet;
+#include "fleet/fleet.h"
 
 enum {
 	KEPT_KEY_COUNT = 500,
@@ -22,13 +21,7 @@ enum {
 };
 #define KEPT_RESERVE_MAX (UINT64_C(2) << 30)
 
-struct kept_options {
-	uint32_t key_count, all_count; /* 0: the defaults above, as all */
-	uint64_t key_bytes, all_bytes;
-	uint64_t reserve_bytes; /* of the disk, that stay free */
-};
-
-/* Fills in the defaults. */
+/* Fills in the defaults of struct kept_options. */
 int kept_init(struct fleet *f, struct error *e);
 
 /* Whether a key may have so many more kept, or promised to be: ERROR_TOO_MANY for its own limits,

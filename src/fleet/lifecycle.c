@@ -1,4 +1,5 @@
-/* What happens to instances by time: deadlines, samples of their use, tidying of the store. */
+#include "fleet/lifecycle.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,16 +9,22 @@
 #include "base/log.h"
 #include "fleet/allowance.h"
 #include "fleet/fleet.h"
-#include "fleet/instances.h"
+#include "fleet/kept.h"
+#include "fleet/deadline.h"
+#include "fleet/instance.h"
+#include "fleet/instance_end.h"
+#include "fleet/instance_make.h"
+#include "fleet/instance_pause.h"
+#include "fleet/recovery.h"
+#include "fleet/sample.h"
 #include "fleet/meter.h"
 #include "store/samples.h"
+#include "store/sandboxes.h"
 
 enum {
-	RETRY_MS = 5000, /* after an error of the store */
 	MAINTAIN_MS = 60 * 1000,
 	MAINTAIN_FIRST_MS = (SANDBOX_GRACE_S + 1) * 1000,
 	MAINTAIN_SOON_MS = 100, /* there is more to do */
-	TIMER_MAX_MS = 24 * 3600 * 1000,
 };
 
 #define PAUSE_RETRY_NS (60 * NS_PER_S)
@@ -31,7 +38,7 @@ static void postpone(struct fleet *f, const char *id)
 
 	if (store_sandbox_set_end(f->store, id, clock_realtime_ns() + PAUSE_RETRY_NS, &e) < 0)
 		log_error("cannot postpone a deadline: %s sandbox=%s", e.message, id);
-	instances_deadline_changed(f);
+	deadline_changed(f);
 }
 
 struct auto_pause {
@@ -114,92 +121,12 @@ static void on_deadline(uv_timer_t *t)
 		x.stuck = true;
 	}
 	if (x.stuck)
-		(void)uv_timer_start(t, on_deadline, RETRY_MS, 0);
+		deadline_retry(x.fleet);
 	else
-		instances_deadline_changed(x.fleet);
-}
-
-/* One timer for the next deadline. The wall clock counts, so the timer is set anew at least daily
- * (and whenever any deadline changes), in case the clock was set. */
-void instances_deadline_changed(struct fleet *f)
-{
-	uv_timer_t *t = &f->deadline;
-	uint64_t now = clock_realtime_ns(), end, ms;
-	struct error e = {0};
-
-	if (f->stopping)
-		return;
-	if (store_sandbox_next_end(f->store, &end, &e) < 0) {
-		log_error("cannot look for the next deadline: %s", e.message);
-		(void)uv_timer_start(t, on_deadline, RETRY_MS, 0);
-		return;
-	}
-	if (end == STORE_NEVER_NS) {
-		(void)uv_timer_stop(t); /* always 0 */
-		return;
-	}
-	ms = end > now ? (end - now + NS_PER_MS - 1) / NS_PER_MS : 0;
-	(void)uv_timer_start(t, on_deadline, ms < TIMER_MAX_MS ? ms : TIMER_MAX_MS, 0);
+		deadline_changed(x.fleet);
 }
 
 /* --- samples --- */
-
-void instance_sample(struct instance *i)
-{
-	struct error e = {0};
-
-	if (i->samples.asked || i->state != INSTANCE_RUNNING)
-		return;
-	if (!i->link && instance_open_link(i, &e) < 0) {
-		log_debug("no metrics: %s sandbox=%s", e.message, i->sandbox.id);
-		return;
-	}
-	if (agent_request(agent_link_conn(i->link), AGENT_GET_METRICS, NULL, &e) < 0)
-		return; /* the queue is full: the agent does not read; its death shows elsewhere */
-	i->samples.asked = true;
-	agent_link_send(i->link);
-}
-
-static uint64_t minus(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
-}
-
-static uint32_t cpu_permille(struct instance *i, uint64_t now_ns, uint64_t busy_ns)
-{
-	uint64_t wall = minus(now_ns, i->samples.at_ns), busy = minus(busy_ns, i->samples.busy_ns);
-	bool first = i->samples.at_ns == 0;
-	uint64_t max = (uint64_t)i->sandbox.cpus * 1000, v;
-
-	i->samples.at_ns = now_ns;
-	i->samples.busy_ns = busy_ns;
-	if (first || !wall || busy > UINT64_MAX / 1000)
-		return 0;
-	v = busy * 1000 / wall;
-	return (uint32_t)(v < max ? v : max);
-}
-
-void instance_take_metrics(struct instance *i, const struct agent_metrics *m)
-{
-	uint64_t busy = m->cpu_user_ns + m->cpu_system_ns;
-	struct store_sample s = {
-		.at_ns = clock_realtime_ns(),
-		.cpu_count = i->sandbox.cpus,
-		.cpu_used_permille = cpu_permille(i, clock_monotonic_ns(), busy),
-		.mem_total_bytes = m->memory_total_bytes,
-		.mem_used_bytes = minus(m->memory_total_bytes, m->memory_available_bytes),
-		.mem_cache_bytes = m->memory_cached_bytes,
-		.disk_total_bytes = m->disk_total_bytes,
-		.disk_used_bytes = minus(m->disk_total_bytes, m->disk_free_bytes),
-	};
-	struct error e = {0};
-
-	i->samples.asked = false;
-	if (i->state != INSTANCE_RUNNING)
-		return;
-	if (store_sample_add(i->fleet->store, i->sandbox.id, &s, &e) < 0)
-		log_debug("no sample: %s sandbox=%s", e.message, i->sandbox.id);
-}
 
 static int sample_one(struct instance *i, void *arg)
 {
@@ -224,7 +151,7 @@ static void on_maintain(uv_timer_t *t)
 	struct error e = {0};
 	bool more = false;
 
-	aside_sweep(f);
+	aside_sweep(&f->aside);
 	sandbox_dirs_collect(&f->dirs); /* what was killed while it was being made */
 	if (store_maintain(f->store, clock_realtime_ns(), NULL, &more, &e) < 0)
 		log_warn("tidying the store: %s", e.message);
@@ -239,6 +166,10 @@ int instances_start(struct fleet *f, struct error *e)
 
 	f->started = true;
 	quota_init(&f->quota, &f->options.quota);
+	f->aside.loop = f->loop;
+	f->aside.home = &f->home;
+	f->aside.options = f->options.aside;
+	f->on_deadline = on_deadline;
 	f->lane = (struct lane){.loop = f->loop, .max = LANE_MAX, .key_max = LANE_KEY_MAX};
 	f->boots = (struct lane){.loop = f->loop, .max = BOOTS_MAX, .key_max = BOOTS_KEY_MAX};
 	f->diffs = (struct lane){.loop = f->loop, .max = DIFFS_MAX, .key_max = DIFFS_KEY_MAX};
@@ -253,11 +184,11 @@ int instances_start(struct fleet *f, struct error *e)
 		r = instances_recover(f, e);
 	if (r < 0)
 		return r;
-	instances_deadline_changed(f);
+	deadline_changed(f);
 	(void)uv_timer_start(&f->sample, on_sample, STORE_SAMPLE_INTERVAL_S * 1000,
 		STORE_SAMPLE_INTERVAL_S * 1000);
 	(void)uv_timer_start(&f->maintain, on_maintain, MAINTAIN_FIRST_MS, 0);
-	aside_sweep(f);
+	aside_sweep(&f->aside);
 	return 0;
 }
 

@@ -6,7 +6,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fleet/fleet.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
+#include "store/usage.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fleet/fleet.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
 #include "fleet/pool.h"
 
 /* VMs that only wait make room. */

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "fleet/fleet.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
 #include "base/metrics.h"
 
 struct pool {

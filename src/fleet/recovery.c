@@ -1,6 +1,5 @@
-/* What a daemon does with the sandboxes that it finds at its start: those of the store that run are
- * adopted, those that do not are cleaned up, and what runs without being in the store (the daemon
- * died before its client was told) is ended. Blocks: nothing is served yet. */
+#include "fleet/recovery.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +14,14 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "fleet/fleet.h"
-#include "fleet/instances.h"
+#include "fleet/events.h"
+#include "fleet/instance.h"
+#include "fleet/instance_end.h"
 #include "fleet/meter.h"
 #include "base/metrics.h"
 #include "fleet/revocation.h"
 #include "image/workdir.h"
+#include "store/sandboxes.h"
 #include "store/snapshots.h"
 
 struct tally {

@@ -9,8 +9,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fleet/fleet.h"
-#include "fleet/instances.h"
+#include "fleet/instance.h"
+#include "fleet/instance_end.h"
+#include "fleet/instance_pause.h"
 #include "store/keys.h"
+#include "store/sandboxes.h"
 
 bool revocation_of(struct fleet *f, const char *key_id)
 {

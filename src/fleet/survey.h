@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "fleet/instances.h"
+#include "fleet/instance_make.h"
 
 enum {
 	SURVEY_TASK_BYTES_MAX = 2 * 1024 * 1024, /* of all commands */
