@@ -451,10 +451,10 @@ static void say_failure(
 			command ? ": " : "", command ? command + strlen(" sh -ec ") : "");
 	} else {
 		(void)error_set(e, ERROR_HOST, EIO,
-			"`mmdebstrap %s` failed (%.200s): give apt an archive of Debian that this "
-			"host reaches (its sources and proxy; try apt-get update), or build from a "
-			"root file system of your own (--from-tar)",
-			r->suite, x->complaint);
+			"`mmdebstrap %s` failed (%.120s%s%.170s): give apt an archive of Debian "
+			"that this host reaches (its sources and proxy; try apt-get update), or "
+			"build from a root file system of your own (--from-tar)",
+			r->suite, x->said, *x->said ? "; " : "", x->complaint);
 	}
 }
 
