@@ -1,0 +1,207 @@
+"""What the newest Python SDK (requirements-new.txt) does that older ones do not: input as a stream,
+idempotency keys, order, pause modes, its own exceptions; and E2B_DOMAIN alone, over TLS with the daemon's
+own certificate. Natively; the environment is that of the programs next to it (harness.mjs)."""
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import uuid
+
+import e2b
+from e2b import Sandbox, SandboxQuery, Template
+
+TESTS = []
+HOME = {"HOME": "/var/empty"}
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DOMAIN = "mf.localhost"
+started = []
+
+
+def test(fn):
+    TESTS.append(fn)
+    return fn
+
+
+def create(**more):
+    sandbox = Sandbox.create(timeout=more.pop("timeout", 600), envs={**HOME, **more.pop("envs", {})}, **more)
+    started.append(sandbox)
+    return sandbox
+
+
+def raises(kind, fn, text=""):
+    try:
+        value = fn()
+    except kind as e:
+        assert text in str(e), repr(e)
+        return e
+    raise AssertionError(f"no {kind.__name__} but {value!r}")
+
+
+@test
+def commands_and_files(sandbox):
+    assert sandbox.commands.run('echo "$SET"', envs={"SET": "now"}).stdout == "now\n"
+    raises(e2b.CommandExitException, lambda: sandbox.commands.run("exit 3"))
+    path = f"/tmp/newest-{uuid.uuid4().hex}"
+    sandbox.files.write(f"{path}/f", "text")
+    assert sandbox.files.read(f"{path}/f") == "text"
+    sandbox.commands.run(f"ln -s f {path}/link")
+    info = sandbox.files.get_info(f"{path}/link")
+    assert info.symlink_target == f"{path}/f", info
+    assert {e.name for e in sandbox.files.list(path)} == {"f", "link"}
+    sandbox.files.remove(path)
+    raises(e2b.FileNotFoundException, lambda: sandbox.files.read(path))
+
+
+@test
+def input_as_a_stream(sandbox):
+    command = sandbox.commands.run("cat", background=True, stdin=True)
+    sandbox.commands.stream_input(command.pid, (f"line {i}\n".encode() for i in range(1000)))
+    sandbox.commands.close_stdin(command.pid)
+    assert command.wait().stdout == "".join(f"line {i}\n" for i in range(1000))
+    raises(e2b.SandboxException, lambda: sandbox.commands.stream_input(999999, [b"x"]))
+
+
+@test
+def a_terminal(sandbox):
+    seen = []
+    terminal = sandbox.pty.create(e2b.PtySize(rows=24, cols=80), envs=HOME)
+    sandbox.pty.stream_input(terminal.pid, [b"stty size; ", b"exit\n"])
+    terminal.wait(on_pty=seen.append)
+    assert b"24 80" in b"".join(seen), seen
+
+
+@test
+def pause_and_resume(sandbox):
+    assert sandbox.pause() is True and sandbox.pause() is False
+    assert Sandbox.get_info(sandbox.sandbox_id).state.value == "paused"
+    again = Sandbox.connect(sandbox.sandbox_id, timeout=600)
+    assert again.is_running() and again.commands.run("echo back").stdout == "back\n"
+
+
+@test
+def snapshots(sandbox):
+    snapshot = sandbox.create_snapshot(name="newest")
+    assert [s.snapshot_id for s in sandbox.list_snapshots().next_items()] == [snapshot.snapshot_id]
+    other = create(template=snapshot.snapshot_id)
+    assert other.sandbox_id != sandbox.sandbox_id
+    assert Sandbox.delete_snapshot(snapshot.snapshot_id) is True
+    assert Sandbox.delete_snapshot(snapshot.snapshot_id) is False
+
+
+@test
+def idempotency(sandbox):
+    word = uuid.uuid4().hex
+    made = [create(idempotency_key=word, metadata={"word": word}) for _ in range(2)]
+    assert made[0].sandbox_id == made[1].sandbox_id
+    assert made[1].commands.run("echo same").stdout == "same\n"
+    e = raises(e2b.SandboxException, lambda: create(idempotency_key=word, metadata={"word": "other"}))
+    assert e.status_code == 422, e
+    made[0].kill()
+    e = raises(e2b.SandboxException, lambda: create(idempotency_key=word, metadata={"word": word}))
+    assert e.status_code == 409, e
+
+
+@test
+def lists(sandbox):
+    tag = {"list": uuid.uuid4().hex}
+    before = datetime.datetime.now(datetime.timezone.utc)
+    made = [create(metadata=tag).sandbox_id for _ in range(3)]
+
+    def listed(order="desc", **more):
+        query = SandboxQuery(metadata=tag, **more)
+        return [s.sandbox_id for s in Sandbox.list(query=query, order=order).next_items()]
+    assert listed() == made[::-1] and listed(order="asc") == made, (listed(), listed(order="asc"))
+    assert listed(started_after=before) == made[::-1]
+    assert listed(started_after=before + datetime.timedelta(hours=1)) == []
+
+
+@test
+def templates(sandbox):
+    assert Template.exists("no-such-template") is False
+
+
+@test
+def killed_while_it_streams(sandbox):
+    mine = create()
+    threading.Timer(0.5, mine.kill).start()
+    raises(e2b.exceptions.SandboxNotRunningException, lambda: mine.commands.run("sleep 60"),
+           "killed or reached its end of life")
+    assert mine.is_running() is False
+    raises(e2b.exceptions.SandboxNotRunningException, lambda: mine.commands.run("true"), "was not found")
+
+
+@test
+def limits_are_not_asked_again(sandbox):
+    few = os.environ["E2B_API_KEY_FEW"]
+    one = create(api_key=few)
+    begin = time.monotonic()
+    raises(e2b.RateLimitException, lambda: Sandbox.create(api_key=few))
+    assert time.monotonic() - begin < 1, "Should-Retry: false is obeyed"
+    Sandbox.kill(one.sandbox_id, api_key=few)
+
+
+def start_tls():
+    """A daemon of its own whose port speaks TLS; it and what it said of itself."""
+    process = subprocess.Popen([os.path.join(TOP, "tests/sdk/serve"), "native", "0"],
+                               env={**os.environ, "SDK_TEST_TLS": DOMAIN}, stdout=subprocess.PIPE, text=True)
+    said = {}
+    for line in process.stdout:
+        name, value = line.split()[:2]
+        said[name] = value
+        if name == "port":
+            return process, said
+    raise AssertionError("the daemon does not start")
+
+
+@test
+def a_domain_only(sandbox):
+    """In a program of its own, as the SDK reads its environment once."""
+    process, said = start_tls()
+    try:
+        env = {k: v for k, v in os.environ.items() if not k.startswith("E2B_")}
+        env.update(E2B_DOMAIN=f"{DOMAIN}:{said['port']}", E2B_API_KEY=said["key"], SSL_CERT_FILE=said["ca"])
+        done = subprocess.run([sys.executable, __file__, "--domain"], env=env, capture_output=True,
+                              text=True, timeout=100)
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def check_domain():
+    sandbox = create()
+    assert sandbox.get_host(8080) == f"8080-{sandbox.sandbox_id}.{os.environ['E2B_DOMAIN']}"
+    commands_and_files(sandbox)
+    input_as_a_stream(sandbox)
+    url = sandbox.download_url("/etc/hostname", use_signature_expiration=60)
+    assert url.startswith(f"https://49983-{sandbox.sandbox_id}.{DOMAIN}:"), url
+    assert sandbox.kill() and sandbox.is_running() is False
+
+
+def main():
+    status, only = 0, os.environ.get("SDK_TEST_ONLY")
+    if "--domain" in sys.argv:
+        check_domain()
+        return 0
+    sandbox = create()
+    for fn in TESTS:
+        if only and only not in fn.__name__:
+            continue
+        name = f"newest: {fn.__name__}"
+        try:
+            fn(sandbox)
+            print(f"ok - {name}", flush=True)
+        except Exception:  # pylint: disable=broad-except
+            status = 1
+            print(f"not ok - {name}\n{traceback.format_exc()}", flush=True)
+    for one in started:
+        Sandbox.kill(one.sandbox_id)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
