@@ -23,6 +23,7 @@
 #include "floor.h"
 #include "proto/snapshot.h"
 #include "stats.h"
+#include "vmm/cpu_model.h"
 #include "vmm/vm_internal.h"
 
 enum { BASE_BYTES = 8 << 20, WAIT_MS = 2000, MAILBOX_AT = 0x30000, STEP_ROUNDS = 100 };
@@ -165,9 +166,22 @@ struct results {
 	struct samples floor_end, end;
 };
 
+/* What a daemon keeps (sandbox/host_cpu.h). */
+static uint64_t host_cpu(void)
+{
+	static uint64_t known;
+	_cleanup_close_ int kvm_fd = known ? -1 : must(kvm_open(NULL), "/dev/kvm");
+	struct cpu_facts f;
+
+	if (!known && cpu_facts_here(kvm_fd, &f, NULL) == 0)
+		known = cpu_facts_hash(&f);
+	return known;
+}
+
 static struct vm *restore(const struct bench *b, int vsock_fd)
 {
-	struct vm_options o = {.hot_fd = -1, .dirfd = -1, .vsock_listen_fd = vsock_fd};
+	struct vm_options o = {
+		.hot_fd = -1, .dirfd = -1, .vsock_listen_fd = vsock_fd, .host_cpu = host_cpu()};
 	struct error e = {0};
 	struct vm *vm;
 
