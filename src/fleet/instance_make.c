@@ -20,7 +20,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "fleet/allowance.h"
