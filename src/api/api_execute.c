@@ -246,6 +246,7 @@ static void on_made(void *arg, struct instance *i, const struct error *why)
 	(void)strcpy(x->sandbox_id, instance_id(i)); /* of that size */
 	x->state = EXECUTION_RUNNING;
 	x->begin_ns = clock_monotonic_ns();
+	request_set_final(x->r); /* the code may run from now on */
 	if (send_cell(x, i) < 0)
 		fail(x, 502, "the cell cannot be sent to the sandbox");
 	else

@@ -236,7 +236,8 @@ struct rollback {
 	struct api_deferred *deferred;
 	struct fleet *fleet;
 	char id[SANDBOX_ID_BYTES];
-	uint64_t end_ns; /* its deadline stays */
+	uint64_t end_ns;  /* its deadline stays */
+	bool rolled_back; /* what it was is gone */
 };
 
 static void on_back(void *arg, struct instance *i, bool resumed, const struct error *why)
@@ -244,6 +245,8 @@ static void on_back(void *arg, struct instance *i, bool resumed, const struct er
 	struct rollback *b = arg;
 	struct request *r = api_deferred_take(b->deferred);
 
+	if (r && b->rolled_back)
+		request_set_final(r);
 	if (r && i)
 		reply_running(r, b->id, 201, false, 0);
 	else if (r)
@@ -261,6 +264,7 @@ static void on_rolled_back(void *arg, const struct error *why)
 		.entitled = true};
 	struct obtaining *ignored; /* goes on when the client has gone */
 
+	b->rolled_back = !why;
 	if (why)
 		on_back(b, NULL, false, why);
 	else
