@@ -49,7 +49,8 @@ struct execution {
 	int64_t timeout_s, output_limit;
 	uint64_t begin_ns; /* CLOCK_MONOTONIC, of the cell */
 	struct cell_output output;
-	struct buf reason; /* what the interpreter says when it refuses */
+	struct budget_hold hold; /* of output */
+	struct buf reason;	 /* what the interpreter says when it refuses */
 };
 
 /* --- ends --- */
@@ -60,6 +61,7 @@ static void on_closed(uv_handle_t *h)
 
 	cell_output_done(&x->output);
 	buf_done(&x->reason);
+	budget_release(&x->hold);
 	http_parser_free(x->parser);
 	free(x->body);
 	free(x);
@@ -112,6 +114,8 @@ static void answer(struct execution *x, bool timed_out)
 
 	json_decref(more);
 	end_sandbox(x);
+	cell_output_done(&x->output); /* the answer counts from here on */
+	budget_release(&x->hold);
 	if (r < 0)
 		reply_error(x->r, 500, "out of memory");
 	else
@@ -144,6 +148,8 @@ static void take_body(struct execution *x)
 		(void)buf_add(&x->reason, data, n < room ? n : room); /* as far as it can be kept */
 	else if (cell_output_take(&x->output, data, n) < 0)
 		fail(x, 503, "the server is out of memory");
+	else if (!budget_set(&x->hold, cell_output_bytes(&x->output)))
+		fail(x, 429, BUDGET_REFUSAL);
 	else if (x->output.ended)
 		answer(x, false);
 }
@@ -318,6 +324,7 @@ static void start(struct execution *x, const json_t *body)
 		!take_cell(x, body))
 		return;
 	cell_output_init(&x->output, (size_t)x->output_limit);
+	request_hold(r, &x->hold);
 	sandbox = sandbox_body(x, body);
 	if (!sandbox || !x->parser)
 		reply_error(r, 503, "out of memory");

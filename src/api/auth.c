@@ -37,7 +37,7 @@ static bool take_local(struct request *r)
 		reply_failure(r, &e);
 	else
 		r->key_id = r->key->id;
-	return err == 0;
+	return err == 0; /* the operator's own account is that of its socket */
 }
 
 bool auth_check(struct request *r)
@@ -55,7 +55,7 @@ bool auth_check(struct request *r)
 	err = store_key_authenticate(fleet_of(r)->store, secret, clock_realtime_ns(), &r->key, &e);
 	if (err == 0) {
 		r->key_id = r->key->id;
-		return true;
+		return request_charge_to(r, r->key_id);
 	}
 	if (e.code == ERROR_NOT_FOUND || e.code == ERROR_USAGE)
 		reply_error(r, 401, "invalid API key: see mayfly keys ls");

@@ -295,6 +295,11 @@ int cell_output_take(struct cell_output *o, const uint8_t *data, size_t n)
 	return r;
 }
 
+size_t cell_output_bytes(const struct cell_output *o)
+{
+	return o->line.capacity + o->out.capacity + o->err.capacity + o->results.capacity;
+}
+
 /* --- the answer --- */
 
 static int add_text(struct buf *out, const char *before, const struct buf *text)

@@ -50,6 +50,9 @@ void cell_output_done(struct cell_output *o);
 /* Takes bytes of the answer's body. 0 or -ENOMEM. */
 int cell_output_take(struct cell_output *o, const uint8_t *data, size_t n);
 
+/* Bytes that it holds. */
+size_t cell_output_bytes(const struct cell_output *o);
+
 /* Appends {stdout, stderr, results, error, executionCount, truncated} and the members of `more` (NULL
  * is -ENOMEM). Has at most CELL_ESCAPE_MAX times the limit, should all of it be control characters,
  * and CELL_ANSWER_EXTRA, for the largest error. 0, -ENOMEM or -EMSGSIZE. */

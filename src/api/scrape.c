@@ -142,6 +142,9 @@ static void collect_connections(const struct connections *all)
 	}
 	metrics_set(METRIC_TUNNELS, NULL, NULL, tunnels);
 	metrics_set(METRIC_CONNECTIONS, NULL, NULL, all->count);
+	metrics_set(METRIC_BUDGET_USED, NULL, NULL, (double)all->budget.bytes);
+	metrics_set(METRIC_BUDGET_LIMIT, NULL, NULL, (double)all->budget.max);
+	metrics_set(METRIC_BUDGET_REFUSED, NULL, NULL, (double)all->budget.refused);
 	if (all->tls)
 		metrics_set(METRIC_CERTIFICATE_EXPIRY, NULL, NULL,
 			(double)tls_context_expiry_s(all->tls));

@@ -259,6 +259,11 @@ static bool allow(struct request *r, const struct instance *i, enum access acces
 
 /* --- dispatch --- */
 
+static bool charge(struct request *r, const struct instance *i)
+{
+	return r->admin || request_charge_to(r, instance_key_id(i));
+}
+
 static void dispatch(struct request *r, const struct instance *i)
 {
 	const struct envd_method *m = envd_rpc_find(r->head->path);
@@ -275,12 +280,15 @@ static void dispatch(struct request *r, const struct instance *i)
 		if (!allow(r, i, p->access))
 			return;
 		request_meter(r, instance_id(i));
-		p->handle(r, i);
+		if (charge(r, i))
+			p->handle(r, i);
 		return;
 	}
 	if (!allow(r, i, ACCESS_TOKEN))
 		return;
 	request_meter(r, instance_id(i));
+	if (!charge(r, i))
+		return;
 	if (m)
 		envd_rpc_dispatch(r, i, m);
 	else if (known)

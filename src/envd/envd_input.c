@@ -16,9 +16,10 @@ struct input {
 	struct agent_selector process;
 	uint32_t flags;
 	struct buf data;
-	bool known; /* process is set */
-	bool asked; /* one piece is on its way */
-	bool ended; /* nothing is added to data any more */
+	struct budget_hold hold; /* of data */
+	bool known;		 /* process is set */
+	bool asked;		 /* one piece is on its way */
+	bool ended;		 /* nothing is added to data any more */
 	bool streamed;
 	struct connect_decoder decoder; /* of a streamed one */
 };
@@ -31,6 +32,7 @@ static void input_done(struct envd_call *c)
 		return;
 	connect_decoder_done(&in->decoder);
 	buf_done(&in->data);
+	budget_release(&in->hold);
 	free(in->tag);
 	free(in);
 }
@@ -46,6 +48,7 @@ static struct input *input_new(struct envd_call *c, struct envd_error *e)
 	}
 	buf_init(&in->data, CONNECT_MESSAGE_DEFAULT + INPUT_PAUSE);
 	connect_decoder_init(&in->decoder, 0, false);
+	request_hold(c->r, &in->hold);
 	return in;
 }
 
@@ -71,6 +74,14 @@ static void answer(struct envd_call *c, const struct input *in)
 		envd_rpc_end(c);
 }
 
+/* What waits counts; there is no room for it: -errno. */
+static int hold(struct input *in, struct envd_error *e)
+{
+	if (budget_set(&in->hold, buf_len(&in->data)))
+		return 0;
+	return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "%s", BUDGET_REFUSAL);
+}
+
 /* Sends the next piece, or answers when there is none to come. */
 static int pump(struct envd_call *c, struct envd_error *e)
 {
@@ -94,6 +105,7 @@ static int pump(struct envd_call *c, struct envd_error *e)
 		return r;
 	in->asked = true;
 	buf_consume(&in->data, m.data_bytes);
+	budget_force(&in->hold, buf_len(&in->data));
 	if (in->streamed && buf_len(&in->data) < INPUT_PAUSE)
 		request_resume(c->r);
 	return 0;
@@ -121,6 +133,8 @@ int envd_input_begin(struct envd_call *c, const json_t *o, struct envd_error *e)
 
 	if (r == 0)
 		r = envd_input_parse(o, &in->data, &in->flags, e);
+	if (r == 0)
+		r = hold(in, e);
 	if (r < 0)
 		return r;
 	in->ended = true;
@@ -144,6 +158,8 @@ static int take_data(struct envd_call *c, const json_t *data, struct envd_error 
 		return envd_fail(
 			e, CONNECT_INVALID_ARGUMENT, "the first message of the stream is start");
 	r = envd_input_parse(data, &in->data, &flags, e);
+	if (r == 0)
+		r = hold(in, e);
 	if (r < 0)
 		return r;
 	if (in->flags && in->flags != flags)

@@ -293,13 +293,27 @@ static void on_request(struct request *r, const char *body, size_t n)
 		envd_rpc_fail(c, &e);
 }
 
+static void refuse_body(struct request *r, unsigned status, const char *message)
+{
+	const struct envd_method *m = envd_rpc_find(r->head->path);
+	const struct instance *i = instance_find(fleet_of(r), r->route.sandbox_id);
+	struct envd_call *c = i ? new_call(r, i, m) : NULL;
+	struct envd_error e;
+
+	(void)envd_fail(&e, CONNECT_RESOURCE_EXHAUSTED, "%s", message);
+	if (c)
+		envd_rpc_fail(c, &e);
+	else if (!i)
+		envd_absent_reply(r);
+}
+
 void envd_rpc_dispatch(struct request *r, const struct instance *i, const struct envd_method *m)
 {
 	size_t max = m->body_max ? m->body_max : ENVD_BODY_MAX;
 	struct envd_call *c;
 
 	if (!m->open) {
-		request_collect(r, max + CONNECT_ENVELOPE_BYTES, on_request);
+		request_collect_or(r, max + CONNECT_ENVELOPE_BYTES, on_request, refuse_body);
 		return;
 	}
 	c = new_call(r, i, m);

@@ -93,8 +93,9 @@ struct watcher {
 	enum watcher_state state;
 	struct envd_call *creator; /* whose answer is owed; NULL: answered or gone */
 	struct agent_link *link;
-	struct buf events; /* FilesystemEvents, comma-separated */
-	bool full;	   /* the link is paused */
+	struct buf events;	 /* FilesystemEvents, comma-separated */
+	struct budget_hold hold; /* of events */
+	bool full;		 /* the link is paused */
 };
 
 static struct watcher *watchers;
@@ -119,6 +120,7 @@ static void watcher_free(struct watcher *w)
 		w->creator->state = NULL;
 	agent_link_close(w->link);
 	buf_done(&w->events);
+	budget_release(&w->hold);
 	free(w);
 	if (!watchers && turn) {
 		uv_close((uv_handle_t *)turn, on_turn_closed);
@@ -188,7 +190,10 @@ static void queue_event(struct watcher *w, const struct agent_watch_event *ev)
 		w->events.end = w->events.start + before;
 	if (r < 0 || ev->kind == AGENT_WATCH_OVERFLOW)
 		w->state = WATCHER_BROKEN;
-	if (buf_len(&w->events) >= ENVD_WATCHER_QUEUE_BYTES && !w->full) {
+	/* the event that came is kept; others wait in the guest */
+	budget_force(&w->hold, buf_len(&w->events));
+	if ((buf_len(&w->events) >= ENVD_WATCHER_QUEUE_BYTES || budget_is_short(&w->hold)) &&
+		!w->full) {
 		w->full = true;
 		agent_link_pause(w->link);
 	}
@@ -268,6 +273,7 @@ static struct watcher *watcher_new(struct envd_call *c)
 	}
 	strcpy(w->sandbox_id, c->sandbox_id);
 	buf_init(&w->events, 2 * ENVD_WATCHER_QUEUE_BYTES);
+	request_hold(c->r, &w->hold);
 	w->next = watchers;
 	watchers = w;
 	w->creator = c;
@@ -340,7 +346,8 @@ int envd_watcher_events(struct envd_call *c, const json_t *o, struct envd_error 
 		r = buf_add_str(&c->out, "]}");
 	if (!envd_rpc_wrote(c, r))
 		return 0;
-	buf_clear(&w->events);
+	buf_done(&w->events);
+	budget_force(&w->hold, 0);
 	if (w->full) {
 		w->full = false;
 		agent_link_resume(w->link);

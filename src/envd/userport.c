@@ -405,6 +405,8 @@ void userport_handle(struct request *r)
 	if (!allow(r, i))
 		return;
 	request_meter(r, instance_id(i));
+	if (!r->admin && !request_charge_to(r, instance_key_id(i)))
+		return;
 	t = tunnel_new(r);
 	if (!t) {
 		envd_reply_proxy(r, 503, r->route.sandbox_id, 0, "the server is out of memory");

@@ -62,6 +62,9 @@ static void unlist(struct connection *c)
 	all->count--;
 	peers_leave(all->peers, c->who);
 	c->who = NULL;
+	if (c->hold.account)
+		c->hold.account->connections--;
+	budget_release(&c->hold);
 }
 
 static void free_connection(struct connection *c)
@@ -400,7 +403,8 @@ static void take_plain_http(void *arg)
 static void update_reading(struct connection *c)
 {
 	bool want = !c->eof && buf_len(&c->in) < CONNECTION_IN_MAX - TRANSPORT_READ_BYTES &&
-		    !(c->request && is_paused(c->request));
+		    !(c->request && is_paused(c->request)) &&
+		    !(buf_len(&c->in) && budget_is_short(&c->hold));
 
 	if (transport_read(&c->transport, want) < 0)
 		connection_close(c);
@@ -422,6 +426,22 @@ static void take_ended(void *arg)
 
 	if (c->eof)
 		connection_close(c);
+}
+
+bool connection_charge_to(struct connection *c, const char *id)
+{
+	struct budget_account *a = c->hold.account;
+
+	if (a && strcmp(a->id, id) == 0)
+		return true;
+	if (a)
+		a->connections--;
+	budget_charge_to(&c->hold, &c->all->budget, id);
+	a = c->hold.account;
+	if (!a || ++a->connections <= c->all->key_max || !*id || c->door != SERVER_PUBLIC)
+		return true;
+	c->all->budget.refused++;
+	return false;
 }
 
 static void flush(struct connection *c)
@@ -597,6 +617,7 @@ void connection_turn(struct connection *c)
 		linger(c);
 	if (c->state == CONNECTION_CLOSED)
 		return;
+	budget_force(&c->hold, connection_queued(c) + buf_len(&c->in));
 	update_reading(c);
 	if (c->state != CONNECTION_CLOSED)
 		update_deadline(c);
@@ -616,6 +637,7 @@ int connection_accept(struct connection *c, uv_stream_t *listener)
 {
 	int r = transport_accept(&c->transport, listener, c->peer);
 
+	(void)connection_charge_to(c, c->door == SERVER_ADMIN ? "operator" : ""); /* no limit */
 	if (r == 0 && c->door == SERVER_PUBLIC) {
 		c->who = peers_join(c->all->peers, c->peer);
 		r = c->who ? 0 : -ENOMEM;

@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "base/buf.h"
+#include "http/budget.h"
 #include "http/exchange.h"
 #include "http/transport.h"
 #include "proto/http.h"
@@ -75,6 +76,8 @@ struct connections {
 	const char *domain;	 /* see route_classify() */
 	struct tls_context *tls; /* of SERVER_PUBLIC; NULL: plain */
 	struct peers *peers;
+	struct budget budget;
+	unsigned key_max; /* connections of one key */
 	struct connection *first;
 	unsigned count;
 	struct connection *dirty, *dirty_last;	  /* to be looked at in this turn */
@@ -104,7 +107,8 @@ struct connection {
 	enum connection_wait wait;
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 	char peer[TRANSPORT_PEER_BYTES];
-	struct peer *who; /* NULL: not of the public door */
+	struct peer *who;	 /* NULL: not of the public door */
+	struct budget_hold hold; /* of what is queued, both ways */
 };
 
 /* Not accepted yet; NULL when out of memory. */
@@ -142,5 +146,7 @@ void connection_close(struct connection *c);
 void connection_count(struct request *r, uint64_t in_bytes, uint64_t out_bytes);
 void connection_mark(struct connection *c); /* dirty: a turn is due */
 size_t connection_queued(const struct connection *c);
+/* What it holds counts for that account. False: the account has too many connections. */
+bool connection_charge_to(struct connection *c, const char *id);
 
 #endif

@@ -39,6 +39,34 @@ static bool is_over(const struct request *r)
 	return r->state >= REQUEST_ENDED;
 }
 
+/* --- the budget --- */
+
+bool request_charge_to(struct request *r, const char *id)
+{
+	static const struct http_reply reply = {.status = 429, .close = true};
+
+	if (connection_charge_to(r->connection, id))
+		return true;
+	(void)request_reply_error(r, &reply, NULL,
+		"this key has too many connections: use fewer, or close idle ones");
+	return false;
+}
+
+void request_hold(const struct request *r, struct budget_hold *h)
+{
+	const struct budget_hold *of = &r->connection->hold;
+
+	budget_charge_to(h, &r->connection->all->budget, of->account ? of->account->id : "");
+}
+
+/* Whether an answer of that length may be queued. */
+static bool has_room(struct request *r, size_t n)
+{
+	size_t queued = connection_queued(r->connection);
+
+	return n <= REQUEST_LOW_WATER || budget_set(&r->connection->hold, queued + n);
+}
+
 /* --- guesses --- */
 
 bool request_may_guess(const struct request *r)
@@ -81,6 +109,8 @@ void request_pause(struct request *r)
 struct request_collect {
 	struct buf body;
 	void (*then)(struct request *r, const char *body, size_t n);
+	void (*refuse)(struct request *r, unsigned status, const char *message);
+	struct budget_hold hold;
 };
 
 static void drop_collected(struct request *r)
@@ -88,23 +118,38 @@ static void drop_collected(struct request *r)
 	if (!r->collect)
 		return;
 	buf_done(&r->collect->body);
+	budget_release(&r->collect->hold);
 	free(r->collect);
 	r->collect = NULL;
 }
 
-static void refuse_body(struct request *r, unsigned status, const char *message)
+static void refuse_plainly(struct request *r, unsigned status, const char *message)
 {
 	struct http_reply reply = {.status = status};
 
+	(void)request_reply_error(r, &reply, NULL, message); /* nothing else can be said */
+}
+
+static void refuse_body(struct request *r, unsigned status, const char *message)
+{
+	void (*refuse)(struct request * r, unsigned status, const char *message) =
+		r->collect ? r->collect->refuse : refuse_plainly;
+
 	r->ops = NULL;
 	drop_collected(r);
-	(void)request_reply_error(r, &reply, NULL, message); /* nothing else can be said */
+	refuse(r, status, message);
 }
 
 static void collect_body(struct request *r, const uint8_t *data, size_t n)
 {
-	int e = buf_add(&r->collect->body, data, n);
+	struct request_collect *c = r->collect;
+	int e;
 
+	if (buf_len(&c->body) + n < c->body.max && !budget_set(&c->hold, buf_len(&c->body) + n)) {
+		refuse_body(r, 429, BUDGET_REFUSAL);
+		return;
+	}
+	e = buf_add(&c->body, data, n);
 	if (e < 0)
 		refuse_body(r, e == -EMSGSIZE ? 413 : 503,
 			e == -EMSGSIZE ? "the request's body is too large" : "out of memory");
@@ -127,11 +172,19 @@ static void collect_end(struct request *r)
 	r->ops = NULL;
 	c->then(r, (const char *)buf_head(&c->body), buf_len(&c->body) - 1);
 	buf_done(&c->body);
+	budget_release(&c->hold);
 	free(c);
 }
 
 void request_collect(
 	struct request *r, size_t max, void (*then)(struct request *r, const char *body, size_t n))
+{
+	request_collect_or(r, max, then, refuse_plainly);
+}
+
+void request_collect_or(struct request *r, size_t max,
+	void (*then)(struct request *r, const char *body, size_t n),
+	void (*refuse)(struct request *r, unsigned status, const char *message))
 {
 	static const struct request_ops ops = {
 		.body = collect_body, .body_end = collect_end, .done = collect_gone};
@@ -143,6 +196,8 @@ void request_collect(
 	}
 	buf_init(&r->collect->body, max + 1);
 	r->collect->then = then;
+	r->collect->refuse = refuse;
+	request_hold(r, &r->collect->hold);
 	r->ops = &ops;
 	request_resume(r);
 }
@@ -227,6 +282,11 @@ int request_reply(struct request *r, const struct http_reply *reply)
 
 	if (r->state != REQUEST_NONE)
 		return -EPIPE;
+	if (!has_room(r, reply->len)) {
+		static const struct http_reply short_one = {.status = 429};
+
+		return request_reply_error(r, &short_one, NULL, BUDGET_REFUSAL);
+	}
 	fill_reply(r, &full);
 	add_advice(r, &full, room);
 	if (reply->status < 400 && !r->head_only)
@@ -335,11 +395,17 @@ int request_upgrade(struct request *r, const void *head, size_t n)
 	return 0;
 }
 
+/* A stream can wait: little is queued of an account that has too much. */
+static size_t high_water(const struct request *r)
+{
+	return budget_is_short(&r->connection->hold) ? REQUEST_LOW_WATER : REQUEST_HIGH_WATER;
+}
+
 size_t request_room(const struct request *r)
 {
-	size_t queued = connection_queued(r->connection);
+	size_t queued = connection_queued(r->connection), high = high_water(r);
 
-	return queued < REQUEST_HIGH_WATER ? REQUEST_HIGH_WATER - queued : 0;
+	return queued < high ? high - queued : 0;
 }
 
 int request_write(struct request *r, const void *data, size_t n)
@@ -362,7 +428,7 @@ int request_write(struct request *r, const void *data, size_t n)
 	if (e < 0)
 		return e;
 	connection_count(r, 0, n);
-	r->full = r->full || connection_queued(c) >= REQUEST_HIGH_WATER;
+	r->full = r->full || connection_queued(c) >= high_water(r);
 	return r->full;
 }
 

@@ -31,6 +31,7 @@
 
 #include <uv.h>
 
+#include "http/budget.h"
 #include "http/exchange.h"
 #include "proto/http_response.h"
 
@@ -47,10 +48,14 @@ void request_resume(struct request *r);
 void request_pause(struct request *r);
 
 /* Instead of ops: gathers the whole body, then calls `then` with it (NUL-terminated, valid until it
- * returns). A body of more than max bytes is answered with 413, a client that goes ends it without
- * a call. ops may be set from `then` on. */
+ * returns). A body of more than max bytes is answered with 413, one that the account's budget has
+ * no room for with 429, a client that goes ends it without a call. ops may be set from `then` on. */
 void request_collect(
 	struct request *r, size_t max, void (*then)(struct request *r, const char *body, size_t n));
+/* The same with another form of refusals. */
+void request_collect_or(struct request *r, size_t max,
+	void (*then)(struct request *r, const char *body, size_t n),
+	void (*refuse)(struct request *r, unsigned status, const char *message));
 
 /* Something was done that must not be done twice, or to ask again would not help: failures from now
  * on have "Should-Retry: false", which keeps the SDKs from repeating the request by themselves. Of
@@ -88,6 +93,12 @@ void request_abort(struct request *r);
 
 /* 101 with this ready-made head (status line to blank line), then raw. */
 int request_upgrade(struct request *r, const void *head, size_t n);
+
+/* What the daemon holds for the client counts for that account (budget.h): a key's id. False: it
+ * has too many connections, and the request was answered. */
+bool request_charge_to(struct request *r, const char *id);
+/* Another holder of bytes for the same account. */
+void request_hold(const struct request *r, struct budget_hold *h);
 
 /* Whether the client may try secrets that cost something to look for (peers.h), and that it tried a
  * wrong one. */

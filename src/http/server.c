@@ -209,6 +209,8 @@ struct server *server_new(unsigned max, unsigned peer_max)
 	if (!s)
 		return NULL;
 	s->max = max ? max : SERVER_CONNECTIONS;
+	s->all.budget.max = BUDGET_BYTES;
+	s->all.key_max = (s->max + 1) / 2;
 	s->peer_max = peer_max ? peer_max : (s->max + 3) / 4;
 	s->all.peers = peers_new();
 	if (s->all.peers)

@@ -11,7 +11,7 @@ import struct
 import sys
 import threading
 
-HELLO, IDENTITY, METRICS, EXEC, WATCH = 0x01, 0x02, 0x05, 0x10, 0x39
+HELLO, IDENTITY, METRICS, EXEC, WATCH, DIAL = 0x01, 0x02, 0x05, 0x10, 0x39, 0x40
 OK, HELLO_REPLY, IDENTITY_REPLY, METRICS_REPLY = 0x80, 0x82, 0x83, 0x84
 STARTED, STDOUT, WINDOW, WATCH_EVENT = 0x90, 0x91, 0x96, 0xb1
 
@@ -45,6 +45,19 @@ def take(f):
     return kind, f.read(n)
 
 
+def interpret(s, f):
+    """An interpreter whose cell prints 8 MiB of control characters: 48 MiB in an answer."""
+    n = 0
+    while (line := f.readline()) not in (b"\r\n", b""):
+        if line.lower().startswith(b"content-length:"):
+            n = int(line.split(b":")[1])
+    f.read(n)
+    s.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+    for _ in range(8192):
+        s.sendall(b'{"type":"stdout","text":"' + b"\\u0001" * 1024 + b'"}\n')
+    s.sendall(b'{"type":"end_of_execution"}\n')
+
+
 def serve(s):
     f = s.makefile("rb")
     try:
@@ -53,6 +66,9 @@ def serve(s):
         while True:
             kind, payload = take(f)
             s.sendall(REPLIES.get(kind, frame(OK)))
+            if kind == DIAL:
+                interpret(s, f)
+                return
             flood = next((v for k, v in FLOODS.items() if k in payload), None)
             while flood and kind in (EXEC, WATCH):
                 s.sendall(flood)
