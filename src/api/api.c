@@ -7,6 +7,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "api/auth.h"
+#include "api/health.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"

@@ -53,7 +53,6 @@ void api_templates_page(struct request *r);
 void api_templates_default(struct request *r);
 void api_template_get(struct request *r);
 void api_template_alias(struct request *r);
-void api_health(struct request *r);
 void api_teams(struct request *r);
 void api_webhooks_list(struct request *r);
 void api_webhooks_create(struct request *r);

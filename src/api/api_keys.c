@@ -14,6 +14,7 @@
 #include "api/api.h"
 #include "fleet/fleet_of.h"
 #include "api/key_json.h"
+#include "api/operator.h"
 #include "fleet/limits.h"
 #include "fleet/meter.h"
 #include "fleet/revocation.h"

@@ -20,11 +20,6 @@
 
 enum { IDS_MAX = 100, IDS_BYTES = 8192, LOGS_MAX = 1000, LOG_PAGES = 16, SEARCH_MAX = 1024 };
 
-void api_health(struct request *r)
-{
-	reply_empty(r, 204);
-}
-
 /* --- metrics --- */
 
 static json_t *metric_json(const struct store_sample *m)

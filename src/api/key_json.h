@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "api/operator.h"
+#include "api/operation.h"
 #include "store/keys.h"
 
 /* TeamAPIKey; with its team and limits for the operator. New reference, NULL without memory. */

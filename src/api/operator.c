@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "api/operation.h"
 #include "api/key_json.h"
 #include "api/tier_json.h"
 #include "api/usage_json.h"
@@ -26,21 +27,6 @@ static const struct {
 	{"DELETE", "tiers", true, tiers_remove},
 	{"GET", "usage", false, usage_get},
 };
-
-int operation_no_memory(struct error *e)
-{
-	return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-}
-
-int operation_query(
-	const struct operation *o, const char *name, char *out, size_t cap, struct error *e)
-{
-	int n = uri_query_get(o->query, name, out, cap);
-
-	if (n == -ENOENT || n == 0)
-		return 0;
-	return n > 0 ? 1 : error_set(e, ERROR_USAGE, EINVAL, "%s is malformed or too long", name);
-}
 
 static int run(
 	struct operation *o, const char *method, const struct uri_path *path, struct error *e)

@@ -14,20 +14,4 @@
 int operator_call(struct store *s, const char *method, const char *target, const json_t *body,
 	json_t **ret, struct error *e);
 
-/* --- for those who write operations --- */
-
-struct operation {
-	struct store *store;
-	const char *id;	    /* what "{}" stood for, or NULL */
-	const char *query;  /* still encoded, or NULL */
-	const json_t *body; /* an object, or NULL */
-	json_t *answer;	    /* stays NULL for an empty one */
-};
-
-/* A text of the query: 1, or 0 when it is not there; ERROR_USAGE. */
-int operation_query(
-	const struct operation *o, const char *name, char *out, size_t cap, struct error *e);
-
-int operation_no_memory(struct error *e);
-
 #endif

@@ -2,7 +2,7 @@
 #ifndef DAEMON_TIER_JSON_H
 #define DAEMON_TIER_JSON_H
 
-#include "api/operator.h"
+#include "api/operation.h"
 
 enum { MONEY_BYTES = 32 };
 

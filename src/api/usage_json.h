@@ -6,7 +6,7 @@
 #ifndef DAEMON_USAGE_JSON_H
 #define DAEMON_USAGE_JSON_H
 
-#include "api/operator.h"
+#include "api/operation.h"
 
 /* Takes month (YYYY-MM), or from and to (YYYY-MM-DD), and by (key, day or sandbox: that part only)
  * from the query. key_id NULL: of all keys. */

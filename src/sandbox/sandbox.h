@@ -21,50 +21,13 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "sandbox/options.h"
 #include "sandbox/sandbox_dir.h"
 #include "image/home.h"
 #include "image/progress.h"
 #include "sandbox/agent_client.h"
 
-enum {
-	SANDBOX_READY_S = 60, /* default time to become ready */
-	SANDBOX_CPUS_MAX = 4,
-	SANDBOX_MEMORY_MB_MIN = 128,
-	SANDBOX_MEMORY_MB_MAX = 4096,
-	SANDBOX_DISK_MB_MAX = 10 * 1024,
-	SANDBOX_ROOM_MB = 16, /* disk space below which none is made */
-	SANDBOX_POLL_FDS = 2,
-};
-
-struct sandbox_sizes {
-	unsigned cpus;
-	uint64_t memory_bytes, disk_bytes;
-};
-
-/* What a sandbox is made of in place of its template: a snapshot's files (layers.h). */
-struct sandbox_origin {
-	int fd;	     /* of its directory; borrowed */
-	bool memory; /* false: its disks only, to be booted from */
-};
-
-struct sandbox_options {
-	const char *id; /* of one that comes back; NULL: a new one */
-	const char *template;
-	const struct sandbox_origin *origin; /* or NULL; the sizes below are the origin's then */
-	unsigned cpus;			     /* 0: the template's */
-	uint64_t memory_bytes;		     /* 0: the template's; whole MB */
-	uint64_t disk_bytes;		     /* of the root file system; 0: the template's */
-	const char *const *env; /* "NAME=VALUE" in addition to the template's, or NULL */
-	unsigned env_count;
-	const char *command;		 /* for the record, or NULL */
-	json_t *metadata;		 /* an object for the record, borrowed, or NULL */
-	bool hidden;			 /* in no list: see sandbox_record */
-	bool boot;			 /* boot instead of restoring */
-	bool paused;			 /* only for backend.h: made in advance */
-	const char *kernel, *modules;	 /* of a boot; NULL: the template's */
-	uint64_t ready_timeout_ns;	 /* 0: SANDBOX_READY_S */
-	const struct progress *progress; /* of a snapshot that has to be made first, or NULL */
-};
+enum { SANDBOX_POLL_FDS = 2 };
 
 struct sandbox;
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "sandbox/prepare.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/options.h"
 #include "image/home.h"
 #include "image/template.h"
 #include "sandbox/launch.h"

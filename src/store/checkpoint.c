@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "store/db.h"
 
 enum { RETRY_MS = 500, PAGE_BYTES = 4096 + 24 }; /* in the log, each with its header */
 
@@ -176,22 +175,20 @@ static int start_thread(struct checkpointer *c)
 	return r;
 }
 
-int checkpointer_start(const char *path, sqlite3 *db, int file_fd, int wal_fd,
+int checkpointer_start(sqlite3 *own, sqlite3 *db, int file_fd, int wal_fd,
 	struct checkpointer **ret, struct error *e)
 {
 	struct checkpointer *c = calloc(1, sizeof(*c));
 	int r;
 
-	if (!c)
+	if (!c) {
+		(void)sqlite3_close(own); /* no statements are open */
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	}
+	c->db = own;
 	c->writer = db;
 	c->file_fd = file_fd;
 	c->wal_fd = wal_fd;
-	r = db_connect(path, &c->db, e);
-	if (r < 0) {
-		free(c);
-		return r;
-	}
 	atomic_store(&c->reserve_bytes, CHECKPOINT_RESERVE);
 	atomic_store(&c->disk_full, !keep_reserve(c, CHECKPOINT_RESERVE));
 	c->wanted = true; /* the log of the run before */

@@ -25,9 +25,10 @@ enum {
 	CHECKPOINT_RESERVE = 8 << 20,	/* bytes, of each file; grows with the log */
 };
 
-/* Watches the commits of `db` (the writer's connection), whose file is `path`. file_fd and wal_fd
+/* Watches the commits of `db` (the writer's connection). `own` is another connection to the same
+ * database, which it takes in any case. file_fd and wal_fd
  * are the two files, borrowed. */
-int checkpointer_start(const char *path, sqlite3 *db, int file_fd, int wal_fd,
+int checkpointer_start(sqlite3 *own, sqlite3 *db, int file_fd, int wal_fd,
 	struct checkpointer **ret, struct error *e);
 /* Accepts NULL; waits for a checkpoint under way. Before the writer's connection is closed. */
 void checkpointer_stop(struct checkpointer *c);

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "store/db.h"
 #include "store/maintain.h"
-#include "store/sandbox_row.h"
+#include "store/sandboxes_internal.h"
 
 #define SAMPLE_COLUMNS                                                                             \
 	"at_ns, cpu_count, cpu_used_permille, mem_used_bytes, mem_total_bytes, mem_cache_bytes, "  \

@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "proto/json_text.h"
 #include "store/page.h"
-#include "store/sandbox_row.h"
+#include "store/sandboxes_internal.h"
 #include "store/sandboxes.h"
 #include "store/text.h"
 

@@ -1,4 +1,4 @@
-#include "store/sandbox_row.h"
+#include "store/sandboxes_internal.h"
 
 #include <errno.h>
 #include <stddef.h>

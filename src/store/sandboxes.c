@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "store/sandbox_row.h"
+#include "store/sandboxes_internal.h"
 #include "store/text.h"
 
 static void decref_p(json_t **j)

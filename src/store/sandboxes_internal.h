@@ -1,6 +1,6 @@
 /* Inside the store: a row of the table sandboxes and its struct. */
-#ifndef STORE_SANDBOX_ROW_H
-#define STORE_SANDBOX_ROW_H
+#ifndef STORE_SANDBOXES_INTERNAL_H
+#define STORE_SANDBOXES_INTERNAL_H
 
 #include "store/db.h"
 #include "store/sandboxes.h"

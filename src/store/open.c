@@ -92,6 +92,7 @@ static int open_log(struct store *s, struct error *e)
 
 static int open_database(struct store *s, struct error *e)
 {
+	sqlite3 *second = NULL;
 	int r = take_lock(s, e);
 
 	if (r == 0)
@@ -109,7 +110,9 @@ static int open_database(struct store *s, struct error *e)
 	if (r == 0)
 		r = store_sync(s, e);
 	if (r == 0)
-		r = checkpointer_start(s->path, s->db, s->file_fd, s->wal_fd, &s->checkpointer, e);
+		r = db_connect(s->path, &second, e);
+	if (r == 0)
+		r = checkpointer_start(second, s->db, s->file_fd, s->wal_fd, &s->checkpointer, e);
 	return r;
 }
 
