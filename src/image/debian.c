@@ -20,6 +20,10 @@
 
 #define KEYRING "/usr/share/keyrings/debian-archive-keyring."
 
+#define ARCHIVE_REMEDY                                                                             \
+	": give apt an archive of Debian that this host reaches (its sources and proxy; try "      \
+	"apt-get update), or build from a root file system of your own (--from-tar)"
+
 enum { BUILD_TIMEOUT_S = 3600, SOURCES_MAX = 64 << 10, ARGUMENTS_MAX = 256 };
 
 static const char stage[] = "install packages";
@@ -350,6 +354,8 @@ static const char *const fixed[] = {"--variant=minbase", "--format=tar",
 	"--dpkgopt=path-exclude=/usr/share/doc/*",
 	"--dpkgopt=path-include=/usr/share/doc/*/copyright",
 	"--dpkgopt=path-exclude=/usr/share/info/*",
+	/* Some packages, Java's for one, put links there and fail without the directory. */
+	"--essential-hook=mkdir -p \"$1/usr/share/man/man1\"",
 	/* What only the build needs: the host's apt settings and dpkg's carelessness. */
 	"--customize-hook=rm -f \"$1/etc/apt/apt.conf.d/99mmdebstrap\"",
 	"--customize-hook=sed -i /force-unsafe-io/d \"$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap\""};
@@ -436,6 +442,13 @@ static bool is_own_command(const struct relay *x)
 	return strstr(x->complaint, "command failed: ") != NULL;
 }
 
+/* apt did not get what it wanted of the archive. */
+static bool is_unreachable(const struct relay *x)
+{
+	return str_starts_with(x->complaint, "Failed to fetch") ||
+	       str_starts_with(x->complaint, "Unable to ");
+}
+
 /* mmdebstrap's failure as an error that names what failed and what to do. */
 static void say_failure(
 	const struct relay *x, const struct recipe *r, const struct error *why, struct error *e)
@@ -450,11 +463,9 @@ static void say_failure(
 			"a command of the recipe failed in the image: %.250s%s%.160s", x->said,
 			command ? ": " : "", command ? command + strlen(" sh -ec ") : "");
 	} else {
-		(void)error_set(e, ERROR_HOST, EIO,
-			"`mmdebstrap %s` failed (%.120s%s%.170s): give apt an archive of Debian "
-			"that this host reaches (its sources and proxy; try apt-get update), or "
-			"build from a root file system of your own (--from-tar)",
-			r->suite, x->said, *x->said ? "; " : "", x->complaint);
+		(void)error_set(e, ERROR_HOST, EIO, "`mmdebstrap %s` failed (%.120s%s%.170s)%s",
+			r->suite, x->said, *x->said ? "; " : "", x->complaint,
+			is_unreachable(x) ? ARCHIVE_REMEDY : "");
 	}
 }
 
