@@ -24,6 +24,8 @@
 #include "proto/snapshot.h"
 #include "stats.h"
 #include "vmm/cpu_model.h"
+#include "vmm/kvm.h"
+#include "vmm/pages.h"
 #include "vmm/vm_internal.h"
 
 enum { BASE_BYTES = 8 << 20, WAIT_MS = 2000, MAILBOX_AT = 0x30000, STEP_ROUNDS = 100 };
@@ -84,7 +86,9 @@ static struct vm *boot(const struct bench *b, const char *guest)
 		.initrd_fd = -1,
 		.cmdline = "exits",
 		.state_fd = -1,
-		.dirfd = -1,
+		.console_fd = -1,
+		.kvm_fd = must(kvm_open(NULL), "/dev/kvm"),
+		.pagemap_fd = must(pages_open(-1), "pagemap"),
 		.rng = true};
 	struct error e = {0};
 	struct vm *vm;
@@ -106,10 +110,25 @@ static void pause_vm(struct vm *vm)
 		die("guest", e.message);
 }
 
+static void save_vm(const struct bench *b, struct vm *vm)
+{
+	static const struct snapshot_needs full = {.memory_full = true,
+		.part = {[SNAPSHOT_PART_STATE] = true, [SNAPSHOT_PART_MEMORY] = true}};
+	struct snapshot_files f;
+	struct error e = {0};
+
+	if (snapshot_files_create(b->snapshot_dirfd, &full, &f, &e) < 0)
+		die("save", e.message);
+	f.disk_fd[0] = must(
+		openat(b->snapshot_dirfd, "disk0", O_RDWR | O_CREAT | O_CLOEXEC, 0600), "disk0");
+	if (vm_save(vm, &f, &e) < 0)
+		die("save", e.message);
+	snapshot_files_close(&f);
+}
+
 static void make_snapshot(struct bench *b, const char *guest)
 {
 	struct vm *vm = boot(b, guest);
-	struct error e = {0};
 	const volatile uint32_t *stage = guest_memory_ptr(&vm->memory, MAILBOX_AT, sizeof(*stage));
 
 	vm_resume(vm);
@@ -118,8 +137,7 @@ static void make_snapshot(struct bench *b, const char *guest)
 	pause_vm(vm);
 	if (*stage != 1)
 		die("guest", "does not reach its loop");
-	if (vm_save(vm, b->snapshot_dirfd, &e) < 0)
-		die("save", e.message);
+	save_vm(b, vm);
 	vm_free(vm);
 }
 
@@ -180,8 +198,12 @@ static uint64_t host_cpu(void)
 
 static struct vm *restore(const struct bench *b, int vsock_fd)
 {
-	struct vm_options o = {
-		.hot_fd = -1, .dirfd = -1, .vsock_listen_fd = vsock_fd, .host_cpu = host_cpu()};
+	struct vm_options o = {.hot_fd = -1,
+		.console_fd = -1,
+		.kvm_fd = must(kvm_open(NULL), "/dev/kvm"),
+		.pagemap_fd = must(pages_open(-1), "pagemap"),
+		.vsock_listen_fd = vsock_fd,
+		.host_cpu = host_cpu()};
 	struct error e = {0};
 	struct vm *vm;
 

@@ -20,6 +20,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "vmm/kvm.h"
+#include "vmm/pages.h"
 #include "vmm/vm_internal.h"
 
 enum { WAIT_MS = 5000, MAILBOX_AT = 0x30000, BASE_BYTES = 8 << 20, IOVECS = 256 };
@@ -72,7 +74,9 @@ static struct vm *boot(struct bench *b, const char *line)
 		.initrd_fd = -1,
 		.state_fd = -1,
 		.cmdline = line,
-		.dirfd = -1,
+		.console_fd = -1,
+		.kvm_fd = must(kvm_open(NULL), "/dev/kvm"),
+		.pagemap_fd = must(pages_open(-1), "pagemap"),
 		.vsock_listen_fd = -1,
 		.disk_count = 1};
 	struct error e = {0};
@@ -90,7 +94,12 @@ static struct vm *boot(struct bench *b, const char *line)
 /* On the last snapshot, or on its base only. */
 static struct vm *restore(struct bench *b, bool layers)
 {
-	struct vm_options o = {.hot_fd = -1, .dirfd = -1, .vsock_listen_fd = -1, .disk_count = 1};
+	struct vm_options o = {.hot_fd = -1,
+		.console_fd = -1,
+		.kvm_fd = must(kvm_open(NULL), "/dev/kvm"),
+		.pagemap_fd = must(pages_open(-1), "pagemap"),
+		.vsock_listen_fd = -1,
+		.disk_count = 1};
 	struct error e = {0};
 	struct vm *vm;
 
@@ -158,8 +167,10 @@ static void note_snapshot(struct bench *b, const char *name, const struct vm_sna
 static void take(
 	struct bench *b, struct vm *vm, const char *name, bool final, struct vm_snapshot_result *r)
 {
-	struct vm_snapshot_options o = {.final = final, .delta_fds = {-1, -1}};
+	struct vm_snapshot_options o = {.final = final};
+	struct snapshot_needs needs = vm_snapshot_needs(vm);
 	char from[32], to[48];
+	int dirfd;
 	struct error e = {0};
 
 	if (mkdirat(b->dirfd, name, 0700) < 0)
@@ -168,12 +179,14 @@ static void take(
 	(void)snprintf(to, sizeof(to), "%s/disk0", name);	  /* fits */
 	if (linkat(b->dirfd, from, b->dirfd, to, 0) < 0)
 		bench_die(to, strerror(errno));
-	o.dirfd = must(openat(b->dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), name);
+	dirfd = must(openat(b->dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), name);
+	if (snapshot_files_create(dirfd, &needs, &o.files, &e) < 0)
+		bench_die(name, e.message);
 	if (!final)
-		o.delta_fds[0] = new_delta(b);
+		o.files.disk_fd[0] = new_delta(b);
 	if (vm_snapshot(vm, &o, r, &e) < 0)
 		bench_die("vm_snapshot", e.message);
-	(void)close(o.dirfd); /* only a directory */
+	(void)close(dirfd); /* only a directory */
 	note_snapshot(b, name, r);
 }
 
@@ -253,7 +266,7 @@ static uint64_t copy_dirty(struct bench *b, struct vm *vm)
 	uint64_t ns;
 
 	pause_vm(vm);
-	if (pages_written(&vm->memory, &pages) < 0)
+	if (pages_written(&vm->memory, vm->pagemap_fd, &pages) < 0)
 		bench_die("copy", "cannot find the dirty pages");
 	ns = time_copy(b, vm, &pages);
 	vm_resume(vm);

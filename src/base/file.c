@@ -57,6 +57,26 @@ int file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *
 	return fd < 0 ? -errno : read_whole(fd, -1, max, ret_data, ret_len);
 }
 
+int file_open_foreign(int dirfd, const char *name, int flags, uint64_t max)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	return (uint64_t)st.st_size > max ? -EFBIG : TAKE_FD(fd);
+}
+
+int file_read_foreign(int dirfd, const char *name, size_t max, char **ret_data, size_t *ret_len)
+{
+	_cleanup_close_ int fd = file_open_foreign(dirfd, name, O_RDONLY, max);
+
+	return fd < 0 ? fd : read_whole(fd, 0, max, ret_data, ret_len);
+}
+
 int file_read_fd(int fd, size_t max, char **ret_data, size_t *ret_len)
 {
 	return read_whole(fd, 0, max, ret_data, ret_len);
@@ -187,5 +207,6 @@ uint64_t file_disk_bytes(int dirfd, const char *path)
 {
 	struct stat st;
 
-	return fstatat(dirfd, path, &st, 0) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
+	return fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0
+								  : (uint64_t)st.st_blocks * 512;
 }

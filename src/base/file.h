@@ -14,6 +14,14 @@ int file_read(int dirfd, const char *path, size_t max, char **ret_data, size_t *
 /* The same of an open file, from its start and without moving its offset. */
 int file_read_fd(int fd, size_t max, char **ret_data, size_t *ret_len);
 
+/* Opens a regular file that somebody else may have made, in place of which there may be anything: a
+ * symbolic link is not followed (-ELOOP), a pipe is not waited for, a device is not touched.
+ * Anything but a regular file of at most max bytes is -EINVAL or -EFBIG. flags as for openat, without
+ * O_CREAT. Descriptor or -errno. */
+int file_open_foreign(int dirfd, const char *name, int flags, uint64_t max);
+/* file_read of such a one. */
+int file_read_foreign(int dirfd, const char *name, size_t max, char **ret_data, size_t *ret_len);
+
 /* Replaces a file so that a crash leaves the old or the new content: temporary name, fsync,
  * rename, fsync of the directory. */
 int file_write_atomic(int dirfd, const char *name, const void *data, size_t len, mode_t mode);

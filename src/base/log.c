@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ enum { LINE_MAX_BYTES = 1024, JSON_END_BYTES = 8, TIME_BYTES = 32 };
 static const char *log_ident = "mayfly";
 static bool log_json;
 static enum log_level log_level = LOG_LEVEL_WARN;
+static uint64_t log_max_bytes;
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 int log_parse_level(const char *name, enum log_level *ret)
@@ -45,6 +47,11 @@ void log_set_level(enum log_level level)
 void log_set_json(bool json)
 {
 	log_json = json;
+}
+
+void log_set_max_bytes(uint64_t max_bytes)
+{
+	log_max_bytes = max_bytes;
 }
 
 bool log_enabled(enum log_level level)
@@ -169,6 +176,15 @@ static void format_time(char out[TIME_BYTES])
 	(void)snprintf(out + n, TIME_BYTES - n, ".%03ldZ", ts.tv_nsec / 1000000); /* fits */
 }
 
+static void make_room(void)
+{
+	struct stat st;
+
+	if (log_max_bytes && fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode) &&
+		(uint64_t)st.st_size + LINE_MAX_BYTES > log_max_bytes)
+		(void)!ftruncate(STDERR_FILENO, 0); /* failing, it grows by one line */
+}
+
 void log_write(enum log_level level, const char *fmt, ...)
 {
 	char message[LINE_MAX_BYTES], time[TIME_BYTES];
@@ -188,6 +204,7 @@ void log_write(enum log_level level, const char *fmt, ...)
 	else
 		format_text(&l, level, time, message);
 	l.text[l.n++] = '\n';
+	make_room();
 	/* a log that cannot be written has no other place */
 	(void)!write(STDERR_FILENO, l.text, l.n);
 }

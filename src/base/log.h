@@ -16,6 +16,9 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
 void log_open(const char *ident);
 void log_set_level(enum log_level level);
 void log_set_json(bool json);
+/* Where standard error is a file: it is emptied before it grows beyond max_bytes. Lines are lost
+ * then, but not the newest ones. 0: no limit. */
+void log_set_max_bytes(uint64_t max_bytes);
 int log_parse_level(const char *name, enum log_level *ret); /* 0 or -EINVAL */
 bool log_enabled(enum log_level level);
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

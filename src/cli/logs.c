@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
@@ -108,11 +109,11 @@ static int copy(int fd, struct output *out, struct error *e)
 /* -1 and no error: the guest has not written anything yet. */
 static int open_log(int dirfd, const char *whose, struct error *e)
 {
-	int fd = openat(dirfd, "console.log", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = file_open_foreign(dirfd, "console.log", O_RDONLY, UINT64_MAX);
 
-	if (fd < 0 && errno != ENOENT)
-		return error_set_errno(e, ERROR_INTERNAL, errno, "boot log of %s", whose);
-	return fd;
+	if (fd < 0 && fd != -ENOENT)
+		return error_set_errno(e, ERROR_INTERNAL, -fd, "boot log of %s", whose);
+	return fd < 0 ? -1 : fd;
 }
 
 /* --- what happened to a sandbox of the daemon --- */

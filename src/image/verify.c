@@ -18,6 +18,8 @@
 
 enum { UNIT = 64 << 10, NOTES_MAX = 64 << 10, IDENTITY_BYTES = 224 };
 
+#define FILE_MAX (UINT64_C(65) << 30) /* a disk of 64 GiB, and what goes with it */
+
 static const char sums_file[] = "checksums";
 static const char stamps_file[] = "verified";
 
@@ -106,7 +108,7 @@ static int write_note(int dirfd, const char *file, const char *name, const char 
 	_cleanup_free_ char *old = NULL;
 	struct buf out = BUF_INIT(NOTES_MAX);
 	size_t n = strlen(name);
-	int r = file_read(dirfd, file, NOTES_MAX, &old, NULL);
+	int r = file_read_foreign(dirfd, file, NOTES_MAX, &old, NULL);
 
 	for (const char *p = r == 0 ? old : NULL, *end; p && *p; p = *end ? end + 1 : end) {
 		end = strchrnul(p, '\n');
@@ -159,11 +161,11 @@ static int stamp(int dirfd, const char *name, int fd, const struct stat *st, uin
 
 int verify_record(int dirfd, const char *name, struct error *e)
 {
-	_cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = file_open_foreign(dirfd, name, O_RDONLY, FILE_MAX);
 	struct stat st;
 	uint32_t sum;
 	char value[64];
-	int r = fd < 0 || fstat(fd, &st) < 0 ? -errno : verify_sum(fd, NULL, &sum);
+	int r = fd < 0 ? fd : fstat(fd, &st) < 0 ? -errno : verify_sum(fd, NULL, &sum);
 
 	if (r == 0) {
 		(void)snprintf(
@@ -192,7 +194,7 @@ static char *read_note(int dirfd, const char *const files[2], const char *name)
 		_cleanup_free_ char *text = NULL;
 		const char *note = NULL;
 
-		if (file_read(dirfd, files[i], NOTES_MAX, &text, NULL) == 0)
+		if (file_read_foreign(dirfd, files[i], NOTES_MAX, &text, NULL) == 0)
 			note = find_note(text, name);
 		if (note)
 			return strndup(note, strcspn(note, "\n"));
@@ -230,15 +232,17 @@ bool verify_is_recorded(int dirfd, const char *name)
 int verify_check(int dirfd, const char *name, const char *what, const char *remedy,
 	const struct progress *p, struct error *e)
 {
-	_cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = file_open_foreign(dirfd, name, O_RDONLY, FILE_MAX);
 	uint64_t want_size;
 	uint32_t want, sum;
 	char identity[IDENTITY_BYTES];
 	struct stat st;
 	int r;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (fd == -ENOENT)
 		return damaged(e, what, remedy, name, "is missing");
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return damaged(e, what, remedy, name, "cannot be opened, or is none");
 	if (!read_record(dirfd, name, &want_size, &want))
 		return damaged(e, what, remedy, name, "has no checksum");
 	if (want_size != (uint64_t)st.st_size)
@@ -274,7 +278,7 @@ struct seal {
 
 static int seal_file(struct seal *s, const char *name)
 {
-	_cleanup_close_ int fd = openat(s->dirfd, name, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = file_open_foreign(s->dirfd, name, O_RDONLY, FILE_MAX);
 	char identity[IDENTITY_BYTES];
 	bool shared, stamped = true;
 	struct stat st;
@@ -283,7 +287,7 @@ static int seal_file(struct seal *s, const char *name)
 	int r = 0;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
+		return fd < 0 ? fd : -errno;
 	shared = same_file(s->dirfd, s->below_fd, name, &st) &&
 		 read_record(s->below_fd, name, &size, &sum);
 	if (!shared)

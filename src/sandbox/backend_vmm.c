@@ -129,7 +129,7 @@ static int check_state(int fd, struct error *e)
 	_cleanup_free_ char *data = NULL;
 	struct snapshot_reader reader;
 	size_t n;
-	int r = file_read(fd, "state", SNAPSHOT_STATE_MAX, &data, &n);
+	int r = file_read_foreign(fd, "state", SNAPSHOT_STATE_MAX, &data, &n);
 
 	return r < 0 ? error_set_errno(e, ERROR_BAD_SNAPSHOT, -r, "the state of the snapshot")
 		     : snapshot_reader_open(&reader, data, n, e);

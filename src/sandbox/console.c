@@ -9,10 +9,11 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/file.h"
 
 char *console_tail(int dirfd)
 {
-	_cleanup_close_ int fd = openat(dirfd, "console.log", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int fd = file_open_foreign(dirfd, "console.log", O_RDONLY, UINT64_MAX);
 	_cleanup_free_ char *text = NULL;
 	struct stat st;
 	off_t from;

@@ -22,10 +22,13 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "io/program.h"
 #include "sandbox/host_cpu.h"
 #include "vmm/control.h"
+#include "vmm/kvm.h"
+#include "vmm/snapshot_files.h"
 
 enum {
 	ARGS_MAX = 64,
@@ -33,6 +36,8 @@ enum {
 	VSOCK_BACKLOG = 128,
 	CONTROL_BACKLOG = 16,
 	STOP_MS = 1000,
+	DEATH_MS = 200, /* from the end of its channel until it can be waited for */
+	ENVIRONMENT_MAX = 4,
 	REQUEST_MS = 600 * 1000
 };
 
@@ -41,6 +46,7 @@ struct vmm {
 	int owner_fd;
 	int lock_fd; /* our share of the directory's lock */
 	bool ended;
+	bool writable[VMM_DISKS_MAX];	   /* disks that have a delta */
 	char pending[CONTROL_MESSAGE_MAX]; /* an event that came while a reply was awaited */
 };
 
@@ -92,14 +98,29 @@ static int pass_fd(struct command *c, int fd)
 	return fd;
 }
 
+/* Of what a microVM wrote, and its successor or children stand on: see file_open_foreign. */
+static int open_file(int dirfd, const char *path, int flags)
+{
+	_cleanup_close_ int made = -1;
+
+	if (flags & O_CREAT) { /* O_EXCL does not follow links either */
+		made = openat(dirfd, path, flags | O_EXCL | O_CLOEXEC, 0600);
+		if (made >= 0 || errno != EEXIST)
+			return made < 0 ? -errno : TAKE_FD(made);
+	}
+	return file_open_foreign(dirfd, path, flags & ~O_CREAT, VMM_FILE_MAX);
+}
+
 static int pass_file(struct command *c, int dirfd, const char *path, int flags, struct error *e)
 {
-	int fd = openat(dirfd, path, flags | O_CLOEXEC, 0600);
+	int fd = open_file(dirfd, path, flags);
 
 	if (fd < 0)
 		return error_set_errno(e,
-			errno == ENOSPC || errno == EDQUOT ? ERROR_NO_SPACE : ERROR_NOT_FOUND,
-			errno, "cannot open %s", path);
+			fd == -ENOSPC || fd == -EDQUOT ? ERROR_NO_SPACE
+			: fd == -ENOENT		       ? ERROR_NOT_FOUND
+						       : ERROR_BAD_SNAPSHOT,
+			-fd, "cannot open %s", path);
 	return pass_fd(c, fd);
 }
 
@@ -200,11 +221,34 @@ static int add_sockets(struct command *c, int dirfd, struct error *e)
 	return 0;
 }
 
-static const char *base_name(const char *path)
+/* Descriptors 0-2 are the child's standard ones: ours must lie above. */
+static int above_standard(int fd)
 {
-	const char *slash = strrchr(path, '/');
+	int r;
 
-	return slash ? slash + 1 : path;
+	if (fd < 0 || fd > 2)
+		return fd;
+	r = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	(void)close(fd); /* duplicated */
+	return r;
+}
+
+/* What the process would else open by a path. */
+static int add_host(struct command *c, int dirfd, struct error *e)
+{
+	int kvm = above_standard(kvm_open(e)), proc, console;
+
+	if (kvm < 0)
+		return kvm;
+	add_arg(c, "--kvm-fd=%d", pass_fd(c, kvm));
+	proc = above_standard(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC));
+	if (proc < 0)
+		return error_set_errno(e, ERROR_HOST, errno, "cannot open /proc");
+	add_arg(c, "--proc-fd=%d", pass_fd(c, proc));
+	console = pass_file(c, dirfd, "console.log", O_RDWR | O_CREAT, e);
+	if (console >= 0)
+		add_arg(c, "--console-fd=%d", console);
+	return console < 0 ? console : 0;
 }
 
 static int build_command(
@@ -213,10 +257,10 @@ static int build_command(
 	int r;
 
 	add_arg(c, "mayfly-vmm");
-	add_arg(c, "--dir-fd=%d", dirfd);
-	add_arg(c, "--name=%s", base_name(l->dir));
 	add_arg(c, "--owner-fd=%d", owner_fd);
-	r = add_sockets(c, dirfd, e);
+	r = add_host(c, dirfd, e);
+	if (r == 0)
+		r = add_sockets(c, dirfd, e);
 	if (r == 0)
 		r = add_source(c, l, e);
 	for (unsigned i = 0; i < l->disk_count && r == 0; i++)
@@ -233,10 +277,10 @@ static int build_command(
 
 static int take_lock(int dirfd, struct error *e)
 {
-	_cleanup_close_ int fd = openat(dirfd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	_cleanup_close_ int fd = open_file(dirfd, "lock", O_RDWR | O_CREAT);
 
 	if (fd < 0)
-		return error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno,
+		return error_set_errno(e, fd == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -fd,
 			"cannot create the sandbox's lock");
 	/* Waits: somebody who only looks holds it for a moment. */
 	while (flock(fd, LOCK_EX) < 0)
@@ -245,8 +289,30 @@ static int take_lock(int dirfd, struct error *e)
 	return TAKE_FD(fd);
 }
 
+/* Nothing of our environment is the microVM's but what is for it: the level of its log, and where the
+ * test build of it fails. */
+static void pick_environment(char *env[], unsigned max)
+{
+	static const char *const names[] = {"MAYFLY_LOG=", "MAYFLY_FAULT="};
+	unsigned n = 0;
+
+	for (char **p = environ; p && *p; p++)
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+			if (str_starts_with(*p, names[i]) && n + 1 < max)
+				env[n++] = *p;
+	env[n] = NULL;
+}
+
+/* The child gets the command's descriptors and no other one, whatever we inherited ourselves. */
+static void keep_descriptors(void)
+{
+	/* Before Linux 5.11 those that we inherited go on to the child. */
+	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+}
+
 static int spawn(const char *path, struct command *c, int log_fd, pid_t *ret)
 {
+	char *env[ENVIRONMENT_MAX];
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
@@ -267,35 +333,25 @@ static int spawn(const char *path, struct command *c, int log_fd, pid_t *ret)
 	for (unsigned i = 0; i < c->fd_count; i++) /* onto itself: clears close-on-exec */
 		r = r ? r : posix_spawn_file_actions_adddup2(&actions, c->fds[i], c->fds[i]);
 	c->argv[c->argc] = NULL;
+	pick_environment(env, ARRAY_SIZE(env));
+	keep_descriptors();
 	if (r == 0)
-		r = posix_spawn(ret, path, &actions, &attr, c->argv, environ);
+		r = posix_spawn(ret, path, &actions, &attr, c->argv, env);
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attr);
 	return -r;
 }
 
-/* Descriptors 0-2 are the child's standard ones: ours must lie above. */
-static int above_standard(int fd)
-{
-	int r;
-
-	if (fd < 0 || fd > 2)
-		return fd;
-	r = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	(void)close(fd); /* duplicated */
-	return r;
-}
-
 static int start(const struct vmm_launch *l, struct vmm *v, struct command *c, struct error *e)
 {
 	_cleanup_close_ int log_fd = -1;
+	_cleanup_close_ int dirfd = -1;
 	char path[PATH_MAX];
-	int pair[2], dirfd, r;
+	int pair[2], r;
 
 	dirfd = above_standard(open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	if (dirfd < 0)
 		return error_set_errno(e, ERROR_NOT_FOUND, errno, "cannot open %s", l->dir);
-	pass_fd(c, dirfd);
 	v->lock_fd = take_lock(dirfd, e);
 	if (v->lock_fd < 0)
 		return v->lock_fd;
@@ -305,10 +361,10 @@ static int start(const struct vmm_launch *l, struct vmm *v, struct command *c, s
 	v->owner_fd = pair[0];
 	pair[1] = above_standard(pair[1]);
 	pass_fd(c, pair[1]);
-	log_fd = openat(dirfd, "vmm.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	log_fd = open_file(dirfd, "vmm.log", O_WRONLY | O_CREAT | O_APPEND);
 	if (log_fd < 0)
-		return error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno,
-			"cannot create vmm.log");
+		return error_set_errno(e, log_fd == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL,
+			-log_fd, "cannot create vmm.log");
 	r = program_path("mayfly-vmm", path, sizeof(path), e);
 	if (r == 0)
 		r = build_command(c, l, dirfd, pair[1], e);
@@ -327,6 +383,8 @@ int vmm_launch(const struct vmm_launch *l, struct vmm **ret, struct error *e)
 	if (!v)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	v->owner_fd = v->lock_fd = -1;
+	for (unsigned i = 0; i < l->disk_count; i++)
+		v->writable[i] = l->disks[i].delta != NULL;
 	r = start(l, v, &c, e);
 	command_done(&c);
 	if (r < 0) {
@@ -349,17 +407,38 @@ pid_t vmm_pid(const struct vmm *v)
 
 /* --- events --- */
 
-/* The process is gone without a word. */
+/* Waits for a process that closed its channel, which most often is about to be gone; one that is not
+ * is killed, so that nobody waits for a process that goes on. False: it was. */
+static bool reap(pid_t pid, int *ret_status)
+{
+	uint64_t end = clock_monotonic_ns() + DEATH_MS * NS_PER_MS;
+	pid_t r;
+
+	for (;;) {
+		r = waitpid(pid, ret_status, WNOHANG);
+		if (r != 0 && !(r < 0 && errno == EINTR))
+			return true;
+		if (clock_monotonic_ns() > end)
+			break;
+		(void)poll(NULL, 0, 1); /* sleeps */
+	}
+	(void)kill(pid, SIGKILL); /* not reaped yet, so the pid is still its own */
+	while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
+		;
+	return false;
+}
+
+/* The channel ended without a word. */
 static void died(struct vmm *v, struct error *e)
 {
 	int status = 0;
-	pid_t r;
+	bool alone = reap(v->pid, &status);
 
-	do
-		r = waitpid(v->pid, &status, 0);
-	while (r < 0 && errno == EINTR);
 	v->pid = 0;
-	if (r > 0 && WIFSIGNALED(status))
+	if (!alone)
+		(void)error_set(e, ERROR_SANDBOX, ECHILD,
+			"the VMM process closed its channel and went on: it was killed");
+	else if (WIFSIGNALED(status))
 		(void)error_set(e, ERROR_SANDBOX, ECHILD,
 			"the VMM process was killed by signal %d (%s)", WTERMSIG(status),
 			strsignal(WTERMSIG(status))); /* filled is enough */
@@ -517,16 +596,61 @@ int vmm_await_started(struct vmm *v, unsigned ms, struct error *e)
 	}
 }
 
+/* The files of disks that have a delta, in the snapshot's directory. */
+static int create_disk_files(
+	const struct vmm *v, int dirfd, struct snapshot_files *f, struct error *e)
+{
+	for (unsigned i = 0; i < VMM_DISKS_MAX; i++) {
+		char name[16];
+
+		if (!v->writable[i])
+			continue;
+		(void)snprintf(name, sizeof(name), "disk%u", i); /* fits */
+		f->disk_fd[i] = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (f->disk_fd[i] < 0)
+			return error_set_errno(
+				e, ERROR_NO_SPACE, errno, "cannot create the snapshot's %s", name);
+	}
+	return 0;
+}
+
 int vmm_save(struct vmm *v, int snapshot_dirfd, struct error *e)
 {
-	return owner_request(
-		v, "save", &(struct control_fds){.fd = {snapshot_dirfd}, .count = 1}, e);
+	static const struct snapshot_needs full = {.memory_full = true,
+		.part = {[SNAPSHOT_PART_STATE] = true, [SNAPSHOT_PART_MEMORY] = true}};
+	struct snapshot_files files = SNAPSHOT_FILES_INIT;
+	char text[CONTROL_MESSAGE_MAX] = "save";
+	struct control_fds fds = {0};
+	int r = snapshot_files_create(snapshot_dirfd, &full, &files, e);
+
+	if (r == 0)
+		r = create_disk_files(v, snapshot_dirfd, &files, e);
+	if (r == 0) {
+		snapshot_files_describe(&files, text, sizeof(text), &fds);
+		r = owner_request(v, text, &fds, e);
+	}
+	snapshot_files_close(&files);
+	return r;
 }
 
 int vmm_save_hot(struct vmm *v, int snapshot_dirfd, struct error *e)
 {
-	return owner_request(
-		v, "hot", &(struct control_fds){.fd = {snapshot_dirfd}, .count = 1}, e);
+	static const char name[] = "hot", unfinished[] = ".tmp-hot";
+	_cleanup_close_ int memory_fd = open_file(snapshot_dirfd, "memory", O_RDONLY);
+	_cleanup_close_ int fd =
+		openat(snapshot_dirfd, unfinished, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	struct control_fds fds = {.fd = {memory_fd, fd}, .count = 2};
+	int r;
+
+	if (fd < 0 || memory_fd < 0)
+		return error_set_errno(
+			e, ERROR_NO_SPACE, errno, "cannot create the snapshot's hot pages");
+	r = owner_request(v, "hot", &fds, e);
+	if (r == 0 && renameat(snapshot_dirfd, unfinished, snapshot_dirfd, name) < 0)
+		r = error_set_errno(e, ERROR_HOST, errno, "cannot keep the snapshot's hot pages");
+	if (r < 0)
+		(void)unlinkat(snapshot_dirfd, unfinished, 0); /* only a hint */
+	return r;
 }
 
 /* Waits until the process is gone, at most ms milliseconds; its channel ends with it. */
@@ -617,15 +741,13 @@ static int link_delta(int dirfd, const char *delta, int to_fd, unsigned disk, st
 	return 0;
 }
 
-static int create_delta(int dirfd, const char *name, struct control_fds *fds, struct error *e)
+static int create_delta(int dirfd, const char *name, struct error *e)
 {
 	int fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
-	if (fd < 0)
-		return error_set_errno(
-			e, ERROR_NO_SPACE, errno, "cannot create the disk delta %s", name);
-	fds->fd[fds->count++] = fd;
-	return 0;
+	return fd < 0 ? error_set_errno(
+				e, ERROR_NO_SPACE, errno, "cannot create the disk delta %s", name)
+		      : fd;
 }
 
 /* The first `created` of the new deltas, which nothing uses. */
@@ -638,42 +760,46 @@ static void remove_deltas(int dirfd, const struct vmm_snapshot_options *o, unsig
 		}
 }
 
-/* Links the deltas, creates the new ones, and makes the request's text. */
-static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o, bool stepwise,
-	struct control_fds *fds, char *text, struct error *e)
+/* Links the deltas and creates the new ones. */
+static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o,
+	struct snapshot_files *files, unsigned *created, struct error *e)
 {
-	int n = snprintf(text, CONTROL_MESSAGE_MAX, "snapshot %s%s", stepwise ? "stepwise " : "",
-		o->final ? "final" : "live");
-	int r = 0;
+	for (unsigned i = 0; i < VMM_DISKS_MAX; i++) {
+		int r;
 
-	for (unsigned i = 0; i < VMM_DISKS_MAX && r == 0; i++) {
 		if (!o->disks[i].delta)
 			continue;
 		r = link_delta(dirfd, o->disks[i].delta, o->dirfd, i, e);
 		if (r == 0 && !o->final) {
-			r = create_delta(dirfd, o->disks[i].next, fds, e);
-			n += snprintf(text + n, CONTROL_MESSAGE_MAX - (size_t)n, " %u", i);
+			r = files->disk_fd[i] = create_delta(dirfd, o->disks[i].next, e);
+			*created += r >= 0;
 		}
+		if (r < 0)
+			return r;
 	}
-	return r;
+	return 0;
 }
 
 struct snapshot_state {
 	unsigned long long tops[VMM_DISKS_MAX]; /* inodes of the disks' top deltas */
 	bool stepwise; /* it runs, and says when it is about to be stopped */
+	struct snapshot_needs needs;
 };
 
 static int get_status(int dirfd, struct snapshot_state *ret, struct error *e)
 {
 	static_assert(VMM_DISKS_MAX == 2, "as many are parsed");
 	char status[CONTROL_MESSAGE_MAX];
-	const char *p;
+	static const char writes[] = "writes=";
+	const char *p, *needs;
 	int r = vmm_request(dirfd, "status", status, sizeof(status), e);
 
 	if (r < 0)
 		return r;
 	p = strstr(status, "tops=");
-	if (!p || sscanf(p, "tops=%llu,%llu", &ret->tops[0], &ret->tops[1]) != 2)
+	needs = strstr(status, writes);
+	if (!p || sscanf(p, "tops=%llu,%llu", &ret->tops[0], &ret->tops[1]) != 2 || !needs ||
+		snapshot_needs_parse(needs + strlen(writes), &ret->needs) < 0)
 		return error_set(e, ERROR_INCOMPATIBLE, EPROTO,
 			"the microVM was started by an older Mayfly: make a new sandbox");
 	ret->stepwise = str_starts_with(status, "running ") && strstr(p, " steps");
@@ -746,17 +872,24 @@ static int follow(int sock, const struct vmm_snapshot_options *o, char answer[CO
 	return r;
 }
 
-static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o, bool stepwise,
-	struct vmm_snapshot_result *ret, unsigned *created, struct error *e)
+static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o,
+	const struct snapshot_state *before, struct vmm_snapshot_result *ret, unsigned *created,
+	struct error *e)
 {
 	_cleanup_close_ int sock = -1;
-	struct control_fds fds = {.fd = {o->dirfd}, .count = 1};
+	_cleanup_(snapshot_files_close) struct snapshot_files files = SNAPSHOT_FILES_INIT;
+	struct control_fds fds = {0};
 	char text[CONTROL_MESSAGE_MAX], answer[CONTROL_MESSAGE_MAX];
-	int r = prepare_disks(dirfd, o, stepwise, &fds, text, e);
+	int r = snapshot_files_create(o->dirfd, &before->needs, &files, e);
 
-	*created = fds.count - 1;
+	if (r == 0)
+		r = prepare_disks(dirfd, o, &files, created, e);
 	if (r == 0)
 		r = fault_disk("snapshot-deltas-made", e);
+	(void)snprintf(text, sizeof(text), "snapshot %s%s",
+		before->stepwise && o->before_stop ? "stepwise " : "",
+		o->final ? "final" : "live"); /* fits */
+	snapshot_files_describe(&files, text, sizeof(text), &fds);
 	if (r == 0)
 		r = ask(dirfd, text, &fds, &sock, e);
 	if (r == 0)
@@ -765,8 +898,6 @@ static int request_snapshot(int dirfd, const struct vmm_snapshot_options *o, boo
 		r = take_reply(answer, text, sizeof(text), e);
 	if (r == 0)
 		r = parse_result(text, ret, e);
-	fds.fd[0] = -1; /* the caller's */
-	control_fds_close(&fds);
 	return r;
 }
 
@@ -775,12 +906,12 @@ int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_sna
 {
 	struct snapshot_state before;
 	int r = get_status(dirfd, &before, e);
-	unsigned created;
+	unsigned created = 0;
 	bool switched;
 
 	if (r < 0)
 		return r;
-	r = request_snapshot(dirfd, o, before.stepwise && o->before_stop, ret, &created, e);
+	r = request_snapshot(dirfd, o, &before, ret, &created, e);
 	switched = r == 0 ? !o->final : is_switched(dirfd, o);
 	if (r < 0 && r != -ETIMEDOUT && !switched)
 		remove_deltas(dirfd, o, created);
@@ -791,10 +922,10 @@ int vmm_snapshot(int dirfd, const struct vmm_snapshot_options *o, struct vmm_sna
 
 int vmm_dir_is_live(int dirfd)
 {
-	_cleanup_close_ int fd = openat(dirfd, "lock", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = file_open_foreign(dirfd, "lock", O_RDONLY, VMM_FILE_MAX);
 
 	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
+		return fd == -ENOENT ? 0 : fd;
 	if (flock(fd, LOCK_SH | LOCK_NB) == 0)
 		return 0; /* closing releases it */
 	return errno == EWOULDBLOCK ? 1 : -errno;

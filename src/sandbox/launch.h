@@ -9,9 +9,13 @@
  *	vmm.log		what mayfly-vmm wrote to standard error
  *
  * The process that launched is the owner; unless `keep` is set, the microVM ends when its owner
- * dies, however that happens, and mayfly-vmm then removes the directory. If mayfly-vmm dies
- * instead, the owner removes it. If both are killed at once, the directory stays behind without a
- * locked `lock`: whoever finds such a directory may remove it. */
+ * dies, however that happens. The directory is the owner's to remove: mayfly-vmm has no descriptor
+ * of it. One that nobody removed stays behind without a locked `lock`: whoever finds such a directory
+ * may remove it.
+ *
+ * mayfly-vmm may be in the hands of its guest. It gets an empty environment (but for its log's
+ * level) and the descriptors of its own files, no others; what it wrote is opened as
+ * file_open_foreign says. */
 #ifndef VMM_LAUNCH_H
 #define VMM_LAUNCH_H
 
@@ -22,6 +26,10 @@
 #include "base/error.h"
 
 enum { VMM_DISKS_MAX = 2, VMM_LAYERS_MAX = 16 };
+
+/* Bytes of the largest file that a microVM writes, a disk's delta of 64 GiB with its head, and of any
+ * file that one stands on. */
+#define VMM_FILE_MAX (UINT64_C(65) << 30)
 
 struct vmm_disk {
 	const char *base;		    /* read-only image */
@@ -133,7 +141,8 @@ struct vmm_snapshot_result {
 
 /* Snapshot of a running or paused microVM, that of the sandbox's directory, which costs what was
  * written since the one it stands on. Live: it goes on, on top of what was written. Final: it is
- * paused afterwards, to be ended with "quit". The directory gets, all of it durable, `state` last:
+ * paused afterwards, to be ended with "quit". The directory gets, all of it durable, `state` last,
+ * which is damaged until then:
  *	memory.layer	to be put on the layers that the VM stands on; or, alone, `memory`
  *			(memory_full)
  *	memory.merged	takes the place of all of those layers, above the base (memory_merged)

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "image/verify.h"
+#include "proto/snapshot.h"
 
 enum { FILES_MAX = 2 * VMM_LAYERS_MAX * VMM_DISKS_MAX + 2 * VMM_LAYERS_MAX + 8 };
 
@@ -117,10 +118,25 @@ int layers_open(int parent_fd, const char *name, bool make, struct error *e)
 		      : fd;
 }
 
+/* What was linked is looked at: in the directory that it came from it may be exchanged meanwhile. */
+static int check_link(int fd, const char *name, struct error *e)
+{
+	struct stat st;
+
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+		(uint64_t)st.st_size <= VMM_FILE_MAX)
+		return 0;
+	(void)unlinkat(fd, name, 0); /* our own link */
+	return error_set(e, ERROR_BAD_SNAPSHOT, EINVAL,
+		"%s of the sandbox is no file, or one of an impossible size: its microVM did that; "
+		"end the sandbox",
+		name);
+}
+
 int layers_take(int from_fd, const char *from, int to_fd, const char *to, struct error *e)
 {
 	if (linkat(from_fd, from, to_fd, to, 0) == 0)
-		return 0;
+		return check_link(to_fd, to, e);
 	if (errno == EXDEV)
 		return error_set(e, ERROR_HOST, EXDEV,
 			"the sandboxes' directory must be on the file system of the templates: "
@@ -258,6 +274,17 @@ static int seal(int to_fd, int below_fd, bool memory, struct error *e)
 	return verify_seal(to_fd, below_fd, all.list, all.count, e);
 }
 
+/* Whether a snapshot was finished. Its state is written last, and damaged until then. */
+static bool has_state(int fd)
+{
+	_cleanup_free_ char *data = NULL;
+	struct snapshot_reader reader;
+	size_t n;
+
+	return file_read_foreign(fd, "state", SNAPSHOT_STATE_MAX, &data, &n) == 0 &&
+	       snapshot_reader_open(&reader, data, n, NULL) == 0;
+}
+
 static uint64_t occupied(int fd)
 {
 	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -271,8 +298,8 @@ static uint64_t occupied(int fd)
 	}
 	while ((de = readdir(d)))
 		if (*de->d_name != '.')
-			sum += file_disk_bytes(fd, de->d_name);
-	(void)closedir(d); /* read-only */
+			sum += file_disk_bytes(fd, de->d_name); /* of a link, its own few */
+	(void)closedir(d);					/* read-only */
 	return sum;
 }
 
@@ -321,7 +348,7 @@ static int compose_next(int sandbox_fd, int raw_fd, struct error *e)
 
 	if (below < 0 || next < 0)
 		return below < 0 ? below : next;
-	if (file_exists(raw_fd, "state")) {
+	if (has_state(raw_fd)) {
 		r = layers_compose(below, raw_fd, next, true, NULL, e);
 	} else {
 		r = layers_compose(below, raw_fd, next, false, NULL, e);

@@ -16,7 +16,8 @@
  * A running sandbox has such a directory, `layers`, without a state. A snapshot of it takes three
  * steps, each of which can be done again after a crash:
  *
- *	vmm_snapshot	writes into `snapshot` of the sandbox's directory, `state` last
+ *	vmm_snapshot	writes into `snapshot` of the sandbox's directory, `state` last, which is
+ *			damaged before
  *	layers_compose	`layers` and `snapshot` become one directory, the snapshot
  *	layers_advance	a sandbox that went on stands on the snapshot's files from now on
  *
@@ -40,7 +41,8 @@ enum { LAYERS_NAME_BYTES = 24 };
 /* Opens the directory `name` in parent_fd; made, empty, when `make`. Descriptor or -errno. */
 int layers_open(int parent_fd, const char *name, bool make, struct error *e);
 
-/* Links one file of another directory. A missing one is -ENOENT. */
+/* Links one file of another directory. A missing one is -ENOENT. The directory may be a microVM's: what
+ * is no regular file, or larger than VMM_FILE_MAX, is ERROR_BAD_SNAPSHOT and not linked. */
 int layers_take(int from_fd, const char *from, int to_fd, const char *to, struct error *e);
 
 /* Links everything but the state. */

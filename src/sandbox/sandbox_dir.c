@@ -21,7 +21,6 @@
 #include "sandbox/launch.h"
 
 #define RECORD	   "sandbox.json"
-#define VMM	   "mayfly-vmm"
 #define FULL_BYTES (UINT64_C(1) << 20) /* of free space, and less */
 
 enum {
@@ -30,7 +29,8 @@ enum {
 	KILL_MS = 5000, /* for a killed process to be gone */
 	OWNER_MS = 500, /* for the owner to remove the directory */
 	STEP_MS = 5,
-	COMM_MAX = 64,
+	STAT_MAX = 1024,
+	STAT_START = 22, /* field of /proc/PID/stat */
 };
 
 /* --- the directories --- */
@@ -191,6 +191,22 @@ void sandbox_dirs_collect(const struct sandbox_dirs *d)
 		(void)closedir(dir); /* read-only */
 }
 
+/* --- processes --- */
+
+uint64_t process_start_ticks(pid_t pid)
+{
+	_cleanup_free_ char *path = str_printf("/proc/%d/stat", (int)pid);
+	_cleanup_free_ char *text = NULL;
+	char *p;
+
+	if (pid <= 0 || !path || file_read(AT_FDCWD, path, STAT_MAX, &text, NULL) < 0)
+		return 0;
+	p = strrchr(text, ')'); /* the end of field 2, a name of any characters */
+	for (int field = 2; p && field < STAT_START; field++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
 /* --- records --- */
 
 void sandbox_record_done(struct sandbox_record *r)
@@ -215,20 +231,24 @@ static json_t *text_json(const char *s)
 
 static json_t *record_to_json(const struct sandbox_record *r)
 {
-	return json_pack("{s:s, s:o*, s:o*, s:I, s:i, s:I, s:I, s:i, s:i, s:O*, s:b}", "id", r->id,
-		"template", r->template ? text_json(r->template) : NULL, "command",
+	return json_pack("{s:s, s:o*, s:o*, s:I, s:i, s:I, s:I, s:i, s:i, s:I, s:O*, s:b}", "id",
+		r->id, "template", r->template ? text_json(r->template) : NULL, "command",
 		r->command ? text_json(r->command) : NULL, "created_ns", (json_int_t)r->created_ns,
 		"cpus", (int)r->cpus, "memory_bytes", (json_int_t)r->memory_bytes, "disk_bytes",
 		(json_int_t)r->disk_bytes, "owner_pid", (int)r->owner_pid, "vmm_pid",
-		(int)r->vmm_pid, "metadata", r->metadata, "hidden", r->hidden);
+		(int)r->vmm_pid, "vmm_start",
+		(json_int_t)(r->vmm_start ? r->vmm_start : process_start_ticks(r->vmm_pid)),
+		"metadata", r->metadata, "hidden", r->hidden);
 }
 
 static int replace_file(int dirfd, const char *name, const char *text)
 {
 	static const char tmp[] = ".tmp-" RECORD; /* only the owner writes */
-	_cleanup_close_ int fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	_cleanup_close_ int fd = -1;
 	int r;
 
+	(void)unlinkat(dirfd, tmp, 0); /* of one who was killed */
+	fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	r = fd_write_full(fd, text, strlen(text));
@@ -272,7 +292,7 @@ int sandbox_record_read(int dirfd, const char *id, struct sandbox_record *ret, s
 	_cleanup_free_ char *text = NULL;
 	size_t len = 0;
 	json_t *root;
-	int r = file_read(dirfd, RECORD, SANDBOX_RECORD_MAX, &text, &len);
+	int r = file_read_foreign(dirfd, RECORD, SANDBOX_RECORD_MAX, &text, &len);
 
 	if (r < 0)
 		return error_set_errno(e, r == -ENOENT ? ERROR_NOT_FOUND : ERROR_INTERNAL, -r,
@@ -292,6 +312,7 @@ int sandbox_record_read(int dirfd, const char *id, struct sandbox_record *ret, s
 		.disk_bytes = take_number(root, "disk_bytes"),
 		.owner_pid = (pid_t)take_number(root, "owner_pid"),
 		.vmm_pid = (pid_t)take_number(root, "vmm_pid"),
+		.vmm_start = take_number(root, "vmm_start"),
 		.metadata = json_incref(json_object_get(root, "metadata")),
 		.hidden = json_is_true(json_object_get(root, "hidden")),
 	};
@@ -399,22 +420,19 @@ static void sleep_ms(long ms)
 	(void)nanosleep(&t, NULL); /* a shorter sleep is fine */
 }
 
-static bool is_vmm(pid_t pid)
+/* The process of the record, and no later one of the same number. Both are what we wrote down when we
+ * started it. */
+static bool is_vmm(const struct sandbox_record *r)
 {
-	_cleanup_free_ char *path = str_printf("/proc/%d/comm", (int)pid);
-	_cleanup_free_ char *comm = NULL;
-
-	if (!path || file_read(AT_FDCWD, path, COMM_MAX, &comm, NULL) < 0)
-		return false;
-	return strcmp(comm, VMM "\n") == 0;
+	return r->vmm_pid > 0 && r->vmm_start && process_start_ticks(r->vmm_pid) == r->vmm_start;
 }
 
 /* Over when the lock is free, or, if a stopped owner still holds its share, the process is gone. */
-static bool wait_ended(int dirfd, pid_t vmm_pid, unsigned ms)
+static bool wait_ended(int dirfd, const struct sandbox_record *r, unsigned ms)
 {
 	uint64_t end = clock_monotonic_ns() + ms * NS_PER_MS;
 
-	while (vmm_dir_is_live(dirfd) == 1 && (vmm_pid == 0 || is_vmm(vmm_pid))) {
+	while (vmm_dir_is_live(dirfd) == 1 && (r->vmm_pid == 0 || !r->vmm_start || is_vmm(r))) {
 		if (clock_monotonic_ns() > end)
 			return false;
 		sleep_ms(STEP_MS);
@@ -422,12 +440,13 @@ static bool wait_ended(int dirfd, pid_t vmm_pid, unsigned ms)
 	return true;
 }
 
-/* The descriptor pins the process, so that the number cannot be another's when the name is read. */
-static void kill_vmm(pid_t pid)
+/* The descriptor pins the process, so that the number cannot be another's once its start was read. */
+static void kill_vmm(const struct sandbox_record *r)
 {
-	_cleanup_close_ int pid_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	_cleanup_close_ int pid_fd =
+		r->vmm_pid > 0 ? (int)syscall(SYS_pidfd_open, r->vmm_pid, 0) : -1;
 
-	if (pid_fd >= 0 && is_vmm(pid))
+	if (pid_fd >= 0 && is_vmm(r))
 		/* it may end by itself meanwhile: the caller waits for the lock anyway */
 		(void)syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0);
 }
@@ -454,9 +473,9 @@ int sandbox_kill(const struct sandbox_dirs *d, const char *id, struct error *e)
 	(void)sandbox_record_read(fd, id, &record, NULL); /* without it only the polite way works */
 	/* what does not answer is killed */
 	(void)vmm_request(fd, "quit", NULL, 0, NULL);
-	if (!wait_ended(fd, record.vmm_pid, QUIT_MS)) {
-		kill_vmm(record.vmm_pid);
-		if (!wait_ended(fd, record.vmm_pid, KILL_MS)) {
+	if (!wait_ended(fd, &record, QUIT_MS)) {
+		kill_vmm(&record);
+		if (!wait_ended(fd, &record, KILL_MS)) {
 			int pid = (int)record.vmm_pid;
 
 			sandbox_record_done(&record);
@@ -465,6 +484,7 @@ int sandbox_kill(const struct sandbox_dirs *d, const char *id, struct error *e)
 				pid);
 		}
 	}
+	kill_vmm(&record); /* one that let go of the lock, and goes on */
 	sandbox_record_done(&record);
 	if (!is_gone(d, id, OWNER_MS))
 		sandbox_dirs_remove(d, id);

@@ -46,6 +46,10 @@ void sandbox_dirs_remove(const struct sandbox_dirs *d, const char *id);
 /* Removes what killed sandboxes left behind. */
 void sandbox_dirs_collect(const struct sandbox_dirs *d);
 
+/* When a process was started, in ticks since the host was (field 22 of /proc/PID/stat); 0: there is
+ * none. With its number it names a process for good. */
+uint64_t process_start_ticks(pid_t pid);
+
 struct sandbox_record {
 	char id[SANDBOX_ID_BYTES];
 	char *template;	     /* owned strings, NULL when not known */
@@ -54,6 +58,7 @@ struct sandbox_record {
 	unsigned cpus;
 	uint64_t memory_bytes, disk_bytes;
 	pid_t owner_pid, vmm_pid; /* 0: not known */
+	uint64_t vmm_start;	  /* of vmm_pid; 0 when it is written: looked up */
 	json_t *metadata;	  /* an object of the creator's, or NULL */
 	bool hidden; /* one that the daemon only looks at, for as long as that takes: not listed */
 };
@@ -77,8 +82,8 @@ int sandbox_find(const struct sandbox_dirs *d, const char *prefix, char ret_id[S
 /* Opens a sandbox's directory; ERROR_NOT_FOUND. */
 int sandbox_open_dir(const struct sandbox_dirs *d, const char *id, struct error *e);
 
-/* Ends a sandbox, whoever owns it: asks its microVM to end, kills the process if it does not, and
- * removes the directory. Blocks until it is gone, some seconds at most. */
+/* Ends a sandbox, whoever owns it: asks its microVM to end, kills the process of the record if it
+ * does not (no other one that has its number now), and removes the directory. Blocks until it is gone, some seconds at most. */
 int sandbox_kill(const struct sandbox_dirs *d, const char *id, struct error *e);
 
 #endif

@@ -4,15 +4,18 @@
  * Requests, each answered in order with "ok [TEXT]" or "error CODE ERRNO MESSAGE":
  *
  *	status			-> ok running|paused|ended cpus=N memory_bytes=N exits=N layers=N
- *				tops=INODE,... steps: how many layers the memory stands on, the files
- *				that the disks' writes go to (0: read-only, or no disk); it knows
- *				snapshots that are stepwise
+ *				tops=INODE,... steps writes=FILES: how many layers the memory stands
+ *				on, the files that the disks' writes go to (0: read-only, or no
+ *				disk); it knows snapshots that are stepwise, and its next one
+ *				writes these files (snapshot_needs_format)
  *	pause, resume
- *	save			of a paused VM: vm_save into a directory, whose descriptor comes
- *				with the message (SCM_RIGHTS)
- *	hot			the same with vm_save_hot
- *	snapshot final		vm_snapshot into a directory that comes along
- *	snapshot live [DISK]...	the same, and for each disk a fresh delta comes along
+ *	save FILE...		of a paused VM: vm_save into empty files, whose descriptors come with
+ *				the message (SCM_RIGHTS) in the order of their words
+ *				(snapshot_files.h): state memory, and for each writable disk disk0 or
+ *				disk1
+ *	hot			vm_save_hot: its memory and an empty file come along
+ *	snapshot final FILE...	vm_snapshot into the files that the status says it writes
+ *	snapshot live FILE...	the same, and disk0 and disk1 are the disks' fresh deltas
  *				-> ok memory=full|layer|merged disks=MERGED,... stop_ns=N pages=N
  *	snapshot stepwise ...	the same, and of a running VM, before the answer: "step stop" when it
  *				is about to be stopped, which waits up to two seconds for "go" on
@@ -31,7 +34,7 @@
 
 #include "base/error.h"
 
-enum { CONTROL_MESSAGE_MAX = 1024, CONTROL_CONNECTIONS_MAX = 16, CONTROL_FDS_MAX = 4 };
+enum { CONTROL_MESSAGE_MAX = 1024, CONTROL_CONNECTIONS_MAX = 16, CONTROL_FDS_MAX = 8 };
 
 /* Descriptors that come along with a message. */
 struct control_fds {

@@ -29,8 +29,6 @@ enum {
 
 static_assert((int)PAGE_BYTES == (int)HOT_PAGE_BYTES, "one size of pages");
 
-static const char hot_file[] = "hot";
-
 /* --- saving --- */
 
 void hot_rehearse(const struct guest_memory *m, int memory_fd)
@@ -63,13 +61,13 @@ static int merge(struct hot_head *h, const struct page_set *written, const struc
 	return r < 0 ? r : hot_data_pages(h) > HOT_PAGES_MAX ? -E2BIG : 0;
 }
 
-static int find_ranges(const struct guest_memory *m, struct hot_head *h)
+static int find_ranges(const struct guest_memory *m, int pagemap_fd, struct hot_head *h)
 {
 	struct page_set written = {0}, touched = {0}, others = {0};
-	int r = pages_written(m, &written);
+	int r = pages_written(m, pagemap_fd, &written);
 
 	if (r == 0)
-		r = pages_touched(m, &touched);
+		r = pages_touched(m, pagemap_fd, &touched);
 	if (r == 0) {
 		page_set_close_gaps(&touched, GAP_PAGES, HOT_RANGES_MAX);
 		r = page_set_subtract(&touched, &written, &others);
@@ -110,12 +108,11 @@ static int add_pages(const struct hot_head *h, int memory_fd, struct buf *out)
 	return 0;
 }
 
-static int write_file(struct hot_head *h, int dirfd)
+static int write_file(struct hot_head *h, int memory_fd, int fd)
 {
-	_cleanup_close_ int memory_fd = openat(dirfd, "memory", O_RDONLY | O_CLOEXEC);
 	struct buf file = BUF_INIT(HOT_FILE_MAX), head = BUF_INIT(HOT_HEAD_MAX);
 	size_t head_bytes = hot_head_bytes(h->range_count);
-	int r = memory_fd < 0 ? -errno : add_pages(h, memory_fd, &file);
+	int r = add_pages(h, memory_fd, &file);
 
 	if (r == 0) {
 		h->data_crc = crc32c(0, buf_head(&file) + head_bytes, buf_len(&file) - head_bytes);
@@ -123,21 +120,23 @@ static int write_file(struct hot_head *h, int dirfd)
 	}
 	if (r == 0) {
 		memcpy(file.data + file.start, buf_head(&head), head_bytes);
-		r = file_write_atomic(dirfd, hot_file, buf_head(&file), buf_len(&file), 0600);
+		r = fd_pwrite_full(fd, buf_head(&file), buf_len(&file), 0);
 	}
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
 	buf_done(&file);
 	buf_done(&head);
 	return r;
 }
 
-int hot_save(const struct guest_memory *m, int snapshot_dirfd, struct error *e)
+int hot_save(const struct guest_memory *m, int pagemap_fd, int memory_fd, int fd, struct error *e)
 {
 	_cleanup_free_ struct hot_head *h = calloc(1, sizeof(*h));
-	int r = h ? find_ranges(m, h) : -ENOMEM;
+	int r = h ? find_ranges(m, pagemap_fd, h) : -ENOMEM;
 
 	if (r == 0) {
 		h->memory_bytes = m->bytes;
-		r = write_file(h, snapshot_dirfd);
+		r = write_file(h, memory_fd, fd);
 	}
 	return r < 0 ? error_set_errno(
 			       e, ERROR_INTERNAL, -r, "cannot record the snapshot's hot pages")

@@ -26,9 +26,9 @@
  * come from the disk one by one, so that just those are present which the guest has touched. */
 void hot_rehearse(const struct guest_memory *m, int memory_fd);
 
-/* Writes `hot` into the directory of the snapshot that m was mapped from: the pages that were written
- * since, those that were read, and what the snapshot has in them. */
-int hot_save(const struct guest_memory *m, int snapshot_dirfd, struct error *e);
+/* Writes to fd, an empty file, the pages that were written since m was mapped from memory_fd, those
+ * that were read, and what memory_fd has in them. */
+int hot_save(const struct guest_memory *m, int pagemap_fd, int memory_fd, int fd, struct error *e);
 
 enum hot_use {
 	HOT_USE_AUTO, /* maps pages from the file when the page cache lacks those of the memory */

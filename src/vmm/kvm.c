@@ -217,7 +217,8 @@ static void describe_error(const struct kvm_run *run, int err, char *out, size_t
 	append(out, n, &at, "the host cannot provide the guest's memory");
 	if (run->exit_reason == EXIT_MEMORY_FAULT)
 		append(out, n, &at, " at 0x%llx", (unsigned long long)f->address);
-	append(out, n, &at, ": is the host out of memory, or a disk with snapshots failing?");
+	append(out, n, &at,
+		": is the host out of memory, or a disk with snapshots failing or full?");
 }
 
 void kvm_describe_end(const struct kvm_run *run, int err, char *out, size_t n)

@@ -1,11 +1,10 @@
 /* mayfly-vmm: the process of one microVM.
  *
- * It is started by vmm_launch (launch.h), which opens every file and socket and passes the
- * descriptors, so that this process needs no path but /dev/kvm. One epoll loop in the main thread:
+ * It is started by vmm_launch (launch.h), which opens every file, socket and device and passes the
+ * descriptors. This process opens, creates and removes nothing by a path; the files of snapshots
+ * come with the requests. One epoll loop in the main thread:
  * host sockets of the guest, control requests, the owner's channel; vCPU threads do the rest. */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,18 +25,20 @@
 #include "base/str.h"
 #include "vmm/control.h"
 #include "vmm/cpu_model.h"
+#include "vmm/pages.h"
 #include "vmm/snapshot_task.h"
 #include "vmm/vm.h"
 
 struct settings {
-	uint64_t dir_fd, vsock_fd, control_fd, owner_fd, kernel_fd, initrd_fd;
-	uint64_t state_fd, memory_fd, hot_fd, baseline_fd, host_cpu;
-	const char *name;
+	uint64_t kvm_fd, proc_fd, console_fd, vsock_fd, control_fd, owner_fd;
+	uint64_t kernel_fd, initrd_fd, state_fd, memory_fd, hot_fd, baseline_fd, host_cpu;
 	uint64_t cpus, memory;
 	const char *cmdline;
 	struct option_list disks, layers;
 	bool paused, keep, check_layers, rehearse, help;
 };
+
+enum { LOG_MAX_BYTES = 256 * 1024 }; /* a guest can make us write a line a second */
 
 #define NO_FD UINT64_C(0xffffffff)
 #define FD_OPTION(n, field, what)                                                                  \
@@ -46,9 +47,9 @@ struct settings {
 	}
 
 static const struct option_spec options[] = {
-	FD_OPTION("dir-fd", dir_fd, "the sandbox's directory"),
-	{"name", 0, OPTION_STRING, "NAME", "name of that directory in its parent",
-		offsetof(struct settings, name), 0, 0, false},
+	FD_OPTION("kvm-fd", kvm_fd, "/dev/kvm"),
+	FD_OPTION("proc-fd", proc_fd, "/proc, closed once our own pagemap was opened through it"),
+	FD_OPTION("console-fd", console_fd, "the boot log"),
 	FD_OPTION("vsock-fd", vsock_fd, "listening Unix socket: the host side of virtio-vsock"),
 	FD_OPTION("control-fd", control_fd, "listening seqpacket socket for control requests"),
 	FD_OPTION("owner-fd", owner_fd, "the owner's channel; its end ends the microVM"),
@@ -103,7 +104,6 @@ struct vmm_process {
 	int signal_fd;
 	bool running, over;
 	struct snapshot_task *snapshot;		  /* under way, or NULL */
-	char name[NAME_MAX + 1];		  /* of the directory in its parent; empty: none */
 	int connections[CONTROL_CONNECTIONS_MAX]; /* -1: free */
 };
 
@@ -170,6 +170,15 @@ static int read_baseline(int fd, char **ret, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_USAGE, -r, "cannot read the CPU baseline") : 0;
 }
 
+static int open_pagemap(const struct settings *s, int *ret, struct error *e)
+{
+	int proc_fd = fd_of(s->proc_fd), r = *ret = pages_open(proc_fd);
+
+	if (proc_fd >= 0)
+		(void)close(proc_fd); /* only a directory */
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot open /proc/self/pagemap") : 0;
+}
+
 static int make_vm(struct vmm_process *p, struct error *e)
 {
 	const struct settings *s = &p->s;
@@ -186,8 +195,8 @@ static int make_vm(struct vmm_process *p, struct error *e)
 		.check_layers = s->check_layers,
 		.rehearse = s->rehearse,
 		.idle = s->paused, /* made in advance: nobody waits for it */
-		.dirfd = fd_of(s->dir_fd),
-		.console = "console.log",
+		.console_fd = fd_of(s->console_fd),
+		.kvm_fd = fd_of(s->kvm_fd),
 		.rng = true,
 		.vsock_listen_fd = fd_of(s->vsock_fd),
 	};
@@ -202,6 +211,8 @@ static int make_vm(struct vmm_process *p, struct error *e)
 	if (o.state_fd < 0 && o.kernel_fd < 0)
 		return error_set(
 			e, ERROR_USAGE, EINVAL, "neither --state-fd nor --kernel-fd is given");
+	if (o.kvm_fd < 0)
+		return error_set(e, ERROR_USAGE, EINVAL, "--kvm-fd is not given");
 	if (s->disks.count > VM_DISKS_MAX)
 		return error_set(e, ERROR_LIMIT, E2BIG, "more than %d disks", VM_DISKS_MAX);
 	for (unsigned i = 0; i < s->disks.count; i++) {
@@ -210,7 +221,8 @@ static int make_vm(struct vmm_process *p, struct error *e)
 			return r;
 		o.disk_count++;
 	}
-	return vm_create(&o, &p->vm, e);
+	r = open_pagemap(s, &o.pagemap_fd, e);
+	return r < 0 ? r : vm_create(&o, &p->vm, e);
 }
 
 /* A paused VM's vsock is not served: that would write into its memory. */
@@ -271,27 +283,50 @@ static void tell_owner(struct vmm_process *p, const char *text)
 
 static void answer_status(struct vmm_process *p, char *out)
 {
+	struct snapshot_needs needs = vm_snapshot_needs(p->vm);
+	char writes[SNAPSHOT_NEEDS_BYTES];
 	struct vm_stats s;
 	const char *state = vm_ended(p->vm, NULL, 0) != VM_RUNNING ? "ended"
 			    : p->running			   ? "running"
 								   : "paused";
 
 	vm_get_stats(p->vm, &s);
+	snapshot_needs_format(&needs, writes);
 	(void)snprintf(out, CONTROL_MESSAGE_MAX,
-		"ok %s cpus=%u memory_bytes=%llu exits=%llu layers=%u tops=%llu,%llu steps", state,
-		s.cpus, (unsigned long long)s.memory_bytes, (unsigned long long)s.exits,
+		"ok %s cpus=%u memory_bytes=%llu exits=%llu layers=%u tops=%llu,%llu steps "
+		"writes=%s",
+		state, s.cpus, (unsigned long long)s.memory_bytes, (unsigned long long)s.exits,
 		s.memory_layers, (unsigned long long)s.disk_tops[0],
-		(unsigned long long)s.disk_tops[1]); /* fits */
+		(unsigned long long)s.disk_tops[1], writes); /* fits */
 }
 
-static int do_save(struct vmm_process *p, const struct control_fds *fds,
-	int (*save)(struct vm *, int, struct error *), struct error *e)
+static int refuse_running(const struct vmm_process *p, struct error *e)
 {
-	if (fds->count == 0)
-		return error_set(e, ERROR_USAGE, EINVAL, "no directory came with the request");
-	if (p->running)
-		return error_set(e, ERROR_USAGE, EBUSY, "pause the VM first");
-	return save(p->vm, fds->fd[0], e);
+	return p->running ? error_set(e, ERROR_USAGE, EBUSY, "pause the VM first") : 0;
+}
+
+static int do_save(
+	struct vmm_process *p, const char *words, struct control_fds *fds, struct error *e)
+{
+	struct snapshot_files files;
+	int r = refuse_running(p, e);
+
+	if (r == 0)
+		r = snapshot_files_take(words, fds, &files, e);
+	if (r < 0)
+		return r;
+	r = vm_save(p->vm, &files, e);
+	snapshot_files_close(&files);
+	return r;
+}
+
+static int do_save_hot(struct vmm_process *p, const struct control_fds *fds, struct error *e)
+{
+	int r = refuse_running(p, e);
+
+	if (r == 0 && fds->count != 2)
+		r = error_set(e, ERROR_USAGE, EINVAL, "hot: two files must come with the request");
+	return r < 0 ? r : vm_save_hot(p->vm, fds->fd[0], fds->fd[1], e);
 }
 
 static int do_grow(struct vmm_process *p, const char *arguments, struct error *e)
@@ -353,10 +388,10 @@ static void handle_request(
 			vm_vsock_idle(p->vm) ? "yes" : "no"); /* fits */
 	else if (strcmp(request, "pause") == 0 || strcmp(request, "resume") == 0)
 		(void)set_running(p, request[0] == 'r', &e); /* e says it all */
-	else if (strcmp(request, "save") == 0)
-		(void)do_save(p, fds, vm_save, &e); /* e says it all */
+	else if (str_starts_with(request, "save "))
+		(void)do_save(p, request + 5, fds, &e); /* e says it all */
 	else if (strcmp(request, "hot") == 0)
-		(void)do_save(p, fds, vm_save_hot, &e); /* e says it all */
+		(void)do_save_hot(p, fds, &e); /* e says it all */
 	else if (strcmp(request, "flush") == 0)
 		(void)vm_flush_disks(p->vm, &e); /* e says it all */
 	else if (str_starts_with(request, "grow "))
@@ -429,16 +464,28 @@ static void accept_connection(struct vmm_process *p)
 
 /* --- end --- */
 
-/* The owner is gone and nobody else will: the sandbox's directory goes too. */
-static void remove_directory(struct vmm_process *p)
-{
-	_cleanup_close_ int parent = -1;
+/* A page of a file that the guest's memory or a disk's map stands on cannot be had. Nothing can go
+ * on; but it says why. */
+static int bus_error_fd = -1; /* the owner's channel */
 
-	if (fd_of(p->s.dir_fd) < 0 || !p->name[0])
-		return;
-	parent = openat(fd_of(p->s.dir_fd), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (parent >= 0)
-		(void)file_remove_tree(parent, p->name); /* whoever looks next removes the rest */
+static void on_bus_error(int signo)
+{
+	static const char event[] = "event ended error " VM_NO_PAGE, line[] = VM_NO_PAGE "\n";
+
+	(void)signo;					     /* the only one */
+	(void)!write(STDERR_FILENO, line, sizeof(line) - 1); /* to say it, we have no more */
+	if (bus_error_fd >= 0)
+		(void)send(bus_error_fd, event, sizeof(event) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	_exit(1);
+}
+
+static void explain_bus_errors(const struct vmm_process *p)
+{
+	struct sigaction sa = {.sa_handler = on_bus_error};
+
+	bus_error_fd = p->owner_fd;
+	sigemptyset(&sa.sa_mask);
+	(void)sigaction(SIGBUS, &sa, NULL); /* without it the signal kills all the same */
 }
 
 static void handle_end(struct vmm_process *p)
@@ -458,11 +505,8 @@ static void handle_owner(struct vmm_process *p)
 		return;
 	(void)epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, p->owner_fd, NULL); /* closed next */
 	(void)close(p->owner_fd);					/* the peer is gone */
-	p->owner_fd = -1;
-	if (p->s.keep)
-		return;
-	remove_directory(p);
-	p->over = true;
+	p->owner_fd = bus_error_fd = -1;
+	p->over = !p->s.keep;
 }
 
 static void handle_event(struct vmm_process *p, uint32_t source)
@@ -558,7 +602,9 @@ static int run(struct vmm_process *p, struct error *e)
 int main(int argc, char **argv)
 {
 	static struct vmm_process p = {
-		.s = {.dir_fd = NO_FD,
+		.s = {.kvm_fd = NO_FD,
+			.proc_fd = NO_FD,
+			.console_fd = NO_FD,
 			.vsock_fd = NO_FD,
 			.control_fd = NO_FD,
 			.owner_fd = NO_FD,
@@ -576,6 +622,7 @@ int main(int argc, char **argv)
 	int rest;
 
 	log_open("mayfly-vmm");
+	log_set_max_bytes(LOG_MAX_BYTES);
 	if (options_parse(options, argc, argv, &p.s, &rest, &e) < 0 || rest != argc) {
 		fprintf(stderr, "mayfly-vmm: %s\n", e.code ? e.message : "unexpected argument");
 		return 2;
@@ -592,8 +639,7 @@ int main(int argc, char **argv)
 	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error like a full disk */
 	keep_cores_apart();
 	p.owner_fd = fd_of(p.s.owner_fd);
-	if (p.s.name)
-		(void)snprintf(p.name, sizeof(p.name), "%s", p.s.name); /* too long: not found */
+	explain_bus_errors(&p);
 	memset(p.connections, 0xff, sizeof(p.connections));
 	if (run(&p, &e) < 0) {
 		char text[CONTROL_MESSAGE_MAX];

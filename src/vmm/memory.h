@@ -37,7 +37,8 @@ struct guest_memory {
 	uint64_t bytes;
 };
 
-/* Anonymous memory, zeroed on first touch. bytes is a multiple of 4096. */
+/* Anonymous memory, zeroed on first touch, in huge pages where the host has them. bytes is a multiple
+ * of 4096. */
 int guest_memory_create(struct guest_memory *m, uint64_t bytes, struct error *e);
 
 /* Copy-on-write over a memory file of exactly `bytes` bytes: pages come from the page cache until

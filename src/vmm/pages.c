@@ -228,29 +228,33 @@ static int read_all(int pagemap_fd, const struct guest_memory *m, bool own, stru
 	return 0;
 }
 
-static int find_pages(const struct guest_memory *m, bool own, struct page_set *out)
+static int find_pages(const struct guest_memory *m, int pagemap_fd, bool own, struct page_set *out)
 {
-	_cleanup_close_ int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	int r;
+	int r = scan(pagemap_fd, m, own, out);
 
-	if (fd < 0)
-		return -errno;
-	r = scan(fd, m, own, out);
 	if (r == -ENOTTY || r == -EINVAL) { /* an older kernel */
 		page_set_done(out);
-		r = read_all(fd, m, own, out);
+		r = read_all(pagemap_fd, m, own, out);
 	}
 	if (r < 0)
 		page_set_done(out);
 	return r;
 }
 
-int pages_written(const struct guest_memory *m, struct page_set *out)
+int pages_open(int proc_fd)
 {
-	return find_pages(m, true, out);
+	int fd = proc_fd < 0 ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)
+			     : openat(proc_fd, "self/pagemap", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
 }
 
-int pages_touched(const struct guest_memory *m, struct page_set *out)
+int pages_written(const struct guest_memory *m, int pagemap_fd, struct page_set *out)
 {
-	return find_pages(m, false, out);
+	return find_pages(m, pagemap_fd, true, out);
+}
+
+int pages_touched(const struct guest_memory *m, int pagemap_fd, struct page_set *out)
+{
+	return find_pages(m, pagemap_fd, false, out);
 }

@@ -43,11 +43,15 @@ uint64_t page_set_pages(const struct page_set *s);
  * this process: a private mapping has its own copy of these, in memory or in swap. Asks the kernel
  * for just these (PAGEMAP_SCAN, Linux 6.7) or reads the state of every page. out is empty before;
  * 0 or -errno, out is empty then. */
-int pages_written(const struct guest_memory *m, struct page_set *out);
+int pages_written(const struct guest_memory *m, int pagemap_fd, struct page_set *out);
+
+/* The pagemap_fd of this process, through a descriptor of /proc (-1: by its path). Descriptor or
+ * -errno. */
+int pages_open(int proc_fd);
 
 /* Which pages of a memory are in use at all: those above, and the files' that are mapped at the
  * moment, as they were read. A kernel maps others along with one that is read, if it has them in its
  * page cache. As above. */
-int pages_touched(const struct guest_memory *m, struct page_set *out);
+int pages_touched(const struct guest_memory *m, int pagemap_fd, struct page_set *out);
 
 #endif

@@ -1,8 +1,6 @@
 #include "vmm/serial.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,51 +26,50 @@ enum {
 	MSR_READY = 0xb0, /* carrier, data set ready, clear to send */
 };
 
-void serial_init(
-	struct serial *s, int dirfd, const char *name, void (*raise_irq)(void *), void *irq_opaque)
-{
-	*s = (struct serial){.dirfd = dirfd,
-		.name = name,
-		.log_fd = -1,
-		.raise_irq = raise_irq,
-		.irq_opaque = irq_opaque};
-	pthread_mutex_init(&s->lock, NULL);
-}
-
-static void rotate_log(struct serial *s)
-{
-	char old[64];
-
-	(void)close(s->log_fd); /* a log */
-	s->log_fd = -1;
-	s->log_bytes = 0;
-	(void)snprintf(old, sizeof(old), "%s.1", s->name); /* names are our own and short */
-	(void)renameat(s->dirfd, s->name, s->dirfd, old);  /* failing, the log is truncated below */
-}
-
-static void open_log(struct serial *s)
+void serial_init(struct serial *s, int log_fd, void (*raise_irq)(void *), void *irq_opaque)
 {
 	struct stat st;
 
-	s->log_fd = openat(s->dirfd, s->name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (s->log_fd >= 0 && fstat(s->log_fd, &st) == 0 && st.st_size < SERIAL_LOG_MAX)
-		s->log_bytes = (uint32_t)st.st_size;
+	*s = (struct serial){.log_fd = log_fd, .raise_irq = raise_irq, .irq_opaque = irq_opaque};
+	if (log_fd >= 0 && fstat(log_fd, &st) == 0)
+		s->log_bytes = (uint64_t)st.st_size;
+	pthread_mutex_init(&s->lock, NULL);
+}
+
+/* Moves the newest half of a full log to its start. */
+static int drop_older(struct serial *s)
+{
+	const uint64_t keep = SERIAL_LOG_MAX / 2, from = s->log_bytes - keep;
+	char part[4096];
+
+	for (uint64_t at = 0; at < keep; at += sizeof(part)) {
+		int r = fd_pread_full(s->log_fd, part, sizeof(part), (off_t)(from + at));
+
+		r = r < 0 ? r : fd_pwrite_full(s->log_fd, part, sizeof(part), (off_t)at);
+		if (r < 0)
+			return r;
+	}
+	s->log_bytes = keep;
+	return ftruncate(s->log_fd, (off_t)keep) < 0 ? -errno : 0;
+}
+
+static void make_room(struct serial *s)
+{
+	if (s->log_bytes + s->line_len <= SERIAL_LOG_MAX ||
+		(s->log_bytes >= SERIAL_LOG_MAX / 2 && drop_older(s) == 0))
+		return;
+	if (ftruncate(s->log_fd, 0) == 0) /* a full disk loses log */
+		s->log_bytes = 0;
 }
 
 static void flush_line(struct serial *s)
 {
 	if (!s->line_len)
 		return;
-	if (s->dirfd >= 0) {
-		if (s->log_bytes + s->line_len > SERIAL_LOG_MAX)
-			rotate_log(s);
-		if (s->log_fd < 0)
-			open_log(s);
-		if (s->log_fd >= 0) {
-			(void)fd_write_full(
-				s->log_fd, s->line, s->line_len); /* a full disk loses log */
-			s->log_bytes += s->line_len;
-		}
+	if (s->log_fd >= 0) {
+		make_room(s);
+		if (fd_pwrite_full(s->log_fd, s->line, s->line_len, (off_t)s->log_bytes) == 0)
+			s->log_bytes += s->line_len; /* else a full disk loses log */
 	}
 	s->line_len = 0;
 }

@@ -1,8 +1,8 @@
 /* COM1: a 16550 UART that only sends, for the boot log.
  *
- * What the guest writes goes to a log file of at most SERIAL_LOG_MAX bytes; then the file is
- * renamed to NAME.1 (replacing the previous one) and a new one begins, so the newest output is
- * always there and a chatty guest fills no disk. Thread-safe: its own lock.
+ * What the guest writes goes to the end of a log file. One that would grow beyond SERIAL_LOG_MAX
+ * bytes loses its older half: the newest output is always there, and a chatty guest fills no disk.
+ * Thread-safe: its own lock.
  * Specification: National Semiconductor PC16550D. */
 #ifndef VMM_SERIAL_H
 #define VMM_SERIAL_H
@@ -17,10 +17,8 @@ enum { SERIAL_PORT = 0x3f8, SERIAL_PORTS = 8, SERIAL_LOG_MAX = 512 * 1024 };
 
 struct serial {
 	pthread_mutex_t lock;
-	int dirfd;	  /* borrowed; -1: output is dropped */
-	const char *name; /* of the log inside dirfd */
-	int log_fd;	  /* owned, opened at the first byte */
-	uint32_t log_bytes;
+	int log_fd; /* owned; -1: output is dropped */
+	uint64_t log_bytes;
 	void (*raise_irq)(void *opaque);
 	void *irq_opaque;
 	uint8_t ier, lcr, mcr, scr, dll, dlm;
@@ -29,8 +27,8 @@ struct serial {
 	char line[256]; /* output waits here for a line end, to save writes */
 };
 
-void serial_init(
-	struct serial *s, int dirfd, const char *name, void (*raise_irq)(void *), void *irq_opaque);
+/* log_fd: taken over; a file for reading and writing, without O_APPEND, or -1. */
+void serial_init(struct serial *s, int log_fd, void (*raise_irq)(void *), void *irq_opaque);
 void serial_done(struct serial *s); /* flushes */
 void serial_flush(struct serial *s);
 uint8_t serial_read(struct serial *s, unsigned reg);

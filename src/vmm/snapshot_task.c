@@ -22,7 +22,7 @@ struct snapshot_task {
 	struct vm_snapshot_result result;
 	struct error error;
 	int r;
-	int dirfd, sock, done_fd, go_fd; /* owned */
+	int sock, done_fd, go_fd; /* owned */
 	pthread_t thread;
 };
 
@@ -55,9 +55,7 @@ static void *run(void *arg)
 
 static void task_free(struct snapshot_task *t)
 {
-	for (unsigned i = 0; i < VM_DISKS_MAX; i++)
-		cleanup_close_p(&t->options.delta_fds[i]);
-	cleanup_close_p(&t->dirfd);
+	snapshot_files_close(&t->options.files);
 	cleanup_close_p(&t->sock);
 	cleanup_close_p(&t->done_fd);
 	cleanup_close_p(&t->go_fd);
@@ -66,40 +64,23 @@ static void task_free(struct snapshot_task *t)
 
 /* --- for the main loop --- */
 
-static int bad_request(struct error *e, const char *why)
-{
-	return error_set(e, ERROR_USAGE, EINVAL, "snapshot: %s", why);
-}
-
-/* "final", or "live" and the disks whose new deltas came behind the directory; "stepwise" before. */
+/* "final" or "live", perhaps "stepwise" before, and the words of the files behind it. */
 static int parse(
 	struct snapshot_task *t, const char *arguments, struct control_fds *fds, struct error *e)
 {
-	static const char stepwise[] = "stepwise ";
-	unsigned disk, next = 1;
-	int n = 0;
+	static const char stepwise[] = "stepwise ", final[] = "final", live[] = "live";
 
-	if (fds->count == 0)
-		return bad_request(e, "no directory came with the request");
-	t->dirfd = t->options.dirfd = TAKE_FD(fds->fd[0]);
 	if (str_starts_with(arguments, stepwise)) {
 		t->options.before_stop = before_stop;
 		t->options.after_stop = after_stop;
 		t->options.arg = t;
 		arguments += strlen(stepwise);
 	}
-	if (strcmp(arguments, "final") == 0) {
-		t->options.final = true;
-		return fds->count == 1 ? 0 : bad_request(e, "unexpected descriptor");
-	}
-	if (sscanf(arguments, "live%n", &n) < 0 || n == 0)
-		return bad_request(e, "expected final or live");
-	for (arguments += n; sscanf(arguments, " %u%n", &disk, &n) == 1; arguments += n) {
-		if (disk >= VM_DISKS_MAX || next >= fds->count || t->options.delta_fds[disk] >= 0)
-			return bad_request(e, "disks and descriptors do not match");
-		t->options.delta_fds[disk] = TAKE_FD(fds->fd[next++]);
-	}
-	return *arguments || next != fds->count ? bad_request(e, "unexpected argument") : 0;
+	t->options.final = str_starts_with(arguments, final);
+	if (!t->options.final && !str_starts_with(arguments, live))
+		return error_set(e, ERROR_USAGE, EINVAL, "snapshot: expected final or live");
+	arguments += strlen(t->options.final ? final : live);
+	return snapshot_files_take(arguments, fds, &t->options.files, e);
 }
 
 static int start(struct snapshot_task *t, int sock, struct error *e)
@@ -124,8 +105,8 @@ int snapshot_task_start(struct vm *vm, const char *arguments, struct control_fds
 	if (!t)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	t->vm = vm;
-	t->dirfd = t->sock = t->done_fd = t->go_fd = -1;
-	memset(t->options.delta_fds, 0xff, sizeof(t->options.delta_fds));
+	t->sock = t->done_fd = t->go_fd = -1;
+	t->options.files = (struct snapshot_files)SNAPSHOT_FILES_INIT;
 	r = parse(t, arguments, fds, e);
 	if (r == 0)
 		r = start(t, sock, e);
@@ -172,7 +153,7 @@ bool snapshot_task_finish(struct snapshot_task *t)
 	at_rest = t->r == 0 && t->options.final;
 	answer(t);
 	/* vm_snapshot has taken them over */
-	memset(t->options.delta_fds, 0xff, sizeof(t->options.delta_fds));
+	t->options.files = (struct snapshot_files)SNAPSHOT_FILES_INIT;
 	task_free(t);
 	return at_rest;
 }

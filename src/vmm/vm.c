@@ -45,14 +45,16 @@ static void raise_serial(void *opaque)
 
 /* --- parts --- */
 
-static struct vm *vm_new(const struct vm_options *o)
+static struct vm *vm_new(struct vm_options *o)
 {
 	struct vm *vm = calloc(1, sizeof(*vm));
 	pthread_condattr_t monotonic;
 
 	if (!vm)
 		return NULL;
-	vm->kvm_fd = vm->fd = vm->event_fd = -1;
+	vm->fd = vm->event_fd = -1;
+	vm->kvm_fd = TAKE_FD(o->kvm_fd);
+	vm->pagemap_fd = TAKE_FD(o->pagemap_fd);
 	atomic_store(&vm->halt, true);
 	pthread_mutex_init(&vm->life, NULL);
 	pthread_mutex_init(&vm->lock, NULL);
@@ -68,7 +70,7 @@ static struct vm *vm_new(const struct vm_options *o)
 	for (unsigned i = 0; i < VM_SLOTS; i++)
 		vm->slots[i] = (struct vm_slot){.vm = vm, .pin = VM_SLOT_GSI + i};
 	ioapic_init(&vm->ioapic, -1);
-	serial_init(&vm->serial, o->dirfd, o->console, raise_serial, vm);
+	serial_init(&vm->serial, TAKE_FD(o->console_fd), raise_serial, vm);
 	return vm;
 }
 
@@ -87,6 +89,7 @@ void vm_free(struct vm *vm)
 		(void)close(vm->fd); /* no data behind it */
 	if (vm->kvm_fd >= 0)
 		(void)close(vm->kvm_fd); /* no data behind it */
+	cleanup_close_p(&vm->pagemap_fd);
 	if (vm->event_fd >= 0)
 		(void)close(vm->event_fd); /* no data behind it */
 	guest_memory_done(&vm->memory);
@@ -570,6 +573,9 @@ static int create_restored(struct vm *vm, struct vm_options *o, struct error *e)
 static void close_taken(struct vm_options *o)
 {
 	cleanup_close_p(&o->vsock_listen_fd);
+	cleanup_close_p(&o->console_fd);
+	cleanup_close_p(&o->kvm_fd);
+	cleanup_close_p(&o->pagemap_fd);
 	for (unsigned i = 0; i < o->disk_count; i++) {
 		cleanup_close_p(&o->disks[i].base_fd);
 		cleanup_close_p(&o->disks[i].delta_fd);
@@ -590,13 +596,13 @@ int vm_create(const struct vm_options *options, struct vm **ret, struct error *e
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	}
 	lowered = o.idle && priority_lower();
-	r = vm->kvm_fd = kvm_open(e);
-	if (r >= 0)
-		r = o.state_fd >= 0 ? create_restored(vm, &o, e) : create_booted(vm, &o, e);
+	r = o.state_fd >= 0 ? create_restored(vm, &o, e) : create_booted(vm, &o, e);
 	if (lowered)
 		priority_restore(); /* before there are threads */
 	if (r == 0)
 		r = vm_start_threads(vm, e);
+	if (r == 0)
+		vm_update_needs(vm);
 	close_taken(&o);
 	if (r < 0) {
 		vm_free(vm);

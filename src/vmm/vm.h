@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "vmm/snapshot_files.h"
 
 struct vm;
 
@@ -47,14 +48,21 @@ struct vm_options {
 	int hot_fd;	   /* hint for a restore (hot.h), -1: none; borrowed */
 	bool rehearse;	   /* of a restore: vm_save_hot will be called; it is slow to run */
 	bool idle;	   /* make it at idle priority, where the host allows; it runs at normal */
-	int dirfd;	   /* for the console log, -1: none; borrowed */
-	const char *console; /* its file name */
-	bool rng;	     /* of a boot: give the guest a virtio-rng */
+	int console_fd;	   /* for the boot log (serial.h), -1: none; taken over */
+	int kvm_fd;	   /* of kvm_open(); taken over */
+	int pagemap_fd;	   /* of pages_open(); taken over */
+	bool rng;	   /* of a boot: give the guest a virtio-rng */
 	int vsock_listen_fd; /* Unix stream socket for the host side of virtio-vsock, -1: no vsock
 			      * (a restored VM has one if its snapshot has); taken over */
 	struct vm_disk disks[VM_DISKS_MAX];
 	unsigned disk_count;
 };
+
+/* Why a VM ends when a page of a file that it stands on cannot be had. A tmpfs allocates a page for
+ * a hole that is read, too. */
+#define VM_NO_PAGE                                                                                 \
+	"a page of the files that the sandbox stands on cannot be read: their file system is "     \
+	"full (tmpfs), or a file was truncated"
 
 enum vm_end {
 	VM_RUNNING,
@@ -72,18 +80,17 @@ void vm_resume(struct vm *vm);
 /* -ETIMEDOUT: it goes on, as the host's disk keeps a vCPU waiting. */
 int vm_pause(struct vm *vm, struct error *e);
 
-/* Writes a paused VM into a directory as a snapshot that stands on nothing but the disks' base
- * images: `state`, `memory`, and for each writable disk `disk0`, `disk1`: one delta over its base.
- * The files are on disk when it returns. On failure the VM is as before and the directory holds an
- * incomplete snapshot without `state`, which comes last. */
-int vm_save(struct vm *vm, int dirfd, struct error *e);
+/* Writes a paused VM as a snapshot that stands on nothing but the disks' base images: the state, the
+ * memory, and for each writable disk one delta over its base. The files are empty before, and on
+ * the host's disk when it returns; borrowed. On failure the VM is as before and the state, which
+ * comes last, is empty or damaged. */
+int vm_save(struct vm *vm, const struct snapshot_files *files, struct error *e);
 
 struct vm_snapshot_options {
-	int dirfd;  /* of the snapshot, empty but for disks' deltas; borrowed */
+	/* What vm_snapshot_needs says, empty. Unless final, also for each writable disk its new top
+	 * delta. Taken over in any case. */
+	struct snapshot_files files;
 	bool final; /* the VM stays paused: its process ends next */
-	/* Unless final, for each writable disk an empty read-write file: its new top delta. Else
-	 * -1. Taken over in any case. */
-	int delta_fds[VM_DISKS_MAX];
 	/* Called right before a running guest is stopped, which waits for its return, and when it
 	 * runs again; by the calling thread. NULL: nothing is. */
 	void (*before_stop)(void *arg);
@@ -107,30 +114,32 @@ struct vm_snapshot_result {
  *			or more pieces of them than can be mapped
  *	disk0.merged	the same of a disk's deltas, when there would be more than
  *			VM_DISK_LAYERS_MAX
- *	state		comes last: without it, it is no snapshot
- * and freezes the disks' deltas, files of the caller's, who links them into the directory
- * beforehand. Everything is on disk when it returns.
+ *	state		comes last: until it is intact, it is no snapshot
+ * and freezes the disks' deltas, files of the caller's, who links them to the others beforehand.
+ * Everything is on disk when it returns.
  *
  * The guest stands still only while its pages and state are copied; merging, checksums and waiting
  * for the host's disk happen while it runs. A live one goes on on top of what was written: its next
  * snapshot's parent is this one. To roll back is no call of this module: another VM is restored
  * from the snapshot and takes the sandbox's place.
  *
- * On failure the VM is as before, running or not, its pages all its own; the directory is of no
- * use. If it failed after the guest went on (the host's disk did, most likely), the fresh deltas
+ * On failure the VM is as before, running or not, its pages all its own; the files are of no use,
+ * and the state is not intact. If it failed after the guest went on (the host's disk did, most likely), the fresh deltas
  * stay on top of the frozen ones: vm_stats.disk_tops says so.
  *
  * May be called from another thread than the owner's, one at a time. */
 int vm_snapshot(struct vm *vm, const struct vm_snapshot_options *o, struct vm_snapshot_result *ret,
 	struct error *e);
+struct snapshot_needs vm_snapshot_needs(struct vm *vm);
 
 /* What the guest flushed and the host did not write yet: of a paused VM whose memory is given up.
  */
 int vm_flush_disks(struct vm *vm, struct error *e);
 
-/* Of a paused VM that was restored, to rehearse, from the snapshot in this directory: adds which pages
- * it has touched meanwhile, so that later restores are faster (hot.h). */
-int vm_save_hot(struct vm *vm, int dirfd, struct error *e);
+/* Of a paused VM that was restored, to rehearse, from a snapshot whose memory memory_fd is: writes to
+ * fd, an empty file, which pages it has touched meanwhile, so that later restores are faster (hot.h).
+ * Both are borrowed. */
+int vm_save_hot(struct vm *vm, int memory_fd, int fd, struct error *e);
 
 /* Readable once the guest has ended. */
 int vm_event_fd(const struct vm *vm);

@@ -45,7 +45,7 @@ struct vm_cpu {
 };
 
 struct vm {
-	int kvm_fd, fd; /* owned */
+	int kvm_fd, fd, pagemap_fd; /* owned */
 	struct guest_memory memory;
 	unsigned cpu_count;
 	struct vm_cpu cpus[KVM_CPUS_MAX];
@@ -71,16 +71,20 @@ struct vm {
 	pthread_mutex_t lock; /* of all below and the vCPUs' states */
 	pthread_cond_t wake;  /* vCPU threads wait here for running or stopping */
 	pthread_cond_t parked;
-	bool running;	    /* vCPUs may run */
-	bool stopping;	    /* threads must return */
-	atomic_bool halt;   /* !running || stopping, read without the lock */
-	atomic_bool undone; /* a device's work was left to whoever runs next */
+	struct snapshot_needs needs; /* of the next snapshot */
+	bool running;		     /* vCPUs may run */
+	bool stopping;		     /* threads must return */
+	atomic_bool halt;	     /* !running || stopping, read without the lock */
+	atomic_bool undone;	     /* a device's work was left to whoever runs next */
 	enum vm_end end;
 	char end_why[160];
 	uint8_t power_off_value;
 	int event_fd; /* owned */
 	atomic_ullong first_exit_ns;
 };
+
+/* After the VM's layers or deltas have changed. */
+void vm_update_needs(struct vm *vm);
 
 int vm_start_threads(struct vm *vm, struct error *e);
 void vm_stop_threads(struct vm *vm);

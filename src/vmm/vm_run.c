@@ -253,6 +253,7 @@ int vm_start_threads(struct vm *vm, struct error *e)
 	(void)pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES); /* else the default: larger */
 	sigfillset(&all);
 	sigdelset(&all, KICK_SIGNAL);
+	sigdelset(&all, SIGBUS);		  /* blocked, it would kill without its handler */
 	pthread_sigmask(SIG_SETMASK, &all, &old); /* the threads inherit it */
 	for (unsigned i = 0; i < vm->cpu_count && r == 0; i++) {
 		r = pthread_create(&vm->cpus[i].thread, &attr, cpu_thread, &vm->cpus[i]);

@@ -9,10 +9,6 @@
 #include "vmm/vm_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/file.h"
+#include "base/fd.h"
 #include "proto/snapshot.h"
 #include "vmm/blk.h"
 #include "vmm/hot.h"
@@ -28,15 +24,6 @@
 static struct virtio_device *disk_of(const struct vm *vm, unsigned i)
 {
 	return vm->slots[VM_SLOT_DISK + i].device;
-}
-
-static int create_file(int dirfd, const char *name, struct error *e)
-{
-	int fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-
-	return fd < 0 ? error_set_errno(
-				e, ERROR_NO_SPACE, errno, "cannot create the snapshot's %s", name)
-		      : fd;
 }
 
 /* A point where tests make a snapshot fail. */
@@ -111,72 +98,75 @@ static int save_state(
 	return r;
 }
 
-static int write_state(int dirfd, const struct snapshot_writer *w, struct error *e)
+/* Written partly, it is refused for its checksum. */
+static int write_state(int fd, const struct snapshot_writer *w, struct error *e)
 {
-	int r = file_write_atomic(dirfd, "state", buf_head(&w->bytes), buf_len(&w->bytes), 0600);
+	int r = fd_pwrite_full(fd, buf_head(&w->bytes), buf_len(&w->bytes), 0);
 
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
 	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write the snapshot's state")
 		     : 0;
 }
 
 /* --- as a whole --- */
 
-static int save_memory(struct vm *vm, int dirfd, struct error *e)
+static int save_memory(struct vm *vm, int fd, struct error *e)
 {
-	_cleanup_close_ int fd = create_file(dirfd, "memory", e);
 	struct page_range all = {0, (uint32_t)(vm->memory.bytes / PAGE_BYTES)};
-	int r = fd;
+	int r = base_write_pages(
+		fd, &vm->memory, &(struct page_set){.ranges = &all, .count = 1}, e);
 
-	if (r >= 0)
-		r = base_write_pages(
-			fd, &vm->memory, &(struct page_set){.ranges = &all, .count = 1}, e);
 	if (r >= 0 && fsync(fd) < 0)
 		r = error_set_errno(e, ERROR_NO_SPACE, errno, "cannot write the snapshot's memory");
 	return r < 0 ? r : 0;
 }
 
-/* Writes what the guest wrote to its disks as one delta each, "disk0" and so on. */
-static int save_disks(struct vm *vm, int dirfd, struct error *e)
+/* Writes what the guest wrote to its disks as one delta each. */
+static int save_disks(struct vm *vm, const struct snapshot_files *files, struct error *e)
 {
-	for (unsigned i = 0; i < vm->disk_count; i++) {
-		_cleanup_close_ int fd = -1;
-		char name[16];
-		int r;
+	int r = 0;
 
-		if (vm->disk_read_only[i])
-			continue;
-		(void)snprintf(name, sizeof(name), "disk%u", i); /* fits */
-		fd = create_file(dirfd, name, e);
-		if (fd < 0)
-			return fd;
-		r = blk_flatten(vm->slots[VM_SLOT_DISK + i].device, fd, e);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	for (unsigned i = 0; i < vm->disk_count && r == 0; i++)
+		if (!vm->disk_read_only[i])
+			r = blk_flatten(disk_of(vm, i), files->disk_fd[i], e);
+	return r;
 }
 
-int vm_save(struct vm *vm, int dirfd, struct error *e)
+static int check_save(const struct vm *vm, const struct snapshot_files *files, struct error *e)
+{
+	static const struct snapshot_needs full = {
+		.part = {[SNAPSHOT_PART_STATE] = true, [SNAPSHOT_PART_MEMORY] = true}};
+
+	for (unsigned i = 0; i < VM_DISKS_MAX; i++)
+		if ((i < vm->disk_count && !vm->disk_read_only[i]) != (files->disk_fd[i] >= 0))
+			return error_set(
+				e, ERROR_USAGE, EINVAL, "disk %u and its file do not match", i);
+	return snapshot_files_check(files, &full, e);
+}
+
+int vm_save(struct vm *vm, const struct snapshot_files *files, struct error *e)
 {
 	static const struct layer_id none;
 	struct snapshot_writer w;
-	int r;
+	int r = check_save(vm, files, e);
 
-	r = save_disks(vm, dirfd, e);
 	if (r == 0)
-		r = save_memory(vm, dirfd, e);
+		r = save_disks(vm, files, e);
+	if (r == 0)
+		r = save_memory(vm, files->fd[SNAPSHOT_PART_MEMORY], e);
 	if (r < 0)
 		return r;
 	r = save_state(vm, &none, &w, e);
 	if (r == 0)
-		r = write_state(dirfd, &w, e);
+		r = write_state(files->fd[SNAPSHOT_PART_STATE], &w, e);
 	snapshot_writer_done(&w);
 	return r;
 }
 
-int vm_save_hot(struct vm *vm, int dirfd, struct error *e)
+int vm_save_hot(struct vm *vm, int memory_fd, int fd, struct error *e)
 {
-	return hot_save(&vm->memory, dirfd, e);
+	return hot_save(&vm->memory, vm->pagemap_fd, memory_fd, fd, e);
 }
 
 int vm_flush_disks(struct vm *vm, struct error *e)
@@ -198,10 +188,8 @@ int vm_flush_disks(struct vm *vm, struct error *e)
 struct work {
 	struct vm *vm;
 	const struct vm_snapshot_options *o;
-	int delta_fds[VM_DISKS_MAX]; /* owned */
+	struct snapshot_files files; /* owned */
 	ino_t delta_inodes[VM_DISKS_MAX];
-	int memory_fd;					/* owned: `memory` or `memory.layer` */
-	int merged_fd;					/* owned: `memory.merged`, -1: none */
 	struct page_set merged_pages;			/* owned */
 	struct disk_merged *merged_disks[VM_DISKS_MAX]; /* owned, NULL: none */
 	struct layer_id id, parent;
@@ -220,22 +208,23 @@ static bool needs_delta(const struct work *w, unsigned disk)
 	return !w->o->final && disk < w->vm->disk_count && !w->vm->disk_read_only[disk];
 }
 
-static int check_request(struct work *w, struct error *e)
+static int check_request(struct work *w, const struct snapshot_needs *needs, struct error *e)
 {
+	const int *fds = w->files.disk_fd;
 	struct stat st;
 
 	for (unsigned i = 0; i < VM_DISKS_MAX; i++) {
-		if (needs_delta(w, i) != (w->delta_fds[i] >= 0))
+		if (needs_delta(w, i) != (fds[i] >= 0))
 			return error_set(e, ERROR_USAGE, EINVAL,
-				w->delta_fds[i] < 0 ? "disk %u needs a new delta"
-						    : "disk %u takes no new delta",
+				fds[i] < 0 ? "disk %u needs a new delta"
+					   : "disk %u takes no new delta",
 				i);
-		if (w->delta_fds[i] >= 0 && fstat(w->delta_fds[i], &st) < 0)
+		if (fds[i] >= 0 && fstat(fds[i], &st) < 0)
 			return error_set_errno(
 				e, ERROR_INTERNAL, errno, "cannot examine a disk delta");
-		w->delta_inodes[i] = w->delta_fds[i] >= 0 ? st.st_ino : 0;
+		w->delta_inodes[i] = fds[i] >= 0 ? st.st_ino : 0;
 	}
-	return 0;
+	return snapshot_files_check(&w->files, needs, e);
 }
 
 static int new_id(struct layer_id *id, struct error *e)
@@ -251,18 +240,16 @@ static int merge_memory(struct work *w, struct error *e)
 	static const struct page_set nothing;
 	static const struct layer_id base;
 	struct page_set *pages = &w->merged_pages;
-	int r;
+	int fd = w->files.fd[SNAPSHOT_PART_MEMORY_MERGED], r;
 
 	if (page_set_union(&w->vm->stack.above, &nothing, pages) < 0)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	page_set_close_gaps(pages, LAYER_GAP_PAGES, LAYER_RANGES_MAX);
-	r = w->merged_fd = create_file(w->o->dirfd, "memory.merged", e);
+	r = new_id(&w->parent, e);
 	if (r >= 0)
-		r = new_id(&w->parent, e);
+		r = layer_write_pages(fd, &w->vm->memory, pages, e);
 	if (r >= 0)
-		r = layer_write_pages(w->merged_fd, &w->vm->memory, pages, e);
-	if (r >= 0)
-		r = layer_complete(w->merged_fd, &w->vm->memory, pages, &w->parent, &base, e);
+		r = layer_complete(fd, &w->vm->memory, pages, &w->parent, &base, e);
 	w->layers = 1;
 	w->mappings = pages->count;
 	w->result.memory_merged = true;
@@ -271,17 +258,9 @@ static int merge_memory(struct work *w, struct error *e)
 
 static int merge_disk(struct work *w, unsigned i, struct error *e)
 {
-	char name[24];
-	int fd;
-
-	if (w->vm->disk_read_only[i] || blk_frozen_count(disk_of(w->vm, i)) < VM_DISK_LAYERS_MAX)
-		return 0;
-	(void)snprintf(name, sizeof(name), "disk%u.merged", i); /* fits */
-	fd = create_file(w->o->dirfd, name, e);
-	if (fd < 0)
-		return fd;
 	w->result.disk_merged[i] = true;
-	return blk_merge_frozen(disk_of(w->vm, i), fd, &w->merged_disks[i], e);
+	return blk_merge_frozen(disk_of(w->vm, i),
+		TAKE_FD(w->files.fd[SNAPSHOT_PART_DISK0_MERGED + i]), &w->merged_disks[i], e);
 }
 
 /* One more layer could be too many, or its mappings. */
@@ -291,21 +270,56 @@ static bool is_high(const struct memory_stack *s)
 	       (s->layer_count > 1 && s->mappings + LAYER_RANGES_MAX > LAYER_MAPPINGS_MAX);
 }
 
+static struct snapshot_needs find_needs(struct vm *vm)
+{
+	struct snapshot_needs n = {.memory_full = !vm->stack.has_base,
+		.part = {[SNAPSHOT_PART_STATE] = true,
+			[SNAPSHOT_PART_MEMORY] = true,
+			[SNAPSHOT_PART_MEMORY_MERGED] = is_high(&vm->stack)}};
+
+	for (unsigned i = 0; i < vm->disk_count; i++)
+		n.part[SNAPSHOT_PART_DISK0_MERGED + i] =
+			!vm->disk_read_only[i] &&
+			blk_frozen_count(disk_of(vm, i)) >= VM_DISK_LAYERS_MAX;
+	return n;
+}
+
+void vm_update_needs(struct vm *vm)
+{
+	struct snapshot_needs n = find_needs(vm);
+
+	pthread_mutex_lock(&vm->lock);
+	vm->needs = n;
+	pthread_mutex_unlock(&vm->lock);
+}
+
+struct snapshot_needs vm_snapshot_needs(struct vm *vm)
+{
+	struct snapshot_needs n;
+
+	pthread_mutex_lock(&vm->lock);
+	n = vm->needs;
+	pthread_mutex_unlock(&vm->lock);
+	return n;
+}
+
 /* While the guest runs: everything that can be done before it is stopped. */
 static int prepare(struct work *w, struct error *e)
 {
 	const struct memory_stack *stack = &w->vm->stack;
-	int r = check_request(w, e);
+	struct snapshot_needs needs = vm_snapshot_needs(w->vm);
+	int r = check_request(w, &needs, e);
 
 	if (r < 0)
 		return r;
 	w->parent = stack->top;
 	w->layers = stack->layer_count;
 	w->mappings = stack->mappings;
-	if (is_high(stack))
+	if (needs.part[SNAPSHOT_PART_MEMORY_MERGED])
 		r = merge_memory(w, e);
 	for (unsigned i = 0; i < w->vm->disk_count && r >= 0; i++)
-		r = merge_disk(w, i, e);
+		if (needs.part[SNAPSHOT_PART_DISK0_MERGED + i])
+			r = merge_disk(w, i, e);
 	for (unsigned i = 0; i < w->vm->disk_count && r >= 0; i++) {
 		r = blk_check(disk_of(w->vm, i), e);
 		blk_write_back(disk_of(w->vm, i)); /* then little is left of it for later */
@@ -313,16 +327,18 @@ static int prepare(struct work *w, struct error *e)
 	if (r >= 0 && stack->has_base)
 		r = new_id(&w->id, e);
 	w->result.memory_full = !stack->has_base;
-	if (r >= 0)
-		r = w->memory_fd =
-			create_file(w->o->dirfd, stack->has_base ? "memory.layer" : "memory", e);
 	return r < 0 ? r : passed("snapshot-prepared", e);
+}
+
+static int memory_fd(const struct work *w)
+{
+	return w->files.fd[SNAPSHOT_PART_MEMORY];
 }
 
 static int capture_memory(struct work *w, struct error *e)
 {
 	const struct guest_memory *m = &w->vm->memory;
-	int r = pages_written(m, &w->pages);
+	int r = pages_written(m, w->vm->pagemap_fd, &w->pages);
 
 	if (r < 0)
 		return error_set_errno(
@@ -330,8 +346,8 @@ static int capture_memory(struct work *w, struct error *e)
 	if (w->vm->stack.has_base)
 		page_set_close_gaps(&w->pages, LAYER_GAP_PAGES, LAYER_RANGES_MAX);
 	w->result.pages = page_set_pages(&w->pages);
-	r = w->vm->stack.has_base ? layer_write_pages(w->memory_fd, m, &w->pages, e)
-				  : base_write_pages(w->memory_fd, m, &w->pages, e);
+	r = w->vm->stack.has_base ? layer_write_pages(memory_fd(w), m, &w->pages, e)
+				  : base_write_pages(memory_fd(w), m, &w->pages, e);
 	return r < 0 ? r : passed("snapshot-pages-written", e);
 }
 
@@ -342,7 +358,7 @@ static int freeze_disks(struct work *w, struct error *e)
 	for (; !w->o->final && w->frozen < w->vm->disk_count && r == 0; w->frozen++)
 		if (!w->vm->disk_read_only[w->frozen])
 			r = blk_freeze(
-				disk_of(w->vm, w->frozen), TAKE_FD(w->delta_fds[w->frozen]), e);
+				disk_of(w->vm, w->frozen), TAKE_FD(w->files.disk_fd[w->frozen]), e);
 	if (r < 0 && w->frozen)
 		w->frozen--; /* that one is as it was */
 	return r < 0 ? r : passed("snapshot-disks-frozen", e);
@@ -359,16 +375,16 @@ static void thaw_disks(struct work *w)
 static int adopt_pages(struct work *w, struct error *e)
 {
 	const struct guest_memory *m = &w->vm->memory;
-	int r;
+	int merged_fd = w->files.fd[SNAPSHOT_PART_MEMORY_MERGED], r;
 
 	if (w->o->final)
 		return 0;
 	w->adopted = true; /* as soon as the first page may be */
 	if (w->result.memory_full)
-		return base_adopt(w->memory_fd, m, e);
-	r = layer_adopt(w->memory_fd, m, &w->pages, e);
-	if (r == 0 && w->merged_fd >= 0) /* fewer mappings, and shared ones */
-		r = layer_adopt_rest(w->merged_fd, m, &w->merged_pages, &w->pages, e);
+		return base_adopt(memory_fd(w), m, e);
+	r = layer_adopt(memory_fd(w), m, &w->pages, e);
+	if (r == 0 && merged_fd >= 0) /* fewer mappings, and shared ones */
+		r = layer_adopt_rest(merged_fd, m, &w->merged_pages, &w->pages, e);
 	if (r == 0 && page_set_union(&w->vm->stack.above, &w->pages, &w->above) < 0)
 		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	return r;
@@ -447,12 +463,12 @@ static int sync_disks(struct work *w, struct error *e)
 /* A snapshot from here on, unless it fails: then whoever finds it must not take it for one. */
 static int publish(struct work *w, struct error *e)
 {
-	int r = write_state(w->o->dirfd, &w->state, e);
+	int fd = w->files.fd[SNAPSHOT_PART_STATE], r = write_state(fd, &w->state, e);
 
 	if (r == 0)
 		r = passed("snapshot-complete", e);
 	if (r < 0)
-		(void)unlinkat(w->o->dirfd, "state", 0); /* may not be there */
+		(void)!ftruncate(fd, 0); /* on a disk that fails it is most likely damaged */
 	return r;
 }
 
@@ -462,8 +478,8 @@ static int complete(struct work *w, struct error *e)
 	int r = 0;
 
 	if (!w->result.memory_full)
-		r = layer_complete(w->memory_fd, &w->vm->memory, &w->pages, &w->id, &w->parent, e);
-	else if (fsync(w->memory_fd) < 0)
+		r = layer_complete(memory_fd(w), &w->vm->memory, &w->pages, &w->id, &w->parent, e);
+	else if (fsync(memory_fd(w)) < 0)
 		r = error_set_errno(e, ERROR_NO_SPACE, errno, "cannot write the snapshot's memory");
 	if (r == 0)
 		r = passed("snapshot-memory-complete", e);
@@ -504,12 +520,9 @@ static void take_back(struct work *w)
 
 static void work_done(struct work *w)
 {
-	for (unsigned i = 0; i < VM_DISKS_MAX; i++) {
-		cleanup_close_p(&w->delta_fds[i]);
+	for (unsigned i = 0; i < VM_DISKS_MAX; i++)
 		disk_merged_free(w->merged_disks[i]);
-	}
-	cleanup_close_p(&w->memory_fd);
-	cleanup_close_p(&w->merged_fd);
+	snapshot_files_close(&w->files);
 	page_set_done(&w->merged_pages);
 	page_set_done(&w->pages);
 	page_set_done(&w->above);
@@ -519,11 +532,9 @@ static void work_done(struct work *w)
 int vm_snapshot(struct vm *vm, const struct vm_snapshot_options *o, struct vm_snapshot_result *ret,
 	struct error *e)
 {
-	struct work w = {.vm = vm, .o = o, .memory_fd = -1, .merged_fd = -1};
-	int r;
+	struct work w = {.vm = vm, .o = o, .files = o->files};
+	int r = prepare(&w, e);
 
-	memcpy(w.delta_fds, o->delta_fds, sizeof(w.delta_fds));
-	r = prepare(&w, e);
 	if (r == 0)
 		r = stop_and_capture(&w, e);
 	if (r == 0)
@@ -535,5 +546,6 @@ int vm_snapshot(struct vm *vm, const struct vm_snapshot_options *o, struct vm_sn
 		take_back(&w);
 	}
 	work_done(&w);
+	vm_update_needs(vm);
 	return r;
 }

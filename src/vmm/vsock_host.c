@@ -201,6 +201,8 @@ static void check_deadlines(struct vsock *v)
 	v->timer_ns = 0;
 	if (v->listen_paused && now >= v->listen_retry_ns)
 		vsock_listen_watch(v, true);
+	else if (v->listen_paused) /* the timer fired for something else */
+		vsock_timer_set(v, v->listen_retry_ns);
 	for (uint16_t i = 0; i < v->slots_used; i++) {
 		struct vsock_conn *c = &v->conns[i];
 

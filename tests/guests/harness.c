@@ -15,6 +15,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "vmm/blk.h"
+#include "vmm/kvm.h"
+#include "vmm/pages.h"
 #include "vmm/vm_internal.h"
 
 int guests_dirfd = -1, work_dirfd = -1;
@@ -108,16 +110,17 @@ static int create(struct machine *m, struct vm_options *o, const struct lineage 
 {
 	int dirfd = new_dir(m), r;
 
-	o->dirfd = dirfd;
-	o->console = "console.log";
+	o->console_fd = openat(dirfd, "console.log", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	o->kvm_fd = kvm_open(NULL);
+	o->pagemap_fd = pages_open(-1);
+	CHECK(o->console_fd >= 0 && o->kvm_fd >= 0 && o->pagemap_fd >= 0);
 	o->vsock_listen_fd = fd_unix_listen(dirfd, "vsock", SOCK_STREAM, 4);
 	CHECK(o->vsock_listen_fd >= 0);
 	open_disks(o, dirfd, l, disk_bytes);
 	r = vm_create(o, &m->vm, e);
-	if (r < 0) {
+	if (r < 0)
 		m->vm = NULL;
-		(void)close(dirfd);
-	}
+	(void)close(dirfd); /* only a directory */
 	return r;
 }
 
@@ -147,17 +150,42 @@ void machine_pause(struct machine *m)
 		fail("vm_pause: %s", e.message);
 }
 
-void machine_save(struct machine *m, const char *name)
+static struct snapshot_files new_files(const char *name, const struct snapshot_needs *needs)
 {
+	struct snapshot_files files;
 	struct error e = {0};
 	int fd;
 
 	CHECK(mkdirat(work_dirfd, name, 0700) == 0);
 	fd = openat(work_dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK(fd >= 0);
-	if (vm_save(m->vm, fd, &e) < 0)
+	if (snapshot_files_create(fd, needs, &files, &e) < 0)
+		fail("snapshot_files_create: %s", e.message);
+	(void)close(fd); /* only a directory */
+	return files;
+}
+
+struct snapshot_files machine_snapshot_files(struct machine *m, const char *name)
+{
+	struct snapshot_needs needs = vm_snapshot_needs(m->vm);
+
+	return new_files(name, &needs);
+}
+
+void machine_save(struct machine *m, const char *name)
+{
+	static const struct snapshot_needs full = {.memory_full = true,
+		.part = {[SNAPSHOT_PART_STATE] = true, [SNAPSHOT_PART_MEMORY] = true}};
+	struct snapshot_files files = new_files(name, &full);
+	struct error e = {0};
+	char disk[32];
+
+	(void)snprintf(disk, sizeof(disk), "%s/disk0", name); /* short names */
+	files.disk_fd[0] = openat(work_dirfd, disk, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	CHECK(files.disk_fd[0] >= 0);
+	if (vm_save(m->vm, &files, &e) < 0)
 		fail("vm_save: %s", e.message);
-	(void)close(fd);
+	snapshot_files_close(&files);
 }
 
 void lineage_start(struct lineage *l, const char *snapshot)
@@ -246,28 +274,26 @@ static void lineage_extend(struct lineage *l, const char *name, const struct vm_
 int machine_try_snapshot(struct machine *m, const char *name, bool final, struct lineage *l,
 	struct vm_snapshot_result *ret, struct error *e)
 {
-	struct vm_snapshot_options o = {.final = final, .delta_fds = {-1, -1}};
+	struct vm_snapshot_options o = {.final = final};
 	char from[32], to[32], next[32];
 	struct vm_stats before, after;
 	bool switched;
 	int r;
 
-	CHECK(mkdirat(work_dirfd, name, 0700) == 0);
-	o.dirfd = openat(work_dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	o.files = machine_snapshot_files(m, name);
 	delta_name(m, m->freezes, from);
 	delta_name(m, m->freezes + 1, next);
 	(void)snprintf(to, sizeof(to), "%s/disk0", name); /* short names */
-	CHECK(o.dirfd >= 0 && linkat(work_dirfd, from, work_dirfd, to, 0) == 0);
+	CHECK(linkat(work_dirfd, from, work_dirfd, to, 0) == 0);
 	if (!final) {
 		(void)unlinkat(work_dirfd, next, 0); /* of an attempt that failed */
-		o.delta_fds[0] =
+		o.files.disk_fd[0] =
 			openat(work_dirfd, next, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		CHECK(o.delta_fds[0] >= 0);
+		CHECK(o.files.disk_fd[0] >= 0);
 	}
 	vm_get_stats(m->vm, &before);
 	r = vm_snapshot(m->vm, &o, ret, e);
 	vm_get_stats(m->vm, &after);
-	(void)close(o.dirfd); /* only a directory */
 	switched = after.disk_tops[0] != before.disk_tops[0];
 	m->freezes += switched;
 	if (r == 0)
@@ -296,12 +322,8 @@ void machine_restore(struct machine *m, const char *name, uint64_t disk_bytes)
 
 void machine_free(struct machine *m)
 {
-	int dirfd = m->vm ? m->vm->serial.dirfd : -1;
-
 	vm_free(m->vm);
 	m->vm = NULL;
-	if (dirfd >= 0)
-		(void)close(dirfd);
 }
 
 /* --- running --- */

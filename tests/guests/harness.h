@@ -92,6 +92,9 @@ void machine_wait_stage(struct machine *m, uint32_t stage);
 void machine_answer(struct machine *m, uint32_t stage);
 
 /* Reads a sector of the writable disk of a machine that is paused or ended, through its layers. */
+/* Empty files of a snapshot, as this machine needs them, in a new directory. */
+struct snapshot_files machine_snapshot_files(struct machine *m, const char *name);
+
 void machine_read_sector(struct machine *m, uint64_t sector, uint8_t *out);
 
 /* Test of one guest run, made of the table's fields. */

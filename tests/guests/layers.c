@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -16,7 +17,9 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/cleanup.h"
 #include "harness.h"
+#include "proto/snapshot.h"
 #include "proto/memory_layer.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -532,6 +535,19 @@ static void expect_unharmed(struct machine *m, struct lineage *l, uint32_t *stag
 	finish(&child, child_stage);
 }
 
+/* Its state says so. */
+static bool is_snapshot(const char *name)
+{
+	_cleanup_free_ char *data = NULL;
+	struct snapshot_reader reader;
+	char path[32];
+	size_t n;
+
+	(void)snprintf(path, sizeof(path), "%s/state", name); /* short names */
+	CHECK(file_read(work_dirfd, path, SNAPSHOT_STATE_MAX, &data, &n) == 0);
+	return snapshot_reader_open(&reader, data, n, NULL) == 0;
+}
+
 static void fail_at(const struct test *t, const char *point, bool final)
 {
 	static uint32_t sums[PAGES]; /* large */
@@ -552,7 +568,7 @@ static void fail_at(const struct test *t, const char *point, bool final)
 		fail("%s: error %d (%s)", point, (int)e.code, e.message);
 	fault_set(NULL);
 	expect_pages(&m, sums, point);
-	CHECK(faccessat(work_dirfd, "bad/state", F_OK, 0) < 0); /* or it were a snapshot */
+	CHECK(!is_snapshot("bad"));
 	CHECK(file_remove_tree(work_dirfd, "bad") == 0);
 	expect_unharmed(&m, &l, &stage, "good");
 	finish(&m, stage);
@@ -666,7 +682,7 @@ static void no_space(const struct test *t)
 		if (r == 0 || e.code != ERROR_NO_SPACE)
 			fail("limit %llu: error %d (%s)", (unsigned long long)limits[i],
 				(int)e.code, e.message);
-		CHECK(faccessat(work_dirfd, "bad/state", F_OK, 0) < 0);
+		CHECK(!is_snapshot("bad"));
 		CHECK(file_remove_tree(work_dirfd, "bad") == 0);
 	}
 	expect_unharmed(&m, &l, &stage, "good");
@@ -676,20 +692,25 @@ static void no_space(const struct test *t)
 /* Requests that make no sense. */
 static void refuse_requests(const struct test *t)
 {
-	struct vm_snapshot_options o = {.delta_fds = {-1, -1}};
+	struct vm_snapshot_options o = {.files = SNAPSHOT_FILES_INIT};
 	struct vm_snapshot_result result;
 	struct error e = {0};
 	struct lineage l;
 	struct machine m;
 
 	begin(t, &m, &l);
-	CHECK(mkdirat(work_dirfd, "none", 0700) == 0);
-	o.dirfd = openat(work_dirfd, "none", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(vm_snapshot(m.vm, &o, &result, &e) < 0 && e.code == ERROR_USAGE); /* no files */
+	error_clear(&e);
+	o.files = machine_snapshot_files(&m, "no-delta");
 	CHECK(vm_snapshot(m.vm, &o, &result, &e) < 0 && e.code == ERROR_USAGE);
 	error_clear(&e);
-	o.delta_fds[0] = openat(work_dirfd, "full/memory", O_RDWR | O_CLOEXEC);
+	o.files = machine_snapshot_files(&m, "used-delta");
+	o.files.disk_fd[0] = openat(work_dirfd, "full/memory", O_RDWR | O_CLOEXEC);
 	CHECK(vm_snapshot(m.vm, &o, &result, &e) < 0 && e.code == ERROR_EXISTS);
-	(void)close(o.dirfd); /* only a directory */
+	error_clear(&e);
+	o.files = machine_snapshot_files(&m, "too-many");
+	o.files.fd[SNAPSHOT_PART_MEMORY_MERGED] = memfd_create("merged", MFD_CLOEXEC);
+	CHECK(vm_snapshot(m.vm, &o, &result, &e) < 0 && e.code == ERROR_USAGE);
 	finish(&m, 1);
 }
 

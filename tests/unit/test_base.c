@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -388,6 +389,32 @@ static void log_limit_is_a_token_bucket(void **state)
 	assert_false(log_limited(&l));
 }
 
+static void log_files_are_bounded(void **state)
+{
+	int fd = memfd_create("log", MFD_CLOEXEC), old = dup(STDERR_FILENO);
+	struct stat st;
+	char text[8192];
+	ssize_t n;
+
+	assert_true(old >= 0 && dup2(fd, STDERR_FILENO) >= 0);
+	assert_int_equal(fcntl(fd, F_SETFL, O_APPEND), 0);
+	log_set_max_bytes(4096);
+	for (unsigned i = 0; i < 1000; i++) {
+		log_error("line %u", i);
+		if (fstat(fd, &st) < 0 || st.st_size > 4096)
+			break;
+	}
+	log_set_max_bytes(0);
+	n = pread(fd, text, sizeof(text) - 1, 0);
+	(void)dup2(old, STDERR_FILENO);
+	(void)close(old);
+	(void)close(fd);
+	assert_true(st.st_size <= 4096);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_non_null(strstr(text, "line 999"));
+}
+
 static void bytes_at_any_alignment(void **state)
 {
 	uint8_t b[16] = {0};
@@ -418,6 +445,7 @@ int main(void)
 		cmocka_unit_test(descriptors),
 		cmocka_unit_test(crc32c_known_values),
 		cmocka_unit_test(log_limit_is_a_token_bucket),
+		cmocka_unit_test(log_files_are_bounded),
 		cmocka_unit_test(bytes_at_any_alignment),
 	};
 

@@ -6,15 +6,20 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "sandbox/layers.h"
 #include "image/verify.h"
+#include "proto/snapshot.h"
+#include "sandbox/sandbox_dir.h"
 
 enum { LIST_BYTES = 1024 };
 
@@ -26,6 +31,19 @@ static int top_fd = -1; /* a sandbox's directory: layers, snapshot, deltas */
 static void put(int fd, const char *name, const char *text)
 {
 	assert_int_equal(file_write_atomic(fd, name, text, strlen(text), 0600), 0);
+}
+
+/* What mayfly-vmm writes last. */
+static void put_state(int fd)
+{
+	struct snapshot_writer w;
+
+	snapshot_writer_init(&w);
+	assert_int_equal(buf_add_le32(snapshot_section(&w, SNAPSHOT_CLOCK, 0), 7), 0);
+	assert_int_equal(snapshot_writer_finish(&w), 0);
+	assert_int_equal(
+		file_write_atomic(fd, "state", buf_head(&w.bytes), buf_len(&w.bytes), 0600), 0);
+	snapshot_writer_done(&w);
 }
 
 static int make_dir(const char *name)
@@ -136,7 +154,7 @@ static void write_snapshot(const char *delta, const char *memory)
 	assert_int_equal(linkat(top_fd, "disk1", fd, "disk1", 0), 0);
 	put(fd, "memory.layer", memory);
 	put(top_fd, "disk1.next", "fresh");
-	put(fd, "state", memory);
+	put_state(fd);
 	(void)close(fd); /* read-only */
 }
 
@@ -290,7 +308,7 @@ static void test_shared(void **state)
 	copy = make_dir("copy");
 	assert_int_equal(layers_clone_snapshot(kept, copy, &e), 0);
 	assert_same(kept, "memory.1", copy, "memory.1");
-	assert_file(copy, "state", "m1");
+	assert_true(there(copy, "state"));
 	(void)close(copy);	 /* read-only */
 	copy = make_dir("copy"); /* anew */
 	assert_int_equal(layers_clone(kept, copy, &e), 0);
@@ -447,6 +465,126 @@ static void test_missing(void **state)
 	(void)close(layers); /* read-only */
 }
 
+/* One that mayfly-vmm did not get to the end of: the files are there, the state is not intact. */
+static void test_unfinished_state(void **unused)
+{
+	int layers, raw;
+	struct error e = {0};
+
+	write_snapshot("d1", "m1");
+	raw = open_dir("snapshot");
+	assert_int_equal(ftruncate(openat(raw, "state", O_WRONLY | O_CLOEXEC), 20), 0);
+	assert_int_equal(layers_advance(top_fd, -1, NULL, &e), 0);
+	layers = open_dir("layers");
+	assert_stack(layers, true, BASE " " BASE_DISK " D1=d1");
+	(void)close(layers); /* read-only */
+	(void)close(raw);
+}
+
+enum hostile { LINK, PIPE, DEVICE, DIRECTORY, HUGE_FILE, HOSTILES };
+
+static bool make_hostile(int fd, const char *name, enum hostile kind)
+{
+	int file;
+
+	(void)unlinkat(fd, name, 0); /* the good one */
+	switch (kind) {
+	case LINK:
+		return symlinkat("/etc/passwd", fd, name) == 0;
+	case PIPE:
+		return mkfifoat(fd, name, 0600) == 0;
+	case DEVICE: /* root only */
+		return mknodat(fd, name, S_IFCHR | 0600, makedev(1, 5)) == 0;
+	case DIRECTORY:
+		return mkdirat(fd, name, 0700) == 0;
+	default:
+		file = openat(fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		return file >= 0 && ftruncate(file, (off_t)(VMM_FILE_MAX + 1)) == 0 &&
+		       close(file) == 0;
+	}
+}
+
+/* What a microVM may have put in the place of its files is neither followed nor waited for, nor
+ * linked into a snapshot. */
+static void test_hostile_files(void **unused)
+{
+	for (int kind = 0; kind < HOSTILES; kind++) {
+		struct error e = {0};
+		int to = make_dir("to"), from = make_dir("from");
+		char *text;
+
+		if (!make_hostile(from, "file", (enum hostile)kind)) {
+			(void)close(to); /* not as this user */
+			(void)close(from);
+			continue;
+		}
+		assert_true(layers_take(from, "file", to, "file", &e) < 0);
+		assert_false(there(to, "file"));
+		if (kind != HUGE_FILE && kind != DIRECTORY)
+			assert_int_equal(e.code, ERROR_BAD_SNAPSHOT);
+		error_clear(&e);
+		assert_true(verify_record(from, "file", &e) < 0);
+		assert_true(verify_check(from, "file", "it", "do", NULL, NULL) < 0);
+		assert_true(verify_seal(from, -1, (const char *const[]){"file"}, 1, NULL) < 0);
+		assert_true(file_open_foreign(from, "file", O_RDONLY, VMM_FILE_MAX) < 0);
+		assert_true(file_read_foreign(from, "file", 1000, &text, NULL) < 0);
+		(void)close(to); /* only directories */
+		(void)close(from);
+	}
+}
+
+/* Its notes are read as its files are. */
+static void test_hostile_notes(void **unused)
+{
+	static const char *const notes[] = {"checksums", "verified", "state", "sandbox.json"};
+
+	for (unsigned i = 0; i < 4 * HUGE_FILE; i++) {
+		struct sandbox_record record;
+		int fd = make_dir("from");
+
+		put(fd, "file", "x");
+		if (make_hostile(fd, notes[i % 4], (enum hostile)(i / 4))) {
+			assert_false(verify_is_recorded(fd, "file"));
+			assert_true(sandbox_record_read(fd, "i", &record, NULL) < 0);
+		}
+		(void)close(fd); /* only a directory */
+	}
+}
+
+/* Killed is the process that was started for the sandbox, and none that has its number. */
+static void test_kill(void **unused)
+{
+	const char *id = "i0123456789abcdefghi";
+	const struct sandbox_dirs dirs = {.fd = top_fd, .path = dir};
+	struct sandbox_record r = {0};
+
+	(void)signal(SIGCHLD, SIG_IGN); /* nobody waits for it */
+	for (int genuine = 0; genuine < 2; genuine++) {
+		struct error e = {0};
+		pid_t pid = fork();
+		int fd, lock;
+
+		if (pid == 0) {
+			(void)pause();
+			_exit(0);
+		}
+		fd = make_dir(id);
+		lock = openat(fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		assert_int_equal(flock(lock, LOCK_EX), 0);
+		(void)snprintf(r.id, sizeof(r.id), "%s", id); /* fits */
+		r.vmm_pid = pid;
+		r.vmm_start = process_start_ticks(pid) - !genuine;
+		assert_int_equal(sandbox_record_write(fd, &r, &e), 0);
+		assert_int_equal(sandbox_kill(&dirs, id, &e), 0);
+		assert_int_equal(kill(pid, 0), genuine ? -1 : 0);
+		if (!genuine)
+			assert_int_equal(kill(pid, SIGKILL), 0); /* our own child */
+		(void)close(lock);				 /* held until here */
+		(void)close(fd);				 /* only a directory */
+	}
+	(void)signal(SIGCHLD, SIG_DFL);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -467,6 +605,10 @@ int main(void)
 		TEST(test_damage),
 		TEST(test_damage_below),
 		TEST(test_missing),
+		TEST(test_unfinished_state),
+		TEST(test_hostile_files),
+		TEST(test_hostile_notes),
+		TEST(test_kill),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,6 +88,16 @@ static unsigned count_own(const struct fixture *f)
 	return n;
 }
 
+static void save(struct fixture *f)
+{
+	int fd = openat(f->dirfd, "hot", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int pagemap_fd = pages_open(-1);
+
+	assert_int_equal(hot_save(&f->m, pagemap_fd, f->memory_fd, fd, NULL), 0);
+	close(pagemap_fd);
+	close(fd);
+}
+
 /* A rehearsal that writes some pages and reads others. The snapshot has 'a' in all of them. */
 static void rehearse(struct fixture *f)
 {
@@ -101,7 +111,7 @@ static void rehearse(struct fixture *f)
 	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)
 		f->m.map[pages[i] * PAGE + 7] = 1;
 	(void)*(volatile uint8_t *)(f->m.map + 20 * PAGE); /* only read */
-	assert_int_equal(hot_save(&f->m, f->dirfd, NULL), 0);
+	save(f);
 	guest_memory_done(&f->m);
 	map(f);
 }
@@ -190,7 +200,7 @@ static void nothing_written_nothing_hot(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(hot_save(&f->m, f->dirfd, NULL), 0);
+	save(f);
 	load(f);
 	assert_int_equal(count_own(f), 0);
 }

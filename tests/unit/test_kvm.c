@@ -79,7 +79,9 @@ static void boot(unsigned cpus, const char *baseline)
 		.state_fd = -1,
 		.memory_fd = -1,
 		.hot_fd = -1,
-		.dirfd = -1,
+		.console_fd = -1,
+		.kvm_fd = kvm_open(NULL),
+		.pagemap_fd = -1,
 		.vsock_listen_fd = -1};
 	struct error e = {0};
 	struct vm *vm;
@@ -362,7 +364,9 @@ static enum error_code restore(int state_fd, uint64_t known)
 	struct vm_options o = {.state_fd = state_fd,
 		.memory_fd = empty,
 		.hot_fd = -1,
-		.dirfd = -1,
+		.console_fd = -1,
+		.kvm_fd = kvm_open(NULL),
+		.pagemap_fd = -1,
 		.vsock_listen_fd = -1,
 		.host_cpu = known};
 	struct error e = {0};

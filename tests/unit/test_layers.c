@@ -142,7 +142,7 @@ static void written_pages_are_found(void **state)
 		m.map[i * PAGE_BYTES + 17] = 0; /* a write counts, also of what was there */
 	}
 	(void)*(volatile uint8_t *)(m.map + 20 * PAGE_BYTES); /* a look does not */
-	assert_int_equal(pages_written(&m, &s), 0);
+	assert_int_equal(pages_written(&m, pages_open(-1), &s), 0);
 	expect_set(&s, want);
 	page_set_done(&s);
 	guest_memory_done(&m);
@@ -180,7 +180,7 @@ static void add_layer(struct stack *s, unsigned percent)
 			s->model[i] = (uint8_t)random_below(4) ? (uint8_t)random_below(256) : 0;
 			write_page(&m, i, s->model[i]);
 		}
-	assert_int_equal(pages_written(&m, &pages), 0);
+	assert_int_equal(pages_written(&m, pages_open(-1), &pages), 0);
 	page_set_close_gaps(&pages, random_below(3), 1 + random_below(100));
 	for (uint32_t i = 0; i < pages.count; i++)
 		for (uint32_t k = 0; k < pages.ranges[i].count; k++)
@@ -268,13 +268,13 @@ static void rest_is_adopted(void **state)
 	assert_int_equal(layer_adopt_rest(fd, &m, &all, &except, NULL), 0);
 	for (unsigned i = 0; i < PAGES; i++)
 		want[i] = !in_all[i] || in_except[i];
-	assert_int_equal(pages_written(&m, &own), 0);
+	assert_int_equal(pages_written(&m, pages_open(-1), &own), 0);
 	expect_set(&own, want);
 	for (unsigned i = 0; i < PAGES; i++)
 		assert_int_equal(m.map[i * PAGE_BYTES + 5], (uint8_t)(i | 1));
 	layer_disown(&m, &all);
 	page_set_done(&own);
-	assert_int_equal(pages_written(&m, &own), 0);
+	assert_int_equal(pages_written(&m, pages_open(-1), &own), 0);
 	assert_int_equal(page_set_pages(&own), PAGES);
 	for (unsigned i = 0; i < PAGES; i++)
 		assert_int_equal(m.map[i * PAGE_BYTES + 5], (uint8_t)(i | 1));

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/fd.h"
+#include "vmm/vsock_conn.h"
 #include "vsock_peers.h"
 
 /* --- connecting --- */
@@ -307,6 +308,26 @@ static void out_of_descriptors_does_not_spin(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	assert_false(device_wants_poll());
 	guest_expect_nothing();
+	(void)usleep(150 * 1000);
+	poll_device();
+	(void)guest_expect_request();
+	(void)close(fd);
+}
+
+/* The timer fires for another reason than the pause of the listener, which goes on. */
+static void a_paused_listener_comes_back(void **state)
+{
+	struct rlimit old, none;
+	int fd = client_open();
+
+	client_send(fd, "CONNECT 1000\n");
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	vsock_poll(fake.dev);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	vsock_timer_set((struct vsock *)(void *)fake.dev, 1);
+	vsock_poll(fake.dev);
 	(void)usleep(150 * 1000);
 	poll_device();
 	(void)guest_expect_request();
@@ -706,6 +727,7 @@ int main(void)
 		T(guest_initiated_is_refused),
 		T(table_full),
 		T(out_of_descriptors_does_not_spin),
+		T(a_paused_listener_comes_back),
 		T(bulk_to_the_guest),
 		T(bulk_to_the_host),
 		T(guest_stalls_by_credit_when_the_client_does_not_read),
