@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "fleet/fleet_of.h"
-#include "envd/envd_call.h"
+#include "envd/envd_reply.h"
 #include "fleet/instance.h"
 #include "store/sandboxes.h"
 

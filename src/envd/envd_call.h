@@ -17,7 +17,7 @@
 
 #include "base/buf.h"
 #include "fleet/agent_link.h"
-#include "envd/envd_error.h"
+#include "envd/envd_reply.h"
 #include "fleet/instance.h"
 #include "http/request.h"
 #include "proto/connect.h"
@@ -83,26 +83,6 @@ int envd_call_set_deadline(struct envd_call *c, uint64_t ms);
 /* ops->keepalive every `seconds` in which envd_call_write was not called. */
 int envd_call_set_keepalive(struct envd_call *c, uint32_t seconds);
 
-/* --- answers of the plain HTTP endpoints --- */
-
-enum { ENVD_CORS_FIELDS = 2 };
-
-/* Headers that an answer to a browser needs; how many (at most ENVD_CORS_FIELDS). */
-unsigned envd_cors(const struct request *r, struct http_field fields[ENVD_CORS_FIELDS]);
-
-/* Whether the proxy of section 1.7 would answer, and not envd: the sandbox cannot be reached. */
-bool envd_is_proxied(const struct envd_error *e);
-/* {"code":...,"message":...}, or the proxy's form. */
-void envd_reply_error(struct request *r, const char *sandbox_id, const struct envd_error *e);
-void envd_reply_json(struct request *r, unsigned status, const struct buf *body);
-void envd_reply_json_text(struct request *r, unsigned status, const char *text, size_t n);
-void envd_reply_empty(struct request *r, unsigned status);
-/* {"sandboxId":...,"message":...,"code":...} with "port" unless it is 0. */
-void envd_reply_proxy(struct request *r, unsigned status, const char *sandbox_id, unsigned port,
-	const char *message);
-/* The same as 429, with "connectionLimit". */
-void envd_reply_connection_limit(
-	struct request *r, const char *sandbox_id, unsigned max, const char *message);
 /* ops->fail of the plain HTTP endpoints: an error, or the end of the connection when an answer has
  * begun. */
 void envd_call_fail_http(struct envd_call *c, const struct envd_error *e);

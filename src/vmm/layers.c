@@ -221,17 +221,6 @@ static int check_content(int fd, const struct layer_head *h, struct error *e)
 	return crc == h->data_crc ? 0 : damaged(e, "checksum of a layer's pages");
 }
 
-int layer_check(int fd, struct error *e)
-{
-	_cleanup_free_ struct layer_head *h = malloc(sizeof(*h));
-	int r;
-
-	if (!h)
-		return cannot(e, -ENOMEM, "cannot check a memory layer");
-	r = read_head(fd, h, e);
-	return r < 0 ? r : check_content(fd, h, e);
-}
-
 /* --- the stack --- */
 
 /* Pages that lie one after the other in memory and in one layer's file. */

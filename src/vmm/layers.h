@@ -38,9 +38,6 @@ void memory_stack_done(struct memory_stack *s);
 int layers_map(const struct guest_memory *m, const int *fds, unsigned count, bool check,
 	unsigned max_mappings, struct memory_stack *ret, struct error *e);
 
-/* Checks the content of one layer file. */
-int layer_check(int fd, struct error *e);
-
 /* Writing a layer: pages into an empty read-write file, then, when they no longer matter to anybody
  * in a hurry, head and checksum, after which the file is durable and complete. The set has at most
  * LAYER_RANGES_MAX ranges. */
