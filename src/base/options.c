@@ -195,6 +195,8 @@ int options_parse(const struct option_spec *specs, int argc, char **argv, void *
 		r = find(specs, argv[i], out, &s, &value, e);
 		if (r < 0)
 			return r;
+		if (s->type == OPTION_REFUSED)
+			return error_set(e, ERROR_USAGE, EINVAL, "%s: %s", argv[i], s->help);
 		if (is_flag(s)) {
 			if (value)
 				return error_set(

@@ -23,6 +23,7 @@ enum option_type {
 	OPTION_BYTES,	 /* uint64_t bytes in [min, max]; a bare number counts in MB */
 	OPTION_DURATION, /* uint64_t nanoseconds in [min, max]; a bare number is seconds */
 	OPTION_HELP,	 /* bool; help is not an error */
+	OPTION_REFUSED,	 /* a usage error with `help` as its text; no value */
 };
 
 enum { OPTION_LIST_MAX = 256 };

@@ -46,6 +46,12 @@ struct cli_verb {
 		"json", 0, OPTION_FLAG, NULL, "print JSON for programs",                           \
 			offsetof(struct cli_common, json), 0, 0, false                             \
 	}
+/* Where -t would have no meaning: it is the terminal in every verb that has it. */
+#define CLI_OPTION_NO_TTY                                                                          \
+	{                                                                                          \
+		.name = "tty", .letter = 't', .type = OPTION_REFUSED, .hidden = true,              \
+		.help = "means a terminal, as in run and exec; the template is -T NAME"            \
+	}
 #define CLI_OPTIONS_END                                                                            \
 	{                                                                                          \
 		.name = NULL                                                                       \

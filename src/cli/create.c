@@ -27,7 +27,7 @@ static const struct create_options defaults = {
 	.template = "base", .timeout = LIFE_DEFAULT_S * NS_PER_S};
 
 static const struct option_spec options[] = {
-	{"template", 't', OPTION_STRING, "NAME", "template to make it from (default base)",
+	{"template", 'T', OPTION_STRING, "NAME", "template to make it from (default base)",
 		offsetof(struct create_options, template), 0, 0, false},
 	{"timeout", 0, OPTION_DURATION, "TIME", "its life, from now on (default 5m)",
 		offsetof(struct create_options, timeout), NS_PER_S, INT32_MAX *NS_PER_S, false},
@@ -44,9 +44,7 @@ static const struct option_spec options[] = {
 		offsetof(struct create_options, env), 0, 0, false},
 	{"metadata", 0, OPTION_LIST, "KEY=VALUE", "to be found by (repeatable)",
 		offsetof(struct create_options, metadata), 0, 0, false},
-	/* as run has it, where -t is the terminal */
-	{"template", 'T', OPTION_STRING, "NAME", "", offsetof(struct create_options, template), 0,
-		0, true},
+	CLI_OPTION_NO_TTY,
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,

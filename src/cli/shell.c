@@ -20,14 +20,13 @@ static const struct shell_options defaults = {.template = "base"};
 static const struct option_spec options[] = {
 	{"rm", 0, OPTION_FLAG, NULL, "end the sandbox with the shell, also one that is named",
 		offsetof(struct shell_options, remove), 0, 0, false},
-	{"template", 't', OPTION_STRING, "NAME", "template of a new one (default base)",
+	{"template", 'T', OPTION_STRING, "NAME", "template of a new one (default base)",
 		offsetof(struct shell_options, template), 0, 0, false},
 	{"user", 'u', OPTION_STRING, "NAME", "user to log in as: a name, UID or UID:GID",
 		offsetof(struct shell_options, user), 0, 0, false},
 	{"workdir", 'w', OPTION_STRING, "DIR", "directory to begin in (default: the template's)",
 		offsetof(struct shell_options, workdir), 0, 0, false},
-	{"template", 'T', OPTION_STRING, "NAME", "", offsetof(struct shell_options, template), 0, 0,
-		true},
+	CLI_OPTION_NO_TTY,
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };

@@ -1,6 +1,7 @@
 /* src/base/options: every type, both spellings, ranges, where parsing stops, what help shows. */
 #include "test.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ static const struct option_spec specs[] = {
 	{"duration", 'd', OPTION_DURATION, "TIME", "a time", offsetof(struct values, duration), 1,
 		UINT64_C(3600000000000), false},
 	{"secret", 0, OPTION_FLAG, NULL, "not shown", offsetof(struct values, other), 0, 0, true},
+	{"refused", 'r', OPTION_REFUSED, NULL, "use --text", 0, 0, 0, true},
 	{"help", 'h', OPTION_HELP, NULL, "help", offsetof(struct values, help), 0, 0, false},
 	{.name = NULL},
 };
@@ -96,6 +98,21 @@ static void defaults_stay(void **state)
 	assert_int_equal(PARSE(&v, &rest, &e, "word"), 0);
 	assert_int_equal(rest, 1);
 	assert_string_equal(v.text, "default");
+}
+
+static void a_refused_option_says_what_to_use(void **state)
+{
+	static const char *const spellings[] = {"-r", "-rx", "-fr", "--refused", "--refused=x"};
+	struct error e = {0};
+	struct values v;
+	int rest;
+
+	for (size_t i = 0; i < ARRAY_SIZE(spellings); i++) {
+		assert_int_equal(PARSE(&v, &rest, &e, spellings[i], "x"), -EINVAL);
+		assert_int_equal(e.code, ERROR_USAGE);
+		assert_non_null(strstr(e.message, spellings[i]));
+		assert_non_null(strstr(e.message, ": use --text"));
+	}
 }
 
 static void parsing_stops(void **state)
@@ -231,6 +248,7 @@ int main(void)
 		cmocka_unit_test(both_spellings_of_every_type),
 		cmocka_unit_test(empty_values_are_values),
 		cmocka_unit_test(defaults_stay),
+		cmocka_unit_test(a_refused_option_says_what_to_use),
 		cmocka_unit_test(parsing_stops),
 		cmocka_unit_test(letters_in_a_row),
 		cmocka_unit_test(help_is_no_error),
