@@ -12,22 +12,22 @@
 #include "base/metrics.h"
 #include "fleet/turns.h"
 
-/* Taken in one turn of the loop; the rest comes in the next. */
+/* limits per turn of the loop; the rest follows in the next */
 enum { FRAMES_A_TURN = 64, BYTES_A_TURN = 256 * 1024 };
 
-/* The descriptor is closed by agent_close(), after the poll handle has let go of it. All work is
- * done in `turn`, also what the descriptor's readiness asks for, so that agents share the loop. */
+/* agent_close() closes the descriptor, after the poll handle has let go of it. All work happens in
+ * `turn`, even when the descriptor becomes ready, so that agents share the loop. */
 struct agent_link {
 	uv_poll_t poll;
 	struct turn turn;
-	struct agent_conn *conn; /* NULL when it was taken */
+	struct agent_conn *conn; /* NULL once taken */
 	const struct agent_link_ops *ops;
 	void *arg;
 	bool polling; /* the poll handle is open */
 	bool closing; /* the poll handle is being closed */
-	int watched;  /* what it waits for: libuv makes system calls of every uv_poll_start() */
-	bool serving; /* on_turn() holds it */
-	bool hung_up; /* the descriptor has an error; reading tells which */
+	int watched;  /* what it waits for; each uv_poll_start() costs system calls */
+	bool serving; /* on_turn() is using it */
+	bool hung_up; /* the descriptor has an error; a read tells which */
 	bool paused, closed, over, wrote;
 };
 
@@ -78,12 +78,12 @@ int agent_link_take_fd(struct agent_link *l, uint8_t **ret_early, size_t *ret_ea
 
 	if (!l->conn || l->closed)
 		return -EPIPE;
-	close_poll(l); /* so that libuv never touches the number again */
+	close_poll(l); /* so that libuv never touches that descriptor number again */
 	fd = agent_take_fd(l->conn, ret_early, ret_early_bytes);
 	if (fd < 0)
 		return fd;
 	l->conn = NULL;
-	(void)fd_set_nonblock(fd, 1); /* a socket of ours */
+	(void)fd_set_nonblock(fd, 1); /* our own socket: cannot fail */
 	return fd;
 }
 
@@ -103,7 +103,7 @@ static void update(struct agent_link *l)
 		return;
 	l->watched = events;
 	if (events)
-		(void)uv_poll_start(&l->poll, events, on_poll); /* fails for closed ones only */
+		(void)uv_poll_start(&l->poll, events, on_poll); /* fails only for closed handles */
 	else
 		(void)uv_poll_stop(&l->poll);
 }
@@ -117,7 +117,7 @@ static void lose(struct agent_link *l, const struct error *why)
 	l->ops->lost(l, why, l->arg);
 }
 
-/* Hands out events; true when there may be more at once. */
+/* Delivers events; returns true if more may be ready at once. */
 static bool take_events(struct agent_link *l)
 {
 	agent_set_share(l->conn, FRAMES_A_TURN, BYTES_A_TURN);
@@ -147,7 +147,7 @@ static void look(struct agent_link *l)
 	bool wanted = wants_write(l), more;
 
 	if (wanted)
-		(void)agent_flush(l->conn, NULL); /* a failure shows when reading */
+		(void)agent_flush(l->conn, NULL); /* a read reports the failure */
 	if (l->wrote || (wanted && !wants_write(l))) {
 		l->wrote = false;
 		if (l->ops->writable)
@@ -158,7 +158,7 @@ static void look(struct agent_link *l)
 	if (l->closed || l->over)
 		return;
 	if (wanted && !wants_write(l))
-		l->wrote = true; /* asking for events writes as well */
+		l->wrote = true; /* waiting for events writes as well */
 	if (more || l->wrote)
 		turn_ask(&l->turn);
 	update(l);
@@ -179,8 +179,9 @@ static void on_poll(uv_poll_t *h, int status, int events)
 {
 	struct agent_link *l = h->data;
 
-	/* An error is found by reading, after what was said last. libuv has stopped the handle; while
-	 * the link is paused it stays so, or the error would be reported again and again. */
+	/* Reading finds the error, after what the agent said last. libuv has stopped the handle. It
+	 * stays stopped while the link is paused, or the error would be reported again and
+	 * again. */
 	if (status < 0) {
 		l->watched = 0;
 		l->hung_up = true;
@@ -194,7 +195,7 @@ void agent_link_send(struct agent_link *l)
 
 	if (l->closed || l->over || !l->conn)
 		return;
-	(void)agent_flush(l->conn, NULL); /* a failure shows when reading */
+	(void)agent_flush(l->conn, NULL); /* a read reports the failure */
 	if (wanted && !agent_wants_write(l->conn)) {
 		l->wrote = true; /* the callback comes later, as the header promises */
 		if (l->ops->writable)
@@ -216,7 +217,7 @@ void agent_link_resume(struct agent_link *l)
 	l->paused = false;
 	if (l->closed || l->over)
 		return;
-	turn_ask(&l->turn); /* some may have been received already */
+	turn_ask(&l->turn); /* events may have arrived already */
 	update(l);
 }
 

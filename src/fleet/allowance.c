@@ -16,9 +16,9 @@
 #include "store/usage.h"
 
 enum {
-	SOON_MS = 10 * 1000, /* later ones are found by the regular calls */
+	SOON_MS = 10 * 1000, /* the regular calls find later ones */
 	PAUSE_AGAIN_S = 60,
-	ROUNDING_US = 1000000, /* deadlines and uptime are not counted from the same instant */
+	ROUNDING_US = 1000000, /* deadlines and uptime start at slightly different instants */
 };
 
 int allowance_check(struct fleet *f, const char *key_id, struct error *e)
@@ -41,10 +41,10 @@ uint64_t allowance_clamp(struct fleet *f, const char *key_id, uint64_t end_ns)
 	struct store_bill b;
 
 	if (store_usage_bill(f->store, key_id, now, &b, NULL) < 0 || b.left_us == UINT64_MAX)
-		return end_ns; /* what cannot be read is enforced later */
+		return end_ns; /* if it cannot be read, it is enforced later */
 	store_month_of(now, &month_begin, &month_end);
 	if (b.left_us >= (month_end - now) / NS_PER_US)
-		return end_ns; /* a new month comes first */
+		return end_ns; /* a new month begins before that */
 	last = now + b.left_us * NS_PER_US;
 	return last < end_ns ? last : end_ns;
 }
@@ -74,8 +74,8 @@ bool allowance_may_pause(const struct instance *i)
 	return i->fleet->options.backend->pause && !i->transient;
 }
 
-/* One that cannot be paused now, as the disk is full for example, is tried again later: its state is
- * not ours to destroy. */
+/* A sandbox that cannot be paused now, for example because the disk is full, is tried again later.
+ * Its state is not ours to destroy. */
 static void pause_one(struct instance *i)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -116,7 +116,7 @@ static int visit(struct instance *i, void *arg)
 	return 0;
 }
 
-/* Milliseconds until the key must be looked at again. */
+/* Returns the milliseconds until the key must be checked again. */
 static uint64_t enforce_key(struct fleet *f, const char *key_id)
 {
 	struct ending k = {.key_id = key_id};
@@ -145,7 +145,7 @@ static void look_again(struct fleet *f, uint64_t ms)
 	uv_timer_t *t = &f->allowance;
 
 	if (ms < SOON_MS && (!uv_is_active((uv_handle_t *)t) || uv_timer_get_due_in(t) > ms))
-		(void)uv_timer_start(t, on_time, ms, 0); /* fails without a function only */
+		(void)uv_timer_start(t, on_time, ms, 0); /* fails only without a callback */
 }
 
 void allowance_enforce_key(struct fleet *f, const char *key_id)

@@ -1,6 +1,7 @@
-/* The allowance of keys whose tier stops hard: minutes of all their sandboxes in a calendar month
- * (UTC). When it is used up no sandbox is made or resumed, and those that run are paused. Only those
- * that cannot be, since they belong to one request, are ended. */
+/* The monthly allowance of keys whose tier has a hard stop: minutes of all sandboxes of a key in a
+ * calendar month (UTC). When it is used up, the key can neither create nor resume sandboxes, and
+ * its running ones are paused. Those that belong to one request cannot be paused, so they are
+ * ended. */
 #ifndef DAEMON_ALLOWANCE_H
 #define DAEMON_ALLOWANCE_H
 
@@ -11,23 +12,23 @@
 
 struct fleet;
 
-/* ERROR_FORBIDDEN when the key may not have another sandbox running. */
+/* Fails with ERROR_FORBIDDEN when the key may not have another running sandbox. */
 int allowance_check(struct fleet *f, const char *key_id, struct error *e);
 
-/* end_ns, or the sooner time at which a sandbox that runs alone has used up what is left. */
+/* Returns end_ns, or the earlier time at which one running sandbox uses up what is left. */
 uint64_t allowance_clamp(struct fleet *f, const char *key_id, uint64_t end_ns);
 
-/* Why a sandbox that reached its deadline ends: "allowance" when the deadline was clamped to what
- * is used up now, else NULL. Static. */
+/* Why a sandbox that reached its deadline ends: "allowance" if the key's minutes are used up, so
+ * the deadline was clamped; otherwise NULL. Static. */
 const char *allowance_reason(struct fleet *f, const char *key_id);
 
 struct instance;
 bool allowance_may_pause(const struct instance *i);
 
-/* Pauses or ends the sandboxes of all keys that have used up theirs, and is called again when the next one
- * will have. To be called every few seconds. */
+/* Pauses or ends the sandboxes of all keys that have used up their allowance. Sets a timer for the
+ * next key that soon will. Call it every few seconds. */
 void allowance_enforce(struct fleet *f);
-/* The same for one key, whose new sandbox uses it up sooner. */
+/* The same for one key, after a new sandbox has started to use its minutes. */
 void allowance_enforce_key(struct fleet *f, const char *key_id);
 
 #endif

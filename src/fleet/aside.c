@@ -32,7 +32,7 @@ struct state {
 	uint64_t put_s, bytes;
 };
 
-/* The number that the name ends with; 0 for what somebody else put there: the oldest. */
+/* The number at the end of the name. A name without one is somebody else's: 0, so the oldest. */
 static uint64_t time_of(const char *name)
 {
 	const char *dash = strrchr(name, '-');
@@ -119,5 +119,5 @@ void aside_sweep(struct aside *a)
 		return;
 	a->busy = true;
 	a->work.data = a;
-	(void)uv_queue_work(a->loop, &a->work, sweep_work, sweep_done); /* has a function: starts */
+	(void)uv_queue_work(a->loop, &a->work, sweep_work, sweep_done); /* cannot fail */
 }

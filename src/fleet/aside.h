@@ -1,8 +1,8 @@
-/* States that the database does not know, moved aside instead of removed.
+/* Moves states that the database does not know aside, instead of removing them.
  *
- * A daemon finds paused sandboxes or snapshots without a row when it died between the two, or when an
- * older database was restored. Only the operator can tell which, so they stay in `aside` for some
- * days, within some of the disk's space; the oldest go first. */
+ * A daemon finds a paused sandbox or snapshot without a row in two cases: it died between writing
+ * the two, or somebody restored an older database. Only the operator can tell which. So such states
+ * stay in `aside` for some days and within a share of the disk; the oldest are removed first. */
 #ifndef FLEET_ASIDE_H
 #define FLEET_ASIDE_H
 
@@ -15,27 +15,27 @@
 enum { ASIDE_DAYS = 7, ASIDE_PERCENT = 10 /* of the file system */ };
 
 struct aside_options {
-	uint32_t days;	/* 0: the defaults above, as the next */
-	uint64_t bytes; /* the newest one stays even if it takes more */
+	uint32_t days;	/* 0: the default above; the same for bytes */
+	uint64_t bytes; /* the newest state stays even if it takes more */
 };
 
-/* Of a fleet, which fills in the first three. */
+/* Part of a fleet, which fills in the first three fields. */
 struct aside {
 	uv_loop_t *loop;
 	const struct home *home;
 	struct aside_options options;
 	uv_work_t work; /* of a sweep */
 	bool busy;
-	/* Of the last sweep. */
+	/* Results of the last sweep. */
 	unsigned count;
 	uint64_t bytes;
 };
 
-/* Renames the directory `name` of an area to `aside/<area>-<name>-<seconds>`, as of now. 0 or
- * -errno, and then it is where it was. */
+/* Renames the directory `name` of an area to `aside/<area>-<name>-<seconds>`, with the current
+ * time. Returns 0 or -errno; on failure the directory stays where it is. */
 int aside_put(const struct home *h, enum home_area area, const char *name);
 
-/* Removes what is too old or too much, in a worker. Does nothing while one is at it. */
+/* Removes states that are too old or take too much space, in a worker. No-op during a sweep. */
 void aside_sweep(struct aside *a);
 
 #endif

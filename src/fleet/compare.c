@@ -11,14 +11,14 @@ enum { SIDE_MAX = COMPARE_QUEUE_BYTES + 4 * (AGENT_HEADER_BYTES + AGENT_PAYLOAD_
 
 struct side {
 	struct buf queue; /* NODE frames */
-	size_t used;	  /* bytes at its head that the next call consumes */
+	size_t used;	  /* bytes at its head, for the next call to consume */
 	char last[AGENT_PATH_MAX + 1];
 	bool ended;
 };
 
 struct compare {
 	struct side sides[2];
-	char gone[AGENT_PATH_MAX + 1]; /* a directory that was told as deleted, or "" */
+	char gone[AGENT_PATH_MAX + 1]; /* a directory that was reported as deleted, or "" */
 };
 
 struct compare *compare_new(void)
@@ -42,7 +42,7 @@ static int weight(char ch)
 	return ch == '/' ? 1 : ch ? (uint8_t)ch + 1 : 0;
 }
 
-/* As a walk comes by: what is in a directory stands right behind it. */
+/* The order of a walk: the contents of a directory follow it directly. */
 static int order(const char *a, const char *b)
 {
 	while (*a && *a == *b) {
@@ -63,7 +63,7 @@ int compare_add(struct compare *c, unsigned side, const struct agent_node *n, st
 	r = agent_node_encode(&s->queue, n);
 	if (r < 0)
 		return error_set(e, ERROR_INTERNAL, -r, "cannot keep a list of files");
-	strcpy(s->last, n->path); /* the decoder has bounded it */
+	strcpy(s->last, n->path); /* bounded by the decoder */
 	return 0;
 }
 
@@ -81,7 +81,7 @@ static size_t frame_bytes(const struct side *s)
 {
 	struct agent_header h;
 
-	/* written by compare_add: one frame each */
+	/* compare_add() wrote it: one frame each */
 	return agent_header_decode(buf_head(&s->queue), &h) == 0 ? AGENT_HEADER_BYTES + h.length
 								 : 0;
 }
@@ -126,10 +126,10 @@ static bool is_below(const char *directory, const char *path)
 static void note_gone(struct compare *c, const struct agent_node *n)
 {
 	if (S_ISDIR(n->mode))
-		strcpy(c->gone, n->path); /* as long as the decoder lets it be */
+		strcpy(c->gone, n->path); /* bounded by the decoder */
 }
 
-/* COMPARE_MORE: these two say nothing. */
+/* Returns COMPARE_MORE when the two do not differ. */
 static enum compare_step take_both(
 	struct compare *c, const struct agent_node *a, const struct agent_node *b)
 {

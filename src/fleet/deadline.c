@@ -7,17 +7,17 @@
 #include "store/sandboxes.h"
 
 enum {
-	RETRY_MS = 5000, /* after an error of the store */
+	RETRY_MS = 5000, /* after a store error */
 	TIMER_MAX_MS = 24 * 3600 * 1000,
 };
 
 void deadline_retry(struct fleet *f)
 {
-	(void)uv_timer_start(&f->deadline, f->on_deadline, RETRY_MS, 0); /* has a callback */
+	(void)uv_timer_start(&f->deadline, f->on_deadline, RETRY_MS, 0); /* cannot fail */
 }
 
-/* One timer for the next deadline. The wall clock counts, so the timer is set anew at least daily
- * (and whenever any deadline changes), in case the clock was set. */
+/* Sets one timer for the next deadline. Deadlines follow the wall clock, which may be set. So the
+ * timer is renewed at least daily, and whenever a deadline changes. */
 void deadline_changed(struct fleet *f)
 {
 	uv_timer_t *t = &f->deadline;

@@ -1,13 +1,13 @@
-/* The next deadline of all sandboxes: one timer. */
+/* One timer for the next deadline of all sandboxes. */
 #ifndef FLEET_DEADLINE_H
 #define FLEET_DEADLINE_H
 
 struct fleet;
 
-/* To be called whenever a deadline in the store has changed: sets the timer anew. What is done when
- * it is over, f->on_deadline says (lifecycle.h). */
+/* Sets the timer anew; call it whenever a deadline in the store changes. When the timer expires it
+ * calls f->on_deadline (lifecycle.c). */
 void deadline_changed(struct fleet *f);
-/* After an error of the store. */
+/* Tries again soon, after a store error. */
 void deadline_retry(struct fleet *f);
 
 #endif

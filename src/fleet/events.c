@@ -18,7 +18,7 @@
 
 enum { UUID_RAW = 16, UUID_BYTES = 37, TTL_DAYS = 30 };
 
-/* All ends are `killed`, as in the original; `kill_reason` tells them apart. */
+/* E2B knows only `killed` for every end; `kill_reason` tells them apart. */
 static const struct {
 	const char *type, *label, *reason;
 } words[STORE_EVENT_TYPES_] = {
@@ -47,14 +47,14 @@ static void make_uuid(char out[UUID_BYTES])
 	uint8_t b[UUID_RAW] = {0};
 	char *p = out;
 
-	(void)!getrandom(b, sizeof(b), 0); /* so few come always */
+	(void)!getrandom(b, sizeof(b), 0); /* cannot fail for so few bytes */
 	b[6] = (b[6] & 0x0f) | 0x40;
 	b[8] = (b[8] & 0x3f) | 0x80;
 	for (unsigned i = 0; i < UUID_RAW; i++)
 		p += sprintf(p, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", b[i]);
 }
 
-/* Takes data (NULL: none). */
+/* Takes ownership of data (NULL: none). */
 static json_t *record(const char *type, const char *label, uint64_t at_ns, json_t *data)
 {
 	char id[UUID_BYTES], time[TIMESTAMP_BYTES];
@@ -85,12 +85,12 @@ char *webhook_payload(const struct store_event *ev, const char *build_id)
 		(void)json_object_set_new(data, "kill_reason", json_string(words[ev->type].reason));
 	webhook_type(ev->type, type);
 	root = record(type, words[ev->type].label ? words[ev->type].label : type, ev->at_ns, data);
-	/* a sandbox of ours has one execution, and its key is its team */
+	/* a sandbox has one execution, and its key is its team */
 	ids = json_pack("{s:s, s:s, s:s?, s:s?, s:s}", "sandbox_id", ev->sandbox_id,
 		"sandbox_execution_id", ev->sandbox_id, "sandbox_template_id", ev->template_id,
 		"sandbox_build_id", build_id, "sandbox_team_id", ev->key_id);
 	if (root && ids)
-		(void)json_object_update(root, ids); /* what does not fit is left out */
+		(void)json_object_update(root, ids); /* fields that do not fit are left out */
 	json_decref(ids);
 	return print(root);
 }
@@ -116,7 +116,7 @@ void event_note(struct fleet *f, const char *id, const char *key_id, const char 
 		.template_id = template,
 		.details_json = details_json,
 	};
-	/* its row is there: events are noted in the commit that makes or changes it */
+	/* the row exists: events are stored in the commit that makes or changes it */
 	_cleanup_(store_sandbox_freep) struct store_sandbox *sb = NULL;
 	_cleanup_free_ char *payload = NULL;
 	unsigned receivers = 0;

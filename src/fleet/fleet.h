@@ -1,7 +1,7 @@
-/* All sandboxes of this host: what the modules of this room share.
+/* All sandboxes of this host: the state that the modules of this room share.
  *
- * Whoever runs a fleet fills in loop, options, home, dirs, store and the listener for events, then
- * calls instances_start() (instances.h). Everything here belongs to the loop's thread. */
+ * The owner of a fleet fills in loop, options, home, dirs, store and the listener for events. Then
+ * it calls instances_start() (lifecycle.h). Everything here belongs to the loop's thread. */
 #ifndef FLEET_FLEET_H
 #define FLEET_FLEET_H
 
@@ -24,11 +24,11 @@ struct pool;
 
 enum { FLEET_BUCKETS = 4096 };
 
-/* How much may be kept of sandboxes (kept.h). */
+/* Limits on paused sandboxes and snapshots (kept.h). */
 struct kept_options {
-	uint32_t key_count, all_count; /* 0: the defaults of kept.h, as all */
+	uint32_t key_count, all_count; /* 0: the defaults of kept.h, in all fields */
 	uint64_t key_bytes, all_bytes;
-	uint64_t reserve_bytes; /* of the disk, that stay free */
+	uint64_t reserve_bytes; /* of the disk, to leave free */
 };
 
 struct fleet_options {
@@ -49,7 +49,7 @@ struct fleet {
 	struct home home;
 	struct sandbox_dirs dirs;
 	struct store *store;
-	/* Called when an event was queued for delivery, or a receiver of events has changed. */
+	/* Called after an event was queued for delivery or its receivers have changed. */
 	void (*events_changed)(void *arg);
 	void *events_arg;
 
@@ -57,12 +57,12 @@ struct fleet {
 	struct instance *other;			 /* all others */
 	unsigned running, making;
 	struct quota quota;
-	struct instance_places *places; /* those that are promised */
+	struct instance_places *places; /* reserved for sandboxes to be made soon */
 	struct lane lane, boots, diffs; /* lane.h */
 	struct aside aside;
 	struct pool *pool; /* NULL: none */
 	uv_timer_t deadline, sample, maintain, allowance;
-	uv_timer_cb on_deadline; /* of the first (deadline.h) */
+	uv_timer_cb on_deadline; /* of `deadline` (deadline.h) */
 	bool started, stopping;
 };
 

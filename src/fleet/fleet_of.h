@@ -1,4 +1,4 @@
-/* The fleet that a request is about: it owns the server that took it. */
+/* The fleet that a request is about: the owner of the server that received it. */
 #ifndef FLEET_FLEET_OF_H
 #define FLEET_FLEET_OF_H
 

@@ -18,7 +18,7 @@
 
 enum { STAT_MAX = 4096, STAT_START_FIELD = 22 };
 
-/* --- what others see --- */
+/* --- accessors --- */
 
 const char *instance_id(const struct instance *i)
 {
@@ -90,7 +90,7 @@ int instance_agent_connect(struct instance *i, const struct agent_link_ops *ops,
 
 static unsigned bucket_of(const char *id)
 {
-	uint32_t h = 2166136261u; /* FNV-1a; ids are random and ours */
+	uint32_t h = 2166136261u; /* FNV-1a; ids are random, and we choose them */
 
 	while (*id)
 		h = (h ^ (uint8_t)*id++) * 16777619u;
@@ -150,7 +150,7 @@ void instance_leave(struct instance *i)
 	if (i->state == INSTANCE_RUNNING && take_out(&f->buckets[bucket_of(i->sandbox.id)], i))
 		f->running--;
 	else
-		(void)take_out(&f->other, i); /* may be in none */
+		(void)take_out(&f->other, i); /* may be in neither */
 }
 
 void instance_set_aside(struct instance *i, enum instance_state state)
@@ -227,7 +227,7 @@ uint64_t instance_process_start(pid_t pid)
 
 	if (!path || file_read(AT_FDCWD, path, STAT_MAX, &text, NULL) < 0)
 		return 0;
-	/* the name in parentheses, field 2, may hold anything */
+	/* field 2, the name in parentheses, may contain anything */
 	p = strrchr(text, ')');
 	for (int field = 2; p && field < STAT_START_FIELD; field++)
 		p = strchr(p + 1, ' ');
@@ -245,18 +245,18 @@ int instance_watch_process(
 	r = uv_poll_init(f->loop, h, fd);
 	if (r < 0)
 		return error_set(e, ERROR_INTERNAL, -r, "cannot watch the sandbox's process");
-	(void)uv_poll_start(h, UV_READABLE, died); /* fails for closed ones only */
+	(void)uv_poll_start(h, UV_READABLE, died); /* fails only for closed handles */
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
 
-/* --- who waits --- */
+/* --- waiters --- */
 
 struct instance *instance_find_unsettled(struct fleet *f, const char *id)
 {
 	struct instance *i = f->other;
 
-	/* a new one that is being made has no id yet that anybody could know */
+	/* nobody can know the id of a new sandbox that is still being made */
 	while (i && strcmp(i->state == INSTANCE_CREATING ? i->returning : i->sandbox.id, id) != 0)
 		i = i->next;
 	return i;
@@ -324,7 +324,7 @@ static bool add_entry(char **env, size_t *n, char *entry)
 	return true;
 }
 
-/* Later ones win: the template's, ours, the request's. */
+/* Later sources win: the template's, then ours, then the request's. */
 char **instance_environment(const struct instance *i)
 {
 	json_t *own = json_tree_stored(i->env_json), *value;

@@ -29,7 +29,7 @@ static void end_work(uv_work_t *w)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
 }
 
-/* Only now is the row removed: if we die before, recovery finishes what was begun. */
+/* Removes the row only now: if the daemon dies before, recovery finishes the job. */
 static void end_done(uv_work_t *w, int status)
 {
 	struct instance *i = w->data;
@@ -60,8 +60,8 @@ static void note_end(struct instance *i, enum store_event_type type)
 	event_note(i->fleet, i->sandbox.id, i->key_id, i->template.id, type, details);
 }
 
-/* The row and the event in one commit: a KILLING row's event is noted. Where that is not possible,
- * the end counts more. */
+/* Sets the row to KILLING and stores the event in one commit. If that fails, only the row is set:
+ * ending matters more. */
 static int mark_and_note(struct instance *i, enum store_event_type type, struct error *e)
 {
 	struct store *s = i->fleet->store;
@@ -83,7 +83,7 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	struct fleet *f = i->fleet;
 	int r;
 
-	meter_report(i); /* before the row says KILLING: recovery does not report */
+	meter_report(i); /* before the row says KILLING, since recovery does not report */
 	r = mark_and_note(i, type, e);
 	if (r < 0 && r != -ENOENT)
 		return r;
@@ -95,7 +95,7 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	deadline_changed(f);
 	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);
 	if (i->job)
-		lane_cancel(i->job); /* or its end is waited for */
+		lane_cancel(i->job); /* if the job has begun, its end is awaited */
 	else
 		instance_finish_end(i);
 	return 0;
@@ -103,7 +103,7 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 
 void instance_finish_end(struct instance *i)
 {
-	/* fails without a function only */
+	/* fails only without a callback */
 	(void)uv_queue_work(i->fleet->loop, &i->work, end_work, end_done);
 }
 
@@ -121,9 +121,9 @@ static void on_death(uv_poll_t *h, int status, int events)
 		return;
 	meter_note_cpu(i);
 	if (i->sandbox.vmm)
-		(void)vmm_is_over(i->sandbox.vmm, &why);  /* its process is */
-	(void)console_find_panic(i->sandbox.dirfd, &why); /* the first reason stays */
-	if (log_limited(&limit))			  /* a tenant can make it happen */
+		(void)vmm_is_over(i->sandbox.vmm, &why);  /* its process is dead */
+	(void)console_find_panic(i->sandbox.dirfd, &why); /* keeps the first reason found */
+	if (log_limited(&limit))			  /* a tenant can cause it */
 		log_warn("a sandbox died: %s sandbox=%s",
 			why.code == ERROR_NONE ? "its process ended" : why.message, i->sandbox.id);
 	if (instance_end(i, STORE_EVENT_CRASHED, &e) < 0)

@@ -5,12 +5,12 @@
 #include "fleet/instance.h"
 #include "store/events.h"
 
-/* Its row says KILLING at the return, so that a client can be told; the rest happens later. type is
- * KILLED, TIMED_OUT or CRASHED. */
+/* Ends an instance. On return its row says KILLING, so a client can be told; the rest happens
+ * later. type is KILLED, TIMED_OUT or CRASHED. */
 int instance_end(struct instance *i, enum store_event_type type, struct error *e);
-/* The rest of instance_end() of one that was busy. */
+/* Completes instance_end() for an instance that was busy with a lane job. */
 void instance_finish_end(struct instance *i);
-/* Watches its process; a death ends it as CRASHED. */
+/* Watches its process. When the process dies, the instance ends as CRASHED. */
 int instance_watch(struct instance *i, struct error *e);
 
 #endif

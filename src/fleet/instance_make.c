@@ -1,13 +1,13 @@
-/* Making a sandbox without making the loop wait.
+/* Makes a sandbox without blocking the loop.
  *
- *	WORKER    a thread resumes the VM that was claimed from the pool, or checks the template's
- *		  files and starts one
+ *	WORKER    a thread resumes the VM claimed from the pool, or checks the template's files
+ *		  and starts a VM
  *	AGENT     HELLO and IDENTITY are queued on the agent's connection
- *	(end)     the IDENTITY's reply came: row in the store, RUNNING, `made` is called; or
- *		  anything failed: what there is of the sandbox is ended, `made` is called with
- *		  the reason
+ *	(end)     the reply to IDENTITY came: the row is written, the state is RUNNING, `made` is
+ *		  called. Or something failed: what exists of the sandbox is ended, `made` is
+ *		  called with the reason
  *
- * A maker whose client went (instance_maker_cancel) goes on to the end of its step. */
+ * A maker whose client went away (instance_maker_cancel) completes its current step first. */
 #include "fleet/instance_make.h"
 
 #include <errno.h>
@@ -56,8 +56,8 @@ static void on_limit_closed(uv_handle_t *h)
 	free(m);
 }
 
-/* The maker goes, and with it the duty to call. Who waits for one that was not made hears of it when
- * nothing of it is left: before, they would find it again. */
+/* Calls `made` and frees the maker. On failure, waiters are notified later, when nothing of the
+ * sandbox is left. Earlier, a retry would find it again. */
 static void dismiss(struct instance_maker *m, struct instance *made, const struct error *why)
 {
 	instance_made call = m->made;
@@ -83,7 +83,7 @@ static void end_work(uv_work_t *w)
 	struct instance *i = w->data;
 
 	(void)i->fleet->options.backend->end(&i->fleet->dirs, i->sandbox.id,
-		TAKE_PTR(i->sandbox.vmm), i->sandbox.pid, NULL); /* recovery finds the rest */
+		TAKE_PTR(i->sandbox.vmm), i->sandbox.pid, NULL); /* recovery finds what is left */
 }
 
 static void end_done(uv_work_t *w, int status)
@@ -96,7 +96,7 @@ static void end_done(uv_work_t *w, int status)
 	instance_wake(waiters, failure);
 }
 
-/* Nothing of it is in the store yet. */
+/* Gives up a sandbox that has nothing in the store yet. */
 void instance_make_give_up(struct instance_maker *m, const struct error *why)
 {
 	struct instance *i = m->instance;
@@ -104,7 +104,7 @@ void instance_make_give_up(struct instance_maker *m, const struct error *why)
 
 	if (why->code == ERROR_NONE)
 		(void)error_set(&failure, ERROR_INTERNAL, ECANCELED, "nobody waits for it");
-	if (m->made) /* the handler says it loudly if it is our fault */
+	if (m->made) /* if it is our fault, the handler logs it at a higher level */
 		log_debug("cannot make a sandbox: %s template=%s", why->message, m->template);
 	if (!m->order.look)
 		metrics_add(METRIC_CREATES,
@@ -114,7 +114,7 @@ void instance_make_give_up(struct instance_maker *m, const struct error *why)
 	i->link = NULL;
 	dismiss(m, NULL, &failure);
 	i->failure = malloc(sizeof(*i->failure));
-	if (i->failure) /* else they look again, and may try */
+	if (i->failure) /* without it, waiters look again and may retry */
 		*i->failure = failure;
 	if (!*i->sandbox.id || i->sandbox.dirfd < 0) {
 		end_done(&i->work, 0);
@@ -122,7 +122,7 @@ void instance_make_give_up(struct instance_maker *m, const struct error *why)
 	}
 	instance_set_aside(i, INSTANCE_ENDING);
 	if (uv_queue_work(i->fleet->loop, &i->work, end_work, end_done) < 0)
-		end_done(&i->work, 0); /* cannot fail with a function */
+		end_done(&i->work, 0); /* cannot fail: it has a callback */
 }
 
 void instance_maker_cancel(struct instance_maker *m)
@@ -147,7 +147,7 @@ static void admit_one(struct instance *i)
 	struct instance_maker *m = i->maker;
 	struct fleet *f = i->fleet;
 
-	/* its files are in the sandbox's layers now; what is left is found by recovery */
+	/* the sandbox's layers hold its files now; recovery finds what is left */
 	if (m->resumed)
 		(void)workdir_remove(f->home.area_fd[HOME_PAUSED], i->sandbox.id);
 	instance_enter(i);
@@ -170,7 +170,7 @@ int instances_admit(struct fleet *f, struct instance *const *held, size_t count,
 	for (size_t n = 0; r == 0 && n < count; n++)
 		admit_one(held[n]);
 	if (r == 0)
-		allowance_enforce_key(f, held[0]->key_id); /* may end them; all are of one key */
+		allowance_enforce_key(f, held[0]->key_id); /* may end them; all have the same key */
 	return r;
 }
 
@@ -178,7 +178,7 @@ void instance_drop(struct instance *i)
 {
 	const struct error why = {.code = ERROR_INTERNAL, .err = ECANCELED, .message = "dropped"};
 
-	if (i->maker) /* else it was as the daemon stopped */
+	if (i->maker) /* NULL if the daemon was stopping */
 		instance_make_give_up(i->maker, &why);
 }
 
@@ -213,7 +213,7 @@ void instance_make_ready(struct instance_maker *m)
 
 /* --- the worker --- */
 
-/* True when it is a VM of the pool, and runs. One that died meanwhile does no harm. */
+/* True for a pool VM that now runs. One that died in the meantime does no harm. */
 static bool resume_claimed(struct instance *i)
 {
 	const struct backend *b = i->fleet->options.backend;
@@ -225,12 +225,12 @@ static bool resume_claimed(struct instance *i)
 		return true;
 	log_info("a VM of the pool cannot be used: %s sandbox=%s", e.message, i->sandbox.id);
 	(void)b->end(&i->fleet->dirs, i->sandbox.id, TAKE_PTR(i->sandbox.vmm), i->sandbox.pid,
-		NULL); /* recovery finds the rest */
+		NULL); /* recovery finds what is left */
 	backend_sandbox_done(&i->sandbox);
 	return false;
 }
 
-/* A boot is given up when nobody waits for it any more. */
+/* Gives up a boot when nobody waits for it any more. */
 static int on_progress(void *opaque, const char *stage, int percent, const char *line)
 {
 	struct instance_maker *m = opaque;
@@ -320,10 +320,10 @@ static bool copied(char **to, const char *from)
 	return !from || *to;
 }
 
-/* Everything as it was. */
+/* Restores everything from the row. */
 static int fill_paused(struct instance *i, const struct store_sandbox *row)
 {
-	(void)snprintf(i->returning, sizeof(i->returning), "%s", row->id); /* one of ours: fits */
+	(void)snprintf(i->returning, sizeof(i->returning), "%s", row->id); /* our own id: fits */
 	return copied(&i->key_id, row->key_id) && copied(&i->env_json, row->env_json) &&
 			       copied(&i->network_json, row->network_json) &&
 			       copied(&i->envd_token, row->envd_token) &&
@@ -376,7 +376,7 @@ static struct instance_maker *new_maker(struct instance *i, const struct instanc
 	}
 	m->instance = i;
 	m->order = *o;
-	m->order.paused = NULL; /* as it was then; no longer the caller's either */
+	m->order.paused = NULL; /* we copied what we need, and the caller may free it */
 	m->order.origin = NULL;
 	m->order.template = m->template;
 	m->order.metadata = m->metadata = json_incref(o->metadata);
@@ -397,7 +397,7 @@ static void start_making(struct fleet *f, struct instance *i, bool boots)
 {
 	if (!boots) {
 		(void)uv_queue_work(
-			f->loop, &i->work, make_work, make_done); /* fails without a function */
+			f->loop, &i->work, make_work, make_done); /* cannot fail: has a function */
 		return;
 	}
 	i->maker->boots = true;

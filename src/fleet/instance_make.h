@@ -1,5 +1,5 @@
-/* Making a sandbox without making the loop wait: a new one, a paused one that comes back, or one of
- * a snapshot. */
+/* Makes a sandbox without blocking the loop: a new one, a paused one that comes back, or one from a
+ * snapshot. */
 #ifndef FLEET_INSTANCE_MAKE_H
 #define FLEET_INSTANCE_MAKE_H
 
@@ -11,7 +11,7 @@
 #include "store/creations.h"
 #include "store/sandboxes.h"
 
-/* Of E2B's envd, as clients are told. */
+/* The version of E2B's envd that clients are told. */
 #define INSTANCE_ENVD_VERSION "0.6.13"
 
 enum {
@@ -23,58 +23,61 @@ enum {
 struct instance_places;
 
 struct instance_order {
-	/* Paused: its row. The sandbox comes back with its id, tokens and the rest of it; of this
-	 * order only timeout_ns, origin, auto_pause, auto_pause_memory and auto_resume count besides. NULL:
-	 * a new one. */
+	/* The row of a paused sandbox, or NULL for a new one. A paused sandbox comes back with its
+	 * id, its tokens and the rest of its row. Of this order, only these fields count besides:
+	 * timeout_ns, origin, auto_pause, auto_pause_memory and auto_resume. */
 	const struct store_sandbox *paused;
-	/* What it is made of, if not the template; the directory's descriptor is borrowed until the
+	/* What it is made of, if not the template. The directory's descriptor is borrowed until the
 	 * return. */
 	const struct sandbox_origin *origin;
-	/* `made` is told when it is ready, but it is not there yet for anybody else:
-	 * instances_admit() or instance_drop() comes next. */
+	/* `made` is called when the sandbox is ready, but nobody else can see it yet.
+	 * instance_admit() or instance_drop() must follow. */
 	bool hold;
-	/* Only to be looked at, with `hold` and an origin with memory: its processes are stopped as
-	 * soon as it runs, nothing in it is changed, it is in no list and is not counted as made.
-	 */
+	/* Only for inspection; needs `hold` and an origin with memory. Its processes are stopped as
+	 * soon as it runs, and nothing in it is changed. It is in no list and not counted as
+	 * made. */
 	bool look;
-	/* Of an origin: it takes one of these when instances_make() succeeds. NULL: a new one. */
+	/* For an origin: the order takes one of these places when instances_make() succeeds. NULL:
+	 * it takes a new one. */
 	struct instance_places *places;
 	const char *key_id;
 	const char *template;
-	const char *template_id, *build_id; /* of an origin; build_id may be NULL */
-	const char *snapshot_id;	    /* of an origin that is kept, else NULL */
-	unsigned cpus;			    /* 0: the template's, as the next two */
+	const char *template_id, *build_id; /* with an origin; build_id may be NULL */
+	const char *snapshot_id;	    /* with an origin that is kept, else NULL */
+	unsigned cpus;			    /* 0: the template's; the same for the next two */
 	uint64_t memory_bytes, disk_bytes;
-	struct sandbox_sizes max; /* of what the template or snapshot has, too */
+	struct sandbox_sizes max; /* limits that also hold for the template's or snapshot's own
+				   * sizes */
 	uint64_t timeout_ns;
 	bool secure, auto_pause, auto_pause_memory, auto_resume;
-	/* Noted in the commit that makes the sandbox's row; word "": nothing. Of a new one. */
+	/* For a new sandbox: recorded in the commit that writes its row. Empty word: nothing. */
 	struct store_creation once;
-	bool transient;	  /* it belongs to a request: recovery ends it */
-	json_t *metadata; /* objects of strings, borrowed, or NULL */
+	bool transient;	  /* it belongs to a request; recovery ends it */
+	json_t *metadata; /* object of strings, borrowed, or NULL; the same for env */
 	json_t *env;
 	json_t *network; /* object or NULL */
 	bool public_traffic;
 };
 
-/* Called once, from the loop: the instance is RUNNING and in the store, or NULL and why. */
+/* Called once, from the loop, with the RUNNING instance that is in the store, or with NULL and
+ * why. */
 typedef void (*instance_made)(void *arg, struct instance *i, const struct error *why);
 
-/* Puts those that were held into the store and among the running ones, all or none. On failure they
- * are as before. */
+/* Writes rows for held instances and makes them running ones: all or none. On failure they stay
+ * held. */
 int instances_admit(struct fleet *f, struct instance *const *held, size_t count, struct error *e);
-/* Ends one that was held. */
+/* Ends a held instance. */
 void instance_drop(struct instance *i);
 
-/* Starts making one. -errno and e when it cannot be started; then `made` is not called. */
+/* Starts to make a sandbox. Returns -errno and e if it cannot start; then `made` is not called. */
 int instances_make(struct fleet *f, const struct instance_order *o, instance_made made, void *arg,
 	struct instance_maker **ret, struct error *e);
-/* Nobody waits any more: it is ended as soon as it can be; `made` is not called. */
+/* Nobody waits any more. The sandbox is ended as soon as possible; `made` is not called. */
 void instance_maker_cancel(struct instance_maker *m);
-/* The daemon stops: the same, and what is held is ended. */
+/* The daemon stops. The same, but a held sandbox is ended, too. */
 void instance_maker_stop(struct instance_maker *m);
-/* Of an agent's answer to what version 2 of its protocol brought: says so where it does not know
- * it, else as agent_event_error(). */
+/* For an agent's refusal of a request that version 2 of its protocol introduced. The error says so
+ * if the agent does not know the request; otherwise as agent_event_error(). */
 int instance_agent_refusal(const struct agent_event *ev, struct error *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* The agent of a sandbox that is being made: it is told who it is, or why it does not answer is found
- * out. */
+/* Talks to the agent of a sandbox that is being made: tells it its identity, or finds out why it
+ * does not answer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +54,8 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		instance_make_give_up(m, &e);
 }
 
-/* The microVM's own word tells more than a broken connection, and may come after it; its kernel's
- * tells most. A sandbox that is no microVM has none. */
+/* The microVM's last word says more than a broken connection, and may arrive after it. Its kernel's
+ * panic says most. A sandbox that is no microVM has neither. */
 static void on_word_step(uv_timer_t *t)
 {
 	struct instance_maker *m = t->data;
@@ -83,7 +83,7 @@ static void on_lost(struct agent_link *l, const struct error *lost, void *arg)
 	if (m->booting && !m->hello_done && why.err == ECONNREFUSED)
 		return;
 	m->why = why;
-	(void)uv_timer_start(&m->limit, on_word_step, 0, WORD_STEP_MS); /* has a callback: starts */
+	(void)uv_timer_start(&m->limit, on_word_step, 0, WORD_STEP_MS); /* cannot fail */
 }
 
 static int queue_identity(struct instance *i, char **env, struct error *e)
@@ -129,13 +129,13 @@ static void on_limit(uv_timer_t *t)
 	struct error why = {0};
 
 	(void)error_set(&why, ERROR_TIMEOUT, ETIMEDOUT, "the sandbox did not become ready in %d s",
-		INSTANCE_READY_S); /* filled is enough */
+		INSTANCE_READY_S); /* only the filled error matters */
 	if (console_find_panic(m->instance->sandbox.dirfd, &why))
 		why.code = ERROR_SANDBOX;
 	instance_make_give_up(m, &why);
 }
 
-/* While the guest boots, nothing listens. */
+/* Asks again: nothing listens while the guest boots. */
 static void on_boot_step(uv_timer_t *t)
 {
 	struct instance_maker *m = t->data;

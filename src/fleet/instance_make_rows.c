@@ -1,4 +1,4 @@
-/* The rows of new sandboxes, and of those that come back. */
+/* Writes the rows of new sandboxes and of those that come back. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,7 @@ int instance_make_write_rows(
 
 	for (size_t n = 0; r == 0 && n < count; n++)
 		r = write_row(held[n], e);
-	(void)fault_point("create-written"); /* where the daemon may die, as below */
+	(void)fault_point("create-written"); /* tests kill the daemon here and below */
 	if (r == 0)
 		r = store_commit(f->store, e);
 	if (r < 0)

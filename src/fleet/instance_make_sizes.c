@@ -1,4 +1,4 @@
-/* The sizes of a sandbox that is to be made, and its place on the host. */
+/* Determines the sizes of a sandbox to be made, and takes its place on the host. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@
 
 #define MEMORY_STEP (UINT64_C(128) << 20)
 
-/* What a new sandbox would have, against what its key may have. */
+/* Checks the sizes of a new sandbox against the limits of its key. */
 static int check_max(const struct instance_order *o, const struct sandbox_sizes *s, struct error *e)
 {
 	char have[16], may[16];
@@ -53,7 +53,7 @@ static int reserve(struct instance *i, const struct sandbox_sizes *s, struct err
 	return r;
 }
 
-/* A VM of the pool with its place on the host, or else a place. */
+/* Claims a VM of the pool with its place on the host, or else takes a place. */
 static int claim(struct instance *i, const struct stock_key *k, bool usual, struct error *e)
 {
 	if (!pool_claim(i->fleet->pool, k, usual, &i->sandbox))
@@ -62,8 +62,8 @@ static int claim(struct instance *i, const struct stock_key *k, bool usual, stru
 	return 0;
 }
 
-/* What is paused has its sizes, and was allowed to; a new one may have been allowed to before its
- * key's limits were lowered. */
+/* A paused sandbox keeps its sizes, since they were allowed once. A new one is checked again: its
+ * key's limits may have been lowered since. */
 static int reserve_again(struct instance *i, const struct instance_order *o, struct error *e)
 {
 	const struct store_sandbox *row = o->paused;
@@ -77,18 +77,17 @@ static int reserve_again(struct instance *i, const struct instance_order *o, str
 	const char *id = row ? row->template_id : o->template_id;
 	const char *build = row ? row->build_id : o->build_id;
 
-	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", id); /* of the store: fits */
+	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", id); /* from the store: fits */
 	(void)snprintf(i->template.build_id, sizeof(i->template.build_id), "%s",
 		build ? build : ""); /* as above */
 	if (!row && !o->look && check_max(o, &k.sizes, e) < 0)
 		return -e->err;
 	if (o->places)
-		return 0; /* taken when nothing can fail any more */
+		return 0; /* taken once nothing can fail any more */
 	return k.snapshot ? claim(i, &k, true, e) : reserve(i, &k.sizes, e);
 }
 
-/* Before anything is made: the sizes, which the order names from now on, and a place on the host.
- */
+/* Before anything is made, stores the sizes in the order and takes a place on the host. */
 static int admit(struct instance *i, struct instance_order *o, struct error *e)
 {
 	struct fleet *f = i->fleet;
@@ -114,8 +113,8 @@ static int admit(struct instance *i, struct instance_order *o, struct error *e)
 	return 0;
 }
 
-/* Sizes for which a template has no snapshot yet take a boot of it, so they come in steps, and not many
- * at once. */
+/* A template must boot once for sizes that it has no snapshot for. So sizes come in steps, and only
+ * few new ones at a time. */
 int instance_make_check_boot(struct fleet *f, const struct instance_order *o, struct error *e)
 {
 	if (o->memory_bytes % MEMORY_STEP)

@@ -21,11 +21,11 @@ struct obtaining {
 	struct obtain_options options;
 	struct instance_waiter waiter;
 	bool waits;    /* the waiter is in an instance's list */
-	bool resuming; /* a maker of ours is under way */
+	bool resuming; /* our own maker is at work */
 	bool resumed;
 	instance_obtained obtained; /* NULL: nobody waits any more */
 	void *arg;
-	bool *returned; /* tells a call of instance_obtain that it was answered */
+	bool *returned; /* tells a running instance_obtain() that it was answered */
 };
 
 static void answer(struct obtaining *o, struct instance *i, const struct error *why)
@@ -63,8 +63,8 @@ static void on_resumed(void *arg, struct instance *i, const struct error *why)
 	answer(o, i, why);
 }
 
-/* Whether its key may have it running. The allowance counts for the operator, too: what is brought
- * back without one would be paused again at once. */
+/* Whether its key may run it. The allowance applies even to the operator: a sandbox brought back
+ * without one would be paused again at once. */
 static int check_resume(struct obtaining *o, const struct store_sandbox *row, struct error *e)
 {
 	int r = allowance_check(o->fleet, row->key_id, e);
@@ -74,7 +74,7 @@ static int check_resume(struct obtaining *o, const struct store_sandbox *row, st
 	return r < 0 || o->options.entitled ? r : limits_check_places(o->fleet, row->key_id, 1, e);
 }
 
-/* A life that was asked for before the key's limit was lowered. */
+/* Clamps the timeout: it may date from before the key's limit was lowered. */
 static uint64_t timeout_of(const struct obtaining *o, const struct store_sandbox *row)
 {
 	uint64_t ns = o->options.timeout_ns ? o->options.timeout_ns : row->timeout_ns;
@@ -85,8 +85,8 @@ static uint64_t timeout_of(const struct obtaining *o, const struct store_sandbox
 	return l.max_timeout_ns && l.max_timeout_ns < ns ? l.max_timeout_ns : ns;
 }
 
-/* Every resume begins here, whoever asks for it. Nothing of the paused state is touched before the
- * sandbox is back: its row and its directory stay as they are. */
+/* Every resume begins here, whoever asks for it. The paused state stays as it is, row and
+ * directory, until the sandbox is back. */
 static int start_resume(struct obtaining *o, const struct store_sandbox *row, struct error *e)
 {
 	struct fleet *f = o->fleet;
@@ -183,7 +183,7 @@ void obtaining_cancel(struct obtaining *o)
 		return;
 	o->obtained = NULL;
 	if (!o->waits)
-		return; /* goes with the maker's answer */
+		return; /* freed when the maker answers */
 	instance_unwait(o->fleet, &o->waiter);
 	free(o);
 }

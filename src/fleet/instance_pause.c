@@ -23,17 +23,17 @@
 #include "store/sandboxes.h"
 #include "store/snapshots.h"
 
-enum { ANSWER_S = 3 }; /* of an agent, before a pause */
+enum { ANSWER_S = 3 }; /* how long an agent may take to answer before a pause */
 
 struct operation {
 	struct instance *instance;
 	struct lane_job job;
-	uv_work_t work;			    /* of what comes after it */
-	bool memory, healthy;		    /* of a pause */
+	uv_work_t work;			    /* work after the job */
+	bool memory, healthy;		    /* for a pause */
 	bool unresponsive;		    /* the agent did not answer */
-	char name[STORE_SNAPSHOT_ID_BYTES]; /* of a snapshot, or the one to go back to */
+	char name[STORE_SNAPSHOT_ID_BYTES]; /* of the new snapshot, or the one to go back to */
 	struct backend_snapshot snapshot;
-	uint64_t kept_bytes; /* what the state takes of the disk */
+	uint64_t kept_bytes; /* what the state takes on disk */
 	instance_told told;
 	instance_snapshotted snapshotted;
 	void *arg;
@@ -41,7 +41,7 @@ struct operation {
 	struct error why;
 };
 
-/* A change of state and its event in one commit: webhooks hear of both or none. */
+/* Writes a state change and its event in one commit: webhooks get both or none. */
 static int change(struct fleet *f, const struct store_event *ev, uint32_t from, unsigned set,
 	const struct store_sandbox *row, uint64_t kept_bytes, struct error *e)
 {
@@ -61,7 +61,7 @@ static int change(struct fleet *f, const struct store_event *ev, uint32_t from, 
 	return r;
 }
 
-/* --- both --- */
+/* --- pauses and snapshots --- */
 
 static struct operation *begin(struct instance *i, enum store_sandbox_state state, bool memory,
 	bool served, struct error *e)
@@ -72,7 +72,7 @@ static struct operation *begin(struct instance *i, enum store_sandbox_state stat
 
 	if (!served) {
 		(void)error_set(e, ERROR_HOST, ENOSYS,
-			"this backend has no snapshots"); /* filled is enough, as below */
+			"this backend has no snapshots"); /* only fills the error */
 		return NULL;
 	}
 	if (i->job) {
@@ -103,7 +103,7 @@ static struct operation *begin(struct instance *i, enum store_sandbox_state stat
 static void note_cancelled(struct operation *op)
 {
 	op->result = error_set(
-		&op->why, ERROR_NOT_FOUND, ECANCELED, "the sandbox ends"); /* or the daemon does */
+		&op->why, ERROR_NOT_FOUND, ECANCELED, "the sandbox ends"); /* or the daemon stops */
 }
 
 static void back_to_running(struct instance *i)
@@ -117,7 +117,7 @@ static void back_to_running(struct instance *i)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
 }
 
-/* The job is done and the instance is still there: what waited for it happens now. */
+/* The job is done and the instance still exists: does what waited for the job. */
 static void release(struct instance *i)
 {
 	struct error e = {0};
@@ -184,7 +184,7 @@ static void end_done(uv_work_t *w, int status)
 	instance_wake(waiters, NULL);
 }
 
-/* The row could not say that it is paused: it goes on. */
+/* Writing the row as paused failed: the sandbox goes on. */
 static void undo_work(uv_work_t *w)
 {
 	struct operation *op = w->data;
@@ -194,7 +194,7 @@ static void undo_work(uv_work_t *w)
 
 	if (f->options.backend->settle(i->sandbox.dirfd, &e) < 0)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
-	(void)workdir_remove(f->home.area_fd[HOME_PAUSED], i->sandbox.id); /* recovery does, too */
+	(void)workdir_remove(f->home.area_fd[HOME_PAUSED], i->sandbox.id); /* or recovery does it */
 }
 
 static void undo_done(uv_work_t *w, int status)
@@ -202,7 +202,7 @@ static void undo_done(uv_work_t *w, int status)
 	fail_pause(w->data);
 }
 
-/* A state that cannot be loaded must not take the place of one that runs. */
+/* A state that cannot be loaded must not replace a running one. */
 static int check_snapshot(struct operation *op, int fd, struct error *e)
 {
 	struct instance *i = op->instance;
@@ -218,7 +218,7 @@ static int check_snapshot(struct operation *op, int fd, struct error *e)
 	return i->fleet->options.backend->check(&o, e);
 }
 
-/* What is in the snapshot becomes the paused state. */
+/* The snapshot's files become the paused state. */
 static int copy_snapshot(struct operation *op, struct error *e)
 {
 	struct instance *i = op->instance;
@@ -276,7 +276,7 @@ static bool agent_answers(const struct instance *i)
 	return r == 0;
 }
 
-/* In a worker. */
+/* Runs in a worker. */
 static int pause_now(struct operation *op)
 {
 	struct instance *i = op->instance;
@@ -319,7 +319,7 @@ static void pause_done(struct lane_job *j, bool cancelled)
 		(void)uv_queue_work(f->loop, &op->work, undo_work, undo_done);
 		return;
 	}
-	(void)fault_point("pause-noted"); /* where the daemon may die only, as all of them below */
+	(void)fault_point("pause-noted"); /* tests kill the daemon here and at the points below */
 	(void)uv_poll_stop(&i->death);	  /* always 0 */
 	agent_link_close(i->link);
 	i->link = NULL;
@@ -334,7 +334,7 @@ static int pause_to(struct instance *i, bool memory, bool healthy, const char *s
 
 	if (!op)
 		return -e->err;
-	(void)snprintf(op->name, sizeof(op->name), "%s", snapshot_id); /* of the store: fits */
+	(void)snprintf(op->name, sizeof(op->name), "%s", snapshot_id); /* from the store: fits */
 	op->healthy = healthy;
 	op->told = told;
 	op->arg = arg;
@@ -370,7 +370,7 @@ static void removal_work(uv_work_t *w)
 {
 	struct removal *m = w->data;
 
-	(void)workdir_remove(m->fleet->home.area_fd[HOME_PAUSED], m->id); /* or recovery */
+	(void)workdir_remove(m->fleet->home.area_fd[HOME_PAUSED], m->id); /* or recovery does it */
 	(void)fault_point("kill-removed");
 }
 
@@ -407,7 +407,7 @@ int instance_kill_paused(struct fleet *f, const struct store_sandbox *sb, struct
 	(void)fault_point("kill-noted");
 	m->fleet = f;
 	m->work.data = m;
-	(void)snprintf(m->id, sizeof(m->id), "%s", sb->id);		    /* one of ours: fits */
+	(void)snprintf(m->id, sizeof(m->id), "%s", sb->id);		    /* our own id: fits */
 	(void)uv_queue_work(f->loop, &m->work, removal_work, removal_done); /* cannot fail */
 	return 0;
 }
@@ -439,7 +439,7 @@ static void snapshot_done(struct lane_job *j, bool cancelled)
 			(unsigned long long)op->snapshot.own_bytes);
 	else
 		log_warn("cannot make a snapshot: %s sandbox=%s", op->why.message, i->sandbox.id);
-	/* before anything that may end it: the callback may want to look at it */
+	/* before anything that may end the instance: the callback may want to look at it */
 	op->snapshotted(op->arg, i, op->result == 0 ? &op->snapshot : NULL, &op->why);
 	release(i);
 	free(op);
@@ -453,7 +453,7 @@ int instance_snapshot(struct instance *i, const char *name, instance_snapshotted
 
 	if (!op)
 		return -e->err;
-	(void)snprintf(op->name, sizeof(op->name), "%s", name); /* a new one: fits */
+	(void)snprintf(op->name, sizeof(op->name), "%s", name); /* our own new name: fits */
 	op->snapshotted = snapshotted;
 	op->arg = arg;
 	op->job.run = run_snapshot;

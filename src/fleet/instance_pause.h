@@ -1,5 +1,5 @@
-/* Pausing an instance, and snapshots of one that goes on. Both are jobs of the lane, one at a time for
- * an instance; what comes meanwhile (a kill, its death) waits for the job's end. */
+/* Pauses an instance, or makes a snapshot of one that goes on. Both are jobs of the lane, one at a
+ * time per instance. A kill or a death in the meantime takes effect when the job ends. */
 #ifndef FLEET_INSTANCE_PAUSE_H
 #define FLEET_INSTANCE_PAUSE_H
 
@@ -8,29 +8,29 @@
 #include "fleet/instance.h"
 #include "store/sandboxes.h"
 
-/* why is NULL when it is paused. */
+/* why is NULL if the sandbox is paused. */
 typedef void (*instance_told)(void *arg, const struct error *why);
 
-/* Pauses a running one: it is not found any more, and comes back if that fails. `told` (may be
- * NULL) is called once. Memory = false keeps its disks only. When its agent does not answer, a
- * pause that is `healthy`, or without memory, fails with ERROR_HOST; another goes on and is noted as
- * STORE_EXTRA_UNRESPONSIVE. -EBUSY while it is busy. */
+/* Pauses a running instance. It is hidden at once, and comes back if the pause fails. `told` (may
+ * be NULL) is called once. memory = false keeps only its disks. If its agent does not answer, a
+ * pause that is `healthy` or without memory fails with ERROR_HOST. Any other goes on and is noted
+ * as STORE_EXTRA_UNRESPONSIVE. Returns -EBUSY while the instance is busy. */
 int instance_pause(struct instance *i, bool memory, bool healthy, instance_told told, void *arg,
 	struct error *e);
 
-/* The same without keeping what it is now: its paused state is that snapshot of it. */
+/* The same, but discards the current state: the snapshot becomes the paused state. */
 int instance_roll_back(struct instance *i, const char *snapshot_id, instance_told told, void *arg,
 	struct error *e);
 
-/* Removes a paused one; its client may be told at the return. */
+/* Removes a paused sandbox. On return the client may be told. */
 int instance_kill_paused(struct fleet *f, const struct store_sandbox *row, struct error *e);
 
-/* s is NULL when it failed; i may be ENDING by then. */
+/* s is NULL on failure; by then i may be ENDING. */
 typedef void (*instance_snapshotted)(
 	void *arg, struct instance *i, const struct backend_snapshot *s, const struct error *why);
 
-/* Keeps the state of a running one, which goes on, as the directory `name` of the snapshots. The
- * callback is called once. -EBUSY while it is busy. */
+/* Saves the state of a running instance, which goes on, in the directory `name` of the snapshots.
+ * Calls back once. Returns -EBUSY while the instance is busy. */
 int instance_snapshot(struct instance *i, const char *name, instance_snapshotted snapshotted,
 	void *arg, struct error *e);
 

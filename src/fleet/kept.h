@@ -1,9 +1,9 @@
-/* How much may be kept of sandboxes: paused ones and snapshots, per key and in all, in number and
- * bytes. The rest of the disk is for sandboxes that run.
+/* Limits on what is kept of sandboxes: paused ones and snapshots, per key and in all, in number and
+ * bytes. The rest of the disk is for running sandboxes.
  *
- * A sandbox that will be paused at its deadline takes a place from its beginning: it was promised to be
- * there later, so its pause is not refused. Bytes are counted when a state is written, so a key may
- * go beyond its maximum by what it writes at the same moment (lane.h). */
+ * A sandbox that will be paused at its deadline takes a place from its creation. Its pause is a
+ * promise, so it is not refused later. Bytes are counted when a state is written. So a key may
+ * exceed its maximum by what its jobs write at the same moment (lane.h). */
 #ifndef FLEET_KEPT_H
 #define FLEET_KEPT_H
 
@@ -24,12 +24,12 @@ enum {
 /* Fills in the defaults of struct kept_options. */
 int kept_init(struct fleet *f, struct error *e);
 
-/* Whether a key may have so many more kept, or promised to be: ERROR_TOO_MANY for its own limits,
- * ERROR_NO_SPACE for those of all. count 0: one that has its place already. The operator's key has
- * only the latter. */
+/* Whether a key may keep `count` more states, or promise them. Fails with ERROR_TOO_MANY for the
+ * key's own limits, ERROR_NO_SPACE for those of all keys. count 0: the state has its place already.
+ * Only the latter limits apply to the operator's key. */
 int kept_check(struct fleet *f, const char *key_id, unsigned count, struct error *e);
 
-/* Whether the disk has room for one more state; ERROR_NO_SPACE. */
+/* Whether the disk has room for one more state; otherwise ERROR_NO_SPACE. */
 int kept_check_disk(struct fleet *f, struct error *e);
 
 #endif

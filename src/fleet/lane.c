@@ -50,7 +50,7 @@ static void start(struct lane_job *j)
 {
 	take_out(&j->lane->waiting, j);
 	j->waiting = false;
-	(void)uv_queue_work(j->lane->loop, &j->work, work, work_done); /* has a function: starts */
+	(void)uv_queue_work(j->lane->loop, &j->work, work, work_done); /* cannot fail */
 }
 
 static void start_some(struct lane *l)
@@ -85,7 +85,7 @@ void lane_cancel(struct lane_job *j)
 	if (!j->waiting)
 		return;
 	j->cancelled = true;
-	start(j); /* a thread has nothing to do for it */
+	start(j); /* the thread finds nothing to do */
 }
 
 void lane_cancel_all(struct lane *l)

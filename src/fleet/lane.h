@@ -1,12 +1,13 @@
-/* Work that a tenant can make long. A lane has `max` places, and `key_max` of them for one key, so that
- * no tenant holds up the creates and kills of all, nor such work of others. The daemon has three:
+/* Limits work that a tenant can make long. A lane has `max` places, of which one key gets at most
+ * `key_max`. So no tenant delays everybody's creates and kills, or the same work of others. The
+ * daemon has three lanes:
  *
  *	lane	pauses and snapshots, which wait for a guest's agent and the host's disk
  *	boots	new pairs of sizes, for which a template is booted once
- *	diffs	comparisons; they run on the loop and hold a place meanwhile
+ *	diffs	comparisons, which run on the loop and hold a place meanwhile
  *
- * Work of a thread that finds no place waits, in the order of its coming; it goes past whatever waits
- * for its own key's share only. Work of the loop is refused instead. On the loop's thread. */
+ * A thread's job that finds no place waits in order of arrival. It overtakes only jobs that wait
+ * for their own key's share. Work on the loop is refused instead. For the loop's thread only. */
 #ifndef DAEMON_LANE_H
 #define DAEMON_LANE_H
 
@@ -25,14 +26,15 @@ enum {
 
 struct lane;
 
-/* The owner's, from lane_add() until `done`. */
+/* The caller owns the job and keeps it from lane_add() until `done`. */
 struct lane_job {
 	const char *key_id;		 /* borrowed, like the job itself */
 	void (*run)(struct lane_job *j); /* in a thread */
-	/* When it has run, or was cancelled instead; never within a call of this module. */
+	/* Called after the job has run, or was cancelled instead; never from within a function of
+	 * this module. */
 	void (*done)(struct lane_job *j, bool cancelled);
 	void *data;
-	/* Ours. */
+	/* Private. */
 	struct lane_job *next;
 	struct lane *lane;
 	bool waiting, cancelled;
@@ -47,17 +49,17 @@ struct lane {
 };
 
 void lane_add(struct lane *l, struct lane_job *j);
-/* Jobs of the key that wait or run. */
+/* The number of the key's jobs that wait or run. */
 unsigned lane_count_of(const struct lane *l, const char *key_id);
 
-/* A place for work of the loop: run and done are not called. False: there is none. lane_leave() comes
- * next. */
+/* Takes a place for work on the loop; run and done are not called. Returns false if there is none.
+ * On true, lane_leave() must follow. */
 bool lane_enter(struct lane *l, struct lane_job *j);
 void lane_leave(struct lane_job *j);
 
-/* One that has not begun does not: `done` comes next. Nothing else is changed. */
+/* Cancels a job that has not begun: `done` follows. No effect on any other job. */
 void lane_cancel(struct lane_job *j);
-/* All that have not begun. */
+/* Cancels all jobs that have not begun. */
 void lane_cancel_all(struct lane *l);
 
 #endif

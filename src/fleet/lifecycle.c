@@ -31,7 +31,7 @@ enum {
 
 /* --- deadlines --- */
 
-/* It stays as it is until the next try. */
+/* Leaves the sandbox as it is until the next try. */
 static void postpone(struct fleet *f, const char *id)
 {
 	struct error e = {0};
@@ -55,7 +55,7 @@ static void on_auto_paused(void *arg, const struct error *why)
 	free(p);
 }
 
-/* The sandbox was promised to be there later: it is not killed when it cannot be paused. */
+/* The sandbox was promised to be there later: if it cannot be paused, it is not killed. */
 static void pause_at_deadline(struct instance *i, bool memory)
 {
 	struct auto_pause *p = calloc(1, sizeof(*p));
@@ -84,7 +84,7 @@ static bool end_at_deadline(struct instance *i, const char *reason)
 
 struct expiring {
 	struct fleet *fleet;
-	bool stuck; /* one of them stays as it is */
+	bool stuck; /* one of them could not be paused or ended */
 };
 
 static int expire(void *arg, const char *id, uint64_t end_ns)
@@ -152,7 +152,7 @@ static void on_maintain(uv_timer_t *t)
 	bool more = false;
 
 	aside_sweep(&f->aside);
-	sandbox_dirs_collect(&f->dirs); /* what was killed while it was being made */
+	sandbox_dirs_collect(&f->dirs); /* sandboxes killed while they were being made */
 	if (store_maintain(f->store, clock_realtime_ns(), NULL, &more, &e) < 0)
 		log_warn("tidying the store: %s", e.message);
 	(void)uv_timer_start(t, on_maintain, more ? MAINTAIN_SOON_MS : MAINTAIN_MS, 0);
@@ -173,7 +173,7 @@ int instances_start(struct fleet *f, struct error *e)
 	f->lane = (struct lane){.loop = f->loop, .max = LANE_MAX, .key_max = LANE_KEY_MAX};
 	f->boots = (struct lane){.loop = f->loop, .max = BOOTS_MAX, .key_max = BOOTS_KEY_MAX};
 	f->diffs = (struct lane){.loop = f->loop, .max = DIFFS_MAX, .key_max = DIFFS_KEY_MAX};
-	/* none of these fails */
+	/* none of these can fail */
 	(void)uv_timer_init(f->loop, &f->deadline);
 	(void)uv_timer_init(f->loop, &f->sample);
 	(void)uv_timer_init(f->loop, &f->maintain);
@@ -212,7 +212,7 @@ void instances_stop(struct fleet *f)
 	for (unsigned b = 0; b < FLEET_BUCKETS; b++)
 		for (struct instance *i = f->buckets[b], *next; i; i = next) {
 			next = i->next;
-			if (!i->job)		  /* else its job's end does */
-				instance_free(i); /* lets go of a living microVM */
+			if (!i->job)		  /* else the end of its job frees it */
+				instance_free(i); /* releases a living microVM */
 		}
 }

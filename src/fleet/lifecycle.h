@@ -1,4 +1,5 @@
-/* What happens to instances by time: deadlines, samples of their use, tidying of the store. */
+/* What happens to instances over time: deadlines, samples of their usage, maintenance of the
+ * store. */
 #ifndef FLEET_LIFECYCLE_H
 #define FLEET_LIFECYCLE_H
 
@@ -7,6 +8,6 @@
 struct fleet;
 
 int instances_start(struct fleet *f, struct error *e); /* recovers, then runs the timers */
-void instances_stop(struct fleet *f); /* lets go of all; those being made are ended */
+void instances_stop(struct fleet *f); /* releases all running ones; ends those being made */
 
 #endif

@@ -15,7 +15,7 @@ static uint64_t choose(uint64_t own, uint64_t daemons)
 	return own ? own : daemons;
 }
 
-/* 0 is no limit, so the ceiling is the limit then. */
+/* 0 means no limit, so then the ceiling is the limit. */
 static uint64_t at_most(uint64_t v, uint64_t ceiling)
 {
 	return v && v < ceiling ? v : ceiling;
@@ -31,7 +31,7 @@ struct store_limits limits_effective(const struct fleet *f, const struct store_l
 	l.max_cpus = (uint32_t)at_most(choose(own->max_cpus, o->sizes_max.cpus), SANDBOX_CPUS_MAX);
 	l.max_memory_bytes = at_most(choose(own->max_memory_bytes, o->sizes_max.memory_bytes),
 		SANDBOX_MEMORY_MB_MAX * MIB);
-	/* an operator may let one key go beyond the usual largest disk, as templates may */
+	/* an operator may give one key more than the usual largest disk, as templates may have */
 	l.max_disk_bytes = choose(own->max_disk_bytes, o->sizes_max.disk_bytes);
 	if (!l.max_disk_bytes)
 		l.max_disk_bytes = SANDBOX_DISK_MB_MAX * MIB;
@@ -49,7 +49,7 @@ int limits_of_key(struct fleet *f, const char *key_id, struct store_limits *ret,
 	if (r < 0)
 		return r;
 	*ret = limits_effective(f, &key->limits);
-	ret->tier = NULL; /* goes with the row */
+	ret->tier = NULL; /* it is freed with the row */
 	return 0;
 }
 
@@ -58,7 +58,7 @@ struct sandbox_sizes limits_sizes(const struct store_limits *l)
 	return (struct sandbox_sizes){l->max_cpus, l->max_memory_bytes, l->max_disk_bytes};
 }
 
-/* 0 is the most. */
+/* 0 means no limit. */
 static bool is_within(uint64_t v, uint64_t max)
 {
 	return !max || (v && v <= max);
@@ -81,7 +81,7 @@ bool limits_are_within(
 {
 	const struct store_limits a = limits_effective(f, l), b = limits_effective(f, max);
 
-	/* which of two tiers is more cannot be said */
+	/* nobody can say which of two tiers is more */
 	if (!l->tier != !max->tier || (l->tier && strcmp(l->tier, max->tier) != 0))
 		return false;
 	return !l->manages_keys && numbers_are_within(&a, &b) && numbers_are_within(l, max);

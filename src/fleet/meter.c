@@ -16,8 +16,8 @@ void meter_start(struct instance *i)
 	i->meter.begin_ns = i->meter.recorded_ns = clock_monotonic_ns();
 }
 
-/* Nobody measured the time without a daemon but the wall clock; where that went back, the last
- * report stands. */
+/* Only the wall clock measured the time without a daemon. If that clock went back, the last report
+ * stands. */
 int meter_resume(struct instance *i, struct error *e)
 {
 	uint64_t now = clock_realtime_ns(), since_ns = i->started_ns;
@@ -47,7 +47,7 @@ void meter_count_traffic(struct fleet *f, const char *id, uint64_t in_bytes, uin
 	i->meter.out_bytes += out_bytes;
 }
 
-/* Where the process is gone, and its number may be another's, the last reading stands. */
+/* If the process is gone and its number may be another's, the last reading stands. */
 void meter_note_cpu(struct instance *i)
 {
 	struct timespec t;
@@ -66,7 +66,7 @@ void meter_report(struct instance *i)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 	uint64_t up_us = (i->meter.before_ns + now_ns - i->meter.begin_ns) / NS_PER_US;
-	uint64_t up_ms = up_us / 1000; /* so that the products below stay small */
+	uint64_t up_ms = up_us / 1000; /* keeps the products below small */
 	struct store_counters c = {
 		.uptime_us = up_us,
 		.memory_mib_s = i->sandbox.memory_bytes / MIB * up_ms / 1000,
@@ -86,7 +86,7 @@ void meter_report(struct instance *i)
 
 struct round {
 	const char *key_id;
-	uint64_t before_ns; /* of the last report */
+	uint64_t before_ns; /* reports older than this */
 };
 
 static int report_one(struct instance *i, void *arg)

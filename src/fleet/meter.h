@@ -1,10 +1,10 @@
-/* Metering: what each sandbox uses, counted here and reported to the store (store/usage.h).
+/* Measures what each sandbox uses and reports it to the store (store/usage.h).
  *
- * Everything is the host's view, as a guest's own word could be anything: time by our clock, CPU
- * time of the microVM's process (guest and devices), memory and disk as promised, bytes of bodies
- * that pass through the daemon. Reports are made every METER_PERIOD_S, at the end of a sandbox
- * however it comes, and when somebody asks for usage. All but the bytes goes on being true without
- * us, so that a killed daemon loses the bytes of one period at most. */
+ * All figures are the host's, since a guest may report anything: time by our clock, CPU time of the
+ * microVM's process (guest and devices), memory and disk as promised, and bytes of bodies that pass
+ * through the daemon. Reports are written every METER_PERIOD_S, when a sandbox ends for any reason,
+ * and when somebody asks for usage. Only the bytes need the daemon to count them, so a killed
+ * daemon loses at most one period of bytes. */
 #ifndef DAEMON_METER_H
 #define DAEMON_METER_H
 
@@ -17,21 +17,21 @@ enum { METER_PERIOD_S = 10 };
 struct fleet;
 struct instance;
 
-/* At readiness. */
+/* Call it when the sandbox is ready. */
 void meter_start(struct instance *i);
-/* Of a sandbox that another daemon made: goes on where its last report ended. */
+/* Continues where the last report of another daemon's sandbox ended. */
 int meter_resume(struct instance *i, struct error *e);
 
-/* Bytes from and to clients; a sandbox that is gone counts nothing. */
+/* Counts bytes from and to clients. Nothing is counted for a sandbox that is gone. */
 void meter_count_traffic(struct fleet *f, const char *id, uint64_t in_bytes, uint64_t out_bytes);
 
-/* Reads the CPU time of its process once more: after a death, before it is waited for. */
+/* Reads the CPU time of its process once more: after its death, before it is reaped. */
 void meter_note_cpu(struct instance *i);
 
-/* A failure is logged: usage is not worth failing anything else for, and the next report makes it
- * good. */
+/* Writes a report. A failure is only logged: usage is not worth failing anything else for, and the
+ * next report includes what this one missed. */
 void meter_report(struct instance *i);
-/* Those of a key, or NULL: all, whose last report is older than min_age_ns; one commit. */
+/* Reports those of a key (NULL: all) whose last report is older than min_age_ns, in one commit. */
 void meter_report_each(struct fleet *f, const char *key_id, uint64_t min_age_ns);
 
 #endif

@@ -6,7 +6,7 @@
 #include "fleet/instance.h"
 #include "fleet/pool.h"
 
-/* VMs that only wait make room. */
+/* Pool VMs that nobody claimed make room. */
 int places_take_host(
 	struct fleet *f, const struct sandbox_sizes *s, unsigned count, struct error *e)
 {

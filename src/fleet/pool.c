@@ -18,24 +18,24 @@ struct pool {
 	struct fleet *fleet;
 	struct stock stock;
 	uv_timer_t tick;
-	uv_timer_t look;     /* at the sandbox that was handed out last, while the stock is quiet */
+	uv_timer_t look;     /* looks at the sandbox handed out last while the stock is quiet */
 	pid_t looked_at;     /* its process; 0: it failed */
-	uint64_t looked_cpu; /* ns that it had used then */
+	uint64_t looked_cpu; /* CPU time in ns that it had used by then */
 	struct pool_vm *making[POOL_MAKERS]; /* NULL: none */
 	unsigned makers, ticks;
 	bool stopping;
 };
 
-/* One VM; freed when neither a worker nor the loop has it. */
+/* One VM; freed when neither a worker nor the loop uses it. */
 struct pool_vm {
 	struct stock_vm stock;
 	struct pool *pool;
 	struct stock_kind *making;     /* while a worker makes it */
-	struct sandbox_sizes promised; /* of the quota; zeros: given back, it is to be ended */
+	struct sandbox_sizes promised; /* zeros: given back, to be ended */
 	struct backend_sandbox sandbox;
-	struct sandbox_origin origin; /* of a snapshot; fd is -1 else */
+	struct sandbox_origin origin; /* for a snapshot; otherwise fd is -1 */
 	int pid_fd;
-	uv_poll_t death; /* of pid_fd, closed last */
+	uv_poll_t death; /* watches pid_fd, closed last */
 	bool watched;
 	uv_work_t work;
 	int result;
@@ -47,7 +47,7 @@ static struct quota *quota_of(const struct pool *p)
 	return &p->fleet->quota;
 }
 
-/* --- the end of one --- */
+/* --- ending a VM --- */
 
 static void free_vm(struct pool_vm *v)
 {
@@ -63,7 +63,7 @@ static void on_death_closed(uv_handle_t *h)
 	free_vm(h->data);
 }
 
-/* It belongs to nobody any more. */
+/* Nobody owns it any more. */
 static void let_go(struct pool_vm *v)
 {
 	if (v->watched)
@@ -88,8 +88,8 @@ static void end_done(uv_work_t *w, int status)
 	let_go(w->data);
 }
 
-/* At once, not when it has ended: it never ran, so it has next to nothing of what it was promised.
- */
+/* Gives its place back at once, before it has ended: it never ran, so it uses almost nothing of
+ * it. */
 static void give_back(struct pool_vm *v)
 {
 	if (v->promised.cpus)
@@ -97,17 +97,17 @@ static void give_back(struct pool_vm *v)
 	v->promised = (struct sandbox_sizes){0};
 }
 
-/* It was taken out of the stock. */
+/* Ends a VM that is out of the stock. */
 static void end_vm(struct pool_vm *v)
 {
 	give_back(v);
 	if (v->watched)
 		(void)uv_poll_stop(&v->death); /* always 0 */
-	/* fails without a function only */
+	/* fails only without a callback */
 	(void)uv_queue_work(v->pool->fleet->loop, &v->work, end_work, end_done);
 }
 
-/* Of the kind that was wanted the longest ago. */
+/* Ends one of the kind that was last wanted the longest ago. */
 static bool end_one(struct pool *p)
 {
 	struct stock_vm *vm = stock_yield(&p->stock);
@@ -161,7 +161,7 @@ static void cannot_make(struct pool_vm *v, struct stock_kind *kind)
 	let_go(v);
 }
 
-/* Ends what is too much. */
+/* Ends surplus VMs. */
 static void trim(struct pool *p)
 {
 	struct stock_vm *vm;
@@ -175,11 +175,11 @@ static struct pool_vm **slot_of(struct pool *p, const struct pool_vm *v)
 	struct pool_vm **slot = p->making;
 
 	while (*slot != v)
-		slot++; /* it is there: POOL_MAKERS at most are made */
+		slot++; /* there is one: at most POOL_MAKERS are being made */
 	return slot;
 }
 
-/* One that is made; it is watched from now on. */
+/* Keeps a finished VM and watches it from now on. */
 static void keep(struct pool_vm *v, struct stock_kind *kind)
 {
 	struct pool *p = v->pool;
@@ -270,9 +270,9 @@ static void refill(struct pool *p)
 		begin(p, POOL_MAKERS);
 }
 
-/* --- not against a sandbox that was handed out just now --- */
+/* --- no making while a sandbox just handed out is busy --- */
 
-/* 0 when it is gone. */
+/* 0 when the process is gone. */
 static uint64_t cpu_of(pid_t pid)
 {
 	struct timespec t;
@@ -304,10 +304,10 @@ void pool_handed_out(struct pool *p, pid_t pid)
 	p->looked_at = pid;
 	p->looked_cpu = cpu_of(pid);
 	stock_hand_out(&p->stock, clock_monotonic_ns());
-	(void)uv_timer_start(&p->look, on_look, POOL_LOOK_MS, POOL_LOOK_MS); /* not closing */
+	(void)uv_timer_start(&p->look, on_look, POOL_LOOK_MS, POOL_LOOK_MS); /* cannot fail */
 }
 
-/* --- what is wanted --- */
+/* --- wanted kinds --- */
 
 static void want_named(struct pool *p, const char *template)
 {
@@ -317,10 +317,10 @@ static void want_named(struct pool *p, const char *template)
 
 	/* it may be built later */
 	if (f->options.backend->measure(&f->home, &o, &k.sizes, &k.made_s, NULL) == 0)
-		(void)stock_want(&p->stock, &k, clock_monotonic_ns()); /* one of too many */
+		(void)stock_want(&p->stock, &k, clock_monotonic_ns()); /* false: too many kinds */
 }
 
-/* The files that it was made from are still those of that name. */
+/* Whether the name still refers to the files that it was made from. */
 static bool is_current(const struct pool *p, const struct stock_key *k)
 {
 	struct fleet *f = p->fleet;
@@ -349,7 +349,7 @@ static void on_tick(uv_timer_t *t)
 	struct pool *p = t->data;
 
 	if (p->ticks++ % POOL_CHECK_TICKS == 0)
-		check_wanted(p); /* reads files: seldom */
+		check_wanted(p); /* reads files, so only rarely */
 	trim(p);
 	begin(p, p->fleet->making ? 1 : POOL_MAKERS);
 }
@@ -381,7 +381,7 @@ static bool fits(
 	return quota_reserve(&q, &p->fleet->dirs, s, count, NULL) == 0;
 }
 
-/* The quota as it were without the pool. */
+/* The quota as it would be without the pool. */
 static struct quota quota_without(const struct pool *p)
 {
 	struct quota q = *quota_of(p);
@@ -401,7 +401,7 @@ void pool_make_room(struct pool *p, const struct sandbox_sizes *s, unsigned coun
 		return;
 	for (unsigned n = 0; n < POOL_MAKERS && !fits(p, *quota_of(p), s, count); n++)
 		if (p->making[n])
-			give_back(p->making[n]); /* what is ready is worth more */
+			give_back(p->making[n]); /* ready VMs are worth more */
 	while (!fits(p, *quota_of(p), s, count) && end_one(p))
 		;
 }

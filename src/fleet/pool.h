@@ -1,21 +1,21 @@
-/* VMs that are made in advance, so that making a sandbox is claiming one.
+/* VMs made in advance, so that making a sandbox only means claiming one.
  *
- * What is kept: VMs of templates, with the templates' own sizes, and of snapshots of sandboxes that
- * serve as templates. Which and how many, stock.h says. A VM is restored and stands still: nothing
- * of the guest runs before somebody claims it. So it has no clock that goes wrong and no random
- * numbers; the one who claims it resumes it and gives it its identity as after any restore. It has
- * a directory and an id, which is the sandbox's later, and no row in the store: nothing shows it,
- * nothing meters it. It ends with the daemon, however that ends; what is left, recovery removes.
+ * The pool keeps VMs of templates, with the templates' own sizes, and of snapshots that serve as
+ * templates. stock.h decides which and how many. A VM is restored but not running: no guest code
+ * runs before somebody claims it. So its clock cannot go wrong and it has drawn no random numbers.
+ * The claimer resumes it and sets its identity as after any restore. A VM has a directory and an
+ * id, which become the sandbox's. It has no row in the store: nothing shows or meters it. It ends
+ * with the daemon, however that ends; recovery removes what is left.
  *
  * Life of a VM:
- *	MAKING	a worker restores it, at idle priority (POOL_MAKERS at a time; while sandboxes are being
- *		made only one every POOL_TICK_MS is begun, and none against a sandbox that was just
- *		handed out: stock.h)
+ *	MAKING	a worker restores it at idle priority, at most POOL_MAKERS at a time. While
+ *		sandboxes are being made, only one begins per POOL_TICK_MS. None begins while a
+ *		sandbox just handed out is busy (stock.h)
  *	READY	counted against the host's quota; its process is watched
- *	(end)	claimed: belongs to the sandbox, with its place in the quota; or ended: not wanted
- *		any more, dead, its template was built anew, or its place is needed
+ *	(end)	claimed: the sandbox owns it, with its place in the quota. Or ended: no longer
+ *		wanted, dead, its template was rebuilt, or its place is needed
  *
- * All on the loop's thread. A pool that is NULL has nothing and wants nothing. */
+ * For the loop's thread. A NULL pool has nothing and wants nothing. */
 #ifndef DAEMON_POOL_H
 #define DAEMON_POOL_H
 
@@ -31,30 +31,30 @@ enum {
 	POOL_TICK_MS = 1000,
 	POOL_CHECK_TICKS = 5,
 	POOL_MEMORY_PERCENT = 25,
-	POOL_LOOK_MS = 250,   /* how often the sandbox handed out last is looked at */
-	POOL_REST_PERCENT = 8 /* it rests when it uses no more of a processor from look to look */
+	POOL_LOOK_MS = 250,   /* how often to look at the sandbox handed out last */
+	POOL_REST_PERCENT = 8 /* it rests when it uses at most this share of a CPU between two
+			       * looks */
 };
 
 struct fleet;
 struct pool;
 
-/* Begins to fill it. d->pool stays NULL when the options or the backend want none. */
+/* Starts to fill the pool. f->pool stays NULL if the options or the backend want none. */
 int pool_start(struct fleet *f, struct error *e);
-/* Ends all VMs; the loop must run until that is done. */
+/* Ends all VMs. The loop must run until they are gone. */
 void pool_stop(struct fleet *f);
 void pool_free(struct fleet *f);
 
-/* A VM of that kind, which is the caller's from now on, with the place of its sizes in the quota.
- * False when there is none. usual: one that is asked for with no sizes; others do not make the kind
- * wanted. */
+/* Hands a VM of that kind over to the caller, with its place in the quota. Returns false if there
+ * is none. usual: the request names no sizes; only such requests make the kind wanted. */
 bool pool_claim(struct pool *p, const struct stock_key *k, bool usual, struct backend_sandbox *ret);
 
-/* Ends VMs until the host's quota has so many places of these sizes; none if even all would not
- * do. */
+/* Ends VMs until the host's quota has `count` places of these sizes. Ends none if even all would
+ * not suffice. */
 void pool_make_room(struct pool *p, const struct sandbox_sizes *s, unsigned count);
 
-/* To be called when a sandbox was made, of the pool or not. pid: its process, 0 when it failed. The pool
- * is filled up again when that sandbox rests, and no other is being made. */
+/* Call it when a sandbox was made, from the pool or not. pid is its process, 0 if it failed. The
+ * pool refills once that sandbox rests and no other is being made. */
 void pool_handed_out(struct pool *p, pid_t pid);
 
 /* Sets METRIC_POOL_READY. */

@@ -8,14 +8,14 @@
 #include "base/str.h"
 #include "sandbox/host.h"
 
-enum { PAGE_TABLES = 256 }; /* 1/512 in two places */
+enum { PAGE_TABLES = 256 }; /* 1/512, twice */
 
 static uint64_t or_default(uint64_t v, uint64_t otherwise)
 {
 	return v ? v : otherwise;
 }
 
-/* Those that this process, and so its sandboxes, may use. */
+/* The CPUs that this process, and so its sandboxes, may use. */
 static uint64_t usable_cpus(void)
 {
 	cpu_set_t set;
@@ -23,7 +23,7 @@ static uint64_t usable_cpus(void)
 
 	if (sched_getaffinity(0, sizeof set, &set) == 0)
 		return (uint64_t)CPU_COUNT(&set);
-	online = sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t holds */
+	online = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than a cpu_set_t holds */
 	return online > 0 ? (uint64_t)online : 1;
 }
 
@@ -43,7 +43,7 @@ static uint64_t memory_of(const struct sandbox_sizes *s)
 	return s->memory_bytes + s->memory_bytes / PAGE_TABLES + QUOTA_VM_BYTES;
 }
 
-/* Who asks need not know how big the host is. */
+/* The error does not tell the size of the host: the caller need not know. */
 static int refuse(const char *what, const char *option, struct error *e)
 {
 	return error_set(e, ERROR_NO_SPACE, ENOSPC,
@@ -71,13 +71,13 @@ int quota_reserve(struct quota *q, const struct sandbox_dirs *dirs, const struct
 {
 	int r;
 
-	/* sizes have maxima and the count is small: no product overflows */
+	/* sizes have maxima and the count is small, so no product overflows */
 	if (q->memory_bytes + count * memory_of(s) > q->memory_max_bytes)
 		return refuse("memory", "memory-limit", e);
 	if (q->cpus + (uint64_t)count * s->cpus > q->cpus_max)
 		return refuse("CPU time", "cpu-overcommit", e);
 	r = check_disk(q, dirs, count * s->disk_bytes, e);
-	if (r == 0) /* several share most of theirs at first */
+	if (r == 0) /* several share most of their disks at first */
 		r = host_check_memory(memory_of(s), e);
 	for (unsigned n = 0; r == 0 && n < count; n++)
 		quota_take(q, s);

@@ -73,7 +73,7 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 		       : -ENOMEM;
 }
 
-/* Its lock is held, and its process is the one that we started. */
+/* Whether its lock is held and its process is the one that we started. */
 static bool is_alive(struct fleet *f, const struct store_sandbox *sb)
 {
 	_cleanup_close_ int fd = sandbox_open_dir(&f->dirs, sb->id, NULL);
@@ -107,18 +107,18 @@ static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *
 	return 0;
 }
 
-/* Ends what may be left of it, removes row and directory. */
+/* Ends what may be left of it, then removes row and directory. */
 static void remove_sandbox(
 	struct fleet *f, const struct store_sandbox *sb, enum store_event_type type)
 {
 	struct error e = {0};
 
 	if (f->options.backend->end(&f->dirs, sb->id, NULL, sb->vmm_pid, &e) < 0) {
-		/* its row stays, so that the next start tries again */
+		/* its row stays, so the next start tries again */
 		log_error("%s sandbox=%s", e.message, sb->id);
 		return;
 	}
-	if (sb->state != STORE_KILLING) { /* else it was noted when the row was marked */
+	if (sb->state != STORE_KILLING) { /* else the event was stored with it */
 		metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
 		event_note(f, sb->id, sb->key_id, sb->template_id, type, NULL);
 	}
@@ -149,7 +149,7 @@ static void forget_paused_state(const struct fleet *f, const char *id)
 		log_error("cannot remove an old state: %s sandbox=%s", strerror(-r), id);
 }
 
-/* The state was complete when daemon and microVM died: it is paused. */
+/* The state was complete when daemon and microVM died: the sandbox is paused. */
 static void complete_pause(struct fleet *f, const struct store_sandbox *sb)
 {
 	const struct store_sandbox row = {.state = STORE_PAUSED, .end_ns = clock_realtime_ns()};
@@ -160,7 +160,7 @@ static void complete_pause(struct fleet *f, const struct store_sandbox *sb)
 		log_error("%s sandbox=%s", e.message, sb->id);
 }
 
-/* What is there of a sandbox that is paused: its resume was cut short, or its end was. */
+/* Ends what runs of a paused sandbox: its resume or its end was cut short. */
 static void end_remains(struct fleet *f, const struct store_sandbox *sb)
 {
 	_cleanup_close_ int fd = sandbox_open_dir(&f->dirs, sb->id, NULL);
@@ -170,7 +170,7 @@ static void end_remains(struct fleet *f, const struct store_sandbox *sb)
 		log_error("%s sandbox=%s", e.message, sb->id);
 }
 
-/* A snapshot or pause of it was cut short: it finishes, or it never was. */
+/* A snapshot or pause was cut short: completes it, or removes it as if it had never begun. */
 static int settle(struct fleet *f, const struct store_sandbox *sb, struct error *e)
 {
 	_cleanup_close_ int fd = -1;
@@ -190,8 +190,8 @@ static bool is_transient(const struct store_sandbox *sb)
 	return transient;
 }
 
-/* Its processes go on; false: only what was kept of it can come back. What cannot be settled, on a full
- * disk for example, its next pause or snapshot settles. */
+/* Returns false if only its kept state can come back; otherwise its processes go on. If something
+ * cannot be settled now, for example on a full disk, its next pause or snapshot settles it. */
 static bool recover_living(struct tally *t, const struct store_sandbox *sb)
 {
 	struct fleet *f = t->fleet;
@@ -222,7 +222,7 @@ static int recover_row(void *arg, const struct store_sandbox *sb)
 		t->paused++;
 		return 0;
 	}
-	/* nobody waits any more for what it would have said */
+	/* nobody waits for its answer any more */
 	if (sb->state == STORE_KILLING || is_transient(sb)) {
 		forget_paused_state(f, sb->id); /* its owner has given it up */
 		remove_sandbox(f, sb, STORE_EVENT_KILLED);
@@ -263,7 +263,7 @@ static void check_directory(struct tally *t, const char *id)
 		return;
 	}
 	error_clear(&e);
-	(void)sandbox_record_read(fd, id, &record, NULL); /* a process without one ends politely */
+	(void)sandbox_record_read(fd, id, &record, NULL); /* it is optional */
 	if (t->fleet->options.backend->end(&t->fleet->dirs, id, NULL, record.vmm_pid, &e) < 0)
 		log_error("%s sandbox=%s", e.message, id);
 	sandbox_record_done(&record);
@@ -305,7 +305,7 @@ static bool is_kept(const struct fleet *f, enum home_area area, const char *name
 	return kept;
 }
 
-/* Of a client that was never told, or of one whose row an older database does not have. */
+/* Its client was never told of it, or an older database was restored that lacks its row. */
 static void move_aside(struct tally *t, enum home_area area, const char *name)
 {
 	int r = aside_put(&t->fleet->home, area, name);

@@ -1,6 +1,6 @@
-/* What a daemon does with the sandboxes that it finds at its start. Those of the store that run are
- * adopted, those that do not are cleaned up, and what runs without being in the store (the daemon died
- * before its client was told) is ended. Blocks: nothing is served yet. */
+/* What a daemon does at its start with the sandboxes that it finds. It adopts those in the store
+ * that still run and cleans up those that do not. It ends those that run without a row: the earlier
+ * daemon died before it told a client of them. Blocks, since nothing is served yet. */
 #ifndef FLEET_RECOVERY_H
 #define FLEET_RECOVERY_H
 

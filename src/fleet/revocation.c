@@ -45,7 +45,7 @@ static int kill_paused(struct fleet *f, const char *id, struct error *e)
 	return r == 0 && row->state == STORE_PAUSED ? instance_kill_paused(f, row, e) : r;
 }
 
-/* Takes k. */
+/* Takes ownership of k. */
 static void kill_one(struct killing *k)
 {
 	struct fleet *f = k->fleet;
@@ -79,11 +79,11 @@ static int note_one(void *arg, const struct store_sandbox *sb)
 {
 	struct sandboxes *all = arg;
 
-	(void)snprintf(all->ids[all->count++], SANDBOX_ID_BYTES, "%s", sb->id); /* ours: fits */
+	(void)snprintf(all->ids[all->count++], SANDBOX_ID_BYTES, "%s", sb->id); /* our ids: fit */
 	return 0;
 }
 
-/* Killing changes the lists, so they are read before. */
+/* Killing changes the lists, so they are read first. */
 static int kill_page(struct fleet *f, const char *key_id, const char *token,
 	char ret_next[STORE_PAGE_TOKEN_BYTES], struct error *e)
 {
@@ -137,7 +137,7 @@ int revocation_apply(struct fleet *f, const char *key_id, bool kill, struct erro
 
 	if (r < 0)
 		return r;
-	(void)snprintf(id, sizeof(id), "%s", key_id); /* of the store: fits */
+	(void)snprintf(id, sizeof(id), "%s", key_id); /* from the store: fits */
 	if (strcmp(id, STORE_KEY_LOCAL) == 0)
 		return 0;
 	(void)instance_each(f, mark_running, id); /* always 0 */

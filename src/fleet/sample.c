@@ -16,7 +16,7 @@ void instance_sample(struct instance *i)
 		return;
 	}
 	if (agent_request(agent_link_conn(i->link), AGENT_GET_METRICS, NULL, &e) < 0)
-		return; /* the queue is full: the agent does not read; its death shows elsewhere */
+		return; /* full queue: the agent does not read */
 	i->samples.asked = true;
 	agent_link_send(i->link);
 }
@@ -70,7 +70,7 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 
 	if (i->maker)
 		i->maker_ops->event(l, ev, i);
-	else if (ev->type == AGENT_METRICS && i->samples.asked) /* each is written down */
+	else if (ev->type == AGENT_METRICS && i->samples.asked) /* each request stores one sample */
 		take_metrics(i, &ev->metrics);
 }
 
@@ -79,7 +79,7 @@ static void on_lost(struct agent_link *l, const struct error *lost, void *arg)
 	struct instance *i = arg;
 	const struct error why = *lost;
 
-	agent_link_close(i->link); /* opened again for the next sample, or by the maker */
+	agent_link_close(i->link); /* reopened for the next sample, or by the maker */
 	i->link = NULL;
 	i->samples.asked = false;
 	if (i->maker)

@@ -47,7 +47,7 @@ bool stock_is_wanted(const struct stock_options *o)
 	return most > 0;
 }
 
-/* The last word about a template counts. */
+/* The last option for a template counts. */
 static unsigned target_of(const struct stock_options *o, const struct stock_key *k)
 {
 	unsigned target = o->each;
@@ -182,7 +182,7 @@ static bool is_lacking(const struct stock_kind *k, uint64_t now_ns)
 	return k->ready + k->making < target_now(k, now_ns) && now_ns >= k->not_before_ns;
 }
 
-/* The emptiest first, of those the one wanted last. */
+/* The emptiest kind first; among equals, the one wanted last. */
 static bool goes_first(const struct stock_kind *a, const struct stock_kind *b)
 {
 	unsigned have_a = a->ready + a->making, have_b = b->ready + b->making;
@@ -251,7 +251,7 @@ void stock_postpone(struct stock *s, struct stock_kind *kind, uint64_t now_ns)
 	kind->not_before_ns = now_ns + STOCK_RETRY_S * NS_PER_S;
 }
 
-/* Several at once count once. */
+/* Several failures at once count as one. */
 static void back_off(struct stock_kind *k, uint64_t now_ns)
 {
 	uint64_t wait_s = STOCK_RETRY_S;
@@ -276,11 +276,11 @@ void stock_died(struct stock *s, struct stock_vm *vm, uint64_t now_ns)
 	struct stock_kind *k = vm->kind;
 
 	for (struct stock_vm **p = &k->vms; *p; p = &(*p)->next)
-		if (*p == vm) { /* to the front */
+		if (*p == vm) { /* moved to the front */
 			*p = vm->next;
 			vm->next = k->vms;
 			k->vms = vm;
-			(void)take_out(s, k); /* it is vm */
+			(void)take_out(s, k); /* the one just moved */
 			break;
 		}
 	back_off(k, now_ns);
@@ -309,7 +309,7 @@ static struct stock_kind *longest_ago(struct stock *s)
 	return least;
 }
 
-/* One that has the room which another kind, wanted much later, lacks. */
+/* Takes a VM out if its memory would let another kind in that was wanted much later. */
 static struct stock_vm *make_room(struct stock *s, uint64_t now_ns)
 {
 	struct stock_kind *least = longest_ago(s);

@@ -1,14 +1,14 @@
-/* The bookkeeping of the pool (pool.h): what it keeps VMs of, how many there are, which is to be
- * made or ended next. Nothing is done here, and the time (CLOCK_MONOTONIC) is the caller's.
+/* The pool's bookkeeping (pool.h): which kinds of VMs it keeps, how many there are, and which to
+ * make or end next. It takes no action itself. The caller passes the time (CLOCK_MONOTONIC).
  *
- * VMs of one kind can stand in for each other. A kind is kept while it is wanted, and for
- * STOCK_IDLE_S after that; of each there are as many as the options say. All together promise
- * memory up to a limit; where it is reached, kinds that were wanted last go first. A kind whose VMs
- * cannot be made, or die, is tried again after a time that doubles each time, until one is taken.
+ * VMs of one kind are interchangeable. A kind is kept while it is wanted and for STOCK_IDLE_S after
+ * that, with as many VMs as the options say. All VMs together may promise memory up to a limit.
+ * When it is reached, the kind whose last use is longest ago gives way. If VMs of a kind cannot be
+ * made, or die, the kind is retried after a delay. The delay doubles each time until a VM is taken.
  *
- * Making a VM takes the processors from the sandbox that was handed out last, whose client runs its
- * first command just then. So none is begun until that sandbox rests, or STOCK_QUIET_MS have passed;
- * hand-outs that follow each other put it off by STOCK_QUIET_MAX_MS in all. */
+ * To make a VM takes CPU time from the sandbox that was handed out last, just when its client runs
+ * the first command. So none begins until that sandbox rests or STOCK_QUIET_MS have passed. A
+ * series of hand-outs delays it by at most STOCK_QUIET_MAX_MS. */
 #ifndef DAEMON_STOCK_H
 #define DAEMON_STOCK_H
 
@@ -24,7 +24,7 @@ enum {
 	STOCK_NAMED_MAX = 64,
 	STOCK_KINDS_MAX = 128,
 	STOCK_IDLE_S = 600,
-	STOCK_YIELD_S = 60, /* wanted that much later: gets the room of another kind */
+	STOCK_YIELD_S = 60, /* a kind wanted this much later takes another kind's room */
 	STOCK_RETRY_S = 1,
 	STOCK_RETRY_MAX_S = 60,
 	STOCK_QUIET_MS = 5000,
@@ -38,22 +38,22 @@ struct stock_options {
 		unsigned count;
 	} named[STOCK_NAMED_MAX];
 	unsigned named_count;
-	uint64_t memory_bytes; /* promised by all of them together */
+	uint64_t memory_bytes; /* promised by all VMs together */
 };
 
-/* Takes an option's value, "N" or "TEMPLATE=N". */
+/* Parses an option's value, "N" or "TEMPLATE=N". */
 int stock_parse_option(struct stock_options *o, const char *text, struct error *e);
-/* Whether there can be any VM at all. */
+/* Whether the options allow any VM at all. */
 bool stock_is_wanted(const struct stock_options *o);
 
 struct stock_key {
 	const char *template; /* its name */
-	const char *snapshot; /* id of one of a sandbox; NULL: of the template itself */
-	uint64_t made_s;      /* of the template's build */
+	const char *snapshot; /* id of a sandbox's snapshot; NULL: the template itself */
+	uint64_t made_s;      /* when the template was built */
 	struct sandbox_sizes sizes;
 };
 
-/* One VM; part of what its owner keeps about it. */
+/* One VM; embedded in the owner's struct. */
 struct stock_vm {
 	struct stock_vm *next;
 	struct stock_kind *kind;
@@ -64,52 +64,53 @@ struct stock_kind {
 	struct stock_key key; /* owned strings */
 	unsigned target, ready, making;
 	uint64_t wanted_ns;
-	bool gone; /* goes as soon as there are no VMs of it */
+	bool gone; /* removed as soon as it has no VMs */
 	uint64_t not_before_ns;
-	unsigned failures;    /* since one was taken */
-	struct stock_vm *vms; /* the oldest first; so they are taken */
+	unsigned failures;    /* since a VM was taken */
+	struct stock_vm *vms; /* oldest first, and taken in that order */
 };
 
 struct stock {
 	struct stock_options options;
 	struct stock_kind *kinds;
 	unsigned kind_count;
-	uint64_t memory_bytes; /* of those that are ready or being made */
+	uint64_t memory_bytes; /* of VMs that are ready or being made */
 	uint64_t handed_out_ns,
-		put_off_ns; /* the last hand-out, and the first since a VM was begun;
-					     * 0: none that matters */
+		put_off_ns; /* the last hand-out, and the first since a VM was begun; 0: none that
+			     * matters */
 };
 
 void stock_init(struct stock *s, const struct stock_options *o);
-/* Frees the kinds; the VMs were taken out. */
+/* Frees the kinds. The VMs must have been taken out. */
 void stock_done(struct stock *s);
 
-/* VMs of that kind are used. False when none are kept of it: too many kinds are, or the options
- * say so. */
+/* Notes that VMs of this kind are used. Returns false if none are kept of it: there are too many
+ * kinds, or the options say so. */
 bool stock_want(struct stock *s, const struct stock_key *k, uint64_t now_ns);
-/* What it was made from has changed or is gone. */
+/* What the kind was made from has changed or is gone. */
 void stock_forget(struct stock_kind *kind);
 
-/* Takes a VM of the kind out, NULL when there is none. */
+/* Takes a VM of the kind out; NULL if there is none. */
 struct stock_vm *stock_take(struct stock *s, const struct stock_key *k);
 
-/* A sandbox was handed out, of the pool or not; it rests now; whether that is awaited. */
+/* hand_out: a sandbox was handed out, from the pool or not. rest: it rests now. is_quiet: whether
+ * the stock still waits for that. */
 void stock_hand_out(struct stock *s, uint64_t now_ns);
 void stock_rest(struct stock *s);
 bool stock_is_quiet(const struct stock *s, uint64_t now_ns);
 
-/* The kind that one is to be made of now, NULL: none. It stays until one of the next three. */
+/* The kind to make a VM of now, or NULL. It stays valid until one of the next three is called. */
 struct stock_kind *stock_begin(struct stock *s, uint64_t now_ns);
 void stock_add(struct stock *s, struct stock_kind *kind, struct stock_vm *vm);
 void stock_failed(struct stock *s, struct stock_kind *kind, uint64_t now_ns);
-/* There is no room for it now, which is not its fault. */
+/* There is no room for the VM now; this does not count as a failure. */
 void stock_postpone(struct stock *s, struct stock_kind *kind, uint64_t now_ns);
 
-/* Takes out one that died. */
+/* Takes out a VM that died. */
 void stock_died(struct stock *s, struct stock_vm *vm, uint64_t now_ns);
-/* Takes out one that is to be ended, NULL: none. Kinds that are no longer of use go. */
+/* Takes out a VM to end, or returns NULL. Removes kinds that are of no more use. */
 struct stock_vm *stock_surplus(struct stock *s, uint64_t now_ns);
-/* Takes out one of the kind whose last use is the longest ago, NULL: there is none at all. */
+/* Takes out a VM of the kind whose last use is longest ago; NULL if there are none. */
 struct stock_vm *stock_yield(struct stock *s);
 
 #endif

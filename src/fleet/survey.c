@@ -10,7 +10,7 @@
 /*	IDLE      nothing asked yet; a microVM may be on its way
  *	TASKS     the processes come
  *	FILES     the files come
- *	COMPLETE  all was told
+ *	COMPLETE  everything was told
  *	FAILED    ops->failed was called
  */
 enum survey_state { SURVEY_IDLE, SURVEY_TASKS, SURVEY_FILES, SURVEY_COMPLETE, SURVEY_FAILED };
@@ -21,14 +21,14 @@ struct survey {
 	const struct survey_ops *ops;
 	void *arg;
 	enum survey_state state;
-	struct instance_maker *maker;	/* of the microVM, while it is made */
-	struct instance *own;		/* made of a snapshot, held */
-	char running[SANDBOX_ID_BYTES]; /* else */
-	struct agent_link *link;	/* lists */
-	struct agent_link *contents;	/* reads; NULL before the first */
+	struct instance_maker *maker;	/* makes the microVM, or NULL */
+	struct instance *own;		/* the microVM made of a snapshot, held */
+	char running[SANDBOX_ID_BYTES]; /* id of the running sandbox otherwise */
+	struct agent_link *link;	/* for listings */
+	struct agent_link *contents;	/* for contents; NULL before the first */
 	EVP_MD_CTX *digest;
 	bool reading;
-	struct survey_task *tasks; /* owned, commands too */
+	struct survey_task *tasks; /* owned, with their commands */
 	size_t task_count, task_bytes;
 };
 
@@ -77,7 +77,7 @@ static int take_task(struct survey *s, const struct agent_task *t, struct error 
 
 	if (s->task_count == AGENT_TASKS_MAX || s->task_bytes + bytes > SURVEY_TASK_BYTES_MAX)
 		return error_set(e, ERROR_LIMIT, E2BIG, "the sandbox has too many processes");
-	/* powers of two, as they are reached */
+	/* grows at powers of two */
 	p = s->task_count & (s->task_count - 1)
 		    ? s->tasks
 		    : realloc(s->tasks, (s->task_count ? 2 * s->task_count : 1) * sizeof(*p));

@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 
-/* Alive while there are members. */
+/* Exists while it has members. */
 struct turns {
-	uv_idle_t idle; /* active while somebody waits, so that the loop does not sleep */
+	uv_idle_t idle; /* active while a member waits, so that the loop does not sleep */
 	unsigned members;
 	struct turn *first, *last;
 };
@@ -33,10 +33,10 @@ static void on_turn(uv_idle_t *h)
 {
 	struct turns *s = h->data;
 	uint64_t end_ns = clock_monotonic_ns() + TURNS_MS * NS_PER_MS;
-	struct turn end = {.line = s}; /* who asks from now on stands behind it */
+	struct turn end = {.line = s}; /* members that ask from now on stand behind it */
 
 	turn_ask(&end);
-	/* the last member may leave meanwhile; the line stays until it is closed */
+	/* the last member may leave meanwhile; the line stays until its handle is closed */
 	while (s->first != &end && clock_monotonic_ns() < end_ns) {
 		struct turn *t = s->first;
 
@@ -73,7 +73,7 @@ void turn_ask(struct turn *t)
 	t->prev = s->last;
 	*(t->prev ? &t->prev->next : &s->first) = t;
 	s->last = t;
-	(void)uv_idle_start(&s->idle, on_turn); /* has a callback: starts */
+	(void)uv_idle_start(&s->idle, on_turn); /* cannot fail: it has a callback */
 }
 
 void turn_leave(struct turn *t)

@@ -10,7 +10,7 @@ enum { READS_A_TURN = 8, SLICE = 64 * 1024 };
 
 struct upstream {
 	uv_poll_t poll;
-	uv_idle_t deferred; /* while early bytes wait to be handed out */
+	uv_idle_t deferred; /* runs while early bytes wait to be delivered */
 	uv_loop_t *loop;
 	const struct upstream_ops *ops;
 	void *arg;
@@ -18,13 +18,13 @@ struct upstream {
 	int fd;			 /* -1 while DIALLING */
 	enum upstream_state state;
 	struct buf out;
-	uint8_t *early; /* received behind the agent's OK; malloc'ed */
+	uint8_t *early; /* received after the agent's OK; malloc'ed */
 	size_t early_n;
-	int watched; /* what poll waits for: libuv makes system calls of every uv_poll_start() */
+	int watched; /* what poll waits for; each uv_poll_start() costs system calls */
 	bool polling, paused, closed;
-	bool full;     /* writable is owed */
+	bool full;     /* we owe a call of writable */
 	bool ended;    /* our direction is to end */
-	bool shut;     /* and has */
+	bool shut;     /* and has ended */
 	bool finished; /* the guest's direction has ended */
 	unsigned handles;
 };
@@ -87,12 +87,12 @@ static void update(struct upstream *u)
 		return;
 	u->watched = events;
 	if (events)
-		(void)uv_poll_start(&u->poll, events, on_poll); /* fails for closed ones only */
+		(void)uv_poll_start(&u->poll, events, on_poll); /* fails only for closed handles */
 	else
 		(void)uv_poll_stop(&u->poll); /* always 0 */
 }
 
-/* False: the guest has closed. What it sent before that is still read. */
+/* Returns false if the guest has closed. What it sent before that is still read. */
 static bool flush(struct upstream *u)
 {
 	while (buf_len(&u->out)) {
@@ -107,7 +107,7 @@ static bool flush(struct upstream *u)
 	}
 	if (u->ended && !u->shut) {
 		u->shut = true;
-		(void)shutdown(u->fd, SHUT_WR); /* gone already: reading finds out */
+		(void)shutdown(u->fd, SHUT_WR); /* if the peer is gone, a read finds out */
 	}
 	return true;
 }
@@ -115,7 +115,7 @@ static bool flush(struct upstream *u)
 static void write_some(struct upstream *u)
 {
 	if (!flush(u)) {
-		/* Nobody takes it; an answer may still be there to be read. */
+		/* nobody takes the data, but an answer may still be there to read */
 		buf_clear(&u->out);
 		u->ended = u->shut = true;
 	}
@@ -125,7 +125,7 @@ static void write_some(struct upstream *u)
 	}
 }
 
-/* False: there is nothing more for now. */
+/* Returns false if there is nothing more for now. */
 static bool read_some(struct upstream *u)
 {
 	ssize_t n = recv(u->fd, slice, sizeof(slice), MSG_DONTWAIT);
@@ -150,7 +150,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
 	struct upstream *u = h->data;
 
 	if (status < 0)
-		u->watched = 0; /* libuv has stopped it */
+		u->watched = 0; /* libuv has stopped the handle */
 	if (buf_len(&u->out))
 		write_some(u);
 	for (int i = 0; i < READS_A_TURN; i++)
@@ -186,7 +186,7 @@ int upstream_write(struct upstream *u, const void *data, size_t n)
 	if (r < 0)
 		return r;
 	if (u->state == UPSTREAM_OPEN && buf_len(&u->out) == n)
-		(void)flush(u); /* a failure is seen by the poll handle */
+		(void)flush(u); /* the poll handle sees a failure */
 	update(u);
 	u->full = u->full || buf_len(&u->out) >= UPSTREAM_HIGH;
 	return u->full;
@@ -196,7 +196,7 @@ void upstream_shutdown(struct upstream *u)
 {
 	u->ended = true;
 	if (u->state == UPSTREAM_OPEN && !u->closed)
-		(void)flush(u); /* a failure is seen by reading */
+		(void)flush(u); /* a read reports a failure */
 }
 
 void upstream_pause(struct upstream *u)
@@ -217,8 +217,8 @@ void upstream_resume(struct upstream *u)
 
 /* --- dialling --- */
 
-/* The link lets go of the descriptor before it is polled anew: both handles would fight over its
- * place in the loop. */
+/* The link lets go of the descriptor before it is polled anew. Two handles on one descriptor would
+ * conflict in the loop. */
 static int take_over(struct upstream *u)
 {
 	int fd = agent_link_take_fd(u->link, &u->early, &u->early_n);

@@ -1,10 +1,10 @@
-/* A TCP connection into a guest: dialled by its agent, then raw bytes on the event loop.
+/* A TCP connection into a guest: the agent dials it, then it carries raw bytes on the event loop.
  *
  *	DIALLING  the agent connects; bytes may be queued already
- *	OPEN      bytes go both ways
- *	LOST      failed, or the guest reset it: only upstream_close() is left
+ *	OPEN      bytes flow both ways
+ *	LOST      it failed, or the guest reset it: the owner may only call upstream_close()
  *
- * No callback is made from within a function of this header. A callback may close. */
+ * No function of this header calls back. A callback may close. */
 #ifndef DAEMON_UPSTREAM_H
 #define DAEMON_UPSTREAM_H
 
@@ -16,8 +16,8 @@
 #include "fleet/instance.h"
 
 enum {
-	UPSTREAM_HIGH = 256 * 1024, /* queued: upstream_write() returns 1 */
-	UPSTREAM_LOW = 64 * 1024,   /* and ops->writable comes below this */
+	UPSTREAM_HIGH = 256 * 1024, /* queued bytes from which upstream_write() returns 1 */
+	UPSTREAM_LOW = 64 * 1024,   /* ops->writable follows below this */
 	UPSTREAM_MAX = 1024 * 1024,
 };
 
@@ -30,17 +30,18 @@ struct upstream_ops {
 	void (*data)(struct upstream *u, const uint8_t *data, size_t n, void *arg);
 	void (*eof)(struct upstream *u, void *arg); /* the guest sends no more; we still may */
 	void (*writable)(struct upstream *u, void *arg);
-	/* Final. AGENT_ERR_REFUSED: nothing listens; 0: it was open, or the sandbox has ended. */
+	/* Final. AGENT_ERR_REFUSED: nothing listens. 0: it was open before, or the sandbox has
+	 * ended. */
 	void (*lost)(struct upstream *u, enum agent_error_class why, void *arg);
 };
 
-/* 127.0.0.1 (then ::1) of the guest. 0 or -errno: the sandbox cannot be reached. */
+/* Dials 127.0.0.1, then ::1, in the guest. Returns 0, or -errno if the sandbox is unreachable. */
 int upstream_open(uv_loop_t *loop, struct instance *i, uint16_t port,
 	const struct upstream_ops *ops, void *arg, struct upstream **ret);
 
-/* Copies. 0; 1: full, stop until ops->writable; -errno. */
+/* Copies the data. Returns 0; 1 when full: stop until ops->writable; or -errno. */
 int upstream_write(struct upstream *u, const void *data, size_t n);
-/* Ends our direction behind what is queued. */
+/* Ends our direction after what is queued. */
 void upstream_shutdown(struct upstream *u);
 void upstream_pause(struct upstream *u);
 void upstream_resume(struct upstream *u);
