@@ -1,6 +1,6 @@
-/* A growable byte buffer with a hard maximum: bytes are appended at the end and consumed from the
- * front. All functions that add return 0, -ENOMEM, or -EMSGSIZE when the maximum would be passed
- * (the buffer is then unchanged). Not thread-safe. */
+/* A growable byte buffer with a hard maximum. Bytes are appended at the end and consumed from the
+ * front. Functions that add return 0, -ENOMEM, or -EMSGSIZE when the result would exceed the
+ * maximum; on failure the buffer is unchanged. Not thread-safe. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -34,8 +34,8 @@ static inline const uint8_t *buf_head(const struct buf *b)
 	return b->data + b->start;
 }
 
-/* Makes room for n more bytes and returns where they go, or NULL; buf_commit makes them part of
- * the buffer. */
+/* Makes room for n more bytes and returns where to write them, or NULL. buf_commit adds what was
+ * written to the buffer. */
 uint8_t *buf_reserve(struct buf *b, size_t n);
 void buf_commit(struct buf *b, size_t n);
 

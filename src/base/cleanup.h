@@ -1,8 +1,8 @@
-/* Scope-bound clean-up: attributes and the macros that move ownership out of a scope.
+/* Scope-bound clean-up: attributes, and the macros that move ownership out of a scope.
  *
- * A variable marked _cleanup_free_ (or _cleanup_close_) is released when its scope ends, whichever
- * way it ends. TAKE_PTR and TAKE_FD hand the value on and leave NULL or -1 behind, so that success
- * paths transfer ownership and every failure path releases it. */
+ * A variable marked _cleanup_free_ (or _cleanup_close_) is released when its scope ends, by
+ * whatever path. TAKE_PTR and TAKE_FD return the value and leave NULL or -1 behind. So success
+ * paths transfer ownership, and every failure path releases it. */
 #ifndef BASE_CLEANUP_H
 #define BASE_CLEANUP_H
 
@@ -20,7 +20,7 @@ static inline void cleanup_free_p(void *p)
 static inline void cleanup_close_p(int *fd)
 {
 	if (*fd >= 0)
-		(void)close(*fd); /* nothing can be done about a failing close here */
+		(void)close(*fd); /* a failing close cannot be handled here */
 }
 
 static inline void cleanup_fclose_p(FILE **f)

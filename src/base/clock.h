@@ -27,8 +27,8 @@ static inline uint64_t clock_realtime_ns(void)
 	return clock_ns(CLOCK_REALTIME);
 }
 
-/* How long poll() may wait for a moment of the monotonic clock: a little more than that, at most
- * max milliseconds. */
+/* Timeout for poll() that ends shortly after `until_ns` on the monotonic clock; at most max
+ * milliseconds. */
 static inline int clock_ms_until(uint64_t until_ns, int max)
 {
 	uint64_t now = clock_monotonic_ns();

@@ -18,8 +18,8 @@ static uint32_t crc32c_table(uint32_t crc, const uint8_t *p, size_t n)
 }
 
 #if defined(__x86_64__)
-/* __builtin_cpu_supports would ask CPUID a dozen times at the start of every program, which takes
- * long in a virtual machine. */
+/* Asks CPUID itself, once. __builtin_cpu_supports would ask a dozen times at the start of every
+ * program, and each CPUID is slow in a virtual machine. */
 static bool has_sse42(void)
 {
 	static atomic_int answer; /* 0: not asked yet */

@@ -7,9 +7,8 @@
 
 #include "base/cleanup.h"
 
-/* Exit statuses: 120-127 as docker, timeout and the shells use that range, so that they differ from
- * what most commands return; documented in docs/cli.md. HTTP statuses join this table with the API.
- */
+/* Exit statuses use 120-127, the range of docker, timeout and the shells, so that they differ from
+ * what most commands return. docs/cli.md documents them. */
 static const struct {
 	const char *name;
 	int exit_status;

@@ -1,10 +1,9 @@
-/* What went wrong, for a person and for a program.
+/* Describes a failure, for a person and for a program.
  *
  * Leaf code returns 0 or -errno. An operation whose failure a user can see also fills a struct
- * error at the deepest point that still knows what the user can do about it. The code is stable:
- * the command line maps it to an exit status and the daemon to an HTTP status, both from the one
- * table in error.c. Messages are one line, say what was wrong and what to do, and hold no secrets.
- */
+ * error, at the deepest point that still knows what the user can do about it. The code is stable:
+ * the table in error.c maps it to an exit status of the command line. A message is one line. It
+ * says what is wrong and what to do, and holds no secrets. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -27,9 +26,9 @@ enum error_code {
 	ERROR_SANDBOX,	      /* the microVM ended or stopped answering */
 	ERROR_NOT_EXECUTABLE, /* the command exists and cannot be executed */
 	ERROR_NO_COMMAND,     /* the command does not exist in the sandbox */
-	ERROR_FORBIDDEN,      /* whoever asks may not */
-	ERROR_BUSY,	      /* in the middle of something else: try again */
-	ERROR_TOO_MANY,	      /* as many as there may be at the same time */
+	ERROR_FORBIDDEN,      /* the caller has no permission */
+	ERROR_BUSY,	      /* another operation is in progress: try again */
+	ERROR_TOO_MANY,	      /* the maximum at the same time is reached */
 	ERROR_CODES_	      /* number of codes, not a code */
 };
 
@@ -41,8 +40,8 @@ struct error {
 	char message[ERROR_MESSAGE_MAX];
 };
 
-/* Fills e (which may be NULL) and returns -err, or -EIO when err is 0, so that a failing function
- * can end in `return error_set(...)`. The first error wins: a filled e is left alone. */
+/* Fills e (may be NULL) and returns -err, or -EIO when err is 0. A failing function can end in
+ * `return error_set(...)`. The first error wins: a filled e stays as it is. */
 int error_set(struct error *e, enum error_code code, int err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -50,7 +49,7 @@ int error_set(struct error *e, enum error_code code, int err, const char *fmt, .
 int error_set_errno(struct error *e, enum error_code code, int err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Puts "context: " in front of a filled message. */
+/* Puts "context: " in front of the message of a filled e. */
 void error_prefix(struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 void error_clear(struct error *e);
@@ -58,7 +57,7 @@ void error_clear(struct error *e);
 /* Stable lower-case word for a code ("not_found"), for --json and logs. */
 const char *error_code_name(enum error_code code);
 
-/* Exit status of the command line for a code, see error.c. */
+/* The command line's exit status for a code; see error.c. */
 int error_exit_status(enum error_code code);
 
 #endif

@@ -11,7 +11,7 @@
 
 static const char *spec;
 static bool is_read;
-static unsigned long passed; /* times that the point was met */
+static unsigned long passed; /* how often the point was reached */
 
 void fault_set(const char *s)
 {
@@ -37,6 +37,6 @@ int fault_point(const char *name)
 		return 0;
 	if (*end == '=')
 		return -(int)strtoul(end + 1, NULL, 10);
-	(void)kill(getpid(), SIGKILL); /* this very process */
+	(void)kill(getpid(), SIGKILL);
 	return 0;
 }

@@ -1,10 +1,10 @@
-/* Points where tests make a program fail or end: compiled in only with -DFAULT_POINTS, which the
- * test builds of a program have (tests/faults), and nothing at all elsewhere.
+/* Fault points: places where tests make a program fail or die. They exist only with -DFAULT_POINTS,
+ * which the test builds of a program set (tests/faults). Elsewhere they compile to nothing.
  *
- * MAYFLY_FAULT=NAME[:N] in the environment kills the process (SIGKILL) when it comes to the point
- * NAME for the N-th time; MAYFLY_FAULT=NAME[:N]=ERRNO (a number) makes the point return -ERRNO
- * then, once. fault_set does the same from within a test, NULL: none. Not for several threads at
- * once. */
+ * MAYFLY_FAULT=NAME[:N] in the environment kills the process (SIGKILL) when it reaches the point
+ * NAME for the N-th time. MAYFLY_FAULT=NAME[:N]=ERRNO (a number) makes the point return -ERRNO
+ * instead, once. fault_set does the same from within a test; NULL sets no fault. Not
+ * thread-safe. */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
 

@@ -8,27 +8,29 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/* Reads exactly n bytes; -ENODATA when the file or stream ends before. Blocking descriptors. */
+/* Reads exactly n bytes; -ENODATA when the file or stream ends earlier. For blocking
+ * descriptors. */
 int fd_read_full(int fd, void *data, size_t n);
 int fd_write_full(int fd, const void *data, size_t n);
 int fd_pread_full(int fd, void *data, size_t n, off_t offset);
 int fd_pwrite_full(int fd, const void *data, size_t n, off_t offset);
 
-/* The same with several pieces of memory; the array is used up. */
+/* The same into several pieces of memory. Modifies the array. */
 int fd_preadv_full(int fd, struct iovec *iov, unsigned count, off_t offset);
 int fd_pwritev_full(int fd, struct iovec *iov, unsigned count, off_t offset);
 
 int fd_set_nonblock(int fd, int on);
 int fd_set_cloexec(int fd, int on);
 
-/* Whether a new descriptor is among the last that the process may have (FD_RESERVE, or a quarter of
- * a low limit). What can be refused gives it back then, so that what cannot fail finds some. */
+/* Whether fd is among the last descriptors that the process may have (FD_RESERVE, or a quarter of a
+ * low limit). Work that can be refused then gives the descriptor back, so that work that must not
+ * fail still gets one. */
 enum { FD_RESERVE = 256 };
 bool fd_is_scarce(int fd);
 
-/* Binds a listening stream (or seqpacket, as `type` says) Unix socket `name` inside directory
- * dirfd, and connects to one. They go through /proc/self/fd, so that the length of the directory's
- * path does not matter. Return the descriptor (close-on-exec) or -errno. */
+/* fd_unix_listen binds a listening Unix socket `name` inside directory dirfd; `type` says stream or
+ * seqpacket. fd_unix_connect connects to one. Both go through /proc/self/fd, so the length of the
+ * directory's path does not matter. Both return the descriptor (close-on-exec) or -errno. */
 int fd_unix_listen(int dirfd, const char *name, int type, int backlog);
 int fd_unix_connect(int dirfd, const char *name, int type);
 

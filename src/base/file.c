@@ -13,7 +13,8 @@
 #include "base/fd.h"
 #include "base/str.h"
 
-/* From `at` on, or, with at < 0, from the file's offset: what is no regular file has no other. */
+/* Reads from offset `at`, or, when at < 0, from the file's own offset: pipes and the like have no
+ * other. */
 static int read_whole(int fd, off_t at, size_t max, char **ret_data, size_t *ret_len)
 {
 	_cleanup_free_ char *data = NULL;
@@ -153,7 +154,7 @@ static int remove_children(int fd, dev_t dev, int depth)
 
 	if (!d) {
 		r = -errno;
-		(void)close(fd); /* fdopendir did not take it */
+		(void)close(fd); /* fdopendir failed, so fd is still ours */
 		return r;
 	}
 	while ((e = readdir(d))) {

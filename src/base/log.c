@@ -86,8 +86,7 @@ static void put_json(struct line *l, const char *s, size_t n)
 	for (; n && l->n < LINE_MAX_BYTES - JSON_END_BYTES; n--, s++) {
 		if (*s == '"' || *s == '\\')
 			put_str(l, "\\");
-		/* a cut character would spoil the line, so that all but ASCII is left to the text
-		 */
+		/* Non-ASCII becomes '?': a cut UTF-8 character would make the JSON invalid. */
 		put(l, (unsigned char)*s < 0x80 ? s : "?", 1);
 	}
 	put_str(l, "\"");
@@ -103,7 +102,8 @@ static void put_pair(struct line *l, const char *key, size_t key_n, const char *
 	put_json(l, value, n);
 }
 
-/* The last word of s[0..n) if it is key=value: where it begins, and *ret_key_n; otherwise n. */
+/* Finds the last word of s[0..n) if it is key=value. Returns its start and the key's length, or
+ * n. */
 static size_t find_pair(const char *s, size_t n, size_t *ret_key_n)
 {
 	size_t begin = n, k = 0;
@@ -156,7 +156,7 @@ static void format_text(struct line *l, enum log_level level, const char *time, 
 	put_str(l, message);
 }
 
-/* What came from outside must not begin a line of its own. */
+/* Replaces control characters: text from outside must not start a line of its own. */
 static void clean(char *message)
 {
 	for (; *message; message++)
@@ -182,7 +182,7 @@ static void make_room(void)
 
 	if (log_max_bytes && fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode) &&
 		(uint64_t)st.st_size + LINE_MAX_BYTES > log_max_bytes)
-		(void)!ftruncate(STDERR_FILENO, 0); /* failing, it grows by one line */
+		(void)!ftruncate(STDERR_FILENO, 0); /* if it fails, the file grows by one line */
 }
 
 void log_write(enum log_level level, const char *fmt, ...)

@@ -1,5 +1,6 @@
-/* One line per event on standard error: "time program level: message key=value...", or, as JSON, an
- * object with "time", "program", "level", "message" and the keys; all values are strings then.
+/* Logs one line per event on standard error: "time program level: message key=value...". In JSON
+ * mode a line is an object with "time", "program", "level", "message" and the keys; all values are
+ * strings.
  *
  * The handler of a failure logs it, once. Library code logs at debug only. What a tenant can
  * trigger repeatedly goes through log_limited. Levels come from MAYFLY_LOG (error, warn, info,
@@ -12,12 +13,12 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* Reads MAYFLY_LOG; ident (a string that outlives the process's logging) heads every line. */
+/* Reads MAYFLY_LOG. ident heads every line; the string must outlive all logging. */
 void log_open(const char *ident);
 void log_set_level(enum log_level level);
 void log_set_json(bool json);
-/* Where standard error is a file: it is emptied before it grows beyond max_bytes. Lines are lost
- * then, but not the newest ones. 0: no limit. */
+/* Limits the size of standard error where it is a regular file: it is emptied before it would grow
+ * beyond max_bytes. Older lines are lost, the newest stays. 0: no limit. */
 void log_set_max_bytes(uint64_t max_bytes);
 int log_parse_level(const char *name, enum log_level *ret); /* 0 or -EINVAL */
 bool log_enabled(enum log_level level);
@@ -43,7 +44,8 @@ struct log_limit {
 		.burst = (b), .tokens = (b)                                                        \
 	}
 
-/* True when the caller may log; not thread-safe, hold the lock of what is logged about. */
+/* True when the caller may log. Not thread-safe: hold the lock of the object that the line is
+ * about. */
 bool log_limited(struct log_limit *l);
 
 #endif

@@ -13,7 +13,7 @@ enum { BUCKETS = 14, LABEL_MAX = 128 };
 enum kind { COUNTER, GAUGE, HISTOGRAM };
 static const char *const kind_names[] = {"counter", "gauge", "histogram"};
 
-/* Upper bounds in seconds; the last bucket, without a bound, is the count. */
+/* Upper bounds in seconds. The bucket without a bound is the count. */
 static const double of_requests[BUCKETS] = {
 	0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60};
 static const double of_steps[BUCKETS] = {0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001,
@@ -114,7 +114,7 @@ static struct {
 
 /* --- series --- */
 
-/* Compared as far as a label is kept. */
+/* Compares only as much of a label as is kept. */
 static bool is_label(const char *kept, const char *value)
 {
 	return strncmp(kept, value ? value : "", LABEL_MAX - 1) == 0;
@@ -125,7 +125,7 @@ static void set_label(char kept[LABEL_MAX], const char *value)
 	(void)strncpy(kept, value ? value : "", LABEL_MAX - 1); /* the rest is zeros */
 }
 
-/* Moved to the front: the few that are busy are found at once. */
+/* Finds a series and moves it to the front, so that busy series are found at once. */
 static struct series *find(enum metric m, const char *a, const char *b)
 {
 	for (struct series **p = &all[m].first; *p; p = &(*p)->next) {
@@ -154,7 +154,7 @@ static struct series *get(enum metric m, const char *a, const char *b)
 		return s;
 	s = calloc(1, sizeof(*s));
 	if (!s)
-		return NULL; /* a number less */
+		return NULL; /* the value is lost */
 	set_label(s->labels[0], a);
 	set_label(s->labels[1], b);
 	s->next = all[m].first;
@@ -236,7 +236,7 @@ static int put_label(struct buf *out, bool first, const char *name, const char *
 	return r == 0 ? buf_add_str(out, "\"") : r;
 }
 
-/* le NULL: no such label. */
+/* le is the bucket label, or NULL for none. */
 static int put_line(struct buf *out, const struct family *f, const struct series *s,
 	const char *suffix, const char *le, double value)
 {
@@ -287,7 +287,7 @@ int metrics_render(struct buf *out)
 	int r = 0;
 
 	for (unsigned m = 0; r == 0 && m < METRICS_; m++) {
-		/* one without labels is there from the start */
+		/* a family without labels always has its one series */
 		if (!families[m].labels[0])
 			(void)get(m, NULL, NULL);
 		r = put_family(out, m);

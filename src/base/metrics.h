@@ -1,11 +1,11 @@
 /* Counters, gauges and histograms of the daemon, in Prometheus' text format (version 0.0.4).
  *
- * All families stand in one table in metrics.c: name, type, help, label names. A series comes into
- * being with its first value; a family keeps METRICS_SERIES_MAX of them, what is beyond is counted
- * under the label values "other", so that no client can make the page grow without bound. Nothing
- * here is per sandbox or per key.
+ * One table in metrics.c lists all families: name, type, help, label names. The first value of a
+ * label set creates its series. A family keeps METRICS_SERIES_MAX series; later label values count
+ * as "other", so no client can make the page grow without bound. No series is per sandbox or per
+ * key.
  *
- * One set for the process, for its event-loop thread only. */
+ * There is one set per process, for its event-loop thread only. */
 #ifndef DAEMON_METRICS_H
 #define DAEMON_METRICS_H
 
@@ -20,7 +20,7 @@ enum metric {
 	METRIC_SANDBOXES,      /* state, template */
 	METRIC_CREATES,	       /* result: ok or an error's code */
 	METRIC_CREATE_SECONDS, /* histogram */
-	METRIC_POOL_READY,     /* template; as the next two */
+	METRIC_POOL_READY,     /* template; the next two likewise */
 	METRIC_POOL_CLAIMS,
 	METRIC_POOL_MISSES,
 	METRIC_ENDS,		/* reason */
@@ -28,7 +28,7 @@ enum metric {
 	METRIC_REQUEST_SECONDS, /* histogram; route */
 	METRIC_CONNECTIONS,
 	METRIC_CONNECTIONS_REFUSED,
-	METRIC_CONNECTIONS_CLOSED, /* idle ones that made way */
+	METRIC_CONNECTIONS_CLOSED, /* idle connections closed to make room */
 	METRIC_CONNECTIONS_FAILED, /* cut off, or no TLS */
 	METRIC_BUDGET_USED,
 	METRIC_BUDGET_LIMIT,
@@ -61,10 +61,10 @@ enum metric {
 void metrics_add(enum metric m, const char *a, const char *b, double n);
 void metrics_set(enum metric m, const char *a, const char *b, double value);
 void metrics_observe(enum metric m, const char *a, double seconds);
-/* Forgets the series of a gauge that is taken anew for each page. */
+/* Forgets all series of a gauge that is set anew for each page. */
 void metrics_clear(enum metric m);
 
-/* The page. 0, -ENOMEM or -EMSGSIZE. */
+/* Renders the page. 0, -ENOMEM or -EMSGSIZE. */
 int metrics_render(struct buf *out);
 void metrics_free(void);
 

@@ -11,7 +11,7 @@ static void *value_at(void *out, const struct option_spec *s)
 	return (char *)out + s->offset;
 }
 
-/* How many letters differ at most: enough to propose a correction, no more. */
+/* Upper bound for the number of differing letters; good enough to propose a correction. */
 static unsigned distance(const char *a, size_t an, const char *b)
 {
 	size_t bn = strlen(b);
@@ -135,8 +135,8 @@ static const struct option_spec *find_letter(const struct option_spec *specs, ch
 	return NULL;
 }
 
-/* Letters in a row: "-it", "-n5". Sets flags up to the last letter or the first that is none, which
- * is what is found. */
+/* Parses letters in a row, as in "-it" or "-n5". Sets the flags on the way. *ret is the last
+ * letter, or the first that is not a flag. */
 static int find_last_letter(const struct option_spec *specs, const char *letters, void *out,
 	const struct option_spec **ret, const char **value, struct error *e)
 {
@@ -158,7 +158,7 @@ static int find_last_letter(const struct option_spec *specs, const char *letters
 	}
 }
 
-/* Finds the option that `word` (a word with its dashes) names; its inline value goes to *value. */
+/* Finds the option that `word` (with its dashes) names; *value gets its inline value. */
 static int find(const struct option_spec *specs, const char *word, void *out,
 	const struct option_spec **ret, const char **value, struct error *e)
 {

@@ -1,9 +1,9 @@
-/* Command-line options from a table: name, type, range and help text stand in one place, and the
- * parser, --help, shell completion and the manual are all made from it.
+/* Command-line options from a table. The parser, --help, shell completion and the manual all use
+ * the same table of names, types, ranges and help texts.
  *
- * Long options take `--name value` or `--name=value`, short ones `-n value` or `-nvalue`; short
- * flags may stand in one word (`-it`). Parsing stops at `--` (which is skipped) or at the first
- * word that is no option. */
+ * Long options take `--name value` or `--name=value`, short ones `-n value` or `-nvalue`. Short
+ * flags may share one word (`-it`). Parsing stops at `--` (which is skipped) or at the first word
+ * that is not an option. */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 
@@ -17,7 +17,7 @@
 enum option_type {
 	OPTION_FLAG,	 /* bool: true when given */
 	OPTION_STRING,	 /* const char *, borrowed from argv */
-	OPTION_OPTIONAL, /* the same; "" without a value, which can only be given as --name=value */
+	OPTION_OPTIONAL, /* the same; the value is optional, as --name=value only; "" without one */
 	OPTION_LIST,	 /* struct option_list: may be repeated */
 	OPTION_NUMBER,	 /* uint64_t in [min, max] */
 	OPTION_BYTES,	 /* uint64_t bytes in [min, max]; a bare number counts in MB */
@@ -37,20 +37,21 @@ struct option_spec {
 	const char *name; /* without dashes; NULL ends a table */
 	char letter;	  /* 0: none */
 	enum option_type type;
-	const char *argument; /* its name in the help, NULL for flags; "[=X]" of an optional one */
+	const char *argument; /* name of the value in the help, NULL for flags; "[=X]" when
+			       * optional */
 	const char *help;     /* one line */
 	size_t offset;	      /* of the value in the caller's struct, offsetof() */
 	uint64_t min, max;    /* of numbers; both 0: no limits */
 	bool hidden;	      /* left out of help and completion */
 };
 
-/* Fills `out` (which holds the defaults) from argv[1..argc); *ret_rest is the index of the first
- * word that was not consumed. An unknown option or bad value is ERROR_USAGE (ERROR_LIMIT when out
- * of range) with the nearest right spelling where there is one. */
+/* Fills `out` (which holds the defaults) from argv[1..argc). *ret_rest is the index of the first
+ * word that was not consumed. An unknown option or a bad value is ERROR_USAGE, a value out of range
+ * ERROR_LIMIT. The message proposes the nearest right spelling where there is one. */
 int options_parse(const struct option_spec *specs, int argc, char **argv, void *out, int *ret_rest,
 	struct error *e);
 
-/* Prints the table, one option a line, aligned. */
+/* Prints the table, one line per option, aligned. */
 void options_print(const struct option_spec *specs, FILE *f);
 
 #endif

@@ -1,7 +1,7 @@
-/* A bounds-checked cursor over bytes from somebody else: a guest, a file, a peer.
+/* A bounds-checked cursor over untrusted bytes: from a guest, a file or a peer.
  *
- * Reading past the end sets `bad` and yields zeros from then on, so that a parser reads all its
- * fields and checks once. Little-endian. The bytes must not change while they are read. */
+ * A read past the end sets `bad` and returns zeros; so do all later reads. A parser can read all
+ * its fields and check once. Little-endian. The bytes must not change while they are read. */
 #ifndef BASE_READER_H
 #define BASE_READER_H
 
@@ -21,7 +21,7 @@ static inline struct reader reader_of(const void *data, size_t n)
 {
 	const uint8_t *p = data;
 
-	return (struct reader){.p = p, .end = n ? p + n : p}; /* C knows no NULL + 0 */
+	return (struct reader){.p = p, .end = n ? p + n : p}; /* NULL + 0 is undefined in C */
 }
 
 static inline size_t reader_left(const struct reader *r)
@@ -81,7 +81,7 @@ static inline uint64_t reader_le64(struct reader *r)
 	return p ? get_le64(p) : 0;
 }
 
-/* True when everything was there and nothing is left over. */
+/* True when no read failed and no bytes are left. */
 static inline bool reader_finished(const struct reader *r)
 {
 	return !r->bad && r->p == r->end;

@@ -28,7 +28,7 @@ int str_parse_u64(const char *s, uint64_t *ret)
 	return 0;
 }
 
-/* Reads "12" or "12.5" and gives the value in millionths; *end is the first character after it. */
+/* Reads "12" or "12.5" as millionths; *end is the first character after it. */
 static int parse_millionths(const char *s, const char **end, uint64_t *ret)
 {
 	uint64_t v = 0, scale = 1000000;
@@ -154,7 +154,7 @@ int str_random_id(char *out, size_t n)
 
 		if (getrandom(&b, 1, 0) != 1)
 			return -errno;
-		if (b < 252) /* 7 * 36: no letter is more likely than another */
+		if (b < 252) /* 252 = 7 * 36, so all letters are equally likely */
 			out[i++] = letters[b % 36];
 	}
 	out[i] = '\0';

@@ -9,18 +9,18 @@
 /* Decimal digits only, the whole string; 0, -EINVAL or -ERANGE. */
 int str_parse_u64(const char *s, uint64_t *ret);
 
-/* "512", "512M", "4G", "1.5G" (K, M, G, T as powers of 1024; optional B or iB), a bare number
- * counts in `unit` bytes. */
+/* Parses "512", "512M", "4G" or "1.5G": K, M, G, T are powers of 1024, B or iB may follow. A bare
+ * number counts in `unit` bytes. */
 int str_parse_bytes(const char *s, uint64_t unit, uint64_t *ret);
 
-/* "90", "90s", "500ms", "5m", "2h", "1d"; a bare number is seconds. */
+/* Parses "90", "90s", "500ms", "5m", "2h" or "1d"; a bare number is seconds. */
 int str_parse_duration_ns(const char *s, uint64_t *ret);
 
 bool str_starts_with(const char *s, const char *prefix);
 bool str_ends_with(const char *s, const char *suffix);
 
-/* Names of templates and the like: 1-64 characters of a-z 0-9 . _ -, the first a letter or digit.
- */
+/* Whether s is a valid name for a template and the like: 1-64 characters of a-z 0-9 . _ -, the
+ * first a letter or digit. */
 bool str_is_name(const char *s);
 
 /* Lower-case hexadecimal; out holds 2 * n + 1 bytes. */
@@ -29,7 +29,7 @@ void str_hex(const void *data, size_t n, char *out);
 /* Fills out with n - 1 random characters of a-z 0-9 (5.1 bits each) and a NUL; 0 or -errno. */
 int str_random_id(char *out, size_t n);
 
-/* "512 MB", "1.5 GB": for people. */
+/* Formats for people: "512 MB", "1.5 GB". */
 const char *str_format_bytes(uint64_t bytes, char out[16]);
 
 /* asprintf that returns NULL on failure. */
