@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-/* The tools of file systems live in sbin, which is not in the PATH of ordinary users. */
+/* File system tools live in sbin, which is not in the PATH of ordinary users. */
 static char *search_path(void)
 {
 	const char *path = getenv("PATH");
@@ -59,7 +59,7 @@ static bool env_overrides(const char *const *extra, const char *entry)
 	return false;
 }
 
-/* An array of borrowed strings: this process's environment with `extra` laid over it. */
+/* Returns an array of borrowed strings: this process's environment, overridden by `extra`. */
 static const char **merged_env(const char *const *extra, char *path_entry)
 {
 	const char *own[] = {path_entry, NULL};
@@ -90,14 +90,14 @@ struct spawn {
 	pid_t parent;
 };
 
-/* In the child: async-signal-safe calls only, the parent may have threads. */
+/* Runs in the child. Async-signal-safe calls only: the parent may have threads. */
 static _Noreturn void become(const struct spawn *s)
 {
 	sigset_t none;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != s->parent)
-		_exit(127); /* the parent ended before the line above */
+		_exit(127); /* the parent ended before prctl */
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)signal(SIGPIPE, SIG_DFL);
@@ -212,7 +212,8 @@ static int time_left_ms(const struct child *c)
 	return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
-/* Waits for fd (stdout or the process), serving stderr meanwhile; 0 when fd is ready. */
+/* Waits until fd (stdout or the process) is ready, and reads stderr meanwhile. 0 when fd is
+ * ready. */
 static int wait_for(struct child *c, int fd, bool until_exit, struct error *e)
 {
 	for (;;) {
@@ -232,7 +233,7 @@ static int wait_for(struct child *c, int fd, bool until_exit, struct error *e)
 			if (r < 0)
 				return error_set_errno(
 					e, ERROR_INTERNAL, -r, "%s was ended", c->name);
-			/* Its last words are wanted before its status is. */
+			/* read all of stderr before the exit status */
 			if (until_exit && c->err_fd >= 0)
 				continue;
 		}
@@ -259,7 +260,7 @@ ssize_t child_read(struct child *c, void *data, size_t n, struct error *e)
 	return got;
 }
 
-/* The kept lines in their order, joined; "" when there were none. */
+/* Joins the kept lines in order; "" when there are none. */
 static void join_tail(const struct child *c, char *out, size_t size)
 {
 	unsigned n = c->lines < CHILD_TAIL_LINES ? c->lines : CHILD_TAIL_LINES;
@@ -303,7 +304,7 @@ int child_finish(struct child *c, struct error *e)
 		c->out_fd = -1;
 	}
 	r = wait_for(c, c->pid_fd, true, e);
-	while (r == 0 && c->err_fd >= 0) { /* a grandchild may hold it open: only what is there */
+	while (r == 0 && c->err_fd >= 0) { /* a grandchild may keep it open, so do not wait */
 		struct pollfd p = {.fd = c->err_fd, .events = POLLIN};
 
 		if (poll(&p, 1, 0) <= 0 || take_stderr(c) < 0)
@@ -324,7 +325,7 @@ void child_done(struct child *c)
 	int *fds[] = {&c->pid_fd, &c->out_fd, &c->err_fd};
 
 	if (c->pid > 0) {
-		(void)kill(c->pid, SIGKILL); /* not reaped yet, so the id is still ours */
+		(void)kill(c->pid, SIGKILL); /* not reaped yet, so the pid is still ours */
 		while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 		c->pid = 0;

@@ -1,10 +1,10 @@
-/* External programs: started with an argument vector and never through a shell.
+/* Runs external programs, with an argument vector and never through a shell.
  *
- * A child gets stdin from a descriptor or /dev/null, its stdout can be read here, and its stderr is
- * split into lines for a callback while the last ones are kept for the error message. It dies by
+ * A child's stdin is a descriptor or /dev/null. Its stdout can be read here. Its stderr is split
+ * into lines for a callback; the last lines are kept for the error message. The child dies by
  * SIGKILL when the thread that started it ends (PR_SET_PDEATHSIG), so that thread must live until
- * child_finish. What the program itself has started is not reached by that: programs that fork are
- * wrapped in `unshare --kill-child` by their callers, where they can be.
+ * child_finish. Processes that the child starts do not get this signal. Callers wrap programs that
+ * fork in `unshare --kill-child` where they can.
  *
  * Blocking; one thread per child. */
 #ifndef IO_CHILD_H
@@ -24,19 +24,19 @@ enum {
 	CHILD_OUTPUT_MAX = 8 << 20, /* stdout that child_run keeps */
 };
 
-/* A line of stderr without its newline. A negative value ends the child and is returned. */
+/* Takes a line of stderr without its newline. A negative result ends the child and is returned. */
 typedef int (*child_line_fn)(void *opaque, const char *line);
 
 struct child_options {
 	const char *const *argv; /* argv[0] is looked up in PATH, then /usr/sbin and /sbin */
-	const char *const *env;	 /* "NAME=VALUE" added to this process's, or NULL */
-	const char *remedy;	 /* what to do when the program is missing, or NULL */
+	const char *const *env;	 /* "NAME=VALUE" on top of this process's environment, or NULL */
+	const char *remedy;	 /* what to do if the program is missing, or NULL */
 	const char *cwd;	 /* or NULL */
-	int stdin_fd;		 /* 0 = /dev/null; else borrowed */
-	bool read_stdout;	 /* else stdout goes to /dev/null */
-	uint64_t timeout_ns;	 /* of the whole run; 0 = none */
+	int stdin_fd;		 /* 0: /dev/null; else borrowed */
+	bool read_stdout;	 /* otherwise stdout goes to /dev/null */
+	uint64_t timeout_ns;	 /* for the whole run; 0: none */
 	child_line_fn on_line;	 /* or NULL */
-	void *opaque;		 /* of on_line */
+	void *opaque;		 /* for on_line */
 };
 
 struct child {
@@ -47,7 +47,7 @@ struct child {
 	child_line_fn on_line;
 	void *opaque;
 	char tail[CHILD_TAIL_LINES][CHILD_LINE_MAX];
-	unsigned lines; /* of stderr so far */
+	unsigned lines; /* lines of stderr so far */
 	char line[CHILD_LINE_MAX];
 	size_t line_len;
 };
@@ -62,17 +62,17 @@ bool child_program_exists(const char *name);
 
 int child_start(struct child *c, const struct child_options *o, struct error *e);
 
-/* Reads stdout while it serves stderr: bytes, 0 at the end, or -errno with e filled. */
+/* Reads stdout and stderr. Returns bytes of stdout, 0 at the end, or -errno with e filled. */
 ssize_t child_read(struct child *c, void *data, size_t n, struct error *e);
 
-/* Reads what is left of stderr, waits, and turns an exit status other than 0 into an error with
- * the last lines of stderr in it (ERROR_NO_SPACE when they say so, else ERROR_HOST). */
+/* Reads the rest of stderr and waits for the exit. An exit status other than 0 is an error with the
+ * last lines of stderr (ERROR_NO_SPACE when they say so, else ERROR_HOST). */
 int child_finish(struct child *c, struct error *e);
 
-/* Kills and reaps; safe at any time, and after child_finish. */
+/* Kills and reaps. Safe at any time, also after child_finish. */
 void child_done(struct child *c);
 
-/* All of it; out (or NULL) takes stdout. */
+/* Starts, reads and finishes a program. `out` takes stdout; may be NULL. */
 int child_run(const struct child_options *o, struct buf *out, struct error *e);
 
 #endif
