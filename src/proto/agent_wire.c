@@ -1,6 +1,6 @@
-/* The codec is driven by one table of fields per message, so that encoder, decoder and limits
- * cannot drift apart. Fields are on the wire in the table's order, which is also the
- * specification's. */
+/* Encodes and decodes messages from one table of fields per message, so that encoder, decoder and
+ * limits always agree. Fields are on the wire in the table's order, which is also the order in the
+ * specification. */
 #include "proto/agent_wire.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ enum field_kind {
 	FIELD_U32S,    /* array of max */
 	FIELD_STRING,  /* at most max bytes */
 	FIELD_STRINGS, /* at most max strings, max2 packed bytes */
-	FIELD_ENV,     /* the same, each with a '=' that is not the first character */
+	FIELD_ENV,     /* the same; each has a '=' that is not its first character */
 	FIELD_BYTES,   /* pointer, then uint32_t length in the next member; at most max */
 };
 
@@ -451,7 +451,7 @@ static int measure(const struct message *m, const uint8_t *message, size_t *ret)
 	return total > AGENT_MESSAGE_MAX ? -E2BIG : 0;
 }
 
-/* The payload is written behind the room of all headers, and its pieces move forward into place. */
+/* The payload lies behind the space for all headers. Each piece moves forward into its place. */
 static void put_frames(uint8_t *p, uint8_t type, const uint8_t *payload, size_t total)
 {
 	do {
@@ -684,7 +684,7 @@ void agent_rx_release(struct agent_rx *rx)
 	buf_consume(&rx->in, rx->used);
 	rx->used = 0;
 	if (rx->complete && !rx->unread) {
-		buf_done(&rx->message); /* rare and large: not worth keeping */
+		buf_done(&rx->message); /* large messages are rare, so the memory is freed */
 		rx->complete = false;
 		rx->joining = 0;
 	}
@@ -703,7 +703,7 @@ static int hand_out_message(struct agent_rx *rx, struct agent_frame *ret)
 	return 1;
 }
 
-/* Moves one frame of a longer message; 1 when the message is whole. */
+/* Moves one frame into the message; 1 when the message is complete. */
 static int join(struct agent_rx *rx, const struct agent_header *h, const uint8_t *payload)
 {
 	int r;

@@ -3,15 +3,16 @@
  *
  * A connection is a byte stream of frames: u8 type, u8 flags, u16 zero, u32 length, then at most
  * AGENT_PAYLOAD_MAX bytes. Integers are little-endian. A message longer than one frame is sent as
- * several frames of its type, all but the last with AGENT_MORE. Inside a payload a string is
- * u32 length, bytes, NUL: no NUL inside, the final one not counted. So the decoders can hand out
- * C strings that point into the payload, and check everything they hand out.
+ * several frames of its type; all but the last have AGENT_MORE.
  *
- * Both sides decode with the functions below and both treat the other as hostile. Decoders return
- * 0, -EBADMSG (not the format) or -E2BIG (a field is over its maximum); what they return borrows
- * from the payload. Encoders append whole frames to a buffer and return 0, -E2BIG (a field is over
- * its maximum), -EINVAL (something that the format cannot express), -EMSGSIZE or -ENOMEM (the
- * buffer; left unchanged in every failing case). */
+ * A string in a payload is u32 length, bytes, NUL. The length does not count the final NUL, and the
+ * bytes hold no other. So decoders can return C strings that point into the payload.
+ *
+ * Both sides decode with the functions below, and each treats the other as hostile: decoders check
+ * all that they return. They return 0, -EBADMSG (malformed) or -E2BIG (a field exceeds its
+ * maximum); their results borrow from the payload. Encoders append whole frames to a buffer. They
+ * return 0, -E2BIG (a field exceeds its maximum), -EINVAL (the format cannot express it), -EMSGSIZE
+ * or -ENOMEM (from the buffer). A failing encoder leaves the buffer unchanged. */
 #ifndef PROTO_AGENT_WIRE_H
 #define PROTO_AGENT_WIRE_H
 
@@ -23,13 +24,13 @@
 
 enum {
 	AGENT_PORT = 1024,	    /* vsock port in the guest */
-	AGENT_PROTOCOL_VERSION = 3, /* the newest this tree speaks; see agent_hello */
+	AGENT_PROTOCOL_VERSION = 3, /* the newest that this source tree speaks; see agent_hello */
 
 	AGENT_HEADER_BYTES = 8,
 	AGENT_PAYLOAD_MAX = 64 * 1024,
 	AGENT_MESSAGE_MAX = 512 * 1024, /* after joining AGENT_MORE frames */
 
-	AGENT_ARGV_BYTES_MAX = 128 * 1024, /* packed, so 5 bytes per string are counted in */
+	AGENT_ARGV_BYTES_MAX = 128 * 1024, /* as packed, with 5 extra bytes per string */
 	AGENT_ARGV_MAX = 8192,
 	AGENT_ENV_BYTES_MAX = 256 * 1024,
 	AGENT_ENV_MAX = 2048,
@@ -52,24 +53,25 @@ enum {
 /* Frame flags; all others are an error. */
 enum { AGENT_MORE = 0x01 };
 
-/* Numbers are never reused. 0x01-0x4f: requests; 0x20-0x2f: what a client sends inside a stream;
- * 0x50-0x5f: both ways; from 0x80: what the agent sends. */
+/* Numbers are never reused. 0x01-0x4f: requests, of which 0x20-0x2f are sent by a client inside a
+ * stream. 0x50-0x5f: both ways. From 0x80: sent by the agent. */
 enum agent_type {
 	AGENT_HELLO = 0x01,	  /* -> HELLO_REPLY */
 	AGENT_IDENTITY = 0x02,	  /* -> IDENTITY_REPLY */
 	AGENT_SYNC = 0x03,	  /* -> OK */
 	AGENT_SHUTDOWN = 0x04,	  /* -> OK, then the guest ends */
 	AGENT_GET_METRICS = 0x05, /* empty -> METRICS */
-	AGENT_FREEZE = 0x06,	  /* empty -> OK; every process but the agent stops for good: of a
-				   * guest that is only looked at. Version 2 */
-	AGENT_HOLD = 0x07,	  /* -> OK; all but the agent stand still for a moment. Version 3 */
-	AGENT_RELEASE = 0x08,	  /* empty -> OK; they go on */
+	AGENT_FREEZE = 0x06,	  /* empty -> OK; stops every process but the agent for good, in a
+				   * guest that is only inspected. Version 2 */
+	AGENT_HOLD = 0x07,	  /* -> OK; pauses every process but the agent for a moment. Version
+				   * 3 */
+	AGENT_RELEASE = 0x08,	  /* empty -> OK; ends a HOLD */
 
 	AGENT_EXEC = 0x10,	     /* -> STARTED, STDOUT/STDERR/PTY*, EXIT (stream) */
 	AGENT_ATTACH = 0x11,	     /* -> STARTED, STDOUT/STDERR/PTY*, EXIT (stream) */
 	AGENT_LIST_PROCESSES = 0x12, /* empty -> PROCESS*, END */
 	AGENT_SIGNAL_PROCESS = 0x13, /* -> OK */
-	AGENT_INPUT = 0x14,	     /* -> OK when the process's pipe or PTY took all of it */
+	AGENT_INPUT = 0x14,	     /* -> OK when the process's pipe or PTY has taken all of it */
 	AGENT_CLOSE_INPUT = 0x15,    /* -> OK */
 	AGENT_RESIZE_PROCESS = 0x16, /* -> OK */
 	AGENT_LIST_TASKS = 0x17,     /* empty -> TASK*, END. Version 2 */
@@ -79,8 +81,8 @@ enum agent_type {
 	AGENT_STDIN_EOF = 0x21, /* empty */
 	AGENT_SIGNAL = 0x22,
 	AGENT_RESIZE = 0x23,
-	AGENT_STOP = 0x24, /* empty; ends EXEC, ATTACH, READ or WATCH early -> END; the process of
-			    * an EXEC or ATTACH goes on */
+	AGENT_STOP = 0x24, /* empty; ends EXEC, ATTACH, READ or WATCH early -> END. The process of
+			    * an EXEC or ATTACH keeps running */
 
 	AGENT_STAT = 0x30,	 /* -> ENTRY */
 	AGENT_LIST = 0x31,	 /* -> ENTRY*, END */
@@ -105,28 +107,28 @@ enum agent_type {
 	AGENT_IDENTITY_REPLY = 0x83,
 	AGENT_METRICS = 0x84,
 	AGENT_STARTED = 0x90,
-	AGENT_STDOUT = 0x91, /* raw bytes, as the two below */
+	AGENT_STDOUT = 0x91, /* raw bytes; the two below likewise */
 	AGENT_STDERR = 0x92,
 	AGENT_PTY = 0x93,
 	AGENT_EXIT = 0x94,
 	AGENT_PROCESS = 0x95,
-	AGENT_WINDOW = 0x96, /* the process took bytes of this connection's STDIN: a client keeps
-			      * at most AGENT_STDIN_WINDOW bytes unacknowledged, so that a SIGNAL
-			      * never waits behind input that nobody reads */
+	AGENT_WINDOW = 0x96, /* the process took bytes of this connection's STDIN. A client keeps at
+			      * most AGENT_STDIN_WINDOW bytes unacknowledged, so a SIGNAL never
+			      * waits behind input that nobody reads */
 	AGENT_TASK = 0x97,
 	AGENT_ENTRY = 0xb0,
 	AGENT_WATCH_EVENT = 0xb1,
 	AGENT_NODE = 0xb2,
 };
 
-/* What an ERROR is about. Numbers are never reused. */
+/* The cause of an ERROR. Numbers are never reused. */
 enum agent_error_class {
-	AGENT_ERR_INTERNAL = 1,	   /* a failing system call, see errno */
-	AGENT_ERR_MALFORMED = 2,   /* not the format; the agent closes the connection after it */
+	AGENT_ERR_INTERNAL = 1,	   /* a system call failed, see errno */
+	AGENT_ERR_MALFORMED = 2,   /* malformed; the agent then closes the connection */
 	AGENT_ERR_UNSUPPORTED = 3, /* unknown type, flag or signal */
-	AGENT_ERR_LIMIT = 4,	   /* over a maximum of the protocol or of the guest */
-	AGENT_ERR_INVALID = 5,	   /* arguments that make no sense together */
-	AGENT_ERR_UNUSABLE = 6,	   /* the guest did not come up: the message says why */
+	AGENT_ERR_LIMIT = 4,	   /* exceeds a maximum of the protocol or of the guest */
+	AGENT_ERR_INVALID = 5,	   /* arguments that contradict each other */
+	AGENT_ERR_UNUSABLE = 6,	   /* the guest cannot be used: the message says why */
 	AGENT_ERR_NOT_FOUND = 7,   /* no such file or process */
 	AGENT_ERR_EXISTS = 8,
 	AGENT_ERR_PERMISSION = 9,
@@ -140,8 +142,8 @@ enum agent_error_class {
 	AGENT_ERR_BAD_CWD = 17,	       /* exec: working directory */
 	AGENT_ERR_BAD_USER = 18,       /* no such user in the guest */
 	AGENT_ERR_INPUT_CLOSED = 19,   /* input to a process whose standard input is closed */
-	AGENT_ERR_WRONG_KIND = 20,     /* PTY operation on a pipe process or the other way round */
-	AGENT_ERR_REFUSED = 21,	       /* dial: nothing listens */
+	AGENT_ERR_WRONG_KIND = 20,     /* PTY operation on a process with pipes, or the reverse */
+	AGENT_ERR_REFUSED = 21,	       /* dial: nothing listens on the port */
 };
 
 struct agent_header {
@@ -150,8 +152,8 @@ struct agent_header {
 	uint32_t length;
 };
 
-/* Strings in a payload (decoded), or an array of the caller's (to be encoded: array and count).
- * An empty one is all zero. */
+/* A list of strings: packed in a payload when decoded, the caller's array when encoding. All zero
+ * when empty. */
 struct agent_strings {
 	const char *const *array; /* NULL after decoding */
 	uint32_t count;
@@ -159,16 +161,15 @@ struct agent_strings {
 	uint32_t packed_bytes;
 };
 
-/* Strings that a message leaves out are "" after decoding; NULL is encoded as "". */
+/* Decoding gives "" for strings that a message leaves out; encoding writes NULL as "". */
 
 struct agent_hello {
-	uint16_t version_min, version_max; /* what the host speaks */
+	uint16_t version_min, version_max; /* versions that the host speaks */
 };
 
 enum agent_state {
 	AGENT_STATE_READY = 1,
-	AGENT_STATE_UNUSABLE =
-		2, /* booted, and no root file system that can be used: see problem */
+	AGENT_STATE_UNUSABLE = 2, /* booted, but without a usable root file system: see problem */
 };
 
 enum agent_fact {
@@ -176,22 +177,24 @@ enum agent_fact {
 	AGENT_FACT_ROOT_OVERLAY = 0x02,	 /* read-only image below, writable layer above */
 	AGENT_FACT_ROOT_VOLATILE = 0x04, /* the writable layer is memory */
 	AGENT_FACT_TEST = 0x08,		 /* an ordinary process, not a guest */
-	AGENT_FACT_HOST_CLOCK = 0x10,	 /* reads the host's clock: an IDENTITY may be late */
+	AGENT_FACT_HOST_CLOCK = 0x10,	 /* reads the host's clock, so an IDENTITY may arrive
+					  * late */
 };
 
 struct agent_hello_reply {
-	uint16_t version; /* the highest both speak, 0 when there is none */
+	uint16_t version; /* the highest that both speak, 0 when there is none */
 	uint16_t version_min, version_max;
 	uint16_t state;	       /* enum agent_state */
 	uint32_t facts;	       /* enum agent_fact */
 	uint64_t capabilities; /* none are defined in version 1 */
 	const char *agent_version;
-	const char *boot_id; /* "": asking the kernel would make it the same in siblings */
+	const char *boot_id; /* always "": reading it before the snapshot would give siblings the
+			      * same one */
 	const char *root_fs; /* "ext4", "erofs" */
-	const char *problem; /* what makes the image unusable, or a warning; "" when all is well */
+	const char *problem; /* why the image is unusable, or a warning; "" when all is well */
 };
 
-/* Which fields of an identity are given; bit numbers index agent_identity_reply.errs. */
+/* The fields that an identity gives. Bit numbers index agent_identity_reply.errs. */
 enum agent_identity_field {
 	AGENT_ID_CLOCK = 0x01,
 	AGENT_ID_ENTROPY = 0x02,
@@ -214,12 +217,13 @@ struct agent_identity {
 	struct agent_strings env; /* "KEY=value"; replaces the sandbox's whole set */
 	const char *user;	  /* default user of EXEC and of files */
 	const char *workdir;	  /* default working directory; "" for the user's home */
-	uint64_t disk_bytes;	  /* new size of the root disk: wait for it, then grow ext4 */
+	uint64_t disk_bytes;	  /* new size of the root disk: the agent waits for it, then grows
+				   * ext4 */
 };
 
 struct agent_identity_reply {
 	uint32_t attempted, failed;	/* masks of enum agent_identity_field */
-	uint32_t errs[AGENT_ID_FIELDS]; /* errno, per bit of failed */
+	uint32_t errs[AGENT_ID_FIELDS]; /* errno for each bit of failed */
 };
 
 enum agent_sync_flag {
@@ -231,24 +235,24 @@ struct agent_sync {
 };
 
 struct agent_hold {
-	uint32_t
-		limit_ms; /* of the guest's clock, 1 to AGENT_HOLD_MS_MAX; RELEASE or IDENTITY end it */
+	uint32_t limit_ms; /* by the guest's clock, 1 to AGENT_HOLD_MS_MAX; RELEASE or IDENTITY end
+			   * it earlier */
 };
 
 enum agent_shutdown_flag {
-	AGENT_SHUTDOWN_POWER_OFF = 0x01, /* else reset, which ends a microVM */
+	AGENT_SHUTDOWN_POWER_OFF = 0x01, /* otherwise reset, which ends a microVM */
 };
 struct agent_shutdown {
 	uint32_t flags;
-	uint32_t grace_ms; /* between SIGTERM and SIGKILL for everything; 0: SIGKILL at once */
+	uint32_t grace_ms; /* from SIGTERM to SIGKILL for all processes; 0: SIGKILL at once */
 };
 
 struct agent_metrics {
 	uint64_t uptime_ns; /* CLOCK_BOOTTIME */
 	uint64_t realtime_ns;
 	uint32_t cpus;
-	uint32_t tasks;	    /* processes and threads of the whole guest */
-	uint32_t processes; /* running, started through the agent */
+	uint32_t tasks;	    /* processes and threads in the whole guest */
+	uint32_t processes; /* running processes that the agent started */
 	uint64_t cpu_user_ns, cpu_system_ns, cpu_idle_ns, cpu_iowait_ns, cpu_steal_ns;
 	uint64_t memory_total_bytes, memory_free_bytes, memory_available_bytes;
 	uint64_t memory_cached_bytes;
@@ -256,26 +260,29 @@ struct agent_metrics {
 };
 
 enum agent_exec_flag {
-	AGENT_EXEC_PTY = 0x01,		 /* with cols and rows; stdin is open */
-	AGENT_EXEC_STDIN = 0x02,	 /* standard input is a pipe, else /dev/null */
-	AGENT_EXEC_KILL_ON_CLOSE = 0x04, /* the connection's loss kills the process: SIGHUP, then
-					  * SIGKILL one second later, to its process group */
-	AGENT_EXEC_DETACHED = 0x08,	 /* nothing after STARTED; the connection takes requests */
+	AGENT_EXEC_PTY = 0x01,		 /* uses cols and rows; stdin is open */
+	AGENT_EXEC_STDIN = 0x02,	 /* standard input is a pipe; otherwise /dev/null */
+	AGENT_EXEC_KILL_ON_CLOSE = 0x04, /* losing the connection kills the process: SIGHUP to its
+					  * process group, SIGKILL a second later */
+	AGENT_EXEC_DETACHED = 0x08,	 /* nothing follows STARTED; the connection takes requests
+					  * again */
 };
 
 struct agent_exec {
 	uint32_t flags;
 	uint16_t cols, rows;
-	uint32_t timeout_ms; /* 0: none. SIGKILL to the process group at expiry */
-	const char *user;    /* name, "uid" or "uid:gid"; "": default */
-	const char *cwd;     /* "": default. Relative to the user's home */
-	const char *tag;     /* another name for the process; "": none. Unique among the running */
+	uint32_t timeout_ms;	   /* 0: none. On expiry the process group gets SIGKILL */
+	const char *user;	   /* name, "uid" or "uid:gid"; "": default */
+	const char *cwd;	   /* "": default. A relative one is below the user's home */
+	const char *tag;	   /* another name for the process; "": none. Unique among running
+			      * processes */
 	struct agent_strings argv; /* at least one; argv[0] is looked up in the child's PATH */
-	struct agent_strings env;  /* "KEY=value"; added to, and winning over, the sandbox's */
+	struct agent_strings env;  /* "KEY=value"; added to the sandbox's variables, which they
+				    * override */
 };
 
 struct agent_selector { /* of a process */
-	uint32_t pid;	/* 0: by tag */
+	uint32_t pid;	/* 0: select by tag */
 	const char *tag;
 };
 
@@ -290,7 +297,7 @@ struct agent_signal_process {
 };
 
 enum agent_signal_flag {
-	AGENT_SIGNAL_GROUP = 0x01, /* to the whole process group, else to the process alone */
+	AGENT_SIGNAL_GROUP = 0x01, /* to the whole process group; otherwise to the process alone */
 };
 
 struct agent_signal {
@@ -300,7 +307,7 @@ struct agent_signal {
 
 enum agent_input_flag {
 	AGENT_INPUT_STDIN = 0x01, /* only if the process has a pipe */
-	AGENT_INPUT_PTY = 0x02,	  /* only if the process has a PTY; neither: whatever it has */
+	AGENT_INPUT_PTY = 0x02,	  /* only if the process has a PTY. Neither flag: whatever it has */
 };
 struct agent_input {
 	struct agent_selector process;
@@ -331,22 +338,23 @@ struct agent_window {
 };
 
 enum agent_exit_flag {
-	AGENT_EXIT_SIGNALED = 0x01, /* status is a signal number, else an exit code */
+	AGENT_EXIT_SIGNALED = 0x01, /* status is a signal number; otherwise an exit code */
 	AGENT_EXIT_CORE = 0x02,
 	AGENT_EXIT_TIMED_OUT = 0x04,
 };
 struct agent_exit {
 	uint32_t flags;
 	uint32_t status;
-	uint64_t user_us, system_us; /* CPU time of the process and its waited-for children */
+	uint64_t user_us, system_us; /* CPU time of the process and of its children that were waited
+				      * for */
 	uint64_t max_rss_bytes;
 };
 
 enum agent_process_flag {
 	AGENT_PROCESS_PTY = 0x01,
-	AGENT_PROCESS_EXITED = 0x02, /* ended, its output is still open */
+	AGENT_PROCESS_EXITED = 0x02, /* it ended, but its output is still open */
 	AGENT_PROCESS_TRUNCATED =
-		0x04, /* the EXEC was long: its env, or all but argv[0], is left out */
+		0x04, /* the EXEC was too long: env, or all arguments but argv[0], are left out */
 };
 struct agent_process {
 	uint32_t pid;
@@ -356,14 +364,14 @@ struct agent_process {
 	uint32_t exec_bytes;
 };
 
-/* Paths: absolute, or relative to the home of `user`; "~" and "~/x" too; "" is the default working
- * directory. "." and ".." are resolved by text. Operations run as root; `user` ("": default) says
- * whose home, and who owns what is created. */
+/* Paths are absolute or relative to the home of `user`; "~" and "~/x" work too. "" is the default
+ * working directory. "." and ".." are resolved in the text. Operations run as root. `user` ("":
+ * default) selects the home and owns what is created. */
 
 enum agent_stat_flag {
-	AGENT_STAT_FOLLOW = 0x01,  /* a symbolic link is followed */
-	AGENT_STAT_XATTRS = 0x02,  /* with the user.* attributes */
-	AGENT_STAT_RESOLVE = 0x04, /* for links: with target_mode and resolved */
+	AGENT_STAT_FOLLOW = 0x01,  /* follow a symbolic link */
+	AGENT_STAT_XATTRS = 0x02,  /* include the user.* attributes */
+	AGENT_STAT_RESOLVE = 0x04, /* for links: include target_mode and resolved */
 };
 struct agent_stat {
 	uint32_t flags;
@@ -402,7 +410,7 @@ struct agent_write {
 };
 
 enum agent_mkdir_flag {
-	AGENT_MKDIR_PARENTS = 0x01, /* an existing directory is still EXISTS */
+	AGENT_MKDIR_PARENTS = 0x01, /* an existing directory still gives EXISTS */
 };
 struct agent_mkdir {
 	uint32_t flags;
@@ -434,7 +442,7 @@ enum agent_set_attr_flag {
 	AGENT_SET_MODE = 0x01,
 	AGENT_SET_OWNER = 0x02,
 	AGENT_SET_MTIME = 0x04,
-	AGENT_SET_NO_FOLLOW = 0x08, /* a link itself; not with AGENT_SET_MODE */
+	AGENT_SET_NO_FOLLOW = 0x08, /* change the link itself; not with AGENT_SET_MODE */
 };
 struct agent_set_attr {
 	uint32_t flags;
@@ -445,14 +453,15 @@ struct agent_set_attr {
 	const char *path;
 };
 
-/* Extended attributes as name, value, name, value, ...: full names ("user.x"). Values are text:
- * one with a NUL inside is left out of an entry. */
+/* Extended attributes as name, value, name, value, ...; names are full ("user.x"). Values are text:
+ * an entry leaves out values that contain a NUL. */
 enum agent_set_xattrs_flag {
-	AGENT_XATTRS_REPLACE = 0x01, /* first remove every attribute whose name has `prefix` */
+	AGENT_XATTRS_REPLACE = 0x01, /* first remove every attribute whose name starts with
+				      * `prefix` */
 };
 struct agent_set_xattrs {
 	uint32_t flags;
-	const char *prefix; /* begins with "user." */
+	const char *prefix; /* starts with "user." */
 	const char *user;
 	const char *path;
 	struct agent_strings pairs;
@@ -460,21 +469,22 @@ struct agent_set_xattrs {
 
 struct agent_entry {
 	uint32_t mode;	      /* st_mode, type bits included; of the link itself unless FOLLOW */
-	uint32_t target_mode; /* st_mode of what a link leads to, 0 when dangling or not asked */
+	uint32_t target_mode; /* st_mode of a link's target, 0 when dangling or not asked for */
 	uint32_t uid, gid;
 	uint64_t size;
 	int64_t mtime_ns;
 	const char *path;	   /* absolute */
 	const char *owner, *group; /* names, else decimal numbers */
 	const char *target;	   /* a link's text */
-	const char *resolved;	   /* a link's final target, "" when dangling or not asked */
+	const char *resolved;	   /* a link's final target, "" when dangling or not asked for */
 	struct agent_strings xattrs;
 };
 
 enum agent_watch_flag {
 	AGENT_WATCH_RECURSIVE = 0x01,
-	AGENT_WATCH_ENTRY = 0x02,	   /* events carry the entry while it exists */
-	AGENT_WATCH_NETWORK_MOUNTS = 0x04, /* allow NFS, SMB, FUSE, where changes can go unseen */
+	AGENT_WATCH_ENTRY = 0x02,	   /* events carry the entry if it still exists */
+	AGENT_WATCH_NETWORK_MOUNTS = 0x04, /* allow NFS, SMB and FUSE, where some changes cause no
+					    * event */
 };
 struct agent_watch {
 	uint32_t flags;
@@ -486,10 +496,11 @@ enum agent_watch_kind {
 	AGENT_WATCH_CREATE = 1,
 	AGENT_WATCH_WRITE = 2,
 	AGENT_WATCH_REMOVE = 3,
-	AGENT_WATCH_RENAME = 4, /* the old name of something moved away */
+	AGENT_WATCH_RENAME = 4, /* the old name of something that moved away */
 	AGENT_WATCH_CHMOD = 5,
 	AGENT_WATCH_OVERFLOW = 6, /* events were lost */
-	AGENT_WATCH_GONE = 7,	  /* the watched directory itself was removed or moved; the last */
+	AGENT_WATCH_GONE = 7,	  /* the watched directory itself was removed or moved; no event
+				   * follows */
 };
 struct agent_watch_event {
 	uint32_t kind;
@@ -498,43 +509,44 @@ struct agent_watch_event {
 	uint32_t entry_bytes;
 };
 
-/* All that is below a directory, to any depth, sorted: names by their bytes, what is in a directory
- * right behind it. Only file systems that hold files of the sandbox: not proc, sysfs, devices or
- * the network's. What cannot be read or has a longer path is left out. */
+/* Lists everything below a directory, at any depth. Names are sorted by bytes; a directory's
+ * content follows it directly. Only file systems that hold the sandbox's files are entered: not
+ * proc, sysfs, devices or network file systems. Unreadable entries and overlong paths are left
+ * out. */
 struct agent_tree {
 	uint32_t flags; /* 0 */
 	const char *user;
 	const char *path;
 };
 
-struct agent_node { /* of the link itself */
+struct agent_node { /* lstat: of a link itself */
 	uint32_t mode;
 	uint32_t uid, gid;
 	uint64_t inode;
-	uint64_t device; /* of a device file: what it stands for */
+	uint64_t device; /* of a device file: its device number */
 	uint64_t size;
 	int64_t mtime_ns, ctime_ns;
 	const char *path;
 	const char *target; /* a link's text */
 };
 
-/* A process of the guest's, however it was started: no thread of the kernel's, not the agent, none
- * that has ended. pid and start tell it from all others of one boot. */
+/* A process in the guest, however it was started. Kernel threads, the agent and ended processes are
+ * left out. pid and start together identify it within one boot. */
 struct agent_task {
 	uint32_t pid;
 	uint32_t parent;
-	uint64_t start;	     /* in the kernel's ticks since the boot */
-	const char *command; /* arguments with blanks between, or [name]; may be cut */
+	uint64_t start;	     /* in clock ticks since boot, as the kernel counts */
+	const char *command; /* arguments joined by blanks, or [name]; may be cut */
 };
 
 struct agent_dial {
 	uint16_t port;	  /* TCP */
-	const char *host; /* address literal; "": 127.0.0.1, then ::1 */
+	const char *host; /* IP address; "": 127.0.0.1, then ::1 */
 };
 
 struct agent_error {
 	uint16_t class;	  /* enum agent_error_class */
-	uint16_t request; /* enum agent_type that it answers, 0 when unknown */
+	uint16_t request; /* enum agent_type of the failed request, 0 when unknown */
 	uint32_t err;	  /* errno of the guest, 0 when none applies */
 	const char *message;
 };
@@ -546,39 +558,39 @@ void agent_header_encode(
 /* -EBADMSG for unknown flags, a non-zero reserved field, or a length over AGENT_PAYLOAD_MAX. */
 int agent_header_decode(const uint8_t data[AGENT_HEADER_BYTES], struct agent_header *ret);
 
-/* Appends one frame with n raw bytes (STDIN, DATA, STDOUT, ..., or none at all). */
+/* Appends one frame with n raw bytes (STDIN, DATA, STDOUT, ...); n may be 0. */
 int agent_add_raw(struct buf *out, enum agent_type type, const void *data, size_t n);
 
-/* A received message: payload borrowed from the receiver. */
+/* A received message. The payload is borrowed from the receiver. */
 struct agent_frame {
 	uint8_t type;
 	const uint8_t *payload;
 	size_t length;
 };
 
-/* Receiving half of a connection: bytes in, whole messages out. */
+/* The receiving half of a connection: takes bytes and returns whole messages. */
 struct agent_rx {
 	struct buf in;	    /* bytes not yet taken */
 	struct buf message; /* a message of several frames, while it is joined and used */
 	uint8_t joining;    /* type of the message in `message`, 0 when none */
 	bool complete;	    /* `message` is whole */
-	bool unread;	    /* `message` is to be handed out again */
-	size_t used;	    /* bytes of `in` handed out: the next call consumes them */
+	bool unread;	    /* hand out `message` again */
+	size_t used;	    /* bytes of `in` handed out; the next call consumes them */
 };
 
 void agent_rx_init(struct agent_rx *rx);
 void agent_rx_done(struct agent_rx *rx);
-/* Where to read to, and how much fits (*n > 0); NULL when memory is short or nothing more may be
- * read before messages are taken. agent_rx_received says how much came. */
+/* Where to read to, and how much fits (*n > 0). NULL when memory is short or messages must be taken
+ * first. Call agent_rx_received with the number of bytes read. */
 uint8_t *agent_rx_space(struct agent_rx *rx, size_t *n);
 void agent_rx_received(struct agent_rx *rx, size_t n);
-/* 1 and a message, valid until the next call; 0: more bytes are needed; -EBADMSG, -E2BIG (message
- * over AGENT_MESSAGE_MAX) or -ENOMEM: the stream cannot be read any further. */
+/* 1 and a message, valid until the next call; 0: more bytes are needed. On -EBADMSG, -E2BIG
+ * (message over AGENT_MESSAGE_MAX) or -ENOMEM the stream is lost. */
 int agent_rx_next(struct agent_rx *rx, struct agent_frame *ret);
 /* Puts the last message back: the next call returns it again. */
 void agent_rx_unread(struct agent_rx *rx);
-/* Releases the last message, so that `in` starts with the bytes after it (for DIAL, whose stream
- * stops being frames). */
+/* Releases the last message, so that `in` starts with the bytes after it. For DIAL, after which the
+ * stream has no frames. */
 void agent_rx_release(struct agent_rx *rx);
 
 /* --- messages: agent_NAME_encode(out, m) and agent_NAME_decode(payload, n, m) --- */
@@ -622,7 +634,7 @@ void agent_rx_release(struct agent_rx *rx);
 	X(dial, AGENT_DIAL)                                                                        \
 	X(error, AGENT_ERROR)
 
-/* The codec behind them; message is the struct that AGENT_MESSAGES names for the type. */
+/* The codec behind them. `message` is the struct that AGENT_MESSAGES names for the type. */
 int agent_encode(struct buf *out, enum agent_type type, const void *message);
 int agent_decode(enum agent_type type, const void *payload, size_t n, void *message);
 
@@ -639,10 +651,10 @@ int agent_decode(enum agent_type type, const void *payload, size_t n, void *mess
 AGENT_MESSAGES(AGENT_CODEC_)
 #undef AGENT_CODEC_
 
-/* Walks strings of either form: *pos starts at 0; false after the last. */
+/* Walks strings of either form. *pos starts at 0. False after the last string. */
 bool agent_strings_next(const struct agent_strings *s, size_t *pos, const char **ret);
 
-/* Lower-case word for a class ("not_found"), and for a message type ("EXEC"), for messages. */
+/* Lower-case word for an error class ("not_found"), and name of a message type ("EXEC"). */
 const char *agent_error_class_name(unsigned class);
 const char *agent_type_name(unsigned type);
 

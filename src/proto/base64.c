@@ -9,12 +9,12 @@
 static const char standard[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char url_safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* Two characters at a time: 12 bits index a pair of them. 8 KiB, filled at start-up, so that no
- * lock and no check stands in the way. */
+/* Encodes two characters at a time: 12 bits index a pair. 8 KiB, filled at start-up, so encoding
+ * needs no lock and no check. */
 static char pairs[4096][2];
 
-/* Values of characters of both alphabets at the four positions of a group, shifted to their place;
- * INVALID for all others. */
+/* The value of each character at the four positions of a group, shifted into place. Covers both
+ * alphabets; INVALID for all other characters. */
 static uint32_t values[4][256];
 
 enum { INVALID = 0x01000000 };
@@ -35,7 +35,7 @@ static void __attribute__((constructor)) fill_tables(void)
 	}
 }
 
-/* Whole groups of three bytes; returns how many bytes were taken. */
+/* Encodes whole groups of three bytes; returns how many bytes it took. */
 static size_t encode_groups(char *out, const uint8_t *p, size_t n)
 {
 	size_t i = 0;
@@ -49,7 +49,8 @@ static size_t encode_groups(char *out, const uint8_t *p, size_t n)
 	return i;
 }
 
-/* The one or two bytes behind the groups; the characters written, without padding. */
+/* Encodes the one or two bytes after the groups. Returns the characters written, without
+ * padding. */
 static size_t encode_rest(char *out, const uint8_t *p, size_t n)
 {
 	uint32_t v;
@@ -92,7 +93,7 @@ size_t base64_encode_url(char *out, const void *data, size_t n)
 	return len;
 }
 
-/* The length without padding, or -1 when there is a wrong amount of it. */
+/* The length without padding, or -1 when the padding is wrong. */
 static ptrdiff_t strip_padding(const char *s, size_t n)
 {
 	size_t pad = 0;
@@ -106,8 +107,8 @@ static ptrdiff_t strip_padding(const char *s, size_t n)
 	return (ptrdiff_t)n;
 }
 
-/* The two or three characters behind the groups. Bits that no byte takes must be zero, so that
- * every byte string has one spelling. */
+/* Decodes the two or three characters after the groups. Unused bits must be zero, so that every
+ * byte string has one spelling. */
 static ptrdiff_t decode_rest(uint8_t *out, const uint8_t *s, size_t n)
 {
 	uint32_t v;

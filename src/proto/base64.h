@@ -13,7 +13,7 @@ static inline size_t base64_encoded_len(size_t n)
 	return (n + 2) / 3 * 4;
 }
 
-/* The most bytes that n characters may decode to. */
+/* Upper bound for the bytes that n characters decode to. */
 static inline size_t base64_decoded_max(size_t n)
 {
 	return n / 4 * 3 + 3;
@@ -28,9 +28,9 @@ size_t base64_encode_nopad(char *out, const void *data, size_t n);
 /* URL-safe alphabet without padding; returns the number of characters. */
 size_t base64_encode_url(char *out, const void *data, size_t n);
 
-/* Accepts the standard and the URL-safe alphabet, with and without padding (section 3.5), nothing
- * else: no blanks, no bytes after the padding, no set bits that are dropped. out holds
- * base64_decoded_max(n). The number of bytes or -EINVAL. */
+/* Accepts the standard and the URL-safe alphabet, with and without padding (section 3.5). Refuses
+ * blanks, bytes after the padding, and unused bits that are set. out holds base64_decoded_max(n)
+ * bytes. Returns the number of bytes or -EINVAL. */
 ptrdiff_t base64_decode(uint8_t *out, const char *s, size_t n);
 
 /* The same, appended to a buffer: 0, -EINVAL, -EMSGSIZE, -ENOMEM. */

@@ -70,7 +70,7 @@ static enum connect_event fail(
 	return CONNECT_EVENT_ERROR;
 }
 
-/* The five bytes are there. MORE: the payload is wanted. */
+/* Checks the five header bytes. MORE: the payload follows. */
 static enum connect_event check_header(struct connect_decoder *d)
 {
 	uint8_t flags = d->header[0];
@@ -122,7 +122,7 @@ static size_t take_header(struct connect_decoder *d, const uint8_t *data, size_t
 	return n;
 }
 
-/* A large message is rare: its memory goes back before the next one. */
+/* Large messages are rare: frees such a message's memory before the next one. */
 static void forget_message(struct connect_decoder *d)
 {
 	enum { KEEP = 64 * 1024 };
@@ -175,7 +175,7 @@ bool connect_decoder_at_boundary(const struct connect_decoder *d)
 
 /* ---- requests ---- */
 
-enum { AUTHORIZATION_MAX = 1024 }; /* characters of base64; they take more room than the bytes */
+enum { AUTHORIZATION_MAX = 1024 }; /* characters of base64; decoded they take fewer bytes */
 
 int connect_basic_user(const char *authorization, char out[CONNECT_USER_MAX + 1])
 {
@@ -202,8 +202,8 @@ int connect_basic_user(const char *authorization, char out[CONNECT_USER_MAX + 1]
 	return len > 0;
 }
 
-/* A decimal number of at most 10 digits, as the protocol has it; -ENOENT when the header is absent.
- */
+/* Reads a decimal number of at most 10 digits, as in the protocol; -ENOENT when the header is
+ * absent. */
 static int header_number(const struct http_headers *h, const char *name, uint64_t *ret)
 {
 	const char *value = http_header_get(h, name);
@@ -239,7 +239,7 @@ static int bad_request(enum connect_code *ret_code, enum connect_code code, cons
 	return -EINVAL;
 }
 
-/* A coding other than identity, of the body or of the envelopes. */
+/* Whether the body, or its envelopes, have a coding other than identity. */
 static bool is_compressed(const struct http_headers *h, enum connect_kind kind)
 {
 	const char *coding = http_header_get(
@@ -274,7 +274,7 @@ int connect_request_parse(const struct http_head *head, struct connect_request *
 	if (header_number(h, "connect-timeout-ms", &ret->timeout_ms) == -EINVAL)
 		return bad_request(ret_code, CONNECT_INVALID_ARGUMENT, ret_reason,
 			"Connect-Timeout-Ms must be a number of milliseconds");
-	/* A wish, not a demand: what cannot be read or kept is ignored. */
+	/* A hint: ignored when malformed, bounded when too long. */
 	if (header_number(h, "keepalive-ping-interval", &keepalive) == 0 && keepalive > 0)
 		ret->keepalive_s = keepalive < 3600 ? (uint32_t)keepalive : 3600;
 	r = connect_basic_user(http_header_get(h, "authorization"), ret->user);

@@ -1,9 +1,9 @@
-/* The Connect protocol with JSON, as far as the E2B SDKs use it (protocol sections 3.1-3.6):
- * unary calls with bare JSON, server and client streams in envelopes.
+/* The Connect protocol with JSON, as far as the E2B SDKs use it (protocol sections 3.1-3.6): unary
+ * calls with bare JSON, server and client streams in envelopes.
  *
- * An envelope is a byte of flags, a big-endian 32-bit length, and the payload. A stream always
- * ends with one envelope of flag END, with or without an error; errors of a stream never show in
- * the HTTP status. Encoders return 0, -EMSGSIZE or -ENOMEM and leave the buffer unchanged then. */
+ * An envelope is a byte of flags, a big-endian 32-bit length, and the payload. A stream always ends
+ * with one envelope of flag END, with or without an error; its HTTP status never shows an error.
+ * Encoders return 0, -EMSGSIZE or -ENOMEM. On failure the buffer is unchanged. */
 #ifndef PROTO_CONNECT_H
 #define PROTO_CONNECT_H
 
@@ -19,9 +19,9 @@ enum {
 	CONNECT_END = 0x02,
 
 	CONNECT_ENVELOPE_BYTES = 5,
-	/* One message from a client. The SDKs send input in pieces of at most 64 KiB, so this is
-	 * what arguments and environment may take; the hard maximum bounds what a caller asks for.
-	 */
+	/* Size of one message from a client. The SDKs send input in pieces of at most 64 KiB, so
+	 * this bounds arguments and environment. The hard maximum bounds what a caller may
+	 * configure. */
 	CONNECT_MESSAGE_DEFAULT = 4 * 1024 * 1024,
 	CONNECT_MESSAGE_HARD_MAX = 16 * 1024 * 1024,
 };
@@ -57,12 +57,12 @@ unsigned connect_code_http_status(enum connect_code code); /* 404; 200 for CONNE
 enum connect_event {
 	CONNECT_EVENT_MORE,    /* all consumed */
 	CONNECT_EVENT_MESSAGE, /* connect_decoder_message */
-	CONNECT_EVENT_END,     /* likewise: the payload of the envelope that ends a response */
+	CONNECT_EVENT_END,     /* likewise, for the payload of the envelope that ends a response */
 	CONNECT_EVENT_ERROR,   /* final; d->error and d->reason */
 };
 
-/* HEADER gathers the five bytes, PAYLOAD the rest of an envelope that did not come in one piece.
- * ENDED and BROKEN take nothing any more. */
+/* HEADER gathers the five header bytes. PAYLOAD gathers an envelope that arrived in pieces. ENDED
+ * and BROKEN accept no more bytes. */
 enum connect_decoder_state {
 	CONNECT_STATE_HEADER,
 	CONNECT_STATE_PAYLOAD,
@@ -83,15 +83,15 @@ struct connect_decoder {
 	const char *reason;
 };
 
-/* max 0: CONNECT_MESSAGE_DEFAULT. */
+/* max 0 means CONNECT_MESSAGE_DEFAULT. */
 void connect_decoder_init(struct connect_decoder *d, size_t max, bool response);
 void connect_decoder_done(struct connect_decoder *d);
 
 enum connect_event connect_decoder_next(
 	struct connect_decoder *d, const void *data, size_t n, size_t *consumed);
 
-/* Of the last MESSAGE or END event; borrowed from the decoder or the caller's bytes until the
- * next call. */
+/* The payload of the last MESSAGE or END event. Borrowed from the decoder or from the caller's
+ * bytes, until the next call. */
 const uint8_t *connect_decoder_message(const struct connect_decoder *d, size_t *ret_n);
 
 /* True when the bytes ended between two envelopes (or after END). */
@@ -101,15 +101,15 @@ bool connect_decoder_at_boundary(const struct connect_decoder *d);
 
 int connect_envelope(struct buf *out, uint8_t flags, const void *payload, size_t n);
 
-/* Around a payload that is written straight into the buffer. end fills in the length, or takes
- * the whole envelope back when err is not 0 (and returns err). */
+/* Surround a payload that the caller writes straight into the buffer. end fills in the length. When
+ * err is not 0, it removes the whole envelope and returns err. */
 int connect_envelope_begin(struct buf *out, uint8_t flags, size_t *ret_mark);
 int connect_envelope_end(struct buf *out, size_t mark, int err);
 
 int connect_end_ok(struct buf *out);
 int connect_end_error(struct buf *out, enum connect_code code, const char *message);
 
-/* {"code":"not_found","message":"..."}: the body of a failed unary call. */
+/* Writes {"code":"not_found","message":"..."}, the body of a failed unary call. */
 int connect_unary_error(struct buf *out, enum connect_code code, const char *message);
 
 /* ---- messages of process.Process and filesystem.Filesystem that are sent often ---- */
@@ -134,9 +134,9 @@ int connect_watch_keepalive(struct buf *out);
 /* Bytes that connect_process_data appends for n bytes. */
 size_t connect_process_data_len(enum connect_channel channel, size_t n);
 
-/* `end` of section 3.6 from a wait status: text holds the status; error is NULL or text. */
+/* Makes `end` of section 3.6 from a wait status. text holds the status; error is NULL or text. */
 void connect_process_end_of(int wait_status, char text[64], struct connect_process_end *ret);
-/* The signal of such a status text; 0: it ended by itself. */
+/* The signal that such a status text names; 0: the process exited by itself. */
 int connect_process_signal(const char *status);
 
 /* ---- requests ---- */
@@ -156,14 +156,14 @@ struct connect_request {
 	char user[CONNECT_USER_MAX + 1];
 };
 
-/* Understands the headers of a call. 0; -EOPNOTSUPP: not POST (answer 405); -EPROTONOSUPPORT: a
- * content type that is not served (415); -EINVAL: *ret_code and *ret_reason are the error to send,
- * in the form that ret->kind, which is set by then, demands. */
+/* Reads the headers of a call. 0; -EOPNOTSUPP: not POST (answer 405); -EPROTONOSUPPORT: a content
+ * type that is not served (415). -EINVAL: send *ret_code and *ret_reason as an error, in the form
+ * of ret->kind, which is then set. */
 int connect_request_parse(const struct http_head *head, struct connect_request *ret,
 	enum connect_code *ret_code, const char **ret_reason);
 
-/* The user of "Basic base64(user:password)". 1 when there is one, 0 when the header is absent or
- * of another scheme or the name is empty, -EINVAL when it is malformed. */
+/* The user of "Basic base64(user:password)". 1 when there is one. 0 when the header is absent, has
+ * another scheme, or the name is empty. -EINVAL when it is malformed. */
 int connect_basic_user(const char *authorization, char out[CONNECT_USER_MAX + 1]);
 
 /* Content types of answers. */

@@ -1,4 +1,4 @@
-/* What connect.h writes: envelopes, errors, and the messages that are sent often. */
+/* Writes what connect.h declares: envelopes, errors, and the most frequent messages. */
 #include "proto/connect.h"
 
 #include <assert.h>
@@ -178,7 +178,7 @@ int connect_process_data(struct buf *out, enum connect_channel channel, const vo
 	return 0;
 }
 
-/* Every field is written, also a zero: clients take both, and logs are easier to read. */
+/* Writes every field, even zeros: clients accept both, and logs are easier to read. */
 static int write_end(struct buf *out, const struct connect_process_end *end)
 {
 	int r = buf_printf(out,
@@ -203,7 +203,7 @@ int connect_process_end(struct buf *out, const struct connect_process_end *end)
 	return r ? r : connect_envelope_end(out, mark, write_end(out, end));
 }
 
-/* The words that the reference uses for Linux's signals; clients compare "signal: killed". */
+/* The reference's words for Linux's signals; clients compare "signal: killed". */
 static const char *signal_text(int signal)
 {
 	static const char *const texts[] = {

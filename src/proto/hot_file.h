@@ -1,10 +1,11 @@
-/* The file `hot` of a snapshot: its working set, which is what a guest touches between the restore
- * and the end of its first command.
+/* The file `hot` of a snapshot: its working set. These are the pages that a guest touches between
+ * the restore and the end of its first command.
  *
- * A file holds a head (header and table), padded to whole pages, then the pages of the table's ranges
- * in order. docs/snapshot-format.md is the specification. Bytes only, no files: the head is made
- * and read here. The file is a hint, and hostile: reading checks checksum, version, order and bounds
- * of every range, and says no more than whether it can be used. */
+ * A file holds a head (header and table), padded to whole pages, then the pages of the table's
+ * ranges in order. docs/snapshot-format.md is the specification. This module reads and writes the
+ * head as bytes; it does no file I/O. The file is only a hint, and untrusted: reading checks the
+ * checksum, the version, and the order and bounds of every range. It reports only whether the file
+ * is usable. */
 #ifndef PROTO_HOT_FILE_H
 #define PROTO_HOT_FILE_H
 
@@ -26,7 +27,7 @@ enum {
 
 struct hot_range {
 	uint32_t first, count; /* pages */
-	bool written;	       /* else only read */
+	bool written;	       /* the guest wrote to them; otherwise it only read them */
 };
 
 struct hot_head {
@@ -36,15 +37,15 @@ struct hot_head {
 	struct hot_range ranges[HOT_RANGES_MAX]; /* ascending; they may touch */
 };
 
-/* Bytes of a head with so many ranges: where the pages begin. */
+/* Bytes of a head with this many ranges; the pages start there. */
 uint64_t hot_head_bytes(uint32_t range_count);
 uint64_t hot_data_pages(const struct hot_head *h);
 
-/* Appends the head, with its padding. 0 or -ENOMEM. */
+/* Appends the head with its padding. 0 or -ENOMEM. */
 int hot_head_write(const struct hot_head *h, struct buf *out);
 
-/* data: the first bytes of a file, n of them: all of it or HOT_HEAD_MAX. file_bytes: size of the
- * file, which must be just what the table says. 0, or -EBADMSG for anything that is not right. */
+/* Reads a head. data holds the first n bytes of a file: all of it, or HOT_HEAD_MAX. file_bytes, the
+ * size of the file, must match the table exactly. 0, or -EBADMSG for any defect. */
 int hot_head_read(const void *data, size_t n, uint64_t file_bytes, struct hot_head *ret);
 
 #endif

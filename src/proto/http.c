@@ -8,8 +8,8 @@
 
 enum { INTERIM_MAX = 32 }; /* 1xx heads before the final one */
 
-/* HEAD gathers a head; BODY reads what belongs to it (also when there is none); REST waits for
- * http_parser_continue; FAILED is final. */
+/* HEAD gathers a head. BODY reads the body, even an empty one. REST waits for http_parser_continue.
+ * FAILED is final. */
 enum http_parser_state {
 	HTTP_PARSER_HEAD,
 	HTTP_PARSER_BODY,
@@ -112,7 +112,7 @@ static enum http_event next_head(
 	}
 }
 
-/* The message is complete; what follows it is raw when a switch is due. */
+/* The message is complete. If a protocol switch is due, raw bytes follow. */
 static enum http_event got_end(struct http_parser *p)
 {
 	bool upgrade = p->head.upgrade && (p->role == HTTP_ROLE_SERVER || p->head.status == 101);

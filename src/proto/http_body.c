@@ -53,7 +53,7 @@ static enum http_body_event size_byte(struct http_body *b, uint8_t c)
 	int digit = hex_digit(c);
 
 	if (digit >= 0) {
-		/* 15 digits stay below 2^60, so that no sum can wrap around. */
+		/* 15 digits stay below 2^60, so no sum overflows */
 		if (++b->digits > 15)
 			return bad(b, 400, "the chunk size has too many digits");
 		b->left = b->left * 16 + (uint64_t)digit;
@@ -110,7 +110,7 @@ static enum http_body_event trailer_byte(struct http_body *b, uint8_t c)
 	}
 }
 
-/* One byte of the framing; DATA is not among the states here. */
+/* Handles one byte of framing, in any state but DATA. */
 static enum http_body_event framing_byte(struct http_body *b, uint8_t c)
 {
 	switch (b->state) {
@@ -140,7 +140,7 @@ static enum http_body_event framing_byte(struct http_body *b, uint8_t c)
 	}
 }
 
-/* As much of the data as is there; n is not 0. */
+/* Takes as much data as there is; n is not 0. */
 static enum http_body_event take_data(struct http_body *b, size_t n, size_t *ret_n)
 {
 	if (b->framing == HTTP_FRAMING_UNTIL_EOF) {
@@ -187,7 +187,7 @@ enum http_body_event http_body_next(struct http_body *b, const uint8_t *data, si
 			*consumed = event == HTTP_BODY_DATA ? i + *ret_n : i;
 			return event;
 		}
-		/* `left` counts up while a size is read; a new line starts from nothing. */
+		/* `left` is the size while it is read, so a new line resets it. */
 		if (b->state == HTTP_BODY_STATE_SIZE && !b->digits)
 			b->left = 0;
 		event = framing_byte(b, data[i++]);

@@ -1,7 +1,8 @@
-/* Where an HTTP/1.1 body ends: fixed length, chunked, or with the connection (RFC 9112 6 and 7).
+/* Finds the end of an HTTP/1.1 body: fixed length, chunked, or with the connection (RFC 9112, 6 and
+ * 7).
  *
- * The framing is our own rather than llhttp's, so that chunk lines and trailers get limits and
- * are read as strictly as heads. Nothing is copied: slices of the caller's bytes come out. */
+ * We do the framing ourselves, not by llhttp, to limit chunk lines and trailers and to read them as
+ * strictly as heads. Nothing is copied: the results are slices of the caller's bytes. */
 #ifndef PROTO_HTTP_BODY_H
 #define PROTO_HTTP_BODY_H
 
@@ -15,7 +16,7 @@ enum http_framing {
 	HTTP_FRAMING_UNTIL_EOF,
 };
 
-/* What http_body_next found. */
+/* Results of http_body_next. */
 enum http_body_event {
 	HTTP_BODY_MORE, /* all consumed */
 	HTTP_BODY_DATA, /* *ret_data, *ret_n */
@@ -23,10 +24,10 @@ enum http_body_event {
 	HTTP_BODY_BAD, /* body->status and body->reason */
 };
 
-/* Chunked: SIZE reads hex digits, EXTENSION the rest of the line, SIZE_LF its LF; DATA takes
- * `left` bytes, DATA_CR and DATA_LF the line end behind them; after the chunk of size 0, TRAILER
- * is at the start of a line, TRAILER_NAME and TRAILER_VALUE are inside a field, TRAILER_LF and
- * LAST_LF wait for the LF of a field or of the end. FIXED and UNTIL_EOF stay in DATA. */
+/* States. Chunked: SIZE reads hex digits, EXTENSION the rest of the line, SIZE_LF its LF. DATA
+ * takes `left` bytes, DATA_CR and DATA_LF the line end after them. After the chunk of size 0:
+ * TRAILER is at the start of a line, TRAILER_NAME and TRAILER_VALUE are inside a field. TRAILER_LF
+ * waits for the LF of a field, LAST_LF for that of the end. FIXED and UNTIL_EOF stay in DATA. */
 enum http_body_state {
 	HTTP_BODY_STATE_SIZE,
 	HTTP_BODY_STATE_EXTENSION,
@@ -53,14 +54,14 @@ struct http_body {
 	uint64_t total;			  /* data bytes so far */
 	uint64_t max;			  /* data bytes allowed */
 	size_t line;			  /* bytes of the current chunk-size line */
-	size_t digits;			  /* hex digits of it */
+	size_t digits;			  /* hex digits in it */
 	size_t extensions;		  /* bytes of extensions so far */
 	size_t trailer;			  /* bytes of the trailer section so far */
 	unsigned status;		  /* when BAD: what to answer */
 	const char *reason;
 };
 
-/* length is for FIXED. */
+/* length is used for FIXED only. */
 void http_body_init(struct http_body *b, enum http_framing framing, uint64_t length,
 	const struct http_limits *limits);
 

@@ -6,17 +6,17 @@
 
 #include "proto/http_headers.h"
 
-/* Its method of this name is not used here, and in the way of the event. */
+/* http.h has an event of this name; llhttp's method of the same name is not used here. */
 #define HTTP_HEAD LLHTTP_METHOD_HEAD
 #include <llhttp.h>
 #undef HTTP_HEAD
 
 enum {
-	FIRST_ROOM = 2048,	/* what the SDKs send fits */
-	KEEP_ROOM = 8192,	/* memory that may stay while a connection rests */
+	FIRST_ROOM = 2048,	/* enough for what the SDKs send */
+	KEEP_ROOM = 8192,	/* memory that a resting connection may keep */
 	KEEP_ITEMS = 32,	/* likewise: fields */
 	EMPTY_LINES_MAX = 4,	/* bytes of CRLFs before a request (RFC 9112 2.2) */
-	START_LINE_EXTRA = 32,	/* method, blanks and version beside the target */
+	START_LINE_EXTRA = 32,	/* method, blanks and version around the target */
 	STATUS_LINE_MAX = 8192, /* a response's first line */
 };
 
@@ -30,7 +30,7 @@ void http_head_init(
 	struct http_head_reader *r, enum http_role role, const struct http_limits *limits)
 {
 	*r = (struct http_head_reader){.role = role, .limits = limits};
-	/* Behind the head goes a copy of the target, taken apart. */
+	/* A copy of the target, split into parts, is stored after the head. */
 	buf_init(&r->text, limits->head_max + first_line_max(r) + 16);
 }
 
@@ -66,7 +66,7 @@ static enum http_head_result bad(struct http_head_reader *r, unsigned status, co
 
 /* ---- gathering ---- */
 
-/* Copies part of a line, with its LF or without. */
+/* Copies part of a line, with or without its LF. */
 static enum http_head_result gather(struct http_head_reader *r, const uint8_t *data, size_t n)
 {
 	size_t len = buf_len(&r->text);
@@ -90,7 +90,7 @@ static enum http_head_result gather(struct http_head_reader *r, const uint8_t *d
 	return HTTP_HEAD_MORE;
 }
 
-/* Checks the line that just got its LF; DONE at the empty one. */
+/* Checks a line when its LF arrives; DONE at the empty line. */
 static enum http_head_result finish_line(struct http_head_reader *r)
 {
 	const uint8_t *line = buf_head(&r->text) + r->line_start;
@@ -110,7 +110,7 @@ static enum http_head_result finish_line(struct http_head_reader *r)
 	return HTTP_HEAD_MORE;
 }
 
-/* Empty lines before a request are not part of it. */
+/* Skips empty lines before a request; they are not part of it. */
 static size_t skip_empty_lines(struct http_head_reader *r, const uint8_t *data, size_t n)
 {
 	size_t i = 0;
@@ -147,7 +147,7 @@ static enum http_head_result gather_lines(
 
 /* ---- taking apart ---- */
 
-/* One run of llhttp over a whole head. Positions are offsets into the head. */
+/* State of one run of llhttp over a whole head. Positions are offsets into the head. */
 struct split {
 	struct http_head_reader *r;
 	const char *base;
@@ -228,9 +228,8 @@ static const llhttp_settings_t settings = {
 	.on_headers_complete = on_headers_complete,
 };
 
-/* Makes C strings of names and values in place: behind a name there is a colon, behind a value a
- * blank or CR. An empty value may be said to stand at the beginning of the next line, so nothing
- * is written there. */
+/* Turns names and values into C strings in place. A colon follows a name, a blank or CR a value.
+ * llhttp may report an empty value at the start of the next line, so nothing is written there. */
 static void terminate_fields(struct http_head_reader *r, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -275,7 +274,7 @@ static enum http_head_result bad_llhttp(struct http_head_reader *r, llhttp_errno
 
 /* ---- the first line ---- */
 
-/* llhttp takes several blanks between the words, and HTTP/0.9 without a version. */
+/* llhttp accepts several blanks between the words, and HTTP/0.9 without a version; we do not. */
 static enum http_head_result check_request_line(struct http_head_reader *r, const char *line)
 {
 	const char *end = strchr(line, '\r'), *a = memchr(line, ' ', (size_t)(end - line)), *b;
@@ -300,7 +299,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* HTTP/1.x, three digits, and nothing or a blank behind them. */
+/* Requires HTTP/1.x, three digits, then a blank or nothing. */
 static enum http_head_result check_status_line(struct http_head_reader *r, const char *line)
 {
 	if (strncmp(line, "HTTP/1.1 ", 9) != 0 && strncmp(line, "HTTP/1.0 ", 9) != 0)
@@ -311,7 +310,8 @@ static enum http_head_result check_status_line(struct http_head_reader *r, const
 	return HTTP_HEAD_MORE;
 }
 
-/* Methods of RTSP, ICE and HTTP/2 that llhttp knows, and those that no handler can serve. */
+/* Refuses methods of RTSP, ICE and HTTP/2 that llhttp knows, and methods that no handler can
+ * serve. */
 static bool is_served_method(unsigned method)
 {
 	switch (method) {
@@ -324,7 +324,7 @@ static bool is_served_method(unsigned method)
 	}
 }
 
-/* Host: a name or an address, with or without a port. */
+/* Whether s can be a Host: a name or an address, with or without a port. */
 static bool is_authority(const char *s)
 {
 	return s[strspn(s,
@@ -340,7 +340,7 @@ static size_t scheme_len(const char *target)
 	return strncasecmp(target, "https://", 8) == 0 ? 8 : 0;
 }
 
-/* Splits the target in a copy of it in `extra`, so that `target` itself stays whole. */
+/* Splits a copy of the target in `extra`; `target` itself stays whole. */
 static enum http_head_result split_target(
 	struct http_head_reader *r, struct http_head *h, char *extra)
 {
@@ -369,7 +369,7 @@ static enum http_head_result split_target(
 	h->path = extra;
 	if (*rest != '/')
 		*extra++ = '/';
-	strcpy(extra, rest); /* room for the whole first line was made */
+	strcpy(extra, rest); /* parse_head reserved room for the whole first line */
 	question = strchr(extra, '?');
 	if (question) {
 		*question = '\0';
@@ -395,7 +395,7 @@ static enum http_head_result check_host(struct http_head_reader *r, struct http_
 	return HTTP_HEAD_DONE;
 }
 
-/* Digits only, and within int64. */
+/* Accepts digits only, within int64. */
 static bool parse_length(const char *s, int64_t *ret)
 {
 	int64_t v = 0;
@@ -477,7 +477,7 @@ static enum http_head_result check_response(struct http_head_reader *r, struct h
 
 /* ---- all of it ---- */
 
-/* Runs llhttp over the head; the table and the first line of *h are filled. */
+/* Runs llhttp over the head. Fills the table and what *h says about the first line. */
 static enum http_head_result split_head(
 	struct http_head_reader *r, struct split *s, struct http_head *h)
 {
@@ -502,7 +502,7 @@ static enum http_head_result split_head(
 	return HTTP_HEAD_DONE;
 }
 
-/* llhttp has been seen to let these through. */
+/* Checks what llhttp has been seen to accept. */
 static enum http_head_result check_fields(struct http_head_reader *r, unsigned count)
 {
 	if (count > r->limits->headers_max)
@@ -523,7 +523,7 @@ static enum http_head_result parse_head(struct http_head_reader *r, struct http_
 	*h = (struct http_head){0};
 	first = (size_t)((uint8_t *)memchr(buf_head(&r->text), '\n', buf_len(&r->text)) -
 			 buf_head(&r->text));
-	/* Nothing may move any more once there are pointers into the text. */
+	/* Reserve before taking pointers into the text: it must not move afterwards. */
 	extra = (char *)buf_reserve(&r->text, first + 8);
 	if (!extra)
 		return bad(r, 500, "out of memory");

@@ -66,7 +66,7 @@ unsigned http_header_count(const struct http_headers *h, const char *name)
 	return count;
 }
 
-/* Past the closing quote, or the end of a string that never closes. */
+/* Moves past the closing quote, or to the end of an unterminated string. */
 static const char *skip_quoted(const char *p)
 {
 	for (p++; *p && *p != '"'; p++)
@@ -123,7 +123,7 @@ bool http_header_has_token(const struct http_headers *h, const char *name, const
 	return false;
 }
 
-/* "0.8" as 800; what is no weight counts as 1000, as if it were not there. */
+/* Parses "0.8" as 800. A malformed weight counts as absent: 1000. */
 static unsigned parse_weight(const char *s, const char *end)
 {
 	unsigned weight, unit = 100;
@@ -178,8 +178,8 @@ bool http_content_type_is(const char *value, const char *type)
 	return value && is_word(value, bare_len(value, strlen(value)), type);
 }
 
-/* Copies a parameter's value (a token or a quoted string) and moves *cursor behind it; out NULL
- * only skips. The length or -EINVAL or -EMSGSIZE. */
+/* Copies a parameter's value (a token or a quoted string) and moves *cursor past it. out NULL only
+ * skips. Returns the length, -EINVAL or -EMSGSIZE. */
 static int take_parameter_value(const char **cursor, char *out, size_t cap)
 {
 	const char *p = *cursor;

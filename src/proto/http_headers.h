@@ -1,14 +1,14 @@
-/* A table of HTTP header fields, and how to read common values (RFC 9110 5.6). */
+/* A table of HTTP header fields, and readers for common values (RFC 9110 5.6). */
 #ifndef PROTO_HTTP_HEADERS_H
 #define PROTO_HTTP_HEADERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* All strings are NUL-terminated and hold no other NUL and no control character but tab. */
+/* All strings are NUL-terminated. They contain no other NUL, and no control character but tab. */
 struct http_header {
 	const char *name;  /* as sent */
-	const char *value; /* without blanks around it */
+	const char *value; /* without surrounding blanks */
 	size_t name_len, value_len;
 };
 
@@ -22,34 +22,36 @@ struct http_headers {
 /* The first value of a name, or NULL. */
 const char *http_header_get(const struct http_headers *h, const char *name);
 
-/* The next header of that name at or after *index, which is advanced past it; NULL at the end. */
+/* The next header of that name at or after *index, which moves past it; NULL at the end. */
 const struct http_header *http_header_each(
 	const struct http_headers *h, const char *name, unsigned *index);
 
 unsigned http_header_count(const struct http_headers *h, const char *name);
 
-/* Walks the comma-separated elements of a value: false at the end. Blanks are trimmed, empty
- * elements skipped; commas inside quoted strings do not separate. */
+/* Walks the comma-separated elements of a value; false at the end. Trims blanks and skips empty
+ * elements. Commas inside quoted strings do not separate. */
 bool http_list_next(const char **cursor, const char **ret_item, size_t *ret_n);
 
-/* Whether any header `name` lists `token` (without regard to case, parameters ignored). */
+/* Whether any header `name` lists `token`. Case does not matter; parameters are ignored. */
 bool http_header_has_token(const struct http_headers *h, const char *name, const char *token);
 
-/* The weight in thousandths that Accept-Encoding gives a content coding. Not named: `*` decides,
- * without which identity has 1000 and every other coding 0. */
+/* The weight, in thousandths, that Accept-Encoding gives a content coding. `*` stands for codings
+ * that are not named. Without it, identity has 1000 and every other coding 0. */
 unsigned http_encoding_weight(const struct http_headers *h, const char *coding);
 
-/* Compares the type only: "Application/JSON; charset=utf-8" is "application/json". NULL is none. */
+/* Compares the type only: "Application/JSON; charset=utf-8" is "application/json". NULL matches
+ * nothing. */
 bool http_content_type_is(const char *value, const char *type);
 
-/* The parameter of a value like `multipart/form-data; boundary="x"`, unquoted, into out. Its
- * length, -ENOENT, -EINVAL (malformed, or given twice) or -EMSGSIZE (cap includes the NUL). */
+/* Copies a parameter of a value like `multipart/form-data; boundary="x"`, unquoted, into out.
+ * Returns its length, -ENOENT, -EINVAL (malformed, or given twice) or -EMSGSIZE (cap includes the
+ * NUL). */
 int http_parameter(const char *value, const char *name, char *out, size_t cap);
 
 bool http_is_token(const char *s, size_t n); /* RFC 9110 token, not empty */
 bool http_is_token_char(unsigned char c);
 
-/* A field value that may be written: no control characters but tab. */
+/* Whether a field value may be sent: no control characters but tab. */
 bool http_is_field_value(const char *s, size_t n);
 
 #endif

@@ -34,7 +34,7 @@ bool http_proxy_passes_upgrade(const struct http_head *head)
 	return head->upgrade != NULL;
 }
 
-/* Copies what is not for the hop; `drop` and `more` are names to leave out. */
+/* Copies all but the hop-by-hop headers; `drop` and `more` are further names to leave out. */
 static void copy_headers(struct http_writer *w, const struct http_headers *h,
 	const char *const *drop, const char *const *more)
 {
@@ -61,7 +61,7 @@ static void write_upgrade(struct http_writer *w, const struct http_head *head)
 	http_writer_header(w, "Upgrade", head->upgrade);
 }
 
-/* The client's address behind those that a trusted proxy has seen. */
+/* Appends the client's address to those that a trusted proxy reported. */
 static void write_forwarded_for(
 	struct http_writer *w, const struct http_head *head, const struct http_forward *f)
 {
@@ -92,7 +92,7 @@ static void write_forwarded(
 		http_writer_header(w, "X-Forwarded-Host", head->host);
 }
 
-/* Path and query as the client sent them, without what an absolute target has in front. */
+/* Writes path and query as the client sent them, without scheme and host of an absolute target. */
 static int write_target(struct buf *target, const struct http_head *head)
 {
 	int r = buf_add_str(target, head->path);
@@ -130,7 +130,8 @@ int http_proxy_request(struct buf *out, const struct http_head *head, const stru
 	return http_writer_finish(&w);
 }
 
-/* The connection must close behind the body when only its end tells where the body ends. */
+/* Decides the framing. Returns true when the connection must close after the body, as nothing else
+ * marks the body's end. */
 static bool plan_response(
 	const struct http_head *head, const struct http_backward *b, bool *ret_chunked)
 {

@@ -1,8 +1,8 @@
-/* Forwarding a message: which headers go on, and what the proxy says itself.
+/* Forwards a message: decides which headers pass, and adds the proxy's own.
  *
  * Hop-by-hop headers (RFC 9110 7.6.1: Connection and whatever it lists, Keep-Alive, TE, Trailer,
- * Transfer-Encoding, Upgrade, Proxy-*) and Expect are dropped; framing is written anew from what
- * was understood, never copied. An upgrade is passed on as one. */
+ * Transfer-Encoding, Upgrade, Proxy-*) and Expect are dropped. The proxy writes the framing anew
+ * from the parsed message and never copies it. It passes an upgrade on as an upgrade. */
 #ifndef PROTO_HTTP_PROXY_H
 #define PROTO_HTTP_PROXY_H
 
@@ -19,24 +19,24 @@ struct http_forward {
 	const char *const *drop; /* names not to pass on, NULL-terminated; NULL: none */
 };
 
-/* Head of the request to the upstream. The upstream connection is kept alive. */
+/* Writes the head of the request to the upstream. Keeps the upstream connection alive. */
 int http_proxy_request(struct buf *out, const struct http_head *head, const struct http_forward *f);
 
 struct http_backward {
 	unsigned client_minor;	 /* HTTP version of the client's request */
-	bool client_head;	 /* it was HEAD */
+	bool client_head;	 /* the client's request was HEAD */
 	bool close;		 /* the client's connection will be closed after this */
 	const char *const *drop; /* as above */
 };
 
-/* Head of the answer to the client. The body that follows it is to be sent as *ret_chunked says;
- * *ret_close: the connection must be closed after the body. 101 and 1xx are passed on. */
+/* Writes the head of the answer to the client. *ret_chunked tells whether to send the body chunked.
+ * *ret_close: close the connection after the body. 101 and other 1xx are passed on. */
 int http_proxy_response(struct buf *out, const struct http_head *head,
 	const struct http_backward *b, bool *ret_chunked, bool *ret_close);
 
-/* Whether the request's wish to switch protocols is passed on: any but to h2c, through which a
- * client could send requests that no proxy reads. An upstream that answers 101 without having been
- * asked is broken: 502. */
+/* Whether to pass on the request's wish to switch protocols. Any but h2c is passed on: through h2c
+ * a client could send requests that no proxy reads. An upstream that answers 101 unasked is broken:
+ * 502. */
 bool http_proxy_passes_upgrade(const struct http_head *head);
 
 /* Whether a header is hop-by-hop in this message. */

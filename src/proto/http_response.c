@@ -28,7 +28,8 @@ static void refuse(struct http_writer *w)
 		w->err = -EINVAL;
 }
 
-/* Formatting a date for each answer would cost more than the rest of its head. */
+/* Caches the date for a second: formatting it per answer would cost more than the rest of the
+ * head. */
 static const char *date_now(void)
 {
 	static _Thread_local time_t last = -1;
@@ -118,7 +119,7 @@ void http_writer_header_u64(struct http_writer *w, const char *name, uint64_t va
 	http_writer_header(w, name, text);
 }
 
-/* Takes everything back that was appended since the mark. */
+/* Removes everything that was appended since the mark. */
 static void roll_back(struct buf *out, size_t mark)
 {
 	out->end = out->start + mark;
@@ -230,7 +231,7 @@ int http_reply_continue(struct buf *out)
 
 /* ---- chunks ---- */
 
-/* Room for a size: eight hexadecimal digits and the line end. Leading zeros are legal. */
+/* Space for a size: eight hexadecimal digits and the line end. Leading zeros are legal. */
 enum { CHUNK_SIZE_BYTES = 10 };
 
 static void put_chunk_size(uint8_t *p, size_t n)
@@ -381,7 +382,7 @@ int http_date_parse(const char *s, time_t *ret)
 	if (month == 12)
 		return -EINVAL;
 	t = timestamp_days(year, month + 1, day) * 86400 + hour * 3600 + minute * 60 + second;
-	/* Whatever is out of range or spelled otherwise comes back different. */
+	/* Anything out of range or spelled differently does not survive the round trip. */
 	http_date_format(t, again);
 	if (strcmp(s, again) != 0)
 		return -EINVAL;
@@ -389,7 +390,7 @@ int http_date_parse(const char *s, time_t *ret)
 	return 0;
 }
 
-/* A number at *cursor; false when there is none or it is over 18 digits. */
+/* Reads a number at *cursor; false when there is none or it exceeds 18 digits. */
 static bool take_number(const char **cursor, uint64_t *ret)
 {
 	size_t n = strspn(*cursor, "0123456789");

@@ -1,8 +1,8 @@
-/* HTTP/1.1 messages into bytes, with no way to inject a header: names must be tokens and values
- * free of CR, LF, NUL and other control characters.
+/* Writes HTTP/1.1 messages. No header can be injected: names must be tokens, and values free of CR,
+ * LF, NUL and other control characters.
  *
- * A head is written with struct http_writer, whose errors stick: write everything, then check
- * http_writer_finish once. In case of an error the buffer is as it was before. */
+ * A head is written with struct http_writer, whose errors are sticky: write everything, then check
+ * http_writer_finish once. On error the buffer is as before. */
 #ifndef PROTO_HTTP_RESPONSE_H
 #define PROTO_HTTP_RESPONSE_H
 
@@ -15,22 +15,23 @@
 
 struct http_writer {
 	struct buf *out; /* borrowed */
-	size_t mark;	 /* length of out at the beginning */
+	size_t mark;	 /* length of out at the start */
 	int err;	 /* 0 or the first -errno */
 };
 
-/* "HTTP/1.1 200 OK", with Date unless it is an interim answer, and without. */
+/* Start "HTTP/1.1 200 OK": http_writer_response with Date unless the status is interim,
+ * http_writer_status_line without. */
 struct http_writer http_writer_response(struct buf *out, unsigned status);
 struct http_writer http_writer_status_line(struct buf *out, unsigned status);
 void http_writer_date(struct http_writer *w);
-/* "GET /path HTTP/1.1"; the target must have no blanks or control characters. */
+/* Starts "GET /path HTTP/1.1". The target must not contain blanks or control characters. */
 struct http_writer http_writer_request(struct buf *out, const char *method, const char *target);
 
 void http_writer_header(struct http_writer *w, const char *name, const char *value);
 void http_writer_header_n(struct http_writer *w, const char *name, const char *value, size_t n);
 void http_writer_header_u64(struct http_writer *w, const char *name, uint64_t value);
 
-/* The blank line. 0, -EINVAL (something that could not be written safely), -EMSGSIZE, -ENOMEM. */
+/* Writes the blank line. 0, -EINVAL (unsafe to write), -EMSGSIZE, -ENOMEM. */
 int http_writer_finish(struct http_writer *w);
 
 /* ---- whole answers ---- */
@@ -54,20 +55,21 @@ struct http_reply {
 
 #define HTTP_REQUEST_ID "Mayfly-Request-Id"
 
-/* Its head up to where the length is due; the caller finishes. */
+/* Writes the reply's head up to the length; the caller adds it and finishes. */
 struct http_writer http_reply_begin(struct buf *out, const struct http_reply *reply);
 int http_reply(struct buf *out, const struct http_reply *reply);
 
-/* Head of a streamed body, chunked, or until the connection closes for an HTTP/1.0 peer
- * (http_minor 0; then the caller sends raw bytes and closes). body and len are ignored. */
+/* Writes the head of a streamed body. The body is chunked. For an HTTP/1.0 peer (http_minor 0) it
+ * ends with the connection: the caller then sends raw bytes and closes. body and len are
+ * ignored. */
 int http_reply_stream(struct buf *out, const struct http_reply *reply, unsigned http_minor);
 
-/* The control API's error, section 2.1: {"code":404,"message":"..."}, with "error_code" unless it
- * is NULL. reply gives everything else: status, fields, close. */
+/* Writes the control API's error, section 2.1: {"code":404,"message":"..."}, with "error_code"
+ * unless it is NULL. reply gives everything else: status, fields, close. */
 int http_reply_error(struct buf *out, const struct http_reply *reply, const char *error_code,
 	const char *message);
 
-/* "HTTP/1.1 100 Continue". */
+/* Writes "HTTP/1.1 100 Continue". */
 int http_reply_continue(struct buf *out);
 
 /* ---- chunks ---- */
@@ -75,8 +77,8 @@ int http_reply_continue(struct buf *out);
 int http_chunk(struct buf *out, const void *data, size_t n); /* n == 0 writes nothing */
 int http_chunk_last(struct buf *out);
 
-/* A chunk around bytes that are written straight into the buffer: begin, append, end. begin
- * leaves room for the size; nothing appended means no chunk. */
+/* Surround bytes that the caller writes straight into the buffer, as one chunk: begin, append, end.
+ * begin leaves space for the size. Without bytes in between there is no chunk. */
 int http_chunk_begin(struct buf *out, size_t *ret_mark);
 int http_chunk_end(struct buf *out, size_t mark);
 
@@ -88,9 +90,9 @@ enum { HTTP_DATE_BYTES = 30 };
 void http_date_format(time_t t, char out[HTTP_DATE_BYTES]); /* "Sun, 06 Nov 1994 08:49:37 GMT" */
 int http_date_parse(const char *s, time_t *ret);	    /* that form only; 0 or -EINVAL */
 
-/* A Range header against a file of `size` bytes. 0: one range, *ret_offset and *ret_len set.
- * -ENOENT: send the whole file (no range, a unit or form that is not served, several ranges).
- * -ERANGE: 416. */
+/* Applies a Range header to a file of `size` bytes. 0: one range, *ret_offset and *ret_len are set.
+ * -ENOENT: send the whole file (no range, several, or a unit or form that is not served). -ERANGE:
+ * 416. */
 int http_range(const char *value, uint64_t size, uint64_t *ret_offset, uint64_t *ret_len);
 
 #endif

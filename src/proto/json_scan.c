@@ -10,9 +10,9 @@
 
 struct scan {
 	const char *at, *end;
-	bool nul;    /* an escape of one was seen */
-	size_t work; /* that it may still cost */
-	int refused; /* not for being invalid: -ELOOP or -E2BIG */
+	bool nul;    /* the string contains an escaped NUL */
+	size_t work; /* budget that is left */
+	int refused; /* -ELOOP or -E2BIG; 0 when the text is merely invalid */
 };
 
 static bool refuse(struct scan *s, int why)
@@ -29,7 +29,7 @@ static bool spend(struct scan *s, size_t work)
 	return true;
 }
 
-/* 0 at the end, and for a NUL, which stands nowhere in JSON. */
+/* 0 at the end. A NUL in the text reads the same: it is never valid in JSON. */
 static char peek(const struct scan *s)
 {
 	return s->at < s->end ? *s->at : 0;
@@ -42,7 +42,7 @@ static void skip_space(struct scan *s)
 		s->at++;
 }
 
-/* Whether c comes next, behind space; then it is taken. */
+/* Skips space. Consumes c if it comes next, and returns whether it did. */
 static bool take(struct scan *s, char c)
 {
 	skip_space(s);
@@ -62,7 +62,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The value of \uXXXX, which is taken, or -1. */
+/* Reads \uXXXX; its value or -1. */
 static int unit(struct scan *s)
 {
 	int code = 0;
@@ -130,8 +130,8 @@ static bool digits(struct scan *s)
 	return s->at > begin;
 }
 
-/* A number ends in front of a byte that is not part of it, as it always does in an object: there the
- * C library's functions stop. Nobody calls setlocale(), so they read what JSON means. */
+/* Checks the range. The C library stops at the byte after the number; in an object there always is
+ * one. Nobody calls setlocale(), so strtoll and strtod parse numbers as JSON does. */
 static bool is_int64(const char *begin)
 {
 	errno = 0;
@@ -211,7 +211,7 @@ static bool nested(
 	return depth ? container(s, end, item, depth - 1) : refuse(s, -ELOOP);
 }
 
-/* depth: levels that it may still have. */
+/* depth: levels of nesting that are still allowed. */
 static bool value(struct scan *s, unsigned depth)
 {
 	if (!spend(s, JSON_SCAN_VALUE_WORK))
@@ -281,7 +281,7 @@ static bool read_member(struct scan *s, struct json_member *ret)
 	return true;
 }
 
-/* Behind the last member, or in front of none. */
+/* Reads the end of the object. */
 static int finish(struct scan *s)
 {
 	if (!take(s, '}'))

@@ -37,8 +37,7 @@ static size_t sequence_len(const uint8_t *p, size_t n)
 	return len;
 }
 
-/* Eight bytes at once: whether one of them is a control character, a quote, a backslash, or not
- * ASCII. */
+/* Checks eight bytes at once for a control character, a quote, a backslash, or non-ASCII. */
 static bool word_is_special(uint64_t w)
 {
 	const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
@@ -52,7 +51,7 @@ static bool is_special(uint8_t c)
 	return c < 0x20 || c >= 0x7f || c == '"' || c == '\\';
 }
 
-/* Bytes at the front that need no look. */
+/* Counts bytes at the front that need no escape. */
 static size_t plain_len(const uint8_t *p, size_t n)
 {
 	size_t i = 0;
@@ -125,7 +124,7 @@ static int add_ascii(struct buf *out, uint8_t c)
 	}
 }
 
-/* One character that is not plain; *ret_len bytes of it were taken. */
+/* Writes one character that is not plain; *ret_len bytes of s were consumed. */
 static int add_special(
 	struct buf *out, const uint8_t *p, size_t n, enum json_text_mode mode, size_t *ret_len)
 {

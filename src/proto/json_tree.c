@@ -9,11 +9,11 @@
 #include "base/cleanup.h"
 #include "proto/json_scan.h"
 
-/* The text was found good as a whole: a container's end comes, and every text's. */
+/* The text is already validated as a whole: every container and every string ends. */
 struct tree {
 	const char *at, *end;
 	unsigned flags;
-	const char *reason; /* of a failure */
+	const char *reason; /* set on failure */
 };
 
 static json_t *build(struct tree *t);
@@ -24,7 +24,7 @@ static void skip_space(struct tree *t)
 		t->at++;
 }
 
-/* Takes c when it comes next. */
+/* Consumes c if it comes next. */
 static bool take(struct tree *t, char c)
 {
 	skip_space(t);
@@ -67,7 +67,7 @@ static char *put_utf8(char *to, uint32_t c)
 	return to;
 }
 
-/* One escape, of which `at` is the backslash; the bytes that it has. */
+/* Decodes the escape whose backslash is at `at`; returns its length in bytes. */
 static size_t put_escape(struct tree *t, const char *at, char **to)
 {
 	static const char names[] = "bfnrt", values[] = "\b\f\n\r\t";
@@ -89,7 +89,7 @@ static size_t put_escape(struct tree *t, const char *at, char **to)
 	return 12;
 }
 
-/* n bytes with escapes in them; NULL: out of memory, or a reason. */
+/* Decodes n bytes that contain escapes. NULL when out of memory, or with t->reason set. */
 static char *unescape(struct tree *t, const char *from, size_t n, size_t *ret_n)
 {
 	char *text = malloc(n), *to = text;
@@ -112,14 +112,14 @@ static char *unescape(struct tree *t, const char *from, size_t n, size_t *ret_n)
 	return NULL;
 }
 
-/* A text: where it lies, or *ret_owned when that is a copy of ours. NULL: out of memory, or a
- * reason. */
+/* Reads a string. The result points into the text, or is *ret_owned when it had to be copied. NULL
+ * when out of memory, or with t->reason set. */
 static const char *read_text(struct tree *t, size_t *ret_n, char **ret_owned)
 {
 	const char *begin = t->at + 1, *end = memchr(begin, '"', (size_t)(t->end - begin)), *escape;
 
 	escape = memchr(begin, '\\', (size_t)(end - begin));
-	if (escape) /* the quote may be escaped */
+	if (escape) /* an escaped quote does not end the string */
 		for (end = escape; *end != '"';)
 			end += *end == '\\' ? 2 : 1;
 	t->at = end + 1;
@@ -197,7 +197,8 @@ static json_t *build_word(struct tree *t, size_t n, json_t *v)
 	return v;
 }
 
-/* NULL: out of memory, or a reason. Recurses as deep as the text was found to nest. */
+/* NULL when out of memory, or with t->reason set. Recurses as deep as the text nests; judge()
+ * limits that. */
 static json_t *build(struct tree *t)
 {
 	skip_space(t);
@@ -219,7 +220,7 @@ static json_t *build(struct tree *t)
 	}
 }
 
-/* Whether a tree is worth being built; else the reason. */
+/* NULL when the text is valid and within the limits; otherwise the reason. */
 static const char *judge(const void *text, size_t n)
 {
 	switch (json_scan_object(text, n, JSON_TREE_DEPTH_MAX, JSON_TREE_WORK_MAX)) {

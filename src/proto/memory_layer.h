@@ -1,9 +1,10 @@
-/* A layer of a snapshot's memory: the pages that were written since the snapshot before it.
+/* A layer of a snapshot's memory: the pages that were written since the previous snapshot.
  *
  * A file holds a head (header and table), padded to whole pages, then the pages of the table's
- * ranges in order: what lies where follows from the table alone. Pages of zeroes may be holes.
- * docs/snapshot-format.md is the specification. Bytes only, no files: the head is made and read
- * here. Reading treats it as hostile: checksum, version, order and bounds of every range. */
+ * ranges in order. So the table alone tells where each page lies. Pages of zeroes may be holes.
+ * docs/snapshot-format.md is the specification. This module reads and writes the head as bytes; it
+ * does no file I/O. Reading treats the head as hostile: it checks the checksum, the version, and
+ * the order and bounds of every range. */
 #ifndef PROTO_MEMORY_LAYER_H
 #define PROTO_MEMORY_LAYER_H
 
@@ -24,7 +25,7 @@ enum {
 	LAYER_HEAD_MAX = 32768, /* header and largest table, in whole pages */
 };
 
-/* Who a layer is: a random number. Zeroes stand for the base that a lowest layer lies on. */
+/* Identifies a layer: a random number. Zeroes stand for the base under the lowest layer. */
 struct layer_id {
 	uint8_t bytes[LAYER_ID_BYTES];
 };
@@ -41,15 +42,15 @@ struct layer_head {
 
 bool layer_id_equal(const struct layer_id *a, const struct layer_id *b);
 
-/* Bytes of a head with so many ranges: where the pages begin. */
+/* Bytes of a head with this many ranges; the pages start there. */
 uint64_t layer_head_bytes(uint32_t range_count);
 uint64_t layer_data_pages(const struct layer_head *h);
 
-/* Appends the head, with its padding. 0 or -ENOMEM/-EMSGSIZE. */
+/* Appends the head with its padding. 0 or -ENOMEM/-EMSGSIZE. */
 int layer_head_write(const struct layer_head *h, struct buf *out);
 
-/* data: the first bytes of a file, n of them: all of it or LAYER_HEAD_MAX. file_bytes: size of the
- * file, which must be just what the table says. ERROR_BAD_SNAPSHOT, or ERROR_INCOMPATIBLE for
+/* Reads a head. data holds the first n bytes of a file: all of it, or LAYER_HEAD_MAX. file_bytes,
+ * the size of the file, must match the table exactly. ERROR_BAD_SNAPSHOT, or ERROR_INCOMPATIBLE for
  * another version. */
 int layer_head_read(
 	const void *data, size_t n, uint64_t file_bytes, struct layer_head *ret, struct error *e);

@@ -10,11 +10,11 @@
 #include "proto/http_headers.h"
 #include "proto/uri.h"
 
-enum { PADDING_MAX = 64 }; /* blanks behind a boundary */
+enum { PADDING_MAX = 64 }; /* blanks after a boundary */
 
-/* PREAMBLE looks for the first boundary, DATA for the next one. Behind a boundary TAIL takes
- * blanks up to the CR, TAIL_LF the LF, or TAIL_DASH the second dash of the last boundary. HEADERS
- * gathers lines up to the empty one. ENDED swallows everything. */
+/* PREAMBLE looks for the first boundary, DATA for the next one. After a boundary TAIL takes blanks
+ * up to the CR, TAIL_LF the LF, and TAIL_DASH the second dash of the last boundary. HEADERS gathers
+ * lines up to the empty one. ENDED ignores all further bytes. */
 enum multipart_state {
 	MULTIPART_STATE_PREAMBLE,
 	MULTIPART_STATE_TAIL,
@@ -30,8 +30,8 @@ struct multipart {
 	enum multipart_state state;
 	char delimiter[4 + MULTIPART_BOUNDARY_MAX + 1]; /* CRLF, two dashes, boundary */
 	size_t delimiter_len;
-	size_t matched; /* bytes of the delimiter that were consumed and not handed out */
-	size_t skipped; /* of the preamble, or blanks behind a boundary */
+	size_t matched; /* bytes of the delimiter consumed but not handed out */
+	size_t skipped; /* bytes of the preamble, or blanks after a boundary */
 	unsigned parts, parts_max;
 	struct buf headers;
 	size_t line_start;
@@ -58,7 +58,7 @@ int multipart_new(const char *content_type, unsigned parts_max, struct multipart
 	memcpy(m->delimiter, "\r\n--", 4);
 	memcpy(m->delimiter + 4, boundary, (size_t)n);
 	m->delimiter_len = 4 + (size_t)n;
-	m->matched = 2; /* the first boundary may stand at the very beginning, without a CRLF */
+	m->matched = 2; /* the first boundary may be at the very start, without a CRLF */
 	m->parts_max = parts_max ? parts_max : MULTIPART_PARTS_DEFAULT;
 	buf_init(&m->headers, MULTIPART_HEADERS_MAX + 1);
 	*ret = m;
@@ -82,8 +82,8 @@ static enum multipart_event fail(struct multipart *m, const char *reason)
 
 /* ---- a part's headers ---- */
 
-/* The value at *cursor, unescaped in place and terminated. As the reference does it, a backslash
- * counts only before characters that need it: some clients send it unescaped in file names. */
+/* Unescapes the value at *cursor in place and terminates it. As in the reference, a backslash
+ * counts only before characters that need it: some clients do not escape it in file names. */
 static char *take_value(char **cursor)
 {
 	static const char specials[] = "()<>@,;:\\\"/[]?=";
@@ -110,7 +110,7 @@ static char *take_value(char **cursor)
 	return start;
 }
 
-/* UTF-8''percent-encoded (RFC 8187), decoded in place; NULL for another character set. */
+/* Decodes UTF-8''percent-encoded (RFC 8187) in place; NULL for another character set. */
 static char *decode_extended(char *value)
 {
 	char *language;
@@ -170,7 +170,7 @@ static bool read_header(struct multipart *m, char *line)
 	return true;
 }
 
-/* All lines are gathered, each ending in CRLF. */
+/* Parses the gathered lines, each of which ends in CRLF. */
 static enum multipart_event read_headers(struct multipart *m)
 {
 	char *line = (char *)m->headers.data + m->headers.start;
@@ -202,7 +202,7 @@ static enum multipart_event take_headers(
 	const uint8_t *line;
 
 	*consumed = take;
-	/* other control characters may be part of a file's name */
+	/* other control characters may be part of a file name */
 	if (memchr(p, '\0', take))
 		return fail(m, "a part's headers hold a NUL");
 	if (buf_len(&m->headers) + take > MULTIPART_HEADERS_MAX)
@@ -264,8 +264,9 @@ static enum multipart_event hand_out(struct multipart *m, const void *data, size
 	return MULTIPART_DATA;
 }
 
-/* Goes on comparing with the delimiter. Only its first character is a CR, so bytes that turn out
- * to be data hold no other beginning of it: they are handed out from the delimiter itself. */
+/* Continues to compare with the delimiter. Only its first character is a CR, so a failed match
+ * contains no other start of a delimiter. The matched bytes are then data, handed out from the
+ * delimiter itself. */
 static enum multipart_event take_candidate(
 	struct multipart *m, const uint8_t *p, size_t n, size_t *consumed)
 {
@@ -286,7 +287,7 @@ static enum multipart_event take_candidate(
 	return hand_out(m, m->delimiter, held);
 }
 
-/* Bytes at the front that cannot belong to a delimiter. */
+/* Counts bytes at the front that cannot belong to a delimiter. */
 static size_t plain_len(const struct multipart *m, const uint8_t *p, size_t n)
 {
 	const uint8_t *cr = p, *end = p + n;

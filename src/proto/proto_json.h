@@ -1,9 +1,9 @@
-/* Reading proto3 JSON (protocol section 3.5) out of jansson's trees.
+/* Reads proto3 JSON (protocol section 3.5) from jansson trees.
  *
- * Fields are asked for by their lowerCamelCase name; the snake_case spelling is accepted too, null
- * is the same as absent. All return 1 when the field is there, 0 when it is absent (the output is
- * left alone, so set the default first), -EINVAL when it has the wrong type or -ERANGE a value
- * out of range. Strings are borrowed from the tree; one with a NUL inside is -EINVAL. */
+ * Fields are named in lowerCamelCase; the snake_case spelling is accepted too, and null counts as
+ * absent. All functions return 1 when the field is present and 0 when it is absent; then the output
+ * is unchanged, so set the default first. -EINVAL: wrong type; -ERANGE: value out of range. Strings
+ * are borrowed from the tree; one with a NUL inside is -EINVAL. */
 #ifndef PROTO_PROTO_JSON_H
 #define PROTO_PROTO_JSON_H
 
@@ -15,8 +15,9 @@
 #include "base/buf.h"
 #include "proto/timestamp.h"
 
-/* Parses a whole body: an object, no duplicate keys, nothing behind it, bounded depth and number of
- * values (json_tree.h); an empty body is {}. NULL: *ret_reason (static) says why. */
+/* Parses a whole body. It must be one object without duplicate keys, of bounded depth and number of
+ * values (json_tree.h), with nothing after it. An empty body is {}. NULL: *ret_reason (static) says
+ * why. */
 json_t *proto_json_parse(const void *data, size_t n, const char **ret_reason);
 
 /* The field, or NULL when it is absent or null. */
@@ -32,7 +33,8 @@ int proto_json_u32(const json_t *o, const char *name, uint32_t *ret);
 int proto_json_i32(const json_t *o, const char *name, int32_t *ret);
 int proto_json_i64(const json_t *o, const char *name, int64_t *ret);
 
-/* Base64 of either alphabet, appended to out (-EMSGSIZE, -ENOMEM of the buffer too). */
+/* Appends decoded base64, of either alphabet, to out. Also -EMSGSIZE and -ENOMEM from the
+ * buffer. */
 int proto_json_bytes(const json_t *o, const char *name, struct buf *out);
 
 int proto_json_timestamp(const json_t *o, const char *name, struct timestamp *ret);
@@ -42,16 +44,17 @@ struct proto_json_enum {
 	int value;
 };
 
-/* A name of the table or any number in int32; an unknown name is -EINVAL. */
+/* Accepts a name of the table or any number in int32; an unknown name is -EINVAL. */
 int proto_json_enum(
 	const json_t *o, const char *name, const struct proto_json_enum *table, int *ret);
 const char *proto_json_enum_name(const struct proto_json_enum *table, int value); /* or NULL */
 
-/* The value as int64 is written: a decimal string. NULL when out of memory. */
+/* Writes the value as proto3 writes an int64: as a decimal string. NULL when out of memory. */
 json_t *proto_json_from_i64(int64_t v);
 json_t *proto_json_from_timestamp(struct timestamp t);
 
-/* Serialises compactly at the end of a buffer: 0, -EMSGSIZE, -ENOMEM; unchanged on failure. */
+/* Appends the tree, serialised compactly: 0, -EMSGSIZE, -ENOMEM; the buffer is unchanged on
+ * failure. */
 int proto_json_dump(const json_t *j, struct buf *out);
 
 #endif

@@ -17,7 +17,7 @@ static bool is_lower(char c)
 	return c >= 'a' && c <= 'z';
 }
 
-/* Copies an id of n characters; hosts come in either case. */
+/* Copies an id of n characters; a host may be in either case. */
 static bool take_id(const char *s, size_t n, bool fold, char out[ROUTE_SANDBOX_ID_MAX + 1])
 {
 	if (!n || n > ROUTE_SANDBOX_ID_MAX)
@@ -40,7 +40,7 @@ bool route_sandbox_id(const char *s, char out[ROUTE_SANDBOX_ID_MAX + 1])
 	return take_id(s, strcspn(s, "-"), false, out);
 }
 
-/* A port in decimal, 1 to 65535; n digits. */
+/* Parses a decimal port of n digits, 1 to 65535. */
 static bool take_port(const char *s, size_t n, uint16_t *ret)
 {
 	unsigned v = 0;
@@ -56,7 +56,7 @@ static bool take_port(const char *s, size_t n, uint16_t *ret)
 	return v >= 1 && v <= 65535;
 }
 
-/* Whether what follows the first label is the sandbox domain, with or without a port. */
+/* Whether the rest after the first label is the sandbox domain, with or without a port. */
 static bool is_domain(const char *rest, const char *domain)
 {
 	size_t n = strlen(domain);
@@ -70,7 +70,7 @@ static void bad(struct route *r, const char *reason)
 	r->reason = reason;
 }
 
-/* <port>-<id>[-<suffix>].<domain>; false when the host has not that form at all. */
+/* Parses <port>-<id>[-<suffix>].<domain>; false when the host does not have this form. */
 static bool by_host(const char *host, const char *domain, struct route *r)
 {
 	size_t label = strcspn(host, "."), digits = strspn(host, "0123456789"), n;
@@ -130,7 +130,7 @@ void route_classify(const struct http_head *head, const char *domain, struct rou
 
 /* ---- names ---- */
 
-/* Copies n characters in lower case when all are of [a-z0-9_-] or `extra`. */
+/* Copies n characters in lower case if all are in [a-z0-9_-] or `extra`. */
 static bool take_name(const char *s, size_t n, const char *extra, char *out, size_t max)
 {
 	if (!n || n > max)

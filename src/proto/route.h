@@ -1,7 +1,8 @@
-/* Who a request on the one port is for (protocol section 1.5), and the names that occur in it.
+/* Classifies a request on the single port: whom it is for (protocol section 1.5). Also parses the
+ * names that occur in requests.
  *
- * A Host of the form <port>-<sandboxID>.<domain> decides; else the two E2b-Sandbox headers; else
- * a signed /files URL; else it is the control API. */
+ * A Host of the form <port>-<sandboxID>.<domain> decides; else the two E2b-Sandbox headers; else a
+ * signed /files URL; else it is the control API. */
 #ifndef PROTO_ROUTE_H
 #define PROTO_ROUTE_H
 
@@ -19,7 +20,7 @@ enum {
 enum route_kind {
 	ROUTE_API,
 	ROUTE_SANDBOX, /* sandbox_id and port are set */
-	ROUTE_SIGNED,  /* /files with a signature and no sandbox: find it by the signature */
+	ROUTE_SIGNED,  /* /files with a signature but no sandbox: find it by the signature */
 	ROUTE_BAD,     /* answer 400 with reason */
 };
 
@@ -31,11 +32,11 @@ struct route {
 	const char *reason;
 };
 
-/* domain: the sandbox domain the Host must end in, or NULL when any will do (an id of digits only
- * does not count as one then, so that 10-0-0-1.example is no sandbox). */
+/* domain is the sandbox domain that the Host must end in, or NULL for any. With NULL, an id of
+ * digits only does not count, so that 10-0-0-1.example is no sandbox. */
 void route_classify(const struct http_head *head, const char *domain, struct route *ret);
 
-/* Whose the request is, in a word: "api", "envd" or "port". */
+/* The surface that the request is for: "api", "envd" or "port". */
 const char *route_surface(const struct route *r);
 
 /* The id in "id" or "id-client": [a-z0-9]+, at most ROUTE_SANDBOX_ID_MAX. False: not an id. */

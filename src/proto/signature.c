@@ -40,7 +40,7 @@ int signature_make(const struct signature_input *in, char out[SIGNATURE_BYTES])
 	return 0;
 }
 
-/* Decimal and within int64, so that the comparison with now means something. */
+/* Accepts decimal digits within int64, so that the comparison with now is meaningful. */
 static bool parse_expiration(const char *s, int64_t *ret)
 {
 	size_t n = strlen(s);
@@ -68,12 +68,12 @@ enum signature_verdict signature_check(
 
 struct signature_search {
 	EVP_MD *md;
-	EVP_MD_CTX *prefix, *ctx; /* up to the token; of one token */
+	EVP_MD_CTX *prefix, *ctx; /* hash state before the token; for one token */
 	uint8_t digest[SHA256_BYTES];
 	const char *expiration; /* or NULL; borrowed */
 };
 
-/* In the one way that base64 has to write it. */
+/* Accepts only the canonical base64 spelling. */
 static bool read_signature(const char *signature, uint8_t digest[SHA256_BYTES])
 {
 	uint8_t bytes[SHA256_BYTES + 4];

@@ -1,4 +1,4 @@
-/* Signed file URLs (protocol section 3.8), and comparing secrets. */
+/* Makes and checks signed file URLs (protocol section 3.8), and compares secrets. */
 #ifndef PROTO_SIGNATURE_H
 #define PROTO_SIGNATURE_H
 
@@ -20,22 +20,22 @@ int signature_make(const struct signature_input *in, char out[SIGNATURE_BYTES]);
 
 enum signature_verdict { SIGNATURE_GOOD, SIGNATURE_WRONG, SIGNATURE_EXPIRED, SIGNATURE_MALFORMED };
 
-/* now_s: unix time. An expiration that is not a decimal number is MALFORMED; EXPIRED is said only
- * of a signature that is right. Constant time in the signature's content. */
+/* now_s is Unix time. An expiration that is not a decimal number is MALFORMED. EXPIRED is returned
+ * only for a correct signature. Constant time in the signature's content. */
 enum signature_verdict signature_check(
 	const struct signature_input *in, const char *signature, int64_t now_s);
 
-/* Looks for the token that made a signature among many: what is the same for all of them is hashed
- * once. in->token is not looked at. */
+/* Searches many tokens for the one that made a signature. Hashes the common part once and ignores
+ * in->token. */
 struct signature_search;
 
-/* NULL: it can be nobody's (not of that form, an expiration that is no number), or out of memory. */
+/* NULL: no token can match (malformed signature, expiration not a number), or out of memory. */
 struct signature_search *signature_search_new(
 	const struct signature_input *in, const char *signature);
 bool signature_search_matches(struct signature_search *s, const char *token);
 void signature_search_free(struct signature_search *s); /* NULL is fine */
 
-/* Equal strings; the time depends on the lengths only. NULL equals nothing. */
+/* Whether the strings are equal. The time depends on the lengths only. NULL equals nothing. */
 bool secret_equal(const char *a, const char *b);
 
 #endif

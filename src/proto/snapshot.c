@@ -120,7 +120,8 @@ int snapshot_reader_open(struct snapshot_reader *r, const void *data, size_t byt
 			return damaged(e, "bad section");
 		p = reader_bytes(&in, n);
 		(void)reader_bytes(
-			&in, (ALIGN - n % ALIGN) % ALIGN); /* padding; missing is bad below */
+			&in, (ALIGN - n % ALIGN) % ALIGN); /* skip padding; if it is missing, the
+							    * check below fails */
 		if (in.bad)
 			return damaged(e, "bad section");
 		r->sections[r->count].type = type;

@@ -1,9 +1,10 @@
-/* The snapshot's state file: everything about a stopped microVM but its memory and disk contents.
+/* The snapshot's state file: everything about a stopped microVM except its memory and disk
+ * contents.
  *
- * A header, then sections. Little-endian; vCPU sections hold KVM's x86 structures as the kernel
- * lays them out. docs/snapshot-format.md is the specification. Reading treats the bytes as hostile:
- * magic, version, lengths and a CRC-32C over the whole file are checked before any section is seen,
- * and each section has a fixed place and a bounded reader. */
+ * It is a header, then sections. Little-endian; vCPU sections hold KVM's x86 structures as the
+ * kernel lays them out. docs/snapshot-format.md is the specification. Reading treats the bytes as
+ * hostile: it first checks magic, version, lengths and a CRC-32C over the whole file. Each section
+ * has a fixed place and a bounded reader. */
 #ifndef PROTO_SNAPSHOT_H
 #define PROTO_SNAPSHOT_H
 
@@ -24,8 +25,8 @@ enum {
 
 /* Section types; numbers are never reused. */
 enum snapshot_section {
-	SNAPSHOT_MACHINE = 1, /* shape of the VM and the host's CPU, see struct snapshot_machine */
-	SNAPSHOT_CPUID = 2,   /* the guest's CPUID: count, then kvm_cpuid_entry2 each */
+	SNAPSHOT_MACHINE = 1, /* VM layout and the host's CPU, see struct snapshot_machine */
+	SNAPSHOT_CPUID = 2,   /* the guest's CPUID: a count, then a kvm_cpuid_entry2 each */
 	SNAPSHOT_VCPU = 3,    /* one per vCPU, index = id */
 	SNAPSHOT_CLOCK = 4,   /* kvm-clock in ns */
 	SNAPSHOT_IOAPIC = 5,
@@ -33,7 +34,8 @@ enum snapshot_section {
 	SNAPSHOT_DEVICE = 7, /* one per virtio device, index = slot */
 	SNAPSHOT_DISK = 8,   /* one per disk: capacity in bytes */
 	SNAPSHOT_CPU =
-		10, /* hash of the host's facts, the guest's IA32_ARCH_CAPABILITIES (8 each) */
+		10, /* hash of the host's properties, the guest's IA32_ARCH_CAPABILITIES (8 bytes
+		     * each) */
 	SNAPSHOT_MEMORY = 9, /* since version 2: the memory layers that belong to this state */
 };
 
@@ -47,9 +49,9 @@ struct snapshot_writer {
 
 void snapshot_writer_init(struct snapshot_writer *w);
 void snapshot_writer_done(struct snapshot_writer *w);
-/* Opens a section; its content is then added to the returned buffer. Closes the previous one. */
+/* Opens a section and returns the buffer to add its content to. Closes the previous section. */
 struct buf *snapshot_section(struct snapshot_writer *w, enum snapshot_section type, uint32_t index);
-/* Closes the last section and fills the header in; 0 or -ENOMEM/-EMSGSIZE. */
+/* Closes the last section and fills in the header; 0 or -ENOMEM/-EMSGSIZE. */
 int snapshot_writer_finish(struct snapshot_writer *w);
 
 /* --- reading --- */
@@ -65,11 +67,11 @@ struct snapshot_reader {
 	} sections[SNAPSHOT_SECTIONS_MAX];
 };
 
-/* Checks the whole file. ERROR_BAD_SNAPSHOT or, for another version, ERROR_INCOMPATIBLE. data must
- * outlive r and not change. */
+/* Checks the whole file. ERROR_BAD_SNAPSHOT, or ERROR_INCOMPATIBLE for another version. data must
+ * outlive r and must not change. */
 int snapshot_reader_open(
 	struct snapshot_reader *r, const void *data, size_t bytes, struct error *e);
-/* A section's reader; a missing section gives one that is bad from the start. */
+/* Returns a reader for a section. For a missing section, the reader is bad from the start. */
 struct reader snapshot_find(
 	const struct snapshot_reader *r, enum snapshot_section type, uint32_t index);
 

@@ -10,9 +10,9 @@ enum { DAY_S = 86400, NS_DIGITS = 9 };
 static const int64_t year_1_s = INT64_C(-62135596800);
 static const int64_t year_9999_end_s = INT64_C(253402300799);
 
-/* Years begin in March here, so that the leap day is the last of its year and the months before
- * it have a fixed pattern of lengths (153 days in five months). 719468 days lie between
- * 0000-03-01 and 1970-01-01, 146097 days make 400 years. */
+/* Years start in March here. So the leap day is the last of its year, and the months before it have
+ * a fixed pattern of lengths (153 days in five months). 719468 days lie between 0000-03-01 and
+ * 1970-01-01; 146097 days make 400 years. */
 int64_t timestamp_days(int64_t year, unsigned month, unsigned day)
 {
 	int64_t y = month <= 2 ? year - 1 : year;
@@ -51,7 +51,7 @@ static struct timestamp clamp(struct timestamp t)
 	return t;
 }
 
-/* Writes v in `width` digits and returns what follows them. */
+/* Writes v in `width` digits and returns the position after them. */
 static char *put_digits(char *out, uint64_t v, unsigned width)
 {
 	for (unsigned i = width; i > 0; i--, v /= 10)
@@ -59,7 +59,7 @@ static char *put_digits(char *out, uint64_t v, unsigned width)
 	return out + width;
 }
 
-/* ".5" as ".500": three, six or nine digits, none for 0. */
+/* Writes ".5" as ".500": three, six or nine digits, nothing for 0. */
 static char *put_fraction(char *out, uint32_t ns)
 {
 	if (!ns)

@@ -17,7 +17,7 @@ static int hex_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The byte at s, of which *ret_taken characters are used up, or -EINVAL. */
+/* Decodes the byte at s; *ret_taken is the number of characters used. -EINVAL when malformed. */
 static int decode_one(const char *s, size_t n, bool plus_is_space, size_t *ret_taken)
 {
 	int high, low;
@@ -99,7 +99,7 @@ bool uri_query_next(const char **cursor, struct uri_pair *ret)
 	return true;
 }
 
-/* Whether n encoded bytes spell this key. */
+/* Whether n encoded bytes decode to this key. */
 static bool key_is(const char *s, size_t n, const char *key)
 {
 	size_t i = 0, taken;
@@ -179,7 +179,7 @@ static int filter_piece(
 	return 0;
 }
 
-/* The second decoding goes to the front of the storage, the pieces of the third behind it. */
+/* The second decoding goes to the front of the storage; pieces of the third follow it. */
 int uri_filter_parse(const char *value, struct uri_filter *ret)
 {
 	struct uri_pair pair;

@@ -1,22 +1,22 @@
-/* Request targets: paths and queries, decoded after they were taken apart, so that an encoded
- * slash or ampersand never separates anything (protocol sections 2.1, 2.6).
+/* Parses request targets: paths and queries. They are split first and decoded afterwards, so that
+ * an encoded slash or ampersand never separates anything (protocol sections 2.1, 2.6).
  *
- * Decoders refuse malformed percent escapes and an encoded NUL (-EINVAL), and results over the
- * capacity (-EMSGSIZE); results are NUL-terminated. */
+ * Decoders refuse malformed percent escapes and an encoded NUL (-EINVAL), and results that exceed
+ * the capacity (-EMSGSIZE). Results are NUL-terminated. */
 #ifndef PROTO_URI_H
 #define PROTO_URI_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Decodes n bytes into out (cap includes the NUL; out may be s itself); plus_is_space for
- * queries. The length or a negative error. */
+/* Decodes n bytes into out (cap includes the NUL; out may be s itself). Set plus_is_space for
+ * queries. Returns the length or a negative error. */
 int uri_decode(const char *s, size_t n, bool plus_is_space, char *out, size_t cap);
 
 enum { URI_SEGMENTS_MAX = 12, URI_PATH_BYTES = 2048 };
 
-/* A path for a router: "/templates/team%2Fx%3Adefault" is two segments. One slash at the end is
- * ignored; "/" has no segments; empty segments within are kept. */
+/* A path for a router: "/templates/team%2Fx%3Adefault" has two segments. A slash at the end is
+ * ignored; "/" has no segments; empty segments in the middle are kept. */
 struct uri_path {
 	unsigned count;
 	const char *segments[URI_SEGMENTS_MAX];
@@ -26,24 +26,24 @@ struct uri_path {
 /* 0, -EINVAL, or -EMSGSIZE when there are more segments or bytes than fit (answer 404). */
 int uri_path_parse(const char *path, struct uri_path *ret);
 
-/* Walks a raw query ("a=1&b"): the raw key and value, still encoded. False at the end. Empty
- * pairs are skipped; a pair without '=' has an empty value. */
+/* Walks a raw query ("a=1&b") and returns each key and value still encoded. False at the end. Skips
+ * empty pairs; a pair without '=' has an empty value. */
 struct uri_pair {
 	const char *key, *value; /* not NUL-terminated */
 	size_t key_len, value_len;
 };
 bool uri_query_next(const char **cursor, struct uri_pair *ret);
 
-/* The first value of a key (given decoded), decoded once into out. Its length, -ENOENT (also for
- * query NULL), -EINVAL, -EMSGSIZE. */
+/* Finds the first value of a key (given decoded) and decodes it once into out. Its length, -ENOENT
+ * (also for query NULL), -EINVAL, -EMSGSIZE. */
 int uri_query_get(const char *query, const char *key, char *out, size_t cap);
 
-/* The same for a number in decimal, up to max: 0, -ENOENT, -EINVAL, -ERANGE. */
+/* The same for a decimal number of at most max: 0, -ENOENT, -EINVAL, -ERANGE. */
 int uri_query_u64(
 	const char *query, const char *key, unsigned long long max, unsigned long long *ret);
 
-/* Copies and decodes the raw value of a key, for values without a fixed maximum; free it.
- * 0, -ENOENT, -EINVAL, -ENOMEM. */
+/* The same for a value without a fixed maximum, into new memory; free it. 0, -ENOENT, -EINVAL,
+ * -ENOMEM. */
 int uri_query_dup(const char *query, const char *key, char **ret);
 
 enum { URI_FILTER_MAX = 64, URI_FILTER_BYTES = 8192 };
@@ -61,7 +61,7 @@ struct uri_filter {
  * -EMSGSIZE. */
 int uri_filter_parse(const char *value, struct uri_filter *ret);
 
-/* Appends s percent-encoded, all but unreserved characters (RFC 3986 2.3). */
+/* Appends s percent-encoded; only unreserved characters stay (RFC 3986 2.3). */
 struct buf;
 int uri_encode(struct buf *out, const char *s, size_t n);
 

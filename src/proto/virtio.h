@@ -1,8 +1,8 @@
 /* Numbers and wire layouts of virtio 1.2 (OASIS): split virtqueues (2.7), virtio-mmio version 2
  * (4.2.2), and the block (5.2), entropy (5.4) and socket (5.10) devices.
  *
- * Everything on the wire is little-endian. The structs describe layout only: memory shared with a
- * driver is read field by field, once. */
+ * Everything on the wire is little-endian. The structs only describe the layout: read memory shared
+ * with a driver field by field, once. */
 #ifndef PROTO_VIRTIO_H
 #define PROTO_VIRTIO_H
 
@@ -135,7 +135,7 @@ enum {
 	VIRTIO_BLK_RANGE_F_UNMAP = 1,
 };
 
-/* The header in front of every request: le32 type, le32 reserved, le64 sector. */
+/* The header before every request: le32 type, le32 reserved, le64 sector. */
 enum { VIRTIO_BLK_HEADER_TYPE = 0, VIRTIO_BLK_HEADER_SECTOR = 8 };
 
 /* One range of DISCARD and WRITE_ZEROES: le64 sector, le32 sectors, le32 flags. */
