@@ -17,7 +17,7 @@ static bool is_public_v4(uint32_t a)
 		{0x00000000, 8}, {0x0a000000, 8}, {0x64400000, 10}, {0x7f000000, 8},
 		{0xa9fe0000, 16}, {0xac100000, 12}, {0xc0000000, 24}, {0xc0000200, 24},
 		{0xc0586300, 24}, {0xc0a80000, 16}, {0xc6120000, 15}, {0xc6336400, 24},
-		{0xcb007100, 24}, {0xe0000000, 3}, /* multicast and what is behind it */
+		{0xcb007100, 24}, {0xe0000000, 3}, /* multicast and above */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(special); i++)
@@ -26,8 +26,9 @@ static bool is_public_v4(uint32_t a)
 	return true;
 }
 
-/* Of 2000::/3, without what carries IPv4 (2001::/32, 2002::/16) and documentation; all other blocks
- * are not global, mapped and translated IPv4 addresses among them. */
+/* Public addresses are those of 2000::/3, without documentation and without prefixes that carry
+ * IPv4 (2001::/32, 2002::/16). All other blocks are not global, nor are mapped and translated IPv4
+ * addresses. */
 static bool is_public_v6(const uint8_t a[16])
 {
 	static const uint8_t teredo[] = {0x20, 0x01, 0, 0},

@@ -23,11 +23,11 @@
 
 #define DATABASE     "mayfly.db"
 #define ADMIN_SOCKET "daemon.sock"
-/* They wait more than they work: for template files that are read, for microVMs that end. */
-#define WORKERS "16" /* twice LANE_MAX: the other half is for what is short */
+/* Workers mostly wait: for template files to be read, for microVMs to end. */
+#define WORKERS "16" /* twice LANE_MAX: the other half is for short work */
 
-/* jansson (up to 2.14, its issue 362) overwrites the heap when memory runs out inside a string that
- * it reads. An end at once is better: sandboxes survive it. */
+/* jansson (up to 2.14, its issue 362) overwrites the heap if memory runs out within a string that
+ * it reads. It is better to exit at once: sandboxes survive that. */
 static void *json_allocate(size_t n)
 {
 	void *p = malloc(n);
@@ -43,24 +43,25 @@ static void no_work(uv_work_t *w)
 {
 }
 
-/* Now rather than with the first request: libuv aborts when a thread cannot be started. */
+/* Starts the workers now rather than at the first request: libuv aborts if it cannot start a
+ * thread. */
 static void start_workers(struct daemon *d)
 {
 	static uv_work_t first;
 
-	(void)setenv("UV_THREADPOOL_SIZE", WORKERS, 0); /* else libuv's own number */
+	(void)setenv("UV_THREADPOOL_SIZE", WORKERS, 0); /* otherwise libuv's own number */
 	(void)uv_queue_work(
-		d->fleet.loop, &first, no_work, NULL); /* fails without a function only */
+		d->fleet.loop, &first, no_work, NULL); /* fails only without a callback */
 }
 
-/* Every sandbox and every connection takes some descriptors. */
+/* Every sandbox and every connection needs some descriptors. */
 static void raise_limits(void)
 {
 	struct rlimit l;
 
 	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
 		l.rlim_cur = l.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &l); /* with fewer it works as well */
+		(void)setrlimit(RLIMIT_NOFILE, &l); /* fewer will do, too */
 	}
 }
 
@@ -226,7 +227,7 @@ int daemon_run(struct daemon *d, struct error *e)
 		if (uv_signal_start(&handles[i], on_signal, signals[i]) < 0)
 			return error_set(e, ERROR_INTERNAL, EINVAL, "cannot wait for signals");
 	}
-	(void)uv_run(d->fleet.loop, UV_RUN_DEFAULT); /* says only whether anything is left */
+	(void)uv_run(d->fleet.loop, UV_RUN_DEFAULT); /* only says whether anything is left */
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		uv_close((uv_handle_t *)&handles[i], NULL);
 	instances_stop(&d->fleet);
@@ -235,7 +236,7 @@ int daemon_run(struct daemon *d, struct error *e)
 	scrape_stop(TAKE_PTR(d->scrape));
 	self_signed_stop(d);
 	webhooks_stop(d);
-	(void)uv_run(d->fleet.loop, UV_RUN_DEFAULT); /* until workers and handles are done */
+	(void)uv_run(d->fleet.loop, UV_RUN_DEFAULT); /* until workers and handles have finished */
 	return 0;
 }
 

@@ -1,7 +1,7 @@
-/* The daemon joins the rooms. One event loop, one thread; workers only for what blocks.
+/* The daemon joins the rooms. It has one event loop in one thread; workers do only what blocks.
  *
- *	server     accepts, speaks HTTP                          http/server.h, http/request.h
- *	surfaces   says which room answers a request             surfaces.h
+ *	server     accepts clients, speaks HTTP                  http/server.h, http/request.h
+ *	surfaces   decides which room answers a request          surfaces.h
  *	fleet      all sandboxes of this host, and the store     fleet/fleet.h
  *	webhooks   delivers the fleet's events                   webhooks.h
  *	scrape     the operator's page of metrics                api/scrape.h */
@@ -21,18 +21,18 @@ struct webhooks;
 
 struct daemon_options {
 	const char *listen;		/* "ADDRESS:PORT" */
-	const char *domain;		/* of sandboxes' hosts, or NULL: any */
+	const char *domain;		/* in which sandboxes' hosts end, or NULL: any */
 	const char *tls_cert, *tls_key; /* files; both NULL: plain HTTP */
-	const char *tls_self_signed;	/* domain of a certificate of our own, instead; or NULL */
-	const char *log_level;		/* NULL: as MAYFLY_LOG says */
+	const char *tls_self_signed;	/* domain for a certificate of our own instead, or NULL */
+	const char *log_level;		/* NULL: from MAYFLY_LOG */
 	const char *log_format;		/* "text" or "json"; NULL: text */
-	const char *webhook_ca;		/* file of authorities; NULL: the host's */
-	bool webhook_allow_private;	/* keys' webhooks may be on private addresses */
+	const char *webhook_ca;		/* file of trusted authorities; NULL: the host's */
+	bool webhook_allow_private;	/* keys' webhooks may have private addresses */
 	const char *metrics_listen;	/* "ADDRESS:PORT", or NULL */
-	bool metrics_public;		/* that address may be reached from other hosts */
+	bool metrics_public;		/* other hosts may reach metrics_listen */
 	uint32_t connections_max;	/* 0: SERVER_CONNECTIONS */
-	uint32_t peer_connections_max;	/* of one address; 0: a quarter of them */
-	const char *const *proxies;	/* addresses that speak for others (peers.h) */
+	uint32_t peer_connections_max;	/* per address; 0: a quarter of connections_max */
+	const char *const *proxies;	/* addresses of reverse proxies (peers.h) */
 	size_t proxy_count;
 	struct fleet_options fleet;
 };
@@ -46,7 +46,7 @@ struct daemon {
 	struct webhooks *webhooks;
 };
 
-/* Opens everything, recovers what runs, listens. */
+/* Opens everything, recovers running sandboxes, and listens. */
 int daemon_start(const struct daemon_options *o, struct daemon **ret, struct error *e);
 /* Serves until SIGINT or SIGTERM; sandboxes go on without us. SIGHUP reads the TLS files again. */
 int daemon_run(struct daemon *d, struct error *e);

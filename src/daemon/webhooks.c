@@ -22,8 +22,9 @@
 #include "store/webhooks.h"
 
 enum {
-	CLAIM_S = WEBHOOK_ATTEMPT_S + 5, /* a delivery whose daemon died is due again then */
-	RETRY_MS = 5000,		 /* after an error of the store */
+	CLAIM_S = WEBHOOK_ATTEMPT_S + 5, /* if the daemon dies, its delivery is due again after
+					  * that */
+	RETRY_MS = 5000,		 /* after a store error */
 	TIMER_MAX_MS = 3600 * 1000,
 	MAC_BYTES = 32,
 	FIELD_BYTES = 256,
@@ -33,29 +34,29 @@ struct webhooks {
 	struct daemon *daemon;
 	CURLM *multi;
 	uv_timer_t curl_timer; /* curl's */
-	uv_timer_t due;	       /* the next delivery */
+	uv_timer_t due;	       /* fires at the next delivery */
 	struct attempt *attempts;
 	unsigned handles;
 };
 
-/* One request under way. */
+/* One request in progress. */
 struct attempt {
 	struct attempt *next;
 	struct webhooks *all;
 	CURL *easy;
 	struct curl_slist *fields;
-	uint64_t id; /* of the delivery */
+	uint64_t id; /* the delivery's */
 	uint32_t number;
 	uint64_t created_ns;
 	char webhook_id[STORE_UUID_BYTES];
 	char *payload;
 	bool public_only; /* the receiver is a tenant's choice */
-	bool refused;	  /* for its address */
+	bool refused;	  /* because of its address */
 	size_t received;
 	char why[CURL_ERROR_SIZE];
 };
 
-/* A socket of curl's that the loop watches. */
+/* One of curl's sockets, watched by the loop. */
 struct watch {
 	uv_poll_t poll;
 	struct webhooks *all;
@@ -64,7 +65,7 @@ struct watch {
 
 static void look_for_due(struct webhooks *w);
 
-/* --- what is sent --- */
+/* --- requests --- */
 
 static void sign(const char *secret, uint64_t at_s, const char *payload, char out[FIELD_BYTES])
 {
@@ -75,7 +76,7 @@ static void sign(const char *secret, uint64_t at_s, const char *payload, char ou
 	if (text)
 		(void)HMAC(EVP_sha256(), secret, (int)strlen(secret), (const uint8_t *)text,
 			strlen(text), mac,
-			NULL); /* fails without memory only: no receiver takes it */
+			NULL); /* fails only without memory; then no receiver accepts it */
 	str_hex(mac, MAC_BYTES, hex);
 	(void)snprintf(out, FIELD_BYTES, "Mayfly-Signature: t=%llu,v1=%s", (unsigned long long)at_s,
 		hex); /* fits */
@@ -96,7 +97,7 @@ static void add_fields(struct attempt *a, const struct store_delivery *d)
 	char field[FIELD_BYTES];
 
 	add_field(a, "Content-Type: application/json");
-	add_field(a, "Expect:"); /* curl's own is not wanted */
+	add_field(a, "Expect:"); /* removes curl's own header */
 	(void)snprintf(field, sizeof(field), "Mayfly-Event: %s", type ? type : "unknown");
 	add_field(a, field);
 	(void)snprintf(field, sizeof(field), "Mayfly-Delivery: %llu", (unsigned long long)d->id);
@@ -108,9 +109,9 @@ static void add_fields(struct attempt *a, const struct store_delivery *d)
 	json_decref(root);
 }
 
-/* --- what curl asks for --- */
+/* --- curl's callbacks --- */
 
-/* What is answered is of no interest, and must not cost more than a little. */
+/* Discards the answer: nobody reads it, and it must not cost much. */
 static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 {
 	struct attempt *a = arg;
@@ -119,8 +120,8 @@ static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 	return a->received > WEBHOOK_ANSWER_MAX ? 0 : size * n;
 }
 
-/* The address is looked at here, after names were resolved, so that no name server can change its
- * mind in between. */
+/* Checks the address after the name was resolved, so that a name server cannot change its answer in
+ * between. */
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
 	struct attempt *a = arg;
@@ -137,11 +138,11 @@ static void set_options(struct attempt *a, const struct store_delivery *d)
 {
 	CURL *c = a->easy;
 
-	/* what cannot be set for want of memory fails the request */
+	/* if an option cannot be set for lack of memory, the request fails */
 	curl_easy_setopt(c, CURLOPT_URL, d->url);
 	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(c, CURLOPT_PROXY, ""); /* also none of the environment's */
+	curl_easy_setopt(c, CURLOPT_PROXY, ""); /* ignores the environment's proxies, too */
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT, (long)WEBHOOK_ATTEMPT_S);
 	curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
@@ -210,11 +211,12 @@ static int begin(void *arg, const struct store_delivery *d)
 	w->attempts = a;
 	add_fields(a, d);
 	set_options(a, d);
-	(void)curl_multi_add_handle(w->multi, a->easy); /* fresh handles are taken */
+	(void)curl_multi_add_handle(w->multi, a->easy); /* cannot fail for a fresh handle */
 	return 0;
 }
 
-/* 1 s, 2 s, 4 s, ..., 1 h, less up to half of it, so that receivers are not hit in step. */
+/* 1 s, 2 s, 4 s, ..., 1 h, minus a random part of up to half, so that retries are not
+ * synchronised. */
 static uint64_t pause_ns(uint32_t failures)
 {
 	uint64_t ms = UINT64_C(1000) * WEBHOOK_PAUSE_MIN_S << (failures < 20 ? failures : 20);
@@ -222,7 +224,7 @@ static uint64_t pause_ns(uint32_t failures)
 
 	if (ms > UINT64_C(1000) * WEBHOOK_PAUSE_MAX_S)
 		ms = UINT64_C(1000) * WEBHOOK_PAUSE_MAX_S;
-	(void)!getrandom(&random, sizeof(random), 0); /* without it there is no jitter */
+	(void)!getrandom(&random, sizeof(random), 0); /* if it fails, there is no jitter */
 	return (ms - random % (ms / 2)) * NS_PER_MS;
 }
 
@@ -241,7 +243,7 @@ static void note_failure(struct attempt *a, const char *why)
 		log_warn("an event was not delivered%s: %s webhook=%s delivery=%llu",
 			give_up ? ", and is given up" : "", why, a->webhook_id,
 			(unsigned long long)a->id);
-	if (r < 0 && r != -ENOENT) /* the webhook was removed meanwhile */
+	if (r < 0 && r != -ENOENT) /* -ENOENT: the webhook was removed meanwhile */
 		log_error("%s webhook=%s", e.message, a->webhook_id);
 }
 
@@ -256,7 +258,7 @@ static void note_success(struct attempt *a)
 
 static void conclude(struct attempt *a, CURLcode result)
 {
-	bool cut = a->received > WEBHOOK_ANSWER_MAX; /* by us: the status counts */
+	bool cut = a->received > WEBHOOK_ANSWER_MAX; /* we cut it: the status counts */
 	long status = 0;
 	char why[CURL_ERROR_SIZE + 64];
 
@@ -352,7 +354,7 @@ static struct watch *new_watch(struct webhooks *w, curl_socket_t fd)
 		free(watch);
 		return NULL;
 	}
-	(void)curl_multi_assign(w->multi, fd, watch); /* the socket is known */
+	(void)curl_multi_assign(w->multi, fd, watch); /* the socket is known: cannot fail */
 	return watch;
 }
 
@@ -371,11 +373,11 @@ static int on_watch_wanted(CURL *easy, curl_socket_t fd, int what, void *arg, vo
 	if (!watch)
 		watch = new_watch(arg, fd);
 	if (watch)
-		(void)uv_poll_start(&watch->poll, events, on_ready); /* without, time runs out */
+		(void)uv_poll_start(&watch->poll, events, on_ready); /* or it times out */
 	return 0;
 }
 
-/* --- what is due --- */
+/* --- due deliveries --- */
 
 static void on_due(uv_timer_t *t)
 {
@@ -407,7 +409,7 @@ static void look_for_due(struct webhooks *w)
 
 void webhooks_wake(struct daemon *d)
 {
-	if (d->webhooks) /* while recovering it is not there yet, and looks by itself later */
+	if (d->webhooks) /* NULL during recovery; webhooks_start() looks by itself later */
 		(void)uv_timer_start(&d->webhooks->due, on_due, 0, 0);
 }
 
@@ -424,7 +426,7 @@ int webhooks_start(struct daemon *d, struct error *e)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "cannot prepare webhooks");
 	}
 	w->daemon = d;
-	(void)uv_timer_init(d->fleet.loop, &w->curl_timer); /* these two do not fail */
+	(void)uv_timer_init(d->fleet.loop, &w->curl_timer); /* neither can fail */
 	(void)uv_timer_init(d->fleet.loop, &w->due);
 	w->curl_timer.data = w->due.data = w;
 	curl_multi_setopt(w->multi, CURLMOPT_SOCKETFUNCTION, on_watch_wanted);
@@ -444,7 +446,7 @@ static void on_closed(uv_handle_t *h)
 		free(w);
 }
 
-/* What is under way is sent again by the next daemon. */
+/* The next daemon sends deliveries in progress again. */
 void webhooks_stop(struct daemon *d)
 {
 	struct webhooks *w = d->webhooks;
@@ -458,7 +460,7 @@ void webhooks_stop(struct daemon *d)
 		unlist(a);
 		free_attempt(a);
 	}
-	(void)curl_multi_cleanup(w->multi); /* tells to stop watching what is left */
+	(void)curl_multi_cleanup(w->multi); /* calls back to stop watching what is left */
 	w->handles = 2;
 	uv_close((uv_handle_t *)&w->curl_timer, on_closed);
 	uv_close((uv_handle_t *)&w->due, on_closed);

@@ -11,7 +11,7 @@ static struct budget_account **place_of(struct budget *b, const char *id)
 	unsigned h = 5381;
 	struct budget_account **p;
 
-	for (const char *c = id; *c; c++) /* ids are ours */
+	for (const char *c = id; *c; c++) /* the ids are ours, so nobody can choose collisions */
 		h = h * 33 ^ (unsigned char)*c;
 	p = &b->accounts[h % ARRAY_SIZE(b->accounts)];
 	while (*p && strncmp((*p)->id, id, BUDGET_ID_BYTES - 1) != 0)

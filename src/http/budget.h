@@ -1,10 +1,10 @@
-/* The bytes that clients make the daemon hold: requests that are gathered, answers that nobody has
- * read yet, events that wait to be fetched, output that is collected. There is one budget for all,
- * and a share of it for each account: a key, the operator, or ("") everybody without either.
+/* Counts the bytes that clients make the daemon hold: requests being gathered, answers that nobody
+ * has read yet, events waiting to be fetched, collected output. There is one budget for all, and
+ * each account has a share of it. An account is a key, the operator, or ("") everybody else.
  *
- * What can wait asks budget_is_short() and stops reading; what cannot is refused: budget_set() says
- * no, and the client gets 429. What is there all the same is counted with budget_force(), so that it
- * is known. Single-threaded. */
+ * A holder that can wait asks budget_is_short() and stops reading. One that cannot calls
+ * budget_set(), which may refuse; the client then gets 429. budget_force() counts bytes that are
+ * held in any case. Single-threaded. */
 #ifndef HTTP_BUDGET_H
 #define HTTP_BUDGET_H
 
@@ -12,8 +12,8 @@
 #include <stddef.h>
 
 enum {
-	BUDGET_BYTES = 256 * 1024 * 1024, /* unless an option says otherwise */
-	BUDGET_SHARES = 4,		  /* an account may have one of so many */
+	BUDGET_BYTES = 256 * 1024 * 1024, /* unless an option sets it */
+	BUDGET_SHARES = 4,		  /* one account may take the budget divided by this */
 	BUDGET_ID_BYTES = 40,
 };
 
@@ -34,20 +34,21 @@ struct budget {
 	struct budget_account *accounts[256];
 };
 
-/* What one holder holds; all zero: of nobody, and nothing is counted. */
+/* The bytes of one holder. All zero: no account, and nothing is counted. */
 struct budget_hold {
 	struct budget *budget;
 	struct budget_account *account;
 	size_t bytes;
 };
 
-/* Of that account from now on, with the bytes that it has. Out of memory: as it was. */
+/* Moves the holder and its bytes to that account. When out of memory, nothing changes. */
 void budget_charge_to(struct budget_hold *h, struct budget *b, const char *id);
-/* It holds so many bytes now. False: more than there is room for, and it stays as it was. */
+/* Sets the holder's bytes. Returns false if that exceeds the budget or the account's share; then
+ * nothing changes. */
 bool budget_set(struct budget_hold *h, size_t bytes);
 void budget_force(struct budget_hold *h, size_t bytes);
-/* Nothing more should be taken for that holder. */
+/* Whether the holder should take no more. */
 bool budget_is_short(const struct budget_hold *h);
-void budget_release(struct budget_hold *h); /* all zero again */
+void budget_release(struct budget_hold *h); /* the holder is all zero again */
 
 #endif

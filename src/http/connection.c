@@ -38,7 +38,7 @@ struct connection *connection_new(struct connections *all, enum server_door door
 	}
 	c->all = all;
 	c->door = door;
-	c->deadline_ns = UINT64_MAX; /* until its first turn */
+	c->deadline_ns = UINT64_MAX; /* none until its first turn */
 	buf_init(&c->in, CONNECTION_IN_MAX);
 	buf_init(&c->out, CONNECTION_OUT_MAX);
 	c->next = all->first;
@@ -83,7 +83,7 @@ static void on_closed(void *arg)
 	unlist(c);
 	c->is_closed = true;
 	if (!c->is_dirty)
-		free_connection(c); /* else its turn does it */
+		free_connection(c); /* otherwise its turn frees it */
 }
 
 void connection_mark(struct connection *c)
@@ -106,13 +106,14 @@ size_t connection_queued(const struct connection *c)
 	return buf_len(&c->out) + transport_queued(&c->transport);
 }
 
-/* By patterns, never by what clients send: those are few, and hold no ids, tokens or signatures. */
+/* Names routes by their patterns, never by what clients send. There are few patterns, and they
+ * contain no ids, tokens or signatures. */
 static void name_route(const struct request *r, char *out, size_t n)
 {
 	bool sandbox = r->route.kind == ROUTE_SANDBOX || r->route.kind == ROUTE_SIGNED;
 
 	if (sandbox)
-		(void)snprintf(out, n, "%s", route_surface(&r->route)); /* fits, as all of these */
+		(void)snprintf(out, n, "%s", route_surface(&r->route)); /* fits, as below */
 	else if (r->pattern)
 		(void)snprintf(out, n, "%s %s", r->head_only ? "GET" : r->head->method, r->pattern);
 	else
@@ -129,8 +130,8 @@ static void count_request(const struct request *r, const char *route, uint64_t n
 		metrics_observe(METRIC_REQUEST_SECONDS, route, (double)ns / NS_PER_S);
 }
 
-/* One line per request: of the control API at info, of the surfaces of sandboxes, which are many,
- * at debug. */
+/* Logs one line per request: at info for the control API, at debug for the surfaces of sandboxes,
+ * which get many. */
 static void conclude_request(const struct request *r, bool complete)
 {
 	enum log_level level = r->route.kind == ROUTE_API ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
@@ -148,8 +149,8 @@ static void conclude_request(const struct request *r, bool complete)
 		r->route.sandbox_id);
 }
 
-/* Tells the handler that its request is over; the request stays until its body is out of the way.
- */
+/* Tells the handler that its request is over. The request stays until the rest of its body is
+ * read. */
 static void tell_done(struct request *r, bool complete)
 {
 	const struct request_ops *ops = r->ops;
@@ -187,7 +188,7 @@ void connection_close(struct connection *c)
 	transport_close(&c->transport);
 }
 
-/* Nothing more is taken; what is queued is sent. */
+/* Accepts nothing more; what is queued is still sent. */
 static void finish(struct connection *c)
 {
 	if (c->state != CONNECTION_OPEN)
@@ -239,7 +240,7 @@ static void begin_request(struct connection *c)
 	c->all->ops->request(r);
 }
 
-/* The bytes that came were no request. */
+/* Refuses bytes that are no valid request. */
 static void refuse(struct connection *c, unsigned status, const char *reason)
 {
 	char id[REQUEST_ID_BYTES];
@@ -247,7 +248,7 @@ static void refuse(struct connection *c, unsigned status, const char *reason)
 	bool answered = c->request && c->request->state != REQUEST_NONE;
 
 	if (answered) {
-		/* in the middle of an answer there is no way to say it */
+		/* in the middle of an answer nothing can be said */
 		connection_close(c);
 		return;
 	}
@@ -284,7 +285,7 @@ static bool is_paused(const struct request *r)
 	       (r->head->has_body || r->state == REQUEST_RAW);
 }
 
-/* Whether what is received has to wait. */
+/* Whether received bytes have to wait. */
 static bool is_blocked(const struct connection *c)
 {
 	const struct request *r = c->request;
@@ -319,7 +320,7 @@ static void take_event(struct connection *c, enum http_event ev)
 	}
 }
 
-/* Parses and delivers as far as it goes; the number of bytes that were used. */
+/* Parses and delivers as much as possible; returns the number of bytes used. */
 static size_t process(struct connection *c, const uint8_t *data, size_t n)
 {
 	size_t used = 0;
@@ -374,7 +375,7 @@ static void take_bytes(void *arg, const uint8_t *data, size_t n)
 	update_reading(c); /* libuv reads several times in a row */
 }
 
-/* The client closed its direction. While it waits for an answer that means that it has gone. */
+/* The client closed its direction. If it still waits for an answer, this means that it has gone. */
 static void take_eof(void *arg)
 {
 	struct connection *c = arg;
@@ -399,7 +400,8 @@ static void take_plain_http(void *arg)
 	refuse(arg, 400, "this port speaks TLS: use https:// instead of http://");
 }
 
-/* While a body is paused nothing is read; else always, to learn that the client has gone. */
+/* Nothing is read while a body is paused, or while too much is queued. Otherwise always, so that a
+ * client that goes is noticed. */
 static void update_reading(struct connection *c)
 {
 	bool want = !c->eof && buf_len(&c->in) < CONNECTION_IN_MAX - TRANSPORT_READ_BYTES &&
@@ -502,7 +504,7 @@ static void update_deadline(struct connection *c)
 		[CONNECTION_WAIT_LINGER] = CONNECTION_LINGER_S,
 	};
 	enum connection_wait wait = waits_for(c);
-	/* by these limits it has to be over, however much goes on */
+	/* these limits are for the whole step, whatever progress it makes */
 	bool total = wait == CONNECTION_WAIT_HANDSHAKE || wait == CONNECTION_WAIT_FIRST ||
 		     wait == CONNECTION_WAIT_HEAD || wait == CONNECTION_WAIT_DROP;
 	bool again = c->progress && !total;
@@ -548,7 +550,7 @@ enum connection_worth connection_worth(const struct connection *c, uint64_t now_
 
 /* --- turns --- */
 
-/* The answer was ended: on to the next request, or the end. */
+/* The answer is complete: goes on to the next request, or ends the connection. */
 static void end_request(struct connection *c)
 {
 	struct request *r = c->request;
@@ -661,7 +663,7 @@ void connection_start(struct connection *c)
 
 void connection_turn_away(struct connection *c, const char *status)
 {
-	/* a courtesy, which is not worth a handshake */
+	/* a courtesy that is not worth a TLS handshake */
 	if (buf_printf(&c->out,
 		    "HTTP/1.1 %s\r\nContent-Length: 0\r\nConnection: close\r\n"
 		    "Retry-After: 1\r\n\r\n",

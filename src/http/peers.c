@@ -12,10 +12,10 @@
 
 enum { BUCKETS = 1024, GUESSERS = 1024, ADDRESS_MAX = 64 };
 
-/* Of an address that guessed wrong lately; another one may take its place. */
+/* An address with recent wrong guesses. Another address may take its slot. */
 struct guesser {
 	uint64_t hash;
-	uint64_t full_ns; /* when all guesses are back */
+	uint64_t full_ns; /* when all its guesses are available again */
 };
 
 struct peers {
@@ -30,7 +30,7 @@ struct peers *peers_new(void)
 {
 	struct peers *p = calloc(1, sizeof(*p));
 
-	if (p) /* without randomness an enemy may choose addresses that share a place */
+	if (p) /* without randomness, an attacker could choose addresses that share a slot */
 		(void)!getrandom(&p->seed, sizeof(p->seed), 0);
 	return p;
 }
@@ -49,7 +49,7 @@ void peers_free(struct peers *p)
 
 /* --- addresses --- */
 
-/* As IPv6; an IPv4 address is mapped. */
+/* Parses into IPv6 form; an IPv4 address is mapped. */
 static bool parse(const char *text, uint8_t out[16])
 {
 	memset(out, 0, 16);
@@ -81,7 +81,7 @@ static bool is_trusted(const struct peers *p, const uint8_t a[16])
 	return is_loopback(a);
 }
 
-/* What counts of it. */
+/* Keeps only the part that counts. */
 static void shorten(uint8_t a[16])
 {
 	if (!is_ipv4(a))
@@ -157,7 +157,7 @@ void peers_leave(struct peers *p, struct peer *peer)
 
 /* --- guesses --- */
 
-/* The last address of a list with commas. */
+/* Takes the last address of a comma-separated list. */
 static bool parse_forwarded(const char *list, uint8_t out[16])
 {
 	const char *comma = list ? strrchr(list, ',') : NULL, *from = comma ? comma + 1 : list;
@@ -174,7 +174,7 @@ static bool parse_forwarded(const char *list, uint8_t out[16])
 	return parse(text, out);
 }
 
-/* NULL: nobody in particular, who is not limited. */
+/* NULL: the client is unknown, and has no limit. */
 static struct guesser *guesser_of(
 	struct peers *p, const struct peer *peer, const char *forwarded, uint64_t *ret_hash)
 {

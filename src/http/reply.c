@@ -72,7 +72,7 @@ void reply_empty(struct request *r, unsigned status)
 	(void)request_reply(r, &reply); /* the client may be gone */
 }
 
-/* error_code: the machine's word for it, or NULL. */
+/* error_code: a word for programs, or NULL. */
 static void send_error(struct request *r, unsigned status, const struct http_field *fields,
 	size_t count, const char *error_code, const char *message)
 {
@@ -103,7 +103,7 @@ void reply_error(struct request *r, unsigned status, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	(void)vsnprintf(message, sizeof(message), fmt, ap); /* cut is fine */
+	(void)vsnprintf(message, sizeof(message), fmt, ap); /* cutting it off is fine */
 	va_end(ap);
 	send_error(r, status, NULL, 0, NULL, message);
 }
@@ -141,7 +141,7 @@ unsigned reply_status_of(const struct error *e)
 	return e->code < ERROR_CODES_ && statuses[e->code] ? statuses[e->code] : 500;
 }
 
-/* E2B's words, where it has one. */
+/* E2B's word, if it has one. */
 static const char *error_code_of(const struct error *e, unsigned status)
 {
 	if (e->code == ERROR_NO_SPACE)
@@ -160,7 +160,7 @@ void reply_failure(struct request *r, const struct error *e)
 	if (status >= 500 && log_limited(&limit))
 		log_error("%s request=%s", e->message, r->id);
 	if (e->code == ERROR_TOO_MANY)
-		request_set_final(r); /* nothing changes by itself */
+		request_set_final(r); /* the state does not change by itself */
 	send_error(r, status, &field, 1, error_code_of(e, status),
 		*e->message ? e->message : "something went wrong");
 }

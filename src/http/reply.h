@@ -1,6 +1,6 @@
 /* Answers of the control API (protocol section 2.1): JSON, errors with `code` and `message`, and
- * the headers that let browsers in. All end the request; what cannot be sent is nobody's any more.
- */
+ * the headers that let browsers in. Every function ends the request; if the client has gone, the
+ * answer is dropped. */
 #ifndef DAEMON_REPLY_H
 #define DAEMON_REPLY_H
 
@@ -11,11 +11,11 @@
 
 enum { REPLY_FIELDS_MAX = 8 };
 
-/* Takes root (NULL: out of memory). fields: more headers, or NULL. */
+/* Takes ownership of root (NULL: out of memory). fields: more headers, or NULL. */
 void reply_json(struct request *r, unsigned status, json_t *root);
 void reply_json_fields(struct request *r, unsigned status, json_t *root,
 	const struct http_field *fields, size_t count);
-/* text: JSON already; is copied. */
+/* text is JSON already; it is copied. */
 void reply_json_text(struct request *r, unsigned status, const void *text, size_t n);
 void reply_json_text_fields(struct request *r, unsigned status, const void *text, size_t n,
 	const struct http_field *fields, size_t count);
@@ -23,15 +23,16 @@ void reply_empty(struct request *r, unsigned status);
 
 void reply_error(struct request *r, unsigned status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* With "error_code", a word for programs. */
+/* Adds "error_code", a word for programs. */
 void reply_error_code(
 	struct request *r, unsigned status, const char *error_code, const char *message);
-/* The same, and the client shall ask again in a second. */
+/* The same, with the advice to ask again in a second. */
 void reply_error_again(
 	struct request *r, unsigned status, const char *error_code, const char *message);
-/* 429, and when it is worth trying again. */
+/* 429, with the time after which to try again. */
 void reply_too_many(struct request *r, unsigned retry_after_s, const char *message);
-/* An error of ours with the status that its code means; the code itself stands in Mayfly-Error. */
+/* Answers with the status that the error's code means. The header Mayfly-Error has the code
+ * itself. */
 void reply_failure(struct request *r, const struct error *e);
 unsigned reply_status_of(const struct error *e);
 

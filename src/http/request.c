@@ -29,7 +29,7 @@ void request_set_ops(struct request *r, const struct request_ops *ops, void *dat
 
 void request_meter(struct request *r, const char *sandbox_id)
 {
-	if (sandbox_id != r->route.sandbox_id) /* of a signed URL */
+	if (sandbox_id != r->route.sandbox_id) /* it comes from a signed URL */
 		(void)snprintf(r->route.sandbox_id, sizeof(r->route.sandbox_id), "%s", sandbox_id);
 	r->metered = true;
 }
@@ -90,7 +90,7 @@ void request_resume(struct request *r)
 	r->reading = true;
 	if (r->head->expect_continue && !r->received && r->state == REQUEST_NONE && !r->continued) {
 		r->continued = true;
-		/* without it the client sends the body a little later */
+		/* without it, the client sends the body a little later */
 		(void)http_reply_continue(&r->connection->out);
 	}
 	connection_mark(r->connection);
@@ -127,7 +127,7 @@ static void refuse_plainly(struct request *r, unsigned status, const char *messa
 {
 	struct http_reply reply = {.status = status};
 
-	(void)request_reply_error(r, &reply, NULL, message); /* nothing else can be said */
+	(void)request_reply_error(r, &reply, NULL, message); /* nothing else can be done */
 }
 
 static void refuse_body(struct request *r, unsigned status, const char *message)
@@ -204,8 +204,8 @@ void request_collect_or(struct request *r, size_t max,
 
 /* --- answering --- */
 
-/* Whether what is left of the body is better cut off than read: it is long, or the client may not
- * send it at all, as nobody told it to go on. */
+/* Whether to cut off the rest of the body instead of reading it: it is long, or the client may
+ * never send it, since nobody told it to continue. */
 static bool is_body_in_the_way(const struct request *r)
 {
 	if (r->received || !r->head->has_body)
@@ -227,7 +227,7 @@ static void fill_reply(struct request *r, struct http_reply *reply)
 	r->status = reply->status;
 }
 
-/* --- what clients are told of trying again --- */
+/* --- retry advice --- */
 
 enum { ADVICE_MAX = 2, FIELDS_MAX = 16 };
 
@@ -244,7 +244,7 @@ static bool has_field(const struct http_reply *reply, const char *name)
 	return false;
 }
 
-/* room: outlives the reply. */
+/* Adds Retry-After and Should-Retry. `room` must outlive the reply. */
 static void add_advice(
 	const struct request *r, struct http_reply *reply, struct http_field room[FIELDS_MAX])
 {
@@ -307,7 +307,7 @@ int request_reply_error(struct request *r, const struct http_reply *reply, const
 	return end_now(r, http_reply_error(&r->connection->out, &full, error_code, message));
 }
 
-/* Head of a body whose length is known. */
+/* Writes the head for a body of known length. */
 static int fixed_head(struct request *r, const struct http_reply *reply, uint64_t length)
 {
 	struct http_writer w = http_reply_begin(&r->connection->out, reply);
@@ -344,7 +344,7 @@ int request_stream(struct request *r, const struct http_reply *reply, int64_t le
 	return begin_stream(r, http_reply_stream(&r->connection->out, &full, r->head->minor));
 }
 
-/* A ready-made head, with the request's id in front of its blank line. */
+/* Writes a ready-made head, with the request's id added before its blank line. */
 static int add_head(struct request *r, const void *head, size_t n)
 {
 	struct buf *out = &r->connection->out;
@@ -395,7 +395,7 @@ int request_upgrade(struct request *r, const void *head, size_t n)
 	return 0;
 }
 
-/* A stream can wait: little is queued of an account that has too much. */
+/* A stream can wait: less is queued while its account exceeds its share. */
 static size_t high_water(const struct request *r)
 {
 	return budget_is_short(&r->connection->hold) ? REQUEST_LOW_WATER : REQUEST_HIGH_WATER;
@@ -437,7 +437,7 @@ int request_end(struct request *r)
 	if (r->state != REQUEST_STREAM && r->state != REQUEST_RAW)
 		return -EPIPE;
 	if (r->fixed && r->left && !r->head_only) {
-		/* less than was promised */
+		/* less was written than promised */
 		request_abort(r);
 		return -EMSGSIZE;
 	}

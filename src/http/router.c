@@ -59,7 +59,7 @@ static bool take_path(struct request *r)
 	return false;
 }
 
-/* Whether anybody is served there is told to those who have a key. */
+/* Only clients with a key learn that the operator could use this route. */
 static void refuse_client(struct request *r, router_authenticate authenticate)
 {
 	if (authenticate(r))

@@ -61,7 +61,7 @@ static unsigned peer_count(const struct connection *c)
 	return c->who->trusted ? 1 : c->who->connections;
 }
 
-/* Whether a is a better one to close than b: worth less, of an address with more, or older. */
+/* Whether a should be closed before b: it is worth less, its address has more, or it is older. */
 static bool is_worse(const struct connection *a, const struct connection *b, uint64_t now_ns)
 {
 	enum connection_worth x = connection_worth(a, now_ns), y = connection_worth(b, now_ns);
@@ -73,7 +73,7 @@ static bool is_worse(const struct connection *a, const struct connection *b, uin
 	return a->deadline_ns < b->deadline_ns;
 }
 
-/* Closes one that does nothing, of that address or (NULL) of any. */
+/* Closes a connection that does nothing, of that address or (NULL) of any. */
 static bool make_way(struct server *s, const struct connection *newcomer, const struct peer *who)
 {
 	uint64_t now_ns = clock_monotonic_ns();
@@ -91,7 +91,7 @@ static bool make_way(struct server *s, const struct connection *newcomer, const 
 	return worst;
 }
 
-/* Why there is no place for a client, as a status; NULL: there is. */
+/* Returns the status that says why there is no place for a client, or NULL if there is one. */
 static const char *no_place(struct server *s, const struct connection *c)
 {
 	if (!c->who->trusted && c->who->connections > s->peer_max && !make_way(s, c, c->who))
@@ -111,7 +111,7 @@ static void on_connection(uv_stream_t *listener, int status)
 									 : SERVER_PUBLIC;
 	struct connection *c = status < 0 ? NULL : connection_new(&s->all, door);
 
-	if (status < 0) /* libuv tries again at once; workers give descriptors back soon */
+	if (status < 0) /* libuv tries again at once, and workers soon return descriptors */
 		(void)usleep(ACCEPT_PAUSE_US);
 	if (!c) {
 		if (log_limited(&limit))
@@ -138,7 +138,7 @@ static void on_connection(uv_stream_t *listener, int status)
 
 static void on_idle(uv_idle_t *h)
 {
-	/* being there keeps the loop from waiting */
+	/* an active idle handle keeps the loop from waiting */
 }
 
 static void on_prepare(uv_prepare_t *h)
@@ -146,7 +146,8 @@ static void on_prepare(uv_prepare_t *h)
 	struct server *s = h->data;
 	struct connection *c = s->all.dirty;
 
-	/* those that become dirty now have their turn in the next round, after the others' I/O */
+	/* connections that get dirty now have their turn in the next round, after the others'
+	 * I/O */
 	s->all.dirty = s->all.dirty_last = NULL;
 	while (c) {
 		struct connection *next = c->dirty_next;
@@ -155,7 +156,7 @@ static void on_prepare(uv_prepare_t *h)
 		c = next;
 	}
 	if (s->all.dirty)
-		(void)uv_idle_start(&s->idle, on_idle); /* cannot fail with a callback */
+		(void)uv_idle_start(&s->idle, on_idle); /* cannot fail */
 	else
 		(void)uv_idle_stop(&s->idle); /* always 0 */
 }
@@ -226,9 +227,9 @@ static void start_rest(struct server *s)
 	if (s->has_rest)
 		return;
 	s->has_rest = true;
-	/* without randomness the ids of runs are alike */
+	/* without randomness, the ids of all runs are alike */
 	(void)!getrandom(&s->all.run, sizeof(s->all.run), 0);
-	/* none of these fails */
+	/* none of these can fail */
 	(void)uv_prepare_init(loop, &s->prepare);
 	(void)uv_idle_init(loop, &s->idle);
 	(void)uv_timer_init(loop, &s->tick);
@@ -248,7 +249,7 @@ static uint16_t port_of(const uv_tcp_t *tcp)
 					    : ((struct sockaddr_in6 *)&a)->sin6_port);
 }
 
-/* *has says from then on that the handle is open. */
+/* *has is set as soon as the handle is open. */
 static int listen_on(
 	struct server *s, uv_tcp_t *tcp, bool *has, const char *listen, struct error *e)
 {
@@ -298,10 +299,10 @@ int server_start_admin(struct server *s, const char *path, struct error *e)
 	(void)uv_pipe_init(s->all.loop, &s->admin, 0); /* cannot fail */
 	s->has_admin = true;
 	s->admin.data = s;
-	(void)unlink(path); /* of a daemon that died: the store's lock says that none lives */
+	(void)unlink(path); /* of a dead daemon: ours holds the store's lock */
 	mask = umask(0177); /* no worker runs yet */
 	r = uv_pipe_bind(&s->admin, path);
-	(void)umask(mask); /* always works */
+	(void)umask(mask); /* cannot fail */
 	if (r == 0)
 		r = uv_listen((uv_stream_t *)&s->admin, SERVER_BACKLOG, on_connection);
 	return r < 0 ? error_set(e, ERROR_HOST, -r, "cannot listen on %s: %s", path, uv_strerror(r))
@@ -321,7 +322,7 @@ void server_stop(struct server *s)
 		connection_close(c);
 	if (!s->has_rest)
 		return;
-	on_prepare(&s->prepare); /* lets go of dirty ones */
+	on_prepare(&s->prepare); /* frees dirty connections */
 	uv_close((uv_handle_t *)&s->prepare, NULL);
 	uv_close((uv_handle_t *)&s->idle, NULL);
 	uv_close((uv_handle_t *)&s->tick, NULL);

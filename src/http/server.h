@@ -1,8 +1,8 @@
 /* The listening sockets and their connections.
  *
- * One TCP port serves every surface (route.h tells them apart). One Unix socket does so for this
- * host's operator, who needs neither keys nor tokens: who may open it may read the store as well.
- * What connections wrote in a turn of the loop is flushed before the loop waits again. */
+ * One TCP port serves every surface (route.h tells them apart). One Unix socket serves them to this
+ * host's operator, who needs neither keys nor tokens: whoever may open it may also read the store.
+ * Connections send what they wrote in a turn of the loop before the loop waits again. */
 #ifndef DAEMON_SERVER_H
 #define DAEMON_SERVER_H
 
@@ -19,34 +19,34 @@ enum {
 };
 
 struct server {
-	struct connections all; /* loop, ops, owner and domain before anything else */
+	struct connections all; /* set loop, ops, owner and domain first */
 	uv_tcp_t tcp;
 	uv_pipe_t admin;
 	uv_tcp_t metrics;
 	uv_prepare_t prepare; /* flushes */
-	uv_idle_t idle;	 /* runs while there is more to flush, so that the loop does not wait */
-	uv_timer_t tick; /* looks for passed time limits */
+	uv_idle_t idle;	      /* runs while connections are dirty, so that the loop does not wait */
+	uv_timer_t tick;      /* finds passed time limits */
 	bool has_tcp, has_admin, has_metrics, has_rest;
 	unsigned max;		     /* connections */
-	unsigned peer_max;	     /* of one address (peers.h) */
-	uint16_t port, metrics_port; /* that are listened on */
+	unsigned peer_max;	     /* per address (peers.h) */
+	uint16_t port, metrics_port; /* the ports in use */
 };
 
-/* Makes one, empty but for its limits: so many connections, of one address so many (0: a quarter).
- * NULL: out of memory. */
+/* Creates a server with a limit of connections in all and per address (0: a quarter). NULL: out of
+ * memory. */
 struct server *server_new(unsigned max, unsigned peer_max);
-/* Before server_start: the TCP port speaks TLS with these PEM files (tls.h). */
+/* Makes the TCP port speak TLS with these PEM files (tls.h). Call it before server_start(). */
 int server_use_tls(struct server *s, const char *cert_file, const char *key_file, struct error *e);
 /* Listens on "ADDRESS:PORT" (an IPv6 address in brackets; port 0 is any). */
 int server_start(struct server *s, const char *listen, struct error *e);
-/* Listens on a Unix socket that only its owner may connect to; a stale one is replaced. */
+/* Listens on a Unix socket that only its owner may connect to; replaces a stale one. */
 int server_start_admin(struct server *s, const char *path, struct error *e);
 /* Listens on "ADDRESS:PORT" for the operator's metrics, without TLS or keys. */
 int server_start_metrics(struct server *s, const char *listen, struct error *e);
-/* Reads certificate and key again, for the clients that come from now on; without TLS it does
- * nothing. What is wrong is logged, and the old ones stay. */
+/* Reads certificate and key again, for new clients. No-op without TLS. On an error it logs, and the
+ * old ones stay. */
 void server_reload(struct server *s);
-/* Closes everything; the loop must run until it is done. */
+/* Closes everything; the loop must run until that is done. */
 void server_stop(struct server *s);
 void server_free(struct server *s); /* after that; NULL is fine */
 

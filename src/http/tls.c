@@ -15,7 +15,7 @@
 struct tls_context {
 	const char *cert_file, *key_file;
 	SSL_CTX *ssl;
-	BIO_METHOD *bio; /* of sessions */
+	BIO_METHOD *bio; /* for sessions */
 	uint64_t expiry_s;
 };
 
@@ -28,7 +28,7 @@ struct tls_session {
 
 /* --- errors --- */
 
-/* Why OpenSSL's last call failed, at its root; forgets it. */
+/* Why OpenSSL's last call failed, from the oldest error. Clears the errors. */
 static const char *take_reason(void)
 {
 	unsigned long code = ERR_get_error();
@@ -50,7 +50,7 @@ static int refuse(struct error *e, const char *what, const char *file, const cha
 
 static SSL_CTX *new_ssl(struct error *e);
 
-/* A daemon has nobody to ask. */
+/* A daemon has nobody to ask for a passphrase. */
 static int no_passphrase(char *buf, int size, int writing, void *arg)
 {
 	*(bool *)arg = true;
@@ -74,7 +74,7 @@ static int refuse_key(const struct tls_context *t, bool encrypted, struct error 
 		e, "TLS key", t->key_file, ": give the PEM file of the certificate's private key");
 }
 
-/* Behind the certificate, with which it is compared. */
+/* Call it after the certificate is loaded: OpenSSL compares the two. */
 static int load_key(const struct tls_context *t, SSL_CTX *ssl, struct error *e)
 {
 	bool encrypted = false;
@@ -130,21 +130,21 @@ int tls_context_reload(struct tls_context *t, struct error *e)
 		SSL_CTX_free(ssl);
 		return r;
 	}
-	SSL_CTX_free(t->ssl); /* its sessions hold it */
+	SSL_CTX_free(t->ssl); /* its sessions keep a reference */
 	t->ssl = ssl;
 	t->expiry_s = expiry_s;
 	return 0;
 }
 
-/* --- what OpenSSL reads and writes ---
+/*--- what OpenSSL reads and writes ---
  *
- * Its memory BIOs would copy everything once more and keep their largest size. */
+ * OpenSSL's own memory BIOs would copy everything once more and keep their largest size. */
 
 static int bio_write(BIO *b, const char *data, int n)
 {
 	struct tls_session *s = BIO_get_data(b);
 
-	/* a client that makes us answer and does not read is let go of */
+	/* too much queued: the client does not read, so the connection fails */
 	return n > 0 && buf_add(s->out, data, (size_t)n) == 0 ? n : -1;
 }
 
@@ -182,7 +182,7 @@ static BIO_METHOD *new_bio_method(void)
 
 /* --- contexts --- */
 
-/* A client that names protocols without ours is refused; one that names none gets ours. */
+/* Refuses a client that offers protocols without ours. One that offers none gets ours. */
 static int select_protocol(SSL *ssl, const unsigned char **ret, unsigned char *ret_n,
 	const unsigned char *offered, unsigned n, void *arg)
 {
@@ -207,7 +207,7 @@ static SSL_CTX *new_ssl(struct error *e)
 	}
 	(void)SSL_CTX_set_options(ssl,
 		SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-	/* idle clients are many and cost no buffers */
+	/* there are many idle clients; they hold no buffers */
 	(void)SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	(void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets instead */
@@ -316,6 +316,6 @@ ssize_t tls_session_write(struct tls_session *s, const uint8_t *data, size_t n)
 
 void tls_session_end(struct tls_session *s)
 {
-	(void)SSL_shutdown(s->ssl); /* the client may not wait for it */
+	(void)SSL_shutdown(s->ssl); /* the client need not wait for it */
 	ERR_clear_error();
 }

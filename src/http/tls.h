@@ -1,8 +1,8 @@
 /* TLS of the server's port: the operator's certificate and key, and one session per client.
  *
- * A session does no I/O: received bytes are lent to tls_session_feed(), and what is to be sent
- * appears in a buffer of the caller's. TLS 1.2 and 1.3 (RFC 5246, 8446) without renegotiation;
- * HTTP/1.1 is the only protocol offered (ALPN, RFC 7301). */
+ * A session does no I/O. The caller lends received bytes to tls_session_feed(); bytes to send
+ * appear in the caller's buffer. TLS 1.2 and 1.3 (RFC 5246, 8446) without renegotiation. HTTP/1.1
+ * is the only protocol offered (ALPN, RFC 7301). */
 #ifndef DAEMON_TLS_H
 #define DAEMON_TLS_H
 
@@ -19,44 +19,44 @@
 struct tls_context;
 
 enum {
-	TLS_RECORD_MAX = 17 * 1024, /* bytes of one record, its head and padding included */
+	TLS_RECORD_MAX = 17 * 1024, /* bytes of one record, with head and padding */
 };
 
-/* Reads PEM files: the certificate with the chain that leads to its authority, and its key without
- * a passphrase. Refused with what to do: unreadable, malformed, not a pair, expired, not valid yet.
- * The strings must outlive the context. */
+/* Reads PEM files: the certificate with the chain to its authority, and its key without a
+ * passphrase. Fails, with advice, if they are unreadable, malformed, not a pair, expired, or not
+ * valid yet. The strings must outlive the context. */
 int tls_context_new(
 	const char *cert_file, const char *key_file, struct tls_context **ret, struct error *e);
-/* Reads the files again. On failure new clients go on to get the old certificate. */
+/* Reads the files again. On failure new clients still get the old certificate. */
 int tls_context_reload(struct tls_context *t, struct error *e);
 void tls_context_free(struct tls_context *t);		    /* NULL is fine; sessions go on */
-uint64_t tls_context_expiry_s(const struct tls_context *t); /* unix time of the end */
+uint64_t tls_context_expiry_s(const struct tls_context *t); /* Unix time when it expires */
 
 /* --- sessions --- */
 
 struct tls_session;
 
-/*	DATA      that many bytes (the positive return value)
+/*	DATA      a positive return value: that many bytes
  *	AGAIN     nothing more for now
- *	EOF       the client said that it sends no more (close_notify)
- *	FAILED    the client broke the rules, or refused our certificate; an alert may be in `out`
+ *	EOF       the client will send no more (close_notify)
+ *	FAILED    the client broke the protocol, or refused our certificate; `out` may have an alert
  */
 enum tls_result { TLS_AGAIN = 0, TLS_EOF = -1, TLS_FAILED = -2 };
 
-/* `out` takes what is to be sent, and outlives the session; its maximum bounds what a client can
- * make us answer. */
+/* `out` receives the bytes to send, and must outlive the session. Its maximum bounds what a client
+ * can make us answer. */
 struct tls_session *tls_session_new(struct tls_context *t, struct buf *out);
 void tls_session_free(struct tls_session *s); /* NULL is fine */
 
-/* Lends received bytes: the following reads use all of them up, until one returns TLS_AGAIN. */
+/* Lends received bytes. Read until TLS_AGAIN: the reads use them all up. */
 void tls_session_feed(struct tls_session *s, const uint8_t *data, size_t n);
-/* Drives the handshake as well. A positive number of bytes, or enum tls_result. */
+/* Also drives the handshake. Returns a positive number of bytes, or enum tls_result. */
 ssize_t tls_session_read(struct tls_session *s, uint8_t *to, size_t n);
-/* Whether the handshake is done: nothing can be written before. */
+/* Whether the handshake is done. Nothing can be written before. */
 bool tls_session_is_ready(const struct tls_session *s);
-/* Encrypts up to n bytes into `out`; the number that were taken, or TLS_FAILED. */
+/* Encrypts up to n bytes into `out`. Returns the number taken, or TLS_FAILED. */
 ssize_t tls_session_write(struct tls_session *s, const uint8_t *data, size_t n);
-/* Puts the notice that we send no more into `out`. */
+/* Puts a close_notify into `out`: we send no more. */
 void tls_session_end(struct tls_session *s);
 
 #endif

@@ -34,7 +34,7 @@ static void pair_done(struct pair *p)
 
 static void bio_freep(BIO **b)
 {
-	(void)BIO_free(*b); /* NULL is fine; of memory, it cannot fail */
+	(void)BIO_free(*b); /* NULL is fine; cannot fail for memory */
 }
 
 int tls_issue_check_domain(const char *domain, struct error *e)
@@ -61,7 +61,7 @@ static BIO *read_file(int dirfd, const char *name)
 	BIO *b = file_read(dirfd, name, PEM_MAX, &text, &n) < 0 ? NULL : BIO_new(BIO_s_mem());
 
 	if (b && BIO_write(b, text, (int)n) != (int)n) {
-		(void)BIO_free(b); /* of memory */
+		(void)BIO_free(b); /* cannot fail for memory */
 		b = NULL;
 	}
 	if (text)
@@ -69,13 +69,13 @@ static BIO *read_file(int dirfd, const char *name)
 	return b;
 }
 
-/* OpenSSL would ask on the terminal else. */
+/* OpenSSL would otherwise ask on the terminal. */
 static int no_passphrase(char *buf, int size, int writing, void *arg)
 {
 	return -1;
 }
 
-/* Whether both are there, belong together and have `days` left. */
+/* Whether both exist, belong together and have `days` left. */
 static bool load(int dirfd, const char *cert_file, const char *key_file, time_t now, long days,
 	struct pair *ret)
 {
@@ -162,14 +162,14 @@ static bool add_leaf_extensions(X509 *x, X509 *ca, const char *domain)
 	       add(x, ca, NID_subject_alt_name, names);
 }
 
-/* A day back: the clocks of clients differ. */
+/* Starts a day in the past, since clients' clocks differ. */
 static bool set_dates(X509 *x, time_t now, long days)
 {
 	return ASN1_TIME_set(X509_getm_notBefore(x), now - DAY_S) &&
 	       ASN1_TIME_set(X509_getm_notAfter(x), now + days * DAY_S);
 }
 
-/* ca NULL: an authority, which signs itself. */
+/* ca NULL: makes an authority, which signs itself. */
 static int make(
 	const struct pair *ca, const char *domain, time_t now, struct pair *ret, struct error *e)
 {
@@ -205,7 +205,8 @@ static int write_bio(int dirfd, const char *name, BIO *b, mode_t mode, struct er
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot write the TLS file %s", name) : 0;
 }
 
-/* The key first: one without its certificate is made again. more: behind the certificate, or NULL. */
+/* Writes the key first: a key without its certificate is made anew. more: follows the certificate,
+ * or NULL. */
 static int save(int dirfd, const char *cert_file, const char *key_file, const struct pair *p,
 	X509 *more, struct error *e)
 {
@@ -233,7 +234,7 @@ static int take_ca(int dirfd, const char *domain, time_t now, struct pair *ret, 
 	return r < 0 ? r : save(dirfd, TLS_CA_FILE, CA_KEY_FILE, ret, NULL, e);
 }
 
-/* Of this authority, and for this domain. */
+/* Whether this authority signed it, for this domain. */
 static bool is_ours(X509 *cert, const struct pair *ca, const char *domain)
 {
 	char below[TLS_DOMAIN_MAX + 3];

@@ -5,26 +5,26 @@
 #include <string.h>
 
 enum {
-	SLICE_BYTES = 256 * 1024, /* encrypted at a time */
-	/* a slice, and what the protocol has to say besides */
+	SLICE_BYTES = 256 * 1024, /* encrypted at once */
+	/* a slice, plus the protocol's overhead */
 	CIPHER_MAX = SLICE_BYTES + SLICE_BYTES / 16 + 64 * 1024,
 	KEEP_ALIVE_S = 60,
 };
 
-/* What differs between plain and TLS. */
+/* The operations that differ between plain and TLS. */
 struct transport_kind {
-	uv_buf_t (*room)(struct transport *t); /* for the next bytes */
+	uv_buf_t (*room)(struct transport *t); /* memory for the next bytes */
 	void (*received)(struct transport *t, const uint8_t *data, size_t n);
-	void (*cut)(struct transport *t); /* the client's direction ended */
+	void (*cut)(struct transport *t); /* the socket's input ended */
 	int (*send)(struct transport *t, struct buf *out);
-	int (*end)(struct transport *t); /* a last word of ours */
+	int (*end)(struct transport *t); /* sends our last word */
 };
 
 /* --- the socket --- */
 
 static void on_write(uv_write_t *req, int status);
 
-/* Takes out of `from` what the kernel has room for, and lends the rest to libuv. */
+/* Gives the kernel as much of `from` as it takes, and lends the rest to libuv. */
 static int send_some(struct transport *t, struct buf *from)
 {
 	struct buf spare = t->writing;
@@ -58,7 +58,7 @@ static void on_write(uv_write_t *req, int status)
 	struct transport *t = req->data;
 
 	t->write_active = false;
-	buf_done(&t->writing); /* this was the slow way; idle clients cost nothing */
+	buf_done(&t->writing); /* the slow way is rare, and idle clients should hold no memory */
 	if (t->closing)
 		return;
 	if (status == 0)
@@ -84,7 +84,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 		t->kind->received(t, (const uint8_t *)buf->base, (size_t)n);
 	if (n >= 0)
 		return;
-	(void)transport_read(t, false); /* stopping always works */
+	(void)transport_read(t, false); /* stopping cannot fail */
 	if (n == UV_EOF)
 		t->kind->cut(t);
 	else
@@ -147,15 +147,16 @@ static const struct transport_kind plain = {
 
 /* --- TLS --- */
 
-/* Encrypted bytes go into the second half of the scratch, what they say into the first. As all that
- * is received is decrypted at once, part of a record may come on top. */
+/* Encrypted bytes go into the second half of the scratch, decrypted ones into the first. Everything
+ * received is decrypted at once, with the rest of an earlier record, so the room is smaller by a
+ * record. */
 static uv_buf_t tls_room(struct transport *t)
 {
 	return uv_buf_init(
 		(char *)t->scratch + TRANSPORT_READ_BYTES, TRANSPORT_READ_BYTES - TLS_RECORD_MAX);
 }
 
-/* A method's first letter; TLS begins with a 22. */
+/* Whether it is the first letter of a method. TLS begins with byte 22. */
 static bool is_http(const struct transport *t, uint8_t first)
 {
 	return !t->begun && isupper(first);
@@ -170,7 +171,7 @@ static void become_plain(struct transport *t)
 	t->ops->plain_http(t->arg);
 }
 
-/* The rest after what came was handed on: the outcome of the last read. */
+/* Acts on the result of the last read, after the received bytes were handed on. */
 static void tls_conclude(struct transport *t, ssize_t last)
 {
 	bool was_ready = t->ready;
@@ -181,7 +182,7 @@ static void tls_conclude(struct transport *t, ssize_t last)
 			t->ops->moved(t->arg);
 		return;
 	}
-	(void)transport_read(t, false); /* stopping always works */
+	(void)transport_read(t, false); /* stopping cannot fail */
 	if (last == TLS_EOF)
 		t->ops->eof(t->arg);
 	else
@@ -201,7 +202,7 @@ static void tls_received(struct transport *t, const uint8_t *data, size_t n)
 	tls_session_feed(t->tls, data, n);
 	while ((k = tls_session_read(t->tls, t->scratch + got, TRANSPORT_READ_BYTES - got)) > 0)
 		got += (size_t)k;
-	if (send_cipher(t) < 0) /* of the handshake, or why we do not go on */
+	if (send_cipher(t) < 0) /* of the handshake, or the alert that ends it */
 		k = TLS_FAILED;
 	if (got) {
 		t->ready = true;
@@ -211,13 +212,13 @@ static void tls_received(struct transport *t, const uint8_t *data, size_t n)
 		tls_conclude(t, k);
 }
 
-/* Without the notice of the end anybody on the way may have cut the connection. */
+/* Without close_notify, anybody on the way may have cut the connection. */
 static void tls_cut(struct transport *t)
 {
 	t->ops->failed(t->arg);
 }
 
-/* By slices, so that a long answer is not there twice. */
+/* Encrypts in slices, so that a long answer is not in memory twice. */
 static int tls_send(struct transport *t, struct buf *out)
 {
 	int r = 0;
@@ -251,7 +252,7 @@ static const struct transport_kind tls = {
 	.end = tls_end,
 };
 
-/* --- what connection.c uses --- */
+/* --- used by connection.c --- */
 
 int transport_init(struct transport *t, uv_loop_t *loop, bool is_pipe, struct tls_context *context,
 	uint8_t *scratch, const struct transport_ops *ops, void *arg)
@@ -265,7 +266,7 @@ int transport_init(struct transport *t, uv_loop_t *loop, bool is_pipe, struct tl
 		if (!t->tls)
 			return -ENOMEM;
 	}
-	/* initialising a handle does not fail without flags */
+	/* initialising a handle without flags cannot fail */
 	if (is_pipe)
 		(void)uv_pipe_init(loop, &t->u.pipe, 0);
 	else
@@ -283,7 +284,7 @@ int transport_accept(
 	ret_peer[0] = '\0';
 	if (r < 0 || t->u.handle.type != UV_TCP)
 		return r;
-	/* latency matters more than segments; dead clients are noticed in minutes */
+	/* latency matters more than fewer segments; dead clients are noticed within minutes */
 	(void)uv_tcp_nodelay(&t->u.tcp, 1);
 	(void)uv_tcp_keepalive(&t->u.tcp, 1, KEEP_ALIVE_S);
 	if (uv_tcp_getpeername(&t->u.tcp, (struct sockaddr *)&a, &n) == 0)
