@@ -1,5 +1,5 @@
-/* AML is written by hand: the few objects needed are name paths, packages, buffers and devices.
- * Encodings: ACPI 6.3, chapter 20. Tables: chapter 5.2. Resources: chapter 6.4. */
+/* AML is written by hand, as only a few objects are needed: name paths, packages, buffers, devices.
+ * References in ACPI 6.3: encoding of AML in chapter 20, tables in 5.2, resources in 6.4. */
 #include "vmm/acpi.h"
 
 #include <errno.h>
@@ -230,7 +230,7 @@ static uint8_t checksum(const uint8_t *p, size_t n)
 	return (uint8_t)-sum;
 }
 
-/* Puts a table with its header at *next, which moves on; *ret is where it went. */
+/* Writes a table with its header at *next and advances *next. *ret is the table's address. */
 static int place(const struct guest_memory *m, gpa_t *next, const char signature[4],
 	uint8_t revision, const struct buf *body, gpa_t *ret)
 {

@@ -1,6 +1,6 @@
-/* The ACPI tables of a microVM: how a guest without PCI and BIOS finds its CPUs, its I/O APIC, the
- * virtio-mmio devices and the serial port. Hardware-reduced ACPI 6.3 (RSDP, XSDT, FADT, MADT,
- * DSDT). */
+/* Writes the ACPI tables of a microVM. A guest without PCI and BIOS finds its CPUs, I/O APIC,
+ * virtio-mmio devices and serial port in them. Hardware-reduced ACPI 6.3: RSDP, XSDT, FADT, MADT
+ * and DSDT. */
 #ifndef VMM_ACPI_H
 #define VMM_ACPI_H
 
@@ -9,11 +9,11 @@
 #include "base/error.h"
 #include "vmm/memory.h"
 
-/* Where the tables live: the BIOS area, which the memory map reports as reserved. */
+/* The tables lie in the BIOS area, which the memory map reports as reserved. */
 #define ACPI_BASE UINT64_C(0xe0000)
 enum { ACPI_BYTES_MAX = 0x8000 };
 
-/* Ports of the sleep and reset registers named in the FADT. */
+/* Ports of the sleep and reset registers that the FADT names. */
 enum {
 	ACPI_PORT_SLEEP_CONTROL = 0x600, /* writing SLP_EN (bit 5) powers off */
 	ACPI_PORT_SLEEP_STATUS = 0x601,

@@ -13,14 +13,15 @@ enum {
 	QUEUE_SIZE = 256,
 	SEGMENTS_MAX = VIRTIO_CHAIN_MAX - 2, /* of data, besides header and status */
 	SEGMENT_BYTES_MAX = 1024 * 1024,
-	REQUEST_BYTES_MAX = SEGMENTS_MAX * SEGMENT_BYTES_MAX, /* a vCPU waits for as much */
-	/* Of one discard or write-zeroes request: what is offered, and what is taken from guests
-	 * that were told so by an older version (their snapshots go on). */
+	REQUEST_BYTES_MAX = SEGMENTS_MAX * SEGMENT_BYTES_MAX, /* the most that one request makes a
+							       * vCPU wait for */
+	/* Ranges in one discard or write-zeroes request. An older version offered RANGES_MAX, and
+	 * guests in its snapshots still use them. */
 	RANGES_OFFERED = 1,
 	RANGES_MAX = 32,
 	RANGE_SECTORS_OFFERED = 32 * 1024, /* 16 MiB */
 	RANGE_SECTORS_MAX = 4 * 1024 * 1024,
-	PIECE_BYTES = 1024 * 1024, /* what is done of a range between two looks at the batch */
+	PIECE_BYTES = 1024 * 1024, /* bytes of a range done between two checks of the batch */
 	PHYSICAL_EXP = 3,	   /* 8 sectors: the block of the delta */
 };
 
@@ -28,11 +29,11 @@ struct blk {
 	struct virtio_device dev; /* first: the ops get a pointer to it */
 	struct disk *disk;
 	char serial[VIRTIO_BLK_ID_BYTES];
-	/* How far the request with ranges is that went back to the queue. */
+	/* Progress of the request that went back to the queue. */
 	struct progress {
 		uint16_t avail;	   /* its index in the available ring */
-		unsigned ranges;   /* that are done */
-		uint64_t in_range; /* bytes done of the next one */
+		unsigned ranges;   /* ranges done */
+		uint64_t in_range; /* bytes done of the next range */
 	} progress;
 };
 
@@ -44,7 +45,7 @@ static struct blk *blk_of(struct virtio_device *dev)
 	return (struct blk *)(void *)dev;
 }
 
-/* The bytes of segments from `skip` on, n of them, as an iovec array. */
+/* Makes an iovec array of n bytes of the segments, from byte `skip` on. Returns its length. */
 static unsigned to_iovecs(const struct virtio_segment *s, unsigned count, uint64_t skip, uint64_t n,
 	struct iovec *out)
 {
@@ -89,7 +90,7 @@ static int do_write(struct blk *b, const struct virtio_chain *c, uint64_t offset
 			c->out_bytes - VIRTIO_BLK_HEADER_BYTES, iov));
 }
 
-/* Pieces end where blocks do, so that the disk does the same as with the whole. */
+/* Pieces end at block boundaries, so the disk does the same as for the whole range. */
 static int do_pieces(struct blk *b, uint32_t type, uint64_t offset, uint64_t bytes)
 {
 	uint64_t end = offset + bytes, at = offset + b->progress.in_range;
@@ -132,7 +133,7 @@ static int do_range(struct blk *b, uint32_t type, const uint8_t *range)
 	return do_pieces(b, type, offset, sectors * DISK_SECTOR_BYTES);
 }
 
-/* Discard and write-zeroes: a list of ranges, copied before it is looked at. */
+/* Handles discard and write-zeroes. The list of ranges is copied before it is checked. */
 static int do_ranges(struct blk *b, const struct virtio_chain *c, uint32_t type)
 {
 	uint8_t ranges[RANGES_MAX * VIRTIO_BLK_RANGE_BYTES];
@@ -158,7 +159,7 @@ static int do_flush(struct blk *b)
 {
 	int r = disk_flush(b->disk);
 
-	virtio_batch_charge(&b->dev, VIRTIO_BATCH_BYTES); /* it may have waited for long */
+	virtio_batch_charge(&b->dev, VIRTIO_BATCH_BYTES); /* the flush may have taken long */
 	return r;
 }
 
@@ -200,7 +201,7 @@ static int do_request(struct blk *b, const struct virtio_chain *c)
 	}
 }
 
-/* A request that went back is known by its place in the ring. */
+/* A request that went back to the queue is recognised by its place in the ring. */
 static void begin_or_continue(struct blk *b, const struct virtio_queue *q)
 {
 	if (b->progress.avail != q->last_avail)
@@ -224,7 +225,7 @@ static void blk_notify(struct virtio_device *dev, unsigned queue)
 		r = do_request(b, &c);
 		if (r == TO_BE_CONTINUED) {
 			virtio_queue_unpop(dev, queue);
-			continue; /* the batch is over: nothing more is popped */
+			continue; /* the batch is over: the next pop returns 0 */
 		}
 		b->progress = (struct progress){0};
 		status = r == 0		    ? VIRTIO_BLK_S_OK
@@ -274,13 +275,14 @@ static size_t blk_config(struct virtio_device *dev, uint8_t *out, size_t max)
 	return VIRTIO_BLK_CONFIG_BYTES;
 }
 
-/* The capacity, because the guest knows it. */
+/* Saves the capacity, because the guest knows it. */
 static int blk_save(struct virtio_device *dev, struct buf *out)
 {
 	return buf_add_le64(out, disk_bytes(blk_of(dev)->disk));
 }
 
-/* A larger disk than the saved one is announced when the VM resumes, a smaller one cannot be. */
+/* A disk that has grown since the save is announced when the VM resumes. A smaller one is
+ * refused. */
 static int blk_load(struct virtio_device *dev, struct reader *in)
 {
 	uint64_t saved = reader_le64(in), now = disk_bytes(blk_of(dev)->disk);
@@ -333,7 +335,7 @@ int blk_create(const struct guest_memory *memory, struct disk *disk, const char 
 	return 0;
 }
 
-/* --- the disk's operations, locked --- */
+/* --- the disk's operations, under the device's lock --- */
 
 int blk_grow(struct virtio_device *dev, uint64_t bytes)
 {
@@ -404,7 +406,7 @@ void blk_write_back(struct virtio_device *dev)
 	virtio_lock(dev);
 	fd = disk_top_fd(blk_of(dev)->disk);
 	virtio_unlock(dev);
-	/* Only a hint. It reports no error that the next fdatasync would miss. */
+	/* Only a hint. A failure here shows at the next fdatasync, too. */
 	if (fd >= 0)
 		(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }

@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "vmm/acpi.h"
 
-/* Low memory: GDT, boot_params, page tables and command line lie below the first 640 KiB's end. */
+/* GDT, boot_params, page tables and command line lie in the first 640 KiB. */
 #define GDT_AT	       UINT64_C(0x500)
 #define BOOT_PARAMS_AT UINT64_C(0x7000)
 #define PAGE_TABLE_AT  UINT64_C(0x9000) /* PML4, PDPT, and four page directories: 6 pages */
@@ -41,7 +41,7 @@ static int load_segment(const struct guest_memory *m, int fd, const Elf64_Phdr *
 			"the kernel does not fit into the guest's memory: give it more");
 	if (p->p_offset > INT64_MAX || fd_pread_full(fd, host, p->p_filesz, (off_t)p->p_offset) < 0)
 		return bad_kernel(e, "the file is truncated");
-	return 0; /* guest memory is fresh: the rest of the segment is zero already */
+	return 0; /* guest memory is fresh, so the rest of the segment is already zero */
 }
 
 static int load_elf(
@@ -78,7 +78,7 @@ static int load_elf(
 	return 0;
 }
 
-/* The initramfs goes to the top of low memory. */
+/* Loads the initramfs at the top of low memory. */
 static int load_initrd(const struct guest_memory *m, int fd, gpa_t kernel_end, gpa_t *ret_at,
 	uint32_t *ret_bytes, struct error *e)
 {
@@ -104,7 +104,8 @@ static int load_initrd(const struct guest_memory *m, int fd, gpa_t kernel_end, g
 	return 0;
 }
 
-/* Flat 64-bit segments, and the identity map of the first 4 GiB in 2 MiB pages. */
+/* Writes flat 64-bit segments, and page tables that map the first 4 GiB to themselves in 2 MiB
+ * pages. */
 static int write_tables(const struct guest_memory *m)
 {
 	static const uint64_t gdt[4] = {

@@ -1,6 +1,7 @@
-/* Loading a kernel: an uncompressed ELF image (vmlinux, or a bare test guest) by Linux's 64-bit
- * boot protocol (Documentation/arch/x86/boot.rst), with initramfs, command line, memory map and
- * ACPI tables. The ELF file is hostile input: every offset is checked. */
+/* Loads a kernel by Linux's 64-bit boot protocol (Documentation/arch/x86/boot.rst). The kernel is
+ * an uncompressed ELF image: a vmlinux or a bare test guest. Initramfs, command line and memory map
+ * are loaded with it; ACPI tables must be there already (acpi.h). The ELF file is hostile input:
+ * every offset is checked. */
 #ifndef VMM_BOOT_H
 #define VMM_BOOT_H
 
@@ -13,10 +14,10 @@ struct boot_source {
 	int kernel_fd;	     /* ELF64 x86-64 */
 	int initrd_fd;	     /* -1: none */
 	const char *cmdline; /* shorter than BOOT_CMDLINE_MAX */
-	gpa_t rsdp;	     /* of acpi_write, 0: none */
+	gpa_t rsdp;	     /* from acpi_write, 0: none */
 };
 
-/* What the first vCPU starts with. */
+/* The state that the first vCPU starts with. */
 struct boot_entry {
 	gpa_t rip, boot_params, page_table, gdt;
 };

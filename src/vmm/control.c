@@ -20,9 +20,9 @@ void control_parse_error(const char *text, struct error *e)
 	if (sscanf(text, "%d %d %n", &code, &err, &at) >= 2 && at > 0 && code > ERROR_NONE &&
 		code < ERROR_CODES_ && err >= 0)
 		(void)error_set(
-			e, (enum error_code)code, err, "%s", text + at); /* filled is enough */
+			e, (enum error_code)code, err, "%s", text + at); /* only to fill e */
 	else
-		(void)error_set(e, ERROR_INTERNAL, EBADMSG, "%s", text); /* filled is enough */
+		(void)error_set(e, ERROR_INTERNAL, EBADMSG, "%s", text); /* only to fill e */
 }
 
 void control_fds_close(struct control_fds *fds)
@@ -56,7 +56,7 @@ int control_send(int sock, const char *text, const struct control_fds *fds)
 	return 0;
 }
 
-/* Takes as many descriptors as there may be and closes any further ones. */
+/* Takes up to the maximum of descriptors and closes any further ones. */
 static void take_fds(struct msghdr *m, struct control_fds *fds)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {

@@ -15,9 +15,9 @@
 
 enum rule {
 	SAME,	  /* the vendor */
-	BITS,	  /* features: the guest's are among the host's */
+	BITS,	  /* features: the host must have all of the guest's */
 	AT_MOST,  /* one number */
-	IF_SHOWN, /* sizes and offsets: equal where the guest has the thing at all */
+	IF_SHOWN, /* sizes and offsets: must be equal if the guest has the component at all */
 };
 
 enum { PKRU_COMPONENT = 9 };
@@ -38,7 +38,7 @@ static const struct fact {
 	{0x0, 0, EBX, SAME, ~0U},
 	{0x0, 0, ECX, SAME, ~0U},
 	{0x0, 0, EDX, SAME, ~0U},
-	/* but not what depends on the state of a CPU, or every guest gets (cpuid.c) */
+	/* without bits that depend on a CPU's state, and those that every guest gets (cpuid.c) */
 	{0x1, 0, ECX, BITS, ~(1U << 21 | 1U << 24 | 1U << 27 | 1U << 31)},
 	{0x1, 0, EDX, BITS, ~(1U << 28)},
 	{0x7, 0, EBX, BITS, ~0U},
@@ -68,7 +68,7 @@ static const struct fact {
 	{0x24, 0, EBX, BITS, 0x70000},
 	{0x24, 1, ECX, BITS, ~0U},
 	{0x40000001, 0, EAX, BITS, ~(1U << 4 | 1U << 10 | 1U << 14)}, /* KVM's own */
-	{0x80000001, 0, ECX, BITS, ~2U}, /* bit 1: there are several cores */
+	{0x80000001, 0, ECX, BITS, ~2U},			      /* bit 1: several cores */
 	{0x80000001, 0, EDX, BITS, ~0U},
 	{0x80000008, 0, EAX, AT_MOST, 0xff}, /* bits of a physical address */
 	{0x80000008, 0, EAX, AT_MOST, 0xff00},
@@ -76,7 +76,7 @@ static const struct fact {
 	{0x8000000a, 0, EDX, BITS, ~0U},
 	{0x80000021, 0, EAX, BITS, ~0U},
 	{0x80000021, 0, ECX, BITS, ~0U},
-	/* but not two bits that name a flaw */
+	/* without two bits that name a flaw */
 	{ARCH_CAPABILITIES, 0, EAX, BITS, ~(1U << 2 | 1U << 19)},
 	{ARCH_CAPABILITIES, 0, EDX, BITS, ~0U},
 };
@@ -111,7 +111,7 @@ int cpu_facts_here(int kvm_fd, struct cpu_facts *ret, struct error *e)
 	return r;
 }
 
-/* FNV-1a, 64 bits: no adversary chooses a host's CPU. */
+/* FNV-1a, 64 bits. No adversary chooses a host's CPU. */
 uint64_t cpu_facts_hash(const struct cpu_facts *f)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -124,7 +124,7 @@ uint64_t cpu_facts_hash(const struct cpu_facts *f)
 
 /* --- comparing --- */
 
-/* The bits of the guest's that the host does not have; for numbers, the guest's number. */
+/* Returns the guest's bits that the host lacks. For numbers, it returns the guest's number. */
 static uint32_t missing(const struct fact *row, uint32_t guest, uint32_t host)
 {
 	switch (row->rule) {
@@ -176,7 +176,7 @@ int cpu_facts_check(const struct cpu_facts *guest, const struct cpu_facts *host,
 	return 0;
 }
 
-/* --- a fleet's common part --- */
+/* --- what a fleet has in common --- */
 
 static uint32_t common(const struct fact *row, uint32_t a, uint32_t b)
 {
@@ -202,7 +202,8 @@ int cpu_facts_common(struct cpu_facts *f, const struct cpu_facts *other, struct 
 	return 0;
 }
 
-/* XCR0's bit of a component that lies elsewhere on another host, and the feature with it. */
+/* Clears XCR0's bit of a component that lies elsewhere on another host, and the feature that needs
+ * it. */
 static void drop_component(struct kvm_cpuid_table *t, uint32_t component)
 {
 	struct kvm_cpuid_entry2 *c = cpuid_find(t, 0xd, 0);
@@ -214,7 +215,8 @@ static void drop_component(struct kvm_cpuid_table *t, uint32_t component)
 		c->ecx &= ~(1U << 3);
 }
 
-/* XCR0 and leaf 7 are rows above the components', so that these see them limited. */
+/* The rows of XCR0 and leaf 7 come before those of the components, so components see them
+ * limited. */
 void cpu_facts_limit(const struct cpu_facts *f, struct kvm_cpuid_table *t, uint64_t *capabilities)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

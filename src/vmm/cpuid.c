@@ -9,21 +9,21 @@
 #define BIT(n) (1U << (n))
 
 enum {
-	XSAVE_LEGACY_BYTES = 576, /* FXSAVE's area and the header */
+	XSAVE_LEGACY_BYTES = 576, /* FXSAVE's area and the XSAVE header */
 	XSAVE_COMPONENTS = 63,
 	MPX_COMPONENTS = BIT(3) | BIT(4),
 	AMX_COMPONENTS = BIT(17) | BIT(18),
 };
 
 /* Features that no guest gets, whatever the host has:
- *  - nested virtualisation: its state is not saved, and a host with nested=0 refuses it;
- *  - performance counters, debug store, branch records, processor trace: their state is not saved;
- *  - AMX: KVM shows half of it unless the process asks for permission, and half of it crashes Linux;
- *  - TSX, MPX, SGX: absent or switched off by microcode on CPUs of the same model;
- *  - shadow stacks (CET), WAITPKG, key locker: only some versions of KVM have them, and their state is
- *    more than the MSRs that are saved;
- *  - memory encryption: belongs to the host;
- *  - invariant TSC: kvm-clock stays right on another host, the TSC does not. */
+ * - nested virtualisation: its state is not saved, and a host with nested=0 refuses it;
+ * - performance counters, debug store, branch records, processor trace: their state is not saved;
+ * - AMX: without permission for the process, KVM shows half of it, and that half crashes Linux;
+ * - TSX, MPX, SGX: microcode removes them or switches them off on some CPUs of the same model;
+ * - shadow stacks (CET), WAITPKG, key locker: only some versions of KVM have them, and they have
+ *   state beyond the saved MSRs;
+ * - memory encryption: it belongs to the host;
+ * - invariant TSC: kvm-clock stays right on another host, the TSC does not. */
 static const struct {
 	uint32_t function, index;
 	uint32_t clear[4];
@@ -44,8 +44,8 @@ static const struct {
 	{0x1d, 0, {~0U, ~0U, ~0U, ~0U}}, {0x1d, 1, {~0U, ~0U, ~0U, ~0U}},
 	{0x1e, 0, {~0U, ~0U, ~0U, ~0U}}, /* AMX */
 	{0x1e, 1, {~0U, ~0U, ~0U, ~0U}},
-	{0x23, 0, {~0U, ~0U, ~0U, ~0U}}, /* performance counters once more */
-	/* KVM: no asynchronous page faults, their state does not survive a snapshot */
+	{0x23, 0, {~0U, ~0U, ~0U, ~0U}}, /* performance counters again */
+	/* KVM: no asynchronous page faults, as their state does not survive a snapshot */
 	{0x40000001, 0, {BIT(4) | BIT(10) | BIT(14), 0, 0, 0}},
 	{0x80000001, 0, {0, 0, BIT(2) /* SVM */ | BIT(23) | BIT(24) | BIT(28), 0}},
 	{0x80000007, 0, {0, 0, 0, BIT(8)}}, {0x8000000a, 0, {~0U, ~0U, ~0U, ~0U}},
@@ -77,7 +77,8 @@ bool cpuid_is_intel(const struct kvm_cpuid_table *t)
 	return c && c->ebx == 0x756e6547 && c->edx == 0x49656e69 && c->ecx == 0x6c65746e;
 }
 
-/* The entry of a leaf with subleaves; a new one is zero. NULL when the table is full. */
+/* Returns the entry of a leaf with subleaves and creates a zeroed one if there is none. NULL when
+ * the table is full. */
 static struct kvm_cpuid_entry2 *make(struct kvm_cpuid_table *t, uint32_t function, uint32_t index)
 {
 	struct kvm_cpuid_entry2 *c = cpuid_find(t, function, index);
@@ -103,7 +104,8 @@ static void mask_features(struct kvm_cpuid_table *t)
 	}
 }
 
-/* AMD's CPUs have no such MSR. Older versions of KVM offer it all the same, newer ones do not. */
+/* AMD's CPUs do not have this MSR. Older versions of KVM offer it all the same, newer ones do
+ * not. */
 static void mask_arch_capabilities(struct kvm_cpuid_table *t)
 {
 	struct kvm_cpuid_entry2 *c = cpuid_find(t, 0x7, 0);
@@ -157,7 +159,7 @@ void cpuid_fit_xsave(struct kvm_cpuid_table *t)
 		compacted += part->eax;
 	}
 	c = cpuid_find(t, 0xd, 0);
-	c->ebx = c->ecx = standard; /* KVM keeps EBX to what the guest has switched on */
+	c->ebx = c->ecx = standard; /* KVM fits EBX to what the guest enables */
 	c = cpuid_find(t, 0xd, 1);
 	if (c && c->ebx)
 		c->ebx = compacted;
@@ -211,7 +213,7 @@ static void shape_leaf(struct kvm_cpuid_entry2 *c, unsigned cpus)
 	}
 }
 
-/* Both levels: KVM reports the first only, with which each CPU would be a package of its own. */
+/* Adds both levels. KVM reports only the first, which would make each CPU a package of its own. */
 static void add_levels(struct kvm_cpuid_table *t, uint32_t function, unsigned cpus)
 {
 	const struct kvm_cpuid_entry2 *top = cpuid_find(t, 0, 0);

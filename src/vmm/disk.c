@@ -40,7 +40,7 @@ void disk_layer_done(struct layer *l)
 	if (l->map)
 		(void)munmap(l->map, MAP_BYTES); /* our own mapping: cannot fail */
 	if (l->fd >= 0)
-		(void)close(l->fd); /* what mattered was flushed */
+		(void)close(l->fd); /* all that matters was flushed */
 	*l = (struct layer){.fd = -1};
 }
 
@@ -83,7 +83,7 @@ static int check_header(const uint8_t *h, uint64_t *ret_bytes, struct error *e)
 	return 0;
 }
 
-/* The first block from `first` on whose bit is set, or `end`. */
+/* Returns the first block from `first` on whose bit is set, or `end`. */
 static uint64_t map_next(const struct layer *l, uint64_t first, uint64_t end)
 {
 	uint64_t b = first;
@@ -99,7 +99,8 @@ static uint64_t map_next(const struct layer *l, uint64_t first, uint64_t end)
 	return end;
 }
 
-/* No bit may be set for a block that the file does not reach. Looks at the end of the map only. */
+/* Checks that no bit is set for a block beyond the end of the file. Reads only the end of the
+ * map. */
 static int check_extent(const struct layer *l, uint64_t file_bytes, struct error *e)
 {
 	uint64_t held = (file_bytes - DATA_OFFSET) / DISK_BLOCK_BYTES;
@@ -151,8 +152,8 @@ static int open_lowers(struct disk *d, struct error *e)
 	return 0;
 }
 
-/* Clears the bits of blocks that the capacity did not reach so far. Reads more than it writes, so
- * that a clean map stays shared with the file. */
+/* Clears the bits of blocks beyond the previous capacity. Writes only where a bit is set, so a
+ * clean map stays shared with the file. */
 static void map_clear(struct layer *l, uint64_t first, uint64_t end)
 {
 	for (uint64_t b = first; (b = map_next(l, b, end)) < end; b++)
@@ -281,7 +282,7 @@ struct disk_stats disk_stats(const struct disk *d)
 	return d->stats;
 }
 
-/* Bits of blocks behind the capacity may be set in a damaged map, and are not looked at. */
+/* A damaged map may have bits set beyond the capacity. They are not looked at. */
 uint64_t disk_delta_bytes(const struct disk *d)
 {
 	uint64_t n = 0, blocks = blocks_of(d->bytes);
@@ -298,7 +299,7 @@ uint64_t disk_delta_bytes(const struct disk *d)
 	return n * DISK_BLOCK_BYTES;
 }
 
-/* --- pieces of the caller's memory --- */
+/* --- walking the caller's iovecs --- */
 
 /* The part of an iovec array that is still to be filled or written. */
 struct cursor {
@@ -307,8 +308,8 @@ struct cursor {
 	size_t skip; /* bytes of iov[0] already used */
 };
 
-/* Takes the next n bytes off the cursor as an array of their own; returns its length. The cursor
- * holds that many. */
+/* Takes the next n bytes off the cursor as an array of their own and returns its length. The cursor
+ * must hold n bytes. */
 static unsigned cursor_take(struct cursor *c, uint64_t n, struct iovec *out)
 {
 	unsigned count = 0;
@@ -330,7 +331,7 @@ static unsigned cursor_take(struct cursor *c, uint64_t n, struct iovec *out)
 	return count;
 }
 
-/* An error of a read or write as the guest's driver may see it. */
+/* Maps an error of a read or write to one that the guest's driver may see. */
 static int io_error(int r)
 {
 	return r == 0 || r == -ENOSPC ? r : r == -EDQUOT ? -ENOSPC : -EIO;
@@ -342,7 +343,7 @@ static void zero_vector(const struct iovec *iov, unsigned count)
 		memset(iov[i].iov_base, 0, iov[i].iov_len);
 }
 
-/* Bytes of all pieces, or 0 when the request is not whole sectors within the disk. */
+/* Returns the bytes of all pieces, or 0 unless the request is whole sectors within the disk. */
 static uint64_t request_bytes(
 	const struct disk *d, uint64_t offset, const struct iovec *iov, unsigned count)
 {
@@ -456,14 +457,15 @@ int disk_read(struct disk *d, uint64_t offset, void *out, uint32_t n)
 
 /* --- writing --- */
 
-/* The block can be written in place, without its old content: it is written whole, or there. */
+/* True if the block can be written without reading its old content: it is written whole, or the top
+ * delta has it already. */
 static bool is_direct(struct disk *d, uint64_t offset, uint64_t n)
 {
 	return (offset % DISK_BLOCK_BYTES == 0 && n >= DISK_BLOCK_BYTES) ||
 	       map_test(top_layer(d), offset / DISK_BLOCK_BYTES);
 }
 
-/* Bytes from offset on, at most n, that can be written in place. */
+/* Returns how many bytes from offset on, at most n, can be written in place. */
 static uint64_t direct_length(struct disk *d, uint64_t offset, uint64_t n)
 {
 	uint64_t len = 0;
@@ -488,7 +490,7 @@ static int write_direct(struct disk *d, uint64_t offset, uint64_t n, struct curs
 	return 0;
 }
 
-/* Brings a block into the top delta and changes n bytes of it. */
+/* Copies a block into the top delta and changes n bytes of it. */
 static int write_merged(struct disk *d, uint64_t offset, uint64_t n, struct cursor *c)
 {
 	uint8_t block[DISK_BLOCK_BYTES];
@@ -542,7 +544,7 @@ int disk_writev(struct disk *d, uint64_t offset, const struct iovec *iov, unsign
 
 int disk_write(struct disk *d, uint64_t offset, const void *data, uint32_t n)
 {
-	struct iovec iov = {(void *)(uintptr_t)data, n}; /* written from, never to */
+	struct iovec iov = {(void *)(uintptr_t)data, n}; /* only read, never written */
 
 	return disk_writev(d, offset, &iov, 1);
 }
@@ -551,7 +553,7 @@ int disk_write(struct disk *d, uint64_t offset, const void *data, uint32_t n)
 
 static const uint8_t zeroes[DISK_BLOCK_BYTES];
 
-/* The file covers the blocks up to end, so that holes in them read as zeroes. */
+/* Makes the file reach up to block `end`, so that holes read as zeroes. */
 static int extend_file(struct disk *d, uint64_t end)
 {
 	struct stat st;
@@ -582,7 +584,7 @@ static int punch(struct disk *d, uint64_t first, uint64_t end)
 	return r == 0 || r == -ENOSPC ? r : -EIO;
 }
 
-/* Something other than zeroes may lie at this block. */
+/* True if this block may hold something other than zeroes. */
 static bool has_content(const struct disk *d, uint64_t block)
 {
 	return find_layer(d, block) != LAYER_BASE || block * DISK_BLOCK_BYTES < d->base_bytes;
@@ -609,7 +611,7 @@ static int zero_blocks(struct disk *d, uint64_t block, uint64_t end)
 	return 0;
 }
 
-/* A part of one block. */
+/* Zeroes a part of one block. */
 static int zero_part(struct disk *d, uint64_t offset, uint64_t n)
 {
 	if (!n || !has_content(d, offset / DISK_BLOCK_BYTES))
@@ -635,7 +637,7 @@ int disk_write_zeroes(struct disk *d, uint64_t offset, uint64_t n)
 	head = -offset % DISK_BLOCK_BYTES; /* up to the first whole block */
 	if (head > n)
 		head = n;
-	/* The last block of the disk may be a part of one; nothing lies behind it. */
+	/* A partial block at the end of the disk counts as whole: nothing lies behind it. */
 	tail = end == d->bytes ? 0 : end % DISK_BLOCK_BYTES;
 	r = zero_part(d, offset, head);
 	if (r < 0 || head == n)
@@ -734,7 +736,7 @@ int disk_check(const struct disk *d, struct error *e)
 	return 0;
 }
 
-/* An interrupted one may be tried again, any other one has lost data. */
+/* An interrupted fdatasync may be retried. Any other failure has lost data. */
 static int sync_layer(struct layer *l)
 {
 	int r;
@@ -755,7 +757,7 @@ static int sync_data(struct disk *d)
 	return r;
 }
 
-/* What the guest wrote before a freeze is part of what it flushes. */
+/* A flush also covers what the guest wrote before a freeze. */
 static int sync_frozen(struct disk *d)
 {
 	for (unsigned i = 0; i < d->layer_count; i++) {

@@ -1,5 +1,4 @@
-/* The layers of a disk: freezing the top, flattening, merging. What is merged stays as sparse as it
- * was. */
+/* The layers of a disk: freezing the top, flattening and merging. Merging keeps files sparse. */
 #include "vmm/disk_internal.h"
 
 #include <errno.h>
@@ -34,7 +33,7 @@ int disk_freeze(struct disk *d, int delta_fd, struct error *e)
 		r = disk_write_head(d);
 		if (r < 0)
 			(void)error_set_errno(e, is_full(r) ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
-				"cannot write the disk delta"); /* filled is enough */
+				"cannot write the disk delta"); /* only to fill e */
 	}
 	if (r < 0) {
 		if (delta_fd >= 0)
@@ -96,7 +95,7 @@ static bool is_zero(const uint8_t *block)
 	return block[0] == 0 && memcmp(block, block + 1, DISK_BLOCK_BYTES - 1) == 0;
 }
 
-/* Writes whole blocks; those of zeroes stay holes. */
+/* Writes whole blocks. Blocks of zeroes stay holes. */
 static int write_sparse(int to, const uint8_t *blocks, size_t n, off_t position)
 {
 	for (size_t at = 0; at < n; at += DISK_BLOCK_BYTES) {
@@ -114,19 +113,20 @@ static int write_sparse(int to, const uint8_t *blocks, size_t n, off_t position)
 	return 0;
 }
 
-/* Bytes from the position on, at most n, that are a hole of the file; whole blocks. */
+/* Returns how many bytes from the position on, at most n, are a hole of the file. Whole blocks. */
 static uint64_t hole_length(int fd, off_t position, uint64_t n)
 {
 	off_t data = lseek(fd, position, SEEK_DATA);
 
-	if (data < 0) /* a hole up to its end, or a file system that does not tell */
+	if (data < 0) /* a hole up to the end, or a file system that cannot tell */
 		return errno == ENXIO ? n : 0;
 	if ((uint64_t)(data - position) >= n)
 		return n;
 	return (uint64_t)(data - position) / DISK_BLOCK_BYTES * DISK_BLOCK_BYTES;
 }
 
-/* Copies whole blocks to their place in `to`, where nothing is yet: holes and zeroes stay holes. */
+/* Copies whole blocks to the same place in `to`, which is empty there. Holes and zeroes stay
+ * holes. */
 static int copy_blocks(int from, int to, off_t position, uint64_t n, uint8_t *buffer, size_t size)
 {
 	while (n) {
@@ -222,7 +222,7 @@ int disk_flatten(struct disk *d, int out_fd, struct error *e)
 
 struct disk_merged {
 	struct layer layer;
-	unsigned count; /* of the lowest layers that it takes the place of */
+	unsigned count; /* of the lowest layers that it replaces */
 };
 
 void disk_merged_free(struct disk_merged *m)

@@ -1,4 +1,4 @@
-/* What disk.c (opening, reading, writing) and disk_freeze.c (layers) share: a delta's layout, and
+/* What disk.c (opening, reading, writing) and disk_freeze.c (layers) share: a delta's layout and
  * the stack of layers. */
 #ifndef VMM_DISK_INTERNAL_H
 #define VMM_DISK_INTERNAL_H
@@ -24,10 +24,10 @@ static_assert(DISK_MAX_BYTES / DISK_BLOCK_BYTES / 8 == MAP_BYTES, "one bit per b
 
 struct layer {
 	int fd;
-	uint8_t *map;	 /* MAP_BYTES, mapped; of a file that is private to us when written to */
+	uint8_t *map;	 /* MAP_BYTES of the file, mapped privately: writes stay ours */
 	uint64_t blocks; /* bits from here on do not count */
-	bool unsynced;	 /* frozen, and a crash of the host may still lose some of it */
-	bool lost;	 /* the host failed to write some of it: see disk_check */
+	bool unsynced;	 /* frozen, and a crash of the host may still lose part of it */
+	bool lost;	 /* the host failed to write part of it: see disk_check */
 };
 
 struct disk {
@@ -37,7 +37,7 @@ struct disk {
 	unsigned layer_count;
 	struct layer layers[LAYERS_MAX]; /* lowest first; the last one is the top if writable */
 	bool writable;
-	/* Of the top: */
+	/* State of the top: */
 	bool data_dirty;   /* blocks were written since the last fdatasync */
 	bool map_dirty;	   /* dirty_pages is not empty */
 	bool header_dirty; /* the file has no header, or one with another capacity */
@@ -62,20 +62,21 @@ static inline struct layer *top_layer(struct disk *d)
 	return &d->layers[d->layer_count - 1];
 }
 
-/* The topmost layer that has a block, or LAYER_BASE; among the lowest `layers` ones. */
+/* Returns the topmost of the lowest `layers` layers that has the block, or LAYER_BASE. */
 int disk_find_layer(const struct disk *d, unsigned layers, uint64_t block);
-/* Bytes from offset on, at most n, that lie in one and the same of these layers. */
+/* Returns how many bytes from offset on, at most n, lie in that same layer. */
 uint64_t disk_run_length(
 	const struct disk *d, unsigned layers, uint64_t offset, uint64_t n, int layer);
 
-/* Opens an existing delta over l->fd, which is the layer's from the start. */
+/* Opens an existing delta. l->fd belongs to the layer from the start. */
 int disk_open_layer(struct layer *l, uint64_t *ret_bytes, struct error *e);
 void disk_layer_done(struct layer *l);
 
-/* Puts a writable delta on top; on failure the descriptor is closed and the disk as before. */
+/* Puts a writable delta on top. On failure the descriptor is closed and the disk is as before. */
 int disk_push_top(struct disk *d, int fd, bool may_exist, struct error *e);
 
-/* Writes header and map of the top where they have changed; what a crash leaves of it is open. */
+/* Writes the top's header and map where they have changed. After a crash, either may be there or
+ * not. */
 int disk_write_head(struct disk *d);
 int disk_write_header(int fd, uint64_t bytes);
 

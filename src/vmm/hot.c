@@ -21,9 +21,9 @@
 #endif
 
 enum {
-	GAP_PAGES = 4,	    /* gaps up to here are written along: cheaper than a mapping each */
-	SAMPLES = 32,	    /* pages that tell whether the page cache is cold */
-	COLD_PER_CENT = 25, /* of them are missing */
+	GAP_PAGES = 4,	    /* gaps up to this are included: cheaper than one mapping each */
+	SAMPLES = 32,	    /* pages sampled to see if the page cache is cold */
+	COLD_PER_CENT = 25, /* it is if more of them are missing */
 	HOT_FILE_MAX = HOT_HEAD_MAX + HOT_PAGES_MAX * HOT_PAGE_BYTES
 };
 
@@ -33,7 +33,7 @@ static_assert((int)PAGE_BYTES == (int)HOT_PAGE_BYTES, "one size of pages");
 
 void hot_rehearse(const struct guest_memory *m, int memory_fd)
 {
-	/* All of it is only about precision. */
+	/* These calls only make the result more precise, so failures do not matter. */
 	(void)posix_fadvise(memory_fd, 0, 0, POSIX_FADV_DONTNEED);
 	(void)madvise(m->map, m->bytes, MADV_RANDOM);
 }
@@ -46,7 +46,7 @@ static int add_range(struct hot_head *h, const struct page_range *r, bool writte
 	return 0;
 }
 
-/* Two sets without a common page as one list in order. */
+/* Joins two disjoint sets into one sorted list. */
 static int merge(struct hot_head *h, const struct page_set *written, const struct page_set *others)
 {
 	uint32_t w = 0, o = 0;
@@ -74,7 +74,7 @@ static int find_ranges(const struct guest_memory *m, int pagemap_fd, struct hot_
 	}
 	if (r == 0)
 		r = merge(h, &written, &others);
-	if (r == -E2BIG) { /* those that are written matter most */
+	if (r == -E2BIG) { /* written pages matter most */
 		h->range_count = 0;
 		r = merge(h, &written, &(struct page_set){0});
 	}
@@ -84,7 +84,7 @@ static int find_ranges(const struct guest_memory *m, int pagemap_fd, struct hot_
 	return r;
 }
 
-/* What the snapshot has in these pages, behind the room for the head. */
+/* Appends the snapshot's content of these pages, behind room for the head. */
 static int add_pages(const struct hot_head *h, int memory_fd, struct buf *out)
 {
 	size_t head_bytes = hot_head_bytes(h->range_count);
@@ -161,7 +161,7 @@ static int read_head(int fd, struct hot_head *h)
 	return r < 0 ? r : hot_head_read(data, n, (uint64_t)st.st_size, h);
 }
 
-/* Asks about a few pages. A kernel that does not tell says that they are there. */
+/* Samples a few pages. A kernel that does not tell counts as a warm cache. */
 static bool is_cold(const struct guest_memory *m, const struct hot_head *h)
 {
 	uint32_t step = h->range_count / SAMPLES + 1;
@@ -171,14 +171,14 @@ static bool is_cold(const struct guest_memory *m, const struct hot_head *h)
 		unsigned char there = 1;
 
 		(void)mincore(m->map + (uint64_t)h->ranges[i].first * PAGE_BYTES, PAGE_BYTES,
-			&there); /* stays 1 */
+			&there); /* stays 1 on failure */
 		asked++;
 		missing += !(there & 1);
 	}
 	return missing * 100 > asked * COLD_PER_CENT;
 }
 
-/* Reads all of the file, from its start to its end, into the page cache. */
+/* Reads the file's data from start to end, which also brings it into the page cache. */
 static bool has_right_data(int fd, const struct hot_head *h)
 {
 	size_t start = hot_head_bytes(h->range_count);
@@ -197,7 +197,7 @@ static bool has_right_data(int fd, const struct hot_head *h)
 	return right;
 }
 
-/* Whatever fails in the middle: what lies behind a page is the same. */
+/* A failure halfway is harmless: mapped or not, a page has the same content. */
 static void map_all(const struct guest_memory *m, const struct hot_head *h,
 	const struct page_set *above, int fd)
 {

@@ -51,7 +51,7 @@ static void deliver(struct ioapic *a, unsigned pin)
 		return;
 	}
 	a->pending &= ~(UINT32_C(1) << pin);
-	(void)kvm_ioctl(a->vm_fd, KVM_SIGNAL_MSI, &msi); /* a bad vector is the guest's own loss */
+	(void)kvm_ioctl(a->vm_fd, KVM_SIGNAL_MSI, &msi); /* a bad vector harms only the guest */
 }
 
 void ioapic_raise(struct ioapic *a, unsigned pin)

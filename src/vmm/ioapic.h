@@ -1,7 +1,7 @@
-/* The I/O APIC, in user space (KVM's split interrupt controller keeps the local APICs in the
- * kernel). 24 edge-triggered pins; a raised pin becomes an MSI through its redirection entry. An
- * edge on a masked pin is remembered and delivered when the pin is unmasked.
- * Specification: Intel 82093AA. Thread-safe: its own lock. */
+/* The I/O APIC, in user space: KVM's split interrupt controller keeps only the local APICs in the
+ * kernel. It has 24 edge-triggered pins. A raised pin becomes an MSI through its redirection entry.
+ * An edge on a masked pin is remembered and delivered when the pin is unmasked.
+ * Specification: Intel 82093AA. Thread-safe: it has its own lock. */
 #ifndef VMM_IOAPIC_H
 #define VMM_IOAPIC_H
 
@@ -19,7 +19,7 @@ struct ioapic {
 	int vm_fd; /* borrowed */
 	uint32_t select;
 	uint32_t id;
-	uint32_t pending; /* edges that arrived while masked, one bit a pin */
+	uint32_t pending; /* edges that arrived while masked, one bit per pin */
 	uint64_t redirection[IOAPIC_PINS];
 };
 

@@ -163,14 +163,14 @@ uint64_t kvm_arch_capabilities(int kvm_fd)
 
 /* --- the end of a guest --- */
 
-/* Linux 6.8 on; younger than the headers that we build with. */
+/* Linux 6.8 and later; our build headers may be older. */
 enum { EXIT_MEMORY_FAULT = 39, VECTOR_ALIGNMENT = 17 };
 
 struct memory_fault {
 	uint64_t flags, address, bytes;
 };
 
-/* Appends to a text of n bytes at *at; what does not fit is cut. */
+/* Appends to a text of n bytes at *at. What does not fit is cut. */
 static void append(char *out, size_t n, size_t *at, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -207,7 +207,7 @@ static void describe_internal_error(const struct kvm_run *run, char *out, size_t
 
 static void describe_error(const struct kvm_run *run, int err, char *out, size_t n)
 {
-	const struct memory_fault *f = (const void *)&run->hw; /* the exits' union begins there */
+	const struct memory_fault *f = (const void *)&run->hw; /* the union of exits begins there */
 	size_t at = 0;
 
 	if (err != EFAULT) {

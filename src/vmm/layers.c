@@ -31,7 +31,7 @@ static int cannot(struct error *e, int r, const char *what)
 
 /* --- writing --- */
 
-/* Pieces of memory that follow each other in the file. */
+/* Pieces of memory that are adjacent in the file. */
 struct batch {
 	int fd;
 	struct iovec iov[BATCH_IOVECS];
@@ -72,7 +72,7 @@ static bool page_is_zero(const uint8_t *p)
 	return true;
 }
 
-/* Adds n bytes of memory to the batch; pages of zeroes stay holes in the file. */
+/* Adds n bytes of memory to the batch. Pages of zeroes stay holes in the file. */
 static int add_pages(struct batch *b, uint8_t *data, uint64_t n, off_t at)
 {
 	uint64_t done = 0;
@@ -223,7 +223,7 @@ static int check_content(int fd, const struct layer_head *h, struct error *e)
 
 /* --- the stack --- */
 
-/* Pages that lie one after the other in memory and in one layer's file. */
+/* Pages that are adjacent both in memory and in one layer's file. */
 struct piece {
 	uint32_t first, count;
 	uint32_t layer;
@@ -250,11 +250,11 @@ static int add_piece(struct pieces *p, struct piece piece)
 	return 0;
 }
 
-/* Walks a layer's ranges in order, next to the pieces below. */
+/* Walks a layer's ranges in order, beside the pieces below. */
 struct walk {
 	const struct layer_head *head;
 	uint32_t layer, next, at;
-	uint64_t covered; /* up to this page by ranges that were taken */
+	uint64_t covered; /* ranges taken so far end at this page */
 };
 
 static int take_range(struct walk *w, struct pieces *out)
@@ -268,7 +268,8 @@ static int take_range(struct walk *w, struct pieces *out)
 	return add_piece(out, piece);
 }
 
-/* The parts of a lower piece that the layer leaves visible, and the ranges before and between. */
+/* Emits the parts of a lower piece that the layer leaves visible, and the layer's ranges that begin
+ * before the piece ends. */
 static int cover(struct walk *w, const struct piece *p, struct pieces *out)
 {
 	uint64_t at = p->first, end = (uint64_t)p->first + p->count;
@@ -326,7 +327,7 @@ static int check_link(const struct layer_head *h, const struct guest_memory *m,
 	return 0;
 }
 
-/* The page sets and pieces up to and including one more layer. */
+/* Adds one more layer to the stack and its visible pieces. */
 static int stack_layer(int fd, bool check, const struct guest_memory *m, struct layer_head *h,
 	struct memory_stack *s, struct pieces *visible, struct error *e)
 {
@@ -418,12 +419,12 @@ int layers_map(const struct guest_memory *m, const int *fds, unsigned count, boo
 	return r;
 }
 
-/* --- going on on top of what was written --- */
+/* --- continuing on top of what was written --- */
 
 int layers_map_part(int fd, const struct guest_memory *m, const struct page_set *pages,
 	const struct page_set *part, uint64_t at)
 {
-	const struct page_range *from = pages->ranges; /* which lies at `at` */
+	const struct page_range *from = pages->ranges; /* its pages begin at file offset `at` */
 
 	for (uint32_t i = 0; i < part->count; i++) {
 		const struct page_range *p = &part->ranges[i];
@@ -470,8 +471,8 @@ int base_adopt(int fd, const struct guest_memory *m, struct error *e)
 	return r < 0 ? cannot(e, r, "cannot map the snapshot's memory") : 0;
 }
 
-/* An atomic write that changes nothing, because vCPUs may write the page at the same time. Not a
- * builtin: compilers know that such a one is a mere load. */
+/* Writes without changing anything, atomically, because vCPUs may write the page at the same time.
+ * No builtin: compilers turn that into a mere load. */
 static void touch(uint8_t *p)
 {
 	__asm__ volatile("lock orb $0, %0" : "+m"(*p));

@@ -1,9 +1,9 @@
 /* mayfly-vmm: the process of one microVM.
  *
- * It is started by vmm_launch (launch.h), which opens every file, socket and device and passes the
- * descriptors. This process opens, creates and removes nothing by a path; the files of snapshots
- * come with the requests. One epoll loop in the main thread:
- * host sockets of the guest, control requests, the owner's channel; vCPU threads do the rest. */
+ * vmm_launch (launch.h) starts it, opens every file, socket and device, and passes the descriptors.
+ * This process opens, creates and removes nothing by path. Files for snapshots come with the
+ * requests. The main thread runs one epoll loop for the guest's host sockets, control requests and
+ * the owner's channel. vCPU threads do the rest. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ struct settings {
 	bool paused, keep, check_layers, rehearse, help;
 };
 
-enum { LOG_MAX_BYTES = 256 * 1024 }; /* a guest can make us write a line a second */
+enum { LOG_MAX_BYTES = 256 * 1024 }; /* a guest can make us write a line per second */
 
 #define NO_FD UINT64_C(0xffffffff)
 #define FD_OPTION(n, field, what)                                                                  \
@@ -85,7 +85,7 @@ static const struct option_spec options[] = {
 	{0},
 };
 
-/* What an epoll event is about; connections count up from SOURCE_CONNECTION. */
+/* The subject of an epoll event. Connections count up from SOURCE_CONNECTION. */
 enum source {
 	SOURCE_SIGNAL,
 	SOURCE_END,
@@ -103,7 +103,7 @@ struct vmm_process {
 	int owner_fd; /* -1: none, or gone */
 	int signal_fd;
 	bool running, over;
-	struct snapshot_task *snapshot;		  /* under way, or NULL */
+	struct snapshot_task *snapshot;		  /* in progress, or NULL */
 	int connections[CONTROL_CONNECTIONS_MAX]; /* -1: free */
 };
 
@@ -225,7 +225,7 @@ static int make_vm(struct vmm_process *p, struct error *e)
 	return r < 0 ? r : vm_create(&o, &p->vm, e);
 }
 
-/* A paused VM's vsock is not served: that would write into its memory. */
+/* A paused VM's vsock is not served, as that would write into its memory. */
 static void watch_vsock(struct vmm_process *p, bool on)
 {
 	struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.u32 = SOURCE_VSOCK};
@@ -354,7 +354,7 @@ static int set_running(struct vmm_process *p, bool running, struct error *e)
 	return 0;
 }
 
-/* A snapshot is done, one way or the other. */
+/* Ends a snapshot that succeeded or failed. */
 static void end_snapshot(struct vmm_process *p)
 {
 	struct snapshot_task *t = TAKE_PTR(p->snapshot);
@@ -379,29 +379,28 @@ static void handle_request(
 	(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok"); /* fits */
 	if (p->snapshot && changes_vm(request))
 		(void)error_set(&e, ERROR_LIMIT, EBUSY,
-			"a snapshot is under way; try again when it is done"); /* filled is enough
-										*/
+			"a snapshot is under way; try again when it is done"); /* only to fill e */
 	else if (strcmp(request, "status") == 0)
 		answer_status(p, out);
 	else if (strcmp(request, "idle") == 0)
 		(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok %s",
 			vm_vsock_idle(p->vm) ? "yes" : "no"); /* fits */
 	else if (strcmp(request, "pause") == 0 || strcmp(request, "resume") == 0)
-		(void)set_running(p, request[0] == 'r', &e); /* e says it all */
+		(void)set_running(p, request[0] == 'r', &e); /* e has the result */
 	else if (str_starts_with(request, "save "))
-		(void)do_save(p, request + 5, fds, &e); /* e says it all */
+		(void)do_save(p, request + 5, fds, &e); /* e has the result */
 	else if (strcmp(request, "hot") == 0)
-		(void)do_save_hot(p, fds, &e); /* e says it all */
+		(void)do_save_hot(p, fds, &e); /* e has the result */
 	else if (strcmp(request, "flush") == 0)
-		(void)vm_flush_disks(p->vm, &e); /* e says it all */
+		(void)vm_flush_disks(p->vm, &e); /* e has the result */
 	else if (str_starts_with(request, "grow "))
-		(void)do_grow(p, request + 5, &e); /* e says it all */
+		(void)do_grow(p, request + 5, &e); /* e has the result */
 	else if (strcmp(request, "keep") == 0)
 		p->s.keep = true;
 	else if (strcmp(request, "quit") == 0)
 		p->over = true;
 	else
-		(void)error_set(&e, ERROR_USAGE, EINVAL, "unknown request"); /* filled is enough */
+		(void)error_set(&e, ERROR_USAGE, EINVAL, "unknown request"); /* only to fill e */
 	if (e.code != ERROR_NONE)
 		control_format_error(&e, "error", out);
 }
@@ -414,12 +413,12 @@ static int begin_snapshot(struct vmm_process *p, const char *arguments, struct c
 	if (r < 0)
 		return r;
 	r = watch(p, snapshot_task_fd(p->snapshot), SOURCE_SNAPSHOT);
-	if (r < 0) /* it is answered all the same, only not in the background */
+	if (r < 0) /* waits for the snapshot here, then answers as usual */
 		end_snapshot(p);
 	return 0;
 }
 
-/* Serves one request of a channel; false when the peer is gone. */
+/* Serves one request of a channel. Returns false when the peer is gone. */
 static bool serve(struct vmm_process *p, int sock)
 {
 	static const char snapshot[] = "snapshot ";
@@ -435,14 +434,14 @@ static bool serve(struct vmm_process *p, int sock)
 	if (strcmp(request, "go") == 0) {
 		if (p->snapshot)
 			snapshot_task_go(p->snapshot);
-		return true; /* it may come too late, and has no answer */
+		return true; /* "go" may come too late, and has no answer */
 	}
 	if (p->snapshot || !str_starts_with(request, snapshot))
 		handle_request(p, request, &fds, reply);
 	else if (begin_snapshot(p, request + strlen(snapshot), &fds, sock, &e) < 0)
 		control_format_error(&e, "error", reply);
 	else
-		return true; /* answered when it is done */
+		return true; /* answered when the snapshot is done */
 	return control_send(sock, reply, NULL) == 0;
 }
 
@@ -464,8 +463,8 @@ static void accept_connection(struct vmm_process *p)
 
 /* --- end --- */
 
-/* A page of a file that the guest's memory or a disk's map stands on cannot be had. Nothing can go
- * on; but it says why. */
+/* Handles SIGBUS: the host cannot supply a page of a file under the guest's memory or a disk's map.
+ * The VM cannot go on, but the reason is reported. */
 static int bus_error_fd = -1; /* the owner's channel */
 
 static void on_bus_error(int signo)
@@ -473,7 +472,7 @@ static void on_bus_error(int signo)
 	static const char event[] = "event ended error " VM_NO_PAGE, line[] = VM_NO_PAGE "\n";
 
 	(void)signo;					     /* the only one */
-	(void)!write(STDERR_FILENO, line, sizeof(line) - 1); /* to say it, we have no more */
+	(void)!write(STDERR_FILENO, line, sizeof(line) - 1); /* all that can still be done */
 	if (bus_error_fd >= 0)
 		(void)send(bus_error_fd, event, sizeof(event) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	_exit(1);
@@ -485,7 +484,7 @@ static void explain_bus_errors(const struct vmm_process *p)
 
 	bus_error_fd = p->owner_fd;
 	sigemptyset(&sa.sa_mask);
-	(void)sigaction(SIGBUS, &sa, NULL); /* without it the signal kills all the same */
+	(void)sigaction(SIGBUS, &sa, NULL); /* without a handler, SIGBUS kills us all the same */
 }
 
 static void handle_end(struct vmm_process *p)
@@ -559,15 +558,15 @@ enum { SCOPE_THREAD, SCOPE_THREAD_GROUP };
 static void *take_cookie(void *arg)
 {
 	(void)arg; /* none */
-	/* best effort: a host that cannot is one where doctor warns of SMT */
+	/* best effort: where it fails, doctor warns of SMT */
 	(void)prctl(PR_SCHED_CORE, PR_SCHED_CORE_CREATE, 0, SCOPE_THREAD_GROUP, 0);
 	return NULL;
 }
 
-/* Core scheduling: with SMT, no thread of this process shares a core with another process's, so
- * that a guest cannot watch another one through the core's caches. The host's first cookie waits
- * for a grace period in the kernel, while nobody else has one; so it is taken beside the start, by
- * a thread of its own. */
+/* Core scheduling: with SMT, no thread of this process shares a core with another process's. So a
+ * guest cannot watch another one through the core's caches. If no process on the host has a cookie
+ * yet, taking one waits for a grace period in the kernel. So a thread of its own takes it while the
+ * VM starts. */
 static void keep_cores_apart(void)
 {
 	unsigned long long cookie;
@@ -575,7 +574,7 @@ static void keep_cores_apart(void)
 	pthread_t thread;
 
 	if (prctl(PR_SCHED_CORE, PR_SCHED_CORE_GET, 0, SCOPE_THREAD, &cookie) < 0)
-		return; /* no SMT, or a kernel without */
+		return; /* no SMT, or a kernel without core scheduling */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
 	if (pthread_create(&thread, NULL, take_cookie, NULL) == 0)
@@ -633,10 +632,11 @@ int main(int argc, char **argv)
 		options_print(options, stdout);
 		return 0;
 	}
-	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* hardening: not having it is not fatal */
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* hardening; a failure is not fatal */
 	(void)setrlimit(
 		RLIMIT_CORE, &(struct rlimit){0, 0}); /* guest memory never lands in a core file */
-	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is an error like a full disk */
+	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is then an error like a full
+					 * disk */
 	keep_cores_apart();
 	p.owner_fd = fd_of(p.s.owner_fd);
 	explain_bus_errors(&p);
@@ -649,5 +649,5 @@ int main(int argc, char **argv)
 		fprintf(stderr, "mayfly-vmm: %s\n", e.message);
 		_exit(1);
 	}
-	_exit(0); /* the kernel takes the VM apart faster than we would */
+	_exit(0); /* the kernel tears the VM down faster than we would */
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* An address for so many bytes that is a multiple of 2 MiB: the host can map 2 MiB of a guest at once
- * only where both addresses agree in their lower bits. Only a hint; NULL: none. */
+/* Returns an unused address that is a multiple of 2 MiB. The host can map 2 MiB of a guest at once
+ * only if guest and host addresses agree in their lower bits. Only a hint; NULL: none. */
 static void *aligned_hint(uint64_t bytes)
 {
 	const uint64_t huge = UINT64_C(2) << 20;
@@ -52,7 +52,7 @@ int guest_memory_create(struct guest_memory *m, uint64_t bytes, struct error *e)
 	int r = map_regions(m, -1, bytes, e);
 
 	if (r == 0)
-		(void)madvise(m->map, bytes, MADV_HUGEPAGE); /* only faster */
+		(void)madvise(m->map, bytes, MADV_HUGEPAGE); /* only for speed */
 	return r;
 }
 

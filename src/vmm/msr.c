@@ -92,7 +92,7 @@ int msr_get_all(int kvm_fd, int vcpu_fd, struct msr_table *t)
 		struct kvm_msr_entry *m = &t->entries[t->head.nmsrs];
 		uint64_t data;
 
-		/* One at a time: KVM lists some that this CPU model then does not have. */
+		/* Reads one at a time, as KVM lists some MSRs that this CPU model does not have. */
 		if (!msr_is_saved(list->indices[i]) ||
 			msr_get(vcpu_fd, list->indices[i], &data) < 0)
 			continue;

@@ -1,4 +1,5 @@
-/* A vCPU's model-specific registers: which belong to a snapshot, reading and writing them. */
+/* A vCPU's model-specific registers: which of them a snapshot has, and how to read and write
+ * them. */
 #ifndef VMM_MSR_H
 #define VMM_MSR_H
 
@@ -19,18 +20,19 @@ struct msr_table {
 	struct kvm_msr_entry entries[MSRS_MAX];
 };
 
-/* Not: Hyper-V's, performance counters, what belongs to the host, what the guest's CPUID hides. */
+/* False for Hyper-V's, performance counters, those of the host, and those that the guest's CPUID
+ * hides. */
 bool msr_is_saved(uint32_t msr);
 
-/* All of KVM's list that are saved and that this vCPU has. */
+/* Reads all MSRs that KVM lists, a snapshot has, and this vCPU has. */
 int msr_get_all(int kvm_fd, int vcpu_fd, struct msr_table *t);
 
-/* Newer versions of KVM list more MSRs than older ones: those of them that are zero are left out
- * where KVM does not know them. -EINVAL: it refuses *ret_refused, which has another value. t is
- * changed. */
+/* Writes the MSRs of a table and may change the table. Newer versions of KVM list more MSRs than
+ * older ones. An MSR that this KVM does not know is left out if it is zero. -EINVAL otherwise, with
+ * the MSR in *ret_refused. */
 int msr_set_all(int vcpu_fd, struct msr_table *t, uint32_t *ret_refused);
 
-/* One: 0 or -errno; -ENXIO: this vCPU does not have it. */
+/* Read or write one MSR: 0 or -errno; -ENXIO: this vCPU does not have it. */
 int msr_get(int vcpu_fd, uint32_t index, uint64_t *ret);
 int msr_set(int vcpu_fd, uint32_t index, uint64_t value);
 

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 
-/* Linux 6.7, <linux/fs.h>: the build host's headers may be older. */
+/* Linux 6.7, <linux/fs.h>. The build host's headers may be older. */
 struct scan_region {
 	uint64_t start, end, categories;
 };
@@ -63,7 +63,7 @@ int page_set_append(struct page_set *s, uint32_t first, uint32_t count)
 	return 0;
 }
 
-/* Appends a range that may begin within what is there already. */
+/* Appends a range that may overlap the end of the set. */
 static int append_merged(struct page_set *s, const struct page_range *r)
 {
 	uint32_t end = s->count ? s->ranges[s->count - 1].first + s->ranges[s->count - 1].count : 0;
@@ -92,7 +92,7 @@ int page_set_union(const struct page_set *a, const struct page_set *b, struct pa
 	return 0;
 }
 
-/* What of a range lies outside of b, whose ranges before *next end before it. */
+/* Appends the parts of a range that lie outside of b. b's ranges before *next end before it. */
 static int append_outside(
 	struct page_set *out, const struct page_range *r, const struct page_set *b, uint32_t *next)
 {
@@ -106,7 +106,7 @@ static int append_outside(
 		if (hole->first + hole->count > at)
 			at = hole->first + hole->count;
 		if (at >= end)
-			return 0; /* the hole may go on into the next range */
+			return 0; /* the hole may reach into the next range */
 		(*next)++;
 	}
 	return page_set_append(out, at, end - at);
@@ -172,7 +172,7 @@ static int add_regions(
 	return 0;
 }
 
-/* Asks for pages that are there (or in swap); own: and not a file's. */
+/* Finds pages that are present or swapped out. own: leave out a file's pages. */
 static int scan(int pagemap_fd, const struct guest_memory *m, bool own, struct page_set *out)
 {
 	struct scan_region regions[REGIONS];

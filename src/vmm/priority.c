@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The system call is about one thread; musl has no function for it. */
+/* The system call changes one thread; musl has no function for it. */
 static bool set_policy(int policy)
 {
 	const struct sched_param none = {0};
@@ -20,7 +20,7 @@ static void *there_and_back(void *ret)
 	return NULL;
 }
 
-/* Asks with a thread that may stay low. */
+/* Tries it on a thread that may stay low. */
 static bool can_come_back(void)
 {
 	bool can = false;
@@ -39,5 +39,5 @@ bool priority_lower(void)
 
 void priority_restore(void)
 {
-	(void)set_policy(SCHED_OTHER); /* was tried */
+	(void)set_policy(SCHED_OTHER); /* can_come_back tried it */
 }

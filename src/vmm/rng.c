@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-/* Fills n bytes; returns how many it got. */
+/* Fills n bytes; returns how many it filled. */
 static size_t fill(uint8_t *p, size_t n)
 {
 	size_t done = 0;

@@ -1,7 +1,7 @@
 /* virtio-entropy (virtio 1.2 section 5.4): random bytes of the host kernel for the guest.
  *
- * One queue. A request is filled from getrandom(2), at most RNG_REQUEST_MAX bytes of it; the driver
- * asks again for more. */
+ * The device has one queue. A request gets at most RNG_REQUEST_MAX bytes from getrandom(2); the
+ * driver asks again for more. */
 #ifndef VMM_RNG_H
 #define VMM_RNG_H
 

@@ -36,7 +36,7 @@ void serial_init(struct serial *s, int log_fd, void (*raise_irq)(void *), void *
 	pthread_mutex_init(&s->lock, NULL);
 }
 
-/* Moves the newest half of a full log to its start. */
+/* Moves the newer half of a full log to its start. */
 static int drop_older(struct serial *s)
 {
 	const uint64_t keep = SERIAL_LOG_MAX / 2, from = s->log_bytes - keep;
@@ -58,7 +58,7 @@ static void make_room(struct serial *s)
 	if (s->log_bytes + s->line_len <= SERIAL_LOG_MAX ||
 		(s->log_bytes >= SERIAL_LOG_MAX / 2 && drop_older(s) == 0))
 		return;
-	if (ftruncate(s->log_fd, 0) == 0) /* a full disk loses log */
+	if (ftruncate(s->log_fd, 0) == 0) /* on a full disk the log is lost */
 		s->log_bytes = 0;
 }
 
@@ -131,8 +131,8 @@ static uint8_t read_register(struct serial *s, unsigned reg)
 	case REG_LSR:
 		return LSR_EMPTY;
 	case REG_MSR:
-		/* In loop-back, the modem outputs come back as inputs: how drivers detect a UART.
-		 */
+		/* In loop-back, modem outputs come back as inputs. Drivers detect a UART by
+		 * this. */
 		return s->mcr & MCR_LOOP ? (uint8_t)((s->mcr & 0x0c) << 4 | (s->mcr & 0x02) << 3 |
 						     (s->mcr & 0x01) << 5)
 					 : MSR_READY;

@@ -1,8 +1,8 @@
 /* COM1: a 16550 UART that only sends, for the boot log.
  *
- * What the guest writes goes to the end of a log file. One that would grow beyond SERIAL_LOG_MAX
- * bytes loses its older half: the newest output is always there, and a chatty guest fills no disk.
- * Thread-safe: its own lock.
+ * The guest's output goes to the end of a log file. When the file would grow beyond SERIAL_LOG_MAX
+ * bytes, it loses its older half. So the newest output is always there, and a chatty guest fills no
+ * disk. Thread-safe: it has its own lock.
  * Specification: National Semiconductor PC16550D. */
 #ifndef VMM_SERIAL_H
 #define VMM_SERIAL_H
@@ -27,7 +27,7 @@ struct serial {
 	char line[256]; /* output waits here for a line end, to save writes */
 };
 
-/* log_fd: taken over; a file for reading and writing, without O_APPEND, or -1. */
+/* log_fd: a file for reading and writing without O_APPEND, or -1; taken over. */
 void serial_init(struct serial *s, int log_fd, void (*raise_irq)(void *), void *irq_opaque);
 void serial_done(struct serial *s); /* flushes */
 void serial_flush(struct serial *s);

@@ -16,7 +16,7 @@ static const char *const disk_words[SNAPSHOT_DISKS_MAX] = {"disk0", "disk1"};
 static_assert((int)SNAPSHOT_PARTS + (int)SNAPSHOT_DISKS_MAX <= (int)CONTROL_FDS_MAX,
 	"all of them fit one request");
 
-/* --- what is needed --- */
+/* --- which files --- */
 
 void snapshot_needs_format(const struct snapshot_needs *n, char *out)
 {
@@ -118,7 +118,7 @@ void snapshot_files_describe(
 		describe(disk_words[i], f->disk_fd[i], text, max, fds);
 }
 
-/* Where the descriptor of a word goes, or NULL. */
+/* Returns the place for the descriptor of a word, or NULL. */
 static int *place_of(struct snapshot_files *f, const char *word, size_t n)
 {
 	int part = part_of(word, n);

@@ -34,7 +34,7 @@ static void before_stop(void *arg)
 	struct pollfd go = {.fd = t->go_fd, .events = POLLIN};
 
 	if (control_send(t->sock, "step stop", NULL) == 0)
-		(void)poll(&go, 1, GO_MS); /* whoever asked may be gone, and is not waited for */
+		(void)poll(&go, 1, GO_MS); /* does not wait for a client that has gone */
 }
 
 static void after_stop(void *arg)
@@ -64,7 +64,7 @@ static void task_free(struct snapshot_task *t)
 
 /* --- for the main loop --- */
 
-/* "final" or "live", perhaps "stepwise" before, and the words of the files behind it. */
+/* Parses "final" or "live", perhaps with "stepwise" before it, and then the words for the files. */
 static int parse(
 	struct snapshot_task *t, const char *arguments, struct control_fds *fds, struct error *e)
 {
@@ -142,7 +142,7 @@ static void answer(const struct snapshot_task *t)
 					   : "layer",
 			r->disk_merged[0] ? "0," : "", r->disk_merged[1] ? "1," : "",
 			(unsigned long long)r->stop_ns, (unsigned long long)r->pages); /* fits */
-	(void)control_send(t->sock, text, NULL); /* whoever asked may be gone */
+	(void)control_send(t->sock, text, NULL); /* the client may have gone */
 }
 
 bool snapshot_task_finish(struct snapshot_task *t)
@@ -152,7 +152,7 @@ bool snapshot_task_finish(struct snapshot_task *t)
 	(void)pthread_join(t->thread, NULL); /* cannot fail */
 	at_rest = t->r == 0 && t->options.final;
 	answer(t);
-	/* vm_snapshot has taken them over */
+	/* vm_snapshot took them over */
 	t->options.files = (struct snapshot_files)SNAPSHOT_FILES_INIT;
 	task_free(t);
 	return at_rest;

@@ -91,7 +91,7 @@ int vcpu_set_boot_registers(struct vcpu *v, gpa_t entry, gpa_t boot_params, gpa_
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot set the boot registers") : 0;
 }
 
-/* Fast strings: KVM's reset value says that they are off, and Linux then copies word by word. */
+/* Turns fast strings on. KVM's reset value has them off, and Linux then copies word by word. */
 static int set_intel_msrs(struct vcpu *v, uint64_t capabilities, struct error *e)
 {
 	uint64_t misc = 0;
@@ -124,7 +124,7 @@ static int save_msrs(const struct msr_table *t, struct buf *out)
 	return r ? -ENOMEM : 0;
 }
 
-/* A guest that is shown no capabilities has none to save, whatever KVM says by itself. */
+/* If the guest's CPUID shows no capabilities, there are none to save, whatever KVM reports. */
 static void forget_capabilities(struct msr_table *t)
 {
 	uint32_t n = 0;
@@ -159,7 +159,7 @@ static int save_xsave(struct vcpu *v, struct buf *out)
 	return r < 0 ? r : buf_add(out, data, (size_t)n);
 }
 
-/* The fixed-size pieces, in the order they are read back. */
+/* The fixed-size pieces, in the order in which they are read back. */
 struct vcpu_fixed {
 	struct kvm_mp_state mp_state;
 	struct kvm_vcpu_events events;
@@ -170,9 +170,10 @@ struct vcpu_fixed {
 	struct kvm_lapic_state lapic;
 };
 
-/* The order matters. MP_STATE comes first, as it settles pending events. The MSRs come before the
- * local APIC: a timer that expires in between is then in both, and the guest sees one interrupt too
- * many. In the other order it would be in neither, and the guest would wait for ever. */
+/* The order matters. MP_STATE comes first, as reading it settles pending events. The MSRs come
+ * before the local APIC. If a timer expires in between, both then have it, and the guest sees one
+ * interrupt too many. In the other order neither would have it, and the guest would wait
+ * forever. */
 static int get_fixed(struct vcpu *v, struct vcpu_fixed *f, struct msr_table *msrs, struct error *e)
 {
 	const struct {
@@ -240,10 +241,10 @@ static int set_xsave(struct vcpu *v, const uint8_t *data, uint32_t n)
 		return kvm_ioctl(v->fd, KVM_SET_XSAVE, &x);
 	}
 	return kvm_ioctl(
-		v->fd, KVM_SET_XSAVE, (void *)data); /* as large as KVM's own, see the caller */
+		v->fd, KVM_SET_XSAVE, (void *)data); /* the caller checked that it has KVM's size */
 }
 
-/* What loading the local APIC disarms, and the guest's counter when it was saved. */
+/* A timer that loading the local APIC disarms, and the guest's TSC when it was saved. */
 struct timer {
 	bool shown; /* the guest has the register */
 	uint64_t deadline, now;
@@ -272,20 +273,21 @@ static int read_msrs(struct reader *in, struct msr_table *t, struct timer *timer
 	return reader_finished(in) ? 0 : -EINVAL;
 }
 
-/* Arms the timer again. A deadline of zero has passed, or there was none. Older snapshots may have
- * lost the interrupt of one that passed while they were made (on hosts with posted interrupts), and
- * the guest would wait for ever. So it gets one now; a guest that waits for none takes it for an
- * early one. A timer that is masked or in another mode stays silent. */
+/* Arms the timer again. A zero deadline has passed, or was never set. On hosts with posted
+ * interrupts, an older snapshot may have lost a timer that expired while it was made, and the guest
+ * would wait forever. So a zero deadline expires at once. A guest that waits for none takes the
+ * interrupt for an early one. A timer that is masked or in another mode stays silent. */
 static int arm_timer(struct vcpu *v, const struct timer *t)
 {
 	return t->shown ? msr_set(v->fd, MSR_IA32_TSC_DEADLINE, t->deadline ? t->deadline : t->now)
 			: 0;
 }
 
-/* KVM takes a counter that is written within a second of the one before for the same, so that all
- * vCPUs of a VM have one: that is right for all but the first of them, whose one before is 0 at the
- * VM's creation. A guest that was saved in its first second would go back by that time, and wait
- * so long for its timers. So the first one gets a value far from both in between. */
+/* Keeps KVM from adjusting the first vCPU's TSC. KVM treats a TSC write within a second of the
+ * previous one as the same value, so that all vCPUs of a VM agree. That is right for all but the
+ * first, whose previous value is the VM's creation at 0. A guest saved in its first second would go
+ * back by that time, and its timers would be late by as much. So a value far from both is written
+ * in between. */
 static int forget_counter(struct vcpu *v)
 {
 	return v->id == 0 ? msr_set(v->fd, MSR_IA32_TSC, UINT64_C(1) << 62) : 0;
@@ -347,7 +349,7 @@ int vcpu_load(struct vcpu *v, struct reader *in, struct error *e)
 	if (!xsave || read_msrs(in, &msrs, &timer) < 0)
 		return error_set(
 			e, ERROR_BAD_SNAPSHOT, EINVAL, "the state of vCPU %u is damaged", v->id);
-	/* KVM reads as much as this host's XSAVE area has: never let it read past ours. */
+	/* KVM reads as many bytes as this host's XSAVE area has. Never let it read beyond ours. */
 	if (xsave_n != XSAVE_BYTES_MIN && (uint32_t)xsave_bytes(v->kvm_fd) != xsave_n)
 		return error_set(e, ERROR_INCOMPATIBLE, EINVAL,
 			"the snapshot's CPU has another XSAVE size; rebuild the template here");

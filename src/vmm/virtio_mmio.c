@@ -92,7 +92,7 @@ uint32_t virtio_batch_end(struct virtio_device *d)
 	return virtio_is_live(d) ? d->batch_again : 0;
 }
 
-/* One batch over the queues in mask and those that wait. */
+/* Runs one batch over the queues in mask and those that wait. */
 static void notify_queues(struct virtio_device *d, uint32_t mask, bool raise)
 {
 	mask |= d->waiting;
@@ -108,7 +108,7 @@ bool virtio_work(struct virtio_device *d)
 {
 	bool more;
 
-	/* An unfair lock would be taken again before they wake up. */
+	/* Let waiters in first. The lock is unfair: we would take it again before they wake up. */
 	while (atomic_load(&d->wanted))
 		(void)sched_yield(); /* always succeeds on Linux */
 	virtio_lock(d);
@@ -156,7 +156,7 @@ static void reset_device(struct virtio_device *d)
 	d->ops->reset(d);
 }
 
-/* Each status bit needs the ones before it; the driver only ever adds bits (3.1.1). */
+/* Each status bit needs the ones before it. The driver only ever adds bits (3.1.1). */
 static bool status_in_order(uint32_t s)
 {
 	static const uint32_t order[] = {VIRTIO_STATUS_ACKNOWLEDGE, VIRTIO_STATUS_DRIVER,
@@ -209,14 +209,14 @@ static void write_driver_features(struct virtio_device *d, uint32_t value)
 	d->driver_features |= (uint64_t)value << shift;
 }
 
-/* The selected queue, or NULL when the index is out of range. */
+/* Returns the selected queue, or NULL when the index is out of range. */
 static struct virtio_queue *selected_queue(struct virtio_device *d)
 {
 	return d->queue_select < d->ops->queue_count ? &d->queues[d->queue_select] : NULL;
 }
 
-/* The selected queue if its layout may be written now: after feature negotiation, before the driver
- * starts the device, and not while the queue is in use. */
+/* Returns the selected queue if its layout may be written now: after feature negotiation, before
+ * the driver starts the device, and while the queue is not in use. */
 static struct virtio_queue *writable_queue(struct virtio_device *d)
 {
 	struct virtio_queue *q = selected_queue(d);
@@ -505,8 +505,7 @@ void virtio_resume(struct virtio_device *d)
 	virtio_lock(d);
 	if (d->ops->resume)
 		d->ops->resume(d);
-	/* Raises what was on its way when the state was saved, too: one edge too many does no harm.
-	 */
+	/* Raises interrupts that were pending at the save again. One edge too many does no harm. */
 	notify_queues(d, all_queues(d), d->interrupt_status != 0);
 	virtio_unlock(d);
 }

@@ -1,8 +1,8 @@
-/* Split virtqueues, virtio 1.2 section 2.7: the device side.
+/* The device side of split virtqueues (virtio 1.2 section 2.7).
  *
- * The rings and descriptors are memory that the driver may rewrite while we read it. Every field is
- * loaded exactly once, and what was loaded is what is checked and used. Host addresses are derived
- * anew on each access, through guest_memory_ptr. */
+ * The driver may rewrite rings and descriptors while we read them. So every field is loaded exactly
+ * once, and the loaded value is checked and used. Each access derives host addresses anew, through
+ * guest_memory_ptr. */
 #include "vmm/virtio.h"
 
 #include <endian.h>
@@ -100,12 +100,12 @@ static const char *chain_add(
 		c->out[c->out_count++] = s;
 		c->out_bytes += s.bytes;
 	}
-	if (c->in_bytes + c->out_bytes > UINT32_MAX) /* 2.7.5.2, and the used length is 32 bits */
+	if (c->in_bytes + c->out_bytes > UINT32_MAX) /* 2.7.5.2, and the used length has 32 bits */
 		return "chain of 4 GiB or more";
 	return NULL;
 }
 
-/* The table that an indirect descriptor refers to. */
+/* Finds the table that an indirect descriptor refers to. */
 static const char *open_indirect(const struct virtio_device *d, const struct virtq_desc *desc,
 	const uint8_t **table, unsigned *count)
 {
@@ -124,9 +124,8 @@ static const char *open_indirect(const struct virtio_device *d, const struct vir
 	return *table ? NULL : "indirect table outside of memory";
 }
 
-/* Follows the chain from its head; NULL, or what is wrong with it. The walk ends after
- * VIRTIO_CHAIN_MAX descriptors, or as many as a table has, whichever is less: a loop is too long.
- */
+/* Follows the chain from its head. Returns NULL, or what is wrong with it. The walk ends after
+ * VIRTIO_CHAIN_MAX descriptors or as many as a table has, whichever is less, so loops end. */
 static const char *chain_walk(const struct virtio_device *d, const struct virtio_queue *q,
 	const uint8_t *table, struct virtio_chain *c)
 {
@@ -161,8 +160,8 @@ static const char *chain_walk(const struct virtio_device *d, const struct virtio
 	}
 }
 
-/* Number of available chains. On an empty queue it asks the driver for a notification and looks
- * again, because a chain may have been added before the driver could see the request. */
+/* Returns the number of available chains. If the queue is empty, asks the driver for a notification
+ * and looks again: a chain may have been added before the driver could see the request. */
 static unsigned queue_pending(
 	struct virtio_device *d, struct virtio_queue *q, const struct rings *r)
 {
@@ -245,7 +244,7 @@ void virtio_queue_push(struct virtio_device *d, unsigned queue, uint16_t head, u
 	q->want_interrupt = true;
 }
 
-/* The driver wants to hear of entries (old, new] of the used ring. */
+/* True if the driver wants an interrupt for entries (old, new] of the used ring. */
 static bool driver_wants_interrupt(const struct virtio_device *d, const struct virtio_queue *q,
 	const struct rings *r, uint16_t old)
 {
@@ -267,8 +266,9 @@ void virtio_queue_interrupt(struct virtio_device *d, unsigned queue)
 		return;
 	q->want_interrupt = false;
 	q->signalled_used = q->last_used;
-	/* The used index must be visible before the driver's wish is read: the driver writes its
-	 * wish and then looks at the index. Without the fence both could miss the other. */
+	/* The used index must be visible before we read whether the driver wants an interrupt. The
+	 * driver first writes its wish, then looks at the index. Without the fence both could miss
+	 * the other. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (driver_wants_interrupt(d, q, &r, old))
 		virtio_raise(d, VIRTIO_MMIO_INT_VRING);

@@ -1,4 +1,4 @@
-/* Setting a VM up, by boot or from a snapshot. */
+/* Sets a VM up, by boot or from a snapshot. */
 #include "vmm/vm_internal.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 enum { TSC_TOLERANCE_PPM = 250 };
 
-/* A guest that switches TSX off needs an MSR that not every host has. There is no TSX to switch off. */
+/* A guest that switches TSX off needs an MSR that not every host has. Guests have no TSX anyway. */
 #define ARCH_CAPABILITY_TSX_CONTROL (UINT64_C(1) << 7)
 
 /* --- interrupts --- */
@@ -128,7 +128,7 @@ static int enable(struct vm *vm, uint32_t cap, uint64_t argument)
 	return kvm_ioctl(vm->fd, KVM_ENABLE_CAP, &c);
 }
 
-/* Where KVM has the capability with this flag. */
+/* Enables a capability with this flag, if KVM has both. */
 static int enable_where_there(struct vm *vm, uint32_t cap, int flag)
 {
 	int has = kvm_ioctl_n(vm->fd, KVM_CHECK_EXTENSION, cap);
@@ -136,9 +136,10 @@ static int enable_where_there(struct vm *vm, uint32_t cap, int flag)
 	return has > 0 && has & flag ? enable(vm, cap, (uint64_t)flag) : 0;
 }
 
-/* What has to be said before the first vCPU. No performance counters: CPUID hides them, but AMD's
- * guests find four all the same. A bus lock ends KVM_RUN, so that its guest can be slowed down. Old
- * Intel CPUs run real mode in a task of KVM's own, which needs room in the guest's address space. */
+/* Sets rules that KVM takes only before the first vCPU. No performance counters: CPUID hides them,
+ * but AMD guests find four all the same. A bus lock ends KVM_RUN, so its guest can be slowed down.
+ * Old Intel CPUs run real mode in a task of KVM's own, which needs room in the guest's address
+ * space. */
 static int set_rules(struct vm *vm, struct error *e)
 {
 	int r = enable(vm, KVM_CAP_SPLIT_IRQCHIP, IOAPIC_PINS);
@@ -155,7 +156,7 @@ static int set_rules(struct vm *vm, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "KVM_SET_TSS_ADDR") : 0;
 }
 
-/* The VM, its memory, its interrupt controller and its vCPUs, without their state. */
+/* Creates the VM, its memory, its interrupt controller and its vCPUs, without their state. */
 static int create_machine(struct vm *vm, struct error *e)
 {
 	int r;
@@ -210,7 +211,7 @@ static int create_disk(struct vm *vm, unsigned i, struct vm_disk *d, struct erro
 	return blk_create(&vm->memory, disk, serial, raise_slot, s, &s->device, e);
 }
 
-/* Opens the disks and puts devices into their slots. The descriptors of o are spent. */
+/* Opens the disks and puts devices into their slots. Uses up the descriptors of o. */
 static int create_devices(struct vm *vm, struct vm_options *o, bool rng, struct error *e)
 {
 	struct vm_slot *s = &vm->slots[VM_SLOT_RNG];
@@ -255,7 +256,7 @@ static int boot(struct vm *vm, const struct vm_options *o, struct error *e)
 	return r;
 }
 
-/* The hosts that are to run the guest, if there is a list: what they share. */
+/* Limits the CPU to what the listed hosts of a fleet share, if there is a list. */
 static int limit_cpu(struct vm *vm, const char *baseline, struct error *e)
 {
 	struct cpu_facts f;
@@ -269,7 +270,7 @@ static int limit_cpu(struct vm *vm, const char *baseline, struct error *e)
 	return 0;
 }
 
-/* The guest's CPU, out of what the host's KVM supports. */
+/* Makes the guest's CPU from what the host's KVM supports. */
 static int make_cpu(struct vm *vm, const char *baseline, struct error *e)
 {
 	struct cpu_facts here;
@@ -335,7 +336,7 @@ static int damaged(struct error *e, const char *what)
 struct saved_machine {
 	uint32_t cpus, tsc_khz;
 	uint64_t memory_bytes;
-	uint64_t host_cpu, capabilities; /* 0: made before there was SNAPSHOT_CPU */
+	uint64_t host_cpu, capabilities; /* 0: made before SNAPSHOT_CPU existed */
 	uint32_t devices[VM_SLOTS];
 };
 
@@ -346,7 +347,7 @@ static int read_machine(const struct snapshot_reader *s, struct saved_machine *m
 	m->cpus = reader_le32(&in);
 	m->memory_bytes = reader_le64(&in);
 	m->tsc_khz = reader_le32(&in);
-	(void)reader_bytes(&in, SNAPSHOT_MACHINE_UNUSED_BYTES); /* missing shows below */
+	(void)reader_bytes(&in, SNAPSHOT_MACHINE_UNUSED_BYTES); /* missing bytes show below */
 	for (unsigned i = 0; i < VM_SLOTS; i++)
 		m->devices[i] = reader_le32(&in);
 	if (!reader_finished(&in) || m->cpus < 1 || m->cpus > KVM_CPUS_MAX)
@@ -379,7 +380,7 @@ static int read_cpuid(
 	return 0;
 }
 
-/* known: what the caller knows of this host (vm_options.host_cpu). */
+/* known: this host's hash if the caller knows it (vm_options.host_cpu). */
 static int check_cpu(struct vm *vm, const struct saved_machine *m, uint64_t known, struct error *e)
 {
 	struct cpu_facts guest, here;
@@ -399,10 +400,10 @@ static int check_cpu(struct vm *vm, const struct saved_machine *m, uint64_t know
 	return cpu_facts_check(&guest, &here, e);
 }
 
-/* A guest computes its timer deadlines with the TSC frequency it booted with. Where KVM cannot
- * scale they are off by the ratio of the two, which guests bear when it is small: kvm-clock, which
- * they tell the time by, is right in any case. They are not helped by KVM_SET_TSC_KHZ there: it
- * succeeds on a slower host, and makes the guest's counter leap at every exit. */
+/* A guest computes timer deadlines with the TSC frequency it booted with. If KVM cannot scale the
+ * TSC, deadlines are off by the ratio of the two frequencies. Guests bear a small one: they tell
+ * the time by kvm-clock, which is right in any case. KVM_SET_TSC_KHZ does not help there. It
+ * succeeds on a slower host, but makes the guest's TSC leap at every exit. */
 static int match_tsc(struct vm *vm, uint32_t khz, struct error *e)
 {
 	int here = kvm_ioctl_n(vm->cpus[0].vcpu.fd, KVM_GET_TSC_KHZ, 0);
@@ -422,7 +423,7 @@ static int match_tsc(struct vm *vm, uint32_t khz, struct error *e)
 		khz, here);
 }
 
-/* The state names the uppermost layer that belongs to it; before version 2 there were none. */
+/* The state names the topmost layer that belongs to it. Before version 2 there were no layers. */
 static int check_stack(
 	const struct snapshot_reader *s, const struct memory_stack *stack, struct error *e)
 {
@@ -493,7 +494,7 @@ static int load_devices(struct vm *vm, const struct snapshot_reader *s, struct e
 	return 0;
 }
 
-/* A disk is at least as large as the guest knows it; blk_load announces a larger one. */
+/* Makes a disk at least as large as the guest knows it. blk_load announces a larger one. */
 static int size_disks(const struct snapshot_reader *s, struct vm_options *o, struct error *e)
 {
 	for (unsigned i = 0; i < o->disk_count; i++) {
@@ -586,7 +587,7 @@ static void close_taken(struct vm_options *o)
 
 int vm_create(const struct vm_options *options, struct vm **ret, struct error *e)
 {
-	struct vm_options o = *options; /* what is taken over is marked here */
+	struct vm_options o = *options; /* notes which descriptors are taken */
 	struct vm *vm = vm_new(&o);
 	bool lowered;
 	int r;
@@ -640,7 +641,7 @@ int vm_vsock_fd(const struct vm *vm)
 
 void vm_vsock_poll(struct vm *vm)
 {
-	pthread_mutex_lock(&vm->life); /* it writes into the guest's memory */
+	pthread_mutex_lock(&vm->life); /* polling writes into the guest's memory */
 	vsock_poll(vm->slots[VM_SLOT_VSOCK].device);
 	pthread_mutex_unlock(&vm->life);
 }

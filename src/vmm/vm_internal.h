@@ -1,4 +1,4 @@
-/* What vm.c (set-up, snapshots) and vm_run.c (threads, exits) share. */
+/* What vm.c (set-up), vm_run.c (threads, exits) and vm_snapshot.c share. */
 #ifndef VMM_VM_INTERNAL_H
 #define VMM_VM_INTERNAL_H
 
@@ -19,7 +19,7 @@
 /* Device slots: rng, vsock, then the disks. Each has a page of MMIO space and an I/O APIC pin. */
 #define VM_MMIO_BASE UINT64_C(0xd0000000)
 enum { VM_SLOT_RNG, VM_SLOT_VSOCK, VM_SLOT_DISK, VM_SLOTS = VM_SLOT_DISK + VM_DISKS_MAX };
-/* Three pages of KVM's own and one below, on Intel CPUs without unrestricted guests. */
+/* Three pages for KVM and one below, on Intel CPUs without unrestricted guests. */
 #define VM_TSS_BASE UINT64_C(0xfffbd000)
 enum { VM_SLOT_GSI = 5, VM_SERIAL_GSI = 4 };
 
@@ -30,9 +30,9 @@ struct vm_slot {
 };
 
 /* States of a vCPU thread, under vm->lock:
- *	PARKED	waits for vm->running; its registers are complete and may be read or written
- *	RUNNING	in KVM_RUN or handling an exit
- *	ENDED	the guest is over; the thread has returned */
+ * 	PARKED	waits for vm->running; its registers are complete and may be read or written
+ * 	RUNNING	in KVM_RUN or handling an exit
+ * 	ENDED	the guest has ended; the thread has returned */
 enum vcpu_state { VCPU_PARKED, VCPU_RUNNING, VCPU_ENDED };
 
 struct vm_cpu {
@@ -60,22 +60,22 @@ struct vm {
 	uint64_t host_cpu;	       /* hash of this host's facts (cpu_model.h) */
 	uint32_t tsc_khz;	       /* of the host that the guest booted on; 0: not known */
 	bool devices_resumed;
-	uint64_t clock_ns;	   /* of KVM, when a restored guest first runs; 0: booted */
+	uint64_t clock_ns;	   /* KVM's clock for a restored guest's first run; 0: booted */
 	struct memory_stack stack; /* what the memory stands on */
 	atomic_ullong disk_tops[VM_DISKS_MAX]; /* see vm_stats */
 
-	/* Held by whoever stops, starts or serves the guest from outside of its vCPUs; taken before
-	 * the lock below and the devices'. */
+	/* Held by whoever stops, starts or serves the guest from outside of its vCPUs. Taken before
+	 * `lock` below and the devices' locks. */
 	pthread_mutex_t life;
 
-	pthread_mutex_t lock; /* of all below and the vCPUs' states */
+	pthread_mutex_t lock; /* covers all below and the vCPUs' states */
 	pthread_cond_t wake;  /* vCPU threads wait here for running or stopping */
 	pthread_cond_t parked;
 	struct snapshot_needs needs; /* of the next snapshot */
 	bool running;		     /* vCPUs may run */
 	bool stopping;		     /* threads must return */
 	atomic_bool halt;	     /* !running || stopping, read without the lock */
-	atomic_bool undone;	     /* a device's work was left to whoever runs next */
+	atomic_bool undone;	     /* a device has work left for whoever runs next */
 	enum vm_end end;
 	char end_why[160];
 	uint8_t power_off_value;
@@ -83,13 +83,14 @@ struct vm {
 	atomic_ullong first_exit_ns;
 };
 
-/* After the VM's layers or deltas have changed. */
+/* To be called after the VM's layers or deltas have changed. */
 void vm_update_needs(struct vm *vm);
 
 int vm_start_threads(struct vm *vm, struct error *e);
 void vm_stop_threads(struct vm *vm);
 
-/* vm_pause and vm_resume with `life` held; the first tells whether the guest was running. */
+/* vm_pause and vm_resume for a caller that holds `life`. The first also tells whether the guest was
+ * running. */
 int vm_stop_cpus(struct vm *vm, bool *ret_was_running, struct error *e);
 void vm_start_cpus(struct vm *vm);
 

@@ -1,7 +1,7 @@
-/* vCPU threads. Each loops in KVM_RUN and handles its exits itself: accesses to devices take the
- * device's own lock. To stop, the owner sets `halt` and kicks the threads with a signal; a thread
- * then enters KVM_RUN once more with immediate_exit, which completes an access in progress, and
- * parks. What devices have left to do by then is done by the first thread that goes on. */
+/* vCPU threads. Each loops in KVM_RUN and handles its exits itself; accesses to devices take the
+ * device's own lock. To stop, the owner sets `halt` and kicks the threads with a signal. Each
+ * thread enters KVM_RUN once more with immediate_exit, which completes an access in progress, and
+ * parks. The first thread that goes on later does what the devices have left. */
 #include "vmm/vm_internal.h"
 
 #include <errno.h>
@@ -23,10 +23,10 @@ enum {
 	PORT_KEYBOARD = 0x64,
 	KEYBOARD_RESET = 0xfe,
 	BUS_LOCK_PAUSE_NS = 100 * 1000,
-	STOP_S = 5 /* for one batch of a device, and the host's disk in it */
+	STOP_S = 5 /* for one batch of a device with its disk I/O */
 };
 
-/* Records why the guest is over (the first reason counts) and makes every vCPU stop. */
+/* Records why the guest has ended (the first reason counts) and makes every vCPU stop. */
 static void end_guest(struct vm *vm, enum vm_end end, const char *why)
 {
 	pthread_mutex_lock(&vm->lock);
@@ -51,7 +51,7 @@ static uint8_t port_read(struct vm *vm, uint16_t port)
 {
 	if (port >= SERIAL_PORT && port < SERIAL_PORT + SERIAL_PORTS)
 		return serial_read(&vm->serial, port - SERIAL_PORT);
-	/* No keyboard and no pending output: what keeps the guest's driver from waiting. */
+	/* No keyboard and no pending output, so the guest's driver does not wait. */
 	if (port == PORT_KEYBOARD || port == ACPI_PORT_SLEEP_STATUS)
 		return 0;
 	return 0xff;
@@ -70,7 +70,7 @@ static void port_write(struct vm *vm, uint16_t port, uint8_t value)
 	}
 }
 
-/* Wider accesses and string instructions come as that many bytes at consecutive ports. */
+/* Wider accesses and string instructions arrive as bytes at consecutive ports. */
 static void handle_port(struct vm *vm, struct kvm_run *run)
 {
 	uint8_t *data = (uint8_t *)run + run->io.data_offset;
@@ -99,7 +99,7 @@ static void handle_ioapic(struct vm *vm, uint64_t offset, uint8_t *data, uint32_
 	}
 }
 
-/* A guest may keep a device busy for ever. */
+/* Stops when the VM halts, as a guest may keep a device busy forever. */
 static void work(struct vm *vm, struct virtio_device *d)
 {
 	while (virtio_work(d))
@@ -139,11 +139,11 @@ static void handle_mmio(struct vm *vm, struct kvm_run *run)
 			virtio_mmio_read(
 				vm->slots[slot].device, offset, run->mmio.data, run->mmio.len);
 	} else if (!run->mmio.is_write) {
-		memset(run->mmio.data, 0xff, run->mmio.len); /* nobody there */
+		memset(run->mmio.data, 0xff, run->mmio.len); /* nothing answers at this address */
 	}
 }
 
-/* After KVM_RUN's error err, or an exit that nobody expects. */
+/* Ends the guest after KVM_RUN's error err, or after an unexpected exit. */
 static void end_in_error(struct vm *vm, const struct kvm_run *run, int err)
 {
 	char why[sizeof(vm->end_why)];
@@ -168,7 +168,7 @@ static void handle_exit(struct vm_cpu *c)
 		break;
 	case KVM_EXIT_INTR:
 		break;
-	case KVM_EXIT_X86_BUS_LOCK: /* each stops all of the host's memory for a moment */
+	case KVM_EXIT_X86_BUS_LOCK: /* each stalls the whole host's memory for a moment */
 		(void)nanosleep(
 			&(struct timespec){.tv_nsec = BUS_LOCK_PAUSE_NS}, NULL); /* or kicked */
 		break;
@@ -204,7 +204,7 @@ static void run_guest(struct vm_cpu *c)
 			end_in_error(c->vm, c->vcpu.run, errno);
 		}
 	}
-	/* Completes an access whose exit was handled above; string instructions may exit again. */
+	/* Completes an access whose exit was handled above. String instructions may exit again. */
 	c->vcpu.run->immediate_exit = 1;
 	while (!guest_is_over(c->vm) && ioctl(c->vcpu.fd, KVM_RUN, 0) == 0)
 		handle_exit(c);
@@ -236,7 +236,7 @@ static void *cpu_thread(void *arg)
 
 static void on_kick(int signo)
 {
-	(void)signo; /* only there to make KVM_RUN return */
+	(void)signo; /* only makes KVM_RUN return */
 }
 
 int vm_start_threads(struct vm *vm, struct error *e)
@@ -250,10 +250,11 @@ int vm_start_threads(struct vm *vm, struct error *e)
 	if (sigaction(KICK_SIGNAL, &sa, NULL) < 0)
 		return error_set_errno(e, ERROR_INTERNAL, errno, "sigaction");
 	pthread_attr_init(&attr);
-	(void)pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES); /* else the default: larger */
+	(void)pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES); /* else the default, which is
+								     * larger */
 	sigfillset(&all);
 	sigdelset(&all, KICK_SIGNAL);
-	sigdelset(&all, SIGBUS);		  /* blocked, it would kill without its handler */
+	sigdelset(&all, SIGBUS);		  /* if blocked, it kills without its handler */
 	pthread_sigmask(SIG_SETMASK, &all, &old); /* the threads inherit it */
 	for (unsigned i = 0; i < vm->cpu_count && r == 0; i++) {
 		r = pthread_create(&vm->cpus[i].thread, &attr, cpu_thread, &vm->cpus[i]);
@@ -264,7 +265,7 @@ int vm_start_threads(struct vm *vm, struct error *e)
 	return r ? error_set_errno(e, ERROR_NO_SPACE, r, "cannot start a vCPU thread") : 0;
 }
 
-/* Lock held: makes every running thread leave KVM_RUN soon. */
+/* Makes every running thread leave KVM_RUN soon. Lock held. */
 static void kick_all(struct vm *vm)
 {
 	atomic_store(&vm->halt, true);
@@ -311,7 +312,7 @@ static int await_parked(struct vm *vm)
 	return -r;
 }
 
-/* Lock held. Also for threads that were told to stop and are not there yet. */
+/* Lock held. Also reaches threads that were told to stop and have not done so yet. */
 static void let_run(struct vm *vm)
 {
 	vm->running = true;
@@ -341,18 +342,18 @@ int vm_stop_cpus(struct vm *vm, bool *ret_was_running, struct error *e)
 		     : 0;
 }
 
-/* Before the first run. */
+/* Called before the first run. */
 static void resume_devices(struct vm *vm)
 {
 	struct kvm_clock_data clock = {.clock = vm->clock_ns};
 
-	/* what waits in host sockets is in the guest's rings when it wakes up */
+	/* bytes waiting in host sockets are then in the guest's rings when it wakes up */
 	for (unsigned i = 0; i < VM_SLOTS; i++)
 		if (vm->slots[i].device)
 			virtio_resume(vm->slots[i].device);
 	atomic_store(&vm->undone, true);
-	/* for how long the VM was kept waiting is nothing that its timers should see; it worked
-	 * when the state was loaded */
+	/* The guest's timers should not see how long the VM waited. This call cannot fail now: it
+	 * succeeded when the state was loaded. */
 	if (vm->clock_ns)
 		(void)kvm_ioctl(vm->fd, KVM_SET_CLOCK, &clock);
 	vm->devices_resumed = true;

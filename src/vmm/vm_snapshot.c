@@ -1,11 +1,16 @@
-/* Saving a VM: as a whole, or what was written since the snapshot that it stands on.
+/* Saves a VM: as a whole, or what was written since the snapshot that it stands on.
  *
- * A live snapshot in three parts. Before: layers and deltas that became too many are merged; they
- * do not change any more, so the guest runs. Pages that it writes meanwhile are torn in the merged
- * layer, and all of them are its own, thus in the new layer on top. Stopped: written pages go to
- * the layer's file, the state into a buffer, the deltas are frozen, and the pages are mapped from
- * where they were written to, so that what is written from now on stands out again. After:
- * checksum, waiting for the host's disk, and the state's file, which makes it a snapshot. */
+ * A live snapshot has three parts.
+ *
+ * Before the stop: layers and deltas that became too many are merged. They no longer change, so the
+ * guest runs. Pages that the guest writes meanwhile are torn in the merged layer. But such a page
+ * is the VM's own, so the new layer on top has it, too.
+ *
+ * Stopped: written pages go to the layer's file and the state into a buffer. The deltas are frozen.
+ * The pages are mapped from where they were written to, so that later writes stand out again.
+ *
+ * After the stop: checksum, waiting for the host's disk, and the state's file, which completes the
+ * snapshot. */
 #include "vmm/vm_internal.h"
 
 #include <errno.h>
@@ -84,7 +89,7 @@ static int save_sections(
 	return 0;
 }
 
-/* top: the uppermost memory layer that belongs to the state. */
+/* top: the topmost memory layer that belongs to the state. */
 static int save_state(
 	struct vm *vm, const struct layer_id *top, struct snapshot_writer *w, struct error *e)
 {
@@ -98,7 +103,7 @@ static int save_state(
 	return r;
 }
 
-/* Written partly, it is refused for its checksum. */
+/* A partly written state is refused because of its checksum. */
 static int write_state(int fd, const struct snapshot_writer *w, struct error *e)
 {
 	int r = fd_pwrite_full(fd, buf_head(&w->bytes), buf_len(&w->bytes), 0);
@@ -122,7 +127,7 @@ static int save_memory(struct vm *vm, int fd, struct error *e)
 	return r < 0 ? r : 0;
 }
 
-/* Writes what the guest wrote to its disks as one delta each. */
+/* Writes each disk's changes as one delta. */
 static int save_disks(struct vm *vm, const struct snapshot_files *files, struct error *e)
 {
 	int r = 0;
@@ -193,12 +198,12 @@ struct work {
 	struct page_set merged_pages;			/* owned */
 	struct disk_merged *merged_disks[VM_DISKS_MAX]; /* owned, NULL: none */
 	struct layer_id id, parent;
-	unsigned layers;       /* below the new one, once it is in place */
-	unsigned mappings;     /* of these */
-	struct page_set pages; /* owned: of the new one */
-	struct page_set above; /* owned: of it and all below */
+	unsigned layers;       /* layers below the new one once it is in place */
+	unsigned mappings;     /* mappings of these */
+	struct page_set pages; /* owned: pages of the new one */
+	struct page_set above; /* owned: pages of it and all below */
 	struct snapshot_writer state;
-	unsigned frozen; /* disks up to here are */
+	unsigned frozen; /* disks below this number are frozen */
 	bool adopted, was_running;
 	struct vm_snapshot_result result;
 };
@@ -234,7 +239,7 @@ static int new_id(struct layer_id *id, struct error *e)
 	return 0;
 }
 
-/* The layers below as one, read through the memory. */
+/* Merges the layers below into one. Reads them through the memory. */
 static int merge_memory(struct work *w, struct error *e)
 {
 	static const struct page_set nothing;
@@ -263,7 +268,7 @@ static int merge_disk(struct work *w, unsigned i, struct error *e)
 		TAKE_FD(w->files.fd[SNAPSHOT_PART_DISK0_MERGED + i]), &w->merged_disks[i], e);
 }
 
-/* One more layer could be too many, or its mappings. */
+/* True if one more layer, or its mappings, could be too many. */
 static bool is_high(const struct memory_stack *s)
 {
 	return s->layer_count == VM_MEMORY_LAYERS_MAX ||
@@ -303,7 +308,7 @@ struct snapshot_needs vm_snapshot_needs(struct vm *vm)
 	return n;
 }
 
-/* While the guest runs: everything that can be done before it is stopped. */
+/* While the guest runs: does everything that can be done before the stop. */
 static int prepare(struct work *w, struct error *e)
 {
 	const struct memory_stack *stack = &w->vm->stack;
@@ -322,7 +327,7 @@ static int prepare(struct work *w, struct error *e)
 			r = merge_disk(w, i, e);
 	for (unsigned i = 0; i < w->vm->disk_count && r >= 0; i++) {
 		r = blk_check(disk_of(w->vm, i), e);
-		blk_write_back(disk_of(w->vm, i)); /* then little is left of it for later */
+		blk_write_back(disk_of(w->vm, i)); /* leaves less to write later */
 	}
 	if (r >= 0 && stack->has_base)
 		r = new_id(&w->id, e);
@@ -360,7 +365,7 @@ static int freeze_disks(struct work *w, struct error *e)
 			r = blk_freeze(
 				disk_of(w->vm, w->frozen), TAKE_FD(w->files.disk_fd[w->frozen]), e);
 	if (r < 0 && w->frozen)
-		w->frozen--; /* that one is as it was */
+		w->frozen--; /* that disk is unchanged */
 	return r < 0 ? r : passed("snapshot-disks-frozen", e);
 }
 
@@ -371,7 +376,8 @@ static void thaw_disks(struct work *w)
 			blk_thaw(disk_of(w->vm, w->frozen));
 }
 
-/* The pages' old copies go first: where mapping fails, what stays is what was written. */
+/* Maps pages from the files that they were just written to. If that fails halfway, a page has the
+ * same content either way. */
 static int adopt_pages(struct work *w, struct error *e)
 {
 	const struct guest_memory *m = &w->vm->memory;
@@ -379,11 +385,11 @@ static int adopt_pages(struct work *w, struct error *e)
 
 	if (w->o->final)
 		return 0;
-	w->adopted = true; /* as soon as the first page may be */
+	w->adopted = true; /* the first page may be mapped at any time from here */
 	if (w->result.memory_full)
 		return base_adopt(memory_fd(w), m, e);
 	r = layer_adopt(memory_fd(w), m, &w->pages, e);
-	if (r == 0 && merged_fd >= 0) /* fewer mappings, and shared ones */
+	if (r == 0 && merged_fd >= 0) /* makes the mappings fewer, and shared */
 		r = layer_adopt_rest(merged_fd, m, &w->merged_pages, &w->pages, e);
 	if (r == 0 && page_set_union(&w->vm->stack.above, &w->pages, &w->above) < 0)
 		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
@@ -460,7 +466,7 @@ static int sync_disks(struct work *w, struct error *e)
 	return 0;
 }
 
-/* A snapshot from here on, unless it fails: then whoever finds it must not take it for one. */
+/* Makes the files a snapshot. If that fails, nobody may take them for one. */
 static int publish(struct work *w, struct error *e)
 {
 	int fd = w->files.fd[SNAPSHOT_PART_STATE], r = write_state(fd, &w->state, e);
@@ -468,11 +474,12 @@ static int publish(struct work *w, struct error *e)
 	if (r == 0)
 		r = passed("snapshot-complete", e);
 	if (r < 0)
-		(void)!ftruncate(fd, 0); /* on a disk that fails it is most likely damaged */
+		(void)!ftruncate(fd, 0); /* a disk that fails this most likely has a damaged state
+					  * anyway */
 	return r;
 }
 
-/* While the guest runs again: everything becomes durable, the state last. */
+/* While the guest runs again: makes everything durable, the state last. */
 static int complete(struct work *w, struct error *e)
 {
 	int r = 0;
@@ -509,7 +516,7 @@ static void settle(struct work *w)
 	w->above = (struct page_set){0};
 }
 
-/* The VM is as it was: its pages its own, and running if it was. */
+/* Restores the VM: its pages become its own again, and it runs if it did before. */
 static void take_back(struct work *w)
 {
 	if (w->adopted)

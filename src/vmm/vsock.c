@@ -1,22 +1,22 @@
 /* Theory of operation.
  *
- * Two sides call in, both under the device's lock: vCPU threads (a notification of a queue) and the
- * VMM's event loop (vsock_poll: the epoll set of the listening socket, the clients and a timer).
- * Packets of the guest are handled in the notification itself: payload goes from guest memory to
- * the client's socket in one sendmsg, and only what the socket does not take is buffered, within
- * the credit that the guest was given.
+ * Two sides call in, both under the device's lock: vCPU threads (a queue was notified) and the
+ * VMM's event loop (vsock_poll: an epoll set of the listening socket, the clients and a timer). The
+ * notification itself handles the guest's packets. One sendmsg moves payload from guest memory to
+ * the client's socket. Only what the socket does not take is buffered, within the credit that the
+ * guest was given.
  *
- * Everything for the guest is sent by rx_fill, as receive buffers allow: first resets of
- * connections that no longer exist here, then, in turn, one packet for each connection on the work
- * list. A connection is on the list while it has a control packet pending or is believed readable
- * and has credit; payload is read from its socket straight into the guest's buffer.
+ * rx_fill sends everything to the guest, as receive buffers allow. First come resets of connections
+ * that no longer exist here. Then each connection on the work list sends one packet in turn. A
+ * connection is on the list while it has a control packet pending, or has credit and may be
+ * readable. Payload is read from its socket straight into the guest's buffer.
  *
  * Clients are watched edge-triggered. An edge sets `readable`, which stays set until a read finds
- * the socket empty, so there is nothing to spin on while the guest has no credit or no buffer.
+ * the socket empty. So nothing spins while the guest has no credit or no buffer.
  *
- * A connection's host port names it: slot number plus a sequence number that changes with every
- * connection. Ports, never pointers, are what epoll and the guest hand back, so a late event or
- * packet finds another port in the slot and is dropped. */
+ * A connection's host port names it: the slot number plus a sequence number that changes with every
+ * connection. epoll and the guest hand back ports, never pointers. So a late event or packet finds
+ * another port in the slot and is dropped. */
 #include "vmm/vsock.h"
 
 #include <endian.h>
@@ -80,8 +80,7 @@ static void conn_guest_reset(struct vsock *v, struct vsock_conn *c)
 static void conn_guest_shutdown(struct vsock *v, struct vsock_conn *c, uint32_t flags)
 {
 	if (c->state == CONN_CONNECTING || c->state == CONN_CLOSING) {
-		/* Too early; or both sides close at once, and the guest waits for a confirmation.
-		 */
+		/* Too early; or both sides close at once, and the guest waits for confirmation. */
 		if (c->state == CONN_CONNECTING || (flags & SHUTDOWN_BOTH) == SHUTDOWN_BOTH)
 			vsock_conn_reset(v, c);
 		return;
@@ -92,9 +91,9 @@ static void conn_guest_shutdown(struct vsock *v, struct vsock_conn *c, uint32_t 
 	vsock_conn_check_end(v, c);
 }
 
-/* Takes over what a packet says about the guest's buffer. Threads of a guest may overtake each
- * other between stamping a packet and queueing it, so a counter that goes back (or claims bytes
- * that were never sent) is not a reason to reset: it is ignored. */
+/* Takes over a packet's report on the guest's buffer. Threads of a guest may overtake each other
+ * between stamping a packet and queueing it. So a counter that goes back, or claims bytes never
+ * sent, is ignored and no reason for a reset. */
 static void conn_take_credit(struct vsock_conn *c, const struct virtio_vsock_hdr *h)
 {
 	c->peer_buf_alloc = h->buf_alloc;
@@ -136,7 +135,7 @@ static void conn_packet(struct vsock *v, struct vsock_conn *c, const struct virt
 	vsock_conn_schedule(v, c);
 }
 
-/* Copies the header once; false when the chain holds no packet. */
+/* Copies the header once. False when the chain holds no packet. */
 static bool read_packet(const struct virtio_chain *chain, struct virtio_vsock_hdr *h)
 {
 	if (virtio_chain_read(chain, 0, h, sizeof(*h)) != sizeof(*h))
@@ -248,7 +247,7 @@ static enum send_result conn_send_control(struct vsock *v, struct vsock_conn *c)
 	return SENT;
 }
 
-/* The client sends no more. */
+/* The client has sent all its bytes. */
 static void conn_host_eof(struct vsock *v, struct vsock_conn *c)
 {
 	c->host_eof = true;
@@ -327,7 +326,7 @@ static bool send_resets(struct vsock *v)
 	return true;
 }
 
-/* Sends what there is to send, as long as the guest has buffers for it. */
+/* Sends all that is pending while the guest has buffers for it. */
 static void rx_fill(struct vsock *v)
 {
 	while (send_resets(v) && v->work_head != NO_SLOT) {
@@ -384,7 +383,7 @@ static void vsock_notify(struct virtio_device *dev, unsigned queue)
 	struct vsock *v = vsock_of(dev);
 
 	if (queue == VIRTIO_VSOCK_EVENT_QUEUE)
-		return; /* its buffers are for events, and we have none */
+		return; /* its buffers are for events, and we send none */
 	if (queue == VIRTIO_VSOCK_TX_QUEUE)
 		tx_drain(v);
 	rx_fill(v);
@@ -397,7 +396,7 @@ static uint64_t vsock_features(struct virtio_device *dev)
 	return 0; /* streams only */
 }
 
-/* Clients whose request was not sent yet stay: they wait for the driver to come up. */
+/* Clients whose request was not sent yet stay, and wait until the driver is up. */
 static void vsock_reset(struct virtio_device *dev)
 {
 	drop_connections(vsock_of(dev), false);
@@ -554,8 +553,8 @@ void vsock_poll(struct virtio_device *dev)
 	virtio_batch_begin(dev);
 	vsock_host_events(v);
 	rx_fill(v);
-	/* With more to send than fits a batch, the timer makes the descriptor readable again, so
-	 * that the event loop gets to its other work in between. */
+	/* If more is left than one batch may send, the timer makes the descriptor readable again.
+	 * So the event loop gets to its other work in between. */
 	if (virtio_batch_end(dev))
 		vsock_timer_set(v, 1);
 	if (dev->status & VIRTIO_STATUS_NEEDS_RESET)

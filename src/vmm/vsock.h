@@ -1,21 +1,21 @@
 /* virtio-vsock (virtio 1.2 section 5.10): byte streams between host programs and the guest.
  *
  * The host side is a listening Unix stream socket. A client connects, sends "CONNECT <port>\n", and
- * gets "OK <host port>\n" once something in the guest accepted on that port; from then on bytes
- * flow both ways. It may send its first bytes right behind the line, without waiting. When nothing
- * listens there it gets "ERR refused\n" and the end of the stream. Other answers: "ERR request" (a
- * malformed line), "ERR timeout" (no whole line within VSOCK_HANDSHAKE_MS), "ERR busy" (table
- * full), "ERR reset" (the driver was reset or broke the protocol). Half-close works both ways:
- * shutdown(SHUT_WR) is end of file on the other side.
+ * gets "OK <host port>\n" once something in the guest accepted on that port. From then on bytes
+ * flow both ways. The client may send its first bytes right behind the line, without waiting. If
+ * nothing listens on the port, it gets "ERR refused\n" and the end of the stream. Other answers:
+ * "ERR request" (a malformed line), "ERR timeout" (no whole line within VSOCK_HANDSHAKE_MS), "ERR
+ * busy" (table full), "ERR reset" (the driver was reset or broke the protocol). Half-close works
+ * both ways: shutdown(SHUT_WR) is end of file on the other side.
  *
- * Only the host opens connections: a guest that tries is refused. Streams only. No traffic and no
- * client makes the device use more than a fixed amount of memory: the guest may have
- * VSOCK_BUFFER_BYTES in flight per connection, and stalls when the client does not read; towards
- * the guest nothing is buffered, bytes stay in the Unix socket until the guest has credit and a
+ * Only the host opens connections; a guest that tries is refused. There are only streams. No
+ * traffic and no client makes the device use more than a fixed amount of memory. The guest may have
+ * VSOCK_BUFFER_BYTES in flight per connection, and stalls when the client does not read. Nothing is
+ * buffered towards the guest: bytes stay in the Unix socket until the guest has credit and a
  * receive buffer.
  *
- * Snapshots hold the list of connections, not their bytes: after a load each of them is reset, so
- * that the guest sees its streams end. Host clients of the saved VM are not affected. */
+ * Snapshots hold the list of connections, not their bytes. After a load each of them is reset, so
+ * the guest sees its streams end. Host clients of the saved VM are not affected. */
 #ifndef VMM_VSOCK_H
 #define VMM_VSOCK_H
 
@@ -28,23 +28,23 @@ enum {
 	VSOCK_CONNECTIONS_MAX = 1024,
 	VSOCK_BUFFER_BYTES = 65536, /* per connection, guest to host */
 	VSOCK_HANDSHAKE_MS = 5000,
-	VSOCK_CLOSE_MS = 2000, /* for the guest to confirm the end of a connection */
+	VSOCK_CLOSE_MS = 2000, /* for the guest to confirm a connection's end */
 	VSOCK_GUEST_CID = 3,
 };
 
-/* listen_fd: a listening, bound Unix stream socket, taken over also on failure (and made
- * non-blocking). Released with virtio_destroy, which closes all connections. */
+/* listen_fd: a listening, bound Unix stream socket, taken over also on failure and made
+ * non-blocking. virtio_destroy releases the device and closes all connections. */
 int vsock_create(const struct guest_memory *memory, int listen_fd, uint32_t guest_cid,
 	void (*raise_irq)(void *), void *irq_opaque, struct virtio_device **ret, struct error *e);
 
-/* A descriptor of the device's that is readable when vsock_poll has something to do. */
+/* A descriptor of the device, readable when vsock_poll has something to do. */
 int vsock_poll_fd(const struct virtio_device *dev);
 
 /* Serves the host side: new clients, their bytes, timeouts. Never blocks. It writes into guest
- * memory: do not call it between saving and resuming a VM. */
+ * memory, so do not call it between saving and resuming a VM. */
 void vsock_poll(struct virtio_device *dev);
 
-/* No connections, neither open nor being opened or closed. */
+/* True if no connection is open, being opened or being closed. */
 bool vsock_idle(struct virtio_device *dev);
 
 #endif

@@ -45,7 +45,7 @@ void vsock_work_add(struct vsock *v, struct vsock_conn *c, bool in_front)
 	c->queued = true;
 }
 
-/* Bytes that the guest can take. The numbers are the guest's and may be anything. */
+/* Returns how many bytes the guest can take. The numbers are the guest's and may be anything. */
 uint32_t vsock_conn_credit(const struct vsock_conn *c)
 {
 	uint32_t in_flight = c->sent - c->peer_fwd_cnt;
@@ -59,7 +59,7 @@ bool vsock_conn_wants_read(const struct vsock_conn *c)
 	       !(c->guest_shutdown & VIRTIO_VSOCK_SHUTDOWN_RCV);
 }
 
-/* Puts the connection on the work list if there is anything to send for it. */
+/* Puts the connection on the work list if it has anything to send. */
 void vsock_conn_schedule(struct vsock *v, struct vsock_conn *c)
 {
 	bool wants_read = vsock_conn_wants_read(c);
@@ -134,7 +134,7 @@ void vsock_conn_free(struct vsock *v, struct vsock_conn *c)
 		vsock_listen_watch(v, true);
 }
 
-/* One line for the client, as far as its socket takes it. */
+/* Sends one line to the client, as far as its socket takes it. */
 void vsock_conn_say(struct vsock_conn *c, const char *line)
 {
 	size_t n = strlen(line);
@@ -149,7 +149,7 @@ void vsock_conn_refuse(struct vsock *v, struct vsock_conn *c, const char *line)
 	vsock_conn_free(v, c);
 }
 
-/* The guest will be told that this connection does not exist. */
+/* Queues a reset: the guest will be told that this connection does not exist. */
 void vsock_reset_queue(struct vsock *v, uint32_t host_port, uint32_t guest_port, unsigned max)
 {
 	if (v->reset_count >= max)
@@ -159,7 +159,7 @@ void vsock_reset_queue(struct vsock *v, uint32_t host_port, uint32_t guest_port,
 }
 
 /* Ends a connection that the guest knows of. Resets go out before new requests, so at most one per
- * connection is ever waiting, besides those of a load and the replies: there is room. */
+ * connection waits, besides those of a load and the replies. So there is always room. */
 void vsock_conn_reset(struct vsock *v, struct vsock_conn *c)
 {
 	if (c->request_sent)
@@ -187,8 +187,8 @@ static void conn_forwarded(struct vsock_conn *c, size_t n)
 		c->pending |= PENDING_CREDIT_UPDATE;
 }
 
-/* The client takes no more bytes: what waits for it is dropped, and counts as delivered, so that
- * the guest does not wait for ever. */
+/* The client takes no more bytes. What waits for it is dropped and counts as delivered, so the
+ * guest does not wait forever. */
 void vsock_conn_host_gone(struct vsock_conn *c)
 {
 	c->host_gone = true;
@@ -196,7 +196,7 @@ void vsock_conn_host_gone(struct vsock_conn *c)
 	buf_done(&c->out);
 }
 
-/* Ends the connection if both directions are over. */
+/* Ends the connection if both directions have ended. */
 void vsock_conn_check_end(struct vsock *v, struct vsock_conn *c)
 {
 	bool written = c->host_gone || buf_len(&c->out) == 0;
@@ -214,7 +214,7 @@ void vsock_conn_check_end(struct vsock *v, struct vsock_conn *c)
 	if (!from_guest_over || !to_guest_over)
 		return;
 	if (c->guest_shutdown == SHUTDOWN_BOTH) {
-		vsock_conn_reset(v, c); /* the confirmation that the guest waits for, 5.10.6.6.1 */
+		vsock_conn_reset(v, c); /* the guest waits for this confirmation, 5.10.6.6.1 */
 		return;
 	}
 	conn_close_fd(c);
@@ -248,7 +248,7 @@ void vsock_conn_flush(struct vsock *v, struct vsock_conn *c)
 		buf_done(&c->out); /* gives the memory back */
 }
 
-/* len bytes of payload behind the header, as an iovec array. */
+/* Makes an iovec array of len bytes of payload behind the header. Returns its length. */
 unsigned vsock_payload_iovecs(
 	const struct virtio_segment *s, unsigned count, size_t len, struct iovec *out)
 {

@@ -45,7 +45,7 @@ void vsock_listen_watch(struct vsock *v, bool on)
 
 /* --- clients --- */
 
-/* "CONNECT <port>\n" */
+/* Parses "CONNECT <port>\n". */
 static bool parse_line(struct vsock_conn *c)
 {
 	static const char verb[] = "CONNECT ";
@@ -61,8 +61,8 @@ static bool parse_line(struct vsock_conn *c)
 	return true;
 }
 
-/* Takes the rest of the line out of the socket, and nothing behind it: 1 when it is complete, 0
- * when more has to come, -1 when it cannot become one. */
+/* Reads the rest of the line from the socket, and nothing behind it. Returns 1 when the line is
+ * complete, 0 when more must come, -1 when it cannot become a line. */
 static int read_line(struct vsock_conn *c)
 {
 	for (;;) {
@@ -140,7 +140,8 @@ static void accept_clients(struct vsock *v)
 		} else if (errno == EAGAIN) {
 			return;
 		} else if (errno != EINTR && errno != ECONNABORTED) {
-			/* Out of descriptors or memory: the socket stays readable, so look away. */
+			/* Out of descriptors or memory. The socket stays readable, so stop watching
+			 * it for a while. */
 			vsock_listen_watch(v, false);
 			v->listen_retry_ns = clock_monotonic_ns() + LISTEN_RETRY_MS * NS_PER_MS;
 			vsock_timer_set(v, v->listen_retry_ns);
@@ -155,7 +156,7 @@ static void conn_client_left(struct vsock *v, struct vsock_conn *c)
 		vsock_conn_host_gone(c);
 		vsock_conn_check_end(v, c);
 	} else if (c->state == CONN_DRAINING) {
-		vsock_conn_free(v, c); /* the guest does not know of it any more */
+		vsock_conn_free(v, c); /* the guest no longer knows of it */
 	} else {
 		vsock_conn_reset(v, c);
 	}
@@ -192,7 +193,7 @@ static void conn_expired(struct vsock *v, struct vsock_conn *c)
 		vsock_conn_reset(v, c);
 }
 
-/* The timer fired: ends what is due, and sets it for what is due next. */
+/* The timer fired. Ends what is due and sets the timer for what is due next. */
 static void check_deadlines(struct vsock *v)
 {
 	uint64_t now = clock_monotonic_ns(), expirations;
@@ -215,7 +216,7 @@ static void check_deadlines(struct vsock *v)
 	}
 }
 
-/* Takes in what happened on the host side. */
+/* Handles what happened on the host side. */
 void vsock_host_events(struct vsock *v)
 {
 	struct epoll_event events[EVENTS_MAX];
