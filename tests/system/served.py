@@ -284,6 +284,14 @@ class Stream(Client):
             if flags & 2:
                 return message.get("error", {}).get("code")
 
+    def is_cut(self):
+        """Whether the connection ends without an end frame, as E2B's does when the sandbox is gone."""
+        try:
+            self.end()
+        except EOFError:
+            return True
+        return False
+
 
 def start(d, sandbox, script, more=(), **options):
     """A shell command; its `start` was received, and s.pid is its number in the sandbox."""
