@@ -40,7 +40,7 @@ bool api_is_unresponsive(const struct store_sandbox *sb)
 	return yes;
 }
 
-/* What one sandbox and an entry of a list have in common. */
+/* What everybody who may see it is told. */
 static json_t *described(const struct store_sandbox *sb)
 {
 	json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:s}", "templateID",
@@ -75,9 +75,25 @@ static int write_sandbox(struct buf *out, json_t *root, const struct store_sandb
 	return r == 0 ? buf_add_u8(out, '}') : r;
 }
 
+/* What one sandbox and an entry of a list have in common, with whose it is for the operator: others
+ * see their own only. */
+static json_t *described_to(const struct request *r, const struct store_sandbox *sb)
+{
+	_cleanup_(store_key_freep) struct store_key *key = NULL;
+	json_t *root = described(sb);
+
+	if (!r->admin)
+		return root;
+	/* what cannot be added is optional here as well */
+	(void)json_object_set_new(root, "keyID", json_string(sb->key_id));
+	if (store_key_get(fleet_of(r)->store, sb->key_id, &key, NULL) == 0)
+		(void)json_object_set_new(root, "keyName", json_string(key->name));
+	return root;
+}
+
 static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 {
-	json_t *root = described(sb), *network;
+	json_t *root = described_to(r, sb), *network;
 
 	if (sb->envd_token)
 		(void)json_object_set_new(root, "envdAccessToken", json_string(sb->envd_token));
@@ -112,12 +128,17 @@ void api_get(struct request *r)
 
 /* --- lists --- */
 
+struct listing {
+	const struct request *request;
+	struct buf *text;
+};
+
 static int add_listed(void *arg, const struct store_sandbox *sb)
 {
-	struct buf *text = arg;
-	int r = buf_len(text) > 1 ? buf_add_u8(text, ',') : 0;
+	struct listing *l = arg;
+	int r = buf_len(l->text) > 1 ? buf_add_u8(l->text, ',') : 0;
 
-	return r == 0 ? write_sandbox(text, described(sb), sb) : r;
+	return r == 0 ? write_sandbox(l->text, described_to(l->request, sb), sb) : r;
 }
 
 /* Fills pairs from the filter, which must live as long. False: answered. */
@@ -247,11 +268,12 @@ static void list(struct request *r, const struct store_sandbox_filter *f, bool p
 {
 	char next[STORE_PAGE_TOKEN_BYTES] = "";
 	_cleanup_(buf_done) struct buf text = BUF_INIT(API_LIST_BYTES_MAX);
+	struct listing l = {r, &text};
 	struct error e = {0};
 	int err = buf_add_u8(&text, '[');
 
 	if (err == 0)
-		err = store_sandbox_list(fleet_of(r)->store, f, add_listed, &text, next, &e);
+		err = store_sandbox_list(fleet_of(r)->store, f, add_listed, &l, next, &e);
 	if (err == 0)
 		err = buf_add_u8(&text, ']');
 	if (err == -EMSGSIZE)

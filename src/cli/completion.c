@@ -69,7 +69,7 @@ static void bash_verb(const struct cli_verb *group, const struct cli_verb *v)
 			printf("--%s ", s->name);
 	printf("'");
 	if (takes_sandbox(v))
-		printf("; [[ $cur == -* ]] || words=$(mayfly ps -q 2>/dev/null%s)%s",
+		printf("; [[ $cur == -* ]] || words=$(mayfly ps -aq 2>/dev/null%s)%s",
 			takes_path(v) ? " | sed s/$/:/" : "",
 			takes_path(v) ? "; compopt -o nospace" : "");
 	if (takes_template(v))
@@ -176,8 +176,9 @@ static void print_zsh(void)
 {
 	printf("#compdef mayfly\n"
 	       "# zsh completion of mayfly: put it into a directory of $fpath as _mayfly\n"
-	       "_mayfly_sandboxes() { compadd -- ${(f)\"$(mayfly ps -q 2>/dev/null)\"} }\n"
-	       "_mayfly_files() { compadd -S : -- ${(f)\"$(mayfly ps -q 2>/dev/null)\"}; _files }\n"
+	       "_mayfly_sandboxes() { compadd -- ${(f)\"$(mayfly ps -aq 2>/dev/null)\"} }\n"
+	       "_mayfly_files() { compadd -S : -- ${(f)\"$(mayfly ps -aq 2>/dev/null)\"}; _files "
+	       "}\n"
 	       "_mayfly_templates() { compadd -- ${(f)\"$(mayfly template ls -q 2>/dev/null)\"} }\n"
 	       "_mayfly() {\n"
 	       "\tlocal verb=$words[2]\n"
@@ -231,7 +232,7 @@ static void fish_verb(const struct cli_verb *group, const struct cli_verb *v)
 	if (takes_sandbox(v) || takes_template(v)) {
 		fish_condition(group, v);
 		printf(" %s -a '(mayfly %s -q 2>/dev/null%s)'\n", takes_path(v) ? "-F" : "-f",
-			takes_sandbox(v) ? "ps" : "template ls",
+			takes_sandbox(v) ? "ps -a" : "template ls",
 			takes_path(v) ? " | sed s/\\$/:/" : "");
 	}
 }
