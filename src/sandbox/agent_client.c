@@ -25,10 +25,10 @@ enum {
 };
 
 enum conn_phase {
-	PHASE_PREAMBLE, /* the microVM's answer to CONNECT is still to come */
+	PHASE_PREAMBLE, /* the microVM has not answered CONNECT yet */
 	PHASE_OPEN,
 	PHASE_EOF,    /* the agent closed; what was received is still handed out */
-	PHASE_BROKEN, /* the protocol was broken: nothing more is read */
+	PHASE_BROKEN, /* the agent broke the protocol: nothing more is read */
 };
 
 struct agent_conn {
@@ -88,7 +88,7 @@ void agent_close(struct agent_conn *c)
 	if (!c)
 		return;
 	if (c->fd >= 0)
-		(void)close(c->fd); /* what was queued and not flushed is given up on purpose */
+		(void)close(c->fd); /* queued bytes that were not flushed are dropped on purpose */
 	agent_rx_done(&c->rx);
 	buf_done(&c->out);
 	agent_replies_done(&c->replies);
@@ -117,7 +117,7 @@ int agent_take_fd(struct agent_conn *c, uint8_t **ret_early, size_t *ret_early_b
 
 /* --- bytes --- */
 
-/* The microVM answers "OK <port>\n" or "ERR <reason>\n" before the agent's first byte. */
+/* Reads the microVM's "OK <port>\n" or "ERR <reason>\n", which precedes the agent's first byte. */
 static int take_preamble(struct agent_conn *c)
 {
 	size_t n = buf_len(&c->rx.in);
@@ -209,14 +209,14 @@ static int take_window(struct agent_conn *c, const struct agent_frame *f)
 
 	if (r < 0)
 		return r;
-	/* each one takes bytes that we sent, so that there cannot be many */
+	/* each one accounts for bytes that we sent, so there cannot be many */
 	if (!w.bytes || w.bytes > c->in_flight)
 		return -EBADMSG;
 	c->in_flight -= w.bytes;
 	return 0;
 }
 
-/* The next frame of the share: 1, 0 or -errno. */
+/* Takes the next frame of the share. Returns 1, 0 or -errno. */
 static int next_frame(struct agent_conn *c, struct agent_frame *f)
 {
 	size_t cost;
@@ -233,7 +233,7 @@ static int next_frame(struct agent_conn *c, struct agent_frame *f)
 	return 1;
 }
 
-/* The next event among what has been received: 1, 0 or -errno. */
+/* Takes the next event from what has been received. Returns 1, 0 or -errno. */
 static int parse_event(struct agent_conn *c, struct agent_event *ev)
 {
 	struct agent_frame f;
@@ -265,7 +265,7 @@ static int parse_event(struct agent_conn *c, struct agent_event *ev)
 	return 1;
 }
 
-/* 1: something came (or the end), 0: would block, -errno. */
+/* Returns 1 when bytes or the end came, 0 if it would block, or -errno. */
 static int receive(struct agent_conn *c)
 {
 	size_t space;
@@ -308,7 +308,7 @@ int agent_next_event(struct agent_conn *c, struct agent_event *ret, struct error
 {
 	int r;
 
-	/* A failing write is seen by the read as well, after what the agent said last. */
+	/* If the write fails, the read fails as well, after the agent's last words. */
 	if (buf_len(&c->out))
 		(void)agent_flush(c, NULL);
 	for (;;) {
@@ -416,7 +416,7 @@ int agent_flush(struct agent_conn *c, struct error *e)
 	return 1;
 }
 
-/* Whether the deadline is ahead: 0 and *ret_left_ns (UINT64_MAX: for ever), or -ETIMEDOUT. */
+/* Checks the deadline. Returns 0 with *ret_left_ns (UINT64_MAX: forever), or -ETIMEDOUT. */
 static int time_left(uint64_t deadline_ns, uint64_t *ret_left_ns, struct error *e)
 {
 	uint64_t now = deadline_ns ? clock_monotonic_ns() : 0;
@@ -452,7 +452,7 @@ int agent_wait_event(
 	int r = 0;
 
 	while (r == 0) {
-		/* also while there is always something to read */
+		/* checked even if there is always something to read */
 		r = time_left(deadline_ns, &left, e);
 		if (r < 0)
 			break;
@@ -775,7 +775,7 @@ static int read_data(
 int agent_read_file(struct agent_conn *c, uint64_t deadline_ns, const char *path, size_t max,
 	uint8_t **ret, size_t *ret_bytes, struct error *e)
 {
-	/* One byte more than max is asked for, to notice that there is more. */
+	/* Asks for one byte more than max, to notice that there is more. */
 	struct agent_read m = {.length = (uint64_t)max + 1, .path = path};
 	_cleanup_(buf_done) struct buf b = BUF_INIT(max);
 	struct agent_event ev;
@@ -836,7 +836,7 @@ int agent_write_file(struct agent_conn *c, uint64_t deadline_ns, const struct ag
 	early = send_all(c, deadline_ns, data, n, &ev, e);
 	if (early < 0)
 		return early;
-	/* After an early ERROR the agent drops what it gets until the END. */
+	/* After an early ERROR the agent ignores what it gets until END. */
 	if (early)
 		r = expect(&ev, AGENT_ENTRY, e);
 	if (agent_send_end(c) < 0)

@@ -1,19 +1,20 @@
 /* The host's end of a connection to a guest's agent (src/proto/agent_wire.h).
  *
- * Three ways to use it, from the bottom up:
- *  - bytes: agent_feed() what was received, agent_next_event(); send agent_output(). No descriptor.
- *  - poll: agent_next_event() and agent_flush() never block; agent_poll_events() says what to poll
- *    agent_fd() for. See agent_exec_start() for the loop.
- *  - blocking: agent_hello() and the like send one request and wait for its reply until a deadline
- *    (CLOCK_MONOTONIC nanoseconds; 0: for ever).
+ * It can be used in three ways, from the bottom up:
+ * - bytes: agent_feed() takes received bytes, agent_next_event() returns events, agent_output()
+ *   returns bytes to send. No descriptor is needed.
+ * - poll: agent_next_event() and agent_flush() never block; agent_poll_events() says what to poll
+ *   agent_fd() for. agent_exec_start() shows the loop.
+ * - blocking: agent_hello() and the like send one request and wait for its reply until a deadline
+ *   (CLOCK_MONOTONIC nanoseconds; 0: forever).
  *
  * What an event points to is valid until the next call on the same connection. Sending functions
- * queue, and the queue is bounded (AGENT_QUEUE_MAX): the next agent_flush() or agent_next_event()
- * writes. Requests may be queued one behind the other without waiting, such as an IDENTITY and an
- * EXEC; their replies come in order. Not thread-safe. The agent is not trusted: whatever breaks the
+ * only queue. The queue is bounded (AGENT_QUEUE_MAX); the next agent_flush() or agent_next_event()
+ * writes it out. Several requests may be queued without waiting, such as an IDENTITY and an EXEC;
+ * their replies come in order. Not thread-safe. The agent is not trusted: whatever breaks the
  * protocol ends in -EBADMSG and ERROR_SANDBOX.
  *
- * Functions return 0 (or as stated) or -errno and fill e (which may be NULL). */
+ * Functions return 0 (or as stated) or -errno and fill e, which may be NULL. */
 #ifndef VMM_AGENT_CLIENT_H
 #define VMM_AGENT_CLIENT_H
 
@@ -31,27 +32,27 @@ struct agent_conn;
 
 /* --- opening --- */
 
-/* Connects to the agent of the sandbox whose directory is dirfd: its Unix socket "vsock.sock",
- * port AGENT_PORT. Does not wait for the microVM's answer; a refusal ("nothing listens there": the
- * guest is not up yet, or has died) comes as -ECONNREFUSED from the first event. */
+/* Connects to the agent of the sandbox whose directory is dirfd: port AGENT_PORT through the Unix
+ * socket "vsock.sock". Does not wait for the microVM's answer. If nothing listens there (the guest
+ * is not up yet, or has died), the first event is -ECONNREFUSED. */
 int agent_connect(int dirfd, struct agent_conn **ret, struct error *e);
 
-/* The same, and waits until an agent has answered a HELLO: tries again while the guest boots.
- * A guest that came up and is not usable is an error (ERROR_BAD_IMAGE with the agent's words). */
+/* The same, but waits until an agent has answered a HELLO, and tries again while the guest boots. A
+ * guest that came up but is unusable is an error: ERROR_BAD_IMAGE with the agent's words. */
 int agent_connect_ready(int dirfd, uint64_t deadline_ns, struct agent_conn **ret, struct error *e);
 
 enum agent_open_flag {
 	AGENT_OPEN_PREAMBLE = 0x01, /* write "CONNECT 1024\n" first and expect "OK ...\n" */
 };
 
-/* Takes over a connected stream socket (or fd -1, for agent_feed and agent_output); on failure it
- * stays the caller's. */
+/* Takes over a connected stream socket (or fd -1, for agent_feed and agent_output). On failure the
+ * socket stays the caller's. */
 int agent_open(int fd, unsigned flags, struct agent_conn **ret, struct error *e);
 
 void agent_close(struct agent_conn *c); /* closes the descriptor; NULL is fine */
 
-/* Takes the descriptor out, closing the rest: after a DIAL's OK. *ret_early (malloc'ed, may be
- * NULL) is what was received behind the OK. */
+/* Takes the descriptor out after a DIAL's OK, and closes the rest. *ret_early (malloc'ed, may be
+ * NULL) gets what was received after the OK. */
 int agent_take_fd(struct agent_conn *c, uint8_t **ret_early, size_t *ret_early_bytes);
 
 /* --- events --- */
@@ -77,20 +78,20 @@ struct agent_event {
 	};
 };
 
-/* 1 and an event; 0: nothing for now (it would block); -ECONNRESET: the agent closed the
- * connection (all events before that have been returned); -ECONNREFUSED; -EBADMSG. Flushes what is
- * queued first. WINDOW is handled inside and not returned. An ERROR is an event, not a failure. A
- * reply to nothing that was asked (agent_replies.h) is -EBADMSG, and so is a WINDOW of no bytes. */
+/* Returns 1 with an event; 0: nothing for now (it would block); -ECONNRESET: the agent closed the
+ * connection, and all earlier events have been returned; -ECONNREFUSED; -EBADMSG. Flushes the queue
+ * first. An ERROR is an event, not a failure. WINDOW is handled inside and not returned. A reply to
+ * nothing that was asked (agent_replies.h) is -EBADMSG, and so is a WINDOW of no bytes. */
 int agent_next_event(struct agent_conn *c, struct agent_event *ret, struct error *e);
 
-/* From now on agent_next_event() takes at most so many frames (WINDOW included) and begins none
- * after so many bytes; then it returns 0 and the share is spent: there may be more without the
- * descriptor becoming readable. A new connection has no such bound; the waiting functions below set
- * their own and end without one. For loops that serve others as well. */
+/* Limits what agent_next_event() takes from now on, for loops that also serve others. It takes at
+ * most `frames` frames (WINDOW included) and begins none after `bytes` bytes. Then it returns 0 and
+ * the share is spent: more may be there without the descriptor becoming readable. A new connection
+ * has no limit. The waiting functions below set their own and end without one. */
 void agent_set_share(struct agent_conn *c, unsigned frames, size_t bytes);
 bool agent_share_is_spent(const struct agent_conn *c);
 
-/* Fills e from an ERROR event: code, errno and message for people. Returns -errno. */
+/* Fills e from an ERROR event with code, errno and a message for people. Returns -errno. */
 int agent_event_error(const struct agent_event *ev, struct error *e);
 
 /* --- for poll loops --- */
@@ -101,8 +102,8 @@ short agent_poll_events(
 	const struct agent_conn *c); /* POLLIN, and POLLOUT when it wants to write */
 int agent_flush(struct agent_conn *c, struct error *e); /* 1: all written; 0: would block */
 
-/* Blocks until an event comes: 1, -ETIMEDOUT (also when events are there, but the deadline has
- * passed), or as agent_next_event. */
+/* Blocks until an event comes. Returns 1, -ETIMEDOUT (even if events are there after the deadline),
+ * or as agent_next_event. */
 int agent_wait_event(
 	struct agent_conn *c, uint64_t deadline_ns, struct agent_event *ret, struct error *e);
 
@@ -116,33 +117,33 @@ void agent_output_done(struct agent_conn *c, size_t n);
 /* --- requests, queued --- */
 
 /* Queues any message of agent_wire.h: agent_request(c, AGENT_STAT, &stat, e). message is NULL for
- * types without a payload. -E2BIG or -EINVAL when it is over a limit (e names it); -EMSGSIZE when
+ * types without a payload. -E2BIG or -EINVAL when it exceeds a limit (e names it); -EMSGSIZE when
  * the queue is full. */
 int agent_request(struct agent_conn *c, enum agent_type type, const void *message, struct error *e);
 
-/* A command in the guest. Events: STARTED, then STDOUT, STDERR or PTY as they come, then EXIT; or
- * ERROR instead of STARTED (ERROR_NO_COMMAND, ERROR_NOT_EXECUTABLE, ... by agent_event_error).
- * After EXIT or ERROR the connection takes the next request. The loop of a caller:
+/* Runs a command in the guest. Events: STARTED, then STDOUT, STDERR or PTY as they come, then EXIT.
+ * ERROR may come instead of STARTED (ERROR_NO_COMMAND, ERROR_NOT_EXECUTABLE, ... by
+ * agent_event_error). After EXIT or ERROR the connection takes the next request. A caller's loop:
  *
- *	agent_exec_start(c, &exec, e);
- *	for (;;) {
- *		while ((r = agent_next_event(c, &ev, e)) == 1)
- *			... return on AGENT_EXIT and AGENT_ERROR, write the bytes of the others ...
- *		if (r < 0)
- *			return r;
- *		poll {agent_fd(c), agent_poll_events(c)},
- *		     {0, agent_stdin_room(c) ? POLLIN : 0}, {signalfd, POLLIN};
- *		on input: n = read(0, buf, agent_stdin_room(c)); agent_send_stdin(c, buf, n);
- *		at its end: agent_send_stdin_eof(c);
- *		on SIGWINCH: agent_send_resize(c, cols, rows);
- *		on SIGINT: agent_send_signal(c, SIGINT, AGENT_SIGNAL_GROUP);
- *	}
+ * 	agent_exec_start(c, &exec, e);
+ * 	for (;;) {
+ * 		while ((r = agent_next_event(c, &ev, e)) == 1)
+ * 			... return on AGENT_EXIT and AGENT_ERROR, write the bytes of the others ...
+ * 		if (r < 0)
+ * 			return r;
+ * 		poll {agent_fd(c), agent_poll_events(c)},
+ * 		     {0, agent_stdin_room(c) ? POLLIN : 0}, {signalfd, POLLIN};
+ * 		on input: n = read(0, buf, agent_stdin_room(c)); agent_send_stdin(c, buf, n);
+ * 		at its end: agent_send_stdin_eof(c);
+ * 		on SIGWINCH: agent_send_resize(c, cols, rows);
+ * 		on SIGINT: agent_send_signal(c, SIGINT, AGENT_SIGNAL_GROUP);
+ * 	}
  *
- * To apply back-pressure, do not call agent_next_event while the bytes cannot be written out. */
+ * For back-pressure, do not call agent_next_event while the bytes cannot be written out. */
 int agent_exec_start(struct agent_conn *c, const struct agent_exec *exec, struct error *e);
 
-/* How many bytes of standard input may be sent now: the process has not taken more. 0 before
- * STARTED too, unless exec was started with stdin or a PTY (input may be sent at once then). */
+/* Returns how many bytes of standard input may be sent now; the process has not taken more. Before
+ * STARTED it is 0, unless exec was started with stdin or a PTY: then input may be sent at once. */
 size_t agent_stdin_room(const struct agent_conn *c);
 /* Queues min(n, room) bytes and returns how many, or -errno. */
 ssize_t agent_send_stdin(struct agent_conn *c, const void *data, size_t n);
@@ -151,22 +152,22 @@ int agent_send_signal(struct agent_conn *c, int signo, unsigned flags);
 int agent_send_resize(struct agent_conn *c, unsigned cols, unsigned rows);
 int agent_send_stop(struct agent_conn *c); /* the process goes on; END comes back */
 
-/* Part of a file, after AGENT_WRITE: queues at most n bytes as DATA; how many, 0: flush first. */
+/* Queues at most n bytes as DATA of a file, after AGENT_WRITE. Returns how many; 0: flush first. */
 ssize_t agent_send_data(struct agent_conn *c, const void *data, size_t n);
 int agent_send_end(struct agent_conn *c);
 
 /* --- one request, one reply, blocking --- */
 
-/* Queues a request, waits for its one reply: ev->type is `expect`, or the agent's ERROR is put into
- * e and returned as -errno. */
+/* Queues a request and waits for its one reply: ev->type is `expect`. An ERROR of the agent goes
+ * into e and is returned as -errno. */
 int agent_call(struct agent_conn *c, uint64_t deadline_ns, enum agent_type type,
 	const void *message, enum agent_type expect, struct agent_event *ev, struct error *e);
 
-/* -EPROTONOSUPPORT (ERROR_INCOMPATIBLE) when no protocol version is common. */
+/* -EPROTONOSUPPORT (ERROR_INCOMPATIBLE) when the two have no protocol version in common. */
 int agent_hello(
 	struct agent_conn *c, uint64_t deadline_ns, struct agent_hello_reply *ret, struct error *e);
-/* Success also when single items failed: ret says which; ret may be NULL, then any failed item is
- * an error. */
+/* Succeeds even if single items failed; ret says which. ret may be NULL: then a failed item is an
+ * error. */
 int agent_identity(struct agent_conn *c, uint64_t deadline_ns, const struct agent_identity *m,
 	struct agent_identity_reply *ret, struct error *e);
 int agent_sync(struct agent_conn *c, uint64_t deadline_ns, unsigned flags, struct error *e);
@@ -192,14 +193,15 @@ int agent_set_xattrs(struct agent_conn *c, uint64_t deadline_ns, const struct ag
 	struct error *e);
 int agent_signal_process(struct agent_conn *c, uint64_t deadline_ns,
 	const struct agent_signal_process *m, struct error *e);
-/* The connection's bytes belong to the guest's TCP port after this: see agent_take_fd. */
+/* From here on the connection's bytes belong to the guest's TCP port: see agent_take_fd. */
 int agent_dial(struct agent_conn *c, uint64_t deadline_ns, const char *host, uint16_t port,
 	struct error *e);
 
-/* A small file as a whole: *ret is malloc'ed and NUL-terminated; -EFBIG over max. */
+/* Reads a whole small file. *ret is malloc'ed and NUL-terminated. -EFBIG if it is larger than
+ * max. */
 int agent_read_file(struct agent_conn *c, uint64_t deadline_ns, const char *path, size_t max,
 	uint8_t **ret, size_t *ret_bytes, struct error *e);
-/* Creates parents, truncates, sets the mode; owner as m->user. */
+/* Creates parents, truncates the file, sets its mode. m->user becomes the owner. */
 int agent_write_file(struct agent_conn *c, uint64_t deadline_ns, const struct agent_write *m,
 	const void *data, size_t n, struct error *e);
 

@@ -6,12 +6,12 @@
 #include "base/cleanup.h"
 
 /* An exchange: `head` once, then any number of `items`, then `last`. 0 stands for none. An ERROR
- * ends every exchange at any point. */
+ * may end any exchange at any point. */
 static const struct exchange {
 	uint8_t request, head, items[3], last;
 	bool stops; /* END may come instead of `last`, after a STOP */
 } exchanges[] = {
-	{.request = 0}, /* requests that this program does not know: an ERROR is all they get */
+	{.request = 0}, /* requests that this program does not know get only an ERROR */
 	{.request = AGENT_EXEC,
 		.head = AGENT_STARTED,
 		.items = {AGENT_STDOUT, AGENT_STDERR, AGENT_PTY},

@@ -1,6 +1,6 @@
-/* Which replies an agent owes: the requests of one connection that wait, in order, and what the
- * first of them may be answered with (docs/agent-protocol.md). An agent that says anything else
- * breaks the protocol, so a connection that asked for nothing hears nothing. */
+/* Keeps track of the replies that an agent owes: the waiting requests of one connection, in order,
+ * and what may answer the first of them (docs/agent-protocol.md). An agent that says anything else
+ * breaks the protocol. So a connection that asked for nothing receives nothing. */
 #ifndef SANDBOX_AGENT_REPLIES_H
 #define SANDBOX_AGENT_REPLIES_H
 
@@ -19,11 +19,11 @@ struct agent_replies {
 void agent_replies_init(struct agent_replies *a);
 void agent_replies_done(struct agent_replies *a);
 
-/* A request is being sent; message is the struct of its type. Types that belong into a stream are
- * answered by nothing and change nothing. 0, -EMSGSIZE (too many wait) or -ENOMEM. */
+/* Notes that a request is being sent. message is the struct of its type. Types that belong to a
+ * stream get no reply and change nothing. Returns 0, -EMSGSIZE (too many wait) or -ENOMEM. */
 int agent_replies_expect(struct agent_replies *a, enum agent_type type, const void *message);
 
-/* A message of that type came. 0, or -EBADMSG: it is not due. */
+/* Notes that a message of this type came. Returns 0, or -EBADMSG if it is not due. */
 int agent_replies_take(struct agent_replies *a, enum agent_type type);
 
 #endif

@@ -1,5 +1,5 @@
-/* What sandboxes are made of: microVMs in the product; the tests of the HTTP side put a native
- * agent there. make and end block and are called in worker threads. */
+/* The operations that make and end sandboxes. In the product a sandbox is a microVM; tests of the
+ * HTTP side put a native agent in its place. make and end block and run in worker threads. */
 #ifndef DAEMON_BACKEND_H
 #define DAEMON_BACKEND_H
 
@@ -14,15 +14,16 @@
 #include "image/home.h"
 #include "sandbox/launch.h"
 
-/* A file in the directory of every sandbox that a daemon made: without a row in the store nobody
- * knows it. Others belong to `mayfly run`. */
+/* A file in the directory of every sandbox that a daemon made. One without a row in the store is
+ * garbage. Sandboxes without the file belong to `mayfly run`. */
 #define BACKEND_MARK "daemon"
 
 struct backend_sandbox {
 	char id[SANDBOX_ID_BYTES];
 	int dirfd;
-	struct vmm *vmm; /* NULL: the process is not waited for */
-	pid_t pid;	 /* that dies when the sandbox does; holds the directory's lock */
+	struct vmm *vmm; /* NULL: nobody waits for the process */
+	pid_t pid;	 /* of the process that dies with the sandbox; it holds the directory's
+			  * lock */
 	char *template;	 /* owned strings */
 	char *user, *workdir;
 	char **env; /* of the template, NULL-terminated */
@@ -32,53 +33,56 @@ struct backend_sandbox {
 };
 
 struct backend_snapshot {
-	uint64_t stop_ns;    /* of the microVM */
-	uint64_t held_ns;    /* of what runs in it, that included; 0: its processes were not held */
+	uint64_t stop_ns;    /* how long the microVM stood still */
+	uint64_t held_ns;    /* how long its processes did, stop_ns included; 0: they were not
+			      * held */
 	uint64_t own_bytes;  /* on disk, besides what it shares */
 	uint64_t kept_bytes; /* footprint.h; not filled by the backend */
 };
 
 struct backend {
-	/* What a sandbox of these options would be, and the time of its template's build, without
-	 * making anything. Called on the loop: reads a small file. */
+	/* Returns the sizes that a sandbox with these options would have, and the time of its
+	 * template's build. Makes nothing. Called on the loop: reads a small file. */
 	int (*measure)(const struct home *home, const struct sandbox_options *o,
 		struct sandbox_sizes *ret, uint64_t *ret_made_s, struct error *e);
-	/* Whether `make` has to boot the template first, since it has no snapshot of these sizes. Long; it
-	 * calls the options' progress meanwhile, whose refusal ends it. NULL: never. As `measure`. */
+	/* True if `make` must boot the template first, because it has no snapshot of these sizes.
+	 * That takes long, and `make` calls the options' progress meanwhile; if progress refuses,
+	 * it ends. NULL: never. Called on the loop, as `measure`. */
 	bool (*must_boot)(const struct home *home, const struct sandbox_options *o);
 	/* Makes the directory (with the mark, before anything runs in it) and starts a sandbox that
 	 * outlives us. Only id, template, origin, sizes, metadata and paused of the options count.
-	 * Paused: nothing in it runs before `resume`, it has no record, so that it is not listed,
-	 * and it is there, wholly, at the return. On failure nothing is left. */
+	 * Paused: nothing in it runs before `resume`, it has no record and is not listed, and the
+	 * VM is complete when this returns. On failure nothing is left. */
 	int (*make)(const struct home *home, const struct sandbox_dirs *dirs,
 		const struct sandbox_options *o, struct backend_sandbox *ret, struct error *e);
-	/* Makes one that was made paused a sandbox like others. On failure it is to be ended.
-	 * NULL: there is no pool. */
+	/* Makes a sandbox that was made paused one like others. If this fails, end it. NULL: there
+	 * is no pool. */
 	int (*resume)(struct backend_sandbox *s, json_t *metadata, struct error *e);
-	/* Ends it and removes its directory. vmm as made, or NULL for an adopted one. */
+	/* Ends the sandbox and removes its directory. vmm as made, or NULL for an adopted one. */
 	int (*end)(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
 		struct error *e);
 
-	/* The four about snapshots, of the sandbox's directory, may be NULL: not served. */
+	/* The next four serve snapshots of the sandbox's directory. They may be NULL: not
+	 * served. */
 
-	/* Stops it and keeps its state, durably, as the directory `name` of an area
-	 * (image/workdir.h, layers.h); `end` comes next. memory = false: its disks only, after the
-	 * guest has written what it had not yet. On failure it runs as before. */
+	/* Stops the sandbox and keeps its state, durably, as the directory `name` of an area
+	 * (image/workdir.h, layers.h). The caller then calls `end`. memory = false: keeps only its
+	 * disks, after the guest has written its caches. On failure the sandbox runs as before. */
 	int (*pause)(int dirfd, bool memory, int area_fd, const char *name, struct error *e);
-	/* Keeps its state likewise and lets it go on; it stands still for stop_ns. On failure it
-	 * goes on as before. */
+	/* Keeps its state the same way and lets it go on. It stands still for stop_ns. On failure
+	 * it goes on as before. */
 	int (*snapshot)(int dirfd, int area_fd, const char *name, struct backend_snapshot *ret,
 		struct error *e);
-	/* Brings a sandbox of an earlier daemon, which died during one of them, to where it runs.
-	 */
+	/* Makes a sandbox run again after a daemon died during pause or snapshot. */
 	int (*settle)(int dirfd, struct error *e);
-	/* Whether a state can be loaded, without doing it: all of its files are undamaged. */
+	/* Checks whether a state could be loaded, without loading it: all of its files are
+	 * undamaged. */
 	int (*check)(const struct sandbox_options *o, struct error *e);
 };
 
 extern const struct backend backend_vmm;
 
-/* Of backend_vmm (backend_snapshot.c). */
+/* Operations of backend_vmm that are in backend_snapshot.c. */
 int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, struct error *e);
 int backend_vmm_snapshot(
 	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e);

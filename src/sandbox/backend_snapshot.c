@@ -1,13 +1,13 @@
-/* Snapshots of microVMs: what mayfly-vmm writes becomes directories of layers (layers.h).
+/* Snapshots of microVMs: turns what mayfly-vmm writes into directories of layers (layers.h).
  *
- * Which step a crash leaves what behind:
- *	during vmm_snapshot	`snapshot` in the sandbox's directory, without a state, and empty
- *				deltas; the microVM finishes alone, or is dead
- *	after it		the same with a state
- *				(both: settle asks where the microVM writes to, and advances or
- *				drops it)
- *	pause: after commit	the paused directory is whole; the row of the store, written next,
- *				says whether it counts */
+ * What a crash leaves behind, by step:
+ * 	during vmm_snapshot	`snapshot` in the sandbox's directory, without a state, and empty
+ * 				deltas; the microVM finishes alone, or is dead
+ * 	after it		the same with a state
+ * 				(in both cases settle asks which files the microVM writes to, and
+ * 				advances or drops the snapshot)
+ * 	pause: after commit	the paused directory is complete; the row of the store, written
+ * 				next, decides whether it counts */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,20 +29,20 @@
 
 enum {
 	HOLD_MS = 1000, /* for an answer of the agent */
-	HELLO_S = 10,	/* a guest without its driver has none at all */
+	HELLO_S = 10,	/* a guest without its driver never answers */
 	SYNC_S = 60,
 	SETTLE_S = 120,
 	SETTLE_STEP_MS = 20,
 	MEMINFO_MAX = 64 * 1024,
-	ROOM_PART = 4, /* so much of what is written again for a file system's own */
+	ROOM_PART = 4, /* room beyond the data for the file system's own use: 1/4 of it */
 	ROOM_BYTES = 1024 * 1024,
 };
 
-/* --- its processes stand still meanwhile --- */
+/* --- holding the guest's processes --- */
 
 struct hold {
 	struct agent_conn *agent; /* owned; NULL: there is none */
-	uint64_t begin_ns, ns;	  /* how long they stood, 0: they did not */
+	uint64_t begin_ns, ns;	  /* when the hold began and how long it lasted, 0: no hold */
 };
 
 static uint64_t hold_deadline(void)
@@ -66,8 +66,8 @@ static void release(void *arg)
 {
 	struct hold *h = arg;
 
-	/* Also when it was not answered. What gets lost is done by the agent itself in
-	 * AGENT_HOLD_MS. */
+	/* Released even if the hold was not answered. If this gets lost, the agent does it by
+	 * itself after AGENT_HOLD_MS. */
 	if (h->agent)
 		(void)agent_release(h->agent, hold_deadline(), NULL);
 	if (h->begin_ns)
@@ -83,17 +83,17 @@ static void release_after_death(int dirfd)
 	agent_close(agent);
 }
 
-/* --- after one whose end nobody saw --- */
+/* --- after a snapshot that nobody saw end --- */
 
 static void drop_snapshot(int dirfd)
 {
 	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
 		(void)unlinkat(dirfd, layers_next_delta_name(d), 0); /* most often not there */
-	(void)file_remove_tree(dirfd, LAYERS_SNAPSHOT_DIR); /* goes with the sandbox at last */
+	(void)file_remove_tree(dirfd, LAYERS_SNAPSHOT_DIR); /* else it goes with the sandbox */
 }
 
-/* The microVM finishes a snapshot that was under way by itself; until then it answers with
- * ERROR_LIMIT. A resume is right in any case: what was being paused was not told to be. */
+/* Resumes the microVM. It finishes a snapshot in progress by itself and answers ERROR_LIMIT until
+ * then. Resuming is always right, as nobody was told that the sandbox is paused. */
 static int wait_until_running(int dirfd, unsigned seconds, struct error *e)
 {
 	const struct timespec step = {.tv_nsec = SETTLE_STEP_MS * (long)NS_PER_MS};
@@ -109,7 +109,8 @@ static int wait_until_running(int dirfd, unsigned seconds, struct error *e)
 	}
 }
 
-/* It stands on what was being made, or that never was. */
+/* Makes the sandbox stand on the unfinished snapshot if its disks have switched. Drops it
+ * otherwise. */
 static int settle(int dirfd, unsigned wait_s, struct error *e)
 {
 	bool switched = false;
@@ -140,7 +141,7 @@ int backend_vmm_settle(int dirfd, struct error *e)
 /* --- taking --- */
 
 struct taken {
-	int fd; /* owned; `snapshot` that it is written into, also when that failed */
+	int fd; /* owned; of `snapshot`, which it is written to; also set on failure */
 	uint64_t stop_ns, held_ns;
 };
 
@@ -169,7 +170,7 @@ static int take(int dirfd, bool final, struct taken *ret, struct error *e)
 	return r;
 }
 
-/* States are links to files: all must be on one file system. */
+/* States are links to files, so all must be on one file system. */
 static int check_linked(int dirfd, int area_fd, struct error *e)
 {
 	struct stat here, there;
@@ -185,7 +186,7 @@ static int check_linked(int dirfd, int area_fd, struct error *e)
 	return 0;
 }
 
-/* Before either: it stands on what it should. */
+/* Run before both: checks the file systems and settles an earlier snapshot. */
 static int begin(int dirfd, int area_fd, struct error *e)
 {
 	int r = check_linked(dirfd, area_fd, e);
@@ -195,7 +196,7 @@ static int begin(int dirfd, int area_fd, struct error *e)
 
 /* --- pause --- */
 
-/* From the layers and what was just written to a directory of its own. */
+/* Makes a directory of its own from the layers and what was just written. */
 static int keep(int dirfd, int raw_fd, bool memory, int area_fd, const char *name, struct error *e)
 {
 	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
@@ -231,8 +232,8 @@ static uint64_t kib_of(const char *meminfo, const char *name)
 	return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
 }
 
-/* What the guest has not written yet must fit: a write that fails is lost to it. It is asked, as it
- * harms only itself with a lie. */
+/* Checks that the guest's unwritten data fits, as a failed write would lose it. The guest itself is
+ * asked how much it is; a lie harms only the guest. */
 static int check_room(int dirfd, struct agent_conn *c, uint64_t deadline, struct error *e)
 {
 	_cleanup_free_ uint8_t *text = NULL;
@@ -254,7 +255,7 @@ static int check_room(int dirfd, struct agent_conn *c, uint64_t deadline, struct
 	return 0;
 }
 
-/* The guest writes its caches to its disks. */
+/* Makes the guest write its caches to its disks. */
 static int sync_guest(int dirfd, struct error *e)
 {
 	uint64_t now = clock_monotonic_ns(), deadline = now + SYNC_S * NS_PER_S;
@@ -280,7 +281,8 @@ static int link_deltas(int dirfd, int raw_fd, struct error *e)
 	return r;
 }
 
-/* Its memory is written for nothing, once in VMM_LAYERS_MAX times: only that merges deltas. */
+/* Takes a full snapshot, as only that merges deltas. The memory is written for nothing, once in
+ * VMM_LAYERS_MAX times. */
 static int freeze_merged(int dirfd, int *ret_raw, struct error *e)
 {
 	struct taken t;
@@ -322,10 +324,10 @@ int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, str
 	r = memory ? pause_with_memory(dirfd, area_fd, name, e)
 		   : pause_disks(dirfd, area_fd, name, e);
 	if (r < 0) {
-		/* a snapshot that failed has let it go on itself, one that is still being made is
-		 * waited for */
+		/* a failed snapshot has already let the sandbox go on; one in progress is waited
+		 * for */
 		if (backend_vmm_settle(dirfd, &why) < 0)
-			log_warn("%s", why.message); /* the next one settles it */
+			log_warn("%s", why.message); /* the next call settles it */
 		(void)workdir_remove(area_fd, name); /* if the commit failed halfway */
 		return r;
 	}
@@ -335,7 +337,7 @@ int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, str
 
 /* --- live snapshots --- */
 
-/* The sandbox stands on what was written; a failure of the copy changes nothing for it. */
+/* Makes the sandbox stand on what was written. If copying fails, the sandbox is not affected. */
 static int advance(
 	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e)
 {
@@ -371,7 +373,7 @@ int backend_vmm_snapshot(
 	if (r == 0)
 		r = advance(dirfd, area_fd, name, ret, e);
 	else if (settle(dirfd, 0, &why) < 0)
-		log_warn("%s", why.message); /* the next one settles it */
+		log_warn("%s", why.message); /* the next call settles it */
 	ret->stop_ns = t.stop_ns;
 	ret->held_ns = t.held_ns;
 	return r;

@@ -17,7 +17,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-enum { MADE_MS = 60 * 1000 }; /* for the VM of a pool to be there */
+enum { MADE_MS = 60 * 1000 }; /* for a VM of the pool to be made */
 
 void backend_sandbox_done(struct backend_sandbox *s)
 {
@@ -60,7 +60,7 @@ static int copy_config(const struct sandbox_plan *p, struct backend_sandbox *s)
 	return 0;
 }
 
-/* One that waits ends with us. */
+/* Starts the microVM. A paused one ends with us. */
 static int launch(const struct sandbox_dirs *dirs, struct sandbox_plan *p, bool paused,
 	struct backend_sandbox *s, struct error *e)
 {
@@ -79,7 +79,7 @@ static int launch(const struct sandbox_dirs *dirs, struct sandbox_plan *p, bool 
 	return r == 0 && paused ? vmm_await_started(s->vmm, MADE_MS, e) : r;
 }
 
-/* For `mayfly ps` and for ending it without us. */
+/* Writes the record, for `mayfly ps` and for ending the sandbox without us. */
 static int write_record(
 	const struct backend_sandbox *s, json_t *metadata, bool hidden, struct error *e)
 {
@@ -123,7 +123,7 @@ static int make_vm(const struct sandbox_dirs *dirs, struct sandbox_plan *p,
 	return r;
 }
 
-/* mayfly-vmm would find it as well, but only when it loads it. */
+/* Checks the state early. mayfly-vmm would also find damage, but only on loading. */
 static int check_state(int fd, struct error *e)
 {
 	_cleanup_free_ char *data = NULL;
@@ -160,7 +160,7 @@ static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	return r;
 }
 
-/* It outlives us before it runs: one that only waits may end, a sandbox may not. */
+/* A paused VM ends with us, a sandbox must not. So `keep` comes before it runs. */
 static int resume(struct backend_sandbox *s, json_t *metadata, struct error *e)
 {
 	int r = write_record(s, metadata, false, e);

@@ -44,7 +44,7 @@ bool console_find_panic(int dirfd, struct error *e)
 	for (size_t n = strlen(line); n > 0 && line[n - 1] == ' '; n--)
 		line[n - 1] = '\0';
 	(void)error_set(e, ERROR_SANDBOX, ECHILD, "the guest's kernel ended: %.300s",
-		line); /* filled is what counts */
+		line); /* filling e is what counts */
 	return true;
 }
 

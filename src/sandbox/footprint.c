@@ -11,7 +11,7 @@
 enum {
 	BLOCK_BYTES = 512,    /* of st_blocks */
 	DEPTH_MAX = 3,	      /* template, snapshots, sizes */
-	TEMPLATE_FILES = 512, /* beyond these a template's file counts, too */
+	TEMPLATE_FILES = 512, /* files of templates beyond these count as a state's own */
 };
 
 struct inodes {
@@ -29,7 +29,7 @@ static DIR *open_directory(int parent_fd, const char *name)
 	return d;
 }
 
-/* Calls add for every entry that can be looked at. */
+/* Calls add for every entry that stat succeeds on. */
 static void each_entry(int parent_fd, const char *name,
 	void (*add)(void *arg, int fd, const char *name, const struct stat *st), void *arg)
 {
@@ -51,7 +51,7 @@ struct walk {
 	unsigned depth;
 };
 
-/* A file with one link is shared with nobody. */
+/* Notes a template's file. One with a single link is shared with nobody and left out. */
 static void add_template_file(void *arg, int fd, const char *name, const struct stat *st)
 {
 	struct walk *w = arg;

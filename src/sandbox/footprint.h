@@ -1,8 +1,8 @@
-/* What a kept state takes of the host's disk.
+/* Computes how much of the host's disk a kept state takes.
  *
- * Its files are links that it shares with others (layers.h). All of them count but those that a
- * template has now: whatever else goes, they stay as long as this one does. Of two states that share
- * a file both have it counted. */
+ * Its files are links that it shares with others (layers.h). All of them count, except those that a
+ * template has at present: whatever else is removed, the others stay as long as this state. A file
+ * shared by two states counts for both. */
 #ifndef SANDBOX_FOOTPRINT_H
 #define SANDBOX_FOOTPRINT_H
 
@@ -10,8 +10,8 @@
 
 #include "image/home.h"
 
-/* Bytes of the files of the directory `name` in an area; 0 when there is none. Blocks: reads
- * directories. */
+/* Returns the bytes of the files in the directory `name` of an area; 0 when there is none. Blocks:
+ * reads directories. */
 uint64_t footprint_of(const struct home *h, enum home_area area, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the host has to give. */
+/* What the host has to offer: memory and disk space. */
 #ifndef DAEMON_HOST_H
 #define DAEMON_HOST_H
 
@@ -10,10 +10,10 @@
 uint64_t host_memory_available(void);
 uint64_t host_memory_total(void);
 
-/* ERROR_NO_SPACE with numbers when a sandbox of that size does not fit. */
+/* ERROR_NO_SPACE with figures when a sandbox of that size does not fit. */
 int host_check_memory(uint64_t bytes, struct error *e);
 
-/* ERROR_NO_SPACE when fewer bytes are free where dirfd is; path is for the message. */
+/* ERROR_NO_SPACE when fewer bytes are free on dirfd's file system. path is for the message. */
 int host_check_disk(int dirfd, const char *path, uint64_t bytes, struct error *e);
 
 #endif

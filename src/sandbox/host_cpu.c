@@ -13,9 +13,9 @@ enum { MODULES = 3 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ino_t known_modules[MODULES];
-static uint64_t known; /* 0: nothing is */
+static uint64_t known; /* 0: not known */
 
-/* A module that is loaded anew has other inodes in sysfs. */
+/* A module that is loaded anew gets new inodes in sysfs. */
 static void look_at_modules(ino_t out[MODULES])
 {
 	static const char *const paths[MODULES] = {

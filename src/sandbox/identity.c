@@ -11,13 +11,13 @@
 enum {
 	ENTROPY_BYTES = 64,
 	MACHINE_ID_BYTES = 16,
-	CLOCK_ERROR_MS = 5, /* the longest that telling the time may take, or it is told again */
+	CLOCK_ERROR_MS = 5, /* if telling the time took longer, it is told again */
 	CLOCK_TRIES = 10,
 };
 
 static const struct agent_hello hello = {.version_min = 1, .version_max = AGENT_PROTOCOL_VERSION};
 
-/* With the time as late as can be. */
+/* Sends the identity. Reads the time as late as possible. */
 static int tell(struct identity *i, struct agent_conn *c, struct agent_identity *m, struct error *e)
 {
 	i->told++;
@@ -26,7 +26,8 @@ static int tell(struct identity *i, struct agent_conn *c, struct agent_identity 
 	return agent_request(c, AGENT_IDENTITY, m, e);
 }
 
-/* Of its own name, so that it stays the same when the sandbox boots again from its disk. */
+/* Derives the machine id from the name, so it is the same when the sandbox boots again from its
+ * disk. */
 static int machine_id_of(const char *name, char ret[2 * MACHINE_ID_BYTES + 1], struct error *e)
 {
 	char text[128] = "machine id of ";
@@ -51,7 +52,7 @@ static int fill_random(void *data, size_t n, struct error *e)
 	return 0;
 }
 
-/* Who comes back with its memory is who it was; the rest of the world has changed. */
+/* A guest that comes back with its memory knows who it is. Only the world around it has changed. */
 static uint32_t fields(const struct identity_of *of)
 {
 	uint32_t f = AGENT_ID_CLOCK | AGENT_ID_ENTROPY | AGENT_ID_ENV;
@@ -113,7 +114,8 @@ int identity_take_hello(struct identity *i, const struct agent_hello_reply *h, c
 	return 0;
 }
 
-/* The guest's restore included, the first time; from the second time on that is short. */
+/* Tells the time again if it took too long. The first time includes the guest's restore; later ones
+ * are short. */
 static int check_clock(struct identity *i, struct agent_conn *c, struct error *e)
 {
 	struct agent_identity again = {.fields = AGENT_ID_CLOCK};

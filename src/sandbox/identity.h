@@ -1,13 +1,13 @@
-/* Telling a guest who it is, for whoever makes a sandbox: the daemon's loop, and `mayfly run` with
- * --direct.
+/* Tells a guest who it is. The daemon's loop and `mayfly run --direct` use this when they make a
+ * sandbox.
  *
- *	identity_queue()	HELLO and IDENTITY with fresh entropy
- *	identity_take_hello()	its reply
- *	identity_take()		each reply of an IDENTITY, until it says that all is well
+ * 	identity_queue()	queues HELLO and IDENTITY with fresh entropy
+ * 	identity_take_hello()	takes HELLO's reply
+ * 	identity_take()		takes each reply to an IDENTITY, until it returns 1
  *
- * A guest that cannot read the host's clock is late by as long as the message was under way, and
- * the first one is under way while its microVM is restored: then the time is told again, to a guest
- * that runs. So nothing of the user's may be queued before identity_take() has returned 1. */
+ * A guest that cannot read the host's clock is late by the time that the message took. The first
+ * message is under way while the microVM is restored, so the time is told again to a guest that
+ * runs. So queue nothing of the user's before identity_take() has returned 1. */
 #ifndef DAEMON_IDENTITY_H
 #define DAEMON_IDENTITY_H
 
@@ -17,36 +17,38 @@
 #include "base/error.h"
 #include "sandbox/agent_client.h"
 
-/* All zero at first; one per sandbox that is made. */
+/* Zero at first; one per sandbox. */
 struct identity {
-	bool host_clock;  /* the guest reads it */
-	unsigned told;	  /* times */
-	uint64_t told_ns; /* CLOCK_MONOTONIC, the last time */
+	bool host_clock;  /* the guest reads the host's clock */
+	unsigned told;	  /* how many times */
+	uint64_t told_ns; /* CLOCK_MONOTONIC, last time */
 };
 
 struct identity_of {
-	bool itself; /* with its memory: host name, machine id, user and directory are known */
-	/* The sandbox's ID: no other has it, and the machine id follows from it. */
+	bool itself; /* comes back with its memory: host name, machine id, user and directory are
+		      * known */
+	/* The sandbox's ID. No other sandbox has it, and the machine id derives from it. */
 	const char *hostname;
 	const char *user, *workdir;
 	const char *const *env; /* "NAME=VALUE" */
 	uint32_t env_count;
-	uint64_t disk_bytes; /* to grow to, 0: its size is right */
+	uint64_t disk_bytes; /* to grow to; 0: its size is right */
 };
 
-/* Queues both; the caller sends. */
+/* Queues HELLO and IDENTITY; the caller sends. */
 int identity_queue(
 	struct identity *i, struct agent_conn *c, const struct identity_of *of, struct error *e);
 
-/* HELLO and FREEZE: of a guest that is only looked at, and stays who it was. OK comes. */
+/* Queues HELLO and FREEZE, for a guest that is only looked at and keeps its identity. The reply is
+ * OK. */
 int identity_queue_look(struct agent_conn *c, struct error *e);
 
 /* template: its name in errors. */
 int identity_take_hello(struct identity *i, const struct agent_hello_reply *h, const char *template,
 	struct error *e);
 
-/* 1: the guest is who it shall be; 0: the time was queued once more, the caller sends and waits for
- * another reply; -errno: the guest could not set something, which e names. */
+/* Returns 1 when the guest has its identity. 0: the time was queued again, so the caller sends and
+ * waits for another reply. -errno: the guest could not set something, which e names. */
 int identity_take(struct identity *i, struct agent_conn *c, const struct agent_identity_reply *m,
 	struct error *e);
 

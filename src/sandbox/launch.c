@@ -36,21 +36,21 @@ enum {
 	VSOCK_BACKLOG = 128,
 	CONTROL_BACKLOG = 16,
 	STOP_MS = 1000,
-	DEATH_MS = 200, /* from the end of its channel until it can be waited for */
+	DEATH_MS = 200, /* from the end of its channel until waitpid succeeds */
 	ENVIRONMENT_MAX = 4,
 	REQUEST_MS = 600 * 1000
 };
 
 struct vmm {
-	pid_t pid; /* 0 once it was waited for */
+	pid_t pid; /* 0 after waitpid */
 	int owner_fd;
 	int lock_fd; /* our share of the directory's lock */
 	bool ended;
 	bool writable[VMM_DISKS_MAX];	   /* disks that have a delta */
-	char pending[CONTROL_MESSAGE_MAX]; /* an event that came while a reply was awaited */
+	char pending[CONTROL_MESSAGE_MAX]; /* an event that came while waiting for a reply */
 };
 
-/* The command line of mayfly-vmm and the descriptors that it inherits. */
+/* mayfly-vmm's command line and the descriptors that it inherits. */
 struct command {
 	char *argv[ARGS_MAX + 1];
 	unsigned argc;
@@ -86,7 +86,7 @@ static void add_arg(struct command *c, const char *fmt, ...)
 	c->argv[c->argc++] = s;
 }
 
-/* Takes fd over for the child; an fd that cannot be kept is closed and marks the command bad. */
+/* Takes fd over for the child. If fd cannot be kept, it is closed and the command marked bad. */
 static int pass_fd(struct command *c, int fd)
 {
 	if (c->fd_count == FDS_MAX) {
@@ -98,7 +98,7 @@ static int pass_fd(struct command *c, int fd)
 	return fd;
 }
 
-/* Of what a microVM wrote, and its successor or children stand on: see file_open_foreign. */
+/* Opens a file that a microVM wrote and that others stand on: see file_open_foreign. */
 static int open_file(int dirfd, const char *path, int flags)
 {
 	_cleanup_close_ int made = -1;
@@ -151,7 +151,8 @@ static int add_disk(struct command *c, int dirfd, const struct vmm_disk *d, stru
 	return 0;
 }
 
-/* Opens one file of a snapshot and passes it as the option's descriptor. name: in dirfd. */
+/* Opens one file of a snapshot and passes it as the option's descriptor. name is relative to
+ * dirfd. */
 static int add_file(
 	struct command *c, const char *option, int dirfd, const char *name, struct error *e)
 {
@@ -221,7 +222,7 @@ static int add_sockets(struct command *c, int dirfd, struct error *e)
 	return 0;
 }
 
-/* Descriptors 0-2 are the child's standard ones: ours must lie above. */
+/* Descriptors 0-2 are the child's standard streams, so ours must lie above. */
 static int above_standard(int fd)
 {
 	int r;
@@ -233,7 +234,7 @@ static int above_standard(int fd)
 	return r;
 }
 
-/* What the process would else open by a path. */
+/* Passes what the process would otherwise open by path. */
 static int add_host(struct command *c, int dirfd, struct error *e)
 {
 	int kvm = above_standard(kvm_open(e)), proc, console;
@@ -282,15 +283,15 @@ static int take_lock(int dirfd, struct error *e)
 	if (fd < 0)
 		return error_set_errno(e, fd == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -fd,
 			"cannot create the sandbox's lock");
-	/* Waits: somebody who only looks holds it for a moment. */
+	/* Blocks: someone who only checks the lock holds it for a moment. */
 	while (flock(fd, LOCK_EX) < 0)
 		if (errno != EINTR)
 			return error_set_errno(e, ERROR_INTERNAL, errno, "cannot lock the sandbox");
 	return TAKE_FD(fd);
 }
 
-/* Nothing of our environment is the microVM's but what is for it: the level of its log, and where the
- * test build of it fails. */
+/* The microVM gets from our environment only its log level and, in test builds, its fault
+ * points. */
 static void pick_environment(char *env[], unsigned max)
 {
 	static const char *const names[] = {"MAYFLY_LOG=", "MAYFLY_FAULT="};
@@ -303,10 +304,10 @@ static void pick_environment(char *env[], unsigned max)
 	env[n] = NULL;
 }
 
-/* The child gets the command's descriptors and no other one, whatever we inherited ourselves. */
+/* Makes the child inherit the command's descriptors and no others, whatever we inherited. */
 static void keep_descriptors(void)
 {
-	/* Before Linux 5.11 those that we inherited go on to the child. */
+	/* Before Linux 5.11 the child also gets those that we inherited. */
 	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 }
 
@@ -322,7 +323,7 @@ static int spawn(const char *path, struct command *c, int log_fd, pid_t *ret)
 	sigfillset(&all);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawnattr_init(&attr);
-	/* Its own process group: a Ctrl-C at the terminal is for the owner to handle. */
+	/* Its own process group: Ctrl-C at the terminal is for the owner to handle. */
 	r = posix_spawnattr_setflags(
 		&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 	posix_spawnattr_setsigmask(&attr, &none);
@@ -407,8 +408,8 @@ pid_t vmm_pid(const struct vmm *v)
 
 /* --- events --- */
 
-/* Waits for a process that closed its channel, which most often is about to be gone; one that is not
- * is killed, so that nobody waits for a process that goes on. False: it was. */
+/* Waits for a process that closed its channel; most often it is about to exit. If it goes on, it is
+ * killed, so that nobody waits for it. Returns false if it was killed. */
 static bool reap(pid_t pid, int *ret_status)
 {
 	uint64_t end = clock_monotonic_ns() + DEATH_MS * NS_PER_MS;
@@ -428,7 +429,7 @@ static bool reap(pid_t pid, int *ret_status)
 	return false;
 }
 
-/* The channel ended without a word. */
+/* The channel ended without a message. */
 static void died(struct vmm *v, struct error *e)
 {
 	int status = 0;
@@ -441,11 +442,11 @@ static void died(struct vmm *v, struct error *e)
 	else if (WIFSIGNALED(status))
 		(void)error_set(e, ERROR_SANDBOX, ECHILD,
 			"the VMM process was killed by signal %d (%s)", WTERMSIG(status),
-			strsignal(WTERMSIG(status))); /* filled is enough */
+			strsignal(WTERMSIG(status))); /* only to fill e */
 	else
 		(void)error_set(e, ERROR_SANDBOX, ECHILD,
 			"the VMM process ended unexpectedly (status %d)",
-			WIFEXITED(status) ? WEXITSTATUS(status) : -1); /* filled is enough */
+			WIFEXITED(status) ? WEXITSTATUS(status) : -1); /* only to fill e */
 }
 
 static enum vmm_event parse_event(struct vmm *v, const char *text, struct error *e)
@@ -462,8 +463,7 @@ static enum vmm_event parse_event(struct vmm *v, const char *text, struct error 
 	word = str_starts_with(text, "event ended ") ? strchr(text + strlen("event ended "), ' ')
 						     : NULL;
 	(void)error_set(e, ERROR_SANDBOX, ECHILD, "%s",
-		word ? word + 1
-		     : "the VMM process said something unexpected"); /* filled is enough */
+		word ? word + 1 : "the VMM process said something unexpected"); /* only to fill e */
 	return VMM_ENDED;
 }
 
@@ -517,7 +517,7 @@ static int await_readable(int fd, uint64_t deadline_ns)
 	}
 }
 
-/* Interprets a reply: 0 with the text behind "ok ", or the error in it. */
+/* Interprets a reply. Returns 0 with the text behind "ok ", or the error in it. */
 static int take_reply(const char *text, char *reply, size_t reply_bytes, struct error *e)
 {
 	if (str_starts_with(text, "error ")) {
@@ -527,7 +527,7 @@ static int take_reply(const char *text, char *reply, size_t reply_bytes, struct 
 	if (reply)
 		(void)snprintf(reply, reply_bytes, "%s",
 			str_starts_with(text, "ok ") ? text + 3
-						     : ""); /* the caller's size counts */
+						     : ""); /* the caller limits the size */
 	return 0;
 }
 
@@ -596,7 +596,7 @@ int vmm_await_started(struct vmm *v, unsigned ms, struct error *e)
 	}
 }
 
-/* The files of disks that have a delta, in the snapshot's directory. */
+/* Creates files in the snapshot's directory for the disks that have a delta. */
 static int create_disk_files(
 	const struct vmm *v, int dirfd, struct snapshot_files *f, struct error *e)
 {
@@ -653,7 +653,7 @@ int vmm_save_hot(struct vmm *v, int snapshot_dirfd, struct error *e)
 	return r;
 }
 
-/* Waits until the process is gone, at most ms milliseconds; its channel ends with it. */
+/* Waits at most ms milliseconds for the process to end: its channel ends with it. */
 static void await_exit(struct vmm *v, unsigned ms)
 {
 	uint64_t deadline = clock_monotonic_ns() + ms * NS_PER_MS;
@@ -688,7 +688,7 @@ void vmm_release(struct vmm *v)
 	free(v);
 }
 
-/* A request on a connection of its own, to be closed by the caller. */
+/* Sends a request on a new connection, which the caller closes. */
 static int ask(
 	int dirfd, const char *text, const struct control_fds *fds, int *ret_sock, struct error *e)
 {
@@ -750,12 +750,12 @@ static int create_delta(int dirfd, const char *name, struct error *e)
 		      : fd;
 }
 
-/* The first `created` of the new deltas, which nothing uses. */
+/* Removes the first `created` of the new deltas, which nothing uses. */
 static void remove_deltas(int dirfd, const struct vmm_snapshot_options *o, unsigned created)
 {
 	for (unsigned i = 0; i < VMM_DISKS_MAX && created; i++)
 		if (o->disks[i].delta) {
-			(void)unlinkat(dirfd, o->disks[i].next, 0); /* empty: does no harm */
+			(void)unlinkat(dirfd, o->disks[i].next, 0); /* an empty one does no harm */
 			created--;
 		}
 }
@@ -782,7 +782,7 @@ static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o,
 
 struct snapshot_state {
 	unsigned long long tops[VMM_DISKS_MAX]; /* inodes of the disks' top deltas */
-	bool stepwise; /* it runs, and says when it is about to be stopped */
+	bool stepwise; /* it runs, and announces when it is about to stop */
 	struct snapshot_needs needs;
 };
 
@@ -847,7 +847,7 @@ static int parse_result(const char *text, struct vmm_snapshot_result *r, struct 
 	return 0;
 }
 
-/* The answer, and the steps before it. */
+/* Waits for the answer and handles the steps before it. */
 static int follow(int sock, const struct vmm_snapshot_options *o, char answer[CONTROL_MESSAGE_MAX],
 	struct error *e)
 {
@@ -867,7 +867,7 @@ static int follow(int sock, const struct vmm_snapshot_options *o, char answer[CO
 			o->after_stop(o->arg);
 		}
 	}
-	if (stopped && (r < 0 || !str_starts_with(answer, "ok"))) /* it runs, or is over */
+	if (stopped && (r < 0 || !str_starts_with(answer, "ok"))) /* it runs, or has ended */
 		o->after_stop(o->arg);
 	return r;
 }

@@ -45,7 +45,7 @@ bool layers_disk_is_writable(int sandbox_fd, unsigned disk)
 	return file_exists(sandbox_fd, delta_names[disk]);
 }
 
-/* "memory", "memory.1", ... */
+/* Formats "memory", "memory.1", ... */
 static const char *nth_name(const char *stem, unsigned n, char out[LAYERS_NAME_BYTES])
 {
 	if (n)
@@ -55,7 +55,7 @@ static const char *nth_name(const char *stem, unsigned n, char out[LAYERS_NAME_B
 	return out;
 }
 
-/* How many of the stem there are, without a gap. */
+/* Counts the files of the stem, up to the first gap. */
 static unsigned count(int fd, const char *stem)
 {
 	char name[LAYERS_NAME_BYTES];
@@ -118,7 +118,8 @@ int layers_open(int parent_fd, const char *name, bool make, struct error *e)
 		      : fd;
 }
 
-/* What was linked is looked at: in the directory that it came from it may be exchanged meanwhile. */
+/* Checks what was linked. The source may have been replaced at any moment, so checking it is not
+ * enough. */
 static int check_link(int fd, const char *name, struct error *e)
 {
 	struct stat st;
@@ -195,8 +196,9 @@ static bool same_file(int a_fd, const char *a, int b_fd, const char *b)
 	       x.st_dev == y.st_dev;
 }
 
-/* The stack `stem` of below, of which the first `keep` stay when `merged` takes the place of the
- * rest, then `top`, unless it is there already: after a crash all is done again. */
+/* Links the stack `stem` of below. If `merged` exists, only the first `keep` files stay and it
+ * replaces the rest. Then links `top`, unless it is the top already: after a crash all of this is
+ * repeated. */
 static int compose_stack(int below_fd, int raw_fd, int to_fd, const char *stem, unsigned keep,
 	const char *merged, const char *top, struct error *e)
 {
@@ -274,7 +276,7 @@ static int seal(int to_fd, int below_fd, bool memory, struct error *e)
 	return verify_seal(to_fd, below_fd, all.list, all.count, e);
 }
 
-/* Whether a snapshot was finished. Its state is written last, and damaged until then. */
+/* True if a snapshot was finished: its state is written last, and damaged until then. */
 static bool has_state(int fd)
 {
 	_cleanup_free_ char *data = NULL;
@@ -298,7 +300,8 @@ static uint64_t occupied(int fd)
 	}
 	while ((de = readdir(d)))
 		if (*de->d_name != '.')
-			sum += file_disk_bytes(fd, de->d_name); /* of a link, its own few */
+			sum += file_disk_bytes(fd, de->d_name); /* a link counts as its own
+								 * blocks */
 	(void)closedir(d);					/* read-only */
 	return sum;
 }
@@ -328,7 +331,7 @@ int layers_compose(
 	return r;
 }
 
-/* --- going on --- */
+/* --- continuing on a snapshot --- */
 
 static int rename_deltas(int sandbox_fd)
 {
@@ -339,7 +342,8 @@ static int rename_deltas(int sandbox_fd)
 	return 0;
 }
 
-/* A snapshot that failed after its disks were switched has frozen deltas and nothing else. */
+/* Composes the next `layers`. A snapshot that failed after its disks switched has only frozen
+ * deltas. */
 static int compose_next(int sandbox_fd, int raw_fd, struct error *e)
 {
 	_cleanup_close_ int below = layers_open(sandbox_fd, LAYERS_DIR, false, e);
@@ -394,7 +398,7 @@ int layers_advance(int sandbox_fd, int to_fd, uint64_t *own_bytes, struct error 
 	}
 	if (own_bytes)
 		*own_bytes = occupied(raw);
-	(void)file_remove_tree(sandbox_fd, LAYERS_SNAPSHOT_DIR); /* goes with the sandbox at last */
+	(void)file_remove_tree(sandbox_fd, LAYERS_SNAPSHOT_DIR); /* else it goes with the sandbox */
 	(void)file_remove_tree(sandbox_fd, NEXT_DIR);		 /* as above */
 	return r;
 }

@@ -1,4 +1,4 @@
-/* What is asked for when a sandbox is made: its sizes, what it is made of, what it is told. */
+/* The options of a new sandbox: its sizes, what it is made of, what it is told. */
 #ifndef SANDBOX_OPTIONS_H
 #define SANDBOX_OPTIONS_H
 
@@ -14,7 +14,7 @@ enum {
 	SANDBOX_MEMORY_MB_MIN = 128,
 	SANDBOX_MEMORY_MB_MAX = 4096,
 	SANDBOX_DISK_MB_MAX = 10 * 1024,
-	SANDBOX_ROOM_MB = 16, /* disk space below which none is made */
+	SANDBOX_ROOM_MB = 16, /* disk space below which no sandbox is made */
 };
 
 struct sandbox_sizes {
@@ -22,16 +22,16 @@ struct sandbox_sizes {
 	uint64_t memory_bytes, disk_bytes;
 };
 
-/* What a sandbox is made of in place of its template: a snapshot's files (layers.h). */
+/* A snapshot's files (layers.h) that a sandbox is made of instead of its template. */
 struct sandbox_origin {
 	int fd;	     /* of its directory; borrowed */
-	bool memory; /* false: its disks only, to be booted from */
+	bool memory; /* false: only its disks, to boot from */
 };
 
 struct sandbox_options {
-	const char *id; /* of one that comes back; NULL: a new one */
+	const char *id; /* of a sandbox that comes back; NULL: a new one */
 	const char *template;
-	const struct sandbox_origin *origin; /* or NULL; the sizes below are the origin's then */
+	const struct sandbox_origin *origin; /* or NULL; if set, the sizes below are the origin's */
 	unsigned cpus;			     /* 0: the template's */
 	uint64_t memory_bytes;		     /* 0: the template's; whole MB */
 	uint64_t disk_bytes;		     /* of the root file system; 0: the template's */
@@ -42,9 +42,9 @@ struct sandbox_options {
 	bool hidden;			 /* in no list: see sandbox_record */
 	bool boot;			 /* boot instead of restoring */
 	bool paused;			 /* only for backend.h: made in advance */
-	const char *kernel, *modules;	 /* of a boot; NULL: the template's */
+	const char *kernel, *modules;	 /* for a boot; NULL: the template's */
 	uint64_t ready_timeout_ns;	 /* 0: SANDBOX_READY_S */
-	const struct progress *progress; /* of a snapshot that has to be made first, or NULL */
+	const struct progress *progress; /* while a snapshot has to be made first, or NULL */
 };
 
 #endif

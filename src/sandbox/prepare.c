@@ -27,7 +27,7 @@
 enum {
 	ATTEMPT_MS = 300,
 	PAUSE_MS = 20,
-	REHEARSAL_S = 60, /* its guest reads its memory page by page */
+	REHEARSAL_S = 60, /* its guest reads memory page by page */
 	REHEARSAL_SERVICE_S = 60,
 	REHEARSAL_COMMAND_MS = 15 * 1000,
 	ENTROPY_BYTES = 64
@@ -38,12 +38,12 @@ static const char scratch_file[] = "scratch.ext4";
 
 void prepare_cmdline(char out[PREPARE_CMDLINE_MAX])
 {
-	/* Quiet, because every character on the console is an exit. No mitigations inside: the
-	 * guest's kernel does not protect against its own users here, the VM does
-	 * (docs/threat-model.md). The timer needs no check and the delay loop no calibration: kvm-clock
-	 * tells their frequencies. What only costs a restored guest pages and wake-ups is off: watchdogs,
-	 * which a pause would set off as well; security modules without a policy; and wiping memory
-	 * that nobody else has seen. */
+	/* Quiet, because every character on the console is an exit. No mitigations: the guest's
+	 * kernel does not protect against its own users here, the VM does (docs/threat-model.md).
+	 * The timer needs no check and the delay loop no calibration, as kvm-clock tells their
+	 * frequencies. Off is what only costs a restored guest pages and wake-ups: watchdogs (a
+	 * pause would also set them off), security modules without a policy, and wiping memory that
+	 * nobody else has seen. */
 	(void)snprintf(out, PREPARE_CMDLINE_MAX,
 		"console=ttyS0 quiet loglevel=4 rdinit=/init panic=-1 reboot=k pci=off "
 		"8250.nr_uarts=1 no_timer_check mitigations=off "
@@ -76,13 +76,13 @@ struct paths {
 
 static const char *add_path(struct paths *p, int dirfd, const char *name)
 {
-	char *path = p->text[p->count++]; /* base and layer of each disk, and a directory: fits */
+	char *path = p->text[p->count++]; /* fits: base and layer of each disk, and a directory */
 
 	(void)snprintf(path, PATH_BYTES, "/proc/self/fd/%d/%s", dirfd, name); /* fits */
 	return path;
 }
 
-/* A writable disk; with the snapshot's layer when that was made. */
+/* Adds a writable disk, with the snapshot's layer if that exists already. */
 static void add_writable(struct booting *b, struct vmm_disk *d, const char *delta, struct paths *p)
 {
 	d->delta = delta;
@@ -139,7 +139,7 @@ static int launch(struct booting *b, bool restored, struct error *e)
 	return vmm_launch(&l, &b->vmm, e);
 }
 
-/* The microVM is over: 1 with the reason in e. */
+/* Returns 1 with the reason in e when the microVM has ended. */
 static int ended(struct booting *b, struct error *e)
 {
 	struct error why = {0};
@@ -147,12 +147,11 @@ static int ended(struct booting *b, struct error *e)
 	if (!vmm_is_over(b->vmm, &why))
 		return 0;
 	if (why.code != ERROR_SANDBOX || !console_find_panic(b->boot_fd, e))
-		(void)error_set(e, why.code, why.err, "%s", why.message); /* filled is enough */
+		(void)error_set(e, why.code, why.err, "%s", why.message); /* only to fill e */
 	return 1;
 }
 
-/* Boots until the agent answers. It is asked in short attempts, so that a guest which dies is
- * noticed between them. */
+/* Boots until the agent answers. Asks in short attempts, to notice a guest that dies in between. */
 static int await_agent(struct booting *b, const struct progress *p, struct error *e)
 {
 	uint64_t begin = clock_monotonic_ns();
@@ -184,8 +183,8 @@ static int await_agent(struct booting *b, const struct progress *p, struct error
 	}
 }
 
-/* Until the command that was started has ended, or, detached, runs; *ret_status is its exit status,
- * 128+n for a signal. */
+/* Waits until the started command has ended or, if detached, runs. *ret_status is its exit status,
+ * or 128+n for a signal. */
 static int await_exit(struct booting *b, bool detach, int *ret_status, struct error *e)
 {
 	struct agent_event ev;
@@ -203,13 +202,13 @@ static int await_exit(struct booting *b, bool detach, int *ret_status, struct er
 				      (ev.exit.flags & AGENT_EXIT_SIGNALED ? 128 : 0);
 			return 0;
 		}
-		r = 0; /* its output does not matter */
+		r = 0; /* output does not matter */
 	}
 	return r;
 }
 
-/* Runs a shell command of the template as its user; status as above. With detach it is left running
- * and the status is 0. */
+/* Runs a shell command of the template as its user; status as above. detach: leaves it running,
+ * with status 0. */
 static int run_command(
 	struct booting *b, const char *command, bool detach, int *ret_status, struct error *e)
 {
@@ -244,9 +243,9 @@ static int await_ready_command(struct booting *b, struct error *e)
 	}
 }
 
-/* --- the first things that a client does --- */
+/* --- what a client does first --- */
 
-/* What E2B's clients start for a command; with pty, for a terminal. */
+/* Runs what E2B's clients start for a command or, with pty, for a terminal. */
 static void rehearse_shell(struct booting *b, bool pty)
 {
 	static const char *const command[] = {"/bin/bash", "-l", "-c", "true"},
@@ -301,9 +300,9 @@ static void rehearse_client(struct booting *b)
 	rehearse_shell(b, true);
 }
 
-/* The beginning of every sandbox's life: its identity and what its client does first. Done once before
- * the snapshot, so that what they need is in the guest's memory and not on its disk. How they end does
- * not matter: what is wrong with a guest shows elsewhere. */
+/* Plays the beginning of every sandbox's life: its identity and what its client does first. Done
+ * before the snapshot, this brings what they need into the guest's memory. Failures do not matter:
+ * a defect of the guest shows elsewhere. */
 static void live_through_beginning(struct booting *b)
 {
 	uint8_t entropy[ENTROPY_BYTES];
@@ -330,7 +329,7 @@ static void live_through_beginning(struct booting *b)
 	rehearse_client(b);
 }
 
-/* What the template wants to have done before its snapshot. */
+/* Runs the template's commands before its snapshot. */
 static int run_commands(struct booting *b, const struct progress *p, struct error *e)
 {
 	const struct image_config *c = b->o->config;
@@ -356,8 +355,8 @@ static int run_commands(struct booting *b, const struct progress *p, struct erro
 	return r;
 }
 
-/* Writes back, and waits until no host connection is open: the snapshot then needs no repair. Processes
- * go on when a sandbox has its identity. */
+/* Writes back, and waits until no host connection is open, so the snapshot needs no repair.
+ * Processes stand still until a sandbox has its identity. */
 static int settle(struct booting *b, struct error *e)
 {
 	uint64_t deadline = clock_monotonic_ns() + PREPARE_SETTLE_S * NS_PER_S;
@@ -402,18 +401,18 @@ static void keep_console(struct booting *b)
 		"console.log"); /* a log: its loss is no failure */
 }
 
-/* A service's first answer in a new sandbox, where the template has one: its ready command. */
+/* Runs the template's ready command, if it has one: a service's first answer in a new sandbox. */
 static void rehearse_service(struct booting *b)
 {
 	int status;
 
 	b->deadline_ns = clock_monotonic_ns() + REHEARSAL_SERVICE_S * NS_PER_S;
-	if (*b->o->config->ready_command) /* what was written until it fails, counts too */
+	if (*b->o->config->ready_command) /* pages written before a failure count, too */
 		(void)run_command(b, b->o->config->ready_command, false, &status, NULL);
 }
 
-/* Restores the snapshot once, to note which pages that touches. Only a hint comes out of it, so a
- * failure is none of the template's. */
+/* Restores the snapshot once to note which pages that touches. The result is only a hint, so a
+ * failure does not fail the template. */
 static void rehearse(struct booting *b)
 {
 	struct error e = {0};
@@ -481,12 +480,12 @@ static int snapshots_fd(int template_fd, struct error *e)
 {
 	int fd;
 
-	(void)mkdirat(template_fd, "snapshots", 0700); /* it may be there; openat tells */
+	(void)mkdirat(template_fd, "snapshots", 0700); /* may exist; openat tells */
 	fd = openat(template_fd, "snapshots", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? error_set_errno(e, ERROR_NO_SPACE, errno, "cannot open the snapshots") : fd;
 }
 
-/* Takes the right to make the snapshot: 1; 0 when another process has made it meanwhile. */
+/* Claims the right to make the snapshot: 1. Returns 0 if another process has made it meanwhile. */
 static int begin(struct booting *b, int area_fd, const char *name, struct error *e)
 {
 	for (;;) {

@@ -1,8 +1,9 @@
-/* Snapshots of templates: boot once, keep the result.
+/* Makes snapshots of templates: boots once and keeps the result.
  *
- * A template is booted with given numbers of CPUs and MB of memory; when its agent is ready and the
- * guest has settled, the microVM is snapshotted into snapshots/<cpus>c-<mem>m of the template's
- * directory. Sandboxes are restored from there; nothing else ever boots. */
+ * A template is booted with given numbers of CPUs and MB of memory. When its agent is ready and the
+ * guest has settled, the microVM is saved into snapshots/<cpus>c-<mem>m of the template's
+ * directory. Sandboxes are restored from there. Only sandboxes of which just the disks were kept
+ * boot again, and those that are asked to. */
 #ifndef DAEMON_PREPARE_H
 #define DAEMON_PREPARE_H
 
@@ -26,11 +27,11 @@ enum {
 /* A file in a template's directory: the facts (vmm/cpu_model.h) that limit its CPU. */
 #define PREPARE_BASELINE "cpu-baseline"
 
-/* The kernel's command line for a guest of ours. */
+/* Writes the kernel's command line for our guests. */
 void prepare_cmdline(char out[PREPARE_CMDLINE_MAX]);
 
 struct prepare_options {
-	int template_fd;  /* the template's directory, or that of one being built; borrowed */
+	int template_fd;  /* of the template, also while it is being built; borrowed */
 	const char *name; /* for messages */
 	enum image_kind kind;
 	const struct image_config *config; /* start and ready commands, user, env */
@@ -38,18 +39,18 @@ struct prepare_options {
 	uint32_t cpus, memory_mb;
 };
 
-/* Makes the snapshot unless it is there. Waits when another process is making the same one. A
- * failure or a kill leaves nothing that the next call does not remove. The errors are those of the
- * guest: ERROR_BAD_IMAGE when the image lacks what it needs, ERROR_SANDBOX when it panicked,
- * ERROR_TIMEOUT when it never answered, ERROR_HOST_SLOW where booting is hopeless. */
+/* Makes the snapshot unless it exists. Waits while another process makes the same one. What a
+ * failure or kill leaves behind, the next call removes. Errors are the guest's: ERROR_BAD_IMAGE
+ * when the image lacks what it needs, ERROR_SANDBOX when it panicked, ERROR_TIMEOUT when it never
+ * answered, ERROR_HOST_SLOW where booting is hopeless. */
 int prepare_snapshot(const struct prepare_options *o, const struct progress *p, struct error *e);
 
-/* The agent's binary and a kernel for it. */
+/* Provides the agent's binary and a kernel for it. */
 int prepare_kernel(const struct home *h, const char *kernel, const char *modules,
 	const struct progress *p, struct kernel *ret, struct error *e);
 
-/* A whole template: the image `name` booted at its own sizes, replacing an older template. baseline:
- * facts as text that limit its CPU, NULL: this host alone does. */
+/* Makes a whole template: boots the image `name` at its own sizes and replaces an older template.
+ * baseline: facts as text that limit its CPU; NULL: only this host does. */
 int prepare_template(const struct home *h, const char *name, const struct kernel *kernel,
 	const char *baseline, const struct progress *p, struct error *e);
 

@@ -1,10 +1,9 @@
-/* The guest is four pages: three levels of page tables that map the first 2 MiB one to one, and the
- * loop. Its counter is read back from a register, so that a loop which is cut short at the ceiling
- * has its speed measured all the same.
+/* The guest has four pages: three levels of page tables that map the first 2 MiB to themselves, and
+ * the loop. Its counter is read back from a register, so a loop that the ceiling cuts short still
+ * yields a speed.
  *
- * The ceiling is a POSIX timer for this thread whose signal is blocked everywhere but inside
- * KVM_RUN (KVM_SET_SIGNAL_MASK): no handler is needed, and a signal that comes between two
- * instructions of ours cannot be lost. */
+ * The ceiling is a POSIX timer for this thread. Its signal is blocked everywhere but inside KVM_RUN
+ * (KVM_SET_SIGNAL_MASK). So it needs no handler, and a signal outside of KVM_RUN is not lost. */
 #include "sandbox/probe.h"
 
 #include <cpuid.h>
@@ -33,7 +32,7 @@ enum {
 	LOOP_INSTRUCTIONS = 2,
 	WARM_ROUNDS = 100,
 	ROUNDS = 50 * 1000,
-	TRIES = 3, /* while the result is slow: this thread may have lost its CPU meanwhile */
+	TRIES = 3, /* if the result is slow: this thread may have lost its CPU meanwhile */
 	KERNEL_SIGSET_BYTES = 8,
 };
 
@@ -81,8 +80,8 @@ static int add_memory(struct probe_vm *v)
 	return kvm_ioctl(v->vm_fd, KVM_SET_USER_MEMORY_REGION, &region);
 }
 
-/* A VM without a local APIC in the kernel flips static branches of KVM's: all the host's processors
- * would be interrupted and kernel text patched, twice per probe. */
+/* Adds an APIC. A VM without a local APIC in the kernel flips static branches of KVM's: that would
+ * interrupt all of the host's processors and patch kernel text, twice per probe. */
 static int add_apic(struct probe_vm *v)
 {
 	struct kvm_enable_cap cap = {.cap = KVM_CAP_SPLIT_IRQCHIP, .args = {24}};
@@ -148,8 +147,8 @@ static int set_long_mode(struct probe_vm *v)
 	return kvm_ioctl(v->vcpu_fd, KVM_SET_SREGS, &s);
 }
 
-/* Runs the loop until its end or the ceiling's signal comes (-EINTR, which is a result as well);
- * *left is the rounds not done. */
+/* Runs the loop until its end or the ceiling's signal (-EINTR, which is also a result). *left is
+ * the number of rounds not done. */
 static int run_rounds(struct probe_vm *v, uint32_t rounds, uint32_t *left, uint64_t *ns)
 {
 	struct kvm_regs regs = {.rip = CODE_AT, .rflags = 0x2, .rcx = rounds};
@@ -158,7 +157,7 @@ static int run_rounds(struct probe_vm *v, uint32_t rounds, uint32_t *left, uint6
 
 	if (r < 0)
 		return r;
-	/* this thread's own time: a busy host is not a slow one */
+	/* this thread's CPU time: a busy host is not a slow one */
 	begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	/* not kvm_ioctl(), which would go on after the signal */
 	r = ioctl(v->vcpu_fd, KVM_RUN, 0) < 0 ? -errno : 0;
@@ -250,7 +249,7 @@ static int measure_below_ceiling(struct probe_vm *v, struct probe *ret)
 		r = measure(v, ret);
 		(void)timer_delete(timer); /* made above */
 	}
-	(void)sigtimedwait(&set, NULL, &none); /* takes the signal back if it came */
+	(void)sigtimedwait(&set, NULL, &none); /* takes the signal if it came */
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return r;
 }

@@ -1,10 +1,10 @@
-/* How fast does KVM run guest kernels here?
+/* Measures how fast KVM runs guest kernels here.
  *
- * /dev/kvm being there does not say: on some hosts (virtual machines whose hypervisor offers no
- * hardware virtualisation to its guests) guest user code runs natively while guest kernel code is
+ * That /dev/kvm exists does not tell. Some hosts are virtual machines whose hypervisor offers them
+ * no hardware virtualisation. There, guest user code runs natively while guest kernel code is
  * interpreted instruction by instruction. So a throw-away VM runs a short loop in 64-bit kernel
- * mode and is timed. It ends after PROBE_CEILING_MS whatever happens; on a fast host it takes about
- * a millisecond, most of it making the VM. */
+ * mode and is timed. It ends after PROBE_CEILING_MS at the latest. On a fast host it takes about a
+ * millisecond, most of it to create the VM. */
 #ifndef VMM_PROBE_H
 #define VMM_PROBE_H
 
@@ -15,7 +15,7 @@
 
 enum {
 	PROBE_CEILING_MS = 120,
-	PROBE_SLOW_MIPS = 50, /* less than this is slow: a boot takes some 10^9 instructions */
+	PROBE_SLOW_MIPS = 50, /* below this a host is slow: a boot takes some 10^9 instructions */
 };
 
 struct probe {
@@ -25,9 +25,9 @@ struct probe {
 	bool slow;
 };
 
-/* kvm_fd: of kvm_open(). Blocks for at most PROBE_CEILING_MS of processor time and what making a VM
- * takes. SIGRTMIN is used for the ceiling, blocked in this thread meanwhile. Not for two threads at
- * once. */
+/* kvm_fd: from kvm_open(). Blocks for at most PROBE_CEILING_MS of processor time plus the creation
+ * of a VM. Uses SIGRTMIN for the ceiling and blocks it in this thread meanwhile. Only one thread at
+ * a time may call it. */
 int probe_speed(int kvm_fd, struct probe *ret, struct error *e);
 
 /* ERROR_HOST_SLOW in words when the result is slow, else 0. */
@@ -35,10 +35,12 @@ int probe_check(const struct probe *p, struct error *e);
 
 enum { PROBE_VENDOR_BYTES = 13 };
 
-/* The hypervisor that this host itself runs under, as CPUID tells: its signature ("KVMKVMKVM",
- * "TCGTCGTCGTCG"), "" when there is none or it hides. False when CPUID shows no hypervisor. */
+/* Returns the signature of the hypervisor that this host itself runs under, from CPUID
+ * ("KVMKVMKVM", "TCGTCGTCGTCG"). It is "" when there is none or it hides. False when CPUID shows no
+ * hypervisor. */
 bool probe_hypervisor(char vendor[PROBE_VENDOR_BYTES]);
-/* A name for people: "KVM", "QEMU without hardware virtualisation (TCG)", or the signature. */
+/* Returns a name for people: "KVM", "QEMU without hardware virtualisation (TCG)", or the
+ * signature. */
 const char *probe_hypervisor_name(const char *vendor);
 
 #endif

@@ -23,7 +23,7 @@
 enum {
 	OWN_ENV_COUNT = 3,
 	PROBE_AFTER_MS = 3000, /* a guest this late may be on a host that is too slow */
-	END_WAIT_MS = 500,     /* for the VMM's word after the agent's connection broke */
+	END_WAIT_MS = 500,     /* for the VMM's reason after the agent's connection broke */
 	RETRY_MS = 10,	       /* while a booting guest has no agent yet */
 };
 
@@ -33,8 +33,8 @@ struct sandbox {
 	int dirfd;
 	struct vmm *vmm;
 	struct agent_conn *agent;
-	struct sandbox_plan plan; /* for the identity; the files are let go after the launch */
-	char **env;		  /* all of it, env_count strings */
+	struct sandbox_plan plan; /* for the identity; its files are closed after the launch */
+	char **env;		  /* the whole environment, env_count strings */
 	unsigned env_count;
 
 	bool booted;
@@ -44,7 +44,7 @@ struct sandbox {
 	bool probed;
 	uint64_t begin_ns, ready_ns, ready_deadline_ns, retry_ns;
 	bool ended;
-	struct error end; /* why, once it is over */
+	struct error end; /* the reason, once it has ended */
 };
 
 const char *sandbox_id(const struct sandbox *s)
@@ -90,7 +90,7 @@ static bool same_name(const char *a, const char *b)
 	return strncmp(a, b, n + 1) == 0;
 }
 
-/* Later entries win. */
+/* Adds an entry. Later entries win. */
 static int set_env(struct sandbox *s, const char *entry)
 {
 	char *copy = strdup(entry);
@@ -123,7 +123,7 @@ static int gather_env(struct sandbox *s, const struct sandbox_options *o, struct
 	r = s->env ? 0 : -ENOMEM;
 	for (size_t i = 0; r == 0 && i < c->env_count; i++)
 		r = set_env(s, c->env[i]);
-	/* names that programs of E2B's world look for */
+	/* names that programs made for E2B look for */
 	if (r == 0)
 		r = set_env_pair(s, "E2B_SANDBOX", "true");
 	if (r == 0)
@@ -157,7 +157,7 @@ static int take_hello(struct sandbox *s, const struct agent_hello_reply *h, stru
 	return r;
 }
 
-/* What is queued again, the next look for events sends. */
+/* If the time was queued again, the next look for events sends it. */
 static int take_identity(struct sandbox *s, const struct agent_identity_reply *m, struct error *e)
 {
 	int r = identity_take(&s->identity, s->agent, m, e);
@@ -229,7 +229,8 @@ static int create(struct sandbox *s, const struct home *home, const struct sandb
 		r = launch(s, e);
 	if (r == 0)
 		r = connect_agent(s, e);
-	/* While the microVM is restored; its lock is held, so nobody takes the directory away. */
+	/* Written while the microVM is restored. Its lock is held, so nobody removes the
+	 * directory. */
 	if (r == 0)
 		r = write_record(s, o, e);
 	return r;
@@ -276,7 +277,7 @@ void sandbox_destroy(struct sandbox *s)
 
 /* --- events --- */
 
-/* Whether the reason is that KVM here is slower than any guest can live with. */
+/* True if the reason is that KVM here is slower than any guest can bear. */
 static bool host_is_slow(struct sandbox *s, struct error *e)
 {
 	_cleanup_close_ int kvm_fd = -1;
@@ -291,8 +292,8 @@ static bool host_is_slow(struct sandbox *s, struct error *e)
 	return probe_check(&p, e) < 0;
 }
 
-/* A better reason than the one given, where there is one: the guest kernel's own word, or that this
- * host is too slow for any guest (which also makes "rebuild the template here" bad advice). */
+/* Finds a better reason than the given one: the guest kernel's own, or that this host is too slow
+ * for any guest. On such a host, "rebuild the template here" would be bad advice. */
 static bool better_reason(struct sandbox *s, const struct error *why, struct error *e)
 {
 	if (why->code == ERROR_SANDBOX && console_find_panic(s->dirfd, e))
@@ -301,7 +302,7 @@ static bool better_reason(struct sandbox *s, const struct error *why, struct err
 	       host_is_slow(s, e);
 }
 
-/* The reason for the end; it stays the same from then on. */
+/* Returns the reason for the end. It stays the same from then on. */
 static int end(struct sandbox *s, const struct error *why, struct error *e)
 {
 	if (!s->ended) {
@@ -314,7 +315,7 @@ static int end(struct sandbox *s, const struct error *why, struct error *e)
 	return s->end.err ? -s->end.err : -EIO;
 }
 
-/* The agent's connection broke: mostly because the VM ended, which tells more. */
+/* The agent's connection broke. Mostly the VM has ended, and its reason tells more. */
 static int agent_is_lost(struct sandbox *s, const struct error *lost, struct error *e)
 {
 	struct pollfd p = {.fd = vmm_fd(s->vmm), .events = POLLIN};
@@ -367,7 +368,8 @@ int sandbox_check(struct sandbox *s, struct error *e)
 	return check_times(s, e);
 }
 
-/* Takes what belongs to the making of the sandbox: 1 if it did, 0 if the event is the caller's. */
+/* Handles events that belong to the making of the sandbox. Returns 1 if it did, 0 if the event is
+ * the caller's. */
 static int take_own(struct sandbox *s, const struct agent_event *ev, struct error *e)
 {
 	int r;
@@ -383,7 +385,7 @@ static int take_own(struct sandbox *s, const struct agent_event *ev, struct erro
 	return r < 0 ? r : 1;
 }
 
-/* As sandbox_next_event, of the agent alone. */
+/* As sandbox_next_event, but for the agent alone. */
 static int next_agent_event(struct sandbox *s, struct agent_event *ev, struct error *e)
 {
 	for (;;) {
@@ -421,7 +423,7 @@ int sandbox_next_event(struct sandbox *s, struct agent_event *ev, struct error *
 
 	if (s->ended)
 		return end(s, &s->end, e);
-	/* what the agent said last comes before the VM's end */
+	/* the agent's last words come before the VM's end */
 	r = next_agent_event(s, ev, e);
 	return r == 0 ? sandbox_check(s, e) : r;
 }
@@ -435,7 +437,8 @@ void sandbox_poll(const struct sandbox *s, bool hold, struct pollfd fds[SANDBOX_
 	fds[1].events = agent_poll_events(s->agent);
 	if (hold)
 		fds[1].events &= ~POLLIN;
-	if (fds[1].events && !(hold && s->deaf)) /* a hang-up would be reported again and again */
+	if (fds[1].events && !(hold && s->deaf)) /* else a hang-up would be reported again and
+						  * again */
 		fds[1].fd = agent_fd(s->agent);
 }
 
@@ -460,7 +463,7 @@ int sandbox_wait_ready(struct sandbox *s, struct error *e)
 		if (r < 0)
 			return r;
 		if (s->ready || r > 0)
-			continue; /* before readiness no event is anybody else's */
+			continue; /* before readiness no event is the caller's */
 		sandbox_poll(s, false, fds);
 		(void)poll(fds, SANDBOX_POLL_FDS, clock_ms_until(sandbox_deadline_ns(s), INT_MAX));
 	}

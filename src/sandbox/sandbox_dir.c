@@ -21,7 +21,7 @@
 #include "sandbox/launch.h"
 
 #define RECORD	   "sandbox.json"
-#define FULL_BYTES (UINT64_C(1) << 20) /* of free space, and less */
+#define FULL_BYTES (UINT64_C(1) << 20) /* a disk with less free space counts as full */
 
 enum {
 	ID_TRIES = 8,
@@ -137,7 +137,7 @@ int sandbox_dirs_make(
 
 void sandbox_dirs_remove(const struct sandbox_dirs *d, const char *id)
 {
-	/* what cannot be removed now is removed by the next sandbox_dirs_collect */
+	/* the next sandbox_dirs_collect removes what is left */
 	(void)file_remove_tree(d->fd, id);
 }
 
@@ -217,7 +217,7 @@ void sandbox_record_done(struct sandbox_record *r)
 	*r = (struct sandbox_record){0};
 }
 
-/* Text of any bytes as a JSON string: what is no UTF-8 is replaced. */
+/* Makes a JSON string of any bytes. What is not UTF-8 is replaced. */
 static json_t *text_json(const char *s)
 {
 	json_t *text = json_string(s);
@@ -247,7 +247,7 @@ static int replace_file(int dirfd, const char *name, const char *text)
 	_cleanup_close_ int fd = -1;
 	int r;
 
-	(void)unlinkat(dirfd, tmp, 0); /* of one who was killed */
+	(void)unlinkat(dirfd, tmp, 0); /* of an owner that was killed */
 	fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
@@ -330,7 +330,7 @@ static int add_running(
 	struct sandbox_record *p, one = {0};
 
 	if (fd < 0 || vmm_dir_is_live(fd) != 1)
-		return 0; /* gone or going */
+		return 0; /* gone or about to go */
 	if (sandbox_record_read(fd, id, &one, NULL) < 0)
 		return 0; /* being made: its owner writes the record last */
 	if (one.hidden) {
@@ -420,14 +420,15 @@ static void sleep_ms(long ms)
 	(void)nanosleep(&t, NULL); /* a shorter sleep is fine */
 }
 
-/* The process of the record, and no later one of the same number. Both are what we wrote down when we
- * started it. */
+/* True if the process of the record lives, and no later one with its number. We wrote both down
+ * when we started it. */
 static bool is_vmm(const struct sandbox_record *r)
 {
 	return r->vmm_pid > 0 && r->vmm_start && process_start_ticks(r->vmm_pid) == r->vmm_start;
 }
 
-/* Over when the lock is free, or, if a stopped owner still holds its share, the process is gone. */
+/* Waits until the lock is free. A stopped owner may still hold its share of the lock, so the end of
+ * the process counts, too. */
 static bool wait_ended(int dirfd, const struct sandbox_record *r, unsigned ms)
 {
 	uint64_t end = clock_monotonic_ns() + ms * NS_PER_MS;
@@ -440,14 +441,15 @@ static bool wait_ended(int dirfd, const struct sandbox_record *r, unsigned ms)
 	return true;
 }
 
-/* The descriptor pins the process, so that the number cannot be another's once its start was read. */
+/* Kills the process of the record. The descriptor pins the process, so its number cannot be reused
+ * between the check and the signal. */
 static void kill_vmm(const struct sandbox_record *r)
 {
 	_cleanup_close_ int pid_fd =
 		r->vmm_pid > 0 ? (int)syscall(SYS_pidfd_open, r->vmm_pid, 0) : -1;
 
 	if (pid_fd >= 0 && is_vmm(r))
-		/* it may end by itself meanwhile: the caller waits for the lock anyway */
+		/* it may have ended meanwhile; the caller waits for the lock anyway */
 		(void)syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0);
 }
 
@@ -470,8 +472,9 @@ int sandbox_kill(const struct sandbox_dirs *d, const char *id, struct error *e)
 
 	if (fd < 0)
 		return fd;
-	(void)sandbox_record_read(fd, id, &record, NULL); /* without it only the polite way works */
-	/* what does not answer is killed */
+	(void)sandbox_record_read(fd, id, &record, NULL); /* without it, the sandbox can only be
+							   * asked to end */
+	/* a microVM that does not answer is killed below */
 	(void)vmm_request(fd, "quit", NULL, 0, NULL);
 	if (!wait_ended(fd, &record, QUIT_MS)) {
 		kill_vmm(&record);
@@ -484,7 +487,7 @@ int sandbox_kill(const struct sandbox_dirs *d, const char *id, struct error *e)
 				pid);
 		}
 	}
-	kill_vmm(&record); /* one that let go of the lock, and goes on */
+	kill_vmm(&record); /* a process that released the lock but goes on */
 	sandbox_record_done(&record);
 	if (!is_gone(d, id, OWNER_MS))
 		sandbox_dirs_remove(d, id);

@@ -1,9 +1,9 @@
 /* The directories of sandboxes: one each, named by the sandbox's id, below $MAYFLY_RUN (default:
- * "sandboxes" in the state directory). Besides what mayfly-vmm keeps in it (sandbox/launch.h), a
- * sandbox's directory holds sandbox.json, its record, and disk deltas.
+ * "sandboxes" in the state directory). Besides mayfly-vmm's files (sandbox/launch.h), a sandbox's
+ * directory holds its record, sandbox.json, and disk deltas.
  *
- * The file system is the register: a sandbox exists while its directory is there, and runs while a
- * process holds the directory's lock. What was killed leaves an unlocked directory behind, which
+ * The file system is the register. A sandbox exists while its directory does, and runs while a
+ * process holds the directory's lock. A killed sandbox leaves an unlocked directory behind, which
  * the next command removes (sandbox_dirs_collect). */
 #ifndef DAEMON_SANDBOX_DIR_H
 #define DAEMON_SANDBOX_DIR_H
@@ -18,7 +18,7 @@
 enum {
 	SANDBOX_ID_BYTES = 21,	      /* 'i', 19 characters of a-z 0-9, and the NUL */
 	SANDBOX_RECORD_MAX = 1 << 20, /* bytes of sandbox.json */
-	SANDBOX_GRACE_S = 5,	      /* an unlocked directory younger than that is being made */
+	SANDBOX_GRACE_S = 5,	      /* an unlocked directory younger than this is being made */
 };
 
 struct sandbox_dirs {
@@ -30,24 +30,24 @@ struct sandbox_dirs {
 		.fd = -1                                                                           \
 	}
 
-/* home: path of the state directory. The directory is made when missing. */
+/* home: path of the state directory. Creates the directory if it is missing. */
 int sandbox_dirs_open(const char *home, struct sandbox_dirs *ret, struct error *e);
 void sandbox_dirs_close(struct sandbox_dirs *d);
 
-/* ERROR_NO_SPACE when their disk is full, so that what a sandbox wrote may have failed. */
+/* ERROR_NO_SPACE when their disk is full: what a sandbox wrote may then have failed. */
 int sandbox_dirs_check_room(const struct sandbox_dirs *d, struct error *e);
 
-/* Makes a directory, with a new id unless `id` holds one already; *ret_fd is open on it. */
+/* Makes a directory, with a new id unless `id` already holds one. *ret_fd is open on it. */
 int sandbox_dirs_make(
 	const struct sandbox_dirs *d, char id[SANDBOX_ID_BYTES], int *ret_fd, struct error *e);
-/* Removes a sandbox's directory; one that is gone already is fine. */
+/* Removes a sandbox's directory. One that is already gone is fine. */
 void sandbox_dirs_remove(const struct sandbox_dirs *d, const char *id);
 
 /* Removes what killed sandboxes left behind. */
 void sandbox_dirs_collect(const struct sandbox_dirs *d);
 
-/* When a process was started, in ticks since the host was (field 22 of /proc/PID/stat); 0: there is
- * none. With its number it names a process for good. */
+/* Returns when a process started, in ticks since the host did (field 22 of /proc/PID/stat); 0:
+ * there is none. Together with its number it identifies a process for good. */
 uint64_t process_start_ticks(pid_t pid);
 
 struct sandbox_record {
@@ -58,32 +58,33 @@ struct sandbox_record {
 	unsigned cpus;
 	uint64_t memory_bytes, disk_bytes;
 	pid_t owner_pid, vmm_pid; /* 0: not known */
-	uint64_t vmm_start;	  /* of vmm_pid; 0 when it is written: looked up */
-	json_t *metadata;	  /* an object of the creator's, or NULL */
-	bool hidden; /* one that the daemon only looks at, for as long as that takes: not listed */
+	uint64_t vmm_start;	  /* of vmm_pid; 0 in a record to be written: looked up */
+	json_t *metadata;	  /* an object that the creator gave, or NULL */
+	bool hidden;		  /* not listed: the daemon only looks at it for a moment */
 };
 
 void sandbox_record_done(struct sandbox_record *r);
-/* Replaces sandbox.json in one step. It is not synced: no sandbox survives the host's crash. */
+/* Replaces sandbox.json atomically. It is not synced: no sandbox survives a crash of the host. */
 int sandbox_record_write(int dirfd, const struct sandbox_record *r, struct error *e);
 int sandbox_record_read(int dirfd, const char *id, struct sandbox_record *ret, struct error *e);
 
-/* The running sandboxes but hidden ones, oldest first. *ret is malloc'ed, release with
+/* Lists running sandboxes except hidden ones, oldest first. *ret is malloc'ed; release it with
  * sandbox_list_free. */
 int sandbox_list(const struct sandbox_dirs *d, struct sandbox_record **ret, size_t *ret_count,
 	struct error *e);
 void sandbox_list_free(struct sandbox_record *records, size_t count);
 
-/* The one running sandbox whose id begins with `prefix`. ERROR_NOT_FOUND; ERROR_USAGE when there
- * are several. */
+/* Finds the one running sandbox whose id begins with `prefix`. ERROR_NOT_FOUND; ERROR_USAGE when
+ * there are several. */
 int sandbox_find(const struct sandbox_dirs *d, const char *prefix, char ret_id[SANDBOX_ID_BYTES],
 	struct error *e);
 
 /* Opens a sandbox's directory; ERROR_NOT_FOUND. */
 int sandbox_open_dir(const struct sandbox_dirs *d, const char *id, struct error *e);
 
-/* Ends a sandbox, whoever owns it: asks its microVM to end, kills the process of the record if it
- * does not (no other one that has its number now), and removes the directory. Blocks until it is gone, some seconds at most. */
+/* Ends a sandbox, whoever owns it, and removes its directory. Asks its microVM to end. If that
+ * fails, kills the process of the record, but never a later one with its number. Blocks until it is
+ * gone, some seconds at most. */
 int sandbox_kill(const struct sandbox_dirs *d, const char *id, struct error *e);
 
 #endif

@@ -32,7 +32,7 @@ void sandbox_plan_done(struct sandbox_plan *p)
 	p->template_fd = p->snapshot_fd = -1;
 }
 
-/* A file's name through its directory's descriptor, kept in the plan. */
+/* Makes a file's path through its directory's descriptor and keeps it in the plan. */
 static const char *add_path(struct sandbox_plan *p, int dirfd, const char *name)
 {
 	char *path = p->paths[p->path_count++]; /* PLAN_FILES_MAX covers all that are added below */
@@ -84,7 +84,7 @@ static int verify(int dirfd, const char *name, const struct sandbox_plan *p,
 	return verify_check(dirfd, name, what, remedy, o->progress, e);
 }
 
-/* A disk whose base is a file of the template, with what the snapshot wrote to it on top. */
+/* Adds a disk: a file of the template as base, and what the snapshot wrote on top. */
 static int add_disk(struct sandbox_plan *p, const struct sandbox_options *o, const char *base,
 	bool writable, struct error *e)
 {
@@ -168,8 +168,8 @@ static int add_layer(void *arg, enum layers_role role, unsigned disk, const char
 	return 0;
 }
 
-/* A writable disk that was never written has no delta yet; the root's image is the disk itself when
- * it is ext4, and an EROFS image has the scratch disk. */
+/* Adds the delta that a writable disk lacks if it was never written. The writable disk is the root
+ * image if that is ext4; an EROFS image has a scratch disk instead. */
 static void add_missing_delta(struct sandbox_plan *p)
 {
 	unsigned writable = p->t.kind == IMAGE_EXT4 ? 0 : 1;
@@ -189,7 +189,7 @@ static int plan_origin(struct sandbox_plan *p, const struct sandbox_options *o, 
 	r = workdir_hold(p->snapshot_fd, "snapshot", e);
 	if (r < 0)
 		return r;
-	/* states of before it was recorded are believed */
+	/* older states have no record of this file and are believed */
 	r = verify_is_recorded(p->snapshot_fd, description_file)
 		    ? verify(p->snapshot_fd, description_file, p, o, e)
 		    : 0;
@@ -208,7 +208,7 @@ static int plan_origin(struct sandbox_plan *p, const struct sandbox_options *o, 
 	return 0;
 }
 
-/* The kernel that the template was built with, made ready for booting. */
+/* Makes the kernel that the template was built with ready for booting. */
 static int own_kernel(const struct home *home, const struct sandbox_plan *p,
 	const struct progress *progress, struct kernel *ret, struct error *e)
 {
@@ -218,7 +218,7 @@ static int own_kernel(const struct home *home, const struct sandbox_plan *p,
 		home_path(home, HOME_KERNELS, p->t.kernel_release, "modules");
 	int r = prepare_kernel(home, NULL, NULL, progress, ret, e);
 
-	/* mostly the newest one is the template's */
+	/* mostly the newest kernel is the template's */
 	if (r < 0 || strcmp(ret->release, p->t.kernel_release) == 0 || !vmlinux || !modules)
 		return r;
 	kernel_done(ret);
@@ -246,7 +246,7 @@ static int make_snapshot(const struct home *home, struct sandbox_plan *p,
 	return r;
 }
 
-/* Held, so that nobody evicts it before it is linked. */
+/* Holds the snapshot, so nobody evicts it before it is linked. */
 static int open_snapshot(const struct sandbox_plan *p)
 {
 	int fd = template_snapshot_dir(
@@ -301,7 +301,7 @@ static int check_speed(struct error *e)
 	return r < 0 ? r : probe_check(&probe, e);
 }
 
-/* Everything of a boot but the disks. */
+/* Plans everything of a boot but the disks. */
 static int plan_kernel(const struct home *home, struct sandbox_plan *p,
 	const struct sandbox_options *o, struct error *e)
 {
@@ -364,7 +364,7 @@ bool sandbox_plan_must_boot(const struct home *home, const struct sandbox_option
 	_cleanup_close_ int fd = -1;
 
 	if (template_fd < 0)
-		return false; /* it is found later why */
+		return false; /* the reason shows later */
 	fd = template_snapshot_dir(template_fd, o->cpus, (uint32_t)(o->memory_bytes / MIB), false);
 	return fd == -ENOENT;
 }
@@ -395,7 +395,7 @@ int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
 	return r;
 }
 
-/* --- what it stands on --- */
+/* --- files that it stands on --- */
 
 struct link {
 	int from_fd;

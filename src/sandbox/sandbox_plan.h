@@ -1,7 +1,7 @@
-/* What a sandbox is made from: its template's files and the sizes that were asked for, checked.
+/* Plans a sandbox: finds its template's files and the requested sizes, and checks them.
  *
- * Files are named through descriptors of their directories (/proc/self/fd/N/...), so that a
- * template which is replaced meanwhile is used either old or new, never mixed. */
+ * Files are named through descriptors of their directories (/proc/self/fd/N/...). So a template
+ * that is replaced meanwhile is used either old or new, never mixed. */
 #ifndef DAEMON_SANDBOX_PLAN_H
 #define DAEMON_SANDBOX_PLAN_H
 
@@ -25,12 +25,12 @@ struct sandbox_plan {
 	uint64_t memory_bytes;
 	uint64_t disk_bytes;	      /* of the root file system */
 	bool grow;		      /* disk_bytes is more than the snapshot's */
-	int template_fd, snapshot_fd; /* both are of the origin, if there is one */
+	int template_fd, snapshot_fd; /* of the origin, if there is one */
 	char paths[PLAN_FILES_MAX][PLAN_PATH_MAX];
 	unsigned path_count;
-	struct kernel kernel; /* of a boot */
+	struct kernel kernel; /* for a boot */
 	char cmdline[PREPARE_CMDLINE_MAX];
-	struct vmm_launch launch; /* borrows from the above; dir is the caller's to set */
+	struct vmm_launch launch; /* borrows from the above; the caller sets dir */
 };
 
 #define SANDBOX_PLAN_INIT                                                                          \
@@ -38,24 +38,24 @@ struct sandbox_plan {
 		.template_fd = -1, .snapshot_fd = -1                                               \
 	}
 
-/* The sizes that a plan would have, and the time of the template's build: reads its description
- * only. */
+/* Returns the sizes that a plan would have, and the time of the template's build. Reads only the
+ * template's description. */
 int sandbox_plan_measure(const struct home *home, const struct sandbox_options *o,
 	struct sandbox_sizes *ret, uint64_t *ret_made_s, struct error *e);
 
-/* Fills ret, making a snapshot for these sizes first if the template has none. */
+/* Fills ret. Makes a snapshot for these sizes first if the template has none. */
 int sandbox_plan_make(const struct home *home, const struct sandbox_options *o,
 	struct sandbox_plan *ret, struct error *e);
 void sandbox_plan_done(struct sandbox_plan *p);
 
-/* Whether all files of an origin are undamaged; the state is not looked at. */
-/* Whether there is no snapshot of the template for these sizes yet. */
+/* True if the template has no snapshot for these sizes yet. */
 bool sandbox_plan_must_boot(const struct home *home, const struct sandbox_options *o);
 
+/* Checks that all files of an origin are undamaged. Does not look at the state. */
 int sandbox_plan_check(const struct sandbox_options *o, struct error *e);
 
-/* Links the files that it stands on into the directory `layers` (layers.h) of a sandbox, for
- * snapshots of it. Does nothing when the two are on different file systems. */
+/* Links the files that the sandbox stands on into its directory `layers` (layers.h), for its
+ * snapshots. Does nothing if the two are on different file systems. */
 int sandbox_plan_link(const struct sandbox_plan *p, int sandbox_fd, struct error *e);
 
 #endif

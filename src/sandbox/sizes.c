@@ -17,7 +17,7 @@
 #include "image/template.h"
 #include "image/workdir.h"
 
-enum { LIST_MAX = 1024 }; /* of all templates; what is beyond comes next time */
+enum { LIST_MAX = 1024 }; /* of all templates; the next call sees the rest */
 
 struct entry {
 	char template[NAME_MAX + 1];
@@ -32,7 +32,8 @@ struct list {
 
 void sizes_used(int snapshot_fd)
 {
-	(void)futimens(snapshot_fd, NULL); /* another user's home: the order is a worse one then */
+	(void)futimens(snapshot_fd, NULL); /* fails in another user's home: then the order is
+					    * worse */
 }
 
 static int open_snapshots(const struct home *h, const char *template)
@@ -62,14 +63,14 @@ static void add_entry(struct list *l, const char *template, int snapshots_fd, co
 	if (fd < 0 || fstat(fd, &st) < 0 || l->count == LIST_MAX ||
 		strlen(template) >= sizeof(x->template) || strlen(name) >= sizeof(x->name))
 		return;
-	strcpy(x->template, template); /* checked, both */
+	strcpy(x->template, template); /* both lengths were checked */
 	strcpy(x->name, name);
 	x->used_ns = (uint64_t)st.st_mtim.tv_sec * NS_PER_S + (uint64_t)st.st_mtim.tv_nsec;
 	x->bytes = bytes_of(fd);
 	l->count++;
 }
 
-/* All but the template's own. */
+/* Adds all snapshots but the one of the template's own sizes. */
 static void add_template(struct list *l, const struct home *h, const char *template)
 {
 	_cleanup_close_ int fd = open_snapshots(h, template);
@@ -110,7 +111,7 @@ static uint64_t default_bytes(const struct home *h)
 	struct statvfs v;
 
 	if (fstatvfs(h->fd, &v) < 0)
-		return UINT64_MAX; /* the number still holds */
+		return UINT64_MAX; /* the limit on their number still holds */
 	return (uint64_t)v.f_blocks * v.f_frsize / 100 * SIZES_PERCENT;
 }
 

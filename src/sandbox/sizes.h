@@ -1,9 +1,9 @@
-/* Snapshots of templates for other sizes than the templates' own.
+/* Limits the snapshots of templates for other sizes than the templates' own.
  *
- * They are made when somebody asks for such sizes (prepare.h), and nothing stands on them for good:
- * what was made of one has links to its files. So no more than SIZES_MAX of them stay, within
- * SIZES_PERCENT of the file system, of all templates together; those that were used the longest ago go
- * first. The time of the last use is the directory's time of modification. */
+ * They are made when somebody asks for such sizes (prepare.h). Nothing depends on them for good, as
+ * what was made from one has links to its files. So at most SIZES_MAX of them stay, within
+ * SIZES_PERCENT of the file system, counted over all templates. The least recently used go first;
+ * the directory's modification time is the time of the last use. */
 #ifndef SANDBOX_SIZES_H
 #define SANDBOX_SIZES_H
 
@@ -13,11 +13,11 @@
 
 enum { SIZES_MAX = 16, SIZES_PERCENT = 10 };
 
-/* The open directory of a snapshot is used now. */
+/* Notes that the open directory of a snapshot is used now. */
 void sizes_used(int snapshot_fd);
 
-/* Removes what is too much; bytes_max 0: SIZES_PERCENT. The one that was used last stays in any case.
- * What cannot be removed is left to the next call. Blocks. */
+/* Removes what is over the limits; bytes_max 0: SIZES_PERCENT. The most recently used snapshot
+ * always stays. What cannot be removed is left to the next call. Blocks. */
 void sizes_evict(const struct home *h, uint64_t bytes_max);
 
 #endif
