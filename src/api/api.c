@@ -24,7 +24,7 @@ static void not_yet(struct request *r)
 		r->head->path);
 }
 
-/* Literal segments stand before "{}". */
+/* Literal segments come before "{}". */
 static const struct router_entry table[] = {
 	{"GET", "/health", api_health, ROUTER_OPEN},
 	{"GET", "/metrics", scrape_handle, ROUTER_ADMIN},
@@ -122,7 +122,7 @@ struct store_sandbox *api_find(struct request *r)
 	if (err == 0 && sb->state != STORE_KILLING && auth_may_see(r, sb->key_id))
 		return sb;
 	store_sandbox_free(sb);
-	/* somebody else's is told from none by nothing */
+	/* the answer must not tell another key's sandbox from a missing one */
 	reply_error(r, 404, "there is no sandbox %.64s", r->params[0]);
 	return NULL;
 }
@@ -213,7 +213,7 @@ uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise)
 	return (uint32_t)v;
 }
 
-/* --- answers that come later --- */
+/* --- deferred answers --- */
 
 struct api_deferred {
 	struct request *request; /* NULL: the client has gone */

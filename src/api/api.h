@@ -1,4 +1,4 @@
-/* The control API (protocol section 2; docs/api.md says what is served). */
+/* The control API (protocol section 2; docs/api.md lists what is served). */
 #ifndef DAEMON_API_H
 #define DAEMON_API_H
 
@@ -10,7 +10,7 @@
 #include "http/request.h"
 #include "store/sandboxes.h"
 
-#define API_CLIENT_ID "6532622b" /* a constant of old, which clients require */
+#define API_CLIENT_ID "6532622b" /* a fixed value from older APIs; clients require it */
 
 enum {
 	API_BODY_MAX = 1024 * 1024,
@@ -20,7 +20,7 @@ enum {
 	API_PAGE_MAX = 100,
 };
 
-/* A request of the control API. */
+/* Handles a request of the control API. */
 void api_dispatch(struct request *r);
 
 /* --- handlers --- */
@@ -68,58 +68,60 @@ void api_operator(struct request *r); /* operator.h */
 void api_operator_revoke(struct request *r);
 void api_operator_usage(struct request *r);
 
-/* --- what they share --- */
+/* --- shared by the handlers --- */
 
-/* Makes a sandbox for a request that needs one while it lasts. The body is that of POST
- * /v2/sandboxes; the sandbox lives grace_ns longer than that asks for. False: answered. */
+/* Makes a sandbox for one request; it ends with the request. The body is that of POST
+ * /v2/sandboxes. The sandbox lives grace_ns longer than the body asks for. Returns false if the
+ * request was answered. */
 bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_ns,
 	instance_made made, void *arg, struct instance_maker **ret);
 
-/* The row of the sandbox that r->params[0] names, if it is the asker's and not being killed;
- * otherwise answers 404 and returns NULL. Free it with store_sandbox_free. */
+/* Returns the row of the sandbox that r->params[0] names, if the client may see it and it is not
+ * being killed. Otherwise answers 404 and returns NULL. Free it with store_sandbox_free(). */
 struct store_sandbox *api_find(struct request *r);
 
-/* The template's name from a name or an id that a client gave; false: answered. It need not be
- * there.
- */
+/* Converts a name or id from a client to a template's name. The template need not exist. Returns
+ * false if the request was answered. */
 bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1]);
 
-/* The instance of a sandbox that runs; otherwise answers 409 and returns NULL. */
+/* The instance of a running sandbox; otherwise answers 409 and returns NULL. */
 struct instance *api_find_running(struct request *r, const struct store_sandbox *sb);
 
-/* An answer that comes from a callback, while the client may go. The callback owns it until it
- * calls api_deferred_take(), which gives the request, or NULL when the client has gone. */
+/* An answer that a callback gives, although the client may go in the meantime. The callback owns
+ * it. It must call api_deferred_take(), which returns the request, or NULL if the client has
+ * gone. */
 struct api_deferred;
-/* Zeroed memory for what a request needs until then; NULL: answered with 503. */
+/* Zeroed memory for a deferred answer; NULL: answered with 503. */
 void *api_calloc(struct request *r, size_t bytes);
 struct api_deferred *api_defer(struct request *r); /* NULL: answered with 503 */
 struct request *api_deferred_take(struct api_deferred *d);
 
-/* The snapshot that a client names by id, or name and tag (protocol section 2.2): 0, -ENOENT when
- * the key has none such, or an error of the store. */
+/* Finds the key's snapshot that a client names by id, or by name and tag (protocol section 2.2).
+ * Returns 0, -ENOENT if the key has no such snapshot, or an error of the store. */
 struct store_snapshot;
 struct template_ref;
 int api_find_snapshot(const struct request *r, const struct template_ref *ref,
 	struct store_snapshot *ret, struct error *e);
 
-/* An object of a body, where none is `{}`; NULL: answered with 400. */
+/* Parses a body that is an object; no body counts as `{}`. NULL: answered with 400. */
 json_t *api_body(struct request *r, const char *body, size_t n);
-/* An integer of a body: -ENOENT when it is missing or null, -EINVAL. */
+/* Reads an integer member. Returns 0, -ENOENT if it is missing or null, or -EINVAL. */
 int api_integer(const json_t *object, const char *key, int64_t *ret);
 
-/* Paused while its agent did not answer. */
+/* Whether it was paused while its agent did not answer. */
 bool api_is_unresponsive(const struct store_sandbox *sb);
-/* Body of create and connect (protocol: Sandbox). */
+/* The body of answers to create and connect (protocol: Sandbox). */
 json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb);
 json_t *api_time(uint64_t ns);
-/* A boolean of a body: *ret is the default, and what was given. False: answered. */
+/* Reads a boolean member. *ret holds the default before the call. False: answered. */
 bool api_take_flag(struct request *r, const json_t *object, const char *key, bool *ret);
-/* Seconds of a body's `key`: *ret_s is the default, and what was given. False: answered. */
+/* Reads seconds from the body's `key`. *ret_s holds the default before the call. False:
+ * answered. */
 bool api_take_seconds(
 	struct request *r, const json_t *body, const char *key, bool required, int64_t *ret_s);
-/* A later deadline of a running sandbox, never a sooner one. False: answered. */
+/* Moves a running sandbox's deadline to s seconds from now, but never earlier. False: answered. */
 bool api_extend(struct request *r, struct store_sandbox *sb, int64_t s);
-/* A limit in the query: 1 to max, `otherwise` when there is none; 0: answered with 400. */
+/* Reads the query's limit, 1 to max, or `otherwise` if there is none. 0: answered with 400. */
 uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise);
 
 #endif

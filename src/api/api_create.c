@@ -22,15 +22,15 @@
 
 enum { PAIRS_MAX = STORE_METADATA_PAIRS_MAX, TEXT_MAX = 64 * 1024 };
 
-/* What it is made of. */
+/* What a sandbox is made of. */
 struct creation_source {
 	char template[STORE_NAME_MAX + 1];
 	struct store_snapshot snapshot;
 	struct sandbox_origin origin;
 };
 
-/* A creation under way; it goes when the microVM is made or its client is gone. One with an
- * Idempotency-Key goes on without its client, who will ask for it again. */
+/* A creation in progress, freed when the microVM is made or the client has gone. With an
+ * Idempotency-Key it goes on without its client, who will ask again. */
 struct creation {
 	struct request *request; /* NULL: the client has gone */
 	struct instance_maker *maker;
@@ -45,7 +45,7 @@ static void on_done(struct request *r, bool complete)
 		c->request = NULL;
 		return;
 	}
-	/* a sandbox whose id nobody learns would only run until its deadline */
+	/* nobody would learn the sandbox's id, and it would run until its deadline */
 	if (c->maker)
 		instance_maker_cancel(c->maker);
 	api_once_release(&c->once);
@@ -78,7 +78,7 @@ static void on_made(void *arg, struct instance *i, const struct error *why)
 	store_sandbox_free(sb);
 }
 
-/* --- checking the body: each answers and returns false when something is wrong --- */
+/* --- checking the body: a failing function answers and returns false --- */
 
 static bool refuse(struct request *r, unsigned status, const char *message)
 {
@@ -117,7 +117,8 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 	return true;
 }
 
-/* A runtime is the built-in template of its name, asked for by clients that know no templates. */
+/* A runtime is the built-in template of that name, requested by clients that do not know
+ * templates. */
 static bool take_runtime(
 	struct request *r, const json_t *body, struct creation_source *s, struct instance_order *o)
 {
@@ -133,7 +134,7 @@ static bool take_runtime(
 	return refuse(r, 400, "runtime must be python-3.12, node-20, deno or base");
 }
 
-/* A runtime, a snapshot of the key's, or else a template. */
+/* A runtime, one of the key's snapshots, or else a template. */
 static bool take_source(
 	struct request *r, const json_t *body, struct creation_source *s, struct instance_order *o)
 {
@@ -233,7 +234,7 @@ static bool take_number(
 	return true;
 }
 
-/* Our own extension: sizes other than the template's. */
+/* Our extension: sizes other than the template's. */
 static bool take_sizes(struct request *r, const json_t *body, struct instance_order *o)
 {
 	uint64_t cpus = 0, memory = 0, disk = 0;
@@ -249,8 +250,8 @@ static bool take_sizes(struct request *r, const json_t *body, struct instance_or
 	return true;
 }
 
-/* What would change the sandbox and is not built yet must not be accepted and ignored. ("mcp" changes
- * nothing here: the client starts the gateway in the sandbox by itself.) */
+/* Refuses fields that would change the sandbox but are not implemented: they must not be ignored.
+ * ("mcp" changes nothing here: the client itself starts the gateway in the sandbox.) */
 static bool check_unserved(struct request *r, const json_t *body)
 {
 	static const char *const names[] = {"volumeMounts", "iam"};
@@ -272,7 +273,7 @@ static bool check_unserved(struct request *r, const json_t *body)
 	return true;
 }
 
-/* What happens at the deadline, and when somebody knocks after that. */
+/* What happens at the deadline, and on traffic after it. */
 static bool take_pausing(struct request *r, const json_t *body, struct instance_order *o)
 {
 	if (!api_take_flag(r, body, "autoPause", &o->auto_pause) ||

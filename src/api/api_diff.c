@@ -1,14 +1,14 @@
-/* POST /sandboxes/{id}/diff, ours: the files and processes that differ between two snapshots, or a
- * snapshot and the running sandbox. Both sides are surveyed at the same time (survey.h) and
- * compared as the lists come (compare.h); files of which the lists do not say whether they differ
- * are read.
+/* POST /sandboxes/{id}/diff, our extension: the files and processes that differ between two
+ * snapshots, or between a snapshot and the running sandbox. Both sides are surveyed at the same
+ * time (survey.h) and compared while the lists arrive (compare.h). Files that the lists leave in
+ * doubt are read.
  *
- *	LISTING   the lists come, differences are gathered in `out`
- *	READING   of an unsure file, on both sides: the lists wait
- *	ANSWERING the answer goes out
- *	OVER      it was answered
+ *	LISTING   the lists arrive; `out` gathers the differences
+ *	READING   reads an unsure file on both sides; the lists wait
+ *	ANSWERING sends the answer
+ *	OVER      the answer is sent
  *
- * Everything goes with the request: a client that leaves ends it. */
+ * Everything belongs to the request, so it ends if the client leaves. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -28,12 +28,12 @@
 #include "store/snapshots.h"
 
 enum {
-	DIFF_S = 300, /* for all of it */
+	DIFF_S = 300, /* for the whole request */
 	FILES_MAX = 16 * 1024 * 1024,
-	OUT_MAX = 48 * 1024 * 1024, /* with processes: 6 bytes for each of theirs at most */
+	OUT_MAX = 48 * 1024 * 1024, /* with processes, whose text grows sixfold at most */
 };
 
-#define READ_MAX (UINT64_C(1) << 30) /* bytes of unsure files; then they count as changed */
+#define READ_MAX (UINT64_C(1) << 30) /* bytes of unsure files; beyond, they count as changed */
 
 enum diff_state { DIFF_LISTING, DIFF_READING, DIFF_ANSWERING, DIFF_OVER };
 
@@ -43,10 +43,10 @@ struct diff {
 	struct survey *sides[2];
 	bool missing[2];
 	struct compare *compare;
-	char path[AGENT_PATH_MAX + 1];	 /* of the directory */
-	char unsure[AGENT_PATH_MAX + 1]; /* what is being read */
+	char path[AGENT_PATH_MAX + 1];	 /* the directory */
+	char unsure[AGENT_PATH_MAX + 1]; /* the file being read */
 	uint64_t read;			 /* bytes so far */
-	unsigned digests;		 /* that came, of 2 */
+	unsigned digests;		 /* number received, of 2 */
 	bool differs;
 	uint8_t digest[SURVEY_DIGEST_BYTES];
 	struct buf out;
@@ -87,7 +87,7 @@ static void fail_with(struct diff *d, enum error_code code, int err, const char 
 {
 	struct error e = {0};
 
-	(void)error_set(&e, code, err, "%s", message); /* filled is enough */
+	(void)error_set(&e, code, err, "%s", message); /* only the filled error matters */
 	fail(d, &e);
 }
 
@@ -100,10 +100,10 @@ static void send_more(struct diff *d)
 	if (n > room)
 		n = room;
 	if (n)
-		(void)request_write(d->request, buf_head(&d->out), n); /* or the client is gone */
+		(void)request_write(d->request, buf_head(&d->out), n); /* or the client has gone */
 	buf_consume(&d->out, n);
 	if (buf_len(&d->out))
-		return; /* on_drained goes on */
+		return; /* on_drained continues */
 	d->state = DIFF_OVER;
 	(void)request_end(d->request); /* as above */
 }
@@ -133,7 +133,7 @@ static int add_task(struct buf *b, const struct survey_task *t, bool *first)
 	return r == 0 ? buf_add_u8(b, '}') : r;
 }
 
-/* Those of `of` that are not in `without`; both by pid. */
+/* Adds the tasks of `of` that are not in `without`; both are sorted by pid. */
 static int add_tasks(struct buf *b, const struct survey *of, const struct survey *without)
 {
 	size_t count, others, at = 0;
@@ -176,12 +176,12 @@ static void answer(struct diff *d)
 		return;
 	}
 	d->state = DIFF_ANSWERING;
-	for (unsigned i = 0; i < 2; i++) { /* a slow client does not keep machines */
+	for (unsigned i = 0; i < 2; i++) { /* a slow client must not keep machines */
 		survey_free(d->sides[i]);
 		d->sides[i] = NULL;
 	}
 	if (request_stream(d->request, &reply, (int64_t)buf_len(&d->out)) == 0)
-		send_more(d); /* else the client is gone, and on_done comes */
+		send_more(d); /* otherwise the client is gone, and on_done follows */
 }
 
 /* --- comparing --- */
@@ -194,7 +194,7 @@ static const char *type_name(uint32_t mode)
 			       : "other";
 }
 
-/* False: no more than this. */
+/* Returns false when the answer takes no more. */
 static bool tell(struct diff *d, const char *change, const char *path, uint32_t mode)
 {
 	struct buf *b = &d->out;
@@ -222,7 +222,7 @@ static bool read_unsure(struct diff *d, const struct agent_node *n)
 	if (n->size > READ_MAX || d->read + n->size > READ_MAX)
 		return tell(d, "changed", n->path, n->mode);
 	d->read += n->size;
-	strcpy(d->unsure, n->path); /* the decoder has bounded it */
+	strcpy(d->unsure, n->path); /* bounded by the decoder */
 	d->state = DIFF_READING;
 	d->digests = 0;
 	d->differs = false;
@@ -321,7 +321,7 @@ static void on_digest(struct survey *s, const uint8_t *digest, void *arg)
 	if (d->state != DIFF_READING)
 		return;
 	if (!digest)
-		d->differs = true; /* it has just been changed: one that is gone is, too */
+		d->differs = true; /* it just changed, or was removed, which is a change too */
 	else if (d->digests == 0)
 		memcpy(d->digest, digest, sizeof(d->digest));
 	else if (memcmp(d->digest, digest, sizeof(d->digest)) != 0)
@@ -330,7 +330,7 @@ static void on_digest(struct survey *s, const uint8_t *digest, void *arg)
 		return;
 	d->state = DIFF_LISTING;
 	if (d->differs)
-		(void)tell(d, "changed", d->unsure, S_IFREG); /* pump looks for itself */
+		(void)tell(d, "changed", d->unsure, S_IFREG); /* pump checks for itself */
 	pump(d);
 }
 
@@ -367,7 +367,7 @@ static int make_side(
 		.cpus = sn->cpus,
 		.memory_bytes = sn->memory_bytes,
 		.disk_bytes = sn->disk_bytes,
-		.public_traffic = true, /* no token: nobody finds it */
+		.public_traffic = true, /* no token: nobody can find it */
 	};
 
 	if (fd < 0)
@@ -376,7 +376,7 @@ static int make_side(
 	return survey_make(d->sides[side], &o, e);
 }
 
-/* Held until the request is done. False: answered. */
+/* Takes a place until the request is done. False: answered. */
 static bool take_place(struct diff *d, struct request *r)
 {
 	struct lane *l = &fleet_of(r)->diffs;
@@ -390,7 +390,7 @@ static bool take_place(struct diff *d, struct request *r)
 			"this key has its maximum of %u comparisons at the same time: try again "
 			"when "
 			"one is done",
-			l->key_max); /* filled is enough, as below */
+			l->key_max); /* only the filled error matters, as below */
 	else
 		(void)error_set(&e, ERROR_NO_SPACE, EBUSY,
 			"%u comparisons are under way at the moment: try again", l->max);
@@ -398,7 +398,7 @@ static bool take_place(struct diff *d, struct request *r)
 	return false;
 }
 
-/* NULL: answered. Path is a string or missing; from here on the request owns it. */
+/* NULL: answered. path is a string or missing. From here on the request owns the result. */
 static struct diff *diff_new(struct request *r, const char *path)
 {
 	struct diff *d = api_calloc(r, sizeof(*d));
@@ -409,7 +409,7 @@ static struct diff *diff_new(struct request *r, const char *path)
 	}
 	d->request = r;
 	d->first = true;
-	strcpy(d->path, path); /* take_path has bounded it */
+	strcpy(d->path, path); /* bounded by take_path */
 	buf_init(&d->out, OUT_MAX);
 	(void)uv_timer_init(request_loop(r), &d->limit); /* cannot fail */
 	d->limit.data = d;
@@ -424,7 +424,7 @@ static struct diff *diff_new(struct request *r, const char *path)
 	return NULL;
 }
 
-/* to is NULL: the sandbox as it is. */
+/* to NULL: the running sandbox. */
 static void start(struct request *r, struct instance *i, const char *path,
 	const struct store_snapshot *from, const struct store_snapshot *to)
 {
@@ -441,7 +441,7 @@ static void start(struct request *r, struct instance *i, const char *path,
 		fail(d, &e);
 }
 
-/* A snapshot of the asker's; false: answered. */
+/* Finds one of the client's snapshots; false: answered. */
 static bool take_snapshot(
 	struct request *r, const char *key, const json_t *value, struct store_snapshot *ret)
 {

@@ -1,12 +1,12 @@
-/* POST /execute, of ours: a cell in a sandbox that is made for it and ends with it (docs/api.md).
+/* POST /execute, our extension: runs a cell in a sandbox that is made for it and ends with it
+ * (docs/api.md).
  *
- *	MAKING   a sandbox is being made, by the way that all are, within the key's limits
- *	RUNNING  the cell is with the interpreter, its output is gathered within the limit
+ *	MAKING   the sandbox is being made in the usual way, within the key's limits
+ *	RUNNING  the interpreter runs the cell; its output is gathered within the limit
  *	OVER     answered, or the client has gone; the sandbox is being ended
  *
- * However it ends, the sandbox goes: with the client, at the time limit, and should the daemon die,
- * at its next start (instance_order.transient); its own deadline comes soon after the time limit.
- */
+ * The sandbox always ends: with the client, at the time limit, or at the daemon's next start if it
+ * dies (instance_order.transient). Its own deadline follows soon after the time limit. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +25,12 @@
 
 enum {
 	PORT = 49999,
-	GRACE_S = 60, /* the sandbox's deadline comes that much after the cell's limit */
+	GRACE_S = 60, /* from the cell's limit to the sandbox's deadline */
 	BODY_MAX = UPSTREAM_MAX - 64 * 1024,
 	TIMEOUT_DEFAULT_S = 60,
 	OUTPUT_DEFAULT = 1024 * 1024,
 	OUTPUT_MAX = 8 * 1024 * 1024,
-	REASON_MAX = 4096, /* of a refusal of the interpreter's */
+	REASON_MAX = 4096, /* of the interpreter's refusal */
 };
 
 static const char default_template[] = "code-interpreter-v1";
@@ -45,15 +45,15 @@ struct execution {
 	struct upstream *up;
 	struct http_parser *parser;
 	uv_timer_t limit;
-	char *body; /* of the interpreter's request, owned */
+	char *body; /* of the request to the interpreter, owned */
 	int64_t timeout_s, output_limit;
-	uint64_t begin_ns; /* CLOCK_MONOTONIC, of the cell */
+	uint64_t begin_ns; /* CLOCK_MONOTONIC when the cell began */
 	struct cell_output output;
-	struct budget_hold hold; /* of output */
-	struct buf reason;	 /* what the interpreter says when it refuses */
+	struct budget_hold hold; /* for the output */
+	struct buf reason;	 /* of the interpreter's refusal */
 };
 
-/* --- ends --- */
+/* --- ending --- */
 
 static void on_closed(uv_handle_t *h)
 {
@@ -67,7 +67,7 @@ static void on_closed(uv_handle_t *h)
 	free(x);
 }
 
-/* The sandbox goes, whatever it does. */
+/* Ends the sandbox, whatever it does. */
 static void end_sandbox(struct execution *x)
 {
 	struct fleet *f = fleet_of(x->r);
@@ -79,7 +79,8 @@ static void end_sandbox(struct execution *x)
 	(void)uv_timer_stop(&x->limit); /* always 0 */
 	if (x->maker)
 		instance_maker_cancel(TAKE_PTR(x->maker));
-	if (i && instance_end(i, STORE_EVENT_KILLED, &e) < 0) /* its deadline ends it */
+	if (i && instance_end(i, STORE_EVENT_KILLED, &e) < 0) /* if this fails, its deadline ends
+							       * it */
 		log_error("%s sandbox=%s", e.message, x->sandbox_id);
 	x->state = EXECUTION_OVER;
 }
@@ -114,7 +115,7 @@ static void answer(struct execution *x, bool timed_out)
 
 	json_decref(more);
 	end_sandbox(x);
-	cell_output_done(&x->output); /* the answer counts from here on */
+	cell_output_done(&x->output); /* from here on the answer is what counts */
 	budget_release(&x->hold);
 	if (r < 0)
 		reply_error(x->r, 500, "out of memory");
@@ -133,7 +134,7 @@ static void refused(struct execution *x)
 {
 	unsigned status = http_parser_head(x->parser)->status;
 
-	(void)buf_add_u8(&x->reason, 0); /* it has room for one */
+	(void)buf_add_u8(&x->reason, 0); /* one byte is reserved */
 	fail(x, status == 400 || status == 422 ? 400 : 502,
 		buf_len(&x->reason) > 1 ? (const char *)buf_head(&x->reason)
 					: "the interpreter refused the cell");
@@ -145,7 +146,7 @@ static void take_body(struct execution *x)
 	const uint8_t *data = http_parser_body(x->parser, &n);
 
 	if (http_parser_head(x->parser)->status != 200)
-		(void)buf_add(&x->reason, data, n < room ? n : room); /* as far as it can be kept */
+		(void)buf_add(&x->reason, data, n < room ? n : room); /* as much as fits */
 	else if (cell_output_take(&x->output, data, n) < 0)
 		fail(x, 503, "the server is out of memory");
 	else if (!budget_set(&x->hold, cell_output_bytes(&x->output)))
@@ -154,7 +155,7 @@ static void take_body(struct execution *x)
 		answer(x, false);
 }
 
-/* False: no more for now. */
+/* Returns false if there is no more for now. */
 static bool act(struct execution *x, enum http_event event)
 {
 	switch (event) {
@@ -249,10 +250,10 @@ static void on_made(void *arg, struct instance *i, const struct error *why)
 		reply_failure(x->r, why);
 		return;
 	}
-	(void)strcpy(x->sandbox_id, instance_id(i)); /* of that size */
+	(void)strcpy(x->sandbox_id, instance_id(i)); /* same size */
 	x->state = EXECUTION_RUNNING;
 	x->begin_ns = clock_monotonic_ns();
-	request_set_final(x->r); /* the code may run from now on */
+	request_set_final(x->r); /* from now on the code may run */
 	if (send_cell(x, i) < 0)
 		fail(x, 502, "the cell cannot be sent to the sandbox");
 	else
@@ -262,7 +263,7 @@ static void on_made(void *arg, struct instance *i, const struct error *why)
 
 /* --- the request --- */
 
-/* Whole seconds or bytes of the body. False: answered. */
+/* Reads whole seconds or bytes from the body. False: answered. */
 static bool take_amount(
 	struct request *r, const json_t *body, const char *key, int64_t max, int64_t *ret)
 {
@@ -295,7 +296,7 @@ static bool take_cell(struct execution *x, const json_t *body)
 	return x->body;
 }
 
-/* What the sandbox is made from, as POST /v2/sandboxes has it. */
+/* The body for POST /v2/sandboxes, with what the sandbox is made from. */
 static json_t *sandbox_body(const struct execution *x, const json_t *body)
 {
 	static const char *const keys[] = {

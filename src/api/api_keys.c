@@ -1,9 +1,9 @@
-/* Teams, keys and usage of whoever asks (protocol section 2.15), and what the operator asks of the
+/* Teams, keys and usage of the client (protocol section 2.15), and the operator's requests to the
  * store (operator.h).
  *
- * A key may make, rename and revoke keys only if the operator said so, and only in its team: every
- * further key has its limits and its tier's minutes anew. It cannot give more than it has, nor this
- * right. */
+ * A key may create, rename and revoke keys only if the operator allows it, and only in its team,
+ * since each new key has its own limits and a new allowance of its tier's minutes. It can neither
+ * give more than it has nor pass this right on. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #include "api/usage_json.h"
 #include "store/keys.h"
 
-enum { TEAM_KEYS_MAX = 1000 }; /* that are valid, of a team, made by its keys */
+enum { TEAM_KEYS_MAX = 1000 }; /* valid keys of a team that its keys made */
 
 /* --- reading --- */
 
@@ -32,7 +32,7 @@ struct team_of {
 	json_t *list;
 };
 
-/* Its own only, which is its default. */
+/* Lists only the client's own team, which is its default. */
 static int add_team(void *arg, const struct store_team *t)
 {
 	const struct team_of *own = arg;
@@ -42,7 +42,7 @@ static int add_team(void *arg, const struct store_team *t)
 	return json_array_append_new(own->list, team_json(t, true)) < 0 ? -ENOMEM : 0;
 }
 
-/* Takes list. */
+/* Takes ownership of list. */
 static void send_list(struct request *r, int err, json_t *list, const struct error *e)
 {
 	if (err < 0)
@@ -117,7 +117,7 @@ static int check_count(struct request *r, struct error *e)
 	return err;
 }
 
-/* What the maker has, or less where the body says so. */
+/* The maker's limits, or lower ones if the body says so. */
 static int take_limits(
 	struct request *r, const json_t *body, struct store_limits *l, struct error *e)
 {
@@ -162,7 +162,7 @@ void api_keys_create(struct request *r)
 		request_collect(r, API_BODY_MAX, take_create);
 }
 
-/* One of the team's; otherwise answers 404. */
+/* Checks that the key is in the client's team; otherwise answers 404. */
 static bool find_in_team(struct request *r)
 {
 	_cleanup_(store_key_freep) struct store_key *k = NULL;
@@ -198,7 +198,7 @@ void api_keys_rename(struct request *r)
 		request_collect(r, API_BODY_MAX, take_rename);
 }
 
-/* ?kill=true ends its sandboxes, too. */
+/* ?kill=true also ends its sandboxes. */
 static void revoke_key(struct request *r)
 {
 	char kill[8] = "";

@@ -14,9 +14,9 @@
 #include "store/keys.h"
 #include "store/sandboxes.h"
 
-static struct api_once *claims; /* as many as sandboxes may be in the making */
+static struct api_once *claims; /* at most as many as sandboxes may be in the making */
 
-/* Of the body as it is meant: the order of its members and blanks do not count. */
+/* Hashes the body's meaning: order of members and white space do not count. */
 static bool hash_body(const json_t *body, bool v2, uint8_t out[STORE_CREATION_HASH_BYTES])
 {
 	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);

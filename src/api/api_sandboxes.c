@@ -1,4 +1,4 @@
-/* One sandbox and lists of them (protocol sections 2.6 to 2.9). */
+/* Single sandboxes and lists of them (protocol sections 2.6 to 2.9). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ bool api_is_unresponsive(const struct store_sandbox *sb)
 	return yes;
 }
 
-/* What everybody who may see it is told. */
+/* The fields that every client with access sees. */
 static json_t *described(const struct store_sandbox *sb)
 {
 	json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:s}", "templateID",
@@ -51,7 +51,7 @@ static json_t *described(const struct store_sandbox *sb)
 		(json_int_t)(sb->disk_bytes / MIB), "state",
 		is_shown_running(sb) ? "running" : "paused");
 
-	/* what cannot be added is optional */
+	/* fields that cannot be added are optional */
 	if (sb->template_alias)
 		(void)json_object_set_new(root, "alias", json_string(sb->template_alias));
 	if (api_is_unresponsive(sb))
@@ -59,8 +59,8 @@ static json_t *described(const struct store_sandbox *sb)
 	return root;
 }
 
-/* Appends the object, which it takes, and the metadata as the text that is stored: to parse and write
- * it anew takes a hundred times as long. 0, -ENOMEM or -EMSGSIZE. */
+/* Appends the object, which it takes, with the metadata as stored text. To parse and rewrite that
+ * text takes a hundred times as long. Returns 0, -ENOMEM or -EMSGSIZE. */
 static int write_sandbox(struct buf *out, json_t *root, const struct store_sandbox *sb)
 {
 	int r = root ? proto_json_dump(root, out) : -ENOMEM;
@@ -68,7 +68,7 @@ static int write_sandbox(struct buf *out, json_t *root, const struct store_sandb
 	json_decref(root);
 	if (r < 0 || !sb->metadata_json)
 		return r;
-	out->end--; /* the brace, which comes behind */
+	out->end--; /* removes the closing brace, which is added again below */
 	r = buf_add_str(out, ",\"metadata\":");
 	if (r == 0)
 		r = buf_add_str(out, sb->metadata_json);
@@ -141,7 +141,7 @@ static int add_listed(void *arg, const struct store_sandbox *sb)
 	return r == 0 ? write_sandbox(l->text, described_to(l->request, sb), sb) : r;
 }
 
-/* Fills pairs from the filter, which must live as long. False: answered. */
+/* Parses the filter into pairs, which borrow from it. False: answered. */
 static bool take_metadata(struct request *r, struct uri_filter *filter,
 	struct store_pair pairs[URI_FILTER_MAX], struct store_sandbox_filter *f)
 {
@@ -253,7 +253,7 @@ static void send_list(
 
 	if (*next)
 		fields[n++] = (struct http_field){"X-Next-Token", next};
-	/* without the number the list is still right */
+	/* the list is right even without the count */
 	if (count_running &&
 		store_sandbox_count(fleet_of(r)->store, auth_scope(r),
 			STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
@@ -327,9 +327,9 @@ void api_list_v2(struct request *r)
 		list(r, &f, true);
 }
 
-/* --- changing one --- */
+/* --- changing a sandbox --- */
 
-/* One that is on its way between two states is killed when it is there. */
+/* A kill that waits for a sandbox on its way between two states. */
 struct waiting_kill {
 	struct request *request;
 	struct instance_waiter waiter;
@@ -393,7 +393,7 @@ void api_kill(struct request *r)
 	store_sandbox_free(sb);
 }
 
-/* Answers, and returns false, when it cannot be set. */
+/* Sets the deadline; if it cannot, answers and returns false. */
 static bool set_end(struct request *r, const struct store_sandbox *sb, uint64_t end_ns)
 {
 	struct error e = {0};
@@ -434,7 +434,7 @@ bool api_take_seconds(
 	return true;
 }
 
-/* The same of a body as it came. */
+/* The same, from an unparsed body. */
 static bool take_seconds(struct request *r, const char *text, size_t n, const char *key,
 	bool required, int64_t *ret_s)
 {

@@ -1,6 +1,6 @@
-/* Snapshots of sandboxes, and forks (protocol section 2.10). A fork is a snapshot that nobody
- * names, of which the children are made, and then removed: what they need of it they have links to.
- */
+/* Snapshots of sandboxes, and forks (protocol section 2.10). A fork takes an unnamed snapshot,
+ * makes the children from it, and removes it. The children keep links to the files that they
+ * need. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,11 +55,11 @@ static json_t *snapshot_json(const struct store_snapshot *sn)
 
 static void remove_files(struct fleet *f, const char *id)
 {
-	/* a directory without a row is removed at the next start at the latest */
+	/* the next start removes a directory without a row */
 	(void)workdir_remove(f->home.area_fd[HOME_SNAPSHOTS], id);
 }
 
-/* --- making one --- */
+/* --- making a snapshot --- */
 
 struct snapshotting {
 	struct api_deferred *deferred;
@@ -75,7 +75,7 @@ static struct store_snapshot new_row(const struct store_sandbox *sb, const struc
 		.disk_bytes = sb->disk_bytes,
 	};
 
-	/* all of them were checked against the same limits when they were stored */
+	/* all were checked against the same limits when they were stored */
 	(void)snprintf(sn.key_id, sizeof(sn.key_id), "%s", sb->key_id);
 	(void)snprintf(sn.sandbox_id, sizeof(sn.sandbox_id), "%s", sb->id);
 	(void)snprintf(sn.template_id, sizeof(sn.template_id), "%s", sb->template_id);
@@ -122,7 +122,7 @@ static void on_snapshot(
 		err = record(i, &s->row, done->kept_bytes, &e);
 		if (err < 0)
 			remove_files(f, s->row.id);
-		(void)fault_point("snapshot-recorded"); /* where the daemon may die, as below */
+		(void)fault_point("snapshot-recorded"); /* tests kill the daemon here and below */
 	}
 	if (r && err < 0)
 		reply_failure(r, &e);
@@ -150,7 +150,7 @@ static void start_snapshot(struct request *r, struct instance *i, const struct s
 	}
 }
 
-/* No name is fine: *ret_named is false. */
+/* The name is optional: then *ret_named is false. */
 static bool take_name(
 	struct request *r, const json_t *body, struct template_ref *ref, bool *ret_named)
 {
@@ -167,7 +167,7 @@ static bool take_name(
 	return false;
 }
 
-/* A running sandbox of the client's and its row; NULL: answered. */
+/* Finds the client's running sandbox and its row; NULL: answered. */
 static struct instance *find_source(struct request *r, struct store_sandbox **ret)
 {
 	*ret = api_find(r);
@@ -262,7 +262,7 @@ static void delete_done(uv_work_t *w, int status)
 	free(w->data);
 }
 
-/* The space comes free in a worker. */
+/* Frees the disk space in a worker. */
 static void remove_later(struct fleet *f, const char *id)
 {
 	struct deletion *x = calloc(1, sizeof(*x));
@@ -273,7 +273,7 @@ static void remove_later(struct fleet *f, const char *id)
 	}
 	x->fleet = f;
 	x->work.data = x;
-	(void)snprintf(x->id, sizeof(x->id), "%s", id);			  /* of the store: fits */
+	(void)snprintf(x->id, sizeof(x->id), "%s", id);			  /* from the store: fits */
 	(void)uv_queue_work(f->loop, &x->work, delete_work, delete_done); /* cannot fail */
 }
 
@@ -297,7 +297,7 @@ void api_template_delete(struct request *r)
 		remove_later(fleet_of(r), sn.id);
 		reply_empty(r, 204);
 	} else if (e.code == ERROR_NOT_FOUND) {
-		/* templates are the operator's: mayfly template rm */
+		/* only the operator deletes templates: mayfly template rm */
 		reply_error(r, 404, "there is no snapshot '%.200s'", r->params[0]);
 	} else {
 		reply_failure(r, &e);
@@ -313,7 +313,7 @@ struct fork {
 	char id[STORE_SNAPSHOT_ID_BYTES];
 	uint64_t timeout_ns;
 	unsigned count, reported, ready;
-	struct sandbox_sizes max; /* that its key may have */
+	struct sandbox_sizes max; /* the key's limits */
 	struct instance_places places;
 	struct instance *children[FORK_MAX];
 	struct error why; /* the first failure */
@@ -333,7 +333,7 @@ static json_t *children_json(const struct request *r, const struct fork *f)
 	for (unsigned n = 0; n < f->count; n++) {
 		struct store_sandbox *sb = NULL;
 
-		/* one that has died at once is still what the client asked for */
+		/* a child that died at once is still an answer */
 		if (store_sandbox_get(fleet_of(r)->store, instance_id(f->children[n]), &sb, NULL) ==
 			0)
 			(void)json_array_append_new(
@@ -349,7 +349,7 @@ static void drop_all(struct fork *f)
 		instance_drop(f->children[n]);
 }
 
-/* All of them have reported. */
+/* Finishes when all children have reported. */
 static void finish_fork(struct fork *f)
 {
 	struct request *r = api_deferred_take(f->deferred);
@@ -383,7 +383,7 @@ static void on_child(void *arg, struct instance *i, const struct error *why)
 		finish_fork(f);
 }
 
-/* As the parent, but with tokens of its own. */
+/* Makes the children like the parent, but with their own tokens. */
 static void make_children(struct fork *f, int origin_fd)
 {
 	const struct store_sandbox *p = f->parent;
@@ -413,10 +413,10 @@ static void make_children(struct fork *f, int origin_fd)
 	unsigned count = f->count;
 
 	for (unsigned n = 0; n < count; n++) {
-		struct instance_maker *ignored; /* all or none: it is waited for */
+		struct instance_maker *ignored; /* all or none, so none is cancelled */
 		struct error e = f->why;
 
-		/* after one that was refused the rest need not begin */
+		/* after one was refused, the rest need not begin */
 		if (e.code != ERROR_NONE ||
 			instances_make(f->fleet, &o, on_child, f, &ignored, &e) < 0)
 			on_child(f, NULL, &e);
@@ -465,7 +465,7 @@ static void start_fork(
 	f->places = (struct instance_places){.key_id = sb->key_id,
 		.sizes = {sb->cpus, sb->memory_bytes, sb->disk_bytes},
 		.count = count};
-	/* all places before anything is made */
+	/* takes all places before anything is made */
 	if (places_reserve(fleet_of(r), &f->places, &e) < 0 ||
 		str_random_id(f->id, sizeof(f->id)) < 0 ||
 		instance_snapshot(i, f->id, on_fork_snapshot, f, &e) < 0) {

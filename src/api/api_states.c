@@ -1,4 +1,4 @@
-/* Pausing, resuming and connecting (protocol section 2.9), and going back to a snapshot. */
+/* Pausing, resuming, connecting (protocol section 2.9), and rolling back to a snapshot. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static void pause_one(struct request *r, struct instance *i, bool memory, bool h
 
 	if (d && instance_pause(i, memory, healthy, on_paused, d, &e) < 0) {
 		(void)api_deferred_take(d); /* it is r */
-		if (e.code == ERROR_BUSY)   /* clients take 409 for "it is paused already" */
+		if (e.code == ERROR_BUSY)   /* clients read a 409 as "it is already paused" */
 			reply_error(r, 503, "%s", e.message);
 		else
 			reply_failure(r, &e);
@@ -65,12 +65,12 @@ void api_pause(struct request *r)
 
 /* --- resume, connect --- */
 
-/* One that waits for a sandbox to be running. */
+/* A request that waits until a sandbox is running. */
 struct connecting {
 	struct request *request;
 	struct obtaining *obtaining;
 	int64_t timeout_s;
-	bool resume; /* also where somebody else has done that meanwhile */
+	bool resume; /* also if another request has resumed it meanwhile */
 };
 
 static void on_connecting_done(struct request *r, bool complete)
@@ -83,7 +83,7 @@ static void on_connecting_done(struct request *r, bool complete)
 
 static const struct request_ops connecting_ops = {.done = on_connecting_done};
 
-/* extend: by so much from now, if it has not more. */
+/* extend: the deadline is at least timeout_s from now. */
 static void reply_running(
 	struct request *r, const char *id, int status, bool extend, int64_t timeout_s)
 {
@@ -109,11 +109,11 @@ static void on_obtained(void *arg, struct instance *i, bool resumed, const struc
 		reply_failure(c->request, why);
 }
 
-/* What the three may be given. */
+/* Options of connect (both versions) and resume. */
 struct connect {
 	int64_t timeout_s;
 	bool memory;
-	bool resume; /* it must be paused */
+	bool resume; /* the sandbox must be paused */
 	enum obtain_at_end at_end;
 };
 
@@ -135,7 +135,7 @@ static void obtain(struct request *r, const char *id, const struct connect *how)
 	instance_obtain(fleet_of(r), id, &o, on_obtained, c, &c->obtaining);
 }
 
-/* Somebody else resumes it at the moment. */
+/* Whether another request is resuming it. */
 static bool is_returning(const struct request *r, const char *id)
 {
 	const struct instance *i = instance_find_unsettled(fleet_of(r), id);
@@ -157,7 +157,7 @@ static bool take_options(
 	return true;
 }
 
-/* One that ends by itself is still there for those who were not told that it is gone. True:
+/* A sandbox that ends by itself still exists for clients that were not told of its end. True:
  * answered. */
 static bool refuse_ending(struct request *r)
 {
@@ -172,7 +172,7 @@ static bool refuse_ending(struct request *r)
 	return true;
 }
 
-/* What the three have in common: the body, a sandbox of the client's. */
+/* The common part of the three: parses the body and finds the client's sandbox. */
 static void connect_to(
 	struct request *r, const char *text, size_t n, bool timeout_required, struct connect how)
 {
@@ -230,14 +230,14 @@ void api_resume(struct request *r)
 	request_collect(r, API_BODY_MAX, take_resume);
 }
 
-/* --- going back --- */
+/* --- rolling back --- */
 
 struct rollback {
 	struct api_deferred *deferred;
 	struct fleet *fleet;
 	char id[SANDBOX_ID_BYTES];
-	uint64_t end_ns;  /* its deadline stays */
-	bool rolled_back; /* what it was is gone */
+	uint64_t end_ns;  /* its deadline, which stays */
+	bool rolled_back; /* the previous state is gone */
 };
 
 static void on_back(void *arg, struct instance *i, bool resumed, const struct error *why)
@@ -262,7 +262,7 @@ static void on_rolled_back(void *arg, const struct error *why)
 		.timeout_ns = b->end_ns > now ? b->end_ns - now : NS_PER_S,
 		.memory = true,
 		.entitled = true};
-	struct obtaining *ignored; /* goes on when the client has gone */
+	struct obtaining *ignored; /* goes on even if the client has gone */
 
 	b->rolled_back = !why;
 	if (why)

@@ -1,5 +1,5 @@
-/* Templates, read-only (protocol section 2.13): what is in their files, with the ids and counts
- * that the store keeps of them. A name works wherever an id does. */
+/* Templates, read-only (protocol section 2.13): the contents of their files, with ids and counts
+ * from the store. A name works wherever an id does. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "image/template.h"
 #include "store/templates.h"
 
-/* Of a template's files. */
+/* Data from a template's files. */
 struct entry {
 	char *name, *description; /* owned */
 	uint64_t made_s;
@@ -57,7 +57,7 @@ static json_t *sizes_json(const struct entry *m, const struct store_template *ro
 		"envdVersion", INSTANCE_ENVD_VERSION);
 }
 
-/* Takes both. */
+/* Takes ownership of both. */
 static json_t *join(json_t *a, json_t *b)
 {
 	if (!a || !b || json_object_update(a, b) < 0) {
@@ -68,7 +68,7 @@ static json_t *join(json_t *a, json_t *b)
 	return a;
 }
 
-/* What every server of E2B's has (protocol section 2.2). */
+/* Whether it is a template that every E2B server has (protocol section 2.2). */
 static bool is_default(const char *name)
 {
 	static const char *const names[] = {"base", "code-interpreter-v1"};
@@ -84,7 +84,7 @@ static json_t *template_json(const struct entry *m, const struct store_template 
 	json_t *more = json_pack("{s:s, s:I, s:n, s:b}", "buildStatus", "ready", "buildCount",
 		(json_int_t)row->build_count, "createdBy", "isDefault", is_default(m->name));
 
-	if (more && *m->description) /* one that does not fit is optional */
+	if (more && *m->description) /* if it does not fit, it is left out */
 		(void)json_object_set_new(more, "description", json_string(m->description));
 	return join(join(common_json(m, row), sizes_json(m, row)), more);
 }
@@ -99,16 +99,16 @@ static json_t *detail_json(const struct entry *m, const struct store_template *r
 	return join(template_json(m, row), build ? json_pack("{s:[o]}", "builds", build) : NULL);
 }
 
-/* --- the list: read in a worker, as every template is a file --- */
+/* --- the list: read in a worker, since each template is a file --- */
 
 struct listing {
 	uv_work_t work;
 	struct fleet *fleet;
-	struct request *request;	/* NULL when its client has gone */
+	struct request *request;	/* NULL: the client has gone */
 	struct entry *entries;		/* owned */
 	uint32_t limit;			/* 0: all */
-	bool defaults;			/* only those */
-	char after[STORE_NAME_MAX + 1]; /* the name that the page before ended with */
+	bool defaults;			/* only default templates */
+	char after[STORE_NAME_MAX + 1]; /* last name of the previous page */
 	size_t count;
 	int result;
 	struct error why;
@@ -171,7 +171,7 @@ static void send_templates(struct listing *l)
 	}
 	if (r < 0) {
 		(void)error_set(
-			&l->why, ERROR_INTERNAL, ENOMEM, "out of memory"); /* if nothing else */
+			&l->why, ERROR_INTERNAL, ENOMEM, "out of memory"); /* unless already set */
 		reply_failure(l->request, &l->why);
 	} else {
 		reply_json_fields(l->request, 200, json_incref(list), &next, next.value ? 1 : 0);
@@ -216,7 +216,7 @@ static void list_templates(struct request *r, bool paged, bool defaults)
 			free(l);
 			return;
 		}
-		/* a token that is no name is one behind or before them all */
+		/* an invalid token counts as none: the list begins at the start */
 		if (uri_query_get(r->head->query, "nextToken", l->after, sizeof(l->after)) < 0)
 			l->after[0] = '\0';
 	}
@@ -225,7 +225,7 @@ static void list_templates(struct request *r, bool paged, bool defaults)
 	l->fleet = fleet_of(r);
 	l->request = r;
 	request_set_ops(r, &ops, l);
-	(void)uv_queue_work(fleet_of(r)->loop, &l->work, list_work, list_done); /* never fails */
+	(void)uv_queue_work(fleet_of(r)->loop, &l->work, list_work, list_done); /* cannot fail */
 }
 
 void api_templates_list(struct request *r)
@@ -243,9 +243,9 @@ void api_templates_default(struct request *r)
 	list_templates(r, false, true);
 }
 
-/* --- one --- */
+/* --- a single template --- */
 
-/* A small file: read at once. False: answered. ret->name is to be freed. */
+/* Reads a small file at once. False: answered. Free ret->name. */
 static bool load(struct request *r, struct entry *ret, struct store_template *ret_row)
 {
 	char name[STORE_NAME_MAX + 1];
@@ -308,7 +308,7 @@ bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME
 		return false;
 	}
 	err = store_template_name(fleet_of(r)->store, ref.name, ret, &e);
-	if (err == -ENOENT) /* a name, or nothing of ours */
+	if (err == -ENOENT) /* it is a name, or unknown */
 		memcpy(ret, ref.name, strlen(ref.name) + 1);
 	else if (err < 0)
 		reply_failure(r, &e);

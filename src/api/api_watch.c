@@ -1,4 +1,4 @@
-/* Metrics and logs of sandboxes (protocol section 2.11), and the daemon's health. */
+/* Metrics and logs of sandboxes (protocol section 2.11). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static int add_metric(void *arg, const struct store_sample *m)
 	return json_array_append_new(arg, metric_json(m)) < 0 ? -ENOMEM : 0;
 }
 
-/* A time in the query in units of unit_ns; false: answered. */
+/* Reads a time from the query, in units of unit_ns. False: answered. */
 static bool take_time(struct request *r, const char *name, uint64_t unit_ns, uint64_t *ret)
 {
 	unsigned long long v;
@@ -65,7 +65,7 @@ void api_metrics(struct request *r)
 	if (!sb)
 		return;
 	if (to < STORE_NEVER_NS - NS_PER_S)
-		to += NS_PER_S - 1; /* the whole last second */
+		to += NS_PER_S - 1; /* includes the whole last second */
 	list = json_array();
 	if (store_sample_list(fleet_of(r)->store, sb->id, from, to, add_metric, list, &e) < 0) {
 		json_decref(list);
@@ -82,7 +82,7 @@ static void add_last(struct request *r, const char *id, json_t *all)
 	struct store_sample last;
 	char own[ROUTE_SANDBOX_ID_MAX + 1];
 
-	/* one that is not there, or not the asker's, or has no sample yet, is left out */
+	/* left out: missing, not the client's, or without a sample yet */
 	if (!route_sandbox_id(id, own) || store_sandbox_get(fleet_of(r)->store, own, &sb, NULL) < 0)
 		return;
 	if (auth_may_see(r, sb->key_id) &&
@@ -110,20 +110,21 @@ void api_metrics_many(struct request *r)
 
 /* --- logs --- */
 
-/* What the guest's kernel said, while the sandbox is there, then the life cycle as the store has
- * it, which outlives the sandbox: one who follows sees the end. Lines of the console have no times of
- * their own. They get made-up ones, a millisecond apart, of which the last is the sandbox's start: so
- * one who follows by time gets a line once, and pages can end between any two. */
+/* Log entries. First come the lines of the guest's kernel, while the sandbox exists. Then comes the
+ * life cycle from the store, which outlives the sandbox, so a client that follows sees its end.
+ * Console lines have no times, so they get made-up ones, a millisecond apart, the last at the
+ * sandbox's start. So a client that follows by time gets each line once, and a page can end between
+ * any two. */
 struct log_query {
 	char id[ROUTE_SANDBOX_ID_MAX + 1];
 	uint64_t since_ns; /* inclusive */
 	uint64_t until_ns; /* exclusive */
 	uint32_t limit;
-	bool backward;	/* the newest come first */
-	unsigned level; /* least: index into level_names */
+	bool backward;	/* newest first */
+	unsigned level; /* lowest level shown: index into level_names */
 	char search[SEARCH_MAX];
-	json_t *entries; /* of {"timestamp","message","level","fields"} */
-	/* Of the page of events that was read last. */
+	json_t *entries; /* objects {"timestamp","message","level","fields"} */
+	/* About the page of events that was read last. */
 	unsigned count;
 	uint64_t last_id;
 };
@@ -138,7 +139,7 @@ static int find_level(const char *name)
 	return -EINVAL;
 }
 
-/* False: answered. */
+/* Reads the level. False: answered. */
 static bool take_level(struct request *r, unsigned *ret)
 {
 	char name[16];
@@ -163,7 +164,7 @@ static void add_entry(struct log_query *q, uint64_t at_ns, const char *level, co
 	if (at_ns < q->since_ns || at_ns >= q->until_ns || (unsigned)find_level(level) < q->level ||
 		(*q->search && !strstr(message, q->search)))
 		return;
-	/* what does not fit into memory is left out */
+	/* entries that do not fit into memory are left out */
 	(void)json_array_append_new(q->entries,
 		json_pack("{s:o, s:s, s:s, s:{s:s}}", "timestamp", api_time(at_ns), "message",
 			message, "level", level, "fields", "logger", logger));
@@ -196,7 +197,7 @@ static void add_console(struct log_query *q, struct fleet *f)
 	for (char *line = strtok_r(text, "\r\n", &save); line; line = strtok_r(NULL, "\r\n", &save))
 		lines[n++ % LOGS_MAX] = line;
 	for (unsigned k = 0, count = n < LOGS_MAX ? n : LOGS_MAX; k < count; k++) {
-		unsigned before = q->backward ? k : count - 1 - k; /* so many lines come later */
+		unsigned before = q->backward ? k : count - 1 - k; /* number of later lines */
 
 		add_entry(q, sb->started_ns - before * NS_PER_MS, "info", "console",
 			lines[(n - 1 - before) % LOGS_MAX]);
@@ -215,7 +216,8 @@ static int note_event(void *arg, const struct store_event *ev)
 	return 0;
 }
 
-/* Whether the sandbox of the path is there, or events of it are, for the asker; else answered. */
+/* Whether the sandbox of the path exists for the client, or events of it do; otherwise answers
+ * 404. */
 static bool find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1])
 {
 	const struct store_event_filter f = {
@@ -230,13 +232,13 @@ static bool find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1])
 		(void)store_event_list(fleet_of(r)->store, &f, note_event, &found, NULL);
 	if (found)
 		return true;
-	sb = api_find(r); /* its events may be too old to be kept */
+	sb = api_find(r); /* its events may have expired */
 	found = sb;
 	store_sandbox_free(sb);
 	return found;
 }
 
-/* Page by page, as most of one may be left out by level and search. */
+/* Reads page by page, since level and search may drop most of a page. */
 static int add_events(struct request *r, struct log_query *q, struct error *e)
 {
 	struct store_event_filter f = {
@@ -259,7 +261,7 @@ static int add_events(struct request *r, struct log_query *q, struct error *e)
 	return err;
 }
 
-/* At most q->limit entries, in the order of the query. */
+/* Gathers at most q->limit entries, in the order of the query. */
 static int gather(struct request *r, struct log_query *q, struct error *e)
 {
 	int err;
@@ -271,7 +273,7 @@ static int gather(struct request *r, struct log_query *q, struct error *e)
 	if (q->backward && !is_full(q))
 		add_console(q, fleet_of(r));
 	while (json_array_size(q->entries) > q->limit)
-		(void)json_array_remove(q->entries, json_array_size(q->entries) - 1); /* is there */
+		(void)json_array_remove(q->entries, json_array_size(q->entries) - 1); /* exists */
 	return err;
 }
 

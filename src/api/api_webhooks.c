@@ -1,5 +1,5 @@
-/* Webhooks: a key's own, which get its sandboxes' events, or, for the operator, those of all keys.
- */
+/* Webhooks. A key's own receive events of its sandboxes; the operator's receive events of all
+ * keys. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -19,9 +19,9 @@
 #include "store/webhooks.h"
 
 enum {
-	OF_KEY_MAX = 16, /* webhooks of one key */
+	OF_KEY_MAX = 16, /* webhooks per key */
 	SECRET_RAW = 24,
-	SECRET_MIN = 16, /* of one that is given */
+	SECRET_MIN = 16, /* minimum length of a given secret */
 	SECRET_MAX = 256,
 };
 #define SECRET_PREFIX "whsec_"
@@ -38,7 +38,7 @@ static json_t *types_json(uint32_t types)
 	return list;
 }
 
-/* The secret is told once, by whoever made it. */
+/* Never contains the secret: only the creator sees it, once. */
 static json_t *webhook_json(const struct store_webhook *w)
 {
 	return json_pack("{s:s, s:s, s:o, s:b, s:o, s:I, s:I, s:s?, s:s?}", "id", w->id, "url",
@@ -73,7 +73,7 @@ void api_webhooks_list(struct request *r)
 		reply_json(r, 200, list);
 }
 
-/* The one that r->params[0] names, as JSON; NULL: answered. */
+/* The webhook that r->params[0] names, as JSON; NULL: answered. */
 static json_t *find(struct request *r)
 {
 	json_t *list = list_of(r), *one, *found = NULL;
@@ -89,7 +89,7 @@ static json_t *find(struct request *r)
 	return found;
 }
 
-/* --- from JSON: false is answered --- */
+/* --- from JSON (false: answered) --- */
 
 static bool take_types(struct request *r, const json_t *body, uint32_t *types)
 {
@@ -148,7 +148,7 @@ static bool take_url(struct request *r, const json_t *body, const char **url)
 	return true;
 }
 
-/* It stays NULL when none is given. */
+/* *secret stays NULL if none is given. */
 static bool take_secret(struct request *r, const json_t *body, const char **secret)
 {
 	const json_t *v = json_object_get(body, "secret");
@@ -200,7 +200,7 @@ static void make_secret(char out[sizeof(SECRET_PREFIX) + 2 * SECRET_RAW])
 {
 	uint8_t raw[SECRET_RAW] = {0};
 
-	(void)!getrandom(raw, sizeof(raw), 0); /* so few come always */
+	(void)!getrandom(raw, sizeof(raw), 0); /* cannot fail for so few bytes */
 	memcpy(out, SECRET_PREFIX, sizeof(SECRET_PREFIX) - 1);
 	str_hex(raw, sizeof(raw), out + sizeof(SECRET_PREFIX) - 1);
 	explicit_bzero(raw, sizeof(raw));
@@ -222,7 +222,7 @@ static void add(struct request *r, struct store_webhook *w)
 	}
 	w->id = id;
 	made = webhook_json(w);
-	(void)json_object_set_new(made, "secret", json_string(w->secret)); /* NULL: answered so */
+	(void)json_object_set_new(made, "secret", json_string(w->secret)); /* NULL: see below */
 	reply_json(r, 201, made);
 }
 
@@ -291,7 +291,7 @@ void api_webhooks_remove(struct request *r)
 	json_decref(one);
 }
 
-/* Queued like an event, so that it shows how the queue fares. */
+/* Queues a test delivery like an event, so that it shows the state of the queue. */
 void api_webhooks_test(struct request *r)
 {
 	uint64_t now = clock_realtime_ns();

@@ -18,9 +18,9 @@
 
 enum { BUCKETS = 512, MINUTE_S = 60 };
 
-/* Tokens of a key's creation rate: a minute's worth can be saved up. Keys are told apart by a slot
- * of their id; two that share one take turns in it, each beginning full, which only ever gives more
- * than was promised. */
+/* A token bucket for a key's creation rate; it can save up a minute's worth. A hash of the key's id
+ * selects the slot. Two keys with the same slot replace each other, each beginning with a full
+ * bucket. That can only give them more than their rate. */
 struct bucket {
 	char key_id[STORE_UUID_BYTES];
 	double tokens;
@@ -37,7 +37,7 @@ static bool take_local(struct request *r)
 		reply_failure(r, &e);
 	else
 		r->key_id = r->key->id;
-	return err == 0; /* the operator's own account is that of its socket */
+	return err == 0; /* the socket's own account is the operator's */
 }
 
 bool auth_check(struct request *r)
@@ -90,7 +90,7 @@ static struct bucket *bucket_of(const char *key_id, unsigned rate, uint64_t now)
 	return b;
 }
 
-/* 0, or the seconds until there are so many tokens again. */
+/* Returns 0, or the seconds until there are enough tokens. */
 static unsigned take_tokens(const char *key_id, unsigned rate, unsigned count)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -112,7 +112,7 @@ static bool take_rate(struct request *r, unsigned count)
 	unsigned rate = limits_effective(fleet_of(r), &r->key->limits).creates_per_minute;
 	unsigned wait;
 
-	if (rate && count > rate) { /* to wait would not help */
+	if (rate && count > rate) { /* waiting would not help */
 		reply_error(r, 400,
 			"%u sandboxes at once are more than the %u that this key may make in a "
 			"minute: "

@@ -28,7 +28,7 @@ void cell_output_done(struct cell_output *o)
 	o->error = NULL;
 }
 
-/* As much of n bytes of UTF-8 as fits, whole characters. */
+/* The longest prefix of n bytes of UTF-8 that fits and has only whole characters. */
 static size_t cut(const char *text, size_t n, size_t room)
 {
 	if (n <= room)
@@ -58,7 +58,7 @@ static bool is(struct json_slice s, const char *text)
 	return s.len == strlen(text) && memcmp(s.text, text, s.len) == 0;
 }
 
-/* The fields' values as they are written, those of length 0 that are not there. False: it is no
+/* Finds the fields' values as written; a missing one gets length 0. Returns false if it is no valid
  * line. */
 static bool read_fields(const void *line, size_t n, struct json_slice ret[FIELDS])
 {
@@ -73,7 +73,7 @@ static bool read_fields(const void *line, size_t n, struct json_slice ret[FIELDS
 	return r == 0;
 }
 
-/* A value of a line that is a text or a number; NULL when it is a larger one, or not there. */
+/* A string or number of a line; NULL if it is missing or of another type. */
 static json_t *scalar(struct json_slice s)
 {
 	if (!s.len || *s.text == '{' || *s.text == '[')
@@ -90,14 +90,14 @@ static int take_text(struct cell_output *o, struct buf *to, bool *ret_cut, struc
 	if (json_is_string(text)) {
 		fits = cut(json_string_value(text), n, o->left);
 		*ret_cut = *ret_cut || fits < n;
-		o->left = fits < n ? 0 : o->left - fits; /* nothing small slips in behind a gap */
+		o->left = fits < n ? 0 : o->left - fits; /* nothing follows a cut */
 		r = buf_add(to, json_string_value(text), fits);
 	}
 	json_decref(text);
 	return r < 0 ? -ENOMEM : 0;
 }
 
-/* The members but the type, as they are written: less than the line, so that there is room. */
+/* Appends all members but the type, as written: shorter than the line, so they fit. */
 static int add_result(struct buf *to, const void *line, size_t n)
 {
 	struct json_members members = json_members_of(line, n);
@@ -127,7 +127,8 @@ static int take_result(struct cell_output *o, const void *line, size_t n)
 	return add_result(&o->results, line, n) < 0 ? -ENOMEM : 0;
 }
 
-/* A text of an exception, cut: exceptions are told whatever has been said before. */
+/* A text of an exception, cut to its own limit: exceptions are reported however much output came
+ * first. */
 static json_t *error_text(struct json_slice field)
 {
 	json_t *v = scalar(field), *text;
@@ -178,13 +179,13 @@ static int take_line(struct cell_output *o, const void *line, size_t n)
 	return 0;
 }
 
-/* --- lines that are too long ---
+/*--- lines that are too long ---
  *
- * A text is up to six times as long escaped as it is decoded, so a line may be longer than its buffer
- * and still be within the limit. That of a stream becomes several of the same beginning. */
+ * Escaped text may be six times as long as decoded text. So a line may exceed its buffer and still
+ * be within the limit. A stream's line is then split into several with the same beginning. */
 
-/* The length of the character at s, as it is written: more than the n bytes that are there when its
- * end is missing. What is no valid one may have any length, as jansson refuses it. */
+/* The written length of the character at s. It exceeds n if the character is incomplete. An invalid
+ * one may get any length, since jansson refuses it. */
 static size_t written_len(const char *s, size_t n)
 {
 	unsigned char c = (unsigned char)*s;
@@ -196,7 +197,7 @@ static size_t written_len(const char *s, size_t n)
 	return n >= 4 && (s[2] | 0x20) == 'd' && strchr("89abAB", s[3]) ? 12 : 6; /* a pair */
 }
 
-/* How much of n bytes of a text, as it is written, is before its end, and whole characters. */
+/* The length of the whole characters, as written, in n bytes of text before its end. */
 static size_t whole_text(const char *s, size_t n)
 {
 	size_t at = 0, len;
@@ -209,8 +210,8 @@ static size_t whole_text(const char *s, size_t n)
 	return at;
 }
 
-/* The line's text, behind `front` bytes, as far as it is there; the rest stays, as a line that
- * begins like this one. The last byte is of the rest, which makes a place for a quote. */
+/* Takes as much of the line's text as is there, from `front` bytes on. The rest stays as a line
+ * with the same beginning. The last byte always belongs to the rest, to leave room for a quote. */
 static int take_part(struct cell_output *o, size_t front, struct buf *to, bool *ret_cut)
 {
 	char *head = (char *)o->line.data + o->line.start;
@@ -223,7 +224,7 @@ static int take_part(struct cell_output *o, size_t front, struct buf *to, bool *
 	r = take_text(o, to, ret_cut,
 		(struct json_slice){.text = head + front - 1, .len = at + 1 - (front - 1)});
 	head[at] = behind;
-	/* Where nothing comes of it the text is beyond the limit, or invalid. */
+	/* no progress: the text is beyond the limit, or invalid */
 	o->skipping = behind == '"' || buf_len(to) == before;
 	memmove(head + at - front, head, front);
 	buf_consume(&o->line, at - front);
@@ -236,7 +237,7 @@ static bool begins(const struct cell_output *o, const char *text)
 	       memcmp(buf_head(&o->line), text, strlen(text)) == 0;
 }
 
-/* The line has filled its buffer and goes on. */
+/* Called when the line has filled its buffer and goes on. */
 static int make_room(struct cell_output *o)
 {
 	static const char out[] = "{\"type\":\"stdout\",\"text\":\"",
@@ -326,7 +327,7 @@ static int add_piece(const char *piece, size_t n, void *out)
 	return buf_add(out, piece, n);
 }
 
-/* All of it is small but the error. */
+/* Everything but the error is small. */
 static int add_rest(struct buf *out, const struct cell_output *o, json_t *more)
 {
 	json_t *rest = json_pack("{s:O?, s:I, s:{s:b, s:b, s:b}}", "error", o->error,

@@ -1,4 +1,4 @@
-/* GET /health: the daemon answers. */
+/* GET /health: answers while the daemon serves. */
 #ifndef API_HEALTH_H
 #define API_HEALTH_H
 

@@ -12,7 +12,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Numbers of struct store_limits, with their names in JSON and units there. */
+/* The numbers of struct store_limits, with their JSON names and units. */
 static const struct limit {
 	const char *name;
 	size_t offset, bytes;
@@ -89,7 +89,7 @@ static void add_limits(json_t *root, const struct store_key *k)
 	(void)json_object_set_new(
 		object, "tier", k->limits.tier ? json_string(k->limits.tier) : json_null());
 	(void)json_object_set_new(object, "managesKeys", json_boolean(k->limits.manages_keys));
-	/* what cannot be added shows as missing */
+	/* a field that cannot be added is missing */
 	(void)json_object_set_new(root, "limits", object);
 	(void)json_object_set_new(root, "teamID", json_string(k->team_id));
 }
@@ -117,14 +117,14 @@ json_t *key_json(const struct store_key *k, bool for_operator)
 	return root;
 }
 
-/* The key's secret is not known to us: its holder has it. */
+/* Without a secret: only the key's holder has it. */
 json_t *team_json(const struct store_team *t, bool is_default)
 {
 	return json_pack("{s:s, s:s, s:s, s:b}", "teamID", t->id, "name", t->name, "apiKey", "",
 		"isDefault", is_default);
 }
 
-/* The store says only that something is missing. */
+/* The store only says that something is missing. */
 static int no_such_tier(const struct store_limits *l, struct error *e)
 {
 	if (!l->tier)
@@ -147,7 +147,7 @@ int key_json_create(struct store *s, const char *name, const char *team_id,
 		r = store_key_get(s, id, &k, e);
 	if (r == 0) {
 		*ret = key_json(k, for_operator);
-		/* without the secret the answer is of no use, but the key can be revoked */
+		/* without the secret the answer is useless, but the key can be revoked */
 		if (!*ret || json_object_set_new(*ret, "key", json_string(secret)) < 0)
 			r = operation_no_memory(e);
 	}
@@ -171,7 +171,7 @@ static int match_team(void *arg, const struct store_team *t)
 	return 0;
 }
 
-/* An empty id: of all teams, or the default one. */
+/* An empty id: all teams, or the default one. */
 static int find_team(struct store *s, const char *name, struct find_team *ret, struct error *e)
 {
 	*ret = (struct find_team){.name = name};
@@ -247,7 +247,7 @@ int keys_change(struct operation *o, struct error *e)
 	return r;
 }
 
-/* The daemon serves this itself (api_keys.c). */
+/* Used without a daemon; the daemon has its own (api_keys.c). */
 int keys_revoke(struct operation *o, struct error *e)
 {
 	char kill[8];

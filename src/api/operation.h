@@ -1,4 +1,4 @@
-/* One operation of the operator's (operator.h), as those who write operations see it. */
+/* One operation of the operator (operator.h), as its implementation sees it. */
 #ifndef API_OPERATION_H
 #define API_OPERATION_H
 
@@ -10,13 +10,13 @@
 
 struct operation {
 	struct store *store;
-	const char *id;	    /* what "{}" stood for, or NULL */
+	const char *id;	    /* what matched "{}", or NULL */
 	const char *query;  /* still encoded, or NULL */
 	const json_t *body; /* an object, or NULL */
-	json_t *answer;	    /* stays NULL for an empty one */
+	json_t *answer;	    /* NULL: an empty answer */
 };
 
-/* A text of the query: 1, or 0 when it is not there; ERROR_USAGE. */
+/* Reads a text of the query. Returns 1, 0 if it is missing, or fails with ERROR_USAGE. */
 int operation_query(
 	const struct operation *o, const char *name, char *out, size_t cap, struct error *e);
 

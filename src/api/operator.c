@@ -11,7 +11,7 @@
 #include "api/usage_json.h"
 #include "proto/uri.h"
 
-/* At most one segment is a parameter, and it is the last. */
+/* At most one segment is a parameter, and it is the last one. */
 static const struct {
 	const char *method, *collection;
 	bool has_id;

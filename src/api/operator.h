@@ -1,6 +1,6 @@
-/* What the operator asks that the store alone can answer: keys, teams, tiers, usage. The daemon
- * serves it on its administrator's socket; without a daemon the command line calls it on the store
- * itself, so that both give the same answers. The shapes are in docs/openapi.yaml. */
+/* The operator's requests that need only the store: keys, teams, tiers, usage. The daemon serves
+ * them on its admin socket. Without a daemon the command line runs them on the store itself, so
+ * both give the same answers. docs/openapi.yaml has the shapes. */
 #ifndef DAEMON_OPERATOR_H
 #define DAEMON_OPERATOR_H
 
@@ -10,7 +10,7 @@
 #include "store/store.h"
 
 /* target: path and query as in HTTP. body may be NULL. *ret is a new reference, NULL for an empty
- * answer. The errors are those of the store, and ERROR_USAGE, ERROR_NOT_FOUND. */
+ * answer. Fails with the store's errors, ERROR_USAGE or ERROR_NOT_FOUND. */
 int operator_call(struct store *s, const char *method, const char *target, const json_t *body,
 	json_t **ret, struct error *e);
 

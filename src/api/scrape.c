@@ -31,10 +31,10 @@ enum { LAG_MS = 1000, STATM_MAX = 256 };
 
 struct scrape {
 	uv_timer_t lag;
-	uint64_t due_ns; /* of the timer */
+	uint64_t due_ns; /* when the timer should fire */
 };
 
-/* --- as it happens --- */
+/* --- counted as it happens --- */
 
 static void on_lag(uv_timer_t *t)
 {
@@ -97,7 +97,8 @@ static int count_instance(struct instance *i, void *arg)
 	return 0;
 }
 
-/* Those that are not running are told apart by their row, or are being made. */
+/* Counts sandboxes by the state of their rows: those that are not running. Others are being
+ * made. */
 static int count_row(void *arg, const struct store_sandbox *sb)
 {
 	static const char *const names[] = {
@@ -119,7 +120,7 @@ static void collect_sandboxes(struct fleet *f)
 
 	metrics_clear(METRIC_SANDBOXES);
 	(void)instance_each(f, count_instance, &p);		   /* always 0 */
-	(void)store_sandbox_each(f->store, count_row, NULL, NULL); /* fewer numbers then */
+	(void)store_sandbox_each(f->store, count_row, NULL, NULL); /* fewer numbers on failure */
 	metrics_set(METRIC_SANDBOXES, "creating", "", f->making);
 	pool_measure(f->pool);
 	metrics_set(METRIC_PROMISED_MEMORY, NULL, NULL, (double)p.memory_bytes);
@@ -169,7 +170,7 @@ static void collect_webhooks(struct fleet *f)
 {
 	struct queues q = {0};
 
-	(void)store_webhook_list(f->store, NULL, count_webhook, &q, NULL); /* zeros then */
+	(void)store_webhook_list(f->store, NULL, count_webhook, &q, NULL); /* zeros on failure */
 	metrics_set(METRIC_WEBHOOK_WAITING, NULL, NULL, (double)q.waiting);
 	metrics_set(METRIC_WEBHOOK_DROPPED, NULL, NULL, (double)q.dropped);
 }

@@ -1,5 +1,5 @@
-/* The operator's page of metrics: what is counted as it happens (metrics.h), and what is looked up
- * when somebody asks. */
+/* The operator's page of metrics: counters that are updated as things happen (metrics.h), and
+ * values that are looked up per request. */
 #ifndef DAEMON_SCRAPE_H
 #define DAEMON_SCRAPE_H
 
@@ -11,13 +11,13 @@
 
 struct scrape;
 
-/* Begins to watch the event loop and the store. 0 or -ENOMEM. */
+/* Starts to watch the event loop and the store. Returns 0 or -ENOMEM. */
 int scrape_start(uv_loop_t *loop, struct store *store, struct scrape **ret, struct error *e);
 void scrape_stop(struct scrape *s); /* NULL is fine */
 
 /* GET /metrics. */
 void scrape_handle(struct request *r);
-/* The whole of the port of --metrics-listen. */
+/* Handles all requests on the --metrics-listen port. */
 void scrape_dispatch(struct request *r);
 
 #endif

@@ -15,7 +15,7 @@ const char *money_format(uint64_t micros, char out[MONEY_BYTES])
 		(unsigned long long)(micros / MICROS),
 		(unsigned long long)(micros % MICROS)); /* fits */
 
-	while (out[n - 1] == '0' && out[n - 3] != '.') /* cents stay */
+	while (out[n - 1] == '0' && out[n - 3] != '.') /* keeps cents */
 		out[--n] = '\0';
 	return out;
 }
@@ -28,7 +28,7 @@ int money_parse(const char *s, uint64_t *ret)
 
 	if (n == 0 || n >= sizeof(whole) || decimals > DECIMALS || (s[n] && !decimals))
 		return -EINVAL;
-	(void)snprintf(whole, sizeof(whole), "%.*s", (int)n, s); /* checked above */
+	(void)snprintf(whole, sizeof(whole), "%.*s", (int)n, s); /* length checked above */
 	if (decimals)
 		memcpy(part, s + n + 1, decimals);
 	if (str_parse_u64(whole, &a) < 0 || str_parse_u64(part, &b) < 0 ||

@@ -6,12 +6,12 @@
 
 enum { MONEY_BYTES = 32 };
 
-/* Millionths as a decimal number, "0.00075"; and back: 0 or -EINVAL. */
+/* Converts millionths to a decimal number, "0.00075", and back: 0 or -EINVAL. */
 const char *money_format(uint64_t micros, char out[MONEY_BYTES]);
 int money_parse(const char *s, uint64_t *ret);
 
 /* tiers_put takes includedMinutes, pricePerMinute (a decimal number as a string), currency and
- * hardStop; what is missing stays as it was, or is 0. */
+ * hardStop. A missing one keeps its value, or is 0 for a new tier. */
 int tiers_list(struct operation *o, struct error *e);
 int tiers_put(struct operation *o, struct error *e);
 int tiers_remove(struct operation *o, struct error *e);

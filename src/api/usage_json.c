@@ -22,10 +22,10 @@ enum { SANDBOXES_MAX = 1000, DATE_BYTES = 11, DAYS_MAX = 3660, COUNTERS = 6 };
 struct report {
 	struct store *store;
 	const char *key_id;	 /* NULL: all */
-	uint64_t from_ns, to_ns; /* midnights: the first day's, and the one after the last */
-	json_t *list;		 /* the part being made */
+	uint64_t from_ns, to_ns; /* midnights: of the first day, and after the last day */
+	json_t *list;		 /* the part being built */
 	struct store_counters total;
-	struct store_counters *days; /* by number from from_ns on */
+	struct store_counters *days; /* indexed by day, from from_ns on */
 };
 
 /* --- the period --- */
@@ -37,7 +37,7 @@ static void format_date(uint64_t ns, char out[DATE_BYTES])
 	(void)snprintf(out, DATE_BYTES, "%.10s", timestamp_format_ns(ns, text)); /* YYYY-MM-DD */
 }
 
-/* A day, or with `suffix` "-01" the first of a month: 1, 0 when it is not there. */
+/* Reads a day, or with suffix "-01" the first day of a month. Returns 1, or 0 if it is missing. */
 static int take_date(const struct operation *o, const char *name, const char *suffix, uint64_t *ret,
 	struct error *e)
 {
@@ -111,7 +111,7 @@ static json_t *bill_json(const struct store_bill *b, uint64_t at_ns)
 		b->hard_stop, "stopped", b->stopped);
 }
 
-/* --- parts: each is a list of what was used --- */
+/* --- parts, each a list --- */
 
 static int append(struct report *r, json_t *entry, const struct store_counters *c)
 {
@@ -142,7 +142,7 @@ static int add_key(void *arg, const struct store_key_usage *u)
 		&u->total);
 }
 
-/* The one that was asked for also when it used nothing: its bill says what it may. */
+/* A key that was asked for is listed even without usage: its bill shows what it may use. */
 static int list_keys(struct report *r, struct error *e)
 {
 	const struct store_key_usage none = {.key_id = r->key_id};
