@@ -18,7 +18,7 @@ enum { PARAMETER_MAX = 4096 };
 
 enum access {
 	ACCESS_TOKEN, /* X-Access-Token */
-	ACCESS_FILES, /* the token, or else a signature */
+	ACCESS_FILES, /* the token or a signature */
 	ACCESS_OPEN,
 };
 
@@ -37,7 +37,7 @@ static const struct endpoint {
 	{"/metrics", "GET", ACCESS_TOKEN, envd_metrics},
 };
 
-/* What only the reference's control plane may call. There is nothing behind it here. */
+/* Paths for E2B's control plane only. They do nothing here. */
 static bool is_control_path(const char *path)
 {
 	static const char *const paths[] = {
@@ -73,7 +73,7 @@ static void refuse_guess(struct request *r)
 		.body = body,
 		.len = sizeof(body) - 1};
 
-	(void)request_reply(r, &reply); /* too late: the client has gone */
+	(void)request_reply(r, &reply); /* a failure means that the client has gone */
 }
 
 static void refuse_path(struct request *r)
@@ -87,11 +87,11 @@ static void refuse_path(struct request *r)
 	if (!err)
 		err = buf_add_str(&body, ",\"code\":404}");
 	if (err)
-		buf_clear(&body); /* out of memory: the status says it */
+		buf_clear(&body); /* out of memory: the status must do */
 	envd_reply_json(r, 404, &body);
 }
 
-/* Browsers ask before they send a token, so this needs none, nor a sandbox. */
+/* Browsers ask this before they send a token, so it needs neither token nor sandbox. */
 static void reply_preflight(struct request *r)
 {
 	const char *wanted = http_header_get(&r->head->headers, "access-control-request-headers");
@@ -105,12 +105,12 @@ static void reply_preflight(struct request *r)
 	const struct http_reply reply = {
 		.status = 204, .fields = fields, .field_count = ARRAY_SIZE(fields)};
 
-	(void)request_reply(r, &reply); /* too late: the client has gone */
+	(void)request_reply(r, &reply); /* a failure means that the client has gone */
 }
 
 /* --- signatures --- */
 
-/* The query's parameters as signed; a missing one is NULL. */
+/* The query's parameters as they were signed; NULL if missing. */
 struct signed_query {
 	char path[PARAMETER_MAX + 1], user[AGENT_NAME_MAX + 1], expiration[32], signature[128];
 	bool has_path, has_user, has_expiration, has_signature;
@@ -178,13 +178,14 @@ static struct instance *search_signed(struct request *r, const struct signed_que
 	struct search s = {.signature = signature_search_new(&in, q->signature)};
 
 	if (s.signature)
-		(void)instance_each(fleet_of(r), matches, &s); /* found says it */
+		(void)instance_each(fleet_of(r), matches, &s); /* s.found has the result */
 	signature_search_free(s.signature);
 	return s.found;
 }
 
-/* A signed URL names no sandbox in single-port mode: it is the one whose token made the signature.
- * A wrong one costs a hash for each sandbox, so they are limited. NULL: the request was answered. */
+/* Finds the sandbox of a signed URL. In single-port mode the URL names none, so it is the one whose
+ * token made the signature. A wrong signature costs a hash per sandbox, so guesses are limited.
+ * NULL: the request was answered. */
 static struct instance *find_signed(struct request *r)
 {
 	struct signed_query q;
@@ -197,7 +198,7 @@ static struct instance *find_signed(struct request *r)
 	if (read_query(r, &q) && q.has_signature)
 		found = search_signed(r, &q);
 	if (found) {
-		strcpy(r->route.sandbox_id, instance_id(found)); /* bounded alike */
+		strcpy(r->route.sandbox_id, instance_id(found)); /* the same bound */
 		return found;
 	}
 	request_note_guess(r);
@@ -205,7 +206,7 @@ static struct instance *find_signed(struct request *r)
 	return NULL;
 }
 
-/* --- who may --- */
+/* --- access --- */
 
 static bool allow_signature(struct request *r, const char *token)
 {
@@ -231,7 +232,7 @@ static bool allow_signature(struct request *r, const char *token)
 	}
 }
 
-/* False: refused. A wrong token is wrong even next to a good signature. */
+/* Returns false if refused. A wrong token is refused even with a good signature. */
 static bool allow(struct request *r, const struct instance *i, enum access access)
 {
 	const char *token = instance_envd_token(i);

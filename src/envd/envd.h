@@ -1,8 +1,8 @@
-/* The E2B surface of a sandbox's port 49983 (protocol section 3), served by the daemon: it is
- * translated to the agent's protocol, so that no token ever enters a guest. docs/envd.md.
+/* The E2B surface on port 49983 of a sandbox (protocol section 3), served by the daemon. It
+ * translates to the agent's protocol, so no token ever enters a guest. See docs/envd.md.
  *
- *	envd            who may do what: tokens, signatures, CORS, and which endpoint it is
- *	envd_call       a request joined with a link to the agent
+ *	envd            access (tokens, signatures, CORS), and the choice of the endpoint
+ *	envd_call       joins a request with a link to the agent
  *	envd_rpc        Connect: unary calls and streams
  *	envd_process, envd_input, envd_filesystem, envd_watch     the RPCs
  *	envd_get, envd_post, envd_compose, envd_misc              the plain HTTP endpoints
@@ -12,7 +12,7 @@
 
 #include "http/request.h"
 
-/* For struct daemon's envd_handler: requests of ROUTE_SANDBOX with port 49983, and ROUTE_SIGNED. */
+/* Handles requests of ROUTE_SANDBOX with port 49983, and of ROUTE_SIGNED. */
 void envd_handle(struct request *r);
 
 #endif

@@ -7,8 +7,8 @@
 #include "fleet/instance.h"
 #include "store/sandboxes.h"
 
-/* On its way to being paused, or back from that: the client may try again soon. A sandbox that is
- * being killed is gone already. */
+/* Whether it is being paused or resumed, so that the client may try again soon. A sandbox that is
+ * being killed counts as gone. */
 static bool is_changing(struct fleet *f, const char *id)
 {
 	const struct instance *i = instance_find_unsettled(f, id);

@@ -1,8 +1,8 @@
-/* A request names a sandbox that does not run: what its client is told (protocol sections 1.7 and
- * 11.9).
+/* Answers to requests that name a sandbox which is not running (protocol sections 1.7 and 11.9).
  *
- * The SDKs look for these two texts in 502 answers and in UNAVAILABLE errors, to tell a sandbox that
- * is gone from one that cannot be reached. So both are exact, and no other error contains them. */
+ * The SDKs look for these two texts in 502 answers and in UNAVAILABLE errors. They tell a sandbox
+ * that is gone from an unreachable one. So both texts are exact, and no other error contains
+ * them. */
 #ifndef DAEMON_ENVD_ABSENT_H
 #define DAEMON_ENVD_ABSENT_H
 
@@ -14,8 +14,8 @@
 
 struct fleet;
 
-/* Fills e: 502 for a sandbox that is unknown, ended or paused; 409 for one between two states; and
- * 502 with a text of its own for one that runs, whose connection was lost. Returns -EINVAL. */
+/* Fills e and returns -EINVAL. 502 for a sandbox that is unknown, ended or paused. 409 for one
+ * between two states. 502 with its own text for a running one whose connection was lost. */
 int envd_absent_fail(struct fleet *f, const char *sandbox_id, struct envd_error *e);
 
 /* Answers r, whose route names the sandbox, in the proxy's form. */

@@ -31,7 +31,7 @@ static uv_timer_t *timer_open(
 		return NULL;
 	(void)uv_timer_init(request_loop(c->r), t); /* cannot fail */
 	t->data = c;
-	(void)uv_timer_start(t, callback, ms, repeat_ms); /* fails without a callback only */
+	(void)uv_timer_start(t, callback, ms, repeat_ms); /* cannot fail with a callback */
 	return t;
 }
 
@@ -243,7 +243,7 @@ void envd_call_write(struct envd_call *c, const void *data, size_t n)
 	if (r > 0 && c->link)
 		agent_link_pause(c->link);
 	if (c->keepalive)
-		(void)uv_timer_again(c->keepalive); /* it repeats, so it can */
+		(void)uv_timer_again(c->keepalive); /* cannot fail: it repeats */
 }
 
 void envd_call_flush(struct envd_call *c)

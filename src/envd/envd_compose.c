@@ -1,6 +1,6 @@
-/* POST /files/compose (protocol section 3.8): several files of the guest become one. Read on the
- * call's own link, written on a second one; the bytes pass through the daemon, a bounded number at
- * a time. The sources are removed when the destination is complete. */
+/* POST /files/compose (protocol section 3.8): joins several files of the guest into one. It reads
+ * on the call's link and writes on a second one. The bytes pass through the daemon, a bounded
+ * number at a time. The sources are removed once the destination is complete. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,22 +15,22 @@
 
 enum { REQUEST_MAX = 1024 * 1024, SOURCES_MAX = 10000 };
 
-/*	CHECK   STAT of source `at`, of all of them in turn: they exist and are regular files
- *	TARGET  STAT of the destination, which need not exist: it is none of the sources
+/*	CHECK   STAT of each source in turn (`at`): it exists and is a regular file
+ *	TARGET  STAT of the destination, which may be missing: it is none of the sources
  *	COPY    READ of source `at` into the writer's WRITE
- *	CLOSE   END was sent, the writer's ENTRY is waited for
+ *	CLOSE   END was sent; waits for the writer's ENTRY
  *	REMOVE  REMOVE of source `at`
  */
 enum compose_step { COMPOSE_CHECK, COMPOSE_TARGET, COMPOSE_COPY, COMPOSE_CLOSE, COMPOSE_REMOVE };
 
 struct compose {
-	json_t *request; /* what is borrowed below */
+	json_t *request; /* the fields below borrow from it */
 	const char *user, *destination;
 	json_t *sources;
-	char **paths; /* absolute ones of the sources */
+	char **paths; /* absolute paths of the sources */
 	size_t count, at;
 	char *result;		   /* absolute path of the destination */
-	struct agent_link *writer; /* NULL: not opened */
+	struct agent_link *writer; /* NULL: not open */
 };
 
 static void on_done(struct envd_call *c)
@@ -203,7 +203,7 @@ static void write_piece(struct envd_call *c, const uint8_t *data, size_t n)
 	struct agent_conn *conn = agent_link_conn(m->writer);
 	const uint8_t *unused;
 
-	/* There is room: a piece has 64 KiB at most, and the reader pauses above 128. */
+	/* This fits: a piece has at most 64 KiB, and the reader pauses above 128. */
 	if (!conn || agent_send_data(conn, data, n) != (ssize_t)n) {
 		envd_call_abort(c);
 		return;

@@ -134,8 +134,8 @@ bool envd_download_is_conditional(const struct http_head *head)
 	return strcmp(head->method, "HEAD") == 0;
 }
 
-/* Whether any header `name` lists this entity tag, or "*". Weak tags are ours too: all of them
- * are made from size and time. */
+/* Whether a header `name` lists this entity tag, or "*". Our tags are all weak: they are made from
+ * size and time. */
 static bool lists_etag(const struct http_headers *h, const char *name, const char *etag)
 {
 	const struct http_header *f;
@@ -158,7 +158,7 @@ static bool lists_etag(const struct http_headers *h, const char *name, const cha
 	return false;
 }
 
-/* -1: no such header or no date; else whether the file is newer than the header's date. */
+/* -1: no such header or no date; otherwise whether the file is newer than that date. */
 static int newer_than(const struct http_headers *h, const char *name, time_t modified)
 {
 	const char *value = http_header_get(h, name);
@@ -169,7 +169,7 @@ static int newer_than(const struct http_headers *h, const char *name, time_t mod
 	return modified > t;
 }
 
-/* RFC 9110 13.2.2; 0: the request is to be done. */
+/* RFC 9110 13.2.2. Returns 0 if the request is to be performed. */
 static unsigned check_conditions(
 	const struct http_headers *h, const struct envd_download *d, time_t modified)
 {

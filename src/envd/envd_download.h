@@ -1,5 +1,5 @@
-/* GET and HEAD /files (protocol section 3.8; RFC 9110 13 and 14) without I/O: from the request's
- * headers and the file's entry to status, range and headers of the answer. */
+/* GET and HEAD /files (protocol section 3.8; RFC 9110 13 and 14), without I/O. It computes the
+ * answer's status, range and headers from the request's headers and the file's entry. */
 #ifndef DAEMON_ENVD_DOWNLOAD_H
 #define DAEMON_ENVD_DOWNLOAD_H
 
@@ -12,12 +12,12 @@
 
 enum {
 	ENVD_DOWNLOAD_FIELDS = 8,
-	ENVD_DISPOSITION_BYTES = 64 + 6 * 255, /* a name of 255 bytes, quoted and encoded */
+	ENVD_DISPOSITION_BYTES = 64 + 6 * 255, /* for a name of 255 bytes, quoted and encoded */
 };
 
 struct envd_download {
 	unsigned status;	 /* 200, 206, 304, 406, 412, 416 */
-	uint64_t offset, length; /* of the body; a HEAD has none but tells its length */
+	uint64_t offset, length; /* of the body; HEAD has no body, but tells the length */
 	struct http_field fields[ENVD_DOWNLOAD_FIELDS];
 	unsigned field_count;
 	const char *content_type;
@@ -27,17 +27,17 @@ struct envd_download {
 	char disposition[ENVD_DISPOSITION_BYTES];
 };
 
-/* Whether the answer depends on the file's size or age: then it must be known before reading. */
+/* Whether the answer depends on the file's size or age. Then both must be known before reading. */
 bool envd_download_is_conditional(const struct http_head *head);
 
-/* The pointers in *ret point into *ret and to constants: do not move it. */
+/* Pointers in *ret point into *ret and to constants: do not move it. */
 void envd_download_plan(
 	const struct http_head *head, const struct agent_entry *entry, struct envd_download *ret);
 
-/* Media type by a file name's extension; application/octet-stream when unknown. */
+/* The media type for a file name's extension; application/octet-stream if unknown. */
 const char *envd_media_type(const char *name);
 
-/* `inline; filename=...` (RFC 6266) into out. */
+/* Writes `inline; filename=...` (RFC 6266) to out. */
 void envd_disposition(const char *name, char out[ENVD_DISPOSITION_BYTES]);
 
 #endif

@@ -65,7 +65,7 @@ void envd_permissions(uint32_t mode, char out[ENVD_PERMISSIONS_BYTES])
 	*p = '\0';
 }
 
-/* Links count as what they lead to; what is neither a file nor a directory has no type. */
+/* A link has the type of its target. Anything but a file or directory has no type. */
 static const char *type_of(uint32_t mode)
 {
 	if (S_ISREG(mode))

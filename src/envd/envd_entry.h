@@ -1,4 +1,4 @@
-/* EntryInfo of protocol section 3.7, from what the agent reports. */
+/* Writes EntryInfo of protocol section 3.7 from the agent's report. */
 #ifndef DAEMON_ENVD_ENTRY_H
 #define DAEMON_ENVD_ENTRY_H
 
@@ -7,22 +7,23 @@
 #include "base/buf.h"
 #include "proto/agent_wire.h"
 
-/* What to ask the agent for, so that an entry is complete. */
+/* What to ask the agent for to get complete entries. */
 enum { ENVD_ENTRY_FLAGS = AGENT_STAT_XATTRS | AGENT_STAT_RESOLVE };
 
 #define ENVD_METADATA_PREFIX "user.e2b."
 
 enum { ENVD_PERMISSIONS_BYTES = 16 };
 
-/* "-rw-r--r--", "dtrwxrwxrwx", "Lrwxrwxrwx": the way Go writes st_mode. */
+/* "-rw-r--r--", "dtrwxrwxrwx", "Lrwxrwxrwx": as Go writes st_mode. */
 void envd_permissions(uint32_t mode, char out[ENVD_PERMISSIONS_BYTES]);
 
-/* The last component of an absolute path; "/" of the root. */
+/* The last component of an absolute path; "/" for the root. */
 const char *envd_base_name(const char *path);
 
-/* All append; 0, -EMSGSIZE or -ENOMEM. */
+/* These append to out. They return 0, -EMSGSIZE or -ENOMEM. */
 int envd_entry_write(struct buf *out, const struct agent_entry *e);
-/* {"key":"value"} of the attributes that begin with ENVD_METADATA_PREFIX; *ret_count of them. */
+/* {"key":"value"} of the attributes that begin with ENVD_METADATA_PREFIX; *ret_count is their
+ * number. */
 int envd_metadata_write(struct buf *out, const struct agent_strings *xattrs, unsigned *ret_count);
 int envd_json_string(struct buf *out, const char *s); /* in quotes, escaped */
 

@@ -12,7 +12,7 @@ static void fill(struct envd_error *e, enum connect_code code, const char *messa
 {
 	e->code = code;
 	e->status = connect_code_http_status(code);
-	(void)snprintf(e->message, sizeof(e->message), "%s", message); /* cut when too long */
+	(void)snprintf(e->message, sizeof(e->message), "%s", message); /* may be cut */
 }
 
 int envd_fail(struct envd_error *e, enum connect_code code, const char *fmt, ...)
@@ -21,12 +21,12 @@ int envd_fail(struct envd_error *e, enum connect_code code, const char *fmt, ...
 
 	fill(e, code, "");
 	va_start(ap, fmt);
-	(void)vsnprintf(e->message, sizeof(e->message), fmt, ap); /* cut when too long */
+	(void)vsnprintf(e->message, sizeof(e->message), fmt, ap); /* may be cut */
 	va_end(ap);
 	return -EINVAL;
 }
 
-/* A full disk is no rate limit, so that its code is internal; /files has a status for it. */
+/* A full disk is no rate limit, so its code is internal. /files has a status for it. */
 void envd_error_of_agent(const struct agent_error *m, struct envd_error *ret)
 {
 	static const enum connect_code codes[] = {

@@ -1,5 +1,5 @@
-/* How a failure inside a sandbox is told to a client: a Connect code for RPCs (protocol section
- * 3.3), a status for the plain HTTP endpoints (3.8), and one message for both. */
+/* A failure inside a sandbox as clients see it: a Connect code for RPCs (protocol section 3.3), a
+ * status for the plain HTTP endpoints (3.8), and one message for both. */
 #ifndef DAEMON_ENVD_ERROR_H
 #define DAEMON_ENVD_ERROR_H
 
@@ -14,18 +14,18 @@ struct envd_error {
 	char message[ERROR_MESSAGE_MAX];
 };
 
-/* Fills e (status is the code's own) and returns -EINVAL, for `return envd_fail(...)`. */
+/* Fills e, with the status of the code. Returns -EINVAL, for `return envd_fail(...)`. */
 int envd_fail(struct envd_error *e, enum connect_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* From what the agent said. Its message is not trusted: whoever writes it out escapes it. */
+/* Converts the agent's error. Its message is not trusted: escape it when writing it. */
 void envd_error_of_agent(const struct agent_error *m, struct envd_error *ret);
 
-/* From what agent_request refused to send, or an agent's connection that failed (ERROR_SANDBOX:
+/* Converts an error of agent_request() or of a failed connection to the agent (ERROR_SANDBOX:
  * unavailable, 502). */
 void envd_error_of_host(const struct error *from, struct envd_error *ret);
 
-/* {"code":404,"message":"..."}: the body of the plain HTTP endpoints' errors. 0 or -errno. */
+/* Appends {"code":404,"message":"..."}, the error body of the plain HTTP endpoints. 0 or -errno. */
 int envd_error_body(struct buf *out, const struct envd_error *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* filesystem.Filesystem (protocol section 3.7), all but watching. Paths go to the agent as they
- * came: it knows the homes. */
+/* filesystem.Filesystem (protocol section 3.7), except watching. Paths go to the agent unchanged,
+ * since it knows the home directories. */
 #include <errno.h>
 #include <string.h>
 
@@ -45,8 +45,8 @@ static int begin_mkdir(struct envd_call *c, const json_t *o, struct envd_error *
 	return r ? r : envd_call_ask(c, AGENT_MKDIR, &m, e);
 }
 
-/* MOVE's own entry lacks attributes and what a link leads to: a STAT is sent behind it, and only
- * its answer counts. */
+/* MOVE's own entry lacks attributes and link targets. So a STAT follows it, and only the STAT's
+ * answer counts. */
 static int begin_move(struct envd_call *c, const json_t *o, struct envd_error *e)
 {
 	struct agent_move m = {.flags = AGENT_MOVE_PARENTS, .user = c->rpc.user};
@@ -65,7 +65,7 @@ static void on_move_event(struct envd_call *c, const struct agent_event *ev)
 		reply_entry(c, ev);
 }
 
-/* Only what is about the request itself keeps its code; the rest of rename(2) is internal. */
+/* Errors about the request itself keep their code; other errors of rename(2) become internal. */
 static void on_move_refused(struct envd_call *c, const struct agent_error *m)
 {
 	struct envd_error e;

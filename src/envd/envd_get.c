@@ -1,4 +1,4 @@
-/* GET and HEAD /files: a file of the guest as an answer, never held as a whole. */
+/* GET and HEAD /files: streams a file of the guest, never held as a whole. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,19 +9,19 @@
 #include "envd/envd_http.h"
 #include "proto/uri.h"
 
-/*	STAT   the answer depends on size or age, which STAT asks for; then RANGE, or the end
- *	RANGE  READ of the planned part was asked for; its ENTRY begins the answer
- *	READ   READ of the whole was asked for; its ENTRY makes the plan and begins the answer
- *	EMPTY  the file says that it is empty. Those of /proc say so and are not: their first DATA
+/*	STAT   the answer depends on size or age, so STAT was sent; next is RANGE, or the end
+ *	RANGE  READ of the planned part was sent; its ENTRY begins the answer
+ *	READ   READ of the whole file was sent; its ENTRY makes the plan and begins the answer
+ *	EMPTY  the file's size is 0. Files in /proc say so but have contents: their first DATA
  *	       begins an answer of unknown length
  *	DATA   the answer has begun
- */
+ * */
 enum get_step { GET_STAT, GET_RANGE, GET_READ, GET_EMPTY, GET_DATA };
 
 struct get {
 	char *path, *user;
 	struct envd_download plan;
-	uint64_t left; /* bytes still promised; UINT64_MAX: unknown */
+	uint64_t left; /* bytes that are still due; UINT64_MAX: unknown */
 };
 
 static int query_string(const char *query, const char *key, char **ret, struct envd_error *e)
@@ -82,7 +82,7 @@ static struct http_reply head_of(
 		.field_count = n};
 }
 
-/* An answer without a body. */
+/* Answers without a body. */
 static void reply_head(struct envd_call *c)
 {
 	struct http_field fields[ENVD_DOWNLOAD_FIELDS + ENVD_CORS_FIELDS];
@@ -91,7 +91,7 @@ static void reply_head(struct envd_call *c)
 
 	if (m.status == 200 || m.status == 206) { /* HEAD */
 		if (request_stream(c->r, &m, (int64_t)g->plan.length) == 0)
-			(void)request_end(c->r); /* too late: the client has gone */
+			(void)request_end(c->r); /* or the client has gone */
 	} else {
 		(void)request_reply(c->r, &m); /* likewise */
 	}
@@ -112,7 +112,7 @@ static void begin(struct envd_call *c, int64_t length)
 
 static void end(struct envd_call *c)
 {
-	(void)request_end(c->r); /* too late: the client has gone */
+	(void)request_end(c->r); /* or the client has gone */
 	envd_call_finish(c);
 }
 
@@ -130,7 +130,7 @@ static bool has_body(const struct envd_call *c, const struct envd_download *d)
 	return (d->status == 200 || d->status == 206) && strcmp(c->r->head->method, "HEAD") != 0;
 }
 
-/* The size is the agent's word: what does not fit a header is not believed. */
+/* The size is the agent's word: refuses one that does not fit into a header. */
 static bool check_entry(struct envd_call *c, const struct agent_entry *entry)
 {
 	struct envd_error e;
@@ -184,7 +184,7 @@ static void on_data(struct envd_call *c, const uint8_t *data, size_t n)
 		return;
 	g->left -= part;
 	if (!g->left)
-		end(c); /* a file that has grown meanwhile is cut at what was promised */
+		end(c); /* the file has grown: it is cut at the promised length */
 }
 
 static void on_end(struct envd_call *c)
@@ -196,7 +196,7 @@ static void on_end(struct envd_call *c)
 	if (c->over)
 		return;
 	if (g->left && g->left != UINT64_MAX)
-		envd_call_abort(c); /* it has shrunk: the client must not take it for whole */
+		envd_call_abort(c); /* the file has shrunk: the answer is incomplete */
 	else
 		end(c);
 }
@@ -212,7 +212,7 @@ static void on_event(struct envd_call *c, const struct agent_event *ev)
 	else if (ev->type == AGENT_END && in_data)
 		on_end(c);
 	else
-		envd_call_abort(c); /* not the protocol */
+		envd_call_abort(c); /* a protocol error */
 }
 
 static void on_done(struct envd_call *c)
@@ -258,5 +258,5 @@ void envd_get_file(struct request *r, const struct instance *i)
 	if (err < 0)
 		envd_call_fail_http(c, &e);
 	else
-		request_resume(r); /* a body is dropped; without one a gone client is noticed */
+		request_resume(r); /* drops a body; without one, notices a client that goes */
 }

@@ -1,5 +1,5 @@
-/* The plain HTTP endpoints of envd (protocol section 3.8). Each is called for an allowed request to
- * a running sandbox. */
+/* The plain HTTP endpoints of envd (protocol section 3.8). Each handles an authorised request to a
+ * running sandbox. */
 #ifndef DAEMON_ENVD_HTTP_H
 #define DAEMON_ENVD_HTTP_H
 
@@ -12,10 +12,10 @@ void envd_health(struct request *r, const struct instance *i);
 void envd_envs(struct request *r, const struct instance *i);
 void envd_metrics(struct request *r, const struct instance *i);
 
-/* `path` and `username` of the query, decoded; "" when absent. Both are malloc'ed and must be
- * freed. 0 or -errno with *e. */
+/* Decodes `path` and `username` of the query; "" if absent. The caller frees both. Returns 0, or
+ * -errno with *e. */
 int envd_file_query(const char *query, char **ret_path, char **ret_user, struct envd_error *e);
-/* `mode` of the query, octal permission bits; without it *ret is left alone. */
+/* Reads `mode` of the query, octal permission bits. Without it *ret is unchanged. */
 int envd_mode_query(const char *query, uint32_t *ret, struct envd_error *e);
 
 #endif

@@ -7,21 +7,21 @@
 #include "envd/envd_message.h"
 #include "proto/proto_json.h"
 
-enum { INPUT_PAUSE = 256 * 1024 }; /* bytes of a stream that wait: then its body is paused */
+enum { INPUT_PAUSE = 256 * 1024 }; /* waiting bytes of a stream at which its body is paused */
 
-/* The bytes go in pieces, each behind the agent's OK to the one before: so what waits in the agent
- * is one piece, and the order holds. */
+/* Sends bytes in pieces, each after the agent's OK to the previous one. So only one piece waits in
+ * the agent, and the order is kept. */
 struct input {
 	char *tag;
 	struct agent_selector process;
 	uint32_t flags;
 	struct buf data;
-	struct budget_hold hold; /* of data */
+	struct budget_hold hold; /* for data */
 	bool known;		 /* process is set */
-	bool asked;		 /* one piece is on its way */
-	bool ended;		 /* nothing is added to data any more */
+	bool asked;		 /* one piece is being sent */
+	bool ended;		 /* data will get no more bytes */
 	bool streamed;
-	struct connect_decoder decoder; /* of a streamed one */
+	struct connect_decoder decoder; /* for a stream */
 };
 
 static void input_done(struct envd_call *c)
@@ -74,7 +74,7 @@ static void answer(struct envd_call *c, const struct input *in)
 		envd_rpc_end(c);
 }
 
-/* What waits counts; there is no room for it: -errno. */
+/* Counts the waiting bytes. Returns -errno if the budget has no room. */
 static int hold(struct input *in, struct envd_error *e)
 {
 	if (budget_set(&in->hold, buf_len(&in->data)))
@@ -82,7 +82,7 @@ static int hold(struct input *in, struct envd_error *e)
 	return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "%s", BUDGET_REFUSAL);
 }
 
-/* Sends the next piece, or answers when there is none to come. */
+/* Sends the next piece, or answers if none will follow. */
 static int pump(struct envd_call *c, struct envd_error *e)
 {
 	struct input *in = c->state;
@@ -140,7 +140,7 @@ int envd_input_begin(struct envd_call *c, const json_t *o, struct envd_error *e)
 	in->ended = true;
 	if (buf_len(&in->data))
 		return pump(c, e);
-	/* No bytes: whether there is such a process is still worth an answer. */
+	/* Without bytes the client still wants to know whether the process exists. */
 	nothing = (struct agent_input){.process = in->process, .flags = in->flags};
 	in->asked = true;
 	return envd_call_ask(c, AGENT_INPUT, &nothing, e);

@@ -1,5 +1,5 @@
-/* SendInput and StreamInput of process.Process: bytes to a process's standard input or terminal,
- * answered when the process has taken all of them. */
+/* SendInput and StreamInput of process.Process: send bytes to a process's standard input or
+ * terminal. The answer comes when the process has taken all of them. */
 #ifndef DAEMON_ENVD_INPUT_H
 #define DAEMON_ENVD_INPUT_H
 

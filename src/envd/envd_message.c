@@ -97,7 +97,7 @@ int envd_pty_parse(const json_t *o, uint16_t *ret_cols, uint16_t *ret_rows, stru
 	return 1;
 }
 
-/* What is not about the command itself: terminal, tag, standard input. */
+/* Options other than the command: terminal, tag, standard input. */
 static int parse_options(const json_t *o, struct envd_start *s, struct envd_error *e)
 {
 	bool with_stdin = true;
@@ -157,7 +157,7 @@ void envd_start_done(struct envd_start *s)
 	s->argv = NULL;
 }
 
-/* --- the other requests about processes --- */
+/* --- other requests about processes --- */
 
 int envd_selector_parse(const json_t *o, struct agent_selector *ret, struct envd_error *e)
 {

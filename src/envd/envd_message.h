@@ -1,7 +1,7 @@
-/* The JSON of process.Process and filesystem.Filesystem (protocol sections 3.5-3.7) to and from the
- * agent's messages. No I/O.
+/* Converts the JSON of process.Process and filesystem.Filesystem (protocol sections 3.5-3.7) to and
+ * from the agent's messages. No I/O.
  *
- * Parsers return 0 or -EINVAL with *e filled; what they return borrows from the JSON tree. Writers
+ * Parsers return 0, or -EINVAL with *e filled; their results borrow from the JSON tree. Writers
  * append and return 0, -EMSGSIZE or -ENOMEM. */
 #ifndef DAEMON_ENVD_MESSAGE_H
 #define DAEMON_ENVD_MESSAGE_H
@@ -17,48 +17,49 @@
 
 /* --- process.Process --- */
 
-/* StartRequest. The arrays are owned, their strings borrowed but for env. */
+/* StartRequest. The arrays are owned. Their strings are borrowed, except those of env. */
 struct envd_start {
 	struct agent_exec exec;
 	const char **argv;
 	char **env;
 };
 
-/* user "" is the default user; timeout_ms UINT64_MAX or 0: none. */
+/* user "" is the default user; timeout_ms UINT64_MAX or 0: no timeout. */
 int envd_start_parse(const json_t *o, const char *user, uint64_t timeout_ms, struct envd_start *ret,
 	struct envd_error *e);
 void envd_start_done(struct envd_start *s);
 
-/* The member `process` of o. */
+/* Parses the member `process` of o. */
 int envd_selector_parse(const json_t *o, struct agent_selector *ret, struct envd_error *e);
 
-/* The member `input` of o: the bytes are appended to data, *ret_flags is enum agent_input_flag. */
+/* Parses the member `input` of o: appends its bytes to data; *ret_flags is enum
+ * agent_input_flag. */
 int envd_input_parse(const json_t *o, struct buf *data, uint32_t *ret_flags, struct envd_error *e);
 
-/* SIGKILL or SIGTERM, and beyond the original SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2;
- * any other signal is unimplemented. */
+/* SIGKILL or SIGTERM, and beyond E2B's: SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2. Any
+ * other signal is unimplemented. */
 int envd_signal_parse(const json_t *o, uint32_t *ret_signo, struct envd_error *e);
 
-/* The member `pty` of o: 1, or 0 when there is none. */
+/* Parses the member `pty` of o. Returns 1, or 0 if there is none. */
 int envd_pty_parse(const json_t *o, uint16_t *ret_cols, uint16_t *ret_rows, struct envd_error *e);
 
-/* An element of ListResponse. -EBADMSG: the agent's message is broken. */
+/* Writes an element of ListResponse. -EBADMSG: the agent's message is malformed. */
 int envd_process_write(struct buf *out, const struct agent_process *p);
 
-/* Appends the envelopes for STDOUT, STDERR, PTY and EXIT: data in pieces of at most 32 KiB (16 KiB
- * of a PTY), the end event without what ends the stream. */
+/* Appends the envelopes for STDOUT, STDERR, PTY and EXIT. Data comes in pieces of at most 32 KiB
+ * (16 KiB for a PTY). The end event comes without the envelope that ends the stream. */
 int envd_process_output(struct buf *out, const struct agent_event *ev);
 
 /* --- filesystem.Filesystem --- */
 
-/* A string member that may be absent: "" then. */
+/* Parses an optional string member; "" if absent. */
 int envd_path_parse(const json_t *o, const char *name, const char **ret, struct envd_error *e);
 int envd_depth_parse(const json_t *o, uint32_t *ret, struct envd_error *e);
-/* Fills flags and path. */
+/* Fills in flags and path. */
 int envd_watch_parse(const json_t *o, struct agent_watch *ret, struct envd_error *e);
 
-/* A FilesystemEvent, without any wrapper. 1: written; 0: nothing that clients know (OVERFLOW,
- * GONE); -EBADMSG, -EMSGSIZE, -ENOMEM. */
+/* Writes a FilesystemEvent, without any wrapper. Returns 1 if written, and 0 for events that
+ * clients do not know (OVERFLOW, GONE). Fails with -EBADMSG, -EMSGSIZE or -ENOMEM. */
 int envd_watch_write(struct buf *out, const struct agent_watch_event *ev);
 
 #endif

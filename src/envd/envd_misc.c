@@ -43,8 +43,8 @@ void envd_envs(struct request *r, const struct instance *i)
 
 /* --- /metrics --- */
 
-/* The CPU's share is that since the last time it was asked for. One place per hash: when two
- * sandboxes share it, the one gets the average since its start, which is as true. */
+/* The CPU share since the last request. The slot is a hash of the id. If two sandboxes share a
+ * slot, the other one gets the average since its start, which is also correct. */
 enum { SAMPLES = 1024 };
 
 static struct sample {
@@ -62,7 +62,7 @@ static struct sample *sample_of(const char *id)
 	s = &samples[hash % SAMPLES];
 	if (strcmp(s->sandbox_id, id) != 0) {
 		memset(s, 0, sizeof(*s));
-		strcpy(s->sandbox_id, id); /* bounded alike */
+		strcpy(s->sandbox_id, id); /* the same bound */
 	}
 	return s;
 }
@@ -121,5 +121,5 @@ void envd_metrics(struct request *r, const struct instance *i)
 	if (envd_call_ask(c, AGENT_GET_METRICS, NULL, &e) < 0)
 		envd_call_fail_http(c, &e);
 	else
-		request_resume(r); /* so that a client that goes is noticed */
+		request_resume(r); /* notices a client that goes */
 }

@@ -1,5 +1,5 @@
-/* POST /files: the body's files into the guest as they come. One after the other on one link: WRITE
- * with its data, then SET_XATTRS. */
+/* POST /files: writes the body's files into the guest as they arrive. All use one link in turn:
+ * WRITE with its data, then SET_XATTRS. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 enum { PIECE_MAX = 64 * 1024, RESULTS_MAX = 4 * 1024 * 1024 };
 
 /*	BODY     the body is read; data of an open file goes to the agent
- *	CLOSING  a file was ended: its ENTRY is waited for, and the body not looked at
- *	MARKING  likewise the OK to its attributes
+ *	CLOSING  a file has ended: waits for its ENTRY, and the body with it
+ *	MARKING  the same, for the OK to its attributes
  */
 enum post_step { POST_BODY, POST_CLOSING, POST_MARKING };
 
@@ -22,11 +22,11 @@ struct post {
 	char *path, *user;
 	uint32_t mode;
 	struct envd_metadata metadata;
-	struct buf held;    /* of the body, not looked at yet */
+	struct buf held;    /* bytes of the body that wait */
 	struct buf results; /* elements of the answer */
 	char **written;	    /* the files' absolute paths */
 	unsigned count;
-	bool ended; /* the body was received as a whole */
+	bool ended; /* the whole body was received */
 };
 
 static void on_done(struct envd_call *c)
@@ -51,7 +51,7 @@ static int out_of_memory(struct envd_error *e)
 	return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "the server is out of memory");
 }
 
-/* --- what the body's events do --- */
+/* --- events of the body --- */
 
 static int open_file(struct envd_call *c, struct envd_error *e)
 {
@@ -70,7 +70,7 @@ static int send_data(struct envd_call *c, struct envd_error *e)
 	size_t n;
 	const uint8_t *data = envd_upload_data(p->upload, &n);
 
-	/* There is room: a piece is 64 KiB at most, and fewer than ENVD_QUEUE_HIGH bytes wait. */
+	/* This fits: a piece has at most 64 KiB, and fewer than ENVD_QUEUE_HIGH bytes wait. */
 	if (!c->link || agent_send_data(agent_link_conn(c->link), data, n) != (ssize_t)n)
 		return out_of_memory(e);
 	agent_link_send(c->link);
@@ -114,17 +114,17 @@ static int act(struct envd_call *c, enum envd_upload_event event, struct envd_er
 	case ENVD_UPLOAD_END:
 		return reply(c, e);
 	default:
-		return -EINVAL; /* ERROR filled e */
+		return -EINVAL; /* e was filled with ERROR */
 	}
 }
 
-/* False: the agent has to take something first. */
+/* Returns false if the agent has to take something first. */
 static bool may_go_on(const struct envd_call *c)
 {
 	return !c->over && c->step == POST_BODY && (!c->link || envd_call_can_send(c));
 }
 
-/* Looks at n bytes, the last ones so far; returns how many are done with, or -errno. */
+/* Parses n bytes, the latest received. Returns how many are done with, or -errno. */
 static ssize_t take(struct envd_call *c, const uint8_t *data, size_t n, struct envd_error *e)
 {
 	struct post *p = c->state;
@@ -150,7 +150,7 @@ static ssize_t take(struct envd_call *c, const uint8_t *data, size_t n, struct e
 	return (ssize_t)done;
 }
 
-/* Works on what is held, and reads on when all of it is done with. */
+/* Works on the held bytes, and reads on when all are done with. */
 static void pump(struct envd_call *c)
 {
 	static const uint8_t nothing[1];
@@ -195,7 +195,7 @@ static void on_body_end(struct envd_call *c)
 	pump(c);
 }
 
-/* --- what the agent says --- */
+/* --- events of the agent --- */
 
 static int write_metadata(struct buf *out, const struct envd_metadata *m)
 {
@@ -244,7 +244,7 @@ static int remember(struct post *p, const char *path, struct envd_error *e)
 	return 0;
 }
 
-/* Every upload replaces the whole set of attributes. */
+/* Every upload replaces all attributes of the file. */
 static int mark_file(struct envd_call *c, const char *path, struct envd_error *e)
 {
 	struct post *p = c->state;
@@ -274,7 +274,7 @@ static void on_event(struct envd_call *c, const struct agent_event *ev)
 		envd_call_fail_http(c, &e);
 		return;
 	}
-	/* What the event points to goes with the next request: the copy is kept. */
+	/* The next request invalidates what the event points to, so the copy is used. */
 	if (remember(p, ev->entry.path, &e) < 0) {
 		envd_call_fail_http(c, &e);
 		return;
@@ -284,7 +284,7 @@ static void on_event(struct envd_call *c, const struct agent_event *ev)
 		envd_call_fail_http(c, &e);
 }
 
-/* A file system without attributes does no harm to a file that was to have none. */
+/* If the file was to have no attributes, a file system without them is fine. */
 static void on_refused(struct envd_call *c, const struct agent_error *m)
 {
 	const struct post *p = c->state;

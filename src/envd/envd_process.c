@@ -1,9 +1,9 @@
 /* process.Process (protocol section 3.6).
  *
- * A stream of Start or Connect is one link to the agent, on EXEC or ATTACH. When the client goes
- * the link is closed, which detaches from the process and never ends it; the agent drops what
- * nobody reads. The agent also keeps the time limit of a process, so that it holds when client and
- * daemon are gone. */
+ * A stream of Start or Connect is one link to the agent, with EXEC or ATTACH. When the client goes,
+ * the link is closed. That detaches from the process and never ends it; the agent drops output that
+ * nobody reads. The agent also keeps a process's time limit, so the limit holds without client and
+ * daemon. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 static void on_keepalive(struct envd_call *c)
 {
-	/* Nothing before `start`: clients want it first. */
+	/* Nothing may come before `start`: clients expect it first. */
 	if (c->r->state == REQUEST_NONE)
 		return;
 	if (envd_rpc_wrote(c, connect_process_keepalive(&c->out)))
@@ -40,7 +40,7 @@ static void on_end(struct envd_call *c, const struct agent_event *ev, bool start
 static void on_stream_event(struct envd_call *c, const struct agent_event *ev, bool started_here)
 {
 	if ((ev->type == AGENT_STARTED) != (c->r->state == REQUEST_NONE)) {
-		(void)envd_rpc_wrote(c, -EBADMSG); /* it comes first, and once */
+		(void)envd_rpc_wrote(c, -EBADMSG); /* must be the first event, and only once */
 	} else if (ev->type == AGENT_STARTED) {
 		if (envd_rpc_wrote(c, connect_process_start(&c->out, ev->started.pid)))
 			(void)envd_rpc_stream(c);
@@ -117,7 +117,7 @@ static void on_list_event(struct envd_call *c, const struct agent_event *ev)
 	(void)envd_rpc_item_done(c, envd_process_write(&c->out, &ev->process)); /* or it is over */
 }
 
-/* --- what is answered with {} --- */
+/* --- methods that answer {} --- */
 
 static void on_ok(struct envd_call *c, const struct agent_event *ev)
 {
@@ -129,7 +129,7 @@ static void on_ok(struct envd_call *c, const struct agent_event *ev)
 
 static int begin_signal(struct envd_call *c, const json_t *o, struct envd_error *e)
 {
-	/* The whole group: a shell's children are what the client started, too. */
+	/* The whole process group: the client started a shell's children, too. */
 	struct agent_signal_process m = {.flags = AGENT_SIGNAL_GROUP};
 	int r = envd_selector_parse(o, &m.process, e);
 
@@ -158,7 +158,7 @@ static int begin_close_stdin(struct envd_call *c, const json_t *o, struct envd_e
 	return r ? r : envd_call_ask(c, AGENT_CLOSE_INPUT, &m, e);
 }
 
-/* A terminal has no input to close: the reference says unknown. */
+/* A terminal has no input to close; E2B answers `unknown`. */
 static void on_close_refused(struct envd_call *c, const struct agent_error *m)
 {
 	struct envd_error e;

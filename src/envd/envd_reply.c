@@ -26,7 +26,7 @@ void envd_reply_json_text(struct request *r, unsigned status, const char *text, 
 		.body = text,
 		.len = n};
 
-	(void)request_reply(r, &reply); /* too late: the client has gone */
+	(void)request_reply(r, &reply); /* or the client has gone */
 }
 
 void envd_reply_json(struct request *r, unsigned status, const struct buf *body)
@@ -41,10 +41,10 @@ void envd_reply_empty(struct request *r, unsigned status)
 	const struct http_reply reply = {
 		.status = status, .fields = fields, .field_count = envd_cors(r, fields)};
 
-	(void)request_reply(r, &reply); /* too late: the client has gone */
+	(void)request_reply(r, &reply); /* or the client has gone */
 }
 
-/* more: a member that only some of them have, or NULL. */
+/* more: a member that only some answers have, or NULL. */
 static int write_proxy_body(struct buf *out, unsigned status, const char *sandbox_id,
 	const char *more, unsigned value, const char *message)
 {
@@ -68,7 +68,7 @@ static void reply_proxy(struct request *r, unsigned status, const char *sandbox_
 	_cleanup_(buf_done) struct buf body = BUF_INIT(8 * ERROR_MESSAGE_MAX);
 
 	if (write_proxy_body(&body, status, sandbox_id, more, value, message) < 0)
-		buf_clear(&body); /* out of memory: the status says most of it */
+		buf_clear(&body); /* out of memory: the status must do */
 	envd_reply_json(r, status, &body);
 }
 
@@ -93,6 +93,6 @@ void envd_reply_error(struct request *r, const char *sandbox_id, const struct en
 		return;
 	}
 	if (envd_error_body(&body, e) < 0)
-		buf_clear(&body); /* out of memory: the status says most of it */
+		buf_clear(&body); /* out of memory: the status must do */
 	envd_reply_json(r, e->status, &body);
 }

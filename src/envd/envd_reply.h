@@ -1,5 +1,6 @@
-/* Answers of envd's plain HTTP endpoints, and of the proxy in front of a sandbox that cannot be reached
- * (protocol sections 1.7 and 3.8). All end the request; what cannot be sent is nobody's any more. */
+/* Answers of envd's plain HTTP endpoints, and of the proxy for a sandbox that cannot be reached
+ * (protocol sections 1.7 and 3.8). Every function ends the request; if the client has gone, the
+ * answer is dropped. */
 #ifndef ENVD_REPLY_H
 #define ENVD_REPLY_H
 
@@ -11,20 +12,20 @@
 
 enum { ENVD_CORS_FIELDS = 2 };
 
-/* Headers that an answer to a browser needs; how many (at most ENVD_CORS_FIELDS). */
+/* Fills in the headers that browsers need; returns their number, at most ENVD_CORS_FIELDS. */
 unsigned envd_cors(const struct request *r, struct http_field fields[ENVD_CORS_FIELDS]);
 
-/* Whether the proxy of section 1.7 would answer, and not envd: the sandbox cannot be reached. */
+/* Whether the proxy of section 1.7 answers instead of envd: the sandbox cannot be reached. */
 bool envd_is_proxied(const struct envd_error *e);
 /* {"code":...,"message":...}, or the proxy's form. */
 void envd_reply_error(struct request *r, const char *sandbox_id, const struct envd_error *e);
 void envd_reply_json(struct request *r, unsigned status, const struct buf *body);
 void envd_reply_json_text(struct request *r, unsigned status, const char *text, size_t n);
 void envd_reply_empty(struct request *r, unsigned status);
-/* {"sandboxId":...,"message":...,"code":...} with "port" unless it is 0. */
+/* {"sandboxId":...,"message":...,"code":...}, and "port" unless it is 0. */
 void envd_reply_proxy(struct request *r, unsigned status, const char *sandbox_id, unsigned port,
 	const char *message);
-/* The same as 429, with "connectionLimit". */
+/* The same with status 429 and "connectionLimit". */
 void envd_reply_connection_limit(
 	struct request *r, const char *sandbox_id, unsigned max, const char *message);
 

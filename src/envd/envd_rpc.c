@@ -12,7 +12,7 @@
 
 enum { FIELDS_MAX = ENVD_CORS_FIELDS + 1 };
 
-/* The Connect codes are coarse: what the agent said goes along in a header of ours. */
+/* Connect codes are coarse, so a header of ours carries the agent's error class. */
 static unsigned fields_of(const struct envd_call *c, struct http_field fields[FIELDS_MAX])
 {
 	unsigned n = envd_cors(c->r, fields);
@@ -32,7 +32,7 @@ static void reply(struct envd_call *c, unsigned status, const void *body, size_t
 		.body = body,
 		.len = n};
 
-	(void)request_reply(c->r, &m); /* too late: the client has gone */
+	(void)request_reply(c->r, &m); /* or the client has gone */
 	envd_call_finish(c);
 }
 
@@ -62,7 +62,7 @@ bool envd_rpc_stream(struct envd_call *c)
 	return !c->over;
 }
 
-/* The stream's last envelope is in c->out. */
+/* c->out holds the stream's last envelope. */
 static void end_stream(struct envd_call *c)
 {
 	if (c->r->state == REQUEST_NONE && !envd_rpc_stream(c))
@@ -70,7 +70,7 @@ static void end_stream(struct envd_call *c)
 	envd_call_flush(c);
 	if (c->over)
 		return;
-	(void)request_end(c->r); /* too late: the client has gone */
+	(void)request_end(c->r); /* or the client has gone */
 	envd_call_finish(c);
 }
 
@@ -167,13 +167,13 @@ void envd_rpc_list_end(struct envd_call *c, const char *head, const char *tail)
 	envd_call_flush(c);
 	if (c->over)
 		return;
-	(void)request_end(c->r); /* too late: the client has gone */
+	(void)request_end(c->r); /* or the client has gone */
 	envd_call_finish(c);
 }
 
 /* --- requests --- */
 
-/* The one message of a stream's request, borrowed from body. */
+/* Takes the single message of a stream's request, borrowed from body. */
 static int take_envelope(
 	const char *body, size_t n, const uint8_t **ret, size_t *ret_n, struct envd_error *e)
 {
@@ -184,7 +184,7 @@ static int take_envelope(
 	connect_decoder_init(&d, 0, false);
 	switch (connect_decoder_next(&d, body, n, &used)) {
 	case CONNECT_EVENT_MESSAGE:
-		/* it came in one piece, so it lies in the body */
+		/* it came in one piece, so it lies within the body */
 		*ret = connect_decoder_message(&d, ret_n);
 		if (used != n)
 			r = envd_fail(e, CONNECT_INVALID_ARGUMENT,
@@ -216,7 +216,7 @@ static json_t *parse_body(
 	return o;
 }
 
-/* -1: the request was answered. */
+/* Returns -1 if the request was answered. */
 static int parse_head(struct request *r, const struct envd_method *m, struct connect_request *rpc,
 	struct envd_error *e)
 {
@@ -247,7 +247,7 @@ const struct envd_method *envd_rpc_find(const char *path)
 	return NULL;
 }
 
-/* A call for the request, or NULL when the request was answered. */
+/* Creates a call for the request; NULL: the request was answered. */
 static struct envd_call *new_call(
 	struct request *r, const struct instance *i, const struct envd_method *m)
 {

@@ -13,26 +13,26 @@
 
 enum { PLAIN_MAX = 64 * 1024 };
 
-/* Of a body without parts. START: FILE is owed. OPEN: data passes. CLOSED: END is owed. */
+/* For a body without parts. START: FILE is due. OPEN: data passes. CLOSED: END is due. */
 enum raw_state { RAW_START, RAW_OPEN, RAW_CLOSED };
 
-/* Of a body with parts: what the current one is. NONE: between parts. */
+/* For a body with parts: the kind of the current one. NONE: between parts. */
 enum part_state { PART_NONE, PART_SKIPPED, PART_FILE };
 
 struct envd_upload {
 	struct multipart *multipart; /* NULL: the body is one file */
 	enum raw_state raw;
 	enum part_state part;
-	char *path;	    /* of the query, or NULL */
+	char *path;	    /* from the query, or NULL */
 	const char *target; /* of the current file */
-	char **seen;	    /* targets of the files before */
+	char **seen;	    /* targets of earlier files */
 	unsigned seen_count;
 	const uint8_t *data;
 	size_t data_len;
 
 	bool gzip;
 	bool inflating;	 /* z is initialised */
-	bool gzip_ended; /* at the end of a member; another may follow */
+	bool gzip_ended; /* a member has ended; another may follow */
 	z_stream z;
 	uint8_t *plain; /* decompressed, PLAIN_MAX */
 	size_t plain_pos, plain_len;
@@ -52,7 +52,7 @@ static int open_coding(
 			"the Content-Encoding \"%s\" is not supported: send gzip or none", coding);
 	u->gzip = true;
 	u->plain = malloc(PLAIN_MAX);
-	/* 16: expect a gzip header. */
+	/* 16: expects a gzip header */
 	if (!u->plain || inflateInit2(&u->z, 16 + MAX_WBITS) != Z_OK)
 		return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "out of memory");
 	u->inflating = true;
@@ -109,7 +109,7 @@ void envd_upload_free(struct envd_upload *u)
 	if (!u)
 		return;
 	if (u->inflating)
-		(void)inflateEnd(&u->z); /* only complains of a stream that is not at its end */
+		(void)inflateEnd(&u->z); /* only complains if the stream has not ended */
 	multipart_free(u->multipart);
 	for (unsigned i = 0; i < u->seen_count; i++)
 		free(u->seen[i]);
@@ -128,7 +128,7 @@ static enum envd_upload_event next_raw(
 	switch (u->raw) {
 	case RAW_START:
 		if (!n && !end)
-			return ENVD_UPLOAD_MORE; /* nothing is overwritten before something comes */
+			return ENVD_UPLOAD_MORE; /* nothing is overwritten before data comes */
 		u->raw = RAW_OPEN;
 		u->target = u->path;
 		return ENVD_UPLOAD_FILE;
@@ -150,8 +150,8 @@ static enum envd_upload_event next_raw(
 
 /* --- events of parts --- */
 
-/* Two parts for one file would silently lose the first. Two spellings of one path are found by the
- * caller, who learns what they resolve to. */
+/* Two parts for one file would silently lose the first. The caller finds two spellings of one path,
+ * since it learns how they resolve. */
 static int remember_target(struct envd_upload *u, struct envd_error *e)
 {
 	char **grown;
@@ -171,7 +171,7 @@ static int remember_target(struct envd_upload *u, struct envd_error *e)
 	return 0;
 }
 
-/* 1: a file, 0: a part to skip, -EINVAL. */
+/* Returns 1 for a file, 0 for a part to skip, or -EINVAL. */
 static int begin_part(struct envd_upload *u, struct envd_error *e)
 {
 	const struct multipart_part *part = multipart_part(u->multipart);
@@ -188,7 +188,7 @@ static int begin_part(struct envd_upload *u, struct envd_error *e)
 	return remember_target(u, e) < 0 ? -EINVAL : 1;
 }
 
-/* The file's event for the parser's; MORE where the caller goes on by itself. */
+/* Converts a parser's event to the file's; MORE if the caller just continues. */
 static enum envd_upload_event part_event(
 	struct envd_upload *u, enum multipart_event event, struct envd_error *e)
 {
@@ -225,7 +225,7 @@ static enum envd_upload_event next_part(struct envd_upload *u, const uint8_t *da
 		if (event == MULTIPART_MORE && end)
 			event = multipart_finish(u->multipart);
 		else if (event == MULTIPART_END)
-			continue; /* what follows is ignored: the next call consumes it */
+			continue; /* what follows is ignored, and consumed by the next call */
 		if (event == MULTIPART_MORE)
 			return ENVD_UPLOAD_MORE;
 		if (event == MULTIPART_END)
@@ -245,7 +245,7 @@ static enum envd_upload_event next_plain(struct envd_upload *u, const uint8_t *d
 
 /* --- gzip --- */
 
-/* Decompresses into the empty buffer. A member may follow another (RFC 1952 2.2). */
+/* Decompresses into the empty buffer. Several members may follow each other (RFC 1952 2.2). */
 static int inflate_some(struct envd_upload *u, const uint8_t *data, size_t n, size_t *consumed)
 {
 	size_t part = n < UINT32_MAX ? n : UINT32_MAX;
@@ -283,7 +283,7 @@ static enum envd_upload_event next_gzip(struct envd_upload *u, const uint8_t *da
 		bool drained = !left && *consumed == n;
 		enum envd_upload_event event;
 
-		/* inflate may hold back output, so an empty input is tried as well. */
+		/* inflate may hold back output, so an empty input is tried, too */
 		if (!left && (!u->gzip_ended || *consumed < n)) {
 			if (inflate_some(u, data + *consumed, n - *consumed, &used) < 0)
 				return gzip_error(e, "the body is no valid gzip stream");
@@ -337,7 +337,7 @@ static bool has_metadata(const struct envd_metadata *m, const char *name)
 	return false;
 }
 
-/* Appends "user.e2b.<key>" in lower case and the value, both with their NUL. */
+/* Appends "user.e2b.<key>" in lower case, then the value, each with its NUL. */
 static void add_metadata(struct envd_metadata *m, size_t *used, const char *key, const char *value)
 {
 	char *name = m->storage + *used, *p = name + strlen(ENVD_METADATA_PREFIX);

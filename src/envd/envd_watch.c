@@ -30,7 +30,7 @@ int envd_watch_begin(struct envd_call *c, const json_t *o, struct envd_error *e)
 	return r;
 }
 
-/* A FilesystemEvent as an envelope; nothing for kinds that clients do not know. */
+/* Writes a FilesystemEvent as an envelope; nothing for kinds that clients do not know. */
 static int write_event(struct buf *out, const struct agent_watch_event *ev)
 {
 	size_t mark, before = buf_len(out);
@@ -55,7 +55,7 @@ static void on_watch_event(struct envd_call *c, const struct agent_event *ev)
 		if (envd_rpc_wrote(c, connect_watch_start(&c->out)))
 			(void)envd_rpc_stream(c);
 	} else if (ev->type == AGENT_END) {
-		envd_rpc_end(c); /* the directory itself is gone */
+		envd_rpc_end(c); /* the directory itself was removed */
 	} else if (ev->type != AGENT_WATCH_EVENT || c->r->state == REQUEST_NONE) {
 		(void)envd_rpc_wrote(c, -EBADMSG);
 	} else if (ev->watch.kind == AGENT_WATCH_OVERFLOW) {
@@ -81,7 +81,7 @@ const struct envd_ops envd_watch_ops = {
 
 /*	STARTING  CreateWatcher waits for the agent: `creator` is set
  *	RUNNING   events are queued
- *	BROKEN    events were lost: GetWatcherEvents says so once, behind the events before; then
+ *	BROKEN    events were lost. GetWatcherEvents says so once, after the earlier events; then
  *	          RUNNING again
  */
 enum watcher_state { WATCHER_STARTING, WATCHER_RUNNING, WATCHER_BROKEN };
@@ -91,16 +91,16 @@ struct watcher {
 	char id[WATCHER_ID_BYTES];
 	char sandbox_id[ROUTE_SANDBOX_ID_MAX + 1];
 	enum watcher_state state;
-	struct envd_call *creator; /* whose answer is owed; NULL: answered or gone */
+	struct envd_call *creator; /* waits for its answer; NULL: answered or gone */
 	struct agent_link *link;
 	struct buf events;	 /* FilesystemEvents, comma-separated */
-	struct budget_hold hold; /* of events */
+	struct budget_hold hold; /* for events */
 	bool full;		 /* the link is paused */
 };
 
 static struct watcher *watchers;
 
-/* Alive while there are watchers: see on_turn. */
+/* Exists while there are watchers: see on_turn(). */
 static uv_prepare_t *turn;
 
 static void on_turn_closed(uv_handle_t *h)
@@ -128,8 +128,9 @@ static void watcher_free(struct watcher *w)
 	}
 }
 
-/* A daemon that stops lets go of its sandboxes, which go on, so that no link is lost; watchers
- * would keep its loop alive. Before the loop waits, one look tells: then all of them are gone. */
+/* A stopping daemon releases its sandboxes, which go on, so no link is lost. But watchers would
+ * keep the loop alive. So this checks before the loop waits whether the sandboxes are gone, and
+ * frees their watchers. */
 static void on_turn(uv_prepare_t *h)
 {
 	while (watchers && !instance_find(h->data, watchers->sandbox_id))
@@ -145,7 +146,7 @@ static int watch_turns(struct fleet *f)
 		return -ENOMEM;
 	(void)uv_prepare_init(f->loop, turn); /* cannot fail */
 	turn->data = f;
-	(void)uv_prepare_start(turn, on_turn); /* fails without a callback only */
+	(void)uv_prepare_start(turn, on_turn); /* cannot fail with a callback */
 	uv_unref((uv_handle_t *)turn);
 	return 0;
 }
@@ -190,7 +191,7 @@ static void queue_event(struct watcher *w, const struct agent_watch_event *ev)
 		w->events.end = w->events.start + before;
 	if (r < 0 || ev->kind == AGENT_WATCH_OVERFLOW)
 		w->state = WATCHER_BROKEN;
-	/* the event that came is kept; others wait in the guest */
+	/* keeps the event that came; others wait in the guest */
 	budget_force(&w->hold, buf_len(&w->events));
 	if ((buf_len(&w->events) >= ENVD_WATCHER_QUEUE_BYTES || budget_is_short(&w->hold)) &&
 		!w->full) {
@@ -218,10 +219,10 @@ static void on_watcher_event(struct agent_link *l, const struct agent_event *ev,
 	} else if (ev->type == AGENT_WATCH_EVENT) {
 		queue_event(w, &ev->watch);
 	}
-	/* After END (the directory is gone) what is queued can still be fetched. */
+	/* After END (the directory was removed), queued events can still be fetched. */
 }
 
-/* The sandbox ended, or, which its agent does not do by itself, the watch. */
+/* The sandbox ended, or the watch did, which the agent never does by itself. */
 static void on_watcher_lost(struct agent_link *l, const struct error *why, void *arg)
 {
 	struct watcher *w = arg;
@@ -302,7 +303,7 @@ int envd_watcher_create(struct envd_call *c, const json_t *o, struct envd_error 
 	return r;
 }
 
-/* The client went, or its time ran out, before the agent answered. */
+/* The client left, or its time ran out, before the agent answered. */
 static void creator_done(struct envd_call *c)
 {
 	struct watcher *w = c->state;

@@ -1,9 +1,10 @@
-/* Watching directories (protocol section 3.7), in both styles: WatchDir as a stream, and watchers
- * whose events are fetched.
+/* Watches directories (protocol section 3.7), in both styles: WatchDir as a stream, and watchers
+ * whose events the client fetches.
  *
- * A watcher is a link to the agent that outlives its request, with a bounded queue: while that is
- * full the link is not read, so that the guest's own queue overflows first, which is told. Watchers
- * live until they are removed or their sandbox ends; ENVD_WATCHERS_MAX of one sandbox at a time. */
+ * A watcher is a link to the agent with a bounded queue, and it outlives its request. While the
+ * queue is full the link is not read. So the guest's own queue overflows first, which the client is
+ * told. A watcher lives until it is removed or its sandbox ends. A sandbox has at most
+ * ENVD_WATCHERS_MAX. */
 #ifndef DAEMON_ENVD_WATCH_H
 #define DAEMON_ENVD_WATCH_H
 

@@ -18,26 +18,26 @@
 enum { HEAD_MAX = 128 * 1024, HOST_MAX = 512, PIECE_MAX = 128 * 1024 };
 
 /*
- *	HEAD    the request is being sent, no final answer has come; a bare tunnel: the port is
- *		dialled
+ *	HEAD    the request is being sent and no final answer has come. For a bare tunnel: the port
+ *		is being dialled
  *	BODY    the answer's head was passed on
  *	TUNNEL  101 was sent: raw bytes both ways
- *	OVER    the answer was ended or cut
+ *	OVER    the answer has ended or was cut
  */
 enum tunnel_state { TUNNEL_HEAD, TUNNEL_BODY, TUNNEL_TUNNEL, TUNNEL_OVER };
 
 struct tunnel {
 	struct request *r;
 	struct upstream *up;
-	struct http_parser *parser; /* of answers */
+	struct http_parser *parser; /* for answers */
 	enum tunnel_state state;
-	struct buf piece; /* something being put together */
+	struct buf piece; /* scratch, to build a piece */
 	uint16_t port;
-	bool bare;   /* no request goes to the guest: a tunnel from the first byte */
+	bool bare;   /* a tunnel from the first byte: the guest gets no request */
 	bool opened; /* the port has accepted */
 };
 
-/* --- ends --- */
+/* --- ending --- */
 
 static void finish(struct tunnel *t)
 {
@@ -52,7 +52,7 @@ static void refuse_absent(struct tunnel *t)
 	if (t->state == TUNNEL_HEAD)
 		envd_absent_reply(t->r);
 	else
-		request_abort(t->r); /* the client must not take it for whole */
+		request_abort(t->r); /* the client must not take the answer for complete */
 	finish(t);
 }
 
@@ -62,7 +62,7 @@ static void refuse(struct tunnel *t, unsigned status, bool with_port, const char
 		envd_reply_proxy(
 			t->r, status, t->r->route.sandbox_id, with_port ? t->port : 0, message);
 	else
-		request_abort(t->r); /* the client must not take it for whole */
+		request_abort(t->r); /* the client must not take the answer for complete */
 	finish(t);
 }
 
@@ -71,7 +71,7 @@ static void bad_answer(struct tunnel *t, const char *message)
 	refuse(t, 502, true, message);
 }
 
-/* --- the way to the guest --- */
+/* --- to the guest --- */
 
 static void to_guest(struct tunnel *t, const void *data, size_t n)
 {
@@ -147,7 +147,7 @@ static void on_writable(struct upstream *u, void *arg)
 	request_resume(t->r);
 }
 
-/* --- the way to the client --- */
+/* --- to the client --- */
 
 static void to_client(struct tunnel *t, const void *data, size_t n)
 {
@@ -180,7 +180,7 @@ static bool write_head(struct tunnel *t, bool *chunked, bool *close)
 	return false;
 }
 
-/* 100 was answered by the daemon itself, when the body was wanted. */
+/* The daemon itself answers 100, when the handler wants the body. */
 static void pass_interim(struct tunnel *t)
 {
 	bool chunked, close;
@@ -188,7 +188,7 @@ static void pass_interim(struct tunnel *t)
 	if (http_parser_head(t->parser)->status == 100 || !t->r->head->minor)
 		return;
 	if (write_head(t, &chunked, &close))
-		(void)request_interim(t->r, buf_head(&t->piece), buf_len(&t->piece)); /* a hint */
+		(void)request_interim(t->r, buf_head(&t->piece), buf_len(&t->piece)); /* optional */
 }
 
 static void pass_head(struct tunnel *t)
@@ -197,7 +197,7 @@ static void pass_head(struct tunnel *t)
 	bool chunked, close;
 
 	if (status == 101)
-		return; /* UPGRADE follows */
+		return; /* the UPGRADE event follows */
 	if (!write_head(t, &chunked, &close))
 		return;
 	t->state = TUNNEL_BODY;
@@ -220,11 +220,11 @@ static void begin_tunnel(struct tunnel *t)
 
 static void end_answer(struct tunnel *t)
 {
-	(void)request_end(t->r); /* too late: the client has gone */
+	(void)request_end(t->r); /* or the client has gone */
 	finish(t);
 }
 
-/* One event of the answer; false: no more for now. */
+/* Handles one event of the answer. Returns false if there is no more for now. */
 static bool act(struct tunnel *t, enum http_event event)
 {
 	const uint8_t *body;
@@ -284,7 +284,7 @@ static void on_eof(struct upstream *u, void *arg)
 		bad_answer(t, "the port closed the connection without an answer");
 }
 
-/* The form of section 1.7 with the maximum. */
+/* 429 in the form of section 1.7, with the maximum. */
 static void refuse_more(struct tunnel *t)
 {
 	envd_reply_connection_limit(t->r, t->r->route.sandbox_id, AGENT_CONNECTIONS_MAX,
@@ -318,8 +318,8 @@ static void on_done(struct request *r, bool complete)
 	free(t);
 }
 
-/* The Host that the guest sees: "localhost:${PORT}" of the network object with the port put in.
- * False: the client's. */
+/* The Host that the guest sees: maskRequestHost of the network object, with "${PORT}" replaced.
+ * False: the client's Host is kept. */
 static bool masked_host(const struct instance *i, uint16_t port, char out[HOST_MAX])
 {
 	static const char hole[] = "${PORT}";
@@ -338,7 +338,8 @@ static bool masked_host(const struct instance *i, uint16_t port, char out[HOST_M
 	return n > 0 && n < HOST_MAX;
 }
 
-/* The sandbox's own token is dropped wherever it comes; another X-Access-Token is the service's. */
+/* Drops the sandbox's own token in any header. Another X-Access-Token belongs to the user's
+ * service. */
 static int write_request(struct tunnel *t, const struct instance *i)
 {
 	static const char *const all[] = {"e2b-sandbox-id", "e2b-sandbox-port",

@@ -27,8 +27,8 @@ static void on_done(struct request *r, bool complete)
 
 static const struct request_ops ops = {.done = on_done};
 
-/* The handler knows what to say of a sandbox that is gone or between two states, but not why one
- * could not come back: no room, too many sandboxes of the key, its allowance. */
+/* The handler can describe a sandbox that is gone or between two states. It does not know why one
+ * could not be resumed: no room, too many sandboxes of the key, its allowance. */
 static void refuse(struct request *r, const struct error *why)
 {
 	if (why->code == ERROR_NOT_FOUND || why->code == ERROR_BUSY)
@@ -50,11 +50,10 @@ static void on_obtained(void *arg, struct instance *i, bool resumed, const struc
 		then(r);
 }
 
-/* A request without envd's token may be one that needs none: it wakes nothing, and the handler
- * answers it. */
+/* A request without envd's token may need none. It wakes nothing, and the handler answers it. */
 enum wake { WAKE_NOT, WAKE_REFUSED, WAKE_YES };
 
-/* Tokens are checked before the sandbox is woken, or anybody could keep it awake. */
+/* Checks tokens before the sandbox is woken, or anybody could keep it awake. */
 static enum wake check_token(const struct request *r, const struct store_sandbox *sb)
 {
 	bool envd = r->route.port == ROUTE_ENVD_PORT;

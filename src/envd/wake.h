@@ -1,12 +1,13 @@
-/* Traffic to a paused sandbox brings it back, where its creation asked for that (protocol section
- * 2.9, auto-resume): the request waits, unread, and is then served as any other. */
+/* Auto-resume (protocol section 2.9): traffic resumes a paused sandbox if its creation asked for
+ * that. The request waits, unread, and is then served like any other. */
 #ifndef DAEMON_WAKE_H
 #define DAEMON_WAKE_H
 
 #include "http/request.h"
 
-/* Calls `then` with the request, at once or when its sandbox runs again. A client that must not
- * have it does not wake it: what `then` answers to a sandbox that is not there is its answer. */
+/* Calls `then` with the request, at once or when its sandbox runs again. Only a client with access
+ * wakes the sandbox. A wrong token gets 403. A request to envd without a token goes to `then`,
+ * which answers for a sandbox that is not running. */
 void wake_then(struct request *r, request_handler then);
 
 #endif
