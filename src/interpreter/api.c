@@ -32,7 +32,7 @@ void api_reply_error(struct exchange *x, const struct error *e)
 {
 	static const unsigned statuses[ERROR_CODES_] = {
 		[ERROR_USAGE] = 400,
-		[ERROR_NOT_FOUND] = 400, /* of a language: 404 is for contexts */
+		[ERROR_NOT_FOUND] = 400, /* of a language; 404 is for contexts */
 		[ERROR_LIMIT] = 429,
 		[ERROR_NO_SPACE] = 503,
 	};
@@ -45,7 +45,7 @@ void api_reply_error(struct exchange *x, const struct error *e)
 
 static const char *const wanted_text = "expected a JSON object with text in";
 
-/* The body as an object, or NULL with the exchange answered. An empty one is {}. */
+/* Returns the body as an object, or NULL after answering the exchange. An empty body is {}. */
 static json_t *take_object(struct exchange *x)
 {
 	json_error_t error;
@@ -65,8 +65,8 @@ static json_t *take_object(struct exchange *x)
 	return NULL;
 }
 
-/* An optional member: NULL when it is absent or null. False: it is no text (NULs included), and the
- * exchange is answered. */
+/* Takes an optional member: NULL when it is absent or null. Returns false after answering the
+ * exchange when the member is no text, or text with a NUL. */
 static bool take_text(struct exchange *x, const json_t *o, const char *name, const char **ret)
 {
 	const json_t *v = json_object_get(o, name);
@@ -140,7 +140,8 @@ static void handle_context(struct contexts *all, struct exchange *x, const char 
 
 /* --- execute --- */
 
-/* The env_vars of a request: 0 with NULL when there are none; the exchange is answered else. */
+/* Takes a request's env_vars. Returns 0, with NULL when there are none. Otherwise it has answered
+ * the exchange. */
 static int take_env(struct exchange *x, const json_t *o, json_t **ret)
 {
 	json_t *vars = json_object_get(o, "env_vars"), *value;

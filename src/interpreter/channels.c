@@ -23,9 +23,9 @@ struct channels {
 	void *opaque;
 	char key[MESSAGE_KEY_BYTES];
 	char session[33];
-	uint64_t sent; /* numbers our ids */
+	uint64_t sent; /* numbers our message ids */
 	bool paused, closed;
-	unsigned handles; /* of libuv, not closed yet */
+	unsigned handles; /* libuv handles that are not closed yet */
 	struct log_limit bad;
 };
 
@@ -42,7 +42,8 @@ static const int socket_types[CHANNEL_COUNT] = {
 	[CHANNEL_IOPUB] = ZMQ_SUB,
 	[CHANNEL_STDIN] = ZMQ_DEALER,
 	[CHANNEL_CONTROL] = ZMQ_DEALER,
-	[CHANNEL_HEARTBEAT] = ZMQ_DEALER, /* with the empty frame of a REQ, without its order */
+	[CHANNEL_HEARTBEAT] = ZMQ_DEALER, /* with the empty frame of a REQ, without its strict
+					   * order */
 };
 
 /* --- receiving --- */
@@ -58,7 +59,8 @@ static void done_received(struct received *r)
 		(void)zmq_msg_close(&r->parts[--r->count]); /* valid: cannot fail */
 }
 
-/* One whole message; frames beyond the maximum are read and dropped. False: there is none. */
+/* Receives one whole message. Frames beyond the maximum are read and dropped. False: there is
+ * none. */
 static bool receive(void *socket, struct received *r)
 {
 	zmq_msg_t surplus;
@@ -112,14 +114,14 @@ static bool is_readable(struct channel_socket *s)
 	return zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &n) == 0 && (events & ZMQ_POLLIN);
 }
 
-/* True when messages were left. */
+/* Delivers messages of one socket. Returns true if some may be left. */
 static bool drain(struct channels *c, enum channel channel)
 {
 	struct channel_socket *s = &c->sockets[channel];
 	struct received r;
 
 	for (unsigned i = 0; i < CHANNELS_BURST; i++) {
-		/* asked in any case: this is also what quietens the descriptor */
+		/* ask in any case: this also clears the descriptor's state */
 		bool readable = is_readable(s);
 
 		if (!readable || (channel == CHANNEL_IOPUB && c->paused))
@@ -152,7 +154,7 @@ static void on_again(uv_idle_t *idle)
 {
 }
 
-/* Sending and unpausing may use up a wake-up: one more turn before the loop waits. */
+/* Sending and unpausing may use up a wake-up, so the loop takes another turn before it waits. */
 static void wake(struct channel_hub *hub)
 {
 	(void)uv_idle_start(&hub->again, on_again); /* cannot fail with a callback */
@@ -205,13 +207,13 @@ void channel_hub_free(struct channel_hub *hub)
 	if (!hub)
 		return;
 	free_closed(hub);
-	(void)zmq_ctx_term(hub->zmq); /* without sockets there is nothing to wait for */
+	(void)zmq_ctx_term(hub->zmq); /* no sockets are left, so this does not wait */
 	free(hub);
 }
 
 /* --- sockets --- */
 
-/* Nothing: on_prepare looks. */
+/* Does nothing: on_prepare looks at the sockets. */
 static void on_wake(uv_poll_t *poll, int status, int events)
 {
 }
@@ -229,7 +231,7 @@ static void set_options(void *s, enum channel channel, const char *session)
 		  reconnect_max_ms = 200;
 	const int64_t message_max = CHANNELS_MESSAGE_MAX;
 
-	/* known options with values of their types: they do not fail */
+	/* known options with values of their types do not fail */
 	(void)zmq_setsockopt(s, ZMQ_RCVHWM, &high_water, sizeof(high_water));
 	(void)zmq_setsockopt(s, ZMQ_LINGER, &none, sizeof(none));
 	(void)zmq_setsockopt(s, ZMQ_RECONNECT_IVL, &reconnect_ms, sizeof(reconnect_ms));
@@ -293,7 +295,7 @@ void channels_close(struct channels *c)
 {
 	if (!c || c->closed)
 		return;
-	c->closed = true; /* the hub frees it when libuv has let go */
+	c->closed = true; /* the hub frees it when libuv has closed its handles */
 	for (unsigned i = 0; i < CHANNEL_COUNT; i++) {
 		struct channel_socket *s = &c->sockets[i];
 
@@ -319,7 +321,7 @@ static int send_frames(
 		int flags = ZMQ_DONTWAIT | (i + 1 < count ? ZMQ_SNDMORE : 0);
 
 		if (zmq_send(socket, frames[i].data, frames[i].n, flags) < 0)
-			return -errno; /* of the first frame: the others follow it without fail */
+			return -errno; /* only the first frame can fail */
 	}
 	wake(hub);
 	return 0;

@@ -25,7 +25,7 @@ static void stop_timer(struct context *c)
 	c->interrupted_s = 0;
 }
 
-/* The current execution is over: its lines end, its variables are taken back. */
+/* Ends the current execution: ends its lines and takes its variables back. */
 static void finish_current(struct context *c)
 {
 	struct execution *x = TAKE_PTR(c->current);
@@ -70,7 +70,7 @@ static void fail_waiting(struct context *c, const char *name, const char *why)
 
 /* --- the kernel's messages --- */
 
-/* Whether that was all: a client that has gone waits for no reply. */
+/* True if nothing more comes for this cell. A client that has gone waits for no reply. */
 static bool is_over(const struct execution *x)
 {
 	return x->idle && (x->replied || !x->exchange);
@@ -92,11 +92,11 @@ static void on_grace_over(uv_timer_t *timer)
 	if (x && execution_is_full(x)) {
 		(void)uv_timer_start(timer, on_grace_over, CONTEXT_IDLE_GRACE_MS, 0); /* starts */
 	} else if (x && !x->heard) {
-		/* it takes cells, and what comes of them is lost */
+		/* the kernel takes cells, and their output is lost */
 		renew_kernel(c, "the kernel said nothing of the cell; it is started anew, "
 				"without its state");
 	} else if (x && is_over(x)) {
-		finish_current(c); /* what was late is here, as far as can be told */
+		finish_current(c); /* late output has arrived, as far as can be told */
 	} else if (x) {
 		execution_fail(x, "KernelError",
 			x->replied ? "the kernel did not say that the cell is over"
@@ -105,11 +105,11 @@ static void on_grace_over(uv_timer_t *timer)
 	}
 }
 
-/* One of the two that say that the cell is over is there, and what the kernel shows until the other
- * comes, or nothing for a while. */
+/* One of the two messages that end a cell has come: idle or the reply. Waits for the other; the
+ * cell also ends if nothing comes for a while. */
 static void begin_grace(struct context *c)
 {
-	if (c->current->exchange) /* else it is being interrupted, and the timer is in use */
+	if (c->current->exchange) /* else it is being interrupted, which uses the timer */
 		(void)uv_timer_start(&c->timer, on_grace_over,
 			c->current->replied ? CONTEXT_IDLE_GRACE_MS : CONTEXT_REPLY_GRACE_MS, 0);
 }
@@ -121,8 +121,8 @@ static bool is_idle(const struct message *m, const json_t *content)
 	return strcmp(m->type, "status") == 0 && state && strcmp(state, "idle") == 0;
 }
 
-/* The cell is over. Kernels with late output may still be sending what it gave, so they are asked
- * for something else first: when that is done, the rest is here. */
+/* The cell has ended. A kernel with late output may still be sending the cell's output, so it gets
+ * a silent request first. When that is done, everything has arrived. */
 static void end_output(struct context *c)
 {
 	if (!c->spec->late_output || kernel_execute(c->kernel, "", 0, true, c->barrier) < 0)
@@ -139,7 +139,7 @@ static void pass_barrier(struct context *c, const struct message *m)
 		finish_current(c);
 }
 
-/* One of the current execution. */
+/* Handles a message for the current execution. */
 static void take_message(struct context *c, enum channel channel, const struct message *m)
 {
 	struct execution *x = c->current;
@@ -157,7 +157,7 @@ static void take_message(struct context *c, enum channel channel, const struct m
 	if (is_over(x) && !was_over)
 		end_output(c);
 	else if (x->idle || x->replied)
-		begin_grace(c); /* or it goes on: there is more to come */
+		begin_grace(c); /* or restarts the wait, as more is to come */
 	json_decref(content);
 }
 
@@ -263,7 +263,7 @@ static void run_next(struct context *c)
 	int r;
 
 	if (c->state != CONTEXT_IDLE || !x || kernel_state(c->kernel) != KERNEL_READY)
-		return; /* on_ended comes back to it */
+		return; /* on_ended calls this again */
 	c->waiting = x->next;
 	x->next = NULL;
 	c->current = x;
@@ -336,8 +336,8 @@ static void on_ready(void *opaque)
 	run_next(c);
 }
 
-/* The cell that the kernel did not begin before it ended, as after an exit() in the one before: it is
- * the first to run in the next, once. */
+/* Takes back the cell that the kernel had not begun when it ended, as after an exit() in the cell
+ * before. It runs first in the next kernel, but is taken back only once. */
 static bool take_back(struct context *c)
 {
 	struct execution *x = c->current;
@@ -369,7 +369,7 @@ static void on_ended(void *opaque, const char *why)
 	c->state = CONTEXT_COLD;
 	if (was_starting && ++c->failed_starts == CONTEXT_STARTS_MAX) {
 		(void)error_set(&e, ERROR_SANDBOX, 0, "the kernel of %s does not start: %s",
-			c->language, why); /* e is what counts */
+			c->language, why); /* only to fill e */
 		give_up_start(c, &e);
 	} else if (!c->spec->lazy || c->waiting || c->starter) {
 		start_kernel(c);
@@ -392,7 +392,7 @@ static void start_kernel(struct context *c)
 
 /* --- contexts --- */
 
-/* A version 4 UUID (RFC 9562). */
+/* Makes a version 4 UUID (RFC 9562). */
 static int make_id(char out[CONTEXT_ID_BYTES])
 {
 	uint8_t b[16];
@@ -415,7 +415,7 @@ static const struct spec *find_spec(struct contexts *all, const char *language, 
 
 	if (spec)
 		return spec;
-	(void)specs_list(&all->specs, &names); /* cut short: the message is */
+	(void)specs_list(&all->specs, &names); /* if cut short, so is the message */
 	(void)error_set(e, ERROR_NOT_FOUND, ENOENT,
 		"no kernel for language '%s' here; there are: %.*s", language, (int)buf_len(&names),
 		buf_len(&names) ? (const char *)buf_head(&names) : "none");

@@ -1,20 +1,20 @@
-/* Contexts: a kernel each, and the cells that wait for it.
+/* Contexts: each has a kernel, and cells that wait for it.
  *
- *	COLD      no kernel; the next execution starts one. Lazy kernels before their first cell,
- *		  and kernels that could not be started
- *	STARTING  the kernel is not ready yet; executions wait
- *	IDLE      nothing runs
- *	RUNNING   `current` runs, others wait. When its client has gone it is interrupted, again and
- *		  again; if it ignores that for CONTEXT_PATIENCE_S while others wait, its kernel is
- *		  ended
+ * 	COLD      no kernel; the next execution starts one. Lazy kernels before their first cell,
+ * 		  and kernels that could not be started
+ * 	STARTING  the kernel is not ready yet; executions wait
+ * 	IDLE      nothing runs
+ * 	RUNNING   `current` runs, others wait. If its client has gone, it is interrupted again and
+ * 		  again. If it ignores that for CONTEXT_PATIENCE_S while others wait, its kernel
+ * 		  is killed
  *
- * A kernel that ends is started anew (its state is lost, and the execution is told, unless the kernel
- * had not begun it: then it runs in the new one), up to CONTEXT_STARTS_MAX times without one becoming
- * ready. One that says nothing at all of a cell is ended.
+ * A kernel that ends is started again, up to CONTEXT_STARTS_MAX times without becoming ready. Its
+ * state is lost, and the execution is told. An execution that the kernel had not begun runs in the
+ * new one instead. A kernel that says nothing at all about a cell is killed.
  *
- * Before a cell, the kernel gets what has changed outside since the last one: variables of the
- * sandbox and new seeds after a restore or fork (sandbox_env.h), and the variables of this run,
- * which are taken back after it. */
+ * Before a cell, the kernel gets what has changed outside since the previous one. That is: the
+ * sandbox's variables and new seeds after a restore or fork (sandbox_env.h), and the variables of
+ * this run, which are taken back after it. */
 #ifndef INTERPRETER_CONTEXT_H
 #define INTERPRETER_CONTEXT_H
 
@@ -31,8 +31,8 @@ enum {
 	CONTEXT_QUEUE_MAX = 100,
 	CONTEXT_STARTS_MAX = 3,
 	CONTEXT_PATIENCE_S = 20,
-	CONTEXT_IDLE_GRACE_MS = 30000, /* from a reply to the idle status that should follow it */
-	CONTEXT_REPLY_GRACE_MS = 5000, /* from an idle status to the reply of before it */
+	CONTEXT_IDLE_GRACE_MS = 30000, /* from a reply to the idle status that should follow */
+	CONTEXT_REPLY_GRACE_MS = 5000, /* from an idle status to the reply that should precede it */
 	CONTEXT_ID_BYTES = 37,
 };
 
@@ -44,7 +44,7 @@ struct contexts {
 	struct kernel_host *host;
 	struct specs specs;
 	struct sandbox_env env;
-	const char *cwd; /* of contexts that name none */
+	const char *cwd; /* for contexts that name none */
 	struct context *first;
 	unsigned count;
 };
@@ -60,37 +60,38 @@ struct context {
 	enum context_state state;
 	struct kernel *kernel; /* NULL when COLD */
 	struct execution *current, *waiting;
-	char barrier[MESSAGE_ID_BYTES]; /* the request whose end is that of late output, or "" */
+	char barrier[MESSAGE_ID_BYTES]; /* the request that ends late output, or "" */
 	json_int_t count;		/* of executions, as the kernel counts */
-	uint64_t generation;		/* of the environment that the kernel knows */
+	uint64_t generation;		/* of the environment that the kernel has */
 	unsigned failed_starts;		/* in a row */
-	unsigned interrupted_s;		/* since the client of `current` has gone */
-	uv_timer_t timer;		/* of interrupts, and of the grace for an idle status */
-	struct exchange *starter;	/* to be answered when the kernel is ready, or NULL */
-	bool starter_wants_json;	/* a creation; else a restart */
+	unsigned interrupted_s;		/* since the client of `current` went */
+	uv_timer_t timer;		/* for interrupts, and for the grace after a reply or idle
+					 * status */
+	struct exchange *starter;	/* answered when the kernel is ready, or NULL */
+	bool starter_wants_json;	/* for a creation; else a restart */
 };
 
-/* Makes one and begins to start its kernel, unless that is lazy. NULL with e filled:
- * ERROR_NOT_FOUND (no such language), ERROR_USAGE (cwd), ERROR_LIMIT. */
+/* Makes a context and starts its kernel, unless that is lazy. NULL with e filled: ERROR_NOT_FOUND
+ * (no such language), ERROR_USAGE (cwd), ERROR_LIMIT. */
 struct context *context_new(struct contexts *all, const char *language, const char *cwd,
 	bool is_default, struct error *e);
 
 struct context *context_find(struct contexts *all, const char *id);
-/* The default one of a language, made when there is none. */
+/* Returns the default context of a language; makes it if there is none. */
 struct context *context_default(struct contexts *all, const char *language, struct error *e);
 
-/* Ends what runs and waits in it, and the kernel. */
+/* Ends the kernel and everything that runs or waits in the context. */
 void context_remove(struct context *c);
 void context_restart(struct context *c);
 
-/* Answers the exchange with the context (is_creation) or with null when the kernel is ready. */
+/* Answers the exchange when the kernel is ready: with the context (is_creation) or with null. */
 void context_answer_when_ready(struct context *c, struct exchange *exchange, bool is_creation);
 
-/* Queues a cell. The exchange is answered in any case. */
+/* Queues a cell. The exchange is always answered. */
 void context_execute(
 	struct context *c, struct exchange *exchange, const char *code, size_t n, json_t *env);
 
-/* {"id","language","cwd"}, new; NULL: out of memory. */
+/* Returns a new {"id","language","cwd"}; NULL: out of memory. */
 json_t *context_json(const struct context *c);
 
 #endif

@@ -25,14 +25,14 @@ static void write_line(struct execution *x, const struct buf *line)
 	if (!x->exchange)
 		return;
 	r = exchange_write(x->exchange, buf_head(line), buf_len(line));
-	if (r < 0) /* cannot be: full is far below the queue's maximum */
+	if (r < 0) /* cannot be: "full" is far below the queue's maximum */
 		log_error("a line of %zu bytes was lost: %s", buf_len(line), strerror(-r));
 	await_silence(x);
 	if (r == 1)
 		x->ops->full(x);
 }
 
-/* Writes what was appended to a buffer, unless appending failed. */
+/* Writes the line in the buffer, unless appending to it failed. */
 static void finish_line(struct execution *x, struct buf *line, int r)
 {
 	if (r == 0)
@@ -134,7 +134,7 @@ static void take_reply(struct execution *x, const json_t *content)
 static const struct {
 	const char *type;
 	void (*take)(struct execution *x, const json_t *content);
-	bool shows; /* something, so that the count must have been told before */
+	bool shows; /* shows something, so the count must come first */
 } types[] = {
 	{"stream", take_stream, true},
 	{"execute_result", take_result, true},

@@ -1,11 +1,11 @@
-/* One run of a cell: what the client asked for, and the lines that go back to it.
+/* One run of a cell: the client's request, and the lines that go back to it.
  *
- * Owned by the context it runs in. The exchange belongs to it from execution_new on, and is ended
- * by execution_end; when the client goes, `gone` is called and nothing more is written.
+ * The context that it runs in owns it. It owns the exchange from execution_new until execution_end.
+ * When the client goes, `gone` is called and nothing more is written.
  *
- * Bounds: a message of more than EXECUTION_RESULT_MAX bytes becomes an error line, texts too. The
- * queue to the client holds about SERVER_FULL bytes and one line: then ops->full says so, and the
- * context takes nothing more from its kernel until ops->drained. */
+ * Limits: a message or text of more than EXECUTION_RESULT_MAX bytes becomes an error line. The
+ * queue to the client holds about SERVER_FULL bytes and one line. When it is full, ops->full is
+ * called, and the context takes nothing more from its kernel until ops->drained. */
 #ifndef INTERPRETER_EXECUTION_H
 #define INTERPRETER_EXECUTION_H
 
@@ -24,7 +24,7 @@ struct execution_ops {
 	void (*full)(struct execution *x);
 	void (*drained)(struct execution *x);
 	void (*gone)(
-		struct execution *x); /* the client went; execution_free is still to be called */
+		struct execution *x); /* the client went; execution_free must still be called */
 };
 
 struct execution {
@@ -36,30 +36,30 @@ struct execution {
 	char *code; /* owned */
 	size_t code_bytes;
 	json_t *env;		   /* owned; an object of strings, or NULL */
-	char id[MESSAGE_ID_BYTES]; /* of the request, once it runs */
+	char id[MESSAGE_ID_BYTES]; /* of the request, once the cell runs */
 	bool counted, failed;	   /* the lines number_of_executions and error were written */
-	bool heard;		   /* the kernel has said something of it */
-	bool taken_back;	   /* from a kernel that ended before it began it */
-	bool idle, replied;	   /* that it is over: both come, in any order */
+	bool heard;		   /* the kernel has said something about it */
+	bool taken_back;	   /* from a kernel that ended before it began the cell */
+	bool idle, replied;	   /* both must come, in any order, to end the cell */
 	json_t *reply;		   /* content of an execute_reply that reports an error; owned */
 };
 
-/* Takes the exchange, and sends the head of the answer. code is copied, env referenced. NULL: out
- * of memory, and the exchange is the caller's. */
+/* Takes the exchange and sends the head of the answer. code is copied, env referenced. NULL: out of
+ * memory, and the exchange stays the caller's. */
 struct execution *execution_new(uv_loop_t *loop, struct exchange *exchange, const char *code,
 	size_t n, json_t *env, const struct execution_ops *ops, void *owner);
 
-/* A message of the kernel for this execution: writes what the client should see of it. `next_count`
- * is for kernels that print before they have counted. */
+/* Handles a message of the kernel for this execution: writes what the client should see.
+ * `next_count` is for kernels that print before they report the count. */
 void execution_message(
 	struct execution *x, const struct message *m, const json_t *content, json_int_t next_count);
 
-/* An error line, unless there was one. */
+/* Writes an error line, unless there was one. */
 void execution_fail(struct execution *x, const char *name, const char *value);
 
 bool execution_is_full(const struct execution *x);
 
-/* The last line, and the end of the answer. Frees it. */
+/* Writes the last line, ends the answer and frees x. */
 void execution_end(struct execution *x);
 
 #endif

@@ -20,9 +20,9 @@
 
 enum {
 	PROBE_MS = 10,
-	SILENT_MS = 100, /* so long nothing comes of one that is gone: that was all */
+	SILENT_MS = 100, /* a dead kernel that is silent this long has sent all */
 	EXECUTE_ROOM = 512,
-	PORT_FIRST = 20000, /* up to where Linux's usual ip_local_port_range begins: 32768 */
+	PORT_FIRST = 20000, /* below 32768, where Linux's usual ip_local_port_range begins */
 	PORTS = 12768,
 };
 
@@ -35,8 +35,8 @@ struct kernel {
 	bool stopped; /* by the owner */
 	bool released;
 	uv_process_t process;
-	uv_timer_t timer; /* probes while STARTING, then beats, then ENDING */
-	unsigned handles; /* of libuv, not closed yet */
+	uv_timer_t timer; /* for probes while STARTING, then for beats, then for ENDING */
+	unsigned handles; /* libuv handles that are not closed yet */
 	bool running;	  /* the process is not reaped */
 	struct channels *channels;
 	uint16_t ports[CHANNEL_COUNT];
@@ -44,8 +44,8 @@ struct kernel {
 	char *connection_file; /* owned */
 	uint64_t deadline_ns;  /* of STARTING */
 	bool shell_seen, iopub_seen;
-	bool paused;		  /* its output is */
-	bool spoke;		  /* since the timer of ENDING was there last */
+	bool paused;		  /* its output is paused */
+	bool spoke;		  /* since the timer of ENDING last fired */
 	char why[KERNEL_WHY_MAX]; /* of ENDING */
 	unsigned beats_missed;
 };
@@ -66,7 +66,7 @@ static void on_handle_closed(uv_handle_t *h)
 		free_kernel(k);
 }
 
-/* The process is reaped (or never was): the memory goes when the owner has let go too. */
+/* Frees the kernel once its process is reaped (or never was) and the owner has let go. */
 static void release(struct kernel *k)
 {
 	if (k->running || !k->stopped || k->released)
@@ -80,7 +80,7 @@ static void release(struct kernel *k)
 	uv_close((uv_handle_t *)&k->process, on_handle_closed);
 }
 
-/* No more traffic, no more processes, no more files. */
+/* Closes the channels, kills the processes and removes the files. */
 static void finish(struct kernel *k)
 {
 	k->state = KERNEL_ENDED;
@@ -111,7 +111,7 @@ static void on_silence(uv_timer_t *timer)
 	k->spoke = false;
 }
 
-/* What it printed last is on its way, or waits for a client that takes it slowly. */
+/* Its last output is still on its way, or waits for a slow client. */
 static void begin_end(struct kernel *k)
 {
 	if (k->state != KERNEL_READY) {
@@ -129,7 +129,7 @@ static void on_process_exit(uv_process_t *process, int64_t status, int term_sign
 	struct kernel *k = process->data;
 	const size_t n = sizeof(k->why);
 
-	/* what is left of its group dies with it */
+	/* the rest of its group dies with it */
 	(void)kill(-process->pid, SIGKILL);
 	k->running = false;
 	k->host->running--;
@@ -172,7 +172,7 @@ static void check_heart(struct kernel *k)
 	if (k->beats_missed++ == KERNEL_BEATS_MISSED)
 		end(k, "it stopped answering");
 	else
-		(void)channels_beat(k->channels); /* what is not sent does not come back */
+		(void)channels_beat(k->channels); /* a beat that is not sent does not come back */
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -218,7 +218,7 @@ static void on_beat(void *opaque)
 
 /* --- start --- */
 
-/* Whether a kernel could listen there now. */
+/* True if a kernel could listen on this port now. */
 static bool port_is_free(uint16_t port)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET,
@@ -227,15 +227,15 @@ static bool port_is_free(uint16_t port)
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int on = 1;
 
-	/* as the kernel binds: connections of a former kernel that linger are no obstacle */
+	/* bind as the kernel does: lingering connections of a former kernel are no obstacle */
 	return fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
 	       bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
 }
 
-/* The kernel binds them later, and we connect before that. So they are none that the system gives
- * to connections: a connection to such a port of the own host can be given that very port, be
- * connected to itself, and keep the kernel from it. And each is given out once in a long time, so
- * that kernels that start together do not meet. */
+/* Picks ports for the kernel to bind. We connect before it does. So the ports lie outside the range
+ * that the system gives to connections. Otherwise a connection to such a port on this host might
+ * get that very port, connect to itself, and keep the kernel from it. A port is not picked again
+ * for a long time, so kernels that start together do not collide. */
 static int pick_ports(struct kernel_host *host, uint16_t ports[CHANNEL_COUNT])
 {
 	unsigned found = 0;
@@ -263,7 +263,7 @@ static int write_connection_file(struct kernel *k)
 		str_printf("%s/kernel-%u.json", k->host->run_dir, k->ports[CHANNEL_SHELL]);
 	if (!text || !k->connection_file)
 		return -ENOMEM;
-	(void)unlink(k->connection_file); /* one of a kernel that had the port before */
+	(void)unlink(k->connection_file); /* of a kernel that had the port before */
 	fd = open(k->connection_file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	return fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
 }
@@ -300,7 +300,7 @@ static int words_add(struct words *w, char *word /* taken */)
 	return 0;
 }
 
-/* Replaces the variable of that name or adds one. */
+/* Replaces the variable of that name, or adds one. */
 static int words_set(struct words *w, char *assignment /* taken */)
 {
 	size_t n = assignment ? strcspn(assignment, "=") + 1 : 0;
@@ -329,7 +329,7 @@ static int make_env(const struct kernel *k, const struct sandbox_env *env, struc
 	return r;
 }
 
-/* The word with {connection_file} and {resource_dir} filled in. */
+/* Fills {connection_file} and {resource_dir} into the word. */
 static char *expand(const struct kernel *k, const char *word)
 {
 	const char *const marks[][2] = {
@@ -353,7 +353,7 @@ static char *expand(const struct kernel *k, const char *word)
 	return s;
 }
 
-/* This program again, as the helper that makes the kernel die with us (main.c). */
+/* Runs this program as the helper that makes the kernel die with us (main.c). */
 static int make_argv(const struct kernel *k, struct words *w)
 {
 	size_t i;
@@ -391,7 +391,7 @@ static int spawn(struct kernel *k, const char *cwd, const struct sandbox_env *en
 	r = uv_spawn(k->host->loop, &k->process, &o);
 	k->process.data = k->timer.data = k;
 	(void)uv_timer_init(k->host->loop, &k->timer); /* always 0 */
-	k->handles = 2;				       /* a failed spawn leaves a handle too */
+	k->handles = 2;				       /* a failed spawn also leaves a handle */
 	k->running = r == 0;
 	k->host->running += k->running;
 	return r;
@@ -482,7 +482,7 @@ void kernel_interrupt(struct kernel *k)
 		return;
 	if (!k->spec->interrupt_by_message)
 		(void)kill(
-			-k->process.pid, SIGINT); /* it is ours, so what fails is that it is gone */
+			-k->process.pid, SIGINT); /* it is ours: a failure means that it is gone */
 	else if (channels_send(k->channels, CHANNEL_CONTROL, "interrupt_request", "{}", 2, NULL) <
 		 0)
 		log_warn("a kernel takes no interrupt");
@@ -492,7 +492,7 @@ void kernel_no_input(struct kernel *k)
 {
 	static const char reply[] = "{\"value\":\"\",\"status\":\"ok\"}";
 
-	/* a kernel that asks and takes no answer waits until it is interrupted */
+	/* a kernel that asks and gets no answer waits until it is interrupted */
 	(void)channels_send(
 		k->channels, CHANNEL_STDIN, "input_reply", reply, sizeof(reply) - 1, NULL);
 }

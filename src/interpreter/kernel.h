@@ -1,15 +1,15 @@
 /* One kernel: a process and the channels to it.
  *
- *	STARTING  the process runs; asked for its kernel_info until the answer comes on shell and
- *		  something on iopub: only then is nothing lost of what a cell prints
- *	READY     takes requests
- *	ENDING    the process is gone; what it had sent still comes, as slowly as it is taken
- *	ENDED     that is over, or it was given up
+ * 	STARTING  the process runs. It is asked for kernel_info until shell has the answer and iopub
+ * 		  has something: only then is no output of a cell lost
+ * 	READY     takes requests
+ * 	ENDING    the process has exited; its last output still arrives, as slowly as it is taken
+ * 	ENDED     that is over, or the kernel was given up
  *
  * The owner gets ready() or ended(), then message()s, then perhaps ended(). After kernel_stop there
- * is no callback. A kernel that does not become ready in KERNEL_START_S, or whose heartbeat, if its
- * kernelspec says that it has one, does not come back KERNEL_BEATS_MISSED times in a row while it is
- * watched, is killed and has ended. */
+ * is no callback. A kernel that is not READY within KERNEL_START_S is killed. So is one whose
+ * heartbeat fails to come back KERNEL_BEATS_MISSED times in a row while it is watched, if its
+ * kernelspec says that it has one. Both end in ended(). */
 #ifndef INTERPRETER_KERNEL_H
 #define INTERPRETER_KERNEL_H
 
@@ -36,12 +36,12 @@ struct kernel_host {
 	struct channel_hub *hub;
 	const char *run_dir;  /* for connection files */
 	unsigned running;     /* processes not reaped yet */
-	uint32_t ports_tried; /* from a random start: there may be other interpreters on the host */
+	uint32_t ports_tried; /* begins at random: the host may have other interpreters */
 };
 
 struct kernel;
 
-/* Starts the process in cwd with this process's environment, the sandbox's, the kernelspec's.
+/* Starts the process in cwd. Its environment is this process's, the sandbox's and the kernelspec's.
  * NULL with e filled. */
 struct kernel *kernel_start(struct kernel_host *host, const struct spec *spec, const char *cwd,
 	const struct sandbox_env *env, const struct kernel_ops *ops, void *opaque, struct error *e);
@@ -49,13 +49,13 @@ void kernel_stop(struct kernel *k); /* kills its process group; NULL is fine */
 
 enum kernel_state kernel_state(const struct kernel *k);
 
-/* Asks for a cell to be run: silent ones leave no trace in history or counters. */
+/* Asks the kernel to run a cell. A silent one leaves no trace in history or counters. */
 int kernel_execute(
 	struct kernel *k, const char *code, size_t n, bool silent, char ret_id[MESSAGE_ID_BYTES]);
-/* While it is busy its heart is watched; an idle one does not wake the guest. */
+/* Watches the heartbeat while the kernel is busy. An idle kernel does not wake the guest. */
 void kernel_watch(struct kernel *k, bool busy);
 void kernel_interrupt(struct kernel *k);
-/* Answers a kernel's request for a line of input: there is none. */
+/* Answers a kernel's request for a line of input with an empty one: there is none. */
 void kernel_no_input(struct kernel *k);
 void kernel_pause_output(struct kernel *k, bool paused);
 

@@ -80,7 +80,7 @@ static int add_text_member(struct buf *out, const char *name, const json_t *v)
 		       : add_member(out, name, "", 0);
 }
 
-/* Jupyter's list of lines as one text. */
+/* Joins Jupyter's list of lines to one text. */
 static int add_traceback(struct buf *out, const json_t *lines)
 {
 	int r = buf_add_str(out, ",\"traceback\":\"");
@@ -149,7 +149,7 @@ static int add_known(struct buf *out, const struct known *k, const json_t *v)
 	if (k->kind == KIND_QUOTED && n >= 2 && (*s == '\'' || *s == '"') && s[n - 1] == *s)
 		return add_string(out, s + 1, n - 2);
 	while (k->kind == KIND_BASE64 && n && strchr("\r\n ", s[n - 1]))
-		n--; /* IPython.display.Image ends in a newline */
+		n--; /* base64 of IPython.display.Image ends in a newline */
 	return add_string(out, s, n);
 }
 

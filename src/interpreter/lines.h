@@ -1,5 +1,6 @@
-/* The lines of a streamed execution (protocol sections 4.3 and 4.4): one JSON object each, ASCII
- * only, ended by a newline. All append to a buffer and return 0, -EMSGSIZE or -ENOMEM. */
+/* Formats the lines of a streamed execution (protocol sections 4.3 and 4.4): one JSON object each,
+ * ASCII only, ended by a newline. All functions append to a buffer and return 0, -EMSGSIZE or
+ * -ENOMEM. */
 #ifndef INTERPRETER_LINES_H
 #define INTERPRETER_LINES_H
 
@@ -13,7 +14,7 @@ int lines_add_count(struct buf *out, json_int_t count);
 /* type: "stdout" or "stderr". */
 int lines_add_text(struct buf *out, const char *type, const char *text, size_t n);
 int lines_add_error(struct buf *out, const char *name, const char *value, const char *traceback);
-/* The same from the content of a Jupyter `error` message or of a reply. */
+/* The same, from the content of a Jupyter `error` message or of a reply. */
 int lines_add_kernel_error(struct buf *out, const json_t *content);
 /* data: a MIME bundle. */
 int lines_add_result(struct buf *out, const json_t *data, bool is_main);

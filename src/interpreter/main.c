@@ -53,7 +53,7 @@ struct interpreter {
 	char run_dir[256];
 };
 
-/* Becomes a kernel (kernel.c starts it like that): one that does not outlive this program. */
+/* Becomes a kernel that does not outlive this program; kernel.c starts kernels through this. */
 static int exec_kernel(char **argv)
 {
 	pid_t parent = getppid();
@@ -86,7 +86,8 @@ static int watch_signals(struct interpreter *in)
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers) && r == 0; i++) {
-		(void)uv_signal_init(&in->loop, &in->signals[i]); /* after a good loop's: 0 */
+		(void)uv_signal_init(&in->loop, &in->signals[i]); /* 0 on a loop that was
+								   * initialised */
 		in->signals[i].data = in;
 		r = uv_signal_start(&in->signals[i], on_signal, numbers[i]);
 	}
@@ -130,7 +131,7 @@ static int begin(struct interpreter *in, const struct settings *s, struct error 
 		return error_set_errno(
 			e, ERROR_HOST, err, "cannot make a directory in %s (TMPDIR)", tmp);
 	}
-	/* its turn in the loop comes after the hub's, which is made later */
+	/* libuv runs later handles first: the server takes its turn after the hub */
 	in->server = server_new(&in->loop, s->address, port, api_handle, &in->contexts, &port, e);
 	if (!in->server)
 		return -EIO;
@@ -146,7 +147,7 @@ static int begin(struct interpreter *in, const struct settings *s, struct error 
 	make_default(&in->contexts, "python");
 	make_default(&in->contexts, "javascript");
 	(void)printf("mayfly-interpreter: listening on %s port %u\n", s->address, port);
-	(void)fflush(stdout); /* who waits for the line finds out by itself */
+	(void)fflush(stdout); /* a reader of the line notices the failure itself */
 	return 0;
 }
 
@@ -163,7 +164,7 @@ static int run(const struct settings *s, struct error *e)
 	if (*in.run_dir)
 		(void)file_remove_tree(AT_FDCWD, in.run_dir);
 	if (r < 0)
-		return r; /* the process ends: what is half built goes with it */
+		return r; /* the process ends, and the half-built server with it */
 	channel_hub_free(in.hub);
 	server_free(in.server);
 	specs_done(&in.contexts.specs);

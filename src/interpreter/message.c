@@ -17,7 +17,7 @@ static const char delimiter[] = "<IDS|MSG>";
 
 enum { SIGNED_FRAMES = 4 }; /* header, parent_header, metadata, content */
 
-/* Of four consecutive frames. */
+/* Signs four consecutive frames. */
 static int sign(const struct frame *frames, const char *key, char out[MESSAGE_SIGNATURE_CHARS + 1])
 {
 	char digest[] = "SHA256";
@@ -58,7 +58,7 @@ static json_t *parse_object(const struct frame *f)
 	return NULL;
 }
 
-/* Copies a string member of an object into out, "" when it is missing or too long. */
+/* Copies a string member of an object to out; "" when it is missing or too long. */
 static void copy_member(const struct frame *object, const char *name, char *out, size_t bytes)
 {
 	json_t *j = object->n <= MESSAGE_HEADER_MAX ? parse_object(object) : NULL;
@@ -91,7 +91,7 @@ int message_decode(const struct frame *frames, size_t count, const char *key, st
 	return *ret->type ? 0 : -EBADMSG;
 }
 
-/* The length of the well-formed character at s, 0 when there is none. */
+/* Returns the length of the well-formed character at s, or 0 if there is none. */
 static size_t character(const char *s, size_t n)
 {
 	for (size_t k = 1; k <= 4 && k <= n; k++)

@@ -10,27 +10,27 @@
 #include "proto/http_response.h"
 
 enum {
-	IN_MAX = 64 << 10, /* received and not parsed: pipelined requests */
+	IN_MAX = 64 << 10, /* received and not parsed yet: pipelined requests */
 	READ_BYTES = 64 << 10,
 	LOW_WATER = SERVER_FULL / 4,
 	BACKLOG = 128,
 	LINGER_S = 2,
 };
 
-/*	IDLE      between requests
- *	RECEIVE   a request is coming
- *	HANDLED   the handler has it, nothing was answered
- *	STREAM    the head was sent, the body is open
- *	LAST      nothing more is taken; what is queued is sent
- *	LINGER    our direction is closed; what comes is dropped until the client closes too, so
- *		  that it reads the answer instead of seeing a reset
- *	CLOSED    the handles are being closed */
+/* 	IDLE      between requests
+ * 	RECEIVE   a request is arriving
+ * 	HANDLED   the handler has it and has not answered
+ * 	STREAM    the head was sent, the body is open
+ * 	LAST      nothing more is read; what is queued is sent
+ * 	LINGER    our direction is closed; input is dropped until the client closes too, so that it
+ * 		  reads the answer instead of seeing a reset
+ * 	CLOSED    the handles are being closed */
 enum state { IDLE, RECEIVE, HANDLED, STREAM, LAST, LINGER, CLOSED };
 
 /* A connection, and the exchange on it. */
 struct exchange {
 	uv_tcp_t tcp;
-	uv_timer_t timer; /* of whatever is waited for */
+	uv_timer_t timer; /* for what is waited for now */
 	unsigned handles; /* not closed yet */
 	struct server *server;
 	struct exchange *next, *prev;
@@ -56,7 +56,7 @@ struct server {
 	void *opaque;
 	struct exchange *first;
 	unsigned connections;
-	size_t bodies; /* bytes of bodies held */
+	size_t bodies; /* bytes held in request bodies */
 	bool stopped;
 	char read_buffer[READ_BYTES];
 };
@@ -125,7 +125,7 @@ static void on_written(uv_write_t *write, int status)
 	if (status < 0)
 		close_connection(x);
 	else if (x->state != CLOSED)
-		update_timer(x); /* it takes something */
+		update_timer(x); /* the client takes something */
 }
 
 static void flush(struct exchange *x)
@@ -228,7 +228,7 @@ static void take_event(struct exchange *x, enum http_event event)
 		take_body(x);
 		break;
 	case HTTP_END:
-	case HTTP_UPGRADE: /* not for us: answered as if it had not been asked for */
+	case HTTP_UPGRADE: /* not supported: answered as if it had not been asked for */
 		take_request(x);
 		break;
 	case HTTP_ERROR:
@@ -239,7 +239,7 @@ static void take_event(struct exchange *x, enum http_event event)
 	}
 }
 
-/* Parses what is received as far as one request after the other is answered at once. */
+/* Parses requests from the buffer, one after the other while each is answered at once. */
 static void parse(struct exchange *x)
 {
 	while (x->state <= RECEIVE) {
@@ -288,7 +288,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 		update_timer(x);
 }
 
-/* While a request is worked on it is read, too, to learn that the client has gone. */
+/* Also reads while a request is handled, to notice that the client has gone. */
 static void update_reading(struct exchange *x)
 {
 	bool want = buf_len(&x->in) <= IN_MAX;
@@ -314,7 +314,7 @@ static void on_timer(uv_timer_t *timer)
 		close_connection(x);
 }
 
-/* Begins the wait for whatever is due from the client now. */
+/* Starts the timer for what the client must do next. */
 static void update_timer(struct exchange *x)
 {
 	unsigned seconds = 0;
@@ -422,7 +422,7 @@ static void on_connection(uv_stream_t *listener, int status)
 		close_connection(x);
 		return;
 	}
-	(void)uv_tcp_nodelay(&x->tcp, 1); /* without it, it is slower, no more */
+	(void)uv_tcp_nodelay(&x->tcp, 1); /* if it fails, answers are only slower */
 	update_reading(x);
 	update_timer(x);
 }
@@ -440,7 +440,7 @@ static int listen_at(struct server *s, const char *address, unsigned port, unsig
 		r = uv_listen((uv_stream_t *)&s->listener, BACKLOG, on_connection);
 	if (r == 0)
 		r = uv_tcp_getsockname(&s->listener, (struct sockaddr *)&a, &n);
-	if (r == 0) /* in the same place in both families */
+	if (r == 0) /* both families have it in the same place */
 		*ret_port = ntohs(((struct sockaddr_in *)&a)->sin_port);
 	return r;
 }
@@ -469,7 +469,7 @@ struct server *server_new(uv_loop_t *loop, const char *address, unsigned port,
 		"cannot listen on %s port %u", address, port);
 	server_stop(s);
 	(void)uv_run(
-		loop, UV_RUN_NOWAIT); /* the handles' closing; the caller ends with the error */
+		loop, UV_RUN_NOWAIT); /* closes the handles; the caller then ends with the error */
 	server_free(s);
 	return NULL;
 }
@@ -530,7 +530,7 @@ void exchange_reply(
 
 	reply.body = body;
 	reply.len = n;
-	x->ops = NULL; /* the exchange is over, whatever happens */
+	x->ops = NULL; /* the exchange ends in any case */
 	if (http_reply(&x->out, &reply) < 0)
 		close_connection(x);
 	else
@@ -545,7 +545,7 @@ void exchange_stream(struct exchange *x, unsigned status, const char *content_ty
 	reply = head_of(x, status, content_type);
 	x->state = STREAM;
 	if (http_reply_stream(&x->out, &reply, x->head->minor) < 0)
-		log_error("the head of an answer does not fit"); /* it does */
+		log_error("the head of an answer does not fit"); /* cannot happen */
 }
 
 int exchange_write(struct exchange *x, const void *data, size_t n)

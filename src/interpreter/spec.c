@@ -25,7 +25,7 @@ static bool all_strings(const json_t *j)
 	return true;
 }
 
-/* NULL, or why it cannot be used. */
+/* Fills s from its JSON. Returns NULL, or why the kernelspec cannot be used. */
 static const char *fill(struct spec *s)
 {
 	json_t *mayfly = json_object_get(json_object_get(s->json, "metadata"), "mayfly");
@@ -55,7 +55,7 @@ static const char *fill(struct spec *s)
 	return !s->set_env != !s->unset_env ? "set_env and unset_env belong together" : NULL;
 }
 
-/* What the kernel is made of may not be installed. */
+/* True if what the kernel needs is installed. */
 static bool is_installed(const struct spec *s)
 {
 	const json_t *mayfly = json_object_get(json_object_get(s->json, "metadata"), "mayfly");
@@ -99,7 +99,7 @@ static void add(struct specs *specs, const char *directory, const char *name)
 
 void specs_add_directory(struct specs *s, const char *directory)
 {
-	/* kernels start elsewhere */
+	/* absolute, as kernels start in other directories */
 	_cleanup_free_ char *absolute = realpath(directory, NULL);
 	struct dirent **entries = NULL;
 	int n = absolute ? scandir(absolute, &entries, NULL, alphasort) : 0;
@@ -158,7 +158,7 @@ static int list_one(
 	char language[SPEC_LANGUAGE_MAX];
 
 	if (specs_find(specs, spec_language(name, language)) != s)
-		return 0; /* another one serves it */
+		return 0; /* another kernelspec serves it */
 	return buf_printf(out, "%s%s", buf_len(out) ? ", " : "", language);
 }
 
