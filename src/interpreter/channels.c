@@ -42,8 +42,7 @@ static const int socket_types[CHANNEL_COUNT] = {
 	[CHANNEL_IOPUB] = ZMQ_SUB,
 	[CHANNEL_STDIN] = ZMQ_DEALER,
 	[CHANNEL_CONTROL] = ZMQ_DEALER,
-	[CHANNEL_HEARTBEAT] = ZMQ_DEALER, /* with the empty frame of a REQ, without its strict
-					   * order */
+	[CHANNEL_HEARTBEAT] = ZMQ_DEALER, /* with a REQ's empty frame, without its order */
 };
 
 /* --- receiving --- */

@@ -49,8 +49,7 @@ struct channels_ops {
 };
 
 struct channel_hub *channel_hub_new(uv_loop_t *loop);
-void channel_hub_free(struct channel_hub *hub); /* after all channels are closed and the loop has
-						 * ended */
+void channel_hub_free(struct channel_hub *hub); /* when all channels and the loop have ended */
 void channel_hub_stop(struct channel_hub *hub); /* closes its handles in the loop */
 
 /* Connects to 127.0.0.1. A kernel that does not listen yet is reached once it does. The key is

@@ -1,12 +1,12 @@
 /* Contexts: each has a kernel, and cells that wait for it.
  *
- * 	COLD      no kernel; the next execution starts one. Lazy kernels before their first cell,
- * 		  and kernels that could not be started
- * 	STARTING  the kernel is not ready yet; executions wait
- * 	IDLE      nothing runs
- * 	RUNNING   `current` runs, others wait. If its client has gone, it is interrupted again and
- * 		  again. If it ignores that for CONTEXT_PATIENCE_S while others wait, its kernel
- * 		  is killed
+ *	COLD      no kernel; the next execution starts one. Lazy kernels before their first cell,
+ *		  and kernels that could not be started
+ *	STARTING  the kernel is not ready yet; executions wait
+ *	IDLE      nothing runs
+ *	RUNNING   `current` runs, others wait. If its client has gone, it is interrupted again and
+ *		  again. If it ignores that for CONTEXT_PATIENCE_S while others wait, its kernel
+ *		  is killed
  *
  * A kernel that ends is started again, up to CONTEXT_STARTS_MAX times without becoming ready. Its
  * state is lost, and the execution is told. An execution that the kernel had not begun runs in the
@@ -65,8 +65,7 @@ struct context {
 	uint64_t generation;		/* of the environment that the kernel has */
 	unsigned failed_starts;		/* in a row */
 	unsigned interrupted_s;		/* since the client of `current` went */
-	uv_timer_t timer;		/* for interrupts, and for the grace after a reply or idle
-					 * status */
+	uv_timer_t timer;		/* for interrupts, and to wait for reply or idle */
 	struct exchange *starter;	/* answered when the kernel is ready, or NULL */
 	bool starter_wants_json;	/* for a creation; else a restart */
 };

@@ -7,9 +7,9 @@
  * 	ENDED     that is over, or the kernel was given up
  *
  * The owner gets ready() or ended(), then message()s, then perhaps ended(). After kernel_stop there
- * is no callback. A kernel that is not READY within KERNEL_START_S is killed. So is one whose
- * heartbeat fails to come back KERNEL_BEATS_MISSED times in a row while it is watched, if its
- * kernelspec says that it has one. Both end in ended(). */
+ * is no callback. A kernel that is not READY within KERNEL_START_S is killed, and ended() is
+ * called. The same happens when the heartbeat of a watched kernel fails to come back
+ * KERNEL_BEATS_MISSED times in a row. Only kernels whose kernelspec has `heartbeat` are watched. */
 #ifndef INTERPRETER_KERNEL_H
 #define INTERPRETER_KERNEL_H
 

@@ -86,8 +86,7 @@ static int watch_signals(struct interpreter *in)
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers) && r == 0; i++) {
-		(void)uv_signal_init(&in->loop, &in->signals[i]); /* 0 on a loop that was
-								   * initialised */
+		(void)uv_signal_init(&in->loop, &in->signals[i]); /* 0: the loop is good */
 		in->signals[i].data = in;
 		r = uv_signal_start(&in->signals[i], on_signal, numbers[i]);
 	}

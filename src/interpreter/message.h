@@ -1,6 +1,6 @@
 /* Encodes and decodes messages of the Jupyter messaging protocol 5.3 as frames of a ZeroMQ message:
  *
- * 	[identities...] "<IDS|MSG>" signature header parent_header metadata content [buffers...]
+ *	[identities...] "<IDS|MSG>" signature header parent_header metadata content [buffers...]
  *
  * The signature is the HMAC-SHA256 of the four JSON frames, in hexadecimal. The sender is a process
  * that runs unknown code. So frames are counted and bounded, the signature is checked before

@@ -17,14 +17,14 @@ enum {
 	LINGER_S = 2,
 };
 
-/* 	IDLE      between requests
- * 	RECEIVE   a request is arriving
- * 	HANDLED   the handler has it and has not answered
- * 	STREAM    the head was sent, the body is open
- * 	LAST      nothing more is read; what is queued is sent
- * 	LINGER    our direction is closed; input is dropped until the client closes too, so that it
- * 		  reads the answer instead of seeing a reset
- * 	CLOSED    the handles are being closed */
+/*	IDLE      between requests
+ *	RECEIVE   a request is arriving
+ *	HANDLED   the handler has it and has not answered
+ *	STREAM    the head was sent, the body is open
+ *	LAST      nothing more is read; what is queued is sent
+ *	LINGER    our direction is closed; input is dropped until the client closes too, so that it
+ *		  reads the answer instead of seeing a reset
+ *	CLOSED    the handles are being closed */
 enum state { IDLE, RECEIVE, HANDLED, STREAM, LAST, LINGER, CLOSED };
 
 /* A connection, and the exchange on it. */

@@ -4,16 +4,16 @@
  * and {resource_dir}, language, env, interrupt_mode. Every kernelspec in the directories is served,
  * without code of ours. Its `metadata` may have an object `mayfly`:
  *
- * 	languages     array of the names that it serves, if `language` is not enough
- * 	needs         a path; if it does not exist, the kernelspec is left out
- * 	lazy          true: not started before its first cell
- * 	late_output   true: results may come after the cell was said to have ended
- * 	heartbeat     true: it also comes back while a cell runs; a kernel that fails this has
- * 		      ended
- * 	quote         "json" (the default) or "shell": how texts are quoted in the following code
- * 	set_env       code that sets {name} to {value} in the kernel's environment
- * 	unset_env     code that removes {name} from it
- * 	reseed        code that gives the language's random number generators new seeds
+ *	languages     array of the names that it serves, if `language` is not enough
+ *	needs         a path; if it does not exist, the kernelspec is left out
+ *	lazy          true: not started before its first cell
+ *	late_output   true: results may come after the cell was said to have ended
+ *	heartbeat     true: it also comes back while a cell runs; a kernel that fails this has
+ *		      ended
+ *	quote         "json" (the default) or "shell": how texts are quoted in the following code
+ *	set_env       code that sets {name} to {value} in the kernel's environment
+ *	unset_env     code that removes {name} from it
+ *	reseed        code that gives the language's random number generators new seeds
  *
  * Without set_env, per-run variables are refused, and the sandbox's stay as they were when the
  * kernel started. Limits: SPEC_MAX kernelspecs of SPEC_FILE_MAX bytes each. */

@@ -125,19 +125,19 @@ int agent_request(struct agent_conn *c, enum agent_type type, const void *messag
  * ERROR may come instead of STARTED (ERROR_NO_COMMAND, ERROR_NOT_EXECUTABLE, ... by
  * agent_event_error). After EXIT or ERROR the connection takes the next request. A caller's loop:
  *
- * 	agent_exec_start(c, &exec, e);
- * 	for (;;) {
- * 		while ((r = agent_next_event(c, &ev, e)) == 1)
- * 			... return on AGENT_EXIT and AGENT_ERROR, write the bytes of the others ...
- * 		if (r < 0)
- * 			return r;
- * 		poll {agent_fd(c), agent_poll_events(c)},
- * 		     {0, agent_stdin_room(c) ? POLLIN : 0}, {signalfd, POLLIN};
- * 		on input: n = read(0, buf, agent_stdin_room(c)); agent_send_stdin(c, buf, n);
- * 		at its end: agent_send_stdin_eof(c);
- * 		on SIGWINCH: agent_send_resize(c, cols, rows);
- * 		on SIGINT: agent_send_signal(c, SIGINT, AGENT_SIGNAL_GROUP);
- * 	}
+ *	agent_exec_start(c, &exec, e);
+ *	for (;;) {
+ *		while ((r = agent_next_event(c, &ev, e)) == 1)
+ *			... return on AGENT_EXIT and AGENT_ERROR, write the bytes of the others ...
+ *		if (r < 0)
+ *			return r;
+ *		poll {agent_fd(c), agent_poll_events(c)},
+ *		     {0, agent_stdin_room(c) ? POLLIN : 0}, {signalfd, POLLIN};
+ *		on input: n = read(0, buf, agent_stdin_room(c)); agent_send_stdin(c, buf, n);
+ *		at its end: agent_send_stdin_eof(c);
+ *		on SIGWINCH: agent_send_resize(c, cols, rows);
+ *		on SIGINT: agent_send_signal(c, SIGINT, AGENT_SIGNAL_GROUP);
+ *	}
  *
  * For back-pressure, do not call agent_next_event while the bytes cannot be written out. */
 int agent_exec_start(struct agent_conn *c, const struct agent_exec *exec, struct error *e);

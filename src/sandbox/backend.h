@@ -22,8 +22,7 @@ struct backend_sandbox {
 	char id[SANDBOX_ID_BYTES];
 	int dirfd;
 	struct vmm *vmm; /* NULL: nobody waits for the process */
-	pid_t pid;	 /* of the process that dies with the sandbox; it holds the directory's
-			  * lock */
+	pid_t pid;	 /* process that dies with the sandbox; holds the directory's lock */
 	char *template;	 /* owned strings */
 	char *user, *workdir;
 	char **env; /* of the template, NULL-terminated */
@@ -34,8 +33,7 @@ struct backend_sandbox {
 
 struct backend_snapshot {
 	uint64_t stop_ns;    /* how long the microVM stood still */
-	uint64_t held_ns;    /* how long its processes did, stop_ns included; 0: they were not
-			      * held */
+	uint64_t held_ns;    /* the same for its processes, stop_ns included; 0: not held */
 	uint64_t own_bytes;  /* on disk, besides what it shares */
 	uint64_t kept_bytes; /* footprint.h; not filled by the backend */
 };

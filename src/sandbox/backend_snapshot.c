@@ -1,13 +1,13 @@
 /* Snapshots of microVMs: turns what mayfly-vmm writes into directories of layers (layers.h).
  *
  * What a crash leaves behind, by step:
- * 	during vmm_snapshot	`snapshot` in the sandbox's directory, without a state, and empty
- * 				deltas; the microVM finishes alone, or is dead
- * 	after it		the same with a state
- * 				(in both cases settle asks which files the microVM writes to, and
- * 				advances or drops the snapshot)
- * 	pause: after commit	the paused directory is complete; the row of the store, written
- * 				next, decides whether it counts */
+ *	during vmm_snapshot	`snapshot` in the sandbox's directory, without a state, and empty
+ *				deltas; the microVM finishes alone, or is dead
+ *	after it		the same with a state
+ *				(in both cases settle asks which files the microVM writes to, and
+ *				advances or drops the snapshot)
+ *	pause: after commit	the paused directory is complete; the row of the store, written
+ *				next, decides whether it counts */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Tells a guest who it is. The daemon's loop and `mayfly run --direct` use this when they make a
  * sandbox.
  *
- * 	identity_queue()	queues HELLO and IDENTITY with fresh entropy
- * 	identity_take_hello()	takes HELLO's reply
- * 	identity_take()		takes each reply to an IDENTITY, until it returns 1
+ *	identity_queue()	queues HELLO and IDENTITY with fresh entropy
+ *	identity_take_hello()	takes HELLO's reply
+ *	identity_take()		takes each reply to an IDENTITY, until it returns 1
  *
  * A guest that cannot read the host's clock is late by the time that the message took. The first
  * message is under way while the microVM is restored, so the time is told again to a guest that
@@ -25,8 +25,8 @@ struct identity {
 };
 
 struct identity_of {
-	bool itself; /* comes back with its memory: host name, machine id, user and directory are
-		      * known */
+	bool itself; /* comes back with its memory, so it knows host name, machine id, user and
+		      * directory */
 	/* The sandbox's ID. No other sandbox has it, and the machine id derives from it. */
 	const char *hostname;
 	const char *user, *workdir;

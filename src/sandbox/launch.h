@@ -1,12 +1,12 @@
 /* Starts a microVM's process (mayfly-vmm) and talks to it: the host side of a sandbox.
  *
  * A sandbox has a directory. From vmm_launch on it contains:
- * 	vsock.sock	host side of virtio-vsock (vsock.h); connections made before the VM runs
- * 			wait
- * 	control.sock	requests to the VMM (control.h), SOCK_SEQPACKET
- * 	lock		flock'ed while the mayfly-vmm process lives
- * 	console.log	the guest's boot log, written by the VMM
- * 	vmm.log		what mayfly-vmm wrote to standard error
+ *	vsock.sock	host side of virtio-vsock (vsock.h); connections made before the VM runs
+ *			wait
+ *	control.sock	requests to the VMM (control.h), SOCK_SEQPACKET
+ *	lock		flock'ed while the mayfly-vmm process lives
+ *	console.log	the guest's boot log, written by the VMM
+ *	vmm.log		what mayfly-vmm wrote to standard error
  *
  * The process that launched a microVM is its owner. When the owner dies, however that happens, the
  * microVM ends unless `keep` is set. The owner removes the directory; mayfly-vmm has no descriptor
@@ -145,11 +145,11 @@ struct vmm_snapshot_result {
  *
  * The snapshot's directory gets these files. All are durable at the return. `state` comes last, and
  * is damaged until then:
- * 	memory.layer	goes on the layers that the VM stands on; or, alone, `memory`
- * 			(memory_full)
- * 	memory.merged	replaces all of those layers, above the base (memory_merged)
- * 	disk0		a link to the frozen delta, on top of those that the disk stands on
- * 	disk0.merged	replaces all of those deltas, above the image (disk_merged)
+ *	memory.layer	goes on the layers that the VM stands on; or, alone, `memory`
+ *			(memory_full)
+ *	memory.merged	replaces all of those layers, above the base (memory_merged)
+ *	disk0		a link to the frozen delta, on top of those that the disk stands on
+ *	disk0.merged	replaces all of those deltas, above the image (disk_merged)
  *
  * After success the microVM stands on the same stacks as the snapshot. A child of either is
  * restored from them: vmm_launch with the lists of both and a fresh delta of its own. Rolling back

@@ -300,8 +300,7 @@ static uint64_t occupied(int fd)
 	}
 	while ((de = readdir(d)))
 		if (*de->d_name != '.')
-			sum += file_disk_bytes(fd, de->d_name); /* a link counts as its own
-								 * blocks */
+			sum += file_disk_bytes(fd, de->d_name); /* of a link, its own */
 	(void)closedir(d);					/* read-only */
 	return sum;
 }

@@ -1,13 +1,13 @@
 /* The files that a microVM stands on, as a directory of links: its template's image, the memory it
  * was restored from, and everything frozen on top since.
  *
- * 	rootfs.ext4 | rootfs.erofs, scratch.ext4	images
- * 	memory, memory.1, memory.2, ...			full memory, then what was written on top
- * 	disk0, disk0.1, ...; disk1, ...			deltas over each image, lowest first
- * 	template.json, hot				of the template
- * 	checksums, verified				image/verify.h; with those of a template's
- * 							image next to them
- * 	state						only of a snapshot
+ *	rootfs.ext4 | rootfs.erofs, scratch.ext4	images
+ *	memory, memory.1, memory.2, ...			full memory, then what was written on top
+ *	disk0, disk0.1, ...; disk1, ...			deltas over each image, lowest first
+ *	template.json, hot				of the template
+ *	checksums, verified				image/verify.h; with those of a template's
+ *							image next to them
+ *	state						only of a snapshot
  *
  * Every file is immutable and a hard link. So directories share what they have in common, and a
  * template may be replaced or removed while something stands on it. A file's space is freed with
@@ -16,10 +16,10 @@
  * A running sandbox has such a directory, `layers`, without a state. A snapshot of it takes three
  * steps. Each can be repeated after a crash:
  *
- * 	vmm_snapshot	writes into `snapshot` of the sandbox's directory; `state` comes last and
- * 			is damaged until then
- * 	layers_compose	makes one directory of `layers` and `snapshot`: the snapshot
- * 	layers_advance	makes a sandbox that goes on stand on the snapshot's files
+ *	vmm_snapshot	writes into `snapshot` of the sandbox's directory; `state` comes last and
+ *			is damaged until then
+ *	layers_compose	makes one directory of `layers` and `snapshot`: the snapshot
+ *	layers_advance	makes a sandbox that goes on stand on the snapshot's files
  *
  * All functions block. Errors are those of the host's file system. */
 #ifndef DAEMON_LAYERS_H

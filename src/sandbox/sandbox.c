@@ -437,8 +437,7 @@ void sandbox_poll(const struct sandbox *s, bool hold, struct pollfd fds[SANDBOX_
 	fds[1].events = agent_poll_events(s->agent);
 	if (hold)
 		fds[1].events &= ~POLLIN;
-	if (fds[1].events && !(hold && s->deaf)) /* else a hang-up would be reported again and
-						  * again */
+	if (fds[1].events && !(hold && s->deaf)) /* else a hang-up would repeat */
 		fds[1].fd = agent_fd(s->agent);
 }
 

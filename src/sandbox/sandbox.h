@@ -1,13 +1,13 @@
 /* One sandbox's life: made from a template's snapshot, given its identity, used through its agent,
  * destroyed.
  *
- * 	sandbox_create()	starts the microVM's process, opens the agent's connection and
- * 				queues HELLO and IDENTITY on it
- * 	sandbox_wait_ready()	returns when the guest has its identity and the right time;
- * 				requests may then be queued
- * 	sandbox_next_event()	for a poll loop over sandbox_poll(); also brings a sandbox to
- * 				readiness
- * 	sandbox_destroy()	leaves nothing: no process, directory or disk delta
+ *	sandbox_create()	starts the microVM's process, opens the agent's connection and
+ *				queues HELLO and IDENTITY on it
+ *	sandbox_wait_ready()	returns when the guest has its identity and the right time;
+ *				requests may then be queued
+ *	sandbox_next_event()	for a poll loop over sandbox_poll(); also brings a sandbox to
+ *				readiness
+ *	sandbox_destroy()	leaves nothing: no process, directory or disk delta
  *
  * A microVM that ends, panics, never answers or runs on too slow a host is an error of
  * sandbox_next_event(), never a hang. If this process dies, the microVM ends by itself. */

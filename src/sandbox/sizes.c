@@ -32,8 +32,7 @@ struct list {
 
 void sizes_used(int snapshot_fd)
 {
-	(void)futimens(snapshot_fd, NULL); /* fails in another user's home: then the order is
-					    * worse */
+	(void)futimens(snapshot_fd, NULL); /* another user's home: a worse order then */
 }
 
 static int open_snapshots(const struct home *h, const char *template)

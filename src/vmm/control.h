@@ -4,30 +4,30 @@
  * bytes without a line end. Each request gets an answer, in order: "ok [TEXT]" or "error CODE ERRNO
  * MESSAGE". Requests:
  *
- * 	status			-> ok running|paused|ended cpus=N memory_bytes=N exits=N layers=N
- * 				tops=INODE,... steps writes=FILES
- * 				layers: how many layers the memory stands on; tops: the files that
- * 				the disks write to (0: read-only, or no disk); steps: this VMM knows
- * 				stepwise snapshots; writes: the files that the next snapshot writes
- * 				(snapshot_needs_format)
- * 	pause, resume
- * 	save FILE...		vm_save of a paused VM into empty files. Their descriptors come with
- * 				the message (SCM_RIGHTS), in the order of the words
- * 				(snapshot_files.h): state memory, and for each writable disk disk0 or
- * 				disk1
- * 	hot			vm_save_hot; its memory and an empty file come with the message
- * 	snapshot final FILE...	vm_snapshot into the files that `writes` in the status names
- * 	snapshot live FILE...	the same, with disk0 and disk1 as the disks' fresh deltas
- * 				-> ok memory=full|layer|merged disks=MERGED,... stop_ns=N pages=N
- * 	snapshot stepwise ...	the same. If the VM runs, two messages precede the answer: "step stop"
- * 				before the VM stops and "step running" when it runs again. After
- * 				"step stop" it waits up to two seconds for "go" on the same
- * 				connection. "go" has no answer
- * 	flush			writes the disks' deltas to the host's disk
- * 	grow INDEX BYTES	enlarges a disk
- * 	idle			-> ok yes|no: yes if no host connection to the guest is open
- * 	keep			the VM outlives its owner from now on
- * 	quit			ends the VM after the answer
+ *	status			-> ok running|paused|ended cpus=N memory_bytes=N exits=N layers=N
+ *				tops=INODE,... steps writes=FILES
+ *				layers: how many layers the memory stands on; tops: the files that
+ *				the disks write to (0: read-only, or no disk); steps: this VMM knows
+ *				stepwise snapshots; writes: the files that the next snapshot writes
+ *				(snapshot_needs_format)
+ *	pause, resume
+ *	save FILE...		vm_save of a paused VM into empty files. Their descriptors come with
+ *				the message (SCM_RIGHTS), in the order of the words
+ *				(snapshot_files.h): state memory, and for each writable disk disk0 or
+ *				disk1
+ *	hot			vm_save_hot; its memory and an empty file come with the message
+ *	snapshot final FILE...	vm_snapshot into the files that `writes` in the status names
+ *	snapshot live FILE...	the same, with disk0 and disk1 as the disks' fresh deltas
+ *				-> ok memory=full|layer|merged disks=MERGED,... stop_ns=N pages=N
+ *	snapshot stepwise ...	the same. If the VM runs, two messages precede the answer: "step stop"
+ *				before the VM stops and "step running" when it runs again. After
+ *				"step stop" it waits up to two seconds for "go" on the same
+ *				connection. "go" has no answer
+ *	flush			writes the disks' deltas to the host's disk
+ *	grow INDEX BYTES	enlarges a disk
+ *	idle			-> ok yes|no: yes if no host connection to the guest is open
+ *	keep			the VM outlives its owner from now on
+ *	quit			ends the VM after the answer
  *
  * Only the owner gets events: "event started" once the VM exists, "event ended REASON TEXT" when
  * the guest has ended (REASON: power-off, reset, crash, error), "event failed CODE ERRNO MESSAGE"

@@ -17,8 +17,8 @@ enum {
 	MEMORY_LAYERS_MAX = 16,
 	LAYER_GAP_PAGES = 4, /* gaps up to this are included: cheaper than one mapping each */
 	LAYER_MAPPINGS_MAX = 12000, /* of one memory; beyond it, pages are copied or merged. A
-				     * process may have 65,530, and each may add one on either
-				     * side */
+				     * process may have 65,530, and each piece may leave one on
+				     * either side */
 };
 
 /* What a memory stands on. Zeroed: nothing, as after a boot. */

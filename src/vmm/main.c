@@ -635,8 +635,7 @@ int main(int argc, char **argv)
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* hardening; a failure is not fatal */
 	(void)setrlimit(
 		RLIMIT_CORE, &(struct rlimit){0, 0}); /* guest memory never lands in a core file */
-	(void)signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is then an error like a full
-					 * disk */
+	(void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is then like a full disk */
 	keep_cores_apart();
 	p.owner_fd = fd_of(p.s.owner_fd);
 	explain_bus_errors(&p);

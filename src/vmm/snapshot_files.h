@@ -35,8 +35,7 @@ int snapshot_needs_parse(const char *text, struct snapshot_needs *ret);
 
 struct snapshot_files {
 	int fd[SNAPSHOT_PARTS];		 /* -1: none */
-	int disk_fd[SNAPSHOT_DISKS_MAX]; /* per disk: its new delta, or where it is saved; -1:
-					  * none */
+	int disk_fd[SNAPSHOT_DISKS_MAX]; /* per disk: new delta, or where it is saved; -1 */
 };
 #define SNAPSHOT_FILES_INIT                                                                        \
 	{                                                                                          \

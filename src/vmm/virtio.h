@@ -175,9 +175,9 @@ uint32_t virtio_batch_end(struct virtio_device *d);
 void virtio_batch_charge(struct virtio_device *d, uint64_t bytes);
 bool virtio_batch_is_spent(const struct virtio_device *d);
 
-/* Pops the next available chain. Returns 1 with *c filled, 0 when the queue is empty (or not live
- * or the batch is over), -EINVAL when the driver broke the rules. The device then already needs a
- * reset. */
+/* Pops the next available chain. Returns 1 with *c filled, 0 when there is none (queue empty, not
+ * live, or batch over), -EINVAL when the driver broke the rules. In that case the device already
+ * needs a reset. */
 int virtio_queue_pop(struct virtio_device *d, unsigned queue, struct virtio_chain *c);
 
 /* Makes the last popped chain of the queue available again, for "no room now, later". */

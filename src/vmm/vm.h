@@ -42,8 +42,7 @@ struct vm_options {
 			        * up to 300 us */
 	int state_fd;	       /* `state` of a snapshot for a restore, -1: boot; borrowed */
 	int memory_fd;	       /* restore only: the full memory; borrowed */
-	int layer_fds[VM_MEMORY_LAYERS_MAX]; /* restore only: layers over it, lowest first;
-					      * borrowed */
+	int layer_fds[VM_MEMORY_LAYERS_MAX]; /* restore only: layers, lowest first; borrowed */
 	unsigned layer_count;
 	bool check_layers;   /* read the layers whole to find damage, if not done before */
 	int hot_fd;	     /* restore only: a hint (hot.h), -1: none; borrowed */
@@ -109,13 +108,13 @@ struct vm_snapshot_result {
 
 /* Takes a snapshot of a VM, running or paused. The cost follows what was written since the snapshot
  * that the VM stands on. Writes
- * 	memory.layer	the pages written since then (layers.h), or
- * 	memory		all of the memory, if the VM was booted
- * 	memory.merged	the layers below as one, if there would be more than VM_MEMORY_LAYERS_MAX,
- * 			or more pieces of them than can be mapped
- * 	disk0.merged	the same for a disk's deltas, if there would be more than
- * 			VM_DISK_LAYERS_MAX
- * 	state		last: without an intact state it is no snapshot
+ *	memory.layer	the pages written since then (layers.h), or
+ *	memory		all of the memory, if the VM was booted
+ *	memory.merged	the layers below as one, if there would be more than VM_MEMORY_LAYERS_MAX,
+ *			or more pieces of them than can be mapped
+ *	disk0.merged	the same for a disk's deltas, if there would be more than
+ *			VM_DISK_LAYERS_MAX
+ *	state		last: without an intact state it is no snapshot
  * It also freezes the disks' deltas. These files are the caller's, who links them to the others
  * beforehand. Everything is durable when the call returns.
  *

@@ -30,9 +30,9 @@ struct vm_slot {
 };
 
 /* States of a vCPU thread, under vm->lock:
- * 	PARKED	waits for vm->running; its registers are complete and may be read or written
- * 	RUNNING	in KVM_RUN or handling an exit
- * 	ENDED	the guest has ended; the thread has returned */
+ *	PARKED	waits for vm->running; its registers are complete and may be read or written
+ *	RUNNING	in KVM_RUN or handling an exit
+ *	ENDED	the guest has ended; the thread has returned */
 enum vcpu_state { VCPU_PARKED, VCPU_RUNNING, VCPU_ENDED };
 
 struct vm_cpu {

@@ -250,8 +250,7 @@ int vm_start_threads(struct vm *vm, struct error *e)
 	if (sigaction(KICK_SIGNAL, &sa, NULL) < 0)
 		return error_set_errno(e, ERROR_INTERNAL, errno, "sigaction");
 	pthread_attr_init(&attr);
-	(void)pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES); /* else the default, which is
-								     * larger */
+	(void)pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES); /* else the larger default */
 	sigfillset(&all);
 	sigdelset(&all, KICK_SIGNAL);
 	sigdelset(&all, SIGBUS);		  /* if blocked, it kills without its handler */

@@ -474,8 +474,7 @@ static int publish(struct work *w, struct error *e)
 	if (r == 0)
 		r = passed("snapshot-complete", e);
 	if (r < 0)
-		(void)!ftruncate(fd, 0); /* a disk that fails this most likely has a damaged state
-					  * anyway */
+		(void)!ftruncate(fd, 0); /* else most likely the state is damaged */
 	return r;
 }
 
