@@ -11,17 +11,17 @@
 
 #include "base/clock.h"
 
-enum { RETRY_MS = 500, PAGE_BYTES = 4096 + 24 }; /* in the log, each with its header */
+enum { RETRY_MS = 500, PAGE_BYTES = 4096 + 24 }; /* a page in the log, with its header */
 
 struct checkpointer {
-	sqlite3 *db;	 /* the thread's own */
-	sqlite3 *writer; /* the hook is there */
+	sqlite3 *db;	 /* owned by the thread */
+	sqlite3 *writer; /* has the hooks */
 	int file_fd, wal_fd;
-	void (*done)(void *arg, uint64_t ns); /* in the writer's thread, or NULL */
+	void (*done)(void *arg, uint64_t ns); /* called in the writer's thread, or NULL */
 	void *arg;
-	uint64_t begin_ns; /* of the commit under way */
+	uint64_t begin_ns; /* start of the current commit */
 	pthread_t thread;
-	pthread_mutex_t mutex; /* of what follows */
+	pthread_mutex_t mutex; /* protects what follows */
 	pthread_cond_t wake;
 	bool wanted, stopping;
 	atomic_bool disk_full;
@@ -36,7 +36,7 @@ static bool out_of_space(sqlite3 *db, int rc)
 	       ((rc & 0xff) == SQLITE_IOERR && (err == ENOSPC || err == EDQUOT));
 }
 
-/* Waits for work; false when the thread shall end. With `retry`, at most RETRY_MS. */
+/* Waits for work; false when the thread must end. With `retry`, waits at most RETRY_MS. */
 static bool wait_for_work(struct checkpointer *c, bool retry)
 {
 	uint64_t until_ns = clock_monotonic_ns() + RETRY_MS * NS_PER_MS;
@@ -57,9 +57,9 @@ static bool wait_for_work(struct checkpointer *c, bool retry)
 	return !stopping;
 }
 
-/* Takes space behind the end of both files; what is there already costs nothing. False when the
- * disk is full: a file system that cannot set space aside is another matter, and no reason to
- * refuse rows. */
+/* Reserves space behind the end of both files; space that is already reserved costs nothing. False
+ * when the disk is full. A file system that cannot reserve space is no reason to refuse rows:
+ * true. */
 static bool keep_reserve(const struct checkpointer *c, off_t bytes)
 {
 	struct stat st;
@@ -72,14 +72,14 @@ static bool keep_reserve(const struct checkpointer *c, off_t bytes)
 	return true;
 }
 
-/* One pass; false when it shall be tried again soon. */
+/* One pass; false when it should be retried soon. */
 static bool checkpoint(struct checkpointer *c)
 {
 	int rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 	bool full = out_of_space(c->db, rc) || !keep_reserve(c, atomic_load(&c->reserve_bytes));
 
 	atomic_store(&c->disk_full, full);
-	/* Other failures are tried again too; if they last, the writer meets them. */
+	/* Other failures are retried too. If they persist, the writer meets them. */
 	return rc == SQLITE_OK && !full;
 }
 
@@ -89,14 +89,14 @@ static void *run(void *arg)
 	struct checkpointer *c = arg;
 	bool retry = false;
 
-	/* It wakes while the writer is at work, and shall not push it off its CPU. */
-	(void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none); /* a wish */
+	/* The thread wakes while the writer works and must not push it off its CPU. */
+	(void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none); /* best effort */
 	while (wait_for_work(c, retry))
 		retry = !checkpoint(c);
 	return NULL;
 }
 
-/* Half of the reserve is always ahead of the log, or new rows are refused. */
+/* Keeps half of the reserve ahead of the log. If that fails, new rows are refused. */
 static void extend_reserve(struct checkpointer *c, off_t log_bytes)
 {
 	off_t have = atomic_load(&c->reserve_bytes);
@@ -122,7 +122,7 @@ static int committing(void *arg)
 	struct checkpointer *c = arg;
 
 	c->begin_ns = clock_monotonic_ns();
-	return 0; /* go on */
+	return 0; /* proceed with the commit */
 }
 
 void checkpointer_watch(struct checkpointer *c, void (*done)(void *arg, uint64_t ns), void *arg)
@@ -132,7 +132,7 @@ void checkpointer_watch(struct checkpointer *c, void (*done)(void *arg, uint64_t
 	(void)sqlite3_commit_hook(c->writer, committing, c); /* returns the previous hook's arg */
 }
 
-/* After each commit of the writer; `pages` are in the log. */
+/* Runs after each commit of the writer; the log then has `pages` pages. */
 static int committed(void *arg, sqlite3 *writer, const char *name, int pages)
 {
 	struct checkpointer *c = arg;
@@ -145,11 +145,12 @@ static int committed(void *arg, sqlite3 *writer, const char *name, int pages)
 		return SQLITE_OK;
 	wake_thread(c);
 	extend_reserve(c, log_bytes);
-	/* On a full disk the log must not outgrow its reserve. */
+	/* On a full disk the log must not grow beyond its reserve. */
 	if (checkpointer_disk_full(c))
 		forced = log_bytes + CHECKPOINT_RESERVE / 4 > atomic_load(&c->reserve_bytes);
-	/* Under steady writing the thread may never catch up, and the log is only started over when
-	 * all of it was moved. Failing is no news to the writer: its commit is done. */
+	/* Under steady writing the thread may never catch up, and SQLite restarts the log only
+	 * after all of it is moved. A failure here does not matter to the writer: its commit is
+	 * done. */
 	if (forced)
 		(void)sqlite3_wal_checkpoint_v2(
 			writer, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
@@ -168,7 +169,7 @@ static int start_thread(struct checkpointer *c)
 	(void)pthread_cond_init(&c->wake, &attr);
 	(void)pthread_condattr_destroy(&attr);
 	(void)sigfillset(&all);
-	/* The daemon's signals are for its event loop. */
+	/* Signals to the daemon are for its event loop. */
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = pthread_create(&c->thread, NULL, run, c);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -191,14 +192,14 @@ int checkpointer_start(sqlite3 *own, sqlite3 *db, int file_fd, int wal_fd,
 	c->wal_fd = wal_fd;
 	atomic_store(&c->reserve_bytes, CHECKPOINT_RESERVE);
 	atomic_store(&c->disk_full, !keep_reserve(c, CHECKPOINT_RESERVE));
-	c->wanted = true; /* the log of the run before */
+	c->wanted = true; /* the log of the previous run */
 	r = start_thread(c);
 	if (r > 0) {
 		(void)sqlite3_close(c->db); /* no statements are open */
 		free(c);
 		return error_set_errno(e, ERROR_INTERNAL, r, "starting a thread");
 	}
-	(void)sqlite3_wal_hook(db, committed, c); /* returns the previous hook */
+	(void)sqlite3_wal_hook(db, committed, c); /* returns the previous hook's arg */
 	*ret = c;
 	return 0;
 }
@@ -213,7 +214,7 @@ void checkpointer_stop(struct checkpointer *c)
 	c->stopping = true;
 	(void)pthread_cond_signal(&c->wake);
 	(void)pthread_mutex_unlock(&c->mutex);
-	(void)pthread_join(c->thread, NULL); /* it is ours and joinable */
+	(void)pthread_join(c->thread, NULL); /* the thread is ours and joinable */
 	(void)sqlite3_close(c->db);	     /* no statements are open */
 	(void)pthread_cond_destroy(&c->wake);
 	(void)pthread_mutex_destroy(&c->mutex);

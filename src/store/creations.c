@@ -6,7 +6,7 @@
 #include "store/maintain.h"
 #include "store/text.h"
 
-/* Rows of a key are numbered, so that the oldest are found without counting. */
+/* Rows of a key are numbered, so the oldest can be found without counting. */
 static int next_number(struct store *s, const char *key_id, uint64_t *ret, struct error *e)
 {
 	struct query q = db_query(s, STMT_CREATION_NEXT,

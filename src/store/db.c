@@ -6,18 +6,18 @@
 
 #include "store/checkpoint.h"
 
-/* An administrator's sqlite3 may hold the write lock for a moment; more than this would stop the
- * daemon's event loop for longer than failing one call is worth. */
+/* An administrator's sqlite3 may hold the write lock for a moment. A longer wait would stop the
+ * event loop for longer than the failure of one call is worth. */
 enum { BUSY_MS = 1000 };
 
 static const char settings_sql[] =
 	"PRAGMA journal_mode = WAL;"
-	"PRAGMA synchronous = NORMAL;"	 /* see store.h; synced calls do more */
-	"PRAGMA wal_autocheckpoint = 0;" /* checkpoint.h */
+	"PRAGMA synchronous = NORMAL;"	 /* see store.h; synced calls add a sync */
+	"PRAGMA wal_autocheckpoint = 0;" /* see checkpoint.h */
 	"PRAGMA foreign_keys = ON;"
 	"PRAGMA trusted_schema = OFF;"
 	"PRAGMA cell_size_check = ON;"
-	"PRAGMA secure_delete = FAST;" /* tokens of removed sandboxes do not linger in the file */
+	"PRAGMA secure_delete = FAST;" /* do not leave tokens of removed sandboxes in the file */
 	"PRAGMA temp_store = MEMORY;";
 
 static const char damaged[] =
@@ -120,7 +120,8 @@ struct query db_query_once(struct store *s, const char *sql)
 {
 	struct query q = {.store = s, .owned = true};
 
-	(void)sqlite3_prepare_v2(s->db, sql, -1, &q.stmt, NULL); /* query_step sees NULL */
+	(void)sqlite3_prepare_v2(s->db, sql, -1, &q.stmt, NULL); /* on failure query_step sees
+								  * NULL */
 	return q;
 }
 
@@ -130,8 +131,8 @@ struct query db_query(struct store *s, enum stmt slot, const char *sql)
 
 	if (!*cached)
 		(void)sqlite3_prepare_v3(
-			s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, cached, NULL); /* as above */
-	else if (sqlite3_stmt_busy(*cached)) /* a callback of ours came back to us */
+			s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, cached, NULL); /* likewise */
+	else if (sqlite3_stmt_busy(*cached)) /* a callback called the same query again */
 		return db_query_once(s, sql);
 	return (struct query){.store = s, .stmt = *cached};
 }
@@ -143,7 +144,7 @@ void query_done(struct query *q)
 	if (q->owned) {
 		(void)sqlite3_finalize(q->stmt); /* repeats the error of the last step */
 	} else {
-		(void)sqlite3_reset(q->stmt); /* the same */
+		(void)sqlite3_reset(q->stmt); /* likewise */
 		(void)sqlite3_clear_bindings(q->stmt);
 	}
 	q->stmt = NULL;
@@ -174,8 +175,8 @@ int query_step(struct query *q, struct error *e)
 	struct store *s = q->store;
 	int rc;
 
-	/* SQLite undoes the whole transaction after some errors. What follows in the batch must not
-	 * be committed one by one then. */
+	/* Some errors make SQLite undo the whole transaction. The rest of the batch must not be
+	 * committed call by call then. */
 	if (s->in_batch && sqlite3_get_autocommit(s->db))
 		return error_set(e, ERROR_INTERNAL, ECANCELED,
 			"an earlier error undid this batch of changes to the database");
@@ -273,7 +274,7 @@ int txn_commit(struct txn *t, bool sync, struct error *e)
 			     : run_control(s, STMT_COMMIT, "COMMIT", e);
 
 	if (r < 0)
-		return r; /* txn_end undoes it */
+		return r; /* txn_end rolls back */
 	t->open = false;
 	return sync ? db_durable(s, e) : 0;
 }
@@ -285,7 +286,7 @@ void txn_end(struct txn *t)
 	if (!t->open || sqlite3_get_autocommit(s->db))
 		return; /* nothing left to undo */
 	t->open = false;
-	/* A failing rollback leaves a transaction that the next BEGIN reports. */
+	/* If the rollback fails, the next BEGIN reports the open transaction. */
 	if (t->savepoint) {
 		(void)run_control(s, STMT_ROLLBACK_TO, "ROLLBACK TO call", NULL);
 		(void)run_control(s, STMT_RELEASE, "RELEASE call", NULL);
@@ -321,7 +322,7 @@ int store_commit(struct store *s, struct error *e)
 		return r;
 	}
 	s->in_batch = false;
-	/* All see it now: nothing can be taken back, and files that it tells of stay. */
+	/* The commit is visible, so it cannot be undone, and files that it refers to must stay. */
 	if (s->sync_wanted && store_sync(s, &why) < 0)
 		log_error("what was stored may be lost if the host fails: %s", why.message);
 	return 0;

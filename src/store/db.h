@@ -1,7 +1,7 @@
-/* Inside the store: the connection, cached statements, transactions, errors of SQLite.
+/* Inside the store: the connection, cached statements, transactions, SQLite's errors.
  *
- * A query is prepared once and kept by its slot; its parameters are bound and its columns read in
- * order, so that the SQL text is the only place that says what they are. Typical use:
+ * A query is prepared once and cached in its slot. Parameters are bound and columns read in order,
+ * so only the SQL text says what they are. Typical use:
  *
  *	_cleanup_(query_done) struct query q = db_query(s, STMT_KEY_GET, "SELECT ... WHERE id = ?");
  *
@@ -23,7 +23,7 @@
 
 struct checkpointer;
 
-/* Slots of cached statements, one for each SQL text. */
+/* Slots of cached statements, one per SQL text. */
 enum stmt {
 	STMT_BEGIN,
 	STMT_COMMIT,
@@ -59,7 +59,7 @@ enum stmt {
 	STMT_SANDBOX_NEXT_END,
 	STMT_SANDBOX_EXPIRED,
 	STMT_EVENT_INSERT,
-	STMT_EVENT_LIST, /* 6 of them */
+	STMT_EVENT_LIST, /* the first of 6 */
 	STMT_EVENT_LIST_LAST = STMT_EVENT_LIST + 5,
 	STMT_EVENT_PRUNE,
 	STMT_USAGE_GET,
@@ -127,11 +127,11 @@ enum stmt {
 struct store {
 	sqlite3 *db;
 	sqlite3_stmt *stmts[STMTS_];
-	char *path;	     /* owned, absolute or as the caller gave it */
+	char *path;	     /* owned; absolute, or as the caller gave it */
 	int lock_fd;	     /* holds the lock of path + ".lock" */
-	int file_fd, wal_fd; /* for fdatasync and the reserve; SQLite has its own */
+	int file_fd, wal_fd; /* for fdatasync and the reserve; SQLite has its own descriptors */
 	bool in_batch;	     /* between store_begin and store_commit */
-	bool sync_wanted;    /* a synced call was made in the batch */
+	bool sync_wanted;    /* the batch contains a synced call */
 	struct checkpointer *checkpointer;
 };
 
@@ -139,47 +139,48 @@ struct store {
 int db_connect(const char *path, sqlite3 **ret, struct error *e);
 /* Runs SQL that is known at compile time and returns nothing. */
 int db_exec(struct store *s, const char *sql, struct error *e);
-/* Turns the connection's last failure into -errno and fills e. */
+/* Turns the connection's last failure into -errno, and fills e. */
 int db_error(struct store *s, struct error *e);
-/* -ENOSPC while the disk is full: called before rows are added, so that what is left of the
- * reserve serves updates and deletions. */
+/* -ENOSPC while the disk is full. Call it before adding rows, so that the rest of the reserve
+ * serves updates and deletions. */
 int db_check_space(struct store *s, struct error *e);
-/* Syncs now, or marks the batch to be synced when it is committed. */
+/* Syncs now, or marks the batch to be synced at its commit. */
 int db_durable(struct store *s, struct error *e);
 
 struct query {
 	struct store *store;
 	sqlite3_stmt *stmt;
-	bool owned;	  /* finalized instead of kept */
-	bool failed_bind; /* reported by query_step */
+	bool owned;	  /* finalized, not cached */
+	bool failed_bind; /* query_step reports it */
 	int param, column;
 };
 
 struct query db_query(struct store *s, enum stmt slot, const char *sql);
-/* Not cached, for SQL that is put together. */
+/* Prepares an uncached query, for SQL that is assembled at run time. */
 struct query db_query_once(struct store *s, const char *sql);
 void query_done(struct query *q);
 
 void query_text(struct query *q, const char *v); /* NULL is SQL's NULL */
-void query_u64(struct query *q, uint64_t v);	 /* more than INT64_MAX is stored as that */
+void query_u64(struct query *q, uint64_t v);	 /* values above INT64_MAX are stored as
+						  * INT64_MAX */
 void query_blob(struct query *q, const void *v, size_t n);
 
 int query_step(struct query *q, struct error *e);
-/* Steps to the end; *ret_changes (may be NULL) is the number of rows changed. */
+/* Steps to the end. *ret_changes (may be NULL) is the number of changed rows. */
 int query_run(struct query *q, unsigned *ret_changes, struct error *e);
-/* The one number of the one row. -ENOENT, without filling e, when there is no row. */
+/* Reads one number from one row. -ENOENT, without filling e, when there is no row. */
 int query_number(struct query *q, uint64_t *ret, struct error *e);
 
 const char *row_text(struct query *q); /* NULL for SQL's NULL; valid until the next step */
 uint64_t row_u64(struct query *q);
 bool row_bool(struct query *q);
-/* Copies at most n bytes, the rest is zeros. */
+/* Copies at most n bytes; fills the rest with zeros. */
 void row_blob(struct query *q, void *out, size_t n);
 /* Copies text, cut at n - 1 bytes. */
 void row_copy(struct query *q, char *out, size_t n);
 
-/* A transaction, or a savepoint inside a batch or another one: ends by txn_commit, or is undone
- * when its scope ends. sync: as a "synced" call. */
+/* A transaction, or a savepoint inside a batch or another transaction. txn_commit ends it; leaving
+ * its scope without that undoes it. sync: as a "synced" call. */
 struct txn {
 	struct store *store;
 	bool open, savepoint;

@@ -81,7 +81,7 @@ int store_event_add(
 #define EVENT_COLUMNS "SELECT id, type, at_ns, sandbox_id, key_id, template_id, details_json"
 #define EVENT_FILTER  " AND (? >> type) & 1 AND at_ns >= ? AND at_ns < ?"
 
-/* By whom the list is asked for, and its order; each has its index. */
+/* By sandbox, key or neither, and by order; each variant has its index. */
 static const char *const list_sql[3][2] = {
 	{EVENT_COLUMNS " FROM events WHERE id < ?" EVENT_FILTER " ORDER BY id DESC LIMIT ?",
 		EVENT_COLUMNS " FROM events WHERE id > ?" EVENT_FILTER " ORDER BY id LIMIT ?"},
@@ -145,7 +145,7 @@ int store_event_list(struct store *s, const struct store_event_filter *f,
 	return r;
 }
 
-/* Ids grow with time, so the oldest rows have the lowest ids and only those are looked at. */
+/* Ids grow with time: the oldest rows have the lowest ids, so only those are examined. */
 int events_prune(struct store *s, uint64_t before_ns, uint64_t max, bool *more, struct error *e)
 {
 	struct query q = db_query(s, STMT_EVENT_PRUNE,

@@ -17,7 +17,7 @@ enum store_event_type {
 	STORE_EVENT_UPDATED,	  /* timeout or network changed */
 	STORE_EVENT_CHECKPOINTED, /* a snapshot was taken */
 	STORE_EVENT_FORKED,
-	STORE_EVENT_KILLED,    /* by request */
+	STORE_EVENT_KILLED,    /* on request */
 	STORE_EVENT_TIMED_OUT, /* killed at its deadline */
 	STORE_EVENT_CRASHED,
 	STORE_EVENT_TYPES_, /* number of types, at most 32 */
@@ -25,20 +25,20 @@ enum store_event_type {
 
 #define STORE_EVENT_BIT(type) (1u << (type))
 
-/* "created", ..., "timed_out"; parse gives -EINVAL for other words. */
+/* "created", ..., "timed_out". The parser gives -EINVAL for other words. */
 const char *store_event_type_name(enum store_event_type type);
 int store_event_type_parse(const char *name, enum store_event_type *ret);
 
 enum { STORE_EVENTS_LIST_MAX = 1000 };
 
 struct store_event {
-	uint64_t id; /* grows, never used twice; given by the store */
+	uint64_t id; /* assigned by the store; grows, never reused */
 	enum store_event_type type;
 	uint64_t at_ns;
 	const char *sandbox_id;
 	const char *key_id;
 	const char *template_id;  /* or NULL */
-	const char *details_json; /* object, or NULL; no secrets */
+	const char *details_json; /* an object, or NULL; no secrets */
 };
 
 /* ret_id may be NULL. */
@@ -50,11 +50,11 @@ struct store_event_filter {
 	const char *sandbox_id; /* NULL: of all sandboxes */
 	uint32_t types;		/* mask of STORE_EVENT_BIT; 0: all */
 	uint64_t since_ns;	/* inclusive */
-	uint64_t until_ns;	/* exclusive; 0: none */
+	uint64_t until_ns;	/* exclusive; 0: no limit */
 	bool ascending;
 	uint32_t limit; /* 1-STORE_EVENTS_LIST_MAX */
-	/* Exclusive: the id of the last event that was seen, 0 from the end that the order says. To
-	 * follow, list ascending and keep the last id. */
+	/* Exclusive: the id of the last event that was read, or 0 to start at the end that
+	 * `ascending` says. To follow, list ascending and keep the last id. */
 	uint64_t cursor;
 };
 

@@ -108,7 +108,7 @@ static void read_key(struct query *q, struct store_key *k)
 	read_limits(q, &k->limits);
 }
 
-/* One block: the struct, then its strings. */
+/* Copies a key into one block: the struct, then its strings. */
 static struct store_key *copy_key(const struct store_key *k)
 {
 	const char *tier = k->limits.tier;
@@ -148,7 +148,7 @@ static int find_team(
 		if (strlen(team_id) >= STORE_UUID_BYTES)
 			return error_set(e, ERROR_NOT_FOUND, ENOENT, "no such team");
 		memcpy(ret, team_id, strlen(team_id) + 1);
-		return 0; /* the foreign key finds the rest */
+		return 0; /* otherwise the foreign key check fails */
 	}
 	q = db_query(s, STMT_TEAM_DEFAULT, "SELECT id FROM teams WHERE is_default = 1");
 	r = query_step(&q, e);
@@ -223,8 +223,8 @@ int store_key_create(struct store *s, const char *name, const char *team_id,
 	return r;
 }
 
-/* What is known about use is not worth failing a request for: a full disk must not lock all
- * clients out. */
+/* Notes the last use. A failure must not fail the request: a full disk must not lock all clients
+ * out. */
 static void note_use(struct store *s, const struct store_key *k, uint64_t now_ns)
 {
 	struct query q;
@@ -269,7 +269,7 @@ int store_key_authenticate(struct store *s, const char *secret, uint64_t now_ns,
 	copy = copy_key(&k);
 	if (!copy)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	query_done(&q); /* a row that is being read would keep the log from starting over */
+	query_done(&q); /* an open read would keep SQLite from restarting the log */
 	note_use(s, copy, now_ns);
 	*ret = TAKE_PTR(copy);
 	return 0;
@@ -293,7 +293,7 @@ int store_key_get(struct store *s, const char *id, struct store_key **ret, struc
 	return *ret ? 0 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 }
 
-/* Its hash is all zero, of which no preimage is known. */
+/* Makes the local key. Its hash is all zero; nobody knows a preimage of that. */
 static int make_local(struct store *s, uint64_t now_ns, struct error *e)
 {
 	char team[STORE_UUID_BYTES];
@@ -342,7 +342,7 @@ int store_key_list(struct store *s, const char *team_id,
 	return r;
 }
 
-/* Runs a change of one key and syncs it. */
+/* Runs a change of one key, and syncs it. */
 static int change_key(struct store *s, struct query *q, struct error *e)
 {
 	unsigned changes = 0;
@@ -391,7 +391,7 @@ static int run_for_key(struct store *s, struct query *q, const char *id, struct 
 	return query_run(q, NULL, e);
 }
 
-/* What waits for them is not delivered any more either. */
+/* Also drops the deliveries that wait for them. */
 static int disable_webhooks(struct store *s, const char *id, struct error *e)
 {
 	struct query q = db_query(s, STMT_KEY_DROP_DELIVERIES,

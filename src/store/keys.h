@@ -1,9 +1,9 @@
 /* API keys and teams (E2B wire protocol, section 2.15).
  *
  * A key's secret is "e2b_" and 40 lower-case hex digits of 20 random bytes. Only its SHA-256 is
- * stored: with 160 random bits there is nothing to guess, so a slow or salted hash would only slow
- * the daemon down. Keys are looked up by hash, and the found hash is compared in constant time; a
- * lookup's timing tells about hashes, whose preimages nobody can choose. Keys are revoked, never
+ * stored. 160 random bits cannot be guessed, so a slow or salted hash would only cost time. Keys
+ * are looked up by hash, and the found hash is compared in constant time. The timing of a lookup
+ * reveals something about hashes only, whose preimages nobody can choose. Keys are revoked, never
  * removed, so that usage stays attributable. */
 #ifndef STORE_KEYS_H
 #define STORE_KEYS_H
@@ -17,23 +17,23 @@
 enum {
 	STORE_KEY_SECRET_BYTES = 45, /* "e2b_", 40 digits, NUL */
 	STORE_KEY_HASH_BYTES = 32,
-	STORE_KEY_USED_S = 60, /* last use is written at most that often */
+	STORE_KEY_USED_S = 60, /* the last use is written at most this often */
 };
 
-/* Of the key that owns what this host's operator makes without one. It has no secret. */
+/* Id of the key that owns what the host's operator makes without a key. It has no secret. */
 #define STORE_KEY_LOCAL "00000000-0000-4000-8000-000000000000"
 
-/* 0 is "the daemon's default" in every number; tier NULL is "none". */
+/* In every number 0 means the daemon's default. tier NULL means none. */
 struct store_limits {
 	uint32_t max_sandboxes; /* at the same time */
 	uint32_t creates_per_minute;
-	uint32_t max_cpus; /* of one sandbox, as the following */
+	uint32_t max_cpus; /* of one sandbox; the next three likewise */
 	uint64_t max_memory_bytes;
 	uint64_t max_disk_bytes;
 	uint64_t max_timeout_ns;
 	uint32_t max_kept; /* paused sandboxes and snapshots */
 	uint64_t max_kept_bytes;
-	const char *tier;  /* tiers.h; must exist */
+	const char *tier;  /* see tiers.h; must exist */
 	bool manages_keys; /* may make, rename and revoke keys of its team */
 };
 
@@ -44,40 +44,39 @@ struct store_key {
 	uint8_t hash[STORE_KEY_HASH_BYTES];
 	char mask_prefix[8];	    /* "e2b_" */
 	uint32_t mask_value_length; /* 40 */
-	char mask_first[4];	    /* first 2 digits of the value */
-	char mask_last[8];	    /* last 4 */
+	char mask_first[4];	    /* first 2 characters of the value */
+	char mask_last[8];	    /* last 4 characters */
 	uint64_t created_ns;
 	uint64_t last_used_ns; /* 0: never */
 	uint64_t revoked_ns;   /* 0: valid */
 	struct store_limits limits;
 };
 
-/* Frees what store_key_get and store_key_authenticate return (one block); accept NULL. */
+/* Frees what store_key_get and store_key_authenticate return (one block). Accepts NULL. */
 void store_key_free(struct store_key *k);
 void store_key_freep(struct store_key **k);
 
-/* Synced. team_id NULL is the default team; limits may be NULL. The secret exists nowhere else:
- * print it once and wipe it. */
+/* Synced. team_id NULL is the default team; limits may be NULL. The secret is not stored: print it
+ * once and wipe it. */
 int store_key_create(struct store *s, const char *name, const char *team_id,
 	const struct store_limits *limits, uint64_t now_ns, char ret_id[STORE_UUID_BYTES],
 	char ret_secret[STORE_KEY_SECRET_BYTES], struct error *e);
 
-/* The key of a secret that a client presented (any text) and notes its use. -ENOENT when there is
- * no such key, -EKEYREVOKED when it was revoked; both are ERROR_NOT_FOUND: say "invalid API key".
- */
+/* Finds the key of a secret that a client presented (any text), and notes its use. -ENOENT: no such
+ * key; -EKEYREVOKED: revoked. Both are ERROR_NOT_FOUND: say "invalid API key". */
 int store_key_authenticate(struct store *s, const char *secret, uint64_t now_ns,
 	struct store_key **ret, struct error *e);
 
 int store_key_get(struct store *s, const char *id, struct store_key **ret, struct error *e);
-/* The operator's own key, named "local", made at the first call: nobody can authenticate as it, it
- * has no limits, lists leave it out, and revoking it changes nothing. */
+/* The operator's own key, named "local", created at the first call. Nobody can authenticate as it.
+ * It has no limits, lists omit it, and revoking it changes nothing. */
 int store_key_local(struct store *s, uint64_t now_ns, struct store_key **ret, struct error *e);
-/* Oldest first, revoked ones included; team_id NULL is all teams. */
+/* Oldest first, including revoked keys. team_id NULL is all teams. */
 int store_key_list(struct store *s, const char *team_id,
 	int (*each)(void *arg, const struct store_key *k), void *arg, struct error *e);
 
-/* Synced, all three. Revoking a revoked key is success and keeps the first time. It also disables the
- * key's webhooks and drops what waits for them. */
+/* Synced, all three. Revoking a revoked key succeeds and keeps the first time. Revoking also
+ * disables the key's webhooks and drops their pending deliveries. */
 int store_key_rename(struct store *s, const char *id, const char *name, struct error *e);
 int store_key_set_limits(
 	struct store *s, const char *id, const struct store_limits *limits, struct error *e);

@@ -1,5 +1,5 @@
-/* Inside the store: what the tables give store_open and store_maintain. Each removes one slice and
- * sets *more when there may be another. */
+/* Inside the store: what the tables provide to store_open and store_maintain. Each prune removes
+ * one slice, and sets *more when there may be another. */
 #ifndef STORE_MAINTAIN_H
 #define STORE_MAINTAIN_H
 

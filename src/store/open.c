@@ -16,9 +16,9 @@
 #include "store/maintain.h"
 #include "store/schema.h"
 
-/* A lock of its own rather than SQLite's: an administrator's sqlite3 may look into the file while
- * the daemon runs. A POSIX lock rather than flock: children do not inherit it, and the kernel says
- * who has it. */
+/* Takes a lock apart from SQLite's, so that an administrator's sqlite3 can read the file while the
+ * daemon runs. It is a POSIX lock, not flock: children do not inherit it, and the kernel reports
+ * its owner. */
 static int take_lock(struct store *s, struct error *e)
 {
 	_cleanup_free_ char *path = str_printf("%s.lock", s->path);
@@ -43,7 +43,7 @@ static int take_lock(struct store *s, struct error *e)
 		s->path);
 }
 
-/* SQLite gives its log and index the mode of the file, so the mode is set before SQLite comes. */
+/* Sets the mode before SQLite opens the file: SQLite gives its log and index the same mode. */
 static int make_file(struct store *s, struct error *e)
 {
 	int fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -77,7 +77,7 @@ static int check_integrity(struct store *s, struct error *e)
 		s->path, verdict ? verdict : "no verdict", s->path);
 }
 
-/* The log exists from the first read on. */
+/* The log exists only after the first read. */
 static int open_log(struct store *s, struct error *e)
 {
 	_cleanup_free_ char *path = str_printf("%s-wal", s->path);
@@ -141,14 +141,14 @@ void store_close(struct store *s)
 	checkpointer_stop(s->checkpointer);
 	for (unsigned i = 0; i < STMTS_; i++)
 		(void)sqlite3_finalize(s->stmts[i]); /* repeats the error of the last step */
-	(void)sqlite3_close(s->db); /* moves the log; what fails is done at the next open */
-	/* Only now: closing any descriptor of a file drops the process's locks on it. */
+	(void)sqlite3_close(s->db); /* moves the log; if that fails, the next open does it */
+	/* Only now: closing any descriptor of a file drops all the process's locks on it. */
 	if (s->file_fd >= 0)
 		(void)close(s->file_fd); /* nothing was written through it */
 	if (s->wal_fd >= 0)
 		(void)close(s->wal_fd); /* nothing was written through it */
 	if (s->lock_fd >= 0)
-		(void)close(s->lock_fd); /* last: gives the file free */
+		(void)close(s->lock_fd); /* last: releases the lock */
 	free(s->path);
 	free(s);
 }
@@ -176,13 +176,13 @@ int store_backup(struct store *s, const char *path, struct error *e)
 	if (fd < 0)
 		return error_set_errno(
 			e, errno == EEXIST ? ERROR_EXISTS : ERROR_HOST, errno, "making %s", path);
-	q = db_query_once(s, "VACUUM INTO ?"); /* takes an empty file */
+	q = db_query_once(s, "VACUUM INTO ?"); /* accepts an empty file */
 	query_text(&q, path);
 	r = query_run(&q, NULL, e);
 	if (r == 0 && fsync(fd) < 0)
 		r = error_set_errno(e, ERROR_INTERNAL, errno, "writing %s to the disk", path);
 	if (r < 0)
-		(void)unlink(path); /* half a copy is of no use */
+		(void)unlink(path); /* remove the partial copy */
 	return r;
 }
 
@@ -200,7 +200,7 @@ void store_get_stats(struct store *s, struct store_stats *ret)
 		ret->file_bytes = (uint64_t)st.st_size;
 	if (fstat(s->wal_fd, &st) == 0)
 		ret->wal_bytes = (uint64_t)st.st_size;
-	(void)schema_version(s, &ret->schema_version, NULL); /* stays 0 when it cannot be read */
+	(void)schema_version(s, &ret->schema_version, NULL); /* stays 0 if it cannot be read */
 }
 
 int store_maintain(struct store *s, uint64_t now_ns, const struct store_retention *r,

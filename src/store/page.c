@@ -41,7 +41,8 @@ static int parse_page(char *text, struct page *p)
 
 int page_decode(const char *token, struct page *ret, struct error *e)
 {
-	char text[STORE_PAGE_TOKEN_BYTES + 4]; /* more than base64_decoded_max() of the longest */
+	char text[STORE_PAGE_TOKEN_BYTES + 4]; /* exceeds base64_decoded_max() of the longest
+					        * token */
 	size_t n = strnlen(token, STORE_PAGE_TOKEN_BYTES);
 	struct page p = {0};
 	ptrdiff_t len = -EINVAL;

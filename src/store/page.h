@@ -10,13 +10,13 @@
 #include "store/store.h"
 
 struct page {
-	uint64_t started_ns; /* of the last row of the page before */
+	uint64_t started_ns; /* of the last row of the previous page */
 	char id[STORE_ID_MAX + 1];
 	bool ascending;
 };
 
 void page_encode(const struct page *p, char out[STORE_PAGE_TOKEN_BYTES]);
-/* Takes what a client sent; ERROR_USAGE. */
+/* Decodes a token that a client sent; ERROR_USAGE when it is invalid. */
 int page_decode(const char *token, struct page *ret, struct error *e);
 
 #endif

@@ -108,7 +108,7 @@ int store_sample_last(
 	return 0;
 }
 
-/* Samples of one removed sandbox, as they are together in the file. */
+/* Removes the samples of one removed sandbox. They are adjacent in the file. */
 int samples_collect(struct store *s, bool *more, struct error *e)
 {
 	_cleanup_(txn_end) struct txn t = {.store = s};

@@ -1,6 +1,6 @@
-/* Lists of sandboxes. Their SQL is put together from the filter, because the best index depends on
- * what is asked: a statement with "(? IS NULL OR column = ?)" for every filter would read the whole
- * table for one page. */
+/* Lists of sandboxes. The SQL is assembled from the filter, because the best index depends on it.
+ * One fixed statement with "(? IS NULL OR column = ?)" per filter would read the whole table for
+ * one page. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,11 +14,11 @@
 enum { SQL_MAX = 8192, BINDS_MAX = 16 + 2 * STORE_FILTER_PAIRS_MAX };
 
 struct bind {
-	const char *text; /* NULL: the number */
+	const char *text; /* NULL: bind the number */
 	uint64_t number;
 };
 
-/* A statement in the making; errors are sticky in `bad`. */
+/* A statement under construction. Errors are sticky in `bad`. */
 struct builder {
 	struct buf sql;
 	struct bind binds[BINDS_MAX];
@@ -57,7 +57,7 @@ static void add_number(struct builder *b, const char *sql, uint64_t v)
 	bind(b, (struct bind){.number = v});
 }
 
-/* What clients see as running; has an index of its own. */
+/* States that clients see as running; they have their own index. */
 enum { RUNNING_STATES = STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_SNAPSHOTTING) };
 
 static bool only_running(const struct store_sandbox_filter *f)
@@ -65,8 +65,9 @@ static bool only_running(const struct store_sandbox_filter *f)
 	return f->states && !(f->states & ~(uint32_t)RUNNING_STATES);
 }
 
-/* With a key and metadata, the first pair leads through the table of metadata, which is ordered as
- * the list is. Without, it is the sandboxes in order, and pairs are looked up for each. */
+/* Chooses the table to walk. With a key and metadata, it is the metadata table, by the first pair:
+ * it has the order of the list. Otherwise it is the sandboxes in order, and pairs are looked up per
+ * row. */
 static unsigned add_source(struct builder *b, const struct store_sandbox_filter *f)
 {
 	add(b, "SELECT s.id, s.key_id, s.template_id, s.template_alias, s.build_id, s.state, "
@@ -108,7 +109,7 @@ static void add_filters(struct builder *b, const struct store_sandbox_filter *f,
 	}
 }
 
-/* `o` names the table that the order comes from. */
+/* `o` is the metadata table when the order comes from there. */
 static void add_order(struct builder *b, const struct store_sandbox_filter *f,
 	const struct page *after, bool from_metadata)
 {
@@ -130,7 +131,7 @@ static void add_order(struct builder *b, const struct store_sandbox_filter *f,
 	}
 	if (buf_printf(&b->sql, " ORDER BY %s%s, %s%s", started, direction, id, direction) < 0)
 		b->bad = true;
-	/* One more than asked for tells whether there is another page. */
+	/* One row more than asked for shows whether there is another page. */
 	add_number(b, " LIMIT ?", (uint64_t)f->limit + 1);
 }
 
@@ -179,7 +180,7 @@ static void remember(struct page *p, const struct store_sandbox *sb, bool ascend
 {
 	p->started_ns = sb->started_ns;
 	p->ascending = ascending;
-	(void)strncpy(p->id, sb->id, sizeof(p->id) - 1); /* checked at insert; p starts as zeros */
+	(void)strncpy(p->id, sb->id, sizeof(p->id) - 1); /* checked at insert; p starts zeroed */
 	p->id[strnlen(sb->id, sizeof(p->id) - 1)] = '\0';
 }
 
@@ -231,7 +232,7 @@ int store_sandbox_list(struct store *s, const struct store_sandbox_filter *f,
 	return give_rows(&q, f, each, arg, ret_next, e);
 }
 
-/* One row at a time, copied, so that the callback may do what it wants with the table. */
+/* Reads and copies one row at a time, so the callback may change the table. */
 int store_sandbox_each(struct store *s, int (*each)(void *arg, const struct store_sandbox *sb),
 	void *arg, struct error *e)
 {

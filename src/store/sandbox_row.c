@@ -107,7 +107,7 @@ static const char **text_field(struct store_sandbox *sb, size_t i)
 	return (const char **)(void *)((char *)sb + text_fields[i]);
 }
 
-/* What store_sandbox_free needs to know besides. */
+/* What store_sandbox_free needs to know. */
 struct block {
 	struct store_sandbox sandbox; /* first: the caller's pointer */
 	size_t text_bytes;
@@ -158,7 +158,7 @@ void store_sandbox_freep(struct store_sandbox **sb)
 
 int sandbox_not_found(const char *id, struct error *e)
 {
-	/* The id may be anything that a client sent. */
+	/* The id may be any text from a client. */
 	if (text_is_id(id))
 		return error_set(e, ERROR_NOT_FOUND, ENOENT, "sandbox %s does not exist", id);
 	return error_set(e, ERROR_NOT_FOUND, ENOENT, "no such sandbox");

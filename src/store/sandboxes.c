@@ -276,7 +276,7 @@ int store_sandbox_set_end(struct store *s, const char *id, uint64_t end_ns, stru
 	return r < 0 ? r : refuse_state(id, state, e);
 }
 
-/* Its samples are many rows: they are removed later, by store_maintain. */
+/* A sandbox has many rows of samples: store_maintain removes them later. */
 static int mark_garbage(struct store *s, const char *id, struct error *e)
 {
 	struct query q = db_query(s, STMT_SANDBOX_GARBAGE,
@@ -316,7 +316,8 @@ int store_sandbox_count_template(
 	return query_number(&q, ret, e);
 }
 
-/* The states of the mask, for "state IN (?, ?, ?, ?, ?)"; unused marks get what no row has. */
+/* Binds the states of the mask for "state IN (?, ?, ?, ?, ?)". Unused marks get a value that no row
+ * has. */
 static void bind_states(struct query *q, uint32_t states)
 {
 	for (unsigned i = 0; i < STORE_STATES_; i++)

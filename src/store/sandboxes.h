@@ -1,7 +1,7 @@
-/* Sandboxes that exist: inserted before the client is told, deleted before the client is told.
+/* The sandboxes that exist. A row is inserted, and deleted, before the client is told.
  *
- * Tokens and environment are stored readable, because they must be presentable again after a
- * restart; the file has mode 0600. */
+ * Tokens and environment are stored in plain text, because they must be presented again after a
+ * restart. The file has mode 0600. */
 #ifndef STORE_SANDBOXES_H
 #define STORE_SANDBOXES_H
 
@@ -12,15 +12,14 @@
 #include "base/error.h"
 #include "store/store.h"
 
-/* Only RUNNING sandboxes have their deadline looked at. What the daemon's recovery does with a row
- * found in each state:
+/* Only RUNNING sandboxes have an active deadline. What the daemon's recovery does with a row in
+ * each state:
  *
  *   RUNNING       its vmm process lives: adopt it; otherwise it crashed: delete
  *   PAUSING       vmm lives: back to RUNNING; otherwise PAUSED when its snapshot is complete
  *   PAUSED        keep; no process; end_ns is the time of the pause
  *   SNAPSHOTTING  as RUNNING, and drop the unfinished snapshot
- *   KILLING       finish the kill, delete
- */
+ *   KILLING       finish the kill, delete */
 enum store_sandbox_state {
 	STORE_RUNNING,
 	STORE_PAUSING,
@@ -40,53 +39,55 @@ enum {
 	STORE_METADATA_PAIRS_MAX = 128, /* of one sandbox */
 	STORE_FILTER_PAIRS_MAX = 16,	/* of one list query */
 	STORE_LIST_MAX = 1000,		/* rows of one list query */
-	STORE_EXPIRED_MAX = 256,	/* ids that one store_sandbox_expired gives */
+	STORE_EXPIRED_MAX = 256,	/* ids per call of store_sandbox_expired */
 };
 
-/* In extra_json: true of a sandbox that belongs to a request of the daemon's, and ends with it. */
+/* In extra_json: true for a sandbox that serves one request of the daemon, and ends with it. */
 #define STORE_EXTRA_TRANSIENT "transient"
-/* True of a paused one whose agent did not answer then: its memory would bring that back. */
+/* In extra_json: true for a paused sandbox whose agent did not answer. Its memory would bring that
+ * state back. */
 #define STORE_EXTRA_UNRESPONSIVE "unresponsive"
 
-/* Text fields may be NULL where it says so; get and list then give NULL too. */
+/* get and list return NULL for text fields that may be NULL. */
 struct store_sandbox {
 	const char *id;	    /* [a-z0-9]+ */
-	const char *key_id; /* whose it is; must exist in keys */
+	const char *key_id; /* the owner; must exist in keys */
 	const char *template_id;
 	const char *template_alias; /* or NULL */
 	const char *build_id;	    /* or NULL */
 	enum store_sandbox_state state;
-	uint64_t created_ns; /* request accepted */
-	uint64_t started_ns; /* first start; lists are ordered by it; never changes */
-	uint64_t resumed_ns; /* start of the current run, started_ns until the first resume */
+	uint64_t created_ns; /* when the request was accepted */
+	uint64_t started_ns; /* first start, never changes; lists are ordered by it */
+	uint64_t resumed_ns; /* start of the current run; equals started_ns until the first
+			      * resume */
 	uint64_t end_ns;     /* deadline, or STORE_NEVER_NS */
 	uint64_t timeout_ns; /* as given at create, for auto-resume */
 	bool secure;
 	bool auto_pause;
 	bool auto_pause_memory;
 	bool auto_resume;
-	bool pause_memory;	   /* the last pause kept memory */
+	bool pause_memory;	   /* whether the last pause kept memory */
 	const char *metadata_json; /* object of strings, or NULL */
 	const char *env_json;	   /* object of strings, or NULL; secret */
 	const char *envd_token;	   /* or NULL; secret */
 	const char *traffic_token; /* or NULL; secret */
 	const char *envd_version;
 	const char *network_json; /* object, or NULL; may hold a proxy's password: secret */
-	const char *extra_json;	  /* object, or NULL; what the daemon wants besides */
-	const char *directory;	  /* absolute path of its files, or NULL */
+	const char *extra_json;	  /* object, or NULL; further data of the daemon */
+	const char *directory;	  /* absolute path of the sandbox's files, or NULL */
 	uint32_t cpus;
 	uint64_t memory_bytes;
 	uint64_t disk_bytes;
 	pid_t vmm_pid;	    /* 0: none */
-	uint64_t vmm_start; /* field 22 of /proc/pid/stat: tells a process from a later one of
-			       the same pid */
+	uint64_t vmm_start; /* field 22 of /proc/pid/stat; distinguishes processes that reuse a
+			     * pid */
 };
 
-/* Frees what store_sandbox_get returns (one block, wiped first); accept NULL. */
+/* Frees what store_sandbox_get returns (one block, wiped first). Accepts NULL. */
 void store_sandbox_free(struct store_sandbox *sb);
 void store_sandbox_freep(struct store_sandbox **sb);
 
-/* ERROR_EXISTS -EEXIST when the id is taken, -ENOENT when the key does not exist. Synced when the
+/* ERROR_EXISTS -EEXIST when the id is taken; -ENOENT when the key does not exist. Synced when the
  * state is PAUSED. */
 int store_sandbox_insert(struct store *s, const struct store_sandbox *sb, struct error *e);
 
@@ -107,16 +108,19 @@ enum {
 	STORE_SET_ALL_ = (1 << 11) - 1,
 };
 
-/* Changes the fields of sb that `set` names (STORE_SET_*), at once, when the sandbox is in one of
- * the states of the mask `from`. Otherwise nothing happens and it is -EBUSY, with *ret_state (may
- * be NULL) the state it is in: the caller's 409. Synced when it leads into or out of PAUSED. */
+/* Sets the fields that `set` names (STORE_SET_*) from sb, atomically, if the sandbox is in one of
+ * the states in the mask `from`. Otherwise changes nothing and returns -EBUSY, with the actual
+ * state in *ret_state (may be NULL): the caller's 409. Synced when it enters, changes or leaves
+ * PAUSED. */
 int store_sandbox_update(struct store *s, const char *id, uint32_t from, unsigned set,
 	const struct store_sandbox *sb, enum store_sandbox_state *ret_state, struct error *e);
 
-/* The hot one of the above: a new deadline for a RUNNING or SNAPSHOTTING sandbox; -EBUSY. */
+/* A fast path of the above: a new deadline for a RUNNING or SNAPSHOTTING sandbox; otherwise
+ * -EBUSY. */
 int store_sandbox_set_end(struct store *s, const char *id, uint64_t end_ns, struct error *e);
 
-/* Its metadata and samples go with it, usage and events stay. Synced when it was PAUSED. */
+/* Its metadata goes with it; store_maintain removes its samples. Usage and events stay. Synced when
+ * it was PAUSED. */
 int store_sandbox_delete(struct store *s, const char *id, struct error *e);
 
 struct store_pair {
@@ -124,7 +128,7 @@ struct store_pair {
 };
 
 struct store_sandbox_filter {
-	const char *key_id;		   /* NULL: of all keys (the operator's view) */
+	const char *key_id;		   /* NULL: all keys (the operator's view) */
 	uint32_t states;		   /* mask of STORE_STATE_BIT; 0: any */
 	const char *template;		   /* matches template_id or template_alias; NULL: any */
 	uint64_t started_after_ns;	   /* inclusive */
@@ -132,30 +136,30 @@ struct store_sandbox_filter {
 	unsigned metadata_count;
 	bool ascending;	   /* by start time, then id */
 	uint32_t limit;	   /* 1-STORE_LIST_MAX */
-	const char *token; /* of the page before; NULL or "": the first page */
+	const char *token; /* from the previous page; NULL or "": the first page */
 };
 
-/* One page. ret_next is empty on the last page. A token that is malformed or of the other order is
- * ERROR_USAGE. */
+/* Lists one page. ret_next is empty on the last page. A token that is malformed, or from a list in
+ * the other order, is ERROR_USAGE. */
 int store_sandbox_list(struct store *s, const struct store_sandbox_filter *f,
 	int (*each)(void *arg, const struct store_sandbox *sb), void *arg,
 	char ret_next[STORE_PAGE_TOKEN_BYTES], struct error *e);
 
-/* Every row, for recovery at start. The callback may write. */
+/* Visits every row, for recovery at start. The callback may write. */
 int store_sandbox_each(struct store *s, int (*each)(void *arg, const struct store_sandbox *sb),
 	void *arg, struct error *e);
 
-/* How many are in one of the states; key_id NULL: of all keys. */
+/* Counts the sandboxes in any of the states; key_id NULL: of all keys. */
 int store_sandbox_count(
 	struct store *s, const char *key_id, uint32_t states, uint64_t *ret, struct error *e);
-/* How many, in any state, were made from the template. */
+/* Counts the sandboxes, in any state, that were made from the template. */
 int store_sandbox_count_template(
 	struct store *s, const char *template_id, uint64_t *ret, struct error *e);
 
-/* The earliest deadline of a running sandbox; STORE_NEVER_NS when there is none. */
+/* The earliest deadline of a running sandbox, or STORE_NEVER_NS. */
 int store_sandbox_next_end(struct store *s, uint64_t *ret_ns, struct error *e);
-/* The running sandboxes whose deadline is now_ns or earlier, earliest first, STORE_EXPIRED_MAX at a
- * time (*ret_more). The callback may write. */
+/* Lists running sandboxes whose deadline is now_ns or earlier, earliest first. At most
+ * STORE_EXPIRED_MAX per call; *ret_more tells whether there are more. The callback may write. */
 int store_sandbox_expired(struct store *s, uint64_t now_ns,
 	int (*each)(void *arg, const char *id, uint64_t end_ns), void *arg, bool *ret_more,
 	struct error *e);

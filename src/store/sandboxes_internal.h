@@ -1,17 +1,17 @@
-/* Inside the store: a row of the table sandboxes and its struct. */
+/* Inside the store: maps a row of the table sandboxes to its struct and back. */
 #ifndef STORE_SANDBOXES_INTERNAL_H
 #define STORE_SANDBOXES_INTERNAL_H
 
 #include "store/db.h"
 #include "store/sandboxes.h"
 
-/* In the order that sandbox_read and sandbox_bind keep to. */
+/* In the order of sandbox_read and sandbox_bind. */
 #define SANDBOX_COLUMNS                                                                            \
 	"id, key_id, template_id, template_alias, build_id, state, created_ns, started_ns, "       \
 	"resumed_ns, end_ns, timeout_ns, secure, auto_pause, auto_pause_memory, auto_resume, "     \
 	"pause_memory, metadata_json, env_json, envd_token, traffic_token, envd_version, "         \
 	"network_json, extra_json, directory, cpus, memory_bytes, disk_bytes, vmm_pid, vmm_start"
-/* One mark for each. */
+/* One mark per column. */
 #define SANDBOX_MARKS                                                                              \
 	"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 

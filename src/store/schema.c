@@ -8,8 +8,8 @@
 /* Marks the file as ours: "Mayf", PRAGMA application_id. */
 #define APPLICATION_ID 0x4d617966
 
-/* STRICT tables, so that a column holds what it says. The indices are those of the hot queries;
- * tests/unit/test_store_plan.c holds each query to its index. */
+/* STRICT tables, so that a column holds its declared type. The indices serve the hot queries;
+ * tests/unit/test_store_plan.c ties each query to its index. */
 static const char version_1[] =
 	"CREATE TABLE teams ("
 	"	id TEXT PRIMARY KEY,"
@@ -48,7 +48,7 @@ static const char version_1[] =
 	") STRICT;"
 	"CREATE INDEX keys_tier ON keys (tier);"
 
-	/* seq is never used twice: what is left of a removed sandbox cannot come to another one. */
+	/* seq is never reused: what remains of a removed sandbox cannot be taken for another's. */
 	"CREATE TABLE sandboxes ("
 	"	seq INTEGER PRIMARY KEY AUTOINCREMENT,"
 	"	id TEXT NOT NULL UNIQUE,"
@@ -89,8 +89,8 @@ static const char version_1[] =
 	"CREATE INDEX sandboxes_end ON sandboxes (end_ns) WHERE state = 0;"
 	"CREATE INDEX sandboxes_template ON sandboxes (template_id);"
 
-	/* In the order of a list, so that a page with a metadata filter needs no sorting, however
-	 * many sandboxes match. */
+	/* In the order of a list: a page with a metadata filter needs no sort, however many
+	 * sandboxes match. */
 	"CREATE TABLE sandbox_metadata ("
 	"	key_id TEXT NOT NULL,"
 	"	name TEXT NOT NULL,"
@@ -102,7 +102,7 @@ static const char version_1[] =
 	") STRICT, WITHOUT ROWID;"
 	"CREATE INDEX sandbox_metadata_sandbox ON sandbox_metadata (sandbox, name, value);"
 
-	/* No foreign key: samples of a removed sandbox are collected later, a slice at a time. */
+	/* No foreign key: samples of a removed sandbox are removed later, in slices. */
 	"CREATE TABLE samples ("
 	"	sandbox INTEGER NOT NULL,"
 	"	slot INTEGER NOT NULL,"
@@ -130,7 +130,7 @@ static const char version_1[] =
 	"CREATE INDEX events_sandbox ON events (sandbox_id);"
 	"CREATE INDEX events_key ON events (key_id);"
 
-	/* total_: of all runs; last_: as reported last by the run `run`. */
+	/* total_: of all runs; last_: the last report, by the run `run`. */
 	"CREATE TABLE usage_sandboxes ("
 	"	sandbox_id TEXT PRIMARY KEY,"
 	"	key_id TEXT NOT NULL REFERENCES keys (id),"
@@ -153,7 +153,7 @@ static const char version_1[] =
 	"CREATE INDEX usage_sandboxes_last ON usage_sandboxes (last_ns);"
 	"CREATE INDEX usage_sandboxes_key ON usage_sandboxes (key_id, last_ns);"
 
-	/* day: since 1970-01-01 UTC. */
+	/* day: days since 1970-01-01 UTC. */
 	"CREATE TABLE usage_days ("
 	"	key_id TEXT NOT NULL REFERENCES keys (id),"
 	"	day INTEGER NOT NULL,"
@@ -190,14 +190,14 @@ static const char version_1[] =
 	"CREATE INDEX deliveries_webhook ON deliveries (webhook_id);"
 	"CREATE INDEX deliveries_next ON deliveries (next_ns);";
 
-/* Templates get ids and are counted, tiers a currency, keys the right to make keys. In version 1 a
- * template's name was its id, and every sandbox of it was told so. */
+/* Templates get ids and counters, tiers a currency, keys the right to make keys. In version 1 a
+ * template's name was its id, and its sandboxes were told that id. */
 static const char version_2[] =
 	"ALTER TABLE tiers ADD COLUMN currency TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE keys ADD COLUMN manages_keys INTEGER NOT NULL DEFAULT 0;"
 
-	/* made_s: of the build that build_id stands for. Rows stay when a template is removed: one
-	 * of the same name is the same template. */
+	/* made_s: time of the build that build_id stands for. Rows stay when a template is removed:
+	 * a new template of the same name is the same template. */
 	"CREATE TABLE templates ("
 	"	name TEXT PRIMARY KEY,"
 	"	id TEXT NOT NULL UNIQUE,"
@@ -213,7 +213,7 @@ static const char version_2[] =
 	"UPDATE sandboxes SET template_alias = template_id, "
 	"template_id = (SELECT id FROM templates WHERE name = template_id);";
 
-/* States of sandboxes that were kept. */
+/* Adds snapshots. */
 static const char version_3[] =
 	"CREATE TABLE snapshots ("
 	"	id TEXT PRIMARY KEY,"
@@ -234,7 +234,8 @@ static const char version_3[] =
 	"CREATE INDEX snapshots_key ON snapshots (key_id);"
 	"CREATE INDEX snapshots_created ON snapshots (created_ns, id);";
 
-/* What is kept has limits. Webhooks of keys that were revoked before go with their keys. */
+/* Adds limits for paused sandboxes and snapshots. Disables webhooks of keys that are already
+ * revoked. */
 static const char version_4[] =
 	"ALTER TABLE keys ADD COLUMN max_kept INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE keys ADD COLUMN max_kept_bytes INTEGER NOT NULL DEFAULT 0;"
@@ -249,7 +250,7 @@ static const char version_4[] =
 	"UPDATE webhooks SET enabled = 0, queued = 0 WHERE key_id IN "
 	"(SELECT id FROM keys WHERE revoked_ns <> 0);";
 
-/* Creations that clients may ask for again. number: of a key's, ascending. */
+/* Adds creations that clients may repeat. number: ascending per key. */
 static const char version_5[] =
 	"CREATE TABLE creations ("
 	"	id INTEGER PRIMARY KEY,"
@@ -290,7 +291,7 @@ int schema_version(struct store *s, unsigned *ret, struct error *e)
 	return r;
 }
 
-/* A file without our mark is ours to use when it is empty. */
+/* A file without our mark is usable only if it is empty. */
 static int check_owner(struct store *s, struct error *e)
 {
 	uint64_t id = 0, tables = 0;
@@ -334,7 +335,7 @@ static int backup_before(struct store *s, unsigned version, struct error *e)
 	if (!path)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	r = store_backup(s, path, e);
-	if (r == -EEXIST) { /* of an attempt that failed later; it holds the same */
+	if (r == -EEXIST) { /* left by an attempt that failed later; same content */
 		error_clear(e);
 		return 0;
 	}

@@ -57,7 +57,7 @@ static int check(const struct store_snapshot *sn, struct error *e)
 	return r;
 }
 
-/* The name goes over to the newest that asks for it. */
+/* Takes the name away from an older snapshot. */
 static int take_name(struct store *s, const struct store_snapshot *sn, struct error *e)
 {
 	struct query q = db_query(s, STMT_SNAPSHOT_UNNAME,
@@ -111,7 +111,7 @@ int store_snapshot_insert(struct store *s, const struct store_snapshot *sn, stru
 	return r == 0 ? txn_commit(&t, true, e) : r;
 }
 
-/* 1: found. */
+/* Returns 1 when found. */
 static int find_by_id(struct store *s, const char *key_id, const char *id,
 	struct store_snapshot *ret, struct error *e)
 {
@@ -173,7 +173,7 @@ static const char list_sql[] =
 	"AND (?2 IS NULL OR sandbox_id = ?2) AND (?3 IS NULL OR name = ?3) "
 	"AND (created_ns, id) < (?4, ?5) ORDER BY created_ns DESC, id DESC LIMIT ?6";
 
-/* Snapshots are few beside sandboxes: one that has many of them looks through those. */
+/* There are few snapshots, so one statement without an index per filter will do. */
 static struct query list_query(
 	struct store *s, const struct store_snapshot_filter *f, const struct page *after)
 {
@@ -184,7 +184,8 @@ static struct query list_query(
 	query_text(&q, f->name);
 	query_u64(&q, *after->id ? after->started_ns : STORE_NEVER_NS);
 	query_text(&q, after->id);
-	query_u64(&q, (uint64_t)f->limit + 1); /* one more tells whether there is another page */
+	query_u64(&q, (uint64_t)f->limit + 1); /* one row more shows whether there is another
+					        * page */
 	return q;
 }
 

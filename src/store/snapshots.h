@@ -1,9 +1,10 @@
-/* Snapshots: states of sandboxes that were kept, to make others from or to go back to. Their files
- * are in a directory named by the id (sandbox/layers.h). A row is written when the directory
- * is complete and durable, and removed before the directory is: what has a row can be used.
+/* Snapshots: saved states of sandboxes, to make other sandboxes from or to go back to. The files of
+ * a snapshot are in a directory named by its id (sandbox/layers.h). Its row is written after the
+ * directory is complete and durable, and removed before the directory. So a snapshot with a row is
+ * usable.
  *
- * A snapshot belongs to a key. It may have a name with a tag, unique within the key: the next one
- * that gets the same takes it away from the older one, which keeps its id. */
+ * A snapshot belongs to a key. It may have a name with a tag, unique within the key. A new snapshot
+ * with the same name and tag takes them from the older one, which keeps its id. */
 #ifndef STORE_SNAPSHOTS_H
 #define STORE_SNAPSHOTS_H
 
@@ -22,32 +23,32 @@ struct store_snapshot {
 	char id[STORE_SNAPSHOT_ID_BYTES];
 	char key_id[STORE_UUID_BYTES];
 	char name[STORE_SNAPSHOT_NAME_MAX + 1]; /* "": none; [a-z0-9_-] */
-	char tag[STORE_SNAPSHOT_NAME_MAX + 1];	/* "": none, as the name; [a-z0-9_.-] */
-	char sandbox_id[STORE_ID_MAX + 1];	/* whose state it is */
+	char tag[STORE_SNAPSHOT_NAME_MAX + 1];	/* "": none; [a-z0-9_.-] */
+	char sandbox_id[STORE_ID_MAX + 1];	/* the sandbox it was taken of */
 	char template_id[STORE_NAME_MAX + 1], template_alias[STORE_NAME_MAX + 1];
 	uint64_t created_ns;
 	uint32_t cpus;
 	uint64_t memory_bytes, disk_bytes;
-	uint64_t own_bytes; /* on disk, besides what it shares with its ancestors */
+	uint64_t own_bytes; /* on disk, without what it shares with its ancestors */
 };
 
-/* Synced. ERROR_USAGE -EINVAL for malformed names. */
+/* Synced. ERROR_USAGE -EINVAL for a malformed name or tag. */
 int store_snapshot_insert(struct store *s, const struct store_snapshot *sn, struct error *e);
 
-/* The snapshot with that id, or with that name and tag. key_id NULL: whosever it is; then the
- * newest of that name. ERROR_NOT_FOUND. */
+/* Finds the snapshot with that id, or with that name and tag. key_id NULL: of any key; then the
+ * newest with that name. ERROR_NOT_FOUND. */
 int store_snapshot_find(struct store *s, const char *key_id, const char *word, const char *tag,
 	struct store_snapshot *ret, struct error *e);
 
 struct store_snapshot_filter {
 	const char *key_id;	/* NULL: of all keys */
-	const char *sandbox_id; /* NULL: of all */
-	const char *name;	/* NULL: any; all its tags */
+	const char *sandbox_id; /* NULL: of all sandboxes */
+	const char *name;	/* NULL: any; matches all tags of the name */
 	uint32_t limit;		/* 1-STORE_SNAPSHOTS_LIST_MAX */
-	const char *token;	/* of the page before; NULL or "": the first page */
+	const char *token;	/* from the previous page; NULL or "": the first page */
 };
 
-/* One page, newest first; the callback may write. ret_next is empty on the last page. */
+/* Lists one page, newest first. The callback may write. ret_next is empty on the last page. */
 int store_snapshot_list(struct store *s, const struct store_snapshot_filter *f,
 	int (*each)(void *arg, const struct store_snapshot *sn), void *arg,
 	char ret_next[STORE_PAGE_TOKEN_BYTES], struct error *e);

@@ -9,7 +9,7 @@
 #include "store/maintain.h"
 #include "store/text.h"
 
-/* 1: found. */
+/* Returns 1 when found. */
 static int read_row(struct store *s, const char *name, struct store_template *t, uint64_t *made_s,
 	struct error *e)
 {
@@ -47,7 +47,7 @@ static int write_row(struct store *s, const char *name, const struct store_templ
 	return query_run(&q, NULL, e);
 }
 
-/* Synced: clients keep the ids. */
+/* Records a build. Synced, as clients keep the ids. */
 static int note_build(struct store *s, const char *name, struct store_template *t, bool is_new,
 	uint64_t made_s, struct error *e)
 {

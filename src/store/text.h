@@ -1,5 +1,5 @@
 /* Inside the store: checks of text from callers. All give ERROR_USAGE -EINVAL with the name of the
- * field (never its value, which may be secret). */
+ * field, never its value, which may be secret. */
 #ifndef STORE_TEXT_H
 #define STORE_TEXT_H
 
@@ -17,8 +17,8 @@ int text_check(const char *field, const char *s, size_t max, struct error *e);
 /* The same, or NULL. */
 int text_check_optional(const char *field, const char *s, size_t max, struct error *e);
 
-/* A JSON object of at most STORE_JSON_MAX bytes, or NULL; with `strings`, all values are strings.
- * ret (may be NULL) gets the object, NULL for NULL; release with json_decref. */
+/* Checks a JSON object of at most STORE_JSON_MAX bytes, or NULL. With `strings`, all values must be
+ * strings. ret (may be NULL) gets the object, or NULL; release it with json_decref. */
 int text_check_json(const char *field, const char *s, bool strings, json_t **ret, struct error *e);
 
 #endif

@@ -43,7 +43,7 @@ int store_tier_remove(struct store *s, const char *name, struct error *e)
 
 	query_text(&q, name);
 	r = query_run(&q, &changes, &why);
-	if (r == -ENOENT) /* the foreign key of keys */
+	if (r == -ENOENT) /* the foreign key of keys failed */
 		return error_set(e, ERROR_EXISTS, EBUSY,
 			"there are keys of this tier; give them another one first");
 	if (r < 0)

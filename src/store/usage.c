@@ -12,15 +12,15 @@
 
 #define DAY_NS (UINT64_C(86400) * NS_PER_S)
 
-/* A report that claims more than DELTA_MAX is cut, and totals stop at their maximum, so that no
- * sum in the database overflows: 2^50 is a petabyte, or 35 years in microseconds. */
+/* A report that claims more than DELTA_MAX is cut, and totals saturate, so that no sum in the
+ * database overflows. 2^50 is a petabyte, or 35 years in microseconds. */
 #define DELTA_MAX (UINT64_C(1) << 50)
 #define TOTAL_MAX (UINT64_C(1) << 62)
 #define DAY_MAX	  (UINT64_C(1) << 52)
 
 enum { COUNTERS = 6, SPREAD_DAYS_MAX = 366 };
 
-/* In the order of the columns. */
+/* In column order. */
 static const size_t counter_fields[COUNTERS] = {
 	offsetof(struct store_counters, uptime_us),
 	offsetof(struct store_counters, cpu_us),
@@ -133,7 +133,7 @@ static int add_to_day(struct store *s, const char *key_id, uint64_t day,
 	return query_run(&q, NULL, e);
 }
 
-/* Takes the part of *left that belongs to [at, to) of the rest [at, end). */
+/* Takes from *left the share of [at, to) in the remaining time [at, end). */
 static struct store_counters take_part(
 	struct store_counters *left, uint64_t at_ns, uint64_t to_ns, uint64_t end_ns)
 {
@@ -161,7 +161,7 @@ static int add_to_days(struct store *s, const char *key_id, uint64_t from_ns, ui
 	int r = 0;
 
 	if (to_ns <= from_ns || to_ns - from_ns > SPREAD_DAYS_MAX * DAY_NS)
-		at = to_ns; /* a clock that was set: all of it today */
+		at = to_ns; /* the clock was set: count all of it today */
 	do {
 		uint64_t day = at / DAY_NS, next = (day + 1) * DAY_NS;
 		struct store_counters part = take_part(&growth, at, next, to_ns);
@@ -172,7 +172,7 @@ static int add_to_days(struct store *s, const char *key_id, uint64_t from_ns, ui
 	return r;
 }
 
-/* What is new in `absolute`; *a takes it in. */
+/* Returns the growth since the last report, and stores `absolute` in *a. */
 static struct store_counters absorb(
 	struct account *a, uint64_t run, const struct store_counters *absolute)
 {
@@ -206,7 +206,7 @@ int store_usage_record(struct store *s, const char *sandbox_id, const char *key_
 	uint64_t since_ns;
 	int r = text_check("sandbox id", sandbox_id, STORE_ID_MAX, e);
 
-	run &= INT64_MAX; /* as a column holds it */
+	run &= INT64_MAX; /* the range of a column */
 	if (r == 0)
 		r = txn_begin(&t, s, e);
 	if (r < 0)
@@ -214,7 +214,7 @@ int store_usage_record(struct store *s, const char *sandbox_id, const char *key_
 	r = read_account(s, sandbox_id, &a, e);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	/* A first report, or the first of a run, reaches back to the run's start. */
+	/* The first report of a run reaches back to the run's start. */
 	since_ns = a.last_ns;
 	if (r == -ENOENT || a.run != run)
 		since_ns = at_ns > uptime_ns ? at_ns - uptime_ns : at_ns;
@@ -294,7 +294,7 @@ int store_usage_sandboxes(struct store *s, const char *key_id, uint64_t from_ns,
 	"sum(uptime_us), sum(cpu_us), sum(memory_mib_s), sum(disk_mib_s), sum(net_in_bytes), "     \
 	"sum(net_out_bytes)"
 
-/* The days that begin in [from_ns, to_ns), as "day >= ? AND day < ?". */
+/* Binds the days that begin in [from_ns, to_ns), for "day >= ? AND day < ?". */
 static void bind_days(struct query *q, uint64_t from_ns, uint64_t to_ns)
 {
 	query_u64(q, from_ns / DAY_NS + (from_ns % DAY_NS != 0));
@@ -313,7 +313,7 @@ static int give_usage(struct query *q, bool has_day,
 		if (has_day)
 			u.day_ns = row_u64(q) * DAY_NS;
 		read_counters(q, &u.total);
-		if (!u.key_id) /* the sum of nothing */
+		if (!u.key_id) /* the sum of no rows */
 			continue;
 		r = each(arg, &u);
 		if (r)

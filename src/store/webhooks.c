@@ -67,8 +67,8 @@ int store_webhook_add(struct store *s, const struct store_webhook *w, char ret_i
 	return r < 0 ? r : db_durable(s, e);
 }
 
-/* Deliveries of a disabled webhook get the end of time as their next attempt, so that asking for
- * those that are due never wades through them. */
+/* Deliveries of a disabled webhook get STORE_NEVER_NS as their next attempt, so the query for due
+ * ones never reads them. */
 static int reschedule(struct store *s, const char *id, bool enabled, struct error *e)
 {
 	struct query q = enabled ? db_query(s, STMT_WEBHOOK_WAKE,
@@ -285,7 +285,7 @@ int store_delivery_queue_for(struct store *s, const char *webhook_id, const char
 	return r < 0 ? r : txn_commit(&t, false, e);
 }
 
-/* The oldest of each webhook: few, as webhooks are. */
+/* The oldest delivery of each webhook: at most one row per webhook. */
 #define HEADS                                                                                      \
 	"FROM webhooks w JOIN deliveries d ON d.id = "                                             \
 	"(SELECT min(id) FROM deliveries WHERE webhook_id = w.id)"
@@ -316,7 +316,7 @@ static int give_delivery(struct store *s, uint64_t id,
 	query_u64(&q, id);
 	r = query_step(&q, e);
 	if (r <= 0)
-		return r; /* gone: a callback before removed its webhook */
+		return r; /* gone: an earlier callback removed its webhook */
 	d.id = row_u64(&q);
 	d.webhook_id = row_text(&q);
 	d.key_id = row_text(&q);
@@ -373,7 +373,7 @@ int store_delivery_claim(struct store *s, uint64_t id, uint64_t until_ns, struct
 	return delivery_changed(&q, e);
 }
 
-/* Cuts to n - 1 bytes, at the border of a character; what is not UTF-8 is left out. */
+/* Cuts to n - 1 bytes without splitting a character; leaves out what is not UTF-8. */
 static void cut_text(const char *text, char *out, size_t n)
 {
 	size_t len = strnlen(text, n - 1);
