@@ -23,7 +23,7 @@ struct build {
 	const struct image_build_options *o;
 	const struct progress *p;
 	struct workdir w;
-	char *path; /* owned: of the temporary directory */
+	char *path; /* owned: path of the temporary directory */
 	int64_t epoch;
 	uint8_t digest[ROOTFS_DIGEST_BYTES];
 	uint64_t entries, bytes;
@@ -34,8 +34,8 @@ static int no_memory(struct error *e)
 	return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 }
 
-/* The time that generated files and the file system itself carry: fixed when the environment asks
- * for a reproducible build. */
+/* The time stamp of generated files and of the file system. Fixed when the environment asks for a
+ * reproducible build. */
 static int64_t build_epoch(void)
 {
 	const char *s = getenv("SOURCE_DATE_EPOCH");
@@ -57,7 +57,8 @@ static int fill_debian(struct build *b, struct rootfs *f, struct error *e)
 		return error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, errno,
 			"cannot make %s", tmp);
 	r = debian_add(f, b->o->recipe, tmp, b->p, e);
-	(void)file_remove_tree(AT_FDCWD, tmp); /* else the whole directory is removed later */
+	(void)file_remove_tree(AT_FDCWD, tmp); /* if this fails, the whole directory is removed
+					        * later */
 	return r;
 }
 
@@ -98,7 +99,7 @@ static int fill(struct build *b, struct tree_sink *sink, struct error *e)
 	return r;
 }
 
-/* A version 8 UUID (RFC 9562: any content) out of the digest. */
+/* Makes a version 8 UUID (RFC 9562: any content) from the digest. */
 static void uuid_of(const struct build *b, uint8_t uuid[16])
 {
 	memcpy(uuid, b->digest, 16);

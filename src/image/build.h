@@ -1,4 +1,4 @@
-/* Builds root file system images: the entry point of the command line. Kernels: kernel_store.h. */
+/* Builds root file system images for the command line. Kernels: see kernel_store.h. */
 #ifndef IMAGE_BUILD_H
 #define IMAGE_BUILD_H
 
@@ -17,9 +17,10 @@ struct image_build_options {
 	enum image_kind kind;
 };
 
-/* Makes images/<recipe's name>, replacing an older one once it is complete. With IMAGE_EROFS there
- * is also scratch.ext4, an empty file system for an overlay's upper layer. Blocking, minutes for
- * Debian. Nothing is left behind by a failure, and by a kill only until the next build. */
+/* Makes images/<recipe's name>. An older image stays until the new one is complete. With
+ * IMAGE_EROFS it also makes scratch.ext4, an empty file system for an overlay's upper layer.
+ * Blocking; takes minutes for Debian. A failed build leaves nothing behind. The next build removes
+ * what a killed one left. */
 int image_build(const struct image_build_options *o, const struct progress *p, struct error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a recipe says about running an image, carried on into image.json and template.json. */
+/* A recipe's settings for running an image. They are copied into image.json and template.json. */
 #ifndef IMAGE_CONFIG_H
 #define IMAGE_CONFIG_H
 
@@ -15,55 +15,58 @@ enum {
 	CONFIG_DISK_MB_MIN = 64,
 	CONFIG_DISK_MB_MAX = 16 << 20,
 	CONFIG_ENV_MAX = 128,
-	CONFIG_TEXT_MAX = 4096, /* of a description, a command, an environment entry */
+	CONFIG_TEXT_MAX = 4096, /* of a description, a command or an environment entry */
 	CONFIG_USER_MAX = 32,
 	CONFIG_JSON_MAX = 1 << 20,
 };
 
 struct image_config {
-	char *description; /* all strings owned, never NULL after config_init */
-	uint32_t cpus;	   /* defaults of sandboxes */
+	char *description; /* all strings are owned, and never NULL after config_init */
+	uint32_t cpus;	   /* defaults for sandboxes */
 	uint32_t memory_mb;
 	uint32_t disk_mb; /* size of the root file system */
-	char *user;	  /* whom commands run as */
+	char *user;	  /* user that runs commands */
 	char *workdir;	  /* absolute; "" = the user's home */
 	char **env;	  /* "NAME=VALUE", env_count of them */
 	size_t env_count;
 	char *start_command; /* run at boot before the snapshot; "" = none */
-	char *ready_command; /* succeeds when the start command is ready; "" = none */
-	char *warm_command;  /* run before the snapshot, so that what it read is in memory there;
-				"" = none */
+	char *ready_command; /* succeeds once the start command is ready; "" = none */
+	char *warm_command;  /* run before the snapshot, so that what it reads is in memory; "" =
+			      * none */
 };
 
-int config_init(struct image_config *c); /* the defaults; 0 or -ENOMEM */
+int config_init(struct image_config *c); /* sets the defaults; 0 or -ENOMEM */
 void config_done(struct image_config *c);
 int config_copy(const struct image_config *from, struct image_config *to);
 
-/* Replaces *slot by a copy of value: 0, -ENOMEM, -E2BIG past CONFIG_TEXT_MAX, -EINVAL when it holds
- * control characters other than newline and tab. */
+/* Replaces *slot by a copy of value. 0, -ENOMEM, -E2BIG beyond CONFIG_TEXT_MAX, -EINVAL for control
+ * characters other than newline and tab. */
 int config_set_text(char **slot, const char *value);
 
-/* Adds "NAME=VALUE" or replaces NAME's: 0, -ENOMEM, -EINVAL, -E2BIG. */
+/* Adds "NAME=VALUE", or replaces the value of NAME: 0, -ENOMEM, -EINVAL, -E2BIG. */
 int config_add_env(struct image_config *c, const char *entry);
 
-/* Refuses values that cannot be used, naming the setting. */
+/* Refuses unusable values; the error names the setting. */
 int config_check(const struct image_config *c, struct error *e);
 
 /* Adds the settings to a JSON object: 0 or -ENOMEM. */
 int config_to_json(const struct image_config *c, json_t *object);
 
-/* Reads them from one; `c` is initialised. Every setting must be there and of its type. */
+/* Reads the settings from a JSON object; `c` is initialised. Every setting must be present and of
+ * its type. */
 int config_from_json(const json_t *object, struct image_config *c, struct error *e);
 
-/* Strict helpers for our JSON files (hostile input). config_json_parse returns a new reference to
- * an object, or NULL with e filled; keys: every key that it may have, NULL-terminated. */
+/* Strict helpers for our JSON files, whose content is untrusted. config_json_parse returns a new
+ * reference to an object, or NULL with e filled. keys: all keys that it may have,
+ * NULL-terminated. */
 json_t *config_json_parse(
 	const char *text, size_t len, const char *const *keys, const char *what, struct error *e);
-/* The string or integer of a key; -EINVAL when missing, of another type or out of range. */
+/* Read the string or integer of a key. -EINVAL when it is missing, of another type or out of
+ * range. */
 int config_json_string(const json_t *object, const char *key, char **ret);
 int config_json_u64(const json_t *object, const char *key, uint64_t max, uint64_t *ret);
 
-/* Adds key: string and key: integer; 0 or -ENOMEM. */
+/* Add a key with a string or an integer; 0 or -ENOMEM. */
 int config_json_add_string(json_t *object, const char *key, const char *value);
 int config_json_add_u64(json_t *object, const char *key, uint64_t value);
 

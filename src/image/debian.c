@@ -28,7 +28,7 @@ enum { BUILD_TIMEOUT_S = 3600, SOURCES_MAX = 64 << 10, ARGUMENTS_MAX = 256 };
 
 static const char stage[] = "install packages";
 
-/* True when `word` stands in the text between blanks. */
+/* True when the text contains `word` between blanks, alone or followed by '-'. */
 static bool has_word(const char *p, const char *end, const char *word)
 {
 	size_t n = strlen(word);
@@ -47,7 +47,7 @@ static bool has_word(const char *p, const char *end, const char *word)
 	return false;
 }
 
-/* The value of a field in a deb822 stanza, with its continuation lines. */
+/* Finds the value of a field in a deb822 stanza, with its continuation lines. */
 static bool find_field(const char *stanza, const char *end, const char *field, const char **ret,
 	const char **ret_end)
 {
@@ -82,7 +82,8 @@ static bool stanza_fits(const char *p, const char *end, const char *suite)
 		return false;
 	if (find_field(p, end, "Enabled", &v, &v_end) && has_word(v, v_end, "no"))
 		return false;
-	/* The key tells Debian's own archive from others that have a suite of that name. */
+	/* The key distinguishes Debian's own archive from others that have a suite of the same
+	 * name. */
 	return find_field(p, end, "Signed-By", &v, &v_end) &&
 	       memmem(v, (size_t)(v_end - v), KEYRING, sizeof(KEYRING) - 1);
 }
@@ -105,8 +106,8 @@ static int filter_stanzas(const char *text, const char *suite, struct buf *out)
 	return r;
 }
 
-/* One-line sources: "deb [options] uri suite components". One without signed-by is Debian's when
- * its host name says so: other archives are told apart by their keys in options. */
+/* Filters one-line sources: "deb [options] uri suite components". A line without signed-by is
+ * Debian's if its host name says so. Other archives have their keys in the options. */
 static int filter_lines(const char *text, const char *suite, struct buf *out)
 {
 	int r = 0;
@@ -141,12 +142,11 @@ static int add_sources_of(const char *path, bool deb822, const char *suite, stru
 	_cleanup_free_ char *text = NULL;
 
 	if (file_read(AT_FDCWD, path, SOURCES_MAX, &text, NULL) < 0)
-		return 0; /* unreadable or missing: not a source of ours */
+		return 0; /* unreadable or missing: contributes nothing */
 	return debian_filter_sources(text, deb822, suite, out);
 }
 
-/* mmdebstrap takes a file whose content is in one of the two formats, so the kinds are kept apart
- * in two files. */
+/* A file for mmdebstrap must have one of the two formats, so each gets its own file. */
 static int host_sources(bool deb822, const char *suite, struct buf *out)
 {
 	static const char dir[] = "/etc/apt/sources.list.d";
@@ -171,7 +171,7 @@ struct arguments {
 	const char *v[ARGUMENTS_MAX]; /* NULL-terminated */
 	char *owned[ARGUMENTS_MAX];
 	size_t count;
-	int r; /* the first failure */
+	int r; /* the first error */
 };
 
 static void arguments_done(struct arguments *a)
@@ -180,7 +180,7 @@ static void arguments_done(struct arguments *a)
 		free(a->owned[i]);
 }
 
-/* Takes a malloc'ed string, NULL meaning out of memory. */
+/* Takes a malloc'ed string; NULL means out of memory. */
 static void add_argument(struct arguments *a, char *s)
 {
 	if (!s || a->count + 1 >= ARGUMENTS_MAX) {
@@ -200,11 +200,12 @@ static bool is_network_setting(const char *line)
 
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
 		if (str_starts_with(line, prefixes[i]))
-			return strstr(line, " \"\";") == NULL; /* an empty one says nothing */
+			return strstr(line, " \"\";") == NULL; /* an empty setting means nothing */
 	return false;
 }
 
-/* What this host's apt needs to reach the archive: proxies, certificates, clocks. */
+/* Passes on the settings that this host's apt needs to reach the archive: proxies, certificates,
+ * clocks. */
 static void add_apt_options(struct arguments *a)
 {
 	const char *argv[] = {"apt-config", "dump", NULL};
@@ -234,7 +235,7 @@ static int write_sources(const char *tmp, const char *suite, bool deb822, struct
 	return r;
 }
 
-/* "VERSION_CODENAME=bookworm" of the host. */
+/* Whether the host has "VERSION_CODENAME=bookworm". */
 static bool host_runs(const char *suite)
 {
 	_cleanup_free_ char *text = NULL;
@@ -266,14 +267,14 @@ static void add_copy(struct arguments *a, const char *from, const char *to)
 	add_argument(a, str_printf("--customize-hook=copy-in '%s' '%s'", from, to));
 }
 
-/* `tree` holds what goes into a directory that may have other content. */
+/* Copies the content of `tree` into a directory that may have other content. */
 static void add_tree(struct arguments *a, const char *tree, const char *to)
 {
 	add_argument(a, str_printf("--customize-hook=mkdir -p \"$1\"'%s'", to));
 	add_argument(a, str_printf("--customize-hook=sync-in '%s' '%s'", tree, to));
 }
 
-/* A text as one word of a shell's. */
+/* Quotes a text as one word for a shell. */
 static int quote(const char *text, struct buf *out)
 {
 	int r = buf_add_u8(out, '\'');
@@ -283,7 +284,7 @@ static int quote(const char *text, struct buf *out)
 	return r == 0 ? buf_add_u8(out, '\'') : r;
 }
 
-/* A command of the recipe's, run by root in the image with nothing of this host's environment. */
+/* Adds a command from the recipe. Root runs it in the image, without this host's environment. */
 static void add_run(struct arguments *a, const char *command)
 {
 	static const char head[] =
@@ -298,7 +299,7 @@ static void add_run(struct arguments *a, const char *command)
 	buf_done(&b);
 }
 
-/* What registry_fetch() left in tmp. */
+/* Adds what registry_fetch() left in tmp. */
 static int add_fetched(const struct recipe *r, const char *tmp, struct arguments *a)
 {
 	_cleanup_free_ char *modules = str_printf("%s/npm/node_modules", tmp);
@@ -317,7 +318,7 @@ static int add_fetched(const struct recipe *r, const char *tmp, struct arguments
 	return 0;
 }
 
-/* What a recipe adds to the packages: copied in when these are installed. */
+/* Adds what a recipe copies in, and runs, after the packages are installed. */
 static int add_additions(
 	const struct recipe *r, const char *tmp, struct arguments *a, struct error *e)
 {
@@ -354,9 +355,9 @@ static const char *const fixed[] = {"--variant=minbase", "--format=tar",
 	"--dpkgopt=path-exclude=/usr/share/doc/*",
 	"--dpkgopt=path-include=/usr/share/doc/*/copyright",
 	"--dpkgopt=path-exclude=/usr/share/info/*",
-	/* Some packages, Java's for one, put links there and fail without the directory. */
+	/* Some packages, for instance Java's, put links there and fail without the directory. */
 	"--essential-hook=mkdir -p \"$1/usr/share/man/man1\"",
-	/* What only the build needs: the host's apt settings and dpkg's carelessness. */
+	/* Remove what only the build needs: the host's apt settings and force-unsafe-io. */
 	"--customize-hook=rm -f \"$1/etc/apt/apt.conf.d/99mmdebstrap\"",
 	"--customize-hook=sed -i /force-unsafe-io/d \"$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap\""};
 
@@ -368,9 +369,9 @@ static bool can_unshare(void)
 	return child_run(&o, NULL, NULL) == 0;
 }
 
-/* As root, mmdebstrap and all that it starts get a PID and a mount namespace of their own: they end
- * with it, and no mount is left behind. Root of a container that may not do that goes without. A
- * user's run gets namespaces from mmdebstrap itself. */
+/* As root, mmdebstrap and its children get their own PID and mount namespaces: they end with it,
+ * and no mount is left behind. Root in a container that forbids this goes without. For other users
+ * mmdebstrap makes the namespaces itself. */
 static void add_command(struct arguments *a)
 {
 	static const char *const wrap[] = {
@@ -407,8 +408,8 @@ static int build_arguments(
 	return v < 0 ? v : a->r;
 }
 
-/* Shows mmdebstrap's lines, and keeps those that tell why it fails: its first complaint, and what the
- * program that failed said last before that. */
+/* Shows mmdebstrap's lines, and keeps those that explain a failure: its first complaint, and the
+ * last line that the failing program wrote before. */
 struct relay {
 	const struct progress *p;
 	const char *stage;
@@ -436,20 +437,21 @@ static int relay_line(void *opaque, const char *line)
 	return progress_report(x->p, x->stage, PROGRESS_NO_PERCENT, line);
 }
 
-/* "E: setup failed: E: command failed: chroot ...": a command of the recipe's and not an archive. */
+/* A command from the recipe failed, not the archive: "E: setup failed: E: command failed: chroot
+ * ...". */
 static bool is_own_command(const struct relay *x)
 {
 	return strstr(x->complaint, "command failed: ") != NULL;
 }
 
-/* apt did not get what it wanted of the archive. */
+/* apt could not get what it wanted from the archive. */
 static bool is_unreachable(const struct relay *x)
 {
 	return str_starts_with(x->complaint, "Failed to fetch") ||
 	       str_starts_with(x->complaint, "Unable to ");
 }
 
-/* mmdebstrap's failure as an error that names what failed and what to do. */
+/* Turns mmdebstrap's failure into an error that says what failed and what to do. */
 static void say_failure(
 	const struct relay *x, const struct recipe *r, const struct error *why, struct error *e)
 {
@@ -504,7 +506,7 @@ static int stream(struct rootfs *f, const struct child_options *o, struct error 
 			*e = from_tar;
 		return r;
 	}
-	/* A truncated tar is the consequence; the child knows the reason. */
+	/* A truncated tar is only a consequence; the child knows the reason. */
 	finish = child_finish(&c, e);
 	if (finish < 0 || r == 0)
 		return finish;
@@ -520,7 +522,8 @@ int debian_add(struct rootfs *f, const struct recipe *r, const char *tmp, const 
 	_cleanup_free_ char *tmpdir = str_printf("TMPDIR=%s", tmp);
 	struct relay relay = {.p = p, .stage = stage};
 	struct error why = {0};
-	/* A user's run works under other ids, which cannot enter our private directory. */
+	/* For other users mmdebstrap runs under other ids, which cannot enter our private
+	 * directory. */
 	const char *env[] = {"LC_ALL=C.UTF-8", geteuid() == 0 ? tmpdir : NULL, NULL};
 	struct child_options o = {.argv = a.v,
 		.env = env,

@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "io/child.h"
 
-/* Replaced when the content is known; metadata_csum_seed makes the checksums independent of it. */
+/* Replaced once the content is known. With metadata_csum_seed the checksums do not depend on it. */
 #define INITIAL_UUID "6d617966-6c79-4000-8000-000000000000"
 
 struct ext4_image {
@@ -23,9 +23,9 @@ struct ext4_image {
 	ext2_filsys fs;
 	char *path; /* owned */
 	int64_t epoch;
-	char dir[TREE_PATH_MAX]; /* the parent that was used last, and its inode */
+	char dir[TREE_PATH_MAX]; /* the parent directory used last, and its inode */
 	ext2_ino_t dir_ino;
-	errcode_t write_err; /* the first failure to write to the file */
+	errcode_t write_err; /* the first failed write to the file */
 	uint8_t block[65536];
 };
 
@@ -121,8 +121,8 @@ static errcode_t make_implied_dir(
 	return ext2fs_write_inode(x->fs, *ret, &inode);
 }
 
-/* Inode of a directory, made with its parents when missing; links are followed inside the image,
- * whose root is also the end of "..". */
+/* Finds the inode of a directory. Makes it and its parents when missing. Links are resolved inside
+ * the image; ".." stops at its root. */
 static errcode_t find_dir(struct ext4_image *x, const char *path, ext2_ino_t *ret)
 {
 	char part[EXT2_NAME_LEN + 1];
@@ -155,7 +155,7 @@ static errcode_t find_dir(struct ext4_image *x, const char *path, ext2_ino_t *re
 	return 0;
 }
 
-/* Parent inode and last component. */
+/* Finds the parent inode and the last component. */
 static errcode_t find_place(
 	struct ext4_image *x, const char *path, ext2_ino_t *ret, const char **ret_name)
 {
@@ -179,7 +179,7 @@ static errcode_t release_inode(ext2_filsys fs, ext2_ino_t ino, struct ext2_inode
 		err = ext2fs_punch(fs, ino, inode, NULL, 0, ~(blk64_t)0);
 	if (err)
 		return err;
-	inode->i_dtime = 1; /* any time: it marks the inode as deleted */
+	inode->i_dtime = 1; /* any time: marks the inode as deleted */
 	if (ext2fs_file_acl_block(fs, inode))
 		err = ext2fs_free_ext_attr(fs, ino, NULL);
 	if (err)
@@ -188,7 +188,7 @@ static errcode_t release_inode(ext2_filsys fs, ext2_ino_t ino, struct ext2_inode
 	return ext2fs_write_inode(fs, ino, inode);
 }
 
-/* Removes what is not a directory, so that another entry can take its place. */
+/* Removes an entry that is not a directory, so that another can take its place. */
 static errcode_t unlink_old(struct ext4_image *x, ext2_ino_t dir, const char *name, ext2_ino_t ino)
 {
 	struct ext2_inode inode;
@@ -201,7 +201,7 @@ static errcode_t unlink_old(struct ext4_image *x, ext2_ino_t dir, const char *na
 	err = ext2fs_unlink(x->fs, dir, name, ino, 0);
 	if (err)
 		return err;
-	x->dir_ino = 0; /* it may have been a link that led to the cached directory */
+	x->dir_ino = 0; /* it may have been a link to the cached directory */
 	if (inode.i_links_count > 1) {
 		inode.i_links_count--;
 		return ext2fs_write_inode(x->fs, ino, &inode);
@@ -215,7 +215,7 @@ static bool all_zero(const uint8_t *p, size_t n)
 	return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
 }
 
-/* Reads up to n bytes, short only at the end. */
+/* Reads up to n bytes; fewer only at the end. */
 static ssize_t read_full(const struct tree_data *d, uint8_t *p, size_t n)
 {
 	size_t done = 0;
@@ -269,7 +269,7 @@ static errcode_t write_data(
 		return err;
 	while (!err && (n = read_full(d, x->block, sizeof(x->block))) > 0) {
 		if ((uint64_t)n > t->size - at) {
-			n = -EINVAL; /* more than the entry said */
+			n = -EINVAL; /* more than the entry promised */
 			break;
 		}
 		err = write_chunk(f, at, x->block, (size_t)n);
@@ -280,7 +280,8 @@ static errcode_t write_data(
 	if (!err && at < t->size)
 		err = ENODATA;
 	if (!err)
-		err = ext2fs_file_set_size2(f, (ext2_off64_t)t->size); /* it may end in a hole */
+		err = ext2fs_file_set_size2(f, (ext2_off64_t)t->size); /* the file may end in a
+								        * hole */
 	err2 = ext2fs_file_close(f);
 	return err ? err : err2;
 }
@@ -313,7 +314,7 @@ static void set_device(struct ext2_inode *inode, dev_t dev)
 		inode->i_block[1] = (mi & 0xff) | (ma << 8) | ((mi & ~0xffu) << 12);
 }
 
-/* Regular files and device nodes. */
+/* Makes inodes of regular files and device nodes. */
 static errcode_t make_inode(struct ext4_image *x, ext2_ino_t dir, const char *name,
 	const struct tree_entry *t, const struct tree_data *d, ext2_ino_t *ret)
 {
@@ -400,7 +401,7 @@ static errcode_t set_xattrs(struct ext4_image *x, ext2_ino_t ino, const struct t
 	return err ? err : err2;
 }
 
-/* Sets owner, mode and times of what make_dir and ext2fs_symlink made, or of an old directory. */
+/* Sets owner, mode and times of a directory or symbolic link, new or old. */
 static errcode_t finish_inode(struct ext4_image *x, ext2_ino_t ino, const struct tree_entry *t)
 {
 	struct ext2_inode inode;
@@ -527,7 +528,7 @@ static int ext4_read(struct tree_sink *s, const char *path, char **ret, size_t *
 	return 0;
 }
 
-/* Called for every failed write, whatever the function that led to it returns. */
+/* Called for every failed write, whatever the calling function then returns. */
 static errcode_t on_write_error(io_channel channel, unsigned long block, int count,
 	const void *data, size_t size, int written, errcode_t err)
 {
@@ -541,9 +542,9 @@ static errcode_t on_write_error(io_channel channel, unsigned long block, int cou
 
 static const struct tree_sink_ops ext4_ops = {ext4_add, ext4_lookup, ext4_read};
 
-/* Everything is spelled out, for the same image on every host. Inode tables are initialised here,
- * so that the guest's kernel does not do it in the background (in a file they are holes all the
- * same); the journal is not, as that would write zeros over holes. */
+/* Gives every setting, so that every host makes the same image. Initialises inode tables here, so
+ * that the guest's kernel need not do it in the background; in the file they are holes anyway. Does
+ * not initialise the journal: that would write zeros over holes. */
 static int run_mke2fs(const char *path, uint64_t bytes, int64_t epoch, struct error *e)
 {
 	char size[32], extended[160], fake_time[64], journal[16];
@@ -597,7 +598,7 @@ int ext4_create(
 		ext4_abandon(x);
 		return fail(e, err ? err : ENOMEM, "");
 	}
-	/* The library's cache of blocks loses the errors of writing them back. */
+	/* The library's block cache loses errors when it writes blocks back. */
 	err = io_channel_set_options(x->fs->io, "cache=off");
 	if (err) {
 		ext4_abandon(x);
@@ -605,7 +606,7 @@ int ext4_create(
 	}
 	x->fs->priv_data = x;
 	x->fs->io->write_error = on_write_error;
-	x->fs->now = (time_t)epoch; /* the time of all that this library stamps */
+	x->fs->now = (time_t)epoch; /* the library uses it for all its time stamps */
 	*ret = x;
 	return 0;
 }
@@ -615,8 +616,8 @@ struct tree_sink *ext4_sink(struct ext4_image *x)
 	return &x->sink;
 }
 
-/* mke2fs reserves the blocks of the inode tables that it zeroes: SEEK_DATA calls them holes and the
- * host's file system counts them as used all the same. */
+/* mke2fs reserves the blocks of inode tables that it zeroes. SEEK_DATA reports them as holes, but
+ * the host's file system counts them as used. */
 static void give_back_holes(int fd)
 {
 	struct stat st;
@@ -628,7 +629,7 @@ static void give_back_holes(int fd)
 		data = lseek(fd, hole, SEEK_DATA);
 		if (data < 0)
 			data = st.st_size;
-		/* Where it is not supported, space is all that is lost. */
+		/* If this is not supported, only space is lost. */
 		(void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, hole, data - hole);
 		hole = data;
 	}

@@ -1,7 +1,7 @@
-/* ext4 images, written by libext2fs in this process: from a stream of files straight into the
- * image, with the owners and modes they say, without root and without anything being unpacked on
- * the host. The image is made by mke2fs with every setting given here, whatever the host's
- * mke2fs.conf says, and is sparse. */
+/* Writes ext4 images with libext2fs, in this process. Files stream straight into the image with
+ * their owners and modes. It needs no root, and nothing is unpacked on the host. mke2fs makes the
+ * empty image with all settings given here, whatever the host's mke2fs.conf says. Images are
+ * sparse. */
 #ifndef IMAGE_EXT4_H
 #define IMAGE_EXT4_H
 
@@ -17,19 +17,18 @@ enum { EXT4_BLOCK_BYTES = 4096, EXT4_JOURNAL_MIB = 16, EXT4_GROW_GIB = 64 };
 
 struct ext4_image;
 
-/* Makes the image file at `path` (which must not exist) with room for `bytes`, and opens it.
- * It can be grown in use up to EXT4_GROW_GIB or twice its size. epoch: the time of creation that it
- * names. */
+/* Makes the image file at `path`, which must not exist, with space for `bytes`, and opens it. In
+ * use it can grow to EXT4_GROW_GIB or twice its size. epoch: its time of creation. */
 int ext4_create(
 	const char *path, uint64_t bytes, int64_t epoch, struct ext4_image **ret, struct error *e);
 
-/* What to add to; valid until the image is closed. */
+/* The sink to add entries to; valid until the image is closed. */
 struct tree_sink *ext4_sink(struct ext4_image *x);
 
-/* Writes everything out, durably, with this UUID. The image is freed in any case. */
+/* Writes everything to disk, with this UUID. Frees the image in any case. */
 int ext4_finish(struct ext4_image *x, const uint8_t uuid[16], struct error *e);
 
-/* Frees without finishing; NULL is fine. The file is left to the caller. */
+/* Frees without finishing. The file stays; the caller removes it. Accepts NULL. */
 void ext4_abandon(struct ext4_image *x);
 
 #endif

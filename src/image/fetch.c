@@ -29,7 +29,7 @@
 
 enum { DOWNLOAD_TIMEOUT_S = 900 };
 
-/* The versioned package behind the name above: its line "  Depends: linux-image-6.1...". */
+/* Finds the versioned package in the dependency line "  Depends: linux-image-6.1...". */
 static bool find_dependency(const char *text, char *out, size_t size)
 {
 	static const char head[] = "Depends: linux-image-";
@@ -104,7 +104,7 @@ int fetch_kernel_package(
 	r = progress_report(p, STAGE, PROGRESS_NO_PERCENT, package);
 	if (r < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -r, STAGE);
-	if (geteuid() == 0) { /* apt's own user cannot write our directory */
+	if (geteuid() == 0) { /* apt's own user cannot write to our directory */
 		argv[4] = "-o";
 		argv[5] = "APT::Sandbox::User=root";
 	}
@@ -156,7 +156,8 @@ static int write_file(struct archive *a, int dirfd, const char *name, uint64_t m
 	return n < 0 ? -EINVAL : 0;
 }
 
-/* Takes what is wanted by its place in the package; only last components become names. */
+/* Takes the wanted files, chosen by their path in the package. Only last components become file
+ * names. */
 static int take_entry(struct archive *a, struct archive_entry *entry, int dirfd, int modules_fd)
 {
 	const char *path = archive_entry_pathname(entry), *base;

@@ -1,18 +1,18 @@
-/* The distribution's kernel package: downloaded with apt, unpacked without being installed. */
+/* Fetches the distribution's kernel package with apt, and unpacks it without installing it. */
 #ifndef IMAGE_FETCH_H
 #define IMAGE_FETCH_H
 
 #include "base/error.h"
 #include "image/progress.h"
 
-/* Downloads the cloud kernel that apt knows (linux-image-cloud-amd64) into the directory `path`
- * and returns the package file's malloc'ed path. ERROR_HOST says what to provide instead when there
- * is no apt or it does not know the package. */
+/* Downloads the cloud kernel that apt knows (linux-image-cloud-amd64) into the directory `path`.
+ * Returns the malloc'ed path of the package file. ERROR_HOST when apt is missing or does not know
+ * the package; the message says what to provide instead. */
 int fetch_kernel_package(
 	const char *path, const struct progress *p, char **ret_deb, struct error *e);
 
-/* Unpacks a linux-image .deb (hostile input) into the directory dirfd: vmlinuz, config, and
- * modules/ with every module file and modules.builtin, flat. Nothing else is written. */
+/* Unpacks a linux-image .deb, which is untrusted, into the directory dirfd: vmlinuz, config, and
+ * modules/ with modules.builtin and every module file, flat. Writes nothing else. */
 int fetch_unpack_deb(const char *deb, int dirfd, struct error *e);
 
 #endif

@@ -3,7 +3,7 @@
  *   kernels/<release>/   vmlinux, config, modules/, initrd-<hash>.cpio
  *   images/<name>/       rootfs.ext4 or rootfs.erofs, image.json
  *   templates/<name>/    template.json, rootfs.*, snapshots/
- *   snapshots/<id>/      states of sandboxes that were kept (sandbox/layers.h)
+ *   snapshots/<id>/      snapshots of sandboxes (sandbox/layers.h)
  *   paused/<sandbox>/    states of paused sandboxes, likewise
  *   aside/<...>/         states that no database knows (fleet/aside.h)
  *
@@ -35,17 +35,18 @@ struct home {
 		.fd = -1, .area_fd = { -1, -1, -1, -1, -1, -1 }                                    \
 	}
 
-/* Where it is, without touching it; malloc'ed, NULL when out of memory or nothing says where. */
+/* The default path, malloc'ed; does not touch the directory. NULL when out of memory, or when no
+ * variable gives a path. */
 char *home_default_path(void);
 
-/* Opens the state directory, made when missing. path NULL is the default one. */
+/* Opens the state directory, and makes it when missing. path NULL is the default one. */
 int home_open(const char *path, struct home *ret, struct error *e);
 void home_close(struct home *h);
 
 /* "kernels", "images", ... */
 const char *home_area_name(enum home_area area);
 
-/* Absolute path of area/name[/file], malloc'ed; for programs that want paths. */
+/* Absolute path of area/name[/file], malloc'ed; for programs that need paths. */
 char *home_path(const struct home *h, enum home_area area, const char *name, const char *file);
 
 #endif

@@ -16,7 +16,7 @@ struct image {
 	char *digest; /* SHA-256 of the content, hexadecimal */
 	enum image_kind kind;
 	uint64_t created_s;
-	uint64_t content_bytes, entries; /* what is in it */
+	uint64_t content_bytes, entries; /* size of the content */
 	struct image_config config;
 };
 
@@ -28,7 +28,7 @@ int image_load(const struct home *h, const char *name, struct image *ret, struct
 int image_save(int dirfd, const struct image *m, struct error *e);
 void image_done(struct image *m);
 
-/* Opens the file of the root file system read-only: a descriptor or -errno. */
+/* Opens the file of the root file system read-only. Returns a descriptor or -errno. */
 int image_open_rootfs(const struct home *h, const struct image *m, struct error *e);
 
 #endif

@@ -13,7 +13,7 @@ struct node {
 struct writer {
 	struct buf *out;
 	unsigned ino;
-	int r; /* the first failure */
+	int r; /* the first error */
 };
 
 static void pad(struct writer *w)
@@ -25,7 +25,7 @@ static void pad(struct writer *w)
 		w->r = buf_add(w->out, zeros, 4 - over);
 }
 
-/* One entry: thirteen fields of eight hexadecimal digits, the name, the content. */
+/* Adds one entry: thirteen fields of eight hexadecimal digits, the name, the content. */
 static void add(struct writer *w, const struct node *n, const void *data, size_t len)
 {
 	size_t name_len = strlen(n->name) + 1;

@@ -18,12 +18,12 @@ enum {
 	SETUP_SECTS = 0x1f1,
 	SETUP_MAGIC = 0x202, /* "HdrS" */
 	SETUP_VERSION = 0x206,
-	SETUP_KERNEL_VERSION = 0x20e, /* of a string, counted from 0x200 */
+	SETUP_KERNEL_VERSION = 0x20e, /* offset of a string, counted from 0x200 */
 	SETUP_PAYLOAD_OFFSET = 0x248,
 	SETUP_PAYLOAD_LENGTH = 0x24c,
 	SETUP_END = 0x250,
 	PROTOCOL_WITH_PAYLOAD = 0x0208,
-	LZ4_LEGACY_BLOCK = 8 << 20, /* uncompressed bytes of a block, fixed by that format */
+	LZ4_LEGACY_BLOCK = 8 << 20, /* uncompressed bytes per block, fixed by the format */
 	SIZE_SUFFIX = 4,	    /* the kernel's build appends the uncompressed size */
 };
 
@@ -75,7 +75,8 @@ static int find_payload(struct span f, struct span *ret, struct error *e)
 	return 0;
 }
 
-/* Blocks of a legacy frame: a length, then that many bytes that give at most 8 MiB. */
+/* Unpacks the blocks of a legacy frame: each is a length and that many bytes, which give at most 8
+ * MiB. */
 static int unpack_lz4(struct span in, uint8_t *out, size_t size)
 {
 	size_t at = 4, done = 0;
@@ -105,7 +106,7 @@ static void free_archive(struct archive **a)
 	(void)archive_read_free(*a); /* only memory */
 }
 
-/* Everything else that libarchive's filters know. */
+/* Unpacks all else that libarchive's filters know. */
 static int unpack_filtered(struct span in, uint8_t *out, size_t size)
 {
 	_cleanup_(free_archive) struct archive *a = archive_read_new();
@@ -114,7 +115,8 @@ static int unpack_filtered(struct span in, uint8_t *out, size_t size)
 
 	if (!a)
 		return -ENOMEM;
-	(void)archive_read_support_filter_gzip(a); /* a missing one shows when the file is opened */
+	(void)archive_read_support_filter_gzip(a); /* if a filter is missing, opening the file
+						    * fails */
 	(void)archive_read_support_filter_bzip2(a);
 	(void)archive_read_support_filter_lzma(a);
 	(void)archive_read_support_filter_xz(a);
@@ -133,8 +135,8 @@ static int unpack_filtered(struct span in, uint8_t *out, size_t size)
 	return 0;
 }
 
-/* The uncompressed size is in the last four bytes: appended by the kernel's build, or, for gzip,
- * its own trailer. */
+/* Takes the uncompressed size from the last four bytes. The kernel's build appends it; for gzip it
+ * is the format's own trailer. */
 static int unpack(struct span in, uint8_t **ret_image, size_t *ret_len, struct error *e)
 {
 	_cleanup_free_ uint8_t *out = NULL;
@@ -194,7 +196,7 @@ int kernel_extract(
 	return unpack(payload, ret_image, ret_len, e);
 }
 
-/* Takes the first word at p, when it can name a directory. */
+/* Copies the first word at p, if it can be a directory name. */
 static int take_release(const uint8_t *p, size_t n, char out[KERNEL_RELEASE_MAX])
 {
 	size_t k = 0;
@@ -203,7 +205,7 @@ static int take_release(const uint8_t *p, size_t n, char out[KERNEL_RELEASE_MAX]
 		k++;
 	if (k == 0 || k == n || k == KERNEL_RELEASE_MAX)
 		return -ENOENT;
-	for (size_t i = 0; i < k; i++) /* the names of all our directories are lower case */
+	for (size_t i = 0; i < k; i++) /* names of our directories are lower case */
 		out[i] = p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] + 32)
 			 : p[i] == '+'		    ? '_'
 						    : (char)p[i];
@@ -222,7 +224,7 @@ int kernel_release(const void *file, size_t len, char out[KERNEL_RELEASE_MAX])
 		at = 0x200 + (size_t)get_le16(f.p + SETUP_KERNEL_VERSION);
 		return at < f.n ? take_release(f.p + at, f.n - at, out) : -ENOENT;
 	}
-	/* The first hits may be format strings ("Linux version %s"). */
+	/* The first matches may be format strings ("Linux version %s"). */
 	while ((p = memmem(p, f.n - (size_t)(p - f.p), banner, sizeof(banner) - 1))) {
 		p += sizeof(banner) - 1;
 		at = (size_t)(p - f.p);

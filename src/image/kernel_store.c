@@ -22,7 +22,7 @@ enum { AGENT_BYTES_MAX = 64 << 20, INITRD_BYTES_MAX = 256 << 20 };
 
 static const char stage[] = "prepare the kernel";
 
-/* In modules/ of a kernel that was given without modules: everything is built in. */
+/* Marks, in modules/, a kernel that was given without modules: everything is built in. */
 static const char monolithic[] = "monolithic";
 
 static int write_error(struct error *e, int r, const char *what)
@@ -72,7 +72,7 @@ static int write_modules(int dirfd, const struct modules *m, struct error *e)
 	return 0;
 }
 
-/* Copies a small file from beside the kernel, when it is there. */
+/* Copies a small file from the kernel's directory, if it exists. */
 static int copy_small(const char *from_dir, const char *name, int to_fd, const char *to)
 {
 	_cleanup_free_ char *path = str_printf("%s/%s", from_dir, name), *data = NULL;
@@ -123,7 +123,7 @@ static int source_from_deb(const char *deb, const struct workdir *w, const char 
 		       : 0;
 }
 
-/* A package fetched before by tools/fetch-kernel. */
+/* Uses a package that tools/fetch-kernel fetched earlier. */
 static bool source_from_cache(struct source *s)
 {
 	const char *cache = getenv("MAYFLY_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
@@ -194,7 +194,7 @@ static int fill_from_source(
 	return r < 0 ? write_error(e, r, "the kernel's files") : 0;
 }
 
-/* The release is known only after the kernel was read, so the work is done under another name. */
+/* Works under a temporary name: the release is known only after reading the kernel. */
 static int install(const struct home *h, const struct kernel_options *o, const struct progress *p,
 	char release[KERNEL_RELEASE_MAX], struct error *e)
 {

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/str.h"
 
-/* '?': a kernel that lacks it still runs sandboxes. */
+/* '?': a kernel without it still runs sandboxes. */
 const char *const modules_of_guest[] = {"virtio_mmio", "virtio_blk", "ext4", "overlay", "erofs?",
 	"vsock", "vmw_vsock_virtio_transport", "virtio_net", "virtio_rng?", "virtio_balloon?",
 	"fuse?", "ptp_kvm?", NULL};
@@ -38,7 +38,7 @@ static void index_done(struct index *x)
 	free(x->builtin);
 }
 
-/* "virtio-rng.ko.xz" -> "virtio_rng"; false when it is no module file. */
+/* "virtio-rng.ko.xz" -> "virtio_rng"; false when it is not a module file. */
 static bool module_name(const char *file, char out[MODULE_NAME_MAX])
 {
 	const char *end = strstr(file, ".ko");
@@ -126,7 +126,7 @@ static bool is_builtin(const struct index *x, const char *name)
 	return false;
 }
 
-/* The section's bytes, or false when the file is not an ELF file that has them. */
+/* Finds the section's bytes; false when the file is not ELF or lacks the section. */
 static bool find_section(
 	const uint8_t *elf, size_t len, const char *want, const char **ret, size_t *ret_len)
 {
@@ -194,7 +194,7 @@ static int read_module(const char *path, struct module *m)
 
 	if (!a)
 		return -ENOMEM;
-	(void)archive_read_support_filter_gzip(a); /* not "all": some of those run programs */
+	(void)archive_read_support_filter_gzip(a); /* not "all": some filters run programs */
 	(void)archive_read_support_filter_xz(a);
 	(void)archive_read_support_filter_zstd(a);
 	(void)archive_read_support_format_raw(a);
@@ -256,7 +256,7 @@ static void free_module_data(struct module *mod)
 	free(mod->data);
 }
 
-/* Dependencies first, so that the order of the list is the order of loading. */
+/* Loads dependencies first, so that the list is in load order. */
 static int load_file(const struct index *x, const struct index_entry *f, int depth,
 	struct modules *m, struct error *e)
 {

@@ -26,7 +26,7 @@ const char *image_source_name(enum image_source source)
 	return source_names[source];
 }
 
-/* Setters take one value: 0, or -errno for recipe_parse to put into words. */
+/* Sets one value: 0, or -errno, which recipe_parse turns into a message. */
 typedef int (*setter)(struct recipe *r, const char *value);
 
 static int set_name(struct recipe *r, const char *v)
@@ -78,7 +78,7 @@ static int add_package(void *recipe, const char *name)
 	return r->packages[r->package_count++] ? 0 : -ENOMEM;
 }
 
-/* Hands every word of a value to a function, up to its first failure. */
+/* Calls a function for every word of a value; stops at the first failure. */
 static int each_word(
 	const char *v, const char *separators, int (*add)(void *to, const char *word), void *to)
 {
@@ -104,7 +104,7 @@ static void list_done(struct recipe_list *l)
 	free(l->items);
 }
 
-/* Only plain characters, which need no quoting anywhere. */
+/* Whether the word has only plain characters, which need no quoting anywhere. */
 static bool is_plain(const char *word)
 {
 	return *word != '-' &&
@@ -154,7 +154,7 @@ static int add_files(struct recipe *r, const char *v)
 	return r->files.count == before + 2 && *r->files.items[before + 1] == '/' ? 0 : -EINVAL;
 }
 
-/* "ARTIFACT FOLDER DIRECTORY". */
+/* Parses "ARTIFACT FOLDER DIRECTORY". */
 static int add_artifact(struct recipe *r, const char *v)
 {
 	struct recipe_list words = {0};
@@ -277,7 +277,7 @@ static const struct key {
 struct position {
 	const char *file;
 	unsigned line;
-	uint32_t seen; /* bit i: keys[i] was there */
+	uint32_t seen; /* bit i: keys[i] was given */
 };
 
 static char *trim(char *s)
@@ -331,7 +331,7 @@ static bool has_additions(const struct recipe *r)
 	       r->run.count;
 }
 
-/* What no single line can say. */
+/* Checks what concerns several lines. */
 static int check(const struct recipe *r, const char *file, struct error *e)
 {
 	bool has_path = r->source == IMAGE_SOURCE_TAR || r->source == IMAGE_SOURCE_DIRECTORY;
@@ -397,7 +397,7 @@ int recipe_parse(
 	return 0;
 }
 
-/* Makes a path absolute or relative to where the recipe is. */
+/* Makes a path absolute, or relative to the recipe's directory. */
 static int resolve(char **path, const char *file)
 {
 	const char *slash = strrchr(file, '/');

@@ -6,19 +6,19 @@
  *   suite = bookworm           debian only
  *   packages = git curl        debian only; may be repeated
  *   npm = deno@2.9.6           debian only: npm packages, into /usr/local/lib/node_modules
- *   maven = g:a:1.0 a/lib /opt debian only: an artifact of Maven's, a folder of that archive, and
- *                              the directory of the image that the folder's content goes to; may
- *                              be repeated
- *   programs = mayfly-x        debian only: programs of ours, into /usr/local/bin
+ *   maven = g:a:1.0 a/lib /opt debian only: a Maven artifact, a folder in its archive, and the
+ *                              directory of the image that gets the folder's content; may be
+ *                              repeated
+ *   programs = mayfly-x        debian only: Mayfly's own programs, into /usr/local/bin
  *   files = kernels /usr/lib   debian only: a path, relative to the recipe, and the directory of
- *                              the image that it goes to; may be repeated
- *   run = ln -s a /b           debian only: a shell command that root runs in the image when all
- *                              of the above is there; may be repeated
+ *                              the image to copy it to; may be repeated
+ *   run = ln -s a /b           debian only: a shell command that root runs in the image, after all
+ *                              of the above; may be repeated
  *   path = rootfs.tar          tar and directory only; relative to the recipe
  *   env = LANG=C.UTF-8         may be repeated
  *   description, user, workdir, start, ready, warm, cpus, memory, disk
  *
- * Unknown keys, repeated ones and values that cannot be used are errors that name the line. */
+ * Unknown keys, repeated keys and unusable values are errors that name the line. */
 #ifndef IMAGE_RECIPE_H
 #define IMAGE_RECIPE_H
 
@@ -47,11 +47,11 @@ struct recipe_list {
 	size_t count;
 };
 
-/* An archive of a Maven repository, and what is wanted of it. */
+/* An archive in a Maven repository, and the part of it that is wanted. */
 struct recipe_artifact {
-	char *artifact;	 /* "group:name:version[:packaging[:classifier]]"; owned, as the others */
-	char *folder;	 /* of the archive */
-	char *directory; /* of the image */
+	char *artifact;	 /* "group:name:version[:packaging[:classifier]]"; all three are owned */
+	char *folder;	 /* in the archive */
+	char *directory; /* in the image */
 };
 
 struct recipe {
@@ -69,15 +69,15 @@ struct recipe {
 	struct image_config config;
 };
 
-/* Parses text. file: its name, for messages. ERROR_USAGE with "file:line: ...". */
+/* Parses text. file is its name for messages. ERROR_USAGE with "file:line: ...". */
 int recipe_parse(
 	const char *text, size_t len, const char *file, struct recipe *ret, struct error *e);
 
-/* Reads and parses a file; relative paths become relative to the file's directory. */
+/* Reads and parses a file. Relative paths become relative to the file's directory. */
 int recipe_load(const char *file, struct recipe *ret, struct error *e);
 
-/* Adds Debian packages, names with spaces or commas between them, to those of a recipe.
- * ERROR_USAGE for another source, a name that cannot be one, or too many. */
+/* Adds Debian packages to a recipe; names are separated by spaces or commas. ERROR_USAGE for
+ * another source, an impossible name, or too many. */
 int recipe_add_packages(struct recipe *r, const char *names, struct error *e);
 
 void recipe_done(struct recipe *r);

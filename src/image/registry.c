@@ -40,7 +40,7 @@ static size_t line_length(const char *line)
 	return strcspn(line, "\r\n");
 }
 
-/* Where a line of output tells a reason, from most to least telling. */
+/* Finds the most telling reason in a client's output. */
 static const char *find_reason(const char *output)
 {
 	static const char *const marks[] = {"request to ", "404 Not Found", "No matching version",
@@ -70,7 +70,7 @@ void registry_reason(const char *output, char out[REGISTRY_REASON_MAX])
 	out[n] = '\0';
 }
 
-/* The client's errors, wherever it writes them: npm to stderr, Maven to stdout. */
+/* Collects the client's errors from stderr (npm) and stdout (Maven). */
 struct client {
 	struct buf output; /* both, up to its maximum */
 	struct buf command;
@@ -83,11 +83,11 @@ static int on_line(void *opaque, const char *line)
 	struct client *c = opaque;
 
 	if (buf_printf(&c->output, "%s\n", line) < 0)
-		return 0; /* enough is known of why it fails */
+		return 0; /* the lines so far explain the failure */
 	return progress_report(c->p, c->stage, PROGRESS_NO_PERCENT, NULL);
 }
 
-/* Runs a client whose arguments end in `wanted`; `command` is what a person would type. */
+/* Runs a client. On failure the error shows its command, as a person would type it. */
 static int run_client(
 	struct client *c, const struct child_options *o, const char *remedy, struct error *e)
 {
@@ -96,7 +96,7 @@ static int run_client(
 	int r;
 
 	if (!child_program_exists(o->argv[0]))
-		return child_run(o, NULL, e); /* says what to install */
+		return child_run(o, NULL, e); /* fails, and says what to install */
 	r = child_run(o, &c->output, &why);
 	if (r == 0)
 		return 0;
@@ -127,7 +127,7 @@ static int name_npm_command(const struct recipe *r, struct buf *b)
 	return v == 0 ? buf_add_u8(b, 0) : v;
 }
 
-/* npm keeps notes there of where packages came from. */
+/* Removes npm's notes about where packages came from. */
 static int remove_notes(const char *tmp)
 {
 	_cleanup_free_ char *lock = str_printf("%s/npm/node_modules/.package-lock.json", tmp);
@@ -196,7 +196,7 @@ static bool leads_out(const char *path)
 	return *path == '/';
 }
 
-/* Opens a new file and makes the directories above it. */
+/* Opens a new file; makes the directories above it. */
 static int make_file(const char *to, const char *name)
 {
 	_cleanup_free_ char *path = str_printf("%s/%s", to, name);
@@ -261,7 +261,8 @@ static int unpack_entries(struct unpacking *u, const char *archive)
 	struct archive_entry *entry;
 	int r;
 
-	(void)archive_read_support_format_zip(u->archive); /* opening tells what is missing */
+	(void)archive_read_support_format_zip(u->archive); /* opening the archive reports what is
+							    * missing */
 	(void)archive_read_support_format_tar(u->archive);
 	(void)archive_read_support_filter_gzip(u->archive);
 	(void)archive_read_support_filter_xz(u->archive);
@@ -306,7 +307,7 @@ int registry_unpack(const char *archive, const char *folder, const char *to, str
 
 /* --- Maven --- */
 
-/* The one file of a directory; malloc'ed, NULL when there is none. */
+/* The only file of a directory; malloc'ed, NULL when there is none. */
 static char *only_file(const char *directory)
 {
 	DIR *d = opendir(directory);

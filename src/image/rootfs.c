@@ -51,7 +51,8 @@ static bool feed(struct rootfs *f, const void *data, size_t n)
 	return EVP_DigestUpdate(f->digest, data, n) == 1;
 }
 
-/* Numbers as text and strings with their NUL, so that no two entries give the same bytes. */
+/* Hashes numbers as text, and strings with their NUL, so that no two entries give the same
+ * bytes. */
 static bool feed_entry(struct rootfs *f, const struct tree_entry *t)
 {
 	char head[160];

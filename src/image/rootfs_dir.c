@@ -1,4 +1,4 @@
-/* Root file systems from directories of the host, and the busybox one, which is generated. */
+/* Root file systems from directories of the host, and the generated one with busybox. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
@@ -18,7 +18,7 @@
 
 enum { LINKS_MAX = 65536 };
 
-/* Files with more than one name, so that the second name becomes a link to the first. */
+/* Files with several names: each further name becomes a link to the first. */
 struct seen {
 	dev_t dev;
 	ino_t ino;
@@ -53,7 +53,7 @@ static const char *first_name(struct walk *w, const struct stat *st, const char 
 			return w->seen[i].path;
 	if (!w->seen)
 		w->seen = calloc(LINKS_MAX, sizeof(*w->seen));
-	if (w->seen && w->seen_count < LINKS_MAX) { /* else they become separate files */
+	if (w->seen && w->seen_count < LINKS_MAX) { /* otherwise they become separate files */
 		char *copy = strdup(path);
 
 		if (copy)
@@ -69,7 +69,7 @@ struct host_xattrs {
 	size_t count;
 };
 
-/* Only what means the same in a guest: capabilities and user attributes. */
+/* Takes only attributes that mean the same in a guest: capabilities and user attributes. */
 static void read_xattrs(const char *path, struct host_xattrs *x)
 {
 	ssize_t n = llistxattr(path, x->names, sizeof(x->names));

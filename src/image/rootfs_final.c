@@ -1,4 +1,4 @@
-/* What every image must have and gets: checks, the user, names and locale. */
+/* Adjusts every image: checks, the user, names and locale. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "image/rootfs_internal.h"
 
-/* The resolver of the guest's user-space network. */
+/* The resolver in the guest's user-space network. */
 #define RESOLVER "10.0.2.3"
 
 enum { FIRST_USER_ID = 1000, LAST_USER_ID = 59999 };
@@ -65,7 +65,7 @@ static bool has_id(const char *file, unsigned id)
 	return false;
 }
 
-/* The file keeps its owner and mode: shadow belongs to a group of its own. */
+/* Keeps the file's owner and mode: shadow belongs to its own group. */
 static int append_line(
 	struct rootfs *f, const char *path, const char *line, int64_t epoch, struct error *e)
 {
@@ -75,7 +75,7 @@ static int append_line(
 	int r = f->sink->ops->lookup(f->sink, path, &st);
 
 	if (r == -ENOENT)
-		return 0; /* shadow and group are not everywhere */
+		return 0; /* some images lack shadow or group */
 	if (r == 0)
 		r = f->sink->ops->read(f->sink, path, &old, &len);
 	if (r < 0)
@@ -168,7 +168,7 @@ static int add_names(struct rootfs *f, int64_t epoch, struct error *e)
 			"127.0.0.1 localhost\n127.0.1.1 sandbox\n::1 localhost ip6-localhost\n"},
 		{"etc/resolv.conf", "nameserver " RESOLVER "\n"},
 		{"etc/default/locale", "LANG=C.UTF-8\n"},
-		{"etc/machine-id", ""}, /* the agent writes each sandbox's own */
+		{"etc/machine-id", ""}, /* the agent writes one for each sandbox */
 	};
 	int r = 0;
 
@@ -178,7 +178,7 @@ static int add_names(struct rootfs *f, int64_t epoch, struct error *e)
 	return r;
 }
 
-/* Mount points, which a tar of an image may lack. */
+/* Adds mount points, which the tar of an image may lack. */
 static int add_mount_points(struct rootfs *f, int64_t epoch, struct error *e)
 {
 	static const struct {

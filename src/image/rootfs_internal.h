@@ -1,4 +1,4 @@
-/* Shared by the sources of rootfs.h. */
+/* Shared by the modules that implement rootfs.h. */
 #ifndef IMAGE_ROOTFS_INTERNAL_H
 #define IMAGE_ROOTFS_INTERNAL_H
 
@@ -14,11 +14,11 @@ struct rootfs {
 	uint64_t last_report_ns;
 };
 
-/* Adds one entry: digest, sink, progress. */
+/* Adds one entry to digest and sink, and reports progress. */
 int rootfs_add(
 	struct rootfs *f, const struct tree_entry *t, const struct tree_data *d, struct error *e);
 
-/* The same for a small regular file; owner.mode: permissions. */
+/* The same for a small regular file. owner.mode is its permissions. */
 int rootfs_put(struct rootfs *f, const char *path, const char *text, struct tree_stat owner,
 	int64_t mtime, struct error *e);
 

@@ -1,4 +1,4 @@
-/* Root file systems from tar streams. libarchive only parses: nothing is unpacked on the host. */
+/* Root file systems from tar streams. libarchive only parses; nothing is unpacked on the host. */
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -15,7 +15,7 @@ struct input {
 	rootfs_read_fn read;
 	void *opaque;
 	struct error *e;
-	int r; /* what read failed with */
+	int r; /* the error of read */
 	char data[65536];
 };
 
@@ -33,10 +33,10 @@ static la_ssize_t read_input(struct archive *a, void *opaque, const void **ret)
 	return n;
 }
 
-/* Content in file order, with holes filled in. */
+/* Reads content in file order and fills holes with zeros. */
 struct content {
 	struct archive *a;
-	const uint8_t *block; /* libarchive's current one */
+	const uint8_t *block; /* libarchive's current block */
 	size_t block_len;
 	uint64_t block_at, at, size;
 };
@@ -78,8 +78,8 @@ static ssize_t read_content(void *opaque, void *buf, size_t n)
 	return (ssize_t)n;
 }
 
-/* The plain forms are bytes as they are in the archive; they are missing when the archive says
- * UTF-8 and the locale cannot show it. */
+/* The plain functions return the bytes of the archive. They return NULL for UTF-8 names that the
+ * locale cannot show. */
 static const char *path_of(struct archive_entry *entry)
 {
 	const char *p = archive_entry_pathname(entry);
@@ -202,14 +202,14 @@ int rootfs_add_tar(struct rootfs *f, rootfs_read_fn read_fn, void *opaque, struc
 	in->read = read_fn;
 	in->opaque = opaque;
 	in->e = e;
-	(void)archive_read_support_filter_gzip(a); /* not "all": some of those run programs */
+	(void)archive_read_support_filter_gzip(a); /* not "all": some filters run programs */
 	(void)archive_read_support_filter_bzip2(a);
 	(void)archive_read_support_filter_xz(a);
 	(void)archive_read_support_filter_zstd(a);
 	(void)archive_read_support_format_tar(a);
 	if (archive_read_open(a, in, NULL, read_input, NULL) != ARCHIVE_OK)
 		return read_error(in, a, e);
-	/* ARCHIVE_WARN: a name or attribute that this locale cannot show; add_entry copes */
+	/* ARCHIVE_WARN: the locale cannot show a name or attribute; add_entry handles it */
 	while ((r = archive_read_next_header(a, &entry)) == ARCHIVE_OK || r == ARCHIVE_WARN) {
 		r = add_entry(f, a, entry, e);
 		if (r < 0)

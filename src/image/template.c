@@ -57,7 +57,7 @@ int template_build_fd(const struct template_build *b)
 	return b->w.fd;
 }
 
-/* Copies data extents only, so that a sparse file stays sparse. */
+/* Copies only data extents, so that a sparse file stays sparse. */
 static int copy_sparse(int from, int to)
 {
 	struct stat st;
@@ -294,7 +294,7 @@ static int call_one(const struct home *h, char *name, template_fn fn, void *opaq
 	int r = template_load(h, name, &t, &damage);
 
 	if (r < 0 && damage.code == ERROR_NOT_FOUND)
-		return 0; /* removed since it was listed */
+		return 0; /* removed after it was listed */
 	if (r < 0)
 		return fn(opaque, &(struct template){.name = name}, &damage);
 	r = fn(opaque, &t, NULL);

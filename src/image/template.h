@@ -1,16 +1,16 @@
 /* The store of templates.
  *
  *   templates/<name>/
- *     template.json                what this header's struct says
+ *     template.json                the fields of struct template
  *     rootfs.ext4 | rootfs.erofs   a hard link to the image's file where the file system allows it,
  *                                  else a copy; never written
  *     console.log                  of the boot that was snapshotted
  *     snapshots/<cpus>c-<mem>m/    state, memory, disk...: written by the snapshot code
  *
- * Building: template_begin gives an empty private directory, template_commit puts it in place whole
- * (replacing an older template of that name); a killed build leaves nothing that the next one does
- * not remove. A template can be removed or replaced while sandboxes run from it: they hold its
- * files open. template.json is hostile input. */
+ * template_begin gives an empty private directory. template_commit puts it in place as a whole, and
+ * replaces an older template of that name. The next build removes what a killed build left. A
+ * template can be removed or replaced while sandboxes run from it: they hold its files open.
+ * template.json is untrusted. */
 #ifndef IMAGE_TEMPLATE_H
 #define IMAGE_TEMPLATE_H
 
@@ -51,34 +51,34 @@ struct template_build {
 		.w = WORKDIR_INIT                                                                  \
 	}
 
-/* ERROR_EXISTS when another process builds that name now. */
+/* Starts a build. ERROR_EXISTS when another process is building that name. */
 int template_begin(
 	const struct home *h, const char *name, struct template_build *ret, struct error *e);
 
-/* The private directory, with snapshots/ in it; borrowed. */
+/* The private directory, which contains snapshots/; borrowed. */
 int template_build_fd(const struct template_build *b);
 
-/* Puts an image's files into it (rootfs.*, and scratch.ext4 when there is one). */
+/* Links or copies an image's files into it (rootfs.*, and scratch.ext4 if there is one). */
 int template_add_image(const struct home *h, const struct template_build *b, const struct image *m,
 	struct error *e);
 
-/* Writes template.json (t->name is ignored) and puts the template in place, durably. Files that the
- * caller wrote must be synced by it. b is released in any case. */
+/* Writes template.json (t->name is ignored) and puts the template in place, durably. The caller
+ * must have synced the files that it wrote. Releases b in any case. */
 int template_commit(struct template_build *b, const struct template *t, struct error *e);
 void template_abort(struct template_build *b);
 
 /* Loads the description. ERROR_NOT_FOUND, ERROR_BAD_IMAGE. */
 int template_load(const struct home *h, const char *name, struct template *ret, struct error *e);
 
-/* The same from another directory that has its template.json: a copy of one that may be gone. The
- * sizes on disk are not computed. */
+/* The same from another directory with a template.json: a copy whose template may be gone. Does not
+ * compute the sizes on disk. */
 int template_load_at(int dirfd, const char *name, struct template *ret, struct error *e);
 
-/* The template's directory: a descriptor, or -errno with e filled. */
+/* Opens the template's directory. Returns a descriptor, or -errno with e filled. */
 int template_open(const struct home *h, const char *name, struct error *e);
 
-/* Calls fn for every template in the order of names; damaged ones have only a name, and the error
- * that loading them gave. Stops at the first non-zero value and returns it. */
+/* Calls fn for every template, in the order of names. A damaged one has only a name, and the error
+ * of loading it. Stops at the first non-zero value and returns it. */
 typedef int (*template_fn)(void *opaque, const struct template *t, const struct error *damage);
 int template_each(const struct home *h, template_fn fn, void *opaque, struct error *e);
 
@@ -88,8 +88,8 @@ int template_remove(const struct home *h, const char *name, struct error *e);
 void template_snapshot_name(
 	uint32_t cpus, uint32_t memory_mb, char out[TEMPLATE_SNAPSHOT_NAME_MAX]);
 
-/* Opens snapshots/<cpus>c-<mem>m of a template's directory, made when `create`: a descriptor, or
- * -ENOENT. */
+/* Opens snapshots/<cpus>c-<mem>m in a template's directory; makes it if `create` is set. Returns a
+ * descriptor, or -ENOENT. */
 int template_snapshot_dir(int template_fd, uint32_t cpus, uint32_t memory_mb, bool create);
 
 #endif

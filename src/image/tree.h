@@ -1,8 +1,8 @@
 /* Files on their way into an image: what a source (tar, directory, generated) yields and what a
  * sink (ext4 image, directory) takes.
  *
- * Paths are relative, "/"-separated, without ".", ".." or empty components; "" is the root. They
- * name places inside the image only: a sink never touches a file of the host because of one. */
+ * Paths are relative and "/"-separated, without ".", ".." or empty components; "" is the root. They
+ * name places inside the image only: no path makes a sink touch a file of the host. */
 #ifndef IMAGE_TREE_H
 #define IMAGE_TREE_H
 
@@ -17,7 +17,7 @@ enum {
 	TREE_PATH_MAX = 4096,
 	TREE_XATTRS_MAX = 32,
 	TREE_XATTR_BYTES_MAX = 4000,
-	TREE_SMALL_FILE_MAX = 4 << 20, /* for tree_put and tree_read */
+	TREE_SMALL_FILE_MAX = 4 << 20, /* for tree_put and the sink's read */
 };
 
 struct tree_xattr {
@@ -34,12 +34,12 @@ struct tree_entry {
 	dev_t rdev;	      /* of device nodes */
 	uint64_t size;	      /* of regular files */
 	const char *symlink;  /* target of a symbolic link */
-	const char *hardlink; /* path of an entry added before: only path counts besides */
+	const char *hardlink; /* path of an earlier entry; only path is used besides */
 	const struct tree_xattr *xattrs;
 	size_t xattr_count;
 };
 
-/* The content of a regular file, read in sequence: bytes, 0 at the end, or -errno. */
+/* The content of a regular file, read sequentially: bytes, 0 at the end, or -errno. */
 struct tree_data {
 	ssize_t (*read)(void *opaque, void *buf, size_t n);
 	void *opaque;
@@ -52,13 +52,13 @@ struct tree_stat {
 struct tree_sink;
 
 struct tree_sink_ops {
-	/* Missing parents are made (root, 0755); an entry that is there is replaced, except that
-	 * a directory keeps its content. */
+	/* Makes missing parents (root, 0755). Replaces an existing entry, except that a directory
+	 * keeps its content. */
 	int (*add)(struct tree_sink *s, const struct tree_entry *entry,
 		const struct tree_data *data, struct error *e);
-	/* What a path leads to, following links inside the image; -ENOENT. */
+	/* Finds what a path leads to, following links inside the image; -ENOENT. */
 	int (*lookup)(struct tree_sink *s, const char *path, struct tree_stat *ret);
-	/* Content of a regular file of at most TREE_SMALL_FILE_MAX; malloc'ed, NUL-terminated. */
+	/* Reads a regular file of at most TREE_SMALL_FILE_MAX; malloc'ed, NUL-terminated. */
 	int (*read)(struct tree_sink *s, const char *path, char **ret, size_t *ret_len);
 };
 
@@ -66,11 +66,11 @@ struct tree_sink {
 	const struct tree_sink_ops *ops;
 };
 
-/* Brings a path from outside into the form above: false when it has a ".." component or is too
+/* Converts a path from outside into the form above. False when it has a ".." component or is too
  * long. */
 bool tree_clean_path(const char *path, char out[TREE_PATH_MAX]);
 
-/* Adds a small regular file owned by uid and gid. */
+/* Adds a small regular file, owned by uid and gid. */
 int tree_put(struct tree_sink *s, const char *path, const void *data, size_t len, uint32_t mode,
 	uint32_t uid, uint32_t gid, int64_t mtime, struct error *e);
 

@@ -67,7 +67,7 @@ static int remember_time(struct tree_dir *d, const char *path, int64_t mtime)
 
 static int open_parent(struct tree_dir *d, const char *path, const char **ret_name);
 
-/* Opens a directory of the tree, made with its parents when missing. */
+/* Opens a directory of the tree. Makes it and its parents when missing. */
 static int open_dir(struct tree_dir *d, const char *path)
 {
 	int fd = open_inside(d, path, O_RDONLY | O_DIRECTORY);
@@ -273,7 +273,7 @@ int tree_dir_finish(struct tree_dir *d, struct error *e)
 			open_inside(d, d->times[i].path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 
 		if (fd == -ELOOP || fd == -ENOTDIR || fd == -ENOENT)
-			continue; /* replaced by something else since */
+			continue; /* something else has replaced it */
 		if (fd < 0 || futimens(fd, times) < 0)
 			return error_set_errno(e, ERROR_INTERNAL, errno,
 				"cannot set the times of /%s", d->times[i].path);

@@ -18,12 +18,12 @@
 
 enum { UNIT = 64 << 10, NOTES_MAX = 64 << 10, IDENTITY_BYTES = 224 };
 
-#define FILE_MAX (UINT64_C(65) << 30) /* a disk of 64 GiB, and what goes with it */
+#define FILE_MAX (UINT64_C(65) << 30) /* a disk of 64 GiB with its metadata */
 
 static const char sums_file[] = "checksums";
 static const char stamps_file[] = "verified";
 
-/* Where to look for notes: a directory's own, and those of the images that were linked into it. */
+/* Files to look for notes in: the directory's own, and those of images that were linked into it. */
 static const char *const sums_files[] = {"checksums", "checksums" VERIFY_IMAGE_SUFFIX};
 static const char *const stamps_files[] = {"verified", "verified" VERIFY_IMAGE_SUFFIX};
 
@@ -32,7 +32,7 @@ static bool all_zero(const uint8_t *p, size_t n)
 	return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
 }
 
-/* Whole units, so that the sum is the same however a file system splits the extents. */
+/* Sums whole units, so that the sum does not depend on how a file system splits extents. */
 static int sum_unit(int fd, uint64_t at, uint8_t *buf, size_t *ret_len, uint32_t *sum)
 {
 	uint8_t head[8];
@@ -89,7 +89,7 @@ int verify_sum(int fd, const struct progress *p, uint32_t *ret)
 	return 0;
 }
 
-/* Notes are lines "name value value ..."; name has no blanks. Returns the rest of name's line. */
+/* Notes are lines "name value value ..."; a name has no blanks. Returns the rest of name's line. */
 static const char *find_note(const char *text, const char *name)
 {
 	size_t n = strlen(name);
@@ -133,8 +133,8 @@ static void format_identity(const struct stat *st, uint32_t sum, char out[IDENTI
 		st->st_mtim.tv_nsec, sum);
 }
 
-/* What was written since the host came up was never read from its disk: an identity with the id of
- * this boot behind it counts until the next one. */
+/* Appends this boot's id, which makes an identity valid only until the next boot. For files that
+ * were written since the host came up, and so never read from its disk. */
 static void add_boot(char identity[IDENTITY_BYTES])
 {
 	_cleanup_free_ char *id = NULL;
@@ -145,8 +145,8 @@ static void add_boot(char identity[IDENTITY_BYTES])
 			identity + n, IDENTITY_BYTES - n, "@%.*s", (int)strcspn(id, "\n"), id);
 }
 
-/* Remembers a file that was read whole since st was taken. One that changed meanwhile is read again next
- * time. */
+/* Remembers a file that was read whole after st was taken. If the file changed meanwhile, nothing
+ * is noted, and the next check reads it again. */
 static int stamp(int dirfd, const char *name, int fd, const struct stat *st, uint32_t sum)
 {
 	char identity[IDENTITY_BYTES];
@@ -187,7 +187,7 @@ static int damaged(
 		e, ERROR_BAD_SNAPSHOT, EIO, "%s: the file %s %s; %s", what, name, how, remedy);
 }
 
-/* The rest of name's line, without its end; malloc'ed, or NULL. */
+/* The rest of name's line, without the newline; malloc'ed, or NULL. */
 static char *read_note(int dirfd, const char *const files[2], const char *name)
 {
 	for (int i = 0; i < 2; i++) {
@@ -257,7 +257,7 @@ int verify_check(int dirfd, const char *name, const char *what, const char *reme
 	if (sum != want)
 		return damaged(e, what, remedy, name, "is damaged");
 	(void)stamp(
-		dirfd, name, fd, &st, sum); /* a directory that cannot be written is no reason */
+		dirfd, name, fd, &st, sum); /* a directory that cannot be written is no failure */
 	return 0;
 }
 

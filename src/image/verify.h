@@ -1,14 +1,15 @@
-/* Proof that big files of a template are undamaged, cheap on every load but the first.
+/* Proves that a template's big files are undamaged; only the first check of a file is expensive.
  *
- * When a file is complete, verify_record notes its size and the CRC-32C of its data extents (holes
- * are not read; where data and holes lie is part of the sum, in units of zero-filled 64 KiB) in the
- * text file `checksums` next to it, makes the file durable, and remembers its identity (device, inode,
- * size, mtime) in the file `verified`. verify_check compares the identity. Where it is another one, as
- * that of a copy is, it computes the sum again and remembers the new identity. Any write changes mtime,
- * and with it forces a new sum; ctime would change with every link. This finds damage, not an adversary
- * who can write the directory.
+ * verify_record runs when a file is complete. It notes the file's size and the CRC-32C of its data
+ * in the text file `checksums` next to it, and makes the file durable. It remembers the file's
+ * identity (device, inode, size, mtime) in the file `verified`. The sum covers units of 64 KiB: it
+ * skips those that are all zero, and includes the offsets of the others. Holes are not read.
  *
- * Directories of links to files of others (sandbox/layers.h) take their notes over: verify_seal. */
+ * verify_check compares the identity. If it differs, as for a copy, it computes the sum again and
+ * remembers the new identity. Any write changes mtime and so forces a new sum; ctime would change
+ * with every link. This finds damage. It does not stop an adversary who can write to the directory.
+ *
+ * verify_seal copies the notes for directories that link to files of others (sandbox/layers.h). */
 #ifndef IMAGE_VERIFY_H
 #define IMAGE_VERIFY_H
 
@@ -19,28 +20,27 @@
 #include "base/error.h"
 #include "image/progress.h"
 
-/* Where files of two directories were linked into one, the notes of the second one are there under
- * names with this at the end. */
+/* Suffix for the notes of a second directory whose files were linked into the same one. */
 #define VERIFY_IMAGE_SUFFIX ".image"
 
-/* CRC-32C of a file, read through SEEK_DATA; a zero block counts the same as a hole. */
+/* CRC-32C of a file, read through SEEK_DATA. A zero block counts the same as a hole. */
 int verify_sum(int fd, const struct progress *p, uint32_t *ret);
 
-/* Notes the sum of `name` in dirfd, replacing an older note; the file is durable then and counts as
- * verified. */
+/* Notes the sum of `name` in dirfd and replaces an older note. The file is then durable and counts
+ * as verified. */
 int verify_record(int dirfd, const char *name, struct error *e);
 
-/* 0 when the file is as it was recorded. ERROR_BAD_SNAPSHOT, naming `what` ("template 'x'") and
- * `remedy`, when it is damaged, missing or was never recorded. */
+/* 0 when the file is as recorded. ERROR_BAD_SNAPSHOT, naming `what` ("template 'x'") and `remedy`,
+ * when it is damaged, missing or was never recorded. */
 int verify_check(int dirfd, const char *name, const char *what, const char *remedy,
 	const struct progress *p, struct error *e);
 
-/* Whether there is a note of that file. */
+/* Whether that file has a note. */
 bool verify_is_recorded(int dirfd, const char *name);
 
-/* Writes the notes of a directory anew. Those of files that are links to the ones of the same name
- * in below_fd (-1: none) are taken over; the others were written just now: they are summed up, and
- * count as verified until the host is started again. */
+/* Writes all notes of a directory anew. For files that are links to those of the same name in
+ * below_fd (-1: none) it copies the notes. The others were just written: it computes their sums,
+ * and they count as verified until the host reboots. */
 int verify_seal(int dirfd, int below_fd, const char *const *names, size_t count, struct error *e);
 
 #endif

@@ -24,8 +24,8 @@ bool workdir_is_finished_name(const char *name)
 	return str_is_name(name);
 }
 
-/* Opens and locks name; -EWOULDBLOCK when somebody holds it, -ENOENT when it is gone or was
- * replaced in between. */
+/* Opens and locks name. -EWOULDBLOCK when somebody holds it; -ENOENT when it was removed or
+ * replaced meanwhile. */
 static int lock_dir(int area_fd, const char *name)
 {
 	_cleanup_close_ int fd =
@@ -70,7 +70,7 @@ void workdir_sweep(int area_fd)
 	(void)closedir(d); /* read-only */
 }
 
-/* A sweep or a commit of another process may hold the lock for a moment, hence the tries. */
+/* Retries for a while: a sweep or a commit of another process may hold the lock for a moment. */
 static int wait_for_lock(int area_fd, const char *name)
 {
 	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
@@ -147,8 +147,8 @@ int workdir_begin(
 	return 0;
 }
 
-/* The old directory ends under a temporary name, where the caller removes it. Its lock is taken
- * before, so that no other build takes that name for its own in between. */
+/* Moves the old directory to a temporary name, where the caller removes it. Locks it first, so that
+ * no other build can take over that name meanwhile. */
 static int put_in_place(struct workdir *w, char **ret_old, int *ret_lock)
 {
 	char id[9];
@@ -163,7 +163,7 @@ static int put_in_place(struct workdir *w, char **ret_old, int *ret_lock)
 		*ret_old = strdup(w->tmp);
 		return 0;
 	}
-	/* A file system without exchange: the name is missing for a moment. */
+	/* A file system without RENAME_EXCHANGE: the name is missing for a moment. */
 	r = str_random_id(id, sizeof(id));
 	if (r < 0)
 		return r;
@@ -185,7 +185,7 @@ static int sync_dir(int area_fd)
 static void release(struct workdir *w)
 {
 	if (w->fd >= 0)
-		(void)close(w->fd); /* gives up the lock */
+		(void)close(w->fd); /* releases the lock */
 	free(w->name);
 	free(w->tmp);
 	*w = (struct workdir)WORKDIR_INIT;
@@ -203,7 +203,8 @@ int workdir_commit(struct workdir *w, struct error *e)
 		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
 			"cannot put '%s' in place", w->name);
 	if (old)
-		(void)file_remove_tree(w->area_fd, old); /* else the next sweep */
+		(void)file_remove_tree(w->area_fd, old); /* if this fails, the next sweep removes
+							  * it */
 	release(w);
 	return 0;
 }
@@ -211,7 +212,8 @@ int workdir_commit(struct workdir *w, struct error *e)
 void workdir_abort(struct workdir *w)
 {
 	if (w->fd >= 0)
-		(void)file_remove_tree(w->area_fd, w->tmp); /* else the next sweep */
+		(void)file_remove_tree(w->area_fd, w->tmp); /* if this fails, the next sweep removes
+							     * it */
 	release(w);
 }
 
@@ -240,7 +242,7 @@ int workdir_hold(int fd, const char *what, struct error *e)
 	struct stat st;
 	int r;
 
-	do /* until who removes it has done so */
+	do /* a remover may hold the lock: wait for it */
 		r = flock(fd, LOCK_SH) < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 	while (r == -EINTR);
 	if (r == 0 && !st.st_nlink)

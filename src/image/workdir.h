@@ -1,9 +1,9 @@
-/* A directory that appears whole or not at all.
+/* A directory that appears as a whole or not at all.
  *
- * It is built as `.tmp-<name>` next to its final place and renamed when complete. The builder holds
- * a lock (flock) on the temporary directory; it is both the mutual exclusion of two builds of one
- * name and the proof that somebody still works on it: an unlocked `.tmp-*` is the leftover of a
- * killed build, and whoever starts the next build in that area removes it. */
+ * It is built as `.tmp-<name>` next to its final place, and renamed when complete. The builder
+ * holds a lock (flock) on the temporary directory. The lock keeps two builds of one name apart, and
+ * shows that somebody still works on it. An unlocked `.tmp-*` is the leftover of a killed build:
+ * the next build in that area removes it. */
 #ifndef IMAGE_WORKDIR_H
 #define IMAGE_WORKDIR_H
 
@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 struct workdir {
-	int area_fd; /* borrowed: the directory that holds all of them */
+	int area_fd; /* borrowed: the parent directory */
 	int fd;	     /* the temporary directory, locked */
 	char *name;  /* owned: the final name */
 	char *tmp;   /* owned: the temporary name */
@@ -24,33 +24,33 @@ struct workdir {
 	}
 
 /* Removes leftovers, then makes and locks an empty temporary directory for `name`. ERROR_EXISTS
- * when another process builds that name now. what: "image", "template", for the message. */
+ * when another process is building that name. what: "image" or "template", for the message. */
 int workdir_begin(
 	int area_fd, const char *name, const char *what, struct workdir *ret, struct error *e);
 
-/* Puts the directory in place, replacing an older one of that name, whose open files stay usable;
- * durable when it returns. The workdir is empty afterwards. */
+/* Puts the directory in place, durably, and replaces an older one of that name. Open files of the
+ * older one stay usable. The workdir is empty afterwards. */
 int workdir_commit(struct workdir *w, struct error *e);
 
-/* Removes what was built; does nothing after workdir_commit. */
+/* Removes what was built. Does nothing after workdir_commit. */
 void workdir_abort(struct workdir *w);
 
-/* Removes leftovers of killed builds and what was held when it was removed; failures are left to the next
- * one. */
+/* Removes leftovers of killed builds, and removed directories that were held. The next sweep
+ * retries failures. */
 void workdir_sweep(int area_fd);
 
-/* Makes a finished directory disappear at once, then frees its space: 0, -ENOENT, -errno. While
- * somebody holds it, that is left to the next sweep. */
+/* Makes a finished directory disappear at once, then frees its space: 0, -ENOENT, -errno. If
+ * somebody holds it, the next sweep frees the space. */
 int workdir_remove(int area_fd, const char *name);
 
-/* From here until this descriptor of a finished directory is closed all of its files stay; -ENOENT when
- * it was removed, ERROR_NOT_FOUND. what: as above. */
+/* Keeps all files of a finished directory until this descriptor of it is closed. Waits for a
+ * removal in progress. ERROR_NOT_FOUND (-ENOENT) when it was removed. what: as above. */
 int workdir_hold(int fd, const char *what, struct error *e);
 
-/* True for the names of finished directories (as opposed to "." and temporary ones). */
+/* True for names of finished directories, as opposed to "." and temporary names. */
 bool workdir_is_finished_name(const char *name);
 
-/* Sorted names of the finished directories; a malloc'ed NULL-terminated list. */
+/* Lists the finished directories by name, sorted: a malloc'ed NULL-terminated list. */
 int workdir_list(int area_fd, char ***ret);
 void workdir_list_free(char **names); /* NULL is fine */
 
