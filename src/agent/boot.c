@@ -47,12 +47,12 @@ bool boot_possible(void)
 
 static void early_mount(const char *source, const char *target, const char *type)
 {
-	(void)mkdir(target, 0755); /* it is there, or mount says what is wrong */
+	(void)mkdir(target, 0755); /* it exists, or mount reports the error */
 	if (mount(source, target, type, MS_NOSUID, NULL) < 0 && errno != EBUSY)
 		console("mounting %s: %s", target, strerror(errno));
 }
 
-/* The kernel opens /dev/console for us only if the initramfs has it. */
+/* Opens the console. The kernel does so for init only if the initramfs has /dev/console. */
 static void open_console(void)
 {
 	int fd = open("/dev/console", O_RDWR | O_NOCTTY | O_NONBLOCK);
@@ -61,9 +61,9 @@ static void open_console(void)
 		fd = open("/dev/null", O_RDWR);
 	for (int i = 0; fd >= 0 && i < 3; i++)
 		if (fd != i)
-			(void)dup2(fd, i); /* 0 to 2 are ours to have */
+			(void)dup2(fd, i); /* 0 to 2 are unused */
 	if (fd > 2)
-		(void)close(fd); /* its copies stay */
+		(void)close(fd); /* its duplicates stay open */
 }
 
 static int load_module(const char *path)
@@ -107,7 +107,7 @@ static int wait_for_device(const char *path, unsigned ms)
 	int fd;
 
 	while ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0 && clock_monotonic_ns() < end)
-		(void)nanosleep(&pause, NULL); /* shorter is fine */
+		(void)nanosleep(&pause, NULL); /* a shorter wait is fine */
 	return fd;
 }
 
@@ -124,13 +124,13 @@ static enum fs_kind detect(int fd)
 
 static int mount_ext4(const char *device, const char *target)
 {
-	(void)mkdir(target, 0755); /* as above */
+	(void)mkdir(target, 0755); /* likewise */
 	if (mount(device, target, "ext4", MS_NOATIME, NULL) < 0)
 		return -errno;
 	return 0;
 }
 
-/* A directory on the file system that can grow is kept open for it. */
+/* Keeps a directory open on the file system that can grow. */
 static void keep_for_growing(const char *target, const char *device)
 {
 	int fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -161,7 +161,7 @@ static bool mount_upper_disk(void)
 
 static int mount_overlay(void)
 {
-	(void)mkdir("/lower", 0755); /* mount says what is wrong, as below */
+	(void)mkdir("/lower", 0755); /* mount reports errors, as below */
 	(void)mkdir("/upper", 0755);
 	if (mount("/dev/vda", "/lower", "erofs", MS_RDONLY | MS_NOATIME, NULL) < 0)
 		return -errno;
@@ -176,7 +176,7 @@ static int mount_overlay(void)
 	if (mount("overlay", "/newroot", "overlay", MS_NOATIME,
 		    "lowerdir=/lower,upperdir=/upper/upper,workdir=/upper/work") < 0)
 		return -errno;
-	/* The overlay holds its layers; nobody needs their names. */
+	/* The overlay holds its layers; their names are not needed. */
 	(void)umount2("/lower", MNT_DETACH);
 	(void)umount2("/upper", MNT_DETACH);
 	return 0;
@@ -197,7 +197,7 @@ static bool mount_root(void)
 		guest_problem("the root disk holds neither ext4 nor EROFS");
 		return false;
 	}
-	(void)mkdir("/newroot", 0755); /* mount says what is wrong */
+	(void)mkdir("/newroot", 0755); /* mount reports errors */
 	strcpy(guest.root_fs, kind == FS_EXT4 ? "ext4" : "erofs");
 	r = kind == FS_EXT4 ? mount_ext4("/dev/vda", "/newroot") : mount_overlay();
 	if (r < 0) {
@@ -216,7 +216,7 @@ static bool mount_root(void)
 
 /* --- leaving the initramfs --- */
 
-/* Removes what is on the file system `dev` below fd, which it closes. Mounted things stay. */
+/* Removes the content of fd that is on the file system `dev`, and closes fd. Mount points stay. */
 static void remove_content(int fd, dev_t dev)
 {
 	DIR *d = fdopendir(fd);
@@ -231,7 +231,7 @@ static void remove_content(int fd, dev_t dev)
 		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_dev != dev)
 			continue;
 		if (!S_ISDIR(st.st_mode)) {
-			(void)unlinkat(dirfd(d), e->d_name, 0); /* only memory is at stake */
+			(void)unlinkat(dirfd(d), e->d_name, 0); /* a failure only wastes memory */
 			continue;
 		}
 		child = openat(
@@ -246,7 +246,7 @@ static void remove_content(int fd, dev_t dev)
 
 static void carry_mount(const char *from, const char *to)
 {
-	(void)mkdir(to, 0755); /* most images have it */
+	(void)mkdir(to, 0755); /* most images have the directory */
 	if (mount(from, to, NULL, MS_MOVE, NULL) < 0)
 		console("moving %s into the root: %s", from, strerror(errno));
 }

@@ -1,15 +1,16 @@
-/* From the kernel's start of /init in the initramfs to a running user space in the image. */
+/* Boots the guest: from the kernel's start of /init in the initramfs to a running user space in the
+ * image. */
 #ifndef AGENT_BOOT_H
 #define AGENT_BOOT_H
 
 #include <stdbool.h>
 
-/* True in the initramfs that the host made for a guest. Anywhere else, pid 1 of a container say,
- * boot() would delete what is in the root. */
+/* True in an initramfs that the host made for a guest. Anywhere else, for instance as pid 1 of a
+ * container, boot() would delete the content of the root. */
 bool boot_possible(void);
 
-/* Mounts, loads modules, finds and enters the root. What fails is said on the console and kept as
- * guest.problem; the agent runs on and tells the host. */
+/* Mounts file systems, loads modules, then finds and enters the root. Failures go to the console
+ * and to guest.problem. The agent keeps running and reports them to the host. */
 void boot(void);
 
 #endif

@@ -150,7 +150,7 @@ void conn_close(struct conn *c)
 		ops->lost(c);
 	source_close(&c->source);
 	conn_touch(c);
-	if (!c->dirty) { /* conn_touch leaves the dead alone, but the memory is to be freed */
+	if (!c->dirty) { /* conn_touch ignores dead connections, but their memory must be freed */
 		c->dirty = true;
 		c->next_dirty = dirty;
 		dirty = c;
@@ -161,7 +161,7 @@ int conn_release_fd(struct conn *c)
 {
 	int fd = c->source.fd;
 
-	(void)source_wait(&c->source, 0); /* only fails for what is not in the set */
+	(void)source_wait(&c->source, 0); /* fails only for a source that is not in the set */
 	c->source.fd = -1;
 	c->ops = NULL;
 	conn_close(c);
@@ -206,8 +206,8 @@ bool conn_check_flags(struct conn *c, enum agent_type type, uint32_t flags, uint
 static const struct {
 	uint8_t type;
 	enum {
-		UNUSABLE = 0x01, /* also in a guest that did not come up */
-		HELD = 0x02,	 /* also while processes are held: does not wait for any */
+		UNUSABLE = 0x01, /* also served in a guest that failed to boot */
+		HELD = 0x02,	 /* also served while processes are held; waits for none of them */
 	} also;
 	void (*handle)(struct conn *c, const struct agent_frame *f);
 } requests[] = {
@@ -241,10 +241,10 @@ static const struct {
 	{AGENT_DIAL, 0, request_dial},
 };
 
-/* False: not while processes are held. */
+/* False: cannot be served while processes are held. */
 static bool handle_request(struct conn *c, const struct agent_frame *f)
 {
-	/* What belongs into a stream may cross the stream's end on its way. */
+	/* A frame meant for a stream may arrive after the stream has ended. */
 	if (f->type >= AGENT_STDIN && f->type <= AGENT_STOP)
 		return true;
 	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
@@ -274,8 +274,8 @@ static void handle_bad_stream(struct conn *c, int r)
 	c->closing = true;
 }
 
-/* Long messages are rare; connections that hold one half sent are counted, so that their number
- * times AGENT_MESSAGE_MAX bounds the memory. */
+/* Bounds the memory for partly received long messages: at most JOINED_MAX connections may have one
+ * of AGENT_MESSAGE_MAX. */
 static bool too_many_joined(const struct conn *c)
 {
 	unsigned n = 0;
@@ -312,7 +312,7 @@ static bool greet(struct conn *c)
 	return true;
 }
 
-/* Works through the messages that are there. */
+/* Handles all messages that have arrived. */
 static void conn_pump(struct conn *c)
 {
 	struct agent_frame f;
@@ -381,12 +381,12 @@ static void flush(struct conn *c)
 		buf_consume(&c->out, (size_t)n);
 	}
 	if (!c->dead && c->out.capacity > 16 * 1024)
-		buf_done(&c->out); /* idle connections hold no large buffers */
+		buf_done(&c->out); /* idle connections keep no large buffers */
 }
 
 static void wait_for_events(struct conn *c)
 {
-	/* Hang-ups come in any case; a peer that only stops sending is found by reading. */
+	/* Hang-ups are always reported. If the peer only stops sending, we learn it by reading. */
 	uint32_t events = c->ops && c->ops->half_close ? 0 : EPOLLRDHUP;
 	bool reading =
 		!c->blocked && !c->closing && conn_has_room(c) && (!c->ops || c->ops->message);
@@ -399,7 +399,8 @@ static void wait_for_events(struct conn *c)
 		conn_close(c);
 }
 
-/* Sends, and as room comes lets the stream and further requests go on; bounded, to be fair. */
+/* Sends output. As space frees up, lets the stream and further requests continue. Bounded, for
+ * fairness. */
 static void service(struct conn *c)
 {
 	c->again = false;
@@ -417,7 +418,7 @@ static void service(struct conn *c)
 		if (!buf_len(&c->out) && !was_full)
 			break;
 		if (i == SERVICE_MAX) {
-			c->again = true; /* in the next round, when others had their turn */
+			c->again = true; /* continue in the next round, after the others */
 			break;
 		}
 	}
@@ -434,7 +435,7 @@ static void receive(struct conn *c)
 	ssize_t n;
 
 	if (!p)
-		return; /* full of messages that wait: not an error */
+		return; /* full of messages that wait; not an error */
 	n = recv(c->source.fd, p, space, MSG_DONTWAIT);
 	if (n > 0)
 		agent_rx_received(&c->rx, (size_t)n);
@@ -462,9 +463,9 @@ static void conn_open(int fd)
 	if (!c) {
 		if (agent_error_encode(&refusal, &e) == 0)
 			(void)send(fd, buf_head(&refusal), buf_len(&refusal),
-				MSG_DONTWAIT | MSG_NOSIGNAL); /* a courtesy */
+				MSG_DONTWAIT | MSG_NOSIGNAL); /* best effort */
 		buf_done(&refusal);
-		(void)close(fd); /* nothing was promised */
+		(void)close(fd); /* the client was promised nothing */
 		return;
 	}
 	agent_rx_init(&c->rx);
@@ -475,7 +476,7 @@ static void conn_open(int fd)
 		conns->prev = c;
 	conns = c;
 	conn_count++;
-	receive(c); /* a client's first request has mostly come along */
+	receive(c); /* the first request has usually arrived already */
 	conn_touch(c);
 }
 
@@ -488,7 +489,7 @@ static void accept_ready(struct source *s, uint32_t events)
 	if (fd < 0)
 		return;
 	if (listener_vsock && peer.svm_cid != VMADDR_CID_HOST) {
-		(void)close(fd); /* a process inside the guest: not its business */
+		(void)close(fd); /* only the host may connect, no process in the guest */
 		return;
 	}
 	conn_open(fd);

@@ -118,9 +118,9 @@ void request_resize_process(struct conn *c, const struct agent_frame *f)
 struct waiter {
 	struct conn *c;
 	struct process *p;
-	uint64_t target; /* answered when the process has taken so many bytes */
+	uint64_t target; /* answer when the process has taken this many bytes */
 	struct waiter *next, **link;
-	size_t held; /* bytes that found no room in the queue yet */
+	size_t held; /* bytes that do not yet fit into the queue */
 	uint8_t data[];
 };
 
@@ -150,7 +150,7 @@ static void input_error(struct conn *c, int r)
 		conn_error(c, AGENT_ERR_LIMIT, AGENT_INPUT, -r, "input");
 }
 
-/* 1: answered with success, 0: wait on, -errno. */
+/* 1: answer with success; 0: keep waiting; or -errno. */
 static int input_state(struct waiter *w)
 {
 	struct process *p = w->p;
@@ -241,8 +241,8 @@ void request_input(struct conn *c, const struct agent_frame *f)
 
 /* --- LIST_PROCESSES: streamed, for the answer can be long --- */
 
-/* The youngest is listed first. The next one is found by the last one's age: the table changes
- * while the answer is on its way. */
+/* Lists processes from youngest to oldest. The position is the last one's serial number, as the
+ * table may change while the answer is being sent. */
 struct listing {
 	uint64_t before; /* serial */
 };

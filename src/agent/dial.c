@@ -1,6 +1,6 @@
-/* DIAL: a TCP connection inside the guest, joined to the host's connection. Once it stands, both
- * descriptors leave the connection's state and bytes go across raw, each direction with one bounded
- * buffer and its own end. */
+/* DIAL: a TCP connection inside the guest, joined to the host's connection. Once it is established,
+ * both descriptors leave struct conn, and raw bytes pass in both directions. Each direction has one
+ * bounded buffer and ends on its own. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,20 +18,20 @@
 
 enum { HELD_MAX = 256 * 1024, SLICE = 64 * 1024 };
 
-/* Bytes on their way from one socket to the other. */
+/* One direction: bytes from one socket to the other. */
 struct direction {
 	struct buf held; /* what `to` has not taken yet */
-	bool ended;	 /* nothing more comes */
-	bool shut;	 /* and `to` knows */
+	bool ended;	 /* no more bytes will come */
+	bool shut;	 /* and `to` was told so */
 };
 
 struct dial {
-	struct source guest, host; /* the host's is the connection's until it stands */
+	struct source guest, host; /* host is owned by conn until the connection is established */
 	struct direction to_guest, to_host;
 	struct timer timeout;
-	struct conn *conn; /* NULL once it stands */
+	struct conn *conn; /* NULL once established */
 	uint16_t port;
-	bool try_ipv6; /* no host was named */
+	bool try_ipv6; /* the request named no host */
 };
 
 static uint8_t slice[SLICE];
@@ -66,12 +66,12 @@ static bool drain(struct direction *x, struct source *to)
 	buf_done(&x->held);
 	if (x->ended && !x->shut) {
 		x->shut = true;
-		(void)shutdown(to->fd, SHUT_WR); /* gone: the other direction finds out */
+		(void)shutdown(to->fd, SHUT_WR); /* if it is gone, the other direction notices */
 	}
 	return true;
 }
 
-/* Moves what one read gives. False: broken. */
+/* Moves the bytes of one read. False: the connection broke. */
 static bool carry(struct direction *x, struct source *from, struct source *to)
 {
 	ssize_t n = recv(from->fd, slice, sizeof(slice), MSG_DONTWAIT);
@@ -101,7 +101,7 @@ static void dial_go_on(struct dial *d, bool alive)
 		dial_free(d);
 }
 
-/* events of `from`, whose bytes go along x; what goes to it is y. */
+/* Handles events of `from`. Its bytes go along x; bytes for it come along y. */
 static void dial_event(struct dial *d, struct source *from, struct source *to, struct direction *x,
 	struct direction *y, uint32_t events)
 {
@@ -109,7 +109,7 @@ static void dial_event(struct dial *d, struct source *from, struct source *to, s
 
 	if (events & EPOLLOUT)
 		alive = drain(y, from);
-	/* A hang-up is read as the end, so that what came before it is delivered. */
+	/* Treat a hang-up as end of file, so that the bytes before it are delivered. */
 	if (alive && !x->ended && !buf_len(&x->held) && (events & ~(uint32_t)EPOLLOUT))
 		alive = carry(x, from, to);
 	else if (alive && x->ended && (events & (EPOLLHUP | EPOLLERR)))
@@ -170,7 +170,7 @@ static void connect_expired(struct timer *t)
 	connected(d, ETIMEDOUT);
 }
 
-/* 1: standing, 0: on its way, -errno. */
+/* 1: connected; 0: in progress; or -errno. */
 static int connect_address(struct dial *d, const struct sockaddr *sa, socklen_t n)
 {
 	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, r;
@@ -179,7 +179,9 @@ static int connect_address(struct dial *d, const struct sockaddr *sa, socklen_t 
 		return -errno;
 	source_close(&d->guest);
 	source_open(&d->guest, fd, connect_ready);
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* it is only slower */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* without it, the
+									    * connection is only
+									    * slower */
 	if (connect(fd, sa, n) == 0)
 		return 1;
 	if (errno != EINPROGRESS)
@@ -190,8 +192,7 @@ static int connect_address(struct dial *d, const struct sockaddr *sa, socklen_t 
 
 static const struct stream_ops standing_ops = {.lost = dial_lost, .half_close = true};
 
-/* Everything before the stream, the OK included, leaves through the connection's own buffer first:
- * it is moved along. */
+/* Switches to raw bytes. Output still in the connection's buffer, including the OK, goes first. */
 static void stand(struct dial *d)
 {
 	struct conn *c = d->conn;
@@ -200,7 +201,7 @@ static void stand(struct dial *d)
 	timer_cancel(&d->timeout);
 	conn_send(c, AGENT_OK, NULL);
 	if (c->dead)
-		return; /* and d is freed */
+		return; /* d was freed */
 	agent_rx_release(&c->rx);
 	r = buf_add(&d->to_host.held, buf_head(&c->out), buf_len(&c->out));
 	if (r == 0 && buf_len(&c->rx.in))
@@ -222,7 +223,7 @@ static void connected(struct dial *d, int err)
 	int r = 1;
 
 	if (err && d->try_ipv6) {
-		/* Both refused: the first error is the one that is told. */
+		/* If both fail, report the first error. */
 		r = dial_ipv6_loopback(d);
 		if (r == 0)
 			return;

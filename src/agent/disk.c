@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 
-/* linux/ext4.h is not part of the exported headers of this kernel. */
+/* The kernel does not export linux/ext4.h. */
 #define EXT4_IOC_RESIZE_FS_ _IOW('f', 16, uint64_t)
 
 static int root_fd = -1;
@@ -55,7 +55,7 @@ int disk_grow(uint64_t bytes)
 	while (device_bytes() < bytes) {
 		if (clock_monotonic_ns() >= end)
 			return -ETIMEDOUT;
-		(void)nanosleep(&pause, NULL); /* shorter is fine */
+		(void)nanosleep(&pause, NULL); /* a shorter wait is fine */
 	}
 	if (fstatfs(root_fd, &st) < 0)
 		return -errno;

@@ -1,15 +1,15 @@
-/* The file system that holds the guest's writable data, for growing it. */
+/* Grows the file system that holds the guest's writable data. */
 #ifndef AGENT_DISK_H
 #define AGENT_DISK_H
 
 #include <stdint.h>
 
-/* Remembers it: fd is a directory on it, device a name in /sys/block ("vda"). */
+/* Sets the file system: fd is a directory on it, device its name in /sys/block ("vda"). */
 void disk_set(int fd, const char *device);
 int disk_fd(void); /* -1 when there is none */
 
-/* Waits (at most DISK_WAIT_MS) until the device has `bytes`, then grows ext4 to it. Blocks. 0,
- * -EOPNOTSUPP (no such disk), -ETIMEDOUT, -errno. */
+/* Waits at most DISK_WAIT_MS until the device has `bytes`, then grows ext4 to that size. Blocks. 0,
+ * -EOPNOTSUPP (no such disk), -ETIMEDOUT, or another -errno. */
 enum { DISK_WAIT_MS = 3000 };
 int disk_grow(uint64_t bytes);
 

@@ -32,7 +32,7 @@ static void pack_attribute(
 	ssize_t length = follow ? getxattr(path, name, value, sizeof(value))
 				: lgetxattr(path, name, value, sizeof(value));
 
-	/* What is too long, binary, or gone meanwhile is left out. */
+	/* Skip values that are too long, binary, or gone meanwhile. */
 	if (length < 0 || memchr(value, 0, (size_t)length))
 		return;
 	if (s->count + 2 > 2 * AGENT_XATTR_MAX || !pack(out, &n, name, strlen(name)) ||

@@ -1,10 +1,10 @@
-/* What is known about one file, as an ENTRY. */
+/* Describes one file, as an ENTRY. */
 #ifndef AGENT_ENTRY_H
 #define AGENT_ENTRY_H
 
 #include "proto/agent_wire.h"
 
-/* Memory behind an entry's strings. */
+/* Memory for an entry's strings. */
 struct entry_text {
 	char owner[AGENT_NAME_MAX + 1];
 	char group[AGENT_NAME_MAX + 1];

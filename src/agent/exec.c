@@ -23,7 +23,7 @@ enum {
 		AGENT_EXEC_PTY | AGENT_EXEC_STDIN | AGENT_EXEC_KILL_ON_CLOSE | AGENT_EXEC_DETACHED,
 };
 
-/* One EXEC is built at a time, so its tables are static: no memory to run out of. */
+/* Static tables, as one EXEC is built at a time: they cannot run out of memory. */
 static const char *argv[AGENT_ARGV_MAX + 1];
 static const char *env[BASE_ENV_MAX + 2 * AGENT_ENV_MAX + 1];
 static unsigned env_count;
@@ -99,14 +99,15 @@ struct ends { /* the child's */
 static void close_ends(struct ends *e)
 {
 	if (e->in >= 0 && e->in != guest.null_fd)
-		(void)close(e->in); /* pipes and terminals: nothing to lose */
+		(void)close(e->in); /* closing pipes and terminals loses nothing */
 	if (e->out >= 0 && e->out != e->in)
 		(void)close(e->out);
 	if (e->err >= 0 && e->err != e->in)
 		(void)close(e->err);
 }
 
-/* A pipe whose agent's end alone is non-blocking: it is a file description of its own. */
+/* Makes a pipe. Only the agent's end is non-blocking; the two ends are separate file
+ * descriptions. */
 static int open_pipe(int *agent_end, int *child_end, bool child_reads)
 {
 	int fd[2];
@@ -146,7 +147,7 @@ static int open_pty(struct process *p, const struct agent_exec *x, struct ends *
 	e->out = e->err = e->in;
 	(void)process_resize(p, x->cols, x->rows); /* a new terminal takes any size */
 	if (user.uid != geteuid())
-		(void)!fchown(e->in, user.uid, (gid_t)-1); /* as login does; works without */
+		(void)!fchown(e->in, user.uid, (gid_t)-1); /* as login does; works without it too */
 	return 0;
 }
 
@@ -248,10 +249,10 @@ static void deadline_passed(struct timer *t)
 	struct process *p = (void *)((char *)t - offsetof(struct process, deadline));
 
 	p->timed_out = !(p->flags & AGENT_PROCESS_EXITED);
-	(void)process_signal(p, SIGKILL, true); /* it may have ended just now */
+	(void)process_signal(p, SIGKILL, true); /* it may just have ended */
 }
 
-/* The working directory in `out`; true when it may be missing. */
+/* Puts the working directory into `out`. True when it may be missing. */
 static bool find_cwd(const struct agent_exec *x, char out[AGENT_PATH_MAX + 1], int *ret)
 {
 	const char *cwd = x->cwd[0] ? x->cwd : guest.workdir;

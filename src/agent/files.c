@@ -1,4 +1,4 @@
-/* Requests about files that are done at once. */
+/* Requests about files that finish at once. */
 #include "files.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ bool files_resolve(struct conn *c, enum agent_type request, const char *spec, co
 
 	if (!u)
 		u = &unused;
-	/* An absolute path of nobody in particular needs no user: the common case. */
+	/* Common case: an absolute path with the default owner needs no user. */
 	if (u == &unused && path[0] == '/' && !spec[0]) {
 		r = path_resolve(path, "/", out);
 	} else {
@@ -73,7 +73,7 @@ void request_stat(struct conn *c, const struct agent_frame *f)
 		files_reply_entry(c, AGENT_STAT, path, m.flags);
 }
 
-/* Like E2B: an existing directory is EXISTS, something else in its place NOT_DIRECTORY. */
+/* As with E2B: an existing directory is EXISTS, anything else in its place NOT_DIRECTORY. */
 static int make_directory(const struct agent_mkdir *m, const struct user *u, const char *path)
 {
 	struct stat st;
@@ -88,7 +88,7 @@ static int make_directory(const struct agent_mkdir *m, const struct user *u, con
 			return -ENOTDIR;
 		return -errno;
 	}
-	(void)!chmod(path, m->mode & 07777); /* ours and new: the umask is all that is in the way */
+	(void)!chmod(path, m->mode & 07777); /* we just made it; only the umask is in the way */
 	(void)!chown(path, u->uid, u->gid);
 	return 0;
 }
@@ -197,7 +197,7 @@ static int remove_xattrs(const char *path, const char *prefix)
 	ssize_t n = listxattr(path, names, sizeof(names));
 
 	if (n < 0)
-		return errno == EOPNOTSUPP ? 0 : -errno; /* then there are none */
+		return errno == EOPNOTSUPP ? 0 : -errno; /* then there are no attributes */
 	for (const char *p = names; p < names + n; p += strlen(p) + 1)
 		if (strncmp(p, prefix, strlen(prefix)) == 0 && removexattr(path, p) < 0 &&
 			errno != ENODATA)

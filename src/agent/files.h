@@ -1,4 +1,4 @@
-/* What the requests about files have in common. */
+/* Shared parts of the requests about files. */
 #ifndef AGENT_FILES_H
 #define AGENT_FILES_H
 
@@ -9,8 +9,8 @@ enum {
 	STAT_FLAGS = AGENT_STAT_FOLLOW | AGENT_STAT_XATTRS | AGENT_STAT_RESOLVE,
 };
 
-/* Finds the user and makes the path absolute; answers with an ERROR and returns false when it
- * cannot. u may be NULL. */
+/* Finds the user and makes the path absolute. On failure answers with an ERROR and returns false. u
+ * may be NULL. */
 bool files_resolve(struct conn *c, enum agent_type request, const char *spec, const char *path,
 	struct user *u, char out[AGENT_PATH_MAX + 1]);
 

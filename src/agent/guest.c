@@ -46,5 +46,5 @@ void console(const char *fmt, ...)
 	va_end(ap);
 	n = strlen(line);
 	line[n++] = '\n';
-	(void)!write(STDERR_FILENO, line, n); /* there is no other place for it */
+	(void)!write(STDERR_FILENO, line, n); /* there is nowhere else to write it */
 }

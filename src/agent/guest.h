@@ -1,5 +1,5 @@
-/* What the agent knows about the guest it runs in, and the sandbox's settings that an IDENTITY
- * replaces. One per process. */
+/* What the agent knows about its guest, and the sandbox's settings, which an IDENTITY replaces. One
+ * per process. */
 #ifndef AGENT_GUEST_H
 #define AGENT_GUEST_H
 
@@ -9,7 +9,7 @@
 #include "proto/agent_wire.h"
 
 struct guest {
-	bool init;	/* pid 1 of a microVM, else a process under test */
+	bool init;	/* pid 1 of a microVM; otherwise a process under test */
 	uint16_t state; /* enum agent_state */
 	uint32_t facts;
 	char root_fs[16];
@@ -19,21 +19,22 @@ struct guest {
 	char workdir[AGENT_PATH_MAX + 1]; /* default working directory, "" for home */
 	struct agent_strings env;	  /* packed, owned */
 
-	int cgroup_fd;	   /* that processes are started in, -1: none; see hold_open */
-	int null_fd;	   /* /dev/null; valid after guest_open, as the next */
+	int cgroup_fd;	   /* for new processes, -1: none; see hold_open */
+	int null_fd;	   /* /dev/null; like the next, valid after guest_open */
 	int random_fd;	   /* /dev/urandom, -1 when there is none */
-	int machine_id_fd; /* behind /etc/machine-id, in memory; -1: write the file itself */
+	int machine_id_fd; /* the file in memory behind /etc/machine-id; -1: write the file
+			    * itself */
 };
 
 extern struct guest guest;
 
-/* Opens what is kept open. Called once, after the root is in place. */
+/* Opens the descriptors that stay open. Called once, after the root is in place. */
 void guest_open(void);
 
-/* Sets a problem: the first one is kept. */
+/* Sets the problem, unless there already is one. */
 void guest_problem(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* One line "mayfly-agent: ..." on the console. Boot and end of life only: consoles are slow. */
+/* Prints "mayfly-agent: ..." on the console. Only at boot and at the end: consoles are slow. */
 void console(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -15,7 +15,7 @@ enum { RELAY_BYTES = 32 * 1024, FRAME_MAX = 128 * 1024, CLOSE_MAX = 4096 };
 
 struct helper {
 	struct source pipe;
-	struct conn *conn; /* NULL when it was lost */
+	struct conn *conn; /* NULL when the connection was lost */
 	struct helper *next, **link;
 	enum agent_type request;
 	pid_t pid;
@@ -55,7 +55,7 @@ void helper_error(int fd, enum agent_type request, int err, const char *what)
 	helper_reply(fd, AGENT_ERROR, &e);
 }
 
-/* Pipes of other processes must not be held open by us. */
+/* Closes inherited descriptors: the child must not keep pipes of other processes open. */
 static void close_others(int fd)
 {
 	int disk = disk_fd();
@@ -77,7 +77,7 @@ static void __attribute__((noreturn))
 child(int fd, void (*work)(int fd, const void *arg), const void *arg)
 {
 	close_others(fd);
-	(void)setsid(); /* a fresh child leads no group */
+	(void)setsid(); /* cannot fail: a new child leads no group */
 	work(fd, arg);
 	_exit(0);
 }
@@ -102,7 +102,7 @@ static void finish_if_done(struct helper *h)
 	helper_count--;
 	if (c) {
 		conn_end_stream(c);
-		if (h->failed) { /* perhaps amid a frame: nothing can be said after that */
+		if (h->failed) { /* it may have died within a frame, so nothing more can be sent */
 			conn_error(c, AGENT_ERR_INTERNAL, h->request, 0, "a helper process died");
 			c->closing = true;
 		}
@@ -139,7 +139,7 @@ static void relay(struct source *s, uint32_t events)
 	if (h->conn)
 		conn_send_bytes(h->conn, relay_bytes, (size_t)n);
 	if (h->conn && !conn_has_room(h->conn))
-		(void)source_wait(s, 0); /* taking out always works */
+		(void)source_wait(s, 0); /* removing never fails */
 }
 
 static void helper_room(struct conn *c)
@@ -160,7 +160,7 @@ static void helper_lost(struct conn *c)
 	finish_if_done(h);
 }
 
-/* STOP and requests wait: the answer comes as a whole. */
+/* STOP and requests wait until the answer is complete. */
 static const struct stream_ops helper_ops = {NULL, helper_room, helper_lost};
 
 static int start(struct helper *h, void (*work)(int fd, const void *arg), const void *arg)

@@ -1,5 +1,5 @@
-/* HOLD and RELEASE, by the freezer of control groups (version 2): unlike SIGSTOP, it shows to nobody,
- * and what is being started or ended meanwhile is held, too. */
+/* HOLD and RELEASE, by the freezer of control groups (version 2). Unlike SIGSTOP, freezing is
+ * invisible to processes, and also covers those that are just starting or ending. */
 #include "hold.h"
 
 #include <dirent.h>
@@ -23,19 +23,20 @@
 #define OURS	"user"
 
 enum {
-	STILL_MS = 200, /* what takes longer is in the kernel, and stops on its way out of it */
+	STILL_MS = 200, /* a process that takes longer is in the kernel, and freezes when it
+			 * leaves */
 	EVENTS_MAX = 256,
 	LIMIT_STEP_MS = 1000,
 };
 
 static bool on;
-static struct buf held = BUF_INIT(4096); /* names, each with its NUL */
+static struct buf held = BUF_INIT(4096); /* names of frozen groups, each with its NUL */
 static struct timer limit;
 static uint32_t left_ms;
 
 void hold_open(void)
 {
-	(void)mkdir(CGROUPS "/" OURS, 0755); /* open says what is wrong */
+	(void)mkdir(CGROUPS "/" OURS, 0755); /* open reports errors */
 	guest.cgroup_fd = open(CGROUPS "/" OURS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (guest.cgroup_fd < 0)
 		console("no control group for processes: %s", strerror(errno));
@@ -53,7 +54,7 @@ static int set_frozen(int cgroups, const char *name, bool frozen)
 	if (frozen) {
 		char now = '0';
 
-		/* as a container that its owner paused */
+		/* already frozen, for instance a paused container */
 		if (read(fd, &now, 1) == 1 && now == '1') {
 			(void)close(fd); /* only read */
 			return -EALREADY;
@@ -64,7 +65,7 @@ static int set_frozen(int cgroups, const char *name, bool frozen)
 	return r;
 }
 
-/* Waits until all of its processes stand still. */
+/* Waits until all processes of a group are frozen. */
 static void await_still(int cgroups, const char *name, uint64_t deadline_ns)
 {
 	char path[NAME_MAX + 16], text[EVENTS_MAX];
@@ -78,13 +79,14 @@ static void await_still(int cgroups, const char *name, uint64_t deadline_ns)
 		text[n > 0 ? n : 0] = '\0';
 		if (n <= 0 || strstr(text, "frozen 1") || clock_monotonic_ns() >= deadline_ns)
 			break;
-		(void)poll(&p, 1, clock_ms_until(deadline_ns, STILL_MS)); /* read again, anyway */
+		(void)poll(&p, 1, clock_ms_until(deadline_ns, STILL_MS)); /* on any result read
+									   * again */
 	}
 	if (p.fd >= 0)
 		(void)close(p.fd); /* only read */
 }
 
-/* The name after this one, the first after NULL, NULL after the last. */
+/* The name after this one. NULL gives the first; after the last comes NULL. */
 static const char *next_held(const char *name)
 {
 	const char *begin = (const char *)buf_head(&held);
@@ -113,7 +115,7 @@ static int freeze_all(void)
 		}
 		if (r == 0)
 			r = buf_add(&held, e->d_name, strlen(e->d_name) + 1);
-		if (r < 0) /* those before are thawed with the hold's end */
+		if (r < 0) /* hold_end thaws the groups before this one */
 			(void)set_frozen(fd, e->d_name, false);
 	}
 	deadline = clock_monotonic_ns() + STILL_MS * NS_PER_MS;
@@ -150,8 +152,8 @@ void hold_end(void)
 	conns_go_on();
 }
 
-/* In steps, for the clock leaps when a snapshot is restored, or goes on after a rest: that counts as one,
- * and the identity comes before the next. */
+/* Counts the limit down in steps. The clock jumps when a snapshot is restored or a VM resumes. A
+ * jump ends only one step, and the identity arrives before the next. */
 static void limit_step(struct timer *t)
 {
 	uint32_t step = left_ms < LIMIT_STEP_MS ? left_ms : LIMIT_STEP_MS;

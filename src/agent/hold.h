@@ -1,16 +1,17 @@
-/* Processes stand still while a snapshot is made of the guest, and go on when the sandbox that came of
- * it has its identity: none draws random numbers that its siblings draw too, or sees an old clock. */
+/* Holds processes still while a snapshot is taken of the guest. They continue once the new sandbox
+ * has its identity. So no process draws the same random numbers as its siblings, or sees an old
+ * clock. */
 #ifndef AGENT_HOLD_H
 #define AGENT_HOLD_H
 
 #include <stdbool.h>
 
-/* Makes the control group that processes are started in (guest.cgroup_fd); not under test, where HOLD
+/* Makes the control group for new processes (guest.cgroup_fd). Not called under test, where HOLD
  * holds requests only. */
 void hold_open(void);
 
-/* While it is on, only requests that neither start processes nor wait for any are taken. */
+/* While this is true, only requests that neither start processes nor wait for any are served. */
 bool hold_is_on(void);
-void hold_end(void); /* also when it is not on */
+void hold_end(void); /* does nothing if no hold is on */
 
 #endif

@@ -7,11 +7,10 @@
 #include "base/clock.h"
 
 enum {
-	LATE_MAX_S =
-		60, /* the longest that a message is under way: a guest has no more to answer */
-	EARLY_MAX_MS = 10, /* the two ends of the host's clock agree better than that */
-	TRIES = 50, /* where this CPU is taken away between reading and setting: again and again
-			    * when many siblings begin at once */
+	LATE_MAX_S = 60,   /* longest delay of a message: no guest answers later */
+	EARLY_MAX_MS = 10, /* the host's two clocks agree within less */
+	TRIES = 50, /* for when this CPU is preempted between reading and setting, as happens again
+		     * and again when many siblings start at once */
 	ERROR_MAX_US = 500,
 };
 
@@ -24,7 +23,7 @@ void host_clock_open(void)
 
 uint64_t host_clock_ns(void)
 {
-	/* FD_TO_CLOCKID of the kernel's documentation */
+	/* FD_TO_CLOCKID from the kernel's documentation */
 	const clockid_t id = (clockid_t)((~(unsigned)ptp_fd << 3) | 3);
 	struct timespec ts;
 

@@ -24,7 +24,7 @@ enum { TEXT_MAX = 16 * 1024 };
 
 static const char *const types[] = {"ed25519", "ecdsa", "rsa", "dsa"};
 
-/* NULL when there is none, or it is no ordinary file of a sensible size. */
+/* NULL when the file is missing, not regular, or too big. */
 static char *read_text(int dirfd, const char *path)
 {
 	_cleanup_close_ int fd =
@@ -55,7 +55,7 @@ static void __attribute__((noreturn)) keygen(int dirfd, const char *type, const 
 	int null = open("/dev/null", O_RDWR);
 	sigset_t none;
 
-	(void)sigemptyset(&none); /* cannot fail, as the next */
+	(void)sigemptyset(&none); /* cannot fail; the next likewise */
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
 		fchdir(dirfd) < 0)
@@ -64,7 +64,8 @@ static void __attribute__((noreturn)) keygen(int dirfd, const char *type, const 
 	_exit(127);
 }
 
-/* Not by spawn(), whose processes begin in a control group that stands still now. 0 or an errno. */
+/* Does not use spawn(): it would start the process in a control group that is now frozen. 0 or an
+ * errno. */
 static int make(int dirfd, const char *type, const char *name, uint64_t deadline_ns)
 {
 	pid_t pid = access(KEYGEN, X_OK) == 0 ? fork() : -1;
@@ -80,14 +81,14 @@ static int make(int dirfd, const char *type, const char *name, uint64_t deadline
 		r = poll(&p, p.fd >= 0, clock_ms_until(deadline_ns, HOST_KEYS_LIMIT_MS));
 	while (r < 0 && errno == EINTR);
 	if (r <= 0)
-		(void)kill(pid, SIGKILL); /* not yet waited for, so it is this one */
+		(void)kill(pid, SIGKILL); /* not yet reaped, so the pid is still this child */
 	if (p.fd >= 0)
-		(void)close(p.fd); /* only watched */
+		(void)close(p.fd); /* only polled */
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (r <= 0)
 		return ETIMEDOUT;
-	return status ? EIO : 0; /* a full disk, or no more is known */
+	return status ? EIO : 0; /* a full disk, or an unknown reason */
 }
 
 static int remove_both(int dirfd, const char *name, const char *public)
@@ -118,7 +119,7 @@ int host_keys_renew(int dirfd, struct host_keys *ret)
 		problem = r == 0 ? make(dirfd, types[i], name, deadline_ns) : 0;
 		if (problem) {
 			ret->problem = problem;
-			r = remove_both(dirfd, name, public); /* a half one */
+			r = remove_both(dirfd, name, public); /* remove an incomplete pair */
 		}
 	}
 	return r;
@@ -135,5 +136,5 @@ void host_keys_reload(const char *pid_path)
 	(void)snprintf(path, sizeof(path), "/proc/%u/comm", (unsigned)pid); /* fits */
 	comm = read_text(AT_FDCWD, path);
 	if (comm && strcmp(comm, "sshd") == 0)
-		(void)kill((pid_t)pid, SIGHUP); /* it may have ended just now */
+		(void)kill((pid_t)pid, SIGHUP); /* it may just have ended */
 }

@@ -1,5 +1,5 @@
-/* HELLO and IDENTITY: who the guest is. IDENTITY is on the path of every create, so what is given
- * costs one system call each and the rest costs nothing. */
+/* HELLO and IDENTITY: who the guest is. IDENTITY is on the path of every create. So each given
+ * field costs one system call, and the others cost nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/random.h>
@@ -31,8 +31,8 @@ enum {
 
 void request_hello(struct conn *c, const struct agent_frame *f)
 {
-	/* The kernel makes its boot id when it is read first: not by us, so that it is after a
-	 * template's snapshot, and another one in each sandbox. */
+	/* boot_id stays "": the kernel generates it at the first read. If only sandboxes read it,
+	 * that happens after the template's snapshot, and each gets its own. */
 	struct agent_hello_reply reply = {
 		.version_min = OLDEST_VERSION,
 		.version_max = AGENT_PROTOCOL_VERSION,
@@ -56,12 +56,12 @@ void request_hello(struct conn *c, const struct agent_frame *f)
 static int set_clock(const struct agent_identity *m)
 {
 	if (!guest.init)
-		return 0; /* under test: the machine's clock is not ours */
+		return 0; /* under test: do not touch the machine's clock */
 	return host_clock_set(m->realtime_ns);
 }
 
-/* Credited, so that the pool mixes it in at once; then the generators of all CPUs are made to draw
- * from the pool before their next output. */
+/* The entropy is credited, so the pool mixes it in at once. Then the generators of all CPUs must
+ * draw from the pool before their next output. */
 static int add_entropy(const struct agent_identity *m)
 {
 	struct {
@@ -70,7 +70,7 @@ static int add_entropy(const struct agent_identity *m)
 	} pool;
 
 	if (!guest.init)
-		return 0; /* under test: nor is the machine's entropy */
+		return 0; /* under test: nor the machine's entropy */
 	pool.info.entropy_count = (int)m->entropy_bytes * 8;
 	pool.info.buf_size = (int)m->entropy_bytes;
 	memcpy(&pool.info + 1, m->entropy, m->entropy_bytes);
@@ -88,14 +88,14 @@ static int set_hostname(const struct agent_identity *m)
 	return sethostname(m->hostname, strlen(m->hostname)) < 0 ? errno : 0;
 }
 
-/* Of the host name, which is set before. */
+/* Uses the host name, which must be set first. */
 static int set_host_keys(void)
 {
 	int fd = open("/etc/ssh", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
 	struct host_keys keys;
 
 	if (fd < 0)
-		return 0; /* no ssh here */
+		return 0; /* no ssh in this image */
 	r = host_keys_renew(fd, &keys);
 	(void)close(fd); /* only read */
 	if (keys.changed)
@@ -124,7 +124,7 @@ static int set_machine_id(const struct agent_identity *m)
 	if (fd < 0)
 		return errno;
 	r = fd_write_full(fd, line, 33);
-	(void)close(fd); /* a lost page would be the disk's failure, not ours */
+	(void)close(fd); /* a failing write would be the disk's problem, not ours */
 	return -r;
 }
 
@@ -143,7 +143,7 @@ static int set_env(const struct agent_identity *m)
 
 static int set_user(const struct agent_identity *m)
 {
-	strcpy(guest.user, m->user); /* the decoder bounds it, as the next */
+	strcpy(guest.user, m->user); /* bounded by the decoder, like the next */
 	return 0;
 }
 
@@ -153,9 +153,9 @@ static int set_workdir(const struct agent_identity *m)
 	return 0;
 }
 
-/* For programs that live through a restore or fork, the code interpreter first: the sandbox's
- * variables, readable by the default user. That it is a new file tells them that the sandbox is not
- * the one it was. */
+/* Publishes the sandbox's variables for programs that survive a restore or fork, mainly the code
+ * interpreter. The default user can read the file. A new file tells them that the sandbox has
+ * changed. */
 static int publish_env(void)
 {
 	static const char path[] = "/run/mayfly/env", temporary[] = "/run/mayfly/.env";
@@ -172,7 +172,7 @@ static int publish_env(void)
 	r = -fd_write_full(fd, guest.env.packed, guest.env.packed_bytes);
 	if (r == 0 && user_find("", &user) == 0 && fchown(fd, user.uid, user.gid) < 0)
 		r = errno;
-	(void)close(fd); /* in memory: nothing is left to fail */
+	(void)close(fd); /* the file is in memory, so close cannot fail */
 	if (r == 0 && rename(temporary, path) < 0)
 		r = errno;
 	return r;
@@ -216,7 +216,7 @@ void request_identity(struct conn *c, const struct agent_frame *f)
 		report(&g.reply,
 			__builtin_ctz(m.fields & AGENT_ID_ENV ? AGENT_ID_ENV : AGENT_ID_ENTROPY),
 			publish_env());
-	hold_end(); /* those who were held see all of it */
+	hold_end(); /* processes resume only now, with everything set */
 	g.bytes = m.disk_bytes;
 	if (m.fields & AGENT_ID_DISK)
 		helper_run(c, AGENT_IDENTITY, grow_disk, &g);

@@ -11,7 +11,7 @@ enum { EVENTS_PER_ROUND = 64, DEFERRED_MAX = 2048 };
 
 static int epoll_fd = -1;
 static bool stopping;
-static struct timer *timers; /* unsorted: a few hundred at most, a handful as a rule */
+static struct timer *timers; /* unsorted: usually a handful, at most a few hundred */
 static void *deferred[DEFERRED_MAX];
 static unsigned deferred_count;
 
@@ -30,7 +30,7 @@ void loop_defer_free(void *p)
 {
 	if (deferred_count < DEFERRED_MAX)
 		deferred[deferred_count++] = p;
-	/* else leaked: more owners than can exist ended in one round */
+	/* otherwise leaked: more owners than can exist ended in one round */
 }
 
 void source_open(struct source *s, int fd, void (*ready)(struct source *, uint32_t))
@@ -55,11 +55,11 @@ void source_close(struct source *s)
 {
 	if (s->fd < 0)
 		return;
-	/* Closing alone would not do: a child of ours may hold a copy, a helper until it has closed
-	 * what it does not need, any other until its exec is through, which is after vfork
-	 * returned. */
-	(void)source_wait(s, 0); /* only fails for what is not in the set */
-	(void)close(s->fd);	 /* pipes and sockets: nothing to lose */
+	/* Close alone does not remove it from the set: a child may hold a copy. A helper has one
+	 * until it closes what it does not need. Any other child has one until its exec, after
+	 * vfork has returned. */
+	(void)source_wait(s, 0); /* fails only for a source that is not in the set */
+	(void)close(s->fd);	 /* closing pipes and sockets loses nothing */
 	s->fd = -1;
 	s->events = 0;
 }
@@ -102,7 +102,7 @@ static int next_timeout_ms(void)
 	return first > 3600000 ? 3600000 : (int)first;
 }
 
-/* A timer's function may set and cancel any timer, so the search starts again after each. */
+/* A timer's function may set and cancel any timer, so restart the search after each. */
 static void fire_timers(void)
 {
 	uint64_t now = timers ? clock_monotonic_ns() : 0;

@@ -1,7 +1,7 @@
 /* The agent's event loop: one epoll set, one thread, no signal handlers.
  *
  * A source is embedded in its owner. An owner may close its sources at any time, but its memory
- * must outlive the round of events: owners hand themselves to loop_defer_free(). */
+ * must live until the round of events ends: pass it to loop_defer_free(). */
 #ifndef AGENT_LOOP_H
 #define AGENT_LOOP_H
 
@@ -11,7 +11,8 @@
 
 struct source {
 	int fd;		 /* owned; -1 when closed */
-	uint32_t events; /* epoll events waited for; 0: not in the set, not even hang-ups come */
+	uint32_t events; /* epoll events to wait for; 0: not in the set, so not even hang-ups are
+			  * reported */
 	void (*ready)(struct source *s, uint32_t events);
 };
 

@@ -1,9 +1,9 @@
-/* The agent: pid 1 of every guest, and the host's hand in it.
+/* The agent: pid 1 of every guest. It does in the guest what the host asks for.
  *
- * One thread, one epoll set. What may take long runs in forked helpers (helper.h), what is streamed
- * goes in slices while its connection has room (conn.h). Everything that can grow has a maximum.
- * Under test (--test-listen PATH) it is an ordinary process on a Unix socket: no mounts, no clock,
- * no host name; as pid 1 that option does not exist. */
+ * It has one thread and one epoll set. Slow work runs in forked helpers (helper.h). Streams advance
+ * in slices while their connection has space (conn.h). Everything that can grow has a maximum.
+ * Under test (--test-listen PATH) it is an ordinary process on a Unix socket, and sets no mounts,
+ * clock or host name. As pid 1 it does not accept that option. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -34,7 +34,8 @@ enum { BACKLOG = 128, REAPED_PER_ROUND = 256 };
 static struct source signals = {.fd = -1};
 static struct timer reap_again;
 
-/* Children can end faster than they are reaped: others have their turn in between. */
+/* Reaps children, a bounded number per round: they may end faster than they are reaped, and others
+ * need their turn. */
 static void reap(struct timer *t)
 {
 	struct rusage usage;
@@ -46,7 +47,8 @@ static void reap(struct timer *t)
 		if (pid <= 0)
 			return;
 		if (!process_reaped(pid, status, &usage))
-			(void)helper_reaped(pid, status); /* else an orphan: done with it */
+			(void)helper_reaped(pid, status); /* otherwise an orphan, which needs
+							   * nothing more */
 	}
 	timer_set(&reap_again, 0, reap);
 }
@@ -59,14 +61,14 @@ static void signal_ready(struct source *s, uint32_t events)
 		return;
 	if (info.ssi_signo == SIGCHLD) {
 		reap(NULL);
-	} else if (!guest.init) { /* pid 1 has no one to obey: hosts use SHUTDOWN */
+	} else if (!guest.init) { /* pid 1 obeys no signals: hosts use SHUTDOWN */
 		processes_kill_all();
 		loop_stop();
 	}
 }
 
-/* All signals are blocked for good and come by descriptor; children get an empty mask. Dispositions
- * may have been inherited as ignored, and would be handed on. */
+/* Blocks all signals for good and receives them by descriptor. Children get an empty mask. Resets
+ * dispositions: inherited "ignored" ones would pass on to children. */
 static int open_signals(void)
 {
 	sigset_t all;
@@ -74,7 +76,7 @@ static int open_signals(void)
 
 	for (int i = 1; i < _NSIG; i++)
 		(void)signal(i, SIG_DFL); /* some cannot be set, and need not be */
-	(void)sigfillset(&all);		  /* cannot fail, as the next */
+	(void)sigfillset(&all);		  /* cannot fail; the next likewise */
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)sigemptyset(&all);
 	(void)sigaddset(&all, SIGCHLD);
@@ -145,14 +147,14 @@ static void __attribute__((noreturn)) main_init(void)
 	if (start_loop() == 0)
 		(void)run(listen_vsock());
 	for (;;)
-		(void)pause(); /* pid 1 must not end: the host will see that nobody answers */
+		(void)pause(); /* pid 1 must not end; the host will see that nobody answers */
 }
 
 static int main_test(const char *path)
 {
-	(void)syscall(SYS_close_range, 3, ~0U, 0); /* inherited ones would reach the children */
+	(void)syscall(SYS_close_range, 3, ~0U, 0); /* inherited ones would leak into children */
 	(void)umask(022);
-	(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it orphans are reaped elsewhere */
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it, orphans are reaped elsewhere */
 	guest.state = AGENT_STATE_READY;
 	guest.facts = AGENT_FACT_TEST | (access("/bin/sh", X_OK) == 0 ? AGENT_FACT_SHELL : 0);
 	setup_limits();

@@ -58,10 +58,10 @@ int path_make_parents(const char *path, unsigned uid, unsigned gid)
 	char *slash = strrchr(path, '/');
 	struct stat st;
 
-	strcpy(p, path); /* resolved: bounded */
+	strcpy(p, path); /* bounded, as it is resolved */
 	p[slash - path] = '\0';
 	if (!p[0] || stat(p, &st) == 0)
-		return 0; /* the rule; when it is no directory the caller's call says so */
+		return 0; /* usual case; if it is not a directory, the caller's call fails */
 	for (char *s = p + 1;; s++) {
 		char c = *s;
 
@@ -69,7 +69,7 @@ int path_make_parents(const char *path, unsigned uid, unsigned gid)
 			continue;
 		*s = '\0';
 		if (mkdir(p, 0755) == 0)
-			(void)!chown(p, uid, gid); /* as root it works, else it is ours already */
+			(void)!chown(p, uid, gid); /* works as root; otherwise it is ours already */
 		else if (errno != EEXIST)
 			return -errno;
 		if (c == '\0')

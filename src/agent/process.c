@@ -1,5 +1,5 @@
-/* Life of a process here: process_new, process_start (its output is watched), then in any order the
- * reaper's process_reaped and the end of file of its output; both together make `finish`. */
+/* The life of a process: process_new, then process_start, which watches its output. The reaper's
+ * process_reaped and the end of its output follow in either order; both together cause `finish`. */
 #include "process.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ const struct process_exit *process_find_exit(const struct agent_selector *s)
 	uint64_t now = clock_monotonic_ns();
 
 	for (unsigned i = 0; i < PROCESS_EXITS_MAX; i++) {
-		/* The youngest first: pids and tags are used again. */
+		/* Youngest first, as pids and tags are reused. */
 		const struct process_exit *x =
 			&exits[(next_exit + PROCESS_EXITS_MAX - 1 - i) % PROCESS_EXITS_MAX];
 
@@ -113,8 +113,8 @@ static void finish_if_done(struct process *p)
 		finish(p);
 }
 
-/* A process that ended long ago, whose output a background child still holds, and that nobody is
- * attached to, gives way to a new one. */
+/* Drops the oldest process that has ended and has nobody attached, to make room. A background child
+ * may still hold its output open. */
 static bool evict_one(void)
 {
 	struct process *oldest = NULL;
@@ -166,15 +166,15 @@ static bool attached_have_room(const struct process *p)
 	return true;
 }
 
-/* Waits for output only while everybody attached can take it, for input only while there is some.
- */
+/* Waits for output only while all attached connections can take it, and for input only while there
+ * is some. */
 static void update_waits(struct process *p)
 {
 	uint32_t out = attached_have_room(p) ? EPOLLIN : 0;
 	uint32_t in = buf_len(&p->input) ? EPOLLOUT : 0;
 
 	(void)source_wait(
-		&p->err, out); /* pipes can always be waited for, but for want of memory */
+		&p->err, out); /* pipes can always be waited for, unless memory runs out */
 	if (p->flags & AGENT_PROCESS_PTY) {
 		(void)source_wait(&p->out, out | in);
 		return;
@@ -268,7 +268,7 @@ static void read_output(struct process *p, struct source *s, enum agent_type typ
 		return;
 	for (struct conn *c = p->attached; c && n > 0; c = c->next_attached)
 		conn_send_raw(c, type, io_bytes, (size_t)n);
-	/* No writers are left and less came than was asked for: a pipe is empty then. */
+	/* No writer is left, and the read was short: the pipe is empty. */
 	if (n <= 0 || ((events & EPOLLHUP) && type != AGENT_PTY && n < IO_BYTES))
 		output_ended(p, s);
 	else
@@ -320,7 +320,7 @@ static bool stream_stdin(struct process *p, struct conn *c, const struct agent_f
 {
 	if (f->length && process_input(p, f->payload, f->length) == -EAGAIN)
 		return false;
-	/* Input that nobody reads any more counts as taken. */
+	/* Input that nobody will read counts as taken. */
 	c->unacknowledged += (uint32_t)f->length;
 	acknowledge(p);
 	return true;
@@ -351,7 +351,7 @@ static bool stream_message(struct conn *c, const struct agent_frame *f)
 		stream_stop(p, c);
 		return true;
 	default:
-		return false; /* a request: its turn comes after the stream */
+		return false; /* a request: it waits for the stream's end */
 	}
 }
 
@@ -419,7 +419,7 @@ static void grace_expired(struct timer *t)
 	finish(p);
 }
 
-/* What is in the pipes now was written before the end, and is still delivered. */
+/* Output that is now in the pipes was written before the end, and is still delivered. */
 static void start_grace(struct process *p)
 {
 	if ((p->flags & AGENT_PROCESS_EXITED) && p->killed)

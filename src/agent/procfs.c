@@ -11,7 +11,7 @@
 enum {
 	TEXT_MAX = 8 << 20,
 	FIELD_MOUNT_POINT = 4, /* from 0: "36 35 98:0 /root /mount/point options ... - ext4 ..." */
-	FIELD_PARENT = 1,      /* behind the name: "S 1 ..." */
+	FIELD_PARENT = 1,      /* after the name: "S 1 ..." */
 	FIELD_FLAGS = 6,
 	FIELD_START = 19,
 	KERNEL_THREAD = 0x00200000, /* PF_KTHREAD */
@@ -33,7 +33,7 @@ static bool is_octal(const char *s)
 	       s[2] <= '7';
 }
 
-/* Blanks and the like are written \040. */
+/* Decodes blanks and the like, which are written as \040. */
 static void unescape(char *s)
 {
 	char *out = s;
@@ -115,7 +115,7 @@ int mounts_read(struct mounts *ret)
 	return r < 0 ? r : mounts_parse(text, ret);
 }
 
-/* Whether b is a or below it; a has no slash at its end but as the root. */
+/* Whether b is a, or below a. a has no trailing slash unless it is the root. */
 static bool is_at_or_below(const char *a, const char *b)
 {
 	size_t n = strcmp(a, "/") == 0 ? 0 : strlen(a);
@@ -123,7 +123,7 @@ static bool is_at_or_below(const char *a, const char *b)
 	return strncmp(a, b, n) == 0 && (b[n] == '/' || b[n] == '\0');
 }
 
-/* The longest, and the last of several: it hides the others. */
+/* The longest match decides. Of equal ones the last does, as it hides the others. */
 bool mounts_hold_files(const struct mounts *m, const char *path)
 {
 	const struct mount_point *best = NULL;
@@ -147,7 +147,7 @@ bool mounts_lead_to_files(const struct mounts *m, const char *path)
 
 int task_stat_parse(char *text, struct task_stat *ret)
 {
-	/* the name may hold anything, parentheses too */
+	/* the name may contain anything, even parentheses */
 	char *name = strchr(text, '('), *end = strrchr(text, ')'), *rest, *field;
 	uint64_t flags = 0;
 	int at;

@@ -1,4 +1,4 @@
-/* The handlers of all requests, by module. Each answers on the connection or takes it over. */
+/* The handlers of all requests, by module. Each one answers on the connection, or takes it over. */
 #ifndef AGENT_REQUESTS_H
 #define AGENT_REQUESTS_H
 

@@ -19,25 +19,26 @@
 #include "base/fd.h"
 #include "guest.h"
 
-/* The addresses of the machine's user-space network (libslirp's defaults): the same in every
- * sandbox, so that a clone's network needs no repair. */
+/* Addresses in the machine's user-space network (libslirp's defaults). They are the same in every
+ * sandbox, so a clone's network needs no change. */
 #define GUEST_ADDRESS  "10.0.2.15"
 #define GUEST_NETMASK  "255.255.255.0"
 #define GUEST_GATEWAY  "10.0.2.2"
 #define GUEST_RESOLVER "10.0.2.3"
 
-/* A file in memory over /etc/machine-id: every sandbox gets its own id before anything else runs,
- * and that must not wait for the disk. Without it the identity goes into the file itself. */
+/* Mounts a file in memory over /etc/machine-id. Every sandbox gets its own id before anything else
+ * runs, and that must not wait for the disk. If it fails, the identity goes into the file
+ * itself. */
 static void mount_machine_id(void)
 {
 	static const char file[] = "/run/mayfly/machine-id", target[] = "/etc/machine-id";
 	int fd, under;
 
-	(void)mkdir("/run/mayfly", 0755); /* open says what is wrong */
+	(void)mkdir("/run/mayfly", 0755); /* open reports errors */
 	fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0444);
 	under = open(target, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
 	if (under >= 0)
-		(void)close(under); /* only there to be mounted over */
+		(void)close(under); /* it only needs to exist */
 	if (fd < 0 || under < 0 || fd_write_full(fd, "uninitialized\n", 14) < 0 ||
 		mount(file, target, NULL, MS_BIND, NULL) < 0) {
 		console("machine id: %s; it goes to the disk", strerror(errno));
@@ -65,19 +66,19 @@ void setup_mounts(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(mounts); i++) {
-		(void)mkdir(mounts[i].target, mounts[i].mode); /* mount says what is wrong */
+		(void)mkdir(mounts[i].target, mounts[i].mode); /* mount reports errors */
 		if (mount(mounts[i].source, mounts[i].target, mounts[i].type, mounts[i].flags,
 			    mounts[i].data) < 0)
 			console("mounting %s: %s", mounts[i].target, strerror(errno));
 	}
 	(void)!symlink(
-		"/proc/self/fd", "/dev/fd"); /* devtmpfs lacks them; there is no other reason */
+		"/proc/self/fd", "/dev/fd"); /* devtmpfs lacks them; otherwise they exist already */
 	(void)!symlink("/proc/self/fd/0", "/dev/stdin");
 	(void)!symlink("/proc/self/fd/1", "/dev/stdout");
 	(void)!symlink("/proc/self/fd/2", "/dev/stderr");
 	(void)mkdir("/run/lock", 01777);
 	(void)mkdir("/tmp", 01777);
-	(void)!chmod("/tmp", 01777); /* an image may have it otherwise */
+	(void)!chmod("/tmp", 01777); /* an image may have another mode */
 	mount_machine_id();
 }
 
@@ -136,7 +137,7 @@ void setup_network(void)
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int r;
 
-	/* Up, the loopback gets 127.0.0.1/8 and ::1 from the kernel. */
+	/* When "lo" comes up, the kernel gives it 127.0.0.1/8 and ::1. */
 	r = fd < 0 ? -errno : interface_up(fd, "lo");
 	if (r < 0)
 		console("loopback network: %s", strerror(-r));
@@ -160,9 +161,9 @@ static void write_file(const char *path, int flags, const char *text)
 	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, 0644);
 
 	if (fd < 0)
-		return; /* it is there, or this kernel or image does not have it: never fatal */
+		return; /* it exists, or this kernel or image lacks it; never fatal */
 	(void)!write(fd, text, strlen(text));
-	(void)close(fd); /* as above */
+	(void)close(fd); /* likewise */
 }
 
 static void set_hostname_from_image(void)
@@ -177,7 +178,7 @@ static void set_hostname_from_image(void)
 	name[strcspn(name, "\r\n \t")] = '\0';
 	if (!name[0])
 		strcpy(name, "sandbox");
-	(void)!sethostname(name, strlen(name)); /* an IDENTITY sets another anyway */
+	(void)!sethostname(name, strlen(name)); /* an IDENTITY sets another one later */
 }
 
 void setup_files(void)
@@ -187,9 +188,9 @@ void setup_files(void)
 	} knobs[] = {
 		{"/proc/sys/fs/inotify/max_user_watches", "524288"},
 		{"/proc/sys/fs/inotify/max_user_instances", "1024"},
-		{"/proc/sys/vm/max_map_count", "262144"}, /* some databases insist */
+		{"/proc/sys/vm/max_map_count", "262144"}, /* some databases require it */
 		{"/proc/sys/vm/overcommit_memory",
-			"1"}, /* fork of large runtimes in small guests */
+			"1"}, /* lets large runtimes fork in small guests */
 		{"/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"},
 		{"/proc/sys/net/ipv4/ping_group_range", "0 2147483647"},
 		{"/proc/sys/kernel/printk", "1 4 1 7"}, /* the console is slow */
@@ -207,7 +208,7 @@ void setup_limits(void)
 {
 	struct rlimit files = {65536, 1048576}, now;
 
-	/* Children inherit it. Without the right to raise it we take what we get. */
+	/* Children inherit it. Without the right to raise the limit, use what there is. */
 	if (setrlimit(RLIMIT_NOFILE, &files) < 0 && getrlimit(RLIMIT_NOFILE, &now) == 0) {
 		now.rlim_cur = now.rlim_max < 65536 ? now.rlim_max : 65536;
 		(void)setrlimit(RLIMIT_NOFILE, &now);

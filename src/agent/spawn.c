@@ -12,9 +12,9 @@
 
 #include "guest.h"
 
-/* Everything below runs in the child, in the parent's memory: system calls only, and no write to
- * anything but the stack, errno and *f. The credentials go by raw system calls because the libc's
- * wrappers want to tell other threads. */
+/* Everything below runs in the child, in the parent's memory. It makes only system calls, and
+ * writes only to the stack, errno and *f. It sets the credentials by raw system calls, because
+ * libc's wrappers try to notify other threads. */
 
 static void __attribute__((noreturn))
 child_fail(volatile struct spawn_failure *f, enum spawn_stage stage, int err)
@@ -29,18 +29,18 @@ static void child_exec(const struct spawn *s, const char *path, volatile struct 
 	static const struct timespec pause = {.tv_nsec = 4 * 1000 * 1000};
 
 	/* A forked helper may hold the file open for writing for a moment. */
-	f->err = 0; /* what the parent finds after a successful exec */
+	f->err = 0; /* what the parent sees after a successful exec */
 	for (int i = 0; i < 5; i++) {
 		execve(path, (char *const *)s->argv, (char *const *)s->env);
 		if (errno != ETXTBSY)
 			break;
-		(void)nanosleep(&pause, NULL); /* shorter is fine */
+		(void)nanosleep(&pause, NULL); /* a shorter wait is fine */
 	}
 	f->err = errno;
 	f->exists = (f->err != ENOENT && f->err != ENOTDIR) || access(path, F_OK) == 0;
 }
 
-/* As execvp, but a missing interpreter is told from a missing file. */
+/* Like execvp, but distinguishes a missing interpreter from a missing file. */
 static void child_search(const struct spawn *s, volatile struct spawn_failure *f)
 {
 	char path[AGENT_PATH_MAX + 1];
@@ -66,11 +66,11 @@ static void child_search(const struct spawn *s, volatile struct spawn_failure *f
 
 static void child_become(const struct user *u, volatile struct spawn_failure *f)
 {
-	/* The agent is root with no supplementary groups: nothing to do for plain root. */
+	/* The agent is root without supplementary groups: plain root needs nothing. */
 	if (guest.init && u->uid == 0 && u->gid == 0 && u->group_count == 1)
 		return;
 	if (geteuid() != 0 && u->uid == geteuid())
-		return; /* under test as an ordinary user */
+		return; /* under test, as an ordinary user */
 	if (syscall(SYS_setgroups, u->group_count, u->groups) < 0 ||
 		syscall(SYS_setresgid, u->gid, u->gid, u->gid) < 0 ||
 		syscall(SYS_setresuid, u->uid, u->uid, u->uid) < 0)
@@ -82,7 +82,7 @@ child_main(const struct spawn *s, volatile struct spawn_failure *f)
 {
 	sigset_t none;
 
-	(void)setsid(); /* cannot fail: a fresh child leads no group */
+	(void)setsid(); /* cannot fail: a new child leads no group */
 	if (s->tty && ioctl(s->in, TIOCSCTTY, 0) < 0)
 		child_fail(f, SPAWN_TTY, errno);
 	if (dup2(s->in, 0) < 0 || dup2(s->out, 1) < 0 || dup2(s->err, 2) < 0)
@@ -91,9 +91,9 @@ child_main(const struct spawn *s, volatile struct spawn_failure *f)
 	if (chdir(s->cwd) < 0) {
 		if (!s->cwd_optional)
 			child_fail(f, SPAWN_CWD, errno);
-		(void)!chdir("/"); /* a home that does not exist */
+		(void)!chdir("/"); /* the home does not exist */
 	}
-	(void)sigemptyset(&none); /* cannot fail, as the next */
+	(void)sigemptyset(&none); /* cannot fail; the next likewise */
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (strchr(s->argv[0], '/'))
 		child_exec(s, s->argv[0], f);
@@ -105,9 +105,9 @@ child_main(const struct spawn *s, volatile struct spawn_failure *f)
 	_exit(127);
 }
 
-/* vfork into the control group of processes, if there is one: moving them there afterwards makes the
- * kernel wait for all CPUs. Inline, for the child uses the stack of its parent, who waits: it must
- * call and not return. */
+/* vfork into the control group for processes, if there is one. Moving a process there later makes
+ * the kernel wait for all CPUs. Must be inlined: the child runs on the stack of its waiting parent,
+ * so this function must not return in the child. */
 static inline __attribute__((always_inline)) pid_t vfork_into_cgroup(void)
 {
 	const struct clone_args a = {
@@ -129,7 +129,7 @@ pid_t spawn(const struct spawn *s, struct spawn_failure *ret)
 	volatile struct spawn_failure f = {.err = 0};
 	pid_t pid = guest.cgroup_fd >= 0 ? vfork_into_cgroup() : -1;
 
-	if (pid < 0) /* no group, or its root user has removed it */
+	if (pid < 0) /* there is no group, or root in the guest has removed it */
 		pid = vfork();
 	if (pid == 0)
 		child_main(s, &f);

@@ -1,5 +1,5 @@
-/* FREEZE, LIST_TASKS and TREE: what there is in a guest, for whoever compares two states of it.
- * Both lists can be long and are made in helper processes. */
+/* FREEZE, LIST_TASKS and TREE: the content of a guest, for comparing two of its states. Both lists
+ * can be long, so helper processes make them. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,16 +23,16 @@
 
 enum { STAT_MAX = 4096 };
 
-/* The agent's own files, which every identity writes anew. */
+/* The agent's own files, which every identity rewrites. */
 #define OWN_DIR "/run/mayfly"
 
 /* --- FREEZE --- */
 
 void request_freeze(struct conn *c, const struct agent_frame *f)
 {
-	if (guest.init)			 /* under test: the machine's processes are not ours */
-		(void)kill(-1, SIGSTOP); /* all but ourselves; none is fine */
-	hold_end();			 /* straight into that stop */
+	if (guest.init)			 /* under test: do not stop the machine's processes */
+		(void)kill(-1, SIGSTOP); /* everything but us; having none is fine */
+	hold_end();			 /* what was held then stops at once */
 	conn_send(c, AGENT_OK, NULL);
 }
 
@@ -45,7 +45,7 @@ static bool is_same_file(const char *a, const char *b)
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* The arguments with blanks between, as much as fits; false when there are none. */
+/* Joins the arguments by blanks, as many as fit; false when there are none. */
 static bool read_command(const char *dir, char out[AGENT_TEXT_MAX + 1])
 {
 	char path[64];
@@ -67,7 +67,7 @@ static bool read_command(const char *dir, char out[AGENT_TEXT_MAX + 1])
 	return n > 0;
 }
 
-/* One that ends meanwhile is left out, as are the agent and its helpers. */
+/* Lists one task. Skips one that ended meanwhile, the agent and its helpers. */
 static void list_task(int fd, const char *pid)
 {
 	char dir[32], path[64], command[AGENT_TEXT_MAX + 1];
@@ -128,7 +128,7 @@ struct walk {
 	int fd;
 	struct mounts mounts;
 	struct buf out;
-	unsigned left;	     /* nodes that may still be told */
+	unsigned left;	     /* nodes that may still be sent */
 	char path[PATH_MAX]; /* AGENT_PATH_MAX and a NUL */
 };
 
@@ -173,8 +173,8 @@ static int tell(struct walk *w, const struct stat *st)
 
 static int enter(struct walk *w, size_t length, dev_t dev, bool files);
 
-/* What is at w->path and below; what vanishes meanwhile is left out. files: the directory around it
- * holds files of the sandbox; else only the way to mounts that do is of interest. */
+/* Reports w->path and everything below. Skips what vanishes meanwhile. files: the parent directory
+ * holds files of the sandbox. If it does not, only paths to mounts that do are followed. */
 static int visit(struct walk *w, size_t length, dev_t dev, bool files)
 {
 	struct stat st;
@@ -210,7 +210,7 @@ static int enter(struct walk *w, size_t length, dev_t dev, bool files)
 	return r;
 }
 
-/* Links in the path are followed: what is told has the directory's own name. */
+/* Follows links in the path: nodes get the directory's real path. */
 static int walk_all(struct walk *w, const char *path)
 {
 	struct stat st;

@@ -1,4 +1,4 @@
-/* SYNC, SHUTDOWN and METRICS: the guest as a whole. */
+/* SYNC, SHUTDOWN and METRICS: requests about the whole guest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static void write_knob(const char *path, const char *value)
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return; /* an optimisation that this kernel does not have */
+		return; /* this kernel lacks the optimisation */
 	(void)!write(fd, value, strlen(value));
 	(void)close(fd); /* nothing is buffered */
 }
@@ -38,7 +38,7 @@ static void sync_work(int fd, const void *arg)
 	int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	sync();
-	/* which says nothing of failures; this tells those since it was opened */
+	/* sync reports no failures; syncfs reports those since the open */
 	if (root < 0 || syncfs(root) < 0) {
 		helper_error(fd, AGENT_SYNC, errno, "writing to the disk");
 		return;
@@ -58,7 +58,7 @@ void request_sync(struct conn *c, const struct agent_frame *f)
 					      AGENT_SYNC_DROP_CACHES | AGENT_SYNC_COMPACT))
 		return;
 	if (!guest.init)
-		m.flags = 0; /* under test: the machine's caches are not ours */
+		m.flags = 0; /* under test: leave the machine's caches alone */
 	helper_run(c, AGENT_SYNC, sync_work, &m.flags);
 }
 
@@ -80,20 +80,21 @@ static void end_processes(uint32_t grace_ms)
 	uint64_t end = clock_monotonic_ns() + grace_ms * NS_PER_MS;
 
 	if (grace_ms) {
-		(void)kill(-1, SIGTERM); /* all but ourselves; none is fine */
+		(void)kill(-1, SIGTERM); /* everything but us; having none is fine */
 		while (!no_children() && clock_monotonic_ns() < end)
-			(void)nanosleep(&pause, NULL); /* shorter is fine */
+			(void)nanosleep(&pause, NULL); /* a shorter wait is fine */
 	}
 	(void)kill(-1, SIGKILL);
 }
 
-/* The process that ends the guest blocks: there is nothing left to be served. */
+/* Ends the guest. It may block, as nothing else needs service. */
 static void __attribute__((noreturn)) end_guest(const struct agent_shutdown *m)
 {
 	console("shutting down");
 	end_processes(m->grace_ms);
 	sync();
-	(void)mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL); /* busy: synced anyway */
+	(void)mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL); /* may fail if busy: the disk is
+								     * synced anyway */
 	sync();
 	(void)reboot(m->flags & AGENT_SHUTDOWN_POWER_OFF ? RB_POWER_OFF : RB_AUTOBOOT);
 	for (;;)
@@ -102,7 +103,7 @@ static void __attribute__((noreturn)) end_guest(const struct agent_shutdown *m)
 
 static struct agent_shutdown pending;
 
-/* The OK was sent, or could not be. */
+/* The OK was sent, or cannot be sent. */
 static void shutdown_now(struct conn *c)
 {
 	if (guest.init)
@@ -143,7 +144,7 @@ static void read_cpu(struct agent_metrics *m)
 	char text[512], *p = text;
 	uint64_t t[8];
 
-	(void)read_text("/proc/stat", text, sizeof(text)); /* empty: zeros are reported */
+	(void)read_text("/proc/stat", text, sizeof(text)); /* on failure report zeros */
 	p += strcspn(p, " ");
 	for (size_t i = 0; i < 8; i++)
 		t[i] = strtoull(p, &p, 10);
@@ -165,7 +166,7 @@ static void read_memory(struct agent_metrics *m)
 {
 	char text[2048];
 
-	(void)read_text("/proc/meminfo", text, sizeof(text)); /* empty: zeros are reported */
+	(void)read_text("/proc/meminfo", text, sizeof(text)); /* on failure report zeros */
 	m->memory_total_bytes = meminfo(text, "MemTotal:");
 	m->memory_free_bytes = meminfo(text, "MemFree:");
 	m->memory_available_bytes = meminfo(text, "MemAvailable:");

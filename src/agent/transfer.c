@@ -23,7 +23,7 @@ struct transfer {
 	int fd;
 	uint64_t offset, left;
 	bool append;
-	bool failed; /* WRITE: an ERROR was sent, the rest is dropped */
+	bool failed; /* WRITE: an ERROR was sent; drop the rest */
 	char path[AGENT_PATH_MAX + 1];
 };
 
@@ -32,7 +32,7 @@ static void transfer_end(struct conn *c)
 	struct transfer *t = c->stream;
 
 	if (t->fd >= 0)
-		(void)close(t->fd); /* errors of writing came with write */
+		(void)close(t->fd); /* write already reported errors */
 	free(t);
 }
 
@@ -49,7 +49,7 @@ static struct transfer *transfer_new(struct conn *c, enum agent_type request)
 
 /* --- READ --- */
 
-/* Sends slices while there is room; the loop comes again when there is room again. */
+/* Sends slices while there is space; the loop calls it again when there is space again. */
 static void read_room(struct conn *c)
 {
 	static uint8_t slice[AGENT_PAYLOAD_MAX];
@@ -121,7 +121,7 @@ void request_read(struct conn *c, const struct agent_frame *f)
 	t = transfer_new(c, AGENT_READ);
 	if (!t)
 		return;
-	if (m.offset <= OFFSET_MAX) { /* else there is nothing to read, and pread would complain */
+	if (m.offset <= OFFSET_MAX) { /* otherwise there is nothing to read, and pread would fail */
 		t->left = m.length;
 		t->offset = m.offset;
 	}
@@ -192,7 +192,7 @@ static bool write_message(struct conn *c, const struct agent_frame *f)
 
 static const struct stream_ops write_ops = {write_message, NULL, transfer_end};
 
-/* Opens what is there, else creates. *created says which. */
+/* Opens the file, or creates it; *created tells which. */
 static int open_file(const struct agent_write *m, const char *path, bool *created)
 {
 	int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, fd = -1;
@@ -230,7 +230,7 @@ static int open_for_writing(const struct agent_write *m, const struct user *u, s
 	if (!created && !(m->flags & (AGENT_WRITE_KEEP | AGENT_WRITE_APPEND)) &&
 		ftruncate(t->fd, 0) < 0)
 		return -errno;
-	/* As root both work; under test as somebody else the file is ours as it is. */
+	/* Both work as root. Under test as another user, the file is already ours. */
 	if (created || !(m->flags & AGENT_WRITE_KEEP_OWNER))
 		(void)!fchown(t->fd, u->uid, u->gid);
 	if (created)
@@ -238,7 +238,7 @@ static int open_for_writing(const struct agent_write *m, const struct user *u, s
 	return 0;
 }
 
-/* The client may send DATA at once, so a failed WRITE too swallows what comes until its END. */
+/* The client may send DATA at once, so even a failed WRITE consumes everything up to END. */
 void request_write(struct conn *c, const struct agent_frame *f)
 {
 	struct transfer *t;

@@ -24,7 +24,7 @@ struct listing {
 
 static int list(int fd, char *path, size_t length, unsigned flags, unsigned depth);
 
-/* One entry and what is below it. What vanishes meanwhile is left out, as what cannot be read. */
+/* Lists one entry and everything below it. Skips what vanishes meanwhile or cannot be read. */
 static void list_entry(int fd, char *path, size_t length, unsigned flags, unsigned depth)
 {
 	static struct entry_text text;
@@ -119,7 +119,7 @@ void request_remove(struct conn *c, const struct agent_frame *f)
 		return;
 	}
 	directory = lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
-	/* An empty directory and a file need no helper. */
+	/* A file or an empty directory needs no helper. */
 	if ((directory ? rmdir(path) : unlink(path)) == 0 || errno == ENOENT)
 		conn_send(c, AGENT_OK, NULL);
 	else if (directory && (m.flags & AGENT_REMOVE_RECURSIVE) &&

@@ -80,7 +80,7 @@ struct line {
 	unsigned count;
 };
 
-/* The next line, split at colons. Lines with NULs in them end there. */
+/* Reads the next line, split at colons. A NUL ends a line early. */
 static bool next_line(const struct text *t, size_t *pos, struct line *ret)
 {
 	const char *p, *end;
@@ -234,7 +234,7 @@ int user_find(const char *spec, struct user *u)
 		if (!span_number(name, &uid)) {
 			if (!span_is(name, "root"))
 				return -ENOENT;
-			uid = 0; /* an image without /etc/passwd still has root */
+			uid = 0; /* root exists even without /etc/passwd */
 		}
 		if (!find_by_uid(uid, u))
 			unlisted_user(uid, u);

@@ -1,6 +1,6 @@
-/* WATCH: changes below a directory, by inotify. The kernel watches single directories, so a
- * recursive watch adds every directory below, and those that appear later. What appears in a new
- * directory before it is watched is reported as created when the directory is read. */
+/* WATCH: changes below a directory, by inotify. The kernel watches single directories. So a
+ * recursive watch adds every directory below, and those that appear later. Files that appear in a
+ * new directory before it is watched are reported as created when the directory is read. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,16 +20,16 @@
 enum {
 	WATCH_FLAGS = AGENT_WATCH_RECURSIVE | AGENT_WATCH_ENTRY | AGENT_WATCH_NETWORK_MOUNTS,
 	DIRECTORIES_MAX = 16384, /* per WATCH */
-	ADDED_PER_ROUND = 256,	 /* directories read before others get their turn */
+	ADDED_PER_ROUND = 256,	 /* directories to read per round, for fairness */
 	EVENT_MASK = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB |
 		     IN_ONLYDIR | IN_EXCL_UNLINK,
 	ROOT_MASK = IN_DELETE_SELF | IN_MOVE_SELF,
 };
 
-/* A watched directory; its place in the table is its watch descriptor's. */
+/* A watched directory. The table is sorted by watch descriptor. */
 struct directory {
 	int wd;
-	char *path; /* relative to the root, "" for the root, else with a slash at the end */
+	char *path; /* relative to the root: "" for the root, else with a slash at the end */
 };
 
 struct watch {
@@ -37,11 +37,11 @@ struct watch {
 	struct timer next_round;
 	struct conn *conn;
 	uint32_t flags;
-	struct directory *dirs; /* sorted by wd: the kernel counts upwards */
+	struct directory *dirs; /* sorted by wd; the kernel assigns increasing ones */
 	unsigned count, capacity;
-	char **pending; /* directories to be read for what is below, as in dirs */
+	char **pending; /* directories that are still to be read; paths as in dirs */
 	unsigned pending_count, pending_capacity;
-	bool settled; /* the first walk is over: what is found later is new */
+	bool settled; /* the first walk is done: what is found later is new */
 	bool gone, lost_some;
 	size_t root_length;
 	char path[2 * AGENT_PATH_MAX + 2]; /* root, slash, relative path */
@@ -64,7 +64,7 @@ static void watch_free(struct watch *w)
 
 /* --- events --- */
 
-/* The absolute path of a relative one, in w->path. NULL when too long. */
+/* Makes the absolute path of a relative one, in w->path. NULL when it is too long. */
 static const char *full_path(struct watch *w, const char *relative)
 {
 	size_t n = strlen(relative);
@@ -80,8 +80,8 @@ static const char *full_path(struct watch *w, const char *relative)
 
 static void overflow(struct watch *w);
 
-/* What comes at once may be more than the connection can take: then the rest is lost, and that is
- * told. */
+/* Sends an event. A burst may exceed what the connection can hold: then sends OVERFLOW once, and
+ * drops the rest. */
 static void send_event(struct watch *w, enum agent_watch_kind kind, const char *name)
 {
 	struct agent_watch_event m = {.kind = kind, .name = name};
@@ -154,7 +154,7 @@ static bool grow(void **array, unsigned count, unsigned *capacity, size_t size)
 	return true;
 }
 
-/* Remembers a directory to be read later. Takes the path. */
+/* Queues a directory to be read later. Takes ownership of the path. */
 static void postpone(struct watch *w, char *path)
 {
 	if (w->pending_count >= DIRECTORIES_MAX || !grow((void **)&w->pending, w->pending_count,
@@ -174,7 +174,7 @@ static int insert_directory(struct watch *w, int wd, const char *relative)
 
 	if (!path)
 		return -ENOMEM;
-	if (d) { /* the same directory under another name, as after a rename */
+	if (d) { /* the same directory under a new name, as after a rename */
 		free(d->path);
 		d->path = path;
 		return 0;
@@ -191,7 +191,7 @@ static int insert_directory(struct watch *w, int wd, const char *relative)
 	return 0;
 }
 
-/* Watches one directory; its content is read when its turn comes. */
+/* Watches one directory. Its content is read later. */
 static int add_directory(struct watch *w, const char *relative)
 {
 	const char *path = full_path(w, relative);
@@ -223,12 +223,13 @@ static void add_below(struct watch *w, const char *relative)
 {
 	int r = add_directory(w, relative);
 
-	/* It may be gone, or no directory; but a limit means that changes will go unseen. */
+	/* It may be gone, or not a directory. But at a limit, changes would go unseen. */
 	if (r == -ENOSPC || r == -ENOMEM)
 		overflow(w);
 }
 
-/* Reads one directory: watches the directories in it, reports all in it when it is new. */
+/* Reads one directory and watches its subdirectories. Reports its content if the directory is
+ * new. */
 static void read_directory(struct watch *w, const char *relative)
 {
 	char name[AGENT_PATH_MAX + 1];
@@ -245,7 +246,7 @@ static void read_directory(struct watch *w, const char *relative)
 			continue;
 		if (w->settled)
 			send_event(w, AGENT_WATCH_CREATE, name);
-		if (w->conn->dead) /* and w->dirs freed */
+		if (w->conn->dead) /* then w->dirs is freed */
 			break;
 		if (e->d_type == DT_UNKNOWN &&
 			fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -274,7 +275,7 @@ static void read_pending(struct watch *w)
 		w->settled = true;
 }
 
-/* A directory was moved away: what was below it is no longer below the root. */
+/* A directory was moved away: forgets everything below it, which is no longer below the root. */
 static void forget_below(struct watch *w, const char *relative)
 {
 	size_t n = strlen(relative);
@@ -308,7 +309,7 @@ static void handle_named(struct watch *w, const struct directory *d, const struc
 	if (n < 0 || n >= AGENT_PATH_MAX)
 		return;
 	send_event(w, kind_of(ev->mask), name);
-	if (w->conn->dead) /* and w->dirs freed */
+	if (w->conn->dead) /* then w->dirs is freed */
 		return;
 	if (!(ev->mask & IN_ISDIR) || !(w->flags & AGENT_WATCH_RECURSIVE))
 		return;
@@ -360,14 +361,14 @@ static void watch_go_on(struct watch *w)
 			watch_end(w, AGENT_END);
 		return;
 	}
-	/* No new events are fetched while there is no room: the kernel's queue is bounded and
-	 * tells. */
+	/* Without space, read no new events: the kernel's queue is bounded and reports an
+	 * overflow. */
 	(void)source_wait(&w->inotify, conn_has_room(w->conn) ? EPOLLIN : 0);
 	if (w->pending_count)
 		timer_set(&w->next_round, 0, next_round);
 }
 
-/* The walk goes on after others had their turn. */
+/* Continues the walk after the other sources had their turn. */
 static void next_round(struct timer *t)
 {
 	struct watch *w = (void *)((char *)t - offsetof(struct watch, next_round));
@@ -492,5 +493,5 @@ void request_watch(struct conn *c, const struct agent_frame *f)
 	conn_send(c, AGENT_OK, NULL);
 	conn_take_over(c, &watch_ops, w);
 	if (w->settled)
-		(void)source_wait(&w->inotify, EPOLLIN); /* also done as soon as there is room */
+		(void)source_wait(&w->inotify, EPOLLIN); /* also done as soon as there is space */
 }
