@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sandbox/sandbox.h"
 #include "image/home.h"
+#include "sandbox/sandbox.h"
 #include "stats.h"
 
 _Noreturn void die(const char *what, const char *why);

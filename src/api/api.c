@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
-#include "base/str.h"
 #include "api/auth.h"
 #include "api/health.h"
+#include "api/scrape.h"
+#include "base/fault.h"
+#include "base/str.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
-#include "proto/json_tree.h"
 #include "http/router.h"
-#include "api/scrape.h"
+#include "proto/json_tree.h"
 #include "proto/timestamp.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"

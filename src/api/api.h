@@ -1,6 +1,6 @@
 /* The control API (protocol section 2; docs/api.md lists what is served). */
-#ifndef DAEMON_API_H
-#define DAEMON_API_H
+#ifndef API_API_H
+#define API_API_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
 #include "api/api.h"
 #include "api/api_once.h"
 #include "api/auth.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "fleet/instance_make.h"

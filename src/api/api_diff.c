@@ -15,13 +15,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/cleanup.h"
 #include "api/api.h"
 #include "api/auth.h"
+#include "base/cleanup.h"
 #include "fleet/compare.h"
 #include "fleet/fleet_of.h"
-#include "http/reply.h"
 #include "fleet/survey.h"
+#include "http/reply.h"
 #include "proto/json_text.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"

@@ -11,17 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
+#include "api/cell_output.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "api/api.h"
-#include "api/cell_output.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "fleet/instance_end.h"
 #include "fleet/instance_make.h"
-#include "http/reply.h"
 #include "fleet/upstream.h"
+#include "http/reply.h"
 
 enum {
 	PORT = 49999,

@@ -8,19 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
+#include "api/key_json.h"
+#include "api/operator.h"
+#include "api/usage_json.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "api/api.h"
 #include "fleet/fleet_of.h"
-#include "api/key_json.h"
-#include "api/operator.h"
 #include "fleet/limits.h"
 #include "fleet/meter.h"
 #include "fleet/revocation.h"
 #include "http/reply.h"
 #include "proto/uri.h"
-#include "api/usage_json.h"
 #include "store/keys.h"
 
 enum { TEAM_KEYS_MAX = 1000 }; /* valid keys of a team that its keys made */

@@ -4,21 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
+#include "api/auth.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "fleet/allowance.h"
-#include "api/api.h"
-#include "api/auth.h"
-#include "fleet/fleet_of.h"
 #include "fleet/deadline.h"
+#include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "fleet/instance_end.h"
 #include "fleet/instance_pause.h"
 #include "http/reply.h"
-#include "proto/timestamp.h"
 #include "proto/json_tree.h"
 #include "proto/proto_json.h"
+#include "proto/timestamp.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "api/api.h"
 #include "api/auth.h"
+#include "base/clock.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "fleet/instance_obtain.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <uv.h>
 
+#include "api/api.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "api/api.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "image/template.h"

@@ -3,16 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/str.h"
 #include "api/api.h"
 #include "api/auth.h"
 #include "api/auth.h"
-#include "sandbox/console.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
+#include "sandbox/console.h"
 #include "store/events.h"
 #include "store/keys.h"
 #include "store/samples.h"

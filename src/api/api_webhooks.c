@@ -7,14 +7,14 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "api/api.h"
+#include "api/auth.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "api/api.h"
-#include "api/auth.h"
+#include "fleet/events.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
-#include "fleet/events.h"
 #include "store/keys.h"
 #include "store/webhooks.h"
 

@@ -1,6 +1,6 @@
 /* Who the client is, and how much it may have. */
-#ifndef DAEMON_AUTH_H
-#define DAEMON_AUTH_H
+#ifndef API_AUTH_H
+#define API_AUTH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -15,8 +15,8 @@
  * Line and output take at most twice the limit plus CELL_LINE_EXTRA; their buffers grow ahead, to
  * three times at most. To decode a line's text, or a part of it, takes another three times its
  * size. */
-#ifndef DAEMON_CELL_OUTPUT_H
-#define DAEMON_CELL_OUTPUT_H
+#ifndef API_CELL_OUTPUT_H
+#define API_CELL_OUTPUT_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "api/api.h"
 #include "store/kept.h"
 
 #define MIB (UINT64_C(1) << 20)

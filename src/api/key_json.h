@@ -1,7 +1,7 @@
 /* API keys and teams as JSON (protocol section 2.15). Used for the operator (operator.h) and for
  * clients that manage keys (api_keys.c). */
-#ifndef DAEMON_KEY_JSON_H
-#define DAEMON_KEY_JSON_H
+#ifndef API_KEY_JSON_H
+#define API_KEY_JSON_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "api/operation.h"
 #include "api/key_json.h"
+#include "api/operation.h"
 #include "api/tier_json.h"
 #include "api/usage_json.h"
+#include "base/cleanup.h"
 #include "proto/uri.h"
 
 /* At most one segment is a parameter, and it is the last one. */

@@ -1,8 +1,8 @@
 /* The operator's requests that need only the store: keys, teams, tiers, usage. The daemon serves
  * them on its admin socket. Without a daemon the command line runs them on the store itself, so
  * both give the same answers. docs/openapi.yaml has the shapes. */
-#ifndef DAEMON_OPERATOR_H
-#define DAEMON_OPERATOR_H
+#ifndef API_OPERATOR_H
+#define API_OPERATOR_H
 
 #include <jansson.h>
 

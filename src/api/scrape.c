@@ -10,20 +10,20 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "api/auth.h"
+#include "api/health.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "config.h"
-#include "api/auth.h"
-#include "api/health.h"
-#include "http/connection.h"
-#include "fleet/fleet_of.h"
-#include "sandbox/host.h"
-#include "fleet/instance.h"
 #include "base/metrics.h"
+#include "config.h"
+#include "fleet/fleet_of.h"
+#include "fleet/instance.h"
 #include "fleet/pool.h"
+#include "http/connection.h"
 #include "http/reply.h"
 #include "http/router.h"
+#include "sandbox/host.h"
 #include "store/sandboxes.h"
 #include "store/webhooks.h"
 

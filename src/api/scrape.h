@@ -1,7 +1,7 @@
 /* The operator's page of metrics: counters that are updated as things happen (metrics.h), and
  * values that are looked up per request. */
-#ifndef DAEMON_SCRAPE_H
-#define DAEMON_SCRAPE_H
+#ifndef API_SCRAPE_H
+#define API_SCRAPE_H
 
 #include <uv.h>
 

@@ -1,6 +1,6 @@
 /* Tiers as JSON, for the operator (operator.h). */
-#ifndef DAEMON_TIER_JSON_H
-#define DAEMON_TIER_JSON_H
+#ifndef API_TIER_JSON_H
+#define API_TIER_JSON_H
 
 #include "api/operation.h"
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
 #include "api/api.h"
 #include "api/tier_json.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "proto/timestamp.h"
 #include "store/kept.h"
 #include "store/keys.h"

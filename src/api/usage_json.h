@@ -3,8 +3,8 @@
  * A report covers whole days (UTC), both ends included; by default the current month. Its parts
  * are: `keys`, with the bill of the month in which the period ends; `days`; and `sandboxes`, the
  * last 1,000 that reported in the period, with the totals of their whole lives. */
-#ifndef DAEMON_USAGE_JSON_H
-#define DAEMON_USAGE_JSON_H
+#ifndef API_USAGE_JSON_H
+#define API_USAGE_JSON_H
 
 #include "api/operation.h"
 

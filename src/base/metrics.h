@@ -6,8 +6,8 @@
  * key.
  *
  * There is one set per process, for its event-loop thread only. */
-#ifndef DAEMON_METRICS_H
-#define DAEMON_METRICS_H
+#ifndef BASE_METRICS_H
+#define BASE_METRICS_H
 
 #include "base/buf.h"
 

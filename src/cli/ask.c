@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/operator.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/admin.h"
-#include "api/operator.h"
 #include "image/home.h"
 #include "proto/uri.h"
 #include "store/store.h"

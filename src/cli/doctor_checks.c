@@ -23,14 +23,14 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/doctor_host.h"
-#include "sandbox/host.h"
 #include "image/home.h"
 #include "image/workdir.h"
 #include "io/child.h"
 #include "io/program.h"
 #include "proto/snapshot.h"
-#include "vmm/kvm.h"
+#include "sandbox/host.h"
 #include "sandbox/probe.h"
+#include "vmm/kvm.h"
 
 #define GIB (UINT64_C(1) << 30)
 #define MIB (UINT64_C(1) << 20)

@@ -6,9 +6,9 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "sandbox/sandbox_dir.h"
 #include "image/home.h"
 #include "proto/route.h"
+#include "sandbox/sandbox_dir.h"
 
 struct known {
 	struct home home;

@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "sandbox/sandbox.h"
 #include "image/home.h"
+#include "sandbox/sandbox.h"
 
 #define MIB UINT64_C(0x100000)
 

@@ -11,8 +11,8 @@
 #include "cli/run.h"
 #include "cli/session_agent.h"
 #include "cli/terminal.h"
-#include "sandbox/sandbox.h"
 #include "image/home.h"
+#include "sandbox/sandbox.h"
 
 enum { LOG_LINES = 12 };
 

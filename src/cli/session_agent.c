@@ -1,7 +1,7 @@
 #include "cli/session_agent.h"
 
-#include "sandbox/sandbox.h"
 #include "sandbox/agent_client.h"
+#include "sandbox/sandbox.h"
 
 static int translate(const struct agent_event *ev, struct session_event *ret, struct error *e)
 {

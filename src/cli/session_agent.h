@@ -3,8 +3,8 @@
 #define CLI_SESSION_AGENT_H
 
 #include "cli/session.h"
-#include "sandbox/sandbox.h"
 #include "sandbox/agent_client.h"
+#include "sandbox/sandbox.h"
 
 /* The peer. The command is queued when the sandbox is ready, which it need not be yet. */
 struct session_agent {

@@ -14,13 +14,13 @@
 #include "base/str.h"
 #include "cli/progress.h"
 #include "cli/template.h"
-#include "sandbox/prepare.h"
-#include "sandbox/prepare.h"
-#include "sandbox/sandbox.h"
 #include "image/build.h"
 #include "image/home.h"
 #include "image/recipe.h"
 #include "image/template.h"
+#include "sandbox/prepare.h"
+#include "sandbox/prepare.h"
+#include "sandbox/sandbox.h"
 #include "vmm/cpu_model.h"
 
 #define MIB UINT64_C(0x100000)

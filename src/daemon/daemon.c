@@ -8,18 +8,18 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "api/scrape.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "sandbox/backend.h"
-#include "fleet/lifecycle.h"
-#include "fleet/pool.h"
 #include "daemon/self_signed.h"
-#include "api/scrape.h"
-#include "http/peers.h"
-#include "http/server.h"
 #include "daemon/surfaces.h"
 #include "daemon/webhooks.h"
+#include "fleet/lifecycle.h"
+#include "fleet/pool.h"
+#include "http/peers.h"
+#include "http/server.h"
+#include "sandbox/backend.h"
 
 #define DATABASE     "mayfly.db"
 #define ADMIN_SOCKET "daemon.sock"

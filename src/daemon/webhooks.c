@@ -14,11 +14,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/str.h"
 #include "config.h"
 #include "daemon/address.h"
 #include "daemon/daemon.h"
-#include "base/metrics.h"
 #include "store/webhooks.h"
 
 enum {

@@ -7,8 +7,8 @@
  *	envd_process, envd_input, envd_filesystem, envd_watch     the RPCs
  *	envd_get, envd_post, envd_compose, envd_misc              the plain HTTP endpoints
  *	envd_message, envd_entry, envd_download, envd_upload      translators without I/O */
-#ifndef DAEMON_ENVD_H
-#define DAEMON_ENVD_H
+#ifndef ENVD_ENVD_H
+#define ENVD_ENVD_H
 
 #include "http/request.h"
 

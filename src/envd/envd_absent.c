@@ -2,8 +2,8 @@
 
 #include <errno.h>
 
-#include "fleet/fleet_of.h"
 #include "envd/envd_reply.h"
+#include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "store/sandboxes.h"
 

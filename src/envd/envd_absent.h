@@ -3,8 +3,8 @@
  * The SDKs look for these two texts in 502 answers and in UNAVAILABLE errors. They tell a sandbox
  * that is gone from an unreachable one. So both texts are exact, and no other error contains
  * them. */
-#ifndef DAEMON_ENVD_ABSENT_H
-#define DAEMON_ENVD_ABSENT_H
+#ifndef ENVD_ABSENT_H
+#define ENVD_ABSENT_H
 
 #include "envd/envd_error.h"
 #include "http/request.h"

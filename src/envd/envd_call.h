@@ -9,15 +9,15 @@
  * Back-pressure: envd_call_write() pauses the link while the client is slow, and the server's
  * `drained` resumes it. In the other direction, a handler that takes a body pauses the request
  * while envd_call_can_send() is false. It continues in ops->writable. */
-#ifndef DAEMON_ENVD_CALL_H
-#define DAEMON_ENVD_CALL_H
+#ifndef ENVD_CALL_H
+#define ENVD_CALL_H
 
 #include <stdbool.h>
 #include <uv.h>
 
 #include "base/buf.h"
-#include "fleet/agent_link.h"
 #include "envd/envd_reply.h"
+#include "fleet/agent_link.h"
 #include "fleet/instance.h"
 #include "http/request.h"
 #include "proto/connect.h"

@@ -1,7 +1,7 @@
 /* GET and HEAD /files (protocol section 3.8; RFC 9110 13 and 14), without I/O. It computes the
  * answer's status, range and headers from the request's headers and the file's entry. */
-#ifndef DAEMON_ENVD_DOWNLOAD_H
-#define DAEMON_ENVD_DOWNLOAD_H
+#ifndef ENVD_DOWNLOAD_H
+#define ENVD_DOWNLOAD_H
 
 #include <stdbool.h>
 #include <stdint.h>

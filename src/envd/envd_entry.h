@@ -1,6 +1,6 @@
 /* Writes EntryInfo of protocol section 3.7 from the agent's report. */
-#ifndef DAEMON_ENVD_ENTRY_H
-#define DAEMON_ENVD_ENTRY_H
+#ifndef ENVD_ENTRY_H
+#define ENVD_ENTRY_H
 
 #include <stdint.h>
 

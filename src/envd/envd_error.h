@@ -1,7 +1,7 @@
 /* A failure inside a sandbox as clients see it: a Connect code for RPCs (protocol section 3.3), a
  * status for the plain HTTP endpoints (3.8), and one message for both. */
-#ifndef DAEMON_ENVD_ERROR_H
-#define DAEMON_ENVD_ERROR_H
+#ifndef ENVD_ERROR_H
+#define ENVD_ERROR_H
 
 #include "base/buf.h"
 #include "base/error.h"

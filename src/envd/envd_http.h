@@ -1,7 +1,7 @@
 /* The plain HTTP endpoints of envd (protocol section 3.8). Each handles an authorised request to a
  * running sandbox. */
-#ifndef DAEMON_ENVD_HTTP_H
-#define DAEMON_ENVD_HTTP_H
+#ifndef ENVD_HTTP_H
+#define ENVD_HTTP_H
 
 #include "envd/envd_call.h"
 

@@ -1,7 +1,7 @@
 /* SendInput and StreamInput of process.Process: send bytes to a process's standard input or
  * terminal. The answer comes when the process has taken all of them. */
-#ifndef DAEMON_ENVD_INPUT_H
-#define DAEMON_ENVD_INPUT_H
+#ifndef ENVD_INPUT_H
+#define ENVD_INPUT_H
 
 #include "envd/envd_rpc.h"
 

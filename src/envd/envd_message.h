@@ -3,8 +3,8 @@
  *
  * Parsers return 0, or -EINVAL with *e filled; their results borrow from the JSON tree. Writers
  * append and return 0, -EMSGSIZE or -ENOMEM. */
-#ifndef DAEMON_ENVD_MESSAGE_H
-#define DAEMON_ENVD_MESSAGE_H
+#ifndef ENVD_MESSAGE_H
+#define ENVD_MESSAGE_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* Connect RPCs of envd. Converts an HTTP request to a method with its JSON, and answers in one of
  * two forms, unary or streamed. */
-#ifndef DAEMON_ENVD_RPC_H
-#define DAEMON_ENVD_RPC_H
+#ifndef ENVD_RPC_H
+#define ENVD_RPC_H
 
 #include <jansson.h>
 

@@ -7,8 +7,8 @@
  * bytes are the last ones of the body. Then call again with what is left (even nothing) until END
  * or ERROR. Memory is bounded for any body: one multipart header plus 64 KiB of decompressed
  * bytes. */
-#ifndef DAEMON_ENVD_UPLOAD_H
-#define DAEMON_ENVD_UPLOAD_H
+#ifndef ENVD_UPLOAD_H
+#define ENVD_UPLOAD_H
 
 #include <stdbool.h>
 #include <stddef.h>

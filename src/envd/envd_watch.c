@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "fleet/fleet_of.h"
 #include "envd/envd_absent.h"
 #include "envd/envd_message.h"
+#include "fleet/fleet_of.h"
 #include "proto/proto_json.h"
 
 enum { WATCHER_ID_BYTES = 22 }; /* "w", 20 characters, NUL */

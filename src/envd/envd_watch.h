@@ -5,8 +5,8 @@
  * queue is full the link is not read. So the guest's own queue overflows first, which the client is
  * told. A watcher lives until it is removed or its sandbox ends. A sandbox has at most
  * ENVD_WATCHERS_MAX. */
-#ifndef DAEMON_ENVD_WATCH_H
-#define DAEMON_ENVD_WATCH_H
+#ifndef ENVD_WATCH_H
+#define ENVD_WATCH_H
 
 #include "envd/envd_rpc.h"
 

@@ -12,8 +12,8 @@
 #include "fleet/fleet_of.h"
 #include "fleet/upstream.h"
 #include "proto/http_proxy.h"
-#include "proto/signature.h"
 #include "proto/json_tree.h"
+#include "proto/signature.h"
 
 enum { HEAD_MAX = 128 * 1024, HOST_MAX = 512, PIECE_MAX = 128 * 1024 };
 

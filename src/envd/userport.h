@@ -9,8 +9,8 @@
  * Everybody has access unless the sandbox has a traffic token. Then E2B-Traffic-Access-Token must
  * hold it; the operator needs none. Headers between client and daemon, above all tokens, do not
  * enter the guest. */
-#ifndef DAEMON_USERPORT_H
-#define DAEMON_USERPORT_H
+#ifndef ENVD_USERPORT_H
+#define ENVD_USERPORT_H
 
 #include "http/request.h"
 

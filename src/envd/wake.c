@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/fleet_of.h"
 #include "envd/envd_call.h"
+#include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "fleet/instance_obtain.h"
 #include "http/reply.h"

@@ -1,7 +1,7 @@
 /* Auto-resume (protocol section 2.9): traffic resumes a paused sandbox if its creation asked for
  * that. The request waits, unread, and is then served like any other. */
-#ifndef DAEMON_WAKE_H
-#define DAEMON_WAKE_H
+#ifndef ENVD_WAKE_H
+#define ENVD_WAKE_H
 
 #include "http/request.h"
 

@@ -8,8 +8,8 @@
  *
  * agent_link_open(), _send(), _pause() and _resume() never call back. A callback may close the
  * link. */
-#ifndef DAEMON_AGENT_LINK_H
-#define DAEMON_AGENT_LINK_H
+#ifndef FLEET_AGENT_LINK_H
+#define FLEET_AGENT_LINK_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * calendar month (UTC). When it is used up, the key can neither create nor resume sandboxes, and
  * its running ones are paused. Those that belong to one request cannot be paused, so they are
  * ended. */
-#ifndef DAEMON_ALLOWANCE_H
-#define DAEMON_ALLOWANCE_H
+#ifndef FLEET_ALLOWANCE_H
+#define FLEET_ALLOWANCE_H
 
 #include <stdbool.h>
 #include <stdint.h>

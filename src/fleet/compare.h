@@ -5,8 +5,8 @@
  *	compare_add()	takes nodes of side 0 (before) or 1 (after) while it is not full
  *	compare_end()	after the last node of a side
  *	compare_next()	returns differences until it needs more nodes */
-#ifndef DAEMON_COMPARE_H
-#define DAEMON_COMPARE_H
+#ifndef FLEET_COMPARE_H
+#define FLEET_COMPARE_H
 
 #include <stdbool.h>
 

@@ -9,14 +9,14 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/str.h"
-#include "sandbox/console.h"
-#include "fleet/fleet.h"
 #include "fleet/deadline.h"
 #include "fleet/events.h"
+#include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/meter.h"
-#include "base/metrics.h"
+#include "sandbox/console.h"
 #include "store/sandboxes.h"
 
 static void end_work(uv_work_t *w)

@@ -11,8 +11,8 @@
 #include "fleet/instance_make.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,22 +21,22 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/str.h"
 #include "fleet/allowance.h"
-#include "sandbox/console.h"
-#include "fleet/fleet.h"
-#include "sandbox/identity.h"
 #include "fleet/deadline.h"
+#include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/instance_end.h"
-#include "fleet/sample.h"
-#include "fleet/meter.h"
-#include "base/metrics.h"
 #include "fleet/instance_make_internal.h"
+#include "fleet/meter.h"
 #include "fleet/places.h"
 #include "fleet/pool.h"
 #include "fleet/revocation.h"
+#include "fleet/sample.h"
 #include "image/workdir.h"
+#include "sandbox/console.h"
+#include "sandbox/identity.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "fleet/instance.h"
 #include "fleet/fleet.h"
+#include "fleet/instance.h"
 #include "fleet/instance_make_internal.h"
 #include "fleet/sample.h"
 #include "sandbox/console.h"

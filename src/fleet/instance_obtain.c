@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "fleet/fleet.h"
 #include "fleet/allowance.h"
+#include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/instance_make.h"
 #include "fleet/limits.h"

@@ -8,8 +8,8 @@
  *
  * A thread's job that finds no place waits in order of arrival. It overtakes only jobs that wait
  * for their own key's share. Work on the loop is refused instead. For the loop's thread only. */
-#ifndef DAEMON_LANE_H
-#define DAEMON_LANE_H
+#ifndef FLEET_LANE_H
+#define FLEET_LANE_H
 
 #include <stdbool.h>
 #include <uv.h>

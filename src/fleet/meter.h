@@ -5,8 +5,8 @@
  * through the daemon. Reports are written every METER_PERIOD_S, when a sandbox ends for any reason,
  * and when somebody asks for usage. Only the bytes need the daemon to count them, so a killed
  * daemon loses at most one period of bytes. */
-#ifndef DAEMON_METER_H
-#define DAEMON_METER_H
+#ifndef FLEET_METER_H
+#define FLEET_METER_H
 
 #include <stdint.h>
 

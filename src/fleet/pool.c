@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
-#include "base/metrics.h"
 
 struct pool {
 	struct fleet *fleet;

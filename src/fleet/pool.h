@@ -16,15 +16,15 @@
  *		wanted, dead, its template was rebuilt, or its place is needed
  *
  * For the loop's thread. A NULL pool has nothing and wants nothing. */
-#ifndef DAEMON_POOL_H
-#define DAEMON_POOL_H
+#ifndef FLEET_POOL_H
+#define FLEET_POOL_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "sandbox/backend.h"
 #include "fleet/stock.h"
+#include "sandbox/backend.h"
 
 enum {
 	POOL_MAKERS = 2,

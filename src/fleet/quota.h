@@ -15,8 +15,8 @@
  *
  * What is actually free counts as well: MemAvailable here, free disk space when a sandbox is
  * made. */
-#ifndef DAEMON_QUOTA_H
-#define DAEMON_QUOTA_H
+#ifndef FLEET_QUOTA_H
+#define FLEET_QUOTA_H
 
 #include <stdint.h>
 

@@ -9,8 +9,8 @@
  * To make a VM takes CPU time from the sandbox that was handed out last, just when its client runs
  * the first command. So none begins until that sandbox rests or STOCK_QUIET_MS have passed. A
  * series of hand-outs delays it by at most STOCK_QUIET_MAX_MS. */
-#ifndef DAEMON_STOCK_H
-#define DAEMON_STOCK_H
+#ifndef FLEET_STOCK_H
+#define FLEET_STOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

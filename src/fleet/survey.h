@@ -13,8 +13,8 @@
  *
  * No function of this header calls back. For the daemon's loop only. All answers are the guest's
  * word. */
-#ifndef DAEMON_SURVEY_H
-#define DAEMON_SURVEY_H
+#ifndef FLEET_SURVEY_H
+#define FLEET_SURVEY_H
 
 #include <stdbool.h>
 #include <stddef.h>

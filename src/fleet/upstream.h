@@ -5,8 +5,8 @@
  *	LOST      it failed, or the guest reset it: the owner may only call upstream_close()
  *
  * No function of this header calls back. A callback may close. */
-#ifndef DAEMON_UPSTREAM_H
-#define DAEMON_UPSTREAM_H
+#ifndef FLEET_UPSTREAM_H
+#define FLEET_UPSTREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "base/metrics.h"
+#include "base/str.h"
 #include "http/peers.h"
 #include "proto/http_response.h"
 

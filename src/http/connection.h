@@ -3,8 +3,8 @@
  * Only the loop's callbacks and connection_turn() call handlers. The functions of request.h only
  * note what to do and put the connection on the server's dirty list. Dirty connections have their
  * turn before the loop waits. Requests are handled one at a time; pipelined ones wait in `in`. */
-#ifndef DAEMON_CONNECTION_H
-#define DAEMON_CONNECTION_H
+#ifndef HTTP_CONNECTION_H
+#define HTTP_CONNECTION_H
 
 #include <stdbool.h>
 #include <stdint.h>

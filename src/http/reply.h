@@ -1,8 +1,8 @@
 /* Answers of the control API (protocol section 2.1): JSON, errors with `code` and `message`, and
  * the headers that let browsers in. Every function ends the request; if the client has gone, the
  * answer is dropped. */
-#ifndef DAEMON_REPLY_H
-#define DAEMON_REPLY_H
+#ifndef HTTP_REPLY_H
+#define HTTP_REPLY_H
 
 #include <jansson.h>
 

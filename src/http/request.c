@@ -7,8 +7,8 @@
 #include <strings.h>
 
 #include "base/clock.h"
-#include "http/connection.h"
 #include "base/metrics.h"
+#include "http/connection.h"
 #include "http/peers.h"
 
 uv_loop_t *request_loop(const struct request *r)

@@ -26,8 +26,8 @@
  * makes the connection raw. ops->body then gets raw bytes, including those received already.
  * ops->body_end comes at the client's end of file. request_write() sends raw bytes, and
  * request_end() sends what is queued and closes. */
-#ifndef DAEMON_REQUEST_H
-#define DAEMON_REQUEST_H
+#ifndef HTTP_REQUEST_H
+#define HTTP_REQUEST_H
 
 #include <uv.h>
 

@@ -1,7 +1,7 @@
 /* Finds the handler for a method and a path. It splits paths before it decodes them, so that an
  * encoded slash never separates segments (protocol section 2.1). */
-#ifndef DAEMON_ROUTER_H
-#define DAEMON_ROUTER_H
+#ifndef HTTP_ROUTER_H
+#define HTTP_ROUTER_H
 
 #include "http/request.h"
 

@@ -3,8 +3,8 @@
  * One TCP port serves every surface (route.h tells them apart). One Unix socket serves them to this
  * host's operator, who needs neither keys nor tokens: whoever may open it may also read the store.
  * Connections send what they wrote in a turn of the loop before the loop waits again. */
-#ifndef DAEMON_SERVER_H
-#define DAEMON_SERVER_H
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
 
 #include <stdbool.h>
 #include <stdint.h>

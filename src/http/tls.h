@@ -3,8 +3,8 @@
  * A session does no I/O. The caller lends received bytes to tls_session_feed(); bytes to send
  * appear in the caller's buffer. TLS 1.2 and 1.3 (RFC 5246, 8446) without renegotiation. HTTP/1.1
  * is the only protocol offered (ALPN, RFC 7301). */
-#ifndef DAEMON_TLS_H
-#define DAEMON_TLS_H
+#ifndef HTTP_TLS_H
+#define HTTP_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  *
  * connection.c uses it without knowing which. No function of this header calls back. After
  * transport_close(), only ops->closed is called. */
-#ifndef DAEMON_TRANSPORT_H
-#define DAEMON_TRANSPORT_H
+#ifndef HTTP_TRANSPORT_H
+#define HTTP_TRANSPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -15,8 +15,8 @@
  * protocol ends in -EBADMSG and ERROR_SANDBOX.
  *
  * Functions return 0 (or as stated) or -errno and fill e, which may be NULL. */
-#ifndef VMM_AGENT_CLIENT_H
-#define VMM_AGENT_CLIENT_H
+#ifndef SANDBOX_AGENT_CLIENT_H
+#define SANDBOX_AGENT_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

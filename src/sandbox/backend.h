@@ -1,7 +1,7 @@
 /* The operations that make and end sandboxes. In the product a sandbox is a microVM; tests of the
  * HTTP side put a native agent in its place. make and end block and run in worker threads. */
-#ifndef DAEMON_BACKEND_H
-#define DAEMON_BACKEND_H
+#ifndef SANDBOX_BACKEND_H
+#define SANDBOX_BACKEND_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -9,10 +9,10 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "sandbox/sandbox.h"
-#include "sandbox/sandbox_dir.h"
 #include "image/home.h"
 #include "sandbox/launch.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/sandbox_dir.h"
 
 /* A file in the directory of every sandbox that a daemon made. One without a row in the store is
  * garbage. Sandboxes without the file belong to `mayfly run`. */

@@ -22,10 +22,10 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "sandbox/backend.h"
-#include "sandbox/layers.h"
 #include "image/workdir.h"
 #include "sandbox/agent_client.h"
+#include "sandbox/backend.h"
+#include "sandbox/layers.h"
 
 enum {
 	HOLD_MS = 1000, /* for an answer of the agent */

@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "proto/snapshot.h"
 #include "sandbox/backend.h"
 #include "sandbox/host.h"
 #include "sandbox/sandbox_plan.h"
-#include "proto/snapshot.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -1,8 +1,8 @@
 /* Reads the boot log in a sandbox's directory (console.log, written by the VMM): the guest's last
  * words. They are the guest's bytes, so everything unprintable is replaced before anyone sees
  * it. */
-#ifndef DAEMON_CONSOLE_H
-#define DAEMON_CONSOLE_H
+#ifndef SANDBOX_CONSOLE_H
+#define SANDBOX_CONSOLE_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* What the host has to offer: memory and disk space. */
-#ifndef DAEMON_HOST_H
-#define DAEMON_HOST_H
+#ifndef SANDBOX_HOST_H
+#define SANDBOX_HOST_H
 
 #include <stdint.h>
 

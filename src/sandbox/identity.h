@@ -8,8 +8,8 @@
  * A guest that cannot read the host's clock is late by the time that the message took. The first
  * message is under way while the microVM is restored, so the time is told again to a guest that
  * runs. So queue nothing of the user's before identity_take() has returned 1. */
-#ifndef DAEMON_IDENTITY_H
-#define DAEMON_IDENTITY_H
+#ifndef SANDBOX_IDENTITY_H
+#define SANDBOX_IDENTITY_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -16,8 +16,8 @@
  * A guest may have taken over mayfly-vmm. So mayfly-vmm gets an empty environment (except for its
  * log's level) and only the descriptors of its own files. What it wrote is opened with
  * file_open_foreign. */
-#ifndef VMM_LAUNCH_H
-#define VMM_LAUNCH_H
+#ifndef SANDBOX_LAUNCH_H
+#define SANDBOX_LAUNCH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -22,8 +22,8 @@
  *	layers_advance	makes a sandbox that goes on stand on the snapshot's files
  *
  * All functions block. Errors are those of the host's file system. */
-#ifndef DAEMON_LAYERS_H
-#define DAEMON_LAYERS_H
+#ifndef SANDBOX_LAYERS_H
+#define SANDBOX_LAYERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -15,14 +15,14 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "sandbox/console.h"
 #include "image/verify.h"
 #include "image/workdir.h"
 #include "io/program.h"
 #include "proto/agent_wire.h"
 #include "sandbox/agent_client.h"
-#include "vmm/kvm.h"
+#include "sandbox/console.h"
 #include "sandbox/probe.h"
+#include "vmm/kvm.h"
 
 enum {
 	ATTEMPT_MS = 300,

@@ -4,8 +4,8 @@
  * guest has settled, the microVM is saved into snapshots/<cpus>c-<mem>m of the template's
  * directory. Sandboxes are restored from there. Only sandboxes of which just the disks were kept
  * boot again, and those that are asked to. */
-#ifndef DAEMON_PREPARE_H
-#define DAEMON_PREPARE_H
+#ifndef SANDBOX_PREPARE_H
+#define SANDBOX_PREPARE_H
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  * interpreted instruction by instruction. So a throw-away VM runs a short loop in 64-bit kernel
  * mode and is timed. It ends after PROBE_CEILING_MS at the latest. On a fast host it takes about a
  * millisecond, most of it to create the VM. */
-#ifndef VMM_PROBE_H
-#define VMM_PROBE_H
+#ifndef SANDBOX_PROBE_H
+#define SANDBOX_PROBE_H
 
 #include <stdbool.h>
 #include <stdint.h>

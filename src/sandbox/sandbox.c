@@ -13,10 +13,10 @@
 #include "sandbox/console.h"
 #include "sandbox/host.h"
 #include "sandbox/identity.h"
-#include "sandbox/sandbox_plan.h"
-#include "vmm/kvm.h"
 #include "sandbox/launch.h"
 #include "sandbox/probe.h"
+#include "sandbox/sandbox_plan.h"
+#include "vmm/kvm.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -11,8 +11,8 @@
  *
  * A microVM that ends, panics, never answers or runs on too slow a host is an error of
  * sandbox_next_event(), never a hang. If this process dies, the microVM ends by itself. */
-#ifndef DAEMON_SANDBOX_H
-#define DAEMON_SANDBOX_H
+#ifndef SANDBOX_SANDBOX_H
+#define SANDBOX_SANDBOX_H
 
 #include <jansson.h>
 #include <poll.h>
@@ -21,11 +21,11 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "sandbox/options.h"
-#include "sandbox/sandbox_dir.h"
 #include "image/home.h"
 #include "image/progress.h"
 #include "sandbox/agent_client.h"
+#include "sandbox/options.h"
+#include "sandbox/sandbox_dir.h"
 
 enum { SANDBOX_POLL_FDS = 2 };
 

@@ -5,8 +5,8 @@
  * The file system is the register. A sandbox exists while its directory does, and runs while a
  * process holds the directory's lock. A killed sandbox leaves an unlocked directory behind, which
  * the next command removes (sandbox_dirs_collect). */
-#ifndef DAEMON_SANDBOX_DIR_H
-#define DAEMON_SANDBOX_DIR_H
+#ifndef SANDBOX_DIR_H
+#define SANDBOX_DIR_H
 
 #include <jansson.h>
 #include <stdbool.h>

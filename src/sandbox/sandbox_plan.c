@@ -10,13 +10,13 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "sandbox/host.h"
-#include "sandbox/sizes.h"
-#include "sandbox/layers.h"
 #include "image/verify.h"
 #include "image/workdir.h"
-#include "vmm/kvm.h"
+#include "sandbox/host.h"
+#include "sandbox/layers.h"
 #include "sandbox/probe.h"
+#include "sandbox/sizes.h"
+#include "vmm/kvm.h"
 
 #define MIB (UINT64_C(1) << 20)
 

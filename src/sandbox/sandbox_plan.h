@@ -2,17 +2,17 @@
  *
  * Files are named through descriptors of their directories (/proc/self/fd/N/...). So a template
  * that is replaced meanwhile is used either old or new, never mixed. */
-#ifndef DAEMON_SANDBOX_PLAN_H
-#define DAEMON_SANDBOX_PLAN_H
+#ifndef SANDBOX_PLAN_H
+#define SANDBOX_PLAN_H
 
 #include <stdint.h>
 
 #include "base/error.h"
-#include "sandbox/prepare.h"
-#include "sandbox/options.h"
 #include "image/home.h"
 #include "image/template.h"
 #include "sandbox/launch.h"
+#include "sandbox/options.h"
+#include "sandbox/prepare.h"
 
 enum {
 	PLAN_PATH_MAX = 64,

@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "store/checkpoint.h"
+#include "store/creations.h"
 #include "store/db.h"
 #include "store/keys.h"
-#include "store/creations.h"
 #include "store/maintain.h"
 #include "store/schema.h"
 

@@ -7,8 +7,8 @@
 #include "base/buf.h"
 #include "proto/json_text.h"
 #include "store/page.h"
-#include "store/sandboxes_internal.h"
 #include "store/sandboxes.h"
+#include "store/sandboxes_internal.h"
 #include "store/text.h"
 
 enum { SQL_MAX = 8192, BINDS_MAX = 16 + 2 * STORE_FILTER_PAIRS_MAX };

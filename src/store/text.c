@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "proto/json_text.h"
-#include "store/store.h"
 #include "proto/json_tree.h"
+#include "store/store.h"
 
 bool text_is_id(const char *s)
 {

@@ -6,21 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/cleanup.h"
 #include "base/crc32c.h"
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/file.h"
-#include "base/cleanup.h"
 #include "harness.h"
-#include "proto/snapshot.h"
 #include "proto/memory_layer.h"
+#include "proto/snapshot.h"
 
 #ifdef __SANITIZE_ADDRESS__
 enum { PAUSES = 100 };

@@ -21,10 +21,10 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "sandbox/launch.h"
 #include "vmm/control.h"
 #include "vmm/kvm.h"
 #include "vmm/snapshot_files.h"
-#include "sandbox/launch.h"
 
 enum { SMALL_MB = 8, WAIT_MS = 5000, CHILDREN = 8, SKIPPED = 77, PATH_BYTES = 128 };
 

@@ -31,11 +31,11 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "sandbox/backend.h"
 #include "daemon/daemon.h"
 #include "http/server.h"
 #include "image/template.h"
 #include "image/workdir.h"
+#include "sandbox/backend.h"
 
 #define MIB (UINT64_C(1) << 20)
 

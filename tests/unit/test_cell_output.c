@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "api/cell_output.h"
+#include "base/cleanup.h"
 
 enum { LIMIT = 1024 * 1024 };
 

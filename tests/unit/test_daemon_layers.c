@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "sandbox/layers.h"
 #include "image/verify.h"
 #include "proto/snapshot.h"
+#include "sandbox/layers.h"
 #include "sandbox/sandbox_dir.h"
 
 enum { LIST_BYTES = 1024 };

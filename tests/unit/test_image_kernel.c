@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/file.h"
 #include "base/fd.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "image/initramfs.h"
 #include "image/kernel.h"
