@@ -15,7 +15,7 @@
  *	EMPTY  the file's size is 0. Files in /proc say so but have contents: their first DATA
  *	       begins an answer of unknown length
  *	DATA   the answer has begun
- * */
+ */
 enum get_step { GET_STAT, GET_RANGE, GET_READ, GET_EMPTY, GET_DATA };
 
 struct get {
