@@ -1,11 +1,11 @@
 /* The frame of the command line: a table of verbs, each with a table of options.
  *
- * main.c finds the verb, parses its options into a struct of the verb's, and calls it. Help, shell
+ * main.c finds the verb, parses its options into a struct of the verb, and calls it. Help, shell
  * completion and the manual are printed from the same tables.
  *
- * A verb's values begin with struct cli_common. Its function returns an exit status (0 or more), or
- * -errno with e filled, which main.c prints as one line and turns into a status
- * (error_exit_status). */
+ * The values of a verb begin with struct cli_common. Its function returns an exit status (0 or
+ * more), or -errno with e filled. main.c prints such an error as one line and converts it to a
+ * status (error_exit_status). */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -17,25 +17,25 @@
 
 struct cli_common {
 	bool help;
-	bool json; /* stays false for verbs without --json */
+	bool json; /* always false for verbs without --json */
 };
 
 struct cli_verb {
 	const char *name;
-	const char *arguments;	 /* behind the options in the usage line, or "" */
+	const char *arguments;	 /* after the options in the usage line, or "" */
 	const char *summary;	 /* one line */
-	const char *description; /* more of it for --help and the manual, or NULL */
+	const char *description; /* the text after the summary in --help and the manual, or NULL */
 	const struct option_spec *options;
-	const void *defaults; /* of the values */
+	const void *defaults; /* for the values */
 	size_t values_bytes;
-	/* argv: the words that are no options, without the verb. */
+	/* argv: the words that are not options, without the verb. */
 	int (*run)(void *values, int argc, char **argv, struct error *e);
-	const struct cli_verb *const *verbs; /* a group of verbs instead of a function */
-	bool options_first; /* options end at the first word that is none: the rest is a command */
+	const struct cli_verb *const *verbs; /* of a group of verbs, which has no function */
+	bool options_first; /* options end at the first other word; the rest is a command */
 	bool hidden;
 };
 
-/* The entries that every table of options begins or ends with. */
+/* Entries that begin or end every table of options. */
 #define CLI_OPTION_HELP                                                                            \
 	{                                                                                          \
 		"help", 'h', OPTION_HELP, NULL, "print this help",                                 \
@@ -46,7 +46,7 @@ struct cli_verb {
 		"json", 0, OPTION_FLAG, NULL, "print JSON for programs",                           \
 			offsetof(struct cli_common, json), 0, 0, false                             \
 	}
-/* Where -t would have no meaning: it is the terminal in every verb that has it. */
+/* For verbs in which -t has no meaning: elsewhere it always means the terminal. */
 #define CLI_OPTION_NO_TTY                                                                          \
 	{                                                                                          \
 		.name = "tty", .letter = 't', .type = OPTION_REFUSED, .hidden = true,              \
@@ -57,7 +57,7 @@ struct cli_verb {
 		.name = NULL                                                                       \
 	}
 
-/* All verbs in the order of the help; NULL ends this and every other table of them. */
+/* All verbs, in the order of the help. NULL ends this and every other table of verbs. */
 extern const struct cli_verb *const cli_verbs[];
 
 /* The verbs, one file each. */
@@ -69,17 +69,17 @@ extern const struct cli_verb cli_verb_run, cli_verb_ps, cli_verb_kill, cli_verb_
 	cli_verb_create, cli_verb_exec, cli_verb_shell, cli_verb_port, cli_verb_cp, cli_verb_ls,
 	cli_verb_webhooks, cli_verb_code;
 
-/* NULL when there is none. */
+/* NULL if there is none. */
 const struct cli_verb *cli_find_verb(const struct cli_verb *const *verbs, const char *name);
 
-/* ERROR_USAGE for a word that is no verb, with the nearest one. */
+/* ERROR_USAGE for a word that is not a verb, with the nearest one. */
 int cli_unknown_verb(const struct cli_verb *const *verbs, const char *word, struct error *e);
 
-/* ERROR_USAGE for words that a verb does not take. */
+/* ERROR_USAGE if there are words, for a verb that takes none. */
 int cli_no_arguments(int argc, char **argv, struct error *e);
 
-/* Prints an error: one line on standard error, and an object on standard output with json. Returns
- * the exit status. */
+/* Prints an error: one line on standard error, and with json also an object on standard output.
+ * Returns the exit status. */
 int cli_print_error(const struct error *e, bool json);
 
 #endif

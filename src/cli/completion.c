@@ -1,5 +1,5 @@
-/* `mayfly completion SHELL`: completion scripts, printed from the tables. Names of sandboxes and
- * templates are asked for when they are completed. */
+/* `mayfly completion SHELL`: prints completion scripts from the tables. The scripts ask for names
+ * of sandboxes and templates at completion time. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

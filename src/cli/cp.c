@@ -1,4 +1,4 @@
-/* `mayfly cp`: files and directories to and from a sandbox. */
+/* `mayfly cp`: copies files and directories to and from a sandbox. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

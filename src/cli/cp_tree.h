@@ -1,7 +1,7 @@
-/* Whole directories to and from a sandbox. Links are followed, as scp does, but for those that lead
- * to a directory above; what is no file or directory, and what vanishes or may not be read, is left
- * out, named on standard error, and counted. Modes of files are kept, of directories on this side
- * only. */
+/* Copies whole directories to and from a sandbox. Follows links as scp does, except links to a
+ * parent directory. It skips, names on standard error and counts what is no file or directory, what
+ * vanishes, and what may not be read. It keeps modes of files; for directories, only on this
+ * side. */
 #ifndef CLI_CP_TREE_H
 #define CLI_CP_TREE_H
 
@@ -18,14 +18,14 @@ struct cp {
 	unsigned left_out;
 };
 
-/* One file; name: in dirfd (AT_FDCWD: a path). What is there and no regular file is written into.
- */
+/* Copies one file to `name` in dirfd (AT_FDCWD: a path). If something other than a regular file
+ * exists there, it is written into. */
 int cp_file_down(struct cp *cp, const char *path, const json_t *entry, int dirfd, const char *name,
 	struct error *e);
-/* fd: of the open file. */
+/* fd: the open file. */
 int cp_file_up(struct cp *cp, int fd, const char *path, struct error *e);
 
-/* What is in a directory into another, which is there. */
+/* Copies the contents of a directory into another, existing one. */
 int cp_tree_down(struct cp *cp, const char *path, int dirfd, struct error *e);
 int cp_tree_up(struct cp *cp, int dirfd, const char *path, struct error *e);
 

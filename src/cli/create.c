@@ -1,4 +1,4 @@
-/* `mayfly create`: a sandbox of the daemon that outlives this command. */
+/* `mayfly create`: makes a sandbox of the daemon that outlives this command. */
 #include "cli/create.h"
 
 #include <errno.h>

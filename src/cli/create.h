@@ -1,4 +1,4 @@
-/* The body of POST /v2/sandboxes, of the options that create, run and shell have. */
+/* Builds the body of POST /v2/sandboxes from the options that create, run and shell share. */
 #ifndef CLI_CREATE_H
 #define CLI_CREATE_H
 
@@ -12,7 +12,7 @@ struct create_order {
 	json_t *env, *metadata;	     /* borrowed objects, or NULL */
 };
 
-/* NULL: something is not UTF-8. */
+/* NULL: something is not valid UTF-8. */
 json_t *create_body(const struct create_order *o);
 
 #endif

@@ -1,4 +1,4 @@
-/* `mayfly diff`: what has changed between two states of a sandbox. */
+/* `mayfly diff`: shows what differs between two states of a sandbox. */
 #include <errno.h>
 #include <stdio.h>
 

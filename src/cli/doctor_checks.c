@@ -1,5 +1,5 @@
-/* The checks. Each adds one line; none changes the host (a user namespace and a virtual machine are
- * made and thrown away). */
+/* The checks of `mayfly doctor`. Each adds one line. None changes the host; a user namespace and a
+ * virtual machine are created and discarded. */
 #include "cli/doctor.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* Adding lines to doctor's report. */
+/* Adds lines to the report of `mayfly doctor`. */
 #include "cli/doctor.h"
 
 #include <stdarg.h>

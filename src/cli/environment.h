@@ -1,4 +1,4 @@
-/* NAME=VALUE on the command line: --env and the like. */
+/* Parses NAME=VALUE on the command line: --env and similar options. */
 #ifndef CLI_ENVIRONMENT_H
 #define CLI_ENVIRONMENT_H
 
@@ -12,14 +12,14 @@ struct environment {
 	unsigned count;
 };
 
-/* Of --env: NAME alone passes the variable of that name on, if there is one. */
+/* For --env: NAME alone passes on the variable of that name, if it exists. */
 int environment_read(const struct option_list *list, struct environment *ret, struct error *e);
 void environment_done(struct environment *env);
 
-/* An object of strings; NULL: something is not UTF-8. */
+/* An object of strings. NULL: something is not valid UTF-8. */
 json_t *environment_json(const struct environment *env);
 
-/* An object of what an option was given as NAME=VALUE. */
+/* An object of the NAME=VALUE pairs that an option was given. */
 int environment_pairs(
 	const struct option_list *list, const char *option, json_t **ret, struct error *e);
 

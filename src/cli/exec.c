@@ -1,4 +1,4 @@
-/* `mayfly exec`: a command in a running sandbox. */
+/* `mayfly exec`: runs a command in a running sandbox. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

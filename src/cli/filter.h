@@ -1,5 +1,5 @@
-/* `--filter NAME=VALUE` of the verbs that are about many sandboxes: what it selects for one it does
- * for all, so `mayfly ps` shows what `mayfly kill --all` ends. */
+/* `--filter NAME=VALUE` of verbs for many sandboxes. All these verbs select alike, so `mayfly ps`
+ * shows exactly what `mayfly kill --all` ends. */
 #ifndef CLI_FILTER_H
 #define CLI_FILTER_H
 
@@ -11,7 +11,7 @@
 
 struct filter {
 	struct option_list items; /* all must hold */
-	bool all;		  /* paused ones too, when no item is about the state */
+	bool all;		  /* include paused ones, if no item is about the state */
 };
 
 #define CLI_OPTION_FILTER(type)                                                                    \
@@ -22,9 +22,10 @@ struct filter {
 			offsetof(type, filter.items), 0, 0, false                                  \
 	}
 
-/* ERROR_USAGE for an item that says nothing. */
+/* ERROR_USAGE for an item that has no meaning. */
 int filter_check(const struct filter *f, struct error *e);
-/* Of a filter that was checked. Paused sandboxes are selected when asked for only. */
+/* For a filter that filter_check() has accepted. Selects paused sandboxes only if the filter asks
+ * for them. */
 bool filter_selects(const struct filter *f, const struct row *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* `mayfly fork`: sandboxes that go on from where another one is. */
+/* `mayfly fork`: makes sandboxes that continue from another one's current state. */
 #include <errno.h>
 #include <stdio.h>
 

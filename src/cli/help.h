@@ -1,4 +1,4 @@
-/* --help, printed from the tables. */
+/* Prints --help from the tables. */
 #ifndef CLI_HELP_H
 #define CLI_HELP_H
 
@@ -6,11 +6,11 @@
 
 #include "cli/cli.h"
 
-/* path: the names up to there, "mayfly template". */
+/* path: the words that lead there, such as "mayfly template". */
 void help_print_verbs(const struct cli_verb *const *verbs, const char *path, FILE *f);
 void help_print_verb(const struct cli_verb *v, const char *path, FILE *f);
 
-/* What stands behind the path in the first line: "[OPTION]... [--] COMMAND [ARG]...". */
+/* The part after the path in the first line: "[OPTION]... [--] COMMAND [ARG]...". */
 void help_print_synopsis(const struct cli_verb *v, FILE *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* `mayfly keys`: API keys and what they may. */
+/* `mayfly keys`: API keys and their limits. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* `mayfly logs`: what a guest wrote to its console. */
+/* `mayfly logs`: shows what a guest wrote to its console. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* `mayfly ls`: files of a sandbox. */
+/* `mayfly ls`: lists files of a sandbox. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

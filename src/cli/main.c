@@ -1,4 +1,4 @@
-/* `mayfly`: finds the verb, parses its options, runs it, reports its error. */
+/* `mayfly`: finds the verb, parses its options, runs it, and reports its error. */
 #include "cli/cli.h"
 
 #include <errno.h>

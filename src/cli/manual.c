@@ -1,5 +1,5 @@
-/* `mayfly manual`: the manual page mayfly(1) in roff, printed from the tables. Hidden: packagers
- * run it, and a test compares docs/man/mayfly.1 with it. */
+/* `mayfly manual`: prints the manual page mayfly(1) in roff from the tables. Hidden: packagers run
+ * it, and a test compares docs/man/mayfly.1 with it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
-/* A local file that appears under its name only when it is complete. Until then it has another name
- * in the same directory, and is removed whatever ends this program, but for SIGKILL. One at a time.
- */
+/* A local file that gets its name only when it is complete. Until then it has another name in the
+ * same directory. It is removed however this program ends, except by SIGKILL. One at a time. */
 #ifndef CLI_PARTIAL_H
 #define CLI_PARTIAL_H
 
@@ -8,11 +7,11 @@
 
 #include "base/error.h"
 
-/* Opens one for `name` in dirfd (AT_FDCWD: a path). The descriptor or -errno. */
+/* Opens one for `name` in dirfd (AT_FDCWD: a path). Returns the descriptor or -errno. */
 int partial_open(int dirfd, const char *name, struct error *e);
-/* Gives it its mode and its name, replacing a file of that name. Closes. */
+/* Sets its mode, gives it its name (replacing a file of that name), and closes it. */
 int partial_commit(mode_t mode, struct error *e);
-/* Removes it; without one nothing happens. */
+/* Removes it. No-op if there is none. */
 void partial_drop(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* `mayfly port`: a TCP port of this host that leads to one in a sandbox, over tunnels of the daemon
+/* `mayfly port`: forwards a TCP port of this host to one in a sandbox, over tunnels of the daemon
  * (Upgrade: tcp, docs/api.md). One poll loop; each connection holds a bounded number of bytes in
  * each direction. */
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
-/* Progress of long work on standard error: a bar on a terminal, a line per stage elsewhere. A
- * passing view is for work that is mostly short and not what was asked for: nothing of it stays on
- * the terminal, and nothing is shown elsewhere. */
+/* Shows progress of long work on standard error: a bar on a terminal, a line per stage elsewhere. A
+ * `passing` view is for work that is usually short and that nobody asked for. It leaves nothing on
+ * the terminal, and shows nothing elsewhere. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -12,9 +12,9 @@
 enum { PROGRESS_STAGE_MAX = 64 };
 
 struct progress_view {
-	struct progress progress; /* to hand on */
+	struct progress progress; /* for the functions that report progress */
 	bool tty, passing;
-	bool drawn; /* a bar stands on the current line */
+	bool drawn; /* a bar is on the current line */
 	char stage[PROGRESS_STAGE_MAX];
 	uint64_t begin_ns, stage_ns, drawn_ns;
 };

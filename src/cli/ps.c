@@ -1,4 +1,4 @@
-/* `mayfly ps`: the sandboxes of this host. */
+/* `mayfly ps`: lists the sandboxes of this host. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

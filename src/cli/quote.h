@@ -1,11 +1,11 @@
-/* Commands as people would type them. */
+/* Formats commands as people would type them. */
 #ifndef CLI_QUOTE_H
 #define CLI_QUOTE_H
 
 enum { QUOTE_MAX = 4096 };
 
-/* Words joined with blanks, quoted for a shell where needed, cut at QUOTE_MAX. malloc'ed, NULL when
- * out of memory. */
+/* Joins words with blanks, quotes them for a shell where needed, and cuts at QUOTE_MAX. malloc'ed;
+ * NULL when out of memory. */
 char *quote_command(int argc, char **argv);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sandboxes of the running daemon: finding, making, ending, and calls into them. */
+/* The running daemon's sandboxes: finds, makes and ends them, and calls into them. */
 #ifndef CLI_REMOTE_H
 #define CLI_REMOTE_H
 
@@ -12,12 +12,12 @@
 #include "proto/route.h"
 
 enum {
-	REMOTE_CREATE_S = 900, /* one may have to be booted for its sizes first */
+	REMOTE_CREATE_S = 900, /* a template may first have to boot for the sizes */
 	REMOTE_LEASE_S = 60,   /* life of a sandbox that belongs to a running command, */
-	REMOTE_RENEW_S = 15,   /* which renews it that often */
+	REMOTE_RENEW_S = 15,   /* which renews it this often */
 };
 
-/* Key of the metadata that mayfly run notes its command under, for mayfly ps. */
+/* Metadata key under which mayfly run notes its command, for mayfly ps. */
 #define REMOTE_COMMAND_METADATA "mayfly.command"
 
 struct remote {
@@ -31,41 +31,40 @@ struct remote {
 		.home = HOME_INIT                                                                  \
 	}
 
-/* Opens the state directory and finds the one running sandbox whose id begins with `prefix`. */
+/* Opens the state directory and finds the one sandbox whose id begins with `prefix`. */
 int remote_open(const char *prefix, struct remote *ret, struct error *e);
 void remote_close(struct remote *r);
 
-/* Every sandbox that the daemon lists (GET /v2/sandboxes), newest first. A new reference. */
+/* All sandboxes that the daemon lists (GET /v2/sandboxes), newest first. A new reference. */
 int remote_list(const struct home *home, json_t **ret, struct error *e);
-/* -ECONNREFUSED, with e left alone, when no daemon runs. */
+/* Returns -ECONNREFUSED, without filling e, if no daemon runs. */
 int remote_try_list(const struct home *home, json_t **ret, struct error *e);
-/* ERROR_NOT_FOUND; ERROR_USAGE when several begin so. */
+/* ERROR_NOT_FOUND, or ERROR_USAGE if several ids begin with `prefix`. */
 int remote_find(const json_t *list, const char *prefix, char ret_id[ROUTE_SANDBOX_ID_MAX + 1],
 	struct error *e);
 
-/* body: of POST /v2/sandboxes; taken. */
+/* body: of POST /v2/sandboxes; takes ownership. */
 int remote_create(
 	struct client *c, json_t *body, char ret_id[ROUTE_SANDBOX_ID_MAX + 1], struct error *e);
-/* Ends it, and waits until nothing of it is left on this host. One that has gone is
- * ERROR_NOT_FOUND.
- */
+/* Ends it and waits until nothing of it is left on this host. ERROR_NOT_FOUND if it has already
+ * gone. */
 int remote_remove(const struct home *home, const char *id, struct error *e);
 
 /* --- calls into a sandbox --- */
 
-/* A request to its envd surface, to be completed by the caller. */
+/* A request to its envd surface, for the caller to complete. */
 struct client_request remote_request(
 	const struct remote *r, const char *method, const char *target);
 
-/* A unary RPC such as "/filesystem.Filesystem/Stat"; message is taken. */
+/* Calls a unary RPC such as "/filesystem.Filesystem/Stat"; takes ownership of message. */
 int remote_call(const struct remote *r, struct client *c, const char *method, json_t *message,
 	json_t **ret, struct error *e);
 
-/* {"pid":PID}, the selector of a process. */
+/* {"pid":PID}, a process selector. */
 json_t *remote_process(uint32_t pid);
 int remote_signal(const struct remote *r, uint32_t pid, int signo, struct error *e);
 
-/* The protocol's word for a signal that it can send, else NULL. */
+/* The protocol's name of a signal, or NULL if it cannot send that signal. */
 const char *remote_signal_name(int signo);
 
 #endif

@@ -1,4 +1,5 @@
-/* A command in a sandbox of the daemon, joined to this process: what exec, shell and run share. */
+/* Runs a command in a sandbox of the daemon, joined to this process. Shared by exec, shell and
+ * run. */
 #ifndef CLI_REMOTE_COMMAND_H
 #define CLI_REMOTE_COMMAND_H
 
@@ -6,11 +7,11 @@
 #include "cli/session_remote.h"
 
 struct remote_command {
-	struct session_remote_options start; /* env may lack TERM: it is added for a terminal */
-	uint64_t deadline_ns;		     /* as of struct session_options */
+	struct session_remote_options start; /* env gets TERM for a terminal */
+	uint64_t deadline_ns;		     /* as in struct session_options */
 };
 
-/* As session_run(). A command that was asked to end and does not is killed. */
+/* As session_run(). Kills a command that was asked to end and does not. */
 int remote_command_run(const struct remote_command *o, struct session_result *ret, struct error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* `mayfly run`: a fresh sandbox, a command in it, and nothing left of it afterwards. */
+/* `mayfly run`: runs a command in a fresh sandbox, and leaves nothing of it behind. */
 #include "cli/run.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* `mayfly run` in its two ways: in a sandbox of the daemon, or in one of this process's own. */
+/* The two ways of `mayfly run`: in a sandbox of the daemon, or in one that this process owns. */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
@@ -27,19 +27,20 @@ struct run {
 	struct session_result result;
 };
 
-/* Both leave nothing behind. 0 with r->result, or -errno. */
+/* Both leave nothing behind. Return 0 with r->result, or -errno. */
 int run_directly(struct run *r, struct error *e);
-/* On an open connection, which is the caller's. The sandbox is given a short life, renewed while
- * this process lives, so that it ends soon after a kill -9. */
+/* Uses an open connection, which stays the caller's. The sandbox gets a short life that this
+ * process renews, so it ends soon after a kill -9. */
 int run_in_daemon(struct run *r, const struct home *home, struct client *c, struct error *e);
 
-/* err of a command, which if it failed, or did not end, on a full disk becomes an explanation of
- * that. dirs: where the sandbox's files are; before they are removed. */
+/* Explains a failed command: if it failed, or did not end, and the disk is full, the error says so.
+ * Otherwise returns err unchanged. dirs: where the sandbox's files are; call it before they are
+ * removed. */
 int run_explain_failure(
 	const struct run *r, const struct sandbox_dirs *dirs, int err, struct error *e);
 
-/* For --timing, once all is gone; times are CLOCK_MONOTONIC but for ready_ns, from the beginning.
- */
+/* For --timing, when everything is gone. Times are CLOCK_MONOTONIC; ready_ns counts from the
+ * beginning. */
 void run_print_timing(const struct run *r, uint64_t ready_ns, uint64_t ended_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* The way of `mayfly run` through the daemon. */
+/* `mayfly run` with a daemon: the sandbox is the daemon's. */
 #include <errno.h>
 #include <string.h>
 

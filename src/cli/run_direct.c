@@ -1,4 +1,4 @@
-/* The way of `mayfly run` without a daemon: the microVM is a child of this process. */
+/* `mayfly run` without a daemon: the microVM is a child of this process. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* `mayfly serve`: the daemon. */
+/* `mayfly serve`: runs the daemon. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

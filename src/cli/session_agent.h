@@ -1,4 +1,4 @@
-/* The peer of a session whose command runs in a sandbox of this process's own. */
+/* A session's peer for a command in a sandbox that this process owns. */
 #ifndef CLI_SESSION_AGENT_H
 #define CLI_SESSION_AGENT_H
 
@@ -6,10 +6,10 @@
 #include "sandbox/agent_client.h"
 #include "sandbox/sandbox.h"
 
-/* The peer. The command is queued when the sandbox is ready, which it need not be yet. */
+/* Queues the command once the sandbox is ready; it need not be ready at first. */
 struct session_agent {
 	struct sandbox *sandbox;
-	struct agent_exec *exec; /* borrowed; NULL: it was queued */
+	struct agent_exec *exec; /* borrowed; NULL once queued */
 };
 
 extern const struct session_peer_ops session_agent_ops;

@@ -1,4 +1,4 @@
-/* `mayfly shell`: a login shell in a sandbox, in a new one when none is named. */
+/* `mayfly shell`: runs a login shell in a named sandbox, or in a new one. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

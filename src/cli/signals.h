@@ -1,4 +1,4 @@
-/* Signals as something to poll for, of a command that is joined to what runs in a sandbox. */
+/* Makes signals available to poll(), for a process that is joined to a command in a sandbox. */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
 
@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 
-/* Blocks these signals for good, ignores SIGPIPE (sinks see EPIPE), and returns a descriptor that
- * tells them, the caller's. */
+/* Blocks these signals permanently and ignores SIGPIPE (sinks see EPIPE). Returns a descriptor that
+ * reports the signals; the caller owns it. */
 int signals_open(const int *signals, size_t count, int *ret_fd, struct error *e);
-/* The next one, 0: none. Does not block. */
+/* The next signal, or 0 if there is none. Does not block. */
 int signals_read(int fd);
 
 #endif

@@ -1,4 +1,4 @@
-/* `mayfly pause`, `mayfly resume`; and the calls that the other verbs about states make. */
+/* `mayfly pause` and `mayfly resume`, and the calls that the other verbs for states share. */
 #include "cli/states.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What the verbs about states of sandboxes share: one call of the daemon's. */
+/* Calls to the daemon that the verbs for states of sandboxes share. */
 #ifndef CLI_STATES_H
 #define CLI_STATES_H
 
@@ -8,14 +8,14 @@
 
 enum { STATES_PATIENCE_S = 600 }; /* a snapshot waits for the disk */
 
-/* POST /sandboxes/ID/WHAT of the one sandbox whose id begins with `prefix`. body is taken; *ret
- * (may be NULL) is the answer's. */
+/* POST /sandboxes/ID/WHAT, for the one sandbox whose id begins with `prefix`. Takes ownership of
+ * body. *ret is the answer's JSON; ret may be NULL. */
 int states_post(const char *prefix, const char *what, json_t *body, json_t **ret, struct error *e);
 
-/* Any request without a body. */
+/* Makes any request without a body. */
 int states_ask(const char *method, const char *target, json_t **ret, struct error *e);
 
-/* "give the id of a sandbox" unless there are `least` to `most` arguments. */
+/* Fails with "give the id of a sandbox" unless there are `least` to `most` arguments. */
 int states_check_count(int argc, int least, int most, const char *usage, struct error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* "Did you mean ...?": the nearest of some names to a misspelt word. */
+/* "Did you mean ...?": finds the nearest name for a misspelt word. */
 #ifndef CLI_SUGGEST_H
 #define CLI_SUGGEST_H
 
@@ -9,7 +9,7 @@ struct suggest {
 };
 
 struct suggest suggest_for(const char *word);
-/* name must live as long as the suggestion. */
+/* name must outlive the suggestion. */
 void suggest_offer(struct suggest *s, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* `mayfly template ls|show|rm`; building stands in template_build.c. */
+/* `mayfly template ls|show|rm`. Building is in template_build.c. */
 #include "cli/template.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* `mayfly template build`: an image from a recipe, then a boot of it that is snapshotted. */
+/* `mayfly template build`: builds an image from a recipe, boots it, and takes a snapshot. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* `mayfly tiers`: what is included in a month, and what more costs. */
+/* `mayfly tiers`: what a month includes, and what more costs. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* `mayfly usage`: what was used, by key, day or sandbox. */
+/* `mayfly usage`: shows usage by key, day or sandbox. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

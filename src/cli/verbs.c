@@ -1,4 +1,4 @@
-/* The table of verbs and the search in it. */
+/* The table of verbs, and the search in it. */
 #include "cli/cli.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* `mayfly webhooks`: who is told of sandboxes' life cycle, through the running daemon. */
+/* `mayfly webhooks`: who receives life-cycle events of sandboxes. Needs the running daemon. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
