@@ -1,9 +1,9 @@
 /* Teams, keys and usage of the client (protocol section 2.15), and the operator's requests to the
  * store (operator.h).
  *
- * A key may create, rename and revoke keys only if the operator allows it, and only in its team,
- * since each new key has its own limits and a new allowance of its tier's minutes. It can neither
- * give more than it has nor pass this right on. */
+ * A key may create, rename and revoke keys only if the operator allows it, and only in its team.
+ * The operator must allow it because each new key has its own limits, and its tier's minutes anew.
+ * A key can neither give more than it has nor pass this right on. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

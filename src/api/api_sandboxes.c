@@ -75,8 +75,8 @@ static int write_sandbox(struct buf *out, json_t *root, const struct store_sandb
 	return r == 0 ? buf_add_u8(out, '}') : r;
 }
 
-/* What one sandbox and an entry of a list have in common, with whose it is for the operator: others
- * see their own only. */
+/* The fields that a single sandbox and a list entry share. The operator also sees the key; other
+ * clients only see sandboxes of their own key. */
 static json_t *described_to(const struct request *r, const struct store_sandbox *sb)
 {
 	_cleanup_(store_key_freep) struct store_key *key = NULL;
@@ -84,7 +84,7 @@ static json_t *described_to(const struct request *r, const struct store_sandbox 
 
 	if (!r->admin)
 		return root;
-	/* what cannot be added is optional here as well */
+	/* optional here as well */
 	(void)json_object_set_new(root, "keyID", json_string(sb->key_id));
 	if (store_key_get(fleet_of(r)->store, sb->key_id, &key, NULL) == 0)
 		(void)json_object_set_new(root, "keyName", json_string(key->name));

@@ -85,7 +85,7 @@ int self_signed_start(struct daemon *d, struct error *e)
 		return r;
 	d->options.tls_cert = s->cert;
 	d->options.tls_key = s->key;
-	(void)uv_timer_start(&s->timer, on_look, LOOK_MS, LOOK_MS); /* has a callback: starts */
+	(void)uv_timer_start(&s->timer, on_look, LOOK_MS, LOOK_MS); /* cannot fail */
 	return 0;
 }
 

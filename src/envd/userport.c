@@ -338,7 +338,7 @@ static bool masked_host(const struct instance *i, uint16_t port, char out[HOST_M
 	return n > 0 && n < HOST_MAX;
 }
 
-/* Drops the sandbox's own token in any header. Another X-Access-Token belongs to the user's
+/* Drops X-Access-Token if it holds the sandbox's own token. Any other value belongs to the user's
  * service. */
 static int write_request(struct tunnel *t, const struct instance *i)
 {

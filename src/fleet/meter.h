@@ -1,10 +1,10 @@
 /* Measures what each sandbox uses and reports it to the store (store/usage.h).
  *
- * All figures are the host's, since a guest may report anything: time by our clock, CPU time of the
- * microVM's process (guest and devices), memory and disk as promised, and bytes of bodies that pass
- * through the daemon. Reports are written every METER_PERIOD_S, when a sandbox ends for any reason,
- * and when somebody asks for usage. Only the bytes need the daemon to count them, so a killed
- * daemon loses at most one period of bytes. */
+ * All figures are the host's, since a guest may report anything. Time is by our clock; CPU time is
+ * the microVM process's (guest and devices). Memory and disk count as promised; traffic is the
+ * bytes of bodies that pass through the daemon. Reports are written every METER_PERIOD_S, when a
+ * sandbox ends for any reason, and when somebody asks for usage. Only the traffic needs the daemon
+ * to count it, so a killed daemon loses at most one period of it. */
 #ifndef FLEET_METER_H
 #define FLEET_METER_H
 
