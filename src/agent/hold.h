@@ -1,6 +1,6 @@
-/* Holds processes still while a snapshot is taken of the guest. They continue once the new sandbox
- * has its identity. So no process draws the same random numbers as its siblings, or sees an old
- * clock. */
+/* Holds processes still while a snapshot is taken of the guest. They continue when it is done; in a
+ * sandbox made from the snapshot, once that has its identity. So no process draws the same random
+ * numbers as its siblings, or sees an old clock. */
 #ifndef AGENT_HOLD_H
 #define AGENT_HOLD_H
 

@@ -20,10 +20,12 @@
  * the next message, or to the new protocol after UPGRADE.
  *
  * The parser refuses what two readers could understand differently (request smuggling):
- * Content-Length together with Transfer-Encoding, more than one Content-Length (equal ones too),
- * any transfer coding other than exactly `chunked`, Transfer-Encoding in HTTP/1.0, folded lines,
- * bare CR or LF, blanks before the colon or in front of a line, control characters, a request
- * without exactly one Host. Chunk extensions and trailers are bounded, checked and dropped.
+ * - Content-Length together with Transfer-Encoding, or more than one Content-Length, even if equal;
+ * - any transfer coding other than exactly `chunked`, or Transfer-Encoding in HTTP/1.0;
+ * - folded lines, bare CR or LF, blanks before the colon or at the start of a line;
+ * - control characters;
+ * - a request without exactly one Host.
+ * Chunk extensions and trailers are bounded, checked and dropped.
  *
  * Memory: one buffer holds the head (at most limits.head_max), and a table its fields
  * (headers_max). Bodies are never copied. A resting parser keeps at most 8 KiB. */
