@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "cli/remote.h"
 #include "cli/states.h"
 #include "cli/table.h"
 #include "proto/timestamp.h"
@@ -116,6 +117,19 @@ static int print_snapshots(const json_t *list, struct error *e)
 	return table_print(&t) < 0 ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;
 }
 
+static int list_all(json_t **ret, struct error *e)
+{
+	struct home home = HOME_INIT;
+	int r = home_open(NULL, &home, e);
+
+	if (r == 0)
+		r = remote_try_pages(&home, "/snapshots", ret, e);
+	if (r == -ECONNREFUSED)
+		r = client_no_daemon(&home, e);
+	home_close(&home);
+	return r;
+}
+
 static int ls_run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct cli_common *o = values;
@@ -123,7 +137,7 @@ static int ls_run(void *values, int argc, char **argv, struct error *e)
 	int r = states_check_count(argc, 0, 0, "mayfly snapshot ls takes no arguments", e);
 
 	if (r == 0)
-		r = states_ask("GET", "/snapshots", &list, e);
+		r = list_all(&list, e);
 	if (r < 0)
 		return r;
 	if (o->json)
@@ -155,7 +169,7 @@ static int rm_run(void *values, int argc, char **argv, struct error *e)
 static const struct cli_verb ls_verb = {
 	.name = "ls",
 	.arguments = "",
-	.summary = "List them, newest first (100 at most)",
+	.summary = "List them, newest first",
 	.description = "SIZE is what deleting it would free at least.",
 	.options = checkpoint_options,
 	.values_bytes = sizeof(struct cli_common),

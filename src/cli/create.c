@@ -21,6 +21,7 @@ struct create_options {
 	const char *template;
 	uint64_t timeout, cpus, memory, disk;
 	struct option_list env, metadata;
+	bool auto_pause, auto_resume;
 };
 
 static const struct create_options defaults = {
@@ -44,6 +45,10 @@ static const struct option_spec options[] = {
 		offsetof(struct create_options, env), 0, 0, false},
 	{"metadata", 0, OPTION_LIST, "KEY=VALUE", "to be found by (repeatable)",
 		offsetof(struct create_options, metadata), 0, 0, false},
+	{"auto-pause", 0, OPTION_FLAG, NULL, "pause it when its time is over, instead of ending it",
+		offsetof(struct create_options, auto_pause), 0, 0, false},
+	{"auto-resume", 0, OPTION_FLAG, NULL, "bring it back from a pause when it is used",
+		offsetof(struct create_options, auto_resume), 0, 0, false},
 	CLI_OPTION_NO_TTY,
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -65,6 +70,11 @@ json_t *create_body(const struct create_order *o)
 		if (sizes[i].value)
 			(void)json_object_set_new(body, sizes[i].name,
 				json_integer((json_int_t)sizes[i].value)); /* else the template's */
+	/* what is missing shows in mayfly inspect */
+	if (body && o->auto_pause)
+		(void)json_object_set_new(body, "autoPause", json_true());
+	if (body && o->auto_resume)
+		(void)json_object_set_new(body, "autoResume", json_pack("{s:b}", "enabled", true));
 	return body;
 }
 
@@ -73,8 +83,15 @@ static int create(const struct create_options *o, const struct environment *env,
 {
 	_cleanup_(client_closep) struct client *c = NULL;
 	json_t *variables = environment_json(env);
-	const struct create_order order = {
-		o->template, o->timeout, o->cpus, o->memory, o->disk, variables, metadata};
+	const struct create_order order = {.template = o->template,
+		.timeout_ns = o->timeout,
+		.cpus = o->cpus,
+		.memory = o->memory,
+		.disk = o->disk,
+		.env = variables,
+		.metadata = metadata,
+		.auto_pause = o->auto_pause,
+		.auto_resume = o->auto_resume};
 	struct home home = HOME_INIT;
 	int r = home_open(NULL, &home, e);
 

@@ -3,6 +3,7 @@
 #define CLI_CREATE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct create_order {
@@ -10,6 +11,7 @@ struct create_order {
 	uint64_t timeout_ns;	     /* rounded up to seconds */
 	uint64_t cpus, memory, disk; /* in bytes; 0: the template's */
 	json_t *env, *metadata;	     /* borrowed objects, or NULL */
+	bool auto_pause, auto_resume;
 };
 
 /* NULL: something is not valid UTF-8. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -16,7 +17,7 @@
 #define MIB   (UINT64_C(1) << 20)
 #define UNSET UINT64_MAX
 
-enum { MASK_BYTES = 32, NUMBER_MAX = 1000000 };
+enum { MASK_BYTES = 32, LIMITS_BYTES = 192, NUMBER_MAX = 1000000 };
 
 struct key_options {
 	struct cli_common common;
@@ -196,10 +197,60 @@ static const struct cli_verb set_verb = {
 
 /* --- ls --- */
 
+/* Of numbers in an answer's "limits", by what the options are called. */
+static const struct limit {
+	const char *member, *name;
+	uint64_t unit; /* bytes; 0: a plain number */
+} shown[] = {
+	{"maxSandboxes", "sandboxes", 0},
+	{"createsPerMinute", "creates", 0},
+	{"maxCpus", "cpus", 0},
+	{"maxMemoryMB", "memory", MIB},
+	{"maxDiskMB", "disk", MIB},
+	{"maxKept", "kept", 0},
+	{"maxKeptMB", "kept-size", MIB},
+};
+
+/* "512 MB" as "512MB": what is in one cell has spaces between limits only. */
+static void add_size(struct buf *to, uint64_t bytes)
+{
+	char text[16];
+
+	for (const char *p = str_format_bytes(bytes, text); *p; p++)
+		if (*p != ' ')
+			(void)buf_add_u8(to, (uint8_t)*p); /* what does not fit is cut, as below */
+}
+
+/* "sandboxes=5 memory=2GB timeout=3600s", "-" for a key that has the daemon's limits. */
+static void format_limits(const json_t *limits, char out[LIMITS_BYTES])
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(LIMITS_BYTES - 1);
+	long long timeout_s = json_integer_value(json_object_get(limits, "maxTimeout"));
+	size_t n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
+		json_int_t v = json_integer_value(json_object_get(limits, shown[i].member));
+
+		if (!v)
+			continue;
+		(void)buf_printf(&text, "%s=", shown[i].name);
+		if (shown[i].unit)
+			add_size(&text, (uint64_t)v * shown[i].unit);
+		else
+			(void)buf_printf(&text, "%lld", (long long)v);
+		(void)buf_add_u8(&text, ' ');
+	}
+	if (timeout_s)
+		(void)buf_printf(&text, "timeout=%llds ", timeout_s);
+	n = buf_len(&text);
+	(void)snprintf(out, LIMITS_BYTES, "%.*s", n ? (int)n - 1 : 1,
+		n ? (const char *)buf_head(&text) : "-");
+}
+
 static int print_keys(const json_t *list, struct error *e)
 {
 	static const char *const heading[] = {
-		"ID", "NAME", "KEY", "TIER", "KEPT", "CREATED", "LAST USED"};
+		"ID", "NAME", "KEY", "TIER", "KEPT", "CREATED", "LAST USED", "LIMITS"};
 	struct table t = {.columns = ARRAY_SIZE(heading)};
 	json_t *k;
 	size_t i;
@@ -211,11 +262,12 @@ static int print_keys(const json_t *list, struct error *e)
 		const char *used = ask_text(k, "lastUsed");
 		const char *tier = ask_text(json_object_get(k, "limits"), "tier");
 		const json_t *kept = json_object_get(k, "kept");
-		char masked[MASK_BYTES], bytes[16], keeps[48];
+		char masked[MASK_BYTES], bytes[16], keeps[48], limits[LIMITS_BYTES];
 		const char *const row[] = {ask_text(k, "id"), ask_text(k, "name"), masked,
-			*tier ? tier : "-", keeps, ask_text(k, "createdAt"),
-			*used ? used : "never"};
+			*tier ? tier : "-", keeps, ask_text(k, "createdAt"), *used ? used : "never",
+			limits};
 
+		format_limits(json_object_get(k, "limits"), limits);
 		(void)snprintf(keeps, sizeof(keeps), "%lld, %s",
 			(long long)json_integer_value(json_object_get(kept, "count")),
 			str_format_bytes(
@@ -251,6 +303,9 @@ static const struct cli_verb ls_verb = {
 	.name = "ls",
 	.arguments = "",
 	.summary = "List the API keys",
+	.description =
+		"LIMITS are those that keys create or set gave it; the daemon's hold for the "
+		"rest.",
 	.options = ls_options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = ls_run,

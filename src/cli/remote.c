@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -15,13 +16,16 @@ enum { GONE_MS = 10000, GONE_STEP_MS = 2, PAGES_MAX = 10000 };
 
 /* --- finding --- */
 
-static int add_page(
-	struct client *c, const char *target, json_t *all, char **ret_next, struct error *e)
+/* The page behind *token, which becomes that of the next one, or NULL. */
+static int add_page(struct client *c, const char *path, char **token, json_t *all, struct error *e)
 {
+	_cleanup_free_ char *target =
+		*token ? str_printf("%s?nextToken=%s", path, *token) : strdup(path);
 	const struct client_request request = {.method = "GET", .target = target};
 	json_t *page = NULL;
 	const char *next;
-	int r = client_call(c, &request, NULL, CLIENT_PATIENCE_S, &page, e);
+	int r = target ? client_call(c, &request, NULL, CLIENT_PATIENCE_S, &page, e)
+		       : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 
 	if (r == 0 && json_array_extend(all, page) < 0)
 		r = error_set(e, ERROR_INTERNAL, EBADMSG, "the daemon's list is broken");
@@ -29,28 +33,30 @@ static int add_page(
 	if (r < 0)
 		return r;
 	next = http_header_get(&client_head(c)->headers, "x-next-token");
-	*ret_next = next ? str_printf("/v2/sandboxes?nextToken=%s", next) : NULL;
-	return 0;
+	free(*token);
+	*token = next ? strdup(next) : NULL;
+	return next && !*token ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;
 }
 
-int remote_try_list(const struct home *home, json_t **ret, struct error *e)
+int remote_try_pages(const struct home *home, const char *path, json_t **ret, struct error *e)
 {
 	_cleanup_(client_closep) struct client *c = NULL;
+	_cleanup_free_ char *token = NULL;
 	json_t *all = json_array();
-	char *target = strdup("/v2/sandboxes");
 	int r = client_try(home, &c, e);
 
-	for (unsigned i = 0; r == 0 && target && i < PAGES_MAX; i++) {
-		_cleanup_free_ char *now = TAKE_PTR(target);
-
-		r = add_page(c, now, all, &target, e);
-	}
-	free(target);
+	for (unsigned i = 0; r == 0 && i < PAGES_MAX && (i == 0 || token); i++)
+		r = add_page(c, path, &token, all, e);
 	if (r == 0)
 		*ret = all;
 	else
 		json_decref(all);
 	return r;
+}
+
+int remote_try_list(const struct home *home, json_t **ret, struct error *e)
+{
+	return remote_try_pages(home, "/v2/sandboxes", ret, e);
 }
 
 int remote_list(const struct home *home, json_t **ret, struct error *e)

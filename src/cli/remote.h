@@ -35,6 +35,9 @@ struct remote {
 int remote_open(const char *prefix, struct remote *ret, struct error *e);
 void remote_close(struct remote *r);
 
+/* All entries of a list that comes in pages, such as "/snapshots". Returns -ECONNREFUSED, without
+ * filling e, if no daemon runs. A new reference. */
+int remote_try_pages(const struct home *home, const char *path, json_t **ret, struct error *e);
 /* All sandboxes that the daemon lists (GET /v2/sandboxes), newest first. A new reference. */
 int remote_list(const struct home *home, json_t **ret, struct error *e);
 /* Returns -ECONNREFUSED, without filling e, if no daemon runs. */
