@@ -288,9 +288,9 @@ class Stream(Client):
         """Whether the connection ends without an end frame, as E2B's does when the sandbox is gone."""
         try:
             self.end()
-        except EOFError:
+            return False
+        except (EOFError, ConnectionResetError):
             return True
-        return False
 
 
 def start(d, sandbox, script, more=(), **options):
