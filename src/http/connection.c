@@ -38,7 +38,7 @@ struct connection *connection_new(struct connections *all, enum server_door door
 	}
 	c->all = all;
 	c->door = door;
-	c->deadline_ns = UINT64_MAX; /* none until its first turn */
+	c->deadline_ns = UINT64_MAX; /* none until it is accepted */
 	buf_init(&c->in, CONNECTION_IN_MAX);
 	buf_init(&c->out, CONNECTION_OUT_MAX);
 	c->next = all->first;
@@ -646,6 +646,8 @@ int connection_accept(struct connection *c, uv_stream_t *listener)
 	}
 	if (r < 0)
 		connection_close(c);
+	else
+		update_deadline(c); /* it is worth less than a client before its first turn, too */
 	return r;
 }
 
