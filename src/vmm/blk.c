@@ -337,21 +337,6 @@ int blk_create(const struct guest_memory *memory, struct disk *disk, const char 
 
 /* --- the disk's operations, under the device's lock --- */
 
-int blk_grow(struct virtio_device *dev, uint64_t bytes)
-{
-	struct disk *disk = blk_of(dev)->disk;
-	uint64_t before;
-	int r;
-
-	virtio_lock(dev);
-	before = disk_bytes(disk);
-	r = disk_grow(disk, bytes);
-	if (r == 0 && disk_bytes(disk) != before)
-		virtio_config_changed(dev);
-	virtio_unlock(dev);
-	return r;
-}
-
 int blk_flush(struct virtio_device *dev)
 {
 	int r;
@@ -453,34 +438,4 @@ void blk_replace_frozen(struct virtio_device *dev, struct disk_merged *m)
 	virtio_lock(dev);
 	disk_replace_frozen(blk_of(dev)->disk, m);
 	virtio_unlock(dev);
-}
-
-uint64_t blk_bytes(struct virtio_device *dev)
-{
-	uint64_t n;
-
-	virtio_lock(dev);
-	n = disk_bytes(blk_of(dev)->disk);
-	virtio_unlock(dev);
-	return n;
-}
-
-uint64_t blk_delta_bytes(struct virtio_device *dev)
-{
-	uint64_t n;
-
-	virtio_lock(dev);
-	n = disk_delta_bytes(blk_of(dev)->disk);
-	virtio_unlock(dev);
-	return n;
-}
-
-struct disk_stats blk_stats(struct virtio_device *dev)
-{
-	struct disk_stats s;
-
-	virtio_lock(dev);
-	s = disk_stats(blk_of(dev)->disk);
-	virtio_unlock(dev);
-	return s;
 }

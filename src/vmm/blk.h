@@ -23,9 +23,7 @@
 int blk_create(const struct guest_memory *memory, struct disk *disk, const char *serial,
 	void (*raise_irq)(void *), void *irq_opaque, struct virtio_device **ret, struct error *e);
 
-/* The disk's operations under the device's lock; disk.h has their results. blk_grow also tells the
- * driver. */
-int blk_grow(struct virtio_device *dev, uint64_t bytes);
+/* The disk's operations under the device's lock; disk.h has their results. */
 int blk_flush(struct virtio_device *dev);
 int blk_check(struct virtio_device *dev, struct error *e);
 int blk_freeze(struct virtio_device *dev, int delta_fd, struct error *e);
@@ -41,9 +39,5 @@ void blk_write_back(struct virtio_device *dev);
 int blk_sync_frozen(struct virtio_device *dev);
 int blk_merge_frozen(
 	struct virtio_device *dev, int out_fd, struct disk_merged **ret, struct error *e);
-
-uint64_t blk_bytes(struct virtio_device *dev);
-uint64_t blk_delta_bytes(struct virtio_device *dev);
-struct disk_stats blk_stats(struct virtio_device *dev);
 
 #endif

@@ -24,7 +24,6 @@
  *				"step stop" it waits up to two seconds for "go" on the same
  *				connection. "go" has no answer
  *	flush			writes the disks' deltas to the host's disk
- *	grow INDEX BYTES	enlarges a disk
  *	idle			-> ok yes|no: yes if no host connection to the guest is open
  *	keep			the VM outlives its owner from now on
  *	quit			ends the VM after the answer

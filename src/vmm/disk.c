@@ -784,20 +784,3 @@ int disk_flush(struct disk *d)
 	}
 	return count_error(d, io_error(r));
 }
-
-int disk_grow(struct disk *d, uint64_t bytes)
-{
-	if (!d->writable)
-		return -EROFS;
-	if (bytes < d->bytes || bytes % DISK_SECTOR_BYTES)
-		return -EINVAL;
-	if (bytes > DISK_MAX_BYTES)
-		return -EFBIG;
-	if (bytes == d->bytes)
-		return 0;
-	map_clear(top_layer(d), top_layer(d)->blocks, blocks_of(bytes));
-	d->bytes = bytes;
-	top_layer(d)->blocks = blocks_of(bytes);
-	d->header_dirty = true;
-	return 0;
-}

@@ -85,9 +85,6 @@ int disk_flush(struct disk *d);
  * and disk_merge_frozen fail. */
 int disk_check(const struct disk *d, struct error *e);
 
-/* Enlarges the disk. Shrinking is -EINVAL, more than DISK_MAX_BYTES is -EFBIG. */
-int disk_grow(struct disk *d, uint64_t bytes);
-
 /* Freezes the top delta and puts a fresh one on top. The frozen file must not change from now on.
  * It may serve as a lower delta of any disk. delta_fd: an empty read-write file, taken over also on
  * failure; -1: the disk goes on without a top, read-only.

@@ -329,16 +329,6 @@ static int do_save_hot(struct vmm_process *p, const struct control_fds *fds, str
 	return r < 0 ? r : vm_save_hot(p->vm, fds->fd[0], fds->fd[1], e);
 }
 
-static int do_grow(struct vmm_process *p, const char *arguments, struct error *e)
-{
-	unsigned long long bytes;
-	unsigned index;
-
-	if (sscanf(arguments, "%u %llu", &index, &bytes) != 2)
-		return error_set(e, ERROR_USAGE, EINVAL, "grow: expected INDEX BYTES");
-	return vm_grow_disk(p->vm, index, bytes, e);
-}
-
 static int set_running(struct vmm_process *p, bool running, struct error *e)
 {
 	int r = 0;
@@ -393,8 +383,6 @@ static void handle_request(
 		(void)do_save_hot(p, fds, &e); /* e has the result */
 	else if (strcmp(request, "flush") == 0)
 		(void)vm_flush_disks(p->vm, &e); /* e has the result */
-	else if (str_starts_with(request, "grow "))
-		(void)do_grow(p, request + 5, &e); /* e has the result */
 	else if (strcmp(request, "keep") == 0)
 		p->s.keep = true;
 	else if (strcmp(request, "quit") == 0)

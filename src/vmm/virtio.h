@@ -190,9 +190,6 @@ void virtio_queue_push(struct virtio_device *d, unsigned queue, uint16_t head, u
  * (VIRTIO_F_EVENT_IDX or VIRTQ_AVAIL_F_NO_INTERRUPT, as negotiated). */
 void virtio_queue_interrupt(struct virtio_device *d, unsigned queue);
 
-/* The configuration space changed: bumps the generation and raises a configuration interrupt. */
-void virtio_config_changed(struct virtio_device *d);
-
 /* The driver broke the rules. `why` goes to the log, which is rate-limited. */
 void virtio_needs_reset(struct virtio_device *d, const char *why);
 

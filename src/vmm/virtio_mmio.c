@@ -124,13 +124,6 @@ static uint32_t all_queues(const struct virtio_device *d)
 	return (UINT32_C(1) << d->ops->queue_count) - 1;
 }
 
-void virtio_config_changed(struct virtio_device *d)
-{
-	d->config_generation++;
-	if (virtio_is_live(d))
-		virtio_raise(d, VIRTIO_MMIO_INT_CONFIG);
-}
-
 void virtio_needs_reset(struct virtio_device *d, const char *why)
 {
 	if (d->status & VIRTIO_STATUS_NEEDS_RESET)

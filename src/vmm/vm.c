@@ -653,22 +653,6 @@ bool vm_vsock_idle(struct vm *vm)
 	return !d || vsock_idle(d);
 }
 
-int vm_grow_disk(struct vm *vm, unsigned disk, uint64_t bytes, struct error *e)
-{
-	int r;
-
-	if (disk >= vm->disk_count)
-		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no disk %u", disk);
-	pthread_mutex_lock(&vm->life);
-	r = blk_grow(vm->slots[VM_SLOT_DISK + disk].device, bytes);
-	if (r == 0)
-		vm->disk_bytes[disk] = bytes;
-	pthread_mutex_unlock(&vm->life);
-	return r < 0 ? error_set_errno(e, ERROR_LIMIT, -r, "cannot grow disk %u to %llu bytes",
-			       disk, (unsigned long long)bytes)
-		     : 0;
-}
-
 void vm_get_stats(const struct vm *vm, struct vm_stats *s)
 {
 	*s = (struct vm_stats){

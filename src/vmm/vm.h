@@ -149,9 +149,6 @@ int vm_vsock_fd(const struct vm *vm); /* -1: no vsock */
 void vm_vsock_poll(struct vm *vm);
 bool vm_vsock_idle(struct vm *vm);
 
-/* Enlarges a disk of a running VM and tells the guest. */
-int vm_grow_disk(struct vm *vm, unsigned disk, uint64_t bytes, struct error *e);
-
 struct vm_stats {
 	uint64_t exits;		/* returns of KVM_RUN that user space handled */
 	uint64_t first_exit_ns; /* CLOCK_MONOTONIC of the first of them, 0: none yet */

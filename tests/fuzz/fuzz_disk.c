@@ -98,8 +98,6 @@ static void step(struct disk *d, struct reader *in)
 		(void)disk_discard(d, offset, n);
 		break;
 	case 4:
-		(void)disk_grow(d, BLOCKS * DISK_BLOCK_BYTES + offset);
-		break;
 	case 5:
 		(void)disk_flush(d);
 		break;

@@ -25,7 +25,7 @@ enum {
 	DO_AVAIL_IDX,
 	DO_REQUEST,
 	DO_SAVE_AND_LOAD,
-	DO_GROW,
+	DO_NOTHING, /* its number stands in the corpus */
 	DO_ODD_WRITE,
 	DO_EVENT_IDX,
 	DOS,
@@ -216,10 +216,6 @@ static void step(struct reader *in)
 		break;
 	case DO_SAVE_AND_LOAD:
 		save_and_load(in);
-		break;
-	case DO_GROW:
-		if (f.dev->ops->id == VIRTIO_ID_BLOCK)
-			(void)blk_grow(f.dev, 65536 + 512u * reader_le16(in)); /* or smaller */
 		break;
 	case DO_EVENT_IDX:
 		if (q->size)

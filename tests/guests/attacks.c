@@ -85,7 +85,6 @@ static void busy_queue(const struct test *t)
 	vm_resume(restored.vm);
 	machine_snapshot(&restored, "live", false, &l);
 	expect_prompt(begin, "a live snapshot");
-	CHECK(vm_grow_disk(restored.vm, 0, 2 * DISK_SECTORS * SECTOR_BYTES, NULL) == 0);
 	begin = clock_monotonic_ns();
 	machine_free(&m);
 	machine_free(&restored);

@@ -466,7 +466,7 @@ static void abandoned(void)
 static void bad_requests(void)
 {
 	static const char *const requests[] = {"snapshot final", "snapshot live 0",
-		"snapshot later", "save", "hot", "grow", "grow 0", "no such"};
+		"snapshot later", "save", "hot", "grow 0 4096", "no such"};
 	struct machine m;
 	char reply[64];
 	int fd;

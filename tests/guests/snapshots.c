@@ -141,22 +141,6 @@ static void restore_larger_disk(const struct test *t)
 	finish(&m);
 }
 
-static void grow_running(const struct test *t)
-{
-	struct error e = {0};
-	struct machine m;
-
-	machine_boot(&m, t->guest, t->line, t->cpus);
-	vm_resume(m.vm);
-	machine_wait_stage(&m, 1);
-	CHECK(vm_grow_disk(m.vm, 0, (uint64_t)GROWN_SECTORS * SECTOR_BYTES, &e) == 0);
-	CHECK(vm_grow_disk(m.vm, 0, SECTOR_BYTES, &e) < 0);
-	machine_mailbox(&m)->value = GROWN_SECTORS;
-	machine_answer(&m, 1);
-	machine_expect_pass(&m);
-	machine_free(&m);
-}
-
 /* A capacity below the snapshot's does not count: the guest knows the larger one. */
 static void restore_smaller_disk(const struct test *t)
 {
@@ -289,7 +273,6 @@ const struct test snapshot_tests[] = {
 	{"snapshot-generations", restore_generations, "snapshot", "timer"},
 	{"snapshot-larger-disk", restore_larger_disk, "snapshot", "grow"},
 	{"snapshot-smaller-disk", restore_smaller_disk, "snapshot", "masked"},
-	{"grow-disk-running", grow_running, "snapshot", "grow"},
 	{"pause-busy", pause_busy, "snapshot", "busy", .cpus = 2},
 	{"snapshot-busy", save_busy, "snapshot", "busy", .cpus = 2},
 	{"snapshot-missing-files", refuse_missing_files, "snapshot", "registers"},

@@ -103,7 +103,6 @@ static void reads_base_and_zeroes_behind_it(void **state)
 	assert_int_equal(disk_write(d, 0, p, 512), -EROFS);
 	assert_int_equal(disk_write_zeroes(d, 0, 512), -EROFS);
 	assert_int_equal(disk_discard(d, 0, 512), -EROFS);
-	assert_int_equal(disk_grow(d, 16 * BLOCK), -EROFS);
 	assert_int_equal(disk_flush(d), 0);
 	assert_int_equal(disk_delta_bytes(d), 0);
 	disk_close(d);
@@ -243,7 +242,9 @@ static void model_reshape(struct model *m, uint32_t what)
 		if (m->size >= 100 * BLOCK)
 			break;
 		m->size += 512 * (1 + model_random(m, 8));
-		assert_int_equal(disk_grow(m->disk, m->size), 0);
+		assert_int_equal(disk_flush(m->disk), 0);
+		disk_close(m->disk);
+		model_open(m);
 		break;
 	}
 }
@@ -415,10 +416,9 @@ static void grows(void **state)
 	struct disk *d = open_ok(file_filled(BLOCK + 512, 0), NULL, 0, dup(delta), 2 * BLOCK - 512);
 
 	write_fill(d, BLOCK, BLOCK - 512, 5);
-	assert_int_equal(disk_grow(d, BLOCK), -EINVAL);
-	assert_int_equal(disk_grow(d, 3 * BLOCK + 1), -EINVAL);
-	assert_int_equal(disk_grow(d, DISK_MAX_BYTES + 512), -EFBIG);
-	assert_int_equal(disk_grow(d, DISK_MAX_BYTES), 0);
+	assert_int_equal(disk_flush(d), 0);
+	disk_close(d);
+	d = open_ok(file_filled(BLOCK + 512, 0), NULL, 0, dup(delta), DISK_MAX_BYTES);
 	expect_fill(d, 2 * BLOCK - 512, 512, 0);
 	write_fill(d, DISK_MAX_BYTES - BLOCK, BLOCK, 6);
 	assert_int_equal(disk_flush(d), 0);
@@ -440,10 +440,6 @@ static void growing_ignores_bits_past_the_end(void **state)
 	assert_int_equal(disk_flush(d), 0);
 	disk_close(d);
 	assert_int_equal(fd_pwrite_full(delta, &ff, 1, 4096), 0);
-	d = open_ok(file_filled(BLOCK, 0), NULL, 0, dup(delta), 4 * BLOCK);
-	assert_int_equal(disk_grow(d, 8 * BLOCK), 0);
-	expect_fill(d, 4 * BLOCK, 4 * BLOCK, 0);
-	disk_close(d);
 	d = open_ok(file_filled(BLOCK, 0), NULL, 0, dup(delta), 8 * BLOCK);
 	expect_fill(d, 4 * BLOCK, 4 * BLOCK, 0);
 	disk_close(d);

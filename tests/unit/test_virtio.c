@@ -209,20 +209,6 @@ static void config_space_any_size_in_range(void **state)
 	assert_int_equal(b[0], 1);
 }
 
-static void config_change_raises_and_counts(void **state)
-{
-	uint32_t before = fake_read(&f, VIRTIO_MMIO_CONFIG_GENERATION);
-
-	virtio_config_changed(f.dev);
-	assert_int_equal(fake_read(&f, VIRTIO_MMIO_CONFIG_GENERATION), before + 1);
-	assert_int_equal(f.irqs, 1);
-	assert_int_equal(fake_read(&f, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_CONFIG);
-	fake_write(&f, VIRTIO_MMIO_INTERRUPT_ACK, VIRTIO_MMIO_INT_VRING);
-	assert_int_equal(fake_read(&f, VIRTIO_MMIO_INTERRUPT_STATUS), VIRTIO_MMIO_INT_CONFIG);
-	fake_write(&f, VIRTIO_MMIO_INTERRUPT_ACK, VIRTIO_MMIO_INT_CONFIG);
-	assert_int_equal(fake_read(&f, VIRTIO_MMIO_INTERRUPT_STATUS), 0);
-}
-
 static void status_bits_come_in_order(void **state)
 {
 	fake_write(&f, VIRTIO_MMIO_STATUS, VIRTIO_STATUS_DRIVER);
@@ -980,7 +966,6 @@ int main(void)
 		T(identity),
 		T(odd_accesses_read_zero_and_write_nothing),
 		T(config_space_any_size_in_range),
-		TS(config_change_raises_and_counts),
 		T(status_bits_come_in_order),
 		T(features_that_were_not_offered_are_refused),
 		T(version_1_is_required),
