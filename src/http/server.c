@@ -125,8 +125,9 @@ static void on_connection(uv_stream_t *listener, int status)
 	if (refusal) {
 		metrics_add(METRIC_CONNECTIONS_REFUSED, NULL, NULL, 1);
 		if (log_limited(&limit))
-			log_warn("%u connections, %u of peer=%s, and none that does nothing: the "
-				 "limit of them or of open files is reached, one refused",
+			log_warn(
+				"connection refused: %u are open, %u of peer=%s, and none is idle; "
+				"see --max-connections and the limit of open files",
 				s->all.count - 1, c->who->connections - 1, c->peer);
 		connection_turn_away(c, refusal);
 		return;

@@ -242,7 +242,7 @@ int verify_check(int dirfd, const char *name, const char *what, const char *reme
 	if (fd == -ENOENT)
 		return damaged(e, what, remedy, name, "is missing");
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return damaged(e, what, remedy, name, "cannot be opened, or is none");
+		return damaged(e, what, remedy, name, "is missing or is no regular file");
 	if (!read_record(dirfd, name, &want_size, &want))
 		return damaged(e, what, remedy, name, "has no checksum");
 	if (want_size != (uint64_t)st.st_size)
