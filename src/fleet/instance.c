@@ -16,8 +16,6 @@
 #include "proto/json_tree.h"
 #include "store/sandboxes.h"
 
-enum { STAT_MAX = 4096, STAT_START_FIELD = 22 };
-
 /* --- accessors --- */
 
 const char *instance_id(const struct instance *i)
@@ -218,21 +216,6 @@ void instance_free(struct instance *i)
 }
 
 /* --- processes --- */
-
-uint64_t instance_process_start(pid_t pid)
-{
-	_cleanup_free_ char *path = str_printf("/proc/%d/stat", (int)pid);
-	_cleanup_free_ char *text = NULL;
-	const char *p;
-
-	if (!path || file_read(AT_FDCWD, path, STAT_MAX, &text, NULL) < 0)
-		return 0;
-	/* field 2, the name in parentheses, may contain anything */
-	p = strrchr(text, ')');
-	for (int field = 2; p && field < STAT_START_FIELD; field++)
-		p = strchr(p + 1, ' ');
-	return p ? strtoull(p + 1, NULL, 10) : 0;
-}
 
 int instance_watch_process(
 	struct fleet *f, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e)

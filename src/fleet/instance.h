@@ -133,8 +133,6 @@ void instance_set_aside(struct instance *i, enum instance_state state);
 void instance_free(struct instance *i);
 /* The extra_json of its row, malloc'ed; NULL when out of memory. */
 char *instance_extra(const struct instance *i, bool transient, bool unresponsive);
-/* Field 22 of /proc/pid/stat; 0 if there is no such process. */
-uint64_t instance_process_start(pid_t pid);
 /* The environment of a microVM's user, merged from all sources: a NULL-terminated list of
  * "NAME=VALUE". The caller frees each string and the list. */
 char **instance_environment(const struct instance *i);

@@ -37,6 +37,7 @@
 #include "image/workdir.h"
 #include "sandbox/console.h"
 #include "sandbox/identity.h"
+#include "sandbox/sandbox_dir.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
 
@@ -199,7 +200,7 @@ void instance_make_ready(struct instance_maker *m)
 	int r;
 
 	i->started_ns = clock_realtime_ns();
-	i->vmm_start = instance_process_start(i->sandbox.pid);
+	i->vmm_start = process_start_ticks(i->sandbox.pid);
 	r = instance_watch(i, &e);
 	if (r == 0 && m->order.hold) {
 		hold(m);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
+#include "sandbox/sandbox_dir.h"
 #include "store/usage.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -55,7 +56,7 @@ void meter_note_cpu(struct instance *i)
 	uint64_t ns;
 
 	if (clock_getcpuclockid(i->sandbox.pid, &clock) != 0 || clock_gettime(clock, &t) < 0 ||
-		instance_process_start(i->sandbox.pid) != i->vmm_start)
+		process_start_ticks(i->sandbox.pid) != i->vmm_start)
 		return;
 	ns = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 	if (ns > i->meter.cpu_ns)

@@ -21,6 +21,7 @@
 #include "fleet/meter.h"
 #include "fleet/revocation.h"
 #include "image/workdir.h"
+#include "sandbox/sandbox_dir.h"
 #include "store/sandboxes.h"
 #include "store/snapshots.h"
 
@@ -79,7 +80,7 @@ static bool is_alive(struct fleet *f, const struct store_sandbox *sb)
 	_cleanup_close_ int fd = sandbox_open_dir(&f->dirs, sb->id, NULL);
 
 	return fd >= 0 && vmm_dir_is_live(fd) == 1 && sb->vmm_pid > 0 && sb->vmm_start &&
-	       instance_process_start(sb->vmm_pid) == sb->vmm_start;
+	       process_start_ticks(sb->vmm_pid) == sb->vmm_start;
 }
 
 static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *e)
