@@ -24,8 +24,9 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "proto/snapshot.h"
 
-enum { VMM_DISKS_MAX = 2, VMM_LAYERS_MAX = 16 };
+enum { VMM_DISKS_MAX = 2, VMM_LAYERS_MAX = SNAPSHOT_LAYERS_MAX };
 
 /* Maximum bytes of a file that a microVM writes, or that one stands on. The largest is a disk's
  * delta of 64 GiB with its head. */

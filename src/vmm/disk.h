@@ -20,13 +20,15 @@
 #include <sys/uio.h>
 
 #include "base/error.h"
+#include "proto/snapshot.h"
 
 enum {
 	DISK_BLOCK_BYTES = 4096,
 	DISK_SECTOR_BYTES = 512,
-	DISK_LOWER_MAX = 16,   /* frozen deltas between base and top that disk_open accepts */
-	DISK_FROZEN_MAX = 32,  /* frozen deltas of an open disk */
-	DISK_IOVECS_MAX = 130, /* pieces of one disk_readv or disk_writev */
+	DISK_LOWER_MAX = SNAPSHOT_LAYERS_MAX, /* frozen deltas between base and top that disk_open
+					       * accepts */
+	DISK_FROZEN_MAX = 32,		      /* frozen deltas of an open disk */
+	DISK_IOVECS_MAX = 130,		      /* pieces of one disk_readv or disk_writev */
 };
 
 #define DISK_MAX_BYTES (UINT64_C(64) << 30)

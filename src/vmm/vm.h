@@ -16,11 +16,16 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "proto/snapshot.h"
 #include "vmm/snapshot_files.h"
 
 struct vm;
 
-enum { VM_DISKS_MAX = 2, VM_DISK_LAYERS_MAX = 16, VM_MEMORY_LAYERS_MAX = 16 };
+enum {
+	VM_DISKS_MAX = 2,
+	VM_DISK_LAYERS_MAX = SNAPSHOT_LAYERS_MAX,
+	VM_MEMORY_LAYERS_MAX = SNAPSHOT_LAYERS_MAX,
+};
 
 struct vm_disk {
 	int base_fd;			   /* taken over */
