@@ -144,6 +144,25 @@ void str_hex(const void *data, size_t n, char *out)
 	out[2 * n] = '\0';
 }
 
+int str_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+void str_uuid(uint8_t bytes[16], unsigned version, char out[STR_UUID_BYTES])
+{
+	char hex[33];
+
+	bytes[6] = (uint8_t)((bytes[6] & 0x0f) | version << 4);
+	bytes[8] = (uint8_t)((bytes[8] & 0x3f) | 0x80);
+	str_hex(bytes, 16, hex);
+	(void)snprintf(out, STR_UUID_BYTES, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12,
+		hex + 16, hex + 20); /* fits */
+}
+
 int str_random_id(char *out, size_t n)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";

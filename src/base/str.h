@@ -23,8 +23,17 @@ bool str_ends_with(const char *s, const char *suffix);
  * first a letter or digit. */
 bool str_is_name(const char *s);
 
+enum { STR_UUID_BYTES = 37 };
+
+/* Writes 16 bytes as "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" and sets the version (4: random, 8: of
+ * our own making) and the variant of RFC 9562. bytes has them too afterwards. */
+void str_uuid(uint8_t bytes[16], unsigned version, char out[STR_UUID_BYTES]);
+
 /* Lower-case hexadecimal; out holds 2 * n + 1 bytes. */
 void str_hex(const void *data, size_t n, char *out);
+
+/* The value of a hexadecimal digit of either case, or -1. */
+int str_hex_digit(char c);
 
 /* Fills out with n - 1 random characters of a-z 0-9 (5.1 bits each) and a NUL; 0 or -errno. */
 int str_random_id(char *out, size_t n);

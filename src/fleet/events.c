@@ -11,12 +11,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "fleet/fleet.h"
 #include "proto/timestamp.h"
 #include "store/sandboxes.h"
 #include "store/webhooks.h"
 
-enum { UUID_RAW = 16, UUID_BYTES = 37, TTL_DAYS = 30 };
+enum { TTL_DAYS = 30 };
 
 /* E2B knows only `killed` for every end; `kill_reason` tells them apart. */
 static const struct {
@@ -41,23 +42,18 @@ void webhook_type(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES])
 	(void)snprintf(out, WEBHOOK_TYPE_BYTES, "sandbox.lifecycle.%s", word); /* fits */
 }
 
-/* RFC 9562, version 4. */
-static void make_uuid(char out[UUID_BYTES])
+static void make_uuid(char out[STR_UUID_BYTES])
 {
-	uint8_t b[UUID_RAW] = {0};
-	char *p = out;
+	uint8_t b[16] = {0};
 
 	(void)!getrandom(b, sizeof(b), 0); /* cannot fail for so few bytes */
-	b[6] = (b[6] & 0x0f) | 0x40;
-	b[8] = (b[8] & 0x3f) | 0x80;
-	for (unsigned i = 0; i < UUID_RAW; i++)
-		p += sprintf(p, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", b[i]);
+	str_uuid(b, 4, out);
 }
 
 /* Takes ownership of data (NULL: none). */
 static json_t *record(const char *type, const char *label, uint64_t at_ns, json_t *data)
 {
-	char id[UUID_BYTES], time[TIMESTAMP_BYTES];
+	char id[STR_UUID_BYTES], time[TIMESTAMP_BYTES];
 
 	make_uuid(id);
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:i}", "id", id, "version", "v2",

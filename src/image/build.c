@@ -99,17 +99,17 @@ static int fill(struct build *b, struct tree_sink *sink, struct error *e)
 	return r;
 }
 
-/* Makes a version 8 UUID (RFC 9562: any content) from the digest. */
-static void uuid_of(const struct build *b, uint8_t uuid[16])
+/* Makes a UUID from the digest: its bytes and its text. */
+static void uuid_of(const struct build *b, uint8_t uuid[16], char text[STR_UUID_BYTES])
 {
 	memcpy(uuid, b->digest, 16);
-	uuid[6] = (uint8_t)((uuid[6] & 0x0f) | 0x80);
-	uuid[8] = (uint8_t)((uuid[8] & 0x3f) | 0x80);
+	str_uuid(uuid, 8, text);
 }
 
 static int build_ext4(struct build *b, struct error *e)
 {
 	_cleanup_free_ char *path = str_printf("%s/%s", b->path, image_file_name(IMAGE_EXT4));
+	char text[STR_UUID_BYTES];
 	struct ext4_image *x;
 	uint8_t uuid[16];
 	int r;
@@ -124,7 +124,7 @@ static int build_ext4(struct build *b, struct error *e)
 		ext4_abandon(x);
 		return r;
 	}
-	uuid_of(b, uuid);
+	uuid_of(b, uuid, text);
 	return ext4_finish(x, uuid, e);
 }
 
@@ -144,21 +144,17 @@ static int build_scratch(struct build *b, struct error *e)
 static int run_mkfs_erofs(struct build *b, const char *tree, struct error *e)
 {
 	_cleanup_free_ char *path = str_printf("%s/%s", b->path, image_file_name(IMAGE_EROFS));
-	char time[32], uuid[40];
+	char time[32], uuid[STR_UUID_BYTES];
 	uint8_t id[16];
 	const char *argv[] = {"mkfs.erofs", "--quiet", "-T", time, "--preserve-mtime", "-U", uuid,
 		path, tree, NULL};
 	struct child_options o = {.argv = argv,
 		.timeout_ns = 1800 * NS_PER_S,
 		.remedy = "install erofs-utils, or build an ext4 image"};
-	char hex[33];
 
 	if (!path)
 		return no_memory(e);
-	uuid_of(b, id);
-	str_hex(id, 16, hex);
-	(void)snprintf(uuid, sizeof(uuid), "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12,
-		hex + 16, hex + 20);
+	uuid_of(b, id, uuid);
 	(void)snprintf(time, sizeof(time), "%lld", (long long)b->epoch);
 	return child_run(&o, NULL, e);
 }

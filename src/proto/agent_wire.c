@@ -783,6 +783,14 @@ const char *agent_error_class_name(unsigned class)
 	return class < ARRAY_SIZE(names) && names[class] ? names[class] : "unknown";
 }
 
+const char *agent_id_name(unsigned n)
+{
+	static const char *const names[AGENT_ID_FIELDS] = {"clock", "entropy", "host name",
+		"machine id", "environment", "user", "working directory", "disk size"};
+
+	return names[n];
+}
+
 const char *agent_type_name(unsigned type)
 {
 	static const char *const names[] = {

@@ -207,6 +207,9 @@ enum agent_identity_field {
 };
 enum { AGENT_ID_FIELDS = 8 };
 
+/* What bit `1 << n` stands for, in words for people. n: below AGENT_ID_FIELDS. */
+const char *agent_id_name(unsigned n);
+
 struct agent_identity {
 	uint32_t fields;
 	uint64_t realtime_ns; /* CLOCK_REALTIME */

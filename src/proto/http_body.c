@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 
+#include "base/str.h"
 #include "proto/http.h"
 
 void http_body_init(struct http_body *b, enum http_framing framing, uint64_t length,
@@ -26,14 +27,6 @@ static enum http_body_event bad(struct http_body *b, unsigned status, const char
 	return HTTP_BODY_BAD;
 }
 
-static int hex_digit(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool is_control(uint8_t c)
 {
 	return (c < 0x20 && c != '\t') || c == 0x7f;
@@ -50,7 +43,7 @@ static enum http_body_event begin_chunk(struct http_body *b)
 
 static enum http_body_event size_byte(struct http_body *b, uint8_t c)
 {
-	int digit = hex_digit(c);
+	int digit = str_hex_digit(c);
 
 	if (digit >= 0) {
 		/* 15 digits stay below 2^60, so no sum overflows */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "proto/json_text.h"
 
 struct scan {
@@ -54,14 +55,6 @@ static bool take(struct scan *s, char c)
 
 /* --- strings --- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Reads \uXXXX; its value or -1. */
 static int unit(struct scan *s)
 {
@@ -70,7 +63,7 @@ static int unit(struct scan *s)
 	if (s->end - s->at < 6 || s->at[0] != '\\' || s->at[1] != 'u')
 		return -1;
 	for (int i = 2; i < 6; i++) {
-		int digit = hex_digit(s->at[i]);
+		int digit = str_hex_digit(s->at[i]);
 
 		if (digit < 0)
 			return -1;

@@ -7,15 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
+#include "base/str.h"
 
 /* Decodes the byte at s; *ret_taken is the number of characters used. -EINVAL when malformed. */
 static int decode_one(const char *s, size_t n, bool plus_is_space, size_t *ret_taken)
@@ -30,8 +22,8 @@ static int decode_one(const char *s, size_t n, bool plus_is_space, size_t *ret_t
 	if (n < 3)
 		return -EINVAL;
 	*ret_taken = 3;
-	high = hex_digit(s[1]);
-	low = hex_digit(s[2]);
+	high = str_hex_digit(s[1]);
+	low = str_hex_digit(s[2]);
 	if (high < 0 || low < 0 || !(high | low))
 		return -EINVAL;
 	return high << 4 | low;

@@ -626,15 +626,12 @@ int agent_hello(
 
 static int identity_error(const struct agent_identity_reply *reply, struct error *e)
 {
-	static const char *const names[AGENT_ID_FIELDS] = {"clock", "entropy", "hostname",
-		"machine id", "environment", "default user", "working directory", "disk size"};
-
 	for (unsigned i = 0; i < AGENT_ID_FIELDS; i++) {
 		int err = (int)reply->errs[i];
 
 		if (reply->failed & (1U << i))
 			return error_set_errno(e, ERROR_SANDBOX, err > 0 && err < 4096 ? err : EIO,
-				"the guest could not take its %s", names[i]);
+				"the guest could not take its %s", agent_id_name(i));
 	}
 	return 0;
 }

@@ -131,12 +131,9 @@ static int check_clock(struct identity *i, struct agent_conn *c, struct error *e
 int identity_take(struct identity *i, struct agent_conn *c, const struct agent_identity_reply *m,
 	struct error *e)
 {
-	static const char *const names[AGENT_ID_FIELDS] = {"clock", "entropy", "host name",
-		"machine id", "environment", "user", "working directory", "disk size"};
-
 	for (unsigned n = 0; n < AGENT_ID_FIELDS; n++)
 		if (m->failed & (1u << n))
 			return error_set(e, ERROR_SANDBOX, EIO, "the guest cannot set its %s: %s",
-				names[n], strerror((int)(m->errs[n] & 0xfff)));
+				agent_id_name(n), strerror((int)(m->errs[n] & 0xfff)));
 	return check_clock(i, c, e);
 }

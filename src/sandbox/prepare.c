@@ -467,15 +467,6 @@ static int boot_and_save(struct booting *b, const struct progress *p, struct err
 	return r == 0 ? record_sums(b->w.fd, e) : r;
 }
 
-static int check_speed(struct error *e)
-{
-	_cleanup_close_ int kvm_fd = kvm_open(e);
-	struct probe probe;
-	int r = kvm_fd < 0 ? kvm_fd : probe_speed(kvm_fd, &probe, e);
-
-	return r < 0 ? r : probe_check(&probe, e);
-}
-
 static int snapshots_fd(int template_fd, struct error *e)
 {
 	int fd;
@@ -517,7 +508,7 @@ int prepare_snapshot(const struct prepare_options *o, const struct progress *p, 
 		.deadline_ns = clock_monotonic_ns() + PREPARE_BOOT_S * NS_PER_S};
 	char name[TEMPLATE_SNAPSHOT_NAME_MAX];
 	_cleanup_close_ int area_fd = -1;
-	int r = check_speed(e);
+	int r = probe_host(e);
 
 	if (r < 0)
 		return r;

@@ -283,6 +283,15 @@ int probe_check(const struct probe *p, struct error *e)
 		p->mips < 10 ? 1 : 0, p->mips);
 }
 
+int probe_host(struct error *e)
+{
+	_cleanup_close_ int kvm_fd = kvm_open(e);
+	struct probe probe;
+	int r = kvm_fd < 0 ? kvm_fd : probe_speed(kvm_fd, &probe, e);
+
+	return r < 0 ? r : probe_check(&probe, e);
+}
+
 bool probe_hypervisor(char vendor[PROBE_VENDOR_BYTES])
 {
 	unsigned a = 0, b = 0, c = 0, d = 0;

@@ -33,6 +33,9 @@ int probe_speed(int kvm_fd, struct probe *ret, struct error *e);
 /* ERROR_HOST_SLOW in words when the result is slow, else 0. */
 int probe_check(const struct probe *p, struct error *e);
 
+/* Opens /dev/kvm, measures it and checks the result. Blocks as probe_speed. */
+int probe_host(struct error *e);
+
 enum { PROBE_VENDOR_BYTES = 13 };
 
 /* Returns the signature of the hypervisor that this host itself runs under, from CPUID

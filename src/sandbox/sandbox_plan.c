@@ -292,20 +292,11 @@ static int plan_restore(const struct home *home, struct sandbox_plan *p,
 	return 0;
 }
 
-static int check_speed(struct error *e)
-{
-	_cleanup_close_ int kvm_fd = kvm_open(e);
-	struct probe probe;
-	int r = kvm_fd < 0 ? kvm_fd : probe_speed(kvm_fd, &probe, e);
-
-	return r < 0 ? r : probe_check(&probe, e);
-}
-
 /* Plans everything of a boot but the disks. */
 static int plan_kernel(const struct home *home, struct sandbox_plan *p,
 	const struct sandbox_options *o, struct error *e)
 {
-	int r = check_speed(e);
+	int r = probe_host(e);
 
 	if (r == 0)
 		r = o->kernel ? prepare_kernel(

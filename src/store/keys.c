@@ -33,17 +33,11 @@ static int random_bytes(void *out, size_t n, struct error *e)
 int uuid_make(char out[STORE_UUID_BYTES], struct error *e)
 {
 	uint8_t b[16];
-	char hex[33];
 	int r = random_bytes(b, sizeof(b), e);
 
-	if (r < 0)
-		return r;
-	b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
-	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-	str_hex(b, sizeof(b), hex);
-	(void)snprintf(out, STORE_UUID_BYTES, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12,
-		hex + 16, hex + 20); /* fits */
-	return 0;
+	if (r == 0)
+		str_uuid(b, 4, out);
+	return r;
 }
 
 static int make_secret(char out[STORE_KEY_SECRET_BYTES], struct error *e)

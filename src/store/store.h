@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/str.h"
 
 enum {
 	STORE_ID_MAX = 64,     /* bytes of any id, without the NUL */
@@ -41,7 +42,7 @@ enum {
 	STORE_PATH_MAX_BYTES = 4095,
 	STORE_JSON_MAX = 256 * 1024,  /* any JSON text */
 	STORE_PAGE_TOKEN_BYTES = 192, /* including the NUL */
-	STORE_UUID_BYTES = 37,
+	STORE_UUID_BYTES = STR_UUID_BYTES,
 };
 
 /* The deadline of a sandbox that never expires. */

@@ -1,6 +1,7 @@
 /* src/base: buffers, strings, the reader, errors, files, descriptors, checksums, logs' limits. */
 #include "test.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -242,6 +243,27 @@ static void other_strings(void **state)
 	assert_string_equal(str_format_bytes(UINT64_MAX, out), "16 EB");
 }
 
+static void uuids_have_version_and_variant(void **state)
+{
+	uint8_t b[16] = {0, 1, 2, 3, 4, 5, 0xff, 7, 0xff, 9, 10, 11, 12, 13, 14, 15};
+	char text[STR_UUID_BYTES];
+
+	str_uuid(b, 4, text);
+	assert_string_equal(text, "00010203-0405-4f07-bf09-0a0b0c0d0e0f");
+	str_uuid(b, 8, text);
+	assert_string_equal(text, "00010203-0405-8f07-bf09-0a0b0c0d0e0f");
+	assert_int_equal(b[6], 0x8f);
+}
+
+static void hex_digits(void **state)
+{
+	for (int c = -128; c < 128; c++) {
+		const char *all = "0123456789abcdef", *at = c > 0 ? strchr(all, tolower(c)) : NULL;
+
+		assert_int_equal(str_hex_digit((char)c), at ? at - all : -1);
+	}
+}
+
 /* --- error --- */
 
 static void errors(void **state)
@@ -440,6 +462,8 @@ int main(void)
 		cmocka_unit_test(parses_durations),
 		cmocka_unit_test(recognises_names),
 		cmocka_unit_test(other_strings),
+		cmocka_unit_test(uuids_have_version_and_variant),
+		cmocka_unit_test(hex_digits),
 		cmocka_unit_test(errors),
 		cmocka_unit_test(files),
 		cmocka_unit_test(descriptors),
