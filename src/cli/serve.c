@@ -164,7 +164,7 @@ static int check_exposure(const struct daemon *d, const struct serve_options *o,
 static void tell(const struct daemon *d)
 {
 	unsigned port = d->server->port;
-	const char *ca = self_signed_ca(d);
+	const char *ca = d->self_signed ? self_signed_ca(d->self_signed) : NULL;
 
 	if (!ca) {
 		fprintf(stderr,

@@ -121,6 +121,32 @@ static int check_options(struct daemon *d, struct error *e)
 	return server_parse_listen(o->listen, &a, &loopback, e);
 }
 
+static void on_renewed(void *arg)
+{
+	struct daemon *d = arg;
+
+	server_reload(d->server);
+}
+
+static int open_self_signed(struct daemon *d, struct error *e)
+{
+	struct self_signed_options o = {.home = d->fleet.home.path,
+		.domain = d->options.tls_self_signed,
+		.loop = d->fleet.loop,
+		.renewed = on_renewed,
+		.arg = d};
+	int r;
+
+	if (!o.domain)
+		return 0;
+	r = self_signed_start(&o, &d->self_signed, e);
+	if (r < 0)
+		return r;
+	d->options.tls_cert = self_signed_cert(d->self_signed);
+	d->options.tls_key = self_signed_key(d->self_signed);
+	return 0;
+}
+
 static int open_server(struct daemon *d, struct error *e)
 {
 	_cleanup_free_ char *admin = str_printf("%s/%s", d->fleet.home.path, ADMIN_SOCKET);
@@ -129,7 +155,7 @@ static int open_server(struct daemon *d, struct error *e)
 	d->server = server_new(d->options.connections_max, d->options.peer_connections_max);
 	if (!d->server || !admin)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	r = self_signed_start(d, e);
+	r = open_self_signed(d, e);
 	d->server->all.loop = d->fleet.loop;
 	d->server->all.ops = &surfaces_ops;
 	d->server->all.owner = &d->fleet;
@@ -143,6 +169,16 @@ static int open_server(struct daemon *d, struct error *e)
 	if (r == 0 && d->options.metrics_listen)
 		r = server_start_metrics(d->server, d->options.metrics_listen, e);
 	return r < 0 ? r : server_start_admin(d->server, admin, e);
+}
+
+static int open_webhooks(struct daemon *d, struct error *e)
+{
+	const struct webhooks_options o = {.store = d->fleet.store,
+		.loop = d->fleet.loop,
+		.ca = d->options.webhook_ca,
+		.allow_private = d->options.webhook_allow_private};
+
+	return webhooks_start(&o, &d->webhooks, e);
 }
 
 static int open_all(struct daemon *d, struct error *e)
@@ -164,13 +200,15 @@ static int open_all(struct daemon *d, struct error *e)
 	if (r == 0)
 		r = pool_start(&d->fleet, e);
 	if (r == 0)
-		r = webhooks_start(d, e);
+		r = open_webhooks(d, e);
 	return r;
 }
 
 static void on_events(void *arg)
 {
-	webhooks_wake(arg);
+	struct daemon *d = arg;
+
+	webhooks_wake(d->webhooks); /* NULL during recovery */
 }
 
 int daemon_start(const struct daemon_options *o, struct daemon **ret, struct error *e)
@@ -234,8 +272,8 @@ int daemon_run(struct daemon *d, struct error *e)
 	pool_stop(&d->fleet);
 	server_stop(d->server);
 	scrape_stop(TAKE_PTR(d->scrape));
-	self_signed_stop(d);
-	webhooks_stop(d);
+	self_signed_stop(d->self_signed);
+	webhooks_stop(TAKE_PTR(d->webhooks));
 	(void)uv_run(d->fleet.loop, UV_RUN_DEFAULT); /* until workers and handles have finished */
 	return 0;
 }
@@ -249,11 +287,11 @@ void daemon_free(struct daemon *d)
 	if (d->server)
 		server_stop(d->server);
 	scrape_stop(TAKE_PTR(d->scrape));
-	self_signed_stop(d);
-	webhooks_stop(d);
+	self_signed_stop(d->self_signed);
+	webhooks_stop(TAKE_PTR(d->webhooks));
 	(void)uv_run(d->fleet.loop, UV_RUN_DEFAULT); /* closes handles */
 	server_free(d->server);
-	self_signed_free(d);
+	self_signed_free(d->self_signed);
 	pool_free(&d->fleet);
 	store_close(d->fleet.store);
 	sandbox_dirs_close(&d->fleet.dirs);

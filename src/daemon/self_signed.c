@@ -10,37 +10,34 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/daemon.h"
-#include "http/server.h"
 #include "http/tls_issue.h"
 
 enum { LOOK_MS = 6 * 3600 * 1000 };
 
 struct self_signed {
 	uv_timer_t timer;
-	const char *domain; /* borrowed */
+	struct self_signed_options options;
 	char *dir, *ca, *cert, *key;
 };
 
 static void on_look(uv_timer_t *t)
 {
-	struct daemon *d = t->data;
-	_cleanup_close_ int dirfd = open(d->self_signed->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct self_signed *s = t->data;
+	_cleanup_close_ int dirfd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct error e = {0};
 	bool renewed = false;
 
 	if (dirfd < 0)
-		log_error(
-			"cannot open %s: the TLS certificate is not renewed", d->self_signed->dir);
-	else if (tls_issue(dirfd, d->self_signed->domain, time(NULL), &renewed, &e) < 0)
+		log_error("cannot open %s: the TLS certificate is not renewed", s->dir);
+	else if (tls_issue(dirfd, s->options.domain, time(NULL), &renewed, &e) < 0)
 		log_error("the TLS certificate is not renewed: %s", e.message);
 	else if (renewed)
-		server_reload(d->server);
+		s->options.renewed(s->options.arg);
 }
 
-static int make_names(struct self_signed *s, const struct daemon *d)
+static int make_names(struct self_signed *s)
 {
-	s->dir = str_printf("%s/tls/%s", d->fleet.home.path, s->domain);
+	s->dir = str_printf("%s/tls/%s", s->options.home, s->options.domain);
 	s->ca = s->dir ? str_printf("%s/" TLS_CA_FILE, s->dir) : NULL;
 	s->cert = s->dir ? str_printf("%s/" TLS_CERT_FILE, s->dir) : NULL;
 	s->key = s->dir ? str_printf("%s/" TLS_KEY_FILE, s->dir) : NULL;
@@ -58,48 +55,41 @@ static int issue(struct self_signed *s, struct error *e)
 	if (r < 0 || dirfd < 0)
 		return error_set_errno(
 			e, ERROR_HOST, r < 0 ? -r : errno, "cannot make the directory %s", s->dir);
-	return tls_issue(dirfd, s->domain, time(NULL), &ignored, e);
+	return tls_issue(dirfd, s->options.domain, time(NULL), &ignored, e);
 }
 
-int self_signed_start(struct daemon *d, struct error *e)
+int self_signed_start(
+	const struct self_signed_options *o, struct self_signed **ret, struct error *e)
 {
 	struct self_signed *s;
-	int r;
+	int r = tls_issue_check_domain(o->domain, e);
 
-	if (!d->options.tls_self_signed)
-		return 0;
-	r = tls_issue_check_domain(d->options.tls_self_signed, e);
 	if (r < 0)
 		return r;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	d->self_signed = s;
-	s->domain = d->options.tls_self_signed;
-	(void)uv_timer_init(d->fleet.loop, &s->timer); /* cannot fail */
-	s->timer.data = d;
-	if (make_names(s, d) < 0)
+	*ret = s;
+	s->options = *o;
+	(void)uv_timer_init(o->loop, &s->timer); /* cannot fail */
+	s->timer.data = s;
+	if (make_names(s) < 0)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	r = issue(s, e);
 	if (r < 0)
 		return r;
-	d->options.tls_cert = s->cert;
-	d->options.tls_key = s->key;
 	(void)uv_timer_start(&s->timer, on_look, LOOK_MS, LOOK_MS); /* cannot fail */
 	return 0;
 }
 
-void self_signed_stop(struct daemon *d)
+void self_signed_stop(struct self_signed *s)
 {
-	if (d->self_signed && !uv_is_closing((uv_handle_t *)&d->self_signed->timer))
-		uv_close((uv_handle_t *)&d->self_signed->timer, NULL);
+	if (s && !uv_is_closing((uv_handle_t *)&s->timer))
+		uv_close((uv_handle_t *)&s->timer, NULL);
 }
 
-void self_signed_free(struct daemon *d)
+void self_signed_free(struct self_signed *s)
 {
-	struct self_signed *s = d->self_signed;
-
-	d->self_signed = NULL;
 	if (!s)
 		return;
 	free(s->dir);
@@ -109,7 +99,17 @@ void self_signed_free(struct daemon *d)
 	free(s);
 }
 
-const char *self_signed_ca(const struct daemon *d)
+const char *self_signed_ca(const struct self_signed *s)
 {
-	return d->self_signed ? d->self_signed->ca : NULL;
+	return s->ca;
+}
+
+const char *self_signed_cert(const struct self_signed *s)
+{
+	return s->cert;
+}
+
+const char *self_signed_key(const struct self_signed *s)
+{
+	return s->key;
 }

@@ -5,16 +5,30 @@
 
 #include "base/error.h"
 
-struct daemon;
+struct self_signed;
+typedef struct uv_loop_s uv_loop_t;
 
 #define SELF_SIGNED_DOMAIN "mayfly.localhost" /* the default */
 
-/* Sets options.tls_cert and tls_key; call it before the server starts. No-op without the option. */
-int self_signed_start(struct daemon *d, struct error *e);
-void self_signed_stop(struct daemon *d); /* the loop must run until that is done */
-void self_signed_free(struct daemon *d); /* after that */
+struct self_signed_options {
+	const char *home;   /* $MAYFLY_HOME */
+	const char *domain; /* borrowed */
+	uv_loop_t *loop;
+	void (*renewed)(void *arg); /* the files have changed */
+	void *arg;
+};
 
-/* The authority's file, for clients; NULL without the option. */
-const char *self_signed_ca(const struct daemon *d);
+/* Makes the certificate if there is none that is still good. Call it before the server starts.
+ * *ret is set on failure too, once the loop knows it: stop and free it. */
+int self_signed_start(
+	const struct self_signed_options *o, struct self_signed **ret, struct error *e);
+void self_signed_stop(
+	struct self_signed *s); /* the loop must run until that is done; NULL is fine */
+void self_signed_free(struct self_signed *s); /* after that; NULL is fine */
+
+/* Files, valid as long as s. The authority's is for clients. */
+const char *self_signed_ca(const struct self_signed *s);
+const char *self_signed_cert(const struct self_signed *s);
+const char *self_signed_key(const struct self_signed *s);
 
 #endif

@@ -18,7 +18,6 @@
 #include "base/str.h"
 #include "config.h"
 #include "daemon/address.h"
-#include "daemon/daemon.h"
 #include "store/webhooks.h"
 
 enum {
@@ -31,7 +30,7 @@ enum {
 };
 
 struct webhooks {
-	struct daemon *daemon;
+	struct webhooks_options options;
 	CURLM *multi;
 	uv_timer_t curl_timer; /* curl's */
 	uv_timer_t due;	       /* fires at the next delivery */
@@ -157,8 +156,8 @@ static void set_options(struct attempt *a, const struct store_delivery *d)
 	curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, a);
 	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, a->why);
 	curl_easy_setopt(c, CURLOPT_PRIVATE, a);
-	if (a->all->daemon->options.webhook_ca)
-		curl_easy_setopt(c, CURLOPT_CAINFO, a->all->daemon->options.webhook_ca);
+	if (a->all->options.ca)
+		curl_easy_setopt(c, CURLOPT_CAINFO, a->all->options.ca);
 }
 
 /* --- attempts --- */
@@ -195,7 +194,7 @@ static int begin(void *arg, const struct store_delivery *d)
 		a->payload = strdup(d->payload);
 	}
 	if (!a || !a->easy || !a->payload ||
-		store_delivery_claim(w->daemon->fleet.store, d->id,
+		store_delivery_claim(w->options.store, d->id,
 			clock_realtime_ns() + CLAIM_S * NS_PER_S, &e) < 0) {
 		log_warn("cannot deliver: %s webhook=%s", e.message, d->webhook_id);
 		if (a)
@@ -205,7 +204,7 @@ static int begin(void *arg, const struct store_delivery *d)
 	a->id = d->id;
 	a->number = d->attempts;
 	a->created_ns = d->created_ns;
-	a->public_only = d->key_id && !w->daemon->options.webhook_allow_private;
+	a->public_only = d->key_id && !w->options.allow_private;
 	(void)snprintf(a->webhook_id, sizeof(a->webhook_id), "%s", d->webhook_id); /* a UUID */
 	a->next = w->attempts;
 	w->attempts = a;
@@ -231,7 +230,7 @@ static uint64_t pause_ns(uint32_t failures)
 static void note_failure(struct attempt *a, const char *why)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(10);
-	struct store *s = a->all->daemon->fleet.store;
+	struct store *s = a->all->options.store;
 	uint64_t now = clock_realtime_ns();
 	bool give_up = now > a->created_ns + WEBHOOK_GIVE_UP_S * NS_PER_S;
 	struct error e = {0};
@@ -252,7 +251,7 @@ static void note_success(struct attempt *a)
 	struct error e = {0};
 
 	metrics_add(METRIC_WEBHOOK_DELIVERIES, "delivered", NULL, 1);
-	if (store_delivery_done(a->all->daemon->fleet.store, a->id, &e) < 0)
+	if (store_delivery_done(a->all->options.store, a->id, &e) < 0)
 		log_error("%s webhook=%s", e.message, a->webhook_id);
 }
 
@@ -350,7 +349,7 @@ static struct watch *new_watch(struct webhooks *w, curl_socket_t fd)
 	watch->all = w;
 	watch->fd = fd;
 	watch->poll.data = watch;
-	if (uv_poll_init_socket(w->daemon->fleet.loop, &watch->poll, fd) < 0) {
+	if (uv_poll_init_socket(w->options.loop, &watch->poll, fd) < 0) {
 		free(watch);
 		return NULL;
 	}
@@ -386,7 +385,7 @@ static void on_due(uv_timer_t *t)
 
 static void look_for_due(struct webhooks *w)
 {
-	struct store *s = w->daemon->fleet.store;
+	struct store *s = w->options.store;
 	uint64_t now = clock_realtime_ns(), next = 0, ms;
 	struct error e = {0};
 	int r = store_delivery_due(s, now, STORE_DUE_MAX, begin, w, &e);
@@ -407,15 +406,15 @@ static void look_for_due(struct webhooks *w)
 	(void)uv_timer_start(&w->due, on_due, ms < TIMER_MAX_MS ? ms : TIMER_MAX_MS, 0);
 }
 
-void webhooks_wake(struct daemon *d)
+void webhooks_wake(struct webhooks *w)
 {
-	if (d->webhooks) /* NULL during recovery; webhooks_start() looks by itself later */
-		(void)uv_timer_start(&d->webhooks->due, on_due, 0, 0);
+	if (w)
+		(void)uv_timer_start(&w->due, on_due, 0, 0);
 }
 
 /* --- start and stop --- */
 
-int webhooks_start(struct daemon *d, struct error *e)
+int webhooks_start(const struct webhooks_options *o, struct webhooks **ret, struct error *e)
 {
 	struct webhooks *w = calloc(1, sizeof(*w));
 
@@ -425,16 +424,16 @@ int webhooks_start(struct daemon *d, struct error *e)
 		free(w);
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "cannot prepare webhooks");
 	}
-	w->daemon = d;
-	(void)uv_timer_init(d->fleet.loop, &w->curl_timer); /* neither can fail */
-	(void)uv_timer_init(d->fleet.loop, &w->due);
+	w->options = *o;
+	(void)uv_timer_init(o->loop, &w->curl_timer); /* neither can fail */
+	(void)uv_timer_init(o->loop, &w->due);
 	w->curl_timer.data = w->due.data = w;
 	curl_multi_setopt(w->multi, CURLMOPT_SOCKETFUNCTION, on_watch_wanted);
 	curl_multi_setopt(w->multi, CURLMOPT_SOCKETDATA, w);
 	curl_multi_setopt(w->multi, CURLMOPT_TIMERFUNCTION, on_timeout_wanted);
 	curl_multi_setopt(w->multi, CURLMOPT_TIMERDATA, w);
-	d->webhooks = w;
-	webhooks_wake(d);
+	*ret = w;
+	webhooks_wake(w);
 	return 0;
 }
 
@@ -447,13 +446,10 @@ static void on_closed(uv_handle_t *h)
 }
 
 /* The next daemon sends deliveries in progress again. */
-void webhooks_stop(struct daemon *d)
+void webhooks_stop(struct webhooks *w)
 {
-	struct webhooks *w = d->webhooks;
-
 	if (!w)
 		return;
-	d->webhooks = NULL;
 	while (w->attempts) {
 		struct attempt *a = w->attempts;
 

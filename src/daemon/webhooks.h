@@ -7,6 +7,8 @@
 #ifndef DAEMON_WEBHOOKS_H
 #define DAEMON_WEBHOOKS_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 enum {
@@ -17,11 +19,20 @@ enum {
 	WEBHOOK_ANSWER_MAX = 64 * 1024,	   /* bytes of an answer to read */
 };
 
-struct daemon;
+struct store;
+struct webhooks;
+typedef struct uv_loop_s uv_loop_t;
 
-int webhooks_start(struct daemon *d, struct error *e);
-void webhooks_stop(struct daemon *d); /* also fine if it was not started */
-/* An event was queued, or a webhook has changed. */
-void webhooks_wake(struct daemon *d);
+struct webhooks_options {
+	struct store *store;
+	uv_loop_t *loop;
+	const char *ca;	    /* file of trusted authorities; NULL: the host's; borrowed */
+	bool allow_private; /* keys' webhooks may have private addresses */
+};
+
+int webhooks_start(const struct webhooks_options *o, struct webhooks **ret, struct error *e);
+void webhooks_stop(struct webhooks *w); /* frees it; NULL is fine */
+/* An event was queued, or a webhook has changed. NULL is fine: webhooks_start() looks by itself. */
+void webhooks_wake(struct webhooks *w);
 
 #endif
