@@ -1,5 +1,5 @@
 /* The virtio-mmio transport and split virtqueues, with a device model that takes every chain and
- * remembers the last one; and the entropy device. */
+ * remembers the last one. */
 #include "test.h"
 
 #include <errno.h>
@@ -905,60 +905,9 @@ static void load_refuses_another_device(void **state)
 	buf_done(&b);
 }
 
-/* --- entropy device --- */
-
-static int setup_rng(void **state)
-{
-	log_set_level(LOG_LEVEL_ERROR);
-	fake_init(&f);
-	assert_int_equal(rng_create(&f.memory, fake_raise_irq, &f, &f.dev, NULL), 0);
-	fake_start(&f, FAKE_FEATURES, 16);
-	return 0;
-}
-
-static void rng_fills_buffers(void **state)
-{
-	static const uint8_t zero[64];
-	uint32_t id, len;
-
-	fake_desc(&f, 0, 0, FAKE_HEAP, 64, VIRTQ_DESC_F_WRITE | VIRTQ_DESC_F_NEXT, 1);
-	fake_desc(&f, 0, 1, FAKE_HEAP + 128, 64, VIRTQ_DESC_F_WRITE, 0);
-	fake_offer(&f, 0, 0);
-	fake_kick(&f, 0);
-	assert_true(fake_used(&f, 0, &id, &len));
-	assert_int_equal(len, 128);
-	assert_memory_not_equal(fake_at(&f, FAKE_HEAP), zero, 64);
-	assert_memory_equal(fake_at(&f, FAKE_HEAP + 64), zero, 64);
-	assert_memory_not_equal(fake_at(&f, FAKE_HEAP + 128), zero, 64);
-	assert_int_equal(f.irqs, 1);
-}
-
-static void rng_bounds_a_request(void **state)
-{
-	uint32_t id, len;
-
-	fake_desc(&f, 0, 0, FAKE_HEAP, 1 << 20, VIRTQ_DESC_F_WRITE, 0);
-	fake_offer(&f, 0, 0);
-	fake_kick(&f, 0);
-	assert_true(fake_used(&f, 0, &id, &len));
-	assert_int_equal(len, RNG_REQUEST_MAX);
-}
-
-static void rng_takes_readable_buffers_for_nothing(void **state)
-{
-	uint32_t id, len;
-
-	fake_desc(&f, 0, 0, FAKE_HEAP, 64, 0, 0);
-	fake_offer(&f, 0, 0);
-	fake_kick(&f, 0);
-	assert_true(fake_used(&f, 0, &id, &len));
-	assert_int_equal(len, 0);
-}
-
 #define T(name)	 cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define TS(name) cmocka_unit_test_setup_teardown(name, setup_started, teardown)
 #define TP(name) cmocka_unit_test_setup_teardown(name, setup_plain, teardown)
-#define TR(name) cmocka_unit_test_setup_teardown(name, setup_rng, teardown)
 
 int main(void)
 {
@@ -1018,9 +967,6 @@ int main(void)
 		TS(save_and_load),
 		TS(load_survives_damage),
 		TS(load_refuses_another_device),
-		TR(rng_fills_buffers),
-		TR(rng_bounds_a_request),
-		TR(rng_takes_readable_buffers_for_nothing),
 	};
 
 	return cmocka_run_group_tests_name("virtio", tests, NULL, NULL);
