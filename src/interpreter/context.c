@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "interpreter/api.h"
+#include "interpreter/api_reply.h"
 #include "interpreter/prelude.h"
 
 enum { INTERRUPT_MS = 1000 };

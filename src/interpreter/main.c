@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "interpreter/api.h"
+#include "interpreter/context.h"
 
 enum { PORT_DEFAULT = 49999 };
 
