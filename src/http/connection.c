@@ -635,9 +635,9 @@ static const struct transport_ops transport_ops = {
 	.plain_http = take_plain_http,
 };
 
-int connection_accept(struct connection *c, uv_stream_t *listener)
+int connection_accept(struct connection *c, int fd)
 {
-	int r = transport_accept(&c->transport, listener, c->peer);
+	int r = transport_open(&c->transport, fd, c->peer);
 
 	(void)connection_charge_to(c, c->door == SERVER_ADMIN ? "operator" : ""); /* no limit */
 	if (r == 0 && c->door == SERVER_PUBLIC) {

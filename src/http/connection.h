@@ -59,7 +59,7 @@ struct peer;
 struct peers;
 
 /* Which socket a client came in by. */
-enum server_door { SERVER_PUBLIC, SERVER_ADMIN, SERVER_METRICS };
+enum server_door { SERVER_PUBLIC, SERVER_ADMIN, SERVER_METRICS, SERVER_DOORS };
 
 /* Callbacks of the owner of the connections. */
 struct connection_ops {
@@ -117,8 +117,8 @@ struct connection {
 
 /* Creates a connection that has not accepted yet; NULL when out of memory. */
 struct connection *connection_new(struct connections *all, enum server_door door);
-/* Accepts a client from the listener. Returns 0 or -errno; a failure closes the connection. */
-int connection_accept(struct connection *c, uv_stream_t *listener);
+/* Takes a client's socket. Returns 0 or -errno; a failure closes the connection and the socket. */
+int connection_accept(struct connection *c, int fd);
 /* Serves the client, or turns it away with a status such as "503 Service Unavailable". */
 void connection_start(struct connection *c);
 void connection_turn_away(struct connection *c, const char *status);

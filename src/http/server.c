@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,7 +15,7 @@
 #include "http/peers.h"
 #include "proto/timestamp.h"
 
-enum { ACCEPT_PAUSE_US = 1000, TICK_MS = 1000, HOST_MAX = 64 };
+enum { TICK_MS = 1000, HOST_MAX = 64 };
 
 /* --- addresses --- */
 
@@ -101,25 +100,23 @@ static const char *no_place(struct server *s, const struct connection *c)
 	return NULL;
 }
 
-static void on_connection(uv_stream_t *listener, int status)
+static void on_connection(struct listener *listener, int fd)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(5);
 	const char *refusal;
 	struct server *s = listener->data;
-	enum server_door door = listener == (uv_stream_t *)&s->admin	 ? SERVER_ADMIN
-				: listener == (uv_stream_t *)&s->metrics ? SERVER_METRICS
-									 : SERVER_PUBLIC;
-	struct connection *c = status < 0 ? NULL : connection_new(&s->all, door);
+	enum server_door door = (enum server_door)(listener - s->listeners);
+	struct connection *c = fd < 0 ? NULL : connection_new(&s->all, door);
 
-	if (status < 0) /* libuv tries again at once, and workers soon return descriptors */
-		(void)usleep(ACCEPT_PAUSE_US);
 	if (!c) {
 		if (log_limited(&limit))
 			log_warn("cannot accept a connection: %s",
-				status < 0 ? uv_strerror(status) : "out of memory");
+				fd < 0 ? uv_strerror(fd) : "out of memory");
+		if (fd >= 0)
+			(void)close(fd); /* nothing was written */
 		return;
 	}
-	if (connection_accept(c, listener) < 0)
+	if (connection_accept(c, fd) < 0)
 		return;
 	refusal = door == SERVER_PUBLIC ? no_place(s, c) : NULL;
 	if (refusal) {
@@ -210,6 +207,8 @@ struct server *server_new(unsigned max, unsigned peer_max)
 
 	if (!s)
 		return NULL;
+	for (size_t i = 0; i < SERVER_DOORS; i++)
+		s->listeners[i].fd = -1;
 	s->max = max ? max : SERVER_CONNECTIONS;
 	s->all.budget.max = BUDGET_BYTES;
 	s->all.key_max = (s->max + 1) / 2;
@@ -239,20 +238,17 @@ static void start_rest(struct server *s)
 	(void)uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
 }
 
-static uint16_t port_of(const uv_tcp_t *tcp)
+static int start_door(struct server *s, enum server_door door, int fd)
 {
-	struct sockaddr_storage a;
-	int n = sizeof(a);
-
-	if (uv_tcp_getsockname(tcp, (struct sockaddr *)&a, &n) < 0)
-		return 0;
-	return ntohs(a.ss_family == AF_INET ? ((struct sockaddr_in *)&a)->sin_port
-					    : ((struct sockaddr_in6 *)&a)->sin6_port);
+	if (fd < 0)
+		return fd;
+	start_rest(s);
+	s->listeners[door].data = s;
+	return listener_start(&s->listeners[door], s->all.loop, fd, on_connection);
 }
 
-/* *has is set as soon as the handle is open. */
-static int listen_on(
-	struct server *s, uv_tcp_t *tcp, bool *has, const char *listen, struct error *e)
+static int listen_on(struct server *s, enum server_door door, const char *listen,
+	uint16_t *ret_port, struct error *e)
 {
 	struct sockaddr_storage a = {0};
 	bool loopback;
@@ -260,32 +256,23 @@ static int listen_on(
 
 	if (r < 0)
 		return r;
-	start_rest(s);
-	(void)uv_tcp_init(s->all.loop, tcp); /* cannot fail without flags */
-	*has = true;
-	tcp->data = s;
-	r = uv_tcp_bind(tcp, (struct sockaddr *)&a, 0);
-	if (r == 0)
-		r = uv_listen((uv_stream_t *)tcp, SERVER_BACKLOG, on_connection);
+	r = start_door(s, door, listener_tcp(&a));
 	if (r < 0)
 		return error_set(
 			e, ERROR_HOST, -r, "cannot listen on %s: %s", listen, uv_strerror(r));
+	*ret_port = listener_port(&s->listeners[door]);
 	return 0;
 }
 
 int server_start(struct server *s, const char *listen, struct error *e)
 {
-	int r = listen_on(s, &s->tcp, &s->has_tcp, listen, e);
-
-	s->port = r < 0 ? 0 : port_of(&s->tcp);
-	return r;
+	return listen_on(s, SERVER_PUBLIC, listen, &s->port, e);
 }
 
 int server_start_metrics(struct server *s, const char *listen, struct error *e)
 {
-	int r = listen_on(s, &s->metrics, &s->has_metrics, listen, e);
+	int r = listen_on(s, SERVER_METRICS, listen, &s->metrics_port, e);
 
-	s->metrics_port = r < 0 ? 0 : port_of(&s->metrics);
 	if (r == 0)
 		log_info("serving metrics metrics_port=%u", s->metrics_port);
 	return r;
@@ -293,32 +280,23 @@ int server_start_metrics(struct server *s, const char *listen, struct error *e)
 
 int server_start_admin(struct server *s, const char *path, struct error *e)
 {
-	mode_t mask;
-	int r;
+	int r = -ENOMEM;
 
-	start_rest(s);
-	(void)uv_pipe_init(s->all.loop, &s->admin, 0); /* cannot fail */
-	s->has_admin = true;
-	s->admin.data = s;
-	(void)unlink(path); /* of a dead daemon: ours holds the store's lock */
-	mask = umask(0177); /* no worker runs yet */
-	r = uv_pipe_bind(&s->admin, path);
-	(void)umask(mask); /* cannot fail */
-	if (r == 0)
-		r = uv_listen((uv_stream_t *)&s->admin, SERVER_BACKLOG, on_connection);
+	s->admin_path = strdup(path);
+	if (s->admin_path)
+		r = start_door(s, SERVER_ADMIN, listener_unix(path));
 	return r < 0 ? error_set(e, ERROR_HOST, -r, "cannot listen on %s: %s", path, uv_strerror(r))
 		     : 0;
 }
 
 void server_stop(struct server *s)
 {
-	if (s->has_tcp)
-		uv_close((uv_handle_t *)&s->tcp, NULL);
-	if (s->has_admin)
-		uv_close((uv_handle_t *)&s->admin, NULL); /* removes its file */
-	if (s->has_metrics)
-		uv_close((uv_handle_t *)&s->metrics, NULL);
-	s->has_tcp = s->has_admin = s->has_metrics = false;
+	for (size_t i = 0; i < SERVER_DOORS; i++)
+		listener_close(&s->listeners[i]);
+	if (s->admin_path)
+		(void)unlink(s->admin_path); /* a later daemon replaces it, too */
+	free(s->admin_path);
+	s->admin_path = NULL;
 	for (struct connection *c = s->all.first; c; c = c->next)
 		connection_close(c);
 	if (!s->has_rest)

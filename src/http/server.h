@@ -12,21 +12,20 @@
 
 #include "base/error.h"
 #include "http/connection.h"
+#include "http/listener.h"
 
 enum {
 	SERVER_CONNECTIONS = 4096,
-	SERVER_BACKLOG = 1024,
 };
 
 struct server {
-	struct connections all; /* set loop, ops, owner and domain first */
-	uv_tcp_t tcp;
-	uv_pipe_t admin;
-	uv_tcp_t metrics;
+	struct connections all;			 /* set loop, ops, owner and domain first */
+	struct listener listeners[SERVER_DOORS]; /* by enum server_door */
+	char *admin_path;     /* of the Unix socket, removed at the end; NULL: none */
 	uv_prepare_t prepare; /* flushes */
 	uv_idle_t idle;	      /* runs while connections are dirty, so that the loop does not wait */
 	uv_timer_t tick;      /* finds passed time limits */
-	bool has_tcp, has_admin, has_metrics, has_rest;
+	bool has_rest;
 	unsigned max;		     /* connections */
 	unsigned peer_max;	     /* per address (peers.h) */
 	uint16_t port, metrics_port; /* the ports in use */

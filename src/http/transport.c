@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	SLICE_BYTES = 256 * 1024, /* encrypted at once */
@@ -275,14 +276,17 @@ int transport_init(struct transport *t, uv_loop_t *loop, bool is_pipe, struct tl
 	return 0;
 }
 
-int transport_accept(
-	struct transport *t, uv_stream_t *listener, char ret_peer[TRANSPORT_PEER_BYTES])
+int transport_open(struct transport *t, int fd, char ret_peer[TRANSPORT_PEER_BYTES])
 {
+	bool is_tcp = t->u.handle.type == UV_TCP;
+	int r = is_tcp ? uv_tcp_open(&t->u.tcp, fd) : uv_pipe_open(&t->u.pipe, fd);
 	struct sockaddr_storage a;
-	int n = sizeof(a), r = uv_accept(listener, &t->u.stream);
+	int n = sizeof(a);
 
 	ret_peer[0] = '\0';
-	if (r < 0 || t->u.handle.type != UV_TCP)
+	if (r < 0)
+		(void)close(fd); /* nothing was written */
+	if (r < 0 || !is_tcp)
 		return r;
 	/* latency matters more than fewer segments; dead clients are noticed within minutes */
 	(void)uv_tcp_nodelay(&t->u.tcp, 1);
