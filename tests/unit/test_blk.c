@@ -359,15 +359,14 @@ enum { LARGE_MB = 256, LARGE_SECTORS = LARGE_MB * 2048 };
 static int setup_large(void **state)
 {
 	int base = memfd_create("base", MFD_CLOEXEC);
-	struct disk *d;
 
 	log_set_level(LOG_LEVEL_ERROR);
 	fake_init(&f);
 	assert_int_equal(ftruncate(base, (off_t)LARGE_SECTORS * 512), 0);
 	assert_int_equal(disk_open(base, NULL, 0, memfd_create("delta", MFD_CLOEXEC),
-				 (uint64_t)LARGE_SECTORS * 512, &d, NULL),
+				 (uint64_t)LARGE_SECTORS * 512, &disk, NULL),
 		0);
-	assert_int_equal(blk_create(&f.memory, d, "large", fake_raise_irq, &f, &f.dev, NULL), 0);
+	assert_int_equal(blk_create(&f.memory, disk, "large", fake_raise_irq, &f, &f.dev, NULL), 0);
 	fake_start(&f, FAKE_FEATURES | BLK_FEATURES, 0);
 	return 0;
 }
