@@ -19,8 +19,8 @@ int listener_tcp(const struct sockaddr_storage *a)
 {
 	_cleanup_close_ int fd =
 		socket(a->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	socklen_t n = a->ss_family == AF_INET ? sizeof(struct sockaddr_in)
-					      : sizeof(struct sockaddr_in6);
+	socklen_t n =
+		a->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 	int one = 1, r;
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0)
@@ -42,8 +42,8 @@ int listener_unix(const char *path)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	(void)unlink(path);  /* of a dead daemon: ours holds the store's lock */
-	mask = umask(0177);  /* no worker runs yet */
+	(void)unlink(path); /* of a dead daemon: ours holds the store's lock */
+	mask = umask(0177); /* no worker runs yet */
 	r = listening(fd, (const struct sockaddr *)&a, sizeof(a));
 	(void)umask(mask); /* cannot fail */
 	return r < 0 ? r : TAKE_FD(fd);
@@ -60,7 +60,7 @@ static void on_pause_over(uv_timer_t *t)
 
 static void rest(struct listener *l)
 {
-	(void)uv_poll_stop(&l->poll); /* always 0 */
+	(void)uv_poll_stop(&l->poll);					      /* always 0 */
 	(void)uv_timer_start(&l->pause, on_pause_over, LISTENER_PAUSE_MS, 0); /* cannot fail */
 }
 
