@@ -411,15 +411,28 @@ def make_home(prefix):
     return home
 
 
+def copy(source, target):
+    subprocess.run(["cp", "-a", "--sparse=always", source, target], check=True)
+
+
+def copy_template(source, target):
+    """Without the snapshots for other sizes than its own: earlier tests may have asked for many."""
+    with open(os.path.join(source, "template.json")) as f:
+        about = json.load(f)
+    own = os.path.join("snapshots", f"{about['cpus']}c-{about['memory_mb']}m")
+    os.makedirs(os.path.join(target, "snapshots"))
+    for name in (own, *(n for n in os.listdir(source) if n != "snapshots")):
+        copy(os.path.join(source, name), os.path.join(target, name))
+
+
 def copy_templates(home, others=()):
     """A copy of its own of TEST_TEMPLATE, and of others, for an empty directory: snapshots need what they
     stand on on their own file system, and a small one has no room for all templates."""
     source = os.environ["MAYFLY_HOME"]
-    os.mkdir(os.path.join(home, "templates"))
     os.symlink(os.path.join(source, "images"), os.path.join(home, "images"))
-    for part in ("kernels", *(os.path.join("templates", name) for name in (TEMPLATE, *others))):
-        subprocess.run(["cp", "-a", "--sparse=always", os.path.join(source, part),
-                        os.path.join(home, part)], check=True)
+    copy(os.path.join(source, "kernels"), os.path.join(home, "kernels"))
+    for name in (TEMPLATE, *others):
+        copy_template(os.path.join(source, "templates", name), os.path.join(home, "templates", name))
 
 
 def write_template(d, created):
