@@ -62,16 +62,22 @@ bool envd_rpc_stream(struct envd_call *c)
 	return !c->over;
 }
 
-/* c->out holds the stream's last envelope. */
-static void end_stream(struct envd_call *c)
+/* Sends what c->out holds, and ends the answer and the call. */
+static void send_last(struct envd_call *c)
 {
-	if (c->r->state == REQUEST_NONE && !envd_rpc_stream(c))
-		return;
 	envd_call_flush(c);
 	if (c->over)
 		return;
 	(void)request_end(c->r); /* or the client has gone */
 	envd_call_finish(c);
+}
+
+/* c->out holds the stream's last envelope. */
+static void end_stream(struct envd_call *c)
+{
+	if (c->r->state == REQUEST_NONE && !envd_rpc_stream(c))
+		return;
+	send_last(c);
 }
 
 void envd_rpc_end(struct envd_call *c)
@@ -164,11 +170,7 @@ void envd_rpc_list_end(struct envd_call *c, const char *head, const char *tail)
 		envd_rpc_reply(c);
 		return;
 	}
-	envd_call_flush(c);
-	if (c->over)
-		return;
-	(void)request_end(c->r); /* or the client has gone */
-	envd_call_finish(c);
+	send_last(c);
 }
 
 /* --- requests --- */
