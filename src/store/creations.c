@@ -91,13 +91,8 @@ int creations_prune(struct store *s, uint64_t before_ns, bool *more, struct erro
 	struct query q = db_query(s, STMT_CREATION_PRUNE,
 		"DELETE FROM creations WHERE id IN (SELECT id FROM creations "
 		"INDEXED BY creations_created WHERE created_ns < ? LIMIT ?)");
-	unsigned changes = 0;
-	int r;
 
 	query_u64(&q, before_ns);
 	query_u64(&q, MAINTAIN_ROWS);
-	r = query_run(&q, &changes, e);
-	if (r == 0 && changes == MAINTAIN_ROWS)
-		*more = true;
-	return r;
+	return query_run_slice(&q, MAINTAIN_ROWS, more, e);
 }

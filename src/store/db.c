@@ -202,6 +202,16 @@ int query_run(struct query *q, unsigned *ret_changes, struct error *e)
 	return r;
 }
 
+int query_run_slice(struct query *q, unsigned limit, bool *more, struct error *e)
+{
+	unsigned changes = 0;
+	int r = query_run(q, &changes, e);
+
+	if (r == 0 && changes == limit)
+		*more = true;
+	return r;
+}
+
 int query_number(struct query *q, uint64_t *ret, struct error *e)
 {
 	int r = query_step(q, e);

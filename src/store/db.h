@@ -168,6 +168,8 @@ void query_blob(struct query *q, const void *v, size_t n);
 int query_step(struct query *q, struct error *e);
 /* Steps to the end. *ret_changes (may be NULL) is the number of changed rows. */
 int query_run(struct query *q, unsigned *ret_changes, struct error *e);
+/* Runs a statement that changes at most `limit` rows. Sets *more when it changed that many. */
+int query_run_slice(struct query *q, unsigned limit, bool *more, struct error *e);
 /* Reads one number from one row. -ENOENT, without filling e, when there is no row. */
 int query_number(struct query *q, uint64_t *ret, struct error *e);
 

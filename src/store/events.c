@@ -152,14 +152,9 @@ int events_prune(struct store *s, uint64_t before_ns, uint64_t max, bool *more, 
 		"DELETE FROM events WHERE id IN ("
 		"SELECT id FROM (SELECT id, at_ns FROM events ORDER BY id LIMIT ?) "
 		"WHERE at_ns < ? OR id + ? <= (SELECT max(id) FROM events))");
-	unsigned changes = 0;
-	int r;
 
 	query_u64(&q, MAINTAIN_ROWS);
 	query_u64(&q, before_ns);
 	query_u64(&q, max);
-	r = query_run(&q, &changes, e);
-	if (r == 0 && changes == MAINTAIN_ROWS)
-		*more = true;
-	return r;
+	return query_run_slice(&q, MAINTAIN_ROWS, more, e);
 }

@@ -369,13 +369,8 @@ int usage_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e
 	struct query q = db_query(s, STMT_USAGE_PRUNE,
 		"DELETE FROM usage_sandboxes WHERE sandbox_id IN ("
 		"SELECT sandbox_id FROM usage_sandboxes WHERE last_ns < ? LIMIT ?)");
-	unsigned changes = 0;
-	int r;
 
 	query_u64(&q, before_ns);
 	query_u64(&q, MAINTAIN_ROWS);
-	r = query_run(&q, &changes, e);
-	if (r == 0 && changes == MAINTAIN_ROWS)
-		*more = true;
-	return r;
+	return query_run_slice(&q, MAINTAIN_ROWS, more, e);
 }
