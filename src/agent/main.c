@@ -29,7 +29,11 @@
 #include "process.h"
 #include "setup.h"
 
-enum { BACKLOG = 128, REAPED_PER_ROUND = 256 };
+enum {
+	BACKLOG =
+		4096, /* the most connections that the daemon has with its clients; the kernel may allow fewer */
+	REAPED_PER_ROUND = 256,
+};
 
 static struct source signals = {.fd = -1};
 static struct timer reap_again;

@@ -33,7 +33,7 @@
 enum {
 	ARGS_MAX = 64,
 	FDS_MAX = 80,
-	VSOCK_BACKLOG = 128,
+	VSOCK_BACKLOG = 4096, /* as in the agent */
 	CONTROL_BACKLOG = 16,
 	STOP_MS = 1000,
 	DEATH_MS = 200, /* from the end of its channel until waitpid succeeds */
