@@ -17,6 +17,8 @@
 #include "base/file.h"
 #include "io/program.h"
 #include "sandbox/launch.h"
+#include "sandbox/vmm_request.h"
+#include "sandbox/vmm_snapshot.h"
 
 enum { CHILDREN_MAX = 100, WAIT_MS = 10000, PATH_BYTES = 512, DIRTY_PAGES = 1792 };
 

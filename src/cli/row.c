@@ -8,7 +8,7 @@
 #include "cli/json.h"
 #include "cli/remote.h"
 #include "proto/timestamp.h"
-#include "sandbox/launch.h"
+#include "sandbox/vmm_request.h"
 
 #define MIB (UINT64_C(1) << 20)
 

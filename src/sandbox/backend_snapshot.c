@@ -26,6 +26,8 @@
 #include "sandbox/agent_client.h"
 #include "sandbox/backend.h"
 #include "sandbox/layers.h"
+#include "sandbox/vmm_request.h"
+#include "sandbox/vmm_snapshot.h"
 
 enum {
 	HOLD_MS = 1000, /* for an answer of the agent */

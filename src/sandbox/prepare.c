@@ -22,6 +22,7 @@
 #include "sandbox/agent_client.h"
 #include "sandbox/console.h"
 #include "sandbox/probe.h"
+#include "sandbox/vmm_request.h"
 #include "vmm/kvm.h"
 
 enum {

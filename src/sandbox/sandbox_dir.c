@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "sandbox/host.h"
 #include "sandbox/launch.h"
+#include "sandbox/vmm_request.h"
 
 #define RECORD	   "sandbox.json"
 #define FULL_BYTES (UINT64_C(1) << 20) /* a disk with less free space counts as full */

@@ -22,6 +22,8 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "sandbox/launch.h"
+#include "sandbox/vmm_request.h"
+#include "sandbox/vmm_snapshot.h"
 #include "vmm/control.h"
 #include "vmm/kvm.h"
 #include "vmm/snapshot_files.h"
