@@ -1,0 +1,109 @@
+#include "jail/confine.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <linux/securebits.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+enum {
+	CAPABILITIES_MAX = 64,
+	FILES_MAX = 2048,   /* 1,024 vsock connections, 80 given at start, CPUs, snapshots */
+	PROCESSES_MAX = 32, /* threads of a VMM: 4 CPUs, a snapshot, helpers of KVM */
+	NICE_ZERO = 20,	    /* RLIMIT_NICE counts from nice 19 up */
+};
+
+/* A disk's delta of 64 GiB with its head (VMM_FILE_MAX). */
+#define FILE_BYTES_MAX (UINT64_C(65) << 30)
+
+static int drop_bounding_set(void)
+{
+	for (unsigned i = 0; i < CAPABILITIES_MAX; i++)
+		if (prctl(PR_CAPBSET_READ, i, 0, 0, 0) > 0 &&
+			prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0 && errno != EPERM)
+			return -errno; /* EPERM: no rights to lose, as no_new_privs is set */
+	return 0;
+}
+
+int confine_gains(void)
+{
+	static const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+					  SECBIT_NO_CAP_AMBIENT_RAISE |
+					  SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+		prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return -errno;
+	/* without CAP_SETPCAP the process has no rights that these would take */
+	if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0 && errno != EPERM)
+		return -errno;
+	return drop_bounding_set();
+}
+
+int confine_capabilities(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+	return syscall(SYS_capset, &head, none) < 0 ? -errno : 0;
+}
+
+/* A limit that is already lower stays. */
+static int limit(int resource, rlim_t most)
+{
+	struct rlimit l;
+
+	if (getrlimit(resource, &l) < 0)
+		return -errno;
+	if (l.rlim_max > most)
+		l.rlim_max = most;
+	if (l.rlim_cur > l.rlim_max || resource == RLIMIT_NOFILE)
+		l.rlim_cur = l.rlim_max;
+	return setrlimit(resource, &l) < 0 ? -errno : 0;
+}
+
+int confine_resources(enum jail_kind kind)
+{
+	static const struct {
+		int resource;
+		rlim_t most;
+	} limits[] = {
+		{RLIMIT_CORE, 0},		/* no guest's memory in a core file */
+		{RLIMIT_FSIZE, FILE_BYTES_MAX}, /* sparse files have an end, too */
+		{RLIMIT_NOFILE, FILES_MAX},
+		{RLIMIT_MEMLOCK, 0}, /* nothing is locked */
+		{RLIMIT_MSGQUEUE, 0},
+		{RLIMIT_RTPRIO, 0},
+	};
+	/* A VM of the pool starts idle and must get back to normal (vmm/priority.h). Who may not
+	 * raise the limit has pools at normal priority. */
+	(void)setrlimit(RLIMIT_NICE, &(struct rlimit){NICE_ZERO, NICE_ZERO});
+	for (unsigned i = 0; i < ARRAY_SIZE(limits); i++) {
+		int r = limit(limits[i].resource, limits[i].most);
+
+		if (r < 0)
+			return r;
+	}
+	return kind == JAIL_FULL ? limit(RLIMIT_NPROC, PROCESSES_MAX) : 0;
+}
+
+int confine_keys(void)
+{
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS)
+		return -errno;
+	return 0;
+}
+
+int confine_identity(unsigned id)
+{
+	if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, id, id, id) < 0 ||
+		syscall(SYS_setresuid, id, id, id) < 0)
+		return -errno;
+	return 0;
+}

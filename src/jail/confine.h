@@ -1,0 +1,28 @@
+/* What a process gives up by itself, for good, whatever the host offers: rights and limits. All of it
+ * is inherited by its children. Every function returns 0 or -errno and concerns the calling thread,
+ * so a process calls them before it has others. */
+#ifndef JAIL_CONFINE_H
+#define JAIL_CONFINE_H
+
+#include "jail/kind.h"
+
+/* Later programs gain no rights: no_new_privs, an empty bounding set, no ambient capabilities, and
+ * user 0 means nothing. The capabilities that the process has now stay. */
+int confine_gains(void);
+
+/* Drops all capabilities. */
+int confine_capabilities(void);
+
+/* Limits of resources (the table in confine.c says why). The number of processes is limited only
+ * for JAIL_FULL: elsewhere it counts all that the user has. */
+int confine_resources(enum jail_kind kind);
+
+/* Leaves the keys of the session behind, which a process would otherwise share with whoever started
+ * Mayfly. 0 as well where the kernel has no keys. */
+int confine_keys(void);
+
+/* Becomes the user and group `id`, without further groups. Makes system calls only, so it is fit
+ * for a child that shares its parent's memory. */
+int confine_identity(unsigned id);
+
+#endif

@@ -1,0 +1,178 @@
+#include "jail/space.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "jail/confine.h"
+
+const char *space_step_name(enum space_step step)
+{
+	static const char *const names[] = {
+		[SPACE_USER] = "a user namespace",
+		[SPACE_IDS_MAP] = "the ids of a user namespace",
+		[SPACE_BECOME] = "a user of its own",
+		[SPACE_MOUNT] = "a mount namespace",
+		[SPACE_NETWORK] = "a network namespace",
+		[SPACE_IPC] = "an IPC namespace",
+		[SPACE_UTS] = "a UTS namespace",
+		[SPACE_ROOT] = "an empty root",
+	};
+
+	return names[step];
+}
+
+static int write_file(const char *path, const char *text)
+{
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
+}
+
+static int write_map(pid_t pid, const char *name, unsigned inside, unsigned outside, unsigned count)
+{
+	char path[64], text[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);	  /* fits */
+	(void)snprintf(text, sizeof(text), "%u %u %u\n", inside, outside, count); /* fits */
+	return write_file(path, text);
+}
+
+/* Only a process that is still outside may map ids that are not the caller's own. So a child stays
+ * behind, and maps the ids when it reads a byte. Its exit status is an errno. */
+struct mapper {
+	pid_t pid;
+	int go_fd;
+};
+
+static void __attribute__((noreturn)) map_ids(int go_fd)
+{
+	pid_t parent = getppid();
+	char go;
+	int r = fd_read_full(go_fd, &go, 1);
+
+	if (r == 0)
+		r = write_map(parent, "uid_map", 0, SPACE_FIRST_ID, SPACE_IDS);
+	if (r == 0)
+		r = write_map(parent, "gid_map", 0, SPACE_FIRST_ID, SPACE_IDS);
+	_exit(-r);
+}
+
+static int mapper_start(struct mapper *m)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	m->pid = fork();
+	if (m->pid == 0) {
+		(void)close(ends[1]); /* its end ends this process, too */
+		map_ids(ends[0]);
+	}
+	(void)close(ends[0]); /* the child's */
+	m->go_fd = ends[1];
+	return m->pid < 0 ? -errno : 0;
+}
+
+static int mapper_finish(struct mapper *m)
+{
+	int status = 0, r = fd_write_full(m->go_fd, "", 1);
+
+	(void)close(m->go_fd); /* the byte is written */
+	while (waitpid(m->pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return r < 0 ? r : WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD;
+}
+
+static int map_own_ids(uid_t uid, gid_t gid)
+{
+	pid_t self = getpid();
+	int r = write_file("/proc/self/setgroups", "deny");
+
+	if (r == 0)
+		r = write_map(self, "uid_map", uid, uid, 1);
+	return r == 0 ? write_map(self, "gid_map", gid, gid, 1) : r;
+}
+
+/* Returns the kind. */
+static int make_user_namespace(enum space_step *step)
+{
+	struct mapper m = {0};
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	bool root = uid == 0 && mapper_start(&m) == 0;
+	int r;
+
+	*step = SPACE_USER;
+	if (unshare(CLONE_NEWUSER) < 0)
+		return -errno;
+	*step = SPACE_IDS_MAP;
+	if (root && mapper_finish(&m) == 0) {
+		*step = SPACE_BECOME;
+		r = confine_identity(0);
+		return r < 0 ? r : JAIL_FULL;
+	}
+	r = map_own_ids(uid, gid);
+	return r < 0 ? r : JAIL_USER;
+}
+
+static int make_other_namespaces(enum space_step *step)
+{
+	static const struct {
+		enum space_step step;
+		int flag;
+	} kinds[] = {
+		{SPACE_MOUNT, CLONE_NEWNS},
+		{SPACE_NETWORK, CLONE_NEWNET},
+		{SPACE_IPC, CLONE_NEWIPC},
+		{SPACE_UTS, CLONE_NEWUTS},
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
+		*step = kinds[i].step;
+		if (unshare(kinds[i].flag) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Puts a tmpfs in the root's place. It has one inode, its root's, and no block. */
+static int empty_root(void)
+{
+	static const char place[] = "/proc"; /* any directory: nothing is seen there after */
+	static const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
+
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("none", place, "tmpfs", flags, "nr_inodes=1,size=4k,mode=0555") < 0 ||
+		chdir(place) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+		umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return -errno;
+	return 0;
+}
+
+int space_enter(enum space_step *ret_step)
+{
+	int r, kind = make_user_namespace(ret_step);
+
+	if (kind < 0)
+		return kind;
+	/* A namespace more is a way to more of the kernel. Where /proc/sys is read-only, the filter
+	 * of system calls is the only one to refuse it. */
+	(void)write_file("/proc/sys/user/max_user_namespaces", "0");
+	r = make_other_namespaces(ret_step);
+	if (r < 0)
+		return r;
+	*ret_step = SPACE_ROOT;
+	r = empty_root();
+	return r < 0 ? r : kind;
+}
