@@ -13,7 +13,7 @@
 #include "layout.h"
 
 struct guest_test {
-	const char *name;
+	const char *name; /* "*": whatever the command line says */
 	void (*run)(void);
 };
 extern const struct guest_test guest_tests[]; /* each guest's own; ends with a NULL name */
@@ -108,6 +108,8 @@ void apic_write(uint32_t reg, uint32_t v);
 uint64_t ioapic_read(unsigned pin);
 void ioapic_write(unsigned pin, uint64_t entry);
 bool interrupt_arrives(uint8_t vector, uint32_t count); /* waits up to about a second */
+/* Halts until the vector's count differs from the one that was seen. The first CPU only. */
+void interrupt_wait(uint8_t vector, uint32_t seen);
 
 /* --- further CPUs --- */
 extern volatile uint32_t

@@ -190,6 +190,8 @@ cpu_entry:
 exception:
 	cmpl $0, guest_halts
 	jne halt
+	cmpq $0, idle_count
+	jne idle
 	push %rax
 	mov 8(%rsp), %rax
 	mov %rax, exception_vector
@@ -212,6 +214,23 @@ interrupt:
 	movl $0, (%rax)
 	pop %rax
 	add $8, %rsp
+	iretq
+
+/* Of interrupt_wait(). No interrupt can come between the comparison and the halt: the gate has turned them
+ * off, and sti lets one more instruction pass. Goes on behind the ud2. */
+idle:
+	push %rax
+	mov idle_count, %rax
+	mov (%rax), %eax
+	cmp %eax, idle_seen
+	movq $0, idle_count
+	jne 1f
+	sti
+	hlt
+	cli
+1:	pop %rax
+	addq $2, 16(%rsp)
+	add $16, %rsp
 	iretq
 
 /* For ever: the gate has turned interrupts off. */

@@ -1,6 +1,7 @@
 """What tests of the daemon share: the daemon itself, clients over raw sockets, RPCs of envd, and the
 check that store, processes and files agree. With --vm the real `mayfly serve`, on a host whose KVM
-boots guests and with TEST_TEMPLATE in MAYFLY_HOME; else native agents (serve-native)."""
+boots guests and with TEST_TEMPLATE in MAYFLY_HOME; with --bare the same with bare guests, which any
+/dev/kvm runs at full speed (tests/guests/agent.c); else native agents (serve-native)."""
 import base64
 import json
 import os
@@ -18,13 +19,14 @@ import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, os.environ.get("BUILD", "build"))
-VM = "--vm" in sys.argv
-TEMPLATE = os.environ.get("TEST_TEMPLATE", "base") if VM else "base"
+BARE = "--bare" in sys.argv
+VM = BARE or "--vm" in sys.argv
+TEMPLATE = "bare" if BARE else os.environ.get("TEST_TEMPLATE", "base") if VM else "base"
 MAYFLY = os.path.join(BUILD, "mayfly")
 RUNNING, PAUSED = 0, 2  # STORE_RUNNING, STORE_PAUSED
 
 
-PATIENCE_S = 120 if VM else 20  # with an answer
+PATIENCE_S = 120 if VM and not BARE else 20  # with an answer
 
 
 def eventually(fn, seconds=60):
@@ -355,9 +357,9 @@ OTHERS = machines() if VM else set()
 
 def owners(d):
     """pid: sandbox, of every process that is inside a sandbox's directory, the daemon excepted, and
-    of every microVM that was not there before the test."""
+    of every microVM that was not there before the test (with bare guests, other tests have some)."""
     ours = (os.getpid(), d.process.pid)
-    found = dict.fromkeys(machines() - OTHERS, NOWHERE) if VM else {}
+    found = dict.fromkeys(machines() - OTHERS, NOWHERE) if VM and not BARE else {}
     for pid in listing("/proc"):
         if not pid.isdigit() or int(pid) in ours or not alive(int(pid)):
             continue
@@ -403,9 +405,17 @@ def settled(d, seconds=60):
 AREAS = ("kernels", "images", "templates")
 
 
+def make_bare(home):
+    guests = os.path.join(BUILD, "tests/guests")
+    subprocess.run([f"{guests}/bare-template", f"{guests}/agent", TEMPLATE], check=True, capture_output=True,
+                   env={**os.environ, "MAYFLY_HOME": home, "MAYFLY_LIBEXEC": os.path.realpath(BUILD)})
+
+
 def make_home(prefix):
     home = tempfile.mkdtemp(prefix=prefix)
-    if VM:  # the store and the sandboxes of the test are its own
+    if BARE:
+        make_bare(home)
+    elif VM:  # the store and the sandboxes of the test are its own
         for area in AREAS:
             os.symlink(os.path.join(os.environ["MAYFLY_HOME"], area), os.path.join(home, area))
     return home
