@@ -2,7 +2,8 @@
  * written later (proto/memory_layer.h). A restore maps each page privately from the topmost file
  * that has it. So all VMs on the same files share their pages in the host's page cache.
  *
- * Files must not change while they are mapped. Truncating one ends the process with SIGBUS. */
+ * Files must not change while they are mapped. Truncating one ends the process with SIGBUS,
+ * or the guest (backing.h). */
 #ifndef VMM_LAYERS_H
 #define VMM_LAYERS_H
 

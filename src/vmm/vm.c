@@ -94,6 +94,7 @@ void vm_free(struct vm *vm)
 		(void)close(vm->event_fd); /* no data behind it */
 	guest_memory_done(&vm->memory);
 	memory_stack_done(&vm->stack);
+	backing_drop(&vm->backing, BACKING_FILES_MAX);
 	free(vm->cpuid);
 	pthread_mutex_destroy(&vm->life);
 	pthread_mutex_destroy(&vm->lock);
@@ -440,6 +441,18 @@ static int check_stack(
 		       : damaged(e, "its memory layers are those of another snapshot");
 }
 
+static int keep_files(struct vm *vm, const struct vm_options *o, struct error *e)
+{
+	int r = backing_add(&vm->backing, o->memory_fd);
+
+	if (r == 0 && o->hot_fd >= 0)
+		r = backing_add(&vm->backing, o->hot_fd);
+	for (unsigned i = 0; i < o->layer_count && r == 0; i++)
+		r = backing_add(&vm->backing, o->layer_fds[i]);
+	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "cannot keep the memory's files open")
+		     : 0;
+}
+
 static int map_memory(struct vm *vm, const struct vm_options *o, const struct snapshot_reader *s,
 	uint64_t bytes, struct error *e)
 {
@@ -452,6 +465,8 @@ static int map_memory(struct vm *vm, const struct vm_options *o, const struct sn
 	if (r == 0)
 		r = layers_map(&vm->memory, o->layer_fds, o->layer_count, o->check_layers,
 			LAYER_MAPPINGS_MAX, &vm->stack, e);
+	if (r == 0)
+		r = keep_files(vm, o, e);
 	if (r == 0)
 		r = check_stack(s, &vm->stack, e);
 	if (r == 0 && o->rehearse)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "vmm/acpi.h"
+#include "vmm/backing.h"
 #include "vmm/disk.h"
 #include "vmm/ioapic.h"
 #include "vmm/layers.h"
@@ -71,6 +72,7 @@ struct vm {
 	pthread_mutex_t lock; /* covers all below and the vCPUs' states */
 	pthread_cond_t wake;  /* vCPU threads wait here for running or stopping */
 	pthread_cond_t parked;
+	struct backing backing;	     /* the files under the memory */
 	struct snapshot_needs needs; /* of the next snapshot */
 	bool running;		     /* vCPUs may run */
 	bool stopping;		     /* threads must return */

@@ -45,6 +45,26 @@ static void end_guest(struct vm *vm, enum vm_end end, const char *why)
 	pthread_mutex_unlock(&vm->lock);
 }
 
+static bool memory_is_whole(struct vm *vm)
+{
+	bool whole;
+
+	pthread_mutex_lock(&vm->lock);
+	whole = backing_is_whole(&vm->backing);
+	pthread_mutex_unlock(&vm->lock);
+	return whole;
+}
+
+/* Ends a guest that crashed or that KVM cannot run. A truncated file is the cause, whatever KVM
+ * says. */
+static void end_badly(struct vm *vm, enum vm_end end, const char *why)
+{
+	if (memory_is_whole(vm))
+		end_guest(vm, end, why);
+	else
+		end_guest(vm, VM_END_ERROR, VM_NO_PAGE);
+}
+
 /* --- exits --- */
 
 static uint8_t port_read(struct vm *vm, uint16_t port)
@@ -149,7 +169,7 @@ static void end_in_error(struct vm *vm, const struct kvm_run *run, int err)
 	char why[sizeof(vm->end_why)];
 
 	kvm_describe_end(run, err, why, sizeof(why));
-	end_guest(vm, VM_END_ERROR, why);
+	end_badly(vm, VM_END_ERROR, why);
 }
 
 static void handle_exit(struct vm_cpu *c)
@@ -173,7 +193,7 @@ static void handle_exit(struct vm_cpu *c)
 			&(struct timespec){.tv_nsec = BUS_LOCK_PAUSE_NS}, NULL); /* or kicked */
 		break;
 	case KVM_EXIT_SHUTDOWN:
-		end_guest(c->vm, VM_END_CRASH, "the guest crashed (triple fault)");
+		end_badly(c->vm, VM_END_CRASH, "the guest crashed (triple fault)");
 		break;
 	default:
 		end_in_error(c->vm, run, 0);

@@ -496,6 +496,22 @@ static int complete(struct work *w, struct error *e)
 	return r == 0 ? publish(w, e) : r;
 }
 
+/* The memory is mapped from the files just written, and no longer from those that were merged.
+ * Cannot fail within the limits of a stack; it would only cost a reason later. */
+static void keep_files(struct work *w)
+{
+	struct backing *b = &w->vm->backing;
+	int *merged_fd = &w->files.fd[SNAPSHOT_PART_MEMORY_MERGED];
+
+	pthread_mutex_lock(&w->vm->lock);
+	if (*merged_fd >= 0) {
+		backing_drop(b, w->vm->stack.layer_count);
+		(void)backing_take(b, TAKE_FD(*merged_fd));
+	}
+	(void)backing_take(b, TAKE_FD(w->files.fd[SNAPSHOT_PART_MEMORY]));
+	pthread_mutex_unlock(&w->vm->lock);
+}
+
 /* The VM stands on its new snapshot from now on. */
 static void settle(struct work *w)
 {
@@ -506,6 +522,7 @@ static void settle(struct work *w)
 	for (unsigned i = 0; i < w->vm->disk_count; i++)
 		if (w->merged_disks[i])
 			blk_replace_frozen(disk_of(w->vm, i), TAKE_PTR(w->merged_disks[i]));
+	keep_files(w);
 	memory_stack_done(stack);
 	*stack = (struct memory_stack){.has_base = true,
 		.layer_count = w->result.memory_full ? 0 : w->layers + 1,

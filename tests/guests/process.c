@@ -630,6 +630,13 @@ static void expect_unreadable(struct machine *m)
 	CHECK(file_remove_tree(work_fd, "again") == 0);
 }
 
+static void truncate_file(const char *name)
+{
+	int fd = openat(work_fd, name, O_RDWR | O_CLOEXEC);
+
+	CHECK(fd >= 0 && ftruncate(fd, 0) == 0 && close(fd) == 0);
+}
+
 static void truncated_memory(void)
 {
 	struct machine parent, m;
@@ -638,8 +645,25 @@ static void truncated_memory(void)
 	stop(&parent);
 	restore(&m, "process", true);
 	await_start(&m);
-	CHECK(ftruncate(openat(work_fd, "full/memory", O_RDWR | O_CLOEXEC), 0) == 0);
+	truncate_file("full/memory");
 	expect_unreadable(&m);
+	remove_snapshots();
+}
+
+/* The guest is the first to miss a page: of the file that it was restored from, and of the one that
+ * a live snapshot of it wrote. */
+static void truncated_while_running(void)
+{
+	struct machine parent, m;
+
+	make_parent(&parent);
+	restore(&m, "process", false);
+	await_start(&m);
+	expect_running(&m);
+	expect_running(&parent);
+	truncate_file("full/memory");
+	expect_no_page(&m);
+	expect_no_page(&parent);
 	remove_snapshots();
 }
 
@@ -718,6 +742,8 @@ static const struct {
 	{"process: one that lets go of its owner is not waited for", silent_process},
 	{"process: links, pipes and directories in place of its files", hostile_directory},
 	{"process: a truncated file ends it with the reason", truncated_memory},
+	{"process: a file truncated under a running guest ends it with the reason",
+		truncated_while_running},
 	{"process: a full tmpfs ends it with the reason", full_tmpfs},
 };
 

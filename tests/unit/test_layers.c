@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "vmm/backing.h"
 #include "vmm/layers.h"
 
 enum { PAGES = 300, ROUNDS = 300, STACKS = 60 };
@@ -301,6 +303,36 @@ static void too_many_layers_are_refused(void **state)
 	guest_memory_done(&m);
 }
 
+/* --- the files below --- */
+
+static void truncation_is_noticed(void **state)
+{
+	struct backing b = {0};
+	int first = memory_file(), last = memory_file();
+	struct stat st;
+
+	(void)state; /* none */
+	assert_int_equal(backing_add(&b, first), 0);
+	assert_int_equal(backing_take(&b, last), 0);
+	assert_true(backing_is_whole(&b));
+	assert_int_equal(fstat(last, &st), 0);
+	assert_int_equal(ftruncate(last, st.st_size + PAGE_BYTES), 0);
+	assert_true(backing_is_whole(&b)); /* all of its pages are there */
+	assert_int_equal(ftruncate(last, st.st_size - 1), 0);
+	assert_false(backing_is_whole(&b));
+	backing_drop(&b, 1);
+	assert_true(backing_is_whole(&b));
+	while (b.count < BACKING_FILES_MAX)
+		assert_int_equal(backing_add(&b, first), 0);
+	assert_int_equal(backing_add(&b, first), -E2BIG);
+	assert_int_equal(ftruncate(first, 0), 0);
+	assert_int_equal(close(first), 0);
+	assert_false(backing_is_whole(&b));
+	backing_drop(&b, BACKING_FILES_MAX + 1);
+	assert_int_equal(b.count, 0);
+	assert_true(backing_is_whole(&b));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +343,7 @@ int main(void)
 		cmocka_unit_test(stacks_do_as_the_model),
 		cmocka_unit_test(rest_is_adopted),
 		cmocka_unit_test(too_many_layers_are_refused),
+		cmocka_unit_test(truncation_is_noticed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
