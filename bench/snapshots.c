@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "sandbox/host_cpu.h"
 #include "vmm/kvm.h"
 #include "vmm/pages.h"
 #include "vmm/vm_internal.h"
@@ -96,6 +97,7 @@ static struct vm *restore(struct bench *b, bool layers)
 {
 	struct vm_options o = {.hot_fd = -1,
 		.console_fd = -1,
+		.host_cpu = host_cpu_hash(),
 		.kvm_fd = must(kvm_open(NULL), "/dev/kvm"),
 		.pagemap_fd = must(pages_open(-1), "pagemap"),
 		.vsock_listen_fd = -1,
