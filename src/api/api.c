@@ -7,6 +7,7 @@
 #include "api/auth.h"
 #include "api/health.h"
 #include "api/scrape.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/str.h"
 #include "fleet/fleet_of.h"
@@ -211,6 +212,18 @@ uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise)
 		return 0;
 	}
 	return (uint32_t)v;
+}
+
+bool api_take_time(struct request *r, const char *name, uint64_t unit_ns, uint64_t *ret)
+{
+	unsigned long long v;
+	int err = uri_query_u64(r->head->query, name, STORE_NEVER_NS / unit_ns, &v);
+
+	if (err == 0)
+		*ret = v * unit_ns;
+	else if (err != -ENOENT)
+		reply_error(r, 400, "%s must be a unix time", name);
+	return err == 0 || err == -ENOENT;
 }
 
 /* --- deferred answers --- */

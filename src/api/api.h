@@ -123,5 +123,8 @@ bool api_take_seconds(
 bool api_extend(struct request *r, struct store_sandbox *sb, int64_t s);
 /* Reads the query's limit, 1 to max, or `otherwise` if there is none. 0: answered with 400. */
 uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise);
+/* Reads a Unix time from the query, in units of unit_ns. *ret_ns holds the default before the call.
+ * False: answered. */
+bool api_take_time(struct request *r, const char *name, uint64_t unit_ns, uint64_t *ret_ns);
 
 #endif

@@ -56,7 +56,7 @@ struct request {
 
 	/* The router's: the path split and decoded, and the segments that match "{}". */
 	struct uri_path *path; /* owned */
-	const char *params[4];
+	const char *params[URI_PARAMS_MAX];
 	struct store_key *key; /* who asks, if the route demands a key; the owner's */
 	const char *key_id;    /* for logs, or NULL */
 	const char *pattern;   /* of the matching entry, or NULL */

@@ -7,27 +7,6 @@
 #include "base/cleanup.h"
 #include "http/reply.h"
 
-static bool matches(struct request *r, const char *pattern)
-{
-	const struct uri_path *path = r->path;
-	unsigned params = 0;
-
-	for (unsigned i = 0; i < path->count; i++) {
-		size_t n;
-
-		if (*pattern++ != '/')
-			return false;
-		n = strcspn(pattern, "/");
-		if (n == 2 && memcmp(pattern, "{}", 2) == 0)
-			r->params[params++] = path->segments[i];
-		else if (strlen(path->segments[i]) != n ||
-			 memcmp(path->segments[i], pattern, n) != 0)
-			return false;
-		pattern += n;
-	}
-	return *pattern == '\0' || (path->count == 0 && strcmp(pattern, "/") == 0);
-}
-
 static bool is_method(const struct request *r, const char *method)
 {
 	return strcmp(r->head->method, method) == 0 || (r->head_only && strcmp(method, "GET") == 0);
@@ -78,7 +57,7 @@ void router_dispatch(
 	if (!take_path(r))
 		return;
 	for (const struct router_entry *t = table; t->method; t++) {
-		if (!matches(r, t->pattern))
+		if (!uri_path_matches(r->path, t->pattern, r->params))
 			continue;
 		if (!is_method(r, t->method)) {
 			other_method = true;

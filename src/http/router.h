@@ -18,7 +18,7 @@ enum router_auth {
 
 struct router_entry {
 	const char *method;  /* NULL ends a table */
-	const char *pattern; /* "{}" stands for one segment: r->params, at most 4 */
+	const char *pattern; /* "{}" stands for one segment: r->params */
 	request_handler handler;
 	enum router_auth auth;
 };

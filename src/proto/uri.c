@@ -1,5 +1,6 @@
 #include "proto/uri.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
@@ -68,6 +69,29 @@ int uri_path_parse(const char *path, struct uri_path *ret)
 		used += (size_t)r + 1;
 	}
 	return 0;
+}
+
+bool uri_path_matches(
+	const struct uri_path *path, const char *pattern, const char *params[URI_PARAMS_MAX])
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < path->count; i++) {
+		size_t n;
+
+		if (*pattern++ != '/')
+			return false;
+		n = strcspn(pattern, "/");
+		if (n == 2 && memcmp(pattern, "{}", 2) == 0) {
+			assert(count < URI_PARAMS_MAX);
+			params[count++] = path->segments[i];
+		} else if (strlen(path->segments[i]) != n ||
+			   memcmp(path->segments[i], pattern, n) != 0) {
+			return false;
+		}
+		pattern += n;
+	}
+	return *pattern == '\0' || (path->count == 0 && strcmp(pattern, "/") == 0);
 }
 
 bool uri_query_next(const char **cursor, struct uri_pair *ret)

@@ -13,7 +13,7 @@
  * queries. Returns the length or a negative error. */
 int uri_decode(const char *s, size_t n, bool plus_is_space, char *out, size_t cap);
 
-enum { URI_SEGMENTS_MAX = 12, URI_PATH_BYTES = 2048 };
+enum { URI_SEGMENTS_MAX = 12, URI_PARAMS_MAX = 4, URI_PATH_BYTES = 2048 };
 
 /* A path for a router: "/templates/team%2Fx%3Adefault" has two segments. A slash at the end is
  * ignored; "/" has no segments; empty segments in the middle are kept. */
@@ -25,6 +25,11 @@ struct uri_path {
 
 /* 0, -EINVAL, or -EMSGSIZE when there are more segments or bytes than fit (answer 404). */
 int uri_path_parse(const char *path, struct uri_path *ret);
+
+/* Whether a path is that of a pattern, as "/templates/{}/tags". "{}" stands for one segment, at most
+ * URI_PARAMS_MAX times; what it stood for goes to params (borrowed from the path). */
+bool uri_path_matches(
+	const struct uri_path *path, const char *pattern, const char *params[URI_PARAMS_MAX]);
 
 /* Walks a raw query ("a=1&b") and returns each key and value still encoded. False at the end. Skips
  * empty pairs; a pair without '=' has an empty value. */

@@ -64,6 +64,28 @@ static void paths_are_split_before_decoding(void **state)
 	assert_int_equal(uri_path_parse("/1/2/3/4/5/6/7/8/9/10/11/12/13", &p), -EMSGSIZE);
 }
 
+static void paths_match_patterns(void **state)
+{
+	const char *params[URI_PARAMS_MAX] = {NULL};
+	struct uri_path p;
+
+	assert_int_equal(uri_path_parse("/templates/a%2Fb/tags/", &p), 0);
+	assert_true(uri_path_matches(&p, "/templates/{}/{}", params));
+	assert_string_equal(params[0], "a/b");
+	assert_string_equal(params[1], "tags");
+	assert_true(uri_path_matches(&p, "/templates/{}/tags", params));
+	assert_false(uri_path_matches(&p, "/templates/{}", params));
+	assert_false(uri_path_matches(&p, "/templates/{}/tags/{}", params));
+	assert_false(uri_path_matches(&p, "/templates/{}/tag", params));
+	assert_false(uri_path_matches(&p, "/template/{}/tags", params));
+	assert_int_equal(uri_path_parse("/", &p), 0);
+	assert_true(uri_path_matches(&p, "/", params));
+	assert_false(uri_path_matches(&p, "/{}", params));
+	assert_int_equal(uri_path_parse("/1/2/3/4", &p), 0);
+	assert_true(uri_path_matches(&p, "/{}/{}/{}/{}", params));
+	assert_string_equal(params[URI_PARAMS_MAX - 1], "4");
+}
+
 static void a_long_path_does_not_fit(void **state)
 {
 	char path[2 * URI_PATH_BYTES];
@@ -410,6 +432,7 @@ int main(void)
 		cmocka_unit_test(decoding),
 		cmocka_unit_test(malformed_escapes_are_refused),
 		cmocka_unit_test(paths_are_split_before_decoding),
+		cmocka_unit_test(paths_match_patterns),
 		cmocka_unit_test(a_long_path_does_not_fit),
 		cmocka_unit_test(queries),
 		cmocka_unit_test(the_metadata_filter_is_decoded_three_times),
