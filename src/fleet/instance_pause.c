@@ -17,6 +17,7 @@
 #include "fleet/kept.h"
 #include "fleet/meter.h"
 #include "image/workdir.h"
+#include "sandbox/agent_call.h"
 #include "sandbox/footprint.h"
 #include "sandbox/layers.h"
 #include "store/kept.h"

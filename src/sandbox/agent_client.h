@@ -1,12 +1,11 @@
 /* The host's end of a connection to a guest's agent (src/proto/agent_wire.h).
  *
- * It can be used in three ways, from the bottom up:
+ * It can be used in two ways, from the bottom up:
  * - bytes: agent_feed() takes received bytes, agent_next_event() returns events, agent_output()
  *   returns bytes to send. No descriptor is needed.
  * - poll: agent_next_event() and agent_flush() never block; agent_poll_events() says what to poll
  *   agent_fd() for. agent_exec_start() shows the loop.
- * - blocking: agent_hello() and the like send one request and wait for its reply until a deadline
- *   (CLOCK_MONOTONIC nanoseconds; 0: forever).
+ * agent_call.h waits for replies.
  *
  * What an event points to is valid until the next call on the same connection. Sending functions
  * only queue. The queue is bounded (AGENT_QUEUE_MAX); the next agent_flush() or agent_next_event()
@@ -36,10 +35,6 @@ struct agent_conn;
  * socket "vsock.sock". Does not wait for the microVM's answer. If nothing listens there (the guest
  * is not up yet, or has died), the first event is -ECONNREFUSED. */
 int agent_connect(int dirfd, struct agent_conn **ret, struct error *e);
-
-/* The same, but waits until an agent has answered a HELLO, and tries again while the guest boots. A
- * guest that came up but is unusable is an error: ERROR_BAD_IMAGE with the agent's words. */
-int agent_connect_ready(int dirfd, uint64_t deadline_ns, struct agent_conn **ret, struct error *e);
 
 enum agent_open_flag {
 	AGENT_OPEN_PREAMBLE = 0x01, /* write "CONNECT 1024\n" first and expect "OK ...\n" */
@@ -87,7 +82,7 @@ int agent_next_event(struct agent_conn *c, struct agent_event *ret, struct error
 /* Limits what agent_next_event() takes from now on, for loops that also serve others. It takes at
  * most `frames` frames (WINDOW included) and begins none after `bytes` bytes. Then it returns 0 and
  * the share is spent: more may be there without the descriptor becoming readable. A new connection
- * has no limit. The waiting functions below set their own and end without one. */
+ * has no limit. The functions of agent_call.h set their own and end without one. */
 void agent_set_share(struct agent_conn *c, unsigned frames, size_t bytes);
 bool agent_share_is_spent(const struct agent_conn *c);
 
@@ -101,11 +96,6 @@ bool agent_wants_write(const struct agent_conn *c); /* something is queued */
 short agent_poll_events(
 	const struct agent_conn *c); /* POLLIN, and POLLOUT when it wants to write */
 int agent_flush(struct agent_conn *c, struct error *e); /* 1: all written; 0: would block */
-
-/* Blocks until an event comes. Returns 1, -ETIMEDOUT (even if events are there after the deadline),
- * or as agent_next_event. */
-int agent_wait_event(
-	struct agent_conn *c, uint64_t deadline_ns, struct agent_event *ret, struct error *e);
 
 /* --- for owners of their own I/O --- */
 
@@ -155,54 +145,5 @@ int agent_send_stop(struct agent_conn *c); /* the process goes on; END comes bac
 /* Queues at most n bytes as DATA of a file, after AGENT_WRITE. Returns how many; 0: flush first. */
 ssize_t agent_send_data(struct agent_conn *c, const void *data, size_t n);
 int agent_send_end(struct agent_conn *c);
-
-/* --- one request, one reply, blocking --- */
-
-/* Queues a request and waits for its one reply: ev->type is `expect`. An ERROR of the agent goes
- * into e and is returned as -errno. */
-int agent_call(struct agent_conn *c, uint64_t deadline_ns, enum agent_type type,
-	const void *message, enum agent_type expect, struct agent_event *ev, struct error *e);
-
-/* -EPROTONOSUPPORT (ERROR_INCOMPATIBLE) when the two have no protocol version in common. */
-int agent_hello(
-	struct agent_conn *c, uint64_t deadline_ns, struct agent_hello_reply *ret, struct error *e);
-/* Succeeds even if single items failed; ret says which. ret may be NULL: then a failed item is an
- * error. */
-int agent_identity(struct agent_conn *c, uint64_t deadline_ns, const struct agent_identity *m,
-	struct agent_identity_reply *ret, struct error *e);
-int agent_sync(struct agent_conn *c, uint64_t deadline_ns, unsigned flags, struct error *e);
-/* Processes stand still until agent_release, an identity, or AGENT_HOLD_MS of the guest's time. */
-enum { AGENT_HOLD_MS = 30 * 1000 };
-int agent_hold(struct agent_conn *c, uint64_t deadline_ns, struct error *e);
-int agent_release(struct agent_conn *c, uint64_t deadline_ns, struct error *e);
-int agent_shutdown(struct agent_conn *c, uint64_t deadline_ns, unsigned flags, uint32_t grace_ms,
-	struct error *e);
-int agent_metrics(
-	struct agent_conn *c, uint64_t deadline_ns, struct agent_metrics *ret, struct error *e);
-int agent_stat(struct agent_conn *c, uint64_t deadline_ns, const char *path, unsigned flags,
-	struct agent_entry *ret, struct error *e);
-int agent_mkdir(
-	struct agent_conn *c, uint64_t deadline_ns, const struct agent_mkdir *m, struct error *e);
-int agent_move(
-	struct agent_conn *c, uint64_t deadline_ns, const struct agent_move *m, struct error *e);
-int agent_remove(struct agent_conn *c, uint64_t deadline_ns, const char *path, unsigned flags,
-	struct error *e);
-int agent_set_attr(struct agent_conn *c, uint64_t deadline_ns, const struct agent_set_attr *m,
-	struct error *e);
-int agent_set_xattrs(struct agent_conn *c, uint64_t deadline_ns, const struct agent_set_xattrs *m,
-	struct error *e);
-int agent_signal_process(struct agent_conn *c, uint64_t deadline_ns,
-	const struct agent_signal_process *m, struct error *e);
-/* From here on the connection's bytes belong to the guest's TCP port: see agent_take_fd. */
-int agent_dial(struct agent_conn *c, uint64_t deadline_ns, const char *host, uint16_t port,
-	struct error *e);
-
-/* Reads a whole small file. *ret is malloc'ed and NUL-terminated. -EFBIG if it is larger than
- * max. */
-int agent_read_file(struct agent_conn *c, uint64_t deadline_ns, const char *path, size_t max,
-	uint8_t **ret, size_t *ret_bytes, struct error *e);
-/* Creates parents, truncates the file, sets its mode. m->user becomes the owner. */
-int agent_write_file(struct agent_conn *c, uint64_t deadline_ns, const struct agent_write *m,
-	const void *data, size_t n, struct error *e);
 
 #endif

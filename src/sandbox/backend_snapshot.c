@@ -23,7 +23,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "image/workdir.h"
-#include "sandbox/agent_client.h"
+#include "sandbox/agent_call.h"
 #include "sandbox/backend.h"
 #include "sandbox/layers.h"
 #include "sandbox/vmm_request.h"

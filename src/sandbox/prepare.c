@@ -19,7 +19,7 @@
 #include "image/workdir.h"
 #include "io/program.h"
 #include "proto/agent_wire.h"
-#include "sandbox/agent_client.h"
+#include "sandbox/agent_call.h"
 #include "sandbox/console.h"
 #include "sandbox/probe.h"
 #include "sandbox/vmm_request.h"

@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "sandbox/agent_client.h"
+#include "agent_test_calls.h"
+#include "sandbox/agent_call.h"
 
 /* A failing check ends the test, and is printed with its place. */
 #define CHECK(cond)                                                                                \

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "sandbox/agent_client.h"
+#include "sandbox/agent_call.h"
 #include "sandbox/agent_replies.h"
 
 static struct agent_conn *conn;
