@@ -54,8 +54,12 @@ struct conn {
 	bool greeted; /* the preamble, if any, was read */
 };
 
+/* Serves a request, or takes the connection over. False: not now; the connection is not read until
+ * conns_go_on(), then the request comes again. */
+typedef bool (*conn_handler)(struct conn *c, const struct agent_frame *f);
+
 /* Accepts connections from a listening socket, and takes the socket over. */
-void conn_listen(int fd, bool vsock);
+void conn_listen(int fd, bool vsock, conn_handler handler);
 
 /* These need no error handling: when memory runs out, they mark the connection as dead. */
 void conn_send(struct conn *c, enum agent_type type, const void *message);
@@ -70,7 +74,7 @@ bool conn_has_room(const struct conn *c);
 void conn_take_over(struct conn *c, const struct stream_ops *ops, void *stream);
 void conn_end_stream(struct conn *c); /* back to requests; does not call lost */
 void conn_unblock(struct conn *c);
-void conns_go_on(void);		 /* serves requests that waited for the end of a hold (hold.h) */
+void conns_go_on(void);		 /* serves requests that their handler put off */
 void conn_touch(struct conn *c); /* handles its input and output after this round */
 void conn_close(struct conn *c); /* at once */
 /* Takes the descriptor out of the loop and out of the connection (DIAL). c is then dead. */

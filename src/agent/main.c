@@ -23,6 +23,7 @@
 
 #include "boot.h"
 #include "conn.h"
+#include "dispatch.h"
 #include "guest.h"
 #include "helper.h"
 #include "hold.h"
@@ -123,7 +124,7 @@ static int run(int listener)
 		console("cannot listen for the host: %s", strerror(-listener));
 		return 1;
 	}
-	conn_listen(listener, guest.init);
+	conn_listen(listener, guest.init, dispatch_request);
 	console("%s",
 		guest.state == AGENT_STATE_READY ? "ready" : "up, but the guest is not usable");
 	loop_run(conns_after_round);

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 
 #include "base/str.h"
-#include "proto/http.h"
+#include "proto/http_message.h"
 
 void http_body_init(struct http_body *b, enum http_framing framing, uint64_t length,
 	const struct http_limits *limits)

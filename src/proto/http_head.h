@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "proto/http.h"
+#include "proto/http_message.h"
 
 struct http_head_reader {
 	enum http_role role;

@@ -32,7 +32,7 @@
 #include "base/bytes.h"
 #include "base/fd.h"
 #include "proto/virtio.h"
-#include "vmm/vsock_conn.h"
+#include "vmm/vsock_internal.h"
 
 enum {
 	QUEUE_SIZE = 128,

@@ -1,4 +1,4 @@
-#include "vmm/vsock_conn.h"
+#include "vmm/vsock_internal.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The host side of virtio-vsock: clients, their CONNECT lines, and deadlines. */
-#include "vmm/vsock_conn.h"
+#include "vmm/vsock_internal.h"
 
 #include <errno.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/fd.h"
-#include "vmm/vsock_conn.h"
+#include "vmm/vsock_internal.h"
 #include "vsock_peers.h"
 
 /* --- connecting --- */

@@ -3,8 +3,8 @@
  * vsock_conn.c holds the table, the work list, and a connection's life up to its end. vsock_host.c
  * holds the clients and the clock. vsock.c holds the packets in both directions and the device, and
  * explains how the three work together. All of it runs under the device's lock. */
-#ifndef VMM_VSOCK_CONN_H
-#define VMM_VSOCK_CONN_H
+#ifndef VMM_VSOCK_INTERNAL_H
+#define VMM_VSOCK_INTERNAL_H
 
 #include <assert.h>
 #include <stdbool.h>
