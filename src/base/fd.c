@@ -68,24 +68,6 @@ int fd_pread_full(int fd, void *data, size_t n, off_t offset)
 	return 0;
 }
 
-int fd_pwrite_full(int fd, const void *data, size_t n, off_t offset)
-{
-	const uint8_t *p = data;
-
-	while (n) {
-		ssize_t r = pwrite(fd, p, n, offset);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return -errno;
-		p += r;
-		n -= (size_t)r;
-		offset += r;
-	}
-	return 0;
-}
-
 static int whole_vector(ssize_t (*call)(int, const struct iovec *, int, off_t), int fd,
 	struct iovec *iov, unsigned count, off_t offset)
 {
@@ -109,6 +91,13 @@ static int whole_vector(ssize_t (*call)(int, const struct iovec *, int, off_t), 
 	return 0;
 }
 
+int fd_pwrite_full(int fd, const void *data, size_t n, off_t offset)
+{
+	struct iovec iov = {(void *)data, n};
+
+	return whole_vector(pwritev, fd, &iov, n > 0, offset);
+}
+
 int fd_preadv_full(int fd, struct iovec *iov, unsigned count, off_t offset)
 {
 	return whole_vector(preadv, fd, iov, count, offset);
@@ -117,6 +106,14 @@ int fd_preadv_full(int fd, struct iovec *iov, unsigned count, off_t offset)
 int fd_pwritev_full(int fd, struct iovec *iov, unsigned count, off_t offset)
 {
 	return whole_vector(pwritev, fd, iov, count, offset);
+}
+
+ssize_t fd_send(int fd, const void *data, size_t n)
+{
+	struct iovec iov = {(void *)data, n};
+	const struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	return sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static int set_flag(int fd, int get, int set, int flag, int on)

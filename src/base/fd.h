@@ -13,11 +13,16 @@
 int fd_read_full(int fd, void *data, size_t n);
 int fd_write_full(int fd, const void *data, size_t n);
 int fd_pread_full(int fd, void *data, size_t n, off_t offset);
+/* Calls pwritev, so filters need not let pwrite64 through. */
 int fd_pwrite_full(int fd, const void *data, size_t n, off_t offset);
 
 /* The same into several pieces of memory. Modifies the array. */
 int fd_preadv_full(int fd, struct iovec *iov, unsigned count, off_t offset);
 int fd_pwritev_full(int fd, struct iovec *iov, unsigned count, off_t offset);
+
+/* Sends as much as the socket takes at once, without SIGPIPE. Returns how much, or -1 with errno
+ * set. It calls sendmsg, so filters need not let sendto through. */
+ssize_t fd_send(int fd, const void *data, size_t n);
 
 int fd_set_nonblock(int fd, int on);
 int fd_set_cloexec(int fd, int on);

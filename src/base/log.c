@@ -176,6 +176,9 @@ static void format_time(char out[TIME_BYTES])
 	(void)snprintf(out + n, TIME_BYTES - n, ".%03ldZ", ts.tv_nsec / 1000000); /* fits */
 }
 
+/* #calls start main vcpu snapshot: fstat write
+ * #calls glibc start main vcpu snapshot: newfstatat
+ * #calls start main vcpu snapshot (when a log is full): ftruncate */
 static void make_room(void)
 {
 	struct stat st;

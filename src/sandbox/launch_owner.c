@@ -53,6 +53,12 @@ static void died(struct vmm *v, struct error *e)
 	if (!alone)
 		(void)error_set(e, ERROR_SANDBOX, ECHILD,
 			"the VMM process closed its channel and went on: it was killed");
+	else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+		(void)error_set(e, ERROR_SANDBOX, ECHILD,
+			"the VMM process made a system call that it is not allowed to make, and "
+			"was "
+			"killed: the sandbox may have attacked it, or this is a bug of Mayfly; the "
+			"kernel's log has the call's number (type=1326)"); /* only to fill e */
 	else if (WIFSIGNALED(status))
 		(void)error_set(e, ERROR_SANDBOX, ECHILD,
 			"the VMM process was killed by signal %d (%s)", WTERMSIG(status),

@@ -7,6 +7,9 @@
 
 #include "base/cleanup.h"
 
+/* #calls start snapshot: fstat fcntl(F_DUPFD_CLOEXEC)
+ * #calls glibc start snapshot: newfstatat
+ * #calls musl start snapshot: fcntl(F_SETFD) */
 int backing_take(struct backing *b, int fd)
 {
 	_cleanup_close_ int owned = fd;

@@ -384,6 +384,7 @@ void blk_thaw(struct virtio_device *dev)
 	virtio_unlock(dev);
 }
 
+/* #calls snapshot: sync_file_range */
 void blk_write_back(struct virtio_device *dev)
 {
 	int fd;

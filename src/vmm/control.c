@@ -33,6 +33,7 @@ void control_fds_close(struct control_fds *fds)
 	fds->count = 0;
 }
 
+/* #calls start main snapshot: sendmsg */
 int control_send(int sock, const char *text, const struct control_fds *fds)
 {
 	union {
@@ -77,6 +78,7 @@ static void take_fds(struct msghdr *m, struct control_fds *fds)
 	}
 }
 
+/* #calls main: recvmsg */
 int control_receive(int sock, char out[CONTROL_MESSAGE_MAX], struct control_fds *ret_fds)
 {
 	union {

@@ -189,6 +189,7 @@ int disk_push_top(struct disk *d, int fd, bool may_exist, struct error *e)
 	return 0;
 }
 
+/* #calls start: lseek pread64 */
 static int open_base(struct disk *d, struct error *e)
 {
 	off_t end = lseek(d->base_fd, 0, SEEK_END);
@@ -396,6 +397,7 @@ uint64_t disk_run_length(
 	return len < n ? len : n;
 }
 
+/* #calls vcpu: preadv */
 static int read_base(struct disk *d, uint64_t offset, uint64_t n, struct cursor *c)
 {
 	struct iovec iov[DISK_IOVECS_MAX];
@@ -475,6 +477,7 @@ static uint64_t direct_length(struct disk *d, uint64_t offset, uint64_t n)
 	return len < n ? len : n;
 }
 
+/* #calls vcpu: pwritev */
 static int write_direct(struct disk *d, uint64_t offset, uint64_t n, struct cursor *c)
 {
 	struct iovec iov[DISK_IOVECS_MAX];
@@ -553,7 +556,10 @@ int disk_write(struct disk *d, uint64_t offset, const void *data, uint32_t n)
 
 static const uint8_t zeroes[DISK_BLOCK_BYTES];
 
-/* Makes the file reach up to block `end`, so that holes read as zeroes. */
+/* Makes the file reach up to block `end`, so that holes read as zeroes.
+ *
+ * #calls vcpu: fstat ftruncate
+ * #calls glibc vcpu: newfstatat */
 static int extend_file(struct disk *d, uint64_t end)
 {
 	struct stat st;
@@ -566,7 +572,9 @@ static int extend_file(struct disk *d, uint64_t end)
 	return ftruncate(top_layer(d)->fd, data_position(end)) < 0 ? -EIO : 0;
 }
 
-/* Turns whole blocks of the top delta's file into zeroes. */
+/* Turns whole blocks of the top delta's file into zeroes.
+ *
+ * #calls vcpu: fallocate(PUNCH_HOLE) pwritev */
 static int punch(struct disk *d, uint64_t first, uint64_t end)
 {
 	int fd = top_layer(d)->fd, r = extend_file(d, end);
@@ -736,7 +744,9 @@ int disk_check(const struct disk *d, struct error *e)
 	return 0;
 }
 
-/* An interrupted fdatasync may be retried. Any other failure has lost data. */
+/* An interrupted fdatasync may be retried. Any other failure has lost data.
+ *
+ * #calls vcpu snapshot main: fdatasync */
 static int sync_layer(struct layer *l)
 {
 	int r;

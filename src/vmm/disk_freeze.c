@@ -113,7 +113,9 @@ static int write_sparse(int to, const uint8_t *blocks, size_t n, off_t position)
 	return 0;
 }
 
-/* Returns how many bytes from the position on, at most n, are a hole of the file. Whole blocks. */
+/* Returns how many bytes from the position on, at most n, are a hole of the file. Whole blocks.
+ *
+ * #calls snapshot: lseek pread64 ftruncate close */
 static uint64_t hole_length(int fd, off_t position, uint64_t n)
 {
 	off_t data = lseek(fd, position, SEEK_DATA);

@@ -31,6 +31,7 @@ static_assert((int)PAGE_BYTES == (int)HOT_PAGE_BYTES, "one size of pages");
 
 /* --- saving --- */
 
+/* #calls start: fadvise64 madvise(MADV_RANDOM) */
 void hot_rehearse(const struct guest_memory *m, int memory_fd)
 {
 	/* These calls only make the result more precise, so failures do not matter. */
@@ -84,7 +85,9 @@ static int find_ranges(const struct guest_memory *m, int pagemap_fd, struct hot_
 	return r;
 }
 
-/* Appends the snapshot's content of these pages, behind room for the head. */
+/* Appends the snapshot's content of these pages, behind room for the head.
+ *
+ * #calls main: pread64 pwritev fsync */
 static int add_pages(const struct hot_head *h, int memory_fd, struct buf *out)
 {
 	size_t head_bytes = hot_head_bytes(h->range_count);
@@ -161,7 +164,9 @@ static int read_head(int fd, struct hot_head *h)
 	return r < 0 ? r : hot_head_read(data, n, (uint64_t)st.st_size, h);
 }
 
-/* Samples a few pages. A kernel that does not tell counts as a warm cache. */
+/* Samples a few pages. A kernel that does not tell counts as a warm cache.
+ *
+ * #calls start: mincore */
 static bool is_cold(const struct guest_memory *m, const struct hot_head *h)
 {
 	uint32_t step = h->range_count / SAMPLES + 1;
@@ -214,6 +219,7 @@ static void map_all(const struct guest_memory *m, const struct hot_head *h,
 	page_set_done(&part);
 }
 
+/* #calls start: madvise(MADV_POPULATE_WRITE) */
 static void copy_written(const struct guest_memory *m, const struct hot_head *h)
 {
 	for (uint32_t i = 0; i < h->range_count; i++) {

@@ -37,6 +37,7 @@ void ioapic_done(struct ioapic *a)
 	pthread_mutex_destroy(&a->lock);
 }
 
+/* #calls vcpu main: ioctl(KVM_SIGNAL_MSI) */
 static void deliver(struct ioapic *a, unsigned pin)
 {
 	uint64_t entry = a->redirection[pin];

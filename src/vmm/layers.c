@@ -93,6 +93,7 @@ static int add_pages(struct batch *b, uint8_t *data, uint64_t n, off_t at)
 	return 0;
 }
 
+/* #calls snapshot: ftruncate pwritev */
 static int write_pages(int fd, const struct guest_memory *m, const struct page_set *pages,
 	bool in_place, uint64_t file_bytes)
 {
@@ -190,6 +191,8 @@ static int damaged(struct error *e, const char *why)
 		why);
 }
 
+/* #calls start: pread64 fstat
+ * #calls glibc start: newfstatat */
 static int read_head(int fd, struct layer_head *h, struct error *e)
 {
 	_cleanup_free_ uint8_t *data = malloc(LAYER_HEAD_MAX);

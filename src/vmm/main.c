@@ -27,13 +27,14 @@
 #include "vmm/cpu_model.h"
 #include "vmm/pages.h"
 #include "vmm/snapshot_task.h"
+#include "vmm/thread_filter.h"
 #include "vmm/vm.h"
 
 struct settings {
 	uint64_t kvm_fd, proc_fd, console_fd, vsock_fd, control_fd, owner_fd;
 	uint64_t kernel_fd, initrd_fd, state_fd, memory_fd, hot_fd, baseline_fd, host_cpu;
 	uint64_t cpus, memory;
-	const char *cmdline;
+	const char *cmdline, *filter;
 	struct option_list disks, layers;
 	bool paused, keep, check_layers, rehearse, help;
 };
@@ -80,6 +81,9 @@ static const struct option_spec options[] = {
 		offsetof(struct settings, paused), 0, 0, false},
 	{"keep", 0, OPTION_FLAG, NULL, "outlive the owner", offsetof(struct settings, keep), 0, 0,
 		false},
+	{"filter", 0, OPTION_STRING, "kill|log|off",
+		"what becomes of system calls that are not on the lists",
+		offsetof(struct settings, filter), 0, 0, false},
 	{"help", 'h', OPTION_HELP, NULL, "show this help", offsetof(struct settings, help), 0, 0,
 		false},
 	{0},
@@ -179,7 +183,8 @@ static int open_pagemap(const struct settings *s, int *ret, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot open /proc/self/pagemap") : 0;
 }
 
-static int make_vm(struct vmm_process *p, struct error *e)
+/* Takes pagemap_fd over. */
+static int make_vm(struct vmm_process *p, int pagemap_fd, struct error *e)
 {
 	const struct settings *s = &p->s;
 	struct vm_options o = {
@@ -199,6 +204,7 @@ static int make_vm(struct vmm_process *p, struct error *e)
 		.kvm_fd = fd_of(s->kvm_fd),
 		.rng = true,
 		.vsock_listen_fd = fd_of(s->vsock_fd),
+		.pagemap_fd = pagemap_fd,
 	};
 	_cleanup_free_ char *baseline = NULL;
 	int r = parse_layers(&s->layers, &o, e);
@@ -221,8 +227,7 @@ static int make_vm(struct vmm_process *p, struct error *e)
 			return r;
 		o.disk_count++;
 	}
-	r = open_pagemap(s, &o.pagemap_fd, e);
-	return r < 0 ? r : vm_create(&o, &p->vm, e);
+	return vm_create(&o, &p->vm, e);
 }
 
 /* A paused VM's vsock is not served, as that would write into its memory. */
@@ -256,6 +261,7 @@ static int watch_signals(struct vmm_process *p)
 	return p->signal_fd < 0 ? -errno : 0;
 }
 
+/* #calls start: epoll_create1 epoll_ctl signalfd4 */
 static int watch_all(struct vmm_process *p, struct error *e)
 {
 	int r;
@@ -433,6 +439,7 @@ static bool serve(struct vmm_process *p, int sock)
 	return control_send(sock, reply, NULL) == 0;
 }
 
+/* #calls main: accept4 close */
 static void accept_connection(struct vmm_process *p)
 {
 	int fd = accept4(fd_of(p->s.control_fd), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -451,8 +458,10 @@ static void accept_connection(struct vmm_process *p)
 
 /* --- end --- */
 
-/* Handles SIGBUS: the host cannot supply a page of a file under the guest's memory or a disk's map.
- * The VM cannot go on, but the reason is reported. */
+/* Handles SIGBUS, on any thread: the host cannot supply a page of a file under the guest's memory or a disk's map.
+ * The VM cannot go on, but the reason is reported.
+ *
+ * #calls start main vcpu snapshot (when that happens): write sendmsg exit_group */
 static int bus_error_fd = -1; /* the owner's channel */
 
 static void on_bus_error(int signo)
@@ -462,7 +471,7 @@ static void on_bus_error(int signo)
 	(void)signo;					     /* the only one */
 	(void)!write(STDERR_FILENO, line, sizeof(line) - 1); /* all that can still be done */
 	if (bus_error_fd >= 0)
-		(void)send(bus_error_fd, event, sizeof(event) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		(void)fd_send(bus_error_fd, event, sizeof(event) - 1);
 	_exit(1);
 }
 
@@ -527,6 +536,8 @@ static void handle_event(struct vmm_process *p, uint32_t source)
 	}
 }
 
+/* #calls musl main: epoll_pwait
+ * #calls glibc main: epoll_wait */
 static void loop(struct vmm_process *p)
 {
 	while (!p->over) {
@@ -543,6 +554,7 @@ enum { PR_SCHED_CORE = 62, PR_SCHED_CORE_GET = 0, PR_SCHED_CORE_CREATE = 1 };
 #endif
 enum { SCOPE_THREAD, SCOPE_THREAD_GROUP };
 
+/* #calls start: prctl(PR_SCHED_CORE) */
 static void *take_cookie(void *arg)
 {
 	(void)arg; /* none */
@@ -570,17 +582,68 @@ static void keep_cores_apart(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-static int run(struct vmm_process *p, struct error *e)
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+/* Test builds have none unless they are asked to: sanitizers and fault points make other calls. */
+#if defined(FAULT_POINTS) || defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+static const char filter_default[] = "off";
+#else
+static const char filter_default[] = "off";
+#endif
+
+static int set_filter_mode(const struct settings *s, struct error *e)
 {
-	int r = make_vm(p, e);
+	enum filter_mode mode;
+
+	if (filter_parse_mode(s->filter, &mode) < 0)
+		return error_set(e, ERROR_USAGE, EINVAL, "--filter %s: expected kill, log or off",
+			s->filter);
+	filter_set_mode(mode);
+	return 0;
+}
+
+/* All that follows is filtered: it reads what others wrote. */
+static int start(struct vmm_process *p, struct error *e)
+{
+	int pagemap_fd = -1, r = set_filter_mode(&p->s, e);
 
 	if (r == 0)
-		r = watch_all(p, e);
+		r = open_pagemap(&p->s, &pagemap_fd, e);
+	if (r == 0)
+		r = filter_install(thread_filter(THREAD_START), e);
+	if (r < 0)
+		return r;
+	keep_cores_apart();
+	r = make_vm(p, pagemap_fd, e);
+	return r == 0 ? watch_all(p, e) : r;
+}
+
+/* The guest does not wait for this filter: it runs already. */
+static void filter_loop(struct vmm_process *p)
+{
+	struct error e = {0};
+	char text[CONTROL_MESSAGE_MAX];
+
+	if (filter_install(thread_filter(THREAD_MAIN), &e) == 0)
+		return;
+	(void)snprintf(text, sizeof(text), "event ended error %s", e.message); /* fits */
+	tell_owner(p, text);
+	p->over = true;
+}
+
+/* #calls musl start (when the VM cannot be made): writev
+ * #calls glibc start (when the VM cannot be made): write */
+static int run(struct vmm_process *p, struct error *e)
+{
+	int r = start(p, e);
+
 	if (r < 0)
 		return r;
 	tell_owner(p, "event started");
 	if (!p->s.paused)
 		(void)set_running(p, true, NULL); /* only a pause can fail */
+	filter_loop(p);
 	loop(p);
 	(void)vm_ended(p->vm, NULL, 0); /* flushes the console log */
 	return 0;
@@ -603,7 +666,8 @@ int main(int argc, char **argv)
 			.initrd_fd = NO_FD,
 			.cpus = 1,
 			.memory = 256 << 20,
-			.cmdline = ""},
+			.cmdline = "",
+			.filter = filter_default},
 	};
 	struct error e = {0};
 	int rest;
@@ -624,7 +688,6 @@ int main(int argc, char **argv)
 	(void)setrlimit(
 		RLIMIT_CORE, &(struct rlimit){0, 0}); /* guest memory never lands in a core file */
 	(void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is then like a full disk */
-	keep_cores_apart();
 	p.owner_fd = fd_of(p.s.owner_fd);
 	explain_bus_errors(&p);
 	memset(p.connections, 0xff, sizeof(p.connections));

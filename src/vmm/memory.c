@@ -47,6 +47,7 @@ static int map_regions(struct guest_memory *m, int fd, uint64_t bytes, struct er
 	return 0;
 }
 
+/* #calls start: madvise(MADV_HUGEPAGE) */
 int guest_memory_create(struct guest_memory *m, uint64_t bytes, struct error *e)
 {
 	int r = map_regions(m, -1, bytes, e);

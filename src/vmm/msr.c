@@ -1,5 +1,8 @@
 #include "vmm/msr.h"
 
+/* #calls start: ioctl(KVM_SET_MSRS)
+ * #calls snapshot: ioctl(KVM_GET_MSR_INDEX_LIST|KVM_GET_MSRS) */
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

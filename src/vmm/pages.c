@@ -172,7 +172,9 @@ static int add_regions(
 	return 0;
 }
 
-/* Finds pages that are present or swapped out. own: leave out a file's pages. */
+/* Finds pages that are present or swapped out. own: leave out a file's pages.
+ *
+ * #calls main snapshot: ioctl(PAGEMAP_SCAN) */
 static int scan(int pagemap_fd, const struct guest_memory *m, bool own, struct page_set *out)
 {
 	struct scan_region regions[REGIONS];
@@ -203,6 +205,7 @@ static int scan(int pagemap_fd, const struct guest_memory *m, bool own, struct p
 	return 0;
 }
 
+/* #calls main snapshot (before Linux 6.7): pread64 */
 static int read_all(int pagemap_fd, const struct guest_memory *m, bool own, struct page_set *out)
 {
 	_cleanup_free_ uint64_t *entries = malloc(ENTRIES * sizeof(*entries));

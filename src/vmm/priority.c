@@ -6,7 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The system call changes one thread; musl has no function for it. */
+/* The system call changes one thread; musl has no function for it.
+ *
+ * #calls start: sched_setscheduler */
 static bool set_policy(int policy)
 {
 	const struct sched_param none = {0};

@@ -1,5 +1,7 @@
 #include "vmm/rng.h"
 
+/* #calls vcpu: getrandom */
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>

@@ -36,14 +36,17 @@ void serial_init(struct serial *s, int log_fd, void (*raise_irq)(void *), void *
 	pthread_mutex_init(&s->lock, NULL);
 }
 
-/* Moves the newer half of a full log to its start. */
+/* Moves the newer half of a full log to its start.
+ *
+ * #calls vcpu: preadv pwritev ftruncate */
 static int drop_older(struct serial *s)
 {
 	const uint64_t keep = SERIAL_LOG_MAX / 2, from = s->log_bytes - keep;
 	char part[4096];
 
 	for (uint64_t at = 0; at < keep; at += sizeof(part)) {
-		int r = fd_pread_full(s->log_fd, part, sizeof(part), (off_t)(from + at));
+		struct iovec iov = {part, sizeof(part)};
+		int r = fd_preadv_full(s->log_fd, &iov, 1, (off_t)(from + at));
 
 		r = r < 0 ? r : fd_pwrite_full(s->log_fd, part, sizeof(part), (off_t)at);
 		if (r < 0)
@@ -62,6 +65,7 @@ static void make_room(struct serial *s)
 		s->log_bytes = 0;
 }
 
+/* #calls main: pwritev */
 static void flush_line(struct serial *s)
 {
 	if (!s->line_len)

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "vmm/thread_filter.h"
 #include "vmm/vm.h"
 
 enum { GO_MS = 2000 };
@@ -28,6 +29,7 @@ struct snapshot_task {
 
 /* --- in its thread --- */
 
+/* #calls snapshot: poll sendmsg */
 static void before_stop(void *arg)
 {
 	const struct snapshot_task *t = arg;
@@ -44,11 +46,14 @@ static void after_stop(void *arg)
 	(void)control_send(t->sock, "step running", NULL); /* as above */
 }
 
+/* #calls snapshot: write */
 static void *run(void *arg)
 {
 	struct snapshot_task *t = arg;
 
-	t->r = vm_snapshot(t->vm, &t->options, &t->result, &t->error);
+	t->r = filter_install(thread_filter(THREAD_SNAPSHOT), &t->error);
+	if (t->r == 0)
+		t->r = vm_snapshot(t->vm, &t->options, &t->result, &t->error);
 	(void)eventfd_write(t->done_fd, 1); /* cannot overflow */
 	return NULL;
 }
@@ -83,6 +88,8 @@ static int parse(
 	return snapshot_files_take(arguments, fds, &t->options.files, e);
 }
 
+/* #calls main: fcntl(F_DUPFD_CLOEXEC) eventfd2
+ * #calls musl main: fcntl(F_SETFD) */
 static int start(struct snapshot_task *t, int sock, struct error *e)
 {
 	int r;
@@ -122,6 +129,7 @@ int snapshot_task_fd(const struct snapshot_task *t)
 	return t->done_fd;
 }
 
+/* #calls main: write */
 void snapshot_task_go(const struct snapshot_task *t)
 {
 	(void)eventfd_write(t->go_fd, 1); /* cannot overflow */

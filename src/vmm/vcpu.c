@@ -12,6 +12,7 @@
 
 enum { XSAVE_BYTES_MIN = 4096, XSAVE_BYTES_MAX = 16384, FAST_STRINGS = 1 };
 
+/* #calls start: ioctl(KVM_GET_VCPU_MMAP_SIZE|KVM_CREATE_VCPU) */
 int vcpu_create(struct vcpu *v, int kvm_fd, int vm_fd, unsigned id, struct error *e)
 {
 	int bytes = kvm_ioctl_n(kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
@@ -43,6 +44,7 @@ void vcpu_done(struct vcpu *v)
 
 /* --- boot --- */
 
+/* #calls start: ioctl(KVM_SET_CPUID2) */
 int vcpu_set_cpuid(struct vcpu *v, struct kvm_cpuid_table *t, struct error *e)
 {
 	const struct kvm_cpuid_entry2 *c = cpuid_find(t, 0x7, 0);
@@ -69,6 +71,7 @@ static struct kvm_segment flat_segment(uint16_t selector, uint8_t type, int code
 	};
 }
 
+/* #calls start: ioctl(KVM_GET_SREGS|KVM_SET_SREGS|KVM_SET_REGS) */
 int vcpu_set_boot_registers(struct vcpu *v, gpa_t entry, gpa_t boot_params, gpa_t page_table,
 	gpa_t gdt, struct error *e)
 {
@@ -135,6 +138,7 @@ static void forget_capabilities(struct msr_table *t)
 	t->head.nmsrs = n;
 }
 
+/* #calls start snapshot: ioctl(KVM_CHECK_EXTENSION) */
 static int xsave_bytes(int kvm_fd)
 {
 	int n = kvm_ioctl_n(kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_XSAVE2);
@@ -142,6 +146,8 @@ static int xsave_bytes(int kvm_fd)
 	return n < XSAVE_BYTES_MIN ? XSAVE_BYTES_MIN : n;
 }
 
+/* #calls snapshot: ioctl(KVM_GET_XSAVE)
+ * #calls snapshot (on hosts with larger registers): ioctl(KVM_GET_XSAVE2) */
 static int save_xsave(struct vcpu *v, struct buf *out)
 {
 	_cleanup_free_ uint8_t *data = NULL;
@@ -173,7 +179,10 @@ struct vcpu_fixed {
 /* The order matters. MP_STATE comes first, as reading it settles pending events. The MSRs come
  * before the local APIC. If a timer expires in between, both then have it, and the guest sees one
  * interrupt too many. In the other order neither would have it, and the guest would wait
- * forever. */
+ * forever.
+ *
+ * #calls snapshot: ioctl(KVM_GET_MP_STATE|KVM_GET_VCPU_EVENTS|KVM_GET_REGS|KVM_GET_SREGS
+ *	|KVM_GET_XCRS|KVM_GET_DEBUGREGS|KVM_GET_LAPIC) */
 static int get_fixed(struct vcpu *v, struct vcpu_fixed *f, struct msr_table *msrs, struct error *e)
 {
 	const struct {
@@ -293,6 +302,8 @@ static int forget_counter(struct vcpu *v)
 	return v->id == 0 ? msr_set(v->fd, MSR_IA32_TSC, UINT64_C(1) << 62) : 0;
 }
 
+/* #calls start: ioctl(KVM_SET_SREGS|KVM_SET_REGS|KVM_SET_XCRS|KVM_SET_XSAVE|KVM_SET_LAPIC
+ *	|KVM_SET_DEBUGREGS|KVM_SET_VCPU_EVENTS|KVM_SET_MP_STATE) */
 static int set_all(struct vcpu *v, struct vcpu_fixed *f, const uint8_t *xsave, uint32_t xsave_n,
 	struct msr_table *msrs, const struct timer *timer, struct error *e)
 {

@@ -104,6 +104,7 @@ static void notify_queues(struct virtio_device *d, uint32_t mask, bool raise)
 	d->waiting = virtio_batch_end(d);
 }
 
+/* #calls vcpu (when another thread waits for the device): sched_yield */
 bool virtio_work(struct virtio_device *d)
 {
 	bool more;

@@ -103,6 +103,7 @@ void vm_free(struct vm *vm)
 	free(vm);
 }
 
+/* #calls start: ioctl(KVM_SET_USER_MEMORY_REGION) */
 static int register_memory(struct vm *vm, struct error *e)
 {
 	for (unsigned i = 0; i < vm->memory.region_count; i++) {
@@ -140,7 +141,9 @@ static int enable_where_there(struct vm *vm, uint32_t cap, int flag)
 /* Sets rules that KVM takes only before the first vCPU. No performance counters: CPUID hides them,
  * but AMD guests find four all the same. A bus lock ends KVM_RUN, so its guest can be slowed down.
  * Old Intel CPUs run real mode in a task of KVM's own, which needs room in the guest's address
- * space. */
+ * space.
+ *
+ * #calls start: ioctl(KVM_ENABLE_CAP|KVM_CHECK_EXTENSION|KVM_SET_TSS_ADDR) */
 static int set_rules(struct vm *vm, struct error *e)
 {
 	int r = enable(vm, KVM_CAP_SPLIT_IRQCHIP, IOAPIC_PINS);
@@ -157,7 +160,9 @@ static int set_rules(struct vm *vm, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "KVM_SET_TSS_ADDR") : 0;
 }
 
-/* Creates the VM, its memory, its interrupt controller and its vCPUs, without their state. */
+/* Creates the VM, its memory, its interrupt controller and its vCPUs, without their state.
+ *
+ * #calls start: ioctl(KVM_CREATE_VM) eventfd2 */
 static int create_machine(struct vm *vm, struct error *e)
 {
 	int r;
@@ -271,7 +276,9 @@ static int limit_cpu(struct vm *vm, const char *baseline, struct error *e)
 	return 0;
 }
 
-/* Makes the guest's CPU from what the host's KVM supports. */
+/* Makes the guest's CPU from what the host's KVM supports.
+ *
+ * #calls start: ioctl(KVM_GET_SUPPORTED_CPUID|KVM_GET_MSRS) */
 static int make_cpu(struct vm *vm, const char *baseline, struct error *e)
 {
 	struct cpu_facts here;
@@ -404,7 +411,10 @@ static int check_cpu(struct vm *vm, const struct saved_machine *m, uint64_t know
 /* A guest computes timer deadlines with the TSC frequency it booted with. If KVM cannot scale the
  * TSC, deadlines are off by the ratio of the two frequencies. Guests bear a small one: they tell
  * the time by kvm-clock, which is right in any case. KVM_SET_TSC_KHZ does not help there. It
- * succeeds on a slower host, but makes the guest's TSC leap at every exit. */
+ * succeeds on a slower host, but makes the guest's TSC leap at every exit.
+ *
+ * #calls start: ioctl(KVM_GET_TSC_KHZ)
+ * #calls start (where the snapshot's CPU had another frequency): ioctl(KVM_SET_TSC_KHZ) */
 static int match_tsc(struct vm *vm, uint32_t khz, struct error *e)
 {
 	int here = kvm_ioctl_n(vm->cpus[0].vcpu.fd, KVM_GET_TSC_KHZ, 0);
@@ -453,6 +463,8 @@ static int keep_files(struct vm *vm, const struct vm_options *o, struct error *e
 		     : 0;
 }
 
+/* #calls start: fstat close
+ * #calls glibc start: newfstatat */
 static int map_memory(struct vm *vm, const struct vm_options *o, const struct snapshot_reader *s,
 	uint64_t bytes, struct error *e)
 {

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "vmm/kvm.h"
+#include "vmm/thread_filter.h"
 
 enum {
 	KICK_SIGNAL = SIGUSR1,
@@ -26,7 +27,11 @@ enum {
 	STOP_S = 5 /* for one batch of a device with its disk I/O */
 };
 
-/* Records why the guest has ended (the first reason counts) and makes every vCPU stop. */
+/* Records why the guest has ended (the first reason counts) and makes every vCPU stop.
+ *
+ * #calls vcpu: write
+ * #calls musl vcpu: tkill
+ * #calls glibc vcpu: tgkill */
 static void end_guest(struct vm *vm, enum vm_end end, const char *why)
 {
 	pthread_mutex_lock(&vm->lock);
@@ -172,6 +177,8 @@ static void end_in_error(struct vm *vm, const struct kvm_run *run, int err)
 	end_badly(vm, VM_END_ERROR, why);
 }
 
+/* #calls vcpu (where hosts detect bus locks): nanosleep
+ * #calls glibc vcpu (where hosts detect bus locks): clock_nanosleep */
 static void handle_exit(struct vm_cpu *c)
 {
 	struct kvm_run *run = c->vcpu.run;
@@ -213,6 +220,7 @@ static bool guest_is_over(struct vm *vm)
 	return over;
 }
 
+/* #calls vcpu: ioctl(KVM_RUN) rt_sigreturn */
 static void run_guest(struct vm_cpu *c)
 {
 	while (!atomic_load(&c->vm->halt)) {
@@ -234,7 +242,10 @@ static void *cpu_thread(void *arg)
 {
 	struct vm_cpu *c = arg;
 	struct vm *vm = c->vm;
+	struct error e = {0};
 
+	if (filter_install(thread_filter(THREAD_VCPU), &e) < 0)
+		end_guest(vm, VM_END_ERROR, e.message); /* so it never runs */
 	pthread_mutex_lock(&vm->lock);
 	while (!vm->stopping) {
 		if (!vm->running) {
@@ -259,6 +270,9 @@ static void on_kick(int signo)
 	(void)signo; /* only makes KVM_RUN return */
 }
 
+/* #calls start: rt_sigaction
+ * #calls musl start main: clone(MUSL_THREAD)
+ * #calls glibc start main: clone(GLIBC_THREAD) */
 int vm_start_threads(struct vm *vm, struct error *e)
 {
 	struct sigaction sa = {.sa_handler = on_kick};
@@ -284,7 +298,10 @@ int vm_start_threads(struct vm *vm, struct error *e)
 	return r ? error_set_errno(e, ERROR_NO_SPACE, r, "cannot start a vCPU thread") : 0;
 }
 
-/* Makes every running thread leave KVM_RUN soon. Lock held. */
+/* Makes every running thread leave KVM_RUN soon. Lock held.
+ *
+ * #calls musl main snapshot: tkill
+ * #calls glibc main snapshot: tgkill */
 static void kick_all(struct vm *vm)
 {
 	atomic_store(&vm->halt, true);
@@ -361,7 +378,9 @@ int vm_stop_cpus(struct vm *vm, bool *ret_was_running, struct error *e)
 		     : 0;
 }
 
-/* Called before the first run. */
+/* Called before the first run.
+ *
+ * #calls main: ioctl(KVM_SET_CLOCK) */
 static void resume_devices(struct vm *vm)
 {
 	struct kvm_clock_data clock = {.clock = vm->clock_ns};

@@ -57,6 +57,7 @@ static void save_machine(struct vm *vm, struct snapshot_writer *w)
 	w->err |= buf_add_le64(b, vm->capabilities);
 }
 
+/* #calls snapshot: ioctl(KVM_GET_CLOCK) */
 static int save_sections(
 	struct vm *vm, const struct layer_id *top, struct snapshot_writer *w, struct error *e)
 {
@@ -103,7 +104,9 @@ static int save_state(
 	return r;
 }
 
-/* A partly written state is refused because of its checksum. */
+/* A partly written state is refused because of its checksum.
+ *
+ * #calls snapshot: pwritev fsync */
 static int write_state(int fd, const struct snapshot_writer *w, struct error *e)
 {
 	int r = fd_pwrite_full(fd, buf_head(&w->bytes), buf_len(&w->bytes), 0);
@@ -213,6 +216,8 @@ static bool needs_delta(const struct work *w, unsigned disk)
 	return !w->o->final && disk < w->vm->disk_count && !w->vm->disk_read_only[disk];
 }
 
+/* #calls snapshot: fstat
+ * #calls glibc snapshot: newfstatat */
 static int check_request(struct work *w, const struct snapshot_needs *needs, struct error *e)
 {
 	const int *fds = w->files.disk_fd;
@@ -232,6 +237,7 @@ static int check_request(struct work *w, const struct snapshot_needs *needs, str
 	return snapshot_files_check(&w->files, needs, e);
 }
 
+/* #calls snapshot: getrandom */
 static int new_id(struct layer_id *id, struct error *e)
 {
 	if (getrandom(id, sizeof(*id), 0) != sizeof(*id))
@@ -466,7 +472,9 @@ static int sync_disks(struct work *w, struct error *e)
 	return 0;
 }
 
-/* Makes the files a snapshot. If that fails, nobody may take them for one. */
+/* Makes the files a snapshot. If that fails, nobody may take them for one.
+ *
+ * #calls snapshot (when it fails at the end): ftruncate */
 static int publish(struct work *w, struct error *e)
 {
 	int fd = w->files.fd[SNAPSHOT_PART_STATE], r = write_state(fd, &w->state, e);

@@ -256,7 +256,9 @@ static void conn_host_eof(struct vsock *v, struct vsock_conn *c)
 	vsock_conn_check_end(v, c);
 }
 
-/* Reads from the client's socket into the guest's buffer. */
+/* Reads from the client's socket into the guest's buffer.
+ *
+ * #calls vcpu main: recvmsg */
 static ssize_t conn_read(struct vsock_conn *c, const struct virtio_chain *chain, size_t room)
 {
 	struct iovec iov[VIRTIO_CHAIN_MAX];
@@ -495,6 +497,7 @@ static const struct virtio_ops vsock_ops = {
 	.destroy = vsock_destroy,
 };
 
+/* #calls start: fcntl(F_GETFL|F_SETFL) timerfd_create epoll_create1 epoll_ctl */
 static int open_host_side(struct vsock *v)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.u64 = ID_LISTEN};

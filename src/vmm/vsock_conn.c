@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+
 static uint16_t slot_of(const struct vsock *v, const struct vsock_conn *c)
 {
 	return (uint16_t)(c - v->conns);
@@ -114,6 +116,7 @@ struct vsock_conn *vsock_conn_new(struct vsock *v, int fd)
 	return c;
 }
 
+/* #calls vcpu main: close */
 static void conn_close_fd(struct vsock_conn *c)
 {
 	if (c->fd >= 0)
@@ -134,12 +137,14 @@ void vsock_conn_free(struct vsock *v, struct vsock_conn *c)
 		vsock_listen_watch(v, true);
 }
 
-/* Sends one line to the client, as far as its socket takes it. */
+/* Sends one line to the client, as far as its socket takes it.
+ *
+ * #calls vcpu main: sendmsg */
 void vsock_conn_say(struct vsock_conn *c, const char *line)
 {
 	size_t n = strlen(line);
 
-	if (c->fd >= 0 && send(c->fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)n)
+	if (c->fd >= 0 && fd_send(c->fd, line, n) != (ssize_t)n)
 		c->host_gone = true;
 }
 
@@ -169,6 +174,7 @@ void vsock_conn_reset(struct vsock *v, struct vsock_conn *c)
 	vsock_conn_free(v, c);
 }
 
+/* #calls vcpu main: epoll_ctl */
 static void conn_watch_out(struct vsock *v, struct vsock_conn *c, bool on)
 {
 	struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET | (on ? EPOLLOUT : 0),
@@ -196,7 +202,9 @@ void vsock_conn_host_gone(struct vsock_conn *c)
 	buf_done(&c->out);
 }
 
-/* Ends the connection if both directions have ended. */
+/* Ends the connection if both directions have ended.
+ *
+ * #calls vcpu main: shutdown */
 void vsock_conn_check_end(struct vsock *v, struct vsock_conn *c)
 {
 	bool written = c->host_gone || buf_len(&c->out) == 0;
@@ -229,8 +237,7 @@ void vsock_conn_check_end(struct vsock *v, struct vsock_conn *c)
 void vsock_conn_flush(struct vsock *v, struct vsock_conn *c)
 {
 	while (buf_len(&c->out)) {
-		ssize_t n = send(
-			c->fd, buf_head(&c->out), buf_len(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n = fd_send(c->fd, buf_head(&c->out), buf_len(&c->out));
 
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/str.h"
 
 enum {
@@ -18,6 +19,7 @@ enum {
 
 /* --- timer and listening socket --- */
 
+/* #calls vcpu main: timerfd_settime */
 void vsock_timer_set(struct vsock *v, uint64_t at_ns)
 {
 	struct itimerspec t = {.it_value = {.tv_sec = (time_t)(at_ns / NS_PER_S),
@@ -62,7 +64,9 @@ static bool parse_line(struct vsock_conn *c)
 }
 
 /* Reads the rest of the line from the socket, and nothing behind it. Returns 1 when the line is
- * complete, 0 when more must come, -1 when it cannot become a line. */
+ * complete, 0 when more must come, -1 when it cannot become a line.
+ *
+ * #calls main: recvfrom */
 static int read_line(struct vsock_conn *c)
 {
 	for (;;) {
@@ -119,7 +123,7 @@ static void client_new(struct vsock *v, int fd)
 	struct vsock_conn *c = vsock_conn_new(v, fd);
 
 	if (!c) {
-		(void)send(fd, "ERR busy\n", 9, MSG_NOSIGNAL | MSG_DONTWAIT); /* a courtesy */
+		(void)fd_send(fd, "ERR busy\n", 9); /* a courtesy */
 		(void)close(fd);
 		return;
 	}
@@ -130,6 +134,7 @@ static void client_new(struct vsock *v, int fd)
 		conn_handshake(v, c);
 }
 
+/* #calls main: accept4 */
 static void accept_clients(struct vsock *v)
 {
 	for (unsigned i = 0; i < EVENTS_MAX; i++) {
@@ -193,7 +198,9 @@ static void conn_expired(struct vsock *v, struct vsock_conn *c)
 		vsock_conn_reset(v, c);
 }
 
-/* The timer fired. Ends what is due and sets the timer for what is due next. */
+/* The timer fired. Ends what is due and sets the timer for what is due next.
+ *
+ * #calls main: read */
 static void check_deadlines(struct vsock *v)
 {
 	uint64_t now = clock_monotonic_ns(), expirations;
@@ -216,7 +223,10 @@ static void check_deadlines(struct vsock *v)
 	}
 }
 
-/* Handles what happened on the host side. */
+/* Handles what happened on the host side.
+ *
+ * #calls musl main: epoll_pwait
+ * #calls glibc main: epoll_wait */
 void vsock_host_events(struct vsock *v)
 {
 	struct epoll_event events[EVENTS_MAX];

@@ -9,6 +9,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -606,15 +607,30 @@ static void hostile_directory(void)
 
 /* --- pages that cannot be had --- */
 
-static void expect_no_page(struct machine *m)
+static void expect_end(struct machine *m, const char *reason)
 {
 	struct error e = {0};
 
 	for (unsigned i = 0; i < WAIT_MS && !vmm_is_over(m->vmm, &e); i++)
 		(void)poll(NULL, 0, 1); /* sleeps */
-	if (e.code != ERROR_SANDBOX || !strstr(e.message, "file system is full"))
+	if (e.code != ERROR_SANDBOX || !strstr(e.message, reason))
 		fail("error %d (%s)", (int)e.code, e.message);
 	stop(m);
+}
+
+static void expect_no_page(struct machine *m)
+{
+	expect_end(m, "file system is full");
+}
+
+/* Signals it as the kernel does when a filter ends it. */
+static void forbidden_call(void)
+{
+	struct machine m;
+
+	boot(&m, "forbidden");
+	CHECK(kill(vmm_pid(m.vmm), SIGSYS) == 0);
+	expect_end(&m, "made a system call that it is not allowed to make");
 }
 
 /* The process reads all of the guest's memory. */
@@ -744,6 +760,7 @@ static const struct {
 	{"process: a truncated file ends it with the reason", truncated_memory},
 	{"process: a file truncated under a running guest ends it with the reason",
 		truncated_while_running},
+	{"process: a system call that is not allowed ends it with the reason", forbidden_call},
 	{"process: a full tmpfs ends it with the reason", full_tmpfs},
 };
 

@@ -1,0 +1,18 @@
+/* The system call filters of mayfly-vmm's threads, one for each kind of thread and phase. */
+#ifndef VMM_THREAD_FILTER_H
+#define VMM_THREAD_FILTER_H
+
+#include "jail/filter.h"
+
+enum thread_kind {
+	THREAD_START,	 /* the first thread until the VM is there, and threads that it needs */
+	THREAD_MAIN,	 /* the same thread from then on */
+	THREAD_VCPU,	 /* a vCPU and its exits */
+	THREAD_SNAPSHOT, /* makes one snapshot */
+	THREAD_KINDS_
+};
+
+/* Has a lifetime of its own. */
+const struct filter *thread_filter(enum thread_kind kind);
+
+#endif
