@@ -15,7 +15,7 @@
 #include "sandbox/launch_internal.h"
 #include "sandbox/launch_spawn.h"
 
-enum { ENVIRONMENT_MAX = 4 };
+enum { ENVIRONMENT_MAX = 5 };
 
 static int take_lock(int dirfd, struct error *e)
 {
@@ -35,7 +35,7 @@ static int take_lock(int dirfd, struct error *e)
  * points. */
 static void pick_environment(char *env[], unsigned max)
 {
-	static const char *const names[] = {"MAYFLY_LOG=", "MAYFLY_FAULT="};
+	static const char *const names[] = {"MAYFLY_LOG=", "MAYFLY_FAULT=", "MAYFLY_FAULT_CPUID="};
 	unsigned n = 0;
 
 	for (char **p = environ; p && *p; p++)

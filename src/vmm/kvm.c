@@ -98,14 +98,23 @@ bool kvm_cpuid_is_overridden(void)
 	return getenv("MAYFLY_FAULT_CPUID") != NULL;
 }
 
+/* The vendor stays. A Linux guest chooses its hypercall instruction by the vendor. KVM writes the
+ * right one over a wrong one, into read-only memory of the guest's kernel, which then panics. */
+static void replace_leaf(struct kvm_cpuid_entry2 *to, const struct kvm_cpuid_entry2 *c)
+{
+	to->eax = c->eax;
+	if (c->function == 0 || c->function == 0x80000000)
+		return;
+	to->ebx = c->ebx;
+	to->ecx = c->ecx;
+	to->edx = c->edx;
+}
+
 static void override_leaf(struct kvm_cpuid_table *t, const struct kvm_cpuid_entry2 *c)
 {
 	for (uint32_t i = 0; i < t->head.nent; i++)
 		if (t->entries[i].function == c->function && t->entries[i].index == c->index) {
-			uint32_t flags = t->entries[i].flags;
-
-			t->entries[i] = *c;
-			t->entries[i].flags = flags;
+			replace_leaf(&t->entries[i], c);
 			return;
 		}
 	if (t->head.nent < KVM_CPUID_ENTRIES_MAX)
@@ -114,12 +123,13 @@ static void override_leaf(struct kvm_cpuid_table *t, const struct kvm_cpuid_entr
 
 static void override_cpuid(struct kvm_cpuid_table *t)
 {
-	const char *path = getenv("MAYFLY_FAULT_CPUID");
-	_cleanup_fclose_ FILE *f = path ? fopen(path, "re") : NULL;
+	const char *p = getenv("MAYFLY_FAULT_CPUID");
 	struct kvm_cpuid_entry2 c = {0};
+	int n = 0;
 
-	while (f && fscanf(f, "%x %x %x %x %x %x", &c.function, &c.index, &c.eax, &c.ebx, &c.ecx,
-			    &c.edx) == 6) {
+	for (; p && sscanf(p, "%x %x %x %x %x %x;%n", &c.function, &c.index, &c.eax, &c.ebx, &c.ecx,
+			    &c.edx, &n) == 6;
+		p += n, n = 0) {
 		c.flags = c.index || c.function == 0x7 || c.function == 0xd
 				  ? KVM_CPUID_FLAG_SIGNIFCANT_INDEX
 				  : 0;
