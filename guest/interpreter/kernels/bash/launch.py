@@ -6,7 +6,6 @@ a syntax error, an `exit` or an interrupt ends that cell and not the reading of 
 
 Interactive, because only then does an interrupt end the whole cell and not just the command it
 runs; without job control, so that commands are in bash's process group and get the interrupt."""
-import codecs
 import os
 import select
 import shutil
@@ -17,15 +16,10 @@ import tempfile
 import time
 
 sys.path[0] = ""
-sys.modules["debugpy"] = None  # a debugger that nobody can reach
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../shared"))
 
-from ipykernel.kernelapp import IPKernelApp  # noqa: E402
-from ipykernel.kernelbase import Kernel  # noqa: E402
-from traitlets.config import Config  # noqa: E402
+from mayfly_process import Output, ProcessKernel, launch  # noqa: E402
 
-import zmq  # noqa: E402
-
-READ_BYTES = 1 << 16
 INTERRUPT_S = 5  # after which a bash that does not come back is given up
 STATUS_FD = 250  # in bash: none that scripts use
 
@@ -43,8 +37,8 @@ class Shell:
         # beside the connection file: the interpreter removes what is there, also after a SIGKILL
         self.directory = tempfile.mkdtemp(
             prefix="bash-", dir=os.path.dirname(sys.argv[sys.argv.index("-f") + 1]))
-        self.output, output = os.pipe()
-        self.errors, errors = os.pipe()
+        printed, output = os.pipe()
+        reported, errors = os.pipe()
         self.statuses, statuses = os.pipe()
         self.process = subprocess.Popen(
             ["/bin/bash", "-c", f"exec {STATUS_FD}>&{statuses} {statuses}>&-; "
@@ -54,12 +48,8 @@ class Shell:
         )
         for fd in (output, errors, statuses):
             os.close(fd)
-        for fd in (self.output, self.errors, self.statuses):
-            os.set_blocking(fd, False)
-        self.decoders = {
-            self.output: codecs.getincrementaldecoder("utf-8")("replace"),
-            self.errors: codecs.getincrementaldecoder("utf-8")("replace"),
-        }
+        os.set_blocking(self.statuses, False)
+        self.output = Output(printed, reported)
         self.run("unset HISTFILE; set +o history; PS1= PS2= PROMPT_COMMAND=", lambda *_: None)
 
     def close(self):
@@ -69,8 +59,8 @@ class Shell:
             pass
         self.process.stdin.close()
         self.process.wait()
-        for fd in (self.output, self.errors, self.statuses):
-            os.close(fd)
+        self.output.close()
+        os.close(self.statuses)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def run(self, code, show):
@@ -108,14 +98,13 @@ class Shell:
 
     def _await_status(self, show, deadline=None):
         poll = select.poll()
-        for fd in (self.output, self.errors, self.statuses):
+        for fd in (*self.output.decoders, self.statuses):
             poll.register(fd, select.POLLIN)
         while deadline is None or time.monotonic() < deadline:
             ready = [fd for fd, _ in poll.poll(None if deadline is None else 100)]
             # what was printed before the status is in the pipes when the status is
             ended, status = self._read_status() if self.statuses in ready else (False, None)
-            for fd in self.decoders:
-                self._read_output(fd, show)
+            self.output.read(show)
             if ended or status is not None:
                 return status
         return None
@@ -132,79 +121,31 @@ class Shell:
                 return False, int(words[1])
         return not data, None
 
-    def _read_output(self, fd, show):
-        while True:
-            try:
-                data = os.read(fd, READ_BYTES)
-            except BlockingIOError:
-                return
-            if not data:
-                return
-            show("stdout" if fd == self.output else "stderr", self.decoders[fd].decode(data))
 
-
-class BashKernel(Kernel):
+class BashKernel(ProcessKernel):
     implementation = "mayfly-bash"
-    implementation_version = "1"
     language = "bash"
     language_info = {"name": "bash", "mimetype": "text/x-sh", "file_extension": ".sh"}
     banner = "Bash"
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.shell_process = Shell()
-
-    def _show(self, name, text):
-        if text:
-            self.send_response(self.iopub_socket, "stream", {"name": name, "text": text})
+    make_process = Shell
 
     def do_execute(self, code, silent, store_history=True, user_expressions=None,
                    allow_stdin=False, **_):
-        status = self.shell_process.run(code, (lambda *_: None) if silent else self._show)
+        status = self.process.run(code, (lambda *_: None) if silent else self.show)
         if status is None:
             return self._restart(silent)
         if status and not silent:
-            return self._fail("ExitStatus", str(status), [f"exit status {status}"])
-        return {"status": "ok", "execution_count": self.execution_count, "payload": [],
-                "user_expressions": {}}
+            return self.fail("ExitStatus", str(status), [f"exit status {status}"])
+        return self.succeed()
 
     def _restart(self, silent):
-        ended = self.shell_process.process.poll()
-        self.shell_process.close()
-        self.shell_process = Shell()
+        ended = self.process.process.poll()
+        self.new_process()
         if ended == 0 or silent:
-            return {"status": "ok", "execution_count": self.execution_count, "payload": [],
-                    "user_expressions": {}}
+            return self.succeed()
         why = f"bash ended with status {ended}" if ended is not None else "bash did not stop"
-        return self._fail("ShellEnded", str(ended), [f"{why}; it was started anew"])
-
-    def _fail(self, name, value, traceback):
-        error = {"ename": name, "evalue": value, "traceback": traceback}
-        self.send_response(self.iopub_socket, "error", error)
-        return {"status": "error", "execution_count": self.execution_count, **error}
-
-    def do_shutdown(self, restart):
-        self.shell_process.close()
-        return {"status": "ok", "restart": restart}
-
-
-def configuration():
-    c = Config()
-    c.IPKernelApp.log_level = "ERROR"
-    c.IPKernelApp.kernel_class = BashKernel
-    c.IPKernelApp.capture_fd_output = False
-    return c
-
-
-def main():
-    del sys.modules["debugpy"]
-    app = IPKernelApp.instance(config=configuration())
-    app.initialize()
-    # a full PUB socket makes the kernel wait instead of dropping lines
-    app.iopub_thread.socket.setsockopt(zmq.XPUB_NODROP, 1)
-    app.iopub_thread.socket.setsockopt(zmq.SNDHWM, 64)
-    app.start()
+        return self.fail("ShellEnded", str(ended), [f"{why}; it was started anew"])
 
 
 if __name__ == "__main__":
-    main()
+    launch(BashKernel)

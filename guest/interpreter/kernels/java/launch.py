@@ -2,7 +2,6 @@
 
 A Java machine of its own keeps the state and runs cells with JShell (Cells.java has the protocol). Its
 standard output and error are pipes of ours; requests and replies have two others."""
-import codecs
 import os
 import select
 import signal
@@ -12,16 +11,11 @@ import sys
 import time
 
 sys.path[0] = ""
-sys.modules["debugpy"] = None  # a debugger that nobody can reach
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../shared"))
 
-from ipykernel.kernelapp import IPKernelApp  # noqa: E402
-from ipykernel.kernelbase import Kernel  # noqa: E402
-from traitlets.config import Config  # noqa: E402
-
-import zmq  # noqa: E402
+from mayfly_process import Output, ProcessKernel, READ_BYTES, launch  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-READ_BYTES = 1 << 16
 STOP_S = 5  # after which a cell that does not stop costs its machine
 REPLY_MAX = 64 << 20  # bytes of a text
 
@@ -39,8 +33,8 @@ class Machine:
     def __init__(self):
         requests, self.requests = os.pipe()
         self.replies, replies = os.pipe()
-        self.output, output = os.pipe()
-        self.errors, errors = os.pipe()
+        printed, output = os.pipe()
+        reported, errors = os.pipe()
         self.process = subprocess.Popen(
             ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", *command(),
              str(requests), str(replies)],
@@ -49,13 +43,9 @@ class Machine:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         for fd in (requests, replies, output, errors):
             os.close(fd)
-        for fd in (self.replies, self.output, self.errors):
-            os.set_blocking(fd, False)
+        os.set_blocking(self.replies, False)
+        self.output = Output(printed, reported)
         self.data = b""  # of a reply
-        self.decoders = {
-            self.output: codecs.getincrementaldecoder("utf-8")("replace"),
-            self.errors: codecs.getincrementaldecoder("utf-8")("replace"),
-        }
 
     def close(self):
         try:
@@ -63,7 +53,8 @@ class Machine:
         except ProcessLookupError:
             pass
         self.process.wait()
-        for fd in (self.requests, self.replies, self.output, self.errors):
+        self.output.close()
+        for fd in (self.requests, self.replies):
             os.close(fd)
 
     def status(self):
@@ -100,14 +91,13 @@ class Machine:
 
     def _await_reply(self, show, deadline=None):
         poll = select.poll()
-        for fd in (self.output, self.errors, self.replies):
+        for fd in (*self.output.decoders, self.replies):
             poll.register(fd, select.POLLIN)
         while deadline is None or time.monotonic() < deadline:
             ready = [fd for fd, _ in poll.poll(None if deadline is None else 100)]
             # what was printed before the reply is in the pipes when the reply is
             ended = self.replies in ready and not self._read_reply()
-            for fd in self.decoders:
-                self._read_output(fd, show)
+            self.output.read(show)
             reply = self._take_reply()
             if ended or reply is not None:
                 return reply
@@ -138,82 +128,35 @@ class Machine:
             self.data = self.data[at:]
         return texts or None
 
-    def _read_output(self, fd, show):
-        while True:
-            try:
-                data = os.read(fd, READ_BYTES)
-            except BlockingIOError:
-                return
-            if not data:
-                return
-            show("stdout" if fd == self.output else "stderr", self.decoders[fd].decode(data))
 
-
-class JavaKernel(Kernel):
+class JavaKernel(ProcessKernel):
     implementation = "mayfly-java"
-    implementation_version = "1"
     language = "java"
     language_info = {"name": "java", "mimetype": "text/x-java-source", "file_extension": ".java"}
     banner = "Java"
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.machine = Machine()
-
-    def _show(self, name, text):
-        if text:
-            self.send_response(self.iopub_socket, "stream", {"name": name, "text": text})
+    make_process = Machine
 
     def do_execute(self, code, silent, store_history=True, user_expressions=None,
                    allow_stdin=False, **_):
         reply = ["ok"]
         if code.strip():
-            reply = self.machine.run(code, (lambda *_: None) if silent else self._show)
+            reply = self.process.run(code, (lambda *_: None) if silent else self.show)
         if reply is None:
             return self._restart()
         if reply[0] == "error":
-            return self._fail(reply[1], reply[2], reply[3].split("\n"))
+            return self.fail(reply[1], reply[2], reply[3].split("\n"))
         if len(reply) > 1 and not silent:
             self.send_response(self.iopub_socket, "execute_result", {
                 "data": {"text/plain": reply[1]}, "metadata": {},
                 "execution_count": self.execution_count})
-        return {"status": "ok", "execution_count": self.execution_count, "payload": [],
-                "user_expressions": {}}
+        return self.succeed()
 
     def _restart(self):
-        ended = self.machine.status()
-        self.machine.close()
-        self.machine = Machine()
+        ended = self.process.status()
+        self.new_process()
         why = "the cell did not stop" if ended is None else f"Java ended with status {ended}"
-        return self._fail("MachineEnded", why, [f"{why}; it was started anew"])
-
-    def _fail(self, name, value, traceback):
-        error = {"ename": name, "evalue": value, "traceback": traceback}
-        self.send_response(self.iopub_socket, "error", error)
-        return {"status": "error", "execution_count": self.execution_count, **error}
-
-    def do_shutdown(self, restart):
-        self.machine.close()
-        return {"status": "ok", "restart": restart}
-
-
-def configuration():
-    c = Config()
-    c.IPKernelApp.log_level = "ERROR"
-    c.IPKernelApp.kernel_class = JavaKernel
-    c.IPKernelApp.capture_fd_output = False
-    return c
-
-
-def main():
-    del sys.modules["debugpy"]
-    app = IPKernelApp.instance(config=configuration())
-    app.initialize()
-    # a full PUB socket makes the kernel wait instead of dropping lines
-    app.iopub_thread.socket.setsockopt(zmq.XPUB_NODROP, 1)
-    app.iopub_thread.socket.setsockopt(zmq.SNDHWM, 64)
-    app.start()
+        return self.fail("MachineEnded", why, [f"{why}; it was started anew"])
 
 
 if __name__ == "__main__":
-    main()
+    launch(JavaKernel)
