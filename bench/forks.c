@@ -29,7 +29,7 @@ struct forks {
 	char image[PATH_BYTES];
 	/* What a child is restored from: */
 	char state[PATH_BYTES], memory[PATH_BYTES];
-	char layers[VMM_LAYERS_MAX][PATH_BYTES], deltas[VMM_LAYERS_MAX][PATH_BYTES];
+	char layers[SNAPSHOT_LAYERS_MAX][PATH_BYTES], deltas[SNAPSHOT_LAYERS_MAX][PATH_BYTES];
 	unsigned layer_count, delta_count;
 };
 

@@ -45,7 +45,7 @@ static int must(int fd, const char *what)
 struct bench {
 	int dirfd; /* owned */
 	unsigned deltas, snapshots;
-	char memory[32], layers[VM_MEMORY_LAYERS_MAX][32], deltas_below[VM_DISK_LAYERS_MAX][32];
+	char memory[32], layers[SNAPSHOT_LAYERS_MAX][32], deltas_below[SNAPSHOT_LAYERS_MAX][32];
 	unsigned layer_count, delta_count;
 	char state[32];
 };

@@ -20,6 +20,7 @@
 #include "fleet/instance_make.h"
 #include "fleet/instance_pause.h"
 #include "fleet/places.h"
+#include "fleet/removal.h"
 #include "http/reply.h"
 #include "image/workdir.h"
 #include "proto/json_tree.h"
@@ -244,37 +245,15 @@ void api_snapshots_list(struct request *r)
 	reply_json_fields(r, 200, list, &field, *next ? 1 : 0);
 }
 
-struct deletion {
-	struct fleet *fleet;
-	uv_work_t work;
-	char id[STORE_SNAPSHOT_ID_BYTES];
-};
-
-static void delete_work(uv_work_t *w)
-{
-	struct deletion *x = w->data;
-
-	remove_files(x->fleet, x->id);
-}
-
-static void delete_done(uv_work_t *w, int status)
-{
-	free(w->data);
-}
-
 /* Frees the disk space in a worker. */
 static void remove_later(struct fleet *f, const char *id)
 {
-	struct deletion *x = calloc(1, sizeof(*x));
+	struct removal *m = removal_new(f, HOME_SNAPSHOTS, id);
 
-	if (!x) {
+	if (m)
+		removal_start(m, NULL);
+	else
 		remove_files(f, id);
-		return;
-	}
-	x->fleet = f;
-	x->work.data = x;
-	(void)snprintf(x->id, sizeof(x->id), "%s", id);			  /* from the store: fits */
-	(void)uv_queue_work(f->loop, &x->work, delete_work, delete_done); /* cannot fail */
 }
 
 void api_template_delete(struct request *r)

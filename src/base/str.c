@@ -163,6 +163,16 @@ void str_uuid(uint8_t bytes[16], unsigned version, char out[STR_UUID_BYTES])
 		hex + 16, hex + 20); /* fits */
 }
 
+int str_random_uuid(char out[STR_UUID_BYTES])
+{
+	uint8_t b[16];
+
+	if (getrandom(b, sizeof(b), 0) != sizeof(b))
+		return -EIO; /* never for so few bytes, once the kernel has any */
+	str_uuid(b, 4, out);
+	return 0;
+}
+
 int str_random_id(char *out, size_t n)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";

@@ -29,6 +29,9 @@ enum { STR_UUID_BYTES = 37 };
  * our own making) and the variant of RFC 9562. bytes has them too afterwards. */
 void str_uuid(uint8_t bytes[16], unsigned version, char out[STR_UUID_BYTES]);
 
+/* A random (version 4) UUID; 0 or -errno. */
+int str_random_uuid(char out[STR_UUID_BYTES]);
+
 /* Lower-case hexadecimal; out holds 2 * n + 1 bytes. */
 void str_hex(const void *data, size_t n, char *out);
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -42,20 +41,15 @@ void webhook_type(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES])
 	(void)snprintf(out, WEBHOOK_TYPE_BYTES, "sandbox.lifecycle.%s", word); /* fits */
 }
 
-static void make_uuid(char out[STR_UUID_BYTES])
-{
-	uint8_t b[16] = {0};
-
-	(void)!getrandom(b, sizeof(b), 0); /* cannot fail for so few bytes */
-	str_uuid(b, 4, out);
-}
-
 /* Takes ownership of data (NULL: none). */
 static json_t *record(const char *type, const char *label, uint64_t at_ns, json_t *data)
 {
 	char id[STR_UUID_BYTES], time[TIMESTAMP_BYTES];
 
-	make_uuid(id);
+	if (str_random_uuid(id) < 0) {
+		json_decref(data);
+		return NULL;
+	}
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:i}", "id", id, "version", "v2",
 		"type", type, "timestamp", timestamp_format_ns(at_ns, time), "event_category",
 		"lifecycle", "event_label", label, "event_data", data ? data : json_object(),

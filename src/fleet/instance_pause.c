@@ -16,6 +16,7 @@
 #include "fleet/instance_end.h"
 #include "fleet/kept.h"
 #include "fleet/meter.h"
+#include "fleet/removal.h"
 #include "image/workdir.h"
 #include "sandbox/agent_call.h"
 #include "sandbox/footprint.h"
@@ -361,28 +362,13 @@ int instance_roll_back(
 
 /* --- killing a paused one --- */
 
-struct removal {
-	struct fleet *fleet;
-	uv_work_t work;
-	char id[SANDBOX_ID_BYTES];
-};
-
-static void removal_work(uv_work_t *w)
+static void forget(struct fleet *f, const char *id)
 {
-	struct removal *m = w->data;
-
-	(void)workdir_remove(m->fleet->home.area_fd[HOME_PAUSED], m->id); /* or recovery does it */
-	(void)fault_point("kill-removed");
-}
-
-static void removal_done(uv_work_t *w, int status)
-{
-	struct removal *m = w->data;
 	struct error e = {0};
 
-	if (store_sandbox_delete(m->fleet->store, m->id, &e) < 0 && e.code != ERROR_NOT_FOUND)
-		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, m->id);
-	free(m);
+	(void)fault_point("kill-removed");
+	if (store_sandbox_delete(f->store, id, &e) < 0 && e.code != ERROR_NOT_FOUND)
+		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, id);
 }
 
 int instance_kill_paused(struct fleet *f, const struct store_sandbox *sb, struct error *e)
@@ -395,21 +381,18 @@ int instance_kill_paused(struct fleet *f, const struct store_sandbox *sb, struct
 		.template_id = sb->template_id,
 		.details_json = "{\"paused\":true}",
 	};
-	struct removal *m = calloc(1, sizeof(*m));
+	struct removal *m = removal_new(f, HOME_PAUSED, sb->id);
 	int r;
 
 	if (!m)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	r = change(f, &ev, STORE_STATE_BIT(STORE_PAUSED), STORE_SET_STATE, &row, 0, e);
 	if (r < 0) {
-		free(m);
+		removal_free(m);
 		return r;
 	}
 	(void)fault_point("kill-noted");
-	m->fleet = f;
-	m->work.data = m;
-	(void)snprintf(m->id, sizeof(m->id), "%s", sb->id);		    /* our own id: fits */
-	(void)uv_queue_work(f->loop, &m->work, removal_work, removal_done); /* cannot fail */
+	removal_start(m, forget);
 	return 0;
 }
 

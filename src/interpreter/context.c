@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
@@ -392,22 +391,6 @@ static void start_kernel(struct context *c)
 
 /* --- contexts --- */
 
-/* Makes a version 4 UUID (RFC 9562). */
-static int make_id(char out[CONTEXT_ID_BYTES])
-{
-	uint8_t b[16];
-
-	if (getrandom(b, sizeof(b), 0) != sizeof(b))
-		return -EIO;
-	b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
-	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-	(void)snprintf(out, CONTEXT_ID_BYTES,
-		"%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
-		b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
-		b[15]);
-	return 0;
-}
-
 static const struct spec *find_spec(struct contexts *all, const char *language, struct error *e)
 {
 	const struct spec *spec = specs_find(&all->specs, language);
@@ -446,7 +429,7 @@ static struct context *add(struct contexts *all, const struct spec *spec, const 
 	if (!c)
 		return NULL;
 	c->cwd = strdup(cwd);
-	if (!c->cwd || make_id(c->id) < 0) {
+	if (!c->cwd || str_random_uuid(c->id) < 0) {
 		free(c->cwd);
 		free(c);
 		return NULL;

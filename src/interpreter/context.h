@@ -23,6 +23,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/str.h"
 #include "interpreter/execution.h"
 #include "interpreter/kernel.h"
 
@@ -33,7 +34,7 @@ enum {
 	CONTEXT_PATIENCE_S = 20,
 	CONTEXT_IDLE_GRACE_MS = 30000, /* from a reply to the idle status that should follow */
 	CONTEXT_REPLY_GRACE_MS = 5000, /* from an idle status to the reply that should precede it */
-	CONTEXT_ID_BYTES = 37,
+	CONTEXT_ID_BYTES = STR_UUID_BYTES,
 };
 
 enum context_state { CONTEXT_COLD, CONTEXT_STARTING, CONTEXT_IDLE, CONTEXT_RUNNING };

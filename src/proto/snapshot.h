@@ -20,6 +20,7 @@ enum {
 	SNAPSHOT_VERSION_LEAST = 1,	  /* without memory layers; still read */
 	SNAPSHOT_STATE_MAX = 1024 * 1024, /* bytes of a state file */
 	SNAPSHOT_SECTIONS_MAX = 64,
+	SNAPSHOT_DISKS_MAX = 2,		    /* of a VM */
 	SNAPSHOT_LAYERS_MAX = 16,	    /* memory layers, and frozen deltas of each disk */
 	SNAPSHOT_MACHINE_UNUSED_BYTES = 96, /* zero; CPU words of earlier versions */
 };

@@ -89,7 +89,7 @@ static void release_after_death(int dirfd)
 
 static void drop_snapshot(int dirfd)
 {
-	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
+	for (unsigned d = 0; d < SNAPSHOT_DISKS_MAX; d++)
 		(void)unlinkat(dirfd, layers_next_delta_name(d), 0); /* most often not there */
 	(void)file_remove_tree(dirfd, LAYERS_SNAPSHOT_DIR); /* else it goes with the sandbox */
 }
@@ -123,7 +123,7 @@ static int settle(int dirfd, unsigned wait_s, struct error *e)
 	release_after_death(dirfd);
 	if (!file_exists(dirfd, LAYERS_SNAPSHOT_DIR))
 		return 0;
-	for (unsigned d = 0; d < VMM_DISKS_MAX; d++) {
+	for (unsigned d = 0; d < SNAPSHOT_DISKS_MAX; d++) {
 		r = vmm_writes_to(dirfd, d, layers_next_delta_name(d), e);
 		if (r < 0)
 			return r;
@@ -159,7 +159,7 @@ static int take(int dirfd, bool final, struct taken *ret, struct error *e)
 	if (r < 0)
 		return r;
 	o.dirfd = ret->fd;
-	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
+	for (unsigned d = 0; d < SNAPSHOT_DISKS_MAX; d++)
 		if (layers_disk_is_writable(dirfd, d)) {
 			o.disks[d].delta = layers_delta_name(d);
 			o.disks[d].next = final ? NULL : layers_next_delta_name(d);
@@ -276,7 +276,7 @@ static int link_deltas(int dirfd, int raw_fd, struct error *e)
 {
 	int r = 0;
 
-	for (unsigned d = 0; r == 0 && d < VMM_DISKS_MAX; d++)
+	for (unsigned d = 0; r == 0 && d < SNAPSHOT_DISKS_MAX; d++)
 		if (layers_disk_is_writable(dirfd, d))
 			r = layers_take(
 				dirfd, layers_delta_name(d), raw_fd, layers_delta_name(d), e);
@@ -284,7 +284,7 @@ static int link_deltas(int dirfd, int raw_fd, struct error *e)
 }
 
 /* Takes a full snapshot, as only that merges deltas. The memory is written for nothing, once in
- * VMM_LAYERS_MAX times. */
+ * SNAPSHOT_LAYERS_MAX times. */
 static int freeze_merged(int dirfd, int *ret_raw, struct error *e)
 {
 	struct taken t;

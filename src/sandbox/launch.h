@@ -26,15 +26,13 @@
 #include "base/error.h"
 #include "proto/snapshot.h"
 
-enum { VMM_DISKS_MAX = 2, VMM_LAYERS_MAX = SNAPSHOT_LAYERS_MAX };
-
 /* Maximum bytes of a file that a microVM writes, or that one stands on. The largest is a disk's
  * delta of 64 GiB with its head. */
 #define VMM_FILE_MAX (UINT64_C(65) << 30)
 
 struct vmm_disk {
-	const char *base;		    /* read-only image */
-	const char *layers[VMM_LAYERS_MAX]; /* frozen deltas, lowest first */
+	const char *base;			 /* read-only image */
+	const char *layers[SNAPSHOT_LAYERS_MAX]; /* frozen deltas, lowest first */
 	unsigned layer_count;
 	const char *delta; /* writable delta, created when missing; relative to the sandbox's
 			    * directory or absolute; NULL: read-only disk */
@@ -48,7 +46,7 @@ struct vmm_launch {
 	 * stands on others: then `memory` names the full one and `layers` those on top, lowest
 	 * first, the snapshot's own last. Paths are relative to the directory or absolute. */
 	const char *snapshot;
-	const char *memory, *layers[VMM_LAYERS_MAX];
+	const char *memory, *layers[SNAPSHOT_LAYERS_MAX];
 	unsigned layer_count;
 	bool check_layers; /* read the layers whole and compare checksums: once after they are made,
 			    * and when their files have changed */
@@ -61,7 +59,7 @@ struct vmm_launch {
 	unsigned cpus;
 	uint64_t memory_bytes;
 
-	struct vmm_disk disks[VMM_DISKS_MAX];
+	struct vmm_disk disks[SNAPSHOT_DISKS_MAX];
 	unsigned disk_count;
 
 	bool paused; /* do not run until vmm_resume, for a VM made in advance; its hot pages are

@@ -132,9 +132,9 @@ static int add_snapshot(struct launch_command *c, const struct vmm_launch *l, st
 	if (dirfd < 0)
 		return error_set_errno(
 			e, ERROR_NOT_FOUND, errno, "cannot open the snapshot %s", l->snapshot);
-	if (l->layer_count > VMM_LAYERS_MAX)
+	if (l->layer_count > SNAPSHOT_LAYERS_MAX)
 		return error_set(
-			e, ERROR_LIMIT, EINVAL, "more than %d memory layers", VMM_LAYERS_MAX);
+			e, ERROR_LIMIT, EINVAL, "more than %d memory layers", SNAPSHOT_LAYERS_MAX);
 	r = add_file(c, "state-fd", dirfd, "state", e);
 	if (r == 0)
 		r = add_file(c, "memory-fd", dirfd, memory, e);

@@ -14,7 +14,7 @@ struct vmm {
 	int owner_fd;
 	int lock_fd; /* our share of the directory's lock */
 	bool ended;
-	bool writable[VMM_DISKS_MAX];	   /* disks that have a delta */
+	bool writable[SNAPSHOT_DISKS_MAX]; /* disks that have a delta */
 	char pending[CONTROL_MESSAGE_MAX]; /* an event that came while waiting for a reply */
 };
 

@@ -189,7 +189,7 @@ int vmm_await_started(struct vmm *v, unsigned ms, struct error *e)
 static int create_disk_files(
 	const struct vmm *v, int dirfd, struct snapshot_files *f, struct error *e)
 {
-	for (unsigned i = 0; i < VMM_DISKS_MAX; i++) {
+	for (unsigned i = 0; i < SNAPSHOT_DISKS_MAX; i++) {
 		char name[16];
 
 		if (!v->writable[i])

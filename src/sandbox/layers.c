@@ -15,13 +15,13 @@
 #include "image/verify.h"
 #include "proto/snapshot.h"
 
-enum { FILES_MAX = 2 * VMM_LAYERS_MAX * VMM_DISKS_MAX + 2 * VMM_LAYERS_MAX + 8 };
+enum { FILES_MAX = 2 * SNAPSHOT_LAYERS_MAX * SNAPSHOT_DISKS_MAX + 2 * SNAPSHOT_LAYERS_MAX + 8 };
 
 #define NEXT_DIR "layers.next"
 
-static const char *const disk_names[VMM_DISKS_MAX] = {"disk0", "disk1"};
-static const char *const delta_names[VMM_DISKS_MAX] = {"disk0", "disk1"};
-static const char *const next_delta_names[VMM_DISKS_MAX] = {"disk0.next", "disk1.next"};
+static const char *const disk_names[SNAPSHOT_DISKS_MAX] = {"disk0", "disk1"};
+static const char *const delta_names[SNAPSHOT_DISKS_MAX] = {"disk0", "disk1"};
+static const char *const next_delta_names[SNAPSHOT_DISKS_MAX] = {"disk0.next", "disk1.next"};
 
 static int host_error(struct error *e, int r, const char *what)
 {
@@ -61,7 +61,7 @@ static unsigned count(int fd, const char *stem)
 	char name[LAYERS_NAME_BYTES];
 	unsigned n = 0;
 
-	while (n <= VMM_LAYERS_MAX && file_exists(fd, nth_name(stem, n, name)))
+	while (n <= SNAPSHOT_LAYERS_MAX && file_exists(fd, nth_name(stem, n, name)))
 		n++;
 	return n;
 }
@@ -70,8 +70,8 @@ bool layers_are_full(int sandbox_fd)
 {
 	_cleanup_close_ int fd = layers_open(sandbox_fd, LAYERS_DIR, false, NULL);
 
-	for (unsigned d = 0; fd >= 0 && d < VMM_DISKS_MAX; d++)
-		if (count(fd, disk_names[d]) >= VMM_LAYERS_MAX)
+	for (unsigned d = 0; fd >= 0 && d < SNAPSHOT_DISKS_MAX; d++)
+		if (count(fd, disk_names[d]) >= SNAPSHOT_LAYERS_MAX)
 			return true;
 	return false;
 }
@@ -94,7 +94,7 @@ int layers_each(int fd, bool memory,
 
 	for (unsigned i = 0; r == 0 && i < n; i++)
 		r = add(arg, LAYERS_MEMORY, 0, nth_name("memory", i, name));
-	for (unsigned d = 0; r == 0 && d < VMM_DISKS_MAX; d++) {
+	for (unsigned d = 0; r == 0 && d < SNAPSHOT_DISKS_MAX; d++) {
 		if (!file_exists(fd, image_name(fd, d)))
 			break;
 		r = add(arg, LAYERS_IMAGE, d, image_name(fd, d));
@@ -229,7 +229,7 @@ static int compose_disks(int below_fd, int raw_fd, int to_fd, struct error *e)
 	char merged[LAYERS_NAME_BYTES];
 	int r = 0;
 
-	for (unsigned d = 0; r == 0 && d < VMM_DISKS_MAX; d++) {
+	for (unsigned d = 0; r == 0 && d < SNAPSHOT_DISKS_MAX; d++) {
 		const char *image = image_name(below_fd, d);
 
 		if (!file_exists(below_fd, image))
@@ -239,7 +239,7 @@ static int compose_disks(int below_fd, int raw_fd, int to_fd, struct error *e)
 		if (r == 0)
 			r = compose_stack(below_fd, raw_fd, to_fd, disk_names[d], 0, merged,
 				disk_names[d], e);
-		if (r == 0 && count(to_fd, disk_names[d]) > VMM_LAYERS_MAX)
+		if (r == 0 && count(to_fd, disk_names[d]) > SNAPSHOT_LAYERS_MAX)
 			r = error_set(e, ERROR_LIMIT, EMFILE, "too many deltas of disk %u", d);
 	}
 	return r;
@@ -334,7 +334,7 @@ int layers_compose(
 
 static int rename_deltas(int sandbox_fd)
 {
-	for (unsigned d = 0; d < VMM_DISKS_MAX; d++)
+	for (unsigned d = 0; d < SNAPSHOT_DISKS_MAX; d++)
 		if (file_exists(sandbox_fd, next_delta_names[d]) &&
 			renameat(sandbox_fd, next_delta_names[d], sandbox_fd, delta_names[d]) < 0)
 			return -errno;

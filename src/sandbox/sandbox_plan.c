@@ -88,7 +88,7 @@ static int verify(int dirfd, const char *name, const struct sandbox_plan *p,
 static int add_disk(struct sandbox_plan *p, const struct sandbox_options *o, const char *base,
 	bool writable, struct error *e)
 {
-	static const char *const deltas[VMM_DISKS_MAX] = {"disk0", "disk1"};
+	static const char *const deltas[SNAPSHOT_DISKS_MAX] = {"disk0", "disk1"};
 	unsigned i = p->launch.disk_count++;
 	struct vmm_disk *d = &p->launch.disks[i];
 	int r = verify(p->template_fd, base, p, o, e);
@@ -130,7 +130,7 @@ static int add_delta(struct sandbox_plan *p, unsigned disk, const char *path, st
 {
 	struct vmm_disk *d = &p->launch.disks[disk];
 
-	if (d->layer_count == VMM_LAYERS_MAX)
+	if (d->layer_count == SNAPSHOT_LAYERS_MAX)
 		return error_set(e, ERROR_BAD_SNAPSHOT, EMFILE, "too many deltas of a disk");
 	d->layers[d->layer_count++] = path;
 	d->delta = layers_delta_name(disk);
@@ -143,7 +143,7 @@ static int add_memory(struct sandbox_plan *p, const char *path, struct error *e)
 		p->launch.memory = path;
 		return 0;
 	}
-	if (p->launch.layer_count == VMM_LAYERS_MAX)
+	if (p->launch.layer_count == SNAPSHOT_LAYERS_MAX)
 		return error_set(e, ERROR_BAD_SNAPSHOT, EMFILE, "too many layers of memory");
 	p->launch.layers[p->launch.layer_count++] = path;
 	return 0;

@@ -41,7 +41,7 @@ static int create_delta(int dirfd, const char *name, struct error *e)
 /* Removes the first `created` of the new deltas, which nothing uses. */
 static void remove_deltas(int dirfd, const struct vmm_snapshot_options *o, unsigned created)
 {
-	for (unsigned i = 0; i < VMM_DISKS_MAX && created; i++)
+	for (unsigned i = 0; i < SNAPSHOT_DISKS_MAX && created; i++)
 		if (o->disks[i].delta) {
 			(void)unlinkat(dirfd, o->disks[i].next, 0); /* an empty one does no harm */
 			created--;
@@ -52,7 +52,7 @@ static void remove_deltas(int dirfd, const struct vmm_snapshot_options *o, unsig
 static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o,
 	struct snapshot_files *files, unsigned *created, struct error *e)
 {
-	for (unsigned i = 0; i < VMM_DISKS_MAX; i++) {
+	for (unsigned i = 0; i < SNAPSHOT_DISKS_MAX; i++) {
 		int r;
 
 		if (!o->disks[i].delta)
@@ -69,14 +69,14 @@ static int prepare_disks(int dirfd, const struct vmm_snapshot_options *o,
 }
 
 struct snapshot_state {
-	unsigned long long tops[VMM_DISKS_MAX]; /* inodes of the disks' top deltas */
+	unsigned long long tops[SNAPSHOT_DISKS_MAX]; /* inodes of the disks' top deltas */
 	bool stepwise; /* it runs, and announces when it is about to stop */
 	struct snapshot_needs needs;
 };
 
 static int get_status(int dirfd, struct snapshot_state *ret, struct error *e)
 {
-	static_assert(VMM_DISKS_MAX == 2, "as many are parsed");
+	static_assert(SNAPSHOT_DISKS_MAX == 2, "as many are parsed");
 	char status[CONTROL_MESSAGE_MAX];
 	static const char writes[] = "writes=";
 	const char *p, *needs;
@@ -110,7 +110,7 @@ int vmm_writes_to(int dirfd, unsigned disk, const char *delta, struct error *e)
 
 static bool is_switched(int dirfd, const struct vmm_snapshot_options *o)
 {
-	for (unsigned i = 0; i < VMM_DISKS_MAX; i++)
+	for (unsigned i = 0; i < SNAPSHOT_DISKS_MAX; i++)
 		if (o->disks[i].delta && !o->final &&
 			vmm_writes_to(dirfd, i, o->disks[i].next, NULL) > 0)
 			return true;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "sandbox/launch.h"
+#include "proto/snapshot.h"
 
 struct vmm_snapshot_options {
 	int dirfd; /* of the snapshot, empty, on the sandbox's file system; borrowed */
@@ -15,7 +15,7 @@ struct vmm_snapshot_options {
 		const char
 			*delta;	  /* writable delta's file in the sandbox's directory, NULL: none */
 		const char *next; /* unless final: name of the new delta, which is created */
-	} disks[VMM_DISKS_MAX];
+	} disks[SNAPSHOT_DISKS_MAX];
 	/* Called when a running guest is about to be stopped, which waits up to two seconds for the
 	 * return, and when it runs again. May be NULL. A microVM that an older Mayfly started calls
 	 * neither. */
@@ -25,7 +25,7 @@ struct vmm_snapshot_options {
 };
 
 struct vmm_snapshot_result {
-	bool memory_full, memory_merged, disk_merged[VMM_DISKS_MAX];
+	bool memory_full, memory_merged, disk_merged[SNAPSHOT_DISKS_MAX];
 	uint64_t stop_ns, pages;
 };
 

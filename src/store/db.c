@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/str.h"
 #include "store/db.h"
 
 #include <errno.h>
@@ -345,4 +346,11 @@ void store_rollback(struct store *s)
 	s->in_batch = false;
 	if (open)
 		(void)run_control(s, STMT_ROLLBACK, "ROLLBACK", NULL); /* as in txn_end */
+}
+
+int db_random_uuid(char out[STORE_UUID_BYTES], struct error *e)
+{
+	int r = str_random_uuid(out);
+
+	return r < 0 ? error_set_errno(e, ERROR_INTERNAL, -r, "reading random numbers") : 0;
 }

@@ -181,6 +181,9 @@ void row_blob(struct query *q, void *out, size_t n);
 /* Copies text, cut at n - 1 bytes. */
 void row_copy(struct query *q, char *out, size_t n);
 
+/* For an id: str_random_uuid with an error. */
+int db_random_uuid(char out[STORE_UUID_BYTES], struct error *e);
+
 /* A transaction, or a savepoint inside a batch or another transaction. txn_commit ends it; leaving
  * its scope without that undoes it. sync: as a "synced" call. */
 struct txn {

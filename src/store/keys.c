@@ -30,16 +30,6 @@ static int random_bytes(void *out, size_t n, struct error *e)
 	return 0;
 }
 
-int uuid_make(char out[STORE_UUID_BYTES], struct error *e)
-{
-	uint8_t b[16];
-	int r = random_bytes(b, sizeof(b), e);
-
-	if (r == 0)
-		str_uuid(b, 4, out);
-	return r;
-}
-
 static int make_secret(char out[STORE_KEY_SECRET_BYTES], struct error *e)
 {
 	uint8_t random[SECRET_RANDOM_BYTES];
@@ -197,7 +187,7 @@ int store_key_create(struct store *s, const char *name, const char *team_id,
 	if (r == 0)
 		r = find_team(s, team_id, team, e);
 	if (r == 0)
-		r = uuid_make(id, e);
+		r = db_random_uuid(id, e);
 	if (r == 0)
 		r = make_secret(secret, e);
 	if (r < 0)
@@ -425,7 +415,7 @@ static int insert_team(struct store *s, const char *name, bool is_default, uint6
 	char ret_id[STORE_UUID_BYTES], struct error *e)
 {
 	struct query q;
-	int r = uuid_make(ret_id, e);
+	int r = db_random_uuid(ret_id, e);
 
 	if (r < 0)
 		return r;

@@ -14,7 +14,4 @@ int events_prune(struct store *s, uint64_t before_ns, uint64_t max, bool *more, 
 int creations_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 int usage_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 
-/* A random (version 4) UUID. */
-int uuid_make(char out[STORE_UUID_BYTES], struct error *e);
-
 #endif

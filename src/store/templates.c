@@ -6,7 +6,6 @@
 
 #include "base/str.h"
 #include "store/db.h"
-#include "store/maintain.h"
 #include "store/text.h"
 
 /* Returns 1 when found. */
@@ -56,7 +55,7 @@ static int note_build(struct store *s, const char *name, struct store_template *
 	if (r == 0 && is_new && str_random_id(t->id, sizeof(t->id)) < 0)
 		r = error_set(e, ERROR_INTERNAL, EIO, "no random numbers");
 	if (r == 0)
-		r = uuid_make(t->build_id, e);
+		r = db_random_uuid(t->build_id, e);
 	t->build_count++;
 	if (r == 0)
 		r = write_row(s, name, t, made_s, e);

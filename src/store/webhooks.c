@@ -5,7 +5,6 @@
 
 #include "proto/json_text.h"
 #include "store/db.h"
-#include "store/maintain.h"
 #include "store/text.h"
 
 static int check_types(uint32_t types, struct error *e)
@@ -50,7 +49,7 @@ int store_webhook_add(struct store *s, const struct store_webhook *w, char ret_i
 	if (r == 0)
 		r = db_check_space(s, e);
 	if (r == 0)
-		r = uuid_make(ret_id, e);
+		r = db_random_uuid(ret_id, e);
 	if (r < 0)
 		return r;
 	q = db_query(s, STMT_WEBHOOK_INSERT,

@@ -10,7 +10,7 @@
 
 #include "vmm/layers.h"
 
-enum { BACKING_FILES_MAX = 2 + MEMORY_LAYERS_MAX }; /* base, hot pages, layers */
+enum { BACKING_FILES_MAX = 2 + SNAPSHOT_LAYERS_MAX }; /* base, hot pages, layers */
 
 /* Zeroed: no file. */
 struct backing {

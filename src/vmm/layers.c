@@ -404,9 +404,9 @@ int layers_map(const struct guest_memory *m, const int *fds, unsigned count, boo
 	struct pieces visible = {0};
 	int r = count && !h ? cannot(e, -ENOMEM, "cannot map the snapshot's memory") : 0;
 
-	if (count > MEMORY_LAYERS_MAX)
+	if (count > SNAPSHOT_LAYERS_MAX)
 		r = error_set(e, ERROR_LIMIT, EINVAL, "a memory of %u layers, at most %d", count,
-			MEMORY_LAYERS_MAX);
+			SNAPSHOT_LAYERS_MAX);
 	for (unsigned i = 0; i < count && r == 0; i++)
 		r = stack_layer(fds[i], check, m, h, &s, &visible, e);
 	if (r == 0) {

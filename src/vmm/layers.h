@@ -16,7 +16,6 @@
 #include "vmm/pages.h"
 
 enum {
-	MEMORY_LAYERS_MAX = SNAPSHOT_LAYERS_MAX,
 	LAYER_GAP_PAGES = 4, /* gaps up to this are included: cheaper than one mapping each */
 	LAYER_MAPPINGS_MAX = 12000, /* of one memory; beyond it, pages are copied or merged. A
 				     * process may have 65,530, and each piece may leave one on

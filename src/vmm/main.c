@@ -142,7 +142,7 @@ static int parse_disk(const char *spec, struct vm_disk *d, struct error *e)
 			d->base_fd = (int)v;
 		else if (strcmp(part, "delta") == 0)
 			d->delta_fd = (int)v;
-		else if (strcmp(part, "layer") == 0 && d->lower_count < VM_DISK_LAYERS_MAX)
+		else if (strcmp(part, "layer") == 0 && d->lower_count < SNAPSHOT_LAYERS_MAX)
 			d->lower_fds[d->lower_count++] = (int)v;
 		else
 			return error_set(
@@ -153,9 +153,9 @@ static int parse_disk(const char *spec, struct vm_disk *d, struct error *e)
 
 static int parse_layers(const struct option_list *list, struct vm_options *o, struct error *e)
 {
-	if (list->count > VM_MEMORY_LAYERS_MAX)
+	if (list->count > SNAPSHOT_LAYERS_MAX)
 		return error_set(
-			e, ERROR_LIMIT, E2BIG, "more than %d memory layers", VM_MEMORY_LAYERS_MAX);
+			e, ERROR_LIMIT, E2BIG, "more than %d memory layers", SNAPSHOT_LAYERS_MAX);
 	for (unsigned i = 0; i < list->count; i++) {
 		uint64_t v;
 
@@ -219,8 +219,8 @@ static int make_vm(struct vmm_process *p, int pagemap_fd, struct error *e)
 			e, ERROR_USAGE, EINVAL, "neither --state-fd nor --kernel-fd is given");
 	if (o.kvm_fd < 0)
 		return error_set(e, ERROR_USAGE, EINVAL, "--kvm-fd is not given");
-	if (s->disks.count > VM_DISKS_MAX)
-		return error_set(e, ERROR_LIMIT, E2BIG, "more than %d disks", VM_DISKS_MAX);
+	if (s->disks.count > SNAPSHOT_DISKS_MAX)
+		return error_set(e, ERROR_LIMIT, E2BIG, "more than %d disks", SNAPSHOT_DISKS_MAX);
 	for (unsigned i = 0; i < s->disks.count; i++) {
 		r = parse_disk(s->disks.items[i], &o.disks[i], e);
 		if (r < 0)

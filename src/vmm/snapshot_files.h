@@ -7,10 +7,9 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "proto/snapshot.h"
 
 struct control_fds;
-
-enum { SNAPSHOT_DISKS_MAX = 2 };
 
 enum snapshot_part {
 	SNAPSHOT_PART_STATE,

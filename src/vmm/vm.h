@@ -21,15 +21,9 @@
 
 struct vm;
 
-enum {
-	VM_DISKS_MAX = 2,
-	VM_DISK_LAYERS_MAX = SNAPSHOT_LAYERS_MAX,
-	VM_MEMORY_LAYERS_MAX = SNAPSHOT_LAYERS_MAX,
-};
-
 struct vm_disk {
-	int base_fd;			   /* taken over */
-	int lower_fds[VM_DISK_LAYERS_MAX]; /* read-only deltas, lowest first; taken over */
+	int base_fd;			    /* taken over */
+	int lower_fds[SNAPSHOT_LAYERS_MAX]; /* read-only deltas, lowest first; taken over */
 	unsigned lower_count;
 	int delta_fd;	/* writable top delta, -1: read-only disk; taken over */
 	uint64_t bytes; /* capacity; 0: that of the layers below */
@@ -47,7 +41,7 @@ struct vm_options {
 			        * up to 300 us */
 	int state_fd;	       /* `state` of a snapshot for a restore, -1: boot; borrowed */
 	int memory_fd;	       /* restore only: the full memory; borrowed */
-	int layer_fds[VM_MEMORY_LAYERS_MAX]; /* restore only: layers, lowest first; borrowed */
+	int layer_fds[SNAPSHOT_LAYERS_MAX]; /* restore only: layers, lowest first; borrowed */
 	unsigned layer_count;
 	bool check_layers;   /* read the layers whole to find damage, if not done before */
 	int hot_fd;	     /* restore only: a hint (hot.h), -1: none; borrowed */
@@ -59,7 +53,7 @@ struct vm_options {
 	bool rng;	     /* boot only: give the guest a virtio-rng */
 	int vsock_listen_fd; /* Unix stream socket for the host side of virtio-vsock, -1: no vsock
 			      * (a restored VM has one if its snapshot has); taken over */
-	struct vm_disk disks[VM_DISKS_MAX];
+	struct vm_disk disks[SNAPSHOT_DISKS_MAX];
 	unsigned disk_count;
 };
 
@@ -104,9 +98,9 @@ struct vm_snapshot_options {
 };
 
 struct vm_snapshot_result {
-	bool memory_full;		/* `memory` holds all of it: there is nothing below */
-	bool memory_merged;		/* `memory.merged` replaces all layers below */
-	bool disk_merged[VM_DISKS_MAX]; /* `disk0.merged` replaces all deltas below the top */
+	bool memory_full;		      /* `memory` holds all of it: there is nothing below */
+	bool memory_merged;		      /* `memory.merged` replaces all layers below */
+	bool disk_merged[SNAPSHOT_DISKS_MAX]; /* `disk0.merged` replaces all deltas below the top */
 	uint64_t stop_ns; /* from the first kick until the guest ran again or was at rest */
 	uint64_t pages;	  /* written to the layer */
 };
@@ -115,10 +109,10 @@ struct vm_snapshot_result {
  * that the VM stands on. Writes
  *	memory.layer	the pages written since then (layers.h), or
  *	memory		all of the memory, if the VM was booted
- *	memory.merged	the layers below as one, if there would be more than VM_MEMORY_LAYERS_MAX,
+ *	memory.merged	the layers below as one, if there would be more than SNAPSHOT_LAYERS_MAX,
  *			or more pieces of them than can be mapped
  *	disk0.merged	the same for a disk's deltas, if there would be more than
- *			VM_DISK_LAYERS_MAX
+ *			SNAPSHOT_LAYERS_MAX
  *	state		last: without an intact state it is no snapshot
  * It also freezes the disks' deltas. These files are the caller's, who links them to the others
  * beforehand. Everything is durable when the call returns.
@@ -160,7 +154,7 @@ struct vm_stats {
 	uint64_t memory_bytes;
 	unsigned cpus;
 	/* inodes of the files that the disks write to, 0: read-only */
-	uint64_t disk_tops[VM_DISKS_MAX];
+	uint64_t disk_tops[SNAPSHOT_DISKS_MAX];
 	unsigned memory_layers; /* layers that its memory stands on */
 };
 void vm_get_stats(const struct vm *vm, struct vm_stats *s);

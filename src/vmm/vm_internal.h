@@ -19,7 +19,7 @@
 
 /* Device slots: rng, vsock, then the disks. Each has a page of MMIO space and an I/O APIC pin. */
 #define VM_MMIO_BASE UINT64_C(0xd0000000)
-enum { VM_SLOT_RNG, VM_SLOT_VSOCK, VM_SLOT_DISK, VM_SLOTS = VM_SLOT_DISK + VM_DISKS_MAX };
+enum { VM_SLOT_RNG, VM_SLOT_VSOCK, VM_SLOT_DISK, VM_SLOTS = VM_SLOT_DISK + SNAPSHOT_DISKS_MAX };
 /* Three pages for KVM and one below, on Intel CPUs without unrestricted guests. */
 #define VM_TSS_BASE UINT64_C(0xfffbd000)
 enum { VM_SLOT_GSI = 5, VM_SERIAL_GSI = 4 };
@@ -53,8 +53,8 @@ struct vm {
 	struct ioapic ioapic;
 	struct serial serial;
 	struct vm_slot slots[VM_SLOTS];
-	uint64_t disk_bytes[VM_DISKS_MAX];
-	bool disk_read_only[VM_DISKS_MAX];
+	uint64_t disk_bytes[SNAPSHOT_DISKS_MAX];
+	bool disk_read_only[SNAPSHOT_DISKS_MAX];
 	unsigned disk_count;
 	struct kvm_cpuid_table *cpuid; /* owned: the guest's, without per-CPU fields */
 	uint64_t capabilities;	       /* IA32_ARCH_CAPABILITIES that the guest was given */
@@ -63,7 +63,7 @@ struct vm {
 	bool devices_resumed;
 	uint64_t clock_ns;	   /* KVM's clock for a restored guest's first run; 0: booted */
 	struct memory_stack stack; /* what the memory stands on */
-	atomic_ullong disk_tops[VM_DISKS_MAX]; /* see vm_stats */
+	atomic_ullong disk_tops[SNAPSHOT_DISKS_MAX]; /* see vm_stats */
 
 	/* Held by whoever stops, starts or serves the guest from outside of its vCPUs. Taken before
 	 * `lock` below and the devices' locks. */

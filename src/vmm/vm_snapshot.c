@@ -146,7 +146,7 @@ static int check_save(const struct vm *vm, const struct snapshot_files *files, s
 	static const struct snapshot_needs full = {
 		.part = {[SNAPSHOT_PART_STATE] = true, [SNAPSHOT_PART_MEMORY] = true}};
 
-	for (unsigned i = 0; i < VM_DISKS_MAX; i++)
+	for (unsigned i = 0; i < SNAPSHOT_DISKS_MAX; i++)
 		if ((i < vm->disk_count && !vm->disk_read_only[i]) != (files->disk_fd[i] >= 0))
 			return error_set(
 				e, ERROR_USAGE, EINVAL, "disk %u and its file do not match", i);
@@ -197,9 +197,9 @@ struct work {
 	struct vm *vm;
 	const struct vm_snapshot_options *o;
 	struct snapshot_files files; /* owned */
-	ino_t delta_inodes[VM_DISKS_MAX];
-	struct page_set merged_pages;			/* owned */
-	struct disk_merged *merged_disks[VM_DISKS_MAX]; /* owned, NULL: none */
+	ino_t delta_inodes[SNAPSHOT_DISKS_MAX];
+	struct page_set merged_pages;			      /* owned */
+	struct disk_merged *merged_disks[SNAPSHOT_DISKS_MAX]; /* owned, NULL: none */
 	struct layer_id id, parent;
 	unsigned layers;       /* layers below the new one once it is in place */
 	unsigned mappings;     /* mappings of these */
@@ -223,7 +223,7 @@ static int check_request(struct work *w, const struct snapshot_needs *needs, str
 	const int *fds = w->files.disk_fd;
 	struct stat st;
 
-	for (unsigned i = 0; i < VM_DISKS_MAX; i++) {
+	for (unsigned i = 0; i < SNAPSHOT_DISKS_MAX; i++) {
 		if (needs_delta(w, i) != (fds[i] >= 0))
 			return error_set(e, ERROR_USAGE, EINVAL,
 				fds[i] < 0 ? "disk %u needs a new delta"
@@ -277,7 +277,7 @@ static int merge_disk(struct work *w, unsigned i, struct error *e)
 /* True if one more layer, or its mappings, could be too many. */
 static bool is_high(const struct memory_stack *s)
 {
-	return s->layer_count == VM_MEMORY_LAYERS_MAX ||
+	return s->layer_count == SNAPSHOT_LAYERS_MAX ||
 	       (s->layer_count > 1 && s->mappings + LAYER_RANGES_MAX > LAYER_MAPPINGS_MAX);
 }
 
@@ -291,7 +291,7 @@ static struct snapshot_needs find_needs(struct vm *vm)
 	for (unsigned i = 0; i < vm->disk_count; i++)
 		n.part[SNAPSHOT_PART_DISK0_MERGED + i] =
 			!vm->disk_read_only[i] &&
-			blk_frozen_count(disk_of(vm, i)) >= VM_DISK_LAYERS_MAX;
+			blk_frozen_count(disk_of(vm, i)) >= SNAPSHOT_LAYERS_MAX;
 	return n;
 }
 
@@ -424,7 +424,7 @@ static int capture(struct work *w, struct error *e)
 		thaw_disks(w);
 		return r;
 	}
-	for (unsigned i = 0; i < VM_DISKS_MAX; i++)
+	for (unsigned i = 0; i < SNAPSHOT_DISKS_MAX; i++)
 		if (needs_delta(w, i))
 			atomic_store(&w->vm->disk_tops[i], w->delta_inodes[i]);
 	return 0;
@@ -551,7 +551,7 @@ static void take_back(struct work *w)
 
 static void work_done(struct work *w)
 {
-	for (unsigned i = 0; i < VM_DISKS_MAX; i++)
+	for (unsigned i = 0; i < SNAPSHOT_DISKS_MAX; i++)
 		disk_merged_free(w->merged_disks[i]);
 	snapshot_files_close(&w->files);
 	page_set_done(&w->merged_pages);

@@ -268,7 +268,7 @@ static void lineage_extend(struct lineage *l, const char *name, const struct vm_
 		(void)snprintf(l->deltas[l->delta_count++], 32, "%s/disk0.merged", name);
 	}
 	(void)snprintf(l->deltas[l->delta_count++], 32, "%s/disk0", name);
-	CHECK(l->layer_count <= VM_MEMORY_LAYERS_MAX && l->delta_count <= VM_DISK_LAYERS_MAX + 1);
+	CHECK(l->layer_count <= SNAPSHOT_LAYERS_MAX && l->delta_count <= SNAPSHOT_LAYERS_MAX + 1);
 }
 
 int machine_try_snapshot(struct machine *m, const char *name, bool final, struct lineage *l,

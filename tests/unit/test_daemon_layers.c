@@ -276,7 +276,7 @@ static void test_full(void **state)
 	struct error e = {0};
 	char name[LAYERS_NAME_BYTES];
 
-	for (unsigned n = 0; n < VMM_LAYERS_MAX; n++) {
+	for (unsigned n = 0; n < SNAPSHOT_LAYERS_MAX; n++) {
 		assert_false(layers_are_full(top_fd));
 		(void)snprintf(name, sizeof(name), n ? "disk1.%u" : "disk1", n);
 		put(below, name, name);

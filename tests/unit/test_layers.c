@@ -153,7 +153,7 @@ static void written_pages_are_found(void **state)
 /* --- stacks --- */
 
 struct stack {
-	int base_fd, fds[MEMORY_LAYERS_MAX]; /* owned */
+	int base_fd, fds[SNAPSHOT_LAYERS_MAX]; /* owned */
 	struct layer_id top;
 	unsigned count;
 	uint8_t model[PAGES]; /* what fills each page */
@@ -245,7 +245,7 @@ static void stacks_do_as_the_model(void **state)
 	for (unsigned round = 0; round < STACKS; round++) {
 		struct stack s;
 
-		make_stack(&s, random_below(MEMORY_LAYERS_MAX + 1));
+		make_stack(&s, random_below(SNAPSHOT_LAYERS_MAX + 1));
 		expect_stack(&s, LAYER_MAPPINGS_MAX);
 		expect_stack(&s, random_below(20)); /* most pieces are copied */
 		stack_done(&s);
@@ -288,7 +288,7 @@ static void rest_is_adopted(void **state)
 
 static void too_many_layers_are_refused(void **state)
 {
-	int fds[MEMORY_LAYERS_MAX + 1] = {0};
+	int fds[SNAPSHOT_LAYERS_MAX + 1] = {0};
 	struct memory_stack stack = {0};
 	_cleanup_close_ int base = memory_file();
 	struct guest_memory m;
@@ -297,7 +297,7 @@ static void too_many_layers_are_refused(void **state)
 	(void)state; /* none */
 	assert_int_equal(guest_memory_map(&m, base, PAGES * PAGE_BYTES, NULL), 0);
 	assert_int_equal(
-		layers_map(&m, fds, MEMORY_LAYERS_MAX + 1, false, LAYER_MAPPINGS_MAX, &stack, &e),
+		layers_map(&m, fds, SNAPSHOT_LAYERS_MAX + 1, false, LAYER_MAPPINGS_MAX, &stack, &e),
 		-EINVAL);
 	assert_int_equal(e.code, ERROR_LIMIT);
 	guest_memory_done(&m);
