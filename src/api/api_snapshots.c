@@ -25,7 +25,7 @@
 #include "image/workdir.h"
 #include "proto/json_tree.h"
 #include "proto/route.h"
-#include "sandbox/layers.h"
+#include "sandbox/stack.h"
 #include "store/kept.h"
 #include "store/sandboxes.h"
 #include "store/snapshots.h"
@@ -413,7 +413,7 @@ static void on_fork_snapshot(
 	struct error e = {0};
 
 	if (done)
-		fd = layers_open(f->fleet->home.area_fd[HOME_SNAPSHOTS], f->id, false, &e);
+		fd = stack_open(f->fleet->home.area_fd[HOME_SNAPSHOTS], f->id, false, &e);
 	if (fd >= 0) {
 		make_children(f, fd);
 		return;

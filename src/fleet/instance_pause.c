@@ -20,7 +20,7 @@
 #include "image/workdir.h"
 #include "sandbox/agent_call.h"
 #include "sandbox/footprint.h"
-#include "sandbox/layers.h"
+#include "sandbox/stack.h"
 #include "store/kept.h"
 #include "store/sandboxes.h"
 #include "store/snapshots.h"
@@ -226,7 +226,7 @@ static int copy_snapshot(struct operation *op, struct error *e)
 	struct instance *i = op->instance;
 	const struct home *h = &i->fleet->home;
 	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
-	_cleanup_close_ int from = layers_open(h->area_fd[HOME_SNAPSHOTS], op->name, false, e);
+	_cleanup_close_ int from = stack_open(h->area_fd[HOME_SNAPSHOTS], op->name, false, e);
 	int r = from < 0 ? from : workdir_hold(from, "snapshot", e);
 
 	if (r == 0)
@@ -234,7 +234,7 @@ static int copy_snapshot(struct operation *op, struct error *e)
 	if (r == 0)
 		r = workdir_begin(h->area_fd[HOME_PAUSED], i->sandbox.id, "paused sandbox", &w, e);
 	if (r == 0)
-		r = layers_clone_snapshot(from, w.fd, e);
+		r = stack_clone_snapshot(from, w.fd, e);
 	if (r == 0)
 		r = fault_disk("rollback-composed", e);
 	if (r == 0)

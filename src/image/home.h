@@ -3,7 +3,7 @@
  *   kernels/<release>/   vmlinux, config, modules/, initrd-<hash>.cpio
  *   images/<name>/       rootfs.ext4 or rootfs.erofs, image.json
  *   templates/<name>/    template.json, rootfs.*, snapshots/
- *   snapshots/<id>/      snapshots of sandboxes (sandbox/layers.h)
+ *   snapshots/<id>/      snapshots of sandboxes (sandbox/stack.h)
  *   paused/<sandbox>/    states of paused sandboxes, likewise
  *   aside/<...>/         states that no database knows (fleet/aside.h)
  *

@@ -9,7 +9,7 @@
  * remembers the new identity. Any write changes mtime and so forces a new sum; ctime would change
  * with every link. This finds damage. It does not stop an adversary who can write to the directory.
  *
- * verify_seal copies the notes for directories that link to files of others (sandbox/layers.h). */
+ * verify_seal copies the notes for directories that link to files of others (sandbox/stack.h). */
 #ifndef IMAGE_VERIFY_H
 #define IMAGE_VERIFY_H
 

@@ -1,4 +1,4 @@
-/* Snapshots of microVMs: turns what mayfly-vmm writes into directories of layers (layers.h).
+/* Snapshots of microVMs: turns what mayfly-vmm writes into stacks (stack.h).
  *
  * What a crash leaves behind, by step:
  *	during vmm_snapshot	`snapshot` in the sandbox's directory, without a state, and empty
@@ -25,7 +25,7 @@
 #include "image/workdir.h"
 #include "sandbox/agent_call.h"
 #include "sandbox/backend.h"
-#include "sandbox/layers.h"
+#include "sandbox/stack.h"
 #include "sandbox/vmm_request.h"
 #include "sandbox/vmm_snapshot.h"
 
@@ -90,8 +90,8 @@ static void release_after_death(int dirfd)
 static void drop_snapshot(int dirfd)
 {
 	for (unsigned d = 0; d < SNAPSHOT_DISKS_MAX; d++)
-		(void)unlinkat(dirfd, layers_next_delta_name(d), 0); /* most often not there */
-	(void)file_remove_tree(dirfd, LAYERS_SNAPSHOT_DIR); /* else it goes with the sandbox */
+		(void)unlinkat(dirfd, stack_next_delta_name(d), 0); /* most often not there */
+	(void)file_remove_tree(dirfd, STACK_SNAPSHOT_DIR); /* else it goes with the sandbox */
 }
 
 /* Resumes the microVM. It finishes a snapshot in progress by itself and answers ERROR_LIMIT until
@@ -121,16 +121,16 @@ static int settle(int dirfd, unsigned wait_s, struct error *e)
 	if (r < 0)
 		return r;
 	release_after_death(dirfd);
-	if (!file_exists(dirfd, LAYERS_SNAPSHOT_DIR))
+	if (!file_exists(dirfd, STACK_SNAPSHOT_DIR))
 		return 0;
 	for (unsigned d = 0; d < SNAPSHOT_DISKS_MAX; d++) {
-		r = vmm_writes_to(dirfd, d, layers_next_delta_name(d), e);
+		r = vmm_writes_to(dirfd, d, stack_next_delta_name(d), e);
 		if (r < 0)
 			return r;
 		switched = switched || r;
 	}
 	if (switched)
-		return layers_advance(dirfd, -1, NULL, e);
+		return stack_advance(dirfd, -1, NULL, e);
 	drop_snapshot(dirfd);
 	return 0;
 }
@@ -153,16 +153,16 @@ static int take(int dirfd, bool final, struct taken *ret, struct error *e)
 	struct hold h = {0};
 	struct vmm_snapshot_options o = {
 		.final = final, .before_stop = hold, .after_stop = release, .arg = &h};
-	int r = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
+	int r = stack_open(dirfd, STACK_SNAPSHOT_DIR, true, e);
 
 	*ret = (struct taken){.fd = r};
 	if (r < 0)
 		return r;
 	o.dirfd = ret->fd;
 	for (unsigned d = 0; d < SNAPSHOT_DISKS_MAX; d++)
-		if (layers_disk_is_writable(dirfd, d)) {
-			o.disks[d].delta = layers_delta_name(d);
-			o.disks[d].next = final ? NULL : layers_next_delta_name(d);
+		if (stack_disk_is_writable(dirfd, d)) {
+			o.disks[d].delta = stack_delta_name(d);
+			o.disks[d].next = final ? NULL : stack_next_delta_name(d);
 		}
 	(void)agent_connect(dirfd, &h.agent, NULL); /* hold() says if that failed */
 	r = vmm_snapshot(dirfd, &o, &result, NULL, e);
@@ -177,7 +177,7 @@ static int check_linked(int dirfd, int area_fd, struct error *e)
 {
 	struct stat here, there;
 
-	if (!file_exists(dirfd, LAYERS_DIR))
+	if (!file_exists(dirfd, STACK_DIR))
 		return error_set(e, ERROR_HOST, EXDEV,
 			"no snapshot can be made of this sandbox: its directory is not on the "
 			"file system of the templates; leave MAYFLY_RUN unset and make it again");
@@ -193,20 +193,20 @@ static int begin(int dirfd, int area_fd, struct error *e)
 {
 	int r = check_linked(dirfd, area_fd, e);
 
-	return r == 0 && file_exists(dirfd, LAYERS_SNAPSHOT_DIR) ? settle(dirfd, 0, e) : r;
+	return r == 0 && file_exists(dirfd, STACK_SNAPSHOT_DIR) ? settle(dirfd, 0, e) : r;
 }
 
 /* --- pause --- */
 
-/* Makes a directory of its own from the layers and what was just written. */
+/* Makes a stack of its own from the one below and what was just written. */
 static int keep(int dirfd, int raw_fd, bool memory, int area_fd, const char *name, struct error *e)
 {
 	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
-	_cleanup_close_ int below = layers_open(dirfd, LAYERS_DIR, false, e);
+	_cleanup_close_ int below = stack_open(dirfd, STACK_DIR, false, e);
 	int r = below < 0 ? below : workdir_begin(area_fd, name, "paused sandbox", &w, e);
 
 	if (r == 0)
-		r = layers_compose(below, raw_fd, w.fd, memory, NULL, e);
+		r = stack_compose(below, raw_fd, w.fd, memory, NULL, e);
 	if (r == 0)
 		r = fault_disk("pause-composed", e);
 	if (r == 0)
@@ -277,9 +277,8 @@ static int link_deltas(int dirfd, int raw_fd, struct error *e)
 	int r = 0;
 
 	for (unsigned d = 0; r == 0 && d < SNAPSHOT_DISKS_MAX; d++)
-		if (layers_disk_is_writable(dirfd, d))
-			r = layers_take(
-				dirfd, layers_delta_name(d), raw_fd, layers_delta_name(d), e);
+		if (stack_disk_is_writable(dirfd, d))
+			r = stack_take(dirfd, stack_delta_name(d), raw_fd, stack_delta_name(d), e);
 	return r;
 }
 
@@ -301,7 +300,7 @@ static int freeze_deltas(int dirfd, int *ret_raw, struct error *e)
 	if (r == 0)
 		r = vmm_request(dirfd, "flush", NULL, 0, e);
 	if (r == 0)
-		r = *ret_raw = layers_open(dirfd, LAYERS_SNAPSHOT_DIR, true, e);
+		r = *ret_raw = stack_open(dirfd, STACK_SNAPSHOT_DIR, true, e);
 	return r < 0 ? r : link_deltas(dirfd, *ret_raw, e);
 }
 
@@ -311,8 +310,8 @@ static int pause_disks(int dirfd, int area_fd, const char *name, struct error *e
 	int r = sync_guest(dirfd, e);
 
 	if (r == 0)
-		r = layers_are_full(dirfd) ? freeze_merged(dirfd, &raw, e)
-					   : freeze_deltas(dirfd, &raw, e);
+		r = stack_is_full(dirfd) ? freeze_merged(dirfd, &raw, e)
+					 : freeze_deltas(dirfd, &raw, e);
 	return r == 0 ? keep(dirfd, raw, false, area_fd, name, e) : r;
 }
 
@@ -346,7 +345,7 @@ static int advance(
 	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
 	struct error of_copy = {0};
 	int begun = workdir_begin(area_fd, name, "snapshot", &w, &of_copy);
-	int r = layers_advance(dirfd, begun == 0 ? w.fd : -1, &ret->own_bytes, e);
+	int r = stack_advance(dirfd, begun == 0 ? w.fd : -1, &ret->own_bytes, e);
 
 	if (r == 0 && begun < 0) {
 		*e = of_copy;

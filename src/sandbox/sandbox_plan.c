@@ -13,7 +13,7 @@
 #include "image/verify.h"
 #include "image/workdir.h"
 #include "sandbox/host.h"
-#include "sandbox/layers.h"
+#include "sandbox/stack.h"
 #include "sandbox/probe.h"
 #include "sandbox/sizes.h"
 #include "vmm/kvm.h"
@@ -133,7 +133,7 @@ static int add_delta(struct sandbox_plan *p, unsigned disk, const char *path, st
 	if (d->layer_count == SNAPSHOT_LAYERS_MAX)
 		return error_set(e, ERROR_BAD_SNAPSHOT, EMFILE, "too many deltas of a disk");
 	d->layers[d->layer_count++] = path;
-	d->delta = layers_delta_name(disk);
+	d->delta = stack_delta_name(disk);
 	return 0;
 }
 
@@ -149,7 +149,7 @@ static int add_memory(struct sandbox_plan *p, const char *path, struct error *e)
 	return 0;
 }
 
-static int add_layer(void *arg, enum layers_role role, unsigned disk, const char *name)
+static int add_layer(void *arg, enum stack_role role, unsigned disk, const char *name)
 {
 	struct addition *a = arg;
 	struct sandbox_plan *p = a->p;
@@ -159,9 +159,9 @@ static int add_layer(void *arg, enum layers_role role, unsigned disk, const char
 	if (r < 0)
 		return r;
 	path = add_path(p, p->snapshot_fd, name);
-	if (role == LAYERS_MEMORY)
+	if (role == STACK_MEMORY)
 		return add_memory(p, path, a->e);
-	if (role == LAYERS_DELTA)
+	if (role == STACK_DELTA)
 		return add_delta(p, disk, path, a->e);
 	p->launch.disks[disk].base = path;
 	p->launch.disk_count = disk + 1;
@@ -175,7 +175,7 @@ static void add_missing_delta(struct sandbox_plan *p)
 	unsigned writable = p->t.kind == IMAGE_EXT4 ? 0 : 1;
 
 	if (writable < p->launch.disk_count)
-		p->launch.disks[writable].delta = layers_delta_name(writable);
+		p->launch.disks[writable].delta = stack_delta_name(writable);
 }
 
 static int plan_origin(struct sandbox_plan *p, const struct sandbox_options *o, struct error *e)
@@ -196,7 +196,7 @@ static int plan_origin(struct sandbox_plan *p, const struct sandbox_options *o, 
 	if (r == 0)
 		r = template_load_at(p->snapshot_fd, o->template, &p->t, e);
 	if (r == 0)
-		r = layers_each(p->snapshot_fd, o->origin->memory, add_layer, &a);
+		r = stack_each(p->snapshot_fd, o->origin->memory, add_layer, &a);
 	if (r < 0)
 		return r;
 	add_missing_delta(p);
@@ -402,7 +402,7 @@ static int link_all(const struct link *links, size_t count, int to_fd, struct er
 		const struct link *l = &links[i];
 
 		if (l->must || file_exists(l->from_fd, l->from))
-			r = layers_take(l->from_fd, l->from, to_fd, l->to, e);
+			r = stack_take(l->from_fd, l->from, to_fd, l->to, e);
 	}
 	return r;
 }
@@ -441,8 +441,8 @@ int sandbox_plan_link(const struct sandbox_plan *p, int sandbox_fd, struct error
 	if (fstat(sandbox_fd, &here) == 0 && fstat(from, &there) == 0 &&
 		here.st_dev != there.st_dev)
 		return 0;
-	fd = layers_open(sandbox_fd, LAYERS_DIR, true, e);
+	fd = stack_open(sandbox_fd, STACK_DIR, true, e);
 	if (fd < 0)
 		return fd;
-	return p->template_fd >= 0 ? link_template(p, fd, e) : layers_clone(p->snapshot_fd, fd, e);
+	return p->template_fd >= 0 ? link_template(p, fd, e) : stack_clone(p->snapshot_fd, fd, e);
 }

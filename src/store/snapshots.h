@@ -1,5 +1,5 @@
 /* Snapshots: saved states of sandboxes, to make other sandboxes from or to go back to. The files of
- * a snapshot are in a directory named by its id (sandbox/layers.h). Its row is written after the
+ * a snapshot are in a directory named by its id (sandbox/stack.h). Its row is written after the
  * directory is complete and durable, and removed before the directory. So a snapshot with a row is
  * usable.
  *

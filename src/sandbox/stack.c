@@ -1,4 +1,4 @@
-#include "sandbox/layers.h"
+#include "sandbox/stack.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,35 +30,35 @@ static int host_error(struct error *e, int r, const char *what)
 
 /* --- names --- */
 
-const char *layers_delta_name(unsigned disk)
+const char *stack_delta_name(unsigned disk)
 {
 	return delta_names[disk];
 }
 
-const char *layers_next_delta_name(unsigned disk)
+const char *stack_next_delta_name(unsigned disk)
 {
 	return next_delta_names[disk];
 }
 
-bool layers_disk_is_writable(int sandbox_fd, unsigned disk)
+bool stack_disk_is_writable(int sandbox_fd, unsigned disk)
 {
 	return file_exists(sandbox_fd, delta_names[disk]);
 }
 
 /* Formats "memory", "memory.1", ... */
-static const char *nth_name(const char *stem, unsigned n, char out[LAYERS_NAME_BYTES])
+static const char *nth_name(const char *stem, unsigned n, char out[STACK_NAME_BYTES])
 {
 	if (n)
-		(void)snprintf(out, LAYERS_NAME_BYTES, "%s.%u", stem, n); /* fits */
+		(void)snprintf(out, STACK_NAME_BYTES, "%s.%u", stem, n); /* fits */
 	else
-		(void)snprintf(out, LAYERS_NAME_BYTES, "%s", stem); /* fits */
+		(void)snprintf(out, STACK_NAME_BYTES, "%s", stem); /* fits */
 	return out;
 }
 
 /* Counts the files of the stem, up to the first gap. */
 static unsigned count(int fd, const char *stem)
 {
-	char name[LAYERS_NAME_BYTES];
+	char name[STACK_NAME_BYTES];
 	unsigned n = 0;
 
 	while (n <= SNAPSHOT_LAYERS_MAX && file_exists(fd, nth_name(stem, n, name)))
@@ -66,9 +66,9 @@ static unsigned count(int fd, const char *stem)
 	return n;
 }
 
-bool layers_are_full(int sandbox_fd)
+bool stack_is_full(int sandbox_fd)
 {
-	_cleanup_close_ int fd = layers_open(sandbox_fd, LAYERS_DIR, false, NULL);
+	_cleanup_close_ int fd = stack_open(sandbox_fd, STACK_DIR, false, NULL);
 
 	for (unsigned d = 0; fd >= 0 && d < SNAPSHOT_DISKS_MAX; d++)
 		if (count(fd, disk_names[d]) >= SNAPSHOT_LAYERS_MAX)
@@ -85,29 +85,29 @@ static const char *image_name(int fd, unsigned disk)
 	return "scratch.ext4";
 }
 
-int layers_each(int fd, bool memory,
-	int (*add)(void *arg, enum layers_role role, unsigned disk, const char *name), void *arg)
+int stack_each(int fd, bool memory,
+	int (*add)(void *arg, enum stack_role role, unsigned disk, const char *name), void *arg)
 {
-	char name[LAYERS_NAME_BYTES];
+	char name[STACK_NAME_BYTES];
 	unsigned n = memory ? count(fd, "memory") : 0;
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < n; i++)
-		r = add(arg, LAYERS_MEMORY, 0, nth_name("memory", i, name));
+		r = add(arg, STACK_MEMORY, 0, nth_name("memory", i, name));
 	for (unsigned d = 0; r == 0 && d < SNAPSHOT_DISKS_MAX; d++) {
 		if (!file_exists(fd, image_name(fd, d)))
 			break;
-		r = add(arg, LAYERS_IMAGE, d, image_name(fd, d));
+		r = add(arg, STACK_IMAGE, d, image_name(fd, d));
 		n = count(fd, disk_names[d]);
 		for (unsigned i = 0; r == 0 && i < n; i++)
-			r = add(arg, LAYERS_DELTA, d, nth_name(disk_names[d], i, name));
+			r = add(arg, STACK_DELTA, d, nth_name(disk_names[d], i, name));
 	}
 	return r;
 }
 
 /* --- links --- */
 
-int layers_open(int parent_fd, const char *name, bool make, struct error *e)
+int stack_open(int parent_fd, const char *name, bool make, struct error *e)
 {
 	int fd;
 
@@ -134,7 +134,7 @@ static int check_link(int fd, const char *name, struct error *e)
 		name);
 }
 
-int layers_take(int from_fd, const char *from, int to_fd, const char *to, struct error *e)
+int stack_take(int from_fd, const char *from, int to_fd, const char *to, struct error *e)
 {
 	if (linkat(from_fd, from, to_fd, to, 0) == 0)
 		return check_link(to_fd, to, e);
@@ -158,17 +158,17 @@ static int clone(int from_fd, int to_fd, bool with_state, struct error *e)
 	}
 	while (r == 0 && (de = readdir(d)))
 		if (*de->d_name != '.' && (with_state || strcmp(de->d_name, "state") != 0))
-			r = layers_take(from_fd, de->d_name, to_fd, de->d_name, e);
+			r = stack_take(from_fd, de->d_name, to_fd, de->d_name, e);
 	(void)closedir(d); /* read-only */
 	return r;
 }
 
-int layers_clone(int from_fd, int to_fd, struct error *e)
+int stack_clone(int from_fd, int to_fd, struct error *e)
 {
 	return clone(from_fd, to_fd, false, e);
 }
 
-int layers_clone_snapshot(int from_fd, int to_fd, struct error *e)
+int stack_clone_snapshot(int from_fd, int to_fd, struct error *e)
 {
 	return clone(from_fd, to_fd, true, e);
 }
@@ -177,12 +177,12 @@ int layers_clone_snapshot(int from_fd, int to_fd, struct error *e)
 
 static int link_range(int from_fd, int to_fd, const char *stem, unsigned n, struct error *e)
 {
-	char name[LAYERS_NAME_BYTES];
+	char name[STACK_NAME_BYTES];
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < n; i++) {
 		nth_name(stem, i, name);
-		r = layers_take(from_fd, name, to_fd, name, e);
+		r = stack_take(from_fd, name, to_fd, name, e);
 	}
 	return r;
 }
@@ -204,29 +204,29 @@ static int compose_stack(int below_fd, int raw_fd, int to_fd, const char *stem, 
 {
 	bool has_merged = file_exists(raw_fd, merged);
 	unsigned n = has_merged ? keep : count(below_fd, stem);
-	char name[LAYERS_NAME_BYTES];
+	char name[STACK_NAME_BYTES];
 	int r = link_range(below_fd, to_fd, stem, n, e);
 
 	if (r == 0 && has_merged)
-		r = layers_take(raw_fd, merged, to_fd, nth_name(stem, n++, name), e);
+		r = stack_take(raw_fd, merged, to_fd, nth_name(stem, n++, name), e);
 	if (r < 0 || (n && same_file(below_fd, nth_name(stem, n - 1, name), raw_fd, top)))
 		return r;
 	if (file_exists(raw_fd, top))
-		r = layers_take(raw_fd, top, to_fd, nth_name(stem, n, name), e);
+		r = stack_take(raw_fd, top, to_fd, nth_name(stem, n, name), e);
 	return r;
 }
 
 static int compose_memory(int below_fd, int raw_fd, int to_fd, struct error *e)
 {
 	if (file_exists(raw_fd, "memory"))
-		return layers_take(raw_fd, "memory", to_fd, "memory", e);
+		return stack_take(raw_fd, "memory", to_fd, "memory", e);
 	return compose_stack(
 		below_fd, raw_fd, to_fd, "memory", 1, "memory.merged", "memory.layer", e);
 }
 
 static int compose_disks(int below_fd, int raw_fd, int to_fd, struct error *e)
 {
-	char merged[LAYERS_NAME_BYTES];
+	char merged[STACK_NAME_BYTES];
 	int r = 0;
 
 	for (unsigned d = 0; r == 0 && d < SNAPSHOT_DISKS_MAX; d++) {
@@ -235,7 +235,7 @@ static int compose_disks(int below_fd, int raw_fd, int to_fd, struct error *e)
 		if (!file_exists(below_fd, image))
 			break;
 		(void)snprintf(merged, sizeof(merged), "%s.merged", disk_names[d]); /* fits */
-		r = layers_take(below_fd, image, to_fd, image, e);
+		r = stack_take(below_fd, image, to_fd, image, e);
 		if (r == 0)
 			r = compose_stack(below_fd, raw_fd, to_fd, disk_names[d], 0, merged,
 				disk_names[d], e);
@@ -246,18 +246,18 @@ static int compose_disks(int below_fd, int raw_fd, int to_fd, struct error *e)
 }
 
 struct names {
-	char text[FILES_MAX][LAYERS_NAME_BYTES];
+	char text[FILES_MAX][STACK_NAME_BYTES];
 	const char *list[FILES_MAX];
 	size_t count;
 };
 
-static int note_name(void *arg, enum layers_role role, unsigned disk, const char *name)
+static int note_name(void *arg, enum stack_role role, unsigned disk, const char *name)
 {
 	struct names *all = arg;
 
 	if (all->count == FILES_MAX)
-		return -EMFILE; /* more than layers_each can find */
-	(void)snprintf(all->text[all->count], LAYERS_NAME_BYTES, "%s", name); /* fits */
+		return -EMFILE; /* more than stack_each can find */
+	(void)snprintf(all->text[all->count], STACK_NAME_BYTES, "%s", name); /* fits */
 	all->list[all->count] = all->text[all->count];
 	all->count++;
 	return 0;
@@ -267,12 +267,12 @@ static int seal(int to_fd, int below_fd, bool memory, struct error *e)
 {
 	struct names all = {0};
 
-	int r = layers_each(to_fd, memory, note_name, &all);
+	int r = stack_each(to_fd, memory, note_name, &all);
 
-	if (r == 0 && file_exists(to_fd, LAYERS_TEMPLATE))
-		r = note_name(&all, LAYERS_IMAGE, 0, LAYERS_TEMPLATE);
+	if (r == 0 && file_exists(to_fd, STACK_TEMPLATE))
+		r = note_name(&all, STACK_IMAGE, 0, STACK_TEMPLATE);
 	if (r < 0)
-		return error_set(e, ERROR_INTERNAL, EMFILE, "too many layers");
+		return error_set(e, ERROR_INTERNAL, EMFILE, "too many files");
 	return verify_seal(to_fd, below_fd, all.list, all.count, e);
 }
 
@@ -307,13 +307,13 @@ static uint64_t occupied(int fd)
 
 static int take_if_there(int from_fd, const char *name, int to_fd, struct error *e)
 {
-	return file_exists(from_fd, name) ? layers_take(from_fd, name, to_fd, name, e) : 0;
+	return file_exists(from_fd, name) ? stack_take(from_fd, name, to_fd, name, e) : 0;
 }
 
-int layers_compose(
+int stack_compose(
 	int below_fd, int raw_fd, int to_fd, bool memory, uint64_t *own_bytes, struct error *e)
 {
-	int r = take_if_there(below_fd, LAYERS_TEMPLATE, to_fd, e);
+	int r = take_if_there(below_fd, STACK_TEMPLATE, to_fd, e);
 
 	if (r == 0 && memory)
 		r = compose_memory(below_fd, raw_fd, to_fd, e);
@@ -345,16 +345,16 @@ static int rename_deltas(int sandbox_fd)
  * deltas. */
 static int compose_next(int sandbox_fd, int raw_fd, struct error *e)
 {
-	_cleanup_close_ int below = layers_open(sandbox_fd, LAYERS_DIR, false, e);
-	_cleanup_close_ int next = below < 0 ? -1 : layers_open(sandbox_fd, NEXT_DIR, true, e);
+	_cleanup_close_ int below = stack_open(sandbox_fd, STACK_DIR, false, e);
+	_cleanup_close_ int next = below < 0 ? -1 : stack_open(sandbox_fd, NEXT_DIR, true, e);
 	int r;
 
 	if (below < 0 || next < 0)
 		return below < 0 ? below : next;
 	if (has_state(raw_fd)) {
-		r = layers_compose(below, raw_fd, next, true, NULL, e);
+		r = stack_compose(below, raw_fd, next, true, NULL, e);
 	} else {
-		r = layers_compose(below, raw_fd, next, false, NULL, e);
+		r = stack_compose(below, raw_fd, next, false, NULL, e);
 		if (r == 0)
 			r = link_range(below, next, "memory", count(below, "memory"), e);
 		if (r == 0)
@@ -371,15 +371,15 @@ static int go_on(int sandbox_fd, struct error *e)
 {
 	int r = 0;
 
-	if (renameat2(sandbox_fd, NEXT_DIR, sandbox_fd, LAYERS_DIR, RENAME_EXCHANGE) < 0)
+	if (renameat2(sandbox_fd, NEXT_DIR, sandbox_fd, STACK_DIR, RENAME_EXCHANGE) < 0)
 		return host_error(e, -errno, "cannot exchange the files a sandbox stands on");
 	r = rename_deltas(sandbox_fd);
 	return r < 0 ? host_error(e, r, "cannot rename a disk's delta") : 0;
 }
 
-int layers_advance(int sandbox_fd, int to_fd, uint64_t *own_bytes, struct error *e)
+int stack_advance(int sandbox_fd, int to_fd, uint64_t *own_bytes, struct error *e)
 {
-	_cleanup_close_ int raw = layers_open(sandbox_fd, LAYERS_SNAPSHOT_DIR, false, e);
+	_cleanup_close_ int raw = stack_open(sandbox_fd, STACK_SNAPSHOT_DIR, false, e);
 	_cleanup_close_ int now = -1;
 	int r = raw < 0 ? raw : compose_next(sandbox_fd, raw, e);
 
@@ -390,14 +390,14 @@ int layers_advance(int sandbox_fd, int to_fd, uint64_t *own_bytes, struct error 
 	if (r < 0)
 		return r;
 	if (to_fd >= 0) {
-		now = layers_open(sandbox_fd, LAYERS_DIR, false, e);
-		r = now < 0 ? now : layers_clone(now, to_fd, e);
+		now = stack_open(sandbox_fd, STACK_DIR, false, e);
+		r = now < 0 ? now : stack_clone(now, to_fd, e);
 		if (r == 0)
-			r = layers_take(raw, "state", to_fd, "state", e);
+			r = stack_take(raw, "state", to_fd, "state", e);
 	}
 	if (own_bytes)
 		*own_bytes = occupied(raw);
-	(void)file_remove_tree(sandbox_fd, LAYERS_SNAPSHOT_DIR); /* else it goes with the sandbox */
-	(void)file_remove_tree(sandbox_fd, NEXT_DIR);		 /* as above */
+	(void)file_remove_tree(sandbox_fd, STACK_SNAPSHOT_DIR); /* else it goes with the sandbox */
+	(void)file_remove_tree(sandbox_fd, NEXT_DIR);		/* as above */
 	return r;
 }

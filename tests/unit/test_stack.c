@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "image/verify.h"
 #include "proto/snapshot.h"
-#include "sandbox/layers.h"
+#include "sandbox/stack.h"
 #include "sandbox/sandbox_dir.h"
 
 enum { LIST_BYTES = 1024 };
@@ -49,7 +49,7 @@ static void put_state(int fd)
 static int make_dir(const char *name)
 {
 	struct error e = {0};
-	int fd = layers_open(top_fd, name, true, &e);
+	int fd = stack_open(top_fd, name, true, &e);
 
 	assert_true(fd >= 0);
 	return fd;
@@ -58,7 +58,7 @@ static int make_dir(const char *name)
 static int open_dir(const char *name)
 {
 	struct error e = {0};
-	int fd = layers_open(top_fd, name, false, &e);
+	int fd = stack_open(top_fd, name, false, &e);
 
 	assert_true(fd >= 0);
 	return fd;
@@ -92,7 +92,7 @@ struct listing {
 	char text[LIST_BYTES];
 };
 
-static int add_content(void *arg, enum layers_role role, unsigned disk, const char *name)
+static int add_content(void *arg, enum stack_role role, unsigned disk, const char *name)
 {
 	struct listing *l = arg;
 	size_t n = strlen(l->text);
@@ -110,11 +110,11 @@ static void assert_stack(int fd, bool memory, const char *want)
 {
 	struct listing l = {.fd = fd};
 
-	assert_int_equal(layers_each(fd, memory, add_content, &l), 0);
+	assert_int_equal(stack_each(fd, memory, add_content, &l), 0);
 	assert_string_equal(l.text, want);
 }
 
-static int check_one(void *arg, enum layers_role role, unsigned disk, const char *name)
+static int check_one(void *arg, enum stack_role role, unsigned disk, const char *name)
 {
 	struct error e = {0};
 
@@ -123,7 +123,7 @@ static int check_one(void *arg, enum layers_role role, unsigned disk, const char
 
 static void assert_sealed(int fd, bool memory)
 {
-	assert_int_equal(layers_each(fd, memory, check_one, &fd), 0);
+	assert_int_equal(stack_each(fd, memory, check_one, &fd), 0);
 }
 
 /* --- a sandbox --- */
@@ -134,7 +134,7 @@ static const char *const template_files[] = {"rootfs.erofs", "scratch.ext4", "me
 static void make_sandbox(void)
 {
 	struct error e = {0};
-	int fd = make_dir(LAYERS_DIR);
+	int fd = make_dir(STACK_DIR);
 
 	for (size_t i = 0; i < 3; i++)
 		put(fd, template_files[i], template_files[i]);
@@ -148,7 +148,7 @@ static void make_sandbox(void)
 /* What vmm_snapshot leaves: a frozen delta, a layer of memory, and a fresh delta. */
 static void write_snapshot(const char *delta, const char *memory)
 {
-	int fd = make_dir(LAYERS_SNAPSHOT_DIR);
+	int fd = make_dir(STACK_SNAPSHOT_DIR);
 
 	put(top_fd, "disk1", delta);
 	assert_int_equal(linkat(top_fd, "disk1", fd, "disk1", 0), 0);
@@ -181,12 +181,12 @@ static int tear_down(void **state)
 
 static void compose(bool memory, const char *want)
 {
-	int below = open_dir(LAYERS_DIR), raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	int below = open_dir(STACK_DIR), raw = open_dir(STACK_SNAPSHOT_DIR);
 	int to = make_dir("paused");
 	struct error e = {0};
 	uint64_t own = 0;
 
-	assert_int_equal(layers_compose(below, raw, to, memory, &own, &e), 0);
+	assert_int_equal(stack_compose(below, raw, to, memory, &own, &e), 0);
 	assert_true(own > 0);
 	assert_stack(to, memory, want);
 	assert_sealed(to, memory);
@@ -216,7 +216,7 @@ static void test_full_memory(void **state)
 	int raw;
 
 	write_snapshot("d1", "m1");
-	raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	raw = open_dir(STACK_SNAPSHOT_DIR);
 	assert_int_equal(unlinkat(raw, "memory.layer", 0), 0);
 	put(raw, "memory", "all");
 	(void)close(raw); /* read-only */
@@ -231,8 +231,8 @@ static void advance(const char *want)
 	int to = make_dir("kept"), layers;
 	uint64_t own = 0;
 
-	assert_int_equal(layers_advance(top_fd, to, &own, &e), 0);
-	layers = open_dir(LAYERS_DIR);
+	assert_int_equal(stack_advance(top_fd, to, &own, &e), 0);
+	layers = open_dir(STACK_DIR);
 	assert_stack(layers, true, want);
 	assert_stack(to, true, want);
 	assert_sealed(layers, true);
@@ -242,7 +242,7 @@ static void advance(const char *want)
 	assert_true(there(to, "state"));
 	assert_file(top_fd, "disk1", "fresh");
 	assert_false(there(top_fd, "disk1.next"));
-	assert_false(there(top_fd, LAYERS_SNAPSHOT_DIR));
+	assert_false(there(top_fd, STACK_SNAPSHOT_DIR));
 	assert_false(there(top_fd, "layers.next"));
 	(void)close(layers), (void)close(to); /* read-only */
 }
@@ -262,7 +262,7 @@ static void test_merged(void **state)
 	write_snapshot("d1", "m1");
 	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
 	write_snapshot("d2", "m2");
-	raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	raw = open_dir(STACK_SNAPSHOT_DIR);
 	put(raw, "memory.merged", "m1'");
 	put(raw, "disk1.merged", "d1'");
 	(void)close(raw); /* read-only */
@@ -272,26 +272,26 @@ static void test_merged(void **state)
 /* No state that a microVM cannot be started with. */
 static void test_full(void **state)
 {
-	int below = open_dir(LAYERS_DIR), raw, to;
+	int below = open_dir(STACK_DIR), raw, to;
 	struct error e = {0};
-	char name[LAYERS_NAME_BYTES];
+	char name[STACK_NAME_BYTES];
 
 	for (unsigned n = 0; n < SNAPSHOT_LAYERS_MAX; n++) {
-		assert_false(layers_are_full(top_fd));
+		assert_false(stack_is_full(top_fd));
 		(void)snprintf(name, sizeof(name), n ? "disk1.%u" : "disk1", n);
 		put(below, name, name);
 	}
-	assert_true(layers_are_full(top_fd));
+	assert_true(stack_is_full(top_fd));
 	write_snapshot("one more", "m");
-	raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	raw = open_dir(STACK_SNAPSHOT_DIR);
 	to = make_dir("paused");
-	assert_true(layers_compose(below, raw, to, false, NULL, &e) < 0);
+	assert_true(stack_compose(below, raw, to, false, NULL, &e) < 0);
 	assert_int_equal(e.code, ERROR_LIMIT);
 	(void)close(to); /* read-only */
 	put(raw, "disk1.merged", "all");
 	to = make_dir("paused");
 	error_clear(&e);
-	assert_int_equal(layers_compose(below, raw, to, false, NULL, &e), 0);
+	assert_int_equal(stack_compose(below, raw, to, false, NULL, &e), 0);
 	assert_stack(to, false, BASE_DISK " D1=all D1=one more");
 	(void)close(below), (void)close(raw), (void)close(to); /* read-only */
 }
@@ -306,16 +306,16 @@ static void test_shared(void **state)
 	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
 	kept = open_dir("kept");
 	copy = make_dir("copy");
-	assert_int_equal(layers_clone_snapshot(kept, copy, &e), 0);
+	assert_int_equal(stack_clone_snapshot(kept, copy, &e), 0);
 	assert_same(kept, "memory.1", copy, "memory.1");
 	assert_true(there(copy, "state"));
 	(void)close(copy);	 /* read-only */
 	copy = make_dir("copy"); /* anew */
-	assert_int_equal(layers_clone(kept, copy, &e), 0);
+	assert_int_equal(stack_clone(kept, copy, &e), 0);
 	assert_false(there(copy, "state"));
 	(void)close(kept); /* read-only */
 	assert_int_equal(file_remove_tree(top_fd, "kept"), 0);
-	assert_int_equal(file_remove_tree(top_fd, LAYERS_DIR), 0);
+	assert_int_equal(file_remove_tree(top_fd, STACK_DIR), 0);
 	assert_stack(copy, true, BASE " M0=m1 " BASE_DISK " D1=d1");
 	assert_sealed(copy, true);
 	(void)close(copy); /* read-only */
@@ -328,18 +328,18 @@ static void test_shared(void **state)
 static void exchange_layers(void)
 {
 	struct error e = {0};
-	int below = open_dir(LAYERS_DIR), raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	int below = open_dir(STACK_DIR), raw = open_dir(STACK_SNAPSHOT_DIR);
 	int next = make_dir("layers.next");
 
-	assert_int_equal(layers_compose(below, raw, next, true, NULL, &e), 0);
+	assert_int_equal(stack_compose(below, raw, next, true, NULL, &e), 0);
 	assert_int_equal(unlinkat(next, "state", 0), 0);
-	assert_int_equal(renameat2(top_fd, "layers.next", top_fd, LAYERS_DIR, RENAME_EXCHANGE), 0);
+	assert_int_equal(renameat2(top_fd, "layers.next", top_fd, STACK_DIR, RENAME_EXCHANGE), 0);
 	(void)close(below), (void)close(raw), (void)close(next); /* read-only */
 }
 
 static void add_merged(void)
 {
-	int raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	int raw = open_dir(STACK_SNAPSHOT_DIR);
 
 	put(raw, "memory.merged", "m1'");
 	put(raw, "disk1.merged", "d1'");
@@ -383,11 +383,11 @@ static void test_disks_only(void **state)
 	write_snapshot("d1", "m1");
 	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
 	write_snapshot("d2", "m2");
-	raw = open_dir(LAYERS_SNAPSHOT_DIR);
+	raw = open_dir(STACK_SNAPSHOT_DIR);
 	assert_int_equal(unlinkat(raw, "state", 0), 0);
 	(void)close(raw); /* read-only */
-	assert_int_equal(layers_advance(top_fd, -1, NULL, &e), 0);
-	layers = open_dir(LAYERS_DIR);
+	assert_int_equal(stack_advance(top_fd, -1, NULL, &e), 0);
+	layers = open_dir(STACK_DIR);
 	assert_stack(layers, true, BASE " M0=m1 " BASE_DISK " D1=d1 D1=d2");
 	assert_sealed(layers, true);
 	assert_true(there(layers, "hot"));
@@ -440,12 +440,12 @@ static void test_damage(void **state)
 static void test_damage_below(void **state)
 {
 	struct error e = {0};
-	int layers = open_dir(LAYERS_DIR), kept;
+	int layers = open_dir(STACK_DIR), kept;
 
 	damage(layers, "memory");
 	write_snapshot("d1", "m1");
 	kept = make_dir("kept");
-	assert_int_equal(layers_advance(top_fd, kept, NULL, &e), 0);
+	assert_int_equal(stack_advance(top_fd, kept, NULL, &e), 0);
 	assert_true(verify_check(kept, "memory", "it", "make it again", NULL, &e) < 0);
 	assert_int_equal(verify_check(kept, "memory.1", "it", "make it again", NULL, &e), 0);
 	(void)close(layers), (void)close(kept); /* read-only */
@@ -454,13 +454,13 @@ static void test_damage_below(void **state)
 static void test_missing(void **state)
 {
 	struct error e = {0};
-	int layers = open_dir(LAYERS_DIR);
+	int layers = open_dir(STACK_DIR);
 
-	assert_true(layers_open(top_fd, "nothing", false, &e) < 0);
+	assert_true(stack_open(top_fd, "nothing", false, &e) < 0);
 	error_clear(&e);
-	assert_int_equal(layers_take(layers, "nothing", top_fd, "x", &e), -ENOENT);
+	assert_int_equal(stack_take(layers, "nothing", top_fd, "x", &e), -ENOENT);
 	error_clear(&e);
-	assert_true(layers_advance(top_fd, -1, NULL, &e) < 0); /* no snapshot */
+	assert_true(stack_advance(top_fd, -1, NULL, &e) < 0); /* no snapshot */
 	assert_stack(layers, true, BASE " " BASE_DISK);
 	(void)close(layers); /* read-only */
 }
@@ -474,7 +474,7 @@ static void test_unfinished_state(void **unused)
 	write_snapshot("d1", "m1");
 	raw = open_dir("snapshot");
 	assert_int_equal(ftruncate(openat(raw, "state", O_WRONLY | O_CLOEXEC), 20), 0);
-	assert_int_equal(layers_advance(top_fd, -1, NULL, &e), 0);
+	assert_int_equal(stack_advance(top_fd, -1, NULL, &e), 0);
 	layers = open_dir("layers");
 	assert_stack(layers, true, BASE " " BASE_DISK " D1=d1");
 	(void)close(layers); /* read-only */
@@ -518,7 +518,7 @@ static void test_hostile_files(void **unused)
 			(void)close(from);
 			continue;
 		}
-		assert_true(layers_take(from, "file", to, "file", &e) < 0);
+		assert_true(stack_take(from, "file", to, "file", &e) < 0);
 		assert_false(there(to, "file"));
 		if (kind != HUGE_FILE && kind != DIRECTORY)
 			assert_int_equal(e.code, ERROR_BAD_SNAPSHOT);
