@@ -61,7 +61,7 @@ struct fleet {
 	struct lane lane, boots, diffs; /* lane.h */
 	struct aside aside;
 	struct pool *pool; /* NULL: none */
-	uv_timer_t deadline, sample, maintain, allowance;
+	uv_timer_t deadline, sample, maintain, allowance, fair;
 	uv_timer_cb on_deadline; /* of `deadline` (deadline.h) */
 	bool started, stopping;
 };

@@ -75,6 +75,20 @@ struct instance_meter {
 	uint64_t in_bytes, out_bytes;
 };
 
+/* How much CPU it wanted (fair.h). */
+struct instance_wanted {
+	unsigned
+		count; /* of threads: the main one, those of the CPUs, perhaps others; 0: not looked at */
+	uint64_t ns[SANDBOX_CPUS_MAX + 2]; /* each ran, or waited for a CPU */
+};
+
+struct instance_fair {
+	uint64_t at_ns;	 /* CLOCK_MONOTONIC of the last look; 0: none yet */
+	uint64_t cpu_ns; /* its process's CPU time then */
+	struct instance_wanted wanted;
+	bool lowered; /* has the low priority */
+};
+
 struct instance {
 	struct fleet *fleet;
 	struct instance *next; /* in its bucket, or in fleet->other */
@@ -92,6 +106,7 @@ struct instance {
 	struct agent_link *link; /* the daemon's own link, or NULL */
 	struct instance_samples samples;
 	struct instance_meter meter;
+	struct instance_fair fair;
 	struct instance_maker *maker;		/* while CREATING */
 	const struct agent_link_ops *maker_ops; /* receive the link's events while there is a
 						 * maker */

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "fleet/allowance.h"
 #include "fleet/deadline.h"
+#include "fleet/fair.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/instance_end.h"
@@ -158,6 +159,11 @@ static void on_maintain(uv_timer_t *t)
 	(void)uv_timer_start(t, on_maintain, more ? MAINTAIN_SOON_MS : MAINTAIN_MS, 0);
 }
 
+static void on_fair(uv_timer_t *t)
+{
+	fair_look(t->data);
+}
+
 /* --- start and stop --- */
 
 int instances_start(struct fleet *f, struct error *e)
@@ -178,7 +184,8 @@ int instances_start(struct fleet *f, struct error *e)
 	(void)uv_timer_init(f->loop, &f->sample);
 	(void)uv_timer_init(f->loop, &f->maintain);
 	(void)uv_timer_init(f->loop, &f->allowance);
-	f->deadline.data = f->sample.data = f->maintain.data = f->allowance.data = f;
+	(void)uv_timer_init(f->loop, &f->fair);
+	f->deadline.data = f->sample.data = f->maintain.data = f->allowance.data = f->fair.data = f;
 	r = kept_init(f, e);
 	if (r == 0)
 		r = instances_recover(f, e);
@@ -188,6 +195,7 @@ int instances_start(struct fleet *f, struct error *e)
 	(void)uv_timer_start(&f->sample, on_sample, STORE_SAMPLE_INTERVAL_S * 1000,
 		STORE_SAMPLE_INTERVAL_S * 1000);
 	(void)uv_timer_start(&f->maintain, on_maintain, MAINTAIN_FIRST_MS, 0);
+	(void)uv_timer_start(&f->fair, on_fair, FAIR_PERIOD_MS, FAIR_PERIOD_MS);
 	aside_sweep(&f->aside);
 	return 0;
 }
@@ -202,6 +210,7 @@ void instances_stop(struct fleet *f)
 	uv_close((uv_handle_t *)&f->sample, NULL);
 	uv_close((uv_handle_t *)&f->maintain, NULL);
 	uv_close((uv_handle_t *)&f->allowance, NULL);
+	uv_close((uv_handle_t *)&f->fair, NULL);
 	for (struct instance *i = f->other, *next; i; i = next) {
 		next = i->next;
 		if (i->maker)

@@ -3,7 +3,7 @@
  * kernel would not get through its boot.
  *
  * A command prints "ok" and ends. One whose text contains "make noise: WORD" does what the table
- * `noises` says under that word, for ever: a neighbour that nobody wants. */
+ * `noises` says under that word, most of them for ever: a neighbour that nobody wants. */
 #include "driver.h"
 #include "proto/agent_wire.h"
 
@@ -194,6 +194,13 @@ static void refuse(struct connection *c, uint16_t type, uint16_t class)
 
 /* --- noises --- */
 
+/* For some seconds. */
+static void noise_burst(struct connection *c)
+{
+	for (uint64_t end = cycles() + 12000000000; cycles() < end;)
+		cpu_relax();
+}
+
 static void noise_spin(struct connection *c)
 {
 	for (;;)
@@ -270,6 +277,7 @@ static const struct noise {
 	const char *name;
 	void (*make)(struct connection *c);
 } noises[] = {
+	{"burst", noise_burst},
 	{"spin", noise_spin},
 	{"memory", noise_memory},
 	{"console", noise_console},
