@@ -169,6 +169,57 @@ static int take_identity(struct sandbox *s, const struct agent_identity_reply *m
 	return r < 0 ? r : 0;
 }
 
+/* --- why it ended --- */
+
+/* True if the reason is that KVM here is slower than any guest can bear. */
+static bool host_is_slow(struct sandbox *s, struct error *e)
+{
+	_cleanup_close_ int kvm_fd = -1;
+	struct probe p;
+
+	if (s->ready || s->probed)
+		return false;
+	s->probed = true;
+	kvm_fd = kvm_open(NULL);
+	if (kvm_fd < 0 || probe_speed(kvm_fd, &p, NULL) < 0)
+		return false;
+	/* 0: this host was too busy to measure anything, which is no reason */
+	return p.mips > 0 && probe_check(&p, e) < 0;
+}
+
+/* Finds a better reason than the given one: the guest kernel's own, or that this host is too slow
+ * for any guest. On such a host, "rebuild the template here" would be bad advice. */
+static bool better_reason(struct sandbox *s, const struct error *why, struct error *e)
+{
+	if (why->code == ERROR_SANDBOX && console_find_panic(s->dirfd, e))
+		return true;
+	return (why->code == ERROR_SANDBOX || why->code == ERROR_INCOMPATIBLE) &&
+	       host_is_slow(s, e);
+}
+
+/* Returns the reason for the end. It stays the same from then on. */
+static int end(struct sandbox *s, const struct error *why, struct error *e)
+{
+	if (!s->ended) {
+		s->ended = true;
+		if (!better_reason(s, why, &s->end))
+			s->end = *why;
+	}
+	if (e && e->code == ERROR_NONE)
+		*e = s->end;
+	return s->end.err ? -s->end.err : -EIO;
+}
+
+/* The agent's connection broke. Mostly the VM has ended, and its reason tells more. */
+static int agent_is_lost(struct sandbox *s, const struct error *lost, struct error *e)
+{
+	struct pollfd p = {.fd = vmm_fd(s->vmm), .events = POLLIN};
+	struct error why = {0};
+
+	(void)poll(&p, 1, END_WAIT_MS); /* without an answer the loss itself is the reason */
+	return end(s, vmm_is_over(s->vmm, &why) ? &why : lost, e);
+}
+
 /* --- creation --- */
 
 static int write_record(struct sandbox *s, const struct sandbox_options *o, struct error *e)
@@ -202,12 +253,15 @@ static int launch(struct sandbox *s, struct error *e)
 	return r;
 }
 
+/* A microVM that could not be made may be gone already, with its socket. */
 static int connect_agent(struct sandbox *s, struct error *e)
 {
-	int r = agent_connect(s->dirfd, &s->agent, e);
+	struct error lost = {0};
+	int r = agent_connect(s->dirfd, &s->agent, &lost);
 
-	if (r == 0)
-		r = queue_identity(s, e);
+	if (r < 0)
+		return agent_is_lost(s, &lost, e);
+	r = queue_identity(s, e);
 	if (r == 0)
 		r = agent_flush(s->agent, NULL) < 0 ? 0 : r; /* a failure comes as an event */
 	return r;
@@ -276,54 +330,6 @@ void sandbox_destroy(struct sandbox *s)
 }
 
 /* --- events --- */
-
-/* True if the reason is that KVM here is slower than any guest can bear. */
-static bool host_is_slow(struct sandbox *s, struct error *e)
-{
-	_cleanup_close_ int kvm_fd = -1;
-	struct probe p;
-
-	if (s->ready || s->probed)
-		return false;
-	s->probed = true;
-	kvm_fd = kvm_open(NULL);
-	if (kvm_fd < 0 || probe_speed(kvm_fd, &p, NULL) < 0)
-		return false;
-	return probe_check(&p, e) < 0;
-}
-
-/* Finds a better reason than the given one: the guest kernel's own, or that this host is too slow
- * for any guest. On such a host, "rebuild the template here" would be bad advice. */
-static bool better_reason(struct sandbox *s, const struct error *why, struct error *e)
-{
-	if (why->code == ERROR_SANDBOX && console_find_panic(s->dirfd, e))
-		return true;
-	return (why->code == ERROR_SANDBOX || why->code == ERROR_INCOMPATIBLE) &&
-	       host_is_slow(s, e);
-}
-
-/* Returns the reason for the end. It stays the same from then on. */
-static int end(struct sandbox *s, const struct error *why, struct error *e)
-{
-	if (!s->ended) {
-		s->ended = true;
-		if (!better_reason(s, why, &s->end))
-			s->end = *why;
-	}
-	if (e && e->code == ERROR_NONE)
-		*e = s->end;
-	return s->end.err ? -s->end.err : -EIO;
-}
-
-/* The agent's connection broke. Mostly the VM has ended, and its reason tells more. */
-static int agent_is_lost(struct sandbox *s, const struct error *lost, struct error *e)
-{
-	struct pollfd p = {.fd = vmm_fd(s->vmm), .events = POLLIN};
-	struct error why = {0};
-
-	(void)poll(&p, 1, END_WAIT_MS); /* without an answer the loss itself is the reason */
-	return end(s, vmm_is_over(s->vmm, &why) ? &why : lost, e);
-}
 
 static int reconnect(struct sandbox *s, struct error *e)
 {
