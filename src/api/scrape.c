@@ -23,6 +23,7 @@
 #include "http/connection.h"
 #include "http/reply.h"
 #include "http/router.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/host.h"
 #include "store/sandboxes.h"
 #include "store/webhooks.h"
@@ -190,6 +191,16 @@ static void collect_host(const struct fleet *f)
 		metrics_set(METRIC_HOST_DISK_FREE, NULL, NULL, (double)v.f_bavail * v.f_frsize);
 }
 
+static void collect_cgroups(const struct fleet *f)
+{
+	struct cgroup_totals t;
+
+	cgroup_tree_read(f->dirs.cgroups, &t);
+	metrics_set(METRIC_CGROUPS, NULL, NULL, (double)t.groups);
+	metrics_set(METRIC_CGROUP_MEMORY, NULL, NULL, (double)t.memory_bytes);
+	metrics_set(METRIC_CGROUP_OOM_KILLS, NULL, NULL, (double)t.oom_kills);
+}
+
 static unsigned count_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -245,6 +256,7 @@ void scrape_handle(struct request *r)
 	collect_connections(r->connection->all);
 	collect_webhooks(fleet_of(r));
 	collect_host(fleet_of(r));
+	collect_cgroups(fleet_of(r));
 	collect_process();
 	if (metrics_render(&page) < 0) {
 		reply_error(r, 503, "out of memory");

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,14 +26,13 @@
 #include "io/child.h"
 #include "io/program.h"
 #include "proto/snapshot.h"
+#include "sandbox/cgroup_tree.h"
 #include "sandbox/host.h"
 #include "sandbox/probe.h"
 #include "vmm/kvm.h"
 
 #define GIB (UINT64_C(1) << 30)
 #define MIB (UINT64_C(1) << 20)
-
-enum { PROC_FILE_MAX = 1 << 20 };
 
 /* Our errors read "what is wrong: what to do". */
 static void add_error(
@@ -113,66 +110,13 @@ static void check_user_namespaces(struct doctor *d)
 			"kernel.apparmor_restrict_unprivileged_userns=0)");
 }
 
-static const char *cgroup2_root(void)
-{
-	static const char *const places[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-	struct statfs s;
-
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-		if (statfs(places[i], &s) == 0 && s.f_type == CGROUP2_SUPER_MAGIC)
-			return places[i];
-	return NULL;
-}
-
-/* This process's own cgroup: the line "0::/path". malloc'ed. */
-static char *own_cgroup(const char *root)
-{
-	_cleanup_free_ char *text = NULL;
-	char *line;
-
-	if (file_read(AT_FDCWD, "/proc/self/cgroup", PROC_FILE_MAX, &text, NULL) < 0)
-		return NULL;
-	line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
-	if (!line)
-		return NULL;
-	line = strchr(line, '/');
-	if (!line)
-		return NULL;
-	line[strcspn(line, "\n")] = '\0';
-	return str_printf("%s%s", root, line);
-}
-
-static bool has_controllers(const char *cgroup)
-{
-	_cleanup_free_ char *path = str_printf("%s/cgroup.controllers", cgroup);
-	_cleanup_free_ char *text = NULL;
-
-	if (!path || file_read(AT_FDCWD, path, PROC_FILE_MAX, &text, NULL) < 0)
-		return false;
-	return strstr(text, "cpu") && strstr(text, "memory") && strstr(text, "pids");
-}
-
+/* The daemon's service may have what this process has not. */
 static void check_cgroups(struct doctor *d)
 {
-	const char *root = cgroup2_root();
-	_cleanup_free_ char *own = root ? own_cgroup(root) : NULL;
-	_cleanup_free_ char *procs = own ? str_printf("%s/cgroup.procs", own) : NULL;
+	struct error e = {0};
 
-	if (!root)
-		doctor_set_remedy(doctor_add(d, "cgroups", DOCTOR_WARN,
-					  "no cgroup v2 is mounted, so that a microVM's "
-					  "process has no limits of its own"),
-			"mount -t cgroup2 none /sys/fs/cgroup, or boot with "
-			"systemd.unified_cgroup_hierarchy=1");
-	else if (!own || !has_controllers(own))
-		doctor_set_remedy(
-			doctor_add(d, "cgroups", DOCTOR_WARN,
-				"cgroup v2 is there without the controllers cpu, memory and pids"),
-			"boot with systemd.unified_cgroup_hierarchy=1");
-	else if (!procs || access(procs, W_OK) < 0)
-		doctor_set_remedy(doctor_add(d, "cgroups", DOCTOR_WARN,
-					  "cgroup v2 is there and not delegated to this user"),
-			"systemd-run --user --scope -p Delegate=yes mayfly ...");
+	if (cgroup_tree_check(NULL, &e) < 0)
+		add_error(d, "cgroups", DOCTOR_WARN, &e);
 	else
 		doctor_add(
 			d, "cgroups", DOCTOR_OK, "cgroup v2 with cpu, memory and pids can be used");

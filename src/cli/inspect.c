@@ -13,6 +13,7 @@
 #include "cli/row.h"
 #include "cli/states.h"
 #include "cli/table.h"
+#include "sandbox/cgroup.h"
 
 static const struct option_spec options[] = {
 	CLI_OPTION_JSON,
@@ -46,6 +47,23 @@ static void add_details(const struct row *r, json_t *one)
 	(void)json_object_set(one, "on_timeout", json_object_get(lifecycle, "onTimeout"));
 	(void)json_object_set(one, "auto_resume", json_object_get(lifecycle, "autoResume"));
 	json_decref(answer);
+}
+
+/* What its control group counts, if it has one. */
+static void add_usage(const struct row *r, json_t *one)
+{
+	_cleanup_close_ int dirfd = sandbox_open_dir(&r->known->dirs, r->id, NULL);
+	_cleanup_close_ int fd = dirfd < 0 ? -1 : cgroup_open(dirfd, r->id);
+	struct cgroup_usage u;
+
+	if (fd < 0)
+		return;
+	cgroup_read_usage(fd, &u);
+	/* missing entries show as missing entries */
+	(void)json_object_set_new(
+		one, "cgroup_memory_bytes", json_integer((json_int_t)u.memory_bytes));
+	(void)json_object_set_new(
+		one, "cgroup_throttled_us", json_integer((json_int_t)u.throttled_us));
 }
 
 static bool is_size(const char *name)
@@ -109,6 +127,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 
 		if (row.served)
 			add_details(&row, one);
+		add_usage(&row, one);
 		r = print(one, o->json, e);
 	}
 	known_close(&k);

@@ -8,6 +8,7 @@
 #include "cli/json.h"
 #include "cli/remote.h"
 #include "proto/timestamp.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/vmm_request.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -112,6 +113,16 @@ uint64_t row_memory_bytes(const struct row *r)
 	return r->served ? served_size(r, "memoryMB") : r->record->memory_bytes;
 }
 
+/* null: it has none, or it has no process. */
+static void add_cgroup(const struct row *r, json_t *one)
+{
+	_cleanup_close_ int fd = sandbox_open_dir(&r->known->dirs, r->id, NULL);
+	_cleanup_free_ char *path = fd < 0 ? NULL : cgroup_path(fd, r->id);
+
+	/* a missing entry shows as a missing entry */
+	(void)json_object_set_new(one, "cgroup", path ? json_text(path) : json_null());
+}
+
 json_t *row_json(const struct row *r)
 {
 	uint64_t disk = r->served ? served_size(r, "diskSizeMB") : r->record->disk_bytes;
@@ -131,5 +142,6 @@ json_t *row_json(const struct row *r)
 		(void)json_object_set_new(one, "owner_pid", json_integer(r->record->owner_pid));
 		(void)json_object_set_new(one, "vmm_pid", json_integer(r->record->vmm_pid));
 	}
+	add_cgroup(r, one);
 	return one;
 }

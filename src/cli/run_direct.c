@@ -20,6 +20,7 @@ struct direct {
 	struct run *run;
 	struct home home;
 	struct sandbox_dirs dirs;
+	struct cgroup_tree cgroups;
 	struct sandbox *sandbox;
 };
 
@@ -46,6 +47,8 @@ static int create(struct direct *d, struct error *e)
 		err = sandbox_dirs_open(d->home.path, &d->dirs, e);
 	if (err < 0)
 		return err;
+	if (cgroup_tree_open(NULL, false, &d->cgroups, NULL) == 0) /* else without */
+		d->dirs.cgroups = &d->cgroups;
 	progress_view_open(&view, true);
 	so.progress = &view.progress;
 	err = sandbox_create(&d->home, &d->dirs, &so, &d->sandbox, e);
@@ -91,7 +94,10 @@ static void print_boot_log(const struct direct *d, const struct error *e)
 
 int run_directly(struct run *r, struct error *e)
 {
-	struct direct d = {.run = r, .home = HOME_INIT, .dirs = SANDBOX_DIRS_INIT};
+	struct direct d = {.run = r,
+		.home = HOME_INIT,
+		.dirs = SANDBOX_DIRS_INIT,
+		.cgroups = CGROUP_TREE_INIT};
 	uint64_t ready_ns = 0, ended_ns = 0;
 	int err = create(&d, e);
 
@@ -107,6 +113,7 @@ int run_directly(struct run *r, struct error *e)
 	if (err == 0 && r->o->timing)
 		run_print_timing(r, ready_ns, ended_ns);
 	sandbox_dirs_close(&d.dirs);
+	cgroup_tree_close(&d.cgroups);
 	home_close(&d.home);
 	return err;
 }

@@ -37,6 +37,8 @@ struct serve_options {
 	struct kept_options kept;
 	uint64_t aside_days, aside_bytes;
 	uint64_t kept_count, kept_all_count;
+	const char *cgroup;
+	uint64_t disk_rate, disk_ops;
 };
 
 static const struct serve_options defaults = {
@@ -132,6 +134,15 @@ static const struct option_spec options[] = {
 	{"proxy", 0, OPTION_LIST, "ADDRESS",
 		"a reverse proxy, which that does not apply to; loopback is one always",
 		offsetof(struct serve_options, proxies), 0, 0, false},
+	{"cgroup", 0, OPTION_STRING, "DIRECTORY",
+		"of cgroup v2 for sandboxes' groups (that of the daemon, if it is delegated), or "
+		"off",
+		offsetof(struct serve_options, cgroup), 0, 0, false},
+	{"disk-rate", 0, OPTION_BYTES, "SIZE",
+		"a second that a sandbox may read, and write, of the disk (any)",
+		offsetof(struct serve_options, disk_rate), MIB, INT64_MAX, false},
+	{"disk-ops", 0, OPTION_NUMBER, "N", "a second, likewise (any)",
+		offsetof(struct serve_options, disk_ops), 10, INT64_MAX, false},
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };
@@ -215,6 +226,9 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.peer_connections_max = (uint32_t)o->peer_connections,
 		.proxies = o->proxies.items,
 		.proxy_count = o->proxies.count,
+		.cgroup = o->cgroup,
+		.disk_rate = o->disk_rate,
+		.disk_ops = o->disk_ops,
 		.fleet =
 			{
 				.sandboxes_max = (uint32_t)o->sandboxes,

@@ -20,6 +20,7 @@
 #include "http/peers.h"
 #include "http/server.h"
 #include "sandbox/backend.h"
+#include "sandbox/cgroup.h"
 
 #define DATABASE     "mayfly.db"
 #define ADMIN_SOCKET "daemon.sock"
@@ -181,6 +182,49 @@ static int open_webhooks(struct daemon *d, struct error *e)
 	return webhooks_start(&o, &d->webhooks, e);
 }
 
+static int limit_disk(struct daemon *d, struct error *e)
+{
+	struct cgroup_io *io = &d->cgroups.io_max;
+
+	if (!d->options.disk_rate && !d->options.disk_ops)
+		return 0;
+	if (!d->cgroups.io)
+		return error_set(e, ERROR_HOST, ENOTSUP,
+			"%s has no controller io, which --disk-rate and --disk-ops need: "
+			"Delegate=cpu io memory pids",
+			d->cgroups.path);
+	io->bytes_per_s = d->options.disk_rate;
+	io->ops_per_s = d->options.disk_ops;
+	return cgroup_io_find_disk(d->fleet.dirs.fd, io, e);
+}
+
+/* Without groups sandboxes run all the same, unless somebody asked for what only groups can do. */
+static int open_cgroups(struct daemon *d, struct error *e)
+{
+	const char *given = d->options.cgroup;
+	struct error why = {0};
+	int r = 0;
+
+	if (given && strcmp(given, "off") == 0)
+		(void)error_set(&why, ERROR_USAGE, EINVAL,
+			"--cgroup off leaves nothing that --disk-rate and --disk-ops could use");
+	else
+		r = cgroup_tree_open(given, true, &d->cgroups, &why);
+	if (why.code == ERROR_NONE) {
+		d->fleet.dirs.cgroups = &d->cgroups;
+		return limit_disk(d, e);
+	}
+	if (d->options.disk_rate || d->options.disk_ops || (r < 0 && given)) {
+		*e = why;
+		return -why.err;
+	}
+	if (r < 0)
+		log_warn("sandboxes run without control groups, so nothing limits what their "
+			 "processes take of the host: %s",
+			why.message);
+	return 0;
+}
+
 static int open_all(struct daemon *d, struct error *e)
 {
 	int r = open_log(&d->options, e);
@@ -191,6 +235,8 @@ static int open_all(struct daemon *d, struct error *e)
 		r = home_open(NULL, &d->fleet.home, e);
 	if (r == 0)
 		r = sandbox_dirs_open(d->fleet.home.path, &d->fleet.dirs, e);
+	if (r == 0)
+		r = open_cgroups(d, e);
 	if (r == 0)
 		r = open_store(d, e);
 	if (r == 0)
@@ -226,6 +272,7 @@ int daemon_start(const struct daemon_options *o, struct daemon **ret, struct err
 		d->fleet.options.backend = &backend_vmm;
 	d->fleet.home = (struct home)HOME_INIT;
 	d->fleet.dirs = (struct sandbox_dirs)SANDBOX_DIRS_INIT;
+	d->cgroups = (struct cgroup_tree)CGROUP_TREE_INIT;
 	d->fleet.loop = uv_default_loop();
 	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
 	json_set_alloc_funcs(json_allocate, free);
@@ -295,6 +342,7 @@ void daemon_free(struct daemon *d)
 	pool_free(&d->fleet);
 	store_close(d->fleet.store);
 	sandbox_dirs_close(&d->fleet.dirs);
+	cgroup_tree_close(&d->cgroups);
 	home_close(&d->fleet.home);
 	free(d);
 }

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "fleet/fleet.h"
+#include "sandbox/cgroup_tree.h"
 
 struct scrape;
 struct self_signed;
@@ -34,6 +35,9 @@ struct daemon_options {
 	uint32_t peer_connections_max;	/* per address; 0: a quarter of connections_max */
 	const char *const *proxies;	/* addresses of reverse proxies (peers.h) */
 	size_t proxy_count;
+	const char *cgroup;	      /* directory for sandboxes' control groups; NULL: our own
+					 * group, if it is delegated; "off": none */
+	uint64_t disk_rate, disk_ops; /* of each sandbox, a second; 0: no limit */
 	struct fleet_options fleet;
 };
 
@@ -44,6 +48,7 @@ struct daemon {
 	struct scrape *scrape;
 	struct self_signed *self_signed; /* NULL: none */
 	struct webhooks *webhooks;
+	struct cgroup_tree cgroups;
 };
 
 /* Opens everything, recovers running sandboxes, and listens. */

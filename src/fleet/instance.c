@@ -188,6 +188,7 @@ static void release(struct instance *i)
 	vmm_release(i->sandbox.vmm);
 	backend_sandbox_done(&i->sandbox);
 	free(i->key_id);
+	free(i->end_text);
 	free_secret(i->envd_token);
 	free_secret(i->traffic_token);
 	free_secret(i->network_json);

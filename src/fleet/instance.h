@@ -115,6 +115,7 @@ struct instance {
 						 * daemon never pauses it */
 	uint64_t pause_again_ns;		/* CLOCK_MONOTONIC, for allowance.c */
 	const char *end_reason;			/* a word of detail for the event, or NULL */
+	char *end_text;				/* owned: the reason as a sentence, or NULL */
 	/* The id of a paused sandbox that is coming back. Until it is made, `sandbox` is its
 	 * worker's. */
 	char returning[SANDBOX_ID_BYTES];

@@ -1,6 +1,7 @@
 #include "fleet/instance_end.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -10,12 +11,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/str.h"
 #include "fleet/deadline.h"
 #include "fleet/events.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/meter.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/console.h"
 #include "store/sandboxes.h"
 
@@ -54,9 +55,12 @@ static int mark_killing(struct instance *i, struct error *e)
 
 static void note_end(struct instance *i, enum store_event_type type)
 {
-	_cleanup_free_ char *details =
-		i->end_reason ? str_printf("{\"reason\":\"%s\"}", i->end_reason) : NULL;
+	json_t *object = i->end_reason ? json_pack("{s:s, s:s*}", "reason", i->end_reason,
+						 "message", i->end_text)
+				       : NULL;
+	_cleanup_free_ char *details = object ? json_dumps(object, JSON_COMPACT) : NULL;
 
+	json_decref(object);
 	event_note(i->fleet, i->sandbox.id, i->key_id, i->template.id, type, details);
 }
 
@@ -120,6 +124,10 @@ static void on_death(uv_poll_t *h, int status, int events)
 	if (i->state != INSTANCE_RUNNING)
 		return;
 	meter_note_cpu(i);
+	if (cgroup_explain_end(i->sandbox.dirfd, i->sandbox.id, &why)) {
+		i->end_reason = "memory";
+		i->end_text = strdup(why.message); /* out of memory: without */
+	}
 	if (i->sandbox.vmm)
 		(void)vmm_is_over(i->sandbox.vmm, &why);  /* its process is dead */
 	(void)console_find_panic(i->sandbox.dirfd, &why); /* keeps the first reason found */

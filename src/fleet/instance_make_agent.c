@@ -9,6 +9,7 @@
 #include "fleet/instance.h"
 #include "fleet/instance_make_internal.h"
 #include "fleet/sample.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/console.h"
 
 enum { BOOT_STEP_MS = 50, WORD_STEP_MS = 20, WORD_STEPS = 50 };
@@ -54,8 +55,8 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		instance_make_give_up(m, &e);
 }
 
-/* The microVM's last word says more than a broken connection, and may arrive after it. Its kernel's
- * panic says most. A sandbox that is no microVM has neither. */
+/* The microVM's last word says more than a broken connection, and may arrive after it. Its memory
+ * limit, or its kernel's panic, says most. A sandbox that is no microVM has neither. */
 static void on_word_step(uv_timer_t *t)
 {
 	struct instance_maker *m = t->data;
@@ -67,7 +68,8 @@ static void on_word_step(uv_timer_t *t)
 	if (word.code != ERROR_NONE)
 		m->why = word;
 	memset(&word, 0, sizeof(word));
-	if (console_find_panic(i->sandbox.dirfd, &word))
+	if (cgroup_explain_end(i->sandbox.dirfd, i->sandbox.id, &word) ||
+		console_find_panic(i->sandbox.dirfd, &word))
 		m->why = word;
 	instance_make_give_up(m, &m->why);
 }

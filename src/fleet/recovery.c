@@ -83,6 +83,15 @@ static bool is_alive(struct fleet *f, const struct store_sandbox *sb)
 	       process_start_ticks(sb->vmm_pid) == sb->vmm_start;
 }
 
+/* Without new limits it keeps those that it has. */
+static void renew_limits(struct fleet *f, const struct store_sandbox *sb, int dirfd)
+{
+	struct error e = {0};
+
+	if (sandbox_dirs_renew_cgroup(&f->dirs, sb->id, dirfd, sb->cpus, sb->memory_bytes, &e) < 0)
+		log_error("%s sandbox=%s", e.message, sb->id);
+}
+
 static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *e)
 {
 	struct instance *i = instance_new(f);
@@ -101,6 +110,7 @@ static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *
 			instance_free(i);
 		return r;
 	}
+	renew_limits(f, sb, i->sandbox.dirfd);
 	i->revoked = revocation_of(f, sb->key_id);
 	i->promised = (struct sandbox_sizes){sb->cpus, sb->memory_bytes, sb->disk_bytes};
 	quota_take(&f->quota, &i->promised);

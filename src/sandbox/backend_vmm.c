@@ -65,15 +65,22 @@ static int launch(const struct sandbox_dirs *dirs, struct sandbox_plan *p, bool 
 	struct backend_sandbox *s, struct error *e)
 {
 	_cleanup_free_ char *dir = str_printf("%s/%s", dirs->path, s->id);
+	_cleanup_close_ int cgroup_fd = -1;
 	int r;
 
 	if (!dir)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	r = sandbox_dirs_make_cgroup(
+		dirs, s->id, s->dirfd, p->cpus, p->memory_bytes, &cgroup_fd, e);
+	if (r < 0)
+		return r;
 	p->launch.dir = dir;
+	p->launch.cgroup_fd = cgroup_fd;
 	p->launch.keep = !paused;
 	p->launch.paused = paused;
 	r = vmm_launch(&p->launch, &s->vmm, e);
 	p->launch.dir = NULL;
+	p->launch.cgroup_fd = -1;
 	if (r == 0)
 		s->pid = vmm_pid(s->vmm);
 	return r == 0 && paused ? vmm_await_started(s->vmm, MADE_MS, e) : r;

@@ -80,6 +80,7 @@ static int start(
 				 .env = env,
 				 .fds = c->fds,
 				 .fd_count = c->fd_count,
+				 .cgroup_fd = l->cgroup_fd,
 				 .log_fd = log_fd},
 		&v->pid);
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot start %s", path) : 0;

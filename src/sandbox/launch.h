@@ -41,6 +41,7 @@ struct vmm_disk {
 
 struct vmm_launch {
 	const char *dir; /* the sandbox's directory; must exist */
+	int cgroup_fd;	 /* its control group (cgroup.h), borrowed; 0 or less: none */
 
 	/* Either restored from a snapshot's directory. `memory` in there is its memory, unless it
 	 * stands on others: then `memory` names the full one and `layers` those on top, lowest

@@ -9,7 +9,8 @@ struct launch_spawn {
 	char *const *argv, *const *env; /* each ends with NULL */
 	const int *fds; /* the child keeps these, under the same numbers, all above 2 */
 	unsigned fd_count;
-	int log_fd; /* the child's standard error; its standard input and output are /dev/null */
+	int cgroup_fd; /* of the control group in which the child begins; 0 or less: ours */
+	int log_fd;    /* the child's standard error; its standard input and output are /dev/null */
 };
 
 /* The child has a process group of its own, no blocked signals and the default handlers. Its pid

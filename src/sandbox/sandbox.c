@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/console.h"
 #include "sandbox/host.h"
 #include "sandbox/identity.h"
@@ -187,11 +188,12 @@ static bool host_is_slow(struct sandbox *s, struct error *e)
 	return p.mips > 0 && probe_check(&p, e) < 0;
 }
 
-/* Finds a better reason than the given one: the guest kernel's own, or that this host is too slow
+/* Finds a better reason than the given one: its memory limit, the guest kernel's own, or that this host is too slow
  * for any guest. On such a host, "rebuild the template here" would be bad advice. */
 static bool better_reason(struct sandbox *s, const struct error *why, struct error *e)
 {
-	if (why->code == ERROR_SANDBOX && console_find_panic(s->dirfd, e))
+	if (why->code == ERROR_SANDBOX &&
+		(cgroup_explain_end(s->dirfd, s->id, e) || console_find_panic(s->dirfd, e)))
 		return true;
 	return (why->code == ERROR_SANDBOX || why->code == ERROR_INCOMPATIBLE) &&
 	       host_is_slow(s, e);
@@ -243,13 +245,20 @@ static int write_record(struct sandbox *s, const struct sandbox_options *o, stru
 static int launch(struct sandbox *s, struct error *e)
 {
 	_cleanup_free_ char *dir = str_printf("%s/%s", s->dirs->path, s->id);
+	_cleanup_close_ int cgroup_fd = -1;
 	int r;
 
 	if (!dir)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	r = sandbox_dirs_make_cgroup(
+		s->dirs, s->id, s->dirfd, s->plan.cpus, s->plan.memory_bytes, &cgroup_fd, e);
+	if (r < 0)
+		return r;
+	s->plan.launch.cgroup_fd = cgroup_fd;
 	s->plan.launch.dir = dir;
 	r = vmm_launch(&s->plan.launch, &s->vmm, e);
 	s->plan.launch.dir = NULL;
+	s->plan.launch.cgroup_fd = -1;
 	return r;
 }
 

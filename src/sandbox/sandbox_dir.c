@@ -3,12 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/host.h"
 #include "sandbox/launch.h"
 #include "sandbox/vmm_request.h"
@@ -136,17 +139,68 @@ int sandbox_dirs_make(
 	return 0;
 }
 
-void sandbox_dirs_remove(const struct sandbox_dirs *d, const char *id)
-{
-	/* the next sandbox_dirs_collect removes what is left */
-	(void)file_remove_tree(d->fd, id);
-}
-
 static int open_sandbox(const struct sandbox_dirs *d, const char *id)
 {
 	int fd = openat(d->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
+}
+
+/* --- control groups --- */
+
+/* What a sandbox writes to a tmpfs counts as its memory, and cannot be taken back. */
+static struct cgroup_limits limits_of(
+	const struct sandbox_dirs *d, unsigned cpus, uint64_t memory_bytes)
+{
+	struct cgroup_limits l = {.cpus = cpus, .io = d->cgroups->io_max};
+	struct statfs s;
+
+	if (fstatfs(d->fd, &s) < 0 || s.f_type != TMPFS_MAGIC)
+		l.memory_bytes = memory_bytes;
+	return l;
+}
+
+int sandbox_dirs_make_cgroup(const struct sandbox_dirs *d, const char *id, int dirfd, unsigned cpus,
+	uint64_t memory_bytes, int *ret_fd, struct error *e)
+{
+	struct cgroup_limits l;
+	int r;
+
+	*ret_fd = -1;
+	if (!d->cgroups)
+		return 0;
+	l = limits_of(d, cpus, memory_bytes);
+	r = cgroup_make(d->cgroups, id, dirfd, &l, e);
+	if (r >= 0)
+		*ret_fd = r;
+	return r < 0 ? r : 0;
+}
+
+int sandbox_dirs_renew_cgroup(const struct sandbox_dirs *d, const char *id, int dirfd,
+	unsigned cpus, uint64_t memory_bytes, struct error *e)
+{
+	_cleanup_close_ int fd = d->cgroups ? cgroup_open(dirfd, id) : -ENOENT;
+	struct cgroup_limits l;
+
+	if (fd < 0)
+		return 0;
+	l = limits_of(d, cpus, memory_bytes);
+	return cgroup_set_limits(fd, &l, e);
+}
+
+static bool is_group_gone(const struct sandbox_dirs *d, const char *id)
+{
+	_cleanup_close_ int fd = open_sandbox(d, id);
+
+	return fd < 0 || cgroup_remove(fd, id) != -EBUSY;
+}
+
+void sandbox_dirs_remove(const struct sandbox_dirs *d, const char *id)
+{
+	if (!is_group_gone(d, id))
+		return;
+	/* the next sandbox_dirs_collect removes what is left */
+	(void)file_remove_tree(d->fd, id);
 }
 
 int sandbox_open_dir(const struct sandbox_dirs *d, const char *id, struct error *e)

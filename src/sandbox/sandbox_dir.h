@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "sandbox/cgroup_tree.h"
 
 enum {
 	SANDBOX_ID_BYTES = 21,	      /* 'i', 19 characters of a-z 0-9, and the NUL */
@@ -24,6 +25,7 @@ enum {
 struct sandbox_dirs {
 	char *path; /* owned, absolute */
 	int fd;
+	const struct cgroup_tree *cgroups; /* borrowed: for new sandboxes; NULL: without groups */
 };
 #define SANDBOX_DIRS_INIT                                                                          \
 	{                                                                                          \
@@ -40,7 +42,15 @@ int sandbox_dirs_check_room(const struct sandbox_dirs *d, struct error *e);
 /* Makes a directory, with a new id unless `id` already holds one. *ret_fd is open on it. */
 int sandbox_dirs_make(
 	const struct sandbox_dirs *d, char id[SANDBOX_ID_BYTES], int *ret_fd, struct error *e);
-/* Removes a sandbox's directory. One that is already gone is fine. */
+/* Makes the control group of a sandbox (cgroup.h) if `cgroups` is set. *ret_fd is for vmm_launch; -1:
+ * none. On failure sandbox_dirs_remove removes what was made. */
+int sandbox_dirs_make_cgroup(const struct sandbox_dirs *d, const char *id, int dirfd, unsigned cpus,
+	uint64_t memory_bytes, int *ret_fd, struct error *e);
+/* Sets the limits of its group anew, if it has one: somebody may have taken them. */
+int sandbox_dirs_renew_cgroup(const struct sandbox_dirs *d, const char *id, int dirfd,
+	unsigned cpus, uint64_t memory_bytes, struct error *e);
+/* Removes a sandbox's control group, killing what is in it, and its directory. One that is already
+ * gone is fine. If the group cannot be removed now, the directory stays for sandbox_dirs_collect. */
 void sandbox_dirs_remove(const struct sandbox_dirs *d, const char *id);
 
 /* Removes what killed sandboxes left behind. */

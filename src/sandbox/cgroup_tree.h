@@ -1,0 +1,49 @@
+/* Where the control groups (cgroup v2) of sandboxes are: in a directory that was delegated to us.
+ *
+ *	DELEGATED/daemon		our own processes, if they were in DELEGATED
+ *	DELEGATED/sandboxes/ID		one sandbox each (cgroup.h)
+ *
+ * The kernel wants processes in leaves only. `sandboxes` is a level of its own: as long as it has
+ * controllers for its children, nobody can take them from DELEGATED, as systemd does when it starts
+ * a unit again. In the hierarchy's root, where everybody's processes are, it is ROOT/mayfly/ID.
+ *
+ * Nothing is delegated to most users. Then sandboxes run without groups. */
+#ifndef SANDBOX_CGROUP_TREE_H
+#define SANDBOX_CGROUP_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Of the disk that sandboxes' files are on, for each sandbox; 0: no limit. */
+struct cgroup_io {
+	unsigned major, minor;
+	uint64_t bytes_per_s, ops_per_s; /* reading, and the same writing */
+};
+
+struct cgroup_tree {
+	char *path; /* owned: of the directory that has the sandboxes' groups */
+	int fd;
+	bool io;		 /* io.max can be set */
+	struct cgroup_io io_max; /* the owner sets it after opening */
+};
+#define CGROUP_TREE_INIT                                                                           \
+	{                                                                                          \
+		.fd = -1                                                                           \
+	}
+
+/* Checks what cgroup_tree_open would do, and changes nothing. ERROR_HOST with what is missing and
+ * what to do. path: a directory of cgroup v2, or NULL: this process's own group. */
+int cgroup_tree_check(const char *path, struct error *e);
+
+/* Makes the directories and enables the controllers. Moves processes out of the delegated group
+ * itself: all of them (move_all), or just this one, whose failure then is an error. */
+int cgroup_tree_open(const char *path, bool move_all, struct cgroup_tree *ret, struct error *e);
+void cgroup_tree_close(struct cgroup_tree *t);
+
+/* cgroup_tree_open for a directory that need not be a real one. For tests. */
+int cgroup_tree_open_at(
+	const char *delegated, bool move_all, struct cgroup_tree *ret, struct error *e);
+
+#endif
