@@ -92,6 +92,18 @@ static void renew_limits(struct fleet *f, const struct store_sandbox *sb, int di
 		log_error("%s sandbox=%s", e.message, sb->id);
 }
 
+/* Only its record tells. */
+static enum jail_kind jail_of(const struct instance *i)
+{
+	struct sandbox_record record = {0};
+	enum jail_kind kind = JAIL_OFF;
+
+	if (sandbox_record_read(i->sandbox.dirfd, i->sandbox.id, &record, NULL) == 0)
+		kind = record.jail;
+	sandbox_record_done(&record);
+	return kind;
+}
+
 static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *e)
 {
 	struct instance *i = instance_new(f);
@@ -112,6 +124,7 @@ static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *
 	}
 	renew_limits(f, sb, i->sandbox.dirfd);
 	i->revoked = revocation_of(f, sb->key_id);
+	i->sandbox.jail = jail_of(i);
 	i->promised = (struct sandbox_sizes){sb->cpus, sb->memory_bytes, sb->disk_bytes};
 	quota_take(&f->quota, &i->promised);
 	instance_enter(i);

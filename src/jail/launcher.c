@@ -228,7 +228,7 @@ struct message {
 
 static int compose(const struct launcher_start *s, int program_fd, struct message *m)
 {
-	struct jail_request r = {.fd_count = s->fd_count, .has_cgroup = s->cgroup_fd >= 0};
+	struct jail_request r = {.fd_count = s->fd_count, .has_cgroup = s->cgroup_fd > 0};
 	int n;
 
 	for (n = 0; n < JAIL_STRINGS_MAX && s->argv[n]; n++)

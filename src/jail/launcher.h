@@ -36,9 +36,8 @@ struct launcher_start {
 	const int *fds;			/* the child has them as 3, 4 and so on, and no others */
 	unsigned fd_count;
 	int log_fd;    /* the child's standard error; its standard input and output are /dev/null */
-	int cgroup_fd; /* directory of a cgroup v2 in which the child is born, or -1. With JAIL_FULL
-			* the launcher's user, SPACE_FIRST_ID, needs the right to write its
-			* cgroup.procs, and that of the ancestor it shares with the launcher's */
+	int cgroup_fd; /* directory of a cgroup v2 in which the child is born; 0 or less: ours. The
+			* launcher has this process's user, so it may put it where we may */
 };
 
 /* Starts a program. The child has a session of its own, no blocked signals and default handlers.

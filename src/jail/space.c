@@ -13,14 +13,13 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "jail/confine.h"
 
 const char *space_step_name(enum space_step step)
 {
 	static const char *const names[] = {
 		[SPACE_USER] = "a user namespace",
 		[SPACE_IDS_MAP] = "the ids of a user namespace",
-		[SPACE_BECOME] = "a user of its own",
+		[SPACE_BECOME] = "an empty list of groups",
 		[SPACE_MOUNT] = "a mount namespace",
 		[SPACE_NETWORK] = "a network namespace",
 		[SPACE_IPC] = "an IPC namespace",
@@ -38,13 +37,12 @@ static int write_file(const char *path, const char *text)
 	return fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
 }
 
-static int write_map(pid_t pid, const char *name, unsigned inside, unsigned outside, unsigned count)
+static int write_map(pid_t pid, const char *name, const char *map)
 {
-	char path[64], text[64];
+	char path[64];
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);	  /* fits */
-	(void)snprintf(text, sizeof(text), "%u %u %u\n", inside, outside, count); /* fits */
-	return write_file(path, text);
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name); /* fits */
+	return write_file(path, map);
 }
 
 /* Only a process that is still outside may map ids that are not the caller's own. So a child stays
@@ -57,13 +55,15 @@ struct mapper {
 static void __attribute__((noreturn)) map_ids(int go_fd)
 {
 	pid_t parent = getppid();
-	char go;
+	char go, map[64];
 	int r = fd_read_full(go_fd, &go, 1);
 
+	(void)snprintf(map, sizeof(map), "0 %u %u\n%u 0 1\n", SPACE_FIRST_ID, SPACE_IDS,
+		SPACE_IDS); /* fits */
 	if (r == 0)
-		r = write_map(parent, "uid_map", 0, SPACE_FIRST_ID, SPACE_IDS);
+		r = write_map(parent, "uid_map", map);
 	if (r == 0)
-		r = write_map(parent, "gid_map", 0, SPACE_FIRST_ID, SPACE_IDS);
+		r = write_map(parent, "gid_map", map);
 	_exit(-r);
 }
 
@@ -97,11 +97,14 @@ static int mapper_finish(struct mapper *m)
 static int map_own_ids(uid_t uid, gid_t gid)
 {
 	pid_t self = getpid();
+	char map[64];
 	int r = write_file("/proc/self/setgroups", "deny");
 
+	(void)snprintf(map, sizeof(map), "%u %u 1\n", uid, uid); /* fits */
 	if (r == 0)
-		r = write_map(self, "uid_map", uid, uid, 1);
-	return r == 0 ? write_map(self, "gid_map", gid, gid, 1) : r;
+		r = write_map(self, "uid_map", map);
+	(void)snprintf(map, sizeof(map), "%u %u 1\n", gid, gid); /* fits */
+	return r == 0 ? write_map(self, "gid_map", map) : r;
 }
 
 /* Returns the kind. */
@@ -119,8 +122,7 @@ static int make_user_namespace(enum space_step *step)
 	*step = SPACE_IDS_MAP;
 	if (root && mapper_finish(&m) == 0) {
 		*step = SPACE_BECOME;
-		r = confine_identity(0);
-		return r < 0 ? r : JAIL_FULL;
+		return syscall(SYS_setgroups, 0, NULL) < 0 ? -errno : JAIL_FULL;
 	}
 	r = map_own_ids(uid, gid);
 	return r < 0 ? r : JAIL_USER;

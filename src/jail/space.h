@@ -2,7 +2,8 @@
  * a process may use comes as descriptors.
  *
  *	user	  no right outside. JAIL_FULL: ids 0 to SPACE_IDS - 1 are SPACE_FIRST_ID and up on
- *		  the host; JAIL_USER: the caller's own id only. No further user namespace can be
+ *		  the host, and the id SPACE_IDS is its root: the launcher's, which may place
+ *		  processes in cgroups so, and no jailed one can become it; JAIL_USER: the caller's own id only. No further user namespace can be
  *		  made in it where /proc/sys can be written
  *	mount	  the root is an empty tmpfs, read-only, without room for an inode
  *	network	  no device is up, loopback included

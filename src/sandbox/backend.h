@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "image/home.h"
+#include "jail/kind.h"
 #include "sandbox/launch.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/sandbox_dir.h"
@@ -23,7 +24,8 @@ struct backend_sandbox {
 	int dirfd;
 	struct vmm *vmm; /* NULL: nobody waits for the process */
 	pid_t pid;	 /* process that dies with the sandbox; holds the directory's lock */
-	char *template;	 /* owned strings */
+	enum jail_kind jail;
+	char *template; /* owned strings */
 	char *user, *workdir;
 	char **env; /* of the template, NULL-terminated */
 	unsigned cpus;

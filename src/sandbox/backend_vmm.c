@@ -81,8 +81,10 @@ static int launch(const struct sandbox_dirs *dirs, struct sandbox_plan *p, bool 
 	r = vmm_launch(&p->launch, &s->vmm, e);
 	p->launch.dir = NULL;
 	p->launch.cgroup_fd = -1;
-	if (r == 0)
+	if (r == 0) {
 		s->pid = vmm_pid(s->vmm);
+		s->jail = vmm_jail(s->vmm);
+	}
 	return r == 0 && paused ? vmm_await_started(s->vmm, MADE_MS, e) : r;
 }
 
@@ -97,6 +99,7 @@ static int write_record(
 		.memory_bytes = s->memory_bytes,
 		.disk_bytes = s->disk_bytes,
 		.vmm_pid = s->pid,
+		.jail = s->jail,
 		.metadata = metadata,
 		.hidden = hidden,
 	};

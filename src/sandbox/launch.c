@@ -51,9 +51,9 @@ static int start(
 	_cleanup_close_ int log_fd = -1;
 	_cleanup_close_ int dirfd = -1;
 	char path[PATH_MAX], *env[ENVIRONMENT_MAX];
-	int pair[2], r;
+	int pair[2], owner, r;
 
-	dirfd = launch_above_standard(open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	dirfd = open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dirfd < 0)
 		return error_set_errno(e, ERROR_NOT_FOUND, errno, "cannot open %s", l->dir);
 	v->lock_fd = take_lock(dirfd, e);
@@ -63,27 +63,25 @@ static int start(
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return error_set_errno(e, ERROR_NO_SPACE, errno, "socketpair");
 	v->owner_fd = pair[0];
-	pair[1] = launch_above_standard(pair[1]);
-	launch_command_pass_fd(c, pair[1]);
+	owner = launch_command_pass_fd(c, pair[1]);
 	log_fd = launch_open_file(dirfd, "vmm.log", O_WRONLY | O_CREAT | O_APPEND);
 	if (log_fd < 0)
 		return error_set_errno(e, log_fd == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL,
 			-log_fd, "cannot create vmm.log");
 	r = program_path("mayfly-vmm", path, sizeof(path), e);
 	if (r == 0)
-		r = launch_command_build(c, l, dirfd, pair[1], e);
+		r = launch_command_build(c, l, dirfd, owner, e);
 	if (r < 0)
 		return r;
 	pick_environment(env, ARRAY_SIZE(env));
-	r = launch_spawn(&(struct launch_spawn){.path = path,
-				 .argv = c->argv,
-				 .env = env,
-				 .fds = c->fds,
-				 .fd_count = c->fd_count,
-				 .cgroup_fd = l->cgroup_fd,
-				 .log_fd = log_fd},
-		&v->pid);
-	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot start %s", path) : 0;
+	return launch_spawn(&(struct launcher_start){.path = path,
+				    .argv = c->argv,
+				    .env = env,
+				    .fds = c->fds,
+				    .fd_count = c->fd_count,
+				    .log_fd = log_fd,
+				    .cgroup_fd = l->cgroup_fd},
+		v, e);
 }
 
 int vmm_launch(const struct vmm_launch *l, struct vmm **ret, struct error *e)
@@ -115,6 +113,11 @@ int vmm_fd(const struct vmm *v)
 pid_t vmm_pid(const struct vmm *v)
 {
 	return v->pid;
+}
+
+enum jail_kind vmm_jail(const struct vmm *v)
+{
+	return v->jail;
 }
 
 void vmm_stop(struct vmm *v)

@@ -13,9 +13,9 @@
  * of it. A directory that nobody removed stays behind with `lock` unlocked, and whoever finds it
  * may remove it.
  *
- * A guest may have taken over mayfly-vmm. So mayfly-vmm gets an empty environment (except for its
- * log's level) and only the descriptors of its own files. What it wrote is opened with
- * file_open_foreign. */
+ * A guest may have taken over mayfly-vmm. So mayfly-vmm runs in a jail (jail/launcher.h), and gets an
+ * empty environment (except for its log's level) and only the descriptors of its own files. What it
+ * wrote is opened with file_open_foreign. */
 #ifndef SANDBOX_LAUNCH_H
 #define SANDBOX_LAUNCH_H
 
@@ -24,6 +24,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "jail/kind.h"
 #include "proto/snapshot.h"
 
 /* Maximum bytes of a file that a microVM writes, or that one stands on. The largest is a disk's
@@ -84,6 +85,7 @@ enum vmm_event {
 /* Readable when vmm_next_event has an event. */
 int vmm_fd(const struct vmm *v);
 pid_t vmm_pid(const struct vmm *v);
+enum jail_kind vmm_jail(const struct vmm *v);
 
 /* Never blocks. After VMM_ENDED, e has the reason (ERROR_SANDBOX, or why the VM could not be made),
  * and no more events come. */

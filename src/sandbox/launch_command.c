@@ -54,8 +54,8 @@ int launch_command_pass_fd(struct launch_command *c, int fd)
 		c->err = -E2BIG;
 		return -1;
 	}
-	c->fds[c->fd_count++] = fd;
-	return fd;
+	c->fds[c->fd_count] = fd;
+	return (int)(LAUNCH_FIRST_FD + c->fd_count++);
 }
 
 int launch_open_file(int dirfd, const char *path, int flags)
@@ -182,26 +182,15 @@ static int add_sockets(struct launch_command *c, int dirfd, struct error *e)
 	return 0;
 }
 
-int launch_above_standard(int fd)
-{
-	int r;
-
-	if (fd < 0 || fd > 2)
-		return fd;
-	r = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	(void)close(fd); /* duplicated */
-	return r;
-}
-
 /* Passes what the process would otherwise open by path. */
 static int add_host(struct launch_command *c, int dirfd, struct error *e)
 {
-	int kvm = launch_above_standard(kvm_open(e)), proc, console;
+	int kvm = kvm_open(e), proc, console;
 
 	if (kvm < 0)
 		return kvm;
 	add_arg(c, "--kvm-fd=%d", launch_command_pass_fd(c, kvm));
-	proc = launch_above_standard(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC));
+	proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (proc < 0)
 		return error_set_errno(e, ERROR_HOST, errno, "cannot open /proc");
 	add_arg(c, "--proc-fd=%d", launch_command_pass_fd(c, proc));

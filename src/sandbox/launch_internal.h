@@ -11,6 +11,7 @@
 
 struct vmm {
 	pid_t pid; /* 0 after waitpid */
+	enum jail_kind jail;
 	int owner_fd;
 	int lock_fd; /* our share of the directory's lock */
 	bool ended;
@@ -18,19 +19,19 @@ struct vmm {
 	char pending[CONTROL_MESSAGE_MAX]; /* an event that came while waiting for a reply */
 };
 
-enum { LAUNCH_ARGS_MAX = 64, LAUNCH_FDS_MAX = 80 };
+enum { LAUNCH_ARGS_MAX = 64, LAUNCH_FDS_MAX = 80, LAUNCH_FIRST_FD = 3 };
 
 /* mayfly-vmm's command line and the descriptors that it inherits. Starts as zeros. */
 struct launch_command {
 	char *argv[LAUNCH_ARGS_MAX + 1]; /* ends with NULL */
 	unsigned argc;
-	int fds[LAUNCH_FDS_MAX]; /* owned */
+	int fds[LAUNCH_FDS_MAX]; /* owned; the child has them as LAUNCH_FIRST_FD and up */
 	unsigned fd_count;
 	int err; /* sticky */
 };
 
-/* Takes fd over for the child and returns it. If fd cannot be kept, it is closed, the command
- * marked bad, and -1 returned. */
+/* Takes fd over for the child and returns the number that it has there. If fd cannot be kept, it is
+ * closed, the command marked bad, and -1 returned. */
 int launch_command_pass_fd(struct launch_command *c, int fd);
 
 /* Makes the sandbox's sockets, opens all its files and adds the arguments that name them. owner_fd
@@ -42,10 +43,6 @@ void launch_command_done(struct launch_command *c);
 /* Opens a file that a microVM wrote or that others stand on (see file_open_foreign), or creates it
  * with O_CREAT. Returns a descriptor or -errno. */
 int launch_open_file(int dirfd, const char *path, int flags);
-
-/* Moves fd above the child's standard streams 0-2. Returns the new one; on failure -1 with errno,
- * and fd is closed. Passes a negative fd through. */
-int launch_above_standard(int fd);
 
 /* Tells the process to end, and kills it if it lives on after a second. */
 void launch_end_process(struct vmm *v);

@@ -1,21 +1,13 @@
-/* Starts a process that inherits only what it is given: mayfly-vmm. */
+/* The launcher of this process: what starts all its microVMs (jail/launcher.h). */
 #ifndef SANDBOX_LAUNCH_SPAWN_H
 #define SANDBOX_LAUNCH_SPAWN_H
 
-#include <sys/types.h>
+#include "base/error.h"
+#include "jail/launcher.h"
 
-struct launch_spawn {
-	const char *path;		/* of the program */
-	char *const *argv, *const *env; /* each ends with NULL */
-	const int *fds; /* the child keeps these, under the same numbers, all above 2 */
-	unsigned fd_count;
-	int cgroup_fd; /* of the control group in which the child begins; 0 or less: ours */
-	int log_fd;    /* the child's standard error; its standard input and output are /dev/null */
-};
+struct vmm;
 
-/* The child has a process group of its own, no blocked signals and the default handlers. Its pid
- * goes to *ret; the caller waits for it. All descriptors are borrowed. Marks all descriptors of this
- * process above 2 close-on-exec. Returns 0 or -errno, also when the program cannot be executed. */
-int launch_spawn(const struct launch_spawn *s, pid_t *ret);
+/* Starts mayfly-vmm and fills its pid and jail. All of s is borrowed. */
+int launch_spawn(const struct launcher_start *s, struct vmm *v, struct error *e);
 
 #endif

@@ -235,6 +235,7 @@ static int write_record(struct sandbox *s, const struct sandbox_options *o, stru
 		.disk_bytes = s->plan.disk_bytes,
 		.owner_pid = getpid(),
 		.vmm_pid = vmm_pid(s->vmm),
+		.jail = vmm_jail(s->vmm),
 		.metadata = o->metadata,
 	};
 

@@ -286,14 +286,14 @@ static json_t *text_json(const char *s)
 
 static json_t *record_to_json(const struct sandbox_record *r)
 {
-	return json_pack("{s:s, s:o*, s:o*, s:I, s:i, s:I, s:I, s:i, s:i, s:I, s:O*, s:b}", "id",
-		r->id, "template", r->template ? text_json(r->template) : NULL, "command",
+	return json_pack("{s:s, s:o*, s:o*, s:I, s:i, s:I, s:I, s:i, s:i, s:I, s:s, s:O*, s:b}",
+		"id", r->id, "template", r->template ? text_json(r->template) : NULL, "command",
 		r->command ? text_json(r->command) : NULL, "created_ns", (json_int_t)r->created_ns,
 		"cpus", (int)r->cpus, "memory_bytes", (json_int_t)r->memory_bytes, "disk_bytes",
 		(json_int_t)r->disk_bytes, "owner_pid", (int)r->owner_pid, "vmm_pid",
 		(int)r->vmm_pid, "vmm_start",
-		(json_int_t)(r->vmm_start ? r->vmm_start : process_start_ticks(r->vmm_pid)),
-		"metadata", r->metadata, "hidden", r->hidden);
+		(json_int_t)(r->vmm_start ? r->vmm_start : process_start_ticks(r->vmm_pid)), "jail",
+		jail_kind_name(r->jail), "metadata", r->metadata, "hidden", r->hidden);
 }
 
 static int replace_file(int dirfd, const char *name, const char *text)
@@ -342,6 +342,14 @@ static uint64_t take_number(const json_t *root, const char *key)
 	return v > 0 ? (uint64_t)v : 0;
 }
 
+static enum jail_kind take_jail(const json_t *root)
+{
+	const char *name = json_string_value(json_object_get(root, "jail"));
+	int kind = name ? jail_kind_parse(name) : -ENOENT;
+
+	return kind < 0 ? JAIL_OFF : (enum jail_kind)kind;
+}
+
 int sandbox_record_read(int dirfd, const char *id, struct sandbox_record *ret, struct error *e)
 {
 	_cleanup_free_ char *text = NULL;
@@ -368,6 +376,7 @@ int sandbox_record_read(int dirfd, const char *id, struct sandbox_record *ret, s
 		.owner_pid = (pid_t)take_number(root, "owner_pid"),
 		.vmm_pid = (pid_t)take_number(root, "vmm_pid"),
 		.vmm_start = take_number(root, "vmm_start"),
+		.jail = take_jail(root),
 		.metadata = json_incref(json_object_get(root, "metadata")),
 		.hidden = json_is_true(json_object_get(root, "hidden")),
 	};

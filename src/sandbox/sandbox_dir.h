@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "jail/kind.h"
 #include "sandbox/cgroup_tree.h"
 
 enum {
@@ -69,6 +70,7 @@ struct sandbox_record {
 	uint64_t memory_bytes, disk_bytes;
 	pid_t owner_pid, vmm_pid; /* 0: not known */
 	uint64_t vmm_start;	  /* of vmm_pid; 0 in a record to be written: looked up */
+	enum jail_kind jail;	  /* of its process; JAIL_OFF in records of earlier versions */
 	json_t *metadata;	  /* an object that the creator gave, or NULL */
 	bool hidden;		  /* not listed: the daemon only looks at it for a moment */
 };

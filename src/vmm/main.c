@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/str.h"
+#include "jail/landlock.h"
 #include "vmm/control.h"
 #include "vmm/cpu_model.h"
 #include "vmm/pages.h"
@@ -174,13 +175,18 @@ static int read_baseline(int fd, char **ret, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_USAGE, -r, "cannot read the CPU baseline") : 0;
 }
 
-static int open_pagemap(const struct settings *s, int *ret, struct error *e)
+/* Gives up all paths. /proc is a way out of the jail while it is open, so it is closed before this
+ * process reads anything that others wrote. */
+static int give_up_paths(const struct settings *s, int *ret, struct error *e)
 {
 	int proc_fd = fd_of(s->proc_fd), r = *ret = pages_open(proc_fd);
 
 	if (proc_fd >= 0)
 		(void)close(proc_fd); /* only a directory */
-	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot open /proc/self/pagemap") : 0;
+	if (r < 0)
+		return error_set_errno(e, ERROR_HOST, -r, "cannot open /proc/self/pagemap");
+	r = landlock_forbid_all();
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "Landlock") : 0;
 }
 
 /* Takes pagemap_fd over. */
@@ -603,13 +609,13 @@ static int set_filter_mode(const struct settings *s, struct error *e)
 	return 0;
 }
 
-/* All that follows is filtered: it reads what others wrote. */
+/* All that follows is filtered and has no paths: it reads what others wrote. Threads inherit that. */
 static int start(struct vmm_process *p, struct error *e)
 {
 	int pagemap_fd = -1, r = set_filter_mode(&p->s, e);
 
 	if (r == 0)
-		r = open_pagemap(&p->s, &pagemap_fd, e);
+		r = give_up_paths(&p->s, &pagemap_fd, e);
 	if (r == 0)
 		r = filter_install(thread_filter(THREAD_START), e);
 	if (r < 0)
@@ -684,7 +690,8 @@ int main(int argc, char **argv)
 		options_print(options, stdout);
 		return 0;
 	}
-	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* hardening; a failure is not fatal */
+	(void)prctl(PR_SET_NAME, "mayfly-vmm", 0, 0, 0); /* before Linux 6.14 it is a number */
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);	 /* hardening; a failure is not fatal */
 	(void)setrlimit(
 		RLIMIT_CORE, &(struct rlimit){0, 0}); /* guest memory never lands in a core file */
 	(void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is then like a full disk */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,12 +17,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "jail/landlock.h"
 #include "jail/launcher.h"
 #include "jail/request.h"
@@ -107,6 +110,8 @@ static void read_report(struct witness *w)
 	}
 }
 
+static int where_fd = -1; /* control group of the next witness */
+
 static int start_witness(struct launcher *l, const char *what, struct witness *w, struct error *e)
 {
 	char *argv[] = {(char *)"witness", (char *)what, NULL},
@@ -122,7 +127,7 @@ static int start_witness(struct launcher *l, const char *what, struct witness *w
 			.fds = fds,
 			.fd_count = 1,
 			.log_fd = ends[1],
-			.cgroup_fd = -1},
+			.cgroup_fd = where_fd},
 		&w->pid, e);
 	(void)close(ends[1]); /* the witness has it */
 	w->log_fd = ends[0];
@@ -310,6 +315,56 @@ static void test_unprivileged(void **state)
 	as_user(see_as_user);
 }
 
+/* --- control groups --- */
+
+static int make_group(char path[128])
+{
+	static const char *const roots[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+	struct statfs s;
+
+	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
+		if (statfs(roots[i], &s) < 0 || s.f_type != CGROUP2_SUPER_MAGIC)
+			continue;
+		(void)snprintf(path, 128, "%s/test-jail-%d", roots[i], (int)getpid()); /* fits */
+		if (mkdir(path, 0755) == 0)
+			return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	return -1;
+}
+
+static void expect_born_in(struct launcher *l, int group_fd, const char *name)
+{
+	_cleanup_free_ char *text = NULL;
+	char path[64];
+	struct witness w;
+
+	where_fd = group_fd;
+	run_witness(l, "wait", &w);
+	where_fd = -1;
+	(void)snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)w.pid); /* fits */
+	assert_int_equal(file_read(AT_FDCWD, path, 4096, &text, NULL), 0);
+	assert_non_null(strstr(text, name));
+	assert_int_equal(kill(w.pid, SIGKILL), 0);
+	assert_int_equal(end_witness(&w), SIGKILL);
+}
+
+static void test_control_group(void **state)
+{
+	char path[128];
+	int fd = make_group(path);
+
+	if (fd < 0)
+		skip();
+	for (int on = 0; on < 2; on++) {
+		struct launcher *l = make(on);
+
+		expect_born_in(l, fd, strrchr(path, '/'));
+		launcher_free(l);
+	}
+	(void)close(fd); /* only a directory */
+	assert_int_equal(rmdir(path), 0);
+}
+
 /* --- life and death --- */
 
 static void test_signals(void **state)
@@ -455,6 +510,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_unprivileged),
 		cmocka_unit_test(test_off),
+		cmocka_unit_test(test_control_group),
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_launcher_dies),
 		cmocka_unit_test(test_launcher_ends_with_client),
