@@ -93,6 +93,7 @@ static int count_instance(struct instance *i, void *arg)
 	struct promised *p = arg;
 
 	metrics_add(METRIC_SANDBOXES, "running", instance_template(i), 1);
+	metrics_add(METRIC_JAILED, jail_kind_name(i->sandbox.jail), NULL, 1);
 	p->memory_bytes += i->sandbox.memory_bytes;
 	p->disk_bytes += i->sandbox.disk_bytes;
 	return 0;
@@ -120,6 +121,7 @@ static void collect_sandboxes(struct fleet *f)
 	struct promised p = {0};
 
 	metrics_clear(METRIC_SANDBOXES);
+	metrics_clear(METRIC_JAILED);
 	(void)instance_each(f, count_instance, &p);		   /* always 0 */
 	(void)store_sandbox_each(f->store, count_row, NULL, NULL); /* fewer numbers on failure */
 	metrics_set(METRIC_SANDBOXES, "creating", "", f->making);

@@ -29,6 +29,8 @@ static const struct family {
 	[METRIC_BUILD] = {"mayfly_build_info", GAUGE, "1; the version that runs.", {"version"}},
 	[METRIC_SANDBOXES] = {"mayfly_sandboxes", GAUGE, "Sandboxes by state and template.",
 		{"state", "template"}},
+	[METRIC_JAILED] = {"mayfly_sandboxes_jailed", GAUGE,
+		"Running sandboxes by the jail of their process: off, user or full.", {"jail"}},
 	[METRIC_CREATES] = {"mayfly_creates_total", COUNTER,
 		"Sandboxes asked for, by result: ok or the code of the error.", {"result"}},
 	[METRIC_CREATE_SECONDS] = {"mayfly_create_seconds", HISTOGRAM,

@@ -18,6 +18,7 @@ enum { METRICS_SERIES_MAX = 256, METRICS_LABELS = 2, METRICS_PAGE_MAX = 4 * 1024
 enum metric {
 	METRIC_BUILD,	       /* version */
 	METRIC_SANDBOXES,      /* state, template */
+	METRIC_JAILED,	       /* jail: off, user or full */
 	METRIC_CREATES,	       /* result: ok or an error's code */
 	METRIC_CREATE_SECONDS, /* histogram */
 	METRIC_POOL_READY,     /* template; the next two likewise */

@@ -35,6 +35,14 @@ struct cli_verb {
 	bool hidden;
 };
 
+/* Of verbs that start microVMs: a const char * for vmm_jail_configure. */
+#define CLI_OPTION_JAIL(type)                                                                      \
+	{                                                                                          \
+		"jail", 0, OPTION_STRING, "on|off",                                                \
+			"off: start microVMs that no namespace keeps from this host",              \
+			offsetof(type, jail), 0, 0, false                                          \
+	}
+
 /* Entries that begin or end every table of options. */
 #define CLI_OPTION_HELP                                                                            \
 	{                                                                                          \

@@ -8,7 +8,7 @@ enum doctor_status {
 	DOCTOR_FAIL, /* no sandbox can run */
 };
 
-enum { DOCTOR_CHECKS_MAX = 24, DOCTOR_TEXT_MAX = 512 };
+enum { DOCTOR_CHECKS_MAX = 32, DOCTOR_TEXT_MAX = 512 };
 
 struct doctor_check {
 	const char *name;

@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/doctor_host.h"
+#include "cli/doctor_jail.h"
 #include "image/home.h"
 #include "image/workdir.h"
 #include "io/child.h"
@@ -81,33 +82,6 @@ static void check_hypervisor(struct doctor *d)
 	else
 		doctor_add(d, "host", DOCTOR_OK, "a virtual machine itself, under %s",
 			probe_hypervisor_name(vendor));
-}
-
-static bool can_make_user_namespace(void)
-{
-	int status;
-	pid_t pid = fork();
-
-	if (pid == 0)
-		_exit(unshare(CLONE_NEWUSER) < 0);
-	if (pid < 0)
-		return false;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return false;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-static void check_user_namespaces(struct doctor *d)
-{
-	if (can_make_user_namespace())
-		doctor_add(d, "namespaces", DOCTOR_OK, "user namespaces can be made");
-	else
-		doctor_set_remedy(
-			doctor_add(d, "namespaces", DOCTOR_WARN, "user namespaces cannot be made"),
-			"sysctl -w user.max_user_namespaces=65536 (Debian before 11: "
-			"kernel.unprivileged_userns_clone=1; Ubuntu: "
-			"kernel.apparmor_restrict_unprivileged_userns=0)");
 }
 
 /* The daemon's service may have what this process has not. */
@@ -315,11 +289,11 @@ static void check_aside(struct doctor *d)
 void doctor_run(struct doctor *d)
 {
 	static void (*const checks[])(struct doctor *) = {check_kvm, check_hypervisor,
-		doctor_check_host, check_user_namespaces, check_cgroups, check_memory, check_disk,
+		doctor_check_host, doctor_check_jail, check_cgroups, check_memory, check_disk,
 		check_programs, check_packages, check_templates, check_aside};
 
-	_Static_assert(ARRAY_SIZE(checks) + 6 < DOCTOR_CHECKS_MAX,
-		"room for all: the host adds five, two others two");
+	_Static_assert(ARRAY_SIZE(checks) + 9 < DOCTOR_CHECKS_MAX,
+		"room for all: the host adds five, the jail three, two others two");
 	d->count = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
 		checks[i](d);

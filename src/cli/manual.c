@@ -109,7 +109,9 @@ static const char tail[] =
 	"for "
 	"root,\nelse $XDG_DATA_HOME/mayfly, else ~/.local/share/mayfly.\n"
 	".TP\n.B MAYFLY_RUN\nWhere running sandboxes are. Default: $MAYFLY_HOME/sandboxes.\n"
-	".TP\n.B MAYFLY_LIBEXEC\nThe directory of mayfly\\-vmm and mayfly\\-agent. Default: beside "
+	".TP\n.B MAYFLY_LIBEXEC\nThe directory of mayfly\\-vmm, mayfly\\-launcher and "
+	"mayfly\\-agent. Default: "
+	"beside "
 	"mayfly,\nelse in ../libexec/mayfly from there.\n"
 	".TP\n.B MAYFLY_LOG\nWhat is logged on standard error: error, warn (default), info, "
 	"debug.\n";

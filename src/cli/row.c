@@ -141,6 +141,8 @@ json_t *row_json(const struct row *r)
 	if (r->record) {
 		(void)json_object_set_new(one, "owner_pid", json_integer(r->record->owner_pid));
 		(void)json_object_set_new(one, "vmm_pid", json_integer(r->record->vmm_pid));
+		(void)json_object_set_new(
+			one, "jail", json_string(jail_kind_name(r->record->jail)));
 	}
 	add_cgroup(r, one);
 	return one;

@@ -9,10 +9,11 @@
 #include "base/clock.h"
 #include "image/home.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/vmm_jail.h"
 
 #define MIB UINT64_C(0x100000)
 
-static const struct run_options defaults = {.template = "base"};
+static const struct run_options defaults = {.template = "base", .jail = "on"};
 
 static const struct option_spec options[] = {
 	{"template", 'T', OPTION_STRING, "NAME", "template to run in (default base)",
@@ -49,6 +50,7 @@ static const struct option_spec options[] = {
 		offsetof(struct run_options, ready_timeout), 1, 3600 * NS_PER_S, false},
 	{"direct", 0, OPTION_FLAG, NULL, "start the microVM here, also when a daemon runs",
 		offsetof(struct run_options, direct), 0, 0, false},
+	CLI_OPTION_JAIL(struct run_options),
 	/* habits of other programs' users: standard input is always passed, nothing ever stays */
 	{"interactive", 'i', OPTION_FLAG, NULL, "", offsetof(struct run_options, ignored), 0, 0,
 		true},
@@ -140,6 +142,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	struct run r = {.o = values, .argc = argc, .argv = argv, .begin_ns = clock_monotonic_ns()};
 	int err = check(&r, e);
 
+	if (err == 0)
+		err = vmm_jail_configure(r.o->jail, e);
 	if (err == 0)
 		err = environment_read(&r.o->env, &r.env, e);
 	if (err == 0)

@@ -15,7 +15,7 @@ struct run_options {
 	struct option_list env;
 	const char *workdir, *user;
 	bool tty, timing, boot, direct, ignored;
-	const char *kernel, *modules;
+	const char *kernel, *modules, *jail;
 };
 
 struct run {

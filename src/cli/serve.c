@@ -9,6 +9,7 @@
 #include "daemon/daemon.h"
 #include "daemon/self_signed.h"
 #include "http/server.h"
+#include "sandbox/vmm_jail.h"
 #include "store/keys.h"
 
 #define MIB	   (UINT64_C(1) << 20)
@@ -24,7 +25,7 @@ enum {
 struct serve_options {
 	struct cli_common common;
 	const char *listen, *domain, *tls_cert, *tls_key, *tls_self_signed;
-	const char *metrics_listen, *log_level, *log_format;
+	const char *jail, *metrics_listen, *log_level, *log_format;
 	bool metrics_public, webhook_allow_private;
 	const char *webhook_ca;
 	uint64_t peer_connections;
@@ -43,6 +44,7 @@ struct serve_options {
 
 static const struct serve_options defaults = {
 	.listen = "127.0.0.1:3000",
+	.jail = "on",
 	.connections = SERVER_CONNECTIONS,
 	.sandboxes = SANDBOXES_DEFAULT,
 	.creates = CREATES_DEFAULT,
@@ -126,6 +128,7 @@ static const struct option_spec options[] = {
 	{"pool-memory", 0, OPTION_BYTES, "SIZE",
 		"promised to those together (a quarter of --memory-limit)",
 		offsetof(struct serve_options, pool_memory_bytes), 0, INT64_MAX, false},
+	CLI_OPTION_JAIL(struct serve_options),
 	{"max-connections", 0, OPTION_NUMBER, "N", "of clients (4096)",
 		offsetof(struct serve_options, connections), 16, 1000000, false},
 	{"max-connections-per-address", 0, OPTION_NUMBER, "N",
@@ -208,6 +211,14 @@ static const char *own_domain(const struct serve_options *o)
 	return o->domain ? o->domain : SELF_SIGNED_DOMAIN;
 }
 
+/* The launcher is made before the daemon has anything to hide. */
+static int prepare_jail(const char *word, struct error *e)
+{
+	int r = vmm_jail_configure(word, e);
+
+	return r == 0 ? vmm_jail_prepare(NULL, e) : r;
+}
+
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct serve_options *o = values;
@@ -253,6 +264,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	d_options.fleet.kept.all_count = (uint32_t)o->kept_all_count;
 	for (unsigned n = 0; r == 0 && n < o->pool.count; n++)
 		r = stock_parse_option(&d_options.fleet.pool, o->pool.items[n], e);
+	if (r == 0)
+		r = prepare_jail(o->jail, e);
 	if (r == 0)
 		r = daemon_start(&d_options, &d, e);
 	if (r == 0)

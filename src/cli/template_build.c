@@ -19,21 +19,21 @@
 #include "image/recipe.h"
 #include "image/template.h"
 #include "sandbox/prepare.h"
-#include "sandbox/prepare.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/vmm_jail.h"
 #include "vmm/cpu_model.h"
 
 #define MIB UINT64_C(0x100000)
 
 struct build_options {
 	struct cli_common common;
-	const char *recipe, *from_tar, *from_dir, *packages, *fs, *kernel, *modules;
+	const char *recipe, *from_tar, *from_dir, *packages, *fs, *kernel, *modules, *jail;
 	uint64_t cpus, memory, disk;
 	struct option_list baseline;
 	bool image_only, force;
 };
 
-static const struct build_options defaults = {.fs = "ext4"};
+static const struct build_options defaults = {.fs = "ext4", .jail = "on"};
 
 static const struct option_spec options[] = {
 	{"recipe", 0, OPTION_STRING, "FILE", "the recipe (default: the built-in one of that name)",
@@ -64,6 +64,7 @@ static const struct option_spec options[] = {
 		offsetof(struct build_options, image_only), 0, 0, false},
 	{"force", 0, OPTION_FLAG, NULL, "build anew what is there already",
 		offsetof(struct build_options, force), 0, 0, false},
+	CLI_OPTION_JAIL(struct build_options),
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };
@@ -305,6 +306,10 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	struct home home = HOME_INIT;
 	int r = check(o, argc, e);
 
+	if (r == 0)
+		r = vmm_jail_configure(o->jail, e);
+	if (r == 0 && !o->image_only)
+		r = vmm_jail_prepare(NULL, e); /* else minutes would pass before its failure */
 	if (r == 0 && argc)
 		r = check_name(argv[0], e);
 	if (r == 0)
