@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "io/program.h"
 #include "sandbox/launch.h"
+#include "sandbox/vmm_jail.h"
 #include "sandbox/vmm_request.h"
 #include "sandbox/vmm_snapshot.h"
 
@@ -257,6 +258,35 @@ static void bench_rollback(struct forks *f, unsigned rounds, struct report *j)
 	samples_done(&times);
 }
 
+/* What the jail costs a restored process: with and without in turn. */
+static void bench_jail(struct forks *f, unsigned rounds, struct report *j)
+{
+	static const char *const words[] = {"on", "off"};
+	struct samples times[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		samples_init(&times[i], rounds);
+	for (unsigned i = 0; i < 2 * rounds; i++) {
+		uint64_t begin;
+		struct vmm *v;
+
+		(void)vmm_jail_configure(words[i % 2], NULL); /* a good word */
+		if (vmm_jail_prepare(NULL, NULL) < 0)
+			bench_die("jail", "cannot be made");
+		begin = clock_monotonic_ns();
+		v = launch_child(f, "jailed", true);
+		await_start(v);
+		samples_add(&times[i % 2], clock_monotonic_ns() - begin);
+		stop(f, v, "jailed");
+	}
+	bench_row("a process restored without a jail", &times[1], NULL);
+	bench_row("in a jail", &times[0], &times[1]);
+	report_samples(j, "restore_unjailed", &times[1]);
+	report_samples(j, "restore_jailed", &times[0]);
+	for (unsigned i = 0; i < 2; i++)
+		samples_done(&times[i]);
+}
+
 static void bench_claim(struct forks *f, unsigned rounds, struct report *j)
 {
 	struct samples fresh, claim;
@@ -330,6 +360,7 @@ void bench_forks(const char *path, unsigned rounds, struct report *j)
 	stop(&f, parent, "parent");
 	bench_rollback(&f, rounds, j);
 	bench_claim(&f, rounds, j);
+	bench_jail(&f, rounds * 5, j);
 	(void)close(f.dirfd);			/* only a directory */
 	(void)file_remove_tree(AT_FDCWD, path); /* temporary */
 }
