@@ -79,7 +79,8 @@ static void check_jail(struct doctor *d)
 			kind == JAIL_FULL ? "a user of its own" : "the user who starts it");
 		return;
 	}
-	doctor_set_remedy(doctor_add(d, "jail", DOCTOR_FAIL, "%.160s", e.message),
+	doctor_set_remedy(doctor_add(d, "jail", DOCTOR_FAIL, "%.*s", (int)strcspn(e.message, ":"),
+				  e.message), /* no remedy twice */
 		"see the line namespaces; --jail=off starts sandboxes without");
 }
 

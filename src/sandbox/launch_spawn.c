@@ -68,8 +68,3 @@ int launch_spawn(const struct launcher_start *s, struct vmm *v, struct error *e)
 		v->jail = launcher_kind(l);
 	return r;
 }
-
-int launch_spawn(const struct launch_spawn *s, pid_t *ret)
-{
-	return s->cgroup_fd > 0 ? spawn_in_group(s, ret) : spawn_here(s, ret);
-}

@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,7 +31,7 @@
 #include "jail/request.h"
 #include "jail/space.h"
 
-enum { REPORT_MAX = 16384, USER = 65534, THREADS = 8, STARTS = 25 };
+enum { REPORT_MAX = 16384, USER = 65534, THREADS = 8, STARTS = 25, SKIPPED = 77 };
 
 static char launcher_path[512], witness_path[512];
 
@@ -278,6 +279,8 @@ static void as_user(void (*f)(void))
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (status == SKIPPED << 8)
+		skip();
 	assert_int_equal(status, 0);
 }
 
@@ -363,6 +366,32 @@ static void test_control_group(void **state)
 	}
 	(void)close(fd); /* only a directory */
 	assert_int_equal(rmdir(path), 0);
+}
+
+/* As an administrator who switched user namespaces off. */
+static void see_refusal(void)
+{
+	static const char limit[] = "/proc/sys/user/max_user_namespaces";
+	struct launcher *l = NULL;
+	struct error e = {0};
+	int fd;
+
+	check(unshare(CLONE_NEWUSER) == 0, "unshare");
+	fd = open(limit, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		_exit(SKIPPED); /* /proc/sys is read-only */
+	check(write(fd, "0", 1) == 1, limit);
+	check(launcher_make(launcher_path, true, &l, &e) < 0, "a jail was made");
+	check(e.code == ERROR_HOST && strstr(e.message, "a user namespace") &&
+			strstr(e.message, "--jail=off"),
+		e.message);
+	check(launcher_make(launcher_path, false, &l, NULL) == 0, "nothing starts without either");
+	launcher_free(l);
+}
+
+static void test_refused(void **state)
+{
+	as_user(see_refusal);
 }
 
 /* --- life and death --- */
@@ -511,6 +540,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_unprivileged),
 		cmocka_unit_test(test_off),
 		cmocka_unit_test(test_control_group),
+		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_launcher_dies),
 		cmocka_unit_test(test_launcher_ends_with_client),
