@@ -595,7 +595,7 @@ static void keep_cores_apart(void)
 #if defined(FAULT_POINTS) || defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 static const char filter_default[] = "off";
 #else
-static const char filter_default[] = "off";
+static const char filter_default[] = "kill";
 #endif
 
 static int set_filter_mode(const struct settings *s, struct error *e)

@@ -1,6 +1,7 @@
 /* usage: test-process GUESTS PROGRAMS
  * Bare guests in processes of their own, as the daemon starts them: live and final snapshots,
- * forks, pools, failures, over the control socket. PROGRAMS holds a mayfly-vmm with fault points.
+ * forks, pools, failures, over the control socket. PROGRAMS holds a mayfly-vmm with fault points; the
+ * one without is in its parent's parent.
  * One line for each test: "ok - name" or "not ok - name: why"; it goes no further after the latter.
  */
 #include <dirent.h>
@@ -33,7 +34,7 @@
 enum { SMALL_MB = 8, WAIT_MS = 5000, CHILDREN = 8, SKIPPED = 77, PATH_BYTES = 128 };
 
 static char dir[] = "/tmp/mayfly-process-XXXXXX", image[64];
-static const char *test_name, *guests;
+static const char *test_name, *guests, *faulty;
 static int work_fd;
 
 static void remove_dir(void)
@@ -83,14 +84,30 @@ static bool exists(const char *name)
 	return faccessat(work_fd, name, F_OK, 0) == 0;
 }
 
-/* With sanitizers mayfly-vmm needs libraries, which a jail has not. */
+/* Only that mayfly-vmm has fault points, and it has no filters of system calls. */
+static void set_fault(const char *spec)
+{
+	CHECK(setenv("MAYFLY_LIBEXEC", faulty, 1) == 0 && setenv("MAYFLY_FAULT", spec, 1) == 0);
+}
+
+static void clear_fault(void)
+{
+	char path[PATH_BYTES * 4];
+
+	(void)snprintf(path, sizeof(path), "%s/../..", faulty); /* a path that is too long fails */
+	CHECK(setenv("MAYFLY_LIBEXEC", path, 1) == 0 && unsetenv("MAYFLY_FAULT") == 0);
+}
+
+/* With sanitizers mayfly-vmm needs libraries, which a jail has not. TEST_JAIL=off is for who looks on. */
 static void use_jail(void)
 {
 #ifdef __SANITIZE_ADDRESS__
-	CHECK(vmm_jail_configure("off", NULL) == 0);
+	const char *jail = "off";
 #else
-	CHECK(vmm_jail_configure("on", NULL) == 0);
+	const char *jail = getenv("TEST_JAIL");
 #endif
+
+	CHECK(vmm_jail_configure(jail ? jail : "on", NULL) == 0);
 }
 
 /* --- a microVM --- */
@@ -394,9 +411,9 @@ static void fail_at(const char *point, bool want_switched, bool final)
 	bool switched;
 
 	(void)snprintf(spec, sizeof(spec), "%s:2=%d", point, ENOSPC); /* fits */
-	CHECK(setenv("MAYFLY_FAULT", spec, 1) == 0);
+	set_fault(spec);
 	boot(&m, "parent");
-	CHECK(unsetenv("MAYFLY_FAULT") == 0);
+	clear_fault();
 	snapshot(&m, "full", false, true);
 	CHECK(try_snapshot(&m, "bad", final, &result, &switched, &e) < 0);
 	if (e.code != ERROR_NO_SPACE || switched != want_switched)
@@ -427,9 +444,9 @@ static void killed(void)
 	struct machine m;
 	bool switched;
 
-	CHECK(setenv("MAYFLY_FAULT", "snapshot-memory-complete:2", 1) == 0);
+	set_fault("snapshot-memory-complete:2");
 	boot(&m, "parent");
-	CHECK(unsetenv("MAYFLY_FAULT") == 0);
+	clear_fault();
 	snapshot(&m, "full", false, true);
 	CHECK(try_snapshot(&m, "layer", false, &result, &switched, &e) < 0);
 	if (e.code != ERROR_SANDBOX || !e.message[0])
@@ -528,6 +545,7 @@ static unsigned count_fds(pid_t pid, int *ret_last_is_dir)
 /* Neither our environment nor a descriptor that we happen to have, nor a directory. */
 static void bare_process(void)
 {
+	static const char expected[] = "MAYFLY_LOG=error";
 	char path[64], *environment;
 	int inherited, directories;
 	struct machine m;
@@ -545,7 +563,7 @@ static void bare_process(void)
 	CHECK(count_fds(vmm_pid(m.vmm), &directories) == before && !directories);
 	(void)snprintf(path, sizeof(path), "/proc/%d/environ", (int)vmm_pid(m.vmm)); /* fits */
 	CHECK(file_read(AT_FDCWD, path, 65536, &environment, &n) == 0);
-	CHECK(n == sizeof("MAYFLY_LOG=error") && strcmp(environment, "MAYFLY_LOG=error") == 0);
+	CHECK(n == sizeof(expected) && strcmp(environment, expected) == 0);
 	free(environment);
 	(void)close(inherited); /* only read */
 	CHECK(unsetenv("SECRET") == 0 && unsetenv("MAYFLY_LOG") == 0);
@@ -792,7 +810,9 @@ int main(int argc, char **argv)
 	(void)close(fd); /* only tried */
 	guests = argv[1];
 	test_name = "process";
-	CHECK(setenv("MAYFLY_LIBEXEC", argv[2], 1) == 0 && mkdtemp(dir));
+	faulty = argv[2];
+	clear_fault();
+	CHECK(mkdtemp(dir));
 	use_jail();
 	(void)atexit(remove_dir); /* failing, it stays behind */
 	work_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
