@@ -1,5 +1,6 @@
-/* In mayfly-vmm's place, in its jail: one attempt to get out. `escape N [landlock]` makes attempt N and
- * says on standard error "FLAGS NAME ERROR"; its exit status says whether it was refused.
+/* In mayfly-vmm's place, in its jail: one attempt to get out. `escape N [landlock|filter]` makes attempt N
+ * and says on standard error "FLAGS NAME ERROR"; its exit status says whether it was refused. With
+ * Landlock, or with that and the filter of mayfly-vmm's first thread while a guest runs.
  *
  * The list is a table that grows: a line each, an expression that is negative when refused. */
 #include <dirent.h>
@@ -46,6 +47,7 @@
 
 #include "escape.h"
 #include "jail/landlock.h"
+#include "vmm/thread_filter.h"
 
 #define HUGE_BYTES (INT64_C(100) << 30)
 
@@ -464,6 +466,16 @@ static const struct {
 	long (*attempt)(void);
 } attempts[] = {ATTEMPTS(ENTRY)};
 
+static int confine(const char *with)
+{
+	int r = landlock_forbid_all();
+
+	if (r < 0 || strcmp(with, "filter") != 0)
+		return r;
+	filter_set_mode(FILTER_KILL);
+	return filter_install(thread_filter(THREAD_MAIN), NULL);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long i = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
@@ -475,7 +487,7 @@ int main(int argc, char **argv)
 		return 1;
 	(void)close(ESCAPE_CANARIES_FD); /* read */
 	fprintf(stderr, "%u %s ", attempts[i].flags, attempts[i].name);
-	if (argc > 2 && strcmp(argv[2], "landlock") == 0 && landlock_forbid_all() < 0)
+	if (argc > 2 && confine(argv[2]) < 0)
 		return 1;
 	errno = 0;
 	r = attempts[i].attempt();
