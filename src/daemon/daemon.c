@@ -219,10 +219,16 @@ static int open_cgroups(struct daemon *d, struct error *e)
 		return -why.err;
 	}
 	if (r < 0)
+		d->no_cgroups = why;
+	return 0;
+}
+
+static void warn_of_cgroups(const struct daemon *d)
+{
+	if (d->no_cgroups.code != ERROR_NONE)
 		log_warn("sandboxes run without control groups, so nothing limits what their "
 			 "processes take of the host: %s",
-			why.message);
-	return 0;
+			d->no_cgroups.message);
 }
 
 static int open_all(struct daemon *d, struct error *e)
@@ -285,6 +291,7 @@ int daemon_start(const struct daemon_options *o, struct daemon **ret, struct err
 		daemon_free(d);
 		return r;
 	}
+	warn_of_cgroups(d);
 	*ret = d;
 	return 0;
 }

@@ -49,6 +49,7 @@ struct daemon {
 	struct self_signed *self_signed; /* NULL: none */
 	struct webhooks *webhooks;
 	struct cgroup_tree cgroups;
+	struct error no_cgroups; /* why there are none; ERROR_NONE: they are there, or not wanted */
 };
 
 /* Opens everything, recovers running sandboxes, and listens. */

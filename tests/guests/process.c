@@ -94,8 +94,13 @@ static void clear_fault(void)
 {
 	char path[PATH_BYTES * 4];
 
+	CHECK(unsetenv("MAYFLY_FAULT") == 0);
+#ifdef __SANITIZE_ADDRESS__				  /* that build has no other */
+	(void)snprintf(path, sizeof(path), "%s", faulty); /* a path that is too long fails */
+#else
 	(void)snprintf(path, sizeof(path), "%s/../..", faulty); /* a path that is too long fails */
-	CHECK(setenv("MAYFLY_LIBEXEC", path, 1) == 0 && unsetenv("MAYFLY_FAULT") == 0);
+#endif
+	CHECK(setenv("MAYFLY_LIBEXEC", path, 1) == 0);
 }
 
 /* With sanitizers mayfly-vmm needs libraries, which a jail has not. TEST_JAIL=off is for who looks on. */
