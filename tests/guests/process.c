@@ -95,7 +95,7 @@ static void clear_fault(void)
 	char path[PATH_BYTES * 4];
 
 	CHECK(unsetenv("MAYFLY_FAULT") == 0);
-#ifdef __SANITIZE_ADDRESS__				  /* that build has no other */
+#ifdef SANITIZED					  /* that build has no other */
 	(void)snprintf(path, sizeof(path), "%s", faulty); /* a path that is too long fails */
 #else
 	(void)snprintf(path, sizeof(path), "%s/../..", faulty); /* a path that is too long fails */
@@ -106,7 +106,7 @@ static void clear_fault(void)
 /* With sanitizers mayfly-vmm needs libraries, which a jail has not. TEST_JAIL=off is for who looks on. */
 static void use_jail(void)
 {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SANITIZED
 	const char *jail = "off";
 #else
 	const char *jail = getenv("TEST_JAIL");
