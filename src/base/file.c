@@ -100,6 +100,13 @@ static int write_and_rename(
 	return 0;
 }
 
+int file_write_text(int dirfd, const char *name, const char *text)
+{
+	_cleanup_close_ int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
+}
+
 int file_write_atomic(int dirfd, const char *name, const void *data, size_t len, mode_t mode)
 {
 	_cleanup_free_ char *tmp = NULL;

@@ -22,6 +22,10 @@ int file_open_foreign(int dirfd, const char *name, int flags, uint64_t max);
 /* file_read for such a file. */
 int file_read_foreign(int dirfd, const char *name, size_t max, char **ret_data, size_t *ret_len);
 
+/* Writes text into a file that exists, as kernels offer them. Does not follow a symbolic
+ * link. 0 or -errno. */
+int file_write_text(int dirfd, const char *name, const char *text);
+
 /* Replaces a file so that a crash leaves either the old or the new content: temporary name, fsync,
  * rename, fsync of the directory. */
 int file_write_atomic(int dirfd, const char *name, const void *data, size_t len, mode_t mode);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -22,17 +21,6 @@ enum {
 	THREADS_MAX = 64,      /* of one microVM that get a priority */
 	RLIMIT_NICE_ZERO = 20, /* allows nice 0 */
 };
-
-/* 0: it cannot be said. */
-static uint64_t cpu_time(pid_t pid)
-{
-	struct timespec t;
-	clockid_t clock;
-
-	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
-		return 0;
-	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
 
 /* Calls fn for each thread until it returns non-zero. */
 static void each_thread(pid_t pid, int (*fn)(int tasks_fd, const char *tid, void *arg), void *arg)
@@ -131,7 +119,7 @@ static int look(struct instance *i, void *arg)
 {
 	struct instance_fair *last = &i->fair;
 	struct instance_wanted wanted = {.count = 0};
-	uint64_t now = clock_monotonic_ns(), cpu = cpu_time(i->sandbox.pid);
+	uint64_t now = clock_monotonic_ns(), cpu = process_cpu_ns(i->sandbox.pid);
 	uint64_t over = now - last->at_ns;
 
 	if (!last->at_ns)

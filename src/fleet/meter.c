@@ -1,7 +1,6 @@
 #include "fleet/meter.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -51,15 +50,9 @@ void meter_count_traffic(struct fleet *f, const char *id, uint64_t in_bytes, uin
 /* If the process is gone and its number may be another's, the last reading stands. */
 void meter_note_cpu(struct instance *i)
 {
-	struct timespec t;
-	clockid_t clock;
-	uint64_t ns;
+	uint64_t ns = process_cpu_ns(i->sandbox.pid);
 
-	if (clock_getcpuclockid(i->sandbox.pid, &clock) != 0 || clock_gettime(clock, &t) < 0 ||
-		process_start_ticks(i->sandbox.pid) != i->vmm_start)
-		return;
-	ns = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-	if (ns > i->meter.cpu_ns)
+	if (ns > i->meter.cpu_ns && process_start_ticks(i->sandbox.pid) == i->vmm_start)
 		i->meter.cpu_ns = ns;
 }
 

@@ -13,6 +13,7 @@
 #include "base/metrics.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
+#include "sandbox/sandbox_dir.h"
 
 struct pool {
 	struct fleet *fleet;
@@ -272,21 +273,10 @@ static void refill(struct pool *p)
 
 /* --- no making while a sandbox just handed out is busy --- */
 
-/* 0 when the process is gone. */
-static uint64_t cpu_of(pid_t pid)
-{
-	struct timespec t;
-	clockid_t clock;
-
-	if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
-		return 0;
-	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 static void on_look(uv_timer_t *t)
 {
 	struct pool *p = t->data;
-	uint64_t cpu = cpu_of(p->looked_at);
+	uint64_t cpu = process_cpu_ns(p->looked_at);
 	bool rests = cpu <= p->looked_cpu + POOL_LOOK_MS * NS_PER_MS / 100 * POOL_REST_PERCENT;
 
 	p->looked_cpu = cpu;
@@ -302,7 +292,7 @@ void pool_handed_out(struct pool *p, pid_t pid)
 	if (!p || p->stopping)
 		return;
 	p->looked_at = pid;
-	p->looked_cpu = cpu_of(pid);
+	p->looked_cpu = process_cpu_ns(pid);
 	stock_hand_out(&p->stock, clock_monotonic_ns());
 	(void)uv_timer_start(&p->look, on_look, POOL_LOOK_MS, POOL_LOOK_MS); /* cannot fail */
 }

@@ -6,10 +6,10 @@
 /* The version of Landlock that the kernel offers, or 0. */
 int landlock_abi(void);
 
-/* From now on the calling thread and its children can neither open, list, create nor remove anything
- * by path, bind or connect a TCP port (version 4), reach abstract Unix sockets of others or signal
- * others (version 6). Descriptors that are open, or come over sockets, stay usable. Needs
- * no_new_privs. 0 as well where the kernel has no Landlock, else -errno. */
+/* Holds for the calling thread and its children from now on. They can use no path: not open, list,
+ * create or remove. They can use no TCP port (version 4). They can reach no abstract Unix socket of
+ * others, and signal nobody else (version 6). Descriptors that are open, or come over sockets, stay
+ * usable. Needs no_new_privs. 0 as well where the kernel has no Landlock, else -errno. */
 int landlock_forbid_all(void);
 
 #endif

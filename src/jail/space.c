@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/file.h"
 
 const char *space_step_name(enum space_step step)
 {
@@ -30,19 +31,12 @@ const char *space_step_name(enum space_step step)
 	return names[step];
 }
 
-static int write_file(const char *path, const char *text)
-{
-	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	return fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
-}
-
 static int write_map(pid_t pid, const char *name, const char *map)
 {
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name); /* fits */
-	return write_file(path, map);
+	return file_write_text(AT_FDCWD, path, map);
 }
 
 /* Only a process that is still outside may map ids that are not the caller's own. So a child stays
@@ -98,7 +92,7 @@ static int map_own_ids(uid_t uid, gid_t gid)
 {
 	pid_t self = getpid();
 	char map[64];
-	int r = write_file("/proc/self/setgroups", "deny");
+	int r = file_write_text(AT_FDCWD, "/proc/self/setgroups", "deny");
 
 	(void)snprintf(map, sizeof(map), "%u %u 1\n", uid, uid); /* fits */
 	if (r == 0)
@@ -170,7 +164,7 @@ int space_enter(enum space_step *ret_step)
 		return kind;
 	/* A namespace more is a way to more of the kernel. Where /proc/sys is read-only, the filter
 	 * of system calls is the only one to refuse it. */
-	(void)write_file("/proc/sys/user/max_user_namespaces", "0");
+	(void)file_write_text(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
 	r = make_other_namespaces(ret_step);
 	if (r < 0)
 		return r;

@@ -17,7 +17,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/file.h"
 #include "base/str.h"
 
@@ -36,19 +35,12 @@ enum {
 	STEP_MS = 2,
 };
 
-static int write_text(int dirfd, const char *name, const char *text)
-{
-	_cleanup_close_ int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-
-	return fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
-}
-
 static int write_number(int dirfd, const char *name, uint64_t n)
 {
 	char text[24];
 
 	(void)snprintf(text, sizeof(text), "%" PRIu64, n); /* fits */
-	return write_text(dirfd, name, text);
+	return file_write_text(dirfd, name, text);
 }
 
 /* --- limits --- */
@@ -88,11 +80,11 @@ static int set_memory(int fd, uint64_t bytes)
 {
 	int r = bytes ? write_number(fd, "memory.max",
 				bytes + bytes / TABLES_SHARE + CGROUP_MEMORY_BESIDE)
-		      : write_text(fd, "memory.max", "max");
+		      : file_write_text(fd, "memory.max", "max");
 
 	/* A kernel without swap has no such file. */
-	(void)write_text(fd, "memory.swap.max", "0");
-	return r == 0 ? write_text(fd, "memory.oom.group", "1") : r;
+	(void)file_write_text(fd, "memory.swap.max", "0");
+	return r == 0 ? file_write_text(fd, "memory.oom.group", "1") : r;
 }
 
 static int set_cpus(int fd, unsigned cpus)
@@ -103,7 +95,7 @@ static int set_cpus(int fd, unsigned cpus)
 
 	(void)snprintf(
 		text, sizeof(text), "%u %d", cpus * PERIOD_US + SLACK_US, PERIOD_US); /* fits */
-	r = write_text(fd, "cpu.max", text);
+	r = file_write_text(fd, "cpu.max", text);
 	return r == 0 ? write_number(fd, "cpu.weight", weight) : r;
 }
 
@@ -120,7 +112,7 @@ static int set_io(int fd, const struct cgroup_io *io)
 	if (io->ops_per_s)
 		(void)snprintf(p, (size_t)(end - p), " riops=%" PRIu64 " wiops=%" PRIu64,
 			io->ops_per_s, io->ops_per_s);
-	return write_text(fd, "io.max", text);
+	return file_write_text(fd, "io.max", text);
 }
 
 int cgroup_set_limits(int cgroup_fd, const struct cgroup_limits *l, struct error *e)
@@ -239,7 +231,7 @@ static void kill_all(int parent_fd, const char *id)
 {
 	_cleanup_close_ int fd = open_group(parent_fd, id);
 
-	if (fd >= 0 && write_text(fd, "cgroup.kill", "1") < 0)
+	if (fd >= 0 && file_write_text(fd, "cgroup.kill", "1") < 0)
 		kill_listed(fd);
 }
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "sandbox/cgroup_find.h"
@@ -35,13 +34,6 @@ enum {
 };
 
 static const char *const needed[] = {"cpu", "memory", "pids"};
-
-static int write_text(int dirfd, const char *name, const char *text)
-{
-	_cleanup_close_ int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-
-	return fd < 0 ? -errno : fd_write_full(fd, text, strlen(text));
-}
 
 static int open_directory(int dirfd, const char *path)
 {
@@ -247,7 +239,7 @@ static void move_listed(int fd, int leaf_fd, bool all)
 		return;
 	for (line = strtok_r(list, "\n", &next); line; line = strtok_r(NULL, "\n", &next))
 		if (all || strcmp(line, own) == 0)
-			(void)write_text(leaf_fd, "cgroup.procs", line); /* see above */
+			(void)file_write_text(leaf_fd, "cgroup.procs", line); /* see above */
 }
 
 static int move_processes(int fd, bool all)
@@ -272,10 +264,10 @@ static int enable_controllers(int fd, bool *io)
 		char word[16];
 
 		(void)snprintf(word, sizeof(word), "+%s", needed[i]); /* fits */
-		r = write_text(fd, "cgroup.subtree_control", word);
+		r = file_write_text(fd, "cgroup.subtree_control", word);
 	}
 	if (r == 0 && *io)
-		*io = write_text(fd, "cgroup.subtree_control", "+io") == 0;
+		*io = file_write_text(fd, "cgroup.subtree_control", "+io") == 0;
 	return r;
 }
 
@@ -314,8 +306,8 @@ static void favour_own(int fd)
 {
 	char text[16];
 
-	(void)snprintf(text, sizeof(text), "%d", OWN_WEIGHT); /* fits */
-	(void)write_text(fd, OWN_LEAF "/cpu.weight", text);   /* there may be no such group */
+	(void)snprintf(text, sizeof(text), "%d", OWN_WEIGHT);	 /* fits */
+	(void)file_write_text(fd, OWN_LEAF "/cpu.weight", text); /* there may be no such group */
 }
 
 static int open_at(

@@ -262,6 +262,16 @@ uint64_t process_start_ticks(pid_t pid)
 	return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
+uint64_t process_cpu_ns(pid_t pid)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 /* --- records --- */
 
 void sandbox_record_done(struct sandbox_record *r)

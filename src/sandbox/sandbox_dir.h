@@ -61,6 +61,9 @@ void sandbox_dirs_collect(const struct sandbox_dirs *d);
  * there is none. Together with its number it identifies a process for good. */
 uint64_t process_start_ticks(pid_t pid);
 
+/* The CPU time of a process and its threads; 0: there is none, or it is gone. */
+uint64_t process_cpu_ns(pid_t pid);
+
 struct sandbox_record {
 	char id[SANDBOX_ID_BYTES];
 	char *template;	     /* owned strings, NULL when not known */

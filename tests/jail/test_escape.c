@@ -4,8 +4,8 @@
  *
  *	test-escape BUILD [-v]
  *
- * It runs as root (every process has a user of its own) and as a user without rights, each without
- * Landlock, with it, and with mayfly-vmm's filter of system calls, too. Attempts that only the filter
+ * It runs as root (every process has a user of its own) and as a user without rights. Each time it runs
+ * without Landlock, with it, and with mayfly-vmm's filter of system calls as well. Attempts that only the filter
  * refuses are reported without it, and do not count then. */
 #include <errno.h>
 #include <fcntl.h>
