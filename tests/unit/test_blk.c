@@ -356,19 +356,41 @@ static unsigned batches(uint32_t type, unsigned ranges)
 
 enum { LARGE_MB = 256, LARGE_SECTORS = LARGE_MB * 2048 };
 
-static int setup_large(void **state)
+/* The largest range that a driver may name, whatever it was offered. */
+enum { RANGE_MAX_SECTORS = 4 * 1024 * 1024, HUGE_SECTORS = RANGE_MAX_SECTORS + 8 };
+
+static int setup_with(uint64_t sectors)
 {
 	int base = memfd_create("base", MFD_CLOEXEC);
 
 	log_set_level(LOG_LEVEL_ERROR);
 	fake_init(&f);
-	assert_int_equal(ftruncate(base, (off_t)LARGE_SECTORS * 512), 0);
-	assert_int_equal(disk_open(base, NULL, 0, memfd_create("delta", MFD_CLOEXEC),
-				 (uint64_t)LARGE_SECTORS * 512, &disk, NULL),
+	assert_int_equal(ftruncate(base, (off_t)sectors * 512), 0);
+	assert_int_equal(disk_open(base, NULL, 0, memfd_create("delta", MFD_CLOEXEC), sectors * 512,
+				 &disk, NULL),
 		0);
 	assert_int_equal(blk_create(&f.memory, disk, "large", fake_raise_irq, &f, &f.dev, NULL), 0);
 	fake_start(&f, FAKE_FEATURES | BLK_FEATURES, 0);
 	return 0;
+}
+
+static int setup_large(void **state)
+{
+	return setup_with(LARGE_SECTORS);
+}
+
+static int setup_huge(void **state)
+{
+	return setup_with(HUGE_SECTORS);
+}
+
+static void the_largest_range_is_bounded(void **state)
+{
+	put_range(0, 0, RANGE_MAX_SECTORS, 0);
+	assert_int_equal(request(VIRTIO_BLK_T_DISCARD, 0, 16), VIRTIO_BLK_S_OK);
+	put_range(0, 0, RANGE_MAX_SECTORS + 1, 0);
+	assert_int_equal(request(VIRTIO_BLK_T_DISCARD, 0, 16), VIRTIO_BLK_S_IOERR);
+	assert_int_equal(request(VIRTIO_BLK_T_WRITE_ZEROES, 0, 16), VIRTIO_BLK_S_IOERR);
 }
 
 /* One request over the whole disk, 32 times: each batch does its 4 MiB, and no more. */
@@ -538,6 +560,7 @@ int main(void)
 		T(discard_and_write_zeroes),
 		T(bad_ranges),
 		T(small_ranges_are_offered),
+		cmocka_unit_test_setup_teardown(the_largest_range_is_bounded, setup_huge, teardown),
 		cmocka_unit_test_setup_teardown(
 			long_requests_take_many_batches, setup_large, teardown),
 		cmocka_unit_test_setup_teardown(
