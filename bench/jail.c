@@ -146,8 +146,8 @@ int main(int argc, char **argv)
 		b.fds[i] = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD);
 		(void)close(fd); /* duplicated */
 	}
-	if (launcher_make(BENCH_LAUNCHER, false, &b.off, &e) < 0 ||
-		launcher_make(BENCH_LAUNCHER, true, &b.on, &e) < 0)
+	if (launcher_make(BENCH_LAUNCHER, JAIL_PLACE_NONE, &b.off, &e) < 0 ||
+		launcher_make(BENCH_LAUNCHER, JAIL_PLACE_EMPTY, &b.on, &e) < 0)
 		die("launcher", e.message);
 	report.f = json ? fopen(json, "w") : NULL;
 	print_machine();

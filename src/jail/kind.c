@@ -7,6 +7,27 @@
 
 static const char *const names[] = {[JAIL_OFF] = "off", [JAIL_USER] = "user", [JAIL_FULL] = "full"};
 
+static const char *const places[JAIL_PLACES_] = {
+	[JAIL_PLACE_NONE] = "off", [JAIL_PLACE_EMPTY] = "on", [JAIL_PLACE_NETWORK] = "network"};
+
+static int parse(const char *name, const char *const *words, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (strcmp(name, words[i]) == 0)
+			return (int)i;
+	return -EINVAL;
+}
+
+const char *jail_place_name(enum jail_place place)
+{
+	return places[place];
+}
+
+int jail_place_parse(const char *name)
+{
+	return parse(name, places, ARRAY_SIZE(places));
+}
+
 const char *jail_kind_name(enum jail_kind kind)
 {
 	return names[kind];
@@ -14,8 +35,5 @@ const char *jail_kind_name(enum jail_kind kind)
 
 int jail_kind_parse(const char *name)
 {
-	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcmp(name, names[i]) == 0)
-			return (int)i;
-	return -EINVAL;
+	return parse(name, names, ARRAY_SIZE(names));
 }

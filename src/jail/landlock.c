@@ -14,7 +14,7 @@
 #define SYS_landlock_restrict_self 446
 #endif
 
-enum { QUERY_VERSION = 1 };
+enum { QUERY_VERSION = 1, NET_BIND = 1, NET_CONNECT = 2 };
 
 struct ruleset {
 	uint64_t paths, net, scoped;
@@ -43,11 +43,11 @@ int landlock_abi(void)
 	return abi > 0 ? (int)abi : 0;
 }
 
-int landlock_forbid_all(void)
+int landlock_forbid_all(enum landlock_ports ports)
 {
 	int abi = landlock_abi(), r = 0;
 	struct ruleset rules = {.paths = rights_to_paths(abi),
-		.net = 3,     /* bind and connect */
+		.net = ports == LANDLOCK_CONNECT ? NET_BIND : NET_BIND | NET_CONNECT,
 		.scoped = 3}; /* abstract sockets and signals */
 	long fd;
 

@@ -22,7 +22,7 @@ enum { ANSWER_MS = 10000, TRIES = 2 };
 struct launcher {
 	pthread_mutex_t lock;
 	char *path;
-	bool on;
+	enum jail_place place;
 	pid_t pid;  /* 0: there is none */
 	int socket; /* -1: there is none */
 	enum jail_kind kind;
@@ -87,9 +87,9 @@ static int await_reply(int sock, struct jail_reply *ret, pid_t *sender)
 
 /* --- the launcher itself --- */
 
-static int spawn(const char *path, bool on, int sock, pid_t *ret)
+static int spawn(const char *path, enum jail_place place, int sock, pid_t *ret)
 {
-	char *argv[] = {(char *)"mayfly-launcher", (char *)(on ? "on" : "off"), NULL};
+	char *argv[] = {(char *)"mayfly-launcher", (char *)jail_place_name(place), NULL};
 	char *env[] = {NULL};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -151,7 +151,7 @@ static int revive(struct launcher *l, struct error *e)
 		return 0;
 	r = make_channel(l, &theirs);
 	if (r == 0)
-		r = spawn(l->path, l->on, theirs, &l->pid);
+		r = spawn(l->path, l->place, theirs, &l->pid);
 	cleanup_close_p(&theirs); /* so that its end shows */
 	theirs = -1;
 	if (r == 0)
@@ -166,7 +166,7 @@ static int revive(struct launcher *l, struct error *e)
 	return 0;
 }
 
-int launcher_make(const char *path, bool on, struct launcher **ret, struct error *e)
+int launcher_make(const char *path, enum jail_place place, struct launcher **ret, struct error *e)
 {
 	struct launcher *l = calloc(1, sizeof(*l));
 	int r;
@@ -176,7 +176,7 @@ int launcher_make(const char *path, bool on, struct launcher **ret, struct error
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	}
 	(void)pthread_mutex_init(&l->lock, NULL); /* cannot fail without attributes */
-	l->on = on;
+	l->place = place;
 	l->socket = -1;
 	r = revive(l, e);
 	if (r < 0) {

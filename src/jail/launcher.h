@@ -1,6 +1,6 @@
 /* The client of mayfly-launcher, a small process that starts jailed ones (main.c).
  *
- * A process that starts jailed ones has one launcher, made once: making the namespaces takes
+ * A process that starts jailed ones has one launcher for each kind of place, made once: making the namespaces takes
  * milliseconds, being born in them does not. The jailed processes are the client's own children. A
  * launcher that died is made again by the next start; those that it started live on.
  *
@@ -17,10 +17,10 @@
 
 struct launcher;
 
-/* path: of mayfly-launcher. on = false: without namespaces (JAIL_OFF). Otherwise JAIL_FULL, or
- * JAIL_USER where ids cannot be mapped; ERROR_HOST with the remedy where namespaces cannot be
- * made. */
-int launcher_make(const char *path, bool on, struct launcher **ret, struct error *e);
+/* path: of mayfly-launcher. The place is the same for all that it starts: a process that needs two has
+ * two launchers. JAIL_PLACE_NONE gives JAIL_OFF. Otherwise JAIL_FULL, or JAIL_USER where ids cannot
+ * be mapped; ERROR_HOST with the remedy where namespaces cannot be made. */
+int launcher_make(const char *path, enum jail_place place, struct launcher **ret, struct error *e);
 
 /* Ends the launcher, not what it started. NULL is fine. */
 void launcher_free(struct launcher *l);

@@ -5,7 +5,7 @@
  * never reads what a tenant wrote. Processes that it started are its siblings: they live on when it
  * dies.
  *
- * Its command line is one word: "on" or "off". Descriptor 3 is the socket. */
+ * Its command line is one word, a place (kind.h). Descriptor 3 is the socket. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -39,10 +39,10 @@ static int keep_only_socket(void)
 	return close_between(SOCKET_FD + 1, ~0U);
 }
 
-static int enter(bool on, struct jail_reply *reply)
+static int enter(enum jail_place place, struct jail_reply *reply)
 {
 	enum space_step step = SPACE_STEPS_;
-	int r = on ? space_enter(&step) : JAIL_OFF;
+	int r = place == JAIL_PLACE_NONE ? JAIL_OFF : space_enter(place, &step);
 
 	reply->step = r < 0 ? step : SPACE_STEPS_;
 	if (r < 0)
@@ -132,11 +132,12 @@ static bool serve(enum jail_kind kind)
 int main(int argc, char **argv)
 {
 	struct jail_reply ready = {.what = JAIL_READY};
+	int place = argc == 2 ? jail_place_parse(argv[1]) : -EINVAL;
 
-	if (argc != 2 || keep_only_socket() < 0)
+	if (place < 0 || keep_only_socket() < 0)
 		return 2;
 	(void)setsid(); /* a group of its own: Ctrl-C is for the client to handle */
-	ready.err = enter(strcmp(argv[1], "on") == 0, &ready);
+	ready.err = enter((enum jail_place)place, &ready);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* nobody but root looks into it */
 	if (answer(&ready) < 0 || ready.err < 0)
 		return 1;

@@ -122,7 +122,7 @@ static int make_user_namespace(enum space_step *step)
 	return r < 0 ? r : JAIL_USER;
 }
 
-static int make_other_namespaces(enum space_step *step)
+static int make_other_namespaces(enum jail_place place, enum space_step *step)
 {
 	static const struct {
 		enum space_step step;
@@ -136,6 +136,8 @@ static int make_other_namespaces(enum space_step *step)
 
 	for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
 		*step = kinds[i].step;
+		if (*step == SPACE_NETWORK && place == JAIL_PLACE_NETWORK)
+			continue;
 		if (unshare(kinds[i].flag) < 0)
 			return -errno;
 	}
@@ -156,7 +158,7 @@ static int empty_root(void)
 	return 0;
 }
 
-int space_enter(enum space_step *ret_step)
+int space_enter(enum jail_place place, enum space_step *ret_step)
 {
 	int r, kind = make_user_namespace(ret_step);
 
@@ -165,7 +167,7 @@ int space_enter(enum space_step *ret_step)
 	/* A namespace more is a way to more of the kernel. Where /proc/sys is read-only, the filter
 	 * of system calls is the only one to refuse it. */
 	(void)file_write_text(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
-	r = make_other_namespaces(ret_step);
+	r = make_other_namespaces(place, ret_step);
 	if (r < 0)
 		return r;
 	*ret_step = SPACE_ROOT;

@@ -6,7 +6,8 @@
  *		  processes in cgroups so, and no jailed one can become it; JAIL_USER: the caller's own id only. No further user namespace can be
  *		  made in it where /proc/sys can be written
  *	mount	  the root is an empty tmpfs, read-only, without room for an inode
- *	network	  no device is up, loopback included
+ *	network	  no device is up, loopback included; JAIL_PLACE_NETWORK: the host's, without any
+ *		  right to configure it
  *	IPC, UTS  empty
  *
  * A pid namespace is not among them: each process gets its own when it is born (birth.h). */
@@ -34,9 +35,9 @@ enum space_step {
 /* What a step makes: "a user namespace". */
 const char *space_step_name(enum space_step step);
 
-/* Moves the calling process, which has one thread, into an empty place. Returns the kind reached:
+/* Moves the calling process, which has one thread, into an empty place (not JAIL_PLACE_NONE). Returns the kind reached:
  * JAIL_FULL for root where the ids can be mapped, else JAIL_USER. On failure -errno and the step
  * that failed; the process is then fit for nothing but to end. */
-int space_enter(enum space_step *ret_step);
+int space_enter(enum jail_place place, enum space_step *ret_step);
 
 #endif

@@ -22,7 +22,9 @@ static int make(struct error *e)
 	char path[PATH_MAX];
 	int r = program_path("mayfly-launcher", path, sizeof(path), e);
 
-	return r < 0 ? r : launcher_make(path, !here.off, &here.launchers[here.off], e);
+	return r < 0 ? r
+		     : launcher_make(path, here.off ? JAIL_PLACE_NONE : JAIL_PLACE_EMPTY,
+			       &here.launchers[here.off], e);
 }
 
 /* The launcher, made at the first call. */

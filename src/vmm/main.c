@@ -185,7 +185,7 @@ static int give_up_paths(const struct settings *s, int *ret, struct error *e)
 		(void)close(proc_fd); /* only a directory */
 	if (r < 0)
 		return error_set_errno(e, ERROR_HOST, -r, "cannot open /proc/self/pagemap");
-	r = landlock_forbid_all();
+	r = landlock_forbid_all(LANDLOCK_NO_PORT);
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "Landlock") : 0;
 }
 

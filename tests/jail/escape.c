@@ -468,7 +468,7 @@ static const struct {
 
 static int confine(const char *with)
 {
-	int r = landlock_forbid_all();
+	int r = landlock_forbid_all(LANDLOCK_NO_PORT);
 
 	if (r < 0 || strcmp(with, "filter") != 0)
 		return r;

@@ -329,7 +329,7 @@ static bool run_all(enum addition with)
 	unsigned i;
 
 	set_up(&h);
-	if (launcher_make(launcher_path, true, &l, &e) < 0) {
+	if (launcher_make(launcher_path, JAIL_PLACE_EMPTY, &l, &e) < 0) {
 		fprintf(stderr, "test-escape: %s\n", e.message);
 		exit(1);
 	}

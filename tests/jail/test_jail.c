@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/magic.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -146,12 +147,12 @@ static int end_witness(struct witness *w)
 	return status;
 }
 
-static struct launcher *make(bool on)
+static struct launcher *make(enum jail_place place)
 {
 	struct error e = {0};
 	struct launcher *l = NULL;
 
-	if (launcher_make(launcher_path, on, &l, &e) < 0)
+	if (launcher_make(launcher_path, place, &l, &e) < 0)
 		fail_msg("%s", e.message);
 	return l;
 }
@@ -174,7 +175,8 @@ static void expect(const struct witness *w, const char *name, const char *wanted
 		fail_msg("%s is %s, not %s", name, got, wanted);
 }
 
-static void expect_foreign_namespace(const struct witness *w, const char *kind)
+/* Whether the witness has this process's namespace of a kind. */
+static bool shares_namespace(const struct witness *w, const char *kind)
 {
 	char path[64], name[32], text[64];
 	ssize_t n;
@@ -185,7 +187,7 @@ static void expect_foreign_namespace(const struct witness *w, const char *kind)
 	assert_true(n > 0);
 	text[n] = '\0';
 	assert_string_not_equal(value(w, name), "");
-	assert_string_not_equal(value(w, name), text);
+	return strcmp(value(w, name), text) == 0;
 }
 
 /* What every jail takes away, namespaces or not. */
@@ -202,12 +204,13 @@ static void expect_confined(const struct witness *w)
 	expect(w, "blocked", "0");
 }
 
-static void expect_empty(const struct witness *w)
+static void expect_empty(const struct witness *w, enum jail_place place)
 {
 	static const char *const kinds[] = {"user", "mnt", "net", "ipc", "uts", "pid"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		expect_foreign_namespace(w, kinds[i]);
+		assert_int_equal(shares_namespace(w, kinds[i]),
+			place == JAIL_PLACE_NETWORK && strcmp(kinds[i], "net") == 0);
 	expect(w, "pid", "1");
 	expect(w, "ppid", "0");
 	expect(w, "sid", "1");
@@ -228,7 +231,7 @@ static unsigned host_user(pid_t pid)
 	return st.st_uid;
 }
 
-static void test_full(void **state)
+static void see_full(enum jail_place place)
 {
 	struct launcher *l;
 	struct witness w;
@@ -236,11 +239,11 @@ static void test_full(void **state)
 
 	if (geteuid() != 0)
 		skip();
-	l = make(true);
+	l = make(place);
 	assert_int_equal(launcher_kind(l), JAIL_FULL);
 	run_witness(l, "wait", &w);
 	expect_confined(&w);
-	expect_empty(&w);
+	expect_empty(&w, place);
 	(void)snprintf(ids, sizeof(ids), "%d gid=%d groups=0", w.pid, w.pid);
 	expect(&w, "uid", ids);
 	assert_int_equal(host_user(w.pid), SPACE_FIRST_ID + (unsigned)w.pid);
@@ -250,9 +253,19 @@ static void test_full(void **state)
 	launcher_free(l);
 }
 
+static void test_full(void **state)
+{
+	see_full(JAIL_PLACE_EMPTY);
+}
+
+static void test_network_kept(void **state)
+{
+	see_full(JAIL_PLACE_NETWORK);
+}
+
 static void test_off(void **state)
 {
-	struct launcher *l = make(false);
+	struct launcher *l = make(JAIL_PLACE_NONE);
 	struct witness w;
 
 	assert_int_equal(launcher_kind(l), JAIL_OFF);
@@ -300,7 +313,7 @@ static void see_as_user(void)
 	struct witness w;
 	int status;
 
-	check(launcher_make(launcher_path, true, &l, &e) == 0, e.message);
+	check(launcher_make(launcher_path, JAIL_PLACE_EMPTY, &l, &e) == 0, e.message);
 	check(launcher_kind(l) == JAIL_USER, "the jail is not the user's");
 	check(start_witness(l, "exit", &w, &e) == 0, e.message);
 	check(strcmp(value(&w, "pid"), "1") == 0, "it is not pid 1");
@@ -381,11 +394,12 @@ static void see_refusal(void)
 	if (fd < 0)
 		_exit(SKIPPED); /* /proc/sys is read-only */
 	check(write(fd, "0", 1) == 1, limit);
-	check(launcher_make(launcher_path, true, &l, &e) < 0, "a jail was made");
+	check(launcher_make(launcher_path, JAIL_PLACE_EMPTY, &l, &e) < 0, "a jail was made");
 	check(e.code == ERROR_HOST && strstr(e.message, "a user namespace") &&
 			strstr(e.message, "--jail=off"),
 		e.message);
-	check(launcher_make(launcher_path, false, &l, NULL) == 0, "nothing starts without either");
+	check(launcher_make(launcher_path, JAIL_PLACE_NONE, &l, NULL) == 0,
+		"nothing starts without either");
 	launcher_free(l);
 }
 
@@ -398,7 +412,7 @@ static void test_refused(void **state)
 
 static void test_signals(void **state)
 {
-	struct launcher *l = make(true);
+	struct launcher *l = make(JAIL_PLACE_EMPTY);
 	struct witness w;
 	int status;
 
@@ -413,7 +427,7 @@ static void test_signals(void **state)
 
 static void test_launcher_dies(void **state)
 {
-	struct launcher *l = make(true);
+	struct launcher *l = make(JAIL_PLACE_EMPTY);
 	pid_t first = launcher_pid(l);
 	struct witness old, next;
 
@@ -440,7 +454,7 @@ static void test_launcher_ends_with_client(void **state)
 	if (pid == 0) {
 		struct launcher *l = NULL;
 
-		if (launcher_make(launcher_path, true, &l, NULL) < 0)
+		if (launcher_make(launcher_path, JAIL_PLACE_EMPTY, &l, NULL) < 0)
 			_exit(1);
 		launcher = launcher_pid(l);
 		(void)!write(ends[1], &launcher, sizeof(launcher));
@@ -457,7 +471,7 @@ static void test_launcher_ends_with_client(void **state)
 
 static void test_bad_programs(void **state)
 {
-	struct launcher *l = make(true);
+	struct launcher *l = make(JAIL_PLACE_EMPTY);
 	char *argv[] = {(char *)"x", NULL}, *env[] = {NULL};
 	struct launcher_start s = {
 		.path = "/no/such", .argv = argv, .env = env, .log_fd = 2, .cgroup_fd = -1};
@@ -496,7 +510,7 @@ static void *start_many(void *arg)
 
 static void test_many_threads(void **state)
 {
-	struct launcher *l = make(true);
+	struct launcher *l = make(JAIL_PLACE_EMPTY);
 	pthread_t threads[THREADS];
 	void *bad;
 
@@ -516,7 +530,7 @@ static void forbid(void)
 	int own = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
-	check(landlock_forbid_all() == 0, "landlock");
+	check(landlock_forbid_all(LANDLOCK_NO_PORT) == 0, "landlock");
 	check(open("/etc/passwd", O_RDONLY) < 0 && errno == EACCES, "a file can be opened");
 	check(open("/tmp/landlocked", O_WRONLY | O_CREAT, 0600) < 0, "a file can be made");
 	check(write(own, "x", 1) == 1, "an open descriptor does not work");
@@ -531,12 +545,39 @@ static void test_landlock(void **state)
 	as_user(forbid);
 }
 
+static int try_port(int (*call)(int, const struct sockaddr *, socklen_t), uint16_t port)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	return call(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? errno : 0;
+}
+
+static void forbid_ports(void)
+{
+	check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
+	check(landlock_forbid_all(LANDLOCK_CONNECT) == 0, "landlock");
+	check(open("/etc/passwd", O_RDONLY) < 0 && errno == EACCES, "a file can be opened");
+	check(try_port(connect, 9) == ECONNREFUSED, "it cannot connect");
+	check(landlock_abi() < 4 || try_port(bind, 0) == EACCES, "it can bind");
+}
+
+static void test_landlock_connect(void **state)
+{
+	if (landlock_abi() == 0)
+		skip();
+	as_user(forbid_ports);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_request_round_trip),
 		cmocka_unit_test(test_request_limits),
 		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_network_kept),
 		cmocka_unit_test(test_unprivileged),
 		cmocka_unit_test(test_off),
 		cmocka_unit_test(test_control_group),
@@ -547,6 +588,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_bad_programs),
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_landlock),
+		cmocka_unit_test(test_landlock_connect),
 	};
 
 	if (argc != 2)
