@@ -95,7 +95,7 @@ static long clone_process(struct clone_args *a, int (*child)(void *), void *arg)
 	return r;
 }
 
-int birth_give(const struct birth *b)
+int birth_give(const struct birth *b, pid_t *ret_pid)
 {
 	static char stack[STACK_BYTES] __attribute__((aligned(16)));
 	struct child c = {.birth = b};
@@ -114,5 +114,6 @@ int birth_give(const struct birth *b)
 		a.cgroup = (uint64_t)b->cgroup_fd;
 	}
 	pid = clone_process(&a, be_child, &c);
+	*ret_pid = pid < 0 ? 0 : (pid_t)pid;
 	return pid < 0 ? (int)pid : c.err;
 }

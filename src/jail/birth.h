@@ -2,6 +2,8 @@
 #ifndef JAIL_BIRTH_H
 #define JAIL_BIRTH_H
 
+#include <sys/types.h>
+
 #include "jail/kind.h"
 #include "jail/request.h"
 
@@ -17,7 +19,8 @@ struct birth {
 };
 
 /* Starts the program as a sibling of this process, so that its parent waits for it, and as the first
- * process of a pid namespace of its own. Returns when it runs: 0, or -errno when it does not. */
-int birth_give(const struct birth *b);
+ * process of a pid namespace of its own. Returns when it runs: 0, or -errno when it does not. *ret_pid
+ * is the pid of the process that was made, also of one that failed and ended; 0 without one. */
+int birth_give(const struct birth *b, pid_t *ret_pid);
 
 #endif

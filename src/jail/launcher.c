@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "jail/request.h"
 #include "jail/space.h"
 
@@ -71,11 +72,12 @@ static int receive(int sock, struct jail_reply *ret, pid_t *sender)
 
 static int await_reply(int sock, struct jail_reply *ret, pid_t *sender)
 {
+	uint64_t end_ns = clock_monotonic_ns() + ANSWER_MS * NS_PER_MS;
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	int r;
 
 	for (;;) {
-		r = poll(&p, 1, ANSWER_MS);
+		r = poll(&p, 1, clock_ms_until(end_ns, ANSWER_MS));
 		if (r > 0)
 			r = receive(sock, ret, sender);
 		else
@@ -130,7 +132,7 @@ static int make_channel(struct launcher *l, int *ret_theirs)
 	return 0;
 }
 
-static int explain(const struct jail_reply *ready, struct error *e)
+static int explain_refusal(const struct jail_reply *ready, struct error *e)
 {
 	if (ready->step >= SPACE_STEPS_)
 		return error_set_errno(
@@ -141,6 +143,19 @@ static int explain(const struct jail_reply *ready, struct error *e)
 		space_step_name((enum space_step)ready->step), strerror(-ready->err));
 }
 
+static int explain_death(int r, struct error *e)
+{
+	if (r == -ETIMEDOUT)
+		return error_set(e, ERROR_HOST, ETIMEDOUT,
+			"mayfly-launcher does not answer for %d s: look what stops it (ps, the "
+			"kernel's log)",
+			ANSWER_MS / 1000);
+	return error_set(e, ERROR_HOST, -r,
+		"mayfly-launcher ended before it had started anything: look what kills it (the "
+		"kernel's log)");
+}
+
+/* -EPIPE and -ETIMEDOUT do not fill e: it ended, or hangs. */
 static int revive(struct launcher *l, struct error *e)
 {
 	_cleanup_close_ int theirs = -1;
@@ -157,13 +172,14 @@ static int revive(struct launcher *l, struct error *e)
 	if (r == 0)
 		r = await_reply(l->socket, &ready, NULL);
 	if (r == 0 && ready.err < 0)
-		r = explain(&ready, e);
-	if (r < 0) {
+		r = explain_refusal(&ready, e);
+	if (r < 0)
 		discard(l);
-		return error_set_errno(e, ERROR_HOST, -r, "cannot start %s", l->path);
-	}
-	l->kind = (enum jail_kind)ready.kind;
-	return 0;
+	if (r == 0)
+		l->kind = (enum jail_kind)ready.kind;
+	else if (r != -EPIPE && r != -ETIMEDOUT)
+		(void)error_set_errno(e, ERROR_HOST, -r, "cannot start %s", l->path);
+	return r;
 }
 
 int launcher_make(const char *path, enum jail_place place, struct launcher **ret, struct error *e)
@@ -181,7 +197,7 @@ int launcher_make(const char *path, enum jail_place place, struct launcher **ret
 	r = revive(l, e);
 	if (r < 0) {
 		launcher_free(l);
-		return r;
+		return explain_death(r, e); /* the first explanation stays */
 	}
 	*ret = l;
 	return 0;
@@ -272,11 +288,22 @@ static int send_message(int sock, struct message *m)
 	return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* A child that was born and did not become the program has ended. */
+/* A child that did not become the program has ended. */
 static void reap(pid_t pid)
 {
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
+}
+
+/* The first reply to a request. -EPIPE: the launcher is dead, and no child runs. */
+static int await_first(struct launcher *l, struct jail_reply *ret, pid_t *sender)
+{
+	int r = await_reply(l->socket, ret, sender);
+
+	if (r != -ETIMEDOUT)
+		return r;
+	(void)kill(l->pid, SIGKILL); /* it hangs; its end shows whether a child lives */
+	return await_reply(l->socket, ret, sender);
 }
 
 /* Returns 0 with the child's pid, -EPIPE when the launcher died and no child runs, or -errno. */
@@ -284,38 +311,46 @@ static int await_child(struct launcher *l, pid_t *ret)
 {
 	struct jail_reply reply;
 	pid_t pid = 0;
-	int r = await_reply(l->socket, &reply, &pid);
+	int r = await_first(l, &reply, &pid);
+	bool born = r == 0 && reply.what == JAIL_BORN;
 
-	if (r == -ETIMEDOUT) { /* it hangs; its end shows whether a child lives */
-		(void)kill(l->pid, SIGKILL);
-		r = await_reply(l->socket, &reply, &pid);
-	}
-	if (r == 0 && reply.what == JAIL_BORN) {
+	if (born) {
 		*ret = pid;
 		r = await_reply(l->socket, &reply, NULL);
-		if (r < 0)
-			return 0; /* the launcher died later: the program runs, or its end shows */
-		if (reply.err < 0)
-			reap(pid);
+		if (r < 0) {
+			discard(l); /* what it says late is no answer to the next request */
+			return 0;   /* the program runs, or its end shows */
+		}
 	}
-	return r < 0 ? r : reply.err;
+	if (r < 0 || reply.what != JAIL_DONE)
+		return r < 0 ? r : -EPROTO;
+	if (!born && reply.err == 0)
+		reply.err = -ECHILD; /* something killed it as it was born */
+	if (reply.err < 0)
+		reap(reply.pid);
+	return reply.err;
+}
+
+static int start_once(struct launcher *l, struct message *m, pid_t *ret, struct error *e)
+{
+	int r = revive(l, e);
+
+	if (r == 0)
+		r = send_message(l->socket, m);
+	if (r == 0)
+		r = await_child(l, ret);
+	if (r == -EPIPE || r == -ETIMEDOUT || r == -EPROTO)
+		discard(l);
+	return r;
 }
 
 static int start(struct launcher *l, struct message *m, pid_t *ret, struct error *e)
 {
 	int r = -EPIPE;
 
-	for (unsigned n = 0; r == -EPIPE && n < TRIES; n++) {
-		r = revive(l, e);
-		if (r < 0)
-			return r;
-		r = send_message(l->socket, m);
-		if (r == 0)
-			r = await_child(l, ret);
-		if (r == -EPIPE || r == -ETIMEDOUT || r == -EPROTO || r == -ECONNRESET)
-			discard(l);
-	}
-	return r;
+	for (unsigned n = 0; r == -EPIPE && n < TRIES; n++)
+		r = start_once(l, m, ret, e);
+	return r == -EPIPE || r == -ETIMEDOUT ? explain_death(r, e) : r;
 }
 
 int launcher_start(struct launcher *l, const struct launcher_start *s, pid_t *ret, struct error *e)

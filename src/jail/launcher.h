@@ -5,7 +5,8 @@
  * launcher that died is made again by the next start; those that it started live on.
  *
  * The launcher ends with the client, however that ends. Thread-safe; starts are served one after the
- * other. Blocks, seconds at most. */
+ * other. Blocks: milliseconds. A launcher that does not answer for 10 s is killed and made again, once
+ * for each start. So a start ends within two minutes whatever the launcher does. */
 #ifndef JAIL_LAUNCHER_H
 #define JAIL_LAUNCHER_H
 

@@ -98,7 +98,7 @@ static ssize_t receive(char data[JAIL_REQUEST_MAX], int *ret_fds)
 	return n;
 }
 
-static int start(char *data, size_t n, int fds, enum jail_kind kind)
+static int start(char *data, size_t n, int fds, enum jail_kind kind, pid_t *ret_pid)
 {
 	static struct jail_request request;
 	struct birth b = {.kind = kind, .request = &request, .socket = SOCKET_FD, .cgroup_fd = -1};
@@ -111,7 +111,7 @@ static int start(char *data, size_t n, int fds, enum jail_kind kind)
 	b.log_fd = next++;
 	if (request.has_cgroup)
 		b.cgroup_fd = next;
-	return birth_give(&b);
+	return birth_give(&b, ret_pid);
 }
 
 /* Returns false at the end. */
@@ -119,12 +119,14 @@ static bool serve(enum jail_kind kind)
 {
 	static char data[JAIL_REQUEST_MAX];
 	struct jail_reply reply = {.what = JAIL_DONE};
+	pid_t pid = 0;
 	int fds;
 	ssize_t n = receive(data, &fds);
 
 	if (n <= 0)
 		return false;
-	reply.err = start(data, (size_t)n, fds, kind);
+	reply.err = start(data, (size_t)n, fds, kind, &pid);
+	reply.pid = pid;
 	(void)close_between(BIRTH_FIRST_FD, SOCKET_FD - 1); /* cannot fail: it worked before */
 	return answer(&reply) == 0;
 }

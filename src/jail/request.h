@@ -27,6 +27,7 @@ struct jail_reply {
 	int32_t err;   /* 0 or -errno */
 	uint32_t step; /* READY: enum space_step, or SPACE_STEPS_ for what comes after */
 	uint32_t kind; /* READY: enum jail_kind */
+	int32_t pid;   /* DONE: the child's, 0 if there was none; its parent waits for it */
 };
 
 /* Descriptors are sent in this order: those that the child keeps as 3, 4 and so on, the program, the
