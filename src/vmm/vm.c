@@ -62,6 +62,7 @@ static struct vm *vm_new(struct vm_options *o)
 	pthread_condattr_init(&monotonic);
 	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* there on every Linux */
 	pthread_cond_init(&vm->parked, &monotonic);
+	pthread_cond_init(&vm->never, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	for (unsigned i = 0; i < KVM_CPUS_MAX; i++) {
 		vm->cpus[i].vm = vm;
@@ -100,6 +101,7 @@ void vm_free(struct vm *vm)
 	pthread_mutex_destroy(&vm->lock);
 	pthread_cond_destroy(&vm->wake);
 	pthread_cond_destroy(&vm->parked);
+	pthread_cond_destroy(&vm->never);
 	free(vm);
 }
 
