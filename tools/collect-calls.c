@@ -82,6 +82,7 @@ static const struct {
 	{"prctl", 0},
 	{"seccomp", 0},
 	{"socket", 0},
+	{"socketpair", 0},
 	{"fallocate", 1},
 };
 

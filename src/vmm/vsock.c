@@ -14,9 +14,10 @@
  * Clients are watched edge-triggered. An edge sets `readable`, which stays set until a read finds
  * the socket empty. So nothing spins while the guest has no credit or no buffer.
  *
- * A connection's host port names it: the slot number plus a sequence number that changes with every
- * connection. epoll and the guest hand back ports, never pointers. So a late event or packet finds
- * another port in the slot and is dropped. */
+ * A connection has an id: the slot number plus a sequence number that changes with every connection.
+ * epoll hands back ids, never pointers. So a late event finds another id in the slot and is dropped.
+ * The id is also the host's port, so a late packet is dropped, too. Streams that the guest opens have
+ * one host port in common, and are found by the guest's (vsock_guest.c). */
 #include "vmm/vsock.h"
 
 #include <endian.h>
@@ -72,9 +73,7 @@ static void conn_guest_reset(struct vsock *v, struct vsock_conn *c)
 		vsock_conn_free(v, c);
 		return;
 	}
-	vsock_work_remove(v, c);
-	c->pending = 0;
-	c->state = CONN_DRAINING;
+	vsock_conn_drain(v, c);
 }
 
 static void conn_guest_shutdown(struct vsock *v, struct vsock_conn *c, uint32_t flags)
@@ -156,14 +155,15 @@ static bool read_packet(const struct virtio_chain *chain, struct virtio_vsock_hd
 static void handle_packet(
 	struct vsock *v, const struct virtio_vsock_hdr *h, const struct virtio_chain *chain)
 {
-	struct vsock_conn *c = vsock_conn_by_port(v, h->dst_port);
+	struct vsock_conn *c = vsock_conn_by_ports(v, h->dst_port, h->src_port);
+	bool stream = h->type == VIRTIO_VSOCK_TYPE_STREAM;
 
 	if (h->src_cid != v->guest_cid || h->dst_cid != VIRTIO_VSOCK_CID_HOST)
 		return;
-	if (c && (c->guest_port != h->src_port || !c->request_sent || c->state == CONN_DRAINING))
-		c = NULL;
-	if (c && h->type == VIRTIO_VSOCK_TYPE_STREAM)
+	if (c && stream)
 		conn_packet(v, c, h, chain);
+	else if (stream && h->op == VIRTIO_VSOCK_OP_REQUEST && h->dst_port == EGRESS_PORT)
+		vsock_guest_open(v, h->src_port, h->buf_alloc);
 	else if (h->op != VIRTIO_VSOCK_OP_RST)
 		vsock_reset_queue(v, h->dst_port, h->src_port, RESETS_UNKNOWN_MAX);
 }
@@ -228,6 +228,9 @@ static enum send_result conn_send_control(struct vsock *v, struct vsock_conn *c)
 	if (c->pending & PENDING_REQUEST) {
 		bit = PENDING_REQUEST;
 		op = VIRTIO_VSOCK_OP_REQUEST;
+	} else if (c->pending & PENDING_RESPONSE) {
+		bit = PENDING_RESPONSE;
+		op = VIRTIO_VSOCK_OP_RESPONSE;
 	} else if (c->pending & PENDING_SHUTDOWN) {
 		bit = PENDING_SHUTDOWN;
 		op = VIRTIO_VSOCK_OP_SHUTDOWN;
@@ -243,7 +246,7 @@ static enum send_result conn_send_control(struct vsock *v, struct vsock_conn *c)
 		return NO_BUFFER;
 	conn_push(v, c, &chain, op, 0, flags);
 	c->pending &= (uint8_t)~bit;
-	c->request_sent |= op == VIRTIO_VSOCK_OP_REQUEST;
+	c->guest_knows |= op == VIRTIO_VSOCK_OP_REQUEST;
 	return SENT;
 }
 
@@ -352,7 +355,7 @@ static void drop_connections(struct vsock *v, bool all)
 	for (uint16_t i = 0; i < v->slots_used; i++) {
 		struct vsock_conn *c = &v->conns[i];
 
-		if (c->state == CONN_FREE || !(all || c->request_sent) || c->state == CONN_DRAINING)
+		if (c->state == CONN_FREE || !(all || c->guest_knows) || c->state == CONN_DRAINING)
 			continue;
 		if (c->state == CONN_CONNECTING || c->state == CONN_HANDSHAKE)
 			vsock_conn_say(c, "ERR reset\n");
@@ -415,9 +418,9 @@ static void vsock_resume(struct virtio_device *dev)
 	vsock_host_events(vsock_of(dev));
 }
 
-static bool guest_knows(const struct vsock_conn *c)
+static bool must_save(const struct vsock_conn *c)
 {
-	return c->state != CONN_FREE && c->state != CONN_DRAINING && c->request_sent;
+	return c->state != CONN_FREE && c->state != CONN_DRAINING && c->guest_knows;
 }
 
 static int vsock_save(struct virtio_device *dev, struct buf *out)
@@ -427,7 +430,7 @@ static int vsock_save(struct virtio_device *dev, struct buf *out)
 	int r;
 
 	for (uint16_t i = 0; i < v->slots_used; i++)
-		count += guest_knows(&v->conns[i]);
+		count += must_save(&v->conns[i]);
 	r = buf_add_le32(out, v->guest_cid);
 	r = r ? r : buf_add_le32(out, v->sequence);
 	r = r ? r : buf_add_le32(out, count);
@@ -438,7 +441,7 @@ static int vsock_save(struct virtio_device *dev, struct buf *out)
 		r = r ? r : buf_add_le32(out, s->guest_port);
 	}
 	for (uint16_t i = 0; i < v->slots_used; i++) {
-		if (!guest_knows(&v->conns[i]))
+		if (!must_save(&v->conns[i]))
 			continue;
 		r = r ? r : buf_add_le32(out, v->conns[i].host_port);
 		r = r ? r : buf_add_le32(out, v->conns[i].guest_port);
@@ -452,7 +455,7 @@ static int vsock_load(struct virtio_device *dev, struct reader *in)
 	uint32_t cid = reader_le32(in), sequence = reader_le32(in), count = reader_le32(in);
 
 	if (in->bad || cid <= VIRTIO_VSOCK_CID_HOST || cid == UINT32_MAX ||
-		sequence > SEQUENCE_MAX || count > RESETS_MAX - VSOCK_CONNECTIONS_MAX ||
+		sequence > SEQUENCE_MAX || count > RESETS_MAX ||
 		reader_left(in) < count * UINT64_C(8))
 		return -EINVAL;
 	v->guest_cid = cid;
@@ -477,6 +480,8 @@ static void vsock_destroy(struct virtio_device *dev)
 		(void)close(v->epoll_fd); /* no data in any of them */
 	if (v->timer_fd >= 0)
 		(void)close(v->timer_fd);
+	if (v->egress_fd >= 0)
+		(void)close(v->egress_fd);
 	(void)close(v->listen_fd);
 	virtio_done(dev);
 	free(v);
@@ -532,7 +537,7 @@ int vsock_create(const struct guest_memory *memory, int listen_fd, uint32_t gues
 	virtio_init(&v->dev, &vsock_ops, memory, raise_irq, irq_opaque);
 	v->guest_cid = guest_cid;
 	v->listen_fd = listen_fd;
-	v->epoll_fd = v->timer_fd = -1;
+	v->epoll_fd = v->timer_fd = v->egress_fd = -1;
 	v->free_head = v->work_head = v->work_tail = NO_SLOT;
 	r = open_host_side(v);
 	if (r < 0) {
@@ -563,6 +568,19 @@ void vsock_poll(struct virtio_device *dev)
 	if (dev->status & VIRTIO_STATUS_NEEDS_RESET)
 		drop_connections(v, true);
 	virtio_unlock(dev);
+}
+
+void vsock_set_egress(struct virtio_device *dev, int fd)
+{
+	struct vsock *v = vsock_of(dev);
+	int old;
+
+	virtio_lock(dev);
+	old = v->egress_fd;
+	v->egress_fd = fd;
+	virtio_unlock(dev);
+	if (old >= 0)
+		(void)close(old); /* what it holds is the other side's */
 }
 
 bool vsock_idle(struct virtio_device *dev)

@@ -8,8 +8,13 @@
  * busy" (table full), "ERR reset" (the driver was reset or broke the protocol). Half-close works
  * both ways: shutdown(SHUT_WR) is end of file on the other side.
  *
- * Only the host opens connections; a guest that tries is refused. There are only streams. No
- * traffic and no client makes the device use more than a fixed amount of memory. The guest may have
+ * The guest may open streams to one host port, EGRESS_PORT (docs/egress-protocol.md), if the device
+ * has an egress channel: for each, one message of a zero byte goes over the channel, with a connected
+ * Unix stream socket beside it. It is a connection like the others from then on. Without a channel,
+ * or when it or the table is full, the guest is refused, as it is at every other port.
+ *
+ * There are only streams. No traffic and no client makes the device use more than a fixed amount of
+ * memory. The guest may have
  * VSOCK_BUFFER_BYTES in flight per connection, and stalls when the client does not read. Nothing is
  * buffered towards the guest: bytes stay in the Unix socket until the guest has credit and a
  * receive buffer.
@@ -26,7 +31,8 @@
 
 enum {
 	VSOCK_CONNECTIONS_MAX = 1024,
-	VSOCK_BUFFER_BYTES = 65536, /* per connection, guest to host */
+	VSOCK_GUEST_CONNECTIONS_MAX = 768, /* of these; the rest is for the host's clients */
+	VSOCK_BUFFER_BYTES = 65536,	   /* per connection, guest to host */
 	VSOCK_HANDSHAKE_MS = 5000,
 	VSOCK_CLOSE_MS = 2000, /* for the guest to confirm a connection's end */
 	VSOCK_GUEST_CID = 3,
@@ -36,6 +42,10 @@ enum {
  * non-blocking. virtio_destroy releases the device and closes all connections. */
 int vsock_create(const struct guest_memory *memory, int listen_fd, uint32_t guest_cid,
 	void (*raise_irq)(void *), void *irq_opaque, struct virtio_device **ret, struct error *e);
+
+/* Replaces the egress channel, a SEQPACKET socket, which is taken over. -1: none. Streams that are
+ * open stay so. Any thread may call this. */
+void vsock_set_egress(struct virtio_device *dev, int fd);
 
 /* A descriptor of the device, readable when vsock_poll has something to do. */
 int vsock_poll_fd(const struct virtio_device *dev);

@@ -78,13 +78,25 @@ void vsock_conn_schedule(struct vsock *v, struct vsock_conn *c)
 
 /* --- life of a connection --- */
 
-struct vsock_conn *vsock_conn_by_port(struct vsock *v, uint32_t host_port)
+struct vsock_conn *vsock_conn_by_id(struct vsock *v, uint32_t id)
 {
-	struct vsock_conn *c = &v->conns[host_port % VSOCK_CONNECTIONS_MAX];
+	struct vsock_conn *c = &v->conns[id % VSOCK_CONNECTIONS_MAX];
 
-	if (slot_of(v, c) >= v->slots_used || c->state == CONN_FREE || c->host_port != host_port)
+	if (slot_of(v, c) >= v->slots_used || c->state == CONN_FREE || c->id != id)
 		return NULL;
 	return c;
+}
+
+struct vsock_conn *vsock_conn_by_ports(struct vsock *v, uint32_t host_port, uint32_t guest_port)
+{
+	struct vsock_conn *c;
+
+	if (host_port == EGRESS_PORT)
+		return vsock_guest_find(v, guest_port);
+	c = vsock_conn_by_id(v, host_port);
+	if (!c || c->from_guest || c->guest_port != guest_port)
+		return NULL;
+	return c->guest_knows && c->state != CONN_DRAINING ? c : NULL;
 }
 
 static uint16_t slot_take(struct vsock *v)
@@ -106,14 +118,32 @@ struct vsock_conn *vsock_conn_new(struct vsock *v, int fd)
 
 	if (slot == NO_SLOT)
 		return NULL;
-	v->sequence = v->sequence >= SEQUENCE_MAX ? 1 : v->sequence + 1;
+	v->sequence++;
+	if (v->sequence < SEQUENCE_FIRST || v->sequence > SEQUENCE_MAX)
+		v->sequence = SEQUENCE_FIRST;
 	c = &v->conns[slot];
 	*c = (struct vsock_conn){.state = CONN_HANDSHAKE,
 		.fd = fd,
-		.host_port = v->sequence << SLOT_BITS | slot,
+		.id = v->sequence << SLOT_BITS | slot,
 		.out = BUF_INIT(VSOCK_BUFFER_BYTES)};
+	c->host_port = c->id;
 	v->conn_count++;
 	return c;
+}
+
+/* Edges only. `out`: also when the socket takes more. */
+static struct epoll_event conn_interest(const struct vsock_conn *c, bool out)
+{
+	return (struct epoll_event){
+		.events = EPOLLIN | EPOLLRDHUP | EPOLLET | (out ? EPOLLOUT : 0), .data.u64 = c->id};
+}
+
+/* #calls vcpu main: epoll_ctl */
+int vsock_conn_watch(struct vsock *v, struct vsock_conn *c)
+{
+	struct epoll_event e = conn_interest(c, false);
+
+	return epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, c->fd, &e) < 0 ? -errno : 0;
 }
 
 /* #calls vcpu main: close */
@@ -127,14 +157,24 @@ static void conn_close_fd(struct vsock_conn *c)
 void vsock_conn_free(struct vsock *v, struct vsock_conn *c)
 {
 	vsock_work_remove(v, c);
+	vsock_guest_forget(v, c);
 	conn_close_fd(c);
 	buf_done(&c->out);
 	c->state = CONN_FREE;
 	c->next = v->free_head;
 	v->free_head = slot_of(v, c);
 	v->conn_count--;
+	v->guest_count -= c->from_guest;
 	if (v->listen_paused)
 		vsock_listen_watch(v, true);
+}
+
+void vsock_conn_drain(struct vsock *v, struct vsock_conn *c)
+{
+	vsock_work_remove(v, c);
+	vsock_guest_forget(v, c);
+	c->pending = 0;
+	c->state = CONN_DRAINING;
 }
 
 /* Sends one line to the client, as far as its socket takes it.
@@ -163,22 +203,21 @@ void vsock_reset_queue(struct vsock *v, uint32_t host_port, uint32_t guest_port,
 		(struct vsock_ports){.host_port = host_port, .guest_port = guest_port};
 }
 
-/* Ends a connection that the guest knows of. Resets go out before new requests, so at most one per
- * connection waits, besides those of a load and the replies. So there is always room. */
+/* Ends a connection that the guest knows of. Resets go out before new requests, and the guest opens
+ * streams only while fewer than RESETS_WAITING_MAX wait. So there is always room for one more of each
+ * connection that the guest knows, and a state with all of them can be loaded. */
 void vsock_conn_reset(struct vsock *v, struct vsock_conn *c)
 {
-	if (c->request_sent)
+	if (c->guest_knows)
 		vsock_reset_queue(v, c->host_port, c->guest_port, RESETS_MAX);
 	if (c->state == CONN_CONNECTING)
 		vsock_conn_say(c, "ERR reset\n");
 	vsock_conn_free(v, c);
 }
 
-/* #calls vcpu main: epoll_ctl */
 static void conn_watch_out(struct vsock *v, struct vsock_conn *c, bool on)
 {
-	struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET | (on ? EPOLLOUT : 0),
-		.data.u64 = c->host_port};
+	struct epoll_event e = conn_interest(c, on);
 
 	if (c->watches_out == on)
 		return;

@@ -119,7 +119,6 @@ static void conn_handshake(struct vsock *v, struct vsock_conn *c)
 
 static void client_new(struct vsock *v, int fd)
 {
-	struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET};
 	struct vsock_conn *c = vsock_conn_new(v, fd);
 
 	if (!c) {
@@ -127,8 +126,7 @@ static void client_new(struct vsock *v, int fd)
 		(void)close(fd);
 		return;
 	}
-	e.data.u64 = c->host_port;
-	if (epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0)
+	if (vsock_conn_watch(v, c) < 0)
 		vsock_conn_refuse(v, c, "ERR busy\n");
 	else
 		conn_handshake(v, c);
@@ -240,7 +238,7 @@ void vsock_host_events(struct vsock *v)
 		} else if (events[i].data.u64 == ID_TIMER) {
 			check_deadlines(v);
 		} else {
-			c = vsock_conn_by_port(v, (uint32_t)events[i].data.u64);
+			c = vsock_conn_by_id(v, (uint32_t)events[i].data.u64);
 			if (c)
 				conn_event(v, c, events[i].events);
 		}

@@ -1,4 +1,4 @@
-/* Fuzzes virtio-vsock: the input is a list of what a guest and its clients do. Invariants: the
+/* Fuzzes virtio-vsock: the input is a list of what a guest, its clients and its worker do. Invariants: the
  * device never blocks, and its descriptor does not stay readable when there is nothing to do. */
 #include <assert.h>
 #include <poll.h>
@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "../unit/fake_driver.h"
+#include "proto/egress_wire.h"
 #include "vmm/vsock.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -25,6 +26,9 @@ enum {
 	PORTS = 8,
 	RX_BUFFER = 4096,
 	TX_AREA = FAKE_HEAP + 0x100000,
+	/* Flags of a poll, which then also */
+	TAKE_STREAM = 0x40,   /* makes a client of the next stream that the guest opened, */
+	SWITCH_CHANNEL = 0x80 /* and gives the device another channel, or takes it away */
 };
 
 enum {
@@ -48,7 +52,21 @@ static struct fake_driver f;
 static struct sockaddr_un address;
 static socklen_t address_len;
 static int clients[CLIENTS];
+static int channel;	      /* the worker's end of the egress channel; -1: there is none */
 static uint32_t ports[PORTS]; /* host ports that the device used, the latest first */
+
+static void switch_channel(void)
+{
+	int pair[2] = {-1, -1}, r = 0;
+
+	if (channel >= 0)
+		(void)close(channel); /* with all that waits in it */
+	else
+		r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair);
+	assert(r == 0);
+	vsock_set_egress(f.dev, pair[0]);
+	channel = pair[1];
+}
 
 static void make_device(void)
 {
@@ -94,6 +112,27 @@ static void client_close(unsigned i)
 	if (clients[i] >= 0)
 		(void)close(clients[i]);
 	clients[i] = -1;
+}
+
+/* Client i is now the worker's end of a stream that the guest opened, if there is one. */
+static void take_stream(unsigned i)
+{
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	char data = 1;
+	struct iovec iov = {.iov_base = &data, .iov_len = 1};
+	struct msghdr m = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control)};
+
+	if (recvmsg(channel, &m, MSG_CMSG_CLOEXEC) != 1)
+		return;
+	assert(data == 0 && control.head.cmsg_len == CMSG_LEN(sizeof(int)));
+	client_close(i);
+	memcpy(&clients[i], CMSG_DATA(&control.head), sizeof(int));
 }
 
 static void poll_device(void)
@@ -150,10 +189,13 @@ static void packet(struct reader *in, bool hostile)
 {
 	struct virtio_vsock_hdr h = {.src_cid = 3, .dst_cid = 2, .type = VIRTIO_VSOCK_TYPE_STREAM};
 	uint32_t n = 0;
+	unsigned port;
 
 	h.op = reader_u8(in) % 9;
-	h.dst_port = ports[reader_u8(in) % PORTS];
-	h.src_port = 1000 + reader_u8(in) % 2;
+	port = reader_u8(in) % PORTS;
+	h.dst_port = port < PORTS - 1 ? ports[port] : EGRESS_PORT;
+	port = reader_u8(in);
+	h.src_port = 1000 + port % 2 + port / 128 * 1024; /* some share a bucket */
 	h.flags = reader_u8(in) % 4;
 	h.buf_alloc = reader_u8(in) * 4096u;
 	h.fwd_cnt = reader_u8(in) * 64u;
@@ -199,6 +241,7 @@ static void save_and_load(struct reader *in)
 		b.data[b.start + at % buf_len(&b)] ^= value;
 	virtio_destroy(f.dev);
 	make_device();
+	switch_channel();
 	saved = reader_of(buf_head(&b), buf_len(&b));
 	if (virtio_load(f.dev, &saved) == 0)
 		virtio_resume(f.dev);
@@ -238,6 +281,10 @@ static void step(struct reader *in)
 		break;
 	case DO_POLL:
 		poll_device();
+		if (n & TAKE_STREAM)
+			take_stream(i);
+		if (n & SWITCH_CHANNEL)
+			switch_channel();
 		break;
 	case DO_BUFFERS:
 		give_buffers(n % 64);
@@ -271,6 +318,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	log_set_level(LOG_LEVEL_ERROR);
 	fake_init(&f);
 	make_device();
+	channel = -1;
+	switch_channel();
 	memset(ports, 0, sizeof(ports));
 	for (unsigned i = 0; i < CLIENTS; i++)
 		clients[i] = -1;
@@ -281,6 +330,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < CLIENTS; i++)
 		client_close(i);
 	poll_device();
+	if (channel >= 0)
+		(void)close(channel); /* with all that waits in it */
 	fake_done(&f);
 	return 0;
 }
