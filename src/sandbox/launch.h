@@ -44,6 +44,9 @@ struct vmm_launch {
 	const char *dir; /* the sandbox's directory; must exist */
 	int cgroup_fd;	 /* its control group (cgroup.h), borrowed; 0 or less: none */
 
+	int egress_fd; /* the VMM's end of its egress channel (docs/egress-protocol.md), borrowed;
+			  * 0 or less: no network */
+
 	/* Either restored from a snapshot's directory. `memory` in there is its memory, unless it
 	 * stands on others: then `memory` names the full one and `layers` those on top, lowest
 	 * first, the snapshot's own last. Paths are relative to the directory or absolute. */

@@ -182,6 +182,16 @@ static int add_sockets(struct launch_command *c, int dirfd, struct error *e)
 	return 0;
 }
 
+static void add_egress(struct launch_command *c, int channel)
+{
+	int fd = fcntl(channel, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		c->err = -errno;
+	else
+		add_arg(c, "--egress-fd=%d", launch_command_pass_fd(c, fd));
+}
+
 /* Passes what the process would otherwise open by path. */
 static int add_host(struct launch_command *c, int dirfd, struct error *e)
 {
@@ -210,6 +220,8 @@ int launch_command_build(struct launch_command *c, const struct vmm_launch *l, i
 	r = add_host(c, dirfd, e);
 	if (r == 0)
 		r = add_sockets(c, dirfd, e);
+	if (r == 0 && l->egress_fd > 0)
+		add_egress(c, l->egress_fd);
 	if (r == 0)
 		r = add_source(c, l, e);
 	for (unsigned i = 0; i < l->disk_count && r == 0; i++)

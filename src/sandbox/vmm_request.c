@@ -67,13 +67,26 @@ int vmm_await_answer(int sock, const char *request, uint64_t limit_ns,
 		     : error_set(e, ERROR_SANDBOX, r ? -r : ECONNRESET, "the microVM has ended");
 }
 
-int vmm_request(int dirfd, const char *text, char *reply, size_t reply_bytes, struct error *e)
+static int request(int dirfd, const char *text, const struct control_fds *fds, char *reply,
+	size_t reply_bytes, struct error *e)
 {
 	_cleanup_close_ int sock = -1;
 	char answer[CONTROL_MESSAGE_MAX];
-	int r = vmm_ask(dirfd, text, NULL, &sock, e);
+	int r = vmm_ask(dirfd, text, fds, &sock, e);
 
 	if (r == 0)
 		r = vmm_await_answer(sock, text, 10 * NS_PER_S, answer, e);
 	return r < 0 ? r : vmm_take_reply(answer, reply, reply_bytes, e);
+}
+
+int vmm_request(int dirfd, const char *text, char *reply, size_t reply_bytes, struct error *e)
+{
+	return request(dirfd, text, NULL, reply, reply_bytes, e);
+}
+
+int vmm_set_egress(int dirfd, int channel, struct error *e)
+{
+	const struct control_fds fds = {.fd = {channel}, .count = channel >= 0};
+
+	return request(dirfd, "network", &fds, NULL, 0, e);
 }

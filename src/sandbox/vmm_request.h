@@ -16,6 +16,11 @@ enum { VMM_REQUEST_MS = 600 * 1000 };
  * there. */
 int vmm_request(int dirfd, const char *text, char *reply, size_t reply_bytes, struct error *e);
 
+/* Gives any running microVM another egress channel (docs/egress-protocol.md): the VMM's end of it,
+ * borrowed. -1: it has no network any more. Streams that are open stay so. ERROR_USAGE: an older
+ * Mayfly started it, and it knows no network. Otherwise as vmm_request. */
+int vmm_set_egress(int dirfd, int channel, struct error *e);
+
 /* The steps of a request, for those that have several answers. */
 
 /* Sends a request, with fds (borrowed, may be NULL), on a new connection. The caller closes

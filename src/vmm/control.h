@@ -25,6 +25,8 @@
  *				connection. "go" has no answer
  *	flush			writes the disks' deltas to the host's disk
  *	idle			-> ok yes|no: yes if no host connection to the guest is open
+ *	network			replaces the egress channel (vsock.h) by the one that comes with the
+ *				message; without one, the guest may open no streams any more
  *	keep			the VM outlives its owner from now on
  *	quit			ends the VM after the answer
  *

@@ -32,7 +32,7 @@
 #include "vmm/vm.h"
 
 struct settings {
-	uint64_t kvm_fd, proc_fd, console_fd, vsock_fd, control_fd, owner_fd;
+	uint64_t kvm_fd, proc_fd, console_fd, vsock_fd, egress_fd, control_fd, owner_fd;
 	uint64_t kernel_fd, initrd_fd, state_fd, memory_fd, hot_fd, baseline_fd, host_cpu;
 	uint64_t cpus, memory;
 	const char *cmdline, *filter;
@@ -53,6 +53,7 @@ static const struct option_spec options[] = {
 	FD_OPTION("proc-fd", proc_fd, "/proc, closed once our own pagemap was opened through it"),
 	FD_OPTION("console-fd", console_fd, "the boot log"),
 	FD_OPTION("vsock-fd", vsock_fd, "listening Unix socket: the host side of virtio-vsock"),
+	FD_OPTION("egress-fd", egress_fd, "egress channel; none: the guest has no network"),
 	FD_OPTION("control-fd", control_fd, "listening seqpacket socket for control requests"),
 	FD_OPTION("owner-fd", owner_fd, "the owner's channel; its end ends the microVM"),
 	FD_OPTION("state-fd", state_fd, "restore from a snapshot with this state"),
@@ -367,10 +368,23 @@ static void end_snapshot(struct vmm_process *p)
 	p->running = false;
 }
 
+static int set_network(struct vmm_process *p, struct control_fds *fds, struct error *e)
+{
+	if (fds->count > 1)
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "network: expected one descriptor, or none");
+	vm_set_egress(p->vm, fds->count ? TAKE_FD(fds->fd[0]) : -1);
+	return 0;
+}
+
 static bool changes_vm(const char *request)
 {
-	return strcmp(request, "status") != 0 && strcmp(request, "idle") != 0 &&
-	       strcmp(request, "quit") != 0 && strcmp(request, "keep") != 0;
+	static const char *const others[] = {"status", "idle", "network", "quit", "keep"};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(others); i++)
+		if (strcmp(request, others[i]) == 0)
+			return false;
+	return true;
 }
 
 static void handle_request(
@@ -395,6 +409,8 @@ static void handle_request(
 		(void)do_save_hot(p, fds, &e); /* e has the result */
 	else if (strcmp(request, "flush") == 0)
 		(void)vm_flush_disks(p->vm, &e); /* e has the result */
+	else if (strcmp(request, "network") == 0)
+		(void)set_network(p, fds, &e); /* e has the result */
 	else if (strcmp(request, "keep") == 0)
 		p->s.keep = true;
 	else if (strcmp(request, "quit") == 0)
@@ -622,7 +638,10 @@ static int start(struct vmm_process *p, struct error *e)
 		return r;
 	keep_cores_apart();
 	r = make_vm(p, pagemap_fd, e);
-	return r == 0 ? watch_all(p, e) : r;
+	if (r < 0)
+		return r;
+	vm_set_egress(p->vm, fd_of(p->s.egress_fd));
+	return watch_all(p, e);
 }
 
 /* The guest does not wait for this filter: it runs already. */
@@ -662,6 +681,7 @@ int main(int argc, char **argv)
 			.proc_fd = NO_FD,
 			.console_fd = NO_FD,
 			.vsock_fd = NO_FD,
+			.egress_fd = NO_FD,
 			.control_fd = NO_FD,
 			.owner_fd = NO_FD,
 			.state_fd = NO_FD,

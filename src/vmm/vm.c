@@ -682,6 +682,16 @@ bool vm_vsock_idle(struct vm *vm)
 	return !d || vsock_idle(d);
 }
 
+void vm_set_egress(struct vm *vm, int fd)
+{
+	struct virtio_device *d = vm->slots[VM_SLOT_VSOCK].device;
+
+	if (d)
+		vsock_set_egress(d, fd);
+	else
+		cleanup_close_p(&fd);
+}
+
 void vm_get_stats(const struct vm *vm, struct vm_stats *s)
 {
 	*s = (struct vm_stats){

@@ -147,6 +147,8 @@ enum vm_end vm_ended(const struct vm *vm, char *why, size_t why_bytes);
 int vm_vsock_fd(const struct vm *vm); /* -1: no vsock */
 void vm_vsock_poll(struct vm *vm);
 bool vm_vsock_idle(struct vm *vm);
+/* Replaces the egress channel (vsock.h), taken over; -1: none. Any thread may call this. */
+void vm_set_egress(struct vm *vm, int fd);
 
 struct vm_stats {
 	uint64_t exits;		/* returns of KVM_RUN that user space handled */
