@@ -30,6 +30,7 @@
 #include "vmm/control.h"
 #include "vmm/kvm.h"
 #include "vmm/snapshot_files.h"
+#include "vmm/vsock.h"
 
 enum { SMALL_MB = 8, WAIT_MS = 5000, CHILDREN = 8, SKIPPED = 77, PATH_BYTES = 128 };
 
@@ -147,16 +148,25 @@ static void launch(struct machine *m, const char *name, struct vmm_launch *l)
 		fail("vmm_launch: %s", e.message);
 }
 
-static void boot(struct machine *m, const char *name)
+static void boot_guest(
+	struct machine *m, const char *name, const char *guest, const char *cmdline, int egress_fd)
 {
 	char kernel[PATH_BYTES * 4];
-	struct vmm_launch l = {
-		.kernel = kernel, .cmdline = "exits", .cpus = 1, .memory_bytes = 64 << 20};
+	struct vmm_launch l = {.kernel = kernel,
+		.cmdline = cmdline,
+		.cpus = 1,
+		.memory_bytes = 64 << 20,
+		.egress_fd = egress_fd};
 
 	(void)snprintf(
-		kernel, sizeof(kernel), "%s/snapshot", guests); /* a path that is too long fails */
+		kernel, sizeof(kernel), "%s/%s", guests, guest); /* a path that is too long fails */
 	launch(m, name, &l);
 	await_start(m);
+}
+
+static void boot(struct machine *m, const char *name)
+{
+	boot_guest(m, name, "snapshot", "exits", -1);
 }
 
 static void status(const struct machine *m, char out[256])
@@ -188,15 +198,20 @@ static bool is_paused(const struct machine *m)
 	return strncmp(text, "paused", 6) == 0;
 }
 
+static void await_exits(const struct machine *m, unsigned long long n)
+{
+	unsigned long long end = number(m, "exits=") + n;
+
+	for (unsigned i = 0; i < WAIT_MS && number(m, "exits=") < end; i++)
+		(void)poll(NULL, 0, 1); /* sleeps */
+	if (number(m, "exits=") < end)
+		fail("%s does not run", m->name);
+}
+
 /* The guest leaves for the VMM all the time. */
 static void expect_running(const struct machine *m)
 {
-	unsigned long long before = number(m, "exits=");
-
-	for (unsigned i = 0; i < WAIT_MS && number(m, "exits=") == before; i++)
-		(void)poll(NULL, 0, 1); /* sleeps */
-	if (number(m, "exits=") == before)
-		fail("%s does not run", m->name);
+	await_exits(m, 1);
 }
 
 /* What vmm_snapshot told of its steps. */
@@ -263,7 +278,7 @@ static void stop(struct machine *m)
 }
 
 /* What was made of the snapshots "full" and "layer" of one machine. */
-static void restore(struct machine *m, const char *name, bool paused)
+static void restore_with(struct machine *m, const char *name, bool paused, int egress_fd)
 {
 	char path[4][PATH_BYTES];
 	static const char *const files[] = {
@@ -273,6 +288,7 @@ static void restore(struct machine *m, const char *name, bool paused)
 		.layers = {path[2]},
 		.layer_count = 1,
 		.check_layers = true,
+		.egress_fd = egress_fd,
 		.paused = paused};
 	char own[PATH_BYTES];
 
@@ -283,6 +299,11 @@ static void restore(struct machine *m, const char *name, bool paused)
 	l.disks[0].layers[1] = own;
 	l.disks[0].layer_count = 2;
 	launch(m, name, &l);
+}
+
+static void restore(struct machine *m, const char *name, bool paused)
+{
+	restore_with(m, name, paused, -1);
 }
 
 /* --- tests --- */
@@ -519,6 +540,204 @@ static void bad_requests(void)
 	(void)close(fd); /* only a directory */
 	expect_running(&m);
 	stop(&m);
+}
+
+/* --- streams that the guest opens --- */
+
+/* What the guest egress.c says first. */
+struct report {
+	uint32_t refused, reset;
+};
+
+struct channel {
+	int theirs, ours;
+};
+
+static struct channel make_channel(void)
+{
+	int pair[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
+	return (struct channel){pair[0], pair[1]};
+}
+
+static void close_channel(struct channel *c)
+{
+	if (c->theirs >= 0)
+		(void)close(c->theirs); /* the VMM has its own */
+	(void)close(c->ours);		/* nobody opens a stream any more */
+}
+
+static void await_readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (poll(&p, 1, WAIT_MS) != 1)
+		fail("nothing comes from the guest");
+}
+
+static int take_stream(const struct channel *c)
+{
+	struct control_fds fds;
+	char text[CONTROL_MESSAGE_MAX];
+
+	await_readable(c->ours);
+	CHECK(control_receive(c->ours, text, &fds) == 1 && text[0] == '\0' && fds.count == 1);
+	return fds.fd[0];
+}
+
+static void read_from(int fd, void *data, size_t n)
+{
+	for (size_t have = 0; have < n;) {
+		ssize_t r;
+
+		await_readable(fd);
+		r = read(fd, (char *)data + have, n - have);
+		CHECK(r > 0);
+		have += (size_t)r;
+	}
+}
+
+static struct report hear(int stream)
+{
+	struct report r;
+	char end;
+
+	read_from(stream, &r, sizeof(r));
+	await_readable(stream);
+	CHECK(read(stream, &end, 1) == 0); /* the guest's direction ends on its own */
+	return r;
+}
+
+static void answer(int stream)
+{
+	CHECK(write(stream, "answer", 6) == 6 && close(stream) == 0);
+}
+
+/* One stream from its beginning to its end. */
+static struct report converse(const struct channel *c)
+{
+	int stream = take_stream(c);
+	struct report r = hear(stream);
+
+	answer(stream);
+	return r;
+}
+
+static void set_egress(const struct machine *m, int channel)
+{
+	struct error e = {0};
+	int fd = open_dir(m->name);
+
+	if (vmm_set_egress(fd, channel, &e) < 0)
+		fail("vmm_set_egress: %s", e.message);
+	(void)close(fd); /* only a directory */
+}
+
+/* While a stream of the old channel is open, which goes on. */
+static void switch_channel(const struct machine *m, const struct channel *old, int channel)
+{
+	int stream = take_stream(old);
+
+	set_egress(m, channel);
+	(void)hear(stream);
+	answer(stream);
+}
+
+static void guest_streams(void)
+{
+	struct channel c = make_channel(), other = make_channel();
+	struct machine m;
+	struct report r;
+
+	boot_guest(&m, "talks", "egress", "talks", c.theirs);
+	for (unsigned i = 0; i < 3; i++) {
+		r = converse(&c);
+		CHECK(r.refused == 0 && r.reset == 0);
+	}
+	switch_channel(&m, &c, other.theirs);
+	r = converse(&other);
+	CHECK(r.refused == 0 && r.reset == 0);
+	stop(&m);
+	close_channel(&c);
+	close_channel(&other);
+}
+
+/* Some: setting the device up costs fewer exits. */
+static void await_refusals(const struct machine *m)
+{
+	await_exits(m, 500);
+}
+
+/* Without a channel, with one, with none again; and with one that nobody reads any more. */
+static void no_guest_streams(void)
+{
+	struct channel c[3] = {make_channel(), make_channel(), make_channel()};
+	struct machine m;
+
+	boot_guest(&m, "talks", "egress", "talks", -1);
+	await_refusals(&m);
+	set_egress(&m, c[0].theirs);
+	CHECK(converse(&c[0]).refused > 0);
+	switch_channel(&m, &c[0], -1);
+	await_refusals(&m);
+	set_egress(&m, c[1].theirs);
+	CHECK(converse(&c[1]).refused > 0);
+	(void)close(c[1].ours); /* as a worker's that was killed */
+	c[1].ours = -1;
+	await_refusals(&m);
+	set_egress(&m, c[2].theirs);
+	CHECK(converse(&c[2]).refused > 0);
+	stop(&m);
+	for (unsigned i = 0; i < 3; i++)
+		close_channel(&c[i]);
+}
+
+/* As many as there may be, and not one more. */
+static void many_guest_streams(void)
+{
+	static int streams[VSOCK_GUEST_CONNECTIONS_MAX];
+	struct channel c = make_channel();
+	struct machine m;
+	uint32_t n;
+
+	boot_guest(&m, "many", "egress", "many", c.theirs);
+	for (unsigned i = 0; i < VSOCK_GUEST_CONNECTIONS_MAX; i++)
+		streams[i] = take_stream(&c);
+	read_from(streams[0], &n, sizeof(n));
+	CHECK(n == VSOCK_GUEST_CONNECTIONS_MAX);
+	for (unsigned i = 0; i < VSOCK_GUEST_CONNECTIONS_MAX; i++)
+		(void)close(streams[i]); /* only counted */
+	stop(&m);
+	close_channel(&c);
+}
+
+/* Streams that a snapshot found open are reset in what is restored from it, and go on in the parent. */
+static void guest_streams_and_snapshots(void)
+{
+	struct channel c = make_channel(), other = make_channel();
+	struct machine m, child;
+	struct report r;
+	int open_one;
+
+	boot_guest(&m, "parent", "egress", "talks", c.theirs);
+	snapshot(&m, "full", false, true);
+	(void)converse(&c);
+	open_one = take_stream(&c);
+	(void)hear(open_one);
+	snapshot(&m, "layer", false, false);
+	restore_with(&child, "child", false, other.theirs);
+	await_start(&child);
+	r = converse(&other);
+	CHECK(r.reset == 1 && r.refused == 0);
+	answer(open_one);
+	r = converse(&c);
+	CHECK(r.reset == 0 && r.refused == 0);
+	stop(&child);
+	stop(&m);
+	remove_snapshots();
+	close_channel(&c);
+	close_channel(&other);
 }
 
 /* --- what the process has --- */
@@ -789,6 +1008,10 @@ static const struct {
 	{"process: killed while it takes a snapshot", killed},
 	{"process: a snapshot that nobody waits for", abandoned},
 	{"process: bad requests", bad_requests},
+	{"process: streams that the guest opens", guest_streams},
+	{"process: a guest without an egress channel", no_guest_streams},
+	{"process: as many streams of a guest as there may be", many_guest_streams},
+	{"process: snapshots of open streams", guest_streams_and_snapshots},
 	{"process: no environment, no descriptors but its own", bare_process},
 	{"process: one that lets go of its owner is not waited for", silent_process},
 	{"process: links, pipes and directories in place of its files", hostile_directory},
