@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "daemon/daemon.h"
+#include "daemon/rights.h"
 #include "daemon/self_signed.h"
 #include "http/server.h"
 #include "sandbox/vmm_jail.h"
@@ -216,7 +217,10 @@ static int prepare_jail(const char *word, struct error *e)
 {
 	int r = vmm_jail_configure(word, e);
 
-	return r == 0 ? vmm_jail_prepare(NULL, e) : r;
+	rights_raise();
+	if (r == 0)
+		r = vmm_jail_prepare(NULL, e);
+	return r;
 }
 
 static int run(void *values, int argc, char **argv, struct error *e)
@@ -240,6 +244,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.cgroup = o->cgroup,
 		.disk_rate = o->disk_rate,
 		.disk_ops = o->disk_ops,
+		.drop_rights = true,
 		.fleet =
 			{
 				.sandboxes_max = (uint32_t)o->sandboxes,

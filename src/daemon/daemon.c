@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "daemon/rights.h"
 #include "daemon/self_signed.h"
 #include "daemon/surfaces.h"
 #include "daemon/webhooks.h"
@@ -231,7 +232,9 @@ static void warn_of_cgroups(const struct daemon *d)
 			d->no_cgroups.message);
 }
 
-static int open_all(struct daemon *d, struct error *e)
+/* What takes all rights of the process, and no other thread: whether a group is delegated is written
+ * where only the host's root can read it. */
+static int open_first(struct daemon *d, struct error *e)
 {
 	int r = open_log(&d->options, e);
 
@@ -243,8 +246,15 @@ static int open_all(struct daemon *d, struct error *e)
 		r = sandbox_dirs_open(d->fleet.home.path, &d->fleet.dirs, e);
 	if (r == 0)
 		r = open_cgroups(d, e);
-	if (r == 0)
-		r = open_store(d, e);
+	if (r == 0 && d->options.drop_rights)
+		r = rights_drop(e);
+	return r;
+}
+
+static int open_rest(struct daemon *d, struct error *e)
+{
+	int r = open_store(d, e);
+
 	if (r == 0)
 		r = scrape_start(d->fleet.loop, d->fleet.store, &d->scrape, e);
 	if (r == 0)
@@ -283,8 +293,10 @@ int daemon_start(const struct daemon_options *o, struct daemon **ret, struct err
 	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
 	json_set_alloc_funcs(json_allocate, free);
 	raise_limits();
+	r = open_first(d, e);
 	start_workers(d);
-	r = open_all(d, e);
+	if (r == 0)
+		r = open_rest(d, e);
 	if (r == 0)
 		r = open_server(d, e);
 	if (r < 0) {

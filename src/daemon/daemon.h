@@ -38,6 +38,7 @@ struct daemon_options {
 	const char *cgroup;	      /* directory for sandboxes' control groups; NULL: our own
 					 * group, if it is delegated; "off": none */
 	uint64_t disk_rate, disk_ops; /* of each sandbox, a second; 0: no limit */
+	bool drop_rights;	      /* of the process (rights.h), which has one thread yet */
 	struct fleet_options fleet;
 };
 

@@ -16,42 +16,63 @@ enum {
 	CAPABILITIES_MAX = 64,
 	FILES_MAX = 2048,   /* 1,024 vsock connections, 80 given at start, CPUs, snapshots */
 	PROCESSES_MAX = 32, /* threads of a VMM: 4 CPUs, a snapshot, helpers of KVM */
-	NICE_ZERO = 20,	    /* RLIMIT_NICE counts from nice 19 up */
 };
 
 /* A disk's delta of 64 GiB with its head (VMM_FILE_MAX). */
 #define FILE_BYTES_MAX (UINT64_C(65) << 30)
 
-static int drop_bounding_set(void)
+static int drop_bounding_set(uint64_t kept)
 {
 	for (unsigned i = 0; i < CAPABILITIES_MAX; i++)
-		if (prctl(PR_CAPBSET_READ, i, 0, 0, 0) > 0 &&
+		if (!(kept >> i & 1) && prctl(PR_CAPBSET_READ, i, 0, 0, 0) > 0 &&
 			prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0 && errno != EPERM)
 			return -errno; /* EPERM: no rights to lose, as no_new_privs is set */
 	return 0;
 }
 
-int confine_gains(void)
+/* bits: of securebits(7), beside those that keep ambient capabilities away. */
+static int lock_gains(unsigned long bits, uint64_t kept)
 {
-	static const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
-					  SECBIT_NO_CAP_AMBIENT_RAISE |
-					  SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
-
+	bits |= SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 		prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return -errno;
 	/* without CAP_SETPCAP the process has no rights that these would take */
 	if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0 && errno != EPERM)
 		return -errno;
-	return drop_bounding_set();
+	return drop_bounding_set(kept);
+}
+
+int confine_gains(void)
+{
+	return lock_gains(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, 0);
+}
+
+static int keep_capabilities(uint64_t kept)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+	if (kept && syscall(SYS_capget, &head, sets) < 0)
+		return -errno;
+	for (unsigned i = 0; i < ARRAY_SIZE(sets); i++) {
+		sets[i].permitted &= (uint32_t)(kept >> (32 * i));
+		sets[i].effective &= sets[i].permitted;
+		sets[i].inheritable = 0;
+	}
+	return syscall(SYS_capset, &head, sets) < 0 ? -errno : 0;
+}
+
+int confine_to(uint64_t capabilities)
+{
+	int r = lock_gains(0, capabilities);
+
+	return r == 0 ? keep_capabilities(capabilities) : r;
 }
 
 int confine_capabilities(void)
 {
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
-
-	return syscall(SYS_capset, &head, none) < 0 ? -errno : 0;
+	return keep_capabilities(0);
 }
 
 /* A limit that is already lower stays. */
@@ -81,9 +102,7 @@ int confine_resources(enum jail_kind kind)
 		{RLIMIT_MSGQUEUE, 0},
 		{RLIMIT_RTPRIO, 0},
 	};
-	/* A VM of the pool starts idle and must get back to normal (vmm/priority.h). Who may not
-	 * raise the limit has pools at normal priority. */
-	(void)setrlimit(RLIMIT_NICE, &(struct rlimit){NICE_ZERO, NICE_ZERO});
+
 	for (unsigned i = 0; i < ARRAY_SIZE(limits); i++) {
 		int r = limit(limits[i].resource, limits[i].most);
 

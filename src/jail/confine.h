@@ -4,11 +4,17 @@
 #ifndef JAIL_CONFINE_H
 #define JAIL_CONFINE_H
 
+#include <stdint.h>
+
 #include "jail/kind.h"
 
 /* Later programs gain no rights: no_new_privs, an empty bounding set, no ambient capabilities, and
  * user 0 means nothing. The capabilities that the process has now stay. */
 int confine_gains(void);
+
+/* For a process that goes on as who it is, and starts others: no_new_privs, and no capabilities but
+ * those of the set (bits by number) that it has now. What it starts has no others either. */
+int confine_to(uint64_t capabilities);
 
 /* Drops all capabilities. */
 int confine_capabilities(void);

@@ -1,0 +1,35 @@
+#include "daemon/rights.h"
+
+#include <linux/capability.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+#include "jail/confine.h"
+
+enum { NICE_ZERO = 20 }; /* RLIMIT_NICE counts from nice 19 up */
+
+static const unsigned kept[] = {
+	CAP_DAC_OVERRIDE,     /* a home that another user owns, as with sudo */
+	CAP_NET_BIND_SERVICE, /* ports below 1024, which are opened when there are threads */
+	CAP_SETFCAP,	      /* this and the next two: ids of the jail's user namespace */
+	CAP_SETGID,	      /* (user_namespaces(7)), for a launcher that is made again */
+	CAP_SETUID,	      /* likewise */
+	CAP_SYS_NICE,	      /* fleet/fair.h */
+};
+
+void rights_raise(void)
+{
+	(void)setrlimit(RLIMIT_NICE, &(struct rlimit){NICE_ZERO, NICE_ZERO});
+}
+
+int rights_drop(struct error *e)
+{
+	uint64_t set = 0;
+	int r;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(kept); i++)
+		set |= UINT64_C(1) << kept[i];
+	r = confine_to(set);
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot give up rights") : 0;
+}
