@@ -50,7 +50,7 @@ static const struct router_entry table[] = {
 	{"POST", "/sandboxes/{}/rollback", api_rollback, ROUTER_KEY},
 	{"POST", "/sandboxes/{}/snapshots", api_snapshot, ROUTER_KEY},
 	{"POST", "/sandboxes/{}/diff", api_diff, ROUTER_KEY},
-	{"PUT", "/sandboxes/{}/network", not_yet, ROUTER_KEY},
+	{"PUT", "/sandboxes/{}/network", api_network, ROUTER_KEY},
 	{"POST", "/execute", api_execute, ROUTER_KEY},
 	{"GET", "/snapshots", api_snapshots_list, ROUTER_KEY},
 

@@ -43,6 +43,7 @@ void api_rollback(struct request *r);
 void api_snapshot(struct request *r);
 void api_snapshots_list(struct request *r);
 void api_diff(struct request *r);
+void api_network(struct request *r); /* api_network.c */
 void api_template_delete(struct request *r);
 void api_metrics(struct request *r);
 void api_metrics_many(struct request *r);
@@ -115,6 +116,13 @@ json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb
 json_t *api_time(uint64_t ns);
 /* Reads a boolean member. *ret holds the default before the call. False: answered. */
 bool api_take_flag(struct request *r, const json_t *object, const char *key, bool *ret);
+/* Reads allow_internet_access. False: answered. */
+bool api_take_internet(struct request *r, const json_t *body, enum store_internet *ret);
+/* Checks a network object (fleet/network_check.h). False: answered with 400 or, for what this version
+ * does not serve, 501. */
+bool api_check_network(struct request *r, const json_t *network, enum store_internet internet);
+/* The network object as clients see it, without passwords; NULL: none was given. */
+json_t *api_network_json(const struct store_sandbox *sb);
 /* Reads seconds from the body's `key`. *ret_s holds the default before the call. False:
  * answered. */
 bool api_take_seconds(

@@ -255,19 +255,10 @@ static bool take_sizes(struct request *r, const json_t *body, struct instance_or
 static bool check_unserved(struct request *r, const json_t *body)
 {
 	static const char *const names[] = {"volumeMounts", "iam"};
-	static const char *const network_names[] = {
-		"rules", "egressProxy", "allowOut", "httpsPorts"};
-	const json_t *network = json_object_get(body, "network");
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (!is_empty(json_object_get(body, names[i]))) {
 			reply_error(r, 501, "%s is not served by this version of Mayfly", names[i]);
-			return false;
-		}
-	for (size_t i = 0; i < ARRAY_SIZE(network_names); i++)
-		if (!is_empty(json_object_get(network, network_names[i]))) {
-			reply_error(r, 501, "network.%s is not served by this version of Mayfly",
-				network_names[i]);
 			return false;
 		}
 	return true;
@@ -290,22 +281,20 @@ static bool take_pausing(struct request *r, const json_t *body, struct instance_
 static bool take_network(struct request *r, const json_t *body, struct instance_order *o)
 {
 	json_t *network = json_object_get(body, "network");
-	const json_t *mask;
 
 	o->public_traffic = true;
+	if (!api_take_internet(r, body, &o->internet))
+		return false;
 	if (!network || json_is_null(network))
 		return true;
 	if (!json_is_object(network))
 		return refuse(r, 400, "network must be an object");
+	if (!api_check_network(r, network, o->internet))
+		return false;
 	o->network = network;
 	o->public_traffic = !json_is_false(json_object_get(network, "allowPublicTraffic"));
 	if (!o->public_traffic && !o->secure)
 		return refuse(r, 400, "allowPublicTraffic: false needs a secure sandbox");
-	mask = json_object_get(network, "maskRequestHost");
-	if (mask && !json_is_null(mask) &&
-		(!json_is_string(mask) ||
-			!http_is_field_value(json_string_value(mask), json_string_length(mask))))
-		return refuse(r, 400, "maskRequestHost must be a host name");
 	return true;
 }
 

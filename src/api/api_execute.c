@@ -299,8 +299,8 @@ static bool take_cell(struct execution *x, const json_t *body)
 /* The body for POST /v2/sandboxes, with what the sandbox is made from. */
 static json_t *sandbox_body(const struct execution *x, const json_t *body)
 {
-	static const char *const keys[] = {
-		"templateID", "cpuCount", "memoryMB", "diskSizeMB", "network", "metadata"};
+	static const char *const keys[] = {"templateID", "cpuCount", "memoryMB", "diskSizeMB",
+		"network", "allow_internet_access", "metadata"};
 	json_t *o = json_pack(
 		"{s:s, s:I}", "templateID", default_template, "timeout", (json_int_t)x->timeout_s);
 

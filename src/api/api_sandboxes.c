@@ -105,11 +105,12 @@ static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 	if (sb->state == STORE_PAUSED)
 		(void)json_object_set_new(
 			root, "pauseMode", json_string(sb->pause_memory ? "full" : "filesystem"));
-	network = json_tree_stored(sb->network_json);
-	if (network) {
-		(void)json_object_del(json_object_get(network, "egressProxy"), "password");
+	if (sb->internet != STORE_INTERNET_UNSAID)
+		(void)json_object_set_new(root, "allowInternetAccess",
+			json_boolean(sb->internet == STORE_INTERNET_ALLOWED));
+	network = api_network_json(sb);
+	if (network)
 		(void)json_object_set_new(root, "network", network);
-	}
 	return root;
 }
 

@@ -387,6 +387,9 @@ static void make_children(struct fork *f, int origin_fd)
 		.metadata = json_tree_stored(p->metadata_json),
 		.env = json_tree_stored(p->env_json),
 		.network = json_tree_stored(p->network_json),
+		.internet = p->internet,
+		.network_generation = p->network_generation,
+		.network_names_json = p->network_names_json,
 		.public_traffic = p->traffic_token == NULL,
 	};
 	unsigned count = f->count;

@@ -9,6 +9,7 @@
 #include "daemon/daemon.h"
 #include "daemon/rights.h"
 #include "daemon/self_signed.h"
+#include "fleet/network_floor.h"
 #include "http/server.h"
 #include "sandbox/vmm_jail.h"
 #include "store/keys.h"
@@ -41,6 +42,7 @@ struct serve_options {
 	uint64_t kept_count, kept_all_count;
 	const char *cgroup;
 	uint64_t disk_rate, disk_ops;
+	struct network_words network;
 };
 
 static const struct serve_options defaults = {
@@ -147,6 +149,18 @@ static const struct option_spec options[] = {
 		offsetof(struct serve_options, disk_rate), MIB, INT64_MAX, false},
 	{"disk-ops", 0, OPTION_NUMBER, "N", "a second, likewise (any)",
 		offsetof(struct serve_options, disk_ops), 10, INT64_MAX, false},
+	{"network", 0, OPTION_STRING, "WORD",
+		"of sandboxes: on (also without), off, or allow-list: only what is allowed here",
+		offsetof(struct serve_options, network.mode), 0, 0, false},
+	{"egress-allow", 0, OPTION_LIST, "HOST|CIDR[:PORT]",
+		"with --network allow-list: what sandboxes may reach (repeatable)",
+		offsetof(struct serve_options, network.allow), 0, 0, false},
+	{"egress-allow-private", 0, OPTION_LIST, "CIDR",
+		"private addresses that sandboxes may reach (repeatable)",
+		offsetof(struct serve_options, network.private), 0, 0, false},
+	{"egress-hosts", 0, OPTION_STRING, "FILE",
+		"names for sandboxes, lines of ADDRESS[:PORT] NAME..., as /etc/hosts",
+		offsetof(struct serve_options, network.hosts), 0, 0, false},
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };
@@ -256,6 +270,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 				.pool.memory_bytes = o->pool_memory_bytes,
 			},
 	};
+	struct network_floor *network = NULL;
 	struct daemon *d = NULL;
 	int r;
 
@@ -270,12 +285,16 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	for (unsigned n = 0; r == 0 && n < o->pool.count; n++)
 		r = stock_parse_option(&d_options.fleet.pool, o->pool.items[n], e);
 	if (r == 0)
+		r = network_floor_make(&o->network, &network, e);
+	d_options.fleet.network = network;
+	if (r == 0)
 		r = prepare_jail(o->jail, e);
 	if (r == 0)
 		r = daemon_start(&d_options, &d, e);
 	if (r == 0)
 		r = serve(d, o, e);
 	daemon_free(d);
+	network_floor_free(network);
 	return r;
 }
 

@@ -19,6 +19,7 @@
 
 struct backend;
 struct instance;
+struct network_floor;
 struct instance_places;
 struct pool;
 
@@ -41,6 +42,8 @@ struct fleet_options {
 	struct aside_options aside;
 	struct stock_options pool;
 	const struct backend *backend; /* NULL: microVMs */
+	/* The operator's limits of networks (network_floor.h), borrowed. NULL: the defaults. */
+	const struct network_floor *network;
 };
 
 struct fleet {
@@ -52,6 +55,9 @@ struct fleet {
 	/* Called after an event was queued for delivery or its receivers have changed. */
 	void (*events_changed)(void *arg);
 	void *events_arg;
+	/* Called when what a running sandbox may reach has changed (network.h), so that its worker
+	 * is told. NULL: nobody is. */
+	void (*network_changed)(struct instance *i);
 
 	struct instance *buckets[FLEET_BUCKETS]; /* RUNNING, by id */
 	struct instance *other;			 /* all others */

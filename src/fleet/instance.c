@@ -192,6 +192,7 @@ static void release(struct instance *i)
 	free_secret(i->envd_token);
 	free_secret(i->traffic_token);
 	free_secret(i->network_json);
+	free(i->network_names_json);
 	free_secret(i->env_json);
 	free(i);
 }

@@ -22,6 +22,7 @@
 #include "fleet/agent_link.h"
 #include "fleet/lane.h"
 #include "sandbox/backend.h"
+#include "store/sandboxes.h"
 #include "store/templates.h"
 
 struct fleet;
@@ -100,6 +101,9 @@ struct instance {
 	bool watched;	 /* death is open */
 	char *key_id;	 /* owned strings */
 	char *envd_token, *traffic_token, *network_json, *env_json;
+	char *network_names_json; /* the next three: store/sandboxes.h */
+	uint64_t network_generation;
+	enum store_internet internet;
 	struct sandbox_sizes promised; /* taken from the host's quota; zeros before that */
 	struct store_template template;
 	uint64_t started_ns;	 /* CLOCK_REALTIME */

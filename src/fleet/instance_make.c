@@ -325,8 +325,11 @@ static bool copied(char **to, const char *from)
 static int fill_paused(struct instance *i, const struct store_sandbox *row)
 {
 	(void)snprintf(i->returning, sizeof(i->returning), "%s", row->id); /* our own id: fits */
+	i->internet = row->internet;
+	i->network_generation = row->network_generation;
 	return copied(&i->key_id, row->key_id) && copied(&i->env_json, row->env_json) &&
 			       copied(&i->network_json, row->network_json) &&
+			       copied(&i->network_names_json, row->network_names_json) &&
 			       copied(&i->envd_token, row->envd_token) &&
 			       copied(&i->traffic_token, row->traffic_token)
 		       ? 0
@@ -341,11 +344,14 @@ static int fill_instance(struct instance *i, const struct instance_order *o)
 	i->key_id = strdup(o->key_id);
 	i->env_json = json_object_size(o->env) ? instance_make_dump(o->env) : NULL;
 	i->network_json = o->network ? instance_make_dump(o->network) : NULL;
+	i->internet = o->internet;
+	i->network_generation = o->network_generation ? o->network_generation : 1;
 	i->envd_token = o->secure ? new_token() : NULL;
 	i->traffic_token = o->public_traffic ? NULL : new_token();
 	if (!i->key_id || (o->secure && !i->envd_token) ||
 		(!o->public_traffic && !i->traffic_token) || (o->network && !i->network_json) ||
-		(json_object_size(o->env) && !i->env_json))
+		(json_object_size(o->env) && !i->env_json) ||
+		!copied(&i->network_names_json, o->network_names_json))
 		return -ENOMEM;
 	return 0;
 }
@@ -379,6 +385,7 @@ static struct instance_maker *new_maker(struct instance *i, const struct instanc
 	m->order = *o;
 	m->order.paused = NULL; /* we copied what we need, and the caller may free it */
 	m->order.origin = NULL;
+	m->order.network_names_json = NULL;
 	m->order.template = m->template;
 	m->order.metadata = m->metadata = json_incref(o->metadata);
 	m->order.env = m->env = json_incref(o->env);

@@ -55,7 +55,10 @@ struct instance_order {
 	bool transient;	  /* it belongs to a request; recovery ends it */
 	json_t *metadata; /* object of strings, borrowed, or NULL; the same for env */
 	json_t *env;
-	json_t *network; /* object or NULL */
+	json_t *network; /* object or NULL; network_check.h accepted it */
+	enum store_internet internet;
+	uint64_t network_generation;	/* 0: 1 */
+	const char *network_names_json; /* or NULL */
 	bool public_traffic;
 };
 

@@ -65,11 +65,16 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 	i->envd_token = copy(sb->envd_token);
 	i->traffic_token = copy(sb->traffic_token);
 	i->network_json = copy(sb->network_json);
+	i->network_names_json = copy(sb->network_names_json);
+	i->network_generation = sb->network_generation;
+	i->internet = sb->internet;
 	i->env_json = copy(sb->env_json);
 	i->started_ns = sb->resumed_ns;
 	return i->sandbox.template && i->sandbox.user && i->sandbox.workdir && i->key_id &&
 			       !i->envd_token == !sb->envd_token &&
-			       !i->traffic_token == !sb->traffic_token
+			       !i->traffic_token == !sb->traffic_token &&
+			       !i->network_json == !sb->network_json &&
+			       !i->network_names_json == !sb->network_names_json
 		       ? 0
 		       : -ENOMEM;
 }

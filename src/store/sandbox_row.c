@@ -51,6 +51,9 @@ void sandbox_read(struct query *q, struct store_sandbox *sb)
 	sb->disk_bytes = row_u64(q);
 	sb->vmm_pid = (pid_t)row_u64(q);
 	sb->vmm_start = row_u64(q);
+	sb->internet = (enum store_internet)row_u64(q);
+	sb->network_generation = row_u64(q);
+	sb->network_names_json = row_text(q);
 }
 
 void sandbox_bind(struct query *q, const struct store_sandbox *sb)
@@ -84,6 +87,9 @@ void sandbox_bind(struct query *q, const struct store_sandbox *sb)
 	query_u64(q, sb->disk_bytes);
 	query_u64(q, sb->vmm_pid > 0 ? (uint64_t)sb->vmm_pid : 0);
 	query_u64(q, sb->vmm_start);
+	query_u64(q, sb->internet);
+	query_u64(q, sb->network_generation);
+	query_text(q, sb->network_names_json);
 }
 
 static const size_t text_fields[] = {
@@ -98,6 +104,7 @@ static const size_t text_fields[] = {
 	offsetof(struct store_sandbox, traffic_token),
 	offsetof(struct store_sandbox, envd_version),
 	offsetof(struct store_sandbox, network_json),
+	offsetof(struct store_sandbox, network_names_json),
 	offsetof(struct store_sandbox, extra_json),
 	offsetof(struct store_sandbox, directory),
 };

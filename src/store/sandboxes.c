@@ -60,6 +60,8 @@ static int check_sandbox(const struct store_sandbox *sb, json_t **ret_metadata, 
 	if (r == 0)
 		r = text_check_json("network", sb->network_json, false, NULL, e);
 	if (r == 0)
+		r = text_check_json("network names", sb->network_names_json, false, NULL, e);
+	if (r == 0)
 		r = text_check_json("extra", sb->extra_json, false, NULL, e);
 	if (r == 0)
 		r = text_check_json("metadata", sb->metadata_json, true, ret_metadata, e);
@@ -183,6 +185,8 @@ static int check_changes(unsigned set, const struct store_sandbox *sb, struct er
 		r = check_state(sb->state, e);
 	if (r == 0 && (set & STORE_SET_NETWORK))
 		r = text_check_json("network", sb->network_json, false, NULL, e);
+	if (r == 0 && (set & STORE_SET_NETWORK_NAMES))
+		r = text_check_json("network names", sb->network_names_json, false, NULL, e);
 	if (r == 0 && (set & STORE_SET_EXTRA))
 		r = text_check_json("extra", sb->extra_json, false, NULL, e);
 	if (r == 0 && (set & STORE_SET_ENV))
@@ -207,8 +211,11 @@ static const char update_sql[] = "UPDATE sandboxes SET"
 				 " network_json = iif(?1 & 128, ?12, network_json),"
 				 " extra_json = iif(?1 & 256, ?13, extra_json),"
 				 " env_json = iif(?1 & 512, ?14, env_json),"
-				 " directory = iif(?1 & 1024, ?15, directory)"
-				 " WHERE id = ?16";
+				 " directory = iif(?1 & 1024, ?15, directory),"
+				 " internet_access = iif(?1 & 128, ?16, internet_access),"
+				 " network_generation = iif(?1 & 128, ?17, network_generation),"
+				 " network_names_json = iif(?1 & 2048, ?18, network_names_json)"
+				 " WHERE id = ?19";
 
 static int update_row(struct store *s, const char *id, unsigned set, const struct store_sandbox *sb,
 	struct error *e)
@@ -230,6 +237,9 @@ static int update_row(struct store *s, const char *id, unsigned set, const struc
 	query_text(&q, sb->extra_json);
 	query_text(&q, sb->env_json);
 	query_text(&q, sb->directory);
+	query_u64(&q, sb->internet);
+	query_u64(&q, sb->network_generation);
+	query_text(&q, sb->network_names_json);
 	query_text(&q, id);
 	return query_run(&q, NULL, e);
 }

@@ -48,6 +48,9 @@ enum {
  * state back. */
 #define STORE_EXTRA_UNRESPONSIVE "unresponsive"
 
+/* allow_internet_access, as the client gave it. */
+enum store_internet { STORE_INTERNET_UNSAID, STORE_INTERNET_ALLOWED, STORE_INTERNET_DENIED };
+
 /* get and list return NULL for text fields that may be NULL. */
 struct store_sandbox {
 	const char *id;	    /* [a-z0-9]+ */
@@ -73,8 +76,11 @@ struct store_sandbox {
 	const char *traffic_token; /* or NULL; secret */
 	const char *envd_version;
 	const char *network_json; /* object, or NULL; may hold a proxy's password: secret */
-	const char *extra_json;	  /* object, or NULL; further data of the daemon */
-	const char *directory;	  /* absolute path of the sandbox's files, or NULL */
+	enum store_internet internet;
+	uint64_t network_generation;	/* grows when network_json or internet change */
+	const char *network_names_json; /* object, or NULL; names that got addresses of their own */
+	const char *extra_json;		/* object, or NULL; further data of the daemon */
+	const char *directory;		/* absolute path of the sandbox's files, or NULL */
 	uint32_t cpus;
 	uint64_t memory_bytes;
 	uint64_t disk_bytes;
@@ -101,11 +107,12 @@ enum {
 	STORE_SET_TIMEOUT = 1 << 4,
 	STORE_SET_PAUSE_MEMORY = 1 << 5,
 	STORE_SET_AUTO_PAUSE = 1 << 6, /* auto_pause, auto_pause_memory and auto_resume */
-	STORE_SET_NETWORK = 1 << 7,
+	STORE_SET_NETWORK = 1 << 7,    /* network_json, internet and network_generation */
 	STORE_SET_EXTRA = 1 << 8,
 	STORE_SET_ENV = 1 << 9,
 	STORE_SET_DIRECTORY = 1 << 10,
-	STORE_SET_ALL_ = (1 << 11) - 1,
+	STORE_SET_NETWORK_NAMES = 1 << 11,
+	STORE_SET_ALL_ = (1 << 12) - 1,
 };
 
 /* Sets the fields that `set` names (STORE_SET_*) from sb, atomically, if the sandbox is in one of

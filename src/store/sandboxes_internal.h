@@ -10,10 +10,13 @@
 	"id, key_id, template_id, template_alias, build_id, state, created_ns, started_ns, "       \
 	"resumed_ns, end_ns, timeout_ns, secure, auto_pause, auto_pause_memory, auto_resume, "     \
 	"pause_memory, metadata_json, env_json, envd_token, traffic_token, envd_version, "         \
-	"network_json, extra_json, directory, cpus, memory_bytes, disk_bytes, vmm_pid, vmm_start"
+	"network_json, extra_json, directory, cpus, memory_bytes, disk_bytes, vmm_pid, "           \
+	"vmm_start, "                                                                              \
+	"internet_access, network_generation, network_names_json"
 /* One mark per column. */
 #define SANDBOX_MARKS                                                                              \
-	"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+	"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "  \
+	"?, ?, ?"
 
 void sandbox_read(struct query *q, struct store_sandbox *sb);
 void sandbox_bind(struct query *q, const struct store_sandbox *sb);

@@ -265,12 +265,21 @@ static const char version_5[] =
 	"CREATE UNIQUE INDEX creations_number ON creations (key_id, number);"
 	"CREATE INDEX creations_created ON creations (created_ns);";
 
+/* Adds what a sandbox may reach. internet_access: enum store_internet. Earlier versions had no
+ * network and did not keep what clients said about it, so their sandboxes go on without. */
+static const char version_6[] =
+	"ALTER TABLE sandboxes ADD COLUMN internet_access INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandboxes ADD COLUMN network_generation INTEGER NOT NULL DEFAULT 1;"
+	"ALTER TABLE sandboxes ADD COLUMN network_names_json TEXT;"
+	"UPDATE sandboxes SET internet_access = 2;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
 	{version_3},
 	{version_4},
 	{version_5},
+	{version_6},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -163,9 +163,33 @@ async def refusals(c):
 
 @test_natively
 async def what_is_not_served_yet(c):
-    network = {"allow_out": ["192.0.2.1"]}
+    network = {"rules": {"x.com": [{"transform": {"headers": {"A": "b"}}}]}}
     for call in (lambda: c.cls.create(network=network), lambda: c.sandbox.update_network(network)):
         await rejects(e2b.SandboxException, call, lambda e: "501" in str(e))
+
+
+@test
+async def network_and_update_network(c):
+    everything = "0.0.0.0/0"
+    given = {"allow_out": ["example.com", "*.example.org", "192.0.2.1"], "deny_out": [everything],
+             "mask_request_host": "masked"}
+    sandbox = await c.create(network=given, allow_internet_access=False)
+
+    async def about():
+        info = await settle(sandbox.get_info())
+        return info.allow_internet_access, {
+            k: v for k, v in info.network.items() if k != "allow_public_traffic"}  # True of its own accord
+    assert await about() == (False, given)
+    await settle(sandbox.update_network({"deny_out": ["198.51.100.0/24"], "allow_internet_access": True}))
+    assert await about() == (True, {"deny_out": ["198.51.100.0/24"], "mask_request_host": "masked"})
+    await settle(c.cls.update_network(sandbox.sandbox_id, {"deny_out": lambda ctx: [ctx.all_traffic]}))
+    assert (await about())[1] == {"deny_out": [everything], "mask_request_host": "masked"}
+    for bad, text in (({"allow_out": ["example.com"]}, "allowOut[0]"),
+                      ({"deny_out": ["example.com"]}, "denyOut[0]"), ({"allow_out": ["10.0.0.1"]}, "private")):
+        await rejects(e2b.SandboxException, lambda: sandbox.update_network(bad), lambda e: text in str(e))
+        await rejects(e2b.SandboxException, lambda: c.cls.create(network=bad), lambda e: text in str(e))
+    await settle(sandbox.kill())
+    await rejects(e2b.NotFoundException, lambda: sandbox.update_network({}))
 
 
 @test_natively

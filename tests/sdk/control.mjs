@@ -44,12 +44,53 @@ test('create with a bad timeout', async () => {
 test('what is not served yet is refused', async () => {
   const sandbox = await create()
   for (const call of [
-    () => Sandbox.create({ network: { allowOut: ['192.0.2.1'] } }),
-    () => sandbox.updateNetwork({ allowOut: ['192.0.2.1'] }),
+    () => Sandbox.create({ network: { egressProxy: { address: 'proxy.example.com:1080' } } }),
+    () => Sandbox.create({ network: { httpsPorts: [8443] } }),
+    () => sandbox.updateNetwork({ rules: { 'x.com': [{ transform: { headers: { A: 'b' } } }] } }),
     () => Template.build(Template().fromTemplate('base').runCmd('true'), 'mine'),
   ]) await assert.rejects(call(), /501/, String(call))
   assert.equal(await sandbox.isRunning(), true)
   await sandbox.kill()
+})
+
+test('network, and updateNetwork', async () => {
+  const all = '0.0.0.0/0'
+  const sandbox = await create({
+    allowInternetAccess: false,
+    network: {
+      allowOut: ['example.com', '*.example.org', '192.0.2.0/24'],
+      denyOut: ({ allTraffic }) => [allTraffic],
+      allowPublicTraffic: true,
+      maskRequestHost: 'masked:${PORT}',
+    },
+  })
+  const about = async () => {
+    const { network, allowInternetAccess } = await sandbox.getInfo()
+    return { network, allowInternetAccess }
+  }
+  assert.deepEqual(await about(), {
+    allowInternetAccess: false,
+    network: {
+      allowOut: ['example.com', '*.example.org', '192.0.2.0/24'], denyOut: [all],
+      allowPublicTraffic: true, maskRequestHost: 'masked:${PORT}',
+    },
+  })
+  await sandbox.updateNetwork({ denyOut: ['198.51.100.0/24'], allowInternetAccess: true })
+  const kept = { allowPublicTraffic: true, maskRequestHost: 'masked:${PORT}' }
+  assert.deepEqual(await about(), {
+    allowInternetAccess: true, network: { denyOut: ['198.51.100.0/24'], ...kept },
+  })
+  await Sandbox.updateNetwork(sandbox.sandboxId, {})
+  assert.deepEqual((await about()).network, kept)
+  for (const [network, text] of [
+    [{ allowOut: ['example.com'] }, /allowOut\[0\]/], [{ denyOut: ['example.com'] }, /denyOut\[0\]/],
+    [{ allowOut: ['10.0.0.1'] }, /private/],
+  ]) {
+    await assert.rejects(sandbox.updateNetwork(network), text)
+    await assert.rejects(Sandbox.create({ network }), text)
+  }
+  await sandbox.kill()
+  await assert.rejects(sandbox.updateNetwork({}), NotFoundError)
 })
 
 test('wrong key', async () => {

@@ -57,6 +57,18 @@ def commands_and_files(sandbox):
 
 
 @test
+def resolvers_of_a_network(_):
+    given = {"allow_out": ["example.com"], "deny_out": ["0.0.0.0/0"], "dns_servers": ["1.1.1.1"]}
+    sandbox = create(network=given)
+    network = sandbox.get_info().network
+    assert {k: network.get(k) for k in given} == given, network
+    sandbox.update_network({"dns_servers": []})
+    assert sandbox.get_info().network.get("dns_servers") == []
+    raises(e2b.SandboxException, lambda: create(network={"dns_servers": ["dns.example"]}), "dnsServers[0]")
+    sandbox.kill()
+
+
+@test
 def input_as_a_stream(sandbox):
     command = sandbox.commands.run("cat", background=True, stdin=True)
     sandbox.commands.stream_input(command.pid, (f"line {i}\n".encode() for i in range(1000)))

@@ -32,6 +32,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "daemon/daemon.h"
+#include "fleet/network_floor.h"
 #include "http/server.h"
 #include "image/template.h"
 #include "image/workdir.h"
@@ -356,6 +357,7 @@ struct native_options {
 	struct daemon_options daemon;
 	uint64_t connections, boot_ms, states, kept_all;
 	struct option_list pool;
+	struct network_words network;
 };
 
 static const struct option_spec specs[] = {
@@ -398,12 +400,22 @@ static const struct option_spec specs[] = {
 		offsetof(struct native_options, daemon.webhook_allow_private), 0, 0, false},
 	{"webhook-ca", 0, OPTION_STRING, "FILE", "",
 		offsetof(struct native_options, daemon.webhook_ca), 0, 0, false},
+	{"network", 0, OPTION_STRING, "WORD", "", offsetof(struct native_options, network.mode), 0,
+		0, false},
+	{"egress-allow", 0, OPTION_LIST, "HOST|CIDR[:PORT]", "",
+		offsetof(struct native_options, network.allow), 0, 0, false},
+	{"egress-allow-private", 0, OPTION_LIST, "CIDR", "",
+		offsetof(struct native_options, network.private), 0, 0, false},
+	{"egress-hosts", 0, OPTION_STRING, "FILE", "",
+		offsetof(struct native_options, network.hosts), 0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "",
 		offsetof(struct native_options, daemon.log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "",
 		offsetof(struct native_options, daemon.log_format), 0, 0, false},
 	{.name = NULL},
 };
+
+static struct network_floor *floor_of_all; /* what the options say of networks */
 
 static int parse(struct daemon_options *o, int argc, char **argv, struct error *e)
 {
@@ -412,8 +424,11 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 
 	for (unsigned n = 0; r == 0 && n < all.pool.count; n++)
 		r = stock_parse_option(&all.daemon.fleet.pool, all.pool.items[n], e);
+	if (r == 0)
+		r = network_floor_make(&all.network, &floor_of_all, e);
 	if (r < 0)
 		return r;
+	all.daemon.fleet.network = floor_of_all;
 	if (rest >= argc)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"usage: serve-native [OPTION]... AGENT [ADDRESS:PORT [DOMAIN]]");
@@ -459,6 +474,7 @@ int main(int argc, char **argv)
 		r = daemon_run(d, &e);
 	}
 	daemon_free(d);
+	network_floor_free(floor_of_all);
 	if (r < 0)
 		fprintf(stderr, "serve-native: %s\n", e.message);
 	return r < 0;

@@ -43,6 +43,9 @@ static void assert_same(const struct store_sandbox *a, const struct store_sandbo
 	assert_int_equal(a->disk_bytes, b->disk_bytes);
 	assert_int_equal(a->vmm_pid, b->vmm_pid);
 	assert_int_equal(a->vmm_start, b->vmm_start);
+	assert_int_equal(a->internet, b->internet);
+	assert_int_equal(a->network_generation, b->network_generation);
+	assert_text(a->network_names_json, b->network_names_json);
 }
 
 /* Every field differs from every other, so that a swapped column is seen. */
@@ -78,6 +81,9 @@ static struct store_sandbox full_sandbox(const struct fixture *f)
 		.disk_bytes = 8,
 		.vmm_pid = 9,
 		.vmm_start = 10,
+		.internet = STORE_INTERNET_DENIED,
+		.network_generation = 11,
+		.network_names_json = "{\"names\":[]}",
 	};
 }
 
@@ -144,6 +150,7 @@ static void test_insert_refuses(void **state)
 	bad(env_json, "{\"a\":{}}", EINVAL, ERROR_USAGE);
 	bad(env_json, "{\"a\":", EINVAL, ERROR_USAGE);
 	bad(network_json, "7", EINVAL, ERROR_USAGE);
+	bad(network_names_json, "[]", EINVAL, ERROR_USAGE);
 	bad(extra_json, "null", EINVAL, ERROR_USAGE);
 	memset(long_json, ' ', STORE_JSON_MAX + 63);
 	memcpy(long_json, "{}", 2);
@@ -206,7 +213,10 @@ static void test_update(void **state)
 		if (bit & STORE_SET_AUTO_PAUSE)
 			want.auto_pause_memory = change.auto_pause_memory;
 		if (bit & STORE_SET_NETWORK)
-			want.network_json = change.network_json;
+			want.network_json = change.network_json, want.internet = change.internet,
+			want.network_generation = change.network_generation;
+		if (bit & STORE_SET_NETWORK_NAMES)
+			want.network_names_json = change.network_names_json;
 		if (bit & STORE_SET_EXTRA)
 			want.extra_json = change.extra_json;
 		if (bit & STORE_SET_ENV)
@@ -222,6 +232,10 @@ static void test_update(void **state)
 	refused(f, EINVAL, ERROR_USAGE,
 		store_sandbox_update(
 			f->s, "i1", STORE_ANY_STATE, STORE_SET_NETWORK, &change, NULL, &f->e));
+	change.network_names_json = "[";
+	refused(f, EINVAL, ERROR_USAGE,
+		store_sandbox_update(f->s, "i1", STORE_ANY_STATE, STORE_SET_NETWORK_NAMES, &change,
+			NULL, &f->e));
 	refused(f, EINVAL, ERROR_INTERNAL,
 		store_sandbox_update(f->s, "i1", STORE_ANY_STATE, 1 << 20, &sb, NULL, &f->e));
 }

@@ -1,0 +1,81 @@
+/* The network of a sandbox (protocol sections 2.12 and 11.3). */
+#include "fleet/network.h"
+
+#include "api/api.h"
+#include "fleet/fleet_of.h"
+#include "fleet/instance.h"
+#include "fleet/network_check.h"
+#include "http/reply.h"
+#include "proto/json_tree.h"
+
+bool api_take_internet(struct request *r, const json_t *body, enum store_internet *ret)
+{
+	const json_t *v = json_object_get(body, "allow_internet_access");
+	bool allowed = true;
+
+	if (!v || json_is_null(v))
+		return true;
+	if (!api_take_flag(r, body, "allow_internet_access", &allowed))
+		return false;
+	*ret = allowed ? STORE_INTERNET_ALLOWED : STORE_INTERNET_DENIED;
+	return true;
+}
+
+bool api_check_network(struct request *r, const json_t *network, enum store_internet internet)
+{
+	struct error e = {0};
+	const char *unserved;
+
+	if (network_check(network, internet == STORE_INTERNET_DENIED, fleet_of(r)->options.network,
+		    &e) < 0) {
+		reply_error(r, 400, "%s", e.message);
+		return false;
+	}
+	unserved = network_check_unserved(network);
+	if (unserved)
+		reply_error(r, 501, "network.%s is not served by this version of Mayfly", unserved);
+	return !unserved;
+}
+
+json_t *api_network_json(const struct store_sandbox *sb)
+{
+	json_t *network = json_tree_stored(sb->network_json);
+	json_t *proxy = json_object_get(network, "egressProxy");
+
+	/* neither need be there */
+	(void)json_object_del(proxy, "password");
+	(void)json_object_del(json_object_get(proxy, "tls"), "caCert");
+	return network;
+}
+
+static void change(struct request *r, const json_t *update)
+{
+	enum store_internet internet = STORE_INTERNET_UNSAID;
+	struct store_sandbox *sb = NULL;
+	struct instance *i = NULL;
+	struct error e = {0};
+
+	if (api_take_internet(r, update, &internet) && api_check_network(r, update, internet))
+		sb = api_find(r);
+	if (sb)
+		i = api_find_running(r, sb);
+	store_sandbox_free(sb);
+	if (i && network_change(i, update, internet, &e) < 0)
+		reply_failure(r, &e);
+	else if (i)
+		reply_empty(r, 204);
+}
+
+static void take(struct request *r, const char *text, size_t n)
+{
+	json_t *update = api_body(r, text, n);
+
+	if (update)
+		change(r, update);
+	json_decref(update);
+}
+
+void api_network(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take);
+}

@@ -1,0 +1,912 @@
+/* src/fleet/network_*: what clients and the operator may say about a network, and the policy that
+ * comes of it, judged by the rules of docs/network.md. */
+#include "test.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "fleet/network_check.h"
+#include "fleet/network_floor.h"
+#include "fleet/network_policy.h"
+#include "fleet/network_rules.h"
+
+static json_t *parsed(const char *text)
+{
+	json_t *v = text ? json_loads(text, 0, NULL) : NULL;
+
+	assert_true(v || !text);
+	return v;
+}
+
+/* --- targets --- */
+
+static void test_targets(void **state)
+{
+	static const struct {
+		const char *text;
+		bool port;
+		const char *want; /* "HOST:PORT", "NET:PORT", or a piece of the reason with '!' */
+	} rows[] = {
+		{"example.com", false, "example.com:0"},
+		{"EXAMPLE.Com", false, "example.com:0"},
+		{"*.example.com", false, "*.example.com:0"},
+		{"*", false, "*:0"},
+		{"a_b.c-d.e1", false, "a_b.c-d.e1:0"},
+		{"localhost", false, "localhost:0"},
+		{"xn--bcher-kva.example", false, "xn--bcher-kva.example:0"},
+		{"example.com:443", true, "example.com:443"},
+		{"*:80", true, "*:80"},
+		{"192.0.2.1", false, "192.0.2.1/32:0"},
+		{"192.0.2.9/24", false, "192.0.2.0/24:0"},
+		{"0.0.0.0/0", false, "0.0.0.0/0:0"},
+		{"192.0.2.1:53", true, "192.0.2.1/32:53"},
+		{"10.0.0.0/8:65535", true, "10.0.0.0/8:65535"},
+		{"", false, "!empty"},
+		{"example.com:443", false, "!port cannot"},
+		{"example.com:0", true, "!1 to 65535"},
+		{"example.com:65536", true, "!1 to 65535"},
+		{"example.com:", true, "!1 to 65535"},
+		{"example.com:x", true, "!1 to 65535"},
+		{":80", true, "!no IPv4"},
+		{"::1", true, "!IPv6"},
+		{"[::1]:80", true, "!IPv6"},
+		{"2001:db8::/32", false, "!IPv6"},
+		{"192.0.2.1/33", false, "!0 to 32"},
+		{"192.0.2.1/", false, "!0 to 32"},
+		{"192.0.2.1/-1", false, "!0 to 32"},
+		{"192.0.2.1/2/3", false, "!0 to 32"},
+		{"192.0.2", false, "!no IPv4"},
+		{"192.0.2.256", false, "!no IPv4"},
+		{"192.0.2.01", false, "!no IPv4"},
+		{"1.2.3.4.5", false, "!no IPv4"},
+		{"example.com/24", false, "!no IPv4"},
+		{"0x7f000001", false, "!no host name"},
+		{"example.1", false, "!no host name"},
+		{"example..com", false, "!no host name"},
+		{".example.com", false, "!no host name"},
+		{"example.com.", false, "!no host name"},
+		{"-a.com", false, "!no host name"},
+		{"a-.com", false, "!no host name"},
+		{"a b", false, "!no host name"},
+		{"*.*.com", false, "!no host name"},
+		{"*a.com", false, "!no host name"},
+		{"a.*.com", false, "!no host name"},
+		{"*.", false, "!empty"},
+		{"b\xc3\xbc"
+		 "cher.example",
+			false, "!xn--"},
+		{"https://example.com", true, "!1 to 65535"},
+		{"a/b", false, "!0 to 32"},
+		{"user@example.com", false, "!no host name"},
+		{"a123456789012345678901234567890123456789012345678901234567890123.x", false,
+			"!no host name"},
+	};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char got[NETWORK_HOST_MAX + 16], net[NETWORK_NET_BYTES];
+		struct network_target t;
+		const char *reason = "";
+		int r = network_target_parse(rows[i].text, rows[i].port, &t, &reason);
+
+		if (rows[i].want[0] == '!') {
+			assert_int_equal(r, -EINVAL);
+			if (!strstr(reason, rows[i].want + 1))
+				fail_msg("%s: %s", rows[i].text, reason);
+			continue;
+		}
+		if (r < 0)
+			fail_msg("%s: %s", rows[i].text, reason);
+		(void)snprintf(got, sizeof(got), "%s:%u",
+			t.host[0] ? t.host : network_net_text(&t, net), t.port);
+		assert_string_equal(got, rows[i].want);
+	}
+}
+
+static void test_names_have_a_maximum(void **state)
+{
+	char name[NETWORK_HOST_MAX + 2], lower[NETWORK_HOST_MAX + 1];
+	struct network_target t;
+	const char *reason;
+
+	(void)state; /* none */
+	for (size_t i = 0; i < sizeof(name) - 1; i++)
+		name[i] = i % 32 == 31 ? '.' : 'A';
+	name[NETWORK_HOST_MAX + 1] = '\0';
+	name[NETWORK_HOST_MAX - 1] = 'A';
+	assert_int_equal(network_target_parse(name, false, &t, &reason), -EINVAL);
+	assert_non_null(strstr(reason, "128"));
+	assert_int_equal(network_name_parse(name, lower, &reason), -EINVAL);
+	name[NETWORK_HOST_MAX] = '\0';
+	assert_int_equal(network_target_parse(name, false, &t, &reason), 0);
+	assert_int_equal(strlen(t.host), NETWORK_HOST_MAX);
+	assert_int_equal(network_name_parse(name, lower, &reason), 0);
+	assert_string_equal(lower, t.host);
+}
+
+/* --- what clients say --- */
+
+static struct network_floor *floor_new(void)
+{
+	struct network_floor *f = network_floor_new();
+
+	assert_non_null(f);
+	return f;
+}
+
+static void check(const char *text, bool no_internet, const char *want)
+{
+	struct network_floor *f = floor_new();
+	struct error e = {0};
+	json_t *network = parsed(text);
+	int r;
+
+	assert_int_equal(network_floor_allow_private(f, "10.1.0.0/16", &e), 0);
+	r = network_check(network, no_internet, f, &e);
+	if (!want && r < 0)
+		fail_msg("%s: %s", text, e.message);
+	if (want && (r == 0 || !strstr(e.message, want)))
+		fail_msg("%s: '%s', not '%s'", text, e.message, want);
+	json_decref(network);
+	network_floor_free(f);
+}
+
+static void test_checks(void **state)
+{
+	static const struct {
+		const char *text, *want; /* NULL: accepted */
+	} rows[] = {
+		{NULL, NULL},
+		{"{}", NULL},
+		{"{\"unknown\": {}}", NULL},
+		{"{\"allowOut\": null, \"denyOut\": null, \"dnsServers\": null}", NULL},
+		{"{\"allowOut\": [], \"denyOut\": [], \"dnsServers\": []}", NULL},
+		{"{\"allowOut\": [\"192.0.2.1\", \"203.0.113.0/24\", \"0.0.0.0/0\"]}", NULL},
+		{"{\"allowOut\": \"x\"}", "allowOut must be an array"},
+		{"{\"allowOut\": [7]}", "allowOut[0] must be a string"},
+		{"{\"allowOut\": [\"192.0.2.1\", \"::1\"]}", "allowOut[1] '::1': IPv6"},
+		{"{\"allowOut\": [\"192.0.2.1:80\"]}", "allowOut[0] '192.0.2.1:80': a port"},
+		{"{\"allowOut\": [\"10.0.0.1\"]}", "allowOut[0] '10.0.0.1': private"},
+		{"{\"allowOut\": [\"10.1.2.3\"]}", NULL}, /* the operator opened it */
+		{"{\"allowOut\": [\"10.1.0.0/15\"]}", "allowOut[0] '10.1.0.0/15': private"},
+		{"{\"allowOut\": [\"127.0.0.1\"]}", "private"},
+		{"{\"allowOut\": [\"169.254.169.254\"]}", "private"},
+		{"{\"allowOut\": [\"168.63.129.16\"]}", "private"},
+		{"{\"allowOut\": [\"192.0.0.192\"]}", "private"},
+		{"{\"allowOut\": [\"100.100.100.200\"]}", "private"},
+		{"{\"allowOut\": [\"172.31.255.255\"]}", "private"},
+		{"{\"allowOut\": [\"172.32.0.0\"]}", NULL},
+		{"{\"allowOut\": [\"192.168.0.0/16\"]}", "private"},
+		{"{\"allowOut\": [\"198.18.0.1\"]}", "private"},
+		{"{\"allowOut\": [\"224.0.0.1\"]}", "private"},
+		{"{\"allowOut\": [\"0.0.0.0\"]}", "private"},
+		{"{\"allowOut\": [\"example.com\"]}", "allowOut[0] 'example.com': names need"},
+		{"{\"allowOut\": [\"example.com\"], \"denyOut\": [\"0.0.0.0/1\"]}", "names need"},
+		{"{\"allowOut\": [\"*\"]}", "allowOut[0] '*': names need"},
+		{"{\"allowOut\": [\"Example.com\", \"*.x.org\"], \"denyOut\": [\"0.0.0.0/0\"]}",
+			NULL},
+		{"{\"allowOut\": [\"exa mple\"], \"denyOut\": [\"0.0.0.0/0\"]}", "no host name"},
+		{"{\"denyOut\": [\"example.com\"]}", "denyOut[0] 'example.com': must be an IPv4"},
+		{"{\"denyOut\": [\"*\"]}", "denyOut[0] '*': must be an IPv4"},
+		{"{\"denyOut\": [\"192.0.2.0/24\", \"10.0.0.0/8\", \"8.8.8.8\"]}", NULL},
+		{"{\"denyOut\": [\"8.8.8.8/40\"]}", "denyOut[0] '8.8.8.8/40': the number"},
+		{"{\"denyOut\": {}}", "denyOut must be an array"},
+		{"{\"dnsServers\": [\"1.1.1.1\", \"9.9.9.9\"]}", NULL},
+		{"{\"dnsServers\": [\"10.1.0.53\"]}", NULL},
+		{"{\"dnsServers\": [\"127.0.0.53\"]}", "dnsServers[0] '127.0.0.53': private"},
+		{"{\"dnsServers\": [\"1.1.1.0/24\"]}", "dnsServers[0] '1.1.1.0/24': it is no IPv4"},
+		{"{\"dnsServers\": [\"dns.example\"]}", "dnsServers[0] 'dns.example'"},
+		{"{\"dnsServers\": [1]}", "dnsServers[0] must be a string"},
+		{"{\"dnsServers\": [\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\","
+		 "\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\"]}",
+			"dnsServers has more than 10"},
+		{"{\"httpsPorts\": [443, 8443]}", NULL},
+		{"{\"httpsPorts\": [0]}", "httpsPorts[0] must be a port"},
+		{"{\"httpsPorts\": [65536]}", "httpsPorts[0] must be a port"},
+		{"{\"httpsPorts\": [\"443\"]}", "httpsPorts[0] must be a port"},
+		{"{\"httpsPorts\": [49983]}", "httpsPorts[0]: 49983"},
+		{"{\"maskRequestHost\": \"localhost:${PORT}\"}", NULL},
+		{"{\"maskRequestHost\": 7}", "maskRequestHost must be a host name"},
+		{"{\"maskRequestHost\": \"a\\r\\nb\"}", "maskRequestHost must be a host name"},
+		{"{\"maskRequestHost\": \"b\\u00fccher\"}", "maskRequestHost must be ASCII"},
+		{"{\"allowPublicTraffic\": null}", NULL},
+		{"{\"allowPublicTraffic\": 0}", "allowPublicTraffic must be true or false"},
+	};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		check(rows[i].text, false, rows[i].want);
+	check("{\"allowOut\": [\"example.com\"]}", true, NULL); /* it denies the rest */
+}
+
+static void test_checks_of_rules(void **state)
+{
+#define RULE(headers) "{\"rules\": {\"api.x.com\": [{\"transform\": {\"headers\": " headers "}}]}}"
+	static const struct {
+		const char *text, *want;
+	} rows[] = {
+		{RULE("{\"A\": \"Bearer ${e2b.secrets.openai}\"}"), NULL},
+		{RULE("{\"A\": \"${e2b.identity.tokens.x} ${e2b.secrets.b} ${HOME} $ {\"}"), NULL},
+		{RULE("{}"), NULL},
+		{RULE("null"), NULL},
+		{"{\"rules\": null}", NULL},
+		{"{\"rules\": {\"*.x.com\": [], \"X.com\": [{}]}}", NULL},
+		{"{\"rules\": []}", "rules must be an object"},
+		{"{\"rules\": {\"*\": []}}", "rules['*']: must be a name"},
+		{"{\"rules\": {\"192.0.2.1\": []}}", "rules['192.0.2.1']: must be a name"},
+		{"{\"rules\": {\"a b\": []}}", "rules['a b']: it is no host name"},
+		{"{\"rules\": {\"\": []}}", "rules['']: it is empty"},
+		{"{\"rules\": {\"x.com\": [], \"X.COM\": []}}", "the same name"},
+		{"{\"rules\": {\"x.com\": {}}}", "must be an array"},
+		{"{\"rules\": {\"x.com\": [{}, {}]}}", "more than one rule"},
+		{"{\"rules\": {\"x.com\": [7]}}", "a rule must be an object"},
+		{"{\"rules\": {\"x.com\": [{\"transform\": []}]}}", "transform must be an object"},
+		{RULE("[]"), "headers must be an object"},
+		{RULE("{\"A B\": \"x\"}"), "name of a header"},
+		{RULE("{\"\": \"x\"}"), "name of a"},
+		{RULE("{\"A\": 7}"), "the value of 'A'"},
+		{RULE("{\"A\": \"x\\ny\"}"), "value of 'A'"},
+		{RULE("{\"A\": \"${e2b.secrets.x\"}"), "a placeholder does not end"},
+		{RULE("{\"A\": \"${e2b.secrets.}\"}"), "the name in a placeholder"},
+		{RULE("{\"A\": \"${e2b.secrets.a.b}\"}"), "the name in a placeholder"},
+		{RULE("{\"A\": \"${e2b.secrets.${e2b.secrets.a}}\"}"), "placeholder is in another"},
+		{RULE("{\"A\": \"${e2b.other}\"}"), "a placeholder is neither"},
+		{"{\"egressProxy\": null}", NULL},
+		{"{\"egressProxy\": {\"address\": \"proxy.x.com:1080\"}}", NULL},
+		{"{\"egressProxy\": {\"address\": \"192.0.2.1:1080\", \"username\": \"u\","
+		 "\"password\": \"p\", \"tls\": {\"enabled\": true, \"serverName\": \"x\"}}}",
+			NULL},
+		{"{\"egressProxy\": {\"address\": \"192.0.2.1:1\", \"tls\": {\"enabled\": false}}}",
+			NULL},
+		{"{\"egressProxy\": []}", "egressProxy must be an object"},
+		{"{\"egressProxy\": {}}", "egressProxy.address must be HOST:PORT"},
+		{"{\"egressProxy\": {\"address\": \"x.com\"}}", "egressProxy.address must be"},
+		{"{\"egressProxy\": {\"address\": \"*.x.com:1\"}}", "egressProxy.address must be"},
+		{"{\"egressProxy\": {\"address\": \"192.0.2.0/24:1\"}}",
+			"egressProxy.address must"},
+		{"{\"egressProxy\": {\"address\": \"x.com:1\", \"password\": \"p\"}}",
+			"egressProxy.password needs"},
+		{"{\"egressProxy\": {\"address\": \"x.com:1\", \"username\": \"\"}}",
+			"egressProxy.username must be"},
+		{"{\"egressProxy\": {\"address\": \"x.com:1\", \"tls\": {}}}",
+			"egressProxy.tls.enabled must be"},
+		{"{\"egressProxy\": {\"address\": \"x.com:1\", \"tls\": {\"enabled\": false, "
+		 "\"serverName\": \"x\"}}}",
+			"egressProxy.tls: with enabled false"},
+		{"{\"egressProxy\": {\"address\": \"x.com:1\", \"tls\": {\"enabled\": true, "
+		 "\"caCert\": 7}}}",
+			"egressProxy.tls.caCert must be"},
+	};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		check(rows[i].text, false, rows[i].want);
+}
+
+/* {"<before>0<after>", ...} */
+static json_t *many(unsigned count, const char *before, const char *after, json_t *value)
+{
+	json_t *o = json_object();
+
+	for (unsigned i = 0; i < count; i++) {
+		char name[256];
+
+		(void)snprintf(name, sizeof(name), "%s%u%s", before, i, after); /* fits */
+		assert_int_equal(json_object_set(o, name, value), 0);
+	}
+	json_decref(value);
+	return o;
+}
+
+static void expect_rules(json_t *rules, const char *want)
+{
+	struct error e = {0};
+	int r = network_rules_check(rules, &e);
+
+	if (want ? r == 0 || !strstr(e.message, want) : r < 0)
+		fail_msg("'%s', not '%s'", e.message, want ? want : "");
+	json_decref(rules);
+}
+
+static json_t *rule_with(json_t *headers)
+{
+	return json_pack("{s:[{s:{s:o}}]}", "x.com", "transform", "headers", headers);
+}
+
+static void test_limits_of_rules(void **state)
+{
+	char long_text[NETWORK_HEADER_VALUE_MAX + 2] = "";
+	json_t *secrets = json_object();
+
+	(void)state; /* none */
+	memset(long_text, 'a', sizeof(long_text) - 1);
+	expect_rules(many(NETWORK_RULES_MAX, "x", ".com", json_array()), NULL);
+	expect_rules(
+		many(NETWORK_RULES_MAX + 1, "x", ".com", json_array()), "more than 10 domains");
+	expect_rules(rule_with(many(NETWORK_HEADERS_MAX, "X-", "", json_string("v"))), NULL);
+	expect_rules(rule_with(many(NETWORK_HEADERS_MAX + 1, "X-", "", json_string("v"))),
+		"more than 20 headers");
+	expect_rules(rule_with(json_pack("{s:s}", "A", long_text)), "at most 2048");
+	long_text[NETWORK_HEADER_VALUE_MAX] = '\0';
+	expect_rules(rule_with(json_pack("{s:s}", "A", long_text)), NULL);
+	long_text[NETWORK_HEADER_NAME_MAX + 1] = '\0';
+	expect_rules(rule_with(json_pack("{s:s}", long_text, "v")), "at most 64");
+	long_text[NETWORK_HEADER_NAME_MAX] = '\0';
+	expect_rules(rule_with(json_pack("{s:s}", long_text, "v")), NULL);
+	for (unsigned i = 0; i <= NETWORK_SECRETS_MAX; i++) {
+		char name[16], value[64];
+
+		(void)snprintf(name, sizeof(name), "X-%u", i / 2); /* fits, as all here */
+		(void)snprintf(value, sizeof(value), "${e2b.secrets.n%u} ${e2b.secrets.N%u}",
+			i & ~1u, i | 1u);
+		(void)json_object_set_new(secrets, name, json_string(value));
+	}
+	expect_rules(rule_with(json_incref(secrets)), "more than 32 secrets");
+	(void)json_object_del(secrets, "X-16");
+	expect_rules(rule_with(secrets), NULL);
+}
+
+static void test_limits_of_lists(void **state)
+{
+	json_t *list = json_array(), *network;
+	struct error e = {0};
+
+	(void)state; /* none */
+	for (unsigned i = 0; i < NETWORK_TARGETS_MAX; i++)
+		(void)json_array_append_new(list, json_string("192.0.2.1"));
+	network = json_pack("{s:O, s:O}", "allowOut", list, "denyOut", list);
+	assert_int_equal(network_check(network, false, NULL, &e), 0);
+	(void)json_array_append_new(list, json_string("192.0.2.1"));
+	assert_true(network_check(network, false, NULL, &e) < 0);
+	assert_int_equal(e.code, ERROR_LIMIT);
+	assert_string_equal(e.message, "denyOut has more than 256 entries");
+	json_decref(list);
+	json_decref(network);
+}
+
+static void test_unserved(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} rows[] = {
+		{"{\"rules\": {\"x\": []}}", "rules"},
+		{"{\"httpsPorts\": [1]}", "httpsPorts"},
+		{"{\"egressProxy\": {\"address\": \"x:1\"}}", "egressProxy"},
+		{"{\"rules\": {}, \"httpsPorts\": [], \"egressProxy\": null, \"allowOut\": "
+		 "[\"x\"]}",
+			NULL},
+	};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		json_t *network = parsed(rows[i].text);
+		const char *got = network_check_unserved(network);
+
+		assert_string_equal(got ? got : "none", rows[i].want ? rows[i].want : "none");
+		json_decref(network);
+	}
+}
+
+/* --- what the operator says --- */
+
+static const char *temporary(const char *text)
+{
+	static char path[] = "/tmp/test-network-XXXXXX";
+	int fd;
+
+	memcpy(path + sizeof(path) - 7, "XXXXXX", 6);
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	(void)close(fd); /* it was read back by name below */
+	return path;
+}
+
+static void test_floor(void **state)
+{
+	struct network_floor *f = floor_new();
+	struct error e = {0};
+
+	(void)state; /* none */
+	assert_int_equal(network_floor_set_mode(f, "allow-list", &e), 0);
+	assert_int_equal(f->mode, NETWORK_ALLOW_LIST);
+	assert_int_equal(network_floor_set_mode(f, "off", &e), 0);
+	assert_int_equal(f->mode, NETWORK_OFF);
+	assert_true(network_floor_set_mode(f, "maybe", &e) < 0);
+	assert_non_null(strstr(e.message, "'maybe'"));
+	error_clear(&e);
+	assert_true(network_floor_allow(f, "a b:80", &e) < 0);
+	assert_non_null(strstr(e.message, "--egress-allow: 'a b:80'"));
+	error_clear(&e);
+	assert_true(network_floor_allow_private(f, "intern.example", &e) < 0);
+	assert_non_null(strstr(e.message, "--egress-allow-private: 'intern.example'"));
+	error_clear(&e);
+	for (unsigned i = 0; i < NETWORK_PRIVATE_MAX; i++)
+		assert_int_equal(network_floor_allow_private(f, "10.0.0.0/8", &e), 0);
+	assert_true(network_floor_allow_private(f, "10.0.0.0/8", &e) < 0);
+	assert_int_equal(e.code, ERROR_LIMIT);
+	error_clear(&e);
+	for (unsigned i = 0; i < NETWORK_ALLOW_MAX; i++)
+		assert_int_equal(network_floor_allow(f, "x.com:80", &e), 0);
+	assert_true(network_floor_allow(f, "x.com", &e) < 0);
+	assert_int_equal(e.code, ERROR_LIMIT);
+	network_floor_free(f);
+	network_floor_free(NULL);
+}
+
+static void test_hosts(void **state)
+{
+	static const struct {
+		const char *text, *want; /* an error, or the JSON */
+	} rows[] = {
+		{"# nothing\n\n \t\r\n", "[]"},
+		{"127.0.0.1:8443 API.test\talias.test # ours\r\n10.0.0.1 db",
+			"[{\"name\":\"api.test\",\"address\":\"127.0.0.1\",\"port\":8443},"
+			"{\"name\":\"alias.test\",\"address\":\"127.0.0.1\",\"port\":8443},"
+			"{\"name\":\"db\",\"address\":\"10.0.0.1\"}]"},
+		{"127.0.0.1\n", "line 1: no name follows"},
+		{"\n127.0.0.1 # x\n", "line 2: no name follows"},
+		{"127.0.0.1 a\n::1 localhost\n", "line 2: '::1': IPv6"},
+		{"example.com b\n", "line 1: 'example.com': it must be ADDRESS"},
+		{"127.0.0.0/8 b\n", "line 1: '127.0.0.0/8': it must be ADDRESS"},
+		{"127.0.0.1:0 b\n", "line 1: '127.0.0.1:0': the port"},
+		{"127.0.0.1 *.b\n", "line 1: '*.b': it is no host name"},
+		{"127.0.0.1 b\n127.0.0.2 B\n", "line 2: 'b' was there before"},
+	};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct network_floor *f = floor_new();
+		struct error e = {0};
+		const char *path = temporary(rows[i].text);
+		int r = network_floor_read_hosts(f, path, &e);
+		char *got = json_dumps(f->hosts, JSON_COMPACT);
+
+		if (rows[i].want[0] == '[')
+			assert_int_equal(r, 0);
+		else
+			assert_true(r < 0 && strstr(e.message, path));
+		if (!strstr(r < 0 ? e.message : got, rows[i].want))
+			fail_msg("%s: %s %s", rows[i].want, e.message, got);
+		free(got);
+		(void)unlink(path); /* ours */
+		network_floor_free(f);
+	}
+}
+
+static void test_too_many_hosts(void **state)
+{
+	struct network_floor *f = floor_new();
+	struct error e = {0};
+	char *text = calloc(1, 32 * (NETWORK_HOSTS_MAX + 1));
+	const char *path;
+
+	(void)state; /* none */
+	for (unsigned i = 0; i <= NETWORK_HOSTS_MAX; i++)
+		(void)sprintf(text + strlen(text), "127.0.0.1 h%u\n", i); /* 32 bytes are enough */
+	path = temporary(text);
+	assert_true(network_floor_read_hosts(f, path, &e) < 0);
+	assert_int_equal(e.code, ERROR_LIMIT);
+	assert_non_null(strstr(e.message, "line 257: more than 256 names"));
+	(void)unlink(path); /* ours */
+	error_clear(&e);
+	assert_true(network_floor_read_hosts(f, "/nonexistent", &e) < 0);
+	assert_non_null(strstr(e.message, "cannot read /nonexistent"));
+	free(text);
+	network_floor_free(f);
+}
+
+static void test_resolvers(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} rows[] = {
+		{"", "[\"8.8.8.8\"]"},
+		{"search x\nnameserver ::1\n", "[\"8.8.8.8\"]"},
+		{"# x\nnameserver 127.0.0.53 \noptions edns0\n  nameserver\t192.0.2.53",
+			"[\"127.0.0.53\",\"192.0.2.53\"]"},
+		{"nameservers 192.0.2.1\nnameserver x\n", "[\"8.8.8.8\"]"},
+	};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct network_floor *f = floor_new();
+		const char *path = temporary(rows[i].text);
+		char *got;
+
+		network_floor_read_resolvers(f, path);
+		got = json_dumps(f->dns, JSON_COMPACT);
+		assert_string_equal(got, rows[i].want);
+		free(got);
+		(void)unlink(path); /* ours */
+		network_floor_free(f);
+	}
+}
+
+/* --- a judge, as docs/network.md describes it --- */
+
+static bool host_matches(const char *rule, const char *name)
+{
+	size_t n = strlen(name), below = strlen(rule) - 1;
+
+	if (strcmp(rule, "*") == 0)
+		return true;
+	if (strncmp(rule, "*.", 2) == 0)
+		return n > below && strcmp(name + n - below, rule + 1) == 0;
+	return strcmp(rule, name) == 0;
+}
+
+static bool net_has(const char *net, const char *address)
+{
+	struct network_target outer, inner;
+	const char *reason;
+
+	assert_int_equal(network_target_parse(net, false, &outer, &reason), 0);
+	assert_int_equal(network_target_parse(address, false, &inner, &reason), 0);
+	return network_net_is_within(&inner, &outer);
+}
+
+static bool has_port(const json_t *ports, int port)
+{
+	for (size_t i = 0; i < json_array_size(ports); i++)
+		if (json_integer_value(json_array_get(ports, i)) == port)
+			return true;
+	return !ports;
+}
+
+/* The rule of a layer that decides; its id, or "default". */
+static const char *layer_says(
+	const json_t *layer, const char *name, const char *address, int port, bool *ret_allow)
+{
+	const json_t *rules = json_object_get(layer, "rules");
+
+	for (size_t i = 0; i < json_array_size(rules); i++) {
+		const json_t *rule = json_array_get(rules, i);
+		const char *host = json_string_value(json_object_get(rule, "host"));
+		const char *net = json_string_value(json_object_get(rule, "net"));
+
+		assert_true(!host != !net);
+		if (host ? !*name || !host_matches(host, name) : !net_has(net, address))
+			continue;
+		if (!has_port(json_object_get(rule, "ports"), port))
+			continue;
+		*ret_allow =
+			strcmp(json_string_value(json_object_get(rule, "action")), "allow") == 0;
+		return json_string_value(json_object_get(rule, "id"));
+	}
+	*ret_allow = strcmp(json_string_value(json_object_get(layer, "default")), "allow") == 0;
+	return "default";
+}
+
+/* Whether a layer lets a name resolve. */
+static bool layer_answers(const json_t *layer, const char *name)
+{
+	const json_t *rules = json_object_get(layer, "rules");
+
+	for (size_t i = 0; i < json_array_size(rules); i++) {
+		const json_t *rule = json_array_get(rules, i);
+		const char *host = json_string_value(json_object_get(rule, "host"));
+		const char *net = json_string_value(json_object_get(rule, "net"));
+
+		if (host && host_matches(host, name))
+			return true;
+		if (net && strcmp(net, "0.0.0.0/0") == 0 && !json_object_get(rule, "ports"))
+			return strcmp(json_string_value(json_object_get(rule, "action")),
+				       "allow") == 0;
+	}
+	return strcmp(json_string_value(json_object_get(layer, "default")), "allow") == 0;
+}
+
+/* The rule that denies, or "" for a flow that is allowed. target: "ADDRESS:PORT",
+ * "NAME=ADDRESS:PORT", or "NAME?" for the question of a name. */
+static const char *judge(const json_t *policy, const char *target)
+{
+	const json_t *layers = json_object_get(policy, "layers");
+	char name[160] = "", address[32] = "";
+	const char *equals = strchr(target, '='), *colon = strrchr(target, ':');
+	size_t n = strcspn(target, "?=");
+
+	if (strchr(target, '?') || equals)
+		memcpy(name, target, n);
+	if (colon)
+		(void)snprintf(address, sizeof(address), "%.*s",
+			(int)(colon - (equals ? equals + 1 : target)),
+			equals ? equals + 1 : target);
+	for (size_t i = 0; i < json_array_size(layers); i++) {
+		const json_t *layer = json_array_get(layers, i);
+		const char *id = "question";
+		bool allow;
+
+		if (colon)
+			id = layer_says(layer, name, address, atoi(colon + 1), &allow);
+		else
+			allow = layer_answers(layer, name);
+		if (!allow)
+			return id;
+	}
+	return "";
+}
+
+/* --- policy, target, verdict --- */
+
+#define ALL "\"denyOut\": [\"0.0.0.0/0\"]"
+
+static const struct {
+	const char *mode;    /* "on", "off", "allow-list", with --egress-allow after blanks */
+	const char *network; /* "-" in front: allow_internet_access is false */
+	const char *targets; /* each with its verdict: "TARGET" allowed, "TARGET!RULE" denied by */
+} verdicts[] = {
+	{"on", "{}", "192.0.2.1:80 192.0.2.1:25 x.com? x.com=192.0.2.1:443"},
+	{"on", "-{}",
+		"192.0.2.1:80!allow_internet_access x.com?!question "
+		"x.com=192.0.2.1:443!allow_internet_access"},
+	{"on", "{\"denyOut\": [\"192.0.2.0/24\"]}",
+		"192.0.2.1:80!denyOut[0] 192.0.3.1:80 x.com? x.com=192.0.2.255:443!denyOut[0] "
+		"x.com=192.0.3.0:443"},
+	{"on", "{\"denyOut\": [\"192.0.2.7\", \"198.51.100.0/24\"]}",
+		"192.0.2.7:1!denyOut[0] 192.0.2.8:1 198.51.100.77:65535!denyOut[1] 198.51.101.0:1"},
+	{"on", "{" ALL "}",
+		"192.0.2.1:80!denyOut[0] x.com?!question 0.0.0.0:1!denyOut[0] "
+		"255.255.255.255:1!denyOut[0]"},
+	/* what is allowed beats what is denied, and alone forbids nothing */
+	{"on", "{\"allowOut\": [\"192.0.2.1\"]}", "192.0.2.1:80 192.0.2.2:80 x.com?"},
+	{"on", "{\"allowOut\": []}", "192.0.2.1:80 x.com?"},
+	{"on", "{\"allowOut\": [\"192.0.2.1\"], " ALL "}",
+		"192.0.2.1:80 192.0.2.1:22 192.0.2.2:80!denyOut[0] x.com?!question "
+		"x.com=192.0.2.1:80"},
+	{"on", "{\"allowOut\": [\"192.0.2.1\"], \"denyOut\": [\"192.0.2.0/24\"]}",
+		"192.0.2.1:80 192.0.2.2:80!denyOut[0] 192.0.3.2:80 x.com?"},
+	{"on", "-{\"allowOut\": [\"192.0.2.0/25\"]}",
+		"192.0.2.127:80 192.0.2.128:80!allow_internet_access"},
+	{"on", "{\"allowOut\": [\"0.0.0.0/0\"], " ALL "}", "192.0.2.1:80 x.com?"},
+	/* names */
+	{"on", "{\"allowOut\": [\"x.com\"], " ALL "}",
+		"x.com? x.com=192.0.2.1:443 x.com=192.0.2.1:22 y.com?!question a.x.com?!question "
+		"xx.com?!question com?!question 192.0.2.1:443!denyOut[0] "
+		"y.com=192.0.2.1:443!denyOut[0]"},
+	{"on", "{\"allowOut\": [\"X.Com\"], " ALL "}", "x.com? x.com=192.0.2.1:443"},
+	{"on", "{\"allowOut\": [\"*.x.com\"], " ALL "}",
+		"a.x.com? a.b.x.com? x.com?!question ax.com?!question .x.com?!question "
+		"a.x.com.evil?!question a.x.com=192.0.2.1:1 x.com=192.0.2.1:1!denyOut[0]"},
+	{"on", "{\"allowOut\": [\"*\"], " ALL "}",
+		"x.com? a.b? x.com=192.0.2.1:1 192.0.2.1:1!denyOut[0]"},
+	{"on", "-{\"allowOut\": [\"x.com\"]}",
+		"x.com? x.com=192.0.2.1:443 y.com?!question 192.0.2.1:1!allow_internet_access"},
+	{"on", "{\"allowOut\": [\"x.com\", \"192.0.2.0/24\"], " ALL "}",
+		"x.com? y.com?!question 192.0.2.9:1 192.0.3.9:1!denyOut[0] x.com=198.51.100.1:1 "
+		"y.com=192.0.2.9:1 y.com=192.0.3.9:1!denyOut[0]"},
+	{"on", "{\"allowOut\": [\"x.com\"], \"denyOut\": [\"192.0.2.0/24\", \"0.0.0.0/0\"]}",
+		"x.com=192.0.2.1:1 192.0.2.1:1!denyOut[0] 192.0.3.1:1!denyOut[1]"},
+	/* the operator: off is off */
+	{"off", "{}", "192.0.2.1:80!default x.com?!question"},
+	{"off", "{\"allowOut\": [\"0.0.0.0/0\"]}", "192.0.2.1:80!default x.com?!question"},
+	{"off", "{\"allowOut\": [\"*\"], " ALL "}", "x.com=192.0.2.1:80!default x.com?!question"},
+	{"off x.com", "{}", "x.com?!question 192.0.2.1:80!default"},
+	/* what is listed without the mode changes nothing */
+	{"on x.com", "{}", "y.com? 192.0.2.1:80"},
+	/* the operator's list, and sandboxes that say nothing */
+	{"allow-list", "{}", "192.0.2.1:80!default x.com?!question"},
+	{"allow-list x.com", "{}",
+		"x.com? x.com=192.0.2.1:22 y.com?!question 192.0.2.1:80!default a.x.com?!question"},
+	{"allow-list x.com:443", "{}",
+		"x.com? x.com=192.0.2.1:443 x.com=192.0.2.1:80!default x.com=192.0.2.1:22!default"},
+	{"allow-list *.x.com *.x.com:80 y.com:22", "{}",
+		"a.x.com? a.x.com=192.0.2.1:99 x.com?!question y.com? y.com=192.0.2.1:22 "
+		"y.com=192.0.2.1:23!default"},
+	{"allow-list 192.0.2.0/24:443 192.0.2.1:80", "{}",
+		"192.0.2.7:443 192.0.2.7:80!default 192.0.2.1:80 192.0.3.1:443!default "
+		"x.com?!question"},
+	{"allow-list 0.0.0.0/0", "{}", "192.0.2.1:80 x.com?"},
+	{"allow-list 0.0.0.0/0:443", "{}", "192.0.2.1:443 192.0.2.1:80!default x.com?!question"},
+	{"allow-list *:443", "{}",
+		"x.com? x.com=192.0.2.1:443 x.com=192.0.2.1:80!default 192.0.2.1:443!default"},
+	{"allow-list *:443 0.0.0.0/0:443", "{}",
+		"x.com? x.com=192.0.2.1:443 x.com=192.0.2.1:80!default 192.0.2.1:443"},
+	/* both: the sandbox only narrows */
+	{"allow-list x.com", "{\"allowOut\": [\"y.com\"], " ALL "}",
+		"x.com?!question y.com?!question x.com=192.0.2.1:1!denyOut[0] "
+		"y.com=192.0.2.1:1!default"},
+	{"allow-list *.x.com", "{\"allowOut\": [\"a.x.com\"], " ALL "}",
+		"a.x.com? a.x.com=192.0.2.1:1 b.x.com?!question b.x.com=192.0.2.1:1!denyOut[0]"},
+	{"allow-list a.x.com", "{\"allowOut\": [\"*.x.com\"], " ALL "}",
+		"a.x.com? a.x.com=192.0.2.1:1 b.x.com?!question b.x.com=192.0.2.1:1!default"},
+	{"allow-list x.com:443", "{\"allowOut\": [\"x.com\"], " ALL "}",
+		"x.com? x.com=192.0.2.1:443 x.com=192.0.2.1:80!default"},
+	{"allow-list x.com", "{\"allowOut\": [\"192.0.2.1\"], " ALL "}",
+		"x.com?!question x.com=192.0.2.1:1 x.com=192.0.2.2:1!denyOut[0] "
+		"192.0.2.1:1!default"},
+	{"allow-list x.com", "{\"denyOut\": [\"192.0.2.0/24\"]}",
+		"x.com? x.com=192.0.2.1:1!denyOut[0] x.com=192.0.3.1:1 192.0.3.1:1!default"},
+	{"allow-list 192.0.2.0/24", "{\"denyOut\": [\"192.0.2.128/25\"]}",
+		"192.0.2.1:1 192.0.2.129:1!denyOut[0] 192.0.3.1:1!default"},
+	{"allow-list 192.0.2.0/24", "{\"allowOut\": [\"0.0.0.0/0\"]}",
+		"192.0.2.1:1 192.0.3.1:1!default"},
+	{"allow-list 192.0.2.0/24", "{\"allowOut\": [\"x.com\"], " ALL "}",
+		"192.0.2.1:1!denyOut[0] x.com=192.0.2.1:1 x.com=192.0.3.1:1!default "
+		"x.com?!question"},
+	{"allow-list x.com", "-{}", "x.com?!question x.com=192.0.2.1:1!allow_internet_access"},
+	{"allow-list 0.0.0.0/0", "{\"allowOut\": [\"x.com\"], " ALL "}",
+		"x.com? x.com=192.0.2.1:1 y.com?!question 192.0.2.1:1!denyOut[0]"},
+};
+
+static struct network_floor *floor_of(const char *text)
+{
+	struct network_floor *f = floor_new();
+	_cleanup_free_ char *copy = strdup(text);
+	char *save = NULL, *word = strtok_r(copy, " ", &save);
+	struct error e = {0};
+
+	assert_int_equal(network_floor_set_mode(f, word, &e), 0);
+	while ((word = strtok_r(NULL, " ", &save)))
+		if (network_floor_allow(f, word, &e) < 0)
+			fail_msg("%s", e.message);
+	return f;
+}
+
+static unsigned judge_all(const json_t *policy, const char *targets, size_t row)
+{
+	_cleanup_free_ char *copy = strdup(targets);
+	char *save = NULL;
+	unsigned count = 0;
+
+	for (char *t = strtok_r(copy, " ", &save); t; t = strtok_r(NULL, " ", &save), count++) {
+		char *want = strchr(t, '!');
+		const char *got;
+
+		if (want)
+			*want++ = '\0';
+		got = judge(policy, t);
+		if (strcmp(got, want ? want : "") != 0)
+			fail_msg("row %zu: %s %s, target %s: denied by '%s', not '%s'", row,
+				verdicts[row].mode, verdicts[row].network, t, got,
+				want ? want : "");
+	}
+	return count;
+}
+
+static void test_verdicts(void **state)
+{
+	unsigned count = 0;
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(verdicts); i++) {
+		bool none = verdicts[i].network[0] == '-';
+		struct network_floor *f = floor_of(verdicts[i].mode);
+		json_t *network = parsed(verdicts[i].network + none), *policy;
+		struct error e = {0};
+
+		if (network_check(network, none, f, &e) < 0)
+			fail_msg("row %zu: %s", i, e.message);
+		policy = network_policy(f, network, none, 1);
+		assert_non_null(policy);
+		count += judge_all(policy, verdicts[i].targets, i);
+		json_decref(policy);
+		json_decref(network);
+		network_floor_free(f);
+	}
+	print_message("%u verdicts\n", count);
+}
+
+/* --- the policy's other members --- */
+
+static void expect_line(const struct network_floor *f, const char *network, bool no_internet,
+	json_t *names, const char *want)
+{
+	json_t *n = parsed(network);
+	char *line = network_policy_line(network_policy(f, n, no_internet, 7), names);
+
+	assert_non_null(line);
+	assert_string_equal(line, want);
+	free(line);
+	json_decref(n);
+}
+
+#define LIMITS                                                                                     \
+	"\"limits\":{\"flows\":512,\"flowsPerSecond\":200,\"datagramPeers\":256,\"dnsPerSecond\":" \
+	"100}}"
+
+static void test_lines(void **state)
+{
+	struct network_floor *f = floor_of("allow-list 192.0.2.9/24:443");
+	const char *path = temporary("127.0.0.1:8443 api.test\n");
+	struct error e = {0};
+
+	(void)state; /* none */
+	expect_line(NULL, NULL, false, NULL,
+		"{\"policy\":{\"version\":1,\"generation\":7,\"layers\":[{\"rules\":[],\"default\":"
+		"\"allow\"}],\"dns\":[\"8.8.8.8\"],\"private\":[],\"hosts\":[]," LIMITS "}\n");
+	assert_int_equal(network_floor_read_hosts(f, path, &e), 0);
+	assert_int_equal(network_floor_allow_private(f, "10.1.2.3/16", &e), 0);
+	expect_line(f, "{\"dnsServers\": [\"1.1.1.1\", \"10.2.0.1\", \"10.1.0.1\"]}", true,
+		parsed("{\"x.com\": \"198.18.0.1\"}"),
+		"{\"policy\":{\"version\":1,\"generation\":7,\"layers\":[{\"rules\":[{\"id\":"
+		"\"operator[0]\",\"action\":\"allow\",\"net\":\"192.0.2.0/24\",\"ports\":[443]}],"
+		"\"default\":\"deny\"},{\"rules\":[{\"id\":\"allow_internet_access\",\"action\":"
+		"\"deny\",\"net\":\"0.0.0.0/0\"}],\"default\":\"allow\"}],\"dns\":[\"1.1.1.1\","
+		"\"10.1.0.1\"],\"private\":[\"10.1.0.0/16\"],\"hosts\":[{\"name\":\"api.test\","
+		"\"address\":\"127.0.0.1\",\"port\":8443}]," LIMITS
+		",\"names\":{\"x.com\":\"198.18.0.1\"}}\n");
+	expect_line(NULL, "{\"dnsServers\": []}", false, NULL,
+		"{\"policy\":{\"version\":1,\"generation\":7,\"layers\":[{\"rules\":[],\"default\":"
+		"\"allow\"}],\"dns\":[],\"private\":[],\"hosts\":[]," LIMITS "}\n");
+	(void)unlink(path); /* ours */
+	network_floor_free(f);
+}
+
+static void add_hosts(struct network_floor *f, const char *text)
+{
+	const char *path = temporary(text);
+	struct error e = {0};
+
+	if (network_floor_read_hosts(f, path, &e) < 0)
+		fail_msg("%s", e.message);
+	(void)unlink(path); /* ours */
+}
+
+/* The longest of all that may be said fits. */
+static void test_longest_line(void **state)
+{
+	struct network_floor *f = floor_of("allow-list");
+	json_t *allow = json_array(), *deny = json_array(), *network, *names;
+	char *text = calloc(1, NETWORK_NAMES_MAX), *line;
+	char name[NETWORK_HOST_MAX + 16], row[NETWORK_HOST_MAX + 64];
+	struct error e = {0};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < NETWORK_HOST_MAX; i++)
+		name[i] = i % 32 == 31 ? '.' : 'a';
+	memcpy(name + NETWORK_HOST_MAX - 1, "a:65535", sizeof("a:65535"));
+	for (unsigned i = 0; i < NETWORK_ALLOW_MAX; i++)
+		assert_int_equal(network_floor_allow(f, name, &e), 0);
+	name[NETWORK_HOST_MAX] = '\0';
+	for (unsigned i = 0; i < NETWORK_TARGETS_MAX; i++) {
+		(void)json_array_append_new(allow, json_string(name));
+		(void)json_array_append_new(
+			deny, json_string(i ? "200.200.200.128/25" : "0.0.0.0/0"));
+	}
+	for (unsigned i = 0; i < NETWORK_HOSTS_MAX; i++) {
+		(void)snprintf(row, sizeof(row), "200.100.100.100:65535 h%03u%s\n", i,
+			name + 4); /* fits */
+		add_hosts(f, row);
+	}
+	network = json_pack("{s:o, s:o}", "allowOut", allow, "denyOut", deny);
+	assert_int_equal(network_check(network, false, f, &e), 0);
+	memset(text, 'n', NETWORK_NAMES_MAX - 1);
+	names = json_pack("{s:s}", "n", text + 8);
+	line = network_policy_line(network_policy(f, network, true, UINT32_MAX), names);
+	assert_non_null(line);
+	print_message("%zu bytes\n", strlen(line));
+	assert_true(strlen(line) <= NETWORK_POLICY_MAX);
+	free(line);
+	free(text);
+	json_decref(network);
+	network_floor_free(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_targets),
+		cmocka_unit_test(test_names_have_a_maximum),
+		cmocka_unit_test(test_checks),
+		cmocka_unit_test(test_checks_of_rules),
+		cmocka_unit_test(test_limits_of_rules),
+		cmocka_unit_test(test_limits_of_lists),
+		cmocka_unit_test(test_unserved),
+		cmocka_unit_test(test_floor),
+		cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_too_many_hosts),
+		cmocka_unit_test(test_resolvers),
+		cmocka_unit_test(test_verdicts),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_longest_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
