@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "disk.h"
 #include "guest.h"
+#include "net_setup.h"
 #include "setup.h"
 
 enum {
@@ -279,6 +280,14 @@ static bool check_shell(void)
 	return false;
 }
 
+static void start_loopback(void)
+{
+	int r = net_setup_loopback();
+
+	if (r < 0)
+		console("loopback network: %s", strerror(-r));
+}
+
 void boot(void)
 {
 	(void)umask(022);
@@ -291,7 +300,7 @@ void boot(void)
 	if (!mount_root() || !switch_root())
 		return;
 	setup_mounts();
-	setup_network();
+	start_loopback();
 	setup_files();
 	if (check_shell())
 		guest.state = AGENT_STATE_READY;

@@ -1,6 +1,5 @@
 /* DIAL: a TCP connection inside the guest, joined to the host's connection. Once it is established,
- * both descriptors leave struct conn, and raw bytes pass in both directions. Each direction has one
- * bounded buffer and ends on its own. */
+ * both descriptors leave struct conn, and raw bytes pass in both directions (relay.h). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -11,124 +10,36 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "relay.h"
 #include "requests.h"
 
 #define CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define CONNECT_TIMEOUT_NS	     (10 * NS_PER_S)
 
-enum { HELD_MAX = 256 * 1024, SLICE = 64 * 1024 };
-
-/* One direction: bytes from one socket to the other. */
-struct direction {
-	struct buf held; /* what `to` has not taken yet */
-	bool ended;	 /* no more bytes will come */
-	bool shut;	 /* and `to` was told so */
-};
+enum { HELD_MAX = 256 * 1024 };
 
 struct dial {
-	struct source guest, host; /* host is owned by conn until the connection is established */
-	struct direction to_guest, to_host;
+	struct relay relay; /* near: in the guest; far: the host, owned by conn until the connection
+			     * is established */
 	struct timer timeout;
 	struct conn *conn; /* NULL once established */
 	uint16_t port;
 	bool try_ipv6; /* the request named no host */
 };
 
-static uint8_t slice[SLICE];
 static unsigned dial_count;
 
 static void dial_free(struct dial *d)
 {
-	source_close(&d->guest);
-	source_close(&d->host);
+	relay_close(&d->relay);
 	timer_cancel(&d->timeout);
-	buf_done(&d->to_guest.held);
-	buf_done(&d->to_host.held);
 	dial_count--;
 	loop_defer_free(d);
 }
 
-/* --- the joined streams --- */
-
-/* False: the receiver is gone. */
-static bool drain(struct direction *x, struct source *to)
+static void dial_over(struct relay *r, bool broken)
 {
-	while (buf_len(&x->held)) {
-		ssize_t n = send(
-			to->fd, buf_head(&x->held), buf_len(&x->held), MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno == EAGAIN;
-		buf_consume(&x->held, (size_t)n);
-	}
-	buf_done(&x->held);
-	if (x->ended && !x->shut) {
-		x->shut = true;
-		(void)shutdown(to->fd, SHUT_WR); /* if it is gone, the other direction notices */
-	}
-	return true;
-}
-
-/* Moves the bytes of one read. False: the connection broke. */
-static bool carry(struct direction *x, struct source *from, struct source *to)
-{
-	ssize_t n = recv(from->fd, slice, sizeof(slice), MSG_DONTWAIT);
-
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR;
-	if (n == 0)
-		x->ended = true;
-	else if (buf_add(&x->held, slice, (size_t)n) < 0)
-		return false;
-	return drain(x, to);
-}
-
-static uint32_t wanted(const struct direction *in, const struct direction *out)
-{
-	uint32_t events = !in->ended && !buf_len(&in->held) ? EPOLLIN : 0;
-
-	return events | (buf_len(&out->held) ? EPOLLOUT : 0);
-}
-
-static void dial_go_on(struct dial *d, bool alive)
-{
-	bool over = d->to_guest.shut && d->to_host.shut;
-
-	if (!alive || over || source_wait(&d->guest, wanted(&d->to_host, &d->to_guest)) < 0 ||
-		source_wait(&d->host, wanted(&d->to_guest, &d->to_host)) < 0)
-		dial_free(d);
-}
-
-/* Handles events of `from`. Its bytes go along x; bytes for it come along y. */
-static void dial_event(struct dial *d, struct source *from, struct source *to, struct direction *x,
-	struct direction *y, uint32_t events)
-{
-	bool alive = true;
-
-	if (events & EPOLLOUT)
-		alive = drain(y, from);
-	/* Treat a hang-up as end of file, so that the bytes before it are delivered. */
-	if (alive && !x->ended && !buf_len(&x->held) && (events & ~(uint32_t)EPOLLOUT))
-		alive = carry(x, from, to);
-	else if (alive && x->ended && (events & (EPOLLHUP | EPOLLERR)))
-		alive = false;
-	dial_go_on(d, alive);
-}
-
-static void guest_ready(struct source *s, uint32_t events)
-{
-	struct dial *d = CONTAINER(s, struct dial, guest);
-
-	dial_event(d, &d->guest, &d->host, &d->to_host, &d->to_guest, events);
-}
-
-static void host_ready(struct source *s, uint32_t events)
-{
-	struct dial *d = CONTAINER(s, struct dial, host);
-
-	dial_event(d, &d->host, &d->guest, &d->to_guest, &d->to_host, events);
+	dial_free(CONTAINER(r, struct dial, relay));
 }
 
 /* --- connecting --- */
@@ -153,7 +64,7 @@ static int dial_ipv6_loopback(struct dial *d)
 
 static void connect_ready(struct source *s, uint32_t events)
 {
-	struct dial *d = CONTAINER(s, struct dial, guest);
+	struct dial *d = CONTAINER(s, struct dial, relay.near);
 	socklen_t n = sizeof(int);
 	int err = 0;
 
@@ -177,8 +88,8 @@ static int connect_address(struct dial *d, const struct sockaddr *sa, socklen_t 
 
 	if (fd < 0)
 		return -errno;
-	source_close(&d->guest);
-	source_open(&d->guest, fd, connect_ready);
+	source_close(&d->relay.near);
+	source_open(&d->relay.near, fd, connect_ready);
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* without it, the
 									    * connection is only
 									    * slower */
@@ -186,7 +97,7 @@ static int connect_address(struct dial *d, const struct sockaddr *sa, socklen_t 
 		return 1;
 	if (errno != EINPROGRESS)
 		return -errno;
-	r = source_wait(&d->guest, EPOLLOUT);
+	r = source_wait(&d->relay.near, EPOLLOUT);
 	return r;
 }
 
@@ -203,18 +114,17 @@ static void stand(struct dial *d)
 	if (c->dead)
 		return; /* d was freed */
 	agent_rx_release(&c->rx);
-	r = buf_add(&d->to_host.held, buf_head(&c->out), buf_len(&c->out));
+	r = buf_add(&d->relay.to_far.held, buf_head(&c->out), buf_len(&c->out));
 	if (r == 0 && buf_len(&c->rx.in))
-		r = buf_add(&d->to_guest.held, buf_head(&c->rx.in), buf_len(&c->rx.in));
+		r = buf_add(&d->relay.to_near.held, buf_head(&c->rx.in), buf_len(&c->rx.in));
 	if (r < 0) {
 		conn_close(c);
 		return;
 	}
 	d->conn = NULL;
 	fd = conn_release_fd(c);
-	source_open(&d->host, fd, host_ready);
-	d->guest.ready = guest_ready;
-	dial_go_on(d, drain(&d->to_host, &d->host) && drain(&d->to_guest, &d->guest));
+	source_open(&d->relay.far, fd, NULL); /* until relay_run */
+	relay_run(&d->relay, dial_over);
 }
 
 static void connected(struct dial *d, int err)
@@ -269,9 +179,7 @@ void request_dial(struct conn *c, const struct agent_frame *f)
 	dial_count++;
 	d->conn = c;
 	d->port = m.port;
-	d->guest.fd = d->host.fd = -1;
-	buf_init(&d->to_guest.held, HELD_MAX);
-	buf_init(&d->to_host.held, CONN_OUT_MAX);
+	relay_init(&d->relay, HELD_MAX, CONN_OUT_MAX);
 	conn_take_over(c, &standing_ops, d);
 	timer_set(&d->timeout, CONNECT_TIMEOUT_NS, connect_expired);
 	r = start(d, m.host);

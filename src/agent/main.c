@@ -3,7 +3,8 @@
  * It has one thread and one epoll set. Slow work runs in forked helpers (helper.h). Streams advance
  * in slices while their connection has space (conn.h). Everything that can grow has a maximum.
  * Under test (--test-listen PATH) it is an ordinary process on a Unix socket, and sets no mounts,
- * clock or host name. As pid 1 it does not accept that option. */
+ * clock or host name; with --test-network behind that, it sets up its network namespace. As pid 1 it
+ * does not accept these options. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,6 +28,8 @@
 #include "guest.h"
 #include "helper.h"
 #include "hold.h"
+#include "net.h"
+#include "net_setup.h"
 #include "process.h"
 #include "setup.h"
 
@@ -149,13 +152,17 @@ static void __attribute__((noreturn)) main_init(void)
 	setup_limits();
 	guest_open();
 	hold_open();
-	if (start_loop() == 0)
+	if (start_loop() == 0) {
+		net_open();
 		(void)run(listen_vsock());
+	}
 	for (;;)
 		(void)pause(); /* pid 1 must not end; the host will see that nobody answers */
 }
 
-static int main_test(const char *path)
+/* `network`: also be the agent of the network namespace that this process is in, which is nobody
+ * else's. */
+static int main_test(const char *path, bool network)
 {
 	(void)syscall(SYS_close_range, 3, ~0U, 0); /* inherited ones would leak into children */
 	(void)umask(022);
@@ -164,15 +171,21 @@ static int main_test(const char *path)
 	guest.facts = AGENT_FACT_TEST | (access("/bin/sh", X_OK) == 0 ? AGENT_FACT_SHELL : 0);
 	setup_limits();
 	guest_open();
-	return start_loop() < 0 ? 1 : run(listen_unix(path));
+	if (start_loop() < 0)
+		return 1;
+	if (network) {
+		(void)net_setup_loopback(); /* without it, nothing works, and the test sees that */
+		net_open();
+	}
+	return run(listen_unix(path));
 }
 
 int main(int argc, char **argv)
 {
 	if (getpid() == 1 && boot_possible())
 		main_init();
-	if (getpid() != 1 && argc == 3 && strcmp(argv[1], "--test-listen") == 0)
-		return main_test(argv[2]);
+	if (getpid() != 1 && argc >= 3 && strcmp(argv[1], "--test-listen") == 0)
+		return main_test(argv[2], argc == 4 && strcmp(argv[3], "--test-network") == 0);
 	(void)!write(STDERR_FILENO, "mayfly-agent is the init of a microVM\n", 38);
 	return 2;
 }

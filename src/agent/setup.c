@@ -1,17 +1,11 @@
 #include "setup.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
-#include <net/route.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,12 +13,8 @@
 #include "base/fd.h"
 #include "guest.h"
 
-/* Addresses in the machine's user-space network (libslirp's defaults). They are the same in every
- * sandbox, so a clone's network needs no change. */
-#define GUEST_ADDRESS  "10.0.2.15"
-#define GUEST_NETMASK  "255.255.255.0"
-#define GUEST_GATEWAY  "10.0.2.2"
-#define GUEST_RESOLVER "10.0.2.3"
+/* As in E2B's sandboxes. The host answers what is asked there, and at any other resolver. */
+#define RESOLVER "8.8.8.8"
 
 /* Mounts a file in memory over /etc/machine-id. Every sandbox gets its own id before anything else
  * runs, and that must not wait for the disk. If it fails, the identity goes into the file
@@ -82,78 +72,6 @@ void setup_mounts(void)
 	mount_machine_id();
 }
 
-/* --- network --- */
-
-static void set_name(struct ifreq *r, const char *name)
-{
-	*r = (struct ifreq){0};
-	strcpy(r->ifr_name, name); /* "lo", "eth0" */
-}
-
-static int set_address(int fd, const char *name, unsigned long request, const char *address)
-{
-	struct sockaddr_in sa = {.sin_family = AF_INET};
-	struct ifreq r;
-
-	set_name(&r, name);
-	sa.sin_addr.s_addr = inet_addr(address);
-	memcpy(&r.ifr_addr, &sa, sizeof(sa));
-	return ioctl(fd, request, &r) < 0 ? -errno : 0;
-}
-
-static int interface_up(int fd, const char *name)
-{
-	struct ifreq r;
-
-	set_name(&r, name);
-	if (ioctl(fd, SIOCGIFFLAGS, &r) < 0)
-		return -errno;
-	r.ifr_flags |= IFF_UP | IFF_RUNNING;
-	return ioctl(fd, SIOCSIFFLAGS, &r) < 0 ? -errno : 0;
-}
-
-static int add_default_route(int fd, const char *gateway)
-{
-	struct sockaddr_in any = {.sin_family = AF_INET}, gw = any;
-	struct rtentry rt = {.rt_flags = RTF_UP | RTF_GATEWAY};
-
-	gw.sin_addr.s_addr = inet_addr(gateway);
-	memcpy(&rt.rt_dst, &any, sizeof(any));
-	memcpy(&rt.rt_genmask, &any, sizeof(any));
-	memcpy(&rt.rt_gateway, &gw, sizeof(gw));
-	return ioctl(fd, SIOCADDRT, &rt) < 0 && errno != EEXIST ? -errno : 0;
-}
-
-static bool has_interface(int fd, const char *name)
-{
-	struct ifreq r;
-
-	set_name(&r, name);
-	return ioctl(fd, SIOCGIFINDEX, &r) == 0;
-}
-
-void setup_network(void)
-{
-	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int r;
-
-	/* When "lo" comes up, the kernel gives it 127.0.0.1/8 and ::1. */
-	r = fd < 0 ? -errno : interface_up(fd, "lo");
-	if (r < 0)
-		console("loopback network: %s", strerror(-r));
-	if (fd < 0 || !has_interface(fd, "eth0"))
-		return;
-	r = set_address(fd, "eth0", SIOCSIFADDR, GUEST_ADDRESS);
-	if (r == 0)
-		r = set_address(fd, "eth0", SIOCSIFNETMASK, GUEST_NETMASK);
-	if (r == 0)
-		r = interface_up(fd, "eth0");
-	if (r == 0)
-		r = add_default_route(fd, GUEST_GATEWAY);
-	if (r < 0)
-		console("network: %s", strerror(-r));
-}
-
 /* --- files and limits --- */
 
 static void write_file(const char *path, int flags, const char *text)
@@ -201,7 +119,7 @@ void setup_files(void)
 	set_hostname_from_image();
 	write_file("/etc/hosts", O_CREAT | O_EXCL,
 		"127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
-	write_file("/etc/resolv.conf", O_CREAT | O_EXCL, "nameserver " GUEST_RESOLVER "\n");
+	write_file("/etc/resolv.conf", O_CREAT | O_EXCL, "nameserver " RESOLVER "\n");
 }
 
 void setup_limits(void)

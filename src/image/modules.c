@@ -16,8 +16,8 @@
 
 /* '?': a kernel without it still runs sandboxes. */
 const char *const modules_of_guest[] = {"virtio_mmio", "virtio_blk", "ext4", "overlay", "erofs?",
-	"vsock", "vmw_vsock_virtio_transport", "virtio_net", "virtio_rng?", "virtio_balloon?",
-	"fuse?", "ptp_kvm?", NULL};
+	"vsock", "vmw_vsock_virtio_transport", "virtio_rng?", "virtio_balloon?", "fuse?",
+	"ptp_kvm?", "dummy?", "nft_queue?", "nfnetlink_queue?", "nft_reject_ipv4?", NULL};
 
 struct index_entry {
 	char name[MODULE_NAME_MAX];

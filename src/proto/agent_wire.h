@@ -179,6 +179,8 @@ enum agent_fact {
 	AGENT_FACT_TEST = 0x08,		 /* an ordinary process, not a guest */
 	AGENT_FACT_HOST_CLOCK = 0x10,	 /* reads the host's clock, so an IDENTITY may arrive
 					  * late */
+	AGENT_FACT_NETWORK = 0x20,	 /* flows of programs go to the host */
+	AGENT_FACT_NETWORK_WAITS = 0x40, /* and connects wait for its answer */
 };
 
 struct agent_hello_reply {

@@ -1,0 +1,20 @@
+/* Streams to the host's worker (docs/egress-protocol.md). */
+#ifndef AGENT_NET_HOST_H
+#define AGENT_NET_HOST_H
+
+#include <netinet/in.h>
+
+#include "proto/egress_wire.h"
+
+/* Begins to connect. A non-blocking descriptor that becomes writable when it is connected or has
+ * failed; or -errno. */
+int net_host_connect(void);
+
+/* 0 when it is connected, or the positive error: ETIMEDOUT if the host did not answer in two
+ * seconds, others (ECONNRESET) if this sandbox has no network. */
+int net_host_connected(int fd);
+
+struct egress_endpoint net_endpoint(const struct sockaddr_in *sa);
+struct sockaddr_in net_sockaddr(const struct egress_endpoint *e);
+
+#endif
