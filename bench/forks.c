@@ -15,9 +15,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "io/jailed.h"
 #include "io/program.h"
 #include "sandbox/launch.h"
-#include "sandbox/vmm_jail.h"
 #include "sandbox/vmm_request.h"
 #include "sandbox/vmm_snapshot.h"
 
@@ -270,8 +270,8 @@ static void bench_jail(struct forks *f, unsigned rounds, struct report *j)
 		uint64_t begin;
 		struct vmm *v;
 
-		(void)vmm_jail_configure(words[i % 2], NULL); /* a good word */
-		if (vmm_jail_prepare(NULL, NULL) < 0)
+		(void)jailed_configure(words[i % 2], NULL); /* a good word */
+		if (jailed_prepare(NULL, NULL) < 0)
 			bench_die("jail", "cannot be made");
 		begin = clock_monotonic_ns();
 		v = launch_child(f, "jailed", true);

@@ -1,5 +1,5 @@
 /* usage: collect-calls HEADER LIST SOURCE...
- * Makes the system call filters of mayfly-vmm out of tags in its sources. It runs on the machine
+ * Makes the system call filters of mayfly-vmm, and of mayfly-unpack, out of tags in its sources. It runs on the machine
  * that builds, and libseccomp is needed there only: HEADER holds plain BPF.
  *
  * A tag is a comment that stands beside the code that makes the calls:
@@ -54,7 +54,7 @@ enum {
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Bit masks of the kinds that a thread with this filter may make, with all of theirs. */
-enum { START, MAIN, VCPU, SNAPSHOT, KINDS };
+enum { START, MAIN, VCPU, SNAPSHOT, UNPACK, KINDS };
 static const struct kind {
 	const char *name;
 	unsigned heirs;
@@ -63,7 +63,11 @@ static const struct kind {
 	[MAIN] = {"main", 1 << SNAPSHOT},
 	[VCPU] = {"vcpu", 0},
 	[SNAPSHOT] = {"snapshot", 0},
+	[UNPACK] = {"unpack", 0},
 };
+
+/* Kinds that a tag names itself; for the others, which are in another program, nothing is made. */
+static unsigned named;
 
 enum { GLIBC, MUSL, LIBCS };
 static const char *const libcs[LIBCS] = {"glibc", "musl"};
@@ -107,6 +111,7 @@ static const struct {
 	VALUE(MUSL_THREAD),
 	{"PAGEMAP_SCAN", PAGEMAP_SCAN_},
 	VALUE(ENOSYS),
+	VALUE(ENOENT),
 	VALUE(ENOMEM),
 	VALUE(EPERM),
 	VALUE(PROT_EXEC),
@@ -380,6 +385,9 @@ static void take_subject(struct tag *t, const char *word)
 			t->kinds |= 1U << i;
 		else
 			continue;
+	for (unsigned i = 0; i < KINDS; i++)
+		if (strcmp(word, kinds[i].name) == 0)
+			named |= 1U << i;
 	if (!t->kinds)
 		die("unknown kind of threads: %s", word);
 }
@@ -525,7 +533,8 @@ static void write_header(const char *path)
 	(void)fprintf(out, "/* Made by tools/collect-calls from the tags in the sources. */\n");
 	for (unsigned libc = 0; libc < LIBCS; libc++)
 		for (unsigned kind = 0; kind < KINDS; kind++)
-			write_filter(out, libc, kind);
+			if (named >> kind & 1)
+				write_filter(out, libc, kind);
 	finish(out, path);
 }
 
@@ -550,6 +559,8 @@ static void write_list(const char *path)
 
 	for (unsigned libc = 0; libc < LIBCS; libc++)
 		for (unsigned k = 0; k < KINDS; k++) {
+			if (!(named >> k & 1))
+				continue;
 			(void)snprintf(head, sizeof(head), "%s %s", libcs[libc], kinds[k].name);
 			for (unsigned i = 0; i < lists[libc][k].count; i++)
 				list_call(out, head, &lists[libc][k].calls[i]);

@@ -35,11 +35,11 @@ struct cli_verb {
 	bool hidden;
 };
 
-/* Of verbs that start microVMs: a const char * for vmm_jail_configure. */
+/* Of verbs that start jailed processes: a const char * for jailed_configure. */
 #define CLI_OPTION_JAIL(type)                                                                      \
 	{                                                                                          \
 		"jail", 0, OPTION_STRING, "on|off",                                                \
-			"off: start microVMs that no namespace keeps from this host",              \
+			"off: start processes that no namespace keeps from this host",             \
 			offsetof(type, jail), 0, 0, false                                          \
 	}
 

@@ -12,8 +12,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "io/jailed.h"
 #include "jail/landlock.h"
-#include "sandbox/vmm_jail.h"
 
 /* A user namespace comes first: in it, everybody may make the others. */
 static const struct {
@@ -74,7 +74,7 @@ static void check_jail(struct doctor *d)
 	enum jail_kind kind;
 	struct error e = {0};
 
-	if (vmm_jail_prepare(&kind, &e) == 0) {
+	if (jailed_prepare(&kind, &e) == 0) {
 		doctor_add(d, "jail", DOCTOR_OK, "the process of each sandbox is jailed, as %s",
 			kind == JAIL_FULL ? "a user of its own" : "the user who starts it");
 		return;

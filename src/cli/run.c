@@ -8,8 +8,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "image/home.h"
+#include "io/jailed.h"
 #include "sandbox/sandbox.h"
-#include "sandbox/vmm_jail.h"
 
 #define MIB UINT64_C(0x100000)
 
@@ -143,7 +143,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	int err = check(&r, e);
 
 	if (err == 0)
-		err = vmm_jail_configure(r.o->jail, e);
+		err = jailed_configure(r.o->jail, e);
 	if (err == 0)
 		err = environment_read(&r.o->env, &r.env, e);
 	if (err == 0)

@@ -11,7 +11,7 @@
 #include "daemon/self_signed.h"
 #include "fleet/network_floor.h"
 #include "http/server.h"
-#include "sandbox/vmm_jail.h"
+#include "io/jailed.h"
 #include "store/keys.h"
 
 #define MIB	   (UINT64_C(1) << 20)
@@ -229,11 +229,11 @@ static const char *own_domain(const struct serve_options *o)
 /* The launcher is made before the daemon has anything to hide. */
 static int prepare_jail(const char *word, struct error *e)
 {
-	int r = vmm_jail_configure(word, e);
+	int r = jailed_configure(word, e);
 
 	rights_raise();
 	if (r == 0)
-		r = vmm_jail_prepare(NULL, e);
+		r = jailed_prepare(NULL, e);
 	return r;
 }
 

@@ -18,9 +18,9 @@
 #include "image/home.h"
 #include "image/recipe.h"
 #include "image/template.h"
+#include "io/jailed.h"
 #include "sandbox/prepare.h"
 #include "sandbox/sandbox.h"
-#include "sandbox/vmm_jail.h"
 #include "vmm/cpu_model.h"
 
 #define MIB UINT64_C(0x100000)
@@ -307,9 +307,9 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	int r = check(o, argc, e);
 
 	if (r == 0)
-		r = vmm_jail_configure(o->jail, e);
-	if (r == 0 && !o->image_only)
-		r = vmm_jail_prepare(NULL, e); /* else minutes would pass before its failure */
+		r = jailed_configure(o->jail, e);
+	if (r == 0)
+		r = jailed_prepare(NULL, e); /* else minutes would pass before its failure */
 	if (r == 0 && argc)
 		r = check_name(argv[0], e);
 	if (r == 0)

@@ -16,6 +16,7 @@
 #include "image/ext4.h"
 #include "image/rootfs.h"
 #include "image/tree_dir.h"
+#include "image/unpack.h"
 #include "image/workdir.h"
 #include "io/child.h"
 
@@ -72,7 +73,8 @@ static int fill_source(struct build *b, struct rootfs *f, struct error *e)
 	case IMAGE_SOURCE_BUSYBOX:
 		return rootfs_add_busybox(f, b->epoch, e);
 	case IMAGE_SOURCE_TAR:
-		return rootfs_add_tar_file(f, r->path, e);
+		return unpack_path(unpack, r->path, (struct parse_options){.job = PARSE_TAR},
+			rootfs_sink(f), e);
 	case IMAGE_SOURCE_DIRECTORY:
 		return rootfs_add_directory(f, r->path, geteuid() != 0, e);
 	default:

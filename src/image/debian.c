@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "image/registry.h"
+#include "image/unpack.h"
 #include "io/child.h"
 #include "io/program.h"
 
@@ -471,11 +472,6 @@ static void say_failure(
 	}
 }
 
-static ssize_t read_child(void *opaque, void *buf, size_t n, struct error *e)
-{
-	return child_read(opaque, buf, n, e);
-}
-
 static int check_programs(struct error *e)
 {
 	if (!child_program_exists("mmdebstrap"))
@@ -499,7 +495,7 @@ static int stream(struct rootfs *f, const struct child_options *o, struct error 
 
 	if (r < 0)
 		return r;
-	r = rootfs_add_tar(f, read_child, &c, &from_tar);
+	r = unpack_output(&c, PARSE_TAR, rootfs_sink(f), &from_tar);
 	if (r < 0 && from_tar.code != ERROR_BAD_IMAGE) {
 		child_done(&c);
 		if (e && e->code == ERROR_NONE)

@@ -16,6 +16,8 @@
 #include "image/fetch.h"
 #include "image/initramfs.h"
 #include "image/modules.h"
+#include "image/tree_files.h"
+#include "image/unpack.h"
 #include "image/workdir.h"
 
 enum { AGENT_BYTES_MAX = 64 << 20, INITRD_BYTES_MAX = 256 << 20 };
@@ -25,30 +27,87 @@ static const char stage[] = "prepare the kernel";
 /* Marks, in modules/, a kernel that was given without modules: everything is built in. */
 static const char monolithic[] = "monolithic";
 
+/* Names them in load order, so that they need not be looked into again. */
+static const char order[] = "order";
+
 static int write_error(struct error *e, int r, const char *what)
 {
 	return error_set_errno(
 		e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r, "cannot write %s", what);
 }
 
+/* Takes what mayfly-unpack says about a kernel. */
+struct kernel_sink {
+	struct tree_sink sink;
+	struct tree_files files; /* its vmlinux */
+	char *release;		 /* of KERNEL_RELEASE_MAX; "" until it is known */
+};
+
+static int take_release(
+	const struct tree_entry *t, const struct tree_data *d, char *out, struct error *e)
+{
+	size_t done = 0;
+	ssize_t n = 1;
+
+	while (t->size < KERNEL_RELEASE_MAX && done < t->size &&
+		(n = d->read(d->opaque, out + done, t->size - done)) > 0)
+		done += (size_t)n;
+	out[done] = '\0';
+	return done == t->size && str_is_name(out)
+		       ? 0
+		       : error_set(e, ERROR_BAD_IMAGE, EINVAL, "its release is no name");
+}
+
+static int kernel_add(
+	struct tree_sink *s, const struct tree_entry *t, const struct tree_data *d, struct error *e)
+{
+	struct kernel_sink *k = (struct kernel_sink *)(void *)s; /* its first member */
+
+	if (d && strcmp(t->path, "release") == 0)
+		return take_release(t, d, k->release, e);
+	if (strcmp(t->path, "vmlinux") == 0)
+		return k->files.sink.ops->add(&k->files.sink, t, d, e);
+	return error_set(e, ERROR_BAD_IMAGE, EINVAL, "it holds %.80s", t->path);
+}
+
 static int write_vmlinux(
 	int dirfd, const char *kernel, char release[KERNEL_RELEASE_MAX], struct error *e)
 {
-	_cleanup_free_ char *file = NULL;
-	_cleanup_free_ uint8_t *image = NULL;
-	size_t len, image_len;
-	int r = file_read(AT_FDCWD, kernel, KERNEL_FILE_MAX, &file, &len);
+	static const struct tree_sink_ops ops = {.add = kernel_add};
+	struct kernel_sink k = {.sink = {&ops},
+		.files = {.fd = dirfd,
+			.durable = true,
+			.files_max = 1,
+			.bytes_max = KERNEL_IMAGE_MAX},
+		.release = release};
+	int r;
 
-	if (r < 0)
-		return error_set_errno(e, ERROR_NOT_FOUND, -r, "cannot read the kernel %s", kernel);
-	r = kernel_extract(file, len, &image, &image_len, e);
-	if (r < 0)
-		return r;
-	if (kernel_release(file, len, release) < 0)
-		return error_set(e, ERROR_BAD_IMAGE, EINVAL,
-			"%s does not say which release it is: give another build of it", kernel);
-	r = file_write_atomic(dirfd, "vmlinux", image, image_len, 0644);
-	return r < 0 ? write_error(e, r, "the kernel") : 0;
+	tree_files_init(&k.files);
+	release[0] = '\0';
+	r = unpack_path(unpack, kernel, (struct parse_options){.job = PARSE_KERNEL}, &k.sink, e);
+	if (r == 0 && (!release[0] || k.files.files == 0))
+		r = error_set(e, ERROR_BAD_IMAGE, EPROTO, "%s holds no kernel", kernel);
+	return r;
+}
+
+static int write_all_modules(int fd, const struct modules *m)
+{
+	struct buf list = BUF_INIT(MODULES_MAX * MODULE_NAME_MAX);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->count; i++) {
+		_cleanup_free_ char *name = str_printf("%s.ko", m->items[i].name);
+
+		r = name ? file_write_atomic(fd, name, m->items[i].data, m->items[i].len, 0644)
+			 : -ENOMEM;
+		if (r == 0)
+			r = buf_printf(&list, "%s\n", m->items[i].name);
+	}
+	if (r == 0)
+		r = file_write_atomic(
+			fd, order, m->count ? buf_head(&list) : NULL, buf_len(&list), 0644);
+	buf_done(&list);
+	return r;
 }
 
 static int write_modules(int dirfd, const struct modules *m, struct error *e)
@@ -61,15 +120,8 @@ static int write_modules(int dirfd, const struct modules *m, struct error *e)
 	fd = openat(dirfd, "modules", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return write_error(e, -errno, "the kernel modules");
-	for (size_t i = 0; i < m->count; i++) {
-		_cleanup_free_ char *name = str_printf("%s.ko", m->items[i].name);
-
-		r = name ? file_write_atomic(fd, name, m->items[i].data, m->items[i].len, 0644)
-			 : -ENOMEM;
-		if (r < 0)
-			return write_error(e, r, "the kernel modules");
-	}
-	return 0;
+	r = write_all_modules(fd, m);
+	return r < 0 ? write_error(e, r, "the kernel modules") : 0;
 }
 
 /* Copies a small file from the kernel's directory, if it exists. */
@@ -176,7 +228,7 @@ static int fill_from_source(
 	int r = m ? write_vmlinux(dirfd, s->kernel, release, e) : -ENOMEM;
 
 	if (r == 0 && s->modules)
-		r = modules_load(s->modules, modules_of_guest, m, e);
+		r = modules_load(unpack, s->modules, modules_of_guest, m, e);
 	if (r < 0)
 		return r;
 	r = write_modules(dirfd, m, e);
@@ -275,13 +327,17 @@ static bool is_static_elf(const char *data, size_t len)
 
 static int load_installed(const char *dir, int fd, struct modules *m, struct error *e)
 {
-	_cleanup_free_ char *modules_dir = str_printf("%s/modules", dir);
+	_cleanup_close_ int modules_fd = openat(fd, "modules", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_free_ char *modules_dir = str_printf("%s/modules", dir), *list = NULL;
 
 	if (!modules_dir)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	if (faccessat(fd, "modules/monolithic", F_OK, 0) == 0)
+	if (faccessat(modules_fd, monolithic, F_OK, 0) == 0)
 		return 0;
-	return modules_load(modules_dir, modules_of_guest, m, e);
+	if (file_read(modules_fd, order, MODULES_MAX * MODULE_NAME_MAX, &list, NULL) == 0)
+		return modules_load_listed(modules_fd, list, m, e);
+	/* an older Mayfly has stored it */
+	return modules_load(unpack, modules_dir, modules_of_guest, m, e);
 }
 
 static int prepare_initrd(const struct home *h, const char *agent_path, const char *release,

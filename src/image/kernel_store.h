@@ -2,7 +2,7 @@
  *
  *   vmlinux            the ELF image
  *   config             the kernel's configuration, when its package had it
- *   modules/           the modules that guests need, and modules.builtin
+ *   modules/           the modules that guests need, their order, and modules.builtin
  *   initrd-<hash>.cpio initramfs for one agent; the hash is over the agent and the modules */
 #ifndef IMAGE_KERNEL_STORE_H
 #define IMAGE_KERNEL_STORE_H

@@ -1,18 +1,18 @@
 #include "image/modules.h"
 
-#include <archive.h>
-#include <archive_entry.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
+
+enum { DEPENDS_MAX = 4096 };
 
 /* '?': a kernel without it still runs sandboxes. */
 const char *const modules_of_guest[] = {"virtio_mmio", "virtio_blk", "ext4", "overlay", "erofs?",
@@ -28,6 +28,7 @@ struct index {
 	struct index_entry *items;
 	size_t count, capacity;
 	char *builtin; /* text of modules.builtin, or NULL */
+	unpack_fn fn;
 };
 
 static void index_done(struct index *x)
@@ -126,101 +127,46 @@ static bool is_builtin(const struct index *x, const char *name)
 	return false;
 }
 
-/* Finds the section's bytes; false when the file is not ELF or lacks the section. */
-static bool find_section(
-	const uint8_t *elf, size_t len, const char *want, const char **ret, size_t *ret_len)
+/* Takes what mayfly-unpack says about one file. */
+struct module_sink {
+	struct tree_sink sink;
+	char *depends;
+	uint8_t *data;
+	size_t len;
+};
+
+static int take(const struct tree_entry *t, const struct tree_data *d, size_t max, uint8_t **ret)
 {
-	Elf64_Ehdr h;
-	Elf64_Shdr s, names;
+	_cleanup_free_ uint8_t *p = t->size <= max && !*ret ? malloc(t->size + 1) : NULL;
+	size_t done = 0;
+	ssize_t n = 1;
 
-	if (len < sizeof(h))
-		return false;
-	memcpy(&h, elf, sizeof(h));
-	if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
-		h.e_shentsize != sizeof(s) || h.e_shstrndx >= h.e_shnum || h.e_shoff > len ||
-		(uint64_t)h.e_shnum * sizeof(s) > len - h.e_shoff)
-		return false;
-	memcpy(&names, elf + h.e_shoff + h.e_shstrndx * sizeof(s), sizeof(s));
-	if (names.sh_offset > len || names.sh_size > len - names.sh_offset)
-		return false;
-	for (size_t i = 0; i < h.e_shnum; i++) {
-		size_t n = strlen(want) + 1;
-
-		memcpy(&s, elf + h.e_shoff + i * sizeof(s), sizeof(s));
-		if (s.sh_name > names.sh_size || n > names.sh_size - s.sh_name ||
-			memcmp(elf + names.sh_offset + s.sh_name, want, n) != 0)
-			continue;
-		if (s.sh_type == SHT_NOBITS || s.sh_offset > len || s.sh_size > len - s.sh_offset)
-			return false;
-		*ret = (const char *)elf + s.sh_offset;
-		*ret_len = s.sh_size;
-		return true;
-	}
-	return false;
-}
-
-const char *module_info(const void *elf, size_t len, const char *key)
-{
-	size_t left, k = strlen(key);
-	const char *p;
-
-	if (!find_section(elf, len, ".modinfo", &p, &left))
-		return NULL;
-	while (left > 0) {
-		const char *end = memchr(p, '\0', left);
-
-		if (!end)
-			return NULL;
-		if ((size_t)(end - p) > k && strncmp(p, key, k) == 0 && p[k] == '=')
-			return p + k + 1;
-		left -= (size_t)(end - p) + 1;
-		p = end + 1;
-	}
-	return NULL;
-}
-
-static void free_archive(struct archive **a)
-{
-	(void)archive_read_free(*a); /* read-only */
-}
-
-static int read_module(const char *path, struct module *m)
-{
-	_cleanup_(free_archive) struct archive *a = archive_read_new();
-	_cleanup_free_ uint8_t *data = NULL;
-	struct archive_entry *entry;
-	size_t len = 0, capacity = 0;
-	la_ssize_t r;
-
-	if (!a)
-		return -ENOMEM;
-	(void)archive_read_support_filter_gzip(a); /* not "all": some filters run programs */
-	(void)archive_read_support_filter_xz(a);
-	(void)archive_read_support_filter_zstd(a);
-	(void)archive_read_support_format_raw(a);
-	if (archive_read_open_filename(a, path, 65536) != ARCHIVE_OK ||
-		archive_read_next_header(a, &entry) != ARCHIVE_OK)
-		return -EINVAL;
-	do {
-		if (len == capacity) {
-			uint8_t *p;
-
-			capacity = capacity ? 2 * capacity : 65536;
-			p = capacity > MODULE_BYTES_MAX ? NULL : realloc(data, capacity);
-			if (!p)
-				return -ENOMEM;
-			data = p;
-		}
-		r = archive_read_data(a, data + len, capacity - len);
-		if (r > 0)
-			len += (size_t)r;
-	} while (r > 0);
-	if (r < 0)
-		return -EINVAL;
-	m->data = TAKE_PTR(data);
-	m->len = len;
+	while (p && done < t->size && (n = d->read(d->opaque, p + done, t->size - done)) > 0)
+		done += (size_t)n;
+	if (!p || done != t->size)
+		return -EBADMSG;
+	p[done] = '\0';
+	*ret = TAKE_PTR(p);
 	return 0;
 }
+
+static int module_add(
+	struct tree_sink *s, const struct tree_entry *t, const struct tree_data *d, struct error *e)
+{
+	struct module_sink *m = (struct module_sink *)(void *)s; /* its first member */
+	int r = -EBADMSG;
+
+	if (d && strcmp(t->path, "depends") == 0) {
+		r = take(t, d, DEPENDS_MAX, (uint8_t **)&m->depends);
+	} else if (d && strcmp(t->path, "module") == 0) {
+		r = take(t, d, PARSE_MODULE_MAX, &m->data);
+		m->len = t->size;
+	}
+	return r < 0 ? error_set(e, ERROR_BAD_IMAGE, EBADMSG, "it is not an intact kernel module")
+		     : 0;
+}
+
+static const struct tree_sink_ops module_ops = {.add = module_add};
 
 static bool is_loaded(const struct modules *m, const char *name)
 {
@@ -233,15 +179,11 @@ static bool is_loaded(const struct modules *m, const char *name)
 static int load(
 	const struct index *x, const char *name, int depth, struct modules *m, struct error *e);
 
-static int load_dependencies(const struct index *x, const struct module *mod, int depth,
-	struct modules *m, struct error *e)
+static int load_dependencies(
+	const struct index *x, char *list, int depth, struct modules *m, struct error *e)
 {
-	const char *depends = module_info(mod->data, mod->len, "depends");
-	_cleanup_free_ char *list = strdup(depends ? depends : "");
 	char *save = NULL;
 
-	if (!list)
-		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	for (char *p = strtok_r(list, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
 		int r = load(x, p, depth + 1, m, e);
 
@@ -251,32 +193,37 @@ static int load_dependencies(const struct index *x, const struct module *mod, in
 	return 0;
 }
 
-static void free_module_data(struct module *mod)
+static void module_sink_done(struct module_sink *m)
 {
-	free(mod->data);
+	free(m->depends);
+	free(m->data);
 }
 
 /* Loads dependencies first, so that the list is in load order. */
 static int load_file(const struct index *x, const struct index_entry *f, int depth,
 	struct modules *m, struct error *e)
 {
-	_cleanup_(free_module_data) struct module mod = {0};
-	int r = read_module(f->path, &mod);
+	_cleanup_(module_sink_done) struct module_sink file = {.sink = {&module_ops}};
+	struct module *mod;
+	int r = unpack_path(
+		x->fn, f->path, (struct parse_options){.job = PARSE_MODULE}, &file.sink, e);
 
-	if (r < 0 || !module_info(mod.data, mod.len, "vermagic"))
-		return error_set(
+	if (r == 0 && (!file.depends || !file.data))
+		r = error_set(
 			e, ERROR_BAD_IMAGE, EINVAL, "%s is not an intact kernel module", f->path);
-	memcpy(mod.name, f->name, sizeof(mod.name));
-	if (depth > 16)
-		return error_set(
+	if (r == 0 && depth > 16)
+		r = error_set(
 			e, ERROR_BAD_IMAGE, ELOOP, "kernel module %s depends on itself", f->name);
-	r = load_dependencies(x, &mod, depth, m, e);
+	if (r == 0)
+		r = load_dependencies(x, file.depends, depth, m, e);
 	if (r < 0)
 		return r;
 	if (m->count == MODULES_MAX)
 		return error_set(e, ERROR_LIMIT, E2BIG, "more than %d kernel modules", MODULES_MAX);
-	m->items[m->count++] = mod;
-	mod.data = NULL;
+	mod = &m->items[m->count++];
+	memcpy(mod->name, f->name, sizeof(mod->name));
+	mod->len = file.len;
+	mod->data = TAKE_PTR(file.data);
 	return 0;
 }
 
@@ -308,9 +255,10 @@ static int load(
 		name);
 }
 
-int modules_load(const char *path, const char *const *names, struct modules *ret, struct error *e)
+int modules_load(unpack_fn fn, const char *path, const char *const *names, struct modules *ret,
+	struct error *e)
 {
-	_cleanup_(index_done) struct index x = {0};
+	_cleanup_(index_done) struct index x = {.fn = fn};
 	int r = index_tree(&x, path);
 
 	*ret = (struct modules){0};
@@ -322,6 +270,40 @@ int modules_load(const char *path, const char *const *names, struct modules *ret
 	if (r < 0)
 		modules_done(ret);
 	return r;
+}
+
+static int load_listed(int dirfd, const char *name, size_t n, struct modules *m)
+{
+	struct module *mod = &m->items[m->count];
+	char file[MODULE_NAME_MAX + 4];
+	int r;
+
+	if (m->count == MODULES_MAX || n == 0 || n >= MODULE_NAME_MAX || memchr(name, '/', n))
+		return -EINVAL;
+	memcpy(mod->name, name, n);
+	mod->name[n] = '\0';
+	(void)snprintf(file, sizeof(file), "%s.ko", mod->name); /* fits */
+	r = file_read(dirfd, file, PARSE_MODULE_MAX, (char **)&mod->data, &mod->len);
+	if (r == 0)
+		m->count++;
+	return r;
+}
+
+int modules_load_listed(int dirfd, const char *list, struct modules *ret, struct error *e)
+{
+	int r = 0;
+
+	*ret = (struct modules){0};
+	while (*list && r == 0) {
+		size_t n = strcspn(list, "\n");
+
+		r = load_listed(dirfd, list, n, ret);
+		list += n + (list[n] == '\n');
+	}
+	if (r == 0)
+		return 0;
+	modules_done(ret);
+	return error_set_errno(e, ERROR_BAD_IMAGE, -r, "the stored kernel's modules are damaged");
 }
 
 void modules_done(struct modules *m)

@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "image/unpack.h"
 
 enum {
-	MODULES_MAX = 64,	     /* with dependencies */
-	MODULES_FILES_MAX = 16384,   /* module files below a directory */
-	MODULE_BYTES_MAX = 64 << 20, /* of one module, unpacked */
-	MODULE_NAME_MAX = 56,	     /* the kernel's own limit */
+	MODULES_MAX = 64,	   /* with dependencies */
+	MODULES_FILES_MAX = 16384, /* module files below a directory */
+	MODULE_NAME_MAX = 56,	   /* the kernel's own limit */
 };
 
 struct module {
@@ -29,14 +29,15 @@ struct modules {
 	struct module items[MODULES_MAX]; /* in load order */
 };
 
-/* The value of `key=` in the .modinfo section of an ELF file, borrowed and NUL-terminated; NULL
- * when there is none. */
-const char *module_info(const void *elf, size_t len, const char *key);
-
 /* Loads the named modules, and all they depend on, from the tree at `path` (like
  * /lib/modules/<release>). A name without a file counts as built in when it ends in '?' or when
- * modules.builtin lists it. Otherwise it is ERROR_NOT_FOUND. */
-int modules_load(const char *path, const char *const *names, struct modules *ret, struct error *e);
+ * modules.builtin lists it. Otherwise it is ERROR_NOT_FOUND. fn reads each file: unpack() in a jail. */
+int modules_load(unpack_fn fn, const char *path, const char *const *names, struct modules *ret,
+	struct error *e);
+
+/* Loads plain module files `NAME.ko` of dirfd, which this program wrote: those that `list` names, a
+ * line each, in that order. Nothing in them is looked at. ERROR_BAD_IMAGE. */
+int modules_load_listed(int dirfd, const char *list, struct modules *ret, struct error *e);
 void modules_done(struct modules *m);
 
 /* The modules that our guests need, NULL-terminated, for modules_load. */

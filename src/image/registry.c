@@ -1,7 +1,5 @@
 #include "image/registry.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +12,9 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "image/tree_files.h"
 #include "io/child.h"
 
 #define NPM_REMEDY                                                                                 \
@@ -25,8 +23,6 @@
 #define MAVEN_REMEDY                                                                               \
 	"give Maven a repository that this host reaches (a mirror in ~/.m2/settings.xml), or "     \
 	"build from a root file system of your own (--from-tar)"
-
-enum { PIECE = 64 << 10 };
 
 static int no_memory(struct error *e)
 {
@@ -171,138 +167,20 @@ static int fetch_npm(
 
 /* --- archives --- */
 
-static void free_archive(struct archive **a)
+int registry_unpack(
+	unpack_fn fn, const char *archive, const char *folder, const char *to, struct error *e)
 {
-	(void)archive_read_free(*a); /* read-only */
-}
-
-/* The part of an entry's path below the folder, or NULL. */
-static const char *path_below(const char *path, const char *folder)
-{
-	size_t n = strlen(folder);
-
-	path += strspn(path, "./");
-	if (strncmp(path, folder, n) != 0 || path[n] != '/')
-		return NULL;
-	path += n + 1;
-	return *path ? path : NULL;
-}
-
-static bool leads_out(const char *path)
-{
-	for (const char *p = path; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
-		if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == '\0'))
-			return true;
-	return *path == '/';
-}
-
-/* Opens a new file; makes the directories above it. */
-static int make_file(const char *to, const char *name)
-{
-	_cleanup_free_ char *path = str_printf("%s/%s", to, name);
-	char *slash = path ? strrchr(path, '/') : NULL;
-	int fd, r;
-
-	if (!path)
-		return -ENOMEM;
-	*slash = '\0';
-	r = file_mkdir_p(path, 0755);
-	*slash = '/';
-	if (r < 0)
-		return r;
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	return fd < 0 ? -errno : fd;
-}
-
-struct unpacking {
-	struct archive *archive;
-	const char *folder, *to;
-	size_t files;
-	uint64_t bytes;
-	char data[PIECE];
-};
-
-static int copy_content(struct unpacking *u, struct archive_entry *entry, int fd)
-{
-	struct timespec times[2] = {
-		{.tv_sec = archive_entry_mtime(entry)}, {.tv_sec = archive_entry_mtime(entry)}};
-	la_ssize_t n;
-	int r;
-
-	while ((n = archive_read_data(u->archive, u->data, sizeof(u->data))) > 0) {
-		u->bytes += (uint64_t)n;
-		r = u->bytes > REGISTRY_BYTES_MAX ? -EFBIG : fd_write_full(fd, u->data, (size_t)n);
-		if (r < 0)
-			return r;
-	}
-	if (n < 0)
-		return -EBADMSG;
-	return futimens(fd, times) < 0 ? -errno : 0;
-}
-
-static int take_entry(struct unpacking *u, struct archive_entry *entry)
-{
-	const char *path = archive_entry_pathname(entry), *name;
 	_cleanup_close_ int fd = -1;
+	struct tree_files files = {.files_max = PARSE_FILES_MAX, .bytes_max = PARSE_BYTES_MAX};
+	int r = file_mkdir_p(to, 0755);
 
-	name = path ? path_below(path, u->folder) : NULL;
-	if (!name || archive_entry_filetype(entry) != AE_IFREG)
-		return 0;
-	if (leads_out(name))
-		return -EBADMSG;
-	if (++u->files > REGISTRY_FILES_MAX)
-		return -EFBIG;
-	fd = make_file(u->to, name);
-	return fd < 0 ? fd : copy_content(u, entry, fd);
-}
-
-static int unpack_entries(struct unpacking *u, const char *archive)
-{
-	struct archive_entry *entry;
-	int r;
-
-	(void)archive_read_support_format_zip(u->archive); /* opening the archive reports what is
-							    * missing */
-	(void)archive_read_support_format_tar(u->archive);
-	(void)archive_read_support_filter_gzip(u->archive);
-	(void)archive_read_support_filter_xz(u->archive);
-	if (archive_read_open_filename(u->archive, archive, PIECE) != ARCHIVE_OK)
-		return -EBADMSG;
-	while ((r = archive_read_next_header(u->archive, &entry)) == ARCHIVE_OK) {
-		r = take_entry(u, entry);
-		if (r < 0)
-			return r;
-	}
-	if (r != ARCHIVE_EOF)
-		return -EBADMSG;
-	return u->files ? 0 : -ENOENT;
-}
-
-int registry_unpack(const char *archive, const char *folder, const char *to, struct error *e)
-{
-	_cleanup_(free_archive) struct archive *a = archive_read_new();
-	_cleanup_free_ struct unpacking *u = calloc(1, sizeof(*u));
-	int r;
-
-	if (!a || !u)
-		return no_memory(e);
-	*u = (struct unpacking){.archive = a, .folder = folder, .to = to};
-	r = file_mkdir_p(to, 0755);
-	if (r == 0)
-		r = unpack_entries(u, archive);
-	if (r == -ENOSPC)
-		return error_set(e, ERROR_NO_SPACE, ENOSPC, "no space left to unpack %s", archive);
-	if (r == -ENOENT)
-		return error_set(
-			e, ERROR_BAD_IMAGE, ENOENT, "%s has nothing below %s", archive, folder);
-	if (r == -EFBIG)
-		return error_set(e, ERROR_BAD_IMAGE, EFBIG,
-			"%s is too large: at most %d files "
-			"of %d MiB in all",
-			archive, REGISTRY_FILES_MAX, REGISTRY_BYTES_MAX >> 20);
-	if (r == -EBADMSG || r == -EEXIST)
-		return error_set(e, ERROR_BAD_IMAGE, -r, "%s is damaged", archive);
-	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot unpack %s", archive) : 0;
+	fd = r < 0 ? r : open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set_errno(e, ERROR_HOST, r < 0 ? -r : errno, "cannot make %s", to);
+	files.fd = fd;
+	tree_files_init(&files);
+	return unpack_path(fn, archive,
+		(struct parse_options){.job = PARSE_ARCHIVE, .folder = folder}, &files.sink, e);
 }
 
 /* --- Maven --- */
@@ -362,7 +240,7 @@ static int fetch_artifact(const char *artifact, const char *folder, const char *
 	archive = only_file(to);
 	if (!archive)
 		return error_set(e, ERROR_HOST, ENOENT, "mvn left no file of %s", artifact);
-	return registry_unpack(archive, folder, tree, e);
+	return registry_unpack(unpack, archive, folder, tree, e);
 }
 
 static int fetch_maven(

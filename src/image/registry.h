@@ -10,12 +10,11 @@
 #include "base/error.h"
 #include "image/progress.h"
 #include "image/recipe.h"
+#include "image/unpack.h"
 
 enum {
-	REGISTRY_FILES_MAX = 100000,  /* files of an archive; more are refused */
-	REGISTRY_BYTES_MAX = 1 << 30, /* bytes of its content */
-	REGISTRY_REASON_MAX = 200,    /* of a client's output in an error */
-	REGISTRY_TIMEOUT_S = 3600,    /* for one run of a client */
+	REGISTRY_REASON_MAX = 200, /* of a client's output in an error */
+	REGISTRY_TIMEOUT_S = 3600, /* for one run of a client */
 };
 
 /* Fetches into tmp, which exists. npm packages go to npm/node_modules; the wanted part of the i-th
@@ -25,8 +24,10 @@ int registry_fetch(
 	const struct recipe *r, const char *tmp, const struct progress *p, struct error *e);
 
 /* Unpacks the regular files below `folder` of an archive (jar, zip or tar) into the new directory
- * `to`. Skips links and other entries; refuses a path that leads out of the archive. */
-int registry_unpack(const char *archive, const char *folder, const char *to, struct error *e);
+ * `to`. Skips links and other entries; refuses a path that leads out of the archive. fn reads the
+ * archive: unpack() in a jail. */
+int registry_unpack(
+	unpack_fn fn, const char *archive, const char *folder, const char *to, struct error *e);
 
 /* Copies the part of a client's output that tells why it failed, at most REGISTRY_REASON_MAX
  * bytes. */

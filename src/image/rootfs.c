@@ -15,12 +15,25 @@ enum { REPORT_EVERY_NS = 200000000 };
 
 static const char stage[] = "write the image";
 
+static int add_foreign(
+	struct tree_sink *s, const struct tree_entry *t, const struct tree_data *d, struct error *e)
+{
+	return rootfs_add((struct rootfs *)(void *)s, t, d, e);
+}
+
+struct tree_sink *rootfs_sink(struct rootfs *f)
+{
+	return &f->entrance;
+}
+
 struct rootfs *rootfs_new(struct tree_sink *sink, const struct progress *p)
 {
+	static const struct tree_sink_ops entrance = {.add = add_foreign};
 	struct rootfs *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return NULL;
+	f->entrance.ops = &entrance;
 	f->sink = sink;
 	if (p)
 		f->progress = *p;

@@ -1,4 +1,4 @@
-/* Fills root file systems: from a tar stream, a directory or busybox into a sink, with the
+/* Fills root file systems: from a directory, busybox or what unpack.h reads into a sink, with the
  * adjustments that every image gets and a digest over all of it. Sources are untrusted. */
 #ifndef IMAGE_ROOTFS_H
 #define IMAGE_ROOTFS_H
@@ -19,11 +19,8 @@ struct rootfs; /* one image under construction */
 struct rootfs *rootfs_new(struct tree_sink *sink, const struct progress *p);
 void rootfs_free(struct rootfs *f); /* NULL is fine */
 
-/* Reads bytes of a tar stream, plain or compressed by gzip, bzip2, xz or zstd. Returns bytes, 0 at
- * the end, or -errno with e filled. */
-typedef ssize_t (*rootfs_read_fn)(void *opaque, void *buf, size_t n, struct error *e);
-int rootfs_add_tar(struct rootfs *f, rootfs_read_fn read, void *opaque, struct error *e);
-int rootfs_add_tar_file(struct rootfs *f, const char *path, struct error *e);
+/* Takes entries of any source into the image: its add() only. */
+struct tree_sink *rootfs_sink(struct rootfs *f);
 
 /* Adds everything below a directory, on the same file system. With `squash`, root owns all of it in
  * the image: use it when another user owns the files on the host. */

@@ -7,7 +7,8 @@
 #include "image/rootfs.h"
 
 struct rootfs {
-	struct tree_sink *sink; /* borrowed */
+	struct tree_sink entrance; /* first member: rootfs_sink() */
+	struct tree_sink *sink;	   /* borrowed */
 	struct progress progress;
 	EVP_MD_CTX *digest; /* owned */
 	uint64_t entries, bytes;

@@ -17,6 +17,7 @@ enum {
 	TREE_PATH_MAX = 4096,
 	TREE_XATTRS_MAX = 32,
 	TREE_XATTR_BYTES_MAX = 4000,
+	TREE_XATTR_NAME_MAX = 255,
 	TREE_SMALL_FILE_MAX = 4 << 20, /* for tree_put and the sink's read */
 };
 

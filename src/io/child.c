@@ -167,6 +167,32 @@ int child_start(struct child *c, const struct child_options *o, struct error *e)
 	return 0;
 }
 
+int child_adopt(struct child *c, const struct child_adoption *a, struct error *e)
+{
+	*c = (struct child)CHILD_INIT;
+	c->name = a->name;
+	c->pid = a->pid;
+	c->out_fd = a->out_fd;
+	c->err_fd = a->err_fd;
+	c->deadline_ns = a->timeout_ns ? clock_monotonic_ns() + a->timeout_ns : 0;
+	c->pid_fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	if (c->pid_fd < 0) {
+		int r = error_set_errno(e, ERROR_INTERNAL, errno, "cannot watch %s", c->name);
+
+		child_done(c);
+		return r;
+	}
+	return 0;
+}
+
+int child_take_output(struct child *c)
+{
+	int fd = c->out_fd;
+
+	c->out_fd = -1;
+	return fd;
+}
+
 static int end_line(struct child *c)
 {
 	if (c->line_len == 0)
@@ -212,14 +238,23 @@ static int time_left_ms(const struct child *c)
 	return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
+/* Takes messages that wait; fails when on_line wants the end. */
+static int hear(struct child *c, struct error *e)
+{
+	int r = take_stderr(c);
+
+	return r < 0 ? error_set_errno(e, ERROR_INTERNAL, -r, "%s was ended", c->name) : 0;
+}
+
 /* Waits until fd (stdout or the process) is ready, and reads stderr meanwhile. 0 when fd is
  * ready. */
 static int wait_for(struct child *c, int fd, bool until_exit, struct error *e)
 {
 	for (;;) {
-		struct pollfd p[2] = {
-			{.fd = fd, .events = POLLIN}, {.fd = c->err_fd, .events = POLLIN}};
-		int r = poll(p, 2, time_left_ms(c));
+		struct pollfd p[3] = {{.fd = fd, .events = POLLIN},
+			{.fd = c->err_fd, .events = POLLIN},
+			{.fd = c->beside ? c->beside->err_fd : -1, .events = POLLIN}};
+		int r = poll(p, ARRAY_SIZE(p), time_left_ms(c));
 
 		if (r < 0 && errno == EINTR)
 			continue;
@@ -228,11 +263,12 @@ static int wait_for(struct child *c, int fd, bool until_exit, struct error *e)
 		if (r == 0)
 			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
 				"%s took too long and was ended", c->name);
+		if (p[2].revents && hear(c->beside, e) < 0)
+			return -ECANCELED;
 		if (p[1].revents) {
-			r = take_stderr(c);
+			r = hear(c, e);
 			if (r < 0)
-				return error_set_errno(
-					e, ERROR_INTERNAL, -r, "%s was ended", c->name);
+				return r;
 			/* read all of stderr before the exit status */
 			if (until_exit && c->err_fd >= 0)
 				continue;

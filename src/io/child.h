@@ -39,6 +39,15 @@ struct child_options {
 	void *opaque;		 /* for on_line */
 };
 
+/* A process that was started otherwise, to be read and waited for as if child_start had. */
+struct child_adoption {
+	const char *name; /* borrowed, for messages */
+	pid_t pid;
+	int out_fd,
+		err_fd; /* read sides of pipes to its output (-1: none) and messages; taken over */
+	uint64_t timeout_ns;
+};
+
 struct child {
 	const char *name; /* borrowed from argv[0] */
 	pid_t pid;	  /* 0 when not running */
@@ -50,6 +59,7 @@ struct child {
 	unsigned lines; /* lines of stderr so far */
 	char line[CHILD_LINE_MAX];
 	size_t line_len;
+	struct child *beside; /* borrowed: another child whose stderr is read along, or NULL */
 };
 
 #define CHILD_INIT                                                                                 \
@@ -61,6 +71,14 @@ struct child {
 bool child_program_exists(const char *name);
 
 int child_start(struct child *c, const struct child_options *o, struct error *e);
+
+/* Takes a process over; child_done kills it. On failure it is killed and the pipes are closed. */
+int child_adopt(struct child *c, const struct child_adoption *a, struct error *e);
+
+/* Gives the read side of stdout away, to another child for instance: -1 when there is none. The
+ * caller closes it. Whoever reads another child meanwhile names this one as its `beside`, or it
+ * blocks once its stderr is full. */
+int child_take_output(struct child *c);
 
 /* Reads stdout and stderr. Returns bytes of stdout, 0 at the end, or -errno with e filled. */
 ssize_t child_read(struct child *c, void *data, size_t n, struct error *e);

@@ -138,8 +138,8 @@ static int explain_refusal(const struct jail_reply *ready, struct error *e)
 		return error_set_errno(
 			e, ERROR_HOST, -ready->err, "the launcher cannot give up its rights");
 	return error_set(e, ERROR_HOST, -ready->err,
-		"sandboxes cannot be jailed, this host refuses %s (%s): mayfly doctor says what to "
-		"change; without a jail they start with --jail=off",
+		"there can be no jail, this host refuses %s (%s): mayfly doctor says what to "
+		"change; --jail=off starts sandboxes and builds templates without one",
 		space_step_name((enum space_step)ready->step), strerror(-ready->err));
 }
 

@@ -11,9 +11,9 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "io/jailed.h"
 #include "io/program.h"
 #include "sandbox/launch_internal.h"
-#include "sandbox/launch_spawn.h"
 
 enum { ENVIRONMENT_MAX = 5 };
 
@@ -74,14 +74,14 @@ static int start(
 	if (r < 0)
 		return r;
 	pick_environment(env, ARRAY_SIZE(env));
-	return launch_spawn(&(struct launcher_start){.path = path,
+	return jailed_start(&(struct launcher_start){.path = path,
 				    .argv = c->argv,
 				    .env = env,
 				    .fds = c->fds,
 				    .fd_count = c->fd_count,
 				    .log_fd = log_fd,
 				    .cgroup_fd = l->cgroup_fd},
-		v, e);
+		&v->pid, &v->jail, e);
 }
 
 int vmm_launch(const struct vmm_launch *l, struct vmm **ret, struct error *e)

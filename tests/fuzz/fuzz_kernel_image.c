@@ -4,7 +4,7 @@
 
 #include "image/debian.h"
 #include "image/kernel.h"
-#include "image/modules.h"
+#include "image/module_info.h"
 #include "image/recipe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -23,9 +23,9 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "io/jailed.h"
 #include "sandbox/launch.h"
 #include "sandbox/vmm_request.h"
-#include "sandbox/vmm_jail.h"
 #include "sandbox/vmm_snapshot.h"
 #include "vmm/control.h"
 #include "vmm/kvm.h"
@@ -113,7 +113,7 @@ static void use_jail(void)
 	const char *jail = getenv("TEST_JAIL");
 #endif
 
-	CHECK(vmm_jail_configure(jail ? jail : "on", NULL) == 0);
+	CHECK(jailed_configure(jail ? jail : "on", NULL) == 0);
 }
 
 /* --- a microVM --- */
@@ -880,7 +880,7 @@ static void forbidden_call(void)
 {
 	struct machine m;
 
-	CHECK(vmm_jail_configure("off", NULL) == 0);
+	CHECK(jailed_configure("off", NULL) == 0);
 	boot(&m, "forbidden");
 	use_jail();
 	CHECK(kill(vmm_pid(m.vmm), SIGSYS) == 0);

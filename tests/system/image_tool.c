@@ -2,15 +2,19 @@
  *
  *   image-tool build RECIPE [erofs]        images/<name>
  *   image-tool kernel AGENT [KERNEL [MODULES]]
+ *   image-tool unpack ARCHIVE FOLDER TO    what a recipe takes from a Maven artifact
  *   image-tool template NAME IMAGE         a template without snapshots
  *   image-tool list | remove NAME
  *
- * The state directory is $MAYFLY_HOME. Prints progress to stderr, results to stdout. */
+ * The state directory is $MAYFLY_HOME; $JAIL is the value of --jail. Prints progress to stderr, results to stdout. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "image/build.h"
+#include "image/registry.h"
 #include "image/template.h"
+#include "io/jailed.h"
 
 static int show(void *opaque, const char *stage, int percent, const char *line)
 {
@@ -50,6 +54,13 @@ static int do_kernel(const struct home *h, char **argv, struct error *e)
 	(void)printf("%s\n%s\n%s\n", k.release, k.vmlinux, k.initrd);
 	kernel_done(&k);
 	return 0;
+}
+
+static int do_unpack(char **argv, struct error *e)
+{
+	if (!argv[1] || !argv[2])
+		return error_set(e, ERROR_USAGE, 0, "usage: image-tool unpack ARCHIVE FOLDER TO");
+	return registry_unpack(unpack, argv[0], argv[1], argv[2], e);
 }
 
 static int do_template(const struct home *h, char **argv, struct error *e)
@@ -95,6 +106,8 @@ static int run(const struct home *h, char **argv, struct error *e)
 		return do_build(h, argv + 1, e);
 	if (strcmp(argv[0], "kernel") == 0)
 		return do_kernel(h, argv + 1, e);
+	if (strcmp(argv[0], "unpack") == 0)
+		return do_unpack(argv + 1, e);
 	if (strcmp(argv[0], "template") == 0)
 		return do_template(h, argv + 1, e);
 	if (strcmp(argv[0], "remove") == 0)
@@ -106,7 +119,11 @@ int main(int argc, char **argv)
 {
 	struct home h = HOME_INIT;
 	struct error e = {0};
-	int r = argc < 2 ? -1 : home_open(NULL, &h, &e);
+	const char *jail = getenv("JAIL");
+	int r = argc < 2 ? -1 : jailed_configure(jail ? jail : "on", &e);
+
+	if (r == 0)
+		r = home_open(NULL, &h, &e);
 
 	if (r == 0)
 		r = run(&h, argv + 1, &e);

@@ -18,6 +18,8 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "image/initramfs.h"
+#include "image/module_info.h"
+#include "image/modules.h"
 #include "image/kernel.h"
 
 enum { PAYLOAD_AT = 1024, ELF_BYTES = 200000 };
@@ -322,16 +324,16 @@ static void test_closure(void **state)
 	PUT_MODULE(fd, "y.ko", "vermagic=1\0depends=x");
 	assert_int_equal(
 		file_write_atomic(fd, "modules.builtin", "kernel/fs/ext4/ext4.ko\n", 23, 0600), 0);
-	assert_int_equal(modules_load(dir, wanted, m, &e), 0);
+	assert_int_equal(modules_load(parse, dir, wanted, m, &e), 0);
 	assert_int_equal(m->count, 3);
 	assert_string_equal(m->items[0].name, "low");
 	assert_string_equal(m->items[1].name, "mid");
 	assert_string_equal(m->items[2].name, "top_most");
 	modules_done(m);
-	assert_true(modules_load(dir, unknown, m, &e) < 0);
+	assert_true(modules_load(parse, dir, unknown, m, &e) < 0);
 	assert_int_equal(e.code, ERROR_NOT_FOUND);
 	error_clear(&e);
-	assert_true(modules_load(dir, circle, m, &e) < 0);
+	assert_true(modules_load(parse, dir, circle, m, &e) < 0);
 	assert_int_equal(e.code, ERROR_BAD_IMAGE);
 	free(m);
 	(void)close(fd);

@@ -113,7 +113,7 @@ static void test_unpack(void **state)
 	char path[160];
 
 	make_archive(files);
-	assert_int_equal(registry_unpack(archive_path, "a/b", to, &e), 0);
+	assert_int_equal(registry_unpack(parse, archive_path, "a/b", to, &e), 0);
 	assert_content("bin/p", "program");
 	assert_content("lib/deep/er/f", "");
 	for (const char *const *p = (const char *const[]){"link", "x", "other", "c/other", NULL};
@@ -128,7 +128,7 @@ static void check_refused(const struct file *files, const char *message)
 	struct error e = {0};
 
 	make_archive(files);
-	assert_true(registry_unpack(archive_path, "a", to, &e) < 0);
+	assert_true(registry_unpack(parse, archive_path, "a", to, &e) < 0);
 	assert_int_equal(e.code, ERROR_BAD_IMAGE);
 	if (!strstr(e.message, message))
 		fail_msg("'%s' lacks '%s'", e.message, message);
@@ -149,10 +149,10 @@ static void test_bad_archives(void **state)
 	check_refused(twice, "damaged");
 	check_refused(nothing, "has nothing below a");
 	assert_int_equal(file_write_atomic(AT_FDCWD, archive_path, "PK\3\4junk", 8, 0644), 0);
-	assert_true(registry_unpack(archive_path, "a", to, &e) < 0);
+	assert_true(registry_unpack(parse, archive_path, "a", to, &e) < 0);
 	assert_int_equal(e.code, ERROR_BAD_IMAGE);
 	error_clear(&e);
-	assert_true(registry_unpack("/does/not/exist", "a", to, &e) < 0);
+	assert_true(registry_unpack(parse, "/does/not/exist", "a", to, &e) < 0);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "sandbox/launch_spawn.h"
+#include "io/jailed.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "io/program.h"
-#include "sandbox/launch_internal.h"
-#include "sandbox/vmm_jail.h"
 
 /* For the whole process. The kernel ends them with us. */
 static struct {
@@ -39,7 +37,7 @@ static int obtain(struct launcher **ret, struct error *e)
 	return r;
 }
 
-int vmm_jail_configure(const char *word, struct error *e)
+int jailed_configure(const char *word, struct error *e)
 {
 	bool off = strcmp(word, "off") == 0;
 
@@ -49,7 +47,7 @@ int vmm_jail_configure(const char *word, struct error *e)
 	return 0;
 }
 
-int vmm_jail_prepare(enum jail_kind *ret, struct error *e)
+int jailed_prepare(enum jail_kind *ret, struct error *e)
 {
 	struct launcher *l;
 	int r = obtain(&l, e);
@@ -59,14 +57,15 @@ int vmm_jail_prepare(enum jail_kind *ret, struct error *e)
 	return r;
 }
 
-int launch_spawn(const struct launcher_start *s, struct vmm *v, struct error *e)
+int jailed_start(
+	const struct launcher_start *s, pid_t *ret_pid, enum jail_kind *ret_kind, struct error *e)
 {
 	struct launcher *l;
 	int r = obtain(&l, e);
 
 	if (r == 0)
-		r = launcher_start(l, s, &v->pid, e);
-	if (r == 0)
-		v->jail = launcher_kind(l);
+		r = launcher_start(l, s, ret_pid, e);
+	if (r == 0 && ret_kind)
+		*ret_kind = launcher_kind(l);
 	return r;
 }

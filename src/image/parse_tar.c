@@ -1,33 +1,31 @@
-/* Root file systems from tar streams. libarchive only parses; nothing is unpacked on the host. */
-#include <archive.h>
-#include <archive_entry.h>
+/* Root file systems from tar streams. libarchive only parses; nothing is unpacked. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "image/rootfs_internal.h"
+#include "image/parse_internal.h"
 
 struct input {
-	rootfs_read_fn read;
-	void *opaque;
-	struct error *e;
-	int r; /* the error of read */
-	char data[65536];
+	int fd;
+	int r; /* 0, or -errno of a read that failed */
+	char data[PARSE_PIECE];
 };
 
 static la_ssize_t read_input(struct archive *a, void *opaque, const void **ret)
 {
 	struct input *in = opaque;
-	ssize_t n = in->read(in->opaque, in->data, sizeof(in->data), in->e);
+	ssize_t n;
 
+	do {
+		n = read(in->fd, in->data, sizeof(in->data));
+	} while (n < 0 && errno == EINTR);
 	*ret = in->data;
 	if (n < 0) {
-		in->r = (int)n;
-		archive_set_error(a, (int)-n, "reading failed");
+		in->r = -errno;
+		archive_set_error(a, errno, "reading failed");
 		return ARCHIVE_FATAL;
 	}
 	return n;
@@ -119,7 +117,10 @@ static int read_xattrs(struct archive_entry *entry, struct attributes *x)
 
 	(void)archive_entry_xattr_reset(entry); /* returns the count */
 	while (archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
-		if (x->count == TREE_XATTRS_MAX || size > TREE_XATTR_BYTES_MAX)
+		size_t n = strlen(name);
+
+		if (x->count == TREE_XATTRS_MAX || size > TREE_XATTR_BYTES_MAX || n == 0 ||
+			n > TREE_XATTR_NAME_MAX)
 			return -E2BIG;
 		x->items[x->count++] = (struct tree_xattr){name, value, size};
 	}
@@ -127,7 +128,7 @@ static int read_xattrs(struct archive_entry *entry, struct attributes *x)
 }
 
 static int add_entry(
-	struct rootfs *f, struct archive *a, struct archive_entry *entry, struct error *e)
+	struct archive *a, struct archive_entry *entry, struct tree_sink *to, struct error *e)
 {
 	const char *raw = path_of(entry), *link = hardlink_of(entry);
 	char path[TREE_PATH_MAX], target[TREE_PATH_MAX];
@@ -144,13 +145,13 @@ static int add_entry(
 	if (!raw || !tree_clean_path(raw, path))
 		return bad(e, raw ? raw : "?", "has an unusable path");
 	if (link) {
-		if (!tree_clean_path(link, target) || !*path)
+		if (!tree_clean_path(link, target) || !*target || !*path)
 			return bad(e, path, "links to an unusable path");
 		t.hardlink = target;
-		return rootfs_add(f, &t, NULL, e);
+		return to->ops->add(to, &t, NULL, e);
 	}
 	if (read_xattrs(entry, &x) < 0)
-		return bad(e, path, "has too many extended attributes");
+		return bad(e, path, "has too many or too large extended attributes");
 	t.xattr_count = x.count;
 	switch (t.mode & S_IFMT) {
 	case S_IFREG:
@@ -174,12 +175,7 @@ static int add_entry(
 	default:
 		return bad(e, path, "is of an unknown kind");
 	}
-	return rootfs_add(f, &t, S_ISREG(t.mode) ? &d : NULL, e);
-}
-
-static void free_archive(struct archive **a)
-{
-	(void)archive_read_free(*a); /* read-only */
+	return to->ops->add(to, &t, S_ISREG(t.mode) ? &d : NULL, e);
 }
 
 static int read_error(const struct input *in, struct archive *a, struct error *e)
@@ -190,18 +186,16 @@ static int read_error(const struct input *in, struct archive *a, struct error *e
 		archive_error_string(a) ? archive_error_string(a) : "unknown format");
 }
 
-int rootfs_add_tar(struct rootfs *f, rootfs_read_fn read_fn, void *opaque, struct error *e)
+int parse_tar(int fd, struct tree_sink *to, struct error *e)
 {
-	_cleanup_(free_archive) struct archive *a = archive_read_new();
+	_cleanup_(parse_free) struct archive *a = archive_read_new();
 	_cleanup_free_ struct input *in = calloc(1, sizeof(*in));
 	struct archive_entry *entry;
 	int r;
 
 	if (!a || !in)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	in->read = read_fn;
-	in->opaque = opaque;
-	in->e = e;
+	in->fd = fd;
 	(void)archive_read_support_filter_gzip(a); /* not "all": some filters run programs */
 	(void)archive_read_support_filter_bzip2(a);
 	(void)archive_read_support_filter_xz(a);
@@ -211,32 +205,9 @@ int rootfs_add_tar(struct rootfs *f, rootfs_read_fn read_fn, void *opaque, struc
 		return read_error(in, a, e);
 	/* ARCHIVE_WARN: the locale cannot show a name or attribute; add_entry handles it */
 	while ((r = archive_read_next_header(a, &entry)) == ARCHIVE_OK || r == ARCHIVE_WARN) {
-		r = add_entry(f, a, entry, e);
+		r = add_entry(a, entry, to, e);
 		if (r < 0)
-			return in->r < 0 ? in->r : r;
+			return r;
 	}
 	return r == ARCHIVE_EOF ? 0 : read_error(in, a, e);
-}
-
-static ssize_t read_fd(void *opaque, void *buf, size_t n, struct error *e)
-{
-	ssize_t r;
-
-	do {
-		r = read(*(int *)opaque, buf, n);
-	} while (r < 0 && errno == EINTR);
-	return r < 0 ? error_set_errno(e, ERROR_HOST, errno, "cannot read the tar file") : r;
-}
-
-int rootfs_add_tar_file(struct rootfs *f, const char *path, struct error *e)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	int r;
-
-	if (fd < 0)
-		return error_set_errno(e, ERROR_NOT_FOUND, errno, "cannot read %s", path);
-	r = rootfs_add_tar(f, read_fd, &fd, e);
-	if (r < 0)
-		error_prefix(e, "%s", path);
-	return r;
 }

@@ -1,0 +1,33 @@
+/* mayfly-unpack: reads one file that others made, in a jail (unpack.h).
+ *
+ *	mayfly-unpack tar|archive|deb|kernel|module [FOLDER]
+ *
+ * Descriptor 3 is the file, 4 a pipe that gets what is in it (unpack_wire.h). */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "image/parse.h"
+#include "image/unpack_jail.h"
+#include "image/unpack_wire.h"
+
+enum { FILE_FD = 3, PIPE_FD = 4 };
+
+int main(int argc, char **argv)
+{
+	static struct wire_writer w;
+	struct parse_options o = {.fd = FILE_FD};
+	struct error e = {0};
+	int r, job = argc > 1 ? parse_job_of(argv[1]) : -1;
+
+	if (job < 0 || (job == PARSE_ARCHIVE) != (argc == 3)) {
+		(void)fprintf(stderr, "mayfly runs this program itself\n");
+		return 2;
+	}
+	o.job = (enum parse_job)job;
+	o.folder = argv[2];
+	wire_writer_init(&w, PIPE_FD);
+	r = unpack_confine(&e);
+	if (r == 0)
+		r = parse(&o, &w.sink, &e);
+	return wire_finish(&w, r, &e) < 0 ? 1 : 0;
+}

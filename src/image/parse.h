@@ -1,0 +1,39 @@
+/* Reads files that others made: archives, packages, kernels. It runs in mayfly-unpack, in a jail, and
+ * nowhere else but in tests. The file is a descriptor, and what is in it goes to a sink as entries;
+ * nothing is unpacked. All of libarchive is behind this.
+ *
+ *	job	file				entries
+ *	tar	plain, gzip, bzip2, xz, zstd	all
+ *	archive	jar, zip or tar			the regular files below `folder`, named from there
+ *	deb	a linux-image package		vmlinuz, config, modules/... (flat, with
+ *						modules.builtin)
+ *	kernel	bzImage or ELF			release (its text), vmlinux
+ *	module	ELF, plain or compressed	depends (the text of .modinfo), module */
+#ifndef IMAGE_PARSE_H
+#define IMAGE_PARSE_H
+
+#include "base/error.h"
+#include "image/tree.h"
+
+enum parse_job { PARSE_TAR, PARSE_ARCHIVE, PARSE_DEB, PARSE_KERNEL, PARSE_MODULE, PARSE_JOBS_ };
+
+enum {
+	PARSE_FILES_MAX = 100000,   /* of an archive or package; more are refused */
+	PARSE_BYTES_MAX = 1 << 30,  /* of their content */
+	PARSE_MODULE_MAX = 64 << 20 /* bytes of one module, unpacked */
+};
+
+struct parse_options {
+	enum parse_job job;
+	const char *folder; /* PARSE_ARCHIVE only */
+	int fd;		    /* borrowed */
+};
+
+/* Reads the file. ERROR_BAD_IMAGE when it is damaged or hostile; what the sink refuses. */
+int parse(const struct parse_options *o, struct tree_sink *to, struct error *e);
+
+/* "tar" and so on; the job or -EINVAL. */
+const char *parse_job_name(enum parse_job job);
+int parse_job_of(const char *name);
+
+#endif
