@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "cli/json.h"
+#include "cli/network_options.h"
 #include "cli/remote.h"
 #include "sandbox/sandbox.h"
 
@@ -22,6 +23,7 @@ struct create_options {
 	uint64_t timeout, cpus, memory, disk;
 	struct option_list env, metadata;
 	bool auto_pause, auto_resume;
+	struct network_options network;
 };
 
 static const struct create_options defaults = {
@@ -49,6 +51,9 @@ static const struct option_spec options[] = {
 		offsetof(struct create_options, auto_pause), 0, 0, false},
 	{"auto-resume", 0, OPTION_FLAG, NULL, "bring it back from a pause when it is used",
 		offsetof(struct create_options, auto_resume), 0, 0, false},
+	CLI_OPTION_NETWORK(struct create_options),
+	CLI_OPTION_ALLOW(struct create_options),
+	CLI_OPTION_DENY(struct create_options),
 	CLI_OPTION_NO_TTY,
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -75,11 +80,13 @@ json_t *create_body(const struct create_order *o)
 		(void)json_object_set_new(body, "autoPause", json_true());
 	if (body && o->auto_resume)
 		(void)json_object_set_new(body, "autoResume", json_pack("{s:b}", "enabled", true));
+	if (body && o->network)
+		network_options_add(o->network, body);
 	return body;
 }
 
 static int create(const struct create_options *o, const struct environment *env, json_t *metadata,
-	char id[ROUTE_SANDBOX_ID_MAX + 1], struct error *e)
+	const json_t *network, char id[ROUTE_SANDBOX_ID_MAX + 1], struct error *e)
 {
 	_cleanup_(client_closep) struct client *c = NULL;
 	json_t *variables = environment_json(env);
@@ -91,7 +98,8 @@ static int create(const struct create_options *o, const struct environment *env,
 		.env = variables,
 		.metadata = metadata,
 		.auto_pause = o->auto_pause,
-		.auto_resume = o->auto_resume};
+		.auto_resume = o->auto_resume,
+		.network = network};
 	struct home home = HOME_INIT;
 	int r = home_open(NULL, &home, e);
 
@@ -109,7 +117,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	const struct create_options *o = values;
 	struct environment env = {.count = 0};
 	char id[ROUTE_SANDBOX_ID_MAX + 1];
-	json_t *metadata = NULL;
+	json_t *metadata = NULL, *network = NULL;
 	int r = cli_no_arguments(argc, argv, e);
 
 	if (r == 0 && (o->memory % MIB || o->disk % MIB))
@@ -119,9 +127,12 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	if (r == 0)
 		r = environment_pairs(&o->metadata, "--metadata", &metadata, e);
 	if (r == 0)
-		r = create(o, &env, metadata, id, e);
+		r = network_options_body(&o->network, &network, e);
+	if (r == 0)
+		r = create(o, &env, metadata, network, id, e);
 	environment_done(&env);
 	json_decref(metadata);
+	json_decref(network);
 	if (r < 0)
 		return r;
 	if (o->common.json)

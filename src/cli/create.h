@@ -12,6 +12,7 @@ struct create_order {
 	uint64_t cpus, memory, disk; /* in bytes; 0: the template's */
 	json_t *env, *metadata;	     /* borrowed objects, or NULL */
 	bool auto_pause, auto_resume;
+	const json_t *network; /* of network_options_body(), or NULL: the daemon's default */
 };
 
 /* NULL: something is not valid UTF-8. */

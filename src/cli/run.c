@@ -50,6 +50,7 @@ static const struct option_spec options[] = {
 		offsetof(struct run_options, ready_timeout), 1, 3600 * NS_PER_S, false},
 	{"direct", 0, OPTION_FLAG, NULL, "start the microVM here, also when a daemon runs",
 		offsetof(struct run_options, direct), 0, 0, false},
+	CLI_OPTION_NETWORK(struct run_options),
 	CLI_OPTION_JAIL(struct run_options),
 	/* habits of other programs' users: standard input is always passed, nothing ever stays */
 	{"interactive", 'i', OPTION_FLAG, NULL, "", offsetof(struct run_options, ignored), 0, 0,
@@ -133,8 +134,15 @@ static int run_somewhere(struct run *r, struct error *e)
 	if (err == 0)
 		err = run_in_daemon(r, &home, c, e);
 	home_close(&home);
+	if (err != -ECONNREFUSED || e->code != ERROR_NONE)
+		return err;
 	/* without a word about it: no daemon runs, or none is wanted */
-	return err == -ECONNREFUSED && e->code == ERROR_NONE ? run_directly(r, e) : err;
+	if (r->network && !network_options_is_off(r->network))
+		return error_set(e, ERROR_USAGE, ECONNREFUSED,
+			"--network: only sandboxes of the daemon have a network: start mayfly "
+			"serve, and "
+			"leave out --direct, --boot and --ready-timeout");
+	return run_directly(r, e);
 }
 
 static int run(void *values, int argc, char **argv, struct error *e)
@@ -147,8 +155,11 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	if (err == 0)
 		err = environment_read(&r.o->env, &r.env, e);
 	if (err == 0)
+		err = network_options_body(&r.o->network, &r.network, e);
+	if (err == 0)
 		err = run_somewhere(&r, e);
 	environment_done(&r.env);
+	json_decref(r.network);
 	return err < 0 ? err : r.result.status;
 }
 

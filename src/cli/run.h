@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/environment.h"
+#include "cli/network_options.h"
 #include "cli/session.h"
 #include "sandbox/sandbox_dir.h"
 
@@ -16,6 +17,7 @@ struct run_options {
 	const char *workdir, *user;
 	bool tty, timing, boot, direct, ignored;
 	const char *kernel, *modules, *jail;
+	struct network_options network;
 };
 
 struct run {
@@ -23,6 +25,7 @@ struct run {
 	int argc;
 	char **argv;
 	struct environment env;
+	json_t *network; /* of network_options_body(), or NULL */
 	uint64_t begin_ns;
 	struct session_result result;
 };

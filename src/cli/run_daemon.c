@@ -24,8 +24,14 @@ static int create(const struct run *r, struct client *c, struct remote *remote, 
 {
 	const struct run_options *o = r->o;
 	json_t *env = environment_json(&r->env), *metadata = metadata_of(r);
-	const struct create_order order = {
-		o->template, REMOTE_LEASE_S * NS_PER_S, o->cpus, o->memory, o->disk, env, metadata};
+	const struct create_order order = {.template = o->template,
+		.timeout_ns = REMOTE_LEASE_S * NS_PER_S,
+		.cpus = o->cpus,
+		.memory = o->memory,
+		.disk = o->disk,
+		.env = env,
+		.metadata = metadata,
+		.network = r->network};
 	int err = remote_create(c, env ? create_body(&order) : NULL, remote->id, e);
 
 	json_decref(env);

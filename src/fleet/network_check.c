@@ -35,14 +35,14 @@ static const char *entry_of(const json_t *list, const char *name, size_t i, stru
 	return text;
 }
 
-static int parse_entry(
-	const json_t *list, const char *name, size_t i, struct network_target *ret, struct error *e)
+static int parse_entry(const json_t *list, const char *name, size_t i, bool with_port,
+	struct network_target *ret, struct error *e)
 {
 	const char *text = entry_of(list, name, i, e), *reason;
 
 	if (!text)
 		return -EINVAL;
-	if (network_target_parse(text, false, ret, &reason) < 0)
+	if (network_target_parse(text, with_port, ret, &reason) < 0)
 		return error_set(
 			e, ERROR_USAGE, EINVAL, "%s[%zu] '%.64s': %s", name, i, text, reason);
 	return 0;
@@ -55,7 +55,7 @@ static int check_deny(const json_t *network, bool *ret_all, struct error *e)
 	struct network_target t;
 
 	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
-		r = parse_entry(list, "denyOut", i, &t, e);
+		r = parse_entry(list, "denyOut", i, false, &t, e);
 		if (r == 0 && t.host[0])
 			r = error_set(e, ERROR_USAGE, EINVAL,
 				"denyOut[%zu] '%.64s': must be an IPv4 address or a range in CIDR "
@@ -75,7 +75,7 @@ static int check_allow(
 	struct network_target t;
 
 	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
-		r = parse_entry(list, "allowOut", i, &t, e);
+		r = parse_entry(list, "allowOut", i, true, &t, e);
 		if (r == 0 && !t.host[0] && network_floor_forbids(floor, &t))
 			r = error_set(e, ERROR_USAGE, EINVAL,
 				"allowOut[%zu] '%.64s': private and reserved addresses cannot be "

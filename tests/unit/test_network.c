@@ -171,7 +171,10 @@ static void test_checks(void **state)
 		{"{\"allowOut\": \"x\"}", "allowOut must be an array"},
 		{"{\"allowOut\": [7]}", "allowOut[0] must be a string"},
 		{"{\"allowOut\": [\"192.0.2.1\", \"::1\"]}", "allowOut[1] '::1': IPv6"},
-		{"{\"allowOut\": [\"192.0.2.1:80\"]}", "allowOut[0] '192.0.2.1:80': a port"},
+		{"{\"allowOut\": [\"192.0.2.1:80\", \"192.0.2.0/24:443\"]}", NULL},
+		{"{\"allowOut\": [\"192.0.2.1:x\"]}", "allowOut[0] '192.0.2.1:x': the port"},
+		{"{\"allowOut\": [\"10.0.0.1:80\"]}", "allowOut[0] '10.0.0.1:80': private"},
+		{"{\"denyOut\": [\"192.0.2.1:80\"]}", "denyOut[0] '192.0.2.1:80': a port"},
 		{"{\"allowOut\": [\"10.0.0.1\"]}", "allowOut[0] '10.0.0.1': private"},
 		{"{\"allowOut\": [\"10.1.2.3\"]}", NULL}, /* the operator opened it */
 		{"{\"allowOut\": [\"10.1.0.0/15\"]}", "allowOut[0] '10.1.0.0/15': private"},
@@ -683,6 +686,14 @@ static const struct {
 		"y.com=192.0.2.9:1 y.com=192.0.3.9:1!denyOut[0]"},
 	{"on", "{\"allowOut\": [\"x.com\"], \"denyOut\": [\"192.0.2.0/24\", \"0.0.0.0/0\"]}",
 		"x.com=192.0.2.1:1 192.0.2.1:1!denyOut[0] 192.0.3.1:1!denyOut[1]"},
+	/* ports, of Mayfly's own */
+	{"on", "{\"allowOut\": [\"x.com:443\", \"192.0.2.0/24:22\"], " ALL "}",
+		"x.com? x.com=198.51.100.1:443 x.com=198.51.100.1:80!denyOut[0] 192.0.2.1:22 "
+		"192.0.2.1:23!denyOut[0] y.com?!question y.com=192.0.2.1:22"},
+	{"on", "{\"allowOut\": [\"0.0.0.0/0:443\"], " ALL "}",
+		"192.0.2.1:443 192.0.2.1:80!denyOut[0] x.com?!question"},
+	{"allow-list x.com:22", "{\"allowOut\": [\"x.com:443\"], " ALL "}",
+		"x.com? x.com=192.0.2.1:443!default x.com=192.0.2.1:22!denyOut[0]"},
 	/* the operator: off is off */
 	{"off", "{}", "192.0.2.1:80!default x.com?!question"},
 	{"off", "{\"allowOut\": [\"0.0.0.0/0\"]}", "192.0.2.1:80!default x.com?!question"},
