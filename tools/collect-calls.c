@@ -1,5 +1,5 @@
 /* usage: collect-calls HEADER LIST SOURCE...
- * Makes the system call filters of mayfly-vmm, and of mayfly-unpack, out of tags in its sources. It runs on the machine
+ * Makes the system call filters of mayfly-vmm, mayfly-unpack and mayfly-egress out of tags in its sources. It runs on the machine
  * that builds, and libseccomp is needed there only: HEADER holds plain BPF.
  *
  * A tag is a comment that stands beside the code that makes the calls:
@@ -54,7 +54,7 @@ enum {
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Bit masks of the kinds that a thread with this filter may make, with all of theirs. */
-enum { START, MAIN, VCPU, SNAPSHOT, UNPACK, KINDS };
+enum { START, MAIN, VCPU, SNAPSHOT, UNPACK, EGRESS, KINDS };
 static const struct kind {
 	const char *name;
 	unsigned heirs;
@@ -64,6 +64,7 @@ static const struct kind {
 	[VCPU] = {"vcpu", 0},
 	[SNAPSHOT] = {"snapshot", 0},
 	[UNPACK] = {"unpack", 0},
+	[EGRESS] = {"egress", 0},
 };
 
 /* Kinds that a tag names itself; for the others, which are in another program, nothing is made. */
@@ -115,6 +116,8 @@ static const struct {
 	VALUE(ENOMEM),
 	VALUE(EPERM),
 	VALUE(PROT_EXEC),
+	VALUE(AF_INET),
+	VALUE(AF_NETLINK),
 	VALUE(AF_UNIX),
 	VALUE(PR_SET_NAME),
 	{"PR_SCHED_CORE", 62},

@@ -178,7 +178,9 @@ static void format_time(char out[TIME_BYTES])
 
 /* #calls start main vcpu snapshot: fstat write
  * #calls glibc start main vcpu snapshot: newfstatat
- * #calls start main vcpu snapshot (when a log is full): ftruncate */
+ * #calls egress (when it has something to say): fstat write
+ * #calls glibc egress (when it has something to say): newfstatat
+ * #calls start main vcpu snapshot egress (when a log is full): ftruncate */
 static void make_room(void)
 {
 	struct stat st;

@@ -1,0 +1,12 @@
+#include "egress/calls.h"
+
+#include "base/cleanup.h"
+#include "egress/filter_lists.h"
+
+const struct filter *calls_filter(void)
+{
+	static const struct filter filter = {
+		NULL, glibc_egress_filter, ARRAY_SIZE(glibc_egress_filter)};
+
+	return &filter;
+}

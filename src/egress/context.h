@@ -1,0 +1,30 @@
+/* What all flows of the worker share. */
+#ifndef EGRESS_CONTEXT_H
+#define EGRESS_CONTEXT_H
+
+#include "egress/link.h"
+#include "egress/loop.h"
+#include "egress/names.h"
+#include "egress/policy.h"
+#include "egress/rate.h"
+#include "egress/resolver.h"
+
+enum { CONTEXT_COPY_BYTES = 64 << 10 };
+
+struct context {
+	struct loop loop;
+	struct link link;
+	struct policy *policy; /* NULL: none came yet, nothing is allowed */
+	struct names *names;
+	struct resolver *resolver;
+	int own_fd;		       /* own.h */
+	struct loop_timer names_timer; /* names_report.h */
+	uint64_t names_told_ns;
+	struct rate flow_rate, dns_rate, record_rate;
+	uint64_t records_lost; /* since the daemon was last told */
+	unsigned active;       /* flows that were let through the limits, and peers of datagrams */
+	uint64_t last_active_ns;
+	uint8_t copy[CONTEXT_COPY_BYTES]; /* for bytes on their way, between two calls */
+};
+
+#endif

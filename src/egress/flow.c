@@ -1,0 +1,485 @@
+#include "egress/flow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "egress/dial.h"
+#include "egress/dns_stream.h"
+#include "egress/pump.h"
+#include "egress/record.h"
+#include "egress/target.h"
+#include "proto/egress_wire.h"
+
+enum {
+	HEADER_MS = 10000,	/* for the guest's header */
+	WITHOUT_PLACE_MAX = 64, /* streams beyond the limit, which are told so */
+};
+
+/* What a flow waits for.
+ *
+ *	HEADER	 the guest's header. Leads to all others
+ *	RESOLVE	 the addresses of its name: `ask`. To DIAL
+ *	DIAL	 a server: `dial`. To OPEN
+ *	OPEN	 bytes on either side: `up`, `down`, `remote`
+ *	DNS	 questions: `dns`
+ *
+ * From each of them a flow may end (end). The guest's socket is watched in all. */
+enum state { HEADER, RESOLVE, DIAL, OPEN, DNS };
+
+struct flow {
+	struct flows *flows;
+	struct flow *previous, *next;
+	enum state state;
+	bool counted; /* among the active ones */
+	bool guest_gone;
+	struct loop_watch guest, remote;
+	struct loop_timer timer;
+	uint8_t head[EGRESS_OPEN_MAX];
+	unsigned head_bytes;
+	struct egress_open open;
+	struct target target;
+	struct resolver_ask ask;
+	struct dial dial;
+	struct dns_stream *dns;
+	uint32_t dialled;
+	struct pump up, down;
+	uint64_t begin_ms;
+};
+
+struct flows {
+	struct context *context;
+	struct flow *first;
+	unsigned count;
+	void (*on_datagrams)(void *arg, int fd);
+	void *arg;
+};
+
+/* --- the end --- */
+
+static void record(struct flow *f, const char *verdict, int err)
+{
+	struct context *c = f->flows->context;
+
+	record_send(c, &(struct record){.proto = "tcp",
+			       .verdict = verdict,
+			       .rule = f->target.rule[0] ? f->target.rule : NULL,
+			       .name = f->target.name,
+			       .program = f->open.name,
+			       .address = f->dialled ? f->dialled : f->target.asked,
+			       .port = f->target.port,
+			       .pid = f->open.pid,
+			       .err = err,
+			       .generation = c->policy ? c->policy->generation : 0,
+			       .begin_ms = f->begin_ms,
+			       .up = f->up.bytes,
+			       .down = f->down.bytes});
+}
+
+static void unlink_flow(struct flow *f)
+{
+	*(f->previous ? &f->previous->next : &f->flows->first) = f->next;
+	if (f->next)
+		f->next->previous = f->previous;
+	f->flows->count--;
+}
+
+static void close_remote(struct flow *f, bool reset)
+{
+	static const struct linger now = {.l_onoff = 1};
+
+	if (f->remote.fd < 0)
+		return;
+	loop_remove(&f->flows->context->loop, &f->remote);
+	if (reset)
+		(void)setsockopt(f->remote.fd, SOL_SOCKET, SO_LINGER, &now,
+			sizeof(now)); /* without it, it ends in order */
+	(void)close(f->remote.fd);    /* a socket */
+}
+
+/* Closes both sides. The guest's end without the end of both directions is a reset for it. */
+static void end(struct flow *f, bool reset)
+{
+	struct context *c = f->flows->context;
+
+	loop_stop(&c->loop, &f->timer);
+	loop_remove(&c->loop, &f->guest);
+	if (f->guest.fd >= 0)
+		(void)close(f->guest.fd); /* a socket */
+	resolver_cancel(&f->ask);
+	dial_stop(&f->dial);
+	dns_stream_free(f->dns);
+	close_remote(f, reset);
+	pump_done(&f->up);
+	pump_done(&f->down);
+	if (f->counted)
+		c->active--;
+	c->last_active_ns = c->loop.now_ns;
+	unlink_flow(f);
+	free(f);
+}
+
+static void end_reset(struct flow *f)
+{
+	record(f, "reset", 0);
+	end(f, true);
+}
+
+/* --- the answer --- */
+
+static int answer(struct flow *f, enum egress_verdict verdict, int err, const char *reason)
+{
+	struct egress_answer a = {.verdict = verdict, .err = err};
+	struct buf b = BUF_INIT(EGRESS_ANSWER_MAX);
+	int r;
+
+	(void)strncpy(a.reason, reason, sizeof(a.reason) - 1); /* zeroed */
+	r = egress_put_answer(&b, &a);
+	if (r == 0 && fd_send(f->guest.fd, buf_head(&b), buf_len(&b)) != (ssize_t)buf_len(&b))
+		r = -EIO; /* the first bytes on a socket always fit */
+	buf_done(&b);
+	return r;
+}
+
+static void refuse(struct flow *f, enum egress_verdict verdict, int err, const char *reason)
+{
+	(void)answer(f, verdict, err, reason); /* it ends anyway */
+	record(f, verdict == EGRESS_DENIED ? "denied" : "failed", err);
+	end(f, true);
+}
+
+/* --- bytes --- */
+
+/* What to wait for on `to`. A socket that is not watched any more may have bytes left: they are read when
+ * the other one can be written. */
+static uint32_t events_of(const struct pump *from, const struct pump *to, bool other_watched)
+{
+	bool write = pump_wants_write(to) || (!other_watched && pump_wants_read(to));
+
+	return (pump_wants_read(from) ? EPOLLIN : 0) | (write ? EPOLLOUT : 0);
+}
+
+static void watch_both(struct flow *f)
+{
+	struct loop *l = &f->flows->context->loop;
+
+	loop_change(l, &f->guest, events_of(&f->up, &f->down, f->remote.added));
+	loop_change(l, &f->remote, events_of(&f->down, &f->up, f->guest.added));
+}
+
+/* Both directions of a socket have ended, which is an event in each turn. There may be bytes left to read. */
+static void on_hang_up(struct flow *f, struct loop_watch *w, const struct pump *from)
+{
+	if (!pump_wants_read(from))
+		loop_remove(&f->flows->context->loop, w);
+}
+
+/* No more bytes can go to the guest. */
+static void on_guest_gone(struct flow *f)
+{
+	f->guest_gone = true;
+	f->down.ended = true;
+	buf_clear(&f->down.held);
+	on_hang_up(f, &f->guest, &f->up);
+}
+
+/* Returns whether the flow is still there. */
+static bool move(struct flow *f)
+{
+	struct context *c = f->flows->context;
+	enum pump_end up, down = PUMP_GOES_ON;
+
+	up = pump_run(&f->up, f->guest.fd, f->remote.fd, c->copy, sizeof(c->copy));
+	if (!f->guest_gone)
+		down = pump_run(&f->down, f->remote.fd, f->guest.fd, c->copy, sizeof(c->copy));
+	if (down == PUMP_TO_FAILED &&
+		errno == EPIPE) { /* the guest's program has closed: what it sent counts */
+		on_guest_gone(f);
+		down = PUMP_GOES_ON;
+	}
+	if (up != PUMP_GOES_ON || down != PUMP_GOES_ON) {
+		end_reset(f);
+		return false;
+	}
+	if (f->up.shut && (f->down.shut || f->guest_gone)) {
+		record(f, "allowed", 0);
+		end(f, false); /* if the server still sends, the kernel resets it */
+		return false;
+	}
+	return true;
+}
+
+static void on_bytes(struct flow *f, bool guest, uint32_t events)
+{
+	if (!guest && events & EPOLLERR) {
+		end_reset(f);
+		return;
+	}
+	if (guest && events & (EPOLLHUP | EPOLLERR))
+		on_guest_gone(f);
+	else if (events & EPOLLHUP)
+		on_hang_up(f, &f->remote, &f->down);
+	if (move(f))
+		watch_both(f);
+}
+
+static void on_remote(void *arg, uint32_t events)
+{
+	on_bytes(arg, false, events);
+}
+
+static void open_flow(struct flow *f, int fd, uint32_t address)
+{
+	struct loop *l = &f->flows->context->loop;
+
+	f->dialled = address;
+	f->remote.fd = fd;
+	f->remote.on = on_remote;
+	f->remote.arg = f;
+	f->state = OPEN;
+	if (answer(f, EGRESS_OK, 0, "") < 0 || loop_add(l, &f->remote, fd, EPOLLIN) < 0)
+		end_reset(f);
+	else
+		watch_both(f);
+}
+
+/* --- the way to a server --- */
+
+static void on_dialled(void *arg, int fd, uint32_t address)
+{
+	struct flow *f = arg;
+
+	if (fd < 0)
+		refuse(f, EGRESS_FAILED, -fd, "");
+	else
+		open_flow(f, fd, address);
+}
+
+static void go(struct flow *f, enum target_step step);
+
+static void on_resolved(void *arg, const struct dns_answer *a)
+{
+	struct flow *f = arg;
+
+	go(f, target_resolved(f->flows->context, &f->target, a));
+}
+
+static void resolve(struct flow *f)
+{
+	struct dns_answer a;
+
+	f->state = RESOLVE;
+	f->ask = (struct resolver_ask){.done = on_resolved, .arg = f};
+	if (resolver_ask(f->flows->context->resolver, &f->ask, f->target.name, &a))
+		on_resolved(f, &a);
+}
+
+static void go(struct flow *f, enum target_step step)
+{
+	struct context *c = f->flows->context;
+	struct target *t = &f->target;
+
+	switch (step) {
+	case TARGET_DIAL:
+		f->state = DIAL;
+		f->dial.done = on_dialled;
+		f->dial.arg = f;
+		dial_start(&f->dial, &c->loop, t->addresses, t->count, t->dial_port,
+			c->policy->limits.connect_seconds * 1000);
+		break;
+	case TARGET_RESOLVE:
+		resolve(f);
+		break;
+	case TARGET_DENIED:
+		refuse(f, EGRESS_DENIED, t->err, t->reason);
+		break;
+	case TARGET_FAILED:
+		refuse(f, EGRESS_FAILED, t->err, "");
+		break;
+	}
+}
+
+/* --- the header --- */
+
+static void become_dns(struct flow *f)
+{
+	f->state = DNS;
+	f->dns = dns_stream_make(f->flows->context, &f->guest);
+	if (!f->dns || answer(f, EGRESS_OK, 0, "") < 0)
+		end(f, true);
+}
+
+static void begin(struct flow *f)
+{
+	struct context *c = f->flows->context;
+	const struct policy_limits *l = c->policy ? &c->policy->limits : NULL;
+
+	f->target.asked = net_get(f->open.to.address);
+	f->target.port = f->open.to.port;
+	if (l && c->active >= l->flows) {
+		(void)strcpy(f->target.rule, "limit flows"); /* fits */
+		refuse(f, EGRESS_DENIED, ECONNREFUSED, "the sandbox has too many flows");
+		return;
+	}
+	if (l && !rate_take(&c->flow_rate, l->flows_per_second, c->loop.now_ns)) {
+		(void)strcpy(f->target.rule, "limit flowsPerSecond"); /* fits */
+		refuse(f, EGRESS_DENIED, ECONNREFUSED, "the sandbox opens flows too fast");
+		return;
+	}
+	f->counted = true;
+	c->active++;
+	if (f->open.to.port == DNS_PORT)
+		become_dns(f);
+	else
+		go(f, target_begin(c, f->target.asked, f->target.port, &f->target));
+}
+
+static void hand_over(struct flow *f)
+{
+	struct flows *all = f->flows;
+	int fd = f->guest.fd;
+
+	if (answer(f, EGRESS_OK, 0, "") < 0) {
+		end(f, true);
+		return;
+	}
+	loop_remove(&all->context->loop, &f->guest);
+	f->guest.fd = -1;
+	end(f, false);
+	all->on_datagrams(all->arg, fd);
+}
+
+/* Reads no byte behind the header. */
+static void on_header(struct flow *f)
+{
+	size_t wanted = f->head_bytes < EGRESS_OPEN_HEADER
+				? EGRESS_OPEN_HEADER
+				: (size_t)EGRESS_OPEN_HEADER + f->head[2];
+	ssize_t n = recv(f->guest.fd, f->head + f->head_bytes, wanted - f->head_bytes, 0);
+	int r;
+
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n <= 0) {
+		end(f, true);
+		return;
+	}
+	f->head_bytes += (unsigned)n;
+	r = egress_get_open(f->head, f->head_bytes, &f->open);
+	if (r == 0)
+		return;
+	loop_stop(&f->flows->context->loop, &f->timer);
+	f->begin_ms = record_now_ms();
+	if (r < 0)
+		end(f, true);
+	else if (f->open.kind == EGRESS_UDP)
+		hand_over(f);
+	else
+		begin(f);
+}
+
+static void on_guest(void *arg, uint32_t events)
+{
+	struct flow *f = arg;
+
+	if (f->state == HEADER) {
+		on_header(f);
+	} else if (f->state == OPEN) {
+		on_bytes(f, true, events);
+	} else if (f->state == DNS) {
+		if (!dns_stream_run(f->dns, events))
+			end(f, false);
+	} else if (events & (EPOLLHUP | EPOLLERR)) {
+		end_reset(f); /* it did not wait for the answer */
+	} else {
+		loop_change(&f->flows->context->loop, &f->guest, 0); /* read when it is open */
+	}
+}
+
+static void on_late(void *arg)
+{
+	end(arg, true);
+}
+
+/* #calls egress: fcntl(F_GETFL|F_SETFL) */
+void flows_take(struct flows *all, int fd)
+{
+	struct context *c = all->context;
+	unsigned max = (c->policy ? c->policy->limits.flows : 0) + WITHOUT_PLACE_MAX;
+	struct flow *f = all->count < max ? calloc(1, sizeof(*f)) : NULL;
+
+	if (!f) {
+		(void)close(fd); /* a reset for the guest */
+		return;
+	}
+	*f = (struct flow){
+		.flows = all, .next = all->first, .guest = {.on = on_guest, .arg = f, .fd = fd}};
+	f->remote.fd = -1;
+	f->timer.on = on_late;
+	f->timer.arg = f;
+	pump_init(&f->up, sizeof(c->copy));
+	pump_init(&f->down, sizeof(c->copy));
+	if (f->next)
+		f->next->previous = f;
+	all->first = f;
+	all->count++;
+	if (fd_set_nonblock(fd, 1) < 0 || loop_add(&c->loop, &f->guest, fd, EPOLLIN) < 0)
+		end(f, true);
+	else
+		loop_start(&c->loop, &f->timer, HEADER_MS);
+}
+
+/* --- all of them --- */
+
+struct flows *flows_make(struct context *c, void (*on_datagrams)(void *arg, int fd), void *arg)
+{
+	struct flows *all = calloc(1, sizeof(*all));
+
+	if (all)
+		*all = (struct flows){.context = c, .on_datagrams = on_datagrams, .arg = arg};
+	return all;
+}
+
+void flows_free(struct flows *all)
+{
+	while (all && all->first)
+		end(all->first, true);
+	free(all);
+}
+
+unsigned flows_count(const struct flows *all)
+{
+	return all->count;
+}
+
+static bool is_allowed(struct flow *f)
+{
+	struct context *c = f->flows->context;
+	struct target *t = &f->target;
+
+	if (f->state == OPEN)
+		return target_holds(c, t, f->dialled);
+	for (unsigned i = 0; f->state == DIAL && i < t->count; i++)
+		if (!target_holds(c, t, t->addresses[i]))
+			return false;
+	return true; /* RESOLVE: judged when it is resolved; DNS: by question */
+}
+
+void flows_judge(struct flows *all)
+{
+	struct flow *next;
+
+	for (struct flow *f = all->first; f; f = next) {
+		next = f->next;
+		if (is_allowed(f))
+			continue;
+		(void)strcpy(f->target.rule, "policy"); /* fits */
+		if (f->state == OPEN)
+			end_reset(f);
+		else
+			refuse(f, EGRESS_DENIED, ECONNREFUSED, "the policy has changed");
+	}
+}

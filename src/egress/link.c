@@ -1,0 +1,124 @@
+#include "egress/link.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+enum { READ_BYTES = 16384 };
+
+static void drop_client(struct link *k)
+{
+	if (!k->client.added)
+		return;
+	loop_remove(k->loop, &k->client);
+	(void)close(k->client.fd); /* gone, or replaced */
+	buf_done(&k->in);
+	k->sent = 0;
+}
+
+void link_flush(struct link *k)
+{
+	while (k->client.added && buf_len(&k->out)) {
+		const char *line = (const char *)buf_head(&k->out);
+		size_t bytes =
+			(size_t)((const char *)memchr(line, '\n', buf_len(&k->out)) - line) + 1;
+		ssize_t n = fd_send(k->client.fd, line + k->sent, bytes - k->sent);
+
+		if (n < 0)
+			break; /* its end is an event of its own */
+		k->sent += (size_t)n;
+		if (k->sent == bytes) {
+			buf_consume(&k->out, bytes);
+			k->sent = 0;
+		}
+	}
+	if (buf_len(&k->out) == 0)
+		buf_done(&k->out); /* gives the memory back */
+	loop_change(k->loop, &k->client, buf_len(&k->out) ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+int link_send(struct link *k, const struct buf *line)
+{
+	int r = buf_add(&k->out, buf_head(line), buf_len(line));
+
+	if (r == 0)
+		link_flush(k);
+	return r;
+}
+
+/* Hands out whole lines. Returns false when the client is gone: replaced, or it sent too much. */
+static void take_lines(struct link *k)
+{
+	char *line, *end;
+
+	while (buf_len(&k->in)) {
+		line = (char *)k->in.data + k->in.start;
+		end = memchr(line, '\n', buf_len(&k->in));
+		if (!end)
+			return;
+		k->on_line(k->arg, line, (size_t)(end - line));
+		buf_consume(&k->in, (size_t)(end - line) + 1);
+	}
+	buf_done(&k->in); /* a policy is large, and seldom comes */
+}
+
+static void on_client(void *arg, uint32_t events)
+{
+	struct link *k = arg;
+	uint8_t *p;
+	ssize_t n;
+
+	if (events & EPOLLOUT)
+		link_flush(k);
+	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+		return;
+	p = buf_reserve(&k->in, READ_BYTES);
+	n = p ? recv(k->client.fd, p, READ_BYTES, 0) : 0;
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n <= 0) {
+		drop_client(k);
+		return;
+	}
+	buf_commit(&k->in, (size_t)n);
+	take_lines(k);
+}
+
+/* #calls egress: accept4 */
+static void on_connection(void *arg, uint32_t events)
+{
+	struct link *k = arg;
+	int fd = accept4(k->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)events; /* there is one */
+	if (fd < 0)
+		return;
+	drop_client(k);
+	if (loop_add(k->loop, &k->client, fd, EPOLLIN) < 0) {
+		(void)close(fd); /* it sees that */
+		return;
+	}
+	k->on_client(k->arg);
+	link_flush(k);
+}
+
+int link_init(struct link *k, struct loop *l, int listen_fd)
+{
+	k->loop = l;
+	buf_init(&k->in, LINK_LINE_MAX);
+	buf_init(&k->out, LINK_OUT_MAX);
+	k->listener.on = on_connection;
+	k->client.on = on_client;
+	k->listener.arg = k->client.arg = k;
+	return loop_add(l, &k->listener, listen_fd, EPOLLIN);
+}
+
+void link_done(struct link *k)
+{
+	drop_client(k);
+	loop_remove(k->loop, &k->listener);
+	buf_done(&k->out);
+}

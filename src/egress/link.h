@@ -1,0 +1,34 @@
+/* The worker's connection with the daemon: lines of JSON on a stream socket. The newest client is the
+ * daemon. What cannot be sent waits, up to LINK_OUT_MAX bytes, for this client or the next. */
+#ifndef EGRESS_LINK_H
+#define EGRESS_LINK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "egress/loop.h"
+
+enum { LINK_LINE_MAX = 1 << 20, LINK_OUT_MAX = 256 << 10 };
+
+struct link {
+	struct loop *loop;
+	struct loop_watch listener, client;
+	struct buf in, out;
+	size_t sent;		      /* of the first line in out: a new client gets it whole */
+	void (*on_client)(void *arg); /* a new one is there */
+	void (*on_line)(void *arg, char *line, size_t n); /* without its end; not NUL-terminated */
+	void *arg;
+};
+
+/* listen_fd is borrowed. 0 or -errno. */
+int link_init(struct link *k, struct loop *l, int listen_fd);
+void link_done(struct link *k);
+
+/* Appends a line (with its end). 0, or -EMSGSIZE when too much waits: it is lost. */
+int link_send(struct link *k, const struct buf *line);
+
+/* Waits for nothing: sends what the client takes now. */
+void link_flush(struct link *k);
+
+#endif

@@ -1,0 +1,82 @@
+/* mayfly-egress: the network of one sandbox. It judges flows, dials, and copies bytes.
+ *
+ * Descriptor 3 is the channel on which mayfly-vmm sends streams, 4 the listening socket for the daemon
+ * (docs/egress-protocol.md). It is born in a jail with the host's network (jail/launcher.h). It gives up all
+ * paths, installs its filter of system calls, and then begins to read. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+
+#include <jansson.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "egress/calls.h"
+#include "egress/worker.h"
+#include "jail/landlock.h"
+
+enum { CHANNEL_FD = 3, LISTEN_FD = 4, IDLE_MS = 30000, LOG_MAX_BYTES = 1 << 20 };
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+/* Sanitizers make calls of their own. */
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+static const enum filter_mode filter_default = FILTER_OFF;
+#else
+static const enum filter_mode filter_default = FILTER_KILL;
+#endif
+
+/* For tests: how long it waits without a flow. */
+static unsigned idle_ms(void)
+{
+	const char *text = getenv("MAYFLY_EGRESS_IDLE_MS");
+	uint64_t ms;
+
+	return text && str_parse_u64(text, &ms) == 0 && ms > 0 && ms <= IDLE_MS ? (unsigned)ms
+										: IDLE_MS;
+}
+
+static int confine(struct error *e)
+{
+	int r;
+
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* hardening; a failure is not fatal */
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);     /* nobody but root looks into it */
+	r = landlock_forbid_all(LANDLOCK_CONNECT);
+	if (r < 0)
+		return error_set_errno(e, ERROR_HOST, -r, "Landlock");
+	filter_set_mode(filter_default);
+	return filter_install(calls_filter(), e);
+}
+
+/* jansson would look for /dev/urandom, and find nothing in the jail. */
+static void seed_json(void)
+{
+	size_t seed = 0;
+
+	(void)!getrandom(&seed, sizeof(seed), 0); /* so few bytes never fail; 0 lets jansson draw */
+	json_object_seed(seed);
+}
+
+int main(void)
+{
+	struct worker_options o = {
+		.channel_fd = CHANNEL_FD, .listen_fd = LISTEN_FD, .idle_ms = idle_ms()};
+	struct error e = {0};
+	struct worker *w = NULL;
+
+	log_open("mayfly-egress");
+	log_set_max_bytes(LOG_MAX_BYTES);
+	(void)signal(SIGPIPE, SIG_IGN); /* a second wall: all sends say MSG_NOSIGNAL */
+	seed_json();
+	if (confine(&e) < 0 || worker_make(&o, &w, &e) < 0) {
+		(void)fprintf(stderr, "mayfly-egress: %s\n", e.message);
+		return 1;
+	}
+	worker_run(w);
+	worker_free(w);
+	return 0;
+}

@@ -1,0 +1,15 @@
+/* Whether an address is this host's own: asked of the kernel's routing table, for each flow anew. So
+ * addresses that the host gets later count, and so do whole ranges that are routed to itself. */
+#ifndef EGRESS_OWN_H
+#define EGRESS_OWN_H
+
+#include <stdint.h>
+
+/* A descriptor for own_is, or -errno. */
+int own_open(void);
+
+/* 1: the host itself, or a broadcast or multicast address of its networks. 0: another's, or one
+ * without a route. -errno: the kernel did not say. Does not wait. */
+int own_is(int fd, uint32_t address);
+
+#endif

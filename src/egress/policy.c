@@ -1,0 +1,114 @@
+#include "egress/policy.h"
+
+#include <string.h>
+
+#include "egress/policy_internal.h"
+
+static bool host_matches(const struct policy_rule *r, const char *name, size_t bytes)
+{
+	switch (r->kind) {
+	case RULE_HOST:
+		return bytes == r->host_bytes && memcmp(name, r->host, bytes) == 0;
+	case RULE_BELOW:
+		return bytes > r->host_bytes &&
+		       memcmp(name + bytes - r->host_bytes, r->host, r->host_bytes) == 0;
+	case RULE_ANY_HOST:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool port_matches(const struct policy_rule *r, uint16_t port)
+{
+	for (unsigned i = 0; i < r->port_count; i++)
+		if (r->ports[i] == port)
+			return true;
+	return r->port_count == 0;
+}
+
+/* What is judged: a flow, or a name alone. */
+struct question {
+	const char *name; /* NULL: none */
+	size_t bytes;
+	uint32_t address;
+	uint16_t port;
+	bool name_only;
+};
+
+static bool matches(const struct policy_rule *r, const struct question *q)
+{
+	if (q->name_only)
+		return r->kind == RULE_NET ? r->net.mask == 0 && r->port_count == 0
+					   : host_matches(r, q->name, q->bytes);
+	return (r->kind == RULE_NET ? net_has(&r->net, q->address)
+				    : q->name && host_matches(r, q->name, q->bytes)) &&
+	       port_matches(r, q->port);
+}
+
+static struct policy_verdict judge_layer(
+	const struct policy *p, const struct policy_layer *l, const struct question *q)
+{
+	for (unsigned i = l->first; i < l->end; i++)
+		if (matches(&p->rules[i], q))
+			return (struct policy_verdict){p->rules[i].allow, p->rules[i].id};
+	return (struct policy_verdict){l->default_allow, "default"};
+}
+
+static struct policy_verdict judge(const struct policy *p, const struct question *q)
+{
+	struct policy_verdict v = {.rule = "default"};
+
+	for (unsigned i = 0; i < p->layer_count; i++) {
+		v = judge_layer(p, &p->layers[i], q);
+		if (!v.allow)
+			break;
+	}
+	return v;
+}
+
+struct policy_verdict policy_judge(
+	const struct policy *p, const char *name, uint32_t address, uint16_t port)
+{
+	return judge(p, &(struct question){.name = name,
+				.bytes = name ? strlen(name) : 0,
+				.address = address,
+				.port = port});
+}
+
+struct policy_verdict policy_judge_name(const struct policy *p, const char *name)
+{
+	return judge(p, &(struct question){.name = name, .bytes = strlen(name), .name_only = true});
+}
+
+const struct policy_host *policy_host(const struct policy *p, const char *name)
+{
+	for (unsigned i = 0; i < p->host_count; i++)
+		if (strcmp(p->hosts[i].name, name) == 0)
+			return &p->hosts[i];
+	return NULL;
+}
+
+bool policy_opens(const struct policy *p, uint32_t address)
+{
+	for (unsigned i = 0; i < p->private_count; i++)
+		if (net_has(&p->private[i], address))
+			return true;
+	return false;
+}
+
+void policy_free(struct policy *p)
+{
+	if (!p)
+		return;
+	for (unsigned i = 0; i < p->rule_count; i++) {
+		free((char *)p->rules[i].host);
+		free(p->rules[i].ports);
+		free(p->rules[i].id);
+	}
+	for (unsigned i = 0; i < p->host_count; i++)
+		free(p->hosts[i].name);
+	free(p->rules);
+	free(p->hosts);
+	free(p);
+}

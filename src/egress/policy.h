@@ -1,0 +1,97 @@
+/* What a sandbox may reach (docs/network.md): parsed and checked once, then judged. The daemon writes
+ * it of what clients say, so its text is not trusted.
+ *
+ * Immutable once made. Judging walks the rules: a microsecond or two for 1,024. */
+#ifndef EGRESS_POLICY_H
+#define EGRESS_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "egress/net.h"
+
+enum {
+	POLICY_VERSION = 1,
+	POLICY_LAYERS_MAX = 8,
+	POLICY_RULES_MAX = 1024, /* of all layers */
+	POLICY_PORTS_MAX = 16,	 /* of a rule */
+	POLICY_ID_MAX = 64,
+	POLICY_HOST_MAX = 253,
+	POLICY_DNS_MAX = 10,
+	POLICY_PRIVATE_MAX = 64,
+	POLICY_HOSTS_MAX = 256,
+};
+
+struct policy_server {
+	uint32_t address;
+	uint16_t port;
+};
+
+/* A name of the operator's own. */
+struct policy_host {
+	char *name;
+	uint32_t address;
+	uint16_t port; /* 0: the program's */
+};
+
+struct policy_limits {
+	unsigned flows, flows_per_second, datagram_peers, dns_per_second;
+	unsigned connect_seconds, datagram_seconds;
+};
+
+struct policy_rule;
+
+struct policy_layer {
+	unsigned first, end; /* of the rules */
+	bool default_allow;
+};
+
+struct policy {
+	uint64_t generation;
+	struct policy_rule *rules;
+	unsigned rule_count;
+	struct policy_layer layers[POLICY_LAYERS_MAX];
+	unsigned layer_count;
+	bool names; /* name mode: names resolve to addresses that stand for them */
+	struct policy_server dns[POLICY_DNS_MAX];
+	unsigned dns_count;
+	struct net private[POLICY_PRIVATE_MAX];
+	unsigned private_count;
+	struct policy_host *hosts;
+	unsigned host_count;
+	struct policy_limits limits;
+};
+
+/* Takes the value of the member `policy`. ERROR_USAGE names the member that is
+ * wrong. */
+int policy_make(json_t *value, struct policy **ret, struct error *e);
+
+void policy_free(struct policy *p); /* NULL is fine */
+
+struct policy_verdict {
+	bool allow;
+	const char *rule; /* the policy's, of the layer that denies or the last; or "default" */
+};
+
+/* A flow to an address. name: what the program asked for, in lower case; NULL: just the address. */
+struct policy_verdict policy_judge(
+	const struct policy *p, const char *name, uint32_t address, uint16_t port);
+
+/* Whether a name may be asked for at all, whatever its address and the port: the first rule of a
+ * host that matches, or that is for all addresses and ports, of each layer. */
+struct policy_verdict policy_judge_name(const struct policy *p, const char *name);
+
+/* The operator's own entry for a name, or NULL. */
+const struct policy_host *policy_host(const struct policy *p, const char *name);
+
+/* Whether the operator opened a private address. */
+bool policy_opens(const struct policy *p, uint32_t address);
+
+/* Whether text is a name of labels of a-z 0-9 - _ in lower case, of at most POLICY_HOST_MAX bytes. */
+bool policy_is_host(const char *text);
+
+#endif

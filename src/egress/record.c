@@ -1,0 +1,80 @@
+#include "egress/record.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "egress/net.h"
+#include "proto/json_text.h"
+
+uint64_t record_now_ms(void)
+{
+	return clock_realtime_ns() / NS_PER_MS;
+}
+
+const char *record_error_name(int err)
+{
+	switch (err) {
+	case ECONNREFUSED:
+		return "ECONNREFUSED";
+	case ENETUNREACH:
+		return "ENETUNREACH";
+	case ETIMEDOUT:
+		return "ETIMEDOUT";
+	case EACCES:
+		return "EACCES";
+	default:
+		return "EHOSTUNREACH";
+	}
+}
+
+static int put_text(struct buf *b, const char *key, const char *text)
+{
+	int r;
+
+	if (!text || !text[0])
+		return 0;
+	r = buf_printf(b, ",\"%s\":", key);
+	return r ? r : json_text_string(b, text, strlen(text), JSON_TEXT_ASCII);
+}
+
+static int compose(struct buf *b, const struct record *r)
+{
+	char address[NET_TEXT_BYTES];
+	int e = buf_printf(b,
+		"{\"flow\":{\"begin\":%llu,\"end\":%llu,\"generation\":%llu,\"proto\":\"%s\","
+		"\"address\":\"%s\",\"port\":%u,\"up\":%llu,\"down\":%llu,\"verdict\":\"%s\"",
+		(unsigned long long)r->begin_ms, (unsigned long long)record_now_ms(),
+		(unsigned long long)r->generation, r->proto, net_format(r->address, address),
+		r->port, (unsigned long long)r->up, (unsigned long long)r->down, r->verdict);
+
+	e = e ? e : put_text(b, "name", r->name);
+	e = e ? e : put_text(b, "rule", r->rule);
+	e = e ? e : put_text(b, "error", r->err ? record_error_name(r->err) : NULL);
+	e = e ? e : put_text(b, "program", r->program);
+	if (e == 0 && r->pid)
+		e = buf_printf(b, ",\"pid\":%u", r->pid);
+	return e ? e : buf_add_str(b, "}}\n");
+}
+
+static void tell_lost(struct context *c)
+{
+	struct buf b = BUF_INIT(64);
+
+	if (c->records_lost &&
+		buf_printf(&b, "{\"lost\":%llu}\n", (unsigned long long)c->records_lost) == 0 &&
+		link_send(&c->link, &b) == 0)
+		c->records_lost = 0;
+	buf_done(&b);
+}
+
+void record_send(struct context *c, const struct record *r)
+{
+	struct buf b = BUF_INIT(RECORD_MAX);
+
+	tell_lost(c);
+	if (!rate_take(&c->record_rate, RECORDS_PER_SECOND, c->loop.now_ns) || compose(&b, r) < 0 ||
+		link_send(&c->link, &b) < 0)
+		c->records_lost++;
+	buf_done(&b);
+}

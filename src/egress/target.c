@@ -1,0 +1,126 @@
+#include "egress/target.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "egress/own.h"
+#include "egress/places.h"
+
+static enum target_step deny(struct target *t, const char *rule, const char *what)
+{
+	char address[NET_TEXT_BYTES];
+
+	(void)snprintf(t->rule, sizeof(t->rule), "%s", rule); /* fits */
+	(void)snprintf(t->reason, sizeof(t->reason), "%s:%u is denied: %s",
+		t->name[0] && strlen(t->name) < 60 ? t->name : net_format(t->asked, address),
+		t->port, what); /* fits, or is cut */
+	t->err = ECONNREFUSED;
+	return TARGET_DENIED;
+}
+
+static enum target_step deny_by(struct target *t, const char *rule)
+{
+	char what[POLICY_ID_MAX + 16];
+
+	(void)snprintf(what, sizeof(what), "rule %s", rule); /* fits */
+	return deny(t, rule, what);
+}
+
+/* Whether the place of an address may be dialled; else why not. */
+static bool place_open(struct context *c, uint32_t address, const char **ret_why)
+{
+	enum place place = place_of(address, ret_why);
+	int own;
+
+	if (place == PLACE_CLOSED || (place == PLACE_PRIVATE && !policy_opens(c->policy, address)))
+		return false;
+	own = own_is(c->own_fd, address);
+	*ret_why = own ? "an address of this host" : NULL;
+	return own == 0;
+}
+
+static enum target_step begin_name(struct context *c, struct target *t)
+{
+	const struct policy_host *h = policy_host(c->policy, t->name);
+	struct policy_verdict v;
+
+	if (!h) {
+		v = policy_judge_name(c->policy, t->name);
+		return v.allow ? TARGET_RESOLVE : deny_by(t, v.rule);
+	}
+	v = policy_judge(c->policy, t->name, h->address, t->port);
+	if (!v.allow)
+		return deny_by(t, v.rule);
+	(void)snprintf(t->rule, sizeof(t->rule), "%s", v.rule); /* fits */
+	t->addresses[t->count++] = h->address;
+	if (h->port)
+		t->dial_port = h->port;
+	return TARGET_DIAL;
+}
+
+/* Adds an address if it may be dialled; else t has why not. */
+static bool add(struct context *c, struct target *t, uint32_t address)
+{
+	struct policy_verdict v =
+		policy_judge(c->policy, t->name[0] ? t->name : NULL, address, t->port);
+	const char *why;
+
+	if (!v.allow) {
+		(void)deny_by(t, v.rule);
+		return false;
+	}
+	if (!place_open(c, address, &why)) {
+		(void)deny(t, "place", why);
+		return false;
+	}
+	(void)snprintf(t->rule, sizeof(t->rule), "%s", v.rule); /* fits */
+	t->addresses[t->count++] = address;
+	return true;
+}
+
+enum target_step target_begin(struct context *c, uint32_t address, uint16_t port, struct target *t)
+{
+	const char *name;
+
+	*t = (struct target){.asked = address, .port = port, .dial_port = port};
+	if (!c->policy)
+		return deny(t, "none", "no policy is known yet");
+	if (port == 0)
+		return deny(t, "place", "port 0");
+	if (!place_is_synthetic(address))
+		return add(c, t, address) ? TARGET_DIAL : TARGET_DENIED;
+	name = names_name(c->names, address);
+	if (!name)
+		return deny(t, "place", "it stands for no name any more");
+	(void)snprintf(t->name, sizeof(t->name), "%s", name); /* fits */
+	return begin_name(c, t);
+}
+
+enum target_step target_resolved(struct context *c, struct target *t, const struct dns_answer *a)
+{
+	char rule[sizeof(t->rule)] = "";
+
+	for (unsigned i = 0; i < a->count; i++)
+		if (add(c, t, a->addresses[i]))
+			memcpy(rule, t->rule, sizeof(rule));
+	if (t->count) {
+		memcpy(t->rule, rule, sizeof(rule)); /* an address that was denied left another */
+		t->err = 0;
+		return TARGET_DIAL;
+	}
+	if (a->count)
+		return TARGET_DENIED;
+	t->err = EHOSTUNREACH;
+	return TARGET_FAILED;
+}
+
+bool target_holds(struct context *c, const struct target *t, uint32_t dialled)
+{
+	const char *name = t->name[0] ? t->name : NULL, *why;
+	const struct policy_host *h = name ? policy_host(c->policy, name) : NULL;
+
+	if (!policy_judge(c->policy, name, dialled, t->port).allow)
+		return false;
+	return h ? h->address == dialled : place_open(c, dialled, &why);
+}

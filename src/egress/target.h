@@ -1,0 +1,33 @@
+/* Where a flow goes, and whether it may: what the guest asked for, the name it stands for, the
+ * addresses to dial, each judged by the rules, the table of places and the host's own addresses. */
+#ifndef EGRESS_TARGET_H
+#define EGRESS_TARGET_H
+
+#include "egress/context.h"
+
+enum target_step {
+	TARGET_DIAL,	/* addresses, in this order */
+	TARGET_RESOLVE, /* ask the resolver for the name, then target_resolved */
+	TARGET_DENIED,	/* rule, reason */
+	TARGET_FAILED,	/* err */
+};
+
+struct target {
+	uint32_t asked; /* by the guest */
+	uint16_t port;	/* the guest's; the rules are about this one */
+	uint16_t dial_port;
+	char name[NAME_BYTES]; /* "" without */
+	uint32_t addresses[DNS_ADDRESSES_MAX];
+	unsigned count;
+	int err;
+	char rule[POLICY_ID_MAX + 1]; /* that decided */
+	char reason[160];	      /* of a denial, for people */
+};
+
+enum target_step target_begin(struct context *c, uint32_t address, uint16_t port, struct target *t);
+enum target_step target_resolved(struct context *c, struct target *t, const struct dns_answer *a);
+
+/* Whether a flow that was dialled to the address is still allowed. */
+bool target_holds(struct context *c, const struct target *t, uint32_t dialled);
+
+#endif

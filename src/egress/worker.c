@@ -1,0 +1,308 @@
+#include "egress/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "egress/context.h"
+#include "egress/datagrams.h"
+#include "egress/flow.h"
+#include "egress/names_report.h"
+#include "egress/own.h"
+#include "proto/json_tree.h"
+
+enum {
+	POLICY_WAIT_MS =
+		5000, /* streams wait this long for the first policy; then they are refused */
+	STREAMS_AT_ONCE = 16,
+};
+
+struct worker {
+	struct context context;
+	struct worker_options options;
+	struct loop_watch channel;
+	struct loop_timer idle, patience;
+	struct flows *flows;
+	struct datagrams *datagrams;
+};
+
+/* --- to the daemon --- */
+
+static void say(struct worker *w, const char *key, const char *value)
+{
+	struct buf b = BUF_INIT(1024);
+	json_t *text = json_pack("{s:s}", key, value);
+	char *line = text ? json_dumps(text, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+
+	if (line && buf_add_str(&b, line) == 0 && buf_add_str(&b, "\n") == 0)
+		(void)link_send(&w->context.link, &b); /* the next message is as good */
+	free(line);
+	json_decref(text);
+	buf_done(&b);
+}
+
+static void say_text(struct worker *w, const char *line)
+{
+	struct buf b = BUF_INIT(256);
+
+	if (buf_add_str(&b, line) == 0)
+		(void)link_send(&w->context.link, &b); /* the next message is as good */
+	buf_done(&b);
+}
+
+static void say_applied(struct worker *w)
+{
+	char line[64];
+
+	(void)snprintf(line, sizeof(line), "{\"applied\":%llu}\n",
+		(unsigned long long)w->context.policy->generation); /* fits */
+	say_text(w, line);
+}
+
+static void on_client(void *arg)
+{
+	struct worker *w = arg;
+
+	if (w->context.policy)
+		say_applied(w);
+	names_report(&w->context);
+}
+
+/* --- policies --- */
+
+/* names: NULL if no worker gave any out. */
+static int restore_names(struct worker *w, json_t *names, struct error *e)
+{
+	const char *name;
+	json_t *value;
+	uint32_t address;
+
+	if (!names)
+		return 0;
+	if (!json_is_object(names) || json_object_size(names) > NAMES_MAX)
+		return error_set(e, ERROR_USAGE, EINVAL, "names: expected an object of at most %d",
+			NAMES_MAX);
+	json_object_foreach(names, name, value)
+	{
+		const char *text = json_string_value(value);
+
+		if (!policy_is_host(name) || !text || net_parse_address(text, &address) < 0 ||
+			names_restore(w->context.names, name, address) < 0)
+			return error_set(e, ERROR_USAGE, EINVAL,
+				"names: expected names with addresses of 198.18.0.0/15");
+	}
+	return 0;
+}
+
+static void listen_to_guest(struct worker *w)
+{
+	loop_stop(&w->context.loop, &w->patience);
+	loop_change(&w->context.loop, &w->channel, EPOLLIN);
+}
+
+static int apply(struct worker *w, json_t *value, json_t *names, struct error *e)
+{
+	struct context *c = &w->context;
+	struct policy *p;
+	int r = policy_make(value, &p, e);
+
+	if (r < 0)
+		return r;
+	if (c->policy && p->generation < c->policy->generation)
+		r = error_set(e, ERROR_USAGE, EINVAL, "generation: a newer one is in force");
+	r = r ? r : restore_names(w, names, e);
+	if (r < 0) {
+		policy_free(p);
+		return r;
+	}
+	policy_free(c->policy);
+	c->policy = p;
+	resolver_set(c->resolver, p->dns, p->dns_count);
+	flows_judge(w->flows);
+	datagrams_judge(w->datagrams);
+	listen_to_guest(w);
+	say_applied(w);
+	return 0;
+}
+
+static void on_line(void *arg, char *line, size_t n)
+{
+	struct worker *w = arg;
+	const char *reason = NULL;
+	struct error e = {0};
+	json_t *message = json_tree_parse(line, n, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, &reason);
+	json_t *policy = json_object_get(message, "policy"),
+	       *names = json_object_get(message, "names");
+
+	if (!message)
+		(void)error_set(&e, ERROR_USAGE, EINVAL, "%s", reason);
+	else if (!policy || json_object_size(message) != 1u + (names != NULL))
+		(void)error_set(
+			&e, ERROR_USAGE, EINVAL, "expected {\"policy\": {...}, \"names\": ...}");
+	else
+		(void)apply(w, policy, names, &e);
+	if (e.code)
+		say(w, "error", e.message);
+	json_decref(message);
+}
+
+/* --- streams --- */
+
+/* Returns a descriptor, -EAGAIN, or another error at the end of the channel.
+ *
+ * #calls egress: recvmsg */
+static int receive_stream(int channel)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	char byte;
+	struct iovec iov = {&byte, 1};
+	struct msghdr m = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes)};
+	ssize_t n = recvmsg(channel, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	struct cmsghdr *c;
+	int fd;
+
+	if (n <= 0)
+		return n == 0 ? -EPIPE : -errno;
+	c = CMSG_FIRSTHDR(&m);
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+		c->cmsg_len != CMSG_LEN(sizeof(int)))
+		return -EBADMSG;
+	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	return fd;
+}
+
+static void on_channel(void *arg, uint32_t events)
+{
+	struct worker *w = arg;
+
+	(void)events; /* what is received says all */
+	for (unsigned i = 0; i < STREAMS_AT_ONCE; i++) {
+		int fd = receive_stream(w->channel.fd);
+
+		if (fd >= 0) {
+			flows_take(w->flows, fd);
+		} else if (fd == -EPIPE || fd == -ECONNRESET) { /* the guest has ended */
+			loop_remove(&w->context.loop, &w->channel);
+			loop_start(&w->context.loop, &w->idle, 0);
+			return;
+		} else if (fd != -EBADMSG && fd != -EINTR) {
+			return; /* no more; or no descriptor is free, which a flow's end changes */
+		}
+	}
+}
+
+static void on_datagrams(void *arg, int fd)
+{
+	struct worker *w = arg;
+
+	datagrams_take(w->datagrams, fd);
+}
+
+static void on_impatient(void *arg)
+{
+	listen_to_guest(arg);
+}
+
+/* --- the end --- */
+
+static void on_idle(void *arg)
+{
+	struct worker *w = arg;
+	struct context *c = &w->context;
+	uint64_t idle_ms = (c->loop.now_ns - c->last_active_ns) / NS_PER_MS;
+	bool busy = c->active || flows_count(w->flows);
+
+	if (!busy && (!w->channel.added || idle_ms >= w->options.idle_ms)) {
+		say_text(w, "{\"idle\":true}\n");
+		c->loop.over = true;
+		return;
+	}
+	loop_start(&c->loop, &w->idle,
+		!w->channel.added ? 100
+		: busy		  ? w->options.idle_ms
+				  : w->options.idle_ms - idle_ms);
+}
+
+/* --- begin --- */
+
+static int make_parts(struct worker *w)
+{
+	struct context *c = &w->context;
+
+	c->names = names_make();
+	c->resolver = resolver_make(&c->loop);
+	w->flows = flows_make(c, on_datagrams, w);
+	w->datagrams = datagrams_make(c);
+	return c->names && c->resolver && w->flows && w->datagrams ? 0 : -ENOMEM;
+}
+
+static int begin(struct worker *w)
+{
+	struct context *c = &w->context;
+	int r = loop_init(&c->loop);
+
+	c->own_fd = r == 0 ? own_open() : -1;
+	r = r ? r : c->own_fd < 0 ? c->own_fd : make_parts(w);
+	r = r ? r : link_init(&c->link, &c->loop, w->options.listen_fd);
+	r = r ? r : loop_add(&c->loop, &w->channel, w->options.channel_fd, 0);
+	if (r < 0)
+		return r;
+	c->last_active_ns = c->loop.now_ns;
+	loop_start(&c->loop, &w->idle, w->options.idle_ms);
+	loop_start(&c->loop, &w->patience, POLICY_WAIT_MS);
+	return 0;
+}
+
+int worker_make(const struct worker_options *o, struct worker **ret, struct error *e)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	int r;
+
+	if (!w)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	w->options = *o;
+	w->context.loop.epoll_fd = w->context.own_fd = -1;
+	w->context.link.on_client = on_client;
+	w->context.link.on_line = on_line;
+	w->channel.on = on_channel;
+	w->idle.on = on_idle;
+	w->patience.on = on_impatient;
+	w->context.link.arg = w->channel.arg = w->idle.arg = w->patience.arg = w;
+	r = begin(w);
+	if (r < 0) {
+		worker_free(w);
+		return error_set_errno(e, ERROR_HOST, -r, "cannot begin");
+	}
+	*ret = w;
+	return 0;
+}
+
+void worker_run(struct worker *w)
+{
+	loop_run(&w->context.loop);
+}
+
+void worker_free(struct worker *w)
+{
+	struct context *c = &w->context;
+
+	datagrams_free(w->datagrams);
+	flows_free(w->flows);
+	link_done(&c->link);
+	resolver_free(c->resolver);
+	names_free(c->names);
+	policy_free(c->policy);
+	cleanup_close_p(&c->own_fd);
+	cleanup_close_p(&c->loop.epoll_fd);
+	free(w);
+}

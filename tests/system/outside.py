@@ -1,0 +1,213 @@
+"""A small Internet for tests: a network namespace behind a veth pair that has all public addresses, with servers
+that echo, count, send without end, reset, and an upstream resolver that counts what it is asked. The process that
+imports this gets a network namespace of its own, too, so the machine's stays as it is."""
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import threading
+
+CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
+HERE, THERE = "10.99.0.1", "10.99.0.2"
+PUBLIC, OTHER, RESOLVER = "93.184.216.34", "93.184.216.35", "9.9.9.9"
+NOBODY, UNREACHABLE = "93.184.217.1", "93.184.218.1"  # silence, and an ICMP error
+ECHO, COUNT, SOURCE, RESET, SLOW, CLOSED, ASKED = 7, 9, 19, 1111, 1112, 1113, 99
+ZONE = {"good.example": [PUBLIC], "www.good.example": [PUBLIC], "bad.example": [OTHER], "two.example": [NOBODY, PUBLIC],
+        "private.example": [THERE], "loop.example": ["127.0.0.1"], "meta.example": ["169.254.169.254"],
+        "mixed.example": ["127.0.0.1", PUBLIC], "own.example": [HERE], "large.example": [PUBLIC],
+        "shy.example": [PUBLIC], "api.test.example": [PUBLIC]}
+ALIASES = {"alias.example": "good.example"}
+
+
+def unshare(flags):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(flags) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+def question_of(message):
+    """The question's bytes, its name and its type."""
+    at, labels = 12, []
+    while message[at]:
+        labels.append(message[at + 1:at + 1 + message[at]].decode())
+        at += 1 + message[at]
+    return message[12:at + 5], ".".join(labels).lower(), struct.unpack(">H", message[at + 1:at + 3])[0]
+
+
+def name_of(text):
+    return b"".join(bytes([len(l)]) + l.encode() for l in text.split(".")) + b"\0"
+
+
+def answer_to(message, udp):
+    """What the upstream resolver says; None: nothing."""
+    raw, name, kind = question_of(message)
+    if name == "shy.example" and udp:
+        return None
+    records, owner = b"", b"\xc0\x0c"
+    count = 0
+    if name in ALIASES:
+        target = name_of(ALIASES[name])
+        records += owner + struct.pack(">HHIH", 5, 1, 60, len(target)) + target
+        owner, name, count = target, ALIASES[name], 1
+    for address in ZONE.get(name, []) if kind == 1 else []:
+        records += owner + struct.pack(">HHIH", 1, 1, 60, 4) + socket.inet_aton(address)
+        count += 1
+    flags = 0x8180 | (0 if name in ZONE else 3)
+    if name == "large.example" and udp:
+        flags, records, count = flags | 0x200, b"", 0
+    return message[:2] + struct.pack(">HHHHH", flags, 1, count, 0, 0) + raw + records
+
+
+class Servers:
+    """Runs in the process outside."""
+
+    def __init__(self):
+        self.asked = []
+        for port, serve in {ECHO: self.echo, COUNT: self.count, SOURCE: self.source, RESET: self.reset,
+                            SLOW: self.slow, ASKED: self.tell, 53: self.resolve_tcp, 443: self.echo, 22: self.echo}.items():
+            s = socket.create_server(("0.0.0.0", port), backlog=256)
+            threading.Thread(target=self.accept, args=(s, serve), daemon=True).start()
+        for address, port, serve in ((PUBLIC, ECHO, self.echo_udp), (RESOLVER, 53, self.resolve_udp),
+                                     (THERE, 5353, self.resolve_udp)):
+            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            s.bind((address, port))
+            threading.Thread(target=serve, args=(s,), daemon=True).start()
+
+    @staticmethod
+    def accept(s, serve):
+        while True:
+            c, _ = s.accept()
+            threading.Thread(target=Servers.guarded, args=(serve, c), daemon=True).start()
+
+    @staticmethod
+    def guarded(serve, c):
+        try:
+            with c:
+                serve(c)
+        except OSError:
+            pass
+
+    @staticmethod
+    def echo(c):
+        while data := c.recv(65536):
+            c.sendall(data)
+
+    @staticmethod
+    def count(c):
+        n = 0
+        while data := c.recv(65536):
+            n += len(data)
+        c.sendall(b"%d" % n)
+
+    @staticmethod
+    def source(c):
+        while True:
+            c.sendall(bytes(65536))
+
+    @staticmethod
+    def reset(c):
+        c.recv(1)
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    @staticmethod
+    def slow(c):
+        """Reads nothing until the client's bytes have filled everything, then counts."""
+        select.select([c], [], [])
+        threading.Event().wait(0.3)
+        Servers.count(c)
+
+    def tell(self, c):
+        c.sendall(json.dumps(self.asked).encode())
+        self.asked = []
+
+    @staticmethod
+    def echo_udp(s):
+        while True:
+            data, peer = s.recvfrom(65535)
+            s.sendto(data, peer)
+
+    def resolve_udp(self, s):
+        while True:
+            data, peer = s.recvfrom(65535)
+            self.asked.append(question_of(data)[1])
+            answer = answer_to(data, True)
+            if answer:
+                s.sendto(answer, peer)
+
+    def resolve_tcp(self, c):
+        data = c.recv(65535)
+        self.asked.append(question_of(data[2:])[1])
+        answer = answer_to(data[2:], False)
+        c.sendall(struct.pack(">H", len(answer)) + answer)
+
+
+def run_outside(ready, go):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    unshare(CLONE_NEWNET)
+    os.write(ready, b"1")
+    os.read(go, 1)
+    ip("link", "set", "lo", "up")
+    ip("addr", "add", THERE + "/24", "dev", "there")
+    ip("link", "set", "there", "up")
+    for address in (PUBLIC, OTHER, RESOLVER, "100.100.100.200", "168.63.129.16"):
+        ip("addr", "add", address + "/32", "dev", "lo")
+    with open("/proc/sys/net/ipv4/ip_forward", "w") as f:
+        f.write("1")
+    ip("route", "add", "blackhole", NOBODY)
+    ip("route", "add", "unreachable", UNREACHABLE)
+    Servers()
+    os.write(ready, b"2")
+    os.read(go, 1)  # until the test ends
+    os._exit(0)
+
+
+def begin():
+    """Returns a function that ends it. OSError or CalledProcessError: this host has no such namespaces."""
+    uid, gid = os.geteuid(), os.getegid()
+    unshare(CLONE_NEWNET | (CLONE_NEWUSER if uid else 0))
+    if uid:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as f:
+                f.write(text)
+    ready, go = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(ready[0])
+        os.close(go[1])
+        try:
+            run_outside(ready[1], go[0])
+        finally:
+            os._exit(1)
+    os.close(ready[1])
+    os.close(go[0])
+    assert os.read(ready[0], 1) == b"1", "no network namespace"
+    ip("link", "set", "lo", "up")
+    ip("link", "add", "here", "type", "veth", "peer", "name", "there", "netns", str(pid))
+    ip("addr", "add", HERE + "/24", "dev", "here")
+    ip("link", "set", "here", "up")
+    os.write(go[1], b"1")
+    assert os.read(ready[0], 1) == b"2", "the servers outside did not start"
+    ip("route", "add", "default", "via", THERE)
+    ip("route", "add", "throw", "93.184.219.0/24")
+
+    def end():
+        os.close(go[1])
+        os.waitpid(pid, 0)
+    return end
+
+
+def asked():
+    """What the upstream resolver was asked since the last call."""
+    with socket.create_connection((THERE, ASKED)) as c:
+        data = b""
+        while more := c.recv(65536):
+            data += more
+    return json.loads(data)
