@@ -14,7 +14,7 @@ struct fleet;
 /* Whether no sandbox has a network, whatever it says: none needs a worker. */
 bool network_is_off(const struct fleet *f);
 
-/* What the worker of this sandbox is told: a line of at most NETWORK_POLICY_MAX bytes, malloc'ed
+/* What the worker of this sandbox is told: a line of less than NETWORK_POLICY_MAX bytes, malloc'ed
  * (network_policy.h). NULL: out of memory. */
 char *network_policy_text(const struct instance *i);
 

@@ -1,10 +1,6 @@
 #include "fleet/network_policy.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/str.h"
 
 enum { ID_BYTES = 32 };
 
@@ -143,10 +139,8 @@ json_t *network_policy(const struct network_floor *floor, const json_t *network,
 char *network_policy_line(json_t *policy, json_t *names)
 {
 	json_t *root = json_pack("{s:o, s:o*}", "policy", policy, "names", names);
-	char *text = json_dumps(root, JSON_COMPACT), *line;
+	char *line = json_dumps(root, JSON_COMPACT);
 
 	json_decref(root);
-	line = text ? str_printf("%s\n", text) : NULL;
-	free(text);
 	return line;
 }

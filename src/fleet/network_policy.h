@@ -11,7 +11,7 @@
 
 enum {
 	NETWORK_NAMES_MAX = 64 * 1024,	 /* bytes of the worker's names, as JSON */
-	NETWORK_POLICY_MAX = 256 * 1024, /* bytes of the line, its end included */
+	NETWORK_POLICY_MAX = 256 * 1024, /* bytes of the line, with its end */
 };
 
 /* network: an object that network_check() accepts, or NULL. floor: NULL is the default of
@@ -19,7 +19,7 @@ enum {
 json_t *network_policy(const struct network_floor *floor, const json_t *network, bool no_internet,
 	uint64_t generation);
 
-/* The line of docs/egress-protocol.md, ending with '\n', at most NETWORK_POLICY_MAX bytes. Takes
+/* The line of docs/egress-protocol.md, without its end, less than NETWORK_POLICY_MAX bytes. Takes
  * both; names may be NULL. The caller frees it. NULL: out of memory. */
 char *network_policy_line(json_t *policy, json_t *names);
 
