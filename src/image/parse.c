@@ -1,30 +1,10 @@
 #include "image/parse.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "image/parse_internal.h"
-
-static const char *const names[PARSE_JOBS_] = {[PARSE_TAR] = "tar",
-	[PARSE_ARCHIVE] = "archive",
-	[PARSE_DEB] = "deb",
-	[PARSE_KERNEL] = "kernel",
-	[PARSE_MODULE] = "module"};
-
-const char *parse_job_name(enum parse_job job)
-{
-	return names[job];
-}
-
-int parse_job_of(const char *name)
-{
-	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcmp(name, names[i]) == 0)
-			return (int)i;
-	return -EINVAL;
-}
 
 int parse(const struct parse_options *o, struct tree_sink *to, struct error *e)
 {

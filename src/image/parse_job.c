@@ -1,0 +1,25 @@
+/* Apart from the readers, so that mayfly has none of them. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "image/parse.h"
+
+static const char *const names[PARSE_JOBS_] = {[PARSE_TAR] = "tar",
+	[PARSE_ARCHIVE] = "archive",
+	[PARSE_DEB] = "deb",
+	[PARSE_KERNEL] = "kernel",
+	[PARSE_MODULE] = "module"};
+
+const char *parse_job_name(enum parse_job job)
+{
+	return names[job];
+}
+
+int parse_job_of(const char *name)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return (int)i;
+	return -EINVAL;
+}
