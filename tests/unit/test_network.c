@@ -1,5 +1,5 @@
 /* src/fleet/network_*: what clients and the operator may say about a network, and the policy that
- * comes of it, judged by the rules of docs/network.md. */
+ * comes of it, judged by the rules of docs/network.md and by the worker. */
 #include "test.h"
 
 #include <arpa/inet.h>
@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "egress/net.h"
+#include "egress/policy.h"
 #include "fleet/network_check.h"
 #include "fleet/network_floor.h"
 #include "fleet/network_policy.h"
@@ -545,7 +547,7 @@ static bool host_matches(const char *rule, const char *name)
 	return strcmp(rule, name) == 0;
 }
 
-static bool net_has(const char *net, const char *address)
+static bool is_in_net(const char *net, const char *address)
 {
 	struct network_target outer, inner;
 	const char *reason;
@@ -575,7 +577,7 @@ static const char *layer_says(
 		const char *net = json_string_value(json_object_get(rule, "net"));
 
 		assert_true(!host != !net);
-		if (host ? !*name || !host_matches(host, name) : !net_has(net, address))
+		if (host ? !*name || !host_matches(host, name) : !is_in_net(net, address))
 			continue;
 		if (!has_port(json_object_get(rule, "ports"), port))
 			continue;
@@ -760,11 +762,37 @@ static struct network_floor *floor_of(const char *text)
 	return f;
 }
 
+/* The same by the worker's own judge. */
+static const char *judge_by_worker(const struct policy *p, const char *target)
+{
+	static char id[POLICY_ID_MAX + 1];
+	char name[160] = "", address[32] = "";
+	const char *equals = strchr(target, '='), *colon = strrchr(target, ':');
+	struct policy_verdict v;
+	uint32_t a = 0;
+
+	if (strchr(target, '?') || equals)
+		memcpy(name, target, strcspn(target, "?="));
+	if (!colon)
+		return policy_judge_name(p, name).allow ? "" : "question";
+	(void)snprintf(address, sizeof(address), "%.*s",
+		(int)(colon - (equals ? equals + 1 : target)), equals ? equals + 1 : target);
+	assert_int_equal(net_parse_address(address, &a), 0);
+	v = policy_judge(p, *name ? name : NULL, a, (uint16_t)atoi(colon + 1));
+	(void)snprintf(id, sizeof(id), "%s", v.allow ? "" : v.rule); /* fits */
+	return id;
+}
+
 static unsigned judge_all(const json_t *policy, const char *targets, size_t row)
 {
 	_cleanup_free_ char *copy = strdup(targets);
 	char *save = NULL;
+	struct policy *p = NULL;
+	struct error e = {0};
 	unsigned count = 0;
+
+	if (policy_make((json_t *)policy, &p, &e) < 0)
+		fail_msg("row %zu: the worker refuses it: %s", row, e.message);
 
 	for (char *t = strtok_r(copy, " ", &save); t; t = strtok_r(NULL, " ", &save), count++) {
 		char *want = strchr(t, '!');
@@ -772,12 +800,17 @@ static unsigned judge_all(const json_t *policy, const char *targets, size_t row)
 
 		if (want)
 			*want++ = '\0';
+		if (!want)
+			want = t + strlen(t);
 		got = judge(policy, t);
-		if (strcmp(got, want ? want : "") != 0)
+		if (strcmp(got, judge_by_worker(p, t)) != 0)
+			fail_msg("row %zu, target %s: '%s', and the worker '%s'", row, t, got,
+				judge_by_worker(p, t));
+		if (strcmp(got, want) != 0)
 			fail_msg("row %zu: %s %s, target %s: denied by '%s', not '%s'", row,
-				verdicts[row].mode, verdicts[row].network, t, got,
-				want ? want : "");
+				verdicts[row].mode, verdicts[row].network, t, got, want);
 	}
+	policy_free(p);
 	return count;
 }
 
@@ -867,7 +900,9 @@ static void test_longest_line(void **state)
 	json_t *allow = json_array(), *deny = json_array(), *network, *names;
 	char *text = calloc(1, NETWORK_NAMES_MAX), *line;
 	char name[NETWORK_HOST_MAX + 16], row[NETWORK_HOST_MAX + 64];
+	struct policy *p = NULL;
 	struct error e = {0};
+	json_t *message;
 
 	(void)state; /* none */
 	for (size_t i = 0; i < NETWORK_HOST_MAX; i++)
@@ -893,6 +928,10 @@ static void test_longest_line(void **state)
 	line = network_policy_line(network_policy(f, network, true, UINT32_MAX), names);
 	assert_non_null(line);
 	print_message("%zu bytes\n", strlen(line));
+	message = parsed(line);
+	assert_int_equal(policy_make(json_object_get(message, "policy"), &p, &e), 0);
+	policy_free(p);
+	json_decref(message);
 	assert_true(strlen(line) < NETWORK_POLICY_MAX);
 	free(line);
 	free(text);
