@@ -1,0 +1,39 @@
+/* A sandbox's network policy: an error names what is wrong, and what is accepted can be judged. */
+#include "fuzz.h"
+
+#include "egress/policy.h"
+#include "proto/json_tree.h"
+
+static void judge(const struct policy *p)
+{
+	static const char *const names[] = {"a", "a.b", "api.example.com", "x.y.example.com"};
+
+	check(p->layer_count >= 1 && p->layer_count <= POLICY_LAYERS_MAX);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		check(policy_is_host(names[i]));
+		check(policy_judge_name(p, names[i]).rule);
+		check(policy_judge(p, names[i], 0x01020304, 443).rule);
+		(void)policy_host(p, names[i]);
+	}
+	check(policy_judge(p, NULL, 0xcb007101, 80).rule);
+	(void)policy_opens(p, 0x0a000001);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const char *reason = NULL;
+	json_t *value = json_tree_parse(data, size, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, &reason);
+	struct error e = {0};
+	struct policy *p;
+
+	if (!value)
+		return 0;
+	if (policy_make(value, &p, &e) == 0) {
+		judge(p);
+		policy_free(p);
+	} else {
+		check(e.code != ERROR_NONE && e.message[0]);
+	}
+	json_decref(value);
+	return 0;
+}
