@@ -209,6 +209,8 @@ void instance_free(struct instance *i)
 		quota_release(&i->fleet->quota, &i->promised);
 	agent_link_close(i->link);
 	i->link = NULL;
+	if (i->egress)
+		i->egress_close(TAKE_PTR(i->egress), !i->fleet->stopping);
 	if (!i->watched) {
 		release(i);
 		return;

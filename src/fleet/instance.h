@@ -25,6 +25,7 @@
 #include "store/sandboxes.h"
 #include "store/templates.h"
 
+struct egress;
 struct fleet;
 struct instance;
 struct instance_maker;
@@ -108,6 +109,8 @@ struct instance {
 	struct store_template template;
 	uint64_t started_ns;	 /* CLOCK_REALTIME */
 	struct agent_link *link; /* the daemon's own link, or NULL */
+	struct egress *egress;	 /* serves its network (egress.h), or NULL */
+	void (*egress_close)(struct egress *x, bool end); /* unless egress is NULL */
 	struct instance_samples samples;
 	struct instance_meter meter;
 	struct instance_fair fair;

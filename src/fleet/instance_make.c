@@ -25,6 +25,7 @@
 #include "base/str.h"
 #include "fleet/allowance.h"
 #include "fleet/deadline.h"
+#include "fleet/egress.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/instance_end.h"
@@ -276,6 +277,8 @@ static void after_make(struct instance *i)
 		instance_make_give_up(m, &why);
 		return;
 	}
+	if (i->sandbox.egress_fd > 0)
+		egress_begin(i);
 	instance_make_await(m);
 }
 

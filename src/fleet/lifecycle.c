@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "fleet/allowance.h"
 #include "fleet/deadline.h"
+#include "fleet/egress.h"
 #include "fleet/fair.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
@@ -176,6 +177,7 @@ int instances_start(struct fleet *f, struct error *e)
 	f->aside.home = &f->home;
 	f->aside.options = f->options.aside;
 	f->on_deadline = on_deadline;
+	f->network_changed = egress_policy_changed;
 	f->lane = (struct lane){.loop = f->loop, .max = LANE_MAX, .key_max = LANE_KEY_MAX};
 	f->boots = (struct lane){.loop = f->loop, .max = BOOTS_MAX, .key_max = BOOTS_KEY_MAX};
 	f->diffs = (struct lane){.loop = f->loop, .max = DIFFS_MAX, .key_max = DIFFS_KEY_MAX};

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "fleet/egress.h"
 #include "fleet/events.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
@@ -133,6 +134,8 @@ static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *
 	i->promised = (struct sandbox_sizes){sb->cpus, sb->memory_bytes, sb->disk_bytes};
 	quota_take(&f->quota, &i->promised);
 	instance_enter(i);
+	if (f->options.backend->network)
+		egress_begin(i);
 	return 0;
 }
 

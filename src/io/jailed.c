@@ -12,27 +12,27 @@
 static struct {
 	pthread_mutex_t lock;
 	bool off;
-	struct launcher *launchers[2]; /* with a jail, and without */
+	struct launcher *launchers[JAIL_PLACES_];
 } here = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static int make(struct error *e)
+static int make(enum jail_place place, struct error *e)
 {
 	char path[PATH_MAX];
 	int r = program_path("mayfly-launcher", path, sizeof(path), e);
 
-	return r < 0 ? r
-		     : launcher_make(path, here.off ? JAIL_PLACE_NONE : JAIL_PLACE_EMPTY,
-			       &here.launchers[here.off], e);
+	return r < 0 ? r : launcher_make(path, place, &here.launchers[place], e);
 }
 
-/* The launcher, made at the first call. */
-static int obtain(struct launcher **ret, struct error *e)
+/* The launcher for a place, made at the first call. */
+static int obtain(enum jail_place place, struct launcher **ret, struct error *e)
 {
 	int r;
 
+	if (here.off)
+		place = JAIL_PLACE_NONE;
 	(void)pthread_mutex_lock(&here.lock); /* cannot fail */
-	r = here.launchers[here.off] ? 0 : make(e);
-	*ret = here.launchers[here.off];
+	r = here.launchers[place] ? 0 : make(place, e);
+	*ret = here.launchers[place];
 	(void)pthread_mutex_unlock(&here.lock); /* cannot fail */
 	return r;
 }
@@ -50,7 +50,7 @@ int jailed_configure(const char *word, struct error *e)
 int jailed_prepare(enum jail_kind *ret, struct error *e)
 {
 	struct launcher *l;
-	int r = obtain(&l, e);
+	int r = obtain(JAIL_PLACE_EMPTY, &l, e);
 
 	if (r == 0 && ret)
 		*ret = launcher_kind(l);
@@ -61,11 +61,19 @@ int jailed_start(
 	const struct launcher_start *s, pid_t *ret_pid, enum jail_kind *ret_kind, struct error *e)
 {
 	struct launcher *l;
-	int r = obtain(&l, e);
+	int r = obtain(JAIL_PLACE_EMPTY, &l, e);
 
 	if (r == 0)
 		r = launcher_start(l, s, ret_pid, e);
 	if (r == 0 && ret_kind)
 		*ret_kind = launcher_kind(l);
 	return r;
+}
+
+int jailed_start_dialler(const struct launcher_start *s, pid_t *ret, struct error *e)
+{
+	struct launcher *l;
+	int r = obtain(JAIL_PLACE_NETWORK, &l, e);
+
+	return r < 0 ? r : launcher_start(l, s, ret, e);
 }

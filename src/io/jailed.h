@@ -1,5 +1,5 @@
 /* How the jailed processes of this process start: with one launcher (jail/launcher.h) for them all,
- * microVMs and what unpacks archives alike. */
+ * microVMs and what unpacks archives alike, and another for those that dial. */
 #ifndef IO_JAILED_H
 #define IO_JAILED_H
 
@@ -20,5 +20,8 @@ int jailed_prepare(enum jail_kind *ret, struct error *e);
 /* Starts a program. All of s is borrowed. ret_kind may be NULL. Thread-safe. */
 int jailed_start(
 	const struct launcher_start *s, pid_t *ret_pid, enum jail_kind *ret_kind, struct error *e);
+
+/* Starts a program that keeps the host's network. All of s is borrowed. Thread-safe. */
+int jailed_start_dialler(const struct launcher_start *s, pid_t *ret, struct error *e);
 
 #endif

@@ -22,6 +22,7 @@
 struct backend_sandbox {
 	char id[SANDBOX_ID_BYTES];
 	int dirfd;
+	int egress_fd;	 /* far end of its egress channel; 0 or less: it has none */
 	struct vmm *vmm; /* NULL: nobody waits for the process */
 	pid_t pid;	 /* process that dies with the sandbox; holds the directory's lock */
 	enum jail_kind jail;
@@ -75,6 +76,7 @@ struct backend {
 		struct error *e);
 	/* Makes a sandbox run again after a daemon died during pause or snapshot. */
 	int (*settle)(int dirfd, struct error *e);
+	bool network; /* its sandboxes have an egress channel */
 	/* Checks whether a state could be loaded, without loading it: all of its files are
 	 * undamaged. */
 	int (*check)(const struct sandbox_options *o, struct error *e);

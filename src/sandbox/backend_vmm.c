@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "proto/snapshot.h"
 #include "sandbox/backend.h"
+#include "sandbox/egress_spawn.h"
 #include "sandbox/host.h"
 #include "sandbox/sandbox_plan.h"
 
@@ -28,6 +29,8 @@ void backend_sandbox_done(struct backend_sandbox *s)
 	free(s->user);
 	free(s->workdir);
 	cleanup_close_p(&s->dirfd);
+	if (s->egress_fd > 0)
+		(void)close(s->egress_fd); /* what waits in it is refused */
 	*s = (struct backend_sandbox){.dirfd = -1};
 }
 
@@ -66,21 +69,25 @@ static int launch(const struct sandbox_dirs *dirs, struct sandbox_plan *p, bool 
 {
 	_cleanup_free_ char *dir = str_printf("%s/%s", dirs->path, s->id);
 	_cleanup_close_ int cgroup_fd = -1;
+	_cleanup_close_ int egress_fd = -1;
 	int r;
 
 	if (!dir)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	r = sandbox_dirs_make_cgroup(
 		dirs, s->id, s->dirfd, p->cpus, p->memory_bytes, &cgroup_fd, e);
+	if (r == 0)
+		r = egress_channel(&egress_fd, &s->egress_fd, e);
 	if (r < 0)
 		return r;
 	p->launch.dir = dir;
 	p->launch.cgroup_fd = cgroup_fd;
+	p->launch.egress_fd = egress_fd;
 	p->launch.keep = !paused;
 	p->launch.paused = paused;
 	r = vmm_launch(&p->launch, &s->vmm, e);
 	p->launch.dir = NULL;
-	p->launch.cgroup_fd = -1;
+	p->launch.cgroup_fd = p->launch.egress_fd = -1;
 	if (r == 0) {
 		s->pid = vmm_pid(s->vmm);
 		s->jail = vmm_jail(s->vmm);
@@ -203,5 +210,6 @@ const struct backend backend_vmm = {
 	.pause = backend_vmm_pause,
 	.snapshot = backend_vmm_snapshot,
 	.settle = backend_vmm_settle,
+	.network = true,
 	.check = check,
 };

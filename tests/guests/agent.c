@@ -6,6 +6,7 @@
  * `noises` says under that word, most of them for ever: a neighbour that nobody wants. */
 #include "driver.h"
 #include "proto/agent_wire.h"
+#include "proto/egress_wire.h"
 
 enum {
 	VECTOR = 0x50,
@@ -44,6 +45,7 @@ static struct queue rx, tx, events;
 static struct ring rx_ring, tx_ring, event_ring, disk_ring;
 static struct packet rx_packets[QUEUE_SIZE], tx_packet;
 static struct connection connections[CONNECTIONS], nobody; /* the latter: for packets of none */
+static uint32_t own_port = AGENT_PORT;
 static struct virtio_vsock_hdr last; /* that arrived: says whom we talk to, and who we are */
 
 /* --- packets --- */
@@ -55,7 +57,7 @@ static void send_packet(const struct connection *c, uint16_t op, const void *dat
 
 	tx_packet.h = (struct virtio_vsock_hdr){.src_cid = last.dst_cid,
 		.dst_cid = last.src_cid,
-		.src_port = AGENT_PORT,
+		.src_port = own_port,
 		.dst_port = c->port,
 		.len = n,
 		.type = VIRTIO_VSOCK_TYPE_STREAM,
@@ -237,6 +239,18 @@ static void noise_vsock(struct connection *c)
 		send_packet(&nobody, VIRTIO_VSOCK_OP_RW, "x", 1);
 }
 
+/* Opens a stream to the host's egress port and says hello. */
+static void noise_flow(struct connection *c)
+{
+	static uint32_t next = 5000;
+	static const struct connection egress = {.port = EGRESS_PORT};
+
+	own_port = next++;
+	send_packet(&egress, VIRTIO_VSOCK_OP_REQUEST, NULL, 0);
+	send_packet(&egress, VIRTIO_VSOCK_OP_RW, "hello", 5);
+	own_port = AGENT_PORT;
+}
+
 static void fill_disk(struct block *b, uint64_t sectors, uint32_t type)
 {
 	static uint8_t data[PACKET];
@@ -283,6 +297,7 @@ static const struct noise {
 	{"console", noise_console},
 	{"agent", noise_agent},
 	{"vsock", noise_vsock},
+	{"flow", noise_flow},
 	{"disk", noise_disk},
 	{"discard", noise_discard},
 };

@@ -1,0 +1,461 @@
+#include "fleet/egress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "fleet/egress_link.h"
+#include "fleet/fleet.h"
+#include "fleet/instance.h"
+#include "fleet/network.h"
+#include "sandbox/egress_spawn.h"
+#include "sandbox/vmm_request.h"
+
+enum egress_state {
+	/* No worker. The channel is polled. To STARTING when a stream waits in it. */
+	EGRESS_QUIET,
+
+	/* A thread gets a new channel, or starts a worker; there is a `task`. To SERVING when the
+	 * worker runs, to QUIET when there was only a channel to get, to RESTING by a failure. */
+	EGRESS_STARTING,
+
+	/* There is a worker, with a link. `pid` is not 0 if it is our child.
+	 * To RESTING when it is gone: that is when its process has ended, or without one when the
+	 * link is lost. */
+	EGRESS_SERVING,
+
+	/* Waits for the timer; the delay is 0 after an orderly end. To QUIET, or to STARTING where
+	 * there is no channel. */
+	EGRESS_RESTING,
+
+	/* The microVM has closed the channel, or takes none: nothing comes any more. */
+	EGRESS_OVER,
+};
+
+/* What a thread does, with descriptors of its own. */
+struct task {
+	uv_work_t work;
+	struct egress *egress;
+	int dirfd, far_fd; /* far_fd < 0: gets a channel and nothing else */
+	pid_t pid;
+	int result;
+	struct error why;
+};
+
+struct egress {
+	struct instance *instance; /* NULL: closed */
+	enum egress_state state;
+	bool keep;	/* closed: a worker that starts is kept */
+	int far_fd;	/* -1: an earlier daemon's worker has it */
+	uv_poll_t poll; /* of far_fd, if that is there */
+	bool polling;	/* poll is open */
+	uv_timer_t timer;
+	uv_poll_t death;
+	bool watched; /* death is open */
+	int pid_fd;
+	pid_t pid; /* of our child; 0: none */
+	struct task *task;
+	struct egress_link *link;
+	bool idle;	   /* the worker said so */
+	uint64_t began_ms; /* the worker; by the loop's clock */
+	unsigned failures; /* in a row */
+	unsigned handles;  /* open, besides the link's */
+	char id[SANDBOX_ID_BYTES];
+	uv_loop_t *loop;
+	struct fleet *fleet;
+};
+
+static void rest(struct egress *x);
+
+/* --- freeing --- */
+
+static void maybe_free(struct egress *x)
+{
+	if (x->instance || x->task || x->handles)
+		return;
+	cleanup_close_p(&x->far_fd);
+	free(x);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	struct egress *x = h->data;
+
+	x->handles--;
+	maybe_free(x);
+}
+
+static void on_death_closed(uv_handle_t *h)
+{
+	struct egress *x = h->data;
+
+	cleanup_close_p(&x->pid_fd);
+	x->pid_fd = -1;
+	x->watched = false;
+	x->handles--;
+	if (!x->instance)
+		maybe_free(x);
+	else if (!x->link) /* else what it said last is still to be read */
+		rest(x);
+}
+
+/* --- the worker's end --- */
+
+static uint64_t delay_ms(const struct egress *x)
+{
+	uint64_t ms = EGRESS_DELAY_MS;
+
+	if (x->failures == 0)
+		return 0;
+	for (unsigned n = 1; n < x->failures && ms < EGRESS_DELAY_MAX_MS; n++)
+		ms *= 2;
+	return ms < EGRESS_DELAY_MAX_MS ? ms : EGRESS_DELAY_MAX_MS;
+}
+
+static void complain(struct egress *x, const char *why)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(20);
+
+	if (log_limited(&limit)) /* a tenant may cause it */
+		log_warn("the worker of a sandbox's network: %s sandbox=%s", why, x->id);
+}
+
+static void fail(struct egress *x, const char *why)
+{
+	x->idle = false;
+	if (uv_now(x->loop) - x->began_ms >= EGRESS_DELAY_MAX_MS)
+		x->failures = 0;
+	x->failures++;
+	complain(x, why);
+}
+
+static void close_link(struct egress *x)
+{
+	egress_link_close(x->link);
+	x->link = NULL;
+}
+
+static void on_death(uv_poll_t *h, int status, int events)
+{
+	struct egress *x = h->data;
+	int how;
+
+	if (waitpid(x->pid, &how, WNOHANG) == 0)
+		return; /* not yet */
+	x->pid = 0;
+	uv_close((uv_handle_t *)h, on_death_closed);
+}
+
+/* Ends our child, whose death follows. It is not reaped yet, so the pid is still its own. */
+static void end_worker(const struct egress *x)
+{
+	if (x->pid > 0)
+		(void)kill(x->pid, SIGKILL);
+}
+
+static void on_lost(const char *why, void *arg)
+{
+	struct egress *x = arg;
+
+	if (!x->idle)
+		fail(x, why);
+	close_link(x);
+	end_worker(x);
+	if (!x->watched)
+		rest(x);
+}
+
+/* --- lines --- */
+
+/* For the next worker, also of the sandbox that is made of this one. */
+static void keep_names(struct egress *x, const json_t *names)
+{
+	_cleanup_free_ char *text = json_dumps(names, JSON_COMPACT);
+	struct error e = {0};
+
+	if (!text)
+		complain(x, "out of memory");
+	else if (network_keep_names(x->instance, text, &e) < 0)
+		complain(x, e.message);
+}
+
+static void on_line(json_t *object, void *arg)
+{
+	struct egress *x = arg;
+	const json_t *applied = json_object_get(object, "applied");
+	const json_t *names = json_object_get(object, "names");
+
+	if (json_is_object(names))
+		keep_names(x, names);
+	if (json_is_true(json_object_get(object, "idle")))
+		x->idle = true;
+	if (json_is_integer(applied))
+		log_debug("a sandbox's network has its policy generation=%lld sandbox=%s",
+			json_integer_value(applied), x->id);
+}
+
+static const struct egress_link_ops link_ops = {on_line, on_lost};
+
+static int tell_policy(struct egress *x)
+{
+	_cleanup_free_ char *text = network_policy_text(x->instance);
+
+	return text ? egress_link_say(x->link, text) : -ENOMEM;
+}
+
+void egress_policy_changed(struct instance *i)
+{
+	struct egress *x = i->egress;
+
+	if (x && x->link && tell_policy(x) < 0)
+		complain(x, "it cannot be told its policy: out of memory");
+}
+
+static int open_link(struct egress *x, struct error *e)
+{
+	int r = egress_link_open(x->loop, x->instance->sandbox.dirfd, &link_ops, x, &x->link, e);
+
+	if (r < 0)
+		return r;
+	r = tell_policy(x);
+	if (r < 0)
+		close_link(x);
+	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "the policy") : 0;
+}
+
+/* --- starting --- */
+
+static int get_channel(struct task *t)
+{
+	_cleanup_close_ int vmm_fd = -1;
+	int r = egress_channel(&vmm_fd, &t->far_fd, &t->why);
+
+	return r == 0 ? vmm_set_egress(t->dirfd, vmm_fd, &t->why) : r;
+}
+
+static void task_work(uv_work_t *w)
+{
+	struct task *t = w->data;
+
+	t->result = t->far_fd < 0 ? get_channel(t)
+				  : egress_spawn(t->dirfd, t->far_fd, &t->pid, &t->why);
+}
+
+static void task_free(struct task *t)
+{
+	cleanup_close_p(&t->dirfd);
+	cleanup_close_p(&t->far_fd);
+	free(t);
+}
+
+/* Nobody is there any more to watch it. */
+static void drop_worker(const struct egress *x, pid_t pid)
+{
+	if (x->keep)
+		return;
+	(void)kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void watch_worker(struct egress *x, pid_t pid)
+{
+	struct error e = {0};
+
+	x->death.data = x;
+	if (instance_watch_process(x->fleet, pid, &x->death, &x->pid_fd, on_death, &e) < 0) {
+		fail(x, e.message);
+		drop_worker(x, pid);
+		rest(x);
+		return;
+	}
+	x->watched = true;
+	x->handles++;
+	x->pid = pid;
+	x->idle = false;
+	x->state = EGRESS_SERVING;
+	x->began_ms = uv_now(x->loop);
+	if (open_link(x, &e) < 0) {
+		fail(x, e.message);
+		end_worker(x);
+	}
+}
+
+static void watch_channel(struct egress *x);
+
+static void task_done(uv_work_t *w, int status)
+{
+	struct task *t = w->data;
+	struct egress *x = t->egress;
+	bool channel = t->pid == 0 && t->result == 0;
+
+	x->task = NULL;
+	if (!x->instance) {
+		if (t->pid > 0)
+			drop_worker(x, t->pid);
+		maybe_free(x);
+	} else if (t->result < 0 && x->far_fd < 0 &&
+		   (t->why.code == ERROR_USAGE || t->why.code == ERROR_NOT_FOUND)) {
+		x->state = EGRESS_OVER; /* of an older Mayfly, or it has ended */
+		complain(x, t->why.message);
+	} else if (t->result < 0) {
+		fail(x, t->why.message);
+		rest(x);
+	} else if (channel) {
+		x->far_fd = TAKE_FD(t->far_fd);
+		watch_channel(x);
+	} else {
+		watch_worker(x, t->pid);
+	}
+	task_free(t);
+}
+
+static int own_fd(int fd)
+{
+	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static void start(struct egress *x)
+{
+	struct task *t = calloc(1, sizeof(*t));
+
+	x->state = EGRESS_STARTING;
+	if (t) {
+		t->dirfd = own_fd(x->instance->sandbox.dirfd);
+		t->far_fd = own_fd(x->far_fd);
+	}
+	if (!t || t->dirfd < 0 || (x->far_fd >= 0 && t->far_fd < 0)) {
+		if (t)
+			task_free(t);
+		fail(x, "out of memory or descriptors");
+		rest(x);
+		return;
+	}
+	t->egress = x;
+	t->work.data = t;
+	x->task = t;
+	/* fails only without a callback */
+	(void)uv_queue_work(x->loop, &t->work, task_work, task_done);
+}
+
+/* --- the channel --- */
+
+/* What comes is read by the worker. Nothing at all: the microVM is gone. */
+static bool channel_is_over(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static void on_channel(uv_poll_t *h, int status, int events)
+{
+	struct egress *x = h->data;
+
+	(void)uv_poll_stop(h); /* always 0 */
+	if (channel_is_over(x->far_fd))
+		x->state = EGRESS_OVER;
+	else
+		start(x);
+}
+
+static void watch_channel(struct egress *x)
+{
+	x->state = EGRESS_QUIET;
+	if (!x->polling && uv_poll_init(x->loop, &x->poll, x->far_fd) < 0) {
+		x->state = EGRESS_OVER;
+		complain(x, "its channel cannot be watched");
+		return;
+	}
+	x->handles += !x->polling;
+	x->polling = true;
+	x->poll.data = x;
+	(void)uv_poll_start(&x->poll, UV_READABLE, on_channel); /* fails only for closed handles */
+}
+
+static void on_rested(uv_timer_t *t)
+{
+	struct egress *x = t->data;
+
+	if (x->far_fd >= 0)
+		watch_channel(x);
+	else
+		start(x);
+}
+
+static void rest(struct egress *x)
+{
+	if (x->idle)
+		x->failures = 0;
+	x->state = EGRESS_RESTING;
+	(void)uv_timer_start(&x->timer, on_rested, delay_ms(x), 0); /* cannot fail */
+}
+
+/* --- the sandbox --- */
+
+/* Lets go of the sandbox. end: the worker ends; otherwise it goes on for the next daemon. */
+static void egress_close(struct egress *x, bool end)
+{
+	x->instance = NULL;
+	x->keep = !end;
+	close_link(x);
+	uv_close((uv_handle_t *)&x->timer, on_closed);
+	if (x->polling)
+		uv_close((uv_handle_t *)&x->poll, on_closed);
+	if (x->keep && x->pid > 0)
+		uv_close((uv_handle_t *)&x->death, on_death_closed);
+	else
+		end_worker(x); /* its death frees x */
+}
+
+/* Without a far end, what the guest opens is refused. */
+static void close_far_end(struct instance *i)
+{
+	if (i->sandbox.egress_fd > 0)
+		(void)close(i->sandbox.egress_fd); /* nothing is in it that counts */
+	i->sandbox.egress_fd = -1;
+}
+
+void egress_begin(struct instance *i)
+{
+	struct egress *x;
+
+	if (network_is_off(i->fleet) && i->sandbox.egress_fd > 0) {
+		close_far_end(i);
+		return;
+	}
+	x = calloc(1, sizeof(*x));
+	if (!x) {
+		log_error("a sandbox has no network: out of memory sandbox=%s", i->sandbox.id);
+		return;
+	}
+	*x = (struct egress){.instance = i,
+		.fleet = i->fleet,
+		.loop = i->fleet->loop,
+		.pid_fd = -1,
+		.far_fd = i->sandbox.egress_fd > 0 ? i->sandbox.egress_fd : -1,
+		.handles = 1};
+	i->sandbox.egress_fd = -1;
+	memcpy(x->id, i->sandbox.id, sizeof(x->id));
+	(void)uv_timer_init(x->loop, &x->timer); /* cannot fail */
+	x->timer.data = x;
+	i->egress = x;
+	i->egress_close = egress_close;
+	if (x->far_fd >= 0)
+		watch_channel(x);
+	else if (open_link(x, NULL) == 0)
+		x->state = EGRESS_SERVING;
+	else if (network_is_off(i->fleet))
+		x->state = EGRESS_OVER;
+	else
+		start(x);
+}

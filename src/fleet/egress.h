@@ -1,0 +1,27 @@
+/* The workers of the sandboxes' networks (docs/egress-protocol.md): one for each sandbox with
+ * traffic.
+ *
+ * A sandbox's egress channel is polled while it has no worker. When a stream waits in it, a worker is
+ * started, connected to and told the policy. When the worker ends, the channel is polled again. One
+ * that ends without having said that it is idle is started anew after a delay, which doubles from
+ * EGRESS_DELAY_MS to EGRESS_DELAY_MAX_MS, and is forgotten when one has lived for that long.
+ *
+ * After a restart of the daemon, the worker that serves the sandbox is found through its socket. Only
+ * it has the channel then, so once it is gone the microVM gets a new one. */
+#ifndef FLEET_EGRESS_H
+#define FLEET_EGRESS_H
+
+enum { EGRESS_DELAY_MS = 100, EGRESS_DELAY_MAX_MS = 30000 };
+
+struct egress;
+struct instance;
+
+/* Begins to serve a sandbox that was made, and takes the far end of its channel, or one of an earlier
+ * daemon. Until the instance is freed: then the worker ends, too, unless the daemon stops. Without
+ * memory the sandbox has no network, which is logged. */
+void egress_begin(struct instance *i);
+
+/* The sandbox's policy has changed: tells the worker, if there is one. For fleet->network_changed. */
+void egress_policy_changed(struct instance *i);
+
+#endif

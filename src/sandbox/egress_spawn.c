@@ -1,0 +1,77 @@
+#include "sandbox/egress_spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "io/jailed.h"
+#include "io/program.h"
+#include "sandbox/launch_internal.h"
+
+enum { BACKLOG = 4, ENVIRONMENT_MAX = 3 };
+
+int egress_channel(int *ret_vmm, int *ret_far, struct error *e)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return error_set_errno(
+			e, ERROR_NO_SPACE, errno, "cannot make the sandbox's egress channel");
+	*ret_vmm = pair[0];
+	*ret_far = pair[1];
+	return 0;
+}
+
+static void pick_environment(char *env[])
+{
+	static const char *const names[] = {"MAYFLY_LOG=", "MAYFLY_EGRESS_IDLE_MS="};
+	unsigned n = 0;
+
+	for (char **p = environ; p && *p; p++)
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+			if (str_starts_with(*p, names[i]) && n + 1 < ENVIRONMENT_MAX)
+				env[n++] = *p;
+	env[n] = NULL;
+}
+
+static int open_files(int dirfd, int *ret_listen, int *ret_log, struct error *e)
+{
+	if (unlinkat(dirfd, "egress.sock", 0) < 0 && errno != ENOENT)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot replace egress.sock");
+	*ret_listen = fd_unix_listen(dirfd, "egress.sock", SOCK_STREAM, BACKLOG);
+	if (*ret_listen < 0)
+		return error_set_errno(
+			e, ERROR_INTERNAL, -*ret_listen, "cannot create egress.sock");
+	*ret_log = launch_open_file(dirfd, "egress.log", O_WRONLY | O_CREAT | O_APPEND);
+	if (*ret_log < 0)
+		return error_set_errno(e, *ret_log == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL,
+			-*ret_log, "cannot create egress.log");
+	return 0;
+}
+
+int egress_spawn(int dirfd, int far_fd, pid_t *ret, struct error *e)
+{
+	_cleanup_close_ int listen_fd = -1;
+	_cleanup_close_ int log_fd = -1;
+	char path[PATH_MAX], *env[ENVIRONMENT_MAX];
+	char *argv[] = {(char *)"mayfly-egress", NULL};
+	int r = open_files(dirfd, &listen_fd, &log_fd, e);
+
+	if (r == 0)
+		r = program_path("mayfly-egress", path, sizeof(path), e);
+	if (r < 0)
+		return r;
+	pick_environment(env);
+	return jailed_start_dialler(&(struct launcher_start){.path = path,
+					    .argv = argv,
+					    .env = env,
+					    .fds = (const int[]){far_fd, listen_fd},
+					    .fd_count = 2,
+					    .log_fd = log_fd},
+		ret, e);
+}

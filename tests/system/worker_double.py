@@ -1,0 +1,81 @@
+"""In the place of mayfly-egress (worker_double.c): does what the file `mode` in its directory says, and notes in `notes`
+what comes. Descriptor 3 is the egress channel, 4 the daemon's listening socket.
+
+  serve   tells the daemon what it applied, and notes what each stream says first
+  idle    the same for one stream, then says that it is idle and ends
+  crash   ends at once
+  deaf    never reads what it is told
+  flood   says lines without end
+  line    says a line without end"""
+import json
+import os
+import selectors
+import socket
+import sys
+
+home = sys.argv[1]
+
+
+def note(text):
+    with open(os.path.join(home, "notes"), "a") as f:
+        f.write(f"{os.getpid()} {text}\n")
+
+
+with open(os.path.join(home, "mode")) as f:
+    mode = f.read().strip()
+note(f"start {mode}")
+if mode == "crash":
+    sys.exit(1)
+channel, listener = socket.socket(fileno=3), socket.socket(fileno=4)
+listener.setblocking(True)
+client = listener.accept()[0]
+if mode == "deaf":
+    socket.socket().settimeout(None)
+    while True:
+        os.read(os.pipe()[0], 1)
+while mode in ("flood", "line"):
+    client.sendall((b'{"flow":{}}\n' if mode == "flood" else b"x" * 12) * 1000)
+
+
+def take_policy(client):
+    data = b""
+    while not data.endswith(b"\n"):
+        part = client.recv(65536)
+        if not part:
+            return False
+        data += part
+    generation = json.loads(data)["policy"]["generation"]
+    client.sendall(json.dumps({"applied": generation}).encode() + b"\n")
+    note(f"policy {generation}")
+    return True
+
+
+def take_stream(client):
+    try:
+        data, fds, _, _ = socket.recv_fds(channel, 1, 1)
+    except BlockingIOError:
+        return
+    if not fds:
+        note("end")
+        sys.exit(0)
+    stream = socket.socket(fileno=fds[0])
+    stream.setblocking(True)
+    note(f"stream {stream.recv(100).decode()}")
+    stream.close()
+    if mode == "idle":
+        client.sendall(b'{"idle":true}\n')
+        sys.exit(0)
+
+
+if not take_policy(client):
+    client.close()
+s = selectors.DefaultSelector()
+s.register(channel, selectors.EVENT_READ)
+s.register(listener, selectors.EVENT_READ)
+while True:
+    for key, _ in s.select():
+        if key.fileobj is channel:
+            take_stream(client)
+        else:
+            client = listener.accept()[0]
+            take_policy(client)
