@@ -66,7 +66,7 @@ test('network, and updateNetwork', async () => {
   })
   const about = async () => {
     const { network, allowInternetAccess } = await sandbox.getInfo()
-    return { network, allowInternetAccess }
+    return JSON.parse(JSON.stringify({ network, allowInternetAccess })) // without what is undefined
   }
   assert.deepEqual(await about(), {
     allowInternetAccess: false,
