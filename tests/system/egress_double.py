@@ -35,6 +35,7 @@ class Host:
     def __init__(self):
         self.asked = []  # (destination, source) of each TCP flow
         self.udp_streams = 0
+        self.datagrams_to = set()
         self.streams = []
         self.release = threading.Event()  # lets port 87 go on
 
@@ -111,8 +112,7 @@ class Host:
         while s.recv(1 << 16):
             pass
 
-    @staticmethod
-    def datagrams(s):
+    def datagrams(self, s):
         """Echoes each, but what is sent to port 9."""
         s.sendall(answer(OK))
         while True:
@@ -120,6 +120,7 @@ class Host:
             length, zero = struct.unpack("<HH", head[:4])
             assert zero == 0
             data = read(s, length)
+            self.datagrams_to.add(endpoint(head[10:]))
             if endpoint(head[10:])[1] != 9:
                 s.sendall(head + data)
 
