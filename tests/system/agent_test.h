@@ -35,6 +35,7 @@ extern pid_t agent_pid;
 
 /* A connection, closed when the test ends. */
 struct agent_conn *dial_agent(void);
+void pause_ms(unsigned ms);
 int raw_socket(void); /* closed by the caller */
 uint64_t soon(void);  /* a deadline that only a hanging agent misses */
 long agent_rss_kib(void);

@@ -15,7 +15,7 @@
 
 #define ARGV(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void pause_ms(unsigned ms)
+void pause_ms(unsigned ms)
 {
 	struct timespec ts = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
 
@@ -549,13 +549,28 @@ static void test_one_shots(void)
 	CHECK(o.exit.flags == AGENT_EXIT_SIGNALED && o.exit.status == SIGTERM);
 }
 
+static bool is_stopped(uint32_t pid)
+{
+	char path[64], text[256] = "";
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	f = fopen(path, "r");
+	if (!f)
+		return false;
+	if (!fgets(text, sizeof(text), f))
+		text[0] = '\0';
+	(void)fclose(f); /* it was only read */
+	return strstr(text, ") T ") != NULL;
+}
+
 /* INPUT is answered only when the process took it, and several wait for their turn. */
 static void test_input_waits(void)
 {
 	enum { PIECE = 65536, PIECES = 8 };
 	struct agent_conn *c = dial_agent(), *senders[PIECES];
 	uint8_t *data = calloc(1, PIECE);
-	uint32_t pid = start_shell(c, "sleep 2; wc -c", AGENT_EXEC_STDIN);
+	uint32_t pid = start_shell(c, "kill -STOP $$; wc -c", AGENT_EXEC_STDIN);
 	struct agent_input in = {{.pid = pid}, 0, data, PIECE};
 	struct agent_close_input end = {{.pid = pid}};
 	struct agent_event ev;
@@ -568,9 +583,12 @@ static void test_input_waits(void)
 		      agent_flush(senders[i], NULL) == 1;
 	}
 	free(data);
+	while (!is_stopped(pid))
+		pause_ms(10);
 	pause_ms(100);
 	for (int i = 2; i < PIECES; i++)
 		early |= agent_next_event(senders[i], &ev, NULL) != 0;
+	CHECK(kill((pid_t)pid, SIGCONT) == 0);
 	for (int i = 0; i < PIECES; i++)
 		if (i >= 2 || agent_next_event(senders[i], &ev, NULL) == 0)
 			ok &= agent_wait_event(senders[i], soon(), &ev, NULL) == 1 &&

@@ -153,9 +153,9 @@ static void test_tree_of_mounts(void)
 }
 
 /* The tasks' commands that begin so, and whether the agent is among them. */
-static unsigned count_tasks(const char *begin, uint32_t pid, struct agent_task *ret)
+static unsigned count_tasks_over(
+	struct agent_conn *c, const char *begin, uint32_t pid, struct agent_task *ret)
 {
-	struct agent_conn *c = dial_agent();
 	struct agent_event ev;
 	unsigned count = 0;
 
@@ -173,14 +173,19 @@ static unsigned count_tasks(const char *begin, uint32_t pid, struct agent_task *
 	return count;
 }
 
+static unsigned count_tasks(const char *begin, uint32_t pid, struct agent_task *ret)
+{
+	return count_tasks_over(dial_agent(), begin, pid, ret);
+}
+
 static void test_tasks(void)
 {
-	struct agent_conn *c = dial_agent();
+	struct agent_conn *c = dial_agent(), *lists = dial_agent();
 	uint32_t pid = start_shell(c, "exec sleep 1234", 0);
 	struct agent_task t, again;
 
-	while (!count_tasks("sleep 1234", pid, &t)) /* it may still be a shell */
-		;
+	while (!count_tasks_over(lists, "sleep 1234", pid, &t)) /* it may still be a shell */
+		pause_ms(10);
 	CHECK(t.parent == (uint32_t)agent_pid && t.start > 0);
 	CHECK(count_tasks("sleep 1234", pid, &again) == 1 && again.start == t.start);
 	CHECK(count_tasks("", (uint32_t)agent_pid, &t) == 0);
