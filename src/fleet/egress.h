@@ -2,9 +2,9 @@
  * traffic.
  *
  * A sandbox's egress channel is polled while it has no worker. When a stream waits in it, a worker is
- * started, connected to and told the policy. When the worker ends, the channel is polled again. One
- * that ends without having said that it is idle is started anew after a delay, which doubles from
- * EGRESS_DELAY_MS to EGRESS_DELAY_MAX_MS, and is forgotten when one has lived for that long.
+ * started, connected to and told the policy. When the worker ends, the channel is polled again. If
+ * it had not said that it is idle, it has failed, and the next one waits. The delay doubles from
+ * EGRESS_DELAY_MS to EGRESS_DELAY_MAX_MS. It begins anew when a worker has lived that long.
  *
  * After a restart of the daemon, the worker that serves the sandbox is found through its socket. Only
  * it has the channel then, so once it is gone the microVM gets a new one. */

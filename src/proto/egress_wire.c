@@ -22,27 +22,33 @@ static struct egress_endpoint get_endpoint(struct reader *r)
 	return e;
 }
 
+static int put(struct buf *b, const void *head, size_t head_len, const void *rest, size_t len)
+{
+	uint8_t *p = buf_reserve(b, head_len + len);
+
+	if (!p)
+		return -EMSGSIZE;
+	memcpy(p, head, head_len);
+	if (len)
+		memcpy(p + head_len, rest, len);
+	buf_commit(b, head_len + len);
+	return 0;
+}
+
 /* --- the header of a flow --- */
 
 int egress_put_open(struct buf *b, const struct egress_open *o)
 {
 	uint8_t head[EGRESS_OPEN_HEADER] = {EGRESS_VERSION, (uint8_t)o->kind};
 	size_t len = strnlen(o->name, sizeof(o->name));
-	uint8_t *p;
 
 	if (len > EGRESS_NAME_MAX || (o->kind != EGRESS_TCP && o->kind != EGRESS_UDP))
 		return -EINVAL;
-	p = buf_reserve(b, sizeof(head) + len);
-	if (!p)
-		return -EMSGSIZE;
 	head[2] = (uint8_t)len;
 	put_endpoint(head + 4, &o->to);
 	put_endpoint(head + 10, &o->from);
 	put_le32(head + 16, o->pid);
-	memcpy(p, head, sizeof(head));
-	memcpy(p + sizeof(head), o->name, len);
-	buf_commit(b, sizeof(head) + len);
-	return 0;
+	return put(b, head, sizeof(head), o->name, len);
 }
 
 int egress_get_open(const void *data, size_t n, struct egress_open *ret)
@@ -93,19 +99,12 @@ int egress_put_answer(struct buf *b, const struct egress_answer *a)
 {
 	uint8_t head[EGRESS_ANSWER_HEADER] = {EGRESS_VERSION, (uint8_t)a->verdict};
 	size_t len = strnlen(a->reason, sizeof(a->reason));
-	uint8_t *p;
 
 	if (len > EGRESS_REASON_MAX || !is_sound(a->verdict, a->err, a->reason, len))
 		return -EINVAL;
-	p = buf_reserve(b, sizeof(head) + len);
-	if (!p)
-		return -EMSGSIZE;
 	put_le16(head + 2, (uint16_t)a->err);
 	head[4] = (uint8_t)len;
-	memcpy(p, head, sizeof(head));
-	memcpy(p + sizeof(head), a->reason, len);
-	buf_commit(b, sizeof(head) + len);
-	return 0;
+	return put(b, head, sizeof(head), a->reason, len);
 }
 
 int egress_get_answer(const void *data, size_t n, struct egress_answer *ret)
@@ -135,21 +134,13 @@ int egress_get_answer(const void *data, size_t n, struct egress_answer *ret)
 int egress_put_datagram(struct buf *b, const struct egress_datagram *d)
 {
 	uint8_t head[EGRESS_DATAGRAM_HEADER] = {0};
-	uint8_t *p;
 
 	if (d->len > EGRESS_DATAGRAM_MAX)
 		return -EINVAL;
-	p = buf_reserve(b, sizeof(head) + d->len);
-	if (!p)
-		return -EMSGSIZE;
 	put_le16(head, (uint16_t)d->len);
 	put_endpoint(head + 4, &d->guest);
 	put_endpoint(head + 10, &d->remote);
-	memcpy(p, head, sizeof(head));
-	if (d->len)
-		memcpy(p + sizeof(head), d->data, d->len);
-	buf_commit(b, sizeof(head) + d->len);
-	return 0;
+	return put(b, head, sizeof(head), d->data, d->len);
 }
 
 int egress_get_datagram(const void *data, size_t n, struct egress_datagram *ret)
