@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "egress/net.h"
+#include "base/net.h"
 
 enum {
 	HEADER_BYTES = 12,

@@ -1,6 +1,6 @@
 #include "egress/names_report.h"
 
-#include "egress/net.h"
+#include "base/net.h"
 
 static void add(void *arg, const char *name, uint32_t address)
 {

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "base/cleanup.h"
-#include "egress/net.h"
+#include "base/net.h"
 
 #define ADDRESS(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (c) << 8 | (d))
 #define NET(a, b, c, d, prefix)                                                                    \

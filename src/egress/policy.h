@@ -12,7 +12,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "egress/net.h"
+#include "base/net.h"
 
 enum {
 	POLICY_VERSION = 1,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "egress/net.h"
+#include "base/net.h"
 #include "proto/json_text.h"
 
 uint64_t record_now_ms(void)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/net.h"
 #include "fleet/network_rules.h"
 #include "proto/http_headers.h"
 
@@ -101,7 +102,7 @@ static int check_dns(const json_t *network, const struct network_floor *floor, s
 
 		if (!text)
 			return -EINVAL;
-		if (network_address_parse(text, &t.net) < 0)
+		if (net_parse_address(text, &t.net) < 0)
 			r = error_set(e, ERROR_USAGE, EINVAL,
 				"dnsServers[%zu] '%.64s': it is no IPv4 address", i, text);
 		else if (network_floor_forbids(floor, &t))

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/net.h"
 
 enum { ID_BYTES = 32, RESOLVERS_BYTES_MAX = 64 * 1024 };
 
@@ -174,7 +175,7 @@ static bool has_host(const struct network_floor *f, const char *name)
 static int add_host(
 	struct network_floor *f, const char *text, const struct network_target *to, struct error *e)
 {
-	char name[NETWORK_HOST_MAX + 1], address[NETWORK_ADDRESS_BYTES];
+	char name[NETWORK_HOST_MAX + 1], address[NET_TEXT_BYTES];
 	const char *reason;
 	json_t *host;
 
@@ -184,8 +185,7 @@ static int add_host(
 		return error_set(e, ERROR_USAGE, EINVAL, "'%s' was there before", name);
 	if (json_array_size(f->hosts) >= NETWORK_HOSTS_MAX)
 		return error_set(e, ERROR_LIMIT, E2BIG, "more than %d names", NETWORK_HOSTS_MAX);
-	host = json_pack(
-		"{s:s, s:s}", "name", name, "address", network_address_text(to->net, address));
+	host = json_pack("{s:s, s:s}", "name", name, "address", net_format(to->net, address));
 	if (host && to->port)
 		(void)json_object_set_new(host, "port", json_integer(to->port));
 	return json_array_append_new(f->hosts, host) < 0 ? no_memory(e) : 0;
@@ -253,7 +253,7 @@ void network_floor_read_resolvers(struct network_floor *f, const char *path)
 				*next++ = '\0';
 			word = next_word(&line);
 			value = word && strcmp(word, "nameserver") == 0 ? next_word(&line) : NULL;
-			if (value && network_address_parse(value, &a) == 0 &&
+			if (value && net_parse_address(value, &a) == 0 &&
 				json_array_size(found) < NETWORK_DNS_MAX)
 				(void)json_array_append_new(
 					found, json_string(value)); /* fewer do */

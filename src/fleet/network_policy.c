@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "base/net.h"
+
 enum { ID_BYTES = 32 };
 
 /* What one sandbox may have at a time. */
@@ -100,7 +102,7 @@ static json_t *resolvers(const struct network_floor *floor, const json_t *networ
 		const char *text = json_string_value(json_array_get(given, i));
 		struct network_target t = {.bits = 32};
 
-		if (!text || network_address_parse(text, &t.net) < 0 ||
+		if (!text || net_parse_address(text, &t.net) < 0 ||
 			network_floor_forbids(floor, &t))
 			continue;
 		if (json_array_append_new(list, json_string(text)) < 0) {

@@ -1,25 +1,15 @@
 #include "fleet/network_target.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/net.h"
 #include "base/str.h"
 
 enum { LABEL_MAX = 63, PREFIX_MAX = 32 };
-
-int network_address_parse(const char *text, uint32_t *ret)
-{
-	struct in_addr a;
-
-	if (inet_pton(AF_INET, text, &a) != 1)
-		return -EINVAL;
-	*ret = ntohl(a.s_addr);
-	return 0;
-}
 
 static uint32_t mask_of(unsigned bits)
 {
@@ -113,7 +103,7 @@ static int parse_net(char *s, struct network_target *ret, const char **ret_reaso
 		if (str_parse_u64(slash + 1, &bits) < 0 || bits > PREFIX_MAX)
 			return fail(ret_reason, "the number after the slash must be 0 to 32");
 	}
-	if (network_address_parse(s, &ret->net) < 0)
+	if (net_parse_address(s, &ret->net) < 0)
 		return fail(ret_reason, "it is no IPv4 address");
 	ret->bits = (unsigned)bits;
 	ret->net &= mask_of(ret->bits);
@@ -162,18 +152,11 @@ int network_target_parse(
 				     : parse_host(s, ret, ret_reason);
 }
 
-const char *network_address_text(uint32_t address, char out[NETWORK_ADDRESS_BYTES])
-{
-	(void)snprintf(out, NETWORK_ADDRESS_BYTES, "%u.%u.%u.%u", address >> 24,
-		address >> 16 & 0xff, address >> 8 & 0xff, address & 0xff); /* fits */
-	return out;
-}
-
 const char *network_net_text(const struct network_target *t, char out[NETWORK_NET_BYTES])
 {
-	char address[NETWORK_ADDRESS_BYTES];
+	char address[NET_TEXT_BYTES];
 
-	(void)snprintf(out, NETWORK_NET_BYTES, "%s/%u", network_address_text(t->net, address),
+	(void)snprintf(out, NETWORK_NET_BYTES, "%s/%u", net_format(t->net, address),
 		t->bits & 0x3f); /* fits */
 	return out;
 }

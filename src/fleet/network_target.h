@@ -6,9 +6,8 @@
 #include <stdint.h>
 
 enum {
-	NETWORK_HOST_MAX = 128,	   /* bytes of a name */
-	NETWORK_NET_BYTES = 20,	   /* "255.255.255.255/32" */
-	NETWORK_ADDRESS_BYTES = 16 /* "255.255.255.255" */
+	NETWORK_HOST_MAX = 128, /* bytes of a name */
+	NETWORK_NET_BYTES = 20, /* "255.255.255.255/32" */
 };
 
 struct network_target {
@@ -25,14 +24,10 @@ struct network_target {
 int network_target_parse(
 	const char *text, bool with_port, struct network_target *ret, const char **ret_reason);
 
-/* Exactly four decimal numbers, in host order; 0 or -EINVAL. */
-int network_address_parse(const char *text, uint32_t *ret);
-
 /* A name without wildcards. ret is in lower case. Like network_target_parse(). */
 int network_name_parse(const char *text, char ret[NETWORK_HOST_MAX + 1], const char **ret_reason);
 
 const char *network_net_text(const struct network_target *t, char out[NETWORK_NET_BYTES]);
-const char *network_address_text(uint32_t address, char out[NETWORK_ADDRESS_BYTES]);
 
 /* Whether all addresses of `inner` are in `outer`. Both are addresses. */
 bool network_net_is_within(const struct network_target *inner, const struct network_target *outer);

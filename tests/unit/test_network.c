@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "egress/net.h"
+#include "base/net.h"
 #include "egress/policy.h"
 #include "fleet/network_check.h"
 #include "fleet/network_floor.h"

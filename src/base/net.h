@@ -1,7 +1,7 @@
 /* IPv4 addresses and ranges. An address is a number in the host's order here; text is dotted
  * decimal only, in one spelling: no octal, no hexadecimal, no short form, no leading zero. */
-#ifndef EGRESS_NET_H
-#define EGRESS_NET_H
+#ifndef BASE_NET_H
+#define BASE_NET_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "egress/net.h"
+#include "base/net.h"
 
 #include <errno.h>
 #include <stdio.h>
