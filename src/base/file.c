@@ -1,6 +1,5 @@
 #include "base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -204,6 +203,17 @@ static int remove_at(int dirfd, const char *name, dev_t dev, int depth)
 int file_remove_tree(int dirfd, const char *path)
 {
 	return remove_at(dirfd, path, 0, 0);
+}
+
+DIR *file_open_dir(int dirfd, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (d)
+		(void)TAKE_FD(fd); /* closedir closes it */
+	return d;
 }
 
 bool file_exists(int dirfd, const char *path)

@@ -2,6 +2,7 @@
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +37,10 @@ int file_mkdir_p(const char *path, mode_t mode);
 /* Removes a file or a tree. Does not follow symbolic links or cross into another file system. A
  * missing path is success. */
 int file_remove_tree(int dirfd, const char *path);
+
+/* Opens a directory for a listing of its own; `.` is dirfd itself. Does not follow a symbolic link.
+ * NULL with errno. closedir closes it. */
+DIR *file_open_dir(int dirfd, const char *name);
 
 /* Whether anything with that name exists; symbolic links are not followed. */
 bool file_exists(int dirfd, const char *path);

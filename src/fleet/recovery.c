@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -304,14 +303,11 @@ static void check_directory(struct tally *t, const char *id)
 
 static void check_directories(struct tally *t)
 {
-	int fd = openat(t->fleet->dirs.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = file_open_dir(t->fleet->dirs.fd, ".");
 	struct dirent *de;
 
-	if (!dir) {
-		cleanup_close_p(&fd);
+	if (!dir)
 		return;
-	}
 	while ((de = readdir(dir)))
 		if (de->d_name[0] == 'i')
 			check_directory(t, de->d_name);

@@ -225,25 +225,21 @@ static int parse(const char *text, size_t len, struct template *t, struct error 
 	return r;
 }
 
-static uint64_t disk_bytes_below(int dirfd, const char *name, int depth)
+static uint64_t disk_bytes_below(int parent_fd, const char *name, int depth)
 {
-	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(parent_fd, name);
 	struct dirent *de;
 	uint64_t sum = 0;
 
-	if (!d) {
-		if (fd >= 0)
-			(void)close(fd); /* a directory */
+	if (!d)
 		return 0;
-	}
 	while ((de = readdir(d))) {
 		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
 			continue;
 		if (de->d_type == DT_DIR && depth < TREE_DEPTH_MAX)
-			sum += disk_bytes_below(fd, de->d_name, depth + 1);
+			sum += disk_bytes_below(dirfd(d), de->d_name, depth + 1);
 		else if (de->d_type == DT_REG)
-			sum += file_disk_bytes(fd, de->d_name);
+			sum += file_disk_bytes(dirfd(d), de->d_name);
 	}
 	(void)closedir(d); /* read-only */
 	return sum;

@@ -41,19 +41,9 @@ static int lock_dir(int area_fd, const char *name)
 	return TAKE_FD(fd);
 }
 
-static DIR *open_listing(int dirfd)
-{
-	_cleanup_close_ int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-
-	if (d)
-		(void)TAKE_FD(fd); /* closedir closes it */
-	return d;
-}
-
 void workdir_sweep(int area_fd)
 {
-	DIR *d = open_listing(area_fd);
+	DIR *d = file_open_dir(area_fd, ".");
 	struct dirent *de;
 
 	if (!d)
@@ -98,7 +88,7 @@ static int make_and_lock(int area_fd, const char *tmp)
 
 static int clear_children(int fd)
 {
-	DIR *d = open_listing(fd);
+	DIR *d = file_open_dir(fd, ".");
 	struct dirent *de;
 	int r = 0;
 
@@ -269,7 +259,7 @@ static int list_add(char ***list, size_t *n, const char *name)
 
 int workdir_list(int area_fd, char ***ret)
 {
-	DIR *d = open_listing(area_fd);
+	DIR *d = file_open_dir(area_fd, ".");
 	char **list = NULL;
 	struct dirent *de;
 	size_t n = 0;

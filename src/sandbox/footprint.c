@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 
 enum {
 	BLOCK_BYTES = 512,    /* of st_blocks */
@@ -19,21 +20,11 @@ struct inodes {
 	unsigned count;
 };
 
-static DIR *open_directory(int parent_fd, const char *name)
-{
-	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!d)
-		cleanup_close_p(&fd);
-	return d;
-}
-
 /* Calls add for every entry that stat succeeds on. */
 static void each_entry(int parent_fd, const char *name,
 	void (*add)(void *arg, int fd, const char *name, const struct stat *st), void *arg)
 {
-	DIR *d = open_directory(parent_fd, name);
+	DIR *d = file_open_dir(parent_fd, name);
 	struct dirent *de;
 	struct stat st;
 

@@ -224,19 +224,9 @@ static bool is_garbage(const struct sandbox_dirs *d, const char *id)
 	return st.st_mtime + SANDBOX_GRACE_S < time(NULL);
 }
 
-static DIR *open_listing(const struct sandbox_dirs *d)
-{
-	int fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!dir && fd >= 0)
-		(void)close(fd); /* a directory */
-	return dir;
-}
-
 void sandbox_dirs_collect(const struct sandbox_dirs *d)
 {
-	DIR *dir = open_listing(d);
+	DIR *dir = file_open_dir(d->fd, ".");
 	struct dirent *de;
 
 	while (dir && (de = readdir(dir)))
@@ -435,7 +425,7 @@ int sandbox_list(const struct sandbox_dirs *d, struct sandbox_record **ret, size
 {
 	struct sandbox_record *list = NULL;
 	size_t count = 0;
-	DIR *dir = open_listing(d);
+	DIR *dir = file_open_dir(d->fd, ".");
 	struct dirent *de;
 	int r = 0;
 

@@ -147,15 +147,12 @@ int stack_take(int from_fd, const char *from, int to_fd, const char *to, struct 
 
 static int clone(int from_fd, int to_fd, bool with_state, struct error *e)
 {
-	int fd = openat(from_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = file_open_dir(from_fd, ".");
 	struct dirent *de;
 	int r = 0;
 
-	if (!d) {
-		cleanup_close_p(&fd);
+	if (!d)
 		return host_error(e, -errno, "cannot list the files that a sandbox stands on");
-	}
 	while (r == 0 && (de = readdir(d)))
 		if (*de->d_name != '.' && (with_state || strcmp(de->d_name, "state") != 0))
 			r = stack_take(from_fd, de->d_name, to_fd, de->d_name, e);
@@ -289,15 +286,12 @@ static bool has_state(int fd)
 
 static uint64_t occupied(int fd)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	DIR *d = file_open_dir(fd, ".");
 	struct dirent *de;
 	uint64_t sum = 0;
 
-	if (!d) {
-		cleanup_close_p(&copy);
+	if (!d)
 		return 0;
-	}
 	while ((de = readdir(d)))
 		if (*de->d_name != '.')
 			sum += file_disk_bytes(fd, de->d_name); /* of a link, its own */
