@@ -14,6 +14,7 @@ enum {
 	SSL2_HEAD = 11,
 	SSL2_LONG = 0x80, /* of the first byte: a head without padding */
 };
+
 enum { SERVER_NAME = 0, ALPN = 16, ENCRYPTED_CLIENT_HELLO = 0xfe0d };
 
 /* What is left of a piece of the message. A read that goes too far leaves `bad`, and gives zeros. */
@@ -213,8 +214,8 @@ static enum client_hello_result parse_records(
 	if (length == WALK_BAD)
 		return bad("its records are malformed", ret_why);
 	(void)join(data, bytes, message); /* as before */
-	why = take_message((struct view){.at = message + MESSAGE_HEAD,
-				   .n = (size_t)length - MESSAGE_HEAD},
+	why = take_message(
+		(struct view){.at = message + MESSAGE_HEAD, .n = (size_t)length - MESSAGE_HEAD},
 		&h);
 	if (why)
 		return bad(why, ret_why);

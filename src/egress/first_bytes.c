@@ -32,7 +32,8 @@ static enum first_step compare(struct first_bytes *f, const char *name)
 		return FIRST_TLS;
 	if (!f->hello.name[0])
 		return wrong(f, "its TLS hello names no server", ALERT_UNRECOGNIZED_NAME);
-	(void)snprintf(what, sizeof(what), "its TLS hello is for %s", f->hello.name); /* or is cut */
+	(void)snprintf(
+		what, sizeof(what), "its TLS hello is for %s", f->hello.name); /* or is cut */
 	return wrong(f, what, ALERT_UNRECOGNIZED_NAME);
 }
 
@@ -65,8 +66,9 @@ enum first_step first_read(struct first_bytes *f, int fd, const char *name)
 	if (n < 0 && errno == EAGAIN)
 		return FIRST_MORE;
 	if (n <= 0)
-		return buf_len(&f->held) ? wrong(f, "it ended within its TLS hello", ALERT_DECODE_ERROR)
-					 : FIRST_PLAIN;
+		return buf_len(&f->held)
+			       ? wrong(f, "it ended within its TLS hello", ALERT_DECODE_ERROR)
+			       : FIRST_PLAIN;
 	buf_commit(&f->held, (size_t)n);
 	return judge(f, name);
 }

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "egress/dial.h"
 #include "egress/dns_stream.h"
+#include "egress/first_bytes.h"
 #include "egress/pump.h"
 #include "egress/record.h"
 #include "egress/target.h"
@@ -16,6 +17,7 @@
 
 enum {
 	HEADER_MS = 10000,	/* for the guest's header */
+	HELLO_MS = 10000,	/* for the rest of a TLS hello that has begun */
 	WITHOUT_PLACE_MAX = 64, /* streams beyond the limit, which are told so */
 };
 
@@ -23,12 +25,14 @@ enum {
  *
  *	HEADER	 the guest's header. Leads to all others
  *	RESOLVE	 the addresses of its name: `ask`. To DIAL
- *	DIAL	 a server: `dial`. To OPEN
+ *	DIAL	 a server: `dial`. To OPEN, or to HELLO where names decide
+ *	HELLO	 the guest's first bytes: `first`; the server's already go to it: `down`, `remote`.
+ *		 To OPEN
  *	OPEN	 bytes on either side: `up`, `down`, `remote`
  *	DNS	 questions: `dns`
  *
  * From each of them a flow may end (end). The guest's socket is watched in all. */
-enum state { HEADER, RESOLVE, DIAL, OPEN, DNS };
+enum state { HEADER, RESOLVE, DIAL, HELLO, OPEN, DNS };
 
 struct flow {
 	struct flows *flows;
@@ -45,6 +49,7 @@ struct flow {
 	struct resolver_ask ask;
 	struct dial dial;
 	struct dns_stream *dns;
+	struct first_bytes first;
 	uint32_t dialled;
 	struct pump up, down;
 	uint64_t begin_ms;
@@ -67,6 +72,7 @@ static void record(struct flow *f, const char *verdict, int err)
 	record_send(c, &(struct record){.proto = "tcp",
 			       .verdict = verdict,
 			       .rule = f->target.rule[0] ? f->target.rule : NULL,
+			       .reason = f->target.reason,
 			       .name = f->target.name,
 			       .program = f->open.name,
 			       .address = f->dialled ? f->dialled : f->target.asked,
@@ -113,6 +119,7 @@ static void end(struct flow *f, bool reset)
 	dial_stop(&f->dial);
 	dns_stream_free(f->dns);
 	close_remote(f, reset);
+	first_done(&f->first);
 	pump_done(&f->up);
 	pump_done(&f->down);
 	if (f->counted)
@@ -190,9 +197,10 @@ static void on_guest_gone(struct flow *f)
 static bool move(struct flow *f)
 {
 	struct context *c = f->flows->context;
-	enum pump_end up, down = PUMP_GOES_ON;
+	enum pump_end up = PUMP_GOES_ON, down = PUMP_GOES_ON;
 
-	up = pump_run(&f->up, f->guest.fd, f->remote.fd, c->copy, sizeof(c->copy));
+	if (f->state == OPEN)
+		up = pump_run(&f->up, f->guest.fd, f->remote.fd, c->copy, sizeof(c->copy));
 	if (!f->guest_gone)
 		down = pump_run(&f->down, f->remote.fd, f->guest.fd, c->copy, sizeof(c->copy));
 	if (down == PUMP_TO_FAILED &&
@@ -231,15 +239,62 @@ static void on_remote(void *arg, uint32_t events)
 	on_bytes(arg, false, events);
 }
 
+/* --- the guest's first bytes --- */
+
+/* The guest is connected: TLS tells it why it is not served. */
+static void refuse_hello(struct flow *f, const char *why, enum first_alert alert)
+{
+	target_deny(&f->target, "tls", why);
+	first_send_alert(f->guest.fd, alert);
+	record(f, "denied", 0);
+	end(f, true);
+}
+
+/* Lets the bytes that waited, and all others, through. */
+static void let_through(struct flow *f, uint32_t events)
+{
+	loop_stop(&f->flows->context->loop, &f->timer);
+	f->up.held = f->first.held;
+	f->up.held.max = sizeof(f->flows->context->copy);
+	first_init(&f->first);
+	f->state = OPEN;
+	on_bytes(f, true, events);
+}
+
+static void on_first_bytes(struct flow *f, uint32_t events)
+{
+	switch (first_read(&f->first, f->guest.fd, f->target.name)) {
+	case FIRST_MORE:
+		if (buf_len(&f->first.held) && !f->timer.at_ns)
+			loop_start(&f->flows->context->loop, &f->timer, HELLO_MS);
+		on_bytes(f, true, events);
+		return;
+	case FIRST_PLAIN:
+		let_through(f, events);
+		return;
+	case FIRST_TLS:
+		if (f->first.hello.encrypted)
+			refuse_hello(f, "its TLS hello may hide another name (ECH)",
+				ALERT_HANDSHAKE_FAILURE);
+		else
+			let_through(f, events);
+		return;
+	case FIRST_WRONG:
+		refuse_hello(f, f->first.why, f->first.alert);
+		return;
+	}
+}
+
 static void open_flow(struct flow *f, int fd, uint32_t address)
 {
-	struct loop *l = &f->flows->context->loop;
+	struct context *c = f->flows->context;
+	struct loop *l = &c->loop;
 
 	f->dialled = address;
 	f->remote.fd = fd;
 	f->remote.on = on_remote;
 	f->remote.arg = f;
-	f->state = OPEN;
+	f->state = c->policy->names && f->target.name[0] ? HELLO : OPEN;
 	if (answer(f, EGRESS_OK, 0, "") < 0 || loop_add(l, &f->remote, fd, EPOLLIN) < 0)
 		end_reset(f);
 	else
@@ -389,6 +444,8 @@ static void on_guest(void *arg, uint32_t events)
 		on_header(f);
 	} else if (f->state == OPEN) {
 		on_bytes(f, true, events);
+	} else if (f->state == HELLO) {
+		on_first_bytes(f, events);
 	} else if (f->state == DNS) {
 		if (!dns_stream_run(f->dns, events))
 			end(f, false);
@@ -401,7 +458,12 @@ static void on_guest(void *arg, uint32_t events)
 
 static void on_late(void *arg)
 {
-	end(arg, true);
+	struct flow *f = arg;
+
+	if (f->state == HELLO)
+		refuse_hello(f, "its TLS hello takes too long", ALERT_HANDSHAKE_FAILURE);
+	else
+		end(f, true);
 }
 
 /* #calls egress: fcntl(F_GETFL|F_SETFL) */
@@ -420,6 +482,7 @@ void flows_take(struct flows *all, int fd)
 	f->remote.fd = -1;
 	f->timer.on = on_late;
 	f->timer.arg = f;
+	first_init(&f->first);
 	pump_init(&f->up, sizeof(c->copy));
 	pump_init(&f->down, sizeof(c->copy));
 	if (f->next)
@@ -460,7 +523,7 @@ static bool is_allowed(struct flow *f)
 	struct context *c = f->flows->context;
 	struct target *t = &f->target;
 
-	if (f->state == OPEN)
+	if (f->state == OPEN || f->state == HELLO)
 		return target_holds(c, t, f->dialled);
 	for (unsigned i = 0; f->state == DIAL && i < t->count; i++)
 		if (!target_holds(c, t, t->addresses[i]))
@@ -477,7 +540,7 @@ void flows_judge(struct flows *all)
 		if (is_allowed(f))
 			continue;
 		(void)strcpy(f->target.rule, "policy"); /* fits */
-		if (f->state == OPEN)
+		if (f->state == OPEN || f->state == HELLO)
 			end_reset(f);
 		else
 			refuse(f, EGRESS_DENIED, ECONNREFUSED, "the policy has changed");

@@ -50,6 +50,7 @@ static int compose(struct buf *b, const struct record *r)
 
 	e = e ? e : put_text(b, "name", r->name);
 	e = e ? e : put_text(b, "rule", r->rule);
+	e = e ? e : put_text(b, "reason", r->reason);
 	e = e ? e : put_text(b, "error", r->err ? record_error_name(r->err) : NULL);
 	e = e ? e : put_text(b, "program", r->program);
 	if (e == 0 && r->pid)

@@ -13,6 +13,7 @@ struct record {
 	const char *proto;   /* "tcp", "udp", "dns" */
 	const char *verdict; /* "allowed", "failed", "denied", "reset" */
 	const char *rule;    /* NULL: none */
+	const char *reason;  /* of a denial, for people; NULL or "" */
 	const char *name;    /* NULL or "": none */
 	const char *program; /* the guest's word; NULL or "" */
 	uint32_t address;

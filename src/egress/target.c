@@ -7,7 +7,7 @@
 #include "egress/own.h"
 #include "egress/places.h"
 
-static enum target_step deny(struct target *t, const char *rule, const char *what)
+void target_deny(struct target *t, const char *rule, const char *what)
 {
 	char address[NET_TEXT_BYTES];
 
@@ -16,6 +16,11 @@ static enum target_step deny(struct target *t, const char *rule, const char *wha
 		t->name[0] && strlen(t->name) < 60 ? t->name : net_format(t->asked, address),
 		t->port, what); /* fits, or is cut */
 	t->err = ECONNREFUSED;
+}
+
+static enum target_step deny(struct target *t, const char *rule, const char *what)
+{
+	target_deny(t, rule, what);
 	return TARGET_DENIED;
 }
 
@@ -106,6 +111,7 @@ enum target_step target_resolved(struct context *c, struct target *t, const stru
 			memcpy(rule, t->rule, sizeof(rule));
 	if (t->count) {
 		memcpy(t->rule, rule, sizeof(rule)); /* an address that was denied left another */
+		t->reason[0] = '\0';
 		t->err = 0;
 		return TARGET_DIAL;
 	}

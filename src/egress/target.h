@@ -5,6 +5,8 @@
 
 #include "egress/context.h"
 
+enum { TARGET_REASON_MAX = 159 };
+
 enum target_step {
 	TARGET_DIAL,	/* addresses, in this order */
 	TARGET_RESOLVE, /* ask the resolver for the name, then target_resolved */
@@ -20,12 +22,15 @@ struct target {
 	uint32_t addresses[DNS_ADDRESSES_MAX];
 	unsigned count;
 	int err;
-	char rule[POLICY_ID_MAX + 1]; /* that decided */
-	char reason[160];	      /* of a denial, for people */
+	char rule[POLICY_ID_MAX + 1];	    /* that decided */
+	char reason[TARGET_REASON_MAX + 1]; /* of a denial, for people */
 };
 
 enum target_step target_begin(struct context *c, uint32_t address, uint16_t port, struct target *t);
 enum target_step target_resolved(struct context *c, struct target *t, const struct dns_answer *a);
+
+/* Fills rule, reason and err of a flow that is denied later: `what` ends the reason. */
+void target_deny(struct target *t, const char *rule, const char *what);
 
 /* Whether a flow that was dialled to the address is still allowed. */
 bool target_holds(struct context *c, const struct target *t, uint32_t dialled);

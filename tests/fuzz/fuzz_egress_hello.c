@@ -6,8 +6,7 @@
 
 #include "egress/client_hello.h"
 
-static enum client_hello_result parse(
-	const uint8_t *data, size_t size, struct client_hello *h)
+static enum client_hello_result parse(const uint8_t *data, size_t size, struct client_hello *h)
 {
 	const char *why = NULL;
 	enum client_hello_result r = client_hello_parse(data, size, h, &why);

@@ -146,7 +146,9 @@ static void flipped_bits(void **state)
 	}
 }
 
-#define SNI_A "\x00\x00\x00\x06\x00\x04\x00\x00\x01" "A"
+#define SNI_A                                                                                      \
+	"\x00\x00\x00\x06\x00\x04\x00\x00\x01"                                                     \
+	"A"
 #define ALPN_H2 "\x00\x10\x00\x05\x00\x03\x02h2"
 
 static void extensions_are_read(void **state)
@@ -170,16 +172,25 @@ static void wrong_hellos(void **state)
 #define ROW(what, text) {what, text, sizeof(text) - 1}
 		ROW("two names", SNI_A SNI_A),
 		ROW("two lists of protocols", ALPN_H2 ALPN_H2),
-		ROW("two entries", "\x00\x00\x00\x0a\x00\x08\x00\x00\x01" "a\x00\x00\x01" "b"),
-		ROW("another type of name", "\x00\x00\x00\x06\x00\x04\x01\x00\x01" "a"),
+		ROW("two entries", "\x00\x00\x00\x0a\x00\x08\x00\x00\x01"
+				   "a\x00\x00\x01"
+				   "b"),
+		ROW("another type of name", "\x00\x00\x00\x06\x00\x04\x01\x00\x01"
+					    "a"),
 		ROW("an empty name", "\x00\x00\x00\x05\x00\x03\x00\x00\x00"),
-		ROW("a NUL", "\x00\x00\x00\x07\x00\x05\x00\x00\x02" "a\0"),
-		ROW("a space", "\x00\x00\x00\x07\x00\x05\x00\x00\x02" "a "),
-		ROW("a byte of UTF-8", "\x00\x00\x00\x07\x00\x05\x00\x00\x02" "\xc3\xa4"),
+		ROW("a NUL", "\x00\x00\x00\x07\x00\x05\x00\x00\x02"
+			     "a\0"),
+		ROW("a space", "\x00\x00\x00\x07\x00\x05\x00\x00\x02"
+			       "a "),
+		ROW("a byte of UTF-8", "\x00\x00\x00\x07\x00\x05\x00\x00\x02"
+				       "\xc3\xa4"),
 		ROW("no list", "\x00\x00\x00\x00"),
-		ROW("a list that is too short", "\x00\x00\x00\x06\x00\x03\x00\x00\x01" "A"),
-		ROW("a list that is too long", "\x00\x00\x00\x06\x00\x05\x00\x00\x01" "A"),
-		ROW("bytes behind the list", "\x00\x00\x00\x07\x00\x04\x00\x00\x01" "Ax"),
+		ROW("a list that is too short", "\x00\x00\x00\x06\x00\x03\x00\x00\x01"
+						"A"),
+		ROW("a list that is too long", "\x00\x00\x00\x06\x00\x05\x00\x00\x01"
+					       "A"),
+		ROW("bytes behind the list", "\x00\x00\x00\x07\x00\x04\x00\x00\x01"
+					     "Ax"),
 		ROW("no protocols", "\x00\x10\x00\x02\x00\x00"),
 		ROW("an empty protocol", "\x00\x10\x00\x03\x00\x01\x00"),
 		ROW("half an extension", "\x00\x10\x00"),
@@ -222,14 +233,14 @@ static void wrong_records(void **state)
 		size_t at;
 		uint8_t value;
 	} rows[] = {
-		{2, 1},	  /* of no matter: the minor version */
+		{2, 1},	   /* of no matter: the minor version */
 		{3, 0xff}, /* too long a record */
-		{5, 2},	  /* another message */
-		{6, 1},	  /* too long a message */
-		{8, 10},  /* shorter than its record */
-		{9, 2},	  /* another major version */
-		{43, 33}, /* too long a session id */
-		{45, 3},  /* half a cipher suite */
+		{5, 2},	   /* another message */
+		{6, 1},	   /* too long a message */
+		{8, 10},   /* shorter than its record */
+		{9, 2},	   /* another major version */
+		{43, 33},  /* too long a session id */
+		{45, 3},   /* half a cipher suite */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
