@@ -14,15 +14,39 @@ void buf_init(struct buf *b, size_t max_bytes)
 	*b = (struct buf)BUF_INIT(max_bytes);
 }
 
+void buf_init_secret(struct buf *b, size_t max_bytes)
+{
+	buf_init(b, max_bytes);
+	b->secret = true;
+}
+
 void buf_done(struct buf *b)
 {
+	if (b->secret && b->data)
+		explicit_bzero(b->data, b->capacity);
 	free(b->data);
-	*b = (struct buf)BUF_INIT(b->max);
+	*b = (struct buf){.max = b->max, .secret = b->secret};
 }
 
 void buf_clear(struct buf *b)
 {
 	b->start = b->end = 0;
+}
+
+/* realloc, which leaves no copy of a secret behind. */
+static uint8_t *resize(struct buf *b, size_t want)
+{
+	uint8_t *p;
+
+	if (!b->secret)
+		return realloc(b->data, want);
+	p = malloc(want);
+	if (p && b->data) {
+		memcpy(p, b->data, b->end);
+		explicit_bzero(b->data, b->capacity);
+		free(b->data);
+	}
+	return p;
 }
 
 uint8_t *buf_reserve(struct buf *b, size_t n)
@@ -47,7 +71,7 @@ uint8_t *buf_reserve(struct buf *b, size_t n)
 			want = len + n;
 		if (want > b->max)
 			want = b->max;
-		p = realloc(b->data, want);
+		p = resize(b, want);
 		if (!p) {
 			errno = ENOMEM;
 			return NULL;

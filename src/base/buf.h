@@ -4,6 +4,7 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +13,8 @@ struct buf {
 	size_t start;  /* first unread byte */
 	size_t end;    /* one past the last byte */
 	size_t capacity;
-	size_t max; /* bytes the buffer may ever hold */
+	size_t max;  /* bytes the buffer may ever hold */
+	bool secret; /* memory is wiped before it is given back */
 };
 
 #define BUF_INIT(max_bytes)                                                                        \
@@ -21,6 +23,7 @@ struct buf {
 	}
 
 void buf_init(struct buf *b, size_t max_bytes);
+void buf_init_secret(struct buf *b, size_t max_bytes);
 void buf_done(struct buf *b);  /* frees; the buffer may be used again */
 void buf_clear(struct buf *b); /* empties, keeps the memory */
 

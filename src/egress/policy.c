@@ -110,5 +110,6 @@ void policy_free(struct policy *p)
 		free(p->hosts[i].name);
 	free(p->rules);
 	free(p->hosts);
+	intercept_unref(p->intercept);
 	free(p);
 }

@@ -13,6 +13,8 @@
 
 #include "base/error.h"
 #include "base/net.h"
+#include "egress/intercept.h"
+#include "egress/policy_json.h"
 
 enum {
 	POLICY_VERSION = 1,
@@ -20,7 +22,6 @@ enum {
 	POLICY_RULES_MAX = 1024, /* of all layers */
 	POLICY_PORTS_MAX = 16,	 /* of a rule */
 	POLICY_ID_MAX = 64,
-	POLICY_HOST_MAX = 253,
 	POLICY_DNS_MAX = 10,
 	POLICY_PRIVATE_MAX = 64,
 	POLICY_HOSTS_MAX = 256,
@@ -56,7 +57,8 @@ struct policy {
 	unsigned rule_count;
 	struct policy_layer layers[POLICY_LAYERS_MAX];
 	unsigned layer_count;
-	bool names; /* name mode: names resolve to addresses that stand for them */
+	bool names; /* name mode: names resolve to addresses that stand for them. Also if there is
+		     * something to intercept */
 	struct policy_server dns[POLICY_DNS_MAX];
 	unsigned dns_count;
 	struct net private[POLICY_PRIVATE_MAX];
@@ -64,6 +66,7 @@ struct policy {
 	struct policy_host *hosts;
 	unsigned host_count;
 	struct policy_limits limits;
+	struct intercept *intercept; /* owned, one reference; NULL: nothing is intercepted */
 };
 
 /* Takes the value of the member `policy`. ERROR_USAGE names the member that is
@@ -90,8 +93,5 @@ const struct policy_host *policy_host(const struct policy *p, const char *name);
 
 /* Whether the operator opened a private address. */
 bool policy_opens(const struct policy *p, uint32_t address);
-
-/* Whether text is a name of labels of a-z 0-9 - _ in lower case, of at most POLICY_HOST_MAX bytes. */
-bool policy_is_host(const char *text);
 
 #endif

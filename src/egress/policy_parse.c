@@ -5,213 +5,111 @@
 
 #include "base/cleanup.h"
 #include "egress/policy_internal.h"
+#include "egress/policy_json.h"
 
-enum { MEMBER_MAX = 96, LABEL_MAX = 63, DNS_PORT = 53 };
+enum { DNS_PORT = 53 };
 
-/* Where in the policy we are, for messages: "rules[3].net". */
-struct at {
-	char text[MEMBER_MAX];
-	struct error *e;
-};
-
-static int bad(const struct at *at, const char *wanted)
+static int get_action(const struct policy_at *of, json_t *object, const char *name, bool *ret)
 {
-	return error_set(at->e, ERROR_USAGE, EINVAL, "%s: %s", at->text, wanted);
-}
-
-static struct at member(const struct at *of, const char *name)
-{
-	struct at m = {.e = of->e};
-
-	(void)snprintf(m.text, sizeof(m.text), "%.40s%s%.40s", of->text, of->text[0] ? "." : "",
-		name); /* fits, or is cut */
-	return m;
-}
-
-static struct at item(const struct at *of, size_t i)
-{
-	struct at m = {.e = of->e};
-
-	(void)snprintf(m.text, sizeof(m.text), "%.60s[%zu]", of->text, i); /* fits */
-	return m;
-}
-
-static int known_members(const struct at *at, json_t *object, const char *const *names)
-{
-	const char *key;
-	json_t *value;
-
-	if (!json_is_object(object))
-		return bad(at, "expected an object");
-	json_object_foreach(object, key, value)
-	{
-		const char *const *n = names;
-		struct at m = member(at, key);
-
-		while (*n && strcmp(*n, key) != 0)
-			n++;
-		if (!*n)
-			return bad(&m, "no such member");
-	}
-	return 0;
-}
-
-/* --- values --- */
-
-/* An absent member leaves *ret. */
-static int get_number(const struct at *of, json_t *object, const char *name, json_int_t min,
-	json_int_t max, unsigned *ret)
-{
-	struct at at = member(of, name);
-	json_t *v = json_object_get(object, name);
-
-	if (!v)
-		return 0;
-	if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max)
-		return error_set(of->e, ERROR_USAGE, EINVAL,
-			"%s: expected a number from %lld to %lld", at.text, (long long)min,
-			(long long)max);
-	*ret = (unsigned)json_integer_value(v);
-	return 0;
-}
-
-/* NULL for anything else. */
-static const char *text_of(json_t *object, const char *name)
-{
-	return json_string_value(json_object_get(object, name));
-}
-
-/* Checks that `name` is an array of at most max, or absent. Returns its length or -EINVAL. */
-static int get_array(
-	const struct at *of, json_t *object, const char *name, size_t max, json_t **ret)
-{
-	struct at at = member(of, name);
-
-	*ret = json_object_get(object, name);
-	if (!*ret)
-		return 0;
-	if (!json_is_array(*ret) || json_array_size(*ret) > max)
-		return error_set(of->e, ERROR_USAGE, EINVAL, "%s: expected an array of at most %zu",
-			at.text, max);
-	return (int)json_array_size(*ret);
-}
-
-static int get_action(const struct at *of, json_t *object, const char *name, bool *ret)
-{
-	struct at at = member(of, name);
-	const char *text = text_of(object, name);
+	struct policy_at at = policy_member(of, name);
+	const char *text = policy_text(object, name);
 
 	if (!text || (strcmp(text, "allow") != 0 && strcmp(text, "deny") != 0))
-		return bad(&at, "expected \"allow\" or \"deny\"");
+		return policy_bad(&at, "expected \"allow\" or \"deny\"");
 	*ret = text[0] == 'a';
 	return 0;
 }
 
-bool policy_is_host(const char *text)
-{
-	size_t label = 0, n;
-
-	for (n = 0; text[n]; n++) {
-		char c = text[n];
-
-		if (c == '.' ? label == 0 || label > LABEL_MAX
-			     : !((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-				       c == '_'))
-			return false;
-		label = c == '.' ? 0 : label + 1;
-	}
-	return n <= POLICY_HOST_MAX && label > 0 && label <= LABEL_MAX;
-}
-
 /* --- rules --- */
 
-static int take_id(const struct at *of, json_t *object, struct policy_rule *r)
+static int take_id(const struct policy_at *of, json_t *object, struct policy_rule *r)
 {
-	struct at at = member(of, "id");
-	const char *id = text_of(object, "id");
+	struct policy_at at = policy_member(of, "id");
+	const char *id = policy_text(object, "id");
 	size_t n = id ? strlen(id) : 0;
 
 	for (size_t i = 0; i < n; i++)
 		if (id[i] < ' ' || id[i] > '~')
 			n = 0;
 	if (n == 0 || n > POLICY_ID_MAX)
-		return bad(&at, "expected 1 to 64 printable characters of ASCII");
+		return policy_bad(&at, "expected 1 to 64 printable characters of ASCII");
 	r->id = strdup(id);
 	return r->id ? 0 : -ENOMEM;
 }
 
-static int take_ports(const struct at *of, json_t *object, struct policy_rule *r)
+static int take_ports(const struct policy_at *of, json_t *object, struct policy_rule *r)
 {
 	json_t *ports;
-	struct at at = member(of, "ports");
-	int n = get_array(of, object, "ports", POLICY_PORTS_MAX, &ports);
+	struct policy_at at = policy_member(of, "ports");
+	int n = policy_get_array(of, object, "ports", POLICY_PORTS_MAX, &ports);
 
 	if (n < 0 || !ports)
 		return n;
 	if (n == 0)
-		return bad(&at, "expected at least one: leave it out for all ports");
+		return policy_bad(&at, "expected at least one: leave it out for all ports");
 	r->ports = calloc((size_t)n, sizeof(r->ports[0]));
 	if (!r->ports)
 		return -ENOMEM;
 	for (int i = 0; i < n; i++) {
 		json_int_t v = json_integer_value(json_array_get(ports, (size_t)i));
-		struct at one = item(&at, (size_t)i);
+		struct policy_at one = policy_item(&at, (size_t)i);
 
 		if (v < 1 || v > UINT16_MAX) /* 0 for what is no number, too */
-			return bad(&one, "expected a port");
+			return policy_bad(&one, "expected a port");
 		r->ports[r->port_count++] = (uint16_t)v;
 	}
 	return 0;
 }
 
-static int take_host(const struct at *of, const char *host, struct policy_rule *r)
+static int take_host(const struct policy_at *of, const char *host, struct policy_rule *r)
 {
-	struct at at = member(of, "host");
+	struct policy_at at = policy_member(of, "host");
 
 	if (!r->allow)
-		return bad(&at, "only rules that allow have hosts");
+		return policy_bad(&at, "only rules that allow have hosts");
 	if (strcmp(host, "*") == 0) {
 		r->kind = RULE_ANY_HOST;
 		return 0;
 	}
 	r->kind = strncmp(host, "*.", 2) == 0 ? RULE_BELOW : RULE_HOST;
 	if (!policy_is_host(r->kind == RULE_BELOW ? host + 2 : host))
-		return bad(&at, "expected a name in lower case, *.name or *");
+		return policy_bad(&at, "expected a name in lower case, *.name or *");
 	r->host = strdup(r->kind == RULE_BELOW ? host + 1 : host);
 	r->host_bytes = (uint16_t)strlen(r->host ? r->host : "");
 	return r->host ? 0 : -ENOMEM;
 }
 
-static int take_rule(const struct at *at, json_t *object, struct policy_rule *r)
+static int take_rule(const struct policy_at *at, json_t *object, struct policy_rule *r)
 {
 	static const char *const names[] = {"id", "action", "host", "net", "ports", NULL};
 	const char *host, *net;
-	struct at net_at = member(at, "net");
-	int e = known_members(at, object, names);
+	struct policy_at net_at = policy_member(at, "net");
+	int e = policy_known_members(at, object, names);
 
 	e = e ? e : take_id(at, object, r);
 	e = e ? e : get_action(at, object, "action", &r->allow);
 	e = e ? e : take_ports(at, object, r);
 	if (e < 0)
 		return e;
-	host = text_of(object, "host");
-	net = text_of(object, "net");
+	host = policy_text(object, "host");
+	net = policy_text(object, "net");
 	if (!host == !net || json_object_size(object) != 3u + (r->ports != NULL))
-		return bad(at, "expected either a host or a net, as a string");
+		return policy_bad(at, "expected either a host or a net, as a string");
 	if (host)
 		return take_host(at, host, r);
 	return net_parse(net, &r->net) < 0
-		       ? bad(&net_at, "expected IPv4 in CIDR form, 192.0.2.0/24")
+		       ? policy_bad(&net_at, "expected IPv4 in CIDR form, 192.0.2.0/24")
 		       : 0;
 }
 
 /* Appends the rules of a layer. */
-static int take_rules(const struct at *layer, json_t *object, struct policy *p)
+static int take_rules(const struct policy_at *layer, json_t *object, struct policy *p)
 {
 	json_t *rules;
-	struct at at = member(layer, "rules");
+	struct policy_at at = policy_member(layer, "rules");
 	struct policy_rule *more;
-	int n = get_array(layer, object, "rules", POLICY_RULES_MAX - p->rule_count, &rules), r = 0;
+	int n = policy_get_array(layer, object, "rules", POLICY_RULES_MAX - p->rule_count, &rules),
+	    r = 0;
 
 	if (n <= 0)
 		return n;
@@ -221,7 +119,7 @@ static int take_rules(const struct at *layer, json_t *object, struct policy *p)
 	p->rules = more;
 	memset(more + p->rule_count, 0, (size_t)n * sizeof(*more));
 	for (int i = 0; i < n && r == 0; i++) {
-		struct at one = item(&at, (size_t)i);
+		struct policy_at one = policy_item(&at, (size_t)i);
 
 		p->rule_count++;
 		r = take_rule(&one, json_array_get(rules, (size_t)i), &p->rules[p->rule_count - 1]);
@@ -229,11 +127,11 @@ static int take_rules(const struct at *layer, json_t *object, struct policy *p)
 	return r;
 }
 
-static int take_layer(const struct at *at, json_t *object, struct policy *p)
+static int take_layer(const struct policy_at *at, json_t *object, struct policy *p)
 {
 	static const char *const names[] = {"rules", "default", NULL};
 	struct policy_layer *l = &p->layers[p->layer_count++];
-	int r = known_members(at, object, names);
+	int r = policy_known_members(at, object, names);
 
 	l->first = p->rule_count;
 	r = r ? r : get_action(at, object, "default", &l->default_allow);
@@ -242,16 +140,16 @@ static int take_layer(const struct at *at, json_t *object, struct policy *p)
 	return r;
 }
 
-static int take_layers(const struct at *top, json_t *object, struct policy *p)
+static int take_layers(const struct policy_at *top, json_t *object, struct policy *p)
 {
 	json_t *layers;
-	struct at at = member(top, "layers");
-	int n = get_array(top, object, "layers", POLICY_LAYERS_MAX, &layers), r = 0;
+	struct policy_at at = policy_member(top, "layers");
+	int n = policy_get_array(top, object, "layers", POLICY_LAYERS_MAX, &layers), r = 0;
 
 	if (n == 0)
-		return bad(&at, "expected at least one");
+		return policy_bad(&at, "expected at least one");
 	for (int i = 0; i < n && r == 0; i++) {
-		struct at one = item(&at, (size_t)i);
+		struct policy_at one = policy_item(&at, (size_t)i);
 
 		r = take_layer(&one, json_array_get(layers, (size_t)i), p);
 	}
@@ -260,7 +158,7 @@ static int take_layers(const struct at *top, json_t *object, struct policy *p)
 
 /* --- the rest --- */
 
-static int take_server(const struct at *at, const char *text, struct policy_server *ret)
+static int take_server(const struct policy_at *at, const char *text, struct policy_server *ret)
 {
 	char copy[NET_TEXT_BYTES + 6] = "";
 	char *colon, *end;
@@ -275,19 +173,19 @@ static int take_server(const struct at *at, const char *text, struct policy_serv
 			port = 0;
 	}
 	if (port == 0 || net_parse_address(copy, &ret->address) < 0)
-		return bad(at, "expected an IPv4 address, or ADDRESS:PORT");
+		return policy_bad(at, "expected an IPv4 address, or ADDRESS:PORT");
 	ret->port = (uint16_t)port;
 	return 0;
 }
 
-static int take_servers(const struct at *top, json_t *object, struct policy *p)
+static int take_servers(const struct policy_at *top, json_t *object, struct policy *p)
 {
 	json_t *servers;
-	struct at at = member(top, "dns");
-	int n = get_array(top, object, "dns", POLICY_DNS_MAX, &servers), r = 0;
+	struct policy_at at = policy_member(top, "dns");
+	int n = policy_get_array(top, object, "dns", POLICY_DNS_MAX, &servers), r = 0;
 
 	for (int i = 0; i < n && r == 0; i++) {
-		struct at one = item(&at, (size_t)i);
+		struct policy_at one = policy_item(&at, (size_t)i);
 
 		r = take_server(&one, json_string_value(json_array_get(servers, (size_t)i)),
 			&p->dns[p->dns_count++]);
@@ -295,49 +193,50 @@ static int take_servers(const struct at *top, json_t *object, struct policy *p)
 	return n < 0 ? n : r;
 }
 
-static int take_private(const struct at *top, json_t *object, struct policy *p)
+static int take_private(const struct policy_at *top, json_t *object, struct policy *p)
 {
 	json_t *nets;
-	struct at at = member(top, "private");
-	int n = get_array(top, object, "private", POLICY_PRIVATE_MAX, &nets);
+	struct policy_at at = policy_member(top, "private");
+	int n = policy_get_array(top, object, "private", POLICY_PRIVATE_MAX, &nets);
 
 	for (int i = 0; i < n; i++) {
 		const char *text = json_string_value(json_array_get(nets, (size_t)i));
-		struct at one = item(&at, (size_t)i);
+		struct policy_at one = policy_item(&at, (size_t)i);
 
 		if (!text || net_parse(text, &p->private[p->private_count++]) < 0)
-			return bad(&one, "expected IPv4 in CIDR form, 10.1.0.0/16");
+			return policy_bad(&one, "expected IPv4 in CIDR form, 10.1.0.0/16");
 	}
 	return n < 0 ? n : 0;
 }
 
-static int take_own_host(const struct at *at, json_t *object, struct policy_host *h)
+static int take_own_host(const struct policy_at *at, json_t *object, struct policy_host *h)
 {
 	static const char *const names[] = {"name", "address", "port", NULL};
-	struct at name_at = member(at, "name"), address_at = member(at, "address");
+	struct policy_at name_at = policy_member(at, "name"),
+			 address_at = policy_member(at, "address");
 	const char *name, *address;
 	unsigned port = 0;
-	int r = known_members(at, object, names);
+	int r = policy_known_members(at, object, names);
 
-	r = r ? r : get_number(at, object, "port", 1, UINT16_MAX, &port);
+	r = r ? r : policy_get_number(at, object, "port", 1, UINT16_MAX, &port);
 	if (r < 0)
 		return r;
-	name = text_of(object, "name");
-	address = text_of(object, "address");
+	name = policy_text(object, "name");
+	address = policy_text(object, "address");
 	if (!name || !policy_is_host(name))
-		return bad(&name_at, "expected a name in lower case");
+		return policy_bad(&name_at, "expected a name in lower case");
 	if (!address || net_parse_address(address, &h->address) < 0)
-		return bad(&address_at, "expected an IPv4 address");
+		return policy_bad(&address_at, "expected an IPv4 address");
 	h->port = (uint16_t)port;
 	h->name = strdup(name);
 	return h->name ? 0 : -ENOMEM;
 }
 
-static int take_hosts(const struct at *top, json_t *object, struct policy *p)
+static int take_hosts(const struct policy_at *top, json_t *object, struct policy *p)
 {
 	json_t *hosts;
-	struct at at = member(top, "hosts");
-	int n = get_array(top, object, "hosts", POLICY_HOSTS_MAX, &hosts), r = 0;
+	struct policy_at at = policy_member(top, "hosts");
+	int n = policy_get_array(top, object, "hosts", POLICY_HOSTS_MAX, &hosts), r = 0;
 
 	if (n <= 0)
 		return n;
@@ -345,7 +244,7 @@ static int take_hosts(const struct at *top, json_t *object, struct policy *p)
 	if (!p->hosts)
 		return -ENOMEM;
 	for (int i = 0; i < n && r == 0; i++) {
-		struct at one = item(&at, (size_t)i);
+		struct policy_at one = policy_item(&at, (size_t)i);
 
 		p->host_count++;
 		r = take_own_host(&one, json_array_get(hosts, (size_t)i), &p->hosts[i]);
@@ -353,38 +252,40 @@ static int take_hosts(const struct at *top, json_t *object, struct policy *p)
 	return r;
 }
 
-static int take_limits(const struct at *top, json_t *object, struct policy_limits *l)
+static int take_limits(const struct policy_at *top, json_t *object, struct policy_limits *l)
 {
 	static const char *const names[] = {"flows", "flowsPerSecond", "datagramPeers",
 		"dnsPerSecond", "connectSeconds", "datagramSeconds", NULL};
 	json_t *limits = json_object_get(object, "limits");
-	struct at at = member(top, "limits");
-	int r = limits ? known_members(&at, limits, names) : 0;
+	struct policy_at at = policy_member(top, "limits");
+	int r = limits ? policy_known_members(&at, limits, names) : 0;
 
 	*l = (struct policy_limits){512, 200, 256, 100, 130, 60};
 	if (r < 0 || !limits)
 		return r;
-	r = get_number(&at, limits, "flows", 0, 768, &l->flows);
-	r = r ? r : get_number(&at, limits, "flowsPerSecond", 0, 100000, &l->flows_per_second);
-	r = r ? r : get_number(&at, limits, "datagramPeers", 0, 256, &l->datagram_peers);
-	r = r ? r : get_number(&at, limits, "dnsPerSecond", 0, 100000, &l->dns_per_second);
-	r = r ? r : get_number(&at, limits, "connectSeconds", 1, 130, &l->connect_seconds);
-	return r ? r : get_number(&at, limits, "datagramSeconds", 1, 600, &l->datagram_seconds);
+	r = policy_get_number(&at, limits, "flows", 0, 768, &l->flows);
+	r = r ? r
+	      : policy_get_number(&at, limits, "flowsPerSecond", 0, 100000, &l->flows_per_second);
+	r = r ? r : policy_get_number(&at, limits, "datagramPeers", 0, 256, &l->datagram_peers);
+	r = r ? r : policy_get_number(&at, limits, "dnsPerSecond", 0, 100000, &l->dns_per_second);
+	r = r ? r : policy_get_number(&at, limits, "connectSeconds", 1, 130, &l->connect_seconds);
+	return r ? r
+		 : policy_get_number(&at, limits, "datagramSeconds", 1, 600, &l->datagram_seconds);
 }
 
-static int take_head(const struct at *top, json_t *object, struct policy *p)
+static int take_head(const struct policy_at *top, json_t *object, struct policy *p)
 {
-	struct at at = member(top, "generation");
+	struct policy_at at = policy_member(top, "generation");
 	json_t *generation;
 	unsigned version = 0;
-	int r = get_number(top, object, "version", POLICY_VERSION, POLICY_VERSION, &version);
+	int r = policy_get_number(top, object, "version", POLICY_VERSION, POLICY_VERSION, &version);
 
 	if (r == 0 && version == 0)
 		return error_set(
 			top->e, ERROR_USAGE, EINVAL, "version: expected %d", POLICY_VERSION);
 	generation = json_object_get(object, "generation");
 	if (r == 0 && json_integer_value(generation) < 1) /* 0 for what is no number, too */
-		return bad(&at, "expected a number from 1 on");
+		return policy_bad(&at, "expected a number from 1 on");
 	p->generation = (uint64_t)json_integer_value(generation);
 	return r;
 }
@@ -399,24 +300,28 @@ static bool names_decide(const struct policy *p)
 
 int policy_make(json_t *value, struct policy **ret, struct error *e)
 {
-	static const char *const names[] = {
-		"version", "generation", "layers", "dns", "private", "hosts", "limits", NULL};
+	static const char *const names[] = {"version", "generation", "layers", "dns", "private",
+		"hosts", "limits", "intercept", NULL};
 	struct policy *p = calloc(1, sizeof(*p));
-	struct at top = {.e = e};
+	struct policy_at top = {.e = e};
+	json_t *intercepted;
 	int r = p ? 0 : -ENOMEM;
 
-	r = r ? r : known_members(&top, value, names);
+	r = r ? r : policy_known_members(&top, value, names);
 	r = r ? r : take_head(&top, value, p);
 	r = r ? r : take_layers(&top, value, p);
 	r = r ? r : take_servers(&top, value, p);
 	r = r ? r : take_private(&top, value, p);
 	r = r ? r : take_hosts(&top, value, p);
 	r = r ? r : take_limits(&top, value, &p->limits);
+	intercepted = json_object_get(value, "intercept");
+	if (r == 0 && intercepted)
+		r = intercept_make(intercepted, &p->intercept, e);
 	if (r < 0) {
 		policy_free(p);
 		return r == -ENOMEM ? error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory") : r;
 	}
-	p->names = names_decide(p);
+	p->names = names_decide(p) || p->intercept;
 	*ret = p;
 	return 0;
 }
