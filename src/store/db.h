@@ -102,6 +102,22 @@ enum stmt {
 	STMT_SAMPLE_GARBAGE,
 	STMT_SAMPLE_COLLECT,
 	STMT_SAMPLE_COLLECTED,
+	STMT_ACTIVITY_OWNER_MAKE,
+	STMT_ACTIVITY_OWNER,
+	STMT_ACTIVITY_OWNER_ADD,
+	STMT_ACTIVITY_OWNER_BYTES,
+	STMT_ACTIVITY_LOG,
+	STMT_ACTIVITY_LOG_MAKE,
+	STMT_ACTIVITY_LOG_ADD,
+	STMT_ACTIVITY_LOG_DROP,
+	STMT_ACTIVITY_LOG_REMOVE,
+	STMT_ACTIVITY_INSERT,
+	STMT_ACTIVITY_REMOVE, /* the first of 3 */
+	STMT_ACTIVITY_REMOVE_LAST = STMT_ACTIVITY_REMOVE + 2,
+	STMT_ACTIVITY_GET,
+	STMT_ACTIVITY_LIST,
+	STMT_ACTIVITY_END,
+	STMT_ACTIVITY_ENDED,
 	STMT_WEBHOOK_INSERT,
 	STMT_WEBHOOK_COUNT,
 	STMT_WEBHOOK_UPDATE,
@@ -131,7 +147,8 @@ struct store {
 	int lock_fd;	     /* holds the lock of path + ".lock" */
 	int file_fd, wal_fd; /* for fdatasync and the reserve; SQLite has its own descriptors */
 	bool in_batch;	     /* between store_begin and store_commit */
-	bool sync_wanted;    /* the batch contains a synced call */
+	struct store_activity_bounds activity_bounds;
+	bool sync_wanted; /* the batch contains a synced call */
 	struct checkpointer *checkpointer;
 };
 

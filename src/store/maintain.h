@@ -1,4 +1,5 @@
-/* Inside the store: what the tables provide to store_open and store_maintain. Each prune removes
+/* Inside the store: what the tables provide to store_open, store_maintain and
+ * store_sandbox_delete. Each prune removes
  * one slice, and sets *more when there may be another. */
 #ifndef STORE_MAINTAIN_H
 #define STORE_MAINTAIN_H
@@ -12,6 +13,10 @@ int keys_ensure_default_team(struct store *s, uint64_t now_ns, struct error *e);
 int samples_collect(struct store *s, bool *more, struct error *e);
 int events_prune(struct store *s, uint64_t before_ns, uint64_t max, bool *more, struct error *e);
 int creations_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
+int activity_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 int usage_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
+
+/* The sandbox has ended: the days begin for which its activity is kept. */
+int activity_end(struct store *s, const char *sandbox_id, uint64_t now_ns, struct error *e);
 
 #endif

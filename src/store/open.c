@@ -214,6 +214,8 @@ int store_maintain(struct store *s, uint64_t now_ns, const struct store_retentio
 		keep.events_ns = 30 * 86400 * NS_PER_S;
 	if (!keep.events_max)
 		keep.events_max = 1000000;
+	if (!keep.activity_ns)
+		keep.activity_ns = 7 * 86400 * NS_PER_S;
 	if (!keep.sandbox_usage_ns)
 		keep.sandbox_usage_ns = 400 * 86400 * NS_PER_S;
 	rc = samples_collect(s, &more, e);
@@ -224,6 +226,9 @@ int store_maintain(struct store *s, uint64_t now_ns, const struct store_retentio
 		rc = usage_prune(s,
 			now_ns > keep.sandbox_usage_ns ? now_ns - keep.sandbox_usage_ns : 0, &more,
 			e);
+	if (rc == 0)
+		rc = activity_prune(
+			s, now_ns > keep.activity_ns ? now_ns - keep.activity_ns : 0, &more, e);
 	if (rc == 0)
 		rc = creations_prune(s,
 			now_ns > STORE_CREATION_LIFE_NS ? now_ns - STORE_CREATION_LIFE_NS : 0,

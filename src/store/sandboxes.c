@@ -4,6 +4,8 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "store/maintain.h"
 #include "store/sandboxes_internal.h"
 #include "store/text.h"
 
@@ -308,6 +310,8 @@ int store_sandbox_delete(struct store *s, const char *id, struct error *e)
 		r = txn_begin(&t, s, e);
 	if (r == 0)
 		r = mark_garbage(s, id, e);
+	if (r == 0)
+		r = activity_end(s, id, clock_realtime_ns(), e);
 	if (r < 0)
 		return r;
 	q = db_query(s, STMT_SANDBOX_DELETE, "DELETE FROM sandboxes WHERE id = ?");

@@ -273,6 +273,49 @@ static const char version_6[] =
 	"ALTER TABLE sandboxes ADD COLUMN network_names_json TEXT;"
 	"UPDATE sandboxes SET internet_access = 2;";
 
+/* Adds the activity of sandboxes, and what they do in the network to their usage. Records of an ended
+ * sandbox stay for days, so nothing refers to `sandboxes`. A record's `bytes` are not stored: length(record)
+ * and an overhead. activity_totals has a row for each key, and one for all (''). */
+static const char version_7[] =
+	"CREATE TABLE activity_totals ("
+	"	seq INTEGER PRIMARY KEY,"
+	"	key_id TEXT NOT NULL UNIQUE,"
+	"	bytes INTEGER NOT NULL DEFAULT 0"
+	") STRICT;"
+	"INSERT INTO activity_totals (seq, key_id) VALUES (0, '');"
+	"CREATE TABLE activity_logs ("
+	"	seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	sandbox_id TEXT NOT NULL UNIQUE,"
+	"	owner INTEGER NOT NULL REFERENCES activity_totals (seq),"
+	"	bytes INTEGER NOT NULL DEFAULT 0,"
+	"	dropped INTEGER NOT NULL DEFAULT 0,"
+	"	lost INTEGER NOT NULL DEFAULT 0,"
+	"	ended_ns INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE INDEX activity_logs_ended ON activity_logs (ended_ns) WHERE ended_ns > 0;"
+	"CREATE TABLE activity ("
+	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	log INTEGER NOT NULL,"
+	"	owner INTEGER NOT NULL,"
+	"	kind INTEGER NOT NULL,"
+	"	at_ns INTEGER NOT NULL,"
+	"	record TEXT NOT NULL"
+	") STRICT;"
+	"CREATE INDEX activity_log ON activity (log, id, kind);"
+	"CREATE INDEX activity_owner ON activity (owner);"
+	"ALTER TABLE usage_sandboxes ADD COLUMN total_egress_in_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_sandboxes ADD COLUMN total_egress_out_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_sandboxes ADD COLUMN total_flows_allowed INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_sandboxes ADD COLUMN total_flows_denied INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_sandboxes ADD COLUMN last_egress_in_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_sandboxes ADD COLUMN last_egress_out_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_sandboxes ADD COLUMN last_flows_allowed INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_sandboxes ADD COLUMN last_flows_denied INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_days ADD COLUMN egress_in_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_days ADD COLUMN egress_out_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_days ADD COLUMN flows_allowed INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_days ADD COLUMN flows_denied INTEGER NOT NULL DEFAULT 0;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -280,6 +323,7 @@ const struct migration schema_migrations[] = {
 	{version_4},
 	{version_5},
 	{version_6},
+	{version_7},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -2,7 +2,7 @@
  *
  * All calls are synchronous and meant for the daemon's event-loop thread. A call takes tens of
  * microseconds (docs/store.md has a table of measurements). Only store_sync may be called from
- * another thread. Tables: keys.h, sandboxes.h, snapshots.h, events.h, usage.h, tiers.h,
+ * another thread. Tables: keys.h, sandboxes.h, snapshots.h, events.h, usage.h, activity.h, tiers.h,
  * templates.h, samples.h, webhooks.h, creations.h. There is no SQL outside this folder.
  *
  * There are two classes of durability; every function of the second says so:
@@ -78,7 +78,13 @@ void store_rollback(struct store *s);
 struct store_retention {
 	uint64_t events_ns;	   /* 30 days */
 	uint64_t events_max;	   /* 1,000,000 rows */
+	uint64_t activity_ns;	   /* 7 days after the sandbox's end */
 	uint64_t sandbox_usage_ns; /* 400 days after the last report; totals of keys are kept */
+};
+
+/* Of activity.h, in bytes; 0: the default. */
+struct store_activity_bounds {
+	uint64_t sandbox_bytes, key_bytes, all_bytes;
 };
 
 /* Removes rows beyond the retention, for about a millisecond at most. *ret_more: call again at

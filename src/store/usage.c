@@ -18,7 +18,7 @@
 #define TOTAL_MAX (UINT64_C(1) << 62)
 #define DAY_MAX	  (UINT64_C(1) << 52)
 
-enum { COUNTERS = 6, SPREAD_DAYS_MAX = 366 };
+enum { COUNTERS = 10, SPREAD_DAYS_MAX = 366 };
 
 /* In column order. */
 static const size_t counter_fields[COUNTERS] = {
@@ -28,7 +28,17 @@ static const size_t counter_fields[COUNTERS] = {
 	offsetof(struct store_counters, disk_mib_s),
 	offsetof(struct store_counters, net_in_bytes),
 	offsetof(struct store_counters, net_out_bytes),
+	offsetof(struct store_counters, egress_in_bytes),
+	offsetof(struct store_counters, egress_out_bytes),
+	offsetof(struct store_counters, flows_allowed),
+	offsetof(struct store_counters, flows_denied),
 };
+
+/* The columns of the counters, in that order. */
+#define COUNTER_COLUMNS(p)                                                                         \
+	p "uptime_us, " p "cpu_us, " p "memory_mib_s, " p "disk_mib_s, " p "net_in_bytes, " p      \
+	  "net_out_bytes, " p "egress_in_bytes, " p "egress_out_bytes, " p "flows_allowed, " p     \
+	  "flows_denied"
 
 static uint64_t get(const struct store_counters *c, unsigned i)
 {
@@ -64,10 +74,8 @@ struct account {
 static int read_account(struct store *s, const char *sandbox_id, struct account *a, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_USAGE_GET,
-		"SELECT run, first_ns, last_ns, total_uptime_us, total_cpu_us, "
-		"total_memory_mib_s, total_disk_mib_s, total_net_in_bytes, total_net_out_bytes, "
-		"last_uptime_us, last_cpu_us, last_memory_mib_s, last_disk_mib_s, "
-		"last_net_in_bytes, last_net_out_bytes FROM usage_sandboxes WHERE sandbox_id = ?");
+		"SELECT run, first_ns, last_ns, " COUNTER_COLUMNS("total_") ", " COUNTER_COLUMNS(
+			"last_") " FROM usage_sandboxes WHERE sandbox_id = ?");
 	int r;
 
 	query_text(&q, sandbox_id);
@@ -86,22 +94,33 @@ static int write_account(struct store *s, const char *sandbox_id, const char *ke
 	const struct account *a, struct error *e)
 {
 	struct query q = db_query(s, STMT_USAGE_PUT,
-		"INSERT INTO usage_sandboxes VALUES "
-		"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-		"ON CONFLICT (sandbox_id) DO UPDATE SET run = excluded.run, "
-		"last_ns = excluded.last_ns, "
-		"total_uptime_us = excluded.total_uptime_us, "
-		"total_cpu_us = excluded.total_cpu_us, "
-		"total_memory_mib_s = excluded.total_memory_mib_s, "
-		"total_disk_mib_s = excluded.total_disk_mib_s, "
-		"total_net_in_bytes = excluded.total_net_in_bytes, "
-		"total_net_out_bytes = excluded.total_net_out_bytes, "
-		"last_uptime_us = excluded.last_uptime_us, "
-		"last_cpu_us = excluded.last_cpu_us, "
-		"last_memory_mib_s = excluded.last_memory_mib_s, "
-		"last_disk_mib_s = excluded.last_disk_mib_s, "
-		"last_net_in_bytes = excluded.last_net_in_bytes, "
-		"last_net_out_bytes = excluded.last_net_out_bytes");
+		"INSERT INTO usage_sandboxes (sandbox_id, key_id, run, first_ns, "
+		"last_ns, " COUNTER_COLUMNS("total_") ", " COUNTER_COLUMNS(
+			"last_") ") VALUES "
+				 "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+				 "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+				 "ON CONFLICT (sandbox_id) DO UPDATE SET run = excluded.run, "
+				 "last_ns = excluded.last_ns, "
+				 "total_uptime_us = excluded.total_uptime_us, "
+				 "total_cpu_us = excluded.total_cpu_us, "
+				 "total_memory_mib_s = excluded.total_memory_mib_s, "
+				 "total_disk_mib_s = excluded.total_disk_mib_s, "
+				 "total_net_in_bytes = excluded.total_net_in_bytes, "
+				 "total_net_out_bytes = excluded.total_net_out_bytes, "
+				 "total_egress_in_bytes = excluded.total_egress_in_bytes, "
+				 "total_egress_out_bytes = excluded.total_egress_out_bytes, "
+				 "total_flows_allowed = excluded.total_flows_allowed, "
+				 "total_flows_denied = excluded.total_flows_denied, "
+				 "last_uptime_us = excluded.last_uptime_us, "
+				 "last_cpu_us = excluded.last_cpu_us, "
+				 "last_memory_mib_s = excluded.last_memory_mib_s, "
+				 "last_disk_mib_s = excluded.last_disk_mib_s, "
+				 "last_net_in_bytes = excluded.last_net_in_bytes, "
+				 "last_net_out_bytes = excluded.last_net_out_bytes, "
+				 "last_egress_in_bytes = excluded.last_egress_in_bytes, "
+				 "last_egress_out_bytes = excluded.last_egress_out_bytes, "
+				 "last_flows_allowed = excluded.last_flows_allowed, "
+				 "last_flows_denied = excluded.last_flows_denied");
 
 	query_text(&q, sandbox_id);
 	query_text(&q, key_id);
@@ -118,14 +137,27 @@ static int add_to_day(struct store *s, const char *key_id, uint64_t day,
 {
 	_Static_assert(DAY_MAX == 4503599627370496, "the number in the statement");
 	struct query q = db_query(s, STMT_USAGE_DAY,
-		"INSERT INTO usage_days VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
-		"ON CONFLICT (key_id, day) DO UPDATE SET "
-		"uptime_us = min(uptime_us + excluded.uptime_us, 4503599627370496), "
-		"cpu_us = min(cpu_us + excluded.cpu_us, 4503599627370496), "
-		"memory_mib_s = min(memory_mib_s + excluded.memory_mib_s, 4503599627370496), "
-		"disk_mib_s = min(disk_mib_s + excluded.disk_mib_s, 4503599627370496), "
-		"net_in_bytes = min(net_in_bytes + excluded.net_in_bytes, 4503599627370496), "
-		"net_out_bytes = min(net_out_bytes + excluded.net_out_bytes, 4503599627370496)");
+		"INSERT INTO usage_days (key_id, day, " COUNTER_COLUMNS(
+			"") ") VALUES "
+			    "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+			    "ON CONFLICT (key_id, day) DO UPDATE SET "
+			    "uptime_us = min(uptime_us + excluded.uptime_us, 4503599627370496), "
+			    "cpu_us = min(cpu_us + excluded.cpu_us, 4503599627370496), "
+			    "memory_mib_s = min(memory_mib_s + excluded.memory_mib_s, "
+			    "4503599627370496), "
+			    "disk_mib_s = min(disk_mib_s + excluded.disk_mib_s, 4503599627370496), "
+			    "net_in_bytes = min(net_in_bytes + excluded.net_in_bytes, "
+			    "4503599627370496), "
+			    "net_out_bytes = min(net_out_bytes + excluded.net_out_bytes, "
+			    "4503599627370496), "
+			    "egress_in_bytes = min(egress_in_bytes + excluded.egress_in_bytes, "
+			    "4503599627370496), "
+			    "egress_out_bytes = min(egress_out_bytes + excluded.egress_out_bytes, "
+			    "4503599627370496), "
+			    "flows_allowed = min(flows_allowed + excluded.flows_allowed, "
+			    "4503599627370496), "
+			    "flows_denied = min(flows_denied + excluded.flows_denied, "
+			    "4503599627370496)");
 
 	query_text(&q, key_id);
 	query_u64(&q, day);
@@ -256,9 +288,8 @@ int store_usage_of_run(struct store *s, const char *sandbox_id, uint64_t run,
 }
 
 #define ACCOUNT_COLUMNS                                                                            \
-	"SELECT sandbox_id, key_id, first_ns, last_ns, total_uptime_us, total_cpu_us, "            \
-	"total_memory_mib_s, total_disk_mib_s, total_net_in_bytes, total_net_out_bytes "           \
-	"FROM usage_sandboxes WHERE "
+	"SELECT sandbox_id, key_id, first_ns, last_ns, " COUNTER_COLUMNS(                          \
+		"total_") " FROM usage_sandboxes WHERE "
 
 int store_usage_sandboxes(struct store *s, const char *key_id, uint64_t from_ns, uint32_t limit,
 	int (*each)(void *arg, const struct store_sandbox_usage *u), void *arg, struct error *e)
@@ -292,7 +323,8 @@ int store_usage_sandboxes(struct store *s, const char *key_id, uint64_t from_ns,
 
 #define SUMS                                                                                       \
 	"sum(uptime_us), sum(cpu_us), sum(memory_mib_s), sum(disk_mib_s), sum(net_in_bytes), "     \
-	"sum(net_out_bytes)"
+	"sum(net_out_bytes), sum(egress_in_bytes), sum(egress_out_bytes), sum(flows_allowed), "    \
+	"sum(flows_denied)"
 
 /* Binds the days that begin in [from_ns, to_ns), for "day >= ? AND day < ?". */
 static void bind_days(struct query *q, uint64_t from_ns, uint64_t to_ns)
@@ -343,9 +375,9 @@ int store_usage_days(struct store *s, const char *key_id, uint64_t from_ns, uint
 	int (*each)(void *arg, const struct store_key_usage *u), void *arg, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_USAGE_DAYS,
-		"SELECT key_id, day, uptime_us, cpu_us, memory_mib_s, disk_mib_s, net_in_bytes, "
-		"net_out_bytes FROM usage_days WHERE key_id = ? AND day >= ? AND day < ? "
-		"ORDER BY day");
+		"SELECT key_id, day, " COUNTER_COLUMNS(
+			"") " FROM usage_days "
+			    "WHERE key_id = ? AND day >= ? AND day < ? ORDER BY day");
 
 	query_text(&q, key_id);
 	bind_days(&q, from_ns, to_ns);

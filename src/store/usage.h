@@ -20,8 +20,11 @@ struct store_counters {
 	uint64_t cpu_us;
 	uint64_t memory_mib_s;
 	uint64_t disk_mib_s;
-	uint64_t net_in_bytes;
+	uint64_t net_in_bytes; /* from clients of the sandbox, and to them */
 	uint64_t net_out_bytes;
+	uint64_t egress_in_bytes; /* from servers that the sandbox has reached, and to them */
+	uint64_t egress_out_bytes;
+	uint64_t flows_allowed, flows_denied;
 };
 
 /* Records counters of a sandbox's current run. `run` is any number that differs between two runs of

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "store/activity.h"
 #include "store/db.h"
 #include "store/events.h"
 #include "store/usage.h"
@@ -16,9 +17,19 @@
 
 /* ---- kill -9 at random points ---- */
 
-enum { ROUNDS = 200, SLOTS = 48, TRIPLE = 3, DETAILS_BYTES = 12000 };
+enum { ROUNDS = 200, SLOTS = 48, TRIPLE = 3, DETAILS_BYTES = 12000, RECORDS = 7 };
 
-enum op { OP_INSERT, OP_DELETE, OP_END, OP_PAUSE, OP_TRIPLE, OP_USAGE, OP_EVENT, OPS_ };
+enum op {
+	OP_INSERT,
+	OP_DELETE,
+	OP_END,
+	OP_PAUSE,
+	OP_TRIPLE,
+	OP_USAGE,
+	OP_EVENT,
+	OP_ACTIVITY,
+	OPS_
+};
 
 /* Written to the pipe before a call (done = 0) and when it has returned 0 (done = 1). */
 struct note {
@@ -37,6 +48,7 @@ struct model {
 	bool triple;	     /* three sandboxes that come and go together */
 	uint64_t usage;	     /* of the runs before this one */
 	uint64_t run_usage;  /* of this one, as acknowledged */
+	uint64_t activity;   /* number of acknowledged records */
 	uint64_t event;	     /* highest acknowledged id */
 	struct note pending; /* the call that was under way */
 	unsigned calls;
@@ -95,6 +107,22 @@ static int do_event(struct store *s, const char *key, uint64_t *ret_id)
 	return store_event_add(s, &ev, ret_id, NULL) || store_maintain(s, T0, &keep, &more, NULL);
 }
 
+/* n->value: how many there are already. Few are kept, so that old ones go. */
+static int do_activity(struct store *s, const char *key, uint64_t value)
+{
+	const struct store_activity_bounds bounds = {.sandbox_bytes = 20000};
+	struct store_activity list[RECORDS];
+	char text[RECORDS][64];
+
+	store_activity_bound(s, &bounds);
+	for (unsigned i = 0; i < RECORDS; i++) {
+		(void)snprintf(text[i], sizeof(text[i]), "{\"number\":%llu}",
+			(unsigned long long)(value + i));
+		list[i] = (struct store_activity){.at_ns = value + i, .record = text[i]};
+	}
+	return store_activity_add(s, "iactive", key, list, RECORDS, 0, T0, NULL, NULL);
+}
+
 static int do_call(
 	struct store *s, const char *key, uint64_t run, struct note *n, struct slot *slot)
 {
@@ -121,6 +149,8 @@ static int do_call(
 		return store_usage_record(s, "imetered", key, run, &c, T0, NULL);
 	case OP_EVENT:
 		return do_event(s, key, &n->value);
+	case OP_ACTIVITY:
+		return do_activity(s, key, n->value);
 	default:
 		return do_triple(s, key, n->value != 0);
 	}
@@ -142,6 +172,8 @@ static struct note choose(struct model *m, uint64_t *rng)
 		n.value = m->run_usage += 1 + next_random(rng) % 1000;
 	if (n.op == OP_TRIPLE)
 		n.value = m->triple;
+	if (n.op == OP_ACTIVITY)
+		n.value = m->activity;
 	return n;
 }
 
@@ -160,6 +192,8 @@ static void work(const struct fixture *f, struct model *m, uint64_t run, int fd)
 			_exit(2);
 		if (n.op == OP_TRIPLE)
 			m->triple = !m->triple;
+		if (n.op == OP_ACTIVITY)
+			m->activity += RECORDS;
 		n.done = 1;
 		if (write(fd, &n, sizeof(n)) != sizeof(n))
 			_exit(3);
@@ -189,6 +223,9 @@ static void apply(struct model *m, const struct note *n)
 		break;
 	case OP_EVENT:
 		m->event = n->value;
+		break;
+	case OP_ACTIVITY:
+		m->activity = n->value + RECORDS;
 		break;
 	default:
 		m->triple = !m->triple;
@@ -286,6 +323,35 @@ static void check_events(struct fixture *f, struct model *m)
 	m->event = id;
 }
 
+struct numbers {
+	uint64_t count, first, next;
+};
+
+static int keep_number(void *arg, const struct store_activity *a)
+{
+	struct numbers *n = arg;
+
+	if (n->count++ == 0)
+		n->first = n->next = a->at_ns;
+	assert_int_equal(a->at_ns, n->next++);
+	return 0;
+}
+
+/* In order, without a gap, and no call's records by half. */
+static void check_activity(struct fixture *f, struct model *m)
+{
+	struct numbers n = {0};
+	struct store_activity_log log = {0};
+
+	ok(f, store_activity_list(
+		      f->s, "iactive", 0, 0, STORE_ACTIVITY_LIST_MAX, keep_number, &n, &f->e));
+	(void)store_activity_get(f->s, "iactive", NULL, &log, NULL); /* none was added yet */
+	assert_int_equal(n.first, log.dropped);
+	if (n.next != m->activity)
+		assert_true(m->pending.op == OP_ACTIVITY && n.next == m->pending.value + RECORDS);
+	m->activity = n.next;
+}
+
 static void check_file(struct fixture *f)
 {
 	struct query q = db_query_once(f->s, "PRAGMA integrity_check");
@@ -333,6 +399,7 @@ static void test_killed_daemon(void **state)
 		check_slots(f, &m);
 		check_usage(f, &m);
 		check_events(f, &m);
+		check_activity(f, &m);
 		check_file(f);
 		store_close(f->s);
 		f->s = NULL;

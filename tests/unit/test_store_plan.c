@@ -2,6 +2,7 @@
  * costs (the table in docs/store.md is what this prints). */
 #include "test.h"
 
+#include "store/activity.h"
 #include "store/creations.h"
 #include "store/db.h"
 #include "store/events.h"
@@ -65,6 +66,11 @@ static int ignore_sandbox(void *arg, const struct store_sandbox *sb)
 static int ignore_event(void *arg, const struct store_event *ev)
 {
 	return ignore_row(arg, ev);
+}
+
+static int ignore_activity(void *arg, const struct store_activity *a)
+{
+	return ignore_row(arg, a);
 }
 
 static int ignore_sample(void *arg, const struct store_sample *m)
@@ -224,6 +230,21 @@ static void use_usage(struct fixture *f)
 	}
 }
 
+static void use_activity(struct fixture *f)
+{
+	const struct store_activity_bounds b = {1, 1, 1};
+	const struct store_activity a = {.record = "{}"};
+	struct store_activity_log log;
+	bool more;
+
+	ok(f, store_activity_add(f->s, "i1", f->key, &a, 1, 0, T0, NULL, &f->e));
+	ok(f, store_activity_get(f->s, "i1", f->key, &log, &f->e));
+	ok(f, store_activity_list(f->s, "i1", 0, 0, 1, ignore_activity, NULL, &f->e));
+	store_activity_bound(f->s, &b);
+	ok(f, store_activity_add(f->s, "i1", f->key, &a, 1, 0, T0, NULL, &f->e));
+	ok(f, store_maintain(f->s, T0 * 2, NULL, &more, &f->e)); /* it has ended */
+}
+
 static int finish_delivery(void *arg, const struct store_delivery *d)
 {
 	struct fixture *f = arg;
@@ -276,8 +297,9 @@ static bool scan_is_meant(const char *sql, const char *step)
 	/* At most 10,000 (fleet/kept.h), and never the table itself. */
 	if (strcmp(what, "snapshots USING COVERING INDEX snapshots_kept") == 0)
 		return true;
-	/* The oldest events: the first rows of the table. */
-	return strcmp(what, "events") == 0 && strstr(sql, "ORDER BY id LIMIT");
+	/* The oldest events and records: the first rows of their table. */
+	return (strcmp(what, "events") == 0 || strcmp(what, "activity") == 0) &&
+	       strstr(sql, "ORDER BY id LIMIT");
 }
 
 static bool sort_is_meant(const char *sql)
@@ -321,6 +343,7 @@ static void test_no_statement_scans(void **state)
 	use_sandboxes(f);
 	use_templates(f);
 	use_usage(f);
+	use_activity(f);
 	use_webhooks(f);
 	(void)sqlite3_trace_v2(f->s->db, 0, NULL, NULL);
 	for (unsigned i = 0; i < all.count; i++) {
@@ -509,6 +532,23 @@ static int list_events(struct fixture *f)
 	return store_event_list(f->s, &filter, ignore_event, NULL, &f->e);
 }
 
+/* As a flood of one sandbox: every record is one too many. */
+static int add_activity(struct fixture *f, unsigned i)
+{
+	static struct store_activity list[100];
+	const struct store_activity_bounds b = {.sandbox_bytes = 1 << 20};
+
+	store_activity_bound(f->s, &b);
+	for (unsigned j = 0; j < 100; j++)
+		list[j] = (struct store_activity){.at_ns = T0 + i,
+			.record = "{\"time\":\"2027-01-15T08:00:00.000Z\",\"durationMs\":12,"
+				  "\"generation\":1,\"protocol\":\"tcp\",\"name\":"
+				  "\"api.example.com\",\"address\":\"203.0.113.7\",\"port\":443,"
+				  "\"bytesOut\":1234,\"bytesIn\":56789,\"verdict\":\"allowed\","
+				  "\"rule\":\"allowOut[0]\",\"program\":\"curl\",\"pid\":1234}"};
+	return store_activity_add(f->s, "inew0", f->key, list, 100, 0, T0, NULL, &f->e);
+}
+
 static void measure_lists(struct fixture *f)
 {
 	const struct store_pair common = {"env", "prod"}, rare = {"user", "u4711"};
@@ -557,6 +597,12 @@ static void measure_rest(struct fixture *f)
 		store_sample_list(f->s, "inew0", 0, UINT64_MAX, ignore_sample, NULL, &f->e));
 	MEASURE("add event", CALLS, 5000, add_event(f, i));
 	MEASURE("list 100 events", PAGES, 50000, list_events(f));
+	MEASURE("add 100 records of activity, 100 go", PAGES, 50000, add_activity(f, i));
+	MEASURE("list 100 records of activity", PAGES, 50000,
+		store_activity_list(f->s, "inew0", 0, 0, 100, ignore_activity, NULL, &f->e));
+	MEASURE("list activity of a kind that is not there", PAGES, 50000,
+		store_activity_list(f->s, "inew0", STORE_ACTIVITY_BIT(STORE_ACTIVITY_REQUEST), 0,
+			100, ignore_activity, NULL, &f->e));
 	MEASURE("delete sandbox", CALLS, 5000, delete_new(f, i));
 	MEASURE("sync", 50, 500000, store_sync(f->s, &f->e));
 }
