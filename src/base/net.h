@@ -17,6 +17,12 @@ static inline bool net_has(const struct net *n, uint32_t address)
 	return (address & n->mask) == n->base;
 }
 
+/* Whether all of `inner` is in `outer`. */
+static inline bool net_is_within(const struct net *inner, const struct net *outer)
+{
+	return (inner->mask & outer->mask) == outer->mask && net_has(outer, inner->base);
+}
+
 /* 0 or -EINVAL. */
 int net_parse_address(const char *text, uint32_t *ret);
 

@@ -11,13 +11,13 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/address.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/str.h"
 #include "config.h"
-#include "daemon/address.h"
 #include "store/webhooks.h"
 
 enum {

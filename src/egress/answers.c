@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "base/place.h"
 #include "egress/names_report.h"
-#include "egress/places.h"
 #include "egress/record.h"
 
 enum {
@@ -33,7 +33,7 @@ static void keep_open_places(const struct policy *p, struct dns_answer *a)
 		enum place place = place_of(a->addresses[i], NULL);
 
 		if (place == PLACE_PUBLIC ||
-			(place == PLACE_PRIVATE && policy_opens(p, a->addresses[i])))
+			(place != PLACE_CLOSED && policy_opens(p, a->addresses[i])))
 			a->addresses[kept++] = a->addresses[i];
 	}
 	a->count = kept;

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "egress/places.h"
-
+#include "base/place.h"
 enum {
 	BUCKETS = 1024,
 	NONE = NAMES_MAX,

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/place.h"
 #include "egress/own.h"
-#include "egress/places.h"
 
 void target_deny(struct target *t, const char *rule, const char *what)
 {
@@ -38,7 +38,7 @@ static bool place_open(struct context *c, uint32_t address, const char **ret_why
 	enum place place = place_of(address, ret_why);
 	int own;
 
-	if (place == PLACE_CLOSED || (place == PLACE_PRIVATE && !policy_opens(c->policy, address)))
+	if (place == PLACE_CLOSED || (place != PLACE_PUBLIC && !policy_opens(c->policy, address)))
 		return false;
 	own = own_is(c->own_fd, address);
 	*ret_why = own ? "an address of this host" : NULL;

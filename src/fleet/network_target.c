@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/net.h"
+#include "base/place.h"
 #include "base/str.h"
 
 enum { LABEL_MAX = 63, PREFIX_MAX = 32 };
@@ -168,26 +168,9 @@ bool network_net_is_within(const struct network_target *inner, const struct netw
 
 bool network_net_is_private(const struct network_target *t)
 {
-	/* 0/8 this host, private, 100.64/10 shared, loopback, link-local, protocols, tests and
-	 * documentation, multicast, reserved; 168.63.129.16 is a cloud's metadata service */
-	static const struct network_target ranges[] = {
-		{.net = 0x00000000, .bits = 8},
-		{.net = 0x0a000000, .bits = 8},
-		{.net = 0x64400000, .bits = 10},
-		{.net = 0x7f000000, .bits = 8},
-		{.net = 0xa83f8110, .bits = 32},
-		{.net = 0xa9fe0000, .bits = 16},
-		{.net = 0xac100000, .bits = 12},
-		{.net = 0xc0000000, .bits = 24},
-		{.net = 0xc0a80000, .bits = 16},
-		{.net = 0xc6120000, .bits = 15},
-		{.net = 0xe0000000, .bits = 3},
-	};
+	const struct net range = {t->net, mask_of(t->bits)};
 
-	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
-		if (network_net_is_within(t, &ranges[i]))
-			return true;
-	return false;
+	return place_is_special(&range);
 }
 
 bool network_target_is_all(const struct network_target *t)

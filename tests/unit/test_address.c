@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "daemon/address.h"
+#include "base/address.h"
 #include "test.h"
 
 static bool is_public(const char *text)

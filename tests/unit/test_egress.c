@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/place.h"
 #include "egress/dns.h"
 #include "egress/names.h"
 #include "egress/own.h"
-#include "egress/places.h"
 #include "egress/policy.h"
 #include "egress/rate.h"
 
@@ -70,6 +70,7 @@ static void places_are_known(void **state)
 		{"192.0.0.192", "192.0.0.192", PLACE_CLOSED},
 		{"192.0.0.0", "192.0.0.191", PLACE_PRIVATE},
 		{"192.88.99.0", "192.88.99.255", PLACE_CLOSED},
+		{"198.51.100.0", "198.51.100.255", PLACE_DOCUMENTATION},
 		{"1.0.0.0", "9.255.255.255", PLACE_PUBLIC},
 		{"11.0.0.0", "100.63.255.255", PLACE_PUBLIC},
 		{"100.128.0.0", "126.255.255.255", PLACE_PUBLIC},
@@ -86,6 +87,31 @@ static void places_are_known(void **state)
 		assert_int_equal(place_of(address(rows[i].first), &what), rows[i].place);
 		assert_true((what == NULL) == (rows[i].place == PLACE_PUBLIC));
 		assert_int_equal(place_of(address(rows[i].last), NULL), rows[i].place);
+	}
+}
+
+static void ranges_are_special_as_a_whole(void **state)
+{
+	static const struct {
+		const char *range;
+		bool special;
+	} rows[] = {
+		{"10.0.0.0/8", true},
+		{"10.1.2.0/24", true},
+		{"10.0.0.0/7", false},
+		{"224.0.0.0/3", true},
+		{"169.254.169.254/32", true},
+		{"168.63.129.16/32", true},
+		{"168.63.129.0/24", false},
+		{"192.0.2.0/24", false},
+		{"0.0.0.0/0", false},
+		{"93.184.216.34/32", false},
+	};
+	struct net n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(net_parse(rows[i].range, &n), 0);
+		assert_true(place_is_special(&n) == rows[i].special);
 	}
 }
 
@@ -356,6 +382,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addresses_have_one_spelling),
 		cmocka_unit_test(places_are_known),
+		cmocka_unit_test(ranges_are_special_as_a_whole),
 		cmocka_unit_test(own_addresses_are_known),
 		cmocka_unit_test(rules_decide_in_their_order),
 		cmocka_unit_test(names_are_judged_before_they_are_asked_for),

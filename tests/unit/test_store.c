@@ -272,6 +272,7 @@ static void test_version_1_is_brought_up_to_date(void **state)
 	assert_string_equal(b->template_alias, "base");
 	assert_int_equal(strlen(a->template_id), STORE_TEMPLATE_ID_BYTES - 1);
 	assert_string_equal(a->template_id, b->template_id);
+	assert_int_equal(a->internet, STORE_INTERNET_DENIED);
 	ok(f, store_template_see(s, "base", 77, &t, &f->e));
 	assert_string_equal(t.id, a->template_id);
 	assert_true(t.build_count == 1 && t.spawn_count == 2 && t.last_spawned_ns == 3);

@@ -1,4 +1,4 @@
-#include "daemon/address.h"
+#include "base/address.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -6,25 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-
-static bool is_public_v4(uint32_t a)
-{
-	static const struct {
-		uint32_t net;
-		unsigned bits;
-	} special[] = {
-		{0x00000000, 8}, {0x0a000000, 8}, {0x64400000, 10}, {0x7f000000, 8},
-		{0xa9fe0000, 16}, {0xac100000, 12}, {0xc0000000, 24}, {0xc0000200, 24},
-		{0xc0586300, 24}, {0xc0a80000, 16}, {0xc6120000, 15}, {0xc6336400, 24},
-		{0xcb007100, 24}, {0xe0000000, 3}, /* multicast and above */
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(special); i++)
-		if (((a ^ special[i].net) >> (32 - special[i].bits)) == 0)
-			return false;
-	return true;
-}
+#include "base/place.h"
 
 /* Public addresses are those of 2000::/3, without documentation and without prefixes that carry
  * IPv4 (2001::/32, 2002::/16). All other blocks are not global, nor are mapped and translated IPv4
@@ -45,8 +27,9 @@ bool address_is_public(const struct sockaddr *a)
 	const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
 
 	if (a->sa_family == AF_INET)
-		return is_public_v4(
-			ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr));
+		return place_of(ntohl(((const struct sockaddr_in *)(const void *)a)
+						->sin_addr.s_addr),
+			       NULL) == PLACE_PUBLIC;
 	return a->sa_family == AF_INET6 && is_public_v6(six->s6_addr);
 }
 

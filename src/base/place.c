@@ -1,9 +1,8 @@
-#include "egress/places.h"
+#include "base/place.h"
 
 #include <stddef.h>
 
 #include "base/cleanup.h"
-#include "base/net.h"
 
 #define ADDRESS(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (c) << 8 | (d))
 #define NET(a, b, c, d, prefix)                                                                    \
@@ -26,8 +25,7 @@ static const struct {
 	{NET(0, 0, 0, 0, 8), PLACE_CLOSED, "this host"},
 	{NET(127, 0, 0, 0, 8), PLACE_CLOSED, "loopback"},
 	{NET(198, 18, 0, 0, 15), PLACE_CLOSED, "an address that stands for a name"},
-	{NET(224, 0, 0, 0, 4), PLACE_CLOSED, "multicast"},
-	{NET(240, 0, 0, 0, 4), PLACE_CLOSED, "reserved"}, /* broadcast, too */
+	{NET(224, 0, 0, 0, 3), PLACE_CLOSED, "multicast or reserved"}, /* broadcast, too */
 	{NET(192, 88, 99, 0, 24), PLACE_CLOSED, "a relay of 6to4"},
 	{NET(10, 0, 0, 0, 8), PLACE_PRIVATE, "private"},
 	{NET(172, 16, 0, 0, 12), PLACE_PRIVATE, "private"},
@@ -35,9 +33,9 @@ static const struct {
 	{NET(100, 64, 0, 0, 10), PLACE_PRIVATE, "a provider's shared range"},
 	{NET(169, 254, 0, 0, 16), PLACE_PRIVATE, "link-local"},
 	{NET(192, 0, 0, 0, 24), PLACE_PRIVATE, "reserved"},
-	{NET(192, 0, 2, 0, 24), PLACE_PRIVATE, "reserved for documentation"},
-	{NET(198, 51, 100, 0, 24), PLACE_PRIVATE, "reserved for documentation"},
-	{NET(203, 0, 113, 0, 24), PLACE_PRIVATE, "reserved for documentation"},
+	{NET(192, 0, 2, 0, 24), PLACE_DOCUMENTATION, "reserved for documentation"},
+	{NET(198, 51, 100, 0, 24), PLACE_DOCUMENTATION, "reserved for documentation"},
+	{NET(203, 0, 113, 0, 24), PLACE_DOCUMENTATION, "reserved for documentation"},
 };
 
 enum place place_of(uint32_t address, const char **ret_what)
@@ -52,6 +50,14 @@ enum place place_of(uint32_t address, const char **ret_what)
 	if (ret_what)
 		*ret_what = NULL;
 	return PLACE_PUBLIC;
+}
+
+bool place_is_special(const struct net *range)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].place != PLACE_DOCUMENTATION && net_is_within(range, &table[i].net))
+			return true;
+	return false;
 }
 
 bool place_is_synthetic(uint32_t address)

@@ -1,6 +1,6 @@
-/* Checks addresses that a stranger may make the daemon connect to. */
-#ifndef DAEMON_ADDRESS_H
-#define DAEMON_ADDRESS_H
+/* Checks addresses that a stranger may make a program of ours connect to. */
+#ifndef BASE_ADDRESS_H
+#define BASE_ADDRESS_H
 
 #include <stdbool.h>
 #include <sys/socket.h>
