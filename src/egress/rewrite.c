@@ -249,6 +249,21 @@ int rewrite_request(const struct intercept *intercept, const char *host,
 	return r;
 }
 
+int rewrite_request_trailers(const struct intercept *intercept, const char *host,
+	const struct http_headers *in, struct fields *out)
+{
+	const struct job j = {.rule = intercept_find(intercept, host)};
+	const struct scrub none = {0};
+
+	for (unsigned i = 0; i < in->count; i++) {
+		const struct http_header *f = &in->items[i];
+
+		if (!is_dropped(&j, in, &none, f->name))
+			fields_add(out, f->name, f->name_len, f->value, f->value_len);
+	}
+	return fields_error(out);
+}
+
 /* --- answers --- */
 
 static void put_scrubbed(struct fields *out, const struct http_header *f, const struct scrub *scrub)

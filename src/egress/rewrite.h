@@ -28,6 +28,10 @@ int rewrite_request(const struct intercept *intercept, const char *host,
 	const struct http_headers *in, const struct scrub *scrub, struct fields *out,
 	uint64_t *used, struct rewrite_failure *why);
 
+/* Appends the trailers of a request: just those that may pass, as they came. */
+int rewrite_request_trailers(const struct intercept *intercept, const char *host,
+	const struct http_headers *in, struct fields *out);
+
 /* Appends the fields of an answer, or of its trailers. 0, -EMSGSIZE, -ENOMEM. */
 int rewrite_answer(const struct http_headers *in, const struct scrub *scrub, struct fields *out);
 

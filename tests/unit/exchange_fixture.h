@@ -1,0 +1,165 @@
+/* An exchange with rules, and what it sent and said of requests: for its tests and fuzz targets. */
+#ifndef TESTS_EXCHANGE_FIXTURE_H
+#define TESTS_EXCHANGE_FIXTURE_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "egress/exchange.h"
+
+#define HELD_SECRET   "sk-real-5up3r5ecret" /* a placeholder stands for it */
+#define RULE_SECRET   "rule-5ecret-value"   /* only a rule uses it */
+#define PLACEHOLDER   "sk-mfly-0123456789"
+#define HELD_SCRUBBED "sk-mfly-0123456789*"
+#define RULE_SCRUBBED "*****************"
+
+static const char fixture_rules[] =
+	"{\"ca\": {\"certificate\": \"c\", \"key\": \"k\"}, \"ports\": [443, 8443],"
+	" \"hosts\": ["
+	"  {\"host\": \"api.test\", \"headers\": ["
+	"   {\"name\": \"Authorization\", \"value\": \"Bearer ${e2b.secrets.rule}\"},"
+	"   {\"name\": \"x-fixed\", \"value\": \"yes\"}]},"
+	"  {\"host\": \"plain.test\", \"headers\": [{\"name\": \"x-fixed\", \"value\": \"yes\"}]},"
+	"  {\"host\": \"unknown.test\", \"headers\": [{\"name\": \"a\", \"value\": "
+	"\"${e2b.secrets.no}\"}]},"
+	"  {\"host\": \"tokens.test\", \"headers\":"
+	"   [{\"name\": \"a\", \"value\": \"${e2b.identity.tokens.t}\"}]},"
+	"  {\"host\": \"lines.test\", \"headers\":"
+	"   [{\"name\": \"a\", \"value\": \"${e2b.secrets.lines}\"}]}],"
+	" \"secrets\": [{\"name\": \"held\", \"value\": \"" HELD_SECRET "\"},"
+	"  {\"name\": \"rule\", \"value\": \"" RULE_SECRET "\"},"
+	"  {\"name\": \"lines\", \"value\": \"with\\r\\na line end\"},"
+	"  {\"name\": \"other\", \"value\": \"the secret of another host\"}],"
+	" \"placeholders\": ["
+	"  {\"text\": \"" PLACEHOLDER
+	"\", \"secret\": \"held\", \"hosts\": [\"held.test\", \"api.test\"]},"
+	"  {\"text\": \"sk-mfly-another-host\", \"secret\": \"other\", \"hosts\": "
+	"[\"other.test\"]}]}";
+
+struct fixture {
+	struct exchange *x;
+	struct buf out[2]; /* what was sent so far */
+	struct buf log;	   /* a line for each record */
+	unsigned records;
+	const char *denied; /* a path that the judge denies */
+};
+
+static inline bool fixture_judge(
+	void *arg, const struct exchange_request *r, const char **ret_reason)
+{
+	struct fixture *f = arg;
+
+	*ret_reason = "not today";
+	return !f->denied || strcmp(r->path, f->denied) != 0;
+}
+
+static inline void fixture_record(void *arg, const struct exchange_record *r)
+{
+	struct fixture *f = arg;
+
+	f->records++;
+	(void)buf_printf(&f->log, "%s %s %u %s %llu %llu", r->method, r->path, r->status,
+		r->verdict, (unsigned long long)r->up, (unsigned long long)r->down);
+	for (unsigned i = 0; i < r->secret_count; i++)
+		(void)buf_printf(&f->log, " %s", r->secrets[i]);
+	(void)buf_add_str(&f->log, "\n");
+}
+
+static inline struct intercept *fixture_intercept(const char *rules)
+{
+	json_t *value = json_loads(rules, 0, NULL);
+	struct intercept *i = NULL;
+	struct error e = {0};
+
+	if (!value || intercept_make(value, &i, &e) < 0)
+		(void)fprintf(stderr, "fixture: %s\n", e.message);
+	json_decref(value);
+	return i;
+}
+
+/* False when out of memory. */
+static inline bool fixture_open(
+	struct fixture *f, enum exchange_protocol protocol, const char *host, uint16_t port)
+{
+	struct intercept *i = fixture_intercept(fixture_rules);
+	struct exchange_options o = {.protocol = protocol,
+		.host = host,
+		.port = port,
+		.intercept = i,
+		.callbacks = {fixture_judge, fixture_record, f}};
+	bool made;
+
+	*f = (struct fixture){
+		.out = {BUF_INIT(64 << 20), BUF_INIT(64 << 20)}, .log = BUF_INIT(16 << 20)};
+	made = i && exchange_new(&o, &f->x) == 0;
+	intercept_unref(i);
+	return made;
+}
+
+static inline void fixture_close(struct fixture *f)
+{
+	exchange_free(f->x);
+	f->x = NULL;
+	buf_done(&f->out[0]);
+	buf_done(&f->out[1]);
+	buf_done(&f->log);
+}
+
+/* Takes what is to be sent to both sides. */
+static inline void fixture_drain(struct fixture *f)
+{
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (unsigned side = 0; side < 2; side++) {
+			size_t n;
+			const uint8_t *p = exchange_output(f->x, side, &n);
+
+			if (!n)
+				continue;
+			(void)buf_add(&f->out[side], p, n);
+			exchange_sent(f->x, side, n);
+			more = true;
+		}
+	}
+}
+
+/* Feeds bytes in pieces while the exchange takes them. Returns how many it took. */
+static inline size_t fixture_feed(
+	struct fixture *f, enum exchange_side from, const void *data, size_t n, size_t piece)
+{
+	size_t done = 0;
+
+	fixture_drain(f);
+	while (done < n && exchange_wants(f->x, from)) {
+		size_t part = n - done < piece ? n - done : piece;
+		size_t took = exchange_receive(f->x, from, (const uint8_t *)data + done, part);
+
+		done += took;
+		fixture_drain(f);
+		if (!took)
+			break;
+	}
+	return done;
+}
+
+/* What was sent to a side, as a string. */
+static inline const char *fixture_sent(struct fixture *f, enum exchange_side to)
+{
+	(void)buf_add(&f->out[to], "", 1);
+	f->out[to].end--;
+	return (const char *)buf_head(&f->out[to]);
+}
+
+static inline const char *fixture_log(struct fixture *f)
+{
+	(void)buf_add(&f->log, "", 1);
+	f->log.end--;
+	return (const char *)buf_head(&f->log);
+}
+
+#endif
