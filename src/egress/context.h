@@ -6,10 +6,9 @@
 #include "egress/loop.h"
 #include "egress/names.h"
 #include "egress/policy.h"
+#include "egress/pump.h"
 #include "egress/rate.h"
 #include "egress/resolver.h"
-
-enum { CONTEXT_COPY_BYTES = 64 << 10 };
 
 struct context {
 	struct loop loop;
@@ -24,7 +23,7 @@ struct context {
 	uint64_t records_lost; /* since the daemon was last told */
 	unsigned active;       /* flows that were let through the limits, and peers of datagrams */
 	uint64_t last_active_ns;
-	uint8_t copy[CONTEXT_COPY_BYTES]; /* for bytes on their way, between two calls */
+	struct pump_means means;
 };
 
 #endif

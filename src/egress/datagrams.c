@@ -184,12 +184,12 @@ static void on_datagram(void *arg, uint32_t events)
 
 	(void)events; /* errors are those of datagrams sent before: they are lost, as on a network */
 	for (unsigned i = 0; i < ROUNDS && n >= 0; i++) {
-		n = recv(p->watch.fd, c->copy, sizeof(c->copy), 0);
+		n = recv(p->watch.fd, c->means.space, sizeof(c->means.space), 0);
 		if (n < 0 || n > EGRESS_DATAGRAM_MAX)
 			break;
 		p->used_ns = c->loop.now_ns;
 		p->down += (uint64_t)n;
-		give(p->owner, &p->guest, &p->remote, c->copy, (size_t)n);
+		give(p->owner, &p->guest, &p->remote, c->means.space, (size_t)n);
 	}
 }
 

@@ -200,9 +200,9 @@ static bool move(struct flow *f)
 	enum pump_end up = PUMP_GOES_ON, down = PUMP_GOES_ON;
 
 	if (f->state == OPEN)
-		up = pump_run(&f->up, f->guest.fd, f->remote.fd, c->copy, sizeof(c->copy));
+		up = pump_run(&f->up, f->guest.fd, f->remote.fd, &c->means);
 	if (!f->guest_gone)
-		down = pump_run(&f->down, f->remote.fd, f->guest.fd, c->copy, sizeof(c->copy));
+		down = pump_run(&f->down, f->remote.fd, f->guest.fd, &c->means);
 	if (down == PUMP_TO_FAILED &&
 		errno == EPIPE) { /* the guest's program has closed: what it sent counts */
 		on_guest_gone(f);
@@ -255,7 +255,7 @@ static void let_through(struct flow *f, uint32_t events)
 {
 	loop_stop(&f->flows->context->loop, &f->timer);
 	f->up.held = f->first.held;
-	f->up.held.max = sizeof(f->flows->context->copy);
+	f->up.held.max = PUMP_HELD_MAX;
 	first_init(&f->first);
 	f->state = OPEN;
 	on_bytes(f, true, events);
@@ -407,24 +407,28 @@ static void hand_over(struct flow *f)
 	all->on_datagrams(all->arg, fd);
 }
 
-/* Reads no byte behind the header. */
-static void on_header(struct flow *f)
+/* Reads no byte behind the header. Returns what egress_get_open does, or -errno: -EAGAIN, -EPIPE. */
+static int read_header(struct flow *f)
 {
 	size_t wanted = f->head_bytes < EGRESS_OPEN_HEADER
 				? EGRESS_OPEN_HEADER
 				: (size_t)EGRESS_OPEN_HEADER + f->head[2];
 	ssize_t n = recv(f->guest.fd, f->head + f->head_bytes, wanted - f->head_bytes, 0);
+
+	if (n <= 0)
+		return n == 0 ? -EPIPE : -errno;
+	f->head_bytes += (unsigned)n;
+	return egress_get_open(f->head, f->head_bytes, &f->open);
+}
+
+static void on_header(struct flow *f)
+{
 	int r;
 
-	if (n < 0 && errno == EAGAIN)
-		return;
-	if (n <= 0) {
-		end(f, true);
-		return;
-	}
-	f->head_bytes += (unsigned)n;
-	r = egress_get_open(f->head, f->head_bytes, &f->open);
-	if (r == 0)
+	do /* its two parts come together */
+		r = read_header(f);
+	while (r == 0);
+	if (r == -EAGAIN)
 		return;
 	loop_stop(&f->flows->context->loop, &f->timer);
 	f->begin_ms = record_now_ms();
@@ -483,8 +487,8 @@ void flows_take(struct flows *all, int fd)
 	f->timer.on = on_late;
 	f->timer.arg = f;
 	first_init(&f->first);
-	pump_init(&f->up, sizeof(c->copy));
-	pump_init(&f->down, sizeof(c->copy));
+	pump_init(&f->up);
+	pump_init(&f->down);
 	if (f->next)
 		f->next->previous = f;
 	all->first = f;

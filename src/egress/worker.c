@@ -252,6 +252,7 @@ static int begin(struct worker *w)
 	int r = loop_init(&c->loop);
 
 	c->own_fd = r == 0 ? own_open() : -1;
+	r = r ? r : pump_means_init(&c->means);
 	r = r ? r : c->own_fd < 0 ? c->own_fd : make_parts(w);
 	r = r ? r : link_init(&c->link, &c->loop, w->options.listen_fd);
 	r = r ? r : loop_add(&c->loop, &w->channel, w->options.channel_fd, 0);
@@ -272,6 +273,7 @@ int worker_make(const struct worker_options *o, struct worker **ret, struct erro
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	w->options = *o;
 	w->context.loop.epoll_fd = w->context.own_fd = -1;
+	w->context.means.pipe[0] = w->context.means.pipe[1] = -1;
 	w->context.link.on_client = on_client;
 	w->context.link.on_line = on_line;
 	w->channel.on = on_channel;
@@ -302,6 +304,7 @@ void worker_free(struct worker *w)
 	resolver_free(c->resolver);
 	names_free(c->names);
 	policy_free(c->policy);
+	pump_means_done(&c->means);
 	cleanup_close_p(&c->own_fd);
 	cleanup_close_p(&c->loop.epoll_fd);
 	free(w);
