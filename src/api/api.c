@@ -95,8 +95,11 @@ static const struct router_entry table[] = {
 	{"POST", "/webhooks/{}/test", api_webhooks_test, ROUTER_KEY},
 	{"GET", "/volumes", not_yet, ROUTER_KEY},
 	{"POST", "/volumes", not_yet, ROUTER_KEY},
-	{"GET", "/secrets", not_yet, ROUTER_KEY},
-	{"POST", "/secrets", not_yet, ROUTER_KEY},
+	{"GET", "/secrets", api_secrets_list, ROUTER_KEY},
+	{"POST", "/secrets", api_secrets_create, ROUTER_KEY},
+	{"GET", "/secrets/{}", api_secrets_get, ROUTER_KEY},
+	{"POST", "/secrets/{}", api_secrets_update, ROUTER_KEY},
+	{"DELETE", "/secrets/{}", api_secrets_remove, ROUTER_KEY},
 	{0},
 };
 

@@ -65,6 +65,11 @@ void api_keys_create(struct request *r);
 void api_keys_rename(struct request *r);
 void api_keys_revoke(struct request *r);
 void api_usage(struct request *r);
+void api_secrets_list(struct request *r);
+void api_secrets_create(struct request *r);
+void api_secrets_get(struct request *r);
+void api_secrets_update(struct request *r);
+void api_secrets_remove(struct request *r);
 void api_operator(struct request *r); /* operator.h */
 void api_operator_revoke(struct request *r);
 void api_operator_usage(struct request *r);
@@ -72,10 +77,10 @@ void api_operator_usage(struct request *r);
 /* --- shared by the handlers --- */
 
 /* Makes a sandbox for one request; it ends with the request. The body is that of POST
- * /v2/sandboxes. The sandbox lives grace_ns longer than the body asks for. Returns false if the
+ * /v2/sandboxes, to which placeholders may be added. The sandbox lives grace_ns longer than the body asks for. Returns false if the
  * request was answered. */
-bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_ns,
-	instance_made made, void *arg, struct instance_maker **ret);
+bool api_create_transient(struct request *r, json_t *body, uint64_t grace_ns, instance_made made,
+	void *arg, struct instance_maker **ret);
 
 /* Returns the row of the sandbox that r->params[0] names, if the client may see it and it is not
  * being killed. Otherwise answers 404 and returns NULL. Free it with store_sandbox_free(). */

@@ -10,6 +10,7 @@
 #include "api/auth.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "fleet/bindings.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "fleet/instance_make.h"
@@ -27,7 +28,14 @@ struct creation_source {
 	char template[STORE_NAME_MAX + 1];
 	struct store_snapshot snapshot;
 	struct sandbox_origin origin;
+	json_t *bindings; /* owned, or NULL */
 };
+
+static void source_done(struct creation_source *s)
+{
+	cleanup_close_p(&s->origin.fd);
+	json_decref(s->bindings);
+}
 
 /* A creation in progress, freed when the microVM is made or the client has gone. With an
  * Idempotency-Key it goes on without its client, who will ask again. */
@@ -298,7 +306,26 @@ static bool take_network(struct request *r, const json_t *body, struct instance_
 	return true;
 }
 
-static bool take_order(struct request *r, const json_t *body, bool v2, struct creation_source *s,
+/* Our extension: variables that stand for secrets. Their placeholders join the others in the body. */
+static bool take_secrets(
+	struct request *r, json_t *body, struct instance_order *o, json_t **ret_bindings)
+{
+	json_t *given = json_object_get(body, "secrets");
+	struct error e = {0};
+
+	if (!given || json_is_null(given))
+		return true;
+	if (!o->env && json_object_set_new(body, "envVars", json_object()) == 0)
+		o->env = json_object_get(body, "envVars");
+	if (bindings_make(fleet_of(r), r->key->id, given, o->env, ret_bindings, &e) < 0) {
+		reply_failure(r, &e);
+		return false;
+	}
+	o->secrets = *ret_bindings;
+	return true;
+}
+
+static bool take_order(struct request *r, json_t *body, bool v2, struct creation_source *s,
 	struct instance_order *o)
 {
 	o->key_id = r->key->id;
@@ -306,7 +333,7 @@ static bool take_order(struct request *r, const json_t *body, bool v2, struct cr
 	return check_unserved(r, body) && take_timeout(r, body, v2, &o->timeout_ns) &&
 	       take_strings(r, body, "metadata", &o->metadata) && take_env(r, body, &o->env) &&
 	       take_sizes(r, body, o) && take_network(r, body, o) && take_pausing(r, body, o) &&
-	       take_source(r, body, s, o);
+	       take_source(r, body, s, o) && take_secrets(r, body, o, &s->bindings);
 }
 
 /* --- starting --- */
@@ -342,12 +369,12 @@ static void create(struct request *r, const char *text, size_t n, bool v2)
 		o.once = once.creation;
 		start(r, &o, &once);
 	}
-	cleanup_close_p(&source.origin.fd);
+	source_done(&source);
 	json_decref(body);
 }
 
-bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_ns,
-	instance_made made, void *arg, struct instance_maker **ret)
+bool api_create_transient(struct request *r, json_t *body, uint64_t grace_ns, instance_made made,
+	void *arg, struct instance_maker **ret)
 {
 	struct instance_order o = {.auto_pause_memory = true, .transient = true};
 	struct creation_source source = {.origin = {.fd = -1, .memory = true}};
@@ -359,7 +386,7 @@ bool api_create_transient(struct request *r, const json_t *body, uint64_t grace_
 		reply_failure(r, &e);
 		ok = false;
 	}
-	cleanup_close_p(&source.origin.fd);
+	source_done(&source);
 	return ok;
 }
 

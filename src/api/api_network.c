@@ -1,10 +1,15 @@
 /* The network of a sandbox (protocol sections 2.12 and 11.3). */
 #include "fleet/network.h"
 
+#include <string.h>
+
 #include "api/api.h"
+#include "base/cleanup.h"
+#include "base/log.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "fleet/network_check.h"
+#include "fleet/trust.h"
 #include "http/reply.h"
 #include "proto/json_tree.h"
 
@@ -48,22 +53,52 @@ json_t *api_network_json(const struct store_sandbox *sb)
 	return network;
 }
 
-static void change(struct request *r, const json_t *update)
+/* The policy holds in any case. */
+static void on_trusted(void *arg, const struct error *why)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(20);
+	struct request *r = api_deferred_take(arg);
+
+	if (why && log_limited(&limit)) /* a tenant's image may cause it */
+		log_warn("a guest does not get its authorities: %s", why->message);
+	if (r)
+		reply_empty(r, 204);
+}
+
+/* Answers when the guest trusts what intercepts its connections from now on. */
+static void change_running(
+	struct request *r, struct instance *i, const json_t *update, enum store_internet internet)
+{
+	_cleanup_free_ char *before = i->authority ? strdup(i->authority) : NULL;
+	struct api_deferred *d;
+	struct error e = {0};
+
+	if (network_change(i, update, internet, &e) < 0) {
+		reply_failure(r, &e);
+	} else if (!i->fleet->options.backend->guest_root || (!before && !i->authority) ||
+		   (before && i->authority && strcmp(before, i->authority) == 0)) {
+		reply_empty(r, 204);
+	} else {
+		d = api_defer(r);
+		if (d)
+			trust_install(i, true, on_trusted, d);
+	}
+}
+
+static void change(struct request *r, json_t *update)
 {
 	enum store_internet internet = STORE_INTERNET_UNSAID;
 	struct store_sandbox *sb = NULL;
 	struct instance *i = NULL;
-	struct error e = {0};
 
+	(void)json_object_del(update, "httpsPorts"); /* E2B's clients cannot change them */
 	if (api_take_internet(r, update, &internet) && api_check_network(r, update, internet))
 		sb = api_find(r);
 	if (sb)
 		i = api_find_running(r, sb);
 	store_sandbox_free(sb);
-	if (i && network_change(i, update, internet, &e) < 0)
-		reply_failure(r, &e);
-	else if (i)
-		reply_empty(r, 204);
+	if (i)
+		change_running(r, i, update, internet);
 }
 
 static void take(struct request *r, const char *text, size_t n)

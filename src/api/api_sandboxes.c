@@ -111,6 +111,8 @@ static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 	network = api_network_json(sb);
 	if (network)
 		(void)json_object_set_new(root, "network", network);
+	if (sb->secrets_json)
+		(void)json_object_set_new(root, "secrets", json_tree_stored(sb->secrets_json));
 	return root;
 }
 

@@ -390,6 +390,8 @@ static void make_children(struct fork *f, int origin_fd)
 		.internet = p->internet,
 		.network_generation = p->network_generation,
 		.network_names_json = p->network_names_json,
+		.secrets = json_tree_stored(p->secrets_json),
+		.authority = p->authority,
 		.public_traffic = p->traffic_token == NULL,
 	};
 	unsigned count = f->count;
@@ -406,6 +408,7 @@ static void make_children(struct fork *f, int origin_fd)
 	json_decref(o.metadata);
 	json_decref(o.env);
 	json_decref(o.network);
+	json_decref(o.secrets);
 }
 
 static void on_fork_snapshot(

@@ -30,6 +30,7 @@ struct serve_options {
 	const char *jail, *metrics_listen, *log_level, *log_format;
 	bool metrics_public, webhook_allow_private;
 	const char *webhook_ca;
+	const char *secrets_key, *guest_ca;
 	uint64_t peer_connections;
 	struct option_list proxies;
 	uint64_t connections, sandboxes, creates, timeout_ns;
@@ -81,6 +82,13 @@ static const struct option_spec options[] = {
 	{"webhook-ca", 0, OPTION_STRING, "FILE",
 		"authorities that vouch for webhooks (PEM), instead of this host's",
 		offsetof(struct serve_options, webhook_ca), 0, 0, false},
+	{"secrets-key", 0, OPTION_STRING, "FILE",
+		"key that secrets are sealed with; made if there is none (secrets.key, in the "
+		"state directory)",
+		offsetof(struct serve_options, secrets_key), 0, 0, false},
+	{"guest-ca", 0, OPTION_STRING, "FILE",
+		"certificates of authorities that all sandboxes trust, as companies have them",
+		offsetof(struct serve_options, guest_ca), 0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "error, warn (also without), info or debug",
 		offsetof(struct serve_options, log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "text or json",
@@ -249,6 +257,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.metrics_public = o->metrics_public,
 		.webhook_allow_private = o->webhook_allow_private,
 		.webhook_ca = o->webhook_ca,
+		.secrets_key = o->secrets_key,
+		.guest_ca = o->guest_ca,
 		.log_level = o->log_level,
 		.log_format = o->log_format,
 		.connections_max = (uint32_t)o->connections,

@@ -16,8 +16,10 @@
 #include "daemon/self_signed.h"
 #include "daemon/surfaces.h"
 #include "daemon/webhooks.h"
+#include "fleet/authority.h"
 #include "fleet/lifecycle.h"
 #include "fleet/pool.h"
+#include "fleet/seal.h"
 #include "http/peers.h"
 #include "http/server.h"
 #include "sandbox/backend.h"
@@ -73,6 +75,22 @@ static int open_store(struct daemon *d, struct error *e)
 
 	return path ? store_open(path, &d->fleet.store, e)
 		    : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+}
+
+static int open_secrets(struct daemon *d, struct error *e)
+{
+	_cleanup_free_ char *path =
+		d->options.secrets_key ? strdup(d->options.secrets_key)
+				       : str_printf("%s/%s", d->fleet.home.path, SEAL_KEY_FILE);
+	int r = 0;
+
+	d->fleet.sealer = path ? sealer_new(path) : NULL;
+	if (!d->fleet.sealer)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	if (d->options.guest_ca)
+		r = authority_read_file(d->options.guest_ca, &d->guest_ca, e);
+	d->fleet.options.guest_ca = d->guest_ca;
+	return r;
 }
 
 static int open_log(const struct daemon_options *o, struct error *e)
@@ -256,6 +274,8 @@ static int open_rest(struct daemon *d, struct error *e)
 	int r = open_store(d, e);
 
 	if (r == 0)
+		r = open_secrets(d, e);
+	if (r == 0)
 		r = scrape_start(d->fleet.loop, d->fleet.store, &d->scrape, e);
 	if (r == 0)
 		r = instances_start(&d->fleet, e);
@@ -360,6 +380,8 @@ void daemon_free(struct daemon *d)
 	self_signed_free(d->self_signed);
 	pool_free(&d->fleet);
 	store_close(d->fleet.store);
+	sealer_free(d->fleet.sealer);
+	free(d->guest_ca);
 	sandbox_dirs_close(&d->fleet.dirs);
 	cgroup_tree_close(&d->cgroups);
 	home_close(&d->fleet.home);

@@ -19,8 +19,8 @@ enum {
 	INTERCEPT_HEADERS_MAX = 20, /* of a host */
 	INTERCEPT_HEADER_NAME_MAX = 64,
 	INTERCEPT_HEADER_VALUE_MAX = 2048, /* as the rule has it */
-	INTERCEPT_PORTS_MAX = 16,
-	INTERCEPT_SECRETS_MAX = 64,
+	INTERCEPT_PORTS_MAX = 64,
+	INTERCEPT_SECRETS_MAX = 384, /* 32 of each rule, and those of placeholders */
 	INTERCEPT_SECRET_NAME_MAX = 128,
 	INTERCEPT_SECRET_MAX = 32 << 10,     /* bytes of a value */
 	INTERCEPT_SECRETS_BYTES = 256 << 10, /* of all values */

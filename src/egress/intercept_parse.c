@@ -1,7 +1,6 @@
 /* The JSON of `intercept`. Values may be secrets: no message quotes one. */
 #include <errno.h>
 #include <string.h>
-#include <strings.h>
 
 #include "egress/intercept.h"
 #include "egress/policy_json.h"
@@ -92,20 +91,6 @@ static int take_pattern(const struct policy_at *at, const char *text, struct int
 	return ret->text ? 0 : -ENOMEM;
 }
 
-/* Headers that say where a message ends, what the connection is for, or which host is meant. */
-static bool is_reserved(const char *name)
-{
-	static const char *const reserved[] = {"host", "content-length", "transfer-encoding",
-		"connection", "upgrade", "te", "trailer", "expect", "keep-alive",
-		"proxy-connection", "proxy-authorization", "proxy-authenticate", "http2-settings",
-		NULL};
-
-	for (const char *const *r = reserved; *r; r++)
-		if (strcasecmp(*r, name) == 0)
-			return true;
-	return false;
-}
-
 static int take_header(const struct policy_at *at, json_t *object, struct intercept_header *h)
 {
 	static const char *const names[] = {"name", "value", NULL};
@@ -116,7 +101,7 @@ static int take_header(const struct policy_at *at, json_t *object, struct interc
 	r = r ? r : take_text(at, object, "value", 0, INTERCEPT_HEADER_VALUE_MAX, &h->value);
 	if (r < 0)
 		return r;
-	if (!http_is_token(h->name, strlen(h->name)) || is_reserved(h->name))
+	if (!http_is_token(h->name, strlen(h->name)) || http_is_reserved(h->name))
 		return policy_bad(&name_at, "expected the name of a header that may be set");
 	if (!http_is_field_value(h->value, strlen(h->value)))
 		return policy_bad(&value_at, "a header's value has no control characters");

@@ -17,6 +17,7 @@
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/network.h"
+#include "fleet/seal.h"
 #include "sandbox/egress_spawn.h"
 #include "sandbox/vmm_request.h"
 
@@ -205,19 +206,27 @@ static void on_line(json_t *object, void *arg)
 
 static const struct egress_link_ops link_ops = {on_line, on_lost};
 
-static int tell_policy(struct egress *x)
+static int tell_policy(struct egress *x, struct error *e)
 {
-	_cleanup_free_ char *text = network_policy_text(x->instance);
+	_cleanup_(secret_freep) char *text = network_policy_text(x->instance, e);
+	int r = text ? egress_link_say(x->link, text) : -e->err;
 
-	return text ? egress_link_say(x->link, text) : -ENOMEM;
+	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "the policy") : 0;
 }
 
 void egress_policy_changed(struct instance *i)
 {
 	struct egress *x = i->egress;
 
-	if (x && x->link && tell_policy(x) < 0)
-		complain(x, "it cannot be told its policy: out of memory");
+	struct error e = {0};
+
+	if (x && x->link && tell_policy(x, &e) < 0) {
+		fail(x, e.message);
+		close_link(x);
+		end_worker(x); /* with the older policy it would allow what is not allowed now */
+		if (!x->watched)
+			rest(x);
+	}
 }
 
 static int open_link(struct egress *x, struct error *e)
@@ -226,10 +235,10 @@ static int open_link(struct egress *x, struct error *e)
 
 	if (r < 0)
 		return r;
-	r = tell_policy(x);
+	r = tell_policy(x, e);
 	if (r < 0)
 		close_link(x);
-	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "the policy") : 0;
+	return r;
 }
 
 /* --- starting --- */
@@ -427,6 +436,7 @@ static void close_far_end(struct instance *i)
 
 void egress_begin(struct instance *i)
 {
+	struct error e = {0};
 	struct egress *x;
 
 	if (network_is_off(i->fleet) && i->sandbox.egress_fd > 0) {
@@ -452,7 +462,7 @@ void egress_begin(struct instance *i)
 	i->egress_close = egress_close;
 	if (x->far_fd >= 0)
 		watch_channel(x);
-	else if (open_link(x, NULL) == 0)
+	else if (open_link(x, &e) == 0)
 		x->state = EGRESS_SERVING;
 	else if (network_is_off(i->fleet))
 		x->state = EGRESS_OVER;

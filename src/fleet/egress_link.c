@@ -1,6 +1,7 @@
 #include "fleet/egress_link.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "fleet/seal.h"
 #include "proto/json_tree.h"
 
 enum { READ_BYTES = 16 * 1024 };
@@ -35,6 +37,14 @@ static void on_impatient(uv_timer_t *t);
 
 /* --- closing --- */
 
+/* Gives the memory back, too. */
+static void wipe(struct buf *b)
+{
+	if (b->data)
+		OPENSSL_cleanse(b->data, b->capacity);
+	buf_done(b);
+}
+
 static void on_closed(uv_handle_t *h)
 {
 	struct egress_link *l = h->data;
@@ -43,8 +53,8 @@ static void on_closed(uv_handle_t *h)
 		return;
 	(void)close(l->fd); /* libuv has let go of it */
 	buf_done(&l->in);
-	buf_done(&l->out);
-	free(l->next);
+	wipe(&l->out);
+	secret_free(l->next);
 	free(l);
 }
 
@@ -87,8 +97,10 @@ static void watch(struct egress_link *l)
 /* Takes the next line when the last has gone out. */
 static void refill(struct egress_link *l)
 {
+	if (buf_len(&l->out) == 0)
+		wipe(&l->out);
 	if (buf_len(&l->out) == 0 && l->next && buf_add_str(&l->out, l->next) == 0) {
-		free(l->next);
+		secret_free(l->next);
 		l->next = NULL;
 	}
 }
@@ -109,11 +121,11 @@ static void flush(struct egress_link *l)
 
 int egress_link_say(struct egress_link *l, const char *line)
 {
-	char *copy = strlen(line) < EGRESS_LINE_MAX ? str_printf("%s\n", line) : NULL;
+	char *copy = strlen(line) < EGRESS_SAY_MAX ? str_printf("%s\n", line) : NULL;
 
 	if (!copy)
-		return strlen(line) < EGRESS_LINE_MAX ? -ENOMEM : -EMSGSIZE;
-	free(l->next);
+		return strlen(line) < EGRESS_SAY_MAX ? -ENOMEM : -EMSGSIZE;
+	secret_free(l->next);
 	l->next = copy;
 	if (l->closed || l->over)
 		return 0;
@@ -240,7 +252,7 @@ int egress_link_open(uv_loop_t *loop, int dirfd, const struct egress_link_ops *o
 	l->ops = ops;
 	l->arg = arg;
 	buf_init(&l->in, EGRESS_LINE_MAX + READ_BYTES);
-	buf_init(&l->out, EGRESS_LINE_MAX);
+	buf_init(&l->out, EGRESS_SAY_MAX);
 	r = start(l, loop);
 	if (r < 0) {
 		free(l);

@@ -1,7 +1,7 @@
 /* The daemon's connection with the worker of one sandbox: lines of JSON over egress.sock
  * (docs/egress-protocol.md).
  *
- * A worker may have been taken over. A line is at most EGRESS_LINE_MAX bytes, and is read as fast as
+ * A worker may have been taken over. A line of it is at most EGRESS_LINE_MAX bytes, and is read as fast as
  * EGRESS_BYTES_A_STEP in EGRESS_STEP_MS; beyond that the worker waits. One that does not say
  * that it has applied what it was told, EGRESS_PATIENCE_MS long, is lost. Callbacks may close the link; no other call leads to one. */
 #ifndef FLEET_EGRESS_LINK_H
@@ -13,7 +13,8 @@
 #include "base/error.h"
 
 enum {
-	EGRESS_LINE_MAX = 256 * 1024,
+	EGRESS_LINE_MAX = 256 * 1024, /* of the worker */
+	EGRESS_SAY_MAX = 1024 * 1024, /* to the worker */
 	EGRESS_BYTES_A_STEP = 128 * 1024,
 	EGRESS_STEP_MS = 100,
 	EGRESS_PATIENCE_MS = 5000,
@@ -33,7 +34,7 @@ int egress_link_open(uv_loop_t *loop, int dirfd, const struct egress_link_ops *o
 	struct egress_link **ret, struct error *e);
 
 /* Sends a line, without its end, when what was sent before has gone out. A line that still waits is
- * replaced. Returns 0, -EMSGSIZE or -ENOMEM. */
+ * replaced. What is not needed any more is wiped: it may hold secrets. Returns 0, -EMSGSIZE or -ENOMEM. */
 int egress_link_say(struct egress_link *l, const char *line);
 
 /* No callback follows. NULL is fine. */

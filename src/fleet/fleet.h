@@ -22,6 +22,7 @@ struct instance;
 struct network_floor;
 struct instance_places;
 struct pool;
+struct sealer;
 
 enum { FLEET_BUCKETS = 4096 };
 
@@ -44,6 +45,9 @@ struct fleet_options {
 	const struct backend *backend; /* NULL: microVMs */
 	/* The operator's limits of networks (network_floor.h), borrowed. NULL: the defaults. */
 	const struct network_floor *network;
+	/* PEM of authorities that all guests trust, and that servers of intercepted connections may
+	 * have; borrowed, or NULL. */
+	const char *guest_ca;
 };
 
 struct fleet {
@@ -52,6 +56,7 @@ struct fleet {
 	struct home home;
 	struct sandbox_dirs dirs;
 	struct store *store;
+	struct sealer *sealer; /* of secrets (seal.h) */
 	/* Called after an event was queued for delivery or its receivers have changed. */
 	void (*events_changed)(void *arg);
 	void *events_arg;

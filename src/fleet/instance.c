@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "fleet/fleet.h"
-#include "proto/json_tree.h"
 #include "store/sandboxes.h"
 
 /* --- accessors --- */
@@ -193,6 +192,8 @@ static void release(struct instance *i)
 	free_secret(i->traffic_token);
 	free_secret(i->network_json);
 	free(i->network_names_json);
+	free(i->secrets_json);
+	free(i->authority);
 	free_secret(i->env_json);
 	free(i);
 }
@@ -209,6 +210,8 @@ void instance_free(struct instance *i)
 		quota_release(&i->fleet->quota, &i->promised);
 	agent_link_close(i->link);
 	i->link = NULL;
+	if (i->trust)
+		i->trust_close(TAKE_PTR(i->trust), true);
 	if (i->egress)
 		i->egress_close(TAKE_PTR(i->egress), !i->fleet->stopping);
 	if (!i->watched) {
@@ -290,54 +293,6 @@ void instance_wake(struct instance_waiter *list, const struct error *why)
 void instance_settled(struct instance *i)
 {
 	instance_wake(TAKE_PTR(i->waiters), NULL);
-}
-
-/* --- environment --- */
-
-static bool add_entry(char **env, size_t *n, char *entry)
-{
-	size_t name;
-
-	if (!entry)
-		return false;
-	name = strcspn(entry, "=") + 1;
-	for (size_t k = 0; k < *n; k++)
-		if (strncmp(env[k], entry, name) == 0) {
-			free(env[k]);
-			env[k] = entry;
-			return true;
-		}
-	env[(*n)++] = entry;
-	return true;
-}
-
-/* Later sources win: the template's, then ours, then the request's. */
-char **instance_environment(const struct instance *i)
-{
-	json_t *own = json_tree_stored(i->env_json), *value;
-	size_t n = 0, count = 0;
-	const char *key;
-	char **env;
-	bool ok;
-
-	for (char **p = i->sandbox.env; p && *p; p++)
-		count++;
-	env = calloc(count + json_object_size(own) + 4, sizeof(*env));
-	ok = env != NULL;
-	for (char **p = i->sandbox.env; ok && p && *p; p++)
-		ok = add_entry(env, &n, strdup(*p));
-	ok = ok && add_entry(env, &n, strdup("E2B_SANDBOX=true")) &&
-	     add_entry(env, &n, str_printf("E2B_SANDBOX_ID=%s", i->sandbox.id)) &&
-	     add_entry(env, &n, str_printf("E2B_TEMPLATE_ID=%s", i->template.id));
-	json_object_foreach(own, key, value) ok =
-		ok && add_entry(env, &n, str_printf("%s=%s", key, json_string_value(value)));
-	json_decref(own);
-	if (ok)
-		return env;
-	for (size_t k = 0; k < n; k++)
-		free(env[k]);
-	free(env);
-	return NULL;
 }
 
 char *instance_extra(const struct instance *i, bool transient, bool unresponsive)

@@ -28,6 +28,7 @@
 struct egress;
 struct fleet;
 struct instance;
+struct trust;
 struct instance_maker;
 
 enum instance_state { INSTANCE_CREATING, INSTANCE_RUNNING, INSTANCE_PAUSING, INSTANCE_ENDING };
@@ -104,6 +105,7 @@ struct instance {
 	char *envd_token, *traffic_token, *network_json, *env_json;
 	char *network_names_json; /* the next three: store/sandboxes.h */
 	uint64_t network_generation;
+	char *secrets_json, *authority; /* store/sandboxes.h; what is sealed is base64 */
 	enum store_internet internet;
 	struct sandbox_sizes promised; /* taken from the host's quota; zeros before that */
 	struct store_template template;
@@ -111,6 +113,9 @@ struct instance {
 	struct agent_link *link; /* the daemon's own link, or NULL */
 	struct egress *egress;	 /* serves its network (egress.h), or NULL */
 	void (*egress_close)(struct egress *x, bool end); /* unless egress is NULL */
+	struct trust *trust; /* installs authorities in its guest (trust.h), or NULL */
+	/* Unless trust is NULL. tell: its owner is called. */
+	void (*trust_close)(struct trust *t, bool tell);
 	struct instance_samples samples;
 	struct instance_meter meter;
 	struct instance_fair fair;
@@ -156,9 +161,6 @@ void instance_set_aside(struct instance *i, enum instance_state state);
 void instance_free(struct instance *i);
 /* The extra_json of its row, malloc'ed; NULL when out of memory. */
 char *instance_extra(const struct instance *i, bool transient, bool unresponsive);
-/* The environment of a microVM's user, merged from all sources: a NULL-terminated list of
- * "NAME=VALUE". The caller frees each string and the list. */
-char **instance_environment(const struct instance *i);
 /* Calls died once, when the process is over. On success the caller closes h, then *ret_fd. */
 int instance_watch_process(
 	struct fleet *f, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e);

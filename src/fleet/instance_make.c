@@ -31,6 +31,7 @@
 #include "fleet/instance_end.h"
 #include "fleet/instance_make_internal.h"
 #include "fleet/meter.h"
+#include "fleet/network.h"
 #include "fleet/places.h"
 #include "fleet/pool.h"
 #include "fleet/revocation.h"
@@ -114,6 +115,8 @@ void instance_make_give_up(struct instance_maker *m, const struct error *why)
 			1);
 	agent_link_close(i->link);
 	i->link = NULL;
+	if (i->trust)
+		i->trust_close(TAKE_PTR(i->trust), false);
 	dismiss(m, NULL, &failure);
 	i->failure = malloc(sizeof(*i->failure));
 	if (i->failure) /* without it, waiters look again and may retry */
@@ -333,6 +336,8 @@ static int fill_paused(struct instance *i, const struct store_sandbox *row)
 	return copied(&i->key_id, row->key_id) && copied(&i->env_json, row->env_json) &&
 			       copied(&i->network_json, row->network_json) &&
 			       copied(&i->network_names_json, row->network_names_json) &&
+			       copied(&i->secrets_json, row->secrets_json) &&
+			       copied(&i->authority, row->authority) &&
 			       copied(&i->envd_token, row->envd_token) &&
 			       copied(&i->traffic_token, row->traffic_token)
 		       ? 0
@@ -347,6 +352,7 @@ static int fill_instance(struct instance *i, const struct instance_order *o)
 	i->key_id = strdup(o->key_id);
 	i->env_json = json_object_size(o->env) ? instance_make_dump(o->env) : NULL;
 	i->network_json = o->network ? instance_make_dump(o->network) : NULL;
+	i->secrets_json = json_object_size(o->secrets) ? instance_make_dump(o->secrets) : NULL;
 	i->internet = o->internet;
 	i->network_generation = o->network_generation ? o->network_generation : 1;
 	i->envd_token = o->secure ? new_token() : NULL;
@@ -354,6 +360,8 @@ static int fill_instance(struct instance *i, const struct instance_order *o)
 	if (!i->key_id || (o->secure && !i->envd_token) ||
 		(!o->public_traffic && !i->traffic_token) || (o->network && !i->network_json) ||
 		(json_object_size(o->env) && !i->env_json) ||
+		(json_object_size(o->secrets) && !i->secrets_json) ||
+		!copied(&i->authority, o->authority) ||
 		!copied(&i->network_names_json, o->network_names_json))
 		return -ENOMEM;
 	return 0;
@@ -389,6 +397,8 @@ static struct instance_maker *new_maker(struct instance *i, const struct instanc
 	m->order.paused = NULL; /* we copied what we need, and the caller may free it */
 	m->order.origin = NULL;
 	m->order.network_names_json = NULL;
+	m->order.authority = NULL;
+	m->order.secrets = NULL;
 	m->order.template = m->template;
 	m->order.metadata = m->metadata = json_incref(o->metadata);
 	m->order.env = m->env = json_incref(o->env);
@@ -445,10 +455,16 @@ int instances_make(struct fleet *f, const struct instance_order *order, instance
 		instance_free(i);
 		return r;
 	}
-	i->maker = fill_instance(i, &o) < 0 ? NULL : new_maker(i, &o);
+	r = fill_instance(i, &o);
+	if (r == 0 && !o.paused)
+		r = network_prepare(i, e);
+	if (r == 0)
+		i->maker = new_maker(i, &o);
 	if (!i->maker) {
 		instance_free(i);
-		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+		return e && e->code != ERROR_NONE
+			       ? r
+			       : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	}
 	i->maker->made = made;
 	i->maker->arg = arg;

@@ -60,6 +60,10 @@ struct instance_order {
 	uint64_t network_generation;	/* 0: 1 */
 	const char *network_names_json; /* or NULL */
 	bool public_traffic;
+	/* Variables with placeholders of secrets, which are in env: an object as in the row, or
+	 * NULL. */
+	json_t *secrets;
+	const char *authority; /* of the sandbox that it is a copy of, or NULL */
 };
 
 /* Called once, from the loop, with the RUNNING instance that is in the store, or with NULL and

@@ -5,10 +5,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "fleet/environment.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/instance_make_internal.h"
 #include "fleet/sample.h"
+#include "fleet/trust.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/console.h"
 
@@ -32,6 +35,31 @@ int instance_agent_refusal(const struct agent_event *ev, struct error *e)
 	return agent_event_error(ev, e);
 }
 
+/* Without them, programs do not believe what intercepted hosts say; the sandbox works. */
+static void on_trusted(void *arg, const struct error *why)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(20);
+	const struct error nobody = {0};
+	struct instance_maker *m = arg;
+
+	if (why && log_limited(&limit)) /* a tenant's image may cause it */
+		log_warn("a guest does not get its authorities: %s sandbox=%s", why->message,
+			m->instance->sandbox.id);
+	if (m->made)
+		instance_make_ready(m);
+	else
+		instance_make_give_up(m, &nobody);
+}
+
+/* It has its identity: the last step before it is ready. */
+static void finish(struct instance_maker *m)
+{
+	if (m->order.look || !trust_is_wanted(m->instance))
+		instance_make_ready(m);
+	else
+		trust_install(m->instance, false, on_trusted, m);
+}
+
 static void on_event(struct agent_link *l, const struct agent_event *ev, void *arg)
 {
 	struct instance *i = arg;
@@ -50,7 +78,7 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		r = instance_agent_refusal(ev, &e);
 	}
 	if (r > 0 && m->made)
-		instance_make_ready(m);
+		finish(m);
 	else if (r != 0)
 		instance_make_give_up(m, &e);
 }
@@ -110,7 +138,7 @@ static const struct agent_link_ops maker_ops = {.event = on_event, .lost = on_lo
 
 int instance_make_speak(struct instance *i, struct error *e)
 {
-	char **env = instance_environment(i);
+	char **env = environment_of(i);
 	int r;
 
 	i->maker_ops = &maker_ops;
@@ -119,9 +147,7 @@ int instance_make_speak(struct instance *i, struct error *e)
 		r = queue_identity(i, env, e);
 	if (r == 0)
 		agent_link_send(i->link);
-	for (char **p = env; p && *p; p++)
-		free(*p);
-	free(env);
+	environment_free(env);
 	return r;
 }
 

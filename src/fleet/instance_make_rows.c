@@ -48,6 +48,8 @@ static int insert_row(struct instance_maker *m, struct error *e)
 		.internet = i->internet,
 		.network_generation = i->network_generation,
 		.network_names_json = i->network_names_json,
+		.secrets_json = i->secrets_json,
+		.authority = i->authority,
 		.cpus = i->sandbox.cpus,
 		.memory_bytes = i->sandbox.memory_bytes,
 		.disk_bytes = i->sandbox.disk_bytes,

@@ -15,8 +15,15 @@ struct fleet;
 bool network_is_off(const struct fleet *f);
 
 /* What the worker of this sandbox is told: a line of less than NETWORK_POLICY_MAX bytes, malloc'ed
- * (network_policy.h). NULL: out of memory. */
-char *network_policy_text(const struct instance *i);
+ * (network_policy.h). It may hold secrets: secret_free() it. NULL: e says why. */
+char *network_policy_text(const struct instance *i, struct error *e);
+
+/* Before a sandbox is made: its authority, if something is intercepted. */
+int network_prepare(struct instance *i, struct error *e);
+
+/* A secret of the key was made, changed or removed: tells the workers of all that use it, by a new
+ * generation of their policies. name: in lower case. */
+void network_secret_changed(struct fleet *f, const char *key_id, const char *name);
 
 /* Replaces allowOut, denyOut, dnsServers, rules and egressProxy of a running sandbox with those of
  * `update`, and what it said about the internet. Members that are not there are cleared; the rest

@@ -10,8 +10,8 @@
 #include "fleet/network_floor.h"
 
 enum {
-	NETWORK_NAMES_MAX = 64 * 1024,	 /* bytes of the worker's names, as JSON */
-	NETWORK_POLICY_MAX = 256 * 1024, /* bytes of the line, with its end */
+	NETWORK_NAMES_MAX = 64 * 1024,	  /* bytes of the worker's names, as JSON */
+	NETWORK_POLICY_MAX = 1024 * 1024, /* bytes of the line, with its end */
 };
 
 /* network: an object that network_check() accepts, or NULL. floor: NULL is the default of

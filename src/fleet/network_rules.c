@@ -86,6 +86,10 @@ static int check_header(const char *domain, const char *name, const json_t *valu
 
 	if (strlen(name) > NETWORK_HEADER_NAME_MAX || !http_is_token(name, strlen(name)))
 		return bad(e, domain, "the name of a header must be a token of at most 64 bytes");
+	if (http_is_reserved(name))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"rules['%.64s']: '%s' cannot be set: it belongs to the connection", domain,
+			name);
 	if (!text || json_string_length(value) > NETWORK_HEADER_VALUE_MAX ||
 		!http_is_field_value(text, json_string_length(value)))
 		return error_set(e, ERROR_USAGE, EINVAL,

@@ -67,6 +67,8 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 	i->network_json = copy(sb->network_json);
 	i->network_names_json = copy(sb->network_names_json);
 	i->network_generation = sb->network_generation;
+	i->secrets_json = copy(sb->secrets_json);
+	i->authority = copy(sb->authority);
 	i->internet = sb->internet;
 	i->env_json = copy(sb->env_json);
 	i->started_ns = sb->resumed_ns;
@@ -74,7 +76,9 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 			       !i->envd_token == !sb->envd_token &&
 			       !i->traffic_token == !sb->traffic_token &&
 			       !i->network_json == !sb->network_json &&
-			       !i->network_names_json == !sb->network_names_json
+			       !i->network_names_json == !sb->network_names_json &&
+			       !i->secrets_json == !sb->secrets_json &&
+			       !i->authority == !sb->authority
 		       ? 0
 		       : -ENOMEM;
 }

@@ -24,6 +24,19 @@ bool http_is_token(const char *s, size_t n)
 	return n > 0;
 }
 
+bool http_is_reserved(const char *name)
+{
+	static const char *const reserved[] = {"host", "content-length", "transfer-encoding",
+		"connection", "upgrade", "te", "trailer", "expect", "keep-alive",
+		"proxy-connection", "proxy-authorization", "proxy-authenticate", "http2-settings",
+		NULL};
+
+	for (const char *const *r = reserved; *r; r++)
+		if (strcasecmp(*r, name) == 0)
+			return true;
+	return false;
+}
+
 bool http_is_field_value(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

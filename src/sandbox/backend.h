@@ -77,6 +77,9 @@ struct backend {
 	/* Makes a sandbox run again after a daemon died during pause or snapshot. */
 	int (*settle)(int dirfd, struct error *e);
 	bool network; /* its sandboxes have an egress channel */
+	/* Stands before paths in guests where the daemon installs certificates. NULL: it installs
+	 * none. */
+	const char *guest_root;
 	/* Checks whether a state could be loaded, without loading it: all of its files are
 	 * undamaged. */
 	int (*check)(const struct sandbox_options *o, struct error *e);

@@ -211,5 +211,6 @@ const struct backend backend_vmm = {
 	.snapshot = backend_vmm_snapshot,
 	.settle = backend_vmm_settle,
 	.network = true,
+	.guest_root = "",
 	.check = check,
 };

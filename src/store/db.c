@@ -250,6 +250,14 @@ void row_blob(struct query *q, void *out, size_t n)
 		memcpy(out, data, have < n ? have : n);
 }
 
+const void *row_bytes(struct query *q, size_t *ret_n)
+{
+	const void *data = sqlite3_column_blob(q->stmt, q->column);
+
+	*ret_n = (size_t)sqlite3_column_bytes(q->stmt, q->column++);
+	return data;
+}
+
 void row_copy(struct query *q, char *out, size_t n)
 {
 	const char *text = row_text(q);

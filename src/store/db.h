@@ -95,6 +95,15 @@ enum stmt {
 	STMT_CREATION_DROP,
 	STMT_CREATION_FIND,
 	STMT_CREATION_PRUNE,
+	STMT_SECRET_COUNT,
+	STMT_SECRET_COUNT_ALL,
+	STMT_SECRET_INSERT,
+	STMT_SECRET_UPDATE,
+	STMT_SECRET_REMOVE,
+	STMT_SECRET_BY_ID,
+	STMT_SECRET_BY_NAME,
+	STMT_SECRET_LIST,
+	STMT_SECRET_FORGET,
 	STMT_SAMPLE_SANDBOX,
 	STMT_SAMPLE_PUT,
 	STMT_SAMPLE_LIST,
@@ -193,6 +202,8 @@ int query_number(struct query *q, uint64_t *ret, struct error *e);
 const char *row_text(struct query *q); /* NULL for SQL's NULL; valid until the next step */
 uint64_t row_u64(struct query *q);
 bool row_bool(struct query *q);
+/* NULL for SQL's NULL; valid until the next step. */
+const void *row_bytes(struct query *q, size_t *ret_n);
 /* Copies at most n bytes; fills the rest with zeros. */
 void row_blob(struct query *q, void *out, size_t n);
 /* Copies text, cut at n - 1 bytes. */

@@ -390,6 +390,14 @@ static int disable_webhooks(struct store *s, const char *id, struct error *e)
 	return run_for_key(s, &q, id, e);
 }
 
+/* Nobody can use or remove them any more. */
+static int forget_secrets(struct store *s, const char *id, struct error *e)
+{
+	struct query q = db_query(s, STMT_SECRET_FORGET, "DELETE FROM secrets WHERE key_id = ?");
+
+	return run_for_key(s, &q, id, e);
+}
+
 int store_key_revoke(struct store *s, const char *id, uint64_t now_ns, struct error *e)
 {
 	_cleanup_(txn_end) struct txn t = {.store = s};
@@ -408,6 +416,8 @@ int store_key_revoke(struct store *s, const char *id, uint64_t now_ns, struct er
 		r = error_set(e, ERROR_NOT_FOUND, ENOENT, "no such API key");
 	if (r == 0)
 		r = disable_webhooks(s, id, e);
+	if (r == 0)
+		r = forget_secrets(s, id, e);
 	return r < 0 ? r : txn_commit(&t, true, e);
 }
 

@@ -54,6 +54,8 @@ void sandbox_read(struct query *q, struct store_sandbox *sb)
 	sb->internet = (enum store_internet)row_u64(q);
 	sb->network_generation = row_u64(q);
 	sb->network_names_json = row_text(q);
+	sb->secrets_json = row_text(q);
+	sb->authority = row_text(q);
 }
 
 void sandbox_bind(struct query *q, const struct store_sandbox *sb)
@@ -90,6 +92,8 @@ void sandbox_bind(struct query *q, const struct store_sandbox *sb)
 	query_u64(q, sb->internet);
 	query_u64(q, sb->network_generation);
 	query_text(q, sb->network_names_json);
+	query_text(q, sb->secrets_json);
+	query_text(q, sb->authority);
 }
 
 static const size_t text_fields[] = {
@@ -105,6 +109,8 @@ static const size_t text_fields[] = {
 	offsetof(struct store_sandbox, envd_version),
 	offsetof(struct store_sandbox, network_json),
 	offsetof(struct store_sandbox, network_names_json),
+	offsetof(struct store_sandbox, secrets_json),
+	offsetof(struct store_sandbox, authority),
 	offsetof(struct store_sandbox, extra_json),
 	offsetof(struct store_sandbox, directory),
 };

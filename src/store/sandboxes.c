@@ -64,6 +64,10 @@ static int check_sandbox(const struct store_sandbox *sb, json_t **ret_metadata, 
 	if (r == 0)
 		r = text_check_json("network names", sb->network_names_json, false, NULL, e);
 	if (r == 0)
+		r = text_check_json("secrets", sb->secrets_json, false, NULL, e);
+	if (r == 0)
+		r = text_check_optional("authority", sb->authority, STORE_AUTHORITY_MAX, e);
+	if (r == 0)
 		r = text_check_json("extra", sb->extra_json, false, NULL, e);
 	if (r == 0)
 		r = text_check_json("metadata", sb->metadata_json, true, ret_metadata, e);
@@ -189,6 +193,8 @@ static int check_changes(unsigned set, const struct store_sandbox *sb, struct er
 		r = text_check_json("network", sb->network_json, false, NULL, e);
 	if (r == 0 && (set & STORE_SET_NETWORK_NAMES))
 		r = text_check_json("network names", sb->network_names_json, false, NULL, e);
+	if (r == 0 && (set & STORE_SET_AUTHORITY))
+		r = text_check_optional("authority", sb->authority, STORE_AUTHORITY_MAX, e);
 	if (r == 0 && (set & STORE_SET_EXTRA))
 		r = text_check_json("extra", sb->extra_json, false, NULL, e);
 	if (r == 0 && (set & STORE_SET_ENV))
@@ -216,8 +222,9 @@ static const char update_sql[] = "UPDATE sandboxes SET"
 				 " directory = iif(?1 & 1024, ?15, directory),"
 				 " internet_access = iif(?1 & 128, ?16, internet_access),"
 				 " network_generation = iif(?1 & 128, ?17, network_generation),"
-				 " network_names_json = iif(?1 & 2048, ?18, network_names_json)"
-				 " WHERE id = ?19";
+				 " network_names_json = iif(?1 & 2048, ?18, network_names_json),"
+				 " authority = iif(?1 & 4096, ?19, authority)"
+				 " WHERE id = ?20";
 
 static int update_row(struct store *s, const char *id, unsigned set, const struct store_sandbox *sb,
 	struct error *e)
@@ -242,6 +249,7 @@ static int update_row(struct store *s, const char *id, unsigned set, const struc
 	query_u64(&q, sb->internet);
 	query_u64(&q, sb->network_generation);
 	query_text(&q, sb->network_names_json);
+	query_text(&q, sb->authority);
 	query_text(&q, id);
 	return query_run(&q, NULL, e);
 }

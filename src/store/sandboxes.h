@@ -39,7 +39,8 @@ enum {
 	STORE_METADATA_PAIRS_MAX = 128, /* of one sandbox */
 	STORE_FILTER_PAIRS_MAX = 16,	/* of one list query */
 	STORE_LIST_MAX = 1000,		/* rows of one list query */
-	STORE_EXPIRED_MAX = 256,	/* ids per call of store_sandbox_expired */
+	STORE_AUTHORITY_MAX = 32 * 1024,
+	STORE_EXPIRED_MAX = 256, /* ids per call of store_sandbox_expired */
 };
 
 /* In extra_json: true for a sandbox that serves one request of the daemon, and ends with it. */
@@ -79,8 +80,11 @@ struct store_sandbox {
 	enum store_internet internet;
 	uint64_t network_generation;	/* grows when network_json or internet change */
 	const char *network_names_json; /* object, or NULL; names that got addresses of their own */
-	const char *extra_json;		/* object, or NULL; further data of the daemon */
-	const char *directory;		/* absolute path of the sandbox's files, or NULL */
+	/* Variables that hold placeholders of secrets, as api.md's `secrets`; object, or NULL. */
+	const char *secrets_json;
+	const char *authority;	/* its CA, sealed (fleet/authority.h), or NULL */
+	const char *extra_json; /* object, or NULL; further data of the daemon */
+	const char *directory;	/* absolute path of the sandbox's files, or NULL */
 	uint32_t cpus;
 	uint64_t memory_bytes;
 	uint64_t disk_bytes;
@@ -112,7 +116,8 @@ enum {
 	STORE_SET_ENV = 1 << 9,
 	STORE_SET_DIRECTORY = 1 << 10,
 	STORE_SET_NETWORK_NAMES = 1 << 11,
-	STORE_SET_ALL_ = (1 << 12) - 1,
+	STORE_SET_AUTHORITY = 1 << 12,
+	STORE_SET_ALL_ = (1 << 13) - 1,
 };
 
 /* Sets the fields that `set` names (STORE_SET_*) from sb, atomically, if the sandbox is in one of

@@ -316,6 +316,22 @@ static const char version_7[] =
 	"ALTER TABLE usage_days ADD COLUMN flows_allowed INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE usage_days ADD COLUMN flows_denied INTEGER NOT NULL DEFAULT 0;";
 
+/* Adds secrets, and what a sandbox has of them. sealed: fleet/seal.h. authority: base64 of what is
+ * sealed. */
+static const char version_8[] = "CREATE TABLE secrets ("
+				"	id TEXT PRIMARY KEY,"
+				"	key_id TEXT NOT NULL REFERENCES keys (id),"
+				"	name TEXT NOT NULL,"
+				"	version INTEGER NOT NULL,"
+				"	metadata_json TEXT NOT NULL,"
+				"	created_ns INTEGER NOT NULL,"
+				"	updated_ns INTEGER NOT NULL,"
+				"	sealed BLOB NOT NULL"
+				") STRICT;"
+				"CREATE UNIQUE INDEX secrets_name ON secrets (key_id, name);"
+				"ALTER TABLE sandboxes ADD COLUMN secrets_json TEXT;"
+				"ALTER TABLE sandboxes ADD COLUMN authority TEXT;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -324,6 +340,7 @@ const struct migration schema_migrations[] = {
 	{version_5},
 	{version_6},
 	{version_7},
+	{version_8},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

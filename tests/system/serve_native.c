@@ -11,6 +11,9 @@
  * MAYFLY_INTERPRETER names, with the kernels of MAYFLY_KERNELS, if they are set. One of the pool is
  * the process that becomes that, waiting at a pipe; it stays when the daemon is killed.
  *
+ * Certificates are installed below the directory MAYFLY_GUEST_ROOT, not in this machine's files; without
+ * it, nowhere.
+ *
  * With --states SIZE there are pauses and snapshots: each is a directory with a file of that size, and
  * what comes back from it is a fresh agent. That is enough for what the daemon does with them. */
 #include <errno.h>
@@ -340,10 +343,10 @@ static int check(const struct sandbox_options *o, struct error *e)
 	return 0;
 }
 
-static const struct backend native = {
+static struct backend native = {
 	.measure = measure, .must_boot = must_boot, .make = make, .resume = resume, .end = end};
 
-static const struct backend native_with_states = {.measure = measure,
+static struct backend native_with_states = {.measure = measure,
 	.must_boot = must_boot,
 	.make = make,
 	.resume = resume,
@@ -408,6 +411,10 @@ static const struct option_spec specs[] = {
 		offsetof(struct native_options, network.private), 0, 0, false},
 	{"egress-hosts", 0, OPTION_STRING, "FILE", "",
 		offsetof(struct native_options, network.hosts), 0, 0, false},
+	{"secrets-key", 0, OPTION_STRING, "FILE", "",
+		offsetof(struct native_options, daemon.secrets_key), 0, 0, false},
+	{"guest-ca", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, daemon.guest_ca),
+		0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "",
 		offsetof(struct native_options, daemon.log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "",
@@ -437,6 +444,7 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 	o->fleet.kept.all_count = (uint32_t)all.kept_all;
 	if (all.states)
 		o->fleet.backend = &native_with_states;
+	native.guest_root = native_with_states.guest_root = getenv("MAYFLY_GUEST_ROOT");
 	state_bytes = all.states;
 	boot_ms = all.boot_ms;
 	agent = argv[rest];

@@ -380,8 +380,8 @@ static void test_unserved(void **state)
 	static const struct {
 		const char *text, *want;
 	} rows[] = {
-		{"{\"rules\": {\"x\": []}}", "rules"},
-		{"{\"httpsPorts\": [1]}", "httpsPorts"},
+		{"{\"rules\": {\"x\": []}}", NULL},
+		{"{\"httpsPorts\": [1]}", NULL},
 		{"{\"egressProxy\": {\"address\": \"x:1\"}}", "egressProxy"},
 		{"{\"rules\": {}, \"httpsPorts\": [], \"egressProxy\": null, \"allowOut\": "
 		 "[\"x\"]}",
