@@ -11,6 +11,7 @@
 #include "cli/json.h"
 #include "cli/network_options.h"
 #include "cli/remote.h"
+#include "cli/secret_options.h"
 #include "sandbox/sandbox.h"
 
 #define MIB UINT64_C(0x100000)
@@ -24,6 +25,7 @@ struct create_options {
 	struct option_list env, metadata;
 	bool auto_pause, auto_resume;
 	struct network_options network;
+	struct option_list secrets;
 };
 
 static const struct create_options defaults = {
@@ -54,6 +56,7 @@ static const struct option_spec options[] = {
 	CLI_OPTION_NETWORK(struct create_options),
 	CLI_OPTION_ALLOW(struct create_options),
 	CLI_OPTION_DENY(struct create_options),
+	CLI_OPTION_SECRET(struct create_options),
 	CLI_OPTION_NO_TTY,
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -62,9 +65,9 @@ static const struct option_spec options[] = {
 
 json_t *create_body(const struct create_order *o)
 {
-	json_t *body = json_pack("{s:s, s:I, s:O*, s:O*}", "templateID", o->template, "timeout",
-		(json_int_t)((o->timeout_ns + NS_PER_S - 1) / NS_PER_S), "envVars", o->env,
-		"metadata", o->metadata);
+	json_t *body = json_pack("{s:s, s:I, s:O*, s:O*, s:O*}", "templateID", o->template,
+		"timeout", (json_int_t)((o->timeout_ns + NS_PER_S - 1) / NS_PER_S), "envVars",
+		o->env, "metadata", o->metadata, "secrets", o->secrets);
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -85,8 +88,9 @@ json_t *create_body(const struct create_order *o)
 	return body;
 }
 
+/* Takes the secrets. */
 static int create(const struct create_options *o, const struct environment *env, json_t *metadata,
-	const json_t *network, char id[ROUTE_SANDBOX_ID_MAX + 1], struct error *e)
+	const json_t *network, json_t *secrets, char id[ROUTE_SANDBOX_ID_MAX + 1], struct error *e)
 {
 	_cleanup_(client_closep) struct client *c = NULL;
 	json_t *variables = environment_json(env);
@@ -99,7 +103,8 @@ static int create(const struct create_options *o, const struct environment *env,
 		.metadata = metadata,
 		.auto_pause = o->auto_pause,
 		.auto_resume = o->auto_resume,
-		.network = network};
+		.network = network,
+		.secrets = secrets};
 	struct home home = HOME_INIT;
 	int r = home_open(NULL, &home, e);
 
@@ -108,6 +113,7 @@ static int create(const struct create_options *o, const struct environment *env,
 	if (r == 0)
 		r = remote_create(c, variables ? create_body(&order) : NULL, id, e);
 	json_decref(variables);
+	json_decref(secrets);
 	home_close(&home);
 	return r;
 }
@@ -117,7 +123,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	const struct create_options *o = values;
 	struct environment env = {.count = 0};
 	char id[ROUTE_SANDBOX_ID_MAX + 1];
-	json_t *metadata = NULL, *network = NULL;
+	json_t *metadata = NULL, *network = NULL, *secrets = NULL;
 	int r = cli_no_arguments(argc, argv, e);
 
 	if (r == 0 && (o->memory % MIB || o->disk % MIB))
@@ -129,7 +135,9 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	if (r == 0)
 		r = network_options_body(&o->network, &network, e);
 	if (r == 0)
-		r = create(o, &env, metadata, network, id, e);
+		r = secret_options_body(&o->secrets, &secrets, e);
+	if (r == 0)
+		r = create(o, &env, metadata, network, secrets, id, e);
 	environment_done(&env);
 	json_decref(metadata);
 	json_decref(network);

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "cli/secret_options.h"
 #include "image/home.h"
 #include "io/jailed.h"
 #include "sandbox/sandbox.h"
@@ -51,6 +52,7 @@ static const struct option_spec options[] = {
 	{"direct", 0, OPTION_FLAG, NULL, "start the microVM here, also when a daemon runs",
 		offsetof(struct run_options, direct), 0, 0, false},
 	CLI_OPTION_NETWORK(struct run_options),
+	CLI_OPTION_SECRET(struct run_options),
 	CLI_OPTION_JAIL(struct run_options),
 	/* habits of other programs' users: standard input is always passed, nothing ever stays */
 	{"interactive", 'i', OPTION_FLAG, NULL, "", offsetof(struct run_options, ignored), 0, 0,
@@ -137,9 +139,10 @@ static int run_somewhere(struct run *r, struct error *e)
 	if (err != -ECONNREFUSED || e->code != ERROR_NONE)
 		return err;
 	/* without a word about it: no daemon runs, or none is wanted */
-	if (r->network && !network_options_is_off(r->network))
+	if (r->secrets || (r->network && !network_options_is_off(r->network)))
 		return error_set(e, ERROR_USAGE, ECONNREFUSED,
-			"--network: only sandboxes of the daemon have a network: start mayfly "
+			"--network, --secret: only sandboxes of the daemon have a network: start "
+			"mayfly "
 			"serve, and "
 			"leave out --direct, --boot and --ready-timeout");
 	return run_directly(r, e);
@@ -157,9 +160,12 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	if (err == 0)
 		err = network_options_body(&r.o->network, &r.network, e);
 	if (err == 0)
+		err = secret_options_body(&r.o->secrets, &r.secrets, e);
+	if (err == 0)
 		err = run_somewhere(&r, e);
 	environment_done(&r.env);
 	json_decref(r.network);
+	json_decref(r.secrets);
 	return err < 0 ? err : r.result.status;
 }
 

@@ -18,6 +18,7 @@ struct run_options {
 	bool tty, timing, boot, direct, ignored;
 	const char *kernel, *modules, *jail;
 	struct network_options network;
+	struct option_list secrets;
 };
 
 struct run {
@@ -26,6 +27,7 @@ struct run {
 	char **argv;
 	struct environment env;
 	json_t *network; /* of network_options_body(), or NULL */
+	json_t *secrets; /* of secret_options_body(), or NULL */
 	uint64_t begin_ns;
 	struct session_result result;
 };

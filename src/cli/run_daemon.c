@@ -31,7 +31,8 @@ static int create(const struct run *r, struct client *c, struct remote *remote, 
 		.disk = o->disk,
 		.env = env,
 		.metadata = metadata,
-		.network = r->network};
+		.network = r->network,
+		.secrets = r->secrets};
 	int err = remote_create(c, env ? create_body(&order) : NULL, remote->id, e);
 
 	json_decref(env);
