@@ -15,6 +15,8 @@ static int bad(struct error *e, const char *domain, const char *reason)
 	return error_set(e, ERROR_USAGE, EINVAL, "rules['%.64s']: %s", domain, reason);
 }
 
+_Static_assert(NETWORK_RULES_MAX <= NETWORK_HEADERS_MAX, "check_spellings");
+
 static bool is_absent(const json_t *v)
 {
 	return !v || json_is_null(v);
@@ -79,6 +81,27 @@ static const char *fault_of_value(const char *s, struct secrets *all)
 
 /* --- rules --- */
 
+/* A name of an object that is there in two spellings. domain NULL: the names are domains. */
+static int check_spellings(json_t *object, const char *domain, struct error *e)
+{
+	const char *names[NETWORK_HEADERS_MAX], *name;
+	json_t *value;
+	size_t n = 0;
+
+	json_object_foreach(object, name, value)
+	{
+		for (size_t i = 0; i < n; i++)
+			if (strcasecmp(names[i], name) == 0)
+				return error_set(e, ERROR_USAGE, EINVAL,
+					"rules['%.64s']: '%.64s': the same name as another, in "
+					"other "
+					"case",
+					domain ? domain : name, name);
+		names[n++] = name;
+	}
+	return 0;
+}
+
 static int check_header(const char *domain, const char *name, const json_t *value,
 	struct secrets *secrets, struct error *e)
 {
@@ -122,7 +145,7 @@ static int check_headers(const char *domain, json_t *headers, struct error *e)
 		if (r < 0)
 			return r;
 	}
-	return r;
+	return check_spellings(headers, domain, e);
 }
 
 static int check_entries(const char *domain, const json_t *entries, struct error *e)
@@ -157,23 +180,6 @@ static int check_domain(const char *domain, struct error *e)
 	return 0;
 }
 
-/* A name that is there in two spellings. */
-static int check_spellings(json_t *rules, struct error *e)
-{
-	const char *names[NETWORK_RULES_MAX], *name;
-	json_t *value;
-	size_t n = 0;
-
-	json_object_foreach(rules, name, value)
-	{
-		for (size_t i = 0; i < n; i++)
-			if (strcasecmp(names[i], name) == 0)
-				return bad(e, name, "the same name as another, in other case");
-		names[n++] = name;
-	}
-	return 0;
-}
-
 int network_rules_check(const json_t *rules, struct error *e)
 {
 	json_t *all = (json_t *)rules; /* the loop's macro takes no const */
@@ -196,7 +202,7 @@ int network_rules_check(const json_t *rules, struct error *e)
 		if (r < 0)
 			return r;
 	}
-	return check_spellings(all, e);
+	return check_spellings(all, NULL, e);
 }
 
 /* --- the proxy --- */

@@ -1,7 +1,7 @@
 """In the place of mayfly-egress (worker_double.c): does what the file `mode` in its directory says, and notes in `notes`
 what comes. Descriptor 3 is the egress channel, 4 the daemon's listening socket.
 
-  serve   tells the daemon what it applied, and notes what each stream says first
+  serve   tells the daemon what it applied, keeps the last of it in `policy-PID`, and notes what each stream says first
   idle    the same for one stream, then says that it is idle and ends
   crash   ends at once
   deaf    never reads what it is told
@@ -45,6 +45,8 @@ def take_policy(client):
             return False
         data += part
     generation = json.loads(data)["policy"]["generation"]
+    with open(os.path.join(home, f"policy-{os.getpid()}"), "wb") as f:
+        f.write(data)
     client.sendall(json.dumps({"applied": generation}).encode() + b"\n")
     note(f"policy {generation}")
     return True
@@ -67,15 +69,25 @@ def take_stream(client):
         sys.exit(0)
 
 
-if not take_policy(client):
-    client.close()
+def serve_client(client):
+    """The first of its lines, and those that follow."""
+    if take_policy(client):
+        s.register(client, selectors.EVENT_READ)
+    else:
+        client.close()
+
+
 s = selectors.DefaultSelector()
 s.register(channel, selectors.EVENT_READ)
 s.register(listener, selectors.EVENT_READ)
+serve_client(client)
 while True:
     for key, _ in s.select():
         if key.fileobj is channel:
             take_stream(client)
-        else:
+        elif key.fileobj is listener:
             client = listener.accept()[0]
-            take_policy(client)
+            serve_client(client)
+        elif not take_policy(key.fileobj):
+            s.unregister(key.fileobj)
+            key.fileobj.close()
