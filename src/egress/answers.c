@@ -1,10 +1,12 @@
 #include "egress/answers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/place.h"
 #include "egress/names_report.h"
 #include "egress/record.h"
+#include "egress/why.h"
 
 enum {
 	TTL_NAME_S = 60, /* of an address that stands for a name: the policy may change */
@@ -64,9 +66,13 @@ static void on_answer(void *arg, const struct dns_answer *answer)
 static enum answers_step deny(
 	struct context *c, const struct dns_question *q, const char *rule, struct dns_answer *ret)
 {
+	char reason[POLICY_ID_MAX + 32];
+
+	(void)snprintf(reason, sizeof(reason), "the name is denied: rule %s", rule); /* fits */
 	record_send(c, &(struct record){.proto = "dns",
 			       .verdict = "denied",
 			       .rule = rule,
+			       .reason = reason,
 			       .name = q->name,
 			       .port = DNS_PORT,
 			       .generation = c->policy->generation,
@@ -81,9 +87,18 @@ static enum answers_step answer_reverse(
 	uint32_t address;
 
 	if (dns_parse_reverse(q->name, &address) == 0 && place_is_synthetic(address))
-		ret->name = names_name(c->names, address);
+		ret->name = address == WHY_ADDRESS ? WHY_NAME : names_name(c->names, address);
 	ret->ttl_s = TTL_NAME_S;
 	ret->rcode = ret->name ? DNS_NOERROR : DNS_NXDOMAIN;
+	return ANSWERS_NOW;
+}
+
+/* The worker itself: whatever the policy says. */
+static enum answers_step answer_why(const struct dns_question *q, struct dns_answer *ret)
+{
+	if (q->type == DNS_A)
+		*ret = (struct dns_answer){
+			.addresses = {WHY_ADDRESS}, .count = 1, .ttl_s = TTL_NAME_S};
 	return ANSWERS_NOW;
 }
 
@@ -124,6 +139,8 @@ enum answers_step answers_begin(struct context *c, struct answers_ask *a, const 
 		ret->rcode = q->name[0] ? DNS_NXDOMAIN : DNS_NOERROR;
 		return ANSWERS_NOW;
 	}
+	if (strcmp(q->name, WHY_NAME) == 0)
+		return answer_why(q, ret);
 	v = policy_judge_name(c->policy, q->name);
 	if (!v.allow)
 		return deny(c, q, v.rule, ret);

@@ -2,6 +2,7 @@
 #ifndef EGRESS_CONTEXT_H
 #define EGRESS_CONTEXT_H
 
+#include "egress/denials.h"
 #include "egress/link.h"
 #include "egress/loop.h"
 #include "egress/names.h"
@@ -9,6 +10,12 @@
 #include "egress/pump.h"
 #include "egress/rate.h"
 #include "egress/resolver.h"
+
+/* Since the daemon was last told (counts.h). */
+struct context_counts {
+	uint64_t up, down; /* bytes */
+	uint64_t allowed, failed, denied, reset;
+};
 
 struct context {
 	struct loop loop;
@@ -20,6 +27,10 @@ struct context {
 	struct loop_timer names_timer; /* names_report.h */
 	uint64_t names_told_ns;
 	struct rate flow_rate, dns_rate, record_rate;
+	struct context_counts counts;
+	struct loop_timer counts_timer;
+	struct denials denials;
+	uint64_t denials_told; /* changes when the daemon was told them */
 	uint64_t records_lost; /* since the daemon was last told */
 	unsigned active;       /* flows that were let through the limits, and peers of datagrams */
 	uint64_t last_active_ns;

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "egress/answers.h"
+#include "egress/counts.h"
 #include "egress/record.h"
 #include "egress/target.h"
 #include "proto/egress_wire.h"
@@ -33,7 +34,7 @@ struct peer {
 	struct resolver_ask ask;
 	struct loop_watch watch;
 	uint32_t dialled;
-	uint64_t used_ns, begin_ms, up, down;
+	uint64_t used_ns, begin_ms, up, down, told_up, told_down;
 	const char *verdict;
 	size_t first_bytes;
 	uint8_t *first; /* the datagram that waits, or NULL */
@@ -144,9 +145,11 @@ static void record(struct peer *p)
 {
 	struct context *c = p->owner->context;
 
+	counts_bytes(c, p->up, &p->told_up, p->down, &p->told_down);
 	record_send(c, &(struct record){.proto = "udp",
 			       .verdict = p->verdict,
 			       .rule = p->target.rule[0] ? p->target.rule : NULL,
+			       .reason = p->target.reason,
 			       .name = p->target.name,
 			       .address = p->dialled ? p->dialled : p->target.asked,
 			       .port = p->target.port,
@@ -398,6 +401,8 @@ static void on_sweep(void *arg)
 		newer = p->newer;
 		if (c->loop.now_ns - p->used_ns >= idle_ns)
 			free_peer(p);
+		else if (p->up != p->told_up || p->down != p->told_down)
+			counts_bytes(c, p->up, &p->told_up, p->down, &p->told_down);
 	}
 	loop_start(&c->loop, &d->sweep, SWEEP_MS);
 }

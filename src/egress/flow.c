@@ -1,18 +1,22 @@
 #include "egress/flow.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "egress/counts.h"
 #include "egress/dial.h"
 #include "egress/dns_stream.h"
 #include "egress/first_bytes.h"
 #include "egress/pump.h"
 #include "egress/record.h"
 #include "egress/target.h"
+#include "egress/why.h"
+#include "egress/why_stream.h"
 #include "proto/egress_wire.h"
 
 enum {
@@ -30,9 +34,10 @@ enum {
  *		 To OPEN
  *	OPEN	 bytes on either side: `up`, `down`, `remote`
  *	DNS	 questions: `dns`
+ *	WHY	 why flows were denied: `why`
  *
  * From each of them a flow may end (end). The guest's socket is watched in all. */
-enum state { HEADER, RESOLVE, DIAL, HELLO, OPEN, DNS };
+enum state { HEADER, RESOLVE, DIAL, HELLO, OPEN, DNS, WHY };
 
 struct flow {
 	struct flows *flows;
@@ -49,10 +54,11 @@ struct flow {
 	struct resolver_ask ask;
 	struct dial dial;
 	struct dns_stream *dns;
+	struct why_stream *why;
 	struct first_bytes first;
 	uint32_t dialled;
 	struct pump up, down;
-	uint64_t begin_ms;
+	uint64_t begin_ms, told_up, told_down;
 };
 
 struct flows {
@@ -69,6 +75,7 @@ static void record(struct flow *f, const char *verdict, int err)
 {
 	struct context *c = f->flows->context;
 
+	counts_bytes(c, f->up.bytes, &f->told_up, f->down.bytes, &f->told_down);
 	record_send(c, &(struct record){.proto = "tcp",
 			       .verdict = verdict,
 			       .rule = f->target.rule[0] ? f->target.rule : NULL,
@@ -118,6 +125,7 @@ static void end(struct flow *f, bool reset)
 	resolver_cancel(&f->ask);
 	dial_stop(&f->dial);
 	dns_stream_free(f->dns);
+	why_stream_free(f->why);
 	close_remote(f, reset);
 	first_done(&f->first);
 	pump_done(&f->up);
@@ -154,6 +162,8 @@ static int answer(struct flow *f, enum egress_verdict verdict, int err, const ch
 static void refuse(struct flow *f, enum egress_verdict verdict, int err, const char *reason)
 {
 	(void)answer(f, verdict, err, reason); /* it ends anyway */
+	if (!f->target.reason[0])
+		(void)snprintf(f->target.reason, sizeof(f->target.reason), "%s", reason); /* fits */
 	record(f, verdict == EGRESS_DENIED ? "denied" : "failed", err);
 	end(f, true);
 }
@@ -208,6 +218,7 @@ static bool move(struct flow *f)
 		on_guest_gone(f);
 		down = PUMP_GOES_ON;
 	}
+	counts_bytes(c, f->up.bytes, &f->told_up, f->down.bytes, &f->told_down);
 	if (up != PUMP_GOES_ON || down != PUMP_GOES_ON) {
 		end_reset(f);
 		return false;
@@ -367,6 +378,16 @@ static void become_dns(struct flow *f)
 		end(f, true);
 }
 
+static void become_why(struct flow *f)
+{
+	f->state = WHY;
+	f->why = why_stream_make(f->flows->context, &f->guest);
+	if (!f->why || answer(f, EGRESS_OK, 0, "") < 0)
+		end(f, true);
+	else
+		loop_start(&f->flows->context->loop, &f->timer, HEADER_MS);
+}
+
 static void begin(struct flow *f)
 {
 	struct context *c = f->flows->context;
@@ -388,6 +409,8 @@ static void begin(struct flow *f)
 	c->active++;
 	if (f->open.to.port == DNS_PORT)
 		become_dns(f);
+	else if (f->target.asked == WHY_ADDRESS && f->target.port == WHY_PORT)
+		become_why(f);
 	else
 		go(f, target_begin(c, f->target.asked, f->target.port, &f->target));
 }
@@ -452,6 +475,9 @@ static void on_guest(void *arg, uint32_t events)
 		on_first_bytes(f, events);
 	} else if (f->state == DNS) {
 		if (!dns_stream_run(f->dns, events))
+			end(f, false);
+	} else if (f->state == WHY) {
+		if (!why_stream_run(f->why, events))
 			end(f, false);
 	} else if (events & (EPOLLHUP | EPOLLERR)) {
 		end_reset(f); /* it did not wait for the answer */

@@ -40,6 +40,11 @@ void link_flush(struct link *k)
 	loop_change(k->loop, &k->client, buf_len(&k->out) ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
+bool link_has_client(const struct link *k)
+{
+	return k->client.added;
+}
+
 int link_send(struct link *k, const struct buf *line)
 {
 	int r = buf_add(&k->out, buf_head(line), buf_len(line));

@@ -3,6 +3,7 @@
 #ifndef EGRESS_LINK_H
 #define EGRESS_LINK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,9 @@ struct link {
 /* listen_fd is borrowed. 0 or -errno. */
 int link_init(struct link *k, struct loop *l, int listen_fd);
 void link_done(struct link *k);
+
+/* Whether a daemon is there. */
+bool link_has_client(const struct link *k);
 
 /* Appends a line (with its end). 0, or -EMSGSIZE when too much waits: it is lost. */
 int link_send(struct link *k, const struct buf *line);

@@ -12,7 +12,7 @@ enum {
 };
 
 #define FIRST_ADDRESS UINT32_C(0xc6120001) /* 198.18.0.1 */
-#define LAST_ADDRESS  UINT32_C(0xc613fffe) /* 198.19.255.254 */
+#define LAST_ADDRESS  UINT32_C(0xc613fffd) /* 198.19.255.253; the next is WHY_ADDRESS */
 
 struct entry {
 	uint32_t address;

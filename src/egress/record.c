@@ -1,10 +1,12 @@
 #include "egress/record.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/net.h"
+#include "egress/counts.h"
 #include "proto/json_text.h"
 
 uint64_t record_now_ms(void)
@@ -38,21 +40,41 @@ static int put_text(struct buf *b, const char *key, const char *text)
 	return r ? r : json_text_string(b, text, strlen(text), JSON_TEXT_ASCII);
 }
 
+/* What only a request has. */
+static int put_request(struct buf *b, const struct record *r)
+{
+	unsigned n = r->secret_count < RECORD_SECRETS_MAX ? r->secret_count : RECORD_SECRETS_MAX;
+	int e = put_text(b, "method", r->method);
+
+	e = e ? e : put_text(b, "path", r->path);
+	if (e == 0 && r->status)
+		e = buf_printf(b, ",\"status\":%u", r->status);
+	for (unsigned i = 0; e == 0 && i < n; i++) {
+		e = buf_add_str(b, i ? "," : ",\"secrets\":[");
+		e = e ? e
+		      : json_text_string(b, r->secrets[i], strlen(r->secrets[i]), JSON_TEXT_ASCII);
+	}
+	return e || n == 0 ? e : buf_add_str(b, "]");
+}
+
 static int compose(struct buf *b, const struct record *r)
 {
 	char address[NET_TEXT_BYTES];
 	int e = buf_printf(b,
-		"{\"flow\":{\"begin\":%llu,\"end\":%llu,\"generation\":%llu,\"proto\":\"%s\","
+		"{\"%s\":{\"begin\":%llu,\"end\":%llu,\"generation\":%llu,\"proto\":\"%s\","
 		"\"address\":\"%s\",\"port\":%u,\"up\":%llu,\"down\":%llu,\"verdict\":\"%s\"",
-		(unsigned long long)r->begin_ms, (unsigned long long)record_now_ms(),
-		(unsigned long long)r->generation, r->proto, net_format(r->address, address),
-		r->port, (unsigned long long)r->up, (unsigned long long)r->down, r->verdict);
+		r->method ? "request" : "flow", (unsigned long long)r->begin_ms,
+		(unsigned long long)record_now_ms(), (unsigned long long)r->generation, r->proto,
+		net_format(r->address, address), r->port, (unsigned long long)r->up,
+		(unsigned long long)r->down, r->verdict);
 
 	e = e ? e : put_text(b, "name", r->name);
 	e = e ? e : put_text(b, "rule", r->rule);
 	e = e ? e : put_text(b, "reason", r->reason);
 	e = e ? e : put_text(b, "error", r->err ? record_error_name(r->err) : NULL);
 	e = e ? e : put_text(b, "program", r->program);
+	if (e == 0 && r->method)
+		e = put_request(b, r);
 	if (e == 0 && r->pid)
 		e = buf_printf(b, ",\"pid\":%u", r->pid);
 	return e ? e : buf_add_str(b, "}}\n");
@@ -69,10 +91,31 @@ static void tell_lost(struct context *c)
 	buf_done(&b);
 }
 
+static void copy_text(char *out, size_t cap, const char *text)
+{
+	(void)snprintf(out, cap, "%s", text ? text : ""); /* or it is cut */
+}
+
+static void note(struct context *c, const struct record *r)
+{
+	struct denial d = {.at_ms = r->begin_ms, .address = r->address, .port = r->port};
+
+	if (!r->method)
+		counts_verdict(c, r->verdict);
+	if (strcmp(r->verdict, "denied") != 0)
+		return;
+	copy_text(d.proto, sizeof(d.proto), r->proto);
+	copy_text(d.name, sizeof(d.name), r->name);
+	copy_text(d.rule, sizeof(d.rule), r->rule);
+	copy_text(d.reason, sizeof(d.reason), r->reason);
+	denials_note(&c->denials, &d);
+}
+
 void record_send(struct context *c, const struct record *r)
 {
 	struct buf b = BUF_INIT(RECORD_MAX);
 
+	note(c, r);
 	tell_lost(c);
 	if (!rate_take(&c->record_rate, RECORDS_PER_SECOND, c->loop.now_ns) || compose(&b, r) < 0 ||
 		link_send(&c->link, &b) < 0)

@@ -1,4 +1,4 @@
-/* What the worker tells the daemon of flows: {"flow": {...}} (docs/egress-protocol.md). A guest decides how
+/* What the worker tells the daemon of flows: {"flow": {...}} and {"request": {...}} (docs/egress-protocol.md). A guest decides how
  * many there are, so they are limited; what is lost is counted. */
 #ifndef EGRESS_RECORD_H
 #define EGRESS_RECORD_H
@@ -7,7 +7,7 @@
 
 #include "egress/context.h"
 
-enum { RECORDS_PER_SECOND = 200, RECORD_MAX = 2048 };
+enum { RECORDS_PER_SECOND = 200, RECORD_MAX = 4096, RECORD_SECRETS_MAX = 16 };
 
 struct record {
 	const char *proto;   /* "tcp", "udp", "dns" */
@@ -20,12 +20,19 @@ struct record {
 	uint16_t port;
 	uint32_t pid;
 	int err; /* 0: none */
+	/* Of a request in an intercepted flow, which is told as {"request": {...}}; else NULL and zeros. */
+	const char *method, *path;  /* the path without its query */
+	unsigned status;	    /* that the program got; 0: none */
+	const char *const *secrets; /* names of those that went into it */
+	unsigned secret_count;	    /* RECORD_SECRETS_MAX are told */
 	uint64_t generation, begin_ms, up, down;
 };
 
 /* Milliseconds since 1970. */
 uint64_t record_now_ms(void);
 
+/* Tells of it, or counts it as lost. What was denied is noted for the sandbox's programs, too, and flows
+ * are counted (counts.h). */
 void record_send(struct context *c, const struct record *r);
 
 /* "ECONNREFUSED", for the five errors that a program may get. */

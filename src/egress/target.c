@@ -6,6 +6,7 @@
 
 #include "base/place.h"
 #include "egress/own.h"
+#include "egress/why.h"
 
 void target_deny(struct target *t, const char *rule, const char *what)
 {
@@ -91,6 +92,8 @@ enum target_step target_begin(struct context *c, uint32_t address, uint16_t port
 	*t = (struct target){.asked = address, .port = port, .dial_port = port};
 	if (!c->policy)
 		return deny(t, "none", "no policy is known yet");
+	if (address == WHY_ADDRESS)
+		return deny(t, "place", WHY_NAME " answers HTTP on port 80 only");
 	if (port == 0)
 		return deny(t, "place", "port 0");
 	if (!place_is_synthetic(address))

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "egress/context.h"
+#include "egress/counts.h"
 #include "egress/datagrams.h"
 #include "egress/flow.h"
 #include "egress/names_report.h"
@@ -70,6 +71,19 @@ static void on_client(void *arg)
 	if (w->context.policy)
 		say_applied(w);
 	names_report(&w->context);
+	counts_tell(&w->context);
+}
+
+/* For the next worker. */
+static void say_denials(struct worker *w)
+{
+	struct denials *d = &w->context.denials;
+	struct buf b = BUF_INIT(DENIALS_TEXT_MAX);
+
+	if (d->changes != w->context.denials_told && buf_add_str(&b, "{\"denials\":") == 0 &&
+		denials_json(d, &b) == 0 && buf_add_str(&b, "}\n") == 0)
+		(void)link_send(&w->context.link, &b); /* else the next one knows of none */
+	buf_done(&b);
 }
 
 /* --- policies --- */
@@ -98,23 +112,30 @@ static int restore_names(struct worker *w, json_t *names, struct error *e)
 	return 0;
 }
 
+/* What the daemon sent. Without names or denials: NULL. */
+struct message {
+	json_t *policy, *names, *denials;
+};
+
 static void listen_to_guest(struct worker *w)
 {
 	loop_stop(&w->context.loop, &w->patience);
 	loop_change(&w->context.loop, &w->channel, EPOLLIN);
 }
 
-static int apply(struct worker *w, json_t *value, json_t *names, struct error *e)
+static int apply(struct worker *w, const struct message *m, struct error *e)
 {
 	struct context *c = &w->context;
 	struct policy *p;
-	int r = policy_make(value, &p, e);
+	int r = policy_make(m->policy, &p, e);
 
 	if (r < 0)
 		return r;
 	if (c->policy && p->generation < c->policy->generation)
 		r = error_set(e, ERROR_USAGE, EINVAL, "generation: a newer one is in force");
-	r = r ? r : restore_names(w, names, e);
+	r = r ? r : restore_names(w, m->names, e);
+	if (r == 0 && m->denials && !c->policy && denials_restore(&c->denials, m->denials) < 0)
+		r = error_set(e, ERROR_USAGE, EINVAL, "denials: expected those of a worker");
 	if (r < 0) {
 		policy_free(p);
 		return r;
@@ -135,16 +156,17 @@ static void on_line(void *arg, char *line, size_t n)
 	const char *reason = NULL;
 	struct error e = {0};
 	json_t *message = json_tree_parse(line, n, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, &reason);
-	json_t *policy = json_object_get(message, "policy"),
-	       *names = json_object_get(message, "names");
+	const struct message m = {json_object_get(message, "policy"),
+		json_object_get(message, "names"), json_object_get(message, "denials")};
+	unsigned members = 1u + (m.names != NULL) + (m.denials != NULL);
 
 	if (!message)
 		(void)error_set(&e, ERROR_USAGE, EINVAL, "%s", reason);
-	else if (!policy || json_object_size(message) != 1u + (names != NULL))
-		(void)error_set(
-			&e, ERROR_USAGE, EINVAL, "expected {\"policy\": {...}, \"names\": ...}");
+	else if (!m.policy || json_object_size(message) != members)
+		(void)error_set(&e, ERROR_USAGE, EINVAL,
+			"expected {\"policy\": {...}, \"names\": ..., \"denials\": ...}");
 	else
-		(void)apply(w, policy, names, &e);
+		(void)apply(w, &m, &e);
 	if (e.code)
 		say(w, "error", e.message);
 	json_decref(message);
@@ -223,6 +245,8 @@ static void on_idle(void *arg)
 	bool busy = c->active || flows_count(w->flows);
 
 	if (!busy && (!w->channel.added || idle_ms >= w->options.idle_ms)) {
+		counts_tell(c);
+		say_denials(w);
 		say_text(w, "{\"idle\":true}\n");
 		c->loop.over = true;
 		return;
@@ -239,6 +263,7 @@ static int make_parts(struct worker *w)
 {
 	struct context *c = &w->context;
 
+	counts_init(c);
 	c->names = names_make();
 	c->resolver = resolver_make(&c->loop);
 	w->flows = flows_make(c, on_datagrams, w);
