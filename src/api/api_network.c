@@ -91,7 +91,7 @@ static void change(struct request *r, json_t *update)
 	struct store_sandbox *sb = NULL;
 	struct instance *i = NULL;
 
-	(void)json_object_del(update, "httpsPorts"); /* E2B's clients cannot change them */
+	(void)json_object_del(update, "httpsPorts"); /* not of this request: unknown, as others */
 	if (api_take_internet(r, update, &internet) && api_check_network(r, update, internet))
 		sb = api_find(r);
 	if (sb)

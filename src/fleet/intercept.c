@@ -330,21 +330,14 @@ static json_t *placeholder_list(
 
 /* --- the member --- */
 
-static json_t *ports_of(const json_t *network)
-{
-	json_t *given = json_object_get(network, "httpsPorts");
-
-	return json_array_size(given) ? json_incref(given) : json_pack("[i]", 443);
-}
-
 json_t *intercept_policy(const struct intercept_source *s)
 {
 	size_t left = INTERCEPT_SECRETS_BYTES_MAX;
 	json_t *secrets = secret_list(s, &left);
 
-	return json_pack("{s:{s:s, s:s}, s:s*, s:o, s:o, s:o, s:o}", "ca", "certificate",
-		s->authority->certificate, "key", s->authority->key, "roots", s->roots, "ports",
-		ports_of(s->network), "hosts", host_list(s), "secrets", secrets, "placeholders",
+	return json_pack("{s:{s:s, s:s}, s:s*, s:o, s:o, s:o}", "ca", "certificate",
+		s->authority->certificate, "key", s->authority->key, "roots", s->roots, "hosts",
+		host_list(s), "secrets", secrets, "placeholders",
 		placeholder_list(s, secrets, &left));
 }
 

@@ -183,7 +183,7 @@ int network_check(
 
 const char *network_check_unserved(const json_t *network)
 {
-	static const char *const names[] = {"egressProxy"};
+	static const char *const names[] = {"egressProxy", "httpsPorts"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		const json_t *v = json_object_get(network, names[i]);

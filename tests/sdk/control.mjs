@@ -46,7 +46,7 @@ test('what is not served yet is refused', async () => {
   for (const call of [
     () => Sandbox.create({ network: { egressProxy: { address: 'proxy.example.com:1080' } } }),
     () => Sandbox.create({ network: { httpsPorts: [8443] } }),
-    () => sandbox.updateNetwork({ rules: { 'x.com': [{ transform: { headers: { A: 'b' } } }] } }),
+    () => sandbox.updateNetwork({ egressProxy: { address: 'proxy.example.com:1080' } }),
     () => Template.build(Template().fromTemplate('base').runCmd('true'), 'mine'),
   ]) await assert.rejects(call(), /501/, String(call))
   assert.equal(await sandbox.isRunning(), true)
@@ -91,6 +91,26 @@ test('network, and updateNetwork', async () => {
   }
   await sandbox.kill()
   await assert.rejects(sandbox.updateNetwork({}), NotFoundError)
+})
+
+test('rules of a network', async () => {
+  const rules = { 'api.example.com': [{ transform: { headers: { Authorization: 'Bearer ${e2b.secrets.openai}' } } }] }
+  const sandbox = await create({ network: { rules } })
+  const network = async () => JSON.parse(JSON.stringify((await sandbox.getInfo()).network))
+  assert.deepEqual((await network()).rules, rules)
+  const others = { '*.example.org': [{ transform: { headers: { 'X-Key': 'plain' } } }] }
+  await sandbox.updateNetwork({ rules: others })
+  assert.deepEqual((await network()).rules, others)
+  for (const [bad, text] of [
+    [{ '*': [] }, /rules\['\*'\]/], [{ 'x.com': [{ transform: { headers: { A: '${e2b.secrets.' } } }] }, /does not end/],
+    [{ 'x.com': [{ transform: { headers: { Host: 'y.com' } } }] }, /cannot be set/],
+  ]) {
+    await assert.rejects(sandbox.updateNetwork({ rules: bad }), text)
+    await assert.rejects(Sandbox.create({ network: { rules: bad } }), text)
+  }
+  await sandbox.updateNetwork({})
+  assert.equal((await network()).rules, undefined)
+  await sandbox.kill()
 })
 
 test('wrong key', async () => {

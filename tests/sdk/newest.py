@@ -12,7 +12,7 @@ import traceback
 import uuid
 
 import e2b
-from e2b import Sandbox, SandboxQuery, Template
+from e2b import Sandbox, SandboxQuery, Secret, Template
 
 TESTS = []
 HOME = {"HOME": "/var/empty"}
@@ -65,6 +65,45 @@ def resolvers_of_a_network(_):
     sandbox.update_network({"dns_servers": []})
     assert sandbox.get_info().network.get("dns_servers") == []
     raises(e2b.SandboxException, lambda: create(network={"dns_servers": ["dns.example"]}), "dnsServers[0]")
+    sandbox.kill()
+
+
+@test
+def secrets(_):
+    name = f"Secret-{uuid.uuid4().hex}"
+    made = Secret.create(name, "first", metadata={"team": "x"})
+    assert made.secret_id.startswith("sec_") and made.name == name.lower() and made.version == 1, made
+    assert made.metadata == {"team": "x"} and made.created_at == made.updated_at
+    raises(e2b.SecretException, lambda: Secret.create(name, "again"), "there is a secret")
+    changed = Secret.update(made.secret_id, "second")
+    assert changed.version == 2 and changed.metadata == {"team": "x"} and changed.updated_at > made.updated_at
+    assert Secret.update(name, "third", metadata={}).metadata == {}
+    assert Secret.get_info(name).version == 3 and Secret.exists(name)
+    others = [Secret.create(f"{name}-{n}", "v") for n in range(3)]
+    seen, pages = [], Secret.list(limit=2)
+    while pages.has_next:
+        seen += [s.name for s in pages.next_items()]
+    assert seen == sorted([made.name, *(s.name for s in others)]), seen
+    other = {"api_key": os.environ["E2B_API_KEY_OTHER"]}
+    assert not Secret.exists(name, **other) and Secret.destroy(name, **other) is False
+    for one in (made, *others):
+        assert Secret.destroy(one.name) is True
+    assert Secret.destroy(name) is False and not Secret.exists(name)
+    raises(e2b.SecretNotFoundException, lambda: Secret.update(name, "x"))
+    raises(e2b.SecretNotFoundException, lambda: Secret.get_info(made.secret_id))
+    raises(e2b.SecretException, lambda: Secret.create("a.b", "x"), "letters, digits")
+    raises(e2b.SecretException, lambda: Secret.create(name, "two\nlines"), "ends of lines")
+
+
+@test
+def rules_with_secrets(_):
+    rules = {"api.example.com": [{"transform": {"headers": {"Authorization": f"Bearer {Secret.fill('openai')}"}}}]}
+    sandbox = create(network={"rules": rules})
+    assert sandbox.get_info().network.get("rules") == rules, sandbox.get_info().network
+    others = {"*.example.org": [{"transform": {"headers": {"X": "plain"}}}]}
+    sandbox.update_network({"rules": others})
+    assert sandbox.get_info().network.get("rules") == others
+    raises(e2b.SandboxException, lambda: create(network={"rules": {"*": []}}), "rules['*']")
     sandbox.kill()
 
 

@@ -45,8 +45,10 @@ def take_policy(client):
             return False
         data += part
     generation = json.loads(data)["policy"]["generation"]
-    with open(os.path.join(home, f"policy-{os.getpid()}"), "wb") as f:
+    path = os.path.join(home, f"policy-{os.getpid()}")
+    with open(path + ".new", "wb") as f:
         f.write(data)
+    os.rename(path + ".new", path)
     client.sendall(json.dumps({"applied": generation}).encode() + b"\n")
     note(f"policy {generation}")
     return True

@@ -384,7 +384,7 @@ static void test_unserved(void **state)
 		const char *text, *want;
 	} rows[] = {
 		{"{\"rules\": {\"x\": []}}", NULL},
-		{"{\"httpsPorts\": [1]}", NULL},
+		{"{\"httpsPorts\": [1]}", "httpsPorts"},
 		{"{\"egressProxy\": {\"address\": \"x:1\"}}", "egressProxy"},
 		{"{\"rules\": {}, \"httpsPorts\": [], \"egressProxy\": null, \"allowOut\": "
 		 "[\"x\"]}",

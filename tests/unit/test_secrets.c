@@ -335,7 +335,7 @@ static void test_member(void **state)
 	p = policy_of(made);
 	assert_int_equal(p->intercept->port_count, 1);
 	assert_int_equal(json_object_del(made, "ca"), 0);
-	want = parsed("{\"ports\": [443], \"hosts\": [{\"host\": \"api.x.com\", \"headers\": [{"
+	want = parsed("{\"hosts\": [{\"host\": \"api.x.com\", \"headers\": [{"
 		      "\"name\": \"authorization\", \"value\": \"Bearer ${e2b.secrets.one} "
 		      "${e2b.identity.tokens.T}\"}]}, {\"host\": \"*.y.com\", \"headers\": []}], "
 		      "\"secrets\": [{\"name\": \"one\", \"value\": \"v1\"}, "
