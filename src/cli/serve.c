@@ -169,6 +169,9 @@ static const struct option_spec options[] = {
 	{"egress-hosts", 0, OPTION_STRING, "FILE",
 		"names for sandboxes, lines of ADDRESS[:PORT] NAME..., as /etc/hosts",
 		offsetof(struct serve_options, network.hosts), 0, 0, false},
+	{"egress-roots", 0, OPTION_STRING, "FILE",
+		"authorities of TLS servers, in PEM, besides those of this host",
+		offsetof(struct serve_options, network.roots), 0, 0, false},
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };

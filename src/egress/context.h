@@ -11,6 +11,8 @@
 #include "egress/rate.h"
 #include "egress/resolver.h"
 
+struct tls_kit;
+
 /* Since the daemon was last told (counts.h). */
 struct context_counts {
 	uint64_t up, down; /* bytes */
@@ -24,6 +26,9 @@ struct context {
 	struct names *names;
 	struct resolver *resolver;
 	int own_fd;		       /* own.h */
+	struct tls_kit *tls_kit;       /* NULL: nothing was intercepted yet */
+	int root_fds[2];	       /* who vouches for servers (trust.h); -1: none */
+	unsigned middles;	       /* intercepted connections */
 	struct loop_timer names_timer; /* names_report.h */
 	uint64_t names_told_ns;
 	struct rate flow_rate, dns_rate, record_rate;

@@ -240,7 +240,8 @@ static void read_head(const struct fields *f, struct head *h)
 {
 	unsigned first = 0;
 
-	*h = (struct head){.fields = fields_view(f, h->items)};
+	h->method = h->path = h->scheme = h->authority = h->status = NULL;
+	h->fields = fields_view(f, h->items);
 	for (; first < f->count && h->items[first].name[0] == ':'; first++) {
 		const char *name = h->items[first].name + 1, *value = h->items[first].value;
 

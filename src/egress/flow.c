@@ -12,6 +12,7 @@
 #include "egress/dial.h"
 #include "egress/dns_stream.h"
 #include "egress/first_bytes.h"
+#include "egress/middle.h"
 #include "egress/pump.h"
 #include "egress/record.h"
 #include "egress/target.h"
@@ -31,13 +32,14 @@ enum {
  *	RESOLVE	 the addresses of its name: `ask`. To DIAL
  *	DIAL	 a server: `dial`. To OPEN, or to HELLO where names decide
  *	HELLO	 the guest's first bytes: `first`; the server's already go to it: `down`, `remote`.
- *		 To OPEN
+ *		 To OPEN, or to INTERCEPTED where rules are for its requests
  *	OPEN	 bytes on either side: `up`, `down`, `remote`
+ *	INTERCEPTED  what `middle` does with both sides
  *	DNS	 questions: `dns`
  *	WHY	 why flows were denied: `why`
  *
  * From each of them a flow may end (end). The guest's socket is watched in all. */
-enum state { HEADER, RESOLVE, DIAL, HELLO, OPEN, DNS, WHY };
+enum state { HEADER, RESOLVE, DIAL, HELLO, OPEN, INTERCEPTED, DNS, WHY };
 
 struct flow {
 	struct flows *flows;
@@ -56,6 +58,8 @@ struct flow {
 	struct dns_stream *dns;
 	struct why_stream *why;
 	struct first_bytes first;
+	struct middle *middle;
+	bool tls; /* its first bytes were TLS for its name */
 	uint32_t dialled;
 	struct pump up, down;
 	uint64_t begin_ms, told_up, told_down;
@@ -71,25 +75,58 @@ struct flows {
 
 /* --- the end --- */
 
+static struct record record_of(const struct flow *f, const char *verdict)
+{
+	const struct policy *p = f->flows->context->policy;
+
+	return (struct record){.proto = "tcp",
+		.verdict = verdict,
+		.rule = f->target.rule[0] ? f->target.rule : NULL,
+		.reason = f->target.reason,
+		.name = f->target.name,
+		.program = f->open.name,
+		.address = f->dialled ? f->dialled : f->target.asked,
+		.port = f->target.port,
+		.pid = f->open.pid,
+		.generation = p ? p->generation : 0,
+		.begin_ms = f->begin_ms,
+		.up = f->up.bytes,
+		.down = f->down.bytes};
+}
+
+static void count_bytes(struct flow *f, uint64_t *ret_up, uint64_t *ret_down)
+{
+	*ret_up = f->up.bytes;
+	*ret_down = f->down.bytes;
+	if (f->middle)
+		middle_bytes(f->middle, ret_up, ret_down);
+	counts_bytes(f->flows->context, *ret_up, &f->told_up, *ret_down, &f->told_down);
+}
+
 static void record(struct flow *f, const char *verdict, int err)
 {
-	struct context *c = f->flows->context;
+	struct record r = record_of(f, verdict);
 
-	counts_bytes(c, f->up.bytes, &f->told_up, f->down.bytes, &f->told_down);
-	record_send(c, &(struct record){.proto = "tcp",
-			       .verdict = verdict,
-			       .rule = f->target.rule[0] ? f->target.rule : NULL,
-			       .reason = f->target.reason,
-			       .name = f->target.name,
-			       .program = f->open.name,
-			       .address = f->dialled ? f->dialled : f->target.asked,
-			       .port = f->target.port,
-			       .pid = f->open.pid,
-			       .err = err,
-			       .generation = c->policy ? c->policy->generation : 0,
-			       .begin_ms = f->begin_ms,
-			       .up = f->up.bytes,
-			       .down = f->down.bytes});
+	r.err = err;
+	count_bytes(f, &r.up, &r.down);
+	record_send(f->flows->context, &r);
+}
+
+static void record_request(void *arg, const struct exchange_record *q)
+{
+	const struct flow *f = arg;
+	struct record r = record_of(f, q->verdict);
+
+	r.reason = q->reason;
+	r.begin_ms = q->begin_ms;
+	r.up = q->up;
+	r.down = q->down;
+	r.method = q->method;
+	r.path = q->path;
+	r.status = q->status;
+	r.secrets = q->secrets;
+	r.secret_count = q->secret_count;
+	record_send(f->flows->context, &r);
 }
 
 static void unlink_flow(struct flow *f)
@@ -126,6 +163,7 @@ static void end(struct flow *f, bool reset)
 	dial_stop(&f->dial);
 	dns_stream_free(f->dns);
 	why_stream_free(f->why);
+	middle_free(f->middle);
 	close_remote(f, reset);
 	first_done(&f->first);
 	pump_done(&f->up);
@@ -233,6 +271,13 @@ static bool move(struct flow *f)
 
 static void on_bytes(struct flow *f, bool guest, uint32_t events)
 {
+	uint64_t up, down;
+
+	if (f->state == INTERCEPTED) {
+		count_bytes(f, &up, &down); /* of the turns before: this one may end it */
+		middle_run(f->middle, guest ? events : 0, guest ? 0 : events);
+		return;
+	}
 	if (!guest && events & EPOLLERR) {
 		end_reset(f);
 		return;
@@ -272,6 +317,78 @@ static void let_through(struct flow *f, uint32_t events)
 	on_bytes(f, true, events);
 }
 
+static void on_middle_end(void *arg, const struct middle_end *e)
+{
+	struct flow *f = arg;
+
+	if (e->reason[0]) {
+		(void)strcpy(f->target.rule, "tls"); /* fits */
+		(void)snprintf(f->target.reason, sizeof(f->target.reason), "%s",
+			e->reason); /* or is cut */
+	}
+	record(f, e->verdict, 0);
+	end(f, strcmp(e->verdict, "reset") == 0);
+}
+
+/* Returns why it cannot be, or NULL. */
+static const char *make_middle(struct flow *f, struct intercept *i)
+{
+	struct context *c = f->flows->context;
+	struct error e = {0};
+	struct middle_options o = {.context = c,
+		.intercept = i,
+		.guest = &f->guest,
+		.remote = &f->remote,
+		.name = f->target.name,
+		.port = f->target.port,
+		.first = &f->first,
+		.ended = on_middle_end,
+		.record = record_request,
+		.arg = f};
+
+	if (c->middles >= MIDDLES_MAX)
+		return "the sandbox has too many intercepted connections";
+	if (tls_kit_get(&c->tls_kit, i, c->root_fds, &e) < 0)
+		return "the sandbox's authority cannot be used";
+	o.kit = c->tls_kit;
+	return middle_new(&o, &f->middle) < 0 ? "out of memory" : NULL;
+}
+
+static void intercept(struct flow *f, struct intercept *i)
+{
+	const struct client_hello *h = &f->first.hello;
+	const char *why;
+
+	if (h->alpn && !h->h2 && !h->http1) {
+		refuse_hello(f, "its TLS hello offers no HTTP, which its rules need",
+			ALERT_NO_APPLICATION_PROTOCOL);
+		return;
+	}
+	why = f->down.bytes || buf_len(&f->down.held) ? "the server spoke before TLS began"
+						      : make_middle(f, i);
+	if (why) {
+		refuse_hello(f, why, ALERT_HANDSHAKE_FAILURE);
+		return;
+	}
+	f->state = INTERCEPTED;
+	loop_stop(&f->flows->context->loop, &f->timer);
+	middle_run(f->middle, 0, 0);
+}
+
+static void on_tls(struct flow *f, uint32_t events)
+{
+	struct intercept *i = f->flows->context->policy->intercept;
+
+	f->tls = true;
+	if (intercept_applies(i, f->target.name, f->target.port))
+		intercept(f, i);
+	else if (f->first.hello.encrypted)
+		refuse_hello(
+			f, "its TLS hello may hide another name (ECH)", ALERT_HANDSHAKE_FAILURE);
+	else
+		let_through(f, events);
+}
+
 static void on_first_bytes(struct flow *f, uint32_t events)
 {
 	switch (first_read(&f->first, f->guest.fd, f->target.name)) {
@@ -284,11 +401,7 @@ static void on_first_bytes(struct flow *f, uint32_t events)
 		let_through(f, events);
 		return;
 	case FIRST_TLS:
-		if (f->first.hello.encrypted)
-			refuse_hello(f, "its TLS hello may hide another name (ECH)",
-				ALERT_HANDSHAKE_FAILURE);
-		else
-			let_through(f, events);
+		on_tls(f, events);
 		return;
 	case FIRST_WRONG:
 		refuse_hello(f, f->first.why, f->first.alert);
@@ -469,7 +582,7 @@ static void on_guest(void *arg, uint32_t events)
 
 	if (f->state == HEADER) {
 		on_header(f);
-	} else if (f->state == OPEN) {
+	} else if (f->state == OPEN || f->state == INTERCEPTED) {
 		on_bytes(f, true, events);
 	} else if (f->state == HELLO) {
 		on_first_bytes(f, events);
@@ -548,17 +661,39 @@ unsigned flows_count(const struct flows *all)
 	return all->count;
 }
 
+static bool is_connected(const struct flow *f)
+{
+	return f->state == OPEN || f->state == HELLO || f->state == INTERCEPTED;
+}
+
 static bool is_allowed(struct flow *f)
 {
 	struct context *c = f->flows->context;
 	struct target *t = &f->target;
+	bool applies = f->tls && intercept_applies(c->policy->intercept, t->name, t->port);
 
-	if (f->state == OPEN || f->state == HELLO)
-		return target_holds(c, t, f->dialled);
+	if (is_connected(f))
+		return target_holds(c, t, f->dialled) && applies == (f->state == INTERCEPTED);
 	for (unsigned i = 0; f->state == DIAL && i < t->count; i++)
 		if (!target_holds(c, t, t->addresses[i]))
 			return false;
 	return true; /* RESOLVE: judged when it is resolved; DNS: by question */
+}
+
+static void judge(struct flow *f)
+{
+	struct context *c = f->flows->context;
+
+	if (is_allowed(f)) {
+		if (f->middle)
+			middle_set_intercept(f->middle, c->policy->intercept);
+		return;
+	}
+	(void)strcpy(f->target.rule, "policy"); /* fits */
+	if (is_connected(f))
+		end_reset(f);
+	else
+		refuse(f, EGRESS_DENIED, ECONNREFUSED, "the policy has changed");
 }
 
 void flows_judge(struct flows *all)
@@ -567,12 +702,6 @@ void flows_judge(struct flows *all)
 
 	for (struct flow *f = all->first; f; f = next) {
 		next = f->next;
-		if (is_allowed(f))
-			continue;
-		(void)strcpy(f->target.rule, "policy"); /* fits */
-		if (f->state == OPEN || f->state == HELLO)
-			end_reset(f);
-		else
-			refuse(f, EGRESS_DENIED, ECONNREFUSED, "the policy has changed");
+		judge(f);
 	}
 }

@@ -1,13 +1,15 @@
 /* mayfly-egress: the network of one sandbox. It judges flows, dials, and copies bytes.
  *
  * Descriptor 3 is the channel on which mayfly-vmm sends streams, 4 the listening socket for the daemon
- * (docs/egress-protocol.md). It is born in a jail with the host's network (jail/launcher.h). It gives up all
+ * (docs/egress-protocol.md). 5 and 6, which may be missing, are files of those who vouch for TLS servers. It is born in a jail with the host's network (jail/launcher.h). It gives up all
  * paths, installs its filter of system calls, and then begins to read. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include <jansson.h>
 
@@ -17,7 +19,7 @@
 #include "egress/worker.h"
 #include "jail/landlock.h"
 
-enum { CHANNEL_FD = 3, LISTEN_FD = 4, IDLE_MS = 30000, LOG_MAX_BYTES = 1 << 20 };
+enum { CHANNEL_FD = 3, LISTEN_FD = 4, ROOT_FDS = 5, IDLE_MS = 30000, LOG_MAX_BYTES = 1 << 20 };
 
 #ifndef __has_feature
 #define __has_feature(x) 0
@@ -61,10 +63,18 @@ static void seed_json(void)
 	json_object_seed(seed);
 }
 
+/* They are told from what is opened later by being here at the start. */
+static int inherited(int fd)
+{
+	return fcntl(fd, F_GETFD) < 0 ? -1 : fd;
+}
+
 int main(void)
 {
-	struct worker_options o = {
-		.channel_fd = CHANNEL_FD, .listen_fd = LISTEN_FD, .idle_ms = idle_ms()};
+	struct worker_options o = {.channel_fd = CHANNEL_FD,
+		.listen_fd = LISTEN_FD,
+		.root_fds = {inherited(ROOT_FDS), inherited(ROOT_FDS + 1)},
+		.idle_ms = idle_ms()};
 	struct error e = {0};
 	struct worker *w = NULL;
 
@@ -72,6 +82,7 @@ int main(void)
 	log_set_max_bytes(LOG_MAX_BYTES);
 	(void)signal(SIGPIPE, SIG_IGN); /* a second wall: all sends say MSG_NOSIGNAL */
 	seed_json();
+	tzset(); /* gmtime() would look for the time zone when a certificate's dates are compared */
 	if (confine(&e) < 0 || worker_make(&o, &w, &e) < 0) {
 		(void)fprintf(stderr, "mayfly-egress: %s\n", e.message);
 		return 1;

@@ -7,7 +7,7 @@
 
 #include "egress/context.h"
 
-enum { RECORDS_PER_SECOND = 200, RECORD_MAX = 4096, RECORD_SECRETS_MAX = 16 };
+enum { RECORDS_PER_SECOND = 200, RECORD_MAX = 8192, RECORD_SECRETS_MAX = 16 };
 
 struct record {
 	const char *proto;   /* "tcp", "udp", "dns" */

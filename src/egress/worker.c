@@ -14,6 +14,7 @@
 #include "egress/flow.h"
 #include "egress/names_report.h"
 #include "egress/own.h"
+#include "egress/tls_kit.h"
 #include "proto/json_tree.h"
 
 enum {
@@ -299,6 +300,7 @@ int worker_make(const struct worker_options *o, struct worker **ret, struct erro
 	w->options = *o;
 	w->context.loop.epoll_fd = w->context.own_fd = -1;
 	w->context.means.pipe[0] = w->context.means.pipe[1] = -1;
+	memcpy(w->context.root_fds, o->root_fds, sizeof(o->root_fds));
 	w->context.link.on_client = on_client;
 	w->context.link.on_line = on_line;
 	w->channel.on = on_channel;
@@ -328,6 +330,7 @@ void worker_free(struct worker *w)
 	link_done(&c->link);
 	resolver_free(c->resolver);
 	names_free(c->names);
+	tls_kit_unref(c->tls_kit);
 	policy_free(c->policy);
 	pump_means_done(&c->means);
 	cleanup_close_p(&c->own_fd);

@@ -7,6 +7,7 @@
 
 struct worker_options {
 	int channel_fd, listen_fd; /* borrowed */
+	int root_fds[2];	   /* who vouches for servers (trust.h); -1: none */
 	unsigned idle_ms;
 };
 

@@ -18,6 +18,7 @@
 #include "fleet/instance.h"
 #include "fleet/network.h"
 #include "fleet/seal.h"
+#include "fleet/network_floor.h"
 #include "sandbox/egress_spawn.h"
 #include "sandbox/vmm_request.h"
 
@@ -47,6 +48,7 @@ struct task {
 	uv_work_t work;
 	struct egress *egress;
 	int dirfd, far_fd; /* far_fd < 0: gets a channel and nothing else */
+	const char *roots; /* of the fleet's options */
 	pid_t pid;
 	int result;
 	struct error why;
@@ -256,7 +258,7 @@ static void task_work(uv_work_t *w)
 	struct task *t = w->data;
 
 	t->result = t->far_fd < 0 ? get_channel(t)
-				  : egress_spawn(t->dirfd, t->far_fd, &t->pid, &t->why);
+				  : egress_spawn(t->dirfd, t->far_fd, t->roots, &t->pid, &t->why);
 }
 
 static void task_free(struct task *t)
@@ -350,6 +352,7 @@ static void start(struct egress *x)
 		return;
 	}
 	t->egress = x;
+	t->roots = x->fleet->options.network ? x->fleet->options.network->roots : NULL;
 	t->work.data = t;
 	x->task = t;
 	/* fails only without a callback */

@@ -42,6 +42,7 @@ void network_floor_free(struct network_floor *f)
 	json_decref(f->rules);
 	json_decref(f->hosts);
 	json_decref(f->dns);
+	free(f->roots);
 	free(f);
 }
 
@@ -72,6 +73,8 @@ static int take_words(struct network_floor *f, const struct network_words *words
 		r = network_floor_allow_private(f, words->private.items[i], e);
 	if (r == 0 && words->hosts)
 		r = network_floor_read_hosts(f, words->hosts, e);
+	if (r == 0 && words->roots)
+		r = network_floor_set_roots(f, words->roots, e);
 	return r;
 }
 
@@ -233,6 +236,25 @@ int network_floor_read_hosts(struct network_floor *f, const char *path, struct e
 			error_prefix(e, "--egress-hosts: %.200s, line %u", path, number);
 	}
 	return r;
+}
+
+/* --- authorities of TLS servers --- */
+
+int network_floor_set_roots(struct network_floor *f, const char *path, struct error *e)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t n = 0;
+	int r = file_read(AT_FDCWD, path, NETWORK_ROOTS_BYTES_MAX, &text, &n);
+
+	if (r < 0)
+		return error_set_errno(
+			e, ERROR_USAGE, -r, "--egress-roots: cannot read %.200s", path);
+	if (!strstr(text, "-----BEGIN CERTIFICATE-----"))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--egress-roots: %.200s has no certificate: give one in PEM", path);
+	f->roots = realpath(path, NULL);
+	return f->roots ? 0
+			: error_set_errno(e, ERROR_USAGE, errno, "--egress-roots: %.200s", path);
 }
 
 /* --- resolvers --- */

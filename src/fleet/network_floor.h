@@ -26,6 +26,7 @@ enum {
 	NETWORK_HOSTS_MAX = 256,
 	NETWORK_DNS_MAX = 10,
 	NETWORK_HOSTS_BYTES_MAX = 256 * 1024, /* of the file */
+	NETWORK_ROOTS_BYTES_MAX = 4 << 20,    /* likewise */
 };
 
 struct network_floor {
@@ -35,16 +36,17 @@ struct network_floor {
 	struct network_target private
 		[NETWORK_PRIVATE_MAX]; /* ranges that are open though private */
 	unsigned private_count;
+	char *roots; /* the path of --egress-roots; NULL: none */
 };
 
 /* The network is on, and names are asked of NETWORK_DNS_DEFAULT. NULL: out of memory. */
 struct network_floor *network_floor_new(void);
 void network_floor_free(struct network_floor *f);
 
-/* The options of mayfly serve: --network, --egress-allow, --egress-allow-private and
- * --egress-hosts. */
+/* The options of mayfly serve: --network, --egress-allow, --egress-allow-private,
+ * --egress-hosts and --egress-roots. */
 struct network_words {
-	const char *mode, *hosts; /* NULL: not given */
+	const char *mode, *hosts, *roots; /* NULL: not given */
 	struct option_list allow, private;
 };
 
@@ -60,6 +62,8 @@ int network_floor_allow_private(struct network_floor *f, const char *text, struc
 /* A file as hosts(5): "ADDRESS[:PORT] NAME...". With a port, all ports of the name lead to it.
  * Errors name the line. */
 int network_floor_read_hosts(struct network_floor *f, const char *path, struct error *e);
+/* A file of certificates in PEM, which workers read later: authorities of TLS servers. Checks that it has one. */
+int network_floor_set_roots(struct network_floor *f, const char *path, struct error *e);
 /* Takes the IPv4 resolvers of a file as resolv.conf(5). If there is none, nothing changes. */
 void network_floor_read_resolvers(struct network_floor *f, const char *path);
 

@@ -8,12 +8,19 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "io/jailed.h"
 #include "io/program.h"
 #include "sandbox/launch_internal.h"
 
-enum { BACKLOG = 4, ENVIRONMENT_MAX = 3 };
+enum { BACKLOG = 4, ENVIRONMENT_MAX = 3, BORROWED_FDS = 2 };
+
+/* What a worker is given: those that the caller closes, and then files. */
+struct egress_fds {
+	int fds[BORROWED_FDS + 2];
+	unsigned count;
+};
 
 int egress_channel(int *ret_vmm, int *ret_far, struct error *e)
 {
@@ -54,8 +61,26 @@ static int open_files(int dirfd, int *ret_listen, int *ret_log, struct error *e)
 	return 0;
 }
 
-int egress_spawn(int dirfd, int far_fd, pid_t *ret, struct error *e)
+/* Appends a file to the descriptors of a worker, if it is there. */
+static void add_file(struct egress_fds *to, const char *path)
 {
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
+
+	if (fd >= 0)
+		to->fds[to->count++] = fd;
+	else if (path)
+		log_debug("authorities of TLS servers: cannot read %s: %m", path);
+}
+
+static void close_files(struct egress_fds *f)
+{
+	while (f->count > BORROWED_FDS)
+		(void)close(f->fds[--f->count]); /* was only read */
+}
+
+int egress_spawn(int dirfd, int far_fd, const char *roots, pid_t *ret, struct error *e)
+{
+	_cleanup_(close_files) struct egress_fds given = {.count = BORROWED_FDS};
 	_cleanup_close_ int listen_fd = -1;
 	_cleanup_close_ int log_fd = -1;
 	char path[PATH_MAX], *env[ENVIRONMENT_MAX];
@@ -67,11 +92,15 @@ int egress_spawn(int dirfd, int far_fd, pid_t *ret, struct error *e)
 	if (r < 0)
 		return r;
 	pick_environment(env);
+	given.fds[0] = far_fd;
+	given.fds[1] = listen_fd;
+	add_file(&given, EGRESS_ROOTS);
+	add_file(&given, roots);
 	return jailed_start_dialler(&(struct launcher_start){.path = path,
 					    .argv = argv,
 					    .env = env,
-					    .fds = (const int[]){far_fd, listen_fd},
-					    .fd_count = 2,
+					    .fds = given.fds,
+					    .fd_count = given.count,
 					    .log_fd = log_fd},
 		ret, e);
 }

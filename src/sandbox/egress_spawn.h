@@ -1,7 +1,8 @@
 /* Starts mayfly-egress, the worker for the flows of one sandbox (docs/egress-protocol.md).
  *
  * It gets the far end of the sandbox's egress channel as descriptor 3, and a listening Unix stream
- * socket for the daemon as 4. In the sandbox's directory that is `egress.sock`, and what the worker
+ * socket for the daemon as 4. From 5 on follow those of EGRESS_ROOTS and the operator's file that there are:
+ * the authorities of TLS servers, which it reads when it first intercepts a connection. In the sandbox's directory that is `egress.sock`, and what the worker
  * says is in `egress.log`. It is jailed as the microVMs are, but keeps the host's network. */
 #ifndef SANDBOX_EGRESS_SPAWN_H
 #define SANDBOX_EGRESS_SPAWN_H
@@ -14,8 +15,11 @@
  * non-blocking. Some hundred streams may wait in it. */
 int egress_channel(int *ret_vmm, int *ret_far, struct error *e);
 
-/* Starts a worker. dirfd and far_fd are borrowed. The caller waits for *ret, which is its child.
+#define EGRESS_ROOTS "/etc/ssl/certs/ca-certificates.crt"
+
+/* Starts a worker. dirfd and far_fd are borrowed. roots: the operator's file of further authorities, or
+ * NULL; without the file the worker starts, too. The caller waits for *ret, which is its child.
  * An older egress.sock is replaced. Blocks for milliseconds. */
-int egress_spawn(int dirfd, int far_fd, pid_t *ret, struct error *e);
+int egress_spawn(int dirfd, int far_fd, const char *roots, pid_t *ret, struct error *e);
 
 #endif

@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -97,14 +98,14 @@ class Launcher:
 
 
 class Worker:
-    def __init__(self, policy=None, idle_ms=30000):
+    def __init__(self, policy=None, idle_ms=30000, files=()):
         self.directory = tempfile.mkdtemp(prefix="test-egress.")
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(self.path)
         listener.listen(4)
         self.log = open(os.path.join(self.directory, "log"), "w+b")
-        self.pid = launcher.start(f"{BUILD}/mayfly-egress", [theirs.fileno(), listener.fileno()], self.log.fileno(),
+        self.pid = launcher.start(f"{BUILD}/mayfly-egress", [theirs.fileno(), listener.fileno(), *files], self.log.fileno(),
                                   [f"MAYFLY_EGRESS_IDLE_MS={idle_ms}"])
         theirs.close()
         listener.close()
@@ -294,6 +295,29 @@ def private_bytes(pid):
 
 def open_files(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def hello(name, extension=b""):
+    """A client's first message for a name, with one more extension."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    out = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=name)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    message = bytearray(out.read()[5:])
+    at = 4 + 2 + 32
+    for width in (1, 2, 1):  # session id, cipher suites, compressions
+        at += width + int.from_bytes(message[at:at + width], "big")
+    message += extension
+    message[at:at + 2] = struct.pack(">H", len(message) - at - 2)
+    message[1:4] = struct.pack(">I", len(message) - 4)[1:]
+    return records(bytes(message), len(message))
+
+
+def records(message, piece):
+    pieces = [message[i:i + piece] for i in range(0, len(message), piece)]
+    return b"".join(b"\x16\x03\x01" + struct.pack(">H", len(p)) + p for p in pieces)
 
 
 def run(test, label):

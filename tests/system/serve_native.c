@@ -415,6 +415,8 @@ static const struct option_spec specs[] = {
 		offsetof(struct native_options, daemon.secrets_key), 0, 0, false},
 	{"guest-ca", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, daemon.guest_ca),
 		0, 0, false},
+	{"egress-roots", 0, OPTION_STRING, "FILE", "",
+		offsetof(struct native_options, network.roots), 0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "",
 		offsetof(struct native_options, daemon.log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "",

@@ -1,0 +1,583 @@
+#include "egress/middle.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+
+enum {
+	HANDSHAKE_MS = 20000, /* of each side */
+	LINGER_MS = 5000,
+	FILLS = 4,	       /* of a socket in a turn: other flows wait */
+	FILL_BYTES = 17 << 10, /* about a record */
+};
+
+enum state { CONNECT, ACCEPT, OPEN, CLOSE, LINGER, OVER };
+
+/* One of the two sides. */
+struct leg {
+	struct loop_watch *watch;
+	struct tls_session tls;
+	enum exchange_side side;
+	struct buf plain; /* that the exchange did not take yet */
+	bool eof;	  /* nothing more comes: the socket has ended */
+	bool broken;	  /* by a reset */
+	bool ended;	  /* the exchange knows of the end */
+	bool gone;	  /* takes no bytes any more */
+	bool said_end;	  /* nothing more will be sent */
+	unsigned fills;	  /* of this turn */
+	uint64_t in, out;
+};
+
+struct middle {
+	struct middle_options o;
+	enum state state;
+	struct leg guest, server;
+	struct exchange *exchange;
+	struct loop_timer timer;
+	bool orderly; /* both are to get a close_notify */
+	const char *verdict;
+	char reason[200];
+};
+
+/* --- the end --- */
+
+static void finish(struct middle *m)
+{
+	struct middle_end end = {m->verdict, m->reason};
+
+	m->state = OVER;
+	loop_stop(&m->o.context->loop, &m->timer);
+	m->o.ended(m->o.arg, &end); /* frees m */
+}
+
+/* Notes why, once: what follows is its consequence. */
+static void note(struct middle *m, const char *verdict, const char *what, const char *why)
+{
+	if (m->reason[0])
+		return;
+	m->verdict = verdict;
+	(void)snprintf(m->reason, sizeof(m->reason), "%s%s", what, why); /* fits, or is cut */
+}
+
+static void begin_close(struct middle *m, bool orderly)
+{
+	m->orderly = orderly;
+	m->state = CLOSE;
+	buf_done(&m->guest.tls.in); /* nothing of it is used any more */
+	loop_stop(&m->o.context->loop, &m->timer);
+}
+
+/* --- bytes of a socket --- */
+
+static bool wants(const struct middle *m, const struct leg *leg)
+{
+	switch (m->state) {
+	case CONNECT:
+		return leg == &m->server;
+	case ACCEPT:
+	case LINGER:
+		return leg == &m->guest;
+	case OPEN:
+		return !leg->ended && buf_len(&leg->plain) == 0 &&
+		       exchange_wants(m->exchange, leg->side);
+	default:
+		return false;
+	}
+}
+
+static bool may_read(const struct middle *m, const struct leg *leg)
+{
+	return !leg->eof && leg->watch->fd >= 0 && buf_len(&leg->tls.in) == 0 && wants(m, leg);
+}
+
+/* Each of these returns whether it changed something.
+ *
+ * #calls egress: recvfrom */
+static bool fill(struct middle *m, struct leg *leg)
+{
+	uint8_t *p;
+	ssize_t n;
+
+	if (!may_read(m, leg) || leg->fills >= FILLS)
+		return false;
+	leg->fills++;
+	p = m->state == LINGER ? m->o.context->means.space : buf_reserve(&leg->tls.in, FILL_BYTES);
+	n = p ? recv(leg->watch->fd, p, FILL_BYTES, 0) : 0;
+	if (n < 0 && errno == EAGAIN)
+		return false;
+	leg->eof = n <= 0;
+	leg->broken = n < 0;
+	if (n > 0) {
+		leg->in += (uint64_t)n;
+		if (m->state != LINGER)
+			buf_commit(&leg->tls.in, (size_t)n);
+	}
+	return true;
+}
+
+static bool flush(struct leg *leg)
+{
+	bool changed = false;
+
+	while (buf_len(&leg->tls.out)) {
+		ssize_t n = leg->gone ? -1
+				      : fd_send(leg->watch->fd, buf_head(&leg->tls.out),
+						buf_len(&leg->tls.out));
+
+		if (n < 0 && !leg->gone && errno == EAGAIN)
+			return changed;
+		changed = true;
+		leg->gone = n < 0;
+		leg->out += leg->gone ? 0 : (uint64_t)n;
+		buf_consume(&leg->tls.out, leg->gone ? buf_len(&leg->tls.out) : (size_t)n);
+	}
+	buf_done(&leg->tls.out); /* gives the memory back */
+	return changed;
+}
+
+/* --- handshakes --- */
+
+static void await(struct middle *m, enum state state)
+{
+	m->state = state;
+	loop_start(&m->o.context->loop, &m->timer, HANDSHAKE_MS);
+}
+
+/* The program sees what it would see of such a server. */
+static void fail_plainly(struct middle *m, enum first_alert alert)
+{
+	first_send_alert(m->guest.watch->fd, alert);
+	m->server.gone = true;
+	begin_close(m, false);
+}
+
+static struct tls_protocols offered(const struct client_hello *h)
+{
+	return (struct tls_protocols){.h2 = h->h2, .http1 = h->http1 || !h->alpn};
+}
+
+static int accept_guest(struct middle *m, enum leaf_fault fault, struct tls_protocols chosen)
+{
+	struct authority *a = m->o.kit->authority;
+	X509 *leaf = authority_leaf(a, m->o.name, fault);
+	int r = leaf ? tls_accept(
+			       &m->guest.tls, m->o.kit->setup, leaf, authority_leaf_key(a), chosen)
+		     : -ENOMEM;
+
+	X509_free(leaf);
+	r = r ? r
+	      : buf_add(&m->guest.tls.in, buf_head(&m->o.first->held), buf_len(&m->o.first->held));
+	first_done(m->o.first);
+	if (r == 0)
+		await(m, ACCEPT);
+	return r;
+}
+
+static enum leaf_fault fault_of(long error)
+{
+	switch (error) {
+	case X509_V_ERR_CERT_HAS_EXPIRED:
+		return LEAF_EXPIRED;
+	case X509_V_ERR_CERT_NOT_YET_VALID:
+		return LEAF_NOT_YET;
+	case X509_V_ERR_HOSTNAME_MISMATCH:
+		return LEAF_OTHER_NAME;
+	default:
+		return LEAF_UNTRUSTED;
+	}
+}
+
+/* Its certificate is wrong: so is the one that the guest gets. */
+static void distrust(struct middle *m, long error)
+{
+	struct tls_protocols p = offered(&m->o.first->hello);
+
+	p.h2 = p.h2 && !p.http1;
+	if (!m->o.kit->has_roots)
+		note(m, "failed", "",
+			"the server's certificate: no authorities are known, as this host "
+			"has no /etc/ssl/certs/ca-certificates.crt");
+	note(m, "failed", "the server's certificate: ", tls_reason(&m->server.tls));
+	(void)flush(&m->server); /* the alert */
+	m->server.gone = m->server.eof = m->server.ended = true;
+	(void)shutdown(m->server.watch->fd, SHUT_RDWR); /* fails if it is gone */
+	if (accept_guest(m, fault_of(error), p) < 0)
+		fail_plainly(m, ALERT_HANDSHAKE_FAILURE);
+}
+
+static void server_is_ready(struct middle *m)
+{
+	const struct client_hello *h = &m->o.first->hello;
+	struct tls_protocols p = tls_protocol(&m->server.tls);
+
+	if (h->alpn && !h->http1 && !p.h2) {
+		note(m, "failed", "the program speaks HTTP/2 only, and the server does not", "");
+		fail_plainly(m, ALERT_NO_APPLICATION_PROTOCOL);
+		return;
+	}
+	if (!h->alpn)
+		p = (struct tls_protocols){0};
+	else if (!p.h2)
+		p.http1 = true;
+	if (accept_guest(m, LEAF_GOOD, p) < 0) {
+		note(m, "failed", "no certificate can be made for the program: out of memory", "");
+		fail_plainly(m, ALERT_HANDSHAKE_FAILURE);
+	}
+}
+
+static bool connect_step(struct middle *m)
+{
+	int r = tls_handshake(&m->server.tls);
+	long fault;
+
+	if (r == 1) {
+		server_is_ready(m);
+		return true;
+	}
+	if (r == TLS_AGAIN && !m->server.eof)
+		return false;
+	fault = tls_certificate_fault(&m->server.tls);
+	if (r == TLS_FAILED && fault != X509_V_OK) {
+		distrust(m, fault);
+		return true;
+	}
+	note(m, "failed", "the server's TLS: ",
+		r == TLS_FAILED ? tls_reason(&m->server.tls) : "it ended the connection");
+	fail_plainly(m, ALERT_HANDSHAKE_FAILURE);
+	return true;
+}
+
+static void open_exchange(struct middle *m)
+{
+	struct exchange_options o = {
+		.protocol = tls_protocol(&m->guest.tls).h2 ? EXCHANGE_HTTP2 : EXCHANGE_HTTP1,
+		.host = m->o.name,
+		.port = m->o.port,
+		.intercept = m->o.intercept,
+		.callbacks = {.record = m->o.record, .arg = m->o.arg}};
+
+	loop_stop(&m->o.context->loop, &m->timer);
+	if (exchange_new(&o, &m->exchange) < 0) {
+		note(m, "failed", "out of memory", "");
+		begin_close(m, false);
+		return;
+	}
+	m->state = OPEN;
+	if (m->server.ended)
+		exchange_fail_server(m->exchange, m->reason);
+}
+
+static bool accept_step(struct middle *m)
+{
+	int r = tls_handshake(&m->guest.tls);
+
+	if (r == 1) {
+		open_exchange(m);
+		return true;
+	}
+	if (r == TLS_AGAIN && !m->guest.eof)
+		return false;
+	note(m, "failed", "the program's TLS: ",
+		r == TLS_FAILED ? tls_reason(&m->guest.tls) : "it ended the connection");
+	begin_close(m, false);
+	return true;
+}
+
+/* --- bytes of HTTP --- */
+
+/* The socket has ended, and TLS has not; or TLS has failed. */
+static void cut_off(struct middle *m, struct leg *leg, const char *why)
+{
+	leg->ended = true;
+	if (leg == &m->server) {
+		exchange_fail_server(m->exchange, why);
+		return;
+	}
+	if (leg->broken)
+		note(m, "reset", "", "the program's connection was reset");
+	else if (why[0])
+		note(m, "reset", "the program's TLS: ", why);
+	begin_close(m, false); /* many programs end without a close_notify */
+}
+
+static bool take_plain(struct middle *m, struct leg *leg)
+{
+	size_t n = exchange_receive(
+		m->exchange, leg->side, buf_head(&leg->plain), buf_len(&leg->plain));
+
+	buf_consume(&leg->plain, n);
+	if (buf_len(&leg->plain) == 0)
+		buf_done(&leg->plain);
+	return n > 0;
+}
+
+/* Decrypts one piece. */
+static bool decrypt(struct middle *m, struct leg *leg)
+{
+	uint8_t *space = m->o.context->means.space;
+	ssize_t n;
+	size_t taken;
+
+	if (buf_len(&leg->plain))
+		return take_plain(m, leg);
+	if (leg->ended || !exchange_wants(m->exchange, leg->side))
+		return false;
+	n = tls_read(&leg->tls, space, TLS_PLAIN_MAX);
+	if (n == TLS_AGAIN && !leg->eof)
+		return false;
+	if (n > 0) {
+		taken = exchange_receive(m->exchange, leg->side, space, (size_t)n);
+		if (buf_add(&leg->plain, space + taken, (size_t)n - taken) < 0)
+			cut_off(m, leg, "out of memory");
+	} else if (n == TLS_EOF) {
+		leg->ended = true;
+		exchange_receive_end(m->exchange, leg->side);
+	} else {
+		cut_off(m, leg,
+			n == TLS_FAILED || leg == &m->guest
+				? tls_reason(&leg->tls)
+				: "the server's connection was cut off");
+	}
+	return true;
+}
+
+/* Encrypts one piece. */
+static bool encrypt(struct middle *m, struct leg *leg)
+{
+	size_t n = 0;
+	const uint8_t *p = buf_len(&leg->tls.out) < TLS_OUT_ENOUGH
+				   ? exchange_output(m->exchange, leg->side, &n)
+				   : NULL;
+	ssize_t taken;
+
+	if (n == 0)
+		return false;
+	taken = leg->gone ? (ssize_t)n : tls_write(&leg->tls, p, n);
+	if (taken < 0) {
+		leg->gone = true;
+		buf_clear(&leg->tls.out);
+		taken = (ssize_t)n;
+	}
+	exchange_sent(m->exchange, leg->side, (size_t)taken);
+	return true;
+}
+
+static bool has_output(struct middle *m, const struct leg *leg)
+{
+	size_t n = 0;
+
+	if (m->exchange)
+		(void)exchange_output(m->exchange, leg->side, &n);
+	return n > 0;
+}
+
+static bool open_step(struct middle *m)
+{
+	bool changed = encrypt(m, &m->server);
+
+	changed |= encrypt(m, &m->guest);
+	changed |= decrypt(m, &m->guest);
+	if (m->state == OPEN)
+		changed |= decrypt(m, &m->server);
+	if (m->state != OPEN)
+		return true;
+	switch (exchange_state(m->exchange)) {
+	case EXCHANGE_GOING:
+		break;
+	case EXCHANGE_FAILED:
+		note(m, "reset", "", exchange_reason(m->exchange));
+		m->server.gone = true;
+		begin_close(m, false);
+		return true;
+	case EXCHANGE_DONE:
+		begin_close(m, true);
+		return true;
+	}
+	if (m->guest.gone && !changed && !wants(m, &m->guest) && !has_output(m, &m->server)) {
+		begin_close(m, false); /* nobody waits for an answer */
+		changed = true;
+	}
+	return changed;
+}
+
+/* --- the last bytes --- */
+
+/* Returns whether all of a side has been sent. */
+static bool say_end(struct middle *m, struct leg *leg)
+{
+	if (has_output(m, leg) && !leg->gone)
+		return false;
+	if (!leg->said_end && m->orderly && tls_is_there(&leg->tls))
+		tls_end(&leg->tls);
+	leg->said_end = true;
+	return buf_len(&leg->tls.out) == 0;
+}
+
+/* #calls egress: shutdown */
+static bool close_step(struct middle *m)
+{
+	bool changed = m->exchange && (encrypt(m, &m->server) | encrypt(m, &m->guest));
+	bool server = say_end(m, &m->server), guest = say_end(m, &m->guest);
+
+	if (!server || !guest)
+		return changed;
+	(void)shutdown(m->guest.watch->fd, SHUT_WR); /* fails if it is gone */
+	if (m->server.watch->fd >= 0)
+		(void)shutdown(m->server.watch->fd, SHUT_WR); /* likewise */
+	m->state = LINGER;
+	loop_start(&m->o.context->loop, &m->timer, LINGER_MS);
+	return true;
+}
+
+static bool linger_step(struct middle *m)
+{
+	if (!m->guest.eof && !m->guest.gone)
+		return false;
+	m->state = OVER;
+	return false;
+}
+
+/* --- turns --- */
+
+static bool step(struct middle *m)
+{
+	switch (m->state) {
+	case CONNECT:
+		return connect_step(m);
+	case ACCEPT:
+		return accept_step(m);
+	case OPEN:
+		return open_step(m);
+	case CLOSE:
+		return close_step(m);
+	case LINGER:
+		return linger_step(m);
+	case OVER:
+		break;
+	}
+	return false;
+}
+
+static void watch(struct middle *m, struct leg *leg)
+{
+	uint32_t events =
+		(may_read(m, leg) ? EPOLLIN : 0) | (buf_len(&leg->tls.out) ? EPOLLOUT : 0);
+
+	loop_change(&m->o.context->loop, leg->watch, events);
+}
+
+/* Both directions of a socket have ended, which is an event in each turn. */
+static void on_hang_up(struct middle *m, struct leg *leg)
+{
+	if (leg == &m->guest)
+		leg->gone = true;
+	if (!may_read(m, leg))
+		loop_remove(&m->o.context->loop, leg->watch);
+}
+
+void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events)
+{
+	bool changed = true;
+
+	m->guest.fills = m->server.fills = 0;
+	if (guest_events & (EPOLLHUP | EPOLLERR))
+		on_hang_up(m, &m->guest);
+	if (remote_events & (EPOLLHUP | EPOLLERR))
+		on_hang_up(m, &m->server);
+	if (m->guest.gone && m->state == CONNECT) {
+		note(m, "reset", "", "the program did not wait for TLS");
+		m->state = OVER;
+	}
+	while (changed && m->state != OVER) {
+		changed = fill(m, &m->guest);
+		changed |= fill(m, &m->server);
+		changed |= step(m);
+		changed |= flush(&m->guest);
+		changed |= flush(&m->server);
+	}
+	if (m->state == OVER) {
+		finish(m);
+		return;
+	}
+	watch(m, &m->guest);
+	watch(m, &m->server);
+}
+
+static void on_late(void *arg)
+{
+	struct middle *m = arg;
+
+	if (m->state == CONNECT) {
+		note(m, "failed", "", "the server's TLS takes too long");
+		fail_plainly(m, ALERT_HANDSHAKE_FAILURE);
+		middle_run(m, 0, 0);
+		return;
+	}
+	if (m->state == ACCEPT)
+		note(m, "failed", "", "the program's TLS takes too long");
+	finish(m);
+}
+
+/* --- begin --- */
+
+int middle_new(const struct middle_options *o, struct middle **ret)
+{
+	struct middle *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return -ENOMEM;
+	m->o = *o;
+	m->guest = (struct leg){
+		.watch = o->guest, .side = EXCHANGE_GUEST, .plain = BUF_INIT(TLS_PLAIN_MAX)};
+	m->server = (struct leg){
+		.watch = o->remote, .side = EXCHANGE_SERVER, .plain = BUF_INIT(TLS_PLAIN_MAX)};
+	m->verdict = "allowed";
+	m->timer.on = on_late;
+	m->timer.arg = m;
+	(void)tls_kit_ref(o->kit);
+	(void)intercept_ref(o->intercept);
+	o->context->middles++;
+	r = tls_connect(&m->server.tls, o->kit->setup, o->name, offered(&o->first->hello));
+	if (r < 0) {
+		middle_free(m);
+		return r;
+	}
+	await(m, CONNECT);
+	*ret = m;
+	return 0;
+}
+
+void middle_free(struct middle *m)
+{
+	if (!m)
+		return;
+	loop_stop(&m->o.context->loop, &m->timer);
+	exchange_free(m->exchange);
+	tls_done(&m->guest.tls);
+	tls_done(&m->server.tls);
+	buf_done(&m->guest.plain);
+	buf_done(&m->server.plain);
+	tls_kit_unref(m->o.kit);
+	intercept_unref(m->o.intercept);
+	m->o.context->middles--;
+	free(m);
+}
+
+void middle_set_intercept(struct middle *m, struct intercept *i)
+{
+	intercept_unref(m->o.intercept);
+	m->o.intercept = intercept_ref(i);
+	if (m->exchange)
+		exchange_set_intercept(m->exchange, i);
+}
+
+void middle_bytes(const struct middle *m, uint64_t *ret_up, uint64_t *ret_down)
+{
+	*ret_up = m->server.out;
+	*ret_down = m->server.in;
+}

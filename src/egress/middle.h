@@ -1,0 +1,59 @@
+/* One intercepted connection: TLS with the server, TLS with the guest, and the HTTP between (exchange.h).
+ *
+ *	CONNECT	 the handshake with the server, with the protocols that the guest offers. Its certificate
+ *		 is verified. To ACCEPT; to CLOSE if there is no TLS
+ *	ACCEPT	 the handshake with the guest, with the protocol that the server chose. Of a server that is
+ *		 not trusted, the guest gets a certificate with the same fault. To OPEN, CLOSE
+ *	OPEN	 bytes. What one side does not take waits in the exchange, and then the other is not read.
+ *		 Who goes on in spite of a bad certificate gets 502 for each request. To CLOSE
+ *	CLOSE	 nothing is read; what is to be sent, is sent. To LINGER
+ *	LINGER	 waits for the guest's end, LINGER_MS at most: a reset would take bytes from it
+ *
+ * It does not own the sockets, and ends through a callback. */
+#ifndef EGRESS_MIDDLE_H
+#define EGRESS_MIDDLE_H
+
+#include "egress/context.h"
+#include "egress/exchange.h"
+#include "egress/first_bytes.h"
+#include "egress/tls_kit.h"
+
+/* Of a worker. Each holds some hundred KiB at most, beside the EXCHANGE_HELD_MAX of each direction. */
+enum { MIDDLES_MAX = 128 };
+
+struct middle;
+
+struct middle_end {
+	const char *verdict; /* record.h: "allowed", "failed", "reset" */
+	const char *reason;  /* "" if allowed */
+};
+
+struct middle_options {
+	struct context *context;
+	struct tls_kit *kit;
+	struct intercept *intercept; /* of both, references are taken */
+	struct loop_watch *guest,
+		*remote;  /* both are in the loop; their callbacks call middle_run */
+	const char *name; /* that was dialled; borrowed */
+	uint16_t port;
+	struct first_bytes *first; /* the guest's hello, and what came with it: taken over */
+	/* It has ended: free it, close both sockets. Not before middle_new returns. */
+	void (*ended)(void *arg, const struct middle_end *end);
+	void (*record)(void *arg, const struct exchange_record *r);
+	void *arg;
+};
+
+/* 0 or -ENOMEM. Call middle_run then, once. */
+int middle_new(const struct middle_options *o, struct middle **ret);
+void middle_free(struct middle *m); /* NULL is fine */
+
+/* Events of a socket came; 0: none. May call `ended`. */
+void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events);
+
+/* A new policy: its rules are for the requests to come. */
+void middle_set_intercept(struct middle *m, struct intercept *i);
+
+/* Bytes that the server was sent and sent, as they were on the wire. */
+void middle_bytes(const struct middle *m, uint64_t *ret_up, uint64_t *ret_down);
+
+#endif

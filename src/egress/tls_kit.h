@@ -1,0 +1,28 @@
+/* What intercepted connections need of TLS, made of the policy when the first of them comes: the sandbox's
+ * authority, those that vouch for servers, OpenSSL itself. A worker that intercepts nothing has none of it. */
+#ifndef EGRESS_TLS_KIT_H
+#define EGRESS_TLS_KIT_H
+
+#include <stdbool.h>
+
+#include "egress/authority.h"
+#include "egress/intercept.h"
+#include "egress/tls.h"
+#include "egress/trust.h"
+
+struct tls_kit {
+	unsigned references;
+	struct tls_setup *setup;
+	struct authority *authority;
+	bool has_roots; /* else no server is trusted: the host has no bundle, and nobody gave one */
+	struct intercept *made_of;
+};
+
+/* *kit: the one that there is, or NULL. It is kept if the policy says the same, else replaced.
+ * 0, or what error_set says. */
+int tls_kit_get(struct tls_kit **kit, struct intercept *i, const int root_fds[TRUST_FILES],
+	struct error *e);
+struct tls_kit *tls_kit_ref(struct tls_kit *kit);
+void tls_kit_unref(struct tls_kit *kit); /* NULL is fine; sessions go on */
+
+#endif
