@@ -172,6 +172,11 @@ static const struct option_spec options[] = {
 	{"egress-roots", 0, OPTION_STRING, "FILE",
 		"authorities of TLS servers, in PEM, besides those of this host",
 		offsetof(struct serve_options, network.roots), 0, 0, false},
+	{"egress-proxy", 0, OPTION_STRING, "HOST:PORT",
+		"a SOCKS5 proxy that all connections of sandboxes go through",
+		offsetof(struct serve_options, network.proxy), 0, 0, false},
+	{"egress-proxy-login", 0, OPTION_STRING, "FILE", "its login: one line USER:PASSWORD",
+		offsetof(struct serve_options, network.proxy_login), 0, 0, false},
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };

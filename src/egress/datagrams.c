@@ -233,6 +233,10 @@ static void send_out(struct peer *p, const void *data, size_t n)
 
 static void go(struct peer *p, enum target_step step)
 {
+	if (step == TARGET_DIAL && target_is_proxied(p->owner->context, &p->target)) {
+		target_deny(&p->target, "proxy", "no proxy takes datagrams");
+		step = TARGET_DENIED;
+	}
 	if (step != TARGET_DIAL) {
 		deny_peer(p, step == TARGET_DENIED ? "denied" : "failed");
 		return;

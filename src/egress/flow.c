@@ -16,6 +16,7 @@
 #include "egress/pump.h"
 #include "egress/record.h"
 #include "egress/target.h"
+#include "egress/tunnel.h"
 #include "egress/why.h"
 #include "egress/why_stream.h"
 #include "proto/egress_wire.h"
@@ -30,7 +31,7 @@ enum {
  *
  *	HEADER	 the guest's header. Leads to all others
  *	RESOLVE	 the addresses of its name: `ask`. To DIAL
- *	DIAL	 a server: `dial`. To OPEN, or to HELLO where names decide
+ *	DIAL	 a server: `dial`, or `tunnel`. To OPEN, or to HELLO where names decide
  *	HELLO	 the guest's first bytes: `first`; the server's already go to it: `down`, `remote`.
  *		 To OPEN, or to INTERCEPTED where rules are for its requests
  *	OPEN	 bytes on either side: `up`, `down`, `remote`
@@ -55,6 +56,7 @@ struct flow {
 	struct target target;
 	struct resolver_ask ask;
 	struct dial dial;
+	struct tunnel *tunnel; /* instead of dial, if there are proxies */
 	struct dns_stream *dns;
 	struct why_stream *why;
 	struct first_bytes first;
@@ -161,6 +163,7 @@ static void end(struct flow *f, bool reset)
 		(void)close(f->guest.fd); /* a socket */
 	resolver_cancel(&f->ask);
 	dial_stop(&f->dial);
+	tunnel_free(f->tunnel);
 	dns_stream_free(f->dns);
 	why_stream_free(f->why);
 	middle_free(f->middle);
@@ -437,6 +440,39 @@ static void on_dialled(void *arg, int fd, uint32_t address)
 		open_flow(f, fd, address);
 }
 
+static void on_tunnel(void *arg, int fd, const char *why)
+{
+	struct flow *f = arg;
+
+	tunnel_free(f->tunnel);
+	f->tunnel = NULL;
+	if (fd >= 0) {
+		open_flow(f, fd, f->target.addresses[0]);
+		return;
+	}
+	if (why)
+		target_deny(&f->target, "proxy", why);
+	refuse(f, EGRESS_FAILED, -fd, "");
+}
+
+static void dial(struct flow *f)
+{
+	struct context *c = f->flows->context;
+	struct target *t = &f->target;
+	unsigned ms = c->policy->limits.connect_seconds * 1000;
+
+	f->state = DIAL;
+	if (target_is_proxied(c, t)) {
+		f->tunnel = tunnel_start(c, t, ms, on_tunnel, f);
+		if (!f->tunnel)
+			refuse(f, EGRESS_FAILED, EHOSTUNREACH, "");
+		return;
+	}
+	f->dial.done = on_dialled;
+	f->dial.arg = f;
+	dial_start(&f->dial, &c->loop, t->addresses, t->count, t->dial_port, ms);
+}
+
 static void go(struct flow *f, enum target_step step);
 
 static void on_resolved(void *arg, const struct dns_answer *a)
@@ -458,16 +494,11 @@ static void resolve(struct flow *f)
 
 static void go(struct flow *f, enum target_step step)
 {
-	struct context *c = f->flows->context;
 	struct target *t = &f->target;
 
 	switch (step) {
 	case TARGET_DIAL:
-		f->state = DIAL;
-		f->dial.done = on_dialled;
-		f->dial.arg = f;
-		dial_start(&f->dial, &c->loop, t->addresses, t->count, t->dial_port,
-			c->policy->limits.connect_seconds * 1000);
+		dial(f);
 		break;
 	case TARGET_RESOLVE:
 		resolve(f);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "egress/policy_internal.h"
+#include "egress/proxy.h"
 
 static bool host_matches(const struct policy_rule *r, const char *name, size_t bytes)
 {
@@ -55,11 +56,13 @@ static struct policy_verdict judge_layer(
 	return (struct policy_verdict){l->default_allow, "default"};
 }
 
-static struct policy_verdict judge(const struct policy *p, const struct question *q)
+/* By so many layers; by none: allowed. */
+static struct policy_verdict judge(
+	const struct policy *p, unsigned layers, const struct question *q)
 {
-	struct policy_verdict v = {.rule = "default"};
+	struct policy_verdict v = {.allow = true, .rule = "default"};
 
-	for (unsigned i = 0; i < p->layer_count; i++) {
+	for (unsigned i = 0; i < layers && i < p->layer_count; i++) {
 		v = judge_layer(p, &p->layers[i], q);
 		if (!v.allow)
 			break;
@@ -67,18 +70,26 @@ static struct policy_verdict judge(const struct policy *p, const struct question
 	return v;
 }
 
+struct policy_verdict policy_judge_first(
+	const struct policy *p, unsigned layers, const char *name, uint32_t address, uint16_t port)
+{
+	return judge(p, layers,
+		&(struct question){.name = name,
+			.bytes = name ? strlen(name) : 0,
+			.address = address,
+			.port = port});
+}
+
 struct policy_verdict policy_judge(
 	const struct policy *p, const char *name, uint32_t address, uint16_t port)
 {
-	return judge(p, &(struct question){.name = name,
-				.bytes = name ? strlen(name) : 0,
-				.address = address,
-				.port = port});
+	return policy_judge_first(p, p->layer_count, name, address, port);
 }
 
 struct policy_verdict policy_judge_name(const struct policy *p, const char *name)
 {
-	return judge(p, &(struct question){.name = name, .bytes = strlen(name), .name_only = true});
+	return judge(p, p->layer_count,
+		&(struct question){.name = name, .bytes = strlen(name), .name_only = true});
 }
 
 const struct policy_host *policy_host(const struct policy *p, const char *name)
@@ -111,5 +122,6 @@ void policy_free(struct policy *p)
 	free(p->rules);
 	free(p->hosts);
 	intercept_unref(p->intercept);
+	proxy_chain_unref(p->proxies);
 	free(p);
 }

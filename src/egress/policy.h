@@ -45,6 +45,7 @@ struct policy_limits {
 };
 
 struct policy_rule;
+struct proxy_chain;
 
 struct policy_layer {
 	unsigned first, end; /* of the rules */
@@ -66,6 +67,7 @@ struct policy {
 	struct policy_host *hosts;
 	unsigned host_count;
 	struct policy_limits limits;
+	struct proxy_chain *proxies; /* NULL: flows are dialled directly */
 	struct intercept *intercept; /* owned, one reference; NULL: nothing is intercepted */
 };
 
@@ -83,6 +85,10 @@ struct policy_verdict {
 /* A flow to an address. name: what the program asked for, in lower case; NULL: just the address. */
 struct policy_verdict policy_judge(
 	const struct policy *p, const char *name, uint32_t address, uint16_t port);
+
+/* The same by the first layers only. */
+struct policy_verdict policy_judge_first(
+	const struct policy *p, unsigned layers, const char *name, uint32_t address, uint16_t port);
 
 /* Whether a name may be asked for at all, whatever its address and the port: the first rule of a
  * host that matches, or that is for all addresses and ports, of each layer. */

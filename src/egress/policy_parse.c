@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "egress/policy_internal.h"
 #include "egress/policy_json.h"
+#include "egress/proxy.h"
 
 enum { DNS_PORT = 53 };
 
@@ -301,10 +302,10 @@ static bool names_decide(const struct policy *p)
 int policy_make(json_t *value, struct policy **ret, struct error *e)
 {
 	static const char *const names[] = {"version", "generation", "layers", "dns", "private",
-		"hosts", "limits", "intercept", NULL};
+		"hosts", "limits", "intercept", "proxies", NULL};
 	struct policy *p = calloc(1, sizeof(*p));
 	struct policy_at top = {.e = e};
-	json_t *intercepted;
+	json_t *intercepted, *proxies;
 	int r = p ? 0 : -ENOMEM;
 
 	r = r ? r : policy_known_members(&top, value, names);
@@ -317,6 +318,9 @@ int policy_make(json_t *value, struct policy **ret, struct error *e)
 	intercepted = json_object_get(value, "intercept");
 	if (r == 0 && intercepted)
 		r = intercept_make(intercepted, &p->intercept, e);
+	proxies = json_object_get(value, "proxies");
+	if (r == 0 && proxies)
+		r = proxy_chain_make(proxies, &p->proxies, e);
 	if (r < 0) {
 		policy_free(p);
 		return r == -ENOMEM ? error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory") : r;

@@ -33,8 +33,7 @@ static enum target_step deny_by(struct target *t, const char *rule)
 	return deny(t, rule, what);
 }
 
-/* Whether the place of an address may be dialled; else why not. */
-static bool place_open(struct context *c, uint32_t address, const char **ret_why)
+bool target_place_open(struct context *c, uint32_t address, const char **ret_why)
 {
 	enum place place = place_of(address, ret_why);
 	int own;
@@ -60,6 +59,7 @@ static enum target_step begin_name(struct context *c, struct target *t)
 		return deny_by(t, v.rule);
 	(void)snprintf(t->rule, sizeof(t->rule), "%s", v.rule); /* fits */
 	t->addresses[t->count++] = h->address;
+	t->own = true;
 	if (h->port)
 		t->dial_port = h->port;
 	return TARGET_DIAL;
@@ -76,7 +76,7 @@ static bool add(struct context *c, struct target *t, uint32_t address)
 		(void)deny_by(t, v.rule);
 		return false;
 	}
-	if (!place_open(c, address, &why)) {
+	if (!target_place_open(c, address, &why)) {
 		(void)deny(t, "place", why);
 		return false;
 	}
@@ -124,6 +124,11 @@ enum target_step target_resolved(struct context *c, struct target *t, const stru
 	return TARGET_FAILED;
 }
 
+bool target_is_proxied(const struct context *c, const struct target *t)
+{
+	return c->policy && c->policy->proxies && !t->own;
+}
+
 bool target_holds(struct context *c, const struct target *t, uint32_t dialled)
 {
 	const char *name = t->name[0] ? t->name : NULL, *why;
@@ -131,5 +136,5 @@ bool target_holds(struct context *c, const struct target *t, uint32_t dialled)
 
 	if (!policy_judge(c->policy, name, dialled, t->port).allow)
 		return false;
-	return h ? h->address == dialled : place_open(c, dialled, &why);
+	return h ? h->address == dialled : target_place_open(c, dialled, &why);
 }

@@ -21,6 +21,7 @@ struct target {
 	char name[NAME_BYTES]; /* "" without */
 	uint32_t addresses[DNS_ADDRESSES_MAX];
 	unsigned count;
+	bool own; /* a name of the operator's own: no proxy stands before it */
 	int err;
 	char rule[POLICY_ID_MAX + 1];	    /* that decided */
 	char reason[TARGET_REASON_MAX + 1]; /* of a denial, for people */
@@ -31,6 +32,12 @@ enum target_step target_resolved(struct context *c, struct target *t, const stru
 
 /* Fills rule, reason and err of a flow that is denied later: `what` ends the reason. */
 void target_deny(struct target *t, const char *rule, const char *what);
+
+/* Whether the place of an address may be dialled; else why not. */
+bool target_place_open(struct context *c, uint32_t address, const char **ret_why);
+
+/* Whether the flow goes through the policy's proxies. */
+bool target_is_proxied(const struct context *c, const struct target *t);
 
 /* Whether a flow that was dialled to the address is still allowed. */
 bool target_holds(struct context *c, const struct target *t, uint32_t dialled);

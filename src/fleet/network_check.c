@@ -134,6 +134,22 @@ static int check_ports(const json_t *network, struct error *e)
 	return r;
 }
 
+static int check_proxy(const json_t *network, const struct network_floor *floor, struct error *e)
+{
+	const json_t *proxy = json_object_get(network, "egressProxy");
+	const char *text = json_string_value(json_object_get(proxy, "address")), *reason;
+	struct network_target t;
+	int r = network_proxy_check(proxy, e);
+
+	if (r == 0 && text && network_target_parse(text, true, &t, &reason) == 0 && !t.host[0] &&
+		network_floor_forbids(floor, &t))
+		r = error_set(e, ERROR_USAGE, EINVAL,
+			"egressProxy.address '%.64s': private and reserved addresses cannot be "
+			"dialled",
+			text);
+	return r;
+}
+
 static int check_mask(const json_t *network, struct error *e)
 {
 	const json_t *mask = json_object_get(network, "maskRequestHost");
@@ -177,19 +193,15 @@ int network_check(
 	if (r == 0)
 		r = network_rules_check(json_object_get(network, "rules"), e);
 	if (r == 0)
-		r = network_proxy_check(json_object_get(network, "egressProxy"), e);
+		r = check_proxy(network, floor, e);
 	return r;
 }
 
 const char *network_check_unserved(const json_t *network)
 {
-	static const char *const names[] = {"egressProxy", "httpsPorts"};
+	const json_t *tls = json_object_get(json_object_get(network, "egressProxy"), "tls");
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const json_t *v = json_object_get(network, names[i]);
-
-		if (json_array_size(v) || json_object_size(v)) /* 0 for all other types */
-			return names[i];
-	}
-	return NULL;
+	if (json_array_size(json_object_get(network, "httpsPorts")))
+		return "httpsPorts";
+	return json_is_true(json_object_get(tls, "enabled")) ? "egressProxy.tls" : NULL;
 }

@@ -10,8 +10,9 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/net.h"
+#include "fleet/network_rules.h"
 
-enum { ID_BYTES = 32, RESOLVERS_BYTES_MAX = 64 * 1024 };
+enum { ID_BYTES = 32, RESOLVERS_BYTES_MAX = 64 * 1024, LOGIN_BYTES_MAX = 4096 };
 
 #define BLANK " \t\r"
 
@@ -43,6 +44,7 @@ void network_floor_free(struct network_floor *f)
 	json_decref(f->hosts);
 	json_decref(f->dns);
 	free(f->roots);
+	json_decref(f->proxy);
 	free(f);
 }
 
@@ -75,6 +77,11 @@ static int take_words(struct network_floor *f, const struct network_words *words
 		r = network_floor_read_hosts(f, words->hosts, e);
 	if (r == 0 && words->roots)
 		r = network_floor_set_roots(f, words->roots, e);
+	if (r == 0 && words->proxy_login && !words->proxy)
+		r = error_set(e, ERROR_USAGE, EINVAL,
+			"--egress-proxy-login needs --egress-proxy, which says where");
+	if (r == 0 && words->proxy)
+		r = network_floor_set_proxy(f, words->proxy, words->proxy_login, e);
 	return r;
 }
 
@@ -255,6 +262,74 @@ int network_floor_set_roots(struct network_floor *f, const char *path, struct er
 	f->roots = realpath(path, NULL);
 	return f->roots ? 0
 			: error_set_errno(e, ERROR_USAGE, errno, "--egress-roots: %.200s", path);
+}
+
+/* --- the proxy --- */
+
+json_t *network_proxy(const struct network_target *t)
+{
+	char address[NET_TEXT_BYTES];
+
+	return json_pack("{s:s, s:i}", "host", t->host[0] ? t->host : net_format(t->net, address),
+		"port", (int)t->port);
+}
+
+static int no_login(const char *path, struct error *e)
+{
+	return error_set(e, ERROR_USAGE, EINVAL,
+		"--egress-proxy-login: %.200s must have one line USER:PASSWORD, each of 1 to %d "
+		"bytes",
+		path, NETWORK_CREDENTIAL_MAX);
+}
+
+/* The text is a secret: no message quotes it. */
+static int take_login(json_t *proxy, char *text, const char *path, struct error *e)
+{
+	char *password;
+
+	text[strcspn(text, "\r\n")] = '\0';
+	password = strchr(text, ':');
+	if (!password || password == text || !password[1])
+		return no_login(path, e);
+	*password++ = '\0';
+	if (strlen(text) > NETWORK_CREDENTIAL_MAX || strlen(password) > NETWORK_CREDENTIAL_MAX)
+		return no_login(path, e);
+	if (json_object_set_new(proxy, "username", json_stringn_nocheck(text, strlen(text))) < 0 ||
+		json_object_set_new(
+			proxy, "password", json_stringn_nocheck(password, strlen(password))) < 0)
+		return no_memory(e);
+	return 0;
+}
+
+static int read_login(json_t *proxy, const char *path, struct error *e)
+{
+	char *text = NULL;
+	size_t n = 0;
+	int r = file_read(AT_FDCWD, path, LOGIN_BYTES_MAX, &text, &n);
+
+	if (r < 0)
+		return error_set_errno(
+			e, ERROR_USAGE, -r, "--egress-proxy-login: cannot read %.200s", path);
+	r = strlen(text) == n ? take_login(proxy, text, path, e) : no_login(path, e);
+	explicit_bzero(text, n);
+	free(text);
+	return r;
+}
+
+int network_floor_set_proxy(
+	struct network_floor *f, const char *address, const char *login, struct error *e)
+{
+	struct network_target t;
+	const char *reason = "it is not HOST:PORT";
+
+	if (network_target_parse(address, true, &t, &reason) < 0 || !t.port || t.host[0] == '*' ||
+		(!t.host[0] && t.bits != 32))
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "--egress-proxy: '%.160s': %s", address, reason);
+	f->proxy = network_proxy(&t);
+	if (!f->proxy || json_object_set_new(f->proxy, "trusted", json_true()) < 0)
+		return no_memory(e);
+	return login ? read_login(f->proxy, login, e) : 0;
 }
 
 /* --- resolvers --- */

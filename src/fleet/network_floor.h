@@ -33,6 +33,7 @@ struct network_floor {
 	enum network_mode mode;
 	/* Arrays as in the policy (docs/network.md). */
 	json_t *rules, *hosts, *dns;
+	json_t *proxy; /* as in the policy; NULL: none */
 	struct network_target private
 		[NETWORK_PRIVATE_MAX]; /* ranges that are open though private */
 	unsigned private_count;
@@ -44,9 +45,9 @@ struct network_floor *network_floor_new(void);
 void network_floor_free(struct network_floor *f);
 
 /* The options of mayfly serve: --network, --egress-allow, --egress-allow-private,
- * --egress-hosts and --egress-roots. */
+ * --egress-hosts, --egress-roots, --egress-proxy and --egress-proxy-login. */
 struct network_words {
-	const char *mode, *hosts, *roots; /* NULL: not given */
+	const char *mode, *hosts, *roots, *proxy, *proxy_login; /* NULL: not given */
 	struct option_list allow, private;
 };
 
@@ -64,11 +65,17 @@ int network_floor_allow_private(struct network_floor *f, const char *text, struc
 int network_floor_read_hosts(struct network_floor *f, const char *path, struct error *e);
 /* A file of certificates in PEM, which workers read later: authorities of TLS servers. Checks that it has one. */
 int network_floor_set_roots(struct network_floor *f, const char *path, struct error *e);
+/* HOST:PORT of a SOCKS5 proxy. login: NULL, or a file with one line, USER:PASSWORD. */
+int network_floor_set_proxy(
+	struct network_floor *f, const char *address, const char *login, struct error *e);
 /* Takes the IPv4 resolvers of a file as resolv.conf(5). If there is none, nothing changes. */
 void network_floor_read_resolvers(struct network_floor *f, const char *path);
 
 /* Whether all that t stands for is private, and not open. f may be NULL: nothing is open. */
 bool network_floor_forbids(const struct network_floor *f, const struct network_target *t);
+
+/* A proxy of a policy, without `trusted`, `layers` and credentials; NULL: out of memory. */
+json_t *network_proxy(const struct network_target *t);
 
 /* A rule of a policy; NULL: out of memory. */
 json_t *network_rule(const char *id, const char *action, const struct network_target *t);

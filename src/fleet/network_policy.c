@@ -127,15 +127,70 @@ static json_t *private_nets(const struct network_floor *floor)
 	return list;
 }
 
+/* --- proxies --- */
+
+static int set_text(json_t *object, const char *name, json_t *value)
+{
+	return json_is_string(value) ? json_object_set(object, name, value) : 0;
+}
+
+/* The client's. The operator's layer judges it. NULL: out of memory. */
+static json_t *sandbox_proxy(const struct network_floor *floor, const json_t *given)
+{
+	const char *address = json_string_value(json_object_get(given, "address")), *reason;
+	struct network_target t = {.port = 0};
+	json_t *proxy = network_target_parse(address, true, &t, &reason) == 0 /* it was checked */
+				? network_proxy(&t)
+				: NULL;
+	int r = proxy ? json_object_set_new(
+				proxy, "layers", json_integer(floor && floor->mode != NETWORK_ON))
+		      : -1;
+
+	if (r == 0)
+		r = set_text(proxy, "username", json_object_get(given, "username"));
+	if (r == 0)
+		r = set_text(proxy, "password", json_object_get(given, "password"));
+	if (r == 0)
+		return proxy;
+	json_decref(proxy);
+	return NULL;
+}
+
+/* The operator's, and behind it the client's. *ret stays NULL if there is none. 0 or -1. */
+static int proxies(const struct network_floor *floor, const json_t *network, json_t **ret)
+{
+	const json_t *given = json_object_get(network, "egressProxy");
+	json_t *list;
+	int r = 0;
+
+	if (!json_is_object(given) && !(floor && floor->proxy))
+		return 0;
+	list = json_array();
+	if (floor && floor->proxy)
+		r = json_array_append(list, floor->proxy);
+	if (r == 0 && json_is_object(given))
+		r = json_array_append_new(list, sandbox_proxy(floor, given));
+	if (r < 0 || !list) {
+		json_decref(list);
+		return -1;
+	}
+	*ret = list;
+	return 0;
+}
+
 json_t *network_policy(const struct network_floor *floor, const json_t *network, bool no_internet,
 	uint64_t generation)
 {
-	return json_pack("{s:i, s:I, s:o, s:o, s:o, s:o, s:{s:i, s:i, s:i, s:i}}", "version", 1,
-		"generation", (json_int_t)generation, "layers", layers(floor, network, no_internet),
-		"dns", resolvers(floor, network), "private", private_nets(floor), "hosts",
-		floor ? json_incref(floor->hosts) : json_array(), "limits", "flows", FLOWS_MAX,
-		"flowsPerSecond", FLOWS_PER_SECOND, "datagramPeers", DATAGRAM_PEERS_MAX,
-		"dnsPerSecond", DNS_PER_SECOND);
+	json_t *through = NULL;
+
+	if (proxies(floor, network, &through) < 0)
+		return NULL; /* without them, flows would go out directly */
+	return json_pack("{s:i, s:I, s:o*, s:o, s:o, s:o, s:o, s:{s:i, s:i, s:i, s:i}}", "version",
+		1, "generation", (json_int_t)generation, "proxies", through, "layers",
+		layers(floor, network, no_internet), "dns", resolvers(floor, network), "private",
+		private_nets(floor), "hosts", floor ? json_incref(floor->hosts) : json_array(),
+		"limits", "flows", FLOWS_MAX, "flowsPerSecond", FLOWS_PER_SECOND, "datagramPeers",
+		DATAGRAM_PEERS_MAX, "dnsPerSecond", DNS_PER_SECOND);
 }
 
 char *network_policy_line(json_t *policy, json_t *names)

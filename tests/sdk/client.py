@@ -163,7 +163,7 @@ async def refusals(c):
 
 @test_natively
 async def what_is_not_served_yet(c):
-    network = {"egress_proxy": {"address": "proxy.example.com:1080"}}
+    network = {"egress_proxy": {"address": "proxy.example.com:1080", "tls": {"enabled": True}}}
     for call in (lambda: c.cls.create(network=network), lambda: c.sandbox.update_network(network)):
         await rejects(e2b.SandboxException, call, lambda e: "501" in str(e))
 

@@ -16,6 +16,7 @@ HERE, THERE = "10.99.0.1", "10.99.0.2"
 PUBLIC, OTHER, RESOLVER = "93.184.216.34", "93.184.216.35", "9.9.9.9"
 NOBODY, UNREACHABLE = "93.184.217.1", "93.184.218.1"  # silence, and an ICMP error
 ECHO, COUNT, SOURCE, RESET, SLOW, CLOSED, ASKED = 7, 9, 19, 1111, 1112, 1113, 99
+SOCKS, SOCKS_LOGIN, LOGIN = 1080, 1081, ("user", "pass:word")
 ZONE = {"good.example": [PUBLIC], "www.good.example": [PUBLIC], "bad.example": [OTHER], "two.example": [NOBODY, PUBLIC],
         "private.example": [THERE], "loop.example": ["127.0.0.1"], "meta.example": ["169.254.169.254"],
         "mixed.example": ["127.0.0.1", PUBLIC], "own.example": [HERE], "large.example": [PUBLIC],
@@ -72,7 +73,8 @@ class Servers:
     def __init__(self):
         self.asked = []
         for port, serve in {ECHO: self.echo, COUNT: self.count, SOURCE: self.source, RESET: self.reset,
-                            SLOW: self.slow, ASKED: self.tell, 53: self.resolve_tcp, 443: self.echo, 22: self.echo}.items():
+                            SLOW: self.slow, ASKED: self.tell,
+                            SOCKS: self.socks, SOCKS_LOGIN: lambda c: self.socks(c, LOGIN), 53: self.resolve_tcp, 443: self.echo, 22: self.echo}.items():
             s = socket.create_server(("0.0.0.0", port), backlog=256)
             threading.Thread(target=self.accept, args=(s, serve), daemon=True).start()
         for address, port, serve in ((PUBLIC, ECHO, self.echo_udp), (RESOLVER, 53, self.resolve_udp),
@@ -133,6 +135,45 @@ class Servers:
         while True:
             data, peer = s.recvfrom(65535)
             s.sendto(data, peer)
+
+    def socks(self, c, login=None):
+        """A SOCKS5 proxy. What it was asked for is told as "socks NAME:PORT". It answers with an address of each kind."""
+        def take(n):
+            data = c.recv(n, socket.MSG_WAITALL)
+            if len(data) < n:
+                raise OSError("it ends")
+            return data
+
+        methods = take(take(2)[1])
+        c.sendall(bytes([5, 2 if login else 0]) if login is None or 2 in methods else b"\5\xff")
+        if login and 2 in methods:
+            user = take(take(2)[1]).decode()
+            good = (user, take(take(1)[0]).decode()) == login
+            c.sendall(bytes([1, not good]))
+            if not good:
+                return
+        kind = take(4)[3]
+        name = take(take(1)[0]).decode() if kind == 3 else socket.inet_ntoa(take(4))
+        port, = struct.unpack(">H", take(2))
+        self.asked.append(f"socks {name}:{port}")
+        try:
+            s = socket.create_connection((ZONE.get(name, [name])[0], port), timeout=5)
+        except OSError as e:
+            c.sendall(bytes([5, 5 if e.errno == 111 else 1, 0, 1]) + bytes(6))
+            return
+        with s:
+            bound = {ECHO: b"\1" + bytes(4), COUNT: b"\3\4host"}.get(port, b"\4" + bytes(16))
+            c.sendall(b"\5\0\0" + bound + bytes(2))
+            back = threading.Thread(target=self.copy, args=(s, c))
+            back.start()
+            self.copy(c, s)
+            back.join()
+
+    @staticmethod
+    def copy(a, b):
+        while data := a.recv(65536):
+            b.sendall(data)
+        b.shutdown(socket.SHUT_WR)
 
     def resolve_udp(self, s):
         while True:

@@ -385,7 +385,9 @@ static void test_unserved(void **state)
 	} rows[] = {
 		{"{\"rules\": {\"x\": []}}", NULL},
 		{"{\"httpsPorts\": [1]}", "httpsPorts"},
-		{"{\"egressProxy\": {\"address\": \"x:1\"}}", "egressProxy"},
+		{"{\"egressProxy\": {\"address\": \"x:1\", \"tls\": {\"enabled\": true}}}",
+			"egressProxy.tls"},
+		{"{\"egressProxy\": {\"address\": \"x:1\", \"tls\": {\"enabled\": false}}}", NULL},
 		{"{\"rules\": {}, \"httpsPorts\": [], \"egressProxy\": null, \"allowOut\": "
 		 "[\"x\"]}",
 			NULL},
@@ -886,6 +888,56 @@ static void test_lines(void **state)
 	network_floor_free(f);
 }
 
+static void test_proxy_options(void **state)
+{
+	static const char *const bad[] = {"", "x.com", "*.x.com:1", "192.0.2.0/24:1", "x.com:0"},
+				 *const bad_logins[] = {"", "user", "user:", ":password\n"};
+	struct network_floor *f = floor_new();
+	struct error e = {0};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_true(network_floor_set_proxy(f, bad[i], NULL, &e) < 0);
+		assert_non_null(strstr(e.message, "--egress-proxy: '"));
+		error_clear(&e);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad_logins); i++) {
+		const char *path = temporary(bad_logins[i]);
+
+		assert_true(network_floor_set_proxy(f, "x.com:1", path, &e) < 0);
+		assert_non_null(strstr(e.message, "must have one line USER:PASSWORD"));
+		assert_null(strstr(e.message, "password"));
+		error_clear(&e);
+		(void)unlink(path); /* ours */
+	}
+	network_floor_free(f);
+}
+
+/* The operator's comes first. Only the client's is judged, by the operator's layer. */
+static void test_proxies(void **state)
+{
+	struct network_floor *f = floor_of("allow-list");
+	const char *path = temporary("me:pass:word\r\n");
+	struct error e = {0};
+
+	(void)state; /* none */
+	expect_line(NULL, "{\"egressProxy\": {\"address\": \"P.x.com:1080\", \"username\": \"u\"}}",
+		false, NULL,
+		"{\"policy\":{\"version\":1,\"generation\":7,\"proxies\":[{\"host\":\"p.x.com\","
+		"\"port\":1080,\"layers\":0,\"username\":\"u\"}],\"layers\":[{\"rules\":[],"
+		"\"default\":\"allow\"}],\"dns\":[\"8.8.8.8\"],\"private\":[],\"hosts\":[]," LIMITS
+		"}");
+	assert_int_equal(network_floor_set_proxy(f, "10.0.0.1:1", path, &e), 0);
+	expect_line(f, "{\"egressProxy\": {\"address\": \"192.0.2.1:2\"}}", false, NULL,
+		"{\"policy\":{\"version\":1,\"generation\":7,\"proxies\":[{\"host\":\"10.0.0.1\","
+		"\"port\":1,\"trusted\":true,\"username\":\"me\",\"password\":\"pass:word\"},"
+		"{\"host\":\"192.0.2.1\",\"port\":2,\"layers\":1}],\"layers\":[{\"rules\":[],"
+		"\"default\":\"deny\"},{\"rules\":[],\"default\":\"allow\"}],\"dns\":[\"8.8.8.8\"],"
+		"\"private\":[],\"hosts\":[]," LIMITS "}");
+	(void)unlink(path); /* ours */
+	network_floor_free(f);
+}
+
 static void add_hosts(struct network_floor *f, const char *text)
 {
 	const char *path = temporary(text);
@@ -958,6 +1010,8 @@ int main(void)
 		cmocka_unit_test(test_resolvers),
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_proxy_options),
+		cmocka_unit_test(test_proxies),
 		cmocka_unit_test(test_longest_line),
 	};
 

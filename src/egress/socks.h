@@ -1,0 +1,42 @@
+/* SOCKS5 as a client speaks it (RFC 1928, RFC 1929), as bytes: no sockets. CONNECT only.
+ *
+ * The proxy is not trusted. No byte behind its last answer is asked for: those belong to the flow. */
+#ifndef EGRESS_SOCKS_H
+#define EGRESS_SOCKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "egress/proxy.h"
+
+enum {
+	SOCKS_OUT_MAX = 3 + 2 * (PROXY_CREDENTIAL_MAX + 1), /* bytes of a message of ours */
+	SOCKS_IN_MAX = 4 + 1 + 255 + 2,			    /* of an answer */
+};
+
+enum socks_state { SOCKS_METHOD, SOCKS_LOGIN, SOCKS_REPLY, SOCKS_CONNECTED };
+
+struct socks {
+	enum socks_state state; /* the answer that is awaited */
+	const struct proxy *proxy;
+	const char *name; /* NULL: the address */
+	uint32_t address;
+	uint16_t port;
+	uint8_t in[SOCKS_IN_MAX];
+	size_t in_bytes;
+};
+
+/* Begins, and appends the first message. What is given is borrowed. name: at most 255 bytes. 0, or
+ * what the buffer returns. */
+int socks_begin(struct socks *s, const struct proxy *p, const char *name, uint32_t address,
+	uint16_t port, struct buf *out);
+
+/* How many bytes to read next, to s->in + s->in_bytes; at least 1 until SOCKS_CONNECTED. */
+size_t socks_wants(const struct socks *s);
+
+/* So many have come. Appends what is to be sent. 0; or -errno of what the proxy says of the target, one
+ * that a program may get; -EPROTO: it speaks otherwise; -EACCES: it does not let us in. */
+int socks_take(struct socks *s, size_t n, struct buf *out);
+
+#endif
