@@ -32,13 +32,15 @@ class Lines:
         return line
 
     def exactly(self, n):
-        while len(self.data) < n:
-            more = self.c.recv(65536)
-            if not more:
+        pieces, have = [self.data], len(self.data)
+        while have < n:
+            pieces.append(self.c.recv(65536))
+            if not pieces[-1]:
                 raise EOFError
-            self.data += more
-        piece, self.data = self.data[:n], self.data[n:]
-        return piece
+            have += len(pieces[-1])
+        data = b"".join(pieces)
+        self.data = data[n:]
+        return data[:n]
 
 
 class Server:
@@ -53,6 +55,8 @@ class Server:
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port = self.socket.getsockname()[1]
         self.body = 1 << 20
+        self.go = threading.Event()  # read bodies
+        self.go.set()
         threading.Thread(target=self.accept, daemon=True).start()
 
     def host(self, name):
@@ -91,6 +95,7 @@ class Server:
                 name, value = line.split(":", 1)
                 headers.append((name.lower(), value.strip()))
             length = int(dict(headers).get("content-length", "0"))
+            self.go.wait()
             body = lines.exactly(length) if length else b""
             self.asked.put(("HTTP/1.1", method, path, headers, body))
             if not self.answer1(s, lines, path, dict(headers)):
@@ -106,6 +111,11 @@ class Server:
             return False
         if path == "/cut":
             s.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nsome")
+            return False
+        if path in ("/bye", "/leave"):
+            s.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nwhole")
+            if path == "/bye":
+                s.unwrap()
             return False
         if path == "/websocket":
             key = hashlib.sha1((headers["sec-websocket-key"] + WEBSOCKET).encode()).digest()
