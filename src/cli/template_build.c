@@ -13,7 +13,9 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/progress.h"
+#include "cli/json.h"
 #include "cli/template.h"
+#include "cli/template_from.h"
 #include "image/build.h"
 #include "image/home.h"
 #include "image/recipe.h"
@@ -30,6 +32,7 @@ struct build_options {
 	const char *recipe, *from_tar, *from_dir, *packages, *fs, *kernel, *modules, *jail;
 	uint64_t cpus, memory, disk;
 	struct option_list baseline;
+	struct template_from_options from;
 	bool image_only, force;
 };
 
@@ -42,6 +45,10 @@ static const struct option_spec options[] = {
 		offsetof(struct build_options, from_tar), 0, 0, false},
 	{"from-dir", 0, OPTION_STRING, "DIR", "take the root file system from a directory",
 		offsetof(struct build_options, from_dir), 0, 0, false},
+	{"from", 0, OPTION_STRING, "SOURCE",
+		"take an image: REGISTRY/NAME:TAG, oci:DIR, oci-archive:FILE, docker-archive:FILE "
+		"or tar:FILE",
+		offsetof(struct build_options, from.from), 0, 0, false},
 	{"packages", 0, OPTION_STRING, "NAMES", "Debian packages to add to those of the recipe",
 		offsetof(struct build_options, packages), 0, 0, false},
 	{"fs", 0, OPTION_STRING, "TYPE", "file system of the image: ext4 (default) or erofs",
@@ -65,6 +72,7 @@ static const struct option_spec options[] = {
 	{"force", 0, OPTION_FLAG, NULL, "build anew what is there already",
 		offsetof(struct build_options, force), 0, 0, false},
 	CLI_OPTION_JAIL(struct build_options),
+	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };
@@ -90,9 +98,7 @@ static char *find_builtin(const char *name, struct error *e)
 		free(path);
 	}
 	(void)error_set(e, ERROR_NOT_FOUND, ENOENT,
-		"no built-in recipe '%.80s': give one with --recipe FILE, or an image with "
-		"--from-tar "
-		"FILE or --from-dir DIR",
+		"no built-in recipe '%.80s': give one with --recipe FILE, or an image with --from",
 		name); /* NULL is what counts */
 	return NULL;
 }
@@ -120,7 +126,9 @@ static int load_recipe(
 	char *copy;
 	int r;
 
-	if (o->from_tar || o->from_dir) {
+	if (o->from.from) {
+		r = make_recipe(IMAGE_SOURCE_NONE, "", ret, e);
+	} else if (o->from_tar || o->from_dir) {
 		r = make_recipe(o->from_tar ? IMAGE_SOURCE_TAR : IMAGE_SOURCE_DIRECTORY,
 			o->from_tar ? o->from_tar : o->from_dir, ret, e);
 	} else if (o->recipe) {
@@ -159,11 +167,12 @@ static void apply_sizes(const struct build_options *o, struct image_config *c)
 
 static int check(const struct build_options *o, int argc, struct error *e)
 {
-	int sources = (o->recipe != NULL) + (o->from_tar != NULL) + (o->from_dir != NULL);
+	int sources = (o->recipe != NULL) + (o->from_tar != NULL) + (o->from_dir != NULL) +
+		      (o->from.from != NULL);
 
 	if (sources > 1)
 		return error_set(e, ERROR_USAGE, EINVAL,
-			"only one of --recipe, --from-tar and --from-dir can be given");
+			"only one of --recipe, --from, --from-tar and --from-dir can be given");
 	if (argc > 1)
 		return error_set(e, ERROR_USAGE, EINVAL, "give one name of a template");
 	if (argc == 0 && !o->recipe)
@@ -225,14 +234,20 @@ static int reuse_image(const struct build_options *o, const struct home *home, c
 }
 
 static int make_image(const struct build_options *o, const struct home *home, struct recipe *recipe,
-	const struct progress *p, struct error *e)
+	struct template_from *from, const struct progress *p, struct error *e)
 {
 	struct image_build_options io = {.home = home,
 		.recipe = recipe,
 		.kind = strcmp(o->fs, "erofs") == 0 ? IMAGE_EROFS : IMAGE_EXT4};
-	bool fits;
-	int r = reuse_image(o, home, recipe->name, io.kind, &fits, e);
+	bool fits = false;
+	int r = 0;
 
+	if (o->from.from) {
+		r = template_from_load(from, home, p, &recipe->config.disk_mb, e);
+		io.foreign = &from->foreign;
+	} else {
+		r = reuse_image(o, home, recipe->name, io.kind, &fits, e);
+	}
 	if (r < 0 || fits)
 		return r;
 	apply_sizes(o, &recipe->config);
@@ -275,7 +290,7 @@ static int shared_facts(const struct option_list *files, char **ret, struct erro
 }
 
 static int build(const struct build_options *o, const struct home *home, struct recipe *recipe,
-	const struct progress *p, struct error *e)
+	struct template_from *from, const struct progress *p, struct error *e)
 {
 	_cleanup_free_ char *baseline = NULL;
 	struct kernel k = {0};
@@ -286,7 +301,7 @@ static int build(const struct build_options *o, const struct home *home, struct 
 		r = check_absent(o, home, recipe->name, e);
 	if (r < 0)
 		return r;
-	r = make_image(o, home, recipe, p, e);
+	r = make_image(o, home, recipe, from, p, e);
 	if (r < 0)
 		return r;
 	/* also for --image-only, so that a host without the network can boot it */
@@ -297,37 +312,86 @@ static int build(const struct build_options *o, const struct home *home, struct 
 	return r;
 }
 
+static json_t *notes_json(const char *notes)
+{
+	json_t *list = json_array();
+
+	for (size_t n; *notes; notes += n + (notes[n] == '\n')) {
+		n = strcspn(notes, "\n");
+		(void)json_array_append_new(list, json_stringn(notes, n)); /* shows as missing */
+	}
+	return list;
+}
+
+static int say_built(const struct build_options *o, const struct home *home,
+	const struct recipe *recipe, struct template_from *from, double seconds, struct error *e)
+{
+	const char *notes = template_from_notes(from);
+	struct image m = {0};
+	int r = 0;
+
+	if (!o->common.json) {
+		(void)fputs(notes, stderr);
+		printf("%s %s built in %.1f s\n", o->image_only ? "image" : "template",
+			recipe->name, seconds);
+		return 0;
+	}
+	r = image_load(home, recipe->name, &m, e);
+	if (r == 0)
+		r = json_print(json_pack("{s:s, s:b, s:s, s:s, s:o*, s:f, s:o}", "name",
+				       recipe->name, "booted", !o->image_only, "source", m.source,
+				       "image_digest", m.digest, "source_digest",
+				       *from->image.digest ? json_string(from->image.digest) : NULL,
+				       "seconds", seconds, "notes", notes_json(notes)),
+			e);
+	image_done(&m);
+	return r;
+}
+
+/* Before the long work, whose failure would come late. */
+static int prepare(const struct build_options *o, int argc, char **argv, struct home *home,
+	struct template_from *from, struct error *e)
+{
+	int r = check(o, argc, e);
+
+	if (r == 0)
+		r = template_from_parse(&o->from, from, e);
+	if (r == 0)
+		r = jailed_configure(o->jail, e);
+	if (r == 0)
+		r = jailed_prepare(NULL, e);
+	if (r == 0 && argc)
+		r = check_name(argv[0], e);
+	if (r == 0)
+		r = home_open(NULL, home, e);
+	if (r == 0 && argc)
+		r = check_absent(o, home, argv[0], e);
+	return r;
+}
+
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct build_options *o = values;
 	uint64_t begin = clock_monotonic_ns();
+	struct template_from from = {.source.path = NULL};
 	struct progress_view view;
 	struct recipe recipe = {0};
 	struct home home = HOME_INIT;
-	int r = check(o, argc, e);
+	int r = prepare(o, argc, argv, &home, &from, e);
 
-	if (r == 0)
-		r = jailed_configure(o->jail, e);
-	if (r == 0)
-		r = jailed_prepare(NULL, e); /* else minutes would pass before its failure */
-	if (r == 0 && argc)
-		r = check_name(argv[0], e);
-	if (r == 0)
-		r = home_open(NULL, &home, e);
-	if (r == 0 && argc)
-		r = check_absent(o, &home, argv[0], e);
 	if (r == 0)
 		r = load_recipe(o, argc ? argv[0] : NULL, &recipe, e);
 	if (r == 0)
 		r = check_name(recipe.name, e);
 	if (r == 0) {
 		progress_view_open(&view, false);
-		r = build(o, &home, &recipe, &view.progress, e);
+		r = build(o, &home, &recipe, &from, &view.progress, e);
 		progress_view_close(&view);
 	}
 	if (r == 0)
-		printf("%s %s built in %.1f s\n", o->image_only ? "image" : "template", recipe.name,
-			(double)(clock_monotonic_ns() - begin) / (double)NS_PER_S);
+		r = say_built(o, &home, &recipe, &from,
+			(double)(clock_monotonic_ns() - begin) / (double)NS_PER_S, e);
+	template_from_done(&from);
 	recipe_done(&recipe);
 	home_close(&home);
 	return r;

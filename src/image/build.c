@@ -26,6 +26,7 @@ struct build {
 	struct workdir w;
 	char *path; /* owned: path of the temporary directory */
 	int64_t epoch;
+	struct image_config config; /* the recipe's, and what the source makes of it */
 	uint8_t digest[ROOTFS_DIGEST_BYTES];
 	uint64_t entries, bytes;
 };
@@ -65,13 +66,16 @@ static int fill_debian(struct build *b, struct rootfs *f, struct error *e)
 
 static int fill_source(struct build *b, struct rootfs *f, struct error *e)
 {
+	const struct image_foreign *foreign = b->o->foreign;
 	const struct recipe *r = b->o->recipe;
 
+	if (foreign)
+		return foreign->fill(foreign->opaque, f, &b->config, e);
 	switch (r->source) {
 	case IMAGE_SOURCE_DEBIAN:
 		return fill_debian(b, f, e);
 	case IMAGE_SOURCE_BUSYBOX:
-		return rootfs_add_busybox(f, b->epoch, e);
+		return rootfs_add_busybox(f, e);
 	case IMAGE_SOURCE_TAR:
 		return unpack_path(unpack, r->path, (struct parse_options){.job = PARSE_TAR},
 			rootfs_sink(f), e);
@@ -89,11 +93,11 @@ static void free_rootfs(struct rootfs **f)
 
 static int fill(struct build *b, struct tree_sink *sink, struct error *e)
 {
-	_cleanup_(free_rootfs) struct rootfs *f = rootfs_new(sink, b->p);
+	_cleanup_(free_rootfs) struct rootfs *f = rootfs_new(sink, b->epoch, b->p);
 	int r = f ? fill_source(b, f, e) : no_memory(e);
 
 	if (r == 0)
-		r = rootfs_finalize(f, &b->o->recipe->config, b->epoch, e);
+		r = rootfs_finalize(f, &b->config, b->o->foreign != NULL, e);
 	if (r == 0)
 		r = rootfs_digest(f, b->digest, e);
 	if (r == 0)
@@ -209,8 +213,9 @@ static int save(struct build *b, struct error *e)
 	str_hex(b->digest, ROOTFS_DIGEST_BYTES, hex);
 	m.name = recipe->name; /* borrowed, like the rest: m is not freed */
 	m.digest = hex;
-	m.source = (char *)(uintptr_t)image_source_name(recipe->source);
-	m.config = recipe->config;
+	m.source = (char *)(uintptr_t)(b->o->foreign ? b->o->foreign->source
+						     : image_source_name(recipe->source));
+	m.config = b->config;
 	r = image_save(b->w.fd, &m, e);
 	return r;
 }
@@ -218,10 +223,15 @@ static int save(struct build *b, struct error *e)
 int image_build(const struct image_build_options *o, const struct progress *p, struct error *e)
 {
 	struct build b = {.o = o, .p = p, .epoch = build_epoch(), .w = WORKDIR_INIT};
-	int r = workdir_begin(o->home->area_fd[HOME_IMAGES], o->recipe->name, "image", &b.w, e);
+	int r = config_copy(&o->recipe->config, &b.config);
 
 	if (r < 0)
+		return no_memory(e);
+	r = workdir_begin(o->home->area_fd[HOME_IMAGES], o->recipe->name, "image", &b.w, e);
+	if (r < 0) {
+		config_done(&b.config);
 		return r;
+	}
 	b.path = home_path(o->home, HOME_IMAGES, b.w.tmp, NULL);
 	if (!b.path)
 		r = no_memory(e);
@@ -232,6 +242,7 @@ int image_build(const struct image_build_options *o, const struct progress *p, s
 	if (r == 0)
 		r = workdir_commit(&b.w, e);
 	workdir_abort(&b.w);
+	config_done(&b.config);
 	free(b.path);
 	return r;
 }

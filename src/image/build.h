@@ -8,13 +8,23 @@
 #include "image/kernel_store.h"
 #include "image/progress.h"
 #include "image/recipe.h"
+#include "image/rootfs.h"
 
 enum { ROOTFS_SCRATCH_MB = 1024 }; /* writable layer over an EROFS image */
+
+/* A source that other rooms know. Its images need have nothing: not even a shell. */
+struct image_foreign {
+	const char *source; /* for image.json */
+	/* Fills the root file system. May change the settings. */
+	int (*fill)(void *opaque, struct rootfs *f, struct image_config *config, struct error *e);
+	void *opaque;
+};
 
 struct image_build_options {
 	const struct home *home;
 	const struct recipe *recipe; /* name, source, settings */
 	enum image_kind kind;
+	const struct image_foreign *foreign; /* in place of the recipe's source, or NULL */
 };
 
 /* Makes images/<recipe's name>. An older image stays until the new one is complete. With

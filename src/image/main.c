@@ -1,6 +1,6 @@
 /* mayfly-unpack: reads one file that others made, in a jail (unpack.h).
  *
- *	mayfly-unpack tar|archive|deb|kernel|module [FOLDER]
+ *	mayfly-unpack tar|names|archive|deb|kernel|module [FOLDER]
  *
  * Descriptor 3 is the file, 4 a pipe that gets what is in it (unpack_wire.h). */
 #include <stdio.h>

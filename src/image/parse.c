@@ -1,6 +1,7 @@
 #include "image/parse.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
@@ -10,7 +11,9 @@ int parse(const struct parse_options *o, struct tree_sink *to, struct error *e)
 {
 	switch (o->job) {
 	case PARSE_TAR:
-		return parse_tar(o->fd, to, e);
+		return parse_tar(o->fd, true, to, e);
+	case PARSE_NAMES:
+		return parse_tar(o->fd, false, to, e);
 	case PARSE_ARCHIVE:
 		return parse_archive(o->fd, o->folder, to, e);
 	case PARSE_DEB:

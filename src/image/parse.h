@@ -4,6 +4,7 @@
  *
  *	job	file				entries
  *	tar	plain, gzip, bzip2, xz, zstd	all
+ *	names	the same			all, with their sizes but without content
  *	archive	jar, zip or tar			the regular files below `folder`, named from there
  *	deb	a linux-image package		vmlinuz, config, modules/... (flat, with
  *						modules.builtin)
@@ -15,7 +16,15 @@
 #include "base/error.h"
 #include "image/tree.h"
 
-enum parse_job { PARSE_TAR, PARSE_ARCHIVE, PARSE_DEB, PARSE_KERNEL, PARSE_MODULE, PARSE_JOBS_ };
+enum parse_job {
+	PARSE_TAR,
+	PARSE_NAMES,
+	PARSE_ARCHIVE,
+	PARSE_DEB,
+	PARSE_KERNEL,
+	PARSE_MODULE,
+	PARSE_JOBS_
+};
 
 enum {
 	PARSE_FILES_MAX = 100000,   /* of an archive or package; more are refused */

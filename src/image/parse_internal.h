@@ -4,6 +4,7 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "image/parse.h"
@@ -22,7 +23,7 @@ struct parse_count {
 };
 int parse_count(struct parse_count *c, int64_t size, struct error *e);
 
-int parse_tar(int fd, struct tree_sink *to, struct error *e);
+int parse_tar(int fd, bool content, struct tree_sink *to, struct error *e);
 int parse_archive(int fd, const char *folder, struct tree_sink *to, struct error *e);
 int parse_deb(int fd, struct tree_sink *to, struct error *e);
 int parse_kernel(int fd, struct tree_sink *to, struct error *e);

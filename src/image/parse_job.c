@@ -6,6 +6,7 @@
 #include "image/parse.h"
 
 static const char *const names[PARSE_JOBS_] = {[PARSE_TAR] = "tar",
+	[PARSE_NAMES] = "names",
 	[PARSE_ARCHIVE] = "archive",
 	[PARSE_DEB] = "deb",
 	[PARSE_KERNEL] = "kernel",

@@ -127,14 +127,19 @@ static int read_xattrs(struct archive_entry *entry, struct attributes *x)
 	return 0;
 }
 
-static int add_entry(
-	struct archive *a, struct archive_entry *entry, struct tree_sink *to, struct error *e)
+static ssize_t read_nothing(void *opaque, void *buf, size_t n)
+{
+	return 0;
+}
+
+static int add_entry(struct archive *a, struct archive_entry *entry, bool content,
+	struct tree_sink *to, struct error *e)
 {
 	const char *raw = path_of(entry), *link = hardlink_of(entry);
 	char path[TREE_PATH_MAX], target[TREE_PATH_MAX];
 	struct attributes x = {.count = 0};
 	struct content c = {.a = a, .size = (uint64_t)archive_entry_size(entry)};
-	struct tree_data d = {read_content, &c};
+	struct tree_data d = {content ? read_content : read_nothing, &c};
 	struct tree_entry t = {.path = path,
 		.mode = archive_entry_mode(entry),
 		.uid = (uint32_t)archive_entry_uid(entry),
@@ -186,7 +191,7 @@ static int read_error(const struct input *in, struct archive *a, struct error *e
 		archive_error_string(a) ? archive_error_string(a) : "unknown format");
 }
 
-int parse_tar(int fd, struct tree_sink *to, struct error *e)
+int parse_tar(int fd, bool content, struct tree_sink *to, struct error *e)
 {
 	_cleanup_(parse_free) struct archive *a = archive_read_new();
 	_cleanup_free_ struct input *in = calloc(1, sizeof(*in));
@@ -205,7 +210,7 @@ int parse_tar(int fd, struct tree_sink *to, struct error *e)
 		return read_error(in, a, e);
 	/* ARCHIVE_WARN: the locale cannot show a name or attribute; add_entry handles it */
 	while ((r = archive_read_next_header(a, &entry)) == ARCHIVE_OK || r == ARCHIVE_WARN) {
-		r = add_entry(a, entry, to, e);
+		r = add_entry(a, entry, content, to, e);
 		if (r < 0)
 			return r;
 	}

@@ -26,15 +26,35 @@ struct tree_sink *rootfs_sink(struct rootfs *f)
 	return &f->entrance;
 }
 
-struct rootfs *rootfs_new(struct tree_sink *sink, const struct progress *p)
+static int lookup_foreign(struct tree_sink *s, const char *path, struct tree_stat *ret)
 {
-	static const struct tree_sink_ops entrance = {.add = add_foreign};
+	struct rootfs *f = (struct rootfs *)(void *)s;
+
+	return f->sink->ops->lookup(f->sink, path, ret);
+}
+
+static int read_foreign(struct tree_sink *s, const char *path, char **ret, size_t *ret_len)
+{
+	struct rootfs *f = (struct rootfs *)(void *)s;
+
+	return f->sink->ops->read(f->sink, path, ret, ret_len);
+}
+
+int64_t rootfs_epoch(const struct rootfs *f)
+{
+	return f->epoch;
+}
+
+struct rootfs *rootfs_new(struct tree_sink *sink, int64_t epoch, const struct progress *p)
+{
+	static const struct tree_sink_ops entrance = {add_foreign, lookup_foreign, read_foreign};
 	struct rootfs *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return NULL;
 	f->entrance.ops = &entrance;
 	f->sink = sink;
+	f->epoch = epoch;
 	if (p)
 		f->progress = *p;
 	f->digest = EVP_MD_CTX_new();

@@ -246,7 +246,7 @@ static int add_applets(struct rootfs *f, const char *busybox, int64_t epoch, str
 	return r;
 }
 
-int rootfs_add_busybox(struct rootfs *f, int64_t epoch, struct error *e)
+int rootfs_add_busybox(struct rootfs *f, struct error *e)
 {
 	static const char host[] = "/bin/busybox";
 	static const struct {
@@ -257,6 +257,7 @@ int rootfs_add_busybox(struct rootfs *f, int64_t epoch, struct error *e)
 		{"usr", 0755}, {"var", 0755}, {"var/log", 0755}, {"var/tmp", 01777}};
 	static const char *const links[][2] = {{"sbin", "bin"}, {"usr/bin", "../bin"},
 		{"usr/sbin", "../bin"}, {"var/run", "../run"}};
+	int64_t epoch = f->epoch;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)

@@ -66,8 +66,7 @@ static bool has_id(const char *file, unsigned id)
 }
 
 /* Keeps the file's owner and mode: shadow belongs to its own group. */
-static int append_line(
-	struct rootfs *f, const char *path, const char *line, int64_t epoch, struct error *e)
+static int append_line(struct rootfs *f, const char *path, const char *line, struct error *e)
 {
 	struct tree_stat st;
 	_cleanup_free_ char *old = NULL, *text = NULL;
@@ -84,31 +83,30 @@ static int append_line(
 	text = str_printf("%s%s%s", old, len > 0 && old[len - 1] != '\n' ? "\n" : "", line);
 	if (!text)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	return rootfs_put(f, path, text, st, epoch, e);
+	return rootfs_put(f, path, text, st, f->epoch, e);
 }
 
-static int add_account(
-	struct rootfs *f, const char *user, unsigned id, int64_t epoch, struct error *e)
+static int add_account(struct rootfs *f, const char *user, unsigned id, struct error *e)
 {
 	const char *shell = exists(f, "bin/bash", NULL) ? "/bin/bash" : "/bin/sh";
 	char line[256];
 	int r;
 
 	(void)snprintf(line, sizeof(line), "%s:x:%u:%u::/home/%s:%s\n", user, id, id, user, shell);
-	r = append_line(f, "etc/passwd", line, epoch, e);
+	r = append_line(f, "etc/passwd", line, e);
 	(void)snprintf(line, sizeof(line), "%s:x:%u:\n", user, id);
 	if (r == 0)
-		r = append_line(f, "etc/group", line, epoch, e);
+		r = append_line(f, "etc/group", line, e);
 	(void)snprintf(line, sizeof(line), "%s:*:19000:0:99999:7:::\n", user);
-	return r == 0 ? append_line(f, "etc/shadow", line, epoch, e) : r;
+	return r == 0 ? append_line(f, "etc/shadow", line, e) : r;
 }
 
-static int add_home(struct rootfs *f, const char *user, unsigned id, int64_t epoch, struct error *e)
+static int add_home(struct rootfs *f, const char *user, unsigned id, struct error *e)
 {
 	static const char *const skeleton[] = {".bashrc", ".profile", ".bash_logout"};
 	char path[CONFIG_USER_MAX + 64], from[64];
 	struct tree_entry t = {
-		.path = path, .mode = S_IFDIR | 0755, .uid = id, .gid = id, .mtime = epoch};
+		.path = path, .mode = S_IFDIR | 0755, .uid = id, .gid = id, .mtime = f->epoch};
 	int r;
 
 	(void)snprintf(path, sizeof(path), "home/%s", user);
@@ -119,12 +117,13 @@ static int add_home(struct rootfs *f, const char *user, unsigned id, int64_t epo
 		(void)snprintf(from, sizeof(from), "etc/skel/%s", skeleton[i]);
 		(void)snprintf(path, sizeof(path), "home/%s/%s", user, skeleton[i]);
 		if (f->sink->ops->read(f->sink, from, &text, NULL) == 0)
-			r = rootfs_put(f, path, text, (struct tree_stat){0644, id, id}, epoch, e);
+			r = rootfs_put(
+				f, path, text, (struct tree_stat){0644, id, id}, f->epoch, e);
 	}
 	return r;
 }
 
-static int add_sudo(struct rootfs *f, const char *user, int64_t epoch, struct error *e)
+static int add_sudo(struct rootfs *f, const char *user, struct error *e)
 {
 	char line[128];
 	uint32_t mode;
@@ -133,10 +132,10 @@ static int add_sudo(struct rootfs *f, const char *user, int64_t epoch, struct er
 		return 0;
 	(void)snprintf(line, sizeof(line), "%s ALL=(ALL:ALL) NOPASSWD: ALL\n", user);
 	return rootfs_put(
-		f, "etc/sudoers.d/mayfly", line, (struct tree_stat){0440, 0, 0}, epoch, e);
+		f, "etc/sudoers.d/mayfly", line, (struct tree_stat){0440, 0, 0}, f->epoch, e);
 }
 
-static int ensure_user(struct rootfs *f, const char *user, int64_t epoch, struct error *e)
+static int ensure_user(struct rootfs *f, const char *user, struct error *e)
 {
 	_cleanup_free_ char *passwd = NULL, *group = NULL;
 	unsigned id = FIRST_USER_ID;
@@ -152,13 +151,13 @@ static int ensure_user(struct rootfs *f, const char *user, int64_t epoch, struct
 		id++;
 	if (id > LAST_USER_ID)
 		return error_set(e, ERROR_BAD_IMAGE, EUSERS, "no user id is free for %s", user);
-	r = add_account(f, user, id, epoch, e);
+	r = add_account(f, user, id, e);
 	if (r == 0)
-		r = add_home(f, user, id, epoch, e);
-	return r == 0 ? add_sudo(f, user, epoch, e) : r;
+		r = add_home(f, user, id, e);
+	return r == 0 ? add_sudo(f, user, e) : r;
 }
 
-static int add_names(struct rootfs *f, int64_t epoch, struct error *e)
+static int add_names(struct rootfs *f, struct error *e)
 {
 	static const struct {
 		const char *path, *text;
@@ -173,13 +172,13 @@ static int add_names(struct rootfs *f, int64_t epoch, struct error *e)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
-		r = rootfs_put(
-			f, files[i].path, files[i].text, (struct tree_stat){0644, 0, 0}, epoch, e);
+		r = rootfs_put(f, files[i].path, files[i].text, (struct tree_stat){0644, 0, 0},
+			f->epoch, e);
 	return r;
 }
 
 /* Adds mount points, which the tar of an image may lack. */
-static int add_mount_points(struct rootfs *f, int64_t epoch, struct error *e)
+static int add_mount_points(struct rootfs *f, struct error *e)
 {
 	static const struct {
 		const char *path;
@@ -189,7 +188,7 @@ static int add_mount_points(struct rootfs *f, int64_t epoch, struct error *e)
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++) {
 		struct tree_entry t = {
-			.path = dirs[i].path, .mode = S_IFDIR | dirs[i].mode, .mtime = epoch};
+			.path = dirs[i].path, .mode = S_IFDIR | dirs[i].mode, .mtime = f->epoch};
 
 		if (!exists(f, dirs[i].path, NULL))
 			r = rootfs_add(f, &t, NULL, e);
@@ -197,13 +196,37 @@ static int add_mount_points(struct rootfs *f, int64_t epoch, struct error *e)
 	return r;
 }
 
-int rootfs_finalize(struct rootfs *f, const struct image_config *c, int64_t epoch, struct error *e)
+/* Makes the files that a user needs to have a name. */
+static int ensure_passwd(struct rootfs *f, struct error *e)
 {
-	int r = check_contents(f, e);
+	static const struct tree_stat owner = {0644, 0, 0};
+	int r = 0;
+
+	if (!exists(f, "etc/passwd", NULL))
+		r = rootfs_put(
+			f, "etc/passwd", "root:x:0:0:root:/root:/bin/sh\n", owner, f->epoch, e);
+	if (r == 0 && !exists(f, "etc/group", NULL))
+		r = rootfs_put(f, "etc/group", "root:x:0:\n", owner, f->epoch, e);
+	return r;
+}
+
+int rootfs_add_login(
+	struct rootfs *f, const char *name, uint32_t uid, uint32_t gid, struct error *e)
+{
+	char line[256];
+	int r = ensure_passwd(f, e);
+
+	(void)snprintf(line, sizeof(line), "%s:x:%u:%u::/:/bin/sh\n", name, uid, gid);
+	return r < 0 ? r : append_line(f, "etc/passwd", line, e);
+}
+
+int rootfs_finalize(struct rootfs *f, const struct image_config *c, bool bare, struct error *e)
+{
+	int r = bare ? ensure_passwd(f, e) : check_contents(f, e);
 
 	if (r == 0)
-		r = ensure_user(f, c->user, epoch, e);
+		r = ensure_user(f, c->user, e);
 	if (r == 0)
-		r = add_names(f, epoch, e);
-	return r == 0 ? add_mount_points(f, epoch, e) : r;
+		r = add_names(f, e);
+	return r == 0 ? add_mount_points(f, e) : r;
 }

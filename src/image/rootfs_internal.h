@@ -9,6 +9,7 @@
 struct rootfs {
 	struct tree_sink entrance; /* first member: rootfs_sink() */
 	struct tree_sink *sink;	   /* borrowed */
+	int64_t epoch;
 	struct progress progress;
 	EVP_MD_CTX *digest; /* owned */
 	uint64_t entries, bytes;

@@ -298,7 +298,7 @@ static void test_tar(void **state)
 		memset(tar, 0, sizeof(tar));
 		make_header(tar, cases[i].name, cases[i].type, cases[i].link);
 		assert_int_equal(tree_dir_new(fd, 1000, &d, NULL), 0);
-		f = rootfs_new(tree_dir_sink(d), NULL);
+		f = rootfs_new(tree_dir_sink(d), 1000, NULL);
 		r = add_tar(f, tar, sizeof(tar));
 		if ((r == 0) != cases[i].good)
 			fail_msg("case %zu: %d", i, r);

@@ -1,0 +1,38 @@
+/* `mayfly template build --from`: images that others made. */
+#ifndef CLI_TEMPLATE_FROM_H
+#define CLI_TEMPLATE_FROM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "image/build.h"
+#include "oci/import.h"
+#include "oci/source.h"
+
+struct template_from_options {
+	const char *from;	   /* NULL: none of this */
+	const char *registry;	   /* for references without, or NULL */
+	const char *registry_auth; /* USER:PASSWORD, @FILE with that, or NULL */
+};
+
+struct template_from {
+	struct oci_source source;
+	struct oci_image image;
+	struct oci_import import;
+	struct image_foreign foreign; /* for image_build */
+};
+
+/* Says what is wrong with the options, before any work. */
+int template_from_parse(
+	const struct template_from_options *o, struct template_from *ret, struct error *e);
+
+/* Finds the image and reads its layers. *ret_disk_mb: what its root disk should have. */
+int template_from_load(struct template_from *t, const struct home *home, const struct progress *p,
+	uint32_t *ret_disk_mb, struct error *e);
+
+/* What people should know of the image, in lines; "" when there is nothing. */
+const char *template_from_notes(struct template_from *t);
+
+void template_from_done(struct template_from *t);
+
+#endif

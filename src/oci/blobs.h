@@ -1,0 +1,65 @@
+/* Blobs in the state directory: blobs/<hexadecimal SHA-256>, shared by all images that have them.
+ *
+ * A blob appears as a whole or not at all, and only under the digest of its content. It is read to its end and
+ * checked when it is opened, too: one that the disk damaged is removed and counts as missing. The
+ * store keeps what was used last, up to OCI_BLOBS_BYTES_MAX; it is a cache, and may be removed at any
+ * time. Several processes may use it at once. */
+#ifndef OCI_BLOBS_H
+#define OCI_BLOBS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "oci/digest.h"
+
+#define OCI_BLOBS_BYTES_MAX (UINT64_C(16) << 30)
+
+struct oci_blobs {
+	int fd; /* the directory */
+};
+
+#define OCI_BLOBS_INIT                                                                             \
+	{                                                                                          \
+		.fd = -1                                                                           \
+	}
+
+/* Opens the store below home_fd, and makes it when missing. Removes what killed writers left. */
+int oci_blobs_open(int home_fd, struct oci_blobs *ret, struct error *e);
+
+/* Removes what was not used for longest, until at most `bytes` are left. Failures only cost space. */
+void oci_blobs_trim(const struct oci_blobs *b, uint64_t bytes);
+void oci_blobs_close(struct oci_blobs *b);
+
+/* Opens a blob for reading. -ENOENT when it is missing or damaged; other errors of the host. */
+int oci_blobs_find(const struct oci_blobs *b, const char *digest, int *ret_fd);
+
+/* A blob on its way in. */
+struct oci_blob_writer {
+	const struct oci_blobs *blobs;
+	struct oci_hash *hash; /* owned */
+	int fd;
+	uint64_t size; /* so far */
+	char name[32]; /* "" when there is none */
+};
+
+#define OCI_BLOB_WRITER_INIT                                                                       \
+	{                                                                                          \
+		.fd = -1                                                                           \
+	}
+
+int oci_blob_begin(const struct oci_blobs *b, struct oci_blob_writer *ret, struct error *e);
+int oci_blob_add(struct oci_blob_writer *w, const void *data, size_t n, struct error *e);
+
+/* Puts the blob in place and says its digest. Returns a descriptor for reading, or -errno. wanted:
+ * the digest that it must have, or NULL; ERROR_BAD_IMAGE (-EBADMSG) otherwise. */
+int oci_blob_end(struct oci_blob_writer *w, const char *wanted, char digest[OCI_DIGEST_MAX],
+	struct error *e);
+
+/* Frees the writer, and removes what is not complete. Call it in any case. */
+void oci_blob_abort(struct oci_blob_writer *w);
+
+/* The digest of a file from its start; its offset ends there, too. */
+int oci_digest_of_file(int fd, char out[OCI_DIGEST_MAX]);
+
+#endif

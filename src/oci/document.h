@@ -1,0 +1,103 @@
+/* The JSON documents of an image, which others made: index, manifest, configuration (OCI image
+ * specification 1.1), what docker calls the same (manifest list, schema 2), and the manifest.json of
+ * `docker save`.
+ *
+ * Each parser copies what Mayfly uses, with a limit for everything, and ignores the rest.
+ * ERROR_BAD_IMAGE says which field is unusable. */
+#ifndef OCI_DOCUMENT_H
+#define OCI_DOCUMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "oci/digest.h"
+
+enum {
+	OCI_DOCUMENT_MAX = 4 << 20, /* bytes of one, as registries have it */
+	OCI_LAYERS_MAX = 256,	    /* twice what docker makes */
+	OCI_MANIFESTS_MAX = 256,    /* of an index */
+	OCI_STRINGS_MAX = 512,	    /* of a list */
+	OCI_MEDIA_TYPE_MAX = 128,
+	OCI_PLATFORM_MAX = 32,
+	OCI_NAME_MAX = 512,
+	OCI_TEXT_MAX = 4096,
+};
+
+#define OCI_LAYER_BYTES_MAX (UINT64_C(16) << 30)
+
+enum oci_media {
+	OCI_MEDIA_OTHER,
+	OCI_MEDIA_INDEX,
+	OCI_MEDIA_MANIFEST,
+	OCI_MEDIA_LAYER,
+	OCI_MEDIA_FOREIGN, /* a layer that may not be in registries */
+	OCI_MEDIA_OLD,	   /* docker's first manifests, with signatures */
+};
+
+/* A blob: what it is, and how to know it. */
+struct oci_descriptor {
+	enum oci_media media;
+	uint64_t size; /* bytes */
+	char digest[OCI_DIGEST_MAX];
+	char media_type[OCI_MEDIA_TYPE_MAX];
+	char os[OCI_PLATFORM_MAX], architecture[OCI_PLATFORM_MAX]; /* "" when not given */
+	char name[OCI_NAME_MAX]; /* org.opencontainers.image.ref.name; "" when not given */
+};
+
+struct oci_strings {
+	char **items; /* owned, as the array is */
+	size_t count;
+};
+
+struct oci_index {
+	struct oci_descriptor *items; /* owned */
+	size_t count;
+};
+
+struct oci_manifest {
+	struct oci_descriptor config;
+	struct oci_descriptor *layers; /* owned, from the bottom */
+	size_t layer_count;
+};
+
+/* How an image wants to run. */
+struct oci_config {
+	struct oci_strings env, entrypoint, command; /* "NAME=VALUE"; arguments */
+	struct oci_strings diff_ids;		     /* digests of the layers, uncompressed */
+	char *user, *workdir;			     /* owned; "" when not given */
+};
+
+/* One image of a docker-archive: names of its files in there. */
+struct oci_saved {
+	char *config; /* owned */
+	struct oci_strings layers, tags;
+};
+
+struct oci_saved_list {
+	struct oci_saved *items; /* owned */
+	size_t count;
+};
+
+enum oci_media oci_media_of(const char *type);
+
+/* What a document is: by its mediaType, or by its fields where it says none. */
+enum oci_media oci_document_kind(const void *text, size_t n, struct error *e);
+
+int oci_index_parse(const void *text, size_t n, struct oci_index *ret, struct error *e);
+int oci_manifest_parse(const void *text, size_t n, struct oci_manifest *ret, struct error *e);
+
+/* Refuses what cannot run in a guest: another system or architecture. layers: how many the manifest
+ * has. */
+int oci_config_parse(
+	const void *text, size_t n, size_t layers, struct oci_config *ret, struct error *e);
+
+int oci_saved_parse(const void *text, size_t n, struct oci_saved_list *ret, struct error *e);
+
+void oci_strings_done(struct oci_strings *s);
+void oci_index_done(struct oci_index *x);
+void oci_manifest_done(struct oci_manifest *m);
+void oci_config_done(struct oci_config *c);
+void oci_saved_list_done(struct oci_saved_list *l);
+
+#endif

@@ -1,0 +1,103 @@
+#include "oci/source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "oci/archive.h"
+#include "oci/blobs.h"
+#include "oci/layout.h"
+
+static const struct {
+	const char *prefix;
+	enum oci_source_kind kind;
+} kinds[] = {
+	{"oci:", OCI_SOURCE_LAYOUT},
+	{"oci-archive:", OCI_SOURCE_LAYOUT_ARCHIVE},
+	{"docker-archive:", OCI_SOURCE_DOCKER_ARCHIVE},
+	{"tar:", OCI_SOURCE_TAR},
+};
+
+static int split(const char *text, struct oci_source *s, struct error *e)
+{
+	const char *colon = s->kind == OCI_SOURCE_TAR ? NULL : strchr(text, ':');
+
+	if (!*text)
+		return error_set(e, ERROR_USAGE, EINVAL, "a path is missing after the colon");
+	if (colon && access(text, F_OK) == 0)
+		colon = NULL;
+	s->path = colon ? strndup(text, (size_t)(colon - text)) : strdup(text);
+	s->name = colon && colon[1] ? strdup(colon + 1) : NULL;
+	if (!s->path || (colon && colon[1] && !s->name))
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	return 0;
+}
+
+int oci_source_parse(
+	const char *text, const char *registry, struct oci_source *ret, struct error *e)
+{
+	static const char docker[] = "docker://";
+	struct oci_source s = {.kind = OCI_SOURCE_REGISTRY};
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds) && s.kind == OCI_SOURCE_REGISTRY; i++)
+		if (str_starts_with(text, kinds[i].prefix)) {
+			s.kind = kinds[i].kind;
+			text += strlen(kinds[i].prefix);
+		}
+	if (s.kind == OCI_SOURCE_REGISTRY)
+		r = oci_reference_parse(text + (str_starts_with(text, docker) ? strlen(docker) : 0),
+			registry, &s.reference, e);
+	else
+		r = split(text, &s, e);
+	if (r < 0)
+		oci_source_done(&s);
+	else
+		*ret = s;
+	return r;
+}
+
+void oci_source_done(struct oci_source *s)
+{
+	free(s->path);
+	free(s->name);
+	s->path = s->name = NULL;
+}
+
+static int load_stored(const struct oci_source *s, const struct oci_source_options *o,
+	const struct oci_blobs *b, struct oci_image *ret, struct error *e)
+{
+	switch (s->kind) {
+	case OCI_SOURCE_LAYOUT_ARCHIVE:
+		return oci_archive_load_layout(s->path, s->name, b, o->unpack, ret, e);
+	case OCI_SOURCE_DOCKER_ARCHIVE:
+		return oci_archive_load_docker(s->path, s->name, b, o->unpack, ret, e);
+	default:
+		return error_set(e, ERROR_USAGE, EINVAL, "this source has no image");
+	}
+}
+
+int oci_source_load(const struct oci_source *s, const struct oci_source_options *o,
+	struct oci_image *ret, struct error *e)
+{
+	_cleanup_(oci_blobs_close) struct oci_blobs b = OCI_BLOBS_INIT;
+	int r = progress_report(o->progress, "find the image", PROGRESS_NO_PERCENT, NULL);
+
+	if (r < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -r, "the build was ended");
+	if (s->kind == OCI_SOURCE_LAYOUT) {
+		r = oci_layout_load(s->path, s->name, ret, e);
+	} else {
+		r = oci_blobs_open(o->home->fd, &b, e);
+		if (r == 0)
+			r = load_stored(s, o, &b, ret, e);
+	}
+	if (b.fd >= 0) /* what was opened stays readable */
+		oci_blobs_trim(&b, OCI_BLOBS_BYTES_MAX);
+	if (r < 0 && s->path && e && !str_starts_with(e->message, s->path))
+		error_prefix(e, "%s", s->path);
+	return r;
+}

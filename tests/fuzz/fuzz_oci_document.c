@@ -1,0 +1,107 @@
+/* What registries and archives say about images: an error names what is wrong, and what is accepted is within
+ * its limits. The first byte chooses the document. */
+#include "fuzz.h"
+
+#include <string.h>
+
+#include "oci/document.h"
+#include "oci/reference.h"
+
+static void check_descriptor(const struct oci_descriptor *d)
+{
+	check(oci_digest_valid(d->digest));
+	check(strlen(d->digest) < sizeof(d->digest));
+}
+
+static int parse_index(const uint8_t *data, size_t size, struct error *e)
+{
+	struct oci_index x;
+	int r = oci_index_parse(data, size, &x, e);
+
+	if (r < 0)
+		return r;
+	check(x.count <= OCI_MANIFESTS_MAX);
+	for (size_t i = 0; i < x.count; i++)
+		check_descriptor(&x.items[i]);
+	oci_index_done(&x);
+	return 0;
+}
+
+static int parse_manifest(const uint8_t *data, size_t size, struct error *e)
+{
+	struct oci_manifest m;
+	int r = oci_manifest_parse(data, size, &m, e);
+
+	if (r < 0)
+		return r;
+	check(m.layer_count <= OCI_LAYERS_MAX && m.config.size <= OCI_DOCUMENT_MAX);
+	check_descriptor(&m.config);
+	for (size_t i = 0; i < m.layer_count; i++) {
+		check_descriptor(&m.layers[i]);
+		check(m.layers[i].media == OCI_MEDIA_LAYER &&
+			m.layers[i].size <= OCI_LAYER_BYTES_MAX);
+	}
+	oci_manifest_done(&m);
+	return 0;
+}
+
+static int parse_config(const uint8_t *data, size_t size, struct error *e)
+{
+	struct oci_config c;
+	int r = oci_config_parse(data, size, 1, &c, e);
+
+	if (r < 0)
+		return r;
+	check(c.diff_ids.count == 1 && c.user && c.workdir);
+	check(c.env.count <= OCI_STRINGS_MAX && c.entrypoint.count <= OCI_STRINGS_MAX);
+	oci_config_done(&c);
+	return 0;
+}
+
+static int parse_saved(const uint8_t *data, size_t size, struct error *e)
+{
+	struct oci_saved_list l;
+	int r = oci_saved_parse(data, size, &l, e);
+
+	if (r < 0)
+		return r;
+	check(l.count >= 1 && l.count <= OCI_MANIFESTS_MAX);
+	for (size_t i = 0; i < l.count; i++)
+		check(*l.items[i].config && l.items[i].layers.count <= OCI_LAYERS_MAX);
+	oci_saved_list_done(&l);
+	return 0;
+}
+
+static int parse_reference(const uint8_t *data, size_t size, struct error *e)
+{
+	char text[1024], whole[OCI_REFERENCE_MAX], again[OCI_REFERENCE_MAX];
+	struct oci_reference ref;
+	int r;
+
+	size = size < sizeof(text) - 1 ? size : sizeof(text) - 1;
+	memcpy(text, data, size);
+	text[size] = '\0';
+	r = oci_reference_parse(text, "r.example", &ref, e);
+	if (r < 0)
+		return r;
+	check(oci_registry_valid(ref.registry) && (*ref.tag || *ref.digest));
+	oci_reference_print(&ref, whole);
+	check(oci_reference_parse(whole, NULL, &ref, NULL) == 0);
+	oci_reference_print(&ref, again);
+	check(strcmp(whole, again) == 0);
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static int (*const parsers[])(const uint8_t *, size_t, struct error *) = {
+		parse_index, parse_manifest, parse_config, parse_saved, parse_reference};
+	struct error e = {0};
+
+	if (size == 0)
+		return 0;
+	(void)oci_document_kind(data + 1, size - 1, NULL);
+	if (parsers[data[0] % 5](data + 1, size - 1, &e) < 0)
+		check(e.code != ERROR_NONE && e.message[0]);
+	return 0;
+}

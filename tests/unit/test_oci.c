@@ -1,0 +1,540 @@
+/* Names of images, their documents, and layers on their way into one tree. */
+#include "test.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "oci/document.h"
+#include "oci/merge.h"
+#include "oci/reference.h"
+
+#define HEX    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define SUM    "sha256:" HEX
+#define OCI(x) "application/vnd.oci.image." x ".v1+json"
+
+/* --- references --- */
+
+static void test_references(void **state)
+{
+	static const struct {
+		const char *text, *registry, *whole; /* NULL: refused */
+	} cases[] = {
+		{"r.example/a", NULL, "r.example/a:latest"},
+		{"r.example:5000/a/b_c/d__e/f--g:v1.2", NULL,
+			"r.example:5000/a/b_c/d__e/f--g:v1.2"},
+		{"localhost/a", NULL, "localhost/a:latest"},
+		{"localhost:5000/a@" SUM, NULL, "localhost:5000/a@" SUM},
+		{"[::1]:5000/a:T", NULL, "[::1]:5000/a:T"},
+		{"127.0.0.1:5000/a:b@" SUM, NULL, "127.0.0.1:5000/a:b@" SUM},
+		{"alpine", "r.example", "r.example/alpine:latest"},
+		{"team/alpine:3", "r.example", "r.example/team/alpine:3"},
+		{"other.example/alpine", "r.example", "other.example/alpine:latest"},
+		{"alpine", NULL, NULL},
+		{"team/alpine", NULL, NULL},
+		{"", "r.example", NULL},
+		{"r.example/", NULL, NULL},
+		{"r.example/A", NULL, NULL},
+		{"r.example/a/", NULL, NULL},
+		{"r.example//a", NULL, NULL},
+		{"r.example/a..b", NULL, NULL},
+		{"r.example/a___b", NULL, NULL},
+		{"r.example/-a", NULL, NULL},
+		{"r.example/../a", NULL, NULL},
+		{"r.example/a:", NULL, NULL},
+		{"r.example/a:.b", NULL, NULL},
+		{"r.example/a:b/c", NULL, NULL},
+		{"r.example/a@sha256:12", NULL, NULL},
+		{"r.example/a@sha512:" HEX HEX, NULL, NULL},
+		{"r.example:0/a", NULL, NULL},
+		{"r.example:65536/a", NULL, NULL},
+		{"r.example:x/a", NULL, NULL},
+		{"-r.example/a", NULL, NULL},
+		{"r..example/a", NULL, NULL},
+		{"r.example./a", NULL, NULL},
+		{"u@r.example/a", NULL, NULL},
+		{"[::1/a", NULL, NULL},
+		{"[x]:1/a", NULL, NULL},
+		{"r.example/a b", NULL, NULL},
+		{"r.example/a?x=1", NULL, NULL},
+	};
+	struct oci_reference r;
+	char text[OCI_REFERENCE_MAX];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct error e = {0};
+		int v = oci_reference_parse(cases[i].text, cases[i].registry, &r, &e);
+
+		if (v == 0)
+			oci_reference_print(&r, text);
+		if (!cases[i].whole != (v < 0))
+			fail_msg("%s: %s", cases[i].text, v < 0 ? e.message : text);
+		if (v == 0)
+			assert_string_equal(text, cases[i].whole);
+		else
+			assert_int_equal(e.code, ERROR_USAGE);
+	}
+}
+
+static void test_long_references(void **state)
+{
+	struct oci_reference r;
+	char text[2000];
+
+	for (size_t n = 0; n < sizeof(text) - 32; n++) {
+		(void)snprintf(text, sizeof(text), "r.example/");
+		memset(text + 10, 'a', n);
+		text[10 + n] = '\0';
+		assert_int_equal(
+			oci_reference_parse(text, NULL, &r, NULL) == 0, n >= 1 && n <= 255);
+	}
+}
+
+/* --- documents --- */
+
+static void test_index(void **state)
+{
+	static const char text[] = "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" OCI(
+		"manifest") "\","
+			    "\"digest\":\"" SUM
+			    "\",\"size\":7,\"platform\":{\"os\":\"linux\",\"architecture\":"
+			    "\"amd64\"},\"annotations\":{\"org.opencontainers.image.ref.name\":"
+			    "\"v1\"}}]}";
+	struct oci_index x;
+	struct error e = {0};
+
+	assert_int_equal(oci_document_kind(text, strlen(text), &e), OCI_MEDIA_INDEX);
+	assert_int_equal(oci_index_parse(text, strlen(text), &x, &e), 0);
+	assert_int_equal(x.count, 1);
+	assert_int_equal(x.items[0].media, OCI_MEDIA_MANIFEST);
+	assert_int_equal(x.items[0].size, 7);
+	assert_string_equal(x.items[0].digest, SUM);
+	assert_string_equal(x.items[0].architecture, "amd64");
+	assert_string_equal(x.items[0].name, "v1");
+	oci_index_done(&x);
+}
+
+static int parse_layer(const char *type, const char *size, struct error *e)
+{
+	struct oci_manifest m;
+	char text[1024];
+	int r;
+
+	(void)snprintf(text, sizeof(text),
+		"{\"config\":{\"digest\":\"" SUM "\",\"size\":2},\"layers\":[{\"mediaType\":\"%s\","
+		"\"digest\":\"" SUM "\",\"size\":%s}]}",
+		type, size);
+	r = oci_manifest_parse(text, strlen(text), &m, e);
+	if (r == 0)
+		oci_manifest_done(&m);
+	return r;
+}
+
+static void test_layers_of_manifests(void **state)
+{
+	static const struct {
+		const char *type, *size, *says; /* NULL: accepted */
+	} cases[] = {
+		{"application/vnd.oci.image.layer.v1.tar", "0", NULL},
+		{"application/vnd.oci.image.layer.v1.tar+zstd", "17179869184", NULL},
+		{"application/vnd.docker.image.rootfs.diff.tar.gzip", "1", NULL},
+		{"application/vnd.oci.image.layer.v1.tar", "17179869185", "too large"},
+		{"application/vnd.oci.image.layer.v1.tar", "-1", "size"},
+		{"application/vnd.oci.image.layer.v1.tar", "\"1\"", "size"},
+		{"application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", "1",
+			"not distributed"},
+		{"application/vnd.cncf.helm.chart.content.v1.tar+gzip", "1",
+			"no part of a file system"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct error e = {0};
+		int r = parse_layer(cases[i].type, cases[i].size, &e);
+
+		assert_int_equal(r < 0, cases[i].says != NULL);
+		if (r < 0 && !strstr(e.message, cases[i].says))
+			fail_msg("%s", e.message);
+	}
+}
+
+/* A manifest of many layers, which are the same one. */
+static void test_many_layers(void **state)
+{
+	static const unsigned counts[] = {OCI_LAYERS_MAX, OCI_LAYERS_MAX + 1, 1000};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct buf text = BUF_INIT(OCI_DOCUMENT_MAX);
+		struct oci_manifest m;
+		struct error e = {0};
+		int r;
+
+		assert_int_equal(buf_add_str(&text, "{\"config\":{\"digest\":\"" SUM
+						    "\",\"size\":2},\"layers\":["),
+			0);
+		for (unsigned k = 0; k < counts[i]; k++)
+			assert_int_equal(buf_printf(&text,
+						 "%s{\"mediaType\":\"application/"
+						 "vnd.oci.image.layer.v1.tar\",\"digest\":\"" SUM
+						 "\",\"size\":1}",
+						 k ? "," : ""),
+				0);
+		assert_int_equal(buf_add_str(&text, "]}"), 0);
+		r = oci_manifest_parse(buf_head(&text), buf_len(&text), &m, &e);
+		assert_int_equal(r<0, i> 0);
+		if (r == 0)
+			oci_manifest_done(&m);
+		else
+			assert_int_equal(e.code, ERROR_LIMIT);
+		buf_done(&text);
+	}
+}
+
+static int parse_config(const char *text, struct oci_config *c, struct error *e)
+{
+	return oci_config_parse(text, strlen(text), 1, c, e);
+}
+
+static void test_config(void **state)
+{
+	static const char text[] =
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"config\":{\"Env\":[\"A=1\",\"B=\"],"
+		"\"User\":\"1000:7\",\"WorkingDir\":\"/w\",\"Entrypoint\":[\"/e\"],\"Cmd\":null},"
+		"\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"" SUM "\"]}}";
+	static const char *const refused[] = {
+		"{\"os\":\"windows\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[\"" SUM
+		"\"]}}",
+		"{\"os\":\"linux\",\"architecture\":\"arm64\",\"rootfs\":{\"diff_ids\":[\"" SUM
+		"\"]}}",
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[]}}",
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[\"x\"]}}",
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"config\":{\"Env\":[1]},"
+		"\"rootfs\":{\"diff_ids\":[\"" SUM "\"]}}",
+		"{\"os\":\"linux\",\"os\":\"linux\",\"architecture\":\"amd64\"}",
+		"[]",
+		"",
+	};
+	struct oci_config c;
+	struct error e = {0};
+
+	assert_int_equal(parse_config(text, &c, &e), 0);
+	assert_int_equal(c.env.count, 2);
+	assert_string_equal(c.env.items[1], "B=");
+	assert_string_equal(c.user, "1000:7");
+	assert_string_equal(c.workdir, "/w");
+	assert_int_equal(c.entrypoint.count, 1);
+	assert_int_equal(c.command.count, 0);
+	oci_config_done(&c);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		e = (struct error){0};
+		assert_true(parse_config(refused[i], &c, &e) < 0);
+		assert_int_equal(e.code, ERROR_BAD_IMAGE);
+	}
+}
+
+static void test_saved(void **state)
+{
+	static const char text[] = "[{\"Config\":\"c.json\",\"RepoTags\":[\"a:b\"],\"Layers\":[\"l/"
+				   "layer.tar\"]}]\n";
+	static const char *const refused[] = {"[]", "{}", "[{}]", "[{\"Config\":7}]",
+		"[{\"Config\":\"c\"}],\"list\":[]", "[{\"Config\":\"c\",\"Layers\":[null]}]"};
+	struct oci_saved_list l;
+	struct error e = {0};
+
+	assert_int_equal(oci_saved_parse(text, strlen(text), &l, &e), 0);
+	assert_int_equal(l.count, 1);
+	assert_string_equal(l.items[0].config, "c.json");
+	assert_string_equal(l.items[0].layers.items[0], "l/layer.tar");
+	assert_string_equal(l.items[0].tags.items[0], "a:b");
+	oci_saved_list_done(&l);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+		assert_true(oci_saved_parse(refused[i], strlen(refused[i]), &l, NULL) < 0);
+}
+
+/* --- layers --- */
+
+/* What a tree is written to: a line for each entry. */
+struct listing {
+	struct tree_sink sink;
+	struct buf text;
+};
+
+static int list_add(
+	struct tree_sink *s, const struct tree_entry *t, const struct tree_data *d, struct error *e)
+{
+	struct listing *l = (struct listing *)(void *)s;
+
+	if (t->hardlink)
+		return buf_printf(&l->text, "%s=%s ", t->path, t->hardlink);
+	return buf_printf(&l->text, "%s%s%s%s:%u%s ", t->path, S_ISDIR(t->mode) ? "/" : "",
+		t->symlink ? ">" : "", t->symlink ? t->symlink : "", t->uid,
+		t->xattr_count ? t->xattrs[0].name : "");
+}
+
+/* An entry of a test: a path that ends in "/" is a directory, "a>b" a symbolic link, "a=b" a hard
+ * link, "a!" a device. uid: the number of its layer. */
+static int add(struct tree_sink *to, const char *text, uint32_t uid, struct error *e)
+{
+	static const struct tree_xattr xattrs[] = {{"trusted.x", "1", 1}, {"user.x", "1", 1}};
+	char name[256], path[TREE_PATH_MAX], target[TREE_PATH_MAX];
+	size_t n = strcspn(text, ">=!");
+	struct tree_entry t = {.path = path, .mode = S_IFREG | 0644, .uid = uid, .size = 1};
+
+	(void)snprintf(name, sizeof(name), "%.*s", (int)n, text);
+	assert_true(tree_clean_path(name, path));
+	if (n > 0 && text[n - 1] == '/')
+		t.mode = S_IFDIR | 0755;
+	if (text[n] == '>') {
+		t.mode = S_IFLNK | 0777;
+		t.symlink = text + n + 1;
+	} else if (text[n] == '=') {
+		assert_true(tree_clean_path(text + n + 1, target));
+		t.hardlink = target;
+	} else if (text[n] == '!') {
+		t.mode = S_IFCHR | 0666;
+		t.rdev = makedev(1, 3);
+	}
+	if (strstr(text, "xattr")) {
+		t.xattrs = xattrs;
+		t.xattr_count = 2;
+	}
+	return to->ops->add(to, &t, NULL, e);
+}
+
+/* Layers are separated by "|", their entries by blanks. */
+static int each(struct oci_merge *m, const char *layers, struct listing *replay, struct error *e)
+{
+	_cleanup_free_ char *copy = strdup(layers);
+	struct tree_sink *to = NULL;
+	uint32_t layer = 0;
+	int r = 0;
+
+	for (char *p = copy, *end; p && r == 0; p = end) {
+		char *save = NULL;
+
+		end = strchr(p, '|');
+		if (end)
+			*end++ = '\0';
+		if (replay)
+			to = oci_merge_replay(m, layer, &replay->sink);
+		else
+			r = oci_merge_next(m, &to, e);
+		layer++;
+		for (char *w = strtok_r(p, " ", &save); w && r == 0; w = strtok_r(NULL, " ", &save))
+			r = add(to, w, layer, e);
+	}
+	return r;
+}
+
+static int merge(const struct oci_merge_limits *limits, const char *layers, char *out, size_t size,
+	struct error *e)
+{
+	static const struct tree_sink_ops ops = {.add = list_add};
+	struct listing l = {{&ops}, BUF_INIT(1 << 16)};
+	struct oci_merge *m = oci_merge_new(limits);
+	int r;
+
+	assert_non_null(m);
+	out[0] = '\0';
+	r = each(m, layers, NULL, e);
+	if (r == 0)
+		r = oci_merge_write_directories(m, &l.sink, e);
+	if (r == 0)
+		r = each(m, layers, &l, e);
+	if (r == 0)
+		r = oci_merge_finish(m, e);
+	if (r == 0)
+		(void)snprintf(out, size, "%.*s", (int)buf_len(&l.text), buf_head(&l.text));
+	buf_done(&l.text);
+	oci_merge_free(m);
+	return r;
+}
+
+static void test_merge(void **state)
+{
+	static const struct {
+		const char *layers, *tree;
+	} cases[] = {
+		{"", "/:0 "},
+		{"./ a", "/:1 a:1 "},
+		{"a|a", "/:0 a:2 "},
+		{"d/ d/a|d/", "/:0 d/:2 d/a:1 "},
+		{"d/e/f", "/:0 d/:0 d/e/:0 d/e/f:1 "},
+		/* replaced by another kind */
+		{"d/ d/a|d", "/:0 d:2 "},
+		{"a|a/ a/b", "/:0 a/:2 a/b:2 "},
+		{"l>x|l/ l/a", "/:0 l/:2 l/a:2 "},
+		/* whiteouts spare their own layer, wherever they stand */
+		{"a b|.wh.a", "/:0 b:1 "},
+		{"d/ d/a d/e/ d/e/f|.wh.d", "/:0 "},
+		{"a|a .wh.a", "/:0 a:2 "},
+		{"a|.wh.a a", "/:0 a:2 "},
+		{"d/ d/a|d/b .wh.d", "/:0 d/:1 d/b:2 "},
+		{"d/ d/a d/b|d/c d/.wh..wh..opq", "/:0 d/:1 d/c:2 "},
+		{"d/ d/a|d/.wh..wh..opq d/c", "/:0 d/:1 d/c:2 "},
+		{"d/ d/e/ d/e/f d/e/g|d/e/h d/.wh..wh..opq|d/i", "/:0 d/:1 d/e/:1 d/e/h:2 d/i:3 "},
+		{"a|.wh.a|a", "/:0 a:3 "},
+		{"a b|.wh..wh..opq c", "/:0 c:2 "},
+		{".wh.nothing no/.wh.thing no/.wh..wh..opq a", "/:0 a:1 "},
+		{".wh..wh.plnk .wh..wh.aufs a", "/:0 a:1 "},
+		/* links within layers and across */
+		{"a b=a", "/:0 b:1 a=b "},
+		{"a|b=a", "/:0 b:1 a=b "},
+		{"a|b=a|.wh.a", "/:0 b:1 "},
+		{"a b=a|a", "/:0 b:1 a:2 "},
+		{"a|a=a", "/:0 a:1 "},
+		{"d/ d/f|d=d/f", "/:0 d:1 "},
+		{"l>x m=l", "/:0 m>x:1 l=m "},
+		/* paths through links stay inside */
+		{"u/ u/lib/ lib>u/lib|lib/x", "/:0 u/:1 u/lib/:1 lib>u/lib:1 u/lib/x:2 "},
+		{"u/ l>/u|l/x", "/:0 u/:1 l>/u:1 u/x:2 "},
+		{"o>../../.. o/x", "/:0 o>../../..:1 x:1 "},
+		{"d/ d/o>../../e d/o/x", "/:0 e/:0 d/:1 d/o>../../e:1 e/x:1 "},
+		{"gone>no/where gone/x", "/:0 no/:0 no/where/:0 gone>no/where:1 no/where/x:1 "},
+		{"u/ u/a l>u|l/.wh.a", "/:0 u/:1 l>u:1 "},
+		/* what is left out, and what stays */
+		{"null! a", "/:0 a:1 "},
+		{"A a aa Aa", "/:0 A:1 a:1 aa:1 Aa:1 "},
+		{"xattr xattrs/", "/:0 xattrs/:1user.x xattr:1user.x "},
+	};
+	char tree[1024];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct error e = {0};
+
+		if (merge(&oci_merge_limits, cases[i].layers, tree, sizeof(tree), &e) < 0)
+			fail_msg("%s: %s", cases[i].layers, e.message);
+		if (strcmp(tree, cases[i].tree) != 0)
+			fail_msg("%s:\n%s, not\n%s", cases[i].layers, tree, cases[i].tree);
+	}
+}
+
+static void test_merge_refuses(void **state)
+{
+	static const struct {
+		const char *layers, *says;
+	} cases[] = {
+		{"a a/b", "/a/b leads through something that is not a directory"},
+		{"l>l l/a", "/l/a leads through too many links"},
+		{"l>m m>l l/a", "too many links"},
+		{"a=b", "/a is a link to something that is not there"},
+		{"d/ a=d", "/a is a link to a directory"},
+		{"./=a a", "/ would take"},
+		{".wh.", "removes its own directory"},
+		{"d/.wh..", "removes its own directory"},
+		{"d/.wh...", "removes its own directory"},
+		{"a|b c|b/d", "layer 3: the entry /b/d leads"},
+	};
+	char tree[64];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct error e = {0};
+
+		assert_true(merge(&oci_merge_limits, cases[i].layers, tree, sizeof(tree), &e) < 0);
+		if (e.code != ERROR_BAD_IMAGE || !strstr(e.message, cases[i].says))
+			fail_msg("%s: %s", cases[i].layers, e.message);
+	}
+}
+
+static void test_merge_limits(void **state)
+{
+	static const struct {
+		struct oci_merge_limits less;
+		const char *fits, *too_much;
+	} cases[] = {
+		{{.entries = 3}, "a b|.wh.a", "a b|.wh.a c"},
+		{{.bytes = 3}, "a b|a", "a b|a b"},
+		{{.nodes = 3}, "a b|a", "a b c"},
+		{{.nodes = 3}, "a/b", "a/b/c/d"},
+		{{.steps = 4}, "a/b/c|a/b/c", "a/b/c|a/b/c|a/b/c"},
+		{{.memory = 1000}, "a", "a b c d e f g h i j k l"},
+	};
+	char tree[256];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct oci_merge_limits l = oci_merge_limits;
+		struct error e = {0};
+
+		l.entries = cases[i].less.entries ? cases[i].less.entries : l.entries;
+		l.bytes = cases[i].less.bytes ? cases[i].less.bytes : l.bytes;
+		l.nodes = cases[i].less.nodes ? cases[i].less.nodes : l.nodes;
+		l.steps = cases[i].less.steps ? cases[i].less.steps : l.steps;
+		l.memory = cases[i].less.memory ? cases[i].less.memory : l.memory;
+		if (merge(&l, cases[i].fits, tree, sizeof(tree), &e) < 0)
+			fail_msg("%zu: %s", i, e.message);
+		assert_true(merge(&l, cases[i].too_much, tree, sizeof(tree), &e) < 0);
+		assert_int_equal(e.code, ERROR_LIMIT);
+	}
+}
+
+/* Paths that grow through links are bounded as others are. */
+static void test_merge_depth(void **state)
+{
+	struct oci_merge *m = oci_merge_new(&oci_merge_limits);
+	struct tree_sink *to;
+	char path[TREE_PATH_MAX] = "l";
+	struct tree_entry t = {.path = path, .mode = S_IFDIR | 0755};
+	struct error e = {0};
+	int r = 0;
+
+	assert_int_equal(oci_merge_next(m, &to, &e), 0);
+	for (int i = 0; i < 1500; i++)
+		(void)strcat(path, "/d");
+	path[0] = 'd';
+	assert_int_equal(to->ops->add(to, &t, NULL, &e), 0);
+	t = (struct tree_entry){.path = "l", .mode = S_IFLNK | 0777, .symlink = path};
+	assert_int_equal(to->ops->add(to, &t, NULL, &e), 0);
+	path[0] = 'l';
+	t = (struct tree_entry){.path = path, .mode = S_IFDIR | 0755};
+	r = to->ops->add(to, &t, NULL, &e);
+	assert_true(r < 0);
+	assert_non_null(strstr(e.message, "too long"));
+	oci_merge_free(m);
+}
+
+/* A layer that is not the same when it is read again. */
+static void test_merge_changed(void **state)
+{
+	static const char *const again[] = {"a/", "a=b", "", "a b"};
+	static const struct tree_sink_ops ops = {.add = list_add};
+
+	for (size_t i = 0; i < sizeof(again) / sizeof(again[0]); i++) {
+		struct listing l = {{&ops}, BUF_INIT(1 << 16)};
+		struct oci_merge *m = oci_merge_new(&oci_merge_limits);
+		struct error e = {0};
+		int r = each(m, "a", NULL, &e);
+
+		assert_int_equal(r, 0);
+		r = each(m, again[i], &l, &e);
+		if (r == 0)
+			r = oci_merge_finish(m, &e);
+		assert_true(r < 0);
+		assert_non_null(strstr(e.message, "changed"));
+		buf_done(&l.text);
+		oci_merge_free(m);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_references),
+		cmocka_unit_test(test_long_references),
+		cmocka_unit_test(test_index),
+		cmocka_unit_test(test_layers_of_manifests),
+		cmocka_unit_test(test_many_layers),
+		cmocka_unit_test(test_config),
+		cmocka_unit_test(test_saved),
+		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_merge_refuses),
+		cmocka_unit_test(test_merge_limits),
+		cmocka_unit_test(test_merge_depth),
+		cmocka_unit_test(test_merge_changed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
