@@ -1,0 +1,71 @@
+/* The room `oci` as a program, for tests/system/test_oci:
+ *
+ *   oci-tool tree SOURCE DIRECTORY    an image's tree, into an empty directory (as root)
+ *
+ * The state directory is $MAYFLY_HOME. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "image/tree_dir.h"
+#include "io/jailed.h"
+#include "oci/import.h"
+#include "oci/source.h"
+
+static int write_tree(struct oci_import *i, const char *directory, struct error *e)
+{
+	_cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct tree_dir *d = NULL;
+	int r = fd < 0 ? error_set(e, ERROR_USAGE, 0, "no directory %s", directory)
+		       : tree_dir_new(fd, 0, &d, e);
+
+	if (r == 0)
+		r = oci_import_write(i, tree_dir_sink(d), e);
+	if (r == 0)
+		r = tree_dir_finish(d, e);
+	tree_dir_free(d);
+	return r;
+}
+
+static int tree(const char *from, const char *directory, struct error *e)
+{
+	struct home home = HOME_INIT;
+	struct oci_source source = {.path = NULL};
+	struct oci_image image = {.layer_count = 0};
+	struct oci_import import = {.image = &image};
+	const struct oci_source_options o = {.home = &home, .unpack = unpack};
+	int r = home_open(NULL, &home, e);
+
+	if (r == 0)
+		r = oci_source_parse(from, NULL, &source, e);
+	if (r == 0)
+		r = oci_source_load(&source, &o, &image, e);
+	if (r == 0)
+		r = oci_import_plan(&import, &image, unpack, NULL, e);
+	if (r == 0)
+		r = write_tree(&import, directory, e);
+	if (r == 0)
+		(void)printf("%s\n", image.digest);
+	oci_import_done(&import);
+	oci_image_done(&image);
+	oci_source_done(&source);
+	home_close(&home);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct error e = {0};
+
+	if (argc != 4 || strcmp(argv[1], "tree") != 0) {
+		(void)fprintf(stderr, "usage: oci-tool tree SOURCE DIRECTORY\n");
+		return 2;
+	}
+	if (jailed_prepare(NULL, &e) < 0 || tree(argv[2], argv[3], &e) < 0) {
+		(void)fprintf(stderr, "oci-tool: %s\n", e.message);
+		return 1;
+	}
+	return 0;
+}
