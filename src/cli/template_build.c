@@ -49,6 +49,11 @@ static const struct option_spec options[] = {
 		"take an image: REGISTRY/NAME:TAG, oci:DIR, oci-archive:FILE, docker-archive:FILE "
 		"or tar:FILE",
 		offsetof(struct build_options, from.from), 0, 0, false},
+	{"registry", 0, OPTION_STRING, "HOST", "with --from: the registry of names without one",
+		offsetof(struct build_options, from.registry), 0, 0, false},
+	{"registry-auth", 0, OPTION_STRING, "USER:PASSWORD",
+		"with --from: credentials for the registry, or @FILE with them (default: docker's)",
+		offsetof(struct build_options, from.registry_auth), 0, 0, false},
 	{"packages", 0, OPTION_STRING, "NAMES", "Debian packages to add to those of the recipe",
 		offsetof(struct build_options, packages), 0, 0, false},
 	{"fs", 0, OPTION_STRING, "TYPE", "file system of the image: ext4 (default) or erofs",

@@ -17,9 +17,15 @@ int template_from_parse(
 			       ? error_set(e, ERROR_USAGE, EINVAL,
 					 "--registry and --registry-auth need --from")
 			       : 0;
+	if (o->registry && !oci_registry_valid(o->registry))
+		return error_set(e, ERROR_USAGE, EINVAL, "--registry must be HOST or HOST:PORT");
 	r = oci_source_parse(o->from, o->registry, &ret->source, e);
 	if (r < 0)
 		error_prefix(e, "--from");
+	else if (o->registry_auth)
+		r = oci_credentials_parse(o->registry_auth, &ret->credentials, e);
+	else if (ret->source.kind == OCI_SOURCE_REGISTRY)
+		oci_credentials_find(ret->source.reference.registry, &ret->credentials);
 	return r;
 }
 
@@ -35,7 +41,8 @@ static int fill_tar(void *opaque, struct rootfs *f, struct image_config *config,
 int template_from_load(struct template_from *t, const struct home *home, const struct progress *p,
 	uint32_t *ret_disk_mb, struct error *e)
 {
-	const struct oci_source_options o = {.home = home, .unpack = unpack, .progress = p};
+	const struct oci_source_options o = {
+		.home = home, .unpack = unpack, .progress = p, .credentials = &t->credentials};
 	int r;
 
 	if (t->source.kind == OCI_SOURCE_TAR) {
@@ -68,4 +75,5 @@ void template_from_done(struct template_from *t)
 	oci_import_done(&t->import);
 	oci_image_done(&t->image);
 	oci_source_done(&t->source);
+	oci_credentials_done(&t->credentials);
 }

@@ -17,6 +17,7 @@ struct template_from_options {
 
 struct template_from {
 	struct oci_source source;
+	struct oci_credentials credentials;
 	struct oci_image image;
 	struct oci_import import;
 	struct image_foreign foreign; /* for image_build */

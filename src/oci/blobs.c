@@ -43,19 +43,9 @@ static void sweep_one(int dirfd, const char *name)
 		(void)unlinkat(dirfd, name, 0); /* the next one tries again */
 }
 
-static DIR *list(int dirfd)
-{
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!d && fd >= 0)
-		(void)close(fd); /* a directory */
-	return d;
-}
-
 static void sweep(int dirfd)
 {
-	DIR *d = list(dirfd);
+	DIR *d = file_open_dir(dirfd, ".");
 
 	for (struct dirent *de; d && (de = readdir(d));)
 		if (str_starts_with(de->d_name, temporary))
@@ -72,7 +62,7 @@ static bool is_blob(const char *name)
 
 static size_t collect(int dirfd, struct kept *all, uint64_t *ret_bytes)
 {
-	DIR *d = list(dirfd);
+	DIR *d = file_open_dir(dirfd, ".");
 	size_t n = 0;
 	struct stat st;
 

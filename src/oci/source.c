@@ -10,6 +10,7 @@
 #include "oci/archive.h"
 #include "oci/blobs.h"
 #include "oci/layout.h"
+#include "oci/registry.h"
 
 static const struct {
 	const char *prefix;
@@ -67,6 +68,18 @@ void oci_source_done(struct oci_source *s)
 	s->path = s->name = NULL;
 }
 
+static int load_registry(const struct oci_source *s, const struct oci_source_options *o,
+	const struct oci_blobs *b, struct oci_image *ret, struct error *e)
+{
+	static const struct oci_credentials none;
+	const struct oci_registry_options r = {.reference = &s->reference,
+		.credentials = o->credentials ? o->credentials : &none,
+		.blobs = b,
+		.progress = o->progress};
+
+	return oci_registry_load(&r, ret, e);
+}
+
 static int load_stored(const struct oci_source *s, const struct oci_source_options *o,
 	const struct oci_blobs *b, struct oci_image *ret, struct error *e)
 {
@@ -75,6 +88,8 @@ static int load_stored(const struct oci_source *s, const struct oci_source_optio
 		return oci_archive_load_layout(s->path, s->name, b, o->unpack, ret, e);
 	case OCI_SOURCE_DOCKER_ARCHIVE:
 		return oci_archive_load_docker(s->path, s->name, b, o->unpack, ret, e);
+	case OCI_SOURCE_REGISTRY:
+		return load_registry(s, o, b, ret, e);
 	default:
 		return error_set(e, ERROR_USAGE, EINVAL, "this source has no image");
 	}

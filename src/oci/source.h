@@ -15,6 +15,7 @@
 #include "image/home.h"
 #include "image/progress.h"
 #include "image/unpack.h"
+#include "oci/credentials.h"
 #include "oci/image.h"
 #include "oci/reference.h"
 
@@ -37,6 +38,7 @@ struct oci_source_options {
 	const struct home *home;
 	unpack_fn unpack;
 	const struct progress *progress;
+	const struct oci_credentials *credentials; /* for a registry; may be empty */
 };
 
 /* registry: for references without, or NULL. ERROR_USAGE says what is wrong. */

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "oci/challenge.h"
+#include "oci/credentials.h"
 #include "oci/document.h"
 #include "oci/reference.h"
 
@@ -92,16 +94,44 @@ static int parse_reference(const uint8_t *data, size_t size, struct error *e)
 	return 0;
 }
 
+static int parse_challenge(const uint8_t *data, size_t size, struct error *e)
+{
+	struct oci_challenge c;
+	char *text = strndup((const char *)data, size), *token = NULL;
+	int r;
+
+	check(text);
+	if (oci_challenge_parse(text, &c))
+		check(c.scheme == OCI_SCHEME_BASIC || (c.scheme == OCI_SCHEME_BEARER && *c.realm));
+	free(text);
+	r = oci_token_parse(data, size, &token, e);
+	check((r == 0) == (token != NULL));
+	check(!token || !strpbrk(token, "\r\n "));
+	free(token);
+	return r;
+}
+
+static int parse_credentials(const uint8_t *data, size_t size, struct error *e)
+{
+	struct oci_credentials c;
+
+	oci_credentials_of_docker((const char *)data, size, "r.example", &c);
+	check(!*c.text || (strchr(c.text, ':') && !strpbrk(c.text, "\r\n")));
+	oci_credentials_done(&c);
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static int (*const parsers[])(const uint8_t *, size_t, struct error *) = {
-		parse_index, parse_manifest, parse_config, parse_saved, parse_reference};
+	static int (*const parsers[])(const uint8_t *, size_t, struct error *) = {parse_index,
+		parse_manifest, parse_config, parse_saved, parse_reference, parse_challenge,
+		parse_credentials};
 	struct error e = {0};
 
 	if (size == 0)
 		return 0;
 	(void)oci_document_kind(data + 1, size - 1, NULL);
-	if (parsers[data[0] % 5](data + 1, size - 1, &e) < 0)
+	if (parsers[data[0] % 7](data + 1, size - 1, &e) < 0)
 		check(e.code != ERROR_NONE && e.message[0]);
 	return 0;
 }

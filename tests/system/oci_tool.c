@@ -35,11 +35,15 @@ static int tree(const char *from, const char *directory, struct error *e)
 	struct oci_source source = {.path = NULL};
 	struct oci_image image = {.layer_count = 0};
 	struct oci_import import = {.image = &image};
-	const struct oci_source_options o = {.home = &home, .unpack = unpack};
+	struct oci_credentials credentials = {.helper = false};
+	const struct oci_source_options o = {
+		.home = &home, .unpack = unpack, .credentials = &credentials};
 	int r = home_open(NULL, &home, e);
 
 	if (r == 0)
 		r = oci_source_parse(from, NULL, &source, e);
+	if (r == 0)
+		oci_credentials_find(source.reference.registry, &credentials);
 	if (r == 0)
 		r = oci_source_load(&source, &o, &image, e);
 	if (r == 0)

@@ -1,7 +1,9 @@
 /* Names of images, their documents, and layers on their way into one tree. */
 #include "test.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,9 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "oci/challenge.h"
+#include "oci/credentials.h"
+#include "oci/destination.h"
 #include "oci/document.h"
 #include "oci/merge.h"
 #include "oci/reference.h"
@@ -253,6 +258,168 @@ static void test_saved(void **state)
 	oci_saved_list_done(&l);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
 		assert_true(oci_saved_parse(refused[i], strlen(refused[i]), &l, NULL) < 0);
+}
+
+/* --- what registries ask for, and where they send us --- */
+
+static void test_challenges(void **state)
+{
+	static const struct {
+		const char *value;
+		enum oci_scheme scheme;
+		const char *realm, *scope;
+	} cases[] = {
+		{" Bearer "
+		 "realm=\"https://t.example/token\",service=\"s\",scope=\"repository:a:pull\"",
+			OCI_SCHEME_BEARER, "https://t.example/token", "repository:a:pull"},
+		{"bearer scope=x, REALM=https://t , other=\"a, \\\"b\"", OCI_SCHEME_BEARER,
+			"https://t", "x"},
+		{"Basic realm=\"x\"", OCI_SCHEME_BASIC, "", ""},
+		{"basic", OCI_SCHEME_BASIC, "", ""},
+		{"Bearer", OCI_SCHEME_NONE, NULL, NULL},
+		{"Bearer service=\"s\"", OCI_SCHEME_NONE, NULL, NULL},
+		{"Bearer realm=\"https://t", OCI_SCHEME_NONE, NULL, NULL},
+		{"Bearer realm=\"https://t\x01\"", OCI_SCHEME_NONE, NULL, NULL},
+		{"Bearer realm=\"a\" scope=\"b\"", OCI_SCHEME_NONE, NULL, NULL},
+		{"Digest realm=\"x\"", OCI_SCHEME_NONE, NULL, NULL},
+		{"", OCI_SCHEME_NONE, NULL, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct oci_challenge c;
+		bool good = oci_challenge_parse(cases[i].value, &c);
+
+		if (good != (cases[i].scheme != OCI_SCHEME_NONE))
+			fail_msg("%s", cases[i].value);
+		if (!good)
+			continue;
+		assert_int_equal(c.scheme, cases[i].scheme);
+		assert_string_equal(c.realm, cases[i].realm);
+		assert_string_equal(c.scope, cases[i].scope);
+	}
+}
+
+static void test_tokens(void **state)
+{
+	static const struct {
+		const char *answer, *token; /* NULL: refused */
+	} cases[] = {{"{\"token\":\"a.b-c_d\",\"expires_in\":60}", "a.b-c_d"},
+		{"{\"access_token\":\"x\"}", "x"}, {"{\"token\":\"a\\r\\nHost: b\"}", NULL},
+		{"{\"token\":\"a b\"}", NULL}, {"{\"token\":\"\"}", NULL}, {"{\"token\":1}", NULL},
+		{"{}", NULL}, {"[]", NULL}, {"", NULL}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *token = NULL;
+		int r = oci_token_parse(cases[i].answer, strlen(cases[i].answer), &token, NULL);
+
+		assert_int_equal(r < 0, !cases[i].token);
+		if (r == 0)
+			assert_string_equal(token, cases[i].token);
+		free(token);
+	}
+}
+
+static void test_credentials(void **state)
+{
+	static const char config[] =
+		"{\"auths\":{\"r.example\":{\"auth\":\"dXNlcjpwYXNz\"},"
+		"\"https://s.example/v1/\":{\"username\":\"a\",\"password\":\"b:c\"},"
+		"\"bad.example\":{\"auth\":\"AAAA\"},\"lines.example\":{\"auth\":\"YQo6Yg==\"}},"
+		"\"credHelpers\":{\"h.example\":\"pass\"}}";
+	static const struct {
+		const char *registry, *text;
+		bool helper;
+	} cases[] = {{"r.example", "user:pass", false}, {"s.example", "a:b:c", false},
+		{"r.example:5000", "", false}, {"bad.example", "", false},
+		{"lines.example", "", false}, {"h.example", "", true}, {"r.exampl", "", false}};
+	struct oci_credentials c;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		oci_credentials_of_docker(config, strlen(config), cases[i].registry, &c);
+		assert_string_equal(c.text, cases[i].text);
+		assert_int_equal(c.helper, cases[i].helper);
+	}
+	assert_int_equal(oci_credentials_parse("u:p", &c, NULL), 0);
+	assert_string_equal(c.text, "u:p");
+	oci_credentials_done(&c);
+	assert_string_equal(c.text, "");
+	assert_true(oci_credentials_parse("nobody", &c, NULL) < 0);
+	assert_true(oci_credentials_parse("u:p\r\nHost: x", &c, NULL) < 0);
+	assert_true(oci_credentials_parse("@/nothing", &c, NULL) < 0);
+}
+
+static enum oci_zone zone(const char *address)
+{
+	struct sockaddr_in four = {.sin_family = AF_INET};
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+
+	if (inet_pton(AF_INET, address, &four.sin_addr) == 1)
+		return oci_zone_of((const struct sockaddr *)&four);
+	assert_int_equal(inet_pton(AF_INET6, address, &six.sin6_addr), 1);
+	return oci_zone_of((const struct sockaddr *)&six);
+}
+
+static void test_zones(void **state)
+{
+	static const struct {
+		const char *address;
+		enum oci_zone zone;
+	} cases[] = {{"1.2.3.4", OCI_ZONE_PUBLIC}, {"127.0.0.1", OCI_ZONE_LOOPBACK},
+		{"127.9.9.9", OCI_ZONE_LOOPBACK}, {"10.255.1.1", OCI_ZONE_PRIVATE},
+		{"192.168.255.254", OCI_ZONE_PRIVATE}, {"169.254.169.254", OCI_ZONE_CLOSED},
+		{"169.254.1.1", OCI_ZONE_CLOSED}, {"0.0.0.0", OCI_ZONE_CLOSED},
+		{"224.0.0.1", OCI_ZONE_CLOSED}, {"::1", OCI_ZONE_LOOPBACK},
+		{"::ffff:127.0.0.1", OCI_ZONE_LOOPBACK}, {"::ffff:10.255.1.1", OCI_ZONE_PRIVATE},
+		{"::ffff:1.2.3.4", OCI_ZONE_PUBLIC}, {"fd00::1", OCI_ZONE_PRIVATE},
+		{"fe80::1", OCI_ZONE_CLOSED}, {"2606:4700::1", OCI_ZONE_PUBLIC},
+		{"64:ff9b::7f00:1", OCI_ZONE_CLOSED}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (zone(cases[i].address) != cases[i].zone)
+			fail_msg("%s", cases[i].address);
+	assert_true(oci_zone_allowed(OCI_ZONE_PUBLIC, OCI_ZONE_PUBLIC));
+	assert_true(oci_zone_allowed(OCI_ZONE_LOOPBACK, OCI_ZONE_PUBLIC));
+	assert_true(oci_zone_allowed(OCI_ZONE_LOOPBACK, OCI_ZONE_LOOPBACK));
+	assert_false(oci_zone_allowed(OCI_ZONE_PUBLIC, OCI_ZONE_PRIVATE));
+	assert_false(oci_zone_allowed(OCI_ZONE_PUBLIC, OCI_ZONE_LOOPBACK));
+	assert_false(oci_zone_allowed(OCI_ZONE_LOOPBACK, OCI_ZONE_PRIVATE));
+	assert_false(oci_zone_allowed(OCI_ZONE_CLOSED, OCI_ZONE_CLOSED));
+}
+
+static void test_redirects(void **state)
+{
+	static const struct {
+		const char *from, *to;
+		bool allowed, same;
+	} cases[] = {
+		{"https://a.example/x", "https://a.example/y", true, true},
+		{"https://a.example/x", "https://a.example:443/y", true, true},
+		{"https://a.example/x", "https://A.example/y", true, true},
+		{"https://a.example/x", "https://a.example:444/y", true, false},
+		{"https://a.example/x", "https://b.example/y", true, false},
+		{"https://a.example/x", "http://a.example/y", false, false},
+		{"http://localhost:5000/x", "https://a.example/y", true, false},
+		{"http://localhost:5000/x", "http://localhost:5000/y", true, true},
+		{"http://localhost:5000/x", "http://localhost:5001/y", true, false},
+		{"https://a.example/x", "https://u:p@a.example/y", false, false},
+		{"https://a.example/x", "file:///etc/passwd", false, false},
+		{"https://a.example/x", "ftp://a.example/y", false, false},
+		{"https://a.example/x", "/relative", false, false},
+		{"https://a.example/x", "", false, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool same, allowed = oci_redirect_allowed(cases[i].from, cases[i].to, &same);
+
+		if (allowed != cases[i].allowed || same != cases[i].same)
+			fail_msg("%s to %s: %d %d", cases[i].from, cases[i].to, allowed, same);
+	}
+	assert_true(oci_host_is_loopback("localhost:5000"));
+	assert_true(oci_host_is_loopback("127.0.0.1"));
+	assert_true(oci_host_is_loopback("[::1]:80"));
+	assert_false(oci_host_is_loopback("127.0.0.1.example"));
+	assert_false(oci_host_is_loopback("localhost.example:1"));
+	assert_false(oci_host_is_loopback("1.2.3.4"));
 }
 
 /* --- layers --- */
@@ -529,6 +696,11 @@ int main(void)
 		cmocka_unit_test(test_many_layers),
 		cmocka_unit_test(test_config),
 		cmocka_unit_test(test_saved),
+		cmocka_unit_test(test_challenges),
+		cmocka_unit_test(test_tokens),
+		cmocka_unit_test(test_credentials),
+		cmocka_unit_test(test_zones),
+		cmocka_unit_test(test_redirects),
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_merge_refuses),
 		cmocka_unit_test(test_merge_limits),

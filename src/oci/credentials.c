@@ -1,0 +1,114 @@
+#include "oci/credentials.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "proto/base64.h"
+#include "proto/json_tree.h"
+
+/* Whether it is "user:password" that can stand in a header. */
+static bool usable(const char *text)
+{
+	return strchr(text, ':') && *text != ':' && strlen(text) < OCI_CREDENTIALS_MAX &&
+	       !strpbrk(text, "\r\n");
+}
+
+int oci_credentials_parse(const char *option, struct oci_credentials *ret, struct error *e)
+{
+	_cleanup_free_ char *text = NULL;
+	int r = 0;
+
+	if (*option == '@')
+		r = file_read(AT_FDCWD, option + 1, OCI_CREDENTIALS_MAX, &text, NULL);
+	if (r < 0)
+		return error_set_errno(
+			e, ERROR_USAGE, -r, "--registry-auth: cannot read %.200s", option + 1);
+	if (text)
+		text[strcspn(text, "\r\n")] = '\0';
+	*ret = (struct oci_credentials){.helper = false};
+	r = usable(text ? text : option) ? 0 : -EINVAL;
+	if (r == 0)
+		memcpy(ret->text, text ? text : option, strlen(text ? text : option) + 1);
+	if (text)
+		explicit_bzero(text, strlen(text));
+	return r < 0 ? error_set(e, ERROR_USAGE, EINVAL,
+			       "--registry-auth must be USER:PASSWORD, or @FILE with that in it")
+		     : 0;
+}
+
+/* Docker's keys are registries, some with a scheme and a path. */
+static bool is_for(const char *key, const char *registry)
+{
+	const char *host = strstr(key, "://");
+	size_t n = strlen(registry);
+
+	host = host ? host + 3 : key;
+	return strncmp(host, registry, n) == 0 && (host[n] == '\0' || host[n] == '/');
+}
+
+static void take(const json_t *entry, struct oci_credentials *c)
+{
+	const char *auth = json_string_value(json_object_get(entry, "auth"));
+	const char *user = json_string_value(json_object_get(entry, "username"));
+	const char *password = json_string_value(json_object_get(entry, "password"));
+	uint8_t decoded[OCI_CREDENTIALS_MAX + 4];
+	ptrdiff_t n = -1;
+
+	if (auth && base64_decoded_max(strlen(auth)) < sizeof(decoded))
+		n = base64_decode(decoded, auth, strlen(auth));
+	if (n > 0 && n < OCI_CREDENTIALS_MAX && !memchr(decoded, 0, (size_t)n))
+		(void)snprintf(
+			c->text, sizeof(c->text), "%.*s", (int)n, (char *)decoded); /* fits */
+	else if (user && password &&
+		 snprintf(c->text, sizeof(c->text), "%s:%s", user, password) >= OCI_CREDENTIALS_MAX)
+		c->text[0] = '\0';
+	explicit_bzero(decoded, sizeof(decoded));
+	if (!usable(c->text))
+		c->text[0] = '\0';
+}
+
+void oci_credentials_of_docker(
+	const char *text, size_t n, const char *registry, struct oci_credentials *ret)
+{
+	const char *reason, *key;
+	json_t *o = json_tree_parse(text, n, JSON_TREE_NO_NUL, &reason), *entry;
+
+	*ret = (struct oci_credentials){.helper = false};
+	json_object_foreach(json_object_get(o, "auths"), key, entry)
+	{
+		if (!*ret->text && is_for(key, registry))
+			take(entry, ret);
+	}
+	ret->helper = json_object_get(o, "credsStore") ||
+		      json_object_get(json_object_get(o, "credHelpers"), registry);
+	json_decref(o);
+}
+
+void oci_credentials_find(const char *registry, struct oci_credentials *ret)
+{
+	const char *folder = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
+	_cleanup_free_ char *path = NULL, *text = NULL;
+	size_t n = 0;
+
+	*ret = (struct oci_credentials){.helper = false};
+	if (folder && *folder)
+		path = str_printf("%s/config.json", folder);
+	else if (home && *home)
+		path = str_printf("%s/.docker/config.json", home);
+	if (!path || file_read(AT_FDCWD, path, OCI_DOCKER_CONFIG_MAX, &text, &n) < 0)
+		return;
+	oci_credentials_of_docker(text, n, registry, ret);
+	explicit_bzero(text, n);
+}
+
+void oci_credentials_done(struct oci_credentials *c)
+{
+	explicit_bzero(c, sizeof(*c));
+}
