@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "image/words.h"
 
 enum { SHOWN = 60 };
 
@@ -140,20 +141,6 @@ static int apply_workdir(
 
 /* --- the command --- */
 
-int oci_settings_quote(struct buf *out, const char *argument)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789@%+=:,./_-";
-	int r;
-
-	if (*argument && !argument[strspn(argument, plain)])
-		return buf_add_str(out, argument);
-	r = buf_add_str(out, "'");
-	for (const char *p = argument; *p && r == 0; p++)
-		r = *p == '\'' ? buf_add_str(out, "'\\''") : buf_add_u8(out, (uint8_t)*p);
-	return r == 0 ? buf_add_str(out, "'") : r;
-}
-
 static int add_words(struct buf *line, const struct oci_strings *words)
 {
 	int r = 0;
@@ -162,7 +149,7 @@ static int add_words(struct buf *line, const struct oci_strings *words)
 		if (buf_len(line))
 			r = buf_add_str(line, " ");
 		if (r == 0)
-			r = oci_settings_quote(line, words->items[i]);
+			r = words_quote(line, words->items[i]);
 	}
 	return r;
 }

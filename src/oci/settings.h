@@ -17,7 +17,4 @@
 int oci_settings_apply(const struct oci_config *c, struct rootfs *f, struct image_config *to,
 	struct buf *notes, struct error *e);
 
-/* Appends an argument as a shell's word: 0, -ENOMEM or -EMSGSIZE. */
-int oci_settings_quote(struct buf *out, const char *argument);
-
 #endif

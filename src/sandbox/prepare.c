@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "image/verify.h"
+#include "image/words.h"
 #include "image/workdir.h"
 #include "io/program.h"
 #include "proto/agent_wire.h"
@@ -208,22 +209,46 @@ static int await_exit(struct booting *b, bool detach, int *ret_status, struct er
 	return r;
 }
 
-/* Runs a shell command of the template as its user; status as above. detach: leaves it running,
- * with status 0. */
+/* What runs a command: a shell, or itself where the image has none. The words are in `line`. */
+static int command_words(struct booting *b, const char *command, char line[CONFIG_TEXT_MAX + 1],
+	const char *argv[WORDS_MAX], struct error *e)
+{
+	struct agent_hello_reply hello;
+	int r = agent_hello(b->agent, b->deadline_ns, &hello, e);
+
+	if (r < 0)
+		return r;
+	(void)snprintf(line, CONFIG_TEXT_MAX + 1, "%s", command); /* fits: config_set_text */
+	if (hello.facts & AGENT_FACT_SHELL) {
+		argv[0] = "/bin/sh";
+		argv[1] = "-c";
+		argv[2] = line;
+		return 3;
+	}
+	r = words_split(line, argv, WORDS_MAX);
+	return r > 0 ? r
+		     : error_set(e, ERROR_BAD_IMAGE, EINVAL,
+			       "the image has no /bin/sh to run a command: %.200s", command);
+}
+
+/* Runs a command of the template as its user; status as above. detach: leaves it running, with
+ * status 0. */
 static int run_command(
 	struct booting *b, const char *command, bool detach, int *ret_status, struct error *e)
 {
 	const struct image_config *c = b->o->config;
-	const char *argv[] = {"/bin/sh", "-c", command};
+	char line[CONFIG_TEXT_MAX + 1];
+	const char *argv[WORDS_MAX];
+	int count = command_words(b, command, line, argv, e);
 	const struct agent_exec x = {
 		.flags = detach ? AGENT_EXEC_DETACHED : 0,
 		.user = c->user,
 		.cwd = c->workdir,
 		.tag = "",
-		.argv = {.array = argv, .count = ARRAY_SIZE(argv)},
+		.argv = {.array = argv, .count = (uint32_t)count},
 		.env = {.array = (const char *const *)c->env, .count = (uint32_t)c->env_count},
 	};
-	int r = agent_exec_start(b->agent, &x, e);
+	int r = count < 0 ? count : agent_exec_start(b->agent, &x, e);
 
 	return r == 0 ? await_exit(b, detach, ret_status, e) : r;
 }

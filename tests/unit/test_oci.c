@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "image/words.h"
 #include "oci/challenge.h"
 #include "oci/credentials.h"
 #include "oci/destination.h"
@@ -422,6 +423,39 @@ static void test_redirects(void **state)
 	assert_false(oci_host_is_loopback("1.2.3.4"));
 }
 
+/* --- commands --- */
+
+static void test_words(void **state)
+{
+	static const char *const arguments[] = {
+		"plain", "", "it's", "a b", "$HOME", "'", "\\", "x\ny", "|"};
+	static const char *const refused[] = {
+		"a | b", "echo $X", "'open", "a\\", "a; b", "\"a\"", "a > b"};
+	const char *words[16];
+	struct buf line = BUF_INIT(1024);
+	char text[64];
+
+	for (size_t i = 0; i < 9; i++) {
+		if (i)
+			assert_int_equal(buf_add_str(&line, " "), 0);
+		assert_int_equal(words_quote(&line, arguments[i]), 0);
+	}
+	assert_int_equal(buf_add_u8(&line, 0), 0);
+	assert_int_equal(words_split((char *)line.data + line.start, words, 16), 9);
+	for (size_t i = 0; i < 9; i++)
+		assert_string_equal(words[i], arguments[i]);
+	buf_done(&line);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		(void)snprintf(text, sizeof(text), "%s", refused[i]);
+		assert_int_equal(words_split(text, words, 16), -EINVAL);
+	}
+	(void)snprintf(text, sizeof(text), "  a\tb  c\\ d ");
+	assert_int_equal(words_split(text, words, 2), -E2BIG);
+	(void)snprintf(text, sizeof(text), "  a\tb  c\\ d ");
+	assert_int_equal(words_split(text, words, 3), 3);
+	assert_string_equal(words[2], "c d");
+}
+
 /* --- layers --- */
 
 /* What a tree is written to: a line for each entry. */
@@ -701,6 +735,7 @@ int main(void)
 		cmocka_unit_test(test_credentials),
 		cmocka_unit_test(test_zones),
 		cmocka_unit_test(test_redirects),
+		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_merge_refuses),
 		cmocka_unit_test(test_merge_limits),
