@@ -1,0 +1,474 @@
+/* HTTP/2 of intercepted connections, between a program and a server that nghttp2 plays. */
+#include "test.h"
+
+#include "base/cleanup.h"
+#include "h2_peer.h"
+
+struct scene {
+	struct fixture f;
+	struct peer guest, server;
+};
+
+static void open_scene(struct scene *s, const char *host)
+{
+	assert_true(fixture_open(&s->f, EXCHANGE_HTTP2, host, 443));
+	assert_true(peer_open(&s->guest, &s->f, EXCHANGE_GUEST));
+	assert_true(peer_open(&s->server, &s->f, EXCHANGE_SERVER));
+}
+
+static void close_scene(struct scene *s)
+{
+	fixture_close(&s->f);
+	peer_close(&s->guest);
+	peer_close(&s->server);
+}
+
+static void run(struct scene *s)
+{
+	bool more = true;
+
+	while (more) {
+		more = peer_move(&s->guest);
+		more = peer_move(&s->server) || more;
+	}
+}
+
+static void expect(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("no '%s' in:\n%s", part, text);
+}
+
+#define PLAIN ":method=GET\n:scheme=https\n:authority=plain.test\n:path=/\n"
+#define API   ":method=POST\n:scheme=https\n:authority=api.test\n:path=/a?b=c\n"
+#define HELD  ":method=GET\n:scheme=https\n:authority=held.test\n:path=/\n"
+
+/* --- what passes --- */
+
+static void a_request_is_written_anew(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "api.test");
+	(void)peer_request(&s.guest,
+		API "authorization=mine\nhost=api.test:443\nte=trailers\nx-key=" PLACEHOLDER
+		    "\ncontent-length=4\naccept-encoding=gzip",
+		"body", 0, NULL);
+	run(&s);
+	assert_string_equal(peer_log(&s.server),
+		"1 :method=POST\n1 :scheme=https\n1 :authority=api.test\n1 :path=/a?b=c\n"
+		"1 x-key=" HELD_SECRET " (hidden)\n1 authorization=Bearer " RULE_SECRET
+		" (hidden)\n"
+		"1 x-fixed=yes (hidden)\n1 accept-encoding=identity\n1 content-length=4\n"
+		"1 te=trailers\n1 DATA body\n1 END\n");
+	assert_string_equal(peer_log(&s.guest), "1 :status=200\n1 DATA ok\n1 END\n");
+	assert_string_equal(fixture_log(&s.f), "POST /a 200 allowed 4 2 held rule\n");
+	close_scene(&s);
+}
+
+static void secrets_do_not_come_back(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "api.test");
+	s.server.answer = (struct peer_answer){
+		.fields = ":status=200\nx=" HELD_SECRET "\ncontent-length=38\nalt-svc=h3\n",
+		.body = HELD_SECRET "-" RULE_SECRET "-",
+		.trailers = "grpc-status=0\ngrpc-message=" RULE_SECRET};
+	(void)peer_request(&s.guest, API, NULL, 0, NULL);
+	run(&s);
+	assert_string_equal(peer_log(&s.guest),
+		"1 :status=200\n1 x=" HELD_SCRUBBED "\n1 content-length=38\n1 DATA " HELD_SCRUBBED
+		"-" RULE_SCRUBBED "-\n1 grpc-status=0\n1 grpc-message=" RULE_SCRUBBED "\n1 END\n");
+	close_scene(&s);
+}
+
+static void trailers_and_interim_answers_pass(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "plain.test");
+	s.server.answer.interim = ":status=103\nlink=x\n";
+	(void)peer_request(&s.guest, PLAIN "expect=100-continue", "abc", 0, "x-sum=1\nx-fixed=no");
+	run(&s);
+	assert_string_equal(peer_log(&s.guest),
+		"1 :status=100\n1 :status=103\n1 link=x\n1 :status=200\n1 DATA ok\n1 END\n");
+	expect(peer_log(&s.server), "1 DATA abc\n1 x-sum=1\n1 END\n");
+	close_scene(&s);
+}
+
+static void heads_without_bodies_pass(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "held.test");
+	s.server.answer = (struct peer_answer){
+		.fields = ":status=200\ncontent-encoding=gzip\ncontent-length=99\n"};
+	(void)peer_request(&s.guest, ":method=HEAD\n:scheme=https\n:authority=held.test\n:path=/\n",
+		NULL, 0, NULL);
+	run(&s);
+	assert_string_equal(peer_log(&s.guest),
+		"1 :status=200\n1 content-encoding=gzip\n1 content-length=99\n1 END\n");
+	close_scene(&s);
+}
+
+static void large_bodies_pass_both_ways(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "held.test");
+	s.server.answer.endless = 5 << 20;
+	for (unsigned i = 0; i < 3; i++)
+		(void)peer_request(&s.guest, HELD, NULL, 3 << 20, NULL);
+	run(&s);
+	assert_int_equal(s.server.bytes, 9 << 20);
+	assert_int_equal(s.guest.bytes, 15 << 20);
+	assert_int_equal(s.f.records, 3);
+	close_scene(&s);
+}
+
+/* --- what is refused --- */
+
+static const struct refused_row {
+	const char *host, *fields;
+	unsigned status; /* 0: the stream is reset */
+} refused[] = {
+	{"plain.test", ":method=GET\n:scheme=https\n:authority=evil.test\n:path=/\n", 421},
+	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test:80\n:path=/\n", 421},
+	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test.\n:path=/\n", 421},
+	{"plain.test", PLAIN "host=evil.test", 421},
+	{"plain.test", ":method=GET\n:scheme=https\n:path=/\nhost=evil.test", 421},
+	{"plain.test", ":method=GET\n:scheme=https\n:authority=x@plain.test\n:path=/\n", 421},
+	{"plain.test", PLAIN "host=plain.test\nhost=plain.test", 0},
+	{"plain.test", ":method=GET\n:scheme=http\n:authority=plain.test\n:path=/\n", 400},
+	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test\n:path=/#a\n", 400},
+	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test\n:path=x\n", 0},
+	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test\n:path=/a b\n", 0},
+	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test\n:path=*\n", 0},
+	{"plain.test", ":method=CONNECT\n:authority=plain.test:443\n", 405},
+	{"plain.test", ":method=GET\n:scheme=https\n:path=/\n", 0},
+	{"plain.test", ":method=GET\n:method=GET\n:scheme=https\n:authority=plain.test\n:path=/\n",
+		0},
+	{"plain.test", "a=b\n" PLAIN, 0},
+	{"plain.test", PLAIN ":path=/\n", 0},
+	{"plain.test", PLAIN "connection=close", 0},
+	{"plain.test", PLAIN "transfer-encoding=chunked", 0},
+	{"plain.test", PLAIN "upgrade=websocket", 0},
+	{"plain.test", PLAIN "te=gzip", 0},
+	{"plain.test", PLAIN "content-length=5\ncontent-length=5", 0},
+	{"plain.test", PLAIN "content-length=x", 0},
+	{"plain.test", PLAIN "content-length=5", 0},
+	{"plain.test", PLAIN "a=\x01", 400},
+	{"plain.test", PLAIN "a=b\rc", 400},
+	{"plain.test", PLAIN "a b=c", 400},
+	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test\n:path=/denied?x\n", 403},
+	{"unknown.test", ":method=GET\n:scheme=https\n:authority=unknown.test\n:path=/\n", 502},
+};
+
+static void bad_requests_are_refused(void **state)
+{
+	char status[24];
+	struct scene s;
+
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		const struct refused_row *row = &refused[i];
+
+		open_scene(&s, row->host);
+		s.f.denied = "/denied";
+		(void)peer_request(&s.guest, row->fields, NULL, 0, NULL);
+		run(&s);
+		if (s.server.heads)
+			fail_msg("%s: went to the server", row->fields);
+		(void)snprintf(status, sizeof(status), "1 :status=%u\n", row->status);
+		expect(peer_log(&s.guest), row->status ? status : "1 RESET 1\n");
+		expect(fixture_log(&s.f), row->status ? " denied 0 0\n" : " 400 denied 0 0\n");
+		assert_int_equal(exchange_state(s.f.x), EXCHANGE_GOING);
+		close_scene(&s);
+	}
+}
+
+/* A body is not waited for, and the connection goes on. */
+static void a_refused_body_is_dropped(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "plain.test");
+	s.f.denied = "/denied";
+	(void)peer_request(&s.guest,
+		":method=POST\n:scheme=https\n:authority=plain.test\n:path=/denied\n", NULL,
+		1 << 20, NULL);
+	run(&s);
+	(void)peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+	run(&s);
+	expect(peer_log(&s.guest), "1 :status=403\n");
+	expect(peer_log(&s.guest), "3 :status=200\n");
+	assert_int_equal(s.server.bytes, 0);
+	close_scene(&s);
+}
+
+static void heads_have_limits(void **state)
+{
+	struct buf b = BUF_INIT(1 << 20);
+	struct scene s;
+
+	for (unsigned fields = 200; fields <= 270; fields += 70) {
+		buf_clear(&b);
+		(void)buf_add_str(&b, PLAIN);
+		for (unsigned i = 0; i < fields; i++)
+			(void)buf_printf(&b, "x-%u=y\n", i);
+		(void)buf_add(&b, "", 1);
+		open_scene(&s, "plain.test");
+		(void)peer_request(&s.guest, (const char *)buf_head(&b), NULL, 0, NULL);
+		run(&s);
+		expect(peer_log(&s.guest), fields == 200 ? "1 :status=200\n" : "1 :status=431\n");
+		close_scene(&s);
+	}
+	buf_done(&b);
+}
+
+/* --- answers that are none --- */
+
+static void bad_answers_are_502(void **state)
+{
+	static const char *const bad[] = {":status=200\ncontent-encoding=gzip\n",
+		":status=200\na=b\rc\n", ":status=200\na b=c\n"};
+	struct scene s;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		open_scene(&s, "held.test");
+		s.server.answer.fields = bad[i];
+		s.server.answer.endless = 1 << 20; /* so that there is something to reset */
+		(void)peer_request(&s.guest, HELD, NULL, 0, NULL);
+		run(&s);
+		expect(peer_log(&s.guest), "1 :status=502\n");
+		assert_string_equal(fixture_log(&s.f), "GET / 502 failed 0 0\n");
+		expect(peer_log(&s.server), "1 RESET 8\n");
+		close_scene(&s);
+	}
+}
+
+static void resets_pass_both_ways(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "plain.test");
+	s.server.answer.silent = true;
+	(void)peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+	(void)peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+	run(&s);
+	(void)nghttp2_submit_rst_stream(s.server.n, 0, 1, NGHTTP2_ENHANCE_YOUR_CALM);
+	(void)nghttp2_submit_rst_stream(s.guest.n, 0, 3, NGHTTP2_CANCEL);
+	run(&s);
+	expect(peer_log(&s.guest), "1 RESET 11\n");
+	expect(peer_log(&s.server), "3 RESET 8\n");
+	expect(fixture_log(&s.f), "GET / 0 failed 0 0\n");
+	expect(fixture_log(&s.f), "GET / 0 reset 0 0\n");
+	close_scene(&s);
+}
+
+/* As a server does that has enough of an upload. */
+static void an_early_answer_stops_the_request(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "plain.test");
+	s.server.answer.early = s.server.hold = true;
+	(void)peer_request(&s.guest, PLAIN, NULL, 64 << 20, NULL);
+	run(&s);
+	(void)nghttp2_submit_rst_stream(s.server.n, 0, 1, NGHTTP2_NO_ERROR);
+	run(&s);
+	expect(peer_log(&s.guest), "1 :status=200\n1 DATA ok\n1 END\n");
+	assert_int_equal(s.f.records, 1);
+	expect(fixture_log(&s.f), "GET / 200 allowed ");
+	assert_true(nghttp2_session_get_stream_user_data(s.guest.n, 1) == NULL);
+	close_scene(&s);
+}
+
+static void a_server_that_goes_away_is_passed_on(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "plain.test");
+	s.server.answer.silent = true;
+	for (unsigned i = 0; i < 3; i++)
+		(void)peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+	run(&s);
+	(void)nghttp2_submit_goaway(s.server.n, 0, 1, NGHTTP2_NO_ERROR, NULL, 0);
+	run(&s);
+	expect(peer_log(&s.guest), "3 RESET 7\n"); /* refused: it may be tried again */
+	expect(peer_log(&s.guest), "5 RESET 7\n");
+	expect(peer_log(&s.guest), "GOAWAY 0\n");
+	peer_respond(&s.server, 1); /* silent: the first waits */
+	s.server.answer.silent = false;
+	peer_respond(&s.server, 1);
+	run(&s);
+	expect(peer_log(&s.guest), "1 DATA ok\n1 END\n");
+	assert_int_equal(exchange_state(s.f.x), EXCHANGE_DONE);
+	close_scene(&s);
+}
+
+static void a_server_that_is_gone_is_502(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "plain.test");
+	exchange_fail_server(s.f.x, "no certificate");
+	(void)peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+	run(&s);
+	expect(peer_log(&s.guest), "1 :status=502\n");
+	expect(peer_log(&s.guest), "mayfly: no certificate\n");
+	close_scene(&s);
+
+	open_scene(&s, "plain.test");
+	s.server.answer.silent = true;
+	(void)peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+	run(&s);
+	exchange_receive_end(s.f.x, EXCHANGE_SERVER);
+	run(&s);
+	expect(peer_log(&s.guest), "1 :status=502\n");
+	expect(peer_log(&s.guest), "GOAWAY 0\n");
+	assert_int_equal(exchange_state(s.f.x), EXCHANGE_DONE);
+	close_scene(&s);
+}
+
+static void a_guest_that_is_gone_ends_it(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "plain.test");
+	s.server.answer.silent = true;
+	(void)peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+	run(&s);
+	exchange_receive_end(s.f.x, EXCHANGE_GUEST);
+	assert_int_equal(exchange_state(s.f.x), EXCHANGE_FAILED);
+	exchange_free(s.f.x);
+	s.f.x = NULL;
+	assert_string_equal(fixture_log(&s.f), "GET / 0 reset 0 0\n");
+	close_scene(&s);
+}
+
+/* --- limits --- */
+
+static void what_is_not_taken_holds_the_sender(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "held.test");
+	s.guest.hold = s.server.hold = true;
+	s.server.answer.early = true;
+	s.server.answer.endless = 32 << 20;
+	for (unsigned i = 0; i < 20; i++)
+		(void)peer_request(&s.guest, HELD, NULL, 32 << 20, NULL);
+	run(&s);
+	assert_int_equal(exchange_state(s.f.x), EXCHANGE_GOING);
+	assert_true(s.guest.bytes <= 65535 && s.server.bytes <= 65535); /* the peers' windows */
+	assert_true(exchange_memory(s.f.x) < 5 * EXCHANGE_HELD_MAX);
+	close_scene(&s);
+}
+
+static void streams_have_a_limit(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "plain.test");
+	s.server.answer.silent = true;
+	for (unsigned i = 0; i < 150; i++)
+		(void)peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+	run(&s); /* the client has not seen the settings when it begins */
+	assert_true(s.server.heads >= EXCHANGE_STREAMS_MAX - 1 &&
+		    s.server.heads <= EXCHANGE_STREAMS_MAX);
+	close_scene(&s);
+}
+
+static void rapid_resets_end_the_connection(void **state)
+{
+	struct scene s;
+	int32_t id;
+
+	open_scene(&s, "plain.test");
+	for (unsigned i = 0; i < 3000 && exchange_state(s.f.x) == EXCHANGE_GOING; i++) {
+		id = peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+		(void)peer_move(&s.guest);
+		(void)nghttp2_submit_rst_stream(s.guest.n, 0, id, NGHTTP2_CANCEL);
+		(void)peer_move(&s.guest);
+		assert_true(exchange_memory(s.f.x) < 4 << 20);
+	}
+	assert_int_not_equal(exchange_state(s.f.x), EXCHANGE_GOING);
+	close_scene(&s);
+}
+
+/* Raw frames behind the preface and settings of the client. Returns what was taken. */
+static size_t flood(struct scene *s, const uint8_t *frame, size_t bytes, unsigned times)
+{
+	size_t taken = 0, n;
+
+	run(s);
+	for (unsigned i = 0; i < times; i++) {
+		n = exchange_receive(s->f.x, EXCHANGE_GUEST, frame, bytes);
+		taken += n;
+		if (n < bytes || exchange_state(s->f.x) != EXCHANGE_GOING)
+			break;
+	}
+	return taken;
+}
+
+static void floods_are_bounded(void **state)
+{
+	static const uint8_t ping[17] = {0, 0, 8, 6}, settings[9] = {0, 0, 0, 4},
+			     begin[12] = {0, 0, 3, 1, 0, 0, 0, 0, 1, 0x82, 0x87, 0x84},
+			     more[10] = {0, 0, 1, 9, 0, 0, 0, 0, 1, 0x84};
+	struct scene s;
+
+	open_scene(&s, "plain.test"); /* nobody reads the acknowledgements */
+	assert_true(flood(&s, ping, sizeof(ping), 1000000) < 1000000);
+	assert_true(exchange_memory(s.f.x) < 1 << 20);
+	close_scene(&s);
+
+	open_scene(&s, "plain.test");
+	assert_true(flood(&s, settings, sizeof(settings), 1000000) < 1000000);
+	close_scene(&s);
+
+	open_scene(&s, "plain.test");
+	(void)flood(&s, begin, sizeof(begin), 1);
+	assert_true(flood(&s, more, sizeof(more), 1000) < 1000);
+	assert_int_not_equal(exchange_state(s.f.x), EXCHANGE_GOING);
+	close_scene(&s);
+}
+
+static void what_is_no_http2_fails(void **state)
+{
+	struct fixture f;
+
+	assert_true(fixture_open(&f, EXCHANGE_HTTP2, "plain.test", 443));
+	(void)fixture_feed(&f, EXCHANGE_GUEST, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, SIZE_MAX);
+	assert_int_equal(exchange_state(f.x), EXCHANGE_FAILED);
+	assert_true(exchange_reason(f.x)[0]);
+	fixture_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_request_is_written_anew),
+		cmocka_unit_test(secrets_do_not_come_back),
+		cmocka_unit_test(trailers_and_interim_answers_pass),
+		cmocka_unit_test(heads_without_bodies_pass),
+		cmocka_unit_test(large_bodies_pass_both_ways),
+		cmocka_unit_test(bad_requests_are_refused),
+		cmocka_unit_test(a_refused_body_is_dropped),
+		cmocka_unit_test(heads_have_limits),
+		cmocka_unit_test(bad_answers_are_502),
+		cmocka_unit_test(resets_pass_both_ways),
+		cmocka_unit_test(an_early_answer_stops_the_request),
+		cmocka_unit_test(a_server_that_goes_away_is_passed_on),
+		cmocka_unit_test(a_server_that_is_gone_is_502),
+		cmocka_unit_test(a_guest_that_is_gone_ends_it),
+		cmocka_unit_test(what_is_not_taken_holds_the_sender),
+		cmocka_unit_test(streams_have_a_limit),
+		cmocka_unit_test(rapid_resets_end_the_connection),
+		cmocka_unit_test(floods_are_bounded),
+		cmocka_unit_test(what_is_no_http2_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
