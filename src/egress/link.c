@@ -113,7 +113,7 @@ static void on_connection(void *arg, uint32_t events)
 int link_init(struct link *k, struct loop *l, int listen_fd)
 {
 	k->loop = l;
-	buf_init(&k->in, LINK_LINE_MAX);
+	buf_init_secret(&k->in, LINK_LINE_MAX); /* policies */
 	buf_init(&k->out, LINK_OUT_MAX);
 	k->listener.on = on_connection;
 	k->client.on = on_client;

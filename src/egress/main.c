@@ -4,9 +4,11 @@
  * (docs/egress-protocol.md). 5 and 6, which may be missing, are files of those who vouch for TLS servers. It is born in a jail with the host's network (jail/launcher.h). It gives up all
  * paths, installs its filter of system calls, and then begins to read. */
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <time.h>
@@ -54,11 +56,20 @@ static int confine(struct error *e)
 	return filter_install(calls_filter(), e);
 }
 
+/* A policy has secrets in it: nothing of it stays behind in free memory. */
+static void free_wiped(void *p)
+{
+	if (p)
+		explicit_bzero(p, malloc_usable_size(p));
+	free(p);
+}
+
 /* jansson would look for /dev/urandom, and find nothing in the jail. */
-static void seed_json(void)
+static void prepare_json(void)
 {
 	size_t seed = 0;
 
+	json_set_alloc_funcs(malloc, free_wiped);
 	(void)!getrandom(&seed, sizeof(seed), 0); /* so few bytes never fail; 0 lets jansson draw */
 	json_object_seed(seed);
 }
@@ -81,7 +92,7 @@ int main(void)
 	log_open("mayfly-egress");
 	log_set_max_bytes(LOG_MAX_BYTES);
 	(void)signal(SIGPIPE, SIG_IGN); /* a second wall: all sends say MSG_NOSIGNAL */
-	seed_json();
+	prepare_json();
 	tzset(); /* gmtime() would look for the time zone when a certificate's dates are compared */
 	if (confine(&e) < 0 || worker_make(&o, &w, &e) < 0) {
 		(void)fprintf(stderr, "mayfly-egress: %s\n", e.message);
