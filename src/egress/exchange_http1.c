@@ -162,21 +162,22 @@ static bool asks_for_websocket(const struct http_head *head)
 	       strcmp(head->method, "GET") == 0;
 }
 
-static int check_version(struct exchange_request_state *q, const struct http_head *head)
+static void check_version(struct exchange_target *t, const struct http_head *head)
 {
-	if (head->minor == 1 && strncasecmp(head->target, "http://", 7) != 0)
-		return 0;
-	exchange_request_fail(q, head->minor ? 400 : 505, "denied",
-		head->minor ? "the request target has another scheme than this connection"
-			    : "HTTP/1.0 is not served on an intercepted host");
-	return -EINVAL;
+	if (head->minor == 0) {
+		t->wrong_status = 505;
+		t->wrong = "HTTP/1.0 is not served on an intercepted host";
+	} else if (strncasecmp(head->target, "http://", 7) == 0) {
+		t->wrong_status = 400;
+		t->wrong = "the request target has another scheme than this connection";
+	}
 }
 
 static void on_request_head(struct exchange *x)
 {
 	struct http1 *h = x->http1;
 	const struct http_head *head = http_parser_head(h->requests);
-	const struct exchange_target t = {.method = head->method,
+	struct exchange_target t = {.method = head->method,
 		.path = head->path,
 		.authority = head->host,
 		.host = http_header_get(&head->headers, "host")};
@@ -189,8 +190,8 @@ static void on_request_head(struct exchange *x)
 	h->close = !head->keep_alive;
 	h->chunked_up = head->chunked;
 	h->websocket = asks_for_websocket(head);
-	if (exchange_request_check(x, &h->q, &t) < 0 || check_version(&h->q, head) < 0 ||
-		send_request(x, head) < 0) {
+	check_version(&t, head);
+	if (exchange_request_check(x, &h->q, &t) < 0 || send_request(x, head) < 0) {
 		refuse(x, head->has_body || head->minor == 0);
 		return;
 	}

@@ -419,33 +419,36 @@ static int on_answer_head(struct stream *s, bool end)
 
 /* ---- requests ---- */
 
-static int deny(struct stream *s, unsigned status, const char *reason)
+static void find_wrong(const struct head *in, struct exchange_target *t)
 {
-	exchange_request_fail(&s->q, status, "denied", reason);
-	return -EINVAL;
+	t->wrong_status = 400;
+	if (http_header_count(&in->fields, "host") > 1)
+		t->wrong = "a request must have exactly one Host";
+	else if (!in->scheme || strcmp(in->scheme, "https") != 0)
+		t->wrong = "the scheme is not https";
+	else if (strchr(t->path, '#') || (t->path[0] != '/' && strcmp(t->path, "*") != 0))
+		t->wrong = "the path is malformed";
+	else
+		t->wrong_status = 0;
 }
 
 static int check_request(struct stream *s, const struct head *in)
 {
 	const struct way *w = &s->from[EXCHANGE_GUEST];
-	const struct exchange_target t = {.method = in->method ? in->method : "",
+	struct exchange_target t = {.method = in->method ? in->method : "",
 		.path = in->path ? in->path : "",
 		.authority = in->authority,
 		.host = http_header_get(&in->fields, "host")};
 
 	if (w->malformed)
-		return deny(s, 400, "a header is malformed");
-	if (fields_error(&w->head))
-		return deny(s, 431, "the headers are too large, or too many");
-	if (http_header_count(&in->fields, "host") > 1)
-		return deny(s, 400, "a request must have exactly one Host");
-	if (exchange_request_check(s->x, &s->q, &t) < 0)
+		exchange_request_fail(&s->q, 400, "denied", "a header is malformed");
+	else if (fields_error(&w->head))
+		exchange_request_fail(
+			&s->q, 431, "denied", "the headers are too large, or too many");
+	if (s->q.verdict)
 		return -EINVAL;
-	if (!in->scheme || strcmp(in->scheme, "https") != 0)
-		return deny(s, 400, "the scheme is not https");
-	if (strchr(t.path, '#') || (t.path[0] != '/' && strcmp(t.path, "*") != 0))
-		return deny(s, 400, "the path is malformed");
-	return 0;
+	find_wrong(in, &t);
+	return exchange_request_check(s->x, &s->q, &t);
 }
 
 static int submit_request(struct stream *s, struct block *b, bool with_body)

@@ -65,6 +65,8 @@ void exchange_authority(const struct exchange *x, char out[EXCHANGE_AUTHORITY_MA
 struct exchange_target {
 	const char *method, *path;
 	const char *authority, *host; /* each NULL if it was not sent */
+	unsigned wrong_status;	      /* what the protocol's part found wrong, else 0 */
+	const char *wrong;
 };
 
 /* 0 or -ENOMEM. */

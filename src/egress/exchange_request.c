@@ -77,6 +77,8 @@ int exchange_request_check(
 		return deny(q, 400, "the request does not say for which host it is");
 	if ((t->authority && !is_host(x, t->authority)) || (t->host && !is_host(x, t->host)))
 		return deny(q, 421, "the request is for another host than this connection");
+	if (t->wrong_status)
+		return deny(q, t->wrong_status, t->wrong);
 	if (judge(x, q) < 0)
 		return -EINVAL;
 	if (x->server_failed) {

@@ -91,8 +91,9 @@ static enum found look(
 	for (unsigned i = 0; i < s->count; i++) {
 		const struct scrub_pattern *t = &s->patterns[i];
 
-		if (memcmp(p, t->secret, left < t->bytes ? left : t->bytes) != 0)
-			continue;
+		if (*p != (uint8_t)*t->secret || (left > 1 && p[1] != (uint8_t)t->secret[1]) ||
+			memcmp(p, t->secret, left < t->bytes ? left : t->bytes) != 0)
+			continue; /* mostly decided by two bytes */
 		*ret = t;
 		return left < t->bytes ? BEGINNING : SECRET;
 	}
