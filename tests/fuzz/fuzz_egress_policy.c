@@ -1,8 +1,21 @@
 /* A sandbox's network policy: an error names what is wrong, and what is accepted can be judged. */
 #include "fuzz.h"
 
+#include "egress/intercept.h"
 #include "egress/policy.h"
 #include "proto/json_tree.h"
+
+static void intercepted(const struct intercept *i, const char *name)
+{
+	bool any = false;
+
+	for (unsigned n = 0; i && n < i->placeholder_count; n++) {
+		check(i->placeholders[n].secret < i->secret_count);
+		any = any || intercept_placeholder_is_for(&i->placeholders[n], name);
+	}
+	any = any || (i && intercept_find(i, name));
+	check(!i || any || !intercept_applies(i, name, i->port_count ? i->ports[0] : 443));
+}
 
 static void judge(const struct policy *p)
 {
@@ -14,6 +27,7 @@ static void judge(const struct policy *p)
 		check(policy_judge_name(p, names[i]).rule);
 		check(policy_judge(p, names[i], 0x01020304, 443).rule);
 		(void)policy_host(p, names[i]);
+		intercepted(p->intercept, names[i]);
 	}
 	check(policy_judge(p, NULL, 0xcb007101, 80).rule);
 	(void)policy_opens(p, 0x0a000001);
