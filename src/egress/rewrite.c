@@ -16,6 +16,7 @@ struct job {
 	const struct intercept *intercept;
 	const struct intercept_host *rule; /* or NULL */
 	const char *host;
+	struct scrub *scrub;
 	struct fields *out;
 	uint64_t *used;
 	struct rewrite_failure *why;
@@ -139,6 +140,7 @@ static int put_base64(struct job *j, const char *text, size_t n)
 	struct buf coded = BUF_INIT(2 * REWRITE_HEAD_MAX);
 	size_t bytes = base64_encoded_len(n);
 	char *p;
+	int r;
 
 	coded.secret = true;
 	p = (char *)buf_reserve(&coded, bytes);
@@ -146,9 +148,10 @@ static int put_base64(struct job *j, const char *text, size_t n)
 		return -ENOMEM;
 	base64_encode(p, text, n);
 	fields_put(j->out, p, bytes);
+	r = scrub_add(j->scrub, p, bytes);
 	buf_commit(&coded, bytes);
 	buf_done(&coded);
-	return 1;
+	return r < 0 ? r : 1;
 }
 
 /* Puts "Basic ..." if there is a placeholder in it. Returns whether it did, or an error. */
@@ -232,12 +235,13 @@ static int rewrite(struct job *j, const struct http_headers *in, const struct sc
 }
 
 int rewrite_request(const struct intercept *intercept, const char *host,
-	const struct http_headers *in, const struct scrub *scrub, struct fields *out,
-	uint64_t *used, struct rewrite_failure *why)
+	const struct http_headers *in, struct scrub *scrub, struct fields *out, uint64_t *used,
+	struct rewrite_failure *why)
 {
 	struct job j = {.intercept = intercept,
 		.rule = intercept_find(intercept, host),
 		.host = host,
+		.scrub = scrub,
 		.out = out,
 		.used = used,
 		.why = why};

@@ -22,11 +22,12 @@ struct rewrite_failure {
 	char reason[200]; /* without values */
 };
 
-/* Appends the fields of a request. Notes in *used (a bit for each secret) which secrets went into it. 0, or
+/* Appends the fields of a request. Credentials with a secret in their base64 are looked for in the answer, too
+ * (scrub_add). Notes in *used (a bit for each secret) which secrets went into it. 0, or
  * -EINVAL with *why filled, or -ENOMEM. */
 int rewrite_request(const struct intercept *intercept, const char *host,
-	const struct http_headers *in, const struct scrub *scrub, struct fields *out,
-	uint64_t *used, struct rewrite_failure *why);
+	const struct http_headers *in, struct scrub *scrub, struct fields *out, uint64_t *used,
+	struct rewrite_failure *why);
 
 /* Appends the trailers of a request: just those that may pass, as they came. */
 int rewrite_request_trailers(const struct intercept *intercept, const char *host,

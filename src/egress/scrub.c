@@ -10,22 +10,30 @@ struct scrub_pattern {
 	size_t stand_in_bytes;
 };
 
+static void add_text(
+	struct scrub *s, const struct secret *text, const struct intercept_placeholder *p)
+{
+	uint8_t first = (uint8_t)text->hidden[0];
+
+	s->patterns[s->count++] = (struct scrub_pattern){.secret = text->hidden,
+		.bytes = text->bytes,
+		.stand_in = p ? p->text : NULL,
+		.stand_in_bytes = p ? p->bytes : 0};
+	s->first[first / 8] |= (uint8_t)(1 << first % 8);
+}
+
 static void add_pattern(struct scrub *s, const struct intercept_secret *secret,
 	const struct intercept_placeholder *p)
 {
-	const char *text = secret->value.hidden;
+	const struct secret *value = &secret->value;
 
-	if (secret->value.bytes < INTERCEPT_SCRUB_MIN)
+	if (value->bytes < INTERCEPT_SCRUB_MIN)
 		return;
 	for (unsigned i = 0; i < s->count; i++)
-		if (s->patterns[i].bytes == secret->value.bytes &&
-			memcmp(s->patterns[i].secret, text, secret->value.bytes) == 0)
+		if (s->patterns[i].bytes == value->bytes &&
+			memcmp(s->patterns[i].secret, value->hidden, value->bytes) == 0)
 			return;
-	s->patterns[s->count++] = (struct scrub_pattern){.secret = text,
-		.bytes = secret->value.bytes,
-		.stand_in = p ? p->text : NULL,
-		.stand_in_bytes = p ? p->bytes : 0};
-	s->first[(uint8_t)text[0] / 8] |= (uint8_t)(1 << (uint8_t)text[0] % 8);
+	add_text(s, value, p);
 }
 
 /* Those that a rule names in its values. */
@@ -58,7 +66,7 @@ int scrub_init(struct scrub *s, struct intercept *intercept, const char *host)
 	*s = (struct scrub){0};
 	buf_init_secret(&s->held, INTERCEPT_SECRET_MAX);
 	/* One for each secret, as equal ones are added once. */
-	s->patterns = calloc(intercept->secret_count + 1, sizeof(s->patterns[0]));
+	s->patterns = calloc(intercept->secret_count + SCRUB_ADDED_MAX, sizeof(s->patterns[0]));
 	if (!s->patterns)
 		return -ENOMEM;
 	s->intercept = intercept_ref(intercept);
@@ -74,8 +82,27 @@ int scrub_init(struct scrub *s, struct intercept *intercept, const char *host)
 	return 0;
 }
 
+int scrub_add(struct scrub *s, const char *text, size_t bytes)
+{
+	struct secret *added = &s->added[s->added_count];
+
+	if (s->added_count == SCRUB_ADDED_MAX || bytes < INTERCEPT_SCRUB_MIN ||
+		bytes > INTERCEPT_SECRET_MAX)
+		return 0;
+	added->hidden = strndup(text, bytes);
+	if (!added->hidden)
+		return -ENOMEM;
+	added->bytes = bytes;
+	s->added_count++;
+	add_text(s, added, NULL);
+	qsort(s->patterns, s->count, sizeof(s->patterns[0]), by_length);
+	return 0;
+}
+
 void scrub_done(struct scrub *s)
 {
+	for (unsigned i = 0; i < s->added_count; i++)
+		secret_wipe(&s->added[i]);
 	intercept_unref(s->intercept);
 	free(s->patterns);
 	buf_done(&s->held);

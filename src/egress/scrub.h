@@ -6,7 +6,8 @@
  * filled up with asterisks. Of what came, at most the beginning of a secret waits for more; all else passes
  * at once.
  *
- * What this cannot find: a secret that the server has changed (base64, JSON escapes), compressed bytes
+ * What this cannot find: a secret that the server has changed (JSON escapes, base64 but that of the credentials
+ * that it was sent), compressed bytes
  * (whoever uses this asks for none and accepts none), and values below INTERCEPT_SCRUB_MIN bytes. */
 #ifndef EGRESS_SCRUB_H
 #define EGRESS_SCRUB_H
@@ -17,6 +18,9 @@
 
 #include "base/buf.h"
 #include "egress/intercept.h"
+#include "egress/secret.h"
+
+enum { SCRUB_ADDED_MAX = 4 };
 
 struct scrub_pattern;
 
@@ -26,11 +30,18 @@ struct scrub {
 	unsigned count;
 	uint8_t first[32]; /* a bit for each byte that a secret begins with */
 	struct buf held;   /* the beginning of a secret, perhaps */
+	struct secret added[SCRUB_ADDED_MAX];
+	unsigned added_count;
 };
 
 /* For answers of a host to requests with these rules. 0 or -ENOMEM; then it is as after scrub_done. */
 int scrub_init(struct scrub *s, struct intercept *intercept, const char *host);
 void scrub_done(struct scrub *s);
+
+/* Looks for another text, too, which becomes asterisks: credentials that were made of a secret. Of
+ * SCRUB_ADDED_MAX texts, of INTERCEPT_SCRUB_MIN to INTERCEPT_SECRET_MAX bytes; others are left out. Not
+ * after the first bytes. 0 or -ENOMEM. */
+int scrub_add(struct scrub *s, const char *text, size_t bytes);
 
 /* Whether there is anything to look for. */
 static inline bool scrub_active(const struct scrub *s)

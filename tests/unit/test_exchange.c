@@ -583,6 +583,27 @@ static void a_server_that_cannot_be_had_is_502(void **state)
 	fixture_close(&f);
 }
 
+/* A server may also tell the credentials as they came. */
+static void credentials_do_not_come_back(void **state)
+{
+	static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 38\r\n\r\n"
+				     "Basic dXNlcjpzay1yZWFsLTV1cDNyNWVjcmV0";
+	struct fixture f;
+
+	assert_true(fixture_open(&f, EXCHANGE_HTTP1, "held.test", 443));
+	feed(&f, EXCHANGE_GUEST,
+		"GET / HTTP/1.1\r\nHost: held.test\r\n"
+		"Authorization: Basic dXNlcjpzay1tZmx5LTAxMjM0NTY3ODk=\r\n\r\n",
+		SIZE_MAX);
+	assert_non_null(strstr(
+		fixture_sent(&f, EXCHANGE_SERVER), "Basic dXNlcjpzay1yZWFsLTV1cDNyNWVjcmV0\r\n"));
+	feed(&f, EXCHANGE_SERVER, answer, 1);
+	assert_non_null(strstr(fixture_sent(&f, EXCHANGE_GUEST),
+		"\r\n\r\nBasic ********************************"));
+	assert_null(strstr(fixture_sent(&f, EXCHANGE_GUEST), "dXNl"));
+	fixture_close(&f);
+}
+
 static void cut_answers_are_no_answers(void **state)
 {
 	struct fixture f;
@@ -754,6 +775,7 @@ int main(void)
 		cmocka_unit_test(a_refused_websocket_is_an_answer),
 		cmocka_unit_test(unknown_secrets_are_502),
 		cmocka_unit_test(a_server_that_cannot_be_had_is_502),
+		cmocka_unit_test(credentials_do_not_come_back),
 		cmocka_unit_test(cut_answers_are_no_answers),
 		cmocka_unit_test(what_nobody_asked_for_ends_the_connection),
 		cmocka_unit_test(what_is_not_sent_holds_the_sender),
