@@ -333,6 +333,7 @@ static bool decrypt(struct middle *m, struct leg *leg)
 		taken = exchange_receive(m->exchange, leg->side, space, (size_t)n);
 		if (buf_add(&leg->plain, space + taken, (size_t)n - taken) < 0)
 			cut_off(m, leg, "out of memory");
+		explicit_bzero(space, (size_t)n); /* an answer may say a secret */
 	} else if (n == TLS_EOF) {
 		leg->ended = true;
 		exchange_receive_end(m->exchange, leg->side);
@@ -532,10 +533,10 @@ int middle_new(const struct middle_options *o, struct middle **ret)
 	if (!m)
 		return -ENOMEM;
 	m->o = *o;
-	m->guest = (struct leg){
-		.watch = o->guest, .side = EXCHANGE_GUEST, .plain = BUF_INIT(TLS_PLAIN_MAX)};
-	m->server = (struct leg){
-		.watch = o->remote, .side = EXCHANGE_SERVER, .plain = BUF_INIT(TLS_PLAIN_MAX)};
+	m->guest = (struct leg){.watch = o->guest, .side = EXCHANGE_GUEST};
+	m->server = (struct leg){.watch = o->remote, .side = EXCHANGE_SERVER};
+	buf_init_secret(&m->guest.plain, TLS_PLAIN_MAX);
+	buf_init_secret(&m->server.plain, TLS_PLAIN_MAX);
 	m->verdict = "allowed";
 	m->timer.on = on_late;
 	m->timer.arg = m;

@@ -69,8 +69,8 @@ static SSL_CTX *new_context(const SSL_METHOD *method)
 		return NULL;
 	}
 	SSL_CTX_set_security_level(c, 2); /* as Debian's configuration says, which is not read */
-	(void)SSL_CTX_set_options(
-		c, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
+	(void)SSL_CTX_set_options(c, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+					     SSL_OP_NO_TICKET | SSL_OP_CLEANSE_PLAINTEXT);
 	(void)SSL_CTX_set_num_tickets(c, 0);
 	(void)SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);

@@ -4,28 +4,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool same_secret(const struct secret *a, const struct secret *b)
+#include <openssl/evp.h>
+
+#include "base/cleanup.h"
+
+/* SHA-256 of what a kit is made of. */
+static int digest(const struct intercept *i, uint8_t ret[TLS_KIT_DIGEST])
 {
-	return a->bytes == b->bytes && memcmp(a->hidden, b->hidden, a->bytes) == 0;
+	const struct secret *parts[] = {&i->certificate, &i->key};
+	EVP_MD_CTX *c = EVP_MD_CTX_new();
+	int ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL);
+
+	for (unsigned n = 0; n < ARRAY_SIZE(parts); n++) /* each with its NUL */
+		ok = ok && EVP_DigestUpdate(c, parts[n]->hidden, parts[n]->bytes + 1);
+	if (i->roots)
+		ok = ok && EVP_DigestUpdate(c, i->roots, strlen(i->roots));
+	ok = ok && EVP_DigestFinal_ex(c, ret, NULL);
+	EVP_MD_CTX_free(c);
+	return ok ? 0 : -ENOMEM;
 }
 
-static bool same(const struct intercept *a, const struct intercept *b)
+static int fill(struct tls_kit *kit, const struct intercept *i, const int root_fds[TRUST_FILES],
+	struct error *e)
 {
-	return a == b ||
-	       (same_secret(&a->certificate, &b->certificate) && same_secret(&a->key, &b->key) &&
-		       !a->roots == !b->roots && (!a->roots || strcmp(a->roots, b->roots) == 0));
-}
-
-static int fill(struct tls_kit *kit, const int root_fds[TRUST_FILES], struct error *e)
-{
-	const struct intercept *i = kit->made_of;
 	unsigned count = 0;
 	X509_STORE *roots;
-	int r;
+	int r = authority_new(i->certificate.hidden, i->certificate.bytes, i->key.hidden,
+		i->key.bytes, &kit->authority, e);
 
-	tls_begin();
-	r = authority_new(i->certificate.hidden, i->certificate.bytes, i->key.hidden, i->key.bytes,
-		&kit->authority, e);
 	if (r < 0)
 		return r;
 	roots = trust_load(root_fds, i->roots, &count);
@@ -35,20 +41,23 @@ static int fill(struct tls_kit *kit, const int root_fds[TRUST_FILES], struct err
 	return kit->setup ? 0 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 }
 
-int tls_kit_get(
-	struct tls_kit **kit, struct intercept *i, const int root_fds[TRUST_FILES], struct error *e)
+int tls_kit_get(struct tls_kit **kit, const struct intercept *i, const int root_fds[TRUST_FILES],
+	struct error *e)
 {
+	uint8_t of[TLS_KIT_DIGEST];
 	struct tls_kit *made;
 	int r;
 
-	if (*kit && same((*kit)->made_of, i))
+	tls_begin();
+	r = digest(i, of);
+	if (r == 0 && *kit && memcmp((*kit)->made_of, of, sizeof(of)) == 0)
 		return 0;
-	made = calloc(1, sizeof(*made));
+	made = r == 0 ? calloc(1, sizeof(*made)) : NULL;
 	if (!made)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	made->references = 1;
-	made->made_of = intercept_ref(i);
-	r = fill(made, root_fds, e);
+	memcpy(made->made_of, of, sizeof(of));
+	r = fill(made, i, root_fds, e);
 	if (r < 0) {
 		tls_kit_unref(made);
 		return r;
@@ -70,6 +79,5 @@ void tls_kit_unref(struct tls_kit *kit)
 		return;
 	authority_free(kit->authority);
 	tls_setup_free(kit->setup);
-	intercept_unref(kit->made_of);
 	free(kit);
 }

@@ -143,6 +143,10 @@ static int apply(struct worker *w, const struct message *m, struct error *e)
 	}
 	policy_free(c->policy);
 	c->policy = p;
+	if (!p->intercept) {
+		tls_kit_unref(c->tls_kit);
+		c->tls_kit = NULL;
+	}
 	resolver_set(c->resolver, p->dns, p->dns_count);
 	flows_judge(w->flows);
 	datagrams_judge(w->datagrams);

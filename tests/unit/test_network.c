@@ -512,6 +512,27 @@ static void test_too_many_hosts(void **state)
 	network_floor_free(f);
 }
 
+static void test_roots(void **state)
+{
+	struct network_floor *f = floor_new();
+	struct error e = {0};
+	const char *path = temporary("no certificate\n");
+
+	(void)state; /* none */
+	assert_true(network_floor_set_roots(f, path, &e) < 0);
+	assert_non_null(strstr(e.message, "has no certificate: give one in PEM"));
+	assert_null(f->roots);
+	(void)unlink(path); /* ours */
+	error_clear(&e);
+	assert_true(network_floor_set_roots(f, "/nonexistent", &e) < 0);
+	assert_non_null(strstr(e.message, "--egress-roots: cannot read /nonexistent"));
+	path = temporary("-----BEGIN CERTIFICATE-----\n");
+	assert_int_equal(network_floor_set_roots(f, path, &e), 0);
+	assert_int_equal(f->roots[0], '/');
+	(void)unlink(path); /* ours */
+	network_floor_free(f);
+}
+
 static void test_resolvers(void **state)
 {
 	static const struct {
@@ -1007,6 +1028,7 @@ int main(void)
 		cmocka_unit_test(test_floor),
 		cmocka_unit_test(test_hosts),
 		cmocka_unit_test(test_too_many_hosts),
+		cmocka_unit_test(test_roots),
 		cmocka_unit_test(test_resolvers),
 		cmocka_unit_test(test_verdicts),
 		cmocka_unit_test(test_lines),
