@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,8 +153,14 @@ static int add_extension(X509 *x, X509V3_CTX *context, int nid, const char *valu
 	return ok;
 }
 
+/* Without a subject, the names have to be critical (RFC 5280, 4.2.1.6). */
+static bool fits_subject(const char *name)
+{
+	return strlen(name) <= COMMON_NAME_MAX;
+}
+
 /* With a comma it would be a list, so names are added as what they are. */
-static int add_name(X509 *x, const char *name)
+static int add_name(X509 *x, const char *name, bool critical)
 {
 	GENERAL_NAMES *names = sk_GENERAL_NAME_new_null();
 	GENERAL_NAME *one = GENERAL_NAME_new();
@@ -167,7 +174,8 @@ static int add_name(X509 *x, const char *name)
 	}
 	if (ok) {
 		one = NULL;
-		ok = X509_add1_ext_i2d(x, NID_subject_alt_name, names, 0, X509V3_ADD_DEFAULT) == 1;
+		ok = X509_add1_ext_i2d(
+			     x, NID_subject_alt_name, names, critical, X509V3_ADD_DEFAULT) == 1;
 	}
 	ASN1_IA5STRING_free(text);
 	GENERAL_NAME_free(one);
@@ -180,7 +188,7 @@ static int add_extensions(struct authority *a, X509 *x, const char *name, enum l
 	X509V3_CTX context;
 
 	X509V3_set_ctx(&context, fault == LEAF_UNTRUSTED ? x : a->certificate, x, NULL, NULL, 0);
-	return add_name(x, name) &&
+	return add_name(x, name, !fits_subject(name)) &&
 	       add_extension(x, &context, NID_basic_constraints, "critical,CA:FALSE") &&
 	       add_extension(x, &context, NID_key_usage, "critical,digitalSignature") &&
 	       add_extension(x, &context, NID_ext_key_usage, "serverAuth") &&
@@ -198,8 +206,7 @@ static X509 *make(struct authority *a, const char *dialled, enum leaf_fault faul
 		dialled); /* fits */
 	if (x && X509_set_version(x, X509_VERSION_3) && set_serial(x) && set_validity(x, fault) &&
 		set_issuer(a, x, fault) &&
-		(strlen(name) > COMMON_NAME_MAX ||
-			add_common_name(X509_get_subject_name(x), name)) &&
+		(!fits_subject(name) || add_common_name(X509_get_subject_name(x), name)) &&
 		X509_set_pubkey(x, a->leaf_key) && add_extensions(a, x, name, fault) &&
 		X509_sign(x, fault == LEAF_UNTRUSTED ? a->leaf_key : a->key, EVP_sha256()))
 		return x;
