@@ -124,10 +124,33 @@ static int make_recipe(
 	return 0;
 }
 
-static int load_recipe(
-	const struct build_options *o, const char *name, struct recipe *ret, struct error *e)
+static bool has_image(const struct home *home, const char *name)
 {
-	_cleanup_free_ char *builtin = NULL;
+	struct image m = {0};
+
+	if (image_load(home, name, &m, NULL) < 0)
+		return false;
+	image_done(&m);
+	return true;
+}
+
+/* Without another source: the built-in recipe of that name, or none for an image that is there. */
+static int load_builtin(
+	const struct home *home, const char *name, struct recipe *ret, struct error *e)
+{
+	struct error why = {0};
+	_cleanup_free_ char *builtin = find_builtin(name, &why);
+
+	if (builtin)
+		return recipe_load(builtin, ret, e);
+	if (has_image(home, name))
+		return make_recipe(IMAGE_SOURCE_NONE, "", ret, e);
+	return error_set(e, why.code, why.err, "%s", why.message);
+}
+
+static int load_recipe(const struct build_options *o, const struct home *home, const char *name,
+	struct recipe *ret, struct error *e)
+{
 	char *copy;
 	int r;
 
@@ -139,8 +162,7 @@ static int load_recipe(
 	} else if (o->recipe) {
 		r = recipe_load(o->recipe, ret, e);
 	} else {
-		builtin = find_builtin(name, e);
-		r = builtin ? recipe_load(builtin, ret, e) : -ENOENT;
+		r = load_builtin(home, name, ret, e);
 	}
 	if (r < 0)
 		return r;
@@ -385,7 +407,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	int r = prepare(o, argc, argv, &home, &from, e);
 
 	if (r == 0)
-		r = load_recipe(o, argc ? argv[0] : NULL, &recipe, e);
+		r = load_recipe(o, &home, argc ? argv[0] : NULL, &recipe, e);
 	if (r == 0)
 		r = check_name(recipe.name, e);
 	if (r == 0) {

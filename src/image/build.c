@@ -82,7 +82,9 @@ static int fill_source(struct build *b, struct rootfs *f, struct error *e)
 	case IMAGE_SOURCE_DIRECTORY:
 		return rootfs_add_directory(f, r->path, geteuid() != 0, e);
 	default:
-		return error_set(e, ERROR_USAGE, EINVAL, "the recipe names no source");
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"the image cannot be built again without its source: give --from, "
+			"--recipe, --from-tar or --from-dir");
 	}
 }
 

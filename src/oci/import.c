@@ -100,8 +100,13 @@ int oci_import_write(struct oci_import *i, struct tree_sink *to, struct error *e
 static int fill(void *opaque, struct rootfs *f, struct image_config *config, struct error *e)
 {
 	struct oci_import *i = opaque;
-	int r = oci_import_write(i, rootfs_sink(f), e);
+	char workdir[TREE_PATH_MAX];
+	int r = oci_settings_workdir(&i->image->config, workdir, e);
 
+	if (r == 0)
+		r = oci_merge_make_directory(i->merge, workdir, rootfs_epoch(f), e);
+	if (r == 0)
+		r = oci_import_write(i, rootfs_sink(f), e);
 	return r < 0 ? r : oci_settings_apply(&i->image->config, f, config, &i->notes, e);
 }
 

@@ -289,6 +289,21 @@ int oci_merge_next(struct oci_merge *m, struct tree_sink **ret, struct error *e)
 	return 0;
 }
 
+int oci_merge_make_directory(struct oci_merge *m, const char *path, int64_t mtime, struct error *e)
+{
+	const struct tree_entry like = {.mtime = mtime};
+	char below[TREE_PATH_MAX + 2];
+	struct merge_node *dir;
+	const char *name;
+	int r;
+
+	if (strlen(path) >= TREE_PATH_MAX)
+		return fail(m, e, -ENAMETOOLONG, path);
+	(void)snprintf(below, sizeof(below), "%s/.", path); /* fits */
+	r = merge_walk(m, below, &like, &dir, &name);
+	return r < 0 ? fail(m, e, r, path) : 0;
+}
+
 struct oci_merge_counts oci_merge_count(const struct oci_merge *m)
 {
 	struct oci_merge_counts c = {

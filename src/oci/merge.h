@@ -55,6 +55,9 @@ void oci_merge_free(struct oci_merge *m); /* NULL is fine */
 /* Begins the next layer. The sink takes its entries in their order and needs no content. */
 int oci_merge_next(struct oci_merge *m, struct tree_sink **ret, struct error *e);
 
+/* Makes a directory where a path leads, after all layers were taken; one that is there stays as it is. */
+int oci_merge_make_directory(struct oci_merge *m, const char *path, int64_t mtime, struct error *e);
+
 struct oci_merge_counts oci_merge_count(const struct oci_merge *m);
 
 /* Writes all directories, after all layers were taken. */

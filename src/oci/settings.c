@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -118,25 +117,25 @@ static int apply_user(const struct oci_config *c, struct rootfs *f, struct image
 
 /* --- the directory --- */
 
-static int apply_workdir(
-	const struct oci_config *c, struct rootfs *f, struct image_config *to, struct error *e)
+static int apply_workdir(const struct oci_config *c, struct image_config *to, struct error *e)
 {
-	struct tree_sink *sink = rootfs_sink(f);
 	char path[TREE_PATH_MAX], text[TREE_PATH_MAX + 1];
-	struct tree_entry t = {.path = path, .mode = S_IFDIR | 0755};
-	struct tree_stat st;
 
-	if (!tree_clean_path(c->workdir, path))
-		return error_set(e, ERROR_BAD_IMAGE, EINVAL,
-			"the image's working directory is unusable: it has .. or is too long");
+	if (oci_settings_workdir(c, path, e) < 0)
+		return -EINVAL;
 	(void)snprintf(text, sizeof(text), "/%s", path); /* fits */
-	if (config_set_text(&to->workdir, text) < 0)
-		return error_set(
-			e, ERROR_BAD_IMAGE, EINVAL, "the image's working directory is unusable");
-	if (sink->ops->lookup(sink, path, &st) == 0)
+	return config_set_text(&to->workdir, text) < 0
+		       ? error_set(e, ERROR_BAD_IMAGE, EINVAL,
+				 "the image's working directory is unusable")
+		       : 0;
+}
+
+int oci_settings_workdir(const struct oci_config *c, char out[TREE_PATH_MAX], struct error *e)
+{
+	if (tree_clean_path(c->workdir, out))
 		return 0;
-	t.mtime = rootfs_epoch(f);
-	return sink->ops->add(sink, &t, NULL, e);
+	return error_set(e, ERROR_BAD_IMAGE, EINVAL,
+		"the image's working directory is unusable: it has .. or is too long");
 }
 
 /* --- the command --- */
@@ -185,6 +184,6 @@ int oci_settings_apply(const struct oci_config *c, struct rootfs *f, struct imag
 	if (r == 0)
 		r = apply_user(c, f, to, notes, e);
 	if (r == 0)
-		r = apply_workdir(c, f, to, e);
+		r = apply_workdir(c, to, e);
 	return r < 0 ? r : apply_command(c, to, notes, e);
 }

@@ -2,17 +2,22 @@
 #include "test.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "image/words.h"
+#include "oci/blobs.h"
 #include "oci/challenge.h"
 #include "oci/credentials.h"
 #include "oci/destination.h"
@@ -423,6 +428,152 @@ static void test_redirects(void **state)
 	assert_false(oci_host_is_loopback("1.2.3.4"));
 }
 
+/* --- the store of blobs --- */
+
+static char place[64];
+
+static int open_store(struct oci_blobs *b)
+{
+	int fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = oci_blobs_open(fd, b, NULL);
+
+	(void)close(fd); /* a directory */
+	return r;
+}
+
+/* Stores a text; used: when it was used last, in seconds. */
+static void put_blob(
+	const struct oci_blobs *b, const char *text, time_t used, char digest[OCI_DIGEST_MAX])
+{
+	const struct timespec times[2] = {{.tv_sec = used}, {.tv_sec = used}};
+	struct oci_blob_writer w;
+	int fd;
+
+	assert_int_equal(oci_blob_begin(b, &w, NULL), 0);
+	assert_int_equal(oci_blob_add(&w, text, strlen(text), NULL), 0);
+	fd = oci_blob_end(&w, NULL, digest, NULL);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "x", 1), -1); /* for reading only */
+	assert_int_equal(close(fd), 0);
+	oci_blob_abort(&w);
+	assert_int_equal(utimensat(b->fd, oci_digest_hex(digest), times, 0), 0);
+}
+
+static bool has_blob(const struct oci_blobs *b, const char *digest)
+{
+	int fd = -1, r = oci_blobs_find(b, digest, &fd);
+
+	if (r == 0)
+		assert_int_equal(close(fd), 0);
+	return r == 0;
+}
+
+static unsigned count_files(const struct oci_blobs *b)
+{
+	DIR *d = file_open_dir(b->fd, ".");
+	unsigned n = 0;
+
+	assert_non_null(d);
+	for (struct dirent *de; (de = readdir(d));)
+		n += strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0;
+	assert_int_equal(closedir(d), 0);
+	return n;
+}
+
+static int make_place(void **state)
+{
+	(void)snprintf(place, sizeof(place), "/tmp/test-oci-XXXXXX");
+	return mkdtemp(place) ? 0 : -1;
+}
+
+static int remove_place(void **state)
+{
+	return file_remove_tree(AT_FDCWD, place);
+}
+
+static void test_blobs(void **state)
+{
+	struct oci_blobs b = OCI_BLOBS_INIT;
+	struct oci_blob_writer w;
+	char digest[OCI_DIGEST_MAX], other[OCI_DIGEST_MAX];
+	struct error e = {0};
+
+	assert_int_equal(open_store(&b), 0);
+	put_blob(&b, "text", 1, digest);
+	put_blob(&b, "text", 1, other); /* the same one */
+	assert_string_equal(digest, other);
+	assert_true(has_blob(&b, digest));
+	assert_false(has_blob(&b, SUM));
+	assert_int_equal(oci_blob_begin(&b, &w, NULL), 0);
+	assert_int_equal(oci_blob_add(&w, "lie", 3, NULL), 0);
+	assert_int_equal(oci_blob_end(&w, SUM, other, &e), -EBADMSG);
+	assert_int_equal(e.code, ERROR_BAD_IMAGE);
+	oci_blob_abort(&w);
+	assert_int_equal(count_files(&b), 1);
+	oci_blobs_close(&b);
+}
+
+static void test_damaged_blob(void **state)
+{
+	struct oci_blobs b = OCI_BLOBS_INIT;
+	char digest[OCI_DIGEST_MAX];
+	int fd;
+
+	assert_int_equal(open_store(&b), 0);
+	put_blob(&b, "text", 1, digest);
+	assert_int_equal(fchmodat(b.fd, oci_digest_hex(digest), 0600, 0), 0);
+	fd = openat(b.fd, oci_digest_hex(digest), O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, "T", 1, 0), 1);
+	assert_int_equal(close(fd), 0);
+	assert_false(has_blob(&b, digest));
+	assert_int_equal(count_files(&b), 0);
+	oci_blobs_close(&b);
+}
+
+/* A writer that was killed leaves a file without a lock; one that works keeps its. */
+static void test_leftover_blobs(void **state)
+{
+	struct oci_blobs b = OCI_BLOBS_INIT, again = OCI_BLOBS_INIT;
+	struct oci_blob_writer w;
+	char digest[OCI_DIGEST_MAX];
+	int fd;
+
+	assert_int_equal(open_store(&b), 0);
+	assert_int_equal(oci_blob_begin(&b, &w, NULL), 0);
+	fd = openat(b.fd, ".tmp-dead", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(open_store(&again), 0);
+	assert_int_equal(count_files(&b), 1);
+	fd = oci_blob_end(&w, NULL, digest, NULL);
+	assert_true(fd >= 0);
+	assert_int_equal(close(fd), 0);
+	oci_blob_abort(&w);
+	oci_blobs_close(&again);
+	oci_blobs_close(&b);
+}
+
+static void test_trimmed_blobs(void **state)
+{
+	static const char *const texts[] = {"oldest", "older", "newer", "newest"};
+	char digests[4][OCI_DIGEST_MAX];
+	struct oci_blobs b = OCI_BLOBS_INIT;
+	struct stat st;
+
+	assert_int_equal(open_store(&b), 0);
+	for (unsigned i = 0; i < 4; i++)
+		put_blob(&b, texts[i], 1000 + i, digests[i]);
+	assert_int_equal(fstatat(b.fd, oci_digest_hex(digests[0]), &st, 0), 0);
+	oci_blobs_trim(&b, OCI_BLOBS_BYTES_MAX);
+	assert_int_equal(count_files(&b), 4);
+	if (st.st_blocks == 0)
+		skip();			       /* a file system that keeps small files elsewhere */
+	assert_true(has_blob(&b, digests[0])); /* now it was used last */
+	oci_blobs_trim(&b, 2 * (uint64_t)st.st_blocks * 512);
+	assert_int_equal(count_files(&b), 2);
+	assert_true(has_blob(&b, digests[0]) && has_blob(&b, digests[3]));
+	oci_blobs_close(&b);
+}
+
 /* --- commands --- */
 
 static void test_words(void **state)
@@ -735,6 +886,10 @@ int main(void)
 		cmocka_unit_test(test_credentials),
 		cmocka_unit_test(test_zones),
 		cmocka_unit_test(test_redirects),
+		cmocka_unit_test_setup_teardown(test_blobs, make_place, remove_place),
+		cmocka_unit_test_setup_teardown(test_damaged_blob, make_place, remove_place),
+		cmocka_unit_test_setup_teardown(test_leftover_blobs, make_place, remove_place),
+		cmocka_unit_test_setup_teardown(test_trimmed_blobs, make_place, remove_place),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_merge_refuses),
