@@ -43,7 +43,8 @@ void api_rollback(struct request *r);
 void api_snapshot(struct request *r);
 void api_snapshots_list(struct request *r);
 void api_diff(struct request *r);
-void api_network(struct request *r); /* api_network.c */
+void api_activity(struct request *r); /* api_activity.c */
+void api_network(struct request *r);  /* api_network.c */
 void api_template_delete(struct request *r);
 void api_metrics(struct request *r);
 void api_metrics_many(struct request *r);
@@ -89,6 +90,10 @@ struct store_sandbox *api_find(struct request *r);
 /* Converts a name or id from a client to a template's name. The template need not exist. Returns
  * false if the request was answered. */
 bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1]);
+
+/* Whether the sandbox that r->params[0] names exists for the client, or did: then its events do. Otherwise
+ * answers 404. */
+bool api_find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1]);
 
 /* The instance of a running sandbox; otherwise answers 409 and returns NULL. */
 struct instance *api_find_running(struct request *r, const struct store_sandbox *sb);

@@ -123,9 +123,7 @@ static int note_event(void *arg, const struct store_event *ev)
 	return 0;
 }
 
-/* Whether the sandbox of the path exists for the client, or events of it do; otherwise answers
- * 404. */
-static bool find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1])
+bool api_find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1])
 {
 	const struct store_event_filter f = {
 		.key_id = auth_scope(r),
@@ -205,7 +203,8 @@ void api_logs_v1(struct request *r)
 	struct error e = {0};
 	size_t n;
 
-	if (!q.limit || !api_take_time(r, "start", NS_PER_MS, &q.since_ns) || !find_logged(r, q.id))
+	if (!q.limit || !api_take_time(r, "start", NS_PER_MS, &q.since_ns) ||
+		!api_find_logged(r, q.id))
 		return;
 	if (gather(r, &q, &e) < 0) {
 		json_decref(q.entries);
@@ -236,7 +235,7 @@ void api_logs_v2(struct request *r)
 		q.until_ns = cursor;
 	if (uri_query_get(r->head->query, "search", q.search, sizeof(q.search)) < 0)
 		q.search[0] = '\0';
-	if (!find_logged(r, q.id))
+	if (!api_find_logged(r, q.id))
 		return;
 	if (gather(r, &q, &e) < 0) {
 		json_decref(q.entries);

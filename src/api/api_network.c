@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "fleet/egress.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "fleet/network_check.h"
@@ -53,36 +54,73 @@ json_t *api_network_json(const struct store_sandbox *sb)
 	return network;
 }
 
+/* A change that is answered when the worker has it in force, and the guest trusts what intercepts its
+ * connections from now on: a client may rely on both at once. */
+struct changing {
+	struct api_deferred *deferred;
+	unsigned waits;
+};
+
+static void finish(struct changing *c)
+{
+	struct request *r;
+
+	if (--c->waits)
+		return;
+	r = api_deferred_take(c->deferred);
+	if (r)
+		reply_empty(r, 204);
+	free(c);
+}
+
+static void on_applied(void *arg)
+{
+	finish(arg);
+}
+
 /* The policy holds in any case. */
 static void on_trusted(void *arg, const struct error *why)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20);
-	struct request *r = api_deferred_take(arg);
 
 	if (why && log_limited(&limit)) /* a tenant's image may cause it */
 		log_warn("a guest does not get its authorities: %s", why->message);
-	if (r)
-		reply_empty(r, 204);
+	finish(arg);
 }
 
-/* Answers when the guest trusts what intercepts its connections from now on. */
+static void answer_when_done(struct request *r, struct instance *i, bool trust)
+{
+	struct changing *c = api_calloc(r, sizeof(*c));
+
+	if (!c)
+		return;
+	c->deferred = api_defer(r);
+	if (!c->deferred) {
+		free(c);
+		return;
+	}
+	c->waits = 2 + trust;
+	if (!egress_when_applied(i, on_applied, c))
+		c->waits--;
+	if (trust)
+		trust_install(i, true, on_trusted, c);
+	finish(c); /* ourselves */
+}
+
 static void change_running(
 	struct request *r, struct instance *i, const json_t *update, enum store_internet internet)
 {
 	_cleanup_free_ char *before = i->authority ? strdup(i->authority) : NULL;
-	struct api_deferred *d;
 	struct error e = {0};
+	bool same;
 
 	if (network_change(i, update, internet, &e) < 0) {
 		reply_failure(r, &e);
-	} else if (!i->fleet->options.backend->guest_root || (!before && !i->authority) ||
-		   (before && i->authority && strcmp(before, i->authority) == 0)) {
-		reply_empty(r, 204);
-	} else {
-		d = api_defer(r);
-		if (d)
-			trust_install(i, true, on_trusted, d);
+		return;
 	}
+	same = before && i->authority ? strcmp(before, i->authority) == 0
+				      : !before && !i->authority;
+	answer_when_done(r, i, i->fleet->options.backend->guest_root && !same);
 }
 
 static void change(struct request *r, json_t *update)

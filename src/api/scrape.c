@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/metrics.h"
 #include "config.h"
+#include "fleet/egress.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "fleet/pool.h"
@@ -25,6 +26,7 @@
 #include "http/router.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/host.h"
+#include "store/activity.h"
 #include "store/sandboxes.h"
 #include "store/webhooks.h"
 
@@ -86,6 +88,7 @@ void scrape_stop(struct scrape *s)
 
 struct promised {
 	uint64_t memory_bytes, disk_bytes;
+	unsigned workers;
 };
 
 static int count_instance(struct instance *i, void *arg)
@@ -96,6 +99,7 @@ static int count_instance(struct instance *i, void *arg)
 	metrics_add(METRIC_JAILED, jail_kind_name(i->sandbox.jail), NULL, 1);
 	p->memory_bytes += i->sandbox.memory_bytes;
 	p->disk_bytes += i->sandbox.disk_bytes;
+	p->workers += egress_is_serving(i);
 	return 0;
 }
 
@@ -126,6 +130,7 @@ static void collect_sandboxes(struct fleet *f)
 	(void)store_sandbox_each(f->store, count_row, NULL, NULL); /* fewer numbers on failure */
 	metrics_set(METRIC_SANDBOXES, "creating", "", f->making);
 	pool_measure(f->pool);
+	metrics_set(METRIC_EGRESS_WORKERS, NULL, NULL, p.workers);
 	metrics_set(METRIC_PROMISED_MEMORY, NULL, NULL, (double)p.memory_bytes);
 	metrics_set(METRIC_PROMISED_DISK, NULL, NULL, (double)p.disk_bytes);
 }
@@ -152,6 +157,16 @@ static void collect_connections(const struct connections *all)
 	if (all->tls)
 		metrics_set(METRIC_CERTIFICATE_EXPIRY, NULL, NULL,
 			(double)tls_context_expiry_s(all->tls));
+}
+
+/* --- what sandboxes do --- */
+
+static void collect_activity(struct fleet *f)
+{
+	uint64_t bytes = 0;
+
+	(void)store_activity_bytes(f->store, &bytes, NULL); /* zero on failure */
+	metrics_set(METRIC_ACTIVITY_STORED, NULL, NULL, (double)bytes);
 }
 
 /* --- webhooks --- */
@@ -256,6 +271,7 @@ void scrape_handle(struct request *r)
 
 	collect_sandboxes(fleet_of(r));
 	collect_connections(r->connection->all);
+	collect_activity(fleet_of(r));
 	collect_webhooks(fleet_of(r));
 	collect_host(fleet_of(r));
 	collect_cgroups(fleet_of(r));

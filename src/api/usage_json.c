@@ -17,7 +17,7 @@
 
 #define DAY_NS (UINT64_C(86400) * NS_PER_S)
 
-enum { SANDBOXES_MAX = 1000, DATE_BYTES = 11, DAYS_MAX = 3660, COUNTERS = 6 };
+enum { SANDBOXES_MAX = 1000, DATE_BYTES = 11, DAYS_MAX = 3660 };
 
 struct report {
 	struct store *store;
@@ -87,15 +87,21 @@ static void add(struct store_counters *sum, const struct store_counters *c)
 	sum->disk_mib_s += c->disk_mib_s;
 	sum->net_in_bytes += c->net_in_bytes;
 	sum->net_out_bytes += c->net_out_bytes;
+	sum->egress_in_bytes += c->egress_in_bytes;
+	sum->egress_out_bytes += c->egress_out_bytes;
+	sum->flows_allowed += c->flows_allowed;
+	sum->flows_denied += c->flows_denied;
 }
 
 static json_t *counters_json(const struct store_counters *c)
 {
-	return json_pack("{s:f, s:f, s:I, s:I, s:I, s:I}", "uptimeSeconds",
+	return json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "uptimeSeconds",
 		(double)c->uptime_us / 1e6, "cpuSeconds", (double)c->cpu_us / 1e6,
 		"memoryMiBSeconds", (json_int_t)c->memory_mib_s, "diskMiBSeconds",
 		(json_int_t)c->disk_mib_s, "bytesIn", (json_int_t)c->net_in_bytes, "bytesOut",
-		(json_int_t)c->net_out_bytes);
+		(json_int_t)c->net_out_bytes, "networkBytesIn", (json_int_t)c->egress_in_bytes,
+		"networkBytesOut", (json_int_t)c->egress_out_bytes, "flowsAllowed",
+		(json_int_t)c->flows_allowed, "flowsDenied", (json_int_t)c->flows_denied);
 }
 
 static json_t *bill_json(const struct store_bill *b, uint64_t at_ns)

@@ -39,7 +39,7 @@ struct serve_options {
 	struct option_list pool;
 	uint64_t pool_memory_bytes;
 	struct kept_options kept;
-	uint64_t aside_days, aside_bytes;
+	uint64_t aside_days, aside_bytes, activity_days;
 	uint64_t kept_count, kept_all_count;
 	const char *cgroup;
 	uint64_t disk_rate, disk_ops;
@@ -119,6 +119,9 @@ static const struct option_spec options[] = {
 	{"disk-reserve", 0, OPTION_BYTES, "SIZE",
 		"of the disk that pauses and snapshots leave free (2 %, at most 2G)",
 		offsetof(struct serve_options, kept.reserve_bytes), 1, INT64_MAX, false},
+	{"activity-days", 0, OPTION_NUMBER, "N",
+		"how long what a sandbox did is kept after its end (7)",
+		offsetof(struct serve_options, activity_days), 1, 36500, false},
 	{"aside-days", 0, OPTION_NUMBER, "N",
 		"that states stay which the database does not know (7)",
 		offsetof(struct serve_options, aside_days), 1, 36500, false},
@@ -297,6 +300,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 			*o->tls_self_signed ? o->tls_self_signed : own_domain(o);
 	r = cli_no_arguments(argc, argv, e);
 
+	d_options.fleet.activity_ns = o->activity_days * 86400 * NS_PER_S;
 	d_options.fleet.aside = (struct aside_options){(uint32_t)o->aside_days, o->aside_bytes};
 	d_options.fleet.kept.key_count = (uint32_t)o->kept_count;
 	d_options.fleet.kept.all_count = (uint32_t)o->kept_all_count;

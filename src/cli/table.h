@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TABLE_COLUMNS_MAX = 9 };
+enum { TABLE_COLUMNS_MAX = 11 };
 
 struct table {
 	unsigned columns;

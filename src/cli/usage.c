@@ -12,7 +12,7 @@
 #include "cli/table.h"
 #include "proto/uri.h"
 
-enum { TARGET_MAX = 2048, CELL_BYTES = 64, COUNTER_CELLS = 6 };
+enum { TARGET_MAX = 2048, CELL_BYTES = 64, COUNTER_CELLS = 9 };
 
 struct usage_options {
 	struct cli_common common;
@@ -91,6 +91,14 @@ static void format_bytes(double bytes, char out[CELL_BYTES])
 	(void)snprintf(out, CELL_BYTES, "%s", str_format_bytes((uint64_t)bytes, text));
 }
 
+static void format_flows(const json_t *total, char out[CELL_BYTES])
+{
+	double denied = number(total, "flowsDenied");
+
+	(void)snprintf(out, CELL_BYTES, denied > 0 ? "%.0f, %.0f denied" : "%.0f",
+		number(total, "flowsAllowed"), denied); /* fits */
+}
+
 static void format_counters(const json_t *total, char out[COUNTER_CELLS][CELL_BYTES])
 {
 	format_time(number(total, "uptimeSeconds"), out[0]);
@@ -99,6 +107,9 @@ static void format_counters(const json_t *total, char out[COUNTER_CELLS][CELL_BY
 	format_size(number(total, "diskMiBSeconds"), out[3]);
 	format_bytes(number(total, "bytesIn"), out[4]);
 	format_bytes(number(total, "bytesOut"), out[5]);
+	format_bytes(number(total, "networkBytesIn"), out[6]);
+	format_bytes(number(total, "networkBytesOut"), out[7]);
+	format_flows(total, out[8]);
 }
 
 /* "0.75 EUR (13 of 10 min)"; "-" for a key without a tier. */
@@ -116,8 +127,8 @@ static void format_bill(const json_t *bill, char out[CELL_BYTES])
 static void add_line(struct table *t, const char *name, const json_t *total, const char *last)
 {
 	char cells[COUNTER_CELLS][CELL_BYTES];
-	const char *const row[] = {
-		name, cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], last};
+	const char *const row[] = {name, cells[0], cells[1], cells[2], cells[3], cells[4], cells[5],
+		cells[6], cells[7], cells[8], last};
 
 	format_counters(total, cells);
 	table_add(t, row);
@@ -134,8 +145,8 @@ static const struct kind {
 
 static int print(const json_t *report, const struct kind *k, struct error *e)
 {
-	const char *const heading[] = {
-		k->heading, "TIME", "CPU", "MEM GiB*h", "DISK GiB*h", "IN", "OUT", k->last};
+	const char *const heading[] = {k->heading, "TIME", "CPU", "MEM GiB*h", "DISK GiB*h", "IN",
+		"OUT", "NET IN", "NET OUT", "FLOWS", k->last};
 	struct table t = {.columns = ARRAY_SIZE(heading)};
 	json_t *line;
 	size_t i;
@@ -183,7 +194,9 @@ const struct cli_verb cli_verb_usage = {
 	.summary = "What was used, by key, day or sandbox",
 	.description =
 		"Time that sandboxes ran, CPU time of their microVMs, memory and disk as promised, "
-		"bytes to and from their clients. Of whole days, by default of the current month; "
+		"bytes to and from their clients, and, of their network (NET), to and from "
+		"servers, "
+		"with its flows. Of whole days, by default of the current month; "
 		"lines of sandboxes are about their whole lives.",
 	.options = options,
 	.defaults = &defaults,

@@ -16,6 +16,7 @@
 #include "daemon/self_signed.h"
 #include "daemon/surfaces.h"
 #include "daemon/webhooks.h"
+#include "fleet/activity.h"
 #include "fleet/authority.h"
 #include "fleet/lifecycle.h"
 #include "fleet/pool.h"
@@ -379,6 +380,7 @@ void daemon_free(struct daemon *d)
 	server_free(d->server);
 	self_signed_free(d->self_signed);
 	pool_free(&d->fleet);
+	activity_free(&d->fleet);
 	store_close(d->fleet.store);
 	sealer_free(d->fleet.sealer);
 	free(d->guest_ca);

@@ -8,7 +8,7 @@
 #include "egress/names.h"
 #include "egress/policy.h"
 #include "egress/pump.h"
-#include "egress/rate.h"
+#include "base/rate.h"
 #include "egress/resolver.h"
 
 struct tls_kit;

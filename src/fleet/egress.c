@@ -13,14 +13,22 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/metrics.h"
+#include "base/str.h"
+#include "fleet/activity.h"
 #include "fleet/egress_link.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
+#include "fleet/meter.h"
 #include "fleet/network.h"
+#include "fleet/network_policy.h"
 #include "fleet/seal.h"
 #include "fleet/network_floor.h"
 #include "sandbox/egress_spawn.h"
 #include "sandbox/vmm_request.h"
+
+/* More is no count of a second. */
+#define COUNT_MAX (INT64_C(1) << 50)
 
 enum egress_state {
 	/* No worker. The channel is polled. To STARTING when a stream waits in it. */
@@ -54,6 +62,14 @@ struct task {
 	struct error why;
 };
 
+/* Waits for a policy to be in force. */
+struct waiter {
+	struct waiter *next;
+	uint64_t generation;
+	void (*done)(void *arg);
+	void *arg;
+};
+
 struct egress {
 	struct instance *instance; /* NULL: closed */
 	enum egress_state state;
@@ -68,16 +84,20 @@ struct egress {
 	pid_t pid; /* of our child; 0: none */
 	struct task *task;
 	struct egress_link *link;
-	bool idle;	   /* the worker said so */
-	uint64_t began_ms; /* the worker; by the loop's clock */
-	unsigned failures; /* in a row */
-	unsigned handles;  /* open, besides the link's */
+	bool idle;		  /* the worker said so */
+	uint64_t began_ms;	  /* the worker; by the loop's clock */
+	unsigned failures;	  /* in a row */
+	unsigned handles;	  /* open, besides the link's */
+	struct waiter *waiters;	  /* only with a link */
+	char *denials;		  /* owned: what the last worker denied, as JSON; or NULL */
+	struct activity_log *log; /* NULL: none */
 	char id[SANDBOX_ID_BYTES];
 	uv_loop_t *loop;
 	struct fleet *fleet;
 };
 
 static void rest(struct egress *x);
+static void finish_close(struct egress *x);
 
 /* --- freeing --- */
 
@@ -86,6 +106,7 @@ static void maybe_free(struct egress *x)
 	if (x->instance || x->task || x->handles)
 		return;
 	cleanup_close_p(&x->far_fd);
+	free(x->denials);
 	free(x);
 }
 
@@ -141,8 +162,25 @@ static void fail(struct egress *x, const char *why)
 	complain(x, why);
 }
 
+/* Calls those that wait for this generation or an older one. */
+static void release(struct egress *x, uint64_t generation)
+{
+	struct waiter **p = &x->waiters, *w;
+
+	while ((w = *p)) {
+		if (w->generation > generation) {
+			p = &w->next;
+			continue;
+		}
+		*p = w->next;
+		w->done(w->arg);
+		free(w);
+	}
+}
+
 static void close_link(struct egress *x)
 {
+	release(x, UINT64_MAX);
 	egress_link_close(x->link);
 	x->link = NULL;
 }
@@ -169,6 +207,10 @@ static void on_lost(const char *why, void *arg)
 {
 	struct egress *x = arg;
 
+	if (!x->instance) {
+		finish_close(x);
+		return;
+	}
 	if (!x->idle)
 		fail(x, why);
 	close_link(x);
@@ -191,29 +233,119 @@ static void keep_names(struct egress *x, const json_t *names)
 		complain(x, e.message);
 }
 
+static uint64_t number(const json_t *object, const char *key)
+{
+	json_int_t n = json_integer_value(json_object_get(object, key));
+
+	return n > 0 && n < COUNT_MAX ? (uint64_t)n : 0;
+}
+
+static void count_flows(const char *verdict, uint64_t n)
+{
+	if (n)
+		metrics_add(METRIC_EGRESS_FLOWS, verdict, NULL, (double)n);
+}
+
+static void count(struct egress *x, const json_t *counts)
+{
+	uint64_t up = number(counts, "up"), down = number(counts, "down"),
+		 allowed = number(counts, "allowed"), failed = number(counts, "failed"),
+		 denied = number(counts, "denied"), reset = number(counts, "reset");
+
+	if (!json_is_object(counts))
+		return;
+	meter_count_egress(x->instance, down, up, allowed + failed + reset, denied);
+	metrics_add(METRIC_EGRESS_BYTES, "in", NULL, (double)down);
+	metrics_add(METRIC_EGRESS_BYTES, "out", NULL, (double)up);
+	count_flows("allowed", allowed);
+	count_flows("failed", failed);
+	count_flows("denied", denied);
+	count_flows("reset", reset);
+}
+
+/* For the next worker of this sandbox, as long as this daemon lives. */
+static void keep_denials(struct egress *x, const json_t *denials)
+{
+	char *text = json_is_array(denials) ? json_dumps(denials, JSON_COMPACT) : NULL;
+
+	if (text && strlen(text) <= EGRESS_DENIALS_MAX) {
+		free(x->denials);
+		x->denials = TAKE_PTR(text);
+	}
+	free(text);
+}
+
+static void note_activity(struct egress *x, const json_t *object)
+{
+	const json_t *flow = json_object_get(object, "flow");
+	const json_t *request = json_object_get(object, "request");
+
+	if (flow)
+		activity_note(x->log, STORE_ACTIVITY_FLOW, flow);
+	if (request)
+		activity_note(x->log, STORE_ACTIVITY_REQUEST, request);
+	activity_lost(x->log, number(object, "lost"));
+}
+
 static void on_line(json_t *object, void *arg)
 {
 	struct egress *x = arg;
 	const json_t *applied = json_object_get(object, "applied");
 	const json_t *names = json_object_get(object, "names");
 
+	note_activity(x, object);
+	if (!x->instance)
+		return;
+	count(x, json_object_get(object, "counts"));
+	keep_denials(x, json_object_get(object, "denials"));
 	if (json_is_object(names))
 		keep_names(x, names);
 	if (json_is_true(json_object_get(object, "idle")))
 		x->idle = true;
-	if (json_is_integer(applied))
+	if (json_is_integer(applied)) {
+		release(x, (uint64_t)json_integer_value(applied));
 		log_debug("a sandbox's network has its policy generation=%lld sandbox=%s",
 			json_integer_value(applied), x->id);
+	}
 }
 
 static const struct egress_link_ops link_ops = {on_line, on_lost};
 
+/* The line with one member more; NULL if it would be too long, or there is no memory: they are a help, no
+ * more. */
+static char *with_denials(const char *line, const char *denials)
+{
+	size_t n = strlen(line);
+
+	if (n + strlen(denials) + 32 > NETWORK_POLICY_MAX)
+		return NULL;
+	return str_printf("%.*s,\"denials\":%s}", (int)(n - 1), line, denials);
+}
+
 static int tell_policy(struct egress *x, struct error *e)
 {
 	_cleanup_(secret_freep) char *text = network_policy_text(x->instance, e);
-	int r = text ? egress_link_say(x->link, text) : -e->err;
+	_cleanup_(secret_freep) char *with =
+		text && x->denials ? with_denials(text, x->denials) : NULL;
+	int r = text ? egress_link_say(x->link, with ? with : text) : -e->err;
 
 	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "the policy") : 0;
+}
+
+bool egress_when_applied(struct instance *i, void (*done)(void *arg), void *arg)
+{
+	struct waiter *w = i->egress && i->egress->link ? calloc(1, sizeof(*w)) : NULL;
+
+	if (!w)
+		return false;
+	*w = (struct waiter){i->egress->waiters, i->network_generation, done, arg};
+	i->egress->waiters = w;
+	return true;
+}
+
+bool egress_is_serving(const struct instance *i)
+{
+	return i->egress && i->egress->state == EGRESS_SERVING;
 }
 
 void egress_policy_changed(struct instance *i)
@@ -414,12 +546,11 @@ static void rest(struct egress *x)
 
 /* --- the sandbox --- */
 
-/* Lets go of the sandbox. end: the worker ends; otherwise it goes on for the next daemon. */
-static void egress_close(struct egress *x, bool end)
+static void finish_close(struct egress *x)
 {
-	x->instance = NULL;
-	x->keep = !end;
 	close_link(x);
+	activity_log_close(x->log);
+	x->log = NULL;
 	uv_close((uv_handle_t *)&x->timer, on_closed);
 	if (x->polling)
 		uv_close((uv_handle_t *)&x->poll, on_closed);
@@ -427,6 +558,23 @@ static void egress_close(struct egress *x, bool end)
 		uv_close((uv_handle_t *)&x->death, on_death_closed);
 	else
 		end_worker(x); /* its death frees x */
+}
+
+static void on_lingered(uv_timer_t *t)
+{
+	finish_close(t->data);
+}
+
+/* Lets go of the sandbox. end: the worker ends; otherwise it goes on for the next
+ * daemon. A worker whose guest is gone tells what became of its flows, and ends; that is heard first. */
+static void egress_close(struct egress *x, bool end)
+{
+	x->instance = NULL;
+	x->keep = !end;
+	if (end && x->link)
+		(void)uv_timer_start(&x->timer, on_lingered, EGRESS_LINGER_MS, 0); /* cannot fail */
+	else
+		finish_close(x);
 }
 
 /* Without a far end, what the guest opens is refused. */
@@ -461,6 +609,7 @@ void egress_begin(struct instance *i)
 	memcpy(x->id, i->sandbox.id, sizeof(x->id));
 	(void)uv_timer_init(x->loop, &x->timer); /* cannot fail */
 	x->timer.data = x;
+	x->log = activity_log_open(x->fleet, x->id, i->key_id); /* or nothing is noted */
 	i->egress = x;
 	i->egress_close = egress_close;
 	if (x->far_fd >= 0)

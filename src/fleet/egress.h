@@ -11,7 +11,14 @@
 #ifndef FLEET_EGRESS_H
 #define FLEET_EGRESS_H
 
-enum { EGRESS_DELAY_MS = 100, EGRESS_DELAY_MAX_MS = 30000 };
+#include <stdbool.h>
+
+enum {
+	EGRESS_DELAY_MS = 100,
+	EGRESS_DELAY_MAX_MS = 30000,
+	EGRESS_LINGER_MS = 500,
+	EGRESS_DENIALS_MAX = 64 * 1024,
+};
 
 struct egress;
 struct instance;
@@ -20,6 +27,14 @@ struct instance;
  * daemon. Until the instance is freed: then the worker ends, too, unless the daemon stops. Without
  * memory the sandbox has no network, which is logged. */
 void egress_begin(struct instance *i);
+
+/* Calls done once, later, when the worker has the sandbox's newest policy in force or is gone, which takes
+ * EGRESS_PATIENCE_MS (egress_link.h) at most. Returns false, and does not, if there is no worker that
+ * serves flows, or no memory. */
+bool egress_when_applied(struct instance *i, void (*done)(void *arg), void *arg);
+
+/* Whether it has a worker now. */
+bool egress_is_serving(const struct instance *i);
 
 /* The sandbox's policy has changed: tells the worker, if there is one. For fleet->network_changed. */
 void egress_policy_changed(struct instance *i);

@@ -17,6 +17,7 @@
 #include "sandbox/sandbox_dir.h"
 #include "store/store.h"
 
+struct activity;
 struct backend;
 struct instance;
 struct network_floor;
@@ -40,6 +41,7 @@ struct fleet_options {
 	struct sandbox_sizes sizes_max; /* of one sandbox; 0: SANDBOX_*_MAX */
 	struct quota_options quota;	/* of the host */
 	struct kept_options kept;
+	uint64_t activity_ns; /* how long it is kept after a sandbox's end; 0: 7 days */
 	struct aside_options aside;
 	struct stock_options pool;
 	const struct backend *backend; /* NULL: microVMs */
@@ -70,6 +72,7 @@ struct fleet {
 	struct quota quota;
 	struct instance_places *places; /* reserved for sandboxes to be made soon */
 	struct lane lane, boots, diffs; /* lane.h */
+	struct activity *activity;	/* activity.h */
 	struct aside aside;
 	struct pool *pool; /* NULL: none */
 	uv_timer_t deadline, sample, maintain, allowance, fair;

@@ -76,6 +76,9 @@ struct instance_meter {
 	uint64_t recorded_ns; /* CLOCK_MONOTONIC of the last report */
 	uint64_t cpu_ns;      /* last reading */
 	uint64_t in_bytes, out_bytes;
+	/* of its network */
+	uint64_t egress_in_bytes, egress_out_bytes, flows_allowed, flows_denied;
+	bool changed; /* those did since the last report */
 };
 
 /* How much CPU it wanted (fair.h). */

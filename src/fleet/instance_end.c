@@ -40,6 +40,7 @@ static void end_done(uv_work_t *w, int status)
 
 	if (store_sandbox_delete(f->store, i->sandbox.id, &e) < 0 && e.code != ERROR_NOT_FOUND)
 		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, i->sandbox.id);
+	meter_report_late(i);
 	waiters = TAKE_PTR(i->waiters);
 	instance_free(i);
 	instance_wake(waiters, NULL);

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "fleet/activity.h"
 #include "fleet/allowance.h"
 #include "fleet/deadline.h"
 #include "fleet/egress.h"
@@ -150,12 +151,13 @@ static void on_sample(uv_timer_t *t)
 static void on_maintain(uv_timer_t *t)
 {
 	struct fleet *f = t->data;
+	const struct store_retention keep = {.activity_ns = f->options.activity_ns};
 	struct error e = {0};
 	bool more = false;
 
 	aside_sweep(&f->aside);
 	sandbox_dirs_collect(&f->dirs); /* sandboxes killed while they were being made */
-	if (store_maintain(f->store, clock_realtime_ns(), NULL, &more, &e) < 0)
+	if (store_maintain(f->store, clock_realtime_ns(), &keep, &more, &e) < 0)
 		log_warn("tidying the store: %s", e.message);
 	(void)uv_timer_start(t, on_maintain, more ? MAINTAIN_SOON_MS : MAINTAIN_MS, 0);
 }
@@ -188,7 +190,9 @@ int instances_start(struct fleet *f, struct error *e)
 	(void)uv_timer_init(f->loop, &f->allowance);
 	(void)uv_timer_init(f->loop, &f->fair);
 	f->deadline.data = f->sample.data = f->maintain.data = f->allowance.data = f->fair.data = f;
-	r = kept_init(f, e);
+	r = activity_start(f, e);
+	if (r == 0)
+		r = kept_init(f, e);
 	if (r == 0)
 		r = instances_recover(f, e);
 	if (r < 0)
@@ -226,4 +230,5 @@ void instances_stop(struct fleet *f)
 			if (!i->job)		  /* else the end of its job frees it */
 				instance_free(i); /* releases a living microVM */
 		}
+	activity_stop(f);
 }

@@ -34,6 +34,10 @@ int meter_resume(struct instance *i, struct error *e)
 	i->meter.cpu_ns = c.cpu_us * NS_PER_US;
 	i->meter.in_bytes = c.net_in_bytes;
 	i->meter.out_bytes = c.net_out_bytes;
+	i->meter.egress_in_bytes = c.egress_in_bytes;
+	i->meter.egress_out_bytes = c.egress_out_bytes;
+	i->meter.flows_allowed = c.flows_allowed;
+	i->meter.flows_denied = c.flows_denied;
 	return 0;
 }
 
@@ -45,6 +49,22 @@ void meter_count_traffic(struct fleet *f, const char *id, uint64_t in_bytes, uin
 		return;
 	i->meter.in_bytes += in_bytes;
 	i->meter.out_bytes += out_bytes;
+}
+
+void meter_count_egress(struct instance *i, uint64_t in_bytes, uint64_t out_bytes, uint64_t allowed,
+	uint64_t denied)
+{
+	i->meter.egress_in_bytes += in_bytes;
+	i->meter.egress_out_bytes += out_bytes;
+	i->meter.flows_allowed += allowed;
+	i->meter.flows_denied += denied;
+	i->meter.changed = true;
+}
+
+void meter_report_late(struct instance *i)
+{
+	if (i->meter.changed)
+		meter_report(i);
 }
 
 /* If the process is gone and its number may be another's, the last reading stands. */
@@ -67,12 +87,17 @@ void meter_report(struct instance *i)
 		.disk_mib_s = i->sandbox.disk_bytes / MIB * up_ms / 1000,
 		.net_in_bytes = i->meter.in_bytes,
 		.net_out_bytes = i->meter.out_bytes,
+		.egress_in_bytes = i->meter.egress_in_bytes,
+		.egress_out_bytes = i->meter.egress_out_bytes,
+		.flows_allowed = i->meter.flows_allowed,
+		.flows_denied = i->meter.flows_denied,
 	};
 	struct error e = {0};
 
 	meter_note_cpu(i);
 	c.cpu_us = i->meter.cpu_ns / NS_PER_US;
 	i->meter.recorded_ns = now_ns;
+	i->meter.changed = false;
 	if (store_usage_record(i->fleet->store, i->sandbox.id, i->key_id, i->vmm_start, &c,
 		    clock_realtime_ns(), &e) < 0)
 		log_warn("cannot record usage: %s sandbox=%s", e.message, i->sandbox.id);

@@ -3,6 +3,8 @@ what comes. Descriptor 3 is the egress channel, 4 the daemon's listening socket.
 
   serve   tells the daemon what it applied, keeps the last of it in `policy-PID`, and notes what each stream says first
   idle    the same for one stream, then says that it is idle and ends
+  flows   the same, and for each stream says what the file `say` has: lines for the daemon
+  slow    the same as serve, but applies all but the first policy only when the file `say` is not empty
   crash   ends at once
   deaf    never reads what it is told
   flood   says lines without end
@@ -12,6 +14,7 @@ import os
 import selectors
 import socket
 import sys
+import time
 
 home = sys.argv[1]
 
@@ -49,6 +52,8 @@ def take_policy(client):
     with open(path + ".new", "wb") as f:
         f.write(data)
     os.rename(path + ".new", path)
+    while mode == "slow" and generation > 1 and not os.path.getsize(os.path.join(home, "say")):
+        time.sleep(0.02)
     client.sendall(json.dumps({"applied": generation}).encode() + b"\n")
     note(f"policy {generation}")
     return True
@@ -66,6 +71,9 @@ def take_stream(client):
     stream.setblocking(True)
     note(f"stream {stream.recv(100).decode()}")
     stream.close()
+    if mode == "flows":
+        with open(os.path.join(home, "say"), "rb") as f:
+            client.sendall(f.read())
     if mode == "idle":
         client.sendall(b'{"idle":true}\n')
         sys.exit(0)

@@ -17,7 +17,7 @@
 #include "egress/names.h"
 #include "egress/own.h"
 #include "egress/policy.h"
-#include "egress/rate.h"
+#include "base/rate.h"
 
 static uint32_t address(const char *text)
 {

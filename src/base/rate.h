@@ -1,6 +1,6 @@
 /* A token bucket: `per_second` events a second, and as many at once. 0 lets nothing through. */
-#ifndef EGRESS_RATE_H
-#define EGRESS_RATE_H
+#ifndef BASE_RATE_H
+#define BASE_RATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
