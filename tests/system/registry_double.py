@@ -7,7 +7,7 @@ class Registry:
     """blobs: digest -> bytes. manifests: tag or digest -> (media type, bytes). rules: (part of a path, function of the
     handler), which answers in place of the registry; a rule with a count goes after so many requests."""
 
-    def __init__(self, image=None, name="team/app"):
+    def __init__(self, image=None, name="team/app", tls=None):
         self.blobs, self.manifests, self.rules, self.seen = {}, {}, [], []
         self.token = self.login = None
         if image:
@@ -25,6 +25,8 @@ class Registry:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
         self.host = f"127.0.0.1:{self.server.server_address[1]}"
         self.name = name
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
