@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "fleet/environment.h"
@@ -112,6 +113,8 @@ static void on_lost(struct agent_link *l, const struct error *lost, void *arg)
 		return;
 	if (m->booting && !m->hello_done && why.err == ECONNREFUSED)
 		return;
+	if (i->trust) /* it would make the sandbox ready */
+		i->trust_close(TAKE_PTR(i->trust), false);
 	m->why = why;
 	(void)uv_timer_start(&m->limit, on_word_step, 0, WORD_STEP_MS); /* cannot fail */
 }
