@@ -40,6 +40,42 @@ static void add_lines(struct table *t, const json_t *network, const char *name, 
 	}
 }
 
+/* "api.example.com: Authorization", without values, which may be secret. */
+static void add_rules(struct table *t, const json_t *network)
+{
+	json_t *rules = json_object_get(network, "rules"), *entries, *value;
+	const char *host, *name;
+
+	json_object_foreach(rules, host, entries)
+	{
+		json_t *transform = json_object_get(json_array_get(entries, 0), "transform");
+
+		json_object_foreach(json_object_get(transform, "headers"), name, value)
+		{
+			_cleanup_free_ char *text = str_printf("%s: %s", host, name);
+			const char *const cells[] = {"header", text ? text : host};
+
+			table_add(t, cells);
+		}
+	}
+}
+
+/* "KEY: openai" */
+static void add_secrets(struct table *t, json_t *secrets)
+{
+	const char *variable;
+	json_t *one;
+
+	json_object_foreach(secrets, variable, one)
+	{
+		_cleanup_free_ char *text = str_printf(
+			"%s: %s", variable, json_string_value(json_object_get(one, "secret")));
+		const char *const cells[] = {"secret", text ? text : variable};
+
+		table_add(t, cells);
+	}
+}
+
 static int print(const json_t *answer, struct error *e)
 {
 	const json_t *network = json_object_get(answer, "network");
@@ -50,6 +86,8 @@ static int print(const json_t *answer, struct error *e)
 	add_lines(&t, network, "allowOut", "allow");
 	add_lines(&t, network, "denyOut", "deny");
 	add_lines(&t, network, "dnsServers", "resolver");
+	add_rules(&t, network);
+	add_secrets(&t, json_object_get(answer, "secrets"));
 	return table_print(&t) < 0 ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;
 }
 

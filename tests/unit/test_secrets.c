@@ -78,6 +78,7 @@ static void test_sealing(void **state)
 	for (size_t i = 0; i < SEALED; i++)
 		assert_true(sealer_open(s, "c", sealed, i, &opened, &n, NULL) < 0);
 	assert_int_equal(unlink(path), 0);
+	free(again);
 	other = sealer_new(path);
 	assert_int_equal(sealer_seal(other, true, "c", text, N, &again, &e), 0);
 	error_clear(&e);
