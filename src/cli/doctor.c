@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cli/cli.h"
+#include "cli/doctor_egress.h"
 #include "cli/json.h"
 #include "vmm/cpu_model.h"
 #include "vmm/kvm.h"
@@ -50,7 +51,8 @@ static void print(const struct doctor *d)
 
 struct doctor_options {
 	struct cli_common common;
-	bool cpu_facts;
+	bool cpu_facts, egress;
+	const char *template;
 };
 
 /* What `template build --cpu-baseline` reads. */
@@ -79,6 +81,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		return r;
 	if (o->cpu_facts)
 		return print_cpu_facts(e);
+	if (o->egress)
+		return doctor_egress(o->template ? o->template : "base", o->common.json, e);
 	doctor_run(&d);
 	if (o->common.json)
 		r = json_print(to_json(&d), e);
@@ -93,6 +97,11 @@ static const struct option_spec options[] = {
 	{"cpu-facts", 0, OPTION_FLAG, NULL,
 		"print what KVM offers guests here, for template build --cpu-baseline",
 		offsetof(struct doctor_options, cpu_facts), 0, 0, false},
+	{"egress", 0, OPTION_FLAG, NULL,
+		"try in a sandbox of the daemon what its network must not reach",
+		offsetof(struct doctor_options, egress), 0, 0, false},
+	{"template", 'T', OPTION_STRING, "NAME", "of that sandbox (base)",
+		offsetof(struct doctor_options, template), 0, 0, false},
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
