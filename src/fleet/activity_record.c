@@ -91,9 +91,10 @@ static int put_member(struct buf *b, const struct member *m, const json_t *v)
 
 static uint64_t ms_of(const json_t *said, const char *key, uint64_t max)
 {
-	json_int_t ms = json_integer_value(json_object_get(said, key));
+	const json_t *v = json_object_get(said, key);
+	json_int_t ms = json_integer_value(v);
 
-	return ms >= 0 && (uint64_t)ms <= max ? (uint64_t)ms : max;
+	return json_is_integer(v) && ms >= 0 && (uint64_t)ms <= max ? (uint64_t)ms : max;
 }
 
 /* The buffer's text, or NULL. */
