@@ -128,7 +128,7 @@ json_t *api_time(uint64_t ns);
 bool api_take_flag(struct request *r, const json_t *object, const char *key, bool *ret);
 /* Reads allow_internet_access. False: answered. */
 bool api_take_internet(struct request *r, const json_t *body, enum store_internet *ret);
-/* Checks a network object (fleet/network_check.h). False: answered with 400 or, for what this version
+/* Checks a network object (policy/network_check.h). False: answered with 400 or, for what this version
  * does not serve, 501. */
 bool api_check_network(struct request *r, const json_t *network, enum store_internet internet);
 /* The network object as clients see it, without passwords; NULL: none was given. */

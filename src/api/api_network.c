@@ -9,7 +9,7 @@
 #include "fleet/egress.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
-#include "fleet/network_check.h"
+#include "policy/network_check.h"
 #include "fleet/trust.h"
 #include "http/reply.h"
 #include "proto/json_tree.h"

@@ -8,7 +8,7 @@
 #include "fleet/fleet.h"
 #include "fleet/fleet_of.h"
 #include "fleet/network.h"
-#include "fleet/seal.h"
+#include "policy/seal.h"
 #include "fleet/secrets.h"
 #include "http/reply.h"
 #include "proto/base64.h"

@@ -20,7 +20,7 @@
 #include "cli/json.h"
 #include "cli/remote.h"
 #include "cli/table.h"
-#include "fleet/seal.h"
+#include "policy/seal.h"
 #include "fleet/secrets.h"
 
 struct secret_options {

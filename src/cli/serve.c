@@ -9,7 +9,7 @@
 #include "daemon/daemon.h"
 #include "daemon/rights.h"
 #include "daemon/self_signed.h"
-#include "fleet/network_floor.h"
+#include "policy/network_floor.h"
 #include "http/server.h"
 #include "io/jailed.h"
 #include "store/keys.h"

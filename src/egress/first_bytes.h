@@ -5,7 +5,7 @@
 #define EGRESS_FIRST_BYTES_H
 
 #include "base/buf.h"
-#include "egress/client_hello.h"
+#include "intercept/client_hello.h"
 
 enum first_step {
 	FIRST_MORE,

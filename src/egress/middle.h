@@ -14,9 +14,9 @@
 #define EGRESS_MIDDLE_H
 
 #include "egress/context.h"
-#include "egress/exchange.h"
+#include "intercept/exchange.h"
 #include "egress/first_bytes.h"
-#include "egress/tls_kit.h"
+#include "intercept/tls_kit.h"
 
 /* Of a worker. Each holds some hundred KiB at most, beside the EXCHANGE_HELD_MAX of each direction. */
 enum { MIDDLES_MAX = 128 };

@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/net.h"
-#include "egress/intercept.h"
-#include "egress/policy_json.h"
+#include "intercept/intercept.h"
+#include "intercept/policy_json.h"
 
 enum {
 	POLICY_VERSION = 1,

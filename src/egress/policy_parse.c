@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "egress/policy_internal.h"
-#include "egress/policy_json.h"
+#include "intercept/policy_json.h"
 #include "egress/proxy.h"
 
 enum { DNS_PORT = 53 };

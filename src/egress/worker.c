@@ -14,7 +14,7 @@
 #include "egress/flow.h"
 #include "egress/names_report.h"
 #include "egress/own.h"
-#include "egress/tls_kit.h"
+#include "intercept/tls_kit.h"
 #include "proto/json_tree.h"
 
 enum {

@@ -21,9 +21,9 @@
 #include "fleet/instance.h"
 #include "fleet/meter.h"
 #include "fleet/network.h"
-#include "fleet/network_policy.h"
-#include "fleet/seal.h"
-#include "fleet/network_floor.h"
+#include "policy/network_policy.h"
+#include "policy/seal.h"
+#include "policy/network_floor.h"
 #include "sandbox/egress_spawn.h"
 #include "sandbox/vmm_request.h"
 

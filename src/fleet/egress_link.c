@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "fleet/seal.h"
+#include "policy/seal.h"
 #include "proto/json_tree.h"
 
 enum { READ_BYTES = 16 * 1024 };

@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "fleet/events.h"
 #include "fleet/fleet.h"
-#include "fleet/intercept.h"
+#include "policy/intercept.h"
 #include "fleet/interception.h"
-#include "fleet/network_policy.h"
+#include "policy/network_policy.h"
 #include "proto/json_tree.h"
 
 bool network_is_off(const struct fleet *f)

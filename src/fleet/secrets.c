@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "fleet/fleet.h"
-#include "fleet/seal.h"
+#include "policy/seal.h"
 #include "proto/http_headers.h"
 
 enum { CONTEXT_BYTES = STORE_ID_MAX + STORE_SECRET_NAME_MAX + 32 };

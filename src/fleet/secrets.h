@@ -38,7 +38,7 @@ int secret_check_metadata(const json_t *metadata, struct error *e);
 int secret_take_name(const char *name, char ret[STORE_SECRET_NAME_MAX + 1], struct error *e);
 
 /* All check their words first. ret_id is that of the secret. Errors of store/secrets.h and
- * fleet/seal.h. */
+ * policy/seal.h. */
 int secret_create(struct fleet *f, const char *key_id, const struct secret_words *w,
 	char ret_id[STORE_SECRET_ID_BYTES], struct error *e);
 int secret_update(struct fleet *f, const char *key_id, const struct secret_words *w,

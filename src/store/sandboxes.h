@@ -82,7 +82,7 @@ struct store_sandbox {
 	const char *network_names_json; /* object, or NULL; names that got addresses of their own */
 	/* Variables that hold placeholders of secrets, as api.md's `secrets`; object, or NULL. */
 	const char *secrets_json;
-	const char *authority;	/* its CA, sealed (fleet/authority.h), or NULL */
+	const char *authority;	/* its CA, sealed (policy/authority.h), or NULL */
 	const char *extra_json; /* object, or NULL; further data of the daemon */
 	const char *directory;	/* absolute path of the sandbox's files, or NULL */
 	uint32_t cpus;

@@ -316,7 +316,7 @@ static const char version_7[] =
 	"ALTER TABLE usage_days ADD COLUMN flows_allowed INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE usage_days ADD COLUMN flows_denied INTEGER NOT NULL DEFAULT 0;";
 
-/* Adds secrets, and what a sandbox has of them. sealed: fleet/seal.h. authority: base64 of what is
+/* Adds secrets, and what a sandbox has of them. sealed: policy/seal.h. authority: base64 of what is
  * sealed. */
 static const char version_8[] = "CREATE TABLE secrets ("
 				"	id TEXT PRIMARY KEY,"

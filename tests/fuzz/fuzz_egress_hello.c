@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "egress/client_hello.h"
+#include "intercept/client_hello.h"
 
 static enum client_hello_result parse(const uint8_t *data, size_t size, struct client_hello *h)
 {

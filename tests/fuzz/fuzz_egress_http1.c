@@ -8,8 +8,8 @@
 #include "fuzz.h"
 
 #include "../unit/exchange_fixture.h"
-#include "egress/exchange.h"
-#include "egress/rewrite.h"
+#include "intercept/exchange.h"
+#include "intercept/rewrite.h"
 #include "proto/http.h"
 
 /* --- a strict reader of requests --- */

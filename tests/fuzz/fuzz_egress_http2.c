@@ -9,9 +9,9 @@
 #include <nghttp2/nghttp2.h>
 
 #include "../unit/exchange_fixture.h"
-#include "egress/exchange.h"
-#include "egress/rewrite.h"
-#include "egress/scrub.h"
+#include "intercept/exchange.h"
+#include "intercept/rewrite.h"
+#include "intercept/scrub.h"
 
 enum { BODIES = 16, FRAME_HEAD = 9, PREFACE = 24 };
 

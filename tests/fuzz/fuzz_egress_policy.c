@@ -1,7 +1,7 @@
 /* A sandbox's network policy: an error names what is wrong, and what is accepted can be judged. */
 #include "fuzz.h"
 
-#include "egress/intercept.h"
+#include "intercept/intercept.h"
 #include "egress/policy.h"
 #include "proto/json_tree.h"
 

@@ -35,7 +35,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "daemon/daemon.h"
-#include "fleet/network_floor.h"
+#include "policy/network_floor.h"
 #include "http/server.h"
 #include "image/template.h"
 #include "image/workdir.h"

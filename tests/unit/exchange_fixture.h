@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "base/buf.h"
-#include "egress/exchange.h"
+#include "intercept/exchange.h"
 
 #define HELD_SECRET   "sk-real-5up3r5ecret" /* a placeholder stands for it */
 #define RULE_SECRET   "rule-5ecret-value"   /* only a rule uses it */

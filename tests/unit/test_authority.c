@@ -11,8 +11,8 @@
 #include "test.h"
 
 #include "base/cleanup.h"
-#include "egress/authority.h"
-#include "egress/tls.h"
+#include "intercept/authority.h"
+#include "intercept/tls.h"
 
 /* An authority's certificate and key as PEM, for names below "test" only. */
 struct pem {

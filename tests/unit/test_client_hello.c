@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "client_hellos.h"
-#include "egress/client_hello.h"
+#include "intercept/client_hello.h"
 
 enum { ROOM = 70000 };
 

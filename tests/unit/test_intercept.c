@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "egress/intercept.h"
+#include "intercept/intercept.h"
 #include "egress/policy.h"
-#include "egress/scrub.h"
+#include "intercept/scrub.h"
 
 #define CA "\"ca\":{\"certificate\":\"c\",\"key\":\"k\"}"
 

@@ -13,10 +13,10 @@
 #include "base/cleanup.h"
 #include "base/net.h"
 #include "egress/policy.h"
-#include "fleet/network_check.h"
-#include "fleet/network_floor.h"
-#include "fleet/network_policy.h"
-#include "fleet/network_rules.h"
+#include "policy/network_check.h"
+#include "policy/network_floor.h"
+#include "policy/network_policy.h"
+#include "policy/network_rules.h"
 
 static json_t *parsed(const char *text)
 {

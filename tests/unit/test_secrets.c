@@ -14,11 +14,11 @@
 
 #include "base/cleanup.h"
 #include "egress/policy.h"
-#include "fleet/authority.h"
-#include "fleet/intercept.h"
-#include "fleet/placeholder.h"
+#include "policy/authority.h"
+#include "policy/intercept.h"
+#include "policy/placeholder.h"
 
-/* fleet/seal.h and the worker's egress/secret.h are never in one program but this. */
+/* policy/seal.h and the worker's intercept/secret.h are never in one program but this. */
 struct sealer;
 struct sealer *sealer_new(const char *path);
 void sealer_free(struct sealer *s);

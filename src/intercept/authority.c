@@ -1,0 +1,256 @@
+#include "intercept/authority.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	DAY_S = 24 * 60 * 60,
+	COMMON_NAME_MAX = 64, /* RFC 5280, upper bounds */
+	SERIAL_BYTES = 16,
+	NAME_MAX_BYTES = 254,
+};
+
+struct leaf {
+	char name[NAME_MAX_BYTES];
+	X509 *certificate; /* NULL: none is here */
+	time_t made_s;
+	unsigned long used;
+};
+
+struct authority {
+	X509 *certificate;
+	EVP_PKEY *key, *leaf_key;
+	struct leaf leaves[AUTHORITY_LEAVES_MAX];
+	unsigned long turn;
+};
+
+/* --- the authority --- */
+
+/* Nobody can be asked. */
+static int no_passphrase(char *buf, int size, int writing, void *arg)
+{
+	return -1;
+}
+
+static int load(struct authority *a, const void *certificate, size_t certificate_bytes,
+	const void *key, size_t key_bytes)
+{
+	BIO *text = BIO_new_mem_buf(certificate, (int)certificate_bytes);
+	BIO *secret = BIO_new_mem_buf(key, (int)key_bytes);
+
+	if (text && secret) {
+		a->certificate = PEM_read_bio_X509(text, NULL, no_passphrase, NULL);
+		a->key = PEM_read_bio_PrivateKey(secret, NULL, no_passphrase, NULL);
+	}
+	BIO_free(text);
+	BIO_free(secret);
+	return a->certificate && a->key && X509_check_private_key(a->certificate, a->key) == 1
+		       ? 0
+		       : -EINVAL;
+}
+
+int authority_new(const void *certificate, size_t certificate_bytes, const void *key,
+	size_t key_bytes, struct authority **ret, struct error *e)
+{
+	struct authority *a = calloc(1, sizeof(*a));
+	int r = a ? load(a, certificate, certificate_bytes, key, key_bytes) : -ENOMEM;
+
+	if (r == 0) {
+		a->leaf_key = EVP_EC_gen("P-256");
+		r = a->leaf_key ? 0 : -ENOMEM;
+	}
+	ERR_clear_error();
+	if (r == 0) {
+		*ret = a;
+		return 0;
+	}
+	authority_free(a);
+	return r == -ENOMEM ? error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory")
+			    : error_set(e, ERROR_USAGE, EINVAL,
+				      "ca: expected a certificate and its key, both as PEM");
+}
+
+void authority_free(struct authority *a)
+{
+	if (!a)
+		return;
+	for (unsigned i = 0; i < AUTHORITY_LEAVES_MAX; i++)
+		X509_free(a->leaves[i].certificate);
+	X509_free(a->certificate);
+	EVP_PKEY_free(a->key);
+	EVP_PKEY_free(a->leaf_key);
+	free(a);
+}
+
+EVP_PKEY *authority_leaf_key(const struct authority *a)
+{
+	return a->leaf_key;
+}
+
+/* --- a certificate --- */
+
+static int set_serial(X509 *x)
+{
+	uint8_t bytes[SERIAL_BYTES];
+	BIGNUM *number;
+	int ok;
+
+	if (RAND_bytes(bytes, sizeof(bytes)) != 1)
+		return 0;
+	bytes[0] = (bytes[0] & 0x3f) | 0x40; /* positive, and always as long */
+	number = BN_bin2bn(bytes, sizeof(bytes), NULL);
+	ok = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(x));
+	BN_free(number);
+	return ok;
+}
+
+static int set_validity(X509 *x, enum leaf_fault fault)
+{
+	long from = fault == LEAF_EXPIRED   ? -2 * DAY_S
+		    : fault == LEAF_NOT_YET ? DAY_S
+					    : -DAY_S; /* a guest's clock may be behind */
+	long to = fault == LEAF_EXPIRED ? -DAY_S : AUTHORITY_LEAF_DAYS * DAY_S;
+
+	return X509_gmtime_adj(X509_getm_notBefore(x), from) &&
+	       X509_gmtime_adj(X509_getm_notAfter(x), to);
+}
+
+static int add_common_name(X509_NAME *to, const char *name)
+{
+	return X509_NAME_add_entry_by_txt(
+		       to, "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1, 0) == 1;
+}
+
+static int set_issuer(struct authority *a, X509 *x, enum leaf_fault fault)
+{
+	X509_NAME *nobody;
+	int ok;
+
+	if (fault != LEAF_UNTRUSTED)
+		return X509_set_issuer_name(x, X509_get_subject_name(a->certificate));
+	nobody = X509_NAME_new();
+	ok = nobody && add_common_name(nobody, "the authority of the server, which is unknown") &&
+	     X509_set_issuer_name(x, nobody);
+	X509_NAME_free(nobody);
+	return ok;
+}
+
+static int add_extension(X509 *x, X509V3_CTX *context, int nid, const char *value)
+{
+	X509_EXTENSION *extension = X509V3_EXT_nconf_nid(NULL, context, nid, value);
+	int ok = extension && X509_add_ext(x, extension, -1);
+
+	X509_EXTENSION_free(extension);
+	return ok;
+}
+
+/* Without a subject, the names have to be critical (RFC 5280, 4.2.1.6). */
+static bool fits_subject(const char *name)
+{
+	return strlen(name) <= COMMON_NAME_MAX;
+}
+
+/* With a comma it would be a list, so names are added as what they are. */
+static int add_name(X509 *x, const char *name, bool critical)
+{
+	GENERAL_NAMES *names = sk_GENERAL_NAME_new_null();
+	GENERAL_NAME *one = GENERAL_NAME_new();
+	ASN1_IA5STRING *text = ASN1_IA5STRING_new();
+	int ok = names && one && text && ASN1_STRING_set(text, name, -1);
+
+	if (ok) {
+		GENERAL_NAME_set0_value(one, GEN_DNS, text);
+		text = NULL;
+		ok = sk_GENERAL_NAME_push(names, one) > 0;
+	}
+	if (ok) {
+		one = NULL;
+		ok = X509_add1_ext_i2d(
+			     x, NID_subject_alt_name, names, critical, X509V3_ADD_DEFAULT) == 1;
+	}
+	ASN1_IA5STRING_free(text);
+	GENERAL_NAME_free(one);
+	sk_GENERAL_NAME_pop_free(names, GENERAL_NAME_free);
+	return ok;
+}
+
+static int add_extensions(struct authority *a, X509 *x, const char *name, enum leaf_fault fault)
+{
+	X509V3_CTX context;
+
+	X509V3_set_ctx(&context, fault == LEAF_UNTRUSTED ? x : a->certificate, x, NULL, NULL, 0);
+	return add_name(x, name, !fits_subject(name)) &&
+	       add_extension(x, &context, NID_basic_constraints, "critical,CA:FALSE") &&
+	       add_extension(x, &context, NID_key_usage, "critical,digitalSignature") &&
+	       add_extension(x, &context, NID_ext_key_usage, "serverAuth") &&
+	       add_extension(x, &context, NID_subject_key_identifier, "hash") &&
+	       add_extension(x, &context, NID_authority_key_identifier, "keyid");
+}
+
+/* The authority may be for this name and what is below it only; so another name is below it. */
+static X509 *make(struct authority *a, const char *dialled, enum leaf_fault fault)
+{
+	char name[NAME_MAX_BYTES + 16];
+	X509 *x = X509_new();
+
+	(void)snprintf(name, sizeof(name), "%s%s", fault == LEAF_OTHER_NAME ? "another-name." : "",
+		dialled); /* fits */
+	if (x && X509_set_version(x, X509_VERSION_3) && set_serial(x) && set_validity(x, fault) &&
+		set_issuer(a, x, fault) &&
+		(!fits_subject(name) || add_common_name(X509_get_subject_name(x), name)) &&
+		X509_set_pubkey(x, a->leaf_key) && add_extensions(a, x, name, fault) &&
+		X509_sign(x, fault == LEAF_UNTRUSTED ? a->leaf_key : a->key, EVP_sha256()))
+		return x;
+	X509_free(x);
+	ERR_clear_error();
+	return NULL;
+}
+
+/* --- those that were made --- */
+
+/* The one of this name, else the one that was used longest ago. */
+static struct leaf *place(struct authority *a, const char *name)
+{
+	struct leaf *oldest = &a->leaves[0];
+
+	for (struct leaf *l = a->leaves; l < a->leaves + AUTHORITY_LEAVES_MAX; l++) {
+		if (l->certificate && strcmp(l->name, name) == 0)
+			return l;
+		if (l->used < oldest->used)
+			oldest = l;
+	}
+	return oldest;
+}
+
+X509 *authority_leaf(struct authority *a, const char *name, enum leaf_fault fault)
+{
+	time_t now = time(NULL);
+	struct leaf *l;
+
+	if (strlen(name) >= NAME_MAX_BYTES)
+		return NULL;
+	if (fault != LEAF_GOOD)
+		return make(a, name, fault);
+	l = place(a, name);
+	if (!l->certificate || strcmp(l->name, name) != 0 || now - l->made_s > DAY_S ||
+		now < l->made_s) {
+		X509 *made = make(a, name, LEAF_GOOD);
+
+		if (!made)
+			return NULL;
+		X509_free(l->certificate);
+		*l = (struct leaf){.certificate = made, .made_s = now};
+		(void)strcpy(l->name, name); /* fits */
+	}
+	l->used = ++a->turn;
+	return X509_up_ref(l->certificate) ? l->certificate : NULL;
+}

@@ -1,0 +1,125 @@
+#include "intercept/exchange.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "intercept/exchange_internal.h"
+
+enum { HTTPS_PORT = 443 };
+
+int exchange_new(const struct exchange_options *options, struct exchange **ret)
+{
+	struct exchange *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return -ENOMEM;
+	x->kind = options->protocol == EXCHANGE_HTTP2 ? &exchange_http2 : &exchange_http1;
+	x->port = options->port;
+	x->callbacks = options->callbacks;
+	x->intercept = intercept_ref(options->intercept);
+	x->host = strdup(options->host);
+	buf_init_secret(&x->out[EXCHANGE_GUEST], EXCHANGE_HELD_MAX);
+	buf_init_secret(&x->out[EXCHANGE_SERVER], EXCHANGE_HELD_MAX);
+	if (!x->host || x->kind->make(x) < 0) {
+		exchange_free(x);
+		return -ENOMEM;
+	}
+	*ret = x;
+	return 0;
+}
+
+void exchange_free(struct exchange *x)
+{
+	if (!x)
+		return;
+	x->kind->free(x);
+	intercept_unref(x->intercept);
+	buf_done(&x->out[EXCHANGE_GUEST]);
+	buf_done(&x->out[EXCHANGE_SERVER]);
+	free(x->host);
+	free(x);
+}
+
+void exchange_set_intercept(struct exchange *x, struct intercept *intercept)
+{
+	intercept_ref(intercept);
+	intercept_unref(x->intercept);
+	x->intercept = intercept;
+}
+
+void exchange_finish(struct exchange *x, enum exchange_state state, const char *reason)
+{
+	if (x->state != EXCHANGE_GOING)
+		return;
+	x->state = state;
+	(void)snprintf(x->reason, sizeof(x->reason), "%s", reason ? reason : ""); /* may be cut */
+}
+
+size_t exchange_receive(struct exchange *x, enum exchange_side from, const void *data, size_t n)
+{
+	size_t taken = x->state == EXCHANGE_GOING ? x->kind->receive(x, from, data, n) : n;
+
+	return x->state == EXCHANGE_GOING ? taken : n;
+}
+
+void exchange_receive_end(struct exchange *x, enum exchange_side from)
+{
+	if (x->state == EXCHANGE_GOING)
+		x->kind->receive_end(x, from);
+}
+
+bool exchange_wants(const struct exchange *x, enum exchange_side from)
+{
+	return x->state == EXCHANGE_GOING && x->kind->wants(x, from);
+}
+
+const uint8_t *exchange_output(struct exchange *x, enum exchange_side to, size_t *ret_n)
+{
+	*ret_n = buf_len(&x->out[to]);
+	return *ret_n ? buf_head(&x->out[to]) : NULL;
+}
+
+void exchange_sent(struct exchange *x, enum exchange_side to, size_t n)
+{
+	buf_consume(&x->out[to], n);
+	if (buf_len(&x->out[to]) == 0)
+		buf_done(&x->out[to]); /* wipes it, and gives the memory back */
+	if (x->state == EXCHANGE_GOING)
+		x->kind->drained(x, to);
+}
+
+enum exchange_state exchange_state(const struct exchange *x)
+{
+	return x->state;
+}
+
+const char *exchange_reason(const struct exchange *x)
+{
+	return x->reason;
+}
+
+void exchange_fail_server(struct exchange *x, const char *reason)
+{
+	if (x->state != EXCHANGE_GOING || x->server_failed)
+		return;
+	x->server_failed = true;
+	(void)snprintf(x->server_reason, sizeof(x->server_reason), "%s", reason); /* may be cut */
+	buf_done(&x->out[EXCHANGE_SERVER]);
+	x->kind->server_failed(x);
+}
+
+size_t exchange_memory(const struct exchange *x)
+{
+	return sizeof(*x) + x->out[EXCHANGE_GUEST].capacity + x->out[EXCHANGE_SERVER].capacity +
+	       x->kind->memory(x);
+}
+
+void exchange_authority(const struct exchange *x, char out[EXCHANGE_AUTHORITY_MAX])
+{
+	if (x->port == HTTPS_PORT)
+		(void)snprintf(out, EXCHANGE_AUTHORITY_MAX, "%s", x->host); /* a name fits */
+	else
+		(void)snprintf(out, EXCHANGE_AUTHORITY_MAX, "%s:%u", x->host, x->port); /* also */
+}

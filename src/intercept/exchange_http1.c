@@ -1,0 +1,579 @@
+/* HTTP/1.1 of an intercepted connection: one request at a time. The parser (proto/http.h) refuses what two
+ * readers could understand differently; here heads are written anew, and bodies get new framing.
+ *
+ * A connection ends after an answer that came before the whole request: the rest of the request would be
+ * read as a new one by a server that did not wait for it, and nobody would have judged that. For the same
+ * reason Expect is answered here: the server never decides whether a body comes. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "intercept/exchange_internal.h"
+#include "intercept/rewrite.h"
+#include "proto/http.h"
+#include "proto/http_response.h"
+
+enum {
+	BODY_SPARE = 64,       /* around a body: sizes of chunks, line ends */
+	HEAD_WAITS = 32 << 10, /* no head is read while so much waits */
+	HEAD_PIECE = 16 << 10, /* so that what follows a head has a place, too */
+	TARGET_MAX = 32 << 10,
+	FIELDS_SPARE = INTERCEPT_HEADERS_MAX + 2, /* what rules add */
+};
+
+struct http1 {
+	struct http_parser *requests, *answers;
+	struct exchange_request_state q;
+	bool busy;	   /* the head of a request was read, and it is not answered */
+	bool request_done; /* all of it was read */
+	bool sent;	   /* it went to the server, whose answer is due */
+	bool answer_begun; /* its final head went to the guest */
+	bool chunked_up, chunked_down;
+	bool close;	/* the connection ends after this answer */
+	bool websocket; /* the request asks for one */
+	bool raw;	/* and got it */
+	bool served;	/* there was an answer of the server before */
+};
+
+static void fail(struct exchange *x, const char *reason)
+{
+	exchange_request_fail(&x->http1->q, x->http1->q.status, "reset", reason);
+	exchange_request_end(x, &x->http1->q);
+	exchange_finish(x, EXCHANGE_FAILED, reason);
+}
+
+/* For buffers that have the room: it is memory that lacks. */
+static void must(struct exchange *x, int r)
+{
+	if (r < 0)
+		fail(x, "out of memory");
+}
+
+/* The request was answered as a whole. */
+static void complete(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+	bool close = h->close || !h->request_done;
+
+	exchange_request_end(x, &h->q);
+	if (close) {
+		exchange_finish(x, EXCHANGE_DONE, NULL);
+		return;
+	}
+	http_parser_continue(h->requests);
+	if (h->sent)
+		http_parser_continue(h->answers);
+	*h = (struct http1){.requests = h->requests, .answers = h->answers, .served = true};
+}
+
+/* ---- answers of our own ---- */
+
+static void write_own_answer(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+	char text[EXCHANGE_ANSWER_MAX];
+	struct http_writer w = http_writer_status_line(&x->out[EXCHANGE_GUEST], h->q.status);
+
+	exchange_request_answer(&h->q, text);
+	http_writer_header(&w, "Content-Type", "text/plain; charset=utf-8");
+	http_writer_header_u64(&w, "Content-Length", strlen(text));
+	if (h->close)
+		http_writer_header(&w, "Connection", "close");
+	must(x, http_writer_finish(&w));
+	if (strcmp(h->q.method, "HEAD") != 0)
+		must(x, buf_add_str(&x->out[EXCHANGE_GUEST], text));
+}
+
+/* A request that the server does not see, for the reason in q. With a body in between the next request
+ * could not be found, so the connection ends. */
+static void refuse(struct exchange *x, bool close)
+{
+	struct http1 *h = x->http1;
+
+	h->close = h->close || close;
+	h->answer_begun = true;
+	write_own_answer(x);
+	if (h->close)
+		complete(x);
+}
+
+/* The server gives no proper answer. */
+static void bad_answer(struct exchange *x, const char *reason)
+{
+	struct http1 *h = x->http1;
+
+	if (h->answer_begun) {
+		fail(x, reason);
+		return;
+	}
+	exchange_request_fail(&h->q, 502, "failed", reason);
+	refuse(x, true);
+}
+
+/* ---- requests ---- */
+
+static void write_request(struct exchange *x, const struct http_head *head, const struct fields *f,
+	const char *target)
+{
+	struct http1 *h = x->http1;
+	struct http_writer w = http_writer_request(&x->out[EXCHANGE_SERVER], head->method, target);
+	char host[EXCHANGE_AUTHORITY_MAX];
+
+	exchange_authority(x, host);
+	http_writer_header(&w, "Host", host);
+	for (unsigned i = 0; i < f->count; i++)
+		http_writer_header_n(
+			&w, fields_name(f, i), fields_value(f, i), f->items[i].value_bytes);
+	if (h->websocket) {
+		http_writer_header(&w, "Connection", "Upgrade");
+		http_writer_header(&w, "Upgrade", "websocket");
+	} else if (h->close) {
+		http_writer_header(&w, "Connection", "close");
+	}
+	if (head->chunked)
+		http_writer_header(&w, "Transfer-Encoding", "chunked");
+	else if (head->content_length >= 0)
+		http_writer_header_u64(&w, "Content-Length", (uint64_t)head->content_length);
+	must(x, http_writer_finish(&w));
+}
+
+static int send_request(struct exchange *x, const struct http_head *head)
+{
+	struct buf target = BUF_INIT(TARGET_MAX + 8);
+	struct fields f;
+	int r;
+
+	fields_init(&f, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX + FIELDS_SPARE);
+	r = exchange_request_rewrite(x, &x->http1->q, &head->headers, &f);
+	if (r == 0 && buf_printf(&target, "%s%s%s%c", head->path, head->query ? "?" : "",
+			      head->query ? head->query : "", 0) == 0)
+		write_request(x, head, &f, (const char *)buf_head(&target));
+	else if (r == 0)
+		fail(x, "out of memory");
+	fields_done(&f);
+	buf_done(&target);
+	return r;
+}
+
+static bool asks_for_websocket(const struct http_head *head)
+{
+	return head->upgrade && strcasecmp(head->upgrade, "websocket") == 0 && !head->has_body &&
+	       strcmp(head->method, "GET") == 0;
+}
+
+static void check_version(struct exchange_target *t, const struct http_head *head)
+{
+	if (head->minor == 0) {
+		t->wrong_status = 505;
+		t->wrong = "HTTP/1.0 is not served on an intercepted host";
+	} else if (strncasecmp(head->target, "http://", 7) == 0) {
+		t->wrong_status = 400;
+		t->wrong = "the request target has another scheme than this connection";
+	}
+}
+
+static void on_request_head(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+	const struct http_head *head = http_parser_head(h->requests);
+	struct exchange_target t = {.method = head->method,
+		.path = head->path,
+		.authority = head->host,
+		.host = http_header_get(&head->headers, "host")};
+
+	if (exchange_request_begin(x, &h->q) < 0) {
+		exchange_finish(x, EXCHANGE_FAILED, "out of memory");
+		return;
+	}
+	h->busy = true;
+	h->close = !head->keep_alive;
+	h->chunked_up = head->chunked;
+	h->websocket = asks_for_websocket(head);
+	check_version(&t, head);
+	if (exchange_request_check(x, &h->q, &t) < 0 || send_request(x, head) < 0) {
+		refuse(x, head->has_body || head->minor == 0);
+		return;
+	}
+	h->sent = true;
+	if (strcmp(head->method, "HEAD") == 0)
+		http_parser_expect_no_body(h->answers);
+	if (head->expect_continue && head->has_body)
+		must(x, http_reply_continue(&x->out[EXCHANGE_GUEST]));
+}
+
+static void on_request_body(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+	size_t n;
+	const uint8_t *data = http_parser_body(h->requests, &n);
+
+	h->q.up += n;
+	must(x, h->chunked_up ? http_chunk(&x->out[EXCHANGE_SERVER], data, n)
+			      : buf_add(&x->out[EXCHANGE_SERVER], data, n));
+}
+
+static void on_request_end(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+
+	h->request_done = true;
+	if (h->sent && h->chunked_up)
+		must(x, http_chunk_last(&x->out[EXCHANGE_SERVER]));
+	if (!h->sent)
+		complete(x); /* it was refused */
+}
+
+/* A request that cannot be understood. Within a body there is nobody to tell. */
+static void on_request_error(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+	unsigned status = http_parser_status(h->requests);
+
+	if (h->busy) {
+		fail(x, http_parser_reason(h->requests));
+		return;
+	}
+	if (exchange_request_begin(x, &h->q) < 0) {
+		exchange_finish(x, EXCHANGE_FAILED, "out of memory");
+		return;
+	}
+	exchange_request_fail(&h->q, status, "denied", http_parser_reason(h->requests));
+	h->busy = true;
+	refuse(x, true);
+}
+
+static void on_request_event(struct exchange *x, enum http_event event)
+{
+	switch (event) {
+	case HTTP_HEAD:
+		on_request_head(x);
+		return;
+	case HTTP_BODY:
+		on_request_body(x);
+		return;
+	case HTTP_END:
+	case HTTP_UPGRADE: /* what it asks for is the answer's matter */
+		on_request_end(x);
+		return;
+	case HTTP_ERROR:
+		on_request_error(x);
+		return;
+	default:
+		return;
+	}
+}
+
+/* ---- answers ---- */
+
+static bool has_no_body(const struct exchange *x, const struct http_head *head)
+{
+	return !head->has_body || strcmp(x->http1->q.method, "HEAD") == 0;
+}
+
+static void write_answer_framing(
+	struct exchange *x, struct http_writer *w, const struct http_head *head)
+{
+	struct http1 *h = x->http1;
+
+	if (head->status == 101) {
+		http_writer_header(w, "Connection", "Upgrade");
+		http_writer_header(w, "Upgrade", "websocket");
+		return;
+	}
+	if (head->status < 200)
+		return;
+	h->chunked_down = head->has_body && head->content_length < 0;
+	if (h->chunked_down || (head->chunked && head->status != 204))
+		http_writer_header(w, "Transfer-Encoding", "chunked");
+	else if (head->content_length >= 0 && head->status != 204)
+		http_writer_header_u64(w, "Content-Length", (uint64_t)head->content_length);
+	if (h->close)
+		http_writer_header(w, "Connection", "close");
+}
+
+static void write_answer(struct exchange *x, const struct http_head *head)
+{
+	struct fields f;
+	struct http_writer w = http_writer_status_line(&x->out[EXCHANGE_GUEST], head->status);
+
+	fields_init(&f, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX);
+	if (rewrite_answer(&head->headers, &x->http1->q.scrub, &f) < 0)
+		w.err = -ENOMEM;
+	for (unsigned i = 0; i < f.count; i++)
+		http_writer_header_n(
+			&w, fields_name(&f, i), fields_value(&f, i), f.items[i].value_bytes);
+	write_answer_framing(x, &w, head);
+	if (http_writer_finish(&w) < 0)
+		fail(x, "the server's answer cannot be passed on");
+	fields_done(&f);
+}
+
+static void on_answer_head(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+	const struct http_head *head = http_parser_head(h->answers);
+
+	if (head->status == 101 && (!h->websocket || !h->request_done || !head->upgrade ||
+					   strcasecmp(head->upgrade, "websocket") != 0)) {
+		bad_answer(x, "the server switches to a protocol that was not asked for");
+		return;
+	}
+	if (scrub_active(&h->q.scrub) && !has_no_body(x, head) &&
+		rewrite_is_coded(&head->headers)) {
+		bad_answer(x, "the server compresses its answer although it was asked not to, so "
+			      "that no secret can be found in it");
+		return;
+	}
+	h->close = h->close || !head->keep_alive || head->until_eof;
+	h->q.status = head->status;
+	write_answer(x, head);
+	h->answer_begun = true;
+}
+
+static void put_scrubbed(struct exchange *x, const uint8_t *data, size_t n)
+{
+	struct http1 *h = x->http1;
+	struct buf *out = &x->out[EXCHANGE_GUEST];
+	size_t mark = 0;
+	int r = h->chunked_down ? http_chunk_begin(out, &mark) : 0;
+
+	r = r ? r : data ? scrub_bytes(&h->q.scrub, data, n, out) : scrub_end(&h->q.scrub, out);
+	if (r == 0 && h->chunked_down)
+		r = http_chunk_end(out, mark);
+	h->q.down += n;
+	must(x, r);
+}
+
+static void on_answer_body(struct exchange *x)
+{
+	size_t n;
+	const uint8_t *data = http_parser_body(x->http1->answers, &n);
+
+	put_scrubbed(x, data, n);
+}
+
+static void on_answer_end(struct exchange *x)
+{
+	put_scrubbed(x, NULL, 0);
+	if (x->http1->chunked_down)
+		must(x, http_chunk_last(&x->out[EXCHANGE_GUEST]));
+	if (x->state == EXCHANGE_GOING)
+		complete(x);
+}
+
+static void on_answer_event(struct exchange *x, enum http_event event)
+{
+	switch (event) {
+	case HTTP_INTERIM:
+		if (http_parser_head(x->http1->answers)->status != 100) /* that was ours */
+			write_answer(x, http_parser_head(x->http1->answers));
+		return;
+	case HTTP_HEAD:
+		on_answer_head(x);
+		return;
+	case HTTP_BODY:
+		on_answer_body(x);
+		return;
+	case HTTP_END:
+		on_answer_end(x);
+		return;
+	case HTTP_UPGRADE:
+		x->http1->raw = true;
+		return;
+	case HTTP_ERROR:
+		bad_answer(x, http_parser_reason(x->http1->answers));
+		return;
+	default:
+		return;
+	}
+}
+
+/* ---- bytes ---- */
+
+/* How many bytes from a side may be taken now. A chunk of one byte becomes twice as long. */
+static size_t place(const struct exchange *x, enum exchange_side from)
+{
+	const struct http1 *h = x->http1;
+	const struct buf *out = &x->out[!from];
+	bool head = from == EXCHANGE_GUEST ? !h->busy : !h->answer_begun;
+	size_t used = buf_len(out) + BODY_SPARE;
+
+	if (head)
+		return buf_len(out) <= HEAD_WAITS ? HEAD_PIECE : 0;
+	if (from == EXCHANGE_SERVER)
+		used += buf_len(&h->q.scrub.held);
+	return used < out->max ? (out->max - used) / 3 : 0;
+}
+
+static bool wants(const struct exchange *x, enum exchange_side from)
+{
+	const struct http1 *h = x->http1;
+
+	if (from == EXCHANGE_GUEST && h->busy && h->request_done && !h->raw)
+		return false;
+	return place(x, from) > 0;
+}
+
+static size_t receive_raw(
+	struct exchange *x, enum exchange_side from, const uint8_t *data, size_t n)
+{
+	struct http1 *h = x->http1;
+	size_t room = place(x, from);
+
+	n = n < room ? n : room;
+	if (from == EXCHANGE_SERVER) {
+		put_scrubbed(x, data, n);
+	} else {
+		h->q.up += n;
+		must(x, buf_add(&x->out[EXCHANGE_SERVER], data, n));
+	}
+	return n;
+}
+
+/* Parses some bytes until they are used up, or the message is complete. */
+static size_t parse(struct exchange *x, enum exchange_side from, const uint8_t *data, size_t n)
+{
+	struct http1 *h = x->http1;
+	struct http_parser *p = from == EXCHANGE_GUEST ? h->requests : h->answers;
+	enum http_event event;
+	size_t done = 0, used;
+
+	do {
+		event = http_parser_next(p, data + done, n - done, &used);
+		done += used;
+		if (from == EXCHANGE_GUEST)
+			on_request_event(x, event);
+		else
+			on_answer_event(x, event);
+	} while (x->state == EXCHANGE_GOING && event != HTTP_MORE && event != HTTP_END &&
+		 event != HTTP_UPGRADE);
+	return done;
+}
+
+static size_t receive(struct exchange *x, enum exchange_side from, const uint8_t *data, size_t n)
+{
+	struct http1 *h = x->http1;
+	size_t done = 0;
+
+	while (done < n && x->state == EXCHANGE_GOING && wants(x, from)) {
+		size_t room = place(x, from), piece = n - done < room ? n - done : room;
+
+		if (h->raw) {
+			done += receive_raw(x, from, data + done, piece);
+		} else if (from == EXCHANGE_SERVER && !h->sent) {
+			/* A server that tells of its timeout, as many do: no answer to anything. */
+			exchange_finish(x, EXCHANGE_DONE, NULL);
+		} else {
+			done += parse(x, from, data + done, piece);
+		}
+	}
+	return done;
+}
+
+static void server_ended(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+
+	if (!h->sent) {
+		exchange_finish(x, EXCHANGE_DONE, NULL);
+		return;
+	}
+	switch (http_parser_eof(h->answers)) {
+	case HTTP_END:
+		on_answer_end(x);
+		return;
+	case HTTP_MORE:
+		/* A server may close while the next request is on its way. A client that sees
+		 * just this tries again, and must not be told 502. */
+		if (h->served)
+			fail(x, "the server closed the connection before it answered");
+		else
+			bad_answer(x, "the server closed the connection without an answer");
+		return;
+	default:
+		bad_answer(x, "the server closed the connection within its answer");
+	}
+}
+
+static void receive_end(struct exchange *x, enum exchange_side from)
+{
+	struct http1 *h = x->http1;
+
+	if (h->raw) {
+		put_scrubbed(x, NULL, 0);
+		exchange_request_end(x, &h->q);
+		exchange_finish(x, EXCHANGE_DONE, NULL);
+	} else if (from == EXCHANGE_SERVER) {
+		server_ended(x);
+	} else if (h->busy && h->request_done) {
+		h->close = true; /* the answer is still wanted */
+	} else if (h->busy) {
+		fail(x, "the program closed the connection within its request");
+	} else {
+		exchange_finish(x, EXCHANGE_DONE, NULL);
+	}
+}
+
+static void drained(struct exchange *x, enum exchange_side to)
+{
+}
+
+static void server_failed(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+
+	if (h->raw || (h->sent && h->served && !h->answer_begun))
+		fail(x, x->server_reason);
+	else if (h->sent)
+		bad_answer(x, x->server_reason);
+	else if (h->served)
+		exchange_finish(x, EXCHANGE_DONE, NULL); /* the next request may find another */
+}
+
+/* ---- life ---- */
+
+static int make(struct exchange *x)
+{
+	struct http_limits limits = HTTP_LIMITS_DEFAULT;
+	struct http1 *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return -ENOMEM;
+	limits.head_max = EXCHANGE_HEAD_MAX;
+	limits.headers_max = EXCHANGE_FIELDS_MAX;
+	limits.target_max = TARGET_MAX;
+	x->http1 = h;
+	h->requests = http_parser_new(HTTP_ROLE_SERVER, &limits);
+	h->answers = http_parser_new(HTTP_ROLE_CLIENT, &limits);
+	return h->requests && h->answers ? 0 : -ENOMEM;
+}
+
+static void http1_free(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+
+	if (!h)
+		return;
+	exchange_request_fail(&h->q, h->q.status, "reset", "the connection was closed");
+	exchange_request_end(x, &h->q);
+	http_parser_free(h->requests);
+	http_parser_free(h->answers);
+	free(h);
+}
+
+static size_t memory(const struct exchange *x)
+{
+	return sizeof(*x->http1) + x->http1->q.scrub.held.capacity;
+}
+
+const struct exchange_kind exchange_http1 = {
+	.make = make,
+	.free = http1_free,
+	.receive = receive,
+	.receive_end = receive_end,
+	.wants = wants,
+	.drained = drained,
+	.server_failed = server_failed,
+	.memory = memory,
+};

@@ -1,0 +1,974 @@
+/* HTTP/2 of an intercepted connection: a session of nghttp2 with each side, and a stream of the one for each
+ * stream of the other. Heads and trailers are written anew, bodies wait in a buffer of the stream.
+ *
+ * Flow control is passed on: a side may send more when the other side has taken what came. Each stream has a
+ * window of STREAM_WINDOW bytes, a connection one of EXCHANGE_HELD_MAX, so nothing else bounds the buffers.
+ *
+ * nghttp2 checks frames and the form of messages, and limits what a side can make us answer: acknowledgements,
+ * resets, continuations. What it keeps for the server may hold secrets, so it is wiped when it is freed. */
+#include <ctype.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <nghttp2/nghttp2.h>
+
+#include "intercept/exchange_internal.h"
+#include "intercept/rewrite.h"
+
+enum {
+	STREAM_WINDOW = 128 << 10,
+	OUT_FULL = EXCHANGE_HELD_MAX / 4,	 /* bytes that wait: no more frames are made */
+	QUEUE_FULL = 4 * EXCHANGE_STREAMS_MAX,	 /* frames that wait: nothing more is read */
+	PIECE = 16 << 10,			 /* read at a time, so that this bound holds */
+	STREAMS_KEPT = 2 * EXCHANGE_STREAMS_MAX, /* with those that only one side has ended */
+	ACKS_MAX = 200,
+	RESETS_BURST = 400,
+	RESETS_PER_SECOND = 100,
+	HEAD_SEND_MAX = REWRITE_HEAD_MAX + (64 << 10),
+	FIELDS_SPARE = INTERCEPT_HEADERS_MAX + 8,
+};
+
+/* What goes from one side to the other. */
+struct way {
+	struct fields head; /* that is coming in */
+	bool malformed;
+	struct buf body; /* that waits */
+	struct fields trailers;
+	bool ended; /* all of it came in */
+};
+
+struct stream {
+	struct stream *next;
+	struct exchange *x;
+	int32_t id[2];	/* 0: there is none on this side */
+	bool closed[2]; /* likewise */
+	struct way from[2];
+	struct exchange_request_state q;
+	bool sent;	  /* the server has the request */
+	bool answered;	  /* the guest has the final head, or gets it next */
+	bool answer_sent; /* and all of the rest */
+};
+
+struct side {
+	struct exchange *x;
+	enum exchange_side side;
+};
+
+struct http2 {
+	nghttp2_session *sessions[2];
+	struct side sides[2];
+	struct stream *streams;
+	unsigned count;
+	bool served;  /* there was a stream */
+	bool closing; /* no more requests come; the exchange is done after the last stream */
+	bool no_memory;
+};
+
+/* ---- memory that is wiped ---- */
+
+static void *wiped_malloc(size_t n, void *arg)
+{
+	return malloc(n);
+}
+
+static void *wiped_calloc(size_t n, size_t size, void *arg)
+{
+	return calloc(n, size);
+}
+
+static void wiped_free(void *p, void *arg)
+{
+	if (p)
+		explicit_bzero(p, malloc_usable_size(p));
+	free(p);
+}
+
+static void *wiped_realloc(void *p, size_t n, void *arg)
+{
+	size_t before = p ? malloc_usable_size(p) : 0;
+	void *fresh = malloc(n);
+
+	if (!fresh)
+		return NULL;
+	if (before)
+		memcpy(fresh, p, before < n ? before : n);
+	wiped_free(p, NULL);
+	return fresh;
+}
+
+static nghttp2_mem wiped_memory = {NULL, wiped_malloc, wiped_free, wiped_calloc, wiped_realloc};
+
+/* ---- streams ---- */
+
+static void init_way(struct way *w)
+{
+	fields_init(&w->head, EXCHANGE_HEAD_MAX + EXCHANGE_FIELDS_MAX * 2, EXCHANGE_FIELDS_MAX + 4);
+	fields_init(&w->trailers, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX + 4);
+	buf_init(&w->body, STREAM_WINDOW + INTERCEPT_SECRET_MAX);
+}
+
+static void done_way(struct way *w)
+{
+	fields_done(&w->head);
+	fields_done(&w->trailers);
+	buf_done(&w->body);
+}
+
+static struct stream *new_stream(struct exchange *x, int32_t id)
+{
+	struct http2 *h = x->http2;
+	struct stream *s = h->count < STREAMS_KEPT ? calloc(1, sizeof(*s)) : NULL;
+
+	if (!s)
+		return NULL;
+	if (exchange_request_begin(x, &s->q) < 0) {
+		free(s);
+		return NULL;
+	}
+	s->x = x;
+	s->id[EXCHANGE_GUEST] = id;
+	s->closed[EXCHANGE_SERVER] = true;
+	init_way(&s->from[EXCHANGE_GUEST]);
+	init_way(&s->from[EXCHANGE_SERVER]);
+	s->next = h->streams;
+	h->streams = s;
+	h->count++;
+	h->served = true;
+	return s;
+}
+
+static void free_stream(struct stream *s)
+{
+	struct stream **p = &s->x->http2->streams;
+
+	while (*p != s)
+		p = &(*p)->next;
+	*p = s->next;
+	s->x->http2->count--;
+	exchange_request_end(s->x, &s->q);
+	done_way(&s->from[EXCHANGE_GUEST]);
+	done_way(&s->from[EXCHANGE_SERVER]);
+	free(s);
+}
+
+static nghttp2_session *session(const struct stream *s, enum exchange_side side)
+{
+	return s->x->http2->sessions[side];
+}
+
+/* Lets a side send so many bytes more. */
+static void give_back(struct stream *s, enum exchange_side from, size_t n)
+{
+	if (n && s->id[from])
+		(void)nghttp2_session_consume(session(s, from), s->id[from], n); /* a stream that
+						* is gone counts for the connection */
+}
+
+/* Nobody takes what a side sends. */
+static void drop_body(struct stream *s, enum exchange_side from)
+{
+	struct way *w = &s->from[from];
+
+	give_back(s, from, buf_len(&w->body));
+	buf_done(&w->body);
+	if (from == EXCHANGE_SERVER) {
+		give_back(s, from, buf_len(&s->q.scrub.held));
+		buf_done(&s->q.scrub.held);
+	}
+}
+
+static void reset(struct stream *s, enum exchange_side side, uint32_t code)
+{
+	if (!s->closed[side] && s->id[side] &&
+		nghttp2_submit_rst_stream(session(s, side), NGHTTP2_FLAG_NONE, s->id[side], code) <
+			0)
+		s->x->http2->no_memory = true;
+}
+
+static void wake(struct stream *s, enum exchange_side to)
+{
+	if (!s->closed[to])
+		(void)nghttp2_session_resume_data(session(s, to), s->id[to]); /* if it waited */
+}
+
+/* ---- fields for nghttp2 ---- */
+
+/* A head or trailers: more is for names that begin with a colon, then the fields. */
+struct block {
+	nghttp2_nv nv[EXCHANGE_FIELDS_MAX + FIELDS_SPARE + 8];
+	size_t count;
+};
+
+static void block_add(struct block *b, const char *name, size_t name_bytes, const char *value,
+	size_t n, bool secret)
+{
+	if (b->count == sizeof(b->nv) / sizeof(b->nv[0]))
+		return; /* no list of fields is so long */
+	b->nv[b->count++] = (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, name_bytes, n,
+		secret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE};
+}
+
+static void block_add_text(struct block *b, const char *name, const char *value)
+{
+	block_add(b, name, strlen(name), value, strlen(value), false);
+}
+
+static void block_add_fields(struct block *b, const struct fields *f)
+{
+	for (unsigned i = 0; i < f->count; i++) {
+		char *name = fields_name(f, i);
+
+		for (char *c = name; *c; c++)
+			*c = (char)tolower((unsigned char)*c);
+		block_add(b, name, f->items[i].name_bytes, fields_value(f, i),
+			f->items[i].value_bytes, f->items[i].secret);
+	}
+}
+
+/* The head that came in: fields with a colon are its first line. */
+struct head {
+	struct http_header items[EXCHANGE_FIELDS_MAX + 8];
+	struct http_headers fields;
+	const char *method, *path, *scheme, *authority, *status; /* NULL: none */
+};
+
+static void read_head(const struct fields *f, struct head *h)
+{
+	unsigned first = 0;
+
+	h->method = h->path = h->scheme = h->authority = h->status = NULL;
+	h->fields = fields_view(f, h->items);
+	for (; first < f->count && h->items[first].name[0] == ':'; first++) {
+		const char *name = h->items[first].name + 1, *value = h->items[first].value;
+
+		if (strcmp(name, "method") == 0)
+			h->method = value;
+		else if (strcmp(name, "path") == 0)
+			h->path = value;
+		else if (strcmp(name, "scheme") == 0)
+			h->scheme = value;
+		else if (strcmp(name, "authority") == 0)
+			h->authority = value;
+		else if (strcmp(name, "status") == 0)
+			h->status = value;
+	}
+	h->fields.items += first;
+	h->fields.count -= first;
+}
+
+/* Fields that HTTP/1.1 has for one connection only, and HTTP/2 for a stream. */
+static void block_add_framing(struct block *b, const struct http_headers *in)
+{
+	const char *length = http_header_get(in, "content-length"), *te = http_header_get(in, "te");
+
+	if (length)
+		block_add_text(b, "content-length", length);
+	if (te && strcasecmp(te, "trailers") == 0)
+		block_add_text(b, "te", "trailers");
+}
+
+/* ---- bodies ---- */
+
+static int send_trailers(struct stream *s, enum exchange_side to, const struct fields *trailers)
+{
+	struct block b = {0};
+
+	block_add_fields(&b, trailers);
+	return nghttp2_submit_trailer(session(s, to), s->id[to], b.nv, b.count);
+}
+
+/* nghttp2 wants bytes of a body. */
+static ssize_t read_body(nghttp2_session *to_session, int32_t id, uint8_t *out, size_t room,
+	uint32_t *flags, nghttp2_data_source *source, void *arg)
+{
+	const struct side *side = arg;
+	struct stream *s = source->ptr;
+	struct way *w = &s->from[!side->side];
+	size_t n = buf_len(&w->body);
+
+	n = n < room ? n : room;
+	if (n) {
+		memcpy(out, buf_head(&w->body), n);
+		buf_consume(&w->body, n);
+		give_back(s, !side->side, n);
+	}
+	if (buf_len(&w->body))
+		return (ssize_t)n;
+	buf_done(&w->body); /* gives the memory back */
+	if (!w->ended)
+		return n ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
+	*flags |= NGHTTP2_DATA_FLAG_EOF;
+	if (w->trailers.count) {
+		*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+		if (send_trailers(s, side->side, &w->trailers) < 0)
+			return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
+	return (ssize_t)n;
+}
+
+static void end_way(struct stream *s, enum exchange_side from)
+{
+	struct way *w = &s->from[from];
+
+	if (from == EXCHANGE_SERVER && scrub_end(&s->q.scrub, &w->body) < 0)
+		s->x->http2->no_memory = true;
+	w->ended = true;
+	wake(s, !from);
+}
+
+/* ---- answers ---- */
+
+static int submit_answer(struct stream *s, struct block *b, bool with_body)
+{
+	nghttp2_data_provider body = {.source.ptr = s, .read_callback = read_body};
+
+	s->answered = true;
+	return nghttp2_submit_response(session(s, EXCHANGE_GUEST), s->id[EXCHANGE_GUEST], b->nv,
+		b->count, with_body ? &body : NULL);
+}
+
+/* Answers in the server's place, for the reason in q. */
+static int refuse(struct stream *s)
+{
+	struct way *w = &s->from[EXCHANGE_SERVER];
+	char text[EXCHANGE_ANSWER_MAX], status[12], length[24];
+	bool body = strcmp(s->q.method, "HEAD") != 0;
+	struct block b = {0};
+
+	exchange_request_answer(&s->q, text);
+	drop_body(s, EXCHANGE_GUEST);
+	(void)snprintf(status, sizeof(status), "%u", s->q.status);   /* fits */
+	(void)snprintf(length, sizeof(length), "%zu", strlen(text)); /* likewise */
+	block_add_text(&b, ":status", status);
+	block_add_text(&b, "content-type", "text/plain; charset=utf-8");
+	block_add_text(&b, "content-length", length);
+	if (body && buf_add_str(&w->body, text) < 0)
+		return -ENOMEM;
+	w->ended = true;
+	return submit_answer(s, &b, body);
+}
+
+/* The server gives no proper answer. */
+static int bad_answer(struct stream *s, const char *reason)
+{
+	exchange_request_fail(&s->q, s->answered ? s->q.status : 502, "failed", reason);
+	reset(s, EXCHANGE_SERVER, NGHTTP2_CANCEL);
+	s->sent = false; /* what still comes of it is dropped */
+	if (s->closed[EXCHANGE_GUEST])
+		return 0;
+	if (!s->answered)
+		return refuse(s);
+	reset(s, EXCHANGE_GUEST, NGHTTP2_INTERNAL_ERROR);
+	return 0;
+}
+
+static int pass_answer(struct stream *s, const struct head *in, bool final, bool with_body)
+{
+	struct block b = {0};
+	struct fields f;
+	int r;
+
+	fields_init(&f, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX + 4);
+	r = rewrite_answer(&in->fields, &s->q.scrub, &f);
+	if (r == 0) {
+		block_add_text(&b, ":status", in->status);
+		block_add_fields(&b, &f);
+		block_add_framing(&b, &in->fields);
+		r = final ? submit_answer(s, &b, with_body)
+			  : nghttp2_submit_headers(session(s, EXCHANGE_GUEST), NGHTTP2_FLAG_NONE,
+				    s->id[EXCHANGE_GUEST], NULL, b.nv, b.count, NULL);
+	}
+	fields_done(&f);
+	return r;
+}
+
+static int on_trailers(struct stream *s, enum exchange_side from, const struct head *in)
+{
+	struct fields *out = &s->from[from].trailers;
+
+	return from == EXCHANGE_SERVER
+		       ? rewrite_answer(&in->fields, &s->q.scrub, out)
+		       : rewrite_request_trailers(s->q.intercept, s->x->host, &in->fields, out);
+}
+
+static int on_answer_head(struct stream *s, bool end)
+{
+	struct head in;
+	unsigned status;
+
+	if (s->closed[EXCHANGE_GUEST] || !s->sent)
+		return 0;
+	if (s->from[EXCHANGE_SERVER].malformed || fields_error(&s->from[EXCHANGE_SERVER].head))
+		return bad_answer(s, "the head of the server's answer is malformed or too large");
+	read_head(&s->from[EXCHANGE_SERVER].head, &in);
+	if (s->answered)
+		return on_trailers(s, EXCHANGE_SERVER, &in);
+	status = in.status ? (unsigned)strtoul(in.status, NULL, 10) : 0;
+	if (status < 200)
+		return status == 100 ? 0 : pass_answer(s, &in, false, false);
+	if (scrub_active(&s->q.scrub) && !end && rewrite_is_coded(&in.fields))
+		return bad_answer(s, "the server compresses its answer although it was asked not "
+				     "to, so that no secret can be found in it");
+	s->q.status = status;
+	return pass_answer(s, &in, true, !end);
+}
+
+/* ---- requests ---- */
+
+static void find_wrong(const struct head *in, struct exchange_target *t)
+{
+	t->wrong_status = 400;
+	if (http_header_count(&in->fields, "host") > 1)
+		t->wrong = "a request must have exactly one Host";
+	else if (!in->scheme || strcmp(in->scheme, "https") != 0)
+		t->wrong = "the scheme is not https";
+	else if (strchr(t->path, '#') || (t->path[0] != '/' && strcmp(t->path, "*") != 0))
+		t->wrong = "the path is malformed";
+	else
+		t->wrong_status = 0;
+}
+
+static int check_request(struct stream *s, const struct head *in)
+{
+	const struct way *w = &s->from[EXCHANGE_GUEST];
+	struct exchange_target t = {.method = in->method ? in->method : "",
+		.path = in->path ? in->path : "",
+		.authority = in->authority,
+		.host = http_header_get(&in->fields, "host")};
+
+	if (w->malformed)
+		exchange_request_fail(&s->q, 400, "denied", "a header is malformed");
+	else if (fields_error(&w->head))
+		exchange_request_fail(
+			&s->q, 431, "denied", "the headers are too large, or too many");
+	if (s->q.verdict)
+		return -EINVAL;
+	find_wrong(in, &t);
+	return exchange_request_check(s->x, &s->q, &t);
+}
+
+static int submit_request(struct stream *s, struct block *b, bool with_body)
+{
+	nghttp2_data_provider body = {.source.ptr = s, .read_callback = read_body};
+	int32_t id = nghttp2_submit_request(
+		session(s, EXCHANGE_SERVER), NULL, b->nv, b->count, with_body ? &body : NULL, s);
+
+	if (id == NGHTTP2_ERR_NOMEM)
+		return id;
+	if (id <
+		0) { /* the server wants no more, or the numbers are used up: on another connection */
+		exchange_request_fail(&s->q, 0, "reset", "the server takes no more requests");
+		reset(s, EXCHANGE_GUEST, NGHTTP2_REFUSED_STREAM);
+		return 0;
+	}
+	s->id[EXCHANGE_SERVER] = id;
+	s->closed[EXCHANGE_SERVER] = false;
+	s->sent = true;
+	return 0;
+}
+
+static int send_request(struct stream *s, const struct head *in, bool with_body)
+{
+	char authority[EXCHANGE_AUTHORITY_MAX];
+	struct block b = {0};
+	struct fields f;
+	int r;
+
+	fields_init(&f, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX + FIELDS_SPARE);
+	r = exchange_request_rewrite(s->x, &s->q, &in->fields, &f);
+	if (r < 0) {
+		r = refuse(s);
+	} else {
+		exchange_authority(s->x, authority);
+		block_add_text(&b, ":method", in->method);
+		block_add_text(&b, ":scheme", "https");
+		block_add_text(&b, ":authority", authority);
+		block_add_text(&b, ":path", in->path);
+		block_add_fields(&b, &f);
+		block_add_framing(&b, &in->fields);
+		r = submit_request(s, &b, with_body);
+	}
+	fields_done(&f);
+	return r;
+}
+
+/* The server is never asked whether it wants the body (exchange_http1.c). */
+static int say_continue(struct stream *s, const struct head *in)
+{
+	struct block b = {0};
+
+	if (!http_header_get(&in->fields, "expect") || !s->sent)
+		return 0;
+	block_add_text(&b, ":status", "100");
+	return nghttp2_submit_headers(session(s, EXCHANGE_GUEST), NGHTTP2_FLAG_NONE,
+		s->id[EXCHANGE_GUEST], NULL, b.nv, b.count, NULL);
+}
+
+static int on_request_trailers(struct stream *s, const struct head *in)
+{
+	if (!s->sent)
+		return 0;
+	if (!s->from[EXCHANGE_GUEST].malformed && !fields_error(&s->from[EXCHANGE_GUEST].head))
+		return on_trailers(s, EXCHANGE_GUEST, in);
+	exchange_request_fail(
+		&s->q, s->q.status, "reset", "the trailers are malformed or too large");
+	reset(s, EXCHANGE_GUEST, NGHTTP2_PROTOCOL_ERROR);
+	return 0;
+}
+
+static int on_request_head(struct stream *s, bool end)
+{
+	struct head in;
+	int r;
+
+	read_head(&s->from[EXCHANGE_GUEST].head, &in);
+	if (s->q.method[0] || s->answered)
+		return on_request_trailers(s, &in);
+	if (check_request(s, &in) < 0)
+		return refuse(s);
+	r = send_request(s, &in, !end);
+	return r || end ? r : say_continue(s, &in);
+}
+
+/* ---- callbacks of both sessions ---- */
+
+static struct stream *find(nghttp2_session *n, int32_t id)
+{
+	return id ? nghttp2_session_get_stream_user_data(n, id) : NULL;
+}
+
+static int on_begin_headers(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
+{
+	const struct side *side = arg;
+	struct stream *s = find(n, frame->hd.stream_id);
+
+	if (!s && side->side == EXCHANGE_GUEST) {
+		s = new_stream(side->x, frame->hd.stream_id);
+		if (!s)
+			return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+		(void)nghttp2_session_set_stream_user_data(
+			n, frame->hd.stream_id, s); /* there is this stream */
+	}
+	return 0;
+}
+
+static int on_header(nghttp2_session *n, const nghttp2_frame *frame, const uint8_t *name,
+	size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags, void *arg)
+{
+	const struct side *side = arg;
+	struct stream *s = find(n, frame->hd.stream_id);
+
+	if (s)
+		fields_add(&s->from[side->side].head, (const char *)name, name_bytes,
+			(const char *)value, value_bytes);
+	return 0; /* what is too much is refused with the whole head */
+}
+
+static int on_invalid_header(nghttp2_session *n, const nghttp2_frame *frame, const uint8_t *name,
+	size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags, void *arg)
+{
+	const struct side *side = arg;
+	struct stream *s = find(n, frame->hd.stream_id);
+
+	if (s)
+		s->from[side->side].malformed = true;
+	return 0;
+}
+
+static int on_head(struct stream *s, enum exchange_side from, bool end)
+{
+	struct fields *head = &s->from[from].head;
+	int r = from == EXCHANGE_GUEST ? on_request_head(s, end) : on_answer_head(s, end);
+
+	fields_done(head);
+	fields_init(head, EXCHANGE_HEAD_MAX + EXCHANGE_FIELDS_MAX * 2, EXCHANGE_FIELDS_MAX + 4);
+	return r;
+}
+
+/* Who gets a GOAWAY of the server opens other connections for further requests. */
+static void go_away(struct exchange *x)
+{
+	struct http2 *h = x->http2;
+	nghttp2_session *guest = h->sessions[EXCHANGE_GUEST];
+
+	if (h->closing)
+		return;
+	h->closing = true;
+	if (nghttp2_submit_goaway(guest, NGHTTP2_FLAG_NONE,
+		    nghttp2_session_get_last_proc_stream_id(guest), NGHTTP2_NO_ERROR, NULL, 0) < 0)
+		h->no_memory = true;
+}
+
+static int on_frame(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
+{
+	const struct side *side = arg;
+	struct stream *s = find(n, frame->hd.stream_id);
+	bool end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+	int r = 0;
+
+	if (frame->hd.type == NGHTTP2_GOAWAY && side->side == EXCHANGE_SERVER)
+		go_away(side->x);
+	if (!s || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
+		return 0;
+	if (frame->hd.type == NGHTTP2_HEADERS)
+		r = on_head(s, side->side, end);
+	if (end && (side->side == EXCHANGE_GUEST || s->sent))
+		end_way(s, side->side);
+	if (r < 0)
+		side->x->http2->no_memory = true;
+	return 0;
+}
+
+static int on_data(
+	nghttp2_session *n, uint8_t flags, int32_t id, const uint8_t *data, size_t bytes, void *arg)
+{
+	const struct side *side = arg;
+	struct stream *s = find(n, id);
+	struct way *w;
+	int r;
+
+	if (!s || !s->sent || s->closed[!side->side]) {	     /* nobody takes it */
+		(void)nghttp2_session_consume(n, id, bytes); /* of a stream that there is */
+		return 0;
+	}
+	w = &s->from[side->side];
+	if (side->side == EXCHANGE_SERVER) {
+		s->q.down += bytes;
+		r = scrub_bytes(&s->q.scrub, data, bytes, &w->body);
+	} else {
+		s->q.up += bytes;
+		r = buf_add(&w->body, data, bytes);
+	}
+	if (r < 0)
+		side->x->http2->no_memory = true;
+	wake(s, !side->side);
+	return 0;
+}
+
+/* A stream of the guest is gone. */
+static void guest_closed(struct stream *s)
+{
+	if (!s->q.method[0])
+		exchange_request_fail(&s->q, 400, "denied", "the request is malformed");
+	else if (!s->answer_sent)
+		exchange_request_fail(&s->q, s->q.status, "reset", "the stream was reset");
+	drop_body(s, EXCHANGE_SERVER);
+	if (!s->answer_sent)
+		reset(s, EXCHANGE_SERVER, NGHTTP2_CANCEL);
+}
+
+/* The guest has all of an answer, and goes on to send a request that nobody takes: it may stop. */
+static void stop_request(struct stream *s)
+{
+	if (s->answer_sent && s->closed[EXCHANGE_SERVER] && !s->from[EXCHANGE_GUEST].ended)
+		reset(s, EXCHANGE_GUEST, NGHTTP2_NO_ERROR);
+}
+
+/* One of the server is. An answer that is complete still goes to the guest. */
+static void server_closed(struct stream *s, uint32_t code)
+{
+	drop_body(s, EXCHANGE_GUEST);
+	stop_request(s);
+	if (!s->sent || s->from[EXCHANGE_SERVER].ended)
+		return;
+	exchange_request_fail(&s->q, s->q.status, "failed", "the server reset the stream");
+	reset(s, EXCHANGE_GUEST, code == NGHTTP2_NO_ERROR ? NGHTTP2_CANCEL : code);
+}
+
+static int on_close(nghttp2_session *n, int32_t id, uint32_t code, void *arg)
+{
+	const struct side *side = arg;
+	struct stream *s = find(n, id);
+
+	if (!s)
+		return 0;
+	s->closed[side->side] = true;
+	if (side->side == EXCHANGE_GUEST)
+		guest_closed(s);
+	else
+		server_closed(s, code);
+	if (s->closed[EXCHANGE_GUEST] && s->closed[EXCHANGE_SERVER])
+		free_stream(s);
+	return 0;
+}
+
+static int on_sent(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
+{
+	const struct side *side = arg;
+	struct stream *s = find(n, frame->hd.stream_id);
+
+	if (s && side->side == EXCHANGE_GUEST && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
+		(frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS)) {
+		s->answer_sent = true;
+		stop_request(s);
+	}
+	return 0;
+}
+
+/* ---- bytes ---- */
+
+/* Returns whether there was something to send. */
+static bool pump_side(struct exchange *x, enum exchange_side to)
+{
+	struct buf *out = &x->out[to];
+	const uint8_t *data;
+	bool moved = false;
+	ssize_t n;
+
+	while (buf_len(out) < OUT_FULL) {
+		n = nghttp2_session_mem_send(x->http2->sessions[to], &data);
+		if (n <= 0) {
+			if (n < 0)
+				exchange_finish(x, EXCHANGE_FAILED, nghttp2_strerror((int)n));
+			break;
+		}
+		moved = true;
+		if (buf_add(out, data, (size_t)n) < 0)
+			exchange_finish(x, EXCHANGE_FAILED, "out of memory");
+		if (x->state != EXCHANGE_GOING)
+			break;
+	}
+	return moved;
+}
+
+/* A session whose protocol was broken says so in a GOAWAY, and then wants nothing. */
+static bool is_over(const struct exchange *x, enum exchange_side side)
+{
+	nghttp2_session *n = x->http2->sessions[side];
+
+	return !nghttp2_session_want_read(n) && !nghttp2_session_want_write(n);
+}
+
+static void lose_server(struct exchange *x, const char *reason)
+{
+	struct stream *s, *next;
+
+	x->server_failed = true;
+	if (!x->server_reason[0])
+		(void)snprintf(
+			x->server_reason, sizeof(x->server_reason), "%s", reason); /* may be cut */
+	for (s = x->http2->streams; s; s = next) {
+		next = s->next;
+		if (s->sent && !s->from[EXCHANGE_SERVER].ended && bad_answer(s, reason) < 0)
+			x->http2->no_memory = true;
+		s->closed[EXCHANGE_SERVER] = true;
+		s->id[EXCHANGE_SERVER] = 0; /* of a session that is not used any more */
+		if (s->closed[EXCHANGE_GUEST])
+			free_stream(s);
+	}
+	if (x->http2->served)
+		go_away(x);
+}
+
+static void settle(struct exchange *x)
+{
+	struct http2 *h = x->http2;
+
+	if (h->no_memory)
+		exchange_finish(x, EXCHANGE_FAILED, "out of memory");
+	else if (is_over(x, EXCHANGE_GUEST))
+		exchange_finish(x, h->count ? EXCHANGE_FAILED : EXCHANGE_DONE,
+			h->count ? "the program broke the protocol" : NULL);
+	else if (h->closing && !h->count &&
+		 !nghttp2_session_want_write(h->sessions[EXCHANGE_GUEST]))
+		exchange_finish(x, EXCHANGE_DONE, NULL);
+}
+
+/* Makes what can be sent now. A body that goes to one side lets the other send more. */
+static void pump(struct exchange *x)
+{
+	bool moved = true;
+
+	while (moved && x->state == EXCHANGE_GOING) {
+		moved = pump_side(x, EXCHANGE_GUEST);
+		if (!x->server_failed && pump_side(x, EXCHANGE_SERVER))
+			moved = true;
+		if (!x->server_failed && x->state == EXCHANGE_GOING &&
+			is_over(x, EXCHANGE_SERVER)) {
+			lose_server(x, "the server broke the protocol, or ended it");
+			moved = true;
+		}
+	}
+	settle(x);
+}
+
+static bool wants(const struct exchange *x, enum exchange_side from)
+{
+	struct http2 *h = x->http2;
+
+	return nghttp2_session_get_outbound_queue_size(h->sessions[EXCHANGE_GUEST]) < QUEUE_FULL &&
+	       (x->server_failed || nghttp2_session_get_outbound_queue_size(
+					    h->sessions[EXCHANGE_SERVER]) < QUEUE_FULL);
+}
+
+static size_t receive(struct exchange *x, enum exchange_side from, const uint8_t *data, size_t n)
+{
+	size_t done = 0;
+
+	if (from == EXCHANGE_SERVER && x->server_failed)
+		return n;
+	while (done < n && x->state == EXCHANGE_GOING && wants(x, from)) {
+		size_t piece = n - done < PIECE ? n - done : PIECE;
+		ssize_t r = nghttp2_session_mem_recv(x->http2->sessions[from], data + done, piece);
+
+		if (r < 0 && from == EXCHANGE_GUEST)
+			exchange_finish(x, EXCHANGE_FAILED, nghttp2_strerror((int)r));
+		else if (r < 0)
+			lose_server(x, nghttp2_strerror((int)r));
+		done += r < 0 ? n - done : (size_t)r;
+		pump(x);
+	}
+	return done;
+}
+
+static void receive_end(struct exchange *x, enum exchange_side from)
+{
+	if (from == EXCHANGE_SERVER && !x->server_failed) {
+		lose_server(x, "the server closed the connection");
+		x->http2->closing = true;
+	} else if (from == EXCHANGE_GUEST) {
+		exchange_finish(x, x->http2->count ? EXCHANGE_FAILED : EXCHANGE_DONE,
+			x->http2->count ? "the program closed the connection" : NULL);
+	}
+	if (x->state == EXCHANGE_GOING)
+		pump(x);
+}
+
+static void drained(struct exchange *x, enum exchange_side to)
+{
+	pump(x);
+}
+
+static void server_failed(struct exchange *x)
+{
+	lose_server(x, x->server_reason);
+	pump(x);
+}
+
+/* ---- life ---- */
+
+static int set_callbacks(nghttp2_session_callbacks **ret)
+{
+	nghttp2_session_callbacks *c;
+
+	if (nghttp2_session_callbacks_new(&c) < 0)
+		return -ENOMEM;
+	nghttp2_session_callbacks_set_on_begin_headers_callback(c, on_begin_headers);
+	nghttp2_session_callbacks_set_on_header_callback(c, on_header);
+	nghttp2_session_callbacks_set_on_invalid_header_callback(c, on_invalid_header);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(c, on_frame);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(c, on_data);
+	nghttp2_session_callbacks_set_on_stream_close_callback(c, on_close);
+	nghttp2_session_callbacks_set_on_frame_send_callback(c, on_sent);
+	*ret = c;
+	return 0;
+}
+
+static int set_options(nghttp2_option **ret)
+{
+	nghttp2_option *o;
+
+	if (nghttp2_option_new(&o) < 0)
+		return -ENOMEM;
+	nghttp2_option_set_no_auto_window_update(o, 1);
+	nghttp2_option_set_max_outbound_ack(o, ACKS_MAX);
+	nghttp2_option_set_stream_reset_rate_limit(o, RESETS_BURST, RESETS_PER_SECOND);
+	nghttp2_option_set_max_send_header_block_length(o, HEAD_SEND_MAX);
+	nghttp2_option_set_no_closed_streams(o, 1);
+	*ret = o;
+	return 0;
+}
+
+static int submit_settings(nghttp2_session *n, bool to_server)
+{
+	const nghttp2_settings_entry settings[] = {
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, EXCHANGE_HEAD_MAX},
+		to_server ? (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_PUSH, 0}
+			  : (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
+				    EXCHANGE_STREAMS_MAX},
+	};
+	int r = nghttp2_submit_settings(n, NGHTTP2_FLAG_NONE, settings, 3);
+
+	return r ? r
+		 : nghttp2_session_set_local_window_size(
+			   n, NGHTTP2_FLAG_NONE, 0, EXCHANGE_HELD_MAX);
+}
+
+static int make_sessions(
+	struct http2 *h, const nghttp2_session_callbacks *c, const nghttp2_option *o)
+{
+	struct side *guest = &h->sides[EXCHANGE_GUEST], *server = &h->sides[EXCHANGE_SERVER];
+	nghttp2_session **n = h->sessions;
+
+	if (nghttp2_session_server_new2(&n[EXCHANGE_GUEST], c, guest, o) < 0 ||
+		nghttp2_session_client_new3(&n[EXCHANGE_SERVER], c, server, o, &wiped_memory) < 0)
+		return -ENOMEM;
+	return submit_settings(n[EXCHANGE_GUEST], false) < 0 ||
+			       submit_settings(n[EXCHANGE_SERVER], true) < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
+static int make(struct exchange *x)
+{
+	struct http2 *h = calloc(1, sizeof(*h));
+	nghttp2_session_callbacks *c = NULL;
+	nghttp2_option *o = NULL;
+	int r = -ENOMEM;
+
+	if (!h)
+		return -ENOMEM;
+	x->http2 = h;
+	h->sides[EXCHANGE_GUEST] = (struct side){x, EXCHANGE_GUEST};
+	h->sides[EXCHANGE_SERVER] = (struct side){x, EXCHANGE_SERVER};
+	if (set_callbacks(&c) == 0 && set_options(&o) == 0)
+		r = make_sessions(h, c, o);
+	nghttp2_session_callbacks_del(c);
+	nghttp2_option_del(o);
+	if (r == 0)
+		pump(x);
+	return r;
+}
+
+static void http2_free(struct exchange *x)
+{
+	struct http2 *h = x->http2;
+
+	if (!h)
+		return;
+	while (h->streams) {
+		struct stream *s = h->streams;
+
+		exchange_request_fail(&s->q, s->q.status, "reset", "the connection was closed");
+		free_stream(s);
+	}
+	nghttp2_session_del(h->sessions[EXCHANGE_GUEST]);
+	nghttp2_session_del(h->sessions[EXCHANGE_SERVER]);
+	free(h);
+}
+
+static size_t memory(const struct exchange *x)
+{
+	size_t bytes = sizeof(*x->http2);
+
+	for (const struct stream *s = x->http2->streams; s; s = s->next)
+		bytes += sizeof(*s) + s->from[0].body.capacity + s->from[1].body.capacity +
+			 s->from[0].head.text.capacity + s->from[1].head.text.capacity;
+	return bytes;
+}
+
+const struct exchange_kind exchange_http2 = {
+	.make = make,
+	.free = http2_free,
+	.receive = receive,
+	.receive_end = receive_end,
+	.wants = wants,
+	.drained = drained,
+	.server_failed = server_failed,
+	.memory = memory,
+};

@@ -1,0 +1,94 @@
+/* Shared by the parts of exchange: exchange.c, exchange_request.c, exchange_http1.c, exchange_http2.c. */
+#ifndef INTERCEPT_EXCHANGE_INTERNAL_H
+#define INTERCEPT_EXCHANGE_INTERNAL_H
+
+#include "base/buf.h"
+#include "intercept/exchange.h"
+#include "intercept/fields.h"
+#include "intercept/scrub.h"
+
+enum { EXCHANGE_REASON_MAX = 200 };
+
+/* A request from its head to its record. */
+struct exchange_request_state {
+	struct intercept *intercept; /* what it began with; a reference */
+	struct scrub scrub;	     /* for its answer */
+	char method[32], path[EXCHANGE_PATH_MAX + 1];
+	uint64_t begin_ms, up, down;
+	uint64_t used; /* a bit for each secret */
+	unsigned status;
+	const char *verdict;
+	char reason[EXCHANGE_REASON_MAX];
+	bool open; /* begun, and not recorded yet */
+};
+
+/* A protocol's part. */
+struct exchange_kind {
+	int (*make)(struct exchange *x); /* 0 or -ENOMEM */
+	void (*free)(struct exchange *x);
+	size_t (*receive)(
+		struct exchange *x, enum exchange_side from, const uint8_t *data, size_t n);
+	void (*receive_end)(struct exchange *x, enum exchange_side from);
+	bool (*wants)(const struct exchange *x, enum exchange_side from);
+	void (*drained)(struct exchange *x, enum exchange_side to); /* there is place again */
+	void (*server_failed)(struct exchange *x);
+	size_t (*memory)(const struct exchange *x);
+};
+
+extern const struct exchange_kind exchange_http1, exchange_http2;
+
+struct exchange {
+	const struct exchange_kind *kind;
+	char *host;
+	uint16_t port;
+	struct intercept *intercept;
+	struct exchange_callbacks callbacks;
+	struct buf out[2]; /* to each side */
+	enum exchange_state state;
+	char reason[EXCHANGE_REASON_MAX];
+	bool server_failed;
+	char server_reason[EXCHANGE_REASON_MAX];
+	struct http1 *http1; /* of the one or the other protocol */
+	struct http2 *http2;
+};
+
+/* Ends the exchange; the first call counts. */
+void exchange_finish(struct exchange *x, enum exchange_state state, const char *reason);
+
+/* "api.example.com", or "api.example.com:8443" if it is not HTTPS's own port. */
+enum { EXCHANGE_AUTHORITY_MAX = 264 };
+void exchange_authority(const struct exchange *x, char out[EXCHANGE_AUTHORITY_MAX]);
+
+/* ---- exchange_request.c ---- */
+
+/* A request as it came. */
+struct exchange_target {
+	const char *method, *path;
+	const char *authority, *host; /* each NULL if it was not sent */
+	unsigned wrong_status;	      /* what the protocol's part found wrong, else 0 */
+	const char *wrong;
+};
+
+/* 0 or -ENOMEM. */
+int exchange_request_begin(struct exchange *x, struct exchange_request_state *q);
+
+/* Notes how it failed, unless that is known. */
+void exchange_request_fail(
+	struct exchange_request_state *q, unsigned status, const char *verdict, const char *reason);
+
+/* Checks for whom it is, and judges it. 0, or -EINVAL: it has failed, with a status. path ends at a '?'. */
+int exchange_request_check(
+	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t);
+
+/* The fields that go to the server. 0, or -EINVAL: it has failed, with a status. */
+int exchange_request_rewrite(struct exchange *x, struct exchange_request_state *q,
+	const struct http_headers *in, struct fields *out);
+
+/* Records it, if it is open. */
+void exchange_request_end(struct exchange *x, struct exchange_request_state *q);
+
+/* The body of an answer of our own. */
+enum { EXCHANGE_ANSWER_MAX = EXCHANGE_REASON_MAX + 16 };
+void exchange_request_answer(const struct exchange_request_state *q, char out[EXCHANGE_ANSWER_MAX]);
+
+#endif

@@ -1,0 +1,140 @@
+/* What requests of both protocols have in common: whom they are for, who judges them, their record. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "intercept/exchange_internal.h"
+#include "intercept/rewrite.h"
+
+int exchange_request_begin(struct exchange *x, struct exchange_request_state *q)
+{
+	*q = (struct exchange_request_state){.begin_ms = clock_realtime_ns() / NS_PER_MS};
+	if (scrub_init(&q->scrub, x->intercept, x->host) < 0)
+		return -ENOMEM;
+	q->intercept = intercept_ref(x->intercept);
+	q->open = true;
+	return 0;
+}
+
+void exchange_request_fail(
+	struct exchange_request_state *q, unsigned status, const char *verdict, const char *reason)
+{
+	if (q->verdict)
+		return;
+	q->status = status;
+	q->verdict = verdict;
+	(void)snprintf(q->reason, sizeof(q->reason), "%s", reason); /* may be cut */
+}
+
+static int deny(struct exchange_request_state *q, unsigned status, const char *reason)
+{
+	exchange_request_fail(q, status, "denied", reason);
+	return -EINVAL;
+}
+
+/* Whether "NAME" or "NAME:PORT" is the host that was dialled. */
+static bool is_host(const struct exchange *x, const char *authority)
+{
+	size_t bytes = strlen(x->host);
+	uint64_t port;
+
+	if (strncasecmp(authority, x->host, bytes) != 0)
+		return false;
+	if (authority[bytes] == '\0')
+		return true;
+	return authority[bytes] == ':' && str_parse_u64(authority + bytes + 1, &port) == 0 &&
+	       port == x->port;
+}
+
+static void note_target(struct exchange_request_state *q, const struct exchange_target *t)
+{
+	(void)snprintf(q->method, sizeof(q->method), "%s", t->method); /* may be cut */
+	(void)snprintf(q->path, sizeof(q->path), "%.*s", (int)strcspn(t->path, "?"),
+		t->path); /* likewise */
+}
+
+static int judge(struct exchange *x, struct exchange_request_state *q)
+{
+	const struct exchange_request r = {.method = q->method, .path = q->path};
+	const char *reason = NULL;
+
+	if (!x->callbacks.judge || x->callbacks.judge(x->callbacks.arg, &r, &reason))
+		return 0;
+	return deny(q, 403, reason ? reason : "the policy denies this request");
+}
+
+int exchange_request_check(
+	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t)
+{
+	note_target(q, t);
+	if (strcmp(t->method, "CONNECT") == 0)
+		return deny(q, 405, "CONNECT is not served on an intercepted host");
+	if (!t->authority && !t->host)
+		return deny(q, 400, "the request does not say for which host it is");
+	if ((t->authority && !is_host(x, t->authority)) || (t->host && !is_host(x, t->host)))
+		return deny(q, 421, "the request is for another host than this connection");
+	if (t->wrong_status)
+		return deny(q, t->wrong_status, t->wrong);
+	if (judge(x, q) < 0)
+		return -EINVAL;
+	if (x->server_failed) {
+		exchange_request_fail(q, 502, "failed", x->server_reason);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int exchange_request_rewrite(struct exchange *x, struct exchange_request_state *q,
+	const struct http_headers *in, struct fields *out)
+{
+	struct rewrite_failure why = {.status = 502, .reason = "out of memory"};
+	int r = rewrite_request(q->intercept, x->host, in, &q->scrub, out, &q->used, &why);
+
+	if (r == 0)
+		return 0;
+	q->used = 0; /* none of them goes out */
+	return deny(q, why.status, why.reason);
+}
+
+static unsigned name_secrets(
+	const struct exchange_request_state *q, const char *names[INTERCEPT_SECRETS_MAX])
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < q->intercept->secret_count; i++)
+		if (q->used >> i & 1)
+			names[n++] = q->intercept->secrets[i].name;
+	return n;
+}
+
+void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
+{
+	const char *names[INTERCEPT_SECRETS_MAX];
+	struct exchange_record r = {.method = q->method,
+		.path = q->path,
+		.status = q->status,
+		.verdict = q->verdict ? q->verdict : "allowed",
+		.reason = q->verdict ? q->reason : NULL,
+		.begin_ms = q->begin_ms,
+		.up = q->up,
+		.down = q->down,
+		.secrets = names};
+
+	if (!q->open)
+		return;
+	q->open = false;
+	r.secret_count = name_secrets(q, names);
+	x->callbacks.record(x->callbacks.arg, &r);
+	scrub_done(&q->scrub);
+	intercept_unref(q->intercept);
+	q->intercept = NULL;
+}
+
+void exchange_request_answer(const struct exchange_request_state *q, char out[EXCHANGE_ANSWER_MAX])
+{
+	(void)snprintf(out, EXCHANGE_ANSWER_MAX, "mayfly: %s\n", q->reason); /* fits */
+}

@@ -1,0 +1,59 @@
+/* A list of header fields that owns its text, which may hold secrets: it is wiped when it is freed.
+ *
+ * Errors of adding are sticky: add everything, then look at fields_error. */
+#ifndef INTERCEPT_FIELDS_H
+#define INTERCEPT_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "proto/http_headers.h"
+
+struct fields_item {
+	uint32_t name, value; /* offsets in the text */
+	uint32_t name_bytes, value_bytes;
+	bool secret; /* never to be kept in tables of compression */
+};
+
+struct fields {
+	struct buf text;
+	struct fields_item *items; /* owned */
+	unsigned count, room, max;
+	int err; /* 0, -EMSGSIZE, -ENOMEM */
+};
+
+/* text_max: bytes of all names and values, with a NUL behind each. */
+void fields_init(struct fields *f, size_t text_max, unsigned count_max);
+void fields_done(struct fields *f);
+
+void fields_add(struct fields *f, const char *name, size_t name_bytes, const char *value,
+	size_t value_bytes);
+void fields_add_text(struct fields *f, const char *name, const char *value);
+
+/* A value in pieces: begin, then put as often as needed, then end. */
+void fields_begin(struct fields *f, const char *name, size_t name_bytes);
+void fields_put(struct fields *f, const void *data, size_t n);
+void fields_end(struct fields *f, bool secret);
+
+static inline int fields_error(const struct fields *f)
+{
+	return f->err;
+}
+
+/* Valid until something is added. */
+static inline char *fields_name(const struct fields *f, unsigned i)
+{
+	return (char *)f->text.data + f->items[i].name;
+}
+
+static inline char *fields_value(const struct fields *f, unsigned i)
+{
+	return (char *)f->text.data + f->items[i].value;
+}
+
+/* The fields as a table: `count` entries at `items`, which the caller provides. */
+struct http_headers fields_view(const struct fields *f, struct http_header *items);
+
+#endif

@@ -1,0 +1,221 @@
+#include "intercept/scrub.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct scrub_pattern {
+	const char *secret; /* of the reference, like all here */
+	size_t bytes;
+	const char *stand_in; /* NULL: asterisks */
+	size_t stand_in_bytes;
+};
+
+static void add_text(
+	struct scrub *s, const struct secret *text, const struct intercept_placeholder *p)
+{
+	uint8_t first = (uint8_t)text->hidden[0];
+
+	s->patterns[s->count++] = (struct scrub_pattern){.secret = text->hidden,
+		.bytes = text->bytes,
+		.stand_in = p ? p->text : NULL,
+		.stand_in_bytes = p ? p->bytes : 0};
+	s->first[first / 8] |= (uint8_t)(1 << first % 8);
+}
+
+static void add_pattern(struct scrub *s, const struct intercept_secret *secret,
+	const struct intercept_placeholder *p)
+{
+	const struct secret *value = &secret->value;
+
+	if (value->bytes < INTERCEPT_SCRUB_MIN)
+		return;
+	for (unsigned i = 0; i < s->count; i++)
+		if (s->patterns[i].bytes == value->bytes &&
+			memcmp(s->patterns[i].secret, value->hidden, value->bytes) == 0)
+			return;
+	add_text(s, value, p);
+}
+
+/* Those that a rule names in its values. */
+static void add_of_rule(struct scrub *s, const struct intercept_host *host)
+{
+	static const char begin[] = "${e2b.secrets.";
+
+	for (unsigned i = 0; i < host->header_count; i++)
+		for (const char *p = host->headers[i].value; (p = strstr(p, begin));) {
+			int n;
+
+			p += sizeof(begin) - 1;
+			n = intercept_secret(s->intercept, p, strcspn(p, "}"));
+			if (n >= 0)
+				add_pattern(s, &s->intercept->secrets[n], NULL);
+		}
+}
+
+static int by_length(const void *a, const void *b)
+{
+	const struct scrub_pattern *x = a, *y = b;
+
+	return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
+}
+
+int scrub_init(struct scrub *s, struct intercept *intercept, const char *host)
+{
+	const struct intercept_host *rule = intercept_find(intercept, host);
+
+	*s = (struct scrub){0};
+	buf_init_secret(&s->held, INTERCEPT_SECRET_MAX);
+	/* One for each secret, as equal ones are added once. */
+	s->patterns = calloc(intercept->secret_count + SCRUB_ADDED_MAX, sizeof(s->patterns[0]));
+	if (!s->patterns)
+		return -ENOMEM;
+	s->intercept = intercept_ref(intercept);
+	for (unsigned i = 0; i < intercept->placeholder_count; i++) {
+		const struct intercept_placeholder *p = &intercept->placeholders[i];
+
+		if (intercept_placeholder_is_for(p, host))
+			add_pattern(s, &intercept->secrets[p->secret], p);
+	}
+	if (rule)
+		add_of_rule(s, rule);
+	qsort(s->patterns, s->count, sizeof(s->patterns[0]), by_length);
+	return 0;
+}
+
+int scrub_add(struct scrub *s, const char *text, size_t bytes)
+{
+	struct secret *added = &s->added[s->added_count];
+
+	if (s->added_count == SCRUB_ADDED_MAX || bytes < INTERCEPT_SCRUB_MIN ||
+		bytes > INTERCEPT_SECRET_MAX)
+		return 0;
+	added->hidden = strndup(text, bytes);
+	if (!added->hidden)
+		return -ENOMEM;
+	added->bytes = bytes;
+	s->added_count++;
+	add_text(s, added, NULL);
+	qsort(s->patterns, s->count, sizeof(s->patterns[0]), by_length);
+	return 0;
+}
+
+void scrub_done(struct scrub *s)
+{
+	for (unsigned i = 0; i < s->added_count; i++)
+		secret_wipe(&s->added[i]);
+	intercept_unref(s->intercept);
+	free(s->patterns);
+	buf_done(&s->held);
+	*s = (struct scrub){0};
+}
+
+enum found { NOTHING, SECRET, BEGINNING };
+
+/* What begins here. The longest secret counts, so a beginning of a longer one hides a whole shorter one. */
+static enum found look(
+	const struct scrub *s, const uint8_t *p, size_t left, const struct scrub_pattern **ret)
+{
+	for (unsigned i = 0; i < s->count; i++) {
+		const struct scrub_pattern *t = &s->patterns[i];
+
+		if (*p != (uint8_t)*t->secret || (left > 1 && p[1] != (uint8_t)t->secret[1]) ||
+			memcmp(p, t->secret, left < t->bytes ? left : t->bytes) != 0)
+			continue; /* mostly decided by two bytes */
+		*ret = t;
+		return left < t->bytes ? BEGINNING : SECRET;
+	}
+	return NOTHING;
+}
+
+/* Whole secrets only: at the end there is no more to wait for. */
+static enum found look_at_end(
+	const struct scrub *s, const uint8_t *p, size_t left, const struct scrub_pattern **ret)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if (left >= s->patterns[i].bytes &&
+			memcmp(p, s->patterns[i].secret, s->patterns[i].bytes) == 0) {
+			*ret = &s->patterns[i];
+			return SECRET;
+		}
+	return NOTHING;
+}
+
+/* The next place where a secret may begin. */
+static size_t skip(const struct scrub *s, const uint8_t *p, size_t from, size_t n)
+{
+	while (from < n && !(s->first[p[from] / 8] >> p[from] % 8 & 1))
+		from++;
+	return from;
+}
+
+static void write_stand_in(const struct scrub_pattern *t, uint8_t *out)
+{
+	size_t n = t->stand_in_bytes < t->bytes ? t->stand_in_bytes : t->bytes;
+
+	if (n)
+		memcpy(out, t->stand_in, n);
+	memset(out + n, '*', t->bytes - n);
+}
+
+/* Replaces in place. Returns where the beginning of a secret stands at the end, or n. */
+static size_t replace(const struct scrub *s, uint8_t *p, size_t n, bool at_end)
+{
+	const struct scrub_pattern *t;
+	size_t i = skip(s, p, 0, n);
+
+	while (i < n) {
+		enum found found =
+			at_end ? look_at_end(s, p + i, n - i, &t) : look(s, p + i, n - i, &t);
+
+		if (found == BEGINNING)
+			return i;
+		if (found == SECRET)
+			write_stand_in(t, p + i);
+		i = skip(s, p, i + (found == SECRET ? t->bytes : 1), n);
+	}
+	return n;
+}
+
+void scrub_text(const struct scrub *s, char *text, size_t n)
+{
+	if (s->count)
+		(void)replace(s, (uint8_t *)text, n, true); /* all of it, so nothing waits */
+}
+
+int scrub_bytes(struct scrub *s, const uint8_t *data, size_t n, struct buf *out)
+{
+	size_t before = buf_len(&s->held), passed;
+	uint8_t *p;
+
+	if (!s->count)
+		return buf_add(out, data, n);
+	p = buf_reserve(out, before + n);
+	if (!p)
+		return before + n ? -errno : 0;
+	if (before)
+		memcpy(p, buf_head(&s->held), before);
+	if (n)
+		memcpy(p + before, data, n);
+	passed = replace(s, p, before + n, false);
+	buf_commit(out, passed);
+	buf_clear(&s->held);
+	/* Shorter than a secret, so it fits. */
+	return buf_add(&s->held, p + passed, before + n - passed);
+}
+
+int scrub_end(struct scrub *s, struct buf *out)
+{
+	size_t n = buf_len(&s->held);
+	uint8_t *p;
+
+	if (!n)
+		return 0;
+	p = buf_reserve(out, n);
+	if (!p)
+		return -errno;
+	memcpy(p, buf_head(&s->held), n);
+	(void)replace(s, p, n, true);
+	buf_commit(out, n);
+	buf_done(&s->held);
+	return 0;
+}

@@ -1,0 +1,61 @@
+/* Takes secrets out of what a server answers: each that may have gone to a host is replaced by its
+ * placeholder, also where it comes in pieces. A secret without a placeholder, which only a rule uses, becomes
+ * asterisks.
+ *
+ * Lengths never change, so Content-Length stays right: a placeholder is cut to the secret's length, or
+ * filled up with asterisks. Of what came, at most the beginning of a secret waits for more; all else passes
+ * at once.
+ *
+ * What this cannot find: a secret that the server has changed (JSON escapes, base64 but that of the credentials
+ * that it was sent), compressed bytes
+ * (whoever uses this asks for none and accepts none), and values below INTERCEPT_SCRUB_MIN bytes. */
+#ifndef INTERCEPT_SCRUB_H
+#define INTERCEPT_SCRUB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "intercept/intercept.h"
+#include "intercept/secret.h"
+
+enum { SCRUB_ADDED_MAX = 4 };
+
+struct scrub_pattern;
+
+struct scrub {
+	struct intercept *intercept; /* a reference */
+	struct scrub_pattern *patterns;
+	unsigned count;
+	uint8_t first[32]; /* a bit for each byte that a secret begins with */
+	struct buf held;   /* the beginning of a secret, perhaps */
+	struct secret added[SCRUB_ADDED_MAX];
+	unsigned added_count;
+};
+
+/* For answers of a host to requests with these rules. 0 or -ENOMEM; then it is as after scrub_done. */
+int scrub_init(struct scrub *s, struct intercept *intercept, const char *host);
+void scrub_done(struct scrub *s);
+
+/* Looks for another text, too, which becomes asterisks: credentials that were made of a secret. Of
+ * SCRUB_ADDED_MAX texts, of INTERCEPT_SCRUB_MIN to INTERCEPT_SECRET_MAX bytes; others are left out. Not
+ * after the first bytes. 0 or -ENOMEM. */
+int scrub_add(struct scrub *s, const char *text, size_t bytes);
+
+/* Whether there is anything to look for. */
+static inline bool scrub_active(const struct scrub *s)
+{
+	return s->count > 0;
+}
+
+/* Appends to out what may pass: at most what was held and n bytes. 0, -EMSGSIZE, -ENOMEM. */
+int scrub_bytes(struct scrub *s, const uint8_t *data, size_t n, struct buf *out);
+
+/* No more comes: appends what was held. */
+int scrub_end(struct scrub *s, struct buf *out);
+
+/* A whole text, in place. */
+void scrub_text(const struct scrub *s, char *text, size_t n);
+
+#endif

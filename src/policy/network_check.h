@@ -1,0 +1,27 @@
+/* Checks the network object of a request (protocol sections 2.12 and 11.3): syntax and limits of
+ * each member, and what excludes what. */
+#ifndef POLICY_NETWORK_CHECK_H
+#define POLICY_NETWORK_CHECK_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "policy/network_floor.h"
+
+enum {
+	NETWORK_TARGETS_MAX = 256, /* of allowOut, and of denyOut */
+	NETWORK_HTTPS_PORTS_MAX = 64,
+};
+
+/* network: an object, or NULL. no_internet: allow_internet_access is false, which denies
+ * everything as denyOut ["0.0.0.0/0"] does. Members that nobody knows are left alone. On failure
+ * ERROR_USAGE or ERROR_LIMIT; the message begins with the member. */
+int network_check(const json_t *network, bool no_internet, const struct network_floor *floor,
+	struct error *e);
+
+/* The first member that this version does not serve, or NULL. For an object that passed the
+ * check. */
+const char *network_check_unserved(const json_t *network);
+
+#endif

@@ -1,0 +1,203 @@
+#include "policy/network_policy.h"
+
+#include <stdio.h>
+
+#include "base/net.h"
+
+enum { ID_BYTES = 32 };
+
+/* What one sandbox may have at a time. */
+enum {
+	FLOWS_MAX = 512,
+	FLOWS_PER_SECOND = 200,
+	DATAGRAM_PEERS_MAX = 256,
+	DNS_PER_SECOND = 100,
+};
+
+/* --- layers --- */
+
+/* Appends a rule for each entry of a list. Returns 0 or -1: out of memory. */
+static int add_rules(json_t *rules, const json_t *network, const char *name, const char *action)
+{
+	const json_t *list = json_object_get(network, name);
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *text = json_string_value(json_array_get(list, i)), *reason;
+		struct network_target t;
+		char id[ID_BYTES];
+
+		if (!text || network_target_parse(text, true, &t, &reason) < 0)
+			continue;				    /* never: it was checked */
+		(void)snprintf(id, sizeof(id), "%s[%zu]", name, i); /* fits */
+		if (json_array_append_new(rules, network_rule(id, action, &t)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Takes the rules. */
+static json_t *layer(json_t *rules, const char *otherwise)
+{
+	return json_pack("{s:o, s:s}", "rules", rules, "default", otherwise);
+}
+
+/* What the operator says; *ret stays NULL if that is nothing. */
+static int floor_layer(const struct network_floor *floor, json_t **ret)
+{
+	enum network_mode mode = floor ? floor->mode : NETWORK_ON;
+
+	if (mode == NETWORK_ON)
+		return 0;
+	*ret = layer(mode == NETWORK_OFF ? json_array() : json_incref(floor->rules), "deny");
+	return *ret ? 0 : -1;
+}
+
+/* What the client says. What it allows beats what it denies. */
+static json_t *sandbox_layer(const json_t *network, bool no_internet)
+{
+	const struct network_target all = {.bits = 0};
+	json_t *rules = json_array();
+	int r = rules ? 0 : -1;
+
+	if (r == 0)
+		r = add_rules(rules, network, "allowOut", "allow");
+	if (r == 0)
+		r = add_rules(rules, network, "denyOut", "deny");
+	if (r == 0 && no_internet)
+		r = json_array_append_new(
+			rules, network_rule("allow_internet_access", "deny", &all));
+	if (r == 0)
+		return layer(rules, "allow");
+	json_decref(rules);
+	return NULL;
+}
+
+static json_t *layers(const struct network_floor *floor, const json_t *network, bool no_internet)
+{
+	json_t *list = json_array(), *below = NULL;
+	int r = list ? floor_layer(floor, &below) : -1;
+
+	if (r == 0 && below)
+		r = json_array_append_new(list, below);
+	if (r == 0)
+		r = json_array_append_new(list, sandbox_layer(network, no_internet));
+	if (r == 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+/* --- the rest --- */
+
+/* The client's resolvers that the operator does not forbid, or those of the operator. */
+static json_t *resolvers(const struct network_floor *floor, const json_t *network)
+{
+	const json_t *given = json_object_get(network, "dnsServers");
+	json_t *list;
+
+	if (!json_is_array(given))
+		return floor ? json_incref(floor->dns) : json_pack("[s]", NETWORK_DNS_DEFAULT);
+	list = json_array();
+	for (size_t i = 0; list && i < json_array_size(given); i++) {
+		const char *text = json_string_value(json_array_get(given, i));
+		struct network_target t = {.bits = 32};
+
+		if (!text || net_parse_address(text, &t.net) < 0 ||
+			network_floor_forbids(floor, &t))
+			continue;
+		if (json_array_append_new(list, json_string(text)) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static json_t *private_nets(const struct network_floor *floor)
+{
+	json_t *list = json_array();
+	char text[NETWORK_NET_BYTES];
+
+	for (unsigned i = 0; list && floor && i < floor->private_count; i++)
+		if (json_array_append_new(
+			    list, json_string(network_net_text(&floor->private[i], text))) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
+/* --- proxies --- */
+
+static int set_text(json_t *object, const char *name, json_t *value)
+{
+	return json_is_string(value) ? json_object_set(object, name, value) : 0;
+}
+
+/* The client's. The operator's layer judges it. NULL: out of memory. */
+static json_t *sandbox_proxy(const struct network_floor *floor, const json_t *given)
+{
+	const char *address = json_string_value(json_object_get(given, "address")), *reason;
+	struct network_target t = {.port = 0};
+	json_t *proxy = network_target_parse(address, true, &t, &reason) == 0 /* it was checked */
+				? network_proxy(&t)
+				: NULL;
+	int r = proxy ? json_object_set_new(
+				proxy, "layers", json_integer(floor && floor->mode != NETWORK_ON))
+		      : -1;
+
+	if (r == 0)
+		r = set_text(proxy, "username", json_object_get(given, "username"));
+	if (r == 0)
+		r = set_text(proxy, "password", json_object_get(given, "password"));
+	if (r == 0)
+		return proxy;
+	json_decref(proxy);
+	return NULL;
+}
+
+/* The operator's, and behind it the client's. *ret stays NULL if there is none. 0 or -1. */
+static int proxies(const struct network_floor *floor, const json_t *network, json_t **ret)
+{
+	const json_t *given = json_object_get(network, "egressProxy");
+	json_t *list;
+	int r = 0;
+
+	if (!json_is_object(given) && !(floor && floor->proxy))
+		return 0;
+	list = json_array();
+	if (floor && floor->proxy)
+		r = json_array_append(list, floor->proxy);
+	if (r == 0 && json_is_object(given))
+		r = json_array_append_new(list, sandbox_proxy(floor, given));
+	if (r < 0 || !list) {
+		json_decref(list);
+		return -1;
+	}
+	*ret = list;
+	return 0;
+}
+
+json_t *network_policy(const struct network_floor *floor, const json_t *network, bool no_internet,
+	uint64_t generation)
+{
+	json_t *through = NULL;
+
+	if (proxies(floor, network, &through) < 0)
+		return NULL; /* without them, flows would go out directly */
+	return json_pack("{s:i, s:I, s:o*, s:o, s:o, s:o, s:o, s:{s:i, s:i, s:i, s:i}}", "version",
+		1, "generation", (json_int_t)generation, "proxies", through, "layers",
+		layers(floor, network, no_internet), "dns", resolvers(floor, network), "private",
+		private_nets(floor), "hosts", floor ? json_incref(floor->hosts) : json_array(),
+		"limits", "flows", FLOWS_MAX, "flowsPerSecond", FLOWS_PER_SECOND, "datagramPeers",
+		DATAGRAM_PEERS_MAX, "dnsPerSecond", DNS_PER_SECOND);
+}
+
+char *network_policy_line(json_t *policy, json_t *names)
+{
+	json_t *root = json_pack("{s:o, s:o*}", "policy", policy, "names", names);
+	char *line = json_dumps(root, JSON_COMPACT);
+
+	json_decref(root);
+	return line;
+}

@@ -1,0 +1,42 @@
+/* Seals what must not lie on the disk in the clear: AES-256-GCM with a key from a file.
+ *
+ * The file holds 64 hexadecimal digits and is readable by its owner only. It is read at the first
+ * use. If nothing was sealed yet, it is made then. What is sealed names its key, so a wrong file is
+ * told from damage. */
+#ifndef POLICY_SEAL_H
+#define POLICY_SEAL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { SEAL_OVERHEAD = 39 }; /* bytes that sealing adds */
+
+#define SEAL_KEY_FILE "secrets.key"
+
+struct sealer;
+
+/* path: the key's file, copied. NULL: out of memory. */
+struct sealer *sealer_new(const char *path);
+void sealer_free(struct sealer *s); /* wipes the key; NULL is fine */
+
+/* context: what it is and whose. Only the same context opens it. may_make: the key's file may be
+ * made. *ret is malloc'ed, n + SEAL_OVERHEAD bytes. ERROR_HOST: the file is missing or unusable. */
+int sealer_seal(struct sealer *s, bool may_make, const char *context, const void *data, size_t n,
+	uint8_t **ret, struct error *e);
+
+/* *ret is malloc'ed, of n - SEAL_OVERHEAD bytes and a NUL; the caller wipes it. ERROR_HOST: as above,
+ * or it was sealed with another key. */
+int sealer_open(struct sealer *s, const char *context, const void *sealed, size_t n, char **ret,
+	size_t *ret_n, struct error *e);
+
+/* Wipes a text and frees it. NULL is fine. */
+void secret_free(char *text);
+void secret_freep(char **text);
+/* Wipes a JSON string before it is released. NULL and other values are fine. */
+void secret_wipe(json_t *string);
+
+#endif
