@@ -421,7 +421,9 @@ static bool say_end(struct middle *m, struct leg *leg)
 /* #calls egress: shutdown */
 static bool close_step(struct middle *m)
 {
-	bool changed = m->exchange && (encrypt(m, &m->server) | encrypt(m, &m->guest));
+	bool to_server = m->exchange && encrypt(m, &m->server);
+	bool to_guest = m->exchange && encrypt(m, &m->guest);
+	bool changed = to_server || to_guest;
 	bool server = say_end(m, &m->server), guest = say_end(m, &m->guest);
 
 	if (!server || !guest)

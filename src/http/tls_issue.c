@@ -4,7 +4,6 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <openssl/rand.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
@@ -13,11 +12,11 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "proto/x509.h"
 
 #define CA_KEY_FILE "ca.key"
-#define DAY_S	    (24 * 3600L)
 
-enum { PEM_MAX = 64 * 1024, SERIAL_BYTES = 16, NAMES_MAX = 3 * TLS_DOMAIN_MAX };
+enum { PEM_MAX = 64 * 1024, NAMES_MAX = 3 * TLS_DOMAIN_MAX };
 
 /* A certificate and its key. */
 struct pair {
@@ -69,23 +68,17 @@ static BIO *read_file(int dirfd, const char *name)
 	return b;
 }
 
-/* OpenSSL would otherwise ask on the terminal. */
-static int no_passphrase(char *buf, int size, int writing, void *arg)
-{
-	return -1;
-}
-
 /* Whether both exist, belong together and have `days` left. */
 static bool load(int dirfd, const char *cert_file, const char *key_file, time_t now, long days,
 	struct pair *ret)
 {
 	_cleanup_(bio_freep) BIO *cert = read_file(dirfd, cert_file);
 	_cleanup_(bio_freep) BIO *key = read_file(dirfd, key_file);
-	time_t end = now + days * DAY_S;
+	time_t end = now + days * X509_DAY_S;
 	bool good;
 
 	ret->cert = cert ? PEM_read_bio_X509(cert, NULL, NULL, NULL) : NULL;
-	ret->key = key ? PEM_read_bio_PrivateKey(key, NULL, no_passphrase, NULL) : NULL;
+	ret->key = key ? PEM_read_bio_PrivateKey(key, NULL, x509_no_passphrase, NULL) : NULL;
 	good = ret->cert && ret->key && X509_check_private_key(ret->cert, ret->key) == 1 &&
 	       X509_cmp_time(X509_get0_notAfter(ret->cert), &end) > 0 &&
 	       X509_cmp_time(X509_get0_notBefore(ret->cert), &now) < 0;
@@ -97,42 +90,6 @@ static bool load(int dirfd, const char *cert_file, const char *key_file, time_t 
 
 /* --- making --- */
 
-static bool set_serial(X509 *x)
-{
-	uint8_t raw[SERIAL_BYTES];
-	BIGNUM *n = RAND_bytes(raw, sizeof(raw)) == 1 ? BN_new() : NULL;
-	bool good;
-
-	raw[0] &= 0x7f;
-	good = n && BN_bin2bn(raw, sizeof(raw), n) &&
-	       BN_to_ASN1_INTEGER(n, X509_get_serialNumber(x));
-	BN_free(n);
-	return good;
-}
-
-static bool set_name(X509 *x, const char *text)
-{
-	X509_NAME *name = X509_get_subject_name(x);
-
-	return X509_NAME_add_entry_by_txt(
-		       name, "O", MBSTRING_ASC, (const uint8_t *)"Mayfly", -1, -1, 0) == 1 &&
-	       X509_NAME_add_entry_by_txt(
-		       name, "CN", MBSTRING_UTF8, (const uint8_t *)text, -1, -1, 0) == 1;
-}
-
-static bool add(X509 *x, X509 *issuer, int nid, const char *value)
-{
-	X509_EXTENSION *ext;
-	X509V3_CTX ctx;
-	bool good;
-
-	X509V3_set_ctx(&ctx, issuer, x, NULL, NULL, 0);
-	ext = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
-	good = ext && X509_add_ext(x, ext, -1) == 1;
-	X509_EXTENSION_free(ext);
-	return good;
-}
-
 static bool add_ca_extensions(X509 *x, const char *domain)
 {
 	char names[NAMES_MAX];
@@ -142,10 +99,10 @@ static bool add_ca_extensions(X509 *x, const char *domain)
 		"permitted;IP:127.0.0.0/255.0.0.0,"
 		"permitted;IP:::1/FFFF:FFFF:FFFF:FFFF:FFFF:FFFF:FFFF:FFFF",
 		domain); /* a checked domain fits */
-	return add(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-	       add(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
-	       add(x, x, NID_subject_key_identifier, "hash") &&
-	       add(x, x, NID_name_constraints, names);
+	return x509_add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+	       x509_add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+	       x509_add_extension(x, x, NID_subject_key_identifier, "hash") &&
+	       x509_add_extension(x, x, NID_name_constraints, names);
 }
 
 static bool add_leaf_extensions(X509 *x, X509 *ca, const char *domain)
@@ -154,34 +111,30 @@ static bool add_leaf_extensions(X509 *x, X509 *ca, const char *domain)
 
 	(void)snprintf(names, sizeof(names), "DNS:%s,DNS:*.%s,DNS:localhost,IP:127.0.0.1,IP:::1",
 		domain, domain); /* fits */
-	return add(x, ca, NID_basic_constraints, "critical,CA:FALSE") &&
-	       add(x, ca, NID_key_usage, "critical,digitalSignature") &&
-	       add(x, ca, NID_ext_key_usage, "serverAuth") &&
-	       add(x, ca, NID_subject_key_identifier, "hash") &&
-	       add(x, ca, NID_authority_key_identifier, "keyid") &&
-	       add(x, ca, NID_subject_alt_name, names);
-}
-
-/* Starts a day in the past, since clients' clocks differ. */
-static bool set_dates(X509 *x, time_t now, long days)
-{
-	return ASN1_TIME_set(X509_getm_notBefore(x), now - DAY_S) &&
-	       ASN1_TIME_set(X509_getm_notAfter(x), now + days * DAY_S);
+	return x509_add_extension(x, ca, NID_basic_constraints, "critical,CA:FALSE") &&
+	       x509_add_extension(x, ca, NID_key_usage, "critical,digitalSignature") &&
+	       x509_add_extension(x, ca, NID_ext_key_usage, "serverAuth") &&
+	       x509_add_extension(x, ca, NID_subject_key_identifier, "hash") &&
+	       x509_add_extension(x, ca, NID_authority_key_identifier, "keyid") &&
+	       x509_add_extension(x, ca, NID_subject_alt_name, names);
 }
 
 /* ca NULL: makes an authority, which signs itself. */
 static int make(
 	const struct pair *ca, const char *domain, time_t now, struct pair *ret, struct error *e)
 {
+	long days = ca ? TLS_LEAF_DAYS : TLS_CA_DAYS;
+	X509_NAME *name;
 	char cn[64];
 	bool good;
 
 	(void)snprintf(cn, sizeof(cn), "%.30s%s", domain, ca ? "" : " (mayfly serve)"); /* 64 max */
 	*ret = (struct pair){.cert = X509_new(), .key = EVP_EC_gen("P-256")};
-	good = ret->cert && ret->key && X509_set_version(ret->cert, 2) == 1 &&
-	       set_serial(ret->cert) && set_name(ret->cert, cn) &&
-	       set_dates(ret->cert, now, ca ? TLS_LEAF_DAYS : TLS_CA_DAYS) &&
-	       X509_set_pubkey(ret->cert, ret->key) == 1 &&
+	name = ret->cert ? X509_get_subject_name(ret->cert) : NULL;
+	/* from a day in the past, since clients' clocks differ */
+	good = name && ret->key &&
+	       x509_begin(ret->cert, ret->key, now - X509_DAY_S, now + days * X509_DAY_S) &&
+	       x509_add_name(name, "O", "Mayfly") && x509_add_name(name, "CN", cn) &&
 	       X509_set_issuer_name(ret->cert, X509_get_subject_name(ca ? ca->cert : ret->cert)) ==
 		       1 &&
 	       (ca ? add_leaf_extensions(ret->cert, ca->cert, domain)

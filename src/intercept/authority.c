@@ -4,7 +4,6 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <openssl/rand.h>
 #include <openssl/x509v3.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,10 +11,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "proto/x509.h"
+
 enum {
-	DAY_S = 24 * 60 * 60,
 	COMMON_NAME_MAX = 64, /* RFC 5280, upper bounds */
-	SERIAL_BYTES = 16,
 	NAME_MAX_BYTES = 254,
 };
 
@@ -35,12 +34,6 @@ struct authority {
 
 /* --- the authority --- */
 
-/* Nobody can be asked. */
-static int no_passphrase(char *buf, int size, int writing, void *arg)
-{
-	return -1;
-}
-
 static int load(struct authority *a, const void *certificate, size_t certificate_bytes,
 	const void *key, size_t key_bytes)
 {
@@ -48,8 +41,8 @@ static int load(struct authority *a, const void *certificate, size_t certificate
 	BIO *secret = BIO_new_mem_buf(key, (int)key_bytes);
 
 	if (text && secret) {
-		a->certificate = PEM_read_bio_X509(text, NULL, no_passphrase, NULL);
-		a->key = PEM_read_bio_PrivateKey(secret, NULL, no_passphrase, NULL);
+		a->certificate = PEM_read_bio_X509(text, NULL, x509_no_passphrase, NULL);
+		a->key = PEM_read_bio_PrivateKey(secret, NULL, x509_no_passphrase, NULL);
 	}
 	BIO_free(text);
 	BIO_free(secret);
@@ -98,36 +91,17 @@ EVP_PKEY *authority_leaf_key(const struct authority *a)
 
 /* --- a certificate --- */
 
-static int set_serial(X509 *x)
+static bool begin(struct authority *a, X509 *x, enum leaf_fault fault)
 {
-	uint8_t bytes[SERIAL_BYTES];
-	BIGNUM *number;
-	int ok;
+	time_t now = time(NULL);
+	time_t from = fault == LEAF_EXPIRED ? now - 2 * X509_DAY_S
+		      : fault == LEAF_NOT_YET
+			      ? now + X509_DAY_S
+			      : now - X509_DAY_S; /* a guest's clock may be behind */
+	time_t to =
+		fault == LEAF_EXPIRED ? now - X509_DAY_S : now + AUTHORITY_LEAF_DAYS * X509_DAY_S;
 
-	if (RAND_bytes(bytes, sizeof(bytes)) != 1)
-		return 0;
-	bytes[0] = (bytes[0] & 0x3f) | 0x40; /* positive, and always as long */
-	number = BN_bin2bn(bytes, sizeof(bytes), NULL);
-	ok = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(x));
-	BN_free(number);
-	return ok;
-}
-
-static int set_validity(X509 *x, enum leaf_fault fault)
-{
-	long from = fault == LEAF_EXPIRED   ? -2 * DAY_S
-		    : fault == LEAF_NOT_YET ? DAY_S
-					    : -DAY_S; /* a guest's clock may be behind */
-	long to = fault == LEAF_EXPIRED ? -DAY_S : AUTHORITY_LEAF_DAYS * DAY_S;
-
-	return X509_gmtime_adj(X509_getm_notBefore(x), from) &&
-	       X509_gmtime_adj(X509_getm_notAfter(x), to);
-}
-
-static int add_common_name(X509_NAME *to, const char *name)
-{
-	return X509_NAME_add_entry_by_txt(
-		       to, "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1, 0) == 1;
+	return x509_begin(x, a->leaf_key, from, to);
 }
 
 static int set_issuer(struct authority *a, X509 *x, enum leaf_fault fault)
@@ -138,18 +112,10 @@ static int set_issuer(struct authority *a, X509 *x, enum leaf_fault fault)
 	if (fault != LEAF_UNTRUSTED)
 		return X509_set_issuer_name(x, X509_get_subject_name(a->certificate));
 	nobody = X509_NAME_new();
-	ok = nobody && add_common_name(nobody, "the authority of the server, which is unknown") &&
+	ok = nobody &&
+	     x509_add_name(nobody, "CN", "the authority of the server, which is unknown") &&
 	     X509_set_issuer_name(x, nobody);
 	X509_NAME_free(nobody);
-	return ok;
-}
-
-static int add_extension(X509 *x, X509V3_CTX *context, int nid, const char *value)
-{
-	X509_EXTENSION *extension = X509V3_EXT_nconf_nid(NULL, context, nid, value);
-	int ok = extension && X509_add_ext(x, extension, -1);
-
-	X509_EXTENSION_free(extension);
 	return ok;
 }
 
@@ -185,15 +151,14 @@ static int add_name(X509 *x, const char *name, bool critical)
 
 static int add_extensions(struct authority *a, X509 *x, const char *name, enum leaf_fault fault)
 {
-	X509V3_CTX context;
+	X509 *issuer = fault == LEAF_UNTRUSTED ? x : a->certificate;
 
-	X509V3_set_ctx(&context, fault == LEAF_UNTRUSTED ? x : a->certificate, x, NULL, NULL, 0);
 	return add_name(x, name, !fits_subject(name)) &&
-	       add_extension(x, &context, NID_basic_constraints, "critical,CA:FALSE") &&
-	       add_extension(x, &context, NID_key_usage, "critical,digitalSignature") &&
-	       add_extension(x, &context, NID_ext_key_usage, "serverAuth") &&
-	       add_extension(x, &context, NID_subject_key_identifier, "hash") &&
-	       add_extension(x, &context, NID_authority_key_identifier, "keyid");
+	       x509_add_extension(x, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
+	       x509_add_extension(x, issuer, NID_key_usage, "critical,digitalSignature") &&
+	       x509_add_extension(x, issuer, NID_ext_key_usage, "serverAuth") &&
+	       x509_add_extension(x, issuer, NID_subject_key_identifier, "hash") &&
+	       x509_add_extension(x, issuer, NID_authority_key_identifier, "keyid");
 }
 
 /* The authority may be for this name and what is below it only; so another name is below it. */
@@ -204,10 +169,9 @@ static X509 *make(struct authority *a, const char *dialled, enum leaf_fault faul
 
 	(void)snprintf(name, sizeof(name), "%s%s", fault == LEAF_OTHER_NAME ? "another-name." : "",
 		dialled); /* fits */
-	if (x && X509_set_version(x, X509_VERSION_3) && set_serial(x) && set_validity(x, fault) &&
-		set_issuer(a, x, fault) &&
-		(!fits_subject(name) || add_common_name(X509_get_subject_name(x), name)) &&
-		X509_set_pubkey(x, a->leaf_key) && add_extensions(a, x, name, fault) &&
+	if (x && begin(a, x, fault) && set_issuer(a, x, fault) &&
+		(!fits_subject(name) || x509_add_name(X509_get_subject_name(x), "CN", name)) &&
+		add_extensions(a, x, name, fault) &&
 		X509_sign(x, fault == LEAF_UNTRUSTED ? a->leaf_key : a->key, EVP_sha256()))
 		return x;
 	X509_free(x);
@@ -241,7 +205,7 @@ X509 *authority_leaf(struct authority *a, const char *name, enum leaf_fault faul
 	if (fault != LEAF_GOOD)
 		return make(a, name, fault);
 	l = place(a, name);
-	if (!l->certificate || strcmp(l->name, name) != 0 || now - l->made_s > DAY_S ||
+	if (!l->certificate || strcmp(l->name, name) != 0 || now - l->made_s > X509_DAY_S ||
 		now < l->made_s) {
 		X509 *made = make(a, name, LEAF_GOOD);
 

@@ -7,13 +7,9 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "proto/x509.h"
 
 enum { READ_BYTES = 64 << 10 };
-
-static int no_passphrase(char *buf, int size, int writing, void *arg)
-{
-	return -1;
-}
 
 /* Returns the number of certificates, or -1 without memory. */
 static int add_all(X509_STORE *store, const void *text, size_t n)
@@ -22,7 +18,7 @@ static int add_all(X509_STORE *store, const void *text, size_t n)
 	int count = 0;
 
 	while (b) {
-		X509 *x = PEM_read_bio_X509(b, NULL, no_passphrase, NULL);
+		X509 *x = PEM_read_bio_X509(b, NULL, x509_no_passphrase, NULL);
 
 		if (!x && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE)
 			break; /* the end */

@@ -6,7 +6,6 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <openssl/rand.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
@@ -18,10 +17,9 @@
 #include "base/str.h"
 #include "policy/seal.h"
 #include "proto/json_tree.h"
+#include "proto/x509.h"
 
-#define DAY_S (24 * 3600L)
-
-enum { SERIAL_BYTES = 16, TEXT_MAX = 32 * 1024, NAMES_MAX = 16 * 1024 };
+enum { TEXT_MAX = 32 * 1024, NAMES_MAX = 16 * 1024 };
 
 static void bio_freep(BIO **b)
 {
@@ -48,42 +46,13 @@ void authority_done(struct authority *a)
 
 /* --- the certificate --- */
 
-static bool set_serial(X509 *x)
-{
-	uint8_t raw[SERIAL_BYTES];
-	BIGNUM *n = RAND_bytes(raw, sizeof(raw)) == 1 ? BN_new() : NULL;
-	bool good;
-
-	raw[0] &= 0x7f;
-	good = n && BN_bin2bn(raw, sizeof(raw), n) &&
-	       BN_to_ASN1_INTEGER(n, X509_get_serialNumber(x));
-	BN_free(n);
-	return good;
-}
-
 static bool set_names(X509 *x)
 {
-	static const char cn[] = "Mayfly: hosts of this sandbox's secrets";
 	X509_NAME *name = X509_get_subject_name(x);
 
-	return X509_NAME_add_entry_by_txt(
-		       name, "O", MBSTRING_ASC, (const uint8_t *)"Mayfly", -1, -1, 0) == 1 &&
-	       X509_NAME_add_entry_by_txt(
-		       name, "CN", MBSTRING_ASC, (const uint8_t *)cn, -1, -1, 0) == 1 &&
+	return x509_add_name(name, "O", "Mayfly") &&
+	       x509_add_name(name, "CN", "Mayfly: hosts of this sandbox's secrets") &&
 	       X509_set_issuer_name(x, name) == 1;
-}
-
-static bool add(X509 *x, int nid, const char *value)
-{
-	X509_EXTENSION *ext;
-	X509V3_CTX ctx;
-	bool good;
-
-	X509V3_set_ctx(&ctx, x, x, NULL, NULL, 0);
-	ext = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
-	good = ext && X509_add_ext(x, ext, -1) == 1;
-	X509_EXTENSION_free(ext);
-	return good;
 }
 
 /* A name stands for what is below it, too: there is no form for just one host. */
@@ -100,7 +69,7 @@ static bool add_constraints(X509 *x, const json_t *hosts)
 				       host + (str_starts_with(host, "*.") ? 2 : 0)) == 0;
 	}
 	return good && buf_add_u8(&text, '\0') == 0 &&
-	       add(x, NID_name_constraints, (const char *)buf_head(&text));
+	       x509_add_extension(x, x, NID_name_constraints, (const char *)buf_head(&text));
 }
 
 /* Starts a day in the past: guests' clocks may differ. */
@@ -108,14 +77,12 @@ static X509 *make_certificate(EVP_PKEY *key, const json_t *hosts, time_t now)
 {
 	X509 *x = X509_new();
 
-	if (x && X509_set_version(x, 2) == 1 && set_serial(x) && set_names(x) &&
-		ASN1_TIME_set(X509_getm_notBefore(x), now - DAY_S) &&
-		ASN1_TIME_set(X509_getm_notAfter(x), now + AUTHORITY_DAYS * DAY_S) &&
-		X509_set_pubkey(x, key) == 1 &&
-		add(x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-		add(x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
-		add(x, NID_subject_key_identifier, "hash") && add_constraints(x, hosts) &&
-		X509_sign(x, key, EVP_sha256()) > 0)
+	if (x && x509_begin(x, key, now - X509_DAY_S, now + AUTHORITY_DAYS * (time_t)X509_DAY_S) &&
+		set_names(x) &&
+		x509_add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+		x509_add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+		x509_add_extension(x, x, NID_subject_key_identifier, "hash") &&
+		add_constraints(x, hosts) && X509_sign(x, key, EVP_sha256()) > 0)
 		return x;
 	X509_free(x);
 	return NULL;
@@ -123,18 +90,13 @@ static X509 *make_certificate(EVP_PKEY *key, const json_t *hosts, time_t now)
 
 /* --- PEM --- */
 
-static int no_passphrase(char *buf, int size, int writing, void *arg)
-{
-	return -1; /* OpenSSL would ask on the terminal */
-}
-
 static EVP_PKEY *key_of(const struct authority *of)
 {
 	_cleanup_(bio_freep) BIO *b = of ? BIO_new_mem_buf(of->key, -1) : NULL;
 
 	if (!of)
 		return EVP_EC_gen("P-256");
-	return b ? PEM_read_bio_PrivateKey(b, NULL, no_passphrase, NULL) : NULL;
+	return b ? PEM_read_bio_PrivateKey(b, NULL, x509_no_passphrase, NULL) : NULL;
 }
 
 static char *text_of(BIO *b)
@@ -218,7 +180,8 @@ static int copy_certificates(BIO *in, BIO *out)
 	int n = 0;
 
 	for (;;) {
-		_cleanup_(cert_freep) X509 *x = PEM_read_bio_X509(in, NULL, no_passphrase, NULL);
+		_cleanup_(cert_freep) X509 *x =
+			PEM_read_bio_X509(in, NULL, x509_no_passphrase, NULL);
 
 		if (!x)
 			break;
