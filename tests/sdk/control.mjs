@@ -44,9 +44,7 @@ test('create with a bad timeout', async () => {
 test('what is not served yet is refused', async () => {
   const sandbox = await create()
   for (const call of [
-    () => Sandbox.create({ network: { egressProxy: { address: 'proxy.example.com:1080', tls: { enabled: true } } } }),
     () => Sandbox.create({ network: { httpsPorts: [8443] } }),
-    () => sandbox.updateNetwork({ egressProxy: { address: 'proxy.example.com:1080', tls: { enabled: true } } }),
     () => Template.build(Template().fromTemplate('base').runCmd('true'), 'mine'),
   ]) await assert.rejects(call(), /501/, String(call))
   assert.equal(await sandbox.isRunning(), true)
