@@ -5,7 +5,10 @@
 enum {
 	RECORD_HEAD = 5,
 	RECORD_MAX = 16384,
+	FIRST_TYPE = 20, /* of records: change_cipher_spec */
 	HANDSHAKE = 22,
+	LAST_TYPE = 24,	     /* heartbeat */
+	MAJOR_ENOUGH = 0x10, /* servers that do not look at the version call less than this TLS */
 	CLIENT_HELLO = 1,
 	MESSAGE_HEAD = 4,
 	VERSION_MAJOR = 3,
@@ -243,13 +246,24 @@ static bool may_be_ssl2(const uint8_t *d, size_t n)
 	       length == SSL2_HEAD - 2 + ciphers + session + challenge;
 }
 
+/* Whether a server may take it for a record of TLS. Some servers skip an alert before the hello, and some
+ * take a first record of any version. */
+static bool may_be_record(const uint8_t *d, size_t n)
+{
+	return d[0] >= FIRST_TYPE && d[0] <= LAST_TYPE && (n == 1 || d[1] < MAJOR_ENOUGH);
+}
+
 enum client_hello_result client_hello_parse(
 	const uint8_t *data, size_t n, struct client_hello *ret, const char **ret_why)
 {
 	if (n == 0)
 		return CLIENT_HELLO_MORE;
-	if (data[0] == HANDSHAKE && (n == 1 || data[1] == VERSION_MAJOR))
-		return parse_records(data, n, ret, ret_why);
+	if (may_be_record(data, n)) {
+		if (data[0] == HANDSHAKE)
+			return parse_records(data, n, ret, ret_why);
+		return n == 1 ? CLIENT_HELLO_MORE
+			      : bad("it begins with a TLS record that is no hello", ret_why);
+	}
 	if (!may_be_ssl2(data, n))
 		return CLIENT_HELLO_NOT_TLS;
 	return n < SSL2_HEAD ? CLIENT_HELLO_MORE

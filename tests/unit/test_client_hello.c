@@ -270,16 +270,45 @@ static void another_record_between(void **state)
 static void other_protocols_pass(void **state)
 {
 	static const char *const rows[] = {"SSH-2.0-OpenSSH_9.2\r\n", "GET / HTTP/1.1\r\n", "x",
-		"\x16", "\x16\x02", "\x16Hello", "\x80\x01\x02", "PRI * HTTP/2.0\r\n", "\n",
-		"\x80\x2e\x01\x03\x01\x01\x01\x01\x01\x01\x01"};
+		"\x16", "\x14", "\x18", "\x16Hello", "\x15Hello", "\x19\x03\x01", "\x80\x01\x02",
+		"PRI * HTTP/2.0\r\n", "\n", "\x80\x2e\x01\x03\x01\x01\x01\x01\x01\x01\x01"};
 	struct client_hello h;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		made.n = 0;
 		add(&made, rows[i], strlen(rows[i]));
 		assert_int_equal(parse(&made, &h),
-			strcmp(rows[i], "\x16") == 0 ? CLIENT_HELLO_MORE : CLIENT_HELLO_NOT_TLS);
+			strlen(rows[i]) == 1 && rows[i][0] >= 20 && rows[i][0] <= 24
+				? CLIENT_HELLO_MORE
+				: CLIENT_HELLO_NOT_TLS);
 	}
+}
+
+/* Go's servers skip an alert before the hello, and take any version in the first record. */
+static void other_records_are_refused(void **state)
+{
+	static const char *const rows[] = {"\x15\x03\x01", "\x15\x03", "\x14\x03\x03",
+		"\x17\x03\x03", "\x18\x02", "\x15\x0f\x0f", "\x16\x02\x01\x01\x01",
+		"\x16\x0f\x01\x01\x01"};
+	struct client_hello h;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		made.n = 0;
+		add(&made, rows[i], strlen(rows[i]));
+		assert_int_equal(parse(&made, &h), CLIENT_HELLO_BAD);
+	}
+}
+
+static void an_alert_before_the_hello(void **state)
+{
+	static const uint8_t alert[] = {21, 3, 1, 0, 2, 1, 90};
+	struct client_hello h;
+	struct bytes *b = HELLO_WITH(SNI_A);
+
+	memmove(b->data + sizeof(alert), b->data, b->n);
+	memcpy(b->data, alert, sizeof(alert));
+	b->n += sizeof(alert);
+	assert_int_equal(parse(b, &h), CLIENT_HELLO_BAD);
 }
 
 /* A server that still takes it would get no name to compare. */
@@ -307,6 +336,8 @@ int main(void)
 		cmocka_unit_test(wrong_records),
 		cmocka_unit_test(another_record_between),
 		cmocka_unit_test(other_protocols_pass),
+		cmocka_unit_test(other_records_are_refused),
+		cmocka_unit_test(an_alert_before_the_hello),
 		cmocka_unit_test(ssl2_is_refused),
 	};
 
