@@ -22,9 +22,9 @@ struct job {
 	struct rewrite_failure *why;
 };
 
-static int fail(struct job *j, const char *text, const char *name, size_t bytes)
+static int fail(struct job *j, unsigned status, const char *text, const char *name, size_t bytes)
 {
-	j->why->status = 502;
+	j->why->status = status;
 	(void)snprintf(j->why->reason, sizeof(j->why->reason), "%s%.*s", text,
 		(int)(bytes < 64 ? bytes : 64), name); /* fits */
 	return -EINVAL;
@@ -35,7 +35,7 @@ static int put_secret(struct job *j, unsigned n)
 	const struct intercept_secret *s = &j->intercept->secrets[n];
 
 	if (!http_is_field_value(s->value.hidden, s->value.bytes))
-		return fail(j,
+		return fail(j, 502,
 			"a header cannot hold this secret, it has line ends or the like: ", s->name,
 			strlen(s->name));
 	fields_put(j->out, s->value.hidden, s->value.bytes);
@@ -52,11 +52,11 @@ static int put_reference(struct job *j, const char **text)
 	int n;
 
 	if (!end || strncmp(*text, secrets_marker, sizeof(secrets_marker) - 1) != 0)
-		return fail(j, "a rule has a reference that is not served: ", *text,
+		return fail(j, 502, "a rule has a reference that is not served: ", *text,
 			end ? (size_t)(end - *text) + 1 : strlen(*text));
 	n = intercept_secret(j->intercept, name, (size_t)(end - name));
 	if (n < 0)
-		return fail(j, "a rule names a secret that does not exist: ", name,
+		return fail(j, 502, "a rule names a secret that does not exist: ", name,
 			(size_t)(end - name));
 	*text = end + 1;
 	return put_secret(j, (unsigned)n);
@@ -151,6 +151,9 @@ static int put_base64(struct job *j, const char *text, size_t n)
 	r = scrub_add(j->scrub, p, bytes);
 	buf_commit(&coded, bytes);
 	buf_done(&coded);
+	if (r == -E2BIG) /* they could come back unseen */
+		return fail(j, 431,
+			"the credentials with a secret are too many, or larger than 32 KiB", "", 0);
 	return r < 0 ? r : 1;
 }
 
@@ -184,7 +187,7 @@ static int put_field(struct job *j, const struct http_header *f)
 	int r;
 
 	fields_begin(j->out, f->name, f->name_len);
-	r = put_basic(j, f->value, f->value_len);
+	r = strcasecmp(f->name, "authorization") == 0 ? put_basic(j, f->value, f->value_len) : 0;
 	if (r == 0)
 		r = put_replaced(j, f->value, f->value_len);
 	fields_end(j->out, r > 0);
@@ -249,7 +252,7 @@ int rewrite_request(const struct intercept *intercept, const char *host,
 
 	r = r ? r : fields_error(out);
 	if (r == -EMSGSIZE)
-		return fail(&j, "with its secrets the head is larger than 128 KiB", "", 0);
+		return fail(&j, 502, "with its secrets the head is larger than 128 KiB", "", 0);
 	return r;
 }
 

@@ -3,8 +3,8 @@
  * Requests lose the fields that are for one connection only (RFC 9110 7.6.1), Host (the caller writes it)
  * and Expect (the caller answers it). Then the rule of the host replaces fields or adds some, with secrets
  * in place of ${e2b.secrets.NAME}; and in all other fields placeholders of secrets that are for this host
- * become the secrets, in the base64 of "Basic", too. If a secret may come back, the answer must not be
- * compressed: Accept-Encoding becomes identity, and websockets get no extensions.
+ * become the secrets, in the base64 of "Authorization: Basic", too. If a secret may come back, the answer
+ * must not be compressed: Accept-Encoding becomes identity, and websockets get no extensions.
  *
  * Answers lose the fields for one connection, and Alt-Svc, which leads to where nothing is intercepted.
  * Secrets in names and values are scrubbed. */
@@ -23,8 +23,8 @@ struct rewrite_failure {
 };
 
 /* Appends the fields of a request. Credentials with a secret in their base64 are looked for in the answer, too
- * (scrub_add). Notes in *used (a bit for each secret) which secrets went into it. 0, or
- * -EINVAL with *why filled, or -ENOMEM. */
+ * (scrub_add); with more of them than can be, the request fails with 431. Notes in *used (a bit for each secret)
+ * which secrets went into it. 0, or -EINVAL with *why filled, or -ENOMEM. */
 int rewrite_request(const struct intercept *intercept, const char *host,
 	const struct http_headers *in, struct scrub *scrub, struct fields *out, uint64_t *used,
 	struct rewrite_failure *why);

@@ -22,18 +22,22 @@ static void add_text(
 	s->first[first / 8] |= (uint8_t)(1 << first % 8);
 }
 
+static bool has_text(const struct scrub *s, const char *text, size_t bytes)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if (s->patterns[i].bytes == bytes &&
+			memcmp(s->patterns[i].secret, text, bytes) == 0)
+			return true;
+	return false;
+}
+
 static void add_pattern(struct scrub *s, const struct intercept_secret *secret,
 	const struct intercept_placeholder *p)
 {
 	const struct secret *value = &secret->value;
 
-	if (value->bytes < INTERCEPT_SCRUB_MIN)
-		return;
-	for (unsigned i = 0; i < s->count; i++)
-		if (s->patterns[i].bytes == value->bytes &&
-			memcmp(s->patterns[i].secret, value->hidden, value->bytes) == 0)
-			return;
-	add_text(s, value, p);
+	if (value->bytes >= INTERCEPT_SCRUB_MIN && !has_text(s, value->hidden, value->bytes))
+		add_text(s, value, p);
 }
 
 /* Those that a rule names in its values. */
@@ -86,9 +90,10 @@ int scrub_add(struct scrub *s, const char *text, size_t bytes)
 {
 	struct secret *added = &s->added[s->added_count];
 
-	if (s->added_count == SCRUB_ADDED_MAX || bytes < INTERCEPT_SCRUB_MIN ||
-		bytes > INTERCEPT_SECRET_MAX)
+	if (bytes < INTERCEPT_SCRUB_MIN || has_text(s, text, bytes))
 		return 0;
+	if (s->added_count == SCRUB_ADDED_MAX || bytes > INTERCEPT_SECRET_MAX)
+		return -E2BIG;
 	added->hidden = strndup(text, bytes);
 	if (!added->hidden)
 		return -ENOMEM;

@@ -38,9 +38,10 @@ struct scrub {
 int scrub_init(struct scrub *s, struct intercept *intercept, const char *host);
 void scrub_done(struct scrub *s);
 
-/* Looks for another text, too, which becomes asterisks: credentials that were made of a secret. Of
- * SCRUB_ADDED_MAX texts, of INTERCEPT_SCRUB_MIN to INTERCEPT_SECRET_MAX bytes; others are left out. Not
- * after the first bytes. 0 or -ENOMEM. */
+/* Looks for another text, too, which becomes asterisks: credentials that were made of a secret. Texts below
+ * INTERCEPT_SCRUB_MIN bytes are left out, equal ones count once. Not after the first bytes. 0, -ENOMEM, or
+ * -E2BIG: it has more than INTERCEPT_SECRET_MAX bytes, or there are SCRUB_ADDED_MAX; it would not be found, so
+ * it must not be sent. */
 int scrub_add(struct scrub *s, const char *text, size_t bytes);
 
 /* Whether there is anything to look for. */

@@ -5,6 +5,7 @@
 
 #include "exchange_fixture.h"
 #include "base/cleanup.h"
+#include "proto/base64.h"
 
 static void feed(struct fixture *f, enum exchange_side from, const char *text, size_t piece)
 {
@@ -604,6 +605,65 @@ static void credentials_do_not_come_back(void **state)
 	fixture_close(&f);
 }
 
+static void add_credentials(struct buf *request, const char *name, const char *user, size_t padding)
+{
+	struct buf plain = BUF_INIT(1 << 20);
+	char *text = calloc(1, 64 << 10);
+
+	(void)buf_printf(&plain, "%s:" PLACEHOLDER, user);
+	for (size_t i = 0; i < padding; i++)
+		(void)buf_add_str(&plain, "x");
+	base64_encode(text, buf_head(&plain), buf_len(&plain));
+	(void)buf_printf(request, "%s: Basic %.*s\r\n", name,
+		(int)base64_encoded_len(buf_len(&plain)), text);
+	buf_done(&plain);
+	free(text);
+}
+
+/* Sends so many; each has another user if they are to differ. */
+static void send_credentials(unsigned count, bool differ, size_t padding, const char *log)
+{
+	struct buf request = BUF_INIT(1 << 20);
+	struct fixture f;
+
+	(void)buf_add_str(&request, "GET / HTTP/1.1\r\nHost: held.test\r\n");
+	for (unsigned i = 0; i < count; i++)
+		add_credentials(&request, "Authorization",
+			(const char[]){(char)('a' + (differ ? i : 0)), '\0'}, padding);
+	(void)buf_add_str(&request, "\r\n");
+	assert_true(fixture_open(&f, EXCHANGE_HTTP1, "held.test", 443));
+	(void)fixture_feed(&f, EXCHANGE_GUEST, buf_head(&request), buf_len(&request), SIZE_MAX);
+	assert_string_equal(fixture_log(&f), log);
+	assert_true((buf_len(&f.out[EXCHANGE_SERVER]) > 0) == (log[0] == '\0'));
+	fixture_close(&f);
+	buf_done(&request);
+}
+
+static void credentials_that_could_come_back_are_refused(void **state)
+{
+	send_credentials(4, true, 0, "");
+	send_credentials(5, true, 0, "GET / 431 denied 0 0\n");
+	send_credentials(5, false, 0, ""); /* equal ones count once */
+	send_credentials(1, true, 24000, "");
+	send_credentials(1, true, 25000, "GET / 431 denied 0 0\n");
+}
+
+static void other_fields_have_no_credentials(void **state)
+{
+	struct buf request = BUF_INIT(1 << 20);
+	struct fixture f;
+
+	(void)buf_add_str(&request, "GET / HTTP/1.1\r\nHost: held.test\r\n");
+	add_credentials(&request, "X-Authorization", "user", 0);
+	(void)buf_add_str(&request, "\r\n");
+	assert_true(fixture_open(&f, EXCHANGE_HTTP1, "held.test", 443));
+	(void)fixture_feed(&f, EXCHANGE_GUEST, buf_head(&request), buf_len(&request), SIZE_MAX);
+	assert_non_null(strstr(
+		fixture_sent(&f, EXCHANGE_SERVER), "Basic dXNlcjpzay1tZmx5LTAxMjM0NTY3ODk=\r\n"));
+	fixture_close(&f);
+	buf_done(&request);
+}
+
 static void cut_answers_are_no_answers(void **state)
 {
 	struct fixture f;
@@ -776,6 +836,8 @@ int main(void)
 		cmocka_unit_test(unknown_secrets_are_502),
 		cmocka_unit_test(a_server_that_cannot_be_had_is_502),
 		cmocka_unit_test(credentials_do_not_come_back),
+		cmocka_unit_test(credentials_that_could_come_back_are_refused),
+		cmocka_unit_test(other_fields_have_no_credentials),
 		cmocka_unit_test(cut_answers_are_no_answers),
 		cmocka_unit_test(what_nobody_asked_for_ends_the_connection),
 		cmocka_unit_test(what_is_not_sent_holds_the_sender),
