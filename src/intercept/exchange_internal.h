@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "intercept/exchange.h"
 #include "intercept/fields.h"
+#include "intercept/rewrite.h"
 #include "intercept/scrub.h"
 
 enum { EXCHANGE_REASON_MAX = 200 };
@@ -15,7 +16,7 @@ struct exchange_request_state {
 	struct scrub scrub;	     /* for its answer */
 	char method[32], path[EXCHANGE_PATH_MAX + 1];
 	uint64_t begin_ms, up, down;
-	uint64_t used; /* a bit for each secret */
+	struct rewrite_used used;
 	unsigned status;
 	const char *verdict;
 	char reason[EXCHANGE_REASON_MAX];

@@ -96,7 +96,7 @@ int exchange_request_rewrite(struct exchange *x, struct exchange_request_state *
 
 	if (r == 0)
 		return 0;
-	q->used = 0; /* none of them goes out */
+	q->used = (struct rewrite_used){0}; /* none of them goes out */
 	return deny(q, why.status, why.reason);
 }
 
@@ -106,7 +106,7 @@ static unsigned name_secrets(
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < q->intercept->secret_count; i++)
-		if (q->used >> i & 1)
+		if (rewrite_has_used(&q->used, i))
 			names[n++] = q->intercept->secrets[i].name;
 	return n;
 }

@@ -18,7 +18,7 @@ struct job {
 	const char *host;
 	struct scrub *scrub;
 	struct fields *out;
-	uint64_t *used;
+	struct rewrite_used *used;
 	struct rewrite_failure *why;
 };
 
@@ -39,7 +39,7 @@ static int put_secret(struct job *j, unsigned n)
 			"a header cannot hold this secret, it has line ends or the like: ", s->name,
 			strlen(s->name));
 	fields_put(j->out, s->value.hidden, s->value.bytes);
-	*j->used |= UINT64_C(1) << n;
+	j->used->bits[n / 64] |= UINT64_C(1) << n % 64;
 	return 0;
 }
 
@@ -238,8 +238,8 @@ static int rewrite(struct job *j, const struct http_headers *in, const struct sc
 }
 
 int rewrite_request(const struct intercept *intercept, const char *host,
-	const struct http_headers *in, struct scrub *scrub, struct fields *out, uint64_t *used,
-	struct rewrite_failure *why)
+	const struct http_headers *in, struct scrub *scrub, struct fields *out,
+	struct rewrite_used *used, struct rewrite_failure *why)
 {
 	struct job j = {.intercept = intercept,
 		.rule = intercept_find(intercept, host),

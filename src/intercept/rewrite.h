@@ -17,17 +17,27 @@
 
 enum { REWRITE_HEAD_MAX = 128 << 10 }; /* bytes of a request's fields with secrets in them */
 
+/* Which secrets went into a request. */
+struct rewrite_used {
+	uint64_t bits[(INTERCEPT_SECRETS_MAX + 63) / 64];
+};
+
+static inline bool rewrite_has_used(const struct rewrite_used *used, unsigned secret)
+{
+	return used->bits[secret / 64] >> secret % 64 & 1;
+}
+
 struct rewrite_failure {
 	unsigned status;
 	char reason[200]; /* without values */
 };
 
 /* Appends the fields of a request. Credentials with a secret in their base64 are looked for in the answer, too
- * (scrub_add); with more of them than can be, the request fails with 431. Notes in *used (a bit for each secret)
- * which secrets went into it. 0, or -EINVAL with *why filled, or -ENOMEM. */
+ * (scrub_add); with more of them than can be, the request fails with 431. Adds to *used which
+ * secrets went into it. 0, or -EINVAL with *why filled, or -ENOMEM. */
 int rewrite_request(const struct intercept *intercept, const char *host,
-	const struct http_headers *in, struct scrub *scrub, struct fields *out, uint64_t *used,
-	struct rewrite_failure *why);
+	const struct http_headers *in, struct scrub *scrub, struct fields *out,
+	struct rewrite_used *used, struct rewrite_failure *why);
 
 /* Appends the trailers of a request: just those that may pass, as they came. */
 int rewrite_request_trailers(const struct intercept *intercept, const char *host,

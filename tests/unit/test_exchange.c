@@ -563,6 +563,33 @@ static void unknown_secrets_are_502(void **state)
 	}
 }
 
+/* There may be more secrets than an integer has bits. */
+static void a_late_secret_is_recorded_alone(void **state)
+{
+	struct buf rules = BUF_INIT(1 << 20);
+	struct intercept *i;
+	struct fixture f;
+
+	(void)buf_add_str(
+		&rules, "{\"ca\": {\"certificate\": \"c\", \"key\": \"k\"}, \"secrets\": [");
+	for (unsigned n = 0; n < INTERCEPT_SECRETS_MAX; n++)
+		(void)buf_printf(&rules, "%s{\"name\": \"s%u\", \"value\": \"value-%u\"}",
+			n ? "," : "", n, n);
+	(void)buf_printf(&rules,
+		"], \"hosts\": [{\"host\": \"plain.test\", \"headers\": ["
+		"{\"name\": \"a\", \"value\": \"${e2b.secrets.s70} ${e2b.secrets.s383}\"}]}]}%c",
+		0);
+	i = fixture_intercept((const char *)buf_head(&rules));
+	assert_true(fixture_open(&f, EXCHANGE_HTTP1, "plain.test", 443));
+	exchange_set_intercept(f.x, i);
+	feed(&f, EXCHANGE_GUEST, get, SIZE_MAX);
+	feed(&f, EXCHANGE_SERVER, "HTTP/1.1 204 No Content\r\n\r\n", SIZE_MAX);
+	assert_string_equal(fixture_log(&f), "GET / 204 allowed 0 0 s70 s383\n");
+	fixture_close(&f);
+	intercept_unref(i);
+	buf_done(&rules);
+}
+
 static void a_server_that_cannot_be_had_is_502(void **state)
 {
 	struct fixture f;
@@ -834,6 +861,7 @@ int main(void)
 		cmocka_unit_test(websockets_pass_bytes_after_101),
 		cmocka_unit_test(a_refused_websocket_is_an_answer),
 		cmocka_unit_test(unknown_secrets_are_502),
+		cmocka_unit_test(a_late_secret_is_recorded_alone),
 		cmocka_unit_test(a_server_that_cannot_be_had_is_502),
 		cmocka_unit_test(credentials_do_not_come_back),
 		cmocka_unit_test(credentials_that_could_come_back_are_refused),
