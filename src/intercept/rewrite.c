@@ -80,22 +80,51 @@ static int put_rule(struct job *j, const struct intercept_header *h)
 
 /* --- placeholders --- */
 
-/* The first placeholder for this host in a text, the longest if two begin there. */
+/* A text, and where each placeholder is next in it. So each is looked for once in each part of the text, however
+ * often the others are there. */
+struct search {
+	const char *text;
+	size_t n, at;				 /* all before `at` is done */
+	size_t next[INTERCEPT_PLACEHOLDERS_MAX]; /* n: nowhere, or not for this host */
+};
+
+static void look_for(struct search *s, const struct intercept_placeholder *p, size_t *next)
+{
+	const char *found = memmem(s->text + s->at, s->n - s->at, p->text, p->bytes);
+
+	*next = found ? (size_t)(found - s->text) : s->n;
+}
+
+static void search_begin(struct search *s, const struct job *j, const char *text, size_t n)
+{
+	s->text = text;
+	s->n = n;
+	s->at = 0;
+	for (unsigned i = 0; i < j->intercept->placeholder_count; i++) {
+		const struct intercept_placeholder *p = &j->intercept->placeholders[i];
+
+		s->next[i] = n;
+		if (intercept_placeholder_is_for(p, j->host))
+			look_for(s, p, &s->next[i]);
+	}
+}
+
+/* The next placeholder, the longest if two begin there; or NULL. */
 static const struct intercept_placeholder *find(
-	const struct job *j, const char *text, size_t n, size_t *ret_at)
+	const struct job *j, struct search *s, size_t *ret_at)
 {
 	const struct intercept_placeholder *best = NULL;
 
+	*ret_at = s->n;
 	for (unsigned i = 0; i < j->intercept->placeholder_count; i++) {
 		const struct intercept_placeholder *p = &j->intercept->placeholders[i];
-		const char *at = memmem(text, n, p->text, p->bytes);
 
-		if (!at || !intercept_placeholder_is_for(p, j->host))
-			continue;
-		if (!best || (size_t)(at - text) < *ret_at ||
-			((size_t)(at - text) == *ret_at && p->bytes > best->bytes)) {
+		if (s->next[i] < s->at) /* one that was within another */
+			look_for(s, p, &s->next[i]);
+		if (s->next[i] < *ret_at ||
+			(best && s->next[i] == *ret_at && p->bytes > best->bytes)) {
 			best = p;
-			*ret_at = (size_t)(at - text);
+			*ret_at = s->next[i];
 		}
 	}
 	return best;
@@ -105,19 +134,20 @@ static const struct intercept_placeholder *find(
 static int put_replaced(struct job *j, const char *text, size_t n)
 {
 	const struct intercept_placeholder *p;
-	size_t at = 0;
+	struct search s;
+	size_t at;
 	int r, found = 0;
 
-	while ((p = find(j, text, n, &at))) {
-		fields_put(j->out, text, at);
+	search_begin(&s, j, text, n);
+	while (!fields_error(j->out) && (p = find(j, &s, &at))) {
+		fields_put(j->out, text + s.at, at - s.at);
 		r = put_secret(j, p->secret);
 		if (r < 0)
 			return r;
-		text += at + p->bytes;
-		n -= at + p->bytes;
+		s.at = at + p->bytes;
 		found = 1;
 	}
-	fields_put(j->out, text, n);
+	fields_put(j->out, text + s.at, n - s.at);
 	return found;
 }
 

@@ -691,6 +691,34 @@ static void other_fields_have_no_credentials(void **state)
 	buf_done(&request);
 }
 
+/* Many in one value, where one begins within another, or as another does. */
+static void placeholders_in_one_value(void **state)
+{
+	static const char rules[] =
+		"{\"ca\": {\"certificate\": \"c\", \"key\": \"k\"}, \"secrets\": ["
+		"{\"name\": \"a\", \"value\": \"AAA\"}, {\"name\": \"b\", \"value\": \"BBB\"},"
+		"{\"name\": \"c\", \"value\": \"CCC\"}, {\"name\": \"d\", \"value\": \"DDD\"}],"
+		"\"placeholders\": ["
+		"{\"text\": \"0123456789abcdef\", \"secret\": \"a\", \"hosts\": [\"api.test\"]},"
+		"{\"text\": \"0123456789abcdefgh\", \"secret\": \"b\", \"hosts\": [\"api.test\"]},"
+		"{\"text\": \"cdef0123456789ab\", \"secret\": \"c\", \"hosts\": [\"api.test\"]},"
+		"{\"text\": \"def0123456789abcd\", \"secret\": \"d\", \"hosts\": [\"b.test\"]}]}";
+	struct intercept *i = fixture_intercept(rules);
+	struct fixture f;
+
+	assert_true(fixture_open(&f, EXCHANGE_HTTP1, "api.test", 443));
+	exchange_set_intercept(f.x, i);
+	feed(&f, EXCHANGE_GUEST,
+		"GET / HTTP/1.1\r\nHost: api.test\r\nA: "
+		"0123456789abcdef0123456789abcdefgh0123456789abcdegh-cdef0123456789abcdefgh,"
+		"def0123456789abcde-0123456789abcdef\r\n\r\n",
+		SIZE_MAX);
+	assert_non_null(strstr(fixture_sent(&f, EXCHANGE_SERVER),
+		"\r\nA: AAABBB0123456789abcdegh-CCCcdefgh,def0123456789abcde-AAA\r\n"));
+	fixture_close(&f);
+	intercept_unref(i);
+}
+
 static void cut_answers_are_no_answers(void **state)
 {
 	struct fixture f;
@@ -864,6 +892,7 @@ int main(void)
 		cmocka_unit_test(a_late_secret_is_recorded_alone),
 		cmocka_unit_test(a_server_that_cannot_be_had_is_502),
 		cmocka_unit_test(credentials_do_not_come_back),
+		cmocka_unit_test(placeholders_in_one_value),
 		cmocka_unit_test(credentials_that_could_come_back_are_refused),
 		cmocka_unit_test(other_fields_have_no_credentials),
 		cmocka_unit_test(cut_answers_are_no_answers),
