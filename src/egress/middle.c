@@ -10,6 +10,7 @@
 
 enum {
 	HANDSHAKE_MS = 20000, /* of each side */
+	CLOSE_MS = 15000,     /* for the last bytes, from each time that some of them went */
 	LINGER_MS = 5000,
 	FILLS = 4,	       /* of a socket in a turn: other flows wait */
 	FILL_BYTES = 17 << 10, /* about a record */
@@ -38,7 +39,8 @@ struct middle {
 	struct leg guest, server;
 	struct exchange *exchange;
 	struct loop_timer timer;
-	bool orderly; /* both are to get a close_notify */
+	bool orderly;	       /* both are to get a close_notify */
+	uint64_t closed_bytes; /* that had gone when CLOSE's time began */
 	const char *verdict;
 	char reason[200];
 };
@@ -68,7 +70,8 @@ static void begin_close(struct middle *m, bool orderly)
 	m->orderly = orderly;
 	m->state = CLOSE;
 	buf_done(&m->guest.tls.in); /* nothing of it is used any more */
-	loop_stop(&m->o.context->loop, &m->timer);
+	m->closed_bytes = m->guest.out + m->server.out;
+	loop_start(&m->o.context->loop, &m->timer, CLOSE_MS);
 }
 
 /* --- bytes of a socket --- */
@@ -418,6 +421,17 @@ static bool say_end(struct middle *m, struct leg *leg)
 	return buf_len(&leg->tls.out) == 0;
 }
 
+/* A side that takes bytes has more time, unless just the server is left. */
+static void give_time(struct middle *m)
+{
+	uint64_t bytes = m->guest.out + m->server.out;
+
+	if (bytes == m->closed_bytes || m->guest.gone)
+		return;
+	m->closed_bytes = bytes;
+	loop_start(&m->o.context->loop, &m->timer, CLOSE_MS);
+}
+
 /* #calls egress: shutdown */
 static bool close_step(struct middle *m)
 {
@@ -426,8 +440,10 @@ static bool close_step(struct middle *m)
 	bool changed = to_server || to_guest;
 	bool server = say_end(m, &m->server), guest = say_end(m, &m->guest);
 
-	if (!server || !guest)
+	if (!server || !guest) {
+		give_time(m);
 		return changed;
+	}
 	(void)shutdown(m->guest.watch->fd, SHUT_WR); /* fails if it is gone */
 	if (m->server.watch->fd >= 0)
 		(void)shutdown(m->server.watch->fd, SHUT_WR); /* likewise */
@@ -522,6 +538,8 @@ static void on_late(void *arg)
 	}
 	if (m->state == ACCEPT)
 		note(m, "failed", "", "the program's TLS takes too long");
+	if (m->state == CLOSE)
+		note(m, "reset", "", "the last bytes were not taken in time");
 	finish(m);
 }
 
