@@ -326,6 +326,7 @@ int network_floor_set_proxy(
 		(!t.host[0] && t.bits != 32))
 		return error_set(
 			e, ERROR_USAGE, EINVAL, "--egress-proxy: '%.160s': %s", address, reason);
+	json_decref(f->proxy); /* the last one given counts */
 	f->proxy = network_proxy(&t);
 	if (!f->proxy || json_object_set_new(f->proxy, "trusted", json_true()) < 0)
 		return no_memory(e);
