@@ -34,7 +34,7 @@ struct oci_merge_limits {
 	uint64_t bytes;	  /* of content, of all layers */
 	uint64_t nodes;	  /* of the tree at any time */
 	uint64_t memory;  /* bytes that the tree may take */
-	uint64_t steps;	  /* names looked up on the way */
+	uint64_t steps;	  /* of paths, and of the links on the way */
 };
 
 /* What no image of use reaches. */

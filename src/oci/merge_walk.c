@@ -60,14 +60,14 @@ static int step(struct walk *w, const char *name, size_t n)
 {
 	struct merge_node *child;
 
+	if (++w->m->steps > w->m->limits.steps)
+		return -E2BIG;
 	if (n == 0 || (n == 1 && name[0] == '.'))
 		return 0;
 	if (n == 2 && name[0] == '.' && name[1] == '.') {
 		w->at = w->at->parent ? w->at->parent : w->at;
 		return 0;
 	}
-	if (++w->m->steps > w->m->limits.steps)
-		return -E2BIG;
 	child = merge_find(w->at, name, n);
 	if (!child)
 		return w->like ? make_directory(w, name, n) : -ENOENT;

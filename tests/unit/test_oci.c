@@ -803,6 +803,8 @@ static void test_merge_limits(void **state)
 		{{.nodes = 3}, "a b|a", "a b c"},
 		{{.nodes = 3}, "a/b", "a/b/c/d"},
 		{{.steps = 4}, "a/b/c|a/b/c", "a/b/c|a/b/c|a/b/c"},
+		{{.steps = 4}, "l>/./.|l/x", "l>/./././.|l/x"},
+		{{.steps = 4}, "a/ l>a/..|l/x", "a/ l>a/../a/..|l/x"},
 		{{.memory = 1000}, "a", "a b c d e f g h i j k l"},
 	};
 	char tree[256];
