@@ -13,6 +13,7 @@
 #include "http/reply.h"
 #include "proto/uri.h"
 #include "store/activity.h"
+#include "store/keys.h"
 
 enum {
 	WAIT_S = 30,	/* for a record */
@@ -34,7 +35,7 @@ struct question {
 struct answer {
 	struct buf text;
 	unsigned count;
-	uint64_t cursor; /* of the last record */
+	uint64_t cursor; /* of the last record, or of the log's newest if none is of the kinds */
 	bool more, ended;
 	const struct question *question;
 };
@@ -125,6 +126,20 @@ static bool has_ended(const struct question *q, const struct store_activity_log 
 	return !there && log->ended_ns + LATE_S * NS_PER_S < clock_realtime_ns();
 }
 
+/* The records. Who asks again does not have those looked through that are of other kinds. */
+static int read_records(const struct question *q, struct answer *x, uint32_t limit, struct error *e)
+{
+	uint64_t newest = 0;
+	int r = store_activity_newest(q->store, q->id, &newest, e);
+
+	if (r == 0)
+		r = store_activity_list(
+			q->store, q->id, q->kinds, q->cursor, limit, add_record, x, e);
+	if (r >= 0 && x->count == 0 && newest > x->cursor)
+		x->cursor = newest;
+	return r;
+}
+
 /* Reads one record more than may be answered. */
 static int read_answer(const struct question *q, struct answer *x, struct error *e)
 {
@@ -137,8 +152,7 @@ static int read_answer(const struct question *q, struct answer *x, struct error 
 	(void)store_activity_get(q->store, q->id, NULL, &log, NULL); /* there may be none yet */
 	x->ended = has_ended(q, &log);
 	r = buf_add_str(&x->text, "{\"activity\":[");
-	r = r ? r
-	      : store_activity_list(q->store, q->id, q->kinds, q->cursor, limit, add_record, x, e);
+	r = r ? r : read_records(q, x, limit, e);
 	x->more |= x->count == STORE_ACTIVITY_LIST_MAX;
 	if (r >= 0)
 		r = buf_printf(&x->text,
@@ -191,6 +205,8 @@ static void look(struct waiting *w, bool enough)
 		reply_failure(w->request, &e);
 	else if (x.count || x.ended || enough)
 		send_answer(w->request, &x);
+	else
+		w->question.cursor = x.cursor;
 	buf_done(&x.text);
 }
 
@@ -206,22 +222,30 @@ static void on_tick(uv_timer_t *t)
 	look(w, ++w->ticks >= WAIT_S * 1000 / TICK_MS);
 }
 
-static void wait_for_more(struct request *r, const struct question *q)
+static void wait_for_more(struct request *r, const struct question *q, uint64_t cursor)
 {
 	static const struct request_ops ops = {.done = on_done};
 	struct waiting *w = api_calloc(r, sizeof(*w));
+	struct error e = {0};
 
 	if (!w)
 		return;
 	w->fleet = fleet_of(r);
 	w->request = r;
 	w->question = *q;
-	w->watch = (struct activity_watch){
-		.sandbox_id = w->question.id, .written = on_written, .arg = w};
+	w->question.cursor = cursor;
+	w->watch = (struct activity_watch){.sandbox_id = w->question.id,
+		.key_id = r->key->id,
+		.written = on_written,
+		.arg = w};
+	if (activity_watch(w->fleet, &w->watch, &e) < 0) {
+		free(w);
+		reply_failure(r, &e);
+		return;
+	}
 	(void)uv_timer_init(request_loop(r), &w->tick); /* these cannot fail */
 	w->tick.data = w;
 	(void)uv_timer_start(&w->tick, on_tick, TICK_MS, TICK_MS);
-	activity_watch(w->fleet, &w->watch);
 	request_set_ops(r, &ops, w);
 }
 
@@ -236,7 +260,7 @@ void api_activity(struct request *r)
 	if (read_answer(&q, &x, &e) < 0)
 		reply_failure(r, &e);
 	else if (q.follow && !x.count && !x.ended)
-		wait_for_more(r, &q);
+		wait_for_more(r, &q, x.cursor);
 	else
 		send_answer(r, &x);
 	buf_done(&x.text);

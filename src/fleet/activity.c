@@ -293,10 +293,20 @@ void activity_log_close(struct activity_log *l)
 
 /* --- who waits for records --- */
 
-void activity_watch(struct fleet *f, struct activity_watch *w)
+int activity_watch(struct fleet *f, struct activity_watch *w, struct error *e)
 {
+	unsigned count = 0;
+
+	for (const struct activity_watch *o = f->activity->watches; o; o = o->next)
+		count += strcmp(o->key_id, w->key_id) == 0;
+	if (count >= ACTIVITY_WATCHES_MAX)
+		return error_set(e, ERROR_TOO_MANY, EAGAIN,
+			"this API key has %d requests that wait for activity: ask without follow, "
+			"or when one is answered",
+			ACTIVITY_WATCHES_MAX);
 	w->next = f->activity->watches;
 	f->activity->watches = w;
+	return 0;
 }
 
 void activity_unwatch(struct fleet *f, struct activity_watch *w)

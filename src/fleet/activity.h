@@ -19,6 +19,7 @@ enum {
 	ACTIVITY_SANDBOX_PER_S = 100,
 	ACTIVITY_KEY_PER_S = 400,
 	ACTIVITY_ALL_PER_S = 1000,
+	ACTIVITY_WATCHES_MAX = 64, /* of a key */
 };
 
 struct activity;
@@ -46,13 +47,14 @@ void activity_lost(struct activity_log *l, uint64_t count);
 /* Called when records of a sandbox were written. The owner keeps it, and removes it. */
 struct activity_watch {
 	struct activity_watch *next;
-	const char *sandbox_id; /* borrowed */
+	const char *sandbox_id, *key_id; /* borrowed; of who watches */
 	/* May remove this watch, and no other. */
 	void (*written)(void *arg);
 	void *arg;
 };
 
-void activity_watch(struct fleet *f, struct activity_watch *w);
+/* ERROR_TOO_MANY: the key has ACTIVITY_WATCHES_MAX. */
+int activity_watch(struct fleet *f, struct activity_watch *w, struct error *e);
 void activity_unwatch(struct fleet *f, struct activity_watch *w);
 
 #endif

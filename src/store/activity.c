@@ -386,6 +386,16 @@ int store_activity_list(struct store *s, const char *sandbox_id, uint32_t kinds,
 	return r;
 }
 
+int store_activity_newest(struct store *s, const char *sandbox_id, uint64_t *ret, struct error *e)
+{
+	struct query q = db_query(s, STMT_ACTIVITY_NEWEST,
+		"SELECT coalesce(max(id), 0) FROM activity INDEXED BY activity_log WHERE log = "
+		"(SELECT seq FROM activity_logs WHERE sandbox_id = ?)");
+
+	query_text(&q, sandbox_id);
+	return query_number(&q, ret, e);
+}
+
 /* --- the end of sandboxes and of logs --- */
 
 int activity_end(struct store *s, const char *sandbox_id, uint64_t now_ns, struct error *e)

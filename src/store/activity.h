@@ -68,6 +68,9 @@ int store_activity_list(struct store *s, const char *sandbox_id, uint32_t kinds,
 	uint32_t limit, int (*each)(void *arg, const struct store_activity *a), void *arg,
 	struct error *e);
 
+/* The id of the newest record of a log, of any kind; 0: there is none. */
+int store_activity_newest(struct store *s, const char *sandbox_id, uint64_t *ret, struct error *e);
+
 /* Bytes in all, as they count. */
 int store_activity_bytes(struct store *s, uint64_t *ret, struct error *e);
 

@@ -62,6 +62,14 @@ static struct store_activity_log get(struct fixture *f, const char *id)
 	return l;
 }
 
+static uint64_t newest(struct fixture *f, const char *id)
+{
+	uint64_t n = 1;
+
+	ok(f, store_activity_newest(f->s, id, &n, &f->e));
+	return n;
+}
+
 static uint64_t number_of(struct fixture *f, const char *sql)
 {
 	struct query q = db_query_once(f->s, sql);
@@ -117,6 +125,8 @@ static void test_records_come_back_in_order(void **state)
 	l = list(f, "i1", STORE_ACTIVITY_BIT(STORE_ACTIVITY_REQUEST), 0, 100);
 	assert_true(l.count == 2 && l.numbers[0] == 1 && l.numbers[1] == 3);
 	assert_int_equal(list(f, "i3", 0, 0, 100).count, 0);
+	assert_int_equal(newest(f, "i1"), list(f, "i1", 0, 0, 100).ids[3]);
+	assert_int_equal(newest(f, "i3"), 0);
 	log = get(f, "i1");
 	assert_true(log.lost == 4 && log.dropped == 0 && log.ended_ns == 0);
 	assert_int_equal(get(f, "i2").ended_ns, T0); /* it was never there */
