@@ -32,10 +32,10 @@ static const uint8_t *take(struct view *v, size_t n)
 	static const uint8_t nothing[RANDOM_BYTES];
 	const uint8_t *p = v->at;
 
-	if (n > v->n) {
+	if (n > v->n)
 		*v = (struct view){.bad = true};
-		return nothing;
-	}
+	if (!n || v->bad)
+		return nothing; /* a bad one is nowhere */
 	v->at += n;
 	v->n -= n;
 	return p;
