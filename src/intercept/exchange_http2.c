@@ -25,6 +25,7 @@ enum {
 	QUEUE_FULL = 4 * EXCHANGE_STREAMS_MAX,	 /* frames that wait: nothing more is read */
 	PIECE = 16 << 10,			 /* read at a time, so that this bound holds */
 	STREAMS_KEPT = 2 * EXCHANGE_STREAMS_MAX, /* with those that only one side has ended */
+	INTERIM_MAX = 32, /* answers before the final one, of a stream: nobody else counts them */
 	ACKS_MAX = 200,
 	RESETS_BURST = 400,
 	RESETS_PER_SECOND = 100,
@@ -48,6 +49,7 @@ struct stream {
 	bool closed[2]; /* likewise */
 	struct way from[2];
 	struct exchange_request_state q;
+	unsigned interim; /* answers before the final one */
 	bool sent;	  /* the server has the request */
 	bool answered;	  /* the guest has the final head, or gets it next */
 	bool answer_sent; /* and all of the rest */
@@ -395,6 +397,13 @@ static int on_trailers(struct stream *s, enum exchange_side from, const struct h
 		       : rewrite_request_trailers(s->q.intercept, s->x->host, &in->fields, out);
 }
 
+static int on_interim(struct stream *s, const struct head *in, unsigned status)
+{
+	if (s->interim++ == INTERIM_MAX)
+		return bad_answer(s, "the server sends more than 32 answers before the final one");
+	return status == 100 ? 0 : pass_answer(s, in, false, false);
+}
+
 static int on_answer_head(struct stream *s, bool end)
 {
 	struct head in;
@@ -409,7 +418,7 @@ static int on_answer_head(struct stream *s, bool end)
 		return on_trailers(s, EXCHANGE_SERVER, &in);
 	status = in.status ? (unsigned)strtoul(in.status, NULL, 10) : 0;
 	if (status < 200)
-		return status == 100 ? 0 : pass_answer(s, &in, false, false);
+		return on_interim(s, &in, status);
 	if (scrub_active(&s->q.scrub) && !end && rewrite_is_coded(&in.fields))
 		return bad_answer(s, "the server compresses its answer although it was asked not "
 				     "to, so that no secret can be found in it");

@@ -17,6 +17,7 @@ struct peer_answer {
 	size_t endless;	      /* bytes of 'x' instead of the body */
 	const char *trailers; /* like fields; NULL: none */
 	const char *interim;  /* fields of an answer before it */
+	unsigned interims;    /* how many of them; 0: one */
 	bool early, silent;   /* silent: none */
 };
 
@@ -103,7 +104,7 @@ static inline void peer_respond(struct peer *p, int32_t id)
 
 	if (a->silent)
 		return;
-	if (a->interim)
+	for (unsigned i = 0; a->interim && i < (a->interims ? a->interims : 1); i++)
 		(void)nghttp2_submit_headers(
 			p->n, 0, id, NULL, nv, peer_fields(a->interim, nv), NULL);
 	if (a->body || a->endless)

@@ -97,6 +97,21 @@ static void trailers_and_interim_answers_pass(void **state)
 	close_scene(&s);
 }
 
+static void interim_answers_have_a_limit(void **state)
+{
+	struct scene s;
+
+	for (unsigned count = 32; count <= 33; count++) {
+		open_scene(&s, "plain.test");
+		s.server.answer.interim = ":status=103\nlink=x\n";
+		s.server.answer.interims = count;
+		(void)peer_request(&s.guest, PLAIN, NULL, 0, NULL);
+		run(&s);
+		expect(peer_log(&s.guest), count == 32 ? ":status=200\n" : ":status=502\n");
+		close_scene(&s);
+	}
+}
+
 static void heads_without_bodies_pass(void **state)
 {
 	struct scene s;
@@ -452,6 +467,7 @@ int main(void)
 		cmocka_unit_test(a_request_is_written_anew),
 		cmocka_unit_test(secrets_do_not_come_back),
 		cmocka_unit_test(trailers_and_interim_answers_pass),
+		cmocka_unit_test(interim_answers_have_a_limit),
 		cmocka_unit_test(heads_without_bodies_pass),
 		cmocka_unit_test(large_bodies_pass_both_ways),
 		cmocka_unit_test(bad_requests_are_refused),
