@@ -31,7 +31,7 @@ enum {
  *
  *	HEADER	 the guest's header. Leads to all others
  *	RESOLVE	 the addresses of its name: `ask`. To DIAL
- *	DIAL	 a server: `dial`, or `tunnel`. To OPEN, or to HELLO where names decide
+ *	DIAL	 a server: `dial`, or `tunnel`. To OPEN, or to HELLO if it was asked for by name
  *	HELLO	 the guest's first bytes: `first`; the server's already go to it: `down`, `remote`.
  *		 To OPEN, or to INTERCEPTED where rules are for its requests
  *	OPEN	 bytes on either side: `up`, `down`, `remote`
@@ -421,7 +421,7 @@ static void open_flow(struct flow *f, int fd, uint32_t address)
 	f->remote.fd = fd;
 	f->remote.on = on_remote;
 	f->remote.arg = f;
-	f->state = c->policy->names && f->target.name[0] ? HELLO : OPEN;
+	f->state = f->target.name[0] ? HELLO : OPEN; /* a later policy may have names again */
 	if (answer(f, EGRESS_OK, 0, "") < 0 || loop_add(l, &f->remote, fd, EPOLLIN) < 0)
 		end_reset(f);
 	else
