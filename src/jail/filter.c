@@ -16,6 +16,7 @@
  * #calls all (after SIGSTOP, or a debugger, the kernel continues a call that waited with this):
  *	restart_syscall
  * #calls all (where the host's clock cannot be read without the kernel): clock_gettime
+ * #calls egress (likewise, for its TLS library): time gettimeofday
  * #calls start main snapshot egress: brk
  * #calls start main snapshot (tables that grow; whether they move is up to the allocator): mremap
  * #calls musl vcpu (rarely needed; without it, the allocator uses mmap): brk=ENOMEM
