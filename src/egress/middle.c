@@ -481,10 +481,13 @@ static bool step(struct middle *m)
 	return false;
 }
 
-static void watch(struct middle *m, struct leg *leg)
+/* What to wait for on a side. A socket that is not watched any more may have bytes left: they are read when
+ * the other one can be written. */
+static void watch(struct middle *m, struct leg *leg, const struct leg *other)
 {
+	bool pull = !other->watch->added && may_read(m, other);
 	uint32_t events =
-		(may_read(m, leg) ? EPOLLIN : 0) | (buf_len(&leg->tls.out) ? EPOLLOUT : 0);
+		(may_read(m, leg) ? EPOLLIN : 0) | (buf_len(&leg->tls.out) || pull ? EPOLLOUT : 0);
 
 	loop_change(&m->o.context->loop, leg->watch, events);
 }
@@ -522,8 +525,8 @@ void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events)
 		finish(m);
 		return;
 	}
-	watch(m, &m->guest);
-	watch(m, &m->server);
+	watch(m, &m->guest, &m->server);
+	watch(m, &m->server, &m->guest);
 }
 
 static void on_late(void *arg)

@@ -36,7 +36,7 @@ class Lines:
         while have < n:
             pieces.append(self.c.recv(65536))
             if not pieces[-1]:
-                raise EOFError
+                raise EOFError(have)
             have += len(pieces[-1])
         data = b"".join(pieces)
         self.data = data[n:]
