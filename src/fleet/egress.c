@@ -246,6 +246,7 @@ static void count_flows(const char *verdict, uint64_t n)
 		metrics_add(METRIC_EGRESS_FLOWS, verdict, NULL, (double)n);
 }
 
+/* A worker may tell after its sandbox is gone: nobody has it in his usage then. */
 static void count(struct egress *x, const json_t *counts)
 {
 	uint64_t up = number(counts, "up"), down = number(counts, "down"),
@@ -254,7 +255,8 @@ static void count(struct egress *x, const json_t *counts)
 
 	if (!json_is_object(counts))
 		return;
-	meter_count_egress(x->instance, down, up, allowed + failed + reset, denied);
+	if (x->instance)
+		meter_count_egress(x->instance, down, up, allowed + failed + reset, denied);
 	metrics_add(METRIC_EGRESS_BYTES, "in", NULL, (double)down);
 	metrics_add(METRIC_EGRESS_BYTES, "out", NULL, (double)up);
 	count_flows("allowed", allowed);
@@ -294,9 +296,9 @@ static void on_line(json_t *object, void *arg)
 	const json_t *names = json_object_get(object, "names");
 
 	note_activity(x, object);
+	count(x, json_object_get(object, "counts"));
 	if (!x->instance)
 		return;
-	count(x, json_object_get(object, "counts"));
 	keep_denials(x, json_object_get(object, "denials"));
 	if (json_is_object(names))
 		keep_names(x, names);

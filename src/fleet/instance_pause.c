@@ -181,6 +181,7 @@ static void end_done(uv_work_t *w, int status)
 	struct instance *i = op->instance;
 	struct instance_waiter *waiters = TAKE_PTR(i->waiters);
 
+	meter_report_late(i); /* of the network, while the pause was noted */
 	instance_free(i);
 	finish_pause(op, NULL);
 	instance_wake(waiters, NULL);
