@@ -87,7 +87,7 @@ static int find_log(struct store *s, const char *id, struct place *p, struct err
 	return r;
 }
 
-/* A log of a sandbox that has ended already ends now. */
+/* A log of a sandbox that has ended already ends now. So does that of one that has no row yet, until it has. */
 static int make_log(
 	struct store *s, const char *id, uint64_t now_ns, struct place *p, struct error *e)
 {
@@ -406,6 +406,11 @@ int activity_end(struct store *s, const char *sandbox_id, uint64_t now_ns, struc
 	query_u64(&q, now_ns);
 	query_text(&q, sandbox_id);
 	return query_run(&q, NULL, e);
+}
+
+int activity_begin(struct store *s, const char *sandbox_id, struct error *e)
+{
+	return activity_end(s, sandbox_id, 0, e);
 }
 
 static int remove_log(struct store *s, uint64_t log, struct error *e)

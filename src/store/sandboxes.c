@@ -136,6 +136,8 @@ int store_sandbox_insert(struct store *s, const struct store_sandbox *sb, struct
 	if (r == 0)
 		r = insert_metadata(s, sb, metadata, e);
 	if (r == 0)
+		r = activity_begin(s, sb->id, e);
+	if (r == 0)
 		r = txn_commit(&t, sb->state == STORE_PAUSED, e);
 	return r;
 }
