@@ -141,6 +141,18 @@ struct changed {
 	const char *key_id, *name;
 };
 
+static bool has_row(const struct instance *i)
+{
+	return i->state != INSTANCE_CREATING || *i->returning;
+}
+
+/* Not yet with a worker: one that starts is told the values of then. */
+static bool is_told(const struct instance *i)
+{
+	return i->state == INSTANCE_PAUSING || /* a failed pause lets it go on */
+	       (i->egress && i->state == INSTANCE_CREATING);
+}
+
 static int renew(struct instance *i, void *arg)
 {
 	const struct changed *c = arg;
@@ -151,8 +163,8 @@ static int renew(struct instance *i, void *arg)
 
 	if (strcmp(i->key_id, c->key_id) != 0 || !interception_uses(i, c->name))
 		return 0;
-	if (store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_ANY_STATE, STORE_SET_NETWORK,
-		    &row, NULL, &e) < 0)
+	if (has_row(i) && store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_ANY_STATE,
+				  STORE_SET_NETWORK, &row, NULL, &e) < 0)
 		log_error("a sandbox keeps the older value of a secret: %s sandbox=%s", e.message,
 			i->sandbox.id);
 	else
@@ -169,7 +181,7 @@ void network_secret_changed(struct fleet *f, const char *key_id, const char *nam
 	(void)instance_each(f, renew, &c); /* none ends it early */
 	for (struct instance *i = f->other, *next; i; i = next) {
 		next = i->next;
-		if (i->state == INSTANCE_PAUSING) /* a failed pause lets it go on */
+		if (is_told(i))
 			(void)renew(i, &c);
 	}
 }
