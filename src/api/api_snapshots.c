@@ -288,7 +288,7 @@ void api_template_delete(struct request *r)
 struct fork {
 	struct api_deferred *deferred;
 	struct fleet *fleet;
-	struct store_sandbox *parent; /* as it was */
+	struct store_sandbox *parent; /* as it was; anew when the snapshot is made */
 	char id[STORE_SNAPSHOT_ID_BYTES];
 	uint64_t timeout_ns;
 	unsigned count, reported, ready;
@@ -411,6 +411,20 @@ static void make_children(struct fork *f, int origin_fd)
 	json_decref(o.secrets);
 }
 
+/* Its network may have been changed while the snapshot was made. */
+static int read_parent(struct fork *f, struct error *e)
+{
+	struct store_sandbox *sb = NULL;
+	int r = store_sandbox_get(f->fleet->store, f->parent->id, &sb, e);
+
+	if (r < 0)
+		return r;
+	f->places.key_id = sb->key_id;
+	store_sandbox_free(f->parent);
+	f->parent = sb;
+	return 0;
+}
+
 static void on_fork_snapshot(
 	void *arg, struct instance *i, const struct backend_snapshot *done, const struct error *why)
 {
@@ -418,7 +432,7 @@ static void on_fork_snapshot(
 	_cleanup_close_ int fd = -1;
 	struct error e = {0};
 
-	if (done)
+	if (done && read_parent(f, &e) == 0)
 		fd = stack_open(f->fleet->home.area_fd[HOME_SNAPSHOTS], f->id, false, &e);
 	if (fd >= 0) {
 		make_children(f, fd);
