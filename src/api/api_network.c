@@ -120,7 +120,9 @@ static void change_running(
 	}
 	same = before && i->authority ? strcmp(before, i->authority) == 0
 				      : !before && !i->authority;
-	answer_when_done(r, i, i->fleet->options.backend->guest_root && !same);
+	/* also if nothing changed: the last try may have failed */
+	answer_when_done(
+		r, i, trust_is_wanted(i) || (i->fleet->options.backend->guest_root && !same));
 }
 
 static void change(struct request *r, json_t *update)
