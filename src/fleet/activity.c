@@ -34,6 +34,8 @@ struct activity_log {
 	size_t count;
 	uint64_t lost;	     /* that are not in the store yet */
 	uint64_t untold;     /* that no record tells yet */
+	uint64_t telling;    /* that a record tells which is not in the store yet */
+	bool failed;	     /* could not be written this time */
 	uint64_t told_at_ns; /* monotonic, when one did */
 	char id[STORE_ID_MAX + 1];
 };
@@ -78,6 +80,7 @@ static void tell_lost(struct activity_log *l, bool closes)
 	if (!l->untold || (!closes && l->told_at_ns && now - l->told_at_ns < NS_PER_S))
 		return;
 	if (append(l, STORE_ACTIVITY_LOST, at, activity_record_lost(l->untold, at))) {
+		l->telling = l->untold;
 		l->untold = 0;
 		l->told_at_ns = now;
 	}
@@ -105,31 +108,39 @@ static void wake(struct activity *a, const char *id)
 
 static void settle(struct activity_log *l, bool written)
 {
+	size_t count = l->count - (l->telling > 0); /* what came */
+
 	if (written) {
 		metrics_add(METRIC_ACTIVITY_RECORDS, NULL, NULL, (double)l->count);
 		l->lost = 0;
 	} else {
-		metrics_add(METRIC_ACTIVITY_LOST, NULL, NULL, (double)l->count);
-		l->lost += l->count;
-		l->untold += l->count;
+		metrics_add(METRIC_ACTIVITY_LOST, NULL, NULL, (double)count);
+		l->lost += count;
+		l->untold += l->telling + count;
 	}
+	l->telling = 0;
 	drop_records(l);
 	free(l->list);
 	l->list = NULL;
 	l->waits = false;
 }
 
-static int write_all(struct activity_log *list, struct error *e)
+/* A log that cannot be written takes nothing from the others. *why: the first failure. */
+static int write_all(struct activity_log *list, struct error *why)
 {
 	struct store *s = list->fleet->store;
-	int r = store_begin(s, e);
+	int r = store_begin(s, why);
 
 	if (r < 0)
 		return r;
-	for (struct activity_log *l = list; r == 0 && l; l = l->next)
-		r = l->count || l->lost ? write_one(l, e) : 0;
-	if (r == 0)
-		r = store_commit(s, e);
+	for (struct activity_log *l = list; l; l = l->next) {
+		struct error e = {0};
+
+		l->failed = (l->count || l->lost) && write_one(l, &e) < 0;
+		if (l->failed && why->code == ERROR_NONE)
+			*why = e;
+	}
+	r = store_commit(s, why);
 	if (r < 0)
 		store_rollback(s);
 	return r;
@@ -151,11 +162,11 @@ static void flush(struct activity *a)
 	for (struct activity_log *l = list; l; l = l->next)
 		tell_lost(l, false);
 	r = write_all(list, &e);
-	if (r < 0 && log_limited(&limit))
+	if (e.code != ERROR_NONE && log_limited(&limit))
 		log_warn("cannot note what sandboxes do: %s", e.message);
 	for (struct activity_log *l = list; l; l = next) {
 		next = l->next;
-		settle(l, r == 0);
+		settle(l, r == 0 && !l->failed);
 		if (l->untold) /* a record tells of them when its time has come */
 			changed(l);
 		wake(a, l->id);
