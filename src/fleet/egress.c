@@ -329,7 +329,8 @@ static int tell_policy(struct egress *x, struct error *e)
 	_cleanup_(secret_freep) char *text = network_policy_text(x->instance, e);
 	_cleanup_(secret_freep) char *with =
 		text && x->denials ? with_denials(text, x->denials) : NULL;
-	int r = text ? egress_link_say(x->link, with ? with : text) : -e->err;
+	int r = text ? egress_link_say(x->link, with ? with : text, x->instance->network_generation)
+		     : -e->err;
 
 	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "the policy") : 0;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,8 +27,9 @@ struct egress_link {
 	const struct egress_link_ops *ops;
 	void *arg;
 	struct buf in, out;
-	char *next;  /* owned: the line behind `out`; NULL: none */
-	size_t used; /* of the share, since the step began */
+	char *next;    /* owned: the line behind `out`; NULL: none */
+	uint64_t said; /* the generation of the last line */
+	size_t used;   /* of the share, since the step began */
 	uint64_t step_ms;
 	bool closed, over;
 };
@@ -119,7 +121,7 @@ static void flush(struct egress_link *l)
 	}
 }
 
-int egress_link_say(struct egress_link *l, const char *line)
+int egress_link_say(struct egress_link *l, const char *line, uint64_t generation)
 {
 	char *copy = strlen(line) < EGRESS_SAY_MAX ? str_printf("%s\n", line) : NULL;
 
@@ -127,6 +129,7 @@ int egress_link_say(struct egress_link *l, const char *line)
 		return strlen(line) < EGRESS_SAY_MAX ? -ENOMEM : -EMSGSIZE;
 	secret_free(l->next);
 	l->next = copy;
+	l->said = generation;
 	if (l->closed || l->over)
 		return 0;
 	if (!uv_is_active((uv_handle_t *)&l->patience)) /* cannot fail */
@@ -144,14 +147,32 @@ static void on_impatient(uv_timer_t *t)
 
 /* --- what the worker says --- */
 
+static bool has_applied(const struct egress_link *l, const json_t *object)
+{
+	json_int_t n = json_integer_value(json_object_get(object, "applied")); /* 0: it is none */
+
+	return n > 0 && (uint64_t)n >= l->said && buf_len(&l->out) == 0 && !l->next;
+}
+
+static void refused(struct egress_link *l, const char *text)
+{
+	char why[256];
+
+	(void)snprintf(why, sizeof(why), "it refuses its policy: %s", text); /* or cut off */
+	lose(l, why);
+}
+
 static void take_line(struct egress_link *l, const char *line, size_t n)
 {
 	const char *reason;
 	json_t *object = json_tree_parse(line, n, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, &reason);
+	const char *error = json_string_value(json_object_get(object, "error"));
 
-	if (object && json_object_get(object, "applied") && buf_len(&l->out) == 0 && !l->next)
+	if (has_applied(l, object))
 		(void)uv_timer_stop(&l->patience); /* always 0 */
-	if (object)
+	if (error)
+		refused(l, error);
+	else if (object)
 		l->ops->line(object, l->arg);
 	else
 		lose(l, "what it says is no JSON object");

@@ -3,7 +3,7 @@
  *
  * A worker may have been taken over. A line of it is at most EGRESS_LINE_MAX bytes, and is read as fast as
  * EGRESS_BYTES_A_STEP in EGRESS_STEP_MS; beyond that the worker waits. One that does not say
- * that it has applied what it was told, EGRESS_PATIENCE_MS long, is lost. Callbacks may close the link; no other call leads to one. */
+ * that it has applied what it was told last, EGRESS_PATIENCE_MS long, or that refuses it, is lost. Callbacks may close the link; no other call leads to one. */
 #ifndef FLEET_EGRESS_LINK_H
 #define FLEET_EGRESS_LINK_H
 
@@ -33,9 +33,9 @@ struct egress_link_ops {
 int egress_link_open(uv_loop_t *loop, int dirfd, const struct egress_link_ops *ops, void *arg,
 	struct egress_link **ret, struct error *e);
 
-/* Sends a line, without its end, when what was sent before has gone out. A line that still waits is
+/* Sends a policy's line, without its end, when what was sent before has gone out. A line that still waits is
  * replaced. What is not needed any more is wiped: it may hold secrets. Returns 0, -EMSGSIZE or -ENOMEM. */
-int egress_link_say(struct egress_link *l, const char *line);
+int egress_link_say(struct egress_link *l, const char *line, uint64_t generation);
 
 /* No callback follows. NULL is fine. */
 void egress_link_close(struct egress_link *l);

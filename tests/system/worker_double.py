@@ -5,6 +5,8 @@ what comes. Descriptor 3 is the egress channel, 4 the daemon's listening socket.
   idle    the same for one stream, then says that it is idle and ends
   flows   the same, and for each stream says what the file `say` has: lines for the daemon
   slow    the same as serve, but applies all but the first policy only when the file `say` is not empty
+  refuse  refuses its policy
+  stale   says of each policy that it applied the first
   crash   ends at once
   deaf    never reads what it is told
   flood   says lines without end
@@ -54,7 +56,10 @@ def take_policy(client):
     os.rename(path + ".new", path)
     while mode == "slow" and generation > 1 and not os.path.getsize(os.path.join(home, "say")):
         time.sleep(0.02)
-    client.sendall(json.dumps({"applied": generation}).encode() + b"\n")
+    if mode == "refuse":
+        client.sendall(b'{"error":"layers: none"}\n')
+        time.sleep(600)
+    client.sendall(json.dumps({"applied": 1 if mode == "stale" else generation}).encode() + b"\n")
     note(f"policy {generation}")
     return True
 
