@@ -18,6 +18,7 @@
 
 enum {
 	REDIRECTS_MAX = 5,
+	SHOWN_BYTES = 200, /* of a URL, in a message */
 	WAITS_MAX = 4,
 	WAIT_S_MAX = 60,
 	CONNECT_S = 30,
@@ -264,19 +265,41 @@ static bool may_work_again(CURLcode code)
 	       code == CURLE_OPERATION_TIMEDOUT;
 }
 
+/* For messages: a signed URL's query is a secret, and so may be all behind the host of one that a server made
+ * up. Neither has what stands before the host. */
+static const char *shown(const char *url, bool path, char out[SHOWN_BYTES])
+{
+	size_t scheme = strcspn(url, ":/?#");
+	const char *host = url + scheme + strspn(url + scheme, ":/"), *at;
+	size_t n = strcspn(host, "/?#");
+
+	at = memrchr(host, '@', n);
+	if (at) {
+		n -= (size_t)(at + 1 - host);
+		host = at + 1;
+	}
+	if (path)
+		n = strcspn(host, "?#");
+	(void)snprintf(
+		out, SHOWN_BYTES, "%.*s://%.*s", (int)scheme, url, (int)n, host); /* or cut off */
+	return out;
+}
+
 static int network_error(struct exchange *x, CURLcode code)
 {
+	char url[SHOWN_BYTES];
 	long status = 0;
 
 	if (x->failed < 0)
 		return x->failed;
 	if (x->refused)
-		return error_set(x->e, ERROR_BAD_IMAGE, EACCES, "%s: %.200s", x->refused, x->url);
+		return error_set(x->e, ERROR_BAD_IMAGE, EACCES, "%s: %s", x->refused,
+			shown(x->url, false, url));
 	(void)curl_easy_getinfo(x->client->curl, CURLINFO_RESPONSE_CODE, &status);
 	if (code == CURLE_WRITE_ERROR && status != 200)
 		return 0; /* a long complaint; its beginning is there */
 	return error_set(x->e, ERROR_HOST, may_work_again(code) ? EAGAIN : EIO,
-		"cannot fetch %.200s: %s", x->url, curl_easy_strerror(code));
+		"cannot fetch %s: %s", shown(x->url, true, url), curl_easy_strerror(code));
 }
 
 static int perform(struct exchange *x, const char *authorization)
@@ -342,14 +365,16 @@ static bool is_busy(long status)
 /* Takes the next URL. *authorization becomes NULL where it may not go along. */
 static int redirect(struct exchange *x, const char **authorization)
 {
+	char url[SHOWN_BYTES];
 	bool same = false;
 
 	if (!x->location || strlen(x->location) >= sizeof(x->url))
 		return error_set(x->e, ERROR_BAD_IMAGE, EBADMSG,
-			"the registry redirects to nowhere: %.200s", x->url);
+			"the registry redirects to nowhere: %s", shown(x->url, true, url));
 	if (!oci_redirect_allowed(x->url, x->location, &same))
 		return error_set(x->e, ERROR_BAD_IMAGE, EACCES,
-			"the registry redirects to where nobody may be sent: %.200s", x->location);
+			"the registry redirects to where nobody may be sent: %s",
+			shown(x->location, false, url));
 	memcpy(x->url, x->location, strlen(x->location) + 1);
 	if (!same) {
 		*authorization = NULL;
