@@ -19,7 +19,8 @@ int interception_authority(
 	const struct instance *i, const json_t *network, char **ret, struct error *e);
 
 /* The member, by what the secrets are now. *ret is NULL if nothing is intercepted. intercept_wipe()
- * it. Unknown secrets, and those that cannot be opened, are left out; the latter are logged. */
+ * it. Unknown secrets, and those that cannot be opened, are left out; the latter are logged. So is an
+ * authority that cannot be opened, which another stands in for: its guest does not trust that one. */
 int interception_policy(
 	const struct instance *i, const json_t *network, json_t **ret, struct error *e);
 
