@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "proto/tls_bio.h"
 
 struct tls_context {
 	const char *cert_file, *key_file;
@@ -136,9 +137,7 @@ int tls_context_reload(struct tls_context *t, struct error *e)
 	return 0;
 }
 
-/*--- what OpenSSL reads and writes ---
- *
- * OpenSSL's own memory BIOs would copy everything once more and keep their largest size. */
+/* --- what OpenSSL reads and writes --- */
 
 static int bio_write(BIO *b, const char *data, int n)
 {
@@ -162,22 +161,6 @@ static int bio_read(BIO *b, char *to, int n)
 	s->lent += k;
 	s->lent_n -= k;
 	return (int)k;
-}
-
-static long bio_ctrl(BIO *b, int command, long number, void *p)
-{
-	return command == BIO_CTRL_FLUSH ? 1 : 0;
-}
-
-static BIO_METHOD *new_bio_method(void)
-{
-	BIO_METHOD *m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "session");
-
-	if (m && BIO_meth_set_write(m, bio_write) && BIO_meth_set_read(m, bio_read) &&
-		BIO_meth_set_ctrl(m, bio_ctrl))
-		return m;
-	BIO_meth_free(m);
-	return NULL;
 }
 
 /* --- contexts --- */
@@ -222,7 +205,7 @@ int tls_context_new(
 	int r;
 
 	if (t)
-		t->bio = new_bio_method();
+		t->bio = tls_bio_method(bio_read, bio_write);
 	if (!t || !t->bio) {
 		free(t);
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");

@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/tls_bio.h"
+
 struct tls_setup {
 	SSL_CTX *client, *server;
 };
 
 static BIO_METHOD *session_bio; /* made once: sessions outlive their setup */
 
-/* --- what OpenSSL reads and writes ---
- *
- * OpenSSL's own memory BIOs would keep their largest size. */
+/* --- what OpenSSL reads and writes --- */
 
 static int bio_write(BIO *b, const char *data, int n)
 {
@@ -40,22 +40,6 @@ static int bio_read(BIO *b, char *to, int n)
 	memcpy(to, buf_head(&s->in), k);
 	buf_consume(&s->in, k);
 	return (int)k;
-}
-
-static long bio_ctrl(BIO *b, int command, long number, void *p)
-{
-	return command == BIO_CTRL_FLUSH ? 1 : 0;
-}
-
-static BIO_METHOD *new_bio_method(void)
-{
-	BIO_METHOD *m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "session");
-
-	if (m && BIO_meth_set_write(m, bio_write) && BIO_meth_set_read(m, bio_read) &&
-		BIO_meth_set_ctrl(m, bio_ctrl))
-		return m;
-	BIO_meth_free(m);
-	return NULL;
 }
 
 /* --- what all sessions share --- */
@@ -107,7 +91,7 @@ struct tls_setup *tls_setup_new(X509_STORE *roots)
 	if (!t)
 		return NULL;
 	if (!session_bio)
-		session_bio = new_bio_method();
+		session_bio = tls_bio_method(bio_read, bio_write);
 	t->client = new_context(TLS_client_method());
 	t->server = new_context(TLS_server_method());
 	if (!session_bio || !t->client || !t->server) {
