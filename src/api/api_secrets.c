@@ -8,9 +8,9 @@
 #include "fleet/fleet.h"
 #include "fleet/fleet_of.h"
 #include "fleet/network.h"
-#include "policy/seal.h"
 #include "fleet/secrets.h"
 #include "http/reply.h"
+#include "policy/seal.h"
 #include "proto/base64.h"
 #include "proto/json_tree.h"
 #include "store/keys.h"
@@ -170,13 +170,19 @@ static void create(struct request *r, const json_t *body)
 	reply_secret(r, 201, id);
 }
 
-static void take_create(struct request *r, const char *text, size_t n)
+static void with_body(struct request *r, const char *text, size_t n,
+	void (*act)(struct request *r, const json_t *body))
 {
 	json_t *body = api_body(r, text, n);
 
 	if (body)
-		create(r, body);
+		act(r, body);
 	wipe(body, text, n);
+}
+
+static void take_create(struct request *r, const char *text, size_t n)
+{
+	with_body(r, text, n, create);
 }
 
 void api_secrets_create(struct request *r)
@@ -202,11 +208,7 @@ static void update(struct request *r, const json_t *body)
 
 static void take_update(struct request *r, const char *text, size_t n)
 {
-	json_t *body = api_body(r, text, n);
-
-	if (body)
-		update(r, body);
-	wipe(body, text, n);
+	with_body(r, text, n, update);
 }
 
 void api_secrets_update(struct request *r)
