@@ -2,8 +2,8 @@
  * agent's operations on files.
  *
  * TRUST_FILE has just ours; it is written last, and if it is right already nothing is done. The
- * guest's own bundle (of Debian, Fedora, SUSE, Alpine, or a new one) gets a copy of them at its end,
- * in place of an older copy, and is replaced as a whole. Programs with a store of their own (Java's,
+ * guest's own bundle is where Debian, Fedora, SUSE or Alpine has it, or a new one. It gets a copy of
+ * ours at its end, in place of an older copy, and is replaced as a whole. Programs with a store of their own (Java's,
  * browsers') do not read these files. What the guest's root does to them is up to it. */
 #ifndef FLEET_TRUST_H
 #define FLEET_TRUST_H

@@ -6,9 +6,10 @@
  * filled up with asterisks. Of what came, at most the beginning of a secret waits for more; all else passes
  * at once.
  *
- * What this cannot find: a secret that the server has changed (JSON escapes, base64 but that of the credentials
- * that it was sent), compressed bytes
- * (whoever uses this asks for none and accepts none), and values below INTERCEPT_SCRUB_MIN bytes. */
+ * What this cannot find:
+ * - a secret that the server has changed, by JSON escapes for example. Base64 is found only as credentials were sent;
+ * - compressed bytes. Whoever uses this asks for none and accepts none;
+ * - values below INTERCEPT_SCRUB_MIN bytes. */
 #ifndef INTERCEPT_SCRUB_H
 #define INTERCEPT_SCRUB_H
 
