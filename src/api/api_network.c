@@ -9,9 +9,9 @@
 #include "fleet/egress.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
-#include "policy/network_check.h"
 #include "fleet/trust.h"
 #include "http/reply.h"
+#include "policy/network_check.h"
 #include "proto/json_tree.h"
 
 bool api_take_internet(struct request *r, const json_t *body, enum store_internet *ret)

@@ -20,8 +20,8 @@
 #include "cli/json.h"
 #include "cli/remote.h"
 #include "cli/table.h"
-#include "policy/seal.h"
 #include "fleet/secrets.h"
+#include "policy/seal.h"
 
 struct secret_options {
 	struct cli_common common;

@@ -9,9 +9,9 @@
 #include "daemon/daemon.h"
 #include "daemon/rights.h"
 #include "daemon/self_signed.h"
-#include "policy/network_floor.h"
 #include "http/server.h"
 #include "io/jailed.h"
+#include "policy/network_floor.h"
 #include "store/keys.h"
 
 #define MIB	   (UINT64_C(1) << 20)

@@ -14,8 +14,8 @@
 #define EGRESS_MIDDLE_H
 
 #include "egress/context.h"
-#include "intercept/exchange.h"
 #include "egress/first_bytes.h"
+#include "intercept/exchange.h"
 #include "intercept/tls_kit.h"
 
 /* Of a worker. Each holds some hundred KiB at most, beside the EXCHANGE_HELD_MAX of each direction. */

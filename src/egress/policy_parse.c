@@ -5,8 +5,8 @@
 
 #include "base/cleanup.h"
 #include "egress/policy_internal.h"
-#include "intercept/policy_json.h"
 #include "egress/proxy.h"
+#include "intercept/policy_json.h"
 
 enum { DNS_PORT = 53 };
 

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "fleet/secrets.h"
 #include "policy/intercept.h"
 #include "policy/network_target.h"
 #include "policy/placeholder.h"
 #include "policy/seal.h"
-#include "fleet/secrets.h"
 
 static int bad(struct error *e, const char *variable, const char *reason)
 {

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/str.h"
@@ -21,9 +21,9 @@
 #include "fleet/instance.h"
 #include "fleet/meter.h"
 #include "fleet/network.h"
+#include "policy/network_floor.h"
 #include "policy/network_policy.h"
 #include "policy/seal.h"
-#include "policy/network_floor.h"
 #include "sandbox/egress_spawn.h"
 #include "sandbox/vmm_request.h"
 

@@ -9,11 +9,11 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "policy/authority.h"
 #include "fleet/fleet.h"
+#include "fleet/secrets.h"
+#include "policy/authority.h"
 #include "policy/intercept.h"
 #include "policy/seal.h"
-#include "fleet/secrets.h"
 #include "proto/base64.h"
 #include "proto/json_tree.h"
 

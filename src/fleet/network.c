@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "fleet/events.h"
 #include "fleet/fleet.h"
-#include "policy/intercept.h"
 #include "fleet/interception.h"
+#include "policy/intercept.h"
 #include "policy/network_policy.h"
 #include "proto/json_tree.h"
 

@@ -1,8 +1,8 @@
 /* A sandbox's network policy: an error names what is wrong, and what is accepted can be judged. */
 #include "fuzz.h"
 
-#include "intercept/intercept.h"
 #include "egress/policy.h"
+#include "intercept/intercept.h"
 #include "proto/json_tree.h"
 
 static void intercepted(const struct intercept *i, const char *name)

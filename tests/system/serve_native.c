@@ -35,10 +35,10 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "daemon/daemon.h"
-#include "policy/network_floor.h"
 #include "http/server.h"
 #include "image/template.h"
 #include "image/workdir.h"
+#include "policy/network_floor.h"
 #include "sandbox/backend.h"
 
 #define MIB (UINT64_C(1) << 20)

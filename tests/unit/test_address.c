@@ -8,8 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/address.h"
+#include "base/cleanup.h"
 #include "test.h"
 
 static bool is_public(const char *text)

@@ -13,11 +13,11 @@
 
 #include "base/cleanup.h"
 #include "base/place.h"
+#include "base/rate.h"
 #include "egress/dns.h"
 #include "egress/names.h"
 #include "egress/own.h"
 #include "egress/policy.h"
-#include "base/rate.h"
 
 static uint32_t address(const char *text)
 {

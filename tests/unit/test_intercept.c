@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "intercept/intercept.h"
 #include "egress/policy.h"
+#include "intercept/intercept.h"
 #include "intercept/scrub.h"
 
 #define CA "\"ca\":{\"certificate\":\"c\",\"key\":\"k\"}"
