@@ -156,7 +156,7 @@ static void wait_beats(struct machine *m, unsigned n)
 {
 	uint32_t before = machine_mailbox(m)->beat;
 
-	for (unsigned i = 0; i < 2000 && machine_mailbox(m)->beat - before < n; i++)
+	for (unsigned i = 0; i < DEADLINE_MS && machine_mailbox(m)->beat - before < n; i++)
 		(void)machine_serve(m, 1);
 	if (machine_mailbox(m)->beat - before < n) {
 		if (vm_ended(m->vm, NULL, 0) != VM_RUNNING)

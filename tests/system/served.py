@@ -462,11 +462,19 @@ def raise_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def slow(test):
+    """A test that `make check` has no time for: it runs in `make check-all`, and by name."""
+    test.slow = True
+    return test
+
+
 def chosen(names):
     """The test_... functions among a program's names; with arguments only those that they name."""
     only = [a for a in sys.argv[1:] if not a.startswith("--")]
-    return [fn for name, fn in names.items()
-            if name.startswith("test_") and (not only or name[5:] in only)]
+    tests = [fn for name, fn in names.items() if name.startswith("test_")]
+    if only:
+        return [fn for fn in tests if fn.__name__[5:] in only]
+    return [fn for fn in tests if "TEST_THOROUGH" in os.environ or not hasattr(fn, "slow")]
 
 
 def run_tests(name, tests, home, options=()):
@@ -475,10 +483,10 @@ def run_tests(name, tests, home, options=()):
     d.start()
     key = d.key("test", "--max-sandboxes", "100", "--max-creates", "100000")
     for test in tests:
-        title = test.__name__[5:]
+        title, begin = test.__name__[5:], time.monotonic()
         try:
             test(d, key)
-            print(f"ok - {name}: {title}", flush=True)
+            print(f"ok - {name}: {title} ({time.monotonic() - begin:.1f} s)", flush=True)
         except Exception as e:  # pylint: disable=broad-except
             failures += 1
             where = e.__traceback__
