@@ -22,11 +22,7 @@
 #include "proto/memory_layer.h"
 #include "proto/snapshot.h"
 
-#ifdef __SANITIZE_ADDRESS__
-enum { PAUSES = 100 };
-#else
-enum { PAUSES = 100 }; /* TEST_CYCLES: another number */
-#endif
+enum { PAUSES = 40 }; /* TEST_CYCLES: another number */
 
 enum {
 	PAGES = (MEMORY_MB << 20) / 4096,
