@@ -15,7 +15,7 @@ CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 HERE, THERE = "10.99.0.1", "10.99.0.2"
 PUBLIC, OTHER, RESOLVER = "93.184.216.34", "93.184.216.35", "9.9.9.9"
 NOBODY, UNREACHABLE = "93.184.217.1", "93.184.218.1"  # silence, and an ICMP error
-ECHO, COUNT, SOURCE, RESET, SLOW, CLOSED, ASKED = 7, 9, 19, 1111, 1112, 1113, 99
+ECHO, COUNT, SOURCE, RESET, SLOW, CLOSED, TAKEN, ASKED = 7, 9, 19, 1111, 1112, 1113, 98, 99
 SOCKS, SOCKS_LOGIN, LOGIN = 1080, 1081, ("user", "pass:word")
 ZONE = {"good.example": [PUBLIC], "www.good.example": [PUBLIC], "bad.example": [OTHER], "two.example": [NOBODY, PUBLIC],
         "private.example": [THERE], "loop.example": ["127.0.0.1"], "meta.example": ["169.254.169.254"],
@@ -71,9 +71,9 @@ class Servers:
     """Runs in the process outside."""
 
     def __init__(self):
-        self.asked = []
+        self.asked, self.taken = [], []
         for port, serve in {ECHO: self.echo, COUNT: self.count, SOURCE: self.source, RESET: self.reset,
-                            SLOW: self.slow, ASKED: self.tell,
+                            SLOW: self.slow, ASKED: self.tell, TAKEN: self.tell_taken,
                             SOCKS: self.socks, SOCKS_LOGIN: lambda c: self.socks(c, LOGIN), 53: self.resolve_tcp, 443: self.echo, 22: self.echo}.items():
             s = socket.create_server(("0.0.0.0", port), backlog=256)
             threading.Thread(target=self.accept, args=(s, serve), daemon=True).start()
@@ -83,10 +83,10 @@ class Servers:
             s.bind((address, port))
             threading.Thread(target=serve, args=(s,), daemon=True).start()
 
-    @staticmethod
-    def accept(s, serve):
+    def accept(self, s, serve):
         while True:
             c, _ = s.accept()
+            self.taken.append(c.getsockname())
             threading.Thread(target=Servers.guarded, args=(serve, c), daemon=True).start()
 
     @staticmethod
@@ -130,10 +130,14 @@ class Servers:
         c.sendall(json.dumps(self.asked).encode())
         self.asked = []
 
-    @staticmethod
-    def echo_udp(s):
+    def tell_taken(self, c):
+        c.sendall(json.dumps([t for t in self.taken if t[1] not in (TAKEN, ASKED)]).encode())
+        self.taken = []
+
+    def echo_udp(self, s):
         while True:
             data, peer = s.recvfrom(65535)
+            self.taken.append(s.getsockname())
             s.sendto(data, peer)
 
     def socks(self, c, login=None):
@@ -247,7 +251,16 @@ def begin():
 
 def asked():
     """What the upstream resolver was asked since the last call."""
-    with socket.create_connection((THERE, ASKED)) as c:
+    return told(ASKED)
+
+
+def taken():
+    """[[address, port]] of what was connected to, and of datagrams to the echo, since the last call."""
+    return told(TAKEN)
+
+
+def told(port):
+    with socket.create_connection((THERE, port)) as c:
         data = b""
         while more := c.recv(65536):
             data += more
