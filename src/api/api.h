@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "fleet/instance_make.h"
+#include "lifecycle/instance_make.h"
 #include "http/request.h"
 #include "store/sandboxes.h"
 

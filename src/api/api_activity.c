@@ -8,7 +8,7 @@
 #include "api/auth.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "fleet/activity.h"
+#include "network/activity.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "proto/uri.h"

@@ -20,7 +20,7 @@
 #include "base/cleanup.h"
 #include "fleet/compare.h"
 #include "fleet/fleet_of.h"
-#include "fleet/survey.h"
+#include "lifecycle/survey.h"
 #include "http/reply.h"
 #include "proto/json_text.h"
 #include "store/keys.h"

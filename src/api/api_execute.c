@@ -18,8 +18,8 @@
 #include "base/log.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
-#include "fleet/instance_end.h"
-#include "fleet/instance_make.h"
+#include "lifecycle/instance_end.h"
+#include "lifecycle/instance_make.h"
 #include "fleet/upstream.h"
 #include "http/reply.h"
 

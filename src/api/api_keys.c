@@ -18,7 +18,7 @@
 #include "fleet/fleet_of.h"
 #include "fleet/limits.h"
 #include "fleet/meter.h"
-#include "fleet/revocation.h"
+#include "lifecycle/revocation.h"
 #include "http/reply.h"
 #include "proto/uri.h"
 #include "store/keys.h"

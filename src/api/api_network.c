@@ -1,15 +1,15 @@
 /* The network of a sandbox (protocol sections 2.12 and 11.3). */
-#include "fleet/network.h"
+#include "network/network.h"
 
 #include <string.h>
 
 #include "api/api.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "fleet/egress.h"
+#include "network/egress.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
-#include "fleet/trust.h"
+#include "network/trust.h"
 #include "http/reply.h"
 #include "policy/network_check.h"
 #include "proto/json_tree.h"

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "fleet/allowance.h"
+#include "lifecycle/allowance.h"
 #include "fleet/fleet_of.h"
 #include "fleet/kept.h"
 #include "fleet/limits.h"

@@ -17,7 +17,7 @@
 #include "base/file.h"
 #include "base/metrics.h"
 #include "config.h"
-#include "fleet/egress.h"
+#include "network/egress.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "fleet/pool.h"

@@ -20,7 +20,7 @@
 #include "cli/json.h"
 #include "cli/remote.h"
 #include "cli/table.h"
-#include "fleet/secrets.h"
+#include "network/secrets.h"
 #include "policy/seal.h"
 
 struct secret_options {

@@ -15,7 +15,7 @@ static const unsigned kept[] = {
 	CAP_SETFCAP,	      /* this and the next two: ids of the jail's user namespace */
 	CAP_SETGID,	      /* (user_namespaces(7)), for a launcher that is made again */
 	CAP_SETUID,	      /* likewise */
-	CAP_SYS_NICE,	      /* fleet/fair.h */
+	CAP_SYS_NICE,	      /* lifecycle/fair.h */
 };
 
 void rights_raise(void)

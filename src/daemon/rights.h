@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 /* Lets microVMs get back from a low priority to the normal one, if this process may allow that: of the
- * pool (vmm/priority.h), and who wanted much (fleet/fair.h). In a jail nothing can raise the limit. */
+ * pool (vmm/priority.h), and who wanted much (lifecycle/fair.h). In a jail nothing can raise the limit. */
 void rights_raise(void);
 
 /* Gives up, for good, every right that the daemon does not use: capabilities but those of the table in

@@ -6,7 +6,7 @@
 #include "envd/envd_call.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
-#include "fleet/instance_obtain.h"
+#include "lifecycle/instance_obtain.h"
 #include "http/reply.h"
 #include "proto/signature.h"
 #include "store/sandboxes.h"

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "fleet/activity_record.h"
+#include "network/activity_record.h"
 #include "store/activity.h"
 
 #define NOW (UINT64_C(1800000000) * NS_PER_S)

@@ -1,4 +1,4 @@
-/* src/fleet/network_*: what clients and the operator may say about a network, and the policy that
+/* src/policy/network_*: what clients and the operator may say about a network, and the policy that
  * comes of it, judged by the rules of docs/network.md and by the worker. */
 #include "test.h"
 

@@ -1,0 +1,140 @@
+#include "lifecycle/fair.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "fleet/fleet.h"
+#include "fleet/instance.h"
+#include "sandbox/sandbox_dir.h"
+
+enum {
+	IDLE_PART = 100, /* who used less than this part of the time is not looked at closely */
+	ALWAYS_PERCENT = 90,
+	SELDOM_PERCENT = 50,
+	THREADS_MAX = 64,      /* of one microVM that get a priority */
+	RLIMIT_NICE_ZERO = 20, /* allows nice 0 */
+};
+
+/* Calls fn for each thread until it returns non-zero. */
+static void each_thread(pid_t pid, int (*fn)(int tasks_fd, const char *tid, void *arg), void *arg)
+{
+	char path[32];
+	struct dirent *d;
+	unsigned n = 0;
+	DIR *tasks;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid); /* fits */
+	tasks = opendir(path);
+	if (!tasks)
+		return;
+	while ((d = readdir(tasks)) && n < THREADS_MAX)
+		if (d->d_name[0] != '.' && (n++, fn(dirfd(tasks), d->d_name, arg)) != 0)
+			break;
+	(void)closedir(tasks); /* only read */
+}
+
+/* Notes the time that a thread ran and that it waited for a CPU. */
+static int note_wanted(int tasks_fd, const char *tid, void *arg)
+{
+	struct instance_wanted *w = arg;
+	char path[32], text[64];
+	unsigned long long ran, waited;
+	_cleanup_close_ int fd = -1;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "%.16s/schedstat", tid); /* fits */
+	fd = openat(tasks_fd, path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return 0; /* it has ended */
+	text[n] = '\0';
+	if (sscanf(text, "%llu %llu", &ran, &waited) == 2)
+		w->ns[w->count++] = ran + waited;
+	return w->count == ARRAY_SIZE(w->ns);
+}
+
+static int set_nice(int tasks_fd, const char *tid, void *arg)
+{
+	/* a thread that has ended needs none */
+	(void)setpriority(PRIO_PROCESS, (id_t)strtoul(tid, NULL, 10), *(const int *)arg);
+	return 0;
+}
+
+/* Its own limit decides whether a process that is low may get back. */
+static bool may_rise(pid_t pid)
+{
+	struct rlimit l;
+
+	return geteuid() == 0 ||
+	       (prlimit(pid, RLIMIT_NICE, NULL, &l) == 0 && l.rlim_cur >= RLIMIT_NICE_ZERO);
+}
+
+static void set_lowered(struct instance *i, bool lowered)
+{
+	int nice = lowered ? FAIR_NICE : 0;
+
+	if (process_start_ticks(i->sandbox.pid) != i->vmm_start || !may_rise(i->sandbox.pid))
+		return;
+	each_thread(i->sandbox.pid, set_nice, &nice);
+	i->fair.lowered = lowered;
+}
+
+/* A daemon before this one may have lowered it. */
+static void begin(struct instance *i)
+{
+	errno = 0;
+	i->fair.lowered =
+		getpriority(PRIO_PROCESS, (id_t)i->sandbox.pid) == FAIR_NICE && errno == 0;
+}
+
+/* How much of the time the thread that wanted most did, in percent. Threads keep their order; if one
+ * of the first has ended, the next look is right again. */
+static unsigned percent(
+	const struct instance_wanted *before, const struct instance_wanted *now, uint64_t over_ns)
+{
+	uint64_t most = 0;
+
+	for (unsigned n = 0; n < before->count && n < now->count; n++)
+		if (now->ns[n] > before->ns[n] && now->ns[n] - before->ns[n] > most)
+			most = now->ns[n] - before->ns[n];
+	return (unsigned)(most * 100 / over_ns);
+}
+
+static void judge(struct instance *i, unsigned wanted)
+{
+	if (!i->fair.lowered && wanted >= ALWAYS_PERCENT)
+		set_lowered(i, true);
+	else if (i->fair.lowered && wanted < SELDOM_PERCENT)
+		set_lowered(i, false);
+}
+
+static int look(struct instance *i, void *arg)
+{
+	struct instance_fair *last = &i->fair;
+	struct instance_wanted wanted = {.count = 0};
+	uint64_t now = clock_monotonic_ns(), cpu = process_cpu_ns(i->sandbox.pid);
+	uint64_t over = now - last->at_ns;
+
+	if (!last->at_ns)
+		begin(i);
+	else if (last->lowered || cpu - last->cpu_ns > over / IDLE_PART)
+		each_thread(i->sandbox.pid, note_wanted, &wanted);
+	if (wanted.count && last->wanted.count && over)
+		judge(i, percent(&last->wanted, &wanted, over));
+	last->at_ns = now;
+	last->cpu_ns = cpu;
+	last->wanted = wanted;
+	return 0;
+}
+
+void fair_look(struct fleet *f)
+{
+	(void)instance_each(f, look, NULL); /* look returns 0 */
+}

@@ -1,0 +1,13 @@
+/* What happens to instances over time: deadlines, samples of their usage, maintenance of the
+ * store. */
+#ifndef LIFECYCLE_LIFECYCLE_H
+#define LIFECYCLE_LIFECYCLE_H
+
+#include "base/error.h"
+
+struct fleet;
+
+int instances_start(struct fleet *f, struct error *e); /* recovers, then runs the timers */
+void instances_stop(struct fleet *f); /* releases all running ones; ends those being made */
+
+#endif

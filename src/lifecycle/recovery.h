@@ -1,0 +1,13 @@
+/* What a daemon does at its start with the sandboxes that it finds. It adopts those in the store
+ * that still run and cleans up those that do not. It ends those that run without a row: the earlier
+ * daemon died before it told a client of them. Blocks, since nothing is served yet. */
+#ifndef LIFECYCLE_RECOVERY_H
+#define LIFECYCLE_RECOVERY_H
+
+#include "base/error.h"
+
+struct fleet;
+
+int instances_recover(struct fleet *f, struct error *e);
+
+#endif

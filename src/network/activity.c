@@ -1,0 +1,361 @@
+#include "network/activity.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/rate.h"
+#include "network/activity_record.h"
+#include "fleet/fleet.h"
+
+enum { WAITING_MAX = 4 * ACTIVITY_SANDBOX_PER_S }; /* records of a log: the rate keeps far below */
+
+/* What the sandboxes of a key share. */
+struct key {
+	struct key *next;
+	unsigned logs;
+	struct rate rate;
+	char id[STORE_ID_MAX + 1];
+};
+
+struct activity_log {
+	struct fleet *fleet;
+	struct activity_log *next; /* that has something to write */
+	bool waits;		   /* is in that list */
+	struct key *key;
+	struct rate rate;
+	struct store_activity *list; /* owned, and its records; room for WAITING_MAX */
+	size_t count;
+	uint64_t lost;	     /* that are not in the store yet */
+	uint64_t untold;     /* that no record tells yet */
+	uint64_t telling;    /* that a record tells which is not in the store yet */
+	bool failed;	     /* could not be written this time */
+	uint64_t told_at_ns; /* monotonic, when one did */
+	char id[STORE_ID_MAX + 1];
+};
+
+struct activity {
+	struct fleet *fleet;
+	uv_timer_t timer;
+	struct rate rate;
+	struct key *keys;
+	struct activity_log *first; /* have something to write */
+	struct activity_watch *watches;
+	bool stopped; /* the timer is closed */
+};
+
+/* --- writing --- */
+
+static void drop_records(struct activity_log *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		free((char *)l->list[i].record);
+	l->count = 0;
+}
+
+/* Takes the text. */
+static bool append(
+	struct activity_log *l, enum store_activity_kind kind, uint64_t at_ns, char *text)
+{
+	if (!l->list)
+		l->list = calloc(WAITING_MAX + 1, sizeof(l->list[0]));
+	if (!text || !l->list || l->count > WAITING_MAX) {
+		free(text);
+		return false;
+	}
+	l->list[l->count++] = (struct store_activity){.kind = kind, .at_ns = at_ns, .record = text};
+	return true;
+}
+
+static void tell_lost(struct activity_log *l, bool closes)
+{
+	uint64_t now = clock_monotonic_ns(), at = clock_realtime_ns() / NS_PER_MS * NS_PER_MS;
+
+	if (!l->untold || (!closes && l->told_at_ns && now - l->told_at_ns < NS_PER_S))
+		return;
+	if (append(l, STORE_ACTIVITY_LOST, at, activity_record_lost(l->untold, at))) {
+		l->telling = l->untold;
+		l->untold = 0;
+		l->told_at_ns = now;
+	}
+}
+
+static int write_one(struct activity_log *l, struct error *e)
+{
+	uint64_t dropped = 0;
+	int r = store_activity_add(l->fleet->store, l->id, l->key->id, l->list, l->count, l->lost,
+		clock_realtime_ns(), &dropped, e);
+
+	if (dropped)
+		metrics_add(METRIC_ACTIVITY_DROPPED, NULL, NULL, (double)dropped);
+	return r;
+}
+
+static void wake(struct activity *a, const char *id)
+{
+	for (struct activity_watch *w = a->watches, *next; w; w = next) {
+		next = w->next;
+		if (strcmp(w->sandbox_id, id) == 0)
+			w->written(w->arg);
+	}
+}
+
+static void settle(struct activity_log *l, bool written)
+{
+	size_t count = l->count - (l->telling > 0); /* what came */
+
+	if (written) {
+		metrics_add(METRIC_ACTIVITY_RECORDS, NULL, NULL, (double)l->count);
+		l->lost = 0;
+	} else {
+		metrics_add(METRIC_ACTIVITY_LOST, NULL, NULL, (double)count);
+		l->lost += count;
+		l->untold += l->telling + count;
+	}
+	l->telling = 0;
+	drop_records(l);
+	free(l->list);
+	l->list = NULL;
+	l->waits = false;
+}
+
+/* A log that cannot be written takes nothing from the others. *why: the first failure. */
+static int write_all(struct activity_log *list, struct error *why)
+{
+	struct store *s = list->fleet->store;
+	int r = store_begin(s, why);
+
+	if (r < 0)
+		return r;
+	for (struct activity_log *l = list; l; l = l->next) {
+		struct error e = {0};
+
+		l->failed = (l->count || l->lost) && write_one(l, &e) < 0;
+		if (l->failed && why->code == ERROR_NONE)
+			*why = e;
+	}
+	r = store_commit(s, why);
+	if (r < 0)
+		store_rollback(s);
+	return r;
+}
+
+static void changed(struct activity_log *l);
+
+static void flush(struct activity *a)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(5);
+	struct activity_log *list = TAKE_PTR(a->first), *next;
+	struct error e = {0};
+	int r;
+
+	if (!list)
+		return;
+	if (!a->stopped)
+		(void)uv_timer_stop(&a->timer); /* always 0 */
+	for (struct activity_log *l = list; l; l = l->next)
+		tell_lost(l, false);
+	r = write_all(list, &e);
+	if (e.code != ERROR_NONE && log_limited(&limit))
+		log_warn("cannot note what sandboxes do: %s", e.message);
+	for (struct activity_log *l = list; l; l = next) {
+		next = l->next;
+		settle(l, r == 0 && !l->failed);
+		if (l->untold) /* a record tells of them when its time has come */
+			changed(l);
+		wake(a, l->id);
+	}
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	flush(t->data);
+}
+
+static void changed(struct activity_log *l)
+{
+	struct activity *a = l->fleet->activity;
+
+	if (l->waits)
+		return;
+	l->waits = true;
+	l->next = a->first;
+	a->first = l;
+	if (!a->stopped && !uv_is_active((uv_handle_t *)&a->timer)) /* cannot fail */
+		(void)uv_timer_start(&a->timer, on_timer, ACTIVITY_FLUSH_MS, 0);
+}
+
+/* --- what comes --- */
+
+void activity_lost(struct activity_log *l, uint64_t count)
+{
+	if (!l || !count)
+		return;
+	count = count < UINT32_MAX ? count : UINT32_MAX;
+	metrics_add(METRIC_ACTIVITY_LOST, NULL, NULL, (double)count);
+	l->lost += count;
+	l->untold += count;
+	changed(l);
+}
+
+static bool has_room(struct activity_log *l)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	return rate_take(&l->rate, ACTIVITY_SANDBOX_PER_S, now) &&
+	       rate_take(&l->key->rate, ACTIVITY_KEY_PER_S, now) &&
+	       rate_take(&l->fleet->activity->rate, ACTIVITY_ALL_PER_S, now);
+}
+
+void activity_note(struct activity_log *l, enum store_activity_kind kind, const json_t *said)
+{
+	uint64_t at_ns = 0;
+
+	if (!l)
+		return;
+	if (has_room(l) &&
+		append(l, kind, at_ns, activity_record(said, clock_realtime_ns(), &at_ns))) {
+		l->list[l->count - 1].at_ns = at_ns;
+		changed(l);
+	} else {
+		activity_lost(l, 1);
+	}
+}
+
+/* --- logs --- */
+
+static struct key *take_key(struct activity *a, const char *id)
+{
+	struct key *k = a->keys;
+
+	while (k && strcmp(k->id, id) != 0)
+		k = k->next;
+	if (!k) {
+		k = calloc(1, sizeof(*k));
+		if (!k)
+			return NULL;
+		(void)strncpy(k->id, id, sizeof(k->id) - 1); /* fits: the store has it */
+		k->next = a->keys;
+		a->keys = k;
+	}
+	k->logs++;
+	return k;
+}
+
+static void drop_key(struct activity *a, struct key *k)
+{
+	struct key **p = &a->keys;
+
+	if (--k->logs)
+		return;
+	while (*p != k)
+		p = &(*p)->next;
+	*p = k->next;
+	free(k);
+}
+
+struct activity_log *activity_log_open(struct fleet *f, const char *sandbox_id, const char *key_id)
+{
+	struct activity_log *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->fleet = f;
+	(void)strncpy(l->id, sandbox_id, sizeof(l->id) - 1); /* fits: the store has it */
+	l->key = take_key(f->activity, key_id);
+	if (l->key)
+		return l;
+	free(l);
+	return NULL;
+}
+
+/* It could not be written, and there is no other time. */
+static void take_from_list(struct activity_log *l)
+{
+	struct activity_log **p = &l->fleet->activity->first;
+
+	while (*p && *p != l)
+		p = &(*p)->next;
+	if (*p)
+		*p = l->next;
+}
+
+void activity_log_close(struct activity_log *l)
+{
+	if (!l)
+		return;
+	tell_lost(l, true);
+	if (l->waits || l->count) {
+		changed(l);
+		flush(l->fleet->activity);
+		take_from_list(l);
+		drop_records(l);
+		free(l->list);
+	}
+	drop_key(l->fleet->activity, l->key);
+	free(l);
+}
+
+/* --- who waits for records --- */
+
+int activity_watch(struct fleet *f, struct activity_watch *w, struct error *e)
+{
+	unsigned count = 0;
+
+	for (const struct activity_watch *o = f->activity->watches; o; o = o->next)
+		count += strcmp(o->key_id, w->key_id) == 0;
+	if (count >= ACTIVITY_WATCHES_MAX)
+		return error_set(e, ERROR_TOO_MANY, EAGAIN,
+			"this API key has %d requests that wait for activity: ask without follow, "
+			"or when one is answered",
+			ACTIVITY_WATCHES_MAX);
+	w->next = f->activity->watches;
+	f->activity->watches = w;
+	return 0;
+}
+
+void activity_unwatch(struct fleet *f, struct activity_watch *w)
+{
+	struct activity_watch **p = &f->activity->watches;
+
+	while (*p && *p != w)
+		p = &(*p)->next;
+	if (*p)
+		*p = w->next;
+}
+
+/* --- start and stop --- */
+
+int activity_start(struct fleet *f, struct error *e)
+{
+	struct activity *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	a->fleet = f;
+	(void)uv_timer_init(f->loop, &a->timer); /* cannot fail */
+	a->timer.data = a;
+	f->activity = a;
+	return 0;
+}
+
+void activity_stop(struct fleet *f)
+{
+	if (!f->activity || f->activity->stopped)
+		return;
+	flush(f->activity);
+	f->activity->stopped = true;
+	uv_close((uv_handle_t *)&f->activity->timer, NULL);
+}
+
+void activity_free(struct fleet *f)
+{
+	free(f->activity);
+	f->activity = NULL;
+}

@@ -1,0 +1,285 @@
+#include "network/egress_link.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "policy/seal.h"
+#include "proto/json_tree.h"
+
+enum { READ_BYTES = 16 * 1024 };
+
+struct egress_link {
+	uv_poll_t poll;
+	uv_timer_t step;     /* runs while the worker has used up its share */
+	uv_timer_t patience; /* runs while the worker has not applied what it was told */
+	unsigned handles;    /* open ones */
+	int fd;
+	const struct egress_link_ops *ops;
+	void *arg;
+	struct buf in, out;
+	char *next;    /* owned: the line behind `out`; NULL: none */
+	uint64_t said; /* the generation of the last line */
+	size_t used;   /* of the share, since the step began */
+	uint64_t step_ms;
+	bool closed, over;
+};
+
+static void on_poll(uv_poll_t *h, int status, int events);
+static void on_impatient(uv_timer_t *t);
+
+/* --- closing --- */
+
+/* Gives the memory back, too. */
+static void wipe(struct buf *b)
+{
+	if (b->data)
+		OPENSSL_cleanse(b->data, b->capacity);
+	buf_done(b);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	struct egress_link *l = h->data;
+
+	if (--l->handles)
+		return;
+	(void)close(l->fd); /* libuv has let go of it */
+	buf_done(&l->in);
+	wipe(&l->out);
+	secret_free(l->next);
+	free(l);
+}
+
+void egress_link_close(struct egress_link *l)
+{
+	if (!l || l->closed)
+		return;
+	l->closed = true;
+	uv_close((uv_handle_t *)&l->poll, on_closed);
+	uv_close((uv_handle_t *)&l->step, on_closed);
+	uv_close((uv_handle_t *)&l->patience, on_closed);
+}
+
+static void lose(struct egress_link *l, const char *why)
+{
+	if (l->over || l->closed)
+		return;
+	l->over = true;
+	(void)uv_poll_stop(&l->poll); /* these always return 0 */
+	(void)uv_timer_stop(&l->step);
+	(void)uv_timer_stop(&l->patience);
+	l->ops->lost(why, l->arg);
+}
+
+/* --- both directions --- */
+
+static void watch(struct egress_link *l)
+{
+	int events = (l->used < EGRESS_BYTES_A_STEP ? UV_READABLE : 0) |
+		     (buf_len(&l->out) ? UV_WRITABLE : 0);
+
+	if (l->closed || l->over)
+		return;
+	if (events)
+		(void)uv_poll_start(&l->poll, events, on_poll); /* fails only for closed handles */
+	else
+		(void)uv_poll_stop(&l->poll);
+}
+
+/* Takes the next line when the last has gone out. */
+static void refill(struct egress_link *l)
+{
+	if (buf_len(&l->out) == 0)
+		wipe(&l->out);
+	if (buf_len(&l->out) == 0 && l->next && buf_add_str(&l->out, l->next) == 0) {
+		secret_free(l->next);
+		l->next = NULL;
+	}
+}
+
+static void flush(struct egress_link *l)
+{
+	while (buf_len(&l->out)) {
+		ssize_t n = fd_send(l->fd, buf_head(&l->out), buf_len(&l->out));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break; /* full; or a read finds out what happened */
+		buf_consume(&l->out, (size_t)n);
+		refill(l);
+	}
+}
+
+int egress_link_say(struct egress_link *l, const char *line, uint64_t generation)
+{
+	char *copy = strlen(line) < EGRESS_SAY_MAX ? str_printf("%s\n", line) : NULL;
+
+	if (!copy)
+		return strlen(line) < EGRESS_SAY_MAX ? -ENOMEM : -EMSGSIZE;
+	secret_free(l->next);
+	l->next = copy;
+	l->said = generation;
+	if (l->closed || l->over)
+		return 0;
+	if (!uv_is_active((uv_handle_t *)&l->patience)) /* cannot fail */
+		(void)uv_timer_start(&l->patience, on_impatient, EGRESS_PATIENCE_MS, 0);
+	refill(l);
+	flush(l);
+	watch(l);
+	return 0;
+}
+
+static void on_impatient(uv_timer_t *t)
+{
+	lose(t->data, "it does not do what it is told");
+}
+
+/* --- what the worker says --- */
+
+static bool has_applied(const struct egress_link *l, const json_t *object)
+{
+	json_int_t n = json_integer_value(json_object_get(object, "applied")); /* 0: it is none */
+
+	return n > 0 && (uint64_t)n >= l->said && buf_len(&l->out) == 0 && !l->next;
+}
+
+static void refused(struct egress_link *l, const char *text)
+{
+	char why[256];
+
+	(void)snprintf(why, sizeof(why), "it refuses its policy: %s", text); /* or cut off */
+	lose(l, why);
+}
+
+static void take_line(struct egress_link *l, const char *line, size_t n)
+{
+	const char *reason;
+	json_t *object = json_tree_parse(line, n, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, &reason);
+	const char *error = json_string_value(json_object_get(object, "error"));
+
+	if (has_applied(l, object))
+		(void)uv_timer_stop(&l->patience); /* always 0 */
+	if (error)
+		refused(l, error);
+	else if (object)
+		l->ops->line(object, l->arg);
+	else
+		lose(l, "what it says is no JSON object");
+	json_decref(object);
+}
+
+static void take_lines(struct egress_link *l)
+{
+	const char *end;
+
+	while (!l->closed && !l->over && buf_len(&l->in) &&
+		(end = memchr(buf_head(&l->in), '\n', buf_len(&l->in)))) {
+		size_t n = (size_t)(end - (const char *)buf_head(&l->in));
+
+		take_line(l, (const char *)buf_head(&l->in), n);
+		buf_consume(&l->in, n + 1);
+	}
+	if (buf_len(&l->in) >= EGRESS_LINE_MAX)
+		lose(l, "it says a line that is too long");
+	if (buf_len(&l->in) == 0)
+		buf_done(&l->in); /* gives the memory back */
+}
+
+static void on_step(uv_timer_t *t)
+{
+	struct egress_link *l = t->data;
+
+	l->used = 0;
+	watch(l);
+}
+
+static void count(struct egress_link *l, size_t n)
+{
+	if (uv_now(l->poll.loop) - l->step_ms >= EGRESS_STEP_MS) {
+		l->step_ms = uv_now(l->poll.loop);
+		l->used = 0;
+	}
+	l->used += n;
+	if (l->used >= EGRESS_BYTES_A_STEP)
+		(void)uv_timer_start(&l->step, on_step, EGRESS_STEP_MS, 0); /* cannot fail */
+}
+
+static void receive(struct egress_link *l)
+{
+	uint8_t *p = buf_reserve(&l->in, READ_BYTES);
+	ssize_t n = p ? recv(l->fd, p, READ_BYTES, MSG_DONTWAIT) : 0;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		lose(l, p ? "it has ended" : "out of memory");
+		return;
+	}
+	buf_commit(&l->in, (size_t)n);
+	count(l, (size_t)n);
+	take_lines(l);
+}
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+	struct egress_link *l = h->data;
+
+	flush(l);
+	if (status < 0 || events & UV_READABLE)
+		receive(l);
+	watch(l);
+}
+
+/* --- opening --- */
+
+static int start(struct egress_link *l, uv_loop_t *loop)
+{
+	int r = uv_poll_init(loop, &l->poll, l->fd);
+
+	if (r < 0)
+		return r;
+	(void)uv_timer_init(loop, &l->step); /* these cannot fail */
+	(void)uv_timer_init(loop, &l->patience);
+	l->poll.data = l->step.data = l->patience.data = l;
+	l->handles = 3;
+	watch(l);
+	return 0;
+}
+
+int egress_link_open(uv_loop_t *loop, int dirfd, const struct egress_link_ops *ops, void *arg,
+	struct egress_link **ret, struct error *e)
+{
+	_cleanup_close_ int fd = fd_unix_connect(dirfd, "egress.sock", SOCK_STREAM | SOCK_NONBLOCK);
+	struct egress_link *l;
+	int r;
+
+	if (fd < 0)
+		return error_set(e, ERROR_NOT_FOUND, -fd, "no worker listens");
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	l->fd = fd;
+	l->ops = ops;
+	l->arg = arg;
+	buf_init(&l->in, EGRESS_LINE_MAX + READ_BYTES);
+	buf_init(&l->out, EGRESS_SAY_MAX);
+	r = start(l, loop);
+	if (r < 0) {
+		free(l);
+		return error_set(e, ERROR_INTERNAL, -r, "cannot watch the worker's socket");
+	}
+	(void)TAKE_FD(fd); /* the link has it */
+	*ret = l;
+	return 0;
+}

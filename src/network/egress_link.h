@@ -1,0 +1,43 @@
+/* The daemon's connection with the worker of one sandbox: lines of JSON over egress.sock
+ * (docs/egress-protocol.md).
+ *
+ * A worker may have been taken over. A line of it is at most EGRESS_LINE_MAX bytes, and is read as fast as
+ * EGRESS_BYTES_A_STEP in EGRESS_STEP_MS; beyond that the worker waits. One that does not say
+ * that it has applied what it was told last, EGRESS_PATIENCE_MS long, or that refuses it, is lost. Callbacks may close the link; no other call leads to one. */
+#ifndef NETWORK_EGRESS_LINK_H
+#define NETWORK_EGRESS_LINK_H
+
+#include <jansson.h>
+#include <uv.h>
+
+#include "base/error.h"
+
+enum {
+	EGRESS_LINE_MAX = 256 * 1024, /* of the worker */
+	EGRESS_SAY_MAX = 1024 * 1024, /* to the worker */
+	EGRESS_BYTES_A_STEP = 128 * 1024,
+	EGRESS_STEP_MS = 100,
+	EGRESS_PATIENCE_MS = 5000,
+};
+
+struct egress_link;
+
+struct egress_link_ops {
+	/* A line of the worker, borrowed. */
+	void (*line)(json_t *object, void *arg);
+	/* It is over. The owner may only close it, now or later. */
+	void (*lost)(const char *why, void *arg);
+};
+
+/* dirfd: the sandbox's directory, borrowed. Fails if nobody listens. */
+int egress_link_open(uv_loop_t *loop, int dirfd, const struct egress_link_ops *ops, void *arg,
+	struct egress_link **ret, struct error *e);
+
+/* Sends a policy's line, without its end, when what was sent before has gone out. A line that still waits is
+ * replaced. What is not needed any more is wiped: it may hold secrets. Returns 0, -EMSGSIZE or -ENOMEM. */
+int egress_link_say(struct egress_link *l, const char *line, uint64_t generation);
+
+/* No callback follows. NULL is fine. */
+void egress_link_close(struct egress_link *l);
+
+#endif

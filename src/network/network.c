@@ -1,0 +1,210 @@
+#include "network/network.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "fleet/events.h"
+#include "fleet/fleet.h"
+#include "network/interception.h"
+#include "policy/intercept.h"
+#include "policy/network_policy.h"
+#include "proto/json_tree.h"
+
+bool network_is_off(const struct fleet *f)
+{
+	return f->options.network && f->options.network->mode == NETWORK_OFF;
+}
+
+/* With what is intercepted; takes that. */
+static char *policy_line(const struct instance *i, const json_t *network, json_t *intercept)
+{
+	json_t *policy = network_policy(i->fleet->options.network, network,
+		i->internet == STORE_INTERNET_DENIED, i->network_generation);
+	json_t *names = policy ? json_tree_stored(i->network_names_json) : NULL;
+	char *line = NULL;
+
+	if (!policy || !intercept ||
+		json_object_set(policy, "intercept", intercept) == 0) /* else it would pass */
+		line = policy ? network_policy_line(policy, names) : NULL;
+	else
+		json_decref(policy);
+	intercept_wipe(intercept);
+	json_decref(intercept);
+	return line;
+}
+
+char *network_policy_text(const struct instance *i, struct error *e)
+{
+	json_t *network = json_tree_stored(i->network_json), *intercept = NULL;
+	char *line = NULL;
+	int r = i->network_json && !network ? -ENOMEM /* without its rules it would be open */
+					    : interception_policy(i, network, &intercept, e);
+
+	if (r == 0)
+		line = policy_line(i, network, intercept);
+	if (!line)
+		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory"); /* the first wins */
+	json_decref(network);
+	return line;
+}
+
+int network_prepare(struct instance *i, struct error *e)
+{
+	json_t *network = json_tree_stored(i->network_json);
+	char *sealed = NULL;
+	int r = interception_authority(i, network, &sealed, e);
+
+	json_decref(network);
+	if (r < 0)
+		return r;
+	free(i->authority);
+	i->authority = sealed;
+	return 0;
+}
+
+/* The network object after an update; NULL: out of memory. */
+static json_t *updated(const struct instance *i, const json_t *update)
+{
+	static const char *const names[] = {
+		"allowOut", "denyOut", "dnsServers", "rules", "egressProxy"};
+	json_t *network = i->network_json ? json_tree_stored(i->network_json) : json_object();
+	int r = network ? 0 : -ENOMEM;
+
+	for (size_t n = 0; r == 0 && n < ARRAY_SIZE(names); n++) {
+		json_t *v = json_object_get(update, names[n]);
+
+		if (v && !json_is_null(v))
+			r = json_object_set(network, names[n], v) < 0 ? -ENOMEM : 0;
+		else
+			(void)json_object_del(network, names[n]); /* it may be absent */
+	}
+	if (r == 0)
+		return network;
+	json_decref(network);
+	return NULL;
+}
+
+static int write_change(struct instance *i, const struct store_sandbox *row, struct error *e)
+{
+	int r = store_begin(i->fleet->store, e);
+
+	if (r < 0)
+		return r;
+	r = store_sandbox_update(i->fleet->store, i->sandbox.id,
+		STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
+		STORE_SET_NETWORK | STORE_SET_AUTHORITY, row, NULL, e);
+	if (r == 0)
+		event_note(i->fleet, i->sandbox.id, i->key_id, i->template.id, STORE_EVENT_UPDATED,
+			NULL);
+	if (r == 0)
+		r = store_commit(i->fleet->store, e);
+	if (r < 0)
+		store_rollback(i->fleet->store);
+	return r;
+}
+
+int network_change(
+	struct instance *i, const json_t *update, enum store_internet internet, struct error *e)
+{
+	json_t *network = updated(i, update);
+	_cleanup_free_ char *text = network ? json_dumps(network, JSON_COMPACT) : NULL;
+	_cleanup_free_ char *authority = NULL;
+	struct store_sandbox row = {.network_json = text,
+		.internet = internet,
+		.network_generation = i->network_generation + 1};
+	int r = text ? interception_authority(i, network, &authority, e)
+		     : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+
+	json_decref(network);
+	row.authority = authority;
+	if (r == 0)
+		r = write_change(i, &row, e);
+	if (r < 0)
+		return r;
+	free(i->network_json);
+	i->network_json = TAKE_PTR(text);
+	free(i->authority);
+	i->authority = TAKE_PTR(authority);
+	i->internet = internet;
+	i->network_generation++;
+	if (i->fleet->network_changed)
+		i->fleet->network_changed(i);
+	return 0;
+}
+
+/* --- secrets --- */
+
+struct changed {
+	const char *key_id, *name;
+};
+
+static bool has_row(const struct instance *i)
+{
+	return i->state != INSTANCE_CREATING || *i->returning;
+}
+
+/* Not yet with a worker: one that starts is told the values of then. */
+static bool is_told(const struct instance *i)
+{
+	return i->state == INSTANCE_PAUSING || /* a failed pause lets it go on */
+	       (i->egress && i->state == INSTANCE_CREATING);
+}
+
+static int renew(struct instance *i, void *arg)
+{
+	const struct changed *c = arg;
+	const struct store_sandbox row = {.network_json = i->network_json,
+		.internet = i->internet,
+		.network_generation = i->network_generation + 1};
+	struct error e = {0};
+
+	if (strcmp(i->key_id, c->key_id) != 0 || !interception_uses(i, c->name))
+		return 0;
+	if (has_row(i) && store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_ANY_STATE,
+				  STORE_SET_NETWORK, &row, NULL, &e) < 0)
+		log_error("a sandbox keeps the older value of a secret: %s sandbox=%s", e.message,
+			i->sandbox.id);
+	else
+		i->network_generation++;
+	if (e.code == ERROR_NONE && i->fleet->network_changed)
+		i->fleet->network_changed(i);
+	return 0;
+}
+
+void network_secret_changed(struct fleet *f, const char *key_id, const char *name)
+{
+	struct changed c = {key_id, name};
+
+	(void)instance_each(f, renew, &c); /* none ends it early */
+	for (struct instance *i = f->other, *next; i; i = next) {
+		next = i->next;
+		if (is_told(i))
+			(void)renew(i, &c);
+	}
+}
+
+int network_keep_names(struct instance *i, const char *names, struct error *e)
+{
+	const struct store_sandbox row = {.network_names_json = names};
+	char *copy;
+	int r;
+
+	if (strlen(names) > NETWORK_NAMES_MAX)
+		return error_set(
+			e, ERROR_LIMIT, E2BIG, "more than %d bytes of names", NETWORK_NAMES_MAX);
+	copy = strdup(names);
+	if (!copy)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	r = store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_ANY_STATE,
+		STORE_SET_NETWORK_NAMES, &row, NULL, e);
+	if (r < 0) {
+		free(copy);
+		return r;
+	}
+	free(i->network_names_json);
+	i->network_names_json = copy;
+	return 0;
+}

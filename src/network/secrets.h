@@ -1,0 +1,56 @@
+/* Secrets of keys: named values that reach servers but never a guest (docs/network.md). Sealed in the
+ * store. The caller tells the sandboxes that use a secret (network_secret_changed() of network.h).
+ *
+ * All of a key. Names are the same in both cases; they are stored in lower case. */
+#ifndef NETWORK_SECRETS_H
+#define NETWORK_SECRETS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "store/secrets.h"
+
+struct fleet;
+
+enum {
+	SECRET_VALUE_MAX = 32 * 1024,
+	SECRET_METADATA_MAX = 32, /* entries */
+	SECRET_METADATA_KEY_MAX = 128,
+	SECRET_METADATA_VALUE_MAX = 1024,
+	SECRET_METADATA_BYTES_MAX = 8192, /* of all keys and values */
+};
+
+/* A new secret as a client gives it. */
+struct secret_words {
+	const char *name; /* of an update: id or name */
+	const char *value;
+	size_t value_bytes;
+	const json_t *metadata; /* or NULL */
+};
+
+/* ERROR_USAGE; the message names the member and never holds a value. */
+int secret_check_value(const char *value, size_t n, struct error *e);
+int secret_check_metadata(const json_t *metadata, struct error *e);
+
+/* Writes the name in lower case, for look-ups too. ERROR_USAGE: it is none. */
+int secret_take_name(const char *name, char ret[STORE_SECRET_NAME_MAX + 1], struct error *e);
+
+/* All check their words first. ret_id is that of the secret. Errors of store/secrets.h and
+ * policy/seal.h. */
+int secret_create(struct fleet *f, const char *key_id, const struct secret_words *w,
+	char ret_id[STORE_SECRET_ID_BYTES], struct error *e);
+int secret_update(struct fleet *f, const char *key_id, const struct secret_words *w,
+	char ret_name[STORE_SECRET_NAME_MAX + 1], struct error *e);
+int secret_remove(struct fleet *f, const char *key_id, const char *id_or_name,
+	char ret_name[STORE_SECRET_NAME_MAX + 1], struct error *e);
+
+/* Its value; the caller wipes it (secret_free()). ERROR_NOT_FOUND, ERROR_HOST. */
+int secret_value(
+	struct fleet *f, const char *key_id, const char *name, char **ret, struct error *e);
+
+/* Whether the key file may be made: nothing was sealed for good yet. */
+bool secrets_may_make_key(struct fleet *f);
+
+#endif
