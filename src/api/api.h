@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "lifecycle/instance_make.h"
 #include "http/request.h"
+#include "lifecycle/instance_make.h"
 #include "store/sandboxes.h"
 
 #define API_CLIENT_ID "6532622b" /* a fixed value from older APIs; clients require it */

@@ -18,10 +18,10 @@
 #include "base/log.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
-#include "lifecycle/instance_end.h"
-#include "lifecycle/instance_make.h"
 #include "fleet/upstream.h"
 #include "http/reply.h"
+#include "lifecycle/instance_end.h"
+#include "lifecycle/instance_make.h"
 
 enum {
 	PORT = 49999,

@@ -18,8 +18,8 @@
 #include "fleet/fleet_of.h"
 #include "fleet/limits.h"
 #include "fleet/meter.h"
-#include "lifecycle/revocation.h"
 #include "http/reply.h"
+#include "lifecycle/revocation.h"
 #include "proto/uri.h"
 #include "store/keys.h"
 

@@ -6,11 +6,11 @@
 #include "api/api.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "network/egress.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
-#include "network/trust.h"
 #include "http/reply.h"
+#include "network/egress.h"
+#include "network/trust.h"
 #include "policy/network_check.h"
 #include "proto/json_tree.h"
 

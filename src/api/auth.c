@@ -8,11 +8,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "lifecycle/allowance.h"
 #include "fleet/fleet_of.h"
 #include "fleet/kept.h"
 #include "fleet/limits.h"
 #include "http/reply.h"
+#include "lifecycle/allowance.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
 

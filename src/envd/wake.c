@@ -6,8 +6,8 @@
 #include "envd/envd_call.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
-#include "lifecycle/instance_obtain.h"
 #include "http/reply.h"
+#include "lifecycle/instance_obtain.h"
 #include "proto/signature.h"
 #include "store/sandboxes.h"
 

@@ -5,10 +5,10 @@
 
 #include "base/cleanup.h"
 #include "base/fault.h"
-#include "lifecycle/allowance.h"
 #include "fleet/events.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
+#include "lifecycle/allowance.h"
 #include "lifecycle/instance_make_internal.h"
 #include "store/sandboxes.h"
 

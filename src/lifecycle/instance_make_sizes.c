@@ -4,9 +4,9 @@
 
 #include "base/str.h"
 #include "fleet/fleet.h"
-#include "lifecycle/instance_make_internal.h"
 #include "fleet/places.h"
 #include "fleet/pool.h"
+#include "lifecycle/instance_make_internal.h"
 #include "store/sandboxes.h"
 
 #define MEMORY_STEP (UINT64_C(128) << 20)

@@ -7,11 +7,11 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "lifecycle/allowance.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
-#include "lifecycle/instance_make.h"
 #include "fleet/limits.h"
+#include "lifecycle/allowance.h"
+#include "lifecycle/instance_make.h"
 #include "lifecycle/revocation.h"
 #include "store/sandboxes.h"
 

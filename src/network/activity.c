@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/rate.h"
-#include "network/activity_record.h"
 #include "fleet/fleet.h"
+#include "network/activity_record.h"
 
 enum { WAITING_MAX = 4 * ACTIVITY_SANDBOX_PER_S }; /* records of a log: the rate keeps far below */
 

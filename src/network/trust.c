@@ -8,8 +8,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "network/environment.h"
 #include "fleet/fleet.h"
+#include "network/environment.h"
 #include "network/interception.h"
 
 enum { AGAIN_MS = 100, ID_BYTES = 9 };

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "cli/doctor_host.h"
+#include "cli/doctor/doctor_host.h"
 
 static char root[] = "/tmp/doctor-host-XXXXXX";
 static struct doctor d;

@@ -1,0 +1,375 @@
+/* `mayfly keys`: API keys and their limits. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "cli/admin/ask.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "proto/route.h"
+
+#define MIB   (UINT64_C(1) << 20)
+#define UNSET UINT64_MAX
+
+enum { MASK_BYTES = 32, LIMITS_BYTES = 192, NUMBER_MAX = 1000000 };
+
+struct key_options {
+	struct cli_common common;
+	const char *name, *team, *tier, *manage;
+	uint64_t sandboxes, creates, cpus, memory_bytes, disk_bytes, timeout_ns, kept, kept_bytes;
+};
+
+static const struct key_options unset = {
+	.sandboxes = UNSET,
+	.creates = UNSET,
+	.cpus = UNSET,
+	.memory_bytes = UNSET,
+	.disk_bytes = UNSET,
+	.timeout_ns = UNSET,
+	.kept = UNSET,
+	.kept_bytes = UNSET,
+};
+
+#define LIMIT_OPTIONS                                                                              \
+	{"max-sandboxes", 0, OPTION_NUMBER, "N", "at the same time; 0: the daemon's limit",        \
+		offsetof(struct key_options, sandboxes), 0, NUMBER_MAX, false},                    \
+		{"max-creates", 0, OPTION_NUMBER, "N", "in a minute; 0: the daemon's limit",       \
+			offsetof(struct key_options, creates), 0, NUMBER_MAX, false},              \
+		{"max-cpus", 0, OPTION_NUMBER, "N", "of one sandbox; 0: the daemon's limit",       \
+			offsetof(struct key_options, cpus), 0, 64, false},                         \
+		{"max-memory", 0, OPTION_BYTES, "SIZE", "of one sandbox; 0: the daemon's limit",   \
+			offsetof(struct key_options, memory_bytes), 0, INT64_MAX, false},          \
+		{"max-disk", 0, OPTION_BYTES, "SIZE", "of one sandbox; 0: the daemon's limit",     \
+			offsetof(struct key_options, disk_bytes), 0, INT64_MAX, false},            \
+		{"max-timeout", 0, OPTION_DURATION, "TIME",                                        \
+			"longest life of a sandbox; 0: the daemon's limit",                        \
+			offsetof(struct key_options, timeout_ns), 0,                               \
+			(uint64_t)INT32_MAX * NS_PER_S, false},                                    \
+		{"max-kept", 0, OPTION_NUMBER, "N",                                                \
+			"paused sandboxes and snapshots; 0: the daemon's limit",                   \
+			offsetof(struct key_options, kept), 0, NUMBER_MAX, false},                 \
+		{"max-kept-size", 0, OPTION_BYTES, "SIZE",                                         \
+			"what they take of the disk; 0: the daemon's limit",                       \
+			offsetof(struct key_options, kept_bytes), 0, INT64_MAX, false},            \
+		{"tier", 0, OPTION_STRING, "NAME",                                                 \
+			"what is included in a month: see mayfly tiers; none takes it away",       \
+			offsetof(struct key_options, tier), 0, 0, false},                          \
+	{                                                                                          \
+		"manage-keys", 0, OPTION_STRING, "yes|no",                                         \
+			"whether it may make and revoke keys of its team, each with its limits",   \
+			offsetof(struct key_options, manage), 0, 0, false                          \
+	}
+
+/* --- create and set --- */
+
+static void add_number(json_t *body, const char *name, uint64_t value, uint64_t unit)
+{
+	if (value != UNSET)
+		(void)json_object_set_new(
+			body, name, json_integer((json_int_t)(value / unit))); /* seen at once */
+}
+
+/* New reference; NULL: e is filled. */
+static json_t *body_of(const struct key_options *o, struct error *e)
+{
+	json_t *body = json_object();
+
+	add_number(body, "maxSandboxes", o->sandboxes, 1);
+	add_number(body, "createsPerMinute", o->creates, 1);
+	add_number(body, "maxCpus", o->cpus, 1);
+	add_number(body, "maxMemoryMB", o->memory_bytes, MIB);
+	add_number(body, "maxDiskMB", o->disk_bytes, MIB);
+	add_number(body, "maxTimeout", o->timeout_ns, NS_PER_S);
+	add_number(body, "maxKept", o->kept, 1);
+	add_number(body, "maxKeptMB", o->kept_bytes, MIB);
+	if (o->team)
+		(void)json_object_set_new(body, "team", json_text(o->team));
+	if (o->tier)
+		(void)json_object_set_new(body, "tier",
+			strcmp(o->tier, "none") == 0 ? json_null() : json_text(o->tier));
+	if (!body || ask_add_choice(body, "managesKeys", "manage-keys", o->manage, e) < 0) {
+		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+		json_decref(body);
+		return NULL;
+	}
+	return body;
+}
+
+static int create_run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct key_options *o = values;
+	json_t *key = NULL, *body;
+	int r = argc > 1 ? cli_no_arguments(argc - 1, argv + 1, e) : 0;
+
+	if (r < 0)
+		return r;
+	body = body_of(o, e);
+	if (!body)
+		return -EINVAL;
+	(void)json_object_set_new(body, "name", json_text(argc ? argv[0] : "default"));
+	r = ask("POST", "/api-keys", body, &key, e);
+	json_decref(body);
+	if (r < 0)
+		return r;
+	if (o->common.json)
+		return json_print(key, e);
+	printf("%s\n", ask_text(key, "key"));
+	json_decref(key);
+	return 0;
+}
+
+static int check_id(const char *id, struct error *e)
+{
+	return route_is_uuid(id) ? 0
+				 : error_set(e, ERROR_USAGE, EINVAL,
+					   "'%s' is no id of a key: see mayfly keys ls", id);
+}
+
+static int set_run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct key_options *o = values;
+	json_t *body;
+	int r = argc ? cli_no_arguments(argc - 1, argv + 1, e)
+		     : error_set(
+			       e, ERROR_USAGE, EINVAL, "give the id of a key: see mayfly keys ls");
+
+	if (r == 0)
+		r = check_id(argv[0], e);
+	if (r < 0)
+		return r;
+	body = body_of(o, e);
+	if (!body)
+		return -EINVAL;
+	if (o->name)
+		(void)json_object_set_new(body, "name", json_text(o->name));
+	r = json_object_size(body)
+		    ? ask_one("PATCH", "/api-keys", argv[0], body, e)
+		    : error_set(e, ERROR_USAGE, EINVAL, "nothing to set: see mayfly keys set -h");
+	json_decref(body);
+	return r;
+}
+
+static const struct option_spec create_options[] = {
+	{"team", 0, OPTION_STRING, "NAME", "whose it is; made when there is none (default)",
+		offsetof(struct key_options, team), 0, 0, false},
+	LIMIT_OPTIONS,
+	CLI_OPTION_JSON,
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
+
+static const struct option_spec set_options[] = {
+	{"name", 0, OPTION_STRING, "NAME", "another name", offsetof(struct key_options, name), 0, 0,
+		false},
+	LIMIT_OPTIONS,
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
+
+static const struct cli_verb create_verb = {
+	.name = "create",
+	.arguments = "[NAME]",
+	.summary = "Make an API key and print it",
+	.description = "The key is kept as a hash only: it cannot be shown again.",
+	.options = create_options,
+	.defaults = &unset,
+	.values_bytes = sizeof(struct key_options),
+	.run = create_run,
+};
+
+static const struct cli_verb set_verb = {
+	.name = "set",
+	.arguments = "ID",
+	.summary = "Change what an API key may",
+	.description = "What is not given stays. It holds from the next request on; sandboxes that "
+		       "run keep what they have.",
+	.options = set_options,
+	.defaults = &unset,
+	.values_bytes = sizeof(struct key_options),
+	.run = set_run,
+};
+
+/* --- ls --- */
+
+/* Of numbers in an answer's "limits", by what the options are called. */
+static const struct limit {
+	const char *member, *name;
+	uint64_t unit; /* bytes; 0: a plain number */
+} shown[] = {
+	{"maxSandboxes", "sandboxes", 0},
+	{"createsPerMinute", "creates", 0},
+	{"maxCpus", "cpus", 0},
+	{"maxMemoryMB", "memory", MIB},
+	{"maxDiskMB", "disk", MIB},
+	{"maxKept", "kept", 0},
+	{"maxKeptMB", "kept-size", MIB},
+};
+
+/* "512 MB" as "512MB": what is in one cell has spaces between limits only. */
+static void add_size(struct buf *to, uint64_t bytes)
+{
+	char text[16];
+
+	for (const char *p = str_format_bytes(bytes, text); *p; p++)
+		if (*p != ' ')
+			(void)buf_add_u8(to, (uint8_t)*p); /* what does not fit is cut, as below */
+}
+
+/* "sandboxes=5 memory=2GB timeout=3600s", "-" for a key that has the daemon's limits. */
+static void format_limits(const json_t *limits, char out[LIMITS_BYTES])
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(LIMITS_BYTES - 1);
+	long long timeout_s = json_integer_value(json_object_get(limits, "maxTimeout"));
+	size_t n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
+		json_int_t v = json_integer_value(json_object_get(limits, shown[i].member));
+
+		if (!v)
+			continue;
+		(void)buf_printf(&text, "%s=", shown[i].name);
+		if (shown[i].unit)
+			add_size(&text, (uint64_t)v * shown[i].unit);
+		else
+			(void)buf_printf(&text, "%lld", (long long)v);
+		(void)buf_add_u8(&text, ' ');
+	}
+	if (timeout_s)
+		(void)buf_printf(&text, "timeout=%llds ", timeout_s);
+	n = buf_len(&text);
+	(void)snprintf(out, LIMITS_BYTES, "%.*s", n ? (int)n - 1 : 1,
+		n ? (const char *)buf_head(&text) : "-");
+}
+
+static int print_keys(const json_t *list, struct error *e)
+{
+	static const char *const heading[] = {
+		"ID", "NAME", "KEY", "TIER", "KEPT", "CREATED", "LAST USED", "LIMITS"};
+	struct table t = {.columns = ARRAY_SIZE(heading)};
+	json_t *k;
+	size_t i;
+
+	table_add(&t, heading);
+	json_array_foreach(list, i, k)
+	{
+		const json_t *mask = json_object_get(k, "mask");
+		const char *used = ask_text(k, "lastUsed");
+		const char *tier = ask_text(json_object_get(k, "limits"), "tier");
+		const json_t *kept = json_object_get(k, "kept");
+		char masked[MASK_BYTES], bytes[16], keeps[48], limits[LIMITS_BYTES];
+		const char *const row[] = {ask_text(k, "id"), ask_text(k, "name"), masked,
+			*tier ? tier : "-", keeps, ask_text(k, "createdAt"), *used ? used : "never",
+			limits};
+
+		format_limits(json_object_get(k, "limits"), limits);
+		(void)snprintf(keeps, sizeof(keeps), "%lld, %s",
+			(long long)json_integer_value(json_object_get(kept, "count")),
+			str_format_bytes(
+				(uint64_t)json_integer_value(json_object_get(kept, "sizeBytes")),
+				bytes)); /* short */
+		(void)snprintf(masked, sizeof(masked), "%s%s...%s", ask_text(mask, "prefix"),
+			ask_text(mask, "maskedValuePrefix"),
+			ask_text(mask, "maskedValueSuffix")); /* all are short */
+		table_add(&t, row);
+	}
+	return table_print(&t) < 0 ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;
+}
+
+static int ls_run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct cli_common *o = values;
+	json_t *list = NULL;
+	int r = cli_no_arguments(argc, argv, e);
+
+	if (r == 0)
+		r = ask("GET", "/api-keys", NULL, &list, e);
+	if (r == 0 && o->json)
+		return json_print(list, e);
+	if (r == 0)
+		r = print_keys(list, e);
+	json_decref(list);
+	return r;
+}
+
+static const struct option_spec ls_options[] = {CLI_OPTION_JSON, CLI_OPTION_HELP, CLI_OPTIONS_END};
+
+static const struct cli_verb ls_verb = {
+	.name = "ls",
+	.arguments = "",
+	.summary = "List the API keys",
+	.description =
+		"LIMITS are those that keys create or set gave it; the daemon's hold for the "
+		"rest.",
+	.options = ls_options,
+	.values_bytes = sizeof(struct cli_common),
+	.run = ls_run,
+};
+
+/* --- rm --- */
+
+struct rm_options {
+	struct cli_common common;
+	bool kill;
+};
+
+static int revoke_key(const char *id, bool kill, struct error *e)
+{
+	char target[64];
+
+	(void)snprintf(target, sizeof(target), "/api-keys/%s%s", id,
+		kill ? "?kill=true" : ""); /* a UUID: fits */
+	return ask("DELETE", target, NULL, NULL, e);
+}
+
+static int rm_run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct rm_options *o = values;
+	int r = 0;
+
+	if (argc == 0)
+		return error_set(e, ERROR_USAGE, EINVAL, "give ids of keys: see mayfly keys ls");
+	for (int i = 0; r == 0 && i < argc; i++) {
+		r = check_id(argv[i], e);
+		if (r == 0)
+			r = revoke_key(argv[i], o->kill, e);
+		if (r == 0)
+			printf("%s\n", argv[i]);
+	}
+	return r;
+}
+
+static const struct option_spec rm_options[] = {
+	{"kill", 0, OPTION_FLAG, NULL, "end their sandboxes, too, paused ones included",
+		offsetof(struct rm_options, kill), 0, 0, false},
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
+
+static const struct cli_verb rm_verb = {
+	.name = "rm",
+	.arguments = "KEY...",
+	.summary = "Revoke API keys",
+	.description = "From now on they are refused, the tokens of their sandboxes too, and their "
+		       "webhooks are disabled. The sandboxes run until their deadlines; those that "
+		       "are paused stay, but nobody brings them back.",
+	.options = rm_options,
+	.values_bytes = sizeof(struct rm_options),
+	.run = rm_run,
+};
+
+/* --- the group --- */
+
+static const struct cli_verb *const verbs[] = {&create_verb, &set_verb, &ls_verb, &rm_verb, NULL};
+
+const struct cli_verb cli_verb_keys = {
+	.name = "keys",
+	.arguments = "",
+	.summary = "Make, list, change and revoke API keys",
+	.verbs = verbs,
+};

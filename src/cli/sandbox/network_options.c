@@ -1,0 +1,105 @@
+#include "cli/sandbox/network_options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+#define EVERYTHING "0.0.0.0/0"
+
+static bool is_word(const struct network_options *o, const char *word)
+{
+	return o->word && strcmp(o->word, word) == 0;
+}
+
+static int check(const struct network_options *o, struct error *e)
+{
+	if (!o->word)
+		return 0;
+	if (o->allow.count)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--network and --allow exclude each other: --network takes a list, too");
+	if (!is_word(o, "on") && o->deny.count)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--deny needs --network on, or none: all else is denied already");
+	return 0;
+}
+
+static json_t *strings(const struct option_list *l)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < l->count; i++)
+		(void)json_array_append_new(list, json_string(l->items[i])); /* counted below */
+	if (json_array_size(list) == l->count)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+/* "a,b:443,c" */
+static json_t *words(const char *text)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	json_t *list = copy ? json_array() : NULL;
+	char *rest = copy, *word;
+
+	while (list && (word = strsep(&rest, ",")))
+		if (json_array_append_new(list, json_string(word)) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
+static json_t *allowing(json_t *list)
+{
+	return json_pack("{s:o, s:[s]}", "allowOut", list, "denyOut", EVERYTHING);
+}
+
+static json_t *body_of(const struct network_options *o)
+{
+	if (is_word(o, "off"))
+		return json_pack("{s:b}", "allow_internet_access", 0);
+	if (is_word(o, "on"))
+		return json_pack(
+			"{s:b, s:o}", "allow_internet_access", 1, "denyOut", strings(&o->deny));
+	if (o->word)
+		return allowing(words(o->word));
+	if (!o->deny.count)
+		return allowing(strings(&o->allow));
+	return json_pack(
+		"{s:o, s:o}", "allowOut", strings(&o->allow), "denyOut", strings(&o->deny));
+}
+
+int network_options_body(const struct network_options *o, json_t **ret, struct error *e)
+{
+	int r = check(o, e);
+
+	if (r < 0 || (!o->word && !o->allow.count && !o->deny.count))
+		return r;
+	*ret = body_of(o);
+	return *ret ? 0
+		    : error_set(e, ERROR_USAGE, EINVAL,
+			      "--network, --allow and --deny must be valid UTF-8");
+}
+
+void network_options_add(const json_t *network, json_t *body)
+{
+	static const char name[] = "allow_internet_access";
+	json_t *copy = json_copy((json_t *)network), *internet = json_object_get(copy, name);
+
+	/* what is missing shows in mayfly inspect */
+	if (internet)
+		(void)json_object_set(body, name, internet);
+	(void)json_object_del(copy, name);
+	if (json_object_size(copy))
+		(void)json_object_set(body, "network", copy);
+	json_decref(copy);
+}
+
+bool network_options_is_off(const json_t *network)
+{
+	return json_is_false(json_object_get(network, "allow_internet_access"));
+}

@@ -1,0 +1,119 @@
+/* `mayfly run` without a daemon: the microVM is a child of this process. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "cli/progress.h"
+#include "cli/quote.h"
+#include "cli/remote/session_agent.h"
+#include "cli/sandbox/run.h"
+#include "cli/terminal.h"
+#include "image/home.h"
+#include "sandbox/sandbox.h"
+
+enum { LOG_LINES = 12 };
+
+struct direct {
+	struct run *run;
+	struct home home;
+	struct sandbox_dirs dirs;
+	struct cgroup_tree cgroups;
+	struct sandbox *sandbox;
+};
+
+static int create(struct direct *d, struct error *e)
+{
+	_cleanup_free_ char *command = quote_command(d->run->argc, d->run->argv);
+	struct progress_view view;
+	struct sandbox_options so = {
+		.template = d->run->o->template,
+		.cpus = (unsigned)d->run->o->cpus,
+		.memory_bytes = d->run->o->memory,
+		.disk_bytes = d->run->o->disk,
+		.env = (const char *const *)d->run->env.items,
+		.env_count = d->run->env.count,
+		.command = command,
+		.boot = d->run->o->boot,
+		.kernel = d->run->o->kernel,
+		.modules = d->run->o->modules,
+		.ready_timeout_ns = d->run->o->ready_timeout,
+	};
+	int err = home_open(NULL, &d->home, e);
+
+	if (err == 0)
+		err = sandbox_dirs_open(d->home.path, &d->dirs, e);
+	if (err < 0)
+		return err;
+	if (cgroup_tree_open(NULL, false, &d->cgroups, NULL) == 0) /* else without */
+		d->dirs.cgroups = &d->cgroups;
+	progress_view_open(&view, true);
+	so.progress = &view.progress;
+	err = sandbox_create(&d->home, &d->dirs, &so, &d->sandbox, e);
+	progress_view_close(&view);
+	return err;
+}
+
+static int execute(struct direct *d, struct error *e)
+{
+	const char *term = getenv("TERM");
+	char term_entry[128];
+	const char *env[1] = {term_entry};
+	struct agent_exec exec = {
+		.flags = AGENT_EXEC_KILL_ON_CLOSE |
+			 (d->run->o->tty ? AGENT_EXEC_PTY : AGENT_EXEC_STDIN),
+		.user = d->run->o->user,
+		.cwd = d->run->o->workdir,
+		.argv = {.array = (const char *const *)d->run->argv,
+			.count = (uint32_t)d->run->argc},
+	};
+	struct session_agent peer = {.sandbox = d->sandbox, .exec = &exec};
+	const struct session_options so = {.ops = &session_agent_ops,
+		.peer = &peer,
+		.tty = d->run->o->tty,
+		.deadline_ns = d->run->o->timeout ? d->run->begin_ns + d->run->o->timeout : 0};
+
+	if (d->run->o->tty) {
+		terminal_size(&exec.cols, &exec.rows);
+		(void)snprintf(term_entry, sizeof(term_entry), "TERM=%s",
+			term && *term ? term : "xterm"); /* names of terminals are short */
+		exec.env.array = env;
+		exec.env.count = 1;
+	}
+	return session_run(&so, &d->run->result, e);
+}
+
+/* What the guest said last helps when it did not come up. */
+static void print_boot_log(const struct direct *d, const struct error *e)
+{
+	if (d->sandbox && !sandbox_is_ready(d->sandbox) && e->code != ERROR_HOST_SLOW)
+		sandbox_print_log(d->sandbox, LOG_LINES, stderr);
+}
+
+int run_directly(struct run *r, struct error *e)
+{
+	struct direct d = {.run = r,
+		.home = HOME_INIT,
+		.dirs = SANDBOX_DIRS_INIT,
+		.cgroups = CGROUP_TREE_INIT};
+	uint64_t ready_ns = 0, ended_ns = 0;
+	int err = create(&d, e);
+
+	if (err == 0)
+		err = run_explain_failure(d.run, &d.dirs, execute(&d, e), e);
+	if (err < 0) {
+		print_boot_log(&d, e);
+	} else {
+		ready_ns = sandbox_ready_ns(d.sandbox);
+		ended_ns = clock_monotonic_ns();
+	}
+	sandbox_destroy(d.sandbox);
+	if (err == 0 && r->o->timing)
+		run_print_timing(r, ready_ns, ended_ns);
+	sandbox_dirs_close(&d.dirs);
+	cgroup_tree_close(&d.cgroups);
+	home_close(&d.home);
+	return err;
+}
