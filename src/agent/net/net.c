@@ -1,19 +1,19 @@
-#include "net.h"
+#include "agent/net/net.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/guest.h"
+#include "agent/net/net_flow.h"
+#include "agent/net/net_local.h"
+#include "agent/net/net_lookup.h"
+#include "agent/net/net_queue.h"
+#include "agent/net/net_rules.h"
+#include "agent/net/net_setup.h"
+#include "agent/net/net_udp.h"
 #include "base/cleanup.h"
-#include "guest.h"
-#include "net_flow.h"
-#include "net_local.h"
-#include "net_lookup.h"
-#include "net_queue.h"
-#include "net_rules.h"
-#include "net_setup.h"
-#include "net_udp.h"
 
 static const char *step; /* what is being done */
 

@@ -1,4 +1,4 @@
-#include "net_setup.h"
+#include "agent/net/net_setup.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/net/netlink.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "netlink.h"
 
 enum { PREFIX = 24 };
 

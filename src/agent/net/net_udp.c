@@ -1,4 +1,4 @@
-#include "net_udp.h"
+#include "agent/net/net_udp.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -11,12 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/loop.h"
+#include "agent/net/net_host.h"
+#include "agent/net/net_lookup.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "loop.h"
-#include "net_host.h"
-#include "net_lookup.h"
 
 #ifndef SOL_IP
 #define SOL_IP 0

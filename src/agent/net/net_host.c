@@ -1,4 +1,4 @@
-#include "net_host.h"
+#include "agent/net/net_host.h"
 
 #include <errno.h>
 #include <string.h>

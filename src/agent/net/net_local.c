@@ -1,13 +1,13 @@
-#include "net_local.h"
+#include "agent/net/net_local.h"
 
 #include <errno.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
 #include <string.h>
 
-#include "loop.h"
-#include "net_lookup.h"
-#include "netlink.h"
+#include "agent/loop.h"
+#include "agent/net/net_lookup.h"
+#include "agent/net/netlink.h"
 
 enum { READS_PER_ROUND = 16 };
 

@@ -22,16 +22,16 @@
 
 #include <linux/vm_sockets.h>
 
-#include "boot.h"
-#include "conn.h"
-#include "dispatch.h"
-#include "guest.h"
-#include "helper.h"
-#include "hold.h"
-#include "net.h"
-#include "net_setup.h"
-#include "process.h"
-#include "setup.h"
+#include "agent/conn.h"
+#include "agent/dispatch.h"
+#include "agent/guest.h"
+#include "agent/helper.h"
+#include "agent/hold.h"
+#include "agent/init/boot.h"
+#include "agent/net/net.h"
+#include "agent/net/net_setup.h"
+#include "agent/process.h"
+#include "agent/setup.h"
 
 enum {
 	BACKLOG =

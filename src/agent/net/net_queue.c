@@ -1,4 +1,4 @@
-#include "net_queue.h"
+#include "agent/net/net_queue.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -7,9 +7,9 @@
 #include <linux/netfilter/nfnetlink_queue.h>
 #include <string.h>
 
-#include "loop.h"
-#include "net_rules.h"
-#include "netlink.h"
+#include "agent/loop.h"
+#include "agent/net/net_rules.h"
+#include "agent/net/netlink.h"
 
 enum {
 	COPY_BYTES = 128, /* of a packet: IP and TCP headers are 120 at most */

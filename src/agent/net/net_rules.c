@@ -1,4 +1,4 @@
-#include "net_rules.h"
+#include "agent/net/net_rules.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/net/netlink.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "netlink.h"
 
 enum {
 	ICMP_CODE_NET = 0, /* RFC 792, RFC 1812: codes of "destination unreachable" */

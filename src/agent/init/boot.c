@@ -1,4 +1,4 @@
-#include "boot.h"
+#include "agent/init/boot.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,15 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/disk.h"
+#include "agent/guest.h"
+#include "agent/net/net_setup.h"
+#include "agent/setup.h"
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"
-#include "disk.h"
-#include "guest.h"
-#include "net_setup.h"
-#include "setup.h"
 
 enum {
 	MODULE_LIST_MAX = 64 * 1024,

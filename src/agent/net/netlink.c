@@ -1,4 +1,4 @@
-#include "netlink.h"
+#include "agent/net/netlink.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "net_lookup.h"
+#include "agent/net/net_lookup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "net_flow.h"
+#include "agent/net/net_flow.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -10,12 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/guest.h"
+#include "agent/net/net_host.h"
+#include "agent/net/net_lookup.h"
+#include "agent/net/net_queue.h"
+#include "agent/relay.h"
 #include "base/clock.h"
-#include "guest.h"
-#include "net_host.h"
-#include "net_lookup.h"
-#include "net_queue.h"
-#include "relay.h"
 
 #define CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
