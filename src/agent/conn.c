@@ -22,7 +22,8 @@ static unsigned conn_count;
 
 /* --- output --- */
 
-void conn_touch(struct conn *c)
+/* Handles its input and output after this round. */
+static void touch(struct conn *c)
 {
 	if (c->dirty || c->dead)
 		return;
@@ -44,7 +45,7 @@ static void queued(struct conn *c, int r)
 	}
 	if (buf_len(&c->out) >= CONN_ROOM)
 		c->full = true;
-	conn_touch(c);
+	touch(c);
 }
 
 void conn_send(struct conn *c, enum agent_type type, const void *message)
@@ -148,8 +149,8 @@ void conn_close(struct conn *c)
 	if (ops)
 		ops->lost(c);
 	source_close(&c->source);
-	conn_touch(c);
-	if (!c->dirty) { /* conn_touch ignores dead connections, but their memory must be freed */
+	touch(c);
+	if (!c->dirty) { /* touch ignores dead connections, but their memory must be freed */
 		c->dirty = true;
 		c->next_dirty = dirty;
 		dirty = c;
@@ -279,7 +280,7 @@ static void conn_pump(struct conn *c)
 void conn_unblock(struct conn *c)
 {
 	c->blocked = false;
-	conn_touch(c);
+	touch(c);
 }
 
 void conns_go_on(void)
@@ -293,7 +294,7 @@ void conn_take_over(struct conn *c, const struct stream_ops *ops, void *stream)
 {
 	c->ops = ops;
 	c->stream = stream;
-	conn_touch(c);
+	touch(c);
 }
 
 void conn_end_stream(struct conn *c)
@@ -391,7 +392,7 @@ static void conn_ready(struct source *s, uint32_t events)
 		receive(c);
 	else if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 		conn_close(c);
-	conn_touch(c);
+	touch(c);
 }
 
 static void conn_open(int fd)
@@ -417,7 +418,7 @@ static void conn_open(int fd)
 	conns = c;
 	conn_count++;
 	receive(c); /* the first request has usually arrived already */
-	conn_touch(c);
+	touch(c);
 }
 
 static void accept_ready(struct source *s, uint32_t events)

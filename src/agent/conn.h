@@ -75,7 +75,6 @@ void conn_take_over(struct conn *c, const struct stream_ops *ops, void *stream);
 void conn_end_stream(struct conn *c); /* back to requests; does not call lost */
 void conn_unblock(struct conn *c);
 void conns_go_on(void);		 /* serves requests that their handler put off */
-void conn_touch(struct conn *c); /* handles its input and output after this round */
 void conn_close(struct conn *c); /* at once */
 /* Takes the descriptor out of the loop and out of the connection (DIAL). c is then dead. */
 int conn_release_fd(struct conn *c);

@@ -20,7 +20,8 @@ const char *money_format(uint64_t micros, char out[MONEY_BYTES])
 	return out;
 }
 
-int money_parse(const char *s, uint64_t *ret)
+/* 0 or -EINVAL. */
+static int money_parse(const char *s, uint64_t *ret)
 {
 	char whole[MONEY_BYTES], part[DECIMALS + 1] = "000000";
 	size_t n = strcspn(s, "."), decimals = s[n] ? strlen(s + n + 1) : 0;

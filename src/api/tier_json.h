@@ -8,7 +8,6 @@ enum { MONEY_BYTES = 32 };
 
 /* Converts millionths to a decimal number, "0.00075", and back: 0 or -EINVAL. */
 const char *money_format(uint64_t micros, char out[MONEY_BYTES]);
-int money_parse(const char *s, uint64_t *ret);
 
 /* tiers_put takes includedMinutes, pricePerMinute (a decimal number as a string), currency and
  * hardStop. A missing one keeps its value, or is 0 for a new tier. */

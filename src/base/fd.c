@@ -131,11 +131,6 @@ int fd_set_nonblock(int fd, int on)
 	return set_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
 }
 
-int fd_set_cloexec(int fd, int on)
-{
-	return set_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
-}
-
 bool fd_is_scarce(int fd)
 {
 	struct rlimit l;

@@ -25,7 +25,6 @@ int fd_pwritev_full(int fd, struct iovec *iov, unsigned count, off_t offset);
 ssize_t fd_send(int fd, const void *data, size_t n);
 
 int fd_set_nonblock(int fd, int on);
-int fd_set_cloexec(int fd, int on);
 
 /* Whether fd is among the last descriptors that the process may have (FD_RESERVE, or a quarter of a
  * low limit). Work that can be refused then gives the descriptor back, so that work that must not

@@ -16,7 +16,8 @@ enum {
 	KEEP_COUNT = 5,
 };
 
-int dial_error(int err)
+/* What a program gets for an error of connect(2). */
+static int error_of(int err)
 {
 	switch (err) {
 	case ECONNREFUSED:
@@ -87,7 +88,7 @@ static void next_address(struct dial *d, int err)
 		if (err == 0)
 			return;
 	}
-	d->done(d->arg, -dial_error(err), 0);
+	d->done(d->arg, -error_of(err), 0);
 }
 
 static void on_connected(void *arg, uint32_t events)

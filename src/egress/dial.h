@@ -24,7 +24,4 @@ void dial_start(struct dial *d, struct loop *l, const uint32_t *addresses, unsig
 
 void dial_stop(struct dial *d);
 
-/* What a program gets for an error of connect(2). */
-int dial_error(int err);
-
 #endif

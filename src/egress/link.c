@@ -19,7 +19,8 @@ static void drop_client(struct link *k)
 	k->sent = 0;
 }
 
-void link_flush(struct link *k)
+/* Sends what the client takes now. */
+static void flush(struct link *k)
 {
 	while (k->client.added && buf_len(&k->out)) {
 		const char *line = (const char *)buf_head(&k->out);
@@ -50,7 +51,7 @@ int link_send(struct link *k, const struct buf *line)
 	int r = buf_add(&k->out, buf_head(line), buf_len(line));
 
 	if (r == 0)
-		link_flush(k);
+		flush(k);
 	return r;
 }
 
@@ -77,7 +78,7 @@ static void on_client(void *arg, uint32_t events)
 	ssize_t n;
 
 	if (events & EPOLLOUT)
-		link_flush(k);
+		flush(k);
 	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		return;
 	p = buf_reserve(&k->in, READ_BYTES);
@@ -107,7 +108,7 @@ static void on_connection(void *arg, uint32_t events)
 		return;
 	}
 	k->on_client(k->arg);
-	link_flush(k);
+	flush(k);
 }
 
 int link_init(struct link *k, struct loop *l, int listen_fd)

@@ -32,7 +32,4 @@ bool link_has_client(const struct link *k);
 /* Appends a line (with its end). 0, or -EMSGSIZE when too much waits: it is lost. */
 int link_send(struct link *k, const struct buf *line);
 
-/* Waits for nothing: sends what the client takes now. */
-void link_flush(struct link *k);
-
 #endif

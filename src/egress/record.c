@@ -14,7 +14,8 @@ uint64_t record_now_ms(void)
 	return clock_realtime_ns() / NS_PER_MS;
 }
 
-const char *record_error_name(int err)
+/* "ECONNREFUSED", for the five errors that a program may get. */
+static const char *error_name(int err)
 {
 	switch (err) {
 	case ECONNREFUSED:
@@ -71,7 +72,7 @@ static int compose(struct buf *b, const struct record *r)
 	e = e ? e : put_text(b, "name", r->name);
 	e = e ? e : put_text(b, "rule", r->rule);
 	e = e ? e : put_text(b, "reason", r->reason);
-	e = e ? e : put_text(b, "error", r->err ? record_error_name(r->err) : NULL);
+	e = e ? e : put_text(b, "error", r->err ? error_name(r->err) : NULL);
 	e = e ? e : put_text(b, "program", r->program);
 	if (e == 0 && r->method)
 		e = put_request(b, r);

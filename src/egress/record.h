@@ -35,7 +35,4 @@ uint64_t record_now_ms(void);
  * are counted (counts.h). */
 void record_send(struct context *c, const struct record *r);
 
-/* "ECONNREFUSED", for the five errors that a program may get. */
-const char *record_error_name(int err);
-
 #endif

@@ -47,7 +47,6 @@ struct resolver {
 	unsigned query_count;
 	struct known *known; /* made when needed */
 	unsigned known_next;
-	uint64_t sent;
 };
 
 struct resolver *resolver_make(struct loop *l)
@@ -57,11 +56,6 @@ struct resolver *resolver_make(struct loop *l)
 	if (r)
 		r->loop = l;
 	return r;
-}
-
-uint64_t resolver_sent(const struct resolver *r)
-{
-	return r->sent;
 }
 
 /* --- what is known --- */
@@ -157,7 +151,6 @@ static int begin_try(struct resolver_query *q)
 		e = fd_send(q->watch.fd, buf_head(&q->query), buf_len(&q->query)) < 0 ? -errno : 0;
 	if (e < 0)
 		return e;
-	r->sent++;
 	loop_start(r->loop, &q->timer, WAIT_MS);
 	return 0;
 }

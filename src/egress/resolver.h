@@ -40,7 +40,4 @@ bool resolver_ask(
 /* `done` is not called any more. */
 void resolver_cancel(struct resolver_ask *ask);
 
-/* Questions that went out, ever. */
-uint64_t resolver_sent(const struct resolver *r);
-
 #endif

@@ -143,7 +143,8 @@ int envd_call_ask(
 	return r;
 }
 
-void envd_call_hang_up(struct envd_call *c)
+/* Closes the link; the next message opens another. */
+static void hang_up(struct envd_call *c)
 {
 	agent_link_close(c->link);
 	c->link = NULL;
@@ -223,7 +224,7 @@ void envd_call_finish(struct envd_call *c)
 	c->over = true;
 	timer_close(&c->keepalive);
 	timer_close(&c->deadline);
-	envd_call_hang_up(c);
+	hang_up(c);
 }
 
 void envd_call_abort(struct envd_call *c)

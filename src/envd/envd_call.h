@@ -65,8 +65,6 @@ struct envd_call *envd_call_new(
 /* Sends a message to the agent; the first one opens the link. Returns 0, or -errno with *e. */
 int envd_call_ask(
 	struct envd_call *c, enum agent_type type, const void *message, struct envd_error *e);
-/* Closes the link; the next message opens another. */
-void envd_call_hang_up(struct envd_call *c);
 
 bool envd_call_can_send(const struct envd_call *c);
 

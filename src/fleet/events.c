@@ -34,7 +34,8 @@ static const struct {
 	[STORE_EVENT_CRASHED] = {"killed", "kill", "crash"},
 };
 
-void webhook_type(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES])
+/* "sandbox.lifecycle.killed" for the types killed, timed_out and crashed, and so on. */
+static void webhook_type(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES])
 {
 	const char *word = words[type].type ? words[type].type : store_event_type_name(type);
 
@@ -64,7 +65,9 @@ static char *print(json_t *root)
 	return text;
 }
 
-char *webhook_payload(const struct store_event *ev, const char *build_id)
+/* The record of an event (protocol section 6) as JSON, malloc'ed; NULL when out of memory. build_id
+ * is the build that the sandbox was made from, or NULL. */
+static char *webhook_payload(const struct store_event *ev, const char *build_id)
 {
 	json_t *data = ev->details_json ? json_loads(ev->details_json, 0, NULL) : NULL, *root, *ids;
 	char type[WEBHOOK_TYPE_BYTES];

@@ -18,11 +18,6 @@ void event_note(struct fleet *f, const char *id, const char *key_id, const char 
 /* Tells the deliverer that an event was queued or a webhook has changed. */
 void event_queued(struct fleet *f);
 
-/* "sandbox.lifecycle.killed" for the types killed, timed_out and crashed, and so on. */
-void webhook_type(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES]);
-/* The record of an event (protocol section 6) as JSON, malloc'ed; NULL when out of memory. build_id
- * is the build that the sandbox was made from, or NULL. */
-char *webhook_payload(const struct store_event *ev, const char *build_id);
 /* A record without an event, to try a webhook. */
 char *webhook_test_payload(uint64_t at_ns);
 

@@ -62,16 +62,6 @@ const char *instance_env_json(const struct instance *i)
 	return i->env_json;
 }
 
-const char *instance_user(const struct instance *i)
-{
-	return i->sandbox.user;
-}
-
-const char *instance_workdir(const struct instance *i)
-{
-	return i->sandbox.workdir;
-}
-
 int instance_dirfd(const struct instance *i)
 {
 	return i->sandbox.dirfd;
@@ -128,19 +118,8 @@ static bool take_out(struct instance **list, struct instance *i)
 	return false;
 }
 
-void instance_enter(struct instance *i)
-{
-	struct fleet *f = i->fleet;
-	struct instance **bucket = &f->buckets[bucket_of(i->sandbox.id)];
-
-	instance_leave(i);
-	i->state = INSTANCE_RUNNING;
-	i->next = *bucket;
-	*bucket = i;
-	f->running++;
-}
-
-void instance_leave(struct instance *i)
+/* Removes it from its table or list. */
+static void leave(struct instance *i)
 {
 	struct fleet *f = i->fleet;
 
@@ -150,11 +129,23 @@ void instance_leave(struct instance *i)
 		(void)take_out(&f->other, i); /* may be in neither */
 }
 
+void instance_enter(struct instance *i)
+{
+	struct fleet *f = i->fleet;
+	struct instance **bucket = &f->buckets[bucket_of(i->sandbox.id)];
+
+	leave(i);
+	i->state = INSTANCE_RUNNING;
+	i->next = *bucket;
+	*bucket = i;
+	f->running++;
+}
+
 void instance_set_aside(struct instance *i, enum instance_state state)
 {
 	struct fleet *f = i->fleet;
 
-	instance_leave(i);
+	leave(i);
 	i->state = state;
 	i->next = f->other;
 	f->other = i;
@@ -205,7 +196,7 @@ static void on_death_closed(uv_handle_t *h)
 
 void instance_free(struct instance *i)
 {
-	instance_leave(i);
+	leave(i);
 	if (i->promised.cpus)
 		quota_release(&i->fleet->quota, &i->promised);
 	agent_link_close(i->link);

@@ -51,9 +51,6 @@ const char *instance_traffic_token(const struct instance *i); /* NULL: ports are
 const char *instance_network_json(const struct instance *i);
 /* The environment given at creation as a JSON object of strings, or NULL. The agent has it too. */
 const char *instance_env_json(const struct instance *i);
-/* Default user and working directory ("": the home directory) of the template. */
-const char *instance_user(const struct instance *i);
-const char *instance_workdir(const struct instance *i);
 int instance_dirfd(const struct instance *i); /* borrowed */
 
 /* Opens a new connection to its agent (agent_link.h). The caller must close the link. When the
@@ -156,8 +153,6 @@ struct instance_waiter {
 struct instance *instance_new(struct fleet *f);
 /* Enters it into the table of running instances. */
 void instance_enter(struct instance *i);
-/* Removes it from its table or list. */
-void instance_leave(struct instance *i);
 /* Enters it into the list of instances that are not running. */
 void instance_set_aside(struct instance *i, enum instance_state state);
 /* Frees an instance whose handles are closed. A living microVM is released, not ended. */

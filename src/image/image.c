@@ -126,14 +126,3 @@ int image_save(int dirfd, const struct image *m, struct error *e)
 			"cannot write image.json");
 	return 0;
 }
-
-int image_open_rootfs(const struct home *h, const struct image *m, struct error *e)
-{
-	_cleanup_free_ char *path = str_printf("%s/%s", m->name, file_names[m->kind]);
-	int fd = path ? openat(h->area_fd[HOME_IMAGES], path, O_RDONLY | O_CLOEXEC) : -1;
-
-	if (fd < 0)
-		return error_set_errno(e, ERROR_BAD_IMAGE, errno,
-			"image '%s' is damaged (build it again)", m->name);
-	return fd;
-}

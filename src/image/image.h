@@ -28,7 +28,4 @@ int image_load(const struct home *h, const char *name, struct image *ret, struct
 int image_save(int dirfd, const struct image *m, struct error *e);
 void image_done(struct image *m);
 
-/* Opens the file of the root file system read-only. Returns a descriptor or -errno. */
-int image_open_rootfs(const struct home *h, const struct image *m, struct error *e);
-
 #endif

@@ -19,7 +19,8 @@
 
 enum { LOCK_TRIES = 50, LOCK_PAUSE_NS = 10000000 };
 
-bool workdir_is_finished_name(const char *name)
+/* Not ".", and no temporary name. */
+static bool is_finished_name(const char *name)
 {
 	return str_is_name(name);
 }
@@ -271,7 +272,7 @@ int workdir_list(int area_fd, char ***ret)
 	if (!list)
 		r = -ENOMEM;
 	while (r == 0 && (de = readdir(d)))
-		if (workdir_is_finished_name(de->d_name))
+		if (is_finished_name(de->d_name))
 			r = list_add(&list, &n, de->d_name);
 	(void)closedir(d); /* read-only */
 	if (r < 0) {

@@ -47,9 +47,6 @@ int workdir_remove(int area_fd, const char *name);
  * removal in progress. ERROR_NOT_FOUND (-ENOENT) when it was removed. what: as above. */
 int workdir_hold(int fd, const char *what, struct error *e);
 
-/* True for names of finished directories, as opposed to "." and temporary names. */
-bool workdir_is_finished_name(const char *name);
-
 /* Lists the finished directories by name, sorted: a malloc'ed NULL-terminated list. */
 int workdir_list(int area_fd, char ***ret);
 void workdir_list_free(char **names); /* NULL is fine */

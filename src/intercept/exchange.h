@@ -122,7 +122,7 @@ const char *exchange_reason(const struct exchange *x); /* of FAILED */
  * connection. */
 void exchange_fail_server(struct exchange *x, const char *reason);
 
-/* Bytes of memory that the exchange holds, about. */
+/* Bytes of memory that the exchange holds, about; for tests. */
 size_t exchange_memory(const struct exchange *x);
 
 #endif

@@ -27,7 +27,7 @@ int launcher_make(const char *path, enum jail_place place, struct launcher **ret
 void launcher_free(struct launcher *l);
 
 enum jail_kind launcher_kind(struct launcher *l);
-pid_t launcher_pid(struct launcher *l);
+pid_t launcher_pid(struct launcher *l); /* for tests */
 
 struct launcher_start {
 	/* Everything is borrowed. The program is a static one: the jail has no libraries. Its user

@@ -29,7 +29,7 @@ int secret_check_value(const char *value, size_t n, struct error *e)
 	return 0;
 }
 
-int secret_check_metadata(const json_t *metadata, struct error *e)
+static int check_metadata(const json_t *metadata, struct error *e)
 {
 	size_t bytes = 0, one;
 	const char *key;
@@ -112,7 +112,7 @@ static int check(const struct secret_words *w, struct error *e)
 {
 	int r = secret_check_value(w->value, w->value_bytes, e);
 
-	return r < 0 ? r : secret_check_metadata(w->metadata, e);
+	return r < 0 ? r : check_metadata(w->metadata, e);
 }
 
 int secret_create(struct fleet *f, const char *key_id, const struct secret_words *w,

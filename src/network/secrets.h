@@ -32,7 +32,6 @@ struct secret_words {
 
 /* ERROR_USAGE; the message names the member and never holds a value. */
 int secret_check_value(const char *value, size_t n, struct error *e);
-int secret_check_metadata(const json_t *metadata, struct error *e);
 
 /* Writes the name in lower case, for look-ups too. ERROR_USAGE: it is none. */
 int secret_take_name(const char *name, char ret[STORE_SECRET_NAME_MAX + 1], struct error *e);

@@ -65,14 +65,3 @@ void oci_hash_free(struct oci_hash *h)
 	EVP_MD_CTX_free(h->context);
 	free(h);
 }
-
-int oci_digest_of(const void *data, size_t n, char out[OCI_DIGEST_MAX])
-{
-	struct oci_hash *h = oci_hash_new();
-	int r = h ? oci_hash_add(h, data, n) : -ENOMEM;
-
-	if (r == 0)
-		r = oci_hash_end(h, out);
-	oci_hash_free(h);
-	return r;
-}

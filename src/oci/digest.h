@@ -17,10 +17,7 @@ bool oci_digest_valid(const char *text);
 /* The hexadecimal part of a valid digest. */
 const char *oci_digest_hex(const char *digest);
 
-/* The digest of some bytes: 0 or -ENOMEM. */
-int oci_digest_of(const void *data, size_t n, char out[OCI_DIGEST_MAX]);
-
-/* The same for bytes that come in pieces. */
+/* Digests bytes that come in pieces. */
 struct oci_hash;
 struct oci_hash *oci_hash_new(void); /* NULL: out of memory */
 int oci_hash_add(struct oci_hash *h, const void *data, size_t n);

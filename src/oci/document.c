@@ -33,7 +33,7 @@ static const struct {
 	{"application/vnd.docker.distribution.manifest.v1+prettyjws", OCI_MEDIA_OLD},
 };
 
-enum oci_media oci_media_of(const char *type)
+static enum oci_media media_of(const char *type)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(media); i++)
 		if (strcmp(media[i].type, type) == 0)
@@ -155,7 +155,7 @@ static int take_descriptor(
 		return bad(e, what, "platform");
 	if (!take_text(notes, name, d->name, sizeof(d->name)))
 		return bad(e, what, name);
-	d->media = oci_media_of(d->media_type);
+	d->media = media_of(d->media_type);
 	return 0;
 }
 
@@ -190,7 +190,7 @@ enum oci_media oci_document_kind(const void *text, size_t n, struct error *e)
 	if (!o || !take_text(o, "mediaType", type, sizeof(type)))
 		return OCI_MEDIA_OTHER;
 	if (*type)
-		return oci_media_of(type);
+		return media_of(type);
 	if (json_object_get(o, "fsLayers"))
 		return OCI_MEDIA_OLD;
 	if (json_object_get(o, "manifests"))
@@ -412,7 +412,7 @@ int oci_saved_parse(const void *text, size_t n, struct oci_saved_list *ret, stru
 
 /* --- the ends --- */
 
-void oci_strings_done(struct oci_strings *s)
+static void strings_done(struct oci_strings *s)
 {
 	for (size_t i = 0; i < s->count; i++)
 		free(s->items[i]);
@@ -435,10 +435,10 @@ void oci_manifest_done(struct oci_manifest *m)
 
 void oci_config_done(struct oci_config *c)
 {
-	oci_strings_done(&c->env);
-	oci_strings_done(&c->entrypoint);
-	oci_strings_done(&c->command);
-	oci_strings_done(&c->diff_ids);
+	strings_done(&c->env);
+	strings_done(&c->entrypoint);
+	strings_done(&c->command);
+	strings_done(&c->diff_ids);
 	free(c->user);
 	free(c->workdir);
 	c->user = c->workdir = NULL;
@@ -448,8 +448,8 @@ void oci_saved_list_done(struct oci_saved_list *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		free(l->items[i].config);
-		oci_strings_done(&l->items[i].layers);
-		oci_strings_done(&l->items[i].tags);
+		strings_done(&l->items[i].layers);
+		strings_done(&l->items[i].tags);
 	}
 	free(l->items);
 	*l = (struct oci_saved_list){0};

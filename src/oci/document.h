@@ -79,8 +79,6 @@ struct oci_saved_list {
 	size_t count;
 };
 
-enum oci_media oci_media_of(const char *type);
-
 /* What a document is: by its mediaType, or by its fields where it says none. */
 enum oci_media oci_document_kind(const void *text, size_t n, struct error *e);
 
@@ -94,7 +92,6 @@ int oci_config_parse(
 
 int oci_saved_parse(const void *text, size_t n, struct oci_saved_list *ret, struct error *e);
 
-void oci_strings_done(struct oci_strings *s);
 void oci_index_done(struct oci_index *x);
 void oci_manifest_done(struct oci_manifest *m);
 void oci_config_done(struct oci_config *c);

@@ -114,7 +114,7 @@ static bool is_repository(const char *s)
 	}
 }
 
-bool oci_tag_valid(const char *text)
+static bool tag_valid(const char *text)
 {
 	size_t n = strspn(text, ALNUM "_.-");
 
@@ -150,7 +150,7 @@ static int take_version(char *name, const char *text, struct oci_reference *r, s
 	colon = strrchr(name, ':');
 	if (colon && !strchr(colon, '/')) {
 		*colon = '\0';
-		if (!oci_tag_valid(colon + 1))
+		if (!tag_valid(colon + 1))
 			return bad(e, text, "a tag has 1 to 128 of a-z A-Z 0-9 _ . -");
 		memcpy(r->tag, colon + 1, strlen(colon + 1) + 1);
 	}
@@ -210,10 +210,4 @@ int oci_reference_parse(
 const char *oci_reference_version(const struct oci_reference *r)
 {
 	return *r->digest ? r->digest : r->tag;
-}
-
-void oci_reference_print(const struct oci_reference *r, char out[OCI_REFERENCE_MAX])
-{
-	(void)snprintf(out, OCI_REFERENCE_MAX, "%s/%s%s%s%s%s", r->registry, r->repository,
-		*r->tag ? ":" : "", r->tag, *r->digest ? "@" : "", r->digest); /* fits */
 }

@@ -33,13 +33,7 @@ int oci_reference_parse(
 /* What to ask a registry for: the digest, or else the tag. */
 const char *oci_reference_version(const struct oci_reference *r);
 
-/* The whole name, for people. */
-void oci_reference_print(const struct oci_reference *r, char out[OCI_REFERENCE_MAX]);
-
 /* Whether text can be a registry: a host name or an address, and perhaps a port. */
 bool oci_registry_valid(const char *text);
-
-/* Whether text can be a tag. */
-bool oci_tag_valid(const char *text);
 
 #endif

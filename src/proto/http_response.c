@@ -43,6 +43,63 @@ static const char *date_now(void)
 	return text;
 }
 
+/* "" when unknown. */
+static const char *reason_of(unsigned status)
+{
+	static const struct {
+		unsigned status;
+		const char *reason;
+	} table[] = {
+		{100, "Continue"},
+		{101, "Switching Protocols"},
+		{103, "Early Hints"},
+		{200, "OK"},
+		{201, "Created"},
+		{202, "Accepted"},
+		{204, "No Content"},
+		{206, "Partial Content"},
+		{301, "Moved Permanently"},
+		{302, "Found"},
+		{303, "See Other"},
+		{304, "Not Modified"},
+		{307, "Temporary Redirect"},
+		{308, "Permanent Redirect"},
+		{400, "Bad Request"},
+		{401, "Unauthorized"},
+		{403, "Forbidden"},
+		{404, "Not Found"},
+		{405, "Method Not Allowed"},
+		{406, "Not Acceptable"},
+		{408, "Request Timeout"},
+		{409, "Conflict"},
+		{411, "Length Required"},
+		{412, "Precondition Failed"},
+		{413, "Content Too Large"},
+		{414, "URI Too Long"},
+		{415, "Unsupported Media Type"},
+		{416, "Range Not Satisfiable"},
+		{417, "Expectation Failed"},
+		{421, "Misdirected Request"},
+		{422, "Unprocessable Content"},
+		{426, "Upgrade Required"},
+		{429, "Too Many Requests"},
+		{431, "Request Header Fields Too Large"},
+		{499, "Client Closed Request"},
+		{500, "Internal Server Error"},
+		{501, "Not Implemented"},
+		{502, "Bad Gateway"},
+		{503, "Service Unavailable"},
+		{504, "Gateway Timeout"},
+		{505, "HTTP Version Not Supported"},
+		{507, "Insufficient Storage"},
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (table[i].status == status)
+			return table[i].reason;
+	return "";
+}
+
 struct http_writer http_writer_status_line(struct buf *out, unsigned status)
 {
 	struct http_writer w = {.out = out, .mark = buf_len(out)};
@@ -52,7 +109,7 @@ struct http_writer http_writer_status_line(struct buf *out, unsigned status)
 		refuse(&w);
 	(void)snprintf(line, sizeof(line), "HTTP/1.1 %03u ", status % 1000);
 	put_str(&w, line);
-	put_str(&w, http_status_reason(status));
+	put_str(&w, reason_of(status));
 	put_str(&w, "\r\n");
 	return w;
 }
@@ -294,63 +351,7 @@ int http_chunk_end(struct buf *out, size_t mark)
 	return r;
 }
 
-/* ---- dates and reasons ---- */
-
-const char *http_status_reason(unsigned status)
-{
-	static const struct {
-		unsigned status;
-		const char *reason;
-	} table[] = {
-		{100, "Continue"},
-		{101, "Switching Protocols"},
-		{103, "Early Hints"},
-		{200, "OK"},
-		{201, "Created"},
-		{202, "Accepted"},
-		{204, "No Content"},
-		{206, "Partial Content"},
-		{301, "Moved Permanently"},
-		{302, "Found"},
-		{303, "See Other"},
-		{304, "Not Modified"},
-		{307, "Temporary Redirect"},
-		{308, "Permanent Redirect"},
-		{400, "Bad Request"},
-		{401, "Unauthorized"},
-		{403, "Forbidden"},
-		{404, "Not Found"},
-		{405, "Method Not Allowed"},
-		{406, "Not Acceptable"},
-		{408, "Request Timeout"},
-		{409, "Conflict"},
-		{411, "Length Required"},
-		{412, "Precondition Failed"},
-		{413, "Content Too Large"},
-		{414, "URI Too Long"},
-		{415, "Unsupported Media Type"},
-		{416, "Range Not Satisfiable"},
-		{417, "Expectation Failed"},
-		{421, "Misdirected Request"},
-		{422, "Unprocessable Content"},
-		{426, "Upgrade Required"},
-		{429, "Too Many Requests"},
-		{431, "Request Header Fields Too Large"},
-		{499, "Client Closed Request"},
-		{500, "Internal Server Error"},
-		{501, "Not Implemented"},
-		{502, "Bad Gateway"},
-		{503, "Service Unavailable"},
-		{504, "Gateway Timeout"},
-		{505, "HTTP Version Not Supported"},
-		{507, "Insufficient Storage"},
-	};
-
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-		if (table[i].status == status)
-			return table[i].reason;
-	return "";
-}
+/* ---- dates ---- */
 
 static const char day_names[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
 static const char month_names[12][4] = {

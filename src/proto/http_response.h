@@ -82,9 +82,7 @@ int http_chunk_last(struct buf *out);
 int http_chunk_begin(struct buf *out, size_t *ret_mark);
 int http_chunk_end(struct buf *out, size_t mark);
 
-/* ---- dates and reasons ---- */
-
-const char *http_status_reason(unsigned status); /* "" when unknown */
+/* ---- dates ---- */
 
 enum { HTTP_DATE_BYTES = 30 };
 void http_date_format(time_t t, char out[HTTP_DATE_BYTES]); /* "Sun, 06 Nov 1994 08:49:37 GMT" */

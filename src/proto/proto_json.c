@@ -38,7 +38,8 @@ static bool to_snake(const char *name, char out[SNAKE_MAX])
 	return changed;
 }
 
-json_t *proto_json_get(const json_t *o, const char *name)
+/* The field, or NULL when it is absent or null. */
+static json_t *get(const json_t *o, const char *name)
 {
 	char snake[SNAKE_MAX];
 	json_t *v = json_object_get(o, name);
@@ -50,7 +51,7 @@ json_t *proto_json_get(const json_t *o, const char *name)
 
 int proto_json_string(const json_t *o, const char *name, const char **ret)
 {
-	json_t *v = proto_json_get(o, name);
+	json_t *v = get(o, name);
 
 	if (!v)
 		return 0;
@@ -62,7 +63,7 @@ int proto_json_string(const json_t *o, const char *name, const char **ret)
 
 int proto_json_bool(const json_t *o, const char *name, bool *ret)
 {
-	json_t *v = proto_json_get(o, name);
+	json_t *v = get(o, name);
 
 	if (!v)
 		return 0;
@@ -74,7 +75,7 @@ int proto_json_bool(const json_t *o, const char *name, bool *ret)
 
 int proto_json_object(const json_t *o, const char *name, json_t **ret)
 {
-	json_t *v = proto_json_get(o, name);
+	json_t *v = get(o, name);
 
 	if (!v)
 		return 0;
@@ -86,7 +87,7 @@ int proto_json_object(const json_t *o, const char *name, json_t **ret)
 
 int proto_json_array(const json_t *o, const char *name, json_t **ret)
 {
-	json_t *v = proto_json_get(o, name);
+	json_t *v = get(o, name);
 
 	if (!v)
 		return 0;
@@ -132,7 +133,7 @@ static int integer_of(const json_t *v, int64_t *ret)
 
 static int get_integer(const json_t *o, const char *name, int64_t min, int64_t max, int64_t *ret)
 {
-	json_t *v = proto_json_get(o, name);
+	json_t *v = get(o, name);
 	int64_t i;
 	int r;
 
@@ -162,19 +163,9 @@ int proto_json_u32(const json_t *o, const char *name, uint32_t *ret)
 	return r;
 }
 
-int proto_json_i32(const json_t *o, const char *name, int32_t *ret)
-{
-	int64_t v;
-	int r = get_integer(o, name, INT32_MIN, INT32_MAX, &v);
-
-	if (r > 0)
-		*ret = (int32_t)v;
-	return r;
-}
-
 int proto_json_bytes(const json_t *o, const char *name, struct buf *out)
 {
-	json_t *v = proto_json_get(o, name);
+	json_t *v = get(o, name);
 	int r;
 
 	if (!v)
@@ -185,20 +176,10 @@ int proto_json_bytes(const json_t *o, const char *name, struct buf *out)
 	return r ? r : 1;
 }
 
-int proto_json_timestamp(const json_t *o, const char *name, struct timestamp *ret)
-{
-	const char *s;
-	int r = proto_json_string(o, name, &s);
-
-	if (r <= 0)
-		return r;
-	return timestamp_parse(s, ret) < 0 ? -EINVAL : 1;
-}
-
 int proto_json_enum(
 	const json_t *o, const char *name, const struct proto_json_enum *table, int *ret)
 {
-	json_t *v = proto_json_get(o, name);
+	json_t *v = get(o, name);
 	int64_t number;
 	int r;
 
@@ -224,21 +205,6 @@ const char *proto_json_enum_name(const struct proto_json_enum *table, int value)
 		if (table->value == value)
 			return table->name;
 	return NULL;
-}
-
-json_t *proto_json_from_i64(int64_t v)
-{
-	char text[24];
-
-	(void)snprintf(text, sizeof(text), "%" PRId64, v);
-	return json_string_nocheck(text);
-}
-
-json_t *proto_json_from_timestamp(struct timestamp t)
-{
-	char text[TIMESTAMP_BYTES];
-
-	return json_string_nocheck(timestamp_format(t, text));
 }
 
 static int dump_piece(const char *piece, size_t n, void *data)

@@ -20,9 +20,6 @@
  * why. */
 json_t *proto_json_parse(const void *data, size_t n, const char **ret_reason);
 
-/* The field, or NULL when it is absent or null. */
-json_t *proto_json_get(const json_t *o, const char *name);
-
 int proto_json_string(const json_t *o, const char *name, const char **ret);
 int proto_json_bool(const json_t *o, const char *name, bool *ret);
 int proto_json_object(const json_t *o, const char *name, json_t **ret); /* borrowed */
@@ -30,14 +27,11 @@ int proto_json_array(const json_t *o, const char *name, json_t **ret);	/* borrow
 
 /* Numbers may be JSON numbers (integral) or decimal strings. */
 int proto_json_u32(const json_t *o, const char *name, uint32_t *ret);
-int proto_json_i32(const json_t *o, const char *name, int32_t *ret);
 int proto_json_i64(const json_t *o, const char *name, int64_t *ret);
 
 /* Appends decoded base64, of either alphabet, to out. Also -EMSGSIZE and -ENOMEM from the
  * buffer. */
 int proto_json_bytes(const json_t *o, const char *name, struct buf *out);
-
-int proto_json_timestamp(const json_t *o, const char *name, struct timestamp *ret);
 
 struct proto_json_enum {
 	const char *name; /* NULL ends the table */
@@ -48,10 +42,6 @@ struct proto_json_enum {
 int proto_json_enum(
 	const json_t *o, const char *name, const struct proto_json_enum *table, int *ret);
 const char *proto_json_enum_name(const struct proto_json_enum *table, int value); /* or NULL */
-
-/* Writes the value as proto3 writes an int64: as a decimal string. NULL when out of memory. */
-json_t *proto_json_from_i64(int64_t v);
-json_t *proto_json_from_timestamp(struct timestamp t);
 
 /* Appends the tree, serialised compactly: 0, -EMSGSIZE, -ENOMEM; the buffer is unchanged on
  * failure. */

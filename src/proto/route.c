@@ -194,12 +194,6 @@ bool route_is_uuid(const char *s)
 	return s[36] == '\0';
 }
 
-bool route_is_api_key(const char *s)
-{
-	return strncmp(s, "e2b_", 4) == 0 && strspn(s + 4, "0123456789abcdef") == 40 &&
-	       s[44] == '\0';
-}
-
 const char *route_surface(const struct route *r)
 {
 	if (r->kind == ROUTE_API || r->kind == ROUTE_BAD)

@@ -55,7 +55,6 @@ struct template_ref {
 /* 0, or -EINVAL with *ret_reason saying what is wrong. */
 int template_ref_parse(const char *s, struct template_ref *ret, const char **ret_reason);
 
-bool route_is_uuid(const char *s);    /* 8-4-4-4-12 hexadecimal, either case */
-bool route_is_api_key(const char *s); /* e2b_ and lower-case hexadecimal, 40 digits */
+bool route_is_uuid(const char *s); /* 8-4-4-4-12 hexadecimal, either case */
 
 #endif

@@ -97,12 +97,11 @@ short agent_poll_events(
 	const struct agent_conn *c); /* POLLIN, and POLLOUT when it wants to write */
 int agent_flush(struct agent_conn *c, struct error *e); /* 1: all written; 0: would block */
 
-/* --- for owners of their own I/O --- */
-
+/* Without a descriptor: for owners of their own I/O, and for tests. */
 int agent_feed(struct agent_conn *c, const void *data, size_t n); /* -EMSGSIZE: call next_event */
 void agent_feed_eof(struct agent_conn *c);
 size_t agent_output(const struct agent_conn *c, const uint8_t **ret); /* bytes to send */
-void agent_output_done(struct agent_conn *c, size_t n);
+void agent_output_done(struct agent_conn *c, size_t n); /* they were sent; for tests */
 
 /* --- requests, queued --- */
 
@@ -140,7 +139,6 @@ ssize_t agent_send_stdin(struct agent_conn *c, const void *data, size_t n);
 int agent_send_stdin_eof(struct agent_conn *c);
 int agent_send_signal(struct agent_conn *c, int signo, unsigned flags);
 int agent_send_resize(struct agent_conn *c, unsigned cols, unsigned rows);
-int agent_send_stop(struct agent_conn *c); /* the process goes on; END comes back */
 
 /* Queues at most n bytes as DATA of a file, after AGENT_WRITE. Returns how many; 0: flush first. */
 ssize_t agent_send_data(struct agent_conn *c, const void *data, size_t n);

@@ -100,11 +100,6 @@ int agent_send_resize(struct agent_conn *c, unsigned cols, unsigned rows)
 	return agent_resize_encode(&c->out, &m);
 }
 
-int agent_send_stop(struct agent_conn *c)
-{
-	return agent_add_raw(&c->out, AGENT_STOP, NULL, 0);
-}
-
 ssize_t agent_send_data(struct agent_conn *c, const void *data, size_t n)
 {
 	size_t queued = buf_len(&c->out), room = 4 * AGENT_PAYLOAD_MAX;

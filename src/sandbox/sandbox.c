@@ -467,20 +467,3 @@ uint64_t sandbox_deadline_ns(const struct sandbox *s)
 		return s->retry_ns;
 	return !s->probed && probe < s->ready_deadline_ns ? probe : s->ready_deadline_ns;
 }
-
-int sandbox_wait_ready(struct sandbox *s, struct error *e)
-{
-	while (!s->ready) {
-		struct pollfd fds[SANDBOX_POLL_FDS];
-		struct agent_event ev;
-		int r = sandbox_next_event(s, &ev, e);
-
-		if (r < 0)
-			return r;
-		if (s->ready || r > 0)
-			continue; /* before readiness no event is the caller's */
-		sandbox_poll(s, false, fds);
-		(void)poll(fds, SANDBOX_POLL_FDS, clock_ms_until(sandbox_deadline_ns(s), INT_MAX));
-	}
-	return 0;
-}

@@ -3,10 +3,9 @@
  *
  *	sandbox_create()	starts the microVM's process, opens the agent's connection and
  *				queues HELLO and IDENTITY on it
- *	sandbox_wait_ready()	returns when the guest has its identity and the right time;
- *				requests may then be queued
- *	sandbox_next_event()	for a poll loop over sandbox_poll(); also brings a sandbox to
- *				readiness
+ *	sandbox_next_event()	for a poll loop over sandbox_poll(). Brings the sandbox to readiness
+ *				first: the guest has its identity and the right time, and
+ *				requests may be queued
  *	sandbox_destroy()	leaves nothing: no process, directory or disk delta
  *
  * A microVM that ends, panics, never answers or runs on too slow a host is an error of
@@ -45,9 +44,6 @@ struct agent_conn *sandbox_agent(struct sandbox *s);
 bool sandbox_is_ready(const struct sandbox *s);
 /* Time from the call of sandbox_create to readiness, 0 before. */
 uint64_t sandbox_ready_ns(const struct sandbox *s);
-
-/* Blocks until the sandbox is ready or cannot become so. */
-int sandbox_wait_ready(struct sandbox *s, struct error *e);
 
 /* Returns 1 with an event of the agent for the caller, 0: nothing for now, -errno: the sandbox has
  * ended or is unusable, and e says why. What an event points to is valid until the next call on the

@@ -453,28 +453,6 @@ void sandbox_list_free(struct sandbox_record *records, size_t count)
 	free(records);
 }
 
-int sandbox_find(const struct sandbox_dirs *d, const char *prefix, char ret_id[SANDBOX_ID_BYTES],
-	struct error *e)
-{
-	struct sandbox_record *list = NULL;
-	size_t count = 0, found = 0;
-	int r = sandbox_list(d, &list, &count, e);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; *prefix && i < count; i++)
-		if (str_starts_with(list[i].id, prefix) && found++ == 0)
-			memcpy(ret_id, list[i].id, SANDBOX_ID_BYTES);
-	sandbox_list_free(list, count);
-	if (found == 0)
-		return error_set(
-			e, ERROR_NOT_FOUND, ENOENT, "no sandbox %s: see mayfly ps", prefix);
-	if (found > 1)
-		return error_set(e, ERROR_USAGE, EINVAL,
-			"%zu sandboxes begin with %s: give more of the id", found, prefix);
-	return 0;
-}
-
 /* --- ending --- */
 
 static void sleep_ms(long ms)

@@ -89,11 +89,6 @@ int sandbox_list(const struct sandbox_dirs *d, struct sandbox_record **ret, size
 	struct error *e);
 void sandbox_list_free(struct sandbox_record *records, size_t count);
 
-/* Finds the one running sandbox whose id begins with `prefix`. ERROR_NOT_FOUND; ERROR_USAGE when
- * there are several. */
-int sandbox_find(const struct sandbox_dirs *d, const char *prefix, char ret_id[SANDBOX_ID_BYTES],
-	struct error *e);
-
 /* Opens a sandbox's directory; ERROR_NOT_FOUND. */
 int sandbox_open_dir(const struct sandbox_dirs *d, const char *id, struct error *e);
 

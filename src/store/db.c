@@ -90,14 +90,15 @@ int db_connect(const char *path, sqlite3 **ret, struct error *e)
 	return 0;
 }
 
-int db_error(struct store *s, struct error *e)
+/* Turns the connection's last failure into -errno, and fills e. */
+static int failure(struct store *s, struct error *e)
 {
 	return connection_error(s->db, s->path, e);
 }
 
 int db_exec(struct store *s, const char *sql, struct error *e)
 {
-	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_error(s, e);
+	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : failure(s, e);
 }
 
 int db_check_space(struct store *s, struct error *e)
@@ -182,12 +183,12 @@ int query_step(struct query *q, struct error *e)
 		return error_set(e, ERROR_INTERNAL, ECANCELED,
 			"an earlier error undid this batch of changes to the database");
 	if (!q->stmt || q->failed_bind)
-		return db_error(s, e);
+		return failure(s, e);
 	q->column = 0;
 	rc = sqlite3_step(q->stmt);
 	if (rc == SQLITE_ROW)
 		return 1;
-	return rc == SQLITE_DONE ? 0 : db_error(s, e);
+	return rc == SQLITE_DONE ? 0 : failure(s, e);
 }
 
 int query_run(struct query *q, unsigned *ret_changes, struct error *e)

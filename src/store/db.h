@@ -55,7 +55,6 @@ enum stmt {
 	STMT_SANDBOX_GARBAGE,
 	STMT_SANDBOX_COUNT,
 	STMT_SANDBOX_COUNT_ALL,
-	STMT_SANDBOX_COUNT_TEMPLATE,
 	STMT_SANDBOX_NEXT_END,
 	STMT_SANDBOX_EXPIRED,
 	STMT_EVENT_INSERT,
@@ -166,8 +165,6 @@ struct store {
 int db_connect(const char *path, sqlite3 **ret, struct error *e);
 /* Runs SQL that is known at compile time and returns nothing. */
 int db_exec(struct store *s, const char *sql, struct error *e);
-/* Turns the connection's last failure into -errno, and fills e. */
-int db_error(struct store *s, struct error *e);
 /* -ENOSPC while the disk is full. Call it before adding rows, so that the rest of the reserve
  * serves updates and deletions. */
 int db_check_space(struct store *s, struct error *e);

@@ -191,18 +191,6 @@ void store_watch_commits(struct store *s, void (*done)(void *arg, uint64_t ns), 
 	checkpointer_watch(s->checkpointer, done, arg);
 }
 
-void store_get_stats(struct store *s, struct store_stats *ret)
-{
-	struct stat st;
-
-	*ret = (struct store_stats){.disk_full = checkpointer_disk_full(s->checkpointer)};
-	if (stat(s->path, &st) == 0)
-		ret->file_bytes = (uint64_t)st.st_size;
-	if (fstat(s->wal_fd, &st) == 0)
-		ret->wal_bytes = (uint64_t)st.st_size;
-	(void)schema_version(s, &ret->schema_version, NULL); /* stays 0 if it cannot be read */
-}
-
 int store_maintain(struct store *s, uint64_t now_ns, const struct store_retention *r,
 	bool *ret_more, struct error *e)
 {

@@ -330,16 +330,6 @@ int store_sandbox_delete(struct store *s, const char *id, struct error *e)
 	return r < 0 ? r : txn_commit(&t, state == STORE_PAUSED, e);
 }
 
-int store_sandbox_count_template(
-	struct store *s, const char *template_id, uint64_t *ret, struct error *e)
-{
-	struct query q = db_query(s, STMT_SANDBOX_COUNT_TEMPLATE,
-		"SELECT count(*) FROM sandboxes WHERE template_id = ?");
-
-	query_text(&q, template_id);
-	return query_number(&q, ret, e);
-}
-
 /* Binds the states of the mask for "state IN (?, ?, ?, ?, ?)". Unused marks get a value that no row
  * has. */
 static void bind_states(struct query *q, uint32_t states)

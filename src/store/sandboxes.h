@@ -164,9 +164,6 @@ int store_sandbox_each(struct store *s, int (*each)(void *arg, const struct stor
 /* Counts the sandboxes in any of the states; key_id NULL: of all keys. */
 int store_sandbox_count(
 	struct store *s, const char *key_id, uint32_t states, uint64_t *ret, struct error *e);
-/* Counts the sandboxes, in any state, that were made from the template. */
-int store_sandbox_count_template(
-	struct store *s, const char *template_id, uint64_t *ret, struct error *e);
 
 /* The earliest deadline of a running sandbox, or STORE_NEVER_NS. */
 int store_sandbox_next_end(struct store *s, uint64_t *ret_ns, struct error *e);

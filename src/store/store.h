@@ -100,11 +100,4 @@ int store_backup(struct store *s, const char *path, struct error *e);
  * call is not included. */
 void store_watch_commits(struct store *s, void (*done)(void *arg, uint64_t ns), void *arg);
 
-struct store_stats {
-	uint64_t file_bytes, wal_bytes;
-	uint32_t schema_version;
-	bool disk_full; /* new rows are refused until there is space again */
-};
-void store_get_stats(struct store *s, struct store_stats *ret);
-
 #endif

@@ -262,19 +262,6 @@ int store_usage_record(struct store *s, const char *sandbox_id, const char *key_
 	return r < 0 ? r : txn_commit(&t, false, e);
 }
 
-int store_usage_sandbox(
-	struct store *s, const char *sandbox_id, struct store_counters *ret, struct error *e)
-{
-	struct account a = {0};
-	int r = read_account(s, sandbox_id, &a, e);
-
-	if (r == -ENOENT)
-		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no usage of such a sandbox");
-	if (r == 0)
-		*ret = a.total;
-	return r;
-}
-
 int store_usage_of_run(struct store *s, const char *sandbox_id, uint64_t run,
 	struct store_counters *ret, struct error *e)
 {

@@ -46,10 +46,6 @@ struct store_sandbox_usage {
 	struct store_counters total; /* over all runs */
 };
 
-/* The total of one sandbox, which may be gone. */
-int store_usage_sandbox(
-	struct store *s, const char *sandbox_id, struct store_counters *ret, struct error *e);
-
 /* Lists sandboxes with a report at from_ns or later, of one key or (NULL) of all. Latest report
  * first, at most limit. */
 int store_usage_sandboxes(struct store *s, const char *key_id, uint64_t from_ns, uint32_t limit,

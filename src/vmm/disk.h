@@ -58,13 +58,13 @@ void disk_close(struct disk *d); /* NULL is fine; does not flush */
 
 uint64_t disk_bytes(const struct disk *d);
 bool disk_is_read_only(const struct disk *d);
-uint64_t disk_delta_bytes(
-	const struct disk *d); /* bytes of the blocks in the top delta; scans its map */
 struct disk_stats disk_stats(const struct disk *d);
+/* Bytes of the blocks in the top delta, by a scan of its map; for tests. */
+uint64_t disk_delta_bytes(const struct disk *d);
 
 /* The request must be whole sectors within the capacity, which is checked. Returns 0, -EINVAL,
  * -EROFS, -ENOSPC or -EIO. The memory may change during the call. */
-int disk_read(struct disk *d, uint64_t offset, void *out, uint32_t n);
+int disk_read(struct disk *d, uint64_t offset, void *out, uint32_t n); /* for tests */
 int disk_write(struct disk *d, uint64_t offset, const void *data, uint32_t n);
 int disk_readv(struct disk *d, uint64_t offset, const struct iovec *iov, unsigned count);
 int disk_writev(struct disk *d, uint64_t offset, const struct iovec *iov, unsigned count);

@@ -81,16 +81,6 @@ void *guest_memory_ptr(const struct guest_memory *m, gpa_t addr, uint64_t n)
 	return NULL;
 }
 
-int guest_memory_read(const struct guest_memory *m, gpa_t addr, void *out, size_t n)
-{
-	const void *p = guest_memory_ptr(m, addr, n);
-
-	if (!p)
-		return -EFAULT;
-	memcpy(out, p, n);
-	return 0;
-}
-
 int guest_memory_write(const struct guest_memory *m, gpa_t addr, const void *data, size_t n)
 {
 	void *p = guest_memory_ptr(m, addr, n);

@@ -50,8 +50,7 @@ void guest_memory_done(struct guest_memory *m);
  * be 0. */
 void *guest_memory_ptr(const struct guest_memory *m, gpa_t addr, uint64_t n);
 
-/* Copy n bytes. Return 0, or -EFAULT if nothing was copied. */
-int guest_memory_read(const struct guest_memory *m, gpa_t addr, void *out, size_t n);
+/* Copies n bytes. Returns 0, or -EFAULT if nothing was copied. */
 int guest_memory_write(const struct guest_memory *m, gpa_t addr, const void *data, size_t n);
 
 #endif

@@ -161,8 +161,8 @@ struct vm_stats {
 };
 void vm_get_stats(const struct vm *vm, struct vm_stats *s);
 
-/* The value that a guest powered off with through the sleep control register, else 0. Bare test
- * guests report through it. */
+/* The value that a guest powered off with through the sleep control register, else 0. It is there
+ * for tests, whose bare guests report through it. */
 uint8_t vm_power_off_value(const struct vm *vm);
 
 #endif

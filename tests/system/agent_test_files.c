@@ -391,7 +391,7 @@ static void test_watch(void)
 	put("w/last", "");
 	CHECK(see(&s, " 1:last "));
 	CHECK(!memmem(buf_head(&s.text), buf_len(&s.text), "unseen", 6));
-	CHECK(agent_send_stop(s.c) == 0);
+	CHECK(agent_request(s.c, AGENT_STOP, NULL, NULL) == 0);
 	while (agent_wait_event(s.c, soon(), &ev, NULL) == 1 && ev.type == AGENT_WATCH_EVENT)
 		;
 	CHECK(ev.type == AGENT_END);

@@ -498,7 +498,7 @@ static void test_stop(void)
 	struct outcome o;
 	uint32_t pid = start_shell(c, "sleep 0.4; exit 3", AGENT_EXEC_KILL_ON_CLOSE);
 
-	CHECK(agent_send_stop(c) == 0);
+	CHECK(agent_request(c, AGENT_STOP, NULL, NULL) == 0);
 	CHECK(agent_wait_event(c, soon(), &ev, NULL) == 1 && ev.type == AGENT_END);
 	run_shell(c, "echo next", &o);
 	CHECK(output_is(&o.out, "next\n"));

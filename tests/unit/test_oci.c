@@ -31,6 +31,12 @@
 
 /* --- references --- */
 
+static void print_reference(const struct oci_reference *r, char out[OCI_REFERENCE_MAX])
+{
+	(void)snprintf(out, OCI_REFERENCE_MAX, "%s/%s%s%s%s%s", r->registry, r->repository,
+		*r->tag ? ":" : "", r->tag, *r->digest ? "@" : "", r->digest); /* fits */
+}
+
 static void test_references(void **state)
 {
 	static const struct {
@@ -82,7 +88,7 @@ static void test_references(void **state)
 		int v = oci_reference_parse(cases[i].text, cases[i].registry, &r, &e);
 
 		if (v == 0)
-			oci_reference_print(&r, text);
+			print_reference(&r, text);
 		if (!cases[i].whole != (v < 0))
 			fail_msg("%s: %s", cases[i].text, v < 0 ? e.message : text);
 		if (v == 0)

@@ -400,7 +400,6 @@ static void numbers(void **state)
 		       "\"k\":-1,\"t\":true}");
 	int64_t i = 0;
 	uint32_t u = 0;
-	int32_t w = 0;
 
 	assert_int_equal(proto_json_i64(j, "i", &i), 1);
 	assert_int_equal(i, 12);
@@ -424,21 +423,17 @@ static void numbers(void **state)
 	assert_int_equal(proto_json_u32(j, "v", &u), -ERANGE);
 	assert_int_equal(proto_json_u32(j, "k", &u), -ERANGE);
 	assert_int_equal(proto_json_u32(j, "none", &u), 0);
-	assert_int_equal(proto_json_i32(j, "k", &w), 1);
-	assert_int_equal(w, -1);
-	assert_int_equal(proto_json_i32(j, "u", &w), -ERANGE);
 	json_decref(j);
 }
 
-static void bytes_enums_and_timestamps(void **state)
+static void bytes_and_enums(void **state)
 {
 	static const struct proto_json_enum signals[] = {{"SIGNAL_UNSPECIFIED", 0},
 		{"SIGNAL_SIGKILL", 9}, {"SIGNAL_SIGTERM", 15}, {NULL, 0}};
 	json_t *j = object("{\"std\":\"YWJjCg==\",\"url\":\"-_8\",\"bad\":\"!\",\"num\":1,"
 			   "\"kill\":\"SIGNAL_SIGKILL\",\"term\":15,\"what\":\"SIGNAL_X\","
-			   "\"big\":4294967296,\"t\":\"2026-08-01T12:00:00.5Z\"}");
+			   "\"big\":4294967296}");
 	struct buf b = BUF_INIT(100);
-	struct timestamp t;
 	int v = -1;
 
 	assert_int_equal(proto_json_bytes(j, "std", &b), 1);
@@ -457,11 +452,6 @@ static void bytes_enums_and_timestamps(void **state)
 	assert_int_equal(proto_json_enum(j, "none", signals, &v), 0);
 	assert_string_equal(proto_json_enum_name(signals, 15), "SIGNAL_SIGTERM");
 	assert_null(proto_json_enum_name(signals, 1));
-	assert_int_equal(proto_json_timestamp(j, "t", &t), 1);
-	assert_int_equal(t.ns, 500000000);
-	assert_int_equal(proto_json_timestamp(j, "kill", &t), -EINVAL);
-	assert_int_equal(proto_json_timestamp(j, "num", &t), -EINVAL);
-	assert_int_equal(proto_json_timestamp(j, "none", &t), 0);
 	buf_done(&b);
 	json_decref(j);
 }
@@ -495,13 +485,11 @@ static void bodies(void **state)
 
 static void values_are_written(void **state)
 {
-	json_t *j = json_pack("{s:o,s:o}", "size", proto_json_from_i64(INT64_MIN), "time",
-		proto_json_from_timestamp((struct timestamp){.s = 0}));
+	json_t *j = json_pack("{s:s,s:i}", "name", "caf\xc3\xa9", "size", 12);
 	struct buf b = BUF_INIT(1000), small = BUF_INIT(10);
 
 	assert_int_equal(proto_json_dump(j, &b), 0);
-	expect_bytes(
-		&b, BYTES("{\"size\":\"-9223372036854775808\",\"time\":\"1970-01-01T00:00:00Z\"}"));
+	expect_bytes(&b, BYTES("{\"name\":\"caf\xc3\xa9\",\"size\":12}"));
 	assert_int_equal(buf_add_str(&small, "x"), 0);
 	assert_int_equal(proto_json_dump(j, &small), -EMSGSIZE);
 	assert_int_equal(buf_len(&small), 1);
@@ -528,7 +516,7 @@ int main(void)
 		cmocka_unit_test(basic_users),
 		cmocka_unit_test(fields),
 		cmocka_unit_test(numbers),
-		cmocka_unit_test(bytes_enums_and_timestamps),
+		cmocka_unit_test(bytes_and_enums),
 		cmocka_unit_test(bodies),
 		cmocka_unit_test(values_are_written),
 	};

@@ -290,13 +290,20 @@ static int keep_total(void *arg, const struct store_key_usage *u)
 	return 0;
 }
 
+/* There is one. Nothing was recorded yet when it is missing. */
+static int keep_sandbox(void *arg, const struct store_sandbox_usage *u)
+{
+	assert_string_equal(u->sandbox_id, "imetered");
+	*(struct store_counters *)arg = u->total;
+	return 0;
+}
+
 static void check_usage(struct fixture *f, struct model *m)
 {
 	struct store_counters total = {0}, days = {0};
 	uint64_t want = m->usage + m->run_usage;
 
-	/* Nothing was recorded yet when it is missing. */
-	(void)store_usage_sandbox(f->s, "imetered", &total, NULL);
+	ok(f, store_usage_sandboxes(f->s, f->key, 0, 1, keep_sandbox, &total, &f->e));
 	if (total.uptime_us != want)
 		assert_int_equal(total.uptime_us,
 			m->pending.op == OP_USAGE ? m->usage + m->pending.value : want);

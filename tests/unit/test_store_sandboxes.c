@@ -516,8 +516,6 @@ static void test_counts(void **state)
 	assert_int_equal(n, 5);
 	ok(f, store_sandbox_count(f->s, "other", STORE_ANY_STATE, &n, &f->e));
 	assert_int_equal(n, 0);
-	ok(f, store_sandbox_count_template(f->s, "tmplbase", &n, &f->e));
-	assert_int_equal(n, 5);
 }
 
 struct expiry {
