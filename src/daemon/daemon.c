@@ -29,7 +29,7 @@
 #define DATABASE     "mayfly.db"
 #define ADMIN_SOCKET "daemon.sock"
 /* Workers mostly wait: for template files to be read, for microVMs to end. */
-#define WORKERS "16" /* twice LANE_MAX: the other half is for short work */
+#define WORKERS "16" /* of these, lane.h's long work takes at most LANE_MAX and BOOTS_MAX */
 
 /* jansson (up to 2.14, its issue 362) overwrites the heap if memory runs out within a string that
  * it reads. It is better to exit at once: sandboxes survive that. */

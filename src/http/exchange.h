@@ -73,8 +73,8 @@ struct request {
 	bool reading;	/* the handler wants the body */
 	bool received;	/* all of the body came in */
 	bool told_end;	/* ops->body_end was called */
-	bool told_done; /* ops->done was */
-	bool continued; /* ops->done was called */
+	bool told_done; /* ops->done was called */
+	bool continued; /* the client was told to send its body (100) */
 	bool chunked;	/* the answer's body is chunked */
 	bool head_only; /* an answer to HEAD: its body is dropped */
 	bool close;	/* the connection ends with this answer */
