@@ -91,8 +91,8 @@ struct store_sandbox *api_find(struct request *r);
  * false if the request was answered. */
 bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1]);
 
-/* Whether the sandbox that r->params[0] names exists for the client, or did: then its events do. Otherwise
- * answers 404. */
+/* Whether the client may read the events of the sandbox that r->params[0] names: it exists, or
+ * existed and its events are still stored. Otherwise answers 404. */
 bool api_find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1]);
 
 /* The instance of a running sandbox; otherwise answers 409 and returns NULL. */

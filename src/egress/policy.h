@@ -86,12 +86,12 @@ struct policy_verdict {
 struct policy_verdict policy_judge(
 	const struct policy *p, const char *name, uint32_t address, uint16_t port);
 
-/* The same by the first layers only. */
+/* As policy_judge, with only the first `layers` layers. */
 struct policy_verdict policy_judge_first(
 	const struct policy *p, unsigned layers, const char *name, uint32_t address, uint16_t port);
 
-/* Whether a name may be asked for at all, whatever its address and the port: the first rule of a
- * host that matches, or that is for all addresses and ports, of each layer. */
+/* Whether a DNS question for the name is allowed. In each layer the first rule decides that names
+ * this host, or covers all addresses and ports. */
 struct policy_verdict policy_judge_name(const struct policy *p, const char *name);
 
 /* The operator's own entry for a name, or NULL. */

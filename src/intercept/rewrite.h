@@ -32,9 +32,9 @@ struct rewrite_failure {
 	char reason[200]; /* without values */
 };
 
-/* Appends the fields of a request. Credentials with a secret in their base64 are looked for in the answer, too
- * (scrub_add); with more of them than can be, the request fails with 431. Adds to *used which
- * secrets went into it. 0, or -EINVAL with *why filled, or -ENOMEM. */
+/* Appends the fields of a request. If a credential's base64 contains a secret, that base64 is
+ * scrubbed from the answer too (scrub_add). Too many of these: 431. Adds to *used which secrets went
+ * into the request. Returns 0, -EINVAL with *why filled, or -ENOMEM. */
 int rewrite_request(const struct intercept *intercept, const char *host,
 	const struct http_headers *in, struct scrub *scrub, struct fields *out,
 	struct rewrite_used *used, struct rewrite_failure *why);

@@ -1,10 +1,10 @@
 /* An empty place: namespaces that hold nothing, shared by all processes that are born in them. What
  * a process may use comes as descriptors.
  *
- *	user	  no right outside. JAIL_FULL: ids 0 to SPACE_IDS - 1 are SPACE_FIRST_ID and up on
- *		  the host, and the id SPACE_IDS is its root: the launcher's, which may place
- *		  processes in cgroups so, and no jailed one can become it; JAIL_USER: the caller's own id only. No further user namespace can be
- *		  made in it where /proc/sys can be written
+ *	user	  no right outside. JAIL_FULL: ids 0 to SPACE_IDS - 1 map to SPACE_FIRST_ID and up.
+ *		  The id SPACE_IDS maps to host root; only the launcher has it, to place processes
+ *		  in cgroups. JAIL_USER: the caller's own id only. No further user namespace can
+ *		  be made in it where /proc/sys can be written
  *	mount	  the root is an empty tmpfs, read-only, without room for an inode
  *	network	  no device is up, loopback included; JAIL_PLACE_NETWORK: the host's, without any
  *		  right to configure it

@@ -1,9 +1,10 @@
 /* The daemon's connection with the worker of one sandbox: lines of JSON over egress.sock
  * (docs/egress-protocol.md).
  *
- * A worker may have been taken over. A line of it is at most EGRESS_LINE_MAX bytes, and is read as fast as
- * EGRESS_BYTES_A_STEP in EGRESS_STEP_MS; beyond that the worker waits. One that does not say
- * that it has applied what it was told last, EGRESS_PATIENCE_MS long, or that refuses it, is lost. Callbacks may close the link; no other call leads to one. */
+ * A worker may have been taken over. Its lines have at most EGRESS_LINE_MAX bytes. The daemon reads
+ * at most EGRESS_BYTES_A_STEP of them in EGRESS_STEP_MS. The link is lost if the worker refuses a
+ * policy, or does not confirm it within EGRESS_PATIENCE_MS. Callbacks may close the link; no
+ * function of this header calls back. */
 #ifndef NETWORK_EGRESS_LINK_H
 #define NETWORK_EGRESS_LINK_H
 

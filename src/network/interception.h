@@ -1,5 +1,4 @@
-/* What a sandbox's network has of secrets: its authority, sealed, and the policy's member
- * `intercept`. */
+/* Builds the policy's member `intercept` for a sandbox: its authority and its secrets. */
 #ifndef NETWORK_INTERCEPTION_H
 #define NETWORK_INTERCEPTION_H
 
@@ -9,18 +8,19 @@
 #include "base/error.h"
 #include "fleet/instance.h"
 
-/* Where guests have the authorities that they trust: all, and just those that we add. */
+/* The guest's files of trusted authorities: all of them, and ours only. */
 #define TRUST_BUNDLE "/etc/ssl/certs/ca-certificates.crt"
 #define TRUST_FILE   "/usr/local/share/ca-certificates/mayfly.crt"
 
 /* The authority that the sandbox needs with this network object (or NULL), sealed, malloc'ed; *ret is
- * NULL if it needs none. It is the one that it has, if that is for the same hosts. */
+ * NULL if it needs none. If the hosts are the same, this is the authority that it has. */
 int interception_authority(
 	const struct instance *i, const json_t *network, char **ret, struct error *e);
 
-/* The member, by what the secrets are now. *ret is NULL if nothing is intercepted. intercept_wipe()
- * it. Unknown secrets, and those that cannot be opened, are left out; the latter are logged. So is an
- * authority that cannot be opened, which another stands in for: its guest does not trust that one. */
+/* The member, with the present values of the secrets. *ret is NULL if nothing is intercepted. End it
+ * with intercept_wipe(). Unknown secrets are left out. So are those that cannot be opened, which is
+ * logged. If the authority cannot be opened, that is logged and a new one is used, which the guest
+ * does not trust. */
 int interception_policy(
 	const struct instance *i, const json_t *network, json_t **ret, struct error *e);
 

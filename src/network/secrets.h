@@ -49,7 +49,7 @@ int secret_remove(struct fleet *f, const char *key_id, const char *id_or_name,
 int secret_value(
 	struct fleet *f, const char *key_id, const char *name, char **ret, struct error *e);
 
-/* Whether the key file may be made: nothing was sealed for good yet. */
+/* True if nothing has been sealed yet, so that a missing key file may be created. */
 bool secrets_may_make_key(struct fleet *f);
 
 #endif

@@ -1,8 +1,7 @@
 /* Where a registry may send us: by redirect, or to its token server.
  *
- * Whoever names a registry trusts its address, private or not. What the registry names must be on the public
- * internet, or in a place as private as the registry's own: one on loopback may send us to loopback, one of a
- * private network to private networks. Never to what is closed (link-local services, multicast and the like).
+ * The user's registry may be anywhere. Hosts it names must be public, or in the registry's own zone
+ * (loopback or private). Closed addresses (link-local, multicast and the like) are always refused.
  *
  * Plain HTTP goes to loopback only, and nothing leads from HTTPS to HTTP. */
 #ifndef OCI_DESTINATION_H

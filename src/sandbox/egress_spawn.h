@@ -1,9 +1,10 @@
 /* Starts mayfly-egress, the worker for the flows of one sandbox (docs/egress-protocol.md).
  *
- * It gets the far end of the sandbox's egress channel as descriptor 3, and a listening Unix stream
- * socket for the daemon as 4. From 5 on follow those of EGRESS_ROOTS and the operator's file that there are:
- * the authorities of TLS servers, which it reads when it first intercepts a connection. In the sandbox's directory that is `egress.sock`, and what the worker
- * says is in `egress.log`. It is jailed as the microVMs are, but keeps the host's network. */
+ * Descriptor 3 is the far end of the sandbox's egress channel, 4 a listening Unix stream socket for
+ * the daemon. Descriptors from 5 on are the CA files that exist: EGRESS_ROOTS, the operator's. The
+ * worker reads them when it first intercepts a connection. The socket is `egress.sock` in the
+ * sandbox's directory; stderr goes to `egress.log`. The worker is jailed as the microVMs are, but
+ * keeps the host's network. */
 #ifndef SANDBOX_EGRESS_SPAWN_H
 #define SANDBOX_EGRESS_SPAWN_H
 

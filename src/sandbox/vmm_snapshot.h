@@ -35,8 +35,8 @@ struct vmm_snapshot_result {
  *
  * The snapshot's directory gets these files. All are durable at the return. `state` comes last, and
  * is damaged until then:
- *	memory.layer	goes on the layers that the VM stands on; or, alone, `memory`
- *			(memory_full)
+ *	memory.layer	pages written since the last snapshot; `memory` instead (memory_full:
+ *			all pages) if there was none
  *	memory.merged	replaces all of those layers, above the base (memory_merged)
  *	disk0		a link to the frozen delta, on top of those that the disk stands on
  *	disk0.merged	replaces all of those deltas, above the image (disk_merged)

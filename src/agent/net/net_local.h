@@ -1,6 +1,6 @@
 /* The guest's own addresses: those of its interfaces, as they come and go (Docker's bridges).
- * Programs reach them in the guest. All others, the routing table calls local too, for the route
- * that net_setup adds. */
+ * Programs reach them in the guest. The routing table calls every address local, because of
+ * net_setup's route; this list tells which really are. */
 #ifndef AGENT_NET_LOCAL_H
 #define AGENT_NET_LOCAL_H
 
