@@ -1,9 +1,9 @@
 /* Flows through something, for bench/egress: a server, and a client that measures.
  *
- *	bench-flows serve			prints its port
- *	bench-flows connect COUNT WAY		ns of each: from the connect to the server's first byte
- *	bench-flows up|down FLOWS BYTES WAY	ns of all together; each flow moves BYTES
- *	bench-flows hold FLOWS WAY		opens them, says so, waits for the end of its input
+ *	serve				prints its port
+ *	connect COUNT WAY		ns of each: from the connect to the server's first byte
+ *	up|down FLOWS BYTES WAY		ns of all together; each flow moves BYTES
+ *	hold FLOWS WAY			opens them, says so, waits for the end of its input
  *
  * WAY is `tcp PORT`, `unix PATH`, or `worker ADDRESS PORT`: then descriptor 3 is the channel of
  * mayfly-egress, and this program is mayfly-vmm and the agent (docs/egress-protocol.md). */

@@ -1,6 +1,6 @@
-/* What a jail costs: from a request to a process that runs, with 16 descriptors of its own. The same
- * static program is started with posix_spawn, through a launcher without namespaces, and in the jail,
- * in turn, round by round. */
+/* What a jail costs: from a request to a process that runs, with 16 descriptors of its own. The
+ * same static program is started with posix_spawn, through a launcher without namespaces, and in
+ * the jail, in turn, round by round. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>

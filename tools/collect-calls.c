@@ -1,6 +1,6 @@
-/* usage: collect-calls HEADER LIST SOURCE...
- * Makes the system call filters of mayfly-vmm, mayfly-unpack and mayfly-egress out of tags in its sources. It runs on the machine
- * that builds, and libseccomp is needed there only: HEADER holds plain BPF.
+/* usage: collect-calls HEADER LIST SOURCE... Makes the system call filters of mayfly-vmm,
+ * mayfly-unpack and mayfly-egress out of tags in its sources. It runs on the machine that builds,
+ * and libseccomp is needed there only: HEADER holds plain BPF.
  *
  * A tag is a comment that stands beside the code that makes the calls:
  *
@@ -20,8 +20,8 @@
  * through, too (heirs of kinds[]). What no tag names kills the process, as does every call of
  * another architecture or of the x32 interface.
  *
- * LIST has a line `LIBC KIND own|heir tested|untested CALL VALUE HEX` for each, for people and tests.
- * VALUE is * for any, has - before it for bits that must be clear, and = for an error. */
+ * LIST has a line `LIBC KIND own|heir tested|untested CALL VALUE HEX` for each, for people and
+ * tests. VALUE is * for any, has - before it for bits that must be clear, and = for an error. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>

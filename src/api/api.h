@@ -78,8 +78,8 @@ void api_operator_usage(struct request *r);
 /* --- shared by the handlers --- */
 
 /* Makes a sandbox for one request; it ends with the request. The body is that of POST
- * /v2/sandboxes, to which placeholders may be added. The sandbox lives grace_ns longer than the body asks for. Returns false if the
- * request was answered. */
+ * /v2/sandboxes, to which placeholders may be added. The sandbox lives grace_ns longer than the
+ * body asks for. Returns false if the request was answered. */
 bool api_create_transient(struct request *r, json_t *body, uint64_t grace_ns, instance_made made,
 	void *arg, struct instance_maker **ret);
 
@@ -128,8 +128,8 @@ json_t *api_time(uint64_t ns);
 bool api_take_flag(struct request *r, const json_t *object, const char *key, bool *ret);
 /* Reads allow_internet_access. False: answered. */
 bool api_take_internet(struct request *r, const json_t *body, enum store_internet *ret);
-/* Checks a network object (policy/network_check.h). False: answered with 400 or, for what this version
- * does not serve, 501. */
+/* Checks a network object (policy/network_check.h). False: answered with 400 or, for what this
+ * version does not serve, 501. */
 bool api_check_network(struct request *r, const json_t *network, enum store_internet internet);
 /* The network object as clients see it, without passwords; NULL: none was given. */
 json_t *api_network_json(const struct store_sandbox *sb);

@@ -1,5 +1,6 @@
-/* What sandboxes did (store/activity.h), for as long as it is kept. A question may wait for an answer: it is
- * asked again with the cursor of the last one, as long as the sandbox has not ended. */
+/* What sandboxes did (store/activity.h), for as long as it is kept. A question may wait for an
+ * answer: it is asked again with the cursor of the last one, as long as the sandbox has not
+ * ended. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

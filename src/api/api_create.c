@@ -306,7 +306,8 @@ static bool take_network(struct request *r, const json_t *body, struct instance_
 	return true;
 }
 
-/* Our extension: variables that stand for secrets. Their placeholders join the others in the body. */
+/* Our extension: variables that stand for secrets. Their placeholders join the others in the
+ * body. */
 static bool take_secrets(
 	struct request *r, json_t *body, struct instance_order *o, json_t **ret_bindings)
 {

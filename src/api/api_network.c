@@ -54,8 +54,8 @@ json_t *api_network_json(const struct store_sandbox *sb)
 	return network;
 }
 
-/* A change that is answered when the worker has it in force, and the guest trusts what intercepts its
- * connections from now on: a client may rely on both at once. */
+/* A change that is answered when the worker has it in force, and the guest trusts what intercepts
+ * its connections from now on: a client may rely on both at once. */
 struct changing {
 	struct api_deferred *deferred;
 	unsigned waits;

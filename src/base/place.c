@@ -10,7 +10,8 @@
 		ADDRESS(a, b, c, d), UINT32_MAX << (32 - (prefix))                                 \
 	}
 
-/* The first that matches counts: services on single addresses come before the ranges around them. */
+/* The first that matches counts: services on single addresses come before the ranges around
+ * them. */
 static const struct {
 	struct net net;
 	enum place place;

@@ -251,8 +251,8 @@ static void warn_of_cgroups(const struct daemon *d)
 			d->no_cgroups.message);
 }
 
-/* What takes all rights of the process, and no other thread: whether a group is delegated is written
- * where only the host's root can read it. */
+/* What takes all rights of the process, and no other thread: whether a group is delegated is
+ * written where only the host's root can read it. */
 static int open_first(struct daemon *d, struct error *e)
 {
 	int r = open_log(&d->options, e);

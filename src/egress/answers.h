@@ -1,6 +1,6 @@
-/* Answers what programs ask a resolver, whichever it is. The policy is applied to the question: nothing of
- * a name that is denied leaves. Only addresses (A) of names, and names of our own addresses (PTR), have
- * an answer; there is none for other types. */
+/* Answers what programs ask a resolver, whichever it is. The policy is applied to the question:
+ * nothing of a name that is denied leaves. Only addresses (A) of names, and names of our own
+ * addresses (PTR), have an answer; there is none for other types. */
 #ifndef EGRESS_ANSWERS_H
 #define EGRESS_ANSWERS_H
 

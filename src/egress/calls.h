@@ -1,4 +1,5 @@
-/* The system calls of mayfly-egress: its filter, made of the tags (`#calls egress`) of its sources. */
+/* The system calls of mayfly-egress: its filter, made of the tags (`#calls egress`) of its
+ * sources. */
 #ifndef EGRESS_CALLS_H
 #define EGRESS_CALLS_H
 

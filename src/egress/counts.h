@@ -1,6 +1,6 @@
 /* What flows and bytes there were, told to the daemon about once a second while something happens:
- * {"counts": {...}}, what is new since the last one (docs/egress-protocol.md). Records of flows may be lost,
- * these are not: without a daemon they add up. */
+ * {"counts": {...}}, what is new since the last one (docs/egress-protocol.md). Records of flows may
+ * be lost, these are not: without a daemon they add up. */
 #ifndef EGRESS_COUNTS_H
 #define EGRESS_COUNTS_H
 

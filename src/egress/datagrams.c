@@ -185,7 +185,8 @@ static void on_datagram(void *arg, uint32_t events)
 	struct context *c = p->owner->context;
 	ssize_t n = 0;
 
-	(void)events; /* errors are those of datagrams sent before: they are lost, as on a network */
+	/* errors are those of datagrams sent before: they are lost, as on a network */
+	(void)events;
 	for (unsigned i = 0; i < ROUNDS && n >= 0; i++) {
 		n = recv(p->watch.fd, c->means.space, sizeof(c->means.space), 0);
 		if (n < 0 || n > EGRESS_DATAGRAM_MAX)

@@ -1,9 +1,9 @@
-/* The datagrams of a guest: records on one stream, a connected socket for each pair of ends, as a NAT
- * with mappings and filters by address and port has them. What cannot go on is dropped.
+/* The datagrams of a guest: records on one stream, a connected socket for each pair of ends, as a
+ * NAT with mappings and filters by address and port has them. What cannot go on is dropped.
  *
- * There are at most `datagramPeers` pairs; a new one takes the place of the one that is unused for the
- * longest time. A pair that the policy denies stays among them, so that it is logged once. Datagrams to
- * port 53 are answered here. */
+ * There are at most `datagramPeers` pairs; a new one takes the place of the one that is unused for
+ * the longest time. A pair that the policy denies stays among them, so that it is logged once.
+ * Datagrams to port 53 are answered here. */
 #ifndef EGRESS_DATAGRAMS_H
 #define EGRESS_DATAGRAMS_H
 

@@ -1,5 +1,5 @@
-/* What was denied last, for the sandbox's own programs (why.h): what they asked for, the rule and the
- * reason. Holds DENIALS_MAX, newest last. The same again counts up, and is the newest then.
+/* What was denied last, for the sandbox's own programs (why.h): what they asked for, the rule and
+ * the reason. Holds DENIALS_MAX, newest last. The same again counts up, and is the newest then.
  *
  * Another worker of the sandbox takes over from this one, by way of the daemon, as JSON. */
 #ifndef EGRESS_DENIALS_H

@@ -17,8 +17,8 @@ struct dial {
 	void *arg;
 };
 
-/* `done` gets a connected socket, non-blocking, and the address, or -errno: one that a program may get
- * (egress_wire.h). Not before this returns. ms: for all together. */
+/* `done` gets a connected socket, non-blocking, and the address, or -errno: one that a program may
+ * get (egress_wire.h). Not before this returns. ms: for all together. */
 void dial_start(struct dial *d, struct loop *l, const uint32_t *addresses, unsigned count,
 	uint16_t port, unsigned ms);
 

@@ -333,8 +333,8 @@ static void add_address(struct dns_answer *a, uint32_t address)
 		a->addresses[a->count++] = address;
 }
 
-/* Looks at all records of `owner`, whose class is right: takes its addresses, and what it is an alias
- * of. Returns whether it is one, or -EBADMSG. */
+/* Looks at all records of `owner`, whose class is right: takes its addresses, and what it is an
+ * alias of. Returns whether it is one, or -EBADMSG. */
 static int look_for(struct cursor c, unsigned records, const char *owner, struct dns_answer *a,
 	struct name *alias)
 {

@@ -2,8 +2,8 @@
  * questions to a resolver and its answers. No sockets.
  *
  * Both sides are hostile. A guest's message is one standard question and at most one OPT record,
- * without compression or anything behind it. Of a resolver's answer only A records are believed that
- * belong to the name, or to what CNAMEs make of it. */
+ * without compression or anything behind it. Of a resolver's answer only A records are believed
+ * that belong to the name, or to what CNAMEs make of it. */
 #ifndef EGRESS_DNS_H
 #define EGRESS_DNS_H
 
@@ -43,8 +43,8 @@ struct dns_question {
 	uint16_t raw_bytes;
 };
 
-/* Reads a guest's question. Returns DNS_NOERROR; another code to answer with (ret has what the answer
- * needs); or -EBADMSG: no answer. */
+/* Reads a guest's question. Returns DNS_NOERROR; another code to answer with (ret has what the
+ * answer needs); or -EBADMSG: no answer. */
 int dns_get_question(const void *data, size_t n, struct dns_question *ret);
 
 struct dns_answer {
@@ -55,8 +55,8 @@ struct dns_answer {
 	const char *name; /* of PTR, or NULL */
 };
 
-/* Appends the answer. One that is larger than room is cut: it says so, and has no records. 0, or what
- * the buffer returns. */
+/* Appends the answer. One that is larger than room is cut: it says so, and has no records. 0, or
+ * what the buffer returns. */
 int dns_put_answer(
 	struct buf *b, const struct dns_question *q, const struct dns_answer *a, size_t room);
 

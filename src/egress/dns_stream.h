@@ -1,5 +1,5 @@
-/* DNS over a stream of the guest: questions with their length in front, answers in the order in which
- * they are known. One question at a time; others wait in the socket. */
+/* DNS over a stream of the guest: questions with their length in front, answers in the order in
+ * which they are known. One question at a time; others wait in the socket. */
 #ifndef EGRESS_DNS_STREAM_H
 #define EGRESS_DNS_STREAM_H
 

@@ -1,4 +1,5 @@
-/* What a guest says first in a flow to a name: whether it is TLS, and for which server (client_hello.h).
+/* What a guest says first in a flow to a name: whether it is TLS, and for which server
+ * (client_hello.h).
  *
  * The server hears of nothing before it is known. The bytes wait here, CLIENT_HELLO_MAX at most. */
 #ifndef EGRESS_FIRST_BYTES_H

@@ -211,8 +211,8 @@ static void refuse(struct flow *f, enum egress_verdict verdict, int err, const c
 
 /* --- bytes --- */
 
-/* What to wait for on `to`. A socket that is not watched any more may have bytes left: they are read when
- * the other one can be written. */
+/* What to wait for on `to`. A socket that is not watched any more may have bytes left: they are
+ * read when the other one can be written. */
 static uint32_t events_of(const struct pump *from, const struct pump *to, bool other_watched)
 {
 	bool write = pump_wants_write(to) || (!other_watched && pump_wants_read(to));
@@ -228,7 +228,8 @@ static void watch_both(struct flow *f)
 	loop_change(l, &f->remote, events_of(&f->down, &f->up, f->guest.added));
 }
 
-/* Both directions of a socket have ended, which is an event in each turn. There may be bytes left to read. */
+/* Both directions of a socket have ended, which is an event in each turn. There may be bytes left
+ * to read. */
 static void on_hang_up(struct flow *f, struct loop_watch *w, const struct pump *from)
 {
 	if (!pump_wants_read(from))
@@ -574,7 +575,8 @@ static void hand_over(struct flow *f)
 	all->on_datagrams(all->arg, fd);
 }
 
-/* Reads no byte behind the header. Returns what egress_get_open does, or -errno: -EAGAIN, -EPIPE. */
+/* Reads no byte behind the header. Returns what egress_get_open does, or -errno: -EAGAIN,
+ * -EPIPE. */
 static int read_header(struct flow *f)
 {
 	size_t wanted = f->head_bytes < EGRESS_OPEN_HEADER

@@ -1,7 +1,7 @@
 /* One stream from the guest to a server: its header, the verdict, the dialling, the bytes.
  *
- * A flow whose guest asks for port 53 is not dialled: it becomes a DNS connection, and our answers go
- * back (answers.h). A UDP header makes the stream one of datagrams, which is another module's
+ * A flow whose guest asks for port 53 is not dialled: it becomes a DNS connection, and our answers
+ * go back (answers.h). A UDP header makes the stream one of datagrams, which is another module's
  * (datagrams.h): the flow hands its descriptor over and ends. */
 #ifndef EGRESS_FLOW_H
 #define EGRESS_FLOW_H

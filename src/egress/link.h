@@ -1,5 +1,5 @@
-/* The worker's connection with the daemon: lines of JSON on a stream socket. The newest client is the
- * daemon. What cannot be sent waits, up to LINK_OUT_MAX bytes, for this client or the next. */
+/* The worker's connection with the daemon: lines of JSON on a stream socket. The newest client is
+ * the daemon. What cannot be sent waits, up to LINK_OUT_MAX bytes, for this client or the next. */
 #ifndef EGRESS_LINK_H
 #define EGRESS_LINK_H
 

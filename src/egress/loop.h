@@ -1,7 +1,7 @@
 /* The worker's event loop: descriptors by epoll, level-triggered, and timers. One thread.
  *
- * Watches and timers lie in their owners' structures; zeroed ones are off. A callback may remove any
- * watch and stop any timer, its own included: nothing of theirs is called after that. */
+ * Watches and timers lie in their owners' structures; zeroed ones are off. A callback may remove
+ * any watch and stop any timer, its own included: nothing of theirs is called after that. */
 #ifndef EGRESS_LOOP_H
 #define EGRESS_LOOP_H
 

@@ -1,7 +1,8 @@
 /* mayfly-egress: the network of one sandbox. It judges flows, dials, and copies bytes.
  *
- * Descriptor 3 is the channel on which mayfly-vmm sends streams, 4 the listening socket for the daemon
- * (docs/egress-protocol.md). 5 and 6, which may be missing, are files of those who vouch for TLS servers. It is born in a jail with the host's network (jail/launcher.h). It gives up all
+ * Descriptor 3 is the channel on which mayfly-vmm sends streams, 4 the listening socket for the
+ * daemon (docs/egress-protocol.md). 5 and 6, which may be missing, are files of those who vouch for
+ * TLS servers. It is born in a jail with the host's network (jail/launcher.h). It gives up all
  * paths, installs its filter of system calls, and then begins to read. */
 #include <fcntl.h>
 #include <malloc.h>

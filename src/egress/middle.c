@@ -481,8 +481,8 @@ static bool step(struct middle *m)
 	return false;
 }
 
-/* What to wait for on a side. A socket that is not watched any more may have bytes left: they are read when
- * the other one can be written. */
+/* What to wait for on a side. A socket that is not watched any more may have bytes left: they are
+ * read when the other one can be written. */
 static void watch(struct middle *m, struct leg *leg, const struct leg *other)
 {
 	bool pull = !other->watch->added && may_read(m, other);

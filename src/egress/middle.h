@@ -1,11 +1,14 @@
-/* One intercepted connection: TLS with the server, TLS with the guest, and the HTTP between (exchange.h).
+/* One intercepted connection: TLS with the server, TLS with the guest, and the HTTP between
+ * (exchange.h).
  *
- *	CONNECT	 the handshake with the server, with the protocols that the guest offers. Its certificate
- *		 is verified. To ACCEPT; to CLOSE if there is no TLS
- *	ACCEPT	 the handshake with the guest, with the protocol that the server chose. Of a server that is
- *		 not trusted, the guest gets a certificate with the same fault. To OPEN, CLOSE
- *	OPEN	 bytes. What one side does not take waits in the exchange, and then the other is not read.
- *		 Who goes on in spite of a bad certificate gets 502 for each request. To CLOSE
+ *	CONNECT	 the handshake with the server, with the protocols that the guest offers. Its
+ *		 certificate is verified. To ACCEPT; to CLOSE if there is no TLS
+ *	ACCEPT	 the handshake with the guest, with the protocol that the server chose. Of a server
+ *		 that is not trusted, the guest gets a certificate with the same fault. To OPEN,
+ *		 CLOSE
+ *	OPEN	 bytes. What one side does not take waits in the exchange, and then the other is not
+ *		 read. A guest that goes on in spite of a bad certificate gets 502 for each
+ *		 request. To CLOSE
  *	CLOSE	 nothing is read; what is to be sent, is sent. To LINGER
  *	LINGER	 waits for the guest's end, LINGER_MS at most: a reset would take bytes from it
  *
@@ -18,7 +21,8 @@
 #include "intercept/exchange.h"
 #include "intercept/tls_kit.h"
 
-/* Of a worker. Each holds some hundred KiB at most, beside the EXCHANGE_HELD_MAX of each direction. */
+/* Of a worker. Each holds some hundred KiB at most, beside the EXCHANGE_HELD_MAX of each
+ * direction. */
 enum { MIDDLES_MAX = 128 };
 
 struct middle;

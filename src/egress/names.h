@@ -1,9 +1,9 @@
 /* Addresses that stand for names: 198.18.0.0/15. A name keeps its address as long as the sandbox
  * lives. The daemon keeps the table for the next worker (docs/egress-protocol.md).
  *
- * Holds the names that were used last, NAMES_MAX at most and NAMES_TEXT_MAX bytes of JSON. A guest that
- * asks for more loses its oldest: their addresses then stand for nothing, and are given again only
- * after all others were. */
+ * Holds the names that were used last, NAMES_MAX at most and NAMES_TEXT_MAX bytes of JSON. A guest
+ * that asks for more loses its oldest: their addresses then stand for nothing, and are given again
+ * only after all others were. */
 #ifndef EGRESS_NAMES_H
 #define EGRESS_NAMES_H
 
@@ -24,7 +24,8 @@ uint32_t names_address(struct names *n, const char *name, bool *ret_new);
 const char *names_name(struct names *n, uint32_t address);
 
 /* Takes over what an earlier worker gave out. Ignored if the name has an address or the address a
- * name already, and when the table is full. 0, or -EINVAL for an address that cannot stand for a name, or no name. */
+ * name already, and when the table is full. 0, or -EINVAL for an address that cannot stand for a
+ * name, or no name. */
 int names_restore(struct names *n, const char *name, uint32_t address);
 
 /* Calls f for each, oldest first. */

@@ -1,5 +1,5 @@
-/* Tells the daemon which addresses stand for which names, so that the next worker has them, too. The
- * message is the whole table: {"names": {"api.example.com": "198.18.0.1"}}, oldest first. */
+/* Tells the daemon which addresses stand for which names, so that the next worker has them, too.
+ * The message is the whole table: {"names": {"api.example.com": "198.18.0.1"}}, oldest first. */
 #ifndef EGRESS_NAMES_REPORT_H
 #define EGRESS_NAMES_REPORT_H
 
@@ -7,8 +7,8 @@
 
 enum { NAMES_REPORT_MS = 100 };
 
-/* Sends it now; or in NAMES_REPORT_MS if it was sent less long ago than that, so that a guest that asks
- * for many names does not keep the daemon busy. */
+/* Sends it now; or in NAMES_REPORT_MS if it was sent less long ago than that, so that a guest that
+ * asks for many names does not keep the daemon busy. */
 void names_report(struct context *c);
 
 #endif

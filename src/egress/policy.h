@@ -1,5 +1,5 @@
-/* What a sandbox may reach (docs/network.md): parsed and checked once, then judged. The daemon writes
- * it of what clients say, so its text is not trusted.
+/* What a sandbox may reach (docs/network.md): parsed and checked once, then judged. The daemon
+ * writes it of what clients say, so its text is not trusted.
  *
  * Immutable once made. Judging walks the rules: a microsecond or two for 1,024. */
 #ifndef EGRESS_POLICY_H

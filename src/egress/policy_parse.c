@@ -1,5 +1,5 @@
-/* The policy's JSON. Every member is checked, and an unknown one is an error: an older worker must not
- * ignore what a newer daemon means. */
+/* The policy's JSON. Every member is checked, and an unknown one is an error: an older worker must
+ * not ignore what a newer daemon means. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* The proxies that flows go through (docs/network.md): the member `proxies` of a policy, parsed and checked.
- * Immutable once made, and shared by the policy and the flows that are on their way through it. */
+/* The proxies that flows go through (docs/network.md): the member `proxies` of a policy, parsed and
+ * checked. Immutable once made, and shared by the policy and the flows that are on their way
+ * through it. */
 #ifndef EGRESS_PROXY_H
 #define EGRESS_PROXY_H
 

@@ -86,7 +86,8 @@ static bool move(struct pump *p, int from, int to, struct pump_means *m, enum pu
 	return p->bulk && sent == n;
 }
 
-/* Sends what is in the pipe. What the receiver does not take is read out, so that no other flow finds it.
+/* Sends what is in the pipe. What the receiver does not take is read out, so that no other flow
+ * finds it.
  *
  * #calls egress: splice read */
 static size_t send_pages(struct pump *p, int to, struct pump_means *m, size_t n, enum pump_end *end)

@@ -1,7 +1,8 @@
-/* Moves bytes of a flow in one direction, from a socket to another. What the receiver does not take waits
- * here, PUMP_HELD_MAX bytes at most; then nothing more is read.
+/* Moves bytes of a flow in one direction, from a socket to another. What the receiver does not take
+ * waits here, PUMP_HELD_MAX bytes at most; then nothing more is read.
  *
- * A few bytes are copied. When much comes at once, its pages go through a pipe (splice), which costs half. */
+ * A few bytes are copied. When much comes at once, its pages go through a pipe (splice), which
+ * costs half. */
 #ifndef EGRESS_PUMP_H
 #define EGRESS_PUMP_H
 

@@ -1,5 +1,6 @@
-/* What the worker tells the daemon of flows: {"flow": {...}} and {"request": {...}} (docs/egress-protocol.md). A guest decides how
- * many there are, so they are limited; what is lost is counted. */
+/* What the worker tells the daemon of flows: {"flow": {...}} and {"request": {...}}
+ * (docs/egress-protocol.md). A guest decides how many there are, so they are limited; what is lost
+ * is counted. */
 #ifndef EGRESS_RECORD_H
 #define EGRESS_RECORD_H
 
@@ -20,7 +21,8 @@ struct record {
 	uint16_t port;
 	uint32_t pid;
 	int err; /* 0: none */
-	/* Of a request in an intercepted flow, which is told as {"request": {...}}; else NULL and zeros. */
+	/* Of a request in an intercepted flow, which is told as {"request": {...}}; else NULL and
+	 * zeros. */
 	const char *method, *path;  /* the path without its query */
 	unsigned status;	    /* that the program got; 0: none */
 	const char *const *secrets; /* names of those that went into it */
@@ -31,8 +33,8 @@ struct record {
 /* Milliseconds since 1970. */
 uint64_t record_now_ms(void);
 
-/* Tells of it, or counts it as lost. What was denied is noted for the sandbox's programs, too, and flows
- * are counted (counts.h). */
+/* Tells of it, or counts it as lost. What was denied is noted for the sandbox's programs, too, and
+ * flows are counted (counts.h). */
 void record_send(struct context *c, const struct record *r);
 
 #endif

@@ -2,8 +2,8 @@
  * cut or none comes.
  *
  * Our own, as the one that Debian 12 has as a static library (c-ares 1.18) takes the ids of its
- * questions from /dev/urandom, or without it, as in our jail, from rand(). Each question here goes out
- * from a socket and port of its own, with a random id and random letters in upper case (0x20).
+ * questions from /dev/urandom, or without it, as in our jail, from rand(). Each question here goes
+ * out from a socket and port of its own, with a random id and random letters in upper case (0x20).
  *
  * Remembers answers for as long as they say, 5 minutes at most. Questions for one name that run at
  * the same time are one. Does not block. */

@@ -1,6 +1,7 @@
 /* SOCKS5 as a client speaks it (RFC 1928, RFC 1929), as bytes: no sockets. CONNECT only.
  *
- * The proxy is not trusted. No byte behind its last answer is asked for: those belong to the flow. */
+ * The proxy is not trusted. No byte behind its last answer is asked for: those belong to the
+ * flow. */
 #ifndef EGRESS_SOCKS_H
 #define EGRESS_SOCKS_H
 
@@ -35,8 +36,8 @@ int socks_begin(struct socks *s, const struct proxy *p, const char *name, uint32
 /* How many bytes to read next, to s->in + s->in_bytes; at least 1 until SOCKS_CONNECTED. */
 size_t socks_wants(const struct socks *s);
 
-/* So many have come. Appends what is to be sent. 0; or -errno of what the proxy says of the target, one
- * that a program may get; -EPROTO: it speaks otherwise; -EACCES: it does not let us in. */
+/* So many have come. Appends what is to be sent. 0; or -errno of what the proxy says of the target,
+ * one that a program may get; -EPROTO: it speaks otherwise; -EACCES: it does not let us in. */
 int socks_take(struct socks *s, size_t n, struct buf *out);
 
 #endif

@@ -12,8 +12,8 @@
 #include "egress/proxy.h"
 #include "egress/socks.h"
 
-/* hop counts the proxies that are reached. While it is 0 the first is resolved and dialled; then each is
- * spoken with (`socks`) about the next, whose name is resolved before. */
+/* hop counts the proxies that are reached. While it is 0 the first is resolved and dialled; then
+ * each is spoken with (`socks`) about the next, whose name is resolved before. */
 struct tunnel {
 	struct context *context;
 	struct proxy_chain *chain;

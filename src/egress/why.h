@@ -1,8 +1,9 @@
 /* Why flows were denied, for the programs in the sandbox: GET http://mayfly.internal/why.
  *
- * The name resolves to WHY_ADDRESS in both modes, whatever the policy says. The worker answers on port 80
- * itself: one request of a connection, read strictly (proto/http.h), without a body. The answer is JSON if
- * the client accepts that, else plain text: the sandbox's last denials, and nothing of others. No I/O. */
+ * The name resolves to WHY_ADDRESS in both modes, whatever the policy says. The worker answers on
+ * port 80 itself: one request of a connection, read strictly (proto/http.h), without a body. The
+ * answer is JSON if the client accepts that, else plain text: the sandbox's last denials, and
+ * nothing of others. No I/O. */
 #ifndef EGRESS_WHY_H
 #define EGRESS_WHY_H
 
@@ -22,8 +23,8 @@ struct why;
 struct why *why_new(void);
 void why_free(struct why *w); /* NULL is fine */
 
-/* Takes bytes of the request. Returns whether the answer is complete in `out` (WHY_ANSWER_MAX bytes);
- * what follows is ignored. Out of memory: complete and empty. */
+/* Takes bytes of the request. Returns whether the answer is complete in `out` (WHY_ANSWER_MAX
+ * bytes); what follows is ignored. Out of memory: complete and empty. */
 bool why_take(struct why *w, const struct denials *d, const void *data, size_t n, struct buf *out);
 
 #endif

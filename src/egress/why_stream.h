@@ -10,7 +10,8 @@ struct why_stream;
 struct why_stream *why_stream_make(struct context *c, struct loop_watch *stream);
 void why_stream_free(struct why_stream *s); /* NULL is fine */
 
-/* Something happened on the stream. False: it is over. The guest decides when, so limit the time. */
+/* Something happened on the stream. False: it is over. The guest decides when, so limit the
+ * time. */
 bool why_stream_run(struct why_stream *s, uint32_t events);
 
 #endif

@@ -1,5 +1,5 @@
-/* The worker: takes streams from the channel and policies from the daemon, and ends when it has had no
- * flow for a while (docs/egress-protocol.md). */
+/* The worker: takes streams from the channel and policies from the daemon, and ends when it has had
+ * no flow for a while (docs/egress-protocol.md). */
 #ifndef EGRESS_WORKER_H
 #define EGRESS_WORKER_H
 

@@ -81,7 +81,8 @@ struct instance_meter {
 /* How much CPU it wanted (fair.h). */
 struct instance_wanted {
 	unsigned
-		count; /* of threads: the main one, those of the CPUs, perhaps others; 0: not looked at */
+		/* of threads: the main one, those of the CPUs, perhaps others; 0: not looked at */
+		count;
 	uint64_t ns[SANDBOX_CPUS_MAX + 2]; /* each ran, or waited for a CPU */
 };
 

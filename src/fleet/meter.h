@@ -2,9 +2,10 @@
  *
  * All figures are the host's, since a guest may report anything. Time is by our clock; CPU time is
  * the microVM process's (guest and devices). Memory and disk count as promised; traffic is the
- * bytes of bodies that pass through the daemon, and, apart from them, of flows to servers. Reports are written every METER_PERIOD_S, when a
- * sandbox ends for any reason, and when somebody asks for usage. Only the traffic needs the daemon
- * to count it, so a killed daemon loses at most one period of it. */
+ * bytes of bodies that pass through the daemon, and, apart from them, of flows to servers. Reports
+ * are written every METER_PERIOD_S, when a sandbox ends for any reason, and when somebody asks for
+ * usage. Only the traffic needs the daemon to count it, so a killed daemon loses at most one period
+ * of it. */
 #ifndef FLEET_METER_H
 #define FLEET_METER_H
 
@@ -25,8 +26,8 @@ int meter_resume(struct instance *i, struct error *e);
 /* Counts bytes from and to clients. Nothing is counted for a sandbox that is gone. */
 void meter_count_traffic(struct fleet *f, const char *id, uint64_t in_bytes, uint64_t out_bytes);
 
-/* Counts what its worker says of its network: bytes from and to servers, flows that were let through and
- * those that were not. */
+/* Counts what its worker says of its network: bytes from and to servers, flows that were let
+ * through and those that were not. */
 void meter_count_egress(struct instance *i, uint64_t in_bytes, uint64_t out_bytes, uint64_t allowed,
 	uint64_t denied);
 

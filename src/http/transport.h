@@ -57,8 +57,8 @@ struct transport {
 int transport_init(struct transport *t, uv_loop_t *loop, bool is_pipe, struct tls_context *tls,
 	uint8_t *scratch, const struct transport_ops *ops, void *arg);
 
-/* Takes an accepted socket, even on failure, and returns the client's address ("" for a Unix socket).
- * 0 or -errno. */
+/* Takes an accepted socket, even on failure, and returns the client's address ("" for a Unix
+ * socket). 0 or -errno. */
 int transport_open(struct transport *t, int fd, char ret_peer[TRANSPORT_PEER_BYTES]);
 /* Starts or stops ops->data and ops->eof. 0 or -errno. */
 int transport_read(struct transport *t, bool on);

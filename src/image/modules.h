@@ -31,7 +31,8 @@ struct modules {
 
 /* Loads the named modules, and all they depend on, from the tree at `path` (like
  * /lib/modules/<release>). A name without a file counts as built in when it ends in '?' or when
- * modules.builtin lists it. Otherwise it is ERROR_NOT_FOUND. fn reads each file: unpack() in a jail. */
+ * modules.builtin lists it. Otherwise it is ERROR_NOT_FOUND. fn reads each file: unpack() in a
+ * jail. */
 int modules_load(unpack_fn fn, const char *path, const char *const *names, struct modules *ret,
 	struct error *e);
 

@@ -1,6 +1,6 @@
-/* Reads files that others made: archives, packages, kernels. It runs in mayfly-unpack, in a jail, and
- * nowhere else but in tests. The file is a descriptor, and what is in it goes to a sink as entries;
- * nothing is unpacked. All of libarchive is behind this.
+/* Reads files that others made: archives, packages, kernels. It runs in mayfly-unpack, in a jail,
+ * and nowhere else but in tests. The file is a descriptor, and what is in it goes to a sink as
+ * entries; nothing is unpacked. All of libarchive is behind this.
  *
  *	job	file				entries
  *	tar	plain, gzip, bzip2, xz, zstd	all

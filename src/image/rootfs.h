@@ -35,9 +35,9 @@ int rootfs_add_busybox(struct rootfs *f, struct error *e);
 int rootfs_add_login(
 	struct rootfs *f, const char *name, uint32_t uid, uint32_t gid, struct error *e);
 
-/* Checks what an image must have (/bin/sh, /etc/passwd). bare: it need not have anything; what users
- * need is added. Creates the configured user when it is missing, with sudo rights if there is sudo. Writes
- * host name, hosts, resolver and locale. */
+/* Checks what an image must have (/bin/sh, /etc/passwd). bare: it need not have anything; what
+ * users need is added. Creates the configured user when it is missing, with sudo rights if there is
+ * sudo. Writes host name, hosts, resolver and locale. */
 int rootfs_finalize(struct rootfs *f, const struct image_config *c, bool bare, struct error *e);
 
 /* SHA-256 over all entries so far. */

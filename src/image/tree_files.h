@@ -9,9 +9,10 @@
 
 struct tree_files {
 	struct tree_sink sink;
-	int fd;		 /* borrowed: a directory in which nobody else writes */
-	bool keep_first; /* a name that comes twice: the first file stays. Otherwise it is refused */
-	bool durable;	 /* each file is on disk once it is added */
+	int fd; /* borrowed: a directory in which nobody else writes */
+	/* a name that comes twice: the first file stays. Otherwise it is refused */
+	bool keep_first;
+	bool durable; /* each file is on disk once it is added */
 	uint64_t files_max, bytes_max;
 	uint64_t files, bytes; /* so far */
 };

@@ -79,7 +79,8 @@ static ssize_t read_child(void *opaque, void *data, size_t n, struct error *e)
 	return child_read(opaque, data, n, e);
 }
 
-/* A process that was killed, by its filter for instance, ends the stream early: its end says more. */
+/* A process that was killed, by its filter for instance, ends the stream early: its end says
+ * more. */
 static int finish(struct child *c, int r, const struct error *why, struct error *e)
 {
 	struct error end = {0};

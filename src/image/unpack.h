@@ -1,6 +1,6 @@
-/* Unpacks files that others made, in a jail: starts mayfly-unpack, which reads the file (parse.h) and
- * has nothing else but a pipe to here, and hands what it says to a sink (unpack_wire.h). A file that
- * takes the process over can say what another file could contain, and no more.
+/* Unpacks files that others made, in a jail: starts mayfly-unpack, which reads the file (parse.h)
+ * and has nothing else but a pipe to here, and hands what it says to a sink (unpack_wire.h). A file
+ * that takes the process over can say what another file could contain, and no more.
  *
  * Blocks until all is read. As with child.h, the thread must live until then. */
 #ifndef IMAGE_UNPACK_H

@@ -56,8 +56,8 @@ struct wire_reader {
 void wire_reader_init(struct wire_reader *r, wire_read_fn read, void *opaque);
 
 /* Hands all entries to the sink. Returns 0 after the end of the stream. The writer's error becomes
- * e: ERROR_BAD_IMAGE, ERROR_LIMIT, ERROR_NO_SPACE, ERROR_HOST or ERROR_INTERNAL. A stream that breaks
- * the rules, or ends early, is ERROR_BAD_IMAGE with -EPROTO. */
+ * e: ERROR_BAD_IMAGE, ERROR_LIMIT, ERROR_NO_SPACE, ERROR_HOST or ERROR_INTERNAL. A stream that
+ * breaks the rules, or ends early, is ERROR_BAD_IMAGE with -EPROTO. */
 int wire_receive(struct wire_reader *r, struct tree_sink *to, struct error *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* Commands as lines of shell words: how arguments become a line, and a plain line arguments again, for images without
- * a shell. */
+/* Commands as lines of shell words: how arguments become a line, and a plain line arguments again,
+ * for images without a shell. */
 #ifndef IMAGE_WORDS_H
 #define IMAGE_WORDS_H
 
@@ -12,8 +12,9 @@ enum { WORDS_MAX = 256 };
 /* Appends an argument as one word, quoted where it needs that. 0, -ENOMEM or -EMSGSIZE. */
 int words_quote(struct buf *out, const char *argument);
 
-/* Splits a line in place into at most `max` words. It may have single quotes and backslashes, and nothing else that
- * means something to a shell: -EINVAL. -E2BIG for more words. Returns how many there are. */
+/* Splits a line in place into at most `max` words. It may have single quotes and backslashes, and
+ * nothing else that means something to a shell: -EINVAL. -E2BIG for more words. Returns how many
+ * there are. */
 int words_split(char *line, const char **words, size_t max);
 
 #endif

@@ -1,11 +1,11 @@
-/* The authority of one sandbox, for the guest's side of intercepted connections: certificates for the names
- * that the guest dials, made as they are needed.
+/* The authority of one sandbox, for the guest's side of intercepted connections: certificates for
+ * the names that the guest dials, made as they are needed.
  *
- * A server whose certificate cannot be trusted is shown to the guest with a certificate that has the same
- * fault, so that the program fails as it would without us.
+ * A server whose certificate cannot be trusted is shown to the guest with a certificate that has
+ * the same fault, so that the program fails as it would without us.
  *
- * All have one key of P-256, which lives as long as this. Keeps AUTHORITY_LEAVES_MAX certificates, those that
- * were used last. */
+ * All have one key of P-256, which lives as long as this. Keeps AUTHORITY_LEAVES_MAX certificates,
+ * those that were used last. */
 #ifndef INTERCEPT_AUTHORITY_H
 #define INTERCEPT_AUTHORITY_H
 
@@ -30,12 +30,14 @@ enum leaf_fault {
 
 struct authority;
 
-/* Takes the authority's certificate and its key as PEM, copied. ERROR_USAGE: they cannot be used. */
+/* Takes the authority's certificate and its key as PEM, copied. ERROR_USAGE: they cannot be
+ * used. */
 int authority_new(const void *certificate, size_t certificate_bytes, const void *key,
 	size_t key_bytes, struct authority **ret, struct error *e);
 void authority_free(struct authority *a); /* NULL is fine; certificates that were given out stay */
 
-/* A new reference to a certificate for a name; NULL: out of memory, or the name cannot be in one. */
+/* A new reference to a certificate for a name; NULL: out of memory, or the name cannot be in
+ * one. */
 X509 *authority_leaf(struct authority *a, const char *name, enum leaf_fault fault);
 EVP_PKEY *authority_leaf_key(const struct authority *a); /* borrowed */
 

@@ -20,7 +20,8 @@ enum {
 
 enum { SERVER_NAME = 0, ALPN = 16, ENCRYPTED_CLIENT_HELLO = 0xfe0d };
 
-/* What is left of a piece of the message. A read that goes too far leaves `bad`, and gives zeros. */
+/* What is left of a piece of the message. A read that goes too far leaves `bad`, and gives
+ * zeros. */
 struct view {
 	const uint8_t *at;
 	size_t n;
@@ -169,8 +170,8 @@ static int next_record(const uint8_t *data, size_t n, size_t at)
 	return at + RECORD_HEAD + length > n ? WALK_MORE : (int)length;
 }
 
-/* Joins the records of the message in `to`, of CLIENT_HELLO_MAX bytes; to NULL: just counts. Returns the
- * message's length with its head, or WALK_*. */
+/* Joins the records of the message in `to`, of CLIENT_HELLO_MAX bytes; to NULL: just counts.
+ * Returns the message's length with its head, or WALK_*. */
 static int join(const uint8_t *data, size_t n, uint8_t *to)
 {
 	size_t have = 0, wanted = MESSAGE_HEAD;
@@ -228,7 +229,8 @@ static enum client_hello_result parse_records(
 
 /* --- the first bytes --- */
 
-/* Whether the bytes may be (the beginning of) a hello of SSL 2. Other protocols begin so by chance only. */
+/* Whether the bytes may be (the beginning of) a hello of SSL 2. Other protocols begin so by chance
+ * only. */
 static bool may_be_ssl2(const uint8_t *d, size_t n)
 {
 	unsigned length, ciphers, session, challenge;
@@ -246,8 +248,8 @@ static bool may_be_ssl2(const uint8_t *d, size_t n)
 	       length == SSL2_HEAD - 2 + ciphers + session + challenge;
 }
 
-/* Whether a server may take it for a record of TLS. Some servers skip an alert before the hello, and some
- * take a first record of any version. */
+/* Whether a server may take it for a record of TLS. Some servers skip an alert before the hello,
+ * and some take a first record of any version. */
 static bool may_be_record(const uint8_t *d, size_t n)
 {
 	return d[0] >= FIRST_TYPE && d[0] <= LAST_TYPE && (n == 1 || d[1] < MAJOR_ENOUGH);

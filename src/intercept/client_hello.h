@@ -1,5 +1,5 @@
-/* The first message of a TLS client: RFC 8446 (4.1.2), RFC 5246 (7.4.1.2), RFC 6066 (SNI), RFC 7301 (ALPN),
- * and the form of SSL 2 that old servers still take (RFC 5246 E.2), which carries no name.
+/* The first message of a TLS client: RFC 8446 (4.1.2), RFC 5246 (7.4.1.2), RFC 6066 (SNI), RFC 7301
+ * (ALPN), and the form of SSL 2 that old servers still take (RFC 5246 E.2), which carries no name.
  *
  * Strict: what a server could read in two ways is refused. Reads bytes, keeps nothing. */
 #ifndef INTERCEPT_CLIENT_HELLO_H
@@ -28,7 +28,8 @@ struct client_hello {
 	bool h2, http1;
 };
 
-/* Takes all bytes that came so far. ret is written for CLIENT_HELLO_OK; ret_why, for people, for CLIENT_HELLO_BAD. */
+/* Takes all bytes that came so far. ret is written for CLIENT_HELLO_OK; ret_why, for people, for
+ * CLIENT_HELLO_BAD. */
 enum client_hello_result client_hello_parse(
 	const uint8_t *data, size_t n, struct client_hello *ret, const char **ret_why);
 

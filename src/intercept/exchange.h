@@ -1,8 +1,8 @@
-/* HTTP of one intercepted connection, without sockets and TLS: plain bytes of the guest and of the server
- * come in, and what each is to be sent comes out. RFC 9110, 9112 (HTTP/1.1), 9113 (HTTP/2).
+/* HTTP of one intercepted connection, without sockets and TLS: plain bytes of the guest and of the
+ * server come in, and what each is to be sent comes out. RFC 9110, 9112 (HTTP/1.1), 9113 (HTTP/2).
  *
- * Every request is parsed strictly, judged, and written anew; nothing is forwarded as it came. Both sides
- * speak the same protocol. What the rules do to requests and answers: rewrite.h.
+ * Every request is parsed strictly, judged, and written anew; nothing is forwarded as it came. Both
+ * sides speak the same protocol. What the rules do to requests and answers: rewrite.h.
  *
  * The owner moves bytes:
  *
@@ -13,16 +13,17 @@
  * Each of these calls, and exchange_receive_end, may change the output of both sides, and what
  * exchange_wants and exchange_state say. So look at both sides after each.
  *
- * Back-pressure: receive takes less than n when there is no place for what it would become. exchange_wants
- * then says false, until something was sent or received on the other side. A request of HTTP/1.1 waits until
- * the one before it is answered.
+ * Back-pressure: receive takes less than n when there is no place for what it would become.
+ * exchange_wants then says false, until something was sent or received on the other side. A request
+ * of HTTP/1.1 waits until the one before it is answered.
  *
- * A refused request gets an answer with a reason in plain text: 400, 405, 417, 421, 431, 501 or 505 for what
- * it is, 403 for what the judge says, 502 for an unknown secret or a bad answer of the server.
+ * A refused request gets an answer with a reason in plain text: 400, 405, 417, 421, 431, 501 or 505
+ * for what it is, 403 for what the judge says, 502 for an unknown secret or a bad answer of the
+ * server.
  *
- * Limits: heads of 64 KiB and 256 fields; with secrets in it a head may have 128 KiB; EXCHANGE_HELD_MAX
- * bytes of each direction wait; 100 streams of HTTP/2. A connection has no clock: the owner decides how long
- * it may be silent. Nothing here blocks or calls the system. */
+ * Limits: heads of 64 KiB and 256 fields; with secrets in it a head may have 128 KiB;
+ * EXCHANGE_HELD_MAX bytes of each direction wait; 100 streams of HTTP/2. A connection has no clock:
+ * the owner decides how long it may be silent. Nothing here blocks or calls the system. */
 #ifndef INTERCEPT_EXCHANGE_H
 #define INTERCEPT_EXCHANGE_H
 
@@ -46,8 +47,9 @@ enum exchange_side { EXCHANGE_GUEST, EXCHANGE_SERVER };
 
 enum exchange_state {
 	EXCHANGE_GOING,
-	EXCHANGE_DONE,	 /* send the outputs, then end both sides in order */
-	EXCHANGE_FAILED, /* send the output of the guest, then close both; exchange_reason says why */
+	EXCHANGE_DONE, /* send the outputs, then end both sides in order */
+	/* send the output of the guest, then close both; exchange_reason says why */
+	EXCHANGE_FAILED,
 };
 
 /* A request as it is judged: method and path without query, both as the guest sent them. */
@@ -60,18 +62,19 @@ struct exchange_record {
 	const char *method, *path; /* path without query, cut to EXCHANGE_PATH_MAX. "" of a request
 				    * that could not be parsed */
 	unsigned status;	   /* that the guest got; 0: none */
-	const char *verdict; /* "allowed", "denied" (refused before the server saw it), "failed" (no
-				    * proper answer of the server), "reset" (cut off by either side) */
-	const char *reason;  /* NULL if allowed */
-	uint64_t begin_ms;   /* since 1970 */
-	uint64_t up, down;   /* bytes of the bodies; of websockets, all bytes */
+	/* "allowed", "denied" (refused before the server saw it), "failed" (no proper answer of the
+	 * server), "reset" (cut off by either side) */
+	const char *verdict;
+	const char *reason;	    /* NULL if allowed */
+	uint64_t begin_ms;	    /* since 1970 */
+	uint64_t up, down;	    /* bytes of the bodies; of websockets, all bytes */
 	const char *const *secrets; /* names of those that went into the request */
 	unsigned secret_count;
 };
 
 struct exchange_callbacks {
-	/* Called once per request, before anything of it goes to the server. Returns whether it may go on;
-	 * else *ret_reason says why not. NULL: all may. */
+	/* Called once per request, before anything of it goes to the server. Returns whether it may
+	 * go on; else *ret_reason says why not. NULL: all may. */
 	bool (*judge)(void *arg, const struct exchange_request *request, const char **ret_reason);
 	/* Called once per request, when it has ended. Not NULL. */
 	void (*record)(void *arg, const struct exchange_record *record);
@@ -91,15 +94,15 @@ struct exchange;
 /* 0 or -ENOMEM. */
 int exchange_new(const struct exchange_options *options, struct exchange **ret);
 
-/* Frees, and wipes what may hold secrets. Requests that have not ended are recorded as reset. NULL is
- * fine. Not from a callback. */
+/* Frees, and wipes what may hold secrets. Requests that have not ended are recorded as reset. NULL
+ * is fine. Not from a callback. */
 void exchange_free(struct exchange *x);
 
 /* Rules for requests that begin from now on. */
 void exchange_set_intercept(struct exchange *x, struct intercept *intercept);
 
-/* Returns how many bytes it took: all, or fewer (back-pressure). When the exchange is done or has failed, all,
- * and nothing becomes of them. */
+/* Returns how many bytes it took: all, or fewer (back-pressure). When the exchange is done or has
+ * failed, all, and nothing becomes of them. */
 size_t exchange_receive(struct exchange *x, enum exchange_side from, const void *data, size_t n);
 
 /* This side has ended its direction, in order (a close_notify), and all its bytes were taken. */
@@ -116,10 +119,10 @@ void exchange_sent(struct exchange *x, enum exchange_side to, size_t n);
 enum exchange_state exchange_state(const struct exchange *x);
 const char *exchange_reason(const struct exchange *x); /* of FAILED */
 
-/* The server cannot be had any more: it could not be reached, has a bad certificate, was reset. Requests
- * without an answer get 502 and this reason (copied, 200 bytes at most), those that come as well; those whose
- * answer has begun are cut off. May be the first call of all: so a guest learns why there is no
- * connection. */
+/* The server cannot be had any more: it could not be reached, has a bad certificate, was reset.
+ * Requests without an answer get 502 and this reason (copied, 200 bytes at most), those that come
+ * as well; those whose answer has begun are cut off. May be the first call of all: so a guest
+ * learns why there is no connection. */
 void exchange_fail_server(struct exchange *x, const char *reason);
 
 /* Bytes of memory that the exchange holds, about; for tests. */

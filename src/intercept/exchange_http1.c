@@ -1,9 +1,11 @@
-/* HTTP/1.1 of an intercepted connection: one request at a time. The parser (proto/http.h) refuses what two
- * readers could understand differently; here heads are written anew, and bodies get new framing.
+/* HTTP/1.1 of an intercepted connection: one request at a time. The parser (proto/http.h) refuses
+ * what two readers could understand differently; here heads are written anew, and bodies get new
+ * framing.
  *
- * A connection ends after an answer that came before the whole request: the rest of the request would be
- * read as a new one by a server that did not wait for it, and nobody would have judged that. For the same
- * reason Expect is answered here: the server never decides whether a body comes. */
+ * A connection ends after an answer that came before the whole request: the rest of the request
+ * would be read as a new one by a server that did not wait for it, and nobody would have judged
+ * that. For the same reason Expect is answered here: the server never decides whether a body
+ * comes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +87,8 @@ static void write_own_answer(struct exchange *x)
 		must(x, buf_add_str(&x->out[EXCHANGE_GUEST], text));
 }
 
-/* A request that the server does not see, for the reason in q. With a body in between the next request
- * could not be found, so the connection ends. */
+/* A request that the server does not see, for the reason in q. With a body in between the next
+ * request could not be found, so the connection ends. */
 static void refuse(struct exchange *x, bool close)
 {
 	struct http1 *h = x->http1;

@@ -1,11 +1,14 @@
-/* HTTP/2 of an intercepted connection: a session of nghttp2 with each side, and a stream of the one for each
- * stream of the other. Heads and trailers are written anew, bodies wait in a buffer of the stream.
+/* HTTP/2 of an intercepted connection: a session of nghttp2 with each side, and a stream of the one
+ * for each stream of the other. Heads and trailers are written anew, bodies wait in a buffer of the
+ * stream.
  *
- * Flow control is passed on: a side may send more when the other side has taken what came. Each stream has a
- * window of STREAM_WINDOW bytes, a connection one of EXCHANGE_HELD_MAX, so nothing else bounds the buffers.
+ * Flow control is passed on: a side may send more when the other side has taken what came. Each
+ * stream has a window of STREAM_WINDOW bytes, a connection one of EXCHANGE_HELD_MAX, so nothing
+ * else bounds the buffers.
  *
- * nghttp2 checks frames and the form of messages, and limits what a side can make us answer: acknowledgements,
- * resets, continuations. What it keeps for the server may hold secrets, so it is wiped when it is freed. */
+ * nghttp2 checks frames and the form of messages, and limits what a side can make us answer:
+ * acknowledgements, resets, continuations. What it keeps for the server may hold secrets, so it is
+ * wiped when it is freed. */
 #include <ctype.h>
 #include <errno.h>
 #include <malloc.h>
@@ -469,7 +472,8 @@ static int submit_request(struct stream *s, struct block *b, bool with_body)
 	if (id == NGHTTP2_ERR_NOMEM)
 		return id;
 	if (id <
-		0) { /* the server wants no more, or the numbers are used up: on another connection */
+		/* the server wants no more, or the numbers are used up: on another connection */
+		0) {
 		exchange_request_fail(&s->q, 0, "reset", "the server takes no more requests");
 		reset(s, EXCHANGE_GUEST, NGHTTP2_REFUSED_STREAM);
 		return 0;

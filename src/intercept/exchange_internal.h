@@ -1,4 +1,5 @@
-/* Shared by the parts of exchange: exchange.c, exchange_request.c, exchange_http1.c, exchange_http2.c. */
+/* Shared by the parts of exchange: exchange.c, exchange_request.c, exchange_http1.c,
+ * exchange_http2.c. */
 #ifndef INTERCEPT_EXCHANGE_INTERNAL_H
 #define INTERCEPT_EXCHANGE_INTERNAL_H
 
@@ -77,7 +78,8 @@ int exchange_request_begin(struct exchange *x, struct exchange_request_state *q)
 void exchange_request_fail(
 	struct exchange_request_state *q, unsigned status, const char *verdict, const char *reason);
 
-/* Checks for whom it is, and judges it. 0, or -EINVAL: it has failed, with a status. path ends at a '?'. */
+/* Checks for whom it is, and judges it. 0, or -EINVAL: it has failed, with a status. path ends at a
+ * '?'. */
 int exchange_request_check(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t);
 

@@ -1,4 +1,5 @@
-/* What requests of both protocols have in common: whom they are for, who judges them, their record. */
+/* What requests of both protocols have in common: whom they are for, who judges them, their
+ * record. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* Which connections are intercepted, and what is done to their requests: the member `intercept` of a policy
- * (docs/network.md), parsed and checked once.
+/* Which connections are intercepted, and what is done to their requests: the member `intercept` of
+ * a policy (docs/network.md), parsed and checked once.
  *
- * Immutable, and counted: a connection keeps the version that its requests began with, while a new policy
- * replaces it. Not for several threads. */
+ * Immutable, and counted: a connection keeps the version that its requests began with, while a new
+ * policy replaces it. Not for several threads. */
 #ifndef INTERCEPT_INTERCEPT_H
 #define INTERCEPT_INTERCEPT_H
 
@@ -79,19 +79,19 @@ struct intercept {
 	unsigned placeholder_count;
 };
 
-/* Takes the value of the member `intercept`. ERROR_USAGE names the member that is wrong, without values.
- * The result has one reference. */
+/* Takes the value of the member `intercept`. ERROR_USAGE names the member that is wrong, without
+ * values. The result has one reference. */
 int intercept_make(json_t *value, struct intercept **ret, struct error *e);
 
 struct intercept *intercept_ref(struct intercept *i); /* NULL gives NULL */
 void intercept_unref(struct intercept *i); /* NULL is fine; the last one wipes the secrets */
 
-/* Whether a connection to this name and port is intercepted: a rule or a placeholder is for the name. name is
- * in lower case; i may be NULL. */
+/* Whether a connection to this name and port is intercepted: a rule or a placeholder is for the
+ * name. name is in lower case; i may be NULL. */
 bool intercept_applies(const struct intercept *i, const char *name, uint16_t port);
 
-/* The rule of a name: the exact one, else the one with the longest suffix, else NULL. Rules are never
- * merged. */
+/* The rule of a name: the exact one, else the one with the longest suffix, else NULL. Rules are
+ * never merged. */
 const struct intercept_host *intercept_find(const struct intercept *i, const char *name);
 
 /* Whether a placeholder may be sent to a name. */

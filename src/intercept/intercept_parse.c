@@ -211,8 +211,8 @@ static int take_placeholder_hosts(
 	return n < 0 ? n : r;
 }
 
-/* A placeholder is looked for in headers and in base64 of user and password, so it has none of their
- * separators. */
+/* A placeholder is looked for in headers and in base64 of user and password, so it has none of
+ * their separators. */
 static bool is_placeholder(const char *text)
 {
 	for (; *text; text++)

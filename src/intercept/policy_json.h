@@ -38,7 +38,8 @@ const char *policy_text(json_t *object, const char *name);
 int policy_get_array(
 	const struct policy_at *of, json_t *object, const char *name, size_t max, json_t **ret);
 
-/* Whether text is a name of labels of a-z 0-9 - _ in lower case, of at most POLICY_HOST_MAX bytes. */
+/* Whether text is a name of labels of a-z 0-9 - _ in lower case, of at most POLICY_HOST_MAX
+ * bytes. */
 bool policy_is_host(const char *text);
 
 #endif

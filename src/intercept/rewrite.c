@@ -80,8 +80,8 @@ static int put_rule(struct job *j, const struct intercept_header *h)
 
 /* --- placeholders --- */
 
-/* A text, and where each placeholder is next in it. So each is looked for once in each part of the text, however
- * often the others are there. */
+/* A text, and where each placeholder is next in it. So each is looked for once in each part of the
+ * text, however often the others are there. */
 struct search {
 	const char *text;
 	size_t n, at;				 /* all before `at` is done */
@@ -151,8 +151,8 @@ static int put_replaced(struct job *j, const char *text, size_t n)
 	return found;
 }
 
-/* The plain text of "Basic" credentials with secrets in it, as one field of `plain`. Returns whether there
- * was a placeholder. */
+/* The plain text of "Basic" credentials with secrets in it, as one field of `plain`. Returns
+ * whether there was a placeholder. */
 static int replace_in_basic(struct job *j, const struct buf *decoded, struct fields *plain)
 {
 	struct job inner = *j;

@@ -1,13 +1,14 @@
 /* What an intercepted connection does to the fields of requests and answers.
  *
- * Requests lose the fields that are for one connection only (RFC 9110 7.6.1), Host (the caller writes it)
- * and Expect (the caller answers it). Then the rule of the host replaces fields or adds some, with secrets
- * in place of ${e2b.secrets.NAME}; and in all other fields placeholders of secrets that are for this host
- * become the secrets, in the base64 of "Authorization: Basic", too. If a secret may come back, the answer
- * must not be compressed: Accept-Encoding becomes identity, and websockets get no extensions.
+ * Requests lose the fields that are for one connection only (RFC 9110 7.6.1), Host (the caller
+ * writes it) and Expect (the caller answers it). Then the rule of the host replaces fields or adds
+ * some, with secrets in place of ${e2b.secrets.NAME}; and in all other fields placeholders of
+ * secrets that are for this host become the secrets, in the base64 of "Authorization: Basic", too.
+ * If a secret may come back, the answer must not be compressed: Accept-Encoding becomes identity,
+ * and websockets get no extensions.
  *
- * Answers lose the fields for one connection, and Alt-Svc, which leads to where nothing is intercepted.
- * Secrets in names and values are scrubbed. */
+ * Answers lose the fields for one connection, and Alt-Svc, which leads to where nothing is
+ * intercepted. Secrets in names and values are scrubbed. */
 #ifndef INTERCEPT_REWRITE_H
 #define INTERCEPT_REWRITE_H
 
@@ -33,8 +34,8 @@ struct rewrite_failure {
 };
 
 /* Appends the fields of a request. If a credential's base64 contains a secret, that base64 is
- * scrubbed from the answer too (scrub_add). Too many of these: 431. Adds to *used which secrets went
- * into the request. Returns 0, -EINVAL with *why filled, or -ENOMEM. */
+ * scrubbed from the answer too (scrub_add). Too many of these: 431. Adds to *used which secrets
+ * went into the request. Returns 0, -EINVAL with *why filled, or -ENOMEM. */
 int rewrite_request(const struct intercept *intercept, const char *host,
 	const struct http_headers *in, struct scrub *scrub, struct fields *out,
 	struct rewrite_used *used, struct rewrite_failure *why);

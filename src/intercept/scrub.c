@@ -116,7 +116,8 @@ void scrub_done(struct scrub *s)
 
 enum found { NOTHING, SECRET, BEGINNING };
 
-/* What begins here. The longest secret counts, so a beginning of a longer one hides a whole shorter one. */
+/* What begins here. The longest secret counts, so a beginning of a longer one hides a whole shorter
+ * one. */
 static enum found look(
 	const struct scrub *s, const uint8_t *p, size_t left, const struct scrub_pattern **ret)
 {

@@ -1,13 +1,14 @@
 /* Takes secrets out of what a server answers: each that may have gone to a host is replaced by its
- * placeholder, also where it comes in pieces. A secret without a placeholder, which only a rule uses, becomes
- * asterisks.
+ * placeholder, also where it comes in pieces. A secret without a placeholder, which only a rule
+ * uses, becomes asterisks.
  *
- * Lengths never change, so Content-Length stays right: a placeholder is cut to the secret's length, or
- * filled up with asterisks. Of what came, at most the beginning of a secret waits for more; all else passes
- * at once.
+ * Lengths never change, so Content-Length stays right: a placeholder is cut to the secret's length,
+ * or filled up with asterisks. Of what came, at most the beginning of a secret waits for more; all
+ * else passes at once.
  *
  * What this cannot find:
- * - a secret that the server has changed, by JSON escapes for example. Base64 is found only as credentials were sent;
+ * - a secret that the server has changed, by JSON escapes for example. Base64 is found only as
+ *   credentials were sent;
  * - compressed bytes. Whoever uses this asks for none and accepts none;
  * - values below INTERCEPT_SCRUB_MIN bytes. */
 #ifndef INTERCEPT_SCRUB_H
@@ -35,14 +36,15 @@ struct scrub {
 	unsigned added_count;
 };
 
-/* For answers of a host to requests with these rules. 0 or -ENOMEM; then it is as after scrub_done. */
+/* For answers of a host to requests with these rules. 0 or -ENOMEM; then it is as after
+ * scrub_done. */
 int scrub_init(struct scrub *s, struct intercept *intercept, const char *host);
 void scrub_done(struct scrub *s);
 
-/* Looks for another text, too, which becomes asterisks: credentials that were made of a secret. Texts below
- * INTERCEPT_SCRUB_MIN bytes are left out, equal ones count once. Not after the first bytes. 0, -ENOMEM, or
- * -E2BIG: it has more than INTERCEPT_SECRET_MAX bytes, or there are SCRUB_ADDED_MAX; it would not be found, so
- * it must not be sent. */
+/* Looks for another text, too, which becomes asterisks: credentials that were made of a secret.
+ * Texts below INTERCEPT_SCRUB_MIN bytes are left out, equal ones count once. Not after the first
+ * bytes. 0, -ENOMEM, or -E2BIG: it has more than INTERCEPT_SECRET_MAX bytes, or there are
+ * SCRUB_ADDED_MAX; it would not be found, so it must not be sent. */
 int scrub_add(struct scrub *s, const char *text, size_t bytes);
 
 /* Whether there is anything to look for. */

@@ -75,7 +75,8 @@ static int select_protocol(SSL *ssl, const unsigned char **ret, unsigned char *r
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* OpenSSL's own: its random numbers, its locks, and glibc's sorting, which asks how large memory is.
+/* OpenSSL's own: its random numbers, its locks, and glibc's sorting, which asks how large memory
+ * is.
  *
  * #calls egress: getpid futex sysinfo */
 void tls_begin(void)

@@ -1,5 +1,6 @@
-/* TLS of intercepted connections: the server towards the guest, and the client towards the server. TLS 1.2
- * and 1.3 (RFC 5246, 8446), without renegotiation, tickets and sessions that are taken up again.
+/* TLS of intercepted connections: the server towards the guest, and the client towards the server.
+ * TLS 1.2 and 1.3 (RFC 5246, 8446), without renegotiation, tickets and sessions that are taken up
+ * again.
  *
  * A session does no I/O: `in` takes what was received, `out` has what is to be sent. */
 #ifndef INTERCEPT_TLS_H
@@ -52,8 +53,8 @@ struct tls_session {
 int tls_connect(
 	struct tls_session *s, struct tls_setup *t, const char *name, struct tls_protocols offered);
 
-/* Towards the guest, with a certificate and its key (references are taken). chosen: of what it offers.
- * 0 or -ENOMEM. */
+/* Towards the guest, with a certificate and its key (references are taken). chosen: of what it
+ * offers. 0 or -ENOMEM. */
 int tls_accept(struct tls_session *s, struct tls_setup *t, X509 *certificate, EVP_PKEY *key,
 	struct tls_protocols chosen);
 
@@ -69,7 +70,8 @@ int tls_handshake(struct tls_session *s);
 /* After the handshake: the protocol that was agreed on. */
 struct tls_protocols tls_protocol(const struct tls_session *s);
 
-/* After a failed handshake with a server: what is wrong with its certificate (X509_V_ERR_*), or X509_V_OK. */
+/* After a failed handshake with a server: what is wrong with its certificate (X509_V_ERR_*), or
+ * X509_V_OK. */
 long tls_certificate_fault(const struct tls_session *s);
 
 /* A positive number of bytes, or a result. */

@@ -1,5 +1,6 @@
-/* What intercepted connections need of TLS, made of the policy when the first of them comes: the sandbox's
- * authority, those that vouch for servers, OpenSSL itself. A worker that intercepts nothing has none of it. */
+/* What intercepted connections need of TLS, made of the policy when the first of them comes: the
+ * sandbox's authority, those that vouch for servers, OpenSSL itself. A worker that intercepts
+ * nothing has none of it. */
 #ifndef INTERCEPT_TLS_KIT_H
 #define INTERCEPT_TLS_KIT_H
 

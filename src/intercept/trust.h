@@ -1,5 +1,5 @@
-/* The authorities that vouch for servers: the system's, as descriptors that the worker was given, and those of
- * the policy. OpenSSL's store of them is made when it is first needed. */
+/* The authorities that vouch for servers: the system's, as descriptors that the worker was given,
+ * and those of the policy. OpenSSL's store of them is made when it is first needed. */
 #ifndef INTERCEPT_TRUST_H
 #define INTERCEPT_TRUST_H
 

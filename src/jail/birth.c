@@ -14,8 +14,8 @@
 
 enum { STACK_BYTES = 32768 };
 
-/* The child shares the launcher's memory until it is the program, and the launcher waits for that. So
- * its birth copies no page tables, and its error is seen here. */
+/* The child shares the launcher's memory until it is the program, and the launcher waits for that.
+ * So its birth copies no page tables, and its error is seen here. */
 struct child {
 	const struct birth *birth;
 	int err;

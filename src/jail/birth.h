@@ -18,9 +18,10 @@ struct birth {
 	int program_fd, log_fd, cgroup_fd; /* cgroup_fd: -1 without */
 };
 
-/* Starts the program as a sibling of this process, so that its parent waits for it, and as the first
- * process of a pid namespace of its own. Returns when it runs: 0, or -errno when it does not. *ret_pid
- * is the pid of the process that was made, also of one that failed and ended; 0 without one. */
+/* Starts the program as a sibling of this process, so that its parent waits for it, and as the
+ * first process of a pid namespace of its own. Returns when it runs: 0, or -errno when it does not.
+ * *ret_pid is the pid of the process that was made, also of one that failed and ended; 0 without
+ * one. */
 int birth_give(const struct birth *b, pid_t *ret_pid);
 
 #endif

@@ -1,6 +1,6 @@
-/* What a process gives up by itself, for good, whatever the host offers: rights and limits. All of it
- * is inherited by its children. Every function returns 0 or -errno and concerns the calling thread,
- * so a process calls them before it has others. */
+/* What a process gives up by itself, for good, whatever the host offers: rights and limits. All of
+ * it is inherited by its children. Every function returns 0 or -errno and concerns the calling
+ * thread, so a process calls them before it has others. */
 #ifndef JAIL_CONFINE_H
 #define JAIL_CONFINE_H
 

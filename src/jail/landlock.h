@@ -10,9 +10,9 @@ enum landlock_ports { LANDLOCK_NO_PORT, LANDLOCK_CONNECT };
 
 /* Holds for the calling thread and its children from now on. They can use no path: not open, list,
  * create or remove. LANDLOCK_CONNECT allows connect to any TCP port, bind to none; LANDLOCK_NO_PORT
- * forbids both (version 4). They can reach no abstract Unix socket of others, and signal nobody else
- * (version 6). Descriptors that are open, or come over sockets, stay usable. Needs no_new_privs.
- * Returns 0, also if the kernel has no Landlock, or -errno. */
+ * forbids both (version 4). They can reach no abstract Unix socket of others, and signal nobody
+ * else (version 6). Descriptors that are open, or come over sockets, stay usable. Needs
+ * no_new_privs. Returns 0, also if the kernel has no Landlock, or -errno. */
 int landlock_forbid_all(enum landlock_ports ports);
 
 #endif

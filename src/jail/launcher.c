@@ -43,8 +43,8 @@ static void discard(struct launcher *l)
 
 /* --- answers --- */
 
-/* Reads one reply. sender (may be NULL) gets the pid of the process that sent it. Returns 0, -EPIPE at
- * the end, or -errno. */
+/* Reads one reply. sender (may be NULL) gets the pid of the process that sent it. Returns 0, -EPIPE
+ * at the end, or -errno. */
 static int receive(int sock, struct jail_reply *ret, pid_t *sender)
 {
 	union {

@@ -1,12 +1,13 @@
 /* The client of mayfly-launcher, a small process that starts jailed ones (main.c).
  *
- * A process that starts jailed ones has one launcher for each kind of place, made once: making the namespaces takes
- * milliseconds, being born in them does not. The jailed processes are the client's own children. A
- * launcher that died is made again by the next start; those that it started live on.
+ * A process that starts jailed ones has one launcher for each kind of place, made once: making the
+ * namespaces takes milliseconds, being born in them does not. The jailed processes are the client's
+ * own children. A launcher that died is made again by the next start; those that it started live
+ * on.
  *
- * The launcher ends with the client, however that ends. Thread-safe; starts are served one after the
- * other. Blocks: milliseconds. A launcher that does not answer for 10 s is killed and made again, once
- * for each start. So a start ends within two minutes whatever the launcher does. */
+ * The launcher ends with the client, however that ends. Thread-safe; starts are served one after
+ * the other. Blocks: milliseconds. A launcher that does not answer for 10 s is killed and made
+ * again, once for each start. So a start ends within two minutes whatever the launcher does. */
 #ifndef JAIL_LAUNCHER_H
 #define JAIL_LAUNCHER_H
 
@@ -18,9 +19,9 @@
 
 struct launcher;
 
-/* path: of mayfly-launcher. The place is the same for all that it starts: a process that needs two has
- * two launchers. JAIL_PLACE_NONE gives JAIL_OFF. Otherwise JAIL_FULL, or JAIL_USER where ids cannot
- * be mapped; ERROR_HOST with the remedy where namespaces cannot be made. */
+/* path: of mayfly-launcher. The place is the same for all that it starts: a process that needs two
+ * has two launchers. JAIL_PLACE_NONE gives JAIL_OFF. Otherwise JAIL_FULL, or JAIL_USER where ids
+ * cannot be mapped; ERROR_HOST with the remedy where namespaces cannot be made. */
 int launcher_make(const char *path, enum jail_place place, struct launcher **ret, struct error *e);
 
 /* Ends the launcher, not what it started. NULL is fine. */

@@ -1,9 +1,9 @@
 /* mayfly-launcher: starts jailed processes for one client, which is its parent.
  *
  * It makes once what all jails share (space.h), and keeps none of its parent's descriptors. Then it
- * serves requests one after the other (request.h) until the client's end of the socket is closed. It
- * never reads what a tenant wrote. Processes that it started are its siblings: they live on when it
- * dies.
+ * serves requests one after the other (request.h) until the client's end of the socket is closed.
+ * It never reads what a tenant wrote. Processes that it started are its siblings: they live on when
+ * it dies.
  *
  * Its command line is one word, a place (kind.h). Descriptor 3 is the socket. */
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* What goes between a process and its launcher, over a SEQPACKET socket. Both are of the same build.
+/* What goes between a process and its launcher, over a SEQPACKET socket. Both are of the same
+ * build.
  *
  *	launcher -> client   one jail_reply when it is ready
  *	client -> launcher   a request: one message, its descriptors beside it
@@ -30,8 +31,8 @@ struct jail_reply {
 	int32_t pid;   /* DONE: the child's, 0 if there was none; its parent waits for it */
 };
 
-/* Descriptors are sent in this order: those that the child keeps as 3, 4 and so on, the program, the
- * child's standard error, the child's cgroup if it has one. */
+/* Descriptors are sent in this order: those that the child keeps as 3, 4 and so on, the program,
+ * the child's standard error, the child's cgroup if it has one. */
 struct jail_request {
 	unsigned fd_count;		  /* that the child keeps */
 	unsigned has_cgroup;		  /* 0 or 1 */

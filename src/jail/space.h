@@ -35,9 +35,9 @@ enum space_step {
 /* What a step makes: "a user namespace". */
 const char *space_step_name(enum space_step step);
 
-/* Moves the calling process, which has one thread, into an empty place (not JAIL_PLACE_NONE). Returns the kind reached:
- * JAIL_FULL for root where the ids can be mapped, else JAIL_USER. On failure -errno and the step
- * that failed; the process is then fit for nothing but to end. */
+/* Moves the calling process, which has one thread, into an empty place (not JAIL_PLACE_NONE).
+ * Returns the kind reached: JAIL_FULL for root where the ids can be mapped, else JAIL_USER. On
+ * failure -errno and the step that failed; the process is then fit for nothing but to end. */
 int space_enter(enum jail_place place, enum space_step *ret_step);
 
 #endif

@@ -94,8 +94,8 @@ static void begin(struct instance *i)
 		getpriority(PRIO_PROCESS, (id_t)i->sandbox.pid) == FAIR_NICE && errno == 0;
 }
 
-/* How much of the time the thread that wanted most did, in percent. Threads keep their order; if one
- * of the first has ended, the next look is right again. */
+/* How much of the time the thread that wanted most did, in percent. Threads keep their order; if
+ * one of the first has ended, the next look is right again. */
 static unsigned percent(
 	const struct instance_wanted *before, const struct instance_wanted *now, uint64_t over_ns)
 {

@@ -1,13 +1,14 @@
 /* Keeps sandboxes that want the CPU all the time from delaying those that want it for a moment.
  *
- * Every FAIR_PERIOD_MS it looks how much of the time each thread of a microVM wanted to run: it ran, or
- * waited for a CPU, as the kernel counts it. If one wanted nearly always, it is a CPU of the guest that
- * computes without end. Then the microVM gets a low priority (nice FAIR_NICE), and gets back to normal
- * when none wants half of the time any more. The priority matters only while CPUs are short: then commands
- * of other sandboxes, and the daemon, run first, and all who want much share the rest alike.
+ * Every FAIR_PERIOD_MS it looks how much of the time each thread of a microVM wanted to run: it
+ * ran, or waited for a CPU, as the kernel counts it. If one wanted nearly always, it is a CPU of
+ * the guest that computes without end. Then the microVM gets a low priority (nice FAIR_NICE), and
+ * gets back to normal when none wants half of the time any more. The priority matters only while
+ * CPUs are short: then commands of other sandboxes, and the daemon, run first, and all who want
+ * much share the rest alike.
  *
- * It does nothing for microVMs that it could not raise again: that takes root or RLIMIT_NICE (systemd:
- * LimitNICE=0), and a kernel that counts (CONFIG_SCHED_INFO). */
+ * It does nothing for microVMs that it could not raise again: that takes root or RLIMIT_NICE
+ * (systemd: LimitNICE=0), and a kernel that counts (CONFIG_SCHED_INFO). */
 #ifndef LIFECYCLE_FAIR_H
 #define LIFECYCLE_FAIR_H
 

@@ -3,9 +3,10 @@
  * Records wait in memory for ACTIVITY_FLUSH_MS at most, and are then written in one commit for all
  * sandboxes. So a killed daemon loses that much of them, and what it wrote is in order and whole.
  *
- * A guest decides how many there are: so many a second are taken of a sandbox, of a key and in all, each with
- * a second's worth at once. Others are lost, which is counted. A record of the kind "lost" stands where they would
- * be, once a second at most. Everything belongs to the loop's thread. */
+ * A guest decides how many there are: so many a second are taken of a sandbox, of a key and in all,
+ * each with a second's worth at once. Others are lost, which is counted. A record of the kind
+ * "lost" stands where they would be, once a second at most. Everything belongs to the loop's
+ * thread. */
 #ifndef NETWORK_ACTIVITY_H
 #define NETWORK_ACTIVITY_H
 
@@ -38,8 +39,8 @@ struct activity_log *activity_log_open(struct fleet *f, const char *sandbox_id, 
 /* Writes what waits. NULL is fine. */
 void activity_log_close(struct activity_log *l);
 
-/* What a worker says of a flow or request (activity_record.h). One that cannot be read is lost. NULL log:
- * nothing. */
+/* What a worker says of a flow or request (activity_record.h). One that cannot be read is lost.
+ * NULL log: nothing. */
 void activity_note(struct activity_log *l, enum store_activity_kind kind, const json_t *said);
 /* So many records did not come. */
 void activity_lost(struct activity_log *l, uint64_t count);

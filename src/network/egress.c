@@ -313,8 +313,8 @@ static void on_line(json_t *object, void *arg)
 
 static const struct egress_link_ops link_ops = {on_line, on_lost};
 
-/* The line with one member more; NULL if it would be too long, or there is no memory: they are a help, no
- * more. */
+/* The line with one member more; NULL if it would be too long, or there is no memory: they are a
+ * help, no more. */
 static char *with_denials(const char *line, const char *denials)
 {
 	size_t n = strlen(line);
@@ -568,8 +568,8 @@ static void on_lingered(uv_timer_t *t)
 	finish_close(t->data);
 }
 
-/* Lets go of the sandbox. end: the worker ends; otherwise it goes on for the next
- * daemon. A worker whose guest is gone tells what became of its flows, and ends; that is heard first. */
+/* Lets go of the sandbox. end: the worker ends; otherwise it goes on for the next daemon. A worker
+ * whose guest is gone tells what became of its flows, and ends; that is heard first. */
 static void egress_close(struct egress *x, bool end)
 {
 	x->instance = NULL;

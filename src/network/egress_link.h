@@ -34,8 +34,9 @@ struct egress_link_ops {
 int egress_link_open(uv_loop_t *loop, int dirfd, const struct egress_link_ops *ops, void *arg,
 	struct egress_link **ret, struct error *e);
 
-/* Sends a policy's line, without its end, when what was sent before has gone out. A line that still waits is
- * replaced. What is not needed any more is wiped: it may hold secrets. Returns 0, -EMSGSIZE or -ENOMEM. */
+/* Sends a policy's line, without its end, when what was sent before has gone out. A line that still
+ * waits is replaced. What is not needed any more is wiped: it may hold secrets. Returns 0,
+ * -EMSGSIZE or -ENOMEM. */
 int egress_link_say(struct egress_link *l, const char *line, uint64_t generation);
 
 /* No callback follows. NULL is fine. */

@@ -131,8 +131,8 @@ static char *value_of(void *arg, const char *name)
 	return value;
 }
 
-/* Without the key of the secrets: an authority that no guest trusts, so that connections to these hosts
- * fail, and no others. */
+/* Without the key of the secrets: an authority that no guest trusts, so that connections to these
+ * hosts fail, and no others. */
 static int stand_in(const struct intercept_source *s, struct authority *ret, struct error *e)
 {
 	json_t *hosts = intercept_hosts(s);

@@ -12,15 +12,15 @@
 #define TRUST_BUNDLE "/etc/ssl/certs/ca-certificates.crt"
 #define TRUST_FILE   "/usr/local/share/ca-certificates/mayfly.crt"
 
-/* The authority that the sandbox needs with this network object (or NULL), sealed, malloc'ed; *ret is
- * NULL if it needs none. If the hosts are the same, this is the authority that it has. */
+/* The authority that the sandbox needs with this network object (or NULL), sealed, malloc'ed; *ret
+ * is NULL if it needs none. If the hosts are the same, this is the authority that it has. */
 int interception_authority(
 	const struct instance *i, const json_t *network, char **ret, struct error *e);
 
-/* The member, with the present values of the secrets. *ret is NULL if nothing is intercepted. End it
- * with intercept_wipe(). Unknown secrets are left out. So are those that cannot be opened, which is
- * logged. If the authority cannot be opened, that is logged and a new one is used, which the guest
- * does not trust. */
+/* The member, with the present values of the secrets. *ret is NULL if nothing is intercepted. End
+ * it with intercept_wipe(). Unknown secrets are left out. So are those that cannot be opened, which
+ * is logged. If the authority cannot be opened, that is logged and a new one is used, which the
+ * guest does not trust. */
 int interception_policy(
 	const struct instance *i, const json_t *network, json_t **ret, struct error *e);
 

@@ -1,5 +1,6 @@
-/* Secrets of keys: named values that reach servers but never a guest (docs/network.md). Sealed in the
- * store. The caller tells the sandboxes that use a secret (network_secret_changed() of network.h).
+/* Secrets of keys: named values that reach servers but never a guest (docs/network.md). Sealed in
+ * the store. The caller tells the sandboxes that use a secret (network_secret_changed() of
+ * network.h).
  *
  * All of a key. Names are the same in both cases; they are stored in lower case. */
 #ifndef NETWORK_SECRETS_H

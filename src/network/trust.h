@@ -21,7 +21,8 @@ bool trust_is_wanted(const struct instance *i);
 
 /* Begins. environment: also tell processes started later in a sandbox that already runs. done is
  * called once, maybe before the return, with NULL or the error; not if i->trust_close was called
- * without `tell`. Beginning again ends the one under way first, which then calls its done with NULL. */
+ * without `tell`. Beginning again ends the one under way first, which then calls its done with
+ * NULL. */
 void trust_install(struct instance *i, bool environment,
 	void (*done)(void *arg, const struct error *why), void *arg);
 

@@ -208,8 +208,8 @@ int oci_blob_add(struct oci_blob_writer *w, const void *data, size_t n, struct e
 	return r < 0 ? host_error(e, r, "write to") : 0;
 }
 
-/* Another writer may have put the same content there: then its file goes. Returns a descriptor that cannot
- * write, for processes in jails get it. */
+/* Another writer may have put the same content there: then its file goes. Returns a descriptor that
+ * cannot write, for processes in jails get it. */
 static int publish(struct oci_blob_writer *w, const char *digest)
 {
 	const char *name = oci_digest_hex(digest);

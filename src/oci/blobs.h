@@ -1,9 +1,9 @@
 /* Blobs in the state directory: blobs/<hexadecimal SHA-256>, shared by all images that have them.
  *
- * A blob appears as a whole or not at all, and only under the digest of its content. It is read to its end and
- * checked when it is opened, too: one that the disk damaged is removed and counts as missing. The
- * store keeps what was used last, up to OCI_BLOBS_BYTES_MAX; it is a cache, and may be removed at any
- * time. Several processes may use it at once. */
+ * A blob appears as a whole or not at all, and only under the digest of its content. It is read to
+ * its end and checked when it is opened, too: one that the disk damaged is removed and counts as
+ * missing. The store keeps what was used last, up to OCI_BLOBS_BYTES_MAX; it is a cache, and may be
+ * removed at any time. Several processes may use it at once. */
 #ifndef OCI_BLOBS_H
 #define OCI_BLOBS_H
 
@@ -27,7 +27,8 @@ struct oci_blobs {
 /* Opens the store below home_fd, and makes it when missing. Removes what killed writers left. */
 int oci_blobs_open(int home_fd, struct oci_blobs *ret, struct error *e);
 
-/* Removes what was not used for longest, until at most `bytes` are left. Failures only cost space. */
+/* Removes what was not used for longest, until at most `bytes` are left. Failures only cost
+ * space. */
 void oci_blobs_trim(const struct oci_blobs *b, uint64_t bytes);
 void oci_blobs_close(struct oci_blobs *b);
 

@@ -17,8 +17,8 @@ struct oci_credentials {
 /* From USER:PASSWORD, or @FILE with that in its first line. ERROR_USAGE. */
 int oci_credentials_parse(const char *option, struct oci_credentials *ret, struct error *e);
 
-/* From the text of docker's config.json, for a registry as references name it. What is damaged or not
- * there gives none. */
+/* From the text of docker's config.json, for a registry as references name it. What is damaged or
+ * not there gives none. */
 void oci_credentials_of_docker(
 	const char *text, size_t n, const char *registry, struct oci_credentials *ret);
 

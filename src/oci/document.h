@@ -1,6 +1,6 @@
 /* The JSON documents of an image, which others made: index, manifest, configuration (OCI image
- * specification 1.1), what docker calls the same (manifest list, schema 2), and the manifest.json of
- * `docker save`.
+ * specification 1.1), what docker calls the same (manifest list, schema 2), and the manifest.json
+ * of `docker save`.
  *
  * Each parser copies what Mayfly uses, with a limit for everything, and ignores the rest.
  * ERROR_BAD_IMAGE says which field is unusable. */

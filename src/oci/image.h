@@ -14,7 +14,8 @@ struct oci_image {
 
 /* Where blobs come from: a directory, an archive, a registry. */
 struct oci_supply {
-	/* Opens a blob whose size and digest are what the descriptor says, for reading. 0 or -errno. */
+	/* Opens a blob whose size and digest are what the descriptor says, for reading. 0 or
+	 * -errno. */
 	int (*open)(
 		struct oci_supply *s, const struct oci_descriptor *d, int *ret_fd, struct error *e);
 };

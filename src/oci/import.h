@@ -18,12 +18,13 @@ struct oci_import {
 	struct buf notes;	 /* lines for people: what was left out or changed; owned */
 };
 
-/* Reads the names in all layers, and settles what the tree is. Call oci_import_done afterwards in any
- * case. */
+/* Reads the names in all layers, and settles what the tree is. Call oci_import_done afterwards in
+ * any case. */
 int oci_import_plan(struct oci_import *i, const struct oci_image *image, unpack_fn read,
 	const struct progress *p, struct error *e);
 
-/* The size of a root disk, in MiB, that has room for the tree and as much again as people expect. */
+/* The size of a root disk, in MiB, that has room for the tree and as much again as people
+ * expect. */
 uint32_t oci_import_disk_mb(const struct oci_import *i);
 
 /* Writes the tree. It reads the layers again. */

@@ -1,5 +1,6 @@
 /* Images in an OCI layout: a directory with index.json, oci-layout and blobs/sha256 (OCI image
- * specification, image-layout.md). Blobs are read where they are, and checked when they are opened. */
+ * specification, image-layout.md). Blobs are read where they are, and checked when they are
+ * opened. */
 #ifndef OCI_LAYOUT_H
 #define OCI_LAYOUT_H
 

@@ -75,11 +75,11 @@ bool merge_keeps_xattr(const char *name);
 
 enum { MERGE_LINKS_MAX = 40 }; /* on one path, as the kernel has it */
 
-/* Finds the directory that a path's last name is in, through links that earlier entries made. *ret_name
- * is that name, inside path; "" for the root itself, whose directory is the root.
+/* Finds the directory that a path's last name is in, through links that earlier entries made.
+ * *ret_name is that name, inside path; "" for the root itself, whose directory is the root.
  *
- * like: the entry whose path it is; missing directories are made at its time. NULL: they are -ENOENT.
- * -ENOTDIR, -ELOOP, -ENAMETOOLONG, -E2BIG (a limit), -ENOMEM. */
+ * like: the entry whose path it is; missing directories are made at its time. NULL: they are
+ * -ENOENT. -ENOTDIR, -ELOOP, -ENAMETOOLONG, -E2BIG (a limit), -ENOMEM. */
 int merge_walk(struct oci_merge *m, const char *path, const struct tree_entry *like,
 	struct merge_node **ret_dir, const char **ret_name);
 

@@ -2,7 +2,8 @@
  *
  * The first component is a registry when it has a "." or ":" or is "localhost". Without a registry,
  * the name needs one from elsewhere (--registry): none is built in, and no "library/" is put in
- * front of short names. Without a tag and a digest, the tag is "latest". With both, the digest counts. */
+ * front of short names. Without a tag and a digest, the tag is "latest". With both, the digest
+ * counts. */
 #ifndef OCI_REFERENCE_H
 #define OCI_REFERENCE_H
 

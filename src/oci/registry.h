@@ -1,5 +1,6 @@
-/* Images in registries (OCI distribution specification 1.1): manifests by tag or digest, blobs by digest. What
- * was fetched stays in the store of blobs; an image that is named by its digest and is there needs no network. */
+/* Images in registries (OCI distribution specification 1.1): manifests by tag or digest, blobs by
+ * digest. What was fetched stays in the store of blobs; an image that is named by its digest and is
+ * there needs no network. */
 #ifndef OCI_REGISTRY_H
 #define OCI_REGISTRY_H
 
@@ -16,7 +17,8 @@ struct oci_registry_options {
 	const struct progress *progress;
 };
 
-/* Credentials are sent when the registry asks for them: to it, or to the token server that it names. */
+/* Credentials are sent when the registry asks for them: to it, or to the token server that it
+ * names. */
 int oci_registry_load(const struct oci_registry_options *o, struct oci_image *ret, struct error *e);
 
 #endif

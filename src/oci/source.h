@@ -46,7 +46,8 @@ int oci_source_parse(
 	const char *text, const char *registry, struct oci_source *ret, struct error *e);
 void oci_source_done(struct oci_source *s);
 
-/* Finds the image, and fetches what is missing. Blocks; progress may end it. Not for OCI_SOURCE_TAR. */
+/* Finds the image, and fetches what is missing. Blocks; progress may end it. Not for
+ * OCI_SOURCE_TAR. */
 int oci_source_load(const struct oci_source *s, const struct oci_source_options *o,
 	struct oci_image *ret, struct error *e);
 

@@ -265,8 +265,8 @@ static bool may_work_again(CURLcode code)
 	       code == CURLE_OPERATION_TIMEDOUT;
 }
 
-/* For messages: a signed URL's query is a secret, and so may be all behind the host of one that a server made
- * up. Neither has what stands before the host. */
+/* For messages: a signed URL's query is a secret, and so may be all behind the host of one that a
+ * server made up. Neither has what stands before the host. */
 static const char *shown(const char *url, bool path, char out[SHOWN_BYTES])
 {
 	size_t scheme = strcspn(url, ":/?#");

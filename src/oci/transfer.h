@@ -1,8 +1,10 @@
-/* GET over HTTP and HTTPS for registries (libcurl): one answer, whatever redirects and waits lie before it.
+/* GET over HTTP and HTTPS for registries (libcurl): one answer, whatever redirects and waits lie
+ * before it.
  *
- * Redirects are followed five times, only to where destination.h allows; credentials stay with the host that
- * they were for. A registry that is busy (429, 503) is asked again, up to four times, after the time that it
- * asks for, a minute at most each. A connection that moves less than a kilobyte a second for a minute is over. */
+ * Redirects are followed five times, only to where destination.h allows; credentials stay with the
+ * host that they were for. A registry that is busy (429, 503) is asked again, up to four times,
+ * after the time that it asks for, a minute at most each. A connection that moves less than a
+ * kilobyte a second for a minute is over. */
 #ifndef OCI_TRANSFER_H
 #define OCI_TRANSFER_H
 
@@ -46,8 +48,8 @@ struct oci_answer {
 	char complaint[OCI_COMPLAINT_MAX]; /* the beginning of another body, as it came */
 };
 
-/* 0 when there is an answer, whatever it says. -errno: ERROR_HOST where the network fails (-EAGAIN: it may
- * work again), ERROR_BAD_IMAGE where the registry misbehaves. */
+/* 0 when there is an answer, whatever it says. -errno: ERROR_HOST where the network fails (-EAGAIN:
+ * it may work again), ERROR_BAD_IMAGE where the registry misbehaves. */
 int oci_get(
 	struct oci_client *c, const struct oci_request *q, struct oci_answer *ret, struct error *e);
 

@@ -1,5 +1,5 @@
-/* The certificate authority of a sandbox: its worker signs certificates of intercepted hosts with it,
- * and its guest trusts it.
+/* The certificate authority of a sandbox: its worker signs certificates of intercepted hosts with
+ * it, and its guest trusts it.
  *
  * P-256, path length 0, and critical name constraints: it can speak for its hosts only. One that
  * gets other hosts keeps its key and its name, so programs that have read the older certificate
@@ -34,8 +34,8 @@ int authority_make(const struct authority *of, json_t *hosts, time_t now, struct
 char *authority_text(const struct authority *a);
 int authority_parse(const char *text, struct authority *ret, struct error *e);
 
-/* The certificates of a PEM file of the operator's, and nothing else of it; malloc'ed. ERROR_USAGE: it
- * has none. */
+/* The certificates of a PEM file of the operator's, and nothing else of it; malloc'ed. ERROR_USAGE:
+ * it has none. */
 int authority_read_file(const char *path, char **ret, struct error *e);
 
 #endif

@@ -133,8 +133,8 @@ static int add_rules(json_t *all, const json_t *network)
 	return 0;
 }
 
-/* An object of hosts: those of rules with their headers, and with `bound` those of variables. NULL: out
- * of memory. */
+/* An object of hosts: those of rules with their headers, and with `bound` those of variables. NULL:
+ * out of memory. */
 static json_t *host_map(const struct intercept_source *s, bool bound)
 {
 	json_t *all = json_object();

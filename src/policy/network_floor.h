@@ -63,7 +63,8 @@ int network_floor_allow_private(struct network_floor *f, const char *text, struc
 /* A file as hosts(5): "ADDRESS[:PORT] NAME...". With a port, all ports of the name lead to it.
  * Errors name the line. */
 int network_floor_read_hosts(struct network_floor *f, const char *path, struct error *e);
-/* A file of certificates in PEM, which workers read later: authorities of TLS servers. Checks that it has one. */
+/* A file of certificates in PEM, which workers read later: authorities of TLS servers. Checks that
+ * it has one. */
 int network_floor_set_roots(struct network_floor *f, const char *path, struct error *e);
 /* HOST:PORT of a SOCKS5 proxy. login: NULL, or a file with one line, USER:PASSWORD. */
 int network_floor_set_proxy(

@@ -1,7 +1,7 @@
 /* What a guest has in place of a secret: random text of the secret's shape and length, so programs
  * that check the form of a key take it. Prefixes that providers publish ("sk-", "ghp_") stay, and
- * signs; nothing else of the secret is in it. Signs that separate words in headers, and bytes beyond
- * ASCII, become '_'. */
+ * signs; nothing else of the secret is in it. Signs that separate words in headers, and bytes
+ * beyond ASCII, become '_'. */
 #ifndef POLICY_PLACEHOLDER_H
 #define POLICY_PLACEHOLDER_H
 

@@ -28,8 +28,8 @@ void sealer_free(struct sealer *s); /* wipes the key; NULL is fine */
 int sealer_seal(struct sealer *s, bool may_make, const char *context, const void *data, size_t n,
 	uint8_t **ret, struct error *e);
 
-/* *ret is malloc'ed, of n - SEAL_OVERHEAD bytes and a NUL; the caller wipes it. ERROR_HOST: as above,
- * or it was sealed with another key. */
+/* *ret is malloc'ed, of n - SEAL_OVERHEAD bytes and a NUL; the caller wipes it. ERROR_HOST: as
+ * above, or it was sealed with another key. */
 int sealer_open(struct sealer *s, const char *context, const void *sealed, size_t n, char **ret,
 	size_t *ret_n, struct error *e);
 

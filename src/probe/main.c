@@ -1,16 +1,19 @@
 /* mayfly-probe: tries, in a guest, what must be closed there, and prints a line for each try:
  *
  *	mayfly-probe PROBE...
- *	tcp:ADDRESS:PORT   a connection            udp:ADDRESS:PORT  a datagram, and an answer to it
- *	tcp6:ADDRESS:PORT  one in an IPv6 socket   dns:ADDRESS       a TXT question, and records for it
- *	vsock:CID:PORT     a stream to the host    icmp:ADDRESS      an echo request
+ *	tcp:ADDRESS:PORT   a connection
+ *	tcp6:ADDRESS:PORT  one in an IPv6 socket
+ *	udp:ADDRESS:PORT   a datagram, and an answer to it
+ *	dns:ADDRESS        a TXT question, and records for it
+ *	vsock:CID:PORT     a stream to the host
+ *	icmp:ADDRESS       an echo request
  *	self               a connection that works: what "open" looks like
  *
  *	open tcp:169.254.169.254:80 connected
  *	closed udp:203.0.113.1:7 no answer
  *
- * All run at once, each in a process, for PATIENCE_MS at most. "broken" instead of "open" or "closed" says
- * that the try itself was not possible. Run as root: raw sockets need it. */
+ * All run at once, each in a process, for PATIENCE_MS at most. "broken" instead of "open" or
+ * "closed" says that the try itself was not possible. Run as root: raw sockets need it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/vm_sockets.h>
@@ -57,8 +60,8 @@ static int open_socket(const struct probe *p, int family, int type, int protocol
 	return fd;
 }
 
-/* A connection that is accepted and reset at once was not made: guests without some of the kernel's modules
- * see that (docs/network.md). */
+/* A connection that is accepted and reset at once was not made: guests without some of the kernel's
+ * modules see that (docs/network.md). */
 static void try_stream(const struct probe *p, int family)
 {
 	int fd = open_socket(p, family, SOCK_STREAM, 0), err = 0;

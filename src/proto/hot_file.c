@@ -8,7 +8,8 @@
 #include "base/crc32c.h"
 
 /* Header: magic[8], version le32, ranges le32, memory bytes le64, data offset le64, data bytes
- * le64, CRC-32C of the data le32, zero le32, zero le32, CRC-32C of header (up to here) and table. */
+ * le64, CRC-32C of the data le32, zero le32, zero le32, CRC-32C of header (up to here) and
+ * table. */
 static const char magic[8] = "MAYFLYHP";
 enum { CRC_AT = HOT_HEADER_BYTES - 4 };
 enum { FLAG_WRITTEN = 1 };

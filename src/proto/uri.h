@@ -26,8 +26,8 @@ struct uri_path {
 /* 0, -EINVAL, or -EMSGSIZE when there are more segments or bytes than fit (answer 404). */
 int uri_path_parse(const char *path, struct uri_path *ret);
 
-/* Whether a path is that of a pattern, as "/templates/{}/tags". "{}" stands for one segment, at most
- * URI_PARAMS_MAX times; what it stood for goes to params (borrowed from the path). */
+/* Whether a path is that of a pattern, as "/templates/{}/tags". "{}" stands for one segment, at
+ * most URI_PARAMS_MAX times; what it stood for goes to params (borrowed from the path). */
 bool uri_path_matches(
 	const struct uri_path *path, const char *pattern, const char *params[URI_PARAMS_MAX]);
 

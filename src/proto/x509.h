@@ -1,5 +1,5 @@
-/* What our certificates have in common, whoever makes them: those of `serve`, of a sandbox's authority and of
- * intercepted hosts (RFC 5280). */
+/* What our certificates have in common, whoever makes them: those of `serve`, of a sandbox's
+ * authority and of intercepted hosts (RFC 5280). */
 #ifndef PROTO_X509_H
 #define PROTO_X509_H
 

@@ -11,7 +11,8 @@
 #include "sandbox/agent_client.h"
 
 /* As agent_connect, but waits until an agent has answered a HELLO, and tries again while the guest
- * boots. A guest that came up but is unusable is an error: ERROR_BAD_IMAGE with the agent's words. */
+ * boots. A guest that came up but is unusable is an error: ERROR_BAD_IMAGE with the agent's
+ * words. */
 int agent_connect_ready(int dirfd, uint64_t deadline_ns, struct agent_conn **ret, struct error *e);
 
 /* Blocks until an event comes. Returns 1, -ETIMEDOUT (even if events are there after the deadline),

@@ -13,9 +13,9 @@
  * of it. A directory that nobody removed stays behind with `lock` unlocked, and whoever finds it
  * may remove it.
  *
- * A guest may have taken over mayfly-vmm. So mayfly-vmm runs in a jail (jail/launcher.h), and gets an
- * empty environment (except for its log's level) and only the descriptors of its own files. What it
- * wrote is opened with file_open_foreign. */
+ * A guest may have taken over mayfly-vmm. So mayfly-vmm runs in a jail (jail/launcher.h), and gets
+ * an empty environment (except for its log's level) and only the descriptors of its own files. What
+ * it wrote is opened with file_open_foreign. */
 #ifndef SANDBOX_LAUNCH_H
 #define SANDBOX_LAUNCH_H
 

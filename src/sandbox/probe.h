@@ -3,9 +3,10 @@
  * That /dev/kvm exists does not tell. Some hosts are virtual machines whose hypervisor offers them
  * no hardware virtualisation. There, guest user code runs natively while guest kernel code is
  * interpreted instruction by instruction. So a throw-away VM runs a short loop in 64-bit kernel
- * mode and is timed. It ends after PROBE_CEILING_MS at the latest, and a slow result is tried again:
- * a busy host may have taken the CPU away meanwhile, which this host cannot see if it is a virtual
- * machine itself. On a fast host it takes about a millisecond, most of it to create the VM. */
+ * mode and is timed. It ends after PROBE_CEILING_MS at the latest, and a slow result is tried
+ * again: a busy host may have taken the CPU away meanwhile, which this host cannot see if it is a
+ * virtual machine itself. On a fast host it takes about a millisecond, most of it to create the
+ * VM. */
 #ifndef SANDBOX_PROBE_H
 #define SANDBOX_PROBE_H
 
@@ -28,8 +29,8 @@ struct probe {
 };
 
 /* kvm_fd: from kvm_open(). Blocks for at most PROBE_TRIES times PROBE_CEILING_MS of processor time
- * plus the creation of a VM. Uses SIGRTMIN for the ceiling and blocks it in this thread meanwhile. Only one thread at
- * a time may call it. */
+ * plus the creation of a VM. Uses SIGRTMIN for the ceiling and blocks it in this thread meanwhile.
+ * Only one thread at a time may call it. */
 int probe_speed(int kvm_fd, struct probe *ret, struct error *e);
 
 /* ERROR_HOST_SLOW in words when the result is slow, else 0. */

@@ -188,8 +188,9 @@ static bool host_is_slow(struct sandbox *s, struct error *e)
 	return p.mips > 0 && probe_check(&p, e) < 0;
 }
 
-/* Finds a better reason than the given one: its memory limit, the guest kernel's own, or that this host is too slow
- * for any guest. On such a host, "rebuild the template here" would be bad advice. */
+/* Finds a better reason than the given one: its memory limit, the guest kernel's own, or that this
+ * host is too slow for any guest. On such a host, "rebuild the template here" would be bad
+ * advice. */
 static bool better_reason(struct sandbox *s, const struct error *why, struct error *e)
 {
 	if (why->code == ERROR_SANDBOX &&

@@ -43,15 +43,16 @@ int sandbox_dirs_check_room(const struct sandbox_dirs *d, struct error *e);
 /* Makes a directory, with a new id unless `id` already holds one. *ret_fd is open on it. */
 int sandbox_dirs_make(
 	const struct sandbox_dirs *d, char id[SANDBOX_ID_BYTES], int *ret_fd, struct error *e);
-/* Makes the control group of a sandbox (cgroup.h) if `cgroups` is set. *ret_fd is for vmm_launch; -1:
- * none. On failure sandbox_dirs_remove removes what was made. */
+/* Makes the control group of a sandbox (cgroup.h) if `cgroups` is set. *ret_fd is for vmm_launch;
+ * -1: none. On failure sandbox_dirs_remove removes what was made. */
 int sandbox_dirs_make_cgroup(const struct sandbox_dirs *d, const char *id, int dirfd, unsigned cpus,
 	uint64_t memory_bytes, int *ret_fd, struct error *e);
 /* Sets the limits of its group anew, if it has one: somebody may have taken them. */
 int sandbox_dirs_renew_cgroup(const struct sandbox_dirs *d, const char *id, int dirfd,
 	unsigned cpus, uint64_t memory_bytes, struct error *e);
 /* Removes a sandbox's control group, killing what is in it, and its directory. One that is already
- * gone is fine. If the group cannot be removed now, the directory stays for sandbox_dirs_collect. */
+ * gone is fine. If the group cannot be removed now, the directory stays for
+ * sandbox_dirs_collect. */
 void sandbox_dirs_remove(const struct sandbox_dirs *d, const char *id);
 
 /* Removes what killed sandboxes left behind. */

@@ -1,6 +1,6 @@
-/* A stack: the files that a microVM stands on, as a directory of links. They are its template's image,
- * the memory it was restored from, and everything frozen on top since: layers of memory, and deltas
- * of disks.
+/* A stack: the files that a microVM stands on, as a directory of links. They are its template's
+ * image, the memory it was restored from, and everything frozen on top since: layers of memory, and
+ * deltas of disks.
  *
  *	rootfs.ext4 | rootfs.erofs, scratch.ext4	images
  *	memory, memory.1, memory.2, ...			full memory, then what was written on top
@@ -14,8 +14,8 @@
  * template may be replaced or removed while something stands on it. A file's space is freed with
  * the last directory that has it. Nobody counts references, so a crash loses no count.
  *
- * A running sandbox has a stack, the directory `layers`, without a state. A snapshot of it takes three
- * steps. Each can be repeated after a crash:
+ * A running sandbox has a stack, the directory `layers`, without a state. A snapshot of it takes
+ * three steps. Each can be repeated after a crash:
  *
  *	vmm_snapshot	writes into `snapshot` of the sandbox's directory; `state` comes last and
  *			is damaged until then

@@ -87,7 +87,8 @@ static int find_log(struct store *s, const char *id, struct place *p, struct err
 	return r;
 }
 
-/* A log of a sandbox that has ended already ends now. So does that of one that has no row yet, until it has. */
+/* A log of a sandbox that has ended already ends now. So does that of one that has no row yet,
+ * until it has. */
 static int make_log(
 	struct store *s, const char *id, uint64_t now_ns, struct place *p, struct error *e)
 {

@@ -1,10 +1,10 @@
-/* What sandboxes do: one log for each, of records that are appended and never changed. It outlives its
- * sandbox. Records are JSON objects, whose members network/activity_record.h writes.
+/* What sandboxes do: one log for each, of records that are appended and never changed. It outlives
+ * its sandbox. Records are JSON objects, whose members network/activity_record.h writes.
  *
- * A guest decides how many there are, so they are bounded in bytes: of a sandbox, of a key and in all. A
- * record counts STORE_ACTIVITY_OVERHEAD bytes more than its text. Beyond a bound the oldest records of the
- * sandbox, of the key, or of all go. How many went is counted in their log (`dropped`), beside those
- * that never came (`lost`). */
+ * A guest decides how many there are, so they are bounded in bytes: of a sandbox, of a key and in
+ * all. A record counts STORE_ACTIVITY_OVERHEAD bytes more than its text. Beyond a bound the oldest
+ * records of the sandbox, of the key, or of all go. How many went is counted in their log
+ * (`dropped`), beside those that never came (`lost`). */
 #ifndef STORE_ACTIVITY_H
 #define STORE_ACTIVITY_H
 
@@ -46,8 +46,9 @@ struct store_activity {
 	const char *record; /* an object */
 };
 
-/* Appends records of one sandbox, in this order, all or none of them. lost: how many more there were.
- * *ret_dropped: those that made room, of any sandbox. Use a batch (store_begin) for several sandboxes. */
+/* Appends records of one sandbox, in this order, all or none of them. lost: how many more there
+ * were. *ret_dropped: those that made room, of any sandbox. Use a batch (store_begin) for several
+ * sandboxes. */
 int store_activity_add(struct store *s, const char *sandbox_id, const char *key_id,
 	const struct store_activity *list, size_t count, uint64_t lost, uint64_t now_ns,
 	uint64_t *ret_dropped, struct error *e);
@@ -57,13 +58,13 @@ struct store_activity_log {
 	uint64_t ended_ns; /* 0: its sandbox exists */
 };
 
-/* The log of a sandbox, also of one that has ended. key_id: whose it must be; NULL: anybody's. -ENOENT,
- * also if it never did anything. */
+/* The log of a sandbox, also of one that has ended. key_id: whose it must be; NULL: anybody's.
+ * -ENOENT, also if it never did anything. */
 int store_activity_get(struct store *s, const char *sandbox_id, const char *key_id,
 	struct store_activity_log *ret, struct error *e);
 
-/* Records after the one with the id `cursor` (0: all), oldest first. kinds: STORE_ACTIVITY_BITs; 0: all.
- * limit: 1-STORE_ACTIVITY_LIST_MAX. No log: nothing. */
+/* Records after the one with the id `cursor` (0: all), oldest first. kinds: STORE_ACTIVITY_BITs; 0:
+ * all. limit: 1-STORE_ACTIVITY_LIST_MAX. No log: nothing. */
 int store_activity_list(struct store *s, const char *sandbox_id, uint32_t kinds, uint64_t cursor,
 	uint32_t limit, int (*each)(void *arg, const struct store_activity *a), void *arg,
 	struct error *e);

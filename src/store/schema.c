@@ -273,9 +273,9 @@ static const char version_6[] =
 	"ALTER TABLE sandboxes ADD COLUMN network_names_json TEXT;"
 	"UPDATE sandboxes SET internet_access = 2;";
 
-/* Adds the activity of sandboxes, and what they do in the network to their usage. Records of an ended
- * sandbox stay for days, so nothing refers to `sandboxes`. A record's `bytes` are not stored: length(record)
- * and an overhead. activity_totals has a row for each key, and one for all (''). */
+/* Adds the activity of sandboxes, and what they do in the network to their usage. Records of an
+ * ended sandbox stay for days, so nothing refers to `sandboxes`. A record's `bytes` are not stored:
+ * length(record) and an overhead. activity_totals has a row for each key, and one for all (''). */
 static const char version_7[] =
 	"CREATE TABLE activity_totals ("
 	"	seq INTEGER PRIMARY KEY,"

@@ -28,8 +28,8 @@ struct store_secret {
 	size_t sealed_bytes;
 };
 
-/* Uses key_id, name, metadata_json, created_ns and what is sealed. ERROR_EXISTS -EEXIST: the key has
- * one of that name. ERROR_TOO_MANY -ENOBUFS: it has STORE_SECRETS_MAX. */
+/* Uses key_id, name, metadata_json, created_ns and what is sealed. ERROR_EXISTS -EEXIST: the key
+ * has one of that name. ERROR_TOO_MANY -ENOBUFS: it has STORE_SECRETS_MAX. */
 int store_secret_add(struct store *s, const struct store_secret *secret,
 	char ret_id[STORE_SECRET_ID_BYTES], struct error *e);
 

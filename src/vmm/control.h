@@ -13,15 +13,15 @@
  *	pause, resume
  *	save FILE...		vm_save of a paused VM into empty files. Their descriptors come with
  *				the message (SCM_RIGHTS), in the order of the words
- *				(snapshot_files.h): state memory, and for each writable disk disk0 or
- *				disk1
+ *				(snapshot_files.h): state memory, and for each writable disk disk0
+ *				or disk1
  *	hot			vm_save_hot; its memory and an empty file come with the message
  *	snapshot final FILE...	vm_snapshot into the files that `writes` in the status names
  *	snapshot live FILE...	the same, with disk0 and disk1 as the disks' fresh deltas
  *				-> ok memory=full|layer|merged disks=MERGED,... stop_ns=N pages=N
- *	snapshot stepwise ...	the same. If the VM runs, two messages precede the answer: "step stop"
- *				before the VM stops and "step running" when it runs again. After
- *				"step stop" it waits up to two seconds for "go" on the same
+ *	snapshot stepwise ...	the same. If the VM runs, two messages precede the answer: "step
+ *				stop" before the VM stops and "step running" when it runs again.
+ *				After "step stop" it waits up to two seconds for "go" on the same
  *				connection. "go" has no answer
  *	flush			writes the disks' deltas to the host's disk
  *	idle			-> ok yes|no: yes if no host connection to the guest is open

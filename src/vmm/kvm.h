@@ -30,8 +30,9 @@ int kvm_ioctl_n(int fd, unsigned long request, unsigned long arg);
 int kvm_create_vm(int kvm_fd, struct error *e);
 
 /* kvm_supported_cpuid returns what KVM can offer a guest on this host. The test build
- * (base/fault.h) can override leaves with another CPU's of the same vendor: MAYFLY_FAULT_CPUID holds
- * for each leaf six hexadecimal numbers (function, index, EAX, EBX, ECX, EDX) and a semicolon. */
+ * (base/fault.h) can override leaves with another CPU's of the same vendor: MAYFLY_FAULT_CPUID
+ * holds for each leaf six hexadecimal numbers (function, index, EAX, EBX, ECX, EDX) and a
+ * semicolon. */
 bool kvm_cpuid_is_overridden(void);
 int kvm_supported_cpuid(int kvm_fd, struct kvm_cpuid_table *t, struct error *e);
 /* What KVM offers as MSR IA32_ARCH_CAPABILITIES; 0: nothing. */

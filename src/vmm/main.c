@@ -480,8 +480,8 @@ static void accept_connection(struct vmm_process *p)
 
 /* --- end --- */
 
-/* Handles SIGBUS, on any thread: the host cannot supply a page of a file under the guest's memory or a disk's map.
- * The VM cannot go on, but the reason is reported.
+/* Handles SIGBUS, on any thread: the host cannot supply a page of a file under the guest's memory
+ * or a disk's map. The VM cannot go on, but the reason is reported.
  *
  * #calls start main vcpu snapshot (when that happens): write sendmsg exit_group */
 static int bus_error_fd = -1; /* the owner's channel */
@@ -625,7 +625,8 @@ static int set_filter_mode(const struct settings *s, struct error *e)
 	return 0;
 }
 
-/* All that follows is filtered and has no paths: it reads what others wrote. Threads inherit that. */
+/* All that follows is filtered and has no paths: it reads what others wrote. Threads inherit
+ * that. */
 static int start(struct vmm_process *p, struct error *e)
 {
 	int pagemap_fd = -1, r = set_filter_mode(&p->s, e);

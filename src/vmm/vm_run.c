@@ -177,8 +177,8 @@ static void end_in_error(struct vm *vm, const struct kvm_run *run, int err)
 	end_badly(vm, VM_END_ERROR, why);
 }
 
-/* A bus lock stalls the whole host's memory for a moment, so who makes one waits for a while. With a
- * condition that nobody signals: sleeping would be a system call more for the filter. */
+/* A bus lock stalls the whole host's memory for a moment, so who makes one waits for a while. With
+ * a condition that nobody signals: sleeping would be a system call more for the filter. */
 static void slow_down(struct vm *vm)
 {
 	struct timespec end;

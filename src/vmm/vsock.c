@@ -14,10 +14,10 @@
  * Clients are watched edge-triggered. An edge sets `readable`, which stays set until a read finds
  * the socket empty. So nothing spins while the guest has no credit or no buffer.
  *
- * A connection has an id: the slot number plus a sequence number that changes with every connection.
- * epoll hands back ids, never pointers. So a late event finds another id in the slot and is dropped.
- * The id is also the host's port, so a late packet is dropped, too. Streams that the guest opens have
- * one host port in common, and are found by the guest's (vsock_guest.c). */
+ * A connection has an id: the slot number plus a sequence number that changes with every
+ * connection. epoll hands back ids, never pointers. So a late event finds another id in the slot
+ * and is dropped. The id is also the host's port, so a late packet is dropped, too. Streams that
+ * the guest opens have one host port in common, and are found by the guest's (vsock_guest.c). */
 #include "vmm/vsock.h"
 
 #include <endian.h>

@@ -9,9 +9,9 @@
  * both ways: shutdown(SHUT_WR) is end of file on the other side.
  *
  * The guest may open streams to one host port, EGRESS_PORT (docs/egress-protocol.md), if the device
- * has an egress channel: for each, one message of a zero byte goes over the channel, with a connected
- * Unix stream socket beside it. It is a connection like the others from then on. Without a channel,
- * or when it or the table is full, the guest is refused, as it is at every other port.
+ * has an egress channel: for each, one message of a zero byte goes over the channel, with a
+ * connected Unix stream socket beside it. It is a connection like the others from then on. Without
+ * a channel, or when it or the table is full, the guest is refused, as it is at every other port.
  *
  * There are only streams. No traffic and no client makes the device use more than a fixed amount of
  * memory. The guest may have

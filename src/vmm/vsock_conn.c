@@ -204,8 +204,8 @@ void vsock_reset_queue(struct vsock *v, uint32_t host_port, uint32_t guest_port,
 }
 
 /* Ends a connection that the guest knows of. Resets go out before new requests, and the guest opens
- * streams only while fewer than RESETS_WAITING_MAX wait. So there is always room for one more of each
- * connection that the guest knows, and a state with all of them can be loaded. */
+ * streams only while fewer than RESETS_WAITING_MAX wait. So there is always room for one more of
+ * each connection that the guest knows, and a state with all of them can be loaded. */
 void vsock_conn_reset(struct vsock *v, struct vsock_conn *c)
 {
 	if (c->guest_knows)

@@ -1,8 +1,8 @@
 /* Streams that the guest opens, all to one port of the host.
  *
  * The guest chooses the other port, and nobody else does, so that port alone names such a stream. A
- * table of buckets finds it. A guest may choose ports that share a bucket: then its own packets walk
- * along VSOCK_GUEST_CONNECTIONS_MAX streams at most. */
+ * table of buckets finds it. A guest may choose ports that share a bucket: then its own packets
+ * walk along VSOCK_GUEST_CONNECTIONS_MAX streams at most. */
 #include "vmm/vsock_internal.h"
 
 #include <errno.h>
@@ -74,7 +74,8 @@ static int channel_send(int channel, int fd)
 	return 0;
 }
 
-/* Makes a stream whose other end the channel got. NULL: there is no room for it, or nobody takes it.
+/* Makes a stream whose other end the channel got. NULL: there is no room for it, or nobody takes
+ * it.
  *
  * #calls vcpu: socketpair(AF_UNIX) close */
 static struct vsock_conn *conn_open(struct vsock *v)

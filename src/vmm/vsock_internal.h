@@ -1,8 +1,8 @@
 /* The inside of virtio-vsock: its connections, shared by the four files that implement it.
  *
  * vsock_conn.c holds the table, the work list, and a connection's life up to its end. vsock_host.c
- * holds the clients and the clock, vsock_guest.c the streams that the guest opens. vsock.c holds the
- * packets in both directions and the device, and explains how the four work together. All of it
+ * holds the clients and the clock, vsock_guest.c the streams that the guest opens. vsock.c holds
+ * the packets in both directions and the device, and explains how the four work together. All of it
  * runs under the device's lock. */
 #ifndef VMM_VSOCK_INTERNAL_H
 #define VMM_VSOCK_INTERNAL_H

@@ -1,6 +1,6 @@
 /* What goes between a microVM's process, its owner and the launcher: errors as text, the files of a
- * snapshot as words with descriptors, requests for a jailed process. The first byte chooses; what is
- * accepted comes back the same, and no descriptor is lost or closed twice. */
+ * snapshot as words with descriptors, requests for a jailed process. The first byte chooses; what
+ * is accepted comes back the same, and no descriptor is lost or closed twice. */
 #include "fuzz.h"
 
 #include <fcntl.h>

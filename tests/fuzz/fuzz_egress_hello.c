@@ -1,5 +1,5 @@
-/* The first bytes of a flow. The answer depends on the bytes of the message only: not on how many came before the
- * last of them, nor on what follows. */
+/* The first bytes of a flow. The answer depends on the bytes of the message only: not on how many
+ * came before the last of them, nor on what follows. */
 #include "fuzz.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
-/* HTTP/1.1 of an intercepted connection between a program and a server that both send anything. Pieces that
- * 0xff ends go to the exchange in turn, of the program first; the first byte chooses the host and the size of
- * what is received at once.
+/* HTTP/1.1 of an intercepted connection between a program and a server that both send anything.
+ * Pieces that 0xff ends go to the exchange in turn, of the program first; the first byte chooses
+ * the host and the size of what is received at once.
  *
- * What the server gets is read by a reader of its own, which knows nothing of ours: only requests that were
- * judged, for just this host, with one framing each. What the program gets has no secret in it. However the
- * bytes are cut, the same becomes of the requests. */
+ * What the server gets is read by a reader of its own, which knows nothing of ours: only requests
+ * that were judged, for just this host, with one framing each. What the program gets has no secret
+ * in it. However the bytes are cut, the same becomes of the requests. */
 #include "fuzz.h"
 
 #include "../unit/exchange_fixture.h"

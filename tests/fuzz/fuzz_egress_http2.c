@@ -1,9 +1,10 @@
-/* HTTP/2 of an intercepted connection between a program and a server that both send anything behind their
- * prefaces. The input is pieces: two bytes with a side (the highest bit) and a length, then the bytes; the
- * first byte of all chooses the host.
+/* HTTP/2 of an intercepted connection between a program and a server that both send anything behind
+ * their prefaces. The input is pieces: two bytes with a side (the highest bit) and a length, then
+ * the bytes; the first byte of all chooses the host.
  *
- * What the server gets is read by a strict session of nghttp2: requests for just this host, no more than were
- * judged. What the program gets has no secret in it: headers are unpacked, bodies put together. */
+ * What the server gets is read by a strict session of nghttp2: requests for just this host, no more
+ * than were judged. What the program gets has no secret in it: headers are unpacked, bodies put
+ * together. */
 #include "fuzz.h"
 
 #include <nghttp2/nghttp2.h>

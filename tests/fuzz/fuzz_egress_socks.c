@@ -1,5 +1,5 @@
-/* What a proxy says. The first byte: with a login, to a name. No byte is asked for behind the last answer, and all
- * ends the same however the bytes are cut. */
+/* What a proxy says. The first byte: with a login, to a name. No byte is asked for behind the last
+ * answer, and all ends the same however the bytes are cut. */
 #include "fuzz.h"
 
 #include <string.h>

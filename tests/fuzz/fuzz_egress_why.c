@@ -1,5 +1,5 @@
-/* Requests for http://mayfly.internal/why, and what was denied as one worker hands it to the next. The first
- * byte chooses, and says where a request is cut in two. */
+/* Requests for http://mayfly.internal/why, and what was denied as one worker hands it to the next.
+ * The first byte chooses, and says where a request is cut in two. */
 #include "fuzz.h"
 
 #include "egress/why.h"

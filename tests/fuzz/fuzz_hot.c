@@ -1,6 +1,6 @@
-/* Fuzzes a snapshot's file of hot pages: a head that somebody made up, its checksums right or not, used
- * over a small memory with and without pages of a layer. Pages come from the snapshot or from an intact
- * file, those of layers stay, and nothing outside of the memory is touched. */
+/* Fuzzes a snapshot's file of hot pages: a head that somebody made up, its checksums right or not,
+ * used over a small memory with and without pages of a layer. Pages come from the snapshot or from
+ * an intact file, those of layers stay, and nothing outside of the memory is touched. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

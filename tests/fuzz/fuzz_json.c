@@ -1,5 +1,6 @@
-/* JSON read where it stands: what is taken for an object's members is exactly what jansson reads, and
- * their parts are what jansson finds. So is the tree that is made of it, within its limits. (jansson 2.14 overlooks a NUL byte behind a number.) */
+/* JSON read where it stands: what is taken for an object's members is exactly what jansson reads,
+ * and their parts are what jansson finds. So is the tree that is made of it, within its limits.
+ * (jansson 2.14 overlooks a NUL byte behind a number.) */
 #include "fuzz.h"
 
 #include <jansson.h>

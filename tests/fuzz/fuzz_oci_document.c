@@ -1,5 +1,5 @@
-/* What registries and archives say about images: an error names what is wrong, and what is accepted is within
- * its limits. The first byte chooses the document. */
+/* What registries and archives say about images: an error names what is wrong, and what is accepted
+ * is within its limits. The first byte chooses the document. */
 #include "fuzz.h"
 
 #include <string.h>

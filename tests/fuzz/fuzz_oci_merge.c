@@ -1,5 +1,5 @@
-/* Layers, from arbitrary bytes: what is written is a tree, each name in it once and below a directory, and all that
- * the tree kept is written.
+/* Layers, from arbitrary bytes: what is written is a tree, each name in it once and below a
+ * directory, and all that the tree kept is written.
  *
  * The input is entries: a byte for the kind, then up to two texts that end in a zero. */
 #include "fuzz.h"

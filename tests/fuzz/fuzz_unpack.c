@@ -1,4 +1,5 @@
-/* What a process that unpacks files says, from arbitrary bytes: a sink gets only what tree.h allows. */
+/* What a process that unpacks files says, from arbitrary bytes: a sink gets only what tree.h
+ * allows. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

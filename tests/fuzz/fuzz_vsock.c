@@ -1,5 +1,6 @@
-/* Fuzzes virtio-vsock: the input is a list of what a guest, its clients and its worker do. Invariants: the
- * device never blocks, and its descriptor does not stay readable when there is nothing to do. */
+/* Fuzzes virtio-vsock: the input is a list of what a guest, its clients and its worker do.
+ * Invariants: the device never blocks, and its descriptor does not stay readable when there is
+ * nothing to do. */
 #include <assert.h>
 #include <poll.h>
 #include <stddef.h>

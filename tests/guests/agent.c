@@ -1,6 +1,6 @@
-/* A bare guest that speaks the agent's protocol (docs/agent-protocol.md) well enough for the daemon:
- * identity, metrics, hold, and commands. So whole sandboxes run at full speed on hosts where a guest's
- * kernel would not get through its boot.
+/* A bare guest that speaks the agent's protocol (docs/agent-protocol.md) well enough for the
+ * daemon: identity, metrics, hold, and commands. So whole sandboxes run at full speed on hosts
+ * where a guest's kernel would not get through its boot.
  *
  * A command prints "ok" and ends. One whose text contains "make noise: WORD" does what the table
  * `noises` says under that word, most of them for ever: a neighbour that nobody wants. */
@@ -88,8 +88,8 @@ static struct connection *find(uint32_t port)
 	return NULL;
 }
 
-/* Of a new connection. When all places are taken, by those that a snapshot cut off, one of them gives
- * way. */
+/* Of a new connection. When all places are taken, by those that a snapshot cut off, one of them
+ * gives way. */
 static struct connection *take_place(uint32_t port)
 {
 	static unsigned next;
@@ -456,7 +456,8 @@ static void open_vsock(void)
 	queue_notify(&rx);
 }
 
-/* Serves what has arrived. Descriptor i is packet i: each is offered again before the next is taken. */
+/* Serves what has arrived. Descriptor i is packet i: each is offered again before the next is
+ * taken. */
 static bool serve_arrived(void)
 {
 	uint32_t len, at;

@@ -1,8 +1,7 @@
-/* usage: bare-template GUEST NAME
- * Makes a template in $MAYFLY_HOME whose guest is the bare one of the file GUEST, which speaks the
- * agent's protocol (agent.c). It has one CPU, 128 MB and an empty disk of 64 MB. The daemon then makes
- * sandboxes of it as of any other template, also on hosts that are too slow for a guest's kernel. So
- * that check, probe_host(), is left out. */
+/* usage: bare-template GUEST NAME Makes a template in $MAYFLY_HOME whose guest is the bare one of
+ * the file GUEST, which speaks the agent's protocol (agent.c). It has one CPU, 128 MB and an empty
+ * disk of 64 MB. The daemon then makes sandboxes of it as of any other template, also on hosts that
+ * are too slow for a guest's kernel. So that check, probe_host(), is left out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* A bare guest that opens streams to the host's egress port (docs/egress-protocol.md).
  *
- *	talks	one stream after the other, for ever: says a struct report, ends its direction, and expects "answer"
- *		and the end. What was refused is tried again
+ *	talks	one stream after the other, for ever: says a struct report, ends its direction, and
+ *		expects "answer" and the end. What was refused is tried again
  *	many	as many as it gets, until one is refused; then says their number over the first */
 #include "driver.h"
 #include "proto/egress_wire.h"
@@ -54,8 +54,8 @@ static void offer(unsigned i)
 	(void)queue_add(&rx, &(struct segment){&rx_packets[i], sizeof(rx_packets[i]), true}, 1);
 }
 
-/* Waits for the next packet, and leaves for the VMM all the time, which shows that it runs. Descriptor i
- * is packet i: each is offered again before the next is taken. */
+/* Waits for the next packet, and leaves for the VMM all the time, which shows that it runs.
+ * Descriptor i is packet i: each is offered again before the next is taken. */
 static void take(void)
 {
 	uint32_t len, at;

@@ -153,8 +153,8 @@ static unsigned pauses_wanted(void)
 	return s ? (unsigned)strtoul(s, NULL, 10) : PAUSES;
 }
 
-/* Many pauses of 20 machines that write memory and disk in between. Each finds every page and sector as it
- * left it, every time. */
+/* Many pauses of 20 machines that write memory and disk in between. Each finds every page and
+ * sector as it left it, every time. */
 static void pauses(const struct test *t)
 {
 	static struct pausing all[PAUSING];

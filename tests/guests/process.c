@@ -1,8 +1,7 @@
-/* usage: test-process GUESTS PROGRAMS
- * Bare guests in processes of their own, as the daemon starts them: live and final snapshots,
- * forks, pools, failures, over the control socket. PROGRAMS holds a mayfly-vmm with fault points; the
- * one without is in its parent's parent.
- * One line for each test: "ok - name" or "not ok - name: why"; it goes no further after the latter.
+/* usage: test-process GUESTS PROGRAMS Bare guests in processes of their own, as the daemon starts
+ * them: live and final snapshots, forks, pools, failures, over the control socket. PROGRAMS holds a
+ * mayfly-vmm with fault points; the one without is in its parent's parent. One line for each test:
+ * "ok - name" or "not ok - name: why"; it goes no further after the latter.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -104,7 +103,8 @@ static void clear_fault(void)
 	CHECK(setenv("MAYFLY_LIBEXEC", path, 1) == 0);
 }
 
-/* With sanitizers mayfly-vmm needs libraries, which a jail has not. TEST_JAIL=off is for who looks on. */
+/* With sanitizers mayfly-vmm needs libraries, which a jail has not. TEST_JAIL=off is for who looks
+ * on. */
 static void use_jail(void)
 {
 #ifdef SANITIZED
@@ -712,7 +712,8 @@ static void many_guest_streams(void)
 	close_channel(&c);
 }
 
-/* Streams that a snapshot found open are reset in what is restored from it, and go on in the parent. */
+/* Streams that a snapshot found open are reset in what is restored from it, and go on in the
+ * parent. */
 static void guest_streams_and_snapshots(void)
 {
 	struct channel c = make_channel(), other = make_channel();
@@ -874,8 +875,8 @@ static void expect_no_page(struct machine *m)
 	expect_end(m, "file system is full");
 }
 
-/* Signals it as the kernel does when a filter ends it. Not in its jail: there it is process 1, which the
- * kernel can end so, and nobody else. */
+/* Signals it as the kernel does when a filter ends it. Not in its jail: there it is process 1,
+ * which the kernel can end so, and nobody else. */
 static void forbidden_call(void)
 {
 	struct machine m;

@@ -1,6 +1,7 @@
-/* In mayfly-vmm's place, in its jail: one attempt to get out. `escape N [landlock|filter]` makes attempt N
- * and says on standard error "FLAGS NAME ERROR"; its exit status says whether it was refused. With
- * Landlock, or with that and the filter of mayfly-vmm's first thread while a guest runs.
+/* In mayfly-vmm's place, in its jail: one attempt to get out. `escape N [landlock|filter]` makes
+ * attempt N and says on standard error "FLAGS NAME ERROR"; its exit status says whether it was
+ * refused. With Landlock, or with that and the filter of mayfly-vmm's first thread while a guest
+ * runs.
  *
  * The list is a table that grows: a line each, an expression that is negative when refused. */
 #include <dirent.h>

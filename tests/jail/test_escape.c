@@ -1,12 +1,13 @@
-/* The escape suite: a program in mayfly-vmm's place makes one attempt after the other to get out of its
- * jail (escape.c), each in a process of its own. Every attempt must be refused, and the canaries on the
- * host must be as before: files, a process, another jail's process, sockets, shared memory, keys.
+/* The escape suite: a program in mayfly-vmm's place makes one attempt after the other to get out of
+ * its jail (escape.c), each in a process of its own. Every attempt must be refused, and the
+ * canaries on the host must be as before: files, a process, another jail's process, sockets, shared
+ * memory, keys.
  *
  *	test-escape BUILD [-v]
  *
- * It runs as root (every process has a user of its own) and as a user without rights. Each time it runs
- * without Landlock, with it, and with mayfly-vmm's filter of system calls as well. Attempts that only the filter
- * refuses are reported without it, and do not count then. */
+ * It runs as root (every process has a user of its own) and as a user without rights. Each time it
+ * runs without Landlock, with it, and with mayfly-vmm's filter of system calls as well. Attempts
+ * that only the filter refuses are reported without it, and do not count then. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

@@ -142,8 +142,8 @@ static bool has_its_name(const char *pid, unsigned long long *ret_start)
 	       parent == getpid();
 }
 
-/* The oldest of that name: a child has the name too until it is the program. launcher_pid would wait
- * for a request's end. Returns a pidfd, -1 when there is none. */
+/* The oldest of that name: a child has the name too until it is the program. launcher_pid would
+ * wait for a request's end. Returns a pidfd, -1 when there is none. */
 static int find_launcher(void)
 {
 	unsigned long long first = ULLONG_MAX, start;

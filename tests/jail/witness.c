@@ -1,6 +1,6 @@
-/* Runs in a jail and says what it sees, one "name=value" a line on standard error. Descriptor 3 is the
- * host's /proc. Its arguments are echoed; "wait" makes it sleep until it is killed, "abort" makes it
- * call abort, "exit" makes it end with status 7. */
+/* Runs in a jail and says what it sees, one "name=value" a line on standard error. Descriptor 3 is
+ * the host's /proc. Its arguments are echoed; "wait" makes it sleep until it is killed, "abort"
+ * makes it call abort, "exit" makes it end with status 7. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

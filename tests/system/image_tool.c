@@ -6,7 +6,8 @@
  *   image-tool template NAME IMAGE         a template without snapshots
  *   image-tool list | remove NAME
  *
- * The state directory is $MAYFLY_HOME; $JAIL is the value of --jail. Prints progress to stderr, results to stdout. */
+ * The state directory is $MAYFLY_HOME; $JAIL is the value of --jail. Prints progress to stderr,
+ * results to stdout. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,11 +11,12 @@
  * MAYFLY_INTERPRETER names, with the kernels of MAYFLY_KERNELS, if they are set. One of the pool is
  * the process that becomes that, waiting at a pipe; it stays when the daemon is killed.
  *
- * Certificates are installed below the directory MAYFLY_GUEST_ROOT, not in this machine's files; without
- * it, nowhere.
+ * Certificates are installed below the directory MAYFLY_GUEST_ROOT, not in this machine's files;
+ * without it, nowhere.
  *
- * With --states SIZE there are pauses and snapshots: each is a directory with a file of that size, and
- * what comes back from it is a fresh agent. That is enough for what the daemon does with them. */
+ * With --states SIZE there are pauses and snapshots: each is a directory with a file of that size,
+ * and what comes back from it is a fresh agent. That is enough for what the daemon does with
+ * them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* Stands in for mayfly-egress in tests: becomes the script beside it, whose argument is the directory
- * of this program. The launcher starts no scripts. */
+/* Stands in for mayfly-egress in tests: becomes the script beside it, whose argument is the
+ * directory of this program. The launcher starts no scripts. */
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* What clients really sent: Debian's openssl 3.0, curl 7.88 and Python 3.11, Node.js and Go. In hexadecimal. */
+/* What clients really sent: Debian's openssl 3.0, curl 7.88 and Python 3.11, Node.js and Go. In
+ * hexadecimal. */
 #ifndef CLIENT_HELLOS_H
 #define CLIENT_HELLOS_H
 

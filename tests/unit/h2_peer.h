@@ -1,4 +1,5 @@
-/* A program or a server that speaks HTTP/2 with an exchange, by nghttp2: what it got is a text. For tests. */
+/* A program or a server that speaks HTTP/2 with an exchange, by nghttp2: what it got is a text. For
+ * tests. */
 #ifndef TESTS_H2_PEER_H
 #define TESTS_H2_PEER_H
 

@@ -68,8 +68,8 @@ static void test_no_object(void **state)
 	assert_null(record_of("\"x\"", &at_ns));
 }
 
-/* All texts as long as they may be, each byte of which is escaped: it is too long for the store. A text
- * of one byte more is left out. */
+/* All texts as long as they may be, each byte of which is escaped: it is too long for the store. A
+ * text of one byte more is left out. */
 static void test_long_texts(void **state)
 {
 	json_t *root = json_object(), *long_one = json_object();

@@ -1,4 +1,5 @@
-/* Certificates that a sandbox's authority makes: what a client says to each of them, and how many are kept. */
+/* Certificates that a sandbox's authority makes: what a client says to each of them, and how many
+ * are kept. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,8 @@ static struct authority *make(const struct pem *p)
 	return a;
 }
 
-/* What a client that trusts the authority, and wants `name`, says: X509_V_*. Strict, as Python is from 3.13 on. */
+/* What a client that trusts the authority, and wants `name`, says: X509_V_*. Strict, as Python is
+ * from 3.13 on. */
 static int verify(X509 *leaf, X509 *authority, const char *name)
 {
 	X509_STORE *store = X509_STORE_new();

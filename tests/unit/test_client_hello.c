@@ -114,7 +114,8 @@ static void real_clients_are_understood(void **state)
 	}
 }
 
-/* Whatever the sizes of records and of what came so far, the answer is the same, and comes with the last byte. */
+/* Whatever the sizes of records and of what came so far, the answer is the same, and comes with the
+ * last byte. */
 static void pieces_are_joined(void **state)
 {
 	static const size_t pieces[] = {1, 2, 3, 5, 100, 16384};

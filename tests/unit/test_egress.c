@@ -1,5 +1,5 @@
-/* The worker's judgements without sockets: rules, places, names, DNS messages. tests/system/test_egress has the
- * worker itself. */
+/* The worker's judgements without sockets: rules, places, names, DNS messages.
+ * tests/system/test_egress has the worker itself. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* The egress wire: what is put is got again, cut anywhere it waits for more, and nonsense is refused. */
+/* The egress wire: what is put is got again, cut anywhere it waits for more, and nonsense is
+ * refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* HTTP/1.1 of intercepted connections: what is refused, what goes to the server, what comes back. */
+/* HTTP/1.1 of intercepted connections: what is refused, what goes to the server, what comes
+ * back. */
 #include "test.h"
 
 #include <stdlib.h>
@@ -738,7 +739,8 @@ static void cut_answers_are_no_answers(void **state)
 	assert_memory_equal(fixture_sent(&f, EXCHANGE_GUEST), "HTTP/1.1 502 ", 13);
 	fixture_close(&f);
 
-	/* A second request that meets the server's goodbye: the client sees that, and tries again. */
+	/* A second request that meets the server's goodbye: the client sees that, and tries
+	 * again. */
 	assert_true(fixture_open(&f, EXCHANGE_HTTP1, "plain.test", 443));
 	feed(&f, EXCHANGE_GUEST, get, SIZE_MAX);
 	feed(&f, EXCHANGE_SERVER, ok, SIZE_MAX);

@@ -142,7 +142,8 @@ static void test_what_is_no_key(void **state)
 	assert_false(renew().changed);
 }
 
-/* A shared key is gone also where no other can be made: no byte can be written, as on a full disk. */
+/* A shared key is gone also where no other can be made: no byte can be written, as on a full
+ * disk. */
 static void test_not_made(void **state)
 {
 	struct rlimit before, none;

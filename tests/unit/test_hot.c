@@ -1,5 +1,5 @@
-/* Hot pages: what was written comes back as the memory's own, what the page cache lacks comes from the
- * file, and a bad hint does nothing. */
+/* Hot pages: what was written comes back as the memory's own, what the page cache lacks comes from
+ * the file, and a bad hint does nothing. */
 #include "test.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* The rules of intercepted hosts: what is accepted, which rule counts, and secrets in what a server says. */
+/* The rules of intercepted hosts: what is accepted, which rule counts, and secrets in what a server
+ * says. */
 #include "test.h"
 
 #include <stdlib.h>

@@ -15,7 +15,8 @@ static void assert_slice(struct json_slice s, const char *text)
 	assert_memory_equal(s.text, text, s.len);
 }
 
-/* The count of members, or -EINVAL. Of a copy, so that AddressSanitizer sees what is read behind it. */
+/* The count of members, or -EINVAL. Of a copy, so that AddressSanitizer sees what is read behind
+ * it. */
 static int count(const char *text, size_t n)
 {
 	_cleanup_free_ char *copy = malloc(n + !n);

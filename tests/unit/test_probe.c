@@ -1,4 +1,5 @@
-/* The measure of a host's speed, on a KVM that is slow as often as a test says (ioctl is replaced at link time). */
+/* The measure of a host's speed, on a KVM that is slow as often as a test says (ioctl is replaced
+ * at link time). */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kvm.h>
@@ -31,7 +32,8 @@ void *__wrap_mmap64(void *at, size_t n, int prot, int flags, int fd, off_t offse
 	return p;
 }
 
-/* Spends this thread's time until the ceiling's signal waits, as KVM_RUN does if it is not let run. */
+/* Spends this thread's time until the ceiling's signal waits, as KVM_RUN does if it is not let
+ * run. */
 static int run(void)
 {
 	sigset_t pending;

@@ -1,5 +1,5 @@
-/* What secrets are made into: sealed bytes, placeholders, authorities, and the policy's member, which the worker itself
- * reads here. */
+/* What secrets are made into: sealed bytes, placeholders, authorities, and the policy's member,
+ * which the worker itself reads here. */
 #include "test.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* What the pool keeps: how many of what, who gets the room, who gives it back, how often something that
- * fails is tried, and when it is quiet. */
+/* What the pool keeps: how many of what, who gets the room, who gives it back, how often something
+ * that fails is tried, and when it is quiet. */
 #include "test.h"
 
 #include <string.h>

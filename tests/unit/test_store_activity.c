@@ -1,4 +1,5 @@
-/* src/store/activity: logs of sandboxes that are appended to, bounded, counted, and outlive them. */
+/* src/store/activity: logs of sandboxes that are appended to, bounded, counted, and outlive
+ * them. */
 #include "test.h"
 
 #include "store/activity.h"

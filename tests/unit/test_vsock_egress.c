@@ -447,7 +447,8 @@ static void hostile_reset_in_the_middle(void **state)
 	(void)close(fd);
 }
 
-/* As many streams as there may be, whose ports all share a bucket; the host's clients still get in. */
+/* As many streams as there may be, whose ports all share a bucket; the host's clients still get
+ * in. */
 static void hostile_full_table(void **state)
 {
 	int fds[VSOCK_GUEST_CONNECTIONS_MAX], client;
@@ -487,8 +488,8 @@ static void hostile_flood(void **state)
 	assert_true(vsock_idle(fake.dev));
 }
 
-/* A guest that takes no packets, so that answers wait: with all that may wait, its state can still be
- * loaded. */
+/* A guest that takes no packets, so that answers wait: with all that may wait, its state can still
+ * be loaded. */
 static void hostile_deaf_guest(void **state)
 {
 	struct buf b = BUF_INIT(65536);

@@ -3,8 +3,8 @@
  * It has one thread and one epoll set. Slow work runs in forked helpers (helper.h). Streams advance
  * in slices while their connection has space (conn.h). Everything that can grow has a maximum.
  * Under test (--test-listen PATH) it is an ordinary process on a Unix socket, and sets no mounts,
- * clock or host name; with --test-network behind that, it sets up its network namespace. As pid 1 it
- * does not accept these options. */
+ * clock or host name; with --test-network behind that, it sets up its network namespace. As pid 1
+ * it does not accept these options. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -35,7 +35,9 @@
 
 enum {
 	BACKLOG =
-		4096, /* the most connections that the daemon has with its clients; the kernel may allow fewer */
+		/* the most connections that the daemon has with its clients; the kernel may allow
+		 * fewer */
+	4096,
 	REAPED_PER_ROUND = 256,
 };
 

@@ -17,7 +17,8 @@ enum {
 };
 
 /* Makes the sockets and attaches the program to this network namespace, for good: the descriptors
- * that hold it are never closed. 0 or -errno. The caller owns the sockets; they are non-blocking. */
+ * that hold it are never closed. 0 or -errno. The caller owns the sockets; they are
+ * non-blocking. */
 int net_lookup_open(int *ret_tcp, int *ret_udp);
 
 /* The guest's own addresses. Those beyond the maximum are treated as the host's. */

@@ -1,5 +1,5 @@
-/* `mayfly secrets`: values that reach servers and never a guest. Needs the running daemon; these are
- * secrets of the key `local`, which sandboxes of the command line have. */
+/* `mayfly secrets`: values that reach servers and never a guest. Needs the running daemon; these
+ * are secrets of the key `local`, which sandboxes of the command line have. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>

@@ -196,7 +196,8 @@ static void check_programs(struct doctor *d)
 		doctor_add(d, "programs", DOCTOR_OK, "mayfly-vmm and mayfly-agent are installed");
 }
 
-/* Whether a snapshot's guest was made by a version that showed it more of the CPU than it should. */
+/* Whether a snapshot's guest was made by a version that showed it more of the CPU than it
+ * should. */
 static bool snapshot_is_due(int snapshots_fd, const char *name)
 {
 	_cleanup_free_ char *path = str_printf("%s/state", name), *data = NULL;

@@ -1,4 +1,5 @@
-/* `mayfly doctor --egress`: shows that a sandbox does not reach what it must not, whatever the policy. */
+/* `mayfly doctor --egress`: shows that a sandbox does not reach what it must not, whatever the
+ * policy. */
 #ifndef CLI_DOCTOR_EGRESS_H
 #define CLI_DOCTOR_EGRESS_H
 
@@ -6,9 +7,9 @@
 
 #include "base/error.h"
 
-/* Makes a sandbox of the daemon's, runs mayfly-probe in it as root, and prints a line for each probe. Listens on
- * this host meanwhile, so that what arrives is seen here as well. Returns 0, the exit status of ERROR_HOST if
- * something is open, or -errno. */
+/* Makes a sandbox of the daemon's, runs mayfly-probe in it as root, and prints a line for each
+ * probe. Listens on this host meanwhile, so that what arrives is seen here as well. Returns 0, the
+ * exit status of ERROR_HOST if something is open, or -errno. */
 int doctor_egress(const char *template, bool json, struct error *e);
 
 #endif

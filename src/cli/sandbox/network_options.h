@@ -33,8 +33,8 @@ struct network_options {
 			offsetof(type, network.deny), 0, 0, false                                  \
 	}
 
-/* The body of PUT /sandboxes/{id}/network; *ret stays NULL if no option was given. The daemon checks
- * names and addresses. ERROR_USAGE if options contradict each other. */
+/* The body of PUT /sandboxes/{id}/network; *ret stays NULL if no option was given. The daemon
+ * checks names and addresses. ERROR_USAGE if options contradict each other. */
 int network_options_body(const struct network_options *o, json_t **ret, struct error *e);
 
 /* Adds what that returned to the body of POST /v2/sandboxes. */

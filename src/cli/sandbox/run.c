@@ -100,8 +100,8 @@ void run_print_timing(const struct run *r, uint64_t ready_ns, uint64_t ended_ns)
 }
 
 /* A command that failed on a host whose disk is full most likely failed of that: inside, it was an
- * input/output error, which tells nobody what to do. One that did not end either: a file system that
- * cannot write lets its writers wait. */
+ * input/output error, which tells nobody what to do. One that did not end either: a file system
+ * that cannot write lets its writers wait. */
 int run_explain_failure(
 	const struct run *r, const struct sandbox_dirs *dirs, int err, struct error *e)
 {
