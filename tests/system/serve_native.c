@@ -49,7 +49,8 @@ enum { START_MS = 20000, STEP_MS = 2, LIFE_S = 3600 };
 static const char interpreter_template[] = "code-interpreter-v1";
 
 static const char *agent;
-static uint64_t state_bytes, boot_ms;
+static uint64_t state_bytes;
+static bool boots;
 
 #define GO "go" /* a pipe; a line in it lets one of the pool run */
 
@@ -214,37 +215,45 @@ static int measure(const struct home *home, const struct sandbox_options *o,
 	return 0;
 }
 
-/* --- with --boot-ms: sizes take so long once --- */
+/* --- with --boots: sizes boot once, until there is a file BOOTS_GO --- */
 
-static void boots_name(const struct sandbox_options *o, char out[64])
+#define BOOTS_GO "boots-go"
+
+/* what: "booting" or "booted" */
+static void boots_name(const char *what, const struct sandbox_options *o, char out[64])
 {
-	snprintf(out, 64, "booted-%u-%llu", o->cpus, (unsigned long long)o->memory_bytes / MIB);
+	snprintf(out, 64, "%s-%u-%llu", what, o->cpus, (unsigned long long)o->memory_bytes / MIB);
 }
 
 static bool must_boot(const struct home *home, const struct sandbox_options *o)
 {
 	char name[64];
 
-	boots_name(o, name);
-	return boot_ms && (o->cpus != 2 || o->memory_bytes != 512 * MIB) &&
+	boots_name("booted", o, name);
+	return boots && (o->cpus != 2 || o->memory_bytes != 512 * MIB) &&
 	       faccessat(home->fd, name, F_OK, 0) < 0;
 }
 
 static int boot(const struct home *home, const struct sandbox_options *o, struct error *e)
 {
-	char name[64];
-	int fd;
+	char booting[64], booted[64];
+	int fd, r = 0;
 
-	for (uint64_t ms = 0; ms < boot_ms; ms += 10) {
-		if (progress_report(o->progress, "boot", 0, NULL) < 0)
-			return error_set(e, ERROR_INTERNAL, ECANCELED, "cancelled");
-		sleep_ms(10);
-	}
-	boots_name(o, name);
-	fd = openat(home->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	boots_name("booting", o, booting);
+	boots_name("booted", o, booted);
+	fd = openat(home->fd, booting, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (fd >= 0)
 		close(fd);
-	return 0;
+	while (r == 0 && faccessat(home->fd, BOOTS_GO, F_OK, 0) < 0) {
+		if (progress_report(o->progress, "boot", 0, NULL) < 0)
+			r = error_set(e, ERROR_INTERNAL, ECANCELED, "cancelled");
+		sleep_ms(10);
+	}
+	if (r == 0)
+		renameat(home->fd, booting, home->fd, booted);
+	else
+		unlinkat(home->fd, booting, 0);
+	return r;
 }
 
 static int make(const struct home *home, const struct sandbox_dirs *dirs,
@@ -359,7 +368,8 @@ static struct backend native_with_states = {.measure = measure,
 
 struct native_options {
 	struct daemon_options daemon;
-	uint64_t connections, boot_ms, states, kept_all;
+	uint64_t connections, states, kept_all;
+	bool boots;
 	struct option_list pool;
 	struct network_words network;
 };
@@ -376,8 +386,7 @@ static const struct option_spec specs[] = {
 		false},
 	{"aside-size", 0, OPTION_BYTES, "SIZE", "",
 		offsetof(struct native_options, daemon.fleet.aside.bytes), 1, INT64_MAX, false},
-	{"boot-ms", 0, OPTION_NUMBER, "N", "", offsetof(struct native_options, boot_ms), 0, 60000,
-		false},
+	{"boots", 0, OPTION_FLAG, NULL, "", offsetof(struct native_options, boots), 0, 0, false},
 	{"states", 0, OPTION_BYTES, "SIZE", "", offsetof(struct native_options, states), 1,
 		INT64_MAX, false},
 	{"pool", 0, OPTION_LIST, "N|TEMPLATE=N", "", offsetof(struct native_options, pool), 0, 0,
@@ -453,7 +462,7 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 		o->fleet.backend = &native_with_states;
 	native.guest_root = native_with_states.guest_root = getenv("MAYFLY_GUEST_ROOT");
 	state_bytes = all.states;
-	boot_ms = all.boot_ms;
+	boots = all.boots;
 	agent = argv[rest];
 	if (rest + 1 < argc)
 		o->listen = argv[rest + 1];
