@@ -313,6 +313,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		r = prepare_jail(o->jail, e);
 	if (r == 0)
 		r = daemon_start(&d_options, &d, e);
+	if (r == 0 && jailed_weakness())
+		log_warn("%s", jailed_weakness());
 	if (r == 0)
 		r = serve(d, o, e);
 	daemon_free(d);

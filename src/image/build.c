@@ -156,12 +156,21 @@ static int run_mkfs_erofs(struct build *b, const char *tree, struct error *e)
 	uint8_t id[16];
 	const char *argv[] = {"mkfs.erofs", "--quiet", "-T", time, "--preserve-mtime", "-U", uuid,
 		path, tree, NULL};
+	const char *const read[] = {tree, NULL}, *const write[] = {path, NULL};
+	const struct io_workshop workshop = {.user = "reader", .read = read, .write = write};
 	struct child_options o = {.argv = argv,
 		.timeout_ns = 1800 * NS_PER_S,
+		.workshop = &workshop,
 		.remedy = "install erofs-utils, or build an ext4 image"};
+	int fd;
 
 	if (!path)
 		return no_memory(e);
+	fd = openat(b->w.fd, image_file_name(IMAGE_EROFS), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, errno,
+			"cannot make %s", path);
+	(void)close(fd); /* the only file that it can write must be there */
 	uuid_of(b, id, uuid);
 	(void)snprintf(time, sizeof(time), "%lld", (long long)b->epoch);
 	return child_run(&o, NULL, e);

@@ -25,7 +25,7 @@
 	": give apt an archive of Debian that this host reaches (its sources and proxy; try "      \
 	"apt-get update), or build from a root file system of your own (--from-tar)"
 
-enum { BUILD_TIMEOUT_S = 3600, SOURCES_MAX = 64 << 10, ARGUMENTS_MAX = 256 };
+enum { BUILD_TIMEOUT_S = 3600, SOURCES_MAX = 64 << 10, ARGUMENTS_MAX = 256, FILES_MAX = 56 };
 
 static const char stage[] = "install packages";
 
@@ -172,6 +172,10 @@ struct arguments {
 	const char *v[ARGUMENTS_MAX]; /* NULL-terminated */
 	char *owned[ARGUMENTS_MAX];
 	size_t count;
+	bool in_workshop;
+	/* What the workshop shows beside the rest: files of the recipe. NULL-terminated, owned. */
+	char *files[FILES_MAX + 1];
+	size_t file_count;
 	int r; /* the first error */
 };
 
@@ -179,6 +183,8 @@ static void arguments_done(struct arguments *a)
 {
 	for (size_t i = 0; i < a->count; i++)
 		free(a->owned[i]);
+	for (size_t i = 0; i < a->file_count; i++)
+		free(a->files[i]);
 }
 
 /* Takes a malloc'ed string; NULL means out of memory. */
@@ -192,6 +198,10 @@ static void add_argument(struct arguments *a, char *s)
 	a->owned[a->count] = s;
 	a->v[a->count++] = s;
 }
+
+/* apt's settings and keys; some may be read by root only. */
+static const char *const settings[] = {"/etc/apt", NULL};
+static const char *const variables[] = {"APT_CONFIG", NULL};
 
 static bool is_network_setting(const char *line)
 {
@@ -210,7 +220,9 @@ static bool is_network_setting(const char *line)
 static void add_apt_options(struct arguments *a)
 {
 	const char *argv[] = {"apt-config", "dump", NULL};
-	struct child_options o = {.argv = argv, .timeout_ns = 30 * NS_PER_S};
+	static const struct io_workshop workshop = {
+		.user = "nobody", .copy = settings, .variables = variables};
+	struct child_options o = {.argv = argv, .timeout_ns = 30 * NS_PER_S, .workshop = &workshop};
 	struct buf out = BUF_INIT(CHILD_OUTPUT_MAX);
 	char *save = NULL;
 
@@ -266,6 +278,31 @@ static void add_copy(struct arguments *a, const char *from, const char *to)
 {
 	add_argument(a, str_printf("--customize-hook=mkdir -p \"$1\"'%s'", to));
 	add_argument(a, str_printf("--customize-hook=copy-in '%s' '%s'", from, to));
+}
+
+static void show_file(struct arguments *a, const char *path)
+{
+	char *copy = a->file_count < FILES_MAX ? strdup(path) : NULL;
+
+	if (copy)
+		a->files[a->file_count++] = copy;
+	else
+		a->r = a->file_count < FILES_MAX ? -ENOMEM : -E2BIG;
+}
+
+/* Copies what this host has. In a workshop its owner is nobody, so that copy-in would have nobody
+ * own the copy. */
+static void add_host_file(struct arguments *a, const char *from, const char *to)
+{
+	if (!a->in_workshop) {
+		add_copy(a, from, to);
+		return;
+	}
+	show_file(a, from);
+	add_argument(a, str_printf("--customize-hook=mkdir -p \"$1\"'%s'", to));
+	add_argument(a, str_printf("--customize-hook=cp -R -P --preserve=mode,timestamps,links "
+				   "'%s' \"$1\"'%s/'",
+				from, to));
 }
 
 /* Copies the content of `tree` into a directory that may have other content. */
@@ -331,11 +368,11 @@ static int add_additions(
 	for (size_t i = 0; i < r->programs.count && v == 0; i++) {
 		v = program_path(r->programs.items[i], path, sizeof(path), e);
 		if (v == 0)
-			add_copy(a, path, "/usr/local/bin");
+			add_host_file(a, path, "/usr/local/bin");
 	}
 	for (size_t i = 0; i + 1 < r->files.count && v == 0; i += 2) {
 		if (realpath(r->files.items[i], path))
-			add_copy(a, path, r->files.items[i + 1]);
+			add_host_file(a, path, r->files.items[i + 1]);
 		else
 			v = error_set_errno(e, ERROR_NOT_FOUND, errno,
 				"cannot find %s, which the "
@@ -370,14 +407,14 @@ static bool can_unshare(void)
 	return child_run(&o, NULL, NULL) == 0;
 }
 
-/* As root, mmdebstrap and its children get their own PID and mount namespaces: they end with it,
- * and no mount is left behind. Root in a container that forbids this goes without. For other users
- * mmdebstrap makes the namespaces itself. */
+/* Where there is no workshop (--jail=off), mmdebstrap and its children get their own PID and mount
+ * namespaces at least as root: they end with it, and no mount is left behind. Root in a container
+ * that forbids this goes without. For other users mmdebstrap makes the namespaces itself. */
 static void add_command(struct arguments *a)
 {
 	static const char *const wrap[] = {
 		"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"};
-	bool root = geteuid() == 0, wrapped = root && can_unshare();
+	bool root = geteuid() == 0, wrapped = root && !a->in_workshop && can_unshare();
 
 	for (size_t i = 0; wrapped && i < ARRAY_SIZE(wrap); i++)
 		add_argument(a, strdup(wrap[i]));
@@ -487,11 +524,37 @@ static int check_programs(struct error *e)
 	return 0;
 }
 
-static int stream(struct rootfs *f, const struct child_options *o, struct error *e)
+/* Root's workshop: it is root there, of users that nobody else has. The packages' scripts run in
+ * it. */
+static int start(struct child *c, const struct child_options *o, const struct arguments *a,
+	const char *tmp, struct error *e)
+{
+	static const char *const accounts[] = {"/etc/passwd", "/etc/group", "/etc/dpkg"};
+	const char *read[ARRAY_SIZE(accounts) + FILES_MAX + 1] = {NULL};
+	const char *const write[] = {tmp, NULL};
+	const struct io_workshop workshop = {.user = "root",
+		.network = true,
+		.read = read,
+		.copy = settings,
+		.write = write,
+		.variables = variables};
+	struct child_options mine = *o;
+
+	memcpy(read, accounts, sizeof(accounts));
+	for (size_t i = 0; a && i < a->file_count; i++)
+		read[ARRAY_SIZE(accounts) + i] = a->files[i];
+	if (a)
+		mine.workshop = &workshop;
+	return child_start(c, &mine, e);
+}
+
+/* a: NULL outside of a workshop. */
+static int stream(struct rootfs *f, const struct child_options *o, const struct arguments *a,
+	const char *tmp, struct error *e)
 {
 	_cleanup_(child_done) struct child c = CHILD_INIT;
 	struct error from_tar = {0};
-	int r = child_start(&c, o, e), finish;
+	int r = start(&c, o, a, tmp, e), finish;
 
 	if (r < 0)
 		return r;
@@ -514,7 +577,8 @@ static int stream(struct rootfs *f, const struct child_options *o, struct error 
 int debian_add(struct rootfs *f, const struct recipe *r, const char *tmp, const struct progress *p,
 	struct error *e)
 {
-	_cleanup_(arguments_done) struct arguments a = {.count = 0};
+	_cleanup_(arguments_done) struct arguments a = {
+		.in_workshop = geteuid() == 0 && workshop_is_used()};
 	_cleanup_free_ char *tmpdir = str_printf("TMPDIR=%s", tmp);
 	struct relay relay = {.p = p, .stage = stage};
 	struct error why = {0};
@@ -540,7 +604,7 @@ int debian_add(struct rootfs *f, const struct recipe *r, const char *tmp, const 
 	v = tmpdir ? build_arguments(r, tmp, &a, e) : -ENOMEM;
 	if (v < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -v, "cannot prepare mmdebstrap");
-	v = stream(f, &o, &why);
+	v = stream(f, &o, a.in_workshop ? &a : NULL, tmp, &why);
 	if (v < 0)
 		say_failure(&relay, r, &why, e);
 	return v;

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,12 @@
 	"give a kernel with --kernel FILE --modules DIR, or a package with --kernel FILE.deb"
 
 enum { DOWNLOAD_TIMEOUT_S = 900 };
+
+/* What apt needs of this host; its settings may hold passwords, which only root can read. */
+static const char *const apt_settings[] = {"/etc/apt", NULL};
+static const char *const apt_state[] = {
+	"/var/lib/apt", "/var/lib/dpkg", "/var/cache/apt", "/etc/dpkg", NULL};
+static const char *const apt_variables[] = {"APT_CONFIG", NULL};
 
 /* Finds the versioned package in the dependency line "  Depends: linux-image-6.1...". */
 static bool find_dependency(const char *text, char *out, size_t size)
@@ -47,8 +54,13 @@ static int package_name(char *out, size_t size, struct error *e)
 {
 	const char *argv[] = {"apt-cache", "depends", "--important", PACKAGE, NULL};
 	const char *env[] = {"LC_ALL=C.UTF-8", NULL};
+	static const struct io_workshop workshop = {.user = "nobody",
+		.read = apt_state,
+		.copy = apt_settings,
+		.variables = apt_variables};
 	struct child_options o = {.argv = argv,
 		.env = env,
+		.workshop = &workshop,
 		.timeout_ns = 60 * NS_PER_S,
 		.remedy = "this host has no apt; " INSTEAD};
 	struct buf text = BUF_INIT(CHILD_OUTPUT_MAX);
@@ -71,6 +83,13 @@ static int package_name(char *out, size_t size, struct error *e)
 	return 0;
 }
 
+static bool is_regular(DIR *d, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dirfd(d), name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+}
+
 static int find_deb(const char *path, char **ret)
 {
 	DIR *d = opendir(path);
@@ -79,7 +98,7 @@ static int find_deb(const char *path, char **ret)
 	if (!d)
 		return -errno;
 	while (!*ret && (de = readdir(d)))
-		if (str_ends_with(de->d_name, ".deb"))
+		if (str_ends_with(de->d_name, ".deb") && is_regular(d, de->d_name))
 			*ret = str_printf("%s/%s", path, de->d_name);
 	(void)closedir(d); /* read-only */
 	return *ret ? 0 : -ENOENT;
@@ -91,8 +110,18 @@ int fetch_kernel_package(
 	char package[128];
 	const char *argv[] = {"apt-get", "-q", "download", package, NULL, NULL, NULL};
 	const char *env[] = {"LC_ALL=C.UTF-8", NULL};
-	struct child_options o = {
-		.argv = argv, .env = env, .cwd = path, .timeout_ns = DOWNLOAD_TIMEOUT_S * NS_PER_S};
+	const char *const write[] = {path, NULL};
+	const struct io_workshop workshop = {.user = "nobody",
+		.network = true,
+		.read = apt_state,
+		.copy = apt_settings,
+		.write = write,
+		.variables = apt_variables};
+	struct child_options o = {.argv = argv,
+		.env = env,
+		.cwd = path,
+		.timeout_ns = DOWNLOAD_TIMEOUT_S * NS_PER_S,
+		.workshop = &workshop};
 	int r = package_name(package, sizeof(package), e);
 
 	if (r < 0)
@@ -100,7 +129,8 @@ int fetch_kernel_package(
 	r = progress_report(p, STAGE, PROGRESS_NO_PERCENT, package);
 	if (r < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -r, STAGE);
-	if (geteuid() == 0) { /* apt's own user cannot write to our directory */
+	if (geteuid() == 0 &&
+		!workshop_is_used()) { /* apt's own user cannot write to our directory */
 		argv[4] = "-o";
 		argv[5] = "APT::Sandbox::User=root";
 	}

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -96,7 +97,8 @@ static int run_client(
 	r = child_run(o, &c->output, &why);
 	if (r == 0)
 		return 0;
-	if (why.code != ERROR_HOST || buf_add_u8(&c->output, 0) < 0) {
+	if (why.code != ERROR_HOST || strstr(why.message, "no jail") ||
+		buf_add_u8(&c->output, 0) < 0) {
 		if (e && e->code == ERROR_NONE)
 			*e = why;
 		return r;
@@ -123,17 +125,66 @@ static int name_npm_command(const struct recipe *r, struct buf *b)
 	return v == 0 ? buf_add_u8(b, 0) : v;
 }
 
-/* Removes npm's notes about where packages came from. */
-static int remove_notes(const char *tmp)
+/* Removes npm's notes about where packages came from, and its cache. It may have left anything in
+ * place of its directories. */
+static int remove_notes(const char *directory)
 {
-	_cleanup_free_ char *lock = str_printf("%s/npm/node_modules/.package-lock.json", tmp);
-	_cleanup_free_ char *bin = str_printf("%s/npm/node_modules/.bin", tmp);
+	_cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int modules =
+		openat(fd, "node_modules", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (!lock || !bin)
-		return -ENOMEM;
-	if (unlink(lock) < 0 && errno != ENOENT)
+	if (modules < 0)
 		return -errno;
-	return file_remove_tree(AT_FDCWD, bin);
+	if (unlinkat(modules, ".package-lock.json", 0) < 0 && errno != ENOENT)
+		return -errno;
+	return file_remove_tree(modules, ".bin") < 0 ? -EIO : file_remove_tree(fd, "cache");
+}
+
+static int make_directory(const char *path, struct error *e)
+{
+	int r = file_mkdir_p(path, 0755);
+
+	return r < 0 ? error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
+			       "cannot make %s", path)
+		     : 0;
+}
+
+/* The user's settings, with the addresses and passwords of registries. */
+static char *home_file(const char *name)
+{
+	const char *home = getenv("HOME");
+
+	return str_printf("%s/%s", home && *home == '/' ? home : "/root", name);
+}
+
+static int run_npm(struct client *c, const struct recipe *r, const char *directory, struct error *e)
+{
+	_cleanup_free_ char *prefix = str_printf("--prefix=%s", directory);
+	_cleanup_free_ char *cache = str_printf("--cache=%s/cache", directory);
+	_cleanup_free_ char *settings = home_file(".npmrc");
+	static const char *const variables[] = {"npm_config_", "NPM_", "NODE_EXTRA_CA_CERTS", NULL};
+	const char *const copy[] = {settings, "/etc/npmrc", NULL}, *const write[] = {
+									   directory, NULL};
+	const struct io_workshop workshop = {.user = "nobody",
+		.network = true,
+		.copy = copy,
+		.write = write,
+		.variables = variables};
+	const char *argv[RECIPE_LIST_MAX + 10] = {"npm", "install", "--no-audit", "--no-fund",
+		"--no-save", "--ignore-scripts", "--loglevel=error", prefix, cache};
+	const struct child_options o = {.argv = argv,
+		.cwd = directory,
+		.remedy = "install npm (Debian packages: nodejs, npm)",
+		.timeout_ns = REGISTRY_TIMEOUT_S * NS_PER_S,
+		.on_line = on_line,
+		.opaque = c,
+		.workshop = &workshop};
+
+	if (!prefix || !cache || !settings || name_npm_command(r, &c->command) < 0)
+		return no_memory(e);
+	for (size_t i = 0; i < r->npm.count; i++)
+		argv[9 + i] = r->npm.items[i];
+	return run_client(c, &o, NPM_REMEDY, e);
 }
 
 static int fetch_npm(
@@ -143,26 +194,15 @@ static int fetch_npm(
 		.command = BUF_INIT(RECIPE_BYTES_MAX),
 		.p = p,
 		.stage = "fetch npm packages"};
-	_cleanup_free_ char *prefix = str_printf("--prefix=%s/npm", tmp);
-	const char *argv[RECIPE_LIST_MAX + 9] = {"npm", "install", "--no-audit", "--no-fund",
-		"--no-save", "--ignore-scripts", "--loglevel=error", prefix};
-	struct child_options o = {.argv = argv,
-		.cwd = tmp,
-		.remedy = "install npm (Debian packages: nodejs, npm)",
-		.timeout_ns = REGISTRY_TIMEOUT_S * NS_PER_S,
-		.on_line = on_line,
-		.opaque = &c};
-	int v = prefix ? name_npm_command(r, &c.command) : -ENOMEM;
+	_cleanup_free_ char *directory = str_printf("%s/npm", tmp);
+	int v = directory ? make_directory(directory, e) : no_memory(e);
 
-	if (v < 0)
-		return no_memory(e);
-	for (size_t i = 0; i < r->npm.count; i++)
-		argv[8 + i] = r->npm.items[i];
-	v = run_client(&c, &o, NPM_REMEDY, e);
+	if (v == 0)
+		v = run_npm(&c, r, directory, e);
 	if (v < 0)
 		return v;
-	v = remove_notes(tmp);
-	return v < 0 ? error_set_errno(e, ERROR_INTERNAL, -v, "npm's notes") : 0;
+	v = remove_notes(directory);
+	return v < 0 ? error_set_errno(e, ERROR_HOST, -v, "npm left no directory of packages") : 0;
 }
 
 /* --- archives --- */
@@ -185,7 +225,14 @@ int registry_unpack(
 
 /* --- Maven --- */
 
-/* The only file of a directory; malloc'ed, NULL when there is none. */
+static bool is_regular(DIR *d, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dirfd(d), name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+}
+
+/* The only file of a directory, and no link to another; malloc'ed, NULL when there is none. */
 static char *only_file(const char *directory)
 {
 	DIR *d = opendir(directory);
@@ -193,68 +240,85 @@ static char *only_file(const char *directory)
 	char *path = NULL;
 
 	while (d && !path && (de = readdir(d)))
-		if (*de->d_name != '.')
+		if (*de->d_name != '.' && is_regular(d, de->d_name))
 			path = str_printf("%s/%s", directory, de->d_name);
 	if (d)
 		(void)closedir(d); /* read-only */
 	return path;
 }
 
-static int run_maven(
-	const char *artifact, const char *to, const struct progress *p, struct error *e)
+/* repository: where it keeps its plugins and what they need, for all artifacts of a recipe. */
+static int run_maven(struct client *c, const char *artifact, const char *to, const char *repository,
+	struct error *e)
+{
+	static const char *const variables[] = {"MAVEN_", "JAVA_HOME", "M2_HOME", NULL};
+	_cleanup_free_ char *what = str_printf("-Dartifact=%s", artifact);
+	_cleanup_free_ char *where = str_printf("-DoutputDirectory=%s", to);
+	_cleanup_free_ char *local = str_printf("-Dmaven.repo.local=%s", repository);
+	_cleanup_free_ char *settings = home_file(".m2/settings.xml");
+	_cleanup_free_ char *security = home_file(".m2/settings-security.xml");
+	const char *const copy[] = {settings, security, "/etc/maven", NULL};
+	const char *const write[] = {to, repository, NULL};
+	static const char *const read[] = {
+		"/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/java-11-openjdk", NULL};
+	const struct io_workshop workshop = {.user = "nobody",
+		.network = true,
+		.read = read,
+		.copy = copy,
+		.write = write,
+		.variables = variables};
+	const char *argv[] = {"mvn", "-B", "-q", "-U", "-Dstyle.color=never", local,
+		"dependency:copy", what, where, NULL};
+	const struct child_options o = {.argv = argv,
+		.cwd = to,
+		.remedy = "install Maven (Debian package: maven)",
+		.timeout_ns = REGISTRY_TIMEOUT_S * NS_PER_S,
+		.on_line = on_line,
+		.opaque = c,
+		.workshop = &workshop};
+
+	if (!what || !where || !local || !settings || !security ||
+		buf_printf(&c->command, "mvn dependency:copy %s", what) < 0 ||
+		buf_add_u8(&c->command, 0) < 0)
+		return no_memory(e);
+	return run_client(c, &o, MAVEN_REMEDY, e);
+}
+
+static int fetch_artifact(const struct recipe_artifact *a, const char *directory,
+	const char *repository, const struct progress *p, struct error *e)
 {
 	_cleanup_(client_done) struct client c = {.output = BUF_INIT(CHILD_OUTPUT_MAX),
 		.command = BUF_INIT(RECIPE_BYTES_MAX),
 		.p = p,
 		.stage = "fetch Maven artifacts"};
-	_cleanup_free_ char *what = str_printf("-Dartifact=%s", artifact);
-	_cleanup_free_ char *where = str_printf("-DoutputDirectory=%s", to);
-	const char *argv[] = {"mvn", "-B", "-q", "-U", "-Dstyle.color=never", "dependency:copy",
-		what, where, NULL};
-	struct child_options o = {.argv = argv,
-		.cwd = to,
-		.remedy = "install Maven (Debian package: maven)",
-		.timeout_ns = REGISTRY_TIMEOUT_S * NS_PER_S,
-		.on_line = on_line,
-		.opaque = &c};
-
-	if (!what || !where || buf_printf(&c.command, "mvn dependency:copy %s", what) < 0 ||
-		buf_add_u8(&c.command, 0) < 0)
-		return no_memory(e);
-	return run_client(&c, &o, MAVEN_REMEDY, e);
-}
-
-static int fetch_artifact(const char *artifact, const char *folder, const char *directory,
-	const struct progress *p, struct error *e)
-{
 	_cleanup_free_ char *to = str_printf("%s/file", directory), *archive = NULL;
 	_cleanup_free_ char *tree = str_printf("%s/tree", directory);
-	int r = to && tree ? file_mkdir_p(to, 0755) : -ENOMEM;
+	int r = to && tree ? make_directory(to, e) : no_memory(e);
 
-	if (r < 0)
-		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
-			"cannot make %s", directory);
-	r = run_maven(artifact, to, p, e);
+	if (r == 0)
+		r = run_maven(&c, a->artifact, to, repository, e);
 	if (r < 0)
 		return r;
 	archive = only_file(to);
 	if (!archive)
-		return error_set(e, ERROR_HOST, ENOENT, "mvn left no file of %s", artifact);
-	return registry_unpack(unpack, archive, folder, tree, e);
+		return error_set(e, ERROR_HOST, ENOENT, "mvn left no file of %s", a->artifact);
+	return registry_unpack(unpack, archive, a->folder, tree, e);
 }
 
 static int fetch_maven(
 	const struct recipe *r, const char *tmp, const struct progress *p, struct error *e)
 {
-	int v = 0;
+	_cleanup_free_ char *repository = str_printf("%s/repository", tmp);
+	int v = repository ? make_directory(repository, e) : no_memory(e);
 
 	for (size_t i = 0; i < r->maven_count && v == 0; i++) {
 		_cleanup_free_ char *directory = str_printf("%s/maven/%zu", tmp, i);
 
-		v = directory ? fetch_artifact(
-					r->maven[i].artifact, r->maven[i].folder, directory, p, e)
+		v = directory ? fetch_artifact(&r->maven[i], directory, repository, p, e)
 			      : no_memory(e);
 	}
+	if (v == 0 && file_remove_tree(AT_FDCWD, repository) < 0)
+		v = error_set(e, ERROR_INTERNAL, EIO, "cannot remove %s", repository);
 	return v;
 }
 

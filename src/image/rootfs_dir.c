@@ -228,7 +228,8 @@ static int add_program(
 static int add_applets(struct rootfs *f, const char *busybox, int64_t epoch, struct error *e)
 {
 	const char *argv[] = {busybox, "--list", NULL};
-	struct child_options o = {.argv = argv, .timeout_ns = 10 * NS_PER_S};
+	static const struct io_workshop workshop = {.user = "nobody"};
+	struct child_options o = {.argv = argv, .timeout_ns = 10 * NS_PER_S, .workshop = &workshop};
 	struct buf list = BUF_INIT(1 << 20);
 	char path[128], *save = NULL;
 	int r = child_run(&o, &list, e);

@@ -140,6 +140,45 @@ static int spawn(struct child *c, struct spawn *s, const struct child_options *o
 	return c->pid_fd < 0 ? -errno : 0;
 }
 
+static void begin(struct child *c, const struct child_options *o)
+{
+	c->name = o->argv[0];
+	c->on_line = o->on_line;
+	c->opaque = o->opaque;
+	c->deadline_ns = o->timeout_ns ? clock_monotonic_ns() + o->timeout_ns : 0;
+}
+
+static int start_program(
+	struct child *c, struct spawn *s, const struct child_options *o, struct error *e)
+{
+	int r = spawn(c, s, o);
+
+	if (r == 0)
+		return 0;
+	child_done(c);
+	return error_set_errno(e, ERROR_INTERNAL, -r, "cannot start %s", o->argv[0]);
+}
+
+/* With the workshop's words in the place of the program's. */
+static int start_in_workshop(struct child *c, struct spawn *s, const struct child_options *o,
+	const char *path_entry, struct error *e)
+{
+	_cleanup_(workshop_words_done) struct workshop_words w;
+	const char *env[WORKSHOP_VARIABLES_MAX + 1] = {path_entry};
+	unsigned n = 1;
+	int r;
+
+	for (const char *const *p = o->env; p && *p && n < WORKSHOP_VARIABLES_MAX; p++)
+		env[n++] = *p;
+	r = workshop_wrap(o->workshop, s->program, o->argv, env, &w, e);
+	if (r < 0)
+		return r;
+	s->program = w.argv[0];
+	s->argv = w.argv;
+	s->env = w.env;
+	return start_program(c, s, o, e);
+}
+
 int child_start(struct child *c, const struct child_options *o, struct error *e)
 {
 	_cleanup_free_ char *program = find_program(o->argv[0]);
@@ -147,7 +186,6 @@ int child_start(struct child *c, const struct child_options *o, struct error *e)
 	_cleanup_free_ char *path_entry = path ? str_printf("PATH=%s", path) : NULL;
 	_cleanup_free_ const char **env = path_entry ? merged_env(o->env, path_entry) : NULL;
 	struct spawn s = {.program = program, .argv = o->argv, .env = env, .cwd = o->cwd};
-	int r;
 
 	*c = (struct child)CHILD_INIT;
 	if (!env)
@@ -155,16 +193,10 @@ int child_start(struct child *c, const struct child_options *o, struct error *e)
 	if (!program)
 		return error_set(e, ERROR_HOST, ENOENT, "the program %s is not installed%s%s",
 			o->argv[0], o->remedy ? ": " : "", o->remedy ? o->remedy : "");
-	c->name = o->argv[0];
-	c->on_line = o->on_line;
-	c->opaque = o->opaque;
-	c->deadline_ns = o->timeout_ns ? clock_monotonic_ns() + o->timeout_ns : 0;
-	r = spawn(c, &s, o);
-	if (r < 0) {
-		child_done(c);
-		return error_set_errno(e, ERROR_INTERNAL, -r, "cannot start %s", o->argv[0]);
-	}
-	return 0;
+	begin(c, o);
+	if (o->workshop && workshop_is_used())
+		return start_in_workshop(c, &s, o, path_entry, e);
+	return start_program(c, &s, o, e);
 }
 
 int child_adopt(struct child *c, const struct child_adoption *a, struct error *e)

@@ -17,6 +17,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "io/workshop.h"
 
 enum {
 	CHILD_LINE_MAX = 512,	    /* longer lines of stderr are cut */
@@ -37,6 +38,9 @@ struct child_options {
 	uint64_t timeout_ns;	 /* for the whole run; 0: none */
 	child_line_fn on_line;	 /* or NULL */
 	void *opaque;		 /* for on_line */
+	/* The jail of a program that reads what others made, or NULL. It then has no more of this
+	 * process's environment than the workshop names. --jail=off makes no jail. */
+	const struct io_workshop *workshop;
 };
 
 /* A process that was started otherwise, to be read and waited for as if child_start had. */

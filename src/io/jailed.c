@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io/program.h"
 
@@ -47,6 +48,11 @@ int jailed_configure(const char *word, struct error *e)
 	return 0;
 }
 
+bool jailed_is_on(void)
+{
+	return !here.off;
+}
+
 int jailed_prepare(enum jail_kind *ret, struct error *e)
 {
 	struct launcher *l;
@@ -55,6 +61,21 @@ int jailed_prepare(enum jail_kind *ret, struct error *e)
 	if (r == 0 && ret)
 		*ret = launcher_kind(l);
 	return r;
+}
+
+const char *jailed_weakness(void)
+{
+	struct launcher *l;
+
+	(void)pthread_mutex_lock(&here.lock); /* cannot fail */
+	l = here.launchers[JAIL_PLACE_EMPTY];
+	(void)pthread_mutex_unlock(&here.lock); /* cannot fail */
+	if (geteuid() != 0 || here.off || !l || launcher_kind(l) == JAIL_FULL)
+		return NULL;
+	return "jailed processes have the number of root itself: this root cannot map the users "
+	       "from 1879048192 on (a container without these ids, or without CAP_SETUID, "
+	       "CAP_SETGID "
+	       "and CAP_SETFCAP): give it these, or start Mayfly as another user";
 }
 
 int jailed_start(

@@ -3,6 +3,7 @@
 #ifndef IO_JAILED_H
 #define IO_JAILED_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -13,9 +14,17 @@
  * thread-safe. */
 int jailed_configure(const char *word, struct error *e);
 
+/* False with --jail=off. */
+bool jailed_is_on(void);
+
 /* Makes the launcher now instead of at the first start. ret (may be NULL): what kind of jail
  * processes get. ERROR_HOST, with the remedy, where there can be none. Thread-safe. */
 int jailed_prepare(enum jail_kind *ret, struct error *e);
+
+/* What is weaker about the jails of this process than its user may expect, with what to do; NULL
+ * when there is nothing, or no jail yet (jailed_prepare): root's number, where it cannot give them
+ * users of their own. For the handler to say, once. Thread-safe. */
+const char *jailed_weakness(void);
 
 /* Starts a program. All of s is borrowed. ret_kind may be NULL. Thread-safe. */
 int jailed_start(

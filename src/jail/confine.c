@@ -14,8 +14,10 @@
 
 enum {
 	CAPABILITIES_MAX = 64,
-	FILES_MAX = 2048,   /* 1,024 vsock connections, 80 given at start, CPUs, snapshots */
-	PROCESSES_MAX = 32, /* threads of a VMM: 4 CPUs, a snapshot, helpers of KVM */
+	FILES_MAX = 2048,	   /* 1,024 vsock connections, 80 given at start, CPUs, snapshots */
+	PROCESSES_MAX = 32,	   /* threads of a VMM: 4 CPUs, a snapshot, helpers of KVM */
+	BUILDER_FILES_MAX = 16384, /* npm opens many at once */
+	BUILDER_PROCESSES_MAX = 16384, /* Java's threads; as a user, all that the user has */
 };
 
 /* A disk's delta of 64 GiB with its head (VMM_FILE_MAX). */
@@ -70,6 +72,25 @@ int confine_to(uint64_t capabilities)
 	return r == 0 ? keep_capabilities(capabilities) : r;
 }
 
+/* Without rights of its own, a program has just the ambient ones. */
+int confine_to_one(unsigned capability)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{0}};
+	uint32_t bit = 1U << capability % 32;
+	int r = drop_bounding_set(UINT64_C(1) << capability);
+
+	sets[capability / 32] = (struct __user_cap_data_struct){bit, bit, bit};
+	if (r < 0)
+		return r;
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, 0, 0, 0) < 0 ||
+		syscall(SYS_capset, &head, sets) < 0 ||
+		prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) < 0 ||
+		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	return 0;
+}
+
 int confine_capabilities(void)
 {
 	return keep_capabilities(0);
@@ -89,12 +110,23 @@ static int limit(int resource, rlim_t most)
 	return setrlimit(resource, &l) < 0 ? -errno : 0;
 }
 
+struct limit {
+	int resource;
+	rlim_t most;
+};
+
+static int limit_all(const struct limit *limits, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = limit(limits[i].resource, limits[i].most);
+	return r;
+}
+
 int confine_resources(enum jail_kind kind)
 {
-	static const struct {
-		int resource;
-		rlim_t most;
-	} limits[] = {
+	static const struct limit limits[] = {
 		{RLIMIT_CORE, 0},		/* no guest's memory in a core file */
 		{RLIMIT_FSIZE, FILE_BYTES_MAX}, /* sparse files have an end, too */
 		{RLIMIT_NOFILE, FILES_MAX},
@@ -103,13 +135,22 @@ int confine_resources(enum jail_kind kind)
 		{RLIMIT_RTPRIO, 0},
 	};
 
-	for (unsigned i = 0; i < ARRAY_SIZE(limits); i++) {
-		int r = limit(limits[i].resource, limits[i].most);
+	int r = limit_all(limits, ARRAY_SIZE(limits));
 
-		if (r < 0)
-			return r;
-	}
-	return kind == JAIL_FULL ? limit(RLIMIT_NPROC, PROCESSES_MAX) : 0;
+	return r == 0 && kind == JAIL_FULL ? limit(RLIMIT_NPROC, PROCESSES_MAX) : r;
+}
+
+int confine_builder(void)
+{
+	static const struct limit limits[] = {
+		{RLIMIT_CORE, 0},
+		{RLIMIT_NOFILE, BUILDER_FILES_MAX},
+		{RLIMIT_NPROC, BUILDER_PROCESSES_MAX},
+		{RLIMIT_MSGQUEUE, 0},
+		{RLIMIT_RTPRIO, 0},
+	};
+
+	return limit_all(limits, ARRAY_SIZE(limits));
 }
 
 int confine_keys(void)

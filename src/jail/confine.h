@@ -16,12 +16,20 @@ int confine_gains(void);
  * those of the set (bits by number) that it has now. What it starts has no others either. */
 int confine_to(uint64_t capabilities);
 
+/* For a process that goes on as another user, but has its rights still, and becomes another
+ * program: the same as confine_gains, but this capability stays, also for that program. */
+int confine_to_one(unsigned capability);
+
 /* Drops all capabilities. */
 int confine_capabilities(void);
 
 /* Limits of resources (the table in confine.c says why). The number of processes is limited only
  * for JAIL_FULL: elsewhere it counts all that the user has. */
 int confine_resources(enum jail_kind kind);
+
+/* Limits for programs that take part in building images (workshop.h). Their files are as large as
+ * images may be. */
+int confine_builder(void);
 
 /* Leaves the keys of the session behind, which a process would otherwise share with whoever started
  * Mayfly. 0 as well where the kernel has no keys. */

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "jail/ids.h"
 
 const char *space_step_name(enum space_step step)
 {
@@ -29,14 +30,6 @@ const char *space_step_name(enum space_step step)
 	};
 
 	return names[step];
-}
-
-static int write_map(pid_t pid, const char *name, const char *map)
-{
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name); /* fits */
-	return file_write_text(AT_FDCWD, path, map);
 }
 
 /* Only a process that is still outside may map ids that are not the caller's own. So a child stays
@@ -55,9 +48,9 @@ static void __attribute__((noreturn)) map_ids(int go_fd)
 	(void)snprintf(map, sizeof(map), "0 %u %u\n%u 0 1\n", SPACE_FIRST_ID, SPACE_IDS,
 		SPACE_IDS); /* fits */
 	if (r == 0)
-		r = write_map(parent, "uid_map", map);
+		r = ids_write(parent, "uid_map", map);
 	if (r == 0)
-		r = write_map(parent, "gid_map", map);
+		r = ids_write(parent, "gid_map", map);
 	_exit(-r);
 }
 
@@ -88,19 +81,6 @@ static int mapper_finish(struct mapper *m)
 	return r < 0 ? r : WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD;
 }
 
-static int map_own_ids(uid_t uid, gid_t gid)
-{
-	pid_t self = getpid();
-	char map[64];
-	int r = file_write_text(AT_FDCWD, "/proc/self/setgroups", "deny");
-
-	(void)snprintf(map, sizeof(map), "%u %u 1\n", uid, uid); /* fits */
-	if (r == 0)
-		r = write_map(self, "uid_map", map);
-	(void)snprintf(map, sizeof(map), "%u %u 1\n", gid, gid); /* fits */
-	return r == 0 ? write_map(self, "gid_map", map) : r;
-}
-
 /* Returns the kind. */
 static int make_user_namespace(enum space_step *step)
 {
@@ -118,7 +98,7 @@ static int make_user_namespace(enum space_step *step)
 		*step = SPACE_BECOME;
 		return syscall(SYS_setgroups, 0, NULL) < 0 ? -errno : JAIL_FULL;
 	}
-	r = map_own_ids(uid, gid);
+	r = ids_map_one(0, uid, gid);
 	return r < 0 ? r : JAIL_USER;
 }
 

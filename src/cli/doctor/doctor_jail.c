@@ -73,8 +73,17 @@ static void check_jail(struct doctor *d)
 {
 	enum jail_kind kind;
 	struct error e = {0};
+	int r = jailed_prepare(&kind, &e);
+	const char *weakness = jailed_weakness();
 
-	if (jailed_prepare(&kind, &e) == 0) {
+	if (r == 0 && weakness) {
+		doctor_set_remedy(doctor_add(d, "jail", DOCTOR_WARN,
+					  "jailed processes have the "
+					  "number of root itself"),
+			strchr(weakness, ':') + 2);
+		return;
+	}
+	if (r == 0) {
 		doctor_add(d, "jail", DOCTOR_OK, "the process of each sandbox is jailed, as %s",
 			kind == JAIL_FULL ? "a user of its own" : "the user who starts it");
 		return;

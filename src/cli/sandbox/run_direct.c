@@ -6,12 +6,14 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "cli/progress.h"
 #include "cli/quote.h"
 #include "cli/remote/session_agent.h"
 #include "cli/sandbox/run.h"
 #include "cli/terminal.h"
 #include "image/home.h"
+#include "io/jailed.h"
 #include "sandbox/sandbox.h"
 
 enum { LOG_LINES = 12 };
@@ -43,6 +45,10 @@ static int create(struct direct *d, struct error *e)
 	};
 	int err = home_open(NULL, &d->home, e);
 
+	if (err == 0)
+		err = jailed_prepare(NULL, e);
+	if (err == 0 && jailed_weakness())
+		log_warn("%s", jailed_weakness());
 	if (err == 0)
 		err = sandbox_dirs_open(d->home.path, &d->dirs, e);
 	if (err < 0)

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/json.h"
 #include "cli/progress.h"
@@ -387,6 +388,8 @@ static int prepare(const struct build_options *o, int argc, char **argv, struct 
 		r = jailed_configure(o->jail, e);
 	if (r == 0)
 		r = jailed_prepare(NULL, e);
+	if (r == 0 && jailed_weakness())
+		log_warn("%s", jailed_weakness());
 	if (r == 0 && argc)
 		r = check_name(argv[0], e);
 	if (r == 0)

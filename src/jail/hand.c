@@ -1,0 +1,69 @@
+#include "jail/hand.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+
+struct hand {
+	uid_t uid;
+	gid_t gid;
+	dev_t device;
+	unsigned entries;
+};
+
+static int give_at(struct hand *h, int at, const char *name, int depth);
+
+static bool is_entry(const struct dirent *de)
+{
+	return strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0;
+}
+
+static int give_children(struct hand *h, int at, const char *name, int depth)
+{
+	DIR *d = file_open_dir(at, name);
+	struct dirent *de;
+	int r = 0;
+
+	if (!d)
+		return -errno;
+	while (r == 0 && (de = readdir(d)))
+		if (is_entry(de))
+			r = give_at(h, dirfd(d), de->d_name, depth + 1);
+	(void)closedir(d); /* read-only */
+	return r;
+}
+
+/* A directory's content first: it stays ours until then. */
+static int give_at(struct hand *h, int at, const char *name, int depth)
+{
+	struct stat st;
+	int r = 0;
+
+	if (depth > HAND_DEPTH_MAX || ++h->entries > HAND_ENTRIES_MAX)
+		return -E2BIG;
+	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (depth == 0)
+		h->device = st.st_dev;
+	if (st.st_dev != h->device)
+		return 0; /* something is mounted there */
+	if (S_ISDIR(st.st_mode))
+		r = give_children(h, at, name, depth);
+	if (r == 0 && fchownat(at, name, h->uid, h->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	return r;
+}
+
+int hand_over(const char *path, uid_t uid, gid_t gid)
+{
+	struct hand h = {.uid = uid, .gid = gid};
+
+	return give_at(&h, AT_FDCWD, path, 0);
+}

@@ -1,0 +1,346 @@
+#include "jail/workshop_root.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/str.h"
+
+/* mount_setattr(2), Linux 5.12. */
+enum {
+	NR_MOUNT_SETATTR = 442,
+	ATTR_RDONLY = 1,
+	ATTR_NOSUID = 2,
+	ATTR_NODEV = 4,
+	RECURSIVE = 0x8000
+};
+
+struct attributes {
+	uint64_t set, clear, propagation, userns_fd;
+};
+
+/* Where the root grows: any directory whose files are not wanted. */
+#define PLACE "/proc"
+
+#define ROOT_OPTIONS "mode=0755,size=64m,nr_inodes=16k"
+
+static const char *const system_paths[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
+	"/libx32", "/opt", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf",
+	"/etc/ld.so.conf.d", "/etc/localtime", "/etc/os-release"};
+
+static const char *const network_paths[] = {"/etc/resolv.conf", "/etc/hosts", "/etc/host.conf",
+	"/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols", "/etc/ssl/certs",
+	"/etc/ssl/openssl.cnf"};
+
+static const char *const devices[] = {
+	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
+
+struct root {
+	const struct workshop_ids *ids;
+	uint64_t copied_bytes;
+	unsigned copied_entries;
+};
+
+static int make_inside(char out[PATH_MAX], const char *path)
+{
+	int n = snprintf(out, PATH_MAX, PLACE "%s", path);
+
+	return *path != '/' ? -EINVAL : n >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+static int make_parent(const char *path)
+{
+	_cleanup_free_ char *p = strdup(path);
+	char *slash = p ? strrchr(p, '/') : NULL;
+
+	if (!slash)
+		return -ENOMEM;
+	*slash = '\0';
+	return file_mkdir_p(p, 0755);
+}
+
+static int make_file(const char *path)
+{
+	int r = make_parent(path),
+	    fd = r < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		return r < 0 ? r : -errno;
+	(void)close(fd); /* only a place */
+	return 0;
+}
+
+static int set_attributes(const char *path, uint64_t set, int flags)
+{
+	struct attributes a = {.set = set};
+
+	return syscall(NR_MOUNT_SETATTR, AT_FDCWD, path, flags, &a, sizeof(a)) < 0 ? -errno : 0;
+}
+
+/* --- what the host has --- */
+
+static int bind_to(const char *path, const struct stat *st, const char *inside, uint64_t attributes)
+{
+	int r = S_ISDIR(st->st_mode)	    ? file_mkdir_p(inside, 0755)
+		: access(inside, F_OK) == 0 ? 0 /* in another directory that is bound */
+					    : make_file(inside);
+
+	if (r < 0)
+		return r;
+	if (mount(path, inside, NULL, MS_BIND | MS_REC, NULL) < 0)
+		return -errno;
+	return set_attributes(inside, attributes, RECURSIVE);
+}
+
+static int copy_link(const char *path, const char *inside)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+	int r = n < 0 ? -errno : make_parent(inside);
+
+	if (r < 0)
+		return r;
+	target[n] = '\0';
+	return symlink(target, inside) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* A link to a directory stays one (/bin of today's systems); one to a file becomes the file. */
+static int bind(const char *path, uint64_t attributes)
+{
+	char inside[PATH_MAX];
+	struct stat link, st;
+	int r = make_inside(inside, path);
+
+	if (r < 0)
+		return r;
+	if (lstat(path, &link) < 0 || stat(path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (S_ISLNK(link.st_mode) && S_ISDIR(st.st_mode))
+		return copy_link(path, inside);
+	return bind_to(path, &st, inside, attributes);
+}
+
+static int bind_all(const char *const *paths, size_t n, uint64_t attributes, char *where)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		r = bind(paths[i], attributes);
+		if (r < 0)
+			(void)snprintf(where, WORKSHOP_WHERE_MAX, "%s", paths[i]);
+	}
+	return r;
+}
+
+/* --- copies --- */
+
+static int give(const struct root *root, const char *inside)
+{
+	return lchown(inside, root->ids->uid, root->ids->gid) < 0 ? -errno : 0;
+}
+
+static int copy_file(struct root *root, const char *path, const struct stat *st, const char *inside)
+{
+	_cleanup_free_ char *data = NULL;
+	_cleanup_close_ int fd = -1;
+	size_t n = 0;
+	int r = file_read(AT_FDCWD, path, WORKSHOP_COPY_BYTES_MAX, &data, &n);
+
+	if (r == -EACCES)
+		return 0; /* the caller could not read it either */
+	if (r == 0 && (root->copied_bytes += n) > WORKSHOP_COPY_BYTES_MAX)
+		r = -EFBIG;
+	if (r == 0)
+		r = make_parent(inside);
+	if (r < 0)
+		return r;
+	fd = open(inside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : fd_write_full(fd, data, n);
+	if (r == 0 && fchmod(fd, st->st_mode & 0777) < 0)
+		r = -errno;
+	return r < 0 ? r : give(root, inside);
+}
+
+static int copy(struct root *root, const char *path, const char *inside, int depth);
+
+static int copy_children(struct root *root, const char *path, const char *inside, int depth)
+{
+	DIR *d = opendir(path);
+	struct dirent *de;
+	int r = d ? file_mkdir_p(inside, 0755) : -errno;
+
+	while (d && r == 0 && (de = readdir(d))) {
+		_cleanup_free_ char *from = str_printf("%s/%s", path, de->d_name);
+		_cleanup_free_ char *to = str_printf("%s/%s", inside, de->d_name);
+
+		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
+			continue;
+		r = from && to ? copy(root, from, to, depth + 1) : -ENOMEM;
+	}
+	if (d)
+		(void)closedir(d); /* read-only */
+	return r == -EACCES ? 0 : r;
+}
+
+/* Follows links: the user named them. */
+static int copy(struct root *root, const char *path, const char *inside, int depth)
+{
+	struct stat st;
+
+	if (depth > WORKSHOP_COPY_DEPTH_MAX || ++root->copied_entries > WORKSHOP_COPY_ENTRIES_MAX)
+		return -E2BIG;
+	if (stat(path, &st) < 0)
+		return errno == ENOENT || errno == EACCES ? 0 : -errno;
+	if (S_ISDIR(st.st_mode))
+		return copy_children(root, path, inside, depth);
+	return S_ISREG(st.st_mode) ? copy_file(root, path, &st, inside) : 0;
+}
+
+static int copy_all(struct root *root, const struct workshop_paths *paths, char *where)
+{
+	char inside[PATH_MAX];
+	int r = 0;
+
+	for (unsigned i = 0; i < paths->count && r == 0; i++) {
+		r = make_inside(inside, paths->items[i]);
+		if (r == 0)
+			r = copy(root, paths->items[i], inside, 0);
+		if (r == -EROFS)
+			r = 0; /* in a directory that is bound: there already */
+		if (r < 0)
+			(void)snprintf(where, WORKSHOP_WHERE_MAX, "%s", paths->items[i]);
+	}
+	return r;
+}
+
+/* --- what only the workshop has --- */
+
+static int mount_tmpfs(const struct root *root, const char *path, const char *options)
+{
+	char inside[PATH_MAX];
+	int r = make_inside(inside, path);
+
+	if (r == 0)
+		r = file_mkdir_p(inside, 0755);
+	if (r == 0 && mount("none", inside, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
+		r = -errno;
+	return r < 0 ? r : give(root, inside);
+}
+
+static int make_private(const struct root *root, const struct workshop *w)
+{
+	int r = mount_tmpfs(root, "/tmp", "mode=1777,size=1g,nr_inodes=256k");
+
+	if (r == 0 && w->home && strcmp(w->home, "/") != 0)
+		r = mount_tmpfs(root, w->home, "mode=0700,size=256m,nr_inodes=64k");
+	if (r == 0)
+		r = mount_tmpfs(root, "/dev/shm", "mode=1777,size=64m,nr_inodes=4k");
+	if (r == 0)
+		r = file_mkdir_p(PLACE "/var", 0755);
+	return r == 0 && symlink("/tmp", PLACE "/var/tmp") < 0 ? -errno : r;
+}
+
+static int make_device_links(void)
+{
+	static const char *const links[][2] = {{"/proc/self/fd", PLACE "/dev/fd"},
+		{"/proc/self/fd/0", PLACE "/dev/stdin"}, {"/proc/self/fd/1", PLACE "/dev/stdout"},
+		{"/proc/self/fd/2", PLACE "/dev/stderr"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
+		if (symlink(links[i][0], links[i][1]) < 0)
+			return -errno;
+	return 0;
+}
+
+/* Names for the program's user; mmdebstrap's has all of the host's. */
+static int make_accounts(const struct workshop *w, const struct workshop_ids *ids)
+{
+	_cleanup_free_ char *passwd =
+		str_printf("root:x:0:0::/:/bin/sh\nbuilder:x:%u:%u::%s:/bin/sh\n",
+			(unsigned)ids->inside, (unsigned)ids->inside, w->home ? w->home : "/");
+	_cleanup_free_ char *group =
+		str_printf("root:x:0:\nbuilder:x:%u:\n", (unsigned)ids->inside);
+	int r = passwd && group ? file_mkdir_p(PLACE "/etc", 0755) : -ENOMEM;
+
+	if (r < 0 || w->user == WORKSHOP_ROOT)
+		return r;
+	r = file_write_atomic(AT_FDCWD, PLACE "/etc/passwd", passwd, strlen(passwd), 0644);
+	return r < 0 ? r
+		     : file_write_atomic(AT_FDCWD, PLACE "/etc/group", group, strlen(group), 0644);
+}
+
+static int make_proc(void)
+{
+	if (mkdir(PLACE "/proc", 0555) < 0 ||
+		mount("proc", PLACE "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		return -errno;
+	return 0;
+}
+
+static int begin(void)
+{
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("none", PLACE, "tmpfs", MS_NOSUID | MS_NODEV, ROOT_OPTIONS) < 0)
+		return -errno;
+	return 0;
+}
+
+static int finish(void)
+{
+	if (chdir(PLACE) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+		umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return -errno;
+	return set_attributes("/", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, 0);
+}
+
+static int bind_host(const struct workshop *w, char *where)
+{
+	static const uint64_t read_only = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV;
+	int r = bind_all(system_paths, ARRAY_SIZE(system_paths), read_only, where);
+
+	if (r == 0 && w->network)
+		r = bind_all(network_paths, ARRAY_SIZE(network_paths), read_only, where);
+	if (r == 0)
+		r = bind_all(devices, ARRAY_SIZE(devices), ATTR_NOSUID, where);
+	if (r == 0)
+		r = bind_all(w->read.items, w->read.count, read_only, where);
+	return r == 0 ? bind_all(w->write.items, w->write.count, ATTR_NOSUID | ATTR_NODEV, where)
+		      : r;
+}
+
+int workshop_root_enter(
+	const struct workshop *w, const struct workshop_ids *ids, char where[WORKSHOP_WHERE_MAX])
+{
+	struct root root = {.ids = ids};
+	int r;
+
+	(void)snprintf(where, WORKSHOP_WHERE_MAX, "/"); /* fits */
+	r = begin();
+	if (r == 0)
+		r = make_private(&root, w);
+	if (r == 0)
+		r = make_accounts(w, ids);
+	if (r == 0)
+		r = bind_host(w, where);
+	if (r == 0)
+		r = copy_all(&root, &w->copy, where);
+	if (r == 0)
+		r = make_device_links();
+	if (r < 0)
+		return r;
+	(void)snprintf(where, WORKSHOP_WHERE_MAX, "/proc"); /* fits */
+	r = make_proc();
+	return r < 0 ? r : finish();
+}
