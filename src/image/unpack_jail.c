@@ -43,7 +43,8 @@ static int limit_resources(void)
 
 /* The C library's own calls stand in jail/filter.c.
  *
- * #calls unpack: read pread64 write lseek fstat newfstatat brk
+ * #calls unpack: read pread64 write lseek newfstatat brk
+ * #calls unpack (later C libraries, in place of newfstatat): fstat
  * #calls unpack (it looks for locales and character sets, of which there are none): openat=ENOENT
  * #calls unpack (when the allocator grows, and where its random numbers come from):
  *	getrandom

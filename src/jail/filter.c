@@ -9,7 +9,8 @@
 
 /* What the C library does on its own, in every thread.
  *
- * #calls all: futex rt_sigprocmask mmap(-PROT_EXEC) mprotect(-PROT_EXEC) munmap
+ * #calls all: futex mmap(-PROT_EXEC) munmap
+ * #calls start main vcpu snapshot: rt_sigprocmask mprotect(-PROT_EXEC)
  * #calls start snapshot: exit
  * #calls vcpu (when the VM cannot be made): exit
  * #calls all (only in an orderly end, or one that the kernel forces): exit_group
@@ -24,11 +25,13 @@
  *
  * #calls musl all (its allocator gives larger pieces back): madvise(MADV_FREE)
  *
- * #calls glibc all (its allocator gives memory back): madvise(MADV_DONTNEED)
- * #calls glibc all (in new threads, and where its allocator counts CPUs):
- *	set_robust_list rseq sched_getaffinity gettid getpid mremap
+ * #calls glibc start main vcpu snapshot (its allocator gives memory of threads back):
+ *	madvise(MADV_DONTNEED)
+ * #calls glibc start main vcpu snapshot (in new threads, and where its allocator counts CPUs):
+ *	set_robust_list rseq sched_getaffinity gettid getpid
+ * #calls glibc all (its allocator lets large pieces grow): mremap
  * #calls glibc main (with the first thread): rt_sigaction
- * #calls glibc all (pthread_create falls back to clone): clone3=ENOSYS
+ * #calls glibc start main vcpu snapshot (pthread_create falls back to clone): clone3=ENOSYS
  */
 
 static const char *const modes[FILTER_MODES_] = {
