@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "image/ext4_dir.h"
 #include "io/child.h"
 
 /* Replaced once the content is known. With metadata_csum_seed the checksums do not depend on it. */
@@ -21,6 +22,7 @@
 struct ext4_image {
 	struct tree_sink sink;
 	ext2_filsys fs;
+	struct ext4_dirs *dirs;
 	char *path; /* owned */
 	int64_t epoch;
 	char dir[TREE_PATH_MAX]; /* the parent directory used last, and its inode */
@@ -84,26 +86,34 @@ static void set_owner(struct ext2_inode *inode, const struct tree_entry *t)
 	inode->i_atime = inode->i_ctime = inode->i_mtime = time;
 }
 
-static errcode_t link_in(ext2_filsys fs, ext2_ino_t dir, const char *name, ext2_ino_t ino, int type)
+/* Notes a subdirectory in its parent's number of links as the kernel does: beyond EXT2_LINK_MAX
+ * it is one. */
+static errcode_t limit_links(ext2_filsys fs, ext2_ino_t dir, unsigned before)
 {
-	errcode_t err = ext2fs_link(fs, dir, name, ino, type);
+	struct ext2_inode inode;
+	errcode_t err;
 
-	if (err != EXT2_ET_DIR_NO_SPACE)
+	if (before != 1 && before < EXT2_LINK_MAX)
+		return 0;
+	err = ext2fs_read_inode(fs, dir, &inode);
+	if (err)
 		return err;
-	err = ext2fs_expand_dir(fs, dir);
-	return err ? err : ext2fs_link(fs, dir, name, ino, type);
+	inode.i_links_count = 1;
+	return ext2fs_write_inode(fs, dir, &inode);
 }
 
-static errcode_t make_dir(ext2_filsys fs, ext2_ino_t dir, const char *name, ext2_ino_t *ret)
+static errcode_t make_dir(struct ext4_image *x, ext2_ino_t dir, const char *name, ext2_ino_t *ret)
 {
-	errcode_t err = ext2fs_mkdir(fs, dir, 0, name);
+	struct ext2_inode parent;
+	errcode_t err = ext2fs_read_inode(x->fs, dir, &parent);
 
-	if (err == EXT2_ET_DIR_NO_SPACE) {
-		err = ext2fs_expand_dir(fs, dir);
-		if (!err)
-			err = ext2fs_mkdir(fs, dir, 0, name);
-	}
-	return err ? err : ext2fs_lookup(fs, dir, name, (int)strlen(name), NULL, ret);
+	if (!err)
+		err = ext2fs_new_inode(x->fs, dir, LINUX_S_IFDIR | 0755, NULL, ret);
+	if (!err)
+		err = ext4_dirs_link(x->dirs, dir, name, *ret, EXT2_FT_DIR);
+	if (!err)
+		err = ext2fs_mkdir(x->fs, dir, *ret, NULL);
+	return err ? err : limit_links(x->fs, dir, parent.i_links_count);
 }
 
 static errcode_t make_implied_dir(
@@ -111,7 +121,7 @@ static errcode_t make_implied_dir(
 {
 	struct tree_entry t = {.mode = S_IFDIR | 0755, .mtime = x->epoch};
 	struct ext2_inode inode;
-	errcode_t err = make_dir(x->fs, dir, name, ret);
+	errcode_t err = make_dir(x, dir, name, ret);
 
 	if (!err)
 		err = ext2fs_read_inode(x->fs, *ret, &inode);
@@ -119,6 +129,22 @@ static errcode_t make_implied_dir(
 		return err;
 	set_owner(&inode, &t);
 	return ext2fs_write_inode(x->fs, *ret, &inode);
+}
+
+/* Finds a directory in another, or what a link leads to; makes a missing one. */
+static errcode_t find_subdir(
+	struct ext4_image *x, ext2_ino_t dir, const char *name, ext2_ino_t *ret)
+{
+	errcode_t err = ext4_dirs_lookup(x->dirs, dir, name, ret);
+
+	if (err == EXT2_ET_FILE_NOT_FOUND)
+		return make_implied_dir(x, dir, name, ret);
+	if (!err)
+		err = ext2fs_check_directory(x->fs, *ret);
+	if (err != EXT2_ET_NO_DIRECTORY)
+		return err;
+	err = ext2fs_namei_follow(x->fs, EXT2_ROOT_INO, dir, name, ret);
+	return err ? err : ext2fs_check_directory(x->fs, *ret);
 }
 
 /* Finds the inode of a directory. Makes it and its parents when missing. Links are resolved inside
@@ -139,11 +165,7 @@ static errcode_t find_dir(struct ext4_image *x, const char *path, ext2_ino_t *re
 
 		memcpy(part, p, n); /* tree_clean_path: at most 255 */
 		part[n] = '\0';
-		err = ext2fs_namei_follow(x->fs, EXT2_ROOT_INO, at, part, &next);
-		if (err == EXT2_ET_FILE_NOT_FOUND)
-			err = make_implied_dir(x, at, part, &next);
-		if (!err)
-			err = ext2fs_check_directory(x->fs, next);
+		err = find_subdir(x, at, part, &next);
 		if (err)
 			return err;
 		at = next;
@@ -198,7 +220,7 @@ static errcode_t unlink_old(struct ext4_image *x, ext2_ino_t dir, const char *na
 		return err;
 	if (LINUX_S_ISDIR(inode.i_mode))
 		return EISDIR;
-	err = ext2fs_unlink(x->fs, dir, name, ino, 0);
+	err = ext4_dirs_unlink(x->dirs, dir, name, ino);
 	if (err)
 		return err;
 	x->dir_ino = 0; /* it may have been a link to the cached directory */
@@ -322,7 +344,7 @@ static errcode_t make_inode(struct ext4_image *x, ext2_ino_t dir, const char *na
 	errcode_t err = ext2fs_new_inode(x->fs, dir, (int)t->mode, 0, ret);
 
 	if (!err)
-		err = link_in(x->fs, dir, name, *ret, directory_type(t->mode));
+		err = ext4_dirs_link(x->dirs, dir, name, *ret, directory_type(t->mode));
 	if (err)
 		return err;
 	ext2fs_inode_alloc_stats2(x->fs, *ret, +1, 0);
@@ -347,14 +369,11 @@ static errcode_t make_inode(struct ext4_image *x, ext2_ino_t dir, const char *na
 static errcode_t make_symlink(
 	struct ext4_image *x, ext2_ino_t dir, const char *name, const char *target, ext2_ino_t *ret)
 {
-	errcode_t err = ext2fs_symlink(x->fs, dir, 0, name, target);
+	errcode_t err = ext2fs_new_inode(x->fs, dir, LINUX_S_IFLNK | 0755, NULL, ret);
 
-	if (err == EXT2_ET_DIR_NO_SPACE) {
-		err = ext2fs_expand_dir(x->fs, dir);
-		if (!err)
-			err = ext2fs_symlink(x->fs, dir, 0, name, target);
-	}
-	return err ? err : ext2fs_lookup(x->fs, dir, name, (int)strlen(name), NULL, ret);
+	if (!err)
+		err = ext4_dirs_link(x->dirs, dir, name, *ret, EXT2_FT_SYMLINK);
+	return err ? err : ext2fs_symlink(x->fs, dir, *ret, NULL, target);
 }
 
 static errcode_t make_hardlink(
@@ -366,7 +385,7 @@ static errcode_t make_hardlink(
 	errcode_t err = find_place(x, target, &target_dir, &last);
 
 	if (!err)
-		err = ext2fs_lookup(x->fs, target_dir, last, (int)strlen(last), NULL, &ino);
+		err = ext4_dirs_lookup(x->dirs, target_dir, last, &ino);
 	if (!err)
 		err = ext2fs_read_inode(x->fs, ino, &inode);
 	if (err)
@@ -375,7 +394,7 @@ static errcode_t make_hardlink(
 		return EISDIR;
 	if (inode.i_links_count >= 65000)
 		return EMLINK;
-	err = link_in(x->fs, dir, name, ino, directory_type(inode.i_mode));
+	err = ext4_dirs_link(x->dirs, dir, name, ino, directory_type(inode.i_mode));
 	if (err)
 		return err;
 	inode.i_links_count++;
@@ -417,7 +436,7 @@ static errcode_t add_at(struct ext4_image *x, ext2_ino_t dir, const char *name,
 	const struct tree_entry *t, const struct tree_data *d)
 {
 	ext2_ino_t ino = 0;
-	errcode_t err = ext2fs_lookup(x->fs, dir, name, (int)strlen(name), NULL, &ino);
+	errcode_t err = ext4_dirs_lookup(x->dirs, dir, name, &ino);
 	bool there = err == 0;
 
 	if (err && err != EXT2_ET_FILE_NOT_FOUND)
@@ -436,7 +455,7 @@ static errcode_t add_at(struct ext4_image *x, ext2_ino_t dir, const char *name,
 	if (t->hardlink)
 		return make_hardlink(x, dir, name, t->hardlink);
 	if (S_ISDIR(t->mode))
-		err = make_dir(x->fs, dir, name, &ino);
+		err = make_dir(x, dir, name, &ino);
 	else if (S_ISLNK(t->mode))
 		err = make_symlink(x, dir, name, t->symlink, &ino);
 	else
@@ -624,6 +643,11 @@ int ext4_create(
 	x->fs->priv_data = x;
 	x->fs->io->write_error = on_write_error;
 	x->fs->now = (time_t)epoch; /* the library uses it for all its time stamps */
+	x->dirs = ext4_dirs_new(x->fs);
+	if (!x->dirs) {
+		ext4_abandon(x);
+		return fail(e, ENOMEM, "");
+	}
 	*ret = x;
 	return 0;
 }
@@ -683,6 +707,7 @@ void ext4_abandon(struct ext4_image *x)
 {
 	if (!x)
 		return;
+	ext4_dirs_free(x->dirs);
 	if (x->fs)
 		ext2fs_free(x->fs); /* without writing */
 	free(x->path);

@@ -182,6 +182,73 @@ static void test_ext4(void **state)
 	check_ext4();
 }
 
+enum { MANY = 50000, MANY_DIRS = 65100 };
+
+static const char *many_name(char out[64], int i)
+{
+	(void)snprintf(out, 64, "many/%.*s%d", i % 23, "of-different-lengths---", i);
+	return out;
+}
+
+static void expect_many(struct tree_sink *s)
+{
+	struct tree_stat st;
+	char name[64];
+
+	for (int i = 0; i < MANY; i += 97)
+		assert_int_equal(s->ops->lookup(s, many_name(name, i), &st), 0);
+	assert_int_equal(s->ops->lookup(s, "many/no-such", &st), -ENOENT);
+}
+
+/* Names are added, replaced and linked in a directory of many blocks. */
+static void test_ext4_many_files(void **state)
+{
+	static const uint8_t uuid[16] = {2};
+	struct ext4_image *x;
+	struct tree_sink *s;
+	char name[64];
+
+	if (!child_program_exists("mke2fs"))
+		skip();
+	assert_int_equal(ext4_create(path, UINT64_C(1) << 30, 1000, &x, NULL), 0);
+	s = ext4_sink(x);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(add(s, many_name(name, i), S_IFREG | 0644, NULL, NULL), 0);
+	for (int i = 0; i < MANY; i += 10) /* by something of the same name, in every block */
+		assert_int_equal(add(s, many_name(name, i), S_IFLNK | 0777, "o1", NULL), 0);
+	assert_int_equal(put(s, many_name(name, 49999), "again"), 0);
+	expect_text(s, name, "again");
+	assert_int_equal(add(s, "many/linked", 0, NULL, many_name(name, 49999)), 0);
+	expect_text(s, "many/linked", "again");
+	assert_true(add(s, "many/dangling", 0, NULL, "many/no-such") < 0);
+	assert_true(put(s, "many/linked/x", "below a file") < 0);
+	expect_many(s);
+	assert_int_equal(ext4_finish(x, uuid, NULL), 0);
+	check_ext4();
+}
+
+/* More than a number of links can say. */
+static void test_ext4_many_directories(void **state)
+{
+	static const uint8_t uuid[16] = {3};
+	struct ext4_image *x;
+	struct tree_sink *s;
+	char name[64];
+
+	if (!child_program_exists("mke2fs"))
+		skip();
+	assert_int_equal(ext4_create(path, UINT64_C(2) << 30, 1000, &x, NULL), 0);
+	s = ext4_sink(x);
+	for (int i = 0; i < MANY_DIRS; i++) {
+		(void)snprintf(name, sizeof(name), "dirs/%d", i);
+		assert_int_equal(add(s, name, S_IFDIR | 0755, NULL, NULL), 0);
+	}
+	assert_int_equal(put(s, "dirs/65099/in/it", "text"), 0);
+	expect_text(s, "dirs/65099/in/it", "text");
+	assert_int_equal(ext4_finish(x, uuid, NULL), 0);
+	check_ext4();
+}
+
 static ssize_t zeros_but_last(void *opaque, void *buf, size_t n)
 {
 	uint64_t *left = opaque;
@@ -314,7 +381,8 @@ static void test_tar(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_clean_path), TEST(test_ext4),
-		TEST(test_ext4_data), TEST(test_dir), TEST(test_tar)};
+		TEST(test_ext4_many_files), TEST(test_ext4_many_directories), TEST(test_ext4_data),
+		TEST(test_dir), TEST(test_tar)};
 
 	if (jailed_configure("off", NULL) < 0) /* mke2fs; its workshop is test_image's subject */
 		return 1;
