@@ -1,0 +1,116 @@
+/* A Dockerfile, read into stages and steps: docker's reference of the format, as of
+ * docker/dockerfile 1.7. Words are kept as written, with quotes and variables: expand.h needs
+ * values that only the build knows.
+ *
+ * What is refused, with the reason: ONBUILD, other frontends, and flags that change what a step
+ * does and that are not known here. Errors name the line, the instruction and the flag. */
+#ifndef BUILD_DOCKERFILE_H
+#define BUILD_DOCKERFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "build/arena.h"
+#include "build/split.h"
+
+enum {
+	DOCKERFILE_STAGES_MAX = 64,
+	DOCKERFILE_STEPS_MAX = 1000, /* of all stages */
+	DOCKERFILE_FLAGS_MAX = 32,   /* of a step, as the next */
+	DOCKERFILE_HEREDOCS_MAX = 16,
+	DOCKERFILE_MEMORY_MAX = 32 << 20,
+};
+
+enum dockerfile_kind {
+	DOCKERFILE_RUN,
+	DOCKERFILE_COPY,
+	DOCKERFILE_ADD,
+	DOCKERFILE_ENV,
+	DOCKERFILE_ARG,
+	DOCKERFILE_WORKDIR,
+	DOCKERFILE_USER,
+	DOCKERFILE_SHELL,
+	DOCKERFILE_ENTRYPOINT,
+	DOCKERFILE_CMD,
+	DOCKERFILE_EXPOSE,
+	DOCKERFILE_LABEL,
+	DOCKERFILE_VOLUME,
+	DOCKERFILE_STOPSIGNAL,
+	DOCKERFILE_HEALTHCHECK,
+	DOCKERFILE_MAINTAINER,
+	DOCKERFILE_KINDS_,
+};
+
+struct dockerfile_flag {
+	const char *name, *value; /* without a value: "true" */
+};
+
+struct dockerfile_heredoc {
+	const char *name, *text;
+	bool expand;	 /* variables in the text of COPY and ADD */
+	bool strip_tabs; /* already done to the text */
+	size_t word;	 /* COPY and ADD: the one that it stands for */
+};
+
+/* What `words` are:
+ *   RUN, CMD, ENTRYPOINT	exec form: arguments; shell form: one word, the command
+ *   HEALTHCHECK		"NONE", or "CMD" and then as CMD
+ *   SHELL			arguments
+ *   COPY, ADD			sources, which may be marks of heredocs, and last the destination
+ *   ENV, LABEL			name, value, name, value, ...
+ *   ARG			"NAME" or "NAME=VALUE"
+ *   EXPOSE, VOLUME		one or more
+ *   the others			one, the rest of the line */
+struct dockerfile_step {
+	enum dockerfile_kind kind;
+	unsigned line;
+	const char *text; /* the whole instruction, for people */
+	bool exec;	  /* JSON form: RUN, CMD, ENTRYPOINT, HEALTHCHECK */
+	struct words words;
+	struct dockerfile_flag *flags;
+	size_t flag_count;
+	struct dockerfile_heredoc *heredocs; /* in the order of their marks */
+	size_t heredoc_count;
+};
+
+struct dockerfile_steps {
+	struct dockerfile_step *items;
+	size_t count;
+};
+
+struct dockerfile_stage {
+	unsigned line;
+	const char *base;     /* as written: an image, or the name of a stage above */
+	const char *name;     /* in lower case; "" without one */
+	const char *platform; /* as written; "" without one */
+	struct dockerfile_steps steps;
+};
+
+struct dockerfile {
+	struct arena arena;
+	char escape;
+	struct dockerfile_steps
+		args; /* ARGs before the first FROM: for FROM, and for ARGs without a value */
+	struct dockerfile_stage *stages;
+	size_t stage_count; /* at least one */
+	size_t step_count;  /* of all stages, and args */
+};
+
+/* Reads n bytes. ERROR_USAGE, ERROR_LIMIT. Call dockerfile_done in any case. */
+int dockerfile_parse(const char *text, size_t n, struct dockerfile *ret, struct error *e);
+void dockerfile_done(struct dockerfile *d);
+
+const char *dockerfile_kind_name(enum dockerfile_kind kind); /* "RUN" */
+
+/* The value of a flag that can be given once; NULL without it. */
+const char *dockerfile_flag(const struct dockerfile_step *s, const char *name);
+
+/* The heredoc that a word of COPY or ADD stands for, or NULL. */
+const struct dockerfile_heredoc *dockerfile_heredoc(const struct dockerfile_step *s, size_t word);
+
+/* The stage with that name, or number, below `before`; -1: none. Names differ by letters, not by
+ * case. */
+int dockerfile_find_stage(const struct dockerfile *d, const char *name, size_t before);
+
+#endif

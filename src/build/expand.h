@@ -1,0 +1,25 @@
+/* Variables in words of a Dockerfile, and the removal of quotes, as docker does it: $a ${a}
+ * ${a:-b} ${a-b} ${a:+b} ${a+b} ${a:?b} ${a?b}. The word b may have variables, too. */
+#ifndef BUILD_EXPAND_H
+#define BUILD_EXPAND_H
+
+#include "base/error.h"
+
+enum {
+	EXPAND_BYTES_MAX = 128 * 1024, /* of a result */
+	EXPAND_DEPTH_MAX = 16,	       /* of words in words */
+};
+
+struct expand_scope {
+	const char *(*get)(void *opaque, const char *name); /* NULL: not set */
+	void *opaque;
+	char escape;
+};
+
+/* *ret is malloc'ed. ERROR_USAGE says what is wrong, ERROR_LIMIT. */
+int expand_word(const struct expand_scope *s, const char *word, char **ret, struct error *e);
+
+/* The same for the text of a heredoc, where quotes are characters as any other. */
+int expand_text(const struct expand_scope *s, const char *text, char **ret, struct error *e);
+
+#endif

@@ -1,0 +1,35 @@
+/* Files of a build's directory that no step sees: .dockerignore, as docker documents it. One
+ * pattern a line; `#` in the first column begins a comment; `!` takes files back in; the last
+ * pattern that fits decides. What is in an excluded folder is excluded, unless a later line
+ * takes it back. */
+#ifndef BUILD_IGNORE_H
+#define BUILD_IGNORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "build/arena.h"
+
+enum { IGNORE_BYTES_MAX = 1 << 20, IGNORE_PATTERNS_MAX = 4096 };
+
+struct ignore_pattern {
+	const char *text; /* a clean relative path */
+	bool again;	  /* ! */
+};
+
+struct ignore {
+	struct arena arena;
+	struct ignore_pattern *items;
+	size_t count;
+	bool any_again;
+};
+
+/* ERROR_USAGE names the line. Call ignore_done in any case. */
+int ignore_parse(const char *text, size_t n, struct ignore *ret, struct error *e);
+void ignore_done(struct ignore *g);
+
+/* Whether a path is left out: relative, clean. It looks at the folders above, too. */
+bool ignore_excludes(const struct ignore *g, const char *path);
+
+#endif
