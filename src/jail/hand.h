@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 enum {
-	HAND_DEPTH_MAX = 200,	   /* directories in one another */
+	HAND_DEPTH_MAX = 120,	   /* directories in one another */
 	HAND_ENTRIES_MAX = 4 << 20 /* files and directories */
 };
 

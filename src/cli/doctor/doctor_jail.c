@@ -12,6 +12,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "io/child.h"
 #include "io/jailed.h"
 #include "jail/landlock.h"
 
@@ -93,6 +95,21 @@ static void check_jail(struct doctor *d)
 		"see the line namespaces; --jail=off starts sandboxes without");
 }
 
+/* Some containers cover parts of /proc, so that none can be mounted. */
+static void check_workshop(struct doctor *d)
+{
+	static const struct io_workshop nobody = {.user = "nobody"};
+	const char *argv[] = {"true", NULL};
+	struct child_options o = {.argv = argv, .workshop = &nobody, .timeout_ns = 10 * NS_PER_S};
+	struct error e = {0};
+
+	if (child_run(&o, NULL, &e) == 0)
+		doctor_add(d, "workshops", DOCTOR_OK, "programs that build templates are jailed");
+	else
+		doctor_set_remedy(doctor_add(d, "workshops", DOCTOR_WARN, "%s", e.message),
+			"--jail=off builds templates without; the jail of sandboxes is another");
+}
+
 static void check_landlock(struct doctor *d)
 {
 	int abi = landlock_abi();
@@ -122,6 +139,7 @@ void doctor_check_jail(struct doctor *d)
 {
 	check_namespaces(d);
 	check_jail(d);
+	check_workshop(d);
 	check_landlock(d);
 	check_seccomp(d);
 }

@@ -4,8 +4,8 @@
 
 #include "cli/doctor/doctor.h"
 
-/* Adds "namespaces", "jail", "landlock" and "seccomp". Makes a launcher, which ends with this
- * process. */
+/* Adds "namespaces", "jail", "workshops", "landlock" and "seccomp". Makes a launcher, which ends
+ * with this process. */
 void doctor_check_jail(struct doctor *d);
 
 #endif
