@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "cli/admin/ask.h"
+#include "cli/admin/listing.h"
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/table.h"
@@ -247,54 +248,35 @@ static void format_limits(const json_t *limits, char out[LIMITS_BYTES])
 		n ? (const char *)buf_head(&text) : "-");
 }
 
-static int print_keys(const json_t *list, struct error *e)
+static void print_one(struct table *t, const json_t *k)
 {
-	static const char *const heading[] = {
-		"ID", "NAME", "KEY", "TIER", "KEPT", "CREATED", "LAST USED", "LIMITS"};
-	struct table t = {.columns = ARRAY_SIZE(heading)};
-	json_t *k;
-	size_t i;
+	const json_t *mask = json_object_get(k, "mask"), *kept = json_object_get(k, "kept");
+	const char *used = ask_text(k, "lastUsed");
+	const char *tier = ask_text(json_object_get(k, "limits"), "tier");
+	char masked[MASK_BYTES], bytes[16], keeps[48], limits[LIMITS_BYTES];
+	const char *const row[] = {ask_text(k, "id"), ask_text(k, "name"), masked,
+		*tier ? tier : "-", keeps, ask_text(k, "createdAt"), *used ? used : "never",
+		limits};
 
-	table_add(&t, heading);
-	json_array_foreach(list, i, k)
-	{
-		const json_t *mask = json_object_get(k, "mask");
-		const char *used = ask_text(k, "lastUsed");
-		const char *tier = ask_text(json_object_get(k, "limits"), "tier");
-		const json_t *kept = json_object_get(k, "kept");
-		char masked[MASK_BYTES], bytes[16], keeps[48], limits[LIMITS_BYTES];
-		const char *const row[] = {ask_text(k, "id"), ask_text(k, "name"), masked,
-			*tier ? tier : "-", keeps, ask_text(k, "createdAt"), *used ? used : "never",
-			limits};
-
-		format_limits(json_object_get(k, "limits"), limits);
-		(void)snprintf(keeps, sizeof(keeps), "%lld, %s",
-			(long long)json_integer_value(json_object_get(kept, "count")),
-			str_format_bytes(
-				(uint64_t)json_integer_value(json_object_get(kept, "sizeBytes")),
-				bytes)); /* short */
-		(void)snprintf(masked, sizeof(masked), "%s%s...%s", ask_text(mask, "prefix"),
-			ask_text(mask, "maskedValuePrefix"),
-			ask_text(mask, "maskedValueSuffix")); /* all are short */
-		table_add(&t, row);
-	}
-	return table_print(&t) < 0 ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;
+	format_limits(json_object_get(k, "limits"), limits);
+	(void)snprintf(keeps, sizeof(keeps), "%lld, %s",
+		(long long)json_integer_value(json_object_get(kept, "count")),
+		str_format_bytes((uint64_t)json_integer_value(json_object_get(kept, "sizeBytes")),
+			bytes)); /* short */
+	(void)snprintf(masked, sizeof(masked), "%s%s...%s", ask_text(mask, "prefix"),
+		ask_text(mask, "maskedValuePrefix"),
+		ask_text(mask, "maskedValueSuffix")); /* all are short */
+	table_add(t, row);
 }
 
 static int ls_run(void *values, int argc, char **argv, struct error *e)
 {
+	static const char *const heading[] = {
+		"ID", "NAME", "KEY", "TIER", "KEPT", "CREATED", "LAST USED", "LIMITS"};
+	static const struct listing l = {"/api-keys", heading, ARRAY_SIZE(heading), print_one};
 	const struct cli_common *o = values;
-	json_t *list = NULL;
-	int r = cli_no_arguments(argc, argv, e);
 
-	if (r == 0)
-		r = ask("GET", "/api-keys", NULL, &list, e);
-	if (r == 0 && o->json)
-		return json_print(list, e);
-	if (r == 0)
-		r = print_keys(list, e);
-	json_decref(list);
-	return r;
+	return listing_run(&l, argc, argv, o->json, e);
 }
 
 static const struct option_spec ls_options[] = {CLI_OPTION_JSON, CLI_OPTION_HELP, CLI_OPTIONS_END};

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/admin/ask.h"
+#include "cli/admin/listing.h"
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "cli/json.h"
@@ -220,22 +221,15 @@ static int list(json_t **ret, struct error *e)
 static int ls_run(void *values, int argc, char **argv, struct error *e)
 {
 	static const char *const heading[] = {"NAME", "VERSION", "CHANGED", "ID"};
+	static const struct listing l = {
+		.heading = heading, .columns = ARRAY_SIZE(heading), .row = print_one};
 	const struct secret_options *o = values;
-	struct table t = {.columns = ARRAY_SIZE(heading)};
-	json_t *all = NULL, *one;
-	size_t i;
+	json_t *all = NULL;
 	int r = cli_no_arguments(argc, argv, e);
 
 	if (r == 0)
 		r = list(&all, e);
-	if (r < 0)
-		return r;
-	if (o->common.json)
-		return json_print(all, e);
-	table_add(&t, heading);
-	json_array_foreach(all, i, one) print_one(&t, one);
-	json_decref(all);
-	return table_print(&t) < 0 ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;
+	return r < 0 ? r : listing_print(&l, all, o->common.json, e);
 }
 
 static const struct option_spec ls_options[] = {CLI_OPTION_JSON, CLI_OPTION_HELP, CLI_OPTIONS_END};

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "cli/admin/ask.h"
+#include "cli/admin/listing.h"
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/table.h"
@@ -76,43 +77,26 @@ static const struct cli_verb set_verb = {
 
 /* --- ls, rm --- */
 
-static int print_tiers(const json_t *list, struct error *e)
+static void print_one(struct table *t, const json_t *one)
 {
-	static const char *const heading[] = {"NAME", "INCLUDED MINUTES", "PRICE", "HARD STOP"};
-	struct table t = {.columns = ARRAY_SIZE(heading)};
-	json_t *one;
-	size_t i;
+	char minutes[32], price[64];
+	const char *const row[] = {ask_text(one, "name"), minutes, price,
+		json_is_true(json_object_get(one, "hardStop")) ? "yes" : "no"};
 
-	table_add(&t, heading);
-	json_array_foreach(list, i, one)
-	{
-		char minutes[32], price[64];
-		const char *const row[] = {ask_text(one, "name"), minutes, price,
-			json_is_true(json_object_get(one, "hardStop")) ? "yes" : "no"};
-
-		(void)snprintf(minutes, sizeof(minutes), "%lld",
-			(long long)json_integer_value(json_object_get(one, "includedMinutes")));
-		(void)snprintf(price, sizeof(price), "%s %s", ask_text(one, "pricePerMinute"),
-			ask_text(one, "currency")); /* cut is fine */
-		table_add(&t, row);
-	}
-	return table_print(&t) < 0 ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;
+	(void)snprintf(minutes, sizeof(minutes), "%lld",
+		(long long)json_integer_value(json_object_get(one, "includedMinutes")));
+	(void)snprintf(price, sizeof(price), "%s %s", ask_text(one, "pricePerMinute"),
+		ask_text(one, "currency")); /* cut is fine */
+	table_add(t, row);
 }
 
 static int ls_run(void *values, int argc, char **argv, struct error *e)
 {
+	static const char *const heading[] = {"NAME", "INCLUDED MINUTES", "PRICE", "HARD STOP"};
+	static const struct listing l = {"/tiers", heading, ARRAY_SIZE(heading), print_one};
 	const struct cli_common *o = values;
-	json_t *list = NULL;
-	int r = cli_no_arguments(argc, argv, e);
 
-	if (r == 0)
-		r = ask("GET", "/tiers", NULL, &list, e);
-	if (r == 0 && o->json)
-		return json_print(list, e);
-	if (r == 0)
-		r = print_tiers(list, e);
-	json_decref(list);
-	return r;
+	return listing_run(&l, argc, argv, o->json, e);
 }
 
 static int rm_run(void *values, int argc, char **argv, struct error *e)

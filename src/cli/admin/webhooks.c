@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/admin/ask.h"
+#include "cli/admin/listing.h"
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/remote/admin.h"
@@ -124,22 +125,15 @@ static void print_one(struct table *t, const json_t *w)
 static int ls_run(void *values, int argc, char **argv, struct error *e)
 {
 	static const char *const heading[] = {"ID", "URL", "ENABLED", "WAITING", "LAST ERROR"};
+	static const struct listing l = {
+		.heading = heading, .columns = ARRAY_SIZE(heading), .row = print_one};
 	const struct webhook_options *o = values;
-	struct table t = {.columns = ARRAY_SIZE(heading)};
-	json_t *list = NULL, *one;
-	size_t i;
+	json_t *list = NULL;
 	int r = cli_no_arguments(argc, argv, e);
 
 	if (r == 0)
 		r = call("GET", "/webhooks", NULL, &list, e);
-	if (r < 0)
-		return r;
-	if (o->common.json)
-		return json_print(list, e);
-	table_add(&t, heading);
-	json_array_foreach(list, i, one) print_one(&t, one);
-	json_decref(list);
-	return table_print(&t) < 0 ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory") : 0;
+	return r < 0 ? r : listing_print(&l, list, o->common.json, e);
 }
 
 static const struct option_spec ls_options[] = {CLI_OPTION_JSON, CLI_OPTION_HELP, CLI_OPTIONS_END};
