@@ -7,7 +7,7 @@
  * in it. However the bytes are cut, the same becomes of the requests. */
 #include "fuzz.h"
 
-#include "../unit/exchange_fixture.h"
+#include "exchange_play.h"
 #include "intercept/exchange.h"
 #include "intercept/rewrite.h"
 #include "proto/http.h"
@@ -166,30 +166,6 @@ static void read_answers(const struct buf *b, const char *host)
 
 /* --- a run --- */
 
-struct play {
-	struct fixture f;
-	struct buf wait[2];
-	unsigned judged;
-};
-
-static bool judge(void *arg, const struct exchange_request *r, const char **ret_reason)
-{
-	struct play *p = arg;
-
-	check(r->method[0] && !strchr(r->path, '?') && strlen(r->path) <= EXCHANGE_PATH_MAX);
-	if (strcmp(r->path, "/no") == 0)
-		return false;
-	p->judged++;
-	return true;
-}
-
-static void record(void *arg, const struct exchange_record *r)
-{
-	check(strcmp(r->verdict, "allowed") == 0 ? r->status >= 101 && !r->reason
-						 : r->reason != NULL);
-	fixture_record(&((struct play *)arg)->f, r);
-}
-
 static void open_play(struct play *p, const char *host)
 {
 	struct intercept *i = fixture_intercept(fixture_rules);
@@ -197,9 +173,9 @@ static void open_play(struct play *p, const char *host)
 		.host = host,
 		.port = 443,
 		.intercept = i,
-		.callbacks = {judge, record, p}};
+		.callbacks = {play_judge, play_record, p}};
 
-	*p = (struct play){
+	*p = (struct play){.least_status = 101,
 		.f = {.out = {BUF_INIT(64 << 20), BUF_INIT(64 << 20)}, .log = BUF_INIT(16 << 20)},
 		.wait = {BUF_INIT(16 << 20), BUF_INIT(16 << 20)}};
 	check(i && exchange_new(&o, &p->f.x) == 0);

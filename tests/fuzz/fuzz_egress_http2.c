@@ -9,7 +9,7 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include "../unit/exchange_fixture.h"
+#include "exchange_play.h"
 #include "intercept/exchange.h"
 #include "intercept/rewrite.h"
 #include "intercept/scrub.h"
@@ -26,30 +26,6 @@ static size_t frame_bytes(const struct buf *b, size_t at)
 		return 0;
 	n = FRAME_HEAD + ((size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2]);
 	return n <= left ? n : 0;
-}
-
-struct play {
-	struct fixture f;
-	unsigned judged, heads;
-	const char *host;
-};
-
-static bool judge(void *arg, const struct exchange_request *r, const char **ret_reason)
-{
-	struct play *p = arg;
-
-	check(r->method[0] && !strchr(r->path, '?') && strlen(r->path) <= EXCHANGE_PATH_MAX);
-	if (strcmp(r->path, "/no") == 0)
-		return false;
-	p->judged++;
-	return true;
-}
-
-static void record(void *arg, const struct exchange_record *r)
-{
-	check(strcmp(r->verdict, "allowed") == 0 ? r->status >= 200 && !r->reason
-						 : r->reason != NULL);
-	fixture_record(&((struct play *)arg)->f, r);
 }
 
 /* --- the server's side --- */
@@ -189,9 +165,9 @@ static void open_play(struct play *p, const char *host)
 		.host = host,
 		.port = 443,
 		.intercept = i,
-		.callbacks = {judge, record, p}};
+		.callbacks = {play_judge, play_record, p}};
 
-	*p = (struct play){
+	*p = (struct play){.least_status = 200,
 		.f = {.out = {BUF_INIT(64 << 20), BUF_INIT(64 << 20)}, .log = BUF_INIT(16 << 20)},
 		.host = host};
 	check(i && exchange_new(&o, &p->f.x) == 0);

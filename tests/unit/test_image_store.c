@@ -20,24 +20,7 @@
 #include "image/template.h"
 #include "image/verify.h"
 #include "io/child.h"
-
-static char dir[64];
-static struct home home = HOME_INIT;
-
-static int set_up(void **state)
-{
-	struct error e = {0};
-
-	(void)snprintf(dir, sizeof(dir), "/tmp/test-image-XXXXXX");
-	assert_non_null(mkdtemp(dir));
-	return home_open(dir, &home, &e);
-}
-
-static int tear_down(void **state)
-{
-	home_close(&home);
-	return file_remove_tree(AT_FDCWD, dir);
-}
+#include "home_fixture.h"
 
 static int parse(const char *text, struct recipe *r, struct error *e)
 {
@@ -238,11 +221,12 @@ static void test_home(void **state)
 {
 	struct home h = HOME_INIT;
 	struct error e = {0};
-	char *path = home_path(&home, HOME_IMAGES, "a", "b"), *file = str_printf("%s/file", dir);
+	char *path = home_path(&home, HOME_IMAGES, "a", "b"),
+	     *file = str_printf("%s/file", home_dir);
 	struct stat st;
 
 	assert_true(str_ends_with(path, "/images/a/b"));
-	assert_int_equal(stat(dir, &st), 0);
+	assert_int_equal(stat(home_dir, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0700);
 	assert_int_equal(file_write_atomic(AT_FDCWD, file, "", 0, 0600), 0);
 	assert_true(home_open(file, &h, &e) < 0);
@@ -608,7 +592,7 @@ static void test_child_cancel(void **state)
 	assert_int_equal(e.err, ECANCELED);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, home_setup, home_teardown)
 
 int main(void)
 {

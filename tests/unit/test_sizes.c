@@ -8,27 +8,9 @@
 #include "base/file.h"
 #include "image/template.h"
 #include "sandbox/sizes.h"
-#include "test.h"
+#include "home_fixture.h"
 
 enum { BYTES = 64 * 1024, OWN_CPUS = 2, OWN_MB = 512 };
-
-static char path[64];
-static struct home home = HOME_INIT;
-
-static int setup(void **state)
-{
-	struct error e = {0};
-
-	(void)snprintf(path, sizeof(path), "/tmp/mayfly-sizes-XXXXXX");
-	assert_non_null(mkdtemp(path));
-	return home_open(path, &home, &e);
-}
-
-static int teardown(void **state)
-{
-	home_close(&home);
-	return file_remove_tree(AT_FDCWD, path);
-}
 
 static void make_template(const char *name)
 {
@@ -111,8 +93,8 @@ static void test_bytes_and_use(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_count, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_bytes_and_use, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_count, home_setup, home_teardown),
+		cmocka_unit_test_setup_teardown(test_bytes_and_use, home_setup, home_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,36 @@
+/* One connection of a fuzz target of exchanges: what both protocols check of requests. */
+#ifndef TESTS_EXCHANGE_PLAY_H
+#define TESTS_EXCHANGE_PLAY_H
+
+#include "../unit/exchange_fixture.h"
+#include "fuzz.h"
+
+struct play {
+	struct fixture f;
+	struct buf wait[2]; /* of HTTP/1.1 */
+	const char *host;   /* of HTTP/2 */
+	unsigned judged, heads;
+	unsigned least_status; /* of a request that was allowed */
+};
+
+static inline bool play_judge(void *arg, const struct exchange_request *r, const char **ret_reason)
+{
+	struct play *p = arg;
+
+	check(r->method[0] && !strchr(r->path, '?') && strlen(r->path) <= EXCHANGE_PATH_MAX);
+	if (strcmp(r->path, "/no") == 0)
+		return false;
+	p->judged++;
+	return true;
+}
+
+static inline void play_record(void *arg, const struct exchange_record *r)
+{
+	struct play *p = arg;
+
+	check(strcmp(r->verdict, "allowed") == 0 ? r->status >= p->least_status && !r->reason
+						 : r->reason != NULL);
+	fixture_record(&p->f, r);
+}
+
+#endif
