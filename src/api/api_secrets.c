@@ -8,7 +8,7 @@
 #include "fleet/fleet.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
-#include "network/network.h"
+#include "network/renewal.h"
 #include "network/secrets.h"
 #include "policy/seal.h"
 #include "proto/base64.h"
@@ -166,7 +166,7 @@ static void create(struct request *r, const json_t *body)
 		return;
 	}
 	if (secret_take_name(w.name, name, NULL) == 0) /* always: it was made */
-		network_secret_changed(fleet_of(r), r->key->id, name);
+		renewal_begin(fleet_of(r), r->key->id, name);
 	reply_secret(r, 201, id);
 }
 
@@ -202,7 +202,7 @@ static void update(struct request *r, const json_t *body)
 		refuse(r, &e);
 		return;
 	}
-	network_secret_changed(fleet_of(r), r->key->id, name);
+	renewal_begin(fleet_of(r), r->key->id, name);
 	reply_secret(r, 200, name);
 }
 
@@ -225,6 +225,6 @@ void api_secrets_remove(struct request *r)
 		refuse(r, &e);
 		return;
 	}
-	network_secret_changed(fleet_of(r), r->key->id, name);
+	renewal_begin(fleet_of(r), r->key->id, name);
 	reply_empty(r, 204);
 }

@@ -23,6 +23,7 @@ struct instance;
 struct network_floor;
 struct instance_places;
 struct pool;
+struct renewal;
 struct sealer;
 
 enum { FLEET_BUCKETS = 4096 };
@@ -74,7 +75,8 @@ struct fleet {
 	struct lane lane, boots, diffs; /* lane.h */
 	struct activity *activity;	/* activity.h */
 	struct aside aside;
-	struct pool *pool; /* NULL: none */
+	struct renewal *renewal; /* of secrets (renewal.h); NULL: none */
+	struct pool *pool;	 /* NULL: none */
 	uv_timer_t deadline, sample, maintain, allowance, fair;
 	uv_timer_cb on_deadline; /* of `deadline` (deadline.h) */
 	bool started, stopping;

@@ -21,6 +21,7 @@
 #include "lifecycle/recovery.h"
 #include "network/activity.h"
 #include "network/egress.h"
+#include "network/renewal.h"
 #include "store/samples.h"
 #include "store/sandboxes.h"
 
@@ -230,5 +231,6 @@ void instances_stop(struct fleet *f)
 			if (!i->job)		  /* else the end of its job frees it */
 				instance_free(i); /* releases a living microVM */
 		}
+	renewal_stop(f);
 	activity_stop(f);
 }

@@ -137,32 +137,20 @@ int network_change(
 
 /* --- secrets --- */
 
-struct changed {
-	const char *key_id, *name;
-};
-
 static bool has_row(const struct instance *i)
 {
 	return i->state != INSTANCE_CREATING || *i->returning;
 }
 
-/* Not yet with a worker: one that starts is told the values of then. */
-static bool is_told(const struct instance *i)
+void network_renew(struct instance *i, const char *name)
 {
-	return i->state == INSTANCE_PAUSING || /* a failed pause lets it go on */
-	       (i->egress && i->state == INSTANCE_CREATING);
-}
-
-static int renew(struct instance *i, void *arg)
-{
-	const struct changed *c = arg;
 	const struct store_sandbox row = {.network_json = i->network_json,
 		.internet = i->internet,
 		.network_generation = i->network_generation + 1};
 	struct error e = {0};
 
-	if (strcmp(i->key_id, c->key_id) != 0 || !interception_uses(i, c->name))
-		return 0;
+	if (!interception_uses(i, name))
+		return;
 	if (has_row(i) && store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_ANY_STATE,
 				  STORE_SET_NETWORK, &row, NULL, &e) < 0)
 		log_error("a sandbox keeps the older value of a secret: %s sandbox=%s", e.message,
@@ -171,19 +159,6 @@ static int renew(struct instance *i, void *arg)
 		i->network_generation++;
 	if (e.code == ERROR_NONE && i->fleet->network_changed)
 		i->fleet->network_changed(i);
-	return 0;
-}
-
-void network_secret_changed(struct fleet *f, const char *key_id, const char *name)
-{
-	struct changed c = {key_id, name};
-
-	(void)instance_each(f, renew, &c); /* none ends it early */
-	for (struct instance *i = f->other, *next; i; i = next) {
-		next = i->next;
-		if (is_told(i))
-			(void)renew(i, &c);
-	}
 }
 
 int network_keep_names(struct instance *i, const char *names, struct error *e)

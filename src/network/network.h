@@ -21,9 +21,9 @@ char *network_policy_text(const struct instance *i, struct error *e);
 /* Before a sandbox is made: its authority, if something is intercepted. */
 int network_prepare(struct instance *i, struct error *e);
 
-/* A secret of the key was made, changed or removed: tells the workers of all that use it, by a new
- * generation of their policies. name: in lower case. */
-void network_secret_changed(struct fleet *f, const char *key_id, const char *name);
+/* A secret of its key was made, changed or removed: tells its worker, if it uses it, by a new generation of its
+ * policy. name: in lower case. For renewal.h. */
+void network_renew(struct instance *i, const char *name);
 
 /* Replaces allowOut, denyOut, dnsServers, rules and egressProxy of a running sandbox with those of
  * `update`, and what it said about the internet. Members that are not there are cleared; the rest

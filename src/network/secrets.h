@@ -1,6 +1,5 @@
 /* Secrets of keys: named values that reach servers but never a guest (docs/network.md). Sealed in
- * the store. The caller tells the sandboxes that use a secret (network_secret_changed() of
- * network.h).
+ * the store. The caller tells the sandboxes that use a secret (renewal.h).
  *
  * All of a key. Names are the same in both cases; they are stored in lower case. */
 #ifndef NETWORK_SECRETS_H

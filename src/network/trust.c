@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <uv.h>
 
 #include "base/buf.h"
@@ -12,22 +13,24 @@
 #include "network/environment.h"
 #include "network/interception.h"
 
-enum { AGAIN_MS = 100, ID_BYTES = 9 };
+enum { AGAIN_MS = 100, ID_BYTES = 9, TAIL_BYTES = 4096 };
 
 #define BEGIN "# begin of Mayfly's authorities\n"
 #define END   "# end of Mayfly's authorities\n"
 
 /* What was asked of the agent last. */
 enum trust_step {
-	TRUST_LOOK,  /* reads TRUST_FILE: to TELL if it is right, else to FIND */
-	TRUST_FIND,  /* looks for a bundle at the next place: to READ, or FIND again; to WRITE if
-		      * there is none */
-	TRUST_READ,  /* to WRITE */
-	TRUST_WRITE, /* the new bundle, beside the old one: to MOVE */
-	TRUST_MOVE,  /* into its place: to COPY, or to NOTE if that is TRUST_BUNDLE */
-	TRUST_COPY,  /* the same bundle as TRUST_BUNDLE: to NOTE */
-	TRUST_NOTE,  /* writes TRUST_FILE: to TELL */
-	TRUST_TELL,  /* the environment, if that is wanted; then it is done */
+	TRUST_LOOK, /* reads TRUST_FILE: to TELL if it is right, else to FIND */
+	TRUST_FIND, /* looks for a bundle at the next place: to TAIL, READ, or FIND again; to WRITE
+		      * if there is none */
+	TRUST_TAIL, /* reads its end: to READ if an older copy is there, else to APPEND */
+	TRUST_APPEND, /* our copy: to NOTE */
+	TRUST_READ,   /* to WRITE */
+	TRUST_WRITE,  /* the new bundle, beside the old one: to MOVE */
+	TRUST_MOVE,   /* into its place: to COPY, or to NOTE if that is TRUST_BUNDLE */
+	TRUST_COPY,   /* the same bundle as TRUST_BUNDLE: to NOTE */
+	TRUST_NOTE,   /* writes TRUST_FILE: to TELL */
+	TRUST_TELL,   /* the environment, if that is wanted; then it is done */
 };
 
 struct trust {
@@ -36,6 +39,8 @@ struct trust {
 	uv_timer_t timer;
 	enum trust_step step;
 	size_t place;	     /* of TRUST_FIND */
+	bool older;	     /* there is an older TRUST_FILE */
+	uint64_t size;	     /* of the bundle */
 	const char *root;    /* before all paths */
 	char *text;	     /* our authorities */
 	char *path, *beside; /* of the bundle */
@@ -120,6 +125,20 @@ static int compose(struct trust *t)
 	return r == 0 ? buf_printf(&t->bundle, "%s%s\n%s", BEGIN, t->text, END) : r;
 }
 
+/* The same for a bundle that has no copy of ours, of which the end was read. */
+static int compose_end(struct trust *t)
+{
+	size_t n = buf_len(&t->read);
+	bool whole = n && buf_head(&t->read)[n - 1] == '\n';
+
+	return buf_printf(&t->bundle, "%s%s%s\n%s", whole ? "" : "\n", BEGIN, t->text, END);
+}
+
+static bool has_copy(struct trust *t)
+{
+	return memmem(buf_head(&t->read), buf_len(&t->read), END, strlen(END)) != NULL;
+}
+
 static bool is_right(struct trust *t)
 {
 	return buf_len(&t->read) == strlen(t->text) &&
@@ -133,25 +152,40 @@ static int ask(struct trust *t, enum agent_type type, const void *message, struc
 	return agent_request(agent_link_conn(t->link), type, message, e);
 }
 
-static int read_file(struct trust *t, const char *path, struct error *e)
+static int read_file(struct trust *t, const char *path, uint64_t offset, struct error *e)
 {
-	const struct agent_read m = {.length = TRUST_BUNDLE_MAX + 1, .user = "root", .path = path};
+	const struct agent_read m = {
+		.offset = offset, .length = TRUST_BUNDLE_MAX + 1, .user = "root", .path = path};
 
 	buf_clear(&t->read);
 	return ask(t, AGENT_READ, &m, e);
 }
 
-static int write_file(
-	struct trust *t, const char *path, const void *data, size_t n, struct error *e)
+static int write_to(struct trust *t, const char *path, uint32_t flags, const void *data, size_t n,
+	struct error *e)
 {
-	const struct agent_write m = {
-		.flags = AGENT_WRITE_PARENTS, .mode = 0644, .user = "root", .path = path};
+	const struct agent_write m = {.flags = flags, .mode = 0644, .user = "root", .path = path};
 	struct agent_conn *c = agent_link_conn(t->link);
 	int r = ask(t, AGENT_WRITE, &m, e);
 
 	if (r == 0 && agent_send_data(c, data, n) != (ssize_t)n)
 		r = -ENOMEM; /* TRUST_BUNDLE_MAX fits the queue */
 	return r < 0 ? r : agent_send_end(c);
+}
+
+static int write_file(
+	struct trust *t, const char *path, const void *data, size_t n, struct error *e)
+{
+	return write_to(t, path, AGENT_WRITE_PARENTS, data, n, e);
+}
+
+static int append_to_bundle(struct trust *t, struct error *e)
+{
+	int r = compose_end(t);
+
+	return r < 0 ? r
+		     : write_to(t, t->path, AGENT_WRITE_APPEND | AGENT_WRITE_KEEP_OWNER,
+			       buf_head(&t->bundle), buf_len(&t->bundle), e);
 }
 
 static int find(struct trust *t, struct error *e)
@@ -214,11 +248,15 @@ static int ask_step(struct trust *t, struct error *e)
 		return -ENOMEM;
 	switch (t->step) {
 	case TRUST_LOOK:
-		return read_file(t, file, e);
+		return read_file(t, file, 0, e);
 	case TRUST_FIND:
 		return find(t, e);
+	case TRUST_TAIL:
+		return read_file(t, t->path, t->size > TAIL_BYTES ? t->size - TAIL_BYTES : 0, e);
+	case TRUST_APPEND:
+		return append_to_bundle(t, e);
 	case TRUST_READ:
-		return read_file(t, t->path, e);
+		return read_file(t, t->path, 0, e);
 	case TRUST_WRITE:
 		return write_bundle(t, e);
 	case TRUST_MOVE:
@@ -274,12 +312,15 @@ static void next_place(struct trust *t)
 static void take_entry(struct trust *t, const struct agent_entry *entry)
 {
 	char *target = *entry->resolved ? strdup(entry->resolved) : NULL;
+	bool appends = t->place == 0 && !t->older && S_ISREG(entry->mode) && entry->size &&
+		       entry->size <= TRUST_BUNDLE_MAX / 2;
 
 	if (target) {
 		free(t->path);
 		t->path = target;
 	}
-	go(t, TRUST_READ);
+	t->size = entry->size;
+	go(t, appends ? TRUST_TAIL : TRUST_READ);
 }
 
 static void after_write(struct trust *t)
@@ -298,10 +339,14 @@ static void after_write(struct trust *t)
 
 static void after_read(struct trust *t)
 {
-	if (t->step == TRUST_LOOK)
+	if (t->step == TRUST_LOOK) {
+		t->older = true;
 		go(t, is_right(t) ? TRUST_TELL : TRUST_FIND);
-	else
+	} else if (t->step == TRUST_TAIL) {
+		go(t, has_copy(t) ? TRUST_READ : TRUST_APPEND);
+	} else {
 		go(t, TRUST_WRITE);
+	}
 }
 
 static void refused(struct trust *t, const struct agent_event *ev)
@@ -320,7 +365,7 @@ static void refused(struct trust *t, const struct agent_event *ev)
 static void on_event(struct agent_link *l, const struct agent_event *ev, void *arg)
 {
 	struct trust *t = arg;
-	bool reads = t->step == TRUST_LOOK || t->step == TRUST_READ;
+	bool reads = t->step == TRUST_LOOK || t->step == TRUST_TAIL || t->step == TRUST_READ;
 	struct error e = {0};
 
 	if (ev->type == AGENT_ERROR) {

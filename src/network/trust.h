@@ -2,8 +2,9 @@
  * agent's operations on files.
  *
  * TRUST_FILE holds only our authorities and is written last. If it is already right, no file is
- * written. The guest's bundle is replaced by a copy with ours appended, instead of an older copy of
- * ours. It is where Debian, Fedora, SUSE or Alpine has it; without one, TRUST_BUNDLE is made.
+ * written. The guest's bundle is where Debian, Fedora, SUSE or Alpine has it; without one,
+ * TRUST_BUNDLE is made. Ours are appended to Debian's, if it has none of ours. Else the bundle is
+ * replaced by a copy with ours at its end, instead of an older copy of ours.
  * Programs with a store of their own (Java's, browsers') do not read these files. Root in the guest
  * may change them. */
 #ifndef NETWORK_TRUST_H

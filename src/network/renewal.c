@@ -1,0 +1,191 @@
+#include "network/renewal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "fleet/fleet.h"
+#include "fleet/turns.h"
+#include "network/network.h"
+
+struct change {
+	struct change *next;
+	char *key_id;
+	char *name;
+};
+
+/* Exists while there is a change. */
+struct renewal {
+	struct fleet *fleet;
+	struct turn turn;
+	struct change *first; /* is being served, if ids is not NULL */
+	char (*ids)[STORE_ID_MAX + 1];
+	unsigned count, at;
+};
+
+static void free_change(struct change *c)
+{
+	free(c->key_id);
+	free(c->name);
+	free(c);
+}
+
+/* --- the sandboxes of a key --- */
+
+/* Not yet with a worker: one that starts is told the values of then. */
+static bool is_told(const struct instance *i)
+{
+	return i->state == INSTANCE_RUNNING ||
+	       i->state == INSTANCE_PAUSING || /* a failed pause lets it go on */
+	       (i->egress && i->state == INSTANCE_CREATING);
+}
+
+static int note(struct instance *i, void *arg)
+{
+	struct renewal *r = arg;
+
+	if (is_told(i) && i->authority && strcmp(i->key_id, r->first->key_id) == 0) {
+		if (r->ids)
+			(void)snprintf(r->ids[r->count], sizeof(r->ids[0]), "%s",
+				i->sandbox.id); /* fits */
+		r->count++;
+	}
+	return 0;
+}
+
+static void note_all(struct renewal *r)
+{
+	r->count = 0;
+	(void)instance_each(r->fleet, note, r); /* none ends it early */
+	for (struct instance *i = r->fleet->other; i; i = i->next)
+		(void)note(i, r); /* likewise */
+}
+
+/* Returns whether there was memory. */
+static bool collect(struct renewal *r)
+{
+	note_all(r); /* counts */
+	r->ids = calloc(r->count + 1, sizeof(r->ids[0]));
+	r->at = 0;
+	if (r->ids)
+		note_all(r);
+	return r->ids;
+}
+
+static struct instance *find(struct fleet *f, const char *id)
+{
+	struct instance *i = instance_find(f, id);
+
+	if (i)
+		return i;
+	for (i = f->other; i && strcmp(i->sandbox.id, id) != 0; i = i->next)
+		;
+	return i && is_told(i) ? i : NULL;
+}
+
+/* --- turns --- */
+
+static void next_change(struct renewal *r)
+{
+	struct change *c = r->first;
+
+	r->first = c->next;
+	free_change(c);
+	free(r->ids);
+	r->ids = NULL;
+	if (!r->first)
+		renewal_stop(r->fleet);
+}
+
+/* A share: one sandbox, or the list of them. */
+static void serve(struct turn *t)
+{
+	struct renewal *r = t->arg;
+	struct instance *i;
+
+	turn_ask(t);
+	if (!r->ids) {
+		if (!collect(r)) {
+			log_error("running sandboxes keep the older value of a secret: out of "
+				  "memory");
+			next_change(r);
+		}
+		return;
+	}
+	if (r->at == r->count) {
+		next_change(r);
+		return;
+	}
+	i = find(r->fleet, r->ids[r->at++]);
+	if (i)
+		network_renew(i, r->first->name);
+}
+
+/* --- beginning --- */
+
+static struct change *new_change(const char *key_id, const char *name)
+{
+	struct change *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->key_id = strdup(key_id);
+	c->name = strdup(name);
+	if (c->key_id && c->name)
+		return c;
+	free_change(c);
+	return NULL;
+}
+
+static struct renewal *start(struct fleet *f)
+{
+	struct renewal *r = calloc(1, sizeof(*r));
+
+	if (r && turn_join(&r->turn, f->loop, serve, r) == 0) {
+		r->fleet = f;
+		return r;
+	}
+	free(r);
+	return NULL;
+}
+
+void renewal_begin(struct fleet *f, const char *key_id, const char *name)
+{
+	struct renewal *r = f->renewal ? f->renewal : start(f);
+	struct change **end, *c = r ? new_change(key_id, name) : NULL;
+
+	f->renewal = r;
+	if (!c) {
+		log_error("running sandboxes keep the older value of a secret: out of memory");
+		if (r && !r->first)
+			renewal_stop(f);
+		return;
+	}
+	for (end = &r->first; *end; end = &(*end)->next)
+		if ((*end != r->first || !r->ids) && strcmp((*end)->key_id, key_id) == 0 &&
+			strcmp((*end)->name, name) == 0)
+			break;
+	if (*end)
+		free_change(c);
+	else
+		*end = c;
+	turn_ask(&r->turn);
+}
+
+void renewal_stop(struct fleet *f)
+{
+	struct renewal *r = f->renewal;
+
+	if (!r)
+		return;
+	f->renewal = NULL;
+	turn_leave(&r->turn);
+	for (struct change *c = r->first, *next; c; c = next) {
+		next = c->next;
+		free_change(c);
+	}
+	free(r->ids);
+	free(r);
+}
