@@ -7,11 +7,14 @@
 #include "egress/loop.h"
 #include "egress/names.h"
 #include "egress/policy.h"
+#include "egress/proxy_trust.h"
 #include "egress/pump.h"
 #include "base/rate.h"
 #include "egress/resolver.h"
+#include "intercept/http2_memory.h"
 
 struct tls_kit;
+struct wrap;
 
 /* Since the daemon was last told (counts.h). */
 struct context_counts {
@@ -25,10 +28,16 @@ struct context {
 	struct policy *policy; /* NULL: none came yet, nothing is allowed */
 	struct names *names;
 	struct resolver *resolver;
-	int own_fd;		       /* own.h */
-	struct tls_kit *tls_kit;       /* NULL: nothing was intercepted yet */
-	int root_fds[2];	       /* who vouches for servers (trust.h); -1: none */
-	unsigned middles;	       /* intercepted connections */
+	int own_fd;		 /* own.h */
+	struct tls_kit *tls_kit; /* NULL: the policy intercepts nothing */
+	struct proxy_trust proxy_trust;
+	struct loop_timer kit_timer; /* while these two are being made */
+	struct wrap *wraps_left;     /* wrap.h */
+	unsigned wraps_left_count;
+	int root_fds[2];	    /* who vouches for servers (trust.h); -1: none */
+	unsigned middles;	    /* intercepted connections */
+	struct http2_budget budget; /* of theirs */
+	unsigned middle_idle_ms; /* for tests: how long each may be silent; 0: as middle.h says */
 	struct loop_timer names_timer; /* names_report.h */
 	uint64_t names_told_ns;
 	struct rate flow_rate, dns_rate, record_rate;

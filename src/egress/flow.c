@@ -19,12 +19,12 @@
 #include "egress/tunnel.h"
 #include "egress/why.h"
 #include "egress/why_stream.h"
+#include "egress/wrap.h"
 #include "proto/egress_wire.h"
 
 enum {
-	HEADER_MS = 10000,	/* for the guest's header */
-	HELLO_MS = 10000,	/* for the rest of a TLS hello that has begun */
-	WITHOUT_PLACE_MAX = 64, /* streams beyond the limit, which are told so */
+	HEADER_MS = 10000, /* for the guest's header */
+	HELLO_MS = 10000,  /* for the rest of a TLS hello that has begun */
 };
 
 /* What a flow waits for.
@@ -57,6 +57,7 @@ struct flow {
 	struct resolver_ask ask;
 	struct dial dial;
 	struct tunnel *tunnel; /* instead of dial, if there are proxies */
+	struct wrap *wrap;     /* TLS with a proxy, around `remote`; or NULL */
 	struct dns_stream *dns;
 	struct why_stream *why;
 	struct first_bytes first;
@@ -168,6 +169,7 @@ static void end(struct flow *f, bool reset)
 	why_stream_free(f->why);
 	middle_free(f->middle);
 	close_remote(f, reset);
+	wrap_leave(f->wrap, reset);
 	first_done(&f->first);
 	pump_done(&f->up);
 	pump_done(&f->down);
@@ -245,6 +247,12 @@ static void on_guest_gone(struct flow *f)
 	on_hang_up(f, &f->guest, &f->up);
 }
 
+/* The end that came is not the server's. */
+static bool is_cut_off(const struct flow *f)
+{
+	return f->wrap && wrap_reason(f->wrap)[0];
+}
+
 /* Returns whether the flow is still there. */
 static bool move(struct flow *f)
 {
@@ -261,7 +269,7 @@ static bool move(struct flow *f)
 		down = PUMP_GOES_ON;
 	}
 	counts_bytes(c, f->up.bytes, &f->told_up, f->down.bytes, &f->told_down);
-	if (up != PUMP_GOES_ON || down != PUMP_GOES_ON) {
+	if (up != PUMP_GOES_ON || down != PUMP_GOES_ON || (f->down.ended && is_cut_off(f))) {
 		end_reset(f);
 		return false;
 	}
@@ -334,6 +342,26 @@ static void on_middle_end(void *arg, const struct middle_end *e)
 	end(f, strcmp(e->verdict, "reset") == 0);
 }
 
+/* Makes a place: ends the intercepted connection that was silent longest, of those without an
+ * open request if there are any. Returns whether there was one. */
+static bool evict_middle(struct flows *all)
+{
+	struct flow *best = NULL;
+	int64_t most = -1;
+
+	for (struct flow *f = all->first; f; f = f->next) {
+		int64_t spare = f->middle ? middle_spare(f->middle) : -1;
+
+		if (spare > most) {
+			most = spare;
+			best = f;
+		}
+	}
+	if (best)
+		middle_evict(best->middle);
+	return best;
+}
+
 /* Returns why it cannot be, or NULL. */
 static const char *make_middle(struct flow *f, struct intercept *i)
 {
@@ -350,7 +378,7 @@ static const char *make_middle(struct flow *f, struct intercept *i)
 		.record = record_request,
 		.arg = f};
 
-	if (c->middles >= MIDDLES_MAX)
+	if (c->middles >= MIDDLES_MAX && !evict_middle(f->flows))
 		return "the sandbox has too many intercepted connections";
 	if (tls_kit_get(&c->tls_kit, i, c->root_fds, &e) < 0)
 		return "the sandbox's authority cannot be used";
@@ -445,14 +473,15 @@ static void on_tunnel(void *arg, int fd, const char *why)
 {
 	struct flow *f = arg;
 
+	f->wrap = fd >= 0 ? tunnel_take_wrap(f->tunnel) : NULL;
+	if (why)
+		target_deny(&f->target, "proxy", why);
 	tunnel_free(f->tunnel);
 	f->tunnel = NULL;
 	if (fd >= 0) {
 		open_flow(f, fd, f->target.addresses[0]);
 		return;
 	}
-	if (why)
-		target_deny(&f->target, "proxy", why);
 	refuse(f, EGRESS_FAILED, -fd, "");
 }
 
@@ -646,7 +675,7 @@ static void on_late(void *arg)
 void flows_take(struct flows *all, int fd)
 {
 	struct context *c = all->context;
-	unsigned max = (c->policy ? c->policy->limits.flows : 0) + WITHOUT_PLACE_MAX;
+	unsigned max = (c->policy ? c->policy->limits.flows : 0) + FLOWS_BESIDE_MAX;
 	struct flow *f = all->count < max ? calloc(1, sizeof(*f)) : NULL;
 
 	if (!f) {

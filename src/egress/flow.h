@@ -8,6 +8,8 @@
 
 #include "egress/context.h"
 
+enum { FLOWS_BESIDE_MAX = 64 }; /* streams beyond the policy's limit, which are told so */
+
 struct flows;
 
 struct flows *flows_make(struct context *c, void (*on_datagrams)(void *arg, int fd), void *arg);

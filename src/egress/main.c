@@ -4,6 +4,7 @@
  * daemon (docs/egress-protocol.md). 5 and 6, which may be missing, are files of those who vouch for
  * TLS servers. It is born in a jail with the host's network (jail/launcher.h). It gives up all
  * paths, installs its filter of system calls, and then begins to read. */
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include <jansson.h>
@@ -30,18 +32,28 @@ enum { CHANNEL_FD = 3, LISTEN_FD = 4, ROOT_FDS = 5, IDLE_MS = 30000, LOG_MAX_BYT
 /* Sanitizers make calls of their own. */
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 static const enum filter_mode filter_default = FILTER_OFF;
+static const bool memory_limited = false; /* and map terabytes */
 #else
 static const enum filter_mode filter_default = FILTER_KILL;
+static const bool memory_limited = true;
 #endif
 
-/* For tests: how long it waits without a flow. */
-static unsigned idle_ms(void)
+/* Of a test, up to `most`; else `otherwise`. */
+static unsigned test_number(const char *name, unsigned most, unsigned otherwise)
 {
-	const char *text = getenv("MAYFLY_EGRESS_IDLE_MS");
-	uint64_t ms;
+	const char *text = getenv(name);
+	uint64_t n;
 
-	return text && str_parse_u64(text, &ms) == 0 && ms > 0 && ms <= IDLE_MS ? (unsigned)ms
-										: IDLE_MS;
+	return text && str_parse_u64(text, &n) == 0 && n > 0 && n <= most ? (unsigned)n : otherwise;
+}
+
+/* Of the heap and private mappings, as the program is small. */
+static int limit_memory(void)
+{
+	rlim_t most = test_number("MAYFLY_EGRESS_MEMORY_MAX", WORKER_MEMORY_MAX, WORKER_MEMORY_MAX);
+	const struct rlimit l = {most, most};
+
+	return memory_limited && setrlimit(RLIMIT_DATA, &l) < 0 ? -errno : 0;
 }
 
 static int confine(struct error *e)
@@ -50,6 +62,9 @@ static int confine(struct error *e)
 
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* hardening; a failure is not fatal */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);     /* nobody but root looks into it */
+	r = limit_memory();
+	if (r < 0)
+		return error_set_errno(e, ERROR_HOST, -r, "cannot limit its memory");
 	r = landlock_forbid_all(LANDLOCK_CONNECT);
 	if (r < 0)
 		return error_set_errno(e, ERROR_HOST, -r, "Landlock");
@@ -86,7 +101,8 @@ int main(void)
 	struct worker_options o = {.channel_fd = CHANNEL_FD,
 		.listen_fd = LISTEN_FD,
 		.root_fds = {inherited(ROOT_FDS), inherited(ROOT_FDS + 1)},
-		.idle_ms = idle_ms()};
+		.idle_ms = test_number("MAYFLY_EGRESS_IDLE_MS", IDLE_MS, IDLE_MS),
+		.middle_idle_ms = test_number("MAYFLY_EGRESS_INTERCEPT_IDLE_MS", IDLE_MS, 0)};
 	struct error e = {0};
 	struct worker *w = NULL;
 

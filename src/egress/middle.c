@@ -6,13 +6,17 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 enum {
 	HANDSHAKE_MS = 20000, /* of each side */
 	CLOSE_MS = 15000,     /* for the last bytes, from each time that some of them went */
 	LINGER_MS = 5000,
-	FILLS = 4,	       /* of a socket in a turn: other flows wait */
+	SPARE_MS = 60000,    /* without a byte, one with an open request may be ended for another */
+	HOLD_MS = 10,	     /* for what may be the beginning of a secret, and says little of it */
+	HOLD_LONG_MS = 1000, /* likewise, and says much */
+	FILLS = 4,	     /* of a socket in a turn: other flows wait */
 	FILL_BYTES = 17 << 10, /* about a record */
 };
 
@@ -38,9 +42,12 @@ struct middle {
 	enum state state;
 	struct leg guest, server;
 	struct exchange *exchange;
-	struct loop_timer timer;
-	bool orderly;	       /* both are to get a close_notify */
-	uint64_t closed_bytes; /* that had gone when CLOSE's time began */
+	struct loop_timer timer;   /* of the state */
+	struct loop_timer hold;	   /* what the exchange holds goes out */
+	bool held_long;		   /* its second time is running */
+	uint64_t bytes, active_ns; /* that had gone and come, and when they last changed */
+	bool orderly;		   /* both are to get a close_notify */
+	uint64_t closed_bytes;	   /* that had gone when CLOSE's time began */
 	const char *verdict;
 	char reason[200];
 };
@@ -53,6 +60,7 @@ static void finish(struct middle *m)
 
 	m->state = OVER;
 	loop_stop(&m->o.context->loop, &m->timer);
+	loop_stop(&m->o.context->loop, &m->hold);
 	m->o.ended(m->o.arg, &end); /* frees m */
 }
 
@@ -69,6 +77,7 @@ static void begin_close(struct middle *m, bool orderly)
 {
 	m->orderly = orderly;
 	m->state = CLOSE;
+	loop_stop(&m->o.context->loop, &m->hold);
 	buf_done(&m->guest.tls.in); /* nothing of it is used any more */
 	m->closed_bytes = m->guest.out + m->server.out;
 	loop_start(&m->o.context->loop, &m->timer, CLOSE_MS);
@@ -167,8 +176,8 @@ static int accept_guest(struct middle *m, enum leaf_fault fault, struct tls_prot
 {
 	struct authority *a = m->o.kit->authority;
 	X509 *leaf = authority_leaf(a, m->o.name, fault);
-	int r = leaf ? tls_accept(
-			       &m->guest.tls, m->o.kit->setup, leaf, authority_leaf_key(a), chosen)
+	int r = leaf ? tls_accept(&m->guest.tls, m->o.kit->roots.setup, leaf, authority_leaf_key(a),
+			       chosen)
 		     : -ENOMEM;
 
 	X509_free(leaf);
@@ -200,7 +209,7 @@ static void distrust(struct middle *m, long error)
 	struct tls_protocols p = offered(&m->o.first->hello);
 
 	p.h2 = p.h2 && !p.http1;
-	if (!m->o.kit->has_roots)
+	if (!m->o.kit->roots.has_any)
 		note(m, "failed", "",
 			"the server's certificate: no authorities are known, as this host "
 			"has no /etc/ssl/certs/ca-certificates.crt");
@@ -254,6 +263,13 @@ static bool connect_step(struct middle *m)
 	return true;
 }
 
+static uint64_t idle_ms(const struct middle *m, bool quiet)
+{
+	uint64_t most = m->o.context->middle_idle_ms;
+
+	return most ? most : 1000ull * (quiet ? MIDDLE_QUIET_S : MIDDLE_BUSY_S);
+}
+
 static void open_exchange(struct middle *m)
 {
 	struct exchange_options o = {
@@ -261,9 +277,10 @@ static void open_exchange(struct middle *m)
 		.host = m->o.name,
 		.port = m->o.port,
 		.intercept = m->o.intercept,
-		.callbacks = {.record = m->o.record, .arg = m->o.arg}};
+		.callbacks = {.record = m->o.record, .arg = m->o.arg},
+		.budget = &m->o.context->budget};
 
-	loop_stop(&m->o.context->loop, &m->timer);
+	loop_start(&m->o.context->loop, &m->timer, idle_ms(m, true));
 	if (exchange_new(&o, &m->exchange) < 0) {
 		note(m, "failed", "out of memory", "");
 		begin_close(m, false);
@@ -501,6 +518,24 @@ static void on_hang_up(struct middle *m, struct leg *leg)
 		loop_remove(&m->o.context->loop, leg->watch);
 }
 
+static void note_activity(struct middle *m)
+{
+	uint64_t bytes = m->guest.in + m->guest.out + m->server.in + m->server.out;
+
+	if (bytes != m->bytes)
+		m->active_ns = m->o.context->loop.now_ns;
+	m->bytes = bytes;
+}
+
+/* Bytes that may be the beginning of a secret wait for a bounded time. */
+static void hold(struct middle *m)
+{
+	if (m->state != OPEN || m->hold.at_ns || !exchange_holds(m->exchange))
+		return;
+	m->held_long = false;
+	loop_start(&m->o.context->loop, &m->hold, HOLD_MS);
+}
+
 void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events)
 {
 	bool changed = true;
@@ -525,14 +560,86 @@ void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events)
 		finish(m);
 		return;
 	}
+	note_activity(m);
+	hold(m);
 	watch(m, &m->guest, &m->server);
 	watch(m, &m->server, &m->guest);
+}
+
+static void on_hold(void *arg)
+{
+	struct middle *m = arg;
+
+	exchange_release(m->exchange, m->held_long);
+	m->held_long = !m->held_long && exchange_holds(m->exchange);
+	if (m->held_long)
+		loop_start(&m->o.context->loop, &m->hold, HOLD_LONG_MS);
+	middle_run(m, 0, 0);
+}
+
+/* --- the end of idle ones --- */
+
+static uint64_t silent_ms(const struct middle *m)
+{
+	return (m->o.context->loop.now_ns - m->active_ns) / NS_PER_MS;
+}
+
+static bool is_quiet(const struct middle *m)
+{
+	return m->state == LINGER || (m->state == OPEN && exchange_is_quiet(m->exchange));
+}
+
+int64_t middle_spare(const struct middle *m)
+{
+	int64_t ms = (int64_t)silent_ms(m);
+
+	if (is_quiet(m))
+		return ms + INT32_MAX;
+	return m->state == OPEN && ms >= SPARE_MS ? ms : -1;
+}
+
+void middle_evict(struct middle *m)
+{
+	if (m->state == OPEN && !is_quiet(m))
+		note(m, "reset", "", "it was silent, and another connection needed its place");
+	if (m->state == OPEN) {
+		exchange_end(m->exchange);
+		(void)encrypt(m, &m->guest); /* what fits goes out */
+		(void)encrypt(m, &m->server);
+		begin_close(m, true);
+		(void)close_step(m);
+		(void)flush(&m->guest);
+		(void)flush(&m->server);
+	}
+	finish(m);
+}
+
+static void on_idle(struct middle *m)
+{
+	bool quiet = is_quiet(m);
+	uint64_t ms = silent_ms(m), most = idle_ms(m, quiet), look = idle_ms(m, true);
+
+	if (ms < most) { /* it may become quiet meanwhile */
+		loop_start(&m->o.context->loop, &m->timer, most - ms < look ? most - ms : look);
+		return;
+	}
+	if (quiet) {
+		exchange_end(m->exchange);
+	} else {
+		note(m, "reset", "", "nothing was sent for too long within a request");
+		begin_close(m, false);
+	}
+	middle_run(m, 0, 0);
 }
 
 static void on_late(void *arg)
 {
 	struct middle *m = arg;
 
+	if (m->state == OPEN) {
+		on_idle(m);
+		return;
+	}
 	if (m->state == CONNECT) {
 		note(m, "failed", "", "the server's TLS takes too long");
 		fail_plainly(m, ALERT_HANDSHAKE_FAILURE);
@@ -562,11 +669,13 @@ int middle_new(const struct middle_options *o, struct middle **ret)
 	buf_init_secret(&m->server.plain, TLS_PLAIN_MAX);
 	m->verdict = "allowed";
 	m->timer.on = on_late;
-	m->timer.arg = m;
+	m->hold.on = on_hold;
+	m->timer.arg = m->hold.arg = m;
+	m->active_ns = o->context->loop.now_ns;
 	(void)tls_kit_ref(o->kit);
 	(void)intercept_ref(o->intercept);
 	o->context->middles++;
-	r = tls_connect(&m->server.tls, o->kit->setup, o->name, offered(&o->first->hello));
+	r = tls_connect(&m->server.tls, o->kit->roots.setup, o->name, offered(&o->first->hello));
 	if (r < 0) {
 		middle_free(m);
 		return r;
@@ -581,6 +690,7 @@ void middle_free(struct middle *m)
 	if (!m)
 		return;
 	loop_stop(&m->o.context->loop, &m->timer);
+	loop_stop(&m->o.context->loop, &m->hold);
 	exchange_free(m->exchange);
 	tls_done(&m->guest.tls);
 	tls_done(&m->server.tls);

@@ -8,7 +8,8 @@
  *		 CLOSE
  *	OPEN	 bytes. What one side does not take waits in the exchange, and then the other is not
  *		 read. A guest that goes on in spite of a bad certificate gets 502 for each
- *		 request. To CLOSE
+ *		 request. Without a byte for MIDDLE_QUIET_S, or MIDDLE_BUSY_S while a request is
+ *		 open, it ends. To CLOSE
  *	CLOSE	 nothing is read; what is to be sent, is sent. To LINGER
  *	LINGER	 waits for the guest's end, LINGER_MS at most: a reset would take bytes from it
  *
@@ -19,11 +20,20 @@
 #include "egress/context.h"
 #include "egress/first_bytes.h"
 #include "intercept/exchange.h"
+#include "intercept/tls.h"
 #include "intercept/tls_kit.h"
 
 /* Of a worker. Each holds some hundred KiB at most, beside the EXCHANGE_HELD_MAX of each
  * direction. */
-enum { MIDDLES_MAX = 128 };
+enum {
+	MIDDLES_MAX = 128,
+	/* Of each: TLS and plain bytes of two sides, what HTTP holds for them, OpenSSL's own.
+	 * HTTP/2's heads have a budget. */
+	MIDDLE_BYTES_MAX = 2 * (TLS_IN_MAX + TLS_OUT_MAX + TLS_PLAIN_MAX) +
+			   4 * (EXCHANGE_HELD_MAX + INTERCEPT_SECRET_MAX) + (256 << 10),
+	MIDDLE_QUIET_S = 600, /* servers' own limits are mostly shorter */
+	MIDDLE_BUSY_S = 7440, /* as NATs have it: RFC 5382, REQ-5 */
+};
 
 struct middle;
 
@@ -53,6 +63,13 @@ void middle_free(struct middle *m); /* NULL is fine */
 
 /* Events of a socket came; 0: none. May call `ended`. */
 void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events);
+
+/* How well it may end, as another needs its place: milliseconds without a byte. Less than 0: it
+ * may not. One without an open request always may, and goes before all others. */
+int64_t middle_spare(const struct middle *m);
+
+/* Ends it at once, in order if no request is open. Calls `ended`. */
+void middle_evict(struct middle *m);
 
 /* A new policy: its rules are for the requests to come. */
 void middle_set_intercept(struct middle *m, struct intercept *i);

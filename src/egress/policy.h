@@ -25,6 +25,7 @@ enum {
 	POLICY_DNS_MAX = 10,
 	POLICY_PRIVATE_MAX = 64,
 	POLICY_HOSTS_MAX = 256,
+	POLICY_FLOWS_MAX = 768,
 };
 
 struct policy_server {

@@ -264,7 +264,7 @@ static int take_limits(const struct policy_at *top, json_t *object, struct polic
 	*l = (struct policy_limits){512, 200, 256, 100, 130, 60};
 	if (r < 0 || !limits)
 		return r;
-	r = policy_get_number(&at, limits, "flows", 0, 768, &l->flows);
+	r = policy_get_number(&at, limits, "flows", 0, POLICY_FLOWS_MAX, &l->flows);
 	r = r ? r
 	      : policy_get_number(&at, limits, "flowsPerSecond", 0, 100000, &l->flows_per_second);
 	r = r ? r : policy_get_number(&at, limits, "datagramPeers", 0, 256, &l->datagram_peers);

@@ -20,6 +20,8 @@ static void free_all(struct proxy_chain *c)
 {
 	for (unsigned i = 0; i < c->count; i++) {
 		free(c->hops[i].host);
+		free(c->hops[i].tls_name);
+		free(c->hops[i].tls_ca);
 		free_text(c->hops[i].username);
 		free_text(c->hops[i].password);
 	}
@@ -66,10 +68,36 @@ static int take_credential(const struct policy_at *of, json_t *object, const cha
 	return *ret ? 0 : -ENOMEM;
 }
 
+static int take_text(
+	const struct policy_at *of, json_t *object, const char *name, size_t max, char **ret)
+{
+	struct policy_at at = policy_member(of, name);
+	const char *text = policy_text(object, name);
+
+	if (!json_object_get(object, name))
+		return 0;
+	if (!text || !*text || strlen(text) > max)
+		return policy_bad(&at, "expected a string, which is not that long");
+	*ret = strdup(text);
+	return *ret ? 0 : -ENOMEM;
+}
+
+static int take_tls(const struct policy_at *of, json_t *object, struct proxy *p)
+{
+	static const char *const names[] = {"name", "ca", NULL};
+	struct policy_at at = policy_member(of, "tls");
+	json_t *tls = json_object_get(object, "tls");
+	int r = tls ? policy_known_members(&at, tls, names) : 0;
+
+	p->tls = tls;
+	r = r ? r : take_text(&at, tls, "name", PROXY_CREDENTIAL_MAX, &p->tls_name);
+	return r ? r : take_text(&at, tls, "ca", PROXY_CA_MAX, &p->tls_ca);
+}
+
 static int take_hop(const struct policy_at *at, json_t *object, struct proxy *p)
 {
 	static const char *const names[] = {
-		"host", "port", "username", "password", "trusted", "layers", NULL};
+		"host", "port", "username", "password", "trusted", "layers", "tls", NULL};
 	struct policy_at port_at = policy_member(at, "port");
 	unsigned port = 0;
 	int r = policy_known_members(at, object, names);
@@ -85,7 +113,7 @@ static int take_hop(const struct policy_at *at, json_t *object, struct proxy *p)
 	r = r ? r : take_credential(at, object, "password", &p->password);
 	if (r == 0 && p->password && !p->username)
 		return policy_bad(at, "a password needs a username");
-	return r;
+	return r ? r : take_tls(at, object, p);
 }
 
 int proxy_chain_make(json_t *value, struct proxy_chain **ret, struct error *e)
@@ -105,6 +133,8 @@ int proxy_chain_make(json_t *value, struct proxy_chain **ret, struct error *e)
 		struct policy_at one = policy_item(&at, i);
 
 		r = take_hop(&one, json_array_get(value, i), &c->hops[c->count++]);
+		if (r == 0 && i > 0 && c->hops[0].tls && c->hops[i].tls)
+			r = policy_bad(&one, "TLS within TLS is not spoken");
 	}
 	if (r < 0)
 		proxy_chain_unref(c);

@@ -14,6 +14,7 @@
 enum {
 	PROXY_CHAIN_MAX = 2,	    /* the operator's, and behind it the sandbox's */
 	PROXY_CREDENTIAL_MAX = 255, /* bytes of a user's name, and of a password */
+	PROXY_CA_MAX = 8192,	    /* of authorities, as PEM */
 };
 
 struct proxy {
@@ -23,6 +24,9 @@ struct proxy {
 	char *username, *password; /* NULL: none. Never printed, wiped when freed */
 	bool trusted;		   /* the operator's: it may be anywhere */
 	unsigned layers;	   /* the first ones of the policy, which judge it */
+	bool tls;		   /* it is spoken with over TLS */
+	char *tls_name;		   /* that its certificate is for; NULL: its host */
+	char *tls_ca;		   /* who vouches for it, as PEM; NULL: who does for all servers */
 };
 
 struct proxy_chain {

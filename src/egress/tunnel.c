@@ -11,6 +11,7 @@
 #include "egress/dial.h"
 #include "egress/proxy.h"
 #include "egress/socks.h"
+#include "egress/wrap.h"
 
 /* hop counts the proxies that are reached. While it is 0 the first is resolved and dialled; then
  * each is spoken with (`socks`) about the next, whose name is resolved before. */
@@ -27,6 +28,7 @@ struct tunnel {
 	struct socks socks;
 	struct buf out;
 	struct loop_watch watch; /* the first proxy's, once it is dialled */
+	struct wrap *wrap;	 /* TLS with the last one that was reached, or NULL */
 	struct loop_timer timer;
 	unsigned ms;
 	int result; /* of a failure, until the timer tells it */
@@ -60,6 +62,7 @@ static void on_late(void *arg)
 /* --- speaking with a proxy --- */
 
 static void next_hop(struct tunnel *t);
+static void reached(struct tunnel *t);
 
 static void connected(struct tunnel *t)
 {
@@ -112,7 +115,7 @@ static void on_proxy(void *arg, uint32_t events)
 		fail(t, -EHOSTUNREACH, "the proxy closes the connection");
 	} else if (t->socks.state == SOCKS_CONNECTED) {
 		t->hop++;
-		next_hop(t);
+		reached(t);
 	} else {
 		flush(t);
 	}
@@ -130,6 +133,18 @@ static void speak(struct tunnel *t, const char *name, uint32_t address, uint16_t
 
 /* --- reaching a proxy --- */
 
+/* Returns whether it is watched from now on; else the tunnel has failed. */
+static bool take_socket(struct tunnel *t, int fd)
+{
+	t->watch.on = on_proxy;
+	t->watch.arg = t;
+	if (loop_add(&t->context->loop, &t->watch, fd, EPOLLIN) == 0)
+		return true;
+	(void)close(fd); /* a socket */
+	fail(t, -EHOSTUNREACH, "out of memory");
+	return false;
+}
+
 static void on_dialled(void *arg, int fd, uint32_t address)
 {
 	struct tunnel *t = arg;
@@ -137,17 +152,50 @@ static void on_dialled(void *arg, int fd, uint32_t address)
 	(void)address; /* any is as good */
 	if (fd < 0) {
 		fail(t, -EHOSTUNREACH, "the proxy cannot be reached");
-		return;
+	} else if (take_socket(t, fd)) {
+		t->hop = 1;
+		reached(t);
 	}
-	t->watch.on = on_proxy;
-	t->watch.arg = t;
-	if (loop_add(&t->context->loop, &t->watch, fd, EPOLLIN) < 0) {
-		(void)close(fd); /* a socket */
+}
+
+static void on_wrapped(void *arg, int fd)
+{
+	struct tunnel *t = arg;
+
+	if (fd < 0)
+		fail(t, -EHOSTUNREACH, wrap_reason(t->wrap));
+	else if (take_socket(t, fd))
+		next_hop(t);
+}
+
+/* TLS with the proxy that was reached last. */
+static void begin_tls(struct tunnel *t, const struct proxy *p)
+{
+	struct context *c = t->context;
+	struct tls_setup *setup = proxy_trust_get(&c->proxy_trust, t->chain, c->root_fds);
+	char address[NET_TEXT_BYTES];
+	const char *name = p->tls_name ? p->tls_name
+			   : p->host   ? p->host
+				       : net_format(p->address, address);
+	int fd = t->watch.fd;
+
+	if (setup) {
+		loop_remove(&c->loop, &t->watch);
+		t->watch.fd = -1;
+		t->wrap = wrap_start(c, fd, setup, name, on_wrapped, t);
+	}
+	if (!t->wrap)
 		fail(t, -EHOSTUNREACH, "out of memory");
-		return;
-	}
-	t->hop = 1;
-	next_hop(t);
+}
+
+static void reached(struct tunnel *t)
+{
+	const struct proxy *p = &t->chain->hops[t->hop - 1];
+
+	if (t->hop <= t->chain->count && p->tls)
+		begin_tls(t, p);
+	else
+		next_hop(t);
 }
 
 static void reach(struct tunnel *t)
@@ -238,10 +286,16 @@ struct tunnel *tunnel_start(struct context *c, const struct target *to, unsigned
 	return t;
 }
 
+struct wrap *tunnel_take_wrap(struct tunnel *t)
+{
+	return TAKE_PTR(t->wrap);
+}
+
 void tunnel_free(struct tunnel *t)
 {
 	if (!t)
 		return;
+	wrap_leave(t->wrap, true);
 	loop_stop(&t->context->loop, &t->timer);
 	resolver_cancel(&t->ask);
 	dial_stop(&t->dial);

@@ -17,6 +17,10 @@ struct tunnel;
 struct tunnel *tunnel_start(struct context *c, const struct target *t, unsigned ms,
 	void (*done)(void *arg, int fd, const char *why), void *arg);
 
+/* In `done`: what encrypts the socket's bytes for a proxy (wrap.h), or NULL. It outlives the
+ * tunnel. */
+struct wrap *tunnel_take_wrap(struct tunnel *t);
+
 void tunnel_free(struct tunnel *t); /* NULL is fine. Without `done` */
 
 #endif

@@ -12,16 +12,33 @@
 #include "egress/counts.h"
 #include "egress/datagrams.h"
 #include "egress/flow.h"
+#include "egress/middle.h"
 #include "egress/names_report.h"
 #include "egress/own.h"
+#include "egress/wrap.h"
 #include "intercept/tls_kit.h"
 #include "proto/json_tree.h"
 
 enum {
+	KIT_STEP_MS = 1,
 	POLICY_WAIT_MS =
 		5000, /* streams wait this long for the first policy; then they are refused */
 	STREAMS_AT_ONCE = 16,
 };
+
+/* What the tables can hold together fits the limit, with a fifth for what is between: flows with
+ * what is on its way in both directions, intercepted connections with TLS and HTTP of two sides,
+ * policies as text and tree, the authorities of servers and of a proxy as text and parsed. */
+enum {
+	FLOW_BYTES = 2 * PUMP_HELD_MAX + CLIENT_HELLO_MAX + WRAP_BYTES_MAX + (4 << 10),
+	POLICY_BYTES = 2 * (LINK_LINE_MAX + (12 << 20)),
+	ROOTS_BYTES = 3 * TRUST_FILES * (TRUST_FILE_MAX + (16 << 20)),
+	TABLES_BYTES = (POLICY_FLOWS_MAX + FLOWS_BESIDE_MAX) * FLOW_BYTES +
+		       MIDDLES_MAX * MIDDLE_BYTES_MAX + HTTP2_BUDGET_MAX + POLICY_BYTES +
+		       ROOTS_BYTES,
+};
+_Static_assert(
+	TABLES_BYTES / 10 * 12 < WORKER_MEMORY_MAX, "the tables do not fit the memory limit");
 
 struct worker {
 	struct context context;
@@ -124,6 +141,33 @@ static void listen_to_guest(struct worker *w)
 	loop_change(&w->context.loop, &w->channel, EPOLLIN);
 }
 
+/* What interception needs takes a while, so it is made beside other work, before the first
+ * connection that is intercepted if that does not come at once. */
+static void on_kit(void *arg)
+{
+	struct worker *w = arg;
+	struct context *c = &w->context;
+
+	if ((c->tls_kit && tls_kit_step(c->tls_kit) == 0) || proxy_trust_step(&c->proxy_trust) == 0)
+		loop_start(&c->loop, &c->kit_timer, KIT_STEP_MS);
+}
+
+static void prepare_kit(struct context *c)
+{
+	struct intercept *i = c->policy->intercept;
+
+	if (!i) {
+		tls_kit_unref(c->tls_kit);
+		c->tls_kit = NULL;
+	}
+	/* without memory a flow says so */
+	if (i)
+		(void)tls_kit_begin(&c->tls_kit, i, c->root_fds, NULL);
+	(void)proxy_trust_begin(&c->proxy_trust, c->policy->proxies, c->root_fds);
+	if (c->tls_kit || c->proxy_trust.made)
+		loop_start(&c->loop, &c->kit_timer, KIT_STEP_MS);
+}
+
 static int apply(struct worker *w, const struct message *m, struct error *e)
 {
 	struct context *c = &w->context;
@@ -143,10 +187,7 @@ static int apply(struct worker *w, const struct message *m, struct error *e)
 	}
 	policy_free(c->policy);
 	c->policy = p;
-	if (!p->intercept) {
-		tls_kit_unref(c->tls_kit);
-		c->tls_kit = NULL;
-	}
+	prepare_kit(c);
 	resolver_set(c->resolver, p->dns, p->dns_count);
 	flows_judge(w->flows);
 	datagrams_judge(w->datagrams);
@@ -302,6 +343,7 @@ int worker_make(const struct worker_options *o, struct worker **ret, struct erro
 	if (!w)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	w->options = *o;
+	w->context.middle_idle_ms = o->middle_idle_ms;
 	w->context.loop.epoll_fd = w->context.own_fd = -1;
 	w->context.means.pipe[0] = w->context.means.pipe[1] = -1;
 	memcpy(w->context.root_fds, o->root_fds, sizeof(o->root_fds));
@@ -309,6 +351,8 @@ int worker_make(const struct worker_options *o, struct worker **ret, struct erro
 	w->context.link.on_line = on_line;
 	w->channel.on = on_channel;
 	w->idle.on = on_idle;
+	w->context.kit_timer.on = on_kit;
+	w->context.kit_timer.arg = w;
 	w->patience.on = on_impatient;
 	w->context.link.arg = w->channel.arg = w->idle.arg = w->patience.arg = w;
 	r = begin(w);
@@ -334,7 +378,9 @@ void worker_free(struct worker *w)
 	link_done(&c->link);
 	resolver_free(c->resolver);
 	names_free(c->names);
+	wraps_free(c);
 	tls_kit_unref(c->tls_kit);
+	proxy_trust_done(&c->proxy_trust);
 	policy_free(c->policy);
 	pump_means_done(&c->means);
 	cleanup_close_p(&c->own_fd);

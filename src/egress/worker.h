@@ -5,10 +5,15 @@
 
 #include "base/error.h"
 
+/* Of private memory: the tables' bounds and some more (worker.c). A worker that reaches it goes
+ * on: what needs memory then is refused, or ends. */
+enum { WORKER_MEMORY_MAX = 896 << 20 };
+
 struct worker_options {
 	int channel_fd, listen_fd; /* borrowed */
 	int root_fds[2];	   /* who vouches for servers (trust.h); -1: none */
 	unsigned idle_ms;
+	unsigned middle_idle_ms; /* of intercepted connections; 0: as middle.h says */
 };
 
 struct worker;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -9,8 +10,8 @@
 #include "base/cleanup.h"
 #include "envd/envd_absent.h"
 #include "envd/envd_call.h"
+#include "envd/port.h"
 #include "fleet/fleet_of.h"
-#include "fleet/upstream.h"
 #include "proto/http_proxy.h"
 #include "proto/json_tree.h"
 #include "proto/signature.h"
@@ -28,7 +29,7 @@ enum tunnel_state { TUNNEL_HEAD, TUNNEL_BODY, TUNNEL_TUNNEL, TUNNEL_OVER };
 
 struct tunnel {
 	struct request *r;
-	struct upstream *up;
+	struct port *up;
 	struct http_parser *parser; /* for answers */
 	enum tunnel_state state;
 	struct buf piece; /* scratch, to build a piece */
@@ -42,7 +43,7 @@ struct tunnel {
 static void finish(struct tunnel *t)
 {
 	t->state = TUNNEL_OVER;
-	upstream_close(t->up);
+	port_close(t->up);
 	t->up = NULL;
 }
 
@@ -75,7 +76,7 @@ static void bad_answer(struct tunnel *t, const char *message)
 
 static void to_guest(struct tunnel *t, const void *data, size_t n)
 {
-	int r = upstream_write(t->up, data, n);
+	int r = port_write(t->up, data, n);
 
 	if (r < 0)
 		refuse(t, 502, true, "the connection to the port was lost");
@@ -107,7 +108,7 @@ static void on_body_end(struct request *r)
 	if (t->state == TUNNEL_OVER)
 		return;
 	if (t->state == TUNNEL_TUNNEL) {
-		upstream_shutdown(t->up);
+		port_shutdown(t->up);
 		return;
 	}
 	buf_clear(&t->piece);
@@ -128,7 +129,7 @@ static void enter_tunnel(struct tunnel *t, const void *head, size_t n)
 		request_resume(t->r);
 }
 
-static void on_opened(struct upstream *u, void *arg)
+static void on_opened(void *arg)
 {
 	static const char switching[] =
 		"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
@@ -140,7 +141,7 @@ static void on_opened(struct upstream *u, void *arg)
 		enter_tunnel(t, switching, sizeof(switching) - 1);
 }
 
-static void on_writable(struct upstream *u, void *arg)
+static void on_writable(void *arg)
 {
 	struct tunnel *t = arg;
 
@@ -156,7 +157,7 @@ static void to_client(struct tunnel *t, const void *data, size_t n)
 	if (r < 0)
 		refuse(t, 502, true, "the client does not take the answer");
 	else if (r > 0)
-		upstream_pause(t->up);
+		port_pause(t->up);
 }
 
 static void on_drained(struct request *r)
@@ -164,7 +165,7 @@ static void on_drained(struct request *r)
 	struct tunnel *t = r->data;
 
 	if (t->up)
-		upstream_resume(t->up);
+		port_resume(t->up);
 }
 
 static bool write_head(struct tunnel *t, bool *chunked, bool *close)
@@ -255,7 +256,7 @@ static bool act(struct tunnel *t, enum http_event event)
 	}
 }
 
-static void on_data(struct upstream *u, const uint8_t *data, size_t n, void *arg)
+static void on_data(const uint8_t *data, size_t n, void *arg)
 {
 	struct tunnel *t = arg;
 	bool more = true;
@@ -272,7 +273,7 @@ static void on_data(struct upstream *u, const uint8_t *data, size_t n, void *arg
 		to_client(t, data, n);
 }
 
-static void on_eof(struct upstream *u, void *arg)
+static void on_eof(void *arg)
 {
 	struct tunnel *t = arg;
 
@@ -292,7 +293,7 @@ static void refuse_more(struct tunnel *t)
 	finish(t);
 }
 
-static void on_lost(struct upstream *u, enum agent_error_class why, void *arg)
+static void on_lost(enum agent_error_class why, void *arg)
 {
 	struct tunnel *t = arg;
 
@@ -304,6 +305,16 @@ static void on_lost(struct upstream *u, enum agent_error_class why, void *arg)
 		refuse(t, 502, true, "the connection into the sandbox was lost");
 	else
 		refuse_absent(t);
+}
+
+static void on_no_tls(const char *why, void *arg)
+{
+	struct tunnel *t = arg;
+	char text[256];
+
+	(void)snprintf(text, sizeof(text), "the port is one of httpsPorts, and its TLS fails: %s",
+		why); /* fits, or is cut */
+	refuse(t, 502, true, text);
 }
 
 /* --- the request --- */
@@ -336,6 +347,20 @@ static bool masked_host(const struct instance *i, uint16_t port, char out[HOST_M
 		n = snprintf(out, HOST_MAX, "%s", mask);
 	json_decref(network);
 	return n > 0 && n < HOST_MAX;
+}
+
+/* Whether the port speaks TLS, as the sandbox said. */
+static bool speaks_tls(const struct instance *i, uint16_t port)
+{
+	const char *text = instance_network_json(i);
+	json_t *network = text && strstr(text, "httpsPorts") ? json_tree_stored(text) : NULL;
+	const json_t *ports = json_object_get(network, "httpsPorts");
+	bool found = false;
+
+	for (size_t n = 0; n < json_array_size(ports) && !found; n++)
+		found = json_integer_value(json_array_get(ports, n)) == port;
+	json_decref(network);
+	return found;
 }
 
 /* Drops X-Access-Token if it holds the sandbox's own token. Any other value belongs to the user's
@@ -395,7 +420,8 @@ static struct tunnel *tunnel_new(struct request *r)
 
 void userport_handle(struct request *r)
 {
-	static const struct upstream_ops ops = {on_opened, on_data, on_eof, on_writable, on_lost};
+	static const struct port_ops ops = {
+		on_opened, on_data, on_eof, on_writable, on_lost, on_no_tls};
 	struct instance *i = instance_find(fleet_of(r), r->route.sandbox_id);
 	struct tunnel *t;
 
@@ -415,7 +441,8 @@ void userport_handle(struct request *r)
 	}
 	if (!t->bare && write_request(t, i) < 0)
 		refuse(t, 400, false, "the request cannot be passed on");
-	else if (upstream_open(request_loop(r), i, t->port, &ops, t, &t->up) < 0)
+	else if (port_open(request_loop(r), i, t->port, !t->bare && speaks_tls(i, t->port), &ops, t,
+			 &t->up) < 0)
 		refuse_absent(t);
 	else if (!t->bare) {
 		to_guest(t, buf_head(&t->piece), buf_len(&t->piece));

@@ -4,6 +4,8 @@
  * both ways as they come, at the speed of the slower side; nothing is held as a whole. If a request
  * switches protocols (WebSocket) and the guest agrees, the connection becomes a raw tunnel.
  *
+ * Ports of the network's httpsPorts are spoken with over TLS (port.h).
+ *
  * On the admin socket, "Upgrade: tcp" opens such a tunnel to the port itself, for any protocol.
  *
  * Everybody has access unless the sandbox has a traffic token. Then E2B-Traffic-Access-Token must

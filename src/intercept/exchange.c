@@ -18,6 +18,7 @@ int exchange_new(const struct exchange_options *options, struct exchange **ret)
 	x->kind = options->protocol == EXCHANGE_HTTP2 ? &exchange_http2 : &exchange_http1;
 	x->port = options->port;
 	x->callbacks = options->callbacks;
+	x->budget = options->budget;
 	x->intercept = intercept_ref(options->intercept);
 	x->host = strdup(options->host);
 	buf_init_secret(&x->out[EXCHANGE_GUEST], EXCHANGE_HELD_MAX);
@@ -88,6 +89,28 @@ void exchange_sent(struct exchange *x, enum exchange_side to, size_t n)
 		buf_done(&x->out[to]); /* wipes it, and gives the memory back */
 	if (x->state == EXCHANGE_GOING)
 		x->kind->drained(x, to);
+}
+
+bool exchange_holds(const struct exchange *x)
+{
+	return x->state == EXCHANGE_GOING && x->kind->holds(x);
+}
+
+void exchange_release(struct exchange *x, bool all)
+{
+	if (x->state == EXCHANGE_GOING)
+		x->kind->release(x, all);
+}
+
+bool exchange_is_quiet(const struct exchange *x)
+{
+	return x->kind->is_quiet(x);
+}
+
+void exchange_end(struct exchange *x)
+{
+	if (x->state == EXCHANGE_GOING)
+		x->kind->end(x);
 }
 
 enum exchange_state exchange_state(const struct exchange *x)

@@ -22,7 +22,8 @@
  * server.
  *
  * Limits: heads of 64 KiB and 256 fields; with secrets in it a head may have 128 KiB;
- * EXCHANGE_HELD_MAX bytes of each direction wait; 100 streams of HTTP/2. A connection has no clock:
+ * EXCHANGE_HELD_MAX bytes of each direction wait; 100 streams of HTTP/2, whose heads and frames
+ * take HTTP2_MEMORY_MAX bytes; what exceeds that ends the exchange. A connection has no clock:
  * the owner decides how long it may be silent. Nothing here blocks or calls the system. */
 #ifndef INTERCEPT_EXCHANGE_H
 #define INTERCEPT_EXCHANGE_H
@@ -51,6 +52,8 @@ enum exchange_state {
 	/* send the output of the guest, then close both; exchange_reason says why */
 	EXCHANGE_FAILED,
 };
+
+struct http2_budget;
 
 /* A request as it is judged: method and path without query, both as the guest sent them. */
 struct exchange_request {
@@ -87,6 +90,7 @@ struct exchange_options {
 	uint16_t port;	  /* likewise */
 	struct intercept *intercept; /* its rules; the exchange keeps a reference */
 	struct exchange_callbacks callbacks;
+	struct http2_budget *budget; /* of all exchanges of a worker (http2_memory.h); NULL: none */
 };
 
 struct exchange;
@@ -115,6 +119,16 @@ bool exchange_wants(const struct exchange *x, enum exchange_side from);
  * exchange_state. *ret_n 0: nothing. */
 const uint8_t *exchange_output(struct exchange *x, enum exchange_side to, size_t *ret_n);
 void exchange_sent(struct exchange *x, enum exchange_side to, size_t n);
+
+/* Whether bytes of an answer wait because they may be the beginning of a secret. When nothing
+ * has followed for a short while, the owner lets those go that say little of one, and for a
+ * longer one all: what stands for the secret goes out then (scrub_release). */
+bool exchange_holds(const struct exchange *x);
+void exchange_release(struct exchange *x, bool all);
+
+/* Whether no request is open; then exchange_end ends it in order. */
+bool exchange_is_quiet(const struct exchange *x);
+void exchange_end(struct exchange *x);
 
 enum exchange_state exchange_state(const struct exchange *x);
 const char *exchange_reason(const struct exchange *x); /* of FAILED */

@@ -333,18 +333,29 @@ static void on_answer_head(struct exchange *x)
 	h->answer_begun = true;
 }
 
+/* Bytes of an answer that may pass, as a chunk if it has chunks. */
+static void begin_piece(struct exchange *x, size_t *ret_mark)
+{
+	if (x->http1->chunked_down)
+		must(x, http_chunk_begin(&x->out[EXCHANGE_GUEST], ret_mark));
+}
+
+static void end_piece(struct exchange *x, size_t mark, int r)
+{
+	if (r == 0 && x->http1->chunked_down && x->state == EXCHANGE_GOING)
+		r = http_chunk_end(&x->out[EXCHANGE_GUEST], mark);
+	must(x, r);
+}
+
 static void put_scrubbed(struct exchange *x, const uint8_t *data, size_t n)
 {
-	struct http1 *h = x->http1;
+	struct scrub *s = &x->http1->q.scrub;
 	struct buf *out = &x->out[EXCHANGE_GUEST];
 	size_t mark = 0;
-	int r = h->chunked_down ? http_chunk_begin(out, &mark) : 0;
 
-	r = r ? r : data ? scrub_bytes(&h->q.scrub, data, n, out) : scrub_end(&h->q.scrub, out);
-	if (r == 0 && h->chunked_down)
-		r = http_chunk_end(out, mark);
-	h->q.down += n;
-	must(x, r);
+	begin_piece(x, &mark);
+	x->http1->q.down += n;
+	end_piece(x, mark, data ? scrub_bytes(s, data, n, out) : scrub_end(s, out));
 }
 
 static void on_answer_body(struct exchange *x)
@@ -521,6 +532,29 @@ static void drained(struct exchange *x, enum exchange_side to)
 {
 }
 
+static bool holds(const struct exchange *x)
+{
+	return scrub_waiting(&x->http1->q.scrub) > 0;
+}
+
+static void release(struct exchange *x, bool all)
+{
+	size_t mark = 0;
+
+	begin_piece(x, &mark);
+	end_piece(x, mark, scrub_release(&x->http1->q.scrub, all, &x->out[EXCHANGE_GUEST]));
+}
+
+static bool is_quiet(const struct exchange *x)
+{
+	return !x->http1->busy;
+}
+
+static void end(struct exchange *x)
+{
+	exchange_finish(x, EXCHANGE_DONE, NULL);
+}
+
 static void server_failed(struct exchange *x)
 {
 	struct http1 *h = x->http1;
@@ -576,6 +610,10 @@ const struct exchange_kind exchange_http1 = {
 	.receive_end = receive_end,
 	.wants = wants,
 	.drained = drained,
+	.holds = holds,
+	.release = release,
+	.is_quiet = is_quiet,
+	.end = end,
 	.server_failed = server_failed,
 	.memory = memory,
 };

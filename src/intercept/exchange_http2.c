@@ -7,11 +7,10 @@
  * else bounds the buffers.
  *
  * nghttp2 checks frames and the form of messages, and limits what a side can make us answer:
- * acknowledgements, resets, continuations. What it keeps for the server may hold secrets, so it is
- * wiped when it is freed. */
-#include <ctype.h>
+ * acknowledgements, resets, continuations. What heads and frames take is counted
+ * (http2_memory.h): a side that does not take them stops the other, and what exceeds the limit
+ * all the same ends the connection. */
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,21 +19,28 @@
 #include <nghttp2/nghttp2.h>
 
 #include "intercept/exchange_internal.h"
+#include "intercept/http2_block.h"
+#include "intercept/http2_memory.h"
 #include "intercept/rewrite.h"
 
 enum {
 	STREAM_WINDOW = 128 << 10,
-	OUT_FULL = EXCHANGE_HELD_MAX / 4,	 /* bytes that wait: no more frames are made */
-	QUEUE_FULL = 4 * EXCHANGE_STREAMS_MAX,	 /* frames that wait: nothing more is read */
-	PIECE = 16 << 10,			 /* read at a time, so that this bound holds */
+	OUT_FULL = EXCHANGE_HELD_MAX / 4,      /* bytes that wait: no more frames are made */
+	QUEUE_FULL = 4 * EXCHANGE_STREAMS_MAX, /* frames that wait: nothing more is read */
+	PIECE = 16 << 10,		       /* read at a time, so that this bound holds */
+	MEMORY_SOME = 128 << 10,	       /* of a session: smaller pieces are read */
+	MEMORY_FULL = 512 << 10,	       /* and nothing more, if its side takes nothing */
+	PIECE_SMALL = 64, /* a few heads of 64 KiB, if HPACK knows their fields */
 	STREAMS_KEPT = 2 * EXCHANGE_STREAMS_MAX, /* with those that only one side has ended */
 	INTERIM_MAX = 32, /* answers before the final one, of a stream: nobody else counts them */
 	ACKS_MAX = 200,
 	RESETS_BURST = 400,
 	RESETS_PER_SECOND = 100,
 	HEAD_SEND_MAX = REWRITE_HEAD_MAX + (64 << 10),
-	FIELDS_SPARE = INTERCEPT_HEADERS_MAX + 8,
+	FIELDS_SPARE = INTERCEPT_HEADERS_MAX + 8, /* what rules add */
 };
+
+_Static_assert((int)EXCHANGE_FIELDS_MAX == (int)HTTP2_FIELDS_MAX, "http2_block.h");
 
 /* What goes from one side to the other. */
 struct way {
@@ -42,7 +48,8 @@ struct way {
 	bool malformed;
 	struct buf body; /* that waits */
 	struct fields trailers;
-	bool ended; /* all of it came in */
+	size_t counted; /* bytes of the trailers in the account */
+	bool ended;	/* all of it came in */
 };
 
 struct stream {
@@ -65,6 +72,8 @@ struct side {
 
 struct http2 {
 	nghttp2_session *sessions[2];
+	struct http2_memory memory[2];
+	struct http2_account account;
 	struct side sides[2];
 	struct stream *streams;
 	unsigned count;
@@ -72,40 +81,6 @@ struct http2 {
 	bool closing; /* no more requests come; the exchange is done after the last stream */
 	bool no_memory;
 };
-
-/* ---- memory that is wiped ---- */
-
-static void *wiped_malloc(size_t n, void *arg)
-{
-	return malloc(n);
-}
-
-static void *wiped_calloc(size_t n, size_t size, void *arg)
-{
-	return calloc(n, size);
-}
-
-static void wiped_free(void *p, void *arg)
-{
-	if (p)
-		explicit_bzero(p, malloc_usable_size(p));
-	free(p);
-}
-
-static void *wiped_realloc(void *p, size_t n, void *arg)
-{
-	size_t before = p ? malloc_usable_size(p) : 0;
-	void *fresh = malloc(n);
-
-	if (!fresh)
-		return NULL;
-	if (before)
-		memcpy(fresh, p, before < n ? before : n);
-	wiped_free(p, NULL);
-	return fresh;
-}
-
-static nghttp2_mem wiped_memory = {NULL, wiped_malloc, wiped_free, wiped_calloc, wiped_realloc};
 
 /* ---- streams ---- */
 
@@ -146,6 +121,15 @@ static struct stream *new_stream(struct exchange *x, int32_t id)
 	return s;
 }
 
+/* Counts what a stream keeps of fields that came from a side, until it is freed. 0 or -ENOMEM. */
+static int keep(struct stream *s, enum exchange_side from, size_t n)
+{
+	if (!http2_account_take(&s->x->http2->account, n))
+		return -ENOMEM;
+	s->from[from].counted += n;
+	return 0;
+}
+
 static void free_stream(struct stream *s)
 {
 	struct stream **p = &s->x->http2->streams;
@@ -154,6 +138,8 @@ static void free_stream(struct stream *s)
 		p = &(*p)->next;
 	*p = s->next;
 	s->x->http2->count--;
+	http2_account_give(&s->x->http2->account,
+		s->from[EXCHANGE_GUEST].counted + s->from[EXCHANGE_SERVER].counted);
 	exchange_request_end(s->x, &s->q);
 	done_way(&s->from[EXCHANGE_GUEST]);
 	done_way(&s->from[EXCHANGE_SERVER]);
@@ -181,8 +167,8 @@ static void drop_body(struct stream *s, enum exchange_side from)
 	give_back(s, from, buf_len(&w->body));
 	buf_done(&w->body);
 	if (from == EXCHANGE_SERVER) {
-		give_back(s, from, buf_len(&s->q.scrub.held));
-		buf_done(&s->q.scrub.held);
+		give_back(s, from, scrub_waiting(&s->q.scrub));
+		scrub_drop(&s->q.scrub);
 	}
 }
 
@@ -200,89 +186,13 @@ static void wake(struct stream *s, enum exchange_side to)
 		(void)nghttp2_session_resume_data(session(s, to), s->id[to]); /* if it waited */
 }
 
-/* ---- fields for nghttp2 ---- */
-
-/* A head or trailers: more is for names that begin with a colon, then the fields. */
-struct block {
-	nghttp2_nv nv[EXCHANGE_FIELDS_MAX + FIELDS_SPARE + 8];
-	size_t count;
-};
-
-static void block_add(struct block *b, const char *name, size_t name_bytes, const char *value,
-	size_t n, bool secret)
-{
-	if (b->count == sizeof(b->nv) / sizeof(b->nv[0]))
-		return; /* no list of fields is so long */
-	b->nv[b->count++] = (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, name_bytes, n,
-		secret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE};
-}
-
-static void block_add_text(struct block *b, const char *name, const char *value)
-{
-	block_add(b, name, strlen(name), value, strlen(value), false);
-}
-
-static void block_add_fields(struct block *b, const struct fields *f)
-{
-	for (unsigned i = 0; i < f->count; i++) {
-		char *name = fields_name(f, i);
-
-		for (char *c = name; *c; c++)
-			*c = (char)tolower((unsigned char)*c);
-		block_add(b, name, f->items[i].name_bytes, fields_value(f, i),
-			f->items[i].value_bytes, f->items[i].secret);
-	}
-}
-
-/* The head that came in: fields with a colon are its first line. */
-struct head {
-	struct http_header items[EXCHANGE_FIELDS_MAX + 8];
-	struct http_headers fields;
-	const char *method, *path, *scheme, *authority, *status; /* NULL: none */
-};
-
-static void read_head(const struct fields *f, struct head *h)
-{
-	unsigned first = 0;
-
-	h->method = h->path = h->scheme = h->authority = h->status = NULL;
-	h->fields = fields_view(f, h->items);
-	for (; first < f->count && h->items[first].name[0] == ':'; first++) {
-		const char *name = h->items[first].name + 1, *value = h->items[first].value;
-
-		if (strcmp(name, "method") == 0)
-			h->method = value;
-		else if (strcmp(name, "path") == 0)
-			h->path = value;
-		else if (strcmp(name, "scheme") == 0)
-			h->scheme = value;
-		else if (strcmp(name, "authority") == 0)
-			h->authority = value;
-		else if (strcmp(name, "status") == 0)
-			h->status = value;
-	}
-	h->fields.items += first;
-	h->fields.count -= first;
-}
-
-/* Fields that HTTP/1.1 has for one connection only, and HTTP/2 for a stream. */
-static void block_add_framing(struct block *b, const struct http_headers *in)
-{
-	const char *length = http_header_get(in, "content-length"), *te = http_header_get(in, "te");
-
-	if (length)
-		block_add_text(b, "content-length", length);
-	if (te && strcasecmp(te, "trailers") == 0)
-		block_add_text(b, "te", "trailers");
-}
-
 /* ---- bodies ---- */
 
 static int send_trailers(struct stream *s, enum exchange_side to, const struct fields *trailers)
 {
-	struct block b = {0};
+	struct http2_block b = {0};
 
-	block_add_fields(&b, trailers);
+	http2_block_add_fields(&b, trailers);
 	return nghttp2_submit_trailer(session(s, to), s->id[to], b.nv, b.count);
 }
 
@@ -327,7 +237,7 @@ static void end_way(struct stream *s, enum exchange_side from)
 
 /* ---- answers ---- */
 
-static int submit_answer(struct stream *s, struct block *b, bool with_body)
+static int submit_answer(struct stream *s, struct http2_block *b, bool with_body)
 {
 	nghttp2_data_provider body = {.source.ptr = s, .read_callback = read_body};
 
@@ -342,15 +252,15 @@ static int refuse(struct stream *s)
 	struct way *w = &s->from[EXCHANGE_SERVER];
 	char text[EXCHANGE_ANSWER_MAX], status[12], length[24];
 	bool body = strcmp(s->q.method, "HEAD") != 0;
-	struct block b = {0};
+	struct http2_block b = {0};
 
 	exchange_request_answer(&s->q, text);
 	drop_body(s, EXCHANGE_GUEST);
 	(void)snprintf(status, sizeof(status), "%u", s->q.status);   /* fits */
 	(void)snprintf(length, sizeof(length), "%zu", strlen(text)); /* likewise */
-	block_add_text(&b, ":status", status);
-	block_add_text(&b, "content-type", "text/plain; charset=utf-8");
-	block_add_text(&b, "content-length", length);
+	http2_block_add_text(&b, ":status", status);
+	http2_block_add_text(&b, "content-type", "text/plain; charset=utf-8");
+	http2_block_add_text(&b, "content-length", length);
 	if (body && buf_add_str(&w->body, text) < 0)
 		return -ENOMEM;
 	w->ended = true;
@@ -371,18 +281,18 @@ static int bad_answer(struct stream *s, const char *reason)
 	return 0;
 }
 
-static int pass_answer(struct stream *s, const struct head *in, bool final, bool with_body)
+static int pass_answer(struct stream *s, const struct http2_head *in, bool final, bool with_body)
 {
-	struct block b = {0};
+	struct http2_block b = {0};
 	struct fields f;
 	int r;
 
 	fields_init(&f, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX + 4);
 	r = rewrite_answer(&in->fields, &s->q.scrub, &f);
 	if (r == 0) {
-		block_add_text(&b, ":status", in->status);
-		block_add_fields(&b, &f);
-		block_add_framing(&b, &in->fields);
+		http2_block_add_text(&b, ":status", in->status);
+		http2_block_add_fields(&b, &f);
+		http2_block_add_framing(&b, &in->fields);
 		r = final ? submit_answer(s, &b, with_body)
 			  : nghttp2_submit_headers(session(s, EXCHANGE_GUEST), NGHTTP2_FLAG_NONE,
 				    s->id[EXCHANGE_GUEST], NULL, b.nv, b.count, NULL);
@@ -391,16 +301,18 @@ static int pass_answer(struct stream *s, const struct head *in, bool final, bool
 	return r;
 }
 
-static int on_trailers(struct stream *s, enum exchange_side from, const struct head *in)
+static int on_trailers(struct stream *s, enum exchange_side from, const struct http2_head *in)
 {
 	struct fields *out = &s->from[from].trailers;
+	size_t before = fields_memory(out);
+	int r = from == EXCHANGE_SERVER
+			? rewrite_answer(&in->fields, &s->q.scrub, out)
+			: rewrite_request_trailers(s->q.intercept, s->x->host, &in->fields, out);
 
-	return from == EXCHANGE_SERVER
-		       ? rewrite_answer(&in->fields, &s->q.scrub, out)
-		       : rewrite_request_trailers(s->q.intercept, s->x->host, &in->fields, out);
+	return r < 0 ? r : keep(s, from, fields_memory(out) - before);
 }
 
-static int on_interim(struct stream *s, const struct head *in, unsigned status)
+static int on_interim(struct stream *s, const struct http2_head *in, unsigned status)
 {
 	if (s->interim++ == INTERIM_MAX)
 		return bad_answer(s, "the server sends more than 32 answers before the final one");
@@ -409,14 +321,14 @@ static int on_interim(struct stream *s, const struct head *in, unsigned status)
 
 static int on_answer_head(struct stream *s, bool end)
 {
-	struct head in;
+	struct http2_head in;
 	unsigned status;
 
 	if (s->closed[EXCHANGE_GUEST] || !s->sent)
 		return 0;
 	if (s->from[EXCHANGE_SERVER].malformed || fields_error(&s->from[EXCHANGE_SERVER].head))
 		return bad_answer(s, "the head of the server's answer is malformed or too large");
-	read_head(&s->from[EXCHANGE_SERVER].head, &in);
+	http2_read_head(&s->from[EXCHANGE_SERVER].head, &in);
 	if (s->answered)
 		return on_trailers(s, EXCHANGE_SERVER, &in);
 	status = in.status ? (unsigned)strtoul(in.status, NULL, 10) : 0;
@@ -431,7 +343,7 @@ static int on_answer_head(struct stream *s, bool end)
 
 /* ---- requests ---- */
 
-static void find_wrong(const struct head *in, struct exchange_target *t)
+static void find_wrong(const struct http2_head *in, struct exchange_target *t)
 {
 	t->wrong_status = 400;
 	if (http_header_count(&in->fields, "host") > 1)
@@ -444,7 +356,7 @@ static void find_wrong(const struct head *in, struct exchange_target *t)
 		t->wrong_status = 0;
 }
 
-static int check_request(struct stream *s, const struct head *in)
+static int check_request(struct stream *s, const struct http2_head *in)
 {
 	const struct way *w = &s->from[EXCHANGE_GUEST];
 	struct exchange_target t = {.method = in->method ? in->method : "",
@@ -463,7 +375,7 @@ static int check_request(struct stream *s, const struct head *in)
 	return exchange_request_check(s->x, &s->q, &t);
 }
 
-static int submit_request(struct stream *s, struct block *b, bool with_body)
+static int submit_request(struct stream *s, struct http2_block *b, bool with_body)
 {
 	nghttp2_data_provider body = {.source.ptr = s, .read_callback = read_body};
 	int32_t id = nghttp2_submit_request(
@@ -484,10 +396,10 @@ static int submit_request(struct stream *s, struct block *b, bool with_body)
 	return 0;
 }
 
-static int send_request(struct stream *s, const struct head *in, bool with_body)
+static int send_request(struct stream *s, const struct http2_head *in, bool with_body)
 {
 	char authority[EXCHANGE_AUTHORITY_MAX];
-	struct block b = {0};
+	struct http2_block b = {0};
 	struct fields f;
 	int r;
 
@@ -495,14 +407,16 @@ static int send_request(struct stream *s, const struct head *in, bool with_body)
 	r = exchange_request_rewrite(s->x, &s->q, &in->fields, &f);
 	if (r < 0) {
 		r = refuse(s);
+	} else if (keep(s, EXCHANGE_GUEST, scrub_memory(&s->q.scrub)) < 0) {
+		r = -ENOMEM;
 	} else {
 		exchange_authority(s->x, authority);
-		block_add_text(&b, ":method", in->method);
-		block_add_text(&b, ":scheme", "https");
-		block_add_text(&b, ":authority", authority);
-		block_add_text(&b, ":path", in->path);
-		block_add_fields(&b, &f);
-		block_add_framing(&b, &in->fields);
+		http2_block_add_text(&b, ":method", in->method);
+		http2_block_add_text(&b, ":scheme", "https");
+		http2_block_add_text(&b, ":authority", authority);
+		http2_block_add_text(&b, ":path", in->path);
+		http2_block_add_fields(&b, &f);
+		http2_block_add_framing(&b, &in->fields);
 		r = submit_request(s, &b, with_body);
 	}
 	fields_done(&f);
@@ -510,18 +424,18 @@ static int send_request(struct stream *s, const struct head *in, bool with_body)
 }
 
 /* The server is never asked whether it wants the body (exchange_http1.c). */
-static int say_continue(struct stream *s, const struct head *in)
+static int say_continue(struct stream *s, const struct http2_head *in)
 {
-	struct block b = {0};
+	struct http2_block b = {0};
 
 	if (!http_header_get(&in->fields, "expect") || !s->sent)
 		return 0;
-	block_add_text(&b, ":status", "100");
+	http2_block_add_text(&b, ":status", "100");
 	return nghttp2_submit_headers(session(s, EXCHANGE_GUEST), NGHTTP2_FLAG_NONE,
 		s->id[EXCHANGE_GUEST], NULL, b.nv, b.count, NULL);
 }
 
-static int on_request_trailers(struct stream *s, const struct head *in)
+static int on_request_trailers(struct stream *s, const struct http2_head *in)
 {
 	if (!s->sent)
 		return 0;
@@ -535,10 +449,10 @@ static int on_request_trailers(struct stream *s, const struct head *in)
 
 static int on_request_head(struct stream *s, bool end)
 {
-	struct head in;
+	struct http2_head in;
 	int r;
 
-	read_head(&s->from[EXCHANGE_GUEST].head, &in);
+	http2_read_head(&s->from[EXCHANGE_GUEST].head, &in);
 	if (s->q.method[0] || s->answered)
 		return on_request_trailers(s, &in);
 	if (check_request(s, &in) < 0)
@@ -724,6 +638,14 @@ static int on_sent(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
 
 /* ---- bytes ---- */
 
+/* A session cannot go on. */
+static void break_off(struct exchange *x, int code)
+{
+	const char *refused = x->http2->account.refused;
+
+	exchange_finish(x, EXCHANGE_FAILED, refused ? refused : nghttp2_strerror(code));
+}
+
 /* Returns whether there was something to send. */
 static bool pump_side(struct exchange *x, enum exchange_side to)
 {
@@ -736,7 +658,7 @@ static bool pump_side(struct exchange *x, enum exchange_side to)
 		n = nghttp2_session_mem_send(x->http2->sessions[to], &data);
 		if (n <= 0) {
 			if (n < 0)
-				exchange_finish(x, EXCHANGE_FAILED, nghttp2_strerror((int)n));
+				break_off(x, (int)n);
 			break;
 		}
 		moved = true;
@@ -781,8 +703,8 @@ static void settle(struct exchange *x)
 {
 	struct http2 *h = x->http2;
 
-	if (h->no_memory)
-		exchange_finish(x, EXCHANGE_FAILED, "out of memory");
+	if (h->no_memory || h->account.refused)
+		break_off(x, NGHTTP2_ERR_NOMEM);
 	else if (is_over(x, EXCHANGE_GUEST))
 		exchange_finish(x, h->count ? EXCHANGE_FAILED : EXCHANGE_DONE,
 			h->count ? "the program broke the protocol" : NULL);
@@ -809,13 +731,26 @@ static void pump(struct exchange *x)
 	settle(x);
 }
 
+/* Much waits for a side, and it takes nothing. */
+static bool is_stuck(const struct exchange *x, enum exchange_side to)
+{
+	const struct http2 *h = x->http2;
+
+	return nghttp2_session_get_outbound_queue_size(h->sessions[to]) >= QUEUE_FULL ||
+	       (h->memory[to].bytes >= MEMORY_FULL && buf_len(&x->out[to]) >= OUT_FULL);
+}
+
 static bool wants(const struct exchange *x, enum exchange_side from)
 {
-	struct http2 *h = x->http2;
+	return !is_stuck(x, EXCHANGE_GUEST) && (x->server_failed || !is_stuck(x, EXCHANGE_SERVER));
+}
 
-	return nghttp2_session_get_outbound_queue_size(h->sessions[EXCHANGE_GUEST]) < QUEUE_FULL &&
-	       (x->server_failed || nghttp2_session_get_outbound_queue_size(
-					    h->sessions[EXCHANGE_SERVER]) < QUEUE_FULL);
+static size_t piece_of(const struct exchange *x, size_t n)
+{
+	const struct http2_memory *m = x->http2->memory;
+	size_t most = m[0].bytes < MEMORY_SOME && m[1].bytes < MEMORY_SOME ? PIECE : PIECE_SMALL;
+
+	return n < most ? n : most;
 }
 
 static size_t receive(struct exchange *x, enum exchange_side from, const uint8_t *data, size_t n)
@@ -825,11 +760,11 @@ static size_t receive(struct exchange *x, enum exchange_side from, const uint8_t
 	if (from == EXCHANGE_SERVER && x->server_failed)
 		return n;
 	while (done < n && x->state == EXCHANGE_GOING && wants(x, from)) {
-		size_t piece = n - done < PIECE ? n - done : PIECE;
-		ssize_t r = nghttp2_session_mem_recv(x->http2->sessions[from], data + done, piece);
+		ssize_t r = nghttp2_session_mem_recv(
+			x->http2->sessions[from], data + done, piece_of(x, n - done));
 
-		if (r < 0 && from == EXCHANGE_GUEST)
-			exchange_finish(x, EXCHANGE_FAILED, nghttp2_strerror((int)r));
+		if (r < 0 && (from == EXCHANGE_GUEST || x->http2->account.refused))
+			break_off(x, (int)r);
 		else if (r < 0)
 			lose_server(x, nghttp2_strerror((int)r));
 		done += r < 0 ? n - done : (size_t)r;
@@ -853,6 +788,35 @@ static void receive_end(struct exchange *x, enum exchange_side from)
 
 static void drained(struct exchange *x, enum exchange_side to)
 {
+	pump(x);
+}
+
+static bool holds(const struct exchange *x)
+{
+	for (const struct stream *s = x->http2->streams; s; s = s->next)
+		if (scrub_waiting(&s->q.scrub))
+			return true;
+	return false;
+}
+
+static void release(struct exchange *x, bool all)
+{
+	for (struct stream *s = x->http2->streams; s; s = s->next) {
+		if (scrub_release(&s->q.scrub, all, &s->from[EXCHANGE_SERVER].body) < 0)
+			x->http2->no_memory = true;
+		wake(s, EXCHANGE_GUEST);
+	}
+	pump(x);
+}
+
+static bool is_quiet(const struct exchange *x)
+{
+	return x->http2->count == 0;
+}
+
+static void end(struct exchange *x)
+{
+	go_away(x);
 	pump(x);
 }
 
@@ -918,8 +882,12 @@ static int make_sessions(
 	struct side *guest = &h->sides[EXCHANGE_GUEST], *server = &h->sides[EXCHANGE_SERVER];
 	nghttp2_session **n = h->sessions;
 
-	if (nghttp2_session_server_new2(&n[EXCHANGE_GUEST], c, guest, o) < 0 ||
-		nghttp2_session_client_new3(&n[EXCHANGE_SERVER], c, server, o, &wiped_memory) < 0)
+	for (unsigned i = 0; i < 2; i++)
+		http2_memory_init(&h->memory[i], &h->account);
+	if (nghttp2_session_server_new3(
+		    &n[EXCHANGE_GUEST], c, guest, o, &h->memory[EXCHANGE_GUEST].mem) < 0 ||
+		nghttp2_session_client_new3(
+			&n[EXCHANGE_SERVER], c, server, o, &h->memory[EXCHANGE_SERVER].mem) < 0)
 		return -ENOMEM;
 	return submit_settings(n[EXCHANGE_GUEST], false) < 0 ||
 			       submit_settings(n[EXCHANGE_SERVER], true) < 0
@@ -937,6 +905,7 @@ static int make(struct exchange *x)
 	if (!h)
 		return -ENOMEM;
 	x->http2 = h;
+	h->account.budget = x->budget;
 	h->sides[EXCHANGE_GUEST] = (struct side){x, EXCHANGE_GUEST};
 	h->sides[EXCHANGE_SERVER] = (struct side){x, EXCHANGE_SERVER};
 	if (set_callbacks(&c) == 0 && set_options(&o) == 0)
@@ -957,7 +926,8 @@ static void http2_free(struct exchange *x)
 	while (h->streams) {
 		struct stream *s = h->streams;
 
-		exchange_request_fail(&s->q, s->q.status, "reset", "the connection was closed");
+		exchange_request_fail(&s->q, s->q.status, "reset",
+			x->reason[0] ? x->reason : "the connection was closed");
 		free_stream(s);
 	}
 	nghttp2_session_del(h->sessions[EXCHANGE_GUEST]);
@@ -967,11 +937,11 @@ static void http2_free(struct exchange *x)
 
 static size_t memory(const struct exchange *x)
 {
-	size_t bytes = sizeof(*x->http2);
+	size_t bytes = sizeof(*x->http2) + x->http2->account.bytes;
 
 	for (const struct stream *s = x->http2->streams; s; s = s->next)
 		bytes += sizeof(*s) + s->from[0].body.capacity + s->from[1].body.capacity +
-			 s->from[0].head.text.capacity + s->from[1].head.text.capacity;
+			 fields_memory(&s->from[0].head) + fields_memory(&s->from[1].head);
 	return bytes;
 }
 
@@ -982,6 +952,10 @@ const struct exchange_kind exchange_http2 = {
 	.receive_end = receive_end,
 	.wants = wants,
 	.drained = drained,
+	.holds = holds,
+	.release = release,
+	.is_quiet = is_quiet,
+	.end = end,
 	.server_failed = server_failed,
 	.memory = memory,
 };

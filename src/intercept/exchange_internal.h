@@ -33,6 +33,10 @@ struct exchange_kind {
 	void (*receive_end)(struct exchange *x, enum exchange_side from);
 	bool (*wants)(const struct exchange *x, enum exchange_side from);
 	void (*drained)(struct exchange *x, enum exchange_side to); /* there is place again */
+	bool (*holds)(const struct exchange *x);
+	void (*release)(struct exchange *x, bool all);
+	bool (*is_quiet)(const struct exchange *x);
+	void (*end)(struct exchange *x);
 	void (*server_failed)(struct exchange *x);
 	size_t (*memory)(const struct exchange *x);
 };
@@ -45,6 +49,7 @@ struct exchange {
 	uint16_t port;
 	struct intercept *intercept;
 	struct exchange_callbacks callbacks;
+	struct http2_budget *budget;
 	struct buf out[2]; /* to each side */
 	enum exchange_state state;
 	char reason[EXCHANGE_REASON_MAX];

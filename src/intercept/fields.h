@@ -42,6 +42,12 @@ static inline int fields_error(const struct fields *f)
 	return f->err;
 }
 
+/* Bytes that it takes. */
+static inline size_t fields_memory(const struct fields *f)
+{
+	return f->text.capacity + f->room * sizeof(f->items[0]);
+}
+
 /* Valid until something is added. */
 static inline char *fields_name(const struct fields *f, unsigned i)
 {

@@ -114,6 +114,17 @@ void scrub_done(struct scrub *s)
 	*s = (struct scrub){0};
 }
 
+size_t scrub_memory(const struct scrub *s)
+{
+	size_t n = s->intercept
+			   ? (s->intercept->secret_count + SCRUB_ADDED_MAX) * sizeof(s->patterns[0])
+			   : 0;
+
+	for (unsigned i = 0; i < s->added_count; i++)
+		n += s->added[i].bytes;
+	return n;
+}
+
 enum found { NOTHING, SECRET, BEGINNING };
 
 /* What begins here. The longest secret counts, so a beginning of a longer one hides a whole shorter
@@ -188,10 +199,22 @@ void scrub_text(const struct scrub *s, char *text, size_t n)
 		(void)replace(s, (uint8_t *)text, n, true); /* all of it, so nothing waits */
 }
 
+/* Appends p's first n bytes, which are there already, but for those that were released before. */
+static void pass(struct scrub *s, uint8_t *p, size_t n, struct buf *out)
+{
+	size_t skip = s->told < n ? s->told : n;
+
+	if (skip)
+		memmove(p, p + skip, n - skip);
+	s->told -= skip;
+	buf_commit(out, n - skip);
+}
+
 int scrub_bytes(struct scrub *s, const uint8_t *data, size_t n, struct buf *out)
 {
 	size_t before = buf_len(&s->held), passed;
 	uint8_t *p;
+	int r;
 
 	if (!s->count)
 		return buf_add(out, data, n);
@@ -203,10 +226,44 @@ int scrub_bytes(struct scrub *s, const uint8_t *data, size_t n, struct buf *out)
 	if (n)
 		memcpy(p + before, data, n);
 	passed = replace(s, p, before + n, false);
-	buf_commit(out, passed);
 	buf_clear(&s->held);
 	/* Shorter than a secret, so it fits. */
-	return buf_add(&s->held, p + passed, before + n - passed);
+	r = buf_add(&s->held, p + passed, before + n - passed);
+	pass(s, p, passed, out);
+	return r;
+}
+
+/* Of each secret that begins so. */
+static bool says_little(const struct scrub *s, const uint8_t *p, size_t n)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if (n > s->patterns[i].bytes / 2 &&
+			memcmp(p, s->patterns[i].secret,
+				n < s->patterns[i].bytes ? n : s->patterns[i].bytes) == 0)
+			return false;
+	return n < INTERCEPT_SCRUB_MIN;
+}
+
+int scrub_release(struct scrub *s, bool all, struct buf *out)
+{
+	size_t n = buf_len(&s->held), waiting = scrub_waiting(s);
+	const struct scrub_pattern *t = NULL;
+	bool little = waiting && says_little(s, buf_head(&s->held), n);
+	uint8_t *p;
+
+	if (!waiting || (!all && !little) || look(s, buf_head(&s->held), n, &t) == NOTHING)
+		return 0;
+	p = buf_reserve(out, t->bytes);
+	if (!p)
+		return -errno;
+	if (little)
+		memcpy(p, t->secret, n);
+	else
+		write_stand_in(t, p);
+	memmove(p, p + s->told, waiting);
+	buf_commit(out, waiting);
+	s->told = n;
+	return 0;
 }
 
 int scrub_end(struct scrub *s, struct buf *out)
@@ -221,7 +278,13 @@ int scrub_end(struct scrub *s, struct buf *out)
 		return -errno;
 	memcpy(p, buf_head(&s->held), n);
 	(void)replace(s, p, n, true);
-	buf_commit(out, n);
-	buf_done(&s->held);
+	pass(s, p, n, out);
+	scrub_drop(s);
 	return 0;
+}
+
+void scrub_drop(struct scrub *s)
+{
+	buf_done(&s->held);
+	s->told = 0;
 }

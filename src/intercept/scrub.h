@@ -4,7 +4,8 @@
  *
  * Lengths never change, so Content-Length stays right: a placeholder is cut to the secret's length,
  * or filled up with asterisks. Of what came, at most the beginning of a secret waits for more; all
- * else passes at once.
+ * else passes at once. If nothing follows, the owner releases it: what went out still counts as the
+ * beginning, so the rest of the secret is found.
  *
  * What this cannot find:
  * - a secret that the server has changed, by JSON escapes for example. Base64 is found only as
@@ -32,6 +33,7 @@ struct scrub {
 	unsigned count;
 	uint8_t first[32]; /* a bit for each byte that a secret begins with */
 	struct buf held;   /* the beginning of a secret, perhaps */
+	size_t told;	   /* bytes of it that were released */
 	struct secret added[SCRUB_ADDED_MAX];
 	unsigned added_count;
 };
@@ -53,11 +55,28 @@ static inline bool scrub_active(const struct scrub *s)
 	return s->count > 0;
 }
 
+/* Bytes of memory that it takes of its own, without what is held. */
+size_t scrub_memory(const struct scrub *s);
+
 /* Appends to out what may pass: at most what was held and n bytes. 0, -EMSGSIZE, -ENOMEM. */
 int scrub_bytes(struct scrub *s, const uint8_t *data, size_t n, struct buf *out);
 
+/* Bytes that wait. */
+static inline size_t scrub_waiting(const struct scrub *s)
+{
+	return buf_len(&s->held) - s->told;
+}
+
+/* Appends what waits, as nothing has followed for a while: as it is while it says little of the
+ * secret (below INTERCEPT_SCRUB_MIN bytes, and at most half), else, and only if `all`, what
+ * stands for it. 0, -EMSGSIZE, -ENOMEM. */
+int scrub_release(struct scrub *s, bool all, struct buf *out);
+
 /* No more comes: appends what was held. */
 int scrub_end(struct scrub *s, struct buf *out);
+
+/* Forgets what was held. */
+void scrub_drop(struct scrub *s);
 
 /* A whole text, in place. */
 void scrub_text(const struct scrub *s, char *text, size_t n);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/net.h"
 #include "proto/tls_bio.h"
 
 struct tls_setup {
@@ -142,13 +143,22 @@ static int offer(SSL *ssl, struct tls_protocols p)
 	return n == 0 || SSL_set_alpn_protos(ssl, from, (unsigned)n) == 0;
 }
 
+/* Whom the certificate has to be of. An address is no server name (RFC 6066 3). */
+static int expect(SSL *ssl, const char *name)
+{
+	uint32_t address;
+
+	if (net_parse_address(name, &address) == 0)
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name);
+	return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
+}
+
 int tls_connect(
 	struct tls_session *s, struct tls_setup *t, const char *name, struct tls_protocols offered)
 {
 	int r = begin(s, t->client);
 
-	if (r == 0 && SSL_set_tlsext_host_name(s->ssl, name) == 1 &&
-		SSL_set1_host(s->ssl, name) == 1 && offer(s->ssl, offered)) {
+	if (r == 0 && expect(s->ssl, name) && offer(s->ssl, offered)) {
 		SSL_set_hostflags(s->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
 		SSL_set_connect_state(s->ssl);
 		return 0;

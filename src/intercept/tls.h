@@ -49,7 +49,8 @@ struct tls_session {
 	char why[160];
 };
 
-/* Towards a server: its certificate has to be one of the name's. 0 or -ENOMEM. */
+/* Towards a server: its certificate has to be one of the name's, or the IPv4 address's. 0 or
+ * -ENOMEM. */
 int tls_connect(
 	struct tls_session *s, struct tls_setup *t, const char *name, struct tls_protocols offered);
 

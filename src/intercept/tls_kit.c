@@ -27,21 +27,22 @@ static int digest(const struct intercept *i, uint8_t ret[TLS_KIT_DIGEST])
 static int fill(struct tls_kit *kit, const struct intercept *i, const int root_fds[TRUST_FILES],
 	struct error *e)
 {
-	unsigned count = 0;
-	X509_STORE *roots;
 	int r = authority_new(i->certificate.hidden, i->certificate.bytes, i->key.hidden,
 		i->key.bytes, &kit->authority, e);
 
 	if (r < 0)
 		return r;
-	roots = trust_load(root_fds, i->roots, &count);
-	kit->setup = roots ? tls_setup_new(roots) : NULL;
-	X509_STORE_free(roots);
-	kit->has_roots = count > 0;
-	return kit->setup ? 0 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	return tls_roots_begin(&kit->roots, root_fds, i->roots) == 0
+		       ? 0
+		       : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 }
 
-int tls_kit_get(struct tls_kit **kit, const struct intercept *i, const int root_fds[TRUST_FILES],
+int tls_kit_step(struct tls_kit *kit)
+{
+	return tls_roots_step(&kit->roots);
+}
+
+int tls_kit_begin(struct tls_kit **kit, const struct intercept *i, const int root_fds[TRUST_FILES],
 	struct error *e)
 {
 	uint8_t of[TLS_KIT_DIGEST];
@@ -67,6 +68,18 @@ int tls_kit_get(struct tls_kit **kit, const struct intercept *i, const int root_
 	return 0;
 }
 
+int tls_kit_get(struct tls_kit **kit, const struct intercept *i, const int root_fds[TRUST_FILES],
+	struct error *e)
+{
+	int r = tls_kit_begin(kit, i, root_fds, e);
+
+	if (r < 0)
+		return r;
+	return tls_roots_finish(&(*kit)->roots) == 0
+		       ? 0
+		       : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+}
+
 struct tls_kit *tls_kit_ref(struct tls_kit *kit)
 {
 	kit->references++;
@@ -78,6 +91,6 @@ void tls_kit_unref(struct tls_kit *kit)
 	if (!kit || --kit->references)
 		return;
 	authority_free(kit->authority);
-	tls_setup_free(kit->setup);
+	tls_roots_done(&kit->roots);
 	free(kit);
 }

@@ -1,7 +1,9 @@
 #include "intercept/trust.h"
 
+#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,59 +11,95 @@
 #include "base/buf.h"
 #include "proto/x509.h"
 
-enum { READ_BYTES = 64 << 10 };
+enum { READ_BYTES = 64 << 10, TEXTS = TRUST_FILES + 1 };
 
-/* Returns the number of certificates, or -1 without memory. */
-static int add_all(X509_STORE *store, const void *text, size_t n)
-{
-	BIO *b = BIO_new_mem_buf(text, (int)n);
-	int count = 0;
-
-	while (b) {
-		X509 *x = PEM_read_bio_X509(b, NULL, x509_no_passphrase, NULL);
-
-		if (!x && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE)
-			break; /* the end */
-		if (x && X509_STORE_add_cert(store, x) == 1)
-			count++;
-		X509_free(x);
-		ERR_clear_error();
-	}
-	ERR_clear_error();
-	BIO_free(b);
-	return b ? count : -1;
-}
+struct trust_loader {
+	X509_STORE *store;
+	struct buf texts[TEXTS];
+	BIO *bio; /* of the text that is being read; NULL: not begun */
+	unsigned at, count;
+};
 
 /* #calls egress: pread64 */
-static int add_file(X509_STORE *store, int fd)
+static void read_file(int fd, struct buf *text)
 {
-	struct buf text = BUF_INIT(TRUST_FILE_MAX);
 	uint8_t *p;
 	ssize_t n;
-	int count;
 
-	while ((p = buf_reserve(&text, READ_BYTES)) &&
-		(n = pread(fd, p, READ_BYTES, (off_t)buf_len(&text))) > 0)
-		buf_commit(&text, (size_t)n);
-	count = buf_len(&text) ? add_all(store, buf_head(&text), buf_len(&text)) : 0;
-	buf_done(&text);
-	return count;
+	while ((p = buf_reserve(text, READ_BYTES)) &&
+		(n = pread(fd, p, READ_BYTES, (off_t)buf_len(text))) > 0)
+		buf_commit(text, (size_t)n);
 }
 
-X509_STORE *trust_load(const int fds[TRUST_FILES], const char *roots, unsigned *ret_count)
+struct trust_loader *trust_begin(const int fds[TRUST_FILES], const char *roots)
 {
-	X509_STORE *store = X509_STORE_new();
-	int count, sum = 0;
+	struct trust_loader *t = calloc(1, sizeof(*t));
 
-	for (unsigned i = 0; store && i < TRUST_FILES; i++) {
-		count = fds[i] < 0 ? 0 : add_file(store, fds[i]);
-		sum = count < 0 || sum < 0 ? -1 : sum + count;
+	if (!t)
+		return NULL;
+	t->store = X509_STORE_new();
+	for (unsigned i = 0; i < TEXTS; i++)
+		buf_init(&t->texts[i], TRUST_FILE_MAX);
+	for (unsigned i = 0; i < TRUST_FILES; i++)
+		if (fds[i] >= 0)
+			read_file(fds[i], &t->texts[i]);
+	if (!t->store || (roots && buf_add_str(&t->texts[TRUST_FILES], roots) < 0)) {
+		trust_free(t);
+		return NULL;
 	}
-	count = store && roots ? add_all(store, roots, strlen(roots)) : 0;
-	if (store && sum >= 0 && count >= 0) {
-		*ret_count = (unsigned)(sum + count);
-		return store;
+	return t;
+}
+
+/* Returns whether there may be more in this text. */
+static bool take_one(struct trust_loader *t)
+{
+	X509 *x = PEM_read_bio_X509(t->bio, NULL, x509_no_passphrase, NULL);
+	bool end = !x && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+
+	if (x && X509_STORE_add_cert(t->store, x) == 1)
+		t->count++;
+	X509_free(x);
+	ERR_clear_error();
+	return !end;
+}
+
+static void end_text(struct trust_loader *t)
+{
+	BIO_free(t->bio);
+	t->bio = NULL;
+	buf_done(&t->texts[t->at++]);
+}
+
+int trust_step(struct trust_loader *t)
+{
+	for (unsigned n = 0; n < TRUST_STEP && t->at < TEXTS; n++) {
+		const struct buf *text = &t->texts[t->at];
+
+		if (!t->bio && buf_len(text)) {
+			t->bio = BIO_new_mem_buf(buf_head(text), (int)buf_len(text));
+			if (!t->bio)
+				return -ENOMEM;
+		}
+		if (!t->bio || !take_one(t))
+			end_text(t);
 	}
-	X509_STORE_free(store);
-	return NULL;
+	return t->at == TEXTS;
+}
+
+X509_STORE *trust_store(struct trust_loader *t, unsigned *ret_count)
+{
+	*ret_count = t->count;
+	(void)X509_STORE_up_ref(t->store); /* always 1 */
+	return t->store;
+}
+
+void trust_free(struct trust_loader *t)
+{
+	if (!t)
+		return;
+	BIO_free(t->bio);
+	for (unsigned i = 0; i < TEXTS; i++)
+		buf_done(&t->texts[i]);
+	X509_STORE_free(t->store);
+	free(t);
 }

@@ -21,8 +21,8 @@ char *network_policy_text(const struct instance *i, struct error *e);
 /* Before a sandbox is made: its authority, if something is intercepted. */
 int network_prepare(struct instance *i, struct error *e);
 
-/* A secret of its key was made, changed or removed: tells its worker, if it uses it, by a new generation of its
- * policy. name: in lower case. For renewal.h. */
+/* A secret of its key was made, changed or removed: tells its worker, if it uses it, by a new
+ * generation of its policy. name: in lower case. For renewal.h. */
 void network_renew(struct instance *i, const char *name);
 
 /* Replaces allowOut, denyOut, dnsServers, rules and egressProxy of a running sandbox with those of

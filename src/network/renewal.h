@@ -1,7 +1,7 @@
-/* Tells the sandboxes of a key that one of its secrets was made, changed or removed: some in each turn of the event
- * loop (turns.h), as a policy is checked, compiled and written for each. All that use the secret have heard of it
- * within moments; a worker that starts meanwhile is told the new value anyway, and so is each after a restart of the
- * daemon.
+/* Tells the sandboxes of a key that one of its secrets was made, changed or removed: some in each
+ * turn of the event loop (turns.h), as a policy is checked, compiled and written for each. All that
+ * use the secret have heard of it within moments; a worker that starts meanwhile is told the new
+ * value anyway, and so is each after a restart of the daemon.
  *
  * Changes are served one after the other. A change that waits is not noted twice. */
 #ifndef NETWORK_RENEWAL_H
@@ -9,7 +9,8 @@
 
 struct fleet;
 
-/* name: in lower case. Without memory the older value stays until the next change or worker, which is logged. */
+/* name: in lower case. Without memory the older value stays until the next change or worker,
+ * which is logged. */
 void renewal_begin(struct fleet *f, const char *key_id, const char *name);
 
 /* Forgets what is left. */

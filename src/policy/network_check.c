@@ -196,12 +196,3 @@ int network_check(
 		r = check_proxy(network, floor, e);
 	return r;
 }
-
-const char *network_check_unserved(const json_t *network)
-{
-	const json_t *tls = json_object_get(json_object_get(network, "egressProxy"), "tls");
-
-	if (json_array_size(json_object_get(network, "httpsPorts")))
-		return "httpsPorts";
-	return json_is_true(json_object_get(tls, "enabled")) ? "egressProxy.tls" : NULL;
-}

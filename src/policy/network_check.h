@@ -20,8 +20,4 @@ enum {
 int network_check(const json_t *network, bool no_internet, const struct network_floor *floor,
 	struct error *e);
 
-/* The first member that this version does not serve, or NULL. For an object that passed the
- * check. */
-const char *network_check_unserved(const json_t *network);
-
 #endif

@@ -134,6 +134,24 @@ static int set_text(json_t *object, const char *name, json_t *value)
 	return json_is_string(value) ? json_object_set(object, name, value) : 0;
 }
 
+/* What the worker is told of the proxy's TLS, if it has it. 0 or -1. */
+static int set_tls(json_t *proxy, const json_t *given)
+{
+	json_t *tls;
+	int r;
+
+	if (!json_is_true(json_object_get(given, "enabled")))
+		return 0;
+	tls = json_object();
+	r = set_text(tls, "name", json_object_get(given, "serverName"));
+	if (r == 0)
+		r = set_text(tls, "ca", json_object_get(given, "caCert"));
+	if (r == 0)
+		r = json_object_set(proxy, "tls", tls);
+	json_decref(tls);
+	return r;
+}
+
 /* The client's. The operator's layer judges it. NULL: out of memory. */
 static json_t *sandbox_proxy(const struct network_floor *floor, const json_t *given)
 {
@@ -150,6 +168,8 @@ static json_t *sandbox_proxy(const struct network_floor *floor, const json_t *gi
 		r = set_text(proxy, "username", json_object_get(given, "username"));
 	if (r == 0)
 		r = set_text(proxy, "password", json_object_get(given, "password"));
+	if (r == 0)
+		r = set_tls(proxy, json_object_get(given, "tls"));
 	if (r == 0)
 		return proxy;
 	json_decref(proxy);

@@ -1,6 +1,8 @@
 #include "policy/network_rules.h"
 
 #include <errno.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
@@ -9,6 +11,7 @@
 #include "base/str.h"
 #include "policy/network_target.h"
 #include "proto/http_headers.h"
+#include "proto/x509.h"
 
 static int bad(struct error *e, const char *domain, const char *reason)
 {
@@ -221,6 +224,21 @@ static int check_text(
 	return 0;
 }
 
+static int check_ca(const json_t *ca, struct error *e)
+{
+	const char *text = json_string_value(ca);
+	BIO *b = text ? BIO_new_mem_buf(text, -1) : NULL;
+	X509 *x = b ? PEM_read_bio_X509(b, NULL, x509_no_passphrase, NULL) : NULL;
+	bool good = x || !text;
+
+	BIO_free(b);
+	X509_free(x);
+	ERR_clear_error();
+	return good ? 0
+		    : error_set(e, ERROR_USAGE, EINVAL,
+			      "egressProxy.tls.caCert must hold a certificate in PEM");
+}
+
 static int check_tls(const json_t *tls, struct error *e)
 {
 	static const char path[] = "egressProxy.tls";
@@ -238,7 +256,9 @@ static int check_tls(const json_t *tls, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"%s: with enabled false, serverName and caCert must be left out", path);
 	r = check_text(tls, path, "serverName", NETWORK_SERVER_NAME_MAX, e);
-	return r < 0 ? r : check_text(tls, path, "caCert", NETWORK_CA_MAX, e);
+	if (r == 0)
+		r = check_text(tls, path, "caCert", NETWORK_CA_MAX, e);
+	return r < 0 ? r : check_ca(json_object_get(tls, "caCert"), e);
 }
 
 int network_proxy_check(const json_t *proxy, struct error *e)

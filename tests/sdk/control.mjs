@@ -44,7 +44,6 @@ test('create with a bad timeout', async () => {
 test('what is not served yet is refused', async () => {
   const sandbox = await create()
   for (const call of [
-    () => Sandbox.create({ network: { httpsPorts: [8443] } }),
     () => Template.build(Template().fromTemplate('base').runCmd('true'), 'mine'),
   ]) await assert.rejects(call(), /501/, String(call))
   assert.equal(await sandbox.isRunning(), true)
@@ -89,6 +88,17 @@ test('network, and updateNetwork', async () => {
   }
   await sandbox.kill()
   await assert.rejects(sandbox.updateNetwork({}), NotFoundError)
+})
+
+test('a proxy with TLS, and ports that speak it', async () => {
+  const proxy = { address: 'proxy.example.com:1080', tls: { enabled: true, serverName: 'p.example.com' } }
+  const sandbox = await create({ network: { httpsPorts: [8443], egressProxy: proxy } })
+  const network = async () => JSON.parse(JSON.stringify((await sandbox.getInfo()).network))
+  assert.deepEqual(await network(), { httpsPorts: [8443], egressProxy: proxy })
+  await sandbox.updateNetwork({})
+  assert.deepEqual(await network(), { httpsPorts: [8443] })
+  await assert.rejects(Sandbox.create({ network: { httpsPorts: [49983] } }), /httpsPorts\[0\]/)
+  await sandbox.kill()
 })
 
 test('rules of a network', async () => {

@@ -18,9 +18,9 @@ const server = fs.readFileSync(new URL('./userport_server.py', import.meta.url),
 
 let sb
 
-async function serve(sandbox, on = port) {
+async function serve(sandbox, on = port, how = '') {
   await sandbox.files.write('/tmp/userport_server.py', server)
-  await sandbox.commands.run(`exec python3 /tmp/userport_server.py ${on}`, { background: true, timeoutMs: 0 })
+  await sandbox.commands.run(`exec python3 /tmp/userport_server.py ${on} ${how}`, { background: true, timeoutMs: 0 })
   const headers = { 'e2b-traffic-access-token': sandbox.trafficAccessToken ?? '' }
   await until('the service', async () =>
     (await request({ id: sandbox.sandboxId, to: on, path: '/none', headers })).statusCode === 204)
@@ -205,6 +205,28 @@ test('answers that are cut or no HTTP', async () => {
 test('many at the same time', async () => {
   const all = await Promise.all([...Array(burst).keys()].map(async (i) => JSON.parse(await text(await request({ path: `/${i}` }))).url))
   assert.deepEqual(all, [...Array(burst).keys()].map((i) => `/${i}`))
+})
+
+test('a port that speaks TLS', async () => {
+  const own = await create({ network: { httpsPorts: [port + 1] } })
+  const at = { id: own.sandboxId, to: port + 1 }
+  await serve(own, port + 1, 'tls')
+  assert.equal(JSON.parse(await text(await request({ ...at, path: '/x', by: 'host' }))).url, '/x')
+  const data = randomBytes(1_000_000)
+  const hash = createHash('sha256').update(data).digest('hex')
+  assert.equal(await text(await request({ ...at, path: '/hash', method: 'POST', body: data, headers: { 'content-length': data.length } })), hash)
+  let n = 0
+  for await (const d of await request({ ...at, path: '/big', headers: { 'x-pieces': 16 } })) n += d.length
+  assert.equal(n, 16 * 65536)
+  const ws = new WebSocket(`${secure ? 'wss' : 'ws'}://${peer.host}:${peer.port}/websocket`, {
+    headers: { host: `${port + 1}-${own.sandboxId}.localhost` }, servername: peer.servername,
+  })
+  const echo = await new Promise((resolve, reject) => {
+    ws.on('error', reject).on('open', () => ws.send('through TLS')).on('message', (d) => resolve(String(d)))
+  })
+  ws.close()
+  assert.equal(echo, 'through TLS')
+  await own.kill()
 })
 
 sb = await create()

@@ -1,12 +1,33 @@
-"""A service inside of a sandbox, on the port of the argument: what userport.mjs talks to."""
+"""A service inside of a sandbox, on the port of the first argument: what userport.mjs talks to. With a second
+argument it speaks TLS."""
 import asyncio
 import base64
 import hashlib
 import json
+import ssl
 import sys
 
 EVENTS = 4
 PIECE = 1 << 16
+
+# Of nobody, and expired: nobody verifies it.
+TLS = """\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgKlpyMDt1xzX1GD7Z
+F5sFhFgSF1BsoZjWz8RxTZjvzyOhRANCAARtbAX5Tp61vSeviKtUHUiIc133F5fy
+21MIJ93T9jKKG2dfTqsLbwLYTkeExnFPWjjCxpbDWumag3mWl3lBAIL4
+-----END PRIVATE KEY-----
+-----BEGIN CERTIFICATE-----
+MIIBdzCCAR2gAwIBAgIUbk0roKsAHrccMDfCsIPlJYUjD14wCgYIKoZIzj0EAwIw
+ETEPMA0GA1UEAwwGbm9ib2R5MB4XDTI2MTEyMzA2MzY0MVoXDTI2MTEyNDA2MzY0
+MVowETEPMA0GA1UEAwwGbm9ib2R5MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE
+bWwF+U6etb0nr4irVB1IiHNd9xeX8ttTCCfd0/YyihtnX06rC28C2E5HhMZxT1o4
+wsaWw1rpmoN5lpd5QQCC+KNTMFEwHQYDVR0OBBYEFNYgxaegORdafiOCFvjfiJ+D
+KzvzMB8GA1UdIwQYMBaAFNYgxaegORdafiOCFvjfiJ+DKzvzMA8GA1UdEwEB/wQF
+MAMBAf8wCgYIKoZIzj0EAwIDSAAwRQIgTZVFayhGS5bJl4uJOJZnsuyUXE1gCh8P
+sbcFYeXdDmACIQD/B8CQXyJvWhNetSIjTkyfY7US+cYtji8TfBBoabjNfA==
+-----END CERTIFICATE-----
+"""
 
 
 async def chunks(reader, headers):
@@ -159,7 +180,13 @@ async def serve(reader, writer):
 async def main():
     global acknowledged
     acknowledged = asyncio.Queue()
-    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]), backlog=256)
+    tls = None
+    if len(sys.argv) > 2:
+        with open(__file__ + ".pem", "w", encoding="ascii") as f:
+            f.write(TLS)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(f.name)
+    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]), backlog=256, ssl=tls)
     await server.serve_forever()
 
 

@@ -98,7 +98,7 @@ class Launcher:
 
 
 class Worker:
-    def __init__(self, policy=None, idle_ms=30000, files=()):
+    def __init__(self, policy=None, idle_ms=30000, files=(), env=()):
         self.directory = tempfile.mkdtemp(prefix="test-egress.")
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener = socket.socket(socket.AF_UNIX)
@@ -106,7 +106,7 @@ class Worker:
         listener.listen(4)
         self.log = open(os.path.join(self.directory, "log"), "w+b")
         self.pid = launcher.start(f"{BUILD}/mayfly-egress", [theirs.fileno(), listener.fileno(), *files], self.log.fileno(),
-                                  [f"MAYFLY_EGRESS_IDLE_MS={idle_ms}"])
+                                  [f"MAYFLY_EGRESS_IDLE_MS={idle_ms}", *env])
         theirs.close()
         listener.close()
         self.generation, self.said, self.daemon, self.status = 0, [], None, None

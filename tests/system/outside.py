@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import threading
@@ -17,6 +18,8 @@ PUBLIC, OTHER, RESOLVER = "93.184.216.34", "93.184.216.35", "9.9.9.9"
 NOBODY, UNREACHABLE = "93.184.217.1", "93.184.218.1"  # silence, and an ICMP error
 ECHO, COUNT, SOURCE, RESET, SLOW, CLOSED, TAKEN, ASKED = 7, 9, 19, 1111, 1112, 1113, 98, 99
 SOCKS, SOCKS_LOGIN, LOGIN = 1080, 1081, ("user", "pass:word")
+SOCKS_TLS, SOCKS_CUT = 1082, 1083  # what is asked of these speaks TLS, with the certificate of TLS_FILES; the second never ends it
+TLS_FILES = [f"/tmp/test-outside-{os.getpid()}.{kind}" for kind in ("pem", "key")]
 ZONE = {"good.example": [PUBLIC], "www.good.example": [PUBLIC], "bad.example": [OTHER], "two.example": [NOBODY, PUBLIC],
         "private.example": [THERE], "loop.example": ["127.0.0.1"], "meta.example": ["169.254.169.254"],
         "mixed.example": ["127.0.0.1", PUBLIC], "own.example": [HERE], "large.example": [PUBLIC],
@@ -74,7 +77,9 @@ class Servers:
         self.asked, self.taken = [], []
         for port, serve in {ECHO: self.echo, COUNT: self.count, SOURCE: self.source, RESET: self.reset,
                             SLOW: self.slow, ASKED: self.tell, TAKEN: self.tell_taken,
-                            SOCKS: self.socks, SOCKS_LOGIN: lambda c: self.socks(c, LOGIN), 53: self.resolve_tcp, 443: self.echo, 22: self.echo}.items():
+                            SOCKS: self.socks, SOCKS_LOGIN: lambda c: self.socks(c, LOGIN),
+                            SOCKS_TLS: self.socks_tls, SOCKS_CUT: lambda c: self.socks_tls(c, False),
+                            53: self.resolve_tcp, 443: self.echo, 22: self.echo}.items():
             s = socket.create_server(("0.0.0.0", port), backlog=256)
             threading.Thread(target=self.accept, args=(s, serve), daemon=True).start()
         for address, port, serve in ((PUBLIC, ECHO, self.echo_udp), (RESOLVER, 53, self.resolve_udp),
@@ -173,11 +178,56 @@ class Servers:
             self.copy(c, s)
             back.join()
 
+    def socks_tls(self, c, ends=True):
+        """The same over TLS, by a pair of sockets as ssl's cannot be shut down in one direction."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*TLS_FILES)
+        into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ours, theirs = socket.socketpair()
+        threading.Thread(target=self.guarded, args=(self.socks, theirs), daemon=True).start()
+        engine, open_ = context.wrap_bio(into, out, server_side=True), True
+        shaken = closed = False
+        with ours:
+            while open_ or not closed:
+                ready, _, _ = select.select(([c] if open_ else []) + ([ours] if shaken and not closed else []), [], [])
+                if c in ready:
+                    data = c.recv(65536)
+                    into.write(data) if data else into.write_eof()
+                    open_ = bool(data)
+                try:
+                    if not shaken:
+                        engine.do_handshake()
+                        shaken = True
+                    while c in ready and open_:
+                        data = engine.read(65536)
+                        if not data:
+                            raise ssl.SSLZeroReturnError
+                        ours.sendall(data)
+                except ssl.SSLWantReadError:
+                    pass
+                except ssl.SSLZeroReturnError:
+                    open_ = False
+                    ours.shutdown(socket.SHUT_WR)
+                if ours in ready:
+                    data = ours.recv(65536)
+                    closed = not data
+                    if data:
+                        engine.write(data)
+                    elif ends:
+                        try:
+                            engine.unwrap()
+                        except ssl.SSLError:
+                            pass
+                c.sendall(out.read())
+
     @staticmethod
     def copy(a, b):
-        while data := a.recv(65536):
-            b.sendall(data)
-        b.shutdown(socket.SHUT_WR)
+        try:
+            while data := a.recv(65536):
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+        except OSError:  # the other direction has ended both
+            pass
 
     def resolve_udp(self, s):
         while True:

@@ -20,6 +20,7 @@ struct peer_answer {
 	const char *interim;  /* fields of an answer before it */
 	unsigned interims;    /* how many of them; 0: one */
 	bool early, silent;   /* silent: none */
+	bool stays;	      /* nothing follows the body, not even its end */
 };
 
 struct peer {
@@ -32,6 +33,7 @@ struct peer {
 	struct peer_answer answer;
 	uint64_t bytes; /* of bodies */
 	bool hold;	/* takes no bodies: its windows are not opened again */
+	bool deaf;	/* takes nothing at all */
 	unsigned heads, resets;
 };
 
@@ -41,6 +43,7 @@ struct peer_body {
 	const char *text;
 	size_t left;
 	const char *trailers;
+	bool stays;
 };
 
 /* Splits "name=value\n..."; a value may have '='. */
@@ -74,8 +77,10 @@ static inline ssize_t peer_read(nghttp2_session *n, int32_t id, uint8_t *out, si
 	if (b->text)
 		b->text += part;
 	b->left -= part;
-	if (b->left)
+	if (b->left || (b->stays && part))
 		return (ssize_t)part;
+	if (b->stays)
+		return NGHTTP2_ERR_DEFERRED;
 	*flags |= NGHTTP2_DATA_FLAG_EOF;
 	if (b->trailers) {
 		*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -92,7 +97,8 @@ static inline nghttp2_data_provider peer_body(
 	*b = (struct peer_body){.next = p->bodies,
 		.text = endless ? NULL : text,
 		.left = endless ? endless : strlen(text),
-		.trailers = trailers};
+		.trailers = trailers,
+		.stays = p->answer.stays};
 	p->bodies = b;
 	return (nghttp2_data_provider){.source.ptr = b, .read_callback = peer_read};
 }
@@ -240,7 +246,7 @@ static inline bool peer_move(struct peer *p)
 		moved = m > 0;
 	}
 	data = exchange_output(x, p->side, &m);
-	if (m) {
+	if (m && !p->deaf) {
 		n = nghttp2_session_mem_recv(p->n, data, m);
 		exchange_sent(x, p->side, m);
 		if (n < 0)

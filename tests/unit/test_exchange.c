@@ -520,10 +520,22 @@ static void websockets_pass_bytes_after_101(void **state)
 	feed(&f, EXCHANGE_SERVER, frames, 1);
 	assert_string_equal(
 		fixture_sent(&f, EXCHANGE_GUEST), "\x81\x13" HELD_SCRUBBED "\x81\x02hi");
+	assert_false(exchange_holds(f.x));
+	buf_clear(&f.out[EXCHANGE_GUEST]);
+	feed(&f, EXCHANGE_SERVER,
+		"\x81\x04"
+		"sk-r",
+		SIZE_MAX); /* a frame that ends so */
+	assert_true(exchange_holds(f.x));
+	exchange_release(f.x, false);
+	fixture_drain(&f);
+	assert_string_equal(fixture_sent(&f, EXCHANGE_GUEST), "\x81\x04"
+							      "sk-r");
+	assert_false(exchange_holds(f.x) || exchange_is_quiet(f.x));
 	feed(&f, EXCHANGE_GUEST, "GET / HTTP/1.1\r\n\r\n", SIZE_MAX); /* bytes like any others */
 	exchange_receive_end(f.x, EXCHANGE_GUEST);
 	assert_int_equal(exchange_state(f.x), EXCHANGE_DONE);
-	assert_string_equal(fixture_log(&f), "GET /ws 101 allowed 18 30\n");
+	assert_string_equal(fixture_log(&f), "GET /ws 101 allowed 18 36\n");
 	fixture_close(&f);
 }
 

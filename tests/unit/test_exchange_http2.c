@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "h2_peer.h"
+#include "intercept/http2_memory.h"
 
 struct scene {
 	struct fixture f;
@@ -80,6 +81,30 @@ static void secrets_do_not_come_back(void **state)
 	assert_string_equal(peer_log(&s.guest),
 		"1 :status=200\n1 x=" HELD_SCRUBBED "\n1 content-length=38\n1 DATA " HELD_SCRUBBED
 		"-" RULE_SCRUBBED "-\n1 grpc-status=0\n1 grpc-message=" RULE_SCRUBBED "\n1 END\n");
+	close_scene(&s);
+}
+
+static void beginnings_of_secrets_go_out_in_the_end(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, "held.test");
+	assert_true(exchange_is_quiet(s.f.x));
+	s.server.answer.body = "data: sk-real";
+	s.server.answer.stays = true;
+	(void)peer_request(&s.guest, HELD, NULL, 0, NULL);
+	run(&s);
+	assert_true(exchange_holds(s.f.x) && !exchange_is_quiet(s.f.x));
+	expect(peer_log(&s.guest), "1 DATA data: \n");
+	exchange_release(s.f.x, false);
+	run(&s);
+	assert_false(exchange_holds(s.f.x));
+	expect(peer_log(&s.guest), "1 DATA sk-real\n");
+	exchange_end(s.f.x);
+	run(&s);
+	expect(peer_log(&s.guest), "GOAWAY 0\n");
+	assert_int_equal(
+		exchange_state(s.f.x), EXCHANGE_GOING); /* as long as there is the stream */
 	close_scene(&s);
 }
 
@@ -450,6 +475,84 @@ static void floods_are_bounded(void **state)
 	close_scene(&s);
 }
 
+/* 56 KB of fields, of which HPACK needs 4 KB once and 14 bytes each time after. */
+static char *large_fields(const char *first)
+{
+	struct buf b = BUF_INIT(1 << 20);
+
+	assert_int_equal(buf_add_str(&b, first), 0);
+	for (unsigned i = 0; i < 14; i++)
+		assert_int_equal(buf_printf(&b, "a=%04000d\n", 0), 0);
+	assert_int_equal(buf_add(&b, "", 1), 0);
+	return (char *)b.data;
+}
+
+static void an_unread_flood_of_heads_waits(void **state)
+{
+	_cleanup_free_ char *fields = large_fields(":status=103\n");
+	struct scene s;
+
+	open_scene(&s, "held.test");
+	s.server.answer.interim = fields;
+	s.server.answer.interims = 30;
+	s.guest.deaf = true;
+	for (unsigned i = 0; i < 10; i++)
+		(void)peer_request(&s.guest, HELD, NULL, 0, NULL);
+	run(&s);
+	assert_int_equal(exchange_state(s.f.x), EXCHANGE_GOING);
+	assert_false(exchange_wants(s.f.x, EXCHANGE_SERVER)); /* of 17 MB */
+	assert_true(exchange_memory(s.f.x) < 2 << 20);
+	s.guest.deaf = false;
+	s.guest.log.max = 0;
+	run(&s);
+	assert_int_equal(s.guest.heads, 31 * 10);
+	close_scene(&s);
+}
+
+static void unread_trailers_end_the_connection(void **state)
+{
+	_cleanup_free_ char *fields = large_fields("");
+	struct scene s;
+
+	open_scene(&s, "held.test");
+	s.guest.hold = true; /* so that trailers wait behind a body */
+	s.server.answer.trailers = fields;
+	s.server.answer.endless = 1000;
+	for (unsigned i = 0; i < 100; i++)
+		(void)peer_request(&s.guest, HELD, NULL, 0, NULL);
+	run(&s);
+	assert_int_equal(exchange_state(s.f.x), EXCHANGE_FAILED);
+	expect(exchange_reason(s.f.x), "takes too much memory");
+	assert_true(exchange_memory(s.f.x) < HTTP2_MEMORY_MAX + (1 << 20));
+	close_scene(&s);
+}
+
+static void connections_share_a_budget(void **state)
+{
+	struct http2_budget budget = {0};
+	struct http2_account a[9] = {{0}};
+	struct http2_memory m;
+	void *p;
+
+	for (unsigned i = 0; i < 9; i++)
+		a[i].budget = &budget;
+	for (unsigned i = 0; i < 8; i++)
+		assert_true(http2_account_take(&a[i], HTTP2_MEMORY_MAX));
+	assert_false(http2_account_take(&a[0], 1));
+	expect(a[0].refused, "over 4 MiB");
+	http2_memory_init(&m, &a[8]);
+	assert_null(m.mem.malloc(1, &m));
+	expect(a[8].refused, "of all intercepted connections");
+	http2_account_give(&a[0], HTTP2_MEMORY_MAX);
+	p = m.mem.calloc(100, 10, &m);
+	assert_non_null(p);
+	p = m.mem.realloc(p, 100000, &m);
+	assert_true(p && m.bytes >= 100000 && a[8].bytes == m.bytes);
+	assert_null(m.mem.realloc(p, HTTP2_MEMORY_MAX, &m)); /* p is still there */
+	m.mem.free(p, &m);
+	assert_int_equal(budget.bytes, 7 * HTTP2_MEMORY_MAX);
+}
+
 static void what_is_no_http2_fails(void **state)
 {
 	struct fixture f;
@@ -466,6 +569,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_is_written_anew),
 		cmocka_unit_test(secrets_do_not_come_back),
+		cmocka_unit_test(beginnings_of_secrets_go_out_in_the_end),
 		cmocka_unit_test(trailers_and_interim_answers_pass),
 		cmocka_unit_test(interim_answers_have_a_limit),
 		cmocka_unit_test(heads_without_bodies_pass),
@@ -483,6 +587,9 @@ int main(void)
 		cmocka_unit_test(streams_have_a_limit),
 		cmocka_unit_test(rapid_resets_end_the_connection),
 		cmocka_unit_test(floods_are_bounded),
+		cmocka_unit_test(an_unread_flood_of_heads_waits),
+		cmocka_unit_test(unread_trailers_end_the_connection),
+		cmocka_unit_test(connections_share_a_budget),
 		cmocka_unit_test(what_is_no_http2_fails),
 	};
 

@@ -312,6 +312,53 @@ static void only_beginnings_of_secrets_wait(void **state)
 	intercept_unref(i);
 }
 
+/* Nothing follows for a while behind each byte; `some`: not for long. */
+static const struct {
+	const char *in, *out, *some;
+} released[] = {
+	{"nothing here", "nothing here", "nothing here"},
+	{"data: ab", "data: ab", "data: ab"},
+	{"abcdefgh", "abcdEFGH", "abcd4567"},
+	{"abcdefghijkl", "abcdEFGHIJKL", "abcdEFGHIJKL"},
+	{"abcdefghi!", "abcdEFGHI!", "abcd4567i!"},
+	{"abcd!", "abcd!", "abcd!"},
+	{"abcde!", "abcdE!",
+		"abcde!"}, /* a beginning that is none cannot be known from one that is */
+	{"abababcdefgh", "abababcdEFGH", "abababcd4567"},
+	{"ghabcdxx", "ghab****", "ghab****"},
+	{"aaaaaaaab", "aaaa*****", "aaaa*****"},
+};
+
+static void beginnings_go_out_when_nothing_follows(void **state)
+{
+	struct error e;
+	struct intercept *i = make(scrub_rules, &e);
+
+	for (size_t row = 0; row < 2 * ARRAY_SIZE(released); row++) {
+		const char *in = released[row / 2].in;
+		struct buf out = BUF_INIT(4096);
+		struct scrub s;
+
+		assert_int_equal(scrub_init(&s, i, "h"), 0);
+		for (const char *c = in; *c; c++) {
+			size_t sum = (size_t)(c - in) + 1;
+
+			assert_int_equal(scrub_bytes(&s, (const uint8_t *)c, 1, &out), 0);
+			assert_int_equal(buf_len(&out) + scrub_waiting(&s), sum);
+			assert_int_equal(scrub_release(&s, row % 2 == 0, &out), 0);
+			assert_true(buf_len(&out) == sum || (row % 2 && scrub_waiting(&s)));
+		}
+		assert_int_equal(scrub_end(&s, &out), 0);
+		assert_int_equal(scrub_waiting(&s), 0);
+		assert_int_equal(buf_add(&out, "", 1), 0);
+		assert_string_equal((const char *)buf_head(&out),
+			row % 2 ? released[row / 2].some : released[row / 2].out);
+		scrub_done(&s);
+		buf_done(&out);
+	}
+	intercept_unref(i);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +370,7 @@ int main(void)
 		cmocka_unit_test(a_policy_with_it_is_in_name_mode),
 		cmocka_unit_test(secrets_are_found_across_pieces),
 		cmocka_unit_test(only_beginnings_of_secrets_wait),
+		cmocka_unit_test(beginnings_go_out_when_nothing_follows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

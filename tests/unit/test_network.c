@@ -378,31 +378,6 @@ static void test_limits_of_lists(void **state)
 	json_decref(network);
 }
 
-static void test_unserved(void **state)
-{
-	static const struct {
-		const char *text, *want;
-	} rows[] = {
-		{"{\"rules\": {\"x\": []}}", NULL},
-		{"{\"httpsPorts\": [1]}", "httpsPorts"},
-		{"{\"egressProxy\": {\"address\": \"x:1\", \"tls\": {\"enabled\": true}}}",
-			"egressProxy.tls"},
-		{"{\"egressProxy\": {\"address\": \"x:1\", \"tls\": {\"enabled\": false}}}", NULL},
-		{"{\"rules\": {}, \"httpsPorts\": [], \"egressProxy\": null, \"allowOut\": "
-		 "[\"x\"]}",
-			NULL},
-	};
-
-	(void)state; /* none */
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		json_t *network = parsed(rows[i].text);
-		const char *got = network_check_unserved(network);
-
-		assert_string_equal(got ? got : "none", rows[i].want ? rows[i].want : "none");
-		json_decref(network);
-	}
-}
-
 /* --- what the operator says --- */
 
 static const char *temporary(const char *text)
@@ -948,6 +923,14 @@ static void test_proxies(void **state)
 		"\"port\":1080,\"layers\":0,\"username\":\"u\"}],\"layers\":[{\"rules\":[],"
 		"\"default\":\"allow\"}],\"dns\":[\"8.8.8.8\"],\"private\":[],\"hosts\":[]," LIMITS
 		"}");
+	expect_line(NULL,
+		"{\"egressProxy\": {\"address\": \"p.x.com:1\", \"tls\": {\"enabled\": true, "
+		"\"serverName\": \"n\", \"caCert\": null}}}",
+		false, NULL,
+		"{\"policy\":{\"version\":1,\"generation\":7,\"proxies\":[{\"host\":\"p.x.com\","
+		"\"port\":1,\"layers\":0,\"tls\":{\"name\":\"n\"}}],\"layers\":[{\"rules\":[],"
+		"\"default\":\"allow\"}],\"dns\":[\"8.8.8.8\"],\"private\":[],\"hosts\":[]," LIMITS
+		"}");
 	assert_int_equal(network_floor_set_proxy(f, "10.0.0.1:1", path, &e), 0);
 	expect_line(f, "{\"egressProxy\": {\"address\": \"192.0.2.1:2\"}}", false, NULL,
 		"{\"policy\":{\"version\":1,\"generation\":7,\"proxies\":[{\"host\":\"10.0.0.1\","
@@ -1024,7 +1007,6 @@ int main(void)
 		cmocka_unit_test(test_checks_of_rules),
 		cmocka_unit_test(test_limits_of_rules),
 		cmocka_unit_test(test_limits_of_lists),
-		cmocka_unit_test(test_unserved),
 		cmocka_unit_test(test_floor),
 		cmocka_unit_test(test_hosts),
 		cmocka_unit_test(test_too_many_hosts),
