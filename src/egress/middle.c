@@ -17,7 +17,7 @@ enum {
 	HOLD_MS = 10,	     /* for what may be the beginning of a secret, and says little of it */
 	HOLD_LONG_MS = 1000, /* likewise, and says much */
 	FILLS = 4,	     /* of a socket in a turn: other flows wait */
-	FILL_BYTES = 17 << 10, /* about a record */
+	FILL_BYTES = TLS_IN_MAX, /* nearly two records */
 };
 
 enum state { CONNECT, ACCEPT, OPEN, CLOSE, LINGER, OVER };
@@ -147,8 +147,16 @@ static bool flush(struct leg *leg)
 		leg->out += leg->gone ? 0 : (uint64_t)n;
 		buf_consume(&leg->tls.out, leg->gone ? buf_len(&leg->tls.out) : (size_t)n);
 	}
-	buf_done(&leg->tls.out); /* gives the memory back */
 	return changed;
+}
+
+/* Gives memory back until the next turn. */
+static void release(struct leg *leg)
+{
+	if (!buf_len(&leg->tls.in))
+		buf_done(&leg->tls.in);
+	if (!buf_len(&leg->tls.out))
+		buf_done(&leg->tls.out);
 }
 
 /* --- handshakes --- */
@@ -366,8 +374,8 @@ static bool decrypt(struct middle *m, struct leg *leg)
 	return true;
 }
 
-/* Encrypts one piece. */
-static bool encrypt(struct middle *m, struct leg *leg)
+/* Encrypts one piece; `whole`: only what fills a record. */
+static bool encrypt(struct middle *m, struct leg *leg, bool whole)
 {
 	size_t n = 0;
 	const uint8_t *p = buf_len(&leg->tls.out) < TLS_OUT_ENOUGH
@@ -375,7 +383,7 @@ static bool encrypt(struct middle *m, struct leg *leg)
 				   : NULL;
 	ssize_t taken;
 
-	if (n == 0)
+	if (n == 0 || (whole && n < TLS_PLAIN_MAX))
 		return false;
 	taken = leg->gone ? (ssize_t)n : tls_write(&leg->tls, p, n);
 	if (taken < 0) {
@@ -398,14 +406,15 @@ static bool has_output(struct middle *m, const struct leg *leg)
 
 static bool open_step(struct middle *m)
 {
-	bool changed = encrypt(m, &m->server);
+	bool changed = decrypt(m, &m->guest);
 
-	changed |= encrypt(m, &m->guest);
-	changed |= decrypt(m, &m->guest);
 	if (m->state == OPEN)
 		changed |= decrypt(m, &m->server);
 	if (m->state != OPEN)
 		return true;
+	/* small pieces wait for what follows at once: each record costs */
+	changed |= encrypt(m, &m->server, changed);
+	changed |= encrypt(m, &m->guest, changed);
 	switch (exchange_state(m->exchange)) {
 	case EXCHANGE_GOING:
 		break;
@@ -452,8 +461,8 @@ static void give_time(struct middle *m)
 /* #calls egress: shutdown */
 static bool close_step(struct middle *m)
 {
-	bool to_server = m->exchange && encrypt(m, &m->server);
-	bool to_guest = m->exchange && encrypt(m, &m->guest);
+	bool to_server = m->exchange && encrypt(m, &m->server, false);
+	bool to_guest = m->exchange && encrypt(m, &m->guest, false);
 	bool changed = to_server || to_guest;
 	bool server = say_end(m, &m->server), guest = say_end(m, &m->guest);
 
@@ -553,9 +562,14 @@ void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events)
 		changed = fill(m, &m->guest);
 		changed |= fill(m, &m->server);
 		changed |= step(m);
-		changed |= flush(&m->guest);
-		changed |= flush(&m->server);
+		/* what follows at once goes out with one call */
+		if (!changed || buf_len(&m->guest.tls.out) >= TLS_OUT_ENOUGH)
+			changed |= flush(&m->guest);
+		if (!changed || buf_len(&m->server.tls.out) >= TLS_OUT_ENOUGH)
+			changed |= flush(&m->server);
 	}
+	release(&m->guest);
+	release(&m->server);
 	if (m->state == OVER) {
 		finish(m);
 		return;
@@ -604,8 +618,8 @@ void middle_evict(struct middle *m)
 		note(m, "reset", "", "it was silent, and another connection needed its place");
 	if (m->state == OPEN) {
 		exchange_end(m->exchange);
-		(void)encrypt(m, &m->guest); /* what fits goes out */
-		(void)encrypt(m, &m->server);
+		(void)encrypt(m, &m->guest, false); /* what fits goes out */
+		(void)encrypt(m, &m->server, false);
 		begin_close(m, true);
 		(void)close_step(m);
 		(void)flush(&m->guest);

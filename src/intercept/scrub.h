@@ -23,7 +23,11 @@
 #include "intercept/intercept.h"
 #include "intercept/secret.h"
 
-enum { SCRUB_ADDED_MAX = 4 };
+enum {
+	SCRUB_ADDED_MAX = 4,
+	SCRUB_BEGINS_MAX =
+		8, /* different pairs of bytes that secrets begin with, for the fast search */
+};
 
 struct scrub_pattern;
 
@@ -32,8 +36,10 @@ struct scrub {
 	struct scrub_pattern *patterns;
 	unsigned count;
 	uint8_t first[32]; /* a bit for each byte that a secret begins with */
-	struct buf held;   /* the beginning of a secret, perhaps */
-	size_t told;	   /* bytes of it that were released */
+	uint8_t begins[SCRUB_BEGINS_MAX][2];
+	unsigned begin_count; /* more than SCRUB_BEGINS_MAX: they are not all here */
+	struct buf held;      /* the beginning of a secret, perhaps */
+	size_t told;	      /* bytes of it that were released */
 	struct secret added[SCRUB_ADDED_MAX];
 	unsigned added_count;
 };
