@@ -1,5 +1,5 @@
 /* HELLO and IDENTITY: who the guest is. IDENTITY is on the path of every create. So each given
- * field costs one system call, and the others cost nothing. */
+ * field costs one system call, the name some more, and the others cost nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/random.h>
@@ -17,6 +17,7 @@
 #include "hold.h"
 #include "host_clock.h"
 #include "host_keys.h"
+#include "hosts.h"
 #include "requests.h"
 #include "users.h"
 
@@ -81,11 +82,28 @@ static int add_entropy(const struct agent_identity *m)
 	return 0;
 }
 
+/* An image need not have the file, nor a root that can be written: then the name does not resolve. */
+static void set_hosts(const char *from, const char *to)
+{
+	int fd = open("/etc/hosts", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+
+	if (fd < 0)
+		return;
+	(void)hosts_rename(fd, from, to); /* likewise */
+	(void)close(fd); /* a failing write would be the disk's problem, not ours */
+}
+
 static int set_hostname(const struct agent_identity *m)
 {
+	char before[65] = "";
+
 	if (!guest.init)
 		return 0;
-	return sethostname(m->hostname, strlen(m->hostname)) < 0 ? errno : 0;
+	(void)gethostname(before, sizeof(before)); /* else no line is replaced */
+	if (sethostname(m->hostname, strlen(m->hostname)) < 0)
+		return errno;
+	set_hosts(before, m->hostname);
+	return 0;
 }
 
 /* Uses the host name, which must be set first. */
