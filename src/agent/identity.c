@@ -82,7 +82,8 @@ static int add_entropy(const struct agent_identity *m)
 	return 0;
 }
 
-/* An image need not have the file, nor a root that can be written: then the name does not resolve. */
+/* An image need not have the file, nor a root that can be written: then the name does not
+ * resolve. */
 static void set_hosts(const char *from, const char *to)
 {
 	int fd = open("/etc/hosts", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);

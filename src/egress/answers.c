@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/place.h"
+#include "egress/between_name.h"
 #include "egress/names_report.h"
 #include "egress/record.h"
 #include "egress/why.h"
@@ -102,6 +103,21 @@ static enum answers_step answer_why(const struct dns_question *q, struct dns_ans
 	return ANSWERS_NOW;
 }
 
+/* A port of another sandbox. It is judged when a connection comes: then its program can be told
+ * why not. */
+static enum answers_step answer_between(
+	struct context *c, const struct dns_question *q, struct dns_answer *ret)
+{
+	char to[BETWEEN_LABEL_BYTES];
+	uint16_t port;
+
+	if (between_name_parse(q->name, &port, to) < 0)
+		ret->rcode = DNS_NXDOMAIN;
+	else if (q->type == DNS_A)
+		give_name(c, q->name, ret);
+	return ANSWERS_NOW;
+}
+
 static enum answers_step answer_address(
 	struct context *c, struct answers_ask *a, struct dns_answer *ret)
 {
@@ -141,6 +157,8 @@ enum answers_step answers_begin(struct context *c, struct answers_ask *a, const 
 	}
 	if (strcmp(q->name, WHY_NAME) == 0)
 		return answer_why(q, ret);
+	if (between_name_is(q->name))
+		return answer_between(c, q, ret);
 	v = policy_judge_name(c->policy, q->name);
 	if (!v.allow)
 		return deny(c, q, v.rule, ret);

@@ -13,6 +13,7 @@
 #include "egress/resolver.h"
 #include "intercept/http2_memory.h"
 
+struct between;
 struct tls_kit;
 struct wrap;
 
@@ -38,6 +39,8 @@ struct context {
 	unsigned middles;	    /* intercepted connections */
 	struct http2_budget budget; /* of theirs */
 	unsigned middle_idle_ms; /* for tests: how long each may be silent; 0: as middle.h says */
+	struct between *between; /* connections to other sandboxes (between.h) */
+	uint64_t between_ids;	 /* given out */
 	struct loop_timer names_timer; /* names_report.h */
 	uint64_t names_told_ns;
 	struct rate flow_rate, dns_rate, record_rate;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "egress/between.h"
 #include "egress/counts.h"
 #include "egress/dial.h"
 #include "egress/dns_stream.h"
@@ -31,16 +32,17 @@ enum {
  *
  *	HEADER	 the guest's header. Leads to all others
  *	RESOLVE	 the addresses of its name: `ask`. To DIAL
+ *	BETWEEN	 the daemon, for a connection to another sandbox: `between`. To HELLO, or to WHY
  *	DIAL	 a server: `dial`, or `tunnel`. To OPEN, or to HELLO if it was asked for by name
  *	HELLO	 the guest's first bytes: `first`; the server's already go to it: `down`, `remote`.
  *		 To OPEN, or to INTERCEPTED where rules are for its requests
  *	OPEN	 bytes on either side: `up`, `down`, `remote`
  *	INTERCEPTED  what `middle` does with both sides
  *	DNS	 questions: `dns`
- *	WHY	 why flows were denied: `why`
+ *	WHY	 why flows were denied, or this one: `why`
  *
  * From each of them a flow may end (end). The guest's socket is watched in all. */
-enum state { HEADER, RESOLVE, DIAL, HELLO, OPEN, INTERCEPTED, DNS, WHY };
+enum state { HEADER, RESOLVE, BETWEEN, DIAL, HELLO, OPEN, INTERCEPTED, DNS, WHY };
 
 struct flow {
 	struct flows *flows;
@@ -56,8 +58,9 @@ struct flow {
 	struct target target;
 	struct resolver_ask ask;
 	struct dial dial;
-	struct tunnel *tunnel; /* instead of dial, if there are proxies */
-	struct wrap *wrap;     /* TLS with a proxy, around `remote`; or NULL */
+	struct tunnel *tunnel;	/* instead of dial, if there are proxies */
+	struct wrap *wrap;	/* TLS with a proxy, around `remote`; or NULL */
+	struct between between; /* likewise, for another sandbox */
 	struct dns_stream *dns;
 	struct why_stream *why;
 	struct first_bytes first;
@@ -87,6 +90,7 @@ static struct record record_of(const struct flow *f, const char *verdict)
 		.rule = f->target.rule[0] ? f->target.rule : NULL,
 		.reason = f->target.reason,
 		.name = f->target.name,
+		.sandbox = f->between.open ? f->between.to : NULL,
 		.program = f->open.name,
 		.address = f->dialled ? f->dialled : f->target.asked,
 		.port = f->target.port,
@@ -165,6 +169,7 @@ static void end(struct flow *f, bool reset)
 	resolver_cancel(&f->ask);
 	dial_stop(&f->dial);
 	tunnel_free(f->tunnel);
+	between_end(&f->between, f->up.bytes, f->down.bytes, reset);
 	dns_stream_free(f->dns);
 	why_stream_free(f->why);
 	middle_free(f->middle);
@@ -292,6 +297,10 @@ static void on_bytes(struct flow *f, bool guest, uint32_t events)
 	}
 	if (!guest && events & EPOLLERR) {
 		end_reset(f);
+		return;
+	}
+	if (!guest && events & EPOLLHUP && f->between.open && !f->up.shut) {
+		end_reset(f); /* the other guest has closed both directions, or is gone */
 		return;
 	}
 	if (guest && events & (EPOLLHUP | EPOLLERR))
@@ -441,7 +450,9 @@ static void on_first_bytes(struct flow *f, uint32_t events)
 	}
 }
 
-static void open_flow(struct flow *f, int fd, uint32_t address)
+/* early: what the server has sent already. */
+static void open_flow(
+	struct flow *f, int fd, uint32_t address, const void *early, size_t early_bytes)
 {
 	struct context *c = f->flows->context;
 	struct loop *l = &c->loop;
@@ -451,7 +462,8 @@ static void open_flow(struct flow *f, int fd, uint32_t address)
 	f->remote.on = on_remote;
 	f->remote.arg = f;
 	f->state = f->target.name[0] ? HELLO : OPEN; /* a later policy may have names again */
-	if (answer(f, EGRESS_OK, 0, "") < 0 || loop_add(l, &f->remote, fd, EPOLLIN) < 0)
+	if (answer(f, EGRESS_OK, 0, "") < 0 || buf_add(&f->down.held, early, early_bytes) < 0 ||
+		loop_add(l, &f->remote, fd, EPOLLIN) < 0)
 		end_reset(f);
 	else
 		watch_both(f);
@@ -466,7 +478,7 @@ static void on_dialled(void *arg, int fd, uint32_t address)
 	if (fd < 0)
 		refuse(f, EGRESS_FAILED, -fd, "");
 	else
-		open_flow(f, fd, address);
+		open_flow(f, fd, address, NULL, 0);
 }
 
 static void on_tunnel(void *arg, int fd, const char *why)
@@ -479,10 +491,62 @@ static void on_tunnel(void *arg, int fd, const char *why)
 	tunnel_free(f->tunnel);
 	f->tunnel = NULL;
 	if (fd >= 0) {
-		open_flow(f, fd, f->target.addresses[0]);
+		open_flow(f, fd, f->target.addresses[0], NULL, 0);
 		return;
 	}
 	refuse(f, EGRESS_FAILED, -fd, "");
+}
+
+/* The program of a connection to another sandbox is told why it is denied, if it speaks HTTP. */
+static void refuse_between(struct flow *f)
+{
+	if (f->open.to.port != WHY_PORT) {
+		refuse(f, EGRESS_DENIED, f->target.err, f->target.reason);
+		return;
+	}
+	f->state = WHY;
+	f->why = why_stream_make(f->flows->context, &f->guest, f->target.reason);
+	record(f, "denied", f->target.err);
+	if (!f->why || answer(f, EGRESS_OK, 0, "") < 0) {
+		end(f, true);
+		return;
+	}
+	loop_start(&f->flows->context->loop, &f->timer, HEADER_MS);
+	loop_change(&f->flows->context->loop, &f->guest, EPOLLIN);
+}
+
+static void on_between(void *arg, const struct between_answer *a)
+{
+	struct flow *f = arg;
+
+	loop_stop(&f->flows->context->loop, &f->timer);
+	if (a->fd >= 0) {
+		open_flow(f, a->fd, f->target.asked, a->early, a->early_bytes);
+	} else if (a->err) {
+		refuse(f, EGRESS_FAILED, a->err, "");
+	} else {
+		target_deny(&f->target, "between", a->reason);
+		refuse_between(f);
+	}
+}
+
+static void on_between_over(void *arg)
+{
+	end_reset(arg);
+}
+
+static void ask_between(struct flow *f)
+{
+	struct context *c = f->flows->context;
+
+	f->state = BETWEEN;
+	f->between.done = on_between;
+	f->between.over = on_between_over;
+	f->between.arg = f;
+	if (between_ask(c, &f->between, f->target.port, f->target.to) < 0)
+		refuse(f, EGRESS_FAILED, EHOSTUNREACH, "");
+	else
+		loop_start(&c->loop, &f->timer, c->policy->limits.connect_seconds * 1000);
 }
 
 static void dial(struct flow *f)
@@ -533,8 +597,14 @@ static void go(struct flow *f, enum target_step step)
 	case TARGET_RESOLVE:
 		resolve(f);
 		break;
+	case TARGET_BETWEEN:
+		ask_between(f);
+		break;
 	case TARGET_DENIED:
-		refuse(f, EGRESS_DENIED, t->err, t->reason);
+		if (t->to[0])
+			refuse_between(f);
+		else
+			refuse(f, EGRESS_DENIED, t->err, t->reason);
 		break;
 	case TARGET_FAILED:
 		refuse(f, EGRESS_FAILED, t->err, "");
@@ -555,7 +625,7 @@ static void become_dns(struct flow *f)
 static void become_why(struct flow *f)
 {
 	f->state = WHY;
-	f->why = why_stream_make(f->flows->context, &f->guest);
+	f->why = why_stream_make(f->flows->context, &f->guest, NULL);
 	if (!f->why || answer(f, EGRESS_OK, 0, "") < 0)
 		end(f, true);
 	else
@@ -667,6 +737,8 @@ static void on_late(void *arg)
 
 	if (f->state == HELLO)
 		refuse_hello(f, "its TLS hello takes too long", ALERT_HANDSHAKE_FAILURE);
+	else if (f->state == BETWEEN)
+		refuse(f, EGRESS_FAILED, ETIMEDOUT, "");
 	else
 		end(f, true);
 }
@@ -736,6 +808,8 @@ static bool is_allowed(struct flow *f)
 
 	if (is_connected(f))
 		return target_holds(c, t, f->dialled) && applies == (f->state == INTERCEPTED);
+	if (f->state == BETWEEN)
+		return target_holds(c, t, t->asked);
 	for (unsigned i = 0; f->state == DIAL && i < t->count; i++)
 		if (!target_holds(c, t, t->addresses[i]))
 			return false;

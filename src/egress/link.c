@@ -5,9 +5,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
 
 enum { READ_BYTES = 16384 };
+
+int link_take_fd(struct link *k)
+{
+	int fd = k->fd_count ? k->fds[0] : -1;
+
+	if (k->fd_count)
+		memmove(k->fds, k->fds + 1, --k->fd_count * sizeof(k->fds[0]));
+	return fd;
+}
 
 static void drop_client(struct link *k)
 {
@@ -15,6 +25,8 @@ static void drop_client(struct link *k)
 		return;
 	loop_remove(k->loop, &k->client);
 	(void)close(k->client.fd); /* gone, or replaced */
+	while (k->fd_count)
+		(void)close(link_take_fd(k)); /* of lines that did not come whole */
 	buf_done(&k->in);
 	k->sent = 0;
 }
@@ -39,6 +51,11 @@ static void flush(struct link *k)
 	if (buf_len(&k->out) == 0)
 		buf_done(&k->out); /* gives the memory back */
 	loop_change(k->loop, &k->client, buf_len(&k->out) ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+bool link_is_slow(const struct link *k)
+{
+	return buf_len(&k->out) > LINK_OUT_MAX / 2;
 }
 
 bool link_has_client(const struct link *k)
@@ -71,6 +88,42 @@ static void take_lines(struct link *k)
 	buf_done(&k->in); /* a policy is large, and seldom comes */
 }
 
+static void keep_fd(struct link *k, struct msghdr *m)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(m);
+	int fd;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+		c->cmsg_len != CMSG_LEN(sizeof(int)))
+		return;
+	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	if (k->fd_count < LINK_FDS_MAX)
+		k->fds[k->fd_count++] = fd;
+	else
+		(void)close(fd); /* never: the daemon sends one with a line */
+}
+
+/* A descriptor comes with the first bytes of its line, and no second one in the same call.
+ *
+ * #calls egress: recvmsg */
+static ssize_t receive(struct link *k, void *data, size_t n)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {data, n};
+	struct msghdr m = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes)};
+	ssize_t got = recvmsg(k->client.fd, &m, MSG_CMSG_CLOEXEC);
+
+	if (got > 0)
+		keep_fd(k, &m);
+	return got;
+}
+
 static void on_client(void *arg, uint32_t events)
 {
 	struct link *k = arg;
@@ -82,7 +135,7 @@ static void on_client(void *arg, uint32_t events)
 	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		return;
 	p = buf_reserve(&k->in, READ_BYTES);
-	n = p ? recv(k->client.fd, p, READ_BYTES, 0) : 0;
+	n = p ? receive(k, p, READ_BYTES) : 0;
 	if (n < 0 && errno == EAGAIN)
 		return;
 	if (n <= 0) {

@@ -92,6 +92,27 @@ struct policy_verdict policy_judge_name(const struct policy *p, const char *name
 		&(struct question){.name = name, .bytes = strlen(name), .name_only = true});
 }
 
+struct policy_verdict policy_judge_between(const struct policy *p, const char *name, uint16_t port)
+{
+	struct policy_verdict v = {.allow = false, .rule = "default"};
+	size_t bytes = strlen(name);
+
+	for (unsigned n = 0; n < p->layer_count; n++) {
+		const struct policy_layer *l = &p->layers[n];
+
+		v = (struct policy_verdict){.allow = false, .rule = "default"};
+		for (unsigned i = l->first; i < l->end && !v.allow; i++) {
+			const struct policy_rule *r = &p->rules[i];
+
+			if (r->between && host_matches(r, name, bytes) && port_matches(r, port))
+				v = (struct policy_verdict){r->allow, r->id};
+		}
+		if (!v.allow)
+			break;
+	}
+	return v;
+}
+
 const struct policy_host *policy_host(const struct policy *p, const char *name)
 {
 	for (unsigned i = 0; i < p->host_count; i++)

@@ -60,7 +60,7 @@ struct policy {
 	struct policy_layer layers[POLICY_LAYERS_MAX];
 	unsigned layer_count;
 	bool names; /* name mode: names resolve to addresses that stand for them. Also if there is
-		     * something to intercept */
+		     * something to intercept, but not for rules of other sandboxes (between.h) */
 	struct policy_server dns[POLICY_DNS_MAX];
 	unsigned dns_count;
 	struct net private[POLICY_PRIVATE_MAX];
@@ -94,6 +94,11 @@ struct policy_verdict policy_judge_first(
 /* Whether a DNS question for the name is allowed. In each layer the first rule decides that names
  * this host, or covers all addresses and ports. */
 struct policy_verdict policy_judge_name(const struct policy *p, const char *name);
+
+/* A connection to another sandbox (between.h): a name of it, and the port there. Each layer must
+ * have a rule for this name or for names below BETWEEN_DOMAIN: neither "*" nor a default allows
+ * it. */
+struct policy_verdict policy_judge_between(const struct policy *p, const char *name, uint16_t port);
 
 /* The operator's own entry for a name, or NULL. */
 const struct policy_host *policy_host(const struct policy *p, const char *name);

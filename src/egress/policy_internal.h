@@ -13,6 +13,7 @@ struct policy_rule {
 	uint16_t host_bytes;
 	struct net net;
 	const char *host; /* RULE_BELOW: from the dot on; owned */
+	bool between;	  /* it is for other sandboxes */
 	uint16_t *ports;  /* owned */
 	char *id;
 };

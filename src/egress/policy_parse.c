@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
+#include "egress/between_name.h"
 #include "egress/policy_internal.h"
 #include "egress/proxy.h"
 #include "intercept/policy_json.h"
@@ -77,6 +79,7 @@ static int take_host(const struct policy_at *of, const char *host, struct policy
 		return policy_bad(&at, "expected a name in lower case, *.name or *");
 	r->host = strdup(r->kind == RULE_BELOW ? host + 1 : host);
 	r->host_bytes = (uint16_t)strlen(r->host ? r->host : "");
+	r->between = r->host && str_ends_with(r->host, BETWEEN_DOMAIN);
 	return r->host ? 0 : -ENOMEM;
 }
 
@@ -294,7 +297,7 @@ static int take_head(const struct policy_at *top, json_t *object, struct policy 
 static bool names_decide(const struct policy *p)
 {
 	for (unsigned i = 0; i < p->rule_count; i++)
-		if (p->rules[i].kind != RULE_NET)
+		if (p->rules[i].kind != RULE_NET && !p->rules[i].between)
 			return true;
 	return false;
 }

@@ -73,6 +73,7 @@ static int compose(struct buf *b, const struct record *r)
 	e = e ? e : put_text(b, "rule", r->rule);
 	e = e ? e : put_text(b, "reason", r->reason);
 	e = e ? e : put_text(b, "error", r->err ? error_name(r->err) : NULL);
+	e = e ? e : put_text(b, "sandbox", r->sandbox);
 	e = e ? e : put_text(b, "program", r->program);
 	if (e == 0 && r->method)
 		e = put_request(b, r);
@@ -118,8 +119,8 @@ void record_send(struct context *c, const struct record *r)
 
 	note(c, r);
 	tell_lost(c);
-	if (!rate_take(&c->record_rate, RECORDS_PER_SECOND, c->loop.now_ns) || compose(&b, r) < 0 ||
-		link_send(&c->link, &b) < 0)
+	if (!rate_take(&c->record_rate, RECORDS_PER_SECOND, c->loop.now_ns) ||
+		link_is_slow(&c->link) || compose(&b, r) < 0 || link_send(&c->link, &b) < 0)
 		c->records_lost++;
 	buf_done(&b);
 }

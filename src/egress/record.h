@@ -16,6 +16,7 @@ struct record {
 	const char *rule;    /* NULL: none */
 	const char *reason;  /* of a denial, for people; NULL or "" */
 	const char *name;    /* NULL or "": none */
+	const char *sandbox; /* the one that a connection leads to (between.h); NULL or "": none */
 	const char *program; /* the guest's word; NULL or "" */
 	uint32_t address;
 	uint16_t port;

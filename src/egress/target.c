@@ -65,6 +65,19 @@ static enum target_step begin_name(struct context *c, struct target *t)
 	return TARGET_DIAL;
 }
 
+static enum target_step begin_between(struct context *c, struct target *t)
+{
+	struct policy_verdict v;
+
+	if (between_name_parse(t->name, &t->port, t->to) < 0)
+		return deny(t, "place", "it is no name of a sandbox");
+	v = policy_judge_between(c->policy, t->name, t->port);
+	if (!v.allow)
+		return deny(t, v.rule, "no rule allows other sandboxes by name");
+	(void)snprintf(t->rule, sizeof(t->rule), "%s", v.rule); /* fits */
+	return TARGET_BETWEEN;
+}
+
 /* Adds an address if it may be dialled; else t has why not. */
 static bool add(struct context *c, struct target *t, uint32_t address)
 {
@@ -102,7 +115,7 @@ enum target_step target_begin(struct context *c, uint32_t address, uint16_t port
 	if (!name)
 		return deny(t, "place", "it stands for no name any more");
 	(void)snprintf(t->name, sizeof(t->name), "%s", name); /* fits */
-	return begin_name(c, t);
+	return between_name_is(name) ? begin_between(c, t) : begin_name(c, t);
 }
 
 enum target_step target_resolved(struct context *c, struct target *t, const struct dns_answer *a)
@@ -134,6 +147,8 @@ bool target_holds(struct context *c, const struct target *t, uint32_t dialled)
 	const char *name = t->name[0] ? t->name : NULL, *why;
 	const struct policy_host *h = name ? policy_host(c->policy, name) : NULL;
 
+	if (t->to[0])
+		return policy_judge_between(c->policy, name, t->port).allow;
 	if (!policy_judge(c->policy, name, dialled, t->port).allow)
 		return false;
 	return h ? h->address == dialled : target_place_open(c, dialled, &why);

@@ -3,6 +3,7 @@
 #ifndef EGRESS_TARGET_H
 #define EGRESS_TARGET_H
 
+#include "egress/between_name.h"
 #include "egress/context.h"
 
 enum { TARGET_REASON_MAX = 159 };
@@ -10,6 +11,7 @@ enum { TARGET_REASON_MAX = 159 };
 enum target_step {
 	TARGET_DIAL,	/* addresses, in this order */
 	TARGET_RESOLVE, /* ask the resolver for the name, then target_resolved */
+	TARGET_BETWEEN, /* ask the daemon for a port of the sandbox `to` (between.h) */
 	TARGET_DENIED,	/* rule, reason */
 	TARGET_FAILED,	/* err */
 };
@@ -21,7 +23,8 @@ struct target {
 	char name[NAME_BYTES]; /* "" without */
 	uint32_t addresses[DNS_ADDRESSES_MAX];
 	unsigned count;
-	bool own; /* a name of the operator's own: no proxy stands before it */
+	bool own;		      /* a name of the operator's own: no proxy stands before it */
+	char to[BETWEEN_LABEL_BYTES]; /* another sandbox, whose port `port` is then; "": none */
 	int err;
 	char rule[POLICY_ID_MAX + 1];	    /* that decided */
 	char reason[TARGET_REASON_MAX + 1]; /* of a denial, for people */

@@ -9,10 +9,11 @@
 
 struct why {
 	struct http_parser *parser;
+	const char *denial; /* or NULL */
 	bool done;
 };
 
-struct why *why_new(void)
+struct why *why_new(const char *denial)
 {
 	static const struct http_limits limits = {.head_max = 4096,
 		.headers_max = 32,
@@ -28,6 +29,8 @@ struct why *why_new(void)
 		free(w);
 		w = NULL;
 	}
+	if (w)
+		w->denial = denial;
 	return w;
 }
 
@@ -123,7 +126,10 @@ bool why_take(struct why *w, const struct denials *d, const void *data, size_t n
 	case HTTP_MORE:
 		return false;
 	case HTTP_HEAD:
-		judge(http_parser_head(w->parser), d, out);
+		if (w->denial)
+			refuse(out, 403, w->denial);
+		else
+			judge(http_parser_head(w->parser), d, out);
 		break;
 	default:
 		refuse(out, http_parser_status(w->parser), http_parser_reason(w->parser));

@@ -19,8 +19,9 @@ enum { WHY_PORT = 80, WHY_ANSWER_MAX = DENIALS_TEXT_MAX + 1024 };
 
 struct why;
 
-/* NULL: out of memory. */
-struct why *why_new(void);
+/* denial: NULL, or why the program's connection is denied (borrowed): then each request gets that,
+ * with 403. NULL: out of memory. */
+struct why *why_new(const char *denial);
 void why_free(struct why *w); /* NULL is fine */
 
 /* Takes bytes of the request. Returns whether the answer is complete in `out` (WHY_ANSWER_MAX

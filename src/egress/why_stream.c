@@ -15,7 +15,7 @@ struct why_stream {
 	bool answered; /* all is in out, or was sent */
 };
 
-struct why_stream *why_stream_make(struct context *c, struct loop_watch *stream)
+struct why_stream *why_stream_make(struct context *c, struct loop_watch *stream, const char *denial)
 {
 	struct why_stream *s = calloc(1, sizeof(*s));
 
@@ -24,7 +24,7 @@ struct why_stream *why_stream_make(struct context *c, struct loop_watch *stream)
 	s->context = c;
 	s->stream = stream;
 	buf_init(&s->out, WHY_ANSWER_MAX);
-	s->why = why_new();
+	s->why = why_new(denial);
 	if (!s->why) {
 		free(s);
 		return NULL;

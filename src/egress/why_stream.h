@@ -6,8 +6,10 @@
 
 struct why_stream;
 
-/* The stream's watch is borrowed, and changed as needed. NULL: out of memory. */
-struct why_stream *why_stream_make(struct context *c, struct loop_watch *stream);
+/* The stream's watch is borrowed, and changed as needed. denial: as why_new has it. NULL: out of
+ * memory. */
+struct why_stream *why_stream_make(
+	struct context *c, struct loop_watch *stream, const char *denial);
 void why_stream_free(struct why_stream *s); /* NULL is fine */
 
 /* Something happened on the stream. False: it is over. The guest decides when, so limit the

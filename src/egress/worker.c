@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "egress/between.h"
 #include "egress/context.h"
 #include "egress/counts.h"
 #include "egress/datagrams.h"
@@ -90,6 +91,7 @@ static void on_client(void *arg)
 		say_applied(w);
 	names_report(&w->context);
 	counts_tell(&w->context);
+	between_tell(&w->context);
 }
 
 /* For the next worker. */
@@ -196,6 +198,15 @@ static int apply(struct worker *w, const struct message *m, struct error *e)
 	return 0;
 }
 
+/* One that is open says where to, and has a descriptor with it. */
+static void take_between(struct worker *w, const json_t *between)
+{
+	int fd = json_object_get(between, "to") ? link_take_fd(&w->context.link) : -1;
+
+	if (between_take(&w->context, between, fd) < 0)
+		say(w, "error", "between: expected what became of a connection to another sandbox");
+}
+
 static void on_line(void *arg, char *line, size_t n)
 {
 	struct worker *w = arg;
@@ -204,8 +215,14 @@ static void on_line(void *arg, char *line, size_t n)
 	json_t *message = json_tree_parse(line, n, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, &reason);
 	const struct message m = {json_object_get(message, "policy"),
 		json_object_get(message, "names"), json_object_get(message, "denials")};
+	const json_t *between = json_object_get(message, "between");
 	unsigned members = 1u + (m.names != NULL) + (m.denials != NULL);
 
+	if (between) {
+		take_between(w, between);
+		json_decref(message);
+		return;
+	}
 	if (!message)
 		(void)error_set(&e, ERROR_USAGE, EINVAL, "%s", reason);
 	else if (!m.policy || json_object_size(message) != members)

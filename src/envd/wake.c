@@ -66,12 +66,6 @@ static enum wake check_token(const struct request *r, const struct store_sandbox
 	return envd && !given ? WAKE_NOT : WAKE_REFUSED;
 }
 
-/* Its memory would bring back an agent that does not answer. */
-static bool is_unresponsive(const struct store_sandbox *sb)
-{
-	return sb->extra_json && strstr(sb->extra_json, "\"" STORE_EXTRA_UNRESPONSIVE "\":true");
-}
-
 static enum wake check(const struct request *r)
 {
 	struct store_sandbox *sb = NULL;
@@ -79,8 +73,8 @@ static enum wake check(const struct request *r)
 
 	if (store_sandbox_get(fleet_of(r)->store, r->route.sandbox_id, &sb, NULL) < 0)
 		return WAKE_NOT;
-	if ((sb->state == STORE_PAUSED || sb->state == STORE_PAUSING) && sb->auto_resume &&
-		sb->pause_memory && !is_unresponsive(sb))
+	if ((sb->state == STORE_PAUSED || sb->state == STORE_PAUSING) &&
+		instance_traffic_resumes(sb))
 		w = check_token(r, sb);
 	store_sandbox_free(sb);
 	return w;

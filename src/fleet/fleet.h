@@ -18,9 +18,11 @@
 #include "store/store.h"
 
 struct activity;
+struct between;
 struct backend;
 struct instance;
 struct network_floor;
+struct obtaining;
 struct instance_places;
 struct pool;
 struct renewal;
@@ -66,6 +68,14 @@ struct fleet {
 	/* Called when what a running sandbox may reach has changed (network.h), so that its worker
 	 * is told. NULL: nobody is. */
 	void (*network_changed)(struct instance *i);
+	/* Finds a sandbox for traffic, and resumes it if it is paused and `resume` is set
+	 * (lifecycle/instance_obtain.h). The callback comes once, perhaps before the return; then
+	 * *ret is NULL. */
+	void (*obtain)(struct fleet *f, const char *id, bool resume,
+		void (*obtained)(
+			void *arg, struct instance *i, bool resumed, const struct error *why),
+		void *arg, struct obtaining **ret);
+	void (*obtain_cancel)(struct obtaining *o); /* NULL is fine */
 
 	struct instance *buckets[FLEET_BUCKETS]; /* RUNNING, by id */
 	struct instance *other;			 /* all others */
@@ -74,6 +84,7 @@ struct fleet {
 	struct instance_places *places; /* reserved for sandboxes to be made soon */
 	struct lane lane, boots, diffs; /* lane.h */
 	struct activity *activity;	/* activity.h */
+	struct between *between;	/* of each sandbox with a worker (between.h) */
 	struct aside aside;
 	struct renewal *renewal; /* of secrets (renewal.h); NULL: none */
 	struct pool *pool;	 /* NULL: none */

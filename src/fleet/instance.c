@@ -296,3 +296,11 @@ char *instance_extra(const struct instance *i, bool transient, bool unresponsive
 	json_decref(x);
 	return text;
 }
+
+bool instance_traffic_resumes(const struct store_sandbox *row)
+{
+	bool unresponsive =
+		row->extra_json && strstr(row->extra_json, "\"" STORE_EXTRA_UNRESPONSIVE "\":true");
+
+	return row->auto_resume && row->pause_memory && !unresponsive;
+}

@@ -160,6 +160,9 @@ void instance_set_aside(struct instance *i, enum instance_state state);
 void instance_free(struct instance *i);
 /* The extra_json of its row, malloc'ed; NULL when out of memory. */
 char *instance_extra(const struct instance *i, bool transient, bool unresponsive);
+/* Whether traffic resumes this paused sandbox: its creation asked for that, and its memory brings
+ * back an agent that answers. */
+bool instance_traffic_resumes(const struct store_sandbox *row);
 /* Calls died once, when the process is over. On success the caller closes h, then *ret_fd. */
 int instance_watch_process(
 	struct fleet *f, pid_t pid, uv_poll_t *h, int *ret_fd, uv_poll_cb died, struct error *e);

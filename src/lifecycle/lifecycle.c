@@ -17,6 +17,7 @@
 #include "lifecycle/fair.h"
 #include "lifecycle/instance_end.h"
 #include "lifecycle/instance_make.h"
+#include "lifecycle/instance_obtain.h"
 #include "lifecycle/instance_pause.h"
 #include "lifecycle/recovery.h"
 #include "network/activity.h"
@@ -170,6 +171,15 @@ static void on_fair(uv_timer_t *t)
 
 /* --- start and stop --- */
 
+/* For fleet->obtain. */
+static void obtain(struct fleet *f, const char *id, bool resume, instance_obtained obtained,
+	void *arg, struct obtaining **ret)
+{
+	const struct obtain_options o = {.resume = resume, .memory = true};
+
+	instance_obtain(f, id, &o, obtained, arg, ret);
+}
+
 int instances_start(struct fleet *f, struct error *e)
 {
 	int r;
@@ -180,6 +190,8 @@ int instances_start(struct fleet *f, struct error *e)
 	f->aside.home = &f->home;
 	f->aside.options = f->options.aside;
 	f->on_deadline = on_deadline;
+	f->obtain = obtain;
+	f->obtain_cancel = obtaining_cancel;
 	f->network_changed = egress_policy_changed;
 	f->lane = (struct lane){.loop = f->loop, .max = LANE_MAX, .key_max = LANE_KEY_MAX};
 	f->boots = (struct lane){.loop = f->loop, .max = BOOTS_MAX, .key_max = BOOTS_KEY_MAX};

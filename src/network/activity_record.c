@@ -23,6 +23,8 @@ static const struct member {
 } members[] = {
 	{"generation", "generation", NUMBER, 0},
 	{"proto", "protocol", TEXT, 16},
+	{"direction", "direction", TEXT, 8},
+	{"sandbox", "sandbox", TEXT, 32},
 	{"name", "name", TEXT, 254},
 	{"address", "address", TEXT, 45},
 	{"port", "port", NUMBER, 0},

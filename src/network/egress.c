@@ -19,6 +19,7 @@
 #include "fleet/instance.h"
 #include "fleet/meter.h"
 #include "network/activity.h"
+#include "network/between.h"
 #include "network/egress_link.h"
 #include "network/network.h"
 #include "policy/network_floor.h"
@@ -84,6 +85,7 @@ struct egress {
 	pid_t pid; /* of our child; 0: none */
 	struct task *task;
 	struct egress_link *link;
+	struct between *between;  /* only with a link; NULL: none */
 	bool idle;		  /* the worker said so */
 	uint64_t began_ms;	  /* the worker; by the loop's clock */
 	unsigned failures;	  /* in a row */
@@ -181,6 +183,8 @@ static void release(struct egress *x, uint64_t generation)
 static void close_link(struct egress *x)
 {
 	release(x, UINT64_MAX);
+	between_close(x->between);
+	x->between = NULL;
 	egress_link_close(x->link);
 	x->link = NULL;
 }
@@ -294,9 +298,12 @@ static void on_line(json_t *object, void *arg)
 	struct egress *x = arg;
 	const json_t *applied = json_object_get(object, "applied");
 	const json_t *names = json_object_get(object, "names");
+	const json_t *between = json_object_get(object, "between");
 
 	note_activity(x, object);
 	count(x, json_object_get(object, "counts"));
+	if (between && x->between)
+		between_take(x->between, between);
 	if (!x->instance)
 		return;
 	keep_denials(x, json_object_get(object, "denials"));
@@ -354,9 +361,9 @@ bool egress_is_serving(const struct instance *i)
 void egress_policy_changed(struct instance *i)
 {
 	struct egress *x = i->egress;
-
 	struct error e = {0};
 
+	between_judge(i);
 	if (x && x->link && tell_policy(x, &e) < 0) {
 		fail(x, e.message);
 		close_link(x);
@@ -366,12 +373,30 @@ void egress_policy_changed(struct instance *i)
 	}
 }
 
+/* --- connections to other sandboxes --- */
+
+static void say_between(void *arg, const char *line, int fd)
+{
+	struct egress *x = arg;
+
+	if (egress_link_send(x->link, line, fd) < 0)
+		complain(x, "it does not read what became of its connections to other sandboxes");
+}
+
+static void note_between(struct instance *target, const json_t *flow)
+{
+	if (target->egress)
+		activity_note(target->egress->log, STORE_ACTIVITY_FLOW, flow);
+}
+
 static int open_link(struct egress *x, struct error *e)
 {
+	static const struct between_ops between_ops = {say_between, note_between};
 	int r = egress_link_open(x->loop, x->instance->sandbox.dirfd, &link_ops, x, &x->link, e);
 
 	if (r < 0)
 		return r;
+	x->between = between_open(x->instance, &between_ops, x); /* or none is made */
 	r = tell_policy(x, e);
 	if (r < 0)
 		close_link(x);
@@ -572,6 +597,8 @@ static void on_lingered(uv_timer_t *t)
  * whose guest is gone tells what became of its flows, and ends; that is heard first. */
 static void egress_close(struct egress *x, bool end)
 {
+	if (end)
+		between_target_gone(x->instance);
 	x->instance = NULL;
 	x->keep = !end;
 	if (end && x->link)

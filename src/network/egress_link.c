@@ -18,6 +18,12 @@
 
 enum { READ_BYTES = 16 * 1024 };
 
+struct message {
+	struct message *next;
+	char *line; /* owned, with its end */
+	int fd;	    /* owned; -1: none */
+};
+
 struct egress_link {
 	uv_poll_t poll;
 	uv_timer_t step;     /* runs while the worker has used up its share */
@@ -27,10 +33,14 @@ struct egress_link {
 	const struct egress_link_ops *ops;
 	void *arg;
 	struct buf in, out;
-	char *next;    /* owned: the line behind `out`; NULL: none */
+	int out_fd; /* owned: goes with the first bytes of `out`; -1: none, or it has gone */
+	char *next; /* owned: a policy's line behind `out`; NULL: none */
+	struct message *first, **last; /* behind that */
+	unsigned queued;
 	uint64_t said; /* the generation of the last line */
 	size_t used;   /* of the share, since the step began */
 	uint64_t step_ms;
+	bool telling; /* `out` is a policy */
 	bool closed, over;
 };
 
@@ -47,6 +57,24 @@ static void wipe(struct buf *b)
 	buf_done(b);
 }
 
+static void message_free(struct message *m)
+{
+	cleanup_close_p(&m->fd);
+	free(m->line);
+	free(m);
+}
+
+static struct message *take_message(struct egress_link *l)
+{
+	struct message *m = l->first;
+
+	l->first = m->next;
+	if (!l->first)
+		l->last = &l->first;
+	l->queued--;
+	return m;
+}
+
 static void on_closed(uv_handle_t *h)
 {
 	struct egress_link *l = h->data;
@@ -55,8 +83,11 @@ static void on_closed(uv_handle_t *h)
 		return;
 	(void)close(l->fd); /* libuv has let go of it */
 	buf_done(&l->in);
+	cleanup_close_p(&l->out_fd);
 	wipe(&l->out);
 	secret_free(l->next);
+	while (l->first)
+		message_free(take_message(l));
 	free(l);
 }
 
@@ -96,6 +127,16 @@ static void watch(struct egress_link *l)
 		(void)uv_poll_stop(&l->poll);
 }
 
+static void take_queued(struct egress_link *l)
+{
+	struct message *m = take_message(l);
+
+	if (buf_add_str(&l->out, m->line) == 0) /* else it is lost, as its memory is */
+		l->out_fd = TAKE_FD(m->fd);
+	l->telling = false;
+	message_free(m);
+}
+
 /* Takes the next line when the last has gone out. */
 static void refill(struct egress_link *l)
 {
@@ -104,13 +145,41 @@ static void refill(struct egress_link *l)
 	if (buf_len(&l->out) == 0 && l->next && buf_add_str(&l->out, l->next) == 0) {
 		secret_free(l->next);
 		l->next = NULL;
+		l->telling = true;
 	}
+	if (buf_len(&l->out) == 0 && !l->next && l->first)
+		take_queued(l);
+}
+
+/* As fd_send(), with the descriptor if there is one. */
+static ssize_t send_some(struct egress_link *l)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr head;
+	} control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+			     .cmsg_level = SOL_SOCKET,
+			     .cmsg_type = SCM_RIGHTS}};
+	struct iovec iov = {(void *)buf_head(&l->out), buf_len(&l->out)};
+	const struct msghdr m = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = l->out_fd >= 0 ? control.bytes : NULL,
+		.msg_controllen = l->out_fd >= 0 ? sizeof(control.bytes) : 0};
+	ssize_t n;
+
+	memcpy(CMSG_DATA(&control.head), &l->out_fd, sizeof(int));
+	n = sendmsg(l->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n > 0) {
+		cleanup_close_p(&l->out_fd);
+		l->out_fd = -1;
+	}
+	return n;
 }
 
 static void flush(struct egress_link *l)
 {
 	while (buf_len(&l->out)) {
-		ssize_t n = fd_send(l->fd, buf_head(&l->out), buf_len(&l->out));
+		ssize_t n = send_some(l);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -140,6 +209,34 @@ int egress_link_say(struct egress_link *l, const char *line, uint64_t generation
 	return 0;
 }
 
+static int queue(struct egress_link *l, const char *line, int fd)
+{
+	struct message *m = l->queued < EGRESS_QUEUE_MAX ? calloc(1, sizeof(*m)) : NULL;
+
+	if (!m || !(m->line = str_printf("%s\n", line))) {
+		free(m);
+		cleanup_close_p(&fd);
+		return l->queued < EGRESS_QUEUE_MAX ? -ENOMEM : -EMSGSIZE;
+	}
+	m->fd = fd;
+	*l->last = m;
+	l->last = &m->next;
+	l->queued++;
+	return 0;
+}
+
+int egress_link_send(struct egress_link *l, const char *line, int fd)
+{
+	int r = queue(l, line, fd);
+
+	if (r < 0 || l->closed || l->over)
+		return r;
+	refill(l);
+	flush(l);
+	watch(l);
+	return 0;
+}
+
 static void on_impatient(uv_timer_t *t)
 {
 	lose(t->data, "it does not do what it is told");
@@ -151,7 +248,7 @@ static bool has_applied(const struct egress_link *l, const json_t *object)
 {
 	json_int_t n = json_integer_value(json_object_get(object, "applied")); /* 0: it is none */
 
-	return n > 0 && (uint64_t)n >= l->said && buf_len(&l->out) == 0 && !l->next;
+	return n > 0 && (uint64_t)n >= l->said && !(l->telling && buf_len(&l->out)) && !l->next;
 }
 
 static void refused(struct egress_link *l, const char *text)
@@ -270,6 +367,8 @@ int egress_link_open(uv_loop_t *loop, int dirfd, const struct egress_link_ops *o
 	if (!l)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	l->fd = fd;
+	l->out_fd = -1;
+	l->last = &l->first;
 	l->ops = ops;
 	l->arg = arg;
 	buf_init(&l->in, EGRESS_LINE_MAX + READ_BYTES);

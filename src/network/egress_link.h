@@ -19,6 +19,7 @@ enum {
 	EGRESS_BYTES_A_STEP = 128 * 1024,
 	EGRESS_STEP_MS = 100,
 	EGRESS_PATIENCE_MS = 5000,
+	EGRESS_QUEUE_MAX = 512, /* lines besides the policy's that wait */
 };
 
 struct egress_link;
@@ -38,6 +39,11 @@ int egress_link_open(uv_loop_t *loop, int dirfd, const struct egress_link_ops *o
  * waits is replaced. What is not needed any more is wiped: it may hold secrets. Returns 0,
  * -EMSGSIZE or -ENOMEM. */
 int egress_link_say(struct egress_link *l, const char *line, uint64_t generation);
+
+/* Sends another line, without its end, behind those that wait, and with it a descriptor, which is
+ * the link's from then on; -1: none. Returns 0, -EMSGSIZE: too many wait, or -ENOMEM; then the
+ * descriptor is closed. */
+int egress_link_send(struct egress_link *l, const char *line, int fd);
 
 /* No callback follows. NULL is fine. */
 void egress_link_close(struct egress_link *l);

@@ -69,7 +69,7 @@ int network_prepare(struct instance *i, struct error *e)
 static json_t *updated(const struct instance *i, const json_t *update)
 {
 	static const char *const names[] = {
-		"allowOut", "denyOut", "dnsServers", "rules", "egressProxy"};
+		"allowOut", "denyOut", "dnsServers", "rules", "egressProxy", "allowIn"};
 	json_t *network = i->network_json ? json_tree_stored(i->network_json) : json_object();
 	int r = network ? 0 : -ENOMEM;
 

@@ -25,10 +25,10 @@ int network_prepare(struct instance *i, struct error *e);
  * generation of its policy. name: in lower case. For renewal.h. */
 void network_renew(struct instance *i, const char *name);
 
-/* Replaces allowOut, denyOut, dnsServers, rules and egressProxy of a running sandbox with those of
- * `update`, and what it said about the internet. Members that are not there are cleared; the rest
- * of its network object stays. update was checked (network_check.h). The row is written before
- * fleet->network_changed is called. */
+/* Replaces allowOut, denyOut, allowIn, dnsServers, rules and egressProxy of a running sandbox with
+ * those of `update`, and what it said about the internet. Members that are not there are cleared;
+ * the rest of its network object stays. update was checked (network_check.h). The row is written
+ * before fleet->network_changed is called. */
 int network_change(
 	struct instance *i, const json_t *update, enum store_internet internet, struct error *e);
 

@@ -5,10 +5,15 @@
 
 #include "base/cleanup.h"
 #include "base/net.h"
+#include "base/str.h"
+#include "policy/network_in.h"
 #include "policy/network_rules.h"
 #include "proto/http_headers.h"
 
 enum { ENVD_PORT = 49983 };
+
+/* Names of other sandboxes: they are no part of the Internet, so nothing else need be denied. */
+#define BETWEEN_DOMAIN ".mayfly.internal"
 
 /* Reads an array of at most max entries. NULL, with *ret_err 0: there is none. */
 static const json_t *list_of(
@@ -82,7 +87,7 @@ static int check_allow(
 				"allowOut[%zu] '%.64s': private and reserved addresses cannot be "
 				"allowed",
 				i, json_string_value(json_array_get(list, i)));
-		if (r == 0 && t.host[0] && !denies_all)
+		if (r == 0 && t.host[0] && !denies_all && !str_ends_with(t.host, BETWEEN_DOMAIN))
 			r = error_set(e, ERROR_USAGE, EINVAL,
 				"allowOut[%zu] '%.64s': names need 0.0.0.0/0 in denyOut, so that "
 				"all else is denied",
@@ -190,6 +195,8 @@ int network_check(
 		r = check_mask(network, e);
 	if (r == 0)
 		r = check_public(network, e);
+	if (r == 0)
+		r = network_in_check(network, e);
 	if (r == 0)
 		r = network_rules_check(json_object_get(network, "rules"), e);
 	if (r == 0)

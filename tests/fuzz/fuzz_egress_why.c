@@ -15,7 +15,7 @@ static const struct denial some = {.at_ms = 1800000000000,
 
 static void ask(const uint8_t *data, size_t n, size_t cut, struct buf *out)
 {
-	struct why *w = why_new();
+	struct why *w = why_new(NULL);
 	struct denials d = {0};
 	bool done;
 

@@ -11,6 +11,9 @@
  * MAYFLY_INTERPRETER names, with the kernels of MAYFLY_KERNELS, if they are set. One of the pool is
  * the process that becomes that, waiting at a pipe; it stays when the daemon is killed.
  *
+ * With MAYFLY_NATIVE_CHANNELS each has an egress channel, whose near end its process holds as
+ * descriptor CHANNEL_FD: whoever takes that plays the guest's side of its network.
+ *
  * Certificates are installed below the directory MAYFLY_GUEST_ROOT, not in this machine's files;
  * without it, nowhere.
  *
@@ -41,10 +44,11 @@
 #include "image/workdir.h"
 #include "policy/network_floor.h"
 #include "sandbox/backend.h"
+#include "sandbox/egress_spawn.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-enum { START_MS = 20000, STEP_MS = 2, LIFE_S = 3600 };
+enum { START_MS = 20000, STEP_MS = 2, LIFE_S = 3600, CHANNEL_FD = 8, LOCK_FD = 9 };
 
 static const char interpreter_template[] = "code-interpreter-v1";
 
@@ -71,7 +75,7 @@ static int take_lock(int dirfd)
 }
 
 /* In the child: only what is safe after a fork of a program with threads. */
-static void become_agent(int dirfd, int lock_fd, bool interpreter, bool paused)
+static void become_agent(int dirfd, int lock_fd, int channel_fd, bool interpreter, bool paused)
 {
 	static const char plain[] = "\"$0\" --test-listen vsock.sock & wait";
 	static const char with_interpreter[] = "ip link set lo up; TMPDIR=$PWD HOME=/tmp "
@@ -95,11 +99,14 @@ static void become_agent(int dirfd, int lock_fd, bool interpreter, bool paused)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
 	setsid();
+	lock_fd = fcntl(lock_fd, F_DUPFD, LOCK_FD + 1); /* out of the way of the other */
 	if (fchdir(dirfd) < 0 || dup2(open("/dev/null", O_RDWR), 0) < 0 || dup2(log_fd, 1) < 0 ||
-		dup2(log_fd, 2) < 0 || dup2(lock_fd, 9) < 0)
+		dup2(log_fd, 2) < 0 || (channel_fd >= 0 && dup2(channel_fd, CHANNEL_FD) < 0) ||
+		dup2(lock_fd, LOCK_FD) < 0)
 		_exit(126);
-	if (lock_fd == 9)
-		fcntl(9, F_SETFD, 0);
+	close(lock_fd);
+	if (channel_fd == CHANNEL_FD)
+		fcntl(CHANNEL_FD, F_SETFD, 0);
 	execvp(argv[0], (char *const *)argv);
 	_exit(127);
 }
@@ -147,14 +154,17 @@ static int launch(struct backend_sandbox *s, bool paused, struct error *e)
 {
 	bool interpreter = has_interpreter(s->template);
 	_cleanup_close_ int lock_fd = take_lock(s->dirfd);
+	_cleanup_close_ int channel_fd = -1;
 
 	if (lock_fd < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -lock_fd, "lock");
 	if (paused && mkfifoat(s->dirfd, GO, 0600) < 0)
 		return error_set_errno(e, ERROR_INTERNAL, errno, "mkfifo");
+	if (getenv("MAYFLY_NATIVE_CHANNELS") && egress_channel(&channel_fd, &s->egress_fd, e) < 0)
+		return -e->err;
 	s->pid = fork();
 	if (s->pid == 0)
-		become_agent(s->dirfd, lock_fd, interpreter, paused);
+		become_agent(s->dirfd, lock_fd, channel_fd, interpreter, paused);
 	if (s->pid < 0)
 		return error_set_errno(e, ERROR_INTERNAL, errno, "fork");
 	return paused ? wait_for_pipe(s->dirfd, e) : wait_for_socket(s->dirfd, s->pid, e);
@@ -461,6 +471,7 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 	if (all.states)
 		o->fleet.backend = &native_with_states;
 	native.guest_root = native_with_states.guest_root = getenv("MAYFLY_GUEST_ROOT");
+	native.network = native_with_states.network = getenv("MAYFLY_NATIVE_CHANNELS") != NULL;
 	state_bytes = all.states;
 	boots = all.boots;
 	agent = argv[rest];

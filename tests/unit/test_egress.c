@@ -17,6 +17,7 @@
 #include "egress/dns.h"
 #include "egress/names.h"
 #include "egress/own.h"
+#include "egress/between_name.h"
 #include "egress/policy.h"
 
 static uint32_t address(const char *text)
@@ -242,6 +243,68 @@ static void layers_only_narrow(void **state)
 	policy_free(p);
 }
 
+static void other_sandboxes_need_rules_of_their_own(void **state)
+{
+#define RULES(rules) "[{\"default\":\"allow\",\"rules\":[" rules "]}]"
+#define HOST(host)   "{\"id\":\"x\",\"action\":\"allow\",\"host\":\"" host "\"}"
+	static const struct {
+		const char *layers;
+		bool allow, names;
+	} rows[] = {
+		{RULES(""), false, false},
+		{RULES(HOST("*")), false, true},
+		{RULES(HOST("*.internal")), false, true},
+		{RULES(HOST("*.mayfly.internal")), true, false},
+		{RULES(HOST("80-a.mayfly.internal")), true, false},
+		{RULES(HOST("81-a.mayfly.internal")), false, false},
+		{RULES(HOST("xmayfly.internal")), false, true},
+		{RULES("{\"id\":\"x\",\"action\":\"allow\",\"net\":\"0.0.0.0/0\"}"), false, false},
+		{RULES("{\"id\":\"x\",\"action\":\"deny\",\"net\":\"0.0.0.0/0\"}," HOST(
+			 "*.mayfly.internal")),
+			true, false},
+		{RULES("{\"id\":\"x\",\"action\":\"allow\",\"host\":\"*.mayfly.internal\","
+		       "\"ports\":[81]}"),
+			false, false},
+		{"[{\"default\":\"allow\"},{\"default\":\"deny\",\"rules\":[" HOST(
+			 "*.mayfly.internal") "]}]",
+			false, false},
+		{"[{\"default\":\"deny\",\"rules\":[" HOST(
+			 "80-a.mayfly.internal") "]},"
+						 "{\"default\":\"allow\",\"rules\":[" HOST(
+							 "*.mayfly.internal") "]}]",
+			true, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct policy *p = policy_of(rows[i].layers);
+
+		if (policy_judge_between(p, "80-a.mayfly.internal", 80).allow != rows[i].allow)
+			fail_msg("%s", rows[i].layers);
+		assert_int_equal(p->names, rows[i].names);
+		policy_free(p);
+	}
+}
+
+static void names_of_other_sandboxes(void **state)
+{
+	static const char *const bad[] = {"mayfly.internal", ".mayfly.internal",
+		"a.mayfly.internal", "80.mayfly.internal", "80-.mayfly.internal",
+		"-a.mayfly.internal", "080-a.mayfly.internal", "0-a.mayfly.internal",
+		"65536-a.mayfly.internal", "100000-a.mayfly.internal", "8x-a.mayfly.internal",
+		"80-a.b.mayfly.internal", "x.80-a.mayfly.internal", "80-a.mayfly.internal.x",
+		"80--a.mayfly.internal"};
+	char to[BETWEEN_LABEL_BYTES];
+	uint16_t port;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_int_equal(between_name_parse(bad[i], &port, to), -EINVAL);
+	assert_int_equal(between_name_parse("65535-a-b_c.mayfly.internal", &port, to), 0);
+	assert_int_equal(port, 65535);
+	assert_string_equal(to, "a-b_c");
+	assert_false(between_name_is("mayfly.internal"));
+	assert_true(between_name_is("x.y.mayfly.internal"));
+}
+
 static void hosts_are_names(void **state)
 {
 	static const char *const bad[] = {"", ".", "a.", ".a", "a..b", "A", "a b", "a*", "\xc3\xa4",
@@ -387,6 +450,8 @@ int main(void)
 		cmocka_unit_test(rules_decide_in_their_order),
 		cmocka_unit_test(names_are_judged_before_they_are_asked_for),
 		cmocka_unit_test(layers_only_narrow),
+		cmocka_unit_test(other_sandboxes_need_rules_of_their_own),
+		cmocka_unit_test(names_of_other_sandboxes),
 		cmocka_unit_test(hosts_are_names),
 		cmocka_unit_test(names_keep_their_addresses),
 		cmocka_unit_test(the_oldest_name_goes),

@@ -221,6 +221,18 @@ static void test_checks(void **state)
 		{"{\"maskRequestHost\": \"a\\r\\nb\"}", "maskRequestHost must be a host name"},
 		{"{\"maskRequestHost\": \"b\\u00fccher\"}", "maskRequestHost must be ASCII"},
 		{"{\"allowPublicTraffic\": null}", NULL},
+		{"{\"allowOut\": [\"*.mayfly.internal\", \"80-x.mayfly.internal:80\"]}", NULL},
+		{"{\"allowOut\": [\"mayfly.internal\"]}", "names need"},
+		{"{\"allowIn\": null}", NULL},
+		{"{\"allowIn\": [\"*\", \"*:80\", \"web-1:65535\", \"i0a_Z\"]}", NULL},
+		{"{\"allowIn\": \"*\"}", "allowIn must be an array"},
+		{"{\"allowIn\": [\"*\", 1]}", "allowIn[1] must be a string"},
+		{"{\"allowIn\": [\"\"]}", "allowIn[0] '': it is neither"},
+		{"{\"allowIn\": [\"a b\"]}", "allowIn[0] 'a b': it is neither"},
+		{"{\"allowIn\": [\"*a\"]}", "allowIn[0] '*a': it is neither"},
+		{"{\"allowIn\": [\":80\"]}", "allowIn[0] ':80': it is neither"},
+		{"{\"allowIn\": [\"*:\"]}", "allowIn[0] '*:': the port"},
+		{"{\"allowIn\": [\"*:80:81\"]}", "allowIn[0] '*:80:81': the port"},
 		{"{\"allowPublicTraffic\": 0}", "allowPublicTraffic must be true or false"},
 	};
 

@@ -66,8 +66,12 @@ static int put_request(struct buf *b, const json_t *record)
 static int put_flow(struct buf *b, const json_t *record)
 {
 	const char *name = text(record, "name"), *address = text(record, "address");
-	int r = buf_printf(b, " %s %s:%llu", text(record, "protocol"), *name ? name : address,
-		(unsigned long long)number(record, "port"));
+	const char *from =
+		strcmp(text(record, "direction"), "in") == 0 ? text(record, "sandbox") : "";
+	int r = *from ? buf_printf(b, " %s from %s to port %llu", text(record, "protocol"), from,
+				(unsigned long long)number(record, "port"))
+		      : buf_printf(b, " %s %s:%llu", text(record, "protocol"),
+				*name ? name : address, (unsigned long long)number(record, "port"));
 
 	if (r == 0 && *name && *address && strcmp(address, "0.0.0.0") != 0)
 		r = buf_printf(b, " (%s)", address);

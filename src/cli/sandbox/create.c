@@ -55,6 +55,7 @@ static const struct option_spec options[] = {
 		offsetof(struct create_options, auto_resume), 0, 0, false},
 	CLI_OPTION_NETWORK(struct create_options),
 	CLI_OPTION_ALLOW(struct create_options),
+	CLI_OPTION_ALLOW_IN(struct create_options),
 	CLI_OPTION_DENY(struct create_options),
 	CLI_OPTION_SECRET(struct create_options),
 	CLI_OPTION_NO_TTY,

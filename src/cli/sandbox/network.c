@@ -21,6 +21,7 @@ struct options {
 static const struct option_spec options[] = {
 	CLI_OPTION_NETWORK(struct options),
 	CLI_OPTION_ALLOW(struct options),
+	CLI_OPTION_ALLOW_IN(struct options),
 	CLI_OPTION_DENY(struct options),
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -85,6 +86,7 @@ static int print(const json_t *answer, struct error *e)
 	table_add(&t, (const char *const[]){"network", json_is_false(internet) ? "off" : "on"});
 	add_lines(&t, network, "allowOut", "allow");
 	add_lines(&t, network, "denyOut", "deny");
+	add_lines(&t, network, "allowIn", "allow in");
 	add_lines(&t, network, "dnsServers", "resolver");
 	add_rules(&t, network);
 	add_secrets(&t, json_object_get(answer, "secrets"));

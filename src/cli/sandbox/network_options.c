@@ -73,16 +73,26 @@ static json_t *body_of(const struct network_options *o)
 		"{s:o, s:o}", "allowOut", strings(&o->allow), "denyOut", strings(&o->deny));
 }
 
+/* Takes the body. NULL: it is no UTF-8, or out of memory. */
+static json_t *with_callers(json_t *body, const struct option_list *callers)
+{
+	if (!body || !callers->count || json_object_set_new(body, "allowIn", strings(callers)) == 0)
+		return body;
+	json_decref(body);
+	return NULL;
+}
+
 int network_options_body(const struct network_options *o, json_t **ret, struct error *e)
 {
 	int r = check(o, e);
+	bool out = o->word || o->allow.count || o->deny.count;
 
-	if (r < 0 || (!o->word && !o->allow.count && !o->deny.count))
+	if (r < 0 || (!out && !o->allow_in.count))
 		return r;
-	*ret = body_of(o);
+	*ret = with_callers(out ? body_of(o) : json_object(), &o->allow_in);
 	return *ret ? 0
 		    : error_set(e, ERROR_USAGE, EINVAL,
-			      "--network, --allow and --deny must be valid UTF-8");
+			      "--network, --allow, --deny and --allow-in must be valid UTF-8");
 }
 
 void network_options_add(const json_t *network, json_t *body)

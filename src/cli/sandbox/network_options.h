@@ -10,7 +10,7 @@
 
 struct network_options {
 	const char *word; /* "on", "off" or a list of what is allowed; NULL: not given */
-	struct option_list allow, deny;
+	struct option_list allow, deny, allow_in;
 };
 
 /* The type has a struct network_options `network`. */
@@ -31,6 +31,14 @@ struct network_options {
 	{                                                                                          \
 		"deny", 0, OPTION_LIST, "CIDR", "it may not reach this range (repeatable)",        \
 			offsetof(type, network.deny), 0, 0, false                                  \
+	}
+
+#define CLI_OPTION_ALLOW_IN(type)                                                                  \
+	{                                                                                          \
+		"allow-in", 0, OPTION_LIST, "SANDBOX[:PORT]",                                      \
+			"this sandbox of the same key may connect to it: *, an id or a metadata "  \
+			"name (repeatable)",                                                       \
+			offsetof(type, network.allow_in), 0, 0, false                              \
 	}
 
 /* The body of PUT /sandboxes/{id}/network; *ret stays NULL if no option was given. The daemon
