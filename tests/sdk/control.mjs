@@ -90,11 +90,10 @@ test('network, and updateNetwork', async () => {
   await assert.rejects(sandbox.updateNetwork({}), NotFoundError)
 })
 
-test('a proxy with TLS, and ports that speak it', async () => {
-  const proxy = { address: 'proxy.example.com:1080', tls: { enabled: true, serverName: 'p.example.com' } }
-  const sandbox = await create({ network: { httpsPorts: [8443], egressProxy: proxy } })
+test('ports that speak TLS', async () => {
+  const sandbox = await create({ network: { httpsPorts: [8443] } })
   const network = async () => JSON.parse(JSON.stringify((await sandbox.getInfo()).network))
-  assert.deepEqual(await network(), { httpsPorts: [8443], egressProxy: proxy })
+  assert.deepEqual(await network(), { httpsPorts: [8443] })
   await sandbox.updateNetwork({})
   assert.deepEqual(await network(), { httpsPorts: [8443] })
   await assert.rejects(Sandbox.create({ network: { httpsPorts: [49983] } }), /httpsPorts\[0\]/)

@@ -58,6 +58,18 @@ def commands_and_files(sandbox):
 
 
 @test
+def proxy_with_tls(_):
+    proxy = {"address": "proxy.example.com:1080", "username": "u"}
+    sandbox = create(network={"egress_proxy": {**proxy, "password": "p", "tls": {"server_name": "p.example.com"}}})
+    assert sandbox.get_info().network.get("egress_proxy") == {**proxy, "tls": {"server_name": "p.example.com"}}
+    sandbox.update_network({"egress_proxy": {**proxy, "tls": True}})
+    assert sandbox.get_info().network.get("egress_proxy") == {**proxy, "tls": {}}
+    raises(e2b.SandboxException, lambda: create(network={"egress_proxy": {**proxy, "tls": {"ca_cert": "x"}}}),
+           "egressProxy.tls.caCert")
+    sandbox.kill()
+
+
+@test
 def resolvers_of_a_network(_):
     given = {"allow_out": ["example.com"], "deny_out": ["0.0.0.0/0"], "dns_servers": ["1.1.1.1"]}
     sandbox = create(network=given)
