@@ -1,5 +1,5 @@
-/* Whether an address is this host's own: asked of the kernel's routing table, for each flow anew.
- * So addresses that the host gets later count, and so do whole ranges that are routed to itself. */
+/* Tells whether an address is this host's own. It asks the kernel's routing table for each flow, so
+ * addresses that the host gets later count, and so do ranges that are routed to the host itself. */
 #ifndef EGRESS_OWN_H
 #define EGRESS_OWN_H
 

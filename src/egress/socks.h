@@ -36,8 +36,9 @@ int socks_begin(struct socks *s, const struct proxy *p, const char *name, uint32
 /* How many bytes to read next, to s->in + s->in_bytes; at least 1 until SOCKS_CONNECTED. */
 size_t socks_wants(const struct socks *s);
 
-/* So many have come. Appends what is to be sent. 0; or -errno of what the proxy says of the target,
- * one that a program may get; -EPROTO: it speaks otherwise; -EACCES: it does not let us in. */
+/* Takes the n bytes that have come, and appends what is to be sent. Returns 0; -EPROTO if the proxy
+ * does not speak SOCKS; -EACCES if it does not let us in; else an -errno that a program may get,
+ * for what the proxy says of the target. */
 int socks_take(struct socks *s, size_t n, struct buf *out);
 
 #endif

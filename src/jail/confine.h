@@ -12,7 +12,7 @@
  * user 0 means nothing. The capabilities that the process has now stay. */
 int confine_gains(void);
 
-/* For a process that goes on as who it is, and starts others: no_new_privs, and no capabilities but
+/* For a process that keeps its user, and starts others: no_new_privs, and no capabilities but
  * those of the set (bits by number) that it has now. What it starts has no others either. */
 int confine_to(uint64_t capabilities);
 

@@ -2,8 +2,7 @@
  *
  * A process that starts jailed ones has one launcher for each kind of place, made once: making the
  * namespaces takes milliseconds, being born in them does not. The jailed processes are the client's
- * own children. A launcher that died is made again by the next start; those that it started live
- * on.
+ * own children. If the launcher dies, its children live on, and the next start makes another.
  *
  * The launcher ends with the client, however that ends. Thread-safe; starts are served one after
  * the other. Blocks: milliseconds. A launcher that does not answer for 10 s is killed and made
@@ -19,9 +18,9 @@
 
 struct launcher;
 
-/* path: of mayfly-launcher. The place is the same for all that it starts: a process that needs two
- * has two launchers. JAIL_PLACE_NONE gives JAIL_OFF. Otherwise JAIL_FULL, or JAIL_USER where ids
- * cannot be mapped; ERROR_HOST with the remedy where namespaces cannot be made. */
+/* path: of mayfly-launcher. All that it starts is in the same place; for two places make two
+ * launchers. The kind of jail is JAIL_OFF for JAIL_PLACE_NONE, else JAIL_FULL, or JAIL_USER where
+ * ids cannot be mapped. ERROR_HOST, with the remedy: namespaces cannot be made. */
 int launcher_make(const char *path, enum jail_place place, struct launcher **ret, struct error *e);
 
 /* Ends the launcher, not what it started. NULL is fine. */

@@ -23,14 +23,14 @@ enum {
 struct egress;
 struct instance;
 
-/* Begins to serve a sandbox that was made, and takes the far end of its channel, or one of an
- * earlier daemon. Until the instance is freed: then the worker ends, too, unless the daemon stops.
- * Without memory the sandbox has no network, which is logged. */
+/* Serves a sandbox that was just made, whose channel's far end it takes, or one of an earlier
+ * daemon. When the instance is freed its worker ends, unless the daemon stops. If memory runs out,
+ * that is logged and the sandbox has no network. */
 void egress_begin(struct instance *i);
 
-/* Calls done once, later, when the worker has the sandbox's newest policy in force or is gone,
- * which takes EGRESS_PATIENCE_MS (egress_link.h) at most. Returns false, and does not, if there is
- * no worker that serves flows, or no memory. */
+/* Calls done once, after the return: when the worker has the sandbox's newest policy in force, or
+ * is gone. That takes EGRESS_PATIENCE_MS (egress_link.h) at most. Returns false, and never calls
+ * done, if no worker serves flows or memory runs out. */
 bool egress_when_applied(struct instance *i, void (*done)(void *arg), void *arg);
 
 /* Whether it has a worker now. */

@@ -1,5 +1,5 @@
-/* What sandboxes do: one log for each, of records that are appended and never changed. It outlives
- * its sandbox. Records are JSON objects, whose members network/activity_record.h writes.
+/* What sandboxes do: a log for each, which outlives the sandbox. Records are appended and never
+ * changed. They are JSON objects; network/activity_record.h writes their members.
  *
  * A guest decides how many there are, so they are bounded in bytes: of a sandbox, of a key and in
  * all. A record counts STORE_ACTIVITY_OVERHEAD bytes more than its text. Beyond a bound the oldest
