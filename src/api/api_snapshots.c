@@ -144,7 +144,7 @@ static void start_snapshot(struct request *r, struct instance *i, const struct s
 		return;
 	}
 	s->row = *row;
-	if (instance_snapshot(i, s->row.id, on_snapshot, s, &e) < 0) {
+	if (instance_snapshot(i, s->row.id, true, on_snapshot, s, &e) < 0) {
 		(void)api_deferred_take(s->deferred); /* it is r */
 		free(s);
 		reply_failure(r, &e);
@@ -467,7 +467,7 @@ static void start_fork(
 	/* takes all places before anything is made */
 	if (places_reserve(fleet_of(r), &f->places, &e) < 0 ||
 		str_random_id(f->id, sizeof(f->id)) < 0 ||
-		instance_snapshot(i, f->id, on_fork_snapshot, f, &e) < 0) {
+		instance_snapshot(i, f->id, false, on_fork_snapshot, f, &e) < 0) {
 		(void)api_deferred_take(f->deferred); /* it is r */
 		if (e.code == ERROR_NONE)
 			(void)error_set(&e, ERROR_INTERNAL, EIO, "no random numbers");

@@ -29,12 +29,12 @@ static void on_paused(void *arg, const struct error *why)
 		reply_empty(r, 204);
 }
 
-static void pause_one(struct request *r, struct instance *i, bool memory, bool healthy)
+static void pause_one(struct request *r, struct instance *i, unsigned how)
 {
 	struct api_deferred *d = api_defer(r);
 	struct error e = {0};
 
-	if (d && instance_pause(i, memory, healthy, on_paused, d, &e) < 0) {
+	if (d && instance_pause(i, how, on_paused, d, &e) < 0) {
 		(void)api_deferred_take(d); /* it is r */
 		if (e.code == ERROR_BUSY)   /* clients read a 409 as "it is already paused" */
 			reply_error(r, 503, "%s", e.message);
@@ -53,7 +53,9 @@ static void take_pause(struct request *r, const char *text, size_t n)
 	struct instance *i = sb ? api_find_running(r, sb) : NULL;
 
 	if (i && auth_may_keep(r, sb, false))
-		pause_one(r, i, memory, healthy);
+		pause_one(r, i,
+			PAUSE_LIMITED | (memory ? PAUSE_MEMORY : 0) |
+				(healthy ? PAUSE_HEALTHY : 0));
 	json_decref(body);
 	store_sandbox_free(sb);
 }

@@ -2,11 +2,16 @@
  * bytes. The rest of the disk is for running sandboxes.
  *
  * A sandbox that will be paused at its deadline takes a place from its creation. Its pause is a
- * promise, so it is not refused later. Bytes are counted when a state is written. So a key may
- * exceed its maximum by what its jobs write at the same moment (lane.h). */
+ * promise, so it is not refused later.
+ *
+ * What pauses and snapshots under way will keep counts too (lane.h): a snapshot's place at once,
+ * and its bytes, as many as its memory and disk may have, when it begins. One that finds less than
+ * that left waits for the others, and is refused if nothing is left then. So the maximum of bytes,
+ * and the reserve of the disk, are exceeded by one state at most. */
 #ifndef FLEET_KEPT_H
 #define FLEET_KEPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -31,5 +36,9 @@ int kept_check(struct fleet *f, const char *key_id, unsigned count, struct error
 
 /* Whether the disk has room for one more state; otherwise ERROR_NO_SPACE. */
 int kept_check_disk(struct fleet *f, struct error *e);
+
+/* Whether a pause or snapshot that has its place may begin. limited: the maxima of bytes apply to
+ * it, not just the disk's reserve. -EAGAIN: when others under way are done. Otherwise as above. */
+int kept_admit(struct fleet *f, const char *key_id, bool limited, struct error *e);
 
 #endif

@@ -1,5 +1,6 @@
 #include "fleet/lane.h"
 
+#include <errno.h>
 #include <string.h>
 
 static unsigned count_in(const struct lane_job *list, const char *key_id)
@@ -14,6 +15,25 @@ static unsigned count_in(const struct lane_job *list, const char *key_id)
 unsigned lane_count_of(const struct lane *l, const char *key_id)
 {
 	return count_in(l->running, key_id) + count_in(l->waiting, key_id);
+}
+
+static void add_up(const struct lane_job *list, const char *key_id, struct lane_promise *sum)
+{
+	for (const struct lane_job *j = list; j; j = j->next)
+		if (!key_id || strcmp(j->key_id, key_id) == 0) {
+			sum->states += j->promise.states;
+			sum->bytes += j->waiting ? 0 : j->promise.bytes;
+			sum->writes += j->waiting ? 0 : j->promise.writes;
+		}
+}
+
+struct lane_promise lane_promised(const struct lane *l, const char *key_id)
+{
+	struct lane_promise sum = {0};
+
+	add_up(l->running, key_id, &sum);
+	add_up(l->waiting, key_id, &sum);
+	return sum;
 }
 
 static void take_out(struct lane_job **list, const struct lane_job *j)
@@ -42,8 +62,8 @@ static void work_done(uv_work_t *w, int status)
 		take_out(&l->running, j);
 		l->count--;
 	}
+	j->done(j, j->cancelled); /* first, for others may wait until its promise is kept */
 	start_some(l);
-	j->done(j, j->cancelled);
 }
 
 static void start(struct lane_job *j)
@@ -53,11 +73,42 @@ static void start(struct lane_job *j)
 	(void)uv_queue_work(j->lane->loop, &j->work, work, work_done); /* cannot fail */
 }
 
+/* Keys with a job that is not admitted yet: their other jobs are not asked. */
+struct held {
+	const char *keys[LANE_HELD_MAX];
+	unsigned count;
+};
+
+static bool is_held(const struct held *h, const char *key_id)
+{
+	for (unsigned i = 0; i < h->count; i++)
+		if (strcmp(h->keys[i], key_id) == 0)
+			return true;
+	return false;
+}
+
+static bool may_start(struct lane_job *j, struct held *h)
+{
+	int r;
+
+	if (count_in(j->lane->running, j->key_id) >= j->lane->key_max || is_held(h, j->key_id))
+		return false;
+	r = j->admit ? j->admit(j) : 0;
+	if (r == -EAGAIN)
+		h->keys[h->count++] = j->key_id;
+	else if (r < 0)
+		lane_cancel(j);
+	return r == 0;
+}
+
 static void start_some(struct lane *l)
 {
-	for (struct lane_job *j = l->waiting, *next; j && l->count < l->max; j = next) {
+	struct held held = {.count = 0};
+
+	for (struct lane_job *j = l->waiting, *next;
+		j && l->count < l->max && held.count < LANE_HELD_MAX; j = next) {
 		next = j->next;
-		if (count_in(l->running, j->key_id) >= l->key_max)
+		if (!may_start(j, &held))
 			continue;
 		start(j);
 		j->next = l->running;

@@ -7,11 +7,15 @@
  *	diffs	comparisons, which run on the loop and hold a place meanwhile
  *
  * A thread's job that finds no place waits in order of arrival. It overtakes only jobs that wait
- * for their own key's share. Work on the loop is refused instead. For the loop's thread only. */
+ * for their own key's share. Work on the loop is refused instead. For the loop's thread only.
+ *
+ * A job may promise what it will add to something that is limited. Whoever checks that limit asks
+ * lane_promised(): what jobs under way will add is not counted elsewhere yet. */
 #ifndef FLEET_LANE_H
 #define FLEET_LANE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
 
 enum {
@@ -20,18 +24,32 @@ enum {
 	BOOTS_MAX = 2,
 	BOOTS_KEY_MAX = 1,
 	BOOTS_KEY_WAITING = 8, /* creations of one key that wait or boot */
+	LANE_HELD_MAX =
+		8, /* keys whose jobs may wait for their `admit`, before all others wait too */
 	DIFFS_MAX = 4,
 	DIFFS_KEY_MAX = 2,
 };
 
 struct lane;
 
+struct lane_promise {
+	unsigned states; /* what it keeps is counted from lane_add() to `done` */
+	/* From its beginning to `done`, at most: */
+	uint64_t bytes;	 /* of what it keeps */
+	uint64_t writes; /* of these, those that are not on the disk yet */
+};
+
 /* The caller owns the job and keeps it from lane_add() until `done`. */
 struct lane_job {
-	const char *key_id;		 /* borrowed, like the job itself */
+	const char *key_id; /* borrowed, like the job itself */
+	struct lane_promise promise;
+	/* Whether the job may begin, asked when there is a place for it. -EAGAIN: not before
+	 * another job of the lane is done; only if lane_promised() has bytes. Any other error:
+	 * never, it is cancelled. NULL: it may. */
+	int (*admit)(struct lane_job *j);
 	void (*run)(struct lane_job *j); /* in a thread */
 	/* Called after the job has run, or was cancelled instead; never from within a function of
-	 * this module. */
+	 * this module. Its promise ends when this returns. */
 	void (*done)(struct lane_job *j, bool cancelled);
 	void *data;
 	/* Private. */
@@ -51,6 +69,9 @@ struct lane {
 void lane_add(struct lane *l, struct lane_job *j);
 /* The number of the key's jobs that wait or run. */
 unsigned lane_count_of(const struct lane *l, const char *key_id);
+
+/* The sum of what the key's jobs promise; key_id NULL: of all. */
+struct lane_promise lane_promised(const struct lane *l, const char *key_id);
 
 /* Takes a place for work on the loop; run and done are not called. Returns false if there is none.
  * On true, lane_leave() must follow. */

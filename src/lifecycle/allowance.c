@@ -86,7 +86,7 @@ static void pause_one(struct instance *i)
 	i->pause_again_ns = now + PAUSE_AGAIN_S * NS_PER_S;
 	log_info("the key's included minutes are used up, the sandbox is paused sandbox=%s",
 		i->sandbox.id);
-	if (instance_pause(i, true, false, NULL, NULL, &e) < 0)
+	if (instance_pause(i, PAUSE_MEMORY, NULL, NULL, &e) < 0)
 		log_info("cannot pause a sandbox now: %s sandbox=%s", e.message, i->sandbox.id);
 }
 

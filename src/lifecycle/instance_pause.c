@@ -32,6 +32,7 @@ struct operation {
 	struct lane_job job;
 	uv_work_t work;			    /* work after the job */
 	bool memory, healthy;		    /* for a pause */
+	bool limited;			    /* by the maxima of bytes kept */
 	bool unresponsive;		    /* the agent did not answer */
 	char name[STORE_SNAPSHOT_ID_BYTES]; /* of the new snapshot, or the one to go back to */
 	struct backend_snapshot snapshot;
@@ -65,6 +66,15 @@ static int change(struct fleet *f, const struct store_event *ev, uint32_t from, 
 
 /* --- pauses and snapshots --- */
 
+/* The place was checked at the request; since then others may have taken the bytes. */
+static int admit(struct lane_job *j)
+{
+	struct operation *op = j->data;
+
+	op->result = kept_admit(op->instance->fleet, j->key_id, op->limited, &op->why);
+	return op->result;
+}
+
 static struct operation *begin(struct instance *i, enum store_sandbox_state state, bool memory,
 	bool served, struct error *e)
 {
@@ -92,6 +102,9 @@ static struct operation *begin(struct instance *i, enum store_sandbox_state stat
 	op->instance = i;
 	op->work.data = op->job.data = op;
 	op->job.key_id = i->key_id;
+	op->job.admit = admit;
+	op->job.promise.bytes = i->sandbox.memory_bytes + i->sandbox.disk_bytes;
+	op->job.promise.writes = i->sandbox.memory_bytes; /* its disk's deltas are there */
 	op->memory = memory;
 	if (store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_STATE_BIT(STORE_RUNNING),
 		    set, &row, NULL, e) < 0) {
@@ -104,8 +117,9 @@ static struct operation *begin(struct instance *i, enum store_sandbox_state stat
 
 static void note_cancelled(struct operation *op)
 {
-	op->result = error_set(
-		&op->why, ERROR_NOT_FOUND, ECANCELED, "the sandbox ends"); /* or the daemon stops */
+	if (op->result == 0 || op->result == -EAGAIN) /* else it was refused */
+		op->result = error_set(&op->why, ERROR_NOT_FOUND, ECANCELED,
+			"the sandbox ends"); /* or the daemon stops */
 }
 
 static void back_to_running(struct instance *i)
@@ -330,15 +344,17 @@ static void pause_done(struct lane_job *j, bool cancelled)
 	(void)uv_queue_work(f->loop, &op->work, end_work, end_done); /* cannot fail */
 }
 
-static int pause_to(struct instance *i, bool memory, bool healthy, const char *snapshot_id,
-	instance_told told, void *arg, struct error *e)
+static int pause_to(struct instance *i, unsigned how, const char *snapshot_id, instance_told told,
+	void *arg, struct error *e)
 {
-	struct operation *op = begin(i, STORE_PAUSING, memory, i->fleet->options.backend->pause, e);
+	struct operation *op =
+		begin(i, STORE_PAUSING, how & PAUSE_MEMORY, i->fleet->options.backend->pause, e);
 
 	if (!op)
 		return -e->err;
 	(void)snprintf(op->name, sizeof(op->name), "%s", snapshot_id); /* from the store: fits */
-	op->healthy = healthy;
+	op->healthy = how & PAUSE_HEALTHY;
+	op->limited = how & PAUSE_LIMITED;
 	op->told = told;
 	op->arg = arg;
 	instance_set_aside(i, INSTANCE_PAUSING);
@@ -349,16 +365,15 @@ static int pause_to(struct instance *i, bool memory, bool healthy, const char *s
 	return 0;
 }
 
-int instance_pause(struct instance *i, bool memory, bool healthy, instance_told told, void *arg,
-	struct error *e)
+int instance_pause(struct instance *i, unsigned how, instance_told told, void *arg, struct error *e)
 {
-	return pause_to(i, memory, healthy, "", told, arg, e);
+	return pause_to(i, how, "", told, arg, e);
 }
 
 int instance_roll_back(
 	struct instance *i, const char *snapshot_id, instance_told told, void *arg, struct error *e)
 {
-	return pause_to(i, true, false, snapshot_id, told, arg, e);
+	return pause_to(i, PAUSE_MEMORY, snapshot_id, told, arg, e);
 }
 
 /* --- killing a paused one --- */
@@ -430,8 +445,8 @@ static void snapshot_done(struct lane_job *j, bool cancelled)
 	free(op);
 }
 
-int instance_snapshot(struct instance *i, const char *name, instance_snapshotted snapshotted,
-	void *arg, struct error *e)
+int instance_snapshot(struct instance *i, const char *name, bool kept,
+	instance_snapshotted snapshotted, void *arg, struct error *e)
 {
 	struct operation *op =
 		begin(i, STORE_SNAPSHOTTING, false, i->fleet->options.backend->snapshot, e);
@@ -441,6 +456,8 @@ int instance_snapshot(struct instance *i, const char *name, instance_snapshotted
 	(void)snprintf(op->name, sizeof(op->name), "%s", name); /* our own new name: fits */
 	op->snapshotted = snapshotted;
 	op->arg = arg;
+	op->limited = kept;
+	op->job.promise.states = kept;
 	op->job.run = run_snapshot;
 	op->job.done = snapshot_done;
 	lane_add(&i->fleet->lane, &op->job);

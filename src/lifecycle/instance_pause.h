@@ -11,12 +11,18 @@
 /* why is NULL if the sandbox is paused. */
 typedef void (*instance_told)(void *arg, const struct error *why);
 
+enum {
+	PAUSE_MEMORY = 1,  /* keep its memory too, not just its disks */
+	PAUSE_HEALTHY = 2, /* only if its agent answers */
+	PAUSE_LIMITED = 4, /* only within the maxima of bytes kept (kept.h) */
+};
+
 /* Pauses a running instance. It is hidden at once, and comes back if the pause fails. `told` (may
- * be NULL) is called once. memory = false keeps only its disks. If its agent does not answer, a
- * pause that is `healthy` or without memory fails with ERROR_HOST. Any other goes on and is noted
- * as STORE_EXTRA_UNRESPONSIVE. Returns -EBUSY while the instance is busy. */
-int instance_pause(struct instance *i, bool memory, bool healthy, instance_told told, void *arg,
-	struct error *e);
+ * be NULL) is called once. how: PAUSE_*. If its agent does not answer, a pause that is
+ * PAUSE_HEALTHY or without memory fails with ERROR_HOST. Any other goes on and is noted as
+ * STORE_EXTRA_UNRESPONSIVE. Returns -EBUSY while the instance is busy. */
+int instance_pause(
+	struct instance *i, unsigned how, instance_told told, void *arg, struct error *e);
 
 /* The same, but discards the current state: the snapshot becomes the paused state. */
 int instance_roll_back(struct instance *i, const char *snapshot_id, instance_told told, void *arg,
@@ -30,8 +36,9 @@ typedef void (*instance_snapshotted)(
 	void *arg, struct instance *i, const struct backend_snapshot *s, const struct error *why);
 
 /* Saves the state of a running instance, which goes on, in the directory `name` of the snapshots.
- * Calls back once. Returns -EBUSY while the instance is busy. */
-int instance_snapshot(struct instance *i, const char *name, instance_snapshotted snapshotted,
-	void *arg, struct error *e);
+ * Calls back once. kept: the caller keeps it, within the limits of kept.h, and has noted so when
+ * the callback returns. Returns -EBUSY while the instance is busy. */
+int instance_snapshot(struct instance *i, const char *name, bool kept,
+	instance_snapshotted snapshotted, void *arg, struct error *e);
 
 #endif

@@ -69,7 +69,7 @@ static void pause_at_deadline(struct instance *i, bool memory)
 	if (p) {
 		p->fleet = i->fleet;
 		memcpy(p->id, i->sandbox.id, sizeof(p->id));
-		if (instance_pause(i, memory, false, on_auto_paused, p, &e) == 0)
+		if (instance_pause(i, memory ? PAUSE_MEMORY : 0, on_auto_paused, p, &e) == 0)
 			return;
 	}
 	free(p);

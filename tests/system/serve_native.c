@@ -19,7 +19,7 @@
  *
  * With --states SIZE there are pauses and snapshots: each is a directory with a file of that size,
  * and what comes back from it is a fresh agent. That is enough for what the daemon does with
- * them. */
+ * them. With --states-ms each takes that long. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ enum { START_MS = 20000, STEP_MS = 2, LIFE_S = 3600, CHANNEL_FD = 8, LOCK_FD = 9
 static const char interpreter_template[] = "code-interpreter-v1";
 
 static const char *agent;
-static uint64_t state_bytes;
+static uint64_t state_bytes, state_ms;
 static bool boots;
 
 #define GO "go" /* a pipe; a line in it lets one of the pool run */
@@ -334,6 +334,8 @@ static int keep_state(int area_fd, const char *name, struct error *e)
 
 	if (r < 0)
 		return r;
+	for (uint64_t ms = 0; ms < state_ms; ms += STEP_MS)
+		sleep_ms(STEP_MS);
 	fd = openat(w.fd, "state", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	r = fd < 0 ? -errno : -posix_fallocate(fd, 0, (off_t)state_bytes);
 	if (fd >= 0)
@@ -378,7 +380,7 @@ static struct backend native_with_states = {.measure = measure,
 
 struct native_options {
 	struct daemon_options daemon;
-	uint64_t connections, states, kept_all;
+	uint64_t connections, states, states_ms, kept_all;
 	bool boots;
 	struct option_list pool;
 	struct network_words network;
@@ -399,6 +401,8 @@ static const struct option_spec specs[] = {
 	{"boots", 0, OPTION_FLAG, NULL, "", offsetof(struct native_options, boots), 0, 0, false},
 	{"states", 0, OPTION_BYTES, "SIZE", "", offsetof(struct native_options, states), 1,
 		INT64_MAX, false},
+	{"states-ms", 0, OPTION_NUMBER, "N", "", offsetof(struct native_options, states_ms), 0,
+		60000, false},
 	{"pool", 0, OPTION_LIST, "N|TEMPLATE=N", "", offsetof(struct native_options, pool), 0, 0,
 		false},
 	{"pool-memory", 0, OPTION_BYTES, "SIZE", "",
@@ -473,6 +477,7 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 	native.guest_root = native_with_states.guest_root = getenv("MAYFLY_GUEST_ROOT");
 	native.network = native_with_states.network = getenv("MAYFLY_NATIVE_CHANNELS") != NULL;
 	state_bytes = all.states;
+	state_ms = all.states_ms;
 	boots = all.boots;
 	agent = argv[rest];
 	if (rest + 1 < argc)

@@ -1,6 +1,7 @@
 /* Which long work runs beside which, and what is cancelled. */
 #include "test.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ struct test_job {
 	struct lane_job job;
 	char name[2];
 	unsigned index;
+	unsigned asked; /* by admit */
 	bool done, cancelled;
 };
 static struct test_job jobs[JOBS];
@@ -186,6 +188,104 @@ static void cancel_all(void **state)
 	assert_int_equal(strlen(begun), LANE_KEY_MAX);
 }
 
+/* Room for two jobs of a key; r is refused, and n never begins. */
+static int admit(struct lane_job *j)
+{
+	struct test_job *t = j->data;
+
+	t->asked++;
+	if (*t->name == 'r')
+		return -EDQUOT;
+	if (*t->name == 'n')
+		return -EAGAIN;
+	return lane_promised(j->lane, j->key_id).bytes >= 20 ? -EAGAIN : 0;
+}
+
+static struct test_job *add_admitted(const char *key)
+{
+	struct test_job *t = &jobs[job_count];
+
+	*t = (struct test_job){.index = job_count++,
+		.job = {.key_id = key,
+			.promise = {1, 10, 5},
+			.admit = admit,
+			.run = run,
+			.done = done,
+			.data = t}};
+	*t->name = *key;
+	lane_add(&lane, &t->job);
+	return t;
+}
+
+static void admitted_one_by_one(void **state)
+{
+	struct test_job *a[LANE_KEY_MAX];
+	struct lane_promise p;
+
+	for (unsigned n = 0; n < LANE_KEY_MAX; n++)
+		a[n] = add_admitted("a");
+	(void)add_admitted("b");
+	assert_int_equal(strlen(await_begun(3)), 3);
+	assert_int_equal(count_of(await_begun(3), 'a'), 2);
+	p = lane_promised(&lane, "a");
+	assert_int_equal(p.states, LANE_KEY_MAX); /* those that wait have their places */
+	assert_int_equal(p.bytes, 20);
+	p = lane_promised(&lane, NULL);
+	assert_int_equal(p.states, LANE_KEY_MAX + 1);
+	assert_int_equal(p.bytes, 30);
+	assert_int_equal(p.writes, 15);
+	assert_int_equal(a[3]->asked, 0); /* the first that waits stands for its key */
+	end(a[0]);
+	assert_int_equal(count_of(await_begun(4), 'a'), 3);
+	lane_cancel(&a[3]->job);
+	assert_int_equal(lane_promised(&lane, "a").states, 2);
+}
+
+/* The promise of a job holds until its owner has noted what it made. */
+static bool last_waits;
+
+static void done_and_look(struct lane_job *j, bool cancelled)
+{
+	done(j, cancelled);
+	last_waits = jobs[2].job.waiting;
+}
+
+static void nobody_begins_before_done(void **state)
+{
+	for (unsigned n = 0; n < 3; n++)
+		(void)add_admitted("a");
+	jobs[1].job.done = done_and_look;
+	(void)await_begun(2);
+	assert_true(jobs[2].job.waiting);
+	end(&jobs[1]);
+	assert_true(last_waits);
+	assert_false(jobs[2].job.waiting);
+}
+
+static void refused_without_running(void **state)
+{
+	struct test_job *t = add_admitted("r");
+
+	assert_false(t->done); /* not within the call */
+	while (!t->done)
+		(void)uv_run(&loop, UV_RUN_ONCE); /* as above */
+	assert_true(t->cancelled);
+	assert_int_equal(strlen(begun), 0);
+	assert_int_equal(lane_promised(&lane, NULL).states, 0);
+}
+
+/* No look at the queue asks for more keys than these. */
+static void keys_that_are_held(void **state)
+{
+	static const char *const keys[] = {"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"};
+
+	for (unsigned n = 0; n <= LANE_HELD_MAX; n++)
+		(void)add_admitted(keys[n]);
+	for (unsigned n = 0; n <= LANE_HELD_MAX; n++)
+		assert_int_equal(jobs[n].asked > 0, n < LANE_HELD_MAX);
+	lane_cancel_all(&lane);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 /* Work of the loop takes places of the same lane, and gives them back. */
@@ -216,6 +316,10 @@ int main(void)
 		T(all_shares),
 		T(cancelled_before_its_turn),
 		T(cancel_all),
+		T(admitted_one_by_one),
+		T(nobody_begins_before_done),
+		T(refused_without_running),
+		T(keys_that_are_held),
 		cmocka_unit_test(test_places),
 	};
 
