@@ -45,11 +45,11 @@ struct execution {
 	struct upstream *up;
 	struct http_parser *parser;
 	uv_timer_t limit;
-	char *body; /* of the request to the interpreter, owned */
+	char *body; /* of the request to the interpreter, owned, while MAKING */
 	int64_t timeout_s, output_limit;
 	uint64_t begin_ns; /* CLOCK_MONOTONIC when the cell began */
 	struct cell_output output;
-	struct budget_hold hold; /* for the output */
+	struct budget_hold hold; /* for the body, then for the output */
 	struct buf reason;	 /* of the interpreter's refusal */
 };
 
@@ -223,7 +223,7 @@ static int send_cell(struct execution *x, struct instance *i)
 {
 	static const struct upstream_ops up_ops = {
 		.data = on_data, .eof = on_eof, .writable = on_writable, .lost = on_lost};
-	_cleanup_(buf_done) struct buf out = BUF_INIT(UPSTREAM_MAX);
+	_cleanup_(buf_done) struct buf out = BUF_INIT(UPSTREAM_MAX - BODY_MAX);
 	struct http_writer w = http_writer_request(&out, "POST", "/execute");
 	int r;
 
@@ -232,11 +232,15 @@ static int send_cell(struct execution *x, struct instance *i)
 	http_writer_header_u64(&w, "Content-Length", strlen(x->body));
 	r = http_writer_finish(&w);
 	if (r == 0)
-		r = buf_add_str(&out, x->body);
-	if (r == 0)
 		r = upstream_open(request_loop(x->r), i, PORT, &up_ops, x, &x->up);
-	if (r == 0)
-		r = upstream_write(x->up, buf_head(&out), buf_len(&out));
+	if (r < 0)
+		return r;
+	request_hold(x->r, upstream_hold(x->up));
+	r = upstream_write(x->up, buf_head(&out), buf_len(&out));
+	if (r >= 0)
+		r = upstream_write(x->up, x->body, strlen(x->body));
+	free(TAKE_PTR(x->body));
+	budget_force(&x->hold, 0);
 	return r < 0 ? r : 0;
 }
 
@@ -329,6 +333,8 @@ static void start(struct execution *x, const json_t *body)
 	sandbox = sandbox_body(x, body);
 	if (!sandbox || !x->parser)
 		reply_error(r, 503, "out of memory");
+	else if (!budget_set(&x->hold, strlen(x->body)))
+		reply_error(r, 429, BUDGET_REFUSAL);
 	else if (api_create_transient(r, sandbox, GRACE_S * NS_PER_S, on_made, x, &x->maker))
 		x->state = EXECUTION_MAKING;
 	json_decref(sandbox);

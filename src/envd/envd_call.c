@@ -124,7 +124,10 @@ static int open_link(struct envd_call *c, struct envd_error *e)
 		r = instance_agent_connect(i, &link_ops, c, &c->link, &why);
 	if (r < 0 && why.code == ERROR_NO_SPACE)
 		return envd_fail(e, CONNECT_UNAVAILABLE, "%s", why.message);
-	return r < 0 ? envd_absent_fail(fleet_of(c->r), c->sandbox_id, e) : 0;
+	if (r < 0)
+		return envd_absent_fail(fleet_of(c->r), c->sandbox_id, e);
+	request_hold(c->r, agent_link_hold(c->link));
+	return 0;
 }
 
 int envd_call_ask(
@@ -152,9 +155,7 @@ static void hang_up(struct envd_call *c)
 
 bool envd_call_can_send(const struct envd_call *c)
 {
-	const uint8_t *unused;
-
-	return c->link && agent_output(agent_link_conn(c->link), &unused) < ENVD_QUEUE_HIGH;
+	return c->link && agent_link_has_room(c->link, ENVD_QUEUE_HIGH);
 }
 
 /* --- the client's side --- */

@@ -192,7 +192,9 @@ static int open_writer(struct envd_call *c, struct envd_error *e)
 		r = agent_request(agent_link_conn(m->writer), AGENT_WRITE, &w, &why);
 	if (r < 0)
 		envd_error_of_host(&why, e);
-	else
+	if (m->writer)
+		request_hold(c->r, agent_link_hold(m->writer));
+	if (r == 0)
 		agent_link_send(m->writer);
 	return r;
 }
@@ -201,7 +203,6 @@ static void write_piece(struct envd_call *c, const uint8_t *data, size_t n)
 {
 	struct compose *m = c->state;
 	struct agent_conn *conn = agent_link_conn(m->writer);
-	const uint8_t *unused;
 
 	/* This fits: a piece has at most 64 KiB, and the reader pauses above 128. */
 	if (!conn || agent_send_data(conn, data, n) != (ssize_t)n) {
@@ -209,7 +210,7 @@ static void write_piece(struct envd_call *c, const uint8_t *data, size_t n)
 		return;
 	}
 	agent_link_send(m->writer);
-	if (agent_output(conn, &unused) >= ENVD_QUEUE_HIGH)
+	if (!agent_link_has_room(m->writer, ENVD_QUEUE_HIGH))
 		agent_link_pause(c->link);
 }
 

@@ -157,6 +157,11 @@ static int write_below(struct port *p, const void *data, size_t n)
 	return p->written;
 }
 
+struct budget_hold *port_hold(struct port *p)
+{
+	return upstream_hold(p->up);
+}
+
 int port_write(struct port *p, const void *data, size_t n)
 {
 	int r;
@@ -166,7 +171,7 @@ int port_write(struct port *p, const void *data, size_t n)
 	if (p->ready)
 		return n <= UPSTREAM_MAX ? write_below(p, data, n) : -EMSGSIZE;
 	r = buf_add(&p->waits, data, n);
-	return r < 0 ? r : buf_len(&p->waits) > UPSTREAM_HIGH;
+	return r < 0 ? r : 1; /* so it is a piece, and the request's head */
 }
 
 static void end_below(struct port *p)
@@ -200,7 +205,7 @@ void port_resume(struct port *p)
 /* What waited goes out. Returns whether the port goes on. */
 static bool get_ready(struct port *p)
 {
-	bool full = buf_len(&p->waits) > UPSTREAM_HIGH;
+	bool full = buf_len(&p->waits);
 	int r;
 
 	p->ready = true;

@@ -27,6 +27,7 @@ struct port_ops {
 
 int port_open(uv_loop_t *loop, struct instance *i, uint16_t number, bool tls,
 	const struct port_ops *ops, void *arg, struct port **ret);
+struct budget_hold *port_hold(struct port *p); /* one piece that waits for TLS does not count */
 int port_write(struct port *p, const void *data, size_t n);
 void port_shutdown(struct port *p);
 void port_pause(struct port *p);

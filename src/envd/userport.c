@@ -444,7 +444,9 @@ void userport_handle(struct request *r)
 	else if (port_open(request_loop(r), i, t->port, !t->bare && speaks_tls(i, t->port), &ops, t,
 			 &t->up) < 0)
 		refuse_absent(t);
-	else if (!t->bare) {
+	else
+		request_hold(r, port_hold(t->up));
+	if (t->up && !t->bare) {
 		to_guest(t, buf_head(&t->piece), buf_len(&t->piece));
 		request_resume(r);
 	}

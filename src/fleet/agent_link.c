@@ -23,6 +23,7 @@ struct agent_link {
 	struct agent_conn *conn; /* NULL once taken */
 	const struct agent_link_ops *ops;
 	void *arg;
+	struct budget_hold hold;
 	bool polling; /* the poll handle is open */
 	bool closing; /* the poll handle is being closed */
 	int watched;  /* what it waits for; each uv_poll_start() costs system calls */
@@ -37,6 +38,28 @@ static void on_turn(struct turn *t);
 struct agent_conn *agent_link_conn(struct agent_link *l)
 {
 	return l->conn;
+}
+
+/* --- the budget --- */
+
+struct budget_hold *agent_link_hold(struct agent_link *l)
+{
+	return &l->hold;
+}
+
+static size_t queued(const struct agent_link *l)
+{
+	const uint8_t *unused;
+
+	return l->conn ? agent_output(l->conn, &unused) : 0;
+}
+
+bool agent_link_has_room(struct agent_link *l, size_t max)
+{
+	size_t n = queued(l);
+
+	budget_force(&l->hold, n);
+	return n < max && (!n || !budget_is_short(&l->hold));
 }
 
 /* --- closing --- */
@@ -68,6 +91,7 @@ void agent_link_close(struct agent_link *l)
 	turn_leave(&l->turn);
 	agent_close(l->conn);
 	l->conn = NULL;
+	budget_release(&l->hold);
 	if (!l->closing && !l->serving)
 		free(l);
 }
@@ -93,6 +117,7 @@ static void update(struct agent_link *l)
 {
 	int events = 0;
 
+	budget_force(&l->hold, queued(l)); /* everything that changes it ends here */
 	if (l->closed || l->over || !l->conn || (l->paused && l->hung_up))
 		return;
 	if (!l->paused)

@@ -11,11 +11,13 @@
 #ifndef FLEET_AGENT_LINK_H
 #define FLEET_AGENT_LINK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
 #include "base/error.h"
+#include "http/budget.h"
 #include "sandbox/agent_client.h"
 
 struct agent_link;
@@ -35,6 +37,12 @@ int agent_link_open(uv_loop_t *loop, int dirfd, const struct agent_link_ops *ops
 	struct agent_link **ret, struct error *e);
 
 struct agent_conn *agent_link_conn(struct agent_link *l);
+
+/* Counts what waits for the agent, once it is charged to an account. */
+struct budget_hold *agent_link_hold(struct agent_link *l);
+/* Whether more may be queued: fewer than `max` bytes wait, and none if the budget is short. The
+ * callback `writable` follows when they are written out. */
+bool agent_link_has_room(struct agent_link *l, size_t max);
 
 /* Sends what is queued. */
 void agent_link_send(struct agent_link *l);

@@ -18,7 +18,8 @@ struct upstream {
 	int fd;			 /* -1 while DIALLING */
 	enum upstream_state state;
 	struct buf out;
-	uint8_t *early; /* received after the agent's OK; malloc'ed */
+	struct budget_hold hold; /* for out */
+	uint8_t *early;		 /* received after the agent's OK; malloc'ed */
 	size_t early_n;
 	int watched; /* what poll waits for; each uv_poll_start() costs system calls */
 	bool polling, paused, closed;
@@ -44,6 +45,7 @@ static void on_closed(uv_handle_t *h)
 	if (u->fd >= 0)
 		(void)close(u->fd); /* a socket: nothing to lose */
 	buf_done(&u->out);
+	budget_release(&u->hold);
 	free(u->early);
 	free(u);
 }
@@ -73,10 +75,16 @@ static void lose(struct upstream *u, enum agent_error_class why)
 
 /* --- bytes --- */
 
+struct budget_hold *upstream_hold(struct upstream *u)
+{
+	return &u->hold;
+}
+
 static void update(struct upstream *u)
 {
 	int events = 0;
 
+	budget_force(&u->hold, buf_len(&u->out));
 	if (u->state != UPSTREAM_OPEN || u->closed)
 		return;
 	if (!u->paused && !u->finished && !u->early)
@@ -119,7 +127,8 @@ static void write_some(struct upstream *u)
 		buf_clear(&u->out);
 		u->ended = u->shut = true;
 	}
-	if (u->full && buf_len(&u->out) < UPSTREAM_LOW) {
+	budget_force(&u->hold, buf_len(&u->out));
+	if (u->full && buf_len(&u->out) < (budget_is_short(&u->hold) ? 1 : UPSTREAM_LOW)) {
 		u->full = false;
 		u->ops->writable(u, u->arg);
 	}
@@ -188,7 +197,8 @@ int upstream_write(struct upstream *u, const void *data, size_t n)
 	if (u->state == UPSTREAM_OPEN && buf_len(&u->out) == n)
 		(void)flush(u); /* the poll handle sees a failure */
 	update(u);
-	u->full = u->full || buf_len(&u->out) >= UPSTREAM_HIGH;
+	u->full = u->full || buf_len(&u->out) >= UPSTREAM_HIGH ||
+		  (buf_len(&u->out) && budget_is_short(&u->hold));
 	return u->full;
 }
 

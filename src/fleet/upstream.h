@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "fleet/instance.h"
+#include "http/budget.h"
 
 enum {
 	UPSTREAM_HIGH = 256 * 1024, /* queued bytes from which upstream_write() returns 1 */
@@ -39,7 +40,11 @@ struct upstream_ops {
 int upstream_open(uv_loop_t *loop, struct instance *i, uint16_t port,
 	const struct upstream_ops *ops, void *arg, struct upstream **ret);
 
-/* Copies the data. Returns 0; 1 when full: stop until ops->writable; or -errno. */
+/* Counts what waits for the guest, once it is charged to an account (request_hold()). */
+struct budget_hold *upstream_hold(struct upstream *u);
+
+/* Copies the data. Returns 0; 1 when full: stop until ops->writable; or -errno. While the budget is
+ * short, anything that waits makes it full. */
 int upstream_write(struct upstream *u, const void *data, size_t n);
 /* Ends our direction after what is queued. */
 void upstream_shutdown(struct upstream *u);

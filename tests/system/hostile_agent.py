@@ -5,13 +5,16 @@ asks for a command or a watch. In the place of mayfly-agent, for tests/system/se
     hostile_agent.py --test-listen PATH
 
 What it floods with is a word of the command's arguments or of the watched path: `output` (text), `crumbs` (output
-of one byte a frame), `windows` (acknowledgements of nothing), `unasked` (OKs). See docs/agent-protocol.md."""
+of one byte a frame), `windows` (acknowledgements of nothing), `unasked` (OKs). What is written to a file or a port
+is not read, but for the interpreter's port. See docs/agent-protocol.md."""
+import select
 import socket
 import struct
 import sys
 import threading
 
-HELLO, IDENTITY, METRICS, EXEC, WATCH, DIAL = 0x01, 0x02, 0x05, 0x10, 0x39, 0x40
+HELLO, IDENTITY, METRICS, EXEC, WRITE, WATCH, DIAL = 0x01, 0x02, 0x05, 0x10, 0x33, 0x39, 0x40
+INTERPRETER = struct.pack("<H", 49999)
 OK, HELLO_REPLY, IDENTITY_REPLY, METRICS_REPLY = 0x80, 0x82, 0x83, 0x84
 STARTED, STDOUT, WINDOW, WATCH_EVENT = 0x90, 0x91, 0x96, 0xb1
 
@@ -58,6 +61,13 @@ def interpret(s, f):
     s.sendall(b'{"type":"end_of_execution"}\n')
 
 
+def read_nothing(s):
+    """Until the other side has gone."""
+    gone = select.poll()
+    gone.register(s, 0)
+    gone.poll()
+
+
 def serve(s):
     f = s.makefile("rb")
     try:
@@ -65,9 +75,13 @@ def serve(s):
             s.sendall(b"OK 1024\n")
         while True:
             kind, payload = take(f)
-            s.sendall(REPLIES.get(kind, frame(OK)))
-            if kind == DIAL:
+            if kind != WRITE:  # answered at its end, which nobody reads
+                s.sendall(REPLIES.get(kind, frame(OK)))
+            if kind == DIAL and payload[:2] == INTERPRETER:
                 interpret(s, f)
+                return
+            if kind in (DIAL, WRITE):
+                read_nothing(s)
                 return
             flood = next((v for k, v in FLOODS.items() if k in payload), None)
             while flood and kind in (EXEC, WATCH):
@@ -82,7 +96,7 @@ def serve(s):
 def main():
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(sys.argv[2])
-    listener.listen(64)
+    listener.listen(1024)
     while True:
         threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 
