@@ -12,6 +12,7 @@
 #include "fleet/instance.h"
 #include "lifecycle/instance_end.h"
 #include "lifecycle/instance_pause.h"
+#include "network/renewal.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
 
@@ -143,5 +144,6 @@ int revocation_apply(struct fleet *f, const char *key_id, bool kill, struct erro
 	(void)instance_each(f, mark_running, id); /* always 0 */
 	for (struct instance *i = f->other; i; i = i->next)
 		mark(i, id);
+	renewal_begin(f, id, "");
 	return kill ? kill_all(f, id, e) : 0;
 }

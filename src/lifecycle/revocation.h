@@ -1,5 +1,6 @@
-/* The consequences of revoking a key: for its sandboxes, their tokens, and its webhooks (which the
- * store disables).
+/* The consequences of revoking a key: for its sandboxes, their tokens, its webhooks (which the
+ * store disables) and its secrets (which the store deletes, and the workers of networks are told to
+ * forget).
  *
  * Sandboxes of a revoked key run until their deadlines unless they are killed. Until then nobody
  * reaches their envd or a port that needs a token. None is resumed, and creations in progress

@@ -149,7 +149,7 @@ void network_renew(struct instance *i, const char *name)
 		.network_generation = i->network_generation + 1};
 	struct error e = {0};
 
-	if (!interception_uses(i, name))
+	if (*name && !interception_uses(i, name))
 		return;
 	if (has_row(i) && store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_ANY_STATE,
 				  STORE_SET_NETWORK, &row, NULL, &e) < 0)

@@ -22,7 +22,7 @@ char *network_policy_text(const struct instance *i, struct error *e);
 int network_prepare(struct instance *i, struct error *e);
 
 /* A secret of its key was made, changed or removed: tells its worker, if it uses it, by a new
- * generation of its policy. name: in lower case. For renewal.h. */
+ * generation of its policy. name: in lower case; "": any of the key's. For renewal.h. */
 void network_renew(struct instance *i, const char *name);
 
 /* Replaces allowOut, denyOut, allowIn, dnsServers, rules and egressProxy of a running sandbox with
