@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "api/api_once.h"
 #include "api/auth.h"
+#include "api/unplaced.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "fleet/fleet_of.h"
@@ -76,7 +77,7 @@ static void on_made(void *arg, struct instance *i, const struct error *why)
 		return;
 	}
 	if (!i) {
-		reply_failure(r, why);
+		api_reply_unplaced(r, why);
 		return;
 	}
 	if (store_sandbox_get(fleet_of(r)->store, instance_id(i), &sb, &e) < 0)
@@ -110,7 +111,7 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 	if (s->origin.fd < 0) {
 		(void)error_set_errno(
 			&e, ERROR_BAD_SNAPSHOT, errno, "the files of the snapshot are missing");
-		reply_failure(r, &e);
+		api_reply_unplaced(r, &e);
 		return false;
 	}
 	if (o->cpus || o->memory_bytes || o->disk_bytes)
@@ -350,7 +351,7 @@ static void start(struct request *r, const struct instance_order *o, const struc
 	c->once = *once;
 	if (instances_make(fleet_of(r), o, on_made, c, &c->maker, &e) < 0) {
 		free(c);
-		reply_failure(r, &e);
+		api_reply_unplaced(r, &e);
 		return;
 	}
 	api_once_claim(&c->once);
@@ -384,7 +385,7 @@ bool api_create_transient(struct request *r, json_t *body, uint64_t grace_ns, in
 
 	o.timeout_ns += grace_ns;
 	if (ok && instances_make(fleet_of(r), &o, made, arg, ret, &e) < 0) {
-		reply_failure(r, &e);
+		api_reply_unplaced(r, &e);
 		ok = false;
 	}
 	source_done(&source);

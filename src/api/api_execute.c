@@ -13,6 +13,7 @@
 
 #include "api/api.h"
 #include "api/cell_output.h"
+#include "api/unplaced.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -251,7 +252,7 @@ static void on_made(void *arg, struct instance *i, const struct error *why)
 	x->maker = NULL;
 	if (!i) {
 		x->state = EXECUTION_OVER;
-		reply_failure(x->r, why);
+		api_reply_unplaced(x->r, why);
 		return;
 	}
 	(void)strcpy(x->sandbox_id, instance_id(i)); /* same size */

@@ -9,6 +9,7 @@
 
 #include "api/api.h"
 #include "api/auth.h"
+#include "api/unplaced.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fault.h"
@@ -340,7 +341,7 @@ static void finish_fork(struct fork *f)
 		instances_admit(fleet, f->children, f->count, &f->why) < 0) {
 		drop_all(f);
 		if (r)
-			reply_failure(r, &f->why);
+			api_reply_unplaced(r, &f->why);
 	} else {
 		(void)fault_point("fork-admitted");
 		event_note(fleet, f->parent->id, f->parent->key_id, f->parent->template_id,

@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "api/auth.h"
+#include "api/unplaced.h"
 #include "base/clock.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
@@ -108,7 +109,7 @@ static void on_obtained(void *arg, struct instance *i, bool resumed, const struc
 		reply_running(c->request, instance_id(i), resumed || c->resume ? 201 : 200,
 			!resumed, c->timeout_s);
 	else
-		reply_failure(c->request, why);
+		api_reply_unplaced(c->request, why);
 }
 
 /* Options of connect (both versions) and resume. */

@@ -12,7 +12,7 @@ static const struct http_field cors[] = {
 	{"Access-Control-Allow-Origin", "*"},
 	{"Access-Control-Expose-Headers",
 		"X-Next-Token, X-Total-Running, RateLimit-Limit, RateLimit-Remaining, "
-		"RateLimit-Reset, Retry-After, " HTTP_REQUEST_ID},
+		"RateLimit-Reset, Retry-After, Should-Retry, " HTTP_REQUEST_ID},
 };
 
 static size_t all_fields(const struct http_field *more, size_t n,
@@ -141,26 +141,23 @@ unsigned reply_status_of(const struct error *e)
 	return e->code < ERROR_CODES_ && statuses[e->code] ? statuses[e->code] : 500;
 }
 
-/* E2B's word, if it has one. */
-static const char *error_code_of(const struct error *e, unsigned status)
-{
-	if (e->code == ERROR_NO_SPACE)
-		return "sandbox_capacity_unavailable";
-	if (e->code == ERROR_TIMEOUT)
-		return "sandbox_placement_timeout";
-	return status == 500 ? "internal_server_error" : NULL;
-}
-
-void reply_failure(struct request *r, const struct error *e)
+void reply_failure_as(
+	struct request *r, const struct error *e, const char *error_code, const char *should_retry)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20);
-	const struct http_field field = {"Mayfly-Error", error_code_name(e->code)};
+	const struct http_field fields[] = {
+		{"Mayfly-Error", error_code_name(e->code)}, {"Should-Retry", should_retry}};
 	unsigned status = reply_status_of(e);
 
 	if (status >= 500 && log_limited(&limit))
 		log_error("%s request=%s", e->message, r->id);
 	if (e->code == ERROR_TOO_MANY)
 		request_set_final(r); /* the state does not change by itself */
-	send_error(r, status, &field, 1, error_code_of(e, status),
+	send_error(r, status, fields, should_retry ? 2 : 1, error_code,
 		*e->message ? e->message : "something went wrong");
+}
+
+void reply_failure(struct request *r, const struct error *e)
+{
+	reply_failure_as(r, e, reply_status_of(e) == 500 ? "internal_server_error" : NULL, NULL);
 }

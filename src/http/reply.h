@@ -34,6 +34,9 @@ void reply_too_many(struct request *r, unsigned retry_after_s, const char *messa
 /* Answers with the status that the error's code means. The header Mayfly-Error has the code
  * itself. */
 void reply_failure(struct request *r, const struct error *e);
+/* The same with a word for programs and the value of Should-Retry; either may be NULL. */
+void reply_failure_as(
+	struct request *r, const struct error *e, const char *error_code, const char *should_retry);
 unsigned reply_status_of(const struct error *e);
 
 #endif

@@ -257,7 +257,7 @@ static void add_advice(
 		memcpy(room, reply->fields, n * sizeof(*room));
 	if (again && !has_field(reply, "Retry-After"))
 		room[n++] = (struct http_field){"Retry-After", "1"};
-	if (r->final)
+	if (r->final && !has_field(reply, "Should-Retry"))
 		room[n++] = (struct http_field){"Should-Retry", "false"};
 	reply->fields = room;
 	reply->field_count = n;

@@ -19,7 +19,10 @@
  *
  * With --states SIZE there are pauses and snapshots: each is a directory with a file of that size,
  * and what comes back from it is a fresh agent. That is enough for what the daemon does with
- * them. With --states-ms each takes that long. */
+ * them. With --states-ms each takes that long.
+ *
+ * While there is a file `make-fails` in the state directory, no sandbox can be made, by the error
+ * whose name it holds. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -266,12 +269,27 @@ static int boot(const struct home *home, const struct sandbox_options *o, struct
 	return r;
 }
 
+static int make_fails(const struct home *home, struct error *e)
+{
+	_cleanup_close_ int fd = openat(home->fd, "make-fails", O_RDONLY | O_CLOEXEC);
+	char name[32] = "";
+
+	if (fd < 0 || read(fd, name, sizeof(name) - 1) < 0)
+		return 0;
+	for (unsigned code = ERROR_NONE + 1; code < ERROR_CODES_; code++)
+		if (strcmp(error_code_name(code), name) == 0)
+			return error_set(e, code, EIO, "it fails as the test wants");
+	return 0;
+}
+
 static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	const struct sandbox_options *o, struct backend_sandbox *ret, struct error *e)
 {
-	int r;
+	int r = make_fails(home, e);
 
 	*ret = (struct backend_sandbox){.dirfd = -1};
+	if (r < 0)
+		return r;
 	if (must_boot(home, o) && boot(home, o, e) < 0)
 		return -ECANCELED;
 	if (o->id)
