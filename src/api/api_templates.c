@@ -101,6 +101,8 @@ static json_t *detail_json(const struct entry *m, const struct store_template *r
 
 /* --- the list: read in a worker, since each template is a file --- */
 
+enum { UNPAGED_MAX = 5000 };
+
 struct listing {
 	uv_work_t work;
 	struct fleet *fleet;
@@ -145,6 +147,16 @@ static bool is_wanted(const struct listing *l, const struct entry *m)
 	return strcmp(m->name, l->after) > 0 && (!l->defaults || is_default(m->name));
 }
 
+/* As in the original: more than these come in pages only. */
+static bool is_too_long(const struct listing *l)
+{
+	size_t wanted = 0;
+
+	for (size_t i = 0; i < l->count; i++)
+		wanted += is_wanted(l, &l->entries[i]);
+	return !l->limit && wanted > UNPAGED_MAX;
+}
+
 static void send_templates(struct listing *l)
 {
 	json_t *list = json_array();
@@ -185,7 +197,12 @@ static void list_done(uv_work_t *w, int status)
 
 	if (l->request) {
 		l->request->data = NULL;
-		send_templates(l);
+		if (is_too_long(l))
+			reply_error(l->request, 400,
+				"there are more than %d templates: use GET /v2/templates",
+				UNPAGED_MAX);
+		else
+			send_templates(l);
 	}
 	for (size_t i = 0; i < l->count; i++)
 		entry_done(&l->entries[i]);

@@ -18,6 +18,8 @@
 #include "base/metrics.h"
 #include "base/str.h"
 #include "config.h"
+#include "policy/seal.h"
+#include "proto/base64.h"
 #include "store/webhooks.h"
 
 enum {
@@ -81,12 +83,40 @@ static void sign(const char *secret, uint64_t at_s, const char *payload, char ou
 		hex); /* fits */
 }
 
+/* E2B's signature, v1: base64 without its padding of SHA-256 of the secret and the payload. */
+static void sign_v1(const char *secret, const char *payload, char out[FIELD_BYTES])
+{
+	_cleanup_(secret_freep) char *text = str_printf("%s%s", secret, payload);
+	uint8_t hash[EVP_MAX_MD_SIZE] = {0};
+	char base64[2 * MAC_BYTES];
+	size_t n;
+
+	if (text)
+		(void)EVP_Digest(text, strlen(text), hash, NULL, EVP_sha256(),
+			NULL); /* fails only without memory, as above */
+	n = base64_encode_nopad(base64, hash, MAC_BYTES);
+	(void)snprintf(out, FIELD_BYTES, "e2b-signature: %.*s", (int)n, base64); /* fits */
+}
+
 static void add_field(struct attempt *a, const char *field)
 {
 	struct curl_slist *grown = curl_slist_append(a->fields, field);
 
 	if (grown)
 		a->fields = grown;
+}
+
+static void add_e2b_fields(struct attempt *a, const struct store_delivery *d)
+{
+	char field[FIELD_BYTES];
+
+	(void)snprintf(field, sizeof(field), "e2b-webhook-id: %s", d->webhook_id); /* fits */
+	add_field(a, field);
+	(void)snprintf(field, sizeof(field), "e2b-delivery-id: %llu", (unsigned long long)d->id);
+	add_field(a, field);
+	add_field(a, "e2b-signature-version: v1");
+	sign_v1(d->secret, d->payload, field);
+	add_field(a, field);
 }
 
 static void add_fields(struct attempt *a, const struct store_delivery *d)
@@ -105,6 +135,7 @@ static void add_fields(struct attempt *a, const struct store_delivery *d)
 	add_field(a, field);
 	sign(d->secret, clock_realtime_ns() / NS_PER_S, d->payload, field);
 	add_field(a, field);
+	add_e2b_fields(a, d);
 	json_decref(root);
 }
 
