@@ -32,12 +32,18 @@ struct state {
 	uint64_t put_s, bytes;
 };
 
-/* The number at the end of the name. A name without one is somebody else's: 0, so the oldest. */
-static uint64_t time_of(const char *name)
+/* Whether aside_put() gave that name, and when. What somebody else puts there is his. */
+static bool parse_name(const char *name, uint64_t *ret_put_s)
 {
 	const char *dash = strrchr(name, '-');
+	size_t digits = dash ? strspn(dash + 1, "0123456789") : 0;
 
-	return dash ? strtoull(dash + 1, NULL, 10) : 0;
+	if (!str_starts_with(name, "paused-") && !str_starts_with(name, "snapshots-"))
+		return false;
+	if (!digits || dash[1 + digits])
+		return false;
+	*ret_put_s = strtoull(dash + 1, NULL, 10);
+	return true;
 }
 
 static int newest_first(const void *a, const void *b)
@@ -89,7 +95,7 @@ static void sweep_work(uv_work_t *w)
 {
 	struct aside *a = w->data;
 	char **names = NULL;
-	size_t count = 0;
+	size_t count = 0, ours = 0;
 	_cleanup_free_ struct state *states = NULL;
 
 	if (workdir_list(a->home->area_fd[HOME_ASIDE], &names) < 0)
@@ -97,12 +103,17 @@ static void sweep_work(uv_work_t *w)
 	while (names[count])
 		count++;
 	states = calloc(count + 1, sizeof(*states));
-	for (size_t i = 0; states && i < count; i++)
-		states[i] = (struct state){.name = names[i],
-			.put_s = time_of(names[i]),
-			.bytes = footprint_of(a->home, HOME_ASIDE, names[i])};
+	for (size_t i = 0; states && i < count; i++) {
+		struct state *s = &states[ours];
+
+		if (!parse_name(names[i], &s->put_s))
+			continue;
+		s->name = names[i];
+		s->bytes = footprint_of(a->home, HOME_ASIDE, names[i]);
+		ours++;
+	}
 	if (states)
-		sweep(a, states, count);
+		sweep(a, states, ours);
 	workdir_list_free(names);
 }
 

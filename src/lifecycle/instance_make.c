@@ -165,6 +165,8 @@ static void admit_one(struct instance *i)
 	metrics_observe(METRIC_CREATE_SECONDS, NULL,
 		(double)(clock_monotonic_ns() - m->begin_ns) / NS_PER_S);
 	dismiss(m, i, NULL);
+	/* without it, an older database would end the sandbox */
+	(void)backend_mark_as(i->sandbox.dirfd, BACKEND_KNOWN, NULL);
 	instance_sample(i);
 }
 

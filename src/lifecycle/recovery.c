@@ -27,7 +27,7 @@
 
 struct tally {
 	struct fleet *fleet;
-	unsigned adopted, paused, crashed, killed, stray, aside;
+	unsigned adopted, paused, crashed, killed, stray, unknown, aside;
 };
 
 static char *text_of(const json_t *object, const char *key, const char *otherwise)
@@ -136,6 +136,8 @@ static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *
 	i->sandbox.jail = jail_of(i);
 	i->promised = (struct sandbox_sizes){sb->cpus, sb->memory_bytes, sb->disk_bytes};
 	quota_take(&f->quota, &i->promised);
+	(void)unlinkat(i->sandbox.dirfd, BACKEND_UNKNOWN, 0);	      /* most often not there */
+	(void)backend_mark_as(i->sandbox.dirfd, BACKEND_KNOWN, NULL); /* for the next daemon */
 	instance_enter(i);
 	if (f->options.backend->network)
 		egress_begin(i);
@@ -247,12 +249,45 @@ static bool recover_living(struct tally *t, const struct store_sandbox *sb)
 	return true;
 }
 
+/* A database was restored from before it was resumed: its paused state is gone, and it runs. Its
+ * deadline is set as if it was resumed now. */
+static bool recover_resumed(struct tally *t, const struct store_sandbox *sb)
+{
+	struct fleet *f = t->fleet;
+	_cleanup_close_ int fd = sandbox_open_dir(&f->dirs, sb->id, NULL);
+	struct sandbox_record record = {0};
+	struct store_sandbox row = *sb;
+	struct error e = {0};
+
+	if (fd < 0 || has_paused_state(f, sb->id) ||
+		sandbox_record_read(fd, sb->id, &record, NULL) < 0)
+		return false;
+	row.state = STORE_RUNNING;
+	row.vmm_pid = record.vmm_pid;
+	row.vmm_start = record.vmm_start;
+	row.resumed_ns = clock_realtime_ns();
+	row.end_ns = row.resumed_ns + row.timeout_ns;
+	sandbox_record_done(&record);
+	if (!is_alive(f, &row) || !recover_living(t, &row))
+		return false;
+	if (store_sandbox_update(f->store, sb->id, STORE_STATE_BIT(STORE_PAUSED),
+		    STORE_SET_STATE | STORE_SET_VMM | STORE_SET_RESUMED | STORE_SET_END, &row, NULL,
+		    &e) < 0)
+		log_error("%s sandbox=%s", e.message, sb->id);
+	log_warn("the database says that a sandbox is paused, but it was resumed since: it goes on "
+		 "sandbox=%s",
+		sb->id);
+	return true;
+}
+
 static int recover_row(void *arg, const struct store_sandbox *sb)
 {
 	struct tally *t = arg;
 	struct fleet *f = t->fleet;
 
 	if (sb->state == STORE_PAUSED) {
+		if (recover_resumed(t, sb))
+			return 0;
 		end_remains(f, sb);
 		t->paused++;
 		return 0;
@@ -284,6 +319,20 @@ static bool is_ours(int fd)
 	return file_exists(fd, BACKEND_MARK);
 }
 
+/* Whether it had a row and runs. Then its client was told of it, so it is not ours to end. */
+static bool is_lost(int fd)
+{
+	return file_exists(fd, BACKEND_KNOWN) && vmm_dir_is_live(fd) == 1;
+}
+
+static void leave(struct tally *t, int fd, const char *id)
+{
+	(void)backend_mark_as(
+		fd, BACKEND_UNKNOWN, NULL); /* for mayfly doctor; the log has it too */
+	log_warn("the database does not know a sandbox that runs: it goes on sandbox=%s", id);
+	t->unknown++;
+}
+
 static void check_directory(struct tally *t, const char *id)
 {
 	_cleanup_close_ int fd = sandbox_open_dir(&t->fleet->dirs, id, NULL);
@@ -298,6 +347,10 @@ static void check_directory(struct tally *t, const char *id)
 		return;
 	}
 	error_clear(&e);
+	if (is_lost(fd)) {
+		leave(t, fd, id);
+		return;
+	}
 	(void)sandbox_record_read(fd, id, &record, NULL); /* it is optional */
 	if (t->fleet->options.backend->end(&t->fleet->dirs, id, NULL, record.vmm_pid, &e) < 0)
 		log_error("%s sandbox=%s", e.message, id);
@@ -380,6 +433,13 @@ int instances_recover(struct fleet *f, struct error *e)
 		log_warn("found %u running and %u paused sandboxes; cleaned up %u that had died, "
 			 "%u being killed and %u that nobody knew of",
 			t.adopted, t.paused, t.crashed, t.killed, t.stray);
+	if (t.unknown)
+		log_error(
+			"the database does not know %u sandboxes that run. If an older database "
+			"was "
+			"restored, see docs/operations.md; mayfly ps lists them, mayfly kill ends "
+			"them",
+			t.unknown);
 	if (t.aside)
 		log_error(
 			"the database does not know %u paused sandboxes or snapshots: they are in "

@@ -18,6 +18,11 @@
 /* A file in the directory of every sandbox that a daemon made. One without a row in the store is
  * garbage. Sandboxes without the file belong to `mayfly run`. */
 #define BACKEND_MARK "daemon"
+/* A file in the directory of a sandbox that has a row, or had one. If the store does not know it,
+ * an older database was restored. */
+#define BACKEND_KNOWN "known"
+/* A file in the directory of a sandbox of which the daemon found just that when it started. */
+#define BACKEND_UNKNOWN "unknown"
 
 struct backend_sandbox {
 	char id[SANDBOX_ID_BYTES];
@@ -95,7 +100,8 @@ int backend_vmm_settle(int dirfd, struct error *e);
 
 /* Releases everything but vmm. */
 void backend_sandbox_done(struct backend_sandbox *s);
-/* Makes the file BACKEND_MARK. */
+/* Makes the file BACKEND_MARK, or another of these. */
 int backend_mark(int dirfd, struct error *e);
+int backend_mark_as(int dirfd, const char *mark, struct error *e);
 
 #endif

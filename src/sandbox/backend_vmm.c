@@ -36,7 +36,12 @@ void backend_sandbox_done(struct backend_sandbox *s)
 
 int backend_mark(int dirfd, struct error *e)
 {
-	_cleanup_close_ int fd = openat(dirfd, BACKEND_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	return backend_mark_as(dirfd, BACKEND_MARK, e);
+}
+
+int backend_mark_as(int dirfd, const char *mark, struct error *e)
+{
+	_cleanup_close_ int fd = openat(dirfd, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
 	return fd < 0 ? error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, errno,
 				"cannot write into the sandbox's directory")

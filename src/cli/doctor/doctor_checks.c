@@ -27,9 +27,11 @@
 #include "io/child.h"
 #include "io/program.h"
 #include "proto/snapshot.h"
+#include "sandbox/backend.h"
 #include "sandbox/cgroup_tree.h"
 #include "sandbox/host.h"
 #include "sandbox/probe.h"
+#include "sandbox/sandbox_dir.h"
 #include "vmm/kvm.h"
 
 #define GIB (UINT64_C(1) << 30)
@@ -287,11 +289,39 @@ static void check_aside(struct doctor *d)
 			"put the newer database back, or remove them");
 }
 
+/* Running sandboxes of which a daemon found that its database does not know them (backend.h). */
+static void check_unknown(struct doctor *d)
+{
+	_cleanup_free_ char *home = home_default_path();
+	_cleanup_free_ char *database = home ? str_printf("%s/mayfly.db", home) : NULL;
+	_cleanup_(buf_done) struct buf ids = BUF_INIT(DOCTOR_TEXT_MAX / 2);
+	_cleanup_(sandbox_dirs_close) struct sandbox_dirs dirs = SANDBOX_DIRS_INIT;
+	struct sandbox_record *records = NULL;
+	size_t count = 0;
+
+	/* where no daemon ever was, the directory would be made */
+	if (!database || access(database, F_OK) < 0 || sandbox_dirs_open(home, &dirs, NULL) < 0 ||
+		sandbox_list(&dirs, &records, &count, NULL) < 0)
+		return;
+	for (size_t n = 0; n < count; n++) {
+		_cleanup_close_ int fd = sandbox_open_dir(&dirs, records[n].id, NULL);
+
+		if (fd >= 0 && file_exists(fd, BACKEND_UNKNOWN)) /* what does not fit is cut off */
+			(void)buf_printf(&ids, "%s%s", buf_len(&ids) ? " " : "", records[n].id);
+	}
+	sandbox_list_free(records, count);
+	if (buf_len(&ids))
+		doctor_set_remedy(doctor_add(d, "database", DOCTOR_WARN,
+					  "does not know sandboxes that run: %.*s",
+					  (int)buf_len(&ids), (const char *)buf_head(&ids)),
+			"put the newer database back, or end them: mayfly kill ID");
+}
+
 void doctor_run(struct doctor *d)
 {
 	static void (*const checks[])(struct doctor *) = {check_kvm, check_hypervisor,
 		doctor_check_host, doctor_check_jail, check_cgroups, check_memory, check_disk,
-		check_programs, check_packages, check_templates, check_aside};
+		check_programs, check_packages, check_templates, check_aside, check_unknown};
 
 	_Static_assert(ARRAY_SIZE(checks) + 10 < DOCTOR_CHECKS_MAX,
 		"room for all: the host adds five, the jail four, two others two");
