@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "cli/clean.h"
 #include "cli/help.h"
 #include "cli/json.h"
 
@@ -24,7 +25,7 @@ int cli_print_error(const struct error *e, bool json)
 			&ignored);
 	}
 	(void)fflush(stdout); /* the order of the two; a failure shows at exit */
-	(void)fprintf(stderr, "mayfly: %s\n", e->message);
+	clean_print_error("mayfly: ", e->message); /* it may quote a guest */
 	return error_exit_status(e->code);
 }
 

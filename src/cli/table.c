@@ -1,13 +1,14 @@
 #include "cli/table.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "cli/clean.h"
 
 void table_add(struct table *t, const char *const *cells)
 {
@@ -19,19 +20,20 @@ void table_add(struct table *t, const char *const *cells)
 	}
 	t->cells = p;
 	for (unsigned i = 0; i < t->columns; i++) {
-		t->cells[t->count] = strdup(cells[i]);
-		if (!t->cells[t->count++])
+		char *cell = strdup(cells[i]);
+
+		t->cells[t->count++] = cell;
+		if (cell)
+			clean_text(cell, ""); /* a command's text may hold anything */
+		else
 			t->err = -ENOMEM;
 	}
 }
 
 static void print_cell(const char *text, size_t width)
 {
-	size_t n = strlen(text);
-
-	for (size_t i = 0; i < n; i++) /* a command's text may hold anything */
-		putchar((unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i]);
-	for (; n < width; n++)
+	fputs(text, stdout);
+	for (size_t n = strlen(text); n < width; n++)
 		putchar(' ');
 }
 
@@ -94,9 +96,9 @@ const char *table_until(uint64_t until_ns, char out[TABLE_AGE_BYTES])
 
 void table_print_name(const char *name)
 {
-	bool tty = isatty(STDOUT_FILENO);
+	_cleanup_free_ char *copy = isatty(STDOUT_FILENO) ? strdup(name) : NULL;
 
-	for (; *name; name++)
-		putchar(tty && ((unsigned char)*name < ' ' || *name == 0x7f) ? '?' : *name);
-	putchar('\n');
+	if (copy)
+		clean_text(copy, "");
+	puts(copy ? copy : name);
 }

@@ -1,4 +1,5 @@
-/* Prints tables for people: each column is as wide as its widest cell. */
+/* Prints tables for people: each column is as wide as its widest cell. Cells are cleaned
+ * (clean.h). */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
 

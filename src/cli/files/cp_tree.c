@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "cli/clean.h"
 #include "cli/files/partial.h"
 
 static int out_of_memory(struct error *e)
@@ -20,8 +21,10 @@ static int out_of_memory(struct error *e)
 
 static void leave_out(struct cp *cp, const char *path, const char *why)
 {
+	_cleanup_free_ char *text = str_printf("%s: left out: %s", path, why);
+
 	cp->left_out++;
-	(void)fprintf(stderr, "mayfly: %s: left out: %s\n", path, why);
+	clean_print_error("mayfly: ", text ? text : "out of memory");
 }
 
 /* Whether the rest can still be copied after this failure. r or 0. */
