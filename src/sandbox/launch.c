@@ -31,8 +31,9 @@ static int take_lock(int dirfd, struct error *e)
 	return TAKE_FD(fd);
 }
 
-/* The microVM gets from our environment only its log level and, in test builds, its fault
- * points. */
+/* The microVM gets from our environment only its log level and, for test builds of it, its fault
+ * points. Every build passes them on, as tests put such a microVM under an ordinary daemon. A
+ * released mayfly-vmm reads neither of the two. */
 static void pick_environment(char *env[], unsigned max)
 {
 	static const char *const names[] = {"MAYFLY_LOG=", "MAYFLY_FAULT=", "MAYFLY_FAULT_CPUID="};

@@ -588,7 +588,7 @@ static void *take_cookie(void *arg)
 /* Core scheduling: with SMT, no thread of this process shares a core with another process's. So a
  * guest cannot watch another one through the core's caches. If no process on the host has a cookie
  * yet, taking one waits for a grace period in the kernel. So a thread of its own takes it while the
- * VM starts. */
+ * VM starts. No test: our emulated hosts have no SMT. */
 static void keep_cores_apart(void)
 {
 	unsigned long long cookie;

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/file.h"
 #include "vmm/acpi.h"
 #include "vmm/boot.h"
@@ -37,6 +38,38 @@ static void test_memory_bounds(void **state)
 	assert_true(guest_memory_create(&m, 0, &e) < 0);
 	assert_true(guest_memory_create(&m, 4097, &e) < 0);
 	assert_true(guest_memory_create(&m, 5ULL << 30, &e) < 0);
+}
+
+/* Whether the kernel was asked to map it by huge pages; -1: this kernel has none. */
+static int wants_huge_pages(const void *p)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/smaps", "re");
+	unsigned long from = 0, to = 0;
+	char line[512];
+
+	if (!f || access("/sys/kernel/mm/transparent_hugepage", F_OK) < 0)
+		return -1;
+	while (fgets(line, sizeof(line), f)) {
+		(void)sscanf(line, "%lx-%lx ", &from, &to); /* other lines leave the range */
+		if (from <= (uintptr_t)p && (uintptr_t)p < to && strncmp(line, "VmFlags:", 8) == 0)
+			return strstr(line, " hg") != NULL;
+	}
+	return -1;
+}
+
+/* The host maps 2 MiB of a guest at once only if their addresses agree in the lower bits. */
+static void test_memory_by_huge_pages(void **state)
+{
+	struct guest_memory m[3];
+
+	(void)state; /* none */
+	for (unsigned i = 0; i < ARRAY_SIZE(m); i++) {
+		assert_int_equal(guest_memory_create(&m[i], (3 + 2 * i) * MIB + 4096, NULL), 0);
+		assert_int_equal((uintptr_t)guest_memory_ptr(&m[i], 0, 1) % (2 * MIB), 0);
+		assert_int_not_equal(wants_huge_pages(guest_memory_ptr(&m[i], 0, 1)), 0);
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(m); i++)
+		guest_memory_done(&m[i]);
 }
 
 static void test_memory_above_the_gap(void **state)
@@ -326,6 +359,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_bounds),
+		cmocka_unit_test(test_memory_by_huge_pages),
 		cmocka_unit_test(test_memory_above_the_gap),
 		cmocka_unit_test(test_acpi_tables),
 		cmocka_unit_test(test_dsdt_disassembles),

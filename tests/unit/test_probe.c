@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "sandbox/prepare.h"
 #include "sandbox/probe.h"
 #include "test.h"
 
@@ -118,9 +120,21 @@ static void slow_each_time_is_slow(void **state)
 	assert_int_equal(e.code, ERROR_HOST_SLOW);
 }
 
+/* kvm-clock tells the guest how long its loops take: a number of ours would overrule it. */
+static void test_no_guess_of_the_speed(void **state)
+{
+	char line[PREPARE_CMDLINE_MAX];
+
+	prepare_cmdline(line);
+	assert_null(strstr(line, "lpj"));
+	assert_non_null(strstr(line, "console=ttyS0 "));
+	assert_true(strlen(line) < sizeof(line) - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_guess_of_the_speed),
 		cmocka_unit_test(fast_at_once),
 		cmocka_unit_test(a_lost_cpu_is_no_slow_host),
 		cmocka_unit_test(slow_each_time_is_slow),
