@@ -477,6 +477,10 @@ def chosen(names):
     return [fn for fn in tests if "TEST_THOROUGH" in os.environ or not hasattr(fn, "slow")]
 
 
+class Skip(Exception):
+    """A test cannot run here; why."""
+
+
 def run_tests(name, tests, home, options=()):
     """Each with the daemon and a key that may do everything; the exit status."""
     d, failures = Daemon(home, options), 0
@@ -487,6 +491,8 @@ def run_tests(name, tests, home, options=()):
         try:
             test(d, key)
             print(f"ok - {name}: {title} ({time.monotonic() - begin:.1f} s)", flush=True)
+        except Skip as e:
+            print(f"skip - {name}: {title}: {e}", flush=True)
         except Exception as e:  # pylint: disable=broad-except
             failures += 1
             where = e.__traceback__

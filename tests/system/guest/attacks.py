@@ -289,6 +289,14 @@ def name_connects(name, port):
     return None
 
 
+def sibling_answers(name, port):
+    """Who may not reach another sandbox may be told so: 403."""
+    with reach(name, port) as s:
+        s.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        got = read_some(s)
+        return None if got.startswith(b"HTTP/1.1 403") else f"answered {got[:100]}"
+
+
 def add_names(t):
     data = "00112233445566778899aabbccddeeff"
     option = b"\0" + struct.pack(">HHIH", 41, 4096, 0, 36) + struct.pack(">HH", 65001, 32) + b"canary" * 5 + b"--"
@@ -309,7 +317,7 @@ def add_names(t):
     for name in [*others, *t["lying"], "host.docker.internal", "gateway.docker.internal", "metadata.internal", "instance-data",
                  "kubernetes.default.svc", "api.test.tunnel.example", "www.api.test", "xgood.example", "good.example.bad.example"]:
         for port in (t["canary"], 8080, 80):
-            add(f"name {name}:{port}", name_connects, name, port)
+            add(f"name {name}:{port}", sibling_answers if name in others else name_connects, name, port)
     for port in (22, 443, 1025, t["canary"]):
         add(f"the worker's own name at {port}", name_connects, "mayfly.internal", port)
 
