@@ -21,13 +21,12 @@
 #include "io/program.h"
 #include "proto/agent_wire.h"
 #include "sandbox/agent_call.h"
-#include "sandbox/console.h"
+#include "sandbox/boot.h"
 #include "sandbox/probe.h"
 #include "sandbox/vmm_request.h"
 #include "vmm/kvm.h"
 
 enum {
-	ATTEMPT_MS = 300,
 	PAUSE_MS = 20,
 	REHEARSAL_S = 60, /* its guest reads memory page by page */
 	REHEARSAL_SERVICE_S = 60,
@@ -139,50 +138,6 @@ static int launch(struct booting *b, bool restored, struct error *e)
 		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot open the boot directory");
 	add_disks(b, &l, &paths);
 	return vmm_launch(&l, &b->vmm, e);
-}
-
-/* Returns 1 with the reason in e when the microVM has ended. */
-static int ended(struct booting *b, struct error *e)
-{
-	struct error why = {0};
-
-	if (!vmm_is_over(b->vmm, &why))
-		return 0;
-	if (why.code != ERROR_SANDBOX || !console_find_panic(b->boot_fd, e))
-		(void)error_set(e, why.code, why.err, "%s", why.message); /* only to fill e */
-	return 1;
-}
-
-/* Boots until the agent answers. Asks in short attempts, to notice a guest that dies in between. */
-static int await_agent(struct booting *b, const struct progress *p, struct error *e)
-{
-	uint64_t begin = clock_monotonic_ns();
-
-	for (;;) {
-		struct error attempt = {0};
-		uint64_t now = clock_monotonic_ns();
-		int r, percent = (int)((now - begin) * 100 / (PREPARE_BOOT_S * NS_PER_S));
-
-		if (ended(b, e))
-			return -ECHILD;
-		if (now > b->deadline_ns)
-			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
-				"the guest of template '%s' did not come up in %d s", b->o->name,
-				PREPARE_BOOT_S);
-		r = progress_report(p, "boot", percent < 0 ? 0 : PROGRESS_NO_PERCENT, NULL);
-		if (r < 0)
-			return r;
-		r = agent_connect_ready(
-			b->boot_fd, now + ATTEMPT_MS * NS_PER_MS, &b->agent, &attempt);
-		if (r == 0)
-			return 0;
-		if (attempt.code != ERROR_TIMEOUT && !ended(b, NULL) &&
-			attempt.code != ERROR_SANDBOX) {
-			*e = attempt;
-			return r;
-		}
-		pause_ms(PAUSE_MS);
-	}
 }
 
 /* Waits until the started command has ended or, if detached, runs. *ret_status is its exit status,
@@ -467,9 +422,10 @@ static void rehearse(struct booting *b)
 static int boot_and_save(struct booting *b, const struct progress *p, struct error *e)
 {
 	int r = launch(b, false, e);
+	const struct boot boot = {.name = b->o->name, .vmm = b->vmm, .fd = b->boot_fd};
 
 	if (r == 0)
-		r = await_agent(b, p, e);
+		r = boot_await(&boot, b->deadline_ns, p, &b->agent, e);
 	if (r == 0)
 		r = run_commands(b, p, e);
 	if (r == 0)

@@ -14,10 +14,11 @@
 #include "image/kernel_store.h"
 #include "image/progress.h"
 #include "image/template.h"
+#include "sandbox/boot.h"
 #include "sandbox/launch.h"
 
 enum {
-	PREPARE_BOOT_S = 120,
+	PREPARE_BOOT_S = BOOT_S,
 	PREPARE_READY_S = 300,
 	PREPARE_WARM_S = 900,
 	PREPARE_SETTLE_S = 10,

@@ -111,6 +111,10 @@ unsigned disk_frozen_count(const struct disk *d);
  * read-write file and stays the caller's. On the same base it is the same disk. */
 int disk_flatten(struct disk *d, int out_fd, struct error *e);
 
+/* Writes what the disk has into an empty file: an image that needs no delta. Holes stay holes.
+ * For disks of whole blocks; out_fd stays the caller's. */
+int disk_write_raw(const struct disk *d, int out_fd, struct error *e);
+
 /* Merges only the frozen deltas, ready to take their place. Takes out_fd over, also on failure. The
  * frozen deltas do not change, so another thread may go on reading and writing the disk. */
 struct disk_merged;

@@ -1,0 +1,43 @@
+/* COPY and ADD of files into a running machine, as docker does it:
+ *   - a folder's content goes into the destination, its name does not;
+ *   - a file goes into a destination that ends with a slash, or is a folder, or has several
+ *     sources;
+ *   - a source may be a pattern (pattern.h), and must lead to something;
+ *   - folders above are made, for root, 0755. What is replaced goes first, but a folder stays.
+ *     Hard links become files, extended attributes are left out. Symbolic links need an `ln` in
+ *     the image. Device files and sockets are refused. */
+#ifndef BUILD_COPY_H
+#define BUILD_COPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "build/files.h"
+#include "build/machine.h"
+
+struct copy {
+	struct machine *machine;
+	struct files *from;
+	const char *workdir; /* for a relative destination */
+	const char *owner;   /* `name`, `uid`, with `:group` or not; NULL: the source's */
+	bool has_mode;
+	uint32_t mode;	  /* of files and folders, for has_mode */
+	bool no_archives; /* ADD: refuses what docker would unpack */
+};
+
+/* One source; the words are expanded. several: the step has more. ERROR_NOT_FOUND when it leads
+ * to nothing. */
+int copy_files(const struct copy *c, const char *source, bool several, const char *destination,
+	struct error *e);
+
+/* A text as a file, of a heredoc with that name. several: the destination is a folder. */
+int copy_text(const struct copy *c, const char *name, const char *text, bool several,
+	const char *destination, struct error *e);
+
+/* Puts a path of a Dockerfile below a directory: absolute, without `.`, `..` and double slashes.
+ * False when it is too long. */
+bool copy_path(const char *base, const char *path, char out[FILES_PATH_MAX]);
+
+#endif

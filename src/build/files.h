@@ -1,0 +1,59 @@
+/* Where COPY and ADD take files from: the build's directory, or the file system of another
+ * stage. */
+#ifndef BUILD_FILES_H
+#define BUILD_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "build/ignore.h"
+#include "build/machine.h"
+
+enum { FILES_MAX = 200000, FILES_PATH_MAX = 4096 };
+
+struct files_entry {
+	const char *path; /* from the top of the source: relative, without `.` and `..` */
+	uint32_t mode;	  /* with the type */
+	uint32_t uid, gid;
+	int64_t mtime_ns;
+	uint64_t size;
+	const char *target; /* of a link */
+};
+
+typedef int (*files_fn)(void *opaque, const struct files_entry *f, struct error *e);
+
+struct files {
+	/* What a path is, after links; "" is the top. -ENOENT. The strings are valid until the next
+	 * call. */
+	int (*stat)(struct files *f, const char *path, struct files_entry *ret, struct error *e);
+	/* All that is below a directory, sorted by path components; directories come before what
+	 * is in them. `each` must not use the source. */
+	int (*list)(
+		struct files *f, const char *path, files_fn each, void *opaque, struct error *e);
+	/* At most n bytes of a regular file; fewer at its end. */
+	int (*read)(struct files *f, const char *path, uint64_t offset, void *out, size_t n,
+		size_t *ret, struct error *e);
+};
+
+/* The build's directory. Links in paths end at its top. */
+struct files_context {
+	struct files files;
+	int fd;				/* borrowed */
+	const struct ignore *ignore;	/* borrowed */
+	char open_path[FILES_PATH_MAX]; /* the file that is read */
+	int open_fd;
+};
+
+void files_context_init(struct files_context *c, int fd, const struct ignore *ignore);
+void files_context_done(struct files_context *c);
+
+/* A running machine. */
+struct files_machine {
+	struct files files;
+	struct machine *machine; /* borrowed */
+};
+
+void files_machine_init(struct files_machine *x, struct machine *machine);
+
+#endif

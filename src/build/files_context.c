@@ -1,0 +1,223 @@
+/* The build's directory as a source of files. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "build/files.h"
+
+static struct files_context *of(struct files *f)
+{
+	return (struct files_context *)(void *)((char *)f - offsetof(struct files_context, files));
+}
+
+/* Links lead nowhere out of the directory. */
+static int open_inside(const struct files_context *c, const char *path, int flags)
+{
+	struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+	long fd = syscall(SYS_openat2, c->fd, *path ? path : ".", &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+static void fill(const struct stat *st, const char *path, struct files_entry *ret)
+{
+	*ret = (struct files_entry){.path = path,
+		.mode = st->st_mode,
+		.mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec,
+		.size = (uint64_t)st->st_size,
+		.target = ""}; /* owners of this host mean nothing: root */
+}
+
+static int context_stat(struct files *f, const char *path, struct files_entry *ret, struct error *e)
+{
+	const struct files_context *c = of(f);
+	_cleanup_close_ int fd = open_inside(c, path, O_PATH);
+	struct stat st;
+
+	if (*path && ignore_excludes(c->ignore, path))
+		return error_set(
+			e, ERROR_NOT_FOUND, ENOENT, "%.200s is left out by .dockerignore", path);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set_errno(e, ERROR_NOT_FOUND, fd < 0 ? -fd : errno,
+			"%.200s in the build's directory", *path ? path : "/");
+	fill(&st, path, ret);
+	return 0;
+}
+
+/* --- listing --- */
+
+struct listing {
+	const struct files_context *c;
+	files_fn each;
+	void *opaque;
+	size_t count;
+	struct error *e;
+};
+
+static int walk(struct listing *l, int dirfd, const char *path, unsigned depth);
+
+static bool is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* One entry, and what is in it. An excluded folder is looked through only when a pattern may take
+ * something in it back. */
+static int visit(struct listing *l, int dirfd, const char *name, const char *path, unsigned depth)
+{
+	bool excluded = ignore_excludes(l->c->ignore, path);
+	char target[FILES_PATH_MAX] = "";
+	struct files_entry entry;
+	struct stat st;
+	int r = 0;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_set_errno(l->e, ERROR_HOST, errno, "%.200s", path);
+	if (excluded && !(S_ISDIR(st.st_mode) && l->c->ignore->any_again))
+		return 0;
+	if (S_ISLNK(st.st_mode)) {
+		ssize_t n = readlinkat(dirfd, name, target, sizeof(target) - 1);
+
+		target[n > 0 ? n : 0] = '\0';
+	}
+	fill(&st, path, &entry);
+	entry.target = target;
+	if (!excluded) {
+		if (++l->count > FILES_MAX)
+			return error_set(l->e, ERROR_LIMIT, E2BIG,
+				"the build's directory has more than %d files: exclude some in "
+				".dockerignore",
+				FILES_MAX);
+		r = l->each(l->opaque, &entry, l->e);
+	}
+	if (r == 0 && S_ISDIR(st.st_mode)) {
+		_cleanup_close_ int fd =
+			openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		r = fd < 0 ? error_set_errno(l->e, ERROR_HOST, errno, "%.200s", path)
+			   : walk(l, fd, path, depth + 1);
+	}
+	return r;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void free_names(char **names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+}
+
+/* The names in a directory, sorted; malloc'ed. */
+static int read_names(int dirfd, char ***ret, size_t *ret_count)
+{
+	DIR *d = file_open_dir(dirfd, ".");
+	char **names = NULL;
+	size_t n = 0;
+	int r = d ? 0 : -errno;
+
+	for (const struct dirent *x; r == 0 && (x = readdir(d));) {
+		char **more;
+
+		if (is_dots(x->d_name))
+			continue;
+		more = n & (n - 1) ? names : reallocarray(names, n ? 2 * n : 1, sizeof(*names));
+		names = more ? more : names;
+		if (!more || n == FILES_MAX || !(names[n] = strdup(x->d_name)))
+			r = -ENOMEM;
+		else
+			n++;
+	}
+	if (d)
+		(void)closedir(d); /* read only */
+	if (r < 0) {
+		free_names(names, n);
+		return r;
+	}
+	qsort(names, n, sizeof(*names), by_name);
+	*ret = names;
+	*ret_count = n;
+	return 0;
+}
+
+enum { DEPTH_MAX = 200 };
+
+static int walk(struct listing *l, int dirfd, const char *path, unsigned depth)
+{
+	char below[FILES_PATH_MAX], **names = NULL;
+	size_t count = 0;
+	int r = depth > DEPTH_MAX ? -ELOOP : read_names(dirfd, &names, &count);
+
+	if (r < 0)
+		return error_set_errno(l->e, ERROR_HOST, -r, "directory %.200s", path);
+	for (size_t i = 0; i < count && r == 0; i++) {
+		int n = snprintf(below, sizeof(below), "%s%s%s", path, *path ? "/" : "", names[i]);
+
+		r = n >= (int)sizeof(below) ? error_set(l->e, ERROR_LIMIT, ENAMETOOLONG,
+						      "%.200s...: a path is too long", path)
+					    : visit(l, dirfd, names[i], below, depth);
+	}
+	free_names(names, count);
+	return r;
+}
+
+static int context_list(
+	struct files *f, const char *path, files_fn each, void *opaque, struct error *e)
+{
+	struct listing l = {.c = of(f), .each = each, .opaque = opaque, .e = e};
+	_cleanup_close_ int fd = open_inside(of(f), path, O_RDONLY | O_DIRECTORY);
+
+	if (fd < 0)
+		return error_set_errno(e, ERROR_NOT_FOUND, -fd, "directory %.200s", path);
+	return walk(&l, fd, path, 0);
+}
+
+static int context_read(struct files *f, const char *path, uint64_t offset, void *out, size_t n,
+	size_t *ret, struct error *e)
+{
+	struct files_context *c = of(f);
+	ssize_t got;
+
+	if (c->open_fd < 0 || strcmp(c->open_path, path) != 0) {
+		cleanup_close_p(&c->open_fd);
+		c->open_fd = open_inside(c, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+		if (c->open_fd < 0)
+			return error_set_errno(e, ERROR_HOST, -c->open_fd, "%.200s", path);
+		(void)snprintf(c->open_path, sizeof(c->open_path), "%s", path); /* fits */
+	}
+	got = pread(c->open_fd, out, n, (off_t)offset);
+	if (got < 0)
+		return error_set_errno(e, ERROR_HOST, errno, "%.200s", path);
+	*ret = (size_t)got;
+	return 0;
+}
+
+void files_context_init(struct files_context *c, int fd, const struct ignore *ignore)
+{
+	*c = (struct files_context){.files = {context_stat, context_list, context_read},
+		.fd = fd,
+		.ignore = ignore,
+		.open_fd = -1};
+}
+
+void files_context_done(struct files_context *c)
+{
+	cleanup_close_p(&c->open_fd);
+	c->open_fd = -1;
+}
