@@ -20,6 +20,7 @@
 #include "fleet/meter.h"
 #include "http/reply.h"
 #include "lifecycle/revocation.h"
+#include "network/renewal.h"
 #include "proto/uri.h"
 #include "store/keys.h"
 
@@ -221,6 +222,18 @@ void api_keys_revoke(struct request *r)
 
 /* --- the operator --- */
 
+/* Takes the answer. */
+static void answer_operation(struct request *r, const json_t *body, json_t *answer)
+{
+	/* its sandboxes may reach less from now on, or more */
+	if (strcmp(r->head->method, "PATCH") == 0 && json_object_get(body, "network"))
+		renewal_begin(fleet_of(r), r->params[0], "");
+	if (answer)
+		reply_json(r, strcmp(r->head->method, "POST") == 0 ? 201 : 200, answer);
+	else
+		reply_empty(r, 204);
+}
+
 static void take_operation(struct request *r, const char *text, size_t n)
 {
 	const char *query = r->head->query;
@@ -235,10 +248,8 @@ static void take_operation(struct request *r, const char *text, size_t n)
 		reply_error(r, 503, "out of memory");
 	else if (operator_call(fleet_of(r)->store, r->head->method, target, body, &answer, &e) < 0)
 		reply_failure(r, &e);
-	else if (answer)
-		reply_json(r, strcmp(r->head->method, "POST") == 0 ? 201 : 200, answer);
 	else
-		reply_empty(r, 204);
+		answer_operation(r, body, answer);
 	json_decref(body);
 }
 

@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "policy/network_list.h"
 #include "store/kept.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -52,6 +53,23 @@ static void set(struct store_limits *l, const struct limit *which, uint32_t v)
 		memcpy(p, &v64, sizeof(v64));
 }
 
+/* "on" and null are the same: no limit. */
+static int take_network(const json_t *v, struct store_limits *l, struct error *e)
+{
+	const char *text = json_string_value(v);
+
+	if (v && !text && !json_is_null(v))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"network must be \"off\", \"on\" or names and addresses with commas "
+			"between "
+			"them");
+	if (text && strcmp(text, "on") != 0 && network_list_check(text, "network", e) < 0)
+		return -EINVAL;
+	if (v)
+		l->network = text && *text && strcmp(text, "on") != 0 ? text : NULL;
+	return 0;
+}
+
 int key_limits_take(const json_t *body, struct store_limits *l, struct error *e)
 {
 	const json_t *v;
@@ -71,6 +89,8 @@ int key_limits_take(const json_t *body, struct store_limits *l, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL, "tier must be a name or null");
 	if (v)
 		l->tier = json_string_value(v);
+	if (take_network(json_object_get(body, "network"), l, e) < 0)
+		return -EINVAL;
 	v = json_object_get(body, "managesKeys");
 	if (v && !json_is_boolean(v) && !json_is_null(v))
 		return error_set(e, ERROR_USAGE, EINVAL, "managesKeys must be true or false");
@@ -89,6 +109,8 @@ static void add_limits(json_t *root, const struct store_key *k)
 	(void)json_object_set_new(
 		object, "tier", k->limits.tier ? json_string(k->limits.tier) : json_null());
 	(void)json_object_set_new(object, "managesKeys", json_boolean(k->limits.manages_keys));
+	(void)json_object_set_new(object, "network",
+		k->limits.network ? json_string(k->limits.network) : json_null());
 	/* a field that cannot be added is missing */
 	(void)json_object_set_new(root, "limits", object);
 	(void)json_object_set_new(root, "teamID", json_string(k->team_id));

@@ -288,9 +288,9 @@ void instance_settled(struct instance *i)
 
 char *instance_extra(const struct instance *i, bool transient, bool unresponsive)
 {
-	json_t *x = json_pack("{s:s, s:s, s:b, s:b}", "user", i->sandbox.user, "workdir",
-		i->sandbox.workdir, STORE_EXTRA_TRANSIENT, transient, STORE_EXTRA_UNRESPONSIVE,
-		unresponsive);
+	json_t *x = json_pack("{s:s, s:s, s:s, s:b, s:b}", "user", i->sandbox.user, "workdir",
+		i->sandbox.workdir, "network", i->sandbox.network ? i->sandbox.network : "",
+		STORE_EXTRA_TRANSIENT, transient, STORE_EXTRA_UNRESPONSIVE, unresponsive);
 	char *text = x ? json_dumps(x, JSON_COMPACT) : NULL;
 
 	json_decref(x);

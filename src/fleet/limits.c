@@ -49,7 +49,7 @@ int limits_of_key(struct fleet *f, const char *key_id, struct store_limits *ret,
 	if (r < 0)
 		return r;
 	*ret = limits_effective(f, &key->limits);
-	ret->tier = NULL; /* it is freed with the row */
+	ret->tier = ret->network = NULL; /* they are freed with the row */
 	return 0;
 }
 
@@ -83,6 +83,11 @@ bool limits_are_within(
 
 	/* nobody can say which of two tiers is more */
 	if (!l->tier != !max->tier || (l->tier && strcmp(l->tier, max->tier) != 0))
+		return false;
+	/* nor which of two lists, but that anything is more than a list, and a list more than
+	 * nothing */
+	if (max->network && (!l->network || (strcmp(l->network, max->network) != 0 &&
+						    strcmp(l->network, "off") != 0)))
 		return false;
 	return !l->manages_keys && numbers_are_within(&a, &b) && numbers_are_within(l, max);
 }

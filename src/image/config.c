@@ -15,12 +15,13 @@ int config_init(struct image_config *c)
 	c->description = strdup("");
 	c->user = strdup("user");
 	c->workdir = strdup("");
+	c->network = strdup("");
 	c->start_command = strdup("");
 	c->ready_command = strdup("");
 	c->warm_command = strdup("");
 	c->env = calloc(CONFIG_ENV_MAX, sizeof(*c->env));
-	if (c->description && c->user && c->workdir && c->start_command && c->ready_command &&
-		c->warm_command && c->env)
+	if (c->description && c->user && c->workdir && c->network && c->start_command &&
+		c->ready_command && c->warm_command && c->env)
 		return 0;
 	config_done(c);
 	return -ENOMEM;
@@ -34,6 +35,7 @@ void config_done(struct image_config *c)
 	free(c->description);
 	free(c->user);
 	free(c->workdir);
+	free(c->network);
 	free(c->start_command);
 	free(c->ready_command);
 	free(c->warm_command);
@@ -104,6 +106,7 @@ int config_copy(const struct image_config *from, struct image_config *to)
 	r = config_set_text(&to->description, from->description);
 	r = r < 0 ? r : config_set_text(&to->user, from->user);
 	r = r < 0 ? r : config_set_text(&to->workdir, from->workdir);
+	r = r < 0 ? r : config_set_text(&to->network, from->network);
 	r = r < 0 ? r : config_set_text(&to->start_command, from->start_command);
 	r = r < 0 ? r : config_set_text(&to->ready_command, from->ready_command);
 	r = r < 0 ? r : config_set_text(&to->warm_command, from->warm_command);
@@ -169,6 +172,8 @@ int config_to_json(const struct image_config *c, json_t *o)
 	bad = bad || config_json_add_u64(o, "disk_mb", c->disk_mb) < 0;
 	bad = bad || config_json_add_string(o, "user", c->user) < 0;
 	bad = bad || config_json_add_string(o, "workdir", c->workdir) < 0;
+	if (!bad && *c->network) /* older versions know no such member */
+		bad = config_json_add_string(o, "network", c->network) < 0;
 	bad = bad || config_json_add_string(o, "start_command", c->start_command) < 0;
 	bad = bad || config_json_add_string(o, "ready_command", c->ready_command) < 0;
 	bad = bad || config_json_add_string(o, "warm_command", c->warm_command) < 0;
@@ -240,6 +245,8 @@ int config_from_json(const json_t *o, struct image_config *c, struct error *e)
 		{"ready_command", &c->ready_command, NULL},
 		{"warm_command", &c->warm_command, NULL}};
 
+	if (json_object_get(o, "network") && config_json_string(o, "network", &c->network) < 0)
+		return error_set(e, ERROR_BAD_IMAGE, EINVAL, "\"network\" is unusable");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		int r = fields[i].text ? config_json_string(o, fields[i].key, fields[i].text)
 				       : json_u32(o, fields[i].key, fields[i].number);

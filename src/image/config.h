@@ -27,6 +27,7 @@ struct image_config {
 	uint32_t disk_mb; /* size of the root file system */
 	char *user;	  /* user that runs commands */
 	char *workdir;	  /* absolute; "" = the user's home */
+	char *network;	  /* what sandboxes may reach at most: "off", or a list; "" = anything */
 	char **env;	  /* "NAME=VALUE", env_count of them */
 	size_t env_count;
 	char *start_command; /* run at boot before the snapshot; "" = none */
@@ -52,8 +53,8 @@ int config_check(const struct image_config *c, struct error *e);
 /* Adds the settings to a JSON object: 0 or -ENOMEM. */
 int config_to_json(const struct image_config *c, json_t *object);
 
-/* Reads the settings from a JSON object; `c` is initialised. Every setting must be present and of
- * its type. */
+/* Reads the settings from a JSON object; `c` is initialised. Every setting but `network` must be
+ * present, and all of their type. */
 int config_from_json(const json_t *object, struct image_config *c, struct error *e);
 
 /* Strict helpers for our JSON files, whose content is untrusted. config_json_parse returns a new

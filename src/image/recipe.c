@@ -186,6 +186,12 @@ static int set_user(struct recipe *r, const char *v)
 	return config_set_text(&r->config.user, v);
 }
 
+/* mayfly template build looks at it more closely. */
+static int set_network(struct recipe *r, const char *v)
+{
+	return config_set_text(&r->config.network, v);
+}
+
 static int set_workdir(struct recipe *r, const char *v)
 {
 	return *v == '/' ? config_set_text(&r->config.workdir, v) : -EINVAL;
@@ -265,6 +271,7 @@ static const struct key {
 	{"path", set_path, false, "a path"},
 	{"user", set_user, false, "a user name"},
 	{"workdir", set_workdir, false, "an absolute path"},
+	{"network", set_network, false, "off, or names and addresses"},
 	{"env", set_env, true, "NAME=VALUE"},
 	{"cpus", set_cpus, false, "1 to 32"},
 	{"memory", set_memory, false, "a size like 512M, from 64M to 1024G"},

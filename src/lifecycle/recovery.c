@@ -57,6 +57,7 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", sb->template_id); /* 20 */
 	i->sandbox.user = text_of(extra, "user", "root");
 	i->sandbox.workdir = text_of(extra, "workdir", "");
+	i->sandbox.network = text_of(extra, "network", "");
 	json_decref(extra);
 	i->sandbox.cpus = sb->cpus;
 	i->sandbox.memory_bytes = sb->memory_bytes;
@@ -72,8 +73,8 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 	i->internet = sb->internet;
 	i->env_json = copy(sb->env_json);
 	i->started_ns = sb->resumed_ns;
-	return i->sandbox.template && i->sandbox.user && i->sandbox.workdir && i->key_id &&
-			       !i->envd_token == !sb->envd_token &&
+	return i->sandbox.template && i->sandbox.user && i->sandbox.workdir && i->sandbox.network &&
+			       i->key_id && !i->envd_token == !sb->envd_token &&
 			       !i->traffic_token == !sb->traffic_token &&
 			       !i->network_json == !sb->network_json &&
 			       !i->network_names_json == !sb->network_names_json &&

@@ -12,6 +12,7 @@
 #include "policy/intercept.h"
 #include "policy/network_policy.h"
 #include "proto/json_tree.h"
+#include "store/keys.h"
 
 bool network_is_off(const struct fleet *f)
 {
@@ -19,10 +20,11 @@ bool network_is_off(const struct fleet *f)
 }
 
 /* With what is intercepted; takes that. */
-static char *policy_line(const struct instance *i, const json_t *network, json_t *intercept)
+static char *policy_line(const struct instance *i, const struct network_floors *floors,
+	const json_t *network, json_t *intercept)
 {
-	json_t *policy = network_policy(i->fleet->options.network, network,
-		i->internet == STORE_INTERNET_DENIED, i->network_generation);
+	json_t *policy = network_policy(
+		floors, network, i->internet == STORE_INTERNET_DENIED, i->network_generation);
 	json_t *names = policy ? json_tree_stored(i->network_names_json) : NULL;
 	char *line = NULL;
 
@@ -39,12 +41,18 @@ static char *policy_line(const struct instance *i, const json_t *network, json_t
 char *network_policy_text(const struct instance *i, struct error *e)
 {
 	json_t *network = json_tree_stored(i->network_json), *intercept = NULL;
+	_cleanup_(store_key_freep) struct store_key *key = NULL;
+	struct network_floors floors = {i->fleet->options.network, NULL, i->sandbox.network};
 	char *line = NULL;
-	int r = i->network_json && !network ? -ENOMEM /* without its rules it would be open */
-					    : interception_policy(i, network, &intercept, e);
+	/* without its rules, or its key's, it would be open */
+	int r = i->network_json && !network ? -ENOMEM
+					    : store_key_get(i->fleet->store, i->key_id, &key, e);
 
-	if (r == 0)
-		line = policy_line(i, network, intercept);
+	r = r ? r : interception_policy(i, network, &intercept, e);
+	if (r == 0) {
+		floors.key = key->limits.network;
+		line = policy_line(i, &floors, network, intercept);
+	}
 	if (!line)
 		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory"); /* the first wins */
 	json_decref(network);
@@ -135,7 +143,7 @@ int network_change(
 	return 0;
 }
 
-/* --- secrets --- */
+/* --- secrets and keys --- */
 
 static bool has_row(const struct instance *i)
 {
@@ -153,7 +161,8 @@ void network_renew(struct instance *i, const char *name)
 		return;
 	if (has_row(i) && store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_ANY_STATE,
 				  STORE_SET_NETWORK, &row, NULL, &e) < 0)
-		log_error("a sandbox keeps the older value of a secret: %s sandbox=%s", e.message,
+		log_error("a sandbox keeps its older %s: %s sandbox=%s",
+			name[0] ? "value of a secret" : "secrets or network", e.message,
 			i->sandbox.id);
 	else
 		i->network_generation++;

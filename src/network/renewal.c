@@ -46,7 +46,8 @@ static int note(struct instance *i, void *arg)
 {
 	struct renewal *r = arg;
 
-	if (is_told(i) && i->authority && strcmp(i->key_id, r->first->key_id) == 0) {
+	if (is_told(i) && (i->authority || !r->first->name[0]) &&
+		strcmp(i->key_id, r->first->key_id) == 0) {
 		if (r->ids)
 			(void)snprintf(r->ids[r->count], sizeof(r->ids[0]), "%s",
 				i->sandbox.id); /* fits */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/net.h"
+#include "policy/network_list.h"
 
 enum { ID_BYTES = 32 };
 
@@ -72,15 +73,26 @@ static json_t *sandbox_layer(const json_t *network, bool no_internet)
 	return NULL;
 }
 
-static json_t *layers(const struct network_floor *floor, const json_t *network, bool no_internet)
+/* Appends a layer; NULL: nothing. */
+static int append(json_t *list, int r, json_t *one)
 {
-	json_t *list = json_array(), *below = NULL;
-	int r = list ? floor_layer(floor, &below) : -1;
+	if (r == 0 && one)
+		return json_array_append_new(list, one);
+	json_decref(one);
+	return r;
+}
 
-	if (r == 0 && below)
-		r = json_array_append_new(list, below);
-	if (r == 0)
-		r = json_array_append_new(list, sandbox_layer(network, no_internet));
+/* Of the floors; NULL: out of memory. */
+static json_t *floor_layers(const struct network_floors *floors)
+{
+	json_t *list = json_array(), *all = NULL, *key = NULL, *template = NULL;
+	int r = list ? floor_layer(floors->all, &all) : -1;
+
+	r = append(list, r, all);
+	r = r ? r : network_list_layer(floors->key, "key", &key);
+	r = append(list, r, key);
+	r = r ? r : network_list_layer(floors->template, "template", &template);
+	r = append(list, r, template);
 	if (r == 0)
 		return list;
 	json_decref(list);
@@ -152,17 +164,15 @@ static int set_tls(json_t *proxy, const json_t *given)
 	return r;
 }
 
-/* The client's. The operator's layer judges it. NULL: out of memory. */
-static json_t *sandbox_proxy(const struct network_floor *floor, const json_t *given)
+/* The client's, which the layers of the floors judge. NULL: out of memory. */
+static json_t *sandbox_proxy(size_t floors, const json_t *given)
 {
 	const char *address = json_string_value(json_object_get(given, "address")), *reason;
 	struct network_target t = {.port = 0};
 	json_t *proxy = network_target_parse(address, true, &t, &reason) == 0 /* it was checked */
 				? network_proxy(&t)
 				: NULL;
-	int r = proxy ? json_object_set_new(
-				proxy, "layers", json_integer(floor && floor->mode != NETWORK_ON))
-		      : -1;
+	int r = proxy ? json_object_set_new(proxy, "layers", json_integer((json_int_t)floors)) : -1;
 
 	if (r == 0)
 		r = set_text(proxy, "username", json_object_get(given, "username"));
@@ -177,7 +187,8 @@ static json_t *sandbox_proxy(const struct network_floor *floor, const json_t *gi
 }
 
 /* The operator's, and behind it the client's. *ret stays NULL if there is none. 0 or -1. */
-static int proxies(const struct network_floor *floor, const json_t *network, json_t **ret)
+static int proxies(
+	const struct network_floor *floor, size_t floors, const json_t *network, json_t **ret)
 {
 	const json_t *given = json_object_get(network, "egressProxy");
 	json_t *list;
@@ -189,7 +200,7 @@ static int proxies(const struct network_floor *floor, const json_t *network, jso
 	if (floor && floor->proxy)
 		r = json_array_append(list, floor->proxy);
 	if (r == 0 && json_is_object(given))
-		r = json_array_append_new(list, sandbox_proxy(floor, given));
+		r = json_array_append_new(list, sandbox_proxy(floors, given));
 	if (r < 0 || !list) {
 		json_decref(list);
 		return -1;
@@ -198,19 +209,24 @@ static int proxies(const struct network_floor *floor, const json_t *network, jso
 	return 0;
 }
 
-json_t *network_policy(const struct network_floor *floor, const json_t *network, bool no_internet,
+json_t *network_policy(const struct network_floors *floors, const json_t *network, bool no_internet,
 	uint64_t generation)
 {
-	json_t *through = NULL;
+	const struct network_floor *floor = floors->all;
+	json_t *layers = floor_layers(floors), *through = NULL;
 
-	if (proxies(floor, network, &through) < 0)
-		return NULL; /* without them, flows would go out directly */
+	if (!layers || proxies(floor, json_array_size(layers), network, &through) < 0 ||
+		json_array_append_new(layers, sandbox_layer(network, no_internet)) < 0) {
+		json_decref(layers);
+		json_decref(through);
+		return NULL; /* without one of them, flows would go out that must not */
+	}
 	return json_pack("{s:i, s:I, s:o*, s:o, s:o, s:o, s:o, s:{s:i, s:i, s:i, s:i}}", "version",
-		1, "generation", (json_int_t)generation, "proxies", through, "layers",
-		layers(floor, network, no_internet), "dns", resolvers(floor, network), "private",
-		private_nets(floor), "hosts", floor ? json_incref(floor->hosts) : json_array(),
-		"limits", "flows", FLOWS_MAX, "flowsPerSecond", FLOWS_PER_SECOND, "datagramPeers",
-		DATAGRAM_PEERS_MAX, "dnsPerSecond", DNS_PER_SECOND);
+		1, "generation", (json_int_t)generation, "proxies", through, "layers", layers,
+		"dns", resolvers(floor, network), "private", private_nets(floor), "hosts",
+		floor ? json_incref(floor->hosts) : json_array(), "limits", "flows", FLOWS_MAX,
+		"flowsPerSecond", FLOWS_PER_SECOND, "datagramPeers", DATAGRAM_PEERS_MAX,
+		"dnsPerSecond", DNS_PER_SECOND);
 }
 
 char *network_policy_line(json_t *policy, json_t *names)

@@ -14,9 +14,15 @@ enum {
 	NETWORK_POLICY_MAX = 1024 * 1024, /* bytes of the line, with its end */
 };
 
-/* network: an object that network_check() accepts, or NULL. floor: NULL is the default of
- * network_floor_new(). NULL: out of memory. */
-json_t *network_policy(const struct network_floor *floor, const json_t *network, bool no_internet,
+/* What is above a sandbox. Each only narrows what the others allow. */
+struct network_floors {
+	const struct network_floor
+		*all;		    /* the operator's; NULL: the default of network_floor_new() */
+	const char *key, *template; /* network_list.h; NULL: none */
+};
+
+/* network: an object that network_check() accepts, or NULL. NULL: out of memory. */
+json_t *network_policy(const struct network_floors *floors, const json_t *network, bool no_internet,
 	uint64_t generation);
 
 /* The line of docs/egress-protocol.md, without its end, less than NETWORK_POLICY_MAX bytes. Takes

@@ -33,7 +33,8 @@ struct backend_sandbox {
 	enum jail_kind jail;
 	char *template; /* owned strings */
 	char *user, *workdir;
-	char **env; /* of the template, NULL-terminated */
+	char *network; /* what it may reach at most (policy/network_list.h), or NULL */
+	char **env;    /* of the template, NULL-terminated */
 	unsigned cpus;
 	uint64_t memory_bytes, disk_bytes;
 	bool grow; /* the guest must be told disk_bytes */

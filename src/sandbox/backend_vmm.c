@@ -28,6 +28,7 @@ void backend_sandbox_done(struct backend_sandbox *s)
 	free(s->template);
 	free(s->user);
 	free(s->workdir);
+	free(s->network);
 	cleanup_close_p(&s->dirfd);
 	if (s->egress_fd > 0)
 		(void)close(s->egress_fd); /* what waits in it is refused */
@@ -55,8 +56,9 @@ static int copy_config(const struct sandbox_plan *p, struct backend_sandbox *s)
 	s->template = strdup(p->t.name);
 	s->user = strdup(c->user);
 	s->workdir = strdup(c->workdir);
+	s->network = strdup(c->network);
 	s->env = calloc(c->env_count + 1, sizeof(*s->env));
-	if (!s->template || !s->user || !s->workdir || !s->env)
+	if (!s->template || !s->user || !s->workdir || !s->network || !s->env)
 		return -ENOMEM;
 	for (size_t i = 0; i < c->env_count; i++)
 		if (!(s->env[i] = strdup(c->env[i])))

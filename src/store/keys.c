@@ -21,7 +21,7 @@ enum { SECRET_RANDOM_BYTES = 20, SECRET_INPUT_MAX = 256 };
 	"id, name, team_id, hash, mask_prefix, mask_value_length, mask_first, mask_last, "         \
 	"created_ns, last_used_ns, revoked_ns, max_sandboxes, creates_per_minute, max_cpus, "      \
 	"max_memory_bytes, max_disk_bytes, max_timeout_ns, tier, manages_keys, max_kept, "         \
-	"max_kept_bytes"
+	"max_kept_bytes, network"
 
 static int random_bytes(void *out, size_t n, struct error *e)
 {
@@ -45,7 +45,9 @@ static int make_secret(char out[STORE_KEY_SECRET_BYTES], struct error *e)
 
 static int check_limits(const struct store_limits *l, struct error *e)
 {
-	return text_check_optional("tier", l->tier, STORE_NAME_MAX, e);
+	int r = text_check_optional("tier", l->tier, STORE_NAME_MAX, e);
+
+	return r ? r : text_check_optional("network", l->network, STORE_KEY_NETWORK_MAX, e);
 }
 
 static void bind_limits(struct query *q, const struct store_limits *l)
@@ -60,6 +62,7 @@ static void bind_limits(struct query *q, const struct store_limits *l)
 	query_u64(q, l->manages_keys);
 	query_u64(q, l->max_kept);
 	query_u64(q, l->max_kept_bytes);
+	query_text(q, l->network);
 }
 
 static void read_limits(struct query *q, struct store_limits *l)
@@ -74,6 +77,7 @@ static void read_limits(struct query *q, struct store_limits *l)
 	l->manages_keys = row_bool(q);
 	l->max_kept = (uint32_t)row_u64(q);
 	l->max_kept_bytes = row_u64(q);
+	l->network = row_text(q);
 }
 
 static void read_key(struct query *q, struct store_key *k)
@@ -95,10 +99,11 @@ static void read_key(struct query *q, struct store_key *k)
 /* Copies a key into one block: the struct, then its strings. */
 static struct store_key *copy_key(const struct store_key *k)
 {
-	const char *tier = k->limits.tier;
+	const char *tier = k->limits.tier, *network = k->limits.network;
 	size_t id = strlen(k->id) + 1, name = strlen(k->name) + 1, team = strlen(k->team_id) + 1;
-	struct store_key *copy =
-		malloc(sizeof(*copy) + id + name + team + (tier ? strlen(tier) + 1 : 0));
+	size_t tier_bytes = tier ? strlen(tier) + 1 : 0;
+	struct store_key *copy = malloc(sizeof(*copy) + id + name + team + tier_bytes +
+					(network ? strlen(network) + 1 : 0));
 	char *p = (char *)(copy + 1);
 
 	if (!copy)
@@ -109,6 +114,8 @@ static struct store_key *copy_key(const struct store_key *k)
 	copy->team_id = memcpy(p + id + name, k->team_id, team);
 	if (tier)
 		copy->limits.tier = strcpy(p + id + name + team, tier);
+	if (network)
+		copy->limits.network = strcpy(p + id + name + team + tier_bytes, network);
 	return copy;
 }
 
@@ -146,7 +153,7 @@ static int insert_key(struct store *s, const struct store_key *k, struct error *
 {
 	struct query q = db_query(s, STMT_KEY_INSERT,
 		"INSERT INTO keys (" KEY_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, "
-		"?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+		"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 
 	query_text(&q, k->id);
 	query_text(&q, k->name);
@@ -363,7 +370,7 @@ int store_key_set_limits(
 	q = db_query(s, STMT_KEY_LIMITS,
 		"UPDATE keys SET max_sandboxes = ?, creates_per_minute = ?, max_cpus = ?, "
 		"max_memory_bytes = ?, max_disk_bytes = ?, max_timeout_ns = ?, tier = ?, "
-		"manages_keys = ?, max_kept = ?, max_kept_bytes = ? WHERE id = ?");
+		"manages_keys = ?, max_kept = ?, max_kept_bytes = ?, network = ? WHERE id = ?");
 	bind_limits(&q, limits);
 	query_text(&q, id);
 	return change_key(s, &q, e);

@@ -17,7 +17,8 @@
 enum {
 	STORE_KEY_SECRET_BYTES = 45, /* "e2b_", 40 digits, NUL */
 	STORE_KEY_HASH_BYTES = 32,
-	STORE_KEY_USED_S = 60, /* the last use is written at most this often */
+	STORE_KEY_NETWORK_MAX = 4096, /* bytes */
+	STORE_KEY_USED_S = 60,	      /* the last use is written at most this often */
 };
 
 /* Id of the key that owns what the host's operator makes without a key. It has no secret. */
@@ -33,7 +34,10 @@ struct store_limits {
 	uint64_t max_timeout_ns;
 	uint32_t max_kept; /* paused sandboxes and snapshots */
 	uint64_t max_kept_bytes;
-	const char *tier;  /* see tiers.h; must exist */
+	const char *tier; /* see tiers.h; must exist */
+	/* What its sandboxes may reach at most: a list (policy/network_list.h), or NULL:
+	 * anything. */
+	const char *network;
 	bool manages_keys; /* may make, rename and revoke keys of its team */
 };
 

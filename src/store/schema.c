@@ -332,6 +332,9 @@ static const char version_8[] = "CREATE TABLE secrets ("
 				"ALTER TABLE sandboxes ADD COLUMN secrets_json TEXT;"
 				"ALTER TABLE sandboxes ADD COLUMN authority TEXT;";
 
+/* What sandboxes of a key may reach at most. */
+static const char version_9[] = "ALTER TABLE keys ADD COLUMN network TEXT;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -341,6 +344,7 @@ const struct migration schema_migrations[] = {
 	{version_6},
 	{version_7},
 	{version_8},
+	{version_9},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -282,6 +282,16 @@ static int make_fails(const struct home *home, struct error *e)
 	return 0;
 }
 
+/* Of a test's template. */
+static char *network_of(const struct home *home, const char *name)
+{
+	struct template t = {0};
+	char *network = template_load(home, name, &t, NULL) == 0 ? strdup(t.config.network) : NULL;
+
+	template_done(&t);
+	return network;
+}
+
 static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	const struct sandbox_options *o, struct backend_sandbox *ret, struct error *e)
 {
@@ -300,6 +310,7 @@ static int make(const struct home *home, const struct sandbox_dirs *dirs,
 	ret->template = strdup(o->template);
 	ret->user = strdup("root");
 	ret->workdir = strdup("");
+	ret->network = network_of(home, o->template);
 	ret->cpus = o->cpus;
 	ret->memory_bytes = o->memory_bytes;
 	ret->disk_bytes = o->disk_bytes;

@@ -15,6 +15,7 @@
 #include "egress/policy.h"
 #include "policy/network_check.h"
 #include "policy/network_floor.h"
+#include "policy/network_list.h"
 #include "policy/network_policy.h"
 #include "policy/network_rules.h"
 
@@ -220,7 +221,6 @@ static void test_checks(void **state)
 		{"{\"maskRequestHost\": 7}", "maskRequestHost must be a host name"},
 		{"{\"maskRequestHost\": \"a\\r\\nb\"}", "maskRequestHost must be a host name"},
 		{"{\"maskRequestHost\": \"b\\u00fccher\"}", "maskRequestHost must be ASCII"},
-		{"{\"allowPublicTraffic\": null}", NULL},
 		{"{\"allowOut\": [\"*.mayfly.internal\", \"80-x.mayfly.internal:80\"]}", NULL},
 		{"{\"allowOut\": [\"mayfly.internal\"]}", "names need"},
 		{"{\"allowIn\": null}", NULL},
@@ -233,6 +233,7 @@ static void test_checks(void **state)
 		{"{\"allowIn\": [\":80\"]}", "allowIn[0] ':80': it is neither"},
 		{"{\"allowIn\": [\"*:\"]}", "allowIn[0] '*:': the port"},
 		{"{\"allowIn\": [\"*:80:81\"]}", "allowIn[0] '*:80:81': the port"},
+		{"{\"allowPublicTraffic\": null}", NULL},
 		{"{\"allowPublicTraffic\": 0}", "allowPublicTraffic must be true or false"},
 	};
 
@@ -840,7 +841,7 @@ static void test_verdicts(void **state)
 
 		if (network_check(network, none, f, &e) < 0)
 			fail_msg("row %zu: %s", i, e.message);
-		policy = network_policy(f, network, none, 1);
+		policy = network_policy(&(struct network_floors){.all = f}, network, none, 1);
 		assert_non_null(policy);
 		count += judge_all(policy, verdicts[i].targets, i);
 		json_decref(policy);
@@ -856,7 +857,8 @@ static void expect_line(const struct network_floor *f, const char *network, bool
 	json_t *names, const char *want)
 {
 	json_t *n = parsed(network);
-	char *line = network_policy_line(network_policy(f, n, no_internet, 7), names);
+	char *line = network_policy_line(
+		network_policy(&(struct network_floors){.all = f}, n, no_internet, 7), names);
 
 	assert_non_null(line);
 	assert_string_equal(line, want);
@@ -964,10 +966,124 @@ static void add_hosts(struct network_floor *f, const char *text)
 	(void)unlink(path); /* ours */
 }
 
+/* --- floors of keys and templates --- */
+
+static void test_lists(void **state)
+{
+	static char many_words[4 * NETWORK_LIST_MAX + 8], long_text[NETWORK_LIST_TEXT_MAX + 2];
+	const struct {
+		const char *text, *want; /* NULL: accepted */
+	} rows[] = {
+		{NULL, NULL},
+		{"", NULL},
+		{"off", NULL},
+		{"example.com,*.x.org:443 192.0.2.0/24\t*", NULL},
+		{" , off , ", NULL},
+		{"on off", NULL}, /* names */
+		{"a b..c", "x: 'b..c': it is no host name"},
+		{"a,::1", "x: '::1': IPv6"},
+		{"a:0", "x: 'a:0': the port"},
+		{many_words, "x: 64 names"},
+		{long_text, "x: 4096 bytes"},
+	};
+
+	(void)state; /* none */
+	for (unsigned i = 0; i <= NETWORK_LIST_MAX; i++)
+		strcat(many_words, "a,");
+	memset(long_text, ' ', sizeof(long_text) - 1);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct error e = {0};
+		int r = network_list_check(rows[i].text, "x", &e);
+
+		if (rows[i].want ? r == 0 || !strstr(e.message, rows[i].want) : r < 0)
+			fail_msg("%s: '%s'", rows[i].text ? rows[i].text : "-", e.message);
+	}
+}
+
+/* Whose rule denies; "" if nothing does. */
+static void test_floors_narrow(void **state)
+{
+	static const struct {
+		const char *mode, *key, *template, *network;
+		const char *targets; /* as of the verdicts */
+	} rows[] = {
+		{"on", NULL, NULL, "null", "192.0.2.1:80 a.com?=192.0.2.1:80"},
+		{"on", "", "", "null", "192.0.2.1:80"},
+		{"on", "off", NULL, "null", "192.0.2.1:80!key"},
+		{"on", NULL, "off", "null", "192.0.2.1:80!template"},
+		{"on", "192.0.2.0/24", NULL, "null", "192.0.2.1:80 203.0.113.1:80!key"},
+		{"on", "192.0.2.0/24:80 *.a.com", NULL, "null",
+			"192.0.2.1:80 192.0.2.1:81!key x.a.com=203.0.113.1:9 "
+			"b.com=203.0.113.1:9!key"},
+		{"on", "192.0.2.0/24", "192.0.2.0/25", "null",
+			"192.0.2.1:80 192.0.2.200:80!template 203.0.113.1:80!key"},
+		{"on", "192.0.2.0/25", "off", "null", "192.0.2.1:80!template"},
+		{"on", "192.0.2.0/24", NULL,
+			"{\"allowOut\": [\"203.0.113.1\"], \"denyOut\": [\"0.0.0.0/0\"]}",
+			"192.0.2.1:80!denyOut[0] 203.0.113.1:80!key"},
+		{"off", "0.0.0.0/0", "0.0.0.0/0", "null", "192.0.2.1:80!default"},
+		{"on", "nonsense..", NULL, "null", "192.0.2.1:80!key"},
+	};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct network_floor *f = floor_of(rows[i].mode);
+		const struct network_floors floors = {f, rows[i].key, rows[i].template};
+		json_t *network = json_loads(rows[i].network, JSON_DECODE_ANY, NULL);
+		json_t *policy = network_policy(&floors, network, false, 1);
+		_cleanup_free_ char *copy = strdup(rows[i].targets);
+		char *save = NULL;
+		struct policy *p = NULL;
+		struct error e = {0};
+
+		assert_int_equal(policy_make(policy, &p, &e), 0);
+		for (char *t = strtok_r(copy, " ", &save); t; t = strtok_r(NULL, " ", &save)) {
+			char *want = strchr(t, '!');
+
+			if (want)
+				*want++ = '\0';
+			if (strcmp(judge_by_worker(p, t), want ? want : "") != 0)
+				fail_msg("row %zu: %s: '%s'", i, t, judge_by_worker(p, t));
+		}
+		policy_free(p);
+		json_decref(policy);
+		json_decref(network);
+		network_floor_free(f);
+	}
+}
+
+/* A proxy of the client's is judged by all floors, and not by the client's own rules. */
+static void test_floors_judge_proxies(void **state)
+{
+	struct network_floor *f = floor_of("allow-list");
+	json_t *network = parsed("{\"egressProxy\": {\"address\": \"192.0.2.1:1080\"}}");
+	const struct {
+		struct network_floors floors;
+		unsigned layers;
+	} rows[] = {{{NULL, NULL, NULL}, 0}, {{f, NULL, NULL}, 1}, {{NULL, "off", "off"}, 2},
+		{{f, "a.com", "b.com"}, 3}};
+
+	(void)state; /* none */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		json_t *policy = network_policy(&rows[i].floors, network, false, 1);
+		const json_t *proxy = json_array_get(json_object_get(policy, "proxies"), 0);
+
+		assert_int_equal(
+			json_integer_value(json_object_get(proxy, "layers")), rows[i].layers);
+		assert_int_equal(
+			json_array_size(json_object_get(policy, "layers")), rows[i].layers + 1);
+		json_decref(policy);
+	}
+	json_decref(network);
+	network_floor_free(f);
+}
+
 /* The longest of all that may be said fits. */
 static void test_longest_line(void **state)
 {
 	struct network_floor *f = floor_of("allow-list");
+	static char list[NETWORK_LIST_TEXT_MAX + 1];
+	const struct network_floors floors = {f, list, list};
 	json_t *allow = json_array(), *deny = json_array(), *network, *names;
 	char *text = calloc(1, NETWORK_NAMES_MAX), *line;
 	char name[NETWORK_HOST_MAX + 16], row[NETWORK_HOST_MAX + 64];
@@ -981,6 +1097,9 @@ static void test_longest_line(void **state)
 	memcpy(name + NETWORK_HOST_MAX - 1, "a:65535", sizeof("a:65535"));
 	for (unsigned i = 0; i < NETWORK_ALLOW_MAX; i++)
 		assert_int_equal(network_floor_allow(f, name, &e), 0);
+	for (size_t i = 0; i + 16 <= NETWORK_LIST_TEXT_MAX; i += 16)
+		strcat(list, "127.127.127.127 ");
+	assert_int_equal(network_list_check("127.127.127.127", "x", &e), 0);
 	name[NETWORK_HOST_MAX] = '\0';
 	for (unsigned i = 0; i < NETWORK_TARGETS_MAX; i++) {
 		(void)json_array_append_new(allow, json_string(name));
@@ -996,7 +1115,7 @@ static void test_longest_line(void **state)
 	assert_int_equal(network_check(network, false, f, &e), 0);
 	memset(text, 'n', NETWORK_NAMES_MAX - 1);
 	names = json_pack("{s:s}", "n", text + 8);
-	line = network_policy_line(network_policy(f, network, true, UINT32_MAX), names);
+	line = network_policy_line(network_policy(&floors, network, true, UINT32_MAX), names);
 	assert_non_null(line);
 	print_message("%zu bytes\n", strlen(line));
 	message = parsed(line);
@@ -1028,6 +1147,9 @@ int main(void)
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_proxy_options),
 		cmocka_unit_test(test_proxies),
+		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_floors_narrow),
+		cmocka_unit_test(test_floors_judge_proxies),
 		cmocka_unit_test(test_longest_line),
 	};
 

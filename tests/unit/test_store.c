@@ -281,6 +281,7 @@ static void test_version_1_is_brought_up_to_date(void **state)
 	ok(f, store_kept_count(s, "key", &kept, &f->e));
 	assert_true(kept.count == 0 && kept.bytes == 0 && kept.promised == 0);
 	assert_string_equal(k->limits.tier, "pro");
+	assert_null(k->limits.network);
 	store_close(s);
 	ok(f, store_open(path, &s, &f->e)); /* and stays so */
 	store_close(s);
@@ -538,7 +539,8 @@ static void test_key_limits_and_tier(void **state)
 		.max_memory_bytes = 4,
 		.max_disk_bytes = 5,
 		.max_timeout_ns = UINT64_MAX,
-		.tier = "pro"};
+		.tier = "pro",
+		.network = "off"};
 
 	refused(f, ENOENT, ERROR_NOT_FOUND, store_key_set_limits(f->s, f->key, &l, &f->e));
 	ok(f, store_tier_put(f->s, &t, &f->e));
@@ -551,10 +553,14 @@ static void test_key_limits_and_tier(void **state)
 	assert_int_equal(k->limits.max_disk_bytes, 5);
 	assert_int_equal(k->limits.max_timeout_ns, INT64_MAX);
 	assert_string_equal(k->limits.tier, "pro");
+	assert_string_equal(k->limits.network, "off");
 	refused(f, EBUSY, ERROR_EXISTS, store_tier_remove(f->s, "pro", &f->e));
 	ok(f, store_key_rename(f->s, f->key, "other", &f->e));
-	l.tier = NULL;
+	l.tier = l.network = NULL;
 	ok(f, store_key_set_limits(f->s, f->key, &l, &f->e));
+	store_key_free(TAKE_PTR(k));
+	ok(f, store_key_get(f->s, f->key, &k, &f->e));
+	assert_null(k->limits.network);
 	ok(f, store_tier_remove(f->s, "pro", &f->e));
 	refused(f, ENOENT, ERROR_NOT_FOUND, store_tier_remove(f->s, "pro", &f->e));
 }

@@ -22,7 +22,7 @@ enum { MASK_BYTES = 32, LIMITS_BYTES = 192, NUMBER_MAX = 1000000 };
 
 struct key_options {
 	struct cli_common common;
-	const char *name, *team, *tier, *manage;
+	const char *name, *team, *tier, *manage, *network;
 	uint64_t sandboxes, creates, cpus, memory_bytes, disk_bytes, timeout_ns, kept, kept_bytes;
 };
 
@@ -61,6 +61,10 @@ static const struct key_options unset = {
 		{"tier", 0, OPTION_STRING, "NAME",                                                 \
 			"what is included in a month: see mayfly tiers; none takes it away",       \
 			offsetof(struct key_options, tier), 0, 0, false},                          \
+		{"network", 0, OPTION_STRING, "on|off|HOST,...",                                   \
+			"what its sandboxes may reach at most: anything, nothing, or only these "  \
+			"names and addresses",                                                     \
+			offsetof(struct key_options, network), 0, 0, false},                       \
 	{                                                                                          \
 		"manage-keys", 0, OPTION_STRING, "yes|no",                                         \
 			"whether it may make and revoke keys of its team, each with its limits",   \
@@ -94,6 +98,8 @@ static json_t *body_of(const struct key_options *o, struct error *e)
 	if (o->tier)
 		(void)json_object_set_new(body, "tier",
 			strcmp(o->tier, "none") == 0 ? json_null() : json_text(o->tier));
+	if (o->network)
+		(void)json_object_set_new(body, "network", json_text(o->network));
 	if (!body || ask_add_choice(body, "managesKeys", "manage-keys", o->manage, e) < 0) {
 		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 		json_decref(body);
@@ -189,7 +195,7 @@ static const struct cli_verb set_verb = {
 	.arguments = "ID",
 	.summary = "Change what an API key may",
 	.description = "What is not given stays. It holds from the next request on; sandboxes that "
-		       "run keep what they have.",
+		       "run keep what they have, but not what --network denies.",
 	.options = set_options,
 	.defaults = &unset,
 	.values_bytes = sizeof(struct key_options),
@@ -227,6 +233,7 @@ static void format_limits(const json_t *limits, char out[LIMITS_BYTES])
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(LIMITS_BYTES - 1);
 	long long timeout_s = json_integer_value(json_object_get(limits, "maxTimeout"));
+	const char *network = ask_text(limits, "network");
 	size_t n;
 
 	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
@@ -243,6 +250,9 @@ static void format_limits(const json_t *limits, char out[LIMITS_BYTES])
 	}
 	if (timeout_s)
 		(void)buf_printf(&text, "timeout=%llds ", timeout_s);
+	if (*network)
+		(void)buf_printf(
+			&text, "network=%s ", strcmp(network, "off") == 0 ? "off" : "list");
 	n = buf_len(&text);
 	(void)snprintf(out, LIMITS_BYTES, "%.*s", n ? (int)n - 1 : 1,
 		n ? (const char *)buf_head(&text) : "-");

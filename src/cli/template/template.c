@@ -76,7 +76,7 @@ static json_t *to_json(const struct home *home, const struct template *t)
 	const struct image_config *c = &t->config;
 
 	return json_pack(
-		"{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, "
+		"{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, "
 		"s:o, s:o, s:I, s:I, s:o}",
 		"name", t->name, "status", "ready", "description", json_text(c->description),
 		"created", json_time(t->created_s * NS_PER_S), "file_system",
@@ -84,10 +84,10 @@ static json_t *to_json(const struct home *home, const struct template *t)
 		json_text(t->agent_version), "image_digest", t->image_digest, "cpus", (int)c->cpus,
 		"memory_bytes", (json_int_t)(c->memory_mb * MIB), "disk_bytes",
 		(json_int_t)(c->disk_mb * MIB), "user", json_text(c->user), "workdir",
-		json_text(c->workdir), "env", env_json(c), "start_command",
-		json_text(c->start_command), "ready_command", json_text(c->ready_command),
-		"warm_command", json_text(c->warm_command), "rootfs_disk_bytes",
-		(json_int_t)t->rootfs_disk_bytes, "snapshot_disk_bytes",
+		json_text(c->workdir), "network", json_text(c->network), "env", env_json(c),
+		"start_command", json_text(c->start_command), "ready_command",
+		json_text(c->ready_command), "warm_command", json_text(c->warm_command),
+		"rootfs_disk_bytes", (json_int_t)t->rootfs_disk_bytes, "snapshot_disk_bytes",
 		(json_int_t)t->snapshot_disk_bytes, "snapshots", snapshots_json(home, t->name));
 }
 
@@ -218,6 +218,8 @@ static void show_text(const struct home *home, const struct template *t)
 	printf("image        sha256:%s\n", t->image_digest);
 	printf("user         %s\n", *c->user ? c->user : "root");
 	printf("workdir      %s\n", *c->workdir ? c->workdir : "the user's home");
+	if (*c->network)
+		printf("network      %s\n", c->network);
 	if (*c->start_command)
 		printf("start        %s\n", c->start_command);
 	if (*c->ready_command)

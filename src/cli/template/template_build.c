@@ -22,6 +22,7 @@
 #include "image/recipe.h"
 #include "image/template.h"
 #include "io/jailed.h"
+#include "policy/network_list.h"
 #include "sandbox/prepare.h"
 #include "sandbox/sandbox.h"
 #include "vmm/cpu_model.h"
@@ -30,7 +31,8 @@
 
 struct build_options {
 	struct cli_common common;
-	const char *recipe, *from_tar, *from_dir, *packages, *fs, *kernel, *modules, *jail;
+	const char *recipe, *from_tar, *from_dir, *packages, *fs, *kernel, *modules, *jail,
+		*network;
 	uint64_t cpus, memory, disk;
 	struct option_list baseline;
 	struct template_from_options from;
@@ -70,6 +72,9 @@ static const struct option_spec options[] = {
 		SANDBOX_MEMORY_MB_MAX *MIB, false},
 	{"disk", 0, OPTION_BYTES, "SIZE", "their root disk, up to 10G (default: the recipe's)",
 		offsetof(struct build_options, disk), 64 * MIB, SANDBOX_DISK_MB_MAX *MIB, false},
+	{"network", 0, OPTION_STRING, "on|off|HOST,...",
+		"what its sandboxes may reach at most (default: the recipe's, or anything)",
+		offsetof(struct build_options, network), 0, 0, false},
 	{"cpu-baseline", 0, OPTION_LIST, "FILE",
 		"use only what these hosts' CPUs share (of doctor --cpu-facts; repeatable)",
 		offsetof(struct build_options, baseline), 0, 0, false},
@@ -183,14 +188,19 @@ static int load_recipe(const struct build_options *o, const struct home *home, c
 	return 0;
 }
 
-static void apply_sizes(const struct build_options *o, struct image_config *c)
+static int apply_options(const struct build_options *o, struct image_config *c, struct error *e)
 {
+	const char *network = o->network && strcmp(o->network, "on") == 0 ? "" : o->network;
+
 	if (o->cpus)
 		c->cpus = (uint32_t)o->cpus;
 	if (o->memory)
 		c->memory_mb = (uint32_t)(o->memory / MIB);
 	if (o->disk)
 		c->disk_mb = (uint32_t)(o->disk / MIB);
+	if (network && config_set_text(&c->network, network) < 0)
+		return error_set(e, ERROR_USAGE, EINVAL, "--network: it is no text of a line");
+	return 0;
 }
 
 static int check(const struct build_options *o, int argc, struct error *e)
@@ -209,6 +219,9 @@ static int check(const struct build_options *o, int argc, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL, "--fs %s: must be ext4 or erofs", o->fs);
 	if (o->modules && !o->kernel)
 		return error_set(e, ERROR_USAGE, EINVAL, "--modules needs --kernel");
+	if (o->network && strcmp(o->network, "on") != 0 &&
+		network_list_check(o->network, "--network", e) < 0)
+		return -EINVAL;
 	if (o->memory % MIB || o->disk % MIB)
 		return error_set(e, ERROR_USAGE, EINVAL, "--memory and --disk: whole MB only");
 	return 0;
@@ -251,11 +264,12 @@ static int reuse_image(const struct build_options *o, const struct home *home, c
 		image_load(home, name, &m, NULL) < 0)
 		return 0;
 	*ret_fits = m.kind == kind;
-	if (*ret_fits && (o->cpus || o->memory)) {
-		apply_sizes(o, &m.config);
+	if (*ret_fits && (o->cpus || o->memory || o->network)) {
+		r = apply_options(o, &m.config, e);
 		fd = openat(home->area_fd[HOME_IMAGES], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		r = fd < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "image '%s'", name)
-			   : image_save(fd, &m, e);
+		r = r	     ? r
+		    : fd < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "image '%s'", name)
+			     : image_save(fd, &m, e);
 	}
 	image_done(&m);
 	return r;
@@ -278,8 +292,8 @@ static int make_image(const struct build_options *o, const struct home *home, st
 	}
 	if (r < 0 || fits)
 		return r;
-	apply_sizes(o, &recipe->config);
-	return image_build(&io, p, e);
+	r = apply_options(o, &recipe->config, e);
+	return r ? r : image_build(&io, p, e);
 }
 
 static int read_facts(const char *path, struct cpu_facts *ret, struct error *e)
@@ -413,6 +427,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		r = load_recipe(o, &home, argc ? argv[0] : NULL, &recipe, e);
 	if (r == 0)
 		r = check_name(recipe.name, e);
+	if (r == 0)
+		r = network_list_check(recipe.config.network, "`network`", e);
 	if (r == 0) {
 		progress_view_open(&view, false);
 		r = build(o, &home, &recipe, &from, &view.progress, e);
