@@ -9,8 +9,8 @@
 
 struct fleet;
 
-/* name: in lower case; "": all of the key's secrets, or what its sandboxes may reach. Without memory
- * the older value stays until the next change or worker, which is logged. */
+/* name: in lower case; "": all of the key's secrets, or what its sandboxes may reach. Without
+ * memory the older value stays until the next change or worker, which is logged. */
 void renewal_begin(struct fleet *f, const char *key_id, const char *name);
 
 /* Forgets what is left. */
