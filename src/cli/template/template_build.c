@@ -13,10 +13,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "build/template_from.h"
 #include "cli/json.h"
 #include "cli/progress.h"
 #include "cli/template/template.h"
-#include "cli/template/template_from.h"
+#include "cli/template/template_dockerfile.h"
 #include "image/build.h"
 #include "image/home.h"
 #include "image/recipe.h"
@@ -36,10 +37,11 @@ struct build_options {
 	uint64_t cpus, memory, disk;
 	struct option_list baseline;
 	struct template_from_options from;
+	struct template_dockerfile_options dockerfile;
 	bool image_only, force;
 };
 
-static const struct build_options defaults = {.fs = "ext4", .jail = "on"};
+static const struct build_options defaults = {.fs = "ext4", .jail = "on", .from.said = "--from"};
 
 static const struct option_spec options[] = {
 	{"recipe", 0, OPTION_STRING, "FILE", "the recipe (default: the built-in one of that name)",
@@ -57,6 +59,13 @@ static const struct option_spec options[] = {
 	{"registry-auth", 0, OPTION_STRING, "USER:PASSWORD",
 		"with --from: credentials for the registry, or @FILE with them (default: docker's)",
 		offsetof(struct build_options, from.registry_auth), 0, 0, false},
+	{"tag", 't', OPTION_STRING, "NAME",
+		"build from a Dockerfile: the template's name; the argument is the directory",
+		offsetof(struct build_options, dockerfile.name), 0, 0, false},
+	{"file", 'f', OPTION_STRING, "FILE", "with -t: the Dockerfile (default: DIR/Dockerfile)",
+		offsetof(struct build_options, dockerfile.file), 0, 0, false},
+	{"build-arg", 0, OPTION_LIST, "NAME[=VALUE]", "with -t: a value for ARG NAME (repeatable)",
+		offsetof(struct build_options, dockerfile.args), 0, 0, false},
 	{"packages", 0, OPTION_STRING, "NAMES", "Debian packages to add to those of the recipe",
 		offsetof(struct build_options, packages), 0, 0, false},
 	{"fs", 0, OPTION_STRING, "TYPE", "file system of the image: ext4 (default) or erofs",
@@ -413,6 +422,80 @@ static int prepare(const struct build_options *o, int argc, char **argv, struct 
 	return r;
 }
 
+/* --- from a Dockerfile --- */
+
+static int check_dockerfile(
+	const struct build_options *o, int argc, const struct home *home, struct error *e)
+{
+	int r = check_name(o->dockerfile.name, e);
+
+	if (r < 0)
+		return r;
+	if (argc != 1)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"give the directory of the build, as in `mayfly template build -t %s .`",
+			o->dockerfile.name);
+	if (o->recipe || o->from_tar || o->from_dir || o->from.from || o->packages)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"-t builds from a Dockerfile: --recipe, --from, --from-tar, --from-dir and "
+			"--packages do not fit");
+	if (strcmp(o->fs, "ext4") != 0)
+		return error_set(e, ERROR_USAGE, EINVAL, "-t makes ext4 images only");
+	if (o->memory % MIB || o->disk % MIB)
+		return error_set(e, ERROR_USAGE, EINVAL, "--memory and --disk: whole MB only");
+	return check_absent(o, home, o->dockerfile.name, e);
+}
+
+static int build_dockerfile(const struct build_options *o, const char *dir, const struct home *home,
+	struct progress_view *view, struct error *e)
+{
+	struct template_dockerfile_options d = o->dockerfile;
+	_cleanup_free_ char *baseline = NULL;
+	struct kernel k = {0};
+	int r = shared_facts(&o->baseline, &baseline, e);
+
+	d.registry = o->from.registry;
+	d.registry_auth = o->from.registry_auth;
+	d.cpus = (uint32_t)o->cpus;
+	d.memory_mb = (uint32_t)(o->memory / MIB);
+	d.disk_mb = (uint32_t)(o->disk / MIB);
+	if (r == 0)
+		r = prepare_kernel(home, o->kernel, o->modules, &view->progress, &k, e);
+	if (r == 0)
+		r = template_dockerfile_build(&d, dir, home, &k, view, e);
+	if (r == 0 && !o->image_only)
+		r = prepare_template(home, d.name, &k, baseline, &view->progress, e);
+	kernel_done(&k);
+	return r;
+}
+
+static int run_dockerfile(const struct build_options *o, int argc, char **argv, struct error *e)
+{
+	const struct recipe recipe = {.name = (char *)(uintptr_t)o->dockerfile.name};
+	uint64_t begin = clock_monotonic_ns();
+	struct template_from none = {.source.path = NULL};
+	struct home home = HOME_INIT;
+	struct progress_view view;
+	int r = jailed_configure(o->jail, e);
+
+	if (r == 0)
+		r = jailed_prepare(NULL, e);
+	if (r == 0)
+		r = home_open(NULL, &home, e);
+	if (r == 0)
+		r = check_dockerfile(o, argc, &home, e);
+	if (r == 0) {
+		progress_view_open(&view, false);
+		r = build_dockerfile(o, argv[0], &home, &view, e);
+		progress_view_close(&view);
+	}
+	if (r == 0)
+		r = say_built(o, &home, &recipe, &none,
+			(double)(clock_monotonic_ns() - begin) / (double)NS_PER_S, e);
+	home_close(&home);
+	return r;
+}
+
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct build_options *o = values;
@@ -421,7 +504,13 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	struct progress_view view;
 	struct recipe recipe = {0};
 	struct home home = HOME_INIT;
-	int r = prepare(o, argc, argv, &home, &from, e);
+	int r;
+
+	if (o->dockerfile.name)
+		return run_dockerfile(o, argc, argv, e);
+	if (o->dockerfile.file || o->dockerfile.args.count)
+		return error_set(e, ERROR_USAGE, EINVAL, "-f and --build-arg need -t NAME");
+	r = prepare(o, argc, argv, &home, &from, e);
 
 	if (r == 0)
 		r = load_recipe(o, &home, argc ? argv[0] : NULL, &recipe, e);
@@ -445,9 +534,11 @@ static int run(void *values, int argc, char **argv, struct error *e)
 
 const struct cli_verb cli_verb_template_build = {
 	.name = "build",
-	.arguments = "[NAME]",
+	.arguments = "[NAME | DIR]",
 	.summary = "Build a template: an image, booted once and snapshotted",
-	.description = "Without another source, NAME is one of the built-in recipes: base (Debian "
+	.description = "With -t, the template is built from DIR/Dockerfile, in a microVM without a "
+		       "network.\n"
+		       "Without another source, NAME is one of the built-in recipes: base (Debian "
 		       "with Python 3,\n"
 		       "Node.js 20, git and a C compiler), python-3.12, node-20, deno, "
 		       "code-interpreter-v1\n"

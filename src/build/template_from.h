@@ -1,6 +1,6 @@
-/* `mayfly template build --from`: images that others made. */
-#ifndef CLI_TEMPLATE_FROM_H
-#define CLI_TEMPLATE_FROM_H
+/* Images that others made, as the base of a template: of `template build --from` and of FROM. */
+#ifndef BUILD_TEMPLATE_FROM_H
+#define BUILD_TEMPLATE_FROM_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,6 +11,7 @@
 
 struct template_from_options {
 	const char *from;	   /* NULL: none of this */
+	const char *said;	   /* where it stands, for messages: "--from" */
 	const char *registry;	   /* for references without, or NULL */
 	const char *registry_auth; /* USER:PASSWORD, @FILE with that, or NULL */
 };

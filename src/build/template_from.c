@@ -1,4 +1,4 @@
-#include "cli/template/template_from.h"
+#include "build/template_from.h"
 
 #include <errno.h>
 
@@ -21,7 +21,7 @@ int template_from_parse(
 		return error_set(e, ERROR_USAGE, EINVAL, "--registry must be HOST or HOST:PORT");
 	r = oci_source_parse(o->from, o->registry, &ret->source, e);
 	if (r < 0)
-		error_prefix(e, "--from");
+		error_prefix(e, "%s", o->said);
 	else if (o->registry_auth)
 		r = oci_credentials_parse(o->registry_auth, &ret->credentials, e);
 	else if (ret->source.kind == OCI_SOURCE_REGISTRY)

@@ -1,0 +1,24 @@
+/* What FROM names, when it is no stage: nothing (`scratch`), a template of this host, or an
+ * image that others made (oci/source.h). */
+#ifndef BUILD_BASE_H
+#define BUILD_BASE_H
+
+#include "base/error.h"
+#include "build/stage.h"
+#include "build/template_from.h"
+#include "image/home.h"
+#include "image/progress.h"
+
+struct base_options {
+	const struct home *home;	      /* templates and blobs */
+	const struct home *work;	      /* where images are made, under numbers */
+	const char *registry, *registry_auth; /* or NULL */
+	uint32_t disk_mb;		      /* of images; 0: as they need */
+	const struct progress *progress;
+};
+
+/* Fills a state. number: of the stage, for a name. */
+int base_find(const struct base_options *o, const char *name, unsigned number,
+	struct stage_state *ret, struct error *e);
+
+#endif

@@ -1,0 +1,25 @@
+/* `mayfly template build -t NAME DIR`: a template from a Dockerfile. */
+#ifndef CLI_TEMPLATE_DOCKERFILE_H
+#define CLI_TEMPLATE_DOCKERFILE_H
+
+#include "base/error.h"
+#include "base/options.h"
+#include "cli/progress.h"
+#include "image/home.h"
+#include "image/kernel_store.h"
+
+struct template_dockerfile_options {
+	const char *name; /* -t; NULL: none of this */
+	const char *file; /* -f; NULL: DIR/Dockerfile */
+	struct option_list args;
+	/* of the other options */
+	const char *registry, *registry_auth;
+	uint32_t cpus, memory_mb, disk_mb;
+};
+
+/* Makes the image of that name. What steps write goes to standard error, as do their names. */
+int template_dockerfile_build(const struct template_dockerfile_options *o, const char *dir,
+	const struct home *home, const struct kernel *kernel, struct progress_view *view,
+	struct error *e);
+
+#endif
