@@ -295,14 +295,13 @@ int scrub_release(struct scrub *s, bool all, struct buf *out)
 
 	if (!waiting || (!all && !little) || look(s, buf_head(&s->held), n, &t) == NOTHING)
 		return 0;
-	p = buf_reserve(out, t->bytes);
+	p = buf_reserve(out, waiting); /* which has no room for all of t, perhaps */
 	if (!p)
 		return -errno;
-	if (little)
-		memcpy(p, t->secret, n);
-	else
-		write_stand_in(t, p);
-	memmove(p, p + s->told, waiting);
+	for (size_t i = s->told; i < n; i++)
+		*p++ = (uint8_t)(little			 ? t->secret[i]
+				 : i < t->stand_in_bytes ? t->stand_in[i]
+							 : '*');
 	buf_commit(out, waiting);
 	s->told = n;
 	return 0;

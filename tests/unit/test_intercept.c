@@ -359,6 +359,34 @@ static void beginnings_go_out_when_nothing_follows(void **state)
 	intercept_unref(i);
 }
 
+/* An owner asks for no more than fits: what waits, not the whole secret. */
+static void beginnings_need_no_more_room_than_they_have(void **state)
+{
+	char text[1024], secret[INTERCEPT_SECRET_MAX + 1] = "";
+	struct buf out = BUF_INIT(4096), full = BUF_INIT(8);
+	struct intercept *i;
+	struct error e;
+	struct scrub s;
+
+	memset(secret, 'x', 300);
+	(void)snprintf(text, sizeof(text),
+		"{" CA ",\"secrets\":[{\"name\":\"a\",\"value\":\"%s\"}],\"hosts\":[{\"host\":"
+		"\"h\",\"headers\":[{\"name\":\"x\",\"value\":\"${e2b.secrets.a}\"}]}]}",
+		secret);
+	i = make(text, &e);
+	assert_non_null(i);
+	assert_int_equal(scrub_init(&s, i, "h"), 0);
+	assert_int_equal(scrub_bytes(&s, (const uint8_t *)secret, 8, &out), 0);
+	assert_int_equal(scrub_waiting(&s), 8);
+	assert_int_equal(scrub_release(&s, true, &full), 0);
+	assert_int_equal(buf_len(&full), 8);
+	assert_memory_equal(buf_head(&full), "********", 8);
+	scrub_done(&s);
+	buf_done(&out);
+	buf_done(&full);
+	intercept_unref(i);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +399,7 @@ int main(void)
 		cmocka_unit_test(secrets_are_found_across_pieces),
 		cmocka_unit_test(only_beginnings_of_secrets_wait),
 		cmocka_unit_test(beginnings_go_out_when_nothing_follows),
+		cmocka_unit_test(beginnings_need_no_more_room_than_they_have),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
