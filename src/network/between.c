@@ -165,6 +165,13 @@ static void fail(struct passage *p, const char *error)
 	drop(p);
 }
 
+/* Its end, which the worker tells, follows. */
+static void stop(struct passage *p)
+{
+	p->state = OVER;
+	say_over(p->owner, p->id);
+}
+
 static void end(struct passage *p, const json_t *said)
 {
 	json_int_t up = json_integer_value(json_object_get(said, "up")),
@@ -179,9 +186,26 @@ static void end(struct passage *p, const json_t *said)
 
 /* --- dialling --- */
 
+/* Why it must not go on to that sandbox any more, or NULL: its network, the key or the sandbox may
+ * have changed since it was asked for. */
+static const char *judge_again(struct passage *p)
+{
+	struct between *b = p->owner;
+	struct between_found found;
+	const char *why = between_find(b->fleet, &b->caller, p->target, p->port, &found);
+
+	if (strcmp(found.id, p->target) != 0)
+		return "the sandbox has ended";
+	p->rule = found.rule;
+	if (why)
+		note(p, "denied", 0, 0);
+	return why;
+}
+
 static void hand_over(struct passage *p)
 {
 	_cleanup_free_ uint8_t *early = NULL;
+	const char *why;
 	size_t n = 0;
 	int fd = agent_link_take_fd(p->link, &early, &n);
 
@@ -190,6 +214,12 @@ static void hand_over(struct passage *p)
 	if (fd < 0 || n > EARLY_MAX_BYTES) {
 		cleanup_close_p(&fd);
 		fail(p, "EHOSTUNREACH");
+		return;
+	}
+	why = judge_again(p);
+	if (why) {
+		cleanup_close_p(&fd);
+		deny(p, why);
 		return;
 	}
 	p->state = OPEN;
@@ -237,26 +267,34 @@ static void dial(struct passage *p, struct instance *i)
 static void on_obtained(void *arg, struct instance *i, bool resumed, const struct error *why)
 {
 	struct passage *p = arg;
+	const char *refusal;
 
 	(void)resumed; /* either way */
 	p->obtaining = NULL;
-	if (i)
-		dial(p, i);
+	refusal = i ? judge_again(p) : why->message;
+	if (refusal)
+		deny(p, refusal);
 	else
-		deny(p, why->message);
+		dial(p, i);
 }
 
 /* --- asking --- */
 
-static unsigned count_to(const struct fleet *f, const char *target, unsigned *ret_all)
-{
-	unsigned n = 0;
+struct counts {
+	unsigned all, of_key, to_target;
+};
 
-	*ret_all = 0;
-	for (const struct between *b = f->between; b; b = b->next) {
-		*ret_all += b->count;
+static struct counts count(const struct passage *of)
+{
+	struct counts n = {0};
+
+	for (const struct between *b = of->owner->fleet->between; b; b = b->next) {
+		n.all += b->count;
+		if (strcmp(b->caller.key_id, of->owner->caller.key_id) != 0)
+			continue; /* and to none of its sandboxes */
+		n.of_key += b->count;
 		for (const struct passage *p = b->passages; p; p = p->next)
-			n += strcmp(p->target, target) == 0;
+			n.to_target += strcmp(p->target, of->target) == 0;
 	}
 	return n;
 }
@@ -264,13 +302,15 @@ static unsigned count_to(const struct fleet *f, const char *target, unsigned *re
 /* Why there cannot be one more, or NULL. p is one already. */
 static const char *too_many(const struct passage *p)
 {
-	unsigned all, to = count_to(p->owner->fleet, p->target, &all);
+	struct counts n = count(p);
 
 	if (p->owner->count > BETWEEN_OF_CALLER)
 		return "this sandbox has too many connections to others";
-	if (to > BETWEEN_TO_TARGET)
+	if (n.to_target > BETWEEN_TO_TARGET)
 		return "the sandbox has too many connections from others";
-	return all > BETWEEN_ALL ? "this host has too many connections between sandboxes" : NULL;
+	if (n.of_key > BETWEEN_OF_KEY)
+		return "this key has too many connections between sandboxes";
+	return n.all > BETWEEN_ALL ? "this host has too many connections between sandboxes" : NULL;
 }
 
 static void ask(struct passage *p, const char *to)
@@ -294,7 +334,7 @@ static void ask(struct passage *p, const char *to)
 		p->obtaining = obtaining; /* else p may be gone */
 }
 
-/* The daemon before this one has opened it. */
+/* The daemon before this one has opened it, the worker says: it counts like others. */
 static void adopt(struct passage *p, const char *to)
 {
 	struct between_found found;
@@ -304,9 +344,11 @@ static void adopt(struct passage *p, const char *to)
 	p->rule = found.rule;
 	memcpy(p->target, found.id, sizeof(p->target));
 	p->state = OPEN;
-	if (why || !instance_find(b->fleet, p->target)) {
-		p->state = OVER;
+	if (too_many(p)) {
 		say_over(b, p->id);
+		drop(p);
+	} else if (why || !instance_find(b->fleet, p->target)) {
+		stop(p);
 	}
 }
 
@@ -365,12 +407,6 @@ void between_take(struct between *b, const json_t *said)
 }
 
 /* --- changes --- */
-
-static void stop(struct passage *p)
-{
-	p->state = OVER;
-	say_over(p->owner, p->id);
-}
 
 /* Calls over for each that is open to the sandbox. */
 static void each_to(const struct instance *target, bool (*is_over)(const struct passage *p))

@@ -4,6 +4,7 @@
  * dials, and the connection is handed to the worker. A paused one is resumed as traffic from
  * outside resumes it.
  *
+ * It is judged when it is asked for, when the other sandbox is there, and when it is handed over.
  * An open one ends when the other sandbox ends or is paused, or does not let this one in any more:
  * the worker is told to reset it. Everything belongs to the loop's thread. */
 #ifndef NETWORK_BETWEEN_H
@@ -18,6 +19,7 @@ struct instance;
 enum {
 	BETWEEN_OF_CALLER = 128, /* connections of a sandbox to others */
 	BETWEEN_TO_TARGET = 128, /* connections to a sandbox: half of what its agent serves */
+	BETWEEN_OF_KEY = 1024,	 /* connections between the sandboxes of a key */
 	BETWEEN_ALL = 4096,
 	BETWEEN_PER_SECOND = 200, /* asked for by a sandbox */
 };
