@@ -77,8 +77,12 @@ void between_end(struct between *b, uint64_t up, uint64_t down, bool reset)
 
 void between_tell(struct context *c)
 {
-	for (struct between *b = c->between; b; b = b->next)
-		(void)say_ask(b); /* else the flow waits until it is late */
+	/* those that are not open wait until they are late */
+	for (struct between *b = c->between, *next; b; b = next) {
+		next = b->next;
+		if (say_ask(b) < 0 && b->open)
+			b->over(b->arg); /* nobody could judge it */
+	}
 }
 
 /* --- the daemon's words --- */

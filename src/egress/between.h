@@ -54,7 +54,7 @@ void between_end(struct between *b, uint64_t up, uint64_t down, bool reset);
  * wants it. 0 or -EINVAL. */
 int between_take(struct context *c, const json_t *message, int fd);
 
-/* There is a new daemon. */
+/* There is a new daemon. An open one that it cannot be told is over. */
 void between_tell(struct context *c);
 
 #endif

@@ -16,9 +16,11 @@ static void send_table(void *arg)
 	struct context *c = arg;
 	struct buf b = BUF_INIT(NAMES_TEXT_MAX + 64);
 
+	if (!link_has_client(&c->link))
+		return; /* a new one is told all */
 	names_each(c->names, add, &b);
 	if (buf_len(&b) && buf_add_str(&b, "}}\n") == 0)
-		(void)link_send(&c->link, &b); /* a new client is told all */
+		(void)link_send(&c->link, &b); /* likewise */
 	buf_done(&b);
 	c->names_told_ns = c->loop.now_ns;
 }
