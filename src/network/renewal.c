@@ -12,6 +12,7 @@
 
 struct change {
 	struct change *next;
+	uint64_t round; /* those of lower ones are served first */
 	char *key_id;
 	char *name;
 };
@@ -21,6 +22,7 @@ struct renewal {
 	struct fleet *fleet;
 	struct turn turn;
 	struct change *first; /* is being served, if ids is not NULL */
+	uint64_t round;	      /* that is being served, or was last */
 	char (*ids)[STORE_ID_MAX + 1];
 	unsigned count, at;
 };
@@ -67,6 +69,8 @@ static void note_all(struct renewal *r)
 /* Returns whether there was memory. */
 static bool collect(struct renewal *r)
 {
+	if (r->first->round > r->round)
+		r->round = r->first->round;
 	note_all(r); /* counts */
 	r->ids = calloc(r->count + 1, sizeof(r->ids[0]));
 	r->at = 0;
@@ -152,10 +156,45 @@ static struct renewal *start(struct fleet *f)
 	return NULL;
 }
 
+/* The one that is being served does not count: it may have passed a sandbox already. */
+static bool is_noted(const struct renewal *r, const struct change *c)
+{
+	const struct change *o = r->ids ? r->first->next : r->first;
+
+	while (o && (strcmp(o->key_id, c->key_id) != 0 || strcmp(o->name, c->name) != 0))
+		o = o->next;
+	return o;
+}
+
+/* Each key has one change of its secrets in a round. What takes something away from sandboxes is
+ * in none, and before all of them. */
+static uint64_t round_of(const struct renewal *r, const struct change *c)
+{
+	uint64_t round = r->round ? r->round : 1;
+
+	if (!c->name[0])
+		return 0;
+	for (const struct change *o = r->first; o; o = o->next)
+		if (o->round >= round && strcmp(o->key_id, c->key_id) == 0)
+			round = o->round + 1;
+	return round;
+}
+
+static void line_up(struct renewal *r, struct change *c)
+{
+	struct change **at = r->ids ? &r->first->next : &r->first;
+
+	c->round = round_of(r, c);
+	while (*at && (*at)->round <= c->round)
+		at = &(*at)->next;
+	c->next = *at;
+	*at = c;
+}
+
 void renewal_begin(struct fleet *f, const char *key_id, const char *name)
 {
 	struct renewal *r = f->renewal ? f->renewal : start(f);
-	struct change **end, *c = r ? new_change(key_id, name) : NULL;
+	struct change *c = r ? new_change(key_id, name) : NULL;
 
 	f->renewal = r;
 	if (!c) {
@@ -164,14 +203,10 @@ void renewal_begin(struct fleet *f, const char *key_id, const char *name)
 			renewal_stop(f);
 		return;
 	}
-	for (end = &r->first; *end; end = &(*end)->next)
-		if ((*end != r->first || !r->ids) && strcmp((*end)->key_id, key_id) == 0 &&
-			strcmp((*end)->name, name) == 0)
-			break;
-	if (*end)
+	if (is_noted(r, c))
 		free_change(c);
 	else
-		*end = c;
+		line_up(r, c);
 	turn_ask(&r->turn);
 }
 

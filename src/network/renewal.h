@@ -3,7 +3,9 @@
  * use the secret have heard of it within moments; a worker that starts meanwhile is told the new
  * value anyway, and so is each after a restart of the daemon.
  *
- * Changes are served one after the other. A change that waits is not noted twice. */
+ * Changes are served one after the other: those of no name first, as they may end what a sandbox
+ * reaches, then one of each key in turn. So a key that changes many secrets delays others by one.
+ * A change that waits is not noted twice. */
 #ifndef NETWORK_RENEWAL_H
 #define NETWORK_RENEWAL_H
 
