@@ -246,7 +246,7 @@ static void watch(struct wrap *w)
 
 static void run(struct wrap *w)
 {
-	bool changed = true;
+	bool changed = true, shook = w->state == SHAKES;
 	int fd = -EAGAIN;
 
 	w->fills[0] = w->fills[1] = 0;
@@ -259,6 +259,8 @@ static void run(struct wrap *w)
 		changed |= encrypt(w);
 		changed |= send_out(w);
 	}
+	if (shook && w->state == OVER && fd == -EAGAIN)
+		fd = -1; /* it could not be sent to */
 	if (w->left && is_done(w)) {
 		free_wrap(w);
 		return;
