@@ -9,8 +9,14 @@
 
 #include "base/buf.h"
 #include "proto/tls_bio.h"
+#include "proto/tls_groups.h"
 
-enum { PLAIN_BYTES = 16 * 1024, CERTIFICATES_MAX = 32 * 1024, KEY_BITS_MAX = 4096 };
+enum {
+	PLAIN_BYTES = 16 * 1024,
+	CERTIFICATES_MAX = 32 * 1024,
+	KEY_BITS_MAX = 4096,
+	HANDSHAKE_MS = 20000,
+};
 
 struct port {
 	struct upstream *up;
@@ -19,11 +25,13 @@ struct port {
 	SSL *ssl;	   /* NULL: plain bytes */
 	const uint8_t *in; /* received, not used yet: lent during a callback */
 	size_t in_n;
-	struct buf waits; /* plain bytes, until TLS is there */
-	int written;	  /* the last result of writing below TLS */
-	bool ready, ends; /* the handshake is done; our direction is to end */
-	bool over;	  /* no callback follows */
-	unsigned depth;	  /* of callbacks from below: it is freed when they have returned */
+	uv_timer_t timer;	 /* of TLS: until the handshake is done */
+	struct buf waits;	 /* plain bytes, until TLS is there */
+	struct budget_hold hold; /* for waits */
+	int written;		 /* the last result of writing below TLS */
+	bool ready, ends;	 /* the handshake is done; our direction is to end */
+	bool over;		 /* no callback follows */
+	unsigned depth;		 /* of callbacks from below: it is freed when they have returned */
 	bool closed;
 };
 
@@ -71,6 +79,7 @@ static SSL_CTX *make_context(void)
 
 	if (!c || SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION) != 1 ||
 		SSL_CTX_set_cipher_list(c, "kECDHE:!aNULL:!eNULL") != 1 ||
+		SSL_CTX_set1_groups_list(c, TLS_GROUPS) != 1 ||
 		SSL_CTX_set_alpn_protos(c, protocol, sizeof(protocol) - 1) != 0) {
 		SSL_CTX_free(c);
 		ERR_clear_error();
@@ -111,11 +120,22 @@ static SSL *new_session(struct port *p)
 
 /* --- the end --- */
 
+static void on_timer_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
 static void free_port(struct port *p)
 {
+	bool timed = p->ssl;
+
 	SSL_free(p->ssl);
 	buf_done(&p->waits);
-	free(p);
+	budget_release(&p->hold);
+	if (timed)
+		uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+	else
+		free(p);
 }
 
 void port_close(struct port *p)
@@ -134,15 +154,29 @@ static void leave(struct port *p)
 		free_port(p);
 }
 
+static void give_up(struct port *p, const char *why)
+{
+	if (p->over)
+		return;
+	p->over = true;
+	p->ops->no_tls(why, p->arg);
+}
+
 static void no_tls(struct port *p)
 {
 	const char *reason = ERR_reason_error_string(ERR_peek_error());
 
-	if (!p->over) {
-		p->over = true;
-		p->ops->no_tls(reason ? reason : "it ended the connection", p->arg);
-	}
+	give_up(p, reason ? reason : "it ended the connection");
 	ERR_clear_error();
+}
+
+static void on_late(uv_timer_t *t)
+{
+	struct port *p = t->data;
+
+	p->depth++;
+	give_up(p, "its handshake takes too long");
+	leave(p);
 }
 
 /* --- to the guest --- */
@@ -157,9 +191,10 @@ static int write_below(struct port *p, const void *data, size_t n)
 	return p->written;
 }
 
-struct budget_hold *port_hold(struct port *p)
+void port_charge(struct port *p, const struct request *r)
 {
-	return upstream_hold(p->up);
+	request_hold(r, upstream_hold(p->up));
+	request_hold(r, &p->hold);
 }
 
 int port_write(struct port *p, const void *data, size_t n)
@@ -171,6 +206,7 @@ int port_write(struct port *p, const void *data, size_t n)
 	if (p->ready)
 		return n <= UPSTREAM_MAX ? write_below(p, data, n) : -EMSGSIZE;
 	r = buf_add(&p->waits, data, n);
+	budget_force(&p->hold, buf_len(&p->waits));
 	return r < 0 ? r : 1; /* so it is a piece, and the request's head */
 }
 
@@ -209,8 +245,10 @@ static bool get_ready(struct port *p)
 	int r;
 
 	p->ready = true;
+	(void)uv_timer_stop(&p->timer); /* always 0 */
 	r = write_below(p, buf_head(&p->waits), buf_len(&p->waits));
 	buf_done(&p->waits);
+	budget_force(&p->hold, 0);
 	if (r < 0) {
 		no_tls(p);
 		return false;
@@ -292,8 +330,10 @@ static void on_opened(struct upstream *u, void *arg)
 
 	p->depth++;
 	p->ops->opened(p->arg);
-	if (!p->over && p->ssl)
+	if (!p->over && p->ssl) {
+		(void)uv_timer_start(&p->timer, on_late, HANDSHAKE_MS, 0); /* cannot fail */
 		(void)shake(p); /* the rest follows when the guest answers */
+	}
 	leave(p);
 }
 
@@ -309,8 +349,10 @@ static void on_lost(struct upstream *u, enum agent_error_class why, void *arg)
 {
 	struct port *p = arg;
 
-	if (!p->over)
-		p->ops->lost(why, p->arg);
+	if (p->over)
+		return;
+	p->over = true;
+	p->ops->lost(why, p->arg);
 }
 
 /* --- opening --- */
@@ -329,6 +371,10 @@ int port_open(uv_loop_t *loop, struct instance *i, uint16_t number, bool tls,
 	if (tls) {
 		p->ssl = new_session(p);
 		r = p->ssl ? 0 : -ENOMEM;
+	}
+	if (p->ssl) {
+		(void)uv_timer_init(loop, &p->timer); /* cannot fail */
+		p->timer.data = p;
 	}
 	if (r == 0)
 		r = upstream_open(loop, i, number, &below, p, &p->up);

@@ -4,7 +4,7 @@
  * TLS 1.2 and 1.3 as a client, with HTTP/1.1 as its protocol (ALPN). The certificate is not
  * verified, whatever it says: the connection cannot lead anywhere else. Keys of more than 4,096
  * bits are refused, as each handshake runs on the event loop; so are certificates of more than 32
- * KiB.
+ * KiB, and groups but for those of tls_groups.h. A handshake may take 20 seconds.
  *
  * The functions are those of upstream.h, but that a callback may not be followed by another once
  * it has closed. */
@@ -12,6 +12,7 @@
 #define ENVD_PORT_H
 
 #include "fleet/upstream.h"
+#include "http/request.h"
 
 struct port;
 
@@ -27,7 +28,7 @@ struct port_ops {
 
 int port_open(uv_loop_t *loop, struct instance *i, uint16_t number, bool tls,
 	const struct port_ops *ops, void *arg, struct port **ret);
-struct budget_hold *port_hold(struct port *p); /* one piece that waits for TLS does not count */
+void port_charge(struct port *p, const struct request *r); /* counts what waits (request_hold()) */
 int port_write(struct port *p, const void *data, size_t n);
 void port_shutdown(struct port *p);
 void port_pause(struct port *p);

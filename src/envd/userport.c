@@ -445,7 +445,7 @@ void userport_handle(struct request *r)
 			 &t->up) < 0)
 		refuse_absent(t);
 	else
-		request_hold(r, port_hold(t->up));
+		port_charge(t->up, r);
 	if (t->up && !t->bare) {
 		to_guest(t, buf_head(&t->piece), buf_len(&t->piece));
 		request_resume(r);

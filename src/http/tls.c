@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "proto/tls_bio.h"
+#include "proto/tls_groups.h"
 
 struct tls_context {
 	const char *cert_file, *key_file;
@@ -183,7 +184,8 @@ static SSL_CTX *new_ssl(struct error *e)
 {
 	SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
 
-	if (!ssl || SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) != 1) {
+	if (!ssl || SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) != 1 ||
+		SSL_CTX_set1_groups_list(ssl, TLS_GROUPS) != 1) {
 		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "cannot prepare TLS: %s", take_reason());
 		SSL_CTX_free(ssl);
 		return NULL;

@@ -12,6 +12,7 @@
 
 #include "base/net.h"
 #include "proto/tls_bio.h"
+#include "proto/tls_groups.h"
 
 struct tls_setup {
 	SSL_CTX *client, *server;
@@ -49,7 +50,9 @@ static SSL_CTX *new_context(const SSL_METHOD *method)
 {
 	SSL_CTX *c = SSL_CTX_new(method);
 
-	if (!c || SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION) != 1) {
+	if (!c || SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION) != 1 ||
+		SSL_CTX_set_cipher_list(c, "DEFAULT:!kDHE") != 1 || /* groups of any size */
+		SSL_CTX_set1_groups_list(c, TLS_GROUPS) != 1) {
 		SSL_CTX_free(c);
 		return NULL;
 	}
