@@ -603,7 +603,7 @@ DOWN = ["nft flush ruleset", "ip route flush table main", "ip link set eth0 down
 
 def take_down(t):
     for command in DOWN:
-        subprocess.run(command.format(t["here"][0]).split(), check=False, capture_output=True)
+        subprocess.run(["sh", "-c", command.format(t["here"][0])], check=False, capture_output=True)  # not all are there
     for address in [*t["here"], *t["denied"]]:
         yield f"taken down: tcp {address}", connects, (address, t["canary"])
         yield f"taken down: udp {address}", datagram_answers, (address, t["canary"])
