@@ -92,6 +92,8 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	r = mark_and_note(i, type, e);
 	if (r < 0 && r != -ENOENT)
 		return r;
+	/* its row goes even if its process does not: then the next start ends what is left */
+	(void)unlinkat(i->sandbox.dirfd, BACKEND_KNOWN, 0); /* only a mark */
 	instance_set_aside(i, INSTANCE_ENDING);
 	agent_link_close(i->link);
 	i->link = NULL;

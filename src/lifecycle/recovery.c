@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -84,13 +86,22 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 		       : -ENOMEM;
 }
 
+/* Also before it is waited for, which not every first process of a container does. */
+static bool has_ended(pid_t pid)
+{
+	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
 /* Whether its lock is held and its process is the one that we started. */
 static bool is_alive(struct fleet *f, const struct store_sandbox *sb)
 {
 	_cleanup_close_ int fd = sandbox_open_dir(&f->dirs, sb->id, NULL);
 
 	return fd >= 0 && vmm_dir_is_live(fd) == 1 && sb->vmm_pid > 0 && sb->vmm_start &&
-	       process_start_ticks(sb->vmm_pid) == sb->vmm_start;
+	       process_start_ticks(sb->vmm_pid) == sb->vmm_start && !has_ended(sb->vmm_pid);
 }
 
 /* Without new limits it keeps those that it has. */
@@ -250,8 +261,9 @@ static bool recover_living(struct tally *t, const struct store_sandbox *sb)
 	return true;
 }
 
-/* A database was restored from before it was resumed: its paused state is gone, and it runs. Its
- * deadline is set as if it was resumed now. */
+/* A database was restored from before it was resumed: it runs, but not as the row says, which has
+ * it paused, or on its way there, or with the process that it had before. There is no paused state.
+ * Its deadline is set as if it was resumed now. */
 static bool recover_resumed(struct tally *t, const struct store_sandbox *sb)
 {
 	struct fleet *f = t->fleet;
@@ -271,11 +283,11 @@ static bool recover_resumed(struct tally *t, const struct store_sandbox *sb)
 	sandbox_record_done(&record);
 	if (!is_alive(f, &row) || !recover_living(t, &row))
 		return false;
-	if (store_sandbox_update(f->store, sb->id, STORE_STATE_BIT(STORE_PAUSED),
+	if (store_sandbox_update(f->store, sb->id, STORE_ANY_STATE,
 		    STORE_SET_STATE | STORE_SET_VMM | STORE_SET_RESUMED | STORE_SET_END, &row, NULL,
 		    &e) < 0)
 		log_error("%s sandbox=%s", e.message, sb->id);
-	log_warn("the database says that a sandbox is paused, but it was resumed since: it goes on "
+	log_warn("a sandbox was resumed after what the database knows of it: it goes on "
 		 "sandbox=%s",
 		sb->id);
 	return true;
@@ -308,6 +320,8 @@ static int recover_row(void *arg, const struct store_sandbox *sb)
 		t->paused++;
 		return 0;
 	}
+	if (recover_resumed(t, sb))
+		return 0;
 	remove_sandbox(f, sb, STORE_EVENT_CRASHED);
 	t->crashed++;
 	return 0;

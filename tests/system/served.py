@@ -23,7 +23,7 @@ BARE = "--bare" in sys.argv
 VM = BARE or "--vm" in sys.argv
 TEMPLATE = "bare" if BARE else os.environ.get("TEST_TEMPLATE", "base") if VM else "base"
 MAYFLY = os.path.join(BUILD, "mayfly")
-RUNNING, PAUSED = 0, 2  # STORE_RUNNING, STORE_PAUSED
+RUNNING, PAUSING, PAUSED = 0, 1, 2  # as STORE_RUNNING
 
 
 PATIENCE_S = 120 if VM and not BARE else 20  # with an answer
