@@ -34,7 +34,8 @@ static char *find_program(const char *name)
 	if (strchr(name, '/'))
 		return access(name, X_OK) == 0 ? strdup(name) : NULL;
 	for (char *dir = strtok_r(path, ":", &save); dir; dir = strtok_r(NULL, ":", &save)) {
-		_cleanup_free_ char *full = str_printf("%s/%s", dir, name);
+		_cleanup_free_ char *full =
+			*dir == '/' ? str_printf("%s/%s", dir, name) : NULL; /* else: not here */
 
 		if (full && access(full, X_OK) == 0)
 			return TAKE_PTR(full);

@@ -105,19 +105,42 @@ static void add_environment(
 
 /* --- the program --- */
 
+/* Whether a directory is this one, or in it. */
+static bool is_within(const char *path, const char *directory)
+{
+	size_t n = strlen(directory);
+
+	return strncmp(path, directory, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+static bool has_home(const char *directory)
+{
+	const char *home = getenv("HOME");
+	char real[PATH_MAX];
+
+	return home &&
+	       (is_within(home, directory) || (realpath(home, real) && is_within(real, directory)));
+}
+
+/* The directory that is so many levels above, or fewer, as the whole home is nobody's to read; at
+ * last the file alone. */
 static void add_directory_of(struct workshop_words *w, const char *path, unsigned levels)
 {
-	char *copy = strdup(path);
+	for (; levels > 0; levels--) {
+		_cleanup_free_ char *copy = strdup(path);
+		char *slash = copy;
 
-	for (unsigned i = 0; copy && i < levels; i++) {
-		char *slash = strrchr(copy, '/');
-
-		if (slash)
-			*slash = '\0';
+		for (unsigned i = 0; slash && i < levels; i++) {
+			slash = strrchr(copy, '/');
+			if (slash)
+				*slash = '\0';
+		}
+		if (copy && *copy && !has_home(copy)) {
+			own_word(w, str_printf("read=%s", copy));
+			return;
+		}
 	}
-	if (copy && *copy)
-		own_word(w, str_printf("read=%s", copy));
-	free(copy);
+	own_word(w, str_printf("read=%s", path));
 }
 
 static bool is_known(const char *path)

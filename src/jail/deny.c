@@ -150,12 +150,12 @@ static void refuse_flags(struct program *p, unsigned call, uint32_t flags)
 	answer(p, SECCOMP_RET_ALLOW);
 }
 
-static void allow_families(struct program *p, bool network)
+static void allow_families(struct program *p, unsigned call, bool network)
 {
 	static const unsigned families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 	unsigned n = network ? ARRAY_SIZE(families) : 1;
 
-	begin_call(p, SYS_socket, 0, 2 * n + 1);
+	begin_call(p, call, 0, 2 * n + 1);
 	for (unsigned i = 0; i < n; i++) {
 		put(p, BPF_JMP | BPF_JEQ | BPF_K, families[i], 0, 1);
 		answer(p, SECCOMP_RET_ALLOW);
@@ -192,7 +192,8 @@ static void compose(struct program *p, const struct deny_options *o)
 		refuse_all(p, mounts, ARRAY_SIZE(mounts));
 	refuse_flags(p, SYS_clone, flags & ~0x80U); /* there, these bits are the signal's */
 	refuse_flags(p, SYS_unshare, flags);
-	allow_families(p, o->network);
+	allow_families(p, SYS_socket, o->network);
+	allow_families(p, SYS_socketpair, o->network);
 	refuse_terminals(p);
 	answer(p, SECCOMP_RET_ALLOW);
 }

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +51,7 @@ static const char *const devices[] = {
 
 struct root {
 	const struct workshop_ids *ids;
+	int fd;
 	uint64_t copied_bytes;
 	unsigned copied_entries;
 };
@@ -104,22 +107,29 @@ static int bind_to(const char *path, const struct stat *st, const char *inside, 
 	return set_attributes(inside, attributes, RECURSIVE);
 }
 
-static int copy_link(const char *path, const char *inside)
+static int copy_link(const char *target, const char *inside)
 {
-	char target[PATH_MAX];
-	ssize_t n = readlink(path, target, sizeof(target) - 1);
-	int r = n < 0 ? -errno : make_parent(inside);
+	int r = make_parent(inside);
 
 	if (r < 0)
 		return r;
-	target[n] = '\0';
 	return symlink(target, inside) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* A link to a directory stays one (/bin of today's systems); one to a file becomes the file. */
+/* Until the root is entered, others lead to files of the host. */
+static bool is_downward(const char *path, char target[PATH_MAX])
+{
+	ssize_t n = readlink(path, target, PATH_MAX - 1);
+
+	target[n > 0 ? n : 0] = '\0';
+	return n > 0 && *target != '/' && !strstr(target, "..");
+}
+
+/* A link to a directory stays one (/bin of today's systems), if it leads down from where it is;
+ * others become what they lead to. */
 static int bind(const char *path, uint64_t attributes)
 {
-	char inside[PATH_MAX];
+	char inside[PATH_MAX], target[PATH_MAX];
 	struct stat link, st;
 	int r = make_inside(inside, path);
 
@@ -127,8 +137,8 @@ static int bind(const char *path, uint64_t attributes)
 		return r;
 	if (lstat(path, &link) < 0 || stat(path, &st) < 0)
 		return errno == ENOENT ? 0 : -errno;
-	if (S_ISLNK(link.st_mode) && S_ISDIR(st.st_mode))
-		return copy_link(path, inside);
+	if (S_ISLNK(link.st_mode) && S_ISDIR(st.st_mode) && is_downward(path, target))
+		return copy_link(target, inside);
 	return bind_to(path, &st, inside, attributes);
 }
 
@@ -146,15 +156,65 @@ static int bind_all(const char *const *paths, size_t n, uint64_t attributes, cha
 
 /* --- copies --- */
 
-static int give(const struct root *root, const char *inside)
+static int open_in_root(const struct root *root, const char *path)
 {
-	return lchown(inside, root->ids->uid, root->ids->gid) < 0 ? -errno : 0;
+	const struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+	long fd = syscall(SYS_openat2, root->fd, path, &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
 }
 
-static int copy_file(struct root *root, const char *path, const struct stat *st, const char *inside)
+/* Opens a directory of the new root, whose links do not lead out of it, and makes what is missing
+ * of it. -EROFS: a link there leads nowhere. */
+static int open_directory(const struct root *root, const char *path)
+{
+	_cleanup_free_ char *parent = NULL;
+	_cleanup_close_ int fd = -1;
+	int r = open_in_root(root, path);
+	char *slash;
+
+	if (r != -ENOENT)
+		return r;
+	parent = strdup(path);
+	slash = parent ? strrchr(parent, '/') : NULL;
+	if (!slash)
+		return -ENOMEM; /* all begin with one */
+	*slash = '\0';
+	fd = open_directory(root, *parent ? parent : "/");
+	if (fd < 0)
+		return fd;
+	if (slash[1] && mkdirat(fd, slash + 1, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	r = open_in_root(root, path);
+	return r == -ENOENT ? -EROFS : r;
+}
+
+static int write_file(
+	struct root *root, const char *path, const struct stat *st, const char *data, size_t n)
+{
+	_cleanup_free_ char *parent = strdup(path);
+	_cleanup_close_ int dir = -1, fd = -1;
+	char *slash = parent ? strrchr(parent, '/') : NULL;
+	int r;
+
+	if (!slash)
+		return -ENOMEM; /* as above */
+	*slash = '\0';
+	dir = open_directory(root, *parent ? parent : "/");
+	if (dir < 0)
+		return dir;
+	fd = openat(dir, slash + 1, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : fd_write_full(fd, data, n);
+	if (r == 0 && (fchmod(fd, st->st_mode & 0777) < 0 ||
+			      fchown(fd, root->ids->uid, root->ids->gid) < 0))
+		r = -errno;
+	return r;
+}
+
+static int copy_file(struct root *root, const char *path, const struct stat *st)
 {
 	_cleanup_free_ char *data = NULL;
-	_cleanup_close_ int fd = -1;
 	size_t n = 0;
 	int r = file_read(AT_FDCWD, path, WORKSHOP_COPY_BYTES_MAX, &data, &n);
 
@@ -162,32 +222,26 @@ static int copy_file(struct root *root, const char *path, const struct stat *st,
 		return 0; /* the caller could not read it either */
 	if (r == 0 && (root->copied_bytes += n) > WORKSHOP_COPY_BYTES_MAX)
 		r = -EFBIG;
-	if (r == 0)
-		r = make_parent(inside);
-	if (r < 0)
-		return r;
-	fd = open(inside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	r = fd < 0 ? -errno : fd_write_full(fd, data, n);
-	if (r == 0 && fchmod(fd, st->st_mode & 0777) < 0)
-		r = -errno;
-	return r < 0 ? r : give(root, inside);
+	return r < 0 ? r : write_file(root, path, st, data, n);
 }
 
-static int copy(struct root *root, const char *path, const char *inside, int depth);
+static int copy(struct root *root, const char *path, int depth);
 
-static int copy_children(struct root *root, const char *path, const char *inside, int depth)
+static int copy_children(struct root *root, const char *path, int depth)
 {
+	_cleanup_close_ int made = -1;
 	DIR *d = opendir(path);
 	struct dirent *de;
-	int r = d ? file_mkdir_p(inside, 0755) : -errno;
+	int r = 0;
 
+	made = d ? open_directory(root, path) : -errno;
+	r = made < 0 ? made : 0;
 	while (d && r == 0 && (de = readdir(d))) {
-		_cleanup_free_ char *from = str_printf("%s/%s", path, de->d_name);
-		_cleanup_free_ char *to = str_printf("%s/%s", inside, de->d_name);
+		_cleanup_free_ char *child = str_printf("%s/%s", path, de->d_name);
 
 		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
 			continue;
-		r = from && to ? copy(root, from, to, depth + 1) : -ENOMEM;
+		r = child ? copy(root, child, depth + 1) : -ENOMEM;
 	}
 	if (d)
 		(void)closedir(d); /* read-only */
@@ -195,7 +249,7 @@ static int copy_children(struct root *root, const char *path, const char *inside
 }
 
 /* Follows links: the user named them. */
-static int copy(struct root *root, const char *path, const char *inside, int depth)
+static int copy(struct root *root, const char *path, int depth)
 {
 	struct stat st;
 
@@ -204,24 +258,31 @@ static int copy(struct root *root, const char *path, const char *inside, int dep
 	if (stat(path, &st) < 0)
 		return errno == ENOENT || errno == EACCES ? 0 : -errno;
 	if (S_ISDIR(st.st_mode))
-		return copy_children(root, path, inside, depth);
-	return S_ISREG(st.st_mode) ? copy_file(root, path, &st, inside) : 0;
+		return copy_children(root, path, depth);
+	return S_ISREG(st.st_mode) ? copy_file(root, path, &st) : 0;
 }
 
 static int copy_all(struct root *root, const struct workshop_paths *paths, char *where)
 {
-	char inside[PATH_MAX];
 	int r = 0;
 
 	for (unsigned i = 0; i < paths->count && r == 0; i++) {
-		r = make_inside(inside, paths->items[i]);
-		if (r == 0)
-			r = copy(root, paths->items[i], inside, 0);
+		r = copy(root, paths->items[i], 0);
 		if (r == -EROFS)
 			r = 0; /* in a directory that is bound: there already */
 		if (r < 0)
 			(void)snprintf(where, WORKSHOP_WHERE_MAX, "%s", paths->items[i]);
 	}
+	return r;
+}
+
+static int make_copies(struct root *root, const struct workshop *w, char *where)
+{
+	int r;
+
+	root->fd = open(PLACE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r = root->fd < 0 ? -errno : copy_all(root, &w->copy, where);
+	cleanup_close_p(&root->fd);
 	return r;
 }
 
@@ -236,7 +297,9 @@ static int mount_tmpfs(const struct root *root, const char *path, const char *op
 		r = file_mkdir_p(inside, 0755);
 	if (r == 0 && mount("none", inside, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
 		r = -errno;
-	return r < 0 ? r : give(root, inside);
+	if (r == 0 && lchown(inside, root->ids->uid, root->ids->gid) < 0)
+		r = -errno;
+	return r;
 }
 
 static int make_private(const struct root *root, const struct workshop *w)
@@ -313,7 +376,7 @@ static int bind_host(const struct workshop *w, char *where)
 	if (r == 0 && w->network)
 		r = bind_all(network_paths, ARRAY_SIZE(network_paths), read_only, where);
 	if (r == 0)
-		r = bind_all(devices, ARRAY_SIZE(devices), ATTR_NOSUID, where);
+		r = bind_all(devices, ARRAY_SIZE(devices), ATTR_RDONLY | ATTR_NOSUID, where);
 	if (r == 0)
 		r = bind_all(w->read.items, w->read.count, read_only, where);
 	return r == 0 ? bind_all(w->write.items, w->write.count, ATTR_NOSUID | ATTR_NODEV, where)
@@ -323,7 +386,7 @@ static int bind_host(const struct workshop *w, char *where)
 int workshop_root_enter(
 	const struct workshop *w, const struct workshop_ids *ids, char where[WORKSHOP_WHERE_MAX])
 {
-	struct root root = {.ids = ids};
+	struct root root = {.ids = ids, .fd = -1};
 	int r;
 
 	(void)snprintf(where, WORKSHOP_WHERE_MAX, "/"); /* fits */
@@ -335,7 +398,7 @@ int workshop_root_enter(
 	if (r == 0)
 		r = bind_host(w, where);
 	if (r == 0)
-		r = copy_all(&root, &w->copy, where);
+		r = make_copies(&root, w, where);
 	if (r == 0)
 		r = make_device_links();
 	if (r < 0)
@@ -343,4 +406,9 @@ int workshop_root_enter(
 	(void)snprintf(where, WORKSHOP_WHERE_MAX, "/proc"); /* fits */
 	r = make_proc();
 	return r < 0 ? r : finish();
+}
+
+int workshop_root_close_proc(void)
+{
+	return set_attributes("/proc", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, 0);
 }

@@ -17,4 +17,7 @@ enum { WORKSHOP_WHERE_MAX = 4096 };
 int workshop_root_enter(
 	const struct workshop *w, const struct workshop_ids *ids, char where[WORKSHOP_WHERE_MAX]);
 
+/* Makes its /proc read-only, for good: after the maps of ids are written. 0 or -errno. */
+int workshop_root_close_proc(void);
+
 #endif

@@ -199,9 +199,11 @@ static bool mount_plainly(void)
 static bool open_odd_sockets(void)
 {
 	static const int families[] = {AF_VSOCK, AF_PACKET, AF_ALG, AF_KEY, AF_BLUETOOTH};
+	int pair[2];
 
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-		if (!refused(socket(families[i], SOCK_RAW, 0), EAFNOSUPPORT))
+		if (!refused(socket(families[i], SOCK_RAW, 0), EAFNOSUPPORT) ||
+			!refused(socketpair(families[i], SOCK_RAW, 0, pair), EAFNOSUPPORT))
 			return true;
 	return false;
 }

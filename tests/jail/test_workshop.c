@@ -24,6 +24,7 @@
 
 enum { OUTPUT_MAX = 8192, COMMAND_MAX = 16384, OTHER = 1234 };
 
+static const char *prefix = "";
 static char program[512], work[] = "/tmp/test-workshop-XXXXXX";
 
 /* Runs mayfly-workshop with these words for a shell. Returns its exit status; its output, messages
@@ -32,7 +33,7 @@ static int run(char out[OUTPUT_MAX], const char *format, ...) __attribute__((for
 
 static int run(char out[OUTPUT_MAX], const char *format, ...)
 {
-	char words[COMMAND_MAX - 600], command[COMMAND_MAX];
+	char words[COMMAND_MAX - 700], command[COMMAND_MAX];
 	va_list args;
 	size_t n;
 	FILE *f;
@@ -41,7 +42,7 @@ static int run(char out[OUTPUT_MAX], const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
-	(void)snprintf(command, sizeof(command), "exec %s %s 2>&1", program, words);
+	(void)snprintf(command, sizeof(command), "exec %s%s %s 2>&1", prefix, program, words);
 	f = popen(command, "r");
 	assert_non_null(f);
 	n = fread(out, 1, OUTPUT_MAX - 1, f);
@@ -190,6 +191,65 @@ static void test_hand_over(void **state)
 	assert_int_equal(hand_over(link, 0, 0), -E2BIG);
 }
 
+static void make_link(const char *target, const char *name)
+{
+	char to[128], path[128];
+
+	(void)snprintf(to, sizeof(to), "%s%s%s", *target == '/' ? work : "", target, ""); /* fits */
+	(void)snprintf(path, sizeof(path), "%s/%s", work, name);			  /* fits */
+	assert_int_equal(symlink(to, path), 0);
+}
+
+/* Directories that are links, and links in them, lead to the host's files: to read, at most. */
+static void test_copies_stay_inside(void **state)
+{
+	char out[OUTPUT_MAX], path[128];
+	struct stat before, after;
+
+	make_nest("far", 0);
+	make_nest("near", 0);
+	write_file("far/ca", 0644, 0);
+	make_link("/far", "linked");
+	make_link("/far", "near/in");
+	make_link("../../../../..", "near/up");
+	(void)snprintf(path, sizeof(path), "%s/far/ca", work); /* fits */
+	assert_int_equal(stat(path, &before), 0);
+	assert_int_equal(
+		run(out, "nobody read=%s/linked copy=%s/linked/ca -- /bin/cat %s/linked/ca", work,
+			work, work),
+		0);
+	assert_string_equal(out, "text\n");
+	assert_int_equal(run(out,
+				 "nobody read=%s/near copy=%s/near/in/ca copy=%s/near/up%s/far/ca "
+				 "-- /bin/true",
+				 work, work, work, work),
+		0);
+	assert_int_equal(stat(path, &after), 0);
+	assert_int_equal(after.st_uid, before.st_uid);
+	assert_int_equal(after.st_mtim.tv_nsec, before.st_mtim.tv_nsec);
+	assert_int_equal(after.st_ctim.tv_nsec, before.st_ctim.tv_nsec);
+}
+
+/* Root of the host that cannot take other ids: nothing of the host's switches is writable. */
+static void test_root_without_rights(void **state)
+{
+	static const char words[] =
+		"nobody -- /bin/sh -c 'for f in sys/kernel/core_pattern sysrq-trigger; do "
+		"(: >>/proc/$f) 2>/dev/null && echo open; done; "
+		"echo x >/dev/null && chmod 666 /dev/null 2>/dev/null || echo device; id -u'";
+	char out[OUTPUT_MAX];
+	int r;
+
+	need_root();
+	prefix = "setpriv --bounding-set -sys_admin,-setuid --inh-caps -all ";
+	r = run(out, "%s", words);
+	prefix = "";
+	if (r == WORKSHOP_FAILED && strstr(out, "this host refuses"))
+		skip();
+	assert_string_equal(out, "device\n0\n");
+	assert_int_equal(r, 0);
+}
+
 /* --- its end --- */
 
 /* The pipe ends when the last process that has it does. */
@@ -220,6 +280,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_status),
 		cmocka_unit_test(test_bad_words), cmocka_unit_test(test_number_of_paths),
 		cmocka_unit_test(test_copies), cmocka_unit_test(test_number_of_copies),
+		cmocka_unit_test(test_copies_stay_inside),
+		cmocka_unit_test(test_root_without_rights),
 		cmocka_unit_test(test_what_it_writes_is_given_back),
 		cmocka_unit_test(test_hand_over), cmocka_unit_test(test_ends_with_its_parent)};
 	int r;
