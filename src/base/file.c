@@ -150,6 +150,8 @@ int file_mkdir_p(const char *path, mode_t mode)
 	}
 }
 
+enum { TREE_DEPTH_MAX = 128 };
+
 static int remove_at(int dirfd, const char *name, dev_t dev, int depth);
 
 static int remove_children(int fd, dev_t dev, int depth)
@@ -185,7 +187,7 @@ static int remove_at(int dirfd, const char *name, dev_t dev, int depth)
 		return 0;
 	if (errno != EISDIR && errno != EPERM)
 		return -errno;
-	if (depth > 128)
+	if (depth > TREE_DEPTH_MAX)
 		return -ELOOP;
 	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
@@ -203,6 +205,33 @@ static int remove_at(int dirfd, const char *name, dev_t dev, int depth)
 int file_remove_tree(int dirfd, const char *path)
 {
 	return remove_at(dirfd, path, 0, 0);
+}
+
+/* Whatever fails shows when the tree is removed. */
+static void open_up(int at, const char *name, int depth)
+{
+	struct dirent *e;
+	DIR *d;
+
+	if (depth > TREE_DEPTH_MAX || fchmodat(at, name, 0700, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	d = file_open_dir(at, name);
+	while (d && (e = readdir(d)))
+		if (e->d_type == DT_DIR && strcmp(e->d_name, ".") != 0 &&
+			strcmp(e->d_name, "..") != 0)
+			open_up(dirfd(d), e->d_name, depth + 1);
+	if (d)
+		(void)closedir(d); /* read-only */
+}
+
+int file_remove_own_tree(int dirfd, const char *path)
+{
+	int r = file_remove_tree(dirfd, path);
+
+	if (r != -EACCES)
+		return r;
+	open_up(dirfd, path, 0);
+	return file_remove_tree(dirfd, path);
 }
 
 DIR *file_open_dir(int dirfd, const char *name)

@@ -37,6 +37,9 @@ int file_mkdir_p(const char *path, mode_t mode);
 /* Removes a file or a tree. Does not follow symbolic links or cross into another file system. A
  * missing path is success. */
 int file_remove_tree(int dirfd, const char *path);
+/* The same for what other programs left in our name: where a directory's mode keeps even its owner
+ * out, it is changed. */
+int file_remove_own_tree(int dirfd, const char *path);
 
 /* Opens a directory for a listing of its own; `.` is dirfd itself. Does not follow a symbolic link.
  * NULL with errno. closedir closes it. */

@@ -59,7 +59,7 @@ static int fill_debian(struct build *b, struct rootfs *f, struct error *e)
 		return error_set_errno(e, errno == ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, errno,
 			"cannot make %s", tmp);
 	r = debian_add(f, b->o->recipe, tmp, b->p, e);
-	(void)file_remove_tree(AT_FDCWD, tmp); /* if this fails, the whole directory is removed
+	(void)file_remove_own_tree(AT_FDCWD, tmp); /* if this fails, the whole directory is removed
 					        * later */
 	return r;
 }
@@ -206,7 +206,7 @@ static int build_erofs(struct build *b, struct error *e)
 		r = tree_dir_finish(d, e);
 	if (r == 0)
 		r = run_mkfs_erofs(b, path, e);
-	if (r == 0 && file_remove_tree(b->w.fd, "tree") < 0)
+	if (r == 0 && file_remove_own_tree(b->w.fd, "tree") < 0)
 		r = error_set(e, ERROR_INTERNAL, EIO, "cannot remove %s", path);
 	return r == 0 ? build_scratch(b, e) : r;
 }

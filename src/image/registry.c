@@ -137,7 +137,7 @@ static int remove_notes(const char *directory)
 		return -errno;
 	if (unlinkat(modules, ".package-lock.json", 0) < 0 && errno != ENOENT)
 		return -errno;
-	return file_remove_tree(modules, ".bin") < 0 ? -EIO : file_remove_tree(fd, "cache");
+	return file_remove_own_tree(modules, ".bin") < 0 ? -EIO : file_remove_own_tree(fd, "cache");
 }
 
 static int make_directory(const char *path, struct error *e)
@@ -317,7 +317,7 @@ static int fetch_maven(
 		v = directory ? fetch_artifact(&r->maven[i], directory, repository, p, e)
 			      : no_memory(e);
 	}
-	if (v == 0 && file_remove_tree(AT_FDCWD, repository) < 0)
+	if (v == 0 && file_remove_own_tree(AT_FDCWD, repository) < 0)
 		v = error_set(e, ERROR_INTERNAL, EIO, "cannot remove %s", repository);
 	return v;
 }

@@ -56,7 +56,8 @@ void workdir_sweep(int area_fd)
 			continue;
 		lock = lock_dir(area_fd, de->d_name);
 		if (lock >= 0)
-			(void)file_remove_tree(area_fd, de->d_name); /* the next sweep retries */
+			(void)file_remove_own_tree(
+				area_fd, de->d_name); /* the next sweep retries */
 	}
 	(void)closedir(d); /* read-only */
 }
@@ -97,7 +98,7 @@ static int clear_children(int fd)
 		return -errno;
 	while (r == 0 && (de = readdir(d)))
 		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0)
-			r = file_remove_tree(fd, de->d_name);
+			r = file_remove_own_tree(fd, de->d_name);
 	(void)closedir(d); /* read-only */
 	return r;
 }
@@ -194,7 +195,8 @@ int workdir_commit(struct workdir *w, struct error *e)
 		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
 			"cannot put '%s' in place", w->name);
 	if (old)
-		(void)file_remove_tree(w->area_fd, old); /* if this fails, the next sweep removes
+		(void)file_remove_own_tree(
+			w->area_fd, old); /* if this fails, the next sweep removes
 							  * it */
 	release(w);
 	return 0;
@@ -203,7 +205,8 @@ int workdir_commit(struct workdir *w, struct error *e)
 void workdir_abort(struct workdir *w)
 {
 	if (w->fd >= 0)
-		(void)file_remove_tree(w->area_fd, w->tmp); /* if this fails, the next sweep removes
+		(void)file_remove_own_tree(
+			w->area_fd, w->tmp); /* if this fails, the next sweep removes
 							     * it */
 	release(w);
 }
@@ -225,7 +228,7 @@ int workdir_remove(int area_fd, const char *name)
 	if (renameat(area_fd, name, area_fd, old) < 0)
 		return -errno;
 	lock = wait_for_lock(area_fd, old);
-	return lock == -EWOULDBLOCK ? 0 : file_remove_tree(area_fd, old);
+	return lock == -EWOULDBLOCK ? 0 : file_remove_own_tree(area_fd, old);
 }
 
 int workdir_hold(int fd, const char *what, struct error *e)

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -311,6 +312,28 @@ static int temporary_directory(char *path)
 	return fd;
 }
 
+/* As a user, to whom modes mean something. */
+static int remove_without_rights(int dir)
+{
+	pid_t pid = fork();
+	int status = -1;
+
+	if (pid == 0) {
+		if (geteuid() == 0 &&
+			(fchown(dir, 65534, 65534) < 0 || fchownat(dir, "x", 65534, 65534, 0) < 0 ||
+				fchownat(dir, "x/y", 65534, 65534, 0) < 0 ||
+				fchownat(dir, "x/y/z", 65534, 65534, 0) < 0 ||
+				setresuid(65534, 65534, 65534) < 0))
+			_exit(2);
+		if (fchmodat(dir, "x/y", 0500, 0) < 0 || fchmodat(dir, "x", 0, 0) < 0)
+			_exit(3);
+		if (file_remove_tree(dir, "x") != -EACCES)
+			_exit(4);
+		_exit(file_remove_own_tree(dir, "x") < 0);
+	}
+	return waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
 static void files(void **state)
 {
 	char path[] = "/tmp/base-test-XXXXXX", deep[64];
@@ -340,6 +363,9 @@ static void files(void **state)
 	assert_int_equal(file_remove_tree(dir, "x"), 0);
 	assert_int_equal(fstatat(dir, "x", &st, 0), -1);
 	assert_int_equal(stat("/", &st), 0);
+	(void)snprintf(deep, sizeof(deep), "%s/x/y/z", path);
+	assert_int_equal(file_mkdir_p(deep, 0700), 0);
+	assert_int_equal(remove_without_rights(dir), 0);
 	assert_int_equal(file_remove_tree(AT_FDCWD, path), 0);
 	assert_int_equal(stat(path, &st), -1);
 }
