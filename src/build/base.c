@@ -40,6 +40,8 @@ static int take_config(const struct image_config *c, struct stage_state *to)
 		r = set(&to->workdir, c->workdir);
 	if (r == 0)
 		r = set(&to->command, c->start_command);
+	if (r == 0)
+		r = set(&to->network, c->network);
 	to->disk_mb = c->disk_mb;
 	return r;
 }

@@ -22,6 +22,12 @@
 
 enum { SHOWN = 160, NAME_BYTES = 32, PASSWD_MAX = 1 << 20 };
 
+/* An image that --from names. */
+struct import {
+	char *name; /* owned */
+	struct stage_state state;
+};
+
 struct builder {
 	const struct builder_options *o;
 	struct workdir w; /* becomes images/<name> */
@@ -40,8 +46,8 @@ struct builder {
 	struct files_context context;
 	struct machine *source; /* of --from */
 	struct files_machine source_files;
-	struct stage_state source_base;
-	unsigned sources;
+	struct import *imports;
+	unsigned import_count;
 };
 
 static int no_memory(struct error *e)
@@ -78,27 +84,43 @@ static int stage_machine(void *opaque, struct machine **ret, struct error *e)
 static void end_source(struct builder *b)
 {
 	machine_stop(TAKE_PTR(b->source));
-	stage_state_done(&b->source_base);
 }
 
-/* A stage above by name or number, or an image. */
-static int find_source(struct builder *b, const char *from, int *ret_fd, struct error *e)
+static int add_import(struct builder *b, const char *name, struct error *e)
 {
 	const struct base_options bo = {.home = b->o->home,
 		.work = &b->work,
 		.registry = b->o->registry,
 		.registry_auth = b->o->registry_auth,
 		.progress = b->o->progress};
-	int r, k = dockerfile_find_stage(b->o->file, from, b->at);
+	struct import *all = reallocarray(b->imports, b->import_count + 1, sizeof(*all));
+	unsigned number = b->import_count;
+
+	if (!all)
+		return no_memory(e);
+	b->imports = all;
+	all[number].name = strdup(name);
+	b->import_count++; /* whatever fails: done() frees it */
+	if (stage_state_init(&all[number].state) < 0 || !all[number].name)
+		return no_memory(e);
+	return base_find(&bo, name, DOCKERFILE_STAGES_MAX + number, &all[number].state, e);
+}
+
+/* A stage above by name or number, or an image, which is made once. */
+static int find_source(struct builder *b, const char *from, int *ret_fd, struct error *e)
+{
+	int r = 0, k = dockerfile_find_stage(b->o->file, from, b->at);
+	unsigned i = 0;
 
 	if (k >= 0) {
 		*ret_fd = b->done[k].image_fd;
 		return 0;
 	}
-	if (stage_state_init(&b->source_base) < 0)
-		return no_memory(e);
-	r = base_find(&bo, from, DOCKERFILE_STAGES_MAX + b->sources++, &b->source_base, e);
-	*ret_fd = b->source_base.image_fd;
+	while (i < b->import_count && strcmp(b->imports[i].name, from) != 0)
+		i++;
+	if (i == b->import_count)
+		r = add_import(b, from, e);
+	*ret_fd = r < 0 ? -1 : b->imports[i].state.image_fd;
 	return r;
 }
 
@@ -220,6 +242,19 @@ static int check_platform(struct builder *b, const struct dockerfile_stage *s, s
 	return r;
 }
 
+/* A template's disk keeps its size. */
+static int check_disk(const struct builder *b, struct error *e)
+{
+	uint32_t have = b->stage.state.disk_mb, wanted = b->o->disk_mb;
+
+	if (!wanted || wanted == have || b->at + 1 < b->o->file->stage_count)
+		return 0;
+	return error_set(e, ERROR_USAGE, EINVAL,
+		"FROM %.80s: its disk has %u MB and stays so: leave out --disk, or build on an "
+		"image",
+		b->bases[b->at], have);
+}
+
 static int begin_stage(struct builder *b, const struct dockerfile_stage *s, struct error *e)
 {
 	const struct base_options bo = {.home = b->o->home,
@@ -240,7 +275,7 @@ static int begin_stage(struct builder *b, const struct dockerfile_stage *s, stru
 		r = stage_state_init(&b->stage.state) < 0
 			    ? no_memory(e)
 			    : base_find(&bo, base, (unsigned)b->at, &b->stage.state, e);
-	return r;
+	return r < 0 ? r : check_disk(b, e);
 }
 
 static void name_step(const struct builder *b, const struct dockerfile_step *s, struct error *e)
@@ -424,6 +459,8 @@ static int fill_config(struct builder *b, const struct stage_state *s, struct er
 		return error_set(e, ERROR_LIMIT, -r,
 			"ENTRYPOINT and CMD are too long or have control characters");
 	c->disk_mb = s->disk_mb;
+	if (config_set_text(&c->network, b->o->network ? b->o->network : s->network) < 0)
+		return error_set(e, ERROR_USAGE, EINVAL, "--network: it is no text of a line");
 	r = config_set_text(&c->workdir, s->workdir);
 	if (r == 0)
 		r = config_set_text(&c->user, s->user);
@@ -550,6 +587,11 @@ static void done(struct builder *b)
 	machine_stop(b->machine);
 	for (size_t k = 0; b->done && k < b->o->file->stage_count; k++)
 		stage_state_done(&b->done[k]);
+	for (unsigned i = 0; i < b->import_count; i++) {
+		free(b->imports[i].name);
+		stage_state_done(&b->imports[i].state);
+	}
+	free(b->imports);
 	for (size_t k = 0; b->bases && k < b->o->file->stage_count; k++)
 		free(b->bases[k]);
 	free(b->bases);
@@ -569,11 +611,8 @@ int builder_run(const struct builder_options *o, struct error *e)
 
 	if (!b)
 		return no_memory(e);
-	*b = (struct builder){.o = o,
-		.w = WORKDIR_INIT,
-		.work = HOME_INIT,
-		.stage.state.image_fd = -1,
-		.source_base.image_fd = -1};
+	*b = (struct builder){
+		.o = o, .w = WORKDIR_INIT, .work = HOME_INIT, .stage.state.image_fd = -1};
 	files_context_init(&b->context, o->context_fd, o->ignore);
 	r = prepare(b, e);
 	if (r == 0)

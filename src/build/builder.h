@@ -34,7 +34,8 @@ struct builder_options {
 	int context_fd;
 	const struct ignore *ignore;
 	const struct kernel *kernel;
-	uint32_t cpus, memory_mb, disk_mb;    /* 0: defaults */
+	uint32_t cpus, memory_mb, disk_mb; /* 0: defaults */
+	const char *network; /* a network list; "": anything; NULL: as the base's sandboxes */
 	const char *registry, *registry_auth; /* or NULL */
 	const struct progress *progress;
 	struct builder_ops ops;

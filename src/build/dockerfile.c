@@ -109,15 +109,13 @@ static bool is_known(const char *const flags[8], const char *name)
 }
 
 /* "--name=value" or "--name" from one word. */
-static int add_flag(struct parser *p, struct dockerfile_step *s, const char *const known[8],
-	const char *word, size_t n)
+static int add_flag(
+	struct parser *p, struct dockerfile_step *s, const char *const known[8], const char *word)
 {
-	const char *equals = memchr(word, '=', n);
-	size_t name_bytes = (equals ? (size_t)(equals - word) : n) - 2;
-	const char *name = arena_copy(&p->d->arena, word + 2, name_bytes), *value;
+	const char *equals = strchr(word, '='), *value = equals ? equals + 1 : "true";
+	const char *name = arena_copy(&p->d->arena, word + 2, strcspn(word + 2, "="));
 
-	value = equals ? arena_copy(&p->d->arena, equals + 1, n - name_bytes - 3) : "true";
-	if (!name || !value)
+	if (!name)
 		return no_memory(p);
 	if (!is_known(known, name))
 		return BAD(p, "--%.60s is not supported", name);
@@ -134,6 +132,29 @@ static int add_flag(struct parser *p, struct dockerfile_step *s, const char *con
 	return 0;
 }
 
+/* Takes the word of a flag: without quotes, and with what follows a backslash, as docker has it,
+ * whatever the escape character is. *ret is the arena's. */
+static int take_flag_word(struct parser *p, const char **rest, const char **ret)
+{
+	const char *in = *rest;
+	char *out = arena_copy(&p->d->arena, in, strlen(in)), quote = '\0';
+
+	if (!out)
+		return no_memory(p);
+	*ret = out;
+	for (; *in && (quote || !isspace((unsigned char)*in)); in++) {
+		if (quote ? *in == quote : *in == '\'' || *in == '"') {
+			quote = quote ? '\0' : *in;
+			continue;
+		}
+		in += *in == '\\' && in[1];
+		*out++ = *in;
+	}
+	*out = '\0';
+	*rest = after_blanks(in);
+	return quote ? BAD(p, "a quote of the flag %.60s is not closed", *ret) : 0;
+}
+
 /* Takes the flags at the head of *rest. */
 static int take_flags(
 	struct parser *p, struct dockerfile_step *s, const char *const known[8], const char **rest)
@@ -141,14 +162,13 @@ static int take_flags(
 	int r = 0;
 
 	while (r == 0 && strncmp(*rest, "--", 2) == 0) {
-		const char *end = word_end(*rest);
+		const char *word = "";
 
-		if (end == *rest + 2) { /* ends the flags */
-			*rest = after_blanks(end);
-			break;
-		}
-		r = add_flag(p, s, known, *rest, (size_t)(end - *rest));
-		*rest = after_blanks(end);
+		r = take_flag_word(p, rest, &word);
+		if (r == 0 && !word[2])
+			break; /* ends the flags */
+		if (r == 0)
+			r = add_flag(p, s, known, word);
 	}
 	return r;
 }
@@ -253,7 +273,8 @@ static int take_command(struct parser *p, struct dockerfile_step *s, const char 
 {
 	int r = split_json(&p->d->arena, rest, &s->words);
 
-	if (r == 0 && s->words.count == 0)
+	if (r == 0 && s->words.count == 0 && s->kind != DOCKERFILE_CMD &&
+		s->kind != DOCKERFILE_ENTRYPOINT) /* there it clears what the base has */
 		return BAD(p, "the list is empty");
 	s->exec = r == 0;
 	return r == -EINVAL ? one_word(p, &s->words, rest) : of_split(p, r);

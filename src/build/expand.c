@@ -29,8 +29,8 @@ static int put(struct walk *w, const char *s, size_t n)
 	int r = buf_add(w->out, s, n);
 
 	if (r == -EMSGSIZE)
-		return error_set(w->e, ERROR_LIMIT, EFBIG, "a word becomes longer than %d bytes",
-			EXPAND_BYTES_MAX);
+		return error_set(w->e, ERROR_LIMIT, EFBIG, "%s becomes longer than %zu bytes",
+			w->plain ? "a text" : "a word", w->out->max - 1);
 	return r < 0 ? error_set(w->e, ERROR_NO_SPACE, ENOMEM, "out of memory") : 0;
 }
 
@@ -66,7 +66,7 @@ static int walk_until(struct walk *w, char stop);
 /* The word after a modifier, up to `}`; malloc'ed. */
 static int read_inner(struct walk *w, char **ret)
 {
-	struct buf inner = BUF_INIT(EXPAND_BYTES_MAX), *outer = w->out;
+	struct buf inner = BUF_INIT(EXPAND_BYTES_MAX + 1), *outer = w->out;
 	int r;
 
 	if (w->depth == EXPAND_DEPTH_MAX)
@@ -226,7 +226,7 @@ static int walk_until(struct walk *w, char stop)
 static int expand(
 	const struct expand_scope *s, const char *text, bool plain, char **ret, struct error *e)
 {
-	struct buf out = BUF_INIT(EXPAND_BYTES_MAX + 1);
+	struct buf out = BUF_INIT((plain ? EXPAND_TEXT_MAX : EXPAND_BYTES_MAX) + 1);
 	struct walk w = {.scope = s, .p = text, .out = &out, .plain = plain, .e = e};
 	int r = walk_until(&w, '\0');
 

@@ -6,7 +6,8 @@
 #include "base/error.h"
 
 enum {
-	EXPAND_BYTES_MAX = 128 * 1024, /* of a result */
+	EXPAND_BYTES_MAX = 128 * 1024, /* of a word */
+	EXPAND_TEXT_MAX = 2 << 20,     /* of a text: the largest file, and some variables */
 	EXPAND_DEPTH_MAX = 16,	       /* of words in words */
 };
 

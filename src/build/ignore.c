@@ -103,33 +103,14 @@ void ignore_done(struct ignore *g)
 	*g = (struct ignore){.count = 0};
 }
 
-/* Whether the pattern fits the path or a folder above it. */
-static bool fits(const char *pattern, const char *path)
-{
-	char folder[PATH_BYTES];
-	size_t n = strlen(path);
-
-	if (n >= sizeof(folder))
-		return false;
-	memcpy(folder, path, n + 1);
-	for (;;) {
-		char *slash;
-
-		if (pattern_match_folders(pattern, folder))
-			return true;
-		slash = strrchr(folder, '/');
-		if (!slash)
-			return false;
-		*slash = '\0';
-	}
-}
-
 bool ignore_excludes(const struct ignore *g, const char *path)
 {
 	bool out = false;
 
+	if (strlen(path) >= PATH_BYTES)
+		return false;
 	for (size_t i = 0; i < g->count; i++)
-		if (g->items[i].again == out && fits(g->items[i].text, path))
+		if (g->items[i].again == out && pattern_match_folders(g->items[i].text, path))
 			out = !out;
 	return out;
 }

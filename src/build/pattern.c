@@ -127,12 +127,15 @@ static void compile(struct program *g, const char *p, bool folders)
 	g->tokens[g->count].kind = TOKEN_END;
 }
 
-/* Notes a token, and those behind it as long as nothing needs to be there. */
+/* Notes a token, and those behind it as long as nothing needs to be there. Where one is noted,
+ * those behind it are. */
 static void enter(const struct program *g, bool *set, size_t i)
 {
-	set[i] = true;
-	while (g->tokens[i].kind >= TOKEN_NAME && g->tokens[i].kind <= TOKEN_FOLDERS)
-		set[++i] = true;
+	for (; !set[i]; i++) {
+		set[i] = true;
+		if (g->tokens[i].kind < TOKEN_NAME || g->tokens[i].kind > TOKEN_FOLDERS)
+			return;
+	}
 }
 
 static void step(struct program *g, size_t i, char c)
@@ -158,9 +161,10 @@ static void step(struct program *g, size_t i, char c)
 		enter(g, g->next, i);
 		break;
 	case TOKEN_FOLDERS:
-		g->next[i] = true;
 		if (c == '/')
 			enter(g, g->next, i);
+		else
+			g->next[i] = true; /* nothing enters it any more in this step */
 		break;
 	case TOKEN_END:
 		break;
@@ -178,6 +182,8 @@ static bool match(const char *pattern, const char *path, bool folders)
 	memset(g.now, 0, sizeof(g.now));
 	enter(&g, g.now, 0);
 	for (; *path; path++) {
+		if (folders && *path == '/' && g.now[g.count])
+			return true;
 		memset(g.next, 0, g.count + 1);
 		for (size_t i = 0; i < g.count; i++)
 			if (g.now[i])

@@ -15,7 +15,7 @@ bool pattern_valid(const char *pattern);
  * invalid pattern matches nothing. */
 bool pattern_match(const char *pattern, const char *path);
 
-/* The same with `**`. */
+/* The same with `**`, for the path or a folder above it. */
 bool pattern_match_folders(const char *pattern, const char *path);
 
 /* Whether there is anything but plain characters. */

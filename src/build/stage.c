@@ -30,8 +30,9 @@ int stage_state_init(struct stage_state *s)
 		.user = strdup("root"),
 		.workdir = strdup("/"),
 		.entry = strdup(""),
-		.command = strdup("")};
-	return s->user && s->workdir && s->entry && s->command ? 0 : -ENOMEM;
+		.command = strdup(""),
+		.network = strdup("")};
+	return s->user && s->workdir && s->entry && s->command && s->network ? 0 : -ENOMEM;
 }
 
 void stage_state_done(struct stage_state *s)
@@ -41,6 +42,7 @@ void stage_state_done(struct stage_state *s)
 	free(s->workdir);
 	free(s->entry);
 	free(s->command);
+	free(s->network);
 	cleanup_close_p(&s->image_fd);
 	*s = (struct stage_state){.image_fd = -1};
 }
@@ -73,6 +75,8 @@ int stage_state_copy(const struct stage_state *from, struct stage_state *to)
 		r = replace(&to->entry, from->entry);
 	if (r == 0)
 		r = replace(&to->command, from->command);
+	if (r == 0)
+		r = replace(&to->network, from->network);
 	to->image_fd = r == 0 ? fcntl(from->image_fd, F_DUPFD_CLOEXEC, 3) : -1;
 	return r == 0 && to->image_fd < 0 ? -errno : r;
 }
@@ -354,8 +358,13 @@ static int do_copy(struct stage *s, const struct dockerfile_step *step, struct e
 	struct copy c = {.workdir = s->state.workdir, .no_archives = step->kind == DOCKERFILE_ADD};
 	_cleanup_free_ char *owner = NULL, *mode = NULL, *whole = NULL;
 	struct expanded words = {NULL, 0};
-	int r = s->ops.machine(s->ops.opaque, &c.machine, e);
+	int r;
 
+	if (dockerfile_flag(step, "checksum"))
+		return error_set(e, ERROR_USAGE, ENOTSUP,
+			"--checksum is for files of the network, and ADD fetches nothing yet: put "
+			"the file into the build's directory");
+	r = s->ops.machine(s->ops.opaque, &c.machine, e);
 	if (r == 0)
 		r = s->ops.files(s->ops.opaque, from ? from : "", &c.from, e);
 	if (r == 0)
@@ -417,7 +426,7 @@ static int do_user(struct stage *s, const struct dockerfile_step *step, struct e
 	return 0;
 }
 
-/* The words of CMD or ENTRYPOINT, for a shell; malloc'ed. */
+/* The words of CMD or ENTRYPOINT, for a shell; "" for none. malloc'ed. */
 static int command_line(
 	struct stage *s, const struct dockerfile_step *step, char **ret, struct error *e)
 {
@@ -428,8 +437,8 @@ static int command_line(
 
 	if (!step->exec)
 		n = shell_words(s, argv);
-	memcpy(argv + n, step->words.items, (step->exec ? step->words.count : 1) * sizeof(*argv));
-	n += step->exec ? step->words.count : 1;
+	for (size_t i = 0; i < step->words.count; i++) /* of the shell form, one */
+		argv[n++] = step->words.items[i];
 	for (size_t i = 0; i < n && r == 0; i++) {
 		r = i ? buf_add_u8(&line, ' ') : 0;
 		if (r == 0)

@@ -22,6 +22,7 @@ struct stage_state {
 	struct vars env;
 	char *user, *workdir;  /* owned, as the next; "root" and "/" at first */
 	char *entry, *command; /* words for a shell; "" when there is none */
+	char *network;	       /* what the base's sandboxes may reach at most; "": anything */
 	bool entry_is_shell;   /* which takes no command */
 	struct words shell;    /* borrowed from the Dockerfile; none: /bin/sh -c */
 };

@@ -27,11 +27,31 @@ void clean_text(char *text, const char *keep)
 		}
 }
 
+static void put(struct clean_stream *s, FILE *to, unsigned char c)
+{
+	bool is_second = s->held && c >= 0x80 && c < 0xa0;
+
+	if (s->held)
+		(void)fputc(is_second ? '?' : C1_FIRST, to);
+	s->held = c == C1_FIRST;
+	if (s->held)
+		return;
+	if (c == '\r')
+		c = '\n';
+	(void)fputc(is_second || (c < ' ' && c != '\n' && c != '\t') || c == 0x7f ? '?' : c, to);
+}
+
+void clean_write(struct clean_stream *s, FILE *to, const void *data, size_t n)
+{
+	for (const unsigned char *p = data, *end = p + n; p < end; p++)
+		put(s, to, *p);
+}
+
 void clean_print_error(const char *prefix, const char *text)
 {
 	_cleanup_free_ char *copy = strdup(text);
 
 	if (copy)
-		clean_text(copy, "\n");
+		clean_text(copy, "\n\t");
 	(void)fprintf(stderr, "%s%s\n", prefix, copy ? copy : "out of memory");
 }

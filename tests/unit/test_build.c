@@ -12,10 +12,13 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "build/base.h"
 #include "build/copy.h"
 #include "build/files.h"
 #include "build/stage.h"
 #include "build/vars.h"
+#include "home_fixture.h"
+#include "image/template.h"
 
 /* --- variables --- */
 
@@ -100,13 +103,50 @@ static void test_settings(void **state)
 	vars_done(&args);
 }
 
+static void test_state_is_handed_on(void **state)
+{
+	struct stage_state from, to;
+
+	assert_int_equal(stage_state_init(&from), 0);
+	assert_string_equal(from.network, "");
+	free(from.network);
+	from.network = strdup("a.example");
+	from.image_fd = open("/", O_PATH | O_CLOEXEC);
+	assert_int_equal(stage_state_copy(&from, &to), 0);
+	assert_string_equal(to.network, "a.example");
+	stage_state_done(&from);
+	stage_state_done(&to);
+}
+
+/* What a template's sandboxes may reach is also what those of one built on it may. */
+static void test_base_has_a_network(void **state)
+{
+	struct template_build b = TEMPLATE_BUILD_INIT;
+	struct template t = {.kernel_release = (char *)"6.1.0",
+		.agent_version = (char *)"0.1",
+		.image_digest = (char *)"00"};
+	const struct base_options o = {.home = &home, .work = &home};
+	struct stage_state s;
+
+	assert_int_equal(config_init(&t.config), 0);
+	assert_int_equal(config_set_text(&t.config.network, "a.example"), 0);
+	assert_int_equal(template_begin(&home, "t", &b, NULL), 0);
+	assert_int_equal(template_commit(&b, &t, NULL), 0);
+	config_done(&t.config);
+	assert_int_equal(stage_state_init(&s), 0);
+	assert_int_equal(base_find(&o, "t", 0, &s, NULL), 0);
+	assert_string_equal(s.network, "a.example");
+	stage_state_done(&s);
+}
+
 /* An entry point takes the base's command away, and not the stage's own. */
 static void test_entrypoint(void **state)
 {
 	static const struct {
 		const char *text, *command;
-	} cases[] = {{"FROM a\nENTRYPOINT [\"x\"]", ""}, {"FROM a\nUSER u", "base"},
-		{"FROM a\nCMD [\"own\"]\nENTRYPOINT [\"x\"]", "own"}};
+	} cases[] = {{"FROM a\nENTRYPOINT [\"x\"]", ""}, {"FROM a\nENTRYPOINT []", ""},
+		{"FROM a\nCMD []", ""}, {"FROM a\nCMD []\nENTRYPOINT [\"x\"]", ""},
+		{"FROM a\nUSER u", "base"}, {"FROM a\nCMD [\"own\"]\nENTRYPOINT [\"x\"]", "own"}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct vars none = {NULL, 0};
@@ -206,8 +246,11 @@ static void test_context(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_vars),
-		cmocka_unit_test(test_settings), cmocka_unit_test(test_entrypoint),
-		cmocka_unit_test(test_paths), cmocka_unit_test(test_context)};
+		cmocka_unit_test(test_settings), cmocka_unit_test(test_state_is_handed_on),
+		cmocka_unit_test(test_entrypoint), cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_context),
+		cmocka_unit_test_setup_teardown(
+			test_base_has_a_network, home_setup, home_teardown)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,12 +82,29 @@ static void test_error(void **state)
 	assert_string_equal(out, "mayfly: the agent says ?[2J\nand more\n");
 }
 
+/* C1 in two parts, and a byte that begins none at the end of one. */
+static void test_stream(void **state)
+{
+	static const char *const parts[] = {
+		"a\x1b[\tb\r\xc2", "\x9b", "\xc2", "\xa0\xc2", "\xc2\x80.\n"};
+	struct clean_stream s = {0};
+	char out[64] = "";
+	FILE *f = fmemopen(out, sizeof(out), "w");
+
+	assert_non_null(f);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		clean_write(&s, f, parts[i], strlen(parts[i]));
+	fclose(f);
+	assert_string_equal(out, "a?[\tb\n??\xc2\xa0\xc2??.\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_error),
+		cmocka_unit_test(test_stream),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,6 +83,7 @@ static const struct {
 	/* forms of commands */
 	{"FROM a\nRUN [\"a b\", \"\\u0041\"]\nCMD [ ]x\nENTRYPOINT [\"x\"]",
 		"1 FROM <a> <> <>\n2 RUN! <a b> <A>\n3 CMD <[ ]x>\n4 ENTRYPOINT! <x>\n"},
+	{"FROM a\nENTRYPOINT []\nCMD [ ]", "1 FROM <a> <> <>\n2 ENTRYPOINT!\n3 CMD!\n"},
 	{"FROM a\nRUN ['a']\nSHELL [\"/bin/bash\",\"-c\"]",
 		"1 FROM <a> <> <>\n2 RUN <['a']>\n3 SHELL </bin/bash> <-c>\n"},
 	{"FROM a\nHEALTHCHECK none\nHEALTHCHECK --interval=5s --retries=3 CMD [\"x\"]",
@@ -96,6 +97,10 @@ static const struct {
 	{"FROM a\nCOPY --from=b --chown=1:2 --chmod=755 --link x y /z/",
 		"1 FROM <a> <> <>\n2 COPY --from=b --chown=1:2 --chmod=755 --link=true <x> <y> "
 		"</z/>\n"},
+	{"FROM a\nCOPY --from=\"b\" --chown='1:2' --chmod=7\\55 \"x\" /z/",
+		"1 FROM <a> <> <>\n2 COPY --from=b --chown=1:2 --chmod=755 <\"x\"> </z/>\n"},
+	{"FROM a\nRUN --mount=type=cache,target=\"/a b\" make",
+		"1 FROM <a> <> <>\n2 RUN --mount=type=cache,target=/a b <make>\n"},
 	{"FROM a\nCOPY [\"with blank\", \"/z\"]\nCOPY -- --odd /z",
 		"1 FROM <a> <> <>\n2 COPY <with blank> </z>\n3 COPY <--odd> </z>\n"},
 	{"FROM a\nADD --checksum=sha256:00 https://x.example/y /z",
@@ -130,6 +135,7 @@ static const struct {
 	{"", "has no FROM"},
 	{"# only\n", "has no FROM"},
 	{"ARG x", "has no FROM"},
+	{"FROM a\nCOPY --from='b x /z", "line 2: COPY: a quote of the flag --from=b x /z"},
 	{"RUN x", "line 1: RUN: only ARG can stand before the first FROM"},
 	{"FROM a\nFORM b", "line 2: FORM: is not an instruction"},
 	{"FROM a\n\nONBUILD RUN x", "line 3: ONBUILD: is not supported"},
@@ -285,6 +291,9 @@ static void test_expand_limits(void **state)
 	wide[EXPAND_BYTES_MAX - 1] = '\0';
 	assert_int_equal(expand_word(&scope, wide, &out, NULL), 0);
 	free(out);
+	memset(wide, 'x', EXPAND_BYTES_MAX + 1); /* a text may be longer */
+	assert_int_equal(expand_text(&scope, wide, &out, NULL), 0);
+	free(out);
 	free(wide);
 	assert_int_equal(expand_word(&scope, "`$set\\x", &out, NULL), 0);
 	assert_string_equal(out, "$set\\x");
@@ -323,10 +332,12 @@ static void test_mounts(void **state)
 
 static void test_patterns(void **state)
 {
+	char stars[PATTERN_MAX + 1] = "", path[4096] = "";
 	static const struct {
 		const char *pattern, *path;
 		bool plain, folders; /* whether it matches without and with ** */
-	} cases[] = {{"a", "a", true, true}, {"a", "b", false, false}, {"a", "a/b", false, false},
+	} cases[] = {{"a", "a", true, true}, {"a", "b", false, false}, {"a", "a/b", false, true},
+		{"b", "a/b", false, false}, {"**/b*", "a/b1/c", false, true},
 		{"*.c", "x.c", true, true}, {"*.c", "d/x.c", false, false}, {"*", "", true, true},
 		{"a?c", "abc", true, true}, {"a?c", "a/c", false, false},
 		{"[a-c]x", "bx", true, true}, {"[^a-c]x", "bx", false, false},
@@ -346,6 +357,12 @@ static void test_patterns(void **state)
 		if (pattern_match_folders(cases[i].pattern, cases[i].path) != cases[i].folders)
 			fail_msg("%s on %s with folders", cases[i].pattern, cases[i].path);
 	}
+	/* not with the square of the stars for each character */
+	memset(stars, '*', PATTERN_MAX - 1);
+	stars[PATTERN_MAX - 1] = 'y';
+	memset(path, 'x', sizeof(path) - 1);
+	for (int i = 0; i < 20; i++)
+		assert_false(pattern_match(stars, path));
 	assert_true(pattern_is_plain("a/b.c"));
 	assert_false(pattern_is_plain("a/?"));
 }

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "cli/clean.h"
 #include "cli/cli.h"
 #include "cli/remote/remote.h"
 #include "cli/remote/sink.h"
@@ -108,11 +109,13 @@ static int refused(struct forward *f, struct tunnel *t, struct error *e)
 	const struct client_request request = {.method = "GET", .target = target};
 	_cleanup_(client_closep) struct client *c = NULL;
 	struct error why = {0};
+	char prefix[40];
 	int r;
 
 	t->state = TUNNEL_OVER;
-	(void)client_refusal(t->client, &why); /* says why */
-	(void)fprintf(stderr, "mayfly: port %u: %s\n", f->port, why.message);
+	(void)client_refusal(t->client, &why);				      /* says why */
+	(void)snprintf(prefix, sizeof(prefix), "mayfly: port %u: ", f->port); /* fits */
+	clean_print_error(prefix, why.message);
 	r = client_open(&f->remote.home, &c, e);
 	if (r == 0)
 		r = client_call(c, &request, NULL, CLIENT_PATIENCE_S, NULL, e);

@@ -197,9 +197,15 @@ static int load_recipe(const struct build_options *o, const struct home *home, c
 	return 0;
 }
 
+/* NULL: it was not given; "": anything. */
+static const char *wanted_network(const struct build_options *o)
+{
+	return o->network && strcmp(o->network, "on") == 0 ? "" : o->network;
+}
+
 static int apply_options(const struct build_options *o, struct image_config *c, struct error *e)
 {
-	const char *network = o->network && strcmp(o->network, "on") == 0 ? "" : o->network;
+	const char *network = wanted_network(o);
 
 	if (o->cpus)
 		c->cpus = (uint32_t)o->cpus;
@@ -210,6 +216,15 @@ static int apply_options(const struct build_options *o, struct image_config *c, 
 	if (network && config_set_text(&c->network, network) < 0)
 		return error_set(e, ERROR_USAGE, EINVAL, "--network: it is no text of a line");
 	return 0;
+}
+
+static int check_sizes(const struct build_options *o, struct error *e)
+{
+	if (o->modules && !o->kernel)
+		return error_set(e, ERROR_USAGE, EINVAL, "--modules needs --kernel");
+	if (o->memory % MIB || o->disk % MIB)
+		return error_set(e, ERROR_USAGE, EINVAL, "--memory and --disk: whole MB only");
+	return network_list_check(wanted_network(o), "--network", e);
 }
 
 static int check(const struct build_options *o, int argc, struct error *e)
@@ -226,14 +241,7 @@ static int check(const struct build_options *o, int argc, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL, "give the template's name");
 	if (strcmp(o->fs, "ext4") != 0 && strcmp(o->fs, "erofs") != 0)
 		return error_set(e, ERROR_USAGE, EINVAL, "--fs %s: must be ext4 or erofs", o->fs);
-	if (o->modules && !o->kernel)
-		return error_set(e, ERROR_USAGE, EINVAL, "--modules needs --kernel");
-	if (o->network && strcmp(o->network, "on") != 0 &&
-		network_list_check(o->network, "--network", e) < 0)
-		return -EINVAL;
-	if (o->memory % MIB || o->disk % MIB)
-		return error_set(e, ERROR_USAGE, EINVAL, "--memory and --disk: whole MB only");
-	return 0;
+	return check_sizes(o, e);
 }
 
 static int check_name(const char *name, struct error *e)
@@ -441,9 +449,8 @@ static int check_dockerfile(
 			"--packages do not fit");
 	if (strcmp(o->fs, "ext4") != 0)
 		return error_set(e, ERROR_USAGE, EINVAL, "-t makes ext4 images only");
-	if (o->memory % MIB || o->disk % MIB)
-		return error_set(e, ERROR_USAGE, EINVAL, "--memory and --disk: whole MB only");
-	return check_absent(o, home, o->dockerfile.name, e);
+	r = check_sizes(o, e);
+	return r < 0 ? r : check_absent(o, home, o->dockerfile.name, e);
 }
 
 static int build_dockerfile(const struct build_options *o, const char *dir, const struct home *home,
@@ -456,6 +463,7 @@ static int build_dockerfile(const struct build_options *o, const char *dir, cons
 
 	d.registry = o->from.registry;
 	d.registry_auth = o->from.registry_auth;
+	d.network = wanted_network(o);
 	d.cpus = (uint32_t)o->cpus;
 	d.memory_mb = (uint32_t)(o->memory / MIB);
 	d.disk_mb = (uint32_t)(o->disk / MIB);

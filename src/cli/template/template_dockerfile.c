@@ -12,39 +12,43 @@
 #include "base/str.h"
 #include "build/builder.h"
 #include "build/source.h"
+#include "cli/clean.h"
 
-/* --- what people see --- */
+/* --- what people see: texts of others --- */
+
+struct show {
+	struct progress_view *view;
+	struct clean_stream output;
+};
 
 static int show_step(void *opaque, size_t number, size_t count, const struct dockerfile_step *step)
 {
-	struct progress_view *view = opaque;
+	struct show *s = opaque;
+	char prefix[64];
 
-	progress_view_close(view); /* ends the line that it draws */
-	(void)fprintf(stderr, "[%zu/%zu] %s\n", number, count, step->text);
+	progress_view_close(s->view); /* ends the line that it draws */
+	(void)snprintf(prefix, sizeof(prefix), "[%zu/%zu] ", number, count); /* fits */
+	clean_print_error(prefix, step->text);
 	return 0;
 }
 
-/* A step's words may come from anywhere: nothing that a terminal acts on is passed. */
 static int show_output(void *opaque, const void *data, size_t n)
 {
-	const unsigned char *p = data;
+	struct show *s = opaque;
 
-	progress_view_close(opaque); /* as above */
-	for (size_t i = 0; i < n; i++) {
-		bool plain = (p[i] >= ' ' && p[i] != 0x7f) || p[i] == '\n' || p[i] == '\t';
-
-		if (plain || p[i] == '\r')
-			(void)fputc(plain ? p[i] : '\n', stderr);
-		else
-			(void)fputc('?', stderr);
-	}
+	progress_view_close(s->view); /* as above */
+	clean_write(&s->output, stderr, data, n);
 	return 0;
 }
 
 static void show_note(void *opaque, unsigned line, const char *text)
 {
-	progress_view_close(opaque);
-	(void)fprintf(stderr, "line %u: %s\n", line, text);
+	struct show *s = opaque;
+	char prefix[32];
+
+	progress_view_close(s->view);
+	(void)snprintf(prefix, sizeof(prefix), "line %u: ", line); /* fits */
+	clean_print_error(prefix, text);
 }
 
 /* --- what is read --- */
@@ -73,10 +77,14 @@ static int read_dockerfile(
 	const char *path, int dirfd, char **ret, size_t *ret_bytes, struct error *e)
 {
 	int r = path ? file_read(AT_FDCWD, path, SOURCE_BYTES_MAX, ret, ret_bytes)
-		     : file_read(dirfd, "Dockerfile", SOURCE_BYTES_MAX, ret, ret_bytes);
+		     : file_read_foreign(dirfd, "Dockerfile", SOURCE_BYTES_MAX, ret, ret_bytes);
 
 	if (r == -EFBIG)
 		return error_set(e, ERROR_LIMIT, EFBIG, "the Dockerfile is larger than 1 MiB");
+	if (!path && (r == -ELOOP || r == -EINVAL))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"the directory's Dockerfile is a link or no file: name what is meant with "
+			"-f");
 	return r < 0 ? error_set_errno(e, ERROR_NOT_FOUND, -r, "cannot read %s",
 			       path ? path : "the Dockerfile of the directory (-f names another)")
 		     : 0;
@@ -88,13 +96,17 @@ static int read_ignore(const char *path, int dirfd, struct ignore *ret, struct e
 	_cleanup_free_ char *text = NULL,
 			    *own = str_printf("%s.dockerignore", path ? path : "Dockerfile");
 	size_t n = 0;
-	int r = own ? file_read(path ? AT_FDCWD : dirfd, own, IGNORE_BYTES_MAX, &text, &n)
-		    : -ENOMEM;
+	int r = !own   ? -ENOMEM
+		: path ? file_read(AT_FDCWD, own, IGNORE_BYTES_MAX, &text, &n)
+		       : file_read_foreign(dirfd, own, IGNORE_BYTES_MAX, &text, &n);
 
 	if (r == -ENOENT)
-		r = file_read(dirfd, ".dockerignore", IGNORE_BYTES_MAX, &text, &n);
+		r = file_read_foreign(dirfd, ".dockerignore", IGNORE_BYTES_MAX, &text, &n);
 	if (r == -ENOENT)
 		return ignore_parse("", 0, ret, e);
+	if (r == -ELOOP || r == -EINVAL)
+		return error_set(
+			e, ERROR_USAGE, EINVAL, ".dockerignore must be a file, and no link to one");
 	if (r < 0)
 		return error_set_errno(e, ERROR_HOST, -r, "cannot read .dockerignore");
 	return ignore_parse(text, n, ret, e);
@@ -118,6 +130,7 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 	struct dockerfile file = {.escape = '\\'};
 	struct ignore ignore = {.count = 0};
 	struct vars args = {NULL, 0};
+	struct show show = {.view = view};
 	struct builder_options b = {.home = home,
 		.name = o->name,
 		.file = &file,
@@ -128,10 +141,11 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 		.cpus = o->cpus,
 		.memory_mb = o->memory_mb,
 		.disk_mb = o->disk_mb,
+		.network = o->network,
 		.registry = o->registry,
 		.registry_auth = o->registry_auth,
 		.progress = &view->progress,
-		.ops = {show_step, show_output, show_note, view}};
+		.ops = {show_step, show_output, show_note, &show}};
 	int r = b.context_fd < 0 ? error_set_errno(e, ERROR_NOT_FOUND, errno,
 					   "cannot open the build's directory %s", dir)
 				 : read_dockerfile(o->file, b.context_fd, &text, &n, e);

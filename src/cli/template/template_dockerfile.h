@@ -14,6 +14,7 @@ struct template_dockerfile_options {
 	struct option_list args;
 	/* of the other options */
 	const char *registry, *registry_auth;
+	const char *network; /* as builder_options has it */
 	uint32_t cpus, memory_mb, disk_mb;
 };
 
