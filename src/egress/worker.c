@@ -27,9 +27,9 @@ enum {
 	STREAMS_AT_ONCE = 16,
 };
 
-/* What the tables can hold together fits the limit, with a fifth for what is between: flows with
- * what is on its way in both directions, intercepted connections with TLS and HTTP of two sides,
- * policies as text and tree, the authorities of servers and of a proxy as text and parsed. */
+/* What the tables can hold together fits the limit, with a fifth for what is between. A flow counts
+ * with its bytes in both directions, an intercepted connection with TLS and HTTP of two sides. The
+ * policy and the authorities of servers and of a proxy count as text and parsed. */
 enum {
 	FLOW_BYTES = 2 * PUMP_HELD_MAX + CLIENT_HELLO_MAX + WRAP_BYTES_MAX + (4 << 10),
 	POLICY_BYTES = 2 * (LINK_LINE_MAX + (12 << 20)),
