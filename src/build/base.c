@@ -14,34 +14,18 @@
 
 enum { SCRATCH_MB = 4096 };
 
-static int no_memory(struct error *e)
-{
-	return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-}
-
-static int set(char **slot, const char *value)
-{
-	char *copy = strdup(value);
-
-	if (!copy)
-		return -ENOMEM;
-	free(*slot);
-	*slot = copy;
-	return 0;
-}
-
 static int take_config(const struct image_config *c, struct stage_state *to)
 {
-	int r = set(&to->user, c->user);
+	int r = stage_state_set(&to->user, c->user);
 
 	for (size_t i = 0; i < c->env_count && r == 0; i++)
 		r = vars_set_entry(&to->env, c->env[i]);
 	if (r == 0 && *c->workdir)
-		r = set(&to->workdir, c->workdir);
+		r = stage_state_set(&to->workdir, c->workdir);
 	if (r == 0)
-		r = set(&to->command, c->start_command);
+		r = stage_state_set(&to->command, c->start_command);
 	if (r == 0)
-		r = set(&to->network, c->network);
+		r = stage_state_set(&to->network, c->network);
 	to->disk_mb = c->disk_mb;
 	return r;
 }
@@ -60,7 +44,7 @@ static int find_template(
 		r = error_set(e, ERROR_BAD_IMAGE, EINVAL,
 			"template '%s' has an EROFS image: only ext4 can be built on", name);
 	if (r == 0 && take_config(&t.config, to) < 0)
-		r = no_memory(e);
+		r = stage_no_memory(e);
 	template_done(&t);
 	if (r < 0)
 		return r;
@@ -86,18 +70,18 @@ static int make_image(const struct base_options *o, const char *name,
 	const struct image_build_options io = {
 		.home = o->work, .recipe = &recipe, .kind = IMAGE_EXT4, .foreign = foreign};
 	struct image m = {0};
-	int r = config_init(&recipe.config) < 0 ? no_memory(e) : 0;
+	int r = config_init(&recipe.config) < 0 ? stage_no_memory(e) : 0;
 
 	(void)snprintf(copy, sizeof(copy), "%s", name); /* fits: base_find */
 	recipe.config.disk_mb = o->disk_mb ? o->disk_mb : disk_mb;
 	if (r == 0 && config_set_text(&recipe.config.user, "root") < 0)
-		r = no_memory(e);
+		r = stage_no_memory(e);
 	if (r == 0)
 		r = image_build(&io, o->progress, e);
 	if (r == 0)
 		r = image_load(o->work, name, &m, e);
 	if (r == 0 && take_config(&m.config, to) < 0)
-		r = no_memory(e);
+		r = stage_no_memory(e);
 	image_done(&m);
 	config_done(&recipe.config);
 	if (r < 0)
@@ -117,17 +101,12 @@ static int fill_nothing(
 static int set_words(char **slot, const struct oci_strings *words)
 {
 	struct buf line = BUF_INIT(CONFIG_TEXT_MAX);
-	int r = 0;
+	int r = words_join(&line, (const char *const *)words->items, words->count);
 
-	for (size_t i = 0; i < words->count && r == 0; i++) {
-		r = i ? buf_add_u8(&line, ' ') : 0;
-		if (r == 0)
-			r = words_quote(&line, words->items[i]);
-	}
 	if (r == 0)
 		r = buf_add_u8(&line, 0);
 	if (r == 0)
-		r = set(slot, (const char *)buf_head(&line));
+		r = stage_state_set(slot, (const char *)buf_head(&line));
 	buf_done(&line);
 	return r;
 }

@@ -19,6 +19,7 @@
 #include "build/machine.h"
 #include "build/stage.h"
 #include "image/workdir.h"
+#include "oci/settings.h"
 
 enum { SHOWN = 160, NAME_BYTES = 32, PASSWD_MAX = 1 << 20 };
 
@@ -49,11 +50,6 @@ struct builder {
 	struct import *imports;
 	unsigned import_count;
 };
-
-static int no_memory(struct error *e)
-{
-	return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-}
 
 /* --- machines --- */
 
@@ -97,12 +93,12 @@ static int add_import(struct builder *b, const char *name, struct error *e)
 	unsigned number = b->import_count;
 
 	if (!all)
-		return no_memory(e);
+		return stage_no_memory(e);
 	b->imports = all;
 	all[number].name = strdup(name);
 	b->import_count++; /* whatever fails: done() frees it */
 	if (stage_state_init(&all[number].state) < 0 || !all[number].name)
-		return no_memory(e);
+		return stage_no_memory(e);
 	return base_find(&bo, name, DOCKERFILE_STAGES_MAX + number, &all[number].state, e);
 }
 
@@ -199,7 +195,7 @@ static int take_global(struct builder *b, struct error *e)
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(known) && r == 0; i++)
-		r = vars_set_entry(&b->global, known[i]) < 0 ? no_memory(e) : 0;
+		r = vars_set_entry(&b->global, known[i]) < 0 ? stage_no_memory(e) : 0;
 	for (size_t i = 0; i < args->count && r == 0; i++) {
 		r = stage_take_arg(&b->global, &args->items[i], &scope, b->o->args, &b->global, e);
 		if (r < 0)
@@ -270,10 +266,10 @@ static int begin_stage(struct builder *b, const struct dockerfile_stage *s, stru
 		return r;
 	k = dockerfile_find_stage(b->o->file, base, b->at);
 	if (k >= 0)
-		r = stage_state_copy(&b->done[k], &b->stage.state) < 0 ? no_memory(e) : 0;
+		r = stage_state_copy(&b->done[k], &b->stage.state) < 0 ? stage_no_memory(e) : 0;
 	else
 		r = stage_state_init(&b->stage.state) < 0
-			    ? no_memory(e)
+			    ? stage_no_memory(e)
 			    : base_find(&bo, base, (unsigned)b->at, &b->stage.state, e);
 	return r < 0 ? r : check_disk(b, e);
 }
@@ -368,31 +364,6 @@ static int build_stage(struct builder *b, size_t k, bool last, struct error *e)
 
 /* --- the image --- */
 
-/* The name that a line of passwd has, if its number is this one. It is cut off there. */
-static const char *name_of_line(char *line, const char *id)
-{
-	char *name = strsep(&line, ":"), *number;
-
-	(void)strsep(&line, ":"); /* the password */
-	number = strsep(&line, ":");
-	return number && strcmp(number, id) == 0 && strlen(name) <= CONFIG_USER_MAX ? name : NULL;
-}
-
-/* Finds a number's name in passwd; malloc'ed, NULL: it has none. */
-static char *find_name(const char *passwd, const char *id)
-{
-	_cleanup_free_ char *copy = strdup(passwd);
-	char *rest = copy, *line;
-
-	while (copy && (line = strsep(&rest, "\n"))) {
-		const char *name = name_of_line(line, id);
-
-		if (name)
-			return strdup(name);
-	}
-	return NULL;
-}
-
 static bool is_number(const char *s)
 {
 	return *s && s[strspn(s, "0123456789")] == '\0' && strlen(s) <= 9;
@@ -410,26 +381,23 @@ static int add_user(struct builder *b, char *passwd, size_t n, const char *id, c
 static int name_user(struct builder *b, struct stage_state *s, struct error *e)
 {
 	_cleanup_free_ char *passwd = calloc(1, PASSWD_MAX + 256);
-	char *group = s->user, *id = strsep(&group, ":"), *name;
+	char *group = s->user, *id = strsep(&group, ":"), name[CONFIG_USER_MAX + 1];
 	size_t n = 0;
 	int r;
 
 	if (!is_number(id))
 		return 0; /* the group is left out */
 	if (!passwd)
-		return no_memory(e);
+		return stage_no_memory(e);
 	r = machine_read(b->machine, "/etc/passwd", 0, passwd, PASSWD_MAX, &n, e);
 	if (r < 0)
 		return r;
-	name = find_name(passwd, id);
-	if (!name) {
+	if (!oci_settings_find_user(passwd, strtoull(id, NULL, 10), name)) {
+		(void)snprintf(name, sizeof(name), "uid%s", id); /* fits */
 		r = add_user(b, passwd, n, id, group && is_number(group) ? group : id, e);
-		name = str_printf("uid%s", id);
 	}
-	if (!name)
-		return no_memory(e);
-	free(s->user);
-	s->user = name;
+	if (stage_state_set(&s->user, name) < 0)
+		return stage_no_memory(e);
 	return r;
 }
 
@@ -568,7 +536,7 @@ static int prepare(struct builder *b, struct error *e)
 	b->done = calloc(b->o->file->stage_count, sizeof(*b->done));
 	b->bases = calloc(b->o->file->stage_count, sizeof(*b->bases));
 	if (!path || !b->done || !b->bases || config_init(&b->config) < 0)
-		return no_memory(e);
+		return stage_no_memory(e);
 	for (size_t k = 0; k < b->o->file->stage_count; k++)
 		b->done[k].image_fd = -1;
 	if (b->o->cpus)
@@ -610,7 +578,7 @@ int builder_run(const struct builder_options *o, struct error *e)
 	int r;
 
 	if (!b)
-		return no_memory(e);
+		return stage_no_memory(e);
 	*b = (struct builder){
 		.o = o, .w = WORKDIR_INIT, .work = HOME_INIT, .stage.state.image_fd = -1};
 	files_context_init(&b->context, o->context_fd, o->ignore);

@@ -10,47 +10,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "build/path.h"
 #include "build/pattern.h"
 
 enum { LINK_S = 60 };
 
 /* --- paths --- */
-
-/* Appends the components of a path to a clean one. */
-static bool append(char *out, size_t *n, const char *path)
-{
-	while (*path) {
-		size_t part = strcspn(path, "/");
-
-		if (part == 2 && memcmp(path, "..", 2) == 0) {
-			while (*n && out[--*n] != '/')
-				;
-		} else if (part && !(part == 1 && *path == '.')) {
-			if (*n + part + 2 > FILES_PATH_MAX)
-				return false;
-			out[(*n)++] = '/';
-			memcpy(out + *n, path, part);
-			*n += part;
-		}
-		path += part + (path[part] == '/');
-	}
-	out[*n] = '\0';
-	return true;
-}
-
-bool copy_path(const char *base, const char *path, char out[FILES_PATH_MAX])
-{
-	size_t n = 0;
-
-	out[0] = '\0';
-	if (*path != '/' && !append(out, &n, base))
-		return false;
-	if (!append(out, &n, path))
-		return false;
-	if (n == 0)
-		memcpy(out, "/", 2);
-	return true;
-}
 
 static const char *last_part(const char *path)
 {
@@ -64,11 +29,11 @@ static int too_long(const char *path, struct error *e)
 	return error_set(e, ERROR_LIMIT, ENAMETOOLONG, "%.200s...: the path is too long", path);
 }
 
-static int join(const char *dir, const char *name, char out[FILES_PATH_MAX], struct error *e)
+static int join(const char *dir, const char *name, char out[BUILD_PATH_MAX], struct error *e)
 {
-	int n = snprintf(out, FILES_PATH_MAX, "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, name);
+	int n = snprintf(out, BUILD_PATH_MAX, "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, name);
 
-	return n >= FILES_PATH_MAX ? too_long(name, e) : 0;
+	return n >= BUILD_PATH_MAX ? too_long(name, e) : 0;
 }
 
 /* --- one file in the guest --- */
@@ -258,7 +223,7 @@ static void list_done(struct list *l)
 }
 
 /* The folder in which a pattern begins to be one. */
-static void plain_folder(const char *pattern, char out[FILES_PATH_MAX])
+static void plain_folder(const char *pattern, char out[BUILD_PATH_MAX])
 {
 	size_t n = strcspn(pattern, "*?[\\");
 
@@ -272,11 +237,11 @@ static void plain_folder(const char *pattern, char out[FILES_PATH_MAX])
  * below out. */
 static int find(const struct copy *c, const char *source, struct list *l, struct error *e)
 {
-	char clean[FILES_PATH_MAX], folder[FILES_PATH_MAX];
+	char clean[BUILD_PATH_MAX], folder[BUILD_PATH_MAX];
 	struct files_entry one;
 	int r;
 
-	if (!copy_path("/", source, clean) || strlen(clean) > PATTERN_MAX)
+	if (!path_resolve("/", source, clean) || strlen(clean) > PATTERN_MAX)
 		return too_long(source, e);
 	if (pattern_is_plain(clean)) {
 		r = c->from->stat(c->from, clean + 1, &one, e);
@@ -298,7 +263,7 @@ static int copy_folder(
 	const struct copy *c, const struct files_entry *folder, const char *to, struct error *e)
 {
 	size_t skip = *folder->path ? strlen(folder->path) + 1 : 0;
-	char path[FILES_PATH_MAX];
+	char path[BUILD_PATH_MAX];
 	struct list l = {.count = 0};
 	int r = c->from->list(c->from, folder->path, keep, &l, e);
 
@@ -324,7 +289,7 @@ static int copy_entry(const struct copy *c, const struct files_entry *f, const c
 	struct error *e)
 {
 	struct files_entry real = *f;
-	char path[FILES_PATH_MAX];
+	char path[BUILD_PATH_MAX];
 	int r = 0;
 
 	if (S_ISLNK(f->mode)) /* of a pattern: what it leads to */
@@ -342,12 +307,12 @@ static int copy_entry(const struct copy *c, const struct files_entry *f, const c
 
 /* Where to, and whether that is a folder to copy into. */
 static int resolve(const struct copy *c, const char *destination, bool several,
-	char to[FILES_PATH_MAX], bool *ret_into, struct error *e)
+	char to[BUILD_PATH_MAX], bool *ret_into, struct error *e)
 {
 	uint32_t type;
 	int r;
 
-	if (!copy_path(c->workdir, destination, to))
+	if (!path_resolve(c->workdir, destination, to))
 		return too_long(destination, e);
 	r = type_in_guest(c, to, true, &type, e);
 	*ret_into = several || S_ISDIR(type) || str_ends_with(destination, "/") ||
@@ -358,7 +323,7 @@ static int resolve(const struct copy *c, const char *destination, bool several,
 int copy_files(const struct copy *c, const char *source, bool several, const char *destination,
 	struct error *e)
 {
-	char to[FILES_PATH_MAX];
+	char to[BUILD_PATH_MAX];
 	struct list l = {.count = 0};
 	bool into;
 	int r = find(c, source, &l, e);
@@ -378,7 +343,7 @@ int copy_text(const struct copy *c, const char *name, const char *text, bool sev
 		.mode = S_IFREG | 0644,
 		.mtime_ns = (int64_t)clock_realtime_ns(),
 		.target = ""};
-	char to[FILES_PATH_MAX], path[FILES_PATH_MAX];
+	char to[BUILD_PATH_MAX], path[BUILD_PATH_MAX];
 	bool into;
 	int r = resolve(c, destination, several, to, &into, e);
 

@@ -36,8 +36,4 @@ int copy_files(const struct copy *c, const char *source, bool several, const cha
 int copy_text(const struct copy *c, const char *name, const char *text, bool several,
 	const char *destination, struct error *e);
 
-/* Puts a path of a Dockerfile below a directory: absolute, without `.`, `..` and double slashes.
- * False when it is too long. */
-bool copy_path(const char *base, const char *path, char out[FILES_PATH_MAX]);
-
 #endif

@@ -9,8 +9,9 @@
 #include "base/error.h"
 #include "build/ignore.h"
 #include "build/machine.h"
+#include "build/path.h"
 
-enum { FILES_MAX = 200000, FILES_PATH_MAX = 4096 };
+enum { FILES_MAX = 200000 };
 
 struct files_entry {
 	const char *path; /* from the top of the source: relative, without `.` and `..` */
@@ -41,7 +42,7 @@ struct files_context {
 	struct files files;
 	int fd;				/* borrowed */
 	const struct ignore *ignore;	/* borrowed */
-	char open_path[FILES_PATH_MAX]; /* the file that is read */
+	char open_path[BUILD_PATH_MAX]; /* the file that is read */
 	int open_fd;
 };
 

@@ -78,7 +78,7 @@ static bool is_dots(const char *name)
 static int visit(struct listing *l, int dirfd, const char *name, const char *path, unsigned depth)
 {
 	bool excluded = ignore_excludes(l->c->ignore, path);
-	char target[FILES_PATH_MAX] = "";
+	char target[BUILD_PATH_MAX] = "";
 	struct files_entry entry;
 	struct stat st;
 	int r = 0;
@@ -160,7 +160,7 @@ enum { DEPTH_MAX = 200 };
 
 static int walk(struct listing *l, int dirfd, const char *path, unsigned depth)
 {
-	char below[FILES_PATH_MAX], **names = NULL;
+	char below[BUILD_PATH_MAX], **names = NULL;
 	size_t count = 0;
 	int r = depth > DEPTH_MAX ? -ELOOP : read_names(dirfd, &names, &count);
 

@@ -11,15 +11,15 @@ static struct files_machine *of(struct files *f)
 	return (struct files_machine *)(void *)((char *)f - offsetof(struct files_machine, files));
 }
 
-static void full_path(const char *path, char out[FILES_PATH_MAX + 1])
+static void full_path(const char *path, char out[BUILD_PATH_MAX + 1])
 {
 	(void)snprintf(
-		out, FILES_PATH_MAX + 1, "/%s", path); /* the agent refuses what is too long */
+		out, BUILD_PATH_MAX + 1, "/%s", path); /* the agent refuses what is too long */
 }
 
 static int machine_stat(struct files *f, const char *path, struct files_entry *ret, struct error *e)
 {
-	char full[FILES_PATH_MAX + 1];
+	char full[BUILD_PATH_MAX + 1];
 	const struct agent_stat q = {.flags = AGENT_STAT_FOLLOW, .user = "root", .path = full};
 	struct agent_event ev;
 	int r;
@@ -40,7 +40,7 @@ static int machine_stat(struct files *f, const char *path, struct files_entry *r
 
 struct listing {
 	const char *path; /* that was asked for; the guest answers with the real one */
-	char real[FILES_PATH_MAX + 1];
+	char real[BUILD_PATH_MAX + 1];
 	size_t real_bytes;
 	files_fn each;
 	void *opaque;
@@ -67,7 +67,7 @@ static void note_real(struct listing *l, const char *path)
 	const char *slash = strrchr(path, '/');
 
 	l->real_bytes = slash ? (size_t)(slash - path) + 1 : 0;
-	if (l->real_bytes > FILES_PATH_MAX)
+	if (l->real_bytes > BUILD_PATH_MAX)
 		l->real_bytes = 0;
 	memcpy(l->real, path, l->real_bytes);
 }
@@ -75,7 +75,7 @@ static void note_real(struct listing *l, const char *path)
 static int take_node(void *opaque, const struct agent_node *n, struct error *e)
 {
 	struct listing *l = opaque;
-	char path[FILES_PATH_MAX];
+	char path[BUILD_PATH_MAX];
 	struct files_entry entry = {.path = path,
 		.mode = n->mode,
 		.uid = n->uid,
@@ -101,7 +101,7 @@ static int machine_list(
 	struct files *f, const char *path, files_fn each, void *opaque, struct error *e)
 {
 	struct listing l = {.path = path, .each = each, .opaque = opaque};
-	char full[FILES_PATH_MAX + 1];
+	char full[BUILD_PATH_MAX + 1];
 
 	full_path(path, full);
 	return machine_tree(of(f)->machine, full, take_node, &l, e);
@@ -110,7 +110,7 @@ static int machine_list(
 static int machine_read_file(struct files *f, const char *path, uint64_t offset, void *out,
 	size_t n, size_t *ret, struct error *e)
 {
-	char full[FILES_PATH_MAX + 1];
+	char full[BUILD_PATH_MAX + 1];
 
 	full_path(path, full);
 	return machine_read(of(f)->machine, full, offset, out, n, ret, e);

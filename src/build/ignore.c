@@ -4,38 +4,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "build/path.h"
 #include "build/pattern.h"
 
 enum { PATH_BYTES = 4096 };
 
-/* Removes `.` components and double slashes, and resolves `..` in the text; the result is
- * relative. */
-static void clean(char *path)
-{
-	char *out = path;
-	const char *in = path;
-
-	while (*in) {
-		size_t n = strcspn(in, "/");
-
-		if (n == 2 && memcmp(in, "..", 2) == 0) {
-			while (out > path && *--out != '/')
-				;
-		} else if (n && !(n == 1 && *in == '.')) {
-			if (out > path)
-				*out++ = '/';
-			memmove(out, in, n);
-			out += n;
-		}
-		in += n + (in[n] == '/');
-	}
-	*out = '\0';
-}
-
 static int add_pattern(struct ignore *g, const char *p, size_t n, unsigned line, struct error *e)
 {
 	bool again = *p == '!';
-	char *text;
+	char path[BUILD_PATH_MAX], *text;
 
 	p += again;
 	n -= again;
@@ -53,7 +30,8 @@ static int add_pattern(struct ignore *g, const char *p, size_t n, unsigned line,
 	g->items = arena_grow(&g->arena, g->items, g->count, sizeof(*g->items));
 	if (!text || !g->items)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	clean(text);
+	if (path_resolve("/", text, path))
+		(void)strcpy(text, path + 1); /* not longer; else pattern_valid refuses it */
 	if (!pattern_valid(text))
 		return error_set(e, ERROR_USAGE, EINVAL,
 			".dockerignore: line %u: %.80s is no pattern: at most %d characters, with "

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "build/copy.h"
+#include "build/path.h"
 #include "image/words.h"
 
 enum {
@@ -17,7 +18,7 @@ enum {
 	SCRIPT_BYTES_MAX = 2 << 20,
 };
 
-static int no_memory(struct error *e)
+int stage_no_memory(struct error *e)
 {
 	return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 }
@@ -47,7 +48,7 @@ void stage_state_done(struct stage_state *s)
 	*s = (struct stage_state){.image_fd = -1};
 }
 
-static int replace(char **slot, const char *value)
+int stage_state_set(char **slot, const char *value)
 {
 	char *copy = strdup(value);
 
@@ -68,15 +69,15 @@ int stage_state_copy(const struct stage_state *from, struct stage_state *to)
 	if (r == 0)
 		r = vars_copy(&from->env, &to->env);
 	if (r == 0)
-		r = replace(&to->user, from->user);
+		r = stage_state_set(&to->user, from->user);
 	if (r == 0)
-		r = replace(&to->workdir, from->workdir);
+		r = stage_state_set(&to->workdir, from->workdir);
 	if (r == 0)
-		r = replace(&to->entry, from->entry);
+		r = stage_state_set(&to->entry, from->entry);
 	if (r == 0)
-		r = replace(&to->command, from->command);
+		r = stage_state_set(&to->command, from->command);
 	if (r == 0)
-		r = replace(&to->network, from->network);
+		r = stage_state_set(&to->network, from->network);
 	to->image_fd = r == 0 ? fcntl(from->image_fd, F_DUPFD_CLOEXEC, 3) : -1;
 	return r == 0 && to->image_fd < 0 ? -errno : r;
 }
@@ -107,7 +108,7 @@ static int of_vars(int r, struct error *e)
 {
 	if (r == -E2BIG)
 		return error_set(e, ERROR_LIMIT, E2BIG, "more than %d variables", VARS_MAX);
-	return r < 0 ? no_memory(e) : 0;
+	return r < 0 ? stage_no_memory(e) : 0;
 }
 
 /* All values are expanded before the first is set. */
@@ -141,7 +142,7 @@ int stage_take_arg(struct vars *args, const struct dockerfile_step *step,
 		const char *value = name ? vars_get(build_args, name) : NULL;
 
 		if (!name)
-			return no_memory(e);
+			return stage_no_memory(e);
 		if (!value && equals) {
 			r = expand_word(scope, equals + 1, &own, e);
 			value = own;
@@ -256,7 +257,7 @@ static int do_run(struct stage *s, const struct dockerfile_step *step, struct er
 		return run_argv(s, step->words.items, step->words.count, e);
 	text = shell_text(step);
 	if (!text)
-		return no_memory(e);
+		return stage_no_memory(e);
 	if (step->heredoc_count && str_starts_with(text, "#!"))
 		return run_program(s, text, e);
 	n = shell_words(s, argv);
@@ -285,7 +286,7 @@ static int expand_all(
 
 	ret->items = calloc(step->words.count, sizeof(*ret->items));
 	if (!ret->items)
-		return no_memory(e);
+		return stage_no_memory(e);
 	for (; ret->count < step->words.count && r == 0; ret->count += r == 0)
 		r = expand(s, step->words.items[ret->count], &ret->items[ret->count], e);
 	return r;
@@ -378,7 +379,7 @@ static int do_copy(struct stage *s, const struct dockerfile_step *step, struct e
 	if (r == 0 && owner) {
 		whole = owner_of(owner);
 		c.owner = whole;
-		r = whole ? 0 : no_memory(e);
+		r = whole ? 0 : stage_no_memory(e);
 	}
 	if (r == 0)
 		r = copy_words(s, step, &c, &words, e);
@@ -391,7 +392,7 @@ static int do_copy(struct stage *s, const struct dockerfile_step *step, struct e
 static int do_workdir(struct stage *s, const struct dockerfile_step *step, struct error *e)
 {
 	_cleanup_free_ char *word = NULL;
-	char path[FILES_PATH_MAX];
+	char path[BUILD_PATH_MAX];
 	struct agent_mkdir q = {
 		.flags = AGENT_MKDIR_PARENTS, .mode = 0755, .user = s->state.user, .path = path};
 	struct agent_event ev;
@@ -401,7 +402,7 @@ static int do_workdir(struct stage *s, const struct dockerfile_step *step, struc
 
 	if (r < 0)
 		return r;
-	if (!copy_path(s->state.workdir, word, path))
+	if (!path_resolve(s->state.workdir, word, path))
 		return error_set(e, ERROR_LIMIT, ENAMETOOLONG, "the path is too long");
 	r = s->ops.machine(s->ops.opaque, &m, e);
 	if (r < 0)
@@ -409,7 +410,7 @@ static int do_workdir(struct stage *s, const struct dockerfile_step *step, struc
 	r = machine_call(m, AGENT_MKDIR, &q, AGENT_ENTRY, &ev, &why);
 	if (r < 0 && why.code != ERROR_EXISTS)
 		return error_set(e, why.code, why.err, "%s", why.message);
-	return replace(&s->state.workdir, path) < 0 ? no_memory(e) : 0;
+	return stage_state_set(&s->state.workdir, path) < 0 ? stage_no_memory(e) : 0;
 }
 
 static int do_user(struct stage *s, const struct dockerfile_step *step, struct error *e)
@@ -433,17 +434,13 @@ static int command_line(
 	struct buf line = BUF_INIT(CONFIG_TEXT_MAX);
 	const char *argv[ARGV_MAX];
 	size_t n = 0;
-	int r = 0;
+	int r;
 
 	if (!step->exec)
 		n = shell_words(s, argv);
 	for (size_t i = 0; i < step->words.count; i++) /* of the shell form, one */
 		argv[n++] = step->words.items[i];
-	for (size_t i = 0; i < n && r == 0; i++) {
-		r = i ? buf_add_u8(&line, ' ') : 0;
-		if (r == 0)
-			r = words_quote(&line, argv[i]);
-	}
+	r = words_join(&line, argv, n);
 	if (r == 0)
 		r = buf_add_u8(&line, 0);
 	if (r < 0) {
@@ -466,8 +463,8 @@ static int do_entrypoint(struct stage *s, const struct dockerfile_step *step, st
 	free(s->state.entry);
 	s->state.entry = line;
 	s->state.entry_is_shell = !step->exec;
-	if (!s->command_is_own && replace(&s->state.command, "") < 0)
-		return no_memory(e);
+	if (!s->command_is_own && stage_state_set(&s->state.command, "") < 0)
+		return stage_no_memory(e);
 	return 0;
 }
 

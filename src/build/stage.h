@@ -30,6 +30,8 @@ struct stage_state {
 int stage_state_init(struct stage_state *s); /* 0 or -ENOMEM */
 void stage_state_done(struct stage_state *s);
 int stage_state_copy(const struct stage_state *from, struct stage_state *to);
+int stage_state_set(char **slot, const char *value); /* one of its strings; 0 or -ENOMEM */
+int stage_no_memory(struct error *e);
 
 struct stage;
 

@@ -20,6 +20,19 @@ int words_quote(struct buf *out, const char *argument)
 	return r == 0 ? buf_add_str(out, "'") : r;
 }
 
+int words_join(struct buf *out, const char *const *arguments, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (buf_len(out))
+			r = buf_add_str(out, " ");
+		if (r == 0)
+			r = words_quote(out, arguments[i]);
+	}
+	return r;
+}
+
 /* Copies the word at *from to `to`, which is not behind it. Both move. */
 static int take_word(char **from, char **to)
 {

@@ -12,6 +12,9 @@ enum { WORDS_MAX = 256 };
 /* Appends an argument as one word, quoted where it needs that. 0, -ENOMEM or -EMSGSIZE. */
 int words_quote(struct buf *out, const char *argument);
 
+/* Appends arguments likewise, with a blank between two words. */
+int words_join(struct buf *out, const char *const *arguments, size_t n);
+
 /* Splits a line in place into at most `max` words. It may have single quotes and backslashes, and
  * nothing else that means something to a shell: -EINVAL. -E2BIG for more words. Returns how many
  * there are. */

@@ -44,8 +44,7 @@ static int apply_env(
 
 /* --- the user --- */
 
-/* The name of the user with that id, from the lines of passwd. */
-static bool find_name(const char *passwd, uint64_t id, char out[CONFIG_USER_MAX + 1])
+bool oci_settings_find_user(const char *passwd, uint64_t id, char out[CONFIG_USER_MAX + 1])
 {
 	for (const char *p = passwd; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {
 		size_t n = strcspn(p, ":\n");
@@ -82,7 +81,7 @@ static int number_to_name(const char *user, uint64_t id, struct rootfs *f,
 
 	if (sink->ops->read(sink, "etc/passwd", &passwd, NULL) < 0)
 		passwd = NULL; /* then nobody has a name */
-	if (find_name(passwd, id, out))
+	if (oci_settings_find_user(passwd, id, out))
 		return 0;
 	if (id == 0) {
 		(void)snprintf(out, CONFIG_USER_MAX + 1, "root");
@@ -142,15 +141,7 @@ int oci_settings_workdir(const struct oci_config *c, char out[TREE_PATH_MAX], st
 
 static int add_words(struct buf *line, const struct oci_strings *words)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < words->count && r == 0; i++) {
-		if (buf_len(line))
-			r = buf_add_str(line, " ");
-		if (r == 0)
-			r = words_quote(line, words->items[i]);
-	}
-	return r;
+	return words_join(line, (const char *const *)words->items, words->count);
 }
 
 static int apply_command(

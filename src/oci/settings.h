@@ -2,6 +2,9 @@
 #ifndef OCI_SETTINGS_H
 #define OCI_SETTINGS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/buf.h"
 #include "image/config.h"
 #include "image/rootfs.h"
@@ -19,5 +22,8 @@ int oci_settings_apply(const struct oci_config *c, struct rootfs *f, struct imag
 
 /* The directory of commands as a path of the tree. ERROR_BAD_IMAGE. */
 int oci_settings_workdir(const struct oci_config *c, char out[TREE_PATH_MAX], struct error *e);
+
+/* The name of the user with that id, from the lines of a passwd; NULL has none. */
+bool oci_settings_find_user(const char *passwd, uint64_t id, char out[CONFIG_USER_MAX + 1]);
 
 #endif

@@ -15,6 +15,7 @@
 #include "build/base.h"
 #include "build/copy.h"
 #include "build/files.h"
+#include "build/path.h"
 #include "build/stage.h"
 #include "build/vars.h"
 #include "home_fixture.h"
@@ -178,15 +179,15 @@ static void test_paths(void **state)
 	} cases[] = {{"/", "x", "/x"}, {"/a/b", "x/", "/a/b/x"}, {"/a", "/x//y/.", "/x/y"},
 		{"/a/b", "..", "/a"}, {"/a", "../../..", "/"}, {"/a", ".", "/a"}, {"/", "", "/"},
 		{"/a", "../b/../c", "/c"}};
-	char out[FILES_PATH_MAX], long_path[FILES_PATH_MAX + 1];
+	char out[BUILD_PATH_MAX], long_path[BUILD_PATH_MAX + 1];
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		assert_true(copy_path(cases[i].base, cases[i].path, out));
+		assert_true(path_resolve(cases[i].base, cases[i].path, out));
 		assert_string_equal(out, cases[i].out);
 	}
-	memset(long_path, 'x', FILES_PATH_MAX);
-	long_path[FILES_PATH_MAX] = '\0';
-	assert_false(copy_path("/", long_path, out));
+	memset(long_path, 'x', BUILD_PATH_MAX);
+	long_path[BUILD_PATH_MAX] = '\0';
+	assert_false(path_resolve("/", long_path, out));
 }
 
 /* --- the build's directory --- */
