@@ -152,6 +152,11 @@ int file_mkdir_p(const char *path, mode_t mode)
 
 enum { TREE_DEPTH_MAX = 128 };
 
+bool file_is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
 static int remove_at(int dirfd, const char *name, dev_t dev, int depth);
 
 static int remove_children(int fd, dev_t dev, int depth)
@@ -168,7 +173,7 @@ static int remove_children(int fd, dev_t dev, int depth)
 	while ((e = readdir(d))) {
 		int t;
 
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+		if (file_is_dots(e->d_name))
 			continue;
 		t = remove_at(dirfd(d), e->d_name, dev, depth + 1);
 		if (t < 0 && r == 0)

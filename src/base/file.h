@@ -45,6 +45,9 @@ int file_remove_own_tree(int dirfd, const char *path);
  * NULL with errno. closedir closes it. */
 DIR *file_open_dir(int dirfd, const char *name);
 
+/* Whether a directory's entry is the directory itself or its parent. */
+bool file_is_dots(const char *name);
+
 /* Whether anything with that name exists; symbolic links are not followed. */
 bool file_exists(int dirfd, const char *path);
 

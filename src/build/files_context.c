@@ -68,11 +68,6 @@ struct listing {
 
 static int walk(struct listing *l, int dirfd, const char *path, unsigned depth);
 
-static bool is_dots(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 /* One entry, and what is in it. An excluded folder is looked through only when a pattern may take
  * something in it back. */
 static int visit(struct listing *l, int dirfd, const char *name, const char *path, unsigned depth)
@@ -135,7 +130,7 @@ static int read_names(int dirfd, char ***ret, size_t *ret_count)
 	for (const struct dirent *x; r == 0 && (x = readdir(d));) {
 		char **more;
 
-		if (is_dots(x->d_name))
+		if (file_is_dots(x->d_name))
 			continue;
 		more = n & (n - 1) ? names : reallocarray(names, n ? 2 * n : 1, sizeof(*names));
 		names = more ? more : names;

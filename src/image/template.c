@@ -235,7 +235,7 @@ static uint64_t disk_bytes_below(int parent_fd, const char *name, int depth)
 	if (!d)
 		return 0;
 	while ((de = readdir(d))) {
-		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
+		if (file_is_dots(de->d_name))
 			continue;
 		if (de->d_type == DT_DIR && depth < TREE_DEPTH_MAX)
 			sum += disk_bytes_below(dirfd(d), de->d_name, depth + 1);

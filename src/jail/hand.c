@@ -3,8 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,11 +18,6 @@ struct hand {
 
 static int give_at(struct hand *h, int at, const char *name, int depth);
 
-static bool is_entry(const struct dirent *de)
-{
-	return strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0;
-}
-
 static int give_children(struct hand *h, int at, const char *name, int depth)
 {
 	DIR *d = file_open_dir(at, name);
@@ -34,7 +27,7 @@ static int give_children(struct hand *h, int at, const char *name, int depth)
 	if (!d)
 		return -errno;
 	while (r == 0 && (de = readdir(d)))
-		if (is_entry(de))
+		if (!file_is_dots(de->d_name))
 			r = give_at(h, dirfd(d), de->d_name, depth + 1);
 	(void)closedir(d); /* read-only */
 	return r;

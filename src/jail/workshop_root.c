@@ -239,7 +239,7 @@ static int copy_children(struct root *root, const char *path, int depth)
 	while (d && r == 0 && (de = readdir(d))) {
 		_cleanup_free_ char *child = str_printf("%s/%s", path, de->d_name);
 
-		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
+		if (file_is_dots(de->d_name))
 			continue;
 		r = child ? copy(root, child, depth + 1) : -ENOMEM;
 	}

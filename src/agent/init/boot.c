@@ -227,7 +227,7 @@ static void remove_content(int fd, dev_t dev)
 	while (d && (e = readdir(d))) {
 		int child;
 
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+		if (file_is_dots(e->d_name))
 			continue;
 		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_dev != dev)
 			continue;
