@@ -238,6 +238,10 @@ static void go(struct peer *p, enum target_step step)
 		target_deny(&p->target, "proxy", "no proxy takes datagrams");
 		step = TARGET_DENIED;
 	}
+	if (step == TARGET_ASK) {
+		target_deny(&p->target, "ask", "a rule asks a person, and datagrams cannot wait");
+		step = TARGET_DENIED;
+	}
 	if (step == TARGET_BETWEEN) {
 		target_deny(&p->target, "place", "other sandboxes take no datagrams");
 		step = TARGET_DENIED;

@@ -125,6 +125,8 @@ static void record_request(void *arg, const struct exchange_record *q)
 	struct record r = record_of(f, q->verdict);
 
 	r.reason = q->reason;
+	if (q->rule)
+		r.rule = q->rule;
 	r.begin_ms = q->begin_ms;
 	r.up = q->up;
 	r.down = q->down;
@@ -586,6 +588,16 @@ static void resolve(struct flow *f)
 		on_resolved(f, &a);
 }
 
+/* A person is to decide whether it may. */
+static void ask(struct flow *f)
+{
+	char rule[POLICY_ID_MAX + 1];
+
+	memcpy(rule, f->target.rule, sizeof(rule));
+	target_deny(&f->target, rule, "its rule asks a person, and there is nobody to ask");
+	refuse(f, EGRESS_DENIED, f->target.err, f->target.reason);
+}
+
 static void go(struct flow *f, enum target_step step)
 {
 	struct target *t = &f->target;
@@ -593,6 +605,9 @@ static void go(struct flow *f, enum target_step step)
 	switch (step) {
 	case TARGET_DIAL:
 		dial(f);
+		break;
+	case TARGET_ASK:
+		ask(f);
 		break;
 	case TARGET_RESOLVE:
 		resolve(f);

@@ -47,27 +47,37 @@ static bool matches(const struct policy_rule *r, const struct question *q)
 	       port_matches(r, q->port);
 }
 
+static struct policy_verdict verdict_of(const struct policy_rule *r, const struct question *q)
+{
+	return (struct policy_verdict){.allow = r->allow || (r->ask && q->name_only),
+		.ask = r->ask && !q->name_only,
+		.rule = r->id};
+}
+
 static struct policy_verdict judge_layer(
 	const struct policy *p, const struct policy_layer *l, const struct question *q)
 {
 	for (unsigned i = l->first; i < l->end; i++)
 		if (matches(&p->rules[i], q))
-			return (struct policy_verdict){p->rules[i].allow, p->rules[i].id};
-	return (struct policy_verdict){l->default_allow, "default"};
+			return verdict_of(&p->rules[i], q);
+	return (struct policy_verdict){.allow = l->default_allow, .rule = "default"};
 }
 
 /* By so many layers; by none: allowed. */
 static struct policy_verdict judge(
 	const struct policy *p, unsigned layers, const struct question *q)
 {
-	struct policy_verdict v = {.allow = true, .rule = "default"};
+	struct policy_verdict all = {.allow = true, .rule = "default"};
 
 	for (unsigned i = 0; i < layers && i < p->layer_count; i++) {
-		v = judge_layer(p, &p->layers[i], q);
-		if (!v.allow)
-			break;
+		struct policy_verdict v = judge_layer(p, &p->layers[i], q);
+
+		if (!v.allow && !v.ask)
+			return v;
+		if (!all.ask)
+			all = v;
 	}
-	return v;
+	return all;
 }
 
 struct policy_verdict policy_judge_first(
@@ -105,7 +115,7 @@ struct policy_verdict policy_judge_between(const struct policy *p, const char *n
 			const struct policy_rule *r = &p->rules[i];
 
 			if (r->between && host_matches(r, name, bytes) && port_matches(r, port))
-				v = (struct policy_verdict){r->allow, r->id};
+				v = (struct policy_verdict){.allow = r->allow, .rule = r->id};
 		}
 		if (!v.allow)
 			break;

@@ -78,9 +78,12 @@ int policy_make(json_t *value, struct policy **ret, struct error *e);
 
 void policy_free(struct policy *p); /* NULL is fine */
 
+/* A layer that denies beats one that asks, which beats those that allow. */
 struct policy_verdict {
 	bool allow;
-	const char *rule; /* the policy's, of the layer that denies or the last; or "default" */
+	bool ask;	  /* a person decides; `allow` is false */
+	const char *rule; /* the policy's, of the layer that denies, asks, or the last; or "default"
+			   */
 };
 
 /* A flow to an address. name: what the program asked for, in lower case; NULL: just the address. */
@@ -92,7 +95,7 @@ struct policy_verdict policy_judge_first(
 	const struct policy *p, unsigned layers, const char *name, uint32_t address, uint16_t port);
 
 /* Whether a DNS question for the name is allowed. In each layer the first rule decides that names
- * this host, or covers all addresses and ports. */
+ * this host, or covers all addresses and ports. What a person is asked about resolves. */
 struct policy_verdict policy_judge_name(const struct policy *p, const char *name);
 
 /* A connection to another sandbox (between.h): a name of it, and the port there. Each layer must

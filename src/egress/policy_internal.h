@@ -8,7 +8,7 @@ enum rule_kind { RULE_NET, RULE_HOST, RULE_BELOW, RULE_ANY_HOST };
 
 struct policy_rule {
 	enum rule_kind kind;
-	bool allow;
+	bool allow, ask;    /* neither: deny */
 	uint8_t port_count; /* 0: all */
 	uint16_t host_bytes;
 	struct net net;

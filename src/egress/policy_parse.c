@@ -25,6 +25,18 @@ static int get_action(const struct policy_at *of, json_t *object, const char *na
 
 /* --- rules --- */
 
+static int take_action(const struct policy_at *of, json_t *object, struct policy_rule *r)
+{
+	struct policy_at at = policy_member(of, "action");
+	const char *text = policy_text(object, "action");
+
+	r->allow = text && strcmp(text, "allow") == 0;
+	r->ask = text && strcmp(text, "ask") == 0;
+	if (!r->allow && !r->ask && (!text || strcmp(text, "deny") != 0))
+		return policy_bad(&at, "expected \"allow\", \"deny\" or \"ask\"");
+	return 0;
+}
+
 static int take_id(const struct policy_at *of, json_t *object, struct policy_rule *r)
 {
 	struct policy_at at = policy_member(of, "id");
@@ -68,8 +80,8 @@ static int take_host(const struct policy_at *of, const char *host, struct policy
 {
 	struct policy_at at = policy_member(of, "host");
 
-	if (!r->allow)
-		return policy_bad(&at, "only rules that allow have hosts");
+	if (!r->allow && !r->ask)
+		return policy_bad(&at, "only rules that allow or ask have hosts");
 	if (strcmp(host, "*") == 0) {
 		r->kind = RULE_ANY_HOST;
 		return 0;
@@ -80,6 +92,8 @@ static int take_host(const struct policy_at *of, const char *host, struct policy
 	r->host = strdup(r->kind == RULE_BELOW ? host + 1 : host);
 	r->host_bytes = (uint16_t)strlen(r->host ? r->host : "");
 	r->between = r->host && str_ends_with(r->host, BETWEEN_DOMAIN);
+	if (r->between && r->ask)
+		return policy_bad(&at, "nobody can be asked about other sandboxes");
 	return r->host ? 0 : -ENOMEM;
 }
 
@@ -91,7 +105,7 @@ static int take_rule(const struct policy_at *at, json_t *object, struct policy_r
 	int e = policy_known_members(at, object, names);
 
 	e = e ? e : take_id(at, object, r);
-	e = e ? e : get_action(at, object, "action", &r->allow);
+	e = e ? e : take_action(at, object, r);
 	e = e ? e : take_ports(at, object, r);
 	if (e < 0)
 		return e;

@@ -45,6 +45,19 @@ bool target_place_open(struct context *c, uint32_t address, const char **ret_why
 	return own == 0;
 }
 
+/* Notes a verdict that does not deny. If a rule asks about one address, it asks about all. */
+static void take_verdict(struct target *t, struct policy_verdict v)
+{
+	if (!t->asks)
+		(void)snprintf(t->rule, sizeof(t->rule), "%s", v.rule); /* fits */
+	t->asks = t->asks || v.ask;
+}
+
+static enum target_step way(const struct target *t)
+{
+	return t->asks ? TARGET_ASK : TARGET_DIAL;
+}
+
 static enum target_step begin_name(struct context *c, struct target *t)
 {
 	const struct policy_host *h = policy_host(c->policy, t->name);
@@ -55,14 +68,14 @@ static enum target_step begin_name(struct context *c, struct target *t)
 		return v.allow ? TARGET_RESOLVE : deny_by(t, v.rule);
 	}
 	v = policy_judge(c->policy, t->name, h->address, t->port);
-	if (!v.allow)
+	if (!v.allow && !v.ask)
 		return deny_by(t, v.rule);
-	(void)snprintf(t->rule, sizeof(t->rule), "%s", v.rule); /* fits */
+	take_verdict(t, v);
 	t->addresses[t->count++] = h->address;
 	t->own = true;
 	if (h->port)
 		t->dial_port = h->port;
-	return TARGET_DIAL;
+	return way(t);
 }
 
 static enum target_step begin_between(struct context *c, struct target *t)
@@ -85,7 +98,7 @@ static bool add(struct context *c, struct target *t, uint32_t address)
 		policy_judge(c->policy, t->name[0] ? t->name : NULL, address, t->port);
 	const char *why;
 
-	if (!v.allow) {
+	if (!v.allow && !v.ask) {
 		(void)deny_by(t, v.rule);
 		return false;
 	}
@@ -93,7 +106,7 @@ static bool add(struct context *c, struct target *t, uint32_t address)
 		(void)deny(t, "place", why);
 		return false;
 	}
-	(void)snprintf(t->rule, sizeof(t->rule), "%s", v.rule); /* fits */
+	take_verdict(t, v);
 	t->addresses[t->count++] = address;
 	return true;
 }
@@ -110,7 +123,7 @@ enum target_step target_begin(struct context *c, uint32_t address, uint16_t port
 	if (port == 0)
 		return deny(t, "place", "port 0");
 	if (!place_is_synthetic(address))
-		return add(c, t, address) ? TARGET_DIAL : TARGET_DENIED;
+		return add(c, t, address) ? way(t) : TARGET_DENIED;
 	name = names_name(c->names, address);
 	if (!name)
 		return deny(t, "place", "it stands for no name any more");
@@ -122,14 +135,17 @@ enum target_step target_resolved(struct context *c, struct target *t, const stru
 {
 	char rule[sizeof(t->rule)] = "";
 
-	for (unsigned i = 0; i < a->count; i++)
-		if (add(c, t, a->addresses[i]))
+	for (unsigned i = 0; i < a->count; i++) {
+		bool asked = t->asks;
+
+		if (add(c, t, a->addresses[i]) && !asked)
 			memcpy(rule, t->rule, sizeof(rule));
+	}
 	if (t->count) {
 		memcpy(t->rule, rule, sizeof(rule)); /* an address that was denied left another */
 		t->reason[0] = '\0';
 		t->err = 0;
-		return TARGET_DIAL;
+		return way(t);
 	}
 	if (a->count)
 		return TARGET_DENIED;
@@ -146,10 +162,12 @@ bool target_holds(struct context *c, const struct target *t, uint32_t dialled)
 {
 	const char *name = t->name[0] ? t->name : NULL, *why;
 	const struct policy_host *h = name ? policy_host(c->policy, name) : NULL;
+	struct policy_verdict v;
 
 	if (t->to[0])
 		return policy_judge_between(c->policy, name, t->port).allow;
-	if (!policy_judge(c->policy, name, dialled, t->port).allow)
+	v = policy_judge(c->policy, name, dialled, t->port);
+	if (!v.allow && !(v.ask && t->consented))
 		return false;
 	return h ? h->address == dialled : target_place_open(c, dialled, &why);
 }

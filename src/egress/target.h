@@ -10,6 +10,7 @@ enum { TARGET_REASON_MAX = 159 };
 
 enum target_step {
 	TARGET_DIAL,	/* addresses, in this order */
+	TARGET_ASK,	/* likewise, once a person has allowed it: rule; then set `consented` */
 	TARGET_RESOLVE, /* ask the resolver for the name, then target_resolved */
 	TARGET_BETWEEN, /* ask the daemon for a port of the sandbox `to` (between.h) */
 	TARGET_DENIED,	/* rule, reason */
@@ -23,6 +24,8 @@ struct target {
 	char name[NAME_BYTES]; /* "" without */
 	uint32_t addresses[DNS_ADDRESSES_MAX];
 	unsigned count;
+	bool asks;		      /* a rule asks a person about it: `rule` */
+	bool consented;		      /* who has allowed it */
 	bool own;		      /* a name of the operator's own: no proxy stands before it */
 	char to[BETWEEN_LABEL_BYTES]; /* another sandbox, whose port `port` is then; "": none */
 	int err;

@@ -60,6 +60,19 @@ struct exchange_request {
 	const char *method, *path;
 };
 
+enum exchange_action {
+	EXCHANGE_ALLOW,
+	EXCHANGE_DENY,
+	EXCHANGE_ASK, /* a person decides */
+};
+
+/* Strings are valid until the next call. */
+struct exchange_verdict {
+	enum exchange_action action;
+	const char *rule;   /* that decided; NULL: none */
+	const char *reason; /* of DENY, for the program; NULL: the rule's name is the reason */
+};
+
 /* What became of a request. Strings are valid during the call. */
 struct exchange_record {
 	const char *method, *path; /* path without query, cut to EXCHANGE_PATH_MAX. "" of a request
@@ -69,6 +82,7 @@ struct exchange_record {
 	 * server), "reset" (cut off by either side) */
 	const char *verdict;
 	const char *reason;	    /* NULL if allowed */
+	const char *rule;	    /* that decided; NULL: none */
 	uint64_t begin_ms;	    /* since 1970 */
 	uint64_t up, down;	    /* bytes of the bodies; of websockets, all bytes */
 	const char *const *secrets; /* names of those that went into the request */
@@ -76,9 +90,8 @@ struct exchange_record {
 };
 
 struct exchange_callbacks {
-	/* Called once per request, before anything of it goes to the server. Returns whether it may
-	 * go on; else *ret_reason says why not. NULL: all may. */
-	bool (*judge)(void *arg, const struct exchange_request *request, const char **ret_reason);
+	/* Called once per request, before anything of it goes to the server. NULL: all may. */
+	struct exchange_verdict (*judge)(void *arg, const struct exchange_request *request);
 	/* Called once per request, when it has ended. Not NULL. */
 	void (*record)(void *arg, const struct exchange_record *record);
 	void *arg;

@@ -9,7 +9,7 @@
 #include "intercept/rewrite.h"
 #include "intercept/scrub.h"
 
-enum { EXCHANGE_REASON_MAX = 200 };
+enum { EXCHANGE_REASON_MAX = 200, EXCHANGE_RULE_MAX = 64 };
 
 /* A request from its head to its record. */
 struct exchange_request_state {
@@ -20,7 +20,7 @@ struct exchange_request_state {
 	struct rewrite_used used;
 	unsigned status;
 	const char *verdict;
-	char reason[EXCHANGE_REASON_MAX];
+	char reason[EXCHANGE_REASON_MAX], rule[EXCHANGE_RULE_MAX + 1];
 	bool open; /* begun, and not recorded yet */
 };
 

@@ -58,14 +58,33 @@ static void note_target(struct exchange_request_state *q, const struct exchange_
 		t->path); /* likewise */
 }
 
+static int deny_by(
+	struct exchange_request_state *q, const struct exchange_verdict *v, const char *what)
+{
+	char text[EXCHANGE_REASON_MAX];
+
+	(void)snprintf(
+		text, sizeof(text), "rule %s %s", v->rule ? v->rule : "policy", what); /* fits */
+	return deny(q, 403, v->reason ? v->reason : text);
+}
+
 static int judge(struct exchange *x, struct exchange_request_state *q)
 {
 	const struct exchange_request r = {.method = q->method, .path = q->path};
-	const char *reason = NULL;
+	struct exchange_verdict v = {.action = EXCHANGE_ALLOW};
 
-	if (!x->callbacks.judge || x->callbacks.judge(x->callbacks.arg, &r, &reason))
+	if (x->callbacks.judge)
+		v = x->callbacks.judge(x->callbacks.arg, &r);
+	(void)snprintf(q->rule, sizeof(q->rule), "%s", v.rule ? v.rule : ""); /* fits */
+	switch (v.action) {
+	case EXCHANGE_ALLOW:
 		return 0;
-	return deny(q, 403, reason ? reason : "the policy denies this request");
+	case EXCHANGE_DENY:
+		return deny_by(q, &v, "denies this request");
+	case EXCHANGE_ASK:
+		return deny_by(q, &v, "asks a person, and there is nobody to ask");
+	}
+	return -EINVAL;
 }
 
 int exchange_request_check(
@@ -120,6 +139,7 @@ void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
 		.status = q->status,
 		.verdict = q->verdict ? q->verdict : "allowed",
 		.reason = q->verdict ? q->reason : NULL,
+		.rule = q->rule[0] ? q->rule : NULL,
 		.begin_ms = q->begin_ms,
 		.up = q->up,
 		.down = q->down,

@@ -13,15 +13,15 @@ struct play {
 	unsigned least_status; /* of a request that was allowed */
 };
 
-static inline bool play_judge(void *arg, const struct exchange_request *r, const char **ret_reason)
+static inline struct exchange_verdict play_judge(void *arg, const struct exchange_request *r)
 {
 	struct play *p = arg;
 
 	check(r->method[0] && !strchr(r->path, '?') && strlen(r->path) <= EXCHANGE_PATH_MAX);
 	if (strcmp(r->path, "/no") == 0)
-		return false;
+		return (struct exchange_verdict){EXCHANGE_DENY, "no", NULL};
 	p->judged++;
-	return true;
+	return (struct exchange_verdict){.action = EXCHANGE_ALLOW};
 }
 
 static inline void play_record(void *arg, const struct exchange_record *r)

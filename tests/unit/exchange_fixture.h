@@ -45,15 +45,18 @@ struct fixture {
 	struct buf log;	   /* a line for each record */
 	unsigned records;
 	const char *denied; /* a path that the judge denies */
+	const char *asked;  /* one that a person is to decide about */
 };
 
-static inline bool fixture_judge(
-	void *arg, const struct exchange_request *r, const char **ret_reason)
+static inline struct exchange_verdict fixture_judge(void *arg, const struct exchange_request *r)
 {
 	struct fixture *f = arg;
 
-	*ret_reason = "not today";
-	return !f->denied || strcmp(r->path, f->denied) != 0;
+	if (f->denied && strcmp(r->path, f->denied) == 0)
+		return (struct exchange_verdict){EXCHANGE_DENY, "test", "not today"};
+	if (f->asked && strcmp(r->path, f->asked) == 0)
+		return (struct exchange_verdict){EXCHANGE_ASK, "buy", NULL};
+	return (struct exchange_verdict){.action = EXCHANGE_ALLOW};
 }
 
 static inline void fixture_record(void *arg, const struct exchange_record *r)

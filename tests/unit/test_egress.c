@@ -227,6 +227,39 @@ static void names_are_judged_before_they_are_asked_for(void **state)
 	}
 }
 
+static void asking_is_between_denying_and_allowing(void **state)
+{
+#define ASK	    "{\"id\":\"ask\",\"action\":\"ask\",\"host\":\"a.b\",\"ports\":[443]}"
+#define ONE(action) "{\"rules\":[" ASK "],\"default\":\"" action "\"}"
+	static const struct {
+		const char *layers, *name;
+		uint16_t port;
+		bool allow, ask;
+		const char *rule;
+	} rows[] = {
+		{"[" ONE("deny") "]", "a.b", 443, false, true, "ask"},
+		{"[" ONE("deny") "]", "a.b", 80, false, false, "default"},
+		{"[" ONE("allow") "]", "a.b", 80, true, false, "default"},
+		{"[" ONE("deny") "]", NULL, 443, false, false, "default"},
+		{"[" ONE("deny") ",{\"default\":\"deny\"}]", "a.b", 443, false, false, "default"},
+		{"[{\"default\":\"deny\"}," ONE("deny") "]", "a.b", 443, false, false, "default"},
+		{"[" ONE("deny") ",{\"default\":\"allow\"}]", "a.b", 443, false, true, "ask"},
+		{"[{\"default\":\"allow\"}," ONE("deny") "]", "a.b", 443, false, true, "ask"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct policy *p = policy_of(rows[i].layers);
+		struct policy_verdict v =
+			policy_judge(p, rows[i].name, address("192.0.2.1"), rows[i].port);
+
+		assert_true(p->names);
+		assert_int_equal(v.allow, rows[i].allow);
+		assert_int_equal(v.ask, rows[i].ask);
+		assert_string_equal(v.rule, rows[i].rule);
+		policy_free(p);
+	}
+}
+
 static void layers_only_narrow(void **state)
 {
 	struct policy *p =
@@ -449,6 +482,7 @@ int main(void)
 		cmocka_unit_test(own_addresses_are_known),
 		cmocka_unit_test(rules_decide_in_their_order),
 		cmocka_unit_test(names_are_judged_before_they_are_asked_for),
+		cmocka_unit_test(asking_is_between_denying_and_allowing),
 		cmocka_unit_test(layers_only_narrow),
 		cmocka_unit_test(other_sandboxes_need_rules_of_their_own),
 		cmocka_unit_test(names_of_other_sandboxes),

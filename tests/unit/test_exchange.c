@@ -418,12 +418,15 @@ static void each_request_of_a_connection_is_judged(void **state)
 		feed(&f, EXCHANGE_SERVER, ok, SIZE_MAX);
 	}
 	feed(&f, EXCHANGE_GUEST, "GET /denied HTTP/1.1\r\nHost: plain.test\r\n\r\n", SIZE_MAX);
+	f.asked = "/asked";
+	feed(&f, EXCHANGE_GUEST, "GET /asked?x=/ HTTP/1.1\r\nHost: plain.test\r\n\r\n", SIZE_MAX);
 	feed(&f, EXCHANGE_GUEST, get, SIZE_MAX);
 	feed(&f, EXCHANGE_SERVER, ok, SIZE_MAX);
 	feed(&f, EXCHANGE_GUEST, "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", SIZE_MAX);
 	assert_string_equal(fixture_log(&f),
 		"GET / 200 allowed 0 2\nGET / 200 allowed 0 2\nGET / 200 allowed 0 2\n"
-		"GET /denied 403 denied 0 0\nGET / 200 allowed 0 2\nGET / 421 denied 0 0\n");
+		"GET /denied 403 denied 0 0\nGET /asked 403 denied 0 0\nGET / 200 allowed 0 2\nGET "
+		"/ 421 denied 0 0\n");
 	assert_int_equal(buf_len(&f.out[EXCHANGE_SERVER]), 4 * strlen(got));
 	fixture_close(&f);
 }
