@@ -31,7 +31,8 @@ enum {
 
 struct oci_client {
 	CURL *curl;
-	const struct progress *progress;
+	int (*waits)(void *opaque);
+	void *opaque;
 	bool loopback;	    /* by its name: plain HTTP */
 	bool knows_zone;    /* it was connected to */
 	enum oci_zone zone; /* of the registry */
@@ -52,8 +53,8 @@ struct exchange {
 	uint64_t reported_ns;
 };
 
-int oci_client_new(
-	const char *host, const struct progress *p, struct oci_client **ret, struct error *e)
+int oci_client_new(const char *host, int (*waits)(void *opaque), void *opaque,
+	struct oci_client **ret, struct error *e)
 {
 	struct oci_client *c = calloc(1, sizeof(*c));
 
@@ -62,7 +63,8 @@ int oci_client_new(
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	}
 	c->curl = curl_easy_init();
-	c->progress = p;
+	c->waits = waits;
+	c->opaque = opaque;
 	c->loopback = oci_host_is_loopback(host);
 	if (!c->curl) {
 		oci_client_free(c);
@@ -186,17 +188,13 @@ static size_t on_body(char *data, size_t size, size_t n, void *opaque)
 
 static int report(struct exchange *x)
 {
-	char line[160], size[16];
-	uint64_t now = clock_monotonic_ns(), max = x->request->bytes_max, got = x->answer->bytes;
+	uint64_t now = clock_monotonic_ns();
 	int r;
 
 	if (now - x->reported_ns < REPORT_MS * NS_PER_MS)
 		return 0;
 	x->reported_ns = now;
-	(void)snprintf(
-		line, sizeof(line), "%.80s, %s", x->request->what, str_format_bytes(got, size));
-	r = progress_report(x->client->progress, "download the image",
-		max ? (int)(got * 100 / max) : PROGRESS_NO_PERCENT, line);
+	r = x->client->waits(x->client->opaque);
 	if (r < 0 && x->failed == 0)
 		x->failed = error_set_errno(x->e, ERROR_INTERNAL, -r, "the build was ended");
 	return r;

@@ -4,7 +4,9 @@
  * Redirects are followed five times, only to where destination.h allows; credentials stay with the
  * host that they were for. A registry that is busy (429, 503) is asked again, up to four times,
  * after the time that it asks for, a minute at most each. A connection that moves less than a
- * kilobyte a second for a minute is over. */
+ * kilobyte a second for a minute is over.
+ *
+ * Only mayfly-pull does this, in its jail. */
 #ifndef OCI_TRANSFER_H
 #define OCI_TRANSFER_H
 
@@ -13,16 +15,16 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "image/progress.h"
 #include "oci/challenge.h"
 
 enum { OCI_URL_MAX = 8192, OCI_COMPLAINT_MAX = 2048 };
 
 struct oci_client;
 
-/* host: the registry, as references name it. progress: borrowed; it may end a transfer. */
-int oci_client_new(
-	const char *host, const struct progress *p, struct oci_client **ret, struct error *e);
+/* host: the registry, as references name it. waits: called a few times a second; a negative result
+ * ends the transfer. */
+int oci_client_new(const char *host, int (*waits)(void *opaque), void *opaque,
+	struct oci_client **ret, struct error *e);
 void oci_client_free(struct oci_client *c); /* NULL is fine */
 
 /* "https", or "http" where the registry is loopback by its name. */
@@ -34,7 +36,6 @@ struct oci_request {
 	const char *authorization; /* header, or NULL */
 	bool elsewhere;	    /* the registry named this URL: it may lead only where redirects may */
 	uint64_t bytes_max; /* more is ERROR_BAD_IMAGE */
-	const char *what;   /* for progress: "sha256:0123..." */
 	/* Takes the body of a 200. 0, or -errno with e filled. */
 	int (*take)(void *opaque, const void *data, size_t n, struct error *e);
 	void *opaque;

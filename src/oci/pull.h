@@ -1,0 +1,44 @@
+/* What registries send, through mayfly-pull: a process in a workshop (io/workshop.h) that keeps the
+ * host's network. It resolves names, speaks HTTP and TLS, follows redirects and reads what
+ * registries and token servers ask for. Credentials reach it over a pipe. It is given no file but
+ * the host's certificates, and what it says is checked. */
+#ifndef OCI_PULL_H
+#define OCI_PULL_H
+
+#include <limits.h>
+
+#include "image/progress.h"
+#include "io/child.h"
+#include "oci/credentials.h"
+#include "oci/reference.h"
+
+struct oci_pull {
+	const struct oci_reference *reference; /* borrowed, as the next two are */
+	const struct oci_credentials *credentials;
+	const struct progress *progress;
+	struct child child; /* runs since the first request */
+	char path[PATH_MAX];
+	int ask_fd;
+	uint64_t reported_ns;
+};
+
+struct oci_pull_request {
+	bool manifest;	     /* or a blob */
+	const char *version; /* a tag or a digest */
+	uint64_t bytes_max;  /* more is ERROR_BAD_IMAGE */
+	/* Takes the body, in pieces. 0, or -errno with e filled. */
+	int (*take)(void *opaque, const void *data, size_t n, struct error *e);
+	void *opaque;
+};
+
+void oci_pull_init(struct oci_pull *p, const struct oci_reference *r,
+	const struct oci_credentials *c, const struct progress *progress);
+
+/* 0 when all came. -errno: what the registry or the network did (-EAGAIN: it may work again), or
+ * that progress ended it. Blocks. */
+int oci_pull_get(struct oci_pull *p, const struct oci_pull_request *q, struct error *e);
+
+/* Ends the process. */
+void oci_pull_done(struct oci_pull *p);
+
+#endif

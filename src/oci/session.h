@@ -1,0 +1,19 @@
+/* What one image's registry is asked, and how it is logged in to. Only mayfly-pull does this. */
+#ifndef OCI_SESSION_H
+#define OCI_SESSION_H
+
+#include "oci/pull_wire.h"
+#include "oci/transfer.h"
+
+struct oci_session {
+	const struct pull_start *with; /* borrowed */
+	struct oci_client *client;     /* borrowed */
+	char *authorization; /* owned secret: the header, once the registry asked for it */
+};
+
+/* One GET, and another one when the registry asks for credentials first. They are sent to it, or to
+ * the token server that it names. take: as in transfer.h. */
+int oci_session_get(struct oci_session *s, const struct pull_ask *ask,
+	int (*take)(void *opaque, const void *data, size_t n, struct error *e), struct error *e);
+
+#endif
