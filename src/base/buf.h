@@ -34,7 +34,7 @@ static inline size_t buf_len(const struct buf *b)
 
 static inline const uint8_t *buf_head(const struct buf *b)
 {
-	return b->data + b->start;
+	return b->data ? b->data + b->start : NULL; /* NULL + 0 is undefined */
 }
 
 /* Makes room for n more bytes and returns where to write them, or NULL. buf_commit adds what was

@@ -238,7 +238,7 @@ static const char *judge(const void *text, size_t n)
 json_t *json_tree_parse(const void *text, size_t n, unsigned flags, const char **ret_reason)
 {
 	struct tree t = {.at = text,
-		.end = (const char *)text + n,
+		.end = n ? (const char *)text + n : text,
 		.flags = flags,
 		.reason = judge(text, n)};
 	json_t *tree = t.reason ? NULL : build(&t);

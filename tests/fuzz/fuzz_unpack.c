@@ -18,8 +18,9 @@ static ssize_t read_input(void *opaque, void *data, size_t n, struct error *e)
 	struct input *in = opaque;
 
 	n = n < in->left ? n : in->left;
-	if (n)
-		memcpy(data, in->p, n);
+	if (!n)
+		return 0;
+	memcpy(data, in->p, n);
 	in->p += n;
 	in->left -= n;
 	return (ssize_t)n;

