@@ -21,9 +21,9 @@
 #include "base/clock.h"
 #include "base/net.h"
 #include "base/str.h"
-#include "proto/egress_wire.h"
+#include "channel.h"
 
-enum { CHANNEL_FD = 3, COPY_BYTES = 256 << 10, FLOWS_MAX = 512, WARM_UP = 20, ORDER_BYTES = 9 };
+enum { COPY_BYTES = 256 << 10, FLOWS_MAX = 512, WARM_UP = 20, ORDER_BYTES = 9 };
 
 static _Noreturn void die(const char *what)
 {
@@ -133,7 +133,6 @@ struct way {
 	enum { TCP, UNIX, WORKER } kind;
 	const char *path;
 	struct sockaddr_in to;
-	struct buf header;
 };
 
 static int way_tcp(const struct way *w)
@@ -157,42 +156,13 @@ static int way_unix(const struct way *w)
 	return fd;
 }
 
-static void hand_out(int fd)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {.align = {.cmsg_level = SOL_SOCKET,
-			     .cmsg_type = SCM_RIGHTS,
-			     .cmsg_len = CMSG_LEN(sizeof(int))}};
-	struct iovec iov = {(char[1]){0}, 1};
-	struct msghdr m = {.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes)};
-
-	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
-	if (sendmsg(CHANNEL_FD, &m, 0) != 1)
-		die("the worker's channel");
-}
-
 static int way_worker(const struct way *w)
 {
-	struct egress_answer a;
-	uint8_t head[EGRESS_ANSWER_HEADER];
-	int pair[2];
+	int fd = channel_open(&w->to);
 
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
-		die("socketpair");
-	hand_out(pair[1]);
-	(void)close(pair[1]); /* the worker has its own */
-	send_all(pair[0], buf_head(&w->header), buf_len(&w->header));
-	if (!receive_all(pair[0], head, sizeof(head)) ||
-		egress_get_answer(head, sizeof(head), &a) <= 0 || a.verdict != EGRESS_OK) {
-		errno = EACCES;
-		die("the worker refuses");
-	}
-	return pair[0];
+	if (fd < 0)
+		die("the worker");
+	return fd;
 }
 
 /* A stream to the server, which has greeted. */
@@ -210,7 +180,6 @@ static int way_open(const struct way *w)
 
 static void way_parse(struct way *w, char **argv)
 {
-	struct egress_open o = {.kind = EGRESS_TCP, .pid = 7, .name = "bench"};
 	uint32_t address = INADDR_LOOPBACK;
 
 	errno = EINVAL;
@@ -223,11 +192,6 @@ static void way_parse(struct way *w, char **argv)
 	w->to = (struct sockaddr_in){.sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(address),
 		.sin_port = htons((uint16_t)atoi(argv[1]))};
-	memcpy(o.to.address, &w->to.sin_addr, sizeof(o.to.address));
-	o.to.port = ntohs(w->to.sin_port);
-	buf_init(&w->header, EGRESS_OPEN_MAX);
-	if (egress_put_open(&w->header, &o) < 0)
-		die("the header");
 }
 
 /* --- what is measured --- */

@@ -35,18 +35,17 @@ static void drop_client(struct link *k)
 static void flush(struct link *k)
 {
 	while (k->client.added && buf_len(&k->out)) {
-		const char *line = (const char *)buf_head(&k->out);
-		size_t bytes =
-			(size_t)((const char *)memchr(line, '\n', buf_len(&k->out)) - line) + 1;
-		ssize_t n = fd_send(k->client.fd, line + k->sent, bytes - k->sent);
+		const uint8_t *all = buf_head(&k->out), *end;
+		ssize_t n = fd_send(k->client.fd, all + k->sent, buf_len(&k->out) - k->sent);
+		size_t whole;
 
 		if (n < 0)
 			break; /* its end is an event of its own */
 		k->sent += (size_t)n;
-		if (k->sent == bytes) {
-			buf_consume(&k->out, bytes);
-			k->sent = 0;
-		}
+		end = memrchr(all, '\n', k->sent);
+		whole = end ? (size_t)(end - all) + 1 : 0;
+		buf_consume(&k->out, whole);
+		k->sent -= whole;
 	}
 	if (buf_len(&k->out) == 0)
 		buf_done(&k->out); /* gives the memory back */
@@ -67,8 +66,10 @@ int link_send(struct link *k, const struct buf *line)
 {
 	int r = buf_add(&k->out, buf_head(line), buf_len(line));
 
-	if (r == 0)
+	if (r == 0 && buf_len(&k->out) >= LINK_OUT_ENOUGH)
 		flush(k);
+	else if (r == 0)
+		loop_after(k->loop, &k->after);
 	return r;
 }
 
@@ -164,6 +165,11 @@ static void on_connection(void *arg, uint32_t events)
 	flush(k);
 }
 
+static void on_turn(void *arg)
+{
+	flush(arg);
+}
+
 int link_init(struct link *k, struct loop *l, int listen_fd)
 {
 	k->loop = l;
@@ -171,12 +177,15 @@ int link_init(struct link *k, struct loop *l, int listen_fd)
 	buf_init(&k->out, LINK_OUT_MAX);
 	k->listener.on = on_connection;
 	k->client.on = on_client;
-	k->listener.arg = k->client.arg = k;
+	k->after.on = on_turn;
+	k->listener.arg = k->client.arg = k->after.arg = k;
 	return loop_add(l, &k->listener, listen_fd, EPOLLIN);
 }
 
 void link_done(struct link *k)
 {
+	flush(k); /* the last words */
+	loop_stop(k->loop, &k->after);
 	drop_client(k);
 	loop_remove(k->loop, &k->listener);
 	buf_done(&k->out);

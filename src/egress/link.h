@@ -11,11 +11,17 @@
 #include "base/buf.h"
 #include "egress/loop.h"
 
-enum { LINK_LINE_MAX = 1 << 20, LINK_OUT_MAX = 256 << 10, LINK_FDS_MAX = 4 };
+enum {
+	LINK_LINE_MAX = 1 << 20,
+	LINK_OUT_MAX = 256 << 10,
+	LINK_OUT_ENOUGH = 32 << 10, /* bytes that do not wait for the turn's end */
+	LINK_FDS_MAX = 4
+};
 
 struct link {
 	struct loop *loop;
 	struct loop_watch listener, client;
+	struct loop_timer after; /* what was said in this turn goes out */
 	struct buf in, out;
 	int fds[LINK_FDS_MAX]; /* the first fd_count: those of lines that were not handed out */
 	unsigned fd_count;
@@ -32,7 +38,8 @@ void link_done(struct link *k);
 /* Whether a daemon is there. */
 bool link_has_client(const struct link *k);
 
-/* Appends a line (with its end). 0, or -EMSGSIZE when too much waits: it is lost. */
+/* Appends a line (with its end), which goes out at the end of the turn: first what a flow waits
+ * for. 0, or -EMSGSIZE when too much waits: it is lost. */
 int link_send(struct link *k, const struct buf *line);
 
 /* Whether half of what may wait does: what is not needed should be left out. */

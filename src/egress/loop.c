@@ -75,6 +75,17 @@ void loop_start(struct loop *l, struct loop_timer *t, uint64_t ms)
 	*(t->next ? &t->next->previous : &l->last) = t;
 }
 
+void loop_after(struct loop *l, struct loop_timer *t)
+{
+	if (t->at_ns)
+		return;
+	t->at_ns = l->first && l->first->at_ns < l->now_ns ? l->first->at_ns : l->now_ns;
+	t->previous = NULL;
+	t->next = l->first;
+	*(l->first ? &l->first->previous : &l->last) = t;
+	l->first = t;
+}
+
 static void run_timers(struct loop *l)
 {
 	while (l->first && l->first->at_ns <= l->now_ns && !l->over) {

@@ -46,6 +46,9 @@ void loop_remove(struct loop *l, struct loop_watch *w); /* off already: nothing 
 void loop_start(struct loop *l, struct loop_timer *t, uint64_t ms);
 void loop_stop(struct loop *l, struct loop_timer *t);
 
+/* Calls `on` once, at the end of this turn; nothing if the timer is set. */
+void loop_after(struct loop *l, struct loop_timer *t);
+
 void loop_run(struct loop *l);
 
 #endif

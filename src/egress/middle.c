@@ -34,6 +34,7 @@ struct leg {
 	bool gone;	  /* takes no bytes any more */
 	bool said_end;	  /* nothing more will be sent */
 	unsigned fills;	  /* of this turn */
+	bool dry;	  /* the socket has no bytes for now: epoll says when it has */
 	uint64_t in, out;
 };
 
@@ -114,11 +115,12 @@ static bool fill(struct middle *m, struct leg *leg)
 	uint8_t *p;
 	ssize_t n;
 
-	if (!may_read(m, leg) || leg->fills >= FILLS)
+	if (leg->dry || !may_read(m, leg) || leg->fills >= FILLS)
 		return false;
 	leg->fills++;
 	p = m->state == LINGER ? m->o.context->means.space : buf_reserve(&leg->tls.in, FILL_BYTES);
 	n = p ? recv(leg->watch->fd, p, FILL_BYTES, 0) : 0;
+	leg->dry = n < FILL_BYTES; /* a call less than to hear that there is nothing */
 	if (n < 0 && errno == EAGAIN)
 		return false;
 	leg->eof = n <= 0;
@@ -545,11 +547,20 @@ static void hold(struct middle *m)
 	loop_start(&m->o.context->loop, &m->hold, HOLD_MS);
 }
 
+static void begin_turn(struct leg *leg, uint32_t events)
+{
+	bool watched = leg->watch->added && (leg->watch->events & EPOLLIN);
+
+	leg->fills = 0;
+	leg->dry = watched && !(events & (EPOLLIN | EPOLLHUP | EPOLLERR));
+}
+
 void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events)
 {
 	bool changed = true;
 
-	m->guest.fills = m->server.fills = 0;
+	begin_turn(&m->guest, guest_events);
+	begin_turn(&m->server, remote_events);
 	if (guest_events & (EPOLLHUP | EPOLLERR))
 		on_hang_up(m, &m->guest);
 	if (remote_events & (EPOLLHUP | EPOLLERR))

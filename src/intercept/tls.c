@@ -44,6 +44,36 @@ static int bio_read(BIO *b, char *to, int n)
 	return (int)k;
 }
 
+/* --- memory for records: 34 KiB of each session --- */
+
+/* SSL_MODE_RELEASE_BUFFERS would free it after each record, and wipe all of it each time. So the
+ * sessions that were used last keep it. */
+static struct tls_session *warm[TLS_WARM_MAX];
+static unsigned warm_next;
+
+static void cool(struct tls_session *s)
+{
+	for (unsigned i = 0; i < TLS_WARM_MAX; i++)
+		if (warm[i] == s)
+			warm[i] = NULL;
+	s->warm = false;
+}
+
+static void use(struct tls_session *s)
+{
+	struct tls_session *oldest = warm[warm_next];
+
+	if (s->warm)
+		return;
+	if (oldest) {
+		(void)SSL_free_buffers(oldest->ssl); /* fails in the middle of a record */
+		oldest->warm = false;
+	}
+	warm[warm_next] = s;
+	warm_next = (warm_next + 1) % TLS_WARM_MAX;
+	s->warm = true;
+}
+
 /* --- what all sessions share --- */
 
 static SSL_CTX *new_context(const SSL_METHOD *method)
@@ -60,8 +90,8 @@ static SSL_CTX *new_context(const SSL_METHOD *method)
 	(void)SSL_CTX_set_options(c, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 					     SSL_OP_NO_TICKET | SSL_OP_CLEANSE_PLAINTEXT);
 	(void)SSL_CTX_set_num_tickets(c, 0);
-	(void)SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	(void)SSL_CTX_set_mode(
+		c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	(void)SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
 	return c;
 }
@@ -193,6 +223,8 @@ int tls_accept(struct tls_session *s, struct tls_setup *t, X509 *certificate, EV
 
 void tls_done(struct tls_session *s)
 {
+	if (s->warm)
+		cool(s);
 	SSL_free(s->ssl);
 	s->ssl = NULL;
 	buf_done(&s->in);
@@ -232,8 +264,10 @@ static int result(struct tls_session *s, int returned)
 
 int tls_handshake(struct tls_session *s)
 {
-	int r = SSL_do_handshake(s->ssl);
+	int r;
 
+	use(s);
+	r = SSL_do_handshake(s->ssl);
 	if (r == 1)
 		return 1;
 	r = result(s, r);
@@ -256,15 +290,19 @@ long tls_certificate_fault(const struct tls_session *s)
 
 ssize_t tls_read(struct tls_session *s, uint8_t *to, size_t n)
 {
-	int k = SSL_read(s->ssl, to, n < INT_MAX ? (int)n : INT_MAX);
+	int k;
 
+	use(s);
+	k = SSL_read(s->ssl, to, n < INT_MAX ? (int)n : INT_MAX);
 	return k > 0 ? k : result(s, k);
 }
 
 ssize_t tls_write(struct tls_session *s, const uint8_t *data, size_t n)
 {
-	int k = SSL_write(s->ssl, data, n < TLS_PLAIN_MAX ? (int)n : TLS_PLAIN_MAX);
+	int k;
 
+	use(s);
+	k = SSL_write(s->ssl, data, n < TLS_PLAIN_MAX ? (int)n : TLS_PLAIN_MAX);
 	return k > 0 ? k : fail(s);
 }
 

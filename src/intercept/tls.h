@@ -2,7 +2,8 @@
  * TLS 1.2 and 1.3 (RFC 5246, 8446), without renegotiation, tickets and sessions that are taken up
  * again.
  *
- * A session does no I/O: `in` takes what was received, `out` has what is to be sent. */
+ * A session does no I/O: `in` takes what was received, `out` has what is to be sent. Not for
+ * several threads. */
 #ifndef INTERCEPT_TLS_H
 #define INTERCEPT_TLS_H
 
@@ -20,6 +21,7 @@ enum {
 	TLS_IN_MAX = 32 << 10,	   /* received, not used yet */
 	TLS_OUT_MAX = 128 << 10,   /* a session fails that has more to send */
 	TLS_OUT_ENOUGH = 32 << 10, /* more should not be written while so much waits */
+	TLS_WARM_MAX = 16,	   /* sessions that keep memory for records: those used last */
 };
 
 /* Before anything else of OpenSSL: it is not to look for files, which a jail has not. */
@@ -46,6 +48,7 @@ enum tls_result { TLS_AGAIN = 0, TLS_EOF = -1, TLS_FAILED = -2 };
 struct tls_session {
 	void *ssl;
 	struct buf in, out;
+	bool warm; /* keeps OpenSSL's memory for records */
 	char why[160];
 };
 
