@@ -28,6 +28,8 @@ static void not_yet(struct request *r)
 /* Literal segments come before "{}". */
 static const struct router_entry table[] = {
 	{"GET", "/health", api_health, ROUTER_OPEN},
+	{"GET", "/.well-known/openid-configuration", api_identity_configuration, ROUTER_OPEN},
+	{"GET", "/.well-known/jwks.json", api_identity_keys, ROUTER_OPEN},
 	{"GET", "/metrics", scrape_handle, ROUTER_ADMIN},
 
 	{"POST", "/sandboxes", api_create_v1, ROUTER_KEY},

@@ -66,6 +66,8 @@ void api_keys_create(struct request *r);
 void api_keys_rename(struct request *r);
 void api_keys_revoke(struct request *r);
 void api_usage(struct request *r);
+void api_identity_keys(struct request *r);
+void api_identity_configuration(struct request *r);
 void api_secrets_list(struct request *r);
 void api_secrets_create(struct request *r);
 void api_secrets_get(struct request *r);

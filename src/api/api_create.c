@@ -16,6 +16,8 @@
 #include "http/reply.h"
 #include "lifecycle/instance_make.h"
 #include "network/bindings.h"
+#include "network/identity.h"
+#include "policy/iam.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
 #include "store/snapshots.h"
@@ -29,13 +31,15 @@ struct creation_source {
 	char template[STORE_NAME_MAX + 1];
 	struct store_snapshot snapshot;
 	struct sandbox_origin origin;
-	json_t *bindings; /* owned, or NULL */
+	json_t *bindings; /* owned, or NULL; so is iam */
+	json_t *iam;
 };
 
 static void source_done(struct creation_source *s)
 {
 	cleanup_close_p(&s->origin.fd);
 	json_decref(s->bindings);
+	json_decref(s->iam);
 }
 
 /* A creation in progress, freed when the microVM is made or the client has gone. With an
@@ -263,14 +267,9 @@ static bool take_sizes(struct request *r, const json_t *body, struct instance_or
  * ("mcp" changes nothing here: the client itself starts the gateway in the sandbox.) */
 static bool check_unserved(struct request *r, const json_t *body)
 {
-	static const char *const names[] = {"volumeMounts", "iam"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (!is_empty(json_object_get(body, names[i]))) {
-			reply_error(r, 501, "%s is not served by this version of Mayfly", names[i]);
-			return false;
-		}
-	return true;
+	if (is_empty(json_object_get(body, "volumeMounts")))
+		return true;
+	return refuse(r, 501, "volumeMounts is not served by this version of Mayfly");
 }
 
 /* What happens at the deadline, and on traffic after it. */
@@ -327,6 +326,23 @@ static bool take_secrets(
 	return true;
 }
 
+/* The tokens that say to services who asks. */
+static bool take_iam(
+	struct request *r, const json_t *body, struct instance_order *o, json_t **ret_iam)
+{
+	struct error e = {0};
+	int err = iam_take(json_object_get(body, "iam"), ret_iam, &e);
+
+	if (err == 0 && *ret_iam)
+		err = identity_prepare(fleet_of(r), &e);
+	if (err < 0) {
+		reply_failure(r, &e);
+		return false;
+	}
+	o->iam = *ret_iam;
+	return true;
+}
+
 static bool take_order(struct request *r, json_t *body, bool v2, struct creation_source *s,
 	struct instance_order *o)
 {
@@ -335,7 +351,8 @@ static bool take_order(struct request *r, json_t *body, bool v2, struct creation
 	return check_unserved(r, body) && take_timeout(r, body, v2, &o->timeout_ns) &&
 	       take_strings(r, body, "metadata", &o->metadata) && take_env(r, body, &o->env) &&
 	       take_sizes(r, body, o) && take_network(r, body, o) && take_pausing(r, body, o) &&
-	       take_source(r, body, s, o) && take_secrets(r, body, o, &s->bindings);
+	       take_source(r, body, s, o) && take_secrets(r, body, o, &s->bindings) &&
+	       take_iam(r, body, o, &s->iam);
 }
 
 /* --- starting --- */

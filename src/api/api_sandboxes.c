@@ -113,6 +113,8 @@ static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 		(void)json_object_set_new(root, "network", network);
 	if (sb->secrets_json)
 		(void)json_object_set_new(root, "secrets", json_tree_stored(sb->secrets_json));
+	if (sb->iam_json)
+		(void)json_object_set_new(root, "iam", json_tree_stored(sb->iam_json));
 	return root;
 }
 

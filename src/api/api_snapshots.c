@@ -368,6 +368,7 @@ static void make_children(struct fork *f, int origin_fd)
 {
 	const struct store_sandbox *p = f->parent;
 	const struct sandbox_origin origin = {.fd = origin_fd, .memory = true};
+	json_t *iam = json_tree_stored(p->iam_json);
 	struct instance_order o = {
 		.origin = &origin,
 		.hold = true,
@@ -392,6 +393,7 @@ static void make_children(struct fork *f, int origin_fd)
 		.network_generation = p->network_generation,
 		.network_names_json = p->network_names_json,
 		.secrets = json_tree_stored(p->secrets_json),
+		.iam = iam,
 		.authority = p->authority,
 		.public_traffic = p->traffic_token == NULL,
 	};
@@ -410,6 +412,7 @@ static void make_children(struct fork *f, int origin_fd)
 	json_decref(o.env);
 	json_decref(o.network);
 	json_decref(o.secrets);
+	json_decref(iam);
 }
 
 /* Its network may have been changed while the snapshot was made. */

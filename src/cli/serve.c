@@ -30,7 +30,8 @@ struct serve_options {
 	const char *jail, *metrics_listen, *log_level, *log_format;
 	bool metrics_public, webhook_allow_private;
 	const char *webhook_ca;
-	const char *secrets_key, *guest_ca;
+	const char *secrets_key, *guest_ca, *issuer;
+	uint64_t token_life_ns;
 	uint64_t peer_connections;
 	struct option_list proxies;
 	uint64_t connections, sandboxes, creates, timeout_ns;
@@ -86,6 +87,12 @@ static const struct option_spec options[] = {
 		"key that secrets are sealed with; made if there is none (secrets.key, in the "
 		"state directory)",
 		offsetof(struct serve_options, secrets_key), 0, 0, false},
+	{"issuer", 0, OPTION_STRING, "URL",
+		"where services find the keys of sandboxes' tokens (this daemon's own address)",
+		offsetof(struct serve_options, issuer), 0, 0, false},
+	{"token-life", 0, OPTION_DURATION, "TIME",
+		"of sandboxes' tokens, renewed after half of it (10m)",
+		offsetof(struct serve_options, token_life_ns), NS_PER_S, 86400 * NS_PER_S, false},
 	{"guest-ca", 0, OPTION_STRING, "FILE",
 		"certificates of authorities that all sandboxes trust, as companies have them",
 		offsetof(struct serve_options, guest_ca), 0, 0, false},
@@ -270,6 +277,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.webhook_ca = o->webhook_ca,
 		.secrets_key = o->secrets_key,
 		.guest_ca = o->guest_ca,
+		.issuer = o->issuer,
 		.log_level = o->log_level,
 		.log_format = o->log_format,
 		.connections_max = (uint32_t)o->connections,
@@ -285,6 +293,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 				.sandboxes_max = (uint32_t)o->sandboxes,
 				.creates_per_minute = (uint32_t)o->creates,
 				.timeout_max_ns = o->timeout_ns,
+				.token_life_s = o->token_life_ns / NS_PER_S,
 				.sizes_max = {(unsigned)o->cpus, o->memory_bytes, o->disk_bytes},
 				.quota = o->quota,
 				.kept = o->kept,

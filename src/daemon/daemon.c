@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,6 +22,7 @@
 #include "http/server.h"
 #include "lifecycle/lifecycle.h"
 #include "network/activity.h"
+#include "network/identity.h"
 #include "policy/authority.h"
 #include "policy/seal.h"
 #include "sandbox/backend.h"
@@ -92,6 +94,35 @@ static int open_secrets(struct daemon *d, struct error *e)
 		r = authority_read_file(d->options.guest_ca, &d->guest_ca, e);
 	d->fleet.options.guest_ca = d->guest_ca;
 	return r;
+}
+
+/* The address under which clients reach us, as far as we know it. */
+static char *own_url(const struct daemon_options *o, unsigned port)
+{
+	const char *domain = o->tls_self_signed ? o->tls_self_signed : o->domain;
+	bool tls = o->tls_cert || o->tls_self_signed;
+	char text[8] = "";
+
+	if (port != (tls ? 443 : 80))
+		(void)snprintf(text, sizeof(text), ":%u", port); /* fits */
+	if (domain)
+		return str_printf("%s://api.%s%s", tls ? "https" : "http", domain, text);
+	return str_printf("%s://%.*s%s", tls ? "https" : "http",
+		(int)(strrchr(o->listen, ':') - o->listen), o->listen, text); /* it was checked */
+}
+
+static int open_issuer(struct daemon *d, unsigned port, struct error *e)
+{
+	const char *given = d->options.issuer;
+
+	if (!given) {
+		free(d->issuer);
+		d->issuer = own_url(&d->options, port);
+	}
+	d->fleet.options.issuer = given ? given : d->issuer;
+	return given	   ? identity_check_issuer(given, e)
+	       : d->issuer ? 0
+			   : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 }
 
 static int open_log(const struct daemon_options *o, struct error *e)
@@ -187,6 +218,8 @@ static int open_server(struct daemon *d, struct error *e)
 		r = server_use_tls(d->server, d->options.tls_cert, d->options.tls_key, e);
 	if (r == 0)
 		r = server_start(d->server, d->options.listen, e);
+	if (r == 0)
+		r = open_issuer(d, d->server->port, e);
 	if (r == 0 && d->options.metrics_listen)
 		r = server_start_metrics(d->server, d->options.metrics_listen, e);
 	return r < 0 ? r : server_start_admin(d->server, admin, e);
@@ -276,6 +309,8 @@ static int open_rest(struct daemon *d, struct error *e)
 
 	if (r == 0)
 		r = open_secrets(d, e);
+	if (r == 0) /* for sandboxes that are found again; a port that is any is none yet */
+		r = open_issuer(d, (unsigned)atoi(strrchr(d->options.listen, ':') + 1), e);
 	if (r == 0)
 		r = scrape_start(d->fleet.loop, d->fleet.store, &d->scrape, e);
 	if (r == 0)
@@ -384,6 +419,7 @@ void daemon_free(struct daemon *d)
 	store_close(d->fleet.store);
 	sealer_free(d->fleet.sealer);
 	free(d->guest_ca);
+	free(d->issuer);
 	sandbox_dirs_close(&d->fleet.dirs);
 	cgroup_tree_close(&d->cgroups);
 	home_close(&d->fleet.home);

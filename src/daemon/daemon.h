@@ -40,6 +40,7 @@ struct daemon_options {
 	uint64_t disk_rate, disk_ops; /* of each sandbox, a second; 0: no limit */
 	const char *secrets_key;      /* file; NULL: SEAL_KEY_FILE in the state directory */
 	const char *guest_ca;	      /* file with authorities for all guests, or NULL */
+	const char *issuer;	      /* URL (network/identity.h); NULL: our own address */
 	bool drop_rights;	      /* of the process (rights.h), which has one thread yet */
 	struct fleet_options fleet;
 };
@@ -52,6 +53,7 @@ struct daemon {
 	struct self_signed *self_signed; /* NULL: none */
 	struct webhooks *webhooks;
 	char *guest_ca; /* the file's text, or NULL */
+	char *issuer;	/* made of the address, or NULL */
 	struct cgroup_tree cgroups;
 	struct error no_cgroups; /* why there are none; ERROR_NONE: they are there, or not wanted */
 };

@@ -53,6 +53,10 @@ struct fleet_options {
 	/* PEM of authorities that all guests trust, and that servers of intercepted connections may
 	 * have; borrowed, or NULL. */
 	const char *guest_ca;
+	/* URL of the signer of sandboxes' tokens (network/identity.h), borrowed. NULL: none has
+	 * tokens. */
+	const char *issuer;
+	uint64_t token_life_s; /* 0: IDENTITY_LIFE_S */
 };
 
 struct fleet {

@@ -184,6 +184,7 @@ static void release(struct instance *i)
 	free_secret(i->network_json);
 	free(i->network_names_json);
 	free(i->secrets_json);
+	free(i->iam_json);
 	free(i->authority);
 	free_secret(i->env_json);
 	free(i);

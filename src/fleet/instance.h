@@ -106,6 +106,7 @@ struct instance {
 	char *envd_token, *traffic_token, *network_json, *env_json;
 	char *network_names_json; /* the next three: store/sandboxes.h */
 	uint64_t network_generation;
+	char *iam_json;			/* its tokens (policy/iam.h), or NULL */
 	char *secrets_json, *authority; /* store/sandboxes.h; what is sealed is base64 */
 	enum store_internet internet;
 	struct sandbox_sizes promised; /* taken from the host's quota; zeros before that */

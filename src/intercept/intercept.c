@@ -116,3 +116,13 @@ int intercept_secret(const struct intercept *i, const char *name, size_t bytes)
 			return (int)n;
 	return -1;
 }
+
+int intercept_reference(const struct intercept *i, const char *text, size_t bytes)
+{
+	static const char secret[] = "secrets.", token[] = "identity.tokens.";
+	const size_t n = sizeof(secret) - 1, m = sizeof(token) - 1;
+
+	if (bytes > n && memcmp(text, secret, n) == 0)
+		return intercept_secret(i, text + n, bytes - n);
+	return bytes > m && memcmp(text, token, m) == 0 ? intercept_secret(i, text, bytes) : -1;
+}

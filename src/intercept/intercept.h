@@ -42,7 +42,7 @@ struct intercept_pattern {
 
 struct intercept_header {
 	char *name;  /* as written; not one that frames messages or names the host */
-	char *value; /* with ${e2b.secrets.NAME} in it */
+	char *value; /* with ${e2b.secrets.NAME} and ${e2b.identity.tokens.NAME} in it */
 };
 
 struct intercept_host {
@@ -99,5 +99,10 @@ bool intercept_placeholder_is_for(const struct intercept_placeholder *p, const c
 
 /* The index of a secret, or -1. */
 int intercept_secret(const struct intercept *i, const char *name, size_t bytes);
+
+/* The index of the secret that a reference in a rule stands for, or -1. text: what follows "${e2b."
+ * up to the brace. "secrets.NAME" is the secret NAME, "identity.tokens.NAME" the one of that whole
+ * name. */
+int intercept_reference(const struct intercept *i, const char *text, size_t bytes);
 
 #endif

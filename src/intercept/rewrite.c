@@ -9,7 +9,6 @@
 #include "proto/http_proxy.h"
 
 static const char marker[] = "${e2b.";
-static const char secrets_marker[] = "${e2b.secrets.";
 
 /* One request that is being rewritten. */
 struct job {
@@ -48,13 +47,13 @@ static int put_secret(struct job *j, unsigned n)
 /* At "${e2b.". Moves *text behind the closing brace. */
 static int put_reference(struct job *j, const char **text)
 {
-	const char *name = *text + sizeof(secrets_marker) - 1, *end = strchr(*text, '}');
+	const char *name = *text + sizeof(marker) - 1, *end = strchr(*text, '}');
 	int n;
 
-	if (!end || strncmp(*text, secrets_marker, sizeof(secrets_marker) - 1) != 0)
-		return fail(j, 502, "a rule has a reference that is not served: ", *text,
-			end ? (size_t)(end - *text) + 1 : strlen(*text));
-	n = intercept_secret(j->intercept, name, (size_t)(end - name));
+	if (!end)
+		return fail(
+			j, 502, "a rule has a reference that does not end: ", *text, strlen(*text));
+	n = intercept_reference(j->intercept, name, (size_t)(end - name));
 	if (n < 0)
 		return fail(j, 502, "a rule names a secret that does not exist: ", name,
 			(size_t)(end - name));

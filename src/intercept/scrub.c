@@ -56,14 +56,14 @@ static void add_pattern(struct scrub *s, const struct intercept_secret *secret,
 /* Those that a rule names in its values. */
 static void add_of_rule(struct scrub *s, const struct intercept_host *host)
 {
-	static const char begin[] = "${e2b.secrets.";
+	static const char begin[] = "${e2b.";
 
 	for (unsigned i = 0; i < host->header_count; i++)
 		for (const char *p = host->headers[i].value; (p = strstr(p, begin));) {
 			int n;
 
 			p += sizeof(begin) - 1;
-			n = intercept_secret(s->intercept, p, strcspn(p, "}"));
+			n = intercept_reference(s->intercept, p, strcspn(p, "}"));
 			if (n >= 0)
 				add_pattern(s, &s->intercept->secrets[n], NULL);
 		}

@@ -340,6 +340,7 @@ static int fill_paused(struct instance *i, const struct store_sandbox *row)
 			       copied(&i->network_names_json, row->network_names_json) &&
 			       copied(&i->secrets_json, row->secrets_json) &&
 			       copied(&i->authority, row->authority) &&
+			       copied(&i->iam_json, row->iam_json) &&
 			       copied(&i->envd_token, row->envd_token) &&
 			       copied(&i->traffic_token, row->traffic_token)
 		       ? 0
@@ -355,6 +356,7 @@ static int fill_instance(struct instance *i, const struct instance_order *o)
 	i->env_json = json_object_size(o->env) ? instance_make_dump(o->env) : NULL;
 	i->network_json = o->network ? instance_make_dump(o->network) : NULL;
 	i->secrets_json = json_object_size(o->secrets) ? instance_make_dump(o->secrets) : NULL;
+	i->iam_json = o->iam ? instance_make_dump(o->iam) : NULL;
 	i->internet = o->internet;
 	i->network_generation = o->network_generation ? o->network_generation : 1;
 	i->envd_token = o->secure ? new_token() : NULL;
@@ -362,7 +364,7 @@ static int fill_instance(struct instance *i, const struct instance_order *o)
 	if (!i->key_id || (o->secure && !i->envd_token) ||
 		(!o->public_traffic && !i->traffic_token) || (o->network && !i->network_json) ||
 		(json_object_size(o->env) && !i->env_json) ||
-		(json_object_size(o->secrets) && !i->secrets_json) ||
+		(json_object_size(o->secrets) && !i->secrets_json) || (o->iam && !i->iam_json) ||
 		!copied(&i->authority, o->authority) ||
 		!copied(&i->network_names_json, o->network_names_json))
 		return -ENOMEM;

@@ -63,6 +63,7 @@ struct instance_order {
 	/* Variables with placeholders of secrets, which are in env: an object as in the row, or
 	 * NULL. */
 	json_t *secrets;
+	const json_t *iam;     /* as iam_take() gives it, or NULL */
 	const char *authority; /* of the sandbox that it is a copy of, or NULL */
 };
 

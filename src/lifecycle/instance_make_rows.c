@@ -50,6 +50,7 @@ static int insert_row(struct instance_maker *m, struct error *e)
 		.network_names_json = i->network_names_json,
 		.secrets_json = i->secrets_json,
 		.authority = i->authority,
+		.iam_json = i->iam_json,
 		.cpus = i->sandbox.cpus,
 		.memory_bytes = i->sandbox.memory_bytes,
 		.disk_bytes = i->sandbox.disk_bytes,

@@ -72,6 +72,7 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 	i->network_generation = sb->network_generation;
 	i->secrets_json = copy(sb->secrets_json);
 	i->authority = copy(sb->authority);
+	i->iam_json = copy(sb->iam_json);
 	i->internet = sb->internet;
 	i->env_json = copy(sb->env_json);
 	i->started_ns = sb->resumed_ns;
@@ -81,7 +82,7 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 			       !i->network_json == !sb->network_json &&
 			       !i->network_names_json == !sb->network_names_json &&
 			       !i->secrets_json == !sb->secrets_json &&
-			       !i->authority == !sb->authority
+			       !i->authority == !sb->authority && !i->iam_json == !sb->iam_json
 		       ? 0
 		       : -ENOMEM;
 }

@@ -11,7 +11,10 @@
 #include "proto/timestamp.h"
 #include "store/activity.h"
 
-enum { SECRETS_MAX = 16, SECRET_NAME_MAX = 64 };
+enum {
+	SECRETS_MAX = 16,
+	SECRET_NAME_MAX = 80
+}; /* tokens' names have 64, and what they begin with */
 
 enum type { TEXT, NUMBER, NAMES };
 

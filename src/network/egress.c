@@ -21,6 +21,7 @@
 #include "network/activity.h"
 #include "network/between.h"
 #include "network/egress_link.h"
+#include "network/identity.h"
 #include "network/network.h"
 #include "policy/network_floor.h"
 #include "policy/network_policy.h"
@@ -74,11 +75,11 @@ struct waiter {
 struct egress {
 	struct instance *instance; /* NULL: closed */
 	enum egress_state state;
-	bool keep;	/* closed: a worker that starts is kept */
-	int far_fd;	/* -1: an earlier daemon's worker has it */
-	uv_poll_t poll; /* of far_fd, if that is there */
-	bool polling;	/* poll is open */
-	uv_timer_t timer;
+	bool keep;	  /* closed: a worker that starts is kept */
+	int far_fd;	  /* -1: an earlier daemon's worker has it */
+	uv_poll_t poll;	  /* of far_fd, if that is there */
+	bool polling;	  /* poll is open */
+	uv_timer_t timer; /* of RESTING; in SERVING, of tokens */
 	uv_poll_t death;
 	bool watched; /* death is open */
 	int pid_fd;
@@ -331,6 +332,23 @@ static char *with_denials(const char *line, const char *denials)
 	return str_printf("%.*s,\"denials\":%s}", (int)(n - 1), line, denials);
 }
 
+static void on_tokens_old(uv_timer_t *t)
+{
+	struct egress *x = t->data;
+
+	if (x->link)
+		egress_policy_changed(x->instance);
+}
+
+/* The worker has new tokens, if any. */
+static void renew_tokens_later(struct egress *x)
+{
+	uint64_t ms = identity_renew_ms(x->instance);
+
+	if (ms)
+		(void)uv_timer_start(&x->timer, on_tokens_old, ms, 0); /* cannot fail */
+}
+
 static int tell_policy(struct egress *x, struct error *e)
 {
 	_cleanup_(secret_freep) char *text = network_policy_text(x->instance, e);
@@ -339,6 +357,8 @@ static int tell_policy(struct egress *x, struct error *e)
 	int r = text ? egress_link_say(x->link, with ? with : text, x->instance->network_generation)
 		     : -e->err;
 
+	if (r == 0)
+		renew_tokens_later(x);
 	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "the policy") : 0;
 }
 

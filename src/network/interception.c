@@ -10,8 +10,10 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "fleet/fleet.h"
+#include "network/identity.h"
 #include "network/secrets.h"
 #include "policy/authority.h"
+#include "policy/iam.h"
 #include "policy/intercept.h"
 #include "policy/seal.h"
 #include "proto/base64.h"
@@ -121,11 +123,13 @@ static char *value_of(void *arg, const char *name)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20);
 	const struct instance *i = arg;
+	bool token = str_starts_with(name, IAM_SECRET_PREFIX);
 	struct error e = {0};
 	char *value = NULL;
+	int r = token ? identity_token(i, name + strlen(IAM_SECRET_PREFIX), &value, &e)
+		      : secret_value(i->fleet, i->key_id, name, &value, &e);
 
-	if (secret_value(i->fleet, i->key_id, name, &value, &e) < 0 && e.code != ERROR_NOT_FOUND &&
-		log_limited(&limit)) /* a tenant may cause it */
+	if (r < 0 && e.code != ERROR_NOT_FOUND && log_limited(&limit)) /* a tenant may cause it */
 		log_error("requests that need a secret fail: %s sandbox=%s", e.message,
 			i->sandbox.id);
 	return value;

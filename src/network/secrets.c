@@ -12,6 +12,7 @@
 #include "fleet/fleet.h"
 #include "policy/seal.h"
 #include "proto/http_headers.h"
+#include "store/signers.h"
 
 enum { CONTEXT_BYTES = STORE_ID_MAX + STORE_SECRET_NAME_MAX + 32 };
 
@@ -87,9 +88,10 @@ static const char *context_of(const char *key_id, const char *name, char out[CON
 
 bool secrets_may_make_key(struct fleet *f)
 {
-	uint64_t n = 1;
+	uint64_t n = 1, signers = 1;
 
-	return store_secret_count(f->store, &n, NULL) == 0 && n == 0;
+	return store_secret_count(f->store, &n, NULL) == 0 && n == 0 &&
+	       store_signer_count(f->store, &signers, NULL) == 0 && signers == 0;
 }
 
 static int seal(struct fleet *f, const char *key_id, const char *name, const struct secret_words *w,

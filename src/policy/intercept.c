@@ -10,7 +10,9 @@
 #include "policy/network_target.h"
 #include "policy/seal.h"
 
-static const char marker[] = "${e2b.secrets.";
+/* What stands for a secret, or for a token (policy/iam.h), in the value of a header. The name of a
+ * secret is without "secrets.", that of a token with IAM_SECRET_PREFIX. */
+static const char marker[] = "${e2b.", secret_word[] = "secrets.";
 
 static void lower(char *s)
 {
@@ -50,7 +52,8 @@ static json_t *value_of(const char *text)
 		if (!end) /* never: it was checked */
 			break;
 		*end = '\0';
-		lower(s);
+		if (str_starts_with(s + strlen(marker), secret_word))
+			lower(s);
 		*end = '}';
 		s = end;
 	}
@@ -190,18 +193,21 @@ static json_t *host_list(const struct intercept_source *s)
 
 /* --- secrets --- */
 
-/* The next name of a secret in a value, in lower case and malloc'ed; *s moves behind it. */
+/* The next name in a value, a secret's in lower case, malloc'ed; *s moves behind it. */
 static char *next_name(const char **s)
 {
 	const char *at = strstr(*s, marker), *end = at ? strchr(at, '}') : NULL;
+	bool is_secret;
 	char *name;
 
 	if (!end)
 		return NULL;
 	*s = end;
 	at += strlen(marker);
+	is_secret = str_starts_with(at, secret_word);
+	at += is_secret ? strlen(secret_word) : 0;
 	name = strndup(at, (size_t)(end - at));
-	if (name)
+	if (name && is_secret)
 		lower(name);
 	return name;
 }

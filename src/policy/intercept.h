@@ -20,7 +20,8 @@ struct intercept_source {
 	const json_t *env;	/* its environment, in which the placeholders are; or NULL */
 	const struct authority *authority;
 	const char *roots; /* PEM of further authorities of servers, or NULL */
-	/* A secret's value, which the caller wipes; NULL: it is unknown. */
+	/* The value of a secret, or of a token (IAM_SECRET_PREFIX before its name), which the
+	 * caller wipes; NULL: it is unknown. */
 	char *(*value)(void *arg, const char *name);
 	void *arg;
 };

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "policy/iam.h"
 #include "policy/network_target.h"
 #include "proto/http_headers.h"
 #include "proto/x509.h"
@@ -72,9 +73,11 @@ static const char *fault_of_value(const char *s, struct secrets *all)
 		if (!is_secret && !str_starts_with(s, token))
 			return "a placeholder is neither ${e2b.secrets.NAME} nor "
 			       "${e2b.identity.tokens.NAME}";
-		if (!is_secret_name(name, (size_t)(end - name)))
+		if (is_secret && !is_secret_name(name, (size_t)(end - name)))
 			return "the name in a placeholder must be 1 to 128 of letters, digits, _ "
 			       "and -";
+		if (!is_secret && (name == end || end - name > IAM_NAME_MAX))
+			return "the name in a placeholder must have 1 to 64 bytes";
 		if (is_secret && note_secret(all, name, (size_t)(end - name)) < 0)
 			return "more than 32 secrets";
 		s = end;

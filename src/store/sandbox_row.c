@@ -56,6 +56,7 @@ void sandbox_read(struct query *q, struct store_sandbox *sb)
 	sb->network_names_json = row_text(q);
 	sb->secrets_json = row_text(q);
 	sb->authority = row_text(q);
+	sb->iam_json = row_text(q);
 }
 
 void sandbox_bind(struct query *q, const struct store_sandbox *sb)
@@ -94,6 +95,7 @@ void sandbox_bind(struct query *q, const struct store_sandbox *sb)
 	query_text(q, sb->network_names_json);
 	query_text(q, sb->secrets_json);
 	query_text(q, sb->authority);
+	query_text(q, sb->iam_json);
 }
 
 static const size_t text_fields[] = {
@@ -111,6 +113,7 @@ static const size_t text_fields[] = {
 	offsetof(struct store_sandbox, network_names_json),
 	offsetof(struct store_sandbox, secrets_json),
 	offsetof(struct store_sandbox, authority),
+	offsetof(struct store_sandbox, iam_json),
 	offsetof(struct store_sandbox, extra_json),
 	offsetof(struct store_sandbox, directory),
 };

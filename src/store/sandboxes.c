@@ -68,6 +68,8 @@ static int check_sandbox(const struct store_sandbox *sb, json_t **ret_metadata, 
 	if (r == 0)
 		r = text_check_optional("authority", sb->authority, STORE_AUTHORITY_MAX, e);
 	if (r == 0)
+		r = text_check_json("iam", sb->iam_json, false, NULL, e);
+	if (r == 0)
 		r = text_check_json("extra", sb->extra_json, false, NULL, e);
 	if (r == 0)
 		r = text_check_json("metadata", sb->metadata_json, true, ret_metadata, e);

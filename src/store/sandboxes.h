@@ -83,6 +83,7 @@ struct store_sandbox {
 	/* Variables that hold placeholders of secrets, as api.md's `secrets`; object, or NULL. */
 	const char *secrets_json;
 	const char *authority;	/* its CA, sealed (policy/authority.h), or NULL */
+	const char *iam_json;	/* its tokens (policy/iam.h); object, or NULL */
 	const char *extra_json; /* object, or NULL; further data of the daemon */
 	const char *directory;	/* absolute path of the sandbox's files, or NULL */
 	uint32_t cpus;

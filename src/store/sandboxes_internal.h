@@ -13,11 +13,11 @@
 	"network_json, extra_json, directory, cpus, memory_bytes, disk_bytes, vmm_pid, "           \
 	"vmm_start, "                                                                              \
 	"internet_access, network_generation, network_names_json, secrets_json, "                  \
-	"authority"
+	"authority, iam_json"
 /* One mark per column. */
 #define SANDBOX_MARKS                                                                              \
 	"?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "  \
-	"?, ?, ?, ?, ?"
+	"?, ?, ?, ?, ?, ?"
 
 void sandbox_read(struct query *q, struct store_sandbox *sb);
 void sandbox_bind(struct query *q, const struct store_sandbox *sb);

@@ -335,6 +335,16 @@ static const char version_8[] = "CREATE TABLE secrets ("
 /* What sandboxes of a key may reach at most. */
 static const char version_9[] = "ALTER TABLE keys ADD COLUMN network TEXT;";
 
+/* What sandboxes say of themselves to services, and the keys that sign it. sealed: policy/seal.h.
+ */
+static const char version_10[] = "CREATE TABLE signers ("
+				 "	id TEXT PRIMARY KEY,"
+				 "	created_ns INTEGER NOT NULL,"
+				 "	public_json TEXT NOT NULL,"
+				 "	sealed BLOB NOT NULL"
+				 ") STRICT;"
+				 "ALTER TABLE sandboxes ADD COLUMN iam_json TEXT;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -345,6 +355,7 @@ const struct migration schema_migrations[] = {
 	{version_7},
 	{version_8},
 	{version_9},
+	{version_10},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

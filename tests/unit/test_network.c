@@ -251,6 +251,8 @@ static void test_checks_of_rules(void **state)
 	} rows[] = {
 		{RULE("{\"A\": \"Bearer ${e2b.secrets.openai}\"}"), NULL},
 		{RULE("{\"A\": \"${e2b.identity.tokens.x} ${e2b.secrets.b} ${HOME} $ {\"}"), NULL},
+		{RULE("{\"A\": \"${e2b.identity.tokens.the other.1}\"}"), NULL},
+		{RULE("{\"A\": \"${e2b.identity.tokens.}\"}"), "must have 1 to 64 bytes"},
 		{RULE("{}"), NULL},
 		{RULE("null"), NULL},
 		{"{\"rules\": null}", NULL},

@@ -310,7 +310,8 @@ static void test_member(void **state)
 	struct authority a;
 	json_t *network = parsed(RULES), *bindings = parsed(BINDINGS), *made, *want, *hosts;
 	json_t *env = parsed("{\"A\": \"placeholder-of-two\", \"B\": \"placeholder-of-gone\"}");
-	json_t *values = parsed("{\"one\": \"v1\", \"two\": \"v2\", \"three\": \"v3\"}");
+	json_t *values = parsed("{\"one\": \"v1\", \"two\": \"v2\", \"three\": \"v3\", "
+				"\"identity.tokens.T\": \"t\"}");
 	struct intercept_source s = {.network = network,
 		.bindings = bindings,
 		.env = env,
@@ -334,6 +335,7 @@ static void test_member(void **state)
 		      "\"name\": \"authorization\", \"value\": \"Bearer ${e2b.secrets.one} "
 		      "${e2b.identity.tokens.T}\"}]}, {\"host\": \"*.y.com\", \"headers\": []}], "
 		      "\"secrets\": [{\"name\": \"one\", \"value\": \"v1\"}, "
+		      "{\"name\": \"identity.tokens.T\", \"value\": \"t\"}, "
 		      "{\"name\": \"two\", \"value\": \"v2\"}], "
 		      "\"placeholders\": [{\"text\": \"placeholder-of-two\", \"secret\": \"two\", "
 		      "\"hosts\": [\"b.com\", \"api.x.com\"]}]}");

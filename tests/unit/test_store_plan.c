@@ -11,6 +11,7 @@
 #include "store/kept.h"
 #include "store/samples.h"
 #include "store/secrets.h"
+#include "store/signers.h"
 #include "store/templates.h"
 #include "store/tiers.h"
 #include "store/usage.h"
@@ -295,10 +296,32 @@ static void use_secrets(struct fixture *f)
 	ok(f, store_secret_remove(f->s, f->key, id, &f->e));
 }
 
+static int ignore_signer(void *arg, const struct store_signer *s)
+{
+	return 0;
+}
+
+static void use_signers(struct fixture *f)
+{
+	struct store_signer s = {
+		.id = "k", .created_ns = 1, .public_json = "{}", .sealed = "x", .sealed_bytes = 1};
+	uint64_t n;
+
+	ok(f, store_signer_add(f->s, &s, 0, &f->e));
+	ok(f, store_signer_list(f->s, ignore_signer, NULL, &f->e));
+	ok(f, store_signer_count(f->s, &n, &f->e));
+	assert_int_equal(n, 1);
+	s.id = "l";
+	s.created_ns = 3;
+	ok(f, store_signer_add(f->s, &s, 2, &f->e)); /* which forgets the first one */
+	ok(f, store_signer_count(f->s, &n, &f->e));
+	assert_int_equal(n, 1);
+}
+
 /* Tables that stay small, or that a statement is meant to walk in order up to its LIMIT. */
 static bool scan_is_meant(const char *sql, const char *step)
 {
-	const char *const small[] = {"keys", "k", "teams", "tiers", "webhooks", "w",
+	const char *const small[] = {"keys", "k", "teams", "tiers", "webhooks", "w", "signers",
 		"sample_garbage", "(subquery-1)", "(subquery-2)", "CONSTANT ROW"};
 	const char *const ordered[] = {
 		"s USING INDEX sandboxes_started",
@@ -325,7 +348,8 @@ static bool scan_is_meant(const char *sql, const char *step)
 static bool sort_is_meant(const char *sql)
 {
 	return strstr(sql, "FROM samples") || strstr(sql, "FROM keys") ||
-	       strstr(sql, "FROM teams") || strstr(sql, "FROM webhooks");
+	       strstr(sql, "FROM teams") || strstr(sql, "FROM webhooks") ||
+	       strstr(sql, "FROM signers");
 }
 
 static unsigned check_plan(struct fixture *f, const char *sql)
@@ -366,6 +390,7 @@ static void test_no_statement_scans(void **state)
 	use_activity(f);
 	use_webhooks(f);
 	use_secrets(f);
+	use_signers(f);
 	(void)sqlite3_trace_v2(f->s->db, 0, NULL, NULL);
 	for (unsigned i = 0; i < all.count; i++) {
 		bad += check_plan(f, all.sql[i]);

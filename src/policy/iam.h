@@ -1,0 +1,25 @@
+/* Checks the member `iam` of a creation: tokens that say to services which sandbox a request comes
+ * from (protocol section 11.3, docs/network.md). */
+#ifndef POLICY_IAM_H
+#define POLICY_IAM_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+enum {
+	IAM_TOKENS_MAX = 5,
+	IAM_NAME_MAX = 64, /* bytes */
+	IAM_AUDIENCE_MAX = 1024,
+};
+
+/* What stands before a token's name where secrets have theirs: in policies and records. No secret's
+ * name has a dot. */
+#define IAM_SECRET_PREFIX "identity.tokens."
+
+/* Accepts NULL and null. *ret is a copy of what counts, {"tokens": {NAME: {"audience",
+ * "tokenType"}}}, or NULL if there are no tokens. ERROR_USAGE or ERROR_LIMIT; the message begins
+ * with the member. */
+int iam_take(const json_t *iam, json_t **ret, struct error *e);
+
+#endif
