@@ -54,6 +54,9 @@ static const struct router_entry table[] = {
 	{"POST", "/sandboxes/{}/snapshots", api_snapshot, ROUTER_KEY},
 	{"POST", "/sandboxes/{}/diff", api_diff, ROUTER_KEY},
 	{"PUT", "/sandboxes/{}/network", api_network, ROUTER_KEY},
+	{"GET", "/sandboxes/{}/policy", api_policy_get, ROUTER_KEY},
+	{"PUT", "/sandboxes/{}/policy", api_policy_put, ROUTER_KEY},
+	{"DELETE", "/sandboxes/{}/policy", api_policy_delete, ROUTER_KEY},
 	{"POST", "/execute", api_execute, ROUTER_KEY},
 	{"GET", "/snapshots", api_snapshots_list, ROUTER_KEY},
 

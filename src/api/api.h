@@ -45,6 +45,9 @@ void api_snapshots_list(struct request *r);
 void api_diff(struct request *r);
 void api_activity(struct request *r); /* api_activity.c */
 void api_network(struct request *r);  /* api_network.c */
+void api_policy_get(struct request *r);
+void api_policy_put(struct request *r);
+void api_policy_delete(struct request *r);
 void api_template_delete(struct request *r);
 void api_metrics(struct request *r);
 void api_metrics_many(struct request *r);
@@ -135,6 +138,9 @@ bool api_take_internet(struct request *r, const json_t *body, enum store_interne
 bool api_check_network(struct request *r, const json_t *network, enum store_internet internet);
 /* The network object as clients see it, without passwords; NULL: none was given. */
 json_t *api_network_json(const struct store_sandbox *sb);
+
+/* Its policy; NULL: none. */
+json_t *api_policy_json(const struct store_sandbox *sb);
 /* Reads seconds from the body's `key`. *ret_s holds the default before the call. False:
  * answered. */
 bool api_take_seconds(

@@ -286,10 +286,32 @@ static bool take_pausing(struct request *r, const json_t *body, struct instance_
 	return true;
 }
 
+/* Our extension: a policy, which is kept with the network. */
+static bool take_policy(struct request *r, const json_t *body)
+{
+	json_t *policy = json_object_get(body, "policy"),
+	       *network = json_object_get(body, "network");
+	int e = 0;
+
+	if (!policy || json_is_null(policy))
+		return true;
+	if (json_object_get(network, "policy"))
+		return refuse(r, 400, "policy: it is in network, too: leave one out");
+	if (!network || json_is_null(network))
+		e = json_object_set_new(
+			(json_t *)body, "network", json_pack("{s:O}", "policy", policy));
+	else if (json_is_object(network))
+		e = json_object_set(network, "policy", policy);
+	return e == 0 || refuse(r, 500, "out of memory");
+}
+
 static bool take_network(struct request *r, const json_t *body, struct instance_order *o)
 {
-	json_t *network = json_object_get(body, "network");
+	json_t *network;
 
+	if (!take_policy(r, body))
+		return false;
+	network = json_object_get(body, "network");
 	o->public_traffic = true;
 	if (!api_take_internet(r, body, &o->internet))
 		return false;

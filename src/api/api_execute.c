@@ -305,7 +305,7 @@ static bool take_cell(struct execution *x, const json_t *body)
 static json_t *sandbox_body(const struct execution *x, const json_t *body)
 {
 	static const char *const keys[] = {"templateID", "cpuCount", "memoryMB", "diskSizeMB",
-		"network", "allow_internet_access", "metadata", "secrets"};
+		"network", "policy", "allow_internet_access", "metadata", "secrets"};
 	json_t *o = json_pack(
 		"{s:s, s:I}", "templateID", default_template, "timeout", (json_int_t)x->timeout_s);
 

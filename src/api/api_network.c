@@ -13,6 +13,7 @@
 #include "network/trust.h"
 #include "policy/network_check.h"
 #include "proto/json_tree.h"
+#include "rules/rules.h"
 
 bool api_take_internet(struct request *r, const json_t *body, enum store_internet *ret)
 {
@@ -47,6 +48,11 @@ json_t *api_network_json(const struct store_sandbox *sb)
 	/* neither need be there */
 	(void)json_object_del(proxy, "password");
 	(void)json_object_del(json_object_get(proxy, "tls"), "caCert");
+	/* a policy is shown beside it */
+	if (json_object_del(network, "policy") == 0 && json_object_size(network) == 0) {
+		json_decref(network);
+		return NULL;
+	}
 	return network;
 }
 
@@ -149,4 +155,68 @@ static void take(struct request *r, const char *text, size_t n)
 void api_network(struct request *r)
 {
 	request_collect(r, API_BODY_MAX, take);
+}
+
+/* --- policies (docs/policy.md) --- */
+
+json_t *api_policy_json(const struct store_sandbox *sb)
+{
+	json_t *network = json_tree_stored(sb->network_json);
+	json_t *policy = json_incref(json_object_get(network, "policy"));
+
+	json_decref(network);
+	return policy;
+}
+
+void api_policy_get(struct request *r)
+{
+	struct store_sandbox *sb = api_find(r);
+	json_t *policy;
+
+	if (!sb)
+		return;
+	policy = api_policy_json(sb);
+	reply_json(r, 200,
+		json_pack("{s:I, s:o}", "generation", (json_int_t)sb->network_generation, "policy",
+			policy ? policy : json_null()));
+	store_sandbox_free(sb);
+}
+
+static void change_policy(struct request *r, json_t *policy)
+{
+	struct store_sandbox *sb = api_find(r);
+	struct instance *i = sb ? api_find_running(r, sb) : NULL;
+	struct error e = {0};
+
+	store_sandbox_free(sb);
+	if (!i)
+		return;
+	if (network_change_policy(i, policy, &e) < 0)
+		reply_failure(r, &e);
+	else
+		answer_when_done(r, i,
+			trust_is_wanted(i) ||
+				(i->fleet->options.backend->guest_root && i->authority));
+}
+
+static void take_policy(struct request *r, const char *text, size_t n)
+{
+	json_t *policy = api_body(r, text, n);
+	struct error e = {0};
+
+	if (policy && rules_check(policy, "policy", &e) < 0)
+		reply_error(r, 400, "%s", e.message);
+	else if (policy)
+		change_policy(r, policy);
+	json_decref(policy);
+}
+
+void api_policy_put(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take_policy);
+}
+
+void api_policy_delete(struct request *r)
+{
+	change_policy(r, NULL);
 }

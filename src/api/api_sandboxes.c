@@ -93,7 +93,7 @@ static json_t *described_to(const struct request *r, const struct store_sandbox 
 
 static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 {
-	json_t *root = described_to(r, sb), *network;
+	json_t *root = described_to(r, sb), *network, *policy;
 
 	if (sb->envd_token)
 		(void)json_object_set_new(root, "envdAccessToken", json_string(sb->envd_token));
@@ -111,6 +111,9 @@ static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 	network = api_network_json(sb);
 	if (network)
 		(void)json_object_set_new(root, "network", network);
+	policy = api_policy_json(sb);
+	if (policy)
+		(void)json_object_set_new(root, "policy", policy);
 	if (sb->secrets_json)
 		(void)json_object_set_new(root, "secrets", json_tree_stored(sb->secrets_json));
 	if (sb->iam_json)

@@ -187,6 +187,8 @@ static const struct option_spec options[] = {
 		offsetof(struct serve_options, network.proxy), 0, 0, false},
 	{"egress-proxy-login", 0, OPTION_STRING, "FILE", "its login: one line USER:PASSWORD",
 		offsetof(struct serve_options, network.proxy_login), 0, 0, false},
+	{"policy", 0, OPTION_STRING, "FILE", "policy that holds for all sandboxes (docs/policy.md)",
+		offsetof(struct serve_options, network.policy), 0, 0, false},
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
 };

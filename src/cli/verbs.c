@@ -20,6 +20,7 @@ const struct cli_verb *const cli_verbs[] = {
 	&cli_verb_stats,
 	&cli_verb_timeout,
 	&cli_verb_network,
+	&cli_verb_policy,
 	&cli_verb_activity,
 	&cli_verb_kill,
 	&cli_verb_logs,

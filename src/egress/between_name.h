@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BETWEEN_DOMAIN ".mayfly.internal"
+#include "rules/rules.h"
+
+#define BETWEEN_DOMAIN RULES_BETWEEN_DOMAIN
 
 enum { BETWEEN_LABEL_BYTES = 64 };
 

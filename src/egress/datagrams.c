@@ -150,6 +150,7 @@ static void record(struct peer *p)
 			       .verdict = p->verdict,
 			       .rule = p->target.rule[0] ? p->target.rule : NULL,
 			       .reason = p->target.reason,
+			       .noted = p->target.noted,
 			       .name = p->target.name,
 			       .address = p->dialled ? p->dialled : p->target.asked,
 			       .port = p->target.port,
@@ -274,7 +275,7 @@ static void begin(struct peer *p, const struct egress_datagram *g)
 {
 	struct context *c = p->owner->context;
 	enum target_step step =
-		target_begin(c, net_get(g->remote.address), g->remote.port, &p->target);
+		target_begin(c, net_get(g->remote.address), g->remote.port, true, &p->target);
 	struct dns_answer a;
 
 	if (g->len <= FIRST_MAX && (p->first = malloc(g->len ? g->len : 1))) {

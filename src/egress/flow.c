@@ -89,6 +89,7 @@ static struct record record_of(const struct flow *f, const char *verdict)
 		.verdict = verdict,
 		.rule = f->target.rule[0] ? f->target.rule : NULL,
 		.reason = f->target.reason,
+		.noted = f->target.noted,
 		.name = f->target.name,
 		.sandbox = f->between.open ? f->between.to : NULL,
 		.program = f->open.name,
@@ -125,6 +126,7 @@ static void record_request(void *arg, const struct exchange_record *q)
 	struct record r = record_of(f, q->verdict);
 
 	r.reason = q->reason;
+	r.noted = q->noted;
 	if (q->rule)
 		r.rule = q->rule;
 	r.begin_ms = q->begin_ms;
@@ -136,6 +138,23 @@ static void record_request(void *arg, const struct exchange_record *q)
 	r.secrets = q->secrets;
 	r.secret_count = q->secret_count;
 	record_send(f->flows->context, &r);
+}
+
+static struct exchange_verdict judge_request(void *arg, const struct exchange_request *q)
+{
+	struct flow *f = arg;
+	struct policy_verdict v = target_judge_request(
+		f->flows->context, &f->target, f->dialled, q->method, q->path, f->tls);
+
+	return (struct exchange_verdict){.action = v.ask      ? EXCHANGE_ASK
+						   : !v.allow ? EXCHANGE_DENY
+						   : v.answer ? EXCHANGE_ANSWER
+							      : EXCHANGE_ALLOW,
+		.rule = v.rule,
+		.reason = v.reason,
+		.answer = v.answer,
+		.noted = v.noted,
+		.noted_rule = v.noted_rule};
 }
 
 static void unlink_flow(struct flow *f)
@@ -329,9 +348,20 @@ static void refuse_hello(struct flow *f, const char *why, enum first_alert alert
 	end(f, true);
 }
 
+/* Its requests cannot be judged, and without them it is denied. */
+static void refuse_opaque(struct flow *f)
+{
+	record(f, "denied", 0);
+	end(f, true);
+}
+
 /* Lets the bytes that waited, and all others, through. */
 static void let_through(struct flow *f, uint32_t events)
 {
+	if (!target_is_opaque(f->flows->context, &f->target, f->dialled)) {
+		refuse_opaque(f);
+		return;
+	}
 	loop_stop(&f->flows->context->loop, &f->timer);
 	f->up.held = f->first.held;
 	f->up.held.max = PUMP_HELD_MAX;
@@ -386,6 +416,7 @@ static const char *make_middle(struct flow *f, struct intercept *i)
 		.port = f->target.port,
 		.first = &f->first,
 		.ended = on_middle_end,
+		.judge = judge_request,
 		.record = record_request,
 		.arg = f};
 
@@ -407,8 +438,11 @@ static void intercept(struct flow *f, struct intercept *i)
 			ALERT_NO_APPLICATION_PROTOCOL);
 		return;
 	}
-	why = f->down.bytes || buf_len(&f->down.held) ? "the server spoke before TLS began"
-						      : make_middle(f, i);
+	if (!i)
+		why = "the sandbox has no authority yet, which its rules need";
+	else
+		why = f->down.bytes || buf_len(&f->down.held) ? "the server spoke before TLS began"
+							      : make_middle(f, i);
 	if (why) {
 		refuse_hello(f, why, ALERT_HANDSHAKE_FAILURE);
 		return;
@@ -418,12 +452,19 @@ static void intercept(struct flow *f, struct intercept *i)
 	middle_run(f->middle, 0, 0);
 }
 
+/* Whether rules need its requests. */
+static bool is_intercepted(const struct flow *f)
+{
+	return f->target.inspect || intercept_applies(f->flows->context->policy->intercept,
+					    f->target.name, f->target.port);
+}
+
 static void on_tls(struct flow *f, uint32_t events)
 {
 	struct intercept *i = f->flows->context->policy->intercept;
 
 	f->tls = true;
-	if (intercept_applies(i, f->target.name, f->target.port))
+	if (is_intercepted(f))
 		intercept(f, i);
 	else if (f->first.hello.encrypted)
 		refuse_hello(
@@ -671,7 +712,7 @@ static void begin(struct flow *f)
 	else if (f->target.asked == WHY_ADDRESS && f->target.port == WHY_PORT)
 		become_why(f);
 	else
-		go(f, target_begin(c, f->target.asked, f->target.port, &f->target));
+		go(f, target_begin(c, f->target.asked, f->target.port, false, &f->target));
 }
 
 static void hand_over(struct flow *f)
@@ -819,10 +860,10 @@ static bool is_allowed(struct flow *f)
 {
 	struct context *c = f->flows->context;
 	struct target *t = &f->target;
-	bool applies = f->tls && intercept_applies(c->policy->intercept, t->name, t->port);
 
 	if (is_connected(f))
-		return target_holds(c, t, f->dialled) && applies == (f->state == INTERCEPTED);
+		return target_holds(c, t, f->dialled) &&
+		       (f->tls && is_intercepted(f)) == (f->state == INTERCEPTED);
 	if (f->state == BETWEEN)
 		return target_holds(c, t, t->asked);
 	for (unsigned i = 0; f->state == DIAL && i < t->count; i++)

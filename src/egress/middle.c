@@ -287,7 +287,7 @@ static void open_exchange(struct middle *m)
 		.host = m->o.name,
 		.port = m->o.port,
 		.intercept = m->o.intercept,
-		.callbacks = {.record = m->o.record, .arg = m->o.arg},
+		.callbacks = {.judge = m->o.judge, .record = m->o.record, .arg = m->o.arg},
 		.budget = &m->o.context->budget};
 
 	loop_start(&m->o.context->loop, &m->timer, idle_ms(m, true));

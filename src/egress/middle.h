@@ -53,6 +53,7 @@ struct middle_options {
 	struct first_bytes *first; /* the guest's hello, and what came with it: taken over */
 	/* It has ended: free it, close both sockets. Not before middle_new returns. */
 	void (*ended)(void *arg, const struct middle_end *end);
+	struct exchange_verdict (*judge)(void *arg, const struct exchange_request *r);
 	void (*record)(void *arg, const struct exchange_record *r);
 	void *arg;
 };

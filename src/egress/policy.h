@@ -14,14 +14,13 @@
 #include "base/error.h"
 #include "base/net.h"
 #include "intercept/intercept.h"
-#include "intercept/policy_json.h"
+#include "rules/rules.h"
 
 enum {
 	POLICY_VERSION = 1,
 	POLICY_LAYERS_MAX = 8,
-	POLICY_RULES_MAX = 1024, /* of all layers */
-	POLICY_PORTS_MAX = 16,	 /* of a rule */
-	POLICY_ID_MAX = 64,
+	POLICY_RULES_MAX = 2048, /* of all layers */
+	POLICY_ID_MAX = RULES_ID_MAX,
 	POLICY_DNS_MAX = 10,
 	POLICY_PRIVATE_MAX = 64,
 	POLICY_HOSTS_MAX = 256,
@@ -45,19 +44,11 @@ struct policy_limits {
 	unsigned connect_seconds, datagram_seconds;
 };
 
-struct policy_rule;
 struct proxy_chain;
-
-struct policy_layer {
-	unsigned first, end; /* of the rules */
-	bool default_allow;
-};
 
 struct policy {
 	uint64_t generation;
-	struct policy_rule *rules;
-	unsigned rule_count;
-	struct policy_layer layers[POLICY_LAYERS_MAX];
+	struct rules layers[POLICY_LAYERS_MAX];
 	unsigned layer_count;
 	bool names; /* name mode: names resolve to addresses that stand for them. Also if there is
 		     * something to intercept, but not for rules of other sandboxes (between.h) */
@@ -78,24 +69,33 @@ int policy_make(json_t *value, struct policy **ret, struct error *e);
 
 void policy_free(struct policy *p); /* NULL is fine */
 
-/* A layer that denies beats one that asks, which beats those that allow. */
+/* What all layers say together: one that denies beats one that asks, which beats one that answers,
+ * which beats those that allow. Text is the policy's. */
 struct policy_verdict {
 	bool allow;
-	bool ask;	  /* a person decides; `allow` is false */
-	const char *rule; /* the policy's, of the layer that denies, asks, or the last; or "default"
-			   */
+	bool ask;     /* a person decides; `allow` is false */
+	bool inspect; /* of a flow that is allowed: its requests decide */
+	const char
+		*rule; /* of the layer that decides, else of the last that has one; or "default" */
+	const char *reason;		   /* the rule's own, for the program; NULL: none */
+	const struct rules_answer *answer; /* of a request that is allowed: in the server's place */
+	/* What a layer notes, which decided nothing: the rule, and what it says. NULL: nothing. */
+	const char *noted_rule, *noted;
 };
+
+/* Any question that rules take. */
+struct policy_verdict policy_judge_question(const struct policy *p, const struct rules_question *q);
 
 /* A flow to an address. name: what the program asked for, in lower case; NULL: just the address. */
 struct policy_verdict policy_judge(
 	const struct policy *p, const char *name, uint32_t address, uint16_t port);
 
-/* As policy_judge, with only the first `layers` layers. */
+/* As an opaque one, with only the first `layers` layers. */
 struct policy_verdict policy_judge_first(
 	const struct policy *p, unsigned layers, const char *name, uint32_t address, uint16_t port);
 
-/* Whether a DNS question for the name is allowed. In each layer the first rule decides that names
- * this host, or covers all addresses and ports. What a person is asked about resolves. */
+/* Whether a DNS question for the name is allowed. In each layer the first rule decides that lets
+ * flows to it through, or denies or covers all of them. What a person is asked about resolves. */
 struct policy_verdict policy_judge_name(const struct policy *p, const char *name);
 
 /* A connection to another sandbox (between.h): a name of it, and the port there. Each layer must

@@ -4,163 +4,15 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/str.h"
-#include "egress/between_name.h"
-#include "egress/policy_internal.h"
+#include "egress/policy.h"
 #include "egress/proxy.h"
-#include "intercept/policy_json.h"
 
 enum { DNS_PORT = 53 };
-
-static int get_action(const struct policy_at *of, json_t *object, const char *name, bool *ret)
-{
-	struct policy_at at = policy_member(of, name);
-	const char *text = policy_text(object, name);
-
-	if (!text || (strcmp(text, "allow") != 0 && strcmp(text, "deny") != 0))
-		return policy_bad(&at, "expected \"allow\" or \"deny\"");
-	*ret = text[0] == 'a';
-	return 0;
-}
-
-/* --- rules --- */
-
-static int take_action(const struct policy_at *of, json_t *object, struct policy_rule *r)
-{
-	struct policy_at at = policy_member(of, "action");
-	const char *text = policy_text(object, "action");
-
-	r->allow = text && strcmp(text, "allow") == 0;
-	r->ask = text && strcmp(text, "ask") == 0;
-	if (!r->allow && !r->ask && (!text || strcmp(text, "deny") != 0))
-		return policy_bad(&at, "expected \"allow\", \"deny\" or \"ask\"");
-	return 0;
-}
-
-static int take_id(const struct policy_at *of, json_t *object, struct policy_rule *r)
-{
-	struct policy_at at = policy_member(of, "id");
-	const char *id = policy_text(object, "id");
-	size_t n = id ? strlen(id) : 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (id[i] < ' ' || id[i] > '~')
-			n = 0;
-	if (n == 0 || n > POLICY_ID_MAX)
-		return policy_bad(&at, "expected 1 to 64 printable characters of ASCII");
-	r->id = strdup(id);
-	return r->id ? 0 : -ENOMEM;
-}
-
-static int take_ports(const struct policy_at *of, json_t *object, struct policy_rule *r)
-{
-	json_t *ports;
-	struct policy_at at = policy_member(of, "ports");
-	int n = policy_get_array(of, object, "ports", POLICY_PORTS_MAX, &ports);
-
-	if (n < 0 || !ports)
-		return n;
-	if (n == 0)
-		return policy_bad(&at, "expected at least one: leave it out for all ports");
-	r->ports = calloc((size_t)n, sizeof(r->ports[0]));
-	if (!r->ports)
-		return -ENOMEM;
-	for (int i = 0; i < n; i++) {
-		json_int_t v = json_integer_value(json_array_get(ports, (size_t)i));
-		struct policy_at one = policy_item(&at, (size_t)i);
-
-		if (v < 1 || v > UINT16_MAX) /* 0 for what is no number, too */
-			return policy_bad(&one, "expected a port");
-		r->ports[r->port_count++] = (uint16_t)v;
-	}
-	return 0;
-}
-
-static int take_host(const struct policy_at *of, const char *host, struct policy_rule *r)
-{
-	struct policy_at at = policy_member(of, "host");
-
-	if (!r->allow && !r->ask)
-		return policy_bad(&at, "only rules that allow or ask have hosts");
-	if (strcmp(host, "*") == 0) {
-		r->kind = RULE_ANY_HOST;
-		return 0;
-	}
-	r->kind = strncmp(host, "*.", 2) == 0 ? RULE_BELOW : RULE_HOST;
-	if (!policy_is_host(r->kind == RULE_BELOW ? host + 2 : host))
-		return policy_bad(&at, "expected a name in lower case, *.name or *");
-	r->host = strdup(r->kind == RULE_BELOW ? host + 1 : host);
-	r->host_bytes = (uint16_t)strlen(r->host ? r->host : "");
-	r->between = r->host && str_ends_with(r->host, BETWEEN_DOMAIN);
-	if (r->between && r->ask)
-		return policy_bad(&at, "nobody can be asked about other sandboxes");
-	return r->host ? 0 : -ENOMEM;
-}
-
-static int take_rule(const struct policy_at *at, json_t *object, struct policy_rule *r)
-{
-	static const char *const names[] = {"id", "action", "host", "net", "ports", NULL};
-	const char *host, *net;
-	struct policy_at net_at = policy_member(at, "net");
-	int e = policy_known_members(at, object, names);
-
-	e = e ? e : take_id(at, object, r);
-	e = e ? e : take_action(at, object, r);
-	e = e ? e : take_ports(at, object, r);
-	if (e < 0)
-		return e;
-	host = policy_text(object, "host");
-	net = policy_text(object, "net");
-	if (!host == !net || json_object_size(object) != 3u + (r->ports != NULL))
-		return policy_bad(at, "expected either a host or a net, as a string");
-	if (host)
-		return take_host(at, host, r);
-	return net_parse(net, &r->net) < 0
-		       ? policy_bad(&net_at, "expected IPv4 in CIDR form, 192.0.2.0/24")
-		       : 0;
-}
-
-/* Appends the rules of a layer. */
-static int take_rules(const struct policy_at *layer, json_t *object, struct policy *p)
-{
-	json_t *rules;
-	struct policy_at at = policy_member(layer, "rules");
-	struct policy_rule *more;
-	int n = policy_get_array(layer, object, "rules", POLICY_RULES_MAX - p->rule_count, &rules),
-	    r = 0;
-
-	if (n <= 0)
-		return n;
-	more = reallocarray(p->rules, p->rule_count + (unsigned)n, sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	p->rules = more;
-	memset(more + p->rule_count, 0, (size_t)n * sizeof(*more));
-	for (int i = 0; i < n && r == 0; i++) {
-		struct policy_at one = policy_item(&at, (size_t)i);
-
-		p->rule_count++;
-		r = take_rule(&one, json_array_get(rules, (size_t)i), &p->rules[p->rule_count - 1]);
-	}
-	return r;
-}
-
-static int take_layer(const struct policy_at *at, json_t *object, struct policy *p)
-{
-	static const char *const names[] = {"rules", "default", NULL};
-	struct policy_layer *l = &p->layers[p->layer_count++];
-	int r = policy_known_members(at, object, names);
-
-	l->first = p->rule_count;
-	r = r ? r : get_action(at, object, "default", &l->default_allow);
-	r = r ? r : take_rules(at, object, p);
-	l->end = p->rule_count;
-	return r;
-}
 
 static int take_layers(const struct policy_at *top, json_t *object, struct policy *p)
 {
 	json_t *layers;
+	unsigned left = POLICY_RULES_MAX;
 	struct policy_at at = policy_member(top, "layers");
 	int n = policy_get_array(top, object, "layers", POLICY_LAYERS_MAX, &layers), r = 0;
 
@@ -168,8 +20,10 @@ static int take_layers(const struct policy_at *top, json_t *object, struct polic
 		return policy_bad(&at, "expected at least one");
 	for (int i = 0; i < n && r == 0; i++) {
 		struct policy_at one = policy_item(&at, (size_t)i);
+		struct rules *layer = &p->layers[p->layer_count++];
 
-		r = take_layer(&one, json_array_get(layers, (size_t)i), p);
+		r = rules_make(&one, json_array_get(layers, (size_t)i), left, layer);
+		left -= layer->count;
 	}
 	return n < 0 ? n : r;
 }
@@ -310,8 +164,8 @@ static int take_head(const struct policy_at *top, json_t *object, struct policy 
 
 static bool names_decide(const struct policy *p)
 {
-	for (unsigned i = 0; i < p->rule_count; i++)
-		if (p->rules[i].kind != RULE_NET && !p->rules[i].between)
+	for (unsigned i = 0; i < p->layer_count; i++)
+		if (p->layers[i].names)
 			return true;
 	return false;
 }

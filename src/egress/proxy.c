@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/net.h"
-#include "intercept/policy_json.h"
+#include "rules/policy_json.h"
 
 enum { LAYERS_MAX = 8 };
 

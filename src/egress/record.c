@@ -72,6 +72,7 @@ static int compose(struct buf *b, const struct record *r)
 	e = e ? e : put_text(b, "name", r->name);
 	e = e ? e : put_text(b, "rule", r->rule);
 	e = e ? e : put_text(b, "reason", r->reason);
+	e = e ? e : put_text(b, "noted", r->noted);
 	e = e ? e : put_text(b, "error", r->err ? error_name(r->err) : NULL);
 	e = e ? e : put_text(b, "sandbox", r->sandbox);
 	e = e ? e : put_text(b, "program", r->program);

@@ -15,6 +15,7 @@ struct record {
 	const char *verdict; /* "allowed", "failed", "denied", "reset" */
 	const char *rule;    /* NULL: none */
 	const char *reason;  /* of a denial, for people; NULL or "" */
+	const char *noted;   /* "ACTION RULE" that decided nothing; NULL or "" */
 	const char *name;    /* NULL or "": none */
 	const char *sandbox; /* the one that a connection leads to (between.h); NULL or "": none */
 	const char *program; /* the guest's word; NULL or "" */

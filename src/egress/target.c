@@ -25,12 +25,13 @@ static enum target_step deny(struct target *t, const char *rule, const char *wha
 	return TARGET_DENIED;
 }
 
-static enum target_step deny_by(struct target *t, const char *rule)
+static enum target_step deny_by(struct target *t, const struct policy_verdict *v)
 {
-	char what[POLICY_ID_MAX + 16];
+	char what[POLICY_ID_MAX + RULES_REASON_MAX + 16];
 
-	(void)snprintf(what, sizeof(what), "rule %s", rule); /* fits */
-	return deny(t, rule, what);
+	(void)snprintf(what, sizeof(what), "rule %s%s%s", v->rule, v->reason ? ": " : "",
+		v->reason ? v->reason : ""); /* fits */
+	return deny(t, v->rule, what);
 }
 
 bool target_place_open(struct context *c, uint32_t address, const char **ret_why)
@@ -45,9 +46,27 @@ bool target_place_open(struct context *c, uint32_t address, const char **ret_why
 	return own == 0;
 }
 
+static struct policy_verdict judge(
+	const struct context *c, const struct target *t, uint32_t address)
+{
+	const char *name = t->name[0] ? t->name : NULL;
+
+	return t->opaque ? policy_judge_first(c->policy, POLICY_LAYERS_MAX, name, address, t->port)
+			 : policy_judge(c->policy, name, address, t->port);
+}
+
+static void take_note(struct target *t, const struct policy_verdict *v)
+{
+	if (v->noted && !t->noted[0])
+		(void)snprintf(
+			t->noted, sizeof(t->noted), "%s %s", v->noted, v->noted_rule); /* fits */
+}
+
 /* Notes a verdict that does not deny. If a rule asks about one address, it asks about all. */
 static void take_verdict(struct target *t, struct policy_verdict v)
 {
+	t->inspect = t->inspect || v.inspect;
+	take_note(t, &v);
 	if (!t->asks)
 		(void)snprintf(t->rule, sizeof(t->rule), "%s", v.rule); /* fits */
 	t->asks = t->asks || v.ask;
@@ -65,11 +84,11 @@ static enum target_step begin_name(struct context *c, struct target *t)
 
 	if (!h) {
 		v = policy_judge_name(c->policy, t->name);
-		return v.allow ? TARGET_RESOLVE : deny_by(t, v.rule);
+		return v.allow ? TARGET_RESOLVE : deny_by(t, &v);
 	}
-	v = policy_judge(c->policy, t->name, h->address, t->port);
+	v = judge(c, t, h->address);
 	if (!v.allow && !v.ask)
-		return deny_by(t, v.rule);
+		return deny_by(t, &v);
 	take_verdict(t, v);
 	t->addresses[t->count++] = h->address;
 	t->own = true;
@@ -94,12 +113,11 @@ static enum target_step begin_between(struct context *c, struct target *t)
 /* Adds an address if it may be dialled; else t has why not. */
 static bool add(struct context *c, struct target *t, uint32_t address)
 {
-	struct policy_verdict v =
-		policy_judge(c->policy, t->name[0] ? t->name : NULL, address, t->port);
+	struct policy_verdict v = judge(c, t, address);
 	const char *why;
 
 	if (!v.allow && !v.ask) {
-		(void)deny_by(t, v.rule);
+		(void)deny_by(t, &v);
 		return false;
 	}
 	if (!target_place_open(c, address, &why)) {
@@ -111,11 +129,12 @@ static bool add(struct context *c, struct target *t, uint32_t address)
 	return true;
 }
 
-enum target_step target_begin(struct context *c, uint32_t address, uint16_t port, struct target *t)
+enum target_step target_begin(
+	struct context *c, uint32_t address, uint16_t port, bool opaque, struct target *t)
 {
 	const char *name;
 
-	*t = (struct target){.asked = address, .port = port, .dial_port = port};
+	*t = (struct target){.asked = address, .port = port, .dial_port = port, .opaque = opaque};
 	if (!c->policy)
 		return deny(t, "none", "no policy is known yet");
 	if (address == WHY_ADDRESS)
@@ -158,7 +177,7 @@ bool target_is_proxied(const struct context *c, const struct target *t)
 	return c->policy && c->policy->proxies && !t->own;
 }
 
-bool target_holds(struct context *c, const struct target *t, uint32_t dialled)
+bool target_holds(struct context *c, struct target *t, uint32_t dialled)
 {
 	const char *name = t->name[0] ? t->name : NULL, *why;
 	const struct policy_host *h = name ? policy_host(c->policy, name) : NULL;
@@ -166,8 +185,41 @@ bool target_holds(struct context *c, const struct target *t, uint32_t dialled)
 
 	if (t->to[0])
 		return policy_judge_between(c->policy, name, t->port).allow;
-	v = policy_judge(c->policy, name, dialled, t->port);
+	v = judge(c, t, dialled);
+	t->inspect = v.inspect;
 	if (!v.allow && !(v.ask && t->consented))
 		return false;
 	return h ? h->address == dialled : target_place_open(c, dialled, &why);
+}
+
+bool target_is_opaque(struct context *c, struct target *t, uint32_t dialled)
+{
+	struct policy_verdict v;
+
+	t->opaque = true;
+	if (!t->inspect)
+		return true;
+	t->inspect = false;
+	v = judge(c, t, dialled);
+	if (v.allow || (v.ask && t->consented))
+		return true;
+	if (v.ask)
+		v.reason = "it is no HTTP, and nobody can be asked once it is connected";
+	(void)deny_by(t, &v);
+	return false;
+}
+
+struct policy_verdict target_judge_request(struct context *c, const struct target *t,
+	uint32_t dialled, const char *method, const char *path, bool tls)
+{
+	char clean[RULES_PATH_MAX + 1];
+	bool good = path_clean(path, strcspn(path, "?"), clean) == 0;
+
+	return policy_judge_question(c->policy, &(struct rules_question){.kind = RULES_REQUEST,
+							.name = t->name[0] ? t->name : NULL,
+							.address = dialled,
+							.port = t->port,
+							.tls = tls,
+							.method = method,
+							.path = good ? clean : NULL});
 }

@@ -6,7 +6,7 @@
 #include "egress/between_name.h"
 #include "egress/context.h"
 
-enum { TARGET_REASON_MAX = 159 };
+enum { TARGET_REASON_MAX = 159, TARGET_NOTED_MAX = POLICY_ID_MAX + 8 };
 
 enum target_step {
 	TARGET_DIAL,	/* addresses, in this order */
@@ -24,6 +24,8 @@ struct target {
 	char name[NAME_BYTES]; /* "" without */
 	uint32_t addresses[DNS_ADDRESSES_MAX];
 	unsigned count;
+	bool opaque;		      /* it is no HTTP that rules could judge request by request */
+	bool inspect;		      /* its requests are to be judged */
 	bool asks;		      /* a rule asks a person about it: `rule` */
 	bool consented;		      /* who has allowed it */
 	bool own;		      /* a name of the operator's own: no proxy stands before it */
@@ -31,9 +33,12 @@ struct target {
 	int err;
 	char rule[POLICY_ID_MAX + 1];	    /* that decided */
 	char reason[TARGET_REASON_MAX + 1]; /* of a denial, for people */
+	char noted[TARGET_NOTED_MAX + 1];   /* what decided nothing: "deny default"; "": nothing */
 };
 
-enum target_step target_begin(struct context *c, uint32_t address, uint16_t port, struct target *t);
+/* opaque: of datagrams. */
+enum target_step target_begin(
+	struct context *c, uint32_t address, uint16_t port, bool opaque, struct target *t);
 enum target_step target_resolved(struct context *c, struct target *t, const struct dns_answer *a);
 
 /* Fills rule, reason and err of a flow that is denied later: `what` ends the reason. */
@@ -45,7 +50,14 @@ bool target_place_open(struct context *c, uint32_t address, const char **ret_why
 /* Whether the flow goes through the policy's proxies. */
 bool target_is_proxied(const struct context *c, const struct target *t);
 
-/* Whether a flow that was dialled to the address is still allowed. */
-bool target_holds(struct context *c, const struct target *t, uint32_t dialled);
+/* Whether a flow that was dialled to the address is still allowed. Sets `inspect`. */
+bool target_holds(struct context *c, struct target *t, uint32_t dialled);
+
+/* Judges a flow that turned out to be opaque. Whether it may go on; else t has why not. */
+bool target_is_opaque(struct context *c, struct target *t, uint32_t dialled);
+
+/* Judges a request of a flow that was dialled to the address. path ends at a '?'. */
+struct policy_verdict target_judge_request(struct context *c, const struct target *t,
+	uint32_t dialled, const char *method, const char *path, bool tls);
 
 #endif

@@ -54,8 +54,9 @@ enum exchange_state {
 };
 
 struct http2_budget;
+struct rules_answer;
 
-/* A request as it is judged: method and path without query, both as the guest sent them. */
+/* A request as it is judged: its method, and its path up to a '?', both as the guest sent them. */
 struct exchange_request {
 	const char *method, *path;
 };
@@ -63,7 +64,8 @@ struct exchange_request {
 enum exchange_action {
 	EXCHANGE_ALLOW,
 	EXCHANGE_DENY,
-	EXCHANGE_ASK, /* a person decides */
+	EXCHANGE_ASK,	 /* a person decides */
+	EXCHANGE_ANSWER, /* the rule's answer, in place of the server's */
 };
 
 /* Strings are valid until the next call. */
@@ -71,6 +73,8 @@ struct exchange_verdict {
 	enum exchange_action action;
 	const char *rule;   /* that decided; NULL: none */
 	const char *reason; /* of DENY, for the program; NULL: the rule's name is the reason */
+	const struct rules_answer *answer; /* of ANSWER */
+	const char *noted, *noted_rule;	   /* what another rule says, that decides nothing; NULL */
 };
 
 /* What became of a request. Strings are valid during the call. */
@@ -83,6 +87,7 @@ struct exchange_record {
 	const char *verdict;
 	const char *reason;	    /* NULL if allowed */
 	const char *rule;	    /* that decided; NULL: none */
+	const char *noted;	    /* "ACTION RULE" that decided nothing; NULL: none */
 	uint64_t begin_ms;	    /* since 1970 */
 	uint64_t up, down;	    /* bytes of the bodies; of websockets, all bytes */
 	const char *const *secrets; /* names of those that went into the request */

@@ -74,17 +74,20 @@ static void complete(struct exchange *x)
 static void write_own_answer(struct exchange *x)
 {
 	struct http1 *h = x->http1;
-	char text[EXCHANGE_ANSWER_MAX];
+	struct exchange_answer a;
 	struct http_writer w = http_writer_status_line(&x->out[EXCHANGE_GUEST], h->q.status);
 
-	exchange_request_answer(&h->q, text);
-	http_writer_header(&w, "Content-Type", "text/plain; charset=utf-8");
-	http_writer_header_u64(&w, "Content-Length", strlen(text));
+	exchange_request_answer(&h->q, &a);
+	for (unsigned i = 0; i < a.header_count; i++)
+		http_writer_header(&w, a.headers[i].name, a.headers[i].value);
+	if (h->q.status != 204 && h->q.status != 304)
+		http_writer_header_u64(&w, "Content-Length", a.body_bytes);
 	if (h->close)
 		http_writer_header(&w, "Connection", "close");
 	must(x, http_writer_finish(&w));
 	if (strcmp(h->q.method, "HEAD") != 0)
-		must(x, buf_add_str(&x->out[EXCHANGE_GUEST], text));
+		must(x, buf_add(&x->out[EXCHANGE_GUEST], a.body, a.body_bytes));
+	h->q.answer = NULL;
 }
 
 /* A request that the server does not see, for the reason in q. With a body in between the next

@@ -250,19 +250,24 @@ static int submit_answer(struct stream *s, struct http2_block *b, bool with_body
 static int refuse(struct stream *s)
 {
 	struct way *w = &s->from[EXCHANGE_SERVER];
-	char text[EXCHANGE_ANSWER_MAX], status[12], length[24];
-	bool body = strcmp(s->q.method, "HEAD") != 0;
+	char status[12], length[24];
+	struct exchange_answer a;
+	bool body;
 	struct http2_block b = {0};
 
-	exchange_request_answer(&s->q, text);
+	exchange_request_answer(&s->q, &a);
+	body = strcmp(s->q.method, "HEAD") != 0 && a.body_bytes;
 	drop_body(s, EXCHANGE_GUEST);
 	(void)snprintf(status, sizeof(status), "%u", s->q.status);   /* fits */
-	(void)snprintf(length, sizeof(length), "%zu", strlen(text)); /* likewise */
+	(void)snprintf(length, sizeof(length), "%zu", a.body_bytes); /* likewise */
 	http2_block_add_text(&b, ":status", status);
-	http2_block_add_text(&b, "content-type", "text/plain; charset=utf-8");
-	http2_block_add_text(&b, "content-length", length);
-	if (body && buf_add_str(&w->body, text) < 0)
+	for (unsigned i = 0; i < a.header_count; i++)
+		http2_block_add_text(&b, a.headers[i].name, a.headers[i].value);
+	if (s->q.status != 204 && s->q.status != 304)
+		http2_block_add_text(&b, "content-length", length);
+	if (body && buf_add(&w->body, a.body, a.body_bytes) < 0)
 		return -ENOMEM;
+	s->q.answer = NULL;
 	w->ended = true;
 	return submit_answer(s, &b, body);
 }

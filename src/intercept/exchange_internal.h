@@ -8,6 +8,7 @@
 #include "intercept/fields.h"
 #include "intercept/rewrite.h"
 #include "intercept/scrub.h"
+#include "rules/rules.h"
 
 enum { EXCHANGE_REASON_MAX = 200, EXCHANGE_RULE_MAX = 64 };
 
@@ -21,7 +22,9 @@ struct exchange_request_state {
 	unsigned status;
 	const char *verdict;
 	char reason[EXCHANGE_REASON_MAX], rule[EXCHANGE_RULE_MAX + 1];
-	bool open; /* begun, and not recorded yet */
+	char noted[EXCHANGE_RULE_MAX + 9];
+	const struct rules_answer *answer; /* until it is written; NULL: the reason is the answer */
+	bool open;			   /* begun, and not recorded yet */
 };
 
 /* A protocol's part. */
@@ -95,8 +98,17 @@ int exchange_request_rewrite(struct exchange *x, struct exchange_request_state *
 /* Records it, if it is open. */
 void exchange_request_end(struct exchange *x, struct exchange_request_state *q);
 
-/* The body of an answer of our own. */
+/* An answer of our own: a rule's, or the reason as text. */
 enum { EXCHANGE_ANSWER_MAX = EXCHANGE_REASON_MAX + 16 };
-void exchange_request_answer(const struct exchange_request_state *q, char out[EXCHANGE_ANSWER_MAX]);
+
+struct exchange_answer {
+	const struct rules_header *headers;
+	unsigned header_count;
+	const char *body;
+	size_t body_bytes;
+	char text[EXCHANGE_ANSWER_MAX];
+};
+
+void exchange_request_answer(const struct exchange_request_state *q, struct exchange_answer *ret);
 
 #endif

@@ -68,15 +68,23 @@ static int deny_by(
 	return deny(q, 403, v->reason ? v->reason : text);
 }
 
-static int judge(struct exchange *x, struct exchange_request_state *q)
+static int judge(
+	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t)
 {
-	const struct exchange_request r = {.method = q->method, .path = q->path};
+	const struct exchange_request r = {.method = t->method, .path = t->path};
 	struct exchange_verdict v = {.action = EXCHANGE_ALLOW};
 
 	if (x->callbacks.judge)
 		v = x->callbacks.judge(x->callbacks.arg, &r);
 	(void)snprintf(q->rule, sizeof(q->rule), "%s", v.rule ? v.rule : ""); /* fits */
+	if (v.noted)
+		(void)snprintf(
+			q->noted, sizeof(q->noted), "%s %s", v.noted, v.noted_rule); /* fits */
 	switch (v.action) {
+	case EXCHANGE_ANSWER:
+		q->answer = v.answer;
+		q->status = v.answer->status;
+		return -EINVAL;
 	case EXCHANGE_ALLOW:
 		return 0;
 	case EXCHANGE_DENY:
@@ -99,7 +107,7 @@ int exchange_request_check(
 		return deny(q, 421, "the request is for another host than this connection");
 	if (t->wrong_status)
 		return deny(q, t->wrong_status, t->wrong);
-	if (judge(x, q) < 0)
+	if (judge(x, q, t) < 0)
 		return -EINVAL;
 	if (x->server_failed) {
 		exchange_request_fail(q, 502, "failed", x->server_reason);
@@ -140,6 +148,7 @@ void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
 		.verdict = q->verdict ? q->verdict : "allowed",
 		.reason = q->verdict ? q->reason : NULL,
 		.rule = q->rule[0] ? q->rule : NULL,
+		.noted = q->noted[0] ? q->noted : NULL,
 		.begin_ms = q->begin_ms,
 		.up = q->up,
 		.down = q->down,
@@ -155,7 +164,20 @@ void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
 	q->intercept = NULL;
 }
 
-void exchange_request_answer(const struct exchange_request_state *q, char out[EXCHANGE_ANSWER_MAX])
+void exchange_request_answer(const struct exchange_request_state *q, struct exchange_answer *ret)
 {
-	(void)snprintf(out, EXCHANGE_ANSWER_MAX, "mayfly: %s\n", q->reason); /* fits */
+	static struct rules_header type[] = {
+		{(char *)"content-type", (char *)"text/plain; charset=utf-8"}};
+
+	if (q->answer) {
+		*ret = (struct exchange_answer){.headers = q->answer->headers,
+			.header_count = q->answer->header_count,
+			.body = q->answer->body,
+			.body_bytes = q->answer->body_bytes};
+		return;
+	}
+	*ret = (struct exchange_answer){.headers = type, .header_count = 1};
+	(void)snprintf(ret->text, sizeof(ret->text), "mayfly: %s\n", q->reason); /* fits */
+	ret->body = ret->text;
+	ret->body_bytes = strlen(ret->text);
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "intercept/intercept.h"
-#include "intercept/policy_json.h"
+#include "rules/policy_json.h"
 #include "proto/http_headers.h"
 
 enum { HTTPS_PORT = 443 };

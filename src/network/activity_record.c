@@ -39,6 +39,7 @@ static const struct member {
 	{"verdict", "verdict", TEXT, 16},
 	{"rule", "rule", TEXT, 64},
 	{"reason", "reason", TEXT, 256},
+	{"noted", "noted", TEXT, 96},
 	{"error", "error", TEXT, 32},
 	{"secrets", "secrets", NAMES, 0},
 	{"program", "program", TEXT, 31},

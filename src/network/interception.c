@@ -15,9 +15,11 @@
 #include "policy/authority.h"
 #include "policy/iam.h"
 #include "policy/intercept.h"
+#include "policy/network_policy.h"
 #include "policy/seal.h"
 #include "proto/base64.h"
 #include "proto/json_tree.h"
+#include "store/keys.h"
 
 enum { CONTEXT_BYTES = STORE_ID_MAX + 32 };
 
@@ -78,10 +80,28 @@ static int unseal(const struct instance *i, struct authority *ret, struct error 
 /* --- what it is made of --- */
 
 static struct intercept_source source_of(
-	const struct instance *i, const json_t *network, json_t *bindings)
+	const struct instance *i, const json_t *network, json_t *bindings, json_t *inspected)
 {
-	return (struct intercept_source){
-		.network = network, .bindings = bindings, .roots = i->fleet->options.guest_ca};
+	return (struct intercept_source){.network = network,
+		.bindings = bindings,
+		.inspected = inspected,
+		.roots = i->fleet->options.guest_ca};
+}
+
+/* The hosts whose requests are judged. NULL, and e is set. */
+static json_t *inspected_of(const struct instance *i, const json_t *network, struct error *e)
+{
+	_cleanup_(store_key_freep) struct store_key *key = NULL;
+	struct network_floors floors = {i->fleet->options.network, NULL, i->sandbox.network};
+	json_t *hosts;
+
+	if (store_key_get(i->fleet->store, i->key_id, &key, e) < 0)
+		return NULL;
+	floors.key = key->limits.network;
+	hosts = network_inspected(&floors, network);
+	if (!hosts)
+		(void)no_memory(e);
+	return hosts;
 }
 
 static int make_authority(const struct instance *i, json_t *hosts, char **ret, struct error *e)
@@ -103,16 +123,18 @@ int interception_authority(
 	const struct instance *i, const json_t *network, char **ret, struct error *e)
 {
 	json_t *bindings = json_tree_stored(i->secrets_json);
-	const struct intercept_source s = source_of(i, network, bindings);
-	json_t *hosts = intercept_hosts(&s);
+	json_t *inspected = inspected_of(i, network, e);
+	const struct intercept_source s = source_of(i, network, bindings, inspected);
+	json_t *hosts = inspected ? intercept_hosts(&s) : NULL;
 	int r = 0;
 
 	*ret = NULL;
 	if (!hosts || (i->secrets_json && !bindings))
-		r = no_memory(e);
+		r = no_memory(e); /* unless it is known why */
 	else if (json_array_size(hosts))
 		r = make_authority(i, hosts, ret, e);
 	json_decref(hosts);
+	json_decref(inspected);
 	json_decref(bindings);
 	return r;
 }
@@ -166,8 +188,9 @@ int interception_policy(
 {
 	_cleanup_(authority_done) struct authority a = {0};
 	json_t *bindings = json_tree_stored(i->secrets_json), *env = json_tree_stored(i->env_json);
-	struct intercept_source s = source_of(i, network, bindings);
-	int r = i->authority ? find_authority(i, &s, &a, e) : 0;
+	json_t *inspected = i->authority ? inspected_of(i, network, e) : NULL;
+	struct intercept_source s = source_of(i, network, bindings, inspected);
+	int r = !i->authority ? 0 : inspected ? find_authority(i, &s, &a, e) : -ENOMEM;
 
 	*ret = NULL;
 	s.authority = &a;
@@ -179,6 +202,7 @@ int interception_policy(
 		r = *ret ? 0 : no_memory(e);
 	}
 	json_decref(bindings);
+	json_decref(inspected);
 	json_decref(env);
 	return r;
 }

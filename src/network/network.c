@@ -114,10 +114,10 @@ static int write_change(struct instance *i, const struct store_sandbox *row, str
 	return r;
 }
 
-int network_change(
-	struct instance *i, const json_t *update, enum store_internet internet, struct error *e)
+/* Puts a network object into force. Takes it; NULL: out of memory. */
+static int put_in_force(
+	struct instance *i, json_t *network, enum store_internet internet, struct error *e)
 {
-	json_t *network = updated(i, update);
 	_cleanup_free_ char *text = network ? json_dumps(network, JSON_COMPACT) : NULL;
 	_cleanup_free_ char *authority = NULL;
 	struct store_sandbox row = {.network_json = text,
@@ -141,6 +141,25 @@ int network_change(
 	if (i->fleet->network_changed)
 		i->fleet->network_changed(i);
 	return 0;
+}
+
+int network_change(
+	struct instance *i, const json_t *update, enum store_internet internet, struct error *e)
+{
+	return put_in_force(i, updated(i, update), internet, e);
+}
+
+int network_change_policy(struct instance *i, json_t *policy, struct error *e)
+{
+	json_t *network = i->network_json ? json_tree_stored(i->network_json) : json_object();
+
+	if (network && policy && json_object_set(network, "policy", policy) < 0) {
+		json_decref(network);
+		network = NULL;
+	}
+	if (!policy)
+		(void)json_object_del(network, "policy"); /* it may be absent */
+	return put_in_force(i, network, i->internet, e);
 }
 
 /* --- secrets and keys --- */

@@ -32,6 +32,10 @@ void network_renew(struct instance *i, const char *name);
 int network_change(
 	struct instance *i, const json_t *update, enum store_internet internet, struct error *e);
 
+/* Replaces its policy with a document that was checked (docs/policy.md); NULL: none. Otherwise as
+ * network_change(). */
+int network_change_policy(struct instance *i, json_t *policy, struct error *e);
+
 /* Keeps the names that got addresses of their own, for the workers to come: an object of at most
  * NETWORK_NAMES_MAX bytes. On failure the older ones stay. */
 int network_keep_names(struct instance *i, const char *names, struct error *e);

@@ -56,6 +56,11 @@ static bool set_names(X509 *x)
 }
 
 /* A name stands for what is below it, too: there is no form for just one host. */
+static bool is_any(const char *host)
+{
+	return strcmp(host, "*") == 0;
+}
+
 static bool add_constraints(X509 *x, const json_t *hosts)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(NAMES_MAX);
@@ -65,8 +70,9 @@ static bool add_constraints(X509 *x, const json_t *hosts)
 	for (size_t i = 0; good && i < json_array_size(hosts); i++) {
 		const char *host = json_string_value(json_array_get(hosts, i));
 
-		good = host && buf_printf(&text, ",permitted;DNS:%s",
-				       host + (str_starts_with(host, "*.") ? 2 : 0)) == 0;
+		good = host &&
+		       (is_any(host) || buf_printf(&text, ",permitted;DNS:%s",
+						host + (str_starts_with(host, "*.") ? 2 : 0)) == 0);
 	}
 	return good && buf_add_u8(&text, '\0') == 0 &&
 	       x509_add_extension(x, x, NID_name_constraints, (const char *)buf_head(&text));

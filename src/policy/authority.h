@@ -21,7 +21,7 @@ enum {
 
 struct authority {
 	char *certificate, *key; /* PEM, owned */
-	json_t *hosts;		 /* owned: an array of names and *.names, sorted */
+	json_t *hosts; /* owned: an array of names and *.names, sorted; or just "*": any */
 };
 
 void authority_done(struct authority *a); /* wipes the key */

@@ -156,9 +156,26 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Adds those whose requests are judged; just "*" if they are many, or any. */
+static json_t *with_inspected(json_t *all, const struct intercept_source *s)
+{
+	int r = s->inspected && all ? json_object_update_missing(all, (json_t *)s->inspected) : 0;
+
+	if (r == 0 && all &&
+		(json_object_get(all, "*") || json_object_size(all) > AUTHORITY_HOSTS_MAX)) {
+		(void)json_object_clear(all); /* it is an object */
+		r = json_object_set_new(all, "*", json_null());
+	}
+	if (r == 0)
+		return all;
+	json_decref(all);
+	return NULL;
+}
+
 json_t *intercept_hosts(const struct intercept_source *s)
 {
-	json_t *all = host_map(s, true), *list = all ? json_array() : NULL, *ignored;
+	json_t *all = with_inspected(host_map(s, true), s), *list = all ? json_array() : NULL,
+	       *ignored;
 	const char **names = calloc(json_object_size(all) + 1, sizeof(*names)), *name;
 	size_t n = 0;
 	bool good = all && list && names;

@@ -15,9 +15,10 @@ enum {
 
 /* What a sandbox says about it. */
 struct intercept_source {
-	const json_t *network;	/* its network object, checked; or NULL */
-	const json_t *bindings; /* of its row: {"VARIABLE": {"secret", "hosts"}}; or NULL */
-	const json_t *env;	/* its environment, in which the placeholders are; or NULL */
+	const json_t *network;	 /* its network object, checked; or NULL */
+	const json_t *bindings;	 /* of its row: {"VARIABLE": {"secret", "hosts"}}; or NULL */
+	const json_t *inspected; /* an object of the hosts whose requests policies judge; or NULL */
+	const json_t *env;	 /* its environment, in which the placeholders are; or NULL */
 	const struct authority *authority;
 	const char *roots; /* PEM of further authorities of servers, or NULL */
 	/* The value of a secret, or of a token (IAM_SECRET_PREFIX before its name), which the

@@ -8,12 +8,12 @@
 #include "base/str.h"
 #include "policy/network_in.h"
 #include "policy/network_rules.h"
+#include "rules/rules.h"
 #include "proto/http_headers.h"
 
 enum { ENVD_PORT = 49983 };
 
 /* Names of other sandboxes: they are no part of the Internet, so nothing else need be denied. */
-#define BETWEEN_DOMAIN ".mayfly.internal"
 
 /* Reads an array of at most max entries. NULL, with *ret_err 0: there is none. */
 static const json_t *list_of(
@@ -87,7 +87,8 @@ static int check_allow(
 				"allowOut[%zu] '%.64s': private and reserved addresses cannot be "
 				"allowed",
 				i, json_string_value(json_array_get(list, i)));
-		if (r == 0 && t.host[0] && !denies_all && !str_ends_with(t.host, BETWEEN_DOMAIN))
+		if (r == 0 && t.host[0] && !denies_all &&
+			!str_ends_with(t.host, RULES_BETWEEN_DOMAIN))
 			r = error_set(e, ERROR_USAGE, EINVAL,
 				"allowOut[%zu] '%.64s': names need 0.0.0.0/0 in denyOut, so that "
 				"all else is denied",
@@ -179,6 +180,13 @@ static int check_public(const json_t *network, struct error *e)
 	return error_set(e, ERROR_USAGE, EINVAL, "allowPublicTraffic must be true or false");
 }
 
+static int check_policy(const json_t *network, struct error *e)
+{
+	json_t *policy = json_object_get(network, "policy");
+
+	return policy && !json_is_null(policy) ? rules_check(policy, "policy", e) : 0;
+}
+
 int network_check(
 	const json_t *network, bool no_internet, const struct network_floor *floor, struct error *e)
 {
@@ -201,5 +209,7 @@ int network_check(
 		r = network_rules_check(json_object_get(network, "rules"), e);
 	if (r == 0)
 		r = check_proxy(network, floor, e);
+	if (r == 0)
+		r = check_policy(network, e);
 	return r;
 }

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/net.h"
+#include "policy/network_document.h"
 #include "policy/network_rules.h"
 
 enum { ID_BYTES = 32, RESOLVERS_BYTES_MAX = 64 * 1024, LOGIN_BYTES_MAX = 4096 };
@@ -45,6 +46,7 @@ void network_floor_free(struct network_floor *f)
 	json_decref(f->dns);
 	free(f->roots);
 	json_decref(f->proxy);
+	json_decref(f->policy);
 	free(f);
 }
 
@@ -80,6 +82,8 @@ static int take_words(struct network_floor *f, const struct network_words *words
 	if (r == 0 && words->proxy_login && !words->proxy)
 		r = error_set(e, ERROR_USAGE, EINVAL,
 			"--egress-proxy-login needs --egress-proxy, which says where");
+	if (r == 0 && words->policy)
+		r = network_document_read(words->policy, "--policy", &f->policy, e);
 	if (r == 0 && words->proxy)
 		r = network_floor_set_proxy(f, words->proxy, words->proxy_login, e);
 	return r;

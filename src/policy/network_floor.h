@@ -37,7 +37,8 @@ struct network_floor {
 	struct network_target private
 		[NETWORK_PRIVATE_MAX]; /* ranges that are open though private */
 	unsigned private_count;
-	char *roots; /* the path of --egress-roots; NULL: none */
+	json_t *policy; /* the operator's document (docs/policy.md); NULL: none */
+	char *roots;	/* the path of --egress-roots; NULL: none */
 };
 
 /* The network is on, and names are asked of NETWORK_DNS_DEFAULT. NULL: out of memory. */
@@ -45,9 +46,10 @@ struct network_floor *network_floor_new(void);
 void network_floor_free(struct network_floor *f);
 
 /* The options of mayfly serve: --network, --egress-allow, --egress-allow-private,
- * --egress-hosts, --egress-roots, --egress-proxy and --egress-proxy-login. */
+ * --egress-hosts, --egress-roots, --egress-proxy, --egress-proxy-login and --policy. */
 struct network_words {
-	const char *mode, *hosts, *roots, *proxy, *proxy_login; /* NULL: not given */
+	/* NULL: not given */
+	const char *mode, *hosts, *roots, *proxy, *proxy_login, *policy;
 	struct option_list allow, private;
 };
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "policy/network_document.h"
 #include "policy/network_floor.h"
 #include "policy/network_target.h"
 
@@ -39,6 +40,8 @@ int network_list_check(const char *text, const char *what, struct error *e)
 	char word[WORD_BYTES];
 	unsigned count = 0;
 
+	if (network_document_is(rest))
+		return network_document_check(rest, what, e);
 	if (strlen(rest) > NETWORK_LIST_TEXT_MAX)
 		return error_set(
 			e, ERROR_LIMIT, E2BIG, "%s: %d bytes at most", what, NETWORK_LIST_TEXT_MAX);
@@ -78,6 +81,10 @@ int network_list_layer(const char *text, const char *id, json_t **ret)
 	char word[WORD_BYTES];
 	const char *rest = text ? text : "";
 
+	if (network_document_is(text)) {
+		*ret = network_document_text_layer(text, id);
+		return *ret ? 0 : -1;
+	}
 	if (!next_word(&rest, word))
 		return 0;
 	rules = json_array();

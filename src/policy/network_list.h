@@ -1,5 +1,6 @@
-/* What the sandboxes of a key or template may reach at most, as one line of text: "off", or names
- * and addresses as in allowOut, with commas or blanks between them. NULL and "" say nothing. */
+/* What the sandboxes of a key or template may reach at most, as text: "off", or names and addresses
+ * as in allowOut, with commas or blanks between them; or a policy (network_document.h). NULL and ""
+ * say nothing. */
 #ifndef POLICY_NETWORK_LIST_H
 #define POLICY_NETWORK_LIST_H
 

@@ -3,7 +3,9 @@
 #include <stdio.h>
 
 #include "base/net.h"
+#include "policy/network_document.h"
 #include "policy/network_list.h"
+#include "proto/json_tree.h"
 
 enum { ID_BYTES = 32 };
 
@@ -82,6 +84,14 @@ static int append(json_t *list, int r, json_t *one)
 	return r;
 }
 
+/* Appends the layer of a document, if there is one. */
+static int append_document(json_t *list, int r, const json_t *document, const char *prefix)
+{
+	if (r < 0 || !document || json_is_null(document))
+		return r;
+	return json_array_append_new(list, network_document_layer(document, prefix));
+}
+
 /* Of the floors; NULL: out of memory. */
 static json_t *floor_layers(const struct network_floors *floors)
 {
@@ -89,6 +99,7 @@ static json_t *floor_layers(const struct network_floors *floors)
 	int r = list ? floor_layer(floors->all, &all) : -1;
 
 	r = append(list, r, all);
+	r = append_document(list, r, floors->all ? floors->all->policy : NULL, "operator");
 	r = r ? r : network_list_layer(floors->key, "key", &key);
 	r = append(list, r, key);
 	r = r ? r : network_list_layer(floors->template, "template", &template);
@@ -216,7 +227,8 @@ json_t *network_policy(const struct network_floors *floors, const json_t *networ
 	json_t *layers = floor_layers(floors), *through = NULL;
 
 	if (!layers || proxies(floor, json_array_size(layers), network, &through) < 0 ||
-		json_array_append_new(layers, sandbox_layer(network, no_internet)) < 0) {
+		json_array_append_new(layers, sandbox_layer(network, no_internet)) < 0 ||
+		append_document(layers, 0, json_object_get(network, "policy"), "") < 0) {
 		json_decref(layers);
 		json_decref(through);
 		return NULL; /* without one of them, flows would go out that must not */
@@ -227,6 +239,30 @@ json_t *network_policy(const struct network_floors *floors, const json_t *networ
 		floor ? json_incref(floor->hosts) : json_array(), "limits", "flows", FLOWS_MAX,
 		"flowsPerSecond", FLOWS_PER_SECOND, "datagramPeers", DATAGRAM_PEERS_MAX,
 		"dnsPerSecond", DNS_PER_SECOND);
+}
+
+/* Adds the hosts that a text's document judges. */
+static int text_inspected(const char *text, json_t *hosts)
+{
+	json_t *document = network_document_is(text) ? json_tree_stored(text) : NULL;
+	int r = network_document_inspected(document, hosts);
+
+	json_decref(document);
+	return r;
+}
+
+json_t *network_inspected(const struct network_floors *floors, const json_t *network)
+{
+	json_t *hosts = json_object();
+	int r = hosts ? text_inspected(floors->key, hosts) : -1;
+
+	r = r ? r : text_inspected(floors->template, hosts);
+	r = r ? r : network_document_inspected(floors->all ? floors->all->policy : NULL, hosts);
+	r = r ? r : network_document_inspected(json_object_get(network, "policy"), hosts);
+	if (r == 0)
+		return hosts;
+	json_decref(hosts);
+	return NULL;
 }
 
 char *network_policy_line(json_t *policy, json_t *names)

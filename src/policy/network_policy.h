@@ -25,6 +25,10 @@ struct network_floors {
 json_t *network_policy(const struct network_floors *floors, const json_t *network, bool no_internet,
 	uint64_t generation);
 
+/* The hosts whose requests the policies judge, as an object (rules_inspected). NULL: out of
+ * memory. */
+json_t *network_inspected(const struct network_floors *floors, const json_t *network);
+
 /* The line of docs/egress-protocol.md, without its end, less than NETWORK_POLICY_MAX bytes. Takes
  * both; names may be NULL. The caller frees it. NULL: out of memory. */
 char *network_policy_line(json_t *policy, json_t *names);

@@ -17,6 +17,27 @@ static void intercepted(const struct intercept *i, const char *name)
 	check(!i || any || !intercept_applies(i, name, i->port_count ? i->ports[0] : 443));
 }
 
+static void requests(const struct policy *p, const char *name)
+{
+	static const struct rules_question asked = {.kind = RULES_REQUEST,
+		.address = 0x01020304,
+		.port = 443,
+		.tls = true,
+		.method = "GET",
+		.path = "/a/b"};
+	struct rules_question q = asked;
+	struct policy_verdict v;
+
+	q.name = name;
+	v = policy_judge_question(p, &q);
+	check(v.rule && !(v.allow && v.ask) && (v.allow || !v.answer));
+	q.path = NULL;
+	v = policy_judge_question(p, &q);
+	check(v.rule && !v.inspect);
+	q.kind = RULES_OPAQUE;
+	check(!policy_judge_question(p, &q).inspect);
+}
+
 static void judge(const struct policy *p)
 {
 	static const char *const names[] = {"a", "a.b", "api.example.com", "x.y.example.com"};
@@ -28,6 +49,7 @@ static void judge(const struct policy *p)
 		check(policy_judge(p, names[i], 0x01020304, 443).rule);
 		(void)policy_host(p, names[i]);
 		intercepted(p->intercept, names[i]);
+		requests(p, names[i]);
 	}
 	check(policy_judge(p, NULL, 0xcb007101, 80).rule);
 	(void)policy_opens(p, 0x0a000001);

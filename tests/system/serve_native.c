@@ -476,6 +476,8 @@ static const struct option_spec specs[] = {
 		offsetof(struct native_options, network.roots), 0, 0, false},
 	{"egress-proxy", 0, OPTION_STRING, "HOST:PORT", "",
 		offsetof(struct native_options, network.proxy), 0, 0, false},
+	{"policy", 0, OPTION_STRING, "FILE", "", offsetof(struct native_options, network.policy), 0,
+		0, false},
 	{"egress-proxy-login", 0, OPTION_STRING, "FILE", "",
 		offsetof(struct native_options, network.proxy_login), 0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "",

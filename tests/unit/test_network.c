@@ -737,6 +737,20 @@ static const struct {
 		"x.com? x.com=192.0.2.1:443 x.com=192.0.2.1:80!default 192.0.2.1:443!default"},
 	{"allow-list *:443 0.0.0.0/0:443", "{}",
 		"x.com? x.com=192.0.2.1:443 x.com=192.0.2.1:80!default 192.0.2.1:443"},
+	/* policies: a layer of their own */
+	{"on",
+		"{\"policy\": {\"version\": 1, \"default\": \"deny\", \"rules\": [{\"action\": "
+		"\"allow\", \"host\": \"x.com\"}, {\"id\": \"net\", \"action\": \"deny\", \"net\": "
+		"\"192.0.2.0/24\"}]}}",
+		"x.com? x.com=192.0.2.1:1 y.com?!question 192.0.2.1:1!net 192.0.3.1:1!default"},
+	{"on",
+		"{\"denyOut\": [\"192.0.2.1\"], \"policy\": {\"version\": 1, \"default\": "
+		"\"allow\"}}",
+		"192.0.2.1:1!denyOut[0] 192.0.2.2:1"},
+	{"allow-list y.com",
+		"{\"policy\": {\"version\": 1, \"default\": \"deny\", \"rules\": [{\"action\": "
+		"\"allow\", \"host\": \"y.com\", \"ports\": [443]}]}}",
+		"x.com?!question y.com? y.com=192.0.2.1:443 y.com=192.0.2.1:80!default"},
 	/* both: the sandbox only narrows */
 	{"allow-list x.com", "{\"allowOut\": [\"y.com\"], " ALL "}",
 		"x.com?!question y.com?!question x.com=192.0.2.1:1!denyOut[0] "
@@ -987,6 +1001,10 @@ static void test_lists(void **state)
 		{"a:0", "x: 'a:0': the port"},
 		{many_words, "x: 64 names"},
 		{long_text, "x: 4096 bytes"},
+		{"{\"version\": 1, \"default\": \"deny\"}", NULL},
+		{" {\"version\": 1, \"default\": \"deny\", \"rules\": [{}]}",
+			"x.rules[0].action: expected"},
+		{"{", "x: "},
 	};
 
 	(void)state; /* none */

@@ -57,6 +57,7 @@ static const struct option_spec options[] = {
 	CLI_OPTION_ALLOW(struct create_options),
 	CLI_OPTION_ALLOW_IN(struct create_options),
 	CLI_OPTION_DENY(struct create_options),
+	CLI_OPTION_POLICY(struct create_options),
 	CLI_OPTION_SECRET(struct create_options),
 	CLI_OPTION_NO_TTY,
 	CLI_OPTION_JSON,

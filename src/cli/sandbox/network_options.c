@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "policy/network_document.h"
 
 #define EVERYTHING "0.0.0.0/0"
 
@@ -82,17 +83,30 @@ static json_t *with_callers(json_t *body, const struct option_list *callers)
 	return NULL;
 }
 
+static int add_policy(const char *path, json_t *body, struct error *e)
+{
+	json_t *policy = NULL;
+	int r = network_document_read(path, "--policy", &policy, e);
+
+	if (r < 0)
+		return r;
+	return json_object_set_new(body, "policy", policy) < 0
+		       ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory")
+		       : 0;
+}
+
 int network_options_body(const struct network_options *o, json_t **ret, struct error *e)
 {
 	int r = check(o, e);
 	bool out = o->word || o->allow.count || o->deny.count;
 
-	if (r < 0 || (!out && !o->allow_in.count))
+	if (r < 0 || (!out && !o->allow_in.count && !o->policy))
 		return r;
 	*ret = with_callers(out ? body_of(o) : json_object(), &o->allow_in);
-	return *ret ? 0
-		    : error_set(e, ERROR_USAGE, EINVAL,
-			      "--network, --allow, --deny and --allow-in must be valid UTF-8");
+	if (!*ret)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--network, --allow, --deny and --allow-in must be valid UTF-8");
+	return o->policy ? add_policy(o->policy, *ret, e) : 0;
 }
 
 void network_options_add(const json_t *network, json_t *body)

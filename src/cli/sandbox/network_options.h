@@ -11,6 +11,7 @@
 struct network_options {
 	const char *word; /* "on", "off" or a list of what is allowed; NULL: not given */
 	struct option_list allow, deny, allow_in;
+	const char *policy; /* a file; NULL: none */
 };
 
 /* The type has a struct network_options `network`. */
@@ -39,6 +40,13 @@ struct network_options {
 			"this sandbox of the same key may connect to it: *, an id or a metadata "  \
 			"name (repeatable)",                                                       \
 			offsetof(type, network.allow_in), 0, 0, false                              \
+	}
+
+#define CLI_OPTION_POLICY(type)                                                                    \
+	{                                                                                          \
+		"policy", 0, OPTION_STRING, "FILE",                                                \
+			"rules for its connections and requests: see mayfly policy --help",        \
+			offsetof(type, network.policy), 0, 0, false                                \
 	}
 
 /* The body of PUT /sandboxes/{id}/network; *ret stays NULL if no option was given. The daemon

@@ -1,4 +1,4 @@
-#include "intercept/policy_json.h"
+#include "rules/policy_json.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Reads the JSON of policies. All errors are ERROR_USAGE and begin with the member that is wrong:
  * "rules[3].net: expected ...". */
-#ifndef INTERCEPT_POLICY_JSON_H
-#define INTERCEPT_POLICY_JSON_H
+#ifndef RULES_POLICY_JSON_H
+#define RULES_POLICY_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>

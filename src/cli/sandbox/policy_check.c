@@ -1,0 +1,180 @@
+#include "cli/sandbox/policy_check.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "cli/json.h"
+#include "policy/network_document.h"
+#include "rules/rules.h"
+
+enum { STEPS_MAX = 3 };
+
+/* What is asked about. */
+struct question {
+	char *text; /* what the strings are in; owned */
+	char clean[RULES_PATH_MAX + 1];
+	struct rules_question asked;
+};
+
+/* One judgement on the way. */
+struct step {
+	const char *what, *says;
+	struct rules_verdict v;
+};
+
+static int bad(struct error *e)
+{
+	return error_set(e, ERROR_USAGE, EINVAL,
+		"--as: give 'METHOD URL', such as 'GET https://api.example.com/path', or HOST:PORT "
+		"of a connection");
+}
+
+/* "HOST[:PORT]" */
+static int take_host(char *text, unsigned port, struct rules_question *q)
+{
+	char *colon = strchr(text, ':');
+	uint64_t given = port;
+
+	if (colon && (str_parse_u64(colon + 1, &given) < 0 || given < 1 || given > UINT16_MAX))
+		return -EINVAL;
+	if (colon)
+		*colon = '\0';
+	q->port = (uint16_t)given;
+	for (char *s = text; *s; s++)
+		*s = (char)tolower((unsigned char)*s);
+	if (net_parse_address(text, &q->address) == 0)
+		return 0;
+	q->name = text;
+	return policy_is_host(text) ? 0 : -EINVAL;
+}
+
+static int take_request(char *url, struct question *q)
+{
+	char *host, *path;
+
+	q->asked.tls = str_starts_with(url, "https://");
+	if (!q->asked.tls && !str_starts_with(url, "http://"))
+		return -EINVAL;
+	host = strstr(url, "://") + 3;
+	path = host + strcspn(host, "/?#");
+	if (path_clean(*path == '/' ? path : "/", *path == '/' ? strcspn(path, "?#") : 1,
+		    q->clean) == 0)
+		q->asked.path = q->clean;
+	*path = '\0';
+	q->asked.kind = RULES_REQUEST;
+	return take_host(host, q->asked.tls ? 443 : 80, &q->asked);
+}
+
+static int parse(const char *as, struct question *q, struct error *e)
+{
+	char *blank;
+
+	q->text = strdup(as);
+	if (!q->text)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	q->asked.kind = RULES_FLOW;
+	blank = strchr(q->text, ' ');
+	if (!blank)
+		return take_host(q->text, 443, &q->asked) < 0 ? bad(e) : 0;
+	*blank = '\0';
+	q->asked.method = q->text;
+	return take_request(blank + 1 + strspn(blank + 1, " "), q) < 0 ? bad(e) : 0;
+}
+
+/* In the order in which the worker judges; the last one decides. */
+static unsigned judge(
+	const struct rules *rules, const struct question *q, struct step steps[STEPS_MAX])
+{
+	struct rules_question flow = q->asked;
+	struct step *s = steps;
+
+	if (flow.name) {
+		flow.kind = RULES_NAME;
+		*s++ = (struct step){"name", NULL, rules_judge(rules, &flow)};
+		if (s[-1].v.action == RULES_DENY)
+			return 1;
+	}
+	flow.kind = q->asked.kind == RULES_REQUEST && !q->asked.tls ? RULES_OPAQUE : RULES_FLOW;
+	*s = (struct step){"connection", NULL, rules_judge(rules, &flow)};
+	if (s->v.inspect)
+		s->says = "its requests are judged";
+	if (s++->v.inspect && q->asked.kind == RULES_REQUEST)
+		*s++ = (struct step){"request", NULL, rules_judge(rules, &q->asked)};
+	return (unsigned)(s - steps);
+}
+
+static const char *says(const struct step *s)
+{
+	return s->says ? s->says : rules_action_word(s->v.action);
+}
+
+static const char *why(const struct step *s)
+{
+	if (s->v.two_ways)
+		return "its path can be read in two ways";
+	return s->v.rule && s->v.rule->reason ? s->v.rule->reason : "";
+}
+
+static int print_json(
+	const struct rules *rules, const struct step *steps, unsigned n, struct error *e)
+{
+	const struct step *last = &steps[n - 1];
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < n; i++)
+		(void)json_array_append_new(list,
+			json_pack("{s:s, s:s, s:s}", "of", steps[i].what, "says", says(&steps[i]),
+				"rule", rules_id(steps[i].v.rule))); /* what is missing shows */
+	return json_print(json_pack("{s:s, s:s, s:s, s:b, s:o}", "verdict",
+				  rules_action_word(last->v.action), "rule", rules_id(last->v.rule),
+				  "reason", why(last), "observe", rules->observe, "steps", list),
+		e);
+}
+
+static void print_text(const struct rules *rules, const struct step *steps, unsigned n)
+{
+	const struct step *last = &steps[n - 1];
+
+	if (last->v.inspect)
+		printf("its requests decide: ask about 'METHOD URL'\n");
+	else
+		printf("%s by rule %s%s%s%s\n", rules_action_word(last->v.action),
+			rules_id(last->v.rule), *why(last) ? ": " : "", why(last),
+			rules->observe ? " (only noted: the policy observes)" : "");
+	for (unsigned i = 0; i < n; i++)
+		printf("  %s: %s (%s)%s%s\n", steps[i].what, says(&steps[i]),
+			rules_id(steps[i].v.rule), steps[i].v.noted ? ", noted by " : "",
+			steps[i].v.noted ? steps[i].v.noted->id : "");
+}
+
+int policy_check(const char *file, const char *as, bool json, struct error *e)
+{
+	struct question q = {.text = NULL};
+	struct step steps[STEPS_MAX];
+	struct policy_at top = {.e = e};
+	struct rules rules = {.count = 0};
+	json_t *document = NULL;
+	unsigned n;
+	int r = network_document_read(file, file, &document, e);
+
+	if (r == 0)
+		r = rules_make(&top, document, RULES_MAX, &rules);
+	if (r == 0 && as)
+		r = parse(as, &q, e);
+	if (r == 0 && as) {
+		n = judge(&rules, &q, steps);
+		if (json)
+			r = print_json(&rules, steps, n, e);
+		else
+			print_text(&rules, steps, n);
+	}
+	rules_done(&rules);
+	json_decref(document);
+	free(q.text);
+	return r;
+}

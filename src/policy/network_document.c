@@ -1,0 +1,104 @@
+#include "policy/network_document.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "proto/json_tree.h"
+#include "rules/rules.h"
+
+enum { FILE_BYTES_MAX = 256 * 1024 }; /* with blanks */
+
+static int parse(const char *text, size_t n, const char *what, json_t **ret, struct error *e)
+{
+	const char *reason = NULL;
+	json_t *v = json_tree_parse(text, n, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, &reason);
+	int r = v ? rules_check(v, what, e)
+		  : error_set(e, ERROR_USAGE, EINVAL, "%s: %s", what,
+			    reason ? reason : "out of memory");
+
+	if (r < 0)
+		json_decref(v);
+	else
+		*ret = v;
+	return r;
+}
+
+int network_document_read(const char *path, const char *what, json_t **ret, struct error *e)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t n = 0;
+	int r = file_read(AT_FDCWD, path, FILE_BYTES_MAX, &text, &n);
+
+	if (r < 0)
+		return error_set_errno(e, ERROR_USAGE, -r, "%s: cannot read %.200s", what, path);
+	return parse(text, n, what, ret, e);
+}
+
+bool network_document_is(const char *text)
+{
+	return text && text[strspn(text, " \t\r\n")] == '{';
+}
+
+int network_document_check(const char *text, const char *what, struct error *e)
+{
+	json_t *v = NULL;
+	int r = parse(text, strlen(text), what, &v, e);
+
+	json_decref(v);
+	return r;
+}
+
+static int name_rule(json_t *rule, const char *prefix, size_t i)
+{
+	const char *id = json_string_value(json_object_get(rule, "id"));
+	char text[RULES_ID_MAX + 1];
+
+	if (id)
+		(void)snprintf(text, sizeof(text), "%s.%s", prefix, id); /* or is cut */
+	else
+		(void)snprintf(text, sizeof(text), "%s.rules[%zu]", prefix, i); /* fits */
+	return json_object_set_new(rule, "id", json_string(text));
+}
+
+json_t *network_document_layer(const json_t *document, const char *prefix)
+{
+	json_t *layer = json_deep_copy(document);
+	json_t *rules = json_object_get(layer, "rules");
+	int r = layer ? 0 : -1;
+
+	for (size_t i = 0; r == 0 && *prefix && i < json_array_size(rules); i++)
+		r = name_rule(json_array_get(rules, i), prefix, i);
+	if (r == 0)
+		return layer;
+	json_decref(layer);
+	return NULL;
+}
+
+json_t *network_document_text_layer(const char *text, const char *prefix)
+{
+	json_t *v = json_tree_stored(text), *layer;
+
+	if (!v)
+		return json_pack("{s:s}", "default", "deny");
+	layer = network_document_layer(v, prefix);
+	json_decref(v);
+	return layer;
+}
+
+int network_document_inspected(const json_t *document, json_t *hosts)
+{
+	struct error e = {0};
+	struct policy_at top = {.e = &e};
+	struct rules all;
+	int r;
+
+	if (!document || rules_make(&top, (json_t *)document, RULES_MAX, &all) < 0)
+		return 0; /* it judges nothing that is not denied */
+	r = rules_inspected(&all, hosts);
+	rules_done(&all);
+	return r;
+}

@@ -1,0 +1,92 @@
+#include "rules/rules.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rules/rules_internal.h"
+
+static void free_answer(struct rules_answer *a)
+{
+	if (!a)
+		return;
+	for (unsigned i = 0; i < a->header_count; i++) {
+		free(a->headers[i].name);
+		free(a->headers[i].value);
+	}
+	free(a->headers);
+	free(a->body);
+	free(a);
+}
+
+static void free_texts(char **texts, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		free(texts[i]);
+	free(texts);
+}
+
+static void done_rule(struct rules_rule *r)
+{
+	for (unsigned i = 0; i < r->host_count; i++)
+		free(r->hosts[i].text);
+	free(r->hosts);
+	free(r->nets);
+	free(r->ports);
+	free_texts(r->methods, r->method_count);
+	free_texts(r->paths, r->path_count);
+	free_answer(r->answer);
+	free(r->reason);
+	free(r->id);
+}
+
+void rules_done(struct rules *r)
+{
+	for (unsigned i = 0; i < r->count; i++)
+		done_rule(&r->rules[i]);
+	free(r->rules);
+	*r = (struct rules){.count = 0};
+}
+
+const char *rules_id(const struct rules_rule *rule)
+{
+	return rule ? rule->id : "default";
+}
+
+const char *rules_action_word(enum rules_action action)
+{
+	static const char *const words[] = {[RULES_DENY] = "deny",
+		[RULES_ALLOW] = "allow",
+		[RULES_ASK] = "ask",
+		[RULES_RESPOND] = "respond",
+		[RULES_LOG] = "log"};
+
+	return words[action];
+}
+
+static int add_host(json_t *hosts, const struct rules_host *h)
+{
+	char text[POLICY_HOST_MAX + 2];
+
+	(void)snprintf(text, sizeof(text), "%s%s", h->kind == RULES_EXACT ? "" : "*",
+		h->text ? h->text : ""); /* fits */
+	return json_object_set_new(hosts, text, json_null()) < 0 ? -ENOMEM : 0;
+}
+
+int rules_inspected(const struct rules *r, json_t *hosts)
+{
+	static const struct rules_host any = {.kind = RULES_ANY_HOST};
+	int e = 0;
+
+	for (unsigned i = 0; i < r->count && e == 0; i++) {
+		const struct rules_rule *rule = &r->rules[i];
+
+		if (!rule->requests)
+			continue;
+		for (unsigned n = 0; n < rule->host_count && e == 0; n++)
+			e = add_host(hosts, &rule->hosts[n]);
+		if (rule->host_count == 0)
+			e = add_host(hosts, &any);
+	}
+	return e;
+}

@@ -1,0 +1,213 @@
+#include <string.h>
+
+#include "rules/rules_internal.h"
+
+static bool host_matches(const struct rules_host *h, const char *name, size_t bytes)
+{
+	switch (h->kind) {
+	case RULES_EXACT:
+		return bytes == h->bytes && memcmp(name, h->text, bytes) == 0;
+	case RULES_BELOW:
+		return bytes > h->bytes && memcmp(name + bytes - h->bytes, h->text, h->bytes) == 0;
+	case RULES_ANY_HOST:
+		return true;
+	}
+	return false;
+}
+
+static bool any_host(const struct rules_rule *r, const char *name)
+{
+	size_t bytes = name ? strlen(name) : 0;
+
+	for (unsigned i = 0; name && i < r->host_count; i++)
+		if (host_matches(&r->hosts[i], name, bytes))
+			return true;
+	return false;
+}
+
+static bool any_net(const struct rules_rule *r, uint32_t address)
+{
+	for (unsigned i = 0; i < r->net_count; i++)
+		if (net_has(&r->nets[i], address))
+			return true;
+	return false;
+}
+
+static bool any_port(const struct rules_rule *r, uint16_t port)
+{
+	for (unsigned i = 0; i < r->port_count; i++)
+		if (r->ports[i] == port)
+			return true;
+	return r->port_count == 0;
+}
+
+static bool has_target(const struct rules_rule *r)
+{
+	return r->host_count || r->net_count;
+}
+
+static bool flow_matches(const struct rules_rule *r, const struct rules_question *q)
+{
+	return any_port(r, q->port) &&
+	       (!has_target(r) || any_host(r, q->name) || any_net(r, q->address));
+}
+
+/* --- names --- */
+
+/* Whether a rule decides about a name alone. One that lets some of its flows through lets the name
+ * resolve; one that denies all of them does not. */
+static bool name_matches(const struct rules_rule *r, const struct rules_question *q)
+{
+	bool all = r->port_count == 0 && !r->requests;
+
+	for (unsigned i = 0; i < r->net_count && all; i++)
+		if (r->nets[i].mask == 0)
+			return true;
+	if (has_target(r) && !any_host(r, q->name))
+		return false;
+	return r->action == RULES_DENY ? all : r->action != RULES_LOG;
+}
+
+static struct rules_verdict judge_name(const struct rules *r, const struct rules_question *q)
+{
+	for (unsigned i = 0; i < r->count; i++) {
+		const struct rules_rule *rule = &r->rules[i];
+
+		if (name_matches(rule, q) && rule->action != RULES_LOG)
+			return (struct rules_verdict){
+				.action = rule->action == RULES_DENY ? RULES_DENY : RULES_ALLOW,
+				.rule = rule};
+	}
+	return (struct rules_verdict){.action = r->default_allow ? RULES_ALLOW : RULES_DENY};
+}
+
+/* --- flows --- */
+
+static void note(struct rules_verdict *v, const struct rules_rule *rule)
+{
+	if (!v->noted)
+		v->noted = rule;
+}
+
+static bool is_hard(const struct rules_rule *rule)
+{
+	return rule->action == RULES_DENY || rule->action == RULES_ASK;
+}
+
+/* Whether a rule decides about a flow without its requests. One that speaks of them may let it in
+ * to be inspected: *may. */
+static bool decides_flow(const struct rules_rule *rule, const struct rules_question *q,
+	struct rules_verdict *v, bool *may)
+{
+	if (!flow_matches(rule, q))
+		return false;
+	if (rule->requests && q->kind == RULES_OPAQUE)
+		return is_hard(rule);
+	if (rule->requests) {
+		v->inspect = true;
+		*may = *may || (rule->action != RULES_DENY && rule->action != RULES_LOG);
+		return false;
+	}
+	if (rule->action == RULES_LOG)
+		note(v, rule);
+	return rule->action != RULES_LOG;
+}
+
+static struct rules_verdict judge_flow(const struct rules *r, const struct rules_question *q)
+{
+	struct rules_verdict v = {.action = r->default_allow ? RULES_ALLOW : RULES_DENY};
+	bool may = false;
+
+	for (unsigned i = 0; i < r->count && !v.rule; i++)
+		if (decides_flow(&r->rules[i], q, &v, &may))
+			v.rule = &r->rules[i];
+	if (v.rule)
+		v.action = v.rule->action;
+	if (v.inspect && (may || v.action != RULES_DENY))
+		v.action = RULES_ALLOW;
+	v.inspect = v.inspect && v.action == RULES_ALLOW;
+	return v;
+}
+
+/* --- requests --- */
+
+static bool any_method(const struct rules_rule *r, const char *method)
+{
+	for (unsigned i = 0; i < r->method_count; i++)
+		if (strcmp(r->methods[i], method) == 0)
+			return true;
+	return r->method_count == 0;
+}
+
+static bool any_path(const struct rules_rule *r, const char *path)
+{
+	for (unsigned i = 0; i < r->path_count; i++)
+		if (path_matches(r->paths[i], path))
+			return true;
+	return r->path_count == 0;
+}
+
+static bool scheme_matches(const struct rules_rule *r, bool tls)
+{
+	return r->scheme == RULES_ANY_SCHEME || (r->scheme == RULES_HTTPS) == tls;
+}
+
+/* Whether a rule decides about a request. */
+static bool decides_request(
+	const struct rules_rule *rule, const struct rules_question *q, struct rules_verdict *v)
+{
+	if (!flow_matches(rule, q))
+		return false;
+	v->inspect = v->inspect || rule->requests;
+	if (!any_method(rule, q->method) || !scheme_matches(rule, q->tls))
+		return false;
+	if (rule->path_count && !q->path) {
+		v->two_ways = rule->action != RULES_LOG;
+		return v->two_ways;
+	}
+	if (!any_path(rule, q->path))
+		return false;
+	if (rule->action == RULES_LOG)
+		note(v, rule);
+	return rule->action != RULES_LOG;
+}
+
+static struct rules_verdict judge_request(const struct rules *r, const struct rules_question *q)
+{
+	struct rules_verdict v = {.action = r->default_allow ? RULES_ALLOW : RULES_DENY};
+
+	for (unsigned i = 0; i < r->count && !v.rule; i++)
+		if (decides_request(&r->rules[i], q, &v))
+			v.rule = &r->rules[i];
+	if (v.rule)
+		v.action = v.two_ways ? RULES_DENY : v.rule->action;
+	/* Who was asked about the connection is not asked about its requests. */
+	if (v.action == RULES_ASK && !v.inspect)
+		v.action = RULES_ALLOW;
+	v.inspect = false;
+	return v;
+}
+
+struct rules_verdict rules_judge(const struct rules *r, const struct rules_question *q)
+{
+	struct rules_question opaque = *q;
+
+	if (q->kind == RULES_NAME)
+		return judge_name(r, q);
+	if (q->kind == RULES_REQUEST)
+		return judge_request(r, q);
+	if (!q->name) /* nothing says for which server TLS is */
+		opaque.kind = RULES_OPAQUE;
+	return judge_flow(r, &opaque);
+}
+
+struct rules_verdict rules_judge_between(const struct rules *r, const char *name, uint16_t port)
+{
+	for (unsigned i = 0; i < r->count; i++) {
+		const struct rules_rule *rule = &r->rules[i];
+
+		if (rule->between && any_host(rule, name) && any_port(rule, port))
+			return (struct rules_verdict){.action = rule->action, .rule = rule};
+	}
+	return (struct rules_verdict){.action = RULES_DENY};
+}

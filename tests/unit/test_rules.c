@@ -1,0 +1,395 @@
+/* The language of policies: paths, rules, what they decide, and what is wrong with them. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h> /* before cmocka */
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "rules/rules.h"
+
+static uint32_t address(const char *text)
+{
+	uint32_t a;
+
+	assert_int_equal(net_parse_address(text, &a), 0);
+	return a;
+}
+
+static void paths_have_one_form(void **state)
+{
+	static const struct {
+		const char *path, *clean; /* NULL: it has none */
+	} rows[] = {
+		{"/", "/"},
+		{"*", "*"},
+		{"/a/b.c", "/a/b.c"},
+		{"/a/", "/a/"},
+		{"/%61%2Db", "/a-b"},
+		{"/a%20b", "/a b"},
+		{"/%c3%a9", "/%C3%A9"},
+		{"/a%3fb", "/a%3Fb"},
+		{"/a%2fb", NULL},
+		{"/a%5Cb", NULL},
+		{"/a\\b", NULL},
+		{"/a%00", NULL},
+		{"/a%252fb", NULL},
+		{"/a%2", NULL},
+		{"/a%zz", NULL},
+		{"/a//b", NULL},
+		{"//a", NULL},
+		{"/a/./b", NULL},
+		{"/a/../b", NULL},
+		{"/a/%2e%2E/b", NULL},
+		{"/a/..", NULL},
+		{"/a/.", NULL},
+		{"/a/...", "/a/..."},
+		{"/\xc3\xa9", NULL},
+		{"a", NULL},
+		{"", NULL},
+	};
+	char out[RULES_PATH_MAX + 1], longest[RULES_PATH_MAX + 2];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		bool good = path_clean(rows[i].path, strlen(rows[i].path), out) == 0;
+
+		if (good != (rows[i].clean != NULL) || (good && strcmp(out, rows[i].clean) != 0))
+			fail_msg("%s became %s", rows[i].path, good ? out : "nothing");
+	}
+	memset(longest, 'a', sizeof(longest));
+	longest[0] = '/';
+	assert_int_equal(path_clean(longest, RULES_PATH_MAX, out), 0);
+	assert_int_equal(strlen(out), RULES_PATH_MAX);
+	assert_true(path_clean(longest, RULES_PATH_MAX + 1, out) < 0);
+}
+
+static void patterns_match_paths(void **state)
+{
+	static const struct {
+		const char *pattern, *path;
+		bool matches;
+	} rows[] = {
+		{"/a", "/a", true},
+		{"/a", "/a/", false},
+		{"/a", "/ab", false},
+		{"/a*", "/ab", true},
+		{"/a*", "/ab/c", false},
+		{"/a/**", "/a/", true},
+		{"/a/**", "/a/b/c", true},
+		{"/a/**", "/a", false},
+		{"/a**", "/a", true},
+		{"**", "/any/thing", true},
+		{"/*/c", "/a/c", true},
+		{"/*/c", "/a/b/c", false},
+		{"/**/c", "/a/b/c", true},
+		{"/**/c", "/c", false},
+		{"/*a*/c", "/xay/c", true},
+		{"/*a*/c", "/x/ac", false},
+		{"/**/b*/*.git/**", "/x/y/bz/r.git/info", true},
+		{"/**/b*/*.git/**", "/bz/bz/r.git/info", true},
+		{"/**/b*/*.git/**", "/x/y/bz/r.gi/info", false},
+		{"/**a*b", "/a/aab", true},
+		{"/**a*b", "/ab/a", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (path_matches(rows[i].pattern, rows[i].path) != rows[i].matches)
+			fail_msg("%s and %s", rows[i].pattern, rows[i].path);
+}
+
+static struct rules rules_of(const char *text)
+{
+	struct error e = {0};
+	struct policy_at top = {.e = &e};
+	json_t *v = json_loads(text, 0, NULL);
+	struct rules r;
+
+	assert_non_null(v);
+	if (rules_make(&top, v, RULES_MAX, &r) < 0)
+		fail_msg("%s", e.message);
+	json_decref(v);
+	return r;
+}
+
+static const char table[] =
+	"{\"version\":1,\"default\":\"deny\",\"rules\":["
+	"{\"id\":\"seen\",\"action\":\"log\",\"host\":\"*.github.com\"},"
+	"{\"id\":\"merge\",\"action\":\"ask\",\"host\":\"api.github.com\",\"methods\":\"put\","
+	"\"paths\":\"/repos/*/*/pulls/*/merge\"},"
+	"{\"id\":\"secrets\",\"action\":\"deny\",\"host\":\"api.github.com\","
+	"\"paths\":\"/repos/*/*/actions/secrets**\",\"reason\":\"keys are not for you\"},"
+	"{\"id\":\"github\",\"action\":\"allow\",\"host\":[\"API.github.com\",\"x.test\"],"
+	"\"methods\":[\"GET\",\"PUT\"],\"paths\":[\"/repos/**\",\"/user\"]},"
+	"{\"id\":\"canned\",\"action\":\"respond\",\"host\":\"mock.test\",\"respond\":"
+	"{\"status\":418,\"body\":\"tea\"}},"
+	"{\"id\":\"plain\",\"action\":\"allow\",\"host\":\"old.test\",\"scheme\":\"http\"},"
+	"{\"id\":\"db\",\"action\":\"allow\",\"host\":\"db.test\",\"ports\":5432},"
+	"{\"id\":\"net\",\"action\":\"allow\",\"net\":\"192.0.2.0/24\",\"ports\":[22]}]}";
+
+static void table_of_verdicts(void **state)
+{
+	static const struct {
+		const char *name;
+		uint16_t port;
+		const char *method, *path; /* NULL: the flow */
+		bool opaque;
+		const char *verdict; /* "inspect", or the action */
+		const char *rule;
+	} rows[] = {
+		{"api.github.com", 443, NULL, NULL, false, "inspect", "default"},
+		{"api.github.com", 443, "GET", "/user", false, "allow", "github"},
+		{"api.github.com", 443, "GET", "/%75ser", false, "allow", "github"},
+		{"api.github.com", 443, "POST", "/user", false, "deny", "default"},
+		{"api.github.com", 443, "GET", "/users", false, "deny", "default"},
+		{"api.github.com", 443, "GET", "/repos/a/b", false, "allow", "github"},
+		{"api.github.com", 443, "PUT", "/repos/a/b/pulls/1/merge", false, "ask", "merge"},
+		{"api.github.com", 443, "GET", "/repos/a/b/pulls/1/merge", false, "allow",
+			"github"},
+		{"api.github.com", 443, "GET", "/repos/a/b/actions/secrets/x", false, "deny",
+			"secrets"},
+		{"api.github.com", 443, "GET", "/repos/../repos/a/b/actions/secrets", false, "deny",
+			"secrets"},
+		{"api.github.com", 443, "GET", "/repos//a", false, "deny", "secrets"},
+		{"api.github.com", 22, NULL, NULL, true, "ask", "merge"},
+		{"x.test", 443, NULL, NULL, false, "inspect", "default"},
+		{"x.test", 8443, "GET", "/user", false, "allow", "github"},
+		{"x.test", 443, NULL, NULL, true, "deny", "default"},
+		{"mock.test", 443, NULL, NULL, false, "inspect", "default"},
+		{"mock.test", 443, "DELETE", "//", false, "respond", "canned"},
+		{"mock.test", 25, NULL, NULL, true, "deny", "default"},
+		{"old.test", 443, "GET", "/", false, "deny", "default"},
+		{"db.test", 5432, NULL, NULL, false, "allow", "db"},
+		{"db.test", 5432, NULL, NULL, true, "allow", "db"},
+		{"db.test", 5433, NULL, NULL, false, "deny", "default"},
+		{NULL, 22, NULL, NULL, false, "allow", "net"},
+		{NULL, 443, NULL, NULL, false, "deny", "default"},
+		{"evil.test", 443, NULL, NULL, false, "deny", "default"},
+	};
+	struct rules r = rules_of(table);
+
+	assert_true(r.names);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char clean[RULES_PATH_MAX + 1];
+		bool good =
+			rows[i].path && path_clean(rows[i].path, strlen(rows[i].path), clean) == 0;
+		struct rules_verdict v = rules_judge(
+			&r, &(struct rules_question){.kind = rows[i].method   ? RULES_REQUEST
+							     : rows[i].opaque ? RULES_OPAQUE
+									      : RULES_FLOW,
+				    .name = rows[i].name,
+				    .address = address(rows[i].name ? "198.51.100.1" : "192.0.2.7"),
+				    .port = rows[i].port,
+				    .tls = true,
+				    .method = rows[i].method,
+				    .path = good ? clean : NULL});
+		const char *verdict = v.inspect ? "inspect" : rules_action_word(v.action);
+
+		if (strcmp(verdict, rows[i].verdict) != 0 ||
+			strcmp(rules_id(v.rule), rows[i].rule) != 0)
+			fail_msg("row %zu: %s by %s", i, verdict, rules_id(v.rule));
+		assert_true(!v.noted || strcmp(v.noted->id, "seen") == 0);
+		assert_int_equal(v.noted != NULL,
+			rows[i].name && strcmp(rows[i].name, "api.github.com") == 0);
+	}
+	rules_done(&r);
+}
+
+static void names_are_judged(void **state)
+{
+	static const struct {
+		const char *name;
+		bool allow;
+	} rows[] = {
+		{"api.github.com", true},
+		{"www.github.com", false},
+		{"x.test", true},
+		{"mock.test", true},
+		{"db.test", true},
+		{"evil.test", false},
+	};
+	struct rules r = rules_of(table);
+	struct rules open =
+		rules_of("{\"default\":\"allow\",\"rules\":["
+			 "{\"action\":\"deny\",\"host\":\"*.evil.test\"},"
+			 "{\"action\":\"deny\",\"host\":\"x.test\",\"ports\":25},"
+			 "{\"action\":\"deny\",\"host\":\"y.test\",\"methods\":\"PUT\"}]}");
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(rules_judge(&r, &(struct rules_question){.kind = RULES_NAME,
+							 .name = rows[i].name})
+						 .action == RULES_ALLOW,
+			rows[i].allow);
+	assert_int_equal(rules_judge(&open, &(struct rules_question){.name = "a.evil.test"}).action,
+		RULES_DENY);
+	assert_int_equal(
+		rules_judge(&open, &(struct rules_question){.name = "x.test"}).action, RULES_ALLOW);
+	assert_int_equal(
+		rules_judge(&open, &(struct rules_question){.name = "y.test"}).action, RULES_ALLOW);
+	rules_done(&r);
+	rules_done(&open);
+}
+
+/* Who was asked about a connection is not asked again for each of its requests. */
+static void a_connection_is_asked_about_once(void **state)
+{
+	struct rules once = rules_of("{\"default\":\"deny\",\"rules\":["
+				     "{\"action\":\"ask\",\"host\":\"a.test\"}]}");
+	struct rules each =
+		rules_of("{\"default\":\"deny\",\"rules\":["
+			 "{\"action\":\"deny\",\"host\":\"a.test\",\"methods\":\"PUT\"},"
+			 "{\"action\":\"ask\",\"host\":\"a.test\"}]}");
+	struct rules_question flow = {.kind = RULES_FLOW, .name = "a.test", .port = 443},
+			      request = {.kind = RULES_REQUEST,
+				      .name = "a.test",
+				      .port = 443,
+				      .tls = true,
+				      .method = "GET",
+				      .path = "/"};
+
+	assert_int_equal(rules_judge(&once, &flow).action, RULES_ASK);
+	assert_int_equal(rules_judge(&once, &request).action, RULES_ALLOW);
+	assert_true(rules_judge(&each, &flow).inspect);
+	assert_int_equal(rules_judge(&each, &request).action, RULES_ASK);
+	rules_done(&once);
+	rules_done(&each);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+#define RULE(text) "{\"version\":1,\"default\":\"deny\",\"rules\":[" text "]}"
+#define DENY(more) RULE("{\"action\":\"deny\"," more "}")
+	static const struct {
+		const char *text, *error;
+	} rows[] = {
+		{"[]", "policy: expected an object"},
+		{"{\"default\":\"deny\"}", "policy.version: expected 1"},
+		{"{\"version\":2,\"default\":\"deny\"}", "policy.version: expected a number"},
+		{"{\"version\":1}", "policy.default: expected \"deny\" or \"allow\""},
+		{"{\"version\":1,\"default\":\"ask\"}", "policy.default: "},
+		{"{\"version\":1,\"default\":\"deny\",\"mode\":\"learn\"}",
+			"policy.mode: expected"},
+		{"{\"version\":1,\"default\":\"deny\",\"x\":1}", "policy.x: no such member"},
+		{"{\"version\":1,\"default\":\"deny\",\"rules\":{}}",
+			"policy.rules: expected an array"},
+		{RULE("{}"), "policy.rules[0].action: expected"},
+		{RULE("{\"action\":\"pray\"}"), "policy.rules[0].action: expected"},
+		{RULE("{\"action\":\"deny\"},{\"action\":\"deny\",\"path\":\"/\"}"),
+			"policy.rules[1].path: no such member"},
+		{DENY("\"host\":\"a b\""), "policy.rules[0].host: expected a name"},
+		{DENY("\"host\":[\"a\",\"*x\"]"), "policy.rules[0].host[1]: expected a name"},
+		{DENY("\"host\":[]"), "policy.rules[0].host: expected at least one"},
+		{DENY("\"net\":\"::1\""), "policy.rules[0].net: expected IPv4"},
+		{DENY("\"ports\":[80,0]"), "policy.rules[0].ports[1]: expected a port"},
+		{DENY("\"methods\":\"G T\""), "policy.rules[0].methods: expected a method"},
+		{DENY("\"paths\":[\"/a\",\"b\"]"), "policy.rules[0].paths[1]: expected a path"},
+		{DENY("\"paths\":\"/a?b\""), "policy.rules[0].paths: expected a path"},
+		{DENY("\"scheme\":\"ftp\""), "policy.rules[0].scheme: expected"},
+		{DENY("\"reason\":\"\\n\""), "policy.rules[0].reason: expected"},
+		{RULE("{\"action\":\"allow\",\"reason\":\"x\"}"), "policy.rules[0].reason: only"},
+		{DENY("\"respond\":{}"), "policy.rules[0].respond: stands"},
+		{RULE("{\"action\":\"respond\"}"), "policy.rules[0].respond: stands"},
+		{RULE("{\"action\":\"respond\",\"respond\":{\"status\":100}}"),
+			"policy.rules[0].respond.status: expected"},
+		{RULE("{\"action\":\"respond\",\"respond\":{\"headers\":{\"Host\":\"x\"}}}"),
+			"policy.rules[0].respond.headers.Host: no header"},
+		{RULE("{\"action\":\"respond\",\"respond\":{\"headers\":{\"a\":\"x\\ry\"}}}"),
+			"policy.rules[0].respond.headers.a: expected"},
+		{RULE("{\"action\":\"respond\",\"respond\":{\"body\":1}}"),
+			"policy.rules[0].respond.body: expected"},
+		{RULE("{\"action\":\"respond\",\"respond\":{\"status\":204,\"body\":\"x\"}}"),
+			"policy.rules[0].respond: an answer of this status"},
+		{RULE("{\"id\":\"a\",\"action\":\"deny\"},{\"id\":\"a\",\"action\":\"deny\"}"),
+			"policy.rules[1].id: rules[0] has this id"},
+		{RULE("{\"action\":\"ask\",\"host\":\"*.mayfly.internal\"}"),
+			"policy.rules[0]: a rule for other sandboxes"},
+		{DENY("\"host\":[\"*.mayfly.internal\",\"a\"]"),
+			"policy.rules[0]: a rule for other sandboxes"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		json_t *v = json_loads(rows[i].text, 0, NULL);
+		struct error e = {0};
+
+		assert_non_null(v);
+		assert_true(rules_check(v, "policy", &e) < 0);
+		if (strncmp(e.message, rows[i].error, strlen(rows[i].error)) != 0)
+			fail_msg("%s: %s", rows[i].text, e.message);
+		json_decref(v);
+	}
+}
+
+static json_t *document_of(size_t rules, size_t reason)
+{
+	json_t *v = json_pack("{s:i, s:s, s:[]}", "version", 1, "default", "deny", "rules");
+	char text[RULES_REASON_MAX + 1] = "";
+
+	memset(text, 'x', reason);
+	for (size_t i = 0; i < rules; i++)
+		(void)json_array_append_new(json_object_get(v, "rules"),
+			json_pack("{s:s, s:s}", "action", "deny", "reason", text));
+	return v;
+}
+
+static void documents_have_limits(void **state)
+{
+	json_t *most = document_of(RULES_DOCUMENT_MAX, 160), *rules = document_of(129, 1), *paths;
+	struct error e = {0};
+	char path[RULES_PATTERN_MAX + 1] = "";
+
+	assert_int_equal(rules_check(most, "policy", &e), 0);
+	assert_true(rules_check(rules, "policy", &e) < 0);
+	assert_non_null(strstr(e.message, "at most 128"));
+	e = (struct error){0};
+	memset(path, '/', RULES_PATTERN_MAX);
+	paths = json_array();
+	for (int i = 0; i < RULES_ITEMS_MAX; i++)
+		(void)json_array_append_new(paths, json_string(path));
+	for (size_t i = 0; i < 8; i++)
+		(void)json_object_set(
+			json_array_get(json_object_get(most, "rules"), i), "paths", paths);
+	assert_true(rules_check(most, "policy", &e) < 0);
+	assert_non_null(strstr(e.message, "65536"));
+	json_decref(paths);
+	json_decref(most);
+	json_decref(rules);
+}
+
+static void inspected_hosts_are_listed(void **state)
+{
+	struct rules r = rules_of(table),
+		     any = rules_of("{\"default\":\"allow\",\"rules\":[{"
+				    "\"action\":\"deny\",\"methods\":\"PUT\"}]}");
+	json_t *hosts = json_object();
+
+	assert_int_equal(rules_inspected(&r, hosts), 0);
+	assert_int_equal(json_object_size(hosts), 4);
+	assert_non_null(json_object_get(hosts, "api.github.com"));
+	assert_non_null(json_object_get(hosts, "x.test"));
+	assert_non_null(json_object_get(hosts, "mock.test"));
+	assert_non_null(json_object_get(hosts, "old.test"));
+	assert_int_equal(rules_inspected(&any, hosts), 0);
+	assert_non_null(json_object_get(hosts, "*"));
+	json_decref(hosts);
+	rules_done(&r);
+	rules_done(&any);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(paths_have_one_form),
+		cmocka_unit_test(patterns_match_paths),
+		cmocka_unit_test(table_of_verdicts),
+		cmocka_unit_test(names_are_judged),
+		cmocka_unit_test(a_connection_is_asked_about_once),
+		cmocka_unit_test(what_is_wrong_is_named),
+		cmocka_unit_test(documents_have_limits),
+		cmocka_unit_test(inspected_hosts_are_listed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
