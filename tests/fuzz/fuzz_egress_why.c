@@ -31,8 +31,8 @@ static void ask(const uint8_t *data, size_t n, size_t cut, struct buf *out)
 	why_free(w);
 }
 
-/* The answer has the same status, whatever the pieces are. Of a request with two faults, the one that is
- * found first may depend on them. */
+/* The answer has the same status, whatever the pieces are. Of a request with two faults, the one
+ * that is found first may depend on them. */
 static bool same_verdict(const struct buf *a, const struct buf *b)
 {
 	const char *x = (const char *)buf_head(a), *y = (const char *)buf_head(b);
