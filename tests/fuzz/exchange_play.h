@@ -18,7 +18,7 @@ static inline struct exchange_verdict play_judge(void *arg, const struct exchang
 	struct play *p = arg;
 
 	check(r->method[0] && r->path[0]);
-	if (strcmp(r->path, "/no") == 0)
+	if (fixture_is_for(r, "/no"))
 		return (struct exchange_verdict){EXCHANGE_DENY, "no", NULL};
 	p->judged++;
 	return (struct exchange_verdict){.action = EXCHANGE_ALLOW};

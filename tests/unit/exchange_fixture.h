@@ -48,13 +48,21 @@ struct fixture {
 	const char *asked;  /* one that a person is to decide about */
 };
 
+/* Whether a request is for this path; NULL: none is. */
+static inline bool fixture_is_for(const struct exchange_request *r, const char *path)
+{
+	size_t n = strcspn(r->path, "?");
+
+	return path && strlen(path) == n && memcmp(r->path, path, n) == 0;
+}
+
 static inline struct exchange_verdict fixture_judge(void *arg, const struct exchange_request *r)
 {
 	struct fixture *f = arg;
 
-	if (f->denied && strcmp(r->path, f->denied) == 0)
+	if (fixture_is_for(r, f->denied))
 		return (struct exchange_verdict){EXCHANGE_DENY, "test", "not today"};
-	if (f->asked && strcmp(r->path, f->asked) == 0)
+	if (fixture_is_for(r, f->asked))
 		return (struct exchange_verdict){EXCHANGE_ASK, "buy", NULL};
 	return (struct exchange_verdict){.action = EXCHANGE_ALLOW};
 }
