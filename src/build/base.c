@@ -2,13 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/str.h"
+#include "build/step_key.h"
 #include "image/template.h"
 #include "image/words.h"
 
@@ -30,6 +34,21 @@ static int take_config(const struct image_config *c, struct stage_state *to)
 	return r;
 }
 
+/* version: of what this code makes of an image. */
+enum { KEY_VERSION = 1 };
+
+static int key_of(const char *what, const char *digest, uint32_t disk_mb, char ret[STEP_KEY_BYTES],
+	struct error *e)
+{
+	struct step_key k;
+
+	step_key_begin(&k, what);
+	step_key_number(&k, KEY_VERSION);
+	step_key_text(&k, digest);
+	step_key_number(&k, disk_mb);
+	return step_key_end(&k, ret, e);
+}
+
 /* --- templates --- */
 
 static int find_template(
@@ -45,6 +64,8 @@ static int find_template(
 			"template '%s' has an EROFS image: only ext4 can be built on", name);
 	if (r == 0 && take_config(&t.config, to) < 0)
 		r = stage_no_memory(e);
+	if (r == 0)
+		r = key_of("template", t.image_digest, 0, to->key, e);
 	template_done(&t);
 	if (r < 0)
 		return r;
@@ -59,7 +80,7 @@ static bool is_template(const struct base_options *o, const char *name)
 	return fd >= 0;
 }
 
-/* --- images --- */
+/* --- making images --- */
 
 static int make_image(const struct base_options *o, const char *name,
 	const struct image_foreign *foreign, uint32_t disk_mb, struct stage_state *to,
@@ -91,6 +112,109 @@ static int make_image(const struct base_options *o, const char *name,
 	return to->image_fd < 0 ? error_set_errno(e, ERROR_INTERNAL, errno, "the base's image") : 0;
 }
 
+/* --- images that were made before --- */
+
+static const char state_file[] = "state.json";
+
+static int set_text(const json_t *o, const char *key, char **slot)
+{
+	char *text = NULL;
+	int r = config_json_string(o, key, &text);
+
+	if (r == 0) {
+		free(*slot);
+		*slot = text;
+	}
+	return r;
+}
+
+static int state_from_json(const json_t *o, struct stage_state *s)
+{
+	const json_t *env = json_object_get(o, "env"), *one;
+	uint64_t disk_mb = 0;
+	size_t i;
+	int r = config_json_u64(o, "disk_mb", CONFIG_DISK_MB_MAX, &disk_mb);
+
+	s->disk_mb = (uint32_t)disk_mb;
+	if (r == 0)
+		r = set_text(o, "user", &s->user);
+	if (r == 0)
+		r = set_text(o, "workdir", &s->workdir);
+	if (r == 0)
+		r = set_text(o, "entry", &s->entry);
+	if (r == 0)
+		r = set_text(o, "command", &s->command);
+	json_array_foreach(env, i, one)
+	{
+		if (r == 0)
+			r = json_is_string(one) ? vars_set_entry(&s->env, json_string_value(one))
+						: -EINVAL;
+	}
+	return r;
+}
+
+static int read_state(int fd, struct stage_state *s)
+{
+	static const char *const keys[] = {
+		"disk_mb", "user", "workdir", "entry", "command", "env", NULL};
+	_cleanup_free_ char *text = NULL;
+	size_t n = 0;
+	int r = file_read_foreign(fd, state_file, CONFIG_JSON_MAX, &text, &n);
+	json_t *o = r < 0 ? NULL : config_json_parse(text, n, keys, state_file, NULL);
+
+	r = o ? state_from_json(o, s) : -EINVAL;
+	json_decref(o);
+	return r;
+}
+
+/* False: it must be made. A damaged entry counts as none. */
+static bool find_made(const struct base_options *o, struct stage_state *to)
+{
+	struct stage_state s;
+	int fd = o->no_cache ? -1 : step_cache_find(o->home, to->key);
+
+	if (fd < 0)
+		return false;
+	if (stage_state_init(&s) < 0 || read_state(fd, &s) < 0) {
+		stage_state_done(&s);
+		(void)close(fd); /* a directory */
+		return false;
+	}
+	memcpy(s.key, to->key, sizeof(s.key));
+	s.image_fd = fd;
+	stage_state_done(to);
+	*to = s;
+	return true;
+}
+
+static json_t *state_to_json(const struct stage_state *s)
+{
+	json_t *env = json_array();
+
+	for (size_t i = 0; i < s->env.count; i++)
+		if (json_array_append_new(env, json_string(s->env.items[i])) < 0) {
+			json_decref(env); /* no UTF-8 */
+			return NULL;
+		}
+	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:o}", "disk_mb", (int)s->disk_mb, "user",
+		s->user, "workdir", s->workdir, "entry", s->entry, "command", s->command, "env",
+		env);
+}
+
+/* What cannot be kept is made again the next time. */
+static void keep_made(const struct base_options *o, const char *name, const struct stage_state *s)
+{
+	json_t *state = state_to_json(s);
+	_cleanup_free_ char *text = state ? json_dumps(state, 0) : NULL;
+
+	json_decref(state);
+	if (text && file_write_atomic(s->image_fd, state_file, text, strlen(text), 0600) == 0)
+		step_cache_put(o->home, s->key, o->work->area_fd[HOME_IMAGES], name, s->image_fd,
+			o->no_cache);
+}
+
+/* --- images --- */
+
 static int fill_nothing(
 	void *opaque, struct rootfs *f, struct image_config *config, struct error *e)
 {
@@ -111,6 +235,22 @@ static int set_words(char **slot, const struct oci_strings *words)
 	return r;
 }
 
+/* Reads the image, and makes a disk of it. */
+static int load_image(const struct base_options *o, struct template_from *from, const char *text,
+	const char *name, struct stage_state *to, struct error *e)
+{
+	uint32_t disk_mb = 0;
+	int r = template_from_load(from, o->home, o->progress, &disk_mb, e);
+
+	if (r == 0)
+		r = make_image(o, name, &from->foreign, disk_mb, to, e);
+	if (r == 0 && from->source.kind != OCI_SOURCE_TAR &&
+		(set_words(&to->entry, &from->image.config.entrypoint) < 0 ||
+			set_words(&to->command, &from->image.config.command) < 0))
+		r = error_set(e, ERROR_LIMIT, E2BIG, "the command of %.200s is too long", text);
+	return r;
+}
+
 static int find_image(const struct base_options *o, const char *text, const char *name,
 	struct stage_state *to, struct error *e)
 {
@@ -119,30 +259,44 @@ static int find_image(const struct base_options *o, const char *text, const char
 		.registry = o->registry,
 		.registry_auth = o->registry_auth};
 	struct template_from from = {.source.path = NULL};
-	uint32_t disk_mb = 0;
+	char digest[OCI_DIGEST_MAX];
 	int r = template_from_parse(&fo, &from, e);
 
 	if (r == 0)
-		r = template_from_load(&from, o->home, o->progress, &disk_mb, e);
+		r = template_from_digest(&from, o->home, o->progress, digest, e);
 	if (r == 0)
-		r = make_image(o, name, &from.foreign, disk_mb, to, e);
-	if (r == 0 && from.source.kind != OCI_SOURCE_TAR &&
-		(set_words(&to->entry, &from.image.config.entrypoint) < 0 ||
-			set_words(&to->command, &from.image.config.command) < 0))
-		r = error_set(e, ERROR_LIMIT, E2BIG, "the command of %.200s is too long", text);
+		r = key_of("image", digest, o->disk_mb, to->key, e);
+	if (r == 0 && !find_made(o, to)) {
+		r = load_image(o, &from, text, name, to, e);
+		if (r == 0)
+			keep_made(o, name, to);
+	}
 	template_from_done(&from);
+	return r;
+}
+
+static int find_nothing(
+	const struct base_options *o, const char *name, struct stage_state *to, struct error *e)
+{
+	const struct image_foreign nothing = {"oci", fill_nothing, NULL};
+	int r = key_of("scratch", "", o->disk_mb, to->key, e);
+
+	if (r < 0 || find_made(o, to))
+		return r;
+	r = make_image(o, name, &nothing, SCRATCH_MB, to, e);
+	if (r == 0)
+		keep_made(o, name, to);
 	return r;
 }
 
 int base_find(const struct base_options *o, const char *name, unsigned number,
 	struct stage_state *ret, struct error *e)
 {
-	const struct image_foreign nothing = {"oci", fill_nothing, NULL};
 	char image[32];
 
 	(void)snprintf(image, sizeof(image), "base-%u", number); /* fits */
 	if (strcmp(name, "scratch") == 0)
-		return make_image(o, image, &nothing, SCRATCH_MB, ret, e);
+		return find_nothing(o, image, ret, e);
 	if (is_template(o, name))
 		return find_template(o, name, ret, e);
 	return find_image(o, name, image, ret, e);

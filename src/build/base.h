@@ -14,10 +14,12 @@ struct base_options {
 	const struct home *work;	      /* where images are made, under numbers */
 	const char *registry, *registry_auth; /* or NULL */
 	uint32_t disk_mb;		      /* of images; 0: as they need */
+	bool no_cache;			      /* makes images anew */
 	const struct progress *progress;
 };
 
-/* Fills a state. number: of the stage, for a name. */
+/* Fills a state, with the digest of its disk. Images are made once, and kept in the cache of steps.
+ * number: of the stage, for a name. */
 int base_find(const struct base_options *o, const char *name, unsigned number,
 	struct stage_state *ret, struct error *e);
 

@@ -1,13 +1,14 @@
 /* Builds the image of a template from a Dockerfile: every stage that the last one needs, in a
  * microVM of its own.
  *
- * A stage's microVM boots from the disk of its base, when a step needs it. When the stage is
- * complete, the guest shuts down, and the disk becomes a file that the next stage or the
- * template stands on. A microVM of an earlier stage runs again, without changes, while files are
- * copied from it. */
+ * After each step that writes, the disk is frozen, and what the step wrote is kept under a digest
+ * of all that the step depends on (step_cache.h). Steps of a stage that are kept do not run again,
+ * up to the first one that is not. A stage's microVM boots when a step needs it. A microVM of an
+ * earlier stage runs again, without changes, while files are copied from it. */
 #ifndef BUILD_BUILDER_H
 #define BUILD_BUILDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -19,8 +20,10 @@
 #include "image/progress.h"
 
 struct builder_ops {
-	/* A step begins, or what a command writes. Negative: the build ends. */
-	int (*step)(void *opaque, size_t number, size_t count, const struct dockerfile_step *step);
+	/* A step begins, or what it made before is taken (cached); what a command writes. Negative:
+	 * the build ends. */
+	int (*step)(void *opaque, size_t number, size_t count, const struct dockerfile_step *step,
+		bool cached);
 	int (*output)(void *opaque, const void *data, size_t n);
 	void (*note)(void *opaque, unsigned line, const char *text);
 	void *opaque;
@@ -30,13 +33,16 @@ struct builder_options {
 	const struct home *home;
 	const char *name; /* of the template, and of its image */
 	const struct dockerfile *file;
-	const struct vars *args; /* --build-arg */
+	const struct vars *args;	     /* --build-arg */
+	const struct build_secrets *secrets; /* or NULL */
 	int context_fd;
 	const struct ignore *ignore;
 	const struct kernel *kernel;
 	uint32_t cpus, memory_mb, disk_mb; /* 0: defaults */
-	const char *network; /* a network list; "": anything; NULL: as the base's sandboxes */
+	const char *network;	   /* a network list; "": anything; NULL: as the base's sandboxes */
+	const char *start, *ready; /* commands; NULL: ENTRYPOINT and CMD; none */
 	const char *registry, *registry_auth; /* or NULL */
+	bool no_cache; /* runs all steps; what they make is kept all the same */
 	const struct progress *progress;
 	struct builder_ops ops;
 };

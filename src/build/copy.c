@@ -305,6 +305,39 @@ static int copy_entry(const struct copy *c, const struct files_entry *f, const c
 	return r < 0 ? r : put(c, path, &real, e);
 }
 
+/* One file, or a folder's content. A link of a pattern counts as what it leads to. */
+static int key_of_entry(
+	const struct copy *c, const struct files_entry *f, struct step_key *k, struct error *e)
+{
+	struct files_entry real = *f;
+	struct list l = {.count = 0};
+	int r = S_ISLNK(f->mode) ? c->from->stat(c->from, f->path, &real, e) : 0;
+
+	if (r < 0)
+		return r;
+	if (!S_ISDIR(real.mode))
+		return step_key_file(k, c->from, &real, last_part(f->path), e);
+	r = c->from->list(c->from, real.path, keep, &l, e);
+	for (size_t i = 0; i < l.count && r == 0; i++)
+		r = step_key_file(k, c->from, &l.items[i],
+			l.items[i].path + (*real.path ? strlen(real.path) + 1 : 0), e);
+	step_key_number(k, l.count);
+	list_done(&l);
+	return r;
+}
+
+int copy_key(const struct copy *c, const char *source, struct step_key *k, struct error *e)
+{
+	struct list l = {.count = 0};
+	int r = find(c, source, &l, e);
+
+	for (size_t i = 0; i < l.count && r == 0; i++)
+		r = key_of_entry(c, &l.items[i], k, e);
+	step_key_number(k, l.count);
+	list_done(&l);
+	return r;
+}
+
 /* Where to, and whether that is a folder to copy into. */
 static int resolve(const struct copy *c, const char *destination, bool several,
 	char to[BUILD_PATH_MAX], bool *ret_into, struct error *e)

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "build/files.h"
 #include "build/machine.h"
+#include "build/step_key.h"
 
 struct copy {
 	struct machine *machine;
@@ -26,6 +27,9 @@ struct copy {
 	uint32_t mode;	  /* of files and folders, for has_mode */
 	bool no_archives; /* ADD: refuses what docker would unpack */
 };
+
+/* Adds what a source leads to, to the digest of a step. The machine is not used. */
+int copy_key(const struct copy *c, const char *source, struct step_key *k, struct error *e);
 
 /* One source; the words are expanded. several: the step has more. ERROR_NOT_FOUND when it leads
  * to nothing. */

@@ -18,7 +18,7 @@ struct machine_options {
 	int work_fd;	  /* where its directory is made; borrowed, as all here is */
 	const char *name; /* of that directory */
 	const char *what; /* the template's name, for messages */
-	int image_fd;	  /* the directory with rootfs.ext4 */
+	int image_fd;	  /* the disk's directory (layers.h); only read by machine_start */
 	const struct kernel *kernel;
 	uint32_t cpus, memory_mb;
 	const struct progress *progress;
@@ -36,9 +36,17 @@ struct machine *machine_of_agent(struct agent_conn *agent);
 /* Ends it and removes its directory. NULL is fine. */
 void machine_stop(struct machine *m);
 
-/* Writes everything back, ends the guest, and writes its disk to an empty file. The machine can
- * only be stopped then. */
-int machine_finish(struct machine *m, int out_fd, struct error *e);
+/* How often its disk can be frozen. */
+enum { MACHINE_FREEZES_MAX = 15 };
+unsigned machine_freezes(const struct machine *m); /* how often it was */
+
+/* Writes everything back, and adds what was written since the last time to a directory, as
+ * layers_add does. The guest goes on. */
+int machine_freeze(struct machine *m, int to_fd, struct error *e);
+
+/* The same, and ends the guest, so that its file system is clean. The machine can only be stopped
+ * then. */
+int machine_finish(struct machine *m, int to_fd, struct error *e);
 
 /* Takes what a command writes; a negative result ends it. */
 typedef int (*machine_output_fn)(void *opaque, const void *data, size_t n);

@@ -1,4 +1,4 @@
-#include "build/stage.h"
+#include "build/stage_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,14 +9,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "build/copy.h"
 #include "build/path.h"
 #include "image/words.h"
-
-enum {
-	ARGV_MAX = SPLIT_WORDS_MAX + 1,
-	SCRIPT_BYTES_MAX = 2 << 20,
-};
 
 int stage_no_memory(struct error *e)
 {
@@ -64,6 +58,7 @@ int stage_state_copy(const struct stage_state *from, struct stage_state *to)
 	int r = stage_state_init(to);
 
 	to->disk_mb = from->disk_mb;
+	memcpy(to->key, from->key, sizeof(to->key));
 	to->entry_is_shell = from->entry_is_shell;
 	to->shell = from->shell;
 	if (r == 0)
@@ -92,19 +87,19 @@ static const char *get_variable(void *opaque, const char *name)
 	return value ? value : vars_get(&s->args, name);
 }
 
-static struct expand_scope scope_of(struct stage *s)
+struct expand_scope stage_scope(struct stage *s)
 {
 	return (struct expand_scope){get_variable, s, s->file->escape};
 }
 
-static int expand(struct stage *s, const char *word, char **ret, struct error *e)
+int stage_expand(struct stage *s, const char *word, char **ret, struct error *e)
 {
-	const struct expand_scope scope = scope_of(s);
+	const struct expand_scope scope = stage_scope(s);
 
 	return expand_word(&scope, word, ret, e);
 }
 
-static int of_vars(int r, struct error *e)
+int stage_of_vars(int r, struct error *e)
 {
 	if (r == -E2BIG)
 		return error_set(e, ERROR_LIMIT, E2BIG, "more than %d variables", VARS_MAX);
@@ -120,12 +115,12 @@ static int do_env(struct stage *s, const struct dockerfile_step *step, struct er
 	for (size_t i = 0; i < step->words.count && r == 0; i += 2) {
 		_cleanup_free_ char *value = NULL;
 
-		r = expand(s, step->words.items[i + 1], &value, e);
+		r = stage_expand(s, step->words.items[i + 1], &value, e);
 		if (r == 0)
-			r = of_vars(vars_set(&fresh, step->words.items[i], value), e);
+			r = stage_of_vars(vars_set(&fresh, step->words.items[i], value), e);
 	}
 	for (size_t i = 0; i < fresh.count && r == 0; i++)
-		r = of_vars(vars_set_entry(&s->state.env, fresh.items[i]), e);
+		r = stage_of_vars(vars_set_entry(&s->state.env, fresh.items[i]), e);
 	vars_done(&fresh);
 	return r;
 }
@@ -150,50 +145,21 @@ int stage_take_arg(struct vars *args, const struct dockerfile_step *step,
 			value = vars_get(global, name);
 		}
 		if (r == 0 && value)
-			r = of_vars(vars_set(args, name, value), e);
+			r = stage_of_vars(vars_set(args, name, value), e);
 	}
 	return r;
 }
 
 static int do_arg(struct stage *s, const struct dockerfile_step *step, struct error *e)
 {
-	const struct expand_scope scope = scope_of(s);
+	const struct expand_scope scope = stage_scope(s);
 
 	return stage_take_arg(&s->args, step, &scope, s->build_args, s->global, e);
 }
 
-/* --- RUN --- */
+/* --- settings --- */
 
-/* The variables of a command: arguments of the build, and over them the stage's own. */
-static int command_env(struct stage *s, struct vars *ret, struct error *e)
-{
-	int r = vars_copy(&s->args, ret);
-
-	for (size_t i = 0; i < s->state.env.count && r == 0; i++)
-		r = vars_set_entry(ret, s->state.env.items[i]);
-	return of_vars(r, e);
-}
-
-/* A single heredoc is the script itself; others are the shell's to read. malloc'ed. */
-static char *shell_text(const struct dockerfile_step *step)
-{
-	struct buf text = BUF_INIT(SCRIPT_BYTES_MAX);
-	int r = 0;
-
-	if (step->heredoc_count == 1 && step->words.items[0][0] == '<' &&
-		!strpbrk(step->words.items[0], " \t"))
-		return strdup(step->heredocs[0].text);
-	r = buf_add_str(&text, step->words.items[0]);
-	for (size_t i = 0; i < step->heredoc_count && r == 0; i++)
-		r = buf_printf(&text, "\n%s%s", step->heredocs[i].text, step->heredocs[i].name);
-	if (r == 0)
-		r = buf_add_u8(&text, 0);
-	if (r < 0)
-		buf_done(&text);
-	return r < 0 ? NULL : (char *)text.data; /* nothing was consumed */
-}
-
-static size_t shell_words(const struct stage *s, const char *argv[ARGV_MAX])
+size_t stage_shell(const struct stage *s, const char *argv[STAGE_ARGV_MAX])
 {
 	const struct words *w = &s->state.shell;
 
@@ -206,204 +172,41 @@ static size_t shell_words(const struct stage *s, const char *argv[ARGV_MAX])
 	return w->count;
 }
 
-static int run_argv(struct stage *s, const char *const *argv, size_t count, struct error *e)
+static int find_workdir(struct stage *s, const struct dockerfile_step *step,
+	char path[BUILD_PATH_MAX], struct error *e)
 {
-	struct vars env = {NULL, 0};
-	struct agent_exec x = {.user = s->state.user,
-		.cwd = s->state.workdir,
-		.tag = "",
-		.argv = {.array = argv, .count = (uint32_t)count}};
-	struct machine *m;
-	int status = 0, r = s->ops.machine(s->ops.opaque, &m, e);
+	_cleanup_free_ char *word = NULL;
+	int r = stage_expand(s, step->words.items[0], &word, e);
 
-	if (r == 0)
-		r = command_env(s, &env, e);
-	x.env = (struct agent_strings){
-		.array = (const char *const *)env.items, .count = (uint32_t)env.count};
-	if (r == 0)
-		r = machine_run(m, &x, STAGE_STEP_S, s->ops.output, s->ops.opaque, &status, e);
-	vars_done(&env);
-	if (r == 0 && status < 0)
-		return error_set(
-			e, ERROR_TIMEOUT, ETIMEDOUT, "it took longer than %d s", STAGE_STEP_S);
-	if (r == 0 && status)
-		return error_set(
-			e, ERROR_BAD_IMAGE, EIO, "the command ended with status %d", status);
-	return r;
+	if (r < 0)
+		return r;
+	return path_resolve(s->state.workdir, word, path)
+		       ? 0
+		       : error_set(e, ERROR_LIMIT, ENAMETOOLONG, "the path is too long");
 }
 
-/* A heredoc that begins with #! is a program. */
-static int run_program(struct stage *s, const char *text, struct error *e)
+static int skip_workdir(struct stage *s, const struct dockerfile_step *step, struct error *e)
 {
-	static const char path[] = "/run/mayfly-step";
-	const char *argv[] = {path};
-	struct machine *m;
-	int r = s->ops.machine(s->ops.opaque, &m, e);
+	char path[BUILD_PATH_MAX];
+	int r = find_workdir(s, step, path, e);
 
-	if (r == 0)
-		r = machine_write(m, path, 0755, false, text, strlen(text), e);
-	return r < 0 ? r : run_argv(s, argv, 1, e);
+	if (r < 0)
+		return r;
+	return stage_state_set(&s->state.workdir, path) < 0 ? stage_no_memory(e) : 0;
 }
-
-static int do_run(struct stage *s, const struct dockerfile_step *step, struct error *e)
-{
-	const char *argv[ARGV_MAX];
-	_cleanup_free_ char *text = NULL;
-	size_t n;
-
-	if (dockerfile_flag(step, "mount"))
-		return error_set(e, ERROR_USAGE, ENOTSUP, "--mount is not supported yet");
-	if (step->exec)
-		return run_argv(s, step->words.items, step->words.count, e);
-	text = shell_text(step);
-	if (!text)
-		return stage_no_memory(e);
-	if (step->heredoc_count && str_starts_with(text, "#!"))
-		return run_program(s, text, e);
-	n = shell_words(s, argv);
-	argv[n++] = text;
-	return run_argv(s, argv, n, e);
-}
-
-/* --- COPY and ADD --- */
-
-struct expanded {
-	char **items;
-	size_t count;
-};
-
-static void expanded_done(struct expanded *x)
-{
-	for (size_t i = 0; i < x->count; i++)
-		free(x->items[i]);
-	free(x->items);
-}
-
-static int expand_all(
-	struct stage *s, const struct dockerfile_step *step, struct expanded *ret, struct error *e)
-{
-	int r = 0;
-
-	ret->items = calloc(step->words.count, sizeof(*ret->items));
-	if (!ret->items)
-		return stage_no_memory(e);
-	for (; ret->count < step->words.count && r == 0; ret->count += r == 0)
-		r = expand(s, step->words.items[ret->count], &ret->items[ret->count], e);
-	return r;
-}
-
-static int parse_mode(const char *text, struct copy *c, struct error *e)
-{
-	char *end;
-
-	c->has_mode = true;
-	c->mode = (uint32_t)strtoul(text, &end, 8);
-	if (*end || end == text || c->mode > 07777)
-		return error_set(
-			e, ERROR_USAGE, EINVAL, "--chmod=%.60s: must be octal, as 0755", text);
-	return 0;
-}
-
-/* A number alone is its group, too. malloc'ed. */
-static char *owner_of(const char *text)
-{
-	if (*text && text[strspn(text, "0123456789")] == '\0')
-		return str_printf("%s:%s", text, text);
-	return strdup(text);
-}
-
-static int copy_heredoc(struct stage *s, const struct copy *c, const struct dockerfile_heredoc *h,
-	bool several, const char *to, struct error *e)
-{
-	const struct expand_scope scope = scope_of(s);
-	_cleanup_free_ char *text = NULL;
-	int r = 0;
-
-	if (h->expand)
-		r = expand_text(&scope, h->text, &text, e);
-	return r < 0 ? r : copy_text(c, h->name, text ? text : h->text, several, to, e);
-}
-
-static bool is_url(const char *word)
-{
-	return strstr(word, "://") || str_starts_with(word, "git@");
-}
-
-static int copy_words(struct stage *s, const struct dockerfile_step *step, const struct copy *c,
-	const struct expanded *words, struct error *e)
-{
-	size_t last = words->count - 1;
-	bool several = last > 1;
-	int r = 0;
-
-	for (size_t i = 0; i < last && r == 0; i++) {
-		const struct dockerfile_heredoc *h = dockerfile_heredoc(step, i);
-
-		if (h)
-			r = copy_heredoc(s, c, h, several, words->items[last], e);
-		else if (step->kind == DOCKERFILE_ADD && is_url(words->items[i]))
-			r = error_set(e, ERROR_USAGE, ENOTSUP,
-				"%.200s: ADD fetches nothing yet: put the file into the build's "
-				"directory",
-				words->items[i]);
-		else
-			r = copy_files(c, words->items[i], several, words->items[last], e);
-	}
-	return r;
-}
-
-static int do_copy(struct stage *s, const struct dockerfile_step *step, struct error *e)
-{
-	const char *from = dockerfile_flag(step, "from"), *chown = dockerfile_flag(step, "chown"),
-		   *chmod = dockerfile_flag(step, "chmod");
-	struct copy c = {.workdir = s->state.workdir, .no_archives = step->kind == DOCKERFILE_ADD};
-	_cleanup_free_ char *owner = NULL, *mode = NULL, *whole = NULL;
-	struct expanded words = {NULL, 0};
-	int r;
-
-	if (dockerfile_flag(step, "checksum"))
-		return error_set(e, ERROR_USAGE, ENOTSUP,
-			"--checksum is for files of the network, and ADD fetches nothing yet: put "
-			"the file into the build's directory");
-	r = s->ops.machine(s->ops.opaque, &c.machine, e);
-	if (r == 0)
-		r = s->ops.files(s->ops.opaque, from ? from : "", &c.from, e);
-	if (r == 0)
-		r = expand_all(s, step, &words, e);
-	if (r == 0 && chown)
-		r = expand(s, chown, &owner, e);
-	if (r == 0 && chmod)
-		r = expand(s, chmod, &mode, e);
-	if (r == 0 && mode)
-		r = parse_mode(mode, &c, e);
-	if (r == 0 && owner) {
-		whole = owner_of(owner);
-		c.owner = whole;
-		r = whole ? 0 : stage_no_memory(e);
-	}
-	if (r == 0)
-		r = copy_words(s, step, &c, &words, e);
-	expanded_done(&words);
-	return r;
-}
-
-/* --- settings --- */
 
 static int do_workdir(struct stage *s, const struct dockerfile_step *step, struct error *e)
 {
-	_cleanup_free_ char *word = NULL;
 	char path[BUILD_PATH_MAX];
 	struct agent_mkdir q = {
 		.flags = AGENT_MKDIR_PARENTS, .mode = 0755, .user = s->state.user, .path = path};
 	struct agent_event ev;
 	struct machine *m;
 	struct error why = {0};
-	int r = expand(s, step->words.items[0], &word, e);
+	int r = find_workdir(s, step, path, e);
 
 	if (r < 0)
 		return r;
-	if (!path_resolve(s->state.workdir, word, path))
-		return error_set(e, ERROR_LIMIT, ENAMETOOLONG, "the path is too long");
 	r = s->ops.machine(s->ops.opaque, &m, e);
 	if (r < 0)
 		return r;
@@ -416,7 +219,7 @@ static int do_workdir(struct stage *s, const struct dockerfile_step *step, struc
 static int do_user(struct stage *s, const struct dockerfile_step *step, struct error *e)
 {
 	char *word = NULL;
-	int r = expand(s, step->words.items[0], &word, e);
+	int r = stage_expand(s, step->words.items[0], &word, e);
 
 	if (r < 0)
 		return r;
@@ -432,12 +235,12 @@ static int command_line(
 	struct stage *s, const struct dockerfile_step *step, char **ret, struct error *e)
 {
 	struct buf line = BUF_INIT(CONFIG_TEXT_MAX);
-	const char *argv[ARGV_MAX];
+	const char *argv[STAGE_ARGV_MAX];
 	size_t n = 0;
 	int r;
 
 	if (!step->exec)
-		n = shell_words(s, argv);
+		n = stage_shell(s, argv);
 	for (size_t i = 0; i < step->words.count; i++) /* of the shell form, one */
 		argv[n++] = step->words.items[i];
 	r = words_join(&line, argv, n);
@@ -501,9 +304,9 @@ int stage_step(struct stage *s, const struct dockerfile_step *step, struct error
 {
 	static int (*const steps[DOCKERFILE_KINDS_])(
 		struct stage *, const struct dockerfile_step *, struct error *) = {
-		[DOCKERFILE_RUN] = do_run,
-		[DOCKERFILE_COPY] = do_copy,
-		[DOCKERFILE_ADD] = do_copy,
+		[DOCKERFILE_RUN] = stage_run,
+		[DOCKERFILE_COPY] = stage_copy,
+		[DOCKERFILE_ADD] = stage_copy,
 		[DOCKERFILE_ENV] = do_env,
 		[DOCKERFILE_ARG] = do_arg,
 		[DOCKERFILE_WORKDIR] = do_workdir,
@@ -514,4 +317,48 @@ int stage_step(struct stage *s, const struct dockerfile_step *step, struct error
 	};
 
 	return (steps[step->kind] ? steps[step->kind] : do_nothing)(s, step, e);
+}
+
+/* --- digests --- */
+
+bool stage_changes_disk(const struct dockerfile_step *step)
+{
+	return step->kind == DOCKERFILE_RUN || step->kind == DOCKERFILE_COPY ||
+	       step->kind == DOCKERFILE_ADD || step->kind == DOCKERFILE_WORKDIR;
+}
+
+static int workdir_key(
+	struct stage *s, const struct dockerfile_step *step, struct step_key *k, struct error *e)
+{
+	char path[BUILD_PATH_MAX] = "";
+	int r = find_workdir(s, step, path, e);
+
+	step_key_text(k, path);
+	step_key_text(k, s->state.user);
+	return r;
+}
+
+int stage_key(struct stage *s, const struct dockerfile_step *step, char ret[STEP_KEY_BYTES],
+	struct error *e)
+{
+	struct step_key k;
+	int r, ended;
+
+	step_key_begin(&k, dockerfile_kind_name(step->kind));
+	step_key_text(&k, s->state.key);
+	step_key_number(&k, step->flag_count);
+	for (size_t i = 0; i < step->flag_count; i++) {
+		step_key_text(&k, step->flags[i].name);
+		step_key_text(&k, step->flags[i].value);
+	}
+	r = step->kind == DOCKERFILE_RUN       ? stage_run_key(s, step, &k, e)
+	    : step->kind == DOCKERFILE_WORKDIR ? workdir_key(s, step, &k, e)
+					       : stage_copy_key(s, step, &k, e);
+	ended = step_key_end(&k, ret, r < 0 ? NULL : e);
+	return r < 0 ? r : ended;
+}
+
+int stage_skip(struct stage *s, const struct dockerfile_step *step, struct error *e)
+{
+	return step->kind == DOCKERFILE_WORKDIR ? skip_workdir(s, step, e) : 0;
 }

@@ -10,6 +10,7 @@
 #include "build/expand.h"
 #include "build/files.h"
 #include "build/machine.h"
+#include "build/step_cache.h"
 #include "build/vars.h"
 #include "image/config.h"
 
@@ -17,7 +18,8 @@ enum { STAGE_STEP_S = 3600 }; /* that a RUN may take */
 
 /* What a stage hands on: a disk, and how its commands want to run. */
 struct stage_state {
-	int image_fd; /* the directory with rootfs.ext4; -1: none yet */
+	int image_fd;		  /* its disk, as layers.h has it; -1: none yet */
+	char key[STEP_KEY_BYTES]; /* the digest of what made that */
 	uint32_t disk_mb;
 	struct vars env;
 	char *user, *workdir;  /* owned, as the next; "root" and "/" at first */
@@ -35,11 +37,16 @@ int stage_no_memory(struct error *e);
 
 struct stage;
 
+struct build_secrets;
+
 struct stage_ops {
 	/* The machine, which is booted when it is asked for the first time. */
 	int (*machine)(void *opaque, struct machine **ret, struct error *e);
 	/* The files that --from names; "": the build's directory. Valid until the next call. */
 	int (*files)(void *opaque, const char *from, struct files **ret, struct error *e);
+	/* What names the disk of --from: a stage's key. */
+	int (*source_key)(
+		void *opaque, const char *from, char ret[STEP_KEY_BYTES], struct error *e);
 	/* What commands write, and notes for people. Negative: the build ends. */
 	int (*output)(void *opaque, const void *data, size_t n);
 	void (*note)(void *opaque, unsigned line, const char *text);
@@ -50,11 +57,23 @@ struct stage {
 	const struct dockerfile *file;
 	const struct vars *global; /* ARGs before the first FROM, and what is predefined */
 	const struct vars *build_args;
+	const struct build_secrets *secrets; /* or NULL */
 	struct stage_ops ops;
 	struct stage_state state;
 	struct vars args;
 	bool command_is_own; /* CMD of this stage */
 };
+
+/* Whether a step changes the disk. The others only change the state. */
+bool stage_changes_disk(const struct dockerfile_step *step);
+
+/* The digest of a step that changes the disk: of all that it depends on, which includes the disk's
+ * own. */
+int stage_key(struct stage *s, const struct dockerfile_step *step, char ret[STEP_KEY_BYTES],
+	struct error *e);
+
+/* Changes the state as a step that changes the disk does, without doing it. */
+int stage_skip(struct stage *s, const struct dockerfile_step *step, struct error *e);
 
 /* Does one step. Errors say what is wrong; the caller adds which step it was. */
 int stage_step(struct stage *s, const struct dockerfile_step *step, struct error *e);

@@ -1,8 +1,12 @@
 #include "build/template_from.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 
+#include "base/cleanup.h"
 #include "image/unpack.h"
+#include "oci/blobs.h"
 
 enum { TAR_DISK_MB = 4096 };
 
@@ -36,6 +40,34 @@ static int fill_tar(void *opaque, struct rootfs *f, struct image_config *config,
 
 	return unpack_path(unpack, t->source.path, (struct parse_options){.job = PARSE_TAR},
 		rootfs_sink(f), e);
+}
+
+static int file_digest(const char *path, char digest[OCI_DIGEST_MAX], struct error *e)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int r = fd < 0 ? -errno : oci_digest_of_file(fd, digest);
+
+	return r < 0 ? error_set_errno(e, ERROR_NOT_FOUND, -r, "cannot read %s", path) : 0;
+}
+
+int template_from_digest(struct template_from *t, const struct home *home, const struct progress *p,
+	char digest[OCI_DIGEST_MAX], struct error *e)
+{
+	const struct oci_source_options o = {.home = home,
+		.unpack = unpack,
+		.progress = p,
+		.credentials = &t->credentials,
+		.digest_only = true};
+	struct oci_image image = {.layer_count = 0};
+	int r;
+
+	if (t->source.kind == OCI_SOURCE_TAR)
+		return file_digest(t->source.path, digest, e);
+	r = oci_source_load(&t->source, &o, &image, e);
+	if (r == 0)
+		memcpy(digest, image.digest, OCI_DIGEST_MAX);
+	oci_image_done(&image);
+	return r;
 }
 
 int template_from_load(struct template_from *t, const struct home *home, const struct progress *p,

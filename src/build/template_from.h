@@ -28,6 +28,11 @@ struct template_from {
 int template_from_parse(
 	const struct template_from_options *o, struct template_from *ret, struct error *e);
 
+/* Says which image it is, for less than template_from_load where the source tells without its
+ * layers. */
+int template_from_digest(struct template_from *t, const struct home *home, const struct progress *p,
+	char digest[OCI_DIGEST_MAX], struct error *e);
+
 /* Finds the image and reads its layers. *ret_disk_mb: what its root disk should have. */
 int template_from_load(struct template_from *t, const struct home *home, const struct progress *p,
 	uint32_t *ret_disk_mb, struct error *e);

@@ -19,6 +19,7 @@ static const char *const area_names[HOME_AREAS_] = {
 	[HOME_SNAPSHOTS] = "snapshots",
 	[HOME_PAUSED] = "paused",
 	[HOME_ASIDE] = "aside",
+	[HOME_STEPS] = "steps",
 };
 
 const char *home_area_name(enum home_area area)

@@ -7,6 +7,7 @@
  *   snapshots/<id>/      snapshots of sandboxes (sandbox/stack.h)
  *   paused/<sandbox>/    states of paused sandboxes, likewise
  *   aside/<...>/         states that no database knows (fleet/aside.h)
+ *   steps/<SHA-256>/     what steps of builds made (build/step_cache.h)
  *
  * It is $MAYFLY_HOME, else /var/lib/mayfly for root, else $XDG_DATA_HOME/mayfly, else
  * ~/.local/share/mayfly. Directories are made with mode 0700: memory images hold secrets. */
@@ -22,6 +23,7 @@ enum home_area {
 	HOME_SNAPSHOTS,
 	HOME_PAUSED,
 	HOME_ASIDE,
+	HOME_STEPS,
 	HOME_AREAS_,
 };
 
@@ -33,7 +35,7 @@ struct home {
 
 #define HOME_INIT                                                                                  \
 	{                                                                                          \
-		.fd = -1, .area_fd = { -1, -1, -1, -1, -1, -1 }                                    \
+		.fd = -1, .area_fd = { -1, -1, -1, -1, -1, -1, -1 }                                \
 	}
 
 /* The default path, malloc'ed; does not touch the directory. NULL when out of memory, or when no

@@ -17,6 +17,7 @@
 enum { TEMPLATE_FORMAT = 1, TREE_DEPTH_MAX = 4 };
 
 static const char json_file[] = "template.json";
+static const char key_file[] = "key";
 static const char snapshots_dir[] = "snapshots";
 
 void template_done(struct template *t)
@@ -185,6 +186,86 @@ int template_open(const struct home *h, const char *name, struct error *e)
 	if (fd < 0 && errno == ENOENT)
 		return not_found(e, name);
 	return fd < 0 ? host_error(e, -errno, "cannot open template", name) : fd;
+}
+
+/* --- the same template again --- */
+
+int template_note_key(const struct template_build *b, const char *key, struct error *e)
+{
+	int r = file_write_atomic(b->w.fd, key_file, key, strlen(key), 0644);
+
+	return r < 0 ? host_error(e, r, "cannot write", key_file) : 0;
+}
+
+static bool has_key(const struct home *h, const char *name, const char *key)
+{
+	_cleanup_close_ int fd = template_open(h, name, NULL);
+	_cleanup_free_ char *text = NULL;
+
+	return fd >= 0 && file_read_foreign(fd, key_file, TEMPLATE_KEY_MAX, &text, NULL) == 0 &&
+	       strcmp(text, key) == 0;
+}
+
+static int link_tree(int from_fd, int to_fd, int depth);
+
+static int link_entry(int from_fd, const struct dirent *x, int to_fd, int depth)
+{
+	_cleanup_close_ int from = -1, to = -1;
+
+	if (x->d_type != DT_DIR)
+		return link_or_copy(from_fd, x->d_name, to_fd, x->d_name);
+	if (depth == TREE_DEPTH_MAX)
+		return -ELOOP;
+	if (mkdirat(to_fd, x->d_name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	from = openat(from_fd, x->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	to = openat(to_fd, x->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return from < 0 || to < 0 ? -errno : link_tree(from, to, depth + 1);
+}
+
+/* Links all but what is being made. */
+static int link_tree(int from_fd, int to_fd, int depth)
+{
+	DIR *d = file_open_dir(from_fd, ".");
+	int r = d ? 0 : -errno;
+
+	for (const struct dirent *x; r == 0 && (x = readdir(d));)
+		if (*x->d_name != '.')
+			r = link_entry(from_fd, x, to_fd, depth);
+	if (d)
+		(void)closedir(d); /* read-only */
+	return r < 0 ? r : fsync(to_fd) < 0 ? -errno : 0;
+}
+
+static int clone(const struct home *h, const char *from, const char *name, struct error *e)
+{
+	struct template_build b = TEMPLATE_BUILD_INIT;
+	_cleanup_close_ int fd = template_open(h, from, e);
+	int r = fd < 0 ? fd : template_begin(h, name, &b, e);
+
+	if (r < 0)
+		return r;
+	r = link_tree(fd, b.w.fd, 0);
+	r = r < 0 ? host_error(e, r, "cannot take the files of template", from)
+		  : workdir_commit(&b.w, e);
+	template_abort(&b);
+	return r;
+}
+
+int template_reuse(const struct home *h, const char *name, const char *key, struct error *e)
+{
+	const char *found = has_key(h, name, key) ? name : NULL;
+	char **names = NULL;
+	int r = found ? 0 : workdir_list(h->area_fd[HOME_TEMPLATES], &names);
+
+	for (char **p = names; !found && p && *p; p++)
+		found = has_key(h, *p, key) ? *p : NULL;
+	if (r < 0)
+		r = host_error(e, r, "cannot list", home_area_name(HOME_TEMPLATES));
+	else if (found && found != name)
+		r = clone(h, found, name, e);
+	workdir_list_free(names);
+	return r < 0 ? r : found != NULL;
 }
 
 static int from_json(const json_t *o, struct template *t, struct error *e)

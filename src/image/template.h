@@ -67,6 +67,15 @@ int template_add_image(const struct home *h, const struct template_build *b, con
 int template_commit(struct template_build *b, const struct template *t, struct error *e);
 void template_abort(struct template_build *b);
 
+/* A digest of everything that a template was made of, which a build may note (text without line
+ * ends). */
+enum { TEMPLATE_KEY_MAX = 64 };
+int template_note_key(const struct template_build *b, const char *key, struct error *e);
+
+/* Finds a template with that note: 1 when `name` has it, or was made of another one's files; 0 when
+ * there is none. */
+int template_reuse(const struct home *h, const char *name, const char *key, struct error *e);
+
 /* Loads the description. ERROR_NOT_FOUND, ERROR_BAD_IMAGE. */
 int template_load(const struct home *h, const char *name, struct template *ret, struct error *e);
 

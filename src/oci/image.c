@@ -189,7 +189,7 @@ int oci_image_load(struct oci_supply *s, const struct oci_descriptor *root, stru
 	size_t n = 0;
 	int r = find_manifest(s, root, &text, &n, image.digest, e);
 
-	if (r == 0)
+	if (r == 0 && !s->digest_only)
 		r = load_manifest(s, text, n, &image, e);
 	if (r < 0)
 		oci_image_done(&image);

@@ -2,6 +2,8 @@
 #ifndef OCI_IMAGE_H
 #define OCI_IMAGE_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "oci/document.h"
 
@@ -18,6 +20,7 @@ struct oci_supply {
 	 * -errno. */
 	int (*open)(
 		struct oci_supply *s, const struct oci_descriptor *d, int *ret_fd, struct error *e);
+	bool digest_only; /* the image's configuration and layers are not wanted */
 };
 
 /* Finds the image that a descriptor leads to: a manifest, or an index with one for linux/amd64. */

@@ -55,12 +55,13 @@ static int open_blob(
 	return r;
 }
 
-int oci_layout_load(const char *directory, const char *name, struct oci_image *ret, struct error *e)
+int oci_layout_load(const char *directory, const char *name, bool digest_only,
+	struct oci_image *ret, struct error *e)
 {
 	_cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_(oci_index_done) struct oci_index x = {0};
 	_cleanup_free_ char *text = NULL;
-	struct layout l = {{open_blob}, fd};
+	struct layout l = {{open_blob, digest_only}, fd};
 	struct oci_descriptor root;
 	size_t n = 0;
 	int r = fd < 0 ? -errno : 0;

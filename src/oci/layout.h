@@ -6,8 +6,9 @@
 
 #include "oci/image.h"
 
-/* name: the image's in the index (org.opencontainers.image.ref.name), or NULL for the only one. */
-int oci_layout_load(
-	const char *directory, const char *name, struct oci_image *ret, struct error *e);
+/* name: the image's in the index (org.opencontainers.image.ref.name), or NULL for the only one.
+ * digest_only: only the manifest's digest is wanted. */
+int oci_layout_load(const char *directory, const char *name, bool digest_only,
+	struct oci_image *ret, struct error *e);
 
 #endif

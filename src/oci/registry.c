@@ -143,7 +143,7 @@ static bool find_root(const struct registry *g, struct oci_descriptor *root)
 
 int oci_registry_load(const struct oci_registry_options *o, struct oci_image *ret, struct error *e)
 {
-	struct registry g = {.supply = {open_blob}, .o = o};
+	struct registry g = {.supply = {open_blob, o->digest_only}, .o = o};
 	struct oci_descriptor root = {.media = OCI_MEDIA_MANIFEST};
 	int r = 0;
 

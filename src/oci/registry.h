@@ -15,6 +15,7 @@ struct oci_registry_options {
 	const struct oci_credentials *credentials; /* empty: none */
 	const struct oci_blobs *blobs;
 	const struct progress *progress;
+	bool digest_only; /* only the manifest's digest is wanted */
 };
 
 /* Credentials are sent when the registry asks for them: to it, or to the token server that it

@@ -75,7 +75,8 @@ static int load_registry(const struct oci_source *s, const struct oci_source_opt
 	const struct oci_registry_options r = {.reference = &s->reference,
 		.credentials = o->credentials ? o->credentials : &none,
 		.blobs = b,
-		.progress = o->progress};
+		.progress = o->progress,
+		.digest_only = o->digest_only};
 
 	return oci_registry_load(&r, ret, e);
 }
@@ -104,7 +105,7 @@ int oci_source_load(const struct oci_source *s, const struct oci_source_options 
 	if (r < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -r, "the build was ended");
 	if (s->kind == OCI_SOURCE_LAYOUT) {
-		r = oci_layout_load(s->path, s->name, ret, e);
+		r = oci_layout_load(s->path, s->name, o->digest_only, ret, e);
 	} else {
 		r = oci_blobs_open(o->home->fd, &b, e);
 		if (r == 0)

@@ -39,6 +39,7 @@ struct oci_source_options {
 	unpack_fn unpack;
 	const struct progress *progress;
 	const struct oci_credentials *credentials; /* for a registry; may be empty */
+	bool digest_only; /* of a layout or registry: finds only the manifest's digest */
 };
 
 /* registry: for references without, or NULL. ERROR_USAGE says what is wrong. */

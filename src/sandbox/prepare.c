@@ -106,7 +106,7 @@ static void add_disks(struct booting *b, struct vmm_launch *l, struct paths *p)
 }
 
 /* Starts the microVM in a directory of its own: booted, or restored from the snapshot just made. */
-static int launch(struct booting *b, bool restored, struct error *e)
+static int launch(struct booting *b, bool restored, bool rehearsal, struct error *e)
 {
 	struct paths paths = {.count = 0};
 	char baseline[PATH_BYTES], dir[PATH_BYTES], snapshot[PATH_BYTES],
@@ -117,7 +117,7 @@ static int launch(struct booting *b, bool restored, struct error *e)
 	(void)snprintf(snapshot, sizeof(snapshot), "/proc/self/fd/%d", b->w.fd); /* fits */
 	if (restored) {
 		l.snapshot = snapshot;
-		l.rehearse = true;
+		l.rehearse = rehearsal;
 	} else {
 		l.kernel = b->o->kernel->vmlinux;
 		l.initrd = b->o->kernel->initrd;
@@ -382,46 +382,89 @@ static void keep_console(struct booting *b)
 		"console.log"); /* a log: its loss is no failure */
 }
 
-/* Runs the template's ready command, if it has one: a service's first answer in a new sandbox. */
-static void rehearse_service(struct booting *b)
-{
-	int status;
+/* --- children --- */
 
-	b->deadline_ns = clock_monotonic_ns() + REHEARSAL_SERVICE_S * NS_PER_S;
-	if (*b->o->config->ready_command) /* pages written before a failure count, too */
-		(void)run_command(b, b->o->config->ready_command, false, &status, NULL);
-}
-
-/* Restores the snapshot once to note which pages that touches. The result is only a hint, so a
- * failure does not fail the template. */
-static void rehearse(struct booting *b)
+/* Starts a microVM from the snapshot that was just made; its agent must answer. */
+static int restore(struct booting *b, bool rehearsal, struct error *e)
 {
-	struct error e = {0};
 	int r = file_remove_tree(b->w.fd, boot_dir);
 
 	b->deadline_ns = clock_monotonic_ns() + REHEARSAL_S * NS_PER_S;
-	if (r == 0)
-		r = launch(b, true, &e);
-	if (r == 0)
-		r = agent_connect_ready(b->boot_fd, b->deadline_ns, &b->agent, &e);
-	if (r == 0) {
-		live_through_beginning(b);
-		rehearse_service(b);
-		r = vmm_pause(b->vmm, &e);
-	}
-	if (r == 0)
-		r = vmm_save_hot(b->vmm, b->w.fd, &e);
 	if (r < 0)
-		log_debug("no hot pages for template '%s': %s", b->o->name, e.message);
+		return error_set_errno(e, ERROR_HOST, -r, "cannot remove a directory");
+	r = launch(b, true, rehearsal, e);
+	return r < 0 ? r : agent_connect_ready(b->boot_fd, b->deadline_ns, &b->agent, e);
+}
+
+static void end_child(struct booting *b)
+{
 	agent_close(TAKE_PTR(b->agent));
 	vmm_stop(TAKE_PTR(b->vmm));
 	cleanup_close_p(&b->boot_fd);
 	b->boot_fd = -1;
 }
 
+/* A service's first answer in a new sandbox: the template's ready command, if it has one. */
+static int try_service(struct booting *b, struct error *e)
+{
+	int status, r;
+
+	b->deadline_ns = clock_monotonic_ns() + REHEARSAL_SERVICE_S * NS_PER_S;
+	if (!*b->o->config->ready_command)
+		return 0;
+	for (;;) {
+		r = run_command(b, b->o->config->ready_command, false, &status, e);
+		if (r < 0 || status == 0)
+			return r;
+		if (clock_monotonic_ns() > b->deadline_ns)
+			return error_set(e, ERROR_BAD_IMAGE, ETIMEDOUT,
+				"the ready command does not succeed in %d s", REHEARSAL_SERVICE_S);
+		pause_ms(PAUSE_MS);
+	}
+}
+
+/* Restores the snapshot once to note which pages that touches. The result is only a hint. Returns
+ * whether the child answered. */
+static bool rehearse(struct booting *b)
+{
+	struct error e = {0};
+	int r = restore(b, true, &e);
+	bool good = false;
+
+	if (r == 0) {
+		live_through_beginning(b);
+		good = try_service(b, &e) == 0; /* pages written before a failure count, too */
+		r = vmm_pause(b->vmm, &e);
+	}
+	if (r == 0)
+		r = vmm_save_hot(b->vmm, b->w.fd, &e);
+	if (r < 0)
+		log_debug("no hot pages for template '%s': %s", b->o->name, e.message);
+	end_child(b);
+	return good;
+}
+
+/* A child as a sandbox is one: without it, the template must not take another one's place. */
+static int validate(struct booting *b, struct error *e)
+{
+	int r = restore(b, false, e);
+
+	if (r == 0) {
+		live_through_beginning(b);
+		r = try_service(b, e);
+	}
+	end_child(b);
+	if (r < 0)
+		error_prefix(e,
+			"a sandbox of the new template '%s' does not work, so the template is not "
+			"made",
+			b->o->name);
+	return r;
+}
+
 static int boot_and_save(struct booting *b, const struct progress *p, struct error *e)
 {
-	int r = launch(b, false, e);
+	int r = launch(b, false, false, e);
 	const struct boot boot = {.name = b->o->name, .vmm = b->vmm, .fd = b->boot_fd};
 
 	if (r == 0)
@@ -442,8 +485,8 @@ static int boot_and_save(struct booting *b, const struct progress *p, struct err
 		keep_console(b);
 	cleanup_close_p(&b->boot_fd);
 	b->boot_fd = -1;
-	if (r == 0)
-		rehearse(b);
+	if (r == 0 && !rehearse(b))
+		r = validate(b, e); /* at a sandbox's speed */
 	if (r == 0)
 		r = file_remove_tree(b->w.fd, boot_dir);
 	return r == 0 ? record_sums(b->w.fd, e) : r;
@@ -568,7 +611,7 @@ static int write_baseline(int template_fd, const char *text, struct error *e)
 }
 
 int prepare_template(const struct home *h, const char *name, const struct kernel *kernel,
-	const char *baseline, const struct progress *p, struct error *e)
+	const char *baseline, const char *key, const struct progress *p, struct error *e)
 {
 	struct template_build b = TEMPLATE_BUILD_INIT;
 	struct template t = {0};
@@ -580,6 +623,8 @@ int prepare_template(const struct home *h, const char *name, const struct kernel
 	if (r < 0)
 		goto out;
 	r = write_baseline(template_build_fd(&b), baseline, e);
+	if (r == 0 && key)
+		r = template_note_key(&b, key, e);
 	if (r == 0)
 		r = build(h, &m, kernel, &b, p, e);
 	if (r == 0 && fill_template(&m, kernel, &t) < 0)

@@ -40,7 +40,8 @@ struct prepare_options {
 	uint32_t cpus, memory_mb;
 };
 
-/* Makes the snapshot unless it exists. Waits while another process makes the same one. What a
+/* Makes the snapshot unless it exists: a child of it must answer, and its ready command succeed.
+ * Waits while another process makes the same one. What a
  * failure or kill leaves behind, the next call removes. Errors are the guest's: ERROR_BAD_IMAGE
  * when the image lacks what it needs, ERROR_SANDBOX when it panicked, ERROR_TIMEOUT when it never
  * answered, ERROR_HOST_SLOW where booting is hopeless. */
@@ -51,8 +52,9 @@ int prepare_kernel(const struct home *h, const char *kernel, const char *modules
 	const struct progress *p, struct kernel *ret, struct error *e);
 
 /* Makes a whole template: boots the image `name` at its own sizes and replaces an older template.
- * baseline: facts as text that limit its CPU; NULL: only this host does. */
+ * baseline: facts as text that limit its CPU; NULL: only this host does. key: what template_reuse
+ * finds it by, or NULL. */
 int prepare_template(const struct home *h, const char *name, const struct kernel *kernel,
-	const char *baseline, const struct progress *p, struct error *e);
+	const char *baseline, const char *key, const struct progress *p, struct error *e);
 
 #endif

@@ -135,6 +135,11 @@ struct snapshot_needs vm_snapshot_needs(struct vm *vm);
  * given up. */
 int vm_flush_disks(struct vm *vm, struct error *e);
 
+/* Freezes the first disk and puts a fresh delta on top (disk_freeze): an empty file, taken over
+ * also on failure. The frozen one is durable at the return. The guest may run. Not during
+ * vm_snapshot. */
+int vm_freeze_disk(struct vm *vm, int delta_fd, struct error *e);
+
 /* For a paused VM that was restored as a rehearsal from a snapshot with the memory memory_fd.
  * Writes the pages it has touched to fd, an empty file, so later restores are faster (hot.h). Both
  * are borrowed. */

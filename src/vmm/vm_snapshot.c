@@ -191,6 +191,27 @@ int vm_flush_disks(struct vm *vm, struct error *e)
 	return 0;
 }
 
+/* #calls main: fstat
+ * #calls glibc main: newfstatat */
+int vm_freeze_disk(struct vm *vm, int delta_fd, struct error *e)
+{
+	struct stat st;
+	int r = fstat(delta_fd, &st) < 0 ? -errno : 0;
+
+	if (r < 0 || vm->disk_count == 0 || vm->disk_read_only[0]) {
+		(void)close(delta_fd); /* nothing was written */
+		return error_set(e, ERROR_USAGE, EINVAL, "freeze: there is no disk to write to");
+	}
+	r = blk_freeze(disk_of(vm, 0), delta_fd, e);
+	if (r < 0)
+		return r;
+	atomic_store(&vm->disk_tops[0], st.st_ino);
+	r = blk_sync_frozen(disk_of(vm, 0));
+	return r < 0 ? error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
+			       "cannot write a disk's delta")
+		     : 0;
+}
+
 /* --- what was written since --- */
 
 struct work {

@@ -109,6 +109,38 @@ static void restore_siblings(const struct test *t)
 	CHECK(file_crc("snapshot/disk0") == disk_crc);
 }
 
+/* The disk of a running machine gets a fresh delta, twice. What was written is found in those below. */
+static void freeze_running(const struct test *t)
+{
+	static const char *const names[] = {"fresh1", "fresh2"};
+	struct machine m;
+	struct error e = {0};
+	struct stat st;
+
+	make_snapshot(t, &m);
+	machine_free(&m);
+	machine_restore(&m, "snapshot", 0);
+	machine_mailbox(&m)->value = 7;
+	machine_answer(&m, 1);
+	vm_resume(m.vm);
+	machine_wait_stage(&m, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		struct vm_stats s;
+		int fd = openat(work_dirfd, names[i], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+		CHECK(fd >= 0 && fstat(fd, &st) == 0);
+		CHECK(vm_freeze_disk(m.vm, fd, &e) == 0);
+		vm_get_stats(m.vm, &s);
+		CHECK(s.disk_tops[0] == st.st_ino);
+	}
+	CHECK(vm_freeze_disk(m.vm, openat(work_dirfd, "snapshot/disk0", O_RDWR | O_CLOEXEC), &e) <
+		0);
+	check_own_sector(&m, 7); /* in the delta that was frozen first */
+	machine_answer(&m, 2);
+	machine_expect_pass(&m);
+	machine_free(&m);
+}
+
 /* A snapshot of a restored machine, three times. */
 static void restore_generations(const struct test *t)
 {
@@ -270,6 +302,7 @@ const struct test snapshot_tests[] = {
 	{"snapshot-counter-smp", restore_once, "snapshot", "counter", .cpus = 2},
 	{"snapshot-smp", restore_once, "snapshot", "smp 4", .cpus = 4},
 	{"snapshot-siblings", restore_siblings, "snapshot", "memory"},
+	{"disk-frozen", freeze_running, "snapshot", "memory"},
 	{"snapshot-generations", restore_generations, "snapshot", "timer"},
 	{"snapshot-larger-disk", restore_larger_disk, "snapshot", "grow"},
 	{"snapshot-smaller-disk", restore_smaller_disk, "snapshot", "masked"},

@@ -1,7 +1,9 @@
 /* Runs the steps of a Dockerfile's stages one after the other in one agent, for
  * test_build_steps:
  *
- *   build-tool SOCKET DIR [NAME=VALUE]...
+ *   build-tool SOCKET DIR [NAME=VALUE | id=NAME,env=VARIABLE]...
+ *
+ * The second form is a secret.
  *
  * SOCKET is that of `mayfly-agent --test-listen`. --from names files of the agent's own root.
  * Prints what steps write, and last the settings. */
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "build/secrets.h"
 #include "build/source.h"
 #include "build/stage.h"
 
@@ -33,6 +36,12 @@ static int get_files(void *opaque, const char *from, struct files **ret, struct 
 	return 0;
 }
 
+static int source_key(void *opaque, const char *from, char ret[STEP_KEY_BYTES], struct error *e)
+{
+	(void)snprintf(ret, STEP_KEY_BYTES, "%s", from);
+	return 0;
+}
+
 static int output(void *opaque, const void *data, size_t n)
 {
 	return fwrite(data, 1, n, stdout) == n ? 0 : -EIO;
@@ -43,13 +52,15 @@ static void note(void *opaque, unsigned line, const char *text)
 	(void)printf("note %u: %s\n", line, text);
 }
 
-static int run(const struct dockerfile *d, const struct vars *args, struct error *e)
+static int run(const struct dockerfile *d, const struct vars *args,
+	const struct build_secrets *secrets, struct error *e)
 {
 	static const struct vars none = {NULL, 0};
 	struct stage s = {.file = d,
 		.global = &none,
 		.build_args = args,
-		.ops = {get_machine, get_files, output, note, NULL}};
+		.secrets = secrets,
+		.ops = {get_machine, get_files, source_key, output, note, NULL}};
 	int r = stage_state_init(&s.state);
 
 	for (size_t k = 0; k < d->stage_count && r == 0; k++)
@@ -82,6 +93,8 @@ static int connect_agent(const char *path, struct error *e)
 int main(int argc, char **argv)
 {
 	struct vars args = {NULL, 0};
+	struct option_list words = {.count = 0};
+	struct build_secrets secrets = {.count = 0};
 	struct ignore ignore = {.count = 0};
 	struct dockerfile d;
 	struct error e = {0};
@@ -90,7 +103,10 @@ int main(int argc, char **argv)
 	int dir = open(argc > 2 ? argv[2] : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
 
 	for (int i = 3; i < argc; i++)
-		(void)vars_set_entry(&args, argv[i]);
+		if (strncmp(argv[i], "id=", 3) == 0)
+			words.items[words.count++] = argv[i];
+		else
+			(void)vars_set_entry(&args, argv[i]);
 	r = file_read(dir, "Dockerfile", SOURCE_BYTES_MAX, &text, &n);
 	if (file_read(dir, ".dockerignore", IGNORE_BYTES_MAX, &patterns, &m) == 0)
 		r = ignore_parse(patterns, m, &ignore, &e);
@@ -100,7 +116,10 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = dockerfile_parse(text, n, &d, &e);
 	if (r == 0)
-		r = run(&d, &args, &e);
+		r = build_secrets_read(&words, &secrets, &e);
+	if (r == 0)
+		r = run(&d, &args, &secrets, &e);
+	build_secrets_done(&secrets);
 	if (r < 0)
 		(void)fprintf(stderr, "%s\n", e.message);
 	return r < 0;

@@ -330,7 +330,7 @@ const struct cli_verb cli_verb_template_rm = {
 /* --- the group --- */
 
 static const struct cli_verb *const verbs[] = {&cli_verb_template_build, &cli_verb_template_ls,
-	&cli_verb_template_show, &cli_verb_template_rm, NULL};
+	&cli_verb_template_show, &cli_verb_template_rm, &cli_verb_template_prune, NULL};
 
 const struct cli_verb cli_verb_template = {
 	.name = "template",

@@ -66,6 +66,17 @@ static const struct option_spec options[] = {
 		offsetof(struct build_options, dockerfile.file), 0, 0, false},
 	{"build-arg", 0, OPTION_LIST, "NAME[=VALUE]", "with -t: a value for ARG NAME (repeatable)",
 		offsetof(struct build_options, dockerfile.args), 0, 0, false},
+	{"secret", 0, OPTION_LIST, "id=NAME[,src=FILE|,env=NAME]",
+		"with -t: for RUN --mount=type=secret; is in no layer (repeatable)",
+		offsetof(struct build_options, dockerfile.secrets), 0, 0, false},
+	{"start", 0, OPTION_STRING, "COMMAND",
+		"with -t: runs before the snapshot (default: ENTRYPOINT and CMD)",
+		offsetof(struct build_options, dockerfile.start), 0, 0, false},
+	{"ready", 0, OPTION_STRING, "COMMAND", "with -t: succeeds when the start command is ready",
+		offsetof(struct build_options, dockerfile.ready), 0, 0, false},
+	{"no-cache", 0, OPTION_FLAG, NULL,
+		"with -t: run all steps, also those that were run before",
+		offsetof(struct build_options, dockerfile.no_cache), 0, 0, false},
 	{"packages", 0, OPTION_STRING, "NAMES", "Debian packages to add to those of the recipe",
 		offsetof(struct build_options, packages), 0, 0, false},
 	{"fs", 0, OPTION_STRING, "TYPE", "file system of the image: ext4 (default) or erofs",
@@ -366,7 +377,7 @@ static int build(const struct build_options *o, const struct home *home, struct 
 	/* also for --image-only, so that a host without the network can boot it */
 	r = prepare_kernel(home, o->kernel, o->modules, p, &k, e);
 	if (r == 0 && !o->image_only)
-		r = prepare_template(home, recipe->name, &k, baseline, p, e);
+		r = prepare_template(home, recipe->name, &k, baseline, NULL, p, e);
 	kernel_done(&k);
 	return r;
 }
@@ -432,8 +443,7 @@ static int prepare(const struct build_options *o, int argc, char **argv, struct 
 
 /* --- from a Dockerfile --- */
 
-static int check_dockerfile(
-	const struct build_options *o, int argc, const struct home *home, struct error *e)
+static int check_dockerfile(const struct build_options *o, int argc, struct error *e)
 {
 	int r = check_name(o->dockerfile.name, e);
 
@@ -449,8 +459,7 @@ static int check_dockerfile(
 			"--packages do not fit");
 	if (strcmp(o->fs, "ext4") != 0)
 		return error_set(e, ERROR_USAGE, EINVAL, "-t makes ext4 images only");
-	r = check_sizes(o, e);
-	return r < 0 ? r : check_absent(o, home, o->dockerfile.name, e);
+	return check_sizes(o, e); /* a template of the name is replaced, as docker does it */
 }
 
 static int build_dockerfile(const struct build_options *o, const char *dir, const struct home *home,
@@ -472,7 +481,7 @@ static int build_dockerfile(const struct build_options *o, const char *dir, cons
 	if (r == 0)
 		r = template_dockerfile_build(&d, dir, home, &k, view, e);
 	if (r == 0 && !o->image_only)
-		r = prepare_template(home, d.name, &k, baseline, &view->progress, e);
+		r = template_dockerfile_prepare(&d, home, &k, baseline, view, e);
 	kernel_done(&k);
 	return r;
 }
@@ -491,7 +500,7 @@ static int run_dockerfile(const struct build_options *o, int argc, char **argv, 
 	if (r == 0)
 		r = home_open(NULL, &home, e);
 	if (r == 0)
-		r = check_dockerfile(o, argc, &home, e);
+		r = check_dockerfile(o, argc, e);
 	if (r == 0) {
 		progress_view_open(&view, false);
 		r = build_dockerfile(o, argv[0], &home, &view, e);
@@ -516,8 +525,9 @@ static int run(void *values, int argc, char **argv, struct error *e)
 
 	if (o->dockerfile.name)
 		return run_dockerfile(o, argc, argv, e);
-	if (o->dockerfile.file || o->dockerfile.args.count)
-		return error_set(e, ERROR_USAGE, EINVAL, "-f and --build-arg need -t NAME");
+	if (template_dockerfile_is_asked(&o->dockerfile))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"-f, --build-arg, --secret, --start, --ready and --no-cache need -t NAME");
 	r = prepare(o, argc, argv, &home, &from, e);
 
 	if (r == 0)

@@ -11,8 +11,16 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "build/builder.h"
+#include "build/secrets.h"
 #include "build/source.h"
+#include "build/step_key.h"
 #include "cli/clean.h"
+#include "image/image.h"
+#include "image/template.h"
+#include "proto/snapshot.h"
+#include "sandbox/host_cpu.h"
+#include "sandbox/prepare.h"
+#include "config.h"
 
 /* --- what people see: texts of others --- */
 
@@ -21,13 +29,15 @@ struct show {
 	struct clean_stream output;
 };
 
-static int show_step(void *opaque, size_t number, size_t count, const struct dockerfile_step *step)
+static int show_step(
+	void *opaque, size_t number, size_t count, const struct dockerfile_step *step, bool cached)
 {
 	struct show *s = opaque;
 	char prefix[64];
 
 	progress_view_close(s->view); /* ends the line that it draws */
-	(void)snprintf(prefix, sizeof(prefix), "[%zu/%zu] ", number, count); /* fits */
+	(void)snprintf(prefix, sizeof(prefix), "%s[%zu/%zu] ", cached ? "CACHED " : "", number,
+		count); /* fits */
 	clean_print_error(prefix, step->text);
 	return 0;
 }
@@ -52,6 +62,11 @@ static void show_note(void *opaque, unsigned line, const char *text)
 }
 
 /* --- what is read --- */
+
+bool template_dockerfile_is_asked(const struct template_dockerfile_options *o)
+{
+	return o->file || o->args.count || o->secrets.count || o->no_cache || o->start || o->ready;
+}
 
 /* `NAME=VALUE`, or a variable of this process. */
 static int take_args(const struct option_list *list, struct vars *ret, struct error *e)
@@ -130,11 +145,13 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 	struct dockerfile file = {.escape = '\\'};
 	struct ignore ignore = {.count = 0};
 	struct vars args = {NULL, 0};
+	struct build_secrets secrets = {.count = 0};
 	struct show show = {.view = view};
 	struct builder_options b = {.home = home,
 		.name = o->name,
 		.file = &file,
 		.args = &args,
+		.secrets = &secrets,
 		.context_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 		.ignore = &ignore,
 		.kernel = kernel,
@@ -144,6 +161,9 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 		.network = o->network,
 		.registry = o->registry,
 		.registry_auth = o->registry_auth,
+		.no_cache = o->no_cache,
+		.start = o->start,
+		.ready = o->ready,
 		.progress = &view->progress,
 		.ops = {show_step, show_output, show_note, &show}};
 	int r = b.context_fd < 0 ? error_set_errno(e, ERROR_NOT_FOUND, errno,
@@ -157,7 +177,65 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 	if (r == 0)
 		r = take_args(&o->args, &args, e);
 	if (r == 0)
+		r = build_secrets_read(&o->secrets, &secrets, e);
+	if (r == 0)
 		r = builder_run(&b, e);
+	build_secrets_done(&secrets);
 	done(&b, &file, &ignore, &args);
 	return r;
+}
+
+/* --- the template --- */
+
+static int add_config(struct step_key *k, const struct image_config *c)
+{
+	json_t *o = json_object();
+	_cleanup_free_ char *text = NULL;
+	int r = o ? config_to_json(c, o) : -ENOMEM;
+
+	if (r == 0)
+		text = json_dumps(o, JSON_SORT_KEYS);
+	if (text)
+		step_key_text(k, text);
+	json_decref(o);
+	return text ? 0 : -ENOMEM;
+}
+
+/* What a snapshot depends on. The initramfs has the digest of agent and modules in its name. */
+static int template_key(const struct home *home, const char *name, const struct kernel *kernel,
+	const char *baseline, char ret[STEP_KEY_BYTES], struct error *e)
+{
+	struct image m = {0};
+	struct step_key k;
+	int r = image_load(home, name, &m, e), ended;
+
+	if (r < 0)
+		return r;
+	step_key_begin(&k, "template");
+	step_key_text(&k, MAYFLY_VERSION);
+	step_key_number(&k, SNAPSHOT_VERSION);
+	step_key_text(&k, m.digest);
+	r = add_config(&k, &m.config) < 0 ? error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory")
+					  : 0;
+	step_key_text(&k, kernel->vmlinux);
+	step_key_text(&k, kernel->initrd);
+	step_key_text(&k, baseline ? baseline : "");
+	step_key_number(&k, host_cpu_hash());
+	ended = step_key_end(&k, ret, e);
+	image_done(&m);
+	return r < 0 ? r : ended;
+}
+
+int template_dockerfile_prepare(const struct template_dockerfile_options *o,
+	const struct home *home, const struct kernel *kernel, const char *baseline,
+	struct progress_view *view, struct error *e)
+{
+	char key[STEP_KEY_BYTES];
+	int r = template_key(home, o->name, kernel, baseline, key, e);
+
+	if (r == 0 && !o->no_cache)
+		r = template_reuse(home, o->name, key, e);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	return prepare_template(home, o->name, kernel, baseline, key, &view->progress, e);
 }

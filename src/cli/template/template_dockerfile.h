@@ -2,6 +2,8 @@
 #ifndef CLI_TEMPLATE_DOCKERFILE_H
 #define CLI_TEMPLATE_DOCKERFILE_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "base/options.h"
 #include "cli/progress.h"
@@ -11,16 +13,27 @@
 struct template_dockerfile_options {
 	const char *name; /* -t; NULL: none of this */
 	const char *file; /* -f; NULL: DIR/Dockerfile */
-	struct option_list args;
+	struct option_list args, secrets;
+	bool no_cache;
+	const char *start, *ready; /* commands, or NULL */
 	/* of the other options */
 	const char *registry, *registry_auth;
 	const char *network; /* as builder_options has it */
 	uint32_t cpus, memory_mb, disk_mb;
 };
 
+/* Whether an option was given that means a Dockerfile. */
+bool template_dockerfile_is_asked(const struct template_dockerfile_options *o);
+
 /* Makes the image of that name. What steps write goes to standard error, as do their names. */
 int template_dockerfile_build(const struct template_dockerfile_options *o, const char *dir,
 	const struct home *home, const struct kernel *kernel, struct progress_view *view,
 	struct error *e);
+
+/* Makes the template of that image: boots it, or takes the files of one that was made of the same
+ * before. baseline: as prepare_template has it. */
+int template_dockerfile_prepare(const struct template_dockerfile_options *o,
+	const struct home *home, const struct kernel *kernel, const char *baseline,
+	struct progress_view *view, struct error *e);
 
 #endif

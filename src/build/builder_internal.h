@@ -1,0 +1,56 @@
+/* What the files of the builder share: builder.c (stages and steps), builder_image.c (what becomes of the
+ * last one). */
+#ifndef BUILD_BUILDER_INTERNAL_H
+#define BUILD_BUILDER_INTERNAL_H
+
+#include "build/builder.h"
+#include "build/files.h"
+#include "build/machine.h"
+#include "build/stage.h"
+#include "image/workdir.h"
+
+enum { BUILDER_NAME_BYTES = 32 };
+
+/* An image that --from names. */
+struct import {
+	char *name; /* owned */
+	struct stage_state state;
+};
+
+struct builder {
+	const struct builder_options *o;
+	struct workdir w; /* becomes images/<name> */
+	struct home work; /* in it: bases and stages */
+	struct vars global;
+	struct image_config config; /* sizes */
+	struct stage_state *done;   /* of each stage: what it hands on */
+	char **bases;		    /* of each stage: what FROM names, expanded; owned */
+	bool needed[DOCKERFILE_STAGES_MAX];
+	size_t step_count, step_number;
+	bool missed; /* a step of the stage has run */
+
+	/* the stage that is built */
+	struct stage stage;
+	size_t at;
+	struct machine *machine;
+	struct files_context context;
+	struct machine *source; /* of --from */
+	int source_fd;		/* its disk, borrowed */
+	struct files_machine source_files;
+	struct import *imports;
+	unsigned import_count;
+	unsigned dir_count; /* directories of disks in `w` */
+};
+
+/* The machine of the stage that is built, which is started when there is none. */
+int builder_machine(struct builder *b, struct machine **ret, struct error *e);
+
+/* Makes a directory for a disk, empty or with what another one has (-1: none). It goes with the
+ * build unless step_cache_put moves it. Returns a descriptor, or -errno. */
+int builder_make_disk(
+	struct builder *b, int from_fd, char name[BUILDER_NAME_BYTES], struct error *e);
+
+/* Makes the image of the last stage's state, and puts it in place. */
+int builder_finish_image(struct builder *b, struct error *e);
+
+#endif

@@ -1,0 +1,24 @@
+/* What the files of a machine share: machine.c (its life), machine_calls.c (its agent); and the double of tests
+ * that has another life. */
+#ifndef BUILD_MACHINE_INTERNAL_H
+#define BUILD_MACHINE_INTERNAL_H
+
+#include "base/clock.h"
+#include "build/machine.h"
+
+enum { MACHINE_CALL_S = 120 };
+
+struct machine {
+	struct machine_options o;
+	int fd; /* its directory */
+	struct vmm *vmm;
+	struct agent_conn *agent;
+	unsigned freezes; /* the file that its disk writes to has this number */
+};
+
+static inline uint64_t machine_after(unsigned seconds)
+{
+	return clock_monotonic_ns() + seconds * NS_PER_S;
+}
+
+#endif

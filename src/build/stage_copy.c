@@ -1,0 +1,214 @@
+/* COPY and ADD. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "build/copy.h"
+#include "build/stage_internal.h"
+
+struct expanded {
+	char **items;
+	size_t count;
+};
+
+static void expanded_done(struct expanded *x)
+{
+	for (size_t i = 0; i < x->count; i++)
+		free(x->items[i]);
+	free(x->items);
+}
+
+static int expand_all(
+	struct stage *s, const struct dockerfile_step *step, struct expanded *ret, struct error *e)
+{
+	int r = 0;
+
+	ret->items = calloc(step->words.count, sizeof(*ret->items));
+	if (!ret->items)
+		return stage_no_memory(e);
+	for (; ret->count < step->words.count && r == 0; ret->count += r == 0)
+		r = stage_expand(s, step->words.items[ret->count], &ret->items[ret->count], e);
+	return r;
+}
+
+static int parse_mode(const char *text, struct copy *c, struct error *e)
+{
+	char *end;
+
+	c->has_mode = true;
+	c->mode = (uint32_t)strtoul(text, &end, 8);
+	if (*end || end == text || c->mode > 07777)
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "--chmod=%.60s: must be octal, as 0755", text);
+	return 0;
+}
+
+/* A number alone is its group, too. malloc'ed. */
+static char *owner_of(const char *text)
+{
+	if (*text && text[strspn(text, "0123456789")] == '\0')
+		return str_printf("%s:%s", text, text);
+	return strdup(text);
+}
+
+static int copy_heredoc(struct stage *s, const struct copy *c, const struct dockerfile_heredoc *h,
+	bool several, const char *to, struct error *e)
+{
+	const struct expand_scope scope = stage_scope(s);
+	_cleanup_free_ char *text = NULL;
+	int r = 0;
+
+	if (h->expand)
+		r = expand_text(&scope, h->text, &text, e);
+	return r < 0 ? r : copy_text(c, h->name, text ? text : h->text, several, to, e);
+}
+
+static bool is_url(const char *word)
+{
+	return strstr(word, "://") || str_starts_with(word, "git@");
+}
+
+static int copy_words(struct stage *s, const struct dockerfile_step *step, const struct copy *c,
+	const struct expanded *words, struct error *e)
+{
+	size_t last = words->count - 1;
+	bool several = last > 1;
+	int r = 0;
+
+	for (size_t i = 0; i < last && r == 0; i++) {
+		const struct dockerfile_heredoc *h = dockerfile_heredoc(step, i);
+
+		if (h)
+			r = copy_heredoc(s, c, h, several, words->items[last], e);
+		else if (step->kind == DOCKERFILE_ADD && is_url(words->items[i]))
+			r = error_set(e, ERROR_USAGE, ENOTSUP,
+				"%.200s: ADD fetches nothing yet: put the file into the build's "
+				"directory",
+				words->items[i]);
+		else
+			r = copy_files(c, words->items[i], several, words->items[last], e);
+	}
+	return r;
+}
+
+/* What a step says, with its variables expanded. */
+struct request {
+	struct copy copy;
+	struct expanded words;
+	char *owner; /* owned, or NULL */
+};
+
+static void request_done(struct request *q)
+{
+	expanded_done(&q->words);
+	free(q->owner);
+}
+
+static int read_flags(
+	struct stage *s, const struct dockerfile_step *step, struct request *q, struct error *e)
+{
+	const char *chown = dockerfile_flag(step, "chown"), *chmod = dockerfile_flag(step, "chmod");
+	_cleanup_free_ char *owner = NULL, *mode = NULL;
+	int r = chown ? stage_expand(s, chown, &owner, e) : 0;
+
+	if (r == 0 && chmod)
+		r = stage_expand(s, chmod, &mode, e);
+	if (r == 0 && mode)
+		r = parse_mode(mode, &q->copy, e);
+	if (r == 0 && owner) {
+		q->copy.owner = q->owner = owner_of(owner);
+		r = q->owner ? 0 : stage_no_memory(e);
+	}
+	return r;
+}
+
+/* Call request_done in any case. */
+static int read_request(
+	struct stage *s, const struct dockerfile_step *step, struct request *q, struct error *e)
+{
+	int r;
+
+	*q = (struct request){
+		.copy = {.workdir = s->state.workdir, .no_archives = step->kind == DOCKERFILE_ADD}};
+	if (dockerfile_flag(step, "checksum"))
+		return error_set(e, ERROR_USAGE, ENOTSUP,
+			"--checksum is for files of the network, and ADD fetches nothing yet: put "
+			"the file into the build's directory");
+	r = expand_all(s, step, &q->words, e);
+	return r < 0 ? r : read_flags(s, step, q, e);
+}
+
+int stage_copy(struct stage *s, const struct dockerfile_step *step, struct error *e)
+{
+	const char *from = dockerfile_flag(step, "from");
+	struct request q;
+	int r = read_request(s, step, &q, e);
+
+	if (r == 0)
+		r = s->ops.machine(s->ops.opaque, &q.copy.machine, e);
+	if (r == 0)
+		r = s->ops.files(s->ops.opaque, from ? from : "", &q.copy.from, e);
+	if (r == 0)
+		r = copy_words(s, step, &q.copy, &q.words, e);
+	request_done(&q);
+	return r;
+}
+
+/* --- its digest --- */
+
+static int add_heredoc(
+	struct stage *s, const struct dockerfile_heredoc *h, struct step_key *k, struct error *e)
+{
+	const struct expand_scope scope = stage_scope(s);
+	_cleanup_free_ char *text = NULL;
+	int r = h->expand ? expand_text(&scope, h->text, &text, e) : 0;
+
+	step_key_text(k, h->name);
+	step_key_text(k, text ? text : h->text);
+	return r;
+}
+
+static int add_sources(struct stage *s, const struct dockerfile_step *step, struct request *q,
+	struct step_key *k, struct error *e)
+{
+	bool from = dockerfile_flag(step, "from") != NULL;
+	int r = 0;
+
+	for (size_t i = 0; i + 1 < q->words.count && r == 0; i++) {
+		const struct dockerfile_heredoc *h = dockerfile_heredoc(step, i);
+
+		step_key_text(k, h ? "heredoc" : q->words.items[i]);
+		if (h)
+			r = add_heredoc(s, h, k, e);
+		else if (!from && !is_url(q->words.items[i]))
+			r = copy_key(&q->copy, q->words.items[i], k, e);
+	}
+	return r;
+}
+
+/* Of another stage all counts; of the build's directory what is copied. */
+int stage_copy_key(
+	struct stage *s, const struct dockerfile_step *step, struct step_key *k, struct error *e)
+{
+	const char *from = dockerfile_flag(step, "from");
+	char source[STEP_KEY_BYTES] = "";
+	struct request q;
+	int r = read_request(s, step, &q, e);
+
+	if (r == 0 && from)
+		r = s->ops.source_key(s->ops.opaque, from, source, e);
+	else if (r == 0)
+		r = s->ops.files(s->ops.opaque, "", &q.copy.from, e);
+	step_key_text(k, source);
+	if (r == 0)
+		r = add_sources(s, step, &q, k, e);
+	if (r == 0)
+		step_key_text(k, q.words.items[q.words.count - 1]);
+	step_key_text(k, s->state.workdir);
+	step_key_text(k, q.owner ? q.owner : "");
+	step_key_number(k, q.copy.has_mode ? q.copy.mode : UINT32_MAX);
+	request_done(&q);
+	return r;
+}

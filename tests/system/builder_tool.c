@@ -1,0 +1,64 @@
+/* Builds an image from a Dockerfile with doubles of machines, for test_builder:
+ *
+ *   builder-tool HOME NAME DIR [--no-cache]
+ *
+ * Prints a line for each step, behind `CACHED` if it was, and what steps write. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "build/builder.h"
+#include "build/source.h"
+
+static int step(
+	void *opaque, size_t number, size_t count, const struct dockerfile_step *s, bool cached)
+{
+	(void)printf("%s[%zu/%zu] %s\n", cached ? "CACHED " : "", number, count, s->text);
+	return fflush(stdout) ? -EIO : 0;
+}
+
+static int output(void *opaque, const void *data, size_t n)
+{
+	return fwrite(data, 1, n, stdout) == n && fflush(stdout) == 0 ? 0 : -EIO;
+}
+
+static void note(void *opaque, unsigned line, const char *text)
+{
+	(void)printf("note %u: %s\n", line, text);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct vars none = {NULL, 0};
+	struct ignore ignore = {.count = 0};
+	struct home home = HOME_INIT;
+	struct dockerfile d = {.escape = '\\'};
+	struct error e = {0};
+	struct builder_options o = {.home = &home,
+		.file = &d,
+		.args = &none,
+		.ignore = &ignore,
+		.ops = {step, output, note, NULL}};
+	char *text = NULL;
+	size_t n = 0;
+	int r;
+
+	if (argc < 4)
+		return 2;
+	o.name = argv[2];
+	o.context_fd = open(argv[3], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	o.no_cache = argc > 4;
+	r = file_read(o.context_fd, "Dockerfile", SOURCE_BYTES_MAX, &text, &n);
+	if (r == 0)
+		r = home_open(argv[1], &home, &e);
+	if (r == 0)
+		r = dockerfile_parse(text, n, &d, &e);
+	if (r == 0)
+		r = builder_run(&o, &e);
+	if (r < 0)
+		(void)fprintf(stderr, "%s\n", e.message);
+	return r < 0;
+}
