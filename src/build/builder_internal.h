@@ -1,5 +1,5 @@
-/* What the files of the builder share: builder.c (stages and steps), builder_image.c (what becomes of the
- * last one). */
+/* What the files of the builder share: builder.c (stages and steps), builder_image.c (what becomes
+ * of the last one). */
 #ifndef BUILD_BUILDER_INTERNAL_H
 #define BUILD_BUILDER_INTERNAL_H
 

@@ -1,6 +1,6 @@
-/* The disk of a stage as a directory: `rootfs.ext4`, and on top of it `delta0`, `delta1`, ... (vmm/disk.h),
- * lowest first. All files are hard links, shared with the directories below, and never change. So
- * each directory can be removed without the others. */
+/* The disk of a stage as a directory: `rootfs.ext4`, and on top of it `delta0`, `delta1`, ...
+ * (vmm/disk.h), lowest first. All files are hard links, shared with the directories below, and
+ * never change. So each directory can be removed without the others. */
 #ifndef BUILD_LAYERS_H
 #define BUILD_LAYERS_H
 
@@ -21,8 +21,8 @@ unsigned layers_count(int fd);
 int layers_link(int from_fd, int to_fd, struct error *e);
 
 /* Adds a delta that does not change any more: a file of another directory, which is linked. One
- * without content is left out. The deltas become one when they are LAYERS_DELTAS_MAX. All is durable then
- * but the directory. */
+ * without content is left out. The deltas become one when they are LAYERS_DELTAS_MAX. All but the
+ * directory is durable then. */
 int layers_add(int from_fd, const char *name, int to_fd, struct error *e);
 
 /* Writes what the disk has into an empty file, without deltas. */

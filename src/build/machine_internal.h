@@ -1,5 +1,5 @@
-/* What the files of a machine share: machine.c (its life), machine_calls.c (its agent); and the double of tests
- * that has another life. */
+/* What the files of a machine share: machine.c (its life), machine_calls.c (its agent); and the
+ * double of tests that has another life. */
 #ifndef BUILD_MACHINE_INTERNAL_H
 #define BUILD_MACHINE_INTERNAL_H
 

@@ -1,5 +1,5 @@
-/* Secrets of a build: what `--secret` names, read once. They are given to steps that ask for them, and
- * never become part of a digest. */
+/* Secrets of a build: what `--secret` names, read once. They are given to steps that ask for them,
+ * and never become part of a digest. */
 #ifndef BUILD_SECRETS_H
 #define BUILD_SECRETS_H
 

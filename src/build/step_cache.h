@@ -1,5 +1,5 @@
-/* What steps made, by the digest of everything that it depends on (step_key.h): `steps/<key>/` in the
- * state directory, a disk as layers.h has it.
+/* What steps made, by the digest of everything that it depends on (step_key.h): `steps/<key>/` in
+ * the state directory, a disk as layers.h has it.
  *
  * An entry appears as a whole or not at all, and stays while somebody holds it. It may be removed
  * at any other time: it is a cache. Several processes may use it at once. */

@@ -10,13 +10,6 @@
 #include "base/cleanup.h"
 #include "oci/digest.h"
 
-void step_key_begin(struct step_key *k, const char *what)
-{
-	k->hash = oci_hash_new();
-	k->r = k->hash ? 0 : -ENOMEM;
-	step_key_text(k, what);
-}
-
 static void add(struct step_key *k, const void *data, size_t n)
 {
 	if (k->r == 0)
@@ -30,7 +23,7 @@ void step_key_number(struct step_key *k, uint64_t n)
 	add(k, &le, sizeof(le));
 }
 
-void step_key_add(struct step_key *k, const void *data, size_t n)
+static void add_sized(struct step_key *k, const void *data, size_t n)
 {
 	step_key_number(k, n);
 	add(k, data, n);
@@ -38,7 +31,14 @@ void step_key_add(struct step_key *k, const void *data, size_t n)
 
 void step_key_text(struct step_key *k, const char *text)
 {
-	step_key_add(k, text, strlen(text));
+	add_sized(k, text, strlen(text));
+}
+
+void step_key_begin(struct step_key *k, const char *what)
+{
+	k->hash = oci_hash_new();
+	k->r = k->hash ? 0 : -ENOMEM;
+	step_key_text(k, what);
 }
 
 void step_key_vars(struct step_key *k, const struct vars *v)
@@ -60,7 +60,7 @@ static int add_content(
 		if (r == 0)
 			r = from->read(from, f->path, offset, chunk, MACHINE_CHUNK_BYTES, &n, e);
 		if (r == 0)
-			step_key_add(k, chunk, n);
+			add_sized(k, chunk, n);
 		offset += n;
 	} while (r == 0 && n == MACHINE_CHUNK_BYTES);
 	return r;

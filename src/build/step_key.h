@@ -17,7 +17,6 @@ struct step_key {
 
 /* what: sets digests of one kind apart from others. */
 void step_key_begin(struct step_key *k, const char *what);
-void step_key_add(struct step_key *k, const void *data, size_t n);
 void step_key_text(struct step_key *k, const char *text);
 void step_key_number(struct step_key *k, uint64_t n);
 void step_key_vars(struct step_key *k, const struct vars *v);

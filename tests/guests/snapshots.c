@@ -109,7 +109,7 @@ static void restore_siblings(const struct test *t)
 	CHECK(file_crc("snapshot/disk0") == disk_crc);
 }
 
-/* The disk of a running machine gets a fresh delta, twice. What was written is found in those below. */
+/* The disk of a running machine gets a fresh delta, twice. What was written is below. */
 static void freeze_running(const struct test *t)
 {
 	static const char *const names[] = {"fresh1", "fresh2"};

@@ -1,6 +1,6 @@
-/* A machine (build/machine.h) without a microVM, for test_builder: an agent that has a directory as its
- * root. Its disk is real, and has the directory as a tar archive: the archive's size in the first
- * block, and then the archive.
+/* A machine (build/machine.h) without a microVM, for test_builder: an agent that has a directory
+ * as its root. Its disk is real, and has the directory as a tar archive: the archive's size in the
+ * first block, and then the archive.
  *
  * DOUBLE_BASE is the directory that empty disks stand for. Each start adds a line to DOUBLE_LOG. */
 #include <errno.h>
