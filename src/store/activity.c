@@ -14,6 +14,7 @@ static const char *const kind_names[STORE_ACTIVITY_KINDS_] = {
 	[STORE_ACTIVITY_FLOW] = "flow",
 	[STORE_ACTIVITY_REQUEST] = "request",
 	[STORE_ACTIVITY_LOST] = "lost",
+	[STORE_ACTIVITY_APPROVAL] = "approval",
 };
 
 const char *store_activity_kind_name(enum store_activity_kind kind)

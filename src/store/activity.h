@@ -17,13 +17,14 @@
 enum store_activity_kind {
 	STORE_ACTIVITY_FLOW,
 	STORE_ACTIVITY_REQUEST,
-	STORE_ACTIVITY_LOST, /* records did not come, at this place of the log */
+	STORE_ACTIVITY_LOST,	 /* records did not come, at this place of the log */
+	STORE_ACTIVITY_APPROVAL, /* a person was asked, or has decided */
 	STORE_ACTIVITY_KINDS_,
 };
 
 #define STORE_ACTIVITY_BIT(kind) (1u << (kind))
 
-/* "flow", "request", "lost". The parser gives -EINVAL for other words. */
+/* "flow", "request", "lost", "approval". The parser gives -EINVAL for other words. */
 const char *store_activity_kind_name(enum store_activity_kind kind);
 int store_activity_kind_parse(const char *name, enum store_activity_kind *ret);
 

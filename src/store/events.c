@@ -18,6 +18,8 @@ static const char *const type_names[STORE_EVENT_TYPES_] = {
 	[STORE_EVENT_KILLED] = "killed",
 	[STORE_EVENT_TIMED_OUT] = "timed_out",
 	[STORE_EVENT_CRASHED] = "crashed",
+	[STORE_EVENT_APPROVAL_REQUESTED] = "approval.requested",
+	[STORE_EVENT_APPROVAL_DECIDED] = "approval.decided",
 };
 
 const char *store_event_type_name(enum store_event_type type)

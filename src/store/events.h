@@ -20,12 +20,15 @@ enum store_event_type {
 	STORE_EVENT_KILLED,    /* on request */
 	STORE_EVENT_TIMED_OUT, /* killed at its deadline */
 	STORE_EVENT_CRASHED,
-	STORE_EVENT_TYPES_, /* number of types, at most 32 */
+	STORE_EVENT_APPROVAL_REQUESTED, /* a person is asked (approvals.h) */
+	STORE_EVENT_APPROVAL_DECIDED,	/* or it is over in another way */
+	STORE_EVENT_TYPES_,		/* number of types, at most 32 */
 };
 
 #define STORE_EVENT_BIT(type) (1u << (type))
 
-/* "created", ..., "timed_out". The parser gives -EINVAL for other words. */
+/* "created", ..., "timed_out", "approval.requested", ... The parser gives -EINVAL for other
+ * words. */
 const char *store_event_type_name(enum store_event_type type);
 int store_event_type_parse(const char *name, enum store_event_type *ret);
 

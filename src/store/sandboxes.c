@@ -324,6 +324,8 @@ int store_sandbox_delete(struct store *s, const char *id, struct error *e)
 		r = mark_garbage(s, id, e);
 	if (r == 0)
 		r = activity_end(s, id, clock_realtime_ns(), e);
+	if (r == 0)
+		r = approvals_end(s, id, clock_realtime_ns(), e);
 	if (r < 0)
 		return r;
 	q = db_query(s, STMT_SANDBOX_DELETE, "DELETE FROM sandboxes WHERE id = ?");

@@ -345,6 +345,40 @@ static const char version_10[] = "CREATE TABLE signers ("
 				 ") STRICT;"
 				 "ALTER TABLE sandboxes ADD COLUMN iam_json TEXT;";
 
+/* Adds approvals. state, scope: enum store_approval_state, enum store_approval_for. */
+static const char version_11[] =
+	"CREATE TABLE approvals ("
+	"	seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	id TEXT NOT NULL UNIQUE,"
+	"	key_id TEXT NOT NULL,"
+	"	sandbox_id TEXT NOT NULL,"
+	"	template_id TEXT,"
+	"	rule TEXT NOT NULL,"
+	"	question TEXT NOT NULL,"
+	"	same BLOB NOT NULL,"
+	"	target BLOB NOT NULL,"
+	"	link_key BLOB NOT NULL,"
+	"	asked_ns INTEGER NOT NULL,"
+	"	expires_ns INTEGER NOT NULL,"
+	"	count INTEGER NOT NULL DEFAULT 1,"
+	"	state INTEGER NOT NULL DEFAULT 0,"
+	"	decided_ns INTEGER NOT NULL DEFAULT 0,"
+	"	decided_by TEXT,"
+	"	reason TEXT,"
+	"	scope INTEGER NOT NULL DEFAULT 0,"
+	"	until_ns INTEGER NOT NULL DEFAULT 0,"
+	"	spare INTEGER NOT NULL DEFAULT 0"
+	") STRICT;"
+	"CREATE UNIQUE INDEX approvals_same ON approvals (sandbox_id, same) WHERE state = 0;"
+	"CREATE INDEX approvals_waits ON approvals (key_id) WHERE state = 0;"
+	"CREATE INDEX approvals_late ON approvals (expires_ns) WHERE state = 0;"
+	"CREATE INDEX approvals_over ON approvals (key_id, seq) WHERE state > 0;"
+	"CREATE INDEX approvals_spare ON approvals (sandbox_id, same) WHERE spare = 1;"
+	"CREATE INDEX approvals_given ON approvals (sandbox_id, target) WHERE scope = 1;"
+	"CREATE INDEX approvals_wide ON approvals (key_id, target) WHERE scope = 2;"
+	"CREATE INDEX approvals_key ON approvals (key_id, seq, state);"
+	"CREATE INDEX approvals_sandbox ON approvals (sandbox_id, seq, state);";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -356,6 +390,7 @@ const struct migration schema_migrations[] = {
 	{version_8},
 	{version_9},
 	{version_10},
+	{version_11},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -2,29 +2,29 @@
  *
  * All calls are synchronous and meant for the daemon's event-loop thread. A call takes tens of
  * microseconds (docs/store.md has a table of measurements). Only store_sync may be called from
- * another thread. Tables: keys.h, sandboxes.h, snapshots.h, events.h, usage.h, activity.h, tiers.h,
- * templates.h, samples.h, webhooks.h, creations.h. There is no SQL outside this folder.
+ * another thread. Tables: keys.h, sandboxes.h, snapshots.h, events.h, usage.h, activity.h,
+ * approvals.h, tiers.h, templates.h, samples.h, webhooks.h, creations.h. There is no SQL
+ * outside this folder.
  *
- * There are two classes of durability; every function of the second says so:
- * - A call that returned 0 survives the death of the daemon, kill -9 included.
- * - A "synced" call has reached the disk before it returns, so it also survives a crash of the
- *   host. These calls concern what outlives the host: keys, teams, tiers, templates, webhooks,
- *   snapshots, paused sandboxes. Running sandboxes die with the host, so their rows need not wait
- *   for the disk.
+ * There are two classes of durability; every function of the second says so: - A call that
+ * returned 0 survives the death of the daemon, kill -9 included. - A "synced" call has reached
+ * the disk before it returns, so it also survives a crash of the host. These calls concern what
+ * outlives the host: keys, teams, tiers, templates, webhooks, snapshots, paused sandboxes.
+ * Running sandboxes die with the host, so their rows need not wait for the disk.
  *
- * Times are CLOCK_REALTIME nanoseconds unless the name says otherwise. Text is UTF-8 without NUL
- * and bounded (see the enums). Text that is too long or malformed, or is not JSON where JSON is
- * required, is ERROR_USAGE, -EINVAL.
+ * Times are CLOCK_REALTIME nanoseconds unless the name says otherwise. Text is UTF-8 without
+ * NUL and bounded (see the enums). Text that is too long or malformed, or is not JSON where
+ * JSON is required, is ERROR_USAGE, -EINVAL.
  *
  * Strings in structs passed to callbacks are valid until the callback returns. A callback that
- * returns non-zero ends the iteration, which returns that value. It may read from the store; it may
- * write where the function says so.
+ * returns non-zero ends the iteration, which returns that value. It may read from the store; it
+ * may write where the function says so.
  *
  * A missing row is ERROR_NOT_FOUND, -ENOENT. A full disk is ERROR_NO_SPACE, -ENOSPC: the call
- * stores nothing, and the store stays usable. A reserve lets rows be updated and deleted when new
- * ones are refused. -EAGAIN: another program, such as an administrator's sqlite3, has had the write
- * lock for a second. A synced call that fails with -EIO may have taken effect: the disk did not
- * confirm it. */
+ * stores nothing, and the store stays usable. A reserve lets rows be updated and deleted when
+ * new ones are refused. -EAGAIN: another program, such as an administrator's sqlite3, has had
+ * the write lock for a second. A synced call that fails with -EIO may have taken effect: the
+ * disk did not confirm it. */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
@@ -76,7 +76,7 @@ void store_rollback(struct store *s);
 
 /* How long or how many rows to keep; 0: the default. */
 struct store_retention {
-	uint64_t events_ns;	   /* 30 days */
+	uint64_t events_ns;	   /* 30 days; of approvals that are over, too */
 	uint64_t events_max;	   /* 1,000,000 rows */
 	uint64_t activity_ns;	   /* 7 days after the sandbox's end */
 	uint64_t sandbox_usage_ns; /* 400 days after the last report; totals of keys are kept */

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "store/activity.h"
+#include "store/approvals.h"
 #include "store/creations.h"
 #include "store/db.h"
 #include "store/events.h"
@@ -18,7 +19,7 @@
 #include "store/webhooks.h"
 #include "test_store_fixture.h"
 
-enum { SANDBOXES = 100000, CALLS = 2000, PAGES = 200, STATEMENTS_MAX = 256 };
+enum { SANDBOXES = 100000, CALLS = 2000, PAGES = 200, STATEMENTS_MAX = 320 };
 
 /* ---- every statement that the calls below run ---- */
 
@@ -283,6 +284,40 @@ static void use_webhooks(struct fixture *f)
 	ok(f, store_webhook_remove(f->s, id, &f->e));
 }
 
+static int ignore_approval(void *arg, const struct store_approval *a)
+{
+	return ignore_row(arg, a);
+}
+
+static void use_approvals(struct fixture *f)
+{
+	struct store_approval a = {.key_id = f->key,
+		.sandbox_id = "i1",
+		.template_id = "t",
+		.rule = "r",
+		.question_json = "{}",
+		.asked_ns = T0,
+		.expires_ns = T0 + 2};
+	struct store_approval_filter all = {.limit = 1}, of = {.limit = 1, .key_id = f->key};
+	char id[STORE_APPROVAL_ID_BYTES];
+	uint64_t n;
+	bool fresh;
+
+	ok(f, store_approval_ask(f->s, &a, id, &fresh, &f->e));
+	ok(f, store_approval_next(f->s, &n, &f->e));
+	ok(f, store_approval_late(f->s, T0 + 2, 1, ignore_approval, NULL, &f->e));
+	ok(f, store_approval_list(f->s, &all, ignore_approval, NULL, &f->e));
+	ok(f, store_approval_list(f->s, &of, ignore_approval, NULL, &f->e));
+	of.sandbox_id = "i1";
+	ok(f, store_approval_list(f->s, &of, ignore_approval, NULL, &f->e));
+	a.state = STORE_APPROVAL_DENIED;
+	a.until_ns = STORE_NEVER_NS;
+	ok(f, store_approval_decide(f->s, id, f->key, &a, true, &f->e));
+	ok(f, store_approval_get(f->s, id, f->key, ignore_approval, NULL, &f->e));
+	ok(f, store_approval_take(f->s, &a, T0, ignore_approval, NULL, &f->e));
+	assert_int_equal(store_approval_take(f->s, &a, T0, ignore_approval, NULL, &f->e), -ENOENT);
+}
+
 static void use_secrets(struct fixture *f)
 {
 	struct store_secret s = {.key_id = f->key, .name = "n", .sealed = "x", .sealed_bytes = 1};
@@ -341,6 +376,8 @@ static bool scan_is_meant(const char *sql, const char *step)
 	if (strcmp(what, "snapshots USING COVERING INDEX snapshots_kept") == 0)
 		return true;
 	/* The oldest events and records: the first rows of their table. */
+	if (strcmp(what, "approvals") == 0)
+		return strstr(sql, "ORDER BY seq LIMIT");
 	return (strcmp(what, "events") == 0 || strcmp(what, "activity") == 0) &&
 	       strstr(sql, "ORDER BY id LIMIT");
 }
@@ -390,7 +427,11 @@ static void test_no_statement_scans(void **state)
 	use_activity(f);
 	use_webhooks(f);
 	use_secrets(f);
+<<<<<<< HEAD
 	use_signers(f);
+=======
+	use_approvals(f);
+>>>>>>> f863e8f5 (store: approvals, which wait, are decided once, and hold)
 	(void)sqlite3_trace_v2(f->s->db, 0, NULL, NULL);
 	for (unsigned i = 0; i < all.count; i++) {
 		bad += check_plan(f, all.sql[i]);

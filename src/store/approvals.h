@@ -1,0 +1,118 @@
+/* What sandboxes asked for and people decide (docs/consent.md).
+ *
+ * An approval waits until somebody decides it, it expires, or its sandbox ends, and then stays
+ * for the record. A guest decides how many there are, so those that wait are bounded: of a
+ * sandbox, of a key and in all. Of those that are over, the oldest of a key go, and all after a
+ * time.
+ *
+ * The same question of a sandbox that waits already is the same approval. What makes it the
+ * same is the caller's hash (`same`). `target` is the hash of what a decision for longer is
+ * about. */
+#ifndef STORE_APPROVALS_H
+#define STORE_APPROVALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "store/store.h"
+
+enum {
+	STORE_APPROVAL_ID_BYTES = sizeof("apr_") + 20, /* "apr_" and 20 of a-z 0-9, NUL */
+	STORE_APPROVAL_HASH = 32,
+	STORE_APPROVAL_LINK_KEY = 32,
+	STORE_APPROVAL_QUESTION_MAX = 16384,
+	STORE_APPROVAL_RULE_MAX = 256,
+	STORE_APPROVAL_REASON_MAX = 512,
+	STORE_APPROVALS_SANDBOX_MAX = 256, /* that wait: of a sandbox */
+	STORE_APPROVALS_KEY_MAX = 4096,	   /* of a key */
+	STORE_APPROVALS_ALL_MAX = 16384,   /* in all */
+	STORE_APPROVALS_OVER_MAX = 4096,   /* of a key that are over */
+	STORE_APPROVALS_LIST_MAX = 1000,
+};
+
+enum store_approval_state {
+	STORE_APPROVAL_WAITING,
+	STORE_APPROVAL_ALLOWED,
+	STORE_APPROVAL_DENIED,
+	STORE_APPROVAL_EXPIRED,	  /* nobody decided in time: denied */
+	STORE_APPROVAL_CANCELLED, /* its sandbox ended */
+	STORE_APPROVAL_STATES_,
+};
+
+enum store_approval_for {
+	STORE_APPROVAL_ONCE,	 /* for one flow or request */
+	STORE_APPROVAL_SANDBOX,	 /* for its target, as long as the sandbox lives */
+	STORE_APPROVAL_TEMPLATE, /* for its target, in the key's sandboxes of this template */
+	STORE_APPROVAL_FORS_,
+};
+
+#define STORE_APPROVAL_BIT(state) (1u << (state))
+
+/* "waiting", ...; "once", "sandbox", "template". The parsers give -EINVAL for other words. */
+const char *store_approval_state_name(enum store_approval_state state);
+int store_approval_state_parse(const char *name, enum store_approval_state *ret);
+const char *store_approval_for_name(enum store_approval_for f);
+int store_approval_for_parse(const char *name, enum store_approval_for *ret);
+
+struct store_approval {
+	uint64_t seq; /* given by the store; grows */
+	const char *id;
+	const char *key_id, *sandbox_id;
+	const char *template_id;   /* the sandbox's, or NULL */
+	const char *rule;	   /* that asks */
+	const char *question_json; /* an object: what is asked, for people */
+	uint8_t same[STORE_APPROVAL_HASH], target[STORE_APPROVAL_HASH];
+	uint8_t link_key[STORE_APPROVAL_LINK_KEY]; /* signs links that decide it */
+	uint64_t asked_ns, expires_ns;
+	uint64_t count; /* how often it was asked while it waited */
+	enum store_approval_state state;
+	uint64_t decided_ns;	       /* 0: it waits */
+	const char *decided_by;	       /* or NULL */
+	const char *reason;	       /* or NULL */
+	enum store_approval_for scope; /* of a decision */
+	uint64_t until_ns;	       /* its decision holds until then; STORE_NEVER_NS: no end */
+};
+
+/* Enters a question: key_id to target, asked_ns and expires_ns count. If the same waits, that
+ * one is counted up, and *ret_fresh is false. ERROR_TOO_MANY -ENOBUFS: one of the bounds. */
+int store_approval_ask(struct store *s, const struct store_approval *a,
+	char ret_id[STORE_APPROVAL_ID_BYTES], bool *ret_fresh, struct error *e);
+
+/* A decision: state, decided_ns, decided_by, reason, scope and until_ns of `d` count. spare: no
+ * flow waits for it, so the next one that asks the same gets it (store_approval_take).
+ * -EALREADY, ERROR_EXISTS: it is over already; e says how. -ENOENT: there is none, or of
+ * another key (key_id NULL: any). */
+int store_approval_decide(struct store *s, const char *id, const char *key_id,
+	const struct store_approval *d, bool spare, struct error *e);
+
+/* Whether a question is answered already: by a decision for longer, whose target it is, or by a
+ * spare one, which is used up. Calls `each` with it and returns its value; -ENOENT: nothing answers
+ * it. `q` has what store_approval_ask needs. */
+int store_approval_take(struct store *s, const struct store_approval *q, uint64_t now_ns,
+	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
+
+/* key_id: whose it must be; NULL: anybody's. Calls `each` and returns its value. */
+int store_approval_get(struct store *s, const char *id, const char *key_id,
+	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
+
+struct store_approval_filter {
+	const char *key_id;	/* NULL: of all keys */
+	const char *sandbox_id; /* NULL: of all sandboxes */
+	uint32_t states;	/* STORE_APPROVAL_BITs; 0: all */
+	uint64_t after;		/* those behind this seq */
+	uint32_t limit;		/* 1-STORE_APPROVALS_LIST_MAX */
+};
+
+/* Oldest first. */
+int store_approval_list(struct store *s, const struct store_approval_filter *f,
+	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
+
+/* When the next one expires, or STORE_NEVER_NS. */
+int store_approval_next(struct store *s, uint64_t *ret_ns, struct error *e);
+/* Those that wait although their time is over, at most `limit`. `each` may decide them. */
+int store_approval_late(struct store *s, uint64_t now_ns, uint32_t limit,
+	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
+
+#endif
