@@ -76,6 +76,11 @@ void api_secrets_create(struct request *r);
 void api_secrets_get(struct request *r);
 void api_secrets_update(struct request *r);
 void api_secrets_remove(struct request *r);
+void api_approvals_list(struct request *r);
+void api_approvals_get(struct request *r);
+void api_approvals_decide(struct request *r);
+void api_approval_page(struct request *r);
+void api_approval_link(struct request *r);
 void api_operator(struct request *r); /* operator.h */
 void api_operator_revoke(struct request *r);
 void api_operator_usage(struct request *r);

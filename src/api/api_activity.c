@@ -60,7 +60,8 @@ static bool take_kinds(struct request *r, uint32_t *ret)
 		*ret |= STORE_ACTIVITY_BIT(kind);
 	}
 	if (n < 0 || *ret == 0)
-		reply_error(r, 400, "kind must be flow, request or lost, or several with commas");
+		reply_error(r, 400,
+			"kind must be flow, request, approval or lost, or several with commas");
 	return n >= 0 && *ret;
 }
 

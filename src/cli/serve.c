@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "daemon/daemon.h"
 #include "daemon/rights.h"
@@ -26,7 +27,7 @@ enum {
 
 struct serve_options {
 	struct cli_common common;
-	const char *listen, *domain, *tls_cert, *tls_key, *tls_self_signed;
+	const char *listen, *domain, *public_url, *tls_cert, *tls_key, *tls_self_signed;
 	const char *jail, *metrics_listen, *log_level, *log_format;
 	bool metrics_public, webhook_allow_private;
 	const char *webhook_ca;
@@ -64,6 +65,9 @@ static const struct option_spec options[] = {
 		offsetof(struct serve_options, listen), 0, 0, false},
 	{"domain", 0, OPTION_STRING, "DOMAIN", "of sandboxes' host names, <port>-<id>.DOMAIN",
 		offsetof(struct serve_options, domain), 0, 0, false},
+	{"public-url", 0, OPTION_STRING, "URL",
+		"where people reach this API, for links that decide approvals",
+		offsetof(struct serve_options, public_url), 0, 0, false},
 	{"tls-cert", 0, OPTION_STRING, "FILE",
 		"speak TLS with this certificate and its chain (PEM), read again on SIGHUP",
 		offsetof(struct serve_options, tls_cert), 0, 0, false},
@@ -265,6 +269,17 @@ static int prepare_jail(const char *word, struct error *e)
 	return r;
 }
 
+static int check_public_url(const char *url, struct error *e)
+{
+	bool good = str_starts_with(url, "https://") || str_starts_with(url, "http://");
+
+	if (good && !str_ends_with(url, "/") && !strpbrk(url, "?# \"<>"))
+		return 0;
+	return error_set(e, ERROR_USAGE, EINVAL,
+		"--public-url must begin with https:// or http:// and have no slash at its end, "
+		"like https://mayfly.example.com:3000");
+}
+
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct serve_options *o = values;
@@ -311,6 +326,9 @@ static int run(void *values, int argc, char **argv, struct error *e)
 			*o->tls_self_signed ? o->tls_self_signed : own_domain(o);
 	r = cli_no_arguments(argc, argv, e);
 
+	if (r == 0 && o->public_url)
+		r = check_public_url(o->public_url, e);
+	d_options.fleet.public_url = o->public_url;
 	d_options.fleet.activity_ns = o->activity_days * 86400 * NS_PER_S;
 	d_options.fleet.aside = (struct aside_options){(uint32_t)o->aside_days, o->aside_bytes};
 	d_options.fleet.kept.key_count = (uint32_t)o->kept_count;

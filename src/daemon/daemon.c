@@ -22,6 +22,7 @@
 #include "http/server.h"
 #include "lifecycle/lifecycle.h"
 #include "network/activity.h"
+#include "network/approvals.h"
 #include "network/identity.h"
 #include "policy/authority.h"
 #include "policy/seal.h"
@@ -415,6 +416,7 @@ void daemon_free(struct daemon *d)
 	server_free(d->server);
 	self_signed_free(d->self_signed);
 	pool_free(&d->fleet);
+	approvals_free(&d->fleet);
 	activity_free(&d->fleet);
 	store_close(d->fleet.store);
 	sealer_free(d->fleet.sealer);

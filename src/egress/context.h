@@ -14,6 +14,7 @@
 #include "intercept/http2_memory.h"
 
 struct between;
+struct consent;
 struct tls_kit;
 struct wrap;
 
@@ -38,9 +39,11 @@ struct context {
 	int root_fds[2];	    /* who vouches for servers (trust.h); -1: none */
 	unsigned middles;	    /* intercepted connections */
 	struct http2_budget budget; /* of theirs */
-	unsigned middle_idle_ms; /* for tests: how long each may be silent; 0: as middle.h says */
-	struct between *between; /* connections to other sandboxes (between.h) */
-	uint64_t between_ids;	 /* given out */
+	unsigned middle_idle_ms;  /* for tests: how long each may be silent; 0: as middle.h says */
+	struct between *between;  /* connections to other sandboxes (between.h) */
+	uint64_t between_ids;	  /* given out */
+	struct consent *consents; /* that wait (consent.h) */
+	uint64_t consent_ids;	  /* given out */
 	struct loop_timer names_timer; /* names_report.h */
 	uint64_t names_told_ns;
 	struct rate flow_rate, dns_rate, record_rate;

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/place.h"
 #include "egress/between.h"
+#include "egress/consent.h"
 #include "egress/counts.h"
 #include "egress/dial.h"
 #include "egress/dns_stream.h"
@@ -31,7 +33,8 @@ enum {
 /* What a flow waits for.
  *
  *	HEADER	 the guest's header. Leads to all others
- *	RESOLVE	 the addresses of its name: `ask`. To DIAL
+ *	RESOLVE	 the addresses of its name: `ask`. To DIAL, or to CONSENT
+ *	CONSENT	 a person: `consent`. The guest was told that it waits. To DIAL
  *	BETWEEN	 the daemon, for a connection to another sandbox: `between`. To HELLO, or to WHY
  *	DIAL	 a server: `dial`, or `tunnel`. To OPEN, or to HELLO if it was asked for by name
  *	HELLO	 the guest's first bytes: `first`; the server's already go to it: `down`, `remote`.
@@ -42,7 +45,7 @@ enum {
  *	WHY	 why flows were denied, or this one: `why`
  *
  * From each of them a flow may end (end). The guest's socket is watched in all. */
-enum state { HEADER, RESOLVE, BETWEEN, DIAL, HELLO, OPEN, INTERCEPTED, DNS, WHY };
+enum state { HEADER, RESOLVE, CONSENT, BETWEEN, DIAL, HELLO, OPEN, INTERCEPTED, DNS, WHY };
 
 struct flow {
 	struct flows *flows;
@@ -57,6 +60,7 @@ struct flow {
 	struct egress_open open;
 	struct target target;
 	struct resolver_ask ask;
+	struct consent consent;
 	struct dial dial;
 	struct tunnel *tunnel;	/* instead of dial, if there are proxies */
 	struct wrap *wrap;	/* TLS with a proxy, around `remote`; or NULL */
@@ -188,6 +192,7 @@ static void end(struct flow *f, bool reset)
 	if (f->guest.fd >= 0)
 		(void)close(f->guest.fd); /* a socket */
 	resolver_cancel(&f->ask);
+	consent_end(&f->consent);
 	dial_stop(&f->dial);
 	tunnel_free(f->tunnel);
 	between_end(&f->between, f->up.bytes, f->down.bytes, reset);
@@ -629,14 +634,47 @@ static void resolve(struct flow *f)
 		on_resolved(f, &a);
 }
 
-/* A person is to decide whether it may. */
-static void ask(struct flow *f)
+static void refuse_consent(struct flow *f, const char *why)
 {
-	char rule[POLICY_ID_MAX + 1];
+	char rule[POLICY_ID_MAX + 1], what[CONSENT_REASON_MAX + 32];
 
 	memcpy(rule, f->target.rule, sizeof(rule));
-	target_deny(&f->target, rule, "its rule asks a person, and there is nobody to ask");
+	(void)snprintf(what, sizeof(what), "nobody has allowed it%s%s", *why ? ": " : "", why);
+	target_deny(&f->target, rule, what);
 	refuse(f, EGRESS_DENIED, f->target.err, f->target.reason);
+}
+
+static void on_consent(void *arg, bool allowed, const char *reason)
+{
+	struct flow *f = arg;
+
+	f->target.consented = allowed;
+	if (allowed)
+		dial(f);
+	else
+		refuse_consent(f, reason);
+}
+
+/* A person is to decide whether it may. */
+static void ask_consent(struct flow *f)
+{
+	const struct target *t = &f->target;
+	char address[NET_TEXT_BYTES];
+	const struct consent_question q = {.rule = t->rule,
+		.host = t->name,
+		.address = net_format(
+			place_is_synthetic(t->asked) ? t->addresses[0] : t->asked, address),
+		.port = t->port,
+		.program = f->open.name,
+		.body_bytes = -1};
+
+	f->state = CONSENT;
+	f->consent.done = on_consent;
+	f->consent.arg = f;
+	if (consent_ask(f->flows->context, &f->consent, &q) < 0)
+		refuse_consent(f, "there is nobody to ask");
+	else if (answer(f, EGRESS_WAITING, 0, "") < 0)
+		end(f, true);
 }
 
 static void go(struct flow *f, enum target_step step)
@@ -648,7 +686,7 @@ static void go(struct flow *f, enum target_step step)
 		dial(f);
 		break;
 	case TARGET_ASK:
-		ask(f);
+		ask_consent(f);
 		break;
 	case TARGET_RESOLVE:
 		resolve(f);
@@ -866,16 +904,37 @@ static bool is_allowed(struct flow *f)
 		       (f->tls && is_intercepted(f)) == (f->state == INTERCEPTED);
 	if (f->state == BETWEEN)
 		return target_holds(c, t, t->asked);
-	for (unsigned i = 0; f->state == DIAL && i < t->count; i++)
+	for (unsigned i = 0; (f->state == DIAL || f->state == CONSENT) && i < t->count; i++)
 		if (!target_holds(c, t, t->addresses[i]))
 			return false;
 	return true; /* RESOLVE: judged when it is resolved; DNS: by question */
+}
+
+/* It needs nobody's consent any more, or only that. */
+static void judge_consent(struct flow *f)
+{
+	struct target *t = &f->target;
+	bool allowed = is_allowed(f), waits;
+
+	t->consented = true;
+	waits = is_allowed(f);
+	t->consented = false;
+	if (allowed) {
+		consent_end(&f->consent);
+		dial(f);
+	} else if (!waits) {
+		refuse_consent(f, "the policy has changed");
+	}
 }
 
 static void judge(struct flow *f)
 {
 	struct context *c = f->flows->context;
 
+	if (f->state == CONSENT) {
+		judge_consent(f);
+		return;
+	}
 	if (is_allowed(f)) {
 		if (f->middle)
 			middle_set_intercept(f->middle, c->policy->intercept);

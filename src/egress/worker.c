@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "egress/between.h"
+#include "egress/consent.h"
 #include "egress/context.h"
 #include "egress/counts.h"
 #include "egress/datagrams.h"
@@ -92,6 +93,7 @@ static void on_client(void *arg)
 	names_report(&w->context);
 	counts_tell(&w->context);
 	between_tell(&w->context);
+	consent_tell(&w->context);
 }
 
 /* For the next worker. */
@@ -207,6 +209,19 @@ static void take_between(struct worker *w, const json_t *between)
 		say(w, "error", "between: expected what became of a connection to another sandbox");
 }
 
+/* What is about one flow. False: it is about all of them. */
+static bool take_answer(struct worker *w, const json_t *message)
+{
+	const json_t *between = json_object_get(message, "between");
+	const json_t *ask = json_object_get(message, "ask");
+
+	if (between)
+		take_between(w, between);
+	else if (ask && consent_take(&w->context, ask) < 0)
+		say(w, "error", "ask: expected an id and a decision, allow or deny");
+	return between || ask;
+}
+
 static void on_line(void *arg, char *line, size_t n)
 {
 	struct worker *w = arg;
@@ -215,11 +230,9 @@ static void on_line(void *arg, char *line, size_t n)
 	json_t *message = json_tree_parse(line, n, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, &reason);
 	const struct message m = {json_object_get(message, "policy"),
 		json_object_get(message, "names"), json_object_get(message, "denials")};
-	const json_t *between = json_object_get(message, "between");
 	unsigned members = 1u + (m.names != NULL) + (m.denials != NULL);
 
-	if (between) {
-		take_between(w, between);
+	if (take_answer(w, message)) {
 		json_decref(message);
 		return;
 	}

@@ -32,14 +32,23 @@ static const struct {
 	[STORE_EVENT_KILLED] = {"killed", "kill", "request"},
 	[STORE_EVENT_TIMED_OUT] = {"killed", "kill", "timeout"},
 	[STORE_EVENT_CRASHED] = {"killed", "kill", "crash"},
+	[STORE_EVENT_APPROVAL_REQUESTED] = {"approval.requested", "request", NULL},
+	[STORE_EVENT_APPROVAL_DECIDED] = {"approval.decided", "decide", NULL},
 };
 
-/* "sandbox.lifecycle.killed" for the types killed, timed_out and crashed, and so on. */
+static bool is_approval(enum store_event_type type)
+{
+	return type == STORE_EVENT_APPROVAL_REQUESTED || type == STORE_EVENT_APPROVAL_DECIDED;
+}
+
+/* "sandbox.lifecycle.killed" for the types killed, timed_out and crashed, and so on; those of
+ * approvals as they are. */
 static void webhook_type(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES])
 {
 	const char *word = words[type].type ? words[type].type : store_event_type_name(type);
 
-	(void)snprintf(out, WEBHOOK_TYPE_BYTES, "sandbox.lifecycle.%s", word); /* fits */
+	(void)snprintf(out, WEBHOOK_TYPE_BYTES, "%s%s",
+		is_approval(type) ? "" : "sandbox.lifecycle.", word); /* fits */
 }
 
 /* Takes ownership of data (NULL: none). */
@@ -67,7 +76,7 @@ static char *print(json_t *root)
 
 /* The record of an event (protocol section 6) as JSON, malloc'ed; NULL when out of memory. build_id
  * is the build that the sandbox was made from, or NULL. */
-static char *webhook_payload(const struct store_event *ev, const char *build_id)
+static char *webhook_payload(const struct store_event *ev, const char *build_id, const json_t *more)
 {
 	json_t *data = ev->details_json ? json_loads(ev->details_json, 0, NULL) : NULL, *root, *ids;
 	char type[WEBHOOK_TYPE_BYTES];
@@ -76,12 +85,16 @@ static char *webhook_payload(const struct store_event *ev, const char *build_id)
 		data = json_object();
 	if (words[ev->type].reason)
 		(void)json_object_set_new(data, "kill_reason", json_string(words[ev->type].reason));
+	if (more)
+		(void)json_object_update(data, (json_t *)more); /* only read */
 	webhook_type(ev->type, type);
 	root = record(type, words[ev->type].label ? words[ev->type].label : type, ev->at_ns, data);
 	/* a sandbox has one execution, and its key is its team */
 	ids = json_pack("{s:s, s:s, s:s?, s:s?, s:s}", "sandbox_id", ev->sandbox_id,
 		"sandbox_execution_id", ev->sandbox_id, "sandbox_template_id", ev->template_id,
 		"sandbox_build_id", build_id, "sandbox_team_id", ev->key_id);
+	if (root && is_approval(ev->type))
+		(void)json_object_set_new(root, "event_category", json_string("approval"));
 	if (root && ids)
 		(void)json_object_update(root, ids); /* fields that do not fit are left out */
 	json_decref(ids);
@@ -98,8 +111,8 @@ void event_queued(struct fleet *f)
 	f->events_changed(f->events_arg);
 }
 
-void event_note(struct fleet *f, const char *id, const char *key_id, const char *template,
-	enum store_event_type type, const char *details_json)
+static void note(struct fleet *f, const char *id, const char *key_id, const char *template,
+	enum store_event_type type, const char *details_json, const json_t *more)
 {
 	const struct store_event ev = {
 		.type = type,
@@ -117,7 +130,7 @@ void event_note(struct fleet *f, const char *id, const char *key_id, const char 
 	int r;
 
 	(void)store_sandbox_get(f->store, id, &sb, NULL); /* without a row it has no build */
-	payload = webhook_payload(&ev, sb ? sb->build_id : NULL);
+	payload = webhook_payload(&ev, sb ? sb->build_id : NULL, more);
 	r = payload ? store_event_publish(f->store, &ev, payload, ev.at_ns, &receivers, &e)
 		    : error_set(&e, ERROR_INTERNAL, ENOMEM, "out of memory");
 
@@ -126,4 +139,18 @@ void event_note(struct fleet *f, const char *id, const char *key_id, const char 
 	if (r < 0)
 		log_warn("cannot note that a sandbox was %s: %s sandbox=%s",
 			store_event_type_name(type), e.message, id);
+}
+
+void event_note(struct fleet *f, const char *id, const char *key_id, const char *template,
+	enum store_event_type type, const char *details_json)
+{
+	note(f, id, key_id, template, type, details_json, NULL);
+}
+
+void event_note_more(struct fleet *f, const char *id, const char *key_id, const char *template,
+	enum store_event_type type, const json_t *details, const json_t *more)
+{
+	_cleanup_free_ char *text = details ? json_dumps(details, JSON_COMPACT) : NULL;
+
+	note(f, id, key_id, template, type, text, more);
 }

@@ -18,6 +18,7 @@
 #include "store/store.h"
 
 struct activity;
+struct approvals;
 struct between;
 struct backend;
 struct instance;
@@ -57,6 +58,9 @@ struct fleet_options {
 	 * tokens. */
 	const char *issuer;
 	uint64_t token_life_s; /* 0: IDENTITY_LIFE_S */
+	/* Where people reach the API, without a slash at the end: stands before links that decide
+	 * approvals. NULL: such links are paths. Borrowed. */
+	const char *public_url;
 };
 
 struct fleet {
@@ -72,6 +76,9 @@ struct fleet {
 	/* Called when what a running sandbox may reach has changed (network.h), so that its worker
 	 * is told. NULL: nobody is. */
 	void (*network_changed)(struct instance *i);
+	/* Called when flows of a running sandbox begin to wait for a person (approvals.h), and when
+	 * none waits any more. NULL: nobody is. */
+	void (*waits_changed)(struct instance *i, bool any);
 	/* Finds a sandbox for traffic, and resumes it if it is paused and `resume` is set
 	 * (lifecycle/instance_obtain.h). The callback comes once, perhaps before the return; then
 	 * *ret is NULL. */
@@ -88,6 +95,7 @@ struct fleet {
 	struct instance_places *places; /* reserved for sandboxes to be made soon */
 	struct lane lane, boots, diffs; /* lane.h */
 	struct activity *activity;	/* activity.h */
+	struct approvals *approvals;	/* approvals.h */
 	struct between *between;	/* of each sandbox with a worker (between.h) */
 	struct aside aside;
 	struct renewal *renewal; /* of secrets (renewal.h); NULL: none */

@@ -16,6 +16,7 @@
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/meter.h"
+#include "network/approvals.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/console.h"
 #include "store/sandboxes.h"
@@ -99,6 +100,7 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	i->link = NULL;
 	(void)uv_poll_stop(&i->death); /* always 0 */
 	metrics_add(METRIC_ENDS, store_event_type_name(type), NULL, 1);
+	approvals_sandbox_gone(i);
 	deadline_changed(f);
 	log_info("sandbox ends: %s sandbox=%s", store_event_type_name(type), i->sandbox.id);
 	if (i->job)

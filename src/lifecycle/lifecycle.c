@@ -21,6 +21,7 @@
 #include "lifecycle/instance_pause.h"
 #include "lifecycle/recovery.h"
 #include "network/activity.h"
+#include "network/approvals.h"
 #include "network/egress.h"
 #include "network/renewal.h"
 #include "store/samples.h"
@@ -205,6 +206,8 @@ int instances_start(struct fleet *f, struct error *e)
 	f->deadline.data = f->sample.data = f->maintain.data = f->allowance.data = f->fair.data = f;
 	r = activity_start(f, e);
 	if (r == 0)
+		r = approvals_start(f, e);
+	if (r == 0)
 		r = kept_init(f, e);
 	if (r == 0)
 		r = instances_recover(f, e);
@@ -244,5 +247,6 @@ void instances_stop(struct fleet *f)
 				instance_free(i); /* releases a living microVM */
 		}
 	renewal_stop(f);
+	approvals_stop(f);
 	activity_stop(f);
 }

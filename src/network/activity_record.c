@@ -24,11 +24,16 @@ static const struct member {
 	enum type type;
 	unsigned max;
 } members[] = {
+	{"approvalID", "approvalID", TEXT, 32},
+	{"state", "state", TEXT, 16},
+	{"decidedBy", "decidedBy", TEXT, 300},
+	{"for", "for", TEXT, 16},
 	{"generation", "generation", NUMBER, 0},
 	{"proto", "protocol", TEXT, 16},
 	{"direction", "direction", TEXT, 8},
 	{"sandbox", "sandbox", TEXT, 32},
 	{"name", "name", TEXT, 254},
+	{"host", "name", TEXT, 254},
 	{"address", "address", TEXT, 45},
 	{"port", "port", NUMBER, 0},
 	{"method", "method", TEXT, 32},

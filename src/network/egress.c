@@ -19,6 +19,7 @@
 #include "fleet/instance.h"
 #include "fleet/meter.h"
 #include "network/activity.h"
+#include "network/approvals.h"
 #include "network/between.h"
 #include "network/egress_link.h"
 #include "network/identity.h"
@@ -87,6 +88,7 @@ struct egress {
 	struct task *task;
 	struct egress_link *link;
 	struct between *between;  /* only with a link; NULL: none */
+	struct asker *asker;	  /* likewise */
 	bool idle;		  /* the worker said so */
 	uint64_t began_ms;	  /* the worker; by the loop's clock */
 	unsigned failures;	  /* in a row */
@@ -186,6 +188,8 @@ static void close_link(struct egress *x)
 	release(x, UINT64_MAX);
 	between_close(x->between);
 	x->between = NULL;
+	asker_close(x->asker);
+	x->asker = NULL;
 	egress_link_close(x->link);
 	x->link = NULL;
 }
@@ -300,6 +304,7 @@ static void on_line(json_t *object, void *arg)
 	const json_t *applied = json_object_get(object, "applied");
 	const json_t *names = json_object_get(object, "names");
 	const json_t *between = json_object_get(object, "between");
+	const json_t *ask = json_object_get(object, "ask");
 
 	note_activity(x, object);
 	count(x, json_object_get(object, "counts"));
@@ -307,6 +312,8 @@ static void on_line(json_t *object, void *arg)
 		between_take(x->between, between);
 	if (!x->instance)
 		return;
+	if (ask && x->asker)
+		asker_take(x->asker, ask);
 	keep_denials(x, json_object_get(object, "denials"));
 	if (json_is_object(names))
 		keep_names(x, names);
@@ -409,14 +416,34 @@ static void note_between(struct instance *target, const json_t *flow)
 		activity_note(target->egress->log, STORE_ACTIVITY_FLOW, flow);
 }
 
+/* --- what people are asked --- */
+
+static void say_decision(void *arg, const char *line)
+{
+	struct egress *x = arg;
+
+	if (egress_link_send(x->link, line, -1) < 0)
+		complain(x, "it does not read what people decide");
+}
+
+static void on_waits(void *arg, bool any)
+{
+	struct egress *x = arg;
+
+	if (x->instance && x->fleet->waits_changed)
+		x->fleet->waits_changed(x->instance, any);
+}
+
 static int open_link(struct egress *x, struct error *e)
 {
+	static const struct asker_ops asker_ops = {say_decision, on_waits};
 	static const struct between_ops between_ops = {say_between, note_between};
 	int r = egress_link_open(x->loop, x->instance->sandbox.dirfd, &link_ops, x, &x->link, e);
 
 	if (r < 0)
 		return r;
 	x->between = between_open(x->instance, &between_ops, x); /* or none is made */
+	x->asker = asker_open(x->instance, &asker_ops, x);	 /* likewise */
 	r = tell_policy(x, e);
 	if (r < 0)
 		close_link(x);
@@ -620,6 +647,8 @@ static void egress_close(struct egress *x, bool end)
 	if (end)
 		between_target_gone(x->instance);
 	x->instance = NULL;
+	asker_close(x->asker); /* it knows the instance */
+	x->asker = NULL;
 	x->keep = !end;
 	if (end && x->link)
 		(void)uv_timer_start(&x->timer, on_lingered, EGRESS_LINGER_MS, 0); /* cannot fail */

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/net.h"
 #include "base/str.h"
+#include "policy/network_consent.h"
 #include "policy/network_in.h"
 #include "policy/network_rules.h"
 #include "rules/rules.h"
@@ -191,6 +192,7 @@ int network_check(
 	const json_t *network, bool no_internet, const struct network_floor *floor, struct error *e)
 {
 	bool denies_all = no_internet;
+	struct network_consent consent;
 	int r = check_deny(network, &denies_all, e);
 
 	if (r == 0)
@@ -211,5 +213,7 @@ int network_check(
 		r = check_proxy(network, floor, e);
 	if (r == 0)
 		r = check_policy(network, e);
+	if (r == 0)
+		r = network_consent_read(network, &consent, e);
 	return r;
 }

@@ -149,7 +149,8 @@ static const struct bound {
 		STORE_APPROVALS_SANDBOX_MAX},
 	{"SELECT count(*) FROM approvals WHERE state = 0 AND key_id = ?", "the API key",
 		STORE_APPROVALS_KEY_MAX},
-	{"SELECT count(*) FROM approvals WHERE state = 0", "this host", STORE_APPROVALS_ALL_MAX},
+	{"SELECT count(*) FROM approvals INDEXED BY approvals_late WHERE state = 0", "this host",
+		STORE_APPROVALS_ALL_MAX},
 };
 
 static int check_bounds(struct store *s, const struct store_approval *a, struct error *e)

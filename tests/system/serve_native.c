@@ -45,6 +45,7 @@
 #include "http/server.h"
 #include "image/template.h"
 #include "image/workdir.h"
+#include "io/jailed.h"
 #include "policy/network_floor.h"
 #include "sandbox/backend.h"
 #include "sandbox/egress_spawn.h"
@@ -412,6 +413,7 @@ struct native_options {
 	uint64_t connections, states, states_ms, kept_all;
 	bool boots;
 	struct option_list pool;
+	const char *jail;
 	struct network_words network;
 };
 
@@ -480,6 +482,8 @@ static const struct option_spec specs[] = {
 		0, false},
 	{"egress-proxy-login", 0, OPTION_STRING, "FILE", "",
 		offsetof(struct native_options, network.proxy_login), 0, 0, false},
+	{"jail", 0, OPTION_STRING, "on|off", "", offsetof(struct native_options, jail), 0, 0,
+		false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "",
 		offsetof(struct native_options, daemon.log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "",
@@ -498,6 +502,8 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 		r = stock_parse_option(&all.daemon.fleet.pool, all.pool.items[n], e);
 	if (r == 0)
 		r = network_floor_make(&all.network, &floor_of_all, e);
+	if (r == 0 && all.jail)
+		r = jailed_configure(all.jail, e);
 	if (r < 0)
 		return r;
 	all.daemon.fleet.network = floor_of_all;

@@ -4,6 +4,8 @@ what comes. Descriptor 3 is the egress channel, 4 the daemon's listening socket.
   serve   tells the daemon what it applied, keeps the last of it in `policy-PID`, and notes what each stream says first
   idle    the same for one stream, then says that it is idle and ends
   flows   the same, and for each stream says what the file `say` has: lines for the daemon
+  asks    the same as serve; each stream begins with the length (4 bytes) and the text of a question, which the daemon
+          is asked, and gets what was decided as a line. A new daemon is asked again
   slow    the same as serve, but applies all but the first policy only when the file `say` is not empty
   refuse  refuses its policy
   stale   says of each policy that it applied the first
@@ -15,6 +17,7 @@ import json
 import os
 import selectors
 import socket
+import struct
 import sys
 import time
 
@@ -49,7 +52,14 @@ def take_policy(client):
         if not part:
             return False
         data += part
-    generation = json.loads(data)["policy"]["generation"]
+    lines = [json.loads(line) for line in data.splitlines()]
+    for line in lines:
+        if "ask" in line:
+            decided(**line["ask"])
+    lines = [line for line in lines if "policy" in line]
+    if not lines:
+        return True
+    generation = lines[-1]["policy"]["generation"]
     path = os.path.join(home, f"policy-{os.getpid()}")
     with open(path + ".new", "wb") as f:
         f.write(data)
@@ -64,6 +74,37 @@ def take_policy(client):
     return True
 
 
+waiting, asked = {}, [0]
+
+
+def say_asked(client, *ids):
+    client.sendall(b"".join(json.dumps({"ask": {"id": i, **waiting[i][1]}}).encode() + b"\n" for i in ids))
+
+
+def take_question(client, stream):
+    text = stream.recv(struct.unpack("<I", stream.recv(4, socket.MSG_WAITALL))[0], socket.MSG_WAITALL)
+    asked[0] += 1
+    waiting[asked[0]] = stream, json.loads(text)
+    s.register(stream, selectors.EVENT_READ, asked[0])
+    say_asked(client, asked[0])
+
+
+def decided(id, decision, reason=""):
+    if id not in waiting:
+        return
+    stream, _ = waiting.pop(id)
+    stream.sendall(f"{decision} {reason}\n".encode())
+    s.unregister(stream)
+    stream.close()
+
+
+def give_up(client, i):
+    stream, _ = waiting.pop(i)
+    s.unregister(stream)
+    stream.close()
+    client.sendall(json.dumps({"ask": {"id": i, "end": True}}).encode() + b"\n")
+
+
 def take_stream(client):
     try:
         data, fds, _, _ = socket.recv_fds(channel, 1, 1)
@@ -74,6 +115,9 @@ def take_stream(client):
         sys.exit(0)
     stream = socket.socket(fileno=fds[0])
     stream.setblocking(True)
+    if mode == "asks":
+        take_question(client, stream)
+        return
     note(f"stream {stream.recv(100).decode()}")
     stream.close()
     if mode == "flows":
@@ -88,6 +132,7 @@ def serve_client(client):
     """The first of its lines, and those that follow."""
     if take_policy(client):
         s.register(client, selectors.EVENT_READ)
+        say_asked(client, *waiting)
     else:
         client.close()
 
@@ -103,6 +148,8 @@ while True:
         elif key.fileobj is listener:
             client = listener.accept()[0]
             serve_client(client)
+        elif key.data:
+            give_up(client, key.data)
         elif not take_policy(key.fileobj):
             s.unregister(key.fileobj)
             key.fileobj.close()

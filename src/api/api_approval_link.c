@@ -1,0 +1,202 @@
+/* Links in webhooks that decide an approval (docs/consent.md). Who has the link may: its signature
+ * is over the approval and its end, with a key that only the store has. GET changes nothing, so
+ * programs that look at links in messages decide nothing. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/approval_decision.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "fleet/fleet_of.h"
+#include "http/reply.h"
+#include "network/approval_question.h"
+#include "network/approvals.h"
+#include "proto/uri.h"
+
+enum { PAGE_MAX = 64 * 1024, SIGNATURE_MAX = 80 };
+
+/* The approval as JSON if the link is good; NULL: answered. */
+struct link {
+	unsigned long long expires_s;
+	char signature[SIGNATURE_MAX];
+	json_t *approval;
+};
+
+static int check(void *arg, const struct store_approval *a)
+{
+	struct link *l = arg;
+
+	if (approval_link_holds(a, l->expires_s, l->signature))
+		l->approval = approval_json(a);
+	return 0;
+}
+
+static json_t *find(struct request *r)
+{
+	struct link l = {0};
+	const char *query = r->head->query;
+
+	if (uri_query_u64(query, "expires", INT64_MAX, &l.expires_s) == 0 &&
+		uri_query_get(query, "signature", l.signature, sizeof(l.signature)) > 0)
+		(void)store_approval_get(
+			fleet_of(r)->store, r->params[0], NULL, check, &l, NULL); /* or none */
+	if (!l.approval)
+		reply_error(r, 403, "this link is not valid, or its time is over");
+	return l.approval;
+}
+
+/* --- the page --- */
+
+static int add_escaped(struct buf *b, const char *s)
+{
+	int r = 0;
+
+	for (; r == 0 && *s; s++)
+		r = *s == '<'	? buf_add_str(b, "&lt;")
+		    : *s == '>' ? buf_add_str(b, "&gt;")
+		    : *s == '&' ? buf_add_str(b, "&amp;")
+		    : *s == '"' ? buf_add_str(b, "&quot;")
+				: buf_add(b, s, 1);
+	return r;
+}
+
+/* One line of what is asked. Line ends of a preview stay; other control characters do not. */
+static int add_line(struct buf *b, const char *name, const json_t *v, bool html)
+{
+	_cleanup_free_ char *number =
+		json_is_integer(v) ? str_printf("%lld", (long long)json_integer_value(v)) : NULL;
+	_cleanup_free_ char *text = json_is_string(v) ? strdup(json_string_value(v)) : NULL;
+	const char *s = text ? text : number;
+	int r;
+
+	if (!s)
+		return 0;
+	for (char *p = text; p && *p; p++)
+		if ((unsigned char)*p < ' ' && *p != '\n')
+			*p = ' ';
+	r = buf_printf(b, "%-10s ", name);
+	r = r ? r : html ? add_escaped(b, s) : buf_add_str(b, s);
+	return r ? r : buf_add_str(b, "\n");
+}
+
+static int add_lines(struct buf *b, const json_t *approval, bool html)
+{
+	static const char *const names[] = {"sandboxID", "rule", "host", "address", "port",
+		"method", "path", "preview", "program", "askedAt", "expiresAt", "state",
+		"decidedBy", "reason"};
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
+		r = add_line(b, names[i], json_object_get(approval, names[i]), html);
+	return r;
+}
+
+static int add_form(struct buf *b, const json_t *approval)
+{
+	static const char form[] = "<form method=\"post\">\n"
+				   "<button name=\"decision\" value=\"allow\">Allow once</button>\n"
+				   "<button name=\"decision\" value=\"deny\">Deny</button>\n"
+				   "</form>\n";
+
+	if (strcmp(json_string_value(json_object_get(approval, "state")), "waiting") != 0)
+		return 0;
+	return buf_add_str(b, form);
+}
+
+static int write_page(struct buf *b, const json_t *approval, bool html)
+{
+	static const char head[] = "<!doctype html><meta charset=\"utf-8\"><meta name=\"viewport\" "
+				   "content=\"width=device-width\"><title>A sandbox asks</title>"
+				   "<h1>A sandbox asks</h1>\n<pre>\n";
+	int r = html ? buf_add_str(b, head) : 0;
+
+	r = r ? r : add_lines(b, approval, html);
+	if (html) {
+		r = r ? r : buf_add_str(b, "</pre>\n");
+		return r ? r : add_form(b, approval);
+	}
+	return r ? r
+		 : buf_add_str(
+			   b, "\nPOST decision=allow or decision=deny to this URL to decide.\n");
+}
+
+static void show(struct request *r, const json_t *approval, bool html)
+{
+	struct buf b = BUF_INIT(PAGE_MAX);
+	const struct http_field fields[] = {
+		{"Cache-Control", "no-store"},
+		{"Referrer-Policy", "no-referrer"},
+		{"X-Frame-Options", "DENY"},
+		{"Content-Security-Policy", "default-src 'none'; form-action 'self'"},
+	};
+	struct http_reply reply = {.status = 200,
+		.fields = fields,
+		.field_count = ARRAY_SIZE(fields),
+		.content_type = html ? "text/html; charset=utf-8" : "text/plain; charset=utf-8"};
+
+	if (write_page(&b, approval, html) < 0) {
+		reply_error(r, 503, "out of memory");
+	} else {
+		reply.body = buf_head(&b);
+		reply.len = buf_len(&b);
+		(void)request_reply(r, &reply); /* the client may be gone */
+	}
+	buf_done(&b);
+}
+
+static bool wants_html(const struct request *r)
+{
+	const char *accept = http_header_get(&r->head->headers, "accept");
+
+	return accept && strstr(accept, "text/html");
+}
+
+void api_approval_page(struct request *r)
+{
+	json_t *approval = find(r);
+
+	if (approval)
+		show(r, approval, wants_html(r));
+	json_decref(approval);
+}
+
+/* --- deciding --- */
+
+/* A form of a browser, or JSON. */
+static json_t *take_body(struct request *r, const char *text, size_t n)
+{
+	char decision[8];
+
+	if (uri_query_get(text, "decision", decision, sizeof(decision)) > 0)
+		return json_pack("{s:s}", "decision", decision);
+	return api_body(r, text, n);
+}
+
+static void decide_with(struct request *r, const char *text, size_t n)
+{
+	json_t *approval = find(r), *body = approval ? take_body(r, text, n) : NULL;
+	struct store_approval d;
+	struct error e = {0};
+
+	if (body && approval_decision_take(r, body, &d)) {
+		d.decided_by = "link";
+		if (approvals_decide(fleet_of(r), r->params[0], NULL, &d, &e) < 0) {
+			reply_failure(r, &e);
+		} else {
+			json_decref(approval);
+			approval = find(r);
+			if (approval)
+				show(r, approval, wants_html(r));
+		}
+	}
+	json_decref(body);
+	json_decref(approval);
+}
+
+void api_approval_link(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, decide_with);
+}

@@ -1,0 +1,285 @@
+/* Approvals (docs/consent.md): what sandboxes wait for, and the decisions of people. A question may
+ * wait for an answer: it is asked again with the cursor of the last one. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/approval_decision.h"
+#include "api/auth.h"
+#include "base/clock.h"
+#include "fleet/fleet_of.h"
+#include "http/reply.h"
+#include "network/approval_question.h"
+#include "network/approvals.h"
+#include "proto/uri.h"
+#include "store/keys.h"
+
+enum {
+	WAIT_MS = 30 * 1000, /* for an approval */
+	DEFAULT_LIMIT = 100,
+	STATES_MAX = 64,
+	BY_MAX = STORE_NAME_MAX + 8,
+};
+
+struct question {
+	struct fleet *fleet;
+	char sandbox[ROUTE_SANDBOX_ID_MAX + 1];
+	char key[STORE_UUID_BYTES]; /* "": the operator, who sees all */
+	struct store_approval_filter filter;
+	bool follow;
+};
+
+/* --- the question --- */
+
+static bool take_states(struct request *r, uint32_t *ret)
+{
+	char text[STATES_MAX], *save = NULL;
+	int n = uri_query_get(r->head->query, "state", text, sizeof(text));
+	enum store_approval_state state;
+
+	if (n == -ENOENT)
+		return true;
+	for (char *word = n < 0 ? NULL : strtok_r(text, ",", &save); word;
+		word = strtok_r(NULL, ",", &save)) {
+		if (store_approval_state_parse(word, &state) < 0) {
+			n = -EINVAL;
+			break;
+		}
+		*ret |= STORE_APPROVAL_BIT(state);
+	}
+	if (n < 0 || *ret == 0)
+		reply_error(r, 400,
+			"state must be waiting, allowed, denied, expired or cancelled, or several "
+			"with commas");
+	return n >= 0 && *ret;
+}
+
+static bool take_sandbox(struct request *r, struct question *q)
+{
+	char text[ROUTE_SANDBOX_ID_MAX + 1];
+	int n = uri_query_get(r->head->query, "sandboxID", text, sizeof(text));
+
+	if (n == -ENOENT)
+		return true;
+	if (n < 0 || !route_sandbox_id(text, q->sandbox)) {
+		reply_error(r, 400, "sandboxID must be the id of a sandbox");
+		return false;
+	}
+	q->filter.sandbox_id = q->sandbox;
+	return true;
+}
+
+static bool take_rest(struct request *r, struct question *q)
+{
+	unsigned long long after = 0;
+	int n = uri_query_u64(r->head->query, "cursor", INT64_MAX, &after);
+	char text[8] = "";
+
+	if (n != 0 && n != -ENOENT) {
+		reply_error(r, 400, "cursor must be that of an earlier answer");
+		return false;
+	}
+	q->filter.after = after;
+	n = uri_query_get(r->head->query, "follow", text, sizeof(text));
+	q->follow = n >= 0 && strcmp(text, "true") == 0;
+	if (n == -ENOENT || q->follow || (n >= 0 && strcmp(text, "false") == 0))
+		return true;
+	reply_error(r, 400, "follow must be true or false");
+	return false;
+}
+
+static bool take_question(struct request *r, struct question *q)
+{
+	const char *key = auth_scope(r);
+
+	q->fleet = fleet_of(r);
+	(void)snprintf(q->key, sizeof(q->key), "%s", key ? key : ""); /* a UUID */
+	q->filter.limit = api_limit(r, STORE_APPROVALS_LIST_MAX, DEFAULT_LIMIT);
+	return q->filter.limit && take_states(r, &q->filter.states) && take_sandbox(r, q) &&
+	       take_rest(r, q);
+}
+
+/* --- the answer --- */
+
+struct page {
+	json_t *list;
+	uint64_t cursor;
+};
+
+static int add(void *arg, const struct store_approval *a)
+{
+	struct page *p = arg;
+
+	p->cursor = a->seq;
+	return json_array_append_new(p->list, approval_json(a)) < 0 ? -ENOMEM : 0;
+}
+
+/* NULL: e says why. *ret_count: how many are in it. */
+static json_t *read_page(const struct question *q, size_t *ret_count, struct error *e)
+{
+	struct page p = {.list = json_array(), .cursor = q->filter.after};
+	struct store_approval_filter f = q->filter;
+	int r;
+
+	f.key_id = q->key[0] ? q->key : NULL;
+	f.sandbox_id = q->sandbox[0] ? q->sandbox : NULL;
+	r = p.list ? store_approval_list(q->fleet->store, &f, add, &p, e) : -ENOMEM;
+	*ret_count = json_array_size(p.list);
+	if (r == 0)
+		return json_pack("{s:o, s:I, s:b}", "approvals", p.list, "cursor",
+			(json_int_t)p.cursor, "more", *ret_count == f.limit);
+	if (e->code == ERROR_NONE)
+		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	json_decref(p.list);
+	return NULL;
+}
+
+/* --- waiting --- */
+
+struct waiting {
+	struct request *request;
+	struct question question;
+	struct approval_watch watch;
+	uv_timer_t patience;
+};
+
+static void on_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+static void on_done(struct request *r, bool complete)
+{
+	struct waiting *w = r->data;
+
+	approvals_unwatch(w->question.fleet, &w->watch);
+	uv_close((uv_handle_t *)&w->patience, on_closed);
+}
+
+static void look(struct waiting *w, bool enough)
+{
+	struct error e = {0};
+	size_t count = 0;
+	json_t *page = read_page(&w->question, &count, &e);
+
+	if (e.code)
+		reply_failure(w->request, &e);
+	else if (count || enough)
+		reply_json(w->request, 200, page);
+	else
+		json_decref(page);
+}
+
+static void on_changed(void *arg)
+{
+	look(arg, false);
+}
+
+static void on_patience(uv_timer_t *t)
+{
+	look(t->data, true);
+}
+
+static void wait_for_more(struct request *r, const struct question *q)
+{
+	static const struct request_ops ops = {.done = on_done};
+	struct waiting *w = api_calloc(r, sizeof(*w));
+	struct error e = {0};
+
+	if (!w)
+		return;
+	w->request = r;
+	w->question = *q;
+	w->watch = (struct approval_watch){.key_id = w->question.key[0] ? w->question.key : NULL,
+		.owner = w->question.key,
+		.changed = on_changed,
+		.arg = w};
+	if (approvals_watch(q->fleet, &w->watch, &e) < 0) {
+		free(w);
+		reply_failure(r, &e);
+		return;
+	}
+	(void)uv_timer_init(request_loop(r), &w->patience); /* these cannot fail */
+	w->patience.data = w;
+	(void)uv_timer_start(&w->patience, on_patience, WAIT_MS, 0);
+	request_set_ops(r, &ops, w);
+}
+
+void api_approvals_list(struct request *r)
+{
+	struct question q = {0};
+	struct error e = {0};
+	size_t count = 0;
+	json_t *page;
+
+	if (!take_question(r, &q))
+		return;
+	page = read_page(&q, &count, &e);
+	if (e.code) {
+		reply_failure(r, &e);
+	} else if (q.follow && count == 0) {
+		json_decref(page);
+		wait_for_more(r, &q);
+	} else {
+		reply_json(r, 200, page);
+	}
+}
+
+/* --- one --- */
+
+static int take_json(void *arg, const struct store_approval *a)
+{
+	*(json_t **)arg = approval_json(a);
+	return 0;
+}
+
+static void reply_one(struct request *r)
+{
+	struct error e = {0};
+	json_t *one = NULL;
+
+	if (store_approval_get(
+		    fleet_of(r)->store, r->params[0], auth_scope(r), take_json, &one, &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_json(r, 200, one);
+}
+
+void api_approvals_get(struct request *r)
+{
+	reply_one(r);
+}
+
+/* Who decided, for those who look later. */
+static void name_client(const struct request *r, char out[BY_MAX])
+{
+	if (r->admin)
+		(void)strcpy(out, "operator"); /* fits */
+	else
+		(void)snprintf(out, BY_MAX, "key %s", r->key->name); /* fits */
+}
+
+static void decide_with(struct request *r, const char *text, size_t n)
+{
+	json_t *body = api_body(r, text, n);
+	struct store_approval d;
+	struct error e = {0};
+	char by[BY_MAX];
+
+	if (body && approval_decision_take(r, body, &d)) {
+		name_client(r, by);
+		d.decided_by = by;
+		if (approvals_decide(fleet_of(r), r->params[0], auth_scope(r), &d, &e) < 0)
+			reply_failure(r, &e);
+		else
+			reply_one(r);
+	}
+	json_decref(body);
+}
+
+void api_approvals_decide(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, decide_with);
+}

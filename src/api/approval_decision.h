@@ -1,0 +1,14 @@
+/* A decision as clients say it: {"decision": "allow" or "deny", "for": "once", "sandbox" or
+ * "template", "ttl": seconds, "reason": text}. */
+#ifndef API_APPROVAL_DECISION_H
+#define API_APPROVAL_DECISION_H
+
+#include <jansson.h>
+
+#include "http/request.h"
+#include "store/approvals.h"
+
+/* Fills state, scope, until_ns and reason, which is borrowed. False: answered with 400. */
+bool approval_decision_take(struct request *r, const json_t *body, struct store_approval *ret);
+
+#endif

@@ -1,0 +1,585 @@
+#include "network/approvals.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rate.h"
+#include "base/str.h"
+#include "fleet/events.h"
+#include "fleet/fleet.h"
+#include "fleet/instance.h"
+#include "network/activity.h"
+#include "network/approval_question.h"
+#include "policy/network_consent.h"
+#include "proto/json_text.h"
+
+enum {
+	BUCKETS = 1024,
+	LATE_AT_ONCE = 64,
+	RETRY_MS = 5000, /* after a store error */
+	TIMER_MAX_MS = 3600 * 1000,
+	LINE_MAX_BYTES = 4096,
+};
+
+/* A flow or request of a worker that waits for an approval. */
+struct waiter {
+	struct waiter *next;	 /* in its bucket, the newest first */
+	struct waiter *of_asker; /* the next of its asker */
+	struct asker *asker;
+	uint64_t flow; /* the worker's number of it */
+	struct approval_question question;
+	char id[STORE_APPROVAL_ID_BYTES];
+};
+
+struct asker {
+	struct asker *next;
+	struct fleet *fleet;
+	const struct instance *instance;
+	const struct asker_ops *ops;
+	void *arg;
+	struct waiter *waiters;
+	unsigned count;
+	struct rate rate;
+	struct activity_log *log;
+	char id[SANDBOX_ID_BYTES];
+};
+
+struct approvals {
+	struct fleet *fleet;
+	uv_timer_t late;
+	struct waiter *buckets[BUCKETS];
+	struct asker *askers;
+	struct approval_watch *watches;
+	bool stopped; /* the timer is closed */
+};
+
+static struct waiter **bucket_of(struct approvals *all, const char *id)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *id; id++)
+		h = (h ^ (unsigned char)*id) * 16777619u;
+	return &all->buckets[h % BUCKETS];
+}
+
+/* --- to the worker --- */
+
+static void say(struct asker *a, uint64_t flow, bool allow, const char *reason)
+{
+	struct buf line = BUF_INIT(LINE_MAX_BYTES);
+	int r = buf_printf(&line, "{\"ask\":{\"id\":%llu,\"decision\":\"%s\"",
+		(unsigned long long)flow, allow ? "allow" : "deny");
+
+	if (r == 0 && reason)
+		r = buf_add_str(&line, ",\"reason\":");
+	if (r == 0 && reason)
+		r = json_text_string(&line, reason, strlen(reason), JSON_TEXT_ASCII);
+	r = r ? r : buf_add_str(&line, "}}");
+	r = r ? r : buf_add_u8(&line, 0);
+	if (r == 0)
+		a->ops->say(a->arg, (const char *)buf_head(&line));
+	buf_done(&line); /* without memory it waits until it is late */
+}
+
+/* --- waiters --- */
+
+static void unlink_bucket(struct waiter *w)
+{
+	struct waiter **at = bucket_of(w->asker->fleet->approvals, w->id);
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+}
+
+static void drop(struct waiter *w)
+{
+	struct waiter **at = &w->asker->waiters;
+	struct asker *a = w->asker;
+
+	unlink_bucket(w);
+	while (*at != w)
+		at = &(*at)->of_asker;
+	*at = w->of_asker;
+	approval_question_done(&w->question);
+	free(w);
+	if (--a->count == 0)
+		a->ops->waits(a->arg, false);
+}
+
+static void enter(struct waiter *w)
+{
+	struct waiter **at = bucket_of(w->asker->fleet->approvals, w->id);
+
+	w->next = *at;
+	*at = w;
+}
+
+static void answer(struct waiter *w, bool allow, const char *reason)
+{
+	say(w->asker, w->flow, allow, reason);
+	drop(w);
+}
+
+/* --- links, which are signed --- */
+
+static bool sign(const struct store_approval *a, uint64_t expires_s, char out[2 * 32 + 1])
+{
+	_cleanup_free_ char *text = str_printf("%s.%llu", a->id, (unsigned long long)expires_s);
+	uint8_t mac[EVP_MAX_MD_SIZE];
+	unsigned n = 0;
+
+	if (!text || !HMAC(EVP_sha256(), a->link_key, sizeof(a->link_key), (const uint8_t *)text,
+			     strlen(text), mac, &n))
+		return false;
+	str_hex(mac, 32, out);
+	return true;
+}
+
+/* A path that decides the approval for whoever has it, until it expires; or NULL. */
+static char *approval_link(const struct store_approval *a)
+{
+	uint64_t expires_s = a->expires_ns / NS_PER_S;
+	char signature[2 * 32 + 1];
+
+	return sign(a, expires_s, signature)
+		       ? str_printf("/approvals/%s/link?expires=%llu&signature=%s", a->id,
+				 (unsigned long long)expires_s, signature)
+		       : NULL;
+}
+
+/* --- who is told --- */
+
+static void wake(struct approvals *all, const char *key_id)
+{
+	for (struct approval_watch *w = all->watches, *next; w; w = next) {
+		next = w->next;
+		if (!w->key_id || strcmp(w->key_id, key_id) == 0)
+			w->changed(w->arg);
+	}
+}
+
+static struct asker *asker_of(struct approvals *all, const char *sandbox_id)
+{
+	struct asker *a = all->askers;
+
+	while (a && strcmp(a->id, sandbox_id) != 0)
+		a = a->next;
+	return a;
+}
+
+/* The activity of a sandbox has what was asked and decided, and by whom. */
+static void note_activity(struct approvals *all, const struct store_approval *a, json_t *record)
+{
+	struct asker *asker = asker_of(all, a->sandbox_id);
+	struct activity_log *log =
+		asker ? asker->log : activity_log_open(all->fleet, a->sandbox_id, a->key_id);
+
+	activity_note(log, STORE_ACTIVITY_APPROVAL, record);
+	if (!asker)
+		activity_log_close(log);
+}
+
+/* Who gets the webhook may decide by the link in it. It is in no other place. */
+static json_t *extra(struct fleet *f, const struct store_approval *a)
+{
+	_cleanup_free_ char *path = a->state == STORE_APPROVAL_WAITING ? approval_link(a) : NULL;
+	const char *base = f->options.public_url ? f->options.public_url : "";
+	_cleanup_free_ char *url = path ? str_printf("%s%s", base, path) : NULL;
+
+	return url ? json_pack("{s:s}", "decideURL", url) : NULL;
+}
+
+static int tell(void *arg, const struct store_approval *a)
+{
+	struct approvals *all = arg;
+	json_t *record = approval_json(a), *more = extra(all->fleet, a);
+
+	if (record) {
+		note_activity(all, a, record);
+		event_note_more(all->fleet, a->sandbox_id, a->key_id, a->template_id,
+			a->state == STORE_APPROVAL_WAITING ? STORE_EVENT_APPROVAL_REQUESTED
+							   : STORE_EVENT_APPROVAL_DECIDED,
+			record, more);
+	}
+	json_decref(more);
+	json_decref(record);
+	wake(all, a->key_id);
+	return 0;
+}
+
+/* The row has changed: the activity, webhooks and those who watch hear of it. */
+static void publish(struct approvals *all, const char *id)
+{
+	struct error e = {0};
+
+	if (store_approval_get(all->fleet->store, id, NULL, tell, all, &e) < 0)
+		log_error("cannot tell of an approval: %s approval=%s", e.message, id);
+}
+
+/* --- time --- */
+
+static void on_late(uv_timer_t *t);
+
+static void set_timer(struct approvals *all)
+{
+	uint64_t now = clock_realtime_ns(), at = STORE_NEVER_NS, ms = RETRY_MS;
+	struct error e = {0};
+	int r;
+
+	if (all->stopped)
+		return;
+	r = store_approval_next(all->fleet->store, &at, &e);
+	if (r < 0)
+		log_error("cannot look for approvals: %s", e.message);
+	else if (at == STORE_NEVER_NS)
+		(void)uv_timer_stop(&all->late); /* always 0 */
+	if (r == 0 && at == STORE_NEVER_NS)
+		return;
+	if (r == 0)
+		ms = at > now ? (at - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+	/* cannot fail; the wall clock may be set, so look now and then */
+	(void)uv_timer_start(&all->late, on_late, ms < TIMER_MAX_MS ? ms : TIMER_MAX_MS, 0);
+}
+
+/* --- deciding --- */
+
+static void ask_store(struct waiter *w);
+
+/* Of those that wait for the approval, the oldest is first in the result, which links them by
+ * `next`. They are in no bucket any more. */
+static struct waiter *take_waiters(struct approvals *all, const char *id)
+{
+	struct waiter **at = bucket_of(all, id), *list = NULL, *w;
+
+	while ((w = *at)) {
+		if (strcmp(w->id, id) != 0) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		w->next = list;
+		list = w;
+	}
+	return list;
+}
+
+static bool have_waiter(struct approvals *all, const char *id)
+{
+	for (const struct waiter *w = *bucket_of(all, id); w; w = w->next)
+		if (strcmp(w->id, id) == 0)
+			return true;
+	return false;
+}
+
+static void hand_out(struct approvals *all, const char *id, const struct store_approval *d)
+{
+	bool allow = d->state == STORE_APPROVAL_ALLOWED, used = false;
+
+	for (struct waiter *w = take_waiters(all, id), *next; w; w = next) {
+		next = w->next;
+		enter(w);
+		if (used)
+			ask_store(w);
+		else
+			answer(w, allow, d->reason);
+		used = allow && d->scope == STORE_APPROVAL_ONCE;
+	}
+}
+
+static int note_request(void *arg, const struct store_approval *a)
+{
+	json_t *asked = json_loads(a->question_json, 0, NULL);
+
+	*(bool *)arg = json_object_get(asked, "method");
+	json_decref(asked);
+	return 0;
+}
+
+static int settle(struct approvals *all, const char *id, const char *key_id,
+	struct store_approval *d, struct error *e)
+{
+	bool waits = have_waiter(all, id), request = true;
+	int r = store_approval_get(all->fleet->store, id, key_id, note_request, &request, e);
+
+	if (r < 0)
+		return r;
+	if (d->scope == STORE_APPROVAL_ONCE)
+		d->until_ns = waits || request ? 0 : d->decided_ns + APPROVAL_SPARE_S * NS_PER_S;
+	r = store_approval_decide(
+		all->fleet->store, id, key_id, d, d->scope == 0 && d->until_ns, e);
+	if (r < 0)
+		return r;
+	publish(all, id);
+	hand_out(all, id, d);
+	set_timer(all);
+	return 0;
+}
+
+int approvals_decide(struct fleet *f, const char *id, const char *key_id,
+	const struct store_approval *given, struct error *e)
+{
+	struct store_approval d = *given;
+
+	d.decided_ns = clock_realtime_ns();
+	return settle(f->approvals, id, key_id, &d, e);
+}
+
+struct ids {
+	unsigned count;
+	char list[LATE_AT_ONCE][STORE_APPROVAL_ID_BYTES];
+};
+
+static int collect(void *arg, const struct store_approval *a)
+{
+	struct ids *ids = arg;
+
+	(void)snprintf(ids->list[ids->count++], STORE_APPROVAL_ID_BYTES, "%s", a->id); /* fits */
+	return ids->count == LATE_AT_ONCE;
+}
+
+static void settle_all(struct approvals *all, const struct ids *ids,
+	enum store_approval_state state, const char *why)
+{
+	for (unsigned i = 0; i < ids->count; i++) {
+		struct store_approval d = {
+			.state = state, .decided_ns = clock_realtime_ns(), .reason = why};
+		struct error e = {0};
+
+		if (settle(all, ids->list[i], NULL, &d, &e) < 0)
+			log_error(
+				"cannot end an approval: %s approval=%s", e.message, ids->list[i]);
+	}
+}
+
+static void on_late(uv_timer_t *t)
+{
+	struct approvals *all = t->data;
+	struct error e = {0};
+	struct ids ids = {0};
+
+	if (store_approval_late(
+		    all->fleet->store, clock_realtime_ns(), LATE_AT_ONCE, collect, &ids, &e) < 0)
+		log_error("cannot look for approvals: %s", e.message);
+	settle_all(all, &ids, STORE_APPROVAL_EXPIRED, "nobody decided in time");
+	set_timer(all);
+}
+
+void approvals_sandbox_gone(const struct instance *i)
+{
+	struct approvals *all = i->fleet->approvals;
+	const struct store_approval_filter f = {.sandbox_id = i->sandbox.id,
+		.states = STORE_APPROVAL_BIT(STORE_APPROVAL_WAITING),
+		.limit = LATE_AT_ONCE};
+	struct error e = {0};
+	struct ids ids;
+
+	do {
+		ids.count = 0;
+		if (store_approval_list(all->fleet->store, &f, collect, &ids, &e) < 0)
+			log_error(
+				"cannot cancel approvals: %s sandbox=%s", e.message, f.sandbox_id);
+		settle_all(all, &ids, STORE_APPROVAL_CANCELLED, "the sandbox has ended");
+	} while (ids.count == LATE_AT_ONCE && e.code == ERROR_NONE);
+}
+
+/* --- asking --- */
+
+static int answer_by(void *arg, const struct store_approval *a)
+{
+	*(struct store_approval *)arg = (struct store_approval){.state = a->state};
+	return 0;
+}
+
+static void ask_store(struct waiter *w)
+{
+	struct asker *a = w->asker;
+	struct approvals *all = a->fleet->approvals;
+	uint64_t now = clock_realtime_ns();
+	struct store_approval q = {.key_id = a->instance->key_id,
+		.sandbox_id = a->id,
+		.template_id = instance_template_id(a->instance),
+		.rule = w->question.rule,
+		.question_json = w->question.text,
+		.asked_ns = now,
+		.expires_ns =
+			now + network_consent_of(a->instance->network_json).timeout_s * NS_PER_S};
+	struct store_approval by;
+	struct error e = {0};
+	bool fresh = false;
+	int r;
+
+	memcpy(q.same, w->question.same, sizeof(q.same));
+	memcpy(q.target, w->question.target, sizeof(q.target));
+	r = store_approval_take(a->fleet->store, &q, now, answer_by, &by, &e);
+	if (r == 0) {
+		answer(w, by.state == STORE_APPROVAL_ALLOWED,
+			by.state == STORE_APPROVAL_ALLOWED ? NULL
+							   : "a person has denied it already");
+		return;
+	}
+	unlink_bucket(w);
+	r = r == -ENOENT ? store_approval_ask(a->fleet->store, &q, w->id, &fresh, &e) : r;
+	enter(w);
+	if (r < 0) {
+		answer(w, false, e.message);
+		return;
+	}
+	if (fresh)
+		publish(all, w->id);
+	set_timer(all);
+}
+
+static void begin(struct asker *a, uint64_t flow, const json_t *said)
+{
+	struct waiter *w = calloc(1, sizeof(*w));
+
+	if (!w || approval_question_make(said, &w->question) < 0) {
+		free(w);
+		say(a, flow, false, "the question cannot be read");
+		return;
+	}
+	w->asker = a;
+	w->flow = flow;
+	w->of_asker = a->waiters;
+	a->waiters = w;
+	enter(w);
+	if (a->count++ == 0)
+		a->ops->waits(a->arg, true);
+	ask_store(w);
+}
+
+static struct waiter *find(const struct asker *a, uint64_t flow)
+{
+	struct waiter *w = a->waiters;
+
+	while (w && w->flow != flow)
+		w = w->of_asker;
+	return w;
+}
+
+void asker_take(struct asker *a, const json_t *said)
+{
+	json_int_t id = json_integer_value(json_object_get(said, "id"));
+	struct waiter *w;
+
+	if (id < 1)
+		return;
+	w = find(a, (uint64_t)id);
+	if (json_is_true(json_object_get(said, "end"))) {
+		if (w)
+			drop(w);
+	} else if (!w && !rate_take(&a->rate, APPROVALS_PER_SECOND, clock_monotonic_ns())) {
+		say(a, (uint64_t)id, false, "the sandbox asks too often");
+	} else if (!w) { /* else it was told twice */
+		begin(a, (uint64_t)id, said);
+	}
+}
+
+struct asker *asker_open(struct instance *i, const struct asker_ops *ops, void *arg)
+{
+	struct asker *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	*a = (struct asker){.next = i->fleet->approvals->askers,
+		.fleet = i->fleet,
+		.instance = i,
+		.ops = ops,
+		.arg = arg,
+		.log = activity_log_open(i->fleet, i->sandbox.id, i->key_id)};
+	memcpy(a->id, i->sandbox.id, sizeof(a->id));
+	a->fleet->approvals->askers = a;
+	return a;
+}
+
+void asker_close(struct asker *a)
+{
+	struct asker **at;
+
+	if (!a)
+		return;
+	for (at = &a->fleet->approvals->askers; *at != a;)
+		at = &(*at)->next;
+	*at = a->next;
+	while (a->waiters)
+		drop(a->waiters);
+	activity_log_close(a->log);
+	free(a);
+}
+
+/* --- who watches --- */
+
+int approvals_watch(struct fleet *f, struct approval_watch *w, struct error *e)
+{
+	unsigned count = 0;
+
+	for (const struct approval_watch *o = f->approvals->watches; o; o = o->next)
+		count += strcmp(o->owner, w->owner) == 0;
+	if (count >= APPROVAL_WATCHES_MAX)
+		return error_set(e, ERROR_TOO_MANY, EAGAIN,
+			"this API key has %d requests that wait for approvals: ask without follow, "
+			"or when one is answered",
+			APPROVAL_WATCHES_MAX);
+	w->next = f->approvals->watches;
+	f->approvals->watches = w;
+	return 0;
+}
+
+void approvals_unwatch(struct fleet *f, struct approval_watch *w)
+{
+	struct approval_watch **at = &f->approvals->watches;
+
+	while (*at && *at != w)
+		at = &(*at)->next;
+	if (*at)
+		*at = w->next;
+}
+
+bool approval_link_holds(const struct store_approval *a, uint64_t expires_s, const char *signature)
+{
+	char right[2 * 32 + 1];
+
+	return strlen(signature) == sizeof(right) - 1 && sign(a, expires_s, right) &&
+	       CRYPTO_memcmp(signature, right, sizeof(right)) == 0 &&
+	       clock_realtime_ns() / NS_PER_S < expires_s;
+}
+
+/* --- start and stop --- */
+
+int approvals_start(struct fleet *f, struct error *e)
+{
+	struct approvals *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	all->fleet = f;
+	(void)uv_timer_init(f->loop, &all->late); /* cannot fail */
+	all->late.data = all;
+	f->approvals = all;
+	set_timer(all);
+	return 0;
+}
+
+void approvals_stop(struct fleet *f)
+{
+	if (!f->approvals || f->approvals->stopped)
+		return;
+	f->approvals->stopped = true;
+	uv_close((uv_handle_t *)&f->approvals->late, NULL);
+}
+
+void approvals_free(struct fleet *f)
+{
+	free(f->approvals);
+	f->approvals = NULL;
+}

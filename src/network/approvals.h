@@ -1,0 +1,79 @@
+/* Flows and requests that wait for a person (docs/consent.md).
+ *
+ * A worker asks (docs/egress-protocol.md), here the question becomes an approval in the store,
+ * and the decision goes back to the worker. What is durable is in the store. Memory has the
+ * flows that wait, so that they are answered: a worker tells a new daemon of them again.
+ *
+ * Once is for one flow: of several that ask the same, the one that waits longest gets it, and
+ * the others ask anew. A denial is for all of them. A decision about a flow that does not wait
+ * any more, as its program gave up or its sandbox is paused, is kept APPROVAL_SPARE_S for the
+ * next that asks the same; one about a request is not. Everything belongs to the loop's thread. */
+#ifndef NETWORK_APPROVALS_H
+#define NETWORK_APPROVALS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "store/approvals.h"
+
+struct approvals;
+struct asker;
+struct fleet;
+struct instance;
+
+enum {
+	APPROVAL_SPARE_S = 600,
+	APPROVALS_PER_SECOND = 250,	  /* asked by a sandbox */
+	APPROVAL_WATCHES_MAX = 64,	  /* of a key */
+	APPROVAL_TTL_MAX_S = 366 * 86400, /* of a decision for longer */
+};
+
+/* For instances_start and instances_stop. */
+int approvals_start(struct fleet *f, struct error *e);
+void approvals_stop(struct fleet *f);
+void approvals_free(struct fleet *f);
+
+/* --- workers --- */
+
+struct asker_ops {
+	/* A line for the worker. */
+	void (*say)(void *arg, const char *line);
+	/* Flows began to wait, or none waits any more. */
+	void (*waits)(void *arg, bool any);
+};
+
+/* For the time that a sandbox has a worker. The ops are borrowed. NULL: out of memory. */
+struct asker *asker_open(struct instance *i, const struct asker_ops *ops, void *arg);
+/* The worker is gone, and with it what waited there. NULL is fine. */
+void asker_close(struct asker *a);
+/* What the worker said: the member `ask` of its line. What is no such message is ignored. */
+void asker_take(struct asker *a, const json_t *said);
+
+/* The sandbox ends: what waits is cancelled. */
+void approvals_sandbox_gone(const struct instance *i);
+
+/* --- people --- */
+
+/* state (allowed or denied), decided_by, reason, scope and until_ns of `d` count. key_id: whose it
+ * must be; NULL: any. ERROR_EXISTS: it is over already, and how; ERROR_NOT_FOUND. */
+int approvals_decide(struct fleet *f, const char *id, const char *key_id,
+	const struct store_approval *d, struct error *e);
+
+/* Called when one was asked or decided. The owner keeps it, and removes it. */
+struct approval_watch {
+	struct approval_watch *next;
+	const char *key_id;	    /* borrowed; NULL: of all keys */
+	const char *owner;	    /* borrowed: whose request it is */
+	void (*changed)(void *arg); /* may remove this watch, and no other */
+	void *arg;
+};
+
+/* ERROR_TOO_MANY: the owner has APPROVAL_WATCHES_MAX. */
+int approvals_watch(struct fleet *f, struct approval_watch *w, struct error *e);
+void approvals_unwatch(struct fleet *f, struct approval_watch *w);
+
+/* Whether the signature of a link is that of this approval and of its end, which is to come. */
+bool approval_link_holds(const struct store_approval *a, uint64_t expires_s, const char *signature);
+
+#endif
