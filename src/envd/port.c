@@ -246,7 +246,7 @@ static bool get_ready(struct port *p)
 
 	p->ready = true;
 	(void)uv_timer_stop(&p->timer); /* always 0 */
-	r = write_below(p, buf_head(&p->waits), buf_len(&p->waits));
+	r = full ? write_below(p, buf_head(&p->waits), buf_len(&p->waits)) : 0;
 	buf_done(&p->waits);
 	budget_force(&p->hold, 0);
 	if (r < 0) {

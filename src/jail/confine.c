@@ -144,6 +144,7 @@ int confine_builder(void)
 {
 	static const struct limit limits[] = {
 		{RLIMIT_CORE, 0},
+		{RLIMIT_FSIZE, FILE_BYTES_MAX},
 		{RLIMIT_NOFILE, BUILDER_FILES_MAX},
 		{RLIMIT_NPROC, BUILDER_PROCESSES_MAX},
 		{RLIMIT_MSGQUEUE, 0},

@@ -20,6 +20,10 @@ enum {
 	NR_PROCESS_MADVISE = 440,
 	NR_MOUNT_SETATTR = 442,
 	NR_QUOTACTL_FD = 443,
+	NR_MEMFD_SECRET = 447,
+	NR_SET_MEMPOLICY_HOME_NODE = 450,
+	NR_FCHMODAT2 = 452,
+	LAST_JUDGED = NR_FCHMODAT2, /* newer ones do not exist here */
 	X32_FIRST = 0x40000000,
 	INSTRUCTIONS_MAX = 256
 };
@@ -90,6 +94,19 @@ static const struct refusal refusals[] = {
 	{SYS_vhangup, EPERM},
 	{SYS_sethostname, EPERM},
 	{SYS_setdomainname, EPERM},
+	{SYS_mbind, EPERM},
+	{SYS_set_mempolicy, EPERM},
+	{NR_SET_MEMPOLICY_HOME_NODE, EPERM},
+	/* what nobody uses any more, and hardly anybody yet */
+	{SYS_ustat, ENOSYS},
+	{SYS_sysfs, ENOSYS},
+	{SYS__sysctl, ENOSYS},
+	{SYS_create_module, ENOSYS},
+	{SYS_get_kernel_syms, ENOSYS},
+	{SYS_query_module, ENOSYS},
+	{SYS_nfsservctl, ENOSYS},
+	{SYS_vmsplice, EPERM},
+	{NR_MEMFD_SECRET, ENOSYS},
 };
 
 static const struct refusal mounts[] = {
@@ -187,6 +204,8 @@ static void compose(struct program *p, const struct deny_options *o)
 	load(p, offsetof(struct seccomp_data, nr));
 	put(p, BPF_JMP | BPF_JGE | BPF_K, X32_FIRST, 0, 1);
 	answer(p, SECCOMP_RET_KILL_PROCESS);
+	put(p, BPF_JMP | BPF_JGT | BPF_K, LAST_JUDGED, 0, 1);
+	refuse(p, ENOSYS);
 	refuse_all(p, refusals, ARRAY_SIZE(refusals));
 	if (!o->may_mount)
 		refuse_all(p, mounts, ARRAY_SIZE(mounts));

@@ -14,6 +14,7 @@ struct hand {
 	gid_t gid;
 	dev_t device;
 	unsigned entries;
+	uint64_t *measured; /* NULL: it is given away */
 };
 
 static int give_at(struct hand *h, int at, const char *name, int depth);
@@ -33,6 +34,22 @@ static int give_children(struct hand *h, int at, const char *name, int depth)
 	return r;
 }
 
+/* A file with several names counts in parts. */
+static int take_in(struct hand *h, int at, const char *name, const struct stat *st)
+{
+	if (h->measured)
+		*h->measured += (uint64_t)st->st_blocks * 512 / (st->st_nlink ? st->st_nlink : 1);
+	else if (fchownat(at, name, h->uid, h->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+/* What vanishes while it is measured does not count. */
+static int missed(const struct hand *h, int r)
+{
+	return h->measured && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) ? 0 : r;
+}
+
 /* A directory's content first: it stays ours until then. */
 static int give_at(struct hand *h, int at, const char *name, int depth)
 {
@@ -42,21 +59,26 @@ static int give_at(struct hand *h, int at, const char *name, int depth)
 	if (depth > HAND_DEPTH_MAX || ++h->entries > HAND_ENTRIES_MAX)
 		return -E2BIG;
 	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
+		return missed(h, -errno);
 	if (depth == 0)
 		h->device = st.st_dev;
 	if (st.st_dev != h->device)
 		return 0; /* something is mounted there */
 	if (S_ISDIR(st.st_mode))
-		r = give_children(h, at, name, depth);
-	if (r == 0 && fchownat(at, name, h->uid, h->gid, AT_SYMLINK_NOFOLLOW) < 0)
-		r = -errno;
-	return r;
+		r = missed(h, give_children(h, at, name, depth));
+	return r == 0 ? take_in(h, at, name, &st) : r;
 }
 
 int hand_over(const char *path, uid_t uid, gid_t gid)
 {
 	struct hand h = {.uid = uid, .gid = gid};
+
+	return give_at(&h, AT_FDCWD, path, 0);
+}
+
+int hand_measure(const char *path, uint64_t *bytes)
+{
+	struct hand h = {.measured = bytes};
 
 	return give_at(&h, AT_FDCWD, path, 0);
 }

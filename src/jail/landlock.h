@@ -3,6 +3,9 @@
 #ifndef JAIL_LANDLOCK_H
 #define JAIL_LANDLOCK_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /* The version of Landlock that the kernel offers, or 0. */
 int landlock_abi(void);
 
@@ -14,5 +17,12 @@ enum landlock_ports { LANDLOCK_NO_PORT, LANDLOCK_CONNECT };
  * else (version 6). Descriptors that are open, or come over sockets, stay usable. Needs
  * no_new_privs. Returns 0, also if the kernel has no Landlock, or -errno. */
 int landlock_forbid_all(enum landlock_ports ports);
+
+/* For a program that opens paths, but changes few: all it may read and start, and below these
+ * paths write as well (those that are missing do not count). It can mount nothing, and reach no
+ * abstract Unix socket of others and signal nobody else (version 6). mounts: it may mount, so that
+ * only the last sentence holds. Otherwise as above. Paths are left to mounts and rights where
+ * Landlock cannot rename files between directories (before version 2). */
+int landlock_allow(const char *const *write, size_t n, bool mounts);
 
 #endif

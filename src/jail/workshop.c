@@ -25,8 +25,10 @@
 #include "jail/deny.h"
 #include "jail/hand.h"
 #include "jail/ids.h"
+#include "jail/landlock.h"
 #include "jail/space.h"
 #include "jail/workshop_root.h"
+#include "jail/workshop_watch.h"
 
 /* Users of the host for workshops with a root, above those of space.h. Two that run at once share
  * them only if their numbers are the same modulo the count. */
@@ -137,6 +139,22 @@ static int become_builder(const struct plan *p)
 	return confine_identity(id);
 }
 
+/* /dev is read-only, but for what its devices take. */
+static int allow_paths(const struct workshop *w)
+{
+	static const char *const own[] = {"/tmp", "/dev"};
+	const char *paths[WORKSHOP_PATHS_MAX + ARRAY_SIZE(own) + 1];
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		paths[n++] = own[i];
+	if (w->home)
+		paths[n++] = w->home;
+	for (unsigned i = 0; i < w->write.count; i++)
+		paths[n++] = w->write.items[i];
+	return landlock_allow(paths, n, w->user == WORKSHOP_ROOT);
+}
+
 static int confine(const struct plan *p)
 {
 	bool root = p->w->user == WORKSHOP_ROOT;
@@ -154,6 +172,8 @@ static int confine(const struct plan *p)
 		r = confine_builder();
 	if (r == 0)
 		r = give_up_rights(p->w->user);
+	if (r == 0)
+		r = allow_paths(p->w);
 	return r < 0 ? r
 		     : deny_install(
 			       &(struct deny_options){.may_mount = root, .network = p->w->network});
@@ -264,9 +284,18 @@ static int leave(const struct plan *p)
 	return r;
 }
 
+static int tell_excess(int r)
+{
+	(void)fprintf(stderr, "it was ended: %s\n",
+		r == -EFBIG   ? "it writes more than a build may (32 GiB)"
+		: r == -E2BIG ? "it makes more files, or deeper directories, than a build may"
+			      : "it makes directories that cannot be read");
+	return WORKSHOP_FAILED;
+}
+
 static int run_first(struct plan *p)
 {
-	int alive[2], status;
+	int alive[2], status, r;
 	pid_t pid;
 
 	if (pipe2(alive, O_CLOEXEC) < 0)
@@ -279,9 +308,11 @@ static int run_first(struct plan *p)
 	}
 	if (pid < 0)
 		return fail("fork", -errno);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return fail("waitpid", -errno);
+	r = workshop_watch(p->w, pid, &status);
+	if (r == -EFBIG || r == -E2BIG || r == -EACCES)
+		return tell_excess(r);
+	if (r < 0)
+		return fail("it cannot be waited for", r);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -1,12 +1,13 @@
 /* mayfly-workshop: runs a program of others in a jail, and ends as it does (workshop.h).
  *
  *	mayfly-workshop nobody|reader|root [network] [home=DIR] [read=PATH]... [copy=PATH]...
- *		[write=PATH]... -- PROGRAM [ARGUMENT]...
+ *		[write=PATH]... [bytes=MOST] -- PROGRAM [ARGUMENT]...
  *
  * It keeps the descriptors 0 to 2, the environment and the directory. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -47,6 +48,8 @@ static int parse_word(const char *word, struct workshop *w)
 			return add_path(lists[i].to, word + strlen(lists[i].name));
 	if (str_starts_with(word, "home=/"))
 		w->home = word + strlen("home=");
+	else if (str_starts_with(word, "bytes="))
+		w->bytes_max = strtoull(word + strlen("bytes="), NULL, 10);
 	else if (strcmp(word, "network") == 0)
 		w->network = true;
 	else

@@ -3,6 +3,7 @@
 #define JAIL_WORKSHOP_SPEC_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum workshop_user {
@@ -33,8 +34,13 @@ struct workshop {
 	struct workshop_paths read, /* files and directories */
 		copy,		    /* copied, so that private ones can be read: settings */
 		write;		    /* given to the program's user while it runs */
+	uint64_t bytes_max;	    /* that it may write; 0: WORKSHOP_BYTES_MAX */
 	char *const *argv;	    /* argv[0] is the program's path */
 };
+
+/* What a program may have on the disk at once, in all of `write`, what was there before included;
+ * three times the largest image. */
+#define WORKSHOP_BYTES_MAX (UINT64_C(32) << 30)
 
 /* The users that a workshop's program has on the host. */
 struct workshop_ids {

@@ -13,6 +13,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +25,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINGER_S = 5 };
+enum { LINGER_S = 5, NR_MEMFD_SECRET = 447, NR_MSEAL = 462 };
+
+#define HUGE (INT64_C(1) << 40)
 
 static char canary[PATH_MAX], directory[PATH_MAX];
 static pid_t stranger;
@@ -208,6 +213,37 @@ static bool open_odd_sockets(void)
 	return false;
 }
 
+/* Calls that nobody has judged yet do not exist. */
+static bool use_new_calls(void)
+{
+	return !refused(syscall(NR_MSEAL, 0, 0, 0), ENOSYS) ||
+	       !refused(syscall(NR_MEMFD_SECRET, 0), ENOSYS) ||
+	       !refused(syscall(SYS_sysfs, 3), ENOSYS) ||
+	       !refused(syscall(SYS_set_mempolicy, 0, NULL, 0), EPERM);
+}
+
+static bool make_huge_file(void)
+{
+	int fd = open("/tmp/burglar-huge", O_WRONLY | O_CREAT, 0600);
+	bool made;
+
+	(void)signal(SIGXFSZ, SIG_IGN);
+	made = ftruncate(fd, HUGE) == 0;
+	(void)unlink("/tmp/burglar-huge");
+	return made;
+}
+
+/* The host's, which are in its network. */
+static bool reach_abstract_socket(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "burglar-%d", (int)stranger),
+	    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	return connect(fd, (struct sockaddr *)&a,
+		       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0;
+}
+
 static bool reach_network(void)
 {
 	return socket(AF_INET, SOCK_STREAM, 0) >= 0;
@@ -231,6 +267,9 @@ static const struct {
 	{"namespaces", make_namespaces},
 	{"mounts", mount_otherwise},
 	{"sockets", open_odd_sockets},
+	{"new", use_new_calls},
+	{"huge", make_huge_file},
+	{"abstract", reach_abstract_socket},
 	{"network", reach_network},
 	{"linger", linger},
 	{"mount", mount_plainly},

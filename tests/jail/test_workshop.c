@@ -170,6 +170,35 @@ static void test_what_it_writes_is_given_back(void **state)
 	assert_int_equal(st.st_mode & 07777, 0755);
 }
 
+static void test_what_it_writes_has_a_limit(void **state)
+{
+	char out[OUTPUT_MAX];
+
+	make_nest("much", 0);
+	assert_int_equal(run(out,
+				 "nobody write=%s/much bytes=1000000 -- /bin/sh -c 'cd %s/much; "
+				 "head -c 2000000 /dev/zero >f; exec sleep 60'",
+				 work, work),
+		WORKSHOP_FAILED);
+	assert_non_null(strstr(out, "more than a build may"));
+	assert_int_equal(run(out,
+				 "nobody write=%s/much bytes=9000000 -- /bin/sh -c 'cd %s/much; "
+				 "head -c 2000000 /dev/zero >g; sleep 2; rm f g'",
+				 work, work),
+		0);
+	assert_int_equal(
+		run(out,
+			"nobody write=%s/much -- /bin/sh -c 'cd %s/much; i=0; while test $i "
+			"-lt 130; do mkdir d; cd d; i=$((i+1)); done; exec sleep 60'",
+			work, work),
+		WORKSHOP_FAILED);
+	assert_non_null(strstr(out, "deeper directories"));
+	(void)snprintf(out, sizeof(out), "rm -r %s/much", work); /* fits; ours cannot */
+	assert_int_equal(system(out), 0);
+	assert_int_not_equal(run(out, "nobody -- /usr/bin/truncate -s 1T /tmp/f"), 0);
+	assert_int_equal(run(out, "nobody -- /usr/bin/truncate -s 1G /tmp/f"), 0);
+}
+
 static void test_hand_over(void **state)
 {
 	char path[128], link[128];
@@ -283,7 +312,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_copies_stay_inside),
 		cmocka_unit_test(test_root_without_rights),
 		cmocka_unit_test(test_what_it_writes_is_given_back),
-		cmocka_unit_test(test_hand_over), cmocka_unit_test(test_ends_with_its_parent)};
+		cmocka_unit_test(test_what_it_writes_has_a_limit), cmocka_unit_test(test_hand_over),
+		cmocka_unit_test(test_ends_with_its_parent)};
 	int r;
 
 	if (argc != 2 || !mkdtemp(work))
