@@ -84,6 +84,7 @@ struct instance_wanted {
 		/* of threads: the main one, those of the CPUs, perhaps others; 0: not looked at */
 		count;
 	uint64_t ns[SANDBOX_CPUS_MAX + 2]; /* each ran, or waited for a CPU */
+	bool now;			   /* one of them does so at this moment */
 };
 
 struct instance_fair {

@@ -3,15 +3,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/sandbox_dir.h"
 
 enum {
@@ -20,6 +24,7 @@ enum {
 	SELDOM_PERCENT = 50,
 	THREADS_MAX = 64,      /* of one microVM that get a priority */
 	RLIMIT_NICE_ZERO = 20, /* allows nice 0 */
+	OLD_NICE = 15,
 };
 
 /* Calls fn for each thread until it returns non-zero. */
@@ -40,31 +45,58 @@ static void each_thread(pid_t pid, int (*fn)(int tasks_fd, const char *tid, void
 	(void)closedir(tasks); /* only read */
 }
 
-/* Notes the time that a thread ran and that it waited for a CPU. */
-static int note_wanted(int tasks_fd, const char *tid, void *arg)
+/* The beginning of a thread's file. "": it has ended. */
+static void read_task(int tasks_fd, const char *tid, const char *name, char *text, size_t size)
 {
-	struct instance_wanted *w = arg;
-	char path[32], text[64];
-	unsigned long long ran, waited;
+	char path[32];
 	_cleanup_close_ int fd = -1;
 	ssize_t n;
 
-	(void)snprintf(path, sizeof(path), "%.16s/schedstat", tid); /* fits */
+	(void)snprintf(path, sizeof(path), "%.16s/%s", tid, name); /* fits */
 	fd = openat(tasks_fd, path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return 0; /* it has ended */
-	text[n] = '\0';
+	n = fd < 0 ? -1 : read(fd, text, size - 1);
+	text[n > 0 ? n : 0] = '\0';
+}
+
+/* Notes the time that a thread ran and that it waited for a CPU. The kernel counts a wait when it
+ * is over; its state tells of a longer one. */
+static int note_wanted(int tasks_fd, const char *tid, void *arg)
+{
+	struct instance_wanted *w = arg;
+	unsigned long long ran, waited;
+	const char *state;
+	char text[64];
+
+	read_task(tasks_fd, tid, "schedstat", text, sizeof(text));
 	if (sscanf(text, "%llu %llu", &ran, &waited) == 2)
 		w->ns[w->count++] = ran + waited;
+	read_task(tasks_fd, tid, "stat", text, sizeof(text));
+	state = strrchr(text, ')');
+	w->now |= state && str_starts_with(state, ") R");
 	return w->count == ARRAY_SIZE(w->ns);
 }
 
-static int set_nice(int tasks_fd, const char *tid, void *arg)
+/* An older Mayfly gave it a nice value instead. */
+static int set_priority(int tasks_fd, const char *tid, void *arg)
 {
+	const struct sched_param none = {.sched_priority = 0};
+	bool lowered = *(const bool *)arg;
+	pid_t thread = (pid_t)strtoul(tid, NULL, 10);
+
 	/* a thread that has ended needs none */
-	(void)setpriority(PRIO_PROCESS, (id_t)strtoul(tid, NULL, 10), *(const int *)arg);
+	(void)sched_setscheduler(thread, lowered ? SCHED_IDLE : SCHED_OTHER, &none);
+	if (!lowered && getpriority(PRIO_PROCESS, (id_t)thread) == OLD_NICE)
+		(void)setpriority(PRIO_PROCESS, (id_t)thread, 0);
 	return 0;
+}
+
+/* Among groups, only the group's own priority counts. */
+static void set_group(const struct instance *i, bool lowered)
+{
+	_cleanup_close_ int fd = cgroup_open(instance_dirfd(i), i->sandbox.id);
+
+	if (fd >= 0)
+		(void)cgroup_set_idle(fd, lowered, i->sandbox.cpus); /* older kernels cannot */
 }
 
 /* Its own limit decides whether a process that is low may get back. */
@@ -78,20 +110,22 @@ static bool may_rise(pid_t pid)
 
 static void set_lowered(struct instance *i, bool lowered)
 {
-	int nice = lowered ? FAIR_NICE : 0;
-
 	if (process_start_ticks(i->sandbox.pid) != i->vmm_start || !may_rise(i->sandbox.pid))
 		return;
-	each_thread(i->sandbox.pid, set_nice, &nice);
+	each_thread(i->sandbox.pid, set_priority, &lowered);
+	set_group(i, lowered);
 	i->fair.lowered = lowered;
 }
 
-/* A daemon before this one may have lowered it. */
+/* A daemon before this one may have lowered it; this one has renewed the limits of its group. */
 static void begin(struct instance *i)
 {
-	errno = 0;
-	i->fair.lowered =
-		getpriority(PRIO_PROCESS, (id_t)i->sandbox.pid) == FAIR_NICE && errno == 0;
+	pid_t pid = i->sandbox.pid;
+
+	i->fair.lowered = sched_getscheduler(pid) == SCHED_IDLE ||
+			  getpriority(PRIO_PROCESS, (id_t)pid) == OLD_NICE;
+	if (i->fair.lowered)
+		set_group(i, true);
 }
 
 /* How much of the time the thread that wanted most did, in percent. Threads keep their order; if
@@ -107,11 +141,11 @@ static unsigned percent(
 	return (unsigned)(most * 100 / over_ns);
 }
 
-static void judge(struct instance *i, unsigned wanted)
+static void judge(struct instance *i, unsigned wanted, bool now)
 {
 	if (!i->fair.lowered && wanted >= ALWAYS_PERCENT)
 		set_lowered(i, true);
-	else if (i->fair.lowered && wanted < SELDOM_PERCENT)
+	else if (i->fair.lowered && wanted < SELDOM_PERCENT && !now)
 		set_lowered(i, false);
 }
 
@@ -127,7 +161,7 @@ static int look(struct instance *i, void *arg)
 	else if (last->lowered || cpu - last->cpu_ns > over / IDLE_PART)
 		each_thread(i->sandbox.pid, note_wanted, &wanted);
 	if (wanted.count && last->wanted.count && over)
-		judge(i, percent(&last->wanted, &wanted, over));
+		judge(i, percent(&last->wanted, &wanted, over), wanted.now);
 	last->at_ns = now;
 	last->cpu_ns = cpu;
 	last->wanted = wanted;

@@ -2,10 +2,12 @@
  *
  * Every FAIR_PERIOD_MS it looks how much of the time each thread of a microVM wanted to run: it
  * ran, or waited for a CPU, as the kernel counts it. If one wanted nearly always, it is a CPU of
- * the guest that computes without end. Then the microVM gets a low priority (nice FAIR_NICE), and
- * gets back to normal when none wants half of the time any more. The priority matters only while
- * CPUs are short: then commands of other sandboxes, and the daemon, run first, and all who want
- * much share the rest alike.
+ * the guest that computes without end. Then the microVM runs at idle priority (SCHED_IDLE, and
+ * cpu.idle of its control group, Linux 5.15), and gets back to normal when none wants half of the
+ * time any more. The priority matters only while CPUs are short: then commands of other sandboxes,
+ * and the daemon, run first, and all who want much share the rest alike. A nice value would do the
+ * same on average. But the scheduler lets a process of idle priority go at once when another wakes
+ * up, any other one only at its next tick, and looks for a CPU with nothing else to do.
  *
  * It does nothing for microVMs that it could not raise again: that takes root or RLIMIT_NICE
  * (systemd: LimitNICE=0), and a kernel that counts (CONFIG_SCHED_INFO). */
@@ -14,7 +16,7 @@
 
 struct fleet;
 
-enum { FAIR_PERIOD_MS = 500, FAIR_NICE = 15 };
+enum { FAIR_PERIOD_MS = 500 };
 
 /* Looks at all running sandboxes. An idle one costs a system call. */
 void fair_look(struct fleet *f);

@@ -87,16 +87,26 @@ static int set_memory(int fd, uint64_t bytes)
 	return r == 0 ? file_write_text(fd, "memory.oom.group", "1") : r;
 }
 
-static int set_cpus(int fd, unsigned cpus)
+/* A group that is idle takes no weight, and has lost its own. */
+int cgroup_set_idle(int cgroup_fd, bool idle, unsigned cpus)
 {
 	unsigned weight = cpus * WEIGHT > WEIGHT_MAX ? WEIGHT_MAX : cpus * WEIGHT;
+	int r = file_write_text(cgroup_fd, "cpu.idle", idle ? "1" : "0");
+
+	if (idle)
+		return r;
+	return r == 0 || r == -ENOENT ? write_number(cgroup_fd, "cpu.weight", weight) : r;
+}
+
+static int set_cpus(int fd, unsigned cpus)
+{
 	char text[48];
 	int r;
 
 	(void)snprintf(
 		text, sizeof(text), "%u %d", cpus * PERIOD_US + SLACK_US, PERIOD_US); /* fits */
 	r = file_write_text(fd, "cpu.max", text);
-	return r == 0 ? write_number(fd, "cpu.weight", weight) : r;
+	return r == 0 ? cgroup_set_idle(fd, false, cpus) : r;
 }
 
 static int set_io(int fd, const struct cgroup_io *io)

@@ -8,7 +8,7 @@
  *			sandbox's files are on a tmpfs, where they are memory that cannot be taken
  *			back.
  *	cpu.max		its CPUs, and a tenth of one for the device threads
- *	cpu.weight	100 for each CPU
+ *	cpu.weight	100 for each CPU; cpu.idle instead while it wants too much
  *	pids.max	its CPUs and CGROUP_THREADS
  *	io.max		by option
  *
@@ -50,6 +50,10 @@ char *cgroup_path(int dirfd, const char *id);
 
 /* Sets or renews all limits. */
 int cgroup_set_limits(int cgroup_fd, const struct cgroup_limits *l, struct error *e);
+
+/* idle: others run first (cpu.idle, Linux 5.15), until it is set to false with the sandbox's CPUs,
+ * or the limits are renewed. 0 or -errno. */
+int cgroup_set_idle(int cgroup_fd, bool idle, unsigned cpus);
 
 /* Kills what is in the group and removes it. -ENOENT: there is none. -EBUSY: a process does not
  * end within a second; try again later. Never touches another group. */

@@ -234,6 +234,25 @@ static void test_limits(void **state)
 	expect("io.max", "");
 }
 
+static void test_idle(void **state)
+{
+	_cleanup_close_ int fd = open_group();
+
+	(void)state;						 /* none */
+	assert_int_equal(cgroup_set_idle(fd, true, 2), -ENOENT); /* before Linux 5.15 */
+	assert_int_equal(cgroup_set_idle(fd, false, 2), 0);
+	expect("cpu.weight", "200");
+	put("cpu.idle", "0");
+	put("cpu.weight", "");
+	assert_int_equal(cgroup_set_idle(fd, true, 2), 0);
+	expect("cpu.idle", "1");
+	expect("cpu.weight", ""); /* the kernel refuses one */
+	assert_int_equal(cgroup_set_idle(fd, false, 2), 0);
+	expect("cpu.idle", "0");
+	expect("cpu.weight", "200");
+	assert_int_equal(unlinkat(fd, "cpu.idle", 0), 0);
+}
+
 static void test_other_limits(void **state)
 {
 	struct cgroup_limits l = {.cpus = 1000, .io = {8, 16, 1000000, 0}};
@@ -323,6 +342,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_tree_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_processes_move, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_idle, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_other_limits, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limit_fails, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_usage, set_up, tear_down),
