@@ -22,6 +22,7 @@ const struct cli_verb *const cli_verbs[] = {
 	&cli_verb_network,
 	&cli_verb_policy,
 	&cli_verb_activity,
+	&cli_verb_approvals,
 	&cli_verb_kill,
 	&cli_verb_logs,
 	&cli_verb_pause,

@@ -26,7 +26,8 @@ struct activity_options {
 static const struct option_spec options[] = {
 	{"follow", 'f', OPTION_FLAG, NULL, "go on until the sandbox ends",
 		offsetof(struct activity_options, follow), 0, 0, false},
-	{"kind", 0, OPTION_STRING, "KIND", "only flow, request or lost; several with commas",
+	{"kind", 0, OPTION_STRING, "KIND",
+		"only flow, request, approval or lost; several with commas",
 		offsetof(struct activity_options, kind), 0, 0, false},
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -100,6 +101,21 @@ static int put_rest(struct buf *b, const json_t *record)
 	return r;
 }
 
+/* A person was asked, or has decided. */
+static int put_approval(struct buf *b, const json_t *record)
+{
+	const char *name = text(record, "name"), *by = text(record, "decidedBy");
+	const char *state = text(record, "state");
+	int r = buf_printf(b, " %s %s %s %s:%llu%s",
+		strcmp(state, "waiting") == 0 ? "asked" : state, text(record, "approvalID"),
+		text(record, "method"), *name ? name : text(record, "address"),
+		(unsigned long long)number(record, "port"), text(record, "path"));
+
+	if (r == 0 && *by)
+		r = buf_printf(b, " by %s for %s", by, text(record, "for"));
+	return r ? r : put_rest(b, record);
+}
+
 /* Names and paths are the guest's. */
 static int print_line(const json_t *record, struct error *e)
 {
@@ -110,6 +126,8 @@ static int print_line(const json_t *record, struct error *e)
 	if (r == 0 && strcmp(kind, "lost") == 0) {
 		r = buf_printf(&b, " %llu records are missing here",
 			(unsigned long long)number(record, "count"));
+	} else if (r == 0 && strcmp(kind, "approval") == 0) {
+		r = put_approval(&b, record);
 	} else if (r == 0) {
 		r = buf_printf(&b, " %s", text(record, "verdict"));
 		r = r				   ? r

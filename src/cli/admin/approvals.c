@@ -1,0 +1,239 @@
+/* `mayfly approvals`: what sandboxes wait for, and decisions. On a terminal, following asks about
+ * each with one key. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "cli/admin/ask.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/remote/admin.h"
+#include "cli/remote/client.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+#include "proto/uri.h"
+
+enum { TARGET_MAX = 1024, LINE_MAX_BYTES = 8192, PAGE = 100 };
+
+struct approvals_options {
+	struct cli_common common;
+	bool follow, all;
+	const char *scope, *reason;
+	uint64_t ttl_ns;
+};
+
+static const struct option_spec options[] = {
+	{"follow", 'f', OPTION_FLAG, NULL, "go on, and on a terminal ask about each",
+		offsetof(struct approvals_options, follow), 0, 0, false},
+	{"all", 'a', OPTION_FLAG, NULL, "also those that are over",
+		offsetof(struct approvals_options, all), 0, 0, false},
+	{"for", 0, OPTION_STRING, "once|sandbox|template", "what the decision is for (once)",
+		offsetof(struct approvals_options, scope), 0, 0, false},
+	{"ttl", 0, OPTION_DURATION, "TIME", "how long it holds, if not once",
+		offsetof(struct approvals_options, ttl_ns), 0, UINT64_MAX, false},
+	{"reason", 0, OPTION_STRING, "TEXT", "why, for those who look later",
+		offsetof(struct approvals_options, reason), 0, 0, false},
+	CLI_OPTION_JSON,
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
+
+struct listing_of {
+	const struct approvals_options *options;
+	struct home home;
+	uint64_t cursor;
+	bool more, interactive, over;
+};
+
+static int call(const struct home *home, const char *method, const char *target, const json_t *body,
+	json_t **ret, struct error *e)
+{
+	int r = admin_call(home, method, target, body, ret, e);
+
+	return r == -ECONNREFUSED && e->code == ERROR_NONE ? client_no_daemon(home, e) : r;
+}
+
+/* --- deciding --- */
+
+static json_t *decision(const struct approvals_options *o, bool allow, const char *scope)
+{
+	json_t *body = json_pack("{s:s, s:s*, s:s*}", "decision", allow ? "allow" : "deny", "for",
+		scope ? scope : o->scope, "reason", o->reason);
+
+	if (body && o->ttl_ns) /* the daemon misses what is not there */
+		(void)json_object_set_new(
+			body, "ttl", json_integer((json_int_t)(o->ttl_ns / NS_PER_S)));
+	return body;
+}
+
+static int decide(
+	const struct listing_of *l, const char *id, bool allow, const char *scope, struct error *e)
+{
+	_cleanup_(buf_done) struct buf target = BUF_INIT(TARGET_MAX);
+	json_t *body = decision(l->options, allow, scope);
+	int r = buf_add_str(&target, "/approvals/");
+
+	r = r ? r : uri_encode(&target, id, strlen(id));
+	r = r ? r : buf_add_u8(&target, 0);
+	if (r < 0 || !body)
+		r = error_set(e, ERROR_USAGE, EINVAL, "this is no id of an approval");
+	else
+		r = call(&l->home, "POST", (const char *)buf_head(&target), body, NULL, e);
+	json_decref(body);
+	return r;
+}
+
+static int decide_all(const struct listing_of *l, int argc, char **argv, struct error *e)
+{
+	bool allow = strcmp(argv[0], "allow") == 0;
+	int r = 0;
+
+	if (!allow && strcmp(argv[0], "deny") != 0)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"'%.32s' is neither allow nor deny: see mayfly help approvals", argv[0]);
+	if (argc < 2)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"give the id of an approval: mayfly approvals %s ID", argv[0]);
+	for (int i = 1; r == 0 && i < argc; i++)
+		r = decide(l, argv[i], allow, NULL, e);
+	return r;
+}
+
+/* --- showing --- */
+
+static int put(struct buf *b, const json_t *a, const char *key, const char *before)
+{
+	const char *text = ask_text(a, key);
+
+	return *text ? buf_printf(b, "%s%s", before, text) : 0;
+}
+
+/* Most of it is a guest's words. */
+static int print(const json_t *a, struct error *e)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(LINE_MAX_BYTES);
+	const char *host = ask_text(a, "host");
+	int r = buf_printf(&b, "%s %s %s %s", ask_text(a, "askedAt"), ask_text(a, "approvalID"),
+		ask_text(a, "state"), ask_text(a, "sandboxID"));
+
+	r = r ? r : put(&b, a, "method", " ");
+	r = r ? r
+	      : buf_printf(&b, " %s:%lld%s", *host ? host : ask_text(a, "address"),
+			(long long)json_integer_value(json_object_get(a, "port")),
+			ask_text(a, "path"));
+	r = r ? r : put(&b, a, "program", " by ");
+	r = r ? r : put(&b, a, "rule", " rule ");
+	r = r ? r : put(&b, a, "decidedBy", " decided by ");
+	r = r ? r : put(&b, a, "reason", ": ");
+	r = r ? r : put(&b, a, "preview", " body ");
+	r = r ? r : buf_add_u8(&b, 0);
+	if (r < 0)
+		return error_set(e, ERROR_INTERNAL, -r, "out of memory");
+	table_print_name((const char *)buf_head(&b));
+	return 0;
+}
+
+/* One key; 'q' at the end of the input. */
+static char read_key(void)
+{
+	char c = 'q';
+
+	if (!terminal_make_raw(STDIN_FILENO))
+		return c;
+	if (read(STDIN_FILENO, &c, 1) != 1 || c == 3 || c == 4) /* ^C, ^D */
+		c = 'q';
+	terminal_restore();
+	return c;
+}
+
+static int ask_person(struct listing_of *l, const json_t *a, struct error *e)
+{
+	const char *id = ask_text(a, "approvalID");
+	char c;
+	int r;
+
+	printf("  a allow once, s allow for the sandbox, d deny, n leave it, q quit: ");
+	(void)fflush(stdout); /* a failure shows at exit */
+	do
+		c = read_key();
+	while (!strchr("asdnq", c));
+	printf("%c\n", c);
+	l->over = c == 'q';
+	if (c == 'n' || c == 'q')
+		return 0;
+	r = decide(l, id, c != 'd', c == 's' ? "sandbox" : NULL, e);
+	if (r == 0 || e->code != ERROR_EXISTS)
+		return r;
+	printf("  %s\n", e->message); /* somebody else was first, or it is over */
+	error_clear(e);
+	return 0;
+}
+
+static int show(struct listing_of *l, const json_t *answer, struct error *e)
+{
+	const json_t *list = json_object_get(answer, "approvals");
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && !l->over && i < json_array_size(list); i++) {
+		json_t *a = json_array_get(list, i);
+
+		r = l->options->common.json ? json_print_line(json_incref(a), e) : print(a, e);
+		if (r == 0 && l->interactive && strcmp(ask_text(a, "state"), "waiting") == 0)
+			r = ask_person(l, a, e);
+	}
+	(void)fflush(stdout); /* likewise */
+	l->cursor = (uint64_t)json_integer_value(json_object_get(answer, "cursor"));
+	l->more = json_is_true(json_object_get(answer, "more"));
+	return r;
+}
+
+static int list(struct listing_of *l, struct error *e)
+{
+	const struct approvals_options *o = l->options;
+	int r;
+
+	do {
+		char target[TARGET_MAX];
+		json_t *answer = NULL;
+
+		(void)snprintf(target, sizeof(target), "/approvals?limit=%d&cursor=%llu%s%s", PAGE,
+			(unsigned long long)l->cursor, o->all ? "" : "&state=waiting",
+			o->follow ? "&follow=true" : ""); /* fits */
+		r = call(&l->home, "GET", target, NULL, &answer, e);
+		if (r == 0)
+			r = show(l, answer, e);
+		json_decref(answer);
+	} while (r == 0 && !l->over && (l->more || o->follow));
+	return r;
+}
+
+static int run(void *values, int argc, char **argv, struct error *e)
+{
+	struct listing_of l = {.options = values, .home = HOME_INIT};
+	int r = home_open(NULL, &l.home, e);
+
+	l.interactive = l.options->follow && !l.options->common.json && isatty(STDIN_FILENO) &&
+			isatty(STDOUT_FILENO);
+	if (r == 0)
+		r = argc ? decide_all(&l, argc, argv, e) : list(&l, e);
+	home_close(&l.home);
+	return r;
+}
+
+const struct cli_verb cli_verb_approvals = {
+	.name = "approvals",
+	.arguments = "[allow|deny ID...]",
+	.summary = "Decide what sandboxes ask for",
+	.description =
+		"Without arguments, a line for each connection or request that waits for a\n"
+		"person, oldest first. With -f on a terminal, each is asked about, and one key\n"
+		"answers. mayfly approvals allow ID and deny ID decide, too: once, or --for the\n"
+		"sandbox or the key's sandboxes of its template. docs/consent.md says more.",
+	.options = options,
+	.values_bytes = sizeof(struct approvals_options),
+	.run = run,
+};
