@@ -59,6 +59,7 @@ static struct policy_verdict judge(
 			take(&all, &v);
 		most = weight(&v);
 	}
+	all.inspect = all.inspect && (all.allow || all.ask);
 	return all;
 }
 

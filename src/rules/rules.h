@@ -114,8 +114,9 @@ struct rules_question {
 };
 
 struct rules_verdict {
-	enum rules_action action;	/* not LOG */
-	bool inspect;			/* of FLOW, ALLOW: its requests decide */
+	enum rules_action action; /* not LOG */
+	/* Of FLOW: rules match that speak of requests. If it is allowed, these decide. */
+	bool inspect;
 	bool two_ways;			/* denied, since the path can be read in two ways */
 	const struct rules_rule *rule;	/* that decided; NULL: the default */
 	const struct rules_rule *noted; /* the first LOG that matched, or NULL */

@@ -125,7 +125,6 @@ static struct rules_verdict judge_flow(const struct rules *r, const struct rules
 		v.action = v.rule->action;
 	if (v.inspect && (may || v.action != RULES_DENY))
 		v.action = RULES_ALLOW;
-	v.inspect = v.inspect && v.action == RULES_ALLOW;
 	return v;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/remote/admin.h"
 #include "cli/remote/remote.h"
 #include "cli/sandbox/policy_check.h"
+#include "cli/sandbox/policy_suggest.h"
 #include "cli/sandbox/states.h"
 #include "policy/network_document.h"
 
@@ -80,15 +81,18 @@ static int run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct options *o = values;
 	bool check = argc > 0 && strcmp(argv[0], "check") == 0;
-	int r = states_check_count(argc, check ? 2 : 1, 2,
+	bool suggest = argc > 0 && strcmp(argv[0], "suggest") == 0;
+	int r = states_check_count(argc, check || suggest ? 2 : 1, 2,
 		"give the id of a sandbox, and perhaps a file: mayfly policy ID [FILE]; or mayfly "
-		"policy check FILE --as WHAT",
+		"policy check FILE --as WHAT; or mayfly policy suggest ID",
 		e);
 
 	if (r < 0)
 		return r;
 	if (check)
 		return policy_check(argv[1], o->as, o->common.json, e);
+	if (suggest && !o->as && !o->remove)
+		return policy_suggest(argv[1], e);
 	if (o->as || (o->remove && argc == 2))
 		return error_set(e, ERROR_USAGE, EINVAL,
 			o->as ? "--as is for mayfly policy check FILE"
@@ -98,13 +102,14 @@ static int run(void *values, int argc, char **argv, struct error *e)
 
 const struct cli_verb cli_verb_policy = {
 	.name = "policy",
-	.arguments = "ID [FILE] | check FILE",
+	.arguments = "ID [FILE] | check FILE | suggest ID",
 	.summary = "Show, set or check the rules of a sandbox's network",
 	.description =
 		"With a file, its policy holds from now on; connections that it does not allow "
 		"end.\n"
 		"check reads a policy as the daemon does. With --as it says which rule decides, "
 		"and why.\n"
+		"suggest prints the smallest policy that would have allowed what a sandbox did.\n"
 		"The language is in docs/policy.md.",
 	.options = options,
 	.values_bytes = sizeof(struct options),

@@ -86,6 +86,11 @@ static int parse(const char *as, struct question *q, struct error *e)
 	return take_request(blank + 1 + strspn(blank + 1, " "), q) < 0 ? bad(e) : 0;
 }
 
+static bool is_inspected(const struct step *s)
+{
+	return s->v.inspect && s->v.action == RULES_ALLOW;
+}
+
 /* In the order in which the worker judges; the last one decides. */
 static unsigned judge(
 	const struct rules *rules, const struct question *q, struct step steps[STEPS_MAX])
@@ -101,9 +106,9 @@ static unsigned judge(
 	}
 	flow.kind = q->asked.kind == RULES_REQUEST && !q->asked.tls ? RULES_OPAQUE : RULES_FLOW;
 	*s = (struct step){"connection", NULL, rules_judge(rules, &flow)};
-	if (s->v.inspect)
+	if (is_inspected(s))
 		s->says = "its requests are judged";
-	if (s++->v.inspect && q->asked.kind == RULES_REQUEST)
+	if (is_inspected(s++) && q->asked.kind == RULES_REQUEST)
 		*s++ = (struct step){"request", NULL, rules_judge(rules, &q->asked)};
 	return (unsigned)(s - steps);
 }
@@ -140,7 +145,7 @@ static void print_text(const struct rules *rules, const struct step *steps, unsi
 {
 	const struct step *last = &steps[n - 1];
 
-	if (last->v.inspect)
+	if (is_inspected(last))
 		printf("its requests decide: ask about 'METHOD URL'\n");
 	else
 		printf("%s by rule %s%s%s%s\n", rules_action_word(last->v.action),

@@ -1,0 +1,10 @@
+/* `mayfly policy suggest`: the smallest policy that would have allowed what a sandbox did. */
+#ifndef CLI_POLICY_SUGGEST_H
+#define CLI_POLICY_SUGGEST_H
+
+#include "base/error.h"
+
+/* Prints it. prefix: of the id; of a sandbox that has ended, the whole id. */
+int policy_suggest(const char *prefix, struct error *e);
+
+#endif
