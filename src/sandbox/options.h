@@ -37,6 +37,7 @@ struct sandbox_options {
 	uint64_t disk_bytes;		     /* of the root file system; 0: the template's */
 	const char *const *env; /* "NAME=VALUE" in addition to the template's, or NULL */
 	unsigned env_count;
+	int egress_fd; /* the VMM's end of its egress channel (egress_spawn.h), borrowed; 0: none */
 	const char *command;		 /* for the record, or NULL */
 	json_t *metadata;		 /* an object for the record, borrowed, or NULL */
 	bool hidden;			 /* in no list: see sandbox_record */

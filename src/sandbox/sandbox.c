@@ -58,6 +58,16 @@ struct agent_conn *sandbox_agent(struct sandbox *s)
 	return s->agent;
 }
 
+const char *sandbox_network(const struct sandbox *s)
+{
+	return s->plan.t.config.network;
+}
+
+int sandbox_dirfd(const struct sandbox *s)
+{
+	return s->dirfd;
+}
+
 bool sandbox_is_ready(const struct sandbox *s)
 {
 	return s->ready;
@@ -244,7 +254,7 @@ static int write_record(struct sandbox *s, const struct sandbox_options *o, stru
 	return sandbox_record_write(s->dirfd, &r, e);
 }
 
-static int launch(struct sandbox *s, struct error *e)
+static int launch(struct sandbox *s, const struct sandbox_options *o, struct error *e)
 {
 	_cleanup_free_ char *dir = str_printf("%s/%s", s->dirs->path, s->id);
 	_cleanup_close_ int cgroup_fd = -1;
@@ -258,9 +268,10 @@ static int launch(struct sandbox *s, struct error *e)
 		return r;
 	s->plan.launch.cgroup_fd = cgroup_fd;
 	s->plan.launch.dir = dir;
+	s->plan.launch.egress_fd = o->egress_fd;
 	r = vmm_launch(&s->plan.launch, &s->vmm, e);
 	s->plan.launch.dir = NULL;
-	s->plan.launch.cgroup_fd = -1;
+	s->plan.launch.cgroup_fd = s->plan.launch.egress_fd = -1;
 	return r;
 }
 
@@ -291,7 +302,7 @@ static int create(struct sandbox *s, const struct home *home, const struct sandb
 		r = gather_env(s, o, e);
 	s->begin_ns = clock_monotonic_ns();
 	if (r == 0)
-		r = launch(s, e);
+		r = launch(s, o, e);
 	if (r == 0)
 		r = connect_agent(s, e);
 	/* Written while the microVM is restored. Its lock is held, so nobody removes the

@@ -40,6 +40,8 @@ int sandbox_create(const struct home *home, const struct sandbox_dirs *dirs,
 void sandbox_destroy(struct sandbox *s);
 
 const char *sandbox_id(const struct sandbox *s);
+const char *sandbox_network(const struct sandbox *s); /* what its template may reach at most */
+int sandbox_dirfd(const struct sandbox *s);	      /* its directory, borrowed */
 struct agent_conn *sandbox_agent(struct sandbox *s);
 bool sandbox_is_ready(const struct sandbox *s);
 /* Time from the call of sandbox_create to readiness, 0 before. */

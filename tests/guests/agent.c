@@ -251,6 +251,14 @@ static void noise_flow(struct connection *c)
 	own_port = AGENT_PORT;
 }
 
+/* The same, in a command that goes on. */
+static void noise_program(struct connection *c)
+{
+	noise_flow(c);
+	for (;;)
+		;
+}
+
 static void fill_disk(struct block *b, uint64_t sectors, uint32_t type)
 {
 	static uint8_t data[PACKET];
@@ -298,6 +306,7 @@ static const struct noise {
 	{"agent", noise_agent},
 	{"vsock", noise_vsock},
 	{"flow", noise_flow},
+	{"program", noise_program},
 	{"disk", noise_disk},
 	{"discard", noise_discard},
 };

@@ -139,12 +139,10 @@ static int run_somewhere(struct run *r, struct error *e)
 	if (err != -ECONNREFUSED || e->code != ERROR_NONE)
 		return err;
 	/* without a word about it: no daemon runs, or none is wanted */
-	if (r->secrets || (r->network && !network_options_is_off(r->network)))
+	if (r->secrets)
 		return error_set(e, ERROR_USAGE, ECONNREFUSED,
-			"--network, --secret: only sandboxes of the daemon have a network: start "
-			"mayfly "
-			"serve, and "
-			"leave out --direct, --boot and --ready-timeout");
+			"--secret: secrets are the daemon's: start mayfly serve, and leave out "
+			"--direct, --boot and --ready-timeout");
 	return run_directly(r, e);
 }
 

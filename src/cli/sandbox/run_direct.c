@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "cli/quote.h"
 #include "cli/remote/session_agent.h"
+#include "cli/sandbox/direct_network.h"
 #include "cli/sandbox/run.h"
 #include "cli/terminal.h"
 #include "image/home.h"
@@ -24,10 +25,22 @@ struct direct {
 	struct sandbox_dirs dirs;
 	struct cgroup_tree cgroups;
 	struct sandbox *sandbox;
+	struct direct_network *network; /* or NULL */
 };
+
+/* A sandbox whose network nobody asked for has none. */
+static int open_network(struct direct *d, int *ret_vmm_fd, struct error *e)
+{
+	const json_t *network = d->run->network;
+
+	if (!network || network_options_is_off(network))
+		return 0;
+	return direct_network_open(network, &d->network, ret_vmm_fd, e);
+}
 
 static int create(struct direct *d, struct error *e)
 {
+	_cleanup_close_ int egress_fd = -1;
 	_cleanup_free_ char *command = quote_command(d->run->argc, d->run->argv);
 	struct progress_view view;
 	struct sandbox_options so = {
@@ -55,10 +68,17 @@ static int create(struct direct *d, struct error *e)
 		return err;
 	if (cgroup_tree_open(NULL, false, &d->cgroups, NULL) == 0) /* else without */
 		d->dirs.cgroups = &d->cgroups;
+	err = open_network(d, &egress_fd, e);
+	if (err < 0)
+		return err;
+	so.egress_fd = egress_fd;
 	progress_view_open(&view, true);
 	so.progress = &view.progress;
 	err = sandbox_create(&d->home, &d->dirs, &so, &d->sandbox, e);
 	progress_view_close(&view);
+	if (err == 0 && d->network)
+		err = direct_network_start(
+			d->network, sandbox_dirfd(d->sandbox), sandbox_network(d->sandbox), e);
 	return err;
 }
 
@@ -115,6 +135,7 @@ int run_directly(struct run *r, struct error *e)
 		ready_ns = sandbox_ready_ns(d.sandbox);
 		ended_ns = clock_monotonic_ns();
 	}
+	direct_network_close(d.network);
 	sandbox_destroy(d.sandbox);
 	if (err == 0 && r->o->timing)
 		run_print_timing(r, ready_ns, ended_ns);

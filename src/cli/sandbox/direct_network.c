@@ -1,0 +1,269 @@
+#include "cli/sandbox/direct_network.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "policy/network_check.h"
+#include "policy/network_floor.h"
+#include "policy/network_policy.h"
+#include "proto/json_tree.h"
+#include "sandbox/egress_spawn.h"
+
+enum {
+	LINE_MAX_BYTES = 256 * 1024, /* of a worker */
+	READ_BYTES = 16 * 1024,
+	REST_MS = 1000, /* after a worker that has failed */
+};
+
+struct direct_network {
+	struct network_floor *floor; /* with this host's resolvers */
+	json_t *network;	     /* as in a creation, without what it says of the internet */
+	bool no_internet;
+	const char *template; /* its list, borrowed; or NULL */
+	int far_fd, dirfd, stop_fd;
+	json_t *names; /* what the last worker said, for the next one; or NULL */
+	pthread_t thread;
+	bool started;
+};
+
+/* One worker. */
+struct worker {
+	pid_t pid;
+	int fd;
+	struct buf in;
+	bool failed;
+};
+
+/* --- the policy --- */
+
+static int say_all(int fd, const char *text, size_t n)
+{
+	while (n) {
+		ssize_t done = send(fd, text, n, MSG_NOSIGNAL);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			return -errno;
+		text += done;
+		n -= (size_t)done;
+	}
+	return 0;
+}
+
+static int tell_policy(const struct direct_network *n, int fd)
+{
+	const struct network_floors floors = {.all = n->floor, .template = n->template};
+	json_t *policy = network_policy(&floors, n->network, n->no_internet, 1);
+	_cleanup_free_ char *line =
+		policy ? network_policy_line(policy, json_incref(n->names)) : NULL;
+	int r = line ? say_all(fd, line, strlen(line)) : -ENOMEM;
+
+	return r ? r : say_all(fd, "\n", 1);
+}
+
+/* --- a worker --- */
+
+static void take_line(struct direct_network *n, struct worker *w, const char *line)
+{
+	json_t *said = json_tree_stored(line);
+	json_t *names = json_object_get(said, "names");
+	const char *error = json_string_value(json_object_get(said, "error"));
+
+	if (json_is_object(names)) {
+		json_decref(n->names);
+		n->names = json_incref(names);
+	}
+	if (error) {
+		log_warn("the worker of the sandbox's network refuses its policy: %s", error);
+		w->failed = true;
+	}
+	if (json_is_true(json_object_get(said, "idle")))
+		w->failed = false;
+	json_decref(said);
+}
+
+/* Takes what is there. Returns whether there may be more to come. */
+static bool take_lines(struct direct_network *n, struct worker *w)
+{
+	uint8_t *p = buf_reserve(&w->in, READ_BYTES), *end;
+	ssize_t got = p ? recv(w->fd, p, READ_BYTES, MSG_DONTWAIT) : -1;
+
+	if (p && got < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (got <= 0)
+		return false;
+	buf_commit(&w->in, (size_t)got);
+	while ((end = memchr(buf_head(&w->in), '\n', buf_len(&w->in)))) {
+		*end = '\0';
+		take_line(n, w, (const char *)buf_head(&w->in));
+		buf_consume(&w->in, (size_t)(end + 1 - buf_head(&w->in)));
+	}
+	return buf_len(&w->in) < LINE_MAX_BYTES - READ_BYTES;
+}
+
+/* Waits for one of two descriptors. Returns false when the end is asked for. */
+static bool await(const struct direct_network *n, int fd, int ms)
+{
+	struct pollfd p[2] = {{.fd = n->stop_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+
+	while (poll(p, 2, ms) < 0 && errno == EINTR)
+		;
+	return !p[0].revents;
+}
+
+static void end_worker(struct worker *w)
+{
+	if (w->pid > 0)
+		(void)kill(w->pid, SIGKILL); /* it is not waited for yet, so the pid is its own */
+	while (w->pid > 0 && waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	cleanup_close_p(&w->fd);
+	buf_done(&w->in);
+}
+
+static int begin_worker(struct direct_network *n, struct worker *w, struct error *e)
+{
+	int r = egress_spawn(n->dirfd, n->far_fd, NULL, &w->pid, e);
+
+	if (r < 0)
+		return r;
+	w->fd = fd_unix_connect(n->dirfd, "egress.sock", SOCK_STREAM);
+	r = w->fd < 0 ? w->fd : tell_policy(n, w->fd);
+	return r < 0 ? error_set_errno(e, ERROR_INTERNAL, -r, "it cannot be told its policy") : 0;
+}
+
+/* Returns whether another one may follow. */
+static bool serve(struct direct_network *n)
+{
+	struct worker w = {.fd = -1, .in = BUF_INIT(LINE_MAX_BYTES), .failed = true};
+	struct error e = {0};
+	bool on = true;
+
+	if (begin_worker(n, &w, &e) < 0)
+		log_warn("the sandbox has no network: mayfly-egress: %s", e.message);
+	else
+		while ((on = await(n, w.fd, -1)) && take_lines(n, &w))
+			;
+	end_worker(&w);
+	return on && (!w.failed || await(n, -1, REST_MS));
+}
+
+/* What waits is left to the worker. Nothing at all: the microVM is gone. */
+static bool has_stream(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+}
+
+static void *run(void *arg)
+{
+	struct direct_network *n = arg;
+
+	while (await(n, n->far_fd, -1) && has_stream(n->far_fd) && serve(n))
+		;
+	return NULL;
+}
+
+/* --- beginning and end --- */
+
+static int make_floor(struct direct_network *n, struct error *e)
+{
+	const struct network_words none = {.mode = NULL};
+
+	return network_floor_make(&none, &n->floor, e);
+}
+
+/* As the body of a creation has it. */
+static int take_network(struct direct_network *n, const json_t *network, struct error *e)
+{
+	static const char name[] = "allow_internet_access";
+
+	n->network = json_copy((json_t *)network);
+	if (!n->network)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	n->no_internet = json_is_false(json_object_get(n->network, name));
+	(void)json_object_del(n->network, name); /* it may be absent */
+	return network_check(n->network, n->no_internet, n->floor, e);
+}
+
+int direct_network_open(
+	const json_t *network, struct direct_network **ret, int *ret_vmm_fd, struct error *e)
+{
+	struct direct_network *n = calloc(1, sizeof(*n));
+	int r;
+
+	if (!n)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	n->far_fd = n->dirfd = n->stop_fd = -1;
+	r = make_floor(n, e);
+	if (r == 0)
+		r = take_network(n, network, e);
+	if (r == 0)
+		r = egress_channel(ret_vmm_fd, &n->far_fd, e);
+	if (r < 0) {
+		direct_network_close(n);
+		return r;
+	}
+	*ret = n;
+	return 0;
+}
+
+/* Signals are the main thread's. */
+static int start_thread(struct direct_network *n)
+{
+	sigset_t all, before;
+	int r;
+
+	(void)sigfillset(&all); /* these cannot fail */
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&n->thread, NULL, run, n);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
+int direct_network_start(struct direct_network *n, int dirfd, const char *floor, struct error *e)
+{
+	int r;
+
+	n->dirfd = dirfd;
+	n->template = floor;
+	n->stop_fd = eventfd(0, EFD_CLOEXEC);
+	r = n->stop_fd < 0 ? errno : start_thread(n);
+	if (r)
+		return error_set_errno(e, ERROR_NO_SPACE, r, "the sandbox's network");
+	n->started = true;
+	return 0;
+}
+
+void direct_network_close(struct direct_network *n)
+{
+	const uint64_t one = 1;
+
+	if (!n)
+		return;
+	if (n->started) {
+		(void)!write(n->stop_fd, &one, sizeof(one)); /* cannot fail for an empty one */
+		(void)pthread_join(n->thread, NULL);	     /* our own thread */
+	}
+	cleanup_close_p(&n->stop_fd);
+	cleanup_close_p(&n->far_fd);
+	network_floor_free(n->floor);
+	json_decref(n->network);
+	json_decref(n->names);
+	free(n);
+}
