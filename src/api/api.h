@@ -59,7 +59,14 @@ void api_templates_default(struct request *r);
 void api_template_get(struct request *r);
 void api_template_alias(struct request *r);
 void api_teams(struct request *r);
+void api_nodes(struct request *r); /* api_nodes.c */
+void api_node(struct request *r);
+void api_node_change(struct request *r);
+void api_events(struct request *r); /* api_events.c */
+void api_events_of(struct request *r);
+/* api_webhooks.c; the same handlers answer below /events/webhooks in E2B's words */
 void api_webhooks_list(struct request *r);
+void api_webhooks_get(struct request *r);
 void api_webhooks_create(struct request *r);
 void api_webhooks_change(struct request *r);
 void api_webhooks_remove(struct request *r);

@@ -120,10 +120,11 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 	}
 	if (o->cpus || o->memory_bytes || o->disk_bytes)
 		return refuse(r, 400, "a snapshot has the sizes that its sandbox had");
+	s->origin.memory = s->snapshot.memory;
 	o->origin = &s->origin;
 	o->template = s->snapshot.template_alias;
 	o->template_id = s->snapshot.template_id;
-	o->snapshot_id = s->snapshot.id;
+	o->snapshot_id = s->snapshot.memory ? s->snapshot.id : NULL; /* a pool only restores */
 	o->cpus = s->snapshot.cpus;
 	o->memory_bytes = s->snapshot.memory_bytes;
 	o->disk_bytes = s->snapshot.disk_bytes;

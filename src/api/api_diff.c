@@ -370,6 +370,10 @@ static int make_side(
 		.public_traffic = true, /* no token: nobody can find it */
 	};
 
+	if (!sn->memory)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"a snapshot without memory cannot be compared: make a sandbox of it, and a "
+			"snapshot of that");
 	if (fd < 0)
 		return error_set_errno(
 			e, ERROR_BAD_SNAPSHOT, errno, "the files of the snapshot are missing");

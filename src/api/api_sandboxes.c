@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fleet/deadline.h"
+#include "fleet/events.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
@@ -401,6 +402,23 @@ void api_kill(struct request *r)
 	store_sandbox_free(sb);
 }
 
+/* Sets the deadline and notes it in one commit. */
+static int write_end(
+	struct fleet *f, const struct store_sandbox *sb, uint64_t end_ns, struct error *e)
+{
+	int r = store_begin(f->store, e);
+
+	if (r == 0)
+		r = store_sandbox_set_end(f->store, sb->id, end_ns, e);
+	if (r == 0) {
+		event_note_end(f, sb, end_ns);
+		r = store_commit(f->store, e);
+	}
+	if (r < 0)
+		store_rollback(f->store);
+	return r;
+}
+
 /* Sets the deadline; if it cannot, answers and returns false. */
 static bool set_end(struct request *r, const struct store_sandbox *sb, uint64_t end_ns)
 {
@@ -408,7 +426,7 @@ static bool set_end(struct request *r, const struct store_sandbox *sb, uint64_t 
 	int err;
 
 	end_ns = allowance_clamp(fleet_of(r), sb->key_id, end_ns);
-	err = store_sandbox_set_end(fleet_of(r)->store, sb->id, end_ns, &e);
+	err = write_end(fleet_of(r), sb, end_ns, &e);
 
 	if (err == -EBUSY)
 		reply_error(r, sb->state == STORE_PAUSED ? 404 : 409,

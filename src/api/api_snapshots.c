@@ -49,9 +49,10 @@ static json_t *snapshot_json(const struct store_snapshot *sn)
 					      : str_printf("%s:default", sn->id);
 	json_t *names = *sn->name ? json_pack("[s]", name) : json_array();
 
-	return name ? json_pack("{s:s, s:o, s:s, s:o, s:I}", "snapshotID", name, "names", names,
-			      "sandboxID", sn->sandbox_id, "createdAt", api_time(sn->created_ns),
-			      "sizeBytes", (json_int_t)sn->own_bytes)
+	return name ? json_pack("{s:s, s:o, s:s, s:o, s:I, s:b}", "snapshotID", name, "names",
+			      names, "sandboxID", sn->sandbox_id, "createdAt",
+			      api_time(sn->created_ns), "sizeBytes", (json_int_t)sn->own_bytes,
+			      "memory", sn->memory)
 		    : NULL;
 }
 
@@ -145,7 +146,8 @@ static void start_snapshot(struct request *r, struct instance *i, const struct s
 		return;
 	}
 	s->row = *row;
-	if (instance_snapshot(i, s->row.id, true, on_snapshot, s, &e) < 0) {
+	if (instance_snapshot(i, s->row.id, COPY_KEPT | (row->memory ? COPY_MEMORY : 0),
+		    on_snapshot, s, &e) < 0) {
 		(void)api_deferred_take(s->deferred); /* it is r */
 		free(s);
 		reply_failure(r, &e);
@@ -184,17 +186,12 @@ static void take_snapshot(struct request *r, const char *text, size_t n)
 	bool ok = body && take_name(r, body, &ref, &named) &&
 		  api_take_flag(r, body, "memory", &memory);
 	struct store_sandbox *sb = NULL;
-	struct instance *i;
-
-	if (ok && !memory) {
-		reply_error(r, 501, "memory: false is not served for snapshots: leave it out");
-		ok = false;
-	}
-	i = ok ? find_source(r, &sb) : NULL;
+	struct instance *i = ok ? find_source(r, &sb) : NULL;
 
 	if (i && auth_may_keep(r, sb, true)) {
 		struct store_snapshot row = new_row(sb, named ? &ref : NULL);
 
+		row.memory = memory;
 		if (str_random_id(row.id, sizeof(row.id)) < 0)
 			reply_error(r, 500, "no random numbers");
 		else
@@ -471,7 +468,7 @@ static void start_fork(
 	/* takes all places before anything is made */
 	if (places_reserve(fleet_of(r), &f->places, &e) < 0 ||
 		str_random_id(f->id, sizeof(f->id)) < 0 ||
-		instance_snapshot(i, f->id, false, on_fork_snapshot, f, &e) < 0) {
+		instance_snapshot(i, f->id, COPY_MEMORY, on_fork_snapshot, f, &e) < 0) {
 		(void)api_deferred_take(f->deferred); /* it is r */
 		if (e.code == ERROR_NONE)
 			(void)error_set(&e, ERROR_INTERNAL, EIO, "no random numbers");

@@ -274,7 +274,8 @@ static void on_rolled_back(void *arg, const struct error *why)
 		instance_obtain(b->fleet, b->id, &o, on_back, b, &ignored);
 }
 
-static void roll_back(struct request *r, const struct store_sandbox *sb, const char *snapshot_id)
+static void roll_back(
+	struct request *r, const struct store_sandbox *sb, const struct store_snapshot *sn)
 {
 	struct instance *i = api_find_running(r, sb);
 	struct rollback *b = i ? api_calloc(r, sizeof(*b)) : NULL;
@@ -289,7 +290,7 @@ static void roll_back(struct request *r, const struct store_sandbox *sb, const c
 	b->fleet = fleet_of(r);
 	b->end_ns = sb->end_ns;
 	memcpy(b->id, instance_id(i), sizeof(b->id));
-	if (instance_roll_back(i, snapshot_id, on_rolled_back, b, &e) < 0)
+	if (instance_roll_back(i, sn->id, sn->memory, on_rolled_back, b, &e) < 0)
 		on_back(b, NULL, false, &e);
 }
 
@@ -322,7 +323,7 @@ static void take_rollback(struct request *r, const char *text, size_t n)
 		reply_error(r, 400,
 			"the snapshot is of another sandbox: make a new sandbox from it instead");
 	else
-		roll_back(r, sb, sn.id);
+		roll_back(r, sb, &sn);
 	store_sandbox_free(sb);
 }
 

@@ -12,11 +12,16 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "fleet/fleet.h"
+#include "proto/json_tree.h"
 #include "proto/timestamp.h"
 #include "store/sandboxes.h"
 #include "store/webhooks.h"
 
-enum { TTL_DAYS = 30 };
+enum {
+	TTL_DAYS = 30,
+	METADATA_MAX = 1024, /* bytes of metadata in an event */
+};
+#define TYPE_PREFIX "sandbox.lifecycle."
 
 /* E2B knows only `killed` for every end; `kill_reason` tells them apart. */
 static const struct {
@@ -41,25 +46,39 @@ static bool is_approval(enum store_event_type type)
 	return type == STORE_EVENT_APPROVAL_REQUESTED || type == STORE_EVENT_APPROVAL_DECIDED;
 }
 
-/* "sandbox.lifecycle.killed" for the types killed, timed_out and crashed, and so on; those of
- * approvals as they are. */
-static void webhook_type(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES])
+void event_type_word(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES])
 {
 	const char *word = words[type].type ? words[type].type : store_event_type_name(type);
 
-	(void)snprintf(out, WEBHOOK_TYPE_BYTES, "%s%s",
-		is_approval(type) ? "" : "sandbox.lifecycle.", word); /* fits */
+	(void)snprintf(out, WEBHOOK_TYPE_BYTES, "%s%s", is_approval(type) ? "" : TYPE_PREFIX,
+		word); /* fits */
+}
+
+uint32_t event_types_of(const char *word)
+{
+	char have[WEBHOOK_TYPE_BYTES];
+	uint32_t types = 0;
+
+	for (unsigned i = 0; i < STORE_EVENT_TYPES_; i++) {
+		event_type_word(i, have);
+		if (strcmp(have, word) == 0)
+			types |= STORE_EVENT_BIT(i);
+	}
+	return types;
+}
+
+uint32_t event_life_cycle(void)
+{
+	return ~(STORE_EVENT_BIT(STORE_EVENT_APPROVAL_REQUESTED) |
+		 STORE_EVENT_BIT(STORE_EVENT_APPROVAL_DECIDED));
 }
 
 /* Takes ownership of data (NULL: none). */
-static json_t *record(const char *type, const char *label, uint64_t at_ns, json_t *data)
+static json_t *record(
+	const char *id, const char *type, const char *label, uint64_t at_ns, json_t *data)
 {
-	char id[STR_UUID_BYTES], time[TIMESTAMP_BYTES];
+	char time[TIMESTAMP_BYTES];
 
-	if (str_random_uuid(id) < 0) {
-		json_decref(data);
-		return NULL;
-	}
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:i}", "id", id, "version", "v2",
 		"type", type, "timestamp", timestamp_format_ns(at_ns, time), "event_category",
 		"lifecycle", "event_label", label, "event_data", data ? data : json_object(),
@@ -74,36 +93,83 @@ static char *print(json_t *root)
 	return text;
 }
 
-/* The record of an event (protocol section 6) as JSON, malloc'ed; NULL when out of memory. build_id
- * is the build that the sandbox was made from, or NULL. */
-static char *webhook_payload(const struct store_event *ev, const char *build_id, const json_t *more)
+json_t *event_json(const struct store_event *ev)
 {
-	json_t *data = ev->details_json ? json_loads(ev->details_json, 0, NULL) : NULL, *root, *ids;
-	char type[WEBHOOK_TYPE_BYTES];
+	json_t *data = json_tree_stored(ev->details_json), *root, *ids;
+	char type[WEBHOOK_TYPE_BYTES], id[STR_UUID_BYTES];
 
 	if (!data)
 		data = json_object();
 	if (words[ev->type].reason)
 		(void)json_object_set_new(data, "kill_reason", json_string(words[ev->type].reason));
-	if (more)
-		(void)json_object_update(data, (json_t *)more); /* only read */
-	webhook_type(ev->type, type);
-	root = record(type, words[ev->type].label ? words[ev->type].label : type, ev->at_ns, data);
+	event_type_word(ev->type, type);
+	/* of rows without one; the same each time */
+	(void)snprintf(id, sizeof(id), "00000000-0000-4000-8000-%012llx",
+		(unsigned long long)(ev->id & 0xffffffffffff));
+	root = record(ev->uuid ? ev->uuid : id, type,
+		words[ev->type].label ? words[ev->type].label : type, ev->at_ns, data);
 	/* a sandbox has one execution, and its key is its team */
 	ids = json_pack("{s:s, s:s, s:s?, s:s?, s:s}", "sandbox_id", ev->sandbox_id,
 		"sandbox_execution_id", ev->sandbox_id, "sandbox_template_id", ev->template_id,
-		"sandbox_build_id", build_id, "sandbox_team_id", ev->key_id);
+		"sandbox_build_id", ev->build_id, "sandbox_team_id", ev->key_id);
 	if (root && is_approval(ev->type))
 		(void)json_object_set_new(root, "event_category", json_string("approval"));
 	if (root && ids)
 		(void)json_object_update(root, ids); /* fields that do not fit are left out */
 	json_decref(ids);
-	return print(root);
+	return root;
 }
 
 char *webhook_test_payload(uint64_t at_ns)
 {
-	return print(record("webhook.test", "test", at_ns, NULL));
+	char id[STR_UUID_BYTES];
+
+	return str_random_uuid(id) < 0 ? NULL
+				       : print(record(id, "webhook.test", "test", at_ns, NULL));
+}
+
+/* --- what an event tells about its sandbox --- */
+
+static bool ends_execution(enum store_event_type type, const json_t *data)
+{
+	return (type == STORE_EVENT_PAUSED || words[type].reason) &&
+	       !json_is_true(json_object_get(data, "paused"));
+}
+
+static void add_execution(json_t *data, const struct store_sandbox *sb, uint64_t now)
+{
+	uint64_t ms = now > sb->resumed_ns ? (now - sb->resumed_ns) / NS_PER_MS : 0;
+	char time[TIMESTAMP_BYTES];
+
+	(void)json_object_set_new(data, "execution",
+		json_pack("{s:s, s:i, s:I, s:I}", "started_at",
+			timestamp_format_ns(sb->resumed_ns, time), "vcpu_count", (int)sb->cpus,
+			"memory_mb", (json_int_t)(sb->memory_bytes / (1024 * 1024)),
+			"execution_time", (json_int_t)ms));
+}
+
+/* A stored event is small, however much its sandbox has of metadata. */
+static void add_metadata(json_t *data, const struct store_sandbox *sb)
+{
+	if (!sb->metadata_json || strlen(sb->metadata_json) <= METADATA_MAX)
+		(void)json_object_set_new(data, "sandbox_metadata",
+			sb->metadata_json ? json_tree_stored(sb->metadata_json) : json_object());
+	else
+		(void)json_object_set_new(data, "sandbox_metadata_omitted", json_true());
+}
+
+/* Returns the event's data as JSON, malloc'ed. Members that do not fit into memory are left out. */
+static char *describe(const struct store_event *ev, const struct store_sandbox *sb)
+{
+	json_t *data = json_tree_stored(ev->details_json);
+
+	if (!data)
+		data = json_object();
+	if (sb)
+		add_metadata(data, sb);
+	if (sb && ends_execution(ev->type, data))
+		add_execution(data, sb, ev->at_ns);
+	return print(data);
 }
 
 void event_queued(struct fleet *f)
@@ -111,10 +177,21 @@ void event_queued(struct fleet *f)
 	f->events_changed(f->events_arg);
 }
 
+/* What webhooks get. */
+static char *payload_of(const struct store_event *ev, const json_t *more)
+{
+	json_t *root = event_json(ev);
+
+	if (root && more) /* which is only read */
+		(void)json_object_update(json_object_get(root, "event_data"), (json_t *)more);
+	return print(root);
+}
+
 static void note(struct fleet *f, const char *id, const char *key_id, const char *template,
 	enum store_event_type type, const char *details_json, const json_t *more)
 {
-	const struct store_event ev = {
+	char uuid[STR_UUID_BYTES];
+	struct store_event ev = {
 		.type = type,
 		.at_ns = clock_realtime_ns(),
 		.sandbox_id = id,
@@ -124,13 +201,16 @@ static void note(struct fleet *f, const char *id, const char *key_id, const char
 	};
 	/* the row exists: events are stored in the commit that makes or changes it */
 	_cleanup_(store_sandbox_freep) struct store_sandbox *sb = NULL;
-	_cleanup_free_ char *payload = NULL;
+	_cleanup_free_ char *payload = NULL, *data = NULL;
 	unsigned receivers = 0;
 	struct error e = {0};
 	int r;
 
 	(void)store_sandbox_get(f->store, id, &sb, NULL); /* without a row it has no build */
-	payload = webhook_payload(&ev, sb ? sb->build_id : NULL, more);
+	ev.details_json = data = describe(&ev, sb);
+	ev.build_id = sb ? sb->build_id : NULL;
+	ev.uuid = str_random_uuid(uuid) < 0 ? NULL : uuid;
+	payload = data && ev.uuid ? payload_of(&ev, more) : NULL;
 	r = payload ? store_event_publish(f->store, &ev, payload, ev.at_ns, &receivers, &e)
 		    : error_set(&e, ERROR_INTERNAL, ENOMEM, "out of memory");
 
@@ -153,4 +233,13 @@ void event_note_more(struct fleet *f, const char *id, const char *key_id, const 
 	_cleanup_free_ char *text = details ? json_dumps(details, JSON_COMPACT) : NULL;
 
 	note(f, id, key_id, template, type, text, more);
+}
+
+void event_note_end(struct fleet *f, const struct store_sandbox *sb, uint64_t end_ns)
+{
+	char time[TIMESTAMP_BYTES], details[64];
+
+	timestamp_format_ns(end_ns, time);
+	(void)snprintf(details, sizeof(details), "{\"set_timeout\":\"%s\"}", time); /* fits */
+	event_note(f, sb->id, sb->key_id, sb->template_id, STORE_EVENT_UPDATED, details);
 }

@@ -12,7 +12,8 @@ enum { WEBHOOK_TYPE_BYTES = 64 };
 
 struct fleet;
 
-/* Stores and queues one event. A failure is only logged. details_json may be NULL. */
+/* Stores and queues one event. A failure is only logged. details_json (may be NULL) is an object of
+ * at most a few hundred bytes; the sandbox's metadata, and what its run took, are added. */
 void event_note(struct fleet *f, const char *id, const char *key_id, const char *template,
 	enum store_event_type type, const char *details_json);
 
@@ -20,6 +21,19 @@ void event_note(struct fleet *f, const char *id, const char *key_id, const char 
  * may be NULL. */
 void event_note_more(struct fleet *f, const char *id, const char *key_id, const char *template,
 	enum store_event_type type, const json_t *details, const json_t *more);
+
+/* Notes a new deadline. */
+struct store_sandbox;
+void event_note_end(struct fleet *f, const struct store_sandbox *sb, uint64_t end_ns);
+
+/* The record that clients and webhooks get (protocol section 6); NULL when out of memory. */
+json_t *event_json(const struct store_event *ev);
+
+/* "sandbox.lifecycle.killed" for the types killed, timed_out and crashed, and so on. */
+void event_type_word(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES]);
+/* The other way round: a mask of STORE_EVENT_BIT, 0 for other words. */
+uint32_t event_types_of(const char *word);
+uint32_t event_life_cycle(void); /* all of sandbox.lifecycle */
 
 /* Tells the deliverer that an event was queued or a webhook has changed. */
 void event_queued(struct fleet *f);

@@ -63,6 +63,17 @@ struct fleet_options {
 	const char *public_url;
 };
 
+/* E2B's words for a host (protocol section 11.7). Only a READY one makes and resumes sandboxes;
+ * those that run go on. The operator sets it; a new daemon is READY. */
+enum fleet_status {
+	FLEET_READY,
+	FLEET_DRAINING,
+	FLEET_CONNECTING,
+	FLEET_UNHEALTHY,
+	FLEET_STANDBY,
+	FLEET_STATUSES_,
+};
+
 struct fleet {
 	uv_loop_t *loop;
 	struct fleet_options options;
@@ -91,6 +102,8 @@ struct fleet {
 	struct instance *buckets[FLEET_BUCKETS]; /* RUNNING, by id */
 	struct instance *other;			 /* all others */
 	unsigned running, making;
+	enum fleet_status status;
+	uint64_t made, not_made; /* creations since the start, and those that failed */
 	struct quota quota;
 	struct instance_places *places; /* reserved for sandboxes to be made soon */
 	struct lane lane, boots, diffs; /* lane.h */

@@ -99,6 +99,12 @@ static void end_done(uv_work_t *w, int status)
 	instance_wake(waiters, failure);
 }
 
+static void note_failure(struct fleet *f, const char *result)
+{
+	metrics_add(METRIC_CREATES, result, NULL, 1);
+	f->not_made++;
+}
+
 /* Gives up a sandbox that has nothing in the store yet. */
 void instance_make_give_up(struct instance_maker *m, const struct error *why)
 {
@@ -110,9 +116,8 @@ void instance_make_give_up(struct instance_maker *m, const struct error *why)
 	if (m->made) /* if it is our fault, the handler logs it at a higher level */
 		log_debug("cannot make a sandbox: %s template=%s", why->message, m->template);
 	if (!m->order.look)
-		metrics_add(METRIC_CREATES,
-			why->code == ERROR_NONE ? "cancelled" : error_code_name(why->code), NULL,
-			1);
+		note_failure(i->fleet,
+			why->code == ERROR_NONE ? "cancelled" : error_code_name(why->code));
 	agent_link_close(i->link);
 	i->link = NULL;
 	if (i->trust)
@@ -162,6 +167,7 @@ static void admit_one(struct instance *i)
 		i->sandbox.template,
 		(unsigned long long)((clock_monotonic_ns() - m->begin_ns) / NS_PER_MS));
 	metrics_add(METRIC_CREATES, "ok", NULL, 1);
+	i->fleet->made++;
 	metrics_observe(METRIC_CREATE_SECONDS, NULL,
 		(double)(clock_monotonic_ns() - m->begin_ns) / NS_PER_S);
 	dismiss(m, i, NULL);
@@ -441,6 +447,9 @@ int instances_make(struct fleet *f, const struct instance_order *order, instance
 
 	if (f->stopping)
 		return error_set(e, ERROR_HOST, ESHUTDOWN, "the daemon is stopping");
+	if (f->status != FLEET_READY && !o.look)
+		return error_set(e, ERROR_NO_SPACE, EBUSY,
+			"this host takes no sandboxes at the moment: its operator set it so");
 	if (f->making >= INSTANCES_MAKING_MAX)
 		return error_set(e, ERROR_NO_SPACE, EBUSY,
 			"%d sandboxes are being made at the moment: try again",
@@ -454,8 +463,7 @@ int instances_make(struct fleet *f, const struct instance_order *order, instance
 		r = instance_make_check_boot(f, &o, e);
 	if (r < 0) {
 		if (!o.look)
-			metrics_add(
-				METRIC_CREATES, e ? error_code_name(e->code) : "internal", NULL, 1);
+			note_failure(f, e ? error_code_name(e->code) : "internal");
 		instance_free(i);
 		return r;
 	}

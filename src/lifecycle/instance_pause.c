@@ -223,7 +223,7 @@ static void undo_done(uv_work_t *w, int status)
 static int check_snapshot(struct operation *op, int fd, struct error *e)
 {
 	struct instance *i = op->instance;
-	const struct sandbox_origin origin = {.fd = fd, .memory = true};
+	const struct sandbox_origin origin = {.fd = fd, .memory = op->memory};
 	const struct sandbox_options o = {
 		.origin = &origin,
 		.template = i->sandbox.template,
@@ -370,10 +370,10 @@ int instance_pause(struct instance *i, unsigned how, instance_told told, void *a
 	return pause_to(i, how, "", told, arg, e);
 }
 
-int instance_roll_back(
-	struct instance *i, const char *snapshot_id, instance_told told, void *arg, struct error *e)
+int instance_roll_back(struct instance *i, const char *snapshot_id, bool memory, instance_told told,
+	void *arg, struct error *e)
 {
-	return pause_to(i, PAUSE_MEMORY, snapshot_id, told, arg, e);
+	return pause_to(i, memory ? PAUSE_MEMORY : 0, snapshot_id, told, arg, e);
 }
 
 /* --- killing a paused one --- */
@@ -419,7 +419,7 @@ static void run_snapshot(struct lane_job *j)
 	struct operation *op = j->data;
 	struct instance *i = op->instance;
 
-	op->result = i->fleet->options.backend->snapshot(i->sandbox.dirfd,
+	op->result = i->fleet->options.backend->snapshot(i->sandbox.dirfd, op->memory,
 		i->fleet->home.area_fd[HOME_SNAPSHOTS], op->name, &op->snapshot, &op->why);
 	if (op->result == 0)
 		op->snapshot.kept_bytes = footprint_of(&i->fleet->home, HOME_SNAPSHOTS, op->name);
@@ -445,19 +445,19 @@ static void snapshot_done(struct lane_job *j, bool cancelled)
 	free(op);
 }
 
-int instance_snapshot(struct instance *i, const char *name, bool kept,
+int instance_snapshot(struct instance *i, const char *name, unsigned how,
 	instance_snapshotted snapshotted, void *arg, struct error *e)
 {
-	struct operation *op =
-		begin(i, STORE_SNAPSHOTTING, false, i->fleet->options.backend->snapshot, e);
+	struct operation *op = begin(
+		i, STORE_SNAPSHOTTING, how & COPY_MEMORY, i->fleet->options.backend->snapshot, e);
 
 	if (!op)
 		return -e->err;
 	(void)snprintf(op->name, sizeof(op->name), "%s", name); /* our own new name: fits */
 	op->snapshotted = snapshotted;
 	op->arg = arg;
-	op->limited = kept;
-	op->job.promise.states = kept;
+	op->limited = how & COPY_KEPT;
+	op->job.promise.states = op->limited;
 	op->job.run = run_snapshot;
 	op->job.done = snapshot_done;
 	lane_add(&i->fleet->lane, &op->job);

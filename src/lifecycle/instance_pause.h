@@ -24,21 +24,28 @@ enum {
 int instance_pause(
 	struct instance *i, unsigned how, instance_told told, void *arg, struct error *e);
 
-/* The same, but discards the current state: the snapshot becomes the paused state. */
-int instance_roll_back(struct instance *i, const char *snapshot_id, instance_told told, void *arg,
-	struct error *e);
+/* The same, but discards the current state: the snapshot becomes the paused state. memory: whether
+ * the snapshot has any. */
+int instance_roll_back(struct instance *i, const char *snapshot_id, bool memory, instance_told told,
+	void *arg, struct error *e);
 
 /* Removes a paused sandbox. On return the client may be told. */
 int instance_kill_paused(struct fleet *f, const struct store_sandbox *row, struct error *e);
+
+enum {
+	COPY_MEMORY = 1, /* with its memory; otherwise its disks, to boot from */
+	/* The caller keeps it, within the limits of kept.h, and has noted so when the callback
+	 * returns. */
+	COPY_KEPT = 2,
+};
 
 /* s is NULL on failure; by then i may be ENDING. */
 typedef void (*instance_snapshotted)(
 	void *arg, struct instance *i, const struct backend_snapshot *s, const struct error *why);
 
 /* Saves the state of a running instance, which goes on, in the directory `name` of the snapshots.
- * Calls back once. kept: the caller keeps it, within the limits of kept.h, and has noted so when
- * the callback returns. Returns -EBUSY while the instance is busy. */
-int instance_snapshot(struct instance *i, const char *name, bool kept,
+ * Calls back once. how: COPY_*. Returns -EBUSY while the instance is busy. */
+int instance_snapshot(struct instance *i, const char *name, unsigned how,
 	instance_snapshotted snapshotted, void *arg, struct error *e);
 
 #endif

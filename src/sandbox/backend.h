@@ -76,10 +76,10 @@ struct backend {
 	 * (image/workdir.h, layers.h). The caller then calls `end`. memory = false: keeps only its
 	 * disks, after the guest has written its caches. On failure the sandbox runs as before. */
 	int (*pause)(int dirfd, bool memory, int area_fd, const char *name, struct error *e);
-	/* Keeps its state the same way and lets it go on. It stands still for stop_ns. On failure
-	 * it goes on as before. */
-	int (*snapshot)(int dirfd, int area_fd, const char *name, struct backend_snapshot *ret,
-		struct error *e);
+	/* Keeps its state the same way and lets it go on. It stands still for stop_ns. memory as
+	 * for a pause. On failure it goes on as before. */
+	int (*snapshot)(int dirfd, bool memory, int area_fd, const char *name,
+		struct backend_snapshot *ret, struct error *e);
 	/* Makes a sandbox run again after a daemon died during pause or snapshot. */
 	int (*settle)(int dirfd, struct error *e);
 	bool network; /* its sandboxes have an egress channel */
@@ -95,8 +95,8 @@ extern const struct backend backend_vmm;
 
 /* Operations of backend_vmm that are in backend_snapshot.c. */
 int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, struct error *e);
-int backend_vmm_snapshot(
-	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e);
+int backend_vmm_snapshot(int dirfd, bool memory, int area_fd, const char *name,
+	struct backend_snapshot *ret, struct error *e);
 int backend_vmm_settle(int dirfd, struct error *e);
 
 /* Releases everything but vmm. */

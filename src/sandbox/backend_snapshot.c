@@ -130,7 +130,7 @@ static int settle(int dirfd, unsigned wait_s, struct error *e)
 		switched = switched || r;
 	}
 	if (switched)
-		return stack_advance(dirfd, -1, NULL, e);
+		return stack_advance(dirfd, -1, true, NULL, e);
 	drop_snapshot(dirfd);
 	return 0;
 }
@@ -339,13 +339,13 @@ int backend_vmm_pause(int dirfd, bool memory, int area_fd, const char *name, str
 /* --- live snapshots --- */
 
 /* Makes the sandbox stand on what was written. If copying fails, the sandbox is not affected. */
-static int advance(
-	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e)
+static int advance(int dirfd, bool memory, int area_fd, const char *name,
+	struct backend_snapshot *ret, struct error *e)
 {
 	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
 	struct error of_copy = {0};
 	int begun = workdir_begin(area_fd, name, "snapshot", &w, &of_copy);
-	int r = stack_advance(dirfd, begun == 0 ? w.fd : -1, &ret->own_bytes, e);
+	int r = stack_advance(dirfd, begun == 0 ? w.fd : -1, memory, &ret->own_bytes, e);
 
 	if (r == 0 && begun < 0) {
 		*e = of_copy;
@@ -358,13 +358,17 @@ static int advance(
 	return r;
 }
 
-int backend_vmm_snapshot(
-	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e)
+/* Without memory it is a whole snapshot too, as the microVM switches its disks' deltas with that
+ * only. Its memory stays below the sandbox that goes on, and is not part of what is kept. */
+int backend_vmm_snapshot(int dirfd, bool memory, int area_fd, const char *name,
+	struct backend_snapshot *ret, struct error *e)
 {
 	struct error why = {0};
 	struct taken t;
 	int r = begin(dirfd, area_fd, e);
 
+	if (r == 0 && !memory)
+		r = sync_guest(dirfd, e);
 	if (r < 0)
 		return r;
 	r = take(dirfd, false, &t, e);
@@ -372,7 +376,7 @@ int backend_vmm_snapshot(
 	if (r == 0)
 		r = fault_disk("snapshot-taken", e);
 	if (r == 0)
-		r = advance(dirfd, area_fd, name, ret, e);
+		r = advance(dirfd, memory, area_fd, name, ret, e);
 	else if (settle(dirfd, 0, &why) < 0)
 		log_warn("%s", why.message); /* the next call settles it */
 	ret->stop_ns = t.stop_ns;

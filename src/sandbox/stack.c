@@ -284,7 +284,12 @@ static bool has_state(int fd)
 	       snapshot_reader_open(&reader, data, n, NULL) == 0;
 }
 
-static uint64_t occupied(int fd)
+static bool is_of_memory(const char *name)
+{
+	return strncmp(name, "memory", 6) == 0 || strcmp(name, "state") == 0;
+}
+
+static uint64_t occupied(int fd, bool memory)
 {
 	DIR *d = file_open_dir(fd, ".");
 	struct dirent *de;
@@ -293,7 +298,7 @@ static uint64_t occupied(int fd)
 	if (!d)
 		return 0;
 	while ((de = readdir(d)))
-		if (*de->d_name != '.')
+		if (*de->d_name != '.' && (memory || !is_of_memory(de->d_name)))
 			sum += file_disk_bytes(fd, de->d_name); /* of a link, its own */
 	(void)closedir(d);					/* read-only */
 	return sum;
@@ -320,7 +325,7 @@ int stack_compose(
 	if (r == 0 && memory)
 		r = take_if_there(raw_fd, "state", to_fd, e);
 	if (r == 0 && own_bytes)
-		*own_bytes = occupied(raw_fd);
+		*own_bytes = occupied(raw_fd, true);
 	return r;
 }
 
@@ -371,7 +376,37 @@ static int go_on(int sandbox_fd, struct error *e)
 	return r < 0 ? host_error(e, r, "cannot rename a disk's delta") : 0;
 }
 
-int stack_advance(int sandbox_fd, int to_fd, uint64_t *own_bytes, struct error *e)
+struct disks {
+	int from_fd, to_fd;
+	struct error *e;
+};
+
+static int link_disk(void *arg, enum stack_role role, unsigned disk, const char *name)
+{
+	struct disks *d = arg;
+
+	return stack_take(d->from_fd, name, d->to_fd, name, d->e);
+}
+
+/* Links what a microVM boots from. */
+static int clone_disks(int from_fd, int to_fd, struct error *e)
+{
+	struct disks d = {from_fd, to_fd, e};
+	int r = take_if_there(from_fd, STACK_TEMPLATE, to_fd, e);
+
+	if (r == 0)
+		r = stack_each(from_fd, false, link_disk, &d);
+	return r == 0 ? seal(to_fd, from_fd, false, e) : r;
+}
+
+static int give(int now_fd, int raw_fd, int to_fd, bool memory, struct error *e)
+{
+	int r = memory ? stack_clone(now_fd, to_fd, e) : clone_disks(now_fd, to_fd, e);
+
+	return r == 0 && memory ? stack_take(raw_fd, "state", to_fd, "state", e) : r;
+}
+
+int stack_advance(int sandbox_fd, int to_fd, bool memory, uint64_t *own_bytes, struct error *e)
 {
 	_cleanup_close_ int raw = stack_open(sandbox_fd, STACK_SNAPSHOT_DIR, false, e);
 	_cleanup_close_ int now = -1;
@@ -385,12 +420,10 @@ int stack_advance(int sandbox_fd, int to_fd, uint64_t *own_bytes, struct error *
 		return r;
 	if (to_fd >= 0) {
 		now = stack_open(sandbox_fd, STACK_DIR, false, e);
-		r = now < 0 ? now : stack_clone(now, to_fd, e);
-		if (r == 0)
-			r = stack_take(raw, "state", to_fd, "state", e);
+		r = now < 0 ? now : give(now, raw, to_fd, memory, e);
 	}
 	if (own_bytes)
-		*own_bytes = occupied(raw);
+		*own_bytes = occupied(raw, memory);
 	(void)file_remove_tree(sandbox_fd, STACK_SNAPSHOT_DIR); /* else it goes with the sandbox */
 	(void)file_remove_tree(sandbox_fd, NEXT_DIR);		/* as above */
 	return r;

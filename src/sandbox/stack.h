@@ -62,9 +62,9 @@ int stack_compose(
 
 /* For a live snapshot, or one that failed after the disks switched. Composes the sandbox's `layers`
  * anew from `snapshot`, removes `snapshot`, and gives the fresh deltas their names. to_fd (-1:
- * none) is an empty directory that gets the snapshot: that stack and the state. own_bytes as
- * above. */
-int stack_advance(int sandbox_fd, int to_fd, uint64_t *own_bytes, struct error *e);
+ * none) is an empty directory that gets the snapshot: that stack and the state, or only the disks
+ * without memory. own_bytes as above: of what to_fd gets. */
+int stack_advance(int sandbox_fd, int to_fd, bool memory, uint64_t *own_bytes, struct error *e);
 
 /* Names of the top deltas: a running sandbox's, and the next one's during a snapshot. */
 const char *stack_delta_name(unsigned disk);

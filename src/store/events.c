@@ -51,52 +51,99 @@ static int check_event(const struct store_event *ev, struct error *e)
 	if (r == 0)
 		r = text_check_optional("template id", ev->template_id, STORE_NAME_MAX, e);
 	if (r == 0)
+		r = text_check_optional("build id", ev->build_id, STORE_ID_MAX, e);
+	if (r == 0)
+		r = text_check_optional("event id", ev->uuid, STORE_UUID_BYTES - 1, e);
+	if (r == 0)
 		r = text_check_json("details", ev->details_json, false, NULL, e);
 	return r;
 }
 
-int store_event_add(
-	struct store *s, const struct store_event *ev, uint64_t *ret_id, struct error *e)
+static int insert(struct store *s, const struct store_event *ev, uint64_t *ret_id, struct error *e)
 {
-	struct query q;
-	int r = check_event(ev, e);
+	struct query q = db_query(s, STMT_EVENT_INSERT,
+		"INSERT INTO events "
+		"(type, at_ns, sandbox_id, key_id, template_id, details_json, uuid, build_id) "
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+	int r;
 
-	if (r == 0)
-		r = db_check_space(s, e);
-	if (r < 0)
-		return r;
-	q = db_query(s, STMT_EVENT_INSERT,
-		"INSERT INTO events (type, at_ns, sandbox_id, key_id, template_id, details_json) "
-		"VALUES (?, ?, ?, ?, ?, ?)");
 	query_u64(&q, ev->type);
 	query_u64(&q, ev->at_ns);
 	query_text(&q, ev->sandbox_id);
 	query_text(&q, ev->key_id);
 	query_text(&q, ev->template_id);
 	query_text(&q, ev->details_json);
+	query_text(&q, ev->uuid);
+	query_text(&q, ev->build_id);
 	r = query_run(&q, NULL, e);
 	if (r == 0 && ret_id)
 		*ret_id = (uint64_t)sqlite3_last_insert_rowid(s->db);
 	return r;
 }
 
-#define EVENT_COLUMNS "SELECT id, type, at_ns, sandbox_id, key_id, template_id, details_json"
-#define EVENT_FILTER  " AND (? >> type) & 1 AND at_ns >= ? AND at_ns < ?"
+/* Removes the key's oldest event if it has as many as it may, and counts the new one. What is
+ * removed is counted by a trigger. */
+static int make_room(struct store *s, const char *key_id, struct error *e)
+{
+	struct query q = db_query(s, STMT_EVENT_REPLACE,
+		"DELETE FROM events WHERE id = (SELECT id FROM events INDEXED BY events_key "
+		"WHERE key_id = ?1 ORDER BY id LIMIT 1) "
+		"AND (SELECT count FROM event_totals WHERE key_id = ?1) >= ?2");
+	int r;
+
+	query_text(&q, key_id);
+	query_u64(&q, STORE_EVENTS_KEY_MAX);
+	r = query_run(&q, NULL, e);
+	if (r < 0)
+		return r;
+	q = db_query(s, STMT_EVENT_COUNT,
+		"INSERT INTO event_totals VALUES (?, 1) "
+		"ON CONFLICT (key_id) DO UPDATE SET count = count + 1");
+	query_text(&q, key_id);
+	return query_run(&q, NULL, e);
+}
+
+int store_event_add(
+	struct store *s, const struct store_event *ev, uint64_t *ret_id, struct error *e)
+{
+	_cleanup_(txn_end) struct txn t = {.store = s};
+	int r = check_event(ev, e);
+
+	if (r == 0)
+		r = db_check_space(s, e);
+	if (r == 0)
+		r = txn_begin(&t, s, e);
+	if (r == 0)
+		r = make_room(s, ev->key_id, e);
+	if (r == 0)
+		r = insert(s, ev, ret_id, e);
+	if (r == 0)
+		r = txn_commit(&t, false, e);
+	return r;
+}
+
+#define EVENT_COLUMNS                                                                              \
+	"SELECT id, type, at_ns, sandbox_id, key_id, template_id, details_json, "                  \
+	"uuid, build_id"
+#define EVENT_FILTER " AND (? >> type) & 1 AND at_ns >= ? AND at_ns < ?"
 
 /* By sandbox, key or neither, and by order; each variant has its index. */
 static const char *const list_sql[3][2] = {
-	{EVENT_COLUMNS " FROM events WHERE id < ?" EVENT_FILTER " ORDER BY id DESC LIMIT ?",
-		EVENT_COLUMNS " FROM events WHERE id > ?" EVENT_FILTER " ORDER BY id LIMIT ?"},
+	{EVENT_COLUMNS " FROM events WHERE id < ?" EVENT_FILTER
+		       " ORDER BY id DESC LIMIT ? OFFSET ?",
+		EVENT_COLUMNS " FROM events WHERE id > ?" EVENT_FILTER
+			      " ORDER BY id LIMIT ? OFFSET ?"},
 	{EVENT_COLUMNS " FROM events INDEXED BY events_key WHERE key_id = ? AND id < ?" EVENT_FILTER
-		       " ORDER BY id DESC LIMIT ?",
+		       " ORDER BY id DESC LIMIT ? OFFSET ?",
 		EVENT_COLUMNS
 		" FROM events INDEXED BY events_key WHERE key_id = ? AND id > ?" EVENT_FILTER
-		" ORDER BY id LIMIT ?"},
+		" ORDER BY id LIMIT ? OFFSET ?"},
 	{EVENT_COLUMNS " FROM events INDEXED BY events_sandbox WHERE sandbox_id = ? AND id < ? "
-		       "AND (?3 IS NULL OR key_id = ?3)" EVENT_FILTER " ORDER BY id DESC LIMIT ?",
+		       "AND (?3 IS NULL OR key_id = ?3)" EVENT_FILTER
+		       " ORDER BY id DESC LIMIT ? OFFSET ?",
 		EVENT_COLUMNS " FROM events INDEXED BY events_sandbox WHERE sandbox_id = ? "
 			      "AND id > ? AND (?3 IS NULL OR key_id = ?3)" EVENT_FILTER
-			      " ORDER BY id LIMIT ?"},
+			      " ORDER BY id LIMIT ? OFFSET ?"},
 };
 
 static struct query list_query(struct store *s, const struct store_event_filter *f)
@@ -117,6 +164,7 @@ static struct query list_query(struct store *s, const struct store_event_filter 
 	query_u64(&q, f->since_ns);
 	query_u64(&q, f->until_ns ? f->until_ns : INT64_MAX);
 	query_u64(&q, f->limit);
+	query_u64(&q, f->offset);
 	return q;
 }
 
@@ -129,6 +177,9 @@ int store_event_list(struct store *s, const struct store_event_filter *f,
 	if (f->limit < 1 || f->limit > STORE_EVENTS_LIST_MAX)
 		return error_set(
 			e, ERROR_USAGE, EINVAL, "limit is not 1-%d", STORE_EVENTS_LIST_MAX);
+	if (f->offset > STORE_EVENTS_KEY_MAX)
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "offset is more than %d", STORE_EVENTS_KEY_MAX);
 	q = list_query(s, f);
 	while ((r = query_step(&q, e)) > 0) {
 		struct store_event ev;
@@ -140,6 +191,8 @@ int store_event_list(struct store *s, const struct store_event_filter *f,
 		ev.key_id = row_text(&q);
 		ev.template_id = row_text(&q);
 		ev.details_json = row_text(&q);
+		ev.uuid = row_text(&q);
+		ev.build_id = row_text(&q);
 		r = each(arg, &ev);
 		if (r)
 			break;

@@ -1,5 +1,5 @@
-/* Life-cycle events (E2B wire protocol, section 6). They outlive their sandbox; store_maintain
- * removes old ones. */
+/* Life-cycle events (E2B wire protocol, section 6). They outlive their sandbox. store_maintain
+ * removes old ones. A key has at most STORE_EVENTS_KEY_MAX: a new one replaces its oldest. */
 #ifndef STORE_EVENTS_H
 #define STORE_EVENTS_H
 
@@ -32,15 +32,20 @@ enum store_event_type {
 const char *store_event_type_name(enum store_event_type type);
 int store_event_type_parse(const char *name, enum store_event_type *ret);
 
-enum { STORE_EVENTS_LIST_MAX = 1000 };
+enum {
+	STORE_EVENTS_LIST_MAX = 1000,
+	STORE_EVENTS_KEY_MAX = 100000,
+};
 
 struct store_event {
 	uint64_t id; /* assigned by the store; grows, never reused */
 	enum store_event_type type;
+	const char *uuid; /* that clients see; NULL in rows of older versions */
 	uint64_t at_ns;
 	const char *sandbox_id;
 	const char *key_id;
-	const char *template_id;  /* or NULL */
+	const char *template_id; /* or NULL; the same for the build */
+	const char *build_id;
 	const char *details_json; /* an object, or NULL; no secrets */
 };
 
@@ -55,7 +60,8 @@ struct store_event_filter {
 	uint64_t since_ns;	/* inclusive */
 	uint64_t until_ns;	/* exclusive; 0: no limit */
 	bool ascending;
-	uint32_t limit; /* 1-STORE_EVENTS_LIST_MAX */
+	uint32_t limit;	 /* 1-STORE_EVENTS_LIST_MAX */
+	uint64_t offset; /* matching events to skip, at most STORE_EVENTS_KEY_MAX */
 	/* Exclusive: the id of the last event that was read, or 0 to start at the end that
 	 * `ascending` says. To follow, list ascending and keep the last id. */
 	uint64_t cursor;

@@ -10,7 +10,7 @@
 
 #define COLUMNS                                                                                    \
 	"id, key_id, name, tag, sandbox_id, template_id, template_alias, created_ns, cpus, "       \
-	"memory_bytes, disk_bytes, own_bytes"
+	"memory_bytes, disk_bytes, own_bytes, memory"
 
 static const char name_chars[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
 static const char tag_chars[] = "abcdefghijklmnopqrstuvwxyz0123456789_-.";
@@ -29,6 +29,7 @@ static void read_row(struct query *q, struct store_snapshot *sn)
 	sn->memory_bytes = row_u64(q);
 	sn->disk_bytes = row_u64(q);
 	sn->own_bytes = row_u64(q);
+	sn->memory = row_u64(q);
 }
 
 static int check_word(const char *what, const char *s, const char *chars, struct error *e)
@@ -78,7 +79,7 @@ static int insert(struct store *s, const struct store_snapshot *sn, struct error
 {
 	struct query q = db_query(s, STMT_SNAPSHOT_INSERT,
 		"INSERT INTO snapshots (" COLUMNS ") "
-		"VALUES (?, ?, nullif(?, ''), nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?)");
+		"VALUES (?, ?, nullif(?, ''), nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 
 	query_text(&q, sn->id);
 	query_text(&q, sn->key_id);
@@ -92,6 +93,7 @@ static int insert(struct store *s, const struct store_snapshot *sn, struct error
 	query_u64(&q, sn->memory_bytes);
 	query_u64(&q, sn->disk_bytes);
 	query_u64(&q, sn->own_bytes);
+	query_u64(&q, sn->memory);
 	return query_run(&q, NULL, e);
 }
 

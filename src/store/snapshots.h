@@ -8,6 +8,7 @@
 #ifndef STORE_SNAPSHOTS_H
 #define STORE_SNAPSHOTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -30,6 +31,7 @@ struct store_snapshot {
 	uint32_t cpus;
 	uint64_t memory_bytes, disk_bytes;
 	uint64_t own_bytes; /* on disk, without what it shares with its ancestors */
+	bool memory;	    /* false: only its disks, so what is made of it boots */
 };
 
 /* Synced. ERROR_USAGE -EINVAL for a malformed name or tag. */

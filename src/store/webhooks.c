@@ -23,6 +23,8 @@ static int check_webhook(const struct store_webhook *w, bool new, struct error *
 			: text_check_optional("secret", w->secret, STORE_TOKEN_MAX, e);
 	if (r == 0)
 		r = text_check_optional("key id", w->key_id, STORE_ID_MAX, e);
+	if (r == 0 && w->name && *w->name)
+		r = text_check("name", w->name, STORE_WEBHOOK_NAME_MAX, e);
 	return r == 0 ? check_types(w->types, e) : r;
 }
 
@@ -53,8 +55,8 @@ int store_webhook_add(struct store *s, const struct store_webhook *w, char ret_i
 	if (r < 0)
 		return r;
 	q = db_query(s, STMT_WEBHOOK_INSERT,
-		"INSERT INTO webhooks (id, key_id, url, secret, types, enabled, created_ns) "
-		"VALUES (?, ?, ?, ?, ?, ?, ?)");
+		"INSERT INTO webhooks (id, key_id, url, secret, types, enabled, created_ns, name) "
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
 	query_text(&q, ret_id);
 	query_text(&q, w->key_id);
 	query_text(&q, w->url);
@@ -62,6 +64,7 @@ int store_webhook_add(struct store *s, const struct store_webhook *w, char ret_i
 	query_u64(&q, w->types);
 	query_u64(&q, w->enabled);
 	query_u64(&q, w->created_ns);
+	query_text(&q, w->name ? w->name : "");
 	r = query_run(&q, NULL, e);
 	return r < 0 ? r : db_durable(s, e);
 }
@@ -94,12 +97,14 @@ int store_webhook_update(
 	if (r < 0)
 		return r;
 	q = db_query(s, STMT_WEBHOOK_UPDATE,
-		"UPDATE webhooks SET url = ?, secret = coalesce(?, secret), types = ?, enabled = ? "
-		"WHERE id = ?");
+		"UPDATE webhooks SET url = ?, secret = coalesce(?, secret), types = ?, enabled = "
+		"?, "
+		"name = coalesce(?, name) WHERE id = ?");
 	query_text(&q, w->url);
 	query_text(&q, w->secret);
 	query_u64(&q, w->types);
 	query_u64(&q, w->enabled);
+	query_text(&q, w->name);
 	query_text(&q, id);
 	r = query_run(&q, &changes, e);
 	if (r == 0 && changes == 0)
@@ -127,7 +132,7 @@ int store_webhook_list(struct store *s, const char *key_id,
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_WEBHOOK_LIST,
 		"SELECT id, key_id, url, secret, types, enabled, created_ns, queued, dropped, "
-		"(SELECT last_error FROM deliveries WHERE webhook_id = webhooks.id "
+		"name, (SELECT last_error FROM deliveries WHERE webhook_id = webhooks.id "
 		"ORDER BY id LIMIT 1) FROM webhooks WHERE ?1 IS NULL OR key_id = ?1 ORDER BY "
 		"created_ns, id");
 	int r;
@@ -145,6 +150,7 @@ int store_webhook_list(struct store *s, const char *key_id,
 		w.created_ns = row_u64(&q);
 		w.queued = row_u64(&q);
 		w.dropped = row_u64(&q);
+		w.name = row_text(&q);
 		w.last_error = row_text(&q);
 		r = each(arg, &w);
 		if (r)

@@ -15,6 +15,7 @@
 
 enum {
 	STORE_WEBHOOKS_MAX = 256,
+	STORE_WEBHOOK_NAME_MAX = 128,
 	STORE_DELIVERIES_MAX = 1000, /* waiting, per webhook */
 	STORE_DUE_MAX = 100,	     /* per call of store_delivery_due */
 	STORE_PAYLOAD_MAX = 64 * 1024,
@@ -24,6 +25,7 @@ enum {
 struct store_webhook {
 	const char *id;	    /* UUID; given by the store */
 	const char *key_id; /* the key whose events it gets; NULL: all keys */
+	const char *name;   /* for people; NULL: "", or unchanged by an update */
 	const char *url;
 	const char *secret; /* signs the deliveries; stored in plain text, as signing needs it */
 	uint32_t types;	    /* mask of STORE_EVENT_BIT; 0: all */
@@ -35,9 +37,9 @@ struct store_webhook {
 	const char *last_error;
 };
 
-/* Synced, all three. add uses key_id, url, secret, types, enabled, created_ns; ERROR_LIMIT -ENOBUFS
- * at STORE_WEBHOOKS_MAX. update uses url, secret (NULL: unchanged), types, enabled. remove drops
- * the webhook's queue. */
+/* Synced, all three. add uses key_id, name, url, secret, types, enabled and created_ns; ERROR_LIMIT
+ * -ENOBUFS at STORE_WEBHOOKS_MAX. update uses name, url, secret (NULL: unchanged), types and
+ * enabled. remove drops the webhook's queue. */
 int store_webhook_add(struct store *s, const struct store_webhook *w, char ret_id[STORE_UUID_BYTES],
 	struct error *e);
 int store_webhook_update(

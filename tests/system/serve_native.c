@@ -378,8 +378,8 @@ static int pause_one(int dirfd, bool memory, int area_fd, const char *name, stru
 	return keep_state(area_fd, name, e);
 }
 
-static int snapshot_one(
-	int dirfd, int area_fd, const char *name, struct backend_snapshot *ret, struct error *e)
+static int snapshot_one(int dirfd, bool memory, int area_fd, const char *name,
+	struct backend_snapshot *ret, struct error *e)
 {
 	*ret = (struct backend_snapshot){.own_bytes = state_bytes};
 	return keep_state(area_fd, name, e);

@@ -231,7 +231,7 @@ static void advance(const char *want)
 	int to = make_dir("kept"), layers;
 	uint64_t own = 0;
 
-	assert_int_equal(stack_advance(top_fd, to, &own, &e), 0);
+	assert_int_equal(stack_advance(top_fd, to, true, &own, &e), 0);
 	layers = open_dir(STACK_DIR);
 	assert_stack(layers, true, want);
 	assert_stack(to, true, want);
@@ -253,6 +253,26 @@ static void test_snapshots(void **state)
 	advance(BASE " M0=m1 " BASE_DISK " D1=d1");
 	write_snapshot("d2", "m2");
 	advance(BASE " M0=m1 M0=m2 " BASE_DISK " D1=d1 D1=d2");
+}
+
+/* Only the disks are kept; the sandbox that goes on stands on all. */
+static void test_snapshot_of_disks(void **state)
+{
+	struct error e = {0};
+	int to = make_dir("kept"), layers;
+	uint64_t own = 0;
+
+	write_snapshot("d1", "m1");
+	assert_int_equal(stack_advance(top_fd, to, false, &own, &e), 0);
+	layers = open_dir(STACK_DIR);
+	assert_stack(layers, true, BASE " M0=m1 " BASE_DISK " D1=d1");
+	assert_stack(to, false, BASE_DISK " D1=d1");
+	assert_sealed(layers, true);
+	assert_sealed(to, false);
+	assert_true(there(to, STACK_TEMPLATE));
+	assert_false(there(to, "state") || there(to, "memory") || there(to, "hot"));
+	assert_int_equal(own, file_disk_bytes(to, "disk1"));
+	(void)close(layers), (void)close(to); /* read-only */
 }
 
 static void test_merged(void **state)
@@ -386,7 +406,7 @@ static void test_disks_only(void **state)
 	raw = open_dir(STACK_SNAPSHOT_DIR);
 	assert_int_equal(unlinkat(raw, "state", 0), 0);
 	(void)close(raw); /* read-only */
-	assert_int_equal(stack_advance(top_fd, -1, NULL, &e), 0);
+	assert_int_equal(stack_advance(top_fd, -1, true, NULL, &e), 0);
 	layers = open_dir(STACK_DIR);
 	assert_stack(layers, true, BASE " M0=m1 " BASE_DISK " D1=d1 D1=d2");
 	assert_sealed(layers, true);
@@ -445,7 +465,7 @@ static void test_damage_below(void **state)
 	damage(layers, "memory");
 	write_snapshot("d1", "m1");
 	kept = make_dir("kept");
-	assert_int_equal(stack_advance(top_fd, kept, NULL, &e), 0);
+	assert_int_equal(stack_advance(top_fd, kept, true, NULL, &e), 0);
 	assert_true(verify_check(kept, "memory", "it", "make it again", NULL, &e) < 0);
 	assert_int_equal(verify_check(kept, "memory.1", "it", "make it again", NULL, &e), 0);
 	(void)close(layers), (void)close(kept); /* read-only */
@@ -460,7 +480,7 @@ static void test_missing(void **state)
 	error_clear(&e);
 	assert_int_equal(stack_take(layers, "nothing", top_fd, "x", &e), -ENOENT);
 	error_clear(&e);
-	assert_true(stack_advance(top_fd, -1, NULL, &e) < 0); /* no snapshot */
+	assert_true(stack_advance(top_fd, -1, true, NULL, &e) < 0); /* no snapshot */
 	assert_stack(layers, true, BASE " " BASE_DISK);
 	(void)close(layers); /* read-only */
 }
@@ -474,7 +494,7 @@ static void test_unfinished_state(void **unused)
 	write_snapshot("d1", "m1");
 	raw = open_dir("snapshot");
 	assert_int_equal(ftruncate(openat(raw, "state", O_WRONLY | O_CLOEXEC), 20), 0);
-	assert_int_equal(stack_advance(top_fd, -1, NULL, &e), 0);
+	assert_int_equal(stack_advance(top_fd, -1, true, NULL, &e), 0);
 	layers = open_dir("layers");
 	assert_stack(layers, true, BASE " " BASE_DISK " D1=d1");
 	(void)close(layers); /* read-only */
@@ -594,6 +614,7 @@ int main(void)
 		TEST(test_pause_of_disks),
 		TEST(test_full_memory),
 		TEST(test_snapshots),
+		TEST(test_snapshot_of_disks),
 		TEST(test_merged),
 		TEST(test_full),
 		TEST(test_shared),

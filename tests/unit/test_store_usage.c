@@ -296,6 +296,55 @@ static unsigned events(struct fixture *f, struct store_event_filter filter, stru
 	return seen->count;
 }
 
+/* Fills a key's share by other means: 100,000 calls take long. */
+static void fill_events(struct fixture *f)
+{
+	char *sql = sqlite3_mprintf(
+		"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT %d) "
+		"INSERT INTO events (type, at_ns, sandbox_id, key_id, template_id, details_json) "
+		"SELECT %d, 1, 'i', %Q, 'base', '{\"reason\":\"it''s over\"}' FROM n; "
+		"UPDATE event_totals SET count = count + %d",
+		STORE_EVENTS_KEY_MAX - 1, STORE_EVENT_PAUSED, f->key, STORE_EVENTS_KEY_MAX - 1);
+
+	assert_int_equal(sqlite3_exec(f->s->db, sql, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_free(sql);
+}
+
+static void test_events_of_key(void **state)
+{
+	struct fixture *f = *state;
+	const struct store_event_filter newest = {.key_id = f->key, .limit = 2};
+	struct store_event_filter last = {
+		.key_id = f->key, .limit = 2, .offset = STORE_EVENTS_KEY_MAX - 1};
+	const struct store_retention keep = {.events_max = 1};
+	struct seen seen;
+	uint64_t oldest;
+	bool more;
+
+	event(f, "ia", STORE_EVENT_CREATED, T0);
+	fill_events(f);
+	assert_int_equal(events(f, last, &seen), 1);
+	oldest = seen.ids[0];
+	event(f, "ib", STORE_EVENT_KILLED, T0 + 1); /* the oldest makes room */
+	assert_int_equal(events(f, last, &seen), 1);
+	assert_int_equal(seen.ids[0], oldest + 1);
+	assert_int_equal(events(f, newest, &seen), 2);
+	last.types = STORE_EVENT_BIT(STORE_EVENT_CREATED);
+	last.offset = 0;
+	assert_int_equal(events(f, last, &seen), 0);
+	last.offset = STORE_EVENTS_KEY_MAX + 1;
+	refused(f, EINVAL, ERROR_USAGE, store_event_list(f->s, &last, see_event, &seen, &f->e));
+	/* what is removed for its age makes room, too */
+	ok(f, store_maintain(f->s, T0, &keep, &more, &f->e));
+	event(f, "ib", STORE_EVENT_KILLED, T0 + 1);
+	last = (struct store_event_filter){.key_id = f->key, .limit = 1, .ascending = true};
+	assert_int_equal(events(f, last, &seen), 1);
+	oldest = seen.ids[0];
+	event(f, "ib", STORE_EVENT_KILLED, T0 + 1);
+	assert_int_equal(events(f, last, &seen), 1);
+	assert_int_equal(seen.ids[0], oldest);
+}
+
 static void test_events(void **state)
 {
 	struct fixture *f = *state;
@@ -691,6 +740,7 @@ int main(void)
 		cmocka_unit_test(test_months),
 		TEST(test_bill),
 		TEST(test_events),
+		TEST(test_events_of_key),
 		cmocka_unit_test(test_event_names),
 		TEST(test_event_retention),
 		TEST(test_usage_retention),
