@@ -109,6 +109,29 @@ static int select_protocol(SSL *ssl, const unsigned char **ret, unsigned char *r
 	return SSL_TLSEXT_ERR_OK;
 }
 
+static bool is_too_large(X509 *x)
+{
+	const EVP_PKEY *key = X509_get0_pubkey(x);
+
+	return key && EVP_PKEY_get_bits(key) > TLS_KEY_BITS_MAX;
+}
+
+/* Before the first signature of a chain is verified: that takes as long as its key is large, squared,
+ * and OpenSSL takes RSA up to 16,384 bits. */
+static int verify_chain(X509_STORE_CTX *c, void *arg)
+{
+	X509 *leaf = X509_STORE_CTX_get0_cert(c);
+	STACK_OF(X509) *sent = X509_STORE_CTX_get0_untrusted(c);
+	bool large = leaf && is_too_large(leaf);
+
+	for (int i = 0; i < sk_X509_num(sent); i++)
+		large = large || is_too_large(sk_X509_value(sent, i));
+	if (!large)
+		return X509_verify_cert(c);
+	X509_STORE_CTX_set_error(c, TLS_FAULT_LARGE_KEY);
+	return 0;
+}
+
 /* OpenSSL's own: its random numbers, its locks, and glibc's sorting, which asks how large memory
  * is.
  *
@@ -134,6 +157,7 @@ struct tls_setup *tls_setup_new(X509_STORE *roots)
 		return NULL;
 	}
 	SSL_CTX_set_verify(t->client, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_cert_verify_callback(t->client, verify_chain, NULL);
 	SSL_CTX_set1_cert_store(t->client, roots);
 	SSL_CTX_set_alpn_select_cb(t->server, select_protocol, NULL);
 	return t;
@@ -241,7 +265,9 @@ static int fail(struct tls_session *s)
 	long fault = tls_certificate_fault(s);
 
 	if (fault != X509_V_OK && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
-		text = X509_verify_cert_error_string(fault);
+		text = fault == TLS_FAULT_LARGE_KEY
+			       ? "a key of its certificates has more than 8192 bits"
+			       : X509_verify_cert_error_string(fault);
 	if (!s->why[0])
 		(void)snprintf(s->why, sizeof(s->why), "%s",
 			text ? text : "it broke the protocol"); /* fits, or is cut */

@@ -22,6 +22,7 @@ enum {
 	TLS_OUT_MAX = 128 << 10,   /* a session fails that has more to send */
 	TLS_OUT_ENOUGH = 32 << 10, /* more should not be written while so much waits */
 	TLS_WARM_MAX = 16,	   /* sessions that keep memory for records: those used last */
+	TLS_KEY_BITS_MAX = 8192,   /* of each key in a server's certificates */
 };
 
 /* Before anything else of OpenSSL: it is not to look for files, which a jail has not. */
@@ -74,8 +75,9 @@ int tls_handshake(struct tls_session *s);
 /* After the handshake: the protocol that was agreed on. */
 struct tls_protocols tls_protocol(const struct tls_session *s);
 
-/* After a failed handshake with a server: what is wrong with its certificate (X509_V_ERR_*), or
- * X509_V_OK. */
+/* After a failed handshake with a server: what is wrong with its certificate (X509_V_ERR_*, or
+ * TLS_FAULT_LARGE_KEY), or X509_V_OK. */
+#define TLS_FAULT_LARGE_KEY X509_V_ERR_APPLICATION_VERIFICATION
 long tls_certificate_fault(const struct tls_session *s);
 
 /* A positive number of bytes, or a result. */
