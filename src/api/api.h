@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "catalog/find.h"
 #include "http/request.h"
 #include "lifecycle/instance_make.h"
 #include "store/sandboxes.h"
@@ -58,6 +59,21 @@ void api_templates_page(struct request *r);
 void api_templates_default(struct request *r);
 void api_template_get(struct request *r);
 void api_template_alias(struct request *r);
+void api_template_change_v1(struct request *r); /* api_catalog.c */
+void api_template_change_v2(struct request *r);
+void api_build_announce(struct request *r); /* api_builds.c */
+void api_build_begin(struct request *r);
+void api_build_status(struct request *r);
+void api_build_logs(struct request *r);
+void api_upload_find(struct request *r); /* api_uploads.c */
+void api_upload_put(struct request *r);
+void api_tags_assign(struct request *r); /* api_tags.c */
+void api_tags_remove(struct request *r);
+void api_tags_list(struct request *r);
+void api_tags_count(struct request *r);
+void api_tags_exists(struct request *r);
+void api_tags_groups(struct request *r);
+void api_tag_assignments(struct request *r);
 void api_teams(struct request *r);
 void api_nodes(struct request *r); /* api_nodes.c */
 void api_node(struct request *r);
@@ -104,9 +120,13 @@ bool api_create_transient(struct request *r, json_t *body, uint64_t grace_ns, in
  * being killed. Otherwise answers 404 and returns NULL. Free it with store_sandbox_free(). */
 struct store_sandbox *api_find(struct request *r);
 
-/* Converts a name or id from a client to a template's name. The template need not exist. Returns
+/* Finds what a client's word for a template means. One of the operator need not exist. Returns
  * false if the request was answered. */
-bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1]);
+bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret);
+
+/* Reads a tag from a request's body. False: answered. */
+bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX + 1]);
 
 /* Whether the client may read the events of the sandbox that r->params[0] names: it exists, or
  * existed and its events are still stored. Otherwise answers 404. */
@@ -127,7 +147,6 @@ struct request *api_deferred_take(struct api_deferred *d);
 /* Finds the key's snapshot that a client names by id, or by name and tag (protocol section 2.2).
  * Returns 0, -ENOENT if the key has no such snapshot, or an error of the store. */
 struct store_snapshot;
-struct template_ref;
 int api_find_snapshot(const struct request *r, const struct template_ref *ref,
 	struct store_snapshot *ret, struct error *e);
 

@@ -29,6 +29,7 @@ enum { PAIRS_MAX = STORE_METADATA_PAIRS_MAX, TEXT_MAX = 64 * 1024 };
 /* What a sandbox is made of. */
 struct creation_source {
 	char template[STORE_NAME_MAX + 1];
+	struct found_template found;
 	struct store_snapshot snapshot;
 	struct sandbox_origin origin;
 	json_t *bindings; /* owned, or NULL; so is iam */
@@ -148,6 +149,24 @@ static bool take_runtime(
 	return refuse(r, 400, "runtime must be python-3.12, node-20, deno or base");
 }
 
+static bool take_template(
+	struct request *r, const char *name, struct creation_source *s, struct instance_order *o)
+{
+	struct template_ref ref;
+	struct error e = {0};
+
+	if (!api_find_template(r, name, &ref, &s->found))
+		return false;
+	if (find_directory(fleet_of(r), &s->found, &ref, s->template, &e) < 0) {
+		reply_failure(r, &e);
+		return false;
+	}
+	o->template = s->template;
+	if (s->found.built)
+		o->alias = s->found.name;
+	return true;
+}
+
 /* A runtime, one of the key's snapshots, or else a template. */
 static bool take_source(
 	struct request *r, const json_t *body, struct creation_source *s, struct instance_order *o)
@@ -173,8 +192,7 @@ static bool take_source(
 		reply_failure(r, &e);
 		return false;
 	}
-	o->template = s->template;
-	return api_template_name(r, name, s->template);
+	return take_template(r, name, s, o);
 }
 
 static bool take_timeout(struct request *r, const json_t *body, bool v2, uint64_t *ret)

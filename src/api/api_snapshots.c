@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/api_catalog.h"
 #include "api/auth.h"
 #include "api/unplaced.h"
 #include "base/cleanup.h"
@@ -28,6 +29,7 @@
 #include "proto/route.h"
 #include "sandbox/stack.h"
 #include "store/kept.h"
+#include "store/keys.h"
 #include "store/sandboxes.h"
 #include "store/snapshots.h"
 
@@ -254,6 +256,24 @@ static void remove_later(struct fleet *f, const char *id)
 		remove_files(f, id);
 }
 
+/* Only the operator deletes those of the operator: mayfly template rm. */
+static void delete_template(struct request *r, const struct template_ref *ref)
+{
+	struct found_template t;
+	struct error e = {0};
+	int err = find_template(fleet_of(r), r->key->id, r->admin, ref, &t, &e);
+
+	if (err == 0 && t.built && (t.mine || r->admin))
+		api_catalog_delete(r, &t.row);
+	else if (err == 0 && t.built)
+		reply_error(r, 403, "the template '%.64s' belongs to another key", ref->name);
+	else if (err == 0 || e.code == ERROR_NOT_FOUND)
+		reply_error(r, 404, "there is no snapshot or template '%.200s' of this key",
+			r->params[0]);
+	else
+		reply_failure(r, &e);
+}
+
 void api_template_delete(struct request *r)
 {
 	const char *reason = NULL;
@@ -274,8 +294,7 @@ void api_template_delete(struct request *r)
 		remove_later(fleet_of(r), sn.id);
 		reply_empty(r, 204);
 	} else if (e.code == ERROR_NOT_FOUND) {
-		/* only the operator deletes templates: mayfly template rm */
-		reply_error(r, 404, "there is no snapshot '%.200s'", r->params[0]);
+		delete_template(r, &ref);
 	} else {
 		reply_failure(r, &e);
 	}

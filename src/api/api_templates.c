@@ -1,16 +1,22 @@
-/* Templates, read-only (protocol section 2.13): the contents of their files, with ids and counts
- * from the store. A name works wherever an id does. */
+/* Templates (protocol section 2.13): the operator's, which are the contents of their files with ids
+ * and counts from the store, and those that clients built (api_catalog.h). A name works wherever an
+ * id does. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
 #include "api/api.h"
+#include "api/api_catalog.h"
+#include "api/auth.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "image/template.h"
+#include "store/catalog.h"
+#include "store/keys.h"
 #include "store/templates.h"
 
 /* Data from a template's files. */
@@ -99,30 +105,40 @@ static json_t *detail_json(const struct entry *m, const struct store_template *r
 	return join(template_json(m, row), build ? json_pack("{s:[o]}", "builds", build) : NULL);
 }
 
-/* --- the list: read in a worker, since each template is a file --- */
+/* --- the list: the operator's are read in a worker, since each template is a file --- */
 
-enum { UNPAGED_MAX = 5000 };
+enum { UNPAGED_MAX = 5000, TOKEN_BYTES = STORE_NAME_MAX + STORE_TEMPLATE_ID_BYTES + 2 };
+
+/* One template, in the order of lists: by name, the operator's before those of clients, these by
+ * their ids. */
+struct item {
+	char *order;		   /* owned */
+	const struct entry *entry; /* the operator's, or NULL */
+	struct store_catalog built;
+};
 
 struct listing {
 	uv_work_t work;
 	struct fleet *fleet;
-	struct request *request;	/* NULL: the client has gone */
-	struct entry *entries;		/* owned */
-	uint32_t limit;			/* 0: all */
-	bool defaults;			/* only default templates */
-	char after[STORE_NAME_MAX + 1]; /* last name of the previous page */
-	size_t count;
+	struct request *request; /* NULL: the client has gone */
+	struct entry *entries;	 /* owned; the operator's */
+	struct item *items;	 /* owned; all that are wanted */
+	uint32_t limit;		 /* 0: all */
+	bool defaults;		 /* only default templates */
+	char after[TOKEN_BYTES]; /* order of the last on the previous page */
+	size_t count, item_count;
 	int result;
 	struct error why;
 };
 
+/* Builds of clients have names that are UUIDs. */
 static int add_template(void *arg, const struct template *t, const struct error *damage)
 {
 	struct listing *l = arg;
 	struct entry *p;
 
-	if (damage)
-		return 0; /* mayfly template ls shows it */
+	if (damage || route_is_uuid(t->name))
+		return 0; /* mayfly template ls shows damage */
 	p = realloc(l->entries, (l->count + 1) * sizeof(*p));
 	if (!p)
 		return -ENOMEM;
@@ -137,58 +153,107 @@ static void list_work(uv_work_t *w)
 	l->result = template_each(&l->fleet->home, add_template, l, &l->why);
 }
 
-static int by_name(const void *a, const void *b)
+static int add_item(struct listing *l, const struct entry *entry, const struct store_catalog *built)
 {
-	return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+	struct item *more = l->item_count & (l->item_count - 1)
+				    ? l->items
+				    : reallocarray(l->items, l->item_count ? 2 * l->item_count : 1,
+					      sizeof(*more));
+	char *order =
+		str_printf("%s:%s", entry ? entry->name : built->name, entry ? "" : built->id);
+
+	if (more)
+		l->items = more;
+	if (!more || !order) {
+		free(order);
+		return -ENOMEM;
+	}
+	if (strcmp(order, l->after) <= 0) {
+		free(order);
+		return 0;
+	}
+	more[l->item_count++] = (struct item){.order = order, .entry = entry};
+	if (built)
+		more[l->item_count - 1].built = *built;
+	return 0;
 }
 
-static bool is_wanted(const struct listing *l, const struct entry *m)
+static int add_built(void *arg, const struct store_catalog *c)
 {
-	return strcmp(m->name, l->after) > 0 && (!l->defaults || is_default(m->name));
+	return add_item(arg, NULL, c);
 }
 
-/* As in the original: more than these come in pages only. */
-static bool is_too_long(const struct listing *l)
+static int by_order(const void *a, const void *b)
 {
-	size_t wanted = 0;
-
-	for (size_t i = 0; i < l->count; i++)
-		wanted += is_wanted(l, &l->entries[i]);
-	return !l->limit && wanted > UNPAGED_MAX;
+	return strcmp(((const struct item *)a)->order, ((const struct item *)b)->order);
 }
 
-static void send_templates(struct listing *l)
+static int gather(struct listing *l, struct error *e)
 {
-	json_t *list = json_array();
-	struct http_field next = {"X-Next-Token", NULL};
-	const char *last = NULL;
 	int r = l->result;
 
-	if (l->count)
-		qsort(l->entries, l->count, sizeof(*l->entries), by_name);
-	for (size_t i = 0; r == 0 && i < l->count && !next.value; i++) {
-		const struct entry *m = &l->entries[i];
-		struct store_template row;
+	for (size_t i = 0; r == 0 && i < l->count; i++)
+		if (!l->defaults || is_default(l->entries[i].name))
+			r = add_item(l, &l->entries[i], NULL);
+	if (r == 0 && !l->defaults)
+		r = store_catalog_list(l->fleet->store, auth_scope(l->request), add_built, l, e);
+	if (l->item_count)
+		qsort(l->items, l->item_count, sizeof(*l->items), by_order);
+	return r;
+}
 
-		if (!is_wanted(l, m))
-			continue;
-		if (l->limit && json_array_size(list) == l->limit) {
-			next.value = last;
-			break;
-		}
-		last = m->name;
-		r = store_template_see(l->fleet->store, m->name, m->made_s, &row, &l->why);
-		if (r == 0 && json_array_append_new(list, template_json(m, &row)) < 0)
-			r = -ENOMEM;
+static int add_json(struct listing *l, const struct item *i, json_t *list, struct error *e)
+{
+	struct store_template row;
+	int r = 0;
+
+	if (i->entry)
+		r = store_template_see(l->fleet->store, i->entry->name, i->entry->made_s, &row, e);
+	if (r < 0)
+		return r;
+	return json_array_append_new(list, i->entry ? template_json(i->entry, &row)
+						    : api_catalog_json(l->fleet, &i->built)) < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
+/* Takes ownership of list on success. */
+static int send_templates(struct listing *l, json_t *list, struct error *e)
+{
+	size_t count = l->item_count;
+	bool more = l->limit && count > l->limit;
+	struct http_field next = {"X-Next-Token", NULL};
+	int r = 0;
+
+	if (more) {
+		count = l->limit;
+		next.value = l->items[count - 1].order;
 	}
-	if (r < 0) {
-		(void)error_set(
-			&l->why, ERROR_INTERNAL, ENOMEM, "out of memory"); /* unless already set */
-		reply_failure(l->request, &l->why);
-	} else {
-		reply_json_fields(l->request, 200, json_incref(list), &next, next.value ? 1 : 0);
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = add_json(l, &l->items[i], list, e);
+	if (r == 0)
+		reply_json_fields(l->request, 200, list, &next, more);
+	return r;
+}
+
+static void reply_listing(struct listing *l)
+{
+	json_t *list = json_array();
+	int r = gather(l, &l->why);
+
+	if (r == 0 && !l->limit && l->item_count > UNPAGED_MAX) {
+		json_decref(list); /* as in the original */
+		reply_error(l->request, 400,
+			"there are more than %d templates: use GET /v2/templates", UNPAGED_MAX);
+		return;
 	}
+	if (r == 0)
+		r = send_templates(l, list, &l->why);
+	if (r == 0)
+		return;
 	json_decref(list);
+	(void)error_set(&l->why, ERROR_INTERNAL, ENOMEM, "out of memory"); /* unless already set */
+	reply_failure(l->request, &l->why);
 }
 
 static void list_done(uv_work_t *w, int status)
@@ -197,15 +262,13 @@ static void list_done(uv_work_t *w, int status)
 
 	if (l->request) {
 		l->request->data = NULL;
-		if (is_too_long(l))
-			reply_error(l->request, 400,
-				"there are more than %d templates: use GET /v2/templates",
-				UNPAGED_MAX);
-		else
-			send_templates(l);
+		reply_listing(l);
 	}
 	for (size_t i = 0; i < l->count; i++)
 		entry_done(&l->entries[i]);
+	for (size_t i = 0; i < l->item_count; i++)
+		free(l->items[i].order);
+	free(l->items);
 	free(l->entries);
 	free(l);
 }
@@ -263,16 +326,13 @@ void api_templates_default(struct request *r)
 /* --- a single template --- */
 
 /* Reads a small file at once. False: answered. Free ret->name. */
-static bool load(struct request *r, struct entry *ret, struct store_template *ret_row)
+static bool load(
+	struct request *r, const char *name, struct entry *ret, struct store_template *ret_row)
 {
-	char name[STORE_NAME_MAX + 1];
 	struct template t = {0};
 	struct error e = {0};
-	int err;
+	int err = template_load(&fleet_of(r)->home, name, &t, &e);
 
-	if (!api_template_name(r, r->params[0], name))
-		return false;
-	err = template_load(&fleet_of(r)->home, name, &t, &e);
 	if (err == 0) {
 		err = fill_entry(ret, &t);
 		template_done(&t);
@@ -290,44 +350,69 @@ static bool load(struct request *r, struct entry *ret, struct store_template *re
 void api_template_get(struct request *r)
 {
 	struct store_template row;
+	struct found_template t;
+	struct template_ref ref;
 	struct entry m;
 
-	if (!load(r, &m, &row))
+	if (!api_find_template(r, r->params[0], &ref, &t))
 		return;
-	reply_json(r, 200, detail_json(&m, &row));
-	entry_done(&m);
+	if (t.built) {
+		api_catalog_get(r, &t.row);
+	} else if (load(r, t.name, &m, &row)) {
+		reply_json(r, 200, detail_json(&m, &row));
+		entry_done(&m);
+	}
+}
+
+/* Whether the name with its tag is taken (E2B wire protocol, section 2.13). */
+static void reply_built(
+	struct request *r, const struct found_template *t, const struct template_ref *ref)
+{
+	char dir[STORE_NAME_MAX + 1];
+	struct error e = {0};
+
+	if (!t->mine && !r->admin)
+		reply_error(r, 403, "the template '%.64s' belongs to another key", ref->name);
+	else if (ref->has_tag && find_directory(fleet_of(r), t, ref, dir, &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_json(r, 200,
+			json_pack("{s:s, s:b}", "templateID", t->row.id, "public", t->row.public));
 }
 
 void api_template_alias(struct request *r)
 {
 	struct store_template row;
+	struct found_template t;
+	struct template_ref ref;
 	struct entry m;
 
-	if (!load(r, &m, &row))
+	if (!api_find_template(r, r->params[0], &ref, &t))
 		return;
-	reply_json(r, 200, json_pack("{s:s, s:b}", "templateID", row.id, "public", 1));
-	entry_done(&m);
+	if (t.built) {
+		reply_built(r, &t, &ref);
+	} else if (load(r, t.name, &m, &row)) {
+		reply_json(r, 200, json_pack("{s:s, s:b}", "templateID", row.id, "public", 1));
+		entry_done(&m);
+	}
 }
 
-bool api_template_name(struct request *r, const char *given, char ret[STORE_NAME_MAX + 1])
+bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret)
 {
-	struct template_ref ref;
 	const char *reason;
 	struct error e = {0};
-	int err;
 
-	if (template_ref_parse(given, &ref, &reason) < 0) {
+	if (template_ref_parse(given, ret_ref, &reason) < 0) {
 		reply_error(r, 400, "%s", reason);
 		return false;
 	}
-	if (*ref.namespace || strcmp(ref.tag, "default") != 0) {
-		reply_error(r, 404, "there is no template '%.200s'", given);
+	if (find_template(fleet_of(r), r->key->id, r->admin, ret_ref, ret, &e) < 0) {
+		reply_failure(r, &e);
 		return false;
 	}
-	err = store_template_name(fleet_of(r)->store, ref.name, ret, &e);
-	if (err == -ENOENT) /* it is a name, or unknown */
-		memcpy(ret, ref.name, strlen(ref.name) + 1);
-	else if (err < 0)
-		reply_failure(r, &e);
-	return err == 0 || err == -ENOENT;
+	if (ret->built || strcmp(ret_ref->tag, "default") == 0)
+		return true;
+	reply_error(r, 404, "there is no template '%.200s'", given);
+	return false;
 }

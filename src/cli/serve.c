@@ -31,7 +31,7 @@ struct serve_options {
 	const char *jail, *metrics_listen, *log_level, *log_format;
 	bool metrics_public, webhook_allow_private;
 	const char *webhook_ca;
-	const char *secrets_key, *guest_ca, *issuer;
+	const char *secrets_key, *guest_ca, *issuer, *build_registry;
 	uint64_t token_life_ns;
 	uint64_t peer_connections;
 	struct option_list proxies;
@@ -100,6 +100,10 @@ static const struct option_spec options[] = {
 	{"guest-ca", 0, OPTION_STRING, "FILE",
 		"certificates of authorities that all sandboxes trust, as companies have them",
 		offsetof(struct serve_options, guest_ca), 0, 0, false},
+	{"build-registry", 0, OPTION_STRING, "HOST[/PATH]",
+		"the registry of images that clients' builds name without one; PATH is for names "
+		"without a /",
+		offsetof(struct serve_options, build_registry), 0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "error, warn (also without), info or debug",
 		offsetof(struct serve_options, log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "text or json",
@@ -315,6 +319,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 				.quota = o->quota,
 				.kept = o->kept,
 				.pool.memory_bytes = o->pool_memory_bytes,
+				.build_registry = o->build_registry,
 			},
 	};
 	struct network_floor *network = NULL;

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "catalog/catalog.h"
 #include "daemon/rights.h"
 #include "daemon/self_signed.h"
 #include "daemon/surfaces.h"
@@ -317,6 +318,8 @@ static int open_rest(struct daemon *d, struct error *e)
 	if (r == 0)
 		r = instances_start(&d->fleet, e);
 	if (r == 0)
+		r = catalog_start(&d->fleet, e);
+	if (r == 0)
 		r = pool_start(&d->fleet, e);
 	if (r == 0)
 		r = open_webhooks(d, e);
@@ -392,6 +395,7 @@ int daemon_run(struct daemon *d, struct error *e)
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		uv_close((uv_handle_t *)&handles[i], NULL);
 	instances_stop(&d->fleet);
+	catalog_stop(&d->fleet);
 	pool_stop(&d->fleet);
 	server_stop(d->server);
 	scrape_stop(TAKE_PTR(d->scrape));
@@ -406,6 +410,7 @@ void daemon_free(struct daemon *d)
 	if (!d)
 		return;
 	instances_stop(&d->fleet);
+	catalog_stop(&d->fleet);
 	pool_stop(&d->fleet);
 	if (d->server)
 		server_stop(d->server);
@@ -417,6 +422,7 @@ void daemon_free(struct daemon *d)
 	self_signed_free(d->self_signed);
 	pool_free(&d->fleet);
 	approvals_free(&d->fleet);
+	catalog_free(&d->fleet);
 	activity_free(&d->fleet);
 	store_close(d->fleet.store);
 	sealer_free(d->fleet.sealer);

@@ -20,6 +20,7 @@
 struct activity;
 struct approvals;
 struct between;
+struct catalog;
 struct backend;
 struct instance;
 struct network_floor;
@@ -61,6 +62,9 @@ struct fleet_options {
 	/* Where people reach the API, without a slash at the end: stands before links that decide
 	 * approvals. NULL: such links are paths. Borrowed. */
 	const char *public_url;
+	const char *builder; /* the program that builds templates; NULL: this one */
+	/* HOST or HOST/PATH: the registry of images that are named without one; NULL: none */
+	const char *build_registry;
 };
 
 /* E2B's words for a host (protocol section 11.7). Only a READY one makes and resumes sandboxes;
@@ -112,6 +116,7 @@ struct fleet {
 	struct between *between;	/* of each sandbox with a worker (between.h) */
 	struct aside aside;
 	struct renewal *renewal; /* of secrets (renewal.h); NULL: none */
+	struct catalog *catalog; /* of templates that clients build (catalog.h) */
 	struct pool *pool;	 /* NULL: none */
 	uv_timer_t deadline, sample, maintain, allowance, fair;
 	uv_timer_cb on_deadline; /* of `deadline` (deadline.h) */

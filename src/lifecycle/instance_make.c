@@ -56,6 +56,7 @@ static void on_limit_closed(uv_handle_t *h)
 	json_decref(m->network);
 	cleanup_close_p(&m->origin.fd);
 	free(m->template);
+	free(m->alias);
 	free(m);
 }
 
@@ -396,9 +397,11 @@ static struct instance_maker *new_maker(struct instance *i, const struct instanc
 		m->origin = *o->origin;
 		m->origin.fd = fcntl(o->origin->fd, F_DUPFD_CLOEXEC, 3);
 	}
-	if (!m->template || (o->origin && m->origin.fd < 0)) {
+	m->alias = o->alias ? strdup(o->alias) : NULL;
+	if (!m->template || !m->alias != !o->alias || (o->origin && m->origin.fd < 0)) {
 		cleanup_close_p(&m->origin.fd);
 		free(m->template);
+		free(m->alias);
 		free(m);
 		return NULL;
 	}
@@ -410,6 +413,7 @@ static struct instance_maker *new_maker(struct instance *i, const struct instanc
 	m->order.authority = NULL;
 	m->order.secrets = NULL;
 	m->order.template = m->template;
+	m->order.alias = m->alias;
 	m->order.metadata = m->metadata = json_incref(o->metadata);
 	m->order.env = m->env = json_incref(o->env);
 	m->order.network = m->network = json_incref(o->network);

@@ -42,6 +42,7 @@ struct instance_order {
 	struct instance_places *places;
 	const char *key_id;
 	const char *template;
+	const char *alias;		    /* what clients call it; NULL: as `template` */
 	const char *template_id, *build_id; /* with an origin; build_id may be NULL */
 	const char *snapshot_id;	    /* with an origin that is kept and has memory,
 					     * else NULL */

@@ -10,7 +10,7 @@
 struct instance_maker {
 	struct instance *instance;
 	struct instance_order order; /* borrows from `template` and the references below */
-	char *template;
+	char *template, *alias;	     /* owned; alias may be NULL */
 	json_t *metadata, *env, *network;
 	struct sandbox_origin origin; /* fd is ours; -1: the template */
 	bool resumed;		      /* its row exists already */

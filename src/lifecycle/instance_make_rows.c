@@ -27,7 +27,7 @@ static int insert_row(struct instance_maker *m, struct error *e)
 		.id = i->sandbox.id,
 		.key_id = i->key_id,
 		.template_id = i->template.id,
-		.template_alias = i->sandbox.template,
+		.template_alias = m->alias ? m->alias : i->sandbox.template,
 		.build_id = *i->template.build_id ? i->template.build_id : NULL,
 		.state = STORE_RUNNING,
 		.created_ns = m->created_ns,

@@ -399,6 +399,63 @@ static const char version_12[] =
 	"CREATE TRIGGER events_removed AFTER DELETE ON events BEGIN "
 	"UPDATE event_totals SET count = count - 1 WHERE key_id = old.key_id; END;";
 
+/* Templates that clients build, their builds, and what names them. */
+static const char version_13[] =
+	"CREATE TABLE catalog ("
+	"	id TEXT PRIMARY KEY,"
+	"	key_id TEXT NOT NULL REFERENCES keys (id),"
+	"	name TEXT NOT NULL,"
+	"	public INTEGER NOT NULL,"
+	"	created_ns INTEGER NOT NULL,"
+	"	updated_ns INTEGER NOT NULL,"
+	"	build_count INTEGER NOT NULL,"
+	"	spawn_count INTEGER NOT NULL,"
+	"	last_spawned_ns INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE UNIQUE INDEX catalog_name ON catalog (key_id, name);"
+	"CREATE INDEX catalog_public ON catalog (name, created_ns) WHERE public = 1;"
+	"CREATE TABLE builds ("
+	"	seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	id TEXT NOT NULL UNIQUE,"
+	"	template_id TEXT NOT NULL,"
+	"	key_id TEXT NOT NULL,"
+	"	status INTEGER NOT NULL,"
+	"	tags_json TEXT NOT NULL,"
+	"	created_ns INTEGER NOT NULL,"
+	"	updated_ns INTEGER NOT NULL,"
+	"	finished_ns INTEGER NOT NULL,"
+	"	cpus INTEGER NOT NULL,"
+	"	memory_mb INTEGER NOT NULL,"
+	"	disk_mb INTEGER NOT NULL,"
+	"	free_mb INTEGER NOT NULL,"
+	"	reason TEXT NOT NULL,"
+	"	step TEXT NOT NULL,"
+	"	log_count INTEGER NOT NULL,"
+	"	log_bytes INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE INDEX builds_template ON builds (template_id, seq);"
+	"CREATE INDEX builds_open ON builds (key_id) WHERE status IN (1, 2);"
+	"CREATE TABLE build_logs ("
+	"	build INTEGER NOT NULL,"
+	"	n INTEGER NOT NULL,"
+	"	at_ns INTEGER NOT NULL,"
+	"	level INTEGER NOT NULL,"
+	"	step TEXT NOT NULL,"
+	"	message TEXT NOT NULL,"
+	"	PRIMARY KEY (build, n)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE TABLE tags ("
+	"	seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	id TEXT NOT NULL,"
+	"	template_id TEXT NOT NULL,"
+	"	tag TEXT NOT NULL,"
+	"	build_id TEXT NOT NULL,"
+	"	at_ns INTEGER NOT NULL,"
+	"	current INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE UNIQUE INDEX tags_current ON tags (template_id, tag) WHERE current = 1;"
+	"CREATE INDEX tags_history ON tags (template_id, tag, seq);";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -412,6 +469,7 @@ const struct migration schema_migrations[] = {
 	{version_10},
 	{version_11},
 	{version_12},
+	{version_13},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -62,6 +62,26 @@ static int note_build(struct store *s, const char *name, struct store_template *
 	return r < 0 ? r : db_durable(s, e);
 }
 
+/* The directory of a client's build has its id as a name (catalog.h). Returns 1 when found. */
+static int read_build(struct store *s, const char *name, struct store_template *t, struct error *e)
+{
+	_cleanup_(query_done) struct query q = db_query(s, STMT_BUILD_TEMPLATE,
+		"SELECT catalog.id, builds.id, build_count, spawn_count, last_spawned_ns "
+		"FROM builds JOIN catalog ON catalog.id = template_id WHERE builds.id = ?");
+	int r;
+
+	query_text(&q, name);
+	r = query_step(&q, e);
+	if (r <= 0)
+		return r;
+	row_copy(&q, t->id, sizeof(t->id));
+	row_copy(&q, t->build_id, sizeof(t->build_id));
+	t->build_count = row_u64(&q);
+	t->spawn_count = row_u64(&q);
+	t->last_spawned_ns = row_u64(&q);
+	return 1;
+}
+
 int store_template_see(struct store *s, const char *name, uint64_t made_s,
 	struct store_template *ret, struct error *e)
 {
@@ -69,6 +89,13 @@ int store_template_see(struct store *s, const char *name, uint64_t made_s,
 	uint64_t seen_s = 0;
 	int r = text_check("name", name, STORE_NAME_MAX, e);
 
+	if (r == 0 && strlen(name) == STORE_UUID_BYTES - 1) {
+		r = read_build(s, name, &t, e);
+		if (r == 1)
+			*ret = t;
+		if (r != 0)
+			return r < 0 ? r : 0;
+	}
 	if (r == 0)
 		r = read_row(s, name, &t, &seen_s, e);
 	if (r < 0)
@@ -96,13 +123,27 @@ int store_template_name(
 	return 0;
 }
 
+static int spawned_of_client(struct store *s, const char *id, uint64_t at_ns, struct error *e)
+{
+	struct query q = db_query(s, STMT_CATALOG_SPAWNED,
+		"UPDATE catalog SET spawn_count = spawn_count + 1, "
+		"last_spawned_ns = max(last_spawned_ns, ?) WHERE id = ?");
+
+	query_u64(&q, at_ns);
+	query_text(&q, id);
+	return query_run(&q, NULL, e);
+}
+
 int store_template_spawned(struct store *s, const char *id, uint64_t at_ns, struct error *e)
 {
+	unsigned changes = 0;
+	int r;
 	struct query q = db_query(s, STMT_TEMPLATE_SPAWNED,
 		"UPDATE templates SET spawn_count = spawn_count + 1, "
 		"last_spawned_ns = max(last_spawned_ns, ?) WHERE id = ?");
 
 	query_u64(&q, at_ns);
 	query_text(&q, id);
-	return query_run(&q, NULL, e);
+	r = query_run(&q, &changes, e);
+	return r == 0 && changes == 0 ? spawned_of_client(s, id, at_ns, e) : r;
 }

@@ -148,6 +148,25 @@ test('template list', async () => {
   if (!native) assert.ok(listed.some((t) => t.aliases.includes('base')), r.out)
 })
 
+testNatively('template create, publish, unpublish, delete', async () => {
+  const dir = fs.mkdtempSync(`${os.tmpdir()}/sdk-cli-`)
+  atEnd(async () => fs.rmSync(dir, { recursive: true }))
+  fs.writeFileSync(`${dir}/Dockerfile`, 'FROM debian:12\nWORKDIR /app\nCOPY Dockerfile .\nRUN true\n')
+  const made = await e2b(['template', 'create', 'cli-made', '-p', dir, '-c', 'log from the cli', '--ready-cmd', 'true', '--memory-mb', '512'])
+  assert.equal(made.status, 0, made.out + made.err)
+  assert.match(made.out, /from the cli/)
+  const find = async () => JSON.parse((await e2b(['template', 'list', '-f', 'json'])).out).find((t) => t.aliases.includes('cli-made'))
+  assert.equal((await find()).public, false)
+  for (const [verb, is] of [['publish', true], ['unpublish', false]]) {
+    const r = await e2b(['template', verb, '-y', 'cli-made'])
+    assert.equal(r.status, 0, r.out + r.err)
+    assert.equal((await find()).public, is)
+  }
+  const gone = await e2b(['template', 'delete', '-y', 'cli-made'])
+  assert.equal(gone.status, 0, gone.out + gone.err)
+  assert.equal(await find(), undefined)
+})
+
 testNatively('kill --all, with a filter', async () => {
   const tag = `t${Date.now()}`
   const mine = await Promise.all([1, 2].map(() => create({ metadata: { tag } })))

@@ -212,12 +212,20 @@ static int write_record(const struct backend_sandbox *s, json_t *metadata, struc
 	return sandbox_record_write(s->dirfd, &r, e);
 }
 
+static bool is_there(const struct home *home, const char *name)
+{
+	_cleanup_close_ int fd = template_open(home, name, NULL);
+
+	return fd >= 0;
+}
+
 static int measure(const struct home *home, const struct sandbox_options *o,
 	struct sandbox_sizes *ret, uint64_t *ret_made_s, struct error *e)
 {
 	struct template t = {0};
 
-	if (strcmp(o->template, "base") != 0 && strcmp(o->template, interpreter_template) != 0)
+	if (strcmp(o->template, "base") != 0 && strcmp(o->template, interpreter_template) != 0 &&
+		!is_there(home, o->template))
 		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no template '%s'", o->template);
 	ret->cpus = o->cpus ? o->cpus : 2;
 	ret->memory_bytes = o->memory_bytes ? o->memory_bytes : 512 * MIB;
@@ -484,6 +492,10 @@ static const struct option_spec specs[] = {
 		offsetof(struct native_options, network.proxy_login), 0, 0, false},
 	{"jail", 0, OPTION_STRING, "on|off", "", offsetof(struct native_options, jail), 0, 0,
 		false},
+	{"builder", 0, OPTION_STRING, "FILE", "",
+		offsetof(struct native_options, daemon.fleet.builder), 0, 0, false},
+	{"build-registry", 0, OPTION_STRING, "HOST[/PATH]", "",
+		offsetof(struct native_options, daemon.fleet.build_registry), 0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "",
 		offsetof(struct native_options, daemon.log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "",

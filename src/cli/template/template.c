@@ -330,7 +330,8 @@ const struct cli_verb cli_verb_template_rm = {
 /* --- the group --- */
 
 static const struct cli_verb *const verbs[] = {&cli_verb_template_build, &cli_verb_template_ls,
-	&cli_verb_template_show, &cli_verb_template_rm, &cli_verb_template_prune, NULL};
+	&cli_verb_template_show, &cli_verb_template_rm, &cli_verb_template_prune,
+	&cli_verb_template_run_build, NULL};
 
 const struct cli_verb cli_verb_template = {
 	.name = "template",

@@ -1,0 +1,312 @@
+/* Building templates (protocol sections 5 and 11.6): a build is announced, its files are uploaded
+ * (api_uploads.c), it is begun with a specification, and asked for until it has ended. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/auth.h"
+#include "api/build_json.h"
+#include "api/build_spec.h"
+#include "base/clock.h"
+#include "catalog/jobs.h"
+#include "fleet/fleet_of.h"
+#include "http/reply.h"
+#include "store/builds.h"
+#include "store/catalog.h"
+#include "store/keys.h"
+#include "store/tags.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum {
+	CPUS_DEFAULT = 2,
+	MEMORY_MB_DEFAULT = 1024,
+	TAGS_MAX = 16, /* of a build */
+	LOGS_PAGE = 100,
+};
+
+/* --- announcing --- */
+
+struct announcement {
+	struct template_ref ref;
+	struct store_build build;
+	json_t *tags; /* owned */
+};
+
+static bool refuse(struct request *r, const char *message)
+{
+	reply_error(r, 400, "%s", message);
+	return false;
+}
+
+static bool take_build_name(struct request *r, const json_t *body, struct template_ref *ret)
+{
+	const json_t *v = json_object_get(body, "name");
+	const char *reason;
+
+	if (!v || json_is_null(v))
+		v = json_object_get(body, "alias");
+	if (!json_is_string(v))
+		return refuse(r, "name must be given: a string");
+	if (template_ref_parse(json_string_value(v), ret, &reason) < 0)
+		return refuse(r, reason);
+	if (!*ret->namespace)
+		return true;
+	reply_error(
+		r, 403, "the namespace '%.64s' is not this key's: leave it out", ret->namespace);
+	return false;
+}
+
+static bool has_tag(const json_t *tags, const char *tag)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(tags, i, v) if (strcmp(json_string_value(v), tag) == 0) return true;
+	return false;
+}
+
+bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX + 1])
+{
+	char text[TEMPLATE_TAG_MAX + 4];
+	struct template_ref ref;
+	const char *reason = "a tag must be a string of at most 128 bytes";
+
+	if (!json_is_string(v) || json_string_length(v) > TEMPLATE_TAG_MAX)
+		return refuse(r, reason);
+	(void)snprintf(text, sizeof(text), "t:%s", json_string_value(v)); /* fits */
+	if (template_ref_parse(text, &ref, &reason) < 0)
+		return refuse(r, reason);
+	memcpy(ret, ref.tag, sizeof(ref.tag));
+	return true;
+}
+
+/* The name's own, those of the list, or else `default`. */
+static bool take_build_tags(struct request *r, const json_t *body, struct announcement *a)
+{
+	const json_t *given = json_object_get(body, "tags"), *v;
+	char tag[TEMPLATE_TAG_MAX + 1];
+	size_t i;
+
+	a->tags = json_array();
+	if (a->ref.has_tag)
+		(void)json_array_append_new(a->tags, json_string(a->ref.tag));
+	if (given && !json_is_null(given) &&
+		(!json_is_array(given) || json_array_size(given) > TAGS_MAX - 1)) {
+		reply_error(r, 400, "tags must be a list of at most %d strings", TAGS_MAX - 1);
+		return false;
+	}
+	json_array_foreach(given, i, v)
+	{
+		if (!api_take_tag(r, v, tag))
+			return false;
+		if (!has_tag(a->tags, tag))
+			(void)json_array_append_new(a->tags, json_string(tag));
+	}
+	if (json_array_size(a->tags) == 0)
+		(void)json_array_append_new(a->tags, json_string("default"));
+	return true;
+}
+
+static bool take_number(struct request *r, const json_t *body, const char *name, int64_t min,
+	int64_t max, int64_t *ret)
+{
+	int err = api_integer(body, name, ret);
+
+	if (err != -EINVAL && *ret >= min && *ret <= max)
+		return true;
+	reply_error(r, 400, "%s must be a number from %lld to %lld", name, (long long)min,
+		(long long)max);
+	return false;
+}
+
+static bool take_build_sizes(struct request *r, const json_t *body, struct store_build *b)
+{
+	const struct sandbox_sizes max = auth_sizes_max(r);
+	int64_t memory_max = (int64_t)(max.memory_bytes / MIB),
+		disk_max = (int64_t)(max.disk_bytes / MIB);
+	int64_t cpus = CPUS_DEFAULT, memory = MEMORY_MB_DEFAULT, unused = 0;
+
+	cpus = cpus > max.cpus ? max.cpus : cpus;
+	memory = memory > memory_max ? memory_max : memory;
+	if (!take_number(r, body, "cpuCount", 1, max.cpus, &cpus) ||
+		!take_number(r, body, "memoryMB", SANDBOX_MEMORY_MB_MIN, memory_max, &memory) ||
+		!take_number(r, body, "minFreeDiskMb", 0, disk_max, &unused))
+		return false;
+	if (cpus > 1 && cpus % 2)
+		return refuse(r, "cpuCount must be 1 or an even number");
+	if (memory % 2)
+		return refuse(r, "memoryMB must be an even number");
+	b->cpus = (uint32_t)cpus;
+	b->memory_mb = (uint32_t)memory;
+	b->free_mb = (uint32_t)unused;
+	return true;
+}
+
+static int insert(
+	struct request *r, struct announcement *a, struct store_catalog *ret, struct error *e)
+{
+	struct store *s = fleet_of(r)->store;
+	uint64_t now = clock_realtime_ns();
+	size_t n = json_dumpb(a->tags, a->build.tags_json, sizeof(a->build.tags_json) - 1, 0);
+	int err = n && n < sizeof(a->build.tags_json)
+			  ? store_begin(s, e)
+			  : error_set(e, ERROR_LIMIT, E2BIG, "tags are too long");
+
+	a->build.created_ns = now;
+	if (err == 0)
+		err = store_catalog_put(s, r->key->id, a->ref.name, now, ret, e);
+	memcpy(a->build.template_id, ret->id, sizeof(ret->id));
+	(void)snprintf(a->build.key_id, sizeof(a->build.key_id), "%s", r->key->id); /* a UUID */
+	if (err == 0)
+		err = store_build_add(s, &a->build, a->build.id, e);
+	if (err == 0)
+		err = store_commit(s, e);
+	if (err < 0)
+		store_rollback(s);
+	return err;
+}
+
+static void announce(struct request *r, const char *text, size_t n)
+{
+	struct announcement a = {.tags = NULL};
+	json_t *body = api_body(r, text, n);
+	struct store_catalog row = {.id = ""};
+	struct error e = {0};
+
+	if (!body || !take_build_name(r, body, &a.ref) || !take_build_tags(r, body, &a) ||
+		!take_build_sizes(r, body, &a.build))
+		; /* answered */
+	else if (insert(r, &a, &row, &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_json(r, 202, build_announced_json(&row, &a.build, a.tags));
+	json_decref(a.tags);
+	json_decref(body);
+}
+
+void api_build_announce(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, announce);
+}
+
+/* --- one build --- */
+
+/* The build of the path, if the client may see it. False: answered. */
+static bool find_build(struct request *r, struct store_build *ret)
+{
+	struct error e = {0};
+	int err = store_build_get(fleet_of(r)->store, r->params[1], ret, &e);
+
+	if (err < 0 && e.code != ERROR_NOT_FOUND) {
+		reply_failure(r, &e);
+		return false;
+	}
+	if (err == 0 && strcmp(ret->template_id, r->params[0]) == 0 && auth_may_see(r, ret->key_id))
+		return true;
+	reply_error(
+		r, 404, "there is no build %.64s of a template %.64s", r->params[1], r->params[0]);
+	return false;
+}
+
+static void begin_build(struct request *r, const char *text, size_t n)
+{
+	struct store_build b = {0};
+	struct error e = {0};
+	json_t *body = api_body(r, text, n), *spec = NULL;
+
+	if (body && find_build(r, &b)) {
+		if (b.status != STORE_BUILD_ANNOUNCED)
+			reply_error(r, 400, "the build was begun already: it is %s",
+				build_status_name(b.status));
+		else if (!(spec = build_spec_make(r, body, &b, &e)) ||
+			 jobs_add(fleet_of(r), &b, spec, &e) < 0)
+			reply_failure(r, &e);
+		else
+			reply_empty(r, 202);
+	}
+	json_decref(spec);
+	json_decref(body);
+}
+
+void api_build_begin(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, begin_build);
+}
+
+static bool take_log_level(struct request *r, unsigned *ret)
+{
+	char text[16];
+	int n = uri_query_get(r->head->query, "level", text, sizeof(text));
+
+	if (n == -ENOENT)
+		return true;
+	for (unsigned i = 0; n > 0 && i < BUILD_LEVELS; i++)
+		if (strcmp(build_level_name(i), text) == 0) {
+			*ret = i;
+			return true;
+		}
+	return refuse(r, "level must be debug, info, warn or error");
+}
+
+static int add_entry(void *arg, const struct store_build_log *l)
+{
+	return json_array_append_new(arg, build_log_json(l)) < 0 ? -ENOMEM : 0;
+}
+
+/* NULL: answered. */
+static json_t *entries_json(struct request *r, const struct store_build_log_filter *f)
+{
+	json_t *list = json_array();
+	struct error e = {0};
+
+	if (store_build_log_list(fleet_of(r)->store, f, add_entry, list, &e) == 0)
+		return list;
+	json_decref(list);
+	(void)error_set(&e, ERROR_NO_SPACE, ENOMEM, "out of memory"); /* unless already set */
+	reply_failure(r, &e);
+	return NULL;
+}
+
+void api_build_status(struct request *r)
+{
+	struct store_build b = {0};
+	struct store_build_log_filter f = {.limit = api_limit(r, LOGS_PAGE, LOGS_PAGE)};
+	unsigned long long from = 0;
+	json_t *entries;
+
+	if (!f.limit || !take_log_level(r, &f.level) || !find_build(r, &b))
+		return;
+	if (uri_query_u64(r->head->query, "logsOffset", INT64_MAX, &from) < 0)
+		from = 0;
+	f.from = from;
+	f.build_seq = b.seq;
+	entries = entries_json(r, &f);
+	if (entries)
+		reply_json(r, 200, build_status_json(&b, entries));
+}
+
+void api_build_logs(struct request *r)
+{
+	struct store_build b = {0};
+	struct store_build_log_filter f = {
+		.limit = api_limit(r, LOGS_PAGE, LOGS_PAGE), .from = INT64_MAX, .backward = true};
+	uint64_t cursor = 0;
+	char direction[16];
+	json_t *entries;
+
+	if (!f.limit || !api_take_time(r, "cursor", NS_PER_MS, &cursor) ||
+		!take_log_level(r, &f.level) || !find_build(r, &b))
+		return;
+	if (uri_query_get(r->head->query, "direction", direction, sizeof(direction)) > 0 &&
+		strcmp(direction, "forward") == 0) {
+		f.backward = false;
+		f.from = 0;
+	}
+	f.at_ns = f.backward && !cursor ? INT64_MAX : cursor;
+	f.build_seq = b.seq;
+	entries = entries_json(r, &f);
+	if (entries)
+		reply_json(r, 200, json_pack("{s:o}", "logs", entries));
+}

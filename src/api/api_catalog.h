@@ -1,0 +1,19 @@
+/* What handlers of templates share: those that clients built. */
+#ifndef API_API_CATALOG_H
+#define API_API_CATALOG_H
+
+#include <jansson.h>
+
+#include "store/catalog.h"
+
+struct fleet;
+struct request;
+
+/* Template, as lists have it. NULL: it is damaged, or out of memory. */
+json_t *api_catalog_json(struct fleet *f, const struct store_catalog *c);
+
+/* GET and DELETE of one that the client may see or own. */
+void api_catalog_get(struct request *r, const struct store_catalog *c);
+void api_catalog_delete(struct request *r, const struct store_catalog *c);
+
+#endif

@@ -1,0 +1,84 @@
+#include "api/build_json.h"
+
+#include "api/api.h"
+
+const char *build_status_name(enum store_build_status s)
+{
+	static const char *const names[STORE_BUILD_STATUSES_] = {
+		"waiting", "waiting", "building", "ready", "error"};
+
+	return s < STORE_BUILD_STATUSES_ ? names[s] : "error";
+}
+
+const char *build_level_name(unsigned level)
+{
+	static const char *const names[BUILD_LEVELS] = {"debug", "info", "warn", "error"};
+
+	return level < BUILD_LEVELS ? names[level] : "info";
+}
+
+static json_t *time_or_null(uint64_t ns)
+{
+	return ns ? api_time(ns) : json_null();
+}
+
+json_t *build_announced_json(
+	const struct store_catalog *c, const struct store_build *b, json_t *tags)
+{
+	json_t *json = build_template_json(c, b, b);
+
+	if (json && json_object_set(json, "tags", tags) == 0)
+		return json;
+	json_decref(json);
+	return NULL;
+}
+
+json_t *build_log_json(const struct store_build_log *l)
+{
+	return json_pack("{s:o, s:s, s:s, s:s*}", "timestamp", api_time(l->at_ns), "level",
+		build_level_name(l->level), "message", l->message, "step",
+		*l->step ? l->step : NULL);
+}
+
+json_t *build_status_json(const struct store_build *b, json_t *entries)
+{
+	json_t *json = json_pack("{s:s, s:s, s:s, s:o, s:[]}", "templateID", b->template_id,
+		"buildID", b->id, "status", build_status_name(b->status), "logEntries", entries,
+		"logs");
+
+	if (json && b->status == STORE_BUILD_FAILED)
+		(void)json_object_set_new(json, "reason", /* shows as missing */
+			json_pack("{s:s, s:s*, s:[]}", "message", b->reason, "step",
+				*b->step ? b->step : NULL, "logEntries"));
+	return json;
+}
+
+json_t *build_template_json(const struct store_catalog *c, const struct store_build *shown,
+	const struct store_build *last)
+{
+	return json_pack("{s:s, s:s, s:s, s:I, s:[s], s:[s], s:b, s:i, s:i, s:i, s:s, s:o, s:o, "
+			 "s:o, s:I, s:n, s:b}",
+		"templateID", c->id, "buildID", shown->id, "buildStatus",
+		build_status_name(last->status), "buildCount", (json_int_t)c->build_count, "names",
+		c->name, "aliases", c->name, "public", c->public, "cpuCount", (int)shown->cpus,
+		"memoryMB", (int)shown->memory_mb, "diskSizeMB", (int)shown->disk_mb, "envdVersion",
+		INSTANCE_ENVD_VERSION, "createdAt", api_time(c->created_ns), "updatedAt",
+		api_time(c->updated_ns), "lastSpawnedAt", time_or_null(c->last_spawned_ns),
+		"spawnCount", (json_int_t)c->spawn_count, "createdBy", "isDefault", 0);
+}
+
+json_t *build_of_template_json(const struct store_build *b)
+{
+	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:i, s:s}", "buildID", b->id,
+		"status", build_status_name(b->status), "createdAt", api_time(b->created_ns),
+		"updatedAt", api_time(b->updated_ns), "finishedAt", time_or_null(b->finished_ns),
+		"cpuCount", (int)b->cpus, "memoryMB", (int)b->memory_mb, "diskSizeMB",
+		(int)b->disk_mb, "envdVersion", INSTANCE_ENVD_VERSION);
+}
+
+json_t *build_assignment_json(const struct store_tag *t)
+{
+	return json_pack("{s:s, s:s, s:o, s:o, s:o}", "assignmentId", t->id, "buildId", t->build_id,
+		"assignedAt", api_time(t->at_ns), "buildCreatedAt", api_time(t->build_created_ns),
+		"buildFinishedAt", time_or_null(t->build_finished_ns));
+}

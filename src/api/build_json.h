@@ -1,0 +1,36 @@
+/* Templates of clients and their builds as JSON (protocol sections 2.13, 5.1 and 11.6). All return
+ * a new reference, or NULL when out of memory. */
+#ifndef API_BUILD_JSON_H
+#define API_BUILD_JSON_H
+
+#include <jansson.h>
+
+#include "store/builds.h"
+#include "store/catalog.h"
+#include "store/tags.h"
+
+enum { BUILD_LEVELS = 4 };
+
+const char *build_status_name(enum store_build_status s); /* "waiting", ... */
+const char *build_level_name(unsigned level);		  /* "debug", ... */
+
+/* The answer to an announcement. */
+json_t *build_announced_json(
+	const struct store_catalog *c, const struct store_build *b, json_t *tags);
+
+json_t *build_log_json(const struct store_build_log *l);
+
+/* Takes ownership of entries. */
+json_t *build_status_json(const struct store_build *b, json_t *entries);
+
+/* Template: shown is the build that it has now, last the newest one. */
+json_t *build_template_json(const struct store_catalog *c, const struct store_build *shown,
+	const struct store_build *last);
+
+/* One of TemplateWithBuilds. */
+json_t *build_of_template_json(const struct store_build *b);
+
+/* An assignment of a tag (section 11.6). */
+json_t *build_assignment_json(const struct store_tag *t);
+
+#endif

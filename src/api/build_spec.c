@@ -1,0 +1,347 @@
+#include "api/build_spec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/auth.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "catalog/catalog_internal.h"
+#include "catalog/find.h"
+#include "catalog/uploads.h"
+#include "fleet/fleet_of.h"
+#include "image/template.h"
+#include "store/keys.h"
+
+static int invalid(struct error *e, const char *text)
+{
+	return error_set(e, ERROR_USAGE, EINVAL, "%s", text);
+}
+
+static const char *string_of(const json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return s && *s ? s : NULL;
+}
+
+/* Whether a member is a string, or there is none. */
+static bool is_text(const json_t *body, const char *key)
+{
+	const json_t *v = json_object_get(body, key);
+
+	return !v || json_is_null(v) || json_is_string(v);
+}
+
+/* --- images --- */
+
+static bool is_loopback(const char *host, size_t n)
+{
+	return (n >= 9 && strncmp(host, "localhost", 9) == 0) ||
+	       (n >= 4 && strncmp(host, "127.", 4) == 0) || (n >= 1 && *host == '[');
+}
+
+/* A colon in the first of several parts stands before a port: else it is another kind of source. */
+static bool has_good_port(const char *image)
+{
+	size_t n = strcspn(image, "/");
+	const char *colon = memrchr(image, ':', n);
+	size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+
+	return !image[n] || !colon || (digits && colon + 1 + digits == image + n) ||
+	       image[n - 1] == ']';
+}
+
+static bool has_registry(const char *image)
+{
+	size_t n = strcspn(image, "/");
+
+	return image[n] && (memchr(image, '.', n) || memchr(image, ':', n) ||
+				   (n == 9 && strncmp(image, "localhost", 9) == 0));
+}
+
+/* Clients must not reach what listens on this host only, but for the operator's registry. */
+static int check_host(const char *image, const char *operators, struct error *e)
+{
+	size_t n = strcspn(image, "/");
+
+	if (!is_loopback(image, n) || (operators && strncmp(operators, image, n) == 0 &&
+					      (operators[n] == '/' || !operators[n])))
+		return 0;
+	return error_set(e, ERROR_USAGE, EACCES,
+		"fromImage %.100s: images cannot come from this host's own registries", image);
+}
+
+/* With a registry, and with a tag or a digest, so that it can be nothing else. malloc'ed. */
+static char *whole_name(const char *image, const char *registry)
+{
+	const char *last = strrchr(image, '/');
+	bool marked = strpbrk(last ? last : image, ":@") != NULL, whole = has_registry(image);
+	/* HOST/PATH is for names of one part, HOST for the others */
+	int n = whole ? 0 : (int)(last ? strcspn(registry, "/") : strlen(registry));
+
+	return str_printf("%.*s%s%s%s", n, registry ? registry : "", n ? "/" : "", image,
+		marked ? "" : ":latest");
+}
+
+static int take_image(struct request *r, const char *image, char **ret, struct error *e)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789._-/:@[]";
+	const char *registry = fleet_of(r)->options.build_registry;
+
+	if (strspn(image, letters) != strlen(image) || strlen(image) > BUILD_IMAGE_BYTES_MAX ||
+		strstr(image, "//") || !has_good_port(image))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"fromImage %.100s: must be REGISTRY/NAME:TAG or NAME:TAG", image);
+	if (!has_registry(image) && !registry)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"fromImage %.100s: this host has no default registry: name one, as in "
+			"registry.example/%.100s, or let the operator set --build-registry",
+			image, image);
+	*ret = whole_name(image, registry);
+	return *ret ? check_host(*ret, registry, e)
+		    : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+}
+
+/* "USER:PASSWORD", malloc'ed, or NULL. */
+static int take_login(const json_t *body, char **ret, struct error *e)
+{
+	const json_t *given = json_object_get(body, "fromImageRegistry");
+	const char *type = string_of(given, "type"), *user = string_of(given, "username"),
+		   *password = string_of(given, "password");
+
+	if (!given || json_is_null(given))
+		return 0;
+	if (type && strcmp(type, "gcp") == 0) {
+		user = "_json_key";
+		password = string_of(given, "serviceAccountJson");
+	} else if (type && strcmp(type, "aws") == 0) {
+		return error_set(e, ERROR_USAGE, ENOTSUP,
+			"fromImageRegistry: aws is not served: give type registry, username AWS "
+			"and the password that `aws ecr get-login-password` prints");
+	} else if (!type || strcmp(type, "registry") != 0) {
+		return invalid(e, "fromImageRegistry: type must be registry or gcp");
+	}
+	if (!user || !password || strchr(user, ':') || strpbrk(password, "\r\n"))
+		return invalid(e, "fromImageRegistry: user and password are missing or malformed");
+	*ret = str_printf("%s:%s", user, password);
+	return *ret ? 0 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+}
+
+/* --- the base --- */
+
+/* E2B's own images are our templates of that kind, where this host has them. */
+static const char *own_template_of(const char *image)
+{
+	static const char *const own[][2] = {
+		{"e2bdev/base", "base"}, {"e2bdev/code-interpreter", "code-interpreter-v1"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		if (strcspn(image, ":") == strlen(own[i][0]) && str_starts_with(image, own[i][0]))
+			return own[i][1];
+	return NULL;
+}
+
+static json_t *template_base(struct request *r, const char *name, struct error *e)
+{
+	char dir[STORE_NAME_MAX + 1];
+	struct found_template t;
+	struct template_ref ref;
+	const char *reason;
+	_cleanup_close_ int fd = -1;
+
+	if (template_ref_parse(name, &ref, &reason) < 0) {
+		(void)error_set(e, ERROR_USAGE, EINVAL, "fromTemplate: %s", reason);
+		return NULL;
+	}
+	if (find_template(fleet_of(r), r->key->id, r->admin, &ref, &t, e) < 0 ||
+		find_directory(fleet_of(r), &t, &ref, dir, e) < 0 ||
+		(fd = template_open(&fleet_of(r)->home, dir, e)) < 0) {
+		error_prefix(e, "fromTemplate");
+		return NULL;
+	}
+	return json_pack("{s:s, s:s}", "template", dir, "name", name);
+}
+
+static json_t *image_base(struct request *r, const json_t *body, const char *image, struct error *e)
+{
+	_cleanup_free_ char *name = NULL, *login = NULL;
+	json_t *base = NULL;
+
+	if (take_image(r, image, &name, e) == 0 && take_login(body, &login, e) == 0)
+		base = json_pack("{s:s, s:s*}", "image", name, "auth", login);
+	if (login)
+		explicit_bzero(login, strlen(login));
+	return base;
+}
+
+static json_t *make_base(struct request *r, const json_t *body, struct error *e)
+{
+	const char *image = string_of(body, "fromImage"), *name = string_of(body, "fromTemplate"),
+		   *own = image ? own_template_of(image) : NULL;
+
+	if (!is_text(body, "fromImage") || !is_text(body, "fromTemplate") || !image == !name) {
+		(void)invalid(e, "give either fromImage or fromTemplate"); /* NULL counts */
+		return NULL;
+	}
+	if (name)
+		return template_base(r, name, e);
+	return own ? template_base(r, own, e) : image_base(r, body, image, e);
+}
+
+/* --- steps --- */
+
+struct kind {
+	const char *type, *as; /* what it is for us */
+	size_t least, most;
+	bool files;
+};
+
+static const struct kind *kind_of(const char *type)
+{
+	static const struct kind kinds[] = {
+		{"RUN", "RUN", 1, 2, false},
+		{"COPY", "COPY", 2, 4, true},
+		{"ADD", "COPY", 2, 4, true},
+		{"ENV", "ENV", 2, BUILD_ARGS_MAX, false},
+		{"ARG", "ENV", 1, BUILD_ARGS_MAX, false},
+		{"WORKDIR", "WORKDIR", 1, 1, false},
+		{"USER", "USER", 1, 2, false},
+	};
+
+	for (size_t i = 0; type && i < ARRAY_SIZE(kinds); i++)
+		if (strcmp(type, kinds[i].type) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+static int check_args(const struct kind *k, const json_t *args, size_t number, struct error *e)
+{
+	size_t n = json_array_size(args), i;
+	const json_t *arg;
+
+	if (!json_is_array(args) || n < k->least || n > k->most)
+		return error_set(e, ERROR_USAGE, EINVAL, "step %zu: %s takes %zu to %zu arguments",
+			number, k->type, k->least, k->most);
+	json_array_foreach(args, i, arg)
+	{
+		if (!json_is_string(arg) || json_string_length(arg) > BUILD_ARG_BYTES_MAX)
+			return error_set(e, ERROR_USAGE, EINVAL,
+				"step %zu: argument %zu of %s must be a string of at most %d bytes",
+				number, i + 1, k->type, BUILD_ARG_BYTES_MAX);
+	}
+	return 0;
+}
+
+/* The path of the file that was uploaded for a step. */
+static json_t *files_of(struct request *r, const json_t *step, const struct store_build *b,
+	size_t number, struct error *e)
+{
+	struct fleet *f = fleet_of(r);
+	const char *hash = string_of(step, "filesHash");
+	char name[UPLOAD_NAME_BYTES];
+
+	if (!hash || !upload_is_hash(hash)) {
+		(void)error_set(e, ERROR_USAGE, EINVAL,
+			"step %zu: filesHash must be 64 digits of 0-9 a-f", number);
+		return NULL;
+	}
+	if (!uploads_have(f->catalog->uploads, b->key_id, hash)) {
+		(void)error_set(e, ERROR_USAGE, ENOENT,
+			"step %zu: its files were not uploaded: PUT them to the url of GET "
+			"/templates/%s/files/%s",
+			number, b->template_id, hash);
+		return NULL;
+	}
+	upload_name(b->key_id, hash, name);
+	return json_sprintf("%s/uploads/%s", f->home.path, name);
+}
+
+static json_t *make_step(struct request *r, const json_t *step, const struct store_build *b,
+	size_t number, struct error *e)
+{
+	const struct kind *k = kind_of(string_of(step, "type"));
+	json_t *args = json_object_get(step, "args"), *files = NULL;
+
+	if (!k) {
+		(void)error_set(e, ERROR_USAGE, EINVAL,
+			"step %zu: type must be RUN, COPY, ENV, WORKDIR or USER", number);
+		return NULL;
+	}
+	if (check_args(k, args, number, e) < 0)
+		return NULL;
+	if (k->files) {
+		files = files_of(r, step, b, number, e);
+		if (!files)
+			return NULL;
+	}
+	return json_pack("{s:s, s:O, s:b, s:o*}", "type", k->as, "args", args, "force",
+		json_is_true(json_object_get(step, "force")), "files", files);
+}
+
+static json_t *make_steps(
+	struct request *r, const json_t *body, const struct store_build *b, struct error *e)
+{
+	const json_t *given = json_object_get(body, "steps"), *step;
+	json_t *steps = json_array();
+	size_t i;
+
+	if ((given && !json_is_null(given) && !json_is_array(given)) ||
+		json_array_size(given) > BUILD_STEPS_MAX)
+		(void)error_set(e, ERROR_USAGE, EINVAL, "steps must be at most %d objects",
+			BUILD_STEPS_MAX);
+	json_array_foreach(given, i, step)
+	{
+		if (e->code != ERROR_NONE)
+			break;
+		if (json_array_append_new(steps, make_step(r, step, b, i + 1, e)) < 0)
+			(void)error_set(e, ERROR_NO_SPACE, ENOMEM,
+				"out of memory"); /* unless already set */
+	}
+	if (e->code == ERROR_NONE)
+		return steps;
+	json_decref(steps);
+	return NULL;
+}
+
+/* --- all of it --- */
+
+static int check_commands(const json_t *body, struct error *e)
+{
+	static const char *const names[] = {"startCmd", "readyCmd"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const json_t *v = json_object_get(body, names[i]);
+
+		if (!is_text(body, names[i]) || json_string_length(v) > BUILD_COMMAND_BYTES_MAX)
+			return error_set(e, ERROR_USAGE, EINVAL,
+				"%s must be a string of at most %d bytes", names[i],
+				BUILD_COMMAND_BYTES_MAX);
+	}
+	return 0;
+}
+
+json_t *build_spec_make(
+	struct request *r, const json_t *body, const struct store_build *b, struct error *e)
+{
+	json_t *base = NULL, *steps = NULL, *spec;
+
+	if (check_commands(body, e) == 0)
+		base = make_base(r, body, e);
+	if (base)
+		steps = make_steps(r, body, b, e);
+	if (!steps) {
+		json_decref(base);
+		return NULL;
+	}
+	spec = json_pack("{s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:o, s:s*, s:s*}", "build", b->id,
+		"template", b->template_id, "cpus", (json_int_t)b->cpus, "memoryMB",
+		(json_int_t)b->memory_mb, "freeMB", (json_int_t)b->free_mb, "force",
+		json_is_true(json_object_get(body, "force")), "base", base, "steps", steps, "start",
+		string_of(body, "startCmd"), "ready", string_of(body, "readyCmd"));
+	if (!spec)
+		(void)error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	return spec;
+}

@@ -1,0 +1,417 @@
+#include "build/spec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "image/template.h"
+#include "image/words.h"
+#include "proto/json_tree.h"
+
+/* Runs its second word in a login shell: bash, as with E2B, where the image has it. */
+static const char login_script[] =
+	"if command -v bash >/dev/null 2>&1; then exec bash -l -c \"$1\"; fi; exec sh -l -c \"$1\"";
+
+/* Makes the user that its second word names, with a home and the right to become root, unless there
+ * is one. Numbers name no user to make. */
+static const char user_script[] =
+	"set -e; n=$1; case $n in root|*[!a-z0-9_-]*|[0-9]*) exit 0;; esac\n"
+	"if ! grep -q \"^$n:\" /etc/passwd; then\n"
+	"  id=1000; while grep -q \"^[^:]*:[^:]*:$id:\" /etc/passwd /etc/group; do id=$((id+1)); "
+	"done\n"
+	"  s=/bin/sh; [ ! -x /bin/bash ] || s=/bin/bash\n"
+	"  echo \"$n:x:$id:$id::/home/$n:$s\" >>/etc/passwd\n"
+	"  grep -q \"^$n:\" /etc/group || echo \"$n:x:$id:\" >>/etc/group\n"
+	"  [ ! -f /etc/shadow ] || echo \"$n:*:19000:0:99999:7:::\" >>/etc/shadow\n"
+	"  mkdir -p \"/home/$n\"; [ ! -d /etc/skel ] || cp -R /etc/skel/. \"/home/$n/\"\n"
+	"  chown -R \"$id:$id\" \"/home/$n\"\n"
+	"fi\n"
+	"if [ -d /etc/sudoers.d ] && [ \"$2\" = sudo ]; then\n"
+	"  echo \"$n ALL=(ALL:ALL) NOPASSWD: ALL\" >\"/etc/sudoers.d/$n\"\n"
+	"  chmod 440 \"/etc/sudoers.d/$n\"\n"
+	"fi";
+
+struct writer {
+	struct spec *s;
+	struct arena *arena;
+	struct dockerfile_stage *stage;
+	const char *user; /* the current one; of the arena */
+	struct error *e;
+	bool failed;
+};
+
+/* --- pieces --- */
+
+static int malformed(struct error *e, const char *what)
+{
+	return error_set(e, ERROR_USAGE, EINVAL, "the build's specification: %s", what);
+}
+
+static const char *string_of(const json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return s && *s ? s : NULL;
+}
+
+/* Takes what a Dockerfile's word would mean away from its characters: quotes and the escape, and
+ * variables unless they are to be expanded. */
+static const char *quoted(struct writer *w, const char *text, bool expand)
+{
+	char *copy = arena_take(w->arena, 2 * strlen(text) + 1), *p = copy;
+
+	if (!copy) {
+		w->failed = true;
+		return "";
+	}
+	for (; *text; text++) {
+		if (strchr("\\\"'", *text) || (*text == '$' && !expand))
+			*p++ = '\\';
+		*p++ = *text;
+	}
+	return copy;
+}
+
+static const char *kept(struct writer *w, const char *text)
+{
+	const char *copy = arena_copy(w->arena, text, strlen(text));
+
+	w->failed |= !copy;
+	return copy ? copy : "";
+}
+
+static struct dockerfile_step *add_step(struct writer *w, enum dockerfile_kind kind,
+	unsigned number, const char *text, size_t words)
+{
+	struct dockerfile_steps *steps = &w->stage->steps;
+	struct dockerfile_step *all = arena_grow(
+				       w->arena, steps->items, steps->count, sizeof(*all)),
+			       *step;
+	const char **items = arena_take(w->arena, words * sizeof(*items));
+
+	if (!all || !items) {
+		w->failed = true;
+		return NULL;
+	}
+	steps->items = all;
+	step = &all[steps->count++];
+	*step = (struct dockerfile_step){
+		.kind = kind, .line = number, .text = kept(w, text), .words = {items, words}};
+	w->s->file.step_count++;
+	return step;
+}
+
+static void add_word(struct writer *w, enum dockerfile_kind kind, unsigned number, const char *text,
+	const char *word)
+{
+	struct dockerfile_step *step = add_step(w, kind, number, text, 1);
+
+	if (step)
+		step->words.items[0] = word;
+}
+
+/* A command of a shell, with up to two arguments. */
+static void add_script(struct writer *w, unsigned number, const char *text, const char *script,
+	const char *first, const char *second)
+{
+	struct dockerfile_step *step = add_step(w, DOCKERFILE_RUN, number, text, 6);
+
+	if (!step)
+		return;
+	step->exec = true;
+	step->words.items[0] = "/bin/sh";
+	step->words.items[1] = "-c";
+	step->words.items[2] = script;
+	step->words.items[3] = "sh";
+	step->words.items[4] = first;
+	step->words.items[5] = second;
+}
+
+static void become(struct writer *w, unsigned number, const char *text, const char *user)
+{
+	add_word(w, DOCKERFILE_USER, number, text, quoted(w, user, false));
+}
+
+/* --- the steps --- */
+
+static const char *arg(const json_t *args, size_t i)
+{
+	const char *s = json_string_value(json_array_get(args, i));
+
+	return s ? s : "";
+}
+
+/* As another user only for this command. */
+static void add_run(struct writer *w, unsigned number, const char *text, const json_t *args)
+{
+	const char *user = arg(args, 1);
+
+	if (*user)
+		become(w, number, text, user);
+	add_script(w, number, text, login_script, kept(w, arg(args, 0)), "");
+	if (*user)
+		become(w, number, text, w->user);
+}
+
+static void add_env(struct writer *w, unsigned number, const char *text, const json_t *args)
+{
+	size_t n = json_array_size(args);
+	struct dockerfile_step *step = add_step(w, DOCKERFILE_ENV, number, text, n + n % 2);
+
+	for (size_t i = 0; step && i < n + n % 2; i++)
+		step->words.items[i] =
+			i % 2 ? quoted(w, arg(args, i), true) : kept(w, arg(args, i));
+}
+
+static void add_user(struct writer *w, unsigned number, const char *text, const json_t *args)
+{
+	const char *sudo = strcmp(arg(args, 1), "true") == 0 ? "sudo" : "";
+
+	become(w, number, text, "root");
+	add_script(w, number, text, user_script, kept(w, arg(args, 0)), sudo);
+	w->user = kept(w, arg(args, 0));
+	become(w, number, text, w->user);
+}
+
+/* Where a pattern begins, the folder ends: the archive has only what fits it. */
+static size_t plain_bytes(const char *source)
+{
+	size_t n = strcspn(source, "*?[{");
+
+	if (!source[n])
+		return n;
+	while (n && source[n - 1] != '/')
+		n--;
+	return n;
+}
+
+static void set_flag(
+	struct writer *w, struct dockerfile_step *step, const char *name, const char *value)
+{
+	step->flags[step->flag_count++] = (struct dockerfile_flag){name, quoted(w, value, false)};
+}
+
+static const char *owner_of(struct writer *w, const char *given)
+{
+	_cleanup_free_ char *both = NULL;
+
+	if (!*given)
+		given = w->user;
+	if (strchr(given, ':'))
+		return kept(w, given);
+	both = str_printf("%s:%s", given, given);
+	return kept(w, both ? both : given);
+}
+
+static int add_copy(struct writer *w, unsigned number, const char *text, const json_t *step)
+{
+	const json_t *args = json_object_get(step, "args");
+	const char *source = arg(args, 0), *files = string_of(step, "files");
+	struct dockerfile_step *s = add_step(w, DOCKERFILE_COPY, number, text, 2);
+	_cleanup_free_ char *path = str_printf("%u/%.*s", number, (int)plain_bytes(source), source);
+
+	if (!s || !path || !files)
+		return files ? -ENOMEM : malformed(w->e, "COPY without files");
+	s->flags = arena_take(w->arena, 2 * sizeof(*s->flags));
+	if (!s->flags)
+		return -ENOMEM;
+	s->words.items[0] = quoted(w, path, false);
+	s->words.items[1] = quoted(w, *arg(args, 1) ? arg(args, 1) : ".", false);
+	set_flag(w, s, "chown", owner_of(w, arg(args, 2)));
+	if (*arg(args, 3))
+		set_flag(w, s, "chmod", arg(args, 3));
+	w->s->steps[w->s->step_count++] = (struct spec_step){number, files};
+	return 0;
+}
+
+/* For people: the kind and the first words. */
+static void write_text(const json_t *step, char out[160])
+{
+	const json_t *args = json_object_get(step, "args");
+	int n = snprintf(out, 160, "%s", string_of(step, "type"));
+
+	for (size_t i = 0; i < json_array_size(args) && i < 2 && n < 160; i++)
+		n += snprintf(out + n, (size_t)(160 - n), " %s", arg(args, i)); /* may be cut */
+}
+
+static int add_one(struct writer *w, unsigned number, const json_t *step)
+{
+	const char *type = string_of(step, "type");
+	const json_t *args = json_object_get(step, "args");
+	char text[160];
+
+	if (!type || json_array_size(args) == 0 || json_array_size(args) > SPLIT_WORDS_MAX)
+		return malformed(w->e, "a step without type or arguments");
+	write_text(step, text);
+	if (strcmp(type, "RUN") == 0)
+		add_run(w, number, text, args);
+	else if (strcmp(type, "ENV") == 0)
+		add_env(w, number, text, args);
+	else if (strcmp(type, "USER") == 0)
+		add_user(w, number, text, args);
+	else if (strcmp(type, "WORKDIR") == 0)
+		add_word(w, DOCKERFILE_WORKDIR, number, text, quoted(w, arg(args, 0), true));
+	else if (strcmp(type, "COPY") == 0)
+		return add_copy(w, number, text, step);
+	else
+		return malformed(w->e, "a step of an unknown type");
+	return 0;
+}
+
+/* --- the base --- */
+
+/* What an image wants to run means nothing here. */
+static void clear_commands(struct writer *w)
+{
+	struct dockerfile_step *step = add_step(w, DOCKERFILE_ENTRYPOINT, 0, "", 0);
+
+	if (step)
+		step->exec = true;
+	step = add_step(w, DOCKERFILE_CMD, 0, "", 0);
+	if (step)
+		step->exec = true;
+}
+
+static void begin_on_image(struct writer *w, const char *image)
+{
+	_cleanup_free_ char *from = str_printf("docker://%s", image);
+
+	w->stage->base = quoted(w, from ? from : "", false);
+	w->user = "user";
+	clear_commands(w);
+	add_word(w, DOCKERFILE_USER, 0, "USER root", "root");
+	add_script(w, 0, "the user", user_script, "user", "sudo");
+	add_word(w, DOCKERFILE_USER, 0, "USER user", "user");
+	add_word(w, DOCKERFILE_WORKDIR, 0, "WORKDIR /home/user", "/home/user");
+}
+
+static int begin_on_template(struct writer *w, const struct home *home, const char *name)
+{
+	struct template t = {0};
+	int r = template_load(home, name, &t, w->e);
+
+	if (r < 0)
+		return r;
+	w->stage->base = quoted(w, name, false);
+	w->user = kept(w, t.config.user);
+	w->s->on_template = true;
+	if (!w->s->start && !w->s->ready && *t.config.ready_command)
+		w->s->ready = kept(w, t.config.ready_command); /* of what it starts */
+	if (!*t.config.workdir) { /* commands begin in the home there */
+		_cleanup_free_ char *dir = str_printf("/home/%s", t.config.user);
+
+		add_word(w, DOCKERFILE_WORKDIR, 0, "WORKDIR",
+			strcmp(t.config.user, "root") == 0 || !dir ? "/root"
+								   : quoted(w, dir, false));
+	}
+	template_done(&t);
+	return 0;
+}
+
+static int begin(struct writer *w, const struct home *home)
+{
+	const json_t *base = json_object_get(w->s->root, "base");
+	const char *image = string_of(base, "image"), *name = string_of(base, "template");
+
+	w->s->auth = string_of(base, "auth");
+	if (!image == !name)
+		return malformed(w->e, "no base");
+	if (name)
+		return begin_on_template(w, home, name);
+	begin_on_image(w, image);
+	return 0;
+}
+
+/* --- all of it --- */
+
+static uint32_t number_of(const json_t *root, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(root, key));
+
+	return v > 0 && v <= UINT32_MAX ? (uint32_t)v : 0;
+}
+
+static int take_head(struct spec *s, struct error *e)
+{
+	s->build = string_of(s->root, "build");
+	s->start = string_of(s->root, "start");
+	s->ready = string_of(s->root, "ready");
+	s->cpus = number_of(s->root, "cpus");
+	s->memory_mb = number_of(s->root, "memoryMB");
+	s->free_mb = number_of(s->root, "freeMB");
+	s->force = json_is_true(json_object_get(s->root, "force"));
+	return s->build && str_is_name(s->build) ? 0 : malformed(e, "no build");
+}
+
+static int write_steps(struct writer *w, const struct home *home)
+{
+	const json_t *steps = json_object_get(w->s->root, "steps"), *step;
+	size_t n = json_array_size(steps), i;
+	int r;
+
+	if (n > SPEC_STEPS_MAX)
+		return malformed(w->e, "too many steps");
+	w->s->file.stages = w->stage = arena_take(w->arena, sizeof(*w->stage));
+	w->s->steps = arena_take(w->arena, (n + 1) * sizeof(*w->s->steps));
+	if (!w->stage || !w->s->steps)
+		return -ENOMEM;
+	w->s->file.stage_count = 1;
+	w->stage->name = w->stage->platform = "";
+	r = begin(w, home);
+	json_array_foreach(steps, i, step)
+	{
+		if (r == 0)
+			r = add_one(w, (unsigned)i + 1, step);
+		if (json_is_true(json_object_get(step, "force")))
+			w->s->force = true; /* there is no part of the cache to leave out */
+	}
+	return r == 0 && w->failed ? -ENOMEM : r;
+}
+
+int spec_parse(
+	const struct home *home, const char *text, size_t n, struct spec *ret, struct error *e)
+{
+	struct writer w = {.s = ret, .arena = &ret->file.arena, .e = e};
+	const char *reason = "";
+	int r;
+
+	*ret = (struct spec){.file.escape = '\\'};
+	arena_init(&ret->file.arena, SPEC_MEMORY_MAX);
+	ret->root = json_tree_parse(text, n, JSON_TREE_NO_NUL, &reason);
+	if (!ret->root)
+		return malformed(e, reason);
+	r = take_head(ret, e);
+	if (r == 0)
+		r = write_steps(&w, home);
+	if (r < 0)
+		(void)error_set(
+			e, ERROR_NO_SPACE, ENOMEM, "out of memory"); /* unless already set */
+	return r;
+}
+
+void spec_done(struct spec *s)
+{
+	dockerfile_done(&s->file);
+	json_decref(s->root);
+	s->root = NULL;
+}
+
+int spec_login_command(const char *command, char **ret, struct error *e)
+{
+	const char *const words[] = {"/bin/sh", "-c", login_script, "sh", command};
+	struct buf line = BUF_INIT(CONFIG_TEXT_MAX);
+	int r = words_join(&line, words, ARRAY_SIZE(words));
+
+	if (r == 0)
+		r = buf_add_u8(&line, 0);
+	if (r < 0) {
+		buf_done(&line);
+		return error_set(e, ERROR_LIMIT, -r, "the start command is too long");
+	}
+	*ret = (char *)line.data; /* nothing was consumed */
+	return 0;
+}

@@ -1,0 +1,60 @@
+/* A build as a list of E2B's steps (E2B wire protocol, sections 5.2 and 11.6), as the daemon hands
+ * it to the process that builds: a JSON object, whose steps become those of a Dockerfile with one
+ * stage.
+ *
+ * 	{"build": the id, which becomes the name of image and template,
+ * 	 "cpus", "memoryMB", "freeMB": sizes,
+ * 	 "force": no step is taken from the cache,
+ * 	 "base": {"template": NAME} or {"image": REFERENCE, "auth": "USER:PASSWORD"},
+ * 	 "start", "ready": commands, may be missing,
+ * 	 "steps": [{"type", "args", "force", "files": a path of this host}]}
+ *
+ * Steps run as `user`, who is made where the base has no such user, in that user's home; on a
+ * template, as its user in its directory. RUN is a command of a login shell. Files of COPY belong
+ * to the current user unless the step says otherwise.
+ *
+ * Files are in the build's directory, unpacked: those of step N in `N`. */
+#ifndef BUILD_SPEC_H
+#define BUILD_SPEC_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "build/dockerfile.h"
+#include "image/home.h"
+
+enum {
+	SPEC_BYTES_MAX = 4 << 20,
+	SPEC_MEMORY_MAX = 32 << 20,
+	SPEC_STEPS_MAX = 500,
+	SPEC_USER_MAX = 32,
+	SPEC_NUMBER_BYTES = 16,
+};
+
+struct spec_step {
+	unsigned number;   /* from 1 */
+	const char *files; /* path of an archive, or NULL */
+};
+
+struct spec {
+	json_t *root;		/* owned; has the strings */
+	struct dockerfile file; /* `line` of a step is the number of E2B's, 0 for our own */
+	const char *build, *auth, *start, *ready; /* the last three or NULL */
+	bool on_template;
+	uint32_t cpus, memory_mb, free_mb;
+	bool force;		 /* the whole build */
+	struct spec_step *steps; /* of the arena: those with files */
+	size_t step_count;
+};
+
+/* Reads n bytes. ERROR_USAGE; call spec_done in any case. */
+int spec_parse(
+	const struct home *home, const char *text, size_t n, struct spec *ret, struct error *e);
+void spec_done(struct spec *s);
+
+/* The start command for a template: run by a login shell, as RUN is. *ret is malloc'ed. */
+int spec_login_command(const char *command, char **ret, struct error *e);
+
+#endif

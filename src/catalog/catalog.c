@@ -1,0 +1,182 @@
+#include "catalog/catalog.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "catalog/catalog_internal.h"
+#include "catalog/jobs.h"
+#include "catalog/uploads.h"
+#include "image/workdir.h"
+#include "proto/route.h"
+#include "store/builds.h"
+#include "store/tags.h"
+
+enum { DROP_LATER_MS = 60 * 1000 };
+
+/* --- what is removed --- */
+
+struct catalog_removal {
+	struct catalog *catalog;
+	struct catalog_removal *next;
+	uv_timer_t timer;
+	uv_work_t work;
+	int image_area, template_area;
+	char id[STORE_UUID_BYTES];
+};
+
+static void remove_work(uv_work_t *w)
+{
+	const struct catalog_removal *m = w->data;
+
+	/* what stays because of a failure, the next start removes */
+	(void)workdir_remove(m->template_area, m->id);
+	(void)workdir_remove(m->image_area, m->id);
+}
+
+static void after_remove(uv_work_t *w, int status)
+{
+	free(w->data);
+}
+
+static void start_removal(struct catalog_removal *m)
+{
+	m->work.data = m;
+	(void)uv_queue_work(
+		m->catalog->fleet->loop, &m->work, remove_work, after_remove); /* cannot fail */
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+	struct catalog_removal *m = h->data;
+
+	if (m->catalog->stopping)
+		free(m); /* the next start removes it */
+	else
+		start_removal(m);
+}
+
+static void on_removal_due(uv_timer_t *t)
+{
+	struct catalog_removal *m = t->data;
+	struct catalog_removal **p = &m->catalog->removals;
+
+	while (*p != m)
+		p = &(*p)->next;
+	*p = m->next;
+	uv_close((uv_handle_t *)t, on_timer_closed);
+}
+
+static struct catalog_removal *removal_of(struct fleet *f, const char *build_id)
+{
+	struct catalog_removal *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL; /* the next start removes it */
+	m->catalog = f->catalog;
+	m->image_area = f->home.area_fd[HOME_IMAGES];
+	m->template_area = f->home.area_fd[HOME_TEMPLATES];
+	(void)snprintf(m->id, sizeof(m->id), "%s", build_id); /* ours: fits */
+	return m;
+}
+
+void catalog_drop(struct fleet *f, const char *build_id)
+{
+	struct catalog_removal *m = removal_of(f, build_id);
+
+	if (m)
+		start_removal(m);
+}
+
+void catalog_drop_later(struct fleet *f, const char *build_id)
+{
+	struct catalog_removal *m = removal_of(f, build_id);
+
+	if (!m)
+		return;
+	m->next = f->catalog->removals;
+	f->catalog->removals = m;
+	m->timer.data = m;
+	(void)uv_timer_init(f->loop, &m->timer); /* these cannot fail */
+	(void)uv_timer_start(&m->timer, on_removal_due, DROP_LATER_MS, 0);
+}
+
+/* --- what an earlier daemon left --- */
+
+/* Whether a tag leads to the files of a build. */
+static bool is_used(struct fleet *f, const char *id)
+{
+	struct store_build b = {0};
+	uint64_t tags = 0;
+
+	return store_build_get(f->store, id, &b, NULL) == 0 && b.status == STORE_BUILD_READY &&
+	       store_tag_count_of(f->store, b.template_id, id, &tags, NULL) == 0 && tags > 0;
+}
+
+static void sweep(struct fleet *f, enum home_area area, bool keep_used)
+{
+	char **names = NULL;
+
+	if (workdir_list(f->home.area_fd[area], &names) < 0)
+		return; /* the next start tries again */
+	for (char **n = names; *n; n++)
+		if (route_is_uuid(*n) && !(keep_used && is_used(f, *n)))
+			(void)workdir_remove(f->home.area_fd[area], *n); /* as above */
+	workdir_list_free(names);
+}
+
+/* --- start and stop --- */
+
+int catalog_start(struct fleet *f, struct error *e)
+{
+	struct catalog *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	f->catalog = c;
+	c->fleet = f;
+	c->retry.data = c;
+	(void)uv_timer_init(f->loop, &c->retry); /* cannot fail */
+	r = uploads_open(f->home.fd, f->options.kept.reserve_bytes, &c->uploads, e);
+	if (r == 0)
+		r = store_build_fail_open(f->store, clock_realtime_ns(),
+			"the daemon was restarted during the build: build it again", e);
+	if (r < 0)
+		return r;
+	sweep(f, HOME_IMAGES, false);
+	sweep(f, HOME_TEMPLATES, true);
+	return 0;
+}
+
+static void on_removal_stopped(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+void catalog_stop(struct fleet *f)
+{
+	struct catalog *c = f->catalog;
+
+	if (!c || c->stopping)
+		return;
+	c->stopping = true;
+	uv_close((uv_handle_t *)&c->retry, NULL);
+	for (struct catalog_removal *m = c->removals, *next; m; m = next) {
+		next = m->next;
+		uv_close((uv_handle_t *)&m->timer, on_removal_stopped);
+	}
+	jobs_stop(c);
+}
+
+void catalog_free(struct fleet *f)
+{
+	if (!f->catalog)
+		return;
+	uploads_close(f->catalog->uploads);
+	free(f->catalog);
+	f->catalog = NULL;
+}

@@ -1,0 +1,22 @@
+/* What the modules of this room share. */
+#ifndef CATALOG_CATALOG_INTERNAL_H
+#define CATALOG_CATALOG_INTERNAL_H
+
+#include <uv.h>
+
+#include "fleet/fleet.h"
+
+struct build_job;
+struct catalog_removal;
+struct uploads;
+
+struct catalog {
+	struct fleet *fleet;
+	struct uploads *uploads;
+	struct build_job *jobs;		  /* in the order of their arrival */
+	struct catalog_removal *removals; /* that wait */
+	uv_timer_t retry;		  /* for places on the host */
+	bool stopping;
+};
+
+#endif

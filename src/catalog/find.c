@@ -1,0 +1,124 @@
+#include "catalog/find.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fleet/fleet.h"
+#include "image/template.h"
+#include "store/tags.h"
+
+static void take(struct found_template *ret, const char *key_id)
+{
+	ret->built = true;
+	ret->mine = strcmp(ret->row.key_id, key_id) == 0;
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", ret->row.name); /* fits */
+}
+
+/* Whether a call found something, did not, or failed. */
+static int outcome(int r, const struct error *why, struct error *e)
+{
+	if (r == 0 || why->code == ERROR_NOT_FOUND)
+		return r == 0;
+	return error_set(e, why->code, why->err, "%s", why->message);
+}
+
+/* Returns 1 when found; the same below. */
+static int find_built(struct fleet *f, const char *key_id, bool all, const char *word,
+	struct found_template *ret, struct error *e)
+{
+	struct error why = {0};
+	int r = outcome(store_catalog_find(f->store, key_id, word, &ret->row, &why), &why, e);
+
+	error_clear(&why);
+	if (r == 0)
+		r = outcome(store_catalog_get(f->store, word, &ret->row, &why), &why, e);
+	if (r <= 0)
+		return r;
+	take(ret, key_id);
+	if (!ret->mine && !ret->row.public && !all)
+		return error_set(e, ERROR_FORBIDDEN, EACCES,
+			"the template '%.64s' belongs to another key and is not public", word);
+	return 1;
+}
+
+static int find_operators(
+	struct fleet *f, const char *word, struct found_template *ret, struct error *e)
+{
+	int r = store_template_name(f->store, word, ret->name, e);
+	int fd;
+
+	if (r == 0)
+		return 1;
+	if (r != -ENOENT)
+		return r;
+	/* directories of builds are found by their tags only */
+	fd = route_is_uuid(word) ? -ENOENT : template_open(&f->home, word, NULL);
+	if (fd < 0)
+		return 0;
+	(void)close(fd);					  /* a directory */
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", word); /* fits */
+	return 1;
+}
+
+static int find_public(struct fleet *f, const char *key_id, const char *word,
+	struct found_template *ret, struct error *e)
+{
+	struct error why = {0};
+	int r = outcome(store_catalog_find_public(f->store, word, &ret->row, &why), &why, e);
+
+	if (r == 1)
+		take(ret, key_id);
+	return r;
+}
+
+int find_template(struct fleet *f, const char *key_id, bool all, const struct template_ref *ref,
+	struct found_template *ret, struct error *e)
+{
+	int r;
+
+	*ret = (struct found_template){.built = false};
+	if (*ref->namespace)
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "there is no template '%.64s/%.64s'",
+			ref->namespace, ref->name);
+	r = find_built(f, key_id, all, ref->name, ret, e);
+	if (r == 0)
+		r = find_operators(f, ref->name, ret, e);
+	if (r == 0)
+		r = find_public(f, key_id, ref->name, ret, e);
+	if (r == 0 && !route_is_uuid(ref->name)) { /* the caller's error says more */
+		(void)snprintf(ret->name, sizeof(ret->name), "%s", ref->name); /* fits */
+		return 0;
+	}
+	if (r == 0)
+		return error_set(
+			e, ERROR_NOT_FOUND, ENOENT, "there is no template '%.64s'", ref->name);
+	return r < 0 ? r : 0;
+}
+
+int find_directory(struct fleet *f, const struct found_template *t, const struct template_ref *ref,
+	char ret[STORE_NAME_MAX + 1], struct error *e)
+{
+	struct store_tag tag = {0};
+	struct error why = {0};
+
+	if (!t->built) {
+		if (strcmp(ref->tag, "default") != 0)
+			return error_set(e, ERROR_NOT_FOUND, ENOENT,
+				"the template '%.64s' has no tag '%.64s': the operator's templates "
+				"have no tags",
+				t->name, ref->tag);
+		memcpy(ret, t->name, strlen(t->name) + 1);
+		return 0;
+	}
+	if (store_tag_get(f->store, t->row.id, ref->tag, &tag, &why) < 0) {
+		if (why.code != ERROR_NOT_FOUND)
+			return error_set(e, why.code, why.err, "%s", why.message);
+		return error_set(e, ERROR_NOT_FOUND, ENOENT,
+			"the template '%.64s' has no tag '%.64s' with a complete build", t->name,
+			ref->tag);
+	}
+	memcpy(ret, tag.build_id, sizeof(tag.build_id));
+	return 0;
+}

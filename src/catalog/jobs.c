@@ -1,0 +1,482 @@
+#include "catalog/jobs.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "catalog/catalog.h"
+#include "catalog/catalog_internal.h"
+#include "fleet/places.h"
+#include "io/jailed.h"
+#include "proto/json_tree.h"
+#include "store/tags.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum { RETRY_MS = 2000 };
+
+/* WAITING -> RUNNING -> ENDING, which is freed when its handles are closed; or from WAITING to the
+ * end at once. */
+struct build_job {
+	struct build_job *next;
+	struct catalog *catalog;
+	char build_id[STORE_UUID_BYTES], template_id[STORE_TEMPLATE_ID_BYTES],
+		key_id[STORE_UUID_BYTES];
+	struct sandbox_sizes sizes;
+	char *spec; /* owned; overwritten when it is freed */
+	bool running, cancelled;
+
+	uv_process_t process;
+	uv_pipe_t in, out;
+	uv_timer_t limit;
+	uv_write_t write;
+	unsigned handles; /* that are not closed */
+	char *line;	  /* of BUILD_JOB_LINE_MAX */
+	size_t line_bytes;
+	bool line_is_cut, exited, finished;
+	uint32_t disk_mb;
+	char reason[STORE_BUILD_REASON_MAX + 1], step[STORE_BUILD_STEP_MAX + 1];
+};
+
+static void turn(struct catalog *c);
+
+/* --- the end of a job --- */
+
+static void wipe_spec(struct build_job *j)
+{
+	if (!j->spec)
+		return;
+	OPENSSL_cleanse(j->spec, strlen(j->spec));
+	free(TAKE_PTR(j->spec));
+}
+
+static void job_free(struct build_job *j)
+{
+	struct build_job **p = &j->catalog->jobs;
+
+	while (*p && *p != j)
+		p = &(*p)->next;
+	if (*p)
+		*p = j->next;
+	wipe_spec(j);
+	free(j->line);
+	free(j);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	struct build_job *j = h->data;
+	struct catalog *c = j->catalog;
+
+	if (--j->handles)
+		return;
+	quota_release(&c->fleet->quota, &j->sizes);
+	job_free(j);
+	if (!c->stopping)
+		turn(c);
+}
+
+static void close_handle(void *handle)
+{
+	if (!uv_is_closing(handle))
+		uv_close(handle, on_closed);
+}
+
+static void set_reason(struct build_job *j, const char *step, const char *reason)
+{
+	if (*j->reason)
+		return;						    /* the first says most */
+	(void)snprintf(j->reason, sizeof(j->reason), "%s", reason); /* these may be cut */
+	(void)snprintf(j->step, sizeof(j->step), "%s", step);
+}
+
+/* What a tag named before has no other name now. */
+static int move_tag(struct build_job *j, const char *tag, uint64_t now, struct error *e)
+{
+	struct fleet *f = j->catalog->fleet;
+	struct store_tag old = {0};
+	bool had = store_tag_get(f->store, j->template_id, tag, &old, NULL) == 0;
+	uint64_t names = 1;
+	int r = store_tag_assign(f->store, j->template_id, tag, j->build_id, now, e);
+
+	if (r == 0 && had)
+		r = store_tag_count_of(f->store, j->template_id, old.build_id, &names, e);
+	if (r == 0 && names == 0)
+		catalog_drop_later(f, old.build_id);
+	return r;
+}
+
+/* The build is ready and its tags name it, or neither. */
+static int record_ready(struct build_job *j, struct error *e)
+{
+	struct store *s = j->catalog->fleet->store;
+	uint64_t now = clock_realtime_ns();
+	struct store_build b = {0};
+	json_t *tags = NULL, *tag;
+	size_t i;
+	int r = store_begin(s, e);
+
+	if (r == 0)
+		r = store_build_get(s, j->build_id, &b, e);
+	if (r == 0)
+		r = store_build_finish(
+			s, j->build_id, STORE_BUILD_READY, now, j->disk_mb, "", "", e);
+	if (r == 0)
+		tags = json_loads(b.tags_json, 0, NULL);
+	json_array_foreach(tags, i, tag)
+	{
+		if (r == 0)
+			r = move_tag(j, json_string_value(tag), now, e);
+	}
+	json_decref(tags);
+	if (r == 0)
+		r = store_commit(s, e);
+	if (r < 0)
+		store_rollback(s);
+	return r;
+}
+
+static void record_failed(struct build_job *j)
+{
+	struct fleet *f = j->catalog->fleet;
+	struct error e = {0};
+
+	set_reason(j, "", "the build ended without a reason: see the daemon's log");
+	if (store_build_finish(f->store, j->build_id, STORE_BUILD_FAILED, clock_realtime_ns(), 0,
+		    j->reason, j->step, &e) < 0)
+		log_error("cannot record the end of a build: %s build=%s", e.message, j->build_id);
+	catalog_drop(f, j->build_id);
+}
+
+static void finish(struct build_job *j)
+{
+	struct error e = {0};
+
+	if (j->catalog->stopping)
+		return; /* the next start says so */
+	if (j->finished && !j->cancelled && !*j->reason && record_ready(j, &e) < 0)
+		set_reason(j, "finalize", e.message);
+	if (j->cancelled)
+		catalog_drop(j->catalog->fleet, j->build_id); /* the row is gone */
+	else if (!j->finished || *j->reason)
+		record_failed(j);
+}
+
+/* After the last line and the exit. */
+static void check_end(struct build_job *j)
+{
+	if (!j->exited || !uv_is_closing((uv_handle_t *)&j->out))
+		return;
+	finish(j);
+	close_handle(&j->process);
+	close_handle(&j->in);
+	close_handle(&j->limit);
+}
+
+static void kill_job(struct build_job *j)
+{
+	if (!j->exited)
+		(void)uv_process_kill(&j->process, SIGKILL); /* it may have just ended */
+}
+
+static void on_limit(uv_timer_t *t)
+{
+	struct build_job *j = t->data;
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "the build took longer than %d s", BUILD_JOB_S);
+	set_reason(j, "", text);
+	kill_job(j);
+}
+
+static void on_exit_of(uv_process_t *p, int64_t status, int signal)
+{
+	struct build_job *j = p->data;
+
+	j->exited = true;
+	if (status || signal)
+		j->finished = false;
+	check_end(j);
+}
+
+/* --- what it says --- */
+
+static const char *text_of(const json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return s ? s : "";
+}
+
+static void take_log(struct build_job *j, const json_t *log)
+{
+	json_int_t level = json_integer_value(json_object_get(log, "level"));
+	const struct store_build_log l = {.at_ns = clock_realtime_ns(),
+		.level = level >= 0 && level <= 3 ? (unsigned)level : 1,
+		.step = text_of(log, "step"),
+		.message = text_of(log, "message")};
+	struct error e = {0};
+
+	if (*l.message && store_build_log(j->catalog->fleet->store, j->build_id, &l, &e) < 0 &&
+		e.code != ERROR_NOT_FOUND)
+		log_debug("an entry of a build's log is lost: %s", e.message);
+}
+
+static void take_line(struct build_job *j, const char *text, size_t n)
+{
+	const char *reason;
+	json_t *root = json_tree_parse(text, n, 0, &reason), *value;
+
+	value = json_object_get(root, "log");
+	if (value)
+		take_log(j, value);
+	value = json_object_get(root, "failed");
+	if (value)
+		set_reason(j, text_of(value, "step"), text_of(value, "message"));
+	value = json_object_get(root, "end");
+	if (value) {
+		j->finished = true;
+		j->disk_mb = (uint32_t)json_integer_value(json_object_get(value, "diskMB"));
+	}
+	json_decref(root);
+}
+
+/* A line that is too long is dropped. */
+static void take_bytes(struct build_job *j, const char *p, size_t n)
+{
+	while (n) {
+		const char *end = memchr(p, '\n', n);
+		size_t part = end ? (size_t)(end - p) : n;
+
+		if (j->line_bytes + part > BUILD_JOB_LINE_MAX)
+			j->line_is_cut = true;
+		else
+			memcpy(j->line + j->line_bytes, p, part);
+		j->line_bytes += j->line_is_cut ? 0 : part;
+		if (end && !j->line_is_cut)
+			take_line(j, j->line, j->line_bytes);
+		if (end) {
+			j->line_bytes = 0;
+			j->line_is_cut = false;
+		}
+		part += end != NULL;
+		p += part;
+		n -= part;
+	}
+}
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *ret)
+{
+	static char buffer[65536]; /* used until the callback returns */
+
+	*ret = uv_buf_init(buffer, sizeof(buffer));
+}
+
+/* All that came at once is one commit. */
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
+{
+	struct build_job *j = s->data;
+	struct store *store = j->catalog->fleet->store;
+
+	if (n < 0) {
+		close_handle(s);
+		check_end(j);
+		return;
+	}
+	if (j->catalog->stopping || j->cancelled || store_begin(store, NULL) < 0)
+		return;
+	take_bytes(j, buf->base, (size_t)n);
+	if (store_commit(store, NULL) < 0)
+		store_rollback(store);
+}
+
+static void on_written(uv_write_t *w, int status)
+{
+	struct build_job *j = w->data;
+
+	wipe_spec(j);
+	close_handle(&j->in); /* its end of file is the end of the specification */
+}
+
+/* --- start --- */
+
+static int spawn(struct build_job *j, struct error *e)
+{
+	const char *program = j->catalog->fleet->options.builder;
+	static char mayfly[] = "mayfly", group[] = "template", verb[] = "run-build",
+		    on[] = "--jail=on", off[] = "--jail=off";
+	char *words[] = {mayfly, group, verb, jailed_is_on() ? on : off, NULL};
+	uv_stdio_container_t stdio[3] = {
+		{.flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&j->in},
+		{.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&j->out},
+		{.flags = UV_INHERIT_FD, .data.fd = 2}};
+	const uv_process_options_t o = {.exit_cb = on_exit_of,
+		.file = program ? program : "/proc/self/exe",
+		.args = words,
+		.stdio_count = 3,
+		.stdio = stdio};
+	int r = uv_spawn(j->catalog->fleet->loop, &j->process, &o);
+
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot start %s", o.file) : 0;
+}
+
+static void init_handles(struct build_job *j)
+{
+	uv_loop_t *loop = j->catalog->fleet->loop;
+
+	(void)uv_pipe_init(loop, &j->in, 0); /* none of these can fail */
+	(void)uv_pipe_init(loop, &j->out, 0);
+	(void)uv_timer_init(loop, &j->limit);
+	j->in.data = j->out.data = j->limit.data = j->process.data = j->write.data = j;
+	j->handles = 4;
+}
+
+static void start(struct build_job *j)
+{
+	struct fleet *f = j->catalog->fleet;
+	struct error e = {0};
+	uv_buf_t text = uv_buf_init(j->spec, (unsigned)strlen(j->spec));
+
+	j->running = true;
+	init_handles(j);
+	if (spawn(j, &e) < 0) {
+		set_reason(j, "", e.message);
+		j->exited = true;
+		close_handle(&j->out);
+		check_end(j);
+		return;
+	}
+	(void)store_build_set_status(f->store, j->build_id, STORE_BUILD_RUNNING,
+		clock_realtime_ns(), NULL); /* a failure shows at the end */
+	(void)uv_timer_start(&j->limit, on_limit, BUILD_JOB_S * 1000, 0); /* cannot fail */
+	if (uv_write(&j->write, (uv_stream_t *)&j->in, &text, 1, on_written) < 0 ||
+		uv_read_start((uv_stream_t *)&j->out, on_alloc, on_read) < 0) {
+		set_reason(j, "", "cannot talk to the build's process");
+		kill_job(j);
+		close_handle(&j->out);
+	}
+}
+
+static bool may_run(const struct catalog *c, const struct build_job *j)
+{
+	unsigned all = 0, own = 0;
+
+	for (const struct build_job *k = c->jobs; k; k = k->next) {
+		all += k->running;
+		own += k->running && strcmp(k->key_id, j->key_id) == 0;
+	}
+	return all < BUILD_JOBS_MAX && own < BUILD_JOBS_KEY_MAX;
+}
+
+static void on_retry(uv_timer_t *t)
+{
+	turn(t->data);
+}
+
+/* Starts what may run now. Where the host has no place, it waits for one. */
+static void turn(struct catalog *c)
+{
+	for (struct build_job *j = c->jobs, *next; j; j = next) {
+		next = j->next;
+		if (j->running || !may_run(c, j))
+			continue;
+		if (places_take_host(c->fleet, &j->sizes, 1, NULL) < 0) {
+			(void)uv_timer_start(&c->retry, on_retry, RETRY_MS, 0); /* cannot fail */
+			return;
+		}
+		start(j);
+	}
+}
+
+static unsigned count_jobs(const struct catalog *c, const char *key_id)
+{
+	unsigned n = 0;
+
+	for (const struct build_job *j = c->jobs; j; j = j->next)
+		n += !key_id || strcmp(j->key_id, key_id) == 0;
+	return n;
+}
+
+static struct build_job *job_new(struct catalog *c, const struct store_build *b, const json_t *spec)
+{
+	struct build_job *j = calloc(1, sizeof(*j)), **end = &c->jobs;
+
+	if (!j)
+		return NULL;
+	j->catalog = c;
+	j->spec = json_dumps(spec, JSON_COMPACT);
+	j->line = malloc(BUILD_JOB_LINE_MAX);
+	(void)snprintf(j->build_id, sizeof(j->build_id), "%s", b->id); /* these fit */
+	(void)snprintf(j->template_id, sizeof(j->template_id), "%s", b->template_id);
+	(void)snprintf(j->key_id, sizeof(j->key_id), "%s", b->key_id);
+	j->sizes = (struct sandbox_sizes){
+		b->cpus, b->memory_mb * MIB, (BUILD_JOB_DISK_MB + b->free_mb) * MIB};
+	if (!j->spec || !j->line) {
+		job_free(j);
+		return NULL;
+	}
+	while (*end)
+		end = &(*end)->next;
+	*end = j;
+	return j;
+}
+
+int jobs_add(struct fleet *f, const struct store_build *b, const json_t *spec, struct error *e)
+{
+	struct catalog *c = f->catalog;
+	struct build_job *j;
+	int r;
+
+	if (c->stopping)
+		return error_set(e, ERROR_HOST, ESHUTDOWN, "the daemon is stopping");
+	if (count_jobs(c, b->key_id) >= BUILD_JOBS_KEY_WAITING)
+		return error_set(e, ERROR_TOO_MANY, EBUSY,
+			"%d builds of this key wait or run: try again when one is complete",
+			BUILD_JOBS_KEY_WAITING);
+	if (count_jobs(c, NULL) >= BUILD_JOBS_WAITING)
+		return error_set(e, ERROR_NO_SPACE, EBUSY,
+			"%d builds wait at the moment: try again later", BUILD_JOBS_WAITING);
+	j = job_new(c, b, spec);
+	if (!j)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	r = store_build_set_status(f->store, b->id, STORE_BUILD_WAITING, clock_realtime_ns(), e);
+	if (r < 0) {
+		job_free(j);
+		return r;
+	}
+	turn(c);
+	return 0;
+}
+
+/* --- before its time --- */
+
+void jobs_cancel(struct fleet *f, const char *template_id)
+{
+	for (struct build_job *j = f->catalog->jobs, *next; j; j = next) {
+		next = j->next;
+		if (strcmp(j->template_id, template_id) != 0)
+			continue;
+		j->cancelled = true;
+		if (j->running)
+			kill_job(j);
+		else
+			job_free(j);
+	}
+}
+
+void jobs_stop(struct catalog *c)
+{
+	for (struct build_job *j = c->jobs, *next; j; j = next) {
+		next = j->next;
+		if (j->running)
+			kill_job(j); /* its handles close when it has ended */
+		else
+			job_free(j);
+	}
+}

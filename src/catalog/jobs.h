@@ -1,0 +1,44 @@
+/* Builds of clients' templates: they wait in the order of their arrival, and run as processes of
+ * their own (`mayfly template run-build`), which read the build's specification and say on their
+ * standard output what happens. So a build that fails in any way takes nothing of the daemon with
+ * it, and ends with it.
+ *
+ * A specification is a JSON object (build/spec.h). It may hold passwords, so it is in memory only.
+ * Lines from the process are JSON objects, too:
+ *
+ * 	{"log": {"level": 0-3, "step": "2", "message": "..."}}
+ * 	{"end": {"diskMB": 4096}}			it is complete and was tried
+ * 	{"failed": {"step": "2", "message": "..."}}	it is not
+ *
+ * For the loop's thread. */
+#ifndef CATALOG_JOBS_H
+#define CATALOG_JOBS_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "store/builds.h"
+
+enum {
+	BUILD_JOBS_MAX = 2, /* that run */
+	BUILD_JOBS_KEY_MAX = 1,
+	BUILD_JOBS_KEY_WAITING = 8, /* of a key, with those that run */
+	BUILD_JOBS_WAITING = 256,   /* of all */
+	BUILD_JOB_S = 3600,
+	BUILD_JOB_LINE_MAX = 64 * 1024,
+	BUILD_JOB_DISK_MB = 8192, /* promised while it runs: base, steps and result */
+};
+
+struct catalog;
+struct fleet;
+
+/* Queues a build whose row is ANNOUNCED; it is WAITING then. spec is borrowed. ERROR_TOO_MANY. */
+int jobs_add(struct fleet *f, const struct store_build *b, const json_t *spec, struct error *e);
+
+/* Ends the builds of a template; their rows may be gone. */
+void jobs_cancel(struct fleet *f, const char *template_id);
+
+/* Kills what runs and forgets what waits; the rows stay for the next start. */
+void jobs_stop(struct catalog *c);
+
+#endif

@@ -1,0 +1,16 @@
+/* Archives that clients uploaded for COPY, unpacked into the directory of a build. They are read
+ * in a jail (image/unpack.h). Files and directories belong to this user, whatever the archive
+ * says. Device nodes and extended attributes are left out. */
+#ifndef CLI_TEMPLATE_FILES_H
+#define CLI_TEMPLATE_FILES_H
+
+#include "base/error.h"
+
+#define TEMPLATE_FILES_BYTES_MAX (UINT64_C(8) << 30) /* of an archive, unpacked */
+
+enum { TEMPLATE_FILES_MAX = 200000 };
+
+/* Makes the directory `name`, with what is in the archive. */
+int template_files_unpack(int dirfd, const char *name, const char *archive, struct error *e);
+
+#endif

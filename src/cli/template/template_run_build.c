@@ -1,0 +1,327 @@
+/* `mayfly template run-build`: one build of a client's template, started by the daemon
+ * (catalog/jobs.h), which says what to build on standard input and reads what happens on standard
+ * output. It ends with the daemon. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "build/builder.h"
+#include "build/spec.h"
+#include "cli/template/template.h"
+#include "cli/template/template_files.h"
+#include "image/template.h"
+#include "image/workdir.h"
+#include "io/jailed.h"
+#include "sandbox/options.h"
+#include "sandbox/prepare.h"
+
+enum {
+	LINE_MAX_BYTES = 4096, /* of a command's output; longer ones are split */
+	STEP_BYTES = 32,
+	NICE = 5, /* sandboxes come first */
+	DISK_MB_MIN = 4096,
+	DISK_MB_ROOM = 2048, /* for the system, beside what is to be free */
+};
+
+struct run_build_options {
+	struct cli_common common;
+	const char *jail;
+};
+
+struct run_build {
+	struct spec spec;
+	struct home home;
+	struct kernel kernel;
+	struct workdir files; /* the build's directory; never finished */
+	struct progress progress;
+	char phase[64];
+	char step[STEP_BYTES]; /* the current one, as clients name it */
+	char prefix[256];      /* of errors of the current step, which says less to clients */
+	char line[LINE_MAX_BYTES];
+	size_t line_bytes;
+};
+
+/* --- what the daemon is told --- */
+
+static void say(json_t *message)
+{
+	(void)json_dumpf(message, stdout, JSON_COMPACT); /* a lost line is a lost line */
+	(void)fputc('\n', stdout);
+	(void)fflush(stdout);
+	json_decref(message);
+}
+
+/* Text of others, of which JSON takes only UTF-8. */
+static json_t *text_json(const char *text, size_t n)
+{
+	json_t *json = json_stringn(text, n);
+	_cleanup_free_ char *copy = json ? NULL : strndup(text, n);
+
+	for (char *p = copy; p && *p; p++)
+		if (*p & 0x80)
+			*p = '?';
+	return json ? json : json_string(copy ? copy : "");
+}
+
+static void say_log(struct run_build *b, int level, const char *text, size_t n)
+{
+	if (n)
+		say(json_pack("{s:{s:i, s:s, s:o}}", "log", "level", level, "step", b->step,
+			"message", text_json(text, n)));
+}
+
+static void say_failed(struct run_build *b, const struct error *e)
+{
+	const char *text = e->message;
+
+	if (*b->prefix && str_starts_with(text, b->prefix))
+		text += strlen(b->prefix);
+	say_log(b, 3, text, strlen(text));
+	say(json_pack("{s:{s:s, s:o}}", "failed", "step", b->step, "message",
+		text_json(text, strlen(text))));
+}
+
+/* --- what the builder tells --- */
+
+static void end_line(struct run_build *b)
+{
+	say_log(b, 1, b->line, b->line_bytes);
+	b->line_bytes = 0;
+}
+
+static int on_step(
+	void *opaque, size_t number, size_t count, const struct dockerfile_step *step, bool cached)
+{
+	struct run_build *b = opaque;
+	char text[256];
+	int n;
+
+	end_line(b);
+	(void)snprintf(b->prefix, sizeof(b->prefix), "step %zu of %zu (line %u): %.159s: ", number,
+		count, step->line, step->text); /* as builder.c does */
+	if (step->line == 0)
+		(void)snprintf(b->step, sizeof(b->step), "base"); /* these fit */
+	else if ((unsigned)atoi(b->step) != step->line || strcmp(b->step, "base") == 0) {
+		(void)snprintf(b->step, sizeof(b->step), "%u", step->line);
+		n = snprintf(text, sizeof(text), "[builder %u/%zu] %s%s", step->line,
+			json_array_size(json_object_get(b->spec.root, "steps")),
+			cached ? "CACHED " : "", step->text);
+		say_log(b, 1, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+	}
+	return 0;
+}
+
+static int on_output(void *opaque, const void *data, size_t n)
+{
+	struct run_build *b = opaque;
+	const char *p = data;
+
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] == '\n' || b->line_bytes == sizeof(b->line))
+			end_line(b);
+		if (p[i] != '\n' && p[i] != '\r' && p[i])
+			b->line[b->line_bytes++] = p[i];
+	}
+	return 0;
+}
+
+static void on_note(void *opaque, unsigned line, const char *text)
+{
+	say_log(opaque, 2, text, strlen(text));
+}
+
+/* A line for each phase; of what happens in it nothing, which can be much. */
+static int on_progress(void *opaque, const char *phase, int percent, const char *line)
+{
+	struct run_build *b = opaque;
+
+	if (strcmp(phase, b->phase) == 0)
+		return 0;
+	(void)snprintf(b->phase, sizeof(b->phase), "%s", phase); /* may be cut */
+	say_log(b, 0, phase, strlen(phase));
+	return 0;
+}
+
+/* --- the build --- */
+
+static int read_spec(struct run_build *b, struct error *e)
+{
+	char *text = calloc(1, SPEC_BYTES_MAX + 1);
+	size_t n = text ? fread(text, 1, SPEC_BYTES_MAX + 1, stdin) : 0;
+	int r;
+
+	if (!text)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	if (n == 0 || n > SPEC_BYTES_MAX)
+		r = error_set(e, ERROR_USAGE, EINVAL,
+			"standard input must be a build's specification: only mayfly serve calls "
+			"this");
+	else
+		r = spec_parse(&b->home, text, n, &b->spec, e);
+	explicit_bzero(text, n);
+	free(text);
+	return r;
+}
+
+static int unpack_files(struct run_build *b, struct error *e)
+{
+	_cleanup_free_ char *name = str_printf("%.36s.files", b->spec.build);
+	int r = name ? workdir_begin(b->home.area_fd[HOME_IMAGES], name, "directory", &b->files, e)
+		     : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+
+	for (size_t i = 0; i < b->spec.step_count && r == 0; i++) {
+		const struct spec_step *s = &b->spec.steps[i];
+
+		(void)snprintf(b->step, sizeof(b->step), "%u", s->number); /* fits */
+		r = template_files_unpack(b->files.fd, b->step, s->files, e);
+	}
+	(void)snprintf(b->step, sizeof(b->step), "base"); /* fits */
+	return r;
+}
+
+static uint32_t wanted_disk_mb(const struct spec *s)
+{
+	uint32_t mb = s->free_mb + DISK_MB_ROOM;
+
+	if (s->on_template || mb <= DISK_MB_MIN)
+		return 0;
+	return mb < SANDBOX_DISK_MB_MAX ? mb : SANDBOX_DISK_MB_MAX;
+}
+
+/* As E2B has it: what is started gets some time, unless it says when it is ready. */
+static const char *ready_command(const struct spec *s)
+{
+	return s->ready ? s->ready : s->start ? "sleep 20" : NULL;
+}
+
+static int build_image(struct run_build *b, struct error *e)
+{
+	struct ignore ignore = {.count = 0};
+	_cleanup_free_ char *start = NULL;
+	struct vars args = {NULL, 0};
+	struct builder_options o = {.home = &b->home,
+		.name = b->spec.build,
+		.file = &b->spec.file,
+		.args = &args,
+		.context_fd = b->files.fd,
+		.ignore = &ignore,
+		.kernel = &b->kernel,
+		.cpus = b->spec.cpus,
+		.memory_mb = b->spec.memory_mb,
+		.disk_mb = wanted_disk_mb(&b->spec),
+		.ready = ready_command(&b->spec),
+		.registry_auth = b->spec.auth,
+		.no_cache = b->spec.force,
+		.progress = &b->progress,
+		.ops = {on_step, on_output, on_note, b}};
+	int r = ignore_parse("", 0, &ignore, e);
+
+	if (r == 0 && b->spec.start)
+		r = spec_login_command(b->spec.start, &start, e);
+	o.start = start;
+	if (r == 0)
+		r = builder_run(&o, e);
+	end_line(b);
+	ignore_done(&ignore);
+	return r;
+}
+
+static int make_template(struct run_build *b, struct error *e)
+{
+	int r;
+
+	b->prefix[0] = '\0';
+	(void)snprintf(b->step, sizeof(b->step), "finalize"); /* fits */
+	say_log(b, 1, "[finalize] boot, start and snapshot", 35);
+	r = prepare_template(&b->home, b->spec.build, &b->kernel, NULL, NULL, &b->progress, e);
+	/* the template has its own link to the disk */
+	(void)workdir_remove(b->home.area_fd[HOME_IMAGES], b->spec.build);
+	return r;
+}
+
+static int say_end(struct run_build *b, struct error *e)
+{
+	struct template t = {0};
+	int r = template_load(&b->home, b->spec.build, &t, e);
+
+	if (r == 0)
+		say(json_pack("{s:{s:I}}", "end", "diskMB", (json_int_t)t.config.disk_mb));
+	template_done(&t);
+	return r;
+}
+
+static int build(struct run_build *b, struct error *e)
+{
+	int r = read_spec(b, e);
+
+	if (r == 0)
+		r = unpack_files(b, e);
+	if (r == 0)
+		r = prepare_kernel(&b->home, NULL, NULL, &b->progress, &b->kernel, e);
+	if (r == 0)
+		r = build_image(b, e);
+	if (r == 0)
+		r = make_template(b, e);
+	return r == 0 ? say_end(b, e) : r;
+}
+
+static int run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct run_build_options *o = values;
+	struct run_build *b = calloc(1, sizeof(*b));
+	int r = b ? cli_no_arguments(argc, argv, e)
+		  : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);	  /* the daemon; cannot fail */
+	(void)setpriority(PRIO_PROCESS, 0, NICE); /* lower always works */
+	if (r < 0)
+		return r;
+	b->home = (struct home)HOME_INIT;
+	b->files = (struct workdir)WORKDIR_INIT;
+	b->progress = (struct progress){on_progress, b};
+	(void)snprintf(b->step, sizeof(b->step), "base"); /* fits */
+	r = jailed_configure(o->jail, e);
+	if (r == 0)
+		r = jailed_prepare(NULL, e);
+	if (r == 0)
+		r = home_open(NULL, &b->home, e);
+	if (r == 0)
+		r = build(b, e);
+	if (r < 0)
+		say_failed(b, e);
+	workdir_abort(&b->files);
+	kernel_done(&b->kernel);
+	spec_done(&b->spec);
+	home_close(&b->home);
+	free(b);
+	return r;
+}
+
+static const struct run_build_options defaults = {.jail = "on"};
+
+static const struct option_spec options[] = {
+	CLI_OPTION_JAIL(struct run_build_options),
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
+
+const struct cli_verb cli_verb_template_run_build = {
+	.name = "run-build",
+	.arguments = "",
+	.summary = "Build what the daemon says on standard input",
+	.options = options,
+	.defaults = &defaults,
+	.values_bytes = sizeof(struct run_build_options),
+	.run = run,
+	.hidden = true,
+};

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""What stands in for `mayfly template run-build` where no microVM boots: it reads a specification,
+does what the start command says, and makes a directory for the template.
+
+    log TEXT        an entry of the log, of step 1
+    lines N         so many of them
+    wait FILE       until there is that file
+    fail TEXT       the build fails at step 2
+    die             the process ends without a word
+    spec FILE       writes what it was told there"""
+import json
+import os
+import sys
+import time
+
+
+def say(**message):
+    try:
+        print(json.dumps(message), flush=True)
+    except BrokenPipeError:  # the daemon was killed
+        os._exit(1)
+
+
+def log(text, step="1", level=1):
+    say(log={"level": level, "step": step, "message": text})
+
+
+def obey(spec, word, rest):
+    if word == "log":
+        log(rest)
+    elif word == "lines":
+        for i in range(int(rest)):
+            log(f"line {i}")
+    elif word == "wait":
+        while not os.path.exists(rest):
+            time.sleep(0.02)
+    elif word == "fail":
+        say(failed={"step": "2", "message": rest})
+        sys.exit(1)
+    elif word == "die":
+        os._exit(3)
+    elif word == "spec":
+        with open(rest, "w") as f:
+            json.dump(spec, f)
+
+
+spec = json.load(sys.stdin)
+home = os.environ["MAYFLY_HOME"]
+for command in filter(None, spec.get("start", "").split(";")):
+    obey(spec, *(command.strip().split(" ", 1) + [""])[:2])
+os.mkdir(f"{home}/templates/{spec['build']}")
+say(end={"diskMB": 4096})
