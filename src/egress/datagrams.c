@@ -226,10 +226,33 @@ static int open_socket(struct peer *p)
 	return r;
 }
 
+/* Whether a datagram begins a connection of QUIC (RFC 9000, 17.2; RFC 9369; drafts): its hello,
+ * which is encrypted, may be for another name than the one that was dialled. */
+static bool is_quic(const uint8_t *data, size_t n)
+{
+	uint32_t version;
+
+	if (n < 5 || (data[0] & 0xc0) != 0xc0)
+		return false;
+	memcpy(&version, data + 1, sizeof(version));
+	version = ntohl(version);
+	return version == 1 || version == 0x6b3343cf || version >> 8 == 0xff0000;
+}
+
+static void refuse_quic(struct peer *p)
+{
+	loop_remove(&p->owner->context->loop, &p->watch);
+	(void)close(p->watch.fd); /* a socket */
+	target_deny(&p->target, "tls", "QUIC may be for another name, use TLS over TCP");
+	deny_peer(p, "denied");
+}
+
 static void send_out(struct peer *p, const void *data, size_t n)
 {
 	p->used_ns = p->owner->context->loop.now_ns;
-	if (p->watch.added && fd_send(p->watch.fd, data, n) >= 0)
+	if (p->watch.added && p->target.name[0] && is_quic(data, n))
+		refuse_quic(p);
+	else if (p->watch.added && fd_send(p->watch.fd, data, n) >= 0)
 		p->up += n;
 }
 
