@@ -142,6 +142,42 @@ static int put_folder(
 	return f ? set_attributes(c, path, f, e) : 0;
 }
 
+/* A folder that was not there: the owner's. */
+static int make_folder(const struct copy *c, const char *path, struct error *e)
+{
+	const struct agent_set_attr q = {
+		.flags = AGENT_SET_OWNER, .owner = c->owner, .user = "root", .path = path};
+	struct agent_event ev;
+	uint32_t type;
+	int r = type_in_guest(c, path, true, &type, e);
+
+	if (r < 0 || type)
+		return r;
+	r = put_folder(c, path, NULL, e);
+	return r < 0 ? r : machine_call(c->machine, AGENT_SET_ATTR, &q, AGENT_ENTRY, &ev, e);
+}
+
+/* All folders up to the n-th byte of a path. Without an owner they are root's, which the agent
+ * makes along with what is in them. */
+static int make_folders(const struct copy *c, const char *path, size_t n, struct error *e)
+{
+	char part[BUILD_PATH_MAX];
+	int r = 0;
+
+	for (size_t i = 1; c->owner && i <= n && r == 0; i++) {
+		if (i < n && path[i] != '/')
+			continue;
+		(void)snprintf(part, sizeof(part), "%.*s", (int)i, path); /* fits */
+		r = make_folder(c, part, e);
+	}
+	return r;
+}
+
+static int make_folders_above(const struct copy *c, const char *path, struct error *e)
+{
+	return make_folders(c, path, (size_t)(last_part(path) - path) - 1, e);
+}
+
 static int ignore_output(void *opaque, const void *data, size_t n)
 {
 	return 0;
@@ -268,6 +304,8 @@ static int copy_folder(
 	int r = c->from->list(c->from, folder->path, keep, &l, e);
 
 	if (r == 0)
+		r = make_folders(c, to, strlen(to), e);
+	if (r == 0)
 		r = put_folder(c, to, NULL, e);
 	for (size_t i = 0; i < l.count && r == 0; i++) {
 		r = join(to, l.items[i].path + skip, path, e);
@@ -302,6 +340,8 @@ static int copy_entry(const struct copy *c, const struct files_entry *f, const c
 		r = join(to, last_part(f->path), path, e);
 	else
 		(void)snprintf(path, sizeof(path), "%s", to); /* fits */
+	if (r == 0)
+		r = make_folders_above(c, path, e);
 	return r < 0 ? r : put(c, path, &real, e);
 }
 
@@ -384,6 +424,8 @@ int copy_text(const struct copy *c, const char *name, const char *text, bool sev
 		r = join(to, name, path, e);
 	else
 		(void)snprintf(path, sizeof(path), "%s", to); /* fits */
+	if (r == 0)
+		r = make_folders_above(c, path, e);
 	if (r == 0)
 		r = clear_place(c, path, e);
 	if (r == 0)

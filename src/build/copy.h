@@ -3,9 +3,9 @@
  *   - a file goes into a destination that ends with a slash, or is a folder, or has several
  *     sources;
  *   - a source may be a pattern (pattern.h), and must lead to something;
- *   - folders above are made, for root, 0755. What is replaced goes first, but a folder stays.
- *     Hard links become files, extended attributes are left out. Symbolic links need an `ln` in
- *     the image. Device files and sockets are refused. */
+ *   - folders above are made, 0755, for the owner that is named, else for root. What is replaced
+ *     goes first, but a folder stays. Hard links become files, extended attributes are
+ *     left out. Symbolic links need an `ln` in the image. Device files and sockets are refused. */
 #ifndef BUILD_COPY_H
 #define BUILD_COPY_H
 
@@ -22,7 +22,7 @@ struct copy {
 	struct machine *machine;
 	struct files *from;
 	const char *workdir; /* for a relative destination */
-	const char *owner;   /* `name`, `uid`, with `:group` or not; NULL: the source's */
+	const char *owner;   /* `name:group`, names or numbers; NULL: the source's */
 	bool has_mode;
 	uint32_t mode;	  /* of files and folders, for has_mode */
 	bool no_archives; /* ADD: refuses what docker would unpack */

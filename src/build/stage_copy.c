@@ -1,5 +1,6 @@
 /* COPY and ADD. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,8 @@
 #include "base/str.h"
 #include "build/copy.h"
 #include "build/stage_internal.h"
+
+enum { PASSWD_MAX = 1 << 20 };
 
 struct expanded {
 	char **items;
@@ -140,6 +143,46 @@ static int read_request(
 	return r < 0 ? r : read_flags(s, step, q, e);
 }
 
+/* The group that /etc/passwd has for a name. -ENOENT: none, or there is no such file. */
+static int find_group(struct machine *m, const char *name, unsigned *ret, struct error *e)
+{
+	_cleanup_free_ char *text = malloc(PASSWD_MAX + 1);
+	size_t n = strlen(name), got = 0;
+	char *line, *rest = text;
+
+	if (!text)
+		return stage_no_memory(e);
+	if (machine_read(m, "/etc/passwd", 0, text, PASSWD_MAX, &got, NULL) < 0)
+		return -ENOENT;
+	text[got] = '\0';
+	while ((line = strsep(&rest, "\n")))
+		if (strncmp(line, name, n) == 0 && line[n] == ':' &&
+			sscanf(line + n, ":%*[^:]:%*u:%u", ret) == 1)
+			return 0;
+	return -ENOENT;
+}
+
+/* A name alone has the group of its login. The agent says what is wrong with one that is
+ * nobody's. */
+static int add_group(struct request *q, struct error *e)
+{
+	unsigned group;
+	char *whole;
+	int r;
+
+	if (!q->owner || strchr(q->owner, ':'))
+		return 0;
+	r = find_group(q->copy.machine, q->owner, &group, e);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	whole = str_printf("%s:%u", q->owner, group);
+	if (!whole)
+		return stage_no_memory(e);
+	free(q->owner);
+	q->copy.owner = q->owner = whole;
+	return 0;
+}
+
 int stage_copy(struct stage *s, const struct dockerfile_step *step, struct error *e)
 {
 	const char *from = dockerfile_flag(step, "from");
@@ -148,6 +191,8 @@ int stage_copy(struct stage *s, const struct dockerfile_step *step, struct error
 
 	if (r == 0)
 		r = s->ops.machine(s->ops.opaque, &q.copy.machine, e);
+	if (r == 0)
+		r = add_group(&q, e);
 	if (r == 0)
 		r = s->ops.files(s->ops.opaque, from ? from : "", &q.copy.from, e);
 	if (r == 0)
