@@ -27,7 +27,7 @@ class Noise:
         for sandbox in self.sandboxes:
             kill(self.d, self.key, sandbox)
         for t in self.threads:
-            t.join()
+            t.join(2)  # one that waits for an answer ends with this program
         settled(self.d)
 
     def read(self, sandbox):

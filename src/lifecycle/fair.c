@@ -160,7 +160,7 @@ static int look(struct instance *i, void *arg)
 		begin(i);
 	else if (last->lowered || cpu - last->cpu_ns > over / IDLE_PART)
 		each_thread(i->sandbox.pid, note_wanted, &wanted);
-	if (wanted.count && last->wanted.count && over)
+	if (wanted.count && last->wanted.count && over && !i->job)
 		judge(i, percent(&last->wanted, &wanted, over), wanted.now);
 	last->at_ns = now;
 	last->cpu_ns = cpu;
@@ -171,4 +171,11 @@ static int look(struct instance *i, void *arg)
 void fair_look(struct fleet *f)
 {
 	(void)instance_each(f, look, NULL); /* look returns 0 */
+}
+
+void fair_let_go(struct instance *i)
+{
+	if (i->fair.lowered)
+		set_lowered(i, false);
+	i->fair.wanted.count = 0; /* the next look sees too little */
 }

@@ -15,10 +15,15 @@
 #define LIFECYCLE_FAIR_H
 
 struct fleet;
+struct instance;
 
 enum { FAIR_PERIOD_MS = 500 };
 
 /* Looks at all running sandboxes. An idle one costs a system call. */
 void fair_look(struct fleet *f);
+
+/* Before a microVM ends, is paused or copied: at idle priority that might take for ever. It may be
+ * lowered again a second later. */
+void fair_let_go(struct instance *i);
 
 #endif

@@ -16,6 +16,7 @@
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/meter.h"
+#include "lifecycle/fair.h"
 #include "network/approvals.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/console.h"
@@ -89,6 +90,7 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	struct fleet *f = i->fleet;
 	int r;
 
+	fair_let_go(i);
 	meter_report(i); /* before the row says KILLING, since recovery does not report */
 	r = mark_and_note(i, type, e);
 	if (r < 0 && r != -ENOENT)

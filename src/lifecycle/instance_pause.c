@@ -17,6 +17,7 @@
 #include "fleet/meter.h"
 #include "fleet/removal.h"
 #include "image/workdir.h"
+#include "lifecycle/fair.h"
 #include "lifecycle/instance_end.h"
 #include "sandbox/agent_call.h"
 #include "sandbox/footprint.h"
@@ -99,6 +100,7 @@ static struct operation *begin(struct instance *i, enum store_sandbox_state stat
 		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 		return NULL;
 	}
+	fair_let_go(i);
 	op->instance = i;
 	op->work.data = op->job.data = op;
 	op->job.key_id = i->key_id;
