@@ -360,21 +360,6 @@ static void refuse_opaque(struct flow *f)
 	end(f, true);
 }
 
-/* Lets the bytes that waited, and all others, through. */
-static void let_through(struct flow *f, uint32_t events)
-{
-	if (!target_is_opaque(f->flows->context, &f->target, f->dialled)) {
-		refuse_opaque(f);
-		return;
-	}
-	loop_stop(&f->flows->context->loop, &f->timer);
-	f->up.held = f->first.held;
-	f->up.held.max = PUMP_HELD_MAX;
-	first_init(&f->first);
-	f->state = OPEN;
-	on_bytes(f, true, events);
-}
-
 static void on_middle_end(void *arg, const struct middle_end *e)
 {
 	struct flow *f = arg;
@@ -419,6 +404,7 @@ static const char *make_middle(struct flow *f, struct intercept *i)
 		.remote = &f->remote,
 		.name = f->target.name,
 		.port = f->target.port,
+		.plain = !f->tls,
 		.first = &f->first,
 		.ended = on_middle_end,
 		.judge = judge_request,
@@ -427,9 +413,9 @@ static const char *make_middle(struct flow *f, struct intercept *i)
 
 	if (c->middles >= MIDDLES_MAX && !evict_middle(f->flows))
 		return "the sandbox has too many intercepted connections";
-	if (tls_kit_get(&c->tls_kit, i, c->root_fds, &e) < 0)
+	if (f->tls && tls_kit_get(&c->tls_kit, i, c->root_fds, &e) < 0)
 		return "the sandbox's authority cannot be used";
-	o.kit = c->tls_kit;
+	o.kit = f->tls ? c->tls_kit : NULL;
 	return middle_new(&o, &f->middle) < 0 ? "out of memory" : NULL;
 }
 
@@ -450,6 +436,54 @@ static void intercept(struct flow *f, struct intercept *i)
 							      : make_middle(f, i);
 	if (why) {
 		refuse_hello(f, why, ALERT_HANDSHAKE_FAILURE);
+		return;
+	}
+	f->state = INTERCEPTED;
+	loop_stop(&f->flows->context->loop, &f->timer);
+	middle_run(f->middle, 0, 0);
+}
+
+/* Lets the bytes that waited, and all others, through. */
+static void let_through(struct flow *f, uint32_t events)
+{
+	if (!target_is_opaque(f->flows->context, &f->target, f->dialled)) {
+		refuse_opaque(f);
+		return;
+	}
+	loop_stop(&f->flows->context->loop, &f->timer);
+	f->up.held = f->first.held;
+	f->up.held.max = PUMP_HELD_MAX;
+	first_init(&f->first);
+	f->state = OPEN;
+	on_bytes(f, true, events);
+}
+
+/* Whether the first bytes may begin a request of HTTP/1.1: a word in capitals. The parser finds out
+ * whether they do. */
+static bool is_plain_http(const struct flow *f)
+{
+	const uint8_t *p = buf_head(&f->first.held);
+	size_t n = buf_len(&f->first.held), i = 0;
+
+	while (i < n && p[i] >= 'A' && p[i] <= 'Z')
+		i++;
+	return i && i <= RULES_METHOD_MAX && (i == n || p[i] == ' ') && !f->down.bytes &&
+	       buf_len(&f->down.held) == 0;
+}
+
+/* Bytes that are not TLS. */
+static void on_plain(struct flow *f, uint32_t events)
+{
+	const char *why;
+
+	if (!f->target.inspect || !is_plain_http(f)) {
+		let_through(f, events);
+		return;
+	}
+	why = make_middle(f, NULL);
+	if (why) {
+		target_deny(&f->target, "limit", why);
+		refuse_opaque(f);
 		return;
 	}
 	f->state = INTERCEPTED;
@@ -487,7 +521,7 @@ static void on_first_bytes(struct flow *f, uint32_t events)
 		on_bytes(f, true, events);
 		return;
 	case FIRST_PLAIN:
-		let_through(f, events);
+		on_plain(f, events);
 		return;
 	case FIRST_TLS:
 		on_tls(f, events);
@@ -894,6 +928,12 @@ static bool is_connected(const struct flow *f)
 	return f->state == OPEN || f->state == HELLO || f->state == INTERCEPTED;
 }
 
+/* One whose first bytes have not come yet, or are no HTTP, is not. */
+static bool is_plain_inspected(const struct flow *f)
+{
+	return f->state == INTERCEPTED && f->target.inspect;
+}
+
 static bool is_allowed(struct flow *f)
 {
 	struct context *c = f->flows->context;
@@ -901,7 +941,8 @@ static bool is_allowed(struct flow *f)
 
 	if (is_connected(f))
 		return target_holds(c, t, f->dialled) &&
-		       (f->tls && is_intercepted(f)) == (f->state == INTERCEPTED);
+		       (f->tls ? is_intercepted(f) : is_plain_inspected(f)) ==
+			       (f->state == INTERCEPTED);
 	if (f->state == BETWEEN)
 		return target_holds(c, t, t->asked);
 	for (unsigned i = 0; (f->state == DIAL || f->state == CONSENT) && i < t->count; i++)

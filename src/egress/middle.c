@@ -280,12 +280,17 @@ static uint64_t idle_ms(const struct middle *m, bool quiet)
 	return most ? most : 1000ull * (quiet ? MIDDLE_QUIET_S : MIDDLE_BUSY_S);
 }
 
+static enum exchange_protocol protocol_of(const struct middle *m)
+{
+	return !m->o.plain && tls_protocol(&m->guest.tls).h2 ? EXCHANGE_HTTP2 : EXCHANGE_HTTP1;
+}
+
 static void open_exchange(struct middle *m)
 {
-	struct exchange_options o = {
-		.protocol = tls_protocol(&m->guest.tls).h2 ? EXCHANGE_HTTP2 : EXCHANGE_HTTP1,
+	struct exchange_options o = {.protocol = protocol_of(m),
 		.host = m->o.name,
 		.port = m->o.port,
+		.plain = m->o.plain,
 		.intercept = m->o.intercept,
 		.callbacks = {.judge = m->o.judge, .record = m->o.record, .arg = m->o.arg},
 		.budget = &m->o.context->budget};
@@ -359,6 +364,8 @@ static bool decrypt(struct middle *m, struct leg *leg)
 	n = tls_read(&leg->tls, space, TLS_PLAIN_MAX);
 	if (n == TLS_AGAIN && !leg->eof)
 		return false;
+	if (n == TLS_AGAIN && leg->tls.plain && !leg->broken)
+		n = TLS_EOF; /* of the socket */
 	if (n > 0) {
 		taken = exchange_receive(m->exchange, leg->side, space, (size_t)n);
 		if (buf_add(&leg->plain, space + taken, (size_t)n - taken) < 0)
@@ -680,6 +687,32 @@ static void on_late(void *arg)
 
 /* --- begin --- */
 
+static int begin_tls(struct middle *m)
+{
+	int r = tls_connect(
+		&m->server.tls, m->o.kit->roots.setup, m->o.name, offered(&m->o.first->hello));
+
+	if (r == 0)
+		await(m, CONNECT);
+	return r;
+}
+
+static int begin_plain(struct middle *m)
+{
+	const struct buf *held = &m->o.first->held;
+	int r;
+
+	tls_plain(&m->guest.tls);
+	tls_plain(&m->server.tls);
+	r = buf_add(&m->guest.tls.in, buf_head(held), buf_len(held));
+	first_done(m->o.first);
+	open_exchange(m);
+	return m->exchange ? r : -ENOMEM;
+}
+
+/* Of plain connections: no rule, no secret. It is never freed. */
+static struct intercept nothing = {.references = 1};
+
 int middle_new(const struct middle_options *o, struct middle **ret)
 {
 	struct middle *m = calloc(1, sizeof(*m));
@@ -697,15 +730,16 @@ int middle_new(const struct middle_options *o, struct middle **ret)
 	m->hold.on = on_hold;
 	m->timer.arg = m->hold.arg = m;
 	m->active_ns = o->context->loop.now_ns;
-	(void)tls_kit_ref(o->kit);
-	(void)intercept_ref(o->intercept);
+	m->o.intercept = o->plain ? &nothing : o->intercept;
+	if (o->kit)
+		(void)tls_kit_ref(o->kit);
+	(void)intercept_ref(m->o.intercept);
 	o->context->middles++;
-	r = tls_connect(&m->server.tls, o->kit->roots.setup, o->name, offered(&o->first->hello));
+	r = o->plain ? begin_plain(m) : begin_tls(m);
 	if (r < 0) {
 		middle_free(m);
 		return r;
 	}
-	await(m, CONNECT);
 	*ret = m;
 	return 0;
 }
@@ -729,6 +763,8 @@ void middle_free(struct middle *m)
 
 void middle_set_intercept(struct middle *m, struct intercept *i)
 {
+	if (m->o.plain)
+		return;
 	intercept_unref(m->o.intercept);
 	m->o.intercept = intercept_ref(i);
 	if (m->exchange)

@@ -1,5 +1,5 @@
 /* One intercepted connection: TLS with the server, TLS with the guest, and the HTTP between
- * (exchange.h).
+ * (exchange.h). Without TLS it begins OPEN.
  *
  *	CONNECT	 the handshake with the server, with the protocols that the guest offers. Its
  *		 certificate is verified. To ACCEPT; to CLOSE if there is no TLS
@@ -50,6 +50,8 @@ struct middle_options {
 		*remote;  /* both are in the loop; their callbacks call middle_run */
 	const char *name; /* that was dialled; borrowed */
 	uint16_t port;
+	bool plain; /* neither side speaks TLS; begins OPEN. No secrets go out, and no headers of
+		     * rules: `intercept` is not used, and may be NULL, as may `kit` */
 	struct first_bytes *first; /* the guest's hello, and what came with it: taken over */
 	/* It has ended: free it, close both sockets. Not before middle_new returns. */
 	void (*ended)(void *arg, const struct middle_end *end);

@@ -7,7 +7,7 @@
 
 #include "intercept/exchange_internal.h"
 
-enum { HTTPS_PORT = 443 };
+enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
 
 int exchange_new(const struct exchange_options *options, struct exchange **ret)
 {
@@ -17,6 +17,7 @@ int exchange_new(const struct exchange_options *options, struct exchange **ret)
 		return -ENOMEM;
 	x->kind = options->protocol == EXCHANGE_HTTP2 ? &exchange_http2 : &exchange_http1;
 	x->port = options->port;
+	x->plain = options->plain;
 	x->callbacks = options->callbacks;
 	x->budget = options->budget;
 	x->intercept = intercept_ref(options->intercept);
@@ -141,7 +142,7 @@ size_t exchange_memory(const struct exchange *x)
 
 void exchange_authority(const struct exchange *x, char out[EXCHANGE_AUTHORITY_MAX])
 {
-	if (x->port == HTTPS_PORT)
+	if (x->port == (x->plain ? HTTP_PORT : HTTPS_PORT))
 		(void)snprintf(out, EXCHANGE_AUTHORITY_MAX, "%s", x->host); /* a name fits */
 	else
 		(void)snprintf(out, EXCHANGE_AUTHORITY_MAX, "%s:%u", x->host, x->port); /* also */

@@ -106,6 +106,7 @@ struct exchange_options {
 	enum exchange_protocol protocol;
 	const char *host; /* that was dialled, in lower case: each request must be for it */
 	uint16_t port;	  /* likewise */
+	bool plain;	  /* without TLS: HTTP/1.1 only */
 	struct intercept *intercept; /* its rules; the exchange keeps a reference */
 	struct exchange_callbacks callbacks;
 	struct http2_budget *budget; /* of all exchanges of a worker (http2_memory.h); NULL: none */

@@ -167,12 +167,19 @@ static bool asks_for_websocket(const struct http_head *head)
 	       strcmp(head->method, "GET") == 0;
 }
 
-static void check_version(struct exchange_target *t, const struct http_head *head)
+static bool has_other_scheme(const struct exchange *x, const char *target)
+{
+	return x->plain ? strncasecmp(target, "https://", 8) == 0
+			: strncasecmp(target, "http://", 7) == 0;
+}
+
+static void check_version(
+	const struct exchange *x, struct exchange_target *t, const struct http_head *head)
 {
 	if (head->minor == 0) {
 		t->wrong_status = 505;
 		t->wrong = "HTTP/1.0 is not served on an intercepted host";
-	} else if (strncasecmp(head->target, "http://", 7) == 0) {
+	} else if (has_other_scheme(x, head->target)) {
 		t->wrong_status = 400;
 		t->wrong = "the request target has another scheme than this connection";
 	}
@@ -195,7 +202,7 @@ static void on_request_head(struct exchange *x)
 	h->close = !head->keep_alive;
 	h->chunked_up = head->chunked;
 	h->websocket = asks_for_websocket(head);
-	check_version(&t, head);
+	check_version(x, &t, head);
 	if (exchange_request_check(x, &h->q, &t) < 0 || send_request(x, head) < 0) {
 		refuse(x, head->has_body || head->minor == 0);
 		return;

@@ -50,6 +50,7 @@ struct exchange {
 	const struct exchange_kind *kind;
 	char *host;
 	uint16_t port;
+	bool plain;
 	struct intercept *intercept;
 	struct exchange_callbacks callbacks;
 	struct http2_budget *budget;
@@ -65,7 +66,7 @@ struct exchange {
 /* Ends the exchange; the first call counts. */
 void exchange_finish(struct exchange *x, enum exchange_state state, const char *reason);
 
-/* "api.example.com", or "api.example.com:8443" if it is not HTTPS's own port. */
+/* "api.example.com", or "api.example.com:8443" if it is not the scheme's own port. */
 enum { EXCHANGE_AUTHORITY_MAX = 264 };
 void exchange_authority(const struct exchange *x, char out[EXCHANGE_AUTHORITY_MAX]);
 

@@ -245,6 +245,13 @@ int tls_accept(struct tls_session *s, struct tls_setup *t, X509 *certificate, EV
 	return -ENOMEM;
 }
 
+void tls_plain(struct tls_session *s)
+{
+	*s = (struct tls_session){.plain = true};
+	buf_init_secret(&s->in, TLS_IN_MAX);
+	buf_init_secret(&s->out, TLS_OUT_MAX);
+}
+
 void tls_done(struct tls_session *s)
 {
 	if (s->warm)
@@ -314,9 +321,28 @@ long tls_certificate_fault(const struct tls_session *s)
 	return SSL_get_verify_result(s->ssl);
 }
 
+static ssize_t read_plain(struct tls_session *s, uint8_t *to, size_t n)
+{
+	size_t k = buf_len(&s->in) < n ? buf_len(&s->in) : n;
+
+	memcpy(to, buf_head(&s->in), k);
+	buf_consume(&s->in, k);
+	return (ssize_t)k;
+}
+
+static ssize_t write_plain(struct tls_session *s, const uint8_t *data, size_t n)
+{
+	size_t k = n < TLS_PLAIN_MAX ? n : TLS_PLAIN_MAX;
+
+	return buf_add(&s->out, data, k) < 0 ? TLS_FAILED : (ssize_t)k;
+}
+
 ssize_t tls_read(struct tls_session *s, uint8_t *to, size_t n)
 {
 	int k;
+
+	if (s->plain)
+		return buf_len(&s->in) ? read_plain(s, to, n) : TLS_AGAIN;
 
 	use(s);
 	k = SSL_read(s->ssl, to, n < INT_MAX ? (int)n : INT_MAX);
@@ -326,6 +352,9 @@ ssize_t tls_read(struct tls_session *s, uint8_t *to, size_t n)
 ssize_t tls_write(struct tls_session *s, const uint8_t *data, size_t n)
 {
 	int k;
+
+	if (s->plain)
+		return write_plain(s, data, n);
 
 	use(s);
 	k = SSL_write(s->ssl, data, n < TLS_PLAIN_MAX ? (int)n : TLS_PLAIN_MAX);

@@ -49,7 +49,8 @@ enum tls_result { TLS_AGAIN = 0, TLS_EOF = -1, TLS_FAILED = -2 };
 struct tls_session {
 	void *ssl;
 	struct buf in, out;
-	bool warm; /* keeps OpenSSL's memory for records */
+	bool warm;  /* keeps OpenSSL's memory for records */
+	bool plain; /* there is no TLS: bytes pass as they are */
 	char why[160];
 };
 
@@ -62,6 +63,10 @@ int tls_connect(
  * offers. 0 or -ENOMEM. */
 int tls_accept(struct tls_session *s, struct tls_setup *t, X509 *certificate, EVP_PKEY *key,
 	struct tls_protocols chosen);
+
+/* No TLS: reads what is in `in`, and writes to `out`. Such a session has no handshake and no end of
+ * its own. */
+void tls_plain(struct tls_session *s);
 
 void tls_done(struct tls_session *s); /* of a zeroed one: nothing */
 static inline bool tls_is_there(const struct tls_session *s)

@@ -104,7 +104,7 @@ static unsigned judge(
 		if (s[-1].v.action == RULES_DENY)
 			return 1;
 	}
-	flow.kind = q->asked.kind == RULES_REQUEST && !q->asked.tls ? RULES_OPAQUE : RULES_FLOW;
+	flow.kind = RULES_FLOW;
 	*s = (struct step){"connection", NULL, rules_judge(rules, &flow)};
 	if (is_inspected(s))
 		s->says = "its requests are judged";
