@@ -116,8 +116,8 @@ static bool is_too_large(X509 *x)
 	return key && EVP_PKEY_get_bits(key) > TLS_KEY_BITS_MAX;
 }
 
-/* Before the first signature of a chain is verified: that takes as long as its key is large, squared,
- * and OpenSSL takes RSA up to 16,384 bits. */
+/* Before the first signature of a chain is verified: that takes as long as its key is large,
+ * squared, and OpenSSL takes RSA up to 16,384 bits. */
 static int verify_chain(X509_STORE_CTX *c, void *arg)
 {
 	X509 *leaf = X509_STORE_CTX_get0_cert(c);
