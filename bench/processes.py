@@ -6,7 +6,7 @@ import socket
 
 def program(name):
     """Its path; None where it is missing. Servers of Debian are not on every user's PATH."""
-    return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin")
+    return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
 
 
 def cpu_ns(pid):
