@@ -94,6 +94,13 @@ struct instance_fair {
 	bool lowered; /* has the low priority */
 };
 
+/* While a person is asked (lifecycle/freeze.h). */
+struct instance_freeze {
+	bool wanted, frozen, busy; /* busy: a worker changes it */
+	uint64_t left_ns;	   /* of its life when it was frozen; 0: it had no end */
+	uint64_t end_ns;	   /* that it was given then */
+};
+
 struct instance {
 	struct fleet *fleet;
 	struct instance *next; /* in its bucket, or in fleet->other */
@@ -122,6 +129,7 @@ struct instance {
 	struct instance_samples samples;
 	struct instance_meter meter;
 	struct instance_fair fair;
+	struct instance_freeze freeze;
 	struct instance_maker *maker;		/* while CREATING */
 	const struct agent_link_ops *maker_ops; /* receive the link's events while there is a
 						 * maker */

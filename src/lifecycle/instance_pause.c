@@ -301,6 +301,10 @@ static int pause_now(struct operation *op)
 	struct instance *i = op->instance;
 	struct fleet *f = i->fleet;
 
+	if (i->freeze.frozen) { /* the loop leaves it alone while it is being paused */
+		(void)f->options.backend->freeze(i->sandbox.dirfd, false, NULL); /* or it fails */
+		i->freeze.frozen = false;
+	}
 	op->unresponsive = !agent_answers(i);
 	if (op->unresponsive && (op->healthy || !op->memory))
 		return error_set(&op->why, ERROR_HOST, ETIMEDOUT,

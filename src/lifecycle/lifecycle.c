@@ -15,6 +15,7 @@
 #include "fleet/sample.h"
 #include "lifecycle/allowance.h"
 #include "lifecycle/fair.h"
+#include "lifecycle/freeze.h"
 #include "lifecycle/instance_end.h"
 #include "lifecycle/instance_make.h"
 #include "lifecycle/instance_obtain.h"
@@ -194,6 +195,7 @@ int instances_start(struct fleet *f, struct error *e)
 	f->obtain = obtain;
 	f->obtain_cancel = obtaining_cancel;
 	f->network_changed = egress_policy_changed;
+	f->waits_changed = freeze_waits_changed;
 	f->lane = (struct lane){.loop = f->loop, .max = LANE_MAX, .key_max = LANE_KEY_MAX};
 	f->boots = (struct lane){.loop = f->loop, .max = BOOTS_MAX, .key_max = BOOTS_KEY_MAX};
 	f->diffs = (struct lane){.loop = f->loop, .max = DIFFS_MAX, .key_max = DIFFS_KEY_MAX};

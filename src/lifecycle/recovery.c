@@ -20,6 +20,7 @@
 #include "fleet/instance.h"
 #include "fleet/meter.h"
 #include "image/workdir.h"
+#include "lifecycle/freeze.h"
 #include "lifecycle/instance_end.h"
 #include "lifecycle/revocation.h"
 #include "network/egress.h"
@@ -152,8 +153,10 @@ static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *
 	(void)unlinkat(i->sandbox.dirfd, BACKEND_UNKNOWN, 0);	      /* most often not there */
 	(void)backend_mark_as(i->sandbox.dirfd, BACKEND_KNOWN, NULL); /* for the next daemon */
 	instance_enter(i);
-	if (f->options.backend->network)
+	if (f->options.backend->network) {
+		freeze_recover(i);
 		egress_begin(i);
+	}
 	return 0;
 }
 

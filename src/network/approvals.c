@@ -400,6 +400,11 @@ static int answer_by(void *arg, const struct store_approval *a)
 	return 0;
 }
 
+bool approvals_freeze(const struct instance *i)
+{
+	return network_consent_of(i->network_json).mode == CONSENT_FREEZE;
+}
+
 static void ask_store(struct waiter *w)
 {
 	struct asker *a = w->asker;
@@ -442,6 +447,7 @@ static void ask_store(struct waiter *w)
 static void begin(struct asker *a, uint64_t flow, const json_t *said)
 {
 	struct waiter *w = calloc(1, sizeof(*w));
+	bool first;
 
 	if (!w || approval_question_make(said, &w->question) < 0) {
 		free(w);
@@ -453,9 +459,10 @@ static void begin(struct asker *a, uint64_t flow, const json_t *said)
 	w->of_asker = a->waiters;
 	a->waiters = w;
 	enter(w);
-	if (a->count++ == 0)
-		a->ops->waits(a->arg, true);
+	first = a->count++ == 0;
 	ask_store(w);
+	if (first && a->count) /* else it was answered at once */
+		a->ops->waits(a->arg, true);
 }
 
 static struct waiter *find(const struct asker *a, uint64_t flow)

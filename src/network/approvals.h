@@ -50,6 +50,9 @@ void asker_close(struct asker *a);
 /* What the worker said: the member `ask` of its line. What is no such message is ignored. */
 void asker_take(struct asker *a, const json_t *said);
 
+/* Whether the sandbox is to stand still while something of it waits: its network says so. */
+bool approvals_freeze(const struct instance *i);
+
 /* The sandbox ends: what waits is cancelled. */
 void approvals_sandbox_gone(const struct instance *i);
 

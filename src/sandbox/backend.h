@@ -82,6 +82,9 @@ struct backend {
 		struct backend_snapshot *ret, struct error *e);
 	/* Makes a sandbox run again after a daemon died during pause or snapshot. */
 	int (*settle)(int dirfd, struct error *e);
+	/* Stops the CPUs of a running sandbox, or lets them go on. The guest's monotonic clock
+	 * stands still meanwhile. To do what is done already is fine. NULL: it cannot. */
+	int (*freeze)(int dirfd, bool on, struct error *e);
 	bool network; /* its sandboxes have an egress channel */
 	/* Stands before paths in guests where the daemon installs certificates. NULL: it installs
 	 * none. */

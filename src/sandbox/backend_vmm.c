@@ -15,6 +15,7 @@
 #include "sandbox/egress_spawn.h"
 #include "sandbox/host.h"
 #include "sandbox/sandbox_plan.h"
+#include "sandbox/vmm_request.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -208,6 +209,11 @@ static int end(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm,
 	return r == -ENOENT ? 0 : r;
 }
 
+static int freeze(int dirfd, bool on, struct error *e)
+{
+	return vmm_request(dirfd, on ? "freeze" : "resume", NULL, 0, e);
+}
+
 const struct backend backend_vmm = {
 	.measure = sandbox_plan_measure,
 	.must_boot = sandbox_plan_must_boot,
@@ -217,6 +223,7 @@ const struct backend backend_vmm = {
 	.pause = backend_vmm_pause,
 	.snapshot = backend_vmm_snapshot,
 	.settle = backend_vmm_settle,
+	.freeze = freeze,
 	.network = true,
 	.guest_root = "",
 	.check = check,

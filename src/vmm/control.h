@@ -11,6 +11,7 @@
  *				stepwise snapshots; writes: the files that the next snapshot writes
  *				(snapshot_needs_format)
  *	pause, resume
+ *	freeze			pause, but the guest's clock stands still until `resume`
  *	save FILE...		vm_save of a paused VM into empty files. Their descriptors come with
  *				the message (SCM_RIGHTS), in the order of the words
  *				(snapshot_files.h): state memory, and for each writable disk disk0

@@ -357,6 +357,17 @@ static int set_running(struct vmm_process *p, bool running, struct error *e)
 	return 0;
 }
 
+static int freeze(struct vmm_process *p, struct error *e)
+{
+	int r = p->running ? vm_freeze(p->vm, e) : 0;
+
+	if (r < 0)
+		return r;
+	watch_vsock(p, false);
+	p->running = false;
+	return 0;
+}
+
 /* Ends a snapshot that succeeded or failed. */
 static void end_snapshot(struct vmm_process *p)
 {
@@ -410,6 +421,8 @@ static void handle_request(
 			vm_vsock_idle(p->vm) ? "yes" : "no"); /* fits */
 	else if (strcmp(request, "pause") == 0 || strcmp(request, "resume") == 0)
 		(void)set_running(p, request[0] == 'r', &e); /* e has the result */
+	else if (strcmp(request, "freeze") == 0)
+		(void)freeze(p, &e); /* e has the result */
 	else if (str_starts_with(request, "save "))
 		(void)do_save(p, request + 5, fds, &e); /* e has the result */
 	else if (strcmp(request, "hot") == 0)

@@ -78,6 +78,9 @@ void vm_free(struct vm *vm); /* stops the threads; NULL is fine */
 void vm_resume(struct vm *vm);
 /* -ETIMEDOUT: the VM goes on, because a vCPU waits for the host's disk. */
 int vm_pause(struct vm *vm, struct error *e);
+/* The same, and the guest's clock stands still until vm_resume: its timers do not see the time
+ * between. */
+int vm_freeze(struct vm *vm, struct error *e);
 
 /* Writes a paused VM as a snapshot that needs only the disks' base images: the state, the memory,
  * and one delta over its base for each writable disk. The files must be empty and are borrowed.

@@ -61,6 +61,7 @@ struct vm {
 	uint64_t host_cpu;	       /* hash of this host's facts (cpu_model.h) */
 	uint32_t tsc_khz;	       /* of the host that the guest booted on; 0: not known */
 	bool devices_resumed;
+	uint64_t frozen_ns;	   /* KVM's clock of a frozen guest; 0: it is not */
 	uint64_t clock_ns;	   /* KVM's clock for a restored guest's first run; 0: booted */
 	struct memory_stack stack; /* what the memory stands on */
 	atomic_ullong disk_tops[SNAPSHOT_DISKS_MAX]; /* see vm_stats */

@@ -432,9 +432,37 @@ int vm_pause(struct vm *vm, struct error *e)
 	return r;
 }
 
+/* A timer that the host kept meanwhile may be early then; the guest's kernel sets it again.
+ *
+ * #calls main: ioctl(KVM_GET_CLOCK) */
+int vm_freeze(struct vm *vm, struct error *e)
+{
+	struct kvm_clock_data clock;
+	bool was_running;
+	int r;
+
+	pthread_mutex_lock(&vm->life);
+	r = vm_stop_cpus(vm, &was_running, e);
+	if (r == 0 && was_running && kvm_ioctl(vm->fd, KVM_GET_CLOCK, &clock) == 0)
+		vm->frozen_ns = clock.clock; /* else it sees the time */
+	pthread_mutex_unlock(&vm->life);
+	return r;
+}
+
+/* #calls main: ioctl(KVM_SET_CLOCK) */
+static void set_frozen_clock(struct vm *vm)
+{
+	struct kvm_clock_data clock = {.clock = vm->frozen_ns};
+
+	if (vm->frozen_ns)
+		(void)kvm_ioctl(vm->fd, KVM_SET_CLOCK, &clock); /* else it sees the time */
+	vm->frozen_ns = 0;
+}
+
 void vm_resume(struct vm *vm)
 {
 	pthread_mutex_lock(&vm->life);
+	set_frozen_clock(vm);
 	vm_start_cpus(vm);
 	pthread_mutex_unlock(&vm->life);
 }

@@ -67,6 +67,8 @@ static int save_sections(
 
 	if (r < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -r, "KVM_GET_CLOCK");
+	if (vm->frozen_ns)
+		clock.clock = vm->frozen_ns;
 	save_machine(vm, w);
 	b = snapshot_section(w, SNAPSHOT_CPUID, 0);
 	w->err |= buf_add_le32(b, vm->cpuid->head.nent);

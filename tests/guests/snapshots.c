@@ -8,9 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "harness.h"
+#include "vmm/kvm.h"
+#include "vmm/vm_internal.h"
 
 enum { GROWN_SECTORS = 40960, OWN_SECTOR = 300, BUSY_ROUNDS = 12 };
 
@@ -51,6 +54,43 @@ static void go_on(const struct test *t)
 	machine_restore(&restored, "snapshot", 0);
 	finish(&restored);
 	finish(&saved);
+}
+
+static uint64_t kvm_clock(const struct machine *m)
+{
+	struct kvm_clock_data clock;
+
+	CHECK(kvm_ioctl(m->vm->fd, KVM_GET_CLOCK, &clock) == 0);
+	return clock.clock;
+}
+
+/* A frozen guest's clock stands still, in its snapshots too, and its timer comes as it should. */
+static void freeze_clock(const struct test *t)
+{
+	struct machine m, restored;
+	struct error e = {0};
+	uint64_t frozen, from, slack = 5 * NS_PER_MS;
+
+	machine_boot(&m, t->guest, t->line, t->cpus);
+	vm_resume(m.vm);
+	machine_wait_stage(&m, 1);
+	CHECK(vm_freeze(m.vm, &e) == 0);
+	frozen = m.vm->frozen_ns;
+	CHECK(frozen > 0);
+	(void)usleep(1100000); /* a shorter sleep is fine */
+	CHECK(kvm_clock(&m) > frozen + NS_PER_S);
+	CHECK(vm_freeze(m.vm, &e) == 0 && m.vm->frozen_ns == frozen);
+	machine_save(&m, "snapshot");
+	machine_answer(&m, 1);
+	from = clock_monotonic_ns();
+	vm_resume(m.vm);
+	CHECK(kvm_clock(&m) <= frozen + (clock_monotonic_ns() - from) + slack);
+	CHECK(m.vm->frozen_ns == 0);
+	machine_expect_pass(&m);
+	machine_free(&m);
+	machine_restore(&restored, "snapshot", 0);
+	CHECK(restored.vm->clock_ns == frozen);
+	finish(&restored);
 }
 
 static uint32_t file_crc(const char *path)
@@ -298,6 +338,8 @@ const struct test snapshot_tests[] = {
 	{"snapshot-request-in-flight", restore_once, "snapshot", "in-flight"},
 	{"snapshot-pending-interrupt", restore_once, "snapshot", "masked"},
 	{"snapshot-timer", restore_once, "snapshot", "timer"},
+	{"freeze-clock", freeze_clock, "snapshot", "timer"},
+	{"freeze-clock-smp", freeze_clock, "snapshot", "counter", .cpus = 2},
 	{"snapshot-counter", restore_once, "snapshot", "counter"},
 	{"snapshot-counter-smp", restore_once, "snapshot", "counter", .cpus = 2},
 	{"snapshot-smp", restore_once, "snapshot", "smp 4", .cpus = 4},

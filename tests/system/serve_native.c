@@ -406,6 +406,21 @@ static int check(const struct sandbox_options *o, struct error *e)
 static struct backend native = {
 	.measure = measure, .must_boot = must_boot, .make = make, .resume = resume, .end = end};
 
+/* Nothing stands still: a file says what would. */
+static int freeze(int dirfd, bool on, struct error *e)
+{
+	int fd = on ? openat(dirfd, "frozen", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)
+		    : unlinkat(dirfd, "frozen", 0);
+	int log_fd = openat(dirfd, "freezes", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+	if (on && fd >= 0)
+		(void)close(fd);
+	if (log_fd < 0 || write(log_fd, on ? "f" : "g", 1) != 1)
+		return error_set(e, ERROR_HOST, EIO, "freezes");
+	close(log_fd);
+	return 0;
+}
+
 static struct backend native_with_states = {.measure = measure,
 	.must_boot = must_boot,
 	.make = make,
@@ -414,6 +429,7 @@ static struct backend native_with_states = {.measure = measure,
 	.pause = pause_one,
 	.snapshot = snapshot_one,
 	.settle = settle,
+	.freeze = freeze,
 	.check = check};
 
 struct native_options {

@@ -1,4 +1,4 @@
-#include "api/approval_decision.h"
+#include "api/consent/approval_decision.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/approval_decision.h"
+#include "api/consent/approval_decision.h"
 #include "api/auth.h"
 #include "base/clock.h"
 #include "fleet/fleet_of.h"

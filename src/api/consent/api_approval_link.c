@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/approval_decision.h"
+#include "api/consent/approval_decision.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"

@@ -1,7 +1,7 @@
 /* A decision as clients say it: {"decision": "allow" or "deny", "for": "once", "sandbox" or
  * "template", "ttl": seconds, "reason": text}. */
-#ifndef API_APPROVAL_DECISION_H
-#define API_APPROVAL_DECISION_H
+#ifndef API_CONSENT_APPROVAL_DECISION_H
+#define API_CONSENT_APPROVAL_DECISION_H
 
 #include <jansson.h>
 
