@@ -47,6 +47,7 @@ static const struct router_entry table[] = {
 	{"GET", "/sandboxes/{}/logs", api_logs_v1, ROUTER_KEY},
 	{"GET", "/v2/sandboxes/{}/logs", api_logs_v2, ROUTER_KEY},
 	{"GET", "/sandboxes/{}/activity", api_activity, ROUTER_KEY},
+	{"POST", "/sandboxes/{}/run", api_run, ROUTER_KEY},
 	{"POST", "/sandboxes/{}/pause", api_pause, ROUTER_KEY},
 	{"POST", "/sandboxes/{}/resume", api_resume, ROUTER_KEY},
 	{"POST", "/sandboxes/{}/fork", api_fork, ROUTER_KEY},

@@ -28,7 +28,7 @@ void api_dispatch(struct request *r);
 
 void api_create_v1(struct request *r);
 void api_create_v2(struct request *r);
-void api_execute(struct request *r); /* api_execute.c */
+void api_execute(struct request *r); /* code/ */
 void api_list_v1(struct request *r);
 void api_list_v2(struct request *r);
 void api_get(struct request *r);
@@ -79,6 +79,7 @@ void api_nodes(struct request *r); /* api_nodes.c */
 void api_node(struct request *r);
 void api_node_change(struct request *r);
 void api_events(struct request *r); /* api_events.c */
+void api_run(struct request *r);    /* code/ */
 void api_events_of(struct request *r);
 /* api_webhooks.c; the same handlers answer below /events/webhooks in E2B's words */
 void api_webhooks_list(struct request *r);

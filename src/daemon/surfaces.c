@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "api/scrape.h"
+#include "daemon/plain.h"
 #include "envd/envd.h"
 #include "envd/userport.h"
 #include "envd/wake.h"
@@ -25,7 +26,8 @@ static void hand_out(struct request *r)
 	}
 	switch (r->route.kind) {
 	case ROUTE_API:
-		api_dispatch(r);
+		if (!plain_handle(r))
+			api_dispatch(r);
 		break;
 	case ROUTE_SANDBOX:
 		wake_then(r, r->route.port == ROUTE_ENVD_PORT ? envd_handle : userport_handle);

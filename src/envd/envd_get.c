@@ -38,13 +38,22 @@ static int query_string(const char *query, const char *key, char **ret, struct e
 		     : 0;
 }
 
-int envd_file_query(const char *query, char **ret_path, char **ret_user, struct envd_error *e)
+static int file_path(const struct request *req, char **ret, struct envd_error *e)
+{
+	if (!req->file)
+		return query_string(req->head->query, "path", ret, e);
+	*ret = strdup(req->file);
+	return *ret ? 0 : envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "the server is out of memory");
+}
+
+int envd_file_query(
+	const struct request *req, char **ret_path, char **ret_user, struct envd_error *e)
 {
 	_cleanup_free_ char *path = NULL, *user = NULL;
-	int r = query_string(query, "path", &path, e);
+	int r = file_path(req, &path, e);
 
 	if (r == 0)
-		r = query_string(query, "username", &user, e);
+		r = query_string(req->head->query, "username", &user, e);
 	if (r < 0)
 		return r;
 	*ret_path = TAKE_PTR(path);
@@ -251,7 +260,7 @@ void envd_get_file(struct request *r, const struct instance *i)
 	if (!c)
 		return;
 	c->state = g = calloc(1, sizeof(*g));
-	err = g ? envd_file_query(r->head->query, &g->path, &g->user, &e)
+	err = g ? envd_file_query(r, &g->path, &g->user, &e)
 		: envd_fail(&e, CONNECT_RESOURCE_EXHAUSTED, "the server is out of memory");
 	if (err == 0)
 		err = ask(c, &e);

@@ -313,12 +313,15 @@ static int open_post(struct envd_call *c, struct envd_error *e)
 	p->mode = 0644;
 	buf_init(&p->held, 4 * PIECE_MAX);
 	buf_init(&p->results, RESULTS_MAX);
-	r = envd_file_query(head->query, &p->path, &p->user, e);
+	r = envd_file_query(c->r, &p->path, &p->user, e);
 	if (r == 0)
 		r = envd_mode_query(head->query, &p->mode, e);
 	if (r == 0)
 		r = envd_metadata_parse(&head->headers, &p->metadata, e);
-	return r ? r : envd_upload_new(&head->headers, p->path, &p->upload, e);
+	if (r < 0)
+		return r;
+	return c->r->file ? envd_upload_raw(&head->headers, p->path, &p->upload, e)
+			  : envd_upload_new(&head->headers, p->path, &p->upload, e);
 }
 
 void envd_post_files(struct request *r, const struct instance *i)

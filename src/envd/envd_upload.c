@@ -81,8 +81,8 @@ static int open_type(
 		     : 0;
 }
 
-int envd_upload_new(const struct http_headers *headers, const char *path, struct envd_upload **ret,
-	struct envd_error *e)
+static int upload_new(const struct http_headers *headers, const char *path, bool raw,
+	struct envd_upload **ret, struct envd_error *e)
 {
 	struct envd_upload *u = calloc(1, sizeof(*u));
 	int r = u ? 0 : -ENOMEM;
@@ -93,7 +93,7 @@ int envd_upload_new(const struct http_headers *headers, const char *path, struct
 	}
 	if (r < 0)
 		r = envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "out of memory");
-	else
+	else if (!raw)
 		r = open_type(u, headers, e);
 	if (r == 0)
 		r = open_coding(u, headers, e);
@@ -102,6 +102,18 @@ int envd_upload_new(const struct http_headers *headers, const char *path, struct
 	else
 		*ret = u;
 	return r;
+}
+
+int envd_upload_new(const struct http_headers *headers, const char *path, struct envd_upload **ret,
+	struct envd_error *e)
+{
+	return upload_new(headers, path, false, ret, e);
+}
+
+int envd_upload_raw(const struct http_headers *headers, const char *path, struct envd_upload **ret,
+	struct envd_error *e)
+{
+	return upload_new(headers, path, true, ret, e);
 }
 
 void envd_upload_free(struct envd_upload *u)

@@ -33,6 +33,9 @@ struct envd_upload;
  * coding is not supported, or the body has no target. */
 int envd_upload_new(const struct http_headers *headers, const char *path, struct envd_upload **ret,
 	struct envd_error *e);
+/* The same for a body that is the file, whatever its type. */
+int envd_upload_raw(const struct http_headers *headers, const char *path, struct envd_upload **ret,
+	struct envd_error *e);
 void envd_upload_free(struct envd_upload *u); /* NULL is fine */
 
 enum envd_upload_event envd_upload_next(struct envd_upload *u, const void *data, size_t n, bool end,

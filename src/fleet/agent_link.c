@@ -170,6 +170,7 @@ static bool wants_write(const struct agent_link *l)
 static void look(struct agent_link *l)
 {
 	bool wanted = wants_write(l), more;
+	size_t room;
 
 	if (wanted)
 		(void)agent_flush(l->conn, NULL); /* a read reports the failure */
@@ -179,11 +180,13 @@ static void look(struct agent_link *l)
 			l->ops->writable(l, l->arg);
 	}
 	wanted = wants_write(l);
+	room = l->conn ? agent_stdin_room(l->conn) : 0;
 	more = l->conn && take_events(l);
 	if (l->closed || l->over)
 		return;
-	if (wanted && !wants_write(l))
-		l->wrote = true; /* waiting for events writes as well */
+	/* waiting for events writes as well, and the process may have taken its input */
+	if ((wanted && !wants_write(l)) || (l->conn && agent_stdin_room(l->conn) > room))
+		l->wrote = true;
 	if (more || l->wrote)
 		turn_ask(&l->turn);
 	update(l);

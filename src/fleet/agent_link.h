@@ -25,7 +25,7 @@ struct agent_link;
 struct agent_link_ops {
 	/* The event and what it points to are valid until the next call on the connection. */
 	void (*event)(struct agent_link *l, const struct agent_event *ev, void *arg);
-	/* The queue is written out and more can be sent. May be NULL. */
+	/* The queue is written out, or the process took input: more can be sent. May be NULL. */
 	void (*writable)(struct agent_link *l, void *arg);
 	/* The link is over: the microVM ended, refused, or broke the protocol. The owner may only
 	 * call agent_link_close(), now or later. */

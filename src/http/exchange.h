@@ -60,6 +60,7 @@ struct request {
 	struct store_key *key; /* who asks, if the route demands a key; the owner's */
 	const char *key_id;    /* for logs, or NULL */
 	const char *pattern;   /* of the matching entry, or NULL */
+	const char *file;      /* a file that the path names, in place of the query; or NULL */
 
 	void *data; /* the handler's own */
 

@@ -133,6 +133,8 @@ unsigned reply_status_of(const struct error *e)
 		[ERROR_INCOMPATIBLE] = 500,
 		[ERROR_TIMEOUT] = 504,
 		[ERROR_SANDBOX] = 500,
+		[ERROR_NOT_EXECUTABLE] = 400,
+		[ERROR_NO_COMMAND] = 400,
 		[ERROR_BUSY] = 409,
 		[ERROR_FORBIDDEN] = 403,
 		[ERROR_TOO_MANY] = 429,

@@ -3,7 +3,7 @@
  * is the size of the pieces. */
 #include "fuzz.h"
 
-#include "api/cell_output.h"
+#include "api/code/cell_output.h"
 
 /* It is read by a parser that had no part in it. */
 static json_t *answer_of(const struct cell_output *o, size_t limit)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cell_output.h"
+#include "api/code/cell_output.h"
 #include "base/cleanup.h"
 
 enum { LIMIT = 1024 * 1024 };

@@ -1,4 +1,4 @@
-#include "api/cell_output.h"
+#include "api/code/cell_output.h"
 
 #include <errno.h>
 #include <string.h>

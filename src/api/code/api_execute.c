@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/cell_output.h"
+#include "api/code/cell_output.h"
 #include "api/unplaced.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
