@@ -53,7 +53,10 @@ int builder_machine(struct builder *b, struct machine **ret, struct error *e)
 
 static int stage_machine(void *opaque, struct machine **ret, struct error *e)
 {
-	return builder_machine(opaque, ret, e);
+	const struct builder *b = opaque;
+	int r = builder_machine(opaque, ret, e);
+
+	return r < 0 ? r : machine_set_network(*ret, b->networked ? b->network : NULL, e);
 }
 
 static void end_source(struct builder *b)
@@ -374,15 +377,33 @@ static int disk_step(struct builder *b, const struct dockerfile_step *step, stru
 	return r;
 }
 
+/* What RUN of the stage may reach: what the template's sandboxes may. */
+static void set_network(struct builder *b)
+{
+	const struct builder_ops *ops = &b->o->ops;
+	const char *list = b->o->network ? b->o->network : b->stage.state.network;
+
+	b->network = ops->network ? ops->network(ops->opaque, list) : NULL;
+}
+
+static bool wants_network(const struct dockerfile_step *step)
+{
+	const char *network = dockerfile_flag(step, "network");
+
+	return step->kind == DOCKERFILE_RUN && !(network && strcmp(network, "none") == 0);
+}
+
 static int run_steps(struct builder *b, const struct dockerfile_stage *s, struct error *e)
 {
 	int r = 0;
 
+	set_network(b);
 	b->missed = false;
 	for (size_t i = 0; i < s->steps.count && r == 0; i++) {
 		const struct dockerfile_step *step = &s->steps.items[i];
 
 		b->step_number++;
+		b->networked = wants_network(step);
 		if (stage_changes_disk(step)) {
 			r = disk_step(b, step, e);
 		} else {

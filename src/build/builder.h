@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "build/dockerfile.h"
 #include "build/ignore.h"
+#include "build/machine.h"
 #include "build/vars.h"
 #include "image/home.h"
 #include "image/kernel_store.h"
@@ -26,6 +27,9 @@ struct builder_ops {
 		bool cached);
 	int (*output)(void *opaque, const void *data, size_t n);
 	void (*note)(void *opaque, unsigned line, const char *text);
+	/* The network of RUN, of what sandboxes may reach; borrowed until the next call or the end.
+	 * NULL: none. May be NULL: none. */
+	const struct machine_network *(*network)(void *opaque, const char *list);
 	void *opaque;
 };
 
@@ -41,6 +45,7 @@ struct builder_options {
 	uint32_t cpus, memory_mb, disk_mb; /* 0: defaults */
 	const char *network;	   /* a network list; "": anything; NULL: as the base's sandboxes */
 	const char *start, *ready; /* commands; NULL: ENTRYPOINT and CMD; none */
+	const char *roots;	   /* of TLS servers, for `policy`; or NULL */
 	const char *registry, *registry_auth; /* or NULL */
 	bool no_cache; /* runs all steps; what they make is kept all the same */
 	const struct progress *progress;

@@ -27,7 +27,9 @@ struct builder {
 	char **bases;		    /* of each stage: what FROM names, expanded; owned */
 	bool needed[DOCKERFILE_STAGES_MAX];
 	size_t step_count, step_number;
-	bool missed; /* a step of the stage has run */
+	bool missed;			       /* a step of the stage has run */
+	const struct machine_network *network; /* of RUN in this stage; NULL: none */
+	bool networked;			       /* the step that runs may have it */
 
 	/* the stage that is built */
 	struct stage stage;

@@ -1,7 +1,6 @@
 #include "build/copy.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +9,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "build/copy_archive.h"
 #include "build/path.h"
 #include "build/pattern.h"
-
-enum { LINK_S = 60 };
 
 /* --- paths --- */
 
@@ -38,110 +36,6 @@ static int join(const char *dir, const char *name, char out[BUILD_PATH_MAX], str
 
 /* --- one file in the guest --- */
 
-/* The type of what is there: S_IFDIR, ...; 0: nothing. */
-static int type_in_guest(
-	const struct copy *c, const char *path, bool follow, uint32_t *ret, struct error *e)
-{
-	const struct agent_stat q = {
-		.flags = follow ? AGENT_STAT_FOLLOW : 0, .user = "root", .path = path};
-	struct agent_event ev;
-	struct error why = {0};
-	int r = machine_call(c->machine, AGENT_STAT, &q, AGENT_ENTRY, &ev, &why);
-
-	*ret = r == 0 ? ev.entry.mode & S_IFMT : 0;
-	if (r == 0 || why.code == ERROR_NOT_FOUND)
-		return 0;
-	if (e)
-		*e = why;
-	return r;
-}
-
-/* Makes room for something that is no folder. */
-static int clear_place(const struct copy *c, const char *path, struct error *e)
-{
-	const struct agent_remove q = {.user = "root", .path = path};
-	struct agent_event ev;
-	uint32_t type;
-	int r = type_in_guest(c, path, false, &type, e);
-
-	if (r < 0 || type == 0)
-		return r;
-	if (S_ISDIR(type))
-		return error_set(e, ERROR_EXISTS, EISDIR, "%.200s is a folder in the image", path);
-	return machine_call(c->machine, AGENT_REMOVE, &q, AGENT_OK, &ev, e);
-}
-
-static int set_attributes(
-	const struct copy *c, const char *path, const struct files_entry *f, struct error *e)
-{
-	char owner[32];
-	struct agent_set_attr q = {.flags = AGENT_SET_OWNER | AGENT_SET_MTIME,
-		.mode = c->has_mode ? c->mode : f->mode & 07777,
-		.mtime_ns = f->mtime_ns,
-		.owner = c->owner ? c->owner : owner,
-		.user = "root",
-		.path = path};
-	struct agent_event ev;
-
-	(void)snprintf(owner, sizeof(owner), "%" PRIu32 ":%" PRIu32, f->uid, f->gid); /* fits */
-	q.flags |= S_ISLNK(f->mode) ? AGENT_SET_NO_FOLLOW : AGENT_SET_MODE;
-	return machine_call(c->machine, AGENT_SET_ATTR, &q, AGENT_ENTRY, &ev, e);
-}
-
-/* What docker's ADD would unpack. */
-static bool is_archive(const uint8_t *p, size_t n)
-{
-	return (n > 2 && memcmp(p, "\x1f\x8b", 2) == 0) || (n > 3 && memcmp(p, "BZh", 3) == 0) ||
-	       (n > 6 && memcmp(p,
-				 "\xfd"
-				 "7zXZ",
-				 6) == 0) ||
-	       (n > 4 && memcmp(p, "\x28\xb5\x2f\xfd", 4) == 0) ||
-	       (n > 262 && memcmp(p + 257, "ustar", 5) == 0);
-}
-
-static int put_file(
-	const struct copy *c, const char *path, const struct files_entry *f, struct error *e)
-{
-	_cleanup_free_ uint8_t *chunk = malloc(MACHINE_CHUNK_BYTES);
-	uint64_t offset = 0;
-	size_t n = 0;
-	int r = chunk ? clear_place(c, path, e)
-		      : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-
-	do {
-		if (r == 0)
-			r = c->from->read(
-				c->from, f->path, offset, chunk, MACHINE_CHUNK_BYTES, &n, e);
-		if (r == 0 && offset == 0 && c->no_archives && is_archive(chunk, n))
-			return error_set(e, ERROR_USAGE, ENOTSUP,
-				"%.200s: ADD does not unpack archives yet: COPY it and unpack it "
-				"in a RUN",
-				f->path);
-		if (r == 0)
-			r = machine_write(c->machine, path, 0600, offset > 0, chunk, n, e);
-		offset += n;
-	} while (r == 0 && n == MACHINE_CHUNK_BYTES);
-	return r < 0 ? r : set_attributes(c, path, f, e);
-}
-
-static int put_folder(
-	const struct copy *c, const char *path, const struct files_entry *f, struct error *e)
-{
-	const struct agent_mkdir q = {
-		.flags = AGENT_MKDIR_PARENTS, .mode = 0755, .user = "root", .path = path};
-	struct agent_event ev;
-	struct error why = {0};
-	int r = machine_call(c->machine, AGENT_MKDIR, &q, AGENT_ENTRY, &ev, &why);
-
-	if (r < 0 && why.code != ERROR_EXISTS) {
-		if (e)
-			*e = why;
-		return r;
-	}
-	return f ? set_attributes(c, path, f, e) : 0;
-}
-
 /* A folder that was not there: the owner's. */
 static int make_folder(const struct copy *c, const char *path, struct error *e)
 {
@@ -149,11 +43,11 @@ static int make_folder(const struct copy *c, const char *path, struct error *e)
 		.flags = AGENT_SET_OWNER, .owner = c->owner, .user = "root", .path = path};
 	struct agent_event ev;
 	uint32_t type;
-	int r = type_in_guest(c, path, true, &type, e);
+	int r = copy_type_in_guest(c, path, true, &type, e);
 
 	if (r < 0 || type)
 		return r;
-	r = put_folder(c, path, NULL, e);
+	r = copy_put_folder(c, path, NULL, e);
 	return r < 0 ? r : machine_call(c->machine, AGENT_SET_ATTR, &q, AGENT_ENTRY, &ev, e);
 }
 
@@ -178,41 +72,15 @@ static int make_folders_above(const struct copy *c, const char *path, struct err
 	return make_folders(c, path, (size_t)(last_part(path) - path) - 1, e);
 }
 
-static int ignore_output(void *opaque, const void *data, size_t n)
-{
-	return 0;
-}
-
-/* The agent has no request for links: the image's own ln makes them. */
-static int put_link(
-	const struct copy *c, const char *path, const struct files_entry *f, struct error *e)
-{
-	const char *argv[] = {"ln", "-s", "--", f->target, path};
-	const struct agent_exec x = {.user = "root",
-		.cwd = "/",
-		.tag = "",
-		.argv = {.array = argv, .count = ARRAY_SIZE(argv)}};
-	int status = 0, r = clear_place(c, path, e);
-
-	if (r == 0)
-		r = machine_run(c->machine, &x, LINK_S, ignore_output, NULL, &status, e);
-	if (r < 0)
-		error_prefix(e, "the link %.200s needs an ln in the image", path);
-	else if (status)
-		return error_set(e, ERROR_SANDBOX, EIO,
-			"cannot make the link %.200s: ln ended with status %d", path, status);
-	return r < 0 ? r : set_attributes(c, path, f, e);
-}
-
 static int put(const struct copy *c, const char *path, const struct files_entry *f, struct error *e)
 {
 	switch (f->mode & S_IFMT) {
 	case S_IFREG:
-		return put_file(c, path, f, e);
+		return copy_put_file(c, path, f, e);
 	case S_IFDIR:
-		return put_folder(c, path, f, e);
+		return copy_put_folder(c, path, f, e);
 	case S_IFLNK:
-		return put_link(c, path, f, e);
+		return copy_put_link(c, path, f, e);
 	default:
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"%.200s is neither a file, a folder nor a link", f->path);
@@ -306,7 +174,7 @@ static int copy_folder(
 	if (r == 0)
 		r = make_folders(c, to, strlen(to), e);
 	if (r == 0)
-		r = put_folder(c, to, NULL, e);
+		r = copy_put_folder(c, to, NULL, e);
 	for (size_t i = 0; i < l.count && r == 0; i++) {
 		r = join(to, l.items[i].path + skip, path, e);
 		if (r == 0)
@@ -317,10 +185,21 @@ static int copy_folder(
 			continue;
 		r = join(to, l.items[i].path + skip, path, e);
 		if (r == 0)
-			r = set_attributes(c, path, &l.items[i], e);
+			r = copy_set_attributes(c, path, &l.items[i], e);
 	}
 	list_done(&l);
 	return r;
+}
+
+/* 1: it was one. */
+static int unpack_archive(
+	const struct copy *c, const struct files_entry *f, const char *to, struct error *e)
+{
+	uint8_t head[512];
+	size_t n = 0;
+	int r = c->from->read(c->from, f->path, 0, head, sizeof(head), &n, e);
+
+	return r < 0 || !copy_is_archive(head, n) ? r : copy_archive(c, f, to, e);
 }
 
 static int copy_entry(const struct copy *c, const struct files_entry *f, const char *to, bool into,
@@ -336,6 +215,11 @@ static int copy_entry(const struct copy *c, const struct files_entry *f, const c
 		return r;
 	if (S_ISDIR(real.mode))
 		return copy_folder(c, &real, to, e);
+	if (c->unpack && S_ISREG(real.mode)) {
+		r = unpack_archive(c, &real, to, e);
+		if (r != 0)
+			return r < 0 ? r : 0;
+	}
 	if (into)
 		r = join(to, last_part(f->path), path, e);
 	else
@@ -387,7 +271,7 @@ static int resolve(const struct copy *c, const char *destination, bool several,
 
 	if (!path_resolve(c->workdir, destination, to))
 		return too_long(destination, e);
-	r = type_in_guest(c, to, true, &type, e);
+	r = copy_type_in_guest(c, to, true, &type, e);
 	*ret_into = several || S_ISDIR(type) || str_ends_with(destination, "/") ||
 		    strcmp(last_part(destination), ".") == 0;
 	return r;
@@ -427,8 +311,8 @@ int copy_text(const struct copy *c, const char *name, const char *text, bool sev
 	if (r == 0)
 		r = make_folders_above(c, path, e);
 	if (r == 0)
-		r = clear_place(c, path, e);
+		r = copy_clear_place(c, path, e);
 	if (r == 0)
 		r = machine_write(c->machine, path, 0600, false, text, strlen(text), e);
-	return r < 0 ? r : set_attributes(c, path, &f, e);
+	return r < 0 ? r : copy_set_attributes(c, path, &f, e);
 }

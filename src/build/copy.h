@@ -3,30 +3,17 @@
  *   - a file goes into a destination that ends with a slash, or is a folder, or has several
  *     sources;
  *   - a source may be a pattern (pattern.h), and must lead to something;
- *   - folders above are made, 0755, for the owner that is named, else for root. What is replaced
- *     goes first, but a folder stays. Hard links become files, extended attributes are
- *     left out. Symbolic links need an `ln` in the image. Device files and sockets are refused. */
+ *   - folders above are made, 0755, for the owner that is named, else for root. What is replaced goes first, but a folder stays.
+ *     Hard links become files, extended attributes are left out. Symbolic links need an `ln` in
+ *     the image. Device files and sockets are refused. ADD unpacks archives. */
 #ifndef BUILD_COPY_H
 #define BUILD_COPY_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "base/error.h"
-#include "build/files.h"
-#include "build/machine.h"
+#include "build/copy_file.h"
 #include "build/step_key.h"
-
-struct copy {
-	struct machine *machine;
-	struct files *from;
-	const char *workdir; /* for a relative destination */
-	const char *owner;   /* `name:group`, names or numbers; NULL: the source's */
-	bool has_mode;
-	uint32_t mode;	  /* of files and folders, for has_mode */
-	bool no_archives; /* ADD: refuses what docker would unpack */
-};
 
 /* Adds what a source leads to, to the digest of a step. The machine is not used. */
 int copy_key(const struct copy *c, const char *source, struct step_key *k, struct error *e);

@@ -108,10 +108,37 @@ int machine_start(const struct machine_options *o, struct machine **ret, struct 
 	return 0;
 }
 
+static void end_network(struct machine *m)
+{
+	if (m->network)
+		m->network->end(TAKE_PTR(m->served));
+	m->network = NULL;
+}
+
+static int begin_network(struct machine *m, const struct machine_network *n, struct error *e)
+{
+	_cleanup_close_ int vmm_fd = -1;
+	int r = n->begin(n->opaque, m->fd, &m->served, &vmm_fd, e);
+
+	if (r < 0)
+		return r;
+	m->network = n;
+	return vmm_set_egress(m->fd, vmm_fd, e);
+}
+
+int machine_set_network(struct machine *m, const struct machine_network *n, struct error *e)
+{
+	if (m->network == n)
+		return 0;
+	end_network(m);
+	return n ? begin_network(m, n, e) : vmm_set_egress(m->fd, -1, e);
+}
+
 void machine_stop(struct machine *m)
 {
 	if (!m)
 		return;
+	end_network(m);
 	agent_close(m->agent);
 	vmm_stop(m->vmm);
 	if (m->fd >= 0) {

@@ -1,5 +1,5 @@
 /* The microVM that the steps of one stage run in: booted from a root disk, changed, and written
- * out as a new one. It has no network. What it says is not trusted. All calls block. */
+ * out as a new one. What it says is not trusted. All calls block. */
 #ifndef BUILD_MACHINE_H
 #define BUILD_MACHINE_H
 
@@ -35,6 +35,19 @@ struct machine *machine_of_agent(struct agent_conn *agent);
 
 /* Ends it and removes its directory. NULL is fine. */
 void machine_stop(struct machine *m);
+
+/* Where machines get a network from. */
+struct machine_network {
+	/* Begins to serve the flows of a machine's directory, which is borrowed. *ret_vmm_fd is its
+	 * end of the channel. */
+	int (*begin)(void *opaque, int dirfd, void **ret, int *ret_vmm_fd, struct error *e);
+	void (*end)(void *network);
+	void *opaque;
+};
+
+/* Gives it a network (borrowed until the end), or none (NULL). Cheap when nothing changes. A
+ * machine begins without a network. */
+int machine_set_network(struct machine *m, const struct machine_network *n, struct error *e);
 
 /* How often its disk can be frozen. */
 enum { MACHINE_FREEZES_MAX = 15 };

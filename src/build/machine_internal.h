@@ -13,6 +13,8 @@ struct machine {
 	int fd; /* its directory */
 	struct vmm *vmm;
 	struct agent_conn *agent;
+	const struct machine_network *network; /* or NULL */
+	void *served;			       /* of it */
 	unsigned freezes; /* the file that its disk writes to has this number */
 };
 

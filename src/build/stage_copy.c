@@ -134,7 +134,8 @@ static int read_request(
 	int r;
 
 	*q = (struct request){
-		.copy = {.workdir = s->state.workdir, .no_archives = step->kind == DOCKERFILE_ADD}};
+		.copy = {.workdir = s->state.workdir,
+			.unpack = step->kind == DOCKERFILE_ADD && !dockerfile_flag(step, "from")}};
 	if (dockerfile_flag(step, "checksum"))
 		return error_set(e, ERROR_USAGE, ENOTSUP,
 			"--checksum is for files of the network, and ADD fetches nothing yet: put "

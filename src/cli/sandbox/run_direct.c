@@ -10,11 +10,11 @@
 #include "cli/progress.h"
 #include "cli/quote.h"
 #include "cli/remote/session_agent.h"
-#include "cli/sandbox/direct_network.h"
 #include "cli/sandbox/run.h"
 #include "cli/terminal.h"
 #include "image/home.h"
 #include "io/jailed.h"
+#include "network/direct_network.h"
 #include "sandbox/sandbox.h"
 
 enum { LOG_LINES = 12 };
@@ -35,7 +35,7 @@ static int open_network(struct direct *d, int *ret_vmm_fd, struct error *e)
 
 	if (!network || network_options_is_off(network))
 		return 0;
-	return direct_network_open(network, &d->network, ret_vmm_fd, e);
+	return direct_network_open(NULL, network, &d->network, ret_vmm_fd, e);
 }
 
 static int create(struct direct *d, struct error *e)

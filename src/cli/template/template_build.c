@@ -93,8 +93,18 @@ static const struct option_spec options[] = {
 	{"disk", 0, OPTION_BYTES, "SIZE", "their root disk, up to 10G (default: the recipe's)",
 		offsetof(struct build_options, disk), 64 * MIB, SANDBOX_DISK_MB_MAX *MIB, false},
 	{"network", 0, OPTION_STRING, "on|off|HOST,...",
-		"what its sandboxes may reach at most (default: the recipe's, or anything)",
+		"what its sandboxes, and RUN, may reach at most (default: the recipe's, or "
+		"anything)",
 		offsetof(struct build_options, network), 0, 0, false},
+	{"egress-allow-private", 0, OPTION_LIST, "CIDR",
+		"with -t: private addresses that RUN may reach (repeatable)",
+		offsetof(struct build_options, dockerfile.floor.private), 0, 0, false},
+	{"egress-hosts", 0, OPTION_STRING, "FILE",
+		"with -t: names for RUN, lines of ADDRESS[:PORT] NAME..., as /etc/hosts",
+		offsetof(struct build_options, dockerfile.floor.hosts), 0, 0, false},
+	{"egress-roots", 0, OPTION_STRING, "FILE",
+		"with -t: authorities of TLS servers for RUN, in PEM, besides those of this host",
+		offsetof(struct build_options, dockerfile.floor.roots), 0, 0, false},
 	{"cpu-baseline", 0, OPTION_LIST, "FILE",
 		"use only what these hosts' CPUs share (of doctor --cpu-facts; repeatable)",
 		offsetof(struct build_options, baseline), 0, 0, false},
@@ -554,8 +564,7 @@ const struct cli_verb cli_verb_template_build = {
 	.name = "build",
 	.arguments = "[NAME | DIR]",
 	.summary = "Build a template: an image, booted once and snapshotted",
-	.description = "With -t, the template is built from DIR/Dockerfile, in a microVM without a "
-		       "network.\n"
+	.description = "With -t, the template is built from DIR/Dockerfile, in microVMs.\n"
 		       "Without another source, NAME is one of the built-in recipes: base (Debian "
 		       "with Python 3,\n"
 		       "Node.js 20, git and a C compiler), python-3.12, node-20, deno, "

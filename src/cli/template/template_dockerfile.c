@@ -17,6 +17,7 @@
 #include "cli/clean.h"
 #include "image/image.h"
 #include "image/template.h"
+#include "network/direct_network.h"
 #include "proto/snapshot.h"
 #include "sandbox/host_cpu.h"
 #include "sandbox/prepare.h"
@@ -26,6 +27,9 @@
 
 struct show {
 	struct progress_view *view;
+	const struct network_words *words;
+	const char *list; /* what sandboxes may reach; borrowed */
+	struct machine_network network;
 	struct clean_stream output;
 };
 
@@ -61,11 +65,43 @@ static void show_note(void *opaque, unsigned line, const char *text)
 	clean_print_error(prefix, text);
 }
 
+static int begin_network(void *opaque, int dirfd, void **ret, int *ret_vmm_fd, struct error *e)
+{
+	const struct show *s = opaque;
+	json_t *anything = json_object();
+	struct direct_network *n = NULL;
+	int r = direct_network_open(s->words, anything, &n, ret_vmm_fd, e);
+
+	if (r == 0)
+		r = direct_network_start(n, dirfd, s->list, e);
+	json_decref(anything);
+	if (r < 0)
+		direct_network_close(n);
+	else
+		*ret = n;
+	return r;
+}
+
+static void end_network(void *network)
+{
+	direct_network_close(network);
+}
+
+static const struct machine_network *get_network(void *opaque, const char *list)
+{
+	struct show *s = opaque;
+
+	s->list = list;
+	s->network = (struct machine_network){begin_network, end_network, s};
+	return strcmp(list, "off") == 0 ? NULL : &s->network;
+}
+
 /* --- what is read --- */
 
 bool template_dockerfile_is_asked(const struct template_dockerfile_options *o)
 {
-	return o->file || o->args.count || o->secrets.count || o->no_cache || o->start || o->ready;
+	return o->file || o->args.count || o->secrets.count || o->no_cache || o->floor.hosts ||
+	       o->floor.roots || o->floor.private.count || o->start || o->ready;
 }
 
 /* `NAME=VALUE`, or a variable of this process. */
@@ -146,7 +182,7 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 	struct ignore ignore = {.count = 0};
 	struct vars args = {NULL, 0};
 	struct build_secrets secrets = {.count = 0};
-	struct show show = {.view = view};
+	struct show show = {.view = view, .words = &o->floor};
 	struct builder_options b = {.home = home,
 		.name = o->name,
 		.file = &file,
@@ -165,7 +201,7 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 		.start = o->start,
 		.ready = o->ready,
 		.progress = &view->progress,
-		.ops = {show_step, show_output, show_note, &show}};
+		.ops = {show_step, show_output, show_note, get_network, &show}};
 	int r = b.context_fd < 0 ? error_set_errno(e, ERROR_NOT_FOUND, errno,
 					   "cannot open the build's directory %s", dir)
 				 : read_dockerfile(o->file, b.context_fd, &text, &n, e);

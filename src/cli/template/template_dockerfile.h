@@ -9,6 +9,7 @@
 #include "cli/progress.h"
 #include "image/home.h"
 #include "image/kernel_store.h"
+#include "policy/network_floor.h"
 
 struct template_dockerfile_options {
 	const char *name; /* -t; NULL: none of this */
@@ -18,7 +19,8 @@ struct template_dockerfile_options {
 	const char *start, *ready; /* commands, or NULL */
 	/* of the other options */
 	const char *registry, *registry_auth;
-	const char *network; /* as builder_options has it */
+	const char *network;	    /* as builder_options has it */
+	struct network_words floor; /* what the operator says; its `mode` is not used */
 	uint32_t cpus, memory_mb, disk_mb;
 };
 

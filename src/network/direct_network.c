@@ -1,4 +1,4 @@
-#include "cli/sandbox/direct_network.h"
+#include "network/direct_network.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -137,7 +137,7 @@ static void end_worker(struct worker *w)
 
 static int begin_worker(struct direct_network *n, struct worker *w, struct error *e)
 {
-	int r = egress_spawn(n->dirfd, n->far_fd, NULL, &w->pid, e);
+	int r = egress_spawn(n->dirfd, n->far_fd, n->floor->roots, &w->pid, e);
 
 	if (r < 0)
 		return r;
@@ -181,11 +181,11 @@ static void *run(void *arg)
 
 /* --- beginning and end --- */
 
-static int make_floor(struct direct_network *n, struct error *e)
+static int make_floor(struct direct_network *n, const struct network_words *words, struct error *e)
 {
 	const struct network_words none = {.mode = NULL};
 
-	return network_floor_make(&none, &n->floor, e);
+	return network_floor_make(words ? words : &none, &n->floor, e);
 }
 
 /* As the body of a creation has it. */
@@ -201,8 +201,8 @@ static int take_network(struct direct_network *n, const json_t *network, struct 
 	return network_check(n->network, n->no_internet, n->floor, e);
 }
 
-int direct_network_open(
-	const json_t *network, struct direct_network **ret, int *ret_vmm_fd, struct error *e)
+int direct_network_open(const struct network_words *words, const json_t *network,
+	struct direct_network **ret, int *ret_vmm_fd, struct error *e)
 {
 	struct direct_network *n = calloc(1, sizeof(*n));
 	int r;
@@ -210,7 +210,7 @@ int direct_network_open(
 	if (!n)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	n->far_fd = n->dirfd = n->stop_fd = -1;
-	r = make_floor(n, e);
+	r = make_floor(n, words, e);
 	if (r == 0)
 		r = take_network(n, network, e);
 	if (r == 0)

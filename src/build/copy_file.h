@@ -1,0 +1,44 @@
+/* One file of COPY and ADD, on its way into a running machine. */
+#ifndef BUILD_COPY_FILE_H
+#define BUILD_COPY_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "build/files.h"
+#include "build/machine.h"
+
+struct copy {
+	struct machine *machine;
+	struct files *from;
+	const char *workdir; /* for a relative destination */
+	const char *owner;   /* `name:group`, names or numbers; NULL: the source's */
+	bool has_mode;
+	uint32_t mode; /* of files and folders, for has_mode */
+	bool unpack;   /* ADD: archives become what is in them */
+};
+
+/* The type of what is there: S_IFDIR, ...; 0: nothing. */
+int copy_type_in_guest(
+	const struct copy *c, const char *path, bool follow, uint32_t *ret, struct error *e);
+
+/* Makes room for something that is no folder. */
+int copy_clear_place(const struct copy *c, const char *path, struct error *e);
+
+int copy_set_attributes(
+	const struct copy *c, const char *path, const struct files_entry *f, struct error *e);
+
+/* These replace what is at the path, unless one of both is a folder. */
+int copy_put_file(
+	const struct copy *c, const char *path, const struct files_entry *f, struct error *e);
+int copy_put_link(
+	const struct copy *c, const char *path, const struct files_entry *f, struct error *e);
+int copy_put_hard_link(const struct copy *c, const char *path, const char *target, struct error *e);
+
+/* Makes a folder and those above it, if they are missing. f: its attributes, or NULL. */
+int copy_put_folder(
+	const struct copy *c, const char *path, const struct files_entry *f, struct error *e);
+
+#endif
