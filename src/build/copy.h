@@ -3,9 +3,10 @@
  *   - a file goes into a destination that ends with a slash, or is a folder, or has several
  *     sources;
  *   - a source may be a pattern (pattern.h), and must lead to something;
- *   - folders above are made, 0755, for the owner that is named, else for root. What is replaced goes first, but a folder stays.
- *     Hard links become files, extended attributes are left out. Symbolic links need an `ln` in
- *     the image. Device files and sockets are refused. ADD unpacks archives. */
+ *   - folders above are made, 0755, for the owner that is named, else for root. What is replaced
+ *     goes first, but a folder stays. Hard links become files, extended attributes are left
+ *     out. Symbolic links need an `ln` in the image. Device files and sockets are refused. ADD
+ *     unpacks archives. */
 #ifndef BUILD_COPY_H
 #define BUILD_COPY_H
 

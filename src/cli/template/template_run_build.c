@@ -223,7 +223,7 @@ static int build_image(struct run_build *b, struct error *e)
 		.registry_auth = b->spec.auth,
 		.no_cache = b->spec.force,
 		.progress = &b->progress,
-		.ops = {on_step, on_output, on_note, b}};
+		.ops = {on_step, on_output, on_note, NULL, b}};
 	int r = ignore_parse("", 0, &ignore, e);
 
 	if (r == 0 && b->spec.start)
