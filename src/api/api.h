@@ -126,6 +126,9 @@ struct store_sandbox *api_find(struct request *r);
 bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
 
+/* DELETE of a template that the client built. */
+void api_catalog_delete(struct request *r, const struct store_catalog *c);
+
 /* Reads a tag from a request's body. False: answered. */
 bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX + 1]);
 

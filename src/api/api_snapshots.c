@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/api_catalog.h"
 #include "api/auth.h"
 #include "api/unplaced.h"
 #include "base/cleanup.h"

@@ -318,6 +318,8 @@ static int begin(struct writer *w, const struct home *home)
 	const char *image = string_of(base, "image"), *name = string_of(base, "template");
 
 	w->s->auth = string_of(base, "auth");
+	if (w->s->auth && *w->s->auth == '@') /* would name a file of this host */
+		return malformed(w->e, "a login that begins with @");
 	if (!image == !name)
 		return malformed(w->e, "no base");
 	if (name)

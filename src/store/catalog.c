@@ -193,8 +193,8 @@ int store_catalog_remove(struct store *s, const char *id, struct error *e)
 
 int store_catalog_count_sandboxes(struct store *s, const char *id, uint64_t *ret, struct error *e)
 {
-	struct query q = db_query(
-		s, STMT_CATALOG_SANDBOXES, "SELECT count(*) FROM sandboxes WHERE template_id = ?");
+	struct query q = db_query(s, STMT_CATALOG_SANDBOXES,
+		"SELECT count(*) FROM sandboxes WHERE template_id = ? AND state <> 4");
 
 	query_text(&q, id);
 	return query_number(&q, ret, e);

@@ -284,8 +284,13 @@ static int run(void *values, int argc, char **argv, struct error *e)
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);	  /* the daemon; cannot fail */
 	(void)setpriority(PRIO_PROCESS, 0, NICE); /* lower always works */
-	if (r < 0)
+	/* what the operator may pull is not every client's */
+	if (r == 0 && setenv("DOCKER_CONFIG", "/nonexistent", 1) < 0)
+		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	if (r < 0) {
+		free(b);
 		return r;
+	}
 	b->home = (struct home)HOME_INIT;
 	b->files = (struct workdir)WORKDIR_INIT;
 	b->progress = (struct progress){on_progress, b};
@@ -304,7 +309,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	spec_done(&b->spec);
 	home_close(&b->home);
 	free(b);
-	return r;
+	return r < 0 ? EXIT_FAILURE : 0; /* the daemon was told why; its log need not know */
 }
 
 static const struct run_build_options defaults = {.jail = "on"};

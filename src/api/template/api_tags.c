@@ -6,7 +6,7 @@
 
 #include "api/api.h"
 #include "api/auth.h"
-#include "api/build_json.h"
+#include "api/template/build_json.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "catalog/catalog.h"

@@ -1,6 +1,6 @@
 /* Templates that clients built: one with its builds, whether it is public, its end (protocol
  * sections 2.13 and 11.6). */
-#include "api/api_catalog.h"
+#include "api/template/api_catalog.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "api/api.h"
 #include "api/auth.h"
-#include "api/build_json.h"
+#include "api/template/build_json.h"
 #include "base/clock.h"
 #include "catalog/catalog.h"
 #include "catalog/jobs.h"

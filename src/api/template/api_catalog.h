@@ -12,8 +12,7 @@ struct request;
 /* Template, as lists have it. NULL: it is damaged, or out of memory. */
 json_t *api_catalog_json(struct fleet *f, const struct store_catalog *c);
 
-/* GET and DELETE of one that the client may see or own. */
+/* GET of one that the client may see. */
 void api_catalog_get(struct request *r, const struct store_catalog *c);
-void api_catalog_delete(struct request *r, const struct store_catalog *c);
 
 #endif

@@ -1,4 +1,4 @@
-#include "api/build_json.h"
+#include "api/template/build_json.h"
 
 #include "api/api.h"
 

@@ -6,8 +6,8 @@
 
 #include "api/api.h"
 #include "api/auth.h"
-#include "api/build_json.h"
-#include "api/build_spec.h"
+#include "api/template/build_json.h"
+#include "api/template/build_spec.h"
 #include "base/clock.h"
 #include "catalog/jobs.h"
 #include "fleet/fleet_of.h"

@@ -7,7 +7,7 @@
 #include <uv.h>
 
 #include "api/api.h"
-#include "api/api_catalog.h"
+#include "api/template/api_catalog.h"
 #include "api/auth.h"
 #include "base/cleanup.h"
 #include "base/clock.h"

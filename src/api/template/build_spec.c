@@ -1,4 +1,4 @@
-#include "api/build_spec.h"
+#include "api/template/build_spec.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -124,7 +124,8 @@ static int take_login(const json_t *body, char **ret, struct error *e)
 	} else if (!type || strcmp(type, "registry") != 0) {
 		return invalid(e, "fromImageRegistry: type must be registry or gcp");
 	}
-	if (!user || !password || strchr(user, ':') || strpbrk(password, "\r\n"))
+	/* '@' would name a file of this host */
+	if (!user || !password || *user == '@' || strchr(user, ':') || strpbrk(password, "\r\n"))
 		return invalid(e, "fromImageRegistry: user and password are missing or malformed");
 	*ret = str_printf("%s:%s", user, password);
 	return *ret ? 0 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");

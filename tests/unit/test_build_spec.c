@@ -1,0 +1,168 @@
+/* src/build/spec: E2B's steps as those of a Dockerfile, without quotes meaning anything. */
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "build/expand.h"
+#include "build/spec.h"
+
+#define ON_IMAGE(steps)                                                                            \
+	"{\"build\": \"b\", \"cpus\": 2, \"memoryMB\": 512, \"base\": {\"image\": "                \
+	"\"r.test/x:1\"}, "                                                                        \
+	"\"steps\": [" steps "]}"
+
+static const struct home no_home = HOME_INIT;
+
+static const char *nothing(void *opaque, const char *name)
+{
+	return strcmp(name, "SET") == 0 ? "value" : NULL;
+}
+
+/* What a word means to a Dockerfile. */
+static void means(const char *word, const char *wanted)
+{
+	const struct expand_scope scope = {nothing, NULL, '\\'};
+	char *got = NULL;
+
+	assert_int_equal(expand_word(&scope, word, &got, NULL), 0);
+	assert_string_equal(got, wanted);
+	free(got);
+}
+
+/* The n-th step of a client's step `line`. */
+static const struct dockerfile_step *step_of(const struct spec *s, unsigned line, unsigned n)
+{
+	const struct dockerfile_steps *steps = &s->file.stages[0].steps;
+
+	for (size_t i = 0; i < steps->count; i++)
+		if (steps->items[i].line == line && n-- == 0)
+			return &steps->items[i];
+	fail_msg("there is no such step");
+	return NULL;
+}
+
+static void parse(const char *text, struct spec *s)
+{
+	struct error e = {0};
+
+	if (spec_parse(&no_home, text, strlen(text), s, &e) < 0)
+		fail_msg("%s", e.message);
+}
+
+static void test_base(void **state)
+{
+	struct spec s;
+
+	parse(ON_IMAGE(""), &s);
+	means(s.file.stages[0].base, "docker://r.test/x:1");
+	assert_int_equal(step_of(&s, 0, 0)->kind, DOCKERFILE_ENTRYPOINT);
+	assert_int_equal(step_of(&s, 0, 3)->kind, DOCKERFILE_RUN); /* makes the user */
+	means(step_of(&s, 0, 4)->words.items[0], "user");
+	means(step_of(&s, 0, 5)->words.items[0], "/home/user");
+	assert_int_equal(s.cpus, 2);
+	spec_done(&s);
+}
+
+static void test_run(void **state)
+{
+	struct spec s;
+
+	parse(ON_IMAGE("{\"type\": \"RUN\", \"args\": [\"echo '$SET'\", \"root\"]}"), &s);
+	assert_int_equal(step_of(&s, 1, 0)->kind, DOCKERFILE_USER);
+	means(step_of(&s, 1, 0)->words.items[0], "root");
+	assert_true(step_of(&s, 1, 1)->exec);
+	assert_string_equal(step_of(&s, 1, 1)->words.items[4], "echo '$SET'");
+	means(step_of(&s, 1, 2)->words.items[0], "user");
+	spec_done(&s);
+}
+
+static void test_words(void **state)
+{
+	struct spec s;
+
+	parse(ON_IMAGE("{\"type\": \"ENV\", \"args\": [\"A\", \"\\\"$SET\\\" 'x' \\\\ ${SET}\"]},"
+		       "{\"type\": \"WORKDIR\", \"args\": [\"/a b/$SET\"]}"),
+		&s);
+	assert_string_equal(step_of(&s, 1, 0)->words.items[0], "A");
+	means(step_of(&s, 1, 0)->words.items[1], "\"value\" 'x' \\ value");
+	means(step_of(&s, 2, 0)->words.items[0], "/a b/value");
+	spec_done(&s);
+}
+
+static void copied(const char *source, const char *owner, const char *wanted, const char *by)
+{
+	char text[512];
+	struct spec s;
+
+	(void)snprintf(text, sizeof(text),
+		ON_IMAGE("{\"type\": \"USER\", \"args\": [\"me\"]},"
+			 "{\"type\": \"COPY\", \"args\": [\"%s\", \"/to/\", \"%s\", \"644\"], "
+			 "\"files\": \"/f\"}"),
+		source, owner);
+	parse(text, &s);
+	means(step_of(&s, 2, 0)->words.items[0], wanted);
+	means(step_of(&s, 2, 0)->words.items[1], "/to/");
+	means(dockerfile_flag(step_of(&s, 2, 0), "chown"), by);
+	means(dockerfile_flag(step_of(&s, 2, 0), "chmod"), "644");
+	assert_int_equal(s.step_count, 1);
+	assert_int_equal(s.steps[0].number, 2);
+	assert_string_equal(s.steps[0].files, "/f");
+	spec_done(&s);
+}
+
+static void test_copy(void **state)
+{
+	copied("a/b.txt", "", "2/a/b.txt", "me:me");
+	copied("a/*.txt", "o", "2/a/", "o:o");
+	copied("*", "o:p", "2/", "o:p");
+	copied(".", "1", "2/.", "1:1");
+	copied("$SET dir", "", "2/$SET dir", "me:me");
+}
+
+static void test_refused(void **state)
+{
+	static const char *const texts[] = {"", "[]", "{}", "{\"build\": \"b\"}",
+		"{\"build\": \"../b\", \"base\": {\"image\": \"x\"}}",
+		"{\"build\": \"b\", \"base\": {\"image\": \"x\", \"template\": \"y\"}}",
+		ON_IMAGE("{\"type\": \"COPY\", \"args\": [\"a\", \"b\"]}"),
+		ON_IMAGE("{\"type\": \"JUMP\", \"args\": [\"a\"]}"),
+		ON_IMAGE("{\"type\": \"RUN\"}"), ON_IMAGE("1")};
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct error e = {0};
+		struct spec s;
+
+		assert_true(spec_parse(&no_home, texts[i], strlen(texts[i]), &s, &e) < 0);
+		assert_int_equal(e.code, ERROR_USAGE);
+		spec_done(&s);
+	}
+}
+
+static void test_login_command(void **state)
+{
+	char *line = NULL, *much = calloc(1, 5000);
+
+	assert_int_equal(spec_login_command("echo 'a' \"$B\"", &line, NULL), 0);
+	assert_non_null(strstr(line, "bash -l -c"));
+	free(line);
+	memset(much, 'x', 4999);
+	assert_true(spec_login_command(much, &line, NULL) < 0);
+	free(much);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_base),
+		cmocka_unit_test(test_run),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_login_command),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
