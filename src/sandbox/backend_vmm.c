@@ -162,7 +162,7 @@ static int check_state(int fd, struct error *e)
 
 static int check(const struct sandbox_options *o, struct error *e)
 {
-	int r = check_state(o->origin->fd, e);
+	int r = o->origin->memory ? check_state(o->origin->fd, e) : 0;
 
 	return r == 0 ? sandbox_plan_check(o, e) : r;
 }
