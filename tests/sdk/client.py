@@ -216,8 +216,10 @@ async def get_host_and_traffic_access_token(c):
 
 @test
 async def template_exists(c):
+    if NATIVE:
+        return "no templates there"
     template = AsyncTemplate if c.is_async else Template
-    assert await settle(template.exists("base")) is not NATIVE  # which has no templates
+    assert await settle(template.exists("base")) is True
     assert await settle(template.exists("no-such-template")) is False
 
 

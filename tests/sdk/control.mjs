@@ -41,15 +41,6 @@ test('create with a bad timeout', async () => {
   await assert.rejects(create({ timeoutMs: 1000 * 3600 * 48 }), SandboxError)
 })
 
-test('what is not served yet is refused', async () => {
-  const sandbox = await create()
-  for (const call of [
-    () => Template.build(Template().fromTemplate('base').runCmd('true'), 'mine'),
-  ]) await assert.rejects(call(), /501/, String(call))
-  assert.equal(await sandbox.isRunning(), true)
-  await sandbox.kill()
-})
-
 test('network, and updateNetwork', async () => {
   const all = '0.0.0.0/0'
   const sandbox = await create({
