@@ -355,6 +355,9 @@ static void find_wrong(const struct http2_head *in, struct exchange_target *t)
 		t->wrong = "a request must have exactly one Host";
 	else if (!in->scheme || strcmp(in->scheme, "https") != 0)
 		t->wrong = "the scheme is not https";
+	else if (strpbrk(t->method, "abcdefghijklmnopqrstuvwxyz"))
+		/* a server may take "delete" for DELETE, which rules speak of */
+		t->wrong = "the method is not in capitals";
 	else if (strchr(t->path, '#') || (t->path[0] != '/' && strcmp(t->path, "*") != 0))
 		t->wrong = "the path is malformed";
 	else

@@ -54,6 +54,8 @@ static int pattern_of(const char *path, char out[RULES_PATH_MAX + 1])
 
 	if (path_clean(path, n, out) < 0)
 		return -EINVAL;
+	if (strchr(out, '*') && strcmp(out, "*") != 0) /* as a pattern it would allow more */
+		return -EINVAL;
 	if (n < RECORD_PATH_MAX && strlen(out) <= RULES_PATTERN_MAX)
 		return 0;
 	out[RULES_PATTERN_MAX - 3] = '\0';

@@ -14,7 +14,7 @@ static int hex(char c)
 /* Whether servers read an encoded one as if it were not: then it divides or ends the path. */
 static bool is_divider(int c)
 {
-	return c < ' ' || c == '/' || c == '\\' || c == '%' || c == 0x7f;
+	return c < ' ' || c == '/' || c == '\\' || c == '%' || c == ';' || c == 0x7f;
 }
 
 /* What a server surely decodes, and what does not end the path then. */
@@ -45,7 +45,8 @@ static int put_letter(const char *s, size_t n, char *out)
 	if (*s == '%')
 		return put_encoded(s, n, out);
 	*out = *s;
-	return *s > ' ' && *s <= '~' && *s != '\\' ? 1 : -EINVAL;
+	/* many servers drop what is between a ';' and the next slash: "/..;/admin;x" */
+	return *s > ' ' && *s <= '~' && *s != '\\' && *s != ';' ? 1 : -EINVAL;
 }
 
 /* "", "." and ".." between slashes. */
@@ -86,6 +87,21 @@ int path_clean(const char *path, size_t n, char out[RULES_PATH_MAX + 1])
 	if (strcmp(out, "*") == 0)
 		return 0;
 	return out[0] == '/' && !has_odd_segment(out) ? 0 : -EINVAL;
+}
+
+bool path_is_pattern(const char *s)
+{
+	size_t n = strlen(s);
+	char out[3];
+
+	for (size_t i = 0; i < n; i++) {
+		if (s[i] < ' ' || s[i] > '~' || strchr("?#\\;", s[i]))
+			return false;
+		if (s[i] == '%' &&
+			(put_encoded(s + i, n - i, out) != 3 || memcmp(out, s + i, 3) != 0))
+			return false;
+	}
+	return n && n <= RULES_PATTERN_MAX && (s[0] == '/' || s[0] == '*');
 }
 
 /* Where to go on after a mismatch: behind an asterisk, with one letter more of the path. */

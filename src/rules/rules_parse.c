@@ -149,16 +149,6 @@ static int take_methods(const struct policy_at *of, json_t *object, struct rules
 	return e;
 }
 
-static bool is_pattern(const char *text)
-{
-	size_t n = text ? strlen(text) : 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (text[i] < ' ' || text[i] > '~' || strchr("?#\\", text[i]))
-			return false;
-	return n && n <= RULES_PATTERN_MAX && (text[0] == '/' || text[0] == '*');
-}
-
 static int take_paths(const struct policy_at *of, json_t *object, struct rules_rule *r)
 {
 	struct list l;
@@ -169,9 +159,11 @@ static int take_paths(const struct policy_at *of, json_t *object, struct rules_r
 		struct policy_at at;
 		const char *text = json_string_value(item(&l, i, &at));
 
-		if (!is_pattern(text))
-			return policy_bad(&at, "expected a path of ASCII that begins with '/', "
-					       "without '?'; * and ** are wildcards");
+		if (!text || !path_is_pattern(text))
+			return policy_bad(&at,
+				"expected a path of ASCII that begins with '/', without '?' and "
+				"';', "
+				"and with letters instead of %XX; * and ** are wildcards");
 		e = take_text(&at, text, &r->paths[r->path_count++]);
 	}
 	return e;

@@ -180,6 +180,8 @@ static const struct refused_row {
 	{"plain.test", ":method=GET\n:scheme=https\n:path=/\nhost=evil.test", 421},
 	{"plain.test", ":method=GET\n:scheme=https\n:authority=x@plain.test\n:path=/\n", 421},
 	{"plain.test", PLAIN "host=plain.test\nhost=plain.test", 0},
+	{"plain.test", ":method=delete\n:scheme=https\n:authority=plain.test\n:path=/\n", 400},
+	{"plain.test", ":method=GEt\n:scheme=https\n:authority=plain.test\n:path=/\n", 400},
 	{"plain.test", ":method=GET\n:scheme=http\n:authority=plain.test\n:path=/\n", 400},
 	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test\n:path=/#a\n", 400},
 	{"plain.test", ":method=GET\n:scheme=https\n:authority=plain.test\n:path=x\n", 0},

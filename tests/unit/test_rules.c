@@ -40,6 +40,9 @@ static void paths_have_one_form(void **state)
 		{"/a%252fb", NULL},
 		{"/a%2", NULL},
 		{"/a%zz", NULL},
+		{"/a;b", NULL},
+		{"/public/..;/admin", NULL},
+		{"/public/..%3bx/admin", NULL},
 		{"/a//b", NULL},
 		{"//a", NULL},
 		{"/a/./b", NULL},
@@ -115,6 +118,15 @@ static struct rules rules_of(const char *text)
 	return r;
 }
 
+static void patterns_can_match(void **state)
+{
+	assert_true(path_is_pattern("/caf%C3%A9/**"));
+	assert_true(path_is_pattern("/a%3Fb"));
+	assert_false(path_is_pattern("/a%2Fb"));
+	assert_false(path_is_pattern("a"));
+	assert_false(path_is_pattern(""));
+}
+
 static const char table[] =
 	"{\"version\":1,\"default\":\"deny\",\"rules\":["
 	"{\"id\":\"seen\",\"action\":\"log\",\"host\":\"*.github.com\"},"
@@ -154,6 +166,9 @@ static void table_of_verdicts(void **state)
 		{"api.github.com", 443, "GET", "/repos/../repos/a/b/actions/secrets", false, "deny",
 			"secrets"},
 		{"api.github.com", 443, "GET", "/repos//a", false, "deny", "secrets"},
+		{"api.github.com", 443, "GET", "/repos/a/b/actions;x/secrets", false, "deny",
+			"secrets"},
+		{"x.test", 443, "GET", "/repos/..;/user", false, "deny", "github"},
 		{"api.github.com", 22, NULL, NULL, true, "ask", "merge"},
 		{"x.test", 443, NULL, NULL, false, "inspect", "default"},
 		{"x.test", 8443, "GET", "/user", false, "allow", "github"},
@@ -289,6 +304,10 @@ static void what_is_wrong_is_named(void **state)
 		{DENY("\"methods\":\"G T\""), "policy.rules[0].methods: expected a method"},
 		{DENY("\"paths\":[\"/a\",\"b\"]"), "policy.rules[0].paths[1]: expected a path"},
 		{DENY("\"paths\":\"/a?b\""), "policy.rules[0].paths: expected a path"},
+		{DENY("\"paths\":\"/a;b\""), "policy.rules[0].paths: expected a path"},
+		{DENY("\"paths\":\"/%61\""), "policy.rules[0].paths: expected a path"},
+		{DENY("\"paths\":\"/%c3%a9\""), "policy.rules[0].paths: expected a path"},
+		{DENY("\"paths\":\"/a%\""), "policy.rules[0].paths: expected a path"},
 		{DENY("\"scheme\":\"ftp\""), "policy.rules[0].scheme: expected"},
 		{DENY("\"reason\":\"\\n\""), "policy.rules[0].reason: expected"},
 		{RULE("{\"action\":\"allow\",\"reason\":\"x\"}"), "policy.rules[0].reason: only"},
@@ -385,6 +404,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(paths_have_one_form),
 		cmocka_unit_test(patterns_match_paths),
+		cmocka_unit_test(patterns_can_match),
 		cmocka_unit_test(table_of_verdicts),
 		cmocka_unit_test(names_are_judged),
 		cmocka_unit_test(a_connection_is_asked_about_once),
