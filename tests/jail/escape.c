@@ -378,7 +378,7 @@ static long request_key(void)
 	X(compare_process, ANY, syscall(SYS_kcmp, c.process, getpid(), 0, 0, 0))                   \
 	X(lower_limit, ANY, lower_limit(c.process))                                                \
 	X(slow_process, ANY, setpriority(PRIO_PROCESS, (id_t)c.process, 19))                       \
-	X(hurry, ANY, setpriority(PRIO_PROCESS, 0, -5))                                            \
+	X(hurry, ANY, setpriority(PRIO_PROCESS, 0, -20))                                           \
 	X(realtime, ANY, sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){1}))              \
 	X(move_process, ANY, move_to_cpu(c.process))                                               \
 	X(move_pages, ANY, syscall(SYS_move_pages, c.process, 0, NULL, NULL, NULL, 0))             \

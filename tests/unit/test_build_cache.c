@@ -78,9 +78,10 @@ static char letter_of(int fd, unsigned block)
 static void test_disks(void **state)
 {
 	_cleanup_close_ int work = make_dir("work"), a = make_dir("a"), b = make_dir("b"),
-			    out = open_rw(work, "out"), empty = open_rw(work, "empty");
+			    out = open_rw(work, "out");
 	char name[LAYERS_NAME_BYTES];
 
+	(void)close(open_rw(work, "empty"));
 	make_file(a, "rootfs.ext4", BLOCKS * DISK_BLOCK_BYTES);
 	assert_int_equal(linkat(a, "rootfs.ext4", work, "rootfs.ext4", 0), 0);
 	for (unsigned i = 0; i < LAYERS_DELTAS_MAX; i++) {
