@@ -96,9 +96,9 @@ int vmm_freeze_disk(int dirfd, int delta_fd, struct error *e)
 	const struct control_fds fds = {.fd = {delta_fd}, .count = 1};
 	char answer[CONTROL_MESSAGE_MAX];
 	_cleanup_close_ int sock = -1;
-	int r = vmm_ask(dirfd, "freeze", &fds, &sock, e);
+	int r = vmm_ask(dirfd, "freeze-disk", &fds, &sock, e);
 
 	if (r == 0)
-		r = vmm_await_answer(sock, "freeze", VMM_REQUEST_MS * NS_PER_MS, answer, e);
+		r = vmm_await_answer(sock, "freeze-disk", VMM_REQUEST_MS * NS_PER_MS, answer, e);
 	return r < 0 ? r : vmm_take_reply(answer, NULL, 0, e);
 }

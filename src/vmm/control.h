@@ -25,7 +25,7 @@
  *				After "step stop" it waits up to two seconds for "go" on the same
  *				connection. "go" has no answer
  *	flush			writes the disks' deltas to the host's disk
- *	freeze			the first disk gets a fresh delta, whose empty file comes with the
+ *	freeze-disk		the first disk gets a fresh delta, whose empty file comes with the
  *				message; the one below does not change any more, and is on the
  *				host's disk at the answer. The guest goes on
  *	idle			-> ok yes|no: yes if no host connection to the guest is open

@@ -391,7 +391,7 @@ static int set_network(struct vmm_process *p, struct control_fds *fds, struct er
 static int freeze_disk(struct vmm_process *p, struct control_fds *fds, struct error *e)
 {
 	if (fds->count != 1)
-		return error_set(e, ERROR_USAGE, EINVAL, "freeze: expected one descriptor");
+		return error_set(e, ERROR_USAGE, EINVAL, "freeze-disk: expected one descriptor");
 	return vm_freeze_disk(p->vm, TAKE_FD(fds->fd[0]), e);
 }
 
@@ -429,7 +429,7 @@ static void handle_request(
 		(void)do_save_hot(p, fds, &e); /* e has the result */
 	else if (strcmp(request, "flush") == 0)
 		(void)vm_flush_disks(p->vm, &e); /* e has the result */
-	else if (strcmp(request, "freeze") == 0)
+	else if (strcmp(request, "freeze-disk") == 0)
 		(void)freeze_disk(p, fds, &e); /* e has the result */
 	else if (strcmp(request, "network") == 0)
 		(void)set_network(p, fds, &e); /* e has the result */

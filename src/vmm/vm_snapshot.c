@@ -202,7 +202,8 @@ int vm_freeze_disk(struct vm *vm, int delta_fd, struct error *e)
 
 	if (r < 0 || vm->disk_count == 0 || vm->disk_read_only[0]) {
 		(void)close(delta_fd); /* nothing was written */
-		return error_set(e, ERROR_USAGE, EINVAL, "freeze: there is no disk to write to");
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "freeze-disk: there is no disk to write to");
 	}
 	r = blk_freeze(disk_of(vm, 0), delta_fd, e);
 	if (r < 0)
