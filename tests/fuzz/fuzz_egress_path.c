@@ -13,7 +13,7 @@ static bool is_text(const uint8_t *data, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const uint8_t *end = memchr(data, '\n', size);
+	const uint8_t *end = size ? memchr(data, '\n', size) : NULL;
 	size_t n = end ? (size_t)(end - data) : 0, path_n = end ? size - n - 1 : 0;
 	char pattern[257] = "", path[RULES_PATH_MAX + 1], again[RULES_PATH_MAX + 1];
 
