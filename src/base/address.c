@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/place.h"
 
@@ -57,4 +58,19 @@ bool address_is_own(const struct sockaddr *a)
 		own = i->ifa_addr && is_same(i->ifa_addr, a);
 	freeifaddrs(list);
 	return own;
+}
+
+bool address_host_is_loopback(const char *host)
+{
+	struct in_addr four;
+	char name[64];
+	size_t n = *host == '[' ? strcspn(host, "]/") + 1 : strcspn(host, ":/");
+
+	if (n >= sizeof(name))
+		return false;
+	memcpy(name, host, n);
+	name[n] = '\0';
+	if (strcasecmp(name, "localhost") == 0 || strcmp(name, "[::1]") == 0)
+		return true;
+	return inet_pton(AF_INET, name, &four) == 1 && ntohl(four.s_addr) >> 24 == 127;
 }

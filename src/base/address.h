@@ -15,4 +15,8 @@ bool address_is_public(const struct sockaddr *a);
  * change. */
 bool address_is_own(const struct sockaddr *a);
 
+/* Whether a host by name ("host", "host:port", "[address]:port", and what may follow a slash) is
+ * this one: localhost, in any case, or a loopback address. Asks no resolver. */
+bool address_host_is_loopback(const char *host);
+
 #endif

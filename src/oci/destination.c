@@ -1,6 +1,5 @@
 #include "oci/destination.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,21 +57,6 @@ enum oci_zone oci_zone_of(const struct sockaddr *a)
 bool oci_zone_allowed(enum oci_zone registry, enum oci_zone to)
 {
 	return to == OCI_ZONE_PUBLIC || (to == registry && to != OCI_ZONE_CLOSED);
-}
-
-bool oci_host_is_loopback(const char *host)
-{
-	struct in_addr four;
-	char name[64];
-	size_t n = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
-
-	if (n >= sizeof(name))
-		return false;
-	memcpy(name, host, n);
-	name[n] = '\0';
-	if (strcasecmp(name, "localhost") == 0 || strcmp(name, "[::1]") == 0)
-		return true;
-	return inet_pton(AF_INET, name, &four) == 1 && ntohl(four.s_addr) >> 24 == 127;
 }
 
 /* The parts of a URL that say where it leads; owned by curl. */

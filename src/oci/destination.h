@@ -18,9 +18,6 @@ enum oci_zone oci_zone_of(const struct sockaddr *a);
 /* Whether a registry in `registry` may send us to `to`. */
 bool oci_zone_allowed(enum oci_zone registry, enum oci_zone to);
 
-/* Whether a registry's host ("host", "host:port", "[address]:port") is loopback by its name. */
-bool oci_host_is_loopback(const char *host);
-
 /* Whether one URL may lead to another: both absolute. *ret_same: the same scheme, host and port, so
  * that credentials may follow. */
 bool oci_redirect_allowed(const char *from, const char *to, bool *ret_same);

@@ -10,6 +10,7 @@
 
 #include <curl/curl.h>
 
+#include "base/address.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -65,7 +66,7 @@ int oci_client_new(const char *host, int (*waits)(void *opaque), void *opaque,
 	c->curl = curl_easy_init();
 	c->waits = waits;
 	c->opaque = opaque;
-	c->loopback = oci_host_is_loopback(host);
+	c->loopback = address_host_is_loopback(host);
 	if (!c->curl) {
 		oci_client_free(c);
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");

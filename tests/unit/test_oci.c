@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -426,12 +427,13 @@ static void test_redirects(void **state)
 		if (allowed != cases[i].allowed || same != cases[i].same)
 			fail_msg("%s to %s: %d %d", cases[i].from, cases[i].to, allowed, same);
 	}
-	assert_true(oci_host_is_loopback("localhost:5000"));
-	assert_true(oci_host_is_loopback("127.0.0.1"));
-	assert_true(oci_host_is_loopback("[::1]:80"));
-	assert_false(oci_host_is_loopback("127.0.0.1.example"));
-	assert_false(oci_host_is_loopback("localhost.example:1"));
-	assert_false(oci_host_is_loopback("1.2.3.4"));
+	assert_true(address_host_is_loopback("localhost:5000"));
+	assert_true(address_host_is_loopback("LOCALHOST:8080/x:y"));
+	assert_true(address_host_is_loopback("127.0.0.1"));
+	assert_true(address_host_is_loopback("[::1]:80"));
+	assert_false(address_host_is_loopback("127.0.0.1.example"));
+	assert_false(address_host_is_loopback("localhost.example:1"));
+	assert_false(address_host_is_loopback("1.2.3.4"));
 }
 
 /* --- the store of blobs --- */

@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "api/auth.h"
+#include "base/address.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "catalog/catalog_internal.h"
 #include "catalog/find.h"
 #include "catalog/uploads.h"
 #include "fleet/fleet_of.h"
+#include "image/config.h"
 #include "image/template.h"
 #include "store/keys.h"
 
@@ -36,12 +38,6 @@ static bool is_text(const json_t *body, const char *key)
 
 /* --- images --- */
 
-static bool is_loopback(const char *host, size_t n)
-{
-	return (n >= 9 && strncmp(host, "localhost", 9) == 0) ||
-	       (n >= 4 && strncmp(host, "127.", 4) == 0) || (n >= 1 && *host == '[');
-}
-
 /* A colon in the first of several parts stands before a port: else it is another kind of source. */
 static bool has_good_port(const char *image)
 {
@@ -57,8 +53,8 @@ static bool has_registry(const char *image)
 {
 	size_t n = strcspn(image, "/");
 
-	return image[n] && (memchr(image, '.', n) || memchr(image, ':', n) ||
-				   (n == 9 && strncmp(image, "localhost", 9) == 0));
+	return image[n] &&
+	       (memchr(image, '.', n) || memchr(image, ':', n) || address_host_is_loopback(image));
 }
 
 /* Clients must not reach what listens on this host only, but for the operator's registry. */
@@ -66,8 +62,10 @@ static int check_host(const char *image, const char *operators, struct error *e)
 {
 	size_t n = strcspn(image, "/");
 
-	if (!is_loopback(image, n) || (operators && strncmp(operators, image, n) == 0 &&
-					      (operators[n] == '/' || !operators[n])))
+	/* no address in brackets, which may stand for another one */
+	if ((*image != '[' && !address_host_is_loopback(image)) ||
+		(operators && strncmp(operators, image, n) == 0 &&
+			(operators[n] == '/' || !operators[n])))
 		return 0;
 	return error_set(e, ERROR_USAGE, EACCES,
 		"fromImage %.100s: images cannot come from this host's own registries", image);
@@ -236,6 +234,36 @@ static int check_args(const struct kind *k, const json_t *args, size_t number, s
 	return 0;
 }
 
+/* As the template's configuration takes it, which else refuses it when all steps have run. */
+static int check_variable(struct image_config *c, const char *name, const char *value)
+{
+	_cleanup_free_ char *entry = strchr(name, '=') ? NULL : str_printf("%s=%s", name, value);
+
+	return entry ? config_add_env(c, entry) : -EINVAL;
+}
+
+/* Pairs, of which the last one may lack its value. */
+static int check_env(const struct kind *k, const json_t *args, size_t number, struct error *e)
+{
+	struct image_config c = {.env_count = 0};
+	bool env = strcmp(k->as, "ENV") == 0;
+	int r = env ? config_init(&c) : 0;
+
+	for (size_t i = 0; env && i < json_array_size(args) && r == 0; i += 2) {
+		const char *name = json_string_value(json_array_get(args, i)),
+			   *value = json_string_value(json_array_get(args, i + 1));
+
+		r = check_variable(&c, name, value ? value : "");
+		if (r < 0)
+			(void)error_set(e, ERROR_USAGE, -r,
+				"step %zu: %s %.100s: a name is letters, digits and _; with its "
+				"value it has at most %d bytes, no control characters",
+				number, k->type, name, CONFIG_TEXT_MAX);
+	}
+	config_done(&c);
+	return r;
+}
+
 /* The path of the file that was uploaded for a step. */
 static json_t *files_of(struct request *r, const json_t *step, const struct store_build *b,
 	size_t number, struct error *e)
@@ -271,7 +299,7 @@ static json_t *make_step(struct request *r, const json_t *step, const struct sto
 			"step %zu: type must be RUN, COPY, ENV, WORKDIR or USER", number);
 		return NULL;
 	}
-	if (check_args(k, args, number, e) < 0)
+	if (check_args(k, args, number, e) < 0 || check_env(k, args, number, e) < 0)
 		return NULL;
 	if (k->files) {
 		files = files_of(r, step, b, number, e);
