@@ -49,12 +49,28 @@ static void start_removal(struct catalog_removal *m)
 		m->catalog->fleet->loop, &m->work, remove_work, after_remove); /* cannot fail */
 }
 
+/* Whether a tag leads to the files of a build. What the store cannot tell stays. */
+static bool is_used(struct fleet *f, const char *id)
+{
+	struct store_build b = {0};
+	struct error why = {0};
+	uint64_t tags = 0;
+	bool known = store_build_get(f->store, id, &b, &why) == 0;
+
+	if (!known && why.code != ERROR_NOT_FOUND)
+		return true;
+	if (!known || b.status != STORE_BUILD_READY)
+		return false;
+	return store_tag_count_of(f->store, b.template_id, id, &tags, NULL) < 0 || tags > 0;
+}
+
 static void on_timer_closed(uv_handle_t *h)
 {
 	struct catalog_removal *m = h->data;
 
-	if (m->catalog->stopping)
-		free(m); /* the next start removes it */
+	/* what is not removed now, the next start removes */
+	if (m->catalog->stopping || is_used(m->catalog->fleet, m->id))
+		free(m);
 	else
 		start_removal(m);
 }
@@ -91,10 +107,24 @@ void catalog_drop(struct fleet *f, const char *build_id)
 		start_removal(m);
 }
 
+static struct catalog_removal *waiting_removal(struct catalog *c, const char *build_id)
+{
+	struct catalog_removal *m = c->removals;
+
+	while (m && strcmp(m->id, build_id) != 0)
+		m = m->next;
+	return m;
+}
+
 void catalog_drop_later(struct fleet *f, const char *build_id)
 {
-	struct catalog_removal *m = removal_of(f, build_id);
+	struct catalog_removal *m = waiting_removal(f->catalog, build_id);
 
+	if (m) {								   /* from now on */
+		(void)uv_timer_start(&m->timer, on_removal_due, DROP_LATER_MS, 0); /* cannot fail */
+		return;
+	}
+	m = removal_of(f, build_id);
 	if (!m)
 		return;
 	m->next = f->catalog->removals;
@@ -105,16 +135,6 @@ void catalog_drop_later(struct fleet *f, const char *build_id)
 }
 
 /* --- what an earlier daemon left --- */
-
-/* Whether a tag leads to the files of a build. */
-static bool is_used(struct fleet *f, const char *id)
-{
-	struct store_build b = {0};
-	uint64_t tags = 0;
-
-	return store_build_get(f->store, id, &b, NULL) == 0 && b.status == STORE_BUILD_READY &&
-	       store_tag_count_of(f->store, b.template_id, id, &tags, NULL) == 0 && tags > 0;
-}
 
 static void sweep(struct fleet *f, enum home_area area, bool keep_used)
 {

@@ -16,8 +16,8 @@ int catalog_start(struct fleet *f, struct error *e);
 void catalog_stop(struct fleet *f);
 void catalog_free(struct fleet *f);
 
-/* A build that no tag names any more: its files go in a minute, when creations that have just found
- * it are over. */
+/* A build that may have lost its last tag: unless a tag names it then, its files go in a minute,
+ * when creations that have just found it are over. Call it after the commit. */
 void catalog_drop_later(struct fleet *f, const char *build_id);
 /* The same at once, in a worker. */
 void catalog_drop(struct fleet *f, const char *build_id);

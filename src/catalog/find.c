@@ -62,17 +62,6 @@ static int find_operators(
 	return 1;
 }
 
-static int find_public(struct fleet *f, const char *key_id, const char *word,
-	struct found_template *ret, struct error *e)
-{
-	struct error why = {0};
-	int r = outcome(store_catalog_find_public(f->store, word, &ret->row, &why), &why, e);
-
-	if (r == 1)
-		take(ret, key_id);
-	return r;
-}
-
 int find_template(struct fleet *f, const char *key_id, bool all, const struct template_ref *ref,
 	struct found_template *ret, struct error *e)
 {
@@ -85,8 +74,6 @@ int find_template(struct fleet *f, const char *key_id, bool all, const struct te
 	r = find_built(f, key_id, all, ref->name, ret, e);
 	if (r == 0)
 		r = find_operators(f, ref->name, ret, e);
-	if (r == 0)
-		r = find_public(f, key_id, ref->name, ret, e);
 	if (r == 0 && !route_is_uuid(ref->name)) { /* the caller's error says more */
 		(void)snprintf(ret->name, sizeof(ret->name), "%s", ref->name); /* fits */
 		return 0;

@@ -1,8 +1,9 @@
 /* Finds what a client's word for a template means (protocol section 2.2). In this order:
  *   - the key's own template of that name,
  *   - the template with that id, if the key may use it,
- *   - the operator's template of that name, or with that id,
- *   - the oldest public template of that name.
+ *   - the operator's template of that name, or with that id.
+ * So a public template of another key is found by its id only: a name never leads to what a
+ * stranger published.
  * A template that another key has for itself is as one that does not exist, but for whoever knows
  * its id: ERROR_FORBIDDEN. */
 #ifndef CATALOG_FIND_H

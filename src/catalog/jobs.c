@@ -96,20 +96,24 @@ static void set_reason(struct build_job *j, const char *step, const char *reason
 	(void)snprintf(j->step, sizeof(j->step), "%s", step);
 }
 
-/* What a tag named before has no other name now. */
-static int move_tag(struct build_job *j, const char *tag, uint64_t now, struct error *e)
+/* What the tag named before joins `old`. */
+static int move_tag(
+	struct build_job *j, const char *tag, uint64_t now, json_t *old, struct error *e)
 {
-	struct fleet *f = j->catalog->fleet;
-	struct store_tag old = {0};
-	bool had = store_tag_get(f->store, j->template_id, tag, &old, NULL) == 0;
-	uint64_t names = 1;
-	int r = store_tag_assign(f->store, j->template_id, tag, j->build_id, now, e);
+	struct store *s = j->catalog->fleet->store;
+	struct store_tag before = {0};
 
-	if (r == 0 && had)
-		r = store_tag_count_of(f->store, j->template_id, old.build_id, &names, e);
-	if (r == 0 && names == 0)
-		catalog_drop_later(f, old.build_id);
-	return r;
+	if (store_tag_get(s, j->template_id, tag, &before, NULL) == 0)
+		(void)json_array_append_new(old, json_string(before.build_id)); /* or at a start */
+	return store_tag_assign(s, j->template_id, tag, j->build_id, now, e);
+}
+
+static void drop_all(struct fleet *f, const json_t *builds)
+{
+	const json_t *id;
+	size_t i;
+
+	json_array_foreach(builds, i, id) catalog_drop_later(f, json_string_value(id));
 }
 
 /* The build is ready and its tags name it, or neither. */
@@ -118,7 +122,7 @@ static int record_ready(struct build_job *j, struct error *e)
 	struct store *s = j->catalog->fleet->store;
 	uint64_t now = clock_realtime_ns();
 	struct store_build b = {0};
-	json_t *tags = NULL, *tag;
+	json_t *tags = NULL, *old = json_array(), *tag;
 	size_t i;
 	int r = store_begin(s, e);
 
@@ -132,13 +136,16 @@ static int record_ready(struct build_job *j, struct error *e)
 	json_array_foreach(tags, i, tag)
 	{
 		if (r == 0)
-			r = move_tag(j, json_string_value(tag), now, e);
+			r = move_tag(j, json_string_value(tag), now, old, e);
 	}
 	json_decref(tags);
 	if (r == 0)
 		r = store_commit(s, e);
-	if (r < 0)
+	if (r == 0)
+		drop_all(j->catalog->fleet, old);
+	else
 		store_rollback(s);
+	json_decref(old);
 	return r;
 }
 

@@ -60,17 +60,6 @@ int store_catalog_find(struct store *s, const char *key_id, const char *name,
 	return first_row(&q, ret, e);
 }
 
-int store_catalog_find_public(
-	struct store *s, const char *name, struct store_catalog *ret, struct error *e)
-{
-	_cleanup_(query_done) struct query q = db_query(s, STMT_CATALOG_PUBLIC,
-		"SELECT " COLUMNS " FROM catalog INDEXED BY catalog_public "
-		"WHERE public = 1 AND name = ? ORDER BY created_ns LIMIT 1");
-
-	query_text(&q, name);
-	return first_row(&q, ret, e);
-}
-
 static int check_room(struct store *s, const char *key_id, struct error *e)
 {
 	struct query q =

@@ -32,13 +32,10 @@ struct store_catalog {
 int store_catalog_put(struct store *s, const char *key_id, const char *name, uint64_t at_ns,
 	struct store_catalog *ret, struct error *e);
 
-/* ERROR_NOT_FOUND, as the next two. */
+/* ERROR_NOT_FOUND, as the next. */
 int store_catalog_get(struct store *s, const char *id, struct store_catalog *ret, struct error *e);
 int store_catalog_find(struct store *s, const char *key_id, const char *name,
 	struct store_catalog *ret, struct error *e);
-/* The oldest public template of that name, of any key. */
-int store_catalog_find_public(
-	struct store *s, const char *name, struct store_catalog *ret, struct error *e);
 
 /* All of a key, by name. key_id NULL: of all keys. */
 int store_catalog_list(struct store *s, const char *key_id,

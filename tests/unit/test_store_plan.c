@@ -424,7 +424,6 @@ static void use_catalog(struct fixture *f)
 	ok(f, store_catalog_put(f->s, f->key, "web", T0, &c, &f->e));
 	ok(f, store_catalog_find(f->s, f->key, "web", &c, &f->e));
 	ok(f, store_catalog_set_public(f->s, c.id, true, T0, &f->e));
-	ok(f, store_catalog_find_public(f->s, "web", &c, &f->e));
 	ok(f, store_catalog_list(f->s, f->key, ignore_catalog, NULL, &f->e));
 	ok(f, store_catalog_list(f->s, NULL, ignore_catalog, NULL, &f->e));
 	ok(f, store_catalog_count_sandboxes(f->s, c.id, &n, &f->e));

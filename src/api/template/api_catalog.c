@@ -155,10 +155,41 @@ void api_template_change_v2(struct request *r)
 	request_collect(r, API_BODY_MAX, change_v2);
 }
 
-static int drop_build(void *arg, const struct store_build *b)
+/* The builds of a template, to remove their files when the rows are gone. */
+struct doomed {
+	char (*ids)[STORE_UUID_BYTES]; /* owned */
+	size_t count;
+};
+
+static int add_doomed(void *arg, const struct store_build *b)
 {
-	catalog_drop(arg, b->id);
+	struct doomed *d = arg;
+	void *more = d->count & (d->count - 1)
+			     ? d->ids
+			     : reallocarray(d->ids, d->count ? 2 * d->count : 1, sizeof(*d->ids));
+
+	if (!more)
+		return -ENOMEM;
+	d->ids = more;
+	memcpy(d->ids[d->count++], b->id, sizeof(b->id));
 	return 0;
+}
+
+static int remove_template(struct fleet *f, const char *id, struct error *e)
+{
+	struct doomed d = {.ids = NULL};
+	int r = store_build_list(f->store, id, 0, UINT32_MAX, add_doomed, &d, e);
+
+	if (r < 0)
+		(void)error_set(e, ERROR_NO_SPACE, -r, "out of memory"); /* unless already set */
+	else
+		r = store_catalog_remove(f->store, id, e);
+	if (r == 0)
+		jobs_cancel(f, id);
+	for (size_t i = 0; i < d.count && r == 0; i++)
+		catalog_drop(f, d.ids[i]);
+	free(d.ids);
+	return r;
 }
 
 void api_catalog_delete(struct request *r, const struct store_catalog *c)
@@ -178,10 +209,7 @@ void api_catalog_delete(struct request *r, const struct store_catalog *c)
 			(unsigned long long)used);
 		return;
 	}
-	jobs_cancel(f, c->id);
-	(void)store_build_list(f->store, c->id, 0, STORE_BUILDS_KEPT * 2, drop_build, f,
-		NULL); /* what is missed, the next start removes */
-	if (store_catalog_remove(f->store, c->id, &e) < 0)
+	if (remove_template(f, c->id, &e) < 0)
 		reply_failure(r, &e);
 	else
 		reply_empty(r, 204);

@@ -69,6 +69,8 @@ struct change {
 	const char *template_id, *build_id; /* NULL: removes */
 	char (*tags)[TEMPLATE_TAG_MAX + 1]; /* owned */
 	size_t count;
+	char old[TAGS_AT_ONCE][STORE_UUID_BYTES]; /* builds that lost a tag */
+	size_t old_count;
 };
 
 static bool take_tags(struct request *r, const json_t *body, struct change *c)
@@ -87,18 +89,7 @@ static bool take_tags(struct request *r, const json_t *body, struct change *c)
 	return true;
 }
 
-/* A build that lost its last tag can be found by nobody. */
-static int drop_nameless(const struct change *c, const char *build_id, struct error *e)
-{
-	uint64_t names = 0;
-	int r = store_tag_count_of(c->fleet->store, c->template_id, build_id, &names, e);
-
-	if (r == 0 && names == 0)
-		catalog_drop_later(c->fleet, build_id);
-	return r;
-}
-
-static int change_one(const struct change *c, const char *tag, struct error *e)
+static int change_one(struct change *c, const char *tag, struct error *e)
 {
 	struct store *s = c->fleet->store;
 	struct store_tag old = {0};
@@ -110,11 +101,13 @@ static int change_one(const struct change *c, const char *tag, struct error *e)
 	r = c->build_id
 		    ? store_tag_assign(s, c->template_id, tag, c->build_id, clock_realtime_ns(), e)
 		    : store_tag_remove(s, c->template_id, tag, e);
-	return r == 0 && had ? drop_nameless(c, old.build_id, e) : r;
+	if (r == 0 && had)
+		memcpy(c->old[c->old_count++], old.build_id, sizeof(old.build_id));
+	return r;
 }
 
 /* All or none. */
-static int change(const struct change *c, struct error *e)
+static int change(struct change *c, struct error *e)
 {
 	struct store *s = c->fleet->store;
 	int r = store_begin(s, e);
@@ -125,6 +118,8 @@ static int change(const struct change *c, struct error *e)
 		r = store_commit(s, e);
 	if (r < 0)
 		store_rollback(s);
+	for (size_t i = 0; i < c->old_count && r == 0; i++)
+		catalog_drop_later(c->fleet, c->old[i]);
 	return r;
 }
 
