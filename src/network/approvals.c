@@ -26,6 +26,7 @@ enum {
 	BUCKETS = 1024,
 	LATE_AT_ONCE = 64,
 	RETRY_MS = 5000, /* after a store error */
+	OWED_MS = 1000,	 /* until a worker that reads nothing is told again */
 	TIMER_MAX_MS = 3600 * 1000,
 	LINE_MAX_BYTES = 4096,
 };
@@ -37,7 +38,16 @@ struct waiter {
 	struct asker *asker;
 	uint64_t flow; /* the worker's number of it */
 	struct approval_question question;
+	bool owed, allow; /* the worker could not be told that it is decided, and how */
 	char id[STORE_APPROVAL_ID_BYTES];
+};
+
+/* What the sandboxes of a key share. */
+struct owner {
+	struct owner *next;
+	unsigned askers;
+	struct rate rate;
+	char key_id[];
 };
 
 struct asker {
@@ -49,6 +59,7 @@ struct asker {
 	struct waiter *waiters;
 	unsigned count;
 	struct rate rate;
+	struct owner *owner;
 	struct activity_log *log;
 	char id[SANDBOX_ID_BYTES];
 };
@@ -58,7 +69,10 @@ struct approvals {
 	uv_timer_t late;
 	struct waiter *buckets[BUCKETS];
 	struct asker *askers;
+	struct owner *owners;
 	struct approval_watch *watches;
+	unsigned owed;
+	bool failing; /* what is late could not be ended */
 	bool stopped; /* the timer is closed */
 };
 
@@ -71,9 +85,11 @@ static struct waiter **bucket_of(struct approvals *all, const char *id)
 	return &all->buckets[h % BUCKETS];
 }
 
+static void set_timer(struct approvals *all);
+
 /* --- to the worker --- */
 
-static void say(struct asker *a, uint64_t flow, bool allow, const char *reason)
+static int say(struct asker *a, uint64_t flow, bool allow, const char *reason)
 {
 	struct buf line = BUF_INIT(LINE_MAX_BYTES);
 	int r = buf_printf(&line, "{\"ask\":{\"id\":%llu,\"decision\":\"%s\"",
@@ -85,9 +101,9 @@ static void say(struct asker *a, uint64_t flow, bool allow, const char *reason)
 		r = json_text_string(&line, reason, strlen(reason), JSON_TEXT_ASCII);
 	r = r ? r : buf_add_str(&line, "}}");
 	r = r ? r : buf_add_u8(&line, 0);
-	if (r == 0)
-		a->ops->say(a->arg, (const char *)buf_head(&line));
-	buf_done(&line); /* without memory it waits until it is late */
+	r = r ? r : a->ops->say(a->arg, (const char *)buf_head(&line));
+	buf_done(&line);
+	return r;
 }
 
 /* --- waiters --- */
@@ -101,6 +117,30 @@ static void unlink_bucket(struct waiter *w)
 	*at = w->next;
 }
 
+static void enter(struct waiter *w)
+{
+	struct waiter **at = bucket_of(w->asker->fleet->approvals, w->id);
+
+	w->next = *at;
+	*at = w;
+}
+
+/* In no bucket of an approval yet. NULL: out of memory. */
+static struct waiter *add(struct asker *a, uint64_t flow)
+{
+	struct waiter *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->asker = a;
+	w->flow = flow;
+	w->of_asker = a->waiters;
+	a->waiters = w;
+	a->count++;
+	enter(w);
+	return w;
+}
+
 static void drop(struct waiter *w)
 {
 	struct waiter **at = &w->asker->waiters;
@@ -110,24 +150,53 @@ static void drop(struct waiter *w)
 	while (*at != w)
 		at = &(*at)->of_asker;
 	*at = w->of_asker;
+	a->fleet->approvals->owed -= w->owed;
 	approval_question_done(&w->question);
 	free(w);
 	if (--a->count == 0)
 		a->ops->waits(a->arg, false);
 }
 
-static void enter(struct waiter *w)
+/* It waits until the worker can be told. No approval is about it any more. */
+static void owe(struct waiter *w, bool allow)
 {
-	struct waiter **at = bucket_of(w->asker->fleet->approvals, w->id);
-
-	w->next = *at;
-	*at = w;
+	unlink_bucket(w);
+	w->id[0] = '\0';
+	enter(w);
+	w->owed = true;
+	w->allow = allow;
+	w->asker->fleet->approvals->owed++;
+	set_timer(w->asker->fleet->approvals);
 }
 
 static void answer(struct waiter *w, bool allow, const char *reason)
 {
-	say(w->asker, w->flow, allow, reason);
-	drop(w);
+	if (say(w->asker, w->flow, allow, reason) == 0)
+		drop(w);
+	else
+		owe(w, allow);
+}
+
+static void refuse(struct asker *a, uint64_t flow, const char *why)
+{
+	struct waiter *w;
+
+	if (say(a, flow, false, why) == 0)
+		return;
+	w = a->count < APPROVAL_WAITERS_MAX ? add(a, flow) : NULL;
+	if (w) /* else it waits until it is late */
+		owe(w, false);
+}
+
+static void pay(struct asker *a)
+{
+	for (struct waiter *w = a->waiters, *next; w; w = next) {
+		next = w->of_asker;
+		if (w->owed && say(a, w->flow, w->allow, NULL) < 0)
+			return;
+		if (w->owed)
+			drop(w);
+	}
 }
 
 /* --- links, which are signed --- */
@@ -241,12 +310,14 @@ static void set_timer(struct approvals *all)
 	r = store_approval_next(all->fleet->store, &at, &e);
 	if (r < 0)
 		log_error("cannot look for approvals: %s", e.message);
-	else if (at == STORE_NEVER_NS)
+	else if (at == STORE_NEVER_NS && !all->owed)
 		(void)uv_timer_stop(&all->late); /* always 0 */
-	if (r == 0 && at == STORE_NEVER_NS)
+	if (r == 0 && at == STORE_NEVER_NS && !all->owed)
 		return;
-	if (r == 0)
+	if (r == 0 && (at > now || !all->failing))
 		ms = at > now ? (at - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+	if (all->owed && ms > OWED_MS)
+		ms = OWED_MS;
 	/* cannot fail; the wall clock may be set, so look now and then */
 	(void)uv_timer_start(&all->late, on_late, ms < TIMER_MAX_MS ? ms : TIMER_MAX_MS, 0);
 }
@@ -305,18 +376,24 @@ static int note_request(void *arg, const struct store_approval *a)
 	return 0;
 }
 
+static bool is_persons(const struct store_approval *d)
+{
+	return d->state == STORE_APPROVAL_ALLOWED || d->state == STORE_APPROVAL_DENIED;
+}
+
 static int settle(struct approvals *all, const char *id, const char *key_id,
 	struct store_approval *d, struct error *e)
 {
-	bool waits = have_waiter(all, id), request = true;
+	bool waits = have_waiter(all, id), request = true, spare = false;
 	int r = store_approval_get(all->fleet->store, id, key_id, note_request, &request, e);
 
 	if (r < 0)
 		return r;
-	if (d->scope == STORE_APPROVAL_ONCE)
-		d->until_ns = waits || request ? 0 : d->decided_ns + APPROVAL_SPARE_S * NS_PER_S;
-	r = store_approval_decide(
-		all->fleet->store, id, key_id, d, d->scope == 0 && d->until_ns, e);
+	if (d->scope == STORE_APPROVAL_ONCE) {
+		spare = !waits && !request && is_persons(d);
+		d->until_ns = spare ? d->decided_ns + APPROVAL_SPARE_S * NS_PER_S : 0;
+	}
+	r = store_approval_decide(all->fleet->store, id, key_id, d, spare, e);
 	if (r < 0)
 		return r;
 	publish(all, id);
@@ -347,9 +424,12 @@ static int collect(void *arg, const struct store_approval *a)
 	return ids->count == LATE_AT_ONCE;
 }
 
-static void settle_all(struct approvals *all, const struct ids *ids,
+/* Returns how many are over now. */
+static unsigned settle_all(struct approvals *all, const struct ids *ids,
 	enum store_approval_state state, const char *why)
 {
+	unsigned settled = 0;
+
 	for (unsigned i = 0; i < ids->count; i++) {
 		struct store_approval d = {
 			.state = state, .decided_ns = clock_realtime_ns(), .reason = why};
@@ -358,7 +438,10 @@ static void settle_all(struct approvals *all, const struct ids *ids,
 		if (settle(all, ids->list[i], NULL, &d, &e) < 0)
 			log_error(
 				"cannot end an approval: %s approval=%s", e.message, ids->list[i]);
+		else
+			settled++;
 	}
+	return settled;
 }
 
 static void on_late(uv_timer_t *t)
@@ -367,10 +450,14 @@ static void on_late(uv_timer_t *t)
 	struct error e = {0};
 	struct ids ids = {0};
 
-	if (store_approval_late(
-		    all->fleet->store, clock_realtime_ns(), LATE_AT_ONCE, collect, &ids, &e) < 0)
+	all->failing = store_approval_late(all->fleet->store, clock_realtime_ns(), LATE_AT_ONCE,
+			       collect, &ids, &e) < 0;
+	if (all->failing)
 		log_error("cannot look for approvals: %s", e.message);
-	settle_all(all, &ids, STORE_APPROVAL_EXPIRED, "nobody decided in time");
+	if (settle_all(all, &ids, STORE_APPROVAL_EXPIRED, "nobody decided in time") < ids.count)
+		all->failing = true;
+	for (struct asker *a = all->owed ? all->askers : NULL; a; a = a->next)
+		pay(a);
 	set_timer(all);
 }
 
@@ -382,14 +469,15 @@ void approvals_sandbox_gone(const struct instance *i)
 		.limit = LATE_AT_ONCE};
 	struct error e = {0};
 	struct ids ids;
+	unsigned settled;
 
 	do {
 		ids.count = 0;
 		if (store_approval_list(all->fleet->store, &f, collect, &ids, &e) < 0)
 			log_error(
 				"cannot cancel approvals: %s sandbox=%s", e.message, f.sandbox_id);
-		settle_all(all, &ids, STORE_APPROVAL_CANCELLED, "the sandbox has ended");
-	} while (ids.count == LATE_AT_ONCE && e.code == ERROR_NONE);
+		settled = settle_all(all, &ids, STORE_APPROVAL_CANCELLED, "the sandbox has ended");
+	} while (settled && ids.count == LATE_AT_ONCE && e.code == ERROR_NONE);
 }
 
 /* --- asking --- */
@@ -446,23 +534,34 @@ static void ask_store(struct waiter *w)
 
 static void begin(struct asker *a, uint64_t flow, const json_t *said)
 {
-	struct waiter *w = calloc(1, sizeof(*w));
-	bool first;
+	struct approval_question q;
+	bool first = a->count == 0;
+	struct waiter *w = NULL;
 
-	if (!w || approval_question_make(said, &w->question) < 0) {
-		free(w);
-		say(a, flow, false, "the question cannot be read");
+	if (approval_question_make(said, &q) == 0 && !(w = add(a, flow)))
+		approval_question_done(&q);
+	if (!w) {
+		refuse(a, flow, "the question cannot be read");
 		return;
 	}
-	w->asker = a;
-	w->flow = flow;
-	w->of_asker = a->waiters;
-	a->waiters = w;
-	enter(w);
-	first = a->count++ == 0;
+	w->question = q;
 	ask_store(w);
 	if (first && a->count) /* else it was answered at once */
 		a->ops->waits(a->arg, true);
+}
+
+/* Why it is not asked; NULL: it is. */
+static const char *too_much(struct asker *a)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (a->count >= APPROVAL_WAITERS_MAX)
+		return "too much of the sandbox waits for a person";
+	if (!rate_take(&a->rate, APPROVALS_PER_SECOND, now))
+		return "the sandbox asks too often";
+	return rate_take(&a->owner->rate, APPROVALS_KEY_PER_SECOND, now)
+		       ? NULL
+		       : "the sandboxes of this API key ask too often";
 }
 
 static struct waiter *find(const struct asker *a, uint64_t flow)
@@ -477,6 +576,7 @@ static struct waiter *find(const struct asker *a, uint64_t flow)
 void asker_take(struct asker *a, const json_t *said)
 {
 	json_int_t id = json_integer_value(json_object_get(said, "id"));
+	const char *why;
 	struct waiter *w;
 
 	if (id < 1)
@@ -485,24 +585,59 @@ void asker_take(struct asker *a, const json_t *said)
 	if (json_is_true(json_object_get(said, "end"))) {
 		if (w)
 			drop(w);
-	} else if (!w && !rate_take(&a->rate, APPROVALS_PER_SECOND, clock_monotonic_ns())) {
-		say(a, (uint64_t)id, false, "the sandbox asks too often");
+	} else if (!w && (why = too_much(a))) {
+		refuse(a, (uint64_t)id, why);
 	} else if (!w) { /* else it was told twice */
 		begin(a, (uint64_t)id, said);
 	}
 }
 
+static struct owner *owner_get(struct approvals *all, const char *key_id)
+{
+	struct owner *o = all->owners;
+	size_t bytes = strlen(key_id) + 1;
+
+	while (o && strcmp(o->key_id, key_id) != 0)
+		o = o->next;
+	if (!o) {
+		o = calloc(1, sizeof(*o) + bytes);
+		if (!o)
+			return NULL;
+		memcpy(o->key_id, key_id, bytes);
+		o->next = all->owners;
+		all->owners = o;
+	}
+	o->askers++;
+	return o;
+}
+
+static void owner_put(struct approvals *all, struct owner *o)
+{
+	struct owner **at = &all->owners;
+
+	if (--o->askers)
+		return;
+	while (*at != o)
+		at = &(*at)->next;
+	*at = o->next;
+	free(o);
+}
+
 struct asker *asker_open(struct instance *i, const struct asker_ops *ops, void *arg)
 {
 	struct asker *a = calloc(1, sizeof(*a));
+	struct owner *owner = a ? owner_get(i->fleet->approvals, i->key_id) : NULL;
 
-	if (!a)
+	if (!owner) {
+		free(a);
 		return NULL;
+	}
 	*a = (struct asker){.next = i->fleet->approvals->askers,
 		.fleet = i->fleet,
 		.instance = i,
 		.ops = ops,
 		.arg = arg,
+		.owner = owner,
 		.log = activity_log_open(i->fleet, i->sandbox.id, i->key_id)};
 	memcpy(a->id, i->sandbox.id, sizeof(a->id));
 	a->fleet->approvals->askers = a;
@@ -520,6 +655,7 @@ void asker_close(struct asker *a)
 	*at = a->next;
 	while (a->waiters)
 		drop(a->waiters);
+	owner_put(a->fleet->approvals, a->owner);
 	activity_log_close(a->log);
 	free(a);
 }

@@ -25,6 +25,8 @@ struct instance;
 enum {
 	APPROVAL_SPARE_S = 600,
 	APPROVALS_PER_SECOND = 250,	  /* asked by a sandbox */
+	APPROVALS_KEY_PER_SECOND = 1000,  /* by the sandboxes of a key */
+	APPROVAL_WAITERS_MAX = 768,	  /* flows of a sandbox: a worker has no more */
 	APPROVAL_WATCHES_MAX = 64,	  /* of a key */
 	APPROVAL_TTL_MAX_S = 366 * 86400, /* of a decision for longer */
 };
@@ -37,8 +39,8 @@ void approvals_free(struct fleet *f);
 /* --- workers --- */
 
 struct asker_ops {
-	/* A line for the worker. */
-	void (*say)(void *arg, const char *line);
+	/* A line for the worker. An error: it does not read, so it is told again later. */
+	int (*say)(void *arg, const char *line);
 	/* Flows began to wait, or none waits any more. */
 	void (*waits)(void *arg, bool any);
 };

@@ -418,12 +418,14 @@ static void note_between(struct instance *target, const json_t *flow)
 
 /* --- what people are asked --- */
 
-static void say_decision(void *arg, const char *line)
+static int say_decision(void *arg, const char *line)
 {
 	struct egress *x = arg;
+	int r = egress_link_send(x->link, line, -1);
 
-	if (egress_link_send(x->link, line, -1) < 0)
+	if (r < 0)
 		complain(x, "it does not read what people decide");
+	return r;
 }
 
 static void on_waits(void *arg, bool any)

@@ -255,17 +255,50 @@ static int say_decided(void *arg, const struct store_approval *a)
 		a->decided_by ? a->decided_by : "somebody", store_approval_state_name(a->state));
 }
 
+static int note_key(void *arg, const struct store_approval *a)
+{
+	(void)snprintf(arg, STORE_ID_MAX + 1, "%s", a->key_id); /* fits */
+	return 0;
+}
+
+/* A decision for longer is kept as long as it holds, so a key has a maximum of them. */
+static int check_held(
+	struct store *s, const char *id, const char *key_id, uint64_t now_ns, struct error *e)
+{
+	char owner[STORE_ID_MAX + 1];
+	int r = store_approval_get(s, id, key_id, note_key, owner, e);
+	struct query q;
+	uint64_t n = 0;
+
+	if (r < 0)
+		return r;
+	q = db_query(s, STMT_APPROVAL_HELD,
+		"SELECT count(*) FROM approvals WHERE scope > 0 AND key_id = ? AND until_ns > ?");
+	query_text(&q, owner);
+	query_u64(&q, now_ns);
+	r = query_number(&q, &n, e);
+	if (r < 0 || n < STORE_APPROVALS_HELD_MAX)
+		return r < 0 ? r : 0;
+	return error_set(e, ERROR_TOO_MANY, ENOBUFS,
+		"the API key has %d decisions that hold for longer: decide this one once, give "
+		"decisions a ttl, or let a rule of the policy decide",
+		STORE_APPROVALS_HELD_MAX);
+}
+
 int store_approval_decide(struct store *s, const char *id, const char *key_id,
 	const struct store_approval *d, bool spare, struct error *e)
 {
 	/* one that is late can only expire */
-	struct query q = db_query(s, STMT_APPROVAL_DECIDE,
+	int r = d->scope == STORE_APPROVAL_ONCE ? 0 : check_held(s, id, key_id, d->decided_ns, e);
+	struct query q;
+	unsigned changes = 0;
+
+	if (r < 0)
+		return r;
+	q = db_query(s, STMT_APPROVAL_DECIDE,
 		"UPDATE approvals SET state = ?1, decided_ns = ?2, decided_by = ?3, reason = ?4, "
 		"scope = ?5, until_ns = ?6, spare = ?7 WHERE id = ?8 AND state = 0 "
 		"AND (?9 IS NULL OR key_id = ?9) AND (?1 > 2 OR expires_ns > ?2)");
-	unsigned changes = 0;
-	int r;
-
 	query_u64(&q, d->state);
 	query_u64(&q, d->decided_ns);
 	query_text(&q, d->decided_by);
@@ -425,17 +458,15 @@ int approvals_end(struct store *s, const char *sandbox_id, uint64_t now_ns, stru
 	return query_run(&q, NULL, e);
 }
 
-/* Ids grow with time, so only the oldest rows are examined. */
-int approvals_prune(
-	struct store *s, uint64_t before_ns, uint64_t now_ns, bool *more, struct error *e)
+/* A decision that holds ends with its time, so the index passes over what stays. */
+int approvals_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e)
 {
 	struct query q = db_query(s, STMT_APPROVAL_PRUNE,
-		"DELETE FROM approvals WHERE seq IN (SELECT seq FROM (SELECT seq, state, "
-		"decided_ns, scope, until_ns FROM approvals ORDER BY seq LIMIT ?) "
-		"WHERE state > 0 AND decided_ns < ? AND (scope = 0 OR until_ns < ?))");
+		"DELETE FROM approvals WHERE seq IN (SELECT seq FROM approvals INDEXED BY "
+		"approvals_ended WHERE state > 0 AND CASE WHEN scope > 0 THEN "
+		"max(decided_ns, until_ns) ELSE decided_ns END < ? LIMIT ?)");
 
-	query_u64(&q, MAINTAIN_ROWS);
 	query_u64(&q, before_ns);
-	query_u64(&q, now_ns);
+	query_u64(&q, MAINTAIN_ROWS);
 	return query_run_slice(&q, MAINTAIN_ROWS, more, e);
 }

@@ -29,6 +29,7 @@ enum {
 	STORE_APPROVALS_KEY_MAX = 4096,	   /* of a key */
 	STORE_APPROVALS_ALL_MAX = 16384,   /* in all */
 	STORE_APPROVALS_OVER_MAX = 4096,   /* of a key that are over */
+	STORE_APPROVALS_HELD_MAX = 1024,   /* of a key: decisions for longer that hold */
 	STORE_APPROVALS_LIST_MAX = 1000,
 };
 
@@ -83,7 +84,8 @@ int store_approval_ask(struct store *s, const struct store_approval *a,
 /* A decision: state, decided_ns, decided_by, reason, scope and until_ns of `d` count. spare: no
  * flow waits for it, so the next one that asks the same gets it (store_approval_take).
  * -EALREADY, ERROR_EXISTS: it is over already; e says how. -ENOENT: there is none, or of
- * another key (key_id NULL: any). */
+ * another key (key_id NULL: any). -ENOBUFS, ERROR_TOO_MANY: the key has
+ * STORE_APPROVALS_HELD_MAX that hold, and this one would. */
 int store_approval_decide(struct store *s, const char *id, const char *key_id,
 	const struct store_approval *d, bool spare, struct error *e);
 

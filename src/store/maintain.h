@@ -16,8 +16,7 @@ int creations_prune(struct store *s, uint64_t before_ns, bool *more, struct erro
 int activity_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 int usage_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 
-int approvals_prune(
-	struct store *s, uint64_t before_ns, uint64_t now_ns, bool *more, struct error *e);
+int approvals_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 
 /* The sandbox has ended: what waits is cancelled, and what was allowed to it holds no longer. */
 int approvals_end(struct store *s, const char *sandbox_id, uint64_t now_ns, struct error *e);

@@ -219,7 +219,7 @@ int store_maintain(struct store *s, uint64_t now_ns, const struct store_retentio
 			s, now_ns > keep.activity_ns ? now_ns - keep.activity_ns : 0, &more, e);
 	if (rc == 0)
 		rc = approvals_prune(
-			s, now_ns > keep.events_ns ? now_ns - keep.events_ns : 0, now_ns, &more, e);
+			s, now_ns > keep.events_ns ? now_ns - keep.events_ns : 0, &more, e);
 	if (rc == 0)
 		rc = creations_prune(s,
 			now_ns > STORE_CREATION_LIFE_NS ? now_ns - STORE_CREATION_LIFE_NS : 0,

@@ -456,6 +456,12 @@ static const char version_13[] =
 	"CREATE UNIQUE INDEX tags_current ON tags (template_id, tag) WHERE current = 1;"
 	"CREATE INDEX tags_history ON tags (template_id, tag, seq);";
 
+/* Finds decisions of a key that hold, and approvals by when they ended, without the others. */
+static const char version_14[] =
+	"CREATE INDEX approvals_held ON approvals (key_id, until_ns) WHERE scope > 0;"
+	"CREATE INDEX approvals_ended ON approvals (CASE WHEN scope > 0 THEN "
+	"max(decided_ns, until_ns) ELSE decided_ns END) WHERE state > 0;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -470,6 +476,7 @@ const struct migration schema_migrations[] = {
 	{version_11},
 	{version_12},
 	{version_13},
+	{version_14},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

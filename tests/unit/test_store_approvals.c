@@ -276,6 +276,30 @@ static void test_old_ones_go(void **state)
 	assert_int_equal(rows(f), 1); /* it still holds */
 }
 
+static void test_held_ones_are_bounded(void **state)
+{
+	struct fixture *f = *state;
+	struct store_approval d = allow;
+	char id[STORE_APPROVAL_ID_BYTES];
+	bool more = true;
+
+	d.scope = STORE_APPROVAL_TEMPLATE;
+	ok(f, store_begin(f->s, &f->e));
+	for (unsigned n = 0; n < STORE_APPROVALS_HELD_MAX; n++) {
+		ask(f, "i1", n, id);
+		ok(f, store_approval_decide(f->s, id, f->key, &d, false, &f->e));
+	}
+	ask(f, "i1", UINT32_MAX, id);
+	refused(f, ENOBUFS, ERROR_TOO_MANY,
+		store_approval_decide(f->s, id, NULL, &d, false, &f->e));
+	d.scope = STORE_APPROVAL_ONCE;
+	ok(f, store_approval_decide(f->s, id, f->key, &d, false, &f->e));
+	ok(f, store_commit(f->s, &f->e));
+	while (more)
+		ok(f, store_maintain(f->s, T0 + 31 * 86400 * NS_PER_S, NULL, &more, &f->e));
+	assert_int_equal(rows(f), STORE_APPROVALS_HELD_MAX); /* what is behind them goes */
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -289,6 +313,7 @@ int main(void)
 		T(test_listed),
 		T(test_bounded),
 		T(test_old_ones_go),
+		T(test_held_ones_are_bounded),
 	};
 
 	return cmocka_run_group_tests_name("store_approvals", tests, NULL, NULL);
