@@ -257,7 +257,8 @@ static int find_image(const struct base_options *o, const char *text, const char
 	const struct template_from_options fo = {.from = text,
 		.said = "FROM",
 		.registry = o->registry,
-		.registry_auth = o->registry_auth};
+		.registry_auth = o->registry_auth,
+		.reach = o->reach};
 	struct template_from from = {.source.path = NULL};
 	char digest[OCI_DIGEST_MAX];
 	int r = template_from_parse(&fo, &from, e);

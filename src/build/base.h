@@ -13,6 +13,7 @@ struct base_options {
 	const struct home *home;	      /* templates and blobs */
 	const struct home *work;	      /* where images are made, under numbers */
 	const char *registry, *registry_auth; /* or NULL */
+	const struct oci_reach *reach;	      /* of registries; NULL: anywhere */
 	uint32_t disk_mb;		      /* of images; 0: as they need */
 	bool no_cache;			      /* makes images anew */
 	const struct progress *progress;

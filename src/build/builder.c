@@ -14,6 +14,7 @@
 #include "build/base.h"
 #include "build/layers.h"
 #include "build/mount.h"
+#include "build/step_key.h"
 
 enum { SHOWN = 160 };
 
@@ -71,6 +72,7 @@ static int add_import(struct builder *b, const char *name, struct error *e)
 		.work = &b->work,
 		.registry = b->o->registry,
 		.registry_auth = b->o->registry_auth,
+		.reach = b->o->reach,
 		.no_cache = b->o->no_cache,
 		.progress = b->o->progress};
 	struct import *all = reallocarray(b->imports, b->import_count + 1, sizeof(*all));
@@ -270,12 +272,27 @@ static int check_disk(const struct builder *b, struct error *e)
 		b->bases[b->at], have);
 }
 
+/* Digests of what follows depend on the scope. */
+static int set_scope(struct builder *b, struct error *e)
+{
+	char *key = b->stage.state.key;
+	struct step_key k;
+
+	if (!b->o->scope || !*b->o->scope)
+		return 0;
+	step_key_begin(&k, "scope");
+	step_key_text(&k, key);
+	step_key_text(&k, b->o->scope);
+	return step_key_end(&k, key, e);
+}
+
 static int begin_stage(struct builder *b, const struct dockerfile_stage *s, struct error *e)
 {
 	const struct base_options bo = {.home = b->o->home,
 		.work = &b->work,
 		.registry = b->o->registry,
 		.registry_auth = b->o->registry_auth,
+		.reach = b->o->reach,
 		.disk_mb = b->o->disk_mb,
 		.no_cache = b->o->no_cache,
 		.progress = b->o->progress};
@@ -291,6 +308,8 @@ static int begin_stage(struct builder *b, const struct dockerfile_stage *s, stru
 		r = stage_state_init(&b->stage.state) < 0
 			    ? stage_no_memory(e)
 			    : base_find(&bo, base, (unsigned)b->at, &b->stage.state, e);
+	if (r == 0 && k < 0)
+		r = set_scope(b, e);
 	return r < 0 ? r : check_disk(b, e);
 }
 

@@ -47,7 +47,9 @@ struct builder_options {
 	const char *start, *ready; /* commands; NULL: ENTRYPOINT and CMD; none */
 	const char *roots;	   /* of TLS servers, for `policy`; or NULL */
 	const char *registry, *registry_auth; /* or NULL */
-	bool no_cache; /* runs all steps; what they make is kept all the same */
+	const struct oci_reach *reach;	      /* of registries; NULL: anywhere */
+	const char *scope; /* steps are taken only from builds with the same words; NULL: "" */
+	bool no_cache;	   /* runs all steps; what they make is kept all the same */
 	const struct progress *progress;
 	struct builder_ops ops;
 };

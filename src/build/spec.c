@@ -318,6 +318,7 @@ static int begin(struct writer *w, const struct home *home)
 	const char *image = string_of(base, "image"), *name = string_of(base, "template");
 
 	w->s->auth = string_of(base, "auth");
+	w->s->own_registry = json_is_true(json_object_get(base, "own"));
 	if (w->s->auth && *w->s->auth == '@') /* would name a file of this host */
 		return malformed(w->e, "a login that begins with @");
 	if (!image == !name)

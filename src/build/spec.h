@@ -5,7 +5,8 @@
  * 	{"build": the id, which becomes the name of image and template,
  * 	 "cpus", "memoryMB", "freeMB": sizes,
  * 	 "force": no step is taken from the cache,
- * 	 "base": {"template": NAME} or {"image": REFERENCE, "auth": "USER:PASSWORD"},
+ * 	 "base": {"template": NAME} or {"image": REFERENCE, "auth": "USER:PASSWORD",
+ * 	 	"own": true if its registry is the operator's, which may be anywhere},
  * 	 "start", "ready": commands, may be missing,
  * 	 "steps": [{"type", "args", "force", "files": a path of this host}]}
  *
@@ -42,7 +43,7 @@ struct spec {
 	json_t *root;		/* owned; has the strings */
 	struct dockerfile file; /* `line` of a step is the number of E2B's, 0 for our own */
 	const char *build, *auth, *start, *ready; /* the last three or NULL */
-	bool on_template;
+	bool on_template, own_registry;
 	uint32_t cpus, memory_mb, free_mb;
 	bool force;		 /* the whole build */
 	struct spec_step *steps; /* of the arena: those with files */

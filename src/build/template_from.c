@@ -15,7 +15,7 @@ int template_from_parse(
 {
 	int r;
 
-	*ret = (struct template_from){.source.kind = OCI_SOURCE_TAR};
+	*ret = (struct template_from){.source.kind = OCI_SOURCE_TAR, .reach = o->reach};
 	if (!o->from)
 		return o->registry || o->registry_auth
 			       ? error_set(e, ERROR_USAGE, EINVAL,
@@ -57,6 +57,7 @@ int template_from_digest(struct template_from *t, const struct home *home, const
 		.unpack = unpack,
 		.progress = p,
 		.credentials = &t->credentials,
+		.reach = t->reach,
 		.digest_only = true};
 	struct oci_image image = {.layer_count = 0};
 	int r;
@@ -73,8 +74,11 @@ int template_from_digest(struct template_from *t, const struct home *home, const
 int template_from_load(struct template_from *t, const struct home *home, const struct progress *p,
 	uint32_t *ret_disk_mb, struct error *e)
 {
-	const struct oci_source_options o = {
-		.home = home, .unpack = unpack, .progress = p, .credentials = &t->credentials};
+	const struct oci_source_options o = {.home = home,
+		.unpack = unpack,
+		.progress = p,
+		.credentials = &t->credentials,
+		.reach = t->reach};
 	int r;
 
 	if (t->source.kind == OCI_SOURCE_TAR) {

@@ -10,15 +10,17 @@
 #include "oci/source.h"
 
 struct template_from_options {
-	const char *from;	   /* NULL: none of this */
-	const char *said;	   /* where it stands, for messages: "--from" */
-	const char *registry;	   /* for references without, or NULL */
-	const char *registry_auth; /* USER:PASSWORD, @FILE with that, or NULL */
+	const char *from;	       /* NULL: none of this */
+	const char *said;	       /* where it stands, for messages: "--from" */
+	const char *registry;	       /* for references without, or NULL */
+	const char *registry_auth;     /* USER:PASSWORD, @FILE with that, or NULL */
+	const struct oci_reach *reach; /* of registries; borrowed; NULL: anywhere */
 };
 
 struct template_from {
 	struct oci_source source;
 	struct oci_credentials credentials;
+	const struct oci_reach *reach;
 	struct oci_image image;
 	struct oci_import import;
 	struct image_foreign foreign; /* for image_build */

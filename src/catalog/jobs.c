@@ -10,11 +10,14 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "catalog/catalog.h"
 #include "catalog/catalog_internal.h"
 #include "fleet/places.h"
 #include "io/jailed.h"
+#include "policy/network_floor_json.h"
 #include "proto/json_tree.h"
+#include "store/keys.h"
 #include "store/tags.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -313,6 +316,46 @@ static void on_written(uv_write_t *w, int status)
 
 /* --- start --- */
 
+/* What the operator and the key say of the network now; NULL: e says why. */
+static json_t *network_json(const struct build_job *j, struct error *e)
+{
+	const struct fleet *f = j->catalog->fleet;
+	_cleanup_(store_key_freep) struct store_key *key = NULL;
+	json_t *floor, *network;
+
+	if (store_key_get(f->store, j->key_id, &key, e) < 0)
+		return NULL;
+	floor = f->options.network ? network_floor_to_json(f->options.network) : NULL;
+	network = !f->options.network || floor
+			  ? json_pack("{s:o*, s:s*}", "floor", floor, "key", key->limits.network)
+			  : NULL;
+	if (!network)
+		(void)error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	return network;
+}
+
+/* Adds the network to the specification. */
+static int complete_spec(struct build_job *j, struct error *e)
+{
+	json_t *network = network_json(j, e);
+	char *text, *spec = NULL;
+
+	if (!network)
+		return -e->err;
+	text = json_dumps(network, JSON_COMPACT);
+	json_decref(network);
+	if (text) { /* it may have a proxy's password */
+		spec = str_printf("%.*s,\"network\":%s}", (int)strlen(j->spec) - 1, j->spec, text);
+		OPENSSL_cleanse(text, strlen(text));
+		free(text);
+	}
+	if (!spec)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	wipe_spec(j);
+	j->spec = spec;
+	return 0;
+}
+
 static int spawn(struct build_job *j, struct error *e)
 {
 	const char *program = j->catalog->fleet->options.builder;
@@ -344,11 +387,24 @@ static void init_handles(struct build_job *j)
 	j->handles = 4;
 }
 
+static int tell(struct build_job *j, struct error *e)
+{
+	uv_buf_t text;
+	int r = complete_spec(j, e);
+
+	if (r < 0)
+		return r;
+	text = uv_buf_init(j->spec, (unsigned)strlen(j->spec));
+	r = uv_write(&j->write, (uv_stream_t *)&j->in, &text, 1, on_written);
+	if (r == 0)
+		r = uv_read_start((uv_stream_t *)&j->out, on_alloc, on_read);
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot talk to the build's process") : 0;
+}
+
 static void start(struct build_job *j)
 {
 	struct fleet *f = j->catalog->fleet;
 	struct error e = {0};
-	uv_buf_t text = uv_buf_init(j->spec, (unsigned)strlen(j->spec));
 
 	j->running = true;
 	init_handles(j);
@@ -362,9 +418,8 @@ static void start(struct build_job *j)
 	(void)store_build_set_status(f->store, j->build_id, STORE_BUILD_RUNNING,
 		clock_realtime_ns(), NULL); /* a failure shows at the end */
 	(void)uv_timer_start(&j->limit, on_limit, BUILD_JOB_S * 1000, 0); /* cannot fail */
-	if (uv_write(&j->write, (uv_stream_t *)&j->in, &text, 1, on_written) < 0 ||
-		uv_read_start((uv_stream_t *)&j->out, on_alloc, on_read) < 0) {
-		set_reason(j, "", "cannot talk to the build's process");
+	if (tell(j, &e) < 0) {
+		set_reason(j, "", e.message);
 		kill_job(j);
 		close_handle(&j->out);
 	}

@@ -4,6 +4,12 @@
  * it, and ends with it.
  *
  * A specification is a JSON object (build/spec.h). It may hold passwords, so it is in memory only.
+ * When the build starts it gets the network that a sandbox of its key would have then, at most:
+ *
+ * 	{"network": {"floor": policy/network_floor_json.h, "key": the key's list}}
+ *
+ * Either may be missing. Without `network`, RUN has none.
+ *
  * Lines from the process are JSON objects, too:
  *
  * 	{"log": {"level": 0-3, "step": "2", "message": "..."}}

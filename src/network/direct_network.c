@@ -29,10 +29,9 @@ enum {
 };
 
 struct direct_network {
-	struct network_floor *floor; /* with this host's resolvers */
-	json_t *network;	     /* as in a creation, without what it says of the internet */
+	struct network_floors floors; /* what they point to is borrowed */
+	json_t *network;	      /* as in a creation, without what it says of the internet */
 	bool no_internet;
-	const char *template; /* its list, borrowed; or NULL */
 	int far_fd, dirfd, stop_fd;
 	json_t *names; /* what the last worker said, for the next one; or NULL */
 	pthread_t thread;
@@ -66,8 +65,7 @@ static int say_all(int fd, const char *text, size_t n)
 
 static int tell_policy(const struct direct_network *n, int fd)
 {
-	const struct network_floors floors = {.all = n->floor, .template = n->template};
-	json_t *policy = network_policy(&floors, n->network, n->no_internet, 1);
+	json_t *policy = network_policy(&n->floors, n->network, n->no_internet, 1);
 	_cleanup_free_ char *line =
 		policy ? network_policy_line(policy, json_incref(n->names)) : NULL;
 	int r = line ? say_all(fd, line, strlen(line)) : -ENOMEM;
@@ -137,7 +135,8 @@ static void end_worker(struct worker *w)
 
 static int begin_worker(struct direct_network *n, struct worker *w, struct error *e)
 {
-	int r = egress_spawn(n->dirfd, n->far_fd, n->floor->roots, &w->pid, e);
+	const char *roots = n->floors.all ? n->floors.all->roots : NULL;
+	int r = egress_spawn(n->dirfd, n->far_fd, roots, &w->pid, e);
 
 	if (r < 0)
 		return r;
@@ -181,13 +180,6 @@ static void *run(void *arg)
 
 /* --- beginning and end --- */
 
-static int make_floor(struct direct_network *n, const struct network_words *words, struct error *e)
-{
-	const struct network_words none = {.mode = NULL};
-
-	return network_floor_make(words ? words : &none, &n->floor, e);
-}
-
 /* As the body of a creation has it. */
 static int take_network(struct direct_network *n, const json_t *network, struct error *e)
 {
@@ -198,10 +190,10 @@ static int take_network(struct direct_network *n, const json_t *network, struct 
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	n->no_internet = json_is_false(json_object_get(n->network, name));
 	(void)json_object_del(n->network, name); /* it may be absent */
-	return network_check(n->network, n->no_internet, n->floor, e);
+	return network_check(n->network, n->no_internet, n->floors.all, e);
 }
 
-int direct_network_open(const struct network_words *words, const json_t *network,
+int direct_network_open(const struct network_floors *floors, const json_t *network,
 	struct direct_network **ret, int *ret_vmm_fd, struct error *e)
 {
 	struct direct_network *n = calloc(1, sizeof(*n));
@@ -210,9 +202,8 @@ int direct_network_open(const struct network_words *words, const json_t *network
 	if (!n)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	n->far_fd = n->dirfd = n->stop_fd = -1;
-	r = make_floor(n, words, e);
-	if (r == 0)
-		r = take_network(n, network, e);
+	n->floors = *floors;
+	r = take_network(n, network, e);
 	if (r == 0)
 		r = egress_channel(ret_vmm_fd, &n->far_fd, e);
 	if (r < 0) {
@@ -241,7 +232,7 @@ int direct_network_start(struct direct_network *n, int dirfd, const char *floor,
 	int r;
 
 	n->dirfd = dirfd;
-	n->template = floor;
+	n->floors.template = floor;
 	n->stop_fd = eventfd(0, EFD_CLOEXEC);
 	r = n->stop_fd < 0 ? errno : start_thread(n);
 	if (r)
@@ -262,7 +253,6 @@ void direct_network_close(struct direct_network *n)
 	}
 	cleanup_close_p(&n->stop_fd);
 	cleanup_close_p(&n->far_fd);
-	network_floor_free(n->floor);
 	json_decref(n->network);
 	json_decref(n->names);
 	free(n);

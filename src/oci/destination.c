@@ -54,6 +54,26 @@ enum oci_zone oci_zone_of(const struct sockaddr *a)
 	return zone != OCI_ZONE_CLOSED && address_is_own(a) ? OCI_ZONE_LOOPBACK : zone;
 }
 
+static bool is_open(const struct oci_reach *r, const struct sockaddr *a)
+{
+	uint32_t address;
+
+	if (a->sa_family != AF_INET)
+		return false;
+	address = ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr);
+	for (unsigned i = 0; i < r->count && i < OCI_REACH_NETS_MAX; i++)
+		if (net_has(&r->nets[i], address))
+			return true;
+	return false;
+}
+
+bool oci_reach_allows(const struct oci_reach *r, const struct sockaddr *a)
+{
+	enum oci_zone zone = r->public_only ? oci_zone_of(a) : OCI_ZONE_PUBLIC;
+
+	return zone == OCI_ZONE_PUBLIC || (zone != OCI_ZONE_LOOPBACK && is_open(r, a));
+}
+
 bool oci_zone_allowed(enum oci_zone registry, enum oci_zone to)
 {
 	return to == OCI_ZONE_PUBLIC || (to == registry && to != OCI_ZONE_CLOSED);

@@ -10,10 +10,25 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "base/net.h"
+
 enum oci_zone { OCI_ZONE_PUBLIC, OCI_ZONE_PRIVATE, OCI_ZONE_LOOPBACK, OCI_ZONE_CLOSED };
 
 /* Addresses of this host count as loopback. */
 enum oci_zone oci_zone_of(const struct sockaddr *a);
+
+enum { OCI_REACH_NETS_MAX = 64 };
+
+/* Where registries may be that a stranger names, and all that they lead to. */
+struct oci_reach {
+	bool public_only; /* else anywhere */
+	unsigned count;
+	struct net nets[OCI_REACH_NETS_MAX]; /* that are open though not public */
+};
+
+/* Judges an address that a name was resolved to. What is this host's own or closed is not public,
+ * and loopback is never open. */
+bool oci_reach_allows(const struct oci_reach *r, const struct sockaddr *a);
 
 /* Whether a registry in `registry` may send us to `to`. */
 bool oci_zone_allowed(enum oci_zone registry, enum oci_zone to);

@@ -53,8 +53,11 @@ static int tell(const struct oci_pull *p, const void *data, size_t n)
 static int introduce(const struct oci_pull *p)
 {
 	struct pull_start start = {.reference = *p->reference, .credentials = *p->credentials};
-	int r = tell(p, &start, sizeof(start));
+	int r;
 
+	if (p->reach)
+		start.reach = *p->reach;
+	r = tell(p, &start, sizeof(start));
 	oci_credentials_done(&start.credentials);
 	return r;
 }

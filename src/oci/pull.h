@@ -10,11 +10,13 @@
 #include "image/progress.h"
 #include "io/child.h"
 #include "oci/credentials.h"
+#include "oci/destination.h"
 #include "oci/reference.h"
 
 struct oci_pull {
-	const struct oci_reference *reference; /* borrowed, as the next two are */
+	const struct oci_reference *reference; /* borrowed, as the next three are */
 	const struct oci_credentials *credentials;
+	const struct oci_reach *reach; /* NULL: anywhere; to be set after oci_pull_init() */
 	const struct progress *progress;
 	struct child child; /* runs since the first request */
 	char path[PATH_MAX];

@@ -64,7 +64,8 @@ int main(void)
 		(void)fprintf(stderr, "mayfly runs this program itself\n");
 		return FAILED;
 	}
-	if (oci_client_new(start.reference.registry, waits, NULL, &s.client, &e) < 0) {
+	if (oci_client_new(start.reference.registry, &start.reach, waits, NULL, &s.client, &e) <
+		0) {
 		(void)fprintf(stderr, "%s\n", e.message);
 		return FAILED;
 	}

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "oci/credentials.h"
+#include "oci/destination.h"
 #include "oci/reference.h"
 
 enum { PULL_PIECE_MAX = 64 << 10 };
@@ -19,6 +20,7 @@ enum { PULL_PIECE_MAX = 64 << 10 };
 struct pull_start {
 	struct oci_reference reference;
 	struct oci_credentials credentials;
+	struct oci_reach reach;
 };
 
 struct pull_ask {

@@ -148,6 +148,7 @@ int oci_registry_load(const struct oci_registry_options *o, struct oci_image *re
 	int r = 0;
 
 	oci_pull_init(&g.pull, o->reference, o->credentials, o->progress);
+	g.pull.reach = o->reach;
 	if (!find_root(&g, &root))
 		r = fetch_root(&g, &root, e);
 	if (r == 0)

@@ -7,12 +7,14 @@
 #include "image/progress.h"
 #include "oci/blobs.h"
 #include "oci/credentials.h"
+#include "oci/destination.h"
 #include "oci/image.h"
 #include "oci/reference.h"
 
 struct oci_registry_options {
 	const struct oci_reference *reference;
 	const struct oci_credentials *credentials; /* empty: none */
+	const struct oci_reach *reach;		   /* NULL: anywhere */
 	const struct oci_blobs *blobs;
 	const struct progress *progress;
 	bool digest_only; /* only the manifest's digest is wanted */

@@ -74,6 +74,7 @@ static int load_registry(const struct oci_source *s, const struct oci_source_opt
 	static const struct oci_credentials none;
 	const struct oci_registry_options r = {.reference = &s->reference,
 		.credentials = o->credentials ? o->credentials : &none,
+		.reach = o->reach,
 		.blobs = b,
 		.progress = o->progress,
 		.digest_only = o->digest_only};

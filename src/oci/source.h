@@ -16,6 +16,7 @@
 #include "image/progress.h"
 #include "image/unpack.h"
 #include "oci/credentials.h"
+#include "oci/destination.h"
 #include "oci/image.h"
 #include "oci/reference.h"
 
@@ -39,6 +40,7 @@ struct oci_source_options {
 	unpack_fn unpack;
 	const struct progress *progress;
 	const struct oci_credentials *credentials; /* for a registry; may be empty */
+	const struct oci_reach *reach;		   /* likewise; NULL: anywhere */
 	bool digest_only; /* of a layout or registry: finds only the manifest's digest */
 };
 

@@ -32,6 +32,7 @@ enum {
 
 struct oci_client {
 	CURL *curl;
+	const struct oci_reach *reach;
 	int (*waits)(void *opaque);
 	void *opaque;
 	bool loopback;	    /* by its name: plain HTTP */
@@ -54,8 +55,8 @@ struct exchange {
 	uint64_t reported_ns;
 };
 
-int oci_client_new(const char *host, int (*waits)(void *opaque), void *opaque,
-	struct oci_client **ret, struct error *e)
+int oci_client_new(const char *host, const struct oci_reach *reach, int (*waits)(void *opaque),
+	void *opaque, struct oci_client **ret, struct error *e)
 {
 	struct oci_client *c = calloc(1, sizeof(*c));
 
@@ -64,6 +65,7 @@ int oci_client_new(const char *host, int (*waits)(void *opaque), void *opaque,
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	}
 	c->curl = curl_easy_init();
+	c->reach = reach;
 	c->waits = waits;
 	c->opaque = opaque;
 	c->loopback = address_host_is_loopback(host);
@@ -106,8 +108,11 @@ static bool has_proxy(const struct exchange *x)
 	return false;
 }
 
-static const char *why_not(struct exchange *x, enum oci_zone zone)
+static const char *why_not(struct exchange *x, const struct sockaddr *a, enum oci_zone zone)
 {
+	if (!oci_reach_allows(x->client->reach, a))
+		return "clients' images come from public addresses, or from what the operator "
+		       "opens with --build-registry or --egress-allow-private";
 	if (is_plain(x) && zone != OCI_ZONE_LOOPBACK)
 		return "plain HTTP goes to loopback only";
 	if (x->elsewhere &&
@@ -124,7 +129,7 @@ static curl_socket_t on_open(void *opaque, curlsocktype purpose, struct curl_soc
 	enum oci_zone zone = oci_zone_of(&address->addr);
 
 	if (!has_proxy(x)) {
-		x->refused = why_not(x, zone);
+		x->refused = why_not(x, &address->addr, zone);
 		if (x->refused)
 			return CURL_SOCKET_BAD;
 		if (!x->elsewhere) {

@@ -20,11 +20,12 @@
 enum { OCI_URL_MAX = 8192, OCI_COMPLAINT_MAX = 2048 };
 
 struct oci_client;
+struct oci_reach;
 
-/* host: the registry, as references name it. waits: called a few times a second; a negative result
- * ends the transfer. */
-int oci_client_new(const char *host, int (*waits)(void *opaque), void *opaque,
-	struct oci_client **ret, struct error *e);
+/* host: the registry, as references name it. reach: of it and all that it leads to; borrowed.
+ * waits: called a few times a second; a negative result ends the transfer. */
+int oci_client_new(const char *host, const struct oci_reach *reach, int (*waits)(void *opaque),
+	void *opaque, struct oci_client **ret, struct error *e);
 void oci_client_free(struct oci_client *c); /* NULL is fine */
 
 /* "https", or "http" where the registry is loopback by its name. */

@@ -50,13 +50,18 @@ void network_floor_free(struct network_floor *f)
 	free(f);
 }
 
+static const char *const mode_words[] = {
+	[NETWORK_ON] = "on", [NETWORK_OFF] = "off", [NETWORK_ALLOW_LIST] = "allow-list"};
+
+const char *network_mode_word(enum network_mode mode)
+{
+	return mode_words[mode];
+}
+
 int network_floor_set_mode(struct network_floor *f, const char *word, struct error *e)
 {
-	static const char *const words[] = {
-		[NETWORK_ON] = "on", [NETWORK_OFF] = "off", [NETWORK_ALLOW_LIST] = "allow-list"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (strcmp(word, words[i]) == 0) {
+	for (size_t i = 0; i < ARRAY_SIZE(mode_words); i++)
+		if (strcmp(word, mode_words[i]) == 0) {
 			f->mode = (enum network_mode)i;
 			return 0;
 		}

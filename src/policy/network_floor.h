@@ -58,6 +58,7 @@ int network_floor_make(
 	const struct network_words *words, struct network_floor **ret, struct error *e);
 
 /* "on", "off" or "allow-list". */
+const char *network_mode_word(enum network_mode mode);
 int network_floor_set_mode(struct network_floor *f, const char *word, struct error *e);
 /* HOST[:PORT] or CIDR[:PORT] */
 int network_floor_allow(struct network_floor *f, const char *text, struct error *e);

@@ -41,7 +41,7 @@ def obey(spec, word, rest):
         os._exit(3)
     elif word == "spec":
         with open(rest, "w") as f:
-            json.dump(spec, f)
+            json.dump({**spec, "argv": sys.argv[1:]}, f)
 
 
 spec = json.load(sys.stdin)

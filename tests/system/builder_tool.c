@@ -50,7 +50,9 @@ int main(int argc, char **argv)
 		return 2;
 	o.name = argv[2];
 	o.context_fd = open(argv[3], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	o.no_cache = argc > 4;
+	o.no_cache = argc > 4 && strcmp(argv[4], "--no-cache") == 0;
+	if (argc > 5 && strcmp(argv[4], "--scope") == 0)
+		o.scope = argv[5];
 	r = file_read(o.context_fd, "Dockerfile", SOURCE_BYTES_MAX, &text, &n);
 	if (r == 0)
 		r = home_open(argv[1], &home, &e);

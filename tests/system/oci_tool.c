@@ -1,6 +1,8 @@
 /* The room `oci` as a program, for tests/system/test_oci:
  *
- *   oci-tool tree SOURCE DIRECTORY    an image's tree, into an empty directory (as root)
+ *   oci-tool tree SOURCE DIRECTORY [public]
+ *	an image's tree, into an empty directory (as root);
+ *	public: registries as for clients' builds
  *
  * The state directory is $MAYFLY_HOME. */
 #include <fcntl.h>
@@ -29,15 +31,16 @@ static int write_tree(struct oci_import *i, const char *directory, struct error 
 	return r;
 }
 
-static int tree(const char *from, const char *directory, struct error *e)
+static int tree(const char *from, const char *directory, bool public, struct error *e)
 {
+	const struct oci_reach reach = {.public_only = public};
 	struct home home = HOME_INIT;
 	struct oci_source source = {.path = NULL};
 	struct oci_image image = {.layer_count = 0};
 	struct oci_import import = {.image = &image};
 	struct oci_credentials credentials = {.helper = false};
 	const struct oci_source_options o = {
-		.home = &home, .unpack = unpack, .credentials = &credentials};
+		.home = &home, .unpack = unpack, .credentials = &credentials, .reach = &reach};
 	int r = home_open(NULL, &home, e);
 
 	if (r == 0)
@@ -63,11 +66,11 @@ int main(int argc, char **argv)
 {
 	struct error e = {0};
 
-	if (argc != 4 || strcmp(argv[1], "tree") != 0) {
+	if (argc < 4 || argc > 5 || strcmp(argv[1], "tree") != 0) {
 		(void)fprintf(stderr, "usage: oci-tool tree SOURCE DIRECTORY\n");
 		return 2;
 	}
-	if (jailed_prepare(NULL, &e) < 0 || tree(argv[2], argv[3], &e) < 0) {
+	if (jailed_prepare(NULL, &e) < 0 || tree(argv[2], argv[3], argc == 5, &e) < 0) {
 		(void)fprintf(stderr, "oci-tool: %s\n", e.message);
 		return 1;
 	}

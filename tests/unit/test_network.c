@@ -16,6 +16,7 @@
 #include "network_fixture.h"
 #include "policy/network_check.h"
 #include "policy/network_floor.h"
+#include "policy/network_floor_json.h"
 #include "policy/network_list.h"
 #include "policy/network_policy.h"
 #include "policy/network_rules.h"
@@ -582,6 +583,55 @@ static void test_lines(void **state)
 	network_floor_free(f);
 }
 
+static char *line_of(const struct network_floor *f, const char *key, const char *template)
+{
+	const struct network_floors floors = {f, key, template};
+
+	return network_policy_line(network_policy(&floors, NULL, false, 7), NULL);
+}
+
+/* What a build is told is the policy of a sandbox. */
+static void test_floor_as_json(void **state)
+{
+	static const char *const broken[] = {"mode", "rules", "hosts", "dns", "private"};
+	const char *path = temporary("127.0.0.1:8443 api.test\n");
+	struct network_floor *f = floor_of("allow-list 192.0.2.9/24:443"), *copy = NULL;
+	struct error e = {0};
+	json_t *json;
+	char *a, *b;
+
+	(void)state; /* none */
+	assert_int_equal(network_floor_read_hosts(f, path, &e), 0);
+	(void)unlink(path); /* ours, as the next one is */
+	path = temporary("me:word\n");
+	assert_int_equal(network_floor_allow_private(f, "10.1.2.3/16", &e), 0);
+	assert_int_equal(network_floor_set_proxy(f, "10.0.0.1:1", path, &e), 0);
+	(void)unlink(path);
+	f->policy = parsed("{\"rules\": [{\"action\": \"deny\", \"hosts\": [\"bad.test\"]}]}");
+	f->roots = strdup("/roots.pem");
+	json = network_floor_to_json(f);
+	assert_int_equal(network_floor_from_json(json, &copy, &e), 0);
+	a = line_of(f, "x.com", "y.com:80");
+	b = line_of(copy, "x.com", "y.com:80");
+	assert_string_equal(a, b);
+	assert_non_null(strstr(a, "bad.test"));
+	assert_string_equal(copy->roots, f->roots);
+	for (size_t i = 0; i < ARRAY_SIZE(broken); i++) {
+		json_t *other = json_copy(json);
+
+		(void)json_object_set_new(other, broken[i], json_integer(1));
+		assert_true(network_floor_from_json(other, &copy, &e) < 0);
+		assert_non_null(strstr(e.message, broken[i]));
+		error_clear(&e);
+		json_decref(other);
+	}
+	free(a);
+	free(b);
+	json_decref(json);
+	network_floor_free(f);
+	network_floor_free(copy);
+}
+
 static void test_proxy_options(void **state)
 {
 	static const char *const bad[] = {"", "x.com", "*.x.com:1", "192.0.2.0/24:1", "x.com:0"},
@@ -754,6 +804,7 @@ int main(void)
 		cmocka_unit_test(test_roots),
 		cmocka_unit_test(test_resolvers),
 		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_floor_as_json),
 		cmocka_unit_test(test_proxy_options),
 		cmocka_unit_test(test_proxies),
 		cmocka_unit_test(test_lists),

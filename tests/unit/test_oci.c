@@ -372,6 +372,37 @@ static enum oci_zone zone(const char *address)
 	return oci_zone_of((const struct sockaddr *)&six);
 }
 
+static bool reaches(const struct oci_reach *r, const char *address)
+{
+	struct sockaddr_in four = {.sin_family = AF_INET};
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+
+	if (inet_pton(AF_INET, address, &four.sin_addr) == 1)
+		return oci_reach_allows(r, (const struct sockaddr *)&four);
+	assert_int_equal(inet_pton(AF_INET6, address, &six.sin6_addr), 1);
+	return oci_reach_allows(r, (const struct sockaddr *)&six);
+}
+
+static void test_reach(void **state)
+{
+	const struct oci_reach anywhere = {.public_only = false}, public = {.public_only = true};
+	struct oci_reach some = {.public_only = true, .count = 2};
+	static const char *const special[] = {"10.1.2.3", "172.16.0.1", "192.168.0.1", "100.64.0.1",
+		"169.254.169.254", "127.0.0.1", "0.0.0.0", "224.0.0.1", "::1", "fd00::1", "fe80::1",
+		"::ffff:10.1.2.3"};
+
+	assert_int_equal(net_parse("10.1.0.0/16", &some.nets[0]), 0);
+	assert_int_equal(net_parse("127.0.0.0/8", &some.nets[1]), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(special); i++) {
+		assert_true(reaches(&anywhere, special[i]));
+		assert_false(reaches(&public, special[i]));
+		assert_int_equal(reaches(&some, special[i]), i == 0);
+	}
+	assert_true(reaches(&public, "8.8.8.8"));
+	assert_true(reaches(&some, "8.8.8.8"));
+	assert_false(reaches(&some, "10.2.0.1"));
+}
+
 static void test_zones(void **state)
 {
 	static const struct {
@@ -894,6 +925,7 @@ int main(void)
 		cmocka_unit_test(test_challenges),
 		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_credentials),
+		cmocka_unit_test(test_reach),
 		cmocka_unit_test(test_zones),
 		cmocka_unit_test(test_redirects),
 		cmocka_unit_test_setup_teardown(test_blobs, make_place, remove_place),

@@ -57,15 +57,20 @@ static bool has_registry(const char *image)
 	       (memchr(image, '.', n) || memchr(image, ':', n) || address_host_is_loopback(image));
 }
 
-/* Clients must not reach what listens on this host only, but for the operator's registry. */
-static int check_host(const char *image, const char *operators, struct error *e)
+static bool is_operators(const char *image, const char *operators)
 {
 	size_t n = strcspn(image, "/");
 
+	return operators && strncmp(operators, image, n) == 0 &&
+	       (operators[n] == '/' || !operators[n]);
+}
+
+/* Clients must not reach what listens on this host only, but for the operator's registry. Names
+ * that lead there are refused when they are resolved (oci/destination.h). */
+static int check_host(const char *image, const char *operators, struct error *e)
+{
 	/* no address in brackets, which may stand for another one */
-	if ((*image != '[' && !address_host_is_loopback(image)) ||
-		(operators && strncmp(operators, image, n) == 0 &&
-			(operators[n] == '/' || !operators[n])))
+	if ((*image != '[' && !address_host_is_loopback(image)) || is_operators(image, operators))
 		return 0;
 	return error_set(e, ERROR_USAGE, EACCES,
 		"fromImage %.100s: images cannot come from this host's own registries", image);
@@ -170,7 +175,8 @@ static json_t *image_base(struct request *r, const json_t *body, const char *ima
 	json_t *base = NULL;
 
 	if (take_image(r, image, &name, e) == 0 && take_login(body, &login, e) == 0)
-		base = json_pack("{s:s, s:s*}", "image", name, "auth", login);
+		base = json_pack("{s:s, s:s*, s:b}", "image", name, "auth", login, "own",
+			is_operators(name, fleet_of(r)->options.build_registry));
 	if (login)
 		explicit_bzero(login, strlen(login));
 	return base;

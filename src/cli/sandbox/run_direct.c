@@ -25,6 +25,7 @@ struct direct {
 	struct sandbox_dirs dirs;
 	struct cgroup_tree cgroups;
 	struct sandbox *sandbox;
+	struct network_floor *floor;	/* with this host's resolvers, or NULL */
 	struct direct_network *network; /* or NULL */
 };
 
@@ -32,10 +33,15 @@ struct direct {
 static int open_network(struct direct *d, int *ret_vmm_fd, struct error *e)
 {
 	const json_t *network = d->run->network;
+	const struct network_words none = {.mode = NULL};
+	struct network_floors floors = {.all = NULL};
+	int r;
 
 	if (!network || network_options_is_off(network))
 		return 0;
-	return direct_network_open(NULL, network, &d->network, ret_vmm_fd, e);
+	r = network_floor_make(&none, &d->floor, e);
+	floors.all = d->floor;
+	return r < 0 ? r : direct_network_open(&floors, network, &d->network, ret_vmm_fd, e);
 }
 
 static int create(struct direct *d, struct error *e)
@@ -136,6 +142,7 @@ int run_directly(struct run *r, struct error *e)
 		ended_ns = clock_monotonic_ns();
 	}
 	direct_network_close(d.network);
+	network_floor_free(d.floor);
 	sandbox_destroy(d.sandbox);
 	if (err == 0 && r->o->timing)
 		run_print_timing(r, ready_ns, ended_ns);

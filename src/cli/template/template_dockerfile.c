@@ -15,9 +15,9 @@
 #include "build/source.h"
 #include "build/step_key.h"
 #include "cli/clean.h"
+#include "cli/template/template_network.h"
 #include "image/image.h"
 #include "image/template.h"
-#include "network/direct_network.h"
 #include "proto/snapshot.h"
 #include "sandbox/host_cpu.h"
 #include "sandbox/prepare.h"
@@ -27,9 +27,7 @@
 
 struct show {
 	struct progress_view *view;
-	const struct network_words *words;
-	const char *list; /* what sandboxes may reach; borrowed */
-	struct machine_network network;
+	struct template_network network;
 	struct clean_stream output;
 };
 
@@ -65,35 +63,11 @@ static void show_note(void *opaque, unsigned line, const char *text)
 	clean_print_error(prefix, text);
 }
 
-static int begin_network(void *opaque, int dirfd, void **ret, int *ret_vmm_fd, struct error *e)
-{
-	const struct show *s = opaque;
-	json_t *anything = json_object();
-	struct direct_network *n = NULL;
-	int r = direct_network_open(s->words, anything, &n, ret_vmm_fd, e);
-
-	if (r == 0)
-		r = direct_network_start(n, dirfd, s->list, e);
-	json_decref(anything);
-	if (r < 0)
-		direct_network_close(n);
-	else
-		*ret = n;
-	return r;
-}
-
-static void end_network(void *network)
-{
-	direct_network_close(network);
-}
-
 static const struct machine_network *get_network(void *opaque, const char *list)
 {
 	struct show *s = opaque;
 
-	s->list = list;
-	s->network = (struct machine_network){begin_network, end_network, s};
-	return strcmp(list, "off") == 0 ? NULL : &s->network;
+	return template_network_get(&s->network, list);
 }
 
 /* --- what is read --- */
@@ -182,7 +156,8 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 	struct ignore ignore = {.count = 0};
 	struct vars args = {NULL, 0};
 	struct build_secrets secrets = {.count = 0};
-	struct show show = {.view = view, .words = &o->floor};
+	struct network_floor *floor = NULL;
+	struct show show = {.view = view};
 	struct builder_options b = {.home = home,
 		.name = o->name,
 		.file = &file,
@@ -215,7 +190,11 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 	if (r == 0)
 		r = build_secrets_read(&o->secrets, &secrets, e);
 	if (r == 0)
+		r = network_floor_make(&o->floor, &floor, e);
+	show.network.floors.all = floor;
+	if (r == 0)
 		r = builder_run(&b, e);
+	network_floor_free(floor);
 	build_secrets_done(&secrets);
 	done(&b, &file, &ignore, &args);
 	return r;

@@ -19,11 +19,16 @@
 #include "build/spec.h"
 #include "cli/template/template.h"
 #include "cli/template/template_files.h"
+#include "cli/template/template_network.h"
 #include "image/template.h"
 #include "image/workdir.h"
 #include "io/jailed.h"
+#include "oci/destination.h"
+#include "policy/network_floor_json.h"
 #include "sandbox/options.h"
 #include "sandbox/prepare.h"
+
+_Static_assert((int)OCI_REACH_NETS_MAX >= (int)NETWORK_PRIVATE_MAX, "all of them fit");
 
 enum {
 	LINE_MAX_BYTES = 4096, /* of a command's output; longer ones are split */
@@ -43,6 +48,10 @@ struct run_build {
 	struct home home;
 	struct kernel kernel;
 	struct workdir files; /* the build's directory; never finished */
+	struct network_floor *floor;
+	struct template_network network;
+	struct oci_reach reach; /* of registries that clients name */
+	bool networked;		/* the daemon said what the network is */
 	struct progress progress;
 	char phase[64];
 	char step[STEP_BYTES]; /* the current one, as clients name it */
@@ -152,6 +161,13 @@ static int on_progress(void *opaque, const char *phase, int percent, const char 
 	return 0;
 }
 
+static const struct machine_network *get_network(void *opaque, const char *list)
+{
+	struct run_build *b = opaque;
+
+	return b->networked ? template_network_get(&b->network, list) : NULL;
+}
+
 /* --- the build --- */
 
 static int read_spec(struct run_build *b, struct error *e)
@@ -171,6 +187,33 @@ static int read_spec(struct run_build *b, struct error *e)
 	explicit_bzero(text, n);
 	free(text);
 	return r;
+}
+
+/* What is above the network of RUN (catalog/jobs.h). Without a word of it there is none. */
+static int read_network(struct run_build *b, struct error *e)
+{
+	const json_t *network = json_object_get(b->spec.root, "network"),
+		     *floor = json_object_get(network, "floor");
+	int r = floor ? network_floor_from_json(floor, &b->floor, e) : 0;
+
+	b->network.floors.all = b->floor;
+	b->network.floors.key = json_string_value(json_object_get(network, "key"));
+	b->networked = r == 0 && network;
+	return r;
+}
+
+/* The operator's registry may be anywhere, others where the operator opens what is not public. */
+static void limit_reach(struct run_build *b)
+{
+	struct oci_reach *r = &b->reach;
+
+	r->public_only = !b->spec.own_registry;
+	for (unsigned i = 0; b->floor && i < b->floor->private_count; i++) {
+		const struct network_target *t = &b->floor->private[i];
+
+		r->nets[r->count++] = (struct net){
+			t->net, t->bits ? UINT32_MAX << (32 - t->bits) : 0}; /* as many fit */
+	}
 }
 
 static int unpack_files(struct run_build *b, struct error *e)
@@ -221,9 +264,11 @@ static int build_image(struct run_build *b, struct error *e)
 		.disk_mb = wanted_disk_mb(&b->spec),
 		.ready = ready_command(&b->spec),
 		.registry_auth = b->spec.auth,
+		.reach = &b->reach,
 		.no_cache = b->spec.force,
 		.progress = &b->progress,
-		.ops = {on_step, on_output, on_note, NULL, b}};
+		.scope = b->network.floors.key,
+		.ops = {on_step, on_output, on_note, get_network, b}};
 	int r = ignore_parse("", 0, &ignore, e);
 
 	if (r == 0 && b->spec.start)
@@ -264,6 +309,9 @@ static int build(struct run_build *b, struct error *e)
 {
 	int r = read_spec(b, e);
 
+	if (r == 0)
+		r = read_network(b, e);
+	limit_reach(b);
 	if (r == 0)
 		r = unpack_files(b, e);
 	if (r == 0)
@@ -306,6 +354,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		say_failed(b, e);
 	workdir_abort(&b->files);
 	kernel_done(&b->kernel);
+	network_floor_free(b->floor);
 	spec_done(&b->spec);
 	home_close(&b->home);
 	free(b);
