@@ -16,7 +16,7 @@
 #include "network/approvals.h"
 #include "proto/uri.h"
 
-enum { PAGE_MAX = 64 * 1024, SIGNATURE_MAX = 80 };
+enum { PAGE_MAX = 64 * 1024, SIGNATURE_MAX = 80, BODY_MAX = 4096 /* anybody may send one */ };
 
 /* The approval as JSON if the link is good; NULL: answered. */
 struct link {
@@ -63,7 +63,35 @@ static int add_escaped(struct buf *b, const char *s)
 	return r;
 }
 
-/* One line of what is asked. Line ends of a preview stay; other control characters do not. */
+/* Bytes of a character that a page must not have: control characters, those that turn the
+ * direction of text (U+200E, 200F, 202A-202E, 2066-2069, 061C) and line ends (U+2028, 2029, 0085).
+ * 0: it is none. */
+static size_t forges(const char *s)
+{
+	const unsigned char *u = (const unsigned char *)s;
+
+	if (u[0] < ' ' || u[0] == 0x7f)
+		return 1;
+	if ((u[0] == 0xc2 && u[1] >= 0x80 && u[1] < 0xa0) || (u[0] == 0xd8 && u[1] == 0x9c))
+		return 2;
+	if (u[0] != 0xe2)
+		return 0;
+	if (u[1] == 0x80 && (u[2] == 0x8e || u[2] == 0x8f || (u[2] >= 0xa8 && u[2] <= 0xae)))
+		return 3;
+	return u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9 ? 3 : 0;
+}
+
+/* Line ends of a preview stay. */
+static void blank(char *s, bool lines)
+{
+	for (size_t n; *s; s += n ? n : 1) {
+		n = forges(s);
+		if (!lines || *s != '\n')
+			memset(s, ' ', n);
+	}
+}
+
+/* One line of what is asked. */
 static int add_line(struct buf *b, const char *name, const json_t *v, bool html)
 {
 	_cleanup_free_ char *number =
@@ -74,9 +102,8 @@ static int add_line(struct buf *b, const char *name, const json_t *v, bool html)
 
 	if (!s)
 		return 0;
-	for (char *p = text; p && *p; p++)
-		if ((unsigned char)*p < ' ' && *p != '\n')
-			*p = ' ';
+	if (text)
+		blank(text, strcmp(name, "preview") == 0);
 	r = buf_printf(b, "%-10s ", name);
 	r = r ? r : html ? add_escaped(b, s) : buf_add_str(b, s);
 	return r ? r : buf_add_str(b, "\n");
@@ -198,5 +225,5 @@ static void decide_with(struct request *r, const char *text, size_t n)
 
 void api_approval_link(struct request *r)
 {
-	request_collect(r, API_BODY_MAX, decide_with);
+	request_collect(r, BODY_MAX, decide_with);
 }

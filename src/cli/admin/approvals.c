@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -17,7 +19,7 @@
 #include "cli/terminal.h"
 #include "proto/uri.h"
 
-enum { TARGET_MAX = 1024, LINE_MAX_BYTES = 8192, PAGE = 100 };
+enum { TARGET_MAX = 1024, LINE_MAX_BYTES = 8192, PAGE = 100, DEAF_MS = 300 };
 
 struct approvals_options {
 	struct cli_common common;
@@ -150,17 +152,28 @@ static char read_key(void)
 	return c;
 }
 
+/* Keys that were pressed before the question could be read do not decide it. */
+static void drop_keys(void)
+{
+	static const struct timespec deaf = {.tv_nsec = DEAF_MS * 1000000L};
+
+	(void)fflush(stdout);		       /* a failure shows at exit */
+	(void)nanosleep(&deaf, NULL);	       /* a shorter one is fine */
+	(void)tcflush(STDIN_FILENO, TCIFLUSH); /* or the key counts, and shows */
+}
+
 static int ask_person(struct listing_of *l, const json_t *a, struct error *e)
 {
 	const char *id = ask_text(a, "approvalID");
 	char c;
 	int r;
 
+	drop_keys();
 	printf("  a allow once, s allow for the sandbox, d deny, n leave it, q quit: ");
 	(void)fflush(stdout); /* a failure shows at exit */
 	do
 		c = read_key();
-	while (!strchr("asdnq", c));
+	while (!c || !strchr("asdnq", c));
 	printf("%c\n", c);
 	l->over = c == 'q';
 	if (c == 'n' || c == 'q')
