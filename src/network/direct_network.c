@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "policy/network_check.h"
 #include "policy/network_floor.h"
 #include "policy/network_policy.h"
@@ -75,6 +76,20 @@ static int tell_policy(const struct direct_network *n, int fd)
 
 /* --- a worker --- */
 
+/* A flow would wait for ever: nobody can decide. */
+static int answer_ask(int fd, const json_t *asked)
+{
+	json_int_t id = json_integer_value(json_object_get(asked, "id"));
+	_cleanup_free_ char *line = NULL;
+
+	if (id < 1 || json_is_true(json_object_get(asked, "end")))
+		return 0;
+	line = str_printf("{\"ask\":{\"id\":%lld,\"decision\":\"deny\",\"reason\":"
+			  "\"there is nobody to ask without a daemon\"}}\n",
+		(long long)id);
+	return line ? say_all(fd, line, strlen(line)) : -ENOMEM;
+}
+
 static void take_line(struct direct_network *n, struct worker *w, const char *line)
 {
 	json_t *said = json_tree_stored(line);
@@ -91,6 +106,9 @@ static void take_line(struct direct_network *n, struct worker *w, const char *li
 	}
 	if (json_is_true(json_object_get(said, "idle")))
 		w->failed = false;
+	if (answer_ask(w->fd, json_object_get(said, "ask")) < 0)
+		log_warn(
+			"a flow of the sandbox waits for an answer that does not reach its worker");
 	json_decref(said);
 }
 
