@@ -118,7 +118,7 @@ struct fleet {
 	struct renewal *renewal; /* of secrets (renewal.h); NULL: none */
 	struct catalog *catalog; /* of templates that clients build (catalog.h) */
 	struct pool *pool;	 /* NULL: none */
-	uv_timer_t deadline, sample, maintain, allowance, fair;
+	uv_timer_t deadline, sample, maintain, allowance, fair, freeze;
 	uv_timer_cb on_deadline; /* of `deadline` (deadline.h) */
 	bool started, stopping;
 };

@@ -292,7 +292,17 @@ char *instance_extra(const struct instance *i, bool transient, bool unresponsive
 	json_t *x = json_pack("{s:s, s:s, s:s, s:b, s:b}", "user", i->sandbox.user, "workdir",
 		i->sandbox.workdir, "network", i->sandbox.network ? i->sandbox.network : "",
 		STORE_EXTRA_TRANSIENT, transient, STORE_EXTRA_UNRESPONSIVE, unresponsive);
-	char *text = x ? json_dumps(x, JSON_COMPACT) : NULL;
+	char *text;
+
+	if (x && i->freeze.left_ns &&
+		(json_object_set_new(x, STORE_EXTRA_FROZEN_LEFT,
+			 json_integer((json_int_t)i->freeze.left_ns)) < 0 ||
+			json_object_set_new(x, STORE_EXTRA_FROZEN_END,
+				json_integer((json_int_t)i->freeze.end_ns)) < 0)) {
+		json_decref(x);
+		return NULL;
+	}
+	text = x ? json_dumps(x, JSON_COMPACT) : NULL;
 
 	json_decref(x);
 	return text;

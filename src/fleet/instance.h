@@ -96,9 +96,15 @@ struct instance_fair {
 
 /* While a person is asked (lifecycle/freeze.h). */
 struct instance_freeze {
-	bool wanted, frozen, busy; /* busy: a worker changes it */
-	uint64_t left_ns;	   /* of its life when it was frozen; 0: it had no end */
-	uint64_t end_ns;	   /* that it was given then */
+	bool waits;	   /* some flow of it does */
+	bool frozen;	   /* or may be */
+	bool busy;	   /* a worker changes it */
+	bool failed;	   /* the last change did */
+	bool spent;	   /* it stood still for as long as it may, until none waits any more */
+	uint64_t since_ns; /* CLOCK_MONOTONIC; 0: not known to be frozen */
+	/* The next two are also in the row's extra_json. */
+	uint64_t left_ns; /* of its life when it was frozen; 0: it had no end */
+	uint64_t end_ns;  /* that it was given then */
 };
 
 struct instance {

@@ -131,6 +131,11 @@ void lane_add(struct lane *l, struct lane_job *j)
 	start_some(l);
 }
 
+void lane_ask_again(struct lane *l)
+{
+	start_some(l);
+}
+
 void lane_cancel(struct lane_job *j)
 {
 	if (!j->waiting)

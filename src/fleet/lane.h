@@ -44,7 +44,7 @@ struct lane_job {
 	const char *key_id; /* borrowed, like the job itself */
 	struct lane_promise promise;
 	/* Whether the job may begin, asked when there is a place for it. -EAGAIN: not before
-	 * another job of the lane is done; only if lane_promised() has bytes. Any other error:
+	 * another job of the lane is done, or lane_ask_again(). Any other error:
 	 * never, it is cancelled. NULL: it may. */
 	int (*admit)(struct lane_job *j);
 	void (*run)(struct lane_job *j); /* in a thread */
@@ -77,6 +77,9 @@ struct lane_promise lane_promised(const struct lane *l, const char *key_id);
  * On true, lane_leave() must follow. */
 bool lane_enter(struct lane *l, struct lane_job *j);
 void lane_leave(struct lane_job *j);
+
+/* What an `admit` waited for has changed. */
+void lane_ask_again(struct lane *l);
 
 /* Cancels a job that has not begun: `done` follows. No effect on any other job. */
 void lane_cancel(struct lane_job *j);

@@ -1,5 +1,6 @@
 #include "lifecycle/freeze.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #include "network/approvals.h"
 #include "store/sandboxes.h"
 
+enum { LOOK_MS = 1000 }; /* until the next look, and the next try */
+
 /* One change, made in a worker. The instance may be gone when it is done. */
 struct change {
 	uv_work_t work;
@@ -26,6 +29,8 @@ struct change {
 	struct error why;
 	char id[SANDBOX_ID_BYTES];
 };
+
+static void keep_looking(struct fleet *f);
 
 static void change_work(uv_work_t *w)
 {
@@ -45,11 +50,17 @@ static uint64_t end_of(const struct instance *i)
 	return end;
 }
 
+/* With what the next daemon must know of it, in one commit. */
 static void set_end(const struct instance *i, uint64_t end_ns)
 {
+	_cleanup_free_ char *extra = instance_extra(i, i->transient, false);
+	const struct store_sandbox row = {.end_ns = end_ns, .extra_json = extra};
 	struct error e = {0};
 
-	if (store_sandbox_set_end(i->fleet->store, i->sandbox.id, end_ns, &e) < 0)
+	if (store_sandbox_update(i->fleet->store, i->sandbox.id,
+		    STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_SNAPSHOTTING) |
+			    STORE_STATE_BIT(STORE_PAUSING),
+		    STORE_SET_END | (extra ? STORE_SET_EXTRA : 0), &row, NULL, &e) < 0)
 		log_error("cannot move a deadline: %s sandbox=%s", e.message, i->sandbox.id);
 	deadline_changed(i->fleet);
 }
@@ -70,9 +81,11 @@ static void stop_life(struct instance *i)
 /* Unless somebody has given it another end meanwhile. */
 static void let_live(struct instance *i)
 {
-	if (i->freeze.left_ns && end_of(i) == i->freeze.end_ns)
-		set_end(i, clock_realtime_ns() + i->freeze.left_ns);
+	uint64_t left = i->freeze.left_ns, end = left ? end_of(i) : 0;
+
 	i->freeze.left_ns = 0;
+	if (left)
+		set_end(i, end == i->freeze.end_ns ? clock_realtime_ns() + left : end);
 }
 
 /* Its wall clock is late by as long as it stood still. The reply does not matter. */
@@ -90,34 +103,54 @@ static void tell_time(struct instance *i)
 		agent_link_send(i->link);
 }
 
-static void begin(struct instance *i);
+static void note_frozen(struct instance *i)
+{
+	if (!i->freeze.frozen)
+		stop_life(i);
+	i->freeze.frozen = true;
+	i->freeze.since_ns = clock_monotonic_ns();
+}
+
+static void note_goes_on(struct instance *i)
+{
+	i->freeze.frozen = false;
+	i->freeze.since_ns = 0;
+	let_live(i);
+	tell_time(i);
+}
 
 static void took_effect(struct instance *i, const struct change *c)
 {
-	i->freeze.busy = false;
-	if (c->result < 0) {
-		static struct log_limit limit = LOG_LIMIT_INIT(20);
+	static struct log_limit limit = LOG_LIMIT_INIT(20);
 
-		if (log_limited(&limit)) /* a tenant may cause it */
-			log_warn("a sandbox does not %s: %s sandbox=%s",
-				c->freeze ? "stand still" : "go on", c->why.message, c->id);
-		return; /* the next change tries again */
-	}
-	if (c->freeze && !i->freeze.frozen)
-		stop_life(i);
-	if (!c->freeze) {
-		let_live(i);
-		tell_time(i);
-	}
-	i->freeze.frozen = c->freeze;
-	begin(i);
+	i->freeze.busy = false;
+	i->freeze.failed = c->result < 0;
+	if (i->state == INSTANCE_ENDING)
+		return;
+	if (c->result < 0 && log_limited(&limit)) /* a tenant may cause it */
+		log_warn("a sandbox does not %s: %s sandbox=%s",
+			c->freeze ? "stand still" : "go on", c->why.message, c->id);
+	if (c->result == 0 && c->freeze)
+		note_frozen(i);
+	else if (c->result == 0)
+		note_goes_on(i);
+	if (i->job)
+		lane_ask_again(&i->fleet->lane);
+	else if (i->freeze.failed)
+		keep_looking(i->fleet);
+	else
+		freeze_look(i);
 }
 
 static void change_done(uv_work_t *w, int status)
 {
 	struct change *c = w->data;
-	struct instance *i = c->fleet->stopping ? NULL : instance_find(c->fleet, c->id);
+	struct instance *i = NULL;
 
+	if (!c->fleet->stopping)
+		i = instance_find(c->fleet, c->id);
+	if (!c->fleet->stopping && !i)
+		i = instance_find_unsettled(c->fleet, c->id);
 	if (i)
 		took_effect(i, c);
 	(void)close(c->dirfd); /* a directory */
@@ -131,8 +164,9 @@ static void start(struct instance *i, bool freeze)
 	if (c)
 		c->dirfd = fcntl(i->sandbox.dirfd, F_DUPFD_CLOEXEC, 3);
 	if (!c || c->dirfd < 0) {
-		log_error("a sandbox goes on as it is: out of memory or descriptors sandbox=%s",
+		log_error("a sandbox stays as it is: out of memory or descriptors sandbox=%s",
 			i->sandbox.id);
+		i->freeze.failed = true;
 		free(c);
 		return;
 	}
@@ -145,11 +179,7 @@ static void start(struct instance *i, bool freeze)
 	(void)uv_queue_work(i->fleet->loop, &c->work, change_work, change_done);
 }
 
-static void begin(struct instance *i)
-{
-	if (!i->freeze.busy && i->freeze.wanted != i->freeze.frozen)
-		start(i, i->freeze.wanted);
-}
+/* --- what it is to do --- */
 
 static bool may_freeze(const struct instance *i)
 {
@@ -157,15 +187,73 @@ static bool may_freeze(const struct instance *i)
 	       approvals_freeze(i);
 }
 
+/* A pause or snapshot needs a guest that answers. */
+static bool is_to_stand(const struct instance *i)
+{
+	return i->freeze.waits && !i->freeze.spent && !i->job && may_freeze(i);
+}
+
+static bool is_over(const struct instance *i)
+{
+	return i->freeze.since_ns &&
+	       clock_monotonic_ns() - i->freeze.since_ns >= FREEZE_MAX_S * NS_PER_S;
+}
+
+void freeze_look(struct instance *i)
+{
+	bool stand;
+
+	if (i->state != INSTANCE_RUNNING || i->freeze.busy)
+		return;
+	i->freeze.spent = i->freeze.waits && (i->freeze.spent || is_over(i));
+	stand = is_to_stand(i);
+	if (stand != i->freeze.frozen)
+		start(i, stand);
+	if (stand || i->freeze.frozen)
+		keep_looking(i->fleet);
+}
+
+static int look_again(struct instance *i, void *arg)
+{
+	freeze_look(i);
+	return 0;
+}
+
+static void on_look(uv_timer_t *t)
+{
+	(void)instance_each(t->data, look_again, NULL); /* always 0 */
+}
+
+/* For what failed, what takes too long, and networks that change. */
+static void keep_looking(struct fleet *f)
+{
+	if (!uv_is_active((const uv_handle_t *)&f->freeze))
+		(void)uv_timer_start(&f->freeze, on_look, LOOK_MS, 0); /* cannot fail */
+}
+
 void freeze_waits_changed(struct instance *i, bool any)
 {
-	i->freeze.wanted = any && may_freeze(i);
-	if (i->state == INSTANCE_RUNNING)
-		begin(i);
+	i->freeze.waits = any;
+	freeze_look(i);
+}
+
+int freeze_let_go(struct instance *i, struct error *e)
+{
+	if (i->freeze.busy)
+		return -EAGAIN;
+	if (!i->freeze.frozen)
+		return 0;
+	if (!i->freeze.failed)
+		start(i, false);
+	if (i->freeze.busy)
+		return -EAGAIN;
+	i->freeze.failed = false; /* the next request tries it again */
+	return error_set(e, ERROR_BUSY, EBUSY,
+		"the sandbox stands still while a person is asked, and does not go on: try again");
 }
 
 void freeze_recover(struct instance *i)
 {
-	if (may_freeze(i))
-		start(i, false);
+	i->freeze.frozen = i->freeze.left_ns || may_freeze(i);
+	freeze_look(i);
 }

@@ -18,7 +18,9 @@
 #include "fleet/removal.h"
 #include "image/workdir.h"
 #include "lifecycle/fair.h"
+#include "lifecycle/freeze.h"
 #include "lifecycle/instance_end.h"
+#include "network/approvals.h"
 #include "sandbox/agent_call.h"
 #include "sandbox/footprint.h"
 #include "sandbox/stack.h"
@@ -67,12 +69,15 @@ static int change(struct fleet *f, const struct store_event *ev, uint32_t from, 
 
 /* --- pauses and snapshots --- */
 
-/* The place was checked at the request; since then others may have taken the bytes. */
+/* One that stands still goes on first. The place was checked at the request; since then others may
+ * have taken the bytes. */
 static int admit(struct lane_job *j)
 {
 	struct operation *op = j->data;
 
-	op->result = kept_admit(op->instance->fleet, j->key_id, op->limited, &op->why);
+	op->result = freeze_let_go(op->instance, &op->why);
+	if (op->result == 0)
+		op->result = kept_admit(op->instance->fleet, j->key_id, op->limited, &op->why);
 	return op->result;
 }
 
@@ -156,6 +161,7 @@ static void release(struct instance *i)
 	if (i->died && instance_end(i, STORE_EVENT_CRASHED, &e) < 0)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
 	deadline_changed(i->fleet);
+	freeze_look(i);
 	instance_settled(i);
 }
 
@@ -301,10 +307,6 @@ static int pause_now(struct operation *op)
 	struct instance *i = op->instance;
 	struct fleet *f = i->fleet;
 
-	if (i->freeze.frozen) { /* the loop leaves it alone while it is being paused */
-		(void)f->options.backend->freeze(i->sandbox.dirfd, false, NULL); /* or it fails */
-		i->freeze.frozen = false;
-	}
 	op->unresponsive = !agent_answers(i);
 	if (op->unresponsive && (op->healthy || !op->memory))
 		return error_set(&op->why, ERROR_HOST, ETIMEDOUT,
@@ -393,6 +395,15 @@ static void forget(struct fleet *f, const char *id)
 		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, id);
 }
 
+/* What it waits for is cancelled, and who follows hears of it. There is no instance of it. */
+static void cancel_approvals(struct fleet *f, const char *id)
+{
+	struct instance gone = {.fleet = f};
+
+	(void)snprintf(gone.sandbox.id, sizeof(gone.sandbox.id), "%s", id); /* from a row: fits */
+	approvals_sandbox_gone(&gone);
+}
+
 int instance_kill_paused(struct fleet *f, const struct store_sandbox *sb, struct error *e)
 {
 	const struct store_sandbox row = {.state = STORE_KILLING};
@@ -414,6 +425,7 @@ int instance_kill_paused(struct fleet *f, const struct store_sandbox *sb, struct
 		return r;
 	}
 	(void)fault_point("kill-noted");
+	cancel_approvals(f, sb->id);
 	removal_start(m, forget);
 	return 0;
 }

@@ -205,7 +205,9 @@ int instances_start(struct fleet *f, struct error *e)
 	(void)uv_timer_init(f->loop, &f->maintain);
 	(void)uv_timer_init(f->loop, &f->allowance);
 	(void)uv_timer_init(f->loop, &f->fair);
+	(void)uv_timer_init(f->loop, &f->freeze);
 	f->deadline.data = f->sample.data = f->maintain.data = f->allowance.data = f->fair.data = f;
+	f->freeze.data = f;
 	r = activity_start(f, e);
 	if (r == 0)
 		r = approvals_start(f, e);
@@ -235,6 +237,7 @@ void instances_stop(struct fleet *f)
 	uv_close((uv_handle_t *)&f->maintain, NULL);
 	uv_close((uv_handle_t *)&f->allowance, NULL);
 	uv_close((uv_handle_t *)&f->fair, NULL);
+	uv_close((uv_handle_t *)&f->freeze, NULL);
 	for (struct instance *i = f->other, *next; i; i = next) {
 		next = i->next;
 		if (i->maker)

@@ -40,6 +40,11 @@ static char *text_of(const json_t *object, const char *key, const char *otherwis
 	return strdup(s ? s : otherwise);
 }
 
+static uint64_t number_of(const json_t *object, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
 static char *copy(const char *s)
 {
 	return s ? strdup(s) : NULL;
@@ -61,6 +66,8 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 	i->sandbox.user = text_of(extra, "user", "root");
 	i->sandbox.workdir = text_of(extra, "workdir", "");
 	i->sandbox.network = text_of(extra, "network", "");
+	i->freeze.left_ns = number_of(extra, STORE_EXTRA_FROZEN_LEFT);
+	i->freeze.end_ns = number_of(extra, STORE_EXTRA_FROZEN_END);
 	json_decref(extra);
 	i->sandbox.cpus = sb->cpus;
 	i->sandbox.memory_bytes = sb->memory_bytes;

@@ -48,6 +48,10 @@ enum {
 /* In extra_json: true for a paused sandbox whose agent did not answer. Its memory would bring that
  * state back. */
 #define STORE_EXTRA_UNRESPONSIVE "unresponsive"
+/* In extra_json, of a sandbox that stands still (lifecycle/freeze.h): what is left of its life, and
+ * the end that it was given, in ns. */
+#define STORE_EXTRA_FROZEN_LEFT "frozenLeft"
+#define STORE_EXTRA_FROZEN_END	"frozenEnd"
 
 /* allow_internet_access, as the client gave it. */
 enum store_internet { STORE_INTERNET_UNSAID, STORE_INTERNET_ALLOWED, STORE_INTERNET_DENIED };

@@ -381,8 +381,20 @@ static int keep_state(int area_fd, const char *name, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "state") : workdir_commit(&w, e);
 }
 
+/* As a microVM: what stands still has no state to keep. */
+static int check_goes_on(int dirfd, struct error *e)
+{
+	if (faccessat(dirfd, "frozen", F_OK, 0) == 0)
+		return error_set(e, ERROR_HOST, ETIMEDOUT, "the sandbox stands still");
+	return 0;
+}
+
 static int pause_one(int dirfd, bool memory, int area_fd, const char *name, struct error *e)
 {
+	if (check_goes_on(dirfd, e) < 0)
+		return -ETIMEDOUT;
+	if (faccessat(dirfd, "unpausable", F_OK, 0) == 0)
+		return error_set(e, ERROR_HOST, EIO, "the test says so");
 	return keep_state(area_fd, name, e);
 }
 
@@ -390,6 +402,8 @@ static int snapshot_one(int dirfd, bool memory, int area_fd, const char *name,
 	struct backend_snapshot *ret, struct error *e)
 {
 	*ret = (struct backend_snapshot){.own_bytes = state_bytes};
+	if (check_goes_on(dirfd, e) < 0)
+		return -ETIMEDOUT;
 	return keep_state(area_fd, name, e);
 }
 
@@ -409,9 +423,15 @@ static struct backend native = {
 /* Nothing stands still: a file says what would. */
 static int freeze(int dirfd, bool on, struct error *e)
 {
-	int fd = on ? openat(dirfd, "frozen", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)
-		    : unlinkat(dirfd, "frozen", 0);
-	int log_fd = openat(dirfd, "freezes", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	int fd, log_fd;
+
+	if (!on && faccessat(dirfd, "stuck", F_OK, 0) == 0) {
+		(void)renameat(dirfd, "stuck", dirfd, "was-stuck"); /* only once */
+		return error_set(e, ERROR_LIMIT, EBUSY, "the test says so");
+	}
+	fd = on ? openat(dirfd, "frozen", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)
+		: unlinkat(dirfd, "frozen", 0);
+	log_fd = openat(dirfd, "freezes", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
 	if (on && fd >= 0)
 		(void)close(fd);
