@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "catalog/jobs.h"
 #include "fleet/fleet_of.h"
 #include "fleet/limits.h"
 #include "fleet/meter.h"
@@ -208,10 +209,12 @@ static void revoke_key(struct request *r)
 	if (uri_query_get(r->head->query, "kill", kill, sizeof(kill)) > 0 &&
 		strcmp(kill, "true") != 0 && strcmp(kill, "false") != 0)
 		reply_error(r, 400, "kill must be true or false");
-	else if (revocation_apply(fleet_of(r), r->params[0], strcmp(kill, "true") == 0, &e) < 0)
+	else if (revocation_apply(fleet_of(r), r->params[0], strcmp(kill, "true") == 0, &e) < 0) {
 		reply_failure(r, &e);
-	else
+	} else {
+		jobs_end_key(fleet_of(r), r->params[0]);
 		reply_empty(r, 204);
+	}
 }
 
 void api_keys_revoke(struct request *r)

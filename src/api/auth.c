@@ -122,7 +122,7 @@ static bool take_rate(struct request *r, unsigned count)
 	}
 	wait = rate ? take_tokens(r->key->id, rate, count) : 0;
 	if (wait)
-		reply_too_many(r, wait, "this key makes sandboxes and snapshots too fast");
+		reply_too_many(r, wait, "this key makes sandboxes, snapshots and builds too fast");
 	return wait == 0;
 }
 
@@ -141,6 +141,11 @@ bool auth_may_create(struct request *r, unsigned count)
 }
 
 bool auth_may_resume(struct request *r)
+{
+	return r->admin || take_rate(r, 1);
+}
+
+bool auth_may_build(struct request *r)
 {
 	return r->admin || take_rate(r, 1);
 }

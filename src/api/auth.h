@@ -23,6 +23,8 @@ bool auth_may_see(const struct request *r, const char *key_id);
 bool auth_may_create(struct request *r, unsigned count);
 /* Checks the rate only: instance_obtain() checks number and allowance. */
 bool auth_may_resume(struct request *r);
+/* The same for announcing and for beginning a build. */
+bool auth_may_build(struct request *r);
 
 struct store_sandbox;
 /* Whether one more state of a sandbox may be kept (fleet/kept.h). Otherwise answers (429, 503) and

@@ -14,6 +14,7 @@
 #include "catalog/catalog.h"
 #include "catalog/catalog_internal.h"
 #include "fleet/places.h"
+#include "fleet/quota.h"
 #include "io/jailed.h"
 #include "policy/network_floor_json.h"
 #include "proto/json_tree.h"
@@ -34,6 +35,8 @@ struct build_job {
 	struct sandbox_sizes sizes;
 	char *spec; /* owned; overwritten when it is freed */
 	bool running, cancelled;
+	bool tried;	   /* to find a place */
+	uint64_t since_ns; /* monotonic: when it could run, but for a place; 0: not yet */
 
 	uv_process_t process;
 	uv_pipe_t in, out;
@@ -293,16 +296,18 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 {
 	struct build_job *j = s->data;
 	struct store *store = j->catalog->fleet->store;
+	bool begun;
 
 	if (n < 0) {
 		close_handle(s);
 		check_end(j);
 		return;
 	}
-	if (j->catalog->stopping || j->cancelled || store_begin(store, NULL) < 0)
+	if (j->catalog->stopping || j->cancelled)
 		return;
-	take_bytes(j, buf->base, (size_t)n);
-	if (store_commit(store, NULL) < 0)
+	begun = store_begin(store, NULL) == 0;
+	take_bytes(j, buf->base, (size_t)n); /* its end counts even where its log is lost */
+	if (begun && store_commit(store, NULL) < 0)
 		store_rollback(store);
 }
 
@@ -436,24 +441,75 @@ static bool may_run(const struct catalog *c, const struct build_job *j)
 	return all < BUILD_JOBS_MAX && own < BUILD_JOBS_KEY_MAX;
 }
 
+/* A key's builds run in the order of their arrival. */
+static bool is_first_of_key(const struct catalog *c, const struct build_job *j)
+{
+	const struct build_job *k = c->jobs;
+
+	while (strcmp(k->key_id, j->key_id) != 0)
+		k = k->next;
+	return k == j;
+}
+
 static void on_retry(uv_timer_t *t)
 {
 	turn(t->data);
 }
 
-/* Starts what may run now. Where the host has no place, it waits for one. */
+/* VMs of the pool make room when a build comes first, not each time that it tries again. */
+static bool take_place(struct build_job *j)
+{
+	struct fleet *f = j->catalog->fleet;
+	bool first = !j->tried;
+
+	j->tried = true;
+	return first ? places_take_host(f, &j->sizes, 1, NULL) == 0
+		     : quota_reserve(&f->quota, &f->dirs, &j->sizes, 1, NULL) == 0;
+}
+
+/* Only a place on this host is waited for so long, not the key's other builds. Frees the job. */
+static void give_up(struct build_job *j)
+{
+	char text[128];
+
+	(void)snprintf(text, sizeof(text),
+		"the host had no place for the build for %d minutes: try again later, or with less "
+		"memory",
+		BUILD_JOB_WAIT_S / 60);
+	set_reason(j, "", text);
+	record_failed(j);
+	job_free(j);
+}
+
+static bool waited_too_long(struct build_job *j)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (!j->since_ns)
+		j->since_ns = now;
+	return now - j->since_ns > BUILD_JOB_WAIT_S * NS_PER_S;
+}
+
+/* Starts what may run now. What has no place on the host waits for one, and holds up nothing but
+ * its key's own builds. */
 static void turn(struct catalog *c)
 {
+	bool ready = c->fleet->status == FLEET_READY, again = false;
+
 	for (struct build_job *j = c->jobs, *next; j; j = next) {
 		next = j->next;
-		if (j->running || !may_run(c, j))
+		if (j->running || !may_run(c, j) || !is_first_of_key(c, j))
 			continue;
-		if (places_take_host(c->fleet, &j->sizes, 1, NULL) < 0) {
-			(void)uv_timer_start(&c->retry, on_retry, RETRY_MS, 0); /* cannot fail */
-			return;
+		if (ready && take_place(j)) {
+			start(j);
+			continue;
 		}
-		start(j);
+		if (waited_too_long(j))
+			give_up(j);
+		again = true;
 	}
+	if (again)
+		(void)uv_timer_start(&c->retry, on_retry, RETRY_MS, 0); /* cannot fail */
 }
 
 static unsigned count_jobs(const struct catalog *c, const char *key_id)
@@ -529,6 +585,22 @@ void jobs_cancel(struct fleet *f, const char *template_id)
 			kill_job(j);
 		else
 			job_free(j);
+	}
+}
+
+void jobs_end_key(struct fleet *f, const char *key_id)
+{
+	for (struct build_job *j = f->catalog->jobs, *next; j; j = next) {
+		next = j->next;
+		if (strcmp(j->key_id, key_id) != 0)
+			continue;
+		set_reason(j, "", "the API key of the build was revoked");
+		if (j->running) {
+			kill_job(j);
+			continue;
+		}
+		record_failed(j);
+		job_free(j);
 	}
 }
 

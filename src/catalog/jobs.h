@@ -31,6 +31,7 @@ enum {
 	BUILD_JOBS_KEY_WAITING = 8, /* of a key, with those that run */
 	BUILD_JOBS_WAITING = 256,   /* of all */
 	BUILD_JOB_S = 3600,
+	BUILD_JOB_WAIT_S = 1800, /* for a place on the host; then it fails */
 	BUILD_JOB_LINE_MAX = 64 * 1024,
 	BUILD_JOB_DISK_MB = 8192, /* promised while it runs: base, steps and result */
 };
@@ -43,6 +44,9 @@ int jobs_add(struct fleet *f, const struct store_build *b, const json_t *spec, s
 
 /* Ends the builds of a template; their rows may be gone. */
 void jobs_cancel(struct fleet *f, const char *template_id);
+
+/* Ends the builds of a key as failed: it was revoked. */
+void jobs_end_key(struct fleet *f, const char *key_id);
 
 /* Kills what runs and forgets what waits; the rows stay for the next start. */
 void jobs_stop(struct catalog *c);

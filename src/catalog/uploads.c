@@ -344,10 +344,13 @@ int upload_check(const struct upload *p, struct error *e)
 
 	if (n < 0)
 		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot read the file");
-	if ((n > 2 && memcmp(head, "\x1f\x8b", 2) == 0) || is_tar(head, n))
-		return 0;
-	return error_set(e, ERROR_USAGE, EINVAL,
-		"the file is no tar archive, plain or compressed with gzip");
+	if (!(n > 2 && memcmp(head, "\x1f\x8b", 2) == 0) && !is_tar(head, n))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"the file is no tar archive, plain or compressed with gzip");
+	/* else a name could lead to nothing after the host lost power */
+	return fdatasync(p->fd) < 0
+		       ? error_set_errno(e, ERROR_NO_SPACE, errno, "cannot write the file")
+		       : 0;
 }
 
 static void leave(struct upload *p)

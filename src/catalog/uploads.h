@@ -22,6 +22,7 @@ enum {
 	UPLOAD_HASH_BYTES = 65, /* 64 of 0-9 a-f, NUL */
 	UPLOAD_SIGNATURE_BYTES = 65,
 	UPLOAD_VALID_S = 3600,
+	UPLOAD_LAST_S = 3600,	/* all of an upload */
 	UPLOADS_KEY_MAX = 2048, /* files of a key */
 	UPLOADS_KEY_OPEN = 8,	/* that come in at the same time, of a key */
 	UPLOADS_OPEN = 64,	/* of all */
@@ -55,7 +56,8 @@ int upload_begin(struct uploads *u, const char *key_id, const char *hash, uint64
 	struct upload **ret, struct error *e);
 int upload_fd(const struct upload *p); /* to write to; borrowed */
 
-/* Whether the written file is a tar archive, plain or with gzip. Any thread; reads the file. */
+/* Whether the written file is a tar archive, plain or with gzip. Any thread; reads the file, and
+ * syncs it. */
 int upload_check(const struct upload *p, struct error *e);
 /* Puts it in place. Frees p in any case. */
 int upload_commit(struct upload *p, struct error *e);

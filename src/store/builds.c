@@ -102,6 +102,60 @@ static int prune(struct store *s, const char *template_id, struct error *e)
 	return r;
 }
 
+/* The newest build whose log is too much for the key; 0: none. */
+static int find_excess(struct store *s, const char *key_id, uint64_t *ret_seq, struct error *e)
+{
+	_cleanup_(query_done) struct query q = db_query(s, STMT_BUILD_LOGGED,
+		"SELECT seq, log_bytes FROM builds INDEXED BY builds_logged WHERE key_id = ? AND "
+		"log_count > 0 ORDER BY seq DESC");
+	uint64_t sum = 0;
+	int r;
+
+	*ret_seq = 0;
+	query_text(&q, key_id);
+	while ((r = query_step(&q, e)) > 0) {
+		uint64_t seq = row_u64(&q);
+
+		sum += row_u64(&q);
+		if (sum > STORE_BUILD_LOGS_KEY_BYTES) {
+			*ret_seq = seq;
+			return 0;
+		}
+	}
+	return r;
+}
+
+static int run_for_logged(
+	struct store *s, const char *sql, const char *key_id, uint64_t seq, struct error *e)
+{
+	struct query q = db_query_once(s, sql);
+
+	query_text(&q, key_id);
+	query_u64(&q, seq);
+	return query_run(&q, NULL, e);
+}
+
+/* The logs of the key's oldest builds that ended, until what is left fits. */
+static int prune_logs(struct store *s, const char *key_id, struct error *e)
+{
+	uint64_t seq = 0;
+	int r = find_excess(s, key_id, &seq, e);
+
+	if (r < 0 || !seq)
+		return r;
+	r = run_for_logged(s,
+		"DELETE FROM build_logs WHERE build IN (SELECT seq FROM builds INDEXED BY "
+		"builds_logged WHERE key_id = ? AND log_count > 0 AND seq <= ? AND status IN (3, "
+		"4))",
+		key_id, seq, e);
+	return r < 0 ? r
+		     : run_for_logged(s,
+			       "UPDATE builds INDEXED BY builds_logged SET log_count = 0, "
+			       "log_bytes = 0 WHERE key_id = ? AND log_count > 0 AND seq <= ? AND "
+			       "status IN (3, 4)",
+			       key_id, seq, e);
+}
+
 int store_build_add(struct store *s, const struct store_build *b, char ret_id[STORE_UUID_BYTES],
 	struct error *e)
 {
@@ -118,6 +172,8 @@ int store_build_add(struct store *s, const struct store_build *b, char ret_id[ST
 		r = count_build(s, b->template_id, b->created_ns, e);
 	if (r == 0)
 		r = prune(s, b->template_id, e);
+	if (r == 0)
+		r = prune_logs(s, b->key_id, e);
 	return r == 0 ? txn_commit(&t, true, e) : r;
 }
 

@@ -16,10 +16,11 @@ enum {
 	STORE_BUILD_TAGS_BYTES = 4096, /* as JSON, with its NUL */
 	STORE_BUILD_REASON_MAX = 1024,
 	STORE_BUILD_STEP_MAX = 16,
-	STORE_BUILDS_KEPT = 100,	  /* of a template; the oldest without a tag go */
-	STORE_BUILD_LOGS_MAX = 10000,	  /* of a build, as the next */
-	STORE_BUILD_LOGS_BYTES = 4 << 20, /* each entry counts 64 bytes more than its text */
-	STORE_BUILD_LINE_MAX = 8192,	  /* bytes of a message */
+	STORE_BUILDS_KEPT = 100,	       /* of a template; the oldest without a tag go */
+	STORE_BUILD_LOGS_MAX = 10000,	       /* of a build, as the next */
+	STORE_BUILD_LOGS_BYTES = 4 << 20,      /* each entry counts 64 bytes more than its text */
+	STORE_BUILD_LOGS_KEY_BYTES = 64 << 20, /* of a key's builds: the oldest logs go */
+	STORE_BUILD_LINE_MAX = 8192,	       /* bytes of a message */
 	STORE_BUILD_LOGS_PAGE = 1000,
 };
 
@@ -48,7 +49,7 @@ struct store_build {
 };
 
 /* Of the new row: template_id, key_id, tags_json, created_ns and sizes. The id is made here.
- * Removes old builds. Synced. */
+ * Removes old builds, and old logs of the key. Synced. */
 int store_build_add(struct store *s, const struct store_build *b, char ret_id[STORE_UUID_BYTES],
 	struct error *e);
 

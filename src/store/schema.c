@@ -462,6 +462,12 @@ static const char version_14[] =
 	"CREATE INDEX approvals_ended ON approvals (CASE WHEN scope > 0 THEN "
 	"max(decided_ns, until_ns) ELSE decided_ns END) WHERE state > 0;";
 
+/* What bounds hidden tags, and the logs of a key. Public templates are found by id only. */
+static const char version_15[] =
+	"DROP INDEX catalog_public;"
+	"CREATE INDEX tags_hidden ON tags (template_id, seq) WHERE current = 0;"
+	"CREATE INDEX builds_logged ON builds (key_id, seq) WHERE log_count > 0;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -477,6 +483,7 @@ const struct migration schema_migrations[] = {
 	{version_12},
 	{version_13},
 	{version_14},
+	{version_15},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

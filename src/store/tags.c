@@ -155,6 +155,19 @@ static int forget_oldest(struct store *s, const char *template_id, const char *t
 	return query_run(&q, NULL, e);
 }
 
+/* What tags that are gone named, too: a client may make and remove as many as it likes. */
+static int forget_hidden(struct store *s, const char *template_id, struct error *e)
+{
+	struct query q = db_query(s, STMT_TAG_FORGET_HIDDEN,
+		"DELETE FROM tags WHERE template_id = ?1 AND current = 0 AND seq <= (SELECT seq "
+		"FROM tags WHERE template_id = ?1 AND current = 0 ORDER BY seq DESC LIMIT 1 "
+		"OFFSET ?2)");
+
+	query_text(&q, template_id);
+	query_u64(&q, STORE_TAGS_HIDDEN);
+	return query_run(&q, NULL, e);
+}
+
 int store_tag_assign(struct store *s, const char *template_id, const char *tag,
 	const char *build_id, uint64_t at_ns, struct error *e)
 {
@@ -171,6 +184,8 @@ int store_tag_assign(struct store *s, const char *template_id, const char *tag,
 		r = insert(s, template_id, tag, build_id, at_ns, e);
 	if (r == 0)
 		r = forget_oldest(s, template_id, tag, e);
+	if (r == 0)
+		r = forget_hidden(s, template_id, e);
 	return r == 0 ? txn_commit(&t, true, e) : r;
 }
 

@@ -10,9 +10,10 @@
 #include "store/templates.h"
 
 enum {
-	STORE_TAG_MAX = 128,	/* bytes */
-	STORE_TAGS_MAX = 256,	/* of a template */
-	STORE_TAG_HISTORY = 50, /* older assignments of a tag go */
+	STORE_TAG_MAX = 128,	  /* bytes */
+	STORE_TAGS_MAX = 256,	  /* of a template */
+	STORE_TAG_HISTORY = 50,	  /* older assignments of a tag go */
+	STORE_TAGS_HIDDEN = 1024, /* of a template: older assignments of all its tags go */
 };
 
 struct store_tag {

@@ -389,8 +389,16 @@ static void use_tags(struct fixture *f, const char *template_id, const char *bui
 	ok(f, store_tag_remove(f->s, template_id, "default", &f->e));
 }
 
+static int no_log(void *arg, const struct store_build_log *l)
+{
+	fail_msg("there is still '%s'", l->message);
+	return 0;
+}
+
 static void use_builds(struct fixture *f, const char *template_id)
 {
+	struct store_build more;
+	char sql[128];
 	struct store_build b = {.tags_json = "[]", .created_ns = T0, .cpus = 1, .memory_mb = 512};
 	const struct store_build_log log = {.at_ns = T0, .step = "1", .message = "m"};
 	struct store_build_log_filter filter = {.limit = 1};
@@ -414,6 +422,18 @@ static void use_builds(struct fixture *f, const char *template_id)
 	assert_string_equal(t.id, template_id);
 	ok(f, store_template_spawned(f->s, template_id, T0, &f->e));
 	use_tags(f, template_id, b.id);
+	/* the log of a build makes room when the key has too much of them */
+	more = b;
+	ok(f, store_build_add(f->s, &more, more.id, &f->e));
+	ok(f, store_build_get(f->s, b.id, &b, &f->e));
+	assert_int_equal(b.log_count, 1);
+	(void)snprintf(
+		sql, sizeof(sql), "UPDATE builds SET log_bytes = 1 << 40 WHERE id = '%s'", b.id);
+	ok(f, db_exec(f->s, sql, &f->e));
+	ok(f, store_build_add(f->s, &more, more.id, &f->e));
+	ok(f, store_build_get(f->s, b.id, &b, &f->e));
+	assert_int_equal(b.log_count + b.log_bytes, 0);
+	ok(f, store_build_log_list(f->s, &filter, no_log, NULL, &f->e));
 }
 
 static void use_catalog(struct fixture *f)

@@ -176,7 +176,7 @@ static void announce(struct request *r, const char *text, size_t n)
 	struct error e = {0};
 
 	if (!body || !take_build_name(r, body, &a.ref) || !take_build_tags(r, body, &a) ||
-		!take_build_sizes(r, body, &a.build))
+		!take_build_sizes(r, body, &a.build) || !auth_may_build(r))
 		; /* answered */
 	else if (insert(r, &a, &row, &e) < 0)
 		reply_failure(r, &e);
@@ -220,6 +220,8 @@ static void begin_build(struct request *r, const char *text, size_t n)
 		if (b.status != STORE_BUILD_ANNOUNCED)
 			reply_error(r, 400, "the build was begun already: it is %s",
 				build_status_name(b.status));
+		else if (!auth_may_build(r))
+			; /* answered */
 		else if (!(spec = build_spec_make(r, body, &b, &e)) ||
 			 jobs_add(fleet_of(r), &b, spec, &e) < 0)
 			reply_failure(r, &e);

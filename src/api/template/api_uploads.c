@@ -85,7 +85,8 @@ struct receiving {
 	struct upload *upload;
 	uv_fs_t write;
 	uv_work_t check;
-	uint64_t bytes; /* that were written */
+	uint64_t end_ns; /* monotonic: when it must be complete */
+	uint64_t bytes;	 /* that were written */
 	size_t filled, flushed;
 	bool busy; /* in a worker */
 	bool complete;
@@ -195,6 +196,12 @@ static void on_upload_body(struct request *r, const uint8_t *data, size_t n)
 {
 	struct receiving *x = r->data;
 
+	if (clock_monotonic_ns() > x->end_ns) {
+		reply_error(r, 408,
+			"the upload took longer than %d s: copy less, or in several steps",
+			UPLOAD_LAST_S);
+		return;
+	}
 	if (n > sizeof(x->chunk) - x->filled) {
 		fail(x, EMSGSIZE);
 		return;
@@ -263,6 +270,7 @@ void api_upload_put(struct request *r)
 	}
 	x->request = r;
 	x->fleet = fleet_of(r);
+	x->end_ns = clock_monotonic_ns() + UPLOAD_LAST_S * NS_PER_S;
 	x->write.data = x->check.data = x;
 	request_set_ops(r, &ops, x);
 	request_resume(r);
