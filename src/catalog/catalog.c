@@ -80,6 +80,10 @@ static void on_removal_due(uv_timer_t *t)
 	struct catalog_removal *m = t->data;
 	struct catalog_removal **p = &m->catalog->removals;
 
+	if (jobs_use(m->catalog, m->id)) {
+		(void)uv_timer_start(t, on_removal_due, DROP_LATER_MS, 0); /* cannot fail */
+		return;
+	}
 	while (*p != m)
 		p = &(*p)->next;
 	*p = m->next;
@@ -97,14 +101,6 @@ static struct catalog_removal *removal_of(struct fleet *f, const char *build_id)
 	m->template_area = f->home.area_fd[HOME_TEMPLATES];
 	(void)snprintf(m->id, sizeof(m->id), "%s", build_id); /* ours: fits */
 	return m;
-}
-
-void catalog_drop(struct fleet *f, const char *build_id)
-{
-	struct catalog_removal *m = removal_of(f, build_id);
-
-	if (m)
-		start_removal(m);
 }
 
 static struct catalog_removal *waiting_removal(struct catalog *c, const char *build_id)
@@ -132,6 +128,19 @@ void catalog_drop_later(struct fleet *f, const char *build_id)
 	m->timer.data = m;
 	(void)uv_timer_init(f->loop, &m->timer); /* these cannot fail */
 	(void)uv_timer_start(&m->timer, on_removal_due, DROP_LATER_MS, 0);
+}
+
+void catalog_drop(struct fleet *f, const char *build_id)
+{
+	struct catalog_removal *m;
+
+	if (jobs_use(f->catalog, build_id)) {
+		catalog_drop_later(f, build_id);
+		return;
+	}
+	m = removal_of(f, build_id);
+	if (m)
+		start_removal(m);
 }
 
 /* --- what an earlier daemon left --- */

@@ -19,7 +19,7 @@ void catalog_free(struct fleet *f);
 /* A build that may have lost its last tag: unless a tag names it then, its files go in a minute,
  * when creations that have just found it are over. Call it after the commit. */
 void catalog_drop_later(struct fleet *f, const char *build_id);
-/* The same at once, in a worker. */
+/* Removes them at once, in a worker; later, while a build on it waits or runs. */
 void catalog_drop(struct fleet *f, const char *build_id);
 
 #endif

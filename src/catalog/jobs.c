@@ -33,7 +33,8 @@ struct build_job {
 	char build_id[STORE_UUID_BYTES], template_id[STORE_TEMPLATE_ID_BYTES],
 		key_id[STORE_UUID_BYTES];
 	struct sandbox_sizes sizes;
-	char *spec; /* owned; overwritten when it is freed */
+	char *spec;		       /* owned; overwritten when it is freed */
+	char base[STORE_NAME_MAX + 1]; /* the directory of the template that it is on, or "" */
 	bool running, cancelled;
 	bool tried;	   /* to find a place */
 	uint64_t since_ns; /* monotonic: when it could run, but for a place; 0: not yet */
@@ -533,6 +534,8 @@ static struct build_job *job_new(struct catalog *c, const struct store_build *b,
 	(void)snprintf(j->build_id, sizeof(j->build_id), "%s", b->id); /* these fit */
 	(void)snprintf(j->template_id, sizeof(j->template_id), "%s", b->template_id);
 	(void)snprintf(j->key_id, sizeof(j->key_id), "%s", b->key_id);
+	(void)snprintf(
+		j->base, sizeof(j->base), "%s", text_of(json_object_get(spec, "base"), "template"));
 	j->sizes = (struct sandbox_sizes){
 		b->cpus, b->memory_mb * MIB, (BUILD_JOB_DISK_MB + b->free_mb) * MIB};
 	if (!j->spec || !j->line) {
@@ -570,6 +573,14 @@ int jobs_add(struct fleet *f, const struct store_build *b, const json_t *spec, s
 	}
 	turn(c);
 	return 0;
+}
+
+bool jobs_use(const struct catalog *c, const char *dir)
+{
+	for (const struct build_job *j = c->jobs; j; j = j->next)
+		if (strcmp(j->base, dir) == 0)
+			return true;
+	return false;
 }
 
 /* --- before its time --- */

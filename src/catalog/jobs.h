@@ -42,6 +42,9 @@ struct fleet;
 /* Queues a build whose row is ANNOUNCED; it is WAITING then. spec is borrowed. ERROR_TOO_MANY. */
 int jobs_add(struct fleet *f, const struct store_build *b, const json_t *spec, struct error *e);
 
+/* Whether a build that waits or runs is on the template of that directory. */
+bool jobs_use(const struct catalog *c, const char *dir);
+
 /* Ends the builds of a template; their rows may be gone. */
 void jobs_cancel(struct fleet *f, const char *template_id);
 
