@@ -346,22 +346,41 @@ static void set_disk(struct stage_state *s, int fd)
 	s->image_fd = fd;
 }
 
+/* Counts what a step wrote: the last delta, unless there is no more than before. */
+static int count_step(struct builder *b, int fd, struct error *e)
+{
+	unsigned n = layers_count(fd);
+	char name[LAYERS_NAME_BYTES];
+	struct stat st;
+
+	if (!b->o->budget || n == 0 || n == layers_count(b->stage.state.image_fd))
+		return 0;
+	layers_name(n - 1, name);
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_set_errno(e, ERROR_INTERNAL, errno, "a step's disk is missing");
+	return disk_budget_take(b->o->budget, (uint64_t)st.st_blocks * 512, e);
+}
+
 /* Keeps what a step has written. */
 static int keep_step(struct builder *b, const char *key, struct error *e)
 {
 	struct stage_state *s = &b->stage.state;
 	char name[BUILDER_NAME_BYTES];
 	int fd = builder_make_disk(b, s->image_fd, name, e), r;
+	struct step_cache_usage usage;
 
 	if (fd < 0)
 		return fd;
 	r = machine_freeze(b->machine, fd, e);
+	if (r == 0)
+		r = count_step(b, fd, e);
 	if (r < 0) {
 		(void)close(fd); /* a directory */
 		return r;
 	}
 	step_cache_put(b->o->home, key, b->w.fd, name, fd, b->o->no_cache);
 	set_disk(s, fd);
+	(void)step_cache_trim(b->o->home, STEP_CACHE_BYTES_MAX, &usage, NULL); /* the next tries */
 	return 0;
 }
 
@@ -388,7 +407,9 @@ static int disk_step(struct builder *b, const struct dockerfile_step *step, stru
 		set_disk(&b->stage.state, fd);
 		r = stage_skip(&b->stage, step, e);
 	} else if (r == 0) {
-		r = stage_step(&b->stage, step, e);
+		r = b->o->budget ? disk_budget_room(b->o->budget, 0, e) : 0;
+		if (r == 0)
+			r = stage_step(&b->stage, step, e);
 		if (r == 0)
 			r = keep_step(b, key, e);
 	}

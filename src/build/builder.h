@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "build/disk_budget.h"
 #include "build/dockerfile.h"
 #include "build/ignore.h"
 #include "build/machine.h"
@@ -50,6 +51,7 @@ struct builder_options {
 	const struct oci_reach *reach;	      /* of registries; NULL: anywhere */
 	const char *scope; /* steps are taken only from builds with the same words; NULL: "" */
 	bool no_cache;	   /* runs all steps; what they make is kept all the same */
+	struct disk_budget *budget; /* of the host's disk; NULL: none */
 	const struct progress *progress;
 	struct builder_ops ops;
 };

@@ -167,6 +167,10 @@ static int read_end(int fd, struct end *ret)
 	if (r == 0)
 		r = config_json_string(o, "user", &ret->user);
 	json_decref(o);
+	if (r < 0) {
+		end_done(ret);
+		*ret = (struct end){NULL, NULL};
+	}
 	return r;
 }
 

@@ -207,15 +207,29 @@ static const char *owner_of(struct writer *w, const char *given)
 	return kept(w, both ? both : given);
 }
 
+/* The step whose directory has the files: this one, or an earlier one with the same archive. */
+static unsigned unpacked_at(struct writer *w, unsigned number, const char *files)
+{
+	for (size_t i = 0; i < w->s->step_count; i++)
+		if (strcmp(w->s->steps[i].files, files) == 0)
+			return w->s->steps[i].number;
+	w->s->steps[w->s->step_count++] = (struct spec_step){number, files};
+	return number;
+}
+
 static int add_copy(struct writer *w, unsigned number, const char *text, const json_t *step)
 {
 	const json_t *args = json_object_get(step, "args");
 	const char *source = arg(args, 0), *files = string_of(step, "files");
 	struct dockerfile_step *s = add_step(w, DOCKERFILE_COPY, number, text, 2);
-	_cleanup_free_ char *path = str_printf("%u/%.*s", number, (int)plain_bytes(source), source);
+	_cleanup_free_ char *path = NULL;
 
-	if (!s || !path || !files)
+	if (!s || !files)
 		return files ? -ENOMEM : malformed(w->e, "COPY without files");
+	path = str_printf(
+		"%u/%.*s", unpacked_at(w, number, files), (int)plain_bytes(source), source);
+	if (!path)
+		return -ENOMEM;
 	s->flags = arena_take(w->arena, 2 * sizeof(*s->flags));
 	if (!s->flags)
 		return -ENOMEM;
@@ -224,7 +238,6 @@ static int add_copy(struct writer *w, unsigned number, const char *text, const j
 	set_flag(w, s, "chown", owner_of(w, arg(args, 2)));
 	if (*arg(args, 3))
 		set_flag(w, s, "chmod", arg(args, 3));
-	w->s->steps[w->s->step_count++] = (struct spec_step){number, files};
 	return 0;
 }
 
@@ -338,6 +351,13 @@ static uint32_t number_of(const json_t *root, const char *key)
 	return v > 0 && v <= UINT32_MAX ? (uint32_t)v : 0;
 }
 
+static uint64_t bytes_of(const json_t *root, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(root, key));
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
 static int take_head(struct spec *s, struct error *e)
 {
 	s->build = string_of(s->root, "build");
@@ -346,6 +366,7 @@ static int take_head(struct spec *s, struct error *e)
 	s->cpus = number_of(s->root, "cpus");
 	s->memory_mb = number_of(s->root, "memoryMB");
 	s->free_mb = number_of(s->root, "freeMB");
+	s->reserve_bytes = bytes_of(s->root, "reserveBytes");
 	s->force = json_is_true(json_object_get(s->root, "force"));
 	return s->build && str_is_name(s->build) ? 0 : malformed(e, "no build");
 }

@@ -4,6 +4,7 @@
  *
  * 	{"build": the id, which becomes the name of image and template,
  * 	 "cpus", "memoryMB", "freeMB": sizes,
+ * 	 "reserveBytes": of the host's disk, to leave free,
  * 	 "force": no step is taken from the cache,
  * 	 "base": {"template": NAME} or {"image": REFERENCE, "auth": "USER:PASSWORD",
  * 	 	"own": true if its registry is the operator's, which may be anywhere},
@@ -14,7 +15,8 @@
  * template, as its user in its directory. RUN is a command of a login shell. Files of COPY belong
  * to the current user unless the step says otherwise.
  *
- * Files are in the build's directory, unpacked: those of step N in `N`. */
+ * Files are in the build's directory, unpacked: those of step N in `N`, or where the first step
+ * with the same archive has them. */
 #ifndef BUILD_SPEC_H
 #define BUILD_SPEC_H
 
@@ -45,8 +47,9 @@ struct spec {
 	const char *build, *auth, *start, *ready; /* the last three or NULL */
 	bool on_template, own_registry;
 	uint32_t cpus, memory_mb, free_mb;
+	uint64_t reserve_bytes;	 /* of the host's disk, to leave free */
 	bool force;		 /* the whole build */
-	struct spec_step *steps; /* of the arena: those with files */
+	struct spec_step *steps; /* of the arena: those with files, an archive once */
 	size_t step_count;
 };
 

@@ -13,7 +13,8 @@
 #include "io/program.h"
 #include "oci/pull_wire.h"
 
-enum { REPORT_MS = 250, SILENCE_S = 120 }; /* it speaks every second, and answers at once */
+enum { REPORT_MS = 250, SILENCE_S = 120, WAITS_S = 900 };
+/* it speaks every second, and answers at once; what the registry sends may take longer */
 
 static const char name[] = "mayfly-pull";
 
@@ -163,11 +164,19 @@ static int take_end(struct oci_pull *p, size_t n, struct error *e)
 	return error_set(e, end.code, end.err, "%s", end.message);
 }
 
+static int check_wait(uint64_t since_ns, struct error *e)
+{
+	return clock_monotonic_ns() - since_ns < WAITS_S * NS_PER_S
+		       ? 0
+		       : error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
+				 "the registry sends nothing for %d s: try again later", WAITS_S);
+}
+
 /* *ret_done: the process has said all, and may be asked again. */
 static int receive(
 	struct oci_pull *p, const struct oci_pull_request *q, bool *ret_done, struct error *e)
 {
-	uint64_t got = 0;
+	uint64_t got = 0, last = clock_monotonic_ns();
 	int r;
 
 	for (;;) {
@@ -178,10 +187,13 @@ static int receive(
 			*ret_done = true;
 			return take_end(p, head.bytes, e);
 		}
-		if (r == 0 && head.kind == PULL_DATA)
-			r = take_piece(p, q, head.bytes, &got, e);
-		else if (r == 0 && (head.kind != PULL_WAITS || head.bytes > 0))
-			r = misbehaves(e);
+		if (r == 0 && head.kind == PULL_DATA) {
+			r = head.bytes ? take_piece(p, q, head.bytes, &got, e) : misbehaves(e);
+			last = clock_monotonic_ns();
+		} else if (r == 0) {
+			r = head.kind == PULL_WAITS && head.bytes == 0 ? check_wait(last, e)
+								       : misbehaves(e);
+		}
 		if (r == 0)
 			r = report(p, q, got, e);
 		if (r < 0)

@@ -28,8 +28,9 @@
 
 enum {
 	PAUSE_MS = 20,
-	REHEARSAL_S = 60, /* its guest reads memory page by page */
-	REHEARSAL_SERVICE_S = 60,
+	RETRY_MS = 2000,	  /* of a ready command that failed for a second */
+	REHEARSAL_S = 60,	  /* its guest reads memory page by page */
+	REHEARSAL_SERVICE_S = 60, /* a longer one is tried without noting pages */
 	REHEARSAL_COMMAND_MS = 15 * 1000,
 	ENTROPY_BYTES = 64
 };
@@ -65,7 +66,9 @@ struct booting {
 
 static void pause_ms(unsigned ms)
 {
-	(void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL); /* early is fine */
+	const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+	(void)nanosleep(&t, NULL); /* early is fine */
 }
 
 enum { PATHS_MAX = 4, PATH_BYTES = 64 };
@@ -208,19 +211,23 @@ static int run_command(
 	return r == 0 ? await_exit(b, detach, ret_status, e) : r;
 }
 
-static int await_ready_command(struct booting *b, struct error *e)
+/* A command that runs longer than the limit counts as one that fails. */
+static int await_ready_command(struct booting *b, unsigned limit_s, struct error *e)
 {
+	uint64_t begin = clock_monotonic_ns(), now;
 	int status, r;
 
+	b->deadline_ns = begin + limit_s * NS_PER_S;
 	for (;;) {
 		r = run_command(b, b->o->config->ready_command, false, &status, e);
 		if (r < 0 || status == 0)
 			return r;
-		if (clock_monotonic_ns() > b->deadline_ns)
+		now = clock_monotonic_ns();
+		if (now > b->deadline_ns)
 			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
-				"the ready command of template '%s' did not succeed in %d s",
-				b->o->name, PREPARE_READY_S);
-		pause_ms(PAUSE_MS);
+				"the ready command of template '%s' did not succeed in %u s",
+				b->o->name, limit_s);
+		pause_ms(now - begin < NS_PER_S ? PAUSE_MS : RETRY_MS);
 	}
 }
 
@@ -321,7 +328,7 @@ static int run_commands(struct booting *b, const struct progress *p, struct erro
 	if (*c->start_command)
 		r = run_command(b, c->start_command, true, &status, e);
 	if (r == 0 && *c->ready_command)
-		r = await_ready_command(b, e);
+		r = await_ready_command(b, PREPARE_READY_S, e);
 	if (r < 0 || !*c->warm_command)
 		return r;
 	r = progress_report(p, "warm up", PROGRESS_NO_PERCENT, NULL);
@@ -405,22 +412,9 @@ static void end_child(struct booting *b)
 }
 
 /* A service's first answer in a new sandbox: the template's ready command, if it has one. */
-static int try_service(struct booting *b, struct error *e)
+static int try_service(struct booting *b, unsigned limit_s, struct error *e)
 {
-	int status, r;
-
-	b->deadline_ns = clock_monotonic_ns() + REHEARSAL_SERVICE_S * NS_PER_S;
-	if (!*b->o->config->ready_command)
-		return 0;
-	for (;;) {
-		r = run_command(b, b->o->config->ready_command, false, &status, e);
-		if (r < 0 || status == 0)
-			return r;
-		if (clock_monotonic_ns() > b->deadline_ns)
-			return error_set(e, ERROR_BAD_IMAGE, ETIMEDOUT,
-				"the ready command does not succeed in %d s", REHEARSAL_SERVICE_S);
-		pause_ms(PAUSE_MS);
-	}
+	return *b->o->config->ready_command ? await_ready_command(b, limit_s, e) : 0;
 }
 
 /* Restores the snapshot once to note which pages that touches. The result is only a hint. Returns
@@ -433,7 +427,8 @@ static bool rehearse(struct booting *b)
 
 	if (r == 0) {
 		live_through_beginning(b);
-		good = try_service(b, &e) == 0; /* pages written before a failure count, too */
+		good = try_service(b, REHEARSAL_SERVICE_S, &e) ==
+		       0; /* pages written before a failure count, too */
 		r = vmm_pause(b->vmm, &e);
 	}
 	if (r == 0)
@@ -451,7 +446,7 @@ static int validate(struct booting *b, struct error *e)
 
 	if (r == 0) {
 		live_through_beginning(b);
-		r = try_service(b, e);
+		r = try_service(b, PREPARE_READY_S, e);
 	}
 	end_child(b);
 	if (r < 0)

@@ -1,11 +1,14 @@
 /* src/build/spec: E2B's steps as those of a Dockerfile, without quotes meaning anything. */
 #include "test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "build/disk_budget.h"
 #include "build/expand.h"
 #include "build/spec.h"
 
@@ -122,6 +125,39 @@ static void test_copy(void **state)
 	copied("$SET dir", "", "2/$SET dir", "me:me");
 }
 
+/* One archive for two steps is unpacked once. */
+static void test_copy_twice(void **state)
+{
+	struct spec s;
+
+	parse(ON_IMAGE("{\"type\": \"COPY\", \"args\": [\"a\", \"/\"], \"files\": \"/f\"},"
+		       "{\"type\": \"COPY\", \"args\": [\"b\", \"/\"], \"files\": \"/g\"},"
+		       "{\"type\": \"COPY\", \"args\": [\"c\", \"/\"], \"files\": \"/f\"}"),
+		&s);
+	assert_int_equal(s.step_count, 2);
+	means(step_of(&s, 1, 0)->words.items[0], "1/a");
+	means(step_of(&s, 2, 0)->words.items[0], "2/b");
+	means(step_of(&s, 3, 0)->words.items[0], "1/c");
+	spec_done(&s);
+}
+
+static void test_disk_budget(void **state)
+{
+	struct disk_budget d = {.fd = -1, .bytes_max = 100};
+	struct error e = {0}, full = {0};
+
+	d.fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(disk_budget_take(&d, 60, &e), 0);
+	assert_int_equal(disk_budget_take(&d, 40, &e), 0);
+	assert_true(disk_budget_take(&d, 1, &e) < 0);
+	assert_int_equal(e.code, ERROR_LIMIT);
+	assert_int_equal(disk_budget_room(&d, 0, NULL), 0);
+	d.reserve_bytes = UINT64_C(1) << 60;
+	assert_true(disk_budget_room(&d, 0, &full) < 0);
+	assert_int_equal(full.code, ERROR_NO_SPACE);
+	(void)close(d.fd); /* a directory */
+}
+
 static void test_refused(void **state)
 {
 	static const char *const texts[] = {"", "[]", "{}", "{\"build\": \"b\"}",
@@ -160,6 +196,8 @@ int main(void)
 		cmocka_unit_test(test_run),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_copy_twice),
+		cmocka_unit_test(test_disk_budget),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_login_command),
 	};

@@ -371,9 +371,10 @@ json_t *build_spec_make(
 		json_decref(base);
 		return NULL;
 	}
-	spec = json_pack("{s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:o, s:s*, s:s*}", "build", b->id,
-		"template", b->template_id, "cpus", (json_int_t)b->cpus, "memoryMB",
-		(json_int_t)b->memory_mb, "freeMB", (json_int_t)b->free_mb, "force",
+	spec = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:s*, s:s*}", "build",
+		b->id, "template", b->template_id, "cpus", (json_int_t)b->cpus, "memoryMB",
+		(json_int_t)b->memory_mb, "freeMB", (json_int_t)b->free_mb, "reserveBytes",
+		(json_int_t)fleet_of(r)->options.kept.reserve_bytes, "force",
 		json_is_true(json_object_get(body, "force")), "base", base, "steps", steps, "start",
 		string_of(body, "startCmd"), "ready", string_of(body, "readyCmd"));
 	if (!spec)

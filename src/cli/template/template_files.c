@@ -14,12 +14,28 @@
 struct own_sink {
 	struct tree_sink sink;
 	struct tree_sink *to;
+	struct disk_budget *budget;
 	uint64_t files, bytes;
 };
 
 static struct own_sink *of(struct tree_sink *s)
 {
 	return (struct own_sink *)(void *)((char *)s - offsetof(struct own_sink, sink));
+}
+
+/* Files are written as they are, zeros too. */
+static int take(struct own_sink *own, const struct tree_entry *entry, struct error *e)
+{
+	uint64_t bytes = S_ISREG(entry->mode) && !entry->hardlink ? entry->size : 0;
+	int r;
+
+	own->bytes += bytes;
+	if (++own->files > TEMPLATE_FILES_MAX || own->bytes > TEMPLATE_FILES_BYTES_MAX)
+		return error_set(e, ERROR_LIMIT, E2BIG,
+			"the files have more than %d names or %llu bytes", TEMPLATE_FILES_MAX,
+			(unsigned long long)TEMPLATE_FILES_BYTES_MAX);
+	r = disk_budget_take(own->budget, bytes, e);
+	return r == 0 ? disk_budget_room(own->budget, bytes, e) : r;
 }
 
 static int add(struct tree_sink *s, const struct tree_entry *entry, const struct tree_data *data,
@@ -30,14 +46,10 @@ static int add(struct tree_sink *s, const struct tree_entry *entry, const struct
 	bool plain = entry->hardlink || S_ISREG(entry->mode) || S_ISDIR(entry->mode) ||
 		     S_ISLNK(entry->mode);
 
-	if (!plain)
-		return 0;
-	if (S_ISREG(entry->mode) && !entry->hardlink)
-		own->bytes += entry->size;
-	if (++own->files > TEMPLATE_FILES_MAX || own->bytes > TEMPLATE_FILES_BYTES_MAX)
-		return error_set(e, ERROR_LIMIT, E2BIG,
-			"the files have more than %d names or %llu bytes", TEMPLATE_FILES_MAX,
-			(unsigned long long)TEMPLATE_FILES_BYTES_MAX);
+	int r = plain ? take(own, entry, e) : 0;
+
+	if (!plain || r < 0)
+		return r;
 	mine.uid = geteuid();
 	mine.gid = getegid();
 	mine.xattr_count = 0;
@@ -55,10 +67,11 @@ static int read_small(struct tree_sink *s, const char *path, char **ret, size_t 
 	return of(s)->to->ops->read(of(s)->to, path, ret, ret_len);
 }
 
-int template_files_unpack(int dirfd, const char *name, const char *archive, struct error *e)
+int template_files_unpack(int dirfd, const char *name, const char *archive,
+	struct disk_budget *budget, struct error *e)
 {
 	static const struct tree_sink_ops ops = {add, lookup, read_small};
-	struct own_sink own = {.sink.ops = &ops};
+	struct own_sink own = {.sink.ops = &ops, .budget = budget};
 	struct tree_dir *dir = NULL;
 	_cleanup_close_ int fd = -1;
 	int r;

@@ -4,13 +4,14 @@
 #ifndef CLI_TEMPLATE_FILES_H
 #define CLI_TEMPLATE_FILES_H
 
-#include "base/error.h"
+#include "build/disk_budget.h"
 
 #define TEMPLATE_FILES_BYTES_MAX (UINT64_C(8) << 30) /* of an archive, unpacked */
 
 enum { TEMPLATE_FILES_MAX = 200000 };
 
-/* Makes the directory `name`, with what is in the archive. */
-int template_files_unpack(int dirfd, const char *name, const char *archive, struct error *e);
+/* Makes the directory `name`, with what is in the archive, as far as the budget goes. */
+int template_files_unpack(int dirfd, const char *name, const char *archive,
+	struct disk_budget *budget, struct error *e);
 
 #endif

@@ -36,6 +36,7 @@ enum {
 	NICE = 5, /* sandboxes come first */
 	DISK_MB_MIN = 4096,
 	DISK_MB_ROOM = 2048, /* for the system, beside what is to be free */
+	BUDGET_MB_MIN = 16384,
 };
 
 struct run_build_options {
@@ -52,6 +53,7 @@ struct run_build {
 	struct template_network network;
 	struct oci_reach reach; /* of registries that clients name */
 	bool networked;		/* the daemon said what the network is */
+	struct disk_budget budget;
 	struct progress progress;
 	char phase[64];
 	char step[STEP_BYTES]; /* the current one, as clients name it */
@@ -216,6 +218,16 @@ static void limit_reach(struct run_build *b)
 	}
 }
 
+/* Twice the disk that is wanted: what is copied, and what steps write. */
+static void set_budget(struct run_build *b)
+{
+	uint64_t mb = 2 * ((uint64_t)b->spec.free_mb + DISK_MB_ROOM);
+
+	b->budget = (struct disk_budget){.fd = b->home.area_fd[HOME_IMAGES],
+		.bytes_max = (mb > BUDGET_MB_MIN ? mb : BUDGET_MB_MIN) << 20,
+		.reserve_bytes = b->spec.reserve_bytes};
+}
+
 static int unpack_files(struct run_build *b, struct error *e)
 {
 	_cleanup_free_ char *name = str_printf("%.36s.files", b->spec.build);
@@ -226,7 +238,7 @@ static int unpack_files(struct run_build *b, struct error *e)
 		const struct spec_step *s = &b->spec.steps[i];
 
 		(void)snprintf(b->step, sizeof(b->step), "%u", s->number); /* fits */
-		r = template_files_unpack(b->files.fd, b->step, s->files, e);
+		r = template_files_unpack(b->files.fd, b->step, s->files, &b->budget, e);
 	}
 	(void)snprintf(b->step, sizeof(b->step), "base"); /* fits */
 	return r;
@@ -266,6 +278,7 @@ static int build_image(struct run_build *b, struct error *e)
 		.registry_auth = b->spec.auth,
 		.reach = &b->reach,
 		.no_cache = b->spec.force,
+		.budget = &b->budget,
 		.progress = &b->progress,
 		.scope = b->network.floors.key,
 		.ops = {on_step, on_output, on_note, get_network, b}};
@@ -309,6 +322,7 @@ static int build(struct run_build *b, struct error *e)
 {
 	int r = read_spec(b, e);
 
+	set_budget(b);
 	if (r == 0)
 		r = read_network(b, e);
 	limit_reach(b);
