@@ -66,15 +66,25 @@ static void end_source(struct builder *b)
 	b->source_fd = -1;
 }
 
-static int add_import(struct builder *b, const char *name, struct error *e)
+/* disk_mb: of the image that is made; 0: its own size. */
+static int find_base(struct builder *b, const char *name, unsigned number, uint32_t disk_mb,
+	struct stage_state *ret, struct error *e)
 {
 	const struct base_options bo = {.home = b->o->home,
 		.work = &b->work,
 		.registry = b->o->registry,
 		.registry_auth = b->o->registry_auth,
 		.reach = b->o->reach,
+		.disk_mb = disk_mb,
 		.no_cache = b->o->no_cache,
 		.progress = b->o->progress};
+
+	return stage_state_init(ret) < 0 ? stage_no_memory(e)
+					 : base_find(&bo, name, number, ret, e);
+}
+
+static int add_import(struct builder *b, const char *name, struct error *e)
+{
 	struct import *all = reallocarray(b->imports, b->import_count + 1, sizeof(*all));
 	unsigned number = b->import_count;
 
@@ -83,9 +93,10 @@ static int add_import(struct builder *b, const char *name, struct error *e)
 	b->imports = all;
 	all[number].name = strdup(name);
 	b->import_count++; /* whatever fails: done() frees it */
-	if (stage_state_init(&all[number].state) < 0 || !all[number].name)
+	all[number].state = (struct stage_state){.image_fd = -1};
+	if (!all[number].name)
 		return stage_no_memory(e);
-	return base_find(&bo, name, DOCKERFILE_STAGES_MAX + number, &all[number].state, e);
+	return find_base(b, name, DOCKERFILE_STAGES_MAX + number, 0, &all[number].state, e);
 }
 
 /* A stage above by name or number, or an image, which is made once. */
@@ -288,14 +299,6 @@ static int set_scope(struct builder *b, struct error *e)
 
 static int begin_stage(struct builder *b, const struct dockerfile_stage *s, struct error *e)
 {
-	const struct base_options bo = {.home = b->o->home,
-		.work = &b->work,
-		.registry = b->o->registry,
-		.registry_auth = b->o->registry_auth,
-		.reach = b->o->reach,
-		.disk_mb = b->o->disk_mb,
-		.no_cache = b->o->no_cache,
-		.progress = b->o->progress};
 	const char *base = b->bases[b->at];
 	int r = check_platform(b, s, e), k;
 
@@ -305,9 +308,7 @@ static int begin_stage(struct builder *b, const struct dockerfile_stage *s, stru
 	if (k >= 0)
 		r = stage_state_copy(&b->done[k], &b->stage.state) < 0 ? stage_no_memory(e) : 0;
 	else
-		r = stage_state_init(&b->stage.state) < 0
-			    ? stage_no_memory(e)
-			    : base_find(&bo, base, (unsigned)b->at, &b->stage.state, e);
+		r = find_base(b, base, (unsigned)b->at, b->o->disk_mb, &b->stage.state, e);
 	if (r == 0 && k < 0)
 		r = set_scope(b, e);
 	return r < 0 ? r : check_disk(b, e);

@@ -1,8 +1,9 @@
 /* What `RUN --mount` shows a command while it runs, and nobody afterwards.
  *
- *   secret	a file in /run, which is memory; at another place, a link to it
- *   bind	a copy of files of the build's directory or a stage
- *   cache, tmpfs	an empty directory, or for a cache a copy of what `from` and `source` name
+ *   secret	a file in /run, which is memory. At another place there is a link to it.
+ *   bind	a copy of files of the build's directory or a stage.
+ *   tmpfs	an empty directory.
+ *   cache	the same, or a copy of what `from` and `source` name.
  *
  * What stands at the target is moved aside and comes back. What the command writes there is gone.
  * Links need an `ln` in the image. ssh is refused. */

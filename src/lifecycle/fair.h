@@ -6,8 +6,8 @@
  * cpu.idle of its control group, Linux 5.15), and gets back to normal when none wants half of the
  * time any more. The priority matters only while CPUs are short: then commands of other sandboxes,
  * and the daemon, run first, and all who want much share the rest alike. A nice value would do the
- * same on average. But the scheduler lets a process of idle priority go at once when another wakes
- * up, any other one only at its next tick, and looks for a CPU with nothing else to do.
+ * same on average, but later: who wakes up takes the CPU of a process of idle priority at once, and
+ * that of any other process only at the scheduler's next tick.
  *
  * It does nothing for microVMs that it could not raise again: that takes root or RLIMIT_NICE
  * (systemd: LimitNICE=0), and a kernel that counts (CONFIG_SCHED_INFO). */

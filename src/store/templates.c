@@ -8,26 +8,36 @@
 #include "store/db.h"
 #include "store/text.h"
 
+/* Reads the row of what is seen: id, build_id, build_count, spawn_count, last_spawned_ns. Returns 1
+ * when there is one. */
+static int take_row(struct query *q, const char *name, struct store_template *t, struct error *e)
+{
+	int r;
+
+	query_text(q, name);
+	r = query_step(q, e);
+	if (r <= 0)
+		return r;
+	row_copy(q, t->id, sizeof(t->id));
+	row_copy(q, t->build_id, sizeof(t->build_id));
+	t->build_count = row_u64(q);
+	t->spawn_count = row_u64(q);
+	t->last_spawned_ns = row_u64(q);
+	return 1;
+}
+
 /* Returns 1 when found. */
 static int read_row(struct store *s, const char *name, struct store_template *t, uint64_t *made_s,
 	struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_TEMPLATE_GET,
-		"SELECT id, build_id, made_s, build_count, spawn_count, last_spawned_ns "
+		"SELECT id, build_id, build_count, spawn_count, last_spawned_ns, made_s "
 		"FROM templates WHERE name = ?");
-	int r;
+	int r = take_row(&q, name, t, e);
 
-	query_text(&q, name);
-	r = query_step(&q, e);
-	if (r <= 0)
-		return r;
-	row_copy(&q, t->id, sizeof(t->id));
-	row_copy(&q, t->build_id, sizeof(t->build_id));
-	*made_s = row_u64(&q);
-	t->build_count = row_u64(&q);
-	t->spawn_count = row_u64(&q);
-	t->last_spawned_ns = row_u64(&q);
-	return 1;
+	if (r > 0)
+		*made_s = row_u64(&q);
+	return r;
 }
 
 static int write_row(struct store *s, const char *name, const struct store_template *t,
@@ -68,18 +78,8 @@ static int read_build(struct store *s, const char *name, struct store_template *
 	_cleanup_(query_done) struct query q = db_query(s, STMT_BUILD_TEMPLATE,
 		"SELECT catalog.id, builds.id, build_count, spawn_count, last_spawned_ns "
 		"FROM builds JOIN catalog ON catalog.id = template_id WHERE builds.id = ?");
-	int r;
 
-	query_text(&q, name);
-	r = query_step(&q, e);
-	if (r <= 0)
-		return r;
-	row_copy(&q, t->id, sizeof(t->id));
-	row_copy(&q, t->build_id, sizeof(t->build_id));
-	t->build_count = row_u64(&q);
-	t->spawn_count = row_u64(&q);
-	t->last_spawned_ns = row_u64(&q);
-	return 1;
+	return take_row(&q, name, t, e);
 }
 
 int store_template_see(struct store *s, const char *name, uint64_t made_s,

@@ -86,7 +86,8 @@ void api_catalog_get(struct request *r, const struct store_catalog *c)
 		return;
 	}
 	json = api_catalog_json(fleet_of(r), c);
-	if (!json || json_object_set_new(json, "builds", x.list) < 0) {
+	if (json_object_set_new(json, "builds", x.list) <
+		0) { /* takes the list, whatever it returns */
 		json_decref(json);
 		reply_error(r, 503, "out of memory");
 		return;
