@@ -121,9 +121,12 @@ bool api_create_transient(struct request *r, json_t *body, uint64_t grace_ns, in
  * being killed. Otherwise answers 404 and returns NULL. Free it with store_sandbox_free(). */
 struct store_sandbox *api_find(struct request *r);
 
-/* Finds what a client's word for a template means. One of the operator need not exist. Returns
- * false if the request was answered. */
+/* Finds what a client's word for a template means. One of the operator need not exist, and has the
+ * tag `default` only, which api_resolve_template leaves to its caller. Returns false if the request
+ * was answered. */
 bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret);
+bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
 
 /* DELETE of a template that the client built. */

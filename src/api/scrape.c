@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "api/auth.h"
@@ -198,14 +197,14 @@ static void collect_webhooks(struct fleet *f)
 static void collect_host(const struct fleet *f)
 {
 	uint64_t memory = host_memory_available();
-	struct statvfs v;
+	uint64_t disk;
 
 	if (memory != UINT64_MAX)
 		metrics_set(METRIC_HOST_MEMORY_AVAILABLE, NULL, NULL, (double)memory);
 	metrics_set(METRIC_ASIDE, NULL, NULL, f->aside.count);
 	metrics_set(METRIC_ASIDE_BYTES, NULL, NULL, (double)f->aside.bytes);
-	if (fstatvfs(f->dirs.fd, &v) == 0)
-		metrics_set(METRIC_HOST_DISK_FREE, NULL, NULL, (double)v.f_bavail * v.f_frsize);
+	if (file_free_bytes(f->dirs.fd, &disk) == 0)
+		metrics_set(METRIC_HOST_DISK_FREE, NULL, NULL, (double)disk);
 }
 
 static void collect_cgroups(const struct fleet *f)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -253,6 +254,16 @@ DIR *file_open_dir(int dirfd, const char *name)
 bool file_exists(int dirfd, const char *path)
 {
 	return faccessat(dirfd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int file_free_bytes(int fd, uint64_t *ret)
+{
+	struct statvfs v;
+
+	if (fstatvfs(fd, &v) < 0)
+		return -errno;
+	*ret = (uint64_t)v.f_bavail * v.f_frsize;
+	return 0;
 }
 
 uint64_t file_disk_bytes(int dirfd, const char *path)

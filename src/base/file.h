@@ -51,6 +51,9 @@ bool file_is_dots(const char *name);
 /* Whether anything with that name exists; symbolic links are not followed. */
 bool file_exists(int dirfd, const char *path);
 
+/* What the file system of a descriptor has free for us, in bytes. Returns 0 or a negative errno. */
+int file_free_bytes(int fd, uint64_t *ret);
+
 /* Bytes that a file occupies on disk (st_blocks), 0 when it cannot be read. */
 uint64_t file_disk_bytes(int dirfd, const char *path);
 

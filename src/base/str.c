@@ -190,6 +190,15 @@ int str_random_id(char *out, size_t n)
 	return 0;
 }
 
+size_t str_cut(const char *s, size_t n, size_t max)
+{
+	if (n <= max)
+		return n;
+	while (max && ((unsigned char)s[max] & 0xc0) == 0x80)
+		max--;
+	return max;
+}
+
 const char *str_format_bytes(uint64_t bytes, char out[16])
 {
 	static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};

@@ -41,6 +41,9 @@ int str_hex_digit(char c);
 /* Fills out with n - 1 random characters of a-z 0-9 (5.1 bits each) and a NUL; 0 or -errno. */
 int str_random_id(char *out, size_t n);
 
+/* The longest prefix of n bytes of UTF-8 that has at most max bytes and only whole characters. */
+size_t str_cut(const char *s, size_t n, size_t max);
+
 /* Formats for people: "512 MB", "1.5 GB". */
 const char *str_format_bytes(uint64_t bytes, char out[16]);
 

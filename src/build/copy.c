@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -102,9 +103,7 @@ static int keep(void *opaque, const struct files_entry *f, struct error *e)
 
 	if (l->pattern && !pattern_match(l->pattern, f->path))
 		return 0;
-	more = l->count & (l->count - 1)
-		       ? l->items
-		       : reallocarray(l->items, l->count ? 2 * l->count : 1, sizeof(*l->items));
+	more = array_grow(l->items, l->count, sizeof(*more));
 	if (!more)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	l->items = more;

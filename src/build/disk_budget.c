@@ -1,7 +1,7 @@
 #include "build/disk_budget.h"
+#include "base/file.h"
 
 #include <errno.h>
-#include <sys/statvfs.h>
 
 int disk_budget_take(struct disk_budget *d, uint64_t bytes, struct error *e)
 {
@@ -17,11 +17,12 @@ int disk_budget_take(struct disk_budget *d, uint64_t bytes, struct error *e)
 
 int disk_budget_room(const struct disk_budget *d, uint64_t coming, struct error *e)
 {
-	struct statvfs v;
+	uint64_t free_bytes;
+	int r = file_free_bytes(d->fd, &free_bytes);
 
-	if (fstatvfs(d->fd, &v) < 0)
-		return error_set_errno(e, ERROR_HOST, errno, "cannot read how full the disk is");
-	if ((uint64_t)v.f_bavail * v.f_frsize < d->reserve_bytes + coming)
+	if (r < 0)
+		return error_set_errno(e, ERROR_HOST, -r, "cannot read how full the disk is");
+	if (free_bytes < d->reserve_bytes + coming)
 		return error_set(e, ERROR_NO_SPACE, ENOSPC,
 			"the host's disk has no space for this build: the rest is kept for "
 			"sandboxes that run (mayfly serve --disk-reserve): try again later");

@@ -51,13 +51,6 @@ static int malformed(struct error *e, const char *what)
 	return error_set(e, ERROR_USAGE, EINVAL, "the build's specification: %s", what);
 }
 
-static const char *string_of(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-
-	return s && *s ? s : NULL;
-}
-
 /* Takes what a Dockerfile's word would mean away from its characters: quotes and the escape, and
  * variables unless they are to be expanded. */
 static const char *quoted(struct writer *w, const char *text, bool expand)
@@ -220,7 +213,7 @@ static unsigned unpacked_at(struct writer *w, unsigned number, const char *files
 static int add_copy(struct writer *w, unsigned number, const char *text, const json_t *step)
 {
 	const json_t *args = json_object_get(step, "args");
-	const char *source = arg(args, 0), *files = string_of(step, "files");
+	const char *source = arg(args, 0), *files = json_tree_word(step, "files");
 	struct dockerfile_step *s = add_step(w, DOCKERFILE_COPY, number, text, 2);
 	_cleanup_free_ char *path = NULL;
 
@@ -245,7 +238,7 @@ static int add_copy(struct writer *w, unsigned number, const char *text, const j
 static void write_text(const json_t *step, char out[160])
 {
 	const json_t *args = json_object_get(step, "args");
-	int n = snprintf(out, 160, "%s", string_of(step, "type"));
+	int n = snprintf(out, 160, "%s", json_tree_word(step, "type"));
 
 	for (size_t i = 0; i < json_array_size(args) && i < 2 && n < 160; i++)
 		n += snprintf(out + n, (size_t)(160 - n), " %s", arg(args, i)); /* may be cut */
@@ -253,7 +246,7 @@ static void write_text(const json_t *step, char out[160])
 
 static int add_one(struct writer *w, unsigned number, const json_t *step)
 {
-	const char *type = string_of(step, "type");
+	const char *type = json_tree_word(step, "type");
 	const json_t *args = json_object_get(step, "args");
 	char text[160];
 
@@ -328,9 +321,9 @@ static int begin_on_template(struct writer *w, const struct home *home, const ch
 static int begin(struct writer *w, const struct home *home)
 {
 	const json_t *base = json_object_get(w->s->root, "base");
-	const char *image = string_of(base, "image"), *name = string_of(base, "template");
+	const char *image = json_tree_word(base, "image"), *name = json_tree_word(base, "template");
 
-	w->s->auth = string_of(base, "auth");
+	w->s->auth = json_tree_word(base, "auth");
 	w->s->own_registry = json_is_true(json_object_get(base, "own"));
 	if (w->s->auth && *w->s->auth == '@') /* would name a file of this host */
 		return malformed(w->e, "a login that begins with @");
@@ -360,9 +353,9 @@ static uint64_t bytes_of(const json_t *root, const char *key)
 
 static int take_head(struct spec *s, struct error *e)
 {
-	s->build = string_of(s->root, "build");
-	s->start = string_of(s->root, "start");
-	s->ready = string_of(s->root, "ready");
+	s->build = json_tree_word(s->root, "build");
+	s->start = json_tree_word(s->root, "start");
+	s->ready = json_tree_word(s->root, "ready");
 	s->cpus = number_of(s->root, "cpus");
 	s->memory_mb = number_of(s->root, "memoryMB");
 	s->free_mb = number_of(s->root, "freeMB");

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -100,10 +101,7 @@ static int by_inode(const void *a, const void *b)
 
 static int add_file(struct survey *s, const struct stat *st, unsigned entry)
 {
-	struct file *more = s->file_count & (s->file_count - 1)
-				    ? s->files
-				    : reallocarray(s->files, s->file_count ? 2 * s->file_count : 1,
-					      sizeof(*more));
+	struct file *more = array_grow(s->files, s->file_count, sizeof(*more));
 
 	if (!more)
 		return -ENOMEM;

@@ -221,20 +221,13 @@ static void on_exit_of(uv_process_t *p, int64_t status, int signal)
 
 /* --- what it says --- */
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-
-	return s ? s : "";
-}
-
 static void take_log(struct build_job *j, const json_t *log)
 {
 	json_int_t level = json_integer_value(json_object_get(log, "level"));
 	const struct store_build_log l = {.at_ns = clock_realtime_ns(),
 		.level = level >= 0 && level <= 3 ? (unsigned)level : 1,
-		.step = text_of(log, "step"),
-		.message = text_of(log, "message")};
+		.step = json_tree_text(log, "step"),
+		.message = json_tree_text(log, "message")};
 	struct error e = {0};
 
 	if (*l.message && store_build_log(j->catalog->fleet->store, j->build_id, &l, &e) < 0 &&
@@ -252,7 +245,7 @@ static void take_line(struct build_job *j, const char *text, size_t n)
 		take_log(j, value);
 	value = json_object_get(root, "failed");
 	if (value)
-		set_reason(j, text_of(value, "step"), text_of(value, "message"));
+		set_reason(j, json_tree_text(value, "step"), json_tree_text(value, "message"));
 	value = json_object_get(root, "end");
 	if (value) {
 		j->finished = true;
@@ -534,8 +527,8 @@ static struct build_job *job_new(struct catalog *c, const struct store_build *b,
 	(void)snprintf(j->build_id, sizeof(j->build_id), "%s", b->id); /* these fit */
 	(void)snprintf(j->template_id, sizeof(j->template_id), "%s", b->template_id);
 	(void)snprintf(j->key_id, sizeof(j->key_id), "%s", b->key_id);
-	(void)snprintf(
-		j->base, sizeof(j->base), "%s", text_of(json_object_get(spec, "base"), "template"));
+	(void)snprintf(j->base, sizeof(j->base), "%s",
+		json_tree_text(json_object_get(spec, "base"), "template"));
 	j->sizes = (struct sandbox_sizes){
 		b->cpus, b->memory_mb * MIB, (BUILD_JOB_DISK_MB + b->free_mb) * MIB};
 	if (!j->spec || !j->line) {

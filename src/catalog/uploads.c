@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -199,8 +199,7 @@ static int see(struct uploads *u, const char *name, struct seen **all, size_t *c
 		(void)unlinkat(u->fd, name, 0); /* of a daemon that was killed */
 		return 0;
 	}
-	more = *count & (*count - 1) ? *all
-				     : reallocarray(*all, *count ? 2 * *count : 1, sizeof(*more));
+	more = array_grow(*all, *count, sizeof(*more));
 	if (!more) {
 		free(f);
 		return -ENOMEM;
@@ -269,7 +268,8 @@ static int check_room(const struct uploads *u, const char *key_id, uint64_t byte
 {
 	uint64_t coming = bytes;
 	unsigned all = 0, own = 0;
-	struct statvfs v;
+	uint64_t free_bytes;
+	int r;
 
 	for (const struct upload *p = u->open; p; p = p->next) {
 		coming += p->file->bytes;
@@ -280,9 +280,10 @@ static int check_room(const struct uploads *u, const char *key_id, uint64_t byte
 		return error_set(e, ERROR_TOO_MANY, EBUSY,
 			"%u files are being uploaded at the moment: try again when they are there",
 			all);
-	if (fstatvfs(u->fd, &v) < 0)
-		return error_set_errno(e, ERROR_INTERNAL, errno, "the directory %s", directory);
-	if ((uint64_t)v.f_bavail * v.f_frsize < u->reserve_bytes + coming)
+	r = file_free_bytes(u->fd, &free_bytes);
+	if (r < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -r, "the directory %s", directory);
+	if (free_bytes < u->reserve_bytes + coming)
 		return error_set(e, ERROR_NO_SPACE, ENOSPC,
 			"the host's disk has no room for the file: try again later");
 	return 0;

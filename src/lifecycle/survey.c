@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "fleet/fleet.h"
 
 /*	IDLE      nothing asked yet; a microVM may be on its way
@@ -77,10 +78,7 @@ static int take_task(struct survey *s, const struct agent_task *t, struct error 
 
 	if (s->task_count == AGENT_TASKS_MAX || s->task_bytes + bytes > SURVEY_TASK_BYTES_MAX)
 		return error_set(e, ERROR_LIMIT, E2BIG, "the sandbox has too many processes");
-	/* grows at powers of two */
-	p = s->task_count & (s->task_count - 1)
-		    ? s->tasks
-		    : realloc(s->tasks, (s->task_count ? 2 * s->task_count : 1) * sizeof(*p));
+	p = array_grow(s->tasks, s->task_count, sizeof(*p));
 	command = p ? strdup(t->command) : NULL;
 	s->tasks = p ? p : s->tasks;
 	if (!command)

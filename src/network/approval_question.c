@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "proto/json_text.h"
 #include "proto/json_tree.h"
 #include "proto/timestamp.h"
@@ -32,21 +33,11 @@ static const struct member {
 	{"program", TEXT, 31, false},
 };
 
-/* The bytes of a text up to max, at a character's end. */
-static size_t cut(const char *s, size_t n, size_t max)
-{
-	if (n <= max)
-		return n;
-	while (max > 0 && ((unsigned char)s[max] & 0xc0) == 0x80)
-		max--;
-	return max;
-}
-
 static json_t *take_text(const json_t *v, unsigned max)
 {
 	const char *s = json_string_value(v);
 
-	return s && *s ? json_stringn(s, cut(s, json_string_length(v), max)) : NULL;
+	return s && *s ? json_stringn(s, str_cut(s, json_string_length(v), max)) : NULL;
 }
 
 static json_t *take_number(const json_t *v, unsigned max)
@@ -88,7 +79,7 @@ static void take_rule(const json_t *said, char out[STORE_APPROVAL_RULE_MAX + 1])
 {
 	const json_t *v = json_object_get(said, "rule");
 	const char *s = json_string_value(v);
-	size_t n = s && *s ? cut(s, json_string_length(v), STORE_APPROVAL_RULE_MAX) : 0;
+	size_t n = s && *s ? str_cut(s, json_string_length(v), STORE_APPROVAL_RULE_MAX) : 0;
 
 	if (n == 0)
 		s = "default", n = strlen(s);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/net.h"
+#include "proto/json_tree.h"
 #include "rules/rules.h"
 
 enum { PORT_BYTES = 8, RECORD_PATH_MAX = 512 /* a record's path is cut there */ };
@@ -28,13 +29,6 @@ void suggest_done(struct suggest *s)
 }
 
 /* --- records --- */
-
-static const char *text(const json_t *record, const char *key)
-{
-	const char *v = json_string_value(json_object_get(record, key));
-
-	return v ? v : "";
-}
 
 /* The object of this name in another; made if it is not there. Borrowed; NULL: out of memory. */
 static json_t *child(json_t *of, const char *name)
@@ -69,11 +63,11 @@ static int note_request(struct suggest *s, json_t *port, const json_t *record)
 	char pattern[RULES_PATH_MAX + 1];
 	json_t *method;
 
-	if (pattern_of(text(record, "path"), pattern) < 0) {
+	if (pattern_of(json_tree_text(record, "path"), pattern) < 0) {
 		s->unsure++;
 		return 0;
 	}
-	method = child(port, text(record, "method"));
+	method = child(port, json_tree_text(record, "method"));
 	if (json_object_size(method) >= SUGGEST_PATHS_MAX) {
 		(void)json_object_clear(method); /* it is an object */
 		(void)strcpy(pattern, "/**");	 /* fits */
@@ -85,16 +79,18 @@ static int note_request(struct suggest *s, json_t *port, const json_t *record)
 
 static bool says_something(const json_t *record)
 {
-	const char *kind = text(record, "kind"), *verdict = text(record, "verdict");
+	const char *kind = json_tree_text(record, "kind"),
+		   *verdict = json_tree_text(record, "verdict");
 
 	return (strcmp(kind, "flow") == 0 || strcmp(kind, "request") == 0) && *verdict &&
-	       strcmp(verdict, "denied") != 0 && !*text(record, "direction") &&
+	       strcmp(verdict, "denied") != 0 && !*json_tree_text(record, "direction") &&
 	       json_integer_value(json_object_get(record, "port")) > 0;
 }
 
 int suggest_note(struct suggest *s, const json_t *record, struct error *e)
 {
-	const char *target = *text(record, "name") ? text(record, "name") : text(record, "address");
+	const char *target = *json_tree_text(record, "name") ? json_tree_text(record, "name")
+							     : json_tree_text(record, "address");
 	char port[PORT_BYTES];
 	json_t *of;
 
@@ -108,7 +104,7 @@ int suggest_note(struct suggest *s, const json_t *record, struct error *e)
 		(unsigned)json_integer_value(json_object_get(record, "port")) &
 			UINT16_MAX); /* fits */
 	of = child(child(s->seen, target), port);
-	if (!of || (*text(record, "method") && note_request(s, of, record) < 0))
+	if (!of || (*json_tree_text(record, "method") && note_request(s, of, record) < 0))
 		return no_memory(e);
 	return 0;
 }

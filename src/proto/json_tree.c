@@ -254,3 +254,17 @@ json_t *json_tree_stored(const char *text)
 
 	return text ? json_tree_parse(text, strlen(text), 0, &unused) : NULL;
 }
+
+const char *json_tree_text(const json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return s ? s : "";
+}
+
+const char *json_tree_word(const json_t *object, const char *key)
+{
+	const char *s = json_tree_text(object, key);
+
+	return *s ? s : NULL;
+}

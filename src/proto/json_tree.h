@@ -27,4 +27,9 @@ json_t *json_tree_parse(const void *text, size_t n, unsigned flags, const char *
 /* The same for a text from our own store, which was checked when it was stored. NULL for NULL. */
 json_t *json_tree_stored(const char *text);
 
+/* A member that is a string, borrowed. If there is none, json_tree_text returns "". json_tree_word
+ * returns NULL then, and for an empty one. */
+const char *json_tree_text(const json_t *object, const char *key);
+const char *json_tree_word(const json_t *object, const char *key);
+
 #endif

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -240,16 +239,15 @@ static int check_room(int dirfd, struct agent_conn *c, uint64_t deadline, struct
 {
 	_cleanup_free_ uint8_t *text = NULL;
 	uint64_t dirty, have;
-	struct statvfs v;
 	size_t n;
 	int r = agent_read_file(c, deadline, "/proc/meminfo", MEMINFO_MAX, &text, &n, e);
 
 	if (r < 0)
 		return r;
 	dirty = kib_of((const char *)text, "\nDirty:") + kib_of((const char *)text, "\nWriteback:");
-	if (fstatvfs(dirfd, &v) < 0)
-		return error_set_errno(e, ERROR_INTERNAL, errno, "cannot ask for free space");
-	have = (uint64_t)v.f_bavail * v.f_frsize;
+	r = file_free_bytes(dirfd, &have);
+	if (r < 0)
+		return error_set_errno(e, ERROR_INTERNAL, -r, "cannot ask for free space");
 	if (dirty + dirty / ROOM_PART + ROOM_BYTES > have)
 		return error_set(e, ERROR_NO_SPACE, ENOSPC,
 			"the host's disk has no space for what the sandbox has not written yet: "

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "proto/json_scan.h"
 #include "proto/json_text.h"
 
@@ -26,16 +27,6 @@ void cell_output_done(struct cell_output *o)
 	buf_done(&o->results);
 	json_decref(o->error);
 	o->error = NULL;
-}
-
-/* The longest prefix of n bytes of UTF-8 that fits and has only whole characters. */
-static size_t cut(const char *text, size_t n, size_t room)
-{
-	if (n <= room)
-		return n;
-	while (room && ((unsigned char)text[room] & 0xc0) == 0x80)
-		room--;
-	return room;
 }
 
 /* --- a line --- */
@@ -88,7 +79,7 @@ static int take_text(struct cell_output *o, struct buf *to, bool *ret_cut, struc
 	int r = 0;
 
 	if (json_is_string(text)) {
-		fits = cut(json_string_value(text), n, o->left);
+		fits = str_cut(json_string_value(text), n, o->left);
 		*ret_cut = *ret_cut || fits < n;
 		o->left = fits < n ? 0 : o->left - fits; /* nothing follows a cut */
 		r = buf_add(to, json_string_value(text), fits);
@@ -135,7 +126,7 @@ static json_t *error_text(struct json_slice field)
 	size_t n = json_string_length(v);
 
 	text = json_is_string(v) ? json_stringn(json_string_value(v),
-					   cut(json_string_value(v), n, ERROR_TEXT_MAX))
+					   str_cut(json_string_value(v), n, ERROR_TEXT_MAX))
 				 : json_string("");
 	json_decref(v);
 	return text;

@@ -9,6 +9,7 @@
 #include "api/api.h"
 #include "api/auth.h"
 #include "api/template/build_json.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "catalog/catalog.h"
 #include "catalog/jobs.h"
@@ -165,9 +166,7 @@ struct doomed {
 static int add_doomed(void *arg, const struct store_build *b)
 {
 	struct doomed *d = arg;
-	void *more = d->count & (d->count - 1)
-			     ? d->ids
-			     : reallocarray(d->ids, d->count ? 2 * d->count : 1, sizeof(*d->ids));
+	void *more = array_grow(d->ids, d->count, sizeof(*d->ids));
 
 	if (!more)
 		return -ENOMEM;

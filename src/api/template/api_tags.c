@@ -13,6 +13,7 @@
 #include "catalog/find.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
+#include "proto/json_tree.h"
 #include "store/builds.h"
 #include "store/keys.h"
 #include "store/tags.h"
@@ -35,17 +36,8 @@ enum {
 static bool find_own(
 	struct request *r, const char *given, struct template_ref *ref, struct found_template *ret)
 {
-	const char *reason;
-	struct error e = {0};
-
-	if (template_ref_parse(given, ref, &reason) < 0) {
-		reply_error(r, 400, "%s", reason);
+	if (!api_resolve_template(r, given, ref, ret))
 		return false;
-	}
-	if (find_template(fleet_of(r), r->key->id, r->admin, ref, ret, &e) < 0) {
-		reply_failure(r, &e);
-		return false;
-	}
 	if (ret->built && (ret->mine || r->admin))
 		return true;
 	if (ret->built)
@@ -53,13 +45,6 @@ static bool find_own(
 	else
 		reply_error(r, 404, "there is no template '%.64s' with tags", ref->name);
 	return false;
-}
-
-static const char *string_of(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-
-	return s ? s : "";
 }
 
 /* --- assigning and removing --- */
@@ -141,7 +126,8 @@ static void assign(struct request *r, const char *text, size_t n)
 	struct template_ref ref;
 	struct error e = {0};
 
-	if (body && take_tags(r, body, &c) && find_own(r, string_of(body, "target"), &ref, &t)) {
+	if (body && take_tags(r, body, &c) &&
+		find_own(r, json_tree_text(body, "target"), &ref, &t)) {
 		c.template_id = t.row.id;
 		c.build_id = build_id;
 		if (find_directory(c.fleet, &t, &ref, build_id, &e) < 0 || change(&c, &e) < 0)
@@ -176,7 +162,7 @@ static void remove_tags(struct request *r, const char *text, size_t n)
 	struct template_ref ref;
 	struct error e = {0};
 
-	if (body && take_tags(r, body, &c) && find_own(r, string_of(body, "name"), &ref, &t)) {
+	if (body && take_tags(r, body, &c) && find_own(r, json_tree_text(body, "name"), &ref, &t)) {
 		c.template_id = t.row.id;
 		if (is_default_among(&c))
 			reply_error(r, 400, "the tag 'default' cannot be removed");

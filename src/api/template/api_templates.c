@@ -9,6 +9,7 @@
 #include "api/api.h"
 #include "api/template/api_catalog.h"
 #include "api/auth.h"
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -155,10 +156,7 @@ static void list_work(uv_work_t *w)
 
 static int add_item(struct listing *l, const struct entry *entry, const struct store_catalog *built)
 {
-	struct item *more = l->item_count & (l->item_count - 1)
-				    ? l->items
-				    : reallocarray(l->items, l->item_count ? 2 * l->item_count : 1,
-					      sizeof(*more));
+	struct item *more = array_grow(l->items, l->item_count, sizeof(*more));
 	char *order =
 		str_printf("%s:%s", entry ? entry->name : built->name, entry ? "" : built->id);
 
@@ -397,7 +395,7 @@ void api_template_alias(struct request *r)
 	}
 }
 
-bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
+bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret)
 {
 	const char *reason;
@@ -411,6 +409,14 @@ bool api_find_template(struct request *r, const char *given, struct template_ref
 		reply_failure(r, &e);
 		return false;
 	}
+	return true;
+}
+
+bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret)
+{
+	if (!api_resolve_template(r, given, ret_ref, ret))
+		return false;
 	if (ret->built || strcmp(ret_ref->tag, "default") == 0)
 		return true;
 	reply_error(r, 404, "there is no template '%.200s'", given);

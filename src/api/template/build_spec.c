@@ -14,18 +14,12 @@
 #include "fleet/fleet_of.h"
 #include "image/config.h"
 #include "image/template.h"
+#include "proto/json_tree.h"
 #include "store/keys.h"
 
 static int invalid(struct error *e, const char *text)
 {
 	return error_set(e, ERROR_USAGE, EINVAL, "%s", text);
-}
-
-static const char *string_of(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-
-	return s && *s ? s : NULL;
 }
 
 /* Whether a member is a string, or there is none. */
@@ -112,14 +106,14 @@ static int take_image(struct request *r, const char *image, char **ret, struct e
 static int take_login(const json_t *body, char **ret, struct error *e)
 {
 	const json_t *given = json_object_get(body, "fromImageRegistry");
-	const char *type = string_of(given, "type"), *user = string_of(given, "username"),
-		   *password = string_of(given, "password");
+	const char *type = json_tree_word(given, "type"), *user = json_tree_word(given, "username"),
+		   *password = json_tree_word(given, "password");
 
 	if (!given || json_is_null(given))
 		return 0;
 	if (type && strcmp(type, "gcp") == 0) {
 		user = "_json_key";
-		password = string_of(given, "serviceAccountJson");
+		password = json_tree_word(given, "serviceAccountJson");
 	} else if (type && strcmp(type, "aws") == 0) {
 		return error_set(e, ERROR_USAGE, ENOTSUP,
 			"fromImageRegistry: aws is not served: give type registry, username AWS "
@@ -184,7 +178,8 @@ static json_t *image_base(struct request *r, const json_t *body, const char *ima
 
 static json_t *make_base(struct request *r, const json_t *body, struct error *e)
 {
-	const char *image = string_of(body, "fromImage"), *name = string_of(body, "fromTemplate"),
+	const char *image = json_tree_word(body, "fromImage"),
+		   *name = json_tree_word(body, "fromTemplate"),
 		   *own = image ? own_template_of(image) : NULL;
 
 	if (!is_text(body, "fromImage") || !is_text(body, "fromTemplate") || !image == !name) {
@@ -275,7 +270,7 @@ static json_t *files_of(struct request *r, const json_t *step, const struct stor
 	size_t number, struct error *e)
 {
 	struct fleet *f = fleet_of(r);
-	const char *hash = string_of(step, "filesHash");
+	const char *hash = json_tree_word(step, "filesHash");
 	char name[UPLOAD_NAME_BYTES];
 
 	if (!hash || !upload_is_hash(hash)) {
@@ -297,7 +292,7 @@ static json_t *files_of(struct request *r, const json_t *step, const struct stor
 static json_t *make_step(struct request *r, const json_t *step, const struct store_build *b,
 	size_t number, struct error *e)
 {
-	const struct kind *k = kind_of(string_of(step, "type"));
+	const struct kind *k = kind_of(json_tree_word(step, "type"));
 	json_t *args = json_object_get(step, "args"), *files = NULL;
 
 	if (!k) {
@@ -376,7 +371,7 @@ json_t *build_spec_make(
 		(json_int_t)b->memory_mb, "freeMB", (json_int_t)b->free_mb, "reserveBytes",
 		(json_int_t)fleet_of(r)->options.kept.reserve_bytes, "force",
 		json_is_true(json_object_get(body, "force")), "base", base, "steps", steps, "start",
-		string_of(body, "startCmd"), "ready", string_of(body, "readyCmd"));
+		json_tree_word(body, "startCmd"), "ready", json_tree_word(body, "readyCmd"));
 	if (!spec)
 		(void)error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	return spec;

@@ -13,6 +13,7 @@
 #include "cli/remote/remote.h"
 #include "cli/sandbox/states.h"
 #include "cli/table.h"
+#include "proto/json_tree.h"
 #include "proto/uri.h"
 
 enum { LINE_MAX_BYTES = 8192, PAGE = 1000, SIZE_BYTES = 16 };
@@ -36,13 +37,6 @@ static const struct option_spec options[] = {
 
 /* --- a line --- */
 
-static const char *text(const json_t *record, const char *key)
-{
-	const char *v = json_string_value(json_object_get(record, key));
-
-	return v ? v : "";
-}
-
 static uint64_t number(const json_t *record, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(record, key));
@@ -51,8 +45,8 @@ static uint64_t number(const json_t *record, const char *key)
 static int put_request(struct buf *b, const json_t *record)
 {
 	const json_t *list = json_object_get(record, "secrets");
-	int r = buf_printf(
-		b, " %s %s%s", text(record, "method"), text(record, "name"), text(record, "path"));
+	int r = buf_printf(b, " %s %s%s", json_tree_text(record, "method"),
+		json_tree_text(record, "name"), json_tree_text(record, "path"));
 
 	if (r == 0 && number(record, "status"))
 		r = buf_printf(b, " %llu", (unsigned long long)number(record, "status"));
@@ -66,12 +60,15 @@ static int put_request(struct buf *b, const json_t *record)
 
 static int put_flow(struct buf *b, const json_t *record)
 {
-	const char *name = text(record, "name"), *address = text(record, "address");
-	const char *from =
-		strcmp(text(record, "direction"), "in") == 0 ? text(record, "sandbox") : "";
-	int r = *from ? buf_printf(b, " %s from %s to port %llu", text(record, "protocol"), from,
+	const char *name = json_tree_text(record, "name"),
+		   *address = json_tree_text(record, "address");
+	const char *from = strcmp(json_tree_text(record, "direction"), "in") == 0
+				   ? json_tree_text(record, "sandbox")
+				   : "";
+	int r = *from ? buf_printf(b, " %s from %s to port %llu",
+				json_tree_text(record, "protocol"), from,
 				(unsigned long long)number(record, "port"))
-		      : buf_printf(b, " %s %s:%llu", text(record, "protocol"),
+		      : buf_printf(b, " %s %s:%llu", json_tree_text(record, "protocol"),
 				*name ? name : address, (unsigned long long)number(record, "port"));
 
 	if (r == 0 && *name && *address && strcmp(address, "0.0.0.0") != 0)
@@ -89,30 +86,32 @@ static int put_rest(struct buf *b, const json_t *record)
 			str_format_bytes(number(record, "bytesOut"), out),
 			str_format_bytes(number(record, "bytesIn"), in),
 			(unsigned long long)number(record, "durationMs"));
-	if (r == 0 && *text(record, "error"))
-		r = buf_printf(b, " %s", text(record, "error"));
-	if (r == 0 && *text(record, "rule"))
-		r = buf_printf(b, " rule %s", text(record, "rule"));
-	if (r == 0 && *text(record, "program"))
-		r = buf_printf(b, " by %s[%llu]", text(record, "program"),
+	if (r == 0 && *json_tree_text(record, "error"))
+		r = buf_printf(b, " %s", json_tree_text(record, "error"));
+	if (r == 0 && *json_tree_text(record, "rule"))
+		r = buf_printf(b, " rule %s", json_tree_text(record, "rule"));
+	if (r == 0 && *json_tree_text(record, "program"))
+		r = buf_printf(b, " by %s[%llu]", json_tree_text(record, "program"),
 			(unsigned long long)number(record, "pid"));
-	if (r == 0 && *text(record, "reason"))
-		r = buf_printf(b, ": %s", text(record, "reason"));
+	if (r == 0 && *json_tree_text(record, "reason"))
+		r = buf_printf(b, ": %s", json_tree_text(record, "reason"));
 	return r;
 }
 
 /* A person was asked, or has decided. */
 static int put_approval(struct buf *b, const json_t *record)
 {
-	const char *name = text(record, "name"), *by = text(record, "decidedBy");
-	const char *state = text(record, "state");
+	const char *name = json_tree_text(record, "name"),
+		   *by = json_tree_text(record, "decidedBy");
+	const char *state = json_tree_text(record, "state");
 	int r = buf_printf(b, " %s %s %s %s:%llu%s",
-		strcmp(state, "waiting") == 0 ? "asked" : state, text(record, "approvalID"),
-		text(record, "method"), *name ? name : text(record, "address"),
-		(unsigned long long)number(record, "port"), text(record, "path"));
+		strcmp(state, "waiting") == 0 ? "asked" : state,
+		json_tree_text(record, "approvalID"), json_tree_text(record, "method"),
+		*name ? name : json_tree_text(record, "address"),
+		(unsigned long long)number(record, "port"), json_tree_text(record, "path"));
 
 	if (r == 0 && *by)
-		r = buf_printf(b, " by %s for %s", by, text(record, "for"));
+		r = buf_printf(b, " by %s for %s", by, json_tree_text(record, "for"));
 	return r ? r : put_rest(b, record);
 }
 
@@ -120,8 +119,8 @@ static int put_approval(struct buf *b, const json_t *record)
 static int print_line(const json_t *record, struct error *e)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(LINE_MAX_BYTES);
-	const char *kind = text(record, "kind");
-	int r = buf_add_str(&b, text(record, "time"));
+	const char *kind = json_tree_text(record, "kind");
+	int r = buf_add_str(&b, json_tree_text(record, "time"));
 
 	if (r == 0 && strcmp(kind, "lost") == 0) {
 		r = buf_printf(&b, " %llu records are missing here",
@@ -129,7 +128,7 @@ static int print_line(const json_t *record, struct error *e)
 	} else if (r == 0 && strcmp(kind, "approval") == 0) {
 		r = put_approval(&b, record);
 	} else if (r == 0) {
-		r = buf_printf(&b, " %s", text(record, "verdict"));
+		r = buf_printf(&b, " %s", json_tree_text(record, "verdict"));
 		r = r				   ? r
 		    : strcmp(kind, "request") == 0 ? put_request(&b, record)
 						   : put_flow(&b, record);

@@ -12,17 +12,11 @@
 #include "cli/remote/remote.h"
 #include "cli/sandbox/states.h"
 #include "cli/table.h"
+#include "proto/json_tree.h"
 #include "proto/timestamp.h"
 #include "proto/uri.h"
 
 enum { TARGET_MAX = 4096 };
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-
-	return s ? s : "";
-}
 
 /* --- checkpoint --- */
 
@@ -46,7 +40,7 @@ static int checkpoint_run(void *values, int argc, char **argv, struct error *e)
 		return r;
 	if (o->json)
 		return json_print(answer, e);
-	printf("%s\n", text_of(answer, "snapshotID"));
+	printf("%s\n", json_tree_text(answer, "snapshotID"));
 	json_decref(answer);
 	return 0;
 }
@@ -105,10 +99,11 @@ static int print_snapshots(const json_t *list, struct error *e)
 	{
 		char size[16], age[TABLE_AGE_BYTES];
 		uint64_t made_ns = 0;
-		const char *const cells[] = {
-			text_of(one, "snapshotID"), text_of(one, "sandboxID"), age, size};
+		const char *const cells[] = {json_tree_text(one, "snapshotID"),
+			json_tree_text(one, "sandboxID"), age, size};
 
-		(void)timestamp_parse_ns(text_of(one, "createdAt"), &made_ns); /* else very old */
+		(void)timestamp_parse_ns(
+			json_tree_text(one, "createdAt"), &made_ns); /* else very old */
 		(void)table_age(made_ns, age);
 		(void)str_format_bytes(
 			(uint64_t)json_integer_value(json_object_get(one, "sizeBytes")), size);

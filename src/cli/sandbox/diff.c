@@ -6,6 +6,7 @@
 #include "cli/json.h"
 #include "cli/sandbox/states.h"
 #include "cli/table.h"
+#include "proto/json_tree.h"
 
 struct diff_options {
 	struct cli_common common;
@@ -20,17 +21,10 @@ static const struct option_spec options[] = {
 	CLI_OPTIONS_END,
 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-
-	return s ? s : "";
-}
-
 /* As docker diff has them: A, C, D. */
 static char letter_of(const json_t *file)
 {
-	char c = text_of(file, "change")[0];
+	char c = json_tree_text(file, "change")[0];
 
 	return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : '?';
 }
@@ -44,7 +38,7 @@ static void print_tasks(const char *word, const json_t *list)
 	{
 		printf("%s %lld ", word,
 			(long long)json_integer_value(json_object_get(one, "pid")));
-		table_print_name(text_of(one, "command"));
+		table_print_name(json_tree_text(one, "command"));
 	}
 }
 
@@ -57,7 +51,7 @@ static void print_all(const json_t *answer)
 	json_array_foreach(files, i, one)
 	{
 		printf("%c ", letter_of(one));
-		table_print_name(text_of(one, "path"));
+		table_print_name(json_tree_text(one, "path"));
 	}
 	print_tasks("started", json_object_get(processes, "started"));
 	print_tasks("ended", json_object_get(processes, "ended"));
