@@ -286,7 +286,7 @@ static void after_make(struct instance *i)
 	if (m->result < 0 && why.code == ERROR_NONE)
 		(void)error_set(&why, ERROR_INTERNAL, -m->result, "cannot make a sandbox");
 	if (m->result < 0 || !m->made || instance_make_speak(i, &why) < 0) {
-		instance_make_give_up(m, &why);
+		instance_make_give_up_lost(m, &why);
 		return;
 	}
 	if (i->sandbox.egress_fd > 0)

@@ -84,8 +84,9 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		instance_make_give_up(m, &e);
 }
 
-/* The microVM's last word says more than a broken connection, and may arrive after it. Its memory
- * limit, or its kernel's panic, says most. A sandbox that is no microVM has neither. */
+/* The microVM's last word says more than a connection that broke, or that its socket refused, and
+ * may arrive after it. Its memory limit, or its kernel's panic, says most. A sandbox that is no
+ * microVM has neither. */
 static void on_word_step(uv_timer_t *t)
 {
 	struct instance_maker *m = t->data;
@@ -103,6 +104,16 @@ static void on_word_step(uv_timer_t *t)
 	instance_make_give_up(m, &m->why);
 }
 
+void instance_make_give_up_lost(struct instance_maker *m, const struct error *why)
+{
+	if (!m->made || why->code != ERROR_SANDBOX || !m->instance->sandbox.vmm) {
+		instance_make_give_up(m, why);
+		return;
+	}
+	m->why = *why;
+	(void)uv_timer_start(&m->limit, on_word_step, 0, WORD_STEP_MS); /* cannot fail */
+}
+
 static void on_lost(struct agent_link *l, const struct error *lost, void *arg)
 {
 	struct instance *i = arg;
@@ -115,8 +126,7 @@ static void on_lost(struct agent_link *l, const struct error *lost, void *arg)
 		return;
 	if (i->trust) /* it would make the sandbox ready */
 		i->trust_close(TAKE_PTR(i->trust), false);
-	m->why = why;
-	(void)uv_timer_start(&m->limit, on_word_step, 0, WORD_STEP_MS); /* cannot fail */
+	instance_make_give_up_lost(m, &why);
 }
 
 static int queue_identity(struct instance *i, char **env, struct error *e)
@@ -176,7 +186,7 @@ static void on_boot_step(uv_timer_t *t)
 	if (clock_monotonic_ns() - m->begin_ns > INSTANCE_READY_S * NS_PER_S)
 		on_limit(t);
 	else if (!i->link && instance_make_speak(i, &why) < 0)
-		instance_make_give_up(m, &why);
+		instance_make_give_up_lost(m, &why);
 }
 
 void instance_make_await(struct instance_maker *m)

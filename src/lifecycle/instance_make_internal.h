@@ -37,6 +37,10 @@ struct instance_maker {
 void instance_make_give_up(struct instance_maker *m, const struct error *why);
 void instance_make_ready(struct instance_maker *m);
 
+/* instance_make_agent.c: gives up when the microVM could not be reached, with its last word if it
+ * has one. On return the maker may be gone. */
+void instance_make_give_up_lost(struct instance_maker *m, const struct error *why);
+
 /* instance_make_agent.c: speak queues HELLO and IDENTITY; await limits the time until the
  * answer. */
 int instance_make_speak(struct instance *i, struct error *e);
