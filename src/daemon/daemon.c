@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agents/keep.h"
 #include "api/scrape.h"
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -320,6 +321,8 @@ static int open_rest(struct daemon *d, struct error *e)
 	if (r == 0)
 		r = catalog_start(&d->fleet, e);
 	if (r == 0)
+		r = agents_start(&d->fleet, e);
+	if (r == 0)
 		r = pool_start(&d->fleet, e);
 	if (r == 0)
 		r = open_webhooks(d, e);
@@ -422,6 +425,7 @@ void daemon_free(struct daemon *d)
 	self_signed_free(d->self_signed);
 	pool_free(&d->fleet);
 	approvals_free(&d->fleet);
+	agents_free(&d->fleet);
 	catalog_free(&d->fleet);
 	activity_free(&d->fleet);
 	store_close(d->fleet.store);

@@ -18,6 +18,7 @@
 #include "store/store.h"
 
 struct activity;
+struct agents;
 struct approvals;
 struct between;
 struct catalog;
@@ -117,6 +118,7 @@ struct fleet {
 	struct aside aside;
 	struct renewal *renewal; /* of secrets (renewal.h); NULL: none */
 	struct catalog *catalog; /* of templates that clients build (catalog.h) */
+	struct agents *agents;	 /* that are hosted (agents.h) */
 	struct pool *pool;	 /* NULL: none */
 	uv_timer_t deadline, sample, maintain, allowance, fair, freeze;
 	uv_timer_cb on_deadline; /* of `deadline` (deadline.h) */

@@ -468,6 +468,49 @@ static const char version_15[] =
 	"CREATE INDEX tags_hidden ON tags (template_id, seq) WHERE current = 0;"
 	"CREATE INDEX builds_logged ON builds (key_id, seq) WHERE log_count > 0;";
 
+/* Hosted agents. */
+static const char version_16[] =
+	"CREATE TABLE agents ("
+	"	id TEXT PRIMARY KEY,"
+	"	key_id TEXT NOT NULL REFERENCES keys (id),"
+	"	name TEXT NOT NULL,"
+	"	created_ns INTEGER NOT NULL,"
+	"	updated_ns INTEGER NOT NULL,"
+	"	current INTEGER NOT NULL,"
+	"	last INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE UNIQUE INDEX agents_name ON agents (key_id, name);"
+	"CREATE TABLE agent_versions ("
+	"	seq INTEGER PRIMARY KEY,"
+	"	agent_id TEXT NOT NULL,"
+	"	number INTEGER NOT NULL,"
+	"	state INTEGER NOT NULL,"
+	"	build_id TEXT NOT NULL UNIQUE,"
+	"	cpus INTEGER NOT NULL,"
+	"	memory_mb INTEGER NOT NULL,"
+	"	disk_mb INTEGER NOT NULL,"
+	"	timeout_s INTEGER NOT NULL,"
+	"	created_ns INTEGER NOT NULL,"
+	"	finished_ns INTEGER NOT NULL,"
+	"	env_json TEXT NOT NULL,"
+	"	secrets_json TEXT NOT NULL,"
+	"	protocol INTEGER NOT NULL,"
+	"	kind TEXT NOT NULL,"
+	"	entry TEXT NOT NULL,"
+	"	dir TEXT NOT NULL,"
+	"	user TEXT NOT NULL,"
+	"	reason TEXT NOT NULL,"
+	"	step TEXT NOT NULL"
+	") STRICT;"
+	"CREATE UNIQUE INDEX agent_versions_number ON agent_versions (agent_id, number);"
+	"CREATE INDEX agent_versions_open ON agent_versions (agent_id) WHERE state = 0;"
+	"CREATE TABLE agent_aliases ("
+	"	agent_id TEXT NOT NULL,"
+	"	alias TEXT NOT NULL,"
+	"	weights_json TEXT NOT NULL,"
+	"	PRIMARY KEY (agent_id, alias)"
+	") STRICT, WITHOUT ROWID;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -484,6 +527,7 @@ const struct migration schema_migrations[] = {
 	{version_13},
 	{version_14},
 	{version_15},
+	{version_16},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

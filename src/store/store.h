@@ -4,7 +4,7 @@
  * microseconds (docs/store.md has a table of measurements). Only store_sync may be called from
  * another thread. Tables: keys.h, sandboxes.h, snapshots.h, events.h, usage.h, activity.h,
  * approvals.h, tiers.h, templates.h, catalog.h, builds.h, tags.h, samples.h, webhooks.h,
- * creations.h. There is no SQL outside this folder.
+ * creations.h, agents.h, agent_versions.h. There is no SQL outside this folder.
  *
  * There are two classes of durability; every function of the second says so: - A call that
  * returned 0 survives the death of the daemon, kill -9 included. - A "synced" call has reached

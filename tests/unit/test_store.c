@@ -179,7 +179,7 @@ static const char broken[] = "ALTER TABLE sandboxes ADD COLUMN shape TEXT; SELEC
 /* schema_migrate with the real list and one more entry. */
 static int migrate_with(struct fixture *f, const char *sql)
 {
-	struct migration list[16];
+	struct migration list[32];
 	unsigned n = schema_migration_count;
 
 	assert_true(n < ARRAY_SIZE(list));

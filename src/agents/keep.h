@@ -1,0 +1,23 @@
+/* Which versions keep their files: the current one, those that aliases name, those in use, and the
+ * newest of the others, for rolling back. For the loop's thread. */
+#ifndef AGENTS_KEEP_H
+#define AGENTS_KEEP_H
+
+#include "base/error.h"
+
+struct fleet;
+
+enum { AGENT_READY_KEPT = 5 }; /* of an agent, beside those that something leads to */
+
+/* Ends the versions that an earlier daemon built as failed. After catalog_start(). */
+int agents_start(struct fleet *f, struct error *e);
+void agents_free(struct fleet *f); /* also before agents_start() */
+
+/* Retires the versions of an agent that need not stay. What fails is tried the next time. */
+void agents_tidy(struct fleet *f, const char *agent_id);
+
+/* Removes an agent with its versions and their files; those in use stay until they are not.
+ * Builds of it end. */
+int agents_remove(struct fleet *f, const char *agent_id, struct error *e);
+
+#endif
