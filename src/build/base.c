@@ -251,6 +251,19 @@ static int load_image(const struct base_options *o, struct template_from *from, 
 	return r;
 }
 
+/* What a stranger's registry calls by a digest is not what another one gave (oci/registry.h). */
+static int image_key(const struct base_options *o, const struct template_from *from,
+	const char *digest, char ret[STEP_KEY_BYTES], struct error *e)
+{
+	const struct oci_reference *ref = &from->source.reference;
+	char what[sizeof("image ") + OCI_REGISTRY_MAX + OCI_REPOSITORY_MAX] = "image";
+
+	if (o->reach && o->reach->stranger)
+		(void)snprintf(what, sizeof(what), "image %s/%s", ref->registry,
+			ref->repository); /* fits */
+	return key_of(what, digest, o->disk_mb, ret, e);
+}
+
 static int find_image(const struct base_options *o, const char *text, const char *name,
 	struct stage_state *to, struct error *e)
 {
@@ -266,7 +279,7 @@ static int find_image(const struct base_options *o, const char *text, const char
 	if (r == 0)
 		r = template_from_digest(&from, o->home, o->progress, digest, e);
 	if (r == 0)
-		r = key_of("image", digest, o->disk_mb, to->key, e);
+		r = image_key(o, &from, digest, to->key, e);
 	if (r == 0 && !find_made(o, to)) {
 		r = load_image(o, &from, text, name, to, e);
 		if (r == 0)

@@ -42,6 +42,11 @@ static void end_full(struct builder *b)
 		machine_stop(TAKE_PTR(b->machine));
 }
 
+bool builder_replaces(const struct builder *b)
+{
+	return b->o->no_cache || b->forced;
+}
+
 int builder_machine(struct builder *b, struct machine **ret, struct error *e)
 {
 	int r;
@@ -379,7 +384,7 @@ static int keep_step(struct builder *b, const char *key, struct error *e)
 		(void)close(fd); /* a directory */
 		return r;
 	}
-	step_cache_put(b->o->home, key, b->w.fd, name, fd, b->o->no_cache);
+	step_cache_put(b->o->home, key, b->w.fd, name, fd, builder_replaces(b));
 	set_disk(s, fd);
 	(void)step_cache_trim(b->o->home, STEP_CACHE_BYTES_MAX, &usage, NULL); /* the next tries */
 	return 0;
@@ -399,7 +404,7 @@ static int disk_step(struct builder *b, const struct dockerfile_step *step, stru
 	char key[STEP_KEY_BYTES];
 	int fd = -ENOENT, r = stage_key(&b->stage, step, key, e);
 
-	if (r == 0 && !b->missed && !b->o->no_cache)
+	if (r == 0 && !b->missed && !builder_replaces(b))
 		fd = step_cache_find(b->o->home, key);
 	b->missed |= fd < 0;
 	if (r == 0)
@@ -439,12 +444,13 @@ static int run_steps(struct builder *b, const struct dockerfile_stage *s, struct
 	int r = 0;
 
 	set_network(b);
-	b->missed = false;
+	b->missed = b->forced = false;
 	for (size_t i = 0; i < s->steps.count && r == 0; i++) {
 		const struct dockerfile_step *step = &s->steps.items[i];
 
 		b->step_number++;
 		b->networked = wants_network(step);
+		b->forced |= step->force;
 		if (stage_changes_disk(step)) {
 			r = disk_step(b, step, e);
 		} else {
@@ -546,7 +552,7 @@ int builder_run(const struct builder_options *o, struct error *e)
 		.work = HOME_INIT,
 		.source_fd = -1,
 		.stage.state.image_fd = -1};
-	files_context_init(&b->context, o->context_fd, o->ignore);
+	files_context_init(&b->context, o->context_fd, o->context_parts, o->ignore);
 	r = prepare(b, e);
 	if (r == 0)
 		need(b, count - 1);

@@ -41,6 +41,7 @@ struct builder_options {
 	const struct vars *args;	     /* --build-arg */
 	const struct build_secrets *secrets; /* or NULL */
 	int context_fd;
+	bool context_parts; /* files.h */
 	const struct ignore *ignore;
 	const struct kernel *kernel;
 	uint32_t cpus, memory_mb, disk_mb; /* 0: defaults */

@@ -28,6 +28,7 @@ struct builder {
 	bool needed[DOCKERFILE_STAGES_MAX];
 	size_t step_count, step_number;
 	bool missed;			       /* a step of the stage has run */
+	bool forced;			       /* a step says that nothing kept counts */
 	const struct machine_network *network; /* of RUN in this stage; NULL: none */
 	bool networked;			       /* the step that runs may have it */
 
@@ -43,6 +44,9 @@ struct builder {
 	unsigned import_count;
 	unsigned dir_count; /* directories of disks in `w` */
 };
+
+/* Whether what is made takes the place of what was kept. */
+bool builder_replaces(const struct builder *b);
 
 /* The machine of the stage that is built, which is started when there is none. */
 int builder_machine(struct builder *b, struct machine **ret, struct error *e);

@@ -67,6 +67,7 @@ struct dockerfile_step {
 	unsigned line;
 	const char *text; /* the whole instruction, for people */
 	bool exec;	  /* JSON form: RUN, CMD, ENTRYPOINT, HEALTHCHECK */
+	bool force;	  /* it and those after it in its stage run, whatever is kept */
 	struct words words;
 	struct dockerfile_flag *flags;
 	size_t flag_count;

@@ -3,6 +3,7 @@
 #ifndef BUILD_FILES_H
 #define BUILD_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,16 +38,18 @@ struct files {
 		size_t *ret, struct error *e);
 };
 
-/* The build's directory. Links in paths end at its top. */
+/* The build's directory. Links in paths end at its top; or, where it has parts, at the top of the
+ * part that the first component of a path names. */
 struct files_context {
 	struct files files;
-	int fd;				/* borrowed */
+	int fd; /* borrowed */
+	bool parts;
 	const struct ignore *ignore;	/* borrowed */
 	char open_path[BUILD_PATH_MAX]; /* the file that is read */
 	int open_fd;
 };
 
-void files_context_init(struct files_context *c, int fd, const struct ignore *ignore);
+void files_context_init(struct files_context *c, int fd, bool parts, const struct ignore *ignore);
 void files_context_done(struct files_context *c);
 
 /* A running machine. */

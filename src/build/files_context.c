@@ -21,14 +21,43 @@ static struct files_context *of(struct files *f)
 	return (struct files_context *)(void *)((char *)f - offsetof(struct files_context, files));
 }
 
-/* Links lead nowhere out of the directory. */
-static int open_inside(const struct files_context *c, const char *path, int flags)
+static int open_below(int top, const char *path, int flags)
 {
 	struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-	long fd = syscall(SYS_openat2, c->fd, *path ? path : ".", &how, sizeof(how));
+	long fd = syscall(SYS_openat2, top, *path ? path : ".", &how, sizeof(how));
 
 	return fd < 0 ? -errno : (int)fd;
+}
+
+/* Links lead nowhere out of the directory, or of its part. */
+static int open_inside(const struct files_context *c, const char *path, int flags)
+{
+	const char *slash = c->parts ? strchr(path, '/') : NULL;
+	_cleanup_free_ char *part = slash ? strndup(path, (size_t)(slash - path)) : NULL;
+	_cleanup_close_ int top = -1;
+
+	if (!slash)
+		return open_below(c->fd, path, flags);
+	if (!part)
+		return -ENOMEM;
+	top = openat(c->fd, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return top < 0 ? -errno : open_below(top, slash + 1, flags);
+}
+
+/* What a link leads to is not there, or nothing is. */
+static int missing(const struct files_context *c, const char *path, int err, struct error *e)
+{
+	_cleanup_close_ int fd = open_inside(c, path, O_PATH | O_NOFOLLOW);
+	char target[BUILD_PATH_MAX];
+	ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof(target) - 1);
+
+	if (n <= 0)
+		return error_set_errno(e, ERROR_NOT_FOUND, err, "%.200s in the build's directory",
+			*path ? path : "/");
+	target[n] = '\0';
+	return error_set(e, ERROR_NOT_FOUND, ENOENT,
+		"%.200s is a link to %.200s, which is not in the build's directory", path, target);
 }
 
 static void fill(const struct stat *st, const char *path, struct files_entry *ret)
@@ -50,8 +79,7 @@ static int context_stat(struct files *f, const char *path, struct files_entry *r
 		return error_set(
 			e, ERROR_NOT_FOUND, ENOENT, "%.200s is left out by .dockerignore", path);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set_errno(e, ERROR_NOT_FOUND, fd < 0 ? -fd : errno,
-			"%.200s in the build's directory", *path ? path : "/");
+		return missing(c, path, fd < 0 ? -fd : errno, e);
 	fill(&st, path, ret);
 	return 0;
 }
@@ -203,10 +231,11 @@ static int context_read(struct files *f, const char *path, uint64_t offset, void
 	return 0;
 }
 
-void files_context_init(struct files_context *c, int fd, const struct ignore *ignore)
+void files_context_init(struct files_context *c, int fd, bool parts, const struct ignore *ignore)
 {
 	*c = (struct files_context){.files = {context_stat, context_list, context_read},
 		.fd = fd,
+		.parts = parts,
 		.ignore = ignore,
 		.open_fd = -1};
 }

@@ -42,6 +42,7 @@ struct writer {
 	const char *user; /* the current one; of the arena */
 	struct error *e;
 	bool failed;
+	bool forced; /* the step that is written, and those after it */
 };
 
 /* --- pieces --- */
@@ -92,8 +93,11 @@ static struct dockerfile_step *add_step(struct writer *w, enum dockerfile_kind k
 	}
 	steps->items = all;
 	step = &all[steps->count++];
-	*step = (struct dockerfile_step){
-		.kind = kind, .line = number, .text = kept(w, text), .words = {items, words}};
+	*step = (struct dockerfile_step){.kind = kind,
+		.line = number,
+		.text = kept(w, text),
+		.force = w->forced,
+		.words = {items, words}};
 	w->s->file.step_count++;
 	return step;
 }
@@ -381,10 +385,9 @@ static int write_steps(struct writer *w, const struct home *home)
 	r = begin(w, home);
 	json_array_foreach(steps, i, step)
 	{
+		w->forced |= json_is_true(json_object_get(step, "force"));
 		if (r == 0)
 			r = add_one(w, (unsigned)i + 1, step);
-		if (json_is_true(json_object_get(step, "force")))
-			w->s->force = true; /* there is no part of the cache to leave out */
 	}
 	return r == 0 && w->failed ? -ENOMEM : r;
 }

@@ -9,7 +9,8 @@
  * 	 "base": {"template": NAME} or {"image": REFERENCE, "auth": "USER:PASSWORD",
  * 	 	"own": true if its registry is the operator's, which may be anywhere},
  * 	 "start", "ready": commands, may be missing,
- * 	 "steps": [{"type", "args", "force", "files": a path of this host}]}
+ * 	 "steps": [{"type", "args", "files": a path of this host,
+ * 	 	"force": neither it nor a step after it is taken from the cache}]}
  *
  * Steps run as `user`, who is made where the base has no such user, in that user's home; on a
  * template, as its user in its directory. RUN is a command of a login shell. Files of COPY belong

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog/catalog_internal.h"
@@ -13,6 +14,7 @@
 #include "image/workdir.h"
 #include "proto/route.h"
 #include "store/builds.h"
+#include "store/keys.h"
 #include "store/tags.h"
 
 enum { DROP_LATER_MS = 60 * 1000 };
@@ -159,6 +161,17 @@ static void sweep(struct fleet *f, enum home_area area, bool keep_used)
 
 /* --- start and stop --- */
 
+static bool key_is_gone(void *opaque, const char *key_id)
+{
+	struct fleet *f = opaque;
+	_cleanup_(store_key_freep) struct store_key *key = NULL;
+	struct error why = {0};
+
+	if (store_key_get(f->store, key_id, &key, &why) < 0)
+		return why.code == ERROR_NOT_FOUND;
+	return key->revoked_ns != 0;
+}
+
 int catalog_start(struct fleet *f, struct error *e)
 {
 	struct catalog *c = calloc(1, sizeof(*c));
@@ -176,6 +189,7 @@ int catalog_start(struct fleet *f, struct error *e)
 			"the daemon was restarted during the build: build it again", e);
 	if (r < 0)
 		return r;
+	uploads_forget_keys(c->uploads, key_is_gone, f);
 	sweep(f, HOME_IMAGES, false);
 	sweep(f, HOME_TEMPLATES, true);
 	return 0;

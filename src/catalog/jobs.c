@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "catalog/catalog.h"
 #include "catalog/catalog_internal.h"
+#include "catalog/uploads.h"
 #include "fleet/places.h"
 #include "fleet/quota.h"
 #include "io/jailed.h"
@@ -35,6 +36,7 @@ struct build_job {
 	struct sandbox_sizes sizes;
 	char *spec;		       /* owned; overwritten when it is freed */
 	char base[STORE_NAME_MAX + 1]; /* the directory of the template that it is on, or "" */
+	json_t *files;		       /* paths of uploads that it holds, owned */
 	bool running, cancelled;
 	bool tried;	   /* to find a place */
 	uint64_t since_ns; /* monotonic: when it could run, but for a place; 0: not yet */
@@ -63,6 +65,38 @@ static void wipe_spec(struct build_job *j)
 	free(TAKE_PTR(j->spec));
 }
 
+/* --- the files that it needs --- */
+
+static void each_file(const struct build_job *j,
+	void (*act)(struct uploads *u, const char *key_id, const char *hash))
+{
+	const json_t *path;
+	size_t i;
+
+	json_array_foreach(j->files, i, path)
+	{
+		const char *hash = strrchr(json_string_value(path), '.');
+
+		if (hash)
+			act(j->catalog->uploads, j->key_id, hash + 1);
+	}
+}
+
+static void hold_files(struct build_job *j, const json_t *steps)
+{
+	json_t *step, *path;
+	size_t i;
+
+	j->files = json_array();
+	json_array_foreach(steps, i, step)
+	{
+		path = json_object_get(step, "files");
+		if (json_is_string(path))
+			(void)json_array_append(j->files, path); /* it fails if it has gone */
+	}
+	each_file(j, uploads_hold);
+}
+
 static void job_free(struct build_job *j)
 {
 	struct build_job **p = &j->catalog->jobs;
@@ -71,6 +105,8 @@ static void job_free(struct build_job *j)
 		p = &(*p)->next;
 	if (*p)
 		*p = j->next;
+	each_file(j, uploads_release);
+	json_decref(j->files);
 	wipe_spec(j);
 	free(j->line);
 	free(j);
@@ -535,6 +571,7 @@ static struct build_job *job_new(struct catalog *c, const struct store_build *b,
 		job_free(j);
 		return NULL;
 	}
+	hold_files(j, json_object_get(spec, "steps"));
 	while (*end)
 		end = &(*end)->next;
 	*end = j;
@@ -606,6 +643,7 @@ void jobs_end_key(struct fleet *f, const char *key_id)
 		record_failed(j);
 		job_free(j);
 	}
+	uploads_forget_key(f->catalog->uploads, key_id);
 }
 
 void jobs_stop(struct catalog *c)

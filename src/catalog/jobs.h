@@ -48,7 +48,7 @@ bool jobs_use(const struct catalog *c, const char *dir);
 /* Ends the builds of a template; their rows may be gone. */
 void jobs_cancel(struct fleet *f, const char *template_id);
 
-/* Ends the builds of a key as failed: it was revoked. */
+/* Ends the builds of a key as failed, and forgets its uploads: it was revoked. */
 void jobs_end_key(struct fleet *f, const char *key_id);
 
 /* Kills what runs and forgets what waits; the rows stay for the next start. */

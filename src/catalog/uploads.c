@@ -25,6 +25,7 @@ struct upload_file {
 	struct upload_file *next; /* used longer ago */
 	char key_id[STORE_UUID_BYTES], hash[UPLOAD_HASH_BYTES];
 	uint64_t bytes;
+	unsigned holders; /* builds that need it */
 };
 
 struct upload {
@@ -33,6 +34,7 @@ struct upload {
 	struct upload_file *file; /* owned, not in the list yet */
 	char tmp[TMP_BYTES];
 	int fd;
+	bool refused; /* its key was revoked */
 };
 
 struct uploads {
@@ -119,28 +121,86 @@ bool uploads_have(struct uploads *u, const char *key_id, const char *hash)
 	return true;
 }
 
-/* Removes what was not used for the longest time until `bytes` more fit. */
-static void make_room(struct uploads *u, const char *key_id, uint64_t bytes)
+void uploads_hold(struct uploads *u, const char *key_id, const char *hash)
 {
-	uint64_t all = bytes, own = bytes;
-	unsigned count = 1;
+	struct upload_file *f = *place_of(u, key_id, hash);
 
+	if (f)
+		f->holders++;
+}
+
+void uploads_release(struct uploads *u, const char *key_id, const char *hash)
+{
+	struct upload_file *f = *place_of(u, key_id, hash);
+
+	if (f && f->holders) /* it may have gone with its key */
+		f->holders--;
+}
+
+void uploads_forget_key(struct uploads *u, const char *key_id)
+{
+	for (struct upload_file **p = &u->files; *p;)
+		if (strcmp((*p)->key_id, key_id) == 0)
+			forget(u, p);
+		else
+			p = &(*p)->next;
+	for (struct upload *p = u->open; p; p = p->next)
+		p->refused |= strcmp(p->file->key_id, key_id) == 0;
+}
+
+void uploads_forget_keys(
+	struct uploads *u, bool (*is_gone)(void *opaque, const char *key_id), void *opaque)
+{
+	for (struct upload_file **p = &u->files; *p;)
+		if (is_gone(opaque, (*p)->key_id))
+			forget(u, p);
+		else
+			p = &(*p)->next;
+}
+
+struct room {
+	uint64_t all, own;
+	unsigned count; /* of the key */
+};
+
+static void count_file(struct room *r, const struct upload_file *f, bool mine)
+{
+	r->all += f->bytes;
+	r->own += mine ? f->bytes : 0;
+	r->count += mine;
+}
+
+static bool is_too_much(const struct room *r, bool mine)
+{
+	return r->all > UPLOADS_ALL_BYTES_MAX ||
+	       (mine && (r->own > UPLOADS_KEY_BYTES_MAX || r->count > UPLOADS_KEY_MAX));
+}
+
+/* Removes what was not used for the longest time until `bytes` more fit. False: what builds need
+ * leaves no room. */
+static bool make_room(struct uploads *u, const char *key_id, uint64_t bytes)
+{
+	struct room held = {bytes, bytes, 1}, room;
+
+	for (const struct upload_file *f = u->files; f; f = f->next)
+		if (f->holders)
+			count_file(&held, f, strcmp(f->key_id, key_id) == 0);
+	if (is_too_much(&held, true))
+		return false;
 	for (struct upload_file **p = &u->files; *p;) {
 		bool mine = strcmp((*p)->key_id, key_id) == 0;
 
-		all += (*p)->bytes;
-		own += mine ? (*p)->bytes : 0;
-		count += mine;
-		if (all <= UPLOADS_ALL_BYTES_MAX &&
-			!(mine && (own > UPLOADS_KEY_BYTES_MAX || count > UPLOADS_KEY_MAX))) {
-			p = &(*p)->next;
+		room = held;
+		if (!(*p)->holders)
+			count_file(&room, *p, mine);
+		if (is_too_much(&room, mine)) {
+			forget(u, p);
 			continue;
 		}
-		all -= (*p)->bytes;
-		own -= mine ? (*p)->bytes : 0;
-		count -= mine;
-		forget(u, p);
+		held = room;
+		p = &(*p)->next;
 	}
+	return true;
 }
 
 /* --- what is there already --- */
@@ -366,15 +426,43 @@ static void leave(struct upload *p)
 	free(p);
 }
 
+/* Makes room, also for one in whose place it comes: until then both are there. */
+static int find_place(struct upload *p, struct error *e)
+{
+	struct uploads *u = p->uploads;
+
+	if (p->refused)
+		return error_set(e, ERROR_FORBIDDEN, EACCES, "the API key was revoked");
+	if (make_room(u, p->file->key_id, p->file->bytes))
+		return 0;
+	return error_set(e, ERROR_NO_SPACE, ENOSPC,
+		"the files of builds that wait leave no room: try again when they are complete");
+}
+
+/* Builds that need what was there go on with what takes its place. */
+static void replace(struct upload *p)
+{
+	struct uploads *u = p->uploads;
+	struct upload_file **old = place_of(u, p->file->key_id, p->file->hash), *f = *old;
+
+	if (f) {
+		p->file->holders = f->holders;
+		*old = f->next;
+		free(f);
+	}
+	push(u, TAKE_PTR(p->file));
+}
+
 int upload_commit(struct upload *p, struct error *e)
 {
 	struct uploads *u = p->uploads;
-	struct upload_file **old = place_of(u, p->file->key_id, p->file->hash);
 	char name[UPLOAD_NAME_BYTES];
+	int r = find_place(p, e);
 
-	if (*old)
-		forget(u, old);
-	make_room(u, p->file->key_id, p->file->bytes);
+	if (r < 0) {
+		upload_abort(p);
+		return r;
+	}
 	upload_name(p->file->key_id, p->file->hash, name);
 	if (renameat(u->fd, p->tmp, u->fd, name) < 0) {
 		int err = errno;
@@ -382,7 +470,7 @@ int upload_commit(struct upload *p, struct error *e)
 		upload_abort(p);
 		return error_set_errno(e, ERROR_NO_SPACE, err, "cannot keep the file");
 	}
-	push(u, TAKE_PTR(p->file));
+	replace(p);
 	leave(p);
 	return 0;
 }

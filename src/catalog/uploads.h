@@ -3,8 +3,8 @@
  * directory `uploads`, as <key id>.<hash>.
  *
  * Who may upload one is said by a signature in the address, which ends after UPLOAD_VALID_S and
- * with this process. The file that was not used for the longest time makes room for another. For
- * the loop's thread, but where it says otherwise. */
+ * with this process. The file that was not used for the longest time makes room for another, unless
+ * a build that waits or runs needs it. For the loop's thread, but where it says otherwise. */
 #ifndef CATALOG_UPLOADS_H
 #define CATALOG_UPLOADS_H
 
@@ -39,6 +39,17 @@ bool upload_is_hash(const char *s);
 /* Whether the file is there. It counts as used. */
 bool uploads_have(struct uploads *u, const char *key_id, const char *hash);
 
+/* A build needs the file: it makes room for no other until it is released. The same file may be
+ * held several times. Does nothing where it is not there. */
+void uploads_hold(struct uploads *u, const char *key_id, const char *hash);
+void uploads_release(struct uploads *u, const char *key_id, const char *hash);
+
+/* The key was revoked: its files go, and those that come in are refused at their end. */
+void uploads_forget_key(struct uploads *u, const char *key_id);
+/* The same for all keys that are gone, after a start. */
+void uploads_forget_keys(
+	struct uploads *u, bool (*is_gone)(void *opaque, const char *key_id), void *opaque);
+
 /* The name of a file in the directory. */
 enum { UPLOAD_NAME_BYTES = STORE_UUID_BYTES + UPLOAD_HASH_BYTES };
 void upload_name(const char *key_id, const char *hash, char ret[UPLOAD_NAME_BYTES]);
@@ -59,7 +70,8 @@ int upload_fd(const struct upload *p); /* to write to; borrowed */
 /* Whether the written file is a tar archive, plain or with gzip. Any thread; reads the file, and
  * syncs it. */
 int upload_check(const struct upload *p, struct error *e);
-/* Puts it in place. Frees p in any case. */
+/* Puts it in place. Frees p in any case. ERROR_NO_SPACE: builds hold too much; ERROR_FORBIDDEN: the
+ * key was revoked. */
 int upload_commit(struct upload *p, struct error *e);
 void upload_abort(struct upload *p); /* NULL is fine */
 

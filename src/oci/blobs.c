@@ -16,9 +16,10 @@
 #include "base/file.h"
 #include "base/str.h"
 
-static const char place[] = "blobs", temporary[] = ".tmp-";
+static const char place[] = "blobs", temporary[] = ".tmp-", origins[] = "from";
 
 enum { ID_LEN = 12, PIECE = 256 << 10, BLOBS_MAX = 65536, ATTEMPTS = 3 };
+enum { MARK_NAME_BYTES = sizeof("from/") + OCI_HEX_MAX };
 
 static int host_error(struct error *e, int r, const char *what)
 {
@@ -87,6 +88,21 @@ static int oldest_first(const void *a, const void *b)
 	return (x->used_s > y->used_s) - (x->used_s < y->used_s);
 }
 
+/* Marks are many when they are as many as are looked at: then the older half goes. */
+static void trim_marks(const struct oci_blobs *b, struct kept *all)
+{
+	_cleanup_close_ int fd =
+		openat(b->fd, origins, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	uint64_t sum = 0;
+	size_t n = fd >= 0 ? collect(fd, all, &sum) : 0;
+
+	if (n < BLOBS_MAX)
+		return;
+	qsort(all, n, sizeof(*all), oldest_first);
+	for (size_t i = 0; i < n / 2; i++)
+		(void)unlinkat(fd, all[i].name, 0); /* the next one tries again */
+}
+
 void oci_blobs_trim(const struct oci_blobs *b, uint64_t bytes)
 {
 	_cleanup_free_ struct kept *all = calloc(BLOBS_MAX, sizeof(*all));
@@ -98,6 +114,8 @@ void oci_blobs_trim(const struct oci_blobs *b, uint64_t bytes)
 	for (size_t i = 0; i < n && sum > bytes; i++)
 		if (unlinkat(b->fd, all[i].name, 0) == 0)
 			sum -= all[i].bytes;
+	if (all)
+		trim_marks(b, all);
 }
 
 int oci_blobs_open(int home_fd, struct oci_blobs *ret, struct error *e)
@@ -159,6 +177,46 @@ int oci_blobs_find(const struct oci_blobs *b, const char *digest, int *ret_fd)
 	(void)futimens(fd, NULL); /* when it was used: only the order of removal depends on it */
 	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+/* --- where they came from --- */
+
+static int mark_name(const char *origin, const char *digest, char ret[MARK_NAME_BYTES])
+{
+	char sum[OCI_DIGEST_MAX];
+	struct oci_hash *h = oci_hash_new();
+	int r = h ? oci_hash_add(h, origin, strlen(origin) + 1) : -ENOMEM;
+
+	if (r == 0)
+		r = oci_hash_add(h, digest, strlen(digest));
+	if (r == 0)
+		r = oci_hash_end(h, sum);
+	if (r == 0)
+		(void)snprintf(
+			ret, MARK_NAME_BYTES, "%s/%s", origins, oci_digest_hex(sum)); /* fits */
+	oci_hash_free(h);
+	return r;
+}
+
+void oci_blobs_mark(const struct oci_blobs *b, const char *origin, const char *digest)
+{
+	char name[MARK_NAME_BYTES];
+	int fd = -1;
+
+	if (mark_name(origin, digest, name) == 0 &&
+		(mkdirat(b->fd, origins, 0700) == 0 || errno == EEXIST))
+		fd = openat(b->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return;
+	(void)futimens(fd, NULL); /* as of blobs */
+	(void)close(fd);	  /* empty */
+}
+
+bool oci_blobs_marked(const struct oci_blobs *b, const char *origin, const char *digest)
+{
+	char name[MARK_NAME_BYTES];
+
+	return mark_name(origin, digest, name) == 0 && faccessat(b->fd, name, F_OK, 0) == 0;
 }
 
 /* --- writing --- */

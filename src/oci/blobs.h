@@ -3,10 +3,14 @@
  * A blob appears as a whole or not at all, and only under the digest of its content. It is read to
  * its end and checked when it is opened, too: one that the disk damaged is removed and counts as
  * missing. The store keeps what was used last, up to OCI_BLOBS_BYTES_MAX; it is a cache, and may be
- * removed at any time. Several processes may use it at once. */
+ * removed at any time. Several processes may use it at once.
+ *
+ * Whose a blob is does not show in it. blobs/from/ has an empty file for each blob and origin that
+ * gave it, named by a SHA-256 over both. */
 #ifndef OCI_BLOBS_H
 #define OCI_BLOBS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +38,10 @@ void oci_blobs_close(struct oci_blobs *b);
 
 /* Opens a blob for reading. -ENOENT when it is missing or damaged; other errors of the host. */
 int oci_blobs_find(const struct oci_blobs *b, const char *digest, int *ret_fd);
+
+/* Notes that `origin`, any text, gave the blob. Failures only cost another download. */
+void oci_blobs_mark(const struct oci_blobs *b, const char *origin, const char *digest);
+bool oci_blobs_marked(const struct oci_blobs *b, const char *origin, const char *digest);
 
 /* A blob on its way in. */
 struct oci_blob_writer {

@@ -22,6 +22,8 @@ enum { OCI_REACH_NETS_MAX = 64 };
 /* Where registries may be that a stranger names, and all that they lead to. */
 struct oci_reach {
 	bool public_only; /* else anywhere */
+	bool stranger;	  /* the registry is asked each time, and blobs of other repositories do not
+			   * count (registry.h) */
 	unsigned count;
 	struct net nets[OCI_REACH_NETS_MAX]; /* that are open though not public */
 };

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,11 +13,19 @@
 
 enum { ATTEMPTS = 3 };
 
+enum { ORIGIN_MAX = OCI_REGISTRY_MAX + OCI_REPOSITORY_MAX };
+
 struct registry {
 	struct oci_supply supply; /* first member */
 	const struct oci_registry_options *o;
 	struct oci_pull pull;
+	char origin[ORIGIN_MAX]; /* registry/repository */
 };
+
+static bool is_stranger(const struct registry *g)
+{
+	return g->o->reach && g->o->reach->stranger;
+}
 
 /* --- blobs --- */
 
@@ -43,7 +52,11 @@ static int fetch_once(struct registry *g, const struct oci_descriptor *d, struct
 		r = error_set(e, ERROR_BAD_IMAGE, EBADMSG,
 			"the registry sends %llu bytes of %s instead of %llu",
 			(unsigned long long)w.size, d->digest, (unsigned long long)d->size);
-	return r < 0 ? r : oci_blob_end(&w, d->digest, digest, e);
+	if (r == 0)
+		r = oci_blob_end(&w, d->digest, digest, e);
+	if (r >= 0)
+		oci_blobs_mark(g->o->blobs, g->origin, digest);
+	return r;
 }
 
 /* A connection that breaks may work again. Returns a descriptor. */
@@ -67,7 +80,8 @@ static int open_blob(
 	struct registry *g = (struct registry *)(void *)s;
 	_cleanup_close_ int fd = -1;
 	struct stat st;
-	int r = oci_blobs_find(g->o->blobs, d->digest, &fd);
+	bool may = !is_stranger(g) || oci_blobs_marked(g->o->blobs, g->origin, d->digest);
+	int r = may ? oci_blobs_find(g->o->blobs, d->digest, &fd) : -ENOENT;
 
 	if (r == -ENOENT) {
 		fd = fetch(g, d, e);
@@ -99,6 +113,7 @@ static int keep(
 	if (r < 0)
 		return r;
 	(void)close(r); /* read-only */
+	oci_blobs_mark(g->o->blobs, g->origin, root->digest);
 	root->size = buf_len(body);
 	return 0;
 }
@@ -134,7 +149,8 @@ static bool find_root(const struct registry *g, struct oci_descriptor *root)
 	_cleanup_close_ int fd = -1;
 	struct stat st;
 
-	if (!*digest || oci_blobs_find(g->o->blobs, digest, &fd) < 0 || fstat(fd, &st) < 0)
+	if (!*digest || is_stranger(g) || oci_blobs_find(g->o->blobs, digest, &fd) < 0 ||
+		fstat(fd, &st) < 0)
 		return false;
 	memcpy(root->digest, digest, OCI_DIGEST_MAX);
 	root->size = (uint64_t)st.st_size;
@@ -147,6 +163,8 @@ int oci_registry_load(const struct oci_registry_options *o, struct oci_image *re
 	struct oci_descriptor root = {.media = OCI_MEDIA_MANIFEST};
 	int r = 0;
 
+	(void)snprintf(g.origin, sizeof(g.origin), "%s/%s", o->reference->registry,
+		o->reference->repository); /* fits */
 	oci_pull_init(&g.pull, o->reference, o->credentials, o->progress);
 	g.pull.reach = o->reach;
 	if (!find_root(&g, &root))

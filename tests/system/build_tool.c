@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 	r = file_read(dir, "Dockerfile", SOURCE_BYTES_MAX, &text, &n);
 	if (file_read(dir, ".dockerignore", IGNORE_BYTES_MAX, &patterns, &m) == 0)
 		r = ignore_parse(patterns, m, &ignore, &e);
-	files_context_init(&context, dir, &ignore);
+	files_context_init(&context, dir, false, &ignore);
 	if (r == 0)
 		r = connect_agent(argv[1], &e);
 	if (r == 0)

@@ -1,11 +1,12 @@
 /* Builds an image from a Dockerfile with doubles of machines, for test_builder:
  *
- *   builder-tool HOME NAME DIR [--no-cache]
+ *   builder-tool HOME NAME DIR [--no-cache|--scope WORDS|--force LINE]
  *
  * Prints a line for each step, behind `CACHED` if it was, and what steps write. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,6 +29,15 @@ static int output(void *opaque, const void *data, size_t n)
 static void note(void *opaque, unsigned line, const char *text)
 {
 	(void)printf("note %u: %s\n", line, text);
+}
+
+/* As a client's build with `force` at a step. */
+static void force(struct dockerfile *d, unsigned line)
+{
+	for (size_t k = 0; k < d->stage_count; k++)
+		for (size_t i = 0; i < d->stages[k].steps.count; i++)
+			d->stages[k].steps.items[i].force =
+				d->stages[k].steps.items[i].line == line;
 }
 
 int main(int argc, char **argv)
@@ -58,6 +68,8 @@ int main(int argc, char **argv)
 		r = home_open(argv[1], &home, &e);
 	if (r == 0)
 		r = dockerfile_parse(text, n, &d, &e);
+	if (argc > 5 && strcmp(argv[4], "--force") == 0)
+		force(&d, (unsigned)strtoul(argv[5], NULL, 10));
 	if (r == 0)
 		r = builder_run(&o, &e);
 	if (r < 0)

@@ -1,8 +1,9 @@
 /* The room `oci` as a program, for tests/system/test_oci:
  *
- *   oci-tool tree SOURCE DIRECTORY [public]
+ *   oci-tool tree SOURCE DIRECTORY [public|stranger]
  *	an image's tree, into an empty directory (as root);
- *	public: registries as for clients' builds
+ *	public: registries as for clients' builds;
+ *	stranger: the store of blobs as for them
  *
  * The state directory is $MAYFLY_HOME. */
 #include <fcntl.h>
@@ -31,9 +32,10 @@ static int write_tree(struct oci_import *i, const char *directory, struct error 
 	return r;
 }
 
-static int tree(const char *from, const char *directory, bool public, struct error *e)
+static int tree(const char *from, const char *directory, const char *who, struct error *e)
 {
-	const struct oci_reach reach = {.public_only = public};
+	const struct oci_reach reach = {.public_only = strcmp(who, "public") == 0,
+		.stranger = strcmp(who, "stranger") == 0};
 	struct home home = HOME_INIT;
 	struct oci_source source = {.path = NULL};
 	struct oci_image image = {.layer_count = 0};
@@ -70,7 +72,8 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "usage: oci-tool tree SOURCE DIRECTORY\n");
 		return 2;
 	}
-	if (jailed_prepare(NULL, &e) < 0 || tree(argv[2], argv[3], argc == 5, &e) < 0) {
+	if (jailed_prepare(NULL, &e) < 0 ||
+		tree(argv[2], argv[3], argc == 5 ? argv[4] : "", &e) < 0) {
 		(void)fprintf(stderr, "oci-tool: %s\n", e.message);
 		return 1;
 	}

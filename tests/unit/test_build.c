@@ -207,6 +207,39 @@ static int list_name(void *opaque, const struct files_entry *f, struct error *e)
 	return 0;
 }
 
+/* Of several archives, each is a top of its own. */
+static void test_context_parts(void **state)
+{
+	char dir[] = "/tmp/mayfly-parts-XXXXXX";
+	struct files_context c;
+	struct files_entry f;
+	struct ignore g = {.count = 0};
+	struct error e = {0};
+	int fd;
+
+	assert_non_null(mkdtemp(dir));
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(mkdirat(fd, "1", 0755) | mkdirat(fd, "2", 0755), 0);
+	put(fd, "1/a.txt");
+	put(fd, "2/b.txt");
+	put(fd, "b.txt");
+	assert_int_equal(symlinkat("/a.txt", fd, "1/in"), 0);
+	assert_int_equal(symlinkat("/b.txt", fd, "1/above"), 0);
+	assert_int_equal(symlinkat("../2/b.txt", fd, "1/beside"), 0);
+	assert_int_equal(symlinkat("1", fd, "3"), 0);
+	files_context_init(&c, fd, true, &g);
+	assert_int_equal(c.files.stat(&c.files, "1/in", &f, NULL), 0);
+	assert_true(S_ISREG(f.mode) && f.size == strlen("1/a.txt"));
+	assert_int_equal(c.files.stat(&c.files, "1", &f, NULL), 0);
+	assert_true(c.files.stat(&c.files, "1/above", &f, &e) < 0);
+	assert_non_null(strstr(e.message, "1/above is a link to /b.txt, which is not in"));
+	assert_true(c.files.stat(&c.files, "1/beside", &f, NULL) < 0);
+	assert_true(c.files.stat(&c.files, "3/a.txt", &f, NULL) < 0); /* a part is no link */
+	files_context_done(&c);
+	(void)close(fd);
+	assert_int_equal(file_remove_tree(AT_FDCWD, dir), 0);
+}
+
 static void test_context(void **state)
 {
 	static const char patterns[] = "*.log\nsub\n!sub/kept\n";
@@ -228,7 +261,7 @@ static void test_context(void **state)
 	assert_int_equal(symlinkat("../../../../etc/passwd", fd, "z/out"), 0);
 	assert_int_equal(symlinkat("/a.txt", fd, "z/in"), 0);
 	assert_int_equal(ignore_parse(patterns, strlen(patterns), &g, NULL), 0);
-	files_context_init(&c, fd, &g);
+	files_context_init(&c, fd, false, &g);
 	assert_int_equal(c.files.list(&c.files, "", list_name, names, NULL), 0);
 	assert_string_equal(names, "a.txt sub/kept z/ z/in@ z/out@ ");
 	assert_int_equal(c.files.stat(&c.files, "a.txt", &f, NULL), 0);
@@ -249,7 +282,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_vars),
 		cmocka_unit_test(test_settings), cmocka_unit_test(test_state_is_handed_on),
 		cmocka_unit_test(test_entrypoint), cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_context),
+		cmocka_unit_test(test_context), cmocka_unit_test(test_context_parts),
 		cmocka_unit_test_setup_teardown(
 			test_base_has_a_network, home_setup, home_teardown)};
 

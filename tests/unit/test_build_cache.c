@@ -303,7 +303,7 @@ static void test_digests_of_files(void **state)
 	make_file(top, "d/a.txt", 10);
 	make_file(top, "d/b", 10);
 	make_file(top, "a", 1);
-	files_context_init(&context, top, &g);
+	files_context_init(&context, top, false, &g);
 	digest(copy, a);
 	digest(pattern, b);
 	digest(from, c);

@@ -69,6 +69,20 @@ static void test_base(void **state)
 	spec_done(&s);
 }
 
+/* From a step on, nothing is taken from the cache. */
+static void test_force(void **state)
+{
+	struct spec s;
+
+	parse(ON_IMAGE("{\"type\": \"RUN\", \"args\": [\"a\"]}, "
+		       "{\"type\": \"RUN\", \"args\": [\"b\"], \"force\": true}, "
+		       "{\"type\": \"RUN\", \"args\": [\"c\"]}"),
+		&s);
+	assert_false(s.force || step_of(&s, 1, 0)->force);
+	assert_true(step_of(&s, 2, 0)->force && step_of(&s, 3, 0)->force);
+	spec_done(&s);
+}
+
 static void test_run(void **state)
 {
 	struct spec s;
@@ -194,6 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_base),
 		cmocka_unit_test(test_run),
+		cmocka_unit_test(test_force),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_copy),
 		cmocka_unit_test(test_copy_twice),

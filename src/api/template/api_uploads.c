@@ -14,6 +14,7 @@
 #include "catalog/uploads.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
+#include "lifecycle/revocation.h"
 #include "proto/signature.h"
 #include "store/catalog.h"
 
@@ -255,6 +256,10 @@ void api_upload_put(struct request *r)
 	}
 	if (!may_upload(r) || !find_file(r, &t))
 		return;
+	if (revocation_of(fleet_of(r), t.key_id)) {
+		reply_error(r, 401, "the API key of the template was revoked");
+		return;
+	}
 	if (r->head->content_length < 0) {
 		reply_error(r, 411, "the upload needs a Content-Length");
 		return;

@@ -209,6 +209,7 @@ static void limit_reach(struct run_build *b)
 {
 	struct oci_reach *r = &b->reach;
 
+	r->stranger = true;
 	r->public_only = !b->spec.own_registry;
 	for (unsigned i = 0; b->floor && i < b->floor->private_count; i++) {
 		const struct network_target *t = &b->floor->private[i];
@@ -269,6 +270,7 @@ static int build_image(struct run_build *b, struct error *e)
 		.file = &b->spec.file,
 		.args = &args,
 		.context_fd = b->files.fd,
+		.context_parts = true, /* one for each archive */
 		.ignore = &ignore,
 		.kernel = &b->kernel,
 		.cpus = b->spec.cpus,
