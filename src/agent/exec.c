@@ -19,8 +19,8 @@
 
 enum {
 	BASE_ENV_MAX = 8,
-	EXEC_FLAGS =
-		AGENT_EXEC_PTY | AGENT_EXEC_STDIN | AGENT_EXEC_KILL_ON_CLOSE | AGENT_EXEC_DETACHED,
+	EXEC_FLAGS = AGENT_EXEC_PTY | AGENT_EXEC_STDIN | AGENT_EXEC_KILL_ON_CLOSE |
+		     AGENT_EXEC_DETACHED | AGENT_EXEC_KEEP | AGENT_EXEC_BRIEF,
 };
 
 /* Static tables, as one EXEC is built at a time: they cannot run out of memory. */
@@ -191,6 +191,10 @@ static bool check(struct conn *c, const struct agent_exec *x)
 		conn_error(c, AGENT_ERR_INVALID, AGENT_EXEC, 0, "both detached and kill_on_close");
 		return false;
 	}
+	if ((x->flags & AGENT_EXEC_KEEP) && !(x->flags & AGENT_EXEC_DETACHED)) {
+		conn_error(c, AGENT_ERR_INVALID, AGENT_EXEC, 0, "keep without detached");
+		return false;
+	}
 	if (!x->argv.count) {
 		conn_error(c, AGENT_ERR_INVALID, AGENT_EXEC, 0, "no command");
 		return false;
@@ -299,6 +303,8 @@ static void started(struct conn *c, const struct agent_exec *x, struct process *
 	p->started_ns = clock_realtime_ns();
 	if (x->flags & AGENT_EXEC_KILL_ON_CLOSE)
 		p->owner = c;
+	p->brief = x->flags & AGENT_EXEC_BRIEF;
+	p->kept = p->unclaimed = x->flags & AGENT_EXEC_KEEP;
 	strcpy(p->tag, x->tag); /* the decoder bounds it */
 	if (x->timeout_ms)
 		timer_set(&p->deadline, x->timeout_ms * NS_PER_MS, deadline_passed);

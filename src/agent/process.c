@@ -94,7 +94,8 @@ static void finish(struct process *p)
 	input_lost(p);
 	control_input_progress(p);
 	p->attached = NULL;
-	remember_exit(p);
+	if (!p->kept)
+		remember_exit(p);
 	for (; c; c = next) {
 		next = c->next_attached;
 		conn_end_stream(c);
@@ -163,7 +164,7 @@ static bool attached_have_room(const struct process *p)
 	for (const struct conn *c = p->attached; c; c = c->next_attached)
 		if (!conn_has_room(c))
 			return false;
-	return true;
+	return !p->unclaimed;
 }
 
 /* Waits for output only while all attached connections can take it, and for input only while there
@@ -375,18 +376,36 @@ static void stream_lost(struct conn *c)
 	if (p->owner != c)
 		return;
 	p->owner = NULL;
-	p->killed = true;
+	p->brief = true;
 	(void)kill(-p->pid, SIGHUP); /* it may be gone */
 	timer_set(&p->grace, HANGUP_GRACE_NS, hangup_expired);
 }
 
 static const struct stream_ops stream_ops = {stream_message, stream_room, stream_lost};
 
+static void grace_expired(struct timer *t)
+{
+	struct process *p = CONTAINER(t, struct process, grace);
+
+	source_close(&p->out);
+	source_close(&p->err);
+	finish(p);
+}
+
+/* Output that is now in the pipes was written before the end, and is still delivered. */
+static void start_grace(struct process *p)
+{
+	if ((p->flags & AGENT_PROCESS_EXITED) && p->brief && !p->unclaimed)
+		timer_set(&p->grace, KILL_GRACE_NS, grace_expired);
+}
+
 void process_attach(struct process *p, struct conn *c)
 {
 	c->next_attached = p->attached;
 	c->unacknowledged = 0;
 	p->attached = c;
+	p->unclaimed = false;
+	start_grace(p);
 	conn_take_over(c, &stream_ops, p);
 }
 
@@ -408,22 +427,6 @@ int process_start(struct process *p)
 	process_count++;
 	update_waits(p);
 	return 0;
-}
-
-static void grace_expired(struct timer *t)
-{
-	struct process *p = CONTAINER(t, struct process, grace);
-
-	source_close(&p->out);
-	source_close(&p->err);
-	finish(p);
-}
-
-/* Output that is now in the pipes was written before the end, and is still delivered. */
-static void start_grace(struct process *p)
-{
-	if ((p->flags & AGENT_PROCESS_EXITED) && p->killed)
-		timer_set(&p->grace, KILL_GRACE_NS, grace_expired);
 }
 
 bool process_reaped(pid_t pid, int status, const struct rusage *u)
@@ -464,7 +467,7 @@ int process_signal(struct process *p, uint32_t signo, bool whole_group)
 		return -errno;
 	}
 	if (deadly) {
-		p->killed = true;
+		p->brief = true;
 		start_grace(p);
 	}
 	return 0;

@@ -35,8 +35,10 @@ struct process {
 	uint32_t flags;	   /* enum agent_process_flag */
 	bool input_closed; /* accepts no more input; the pipe closes once `input` is written */
 	bool input_broken; /* bytes still in `input` were lost */
-	bool killed;	   /* by us: do not wait for others that hold its output open */
+	bool brief;	   /* do not wait for others that hold its output open */
 	bool timed_out;
+	bool kept;		/* started with AGENT_EXEC_KEEP */
+	bool unclaimed;		/* and nobody has attached yet */
 	struct agent_exit exit; /* valid with AGENT_PROCESS_EXITED */
 	char tag[AGENT_NAME_MAX + 1];
 };

@@ -102,6 +102,18 @@ int buf_add(struct buf *b, const void *data, size_t n)
 	return 0;
 }
 
+int buf_add_last(struct buf *b, const void *data, size_t n)
+{
+	const uint8_t *end = (const uint8_t *)data + n;
+	size_t have = buf_len(b);
+
+	if (n > b->max)
+		n = b->max;
+	if (have > b->max - n)
+		buf_consume(b, have - (b->max - n));
+	return buf_add(b, end - n, n);
+}
+
 int buf_add_str(struct buf *b, const char *s)
 {
 	return buf_add(b, s, strlen(s));

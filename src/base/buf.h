@@ -43,6 +43,8 @@ uint8_t *buf_reserve(struct buf *b, size_t n);
 void buf_commit(struct buf *b, size_t n);
 
 int buf_add(struct buf *b, const void *data, size_t n);
+/* Adds the data, or its end, and drops what came first, so that at most max bytes stay. */
+int buf_add_last(struct buf *b, const void *data, size_t n);
 int buf_add_str(struct buf *b, const char *s);
 int buf_add_u8(struct buf *b, uint8_t v);
 int buf_add_le16(struct buf *b, uint16_t v);

@@ -19,9 +19,10 @@ int config_init(struct image_config *c)
 	c->start_command = strdup("");
 	c->ready_command = strdup("");
 	c->warm_command = strdup("");
+	c->entry_command = strdup("");
 	c->env = calloc(CONFIG_ENV_MAX, sizeof(*c->env));
 	if (c->description && c->user && c->workdir && c->network && c->start_command &&
-		c->ready_command && c->warm_command && c->env)
+		c->ready_command && c->warm_command && c->entry_command && c->env)
 		return 0;
 	config_done(c);
 	return -ENOMEM;
@@ -39,6 +40,7 @@ void config_done(struct image_config *c)
 	free(c->start_command);
 	free(c->ready_command);
 	free(c->warm_command);
+	free(c->entry_command);
 	*c = (struct image_config){0};
 }
 
@@ -110,6 +112,7 @@ int config_copy(const struct image_config *from, struct image_config *to)
 	r = r < 0 ? r : config_set_text(&to->start_command, from->start_command);
 	r = r < 0 ? r : config_set_text(&to->ready_command, from->ready_command);
 	r = r < 0 ? r : config_set_text(&to->warm_command, from->warm_command);
+	r = r < 0 ? r : config_set_text(&to->entry_command, from->entry_command);
 	for (size_t i = 0; r == 0 && i < from->env_count; i++)
 		r = config_add_env(to, from->env[i]);
 	if (r < 0)
@@ -174,6 +177,8 @@ int config_to_json(const struct image_config *c, json_t *o)
 	bad = bad || config_json_add_string(o, "workdir", c->workdir) < 0;
 	if (!bad && *c->network) /* older versions know no such member */
 		bad = config_json_add_string(o, "network", c->network) < 0;
+	if (!bad && *c->entry_command)
+		bad = config_json_add_string(o, "entry_command", c->entry_command) < 0;
 	bad = bad || config_json_add_string(o, "start_command", c->start_command) < 0;
 	bad = bad || config_json_add_string(o, "ready_command", c->ready_command) < 0;
 	bad = bad || config_json_add_string(o, "warm_command", c->warm_command) < 0;
@@ -247,6 +252,9 @@ int config_from_json(const json_t *o, struct image_config *c, struct error *e)
 
 	if (json_object_get(o, "network") && config_json_string(o, "network", &c->network) < 0)
 		return error_set(e, ERROR_BAD_IMAGE, EINVAL, "\"network\" is unusable");
+	if (json_object_get(o, "entry_command") &&
+		config_json_string(o, "entry_command", &c->entry_command) < 0)
+		return error_set(e, ERROR_BAD_IMAGE, EINVAL, "\"entry_command\" is unusable");
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		int r = fields[i].text ? config_json_string(o, fields[i].key, fields[i].text)
 				       : json_u32(o, fields[i].key, fields[i].number);

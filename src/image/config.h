@@ -34,6 +34,8 @@ struct image_config {
 	char *ready_command; /* succeeds once the start command is ready; "" = none */
 	char *warm_command;  /* run before the snapshot, so that what it reads is in memory; "" =
 			      * none */
+	char *entry_command; /* the agent's program (sandbox/entry.h): started before the snapshot,
+			      * which is taken when it waits for its input; "" = none */
 };
 
 int config_init(struct image_config *c); /* sets the defaults; 0 or -ENOMEM */
@@ -53,8 +55,8 @@ int config_check(const struct image_config *c, struct error *e);
 /* Adds the settings to a JSON object: 0 or -ENOMEM. */
 int config_to_json(const struct image_config *c, json_t *object);
 
-/* Reads the settings from a JSON object; `c` is initialised. Every setting but `network` must be
- * present, and all of their type. */
+/* Reads the settings from a JSON object; `c` is initialised. Every setting but `network` and
+ * `entry_command` must be present, and all of their type. */
 int config_from_json(const json_t *object, struct image_config *c, struct error *e);
 
 /* Strict helpers for our JSON files, whose content is untrusted. config_json_parse returns a new

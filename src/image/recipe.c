@@ -212,6 +212,11 @@ static int set_warm(struct recipe *r, const char *v)
 	return config_set_text(&r->config.warm_command, v);
 }
 
+static int set_entry(struct recipe *r, const char *v)
+{
+	return config_set_text(&r->config.entry_command, v);
+}
+
 static int set_env(struct recipe *r, const char *v)
 {
 	return config_add_env(&r->config, v);
@@ -279,6 +284,7 @@ static const struct key {
 	{"start", set_start, false, "a shell command"},
 	{"ready", set_ready, false, "a shell command"},
 	{"warm", set_warm, false, "a shell command"},
+	{"entry", set_entry, false, "a shell command"},
 };
 
 struct position {

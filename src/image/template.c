@@ -299,7 +299,7 @@ static int parse(const char *text, size_t len, struct template *t, struct error 
 	static const char *const keys[] = {"format", "kind", "kernel_release", "agent_version",
 		"image_digest", "created", "description", "cpus", "memory_mb", "disk_mb", "user",
 		"workdir", "network", "env", "start_command", "ready_command", "warm_command",
-		NULL};
+		"entry_command", NULL};
 	json_t *o = config_json_parse(text, len, keys, json_file, e);
 	int r = o ? from_json(o, t, e) : -EINVAL;
 

@@ -24,7 +24,7 @@
 
 enum {
 	AGENT_PORT = 1024,	    /* vsock port in the guest */
-	AGENT_PROTOCOL_VERSION = 3, /* the newest that this source tree speaks; see agent_hello */
+	AGENT_PROTOCOL_VERSION = 4, /* the newest that this source tree speaks; see agent_hello */
 
 	AGENT_HEADER_BYTES = 8,
 	AGENT_PAYLOAD_MAX = 64 * 1024,
@@ -271,6 +271,10 @@ enum agent_exec_flag {
 					  * process group, SIGKILL a second later */
 	AGENT_EXEC_DETACHED = 0x08,	 /* nothing follows STARTED; the connection takes requests
 					  * again */
+	AGENT_EXEC_KEEP = 0x10,		 /* with DETACHED: its output is not read before the first
+					  * ATTACH, and its end is for that one alone */
+	AGENT_EXEC_BRIEF = 0x20,	 /* EXIT follows 200 ms after its end at the latest, even if
+					  * others hold its output open */
 };
 
 struct agent_exec {

@@ -230,6 +230,12 @@ static int parse_event(struct agent_conn *c, struct agent_event *ev)
 	r = decode_event(&f, ev);
 	if (r < 0 || agent_replies_take(&c->replies, f.type) < 0)
 		return -EBADMSG;
+	if (ev->type == AGENT_STARTED && c->attaching) {
+		c->stdin_open = true;
+		c->in_flight = 0;
+	}
+	if (ev->type == AGENT_STARTED || ev->type == AGENT_ERROR)
+		c->attaching = false;
 	if (ev->type == AGENT_EXIT || ev->type == AGENT_ERROR || ev->type == AGENT_END)
 		c->stdin_open = false;
 	return 1;

@@ -131,6 +131,10 @@ int agent_request(struct agent_conn *c, enum agent_type type, const void *messag
  * For back-pressure, do not call agent_next_event while the bytes cannot be written out. */
 int agent_exec_start(struct agent_conn *c, const struct agent_exec *exec, struct error *e);
 
+/* Attaches to the process with that tag, whose standard input is open. Events as of EXEC, with the
+ * output from now on. */
+int agent_attach_start(struct agent_conn *c, const char *tag, struct error *e);
+
 /* Returns how many bytes of standard input may be sent now; the process has not taken more. Before
  * STARTED it is 0, unless exec was started with stdin or a PTY: then input may be sent at once. */
 size_t agent_stdin_room(const struct agent_conn *c);

@@ -27,6 +27,7 @@ struct agent_conn {
 	unsigned frames_left; /* of the share: see agent_set_share() */
 	size_t bytes_left;
 	bool spent;
+	bool attaching;	  /* an ATTACH is queued: its STARTED opens the input */
 	bool stdin_open;  /* a stream that takes STDIN is queued or running */
 	size_t in_flight; /* STDIN bytes sent and not acknowledged */
 };

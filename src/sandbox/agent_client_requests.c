@@ -41,9 +41,19 @@ int agent_exec_start(struct agent_conn *c, const struct agent_exec *exec, struct
 	int r = agent_request(c, AGENT_EXEC, exec, e);
 
 	if (r == 0) {
-		c->stdin_open = exec->flags & (AGENT_EXEC_STDIN | AGENT_EXEC_PTY);
+		c->stdin_open = (exec->flags & (AGENT_EXEC_STDIN | AGENT_EXEC_PTY)) &&
+				!(exec->flags & AGENT_EXEC_DETACHED);
 		c->in_flight = 0;
 	}
+	return r;
+}
+
+int agent_attach_start(struct agent_conn *c, const char *tag, struct error *e)
+{
+	const struct agent_attach m = {.process = {.tag = tag}};
+	int r = agent_request(c, AGENT_ATTACH, &m, e);
+
+	c->attaching = r == 0;
 	return r;
 }
 

@@ -22,6 +22,7 @@
 #include "proto/agent_wire.h"
 #include "sandbox/agent_call.h"
 #include "sandbox/boot.h"
+#include "sandbox/entry.h"
 #include "sandbox/probe.h"
 #include "sandbox/vmm_request.h"
 #include "vmm/kvm.h"
@@ -144,7 +145,7 @@ static int launch(struct booting *b, bool restored, bool rehearsal, struct error
 }
 
 /* Waits until the started command has ended or, if detached, runs. *ret_status is its exit status,
- * or 128+n for a signal. */
+ * or 128+n for a signal; its process number if detached. */
 static int await_exit(struct booting *b, bool detach, int *ret_status, struct error *e)
 {
 	struct agent_event ev;
@@ -154,9 +155,10 @@ static int await_exit(struct booting *b, bool detach, int *ret_status, struct er
 		r = agent_wait_event(b->agent, b->deadline_ns, &ev, e);
 		if (r < 0 || (r == 1 && ev.type == AGENT_ERROR))
 			return r < 0 ? r : agent_event_error(&ev, e);
-		*ret_status = 0;
-		if (ev.type == AGENT_STARTED && detach)
+		if (ev.type == AGENT_STARTED && detach) {
+			*ret_status = (int)ev.started.pid;
 			return 0;
+		}
 		if (ev.type == AGENT_EXIT) {
 			*ret_status = (int)ev.exit.status +
 				      (ev.exit.flags & AGENT_EXIT_SIGNALED ? 128 : 0);
@@ -189,26 +191,30 @@ static int command_words(struct booting *b, const char *command, char line[CONFI
 			       "the image has no /bin/sh to run a command: %.200s", command);
 }
 
-/* Runs a command of the template as its user; status as above. detach: leaves it running, with
- * status 0. */
-static int run_command(
-	struct booting *b, const char *command, bool detach, int *ret_status, struct error *e)
+/* Runs a command of the template as its user; *ret as above. flags: of AGENT_EXEC. */
+static int exec_command(struct booting *b, const char *command, unsigned flags, const char *tag,
+	int *ret, struct error *e)
 {
 	const struct image_config *c = b->o->config;
 	char line[CONFIG_TEXT_MAX + 1];
 	const char *argv[WORDS_MAX];
 	int count = command_words(b, command, line, argv, e);
 	const struct agent_exec x = {
-		.flags = detach ? AGENT_EXEC_DETACHED : 0,
+		.flags = flags,
 		.user = c->user,
 		.cwd = c->workdir,
-		.tag = "",
+		.tag = tag,
 		.argv = {.array = argv, .count = (uint32_t)count},
 		.env = {.array = (const char *const *)c->env, .count = (uint32_t)c->env_count},
 	};
 	int r = count < 0 ? count : agent_exec_start(b->agent, &x, e);
 
-	return r == 0 ? await_exit(b, detach, ret_status, e) : r;
+	return r == 0 ? await_exit(b, flags & AGENT_EXEC_DETACHED, ret, e) : r;
+}
+
+static int run_command(struct booting *b, const char *command, int *ret_status, struct error *e)
+{
+	return exec_command(b, command, 0, "", ret_status, e);
 }
 
 /* A command that runs longer than the limit counts as one that fails. */
@@ -219,7 +225,7 @@ static int await_ready_command(struct booting *b, unsigned limit_s, struct error
 
 	b->deadline_ns = begin + limit_s * NS_PER_S;
 	for (;;) {
-		r = run_command(b, b->o->config->ready_command, false, &status, e);
+		r = run_command(b, b->o->config->ready_command, &status, e);
 		if (r < 0 || status == 0)
 			return r;
 		now = clock_monotonic_ns();
@@ -313,8 +319,40 @@ static void live_through_beginning(struct booting *b)
 		return;
 	if (agent_identity(b->agent, b->deadline_ns, &m, NULL, NULL) < 0)
 		return;
-	(void)run_command(b, ":", false, &status, NULL);
+	(void)run_command(b, ":", &status, NULL);
 	rehearse_client(b);
+}
+
+/* The port that its environment tells programs to listen on, or 0. */
+static uint16_t entry_port(const struct image_config *c)
+{
+	uint64_t port;
+
+	for (size_t i = 0; i < c->env_count; i++)
+		if (str_starts_with(c->env[i], "PORT=") &&
+			str_parse_u64(c->env[i] + strlen("PORT="), &port) == 0 &&
+			port <= UINT16_MAX)
+			return (uint16_t)port;
+	return 0;
+}
+
+/* Starts the entry process. With a ready command, that says when it waits for its input. */
+static int start_entry(struct booting *b, const struct progress *p, struct error *e)
+{
+	const struct image_config *c = b->o->config;
+	int pid, r = progress_report(p, "start the program", PROGRESS_NO_PERCENT, NULL);
+
+	if (r == 0)
+		r = exec_command(b, c->entry_command,
+			AGENT_EXEC_DETACHED | AGENT_EXEC_KEEP | AGENT_EXEC_BRIEF | AGENT_EXEC_STDIN,
+			ENTRY_TAG, &pid, e);
+	if (r < 0 || *c->ready_command)
+		return r;
+	r = entry_await(b->agent, (uint32_t)pid, entry_port(c), ENTRY_LIMIT_S, e);
+	if (r == 0)
+		r = progress_report(p, "not warm: the program does not wait for its input",
+			PROGRESS_NO_PERCENT, NULL);
+	return r < 0 ? r : 0;
 }
 
 /* Runs the template's commands before its snapshot. */
@@ -326,7 +364,9 @@ static int run_commands(struct booting *b, const struct progress *p, struct erro
 	live_through_beginning(b);
 	b->deadline_ns = clock_monotonic_ns() + PREPARE_READY_S * NS_PER_S;
 	if (*c->start_command)
-		r = run_command(b, c->start_command, true, &status, e);
+		r = exec_command(b, c->start_command, AGENT_EXEC_DETACHED, "", &status, e);
+	if (r == 0 && *c->entry_command)
+		r = start_entry(b, p, e);
 	if (r == 0 && *c->ready_command)
 		r = await_ready_command(b, PREPARE_READY_S, e);
 	if (r < 0 || !*c->warm_command)
@@ -334,7 +374,7 @@ static int run_commands(struct booting *b, const struct progress *p, struct erro
 	r = progress_report(p, "warm up", PROGRESS_NO_PERCENT, NULL);
 	b->deadline_ns = clock_monotonic_ns() + PREPARE_WARM_S * NS_PER_S;
 	if (r == 0)
-		r = run_command(b, c->warm_command, false, &status, e);
+		r = run_command(b, c->warm_command, &status, e);
 	b->deadline_ns = clock_monotonic_ns() + PREPARE_BOOT_S * NS_PER_S;
 	if (r == 0 && status)
 		return error_set(e, ERROR_BAD_IMAGE, EINVAL,

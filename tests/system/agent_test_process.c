@@ -12,6 +12,7 @@
 
 #include "agent_test.h"
 #include "base/clock.h"
+#include "sandbox/entry.h"
 
 #define ARGV(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -465,6 +466,82 @@ static void test_detached(void)
 	CHECK(o.exit.status == 6);
 }
 
+static uint32_t start_entry(struct agent_conn *c, const char *script)
+{
+	const char *const *argv = ARGV("sh", "-c", script);
+	struct command k = {.argv = argv,
+		.flags =
+			AGENT_EXEC_DETACHED | AGENT_EXEC_KEEP | AGENT_EXEC_BRIEF | AGENT_EXEC_STDIN,
+		.tag = ENTRY_TAG};
+	struct agent_event ev;
+	struct agent_exec x;
+
+	make_exec(&k, &x);
+	if (agent_exec_start(c, &x, NULL) < 0 || agent_wait_event(c, soon(), &ev, NULL) < 0 ||
+		ev.type != AGENT_STARTED)
+		return 0;
+	return ev.started.pid;
+}
+
+/* Its output and its end are for the first who attaches, and for no other. */
+static void test_kept(void)
+{
+	struct agent_conn *c = dial_agent();
+	struct agent_event ev;
+	struct outcome o;
+
+	CHECK(start_entry(c, "echo before; read x; echo got $x; exit 3"));
+	pause_ms(50); /* nobody takes what it says */
+	CHECK(agent_attach_start(c, ENTRY_TAG, NULL) == 0 && agent_stdin_room(c) == 0);
+	collect(c, &o, "hello\n", 6);
+	CHECK(output_is(&o.out, "before\ngot hello\n") && o.exit.status == 3);
+	outcome_done(&o);
+	CHECK(agent_attach_start(c, ENTRY_TAG, NULL) == 0);
+	CHECK(agent_wait_event(c, soon(), &ev, NULL) == 1 && ev.type == AGENT_ERROR);
+	CHECK(ev.error.class == AGENT_ERR_NOT_FOUND);
+	/* it ends before anybody comes, and leaves a child that holds its output */
+	CHECK(start_entry(c, "sleep 30 & echo all; exit 4"));
+	pause_ms(400);
+	CHECK(agent_attach_start(c, ENTRY_TAG, NULL) == 0);
+	collect(c, &o, NULL, 0);
+	CHECK(output_is(&o.out, "all\n") && o.exit.status == 4);
+	outcome_done(&o);
+}
+
+/* A program that stands at its input is found, and so is a child; one that does not is ended. */
+static void test_entry(void)
+{
+	static const struct {
+		const char *script;
+		int result;
+	} cases[] = {
+		{"read x", 1},
+		{"python3 -c 'import sys; sys.stdin.read()'; true", 1},
+		{"python3 -c 'import select; p = select.epoll(); p.register(0); p.poll()'", 1},
+		/* another input than its own */
+		{"sleep 1000 | (read x; true)", 0},
+		{"exit 0", 0},
+		{"echo it is wrong >&2; exit 7", -ECHILD},
+	};
+	struct agent_conn *c = dial_agent();
+	struct error e = {0};
+	struct outcome o;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t pid = start_entry(c, cases[i].script);
+
+		CHECK(pid);
+		CHECK(entry_await(c, pid, 0, i == 3 ? 1 : 10, &e) == cases[i].result);
+		if (cases[i].result != 1)
+			continue;
+		CHECK(kill(-(pid_t)pid, SIGKILL) == 0);
+		CHECK(agent_attach_start(c, ENTRY_TAG, NULL) == 0); /* frees the tag */
+		collect(c, &o, NULL, 0);
+		outcome_done(&o);
+	}
+	CHECK(strstr(e.message, "status 7") && strstr(e.message, "it is wrong"));
+}
+
 static void test_attach(void)
 {
 	struct agent_conn *first = dial_agent(), *second = dial_agent();
@@ -748,6 +825,8 @@ const struct test process_tests[] = {
 	{"kill on close", test_kill_on_close},
 	{"survives close", test_survives_close},
 	{"detached", test_detached},
+	{"kept", test_kept},
+	{"entry", test_entry},
 	{"attach", test_attach},
 	{"stop", test_stop},
 	{"one-shot requests", test_one_shots},

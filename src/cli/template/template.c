@@ -77,7 +77,7 @@ static json_t *to_json(const struct home *home, const struct template *t)
 
 	return json_pack(
 		"{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, "
-		"s:o, s:o, s:I, s:I, s:o}",
+		"s:o, s:o, s:o, s:I, s:I, s:o}",
 		"name", t->name, "status", "ready", "description", json_text(c->description),
 		"created", json_time(t->created_s * NS_PER_S), "file_system",
 		image_kind_name(t->kind), "kernel", json_text(t->kernel_release), "agent_version",
@@ -87,7 +87,8 @@ static json_t *to_json(const struct home *home, const struct template *t)
 		json_text(c->workdir), "network", json_text(c->network), "env", env_json(c),
 		"start_command", json_text(c->start_command), "ready_command",
 		json_text(c->ready_command), "warm_command", json_text(c->warm_command),
-		"rootfs_disk_bytes", (json_int_t)t->rootfs_disk_bytes, "snapshot_disk_bytes",
+		"entry_command", json_text(c->entry_command), "rootfs_disk_bytes",
+		(json_int_t)t->rootfs_disk_bytes, "snapshot_disk_bytes",
 		(json_int_t)t->snapshot_disk_bytes, "snapshots", snapshots_json(home, t->name));
 }
 
@@ -226,6 +227,8 @@ static void show_text(const struct home *home, const struct template *t)
 		printf("ready        %s\n", c->ready_command);
 	if (*c->warm_command)
 		printf("warm         %s\n", c->warm_command);
+	if (*c->entry_command)
+		printf("entry        %s\n", c->entry_command);
 	for (size_t i = 0; i < c->env_count; i++)
 		printf("env          %s\n", c->env[i]);
 }
