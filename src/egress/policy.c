@@ -4,28 +4,12 @@
 
 #include "egress/proxy.h"
 
-/* Which of two verdicts counts. */
-static int weight(const struct rules_verdict *v)
-{
-	switch (v->action) {
-	case RULES_DENY:
-		return 3;
-	case RULES_ASK:
-		return 2;
-	case RULES_RESPOND:
-		return 1;
-	default:
-		return 0;
-	}
-}
-
 static void take(struct policy_verdict *all, const struct rules_verdict *v)
 {
 	all->allow = v->action == RULES_ALLOW || v->action == RULES_RESPOND;
 	all->ask = v->action == RULES_ASK;
 	all->rule = rules_id(v->rule);
-	all->reason = v->two_ways ? "its path can be read in two ways"
-				  : (v->rule ? v->rule->reason : NULL);
+	all->reason = v->unclear ? v->unclear : (v->rule ? v->rule->reason : NULL);
 	all->answer = v->action == RULES_RESPOND ? v->rule->answer : NULL;
 }
 
@@ -53,13 +37,16 @@ static struct policy_verdict judge(
 
 		note(&all, &p->layers[i], &v);
 		all.inspect = all.inspect || v.inspect;
-		if (p->layers[i].observe || weight(&v) < most)
+		all.body |= v.body;
+		if (p->layers[i].observe || rules_weight(v.action) < most)
 			continue;
-		if (weight(&v) > most || (most == 0 && v.rule))
+		if (rules_weight(v.action) > most || (most == 0 && v.rule))
 			take(&all, &v);
-		most = weight(&v);
+		most = rules_weight(v.action);
 	}
 	all.inspect = all.inspect && (all.allow || all.ask);
+	if (most == 3)
+		all.body = 0;
 	return all;
 }
 

@@ -75,6 +75,8 @@ struct policy_verdict {
 	bool allow;
 	bool ask;     /* a person decides; `allow` is false */
 	bool inspect; /* of a flow that is allowed: its requests decide */
+	unsigned
+		body; /* of a request: its body must be read as this (enum call_api), and decides */
 	const char
 		*rule; /* of the layer that decides, else of the last that has one; or "default" */
 	const char *reason;		   /* the rule's own, for the program; NULL: none */

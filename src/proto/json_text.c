@@ -67,6 +67,25 @@ static size_t plain_len(const uint8_t *p, size_t n)
 	return i;
 }
 
+char *json_text_put_utf8(char *to, uint32_t c)
+{
+	if (c < 0x80) {
+		*to++ = (char)c;
+	} else if (c < 0x800) {
+		*to++ = (char)(0xc0 | c >> 6);
+	} else if (c < 0x10000) {
+		*to++ = (char)(0xe0 | c >> 12);
+		*to++ = (char)(0x80 | (c >> 6 & 0x3f));
+	} else {
+		*to++ = (char)(0xf0 | c >> 18);
+		*to++ = (char)(0x80 | (c >> 12 & 0x3f));
+		*to++ = (char)(0x80 | (c >> 6 & 0x3f));
+	}
+	if (c >= 0x80)
+		*to++ = (char)(0x80 | (c & 0x3f));
+	return to;
+}
+
 size_t json_text_plain(const char *s, size_t n)
 {
 	return plain_len((const uint8_t *)s, n);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 
@@ -18,6 +19,9 @@ int json_text_escape(struct buf *out, const char *s, size_t n, enum json_text_mo
 
 /* The same, with quotes. */
 int json_text_string(struct buf *out, const char *s, size_t n, enum json_text_mode mode);
+
+/* Writes a character as UTF-8, 4 bytes at most. Returns what is behind it. */
+char *json_text_put_utf8(char *to, uint32_t c);
 
 /* Counts ASCII bytes at the front that need no escape in JSON; stops at 0x7f. */
 size_t json_text_plain(const char *s, size_t n);

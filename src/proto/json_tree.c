@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "proto/json_scan.h"
+#include "proto/json_text.h"
 
 /* The text is already validated as a whole: every container and every string ends. */
 struct tree {
@@ -48,25 +49,6 @@ static uint32_t unit(const char *hex)
 	return v;
 }
 
-static char *put_utf8(char *to, uint32_t c)
-{
-	if (c < 0x80) {
-		*to++ = (char)c;
-	} else if (c < 0x800) {
-		*to++ = (char)(0xc0 | c >> 6);
-	} else if (c < 0x10000) {
-		*to++ = (char)(0xe0 | c >> 12);
-		*to++ = (char)(0x80 | (c >> 6 & 0x3f));
-	} else {
-		*to++ = (char)(0xf0 | c >> 18);
-		*to++ = (char)(0x80 | (c >> 12 & 0x3f));
-		*to++ = (char)(0x80 | (c >> 6 & 0x3f));
-	}
-	if (c >= 0x80)
-		*to++ = (char)(0x80 | (c & 0x3f));
-	return to;
-}
-
 /* Decodes the escape whose backslash is at `at`; returns its length in bytes. */
 static size_t put_escape(struct tree *t, const char *at, char **to)
 {
@@ -82,10 +64,10 @@ static size_t put_escape(struct tree *t, const char *at, char **to)
 	if (!c && t->flags & JSON_TREE_NO_NUL)
 		t->reason = "\\u0000 is not allowed";
 	if (c < 0xd800 || c > 0xdbff) {
-		*to = put_utf8(*to, c);
+		*to = json_text_put_utf8(*to, c);
 		return 6;
 	}
-	*to = put_utf8(*to, 0x10000 + ((c & 0x3ff) << 10 | (unit(at + 8) & 0x3ff)));
+	*to = json_text_put_utf8(*to, 0x10000 + ((c & 0x3ff) << 10 | (unit(at + 8) & 0x3ff)));
 	return 12;
 }
 

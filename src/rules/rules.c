@@ -36,6 +36,7 @@ static void done_rule(struct rules_rule *r)
 	free_texts(r->methods, r->method_count);
 	free_texts(r->paths, r->path_count);
 	free_answer(r->answer);
+	rules_call_free(r->call);
 	free(r->reason);
 	free(r->id);
 }
@@ -51,6 +52,20 @@ void rules_done(struct rules *r)
 const char *rules_id(const struct rules_rule *rule)
 {
 	return rule ? rule->id : "default";
+}
+
+int rules_weight(enum rules_action action)
+{
+	switch (action) {
+	case RULES_DENY:
+		return 3;
+	case RULES_ASK:
+		return 2;
+	case RULES_RESPOND:
+		return 1;
+	default:
+		return 0;
+	}
 }
 
 const char *rules_action_word(enum rules_action action)

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/net.h"
+#include "rules/call.h"
 #include "rules/path.h"
 #include "rules/policy_json.h"
 
@@ -32,6 +33,8 @@ enum {
 	RULES_METHOD_MAX = 24,
 	RULES_HEADERS_MAX = 20,	   /* of an answer */
 	RULES_BODY_MAX = 16 << 10, /* likewise */
+	RULES_ARGUMENTS_MAX = 16,
+	RULES_POINTER_MAX = 256,
 };
 
 /* Names of ports in other sandboxes are below it (egress/between_name.h). */
@@ -61,6 +64,26 @@ struct rules_answer {
 
 struct rules_host;
 
+/* What an argument of a tool must be. */
+struct rules_argument {
+	char *at;	/* a JSON pointer (RFC 6901) */
+	char *prefix;	/* of a string; NULL: `equals` counts */
+	json_t *equals; /* owned */
+};
+
+/* What a rule says of a request to a model or a server of tools. Of lists, one pattern is enough;
+ * NULL with a count of 0: any. */
+struct rules_call {
+	unsigned apis;
+	char **models, **server_tools, **tools;
+	unsigned model_count, server_tool_count, tool_count;
+	bool no_server_tools; /* and none may be used */
+	unsigned max_tokens;  /* 0: any */
+	struct rules_argument *arguments;
+	unsigned argument_count;
+	bool body; /* so the body decides */
+};
+
 struct rules_rule {
 	char *id;
 	enum rules_action action;
@@ -77,6 +100,7 @@ struct rules_rule {
 	bool requests;		     /* it speaks of requests */
 	bool between;		     /* it is for other sandboxes */
 	struct rules_answer *answer; /* of RESPOND */
+	struct rules_call *call;     /* NULL: it speaks of no such requests */
 };
 
 struct rules {
@@ -110,14 +134,21 @@ struct rules_question {
 	uint16_t port;
 	bool tls; /* the request came over TLS */
 	const char *method;
-	const char *path; /* of path_clean(); NULL: it can be read in two ways */
+	const char *path;	 /* of path_clean(); NULL: it can be read in two ways */
+	const struct call *call; /* what its body says; NULL: that is not known yet */
 };
+
+#define RULES_TWO_WAYS "its path can be read in two ways"
 
 struct rules_verdict {
 	enum rules_action action; /* not LOG */
 	/* Of FLOW: rules match that speak of requests. If it is allowed, these decide. */
 	bool inspect;
-	bool two_ways;			/* denied, since the path can be read in two ways */
+	/* Of REQUEST: the body must be read as this (enum call_api); then judge again. If it is
+	 * denied all the same, that is final. */
+	unsigned body;
+	const char *unclear; /* why it is denied without a rule that says so: the path can be read
+			      * in two ways, or the body; static */
 	const struct rules_rule *rule;	/* that decided; NULL: the default */
 	const struct rules_rule *noted; /* the first LOG that matched, or NULL */
 };
@@ -129,6 +160,9 @@ struct rules_verdict rules_judge_between(const struct rules *r, const char *name
 
 /* The id of a verdict's rule. */
 const char *rules_id(const struct rules_rule *rule); /* NULL: "default" */
+
+/* Of verdicts of several layers or messages, the heaviest counts: 3 denies, 2 asks, 1 answers, 0. */
+int rules_weight(enum rules_action action);
 
 const char *rules_action_word(enum rules_action action); /* "allow" */
 

@@ -151,39 +151,92 @@ static bool scheme_matches(const struct rules_rule *r, bool tls)
 	return r->scheme == RULES_ANY_SCHEME || (r->scheme == RULES_HTTPS) == tls;
 }
 
-/* Whether a rule decides about a request. */
-static bool decides_request(
-	const struct rules_rule *rule, const struct rules_question *q, struct rules_verdict *v)
+/* Requests of MCP without a body: a stream of events, the end of a session. */
+static bool is_bare(const char *method)
+{
+	return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 ||
+	       strcmp(method, "DELETE") == 0 || strcmp(method, "OPTIONS") == 0;
+}
+
+static const char *why_unclear(const struct call *c, unsigned api)
+{
+	return c->unclear || api != CALL_MCP ? c->unclear : c->unclear_mcp;
+}
+
+/* Whether what a rule says of calls fits. Without the body: v->body. */
+static bool call_fits(const struct rules_rule *rule, const struct rules_question *q,
+	const struct call_message *m, struct rules_verdict *v)
+{
+	unsigned api = rules_call_api(rule->call, q->path);
+
+	if (!api || (api != CALL_MCP && !is_hard(rule) && strcmp(q->method, "POST") != 0))
+		return false;
+	if (!rule->call->body)
+		return true;
+	if (api == CALL_MCP && is_bare(q->method))
+		return !is_hard(rule);
+	if (!q->call) {
+		v->body |= api;
+		return false;
+	}
+	if (why_unclear(q->call, api)) {
+		v->unclear = rule->action == RULES_LOG ? NULL : why_unclear(q->call, api);
+		return v->unclear != NULL;
+	}
+	return rules_call_matches(rule, api, q->call, m);
+}
+
+/* Whether a rule decides about a request, or a message of it. */
+static bool decides_request(const struct rules_rule *rule, const struct rules_question *q,
+	const struct call_message *m, struct rules_verdict *v)
 {
 	if (!flow_matches(rule, q))
 		return false;
 	v->inspect = v->inspect || rule->requests;
 	if (!any_method(rule, q->method) || !scheme_matches(rule, q->tls))
 		return false;
-	if (rule->path_count && !q->path) {
-		v->two_ways = rule->action != RULES_LOG;
-		return v->two_ways;
+	if ((rule->path_count || rule->call) && !q->path) {
+		v->unclear = rule->action == RULES_LOG ? NULL : RULES_TWO_WAYS;
+		return v->unclear != NULL;
 	}
-	if (!any_path(rule, q->path))
+	if (!any_path(rule, q->path) || (rule->call && !call_fits(rule, q, m, v)))
 		return false;
 	if (rule->action == RULES_LOG)
 		note(v, rule);
 	return rule->action != RULES_LOG;
 }
 
-static struct rules_verdict judge_request(const struct rules *r, const struct rules_question *q)
+static struct rules_verdict judge_message(
+	const struct rules *r, const struct rules_question *q, const struct call_message *m)
 {
 	struct rules_verdict v = {.action = r->default_allow ? RULES_ALLOW : RULES_DENY};
 
 	for (unsigned i = 0; i < r->count && !v.rule; i++)
-		if (decides_request(&r->rules[i], q, &v))
+		if (decides_request(&r->rules[i], q, m, &v))
 			v.rule = &r->rules[i];
+	if (v.body) /* a rule before the one that decides may be about it */
+		return (struct rules_verdict){.action = RULES_ALLOW, .body = v.body};
 	if (v.rule)
-		v.action = v.two_ways ? RULES_DENY : v.rule->action;
+		v.action = v.unclear ? RULES_DENY : v.rule->action;
 	/* Who was asked about the connection is not asked about its requests. */
 	if (v.action == RULES_ASK && !v.inspect)
 		v.action = RULES_ALLOW;
 	v.inspect = false;
+	return v;
+}
+
+/* Of several messages, the one that is judged hardest counts. */
+static struct rules_verdict judge_request(const struct rules *r, const struct rules_question *q)
+{
+	unsigned n = q->call ? q->call->message_count : 0;
+	struct rules_verdict v = judge_message(r, q, n ? &q->call->messages[0] : NULL);
+
+	for (unsigned i = 1; i < n; i++) {
+		struct rules_verdict o = judge_message(r, q, &q->call->messages[i]);
+
+		if (rules_weight(o.action) > rules_weight(v.action))
+			v = o;
+	}
 	return v;
 }
 

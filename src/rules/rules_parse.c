@@ -14,16 +14,10 @@ enum { STATUS_MIN = 200, STATUS_MAX = 599 };
 
 /* --- one or several --- */
 
-struct list {
-	struct policy_at at;
-	json_t *value; /* of the member; NULL: it is absent */
-	size_t count;
-};
-
-static int begin_list(
-	const struct policy_at *of, json_t *object, const char *name, size_t max, struct list *ret)
+int rules_list_begin(const struct policy_at *of, json_t *object, const char *name, size_t max,
+	struct rules_list *ret)
 {
-	*ret = (struct list){policy_member(of, name), json_object_get(object, name), 0};
+	*ret = (struct rules_list){policy_member(of, name), json_object_get(object, name), 0};
 	if (!ret->value)
 		return 0;
 	ret->count = json_is_array(ret->value) ? json_array_size(ret->value) : 1;
@@ -35,7 +29,7 @@ static int begin_list(
 	return 0;
 }
 
-static json_t *item(const struct list *l, size_t i, struct policy_at *ret_at)
+json_t *rules_list_item(const struct rules_list *l, size_t i, struct policy_at *ret_at)
 {
 	bool many = json_is_array(l->value);
 
@@ -43,8 +37,7 @@ static json_t *item(const struct list *l, size_t i, struct policy_at *ret_at)
 	return many ? json_array_get(l->value, i) : l->value;
 }
 
-/* Room for the items; NULL for none. */
-static int make_room(const struct list *l, size_t item_bytes, void **ret)
+int rules_list_make_room(const struct rules_list *l, size_t item_bytes, void **ret)
 {
 	*ret = l->count ? calloc(l->count, item_bytes) : NULL;
 	return l->count && !*ret ? -ENOMEM : 0;
@@ -75,13 +68,13 @@ static int take_host(const struct policy_at *at, const char *text, struct rules_
 
 static int take_hosts(const struct policy_at *of, json_t *object, struct rules_rule *r)
 {
-	struct list l;
-	int e = begin_list(of, object, "host", RULES_ITEMS_MAX, &l);
+	struct rules_list l;
+	int e = rules_list_begin(of, object, "host", RULES_ITEMS_MAX, &l);
 
-	e = e ? e : make_room(&l, sizeof(r->hosts[0]), (void **)&r->hosts);
+	e = e ? e : rules_list_make_room(&l, sizeof(r->hosts[0]), (void **)&r->hosts);
 	for (size_t i = 0; i < l.count && e == 0; i++) {
 		struct policy_at at;
-		const char *text = json_string_value(item(&l, i, &at));
+		const char *text = json_string_value(rules_list_item(&l, i, &at));
 
 		e = take_host(&at, text, &r->hosts[r->host_count++]);
 		if (e == 0 && r->hosts[i].text &&
@@ -93,13 +86,13 @@ static int take_hosts(const struct policy_at *of, json_t *object, struct rules_r
 
 static int take_nets(const struct policy_at *of, json_t *object, struct rules_rule *r)
 {
-	struct list l;
-	int e = begin_list(of, object, "net", RULES_ITEMS_MAX, &l);
+	struct rules_list l;
+	int e = rules_list_begin(of, object, "net", RULES_ITEMS_MAX, &l);
 
-	e = e ? e : make_room(&l, sizeof(r->nets[0]), (void **)&r->nets);
+	e = e ? e : rules_list_make_room(&l, sizeof(r->nets[0]), (void **)&r->nets);
 	for (size_t i = 0; i < l.count && e == 0; i++) {
 		struct policy_at at;
-		const char *text = json_string_value(item(&l, i, &at));
+		const char *text = json_string_value(rules_list_item(&l, i, &at));
 
 		if (!text || net_parse(text, &r->nets[r->net_count++]) < 0)
 			e = policy_bad(&at, "expected IPv4 in CIDR form, 192.0.2.0/24");
@@ -109,13 +102,13 @@ static int take_nets(const struct policy_at *of, json_t *object, struct rules_ru
 
 static int take_ports(const struct policy_at *of, json_t *object, struct rules_rule *r)
 {
-	struct list l;
-	int e = begin_list(of, object, "ports", RULES_PORTS_MAX, &l);
+	struct rules_list l;
+	int e = rules_list_begin(of, object, "ports", RULES_PORTS_MAX, &l);
 
-	e = e ? e : make_room(&l, sizeof(r->ports[0]), (void **)&r->ports);
+	e = e ? e : rules_list_make_room(&l, sizeof(r->ports[0]), (void **)&r->ports);
 	for (size_t i = 0; i < l.count && e == 0; i++) {
 		struct policy_at at;
-		json_int_t v = json_integer_value(item(&l, i, &at));
+		json_int_t v = json_integer_value(rules_list_item(&l, i, &at));
 
 		if (v < 1 || v > UINT16_MAX) /* 0 for what is no number, too */
 			return policy_bad(&at, "expected a port, 1 to 65535");
@@ -124,7 +117,7 @@ static int take_ports(const struct policy_at *of, json_t *object, struct rules_r
 	return e;
 }
 
-static int take_text(const struct policy_at *at, const char *text, char **ret)
+int rules_take_text(const char *text, char **ret)
 {
 	*ret = strdup(text);
 	return *ret ? 0 : -ENOMEM;
@@ -132,17 +125,17 @@ static int take_text(const struct policy_at *at, const char *text, char **ret)
 
 static int take_methods(const struct policy_at *of, json_t *object, struct rules_rule *r)
 {
-	struct list l;
-	int e = begin_list(of, object, "methods", RULES_ITEMS_MAX, &l);
+	struct rules_list l;
+	int e = rules_list_begin(of, object, "methods", RULES_ITEMS_MAX, &l);
 
-	e = e ? e : make_room(&l, sizeof(r->methods[0]), (void **)&r->methods);
+	e = e ? e : rules_list_make_room(&l, sizeof(r->methods[0]), (void **)&r->methods);
 	for (size_t i = 0; i < l.count && e == 0; i++) {
 		struct policy_at at;
-		const char *text = json_string_value(item(&l, i, &at));
+		const char *text = json_string_value(rules_list_item(&l, i, &at));
 
 		if (!text || strlen(text) > RULES_METHOD_MAX || !http_is_token(text, strlen(text)))
 			return policy_bad(&at, "expected a method, such as \"GET\"");
-		e = take_text(&at, text, &r->methods[r->method_count]);
+		e = rules_take_text(text, &r->methods[r->method_count]);
 		for (char *s = r->methods[r->method_count++]; s && *s; s++)
 			*s = (char)toupper((unsigned char)*s);
 	}
@@ -151,20 +144,20 @@ static int take_methods(const struct policy_at *of, json_t *object, struct rules
 
 static int take_paths(const struct policy_at *of, json_t *object, struct rules_rule *r)
 {
-	struct list l;
-	int e = begin_list(of, object, "paths", RULES_ITEMS_MAX, &l);
+	struct rules_list l;
+	int e = rules_list_begin(of, object, "paths", RULES_ITEMS_MAX, &l);
 
-	e = e ? e : make_room(&l, sizeof(r->paths[0]), (void **)&r->paths);
+	e = e ? e : rules_list_make_room(&l, sizeof(r->paths[0]), (void **)&r->paths);
 	for (size_t i = 0; i < l.count && e == 0; i++) {
 		struct policy_at at;
-		const char *text = json_string_value(item(&l, i, &at));
+		const char *text = json_string_value(rules_list_item(&l, i, &at));
 
 		if (!text || !path_is_pattern(text))
 			return policy_bad(&at,
 				"expected a path of ASCII that begins with '/', without '?' and "
 				"';', "
 				"and with letters instead of %XX; * and ** are wildcards");
-		e = take_text(&at, text, &r->paths[r->path_count++]);
+		e = rules_take_text(text, &r->paths[r->path_count++]);
 	}
 	return e;
 }
@@ -221,7 +214,7 @@ static int take_reason(const struct policy_at *of, json_t *object, struct rules_
 		return policy_bad(&at, "expected 1 to 160 printable characters of ASCII");
 	if (r->action != RULES_DENY && r->action != RULES_ASK)
 		return policy_bad(&at, "only rules that deny or ask have a reason");
-	return take_text(&at, json_string_value(v), &r->reason);
+	return rules_take_text(json_string_value(v), &r->reason);
 }
 
 static int take_header(
@@ -235,10 +228,10 @@ static int take_header(
 		return policy_bad(&at, "no header of this name may be set");
 	if (!text || strlen(text) > 2048 || !http_is_field_value(text, strlen(text)))
 		return policy_bad(&at, "expected a string without control characters");
-	e = take_text(&at, name, &h->name);
+	e = rules_take_text(name, &h->name);
 	for (char *s = h->name; s && *s; s++)
 		*s = (char)tolower((unsigned char)*s);
-	return e ? e : take_text(&at, text, &h->value);
+	return e ? e : rules_take_text(text, &h->value);
 }
 
 static int take_headers(const struct policy_at *of, json_t *object, struct rules_answer *a)
@@ -269,7 +262,7 @@ static int take_body(const struct policy_at *of, json_t *object, struct rules_an
 	if (!text || json_string_length(v) > RULES_BODY_MAX)
 		return policy_bad(&at, "expected a string of at most 16384 bytes");
 	a->body_bytes = strlen(text);
-	return take_text(&at, text, &a->body);
+	return rules_take_text(text, &a->body);
 }
 
 static int take_answer(const struct policy_at *of, json_t *object, struct rules_rule *r)
@@ -310,7 +303,7 @@ static int take_id(
 	(void)snprintf(text, sizeof(text), "rules[%u]", all->count - 1); /* fits */
 	if (v && !is_printable(json_string_value(v), RULES_ID_MAX))
 		return policy_bad(&at, "expected 1 to 64 printable characters of ASCII");
-	return take_text(&at, v ? json_string_value(v) : text, &r->id);
+	return rules_take_text(v ? json_string_value(v) : text, &r->id);
 }
 
 static int check_between(const struct policy_at *at, const struct rules_rule *r)
@@ -328,7 +321,8 @@ static int take_rule(
 	const struct policy_at *at, json_t *object, const struct rules *all, struct rules_rule *r)
 {
 	static const char *const names[] = {"id", "action", "host", "net", "ports", "methods",
-		"paths", "scheme", "reason", "respond", NULL};
+		"paths", "scheme", "reason", "respond", "api", "models", "maxTokens", "serverTools",
+		"tools", "arguments", NULL};
 	int e = policy_known_members(at, object, names);
 
 	e = e ? e : take_id(at, object, all, r);
@@ -341,7 +335,8 @@ static int take_rule(
 	e = e ? e : take_scheme(at, object, r);
 	e = e ? e : take_reason(at, object, r);
 	e = e ? e : take_answer(at, object, r);
-	r->requests = r->method_count || r->path_count || r->scheme || r->answer;
+	e = e ? e : rules_call_make(at, object, r->action, &r->call);
+	r->requests = r->method_count || r->path_count || r->scheme || r->answer || r->call;
 	return e == 0 && r->between ? check_between(at, r) : e;
 }
 

@@ -120,8 +120,8 @@ static const char *says(const struct step *s)
 
 static const char *why(const struct step *s)
 {
-	if (s->v.two_ways)
-		return "its path can be read in two ways";
+	if (s->v.unclear)
+		return s->v.unclear;
 	return s->v.rule && s->v.rule->reason ? s->v.rule->reason : "";
 }
 

@@ -1,0 +1,91 @@
+/* Shared by call.c, call_key.c, call_model.c and call_mcp.c. */
+#ifndef RULES_CALL_INTERNAL_H
+#define RULES_CALL_INTERNAL_H
+
+#include "base/buf.h"
+#include "proto/json_stream.h"
+#include "rules/call.h"
+
+/* Members that say something, in any spelling. */
+enum call_key {
+	KEY_OTHER,
+	KEY_ITEM, /* of an array */
+	KEY_ARGS,
+	KEY_ARGUMENTS,
+	KEY_CACHED_CONTENT,
+	KEY_CONTAINER,
+	KEY_CUSTOM,
+	KEY_FETCHED, /* audio_url, file_url, image_url, video_url */
+	KEY_FILE_ID,
+	KEY_FILE_URI,
+	KEY_FUNCTION,
+	KEY_FUNCTION_DECLARATIONS,
+	KEY_FUNCTIONS,
+	KEY_GENERATION_CONFIG,
+	KEY_INPUT,
+	KEY_MAX_TOKENS, /* and max_completion_tokens, max_output_tokens */
+	KEY_MAX_COMPLETION_TOKENS,
+	KEY_MAX_OUTPUT_TOKENS,
+	KEY_MCP_SERVERS,
+	KEY_MODEL,
+	KEY_MODELS,
+	KEY_NAME,
+	KEY_PLUGINS,
+	KEY_PROMPT,
+	KEY_RESPONSE,
+	KEY_SCHEMA, /* and parameters, input_schema, ... */
+	KEY_SOURCE,
+	KEY_TOOLS,
+	KEY_TYPE,
+	KEY_URL,
+	KEY_WEB_SEARCH_OPTIONS,
+	KEY_COUNT_,
+};
+
+enum { CALL_WORD_MAX = 64 };
+
+/* Some servers take a member in any case, with or without underscores, and letters that fold to
+ * ASCII. */
+enum call_key call_key_of(const char *text, size_t n);
+
+/* Writes "webSearch" and "WebSearch" as "web_search"; a date at the end, "_20250305", is dropped.
+ * What is too long is cut. */
+void call_word(const char *text, char out[CALL_WORD_MAX + 1]);
+
+/* A container that is open. */
+struct call_level {
+	enum call_key key;  /* that it stands under */
+	bool array, opaque; /* opaque: within it nothing has a meaning for us */
+	uint64_t seen;	    /* keys, by bit */
+};
+
+/* A tool that is being read. */
+struct call_tool {
+	char type[CALL_WORD_MAX + 1], name[CALL_NAME_MAX + 1];
+	bool typed, named;
+};
+
+struct call_reader {
+	struct call call;
+	char path_model[CALL_MODEL_MAX + 1]; /* that the path names; "": none */
+	bool any;			     /* something came */
+	uint64_t bytes;
+	struct json_stream stream; /* for models */
+	struct call_level levels[JSON_STREAM_DEPTH_MAX];
+	enum call_key key;		  /* of the next value in an object */
+	char key_text[CALL_WORD_MAX + 1]; /* likewise, as call_word writes it */
+	struct call_tool tool;
+	struct buf body; /* for MCP */
+};
+
+void call_unclear(struct call_reader *r, const char *why);
+
+/* Takes a name once. */
+void call_add_name(struct call_reader *r, struct call_names *names, const char *name);
+
+void call_model_token(void *arg, const struct json_stream_token *t);
+void call_model_end(struct call_reader *r);
+
+void call_mcp_end(struct call_reader *r);
+
+#endif
