@@ -215,11 +215,18 @@ struct policy_verdict target_judge_request(struct context *c, const struct targe
 	char clean[RULES_PATH_MAX + 1];
 	bool good = path_clean(path, strcspn(path, "?"), clean) == 0;
 
-	return policy_judge_question(c->policy, &(struct rules_question){.kind = RULES_REQUEST,
-							.name = t->name[0] ? t->name : NULL,
-							.address = dialled,
-							.port = t->port,
-							.tls = tls,
-							.method = method,
-							.path = good ? clean : NULL});
+	struct policy_verdict v =
+		policy_judge_question(c->policy, &(struct rules_question){.kind = RULES_REQUEST,
+							 .name = t->name[0] ? t->name : NULL,
+							 .address = dialled,
+							 .port = t->port,
+							 .tls = tls,
+							 .method = method,
+							 .path = good ? clean : NULL});
+
+	if (v.body) {
+		v.allow = v.ask = false;
+		v.reason = "rules about models and tools are not enforced yet";
+	}
+	return v;
 }

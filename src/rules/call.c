@@ -209,8 +209,3 @@ const struct call *call_reader_end(struct call_reader *r)
 	buf_done(&r->body);
 	return &r->call;
 }
-
-const struct call *call_reader_call(const struct call_reader *r)
-{
-	return &r->call;
-}

@@ -86,7 +86,4 @@ bool call_reader_feed(struct call_reader *r, const void *data, size_t n);
 /* The whole body was read. Valid until the reader is freed. */
 const struct call *call_reader_end(struct call_reader *r);
 
-/* What was read so far, or in the end. */
-const struct call *call_reader_call(const struct call_reader *r);
-
 #endif

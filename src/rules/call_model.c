@@ -1,10 +1,11 @@
 /* Requests to models, member by member. What stands where:
  *
  *	model, max_tokens, ...		the root; Google's in generationConfig
- *	tools[]				{"type", "name"}, {"type", "function": {"name"}}, and Google's
+ *	tools[]				{"type", "name"}, {"type", "function": {"name"}}; Google's
  *					{"functionDeclarations": [{"name"}], "googleSearch": {}}
- *	messages, input, contents, ...	sources that the provider fetches, at any depth. Arguments and
- *					results of tools (input, args, response) are the program's own */
+ *	messages, input, contents, ...	sources that the provider fetches, at any depth. Arguments
+ *					and results of tools (input, args, response) are the
+ *					program's own */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,7 @@ static void take_max(struct call_reader *r, const struct json_stream_token *t)
 		r->call.max_tokens = n;
 }
 
-/* A member of the root that stands for something of the provider's. Its value is not looked into. */
+/* A member of the root that stands for something of the provider's. Nobody looks into it. */
 static const char *provided(enum call_key key)
 {
 	switch (key) {
@@ -338,6 +339,8 @@ void call_model_token(void *arg, const struct json_stream_token *t)
 	const struct call_level *l = t->depth ? &r->levels[t->depth - 1] : NULL;
 	enum call_key key = l && l->array ? KEY_ITEM : r->key;
 
+	if (r->call.unclear)
+		return;
 	if (t->kind == JSON_STREAM_KEY) {
 		take_key(r, t);
 		return;

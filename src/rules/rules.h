@@ -161,7 +161,7 @@ struct rules_verdict rules_judge_between(const struct rules *r, const char *name
 /* The id of a verdict's rule. */
 const char *rules_id(const struct rules_rule *rule); /* NULL: "default" */
 
-/* Of verdicts of several layers or messages, the heaviest counts: 3 denies, 2 asks, 1 answers, 0. */
+/* Of verdicts of several layers or messages, the heaviest counts: 3 denies, 2 asks, 1 answers. */
 int rules_weight(enum rules_action action);
 
 const char *rules_action_word(enum rules_action action); /* "allow" */

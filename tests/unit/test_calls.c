@@ -500,9 +500,9 @@ static void large_bodies_are_unclear(void **state)
 	assert_true(call_reader_feed(r, text, left));
 	assert_true(call_reader_feed(r, end, sizeof(end) - 1));
 	assert_null(call_reader_end(r)->unclear);
-	assert_string_equal(call_reader_call(r)->model, "m");
+	assert_string_equal(call_reader_end(r)->model, "m");
 	assert_false(call_reader_feed(r, " ", 1));
-	assert_string_equal(call_reader_call(r)->unclear, "its body is larger than 4 MiB");
+	assert_string_equal(call_reader_end(r)->unclear, "its body is larger than 4 MiB");
 	call_reader_free(r);
 	free(text);
 }
@@ -518,8 +518,8 @@ static void tools_are_bounded(void **state)
 		good = call_reader_feed(r, tool, strlen(tool));
 	}
 	assert_false(good);
-	assert_string_equal(call_reader_call(r)->unclear, "it has too many tools");
-	assert_int_equal(call_reader_call(r)->tools.count, CALL_TOOLS_MAX);
+	assert_string_equal(call_reader_end(r)->unclear, "it has too many tools");
+	assert_int_equal(call_reader_end(r)->tools.count, CALL_TOOLS_MAX);
 	call_reader_free(r);
 }
 

@@ -16,7 +16,7 @@
 
 struct options {
 	struct cli_common common;
-	const char *as;
+	const char *as, *body;
 	bool remove;
 };
 
@@ -25,6 +25,9 @@ static const struct option_spec options[] = {
 		"with check: the request or connection to judge, 'GET https://HOST/PATH' or "
 		"HOST:PORT",
 		offsetof(struct options, as), 0, 0, false},
+	{"body", 0, OPTION_STRING, "FILE",
+		"with check --as: the request's body, if rules speak of models and tools",
+		offsetof(struct options, body), 0, 0, false},
 	{"remove", 0, OPTION_FLAG, NULL, "take the sandbox's policy away",
 		offsetof(struct options, remove), 0, 0, false},
 	CLI_OPTION_JSON,
@@ -90,13 +93,13 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	if (r < 0)
 		return r;
 	if (check)
-		return policy_check(argv[1], o->as, o->common.json, e);
-	if (suggest && !o->as && !o->remove)
+		return policy_check(argv[1], o->as, o->body, o->common.json, e);
+	if (suggest && !o->as && !o->body && !o->remove)
 		return policy_suggest(argv[1], e);
-	if (o->as || (o->remove && argc == 2))
+	if (o->as || o->body || (o->remove && argc == 2))
 		return error_set(e, ERROR_USAGE, EINVAL,
-			o->as ? "--as is for mayfly policy check FILE"
-			      : "--remove and a file exclude each other");
+			o->as || o->body ? "--as and --body are for mayfly policy check FILE"
+					 : "--remove and a file exclude each other");
 	return of_sandbox(o, argv[0], argc == 2 ? argv[1] : NULL, e);
 }
 

@@ -2,11 +2,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "cli/json.h"
 #include "policy/network_document.h"
@@ -19,6 +21,9 @@ struct question {
 	char *text; /* what the strings are in; owned */
 	char clean[RULES_PATH_MAX + 1];
 	struct rules_question asked;
+	struct call_reader *reader; /* of its body; NULL: none was read */
+	char *body;		    /* owned; NULL: not known */
+	size_t body_bytes;
 };
 
 /* One judgement on the way. */
@@ -86,14 +91,38 @@ static int parse(const char *as, struct question *q, struct error *e)
 	return take_request(blank + 1 + strspn(blank + 1, " "), q) < 0 ? bad(e) : 0;
 }
 
+static int read_body(const char *file, struct question *q, struct error *e)
+{
+	int r;
+
+	if (q->asked.kind != RULES_REQUEST)
+		return error_set(e, ERROR_USAGE, EINVAL, "--body: needs --as 'METHOD URL'");
+	r = file_read(AT_FDCWD, file, CALL_BODY_MAX + 1, &q->body, &q->body_bytes);
+	return r < 0 ? error_set_errno(e, ERROR_USAGE, -r, "cannot read %s", file) : 0;
+}
+
+/* The request, and its body if that decides. */
+static struct rules_verdict judge_request(const struct rules *rules, struct question *q)
+{
+	struct rules_verdict v = rules_judge(rules, &q->asked);
+
+	if (!v.body || !q->body)
+		return v;
+	q->reader = call_reader_new(v.body, q->asked.path, NULL);
+	if (!q->reader)
+		return v;
+	(void)call_reader_feed(q->reader, q->body, q->body_bytes); /* the end says the same */
+	q->asked.call = call_reader_end(q->reader);
+	return rules_judge(rules, &q->asked);
+}
+
 static bool is_inspected(const struct step *s)
 {
 	return s->v.inspect && s->v.action == RULES_ALLOW;
 }
 
 /* In the order in which the worker judges; the last one decides. */
-static unsigned judge(
-	const struct rules *rules, const struct question *q, struct step steps[STEPS_MAX])
+static unsigned judge(const struct rules *rules, struct question *q, struct step steps[STEPS_MAX])
 {
 	struct rules_question flow = q->asked;
 	struct step *s = steps;
@@ -108,8 +137,12 @@ static unsigned judge(
 	*s = (struct step){"connection", NULL, rules_judge(rules, &flow)};
 	if (is_inspected(s))
 		s->says = "its requests are judged";
-	if (is_inspected(s++) && q->asked.kind == RULES_REQUEST)
-		*s++ = (struct step){"request", NULL, rules_judge(rules, &q->asked)};
+	if (is_inspected(s++) && q->asked.kind == RULES_REQUEST) {
+		*s = (struct step){"request", NULL, judge_request(rules, q)};
+		if (s->v.body)
+			s->says = "its body decides";
+		s++;
+	}
 	return (unsigned)(s - steps);
 }
 
@@ -147,6 +180,8 @@ static void print_text(const struct rules *rules, const struct step *steps, unsi
 
 	if (is_inspected(last))
 		printf("its requests decide: ask about 'METHOD URL'\n");
+	else if (last->v.body)
+		printf("its body decides: give it with --body FILE\n");
 	else
 		printf("%s by rule %s%s%s%s\n", rules_action_word(last->v.action),
 			rules_id(last->v.rule), *why(last) ? ": " : "", why(last),
@@ -157,7 +192,39 @@ static void print_text(const struct rules *rules, const struct step *steps, unsi
 			steps[i].v.noted ? steps[i].v.noted->id : "");
 }
 
-int policy_check(const char *file, const char *as, bool json, struct error *e)
+static void print_names(const char *what, const struct call_names *names)
+{
+	for (unsigned i = 0; i < names->count; i++)
+		printf("%s%s", i ? ", " : what, names->names[i]);
+}
+
+static void print_body(const struct call *c)
+{
+	printf("  body:");
+	if (c->unclear)
+		printf(" cannot be judged, %s", c->unclear);
+	if (c->model[0])
+		printf(" model %s", c->model);
+	if (c->limited)
+		printf(", %llu tokens", (unsigned long long)c->max_tokens);
+	print_names(", tools ", &c->tools);
+	print_names(", of the provider ", &c->server_tools);
+	for (unsigned i = 0; i < c->message_count; i++)
+		printf("%s %s%s%s", i ? "," : "",
+			c->messages[i].method ? c->messages[i].method : "an answer",
+			c->messages[i].tool ? " " : "",
+			c->messages[i].tool ? c->messages[i].tool : "");
+	printf("\n");
+}
+
+static void done(struct question *q)
+{
+	call_reader_free(q->reader);
+	free(q->body);
+	free(q->text);
+}
+
+int policy_check(const char *file, const char *as, const char *body, bool json, struct error *e)
 {
 	struct question q = {.text = NULL};
 	struct step steps[STEPS_MAX];
@@ -171,15 +238,19 @@ int policy_check(const char *file, const char *as, bool json, struct error *e)
 		r = rules_make(&top, document, RULES_MAX, &rules);
 	if (r == 0 && as)
 		r = parse(as, &q, e);
+	if (r == 0 && body)
+		r = read_body(body, &q, e);
 	if (r == 0 && as) {
 		n = judge(&rules, &q, steps);
 		if (json)
 			r = print_json(&rules, steps, n, e);
 		else
 			print_text(&rules, steps, n);
+		if (!json && q.asked.call)
+			print_body(q.asked.call);
 	}
 	rules_done(&rules);
 	json_decref(document);
-	free(q.text);
+	done(&q);
 	return r;
 }

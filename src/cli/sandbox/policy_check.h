@@ -7,8 +7,9 @@
 
 #include "base/error.h"
 
-/* file: the policy. as: "METHOD URL", or "HOST[:PORT]" of a connection (port 443). Prints which
- * rule decides, and why. ERROR_USAGE: the file or `as` is wrong. */
-int policy_check(const char *file, const char *as, bool json, struct error *e);
+/* file: the policy. as: "METHOD URL", or "HOST[:PORT]" of a connection (port 443). body: a file
+ * with the request's body, application/json; NULL: not known. Prints which rule decides, and why.
+ * ERROR_USAGE: a file or `as` is wrong. */
+int policy_check(const char *file, const char *as, const char *body, bool json, struct error *e);
 
 #endif
