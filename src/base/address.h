@@ -1,4 +1,5 @@
-/* Checks addresses that a stranger may make a program of ours connect to. */
+/* Checks addresses before a program of ours connects to them, if a stranger may have chosen
+ * them. */
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H
 
@@ -10,13 +11,14 @@
  * IPv6 addresses that stand for such an IPv4 address. */
 bool address_is_public(const struct sockaddr *a);
 
-/* Whether it is an address of this host's own interfaces, public ones included: a service there may
- * trust this host. Also true if that is unknown. Asks the kernel each time, since addresses
- * change. */
+/* Whether it is an address of this host's own interfaces, even a public one: a service there may
+ * trust this host. Also true if the kernel cannot tell. Asks the kernel at each call, since
+ * addresses change. */
 bool address_is_own(const struct sockaddr *a);
 
-/* Whether a host by name ("host", "host:port", "[address]:port", and what may follow a slash) is
- * this one: localhost, in any case, or a loopback address. Asks no resolver. */
+/* Whether a host name means this host: "localhost" in upper or lower case, or a loopback address.
+ * Accepts "host", "host:port" and "[address]:port", each with or without "/..." behind it. Asks no
+ * resolver. */
 bool address_host_is_loopback(const char *host);
 
 #endif

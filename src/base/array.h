@@ -4,9 +4,10 @@
 
 #include <stdlib.h>
 
-/* Room for one more item: the array itself, or a larger one in its place. NULL: without memory; the
- * array stays. Only this function may have made it (NULL: an empty one), as it counts on room for
- * every power of two. The caller frees it. */
+/* Makes room for one more item. Returns the array, which may have moved, or NULL when out of
+ * memory; then the old array is unchanged. Start with NULL and count 0, and grow only arrays that
+ * this function made: it assumes that their capacity is the next power of two. The caller frees the
+ * array. */
 static inline void *array_grow(void *items, size_t count, size_t item_bytes)
 {
 	if (count & (count - 1))

@@ -26,9 +26,9 @@ ssize_t fd_send(int fd, const void *data, size_t n);
 
 int fd_set_nonblock(int fd, int on);
 
-/* Whether fd is among the last descriptors that the process may have (FD_RESERVE, or a quarter of a
- * low limit). Work that can be refused then gives the descriptor back, so that work that must not
- * fail still gets one. */
+/* Whether fd is among the last descriptors that the process may open: the last FD_RESERVE, or the
+ * last quarter if the limit is low. Work that can be refused should then close fd and fail. The
+ * reserve is for work that must not fail. */
 enum { FD_RESERVE = 256 };
 bool fd_is_scarce(int fd);
 

@@ -23,8 +23,8 @@ int file_open_foreign(int dirfd, const char *name, int flags, uint64_t max);
 /* file_read for such a file. */
 int file_read_foreign(int dirfd, const char *name, size_t max, char **ret_data, size_t *ret_len);
 
-/* Writes text into a file that exists, as kernels offer them. Does not follow a symbolic
- * link. 0 or -errno. */
+/* Writes text into an existing file, such as one in /proc, /sys or a cgroup. Does not follow a
+ * symbolic link. 0 or -errno. */
 int file_write_text(int dirfd, const char *name, const char *text);
 
 /* Replaces a file so that a crash leaves either the old or the new content: temporary name, fsync,
@@ -37,12 +37,13 @@ int file_mkdir_p(const char *path, mode_t mode);
 /* Removes a file or a tree. Does not follow symbolic links or cross into another file system. A
  * missing path is success. */
 int file_remove_tree(int dirfd, const char *path);
-/* The same for what other programs left in our name: where a directory's mode keeps even its owner
- * out, it is changed. */
+/* The same for a tree that this user owns but other programs wrote. If a directory's mode locks
+ * even its owner out, this function changes the mode. */
 int file_remove_own_tree(int dirfd, const char *path);
 
-/* Opens a directory for a listing of its own; `.` is dirfd itself. Does not follow a symbolic link.
- * NULL with errno. closedir closes it. */
+/* Opens a directory for readdir(3), with a read position of its own even for ".", which is dirfd
+ * itself. Does not follow a symbolic link. Returns NULL with errno set on failure. The caller calls
+ * closedir. */
 DIR *file_open_dir(int dirfd, const char *name);
 
 /* Whether a directory's entry is the directory itself or its parent. */
@@ -51,7 +52,7 @@ bool file_is_dots(const char *name);
 /* Whether anything with that name exists; symbolic links are not followed. */
 bool file_exists(int dirfd, const char *path);
 
-/* What the file system of a descriptor has free for us, in bytes. Returns 0 or a negative errno. */
+/* The bytes that this process may still use on the file system of fd. Returns 0 or -errno. */
 int file_free_bytes(int fd, uint64_t *ret);
 
 /* Bytes that a file occupies on disk (st_blocks), 0 when it cannot be read. */

@@ -17,8 +17,9 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
 void log_open(const char *ident);
 void log_set_level(enum log_level level);
 void log_set_json(bool json);
-/* Limits the size of standard error where it is a regular file: it is emptied before it would grow
- * beyond max_bytes. Older lines are lost, the newest stays. 0: no limit. */
+/* Limits the size of standard error if it is a regular file. Before a line would make it larger
+ * than max_bytes, the file is emptied; so older lines are lost and the newest stays. 0: no
+ * limit. */
 void log_set_max_bytes(uint64_t max_bytes);
 int log_parse_level(const char *name, enum log_level *ret); /* 0 or -EINVAL */
 bool log_enabled(enum log_level level);

@@ -26,12 +26,13 @@ static inline bool net_is_within(const struct net *inner, const struct net *oute
 /* 0 or -EINVAL. */
 int net_parse_address(const char *text, uint32_t *ret);
 
-/* "192.0.2.0/24", or an address alone (/32). Bits behind the prefix must be zero. 0 or -EINVAL. */
+/* "192.0.2.0/24", or an address alone (/32). Bits of the address after the prefix must be zero. 0
+ * or -EINVAL. */
 int net_parse(const char *text, struct net *ret);
 
 const char *net_format(uint32_t address, char out[NET_TEXT_BYTES]);
 
-/* From and to four bytes of a wire. */
+/* Read and write an address as four bytes in network order. */
 uint32_t net_get(const uint8_t bytes[4]);
 void net_put(uint32_t address, uint8_t bytes[4]);
 

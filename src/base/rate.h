@@ -1,4 +1,5 @@
-/* A token bucket: `per_second` events a second, and as many at once. 0 lets nothing through. */
+/* A token bucket: lets `per_second` events through in a second, in one burst or spread. 0 lets
+ * nothing through. */
 #ifndef BASE_RATE_H
 #define BASE_RATE_H
 

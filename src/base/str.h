@@ -26,7 +26,7 @@ bool str_is_name(const char *s);
 enum { STR_UUID_BYTES = 37 };
 
 /* Writes 16 bytes as "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" and sets the version (4: random, 8: of
- * our own making) and the variant of RFC 9562. bytes has them too afterwards. */
+ * our own making) and the variant of RFC 9562. Changes these bits in `bytes` as well. */
 void str_uuid(uint8_t bytes[16], unsigned version, char out[STR_UUID_BYTES]);
 
 /* A random (version 4) UUID; 0 or -errno. */
@@ -41,7 +41,8 @@ int str_hex_digit(char c);
 /* Fills out with n - 1 random characters of a-z 0-9 (5.1 bits each) and a NUL; 0 or -errno. */
 int str_random_id(char *out, size_t n);
 
-/* The longest prefix of n bytes of UTF-8 that has at most max bytes and only whole characters. */
+/* Returns the length of the longest prefix of s (n bytes of UTF-8) that has at most max bytes and
+ * ends at a character's end. */
 size_t str_cut(const char *s, size_t n, size_t max);
 
 /* Formats for people: "512 MB", "1.5 GB". */
