@@ -160,7 +160,7 @@ static int start_program(
 	return error_set_errno(e, ERROR_INTERNAL, -r, "cannot start %s", o->argv[0]);
 }
 
-/* With the workshop's words in the place of the program's. */
+/* Starts mayfly-workshop with the program's command line, instead of the program. */
 static int start_in_workshop(struct child *c, struct spawn *s, const struct child_options *o,
 	const char *path_entry, struct error *e)
 {
@@ -271,7 +271,7 @@ static int time_left_ms(const struct child *c)
 	return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
-/* Takes messages that wait; fails when on_line wants the end. */
+/* Reads what is on stderr now; fails when on_line asks to end the child. */
 static int hear(struct child *c, struct error *e)
 {
 	int r = take_stderr(c);

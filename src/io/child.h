@@ -1,10 +1,10 @@
 /* Runs external programs, with an argument vector and never through a shell.
  *
  * A child's stdin is a descriptor or /dev/null. Its stdout can be read here. Its stderr is split
- * into lines for a callback; the last lines are kept for the error message. The child dies by
- * SIGKILL when the thread that started it ends (PR_SET_PDEATHSIG), so that thread must live until
- * child_finish. Processes that the child starts do not get this signal. Callers wrap programs that
- * fork in `unshare --kill-child` where they can.
+ * into lines for a callback; the last lines are kept for the error message. The kernel kills the
+ * child when the thread that started it ends (PR_SET_PDEATHSIG, SIGKILL), so that thread must live
+ * until child_finish. Processes that the child starts are not killed with it, unless the child is a
+ * workshop (mayfly-workshop) or `unshare --kill-child`: then all end together.
  *
  * Blocking; one thread per child. */
 #ifndef IO_CHILD_H
@@ -25,7 +25,8 @@ enum {
 	CHILD_OUTPUT_MAX = 8 << 20, /* stdout that child_run keeps */
 };
 
-/* Takes a line of stderr without its newline. A negative result ends the child and is returned. */
+/* Gets a line of stderr without its newline. A negative result kills the child, and the function
+ * that was reading returns that result. */
 typedef int (*child_line_fn)(void *opaque, const char *line);
 
 struct child_options {
@@ -38,17 +39,19 @@ struct child_options {
 	uint64_t timeout_ns;	 /* for the whole run; 0: none */
 	child_line_fn on_line;	 /* or NULL */
 	void *opaque;		 /* for on_line */
-	/* The jail of a program that reads what others made, or NULL. It then has no more of this
-	 * process's environment than the workshop names. --jail=off makes no jail. */
+	/* The jail for a program that reads untrusted files, or NULL. In it the program gets only
+	 * those variables of this process that the workshop names. With --jail=off there is no
+	 * jail. */
 	const struct io_workshop *workshop;
 };
 
-/* A process that was started otherwise, to be read and waited for as if child_start had. */
+/* A process that the caller has started by itself, for child_adopt. */
 struct child_adoption {
 	const char *name; /* borrowed, for messages */
 	pid_t pid;
 	int out_fd,
-		err_fd; /* read sides of pipes to its output (-1: none) and messages; taken over */
+		err_fd; /* read ends of the pipes from its stdout (-1: none) and its stderr; taken
+			 * over */
 	uint64_t timeout_ns;
 };
 
@@ -63,7 +66,7 @@ struct child {
 	unsigned lines; /* lines of stderr so far */
 	char line[CHILD_LINE_MAX];
 	size_t line_len;
-	struct child *beside; /* borrowed: another child whose stderr is read along, or NULL */
+	struct child *beside; /* borrowed: another child whose stderr is read meanwhile, or NULL */
 };
 
 #define CHILD_INIT                                                                                 \
@@ -76,12 +79,13 @@ bool child_program_exists(const char *name);
 
 int child_start(struct child *c, const struct child_options *o, struct error *e);
 
-/* Takes a process over; child_done kills it. On failure it is killed and the pipes are closed. */
+/* Makes c the owner of that process, as if child_start had started it. On failure the process is
+ * killed and its pipes are closed. */
 int child_adopt(struct child *c, const struct child_adoption *a, struct error *e);
 
-/* Gives the read side of stdout away, to another child for instance: -1 when there is none. The
- * caller closes it. Whoever reads another child meanwhile names this one as its `beside`, or it
- * blocks once its stderr is full. */
+/* Hands the read end of stdout to the caller, who closes it; for instance to make it the stdin of
+ * another child. Returns -1 if there is none. Somebody must still read this child's stderr, or the
+ * child blocks when that pipe is full: set `beside` of the other child to this one. */
 int child_take_output(struct child *c);
 
 /* Reads stdout and stderr. Returns bytes of stdout, 0 at the end, or -errno with e filled. */

@@ -9,7 +9,7 @@
 
 #include "io/program.h"
 
-/* For the whole process. The kernel ends them with us. */
+/* The launchers of this process. The kernel ends them when this process ends. */
 static struct {
 	pthread_mutex_t lock;
 	bool off;

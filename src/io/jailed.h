@@ -1,5 +1,5 @@
-/* How the jailed processes of this process start: with one launcher (jail/launcher.h) for them all,
- * microVMs and what unpacks archives alike, and another for those that dial. */
+/* Starts the jailed processes of this process. One launcher (jail/launcher.h) starts those without
+ * a network: microVMs and mayfly-unpack. Another starts those that keep the host's network. */
 #ifndef IO_JAILED_H
 #define IO_JAILED_H
 
@@ -10,20 +10,21 @@
 #include "jail/kind.h"
 #include "jail/launcher.h"
 
-/* "on" (what holds without a call) or "off", the value of --jail: of all starts from now on. Not
- * thread-safe. */
+/* Takes the value of --jail, "on" (the default) or "off", for all later starts. ERROR_USAGE for
+ * another word. Not thread-safe. */
 int jailed_configure(const char *word, struct error *e);
 
 /* False with --jail=off. */
 bool jailed_is_on(void);
 
-/* Makes the launcher now instead of at the first start. ret (may be NULL): what kind of jail
- * processes get. ERROR_HOST, with the remedy, where there can be none. Thread-safe. */
+/* Makes the first launcher now instead of at the first start. *ret (ret may be NULL) is the kind of
+ * jail that processes get. ERROR_HOST, with the remedy, if this host allows no jail.
+ * Thread-safe. */
 int jailed_prepare(enum jail_kind *ret, struct error *e);
 
-/* What is weaker about the jails of this process than its user may expect, with what to do; NULL
- * when there is nothing, or no jail yet (jailed_prepare): root's number, where it cannot give them
- * users of their own. For the handler to say, once. Thread-safe. */
+/* Returns a warning if the jails of this process are weaker than its user may expect: Mayfly runs
+ * as root, but cannot give each jailed process a user of its own. The text says what to do. NULL:
+ * nothing to warn of, or no launcher yet (jailed_prepare). The caller logs it once. Thread-safe. */
 const char *jailed_weakness(void);
 
 /* Starts a program. All of s is borrowed. ret_kind may be NULL. Thread-safe. */

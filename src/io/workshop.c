@@ -17,14 +17,14 @@ static const char *const common[] = {"PATH", "HOME", "LANG", "LANGUAGE", "LC_", 
 	"FTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "SOURCE_DATE_EPOCH",
 	NULL};
 
-/* Programs are there without being named. */
+/* Directories of programs and libraries, which a workshop always shows. */
 static const char *const known[] = {"/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/opt/", NULL};
 
 static void add_word(struct workshop_words *w, const char *word)
 {
 	if (w->argc <= WORKSHOP_WORDS_MAX)
 		w->argv[w->argc] = word;
-	w->argc++; /* above the limit: it did not fit */
+	w->argc++; /* above the limit, the count shows that one did not fit */
 }
 
 static void add_variable(struct workshop_words *w, const char *entry)
@@ -75,7 +75,7 @@ static bool is_replaced(const char *entry, const char *const *env)
 	return false;
 }
 
-/* Certificates, settings: whatever variables name. */
+/* Shows the program the file or directory of certificates or settings that a variable names. */
 static void add_file_of(struct workshop_words *w, const char *entry)
 {
 	const char *value = strchr(entry, '=') + 1;
@@ -105,7 +105,7 @@ static void add_environment(
 
 /* --- the program --- */
 
-/* Whether a directory is this one, or in it. */
+/* Whether path is the directory or lies below it. */
 static bool is_within(const char *path, const char *directory)
 {
 	size_t n = strlen(directory);
@@ -122,8 +122,8 @@ static bool has_home(const char *directory)
 	       (is_within(home, directory) || (realpath(home, real) && is_within(real, directory)));
 }
 
-/* The directory that is so many levels above, or fewer, as the whole home is nobody's to read; at
- * last the file alone. */
+/* Shows the directory `levels` levels above path. If that would be the user's home or contain it,
+ * tries fewer levels, and in the end shows only the file. */
 static void add_directory_of(struct workshop_words *w, const char *path, unsigned levels)
 {
 	for (; levels > 0; levels--) {
@@ -151,8 +151,9 @@ static bool is_known(const char *path)
 	return false;
 }
 
-/* A program elsewhere, for instance of a version manager in a home: the directory where PATH has
- * it, and the package that it is a link into (bin/npm is lib/node_modules/npm/bin/npm-cli.js). */
+/* For a program outside of the usual directories, such as one of a version manager in a home: shows
+ * the directory in which PATH finds it, and the package that it may be a link into (bin/npm links
+ * to lib/node_modules/npm/bin/npm-cli.js). */
 static void add_program(struct workshop_words *w, const char *program)
 {
 	char real[PATH_MAX];

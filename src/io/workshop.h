@@ -1,5 +1,5 @@
-/* The workshops of this process's external programs (jail/workshop.h): how child_start() wraps
- * them in mayfly-workshop. */
+/* Builds the command line with which child_start() runs an external program in a jail, by
+ * mayfly-workshop (jail/workshop.h). */
 #ifndef IO_WORKSHOP_H
 #define IO_WORKSHOP_H
 
@@ -9,22 +9,25 @@
 #include "base/error.h"
 
 enum {
-	WORKSHOP_WORDS_MAX = 512,     /* arguments of mayfly-workshop, the program's among them */
+	WORKSHOP_WORDS_MAX = 512,     /* arguments of mayfly-workshop, including the program's
+				       * own */
 	WORKSHOP_VARIABLES_MAX = 256, /* of the program's environment */
 };
 
-/* What a program needs. Lists end with NULL, and may be NULL. Paths are absolute. */
+/* What a program needs. Lists end with NULL, and may be NULL. Paths are absolute. read, copy and
+ * write are those of jail/workshop_spec.h. */
 struct io_workshop {
 	const char *user; /* "nobody", "reader" or "root" */
 	bool network;
 	const char *const *read, *const *copy, *const *write;
-	/* Variables that it gets of this process's, beside those that say where programs, homes and
-	 * proxies are and what language is spoken. A name that ends with '_' is a beginning. A
-	 * variable that names a file is given the file, too. */
+	/* Names of environment variables that the program inherits. It always inherits those for
+	 * programs, home, locale, proxies and certificates (`common` in workshop.c). A name that
+	 * ends in '_' stands for all variables that begin with it. If a variable's value is the
+	 * path of a file, the program also gets a copy of that file. */
 	const char *const *variables;
 };
 
-/* A program's arguments and environment. */
+/* The resulting arguments and environment. Some strings are owned, the others borrowed. */
 struct workshop_words {
 	const char *argv[WORKSHOP_WORDS_MAX + 1], *env[WORKSHOP_VARIABLES_MAX + 1];
 	unsigned argc, envc;
@@ -35,8 +38,9 @@ struct workshop_words {
 /* Whether programs run in workshops: not with --jail=off. */
 bool workshop_is_used(void);
 
-/* Fills ret for program (a path) with argv and env: on top of what it gets of this process's.
- * Releases nothing of argv and env, which stay borrowed. ERROR_HOST where there can be no jail. */
+/* Fills ret for `program` (a path) with its arguments argv. env is added to the variables that it
+ * inherits, and overrides them. argv and env are borrowed and must outlive ret. ERROR_HOST if this
+ * host allows no jail. */
 int workshop_wrap(const struct io_workshop *w, const char *program, const char *const *argv,
 	const char *const *env, struct workshop_words *ret, struct error *e);
 
