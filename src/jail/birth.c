@@ -14,8 +14,8 @@
 
 enum { STACK_BYTES = 32768 };
 
-/* The child shares the launcher's memory until it is the program, and the launcher waits for that.
- * So its birth copies no page tables, and its error is seen here. */
+/* The child shares the launcher's memory until it executes the program, and the launcher waits for
+ * that. So no page tables are copied, and the launcher can read the child's error here. */
 struct child {
 	const struct birth *birth;
 	int err;
@@ -40,7 +40,7 @@ static int announce(int socket)
 	return send(socket, &born, sizeof(born), MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* The user is the pid's, so that it differs from every other that lives. */
+/* The user id derives from the pid, so no two living processes have the same. */
 static int become_nobody(const struct child *c)
 {
 	int r = c->birth->kind == JAIL_FULL ? confine_identity((unsigned)c->pid) : 0;

@@ -32,7 +32,7 @@ static int drop_bounding_set(uint64_t kept)
 	return 0;
 }
 
-/* bits: of securebits(7), beside those that keep ambient capabilities away. */
+/* bits: securebits (capabilities(7)) to set besides those that forbid ambient capabilities. */
 static int lock_gains(unsigned long bits, uint64_t kept)
 {
 	bits |= SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
@@ -72,7 +72,7 @@ int confine_to(uint64_t capabilities)
 	return r == 0 ? keep_capabilities(capabilities) : r;
 }
 
-/* Without rights of its own, a program has just the ambient ones. */
+/* A program without file capabilities gets only the ambient ones. */
 int confine_to_one(unsigned capability)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -1,6 +1,6 @@
-/* What a process gives up by itself, for good, whatever the host offers: rights and limits. All of
- * it is inherited by its children. Every function returns 0 or -errno and concerns the calling
- * thread, so a process calls them before it has others. */
+/* Rights that a process gives up for good, and limits that it sets for itself. They work on every
+ * host and pass to its children. Every function returns 0 or -errno and acts on the calling thread
+ * only, so call it while there is one thread. */
 #ifndef JAIL_CONFINE_H
 #define JAIL_CONFINE_H
 
@@ -8,35 +8,38 @@
 
 #include "jail/kind.h"
 
-/* Later programs gain no rights: no_new_privs, an empty bounding set, no ambient capabilities, and
- * user 0 means nothing. The capabilities that the process has now stay. */
+/* Programs that it executes later gain no rights: no_new_privs, an empty bounding set, no ambient
+ * capabilities, and no privilege for user 0 (securebits). The process keeps the capabilities that
+ * it has now. */
 int confine_gains(void);
 
-/* For a process that keeps its user, and starts others: no_new_privs, and no capabilities but
- * those of the set (bits by number) that it has now. What it starts has no others either. */
+/* For a process that keeps its user and starts programs: sets no_new_privs and drops all
+ * capabilities that are not in the mask (bit n is capability n). The programs that it starts have
+ * no others either. */
 int confine_to(uint64_t capabilities);
 
-/* For a process that goes on as another user, but has its rights still, and becomes another
- * program: the same as confine_gains, but this capability stays, also for that program. */
+/* Like confine_gains, but one capability stays, also over an exec. For a process that has become
+ * another user, still has its rights, and will execute another program. */
 int confine_to_one(unsigned capability);
 
 /* Drops all capabilities. */
 int confine_capabilities(void);
 
-/* Limits of resources (the table in confine.c says why). The number of processes is limited only
- * for JAIL_FULL: elsewhere it counts all that the user has. */
+/* Sets resource limits (the table in confine.c gives the reasons). Limits the number of processes
+ * only for JAIL_FULL, because the kernel counts all processes of a user, and only there does each
+ * jailed process have its own. */
 int confine_resources(enum jail_kind kind);
 
-/* Limits for programs that take part in building images (workshop.h). Their files are as large as
- * images may be. */
+/* Sets resource limits for programs that help to build images (workshop.h). They may write files as
+ * large as the largest image. */
 int confine_builder(void);
 
-/* Leaves the keys of the session behind, which a process would otherwise share with whoever started
- * Mayfly. 0 as well where the kernel has no keys. */
+/* Leaves the session keyring, which the process would otherwise share with whoever started Mayfly.
+ * Also 0 if the kernel has no keyrings. */
 int confine_keys(void);
 
-/* Becomes the user and group `id`, without further groups. Makes system calls only, so it is fit
- * for a child that shares its parent's memory. */
+/* Becomes the user and group `id`, without supplementary groups. Only makes raw system calls, so a
+ * child that shares its parent's memory (vfork) may call it. */
 int confine_identity(unsigned id);
 
 #endif

@@ -34,7 +34,7 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-	/* ways into the kernel that builders have no use for */
+	/* attack surface of the kernel that no builder needs */
 	{SYS_bpf, EPERM},
 	{SYS_perf_event_open, EPERM},
 	{SYS_userfaultfd, EPERM},
@@ -59,7 +59,7 @@ static const struct refusal refusals[] = {
 	{SYS_move_pages, EPERM},
 	{SYS_setns, EPERM},
 	{SYS_clone3, ENOSYS}, /* its flags are in memory; the C library falls back to clone */
-	/* files without paths, and all files */
+	/* opening files by handle, which reaches every file of a file system */
 	{SYS_name_to_handle_at, EPERM},
 	{SYS_open_by_handle_at, EPERM},
 	{SYS_fanotify_init, EPERM},
@@ -97,7 +97,7 @@ static const struct refusal refusals[] = {
 	{SYS_mbind, EPERM},
 	{SYS_set_mempolicy, EPERM},
 	{NR_SET_MEMPOLICY_HOME_NODE, EPERM},
-	/* what nobody uses any more, and hardly anybody yet */
+	/* calls that are obsolete, or too new to be needed */
 	{SYS_ustat, ENOSYS},
 	{SYS_sysfs, ENOSYS},
 	{SYS__sysctl, ENOSYS},
@@ -143,8 +143,8 @@ static void refuse(struct program *p, int err)
 	answer(p, SECCOMP_RET_ERRNO | (uint32_t)err);
 }
 
-/* Loads the lower half of a call's argument if it is this call; the next `length` instructions,
- * which leave, are for it alone. */
+/* If the call is `call`, loads the lower half of its argument; else skips the next `length`
+ * instructions, which are for this call and end in a return. */
 static void begin_call(struct program *p, unsigned call, unsigned argument, unsigned length)
 {
 	put(p, BPF_JMP | BPF_JEQ | BPF_K, call, 0, length + 1);
@@ -180,7 +180,7 @@ static void allow_families(struct program *p, unsigned call, bool network)
 	refuse(p, EAFNOSUPPORT);
 }
 
-/* Putting words into a terminal's mouth. */
+/* Refuses ioctls that push input into a terminal. */
 static void refuse_terminals(struct program *p)
 {
 	begin_call(p, SYS_ioctl, 1, 5);

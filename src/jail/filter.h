@@ -3,9 +3,9 @@
  * The lists stand as tags (`#calls`) beside the code that makes the calls. tools/collect-calls.c
  * describes the tags, and makes BPF of them when Mayfly is built.
  *
- * Filters add up: a thread keeps those of the thread that made it, so the first of a process lets
- * through all that any thread needs later. What is not on a list kills the process with SIGSYS, on
- * every thread and at once. So does a call of another architecture or of the x32 interface. */
+ * Filters add up, and a thread inherits those of the thread that made it. So a process's first
+ * filter must allow all that any thread needs later. A call that is not on the list kills the whole
+ * process with SIGSYS at once. So does a call of another architecture or of the x32 interface. */
 #ifndef JAIL_FILTER_H
 #define JAIL_FILTER_H
 
@@ -21,9 +21,9 @@ struct filter {
 };
 
 enum filter_mode {
-	FILTER_OFF,  /* filter_install does nothing; the mode until it is set */
-	FILTER_LOG,  /* calls that are not listed succeed, and the kernel's audit log has them */
-	FILTER_KILL, /* they kill the process */
+	FILTER_OFF,  /* filter_install does nothing; the default */
+	FILTER_LOG,  /* unlisted calls succeed, and the kernel writes them to the audit log */
+	FILTER_KILL, /* unlisted calls kill the process */
 	FILTER_MODES_
 };
 
@@ -35,8 +35,8 @@ int filter_parse_mode(const char *name, enum filter_mode *ret);
 /* Sets what filter_install does, for the whole process. Call it while there is one thread. */
 void filter_set_mode(enum filter_mode mode);
 
-/* Filters the calling thread and those that it makes later. It cannot be undone. The caller has set
- * no_new_privs. Returns 0 or -errno: ERROR_HOST where the kernel has no seccomp filters. */
+/* Filters the calling thread and the threads that it makes later. This cannot be undone. The caller
+ * has set no_new_privs. Returns 0 or -errno: ERROR_HOST where the kernel has no seccomp filters. */
 int filter_install(const struct filter *f, struct error *e);
 
 #endif

@@ -34,7 +34,7 @@ static int give_children(struct hand *h, int at, const char *name, int depth)
 	return r;
 }
 
-/* A file with several names counts in parts. */
+/* Each name of a file with n names counts 1/n of its bytes. */
 static int take_in(struct hand *h, int at, const char *name, const struct stat *st)
 {
 	if (h->measured)
@@ -44,13 +44,14 @@ static int take_in(struct hand *h, int at, const char *name, const struct stat *
 	return 0;
 }
 
-/* What vanishes while it is measured does not count. */
+/* While measuring, a file that vanishes meanwhile is no error. */
 static int missed(const struct hand *h, int r)
 {
 	return h->measured && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) ? 0 : r;
 }
 
-/* A directory's content first: it stays ours until then. */
+/* Handles the content before the directory itself: afterwards the directory belongs to the other
+ * user. */
 static int give_at(struct hand *h, int at, const char *name, int depth)
 {
 	struct stat st;

@@ -1,5 +1,6 @@
-/* What a program may write, as a file or directory with all that is in it: handed over to another
- * user, and measured while it runs. */
+/* The files that a jailed program may write: gives them to the program's user before it runs, and
+ * measures their size while it runs. A path names a file, or a directory with everything below
+ * it. */
 #ifndef JAIL_HAND_H
 #define JAIL_HAND_H
 
@@ -11,13 +12,14 @@ enum {
 	HAND_ENTRIES_MAX = 4 << 20 /* files and directories */
 };
 
-/* Follows no link, and stays on the file system of `path`. The kernel takes away set-user-ID bits
- * of files. Only root may give files away. 0; -E2BIG for more than the limits; -errno. What was
- * handed over before a failure stays so. */
+/* Changes the owner of everything at and below `path`; only root may. Does not follow symbolic
+ * links or enter another file system. The kernel clears set-user-ID bits of files. Returns 0,
+ * -E2BIG (over the limits above) or -errno. A failure does not undo what was changed before it. */
 int hand_over(const char *path, uid_t uid, gid_t gid);
 
-/* Adds the bytes that it takes on the disk, while others write. As above; -EACCES for a directory
- * that cannot be read. 0 for what is missing. */
+/* Adds the bytes on disk of everything at and below `path` to *bytes. Others may write meanwhile.
+ * Follows the same rules; -EACCES for a directory that cannot be read. What does not exist counts
+ * nothing. */
 int hand_measure(const char *path, uint64_t *bytes);
 
 #endif

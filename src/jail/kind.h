@@ -3,16 +3,16 @@
 #define JAIL_KIND_H
 
 enum jail_kind {
-	JAIL_OFF,  /* no namespaces. Rights, limits and descriptors are taken away all the same */
-	JAIL_USER, /* namespaces and an empty root, as the user that started it */
-	JAIL_FULL, /* the same, and each process has a user and group of its own */
+	JAIL_OFF,  /* no namespaces; but rights, limits and descriptors as in the others */
+	JAIL_USER, /* namespaces and an empty root; runs as the user that started Mayfly */
+	JAIL_FULL, /* the same, but each process has its own user and group */
 };
 
-/* What a launcher makes for those that it starts (space.h). */
+/* Where a launcher's processes run (space.h). */
 enum jail_place {
-	JAIL_PLACE_NONE,    /* nothing: JAIL_OFF */
-	JAIL_PLACE_EMPTY,   /* namespaces that hold nothing */
-	JAIL_PLACE_NETWORK, /* the same with the host's network, for those that must dial */
+	JAIL_PLACE_NONE,    /* in the host's namespaces: JAIL_OFF */
+	JAIL_PLACE_EMPTY,   /* in namespaces that contain nothing */
+	JAIL_PLACE_NETWORK, /* the same, but with the host's network */
 	JAIL_PLACES_
 };
 

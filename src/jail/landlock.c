@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 
-/* <linux/landlock.h>, of which the build host may have an older one. */
+/* From <linux/landlock.h>; that of the build host may be too old. */
 #ifndef SYS_landlock_create_ruleset
 #define SYS_landlock_create_ruleset 444
 #endif
@@ -46,8 +46,8 @@ struct ruleset {
 
 enum { SCOPED = 3 }; /* abstract sockets and signals */
 
-/* How many rights to paths each version knows: 13 at first, then refer, truncate, and ioctls of
- * devices. */
+/* The rights to paths that a version of Landlock knows: 13 in the first, then also refer, truncate,
+ * and ioctls of devices. */
 static uint64_t rights_to_paths(int abi)
 {
 	unsigned count = abi >= 5 ? 16 : abi >= 3 ? 15 : abi == 2 ? 14 : 13;
@@ -69,7 +69,7 @@ int landlock_abi(void)
 	return abi > 0 ? (int)abi : 0;
 }
 
-/* Makes it hold. Closes the ruleset: the thread holds it. */
+/* Applies the ruleset to this thread, and closes its descriptor. */
 static int restrict_to(long fd)
 {
 	int r = syscall(SYS_landlock_restrict_self, (int)fd, 0) < 0 ? -errno : 0;

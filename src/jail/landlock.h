@@ -1,5 +1,5 @@
-/* Landlock: a process forbids itself all paths. It is a second wall behind the empty root, and the
- * first one where there is no jail. */
+/* Landlock: a process forbids itself the use of paths. This is a second wall behind the jail's
+ * empty root, and the only one with --jail=off. */
 #ifndef JAIL_LANDLOCK_H
 #define JAIL_LANDLOCK_H
 
@@ -11,18 +11,20 @@ int landlock_abi(void);
 
 enum landlock_ports { LANDLOCK_NO_PORT, LANDLOCK_CONNECT };
 
-/* Holds for the calling thread and its children from now on. They can use no path: not open, list,
- * create or remove. LANDLOCK_CONNECT allows connect to any TCP port, bind to none; LANDLOCK_NO_PORT
- * forbids both (version 4). They can reach no abstract Unix socket of others, and signal nobody
- * else (version 6). Descriptors that are open, or come over sockets, stay usable. Needs
- * no_new_privs. Returns 0, also if the kernel has no Landlock, or -errno. */
+/* From now on the calling thread and its children cannot use paths: not open, list, create or
+ * remove anything. LANDLOCK_CONNECT lets them connect to any TCP port but bind to none;
+ * LANDLOCK_NO_PORT forbids both (from Landlock version 4 on). They can reach no abstract Unix
+ * socket of other processes, and signal none (from version 6 on). Open descriptors, and those
+ * received over sockets, stay usable. The caller has set no_new_privs. Returns 0 or -errno; 0 too
+ * if the kernel has no Landlock. */
 int landlock_forbid_all(enum landlock_ports ports);
 
-/* For a program that opens paths, but changes few: all it may read and start, and below these
- * paths write as well (those that are missing do not count). It can mount nothing, and reach no
- * abstract Unix socket of others and signal nobody else (version 6). mounts: it may mount, so that
- * only the last sentence holds. Otherwise as above. Paths are left to mounts and rights where
- * Landlock cannot rename files between directories (before version 2). */
+/* For a program that reads many paths and changes few. It may read and execute everything, but
+ * write only at and below the n paths of `write`; missing ones are ignored. It cannot mount. It can
+ * reach no abstract Unix socket of other processes, and signal none (from version 6 on). If
+ * `mounts` is set, it may mount, so only the sentence about sockets and signals applies. Before
+ * version 2, Landlock cannot allow a file to be moved between directories, so this function does
+ * nothing; mounts and rights must suffice. Otherwise as landlock_forbid_all. */
 int landlock_allow(const char *const *write, size_t n, bool mounts);
 
 #endif

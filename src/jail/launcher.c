@@ -115,7 +115,7 @@ static int spawn(const char *path, enum jail_place place, int sock, pid_t *ret)
 	return -r;
 }
 
-/* Our end, with the senders' pids. The other end goes to the launcher. */
+/* Returns our end, which receives the pids of senders. *ret_theirs goes to the launcher. */
 static int make_channel(struct launcher *l, int *ret_theirs)
 {
 	static const int yes = 1;
@@ -155,7 +155,7 @@ static int explain_death(int r, struct error *e)
 		"kernel's log)");
 }
 
-/* -EPIPE and -ETIMEDOUT do not fill e: it ended, or hangs. */
+/* -EPIPE (the launcher ended) and -ETIMEDOUT (it hangs) do not fill e. */
 static int revive(struct launcher *l, struct error *e)
 {
 	_cleanup_close_ int theirs = -1;

@@ -1,12 +1,14 @@
 /* The client of mayfly-launcher, a small process that starts jailed ones (main.c).
  *
- * A process that starts jailed ones has one launcher for each kind of place, made once: making the
- * namespaces takes milliseconds, being born in them does not. The jailed processes are the client's
- * own children. If the launcher dies, its children live on, and the next start makes another.
+ * To make namespaces takes milliseconds; to start a process in existing ones does not. So a process
+ * that starts jailed ones makes a launcher once for each enum jail_place. The jailed processes are
+ * children of the client, not of the launcher. If the launcher dies, they live on, and the next
+ * start makes a new launcher.
  *
- * The launcher ends with the client, however that ends. Thread-safe; starts are served one after
- * the other. Blocks: milliseconds. A launcher that does not answer for 10 s is killed and made
- * again, once for each start. So a start ends within two minutes whatever the launcher does. */
+ * The launcher ends when the client ends, however that happens. Thread-safe; starts are served one
+ * after the other. A start blocks for milliseconds. A launcher that does not answer for 10 s is
+ * killed and replaced, once per start. So a start returns within two minutes whatever the launcher
+ * does. */
 #ifndef JAIL_LAUNCHER_H
 #define JAIL_LAUNCHER_H
 
@@ -18,9 +20,9 @@
 
 struct launcher;
 
-/* path: of mayfly-launcher. All that it starts is in the same place; for two places make two
- * launchers. The kind of jail is JAIL_OFF for JAIL_PLACE_NONE, else JAIL_FULL, or JAIL_USER where
- * ids cannot be mapped. ERROR_HOST, with the remedy: namespaces cannot be made. */
+/* path: of mayfly-launcher. Everything that this launcher starts runs in `place`. The kind of jail
+ * is JAIL_OFF for JAIL_PLACE_NONE, else JAIL_FULL, or JAIL_USER if ids cannot be mapped.
+ * ERROR_HOST, with the remedy, if namespaces cannot be made. */
 int launcher_make(const char *path, enum jail_place place, struct launcher **ret, struct error *e);
 
 /* Ends the launcher, not what it started. NULL is fine. */
@@ -30,15 +32,17 @@ enum jail_kind launcher_kind(struct launcher *l);
 pid_t launcher_pid(struct launcher *l); /* for tests */
 
 struct launcher_start {
-	/* Everything is borrowed. The program is a static one: the jail has no libraries. Its user
-	 * is nobody's (JAIL_FULL), so everybody must be allowed to execute it. */
+	/* Everything is borrowed. The program must be static, as the jail has no libraries. With
+	 * JAIL_FULL its user owns nothing, so the file's mode must let everybody execute it. */
 	const char *path;
 	char *const *argv, *const *env; /* each ends with NULL; request.h limits them */
-	const int *fds;			/* the child has them as 3, 4 and so on, and no others */
+	const int *fds;			/* become 3, 4 and so on in the child, which gets no
+					 * others */
 	unsigned fd_count;
 	int log_fd;    /* the child's standard error; its standard input and output are /dev/null */
-	int cgroup_fd; /* directory of a cgroup v2 in which the child is born; 0 or less: ours. The
-			* launcher has this process's user, so it may put it where we may */
+	int cgroup_fd; /* directory of the cgroup (v2) that the child starts in; 0 or less: this
+		        * process's. The launcher runs as this process's user, so it may use the
+		        * same groups */
 };
 
 /* Starts a program. The child has a session of its own, no blocked signals and default handlers.

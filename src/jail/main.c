@@ -20,8 +20,8 @@
 #include "jail/request.h"
 #include "jail/space.h"
 
-/* The socket's place, above all descriptors that a request brings: these are then given the numbers
- * that the child has for them. */
+/* The socket's descriptor. It is above all descriptors of a request, so these can get the numbers
+ * that they have in the child. */
 enum { SOCKET_FD = 200 };
 _Static_assert(SOCKET_FD > BIRTH_FIRST_FD + JAIL_FDS_SENT_MAX, "requests fit below the socket");
 
@@ -59,7 +59,8 @@ static int answer(const struct jail_reply *reply)
 	return send(SOCKET_FD, reply, sizeof(*reply), MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* The number of descriptors that came, -EPROTO when they are not where they must be. */
+/* Returns the number of received descriptors, or -EPROTO when they are not numbered from
+ * BIRTH_FIRST_FD on. */
 static int count_descriptors(struct msghdr *m)
 {
 	struct cmsghdr *c = CMSG_FIRSTHDR(m);

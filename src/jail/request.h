@@ -1,13 +1,13 @@
-/* What goes between a process and its launcher, over a SEQPACKET socket. Both are of the same
- * build.
+/* The messages between a process and its launcher, over a SEQPACKET socket. Both come from the same
+ * build, so the messages have no version.
  *
  *	launcher -> client   one jail_reply when it is ready
  *	client -> launcher   a request: one message, its descriptors beside it
  *	child -> client      JAIL_BORN, just before it becomes the program. The kernel adds its pid
  *	launcher -> client   JAIL_DONE: the program runs, or not
  *
- * The end of the socket without JAIL_BORN shows that no child became the program: the child holds
- * the launcher's end until then. */
+ * A child holds the launcher's end of the socket until it becomes the program. So if the socket
+ * ends without JAIL_BORN, no child has become the program. */
 #ifndef JAIL_REQUEST_H
 #define JAIL_REQUEST_H
 

@@ -124,7 +124,7 @@ static int make_other_namespaces(enum jail_place place, enum space_step *step)
 	return 0;
 }
 
-/* Puts a tmpfs in the root's place. It has one inode, its root's, and no block. */
+/* Replaces the root by a tmpfs that has room for one inode, its root directory, and no block. */
 static int empty_root(void)
 {
 	static const char place[] = "/proc"; /* any directory: nothing is seen there after */
@@ -144,8 +144,8 @@ int space_enter(enum jail_place place, enum space_step *ret_step)
 
 	if (kind < 0)
 		return kind;
-	/* A namespace more is a way to more of the kernel. Where /proc/sys is read-only, the filter
-	 * of system calls is the only one to refuse it. */
+	/* Another user namespace would give access to more of the kernel. If /proc/sys is
+	 * read-only, only the seccomp filter prevents that. */
 	(void)file_write_text(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
 	r = make_other_namespaces(place, ret_step);
 	if (r < 0)

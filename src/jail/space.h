@@ -1,5 +1,5 @@
-/* An empty place: namespaces that hold nothing, shared by all processes that are born in them. What
- * a process may use comes as descriptors.
+/* An empty place: namespaces that contain nothing. All processes that a launcher starts share them.
+ * A process can only use what it is given as descriptors.
  *
  *	user	  no right outside. JAIL_FULL: ids 0 to SPACE_IDS - 1 map to SPACE_FIRST_ID and up.
  *		  The id SPACE_IDS maps to host root; only the launcher has it, to place processes
@@ -16,8 +16,9 @@
 
 #include "jail/kind.h"
 
-/* Above what distributions, systemd and /etc/subuid hand out, below 2^31. On the host, a jailed
- * process has the user SPACE_FIRST_ID + its pid, so no two have the same. */
+/* Host ids of jailed processes: above those that distributions, systemd and /etc/subuid hand out,
+ * and below 2^31. A jailed process has the host user SPACE_FIRST_ID + its pid, so no two have the
+ * same. */
 enum { SPACE_FIRST_ID = 0x70000000, SPACE_IDS = (1 << 22) + 1 };
 
 enum space_step {
@@ -36,8 +37,8 @@ enum space_step {
 const char *space_step_name(enum space_step step);
 
 /* Moves the calling process, which has one thread, into an empty place (not JAIL_PLACE_NONE).
- * Returns the kind reached: JAIL_FULL for root where the ids can be mapped, else JAIL_USER. On
- * failure -errno and the step that failed; the process is then fit for nothing but to end. */
+ * Returns the kind of jail: JAIL_FULL for root if the ids can be mapped, else JAIL_USER. On failure
+ * returns -errno and sets *ret_step to the step that failed; the process must then exit. */
 int space_enter(enum jail_place place, enum space_step *ret_step);
 
 #endif

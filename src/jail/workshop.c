@@ -30,11 +30,12 @@
 #include "jail/workshop_root.h"
 #include "jail/workshop_watch.h"
 
-/* Users of the host for workshops with a root, above those of space.h. Two that run at once share
- * them only if their numbers are the same modulo the count. */
+/* Host ids for workshops with WORKSHOP_ROOT, above those of space.h. The range depends on the pid
+ * modulo ROOT_RANGES, so two workshops that run at once hardly ever share one. */
 enum { FIRST_ROOT_ID = 0x71000000, ROOT_RANGES = 3840, BUILDER_ID = 1000 };
 
-/* What mmdebstrap, apt, dpkg and packages' scripts need of root's rights, in their namespace. */
+/* The capabilities, in their user namespace, that mmdebstrap, apt, dpkg and packages' scripts
+ * need. */
 static const uint64_t root_rights = UINT64_C(1) << CAP_CHOWN | UINT64_C(1) << CAP_DAC_OVERRIDE |
 				    UINT64_C(1) << CAP_DAC_READ_SEARCH | UINT64_C(1) << CAP_FOWNER |
 				    UINT64_C(1) << CAP_FSETID | UINT64_C(1) << CAP_KILL |
@@ -139,7 +140,7 @@ static int become_builder(const struct plan *p)
 	return confine_identity(id);
 }
 
-/* /dev is read-only, but for what its devices take. */
+/* /dev is read-only, but its devices can be written to. */
 static int allow_paths(const struct workshop *w)
 {
 	static const char *const own[] = {"/tmp", "/dev"};
@@ -160,7 +161,7 @@ static int confine(const struct plan *p)
 	bool root = p->w->user == WORKSHOP_ROOT;
 	int r;
 
-	/* As in space.c: where it cannot be written, the filter alone refuses further ones. */
+	/* as in space.c: if this fails, only the filter refuses further user namespaces */
 	(void)file_write_text(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
 	r = become_builder(p);
 	if (r == 0 && root &&
@@ -202,7 +203,7 @@ static _Noreturn void be_program(const struct plan *p, int go_fd)
 
 /* --- the first process of its pid namespace --- */
 
-/* Its end ends all others. */
+/* When it ends, so do all others. */
 static int await_program(pid_t program)
 {
 	int status;

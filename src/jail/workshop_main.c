@@ -1,9 +1,9 @@
-/* mayfly-workshop: runs a program of others in a jail, and ends as it does (workshop.h).
+/* mayfly-workshop: runs an external program in a jail, and exits with its status (workshop.h).
  *
  *	mayfly-workshop nobody|reader|root [network] [home=DIR] [read=PATH]... [copy=PATH]...
  *		[write=PATH]... [bytes=MOST] -- PROGRAM [ARGUMENT]...
  *
- * It keeps the descriptors 0 to 2, the environment and the directory. */
+ * The program gets descriptors 0 to 2, the environment and the working directory. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

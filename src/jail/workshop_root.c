@@ -33,7 +33,7 @@ struct attributes {
 	uint64_t set, clear, propagation, userns_fd;
 };
 
-/* Where the root grows: any directory whose files are not wanted. */
+/* The directory on which the new root is built: any whose files are not needed. */
 #define PLACE "/proc"
 
 #define ROOT_OPTIONS "mode=0755,size=64m,nr_inodes=16k"
@@ -116,7 +116,7 @@ static int copy_link(const char *target, const char *inside)
 	return symlink(target, inside) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* Until the root is entered, others lead to files of the host. */
+/* Until the root is entered, other links would lead to files of the host. */
 static bool is_downward(const char *path, char target[PATH_MAX])
 {
 	ssize_t n = readlink(path, target, PATH_MAX - 1);
@@ -125,8 +125,8 @@ static bool is_downward(const char *path, char target[PATH_MAX])
 	return n > 0 && *target != '/' && !strstr(target, "..");
 }
 
-/* A link to a directory stays one (/bin of today's systems), if it leads down from where it is;
- * others become what they lead to. */
+/* A symbolic link to a directory stays a link if it leads down from its own directory, like /bin.
+ * Other links become what they lead to. */
 static int bind(const char *path, uint64_t attributes)
 {
 	char inside[PATH_MAX], target[PATH_MAX];
@@ -165,8 +165,8 @@ static int open_in_root(const struct root *root, const char *path)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Opens a directory of the new root, whose links do not lead out of it, and makes what is missing
- * of it. -EROFS: a link there leads nowhere. */
+/* Opens a directory of the new root; links in it cannot lead out of the root. Makes missing
+ * directories. -EROFS: there is a dangling link. */
 static int open_directory(const struct root *root, const char *path)
 {
 	_cleanup_free_ char *parent = NULL;
@@ -248,7 +248,7 @@ static int copy_children(struct root *root, const char *path, int depth)
 	return r == -EACCES ? 0 : r;
 }
 
-/* Follows links: the user named them. */
+/* Follows symbolic links, since the user named the path. */
 static int copy(struct root *root, const char *path, int depth)
 {
 	struct stat st;
@@ -327,7 +327,7 @@ static int make_device_links(void)
 	return 0;
 }
 
-/* Names for the program's user; mmdebstrap's has all of the host's. */
+/* Makes /etc/passwd and /etc/group with the program's user. For mmdebstrap they are the host's. */
 static int make_accounts(const struct workshop *w, const struct workshop_ids *ids)
 {
 	_cleanup_free_ char *passwd =

@@ -1,4 +1,4 @@
-/* The files of a workshop. */
+/* The root file system of a workshop. */
 #ifndef JAIL_WORKSHOP_ROOT_H
 #define JAIL_WORKSHOP_ROOT_H
 
@@ -10,14 +10,13 @@ enum {
 	WORKSHOP_COPY_DEPTH_MAX = 8,
 };
 
-/* Makes the root and enters it. The process has a mount namespace, which it may change, and is the
- * first of its pid namespace. Returns 0, or -errno and the path that it failed at
- * (WORKSHOP_WHERE_MAX bytes). */
+/* Builds the root and enters it. The calling process is the first of its pid namespace and may
+ * mount in its mount namespace. Returns 0, or -errno with the path that failed in `where`. */
 enum { WORKSHOP_WHERE_MAX = 4096 };
 int workshop_root_enter(
 	const struct workshop *w, const struct workshop_ids *ids, char where[WORKSHOP_WHERE_MAX]);
 
-/* Makes its /proc read-only, for good: after the maps of ids are written. 0 or -errno. */
+/* Makes /proc read-only for good. Call it after the id maps were written. 0 or -errno. */
 int workshop_root_close_proc(void);
 
 #endif

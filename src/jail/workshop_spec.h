@@ -8,9 +8,10 @@
 
 enum workshop_user {
 	WORKSHOP_NOBODY, /* no rights at all */
-	WORKSHOP_READER, /* may read all files that it sees, whoever owns them. Root only */
-	WORKSHOP_ROOT,	 /* root of a user namespace with 65,536 users, for mmdebstrap: it may
-			  * mount, and change owners of its files. Root only */
+	WORKSHOP_READER, /* may read all files that it sees, whoever owns them. Only if root starts
+			  * it */
+	WORKSHOP_ROOT,	 /* root of a user namespace with 65,536 users, for mmdebstrap: may mount,
+			  * and change the owners of its files. Only if root starts it */
 	WORKSHOP_USERS_
 };
 
@@ -25,29 +26,31 @@ struct workshop_paths {
 	unsigned count;
 };
 
-/* Everything is borrowed. Paths are absolute, and mean the same file inside. Those that are
- * missing are left out. */
+/* Everything is borrowed. Paths are absolute, and name the same files inside. Missing ones are left
+ * out. */
 struct workshop {
 	enum workshop_user user;
 	bool network;
 	const char *home;	    /* an empty directory that can be written; NULL: none */
 	struct workshop_paths read, /* files and directories */
-		copy,		    /* copied, so that private ones can be read: settings */
+		copy,		    /* copied, so that files only their owner may read can be read:
+				     * settings */
 		write;		    /* given to the program's user while it runs */
-	uint64_t bytes_max;	    /* that it may write; 0: WORKSHOP_BYTES_MAX */
+	uint64_t bytes_max;	    /* the most that `write` may take on disk; 0:
+				     * WORKSHOP_BYTES_MAX */
 	char *const *argv;	    /* argv[0] is the program's path */
 };
 
-/* What a program may have on the disk at once, in all of `write`, what was there before included;
- * three times the largest image. */
+/* The default limit of the bytes on disk of all of `write` together, including what was there
+ * before: three times the largest image. */
 #define WORKSHOP_BYTES_MAX (UINT64_C(32) << 30)
 
 /* The users that a workshop's program has on the host. */
 struct workshop_ids {
-	uid_t uid; /* who owns what it may write */
+	uid_t uid; /* the host's id that owns what the program may write */
 	gid_t gid;
-	uid_t inside; /* the same user's number inside */
-	bool mapped;  /* false: it is the caller */
+	uid_t inside; /* the same user's id inside */
+	bool mapped;  /* false: the program runs as the caller's own user */
 };
 
 #endif
