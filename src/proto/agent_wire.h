@@ -362,8 +362,8 @@ struct agent_exit {
 enum agent_process_flag {
 	AGENT_PROCESS_PTY = 0x01,
 	AGENT_PROCESS_EXITED = 0x02, /* it ended, but its output is still open */
-	AGENT_PROCESS_TRUNCATED =
-		0x04, /* the EXEC was too long: env, or all arguments but argv[0], are left out */
+	/* The EXEC was too long: env, or all arguments but argv[0], are left out. */
+	AGENT_PROCESS_TRUNCATED = 0x04,
 };
 struct agent_process {
 	uint32_t pid;

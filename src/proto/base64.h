@@ -28,9 +28,9 @@ size_t base64_encode_nopad(char *out, const void *data, size_t n);
 /* URL-safe alphabet without padding; returns the number of characters. */
 size_t base64_encode_url(char *out, const void *data, size_t n);
 
-/* Accepts the standard and the URL-safe alphabet, with and without padding (section 3.5). Refuses
- * blanks, bytes after the padding, and unused bits that are set. out holds base64_decoded_max(n)
- * bytes. Returns the number of bytes or -EINVAL. */
+/* Accepts the standard and the URL-safe alphabet, with and without padding, as proto3 JSON demands.
+ * Refuses blanks, bytes after the padding, and unused bits that are set. out holds
+ * base64_decoded_max(n) bytes. Returns the number of bytes or -EINVAL. */
 ptrdiff_t base64_decode(uint8_t *out, const char *s, size_t n);
 
 /* The same, appended to a buffer: 0, -EINVAL, -EMSGSIZE, -ENOMEM. */

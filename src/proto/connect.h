@@ -1,5 +1,5 @@
-/* The Connect protocol with JSON, as far as the E2B SDKs use it (protocol sections 3.1-3.6): unary
- * calls with bare JSON, server and client streams in envelopes.
+/* The Connect protocol with JSON, as far as the E2B SDKs use it (docs/envd.md): unary calls with
+ * bare JSON, server and client streams in envelopes.
  *
  * An envelope is a byte of flags, a big-endian 32-bit length, and the payload. A stream always ends
  * with one envelope of flag END, with or without an error; its HTTP status never shows an error.
@@ -26,7 +26,7 @@ enum {
 	CONNECT_MESSAGE_HARD_MAX = 16 * 1024 * 1024,
 };
 
-/* ---- codes, section 3.3 ---- */
+/* ---- codes ---- */
 
 enum connect_code {
 	CONNECT_OK,
@@ -101,8 +101,8 @@ bool connect_decoder_at_boundary(const struct connect_decoder *d);
 
 int connect_envelope(struct buf *out, uint8_t flags, const void *payload, size_t n);
 
-/* Surround a payload that the caller writes straight into the buffer. end fills in the length. When
- * err is not 0, it removes the whole envelope and returns err. */
+/* Call these before and after writing a payload straight into the buffer. connect_envelope_end
+ * fills in the length. If err is not 0, it removes the whole envelope instead and returns err. */
 int connect_envelope_begin(struct buf *out, uint8_t flags, size_t *ret_mark);
 int connect_envelope_end(struct buf *out, size_t mark, int err);
 
@@ -134,7 +134,8 @@ int connect_watch_keepalive(struct buf *out);
 /* Bytes that connect_process_data appends for n bytes. */
 size_t connect_process_data_len(enum connect_channel channel, size_t n);
 
-/* Makes `end` of section 3.6 from a wait status. text holds the status; error is NULL or text. */
+/* Makes the `end` event of a process from its wait status (waitpid(2)). ret->status is text;
+ * ret->error is NULL or text. */
 void connect_process_end_of(int wait_status, char text[64], struct connect_process_end *ret);
 /* The signal that such a status text names; 0: the process exited by itself. */
 int connect_process_signal(const char *status);

@@ -1,10 +1,11 @@
-/* Flows out of a sandbox, as bytes: no sockets, no state machines. docs/egress-protocol.md is the
- * specification; this header is its form in C.
+/* The protocol for flows (TCP connections and UDP datagrams) out of a sandbox, as bytes: no
+ * sockets, no state machines. docs/egress-protocol.md is the specification; this header is its form
+ * in C.
  *
  * A flow is a byte stream from the guest's agent to the host's worker. It begins with a header
- * (struct egress_open). The worker answers (struct egress_answer). After EGRESS_OK, bytes of a TCP
- * flow go both ways, each direction ending on its own. A UDP flow is one for all of the guest's
- * datagrams, which go both ways as records (struct egress_datagram).
+ * (struct egress_open). The worker answers (struct egress_answer). After EGRESS_OK, the bytes of a
+ * TCP connection go both ways, and each direction ends on its own. One UDP flow carries all
+ * datagrams of the guest. They go both ways as records (struct egress_datagram).
  *
  * Integers are little-endian, addresses IPv4 in network order. The worker treats the guest as
  * hostile, and the agent checks the worker's bytes, too. Decoders return the bytes that they used,
@@ -35,7 +36,7 @@ enum {
 
 enum egress_kind { EGRESS_TCP = 1, EGRESS_UDP = 2 };
 
-/* A place to reach, or to come from. */
+/* A destination or a source. */
 struct egress_endpoint {
 	uint8_t address[4];
 	uint16_t port;
@@ -46,7 +47,8 @@ struct egress_endpoint {
 struct egress_open {
 	enum egress_kind kind;
 	struct egress_endpoint to, from;
-	uint32_t pid;			/* who connects, in the guest's words; 0: unknown */
+	uint32_t pid;			/* the process that connects, by the guest's own word; 0:
+					 * unknown */
 	char name[EGRESS_NAME_MAX + 1]; /* of that process; may hold any bytes but NUL */
 };
 
@@ -55,7 +57,7 @@ enum egress_verdict {
 	EGRESS_OK = 0,	    /* connected */
 	EGRESS_FAILED = 1,  /* could not connect: err */
 	EGRESS_DENIED = 2,  /* by the policy, or by a limit: reason. err is what the program gets */
-	EGRESS_WAITING = 3, /* somebody is asked: another answer follows, perhaps much later */
+	EGRESS_WAITING = 3, /* a person is asked; another answer follows, perhaps much later */
 };
 
 /* u8 version, u8 verdict, u16 error, u8 length of the reason, u8 zero, u16 zero, the reason. The
@@ -66,8 +68,8 @@ struct egress_answer {
 	char reason[EGRESS_REASON_MAX + 1]; /* for people; printable ASCII */
 };
 
-/* u16 length of the data, u16 zero, endpoint of the guest's program, endpoint out there, then the
- * data. */
+/* u16 length of the data, u16 zero, endpoint of the guest's program, endpoint of the remote, then
+ * the data. */
 struct egress_datagram {
 	struct egress_endpoint guest, remote;
 	const void *data;

@@ -1,7 +1,7 @@
 /* Finds the end of an HTTP/1.1 body: fixed length, chunked, or with the connection (RFC 9112, 6 and
  * 7).
  *
- * We do the framing ourselves, not by llhttp, to limit chunk lines and trailers and to read them as
+ * llhttp could do this, too. But this module limits chunk lines and trailers, and reads them as
  * strictly as heads. Nothing is copied: the results are slices of the caller's bytes. */
 #ifndef PROTO_HTTP_BODY_H
 #define PROTO_HTTP_BODY_H

@@ -229,7 +229,7 @@ static const llhttp_settings_t settings = {
 };
 
 /* Turns names and values into C strings in place. A colon follows a name, a blank or CR a value.
- * llhttp may report an empty value at the start of the next line, so nothing is written there. */
+ * llhttp may report an empty value at the start of the next line, so this writes nothing there. */
 static void terminate_fields(struct http_head_reader *r, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {

@@ -51,8 +51,8 @@ int http_parameter(const char *value, const char *name, char *out, size_t cap);
 bool http_is_token(const char *s, size_t n); /* RFC 9110 token, not empty */
 bool http_is_token_char(unsigned char c);
 
-/* Whether it says where a message ends, what the connection is for, or which host is meant: nobody
- * may set it for a client. */
+/* Whether a header is about framing, the connection or the host. Only the code that writes the
+ * message may set such a header; nobody may choose it for a client. */
 bool http_is_reserved(const char *name);
 
 /* Whether a field value may be sent: no control characters but tab. */

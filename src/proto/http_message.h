@@ -1,5 +1,5 @@
-/* The head of an HTTP/1.1 message, and the limits of one: what the parser (http.h) and its parts,
- * the readers of heads and bodies, share. */
+/* The head of an HTTP/1.1 message, and a message's limits. The parser (http.h), http_head.h and
+ * http_body.h share them. */
 #ifndef PROTO_HTTP_MESSAGE_H
 #define PROTO_HTTP_MESSAGE_H
 

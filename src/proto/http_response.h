@@ -64,8 +64,8 @@ int http_reply(struct buf *out, const struct http_reply *reply);
  * ignored. */
 int http_reply_stream(struct buf *out, const struct http_reply *reply, unsigned http_minor);
 
-/* Writes the control API's error, section 2.1: {"code":404,"message":"..."}, with "error_code"
- * unless it is NULL. reply gives everything else: status, fields, close. */
+/* Writes an error of the control API: {"code":404,"message":"..."}, and "error_code" unless that is
+ * NULL. reply gives everything else: status, fields, close. */
 int http_reply_error(struct buf *out, const struct http_reply *reply, const char *error_code,
 	const char *message);
 
@@ -77,8 +77,9 @@ int http_reply_continue(struct buf *out);
 int http_chunk(struct buf *out, const void *data, size_t n); /* n == 0 writes nothing */
 int http_chunk_last(struct buf *out);
 
-/* Surround bytes that the caller writes straight into the buffer, as one chunk: begin, append, end.
- * begin leaves space for the size. Without bytes in between there is no chunk. */
+/* Call these before and after writing bytes straight into the buffer, to make one chunk of them.
+ * http_chunk_begin leaves space for the size. If nothing was written in between, no chunk
+ * results. */
 int http_chunk_begin(struct buf *out, size_t *ret_mark);
 int http_chunk_end(struct buf *out, size_t mark);
 

@@ -10,7 +10,7 @@
 
 enum json_text_mode {
 	JSON_TEXT_UTF8,	 /* valid UTF-8 passes as it is */
-	JSON_TEXT_ASCII, /* everything beyond ASCII becomes \uXXXX (section 4.3) */
+	JSON_TEXT_ASCII, /* everything beyond ASCII becomes \uXXXX */
 };
 
 /* Appends s escaped, without quotes. Each byte that is not UTF-8 becomes U+FFFD. 0, -EMSGSIZE,

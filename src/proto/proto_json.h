@@ -1,4 +1,4 @@
-/* Reads proto3 JSON (protocol section 3.5) from jansson trees.
+/* Reads proto3 JSON, the JSON form of Protocol Buffers messages, from jansson trees.
  *
  * Fields are named in lowerCamelCase; the snake_case spelling is accepted too, and null counts as
  * absent. All functions return 1 when the field is present and 0 when it is absent; then the output

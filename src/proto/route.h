@@ -1,5 +1,5 @@
-/* Classifies a request on the single port: whom it is for (protocol section 1.5). Also parses the
- * names that occur in requests.
+/* Decides what a request on the daemon's port is for: the control API, a sandbox's envd, or a port
+ * of a sandbox. Also parses the names that occur in requests.
  *
  * A Host of the form <port>-<sandboxID>.<domain> decides; else the two E2b-Sandbox headers; else a
  * signed /files URL; else it is the control API. */
@@ -44,7 +44,7 @@ bool route_sandbox_id(const char *s, char out[ROUTE_SANDBOX_ID_MAX + 1]);
 
 enum { TEMPLATE_NAME_MAX = 128, TEMPLATE_TAG_MAX = 128 };
 
-/* [namespace/]name[:tag], trimmed and lower-cased (section 2.2). */
+/* What clients call a template, [namespace/]name[:tag], trimmed and in lower case. */
 struct template_ref {
 	char namespace[TEMPLATE_NAME_MAX + 1]; /* empty: none given */
 	char name[TEMPLATE_NAME_MAX + 1];

@@ -1,4 +1,5 @@
-/* Makes and checks signed file URLs (protocol section 3.8), and compares secrets. */
+/* Makes and checks signatures of file URLs (docs/envd.md), and compares secrets. A signature is
+ * "v1_" and the base64 of a SHA-256 over path, operation, user, access token and expiration. */
 #ifndef PROTO_SIGNATURE_H
 #define PROTO_SIGNATURE_H
 

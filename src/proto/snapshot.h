@@ -35,9 +35,9 @@ enum snapshot_section {
 	SNAPSHOT_SERIAL = 6,
 	SNAPSHOT_DEVICE = 7, /* one per virtio device, index = slot */
 	SNAPSHOT_DISK = 8,   /* one per disk: capacity in bytes */
-	SNAPSHOT_CPU =
-		10, /* hash of the host's properties, the guest's IA32_ARCH_CAPABILITIES (8 bytes
-		     * each) */
+	/* Hash of the host's CPU facts (vmm/cpu_model.h), the guest's IA32_ARCH_CAPABILITIES; 8
+	 * bytes each. */
+	SNAPSHOT_CPU = 10,
 	SNAPSHOT_MEMORY = 9, /* since version 2: the memory layers that belong to this state */
 };
 

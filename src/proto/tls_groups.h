@@ -1,6 +1,6 @@
-/* How keys are agreed on in all TLS here, as SSL_CTX_set1_groups_list() wants it. A handshake with
- * one of OpenSSL's other groups costs up to 120 ms (ffdhe8192), the event loop's; and the peer may
- * choose among those that are offered. */
+/* The key exchange groups that every TLS context of Mayfly offers, for SSL_CTX_set1_groups_list().
+ * The peer chooses among them. Handshakes run on event loops, and OpenSSL's other groups take up to
+ * 120 ms each (ffdhe8192). */
 #ifndef PROTO_TLS_GROUPS_H
 #define PROTO_TLS_GROUPS_H
 

@@ -1,5 +1,5 @@
 /* Parses request targets: paths and queries. They are split first and decoded afterwards, so that
- * an encoded slash or ampersand never separates anything (protocol sections 2.1, 2.6).
+ * an encoded slash or ampersand never separates anything.
  *
  * Decoders refuse malformed percent escapes and an encoded NUL (-EINVAL), and results that exceed
  * the capacity (-EMSGSIZE). Results are NUL-terminated. */
@@ -26,8 +26,9 @@ struct uri_path {
 /* 0, -EINVAL, or -EMSGSIZE when there are more segments or bytes than fit (answer 404). */
 int uri_path_parse(const char *path, struct uri_path *ret);
 
-/* Whether a path is that of a pattern, as "/templates/{}/tags". "{}" stands for one segment, at
- * most URI_PARAMS_MAX times; what it stood for goes to params (borrowed from the path). */
+/* Whether a path matches a pattern such as "/templates/{}/tags". "{}" matches any one segment and
+ * may occur URI_PARAMS_MAX times. The matched segments go to params, in order (borrowed from the
+ * path). */
 bool uri_path_matches(
 	const struct uri_path *path, const char *pattern, const char *params[URI_PARAMS_MAX]);
 
@@ -53,7 +54,8 @@ int uri_query_dup(const char *query, const char *key, char **ret);
 
 enum { URI_FILTER_MAX = 64, URI_FILTER_BYTES = 8192 };
 
-/* The `metadata` filter of section 2.6, which arrives encoded three times. */
+/* The `metadata` parameter that filters lists of sandboxes (docs/api.md). Clients encode its pairs
+ * three times. */
 struct uri_filter {
 	unsigned count;
 	struct {
