@@ -1,7 +1,7 @@
-/* The files that a guest's memory is mapped from. They are kept open to tell, when a guest ends
- * without a reason of its own, whether someone has truncated one: its pages beyond the new end are
- * gone then, the guest's own copies of them too. KVM does not say so in every case. A page of the
- * guest's page tables or descriptor tables that KVM itself cannot read becomes a triple fault. */
+/* The files that a guest's memory is mapped from. They stay open so that, after an unexplained end
+ * of a guest, the VMM can tell whether someone truncated one. Pages beyond a file's new end are
+ * gone, even those that the guest had written. KVM does not always report this: if it cannot read a
+ * page of the guest's page tables or descriptor tables, the guest ends with a triple fault. */
 #ifndef VMM_BACKING_H
 #define VMM_BACKING_H
 
@@ -21,8 +21,8 @@ struct backing {
 	unsigned count;
 };
 
-/* Appends a file, with the size it has now. Takes fd over, or duplicates it. Return 0, or -errno;
- * -E2BIG: BACKING_FILES_MAX are there. */
+/* Append a file with its present size. backing_take takes fd over; backing_add duplicates it.
+ * Return 0 or -errno; -E2BIG: there are BACKING_FILES_MAX already. */
 int backing_take(struct backing *b, int fd);
 int backing_add(struct backing *b, int fd);
 

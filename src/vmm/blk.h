@@ -9,9 +9,10 @@
  * status byte makes the device need a reset.
  *
  * No request keeps the device for long. Discard and write-zeroes run in pieces, which count as
- * bytes of the batch. When a batch ends in the middle of a request, the request goes back to its
- * queue and the next batch continues it. A snapshot taken in between sees it as not yet begun.
- * After a restore it runs again from its start, with the same result. A flush ends its batch. */
+ * bytes of the batch. When a batch (virtio.h) ends in the middle of a request, the request goes
+ * back to its queue and the next batch continues it. A snapshot taken in between sees it as not yet
+ * begun. After a restore it runs again from its start, with the same result. A flush ends its
+ * batch. */
 #ifndef VMM_BLK_H
 #define VMM_BLK_H
 

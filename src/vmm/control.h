@@ -25,12 +25,12 @@
  *				After "step stop" it waits up to two seconds for "go" on the same
  *				connection. "go" has no answer
  *	flush			writes the disks' deltas to the host's disk
- *	freeze-disk		the first disk gets a fresh delta, whose empty file comes with the
- *				message; the one below does not change any more, and is on the
- *				host's disk at the answer. The guest goes on
+ *	freeze-disk		puts a fresh delta on top of the first disk; its empty file comes
+ *				with the message. The delta below does not change any more, and
+ *				is on the host's disk before the answer. The guest goes on
  *	idle			-> ok yes|no: yes if no host connection to the guest is open
  *	network			replaces the egress channel (vsock.h) by the one that comes with the
- *				message; without one, the guest may open no streams any more
+ *				message. If none comes, the guest can no longer open streams
  *	keep			the VM outlives its owner from now on
  *	quit			ends the VM after the answer
  *

@@ -7,7 +7,7 @@
  *
  * A snapshot carries a hash of its host's facts. If it equals this host's hash, nothing else is
  * compared. Asking KVM takes 15 to 300 us, as CPUID exits to the hypervisor where the host is
- * itself a VM. So whoever starts many VMs keeps the hash (sandbox/host_cpu.h).
+ * itself a VM. So a process that starts many VMs keeps the hash (sandbox/host_cpu.h).
  *
  * cpu_facts_common computes what several hosts share. A template for all of them gets no more than
  * that. Facts travel between hosts as text. */

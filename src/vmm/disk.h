@@ -2,9 +2,10 @@
  *
  * A read takes each block from the topmost delta that has it, else from the base. Writes go to the
  * top delta in whole blocks. What lies below never changes, so any number of sandboxes share it. A
- * delta is an ordinary sparse file, so every host file system will do. docs/disk-format.md has its
- * layout: a header page, a map with one bit per block, then each block at the place of its number.
- * Opening treats the file as hostile input. It reads only the header; the map is paged in on use.
+ * delta is an ordinary sparse file, so any file system of the host will do. docs/disk-format.md has
+ * its layout: a header page, a map with one bit per block, then each block at the place of its
+ * number. Opening treats the file as hostile input. It reads only the header; the map is paged in
+ * on use.
  *
  * A fresh delta is an empty file and costs no I/O until something is written or flushed. disk_flush
  * makes writes part of the delta: the data first, then the map. So a crash of the host loses only
@@ -27,7 +28,7 @@ enum {
 	DISK_SECTOR_BYTES = 512,
 	DISK_LOWER_MAX = SNAPSHOT_LAYERS_MAX, /* frozen deltas between base and top that disk_open
 					       * accepts */
-	DISK_FROZEN_MAX = 32,		      /* frozen deltas of an open disk */
+	DISK_FROZEN_MAX = 32,		      /* frozen deltas that an open disk may gather */
 	DISK_IOVECS_MAX = 130,		      /* pieces of one disk_readv or disk_writev */
 };
 
@@ -108,7 +109,7 @@ int disk_top_fd(const struct disk *d); /* borrowed; -1: read-only */
 unsigned disk_frozen_count(const struct disk *d);
 
 /* Writes one delta with the content of all deltas to out_fd and flushes it. out_fd is an empty
- * read-write file and stays the caller's. On the same base it is the same disk. */
+ * read-write file and stays the caller's. That delta alone, on the same base, is the same disk. */
 int disk_flatten(struct disk *d, int out_fd, struct error *e);
 
 /* Writes what the disk has into an empty file: an image that needs no delta. Holes stay holes.

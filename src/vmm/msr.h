@@ -20,8 +20,8 @@ struct msr_table {
 	struct kvm_msr_entry entries[MSRS_MAX];
 };
 
-/* False for Hyper-V's, performance counters, those of the host, and those that the guest's CPUID
- * hides. */
+/* False for MSRs of Hyper-V, of performance counters, of the host itself, and of features that the
+ * guest's CPUID hides. */
 bool msr_is_saved(uint32_t msr);
 
 /* Reads all MSRs that KVM lists, a snapshot has, and this vCPU has. */

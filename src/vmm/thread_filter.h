@@ -5,14 +5,15 @@
 #include "jail/filter.h"
 
 enum thread_kind {
-	THREAD_START,	 /* the first thread until the VM is there, and threads that it needs */
+	THREAD_START,	 /* the first thread until the VM exists; allows all that later threads
+			  * need */
 	THREAD_MAIN,	 /* the same thread from then on */
 	THREAD_VCPU,	 /* a vCPU and its exits */
 	THREAD_SNAPSHOT, /* makes one snapshot */
 	THREAD_KINDS_
 };
 
-/* Has a lifetime of its own. */
+/* The filter for that kind of thread; static. */
 const struct filter *thread_filter(enum thread_kind kind);
 
 #endif

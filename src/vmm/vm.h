@@ -57,8 +57,8 @@ struct vm_options {
 	unsigned disk_count;
 };
 
-/* Why a VM ends when the host cannot supply a page of a file under it. A tmpfs allocates a page
- * even to read a hole. */
+/* The reason for the end of a VM when the host cannot supply a page of a file that its memory is
+ * mapped from. On a tmpfs even reading a hole allocates a page. */
 #define VM_NO_PAGE                                                                                 \
 	"a page of the files that the sandbox stands on cannot be read: their file system is "     \
 	"full (tmpfs), or a file was truncated"
@@ -134,8 +134,8 @@ int vm_snapshot(struct vm *vm, const struct vm_snapshot_options *o, struct vm_sn
 	struct error *e);
 struct snapshot_needs vm_snapshot_needs(struct vm *vm);
 
-/* Writes out what the guest flushed and the host did not write yet. For a paused VM whose memory is
- * given up. */
+/* Writes what the guest has flushed to the host's disk. For a paused VM whose memory will be
+ * discarded. */
 int vm_flush_disks(struct vm *vm, struct error *e);
 
 /* Freezes the first disk and puts a fresh delta on top (disk_freeze): an empty file, taken over

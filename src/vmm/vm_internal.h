@@ -73,7 +73,7 @@ struct vm {
 	pthread_mutex_t lock; /* covers all below and the vCPUs' states */
 	pthread_cond_t wake;  /* vCPU threads wait here for running or stopping */
 	pthread_cond_t parked;
-	pthread_cond_t never;	     /* is never signalled: to wait for a time */
+	pthread_cond_t never;	     /* never signalled; serves to wait for a time */
 	struct backing backing;	     /* the files under the memory */
 	struct snapshot_needs needs; /* of the next snapshot */
 	bool running;		     /* vCPUs may run */

@@ -8,16 +8,16 @@
  * busy" (table full), "ERR reset" (the driver was reset or broke the protocol). Half-close works
  * both ways: shutdown(SHUT_WR) is end of file on the other side.
  *
- * The guest may open streams to one host port, EGRESS_PORT (docs/egress-protocol.md), if the device
- * has an egress channel: for each, one message of a zero byte goes over the channel, with a
- * connected Unix stream socket beside it. It is a connection like the others from then on. Without
- * a channel, or when it or the table is full, the guest is refused, as it is at every other port.
+ * If the device has an egress channel, the guest may open streams to one host port, EGRESS_PORT
+ * (docs/egress-protocol.md). For each stream the device sends a message over the channel: one zero
+ * byte, and a connected Unix stream socket as SCM_RIGHTS. From then on the stream is a connection
+ * like the others. The device refuses a stream to any other port, and every stream if there is no
+ * channel or the channel or the table is full.
  *
- * There are only streams. No traffic and no client makes the device use more than a fixed amount of
- * memory. The guest may have
- * VSOCK_BUFFER_BYTES in flight per connection, and stalls when the client does not read. Nothing is
- * buffered towards the guest: bytes stay in the Unix socket until the guest has credit and a
- * receive buffer.
+ * There are only streams, no datagrams. The device's memory is bounded, whatever the guest and
+ * clients do. The guest may have VSOCK_BUFFER_BYTES in flight per connection, and stalls when the
+ * client does not read. Nothing is buffered towards the guest: bytes stay in the Unix socket until
+ * the guest has credit and a receive buffer.
  *
  * Snapshots hold the list of connections, not their bytes. After a load each of them is reset, so
  * the guest sees its streams end. Host clients of the saved VM are not affected. */

@@ -22,7 +22,8 @@
 enum {
 	HEADER_BYTES = sizeof(struct virtio_vsock_hdr),
 	LINE_MAX_BYTES = 32,
-	/* While so many resets wait, the guest opens no streams, and hears of no refusal. */
+	/* While this many resets wait, the device drops the guest's requests for streams without a
+	 * reset. */
 	RESETS_WAITING_MAX = 2 * VSOCK_CONNECTIONS_MAX,
 	RESETS_MAX = RESETS_WAITING_MAX + VSOCK_CONNECTIONS_MAX,
 	SLOT_BITS = 10,
