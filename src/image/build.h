@@ -12,10 +12,11 @@
 
 enum { ROOTFS_SCRATCH_MB = 1024 }; /* writable layer over an EROFS image */
 
-/* A source that other rooms know. Its images need have nothing: not even a shell. */
+/* A source of files that another room provides, as oci/import.h does. Its images may lack
+ * everything, even a shell. */
 struct image_foreign {
 	const char *source; /* for image.json */
-	/* Fills the root file system. May change the settings. */
+	/* Fills the root file system, and may change the settings. 0 or -errno with e filled. */
 	int (*fill)(void *opaque, struct rootfs *f, struct image_config *config, struct error *e);
 	void *opaque;
 };

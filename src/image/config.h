@@ -27,7 +27,8 @@ struct image_config {
 	uint32_t disk_mb; /* size of the root file system */
 	char *user;	  /* user that runs commands */
 	char *workdir;	  /* absolute; "" = the user's home */
-	char *network;	  /* what sandboxes may reach at most: "off", or a list; "" = anything */
+	char *network;	  /* the most that sandboxes may reach: "off", or a list
+			   * (policy/network_list.h); "" = no limit */
 	char **env;	  /* "NAME=VALUE", env_count of them */
 	size_t env_count;
 	char *start_command; /* run at boot before the snapshot; "" = none */

@@ -173,7 +173,7 @@ struct arguments {
 	char *owned[ARGUMENTS_MAX];
 	size_t count;
 	bool in_workshop;
-	/* What the workshop shows beside the rest: files of the recipe. NULL-terminated, owned. */
+	/* Files of the recipe, which the workshop shows, too. NULL-terminated, owned. */
 	char *files[FILES_MAX + 1];
 	size_t file_count;
 	int r; /* the first error */
@@ -290,8 +290,8 @@ static void show_file(struct arguments *a, const char *path)
 		a->r = a->file_count < FILES_MAX ? -ENOMEM : -E2BIG;
 }
 
-/* Copies what this host has. In a workshop its owner is nobody, so that copy-in would have nobody
- * own the copy. */
+/* Copies a file of this host into the image. In a workshop the file belongs to nobody, and
+ * mmdebstrap's copy-in would keep that owner. */
 static void add_host_file(struct arguments *a, const char *from, const char *to)
 {
 	if (!a->in_workshop) {
@@ -407,9 +407,9 @@ static bool can_unshare(void)
 	return child_run(&o, NULL, NULL) == 0;
 }
 
-/* Where there is no workshop (--jail=off), mmdebstrap and its children get their own PID and mount
- * namespaces at least as root: they end with it, and no mount is left behind. Root in a container
- * that forbids this goes without. For other users mmdebstrap makes the namespaces itself. */
+/* Without a workshop (--jail=off), root gives mmdebstrap and its children their own PID and mount
+ * namespaces, so they end together and leave no mount behind. In a container that forbids this,
+ * they run without. For other users mmdebstrap makes namespaces itself. */
 static void add_command(struct arguments *a)
 {
 	static const char *const wrap[] = {
@@ -475,14 +475,14 @@ static int relay_line(void *opaque, const char *line)
 	return progress_report(x->p, x->stage, PROGRESS_NO_PERCENT, line);
 }
 
-/* A command from the recipe failed, not the archive: "E: setup failed: E: command failed: chroot
- * ...". */
+/* Whether a command of the recipe failed, and not the archive: "E: setup failed: E: command failed:
+ * chroot ...". */
 static bool is_own_command(const struct relay *x)
 {
 	return strstr(x->complaint, "command failed: ") != NULL;
 }
 
-/* apt could not get what it wanted from the archive. */
+/* Whether apt could not reach the archive. */
 static bool is_unreachable(const struct relay *x)
 {
 	return str_starts_with(x->complaint, "Failed to fetch") ||
@@ -524,8 +524,8 @@ static int check_programs(struct error *e)
 	return 0;
 }
 
-/* Root's workshop: it is root there, of users that nobody else has. The packages' scripts run in
- * it. */
+/* Starts mmdebstrap in a workshop where it is root of a user namespace with ids of its own. The
+ * packages' scripts run there, too. */
 static int start(struct child *c, const struct child_options *o, const struct arguments *a,
 	const char *tmp, struct error *e)
 {

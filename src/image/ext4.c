@@ -86,8 +86,7 @@ static void set_owner(struct ext2_inode *inode, const struct tree_entry *t)
 	inode->i_atime = inode->i_ctime = inode->i_mtime = time;
 }
 
-/* Notes a subdirectory in its parent's number of links as the kernel does: beyond EXT2_LINK_MAX
- * it is one. */
+/* Sets a directory's link count as the kernel does: 1 if there are more than EXT2_LINK_MAX. */
 static errcode_t limit_links(ext2_filsys fs, ext2_ino_t dir, unsigned before)
 {
 	struct ext2_inode inode;

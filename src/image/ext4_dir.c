@@ -45,7 +45,8 @@ struct ext4_dirs {
 	alignas(8) uint8_t block[EXT4_DIR_BLOCK_BYTES];
 };
 
-/* A polynomial of the name's bytes at a secret place, modulo 2^61 - 1. */
+/* Evaluates the polynomial with the name's bytes as coefficients at a secret point, modulo 2^61 -
+ * 1. */
 static uint32_t hash(const struct ext4_dirs *x, const char *name, size_t n)
 {
 	const uint64_t prime = (UINT64_C(1) << 61) - 1;
@@ -167,7 +168,7 @@ static void enter_name(void *opaque, const char *name, size_t n)
 	put_name(t->b, hash(t->x, name, n), t->block);
 }
 
-/* Takes on a block that the directory has got. */
+/* Enters the names of a new block of the directory. */
 static errcode_t enter_block(struct ext4_dirs *x, struct big *b, blk64_t number)
 {
 	struct entering t = {x, b, b->count};
@@ -193,7 +194,7 @@ static errcode_t enter_block(struct ext4_dirs *x, struct big *b, blk64_t number)
 	return 0;
 }
 
-/* Takes on all blocks that the directory has and `b` does not have yet. */
+/* Enters all blocks of the directory that `b` does not have yet. */
 static errcode_t enter_blocks(struct ext4_dirs *x, struct big *b)
 {
 	struct ext2_inode inode;
@@ -209,7 +210,7 @@ static errcode_t enter_blocks(struct ext4_dirs *x, struct big *b)
 	return err;
 }
 
-/* Notes a directory that has grown beyond one block. */
+/* Begins to keep track of a directory that has more than one block. */
 static errcode_t make_big(struct ext4_dirs *x, ext2_ino_t dir)
 {
 	struct big *b = calloc(1, sizeof(*b));

@@ -1,14 +1,14 @@
 /* Names in the directories of an ext4 image that is being written.
  *
- * libext2fs looks through all blocks of a directory for each name. That is fine for a directory
- * of one block. Of larger ones this keeps which block each name is in, and how much room each
- * block has, so that a name costs the same however many there are. Names go where libext2fs
- * would put them: the first block with room. An exception are directories in which names were
- * replaced by others; there a little more room may stay unused.
+ * libext2fs searches all blocks of a directory for each name. That is fast enough for a directory
+ * of one block. For larger directories this module remembers which block holds each name and how
+ * much room each block has, so the cost of a name does not grow with their number. A name goes
+ * where libext2fs would put it: into the first block with room. If names were removed and others
+ * added, a little more room may stay unused than with libext2fs.
  *
- * All names must be added and removed here. It takes about 16 bytes for each name. What names
- * hash to is random in each process, so no archive can aim at collisions; images do not depend
- * on it. */
+ * All names must be added and removed through this module. It uses about 16 bytes of memory per
+ * name. Each process hashes names with a random key, so no archive can aim at collisions. Images do
+ * not depend on that key. */
 #ifndef IMAGE_EXT4_DIR_H
 #define IMAGE_EXT4_DIR_H
 
@@ -16,7 +16,7 @@
 
 struct ext4_dirs;
 
-/* NULL without memory or random numbers. The file system stays the caller's. */
+/* NULL when out of memory, or without random numbers. The file system stays the caller's. */
 struct ext4_dirs *ext4_dirs_new(ext2_filsys fs);
 void ext4_dirs_free(struct ext4_dirs *x); /* accepts NULL */
 

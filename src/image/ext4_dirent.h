@@ -1,6 +1,6 @@
-/* Entries of one block of an ext4 directory: 4 KiB, with a checksum at the end, without an index.
- * The formats are of Documentation/filesystems/ext4 ("Directory Entries"). Nothing here does I/O. A
- * block that is damaged gives no room and no entries. */
+/* The entries in one block of an ext4 directory: 4 KiB with a checksum at the end, without an
+ * index. Specification: Documentation/filesystems/ext4, "Directory Entries". No I/O. A damaged
+ * block counts as full and empty: no room, no entries. */
 #ifndef IMAGE_EXT4_DIRENT_H
 #define IMAGE_EXT4_DIRENT_H
 

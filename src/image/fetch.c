@@ -26,7 +26,8 @@
 
 enum { DOWNLOAD_TIMEOUT_S = 900 };
 
-/* What apt needs of this host; its settings may hold passwords, which only root can read. */
+/* The host's settings that apt needs. They may hold passwords, so only root can read some of
+ * them. */
 static const char *const apt_settings[] = {"/etc/apt", NULL};
 static const char *const apt_state[] = {
 	"/var/lib/apt", "/var/lib/dpkg", "/var/cache/apt", "/etc/dpkg", NULL};

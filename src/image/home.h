@@ -8,9 +8,13 @@
  *   paused/<sandbox>/    states of paused sandboxes, likewise
  *   aside/<...>/         states that no database knows (fleet/aside.h)
  *   steps/<SHA-256>/     what steps of builds made (build/step_cache.h)
+ *   uploads/             files that clients upload for builds (catalog/uploads.h)
+ *   sandboxes/<id>/      running sandboxes (sandbox/sandbox_dir.h)
+ *   mayfly.db            the daemon's database (store/store.h)
  *
  * It is $MAYFLY_HOME, else /var/lib/mayfly for root, else $XDG_DATA_HOME/mayfly, else
- * ~/.local/share/mayfly. Directories are made with mode 0700: memory images hold secrets. */
+ * ~/.local/share/mayfly. Directories have mode 0700, because memory images hold secrets. struct
+ * home opens the directories of enum home_area; the other modules open theirs. */
 #ifndef IMAGE_HOME_H
 #define IMAGE_HOME_H
 

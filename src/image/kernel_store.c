@@ -27,7 +27,7 @@ static const char stage[] = "prepare the kernel";
 /* Marks, in modules/, a kernel that was given without modules: everything is built in. */
 static const char monolithic[] = "monolithic";
 
-/* Names them in load order, so that they need not be looked into again. */
+/* The file in modules/ that lists them in load order, so that they need not be parsed again. */
 static const char order[] = "order";
 
 static int write_error(struct error *e, int r, const char *what)
@@ -36,7 +36,7 @@ static int write_error(struct error *e, int r, const char *what)
 		e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r, "cannot write %s", what);
 }
 
-/* Takes what mayfly-unpack says about a kernel. */
+/* A sink for the entries that mayfly-unpack reports of a kernel. */
 struct kernel_sink {
 	struct tree_sink sink;
 	struct tree_files files; /* its vmlinux */

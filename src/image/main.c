@@ -1,8 +1,8 @@
-/* mayfly-unpack: reads one file that others made, in a jail (unpack.h).
+/* mayfly-unpack: reads one untrusted file, in a jail (unpack.h).
  *
  *	mayfly-unpack tar|names|archive|deb|kernel|module [FOLDER]
  *
- * Descriptor 3 is the file, 4 a pipe that gets what is in it (unpack_wire.h). */
+ * Descriptor 3 is the file, 4 a pipe that gets its entries (unpack_wire.h). */
 #include <stdio.h>
 #include <stdlib.h>
 

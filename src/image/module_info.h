@@ -1,4 +1,5 @@
-/* What a kernel module says of itself. The file is untrusted. */
+/* Reads the .modinfo section of a kernel module, in which the module describes itself. The file is
+ * untrusted. */
 #ifndef IMAGE_MODULE_INFO_H
 #define IMAGE_MODULE_INFO_H
 

@@ -14,7 +14,7 @@
 
 enum { DEPENDS_MAX = 4096 };
 
-/* '?': a kernel without it still runs sandboxes. */
+/* '?': a kernel without this module still runs sandboxes. */
 const char *const modules_of_guest[] = {"virtio_mmio", "virtio_blk", "ext4", "overlay", "erofs?",
 	"vsock", "vmw_vsock_virtio_transport", "virtio_rng?", "virtio_balloon?", "fuse?",
 	"ptp_kvm?", "dummy?", "nft_queue?", "nfnetlink_queue?", "nft_reject_ipv4?", NULL};
@@ -127,7 +127,7 @@ static bool is_builtin(const struct index *x, const char *name)
 	return false;
 }
 
-/* Takes what mayfly-unpack says about one file. */
+/* A sink for the entries that mayfly-unpack reports of one file. */
 struct module_sink {
 	struct tree_sink sink;
 	char *depends;

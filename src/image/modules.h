@@ -36,8 +36,8 @@ struct modules {
 int modules_load(unpack_fn fn, const char *path, const char *const *names, struct modules *ret,
 	struct error *e);
 
-/* Loads plain module files `NAME.ko` of dirfd, which this program wrote: those that `list` names, a
- * line each, in that order. Nothing in them is looked at. ERROR_BAD_IMAGE. */
+/* Loads the module files `NAME.ko` in dirfd that `list` names, one per line, in that order. This
+ * program wrote these files, so their content is not parsed. ERROR_BAD_IMAGE if one is missing. */
 int modules_load_listed(int dirfd, const char *list, struct modules *ret, struct error *e);
 void modules_done(struct modules *m);
 

@@ -1,6 +1,6 @@
-/* Reads files that others made: archives, packages, kernels. It runs in mayfly-unpack, in a jail,
- * and nowhere else but in tests. The file is a descriptor, and what is in it goes to a sink as
- * entries; nothing is unpacked. All of libarchive is behind this.
+/* Reads untrusted files: archives, packages, kernels. It runs only in mayfly-unpack, in a jail, and
+ * in tests. It takes the file as a descriptor and passes its content to a sink as entries; it
+ * writes no file. Only this module and its parts use libarchive.
  *
  *	job	file				entries
  *	tar	plain, gzip, bzip2, xz, zstd	all
@@ -38,7 +38,7 @@ struct parse_options {
 	int fd;		    /* borrowed */
 };
 
-/* Reads the file. ERROR_BAD_IMAGE when it is damaged or hostile; what the sink refuses. */
+/* Reads the file. ERROR_BAD_IMAGE when it is damaged or hostile; also any error of the sink. */
 int parse(const struct parse_options *o, struct tree_sink *to, struct error *e);
 
 /* "tar" and so on; the job or -EINVAL. */

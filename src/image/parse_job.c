@@ -1,4 +1,4 @@
-/* Apart from the readers, so that mayfly has none of them. */
+/* A file of its own, so that mayfly does not link the readers. */
 #include <errno.h>
 #include <string.h>
 

@@ -186,7 +186,7 @@ static int set_user(struct recipe *r, const char *v)
 	return config_set_text(&r->config.user, v);
 }
 
-/* mayfly template build looks at it more closely. */
+/* `mayfly template build` checks the value further. */
 static int set_network(struct recipe *r, const char *v)
 {
 	return config_set_text(&r->config.network, v);

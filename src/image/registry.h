@@ -3,8 +3,8 @@
  * The host's own clients, npm and mvn, fetch it with the user's settings for registries, mirrors,
  * proxies and certificates. Each runs in a jail (io/workshop.h) that keeps the host's network, and
  * has copies of the user's settings, a directory to write and none of the user's caches. No script
- * of a package runs here. There is no substitute for what cannot be fetched: the build fails, and
- * the error has the failed command, its reason and what to provide. */
+ * of a package runs here. If something cannot be fetched, the build fails. The error has the failed
+ * command, the reason, and what to provide. */
 #ifndef IMAGE_REGISTRY_H
 #define IMAGE_REGISTRY_H
 

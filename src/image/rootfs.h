@@ -1,5 +1,6 @@
-/* Fills root file systems: from a directory, busybox or what unpack.h reads into a sink, with the
- * adjustments that every image gets and a digest over all of it. Sources are untrusted. */
+/* Fills a root file system from a directory, from busybox, or from entries that come into a sink
+ * (unpack.h). Makes the adjustments that every image gets, and computes a digest over all entries.
+ * Sources are untrusted. */
 #ifndef IMAGE_ROOTFS_H
 #define IMAGE_ROOTFS_H
 
@@ -16,7 +17,7 @@ enum { ROOTFS_DIGEST_BYTES = 32, ROOTFS_ENTRIES_MAX = 4 << 20 };
 
 struct rootfs; /* one image under construction */
 
-/* epoch: time of what is generated. */
+/* epoch: modification time of generated files, Unix time in seconds. NULL when out of memory. */
 struct rootfs *rootfs_new(struct tree_sink *sink, int64_t epoch, const struct progress *p);
 void rootfs_free(struct rootfs *f); /* NULL is fine */
 
@@ -35,9 +36,9 @@ int rootfs_add_busybox(struct rootfs *f, struct error *e);
 int rootfs_add_login(
 	struct rootfs *f, const char *name, uint32_t uid, uint32_t gid, struct error *e);
 
-/* Checks what an image must have (/bin/sh, /etc/passwd). bare: it need not have anything; what
- * users need is added. Creates the configured user when it is missing, with sudo rights if there is
- * sudo. Writes host name, hosts, resolver and locale. */
+/* Checks what an image must have (/bin/sh, /etc/passwd). bare: the image may lack both; this
+ * function then adds what users need. Creates the configured user when it is missing, with sudo
+ * rights if there is sudo. Writes host name, hosts, resolver and locale. */
 int rootfs_finalize(struct rootfs *f, const struct image_config *c, bool bare, struct error *e);
 
 /* SHA-256 over all entries so far. */

@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "image/rootfs_internal.h"
 
-/* As in E2B's sandboxes. The host answers what is asked there, and at any other resolver. */
+/* As in E2B's sandboxes. The host answers all DNS queries itself, whatever resolver they name. */
 #define RESOLVER "8.8.8.8"
 
 enum { FIRST_USER_ID = 1000, LAST_USER_ID = 59999 };

@@ -67,13 +67,14 @@ int template_add_image(const struct home *h, const struct template_build *b, con
 int template_commit(struct template_build *b, const struct template *t, struct error *e);
 void template_abort(struct template_build *b);
 
-/* A digest of everything that a template was made of, which a build may note (text without line
- * ends). */
+/* A key: a digest of everything that a template was made of, as text of one line. A build may note
+ * it with its template, so that a later build of the same inputs finds the template and need not
+ * run. */
 enum { TEMPLATE_KEY_MAX = 64 };
 int template_note_key(const struct template_build *b, const char *key, struct error *e);
 
-/* Finds a template with that note: 1 when `name` has it, or was made of another one's files; 0 when
- * there is none. */
+/* Finds a template with that key. Returns 1 if `name` has it, or if another template has it: then
+ * this function makes `name` from that one's files. 0: no template has the key. Else -errno. */
 int template_reuse(const struct home *h, const char *name, const char *key, struct error *e);
 
 /* Loads the description. ERROR_NOT_FOUND, ERROR_BAD_IMAGE. */

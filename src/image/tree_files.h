@@ -1,5 +1,6 @@
-/* A directory of the host as a sink of regular files only: they belong to the user, and links and
- * devices are refused. The sink limits their number and bytes itself. */
+/* A sink that writes regular files into a directory of the host. They belong to this process's
+ * user. Links and devices are refused. The sink itself limits the number of files and their
+ * bytes. */
 #ifndef IMAGE_TREE_FILES_H
 #define IMAGE_TREE_FILES_H
 
@@ -10,7 +11,7 @@
 struct tree_files {
 	struct tree_sink sink;
 	int fd; /* borrowed: a directory in which nobody else writes */
-	/* a name that comes twice: the first file stays. Otherwise it is refused */
+	/* if a name comes twice, the first file stays; otherwise the second is an error */
 	bool keep_first;
 	bool durable; /* each file is on disk once it is added */
 	uint64_t files_max, bytes_max;

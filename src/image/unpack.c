@@ -14,7 +14,8 @@
 
 enum { TIMEOUT_S = 7200 };
 
-/* The program's ends of the pipes are closed here once it has them, so that their end shows. */
+/* This process closes the program's ends once the program has them, so that it sees the end of
+ * file. */
 struct pipes {
 	int out[2], err[2];
 };
@@ -79,8 +80,8 @@ static ssize_t read_child(void *opaque, void *data, size_t n, struct error *e)
 	return child_read(opaque, data, n, e);
 }
 
-/* A process that was killed, by its filter for instance, ends the stream early: its end says
- * more. */
+/* A process that was killed, for instance by its filter, ends the stream early. Then its exit
+ * status says more than the stream's error. */
 static int finish(struct child *c, int r, const struct error *why, struct error *e)
 {
 	struct error end = {0};

@@ -1,6 +1,7 @@
-/* Unpacks files that others made, in a jail: starts mayfly-unpack, which reads the file (parse.h)
- * and has nothing else but a pipe to here, and hands what it says to a sink (unpack_wire.h). A file
- * that takes the process over can say what another file could contain, and no more.
+/* Unpacks untrusted files in a jail. It starts mayfly-unpack, which reads the file (parse.h), and
+ * passes the entries that mayfly-unpack reports (unpack_wire.h) to a sink. mayfly-unpack has only
+ * the file and pipes to this process. So a file that takes it over can still only report entries
+ * that some harmless file could contain.
  *
  * Blocks until all is read. As with child.h, the thread must live until then. */
 #ifndef IMAGE_UNPACK_H
@@ -11,18 +12,18 @@
 #include "image/tree.h"
 #include "io/child.h"
 
-/* Either of these, so that tests can read without a jail. */
+/* unpack() in a jail, or parse() without one in tests. */
 typedef int (*unpack_fn)(const struct parse_options *o, struct tree_sink *to, struct error *e);
 
-/* Errors are those of parse() and the sink, and ERROR_HOST where no jail can be made: with the
- * remedy. */
+/* Errors are those of parse() and of the sink. ERROR_HOST, with the remedy, if this host allows no
+ * jail. */
 int unpack(const struct parse_options *o, struct tree_sink *to, struct error *e);
 
-/* The same for a file that a child writes to its stdout. The child's messages are read along; the
- * caller finishes it. */
+/* The same for a file that a child writes to its stdout. Reads the child's stderr meanwhile. The
+ * caller still calls child_finish. */
 int unpack_output(struct child *c, enum parse_job job, struct tree_sink *to, struct error *e);
 
-/* The same as unpack for a path. The error names it. */
+/* Calls fn for the file at a path. Error messages name the path. */
 int unpack_path(unpack_fn fn, const char *path, struct parse_options o, struct tree_sink *to,
 	struct error *e);
 

@@ -16,8 +16,8 @@
 
 enum { CPU_SECONDS_MAX = 3600, FILES_MAX = 8 };
 
-/* A kernel and its unpacked image take three quarters of the memory. What is written goes into a
- * pipe, for which FSIZE does not count. */
+/* The limit of memory is a third more than a kernel and its unpacked image need. RLIMIT_FSIZE does
+ * not apply to the pipe that the process writes to. */
 static int limit_resources(void)
 {
 	static const struct {

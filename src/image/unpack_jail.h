@@ -1,12 +1,13 @@
-/* What mayfly-unpack takes from itself before it reads a byte that others made. mayfly-launcher has
- * put it into an empty place already; this also holds with --jail=off. */
+/* The rights that mayfly-unpack gives up before it reads an untrusted byte. They also go with
+ * --jail=off; with a jail, mayfly-launcher has put the process into an empty place before that. */
 #ifndef IMAGE_UNPACK_JAIL_H
 #define IMAGE_UNPACK_JAIL_H
 
 #include "base/error.h"
 
-/* For good: it ends with whoever started it, opens no path, makes no file or process, and may make
- * only the system calls of unpack_jail.c. Call it while there is one thread. */
+/* From then on the process ends when its parent ends, cannot open paths or make files or processes,
+ * and may only make the system calls listed in unpack_jail.c. This cannot be undone. Call it while
+ * there is one thread. */
 int unpack_confine(struct error *e);
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { ENTRY = 1, END, FAILURE };
 
-/* In the place of a piece's length: the content cannot be read to its end. */
+/* Stands in place of a piece's length when the rest of the content cannot be read. */
 static const uint32_t broken = UINT32_MAX;
 
 struct head {
@@ -302,7 +302,7 @@ static ssize_t read_content(void *opaque, void *buf, size_t n)
 	return v < 0 ? v : (ssize_t)n;
 }
 
-/* A sink need not read all content: of an empty file, none. */
+/* A sink need not read all of the content, so this skips the rest. */
 static int skip_content(struct wire_reader *r)
 {
 	uint8_t rest[4096];

@@ -1,7 +1,7 @@
-/* Files as bytes: what mayfly-unpack, which runs in a jail, says about an archive, and how it is
- * believed. Both sides are of the same build, but whoever made the archive may have taken over the
- * writer. So the reader takes nothing that an archive could not contain: each entry is one that
- * tree.h allows, names are clean, lengths are bounded, content has no more bytes than announced.
+/* The stream in which mayfly-unpack, in its jail, reports the files of an archive. Both sides come
+ * from the same build, but a hostile archive may have taken over the writer. So the reader accepts
+ * only what an archive could contain: entries that tree.h allows, clean names, bounded lengths, and
+ * no more content than announced.
  *
  * A stream is entries, then one end or one error. Content comes in pieces after its entry. */
 #ifndef IMAGE_UNPACK_WIRE_H
@@ -49,8 +49,8 @@ struct wire_reader {
 	struct tree_xattr xattrs[TREE_XATTRS_MAX];
 	uint8_t attributes[TREE_XATTRS_MAX * (TREE_XATTR_BYTES_MAX + TREE_XATTR_NAME_MAX + 1)];
 	bool in_content;
-	uint32_t piece; /* what is left of it */
-	uint64_t left;	/* what content may still come */
+	uint32_t piece; /* bytes of it still to come */
+	uint64_t left;	/* bytes of content that may still come */
 };
 
 void wire_reader_init(struct wire_reader *r, wire_read_fn read, void *opaque);

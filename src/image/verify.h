@@ -20,7 +20,8 @@
 #include "base/error.h"
 #include "image/progress.h"
 
-/* Suffix for the notes of a second directory whose files were linked into the same one. */
+/* When files of two directories are linked into one, the notes of the second (`checksums` and
+ * `verified`) get this suffix. */
 #define VERIFY_IMAGE_SUFFIX ".image"
 
 /* CRC-32C of a file, read through SEEK_DATA. A zero block counts the same as a hole. */

@@ -1,5 +1,5 @@
-/* Commands as lines of shell words: how arguments become a line, and a plain line arguments again,
- * for images without a shell. */
+/* Joins arguments to a line for a shell, and splits such a line again. So an image without a shell
+ * can run a command that is stored as a line. */
 #ifndef IMAGE_WORDS_H
 #define IMAGE_WORDS_H
 
@@ -15,9 +15,9 @@ int words_quote(struct buf *out, const char *argument);
 /* Appends arguments likewise, with a blank between two words. */
 int words_join(struct buf *out, const char *const *arguments, size_t n);
 
-/* Splits a line in place into at most `max` words. It may have single quotes and backslashes, and
- * nothing else that means something to a shell: -EINVAL. -E2BIG for more words. Returns how many
- * there are. */
+/* Splits a line in place into at most `max` words. Returns their number. Understands single quotes
+ * and backslashes; -EINVAL for anything else with a meaning to a shell. -E2BIG for more than `max`
+ * words. */
 int words_split(char *line, const char **words, size_t max);
 
 #endif

@@ -43,8 +43,9 @@ void workdir_sweep(int area_fd);
  * somebody holds it, the next sweep frees the space. */
 int workdir_remove(int area_fd, const char *name);
 
-/* Keeps all files of a finished directory until this descriptor of it is closed. Waits for a
- * removal in progress. ERROR_NOT_FOUND (-ENOENT) when it was removed. what: as above. */
+/* Keeps a finished directory from being removed until fd, a descriptor of it, is closed. Waits for
+ * a removal in progress; ERROR_NOT_FOUND (-ENOENT) if the directory is gone then. what: as
+ * above. */
 int workdir_hold(int fd, const char *what, struct error *e);
 
 /* Lists the finished directories by name, sorted: a malloc'ed NULL-terminated list. */
