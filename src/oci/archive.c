@@ -74,7 +74,7 @@ static int store(struct members *m, struct member *to, const struct tree_entry *
 	return 0;
 }
 
-/* The name that a symbolic link means, from the directory that it is in. */
+/* The name in the archive that a symbolic link leads to, relative to the link's directory. */
 static char *link_target(const struct tree_entry *t)
 {
 	char joined[2 * TREE_PATH_MAX], clean[TREE_PATH_MAX];
@@ -273,7 +273,7 @@ static int open_layer(const struct members *m, const struct oci_saved *s, size_t
 	return 0;
 }
 
-/* The file of the configuration is named by its digest, by every docker. */
+/* Every version of docker names the file of the configuration by its digest. */
 static int check_config_name(const struct members *m, const struct oci_saved *s,
 	char digest[OCI_DIGEST_MAX], struct error *e)
 {

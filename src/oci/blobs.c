@@ -221,7 +221,7 @@ bool oci_blobs_marked(const struct oci_blobs *b, const char *origin, const char 
 
 /* --- writing --- */
 
-/* Makes a file that the sweep of another process leaves alone. */
+/* Makes a locked file, which the sweep of another process does not remove. */
 static int make_file(struct oci_blob_writer *w)
 {
 	char id[ID_LEN + 1];
@@ -266,8 +266,8 @@ int oci_blob_add(struct oci_blob_writer *w, const void *data, size_t n, struct e
 	return r < 0 ? host_error(e, r, "write to") : 0;
 }
 
-/* Another writer may have put the same content there: then its file goes. Returns a descriptor that
- * cannot write, for processes in jails get it. */
+/* If another writer has put the same content there, that file is replaced. Returns a read-only
+ * descriptor, because jailed processes get it. */
 static int publish(struct oci_blob_writer *w, const char *digest)
 {
 	const char *name = oci_digest_hex(digest);

@@ -1,12 +1,12 @@
 /* Blobs in the state directory: blobs/<hexadecimal SHA-256>, shared by all images that have them.
  *
- * A blob appears as a whole or not at all, and only under the digest of its content. It is read to
- * its end and checked when it is opened, too: one that the disk damaged is removed and counts as
- * missing. The store keeps what was used last, up to OCI_BLOBS_BYTES_MAX; it is a cache, and may be
- * removed at any time. Several processes may use it at once.
+ * A blob appears as a whole or not at all, and only under the digest of its content. Opening a blob
+ * reads all of it and checks the digest again; a damaged blob is removed and counts as missing. The
+ * store is a cache: it keeps the most recently used blobs, up to OCI_BLOBS_BYTES_MAX, and may be
+ * deleted at any time. Several processes may use it at once.
  *
- * Whose a blob is does not show in it. blobs/from/ has an empty file for each blob and origin that
- * gave it, named by a SHA-256 over both. */
+ * A blob has no owner. The directory blobs/from/ records which origins gave which blobs: it has an
+ * empty file for each such pair, named by a SHA-256 over both. */
 #ifndef OCI_BLOBS_H
 #define OCI_BLOBS_H
 
@@ -36,10 +36,12 @@ int oci_blobs_open(int home_fd, struct oci_blobs *ret, struct error *e);
 void oci_blobs_trim(const struct oci_blobs *b, uint64_t bytes);
 void oci_blobs_close(struct oci_blobs *b);
 
-/* Opens a blob for reading. -ENOENT when it is missing or damaged; other errors of the host. */
+/* Opens a blob for reading. -ENOENT when it is missing or damaged; otherwise 0 or another -errno of
+ * the host. */
 int oci_blobs_find(const struct oci_blobs *b, const char *digest, int *ret_fd);
 
-/* Notes that `origin`, any text, gave the blob. Failures only cost another download. */
+/* Notes that `origin`, any text, gave the blob, and asks for that. A failure only costs another
+ * download. */
 void oci_blobs_mark(const struct oci_blobs *b, const char *origin, const char *digest);
 bool oci_blobs_marked(const struct oci_blobs *b, const char *origin, const char *digest);
 

@@ -13,7 +13,7 @@
 #include "proto/base64.h"
 #include "proto/json_tree.h"
 
-/* Whether it is "user:password" that can stand in a header. */
+/* Whether text is "user:password" without characters that a header cannot have. */
 static bool usable(const char *text)
 {
 	return strchr(text, ':') && *text != ':' && strlen(text) < OCI_CREDENTIALS_MAX &&

@@ -1,4 +1,4 @@
-/* A user and a password for a registry. They are secrets: they stand in no message. */
+/* A user and a password for a registry. They are secrets and appear in no message. */
 #ifndef OCI_CREDENTIALS_H
 #define OCI_CREDENTIALS_H
 
@@ -11,14 +11,15 @@ enum { OCI_CREDENTIALS_MAX = 4096, OCI_DOCKER_CONFIG_MAX = 1 << 20 };
 
 struct oci_credentials {
 	char text[OCI_CREDENTIALS_MAX]; /* "USER:PASSWORD"; "" when there are none */
-	bool helper; /* docker's configuration names a program for them, which is not run */
+	bool helper; /* docker's configuration names a helper program for them; Mayfly does not run
+		      * it */
 };
 
-/* From USER:PASSWORD, or @FILE with that in its first line. ERROR_USAGE. */
+/* Parses USER:PASSWORD, or @FILE whose first line has that form. ERROR_USAGE if malformed. */
 int oci_credentials_parse(const char *option, struct oci_credentials *ret, struct error *e);
 
-/* From the text of docker's config.json, for a registry as references name it. What is damaged or
- * not there gives none. */
+/* Takes the credentials for a registry (named as in references) from the text of docker's
+ * config.json. If the text is damaged or has none, the result is empty. */
 void oci_credentials_of_docker(
 	const char *text, size_t n, const char *registry, struct oci_credentials *ret);
 

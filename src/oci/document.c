@@ -385,7 +385,7 @@ static int take_saved_list(const json_t *list, struct oci_saved_list *l, struct 
 	return 0;
 }
 
-/* Its top level is a list, where our reader wants an object. */
+/* The document is a list, but our reader only takes objects, so this wraps it in one. */
 int oci_saved_parse(const void *text, size_t n, struct oci_saved_list *ret, struct error *e)
 {
 	_cleanup_(oci_saved_list_done) struct oci_saved_list l = {0};

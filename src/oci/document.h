@@ -1,6 +1,6 @@
-/* The JSON documents of an image, which others made: index, manifest, configuration (OCI image
- * specification 1.1), what docker calls the same (manifest list, schema 2), and the manifest.json
- * of `docker save`.
+/* Parses the JSON documents of an image, which are untrusted: index, manifest and configuration
+ * (OCI image specification 1.1), docker's forms of them (manifest list, manifest schema 2), and the
+ * manifest.json of `docker save`.
  *
  * Each parser copies what Mayfly uses, with a limit for everything, and ignores the rest.
  * ERROR_BAD_IMAGE says which field is unusable. */
@@ -14,7 +14,7 @@
 #include "oci/digest.h"
 
 enum {
-	OCI_DOCUMENT_MAX = 4 << 20, /* bytes of one, as registries have it */
+	OCI_DOCUMENT_MAX = 4 << 20, /* bytes of one document, the limit that registries have */
 	OCI_LAYERS_MAX = 256,	    /* twice what docker makes */
 	OCI_MANIFESTS_MAX = 256,    /* of an index */
 	OCI_STRINGS_MAX = 512,	    /* of a list */
@@ -31,11 +31,11 @@ enum oci_media {
 	OCI_MEDIA_INDEX,
 	OCI_MEDIA_MANIFEST,
 	OCI_MEDIA_LAYER,
-	OCI_MEDIA_FOREIGN, /* a layer that may not be in registries */
+	OCI_MEDIA_FOREIGN, /* a layer whose licence keeps it out of registries */
 	OCI_MEDIA_OLD,	   /* docker's first manifests, with signatures */
 };
 
-/* A blob: what it is, and how to know it. */
+/* Refers to a blob, by its type, size and digest. */
 struct oci_descriptor {
 	enum oci_media media;
 	uint64_t size; /* bytes */
@@ -61,14 +61,14 @@ struct oci_manifest {
 	size_t layer_count;
 };
 
-/* How an image wants to run. */
+/* The configuration of an image: how to run it, and its layers. */
 struct oci_config {
 	struct oci_strings env, entrypoint, command; /* "NAME=VALUE"; arguments */
 	struct oci_strings diff_ids;		     /* digests of the layers, uncompressed */
 	char *user, *workdir;			     /* owned; "" when not given */
 };
 
-/* One image of a docker-archive: names of its files in there. */
+/* One image of a docker-archive. config and layers are names of files in the archive. */
 struct oci_saved {
 	char *config; /* owned */
 	struct oci_strings layers, tags;
@@ -79,14 +79,14 @@ struct oci_saved_list {
 	size_t count;
 };
 
-/* What a document is: by its mediaType, or by its fields where it says none. */
+/* Finds out what a document is: by its mediaType, or by its fields if it has none. */
 enum oci_media oci_document_kind(const void *text, size_t n, struct error *e);
 
 int oci_index_parse(const void *text, size_t n, struct oci_index *ret, struct error *e);
 int oci_manifest_parse(const void *text, size_t n, struct oci_manifest *ret, struct error *e);
 
-/* Refuses what cannot run in a guest: another system or architecture. layers: how many the manifest
- * has. */
+/* Also refuses an image of another operating system or architecture. layers: the number of layers
+ * in the manifest, which must match. */
 int oci_config_parse(
 	const void *text, size_t n, size_t layers, struct oci_config *ret, struct error *e);
 

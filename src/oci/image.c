@@ -16,7 +16,7 @@ static const char system_name[] = "linux", architecture[] = "amd64";
 
 /* --- choosing --- */
 
-/* Whether an entry of an index is an image at all: signatures and the like are of no platform. */
+/* Whether an entry of an index is an image. Signatures and the like have no platform. */
 static bool is_image(const struct oci_descriptor *d)
 {
 	return (d->media == OCI_MEDIA_MANIFEST || d->media == OCI_MEDIA_INDEX) &&
@@ -28,7 +28,7 @@ static bool is_ours(const struct oci_descriptor *d)
 	return strcmp(d->os, system_name) == 0 && strcmp(d->architecture, architecture) == 0;
 }
 
-/* What there is instead, for a message. */
+/* Fails, and lists the platforms that the index has. */
 static int no_platform(const struct oci_index *x, struct error *e)
 {
 	struct buf text = BUF_INIT(PLATFORMS_SHOWN);
@@ -144,7 +144,7 @@ static int load_manifest(
 	return r;
 }
 
-/* Follows an index to the manifest; the text of which is the caller's. */
+/* Follows an index to the manifest. The caller frees the manifest's text. */
 static int find_manifest(struct oci_supply *s, const struct oci_descriptor *root, char **ret,
 	size_t *ret_len, char digest[OCI_DIGEST_MAX], struct error *e)
 {

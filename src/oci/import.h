@@ -1,4 +1,4 @@
-/* An image's layers and settings, into a root file system. */
+/* Imports an image, its layers and settings, into a root file system. */
 #ifndef OCI_IMPORT_H
 #define OCI_IMPORT_H
 
@@ -18,19 +18,18 @@ struct oci_import {
 	struct buf notes;	 /* lines for people: what was left out or changed; owned */
 };
 
-/* Reads the names in all layers, and settles what the tree is. Call oci_import_done afterwards in
- * any case. */
+/* Reads the names in all layers and computes the resulting tree. Call oci_import_done afterwards,
+ * also on failure. */
 int oci_import_plan(struct oci_import *i, const struct oci_image *image, unpack_fn read,
 	const struct progress *p, struct error *e);
 
-/* The size of a root disk, in MiB, that has room for the tree and as much again as people
- * expect. */
+/* A size for the root disk, in MiB: room for the tree, and free space besides. */
 uint32_t oci_import_disk_mb(const struct oci_import *i);
 
 /* Writes the tree. It reads the layers again. */
 int oci_import_write(struct oci_import *i, struct tree_sink *to, struct error *e);
 
-/* The same, and the settings: fills struct image_foreign of image/build.h. */
+/* A source for image/build.h that writes the tree and takes over the settings. */
 struct image_foreign oci_import_foreign(struct oci_import *i);
 
 void oci_import_done(struct oci_import *i);

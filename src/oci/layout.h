@@ -6,8 +6,9 @@
 
 #include "oci/image.h"
 
-/* name: the image's in the index (org.opencontainers.image.ref.name), or NULL for the only one.
- * digest_only: only the manifest's digest is wanted. */
+/* Loads an image. name: its name in the index (org.opencontainers.image.ref.name); NULL: the index
+ * has only one image. digest_only: find only the digest of the manifest. ERROR_NOT_FOUND or
+ * ERROR_BAD_IMAGE. */
 int oci_layout_load(const char *directory, const char *name, bool digest_only,
 	struct oci_image *ret, struct error *e);
 

@@ -70,7 +70,7 @@ static bool is_directory(const struct merge_node *node)
 	return S_ISDIR(node->file->mode);
 }
 
-/* Removes what the layers below have of a name. */
+/* Removes a name's node, or the part of it that lower layers brought. */
 static int white_out_name(struct oci_merge *m, struct merge_node *dir, const char *name)
 {
 	struct merge_node *node = merge_find(dir, name, strlen(name));
@@ -102,7 +102,7 @@ static int white_out(struct oci_merge *m, const char *path, const char *name)
 	return 0;
 }
 
-/* Puts a file at a place, in the stead of what is there. */
+/* Puts a file at a place, and removes what was there. */
 static int place(
 	struct oci_merge *m, struct merge_node *dir, const char *name, struct merge_file *f)
 {

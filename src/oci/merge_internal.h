@@ -5,13 +5,13 @@
 #include "oci/document.h"
 #include "oci/merge.h"
 
-/* What one or more names stand for. */
+/* A file of the tree, which may have several names (hard links). */
 struct merge_file {
 	uint32_t mode, uid, gid;
 	bool written;
 	int64_t mtime;
 	uint64_t size;
-	uint64_t entry;		  /* where it comes from: counted over all layers */
+	uint64_t entry;		  /* the entry that it comes from, by its number over all layers */
 	struct merge_node *names; /* by next_name */
 	uint32_t name_count;
 	char *symlink;		   /* owned */
@@ -25,7 +25,7 @@ struct merge_node {
 	struct merge_node *next_name, *previous_name;	     /* of its file */
 	struct merge_file *file;			     /* owned together with other names */
 	uint32_t layer;					     /* that brought it last, from 1 */
-	uint32_t cleared;  /* in this layer, nothing of those below is left under it */
+	uint32_t cleared;  /* in this layer, what lower layers had below it was removed */
 	uint32_t path_len; /* of its whole path */
 	uint32_t name_len;
 	const char *name; /* behind the node */
@@ -33,7 +33,7 @@ struct merge_node {
 
 struct oci_merge {
 	struct tree_sink sink;	 /* takes a layer; first member */
-	struct tree_sink replay; /* takes it again */
+	struct tree_sink replay; /* takes a layer for the second time */
 	struct tree_sink *to;
 	struct oci_merge_limits limits;
 	struct merge_node *root;
@@ -42,15 +42,15 @@ struct oci_merge {
 	uint64_t entries, capacity;
 	uint64_t first_entry[OCI_LAYERS_MAX + 1]; /* of each layer */
 	uint32_t layers;			  /* so far; the last one is being taken */
-	size_t replayed;			  /* the layer that is taken again */
+	size_t replayed;			  /* the layer that is taken for the second time */
 	uint64_t at;				  /* the entry that replay expects */
 };
 
 /* The child of that name, or NULL. */
 struct merge_node *merge_find(const struct merge_node *parent, const char *name, size_t n);
 
-/* Makes a child for a file that is new or has names already. The place must be free. -ENOMEM,
- * -ENAMETOOLONG, -E2BIG (a limit). */
+/* Gives a file, which may have names already, the name n in parent. There must be no child of that
+ * name yet. -ENOMEM, -ENAMETOOLONG, -E2BIG (a limit). */
 int merge_attach(struct oci_merge *m, struct merge_node *parent, const char *name, size_t n,
 	struct merge_file *file, struct merge_node **ret);
 
@@ -61,7 +61,7 @@ void merge_file_drop(struct oci_merge *m, struct merge_file *f); /* if it has no
 /* Removes a node with all below it. */
 void merge_remove(struct oci_merge *m, struct merge_node *node);
 
-/* Removes what layers below the present one have under a directory. */
+/* Removes everything below a directory that came from lower layers than the present one. */
 void merge_clear(struct oci_merge *m, struct merge_node *node);
 
 /* Takes the attributes of an entry for a directory. 0 or -ENOMEM. */
@@ -70,10 +70,10 @@ int merge_set_directory(struct oci_merge *m, struct merge_file *f, const struct 
 /* The path of a node: "" is the root. */
 void merge_path(const struct merge_node *node, char out[TREE_PATH_MAX]);
 
-/* Which extended attributes stay. */
+/* Whether an extended attribute of this name is kept. */
 bool merge_keeps_xattr(const char *name);
 
-enum { MERGE_LINKS_MAX = 40 }; /* on one path, as the kernel has it */
+enum { MERGE_LINKS_MAX = 40 }; /* symbolic links on one path, as in the kernel */
 
 /* Finds the directory that a path's last name is in, through links that earlier entries made.
  * *ret_name is that name, inside path; "" for the root itself, whose directory is the root.

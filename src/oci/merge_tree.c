@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "oci/merge_internal.h"
 
-/* What tsearch takes for one of its own. */
+/* About the bytes of a node of tsearch(3). */
 enum { TSEARCH_BYTES = 4 * sizeof(void *) };
 
 static int by_name(const void *a, const void *b)
@@ -244,8 +244,8 @@ void merge_remove(struct oci_merge *m, struct merge_node *node)
 	}
 }
 
-/* The next node after `at` and all below it, inside `top`; NULL at the end. What is behind is
- * removed, where it is of a layer below and has nothing left in it. */
+/* Returns the next node after `at` and everything below `at`, inside `top`; NULL at the end. On the
+ * way up, removes directories of lower layers that have become empty. */
 static struct merge_node *leave(
 	struct oci_merge *m, struct merge_node *at, const struct merge_node *top)
 {

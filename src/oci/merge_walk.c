@@ -1,4 +1,4 @@
-/* Where a path of an entry leads in the tree. */
+/* Finds where the path of an entry leads in the tree. */
 #include "oci/merge_internal.h"
 
 #include <errno.h>
@@ -13,7 +13,8 @@ struct walk {
 	const struct tree_entry *like;
 	struct merge_node *at;
 	unsigned links;
-	/* What is left to walk, at the end of the buffer, so that a link's target goes in front. */
+	/* The rest of the path. It stands at the end of the buffer, so that a link's target can be
+	 * put in front of it. */
 	char left[2 * TREE_PATH_MAX];
 	size_t start;
 };

@@ -1,4 +1,4 @@
-/* What is left of the layers, into an image. */
+/* Writes the merged tree into an image. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>

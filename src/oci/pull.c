@@ -14,7 +14,7 @@
 #include "oci/pull_wire.h"
 
 enum { REPORT_MS = 250, SILENCE_S = 120, WAITS_S = 900 };
-/* it speaks every second, and answers at once; what the registry sends may take longer */
+/* mayfly-pull sends something every second; the registry's bytes may take longer */
 
 static const char name[] = "mayfly-pull";
 
@@ -94,7 +94,7 @@ static int misbehaves(struct error *e)
 		e, ERROR_HOST, EPROTO, "%s says what it may not, and was ended: try again", name);
 }
 
-/* Each time it has as long again. */
+/* Each read has the full time limit again. */
 static int hear(struct oci_pull *p, void *data, size_t n, struct error *e)
 {
 	int r;
@@ -145,7 +145,7 @@ static int take_piece(struct oci_pull *p, const struct oci_pull_request *q, size
 	return r < 0 ? r : q->take(q->opaque, piece, n, e);
 }
 
-/* Of its words only letters that cannot harm a terminal. */
+/* Replaces characters of its message that could harm a terminal. */
 static int take_end(struct oci_pull *p, size_t n, struct error *e)
 {
 	struct error end;
@@ -172,7 +172,7 @@ static int check_wait(uint64_t since_ns, struct error *e)
 				 "the registry sends nothing for %d s: try again later", WAITS_S);
 }
 
-/* *ret_done: the process has said all, and may be asked again. */
+/* *ret_done: the answer is complete, and the process can be asked again. */
 static int receive(
 	struct oci_pull *p, const struct oci_pull_request *q, bool *ret_done, struct error *e)
 {

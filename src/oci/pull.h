@@ -1,7 +1,7 @@
-/* What registries send, through mayfly-pull: a process in a workshop (io/workshop.h) that keeps the
- * host's network. It resolves names, speaks HTTP and TLS, follows redirects and reads what
- * registries and token servers ask for. Credentials reach it over a pipe. It is given no file but
- * the host's certificates, and what it says is checked. */
+/* Gets documents and blobs from a registry, through mayfly-pull: a process in a workshop
+ * (io/workshop.h) that keeps the host's network. mayfly-pull resolves names, speaks HTTP and TLS,
+ * follows redirects and answers requests for credentials. It gets the credentials over a pipe, and
+ * no file but the host's certificates. What it returns is checked. */
 #ifndef OCI_PULL_H
 #define OCI_PULL_H
 
@@ -36,8 +36,8 @@ struct oci_pull_request {
 void oci_pull_init(struct oci_pull *p, const struct oci_reference *r,
 	const struct oci_credentials *c, const struct progress *progress);
 
-/* 0 when all came. -errno: what the registry or the network did (-EAGAIN: it may work again), or
- * that progress ended it. Blocks. */
+/* Returns 0 when the body is complete. Otherwise -errno: the registry or the network failed
+ * (-EAGAIN: another try may succeed), or progress cancelled it. Blocks. */
 int oci_pull_get(struct oci_pull *p, const struct oci_pull_request *q, struct error *e);
 
 /* Ends the process. */

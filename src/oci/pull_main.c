@@ -1,5 +1,5 @@
-/* mayfly-pull: asks a registry for parts of an image (pull_wire.h), on its stdin and stdout, and
- * ends with whoever asks. mayfly starts it in a jail (pull.h). */
+/* mayfly-pull: fetches parts of an image from a registry. It gets requests on stdin and answers on
+ * stdout (pull_wire.h), and ends at the end of stdin. mayfly starts it in a jail (pull.h). */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

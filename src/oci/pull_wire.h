@@ -1,10 +1,11 @@
-/* What mayfly and mayfly-pull, its jailed process for registries, say to each other, over a pair of
- * pipes. Both are of one build, so structs go as they are.
+/* The messages between mayfly and mayfly-pull, its jailed process for registries, over a pair of
+ * pipes. Both come from the same build, so structs are sent as they are in memory.
  *
- *	mayfly -> mayfly-pull	struct pull_start, then a struct pull_ask at a time
- *	mayfly-pull -> mayfly	for each: heads, each with so many bytes behind it, to PULL_END
+ *	mayfly -> mayfly-pull	struct pull_start, then one struct pull_ask after the other
+ *	mayfly-pull -> mayfly	for each pull_ask: struct pull_heads, each followed by its `bytes`
+ *				bytes; the last one is PULL_END
  *
- * mayfly believes nothing that comes back (pull.c). */
+ * mayfly treats the answers as hostile and checks them (pull.c). */
 #ifndef OCI_PULL_WIRE_H
 #define OCI_PULL_WIRE_H
 
@@ -31,8 +32,8 @@ struct pull_ask {
 
 enum pull_kind {
 	PULL_DATA = 1, /* a piece of the body: PULL_PIECE_MAX bytes at most */
-	PULL_WAITS,    /* no bytes: it works, or waits for the registry */
-	PULL_END       /* struct error: ERROR_NONE when all came */
+	PULL_WAITS,    /* no bytes: a sign of life while it waits for the registry */
+	PULL_END       /* struct error: ERROR_NONE when the body is complete */
 };
 
 struct pull_head {

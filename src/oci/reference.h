@@ -26,8 +26,8 @@ struct oci_reference {
 	char digest[OCI_DIGEST_MAX]; /* "" when there is none */
 };
 
-/* Parses a name. registry: the one for names without, or NULL. ERROR_USAGE says what is wrong with
- * the name. */
+/* Parses a name. registry: the one for names that have none; NULL: they are an error. ERROR_USAGE
+ * says what is wrong with the name. */
 int oci_reference_parse(
 	const char *text, const char *registry, struct oci_reference *ret, struct error *e);
 

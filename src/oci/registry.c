@@ -59,7 +59,7 @@ static int fetch_once(struct registry *g, const struct oci_descriptor *d, struct
 	return r;
 }
 
-/* A connection that breaks may work again. Returns a descriptor. */
+/* Fetches a blob, and tries again if the connection breaks. Returns a descriptor. */
 static int fetch(struct registry *g, const struct oci_descriptor *d, struct error *e)
 {
 	int r = -EAGAIN;
@@ -142,7 +142,7 @@ static int fetch_root(struct registry *g, struct oci_descriptor *root, struct er
 	return r;
 }
 
-/* One that is named by its digest may be there already. */
+/* A manifest that is named by its digest may be in the store already. */
 static bool find_root(const struct registry *g, struct oci_descriptor *root)
 {
 	const char *digest = g->o->reference->digest;

@@ -1,11 +1,11 @@
 /* Images in registries (OCI distribution specification 1.1): manifests by tag or digest, blobs by
- * digest. What was fetched stays in the store of blobs; an image that is named by its digest and is
- * there needs no network.
+ * digest. What was fetched stays in the store of blobs. If all of an image is there and the
+ * reference has its digest, no network is needed.
  *
- * For strangers (oci_reach) it does: registries let a client read a repository, not a blob. So the
- * repository is asked for the manifest, with the stranger's credentials, and blobs of the store
- * count only if this repository gave them before. Otherwise a registry of the stranger's could name
- * what others have pulled. */
+ * That does not hold for strangers (oci_reach), because registries give access to repositories, not
+ * to blobs. For a stranger, the repository is always asked for the manifest, with the stranger's
+ * credentials, and blobs of the store count only if this repository gave them before. Otherwise a
+ * stranger's own registry could name blobs that others have pulled. */
 #ifndef OCI_REGISTRY_H
 #define OCI_REGISTRY_H
 

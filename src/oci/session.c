@@ -138,7 +138,7 @@ static int get_token(struct oci_session *s, const struct oci_challenge *c, struc
 	return s->authorization ? 0 : no_memory(e);
 }
 
-/* Gets what the registry asks for. */
+/* Gets the credentials that the registry asks for. */
 static int log_in(struct oci_session *s, const struct oci_challenge *c, struct error *e)
 {
 	forget(&s->authorization);
@@ -157,7 +157,7 @@ static bool is_hiccup(long status)
 	return status == 500 || status == 502 || status == 504;
 }
 
-/* Of a registry's complaint only letters that cannot harm a terminal. */
+/* Fails with the registry's own message. Replaces characters that could harm a terminal. */
 static int complain(
 	const struct oci_session *s, const struct oci_answer *a, const char *what, struct error *e)
 {

@@ -1,4 +1,5 @@
-/* What one image's registry is asked, and how it is logged in to. Only mayfly-pull does this. */
+/* Requests to the registry of one image, with a login if the registry asks for one. Only
+ * mayfly-pull uses this. */
 #ifndef OCI_SESSION_H
 #define OCI_SESSION_H
 
@@ -11,8 +12,8 @@ struct oci_session {
 	char *authorization; /* owned secret: the header, once the registry asked for it */
 };
 
-/* One GET, and another one when the registry asks for credentials first. They are sent to it, or to
- * the token server that it names. take: as in transfer.h. */
+/* Sends a GET. If the registry asks for credentials, sends them, to the registry or to the token
+ * server that it names, and repeats the GET. take: as in transfer.h. */
 int oci_session_get(struct oci_session *s, const struct pull_ask *ask,
 	int (*take)(void *opaque, const void *data, size_t n, struct error *e), struct error *e);
 

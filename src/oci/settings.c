@@ -11,7 +11,7 @@
 
 enum { SHOWN = 60 };
 
-/* Notes and what they show are bounded: one that does not fit is left out. */
+/* The notes are bounded: one that does not fit is left out. */
 static void note(struct buf *notes, const char *what, const char *value)
 {
 	char shown[SHOWN];
@@ -62,7 +62,7 @@ bool oci_settings_find_user(const char *passwd, uint64_t id, char out[CONFIG_USE
 	return false;
 }
 
-/* What follows the ":" of the user, as a number; 0 otherwise, as docker has it. */
+/* The number behind the ":" of the user; 0 if there is none, as in docker. */
 static uint32_t group_of(const char *user)
 {
 	const char *group = strchr(user, ':');

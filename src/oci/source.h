@@ -6,7 +6,7 @@
  *	tar:FILE			a root file system, without settings
  *	[docker://]REFERENCE		a registry's (reference.h)
  *
- * A colon in a path is part of it when a file of the whole name exists. */
+ * If a file with the whole text as its name exists, a colon in it is part of the path. */
 #ifndef OCI_SOURCE_H
 #define OCI_SOURCE_H
 
@@ -41,10 +41,11 @@ struct oci_source_options {
 	const struct progress *progress;
 	const struct oci_credentials *credentials; /* for a registry; may be empty */
 	const struct oci_reach *reach;		   /* likewise; NULL: anywhere */
-	bool digest_only; /* of a layout or registry: finds only the manifest's digest */
+	bool digest_only; /* find only the manifest's digest; for a layout or registry */
 };
 
-/* registry: for references without, or NULL. ERROR_USAGE says what is wrong. */
+/* registry: the one for references that name none; NULL: they are an error. ERROR_USAGE says what
+ * is wrong. */
 int oci_source_parse(
 	const char *text, const char *registry, struct oci_source *ret, struct error *e);
 void oci_source_done(struct oci_source *s);

@@ -40,7 +40,7 @@ struct oci_client {
 	enum oci_zone zone; /* of the registry */
 };
 
-/* One request in the end: after redirects. */
+/* One HTTP request. A redirect leads to another one. */
 struct exchange {
 	struct oci_client *client;
 	const struct oci_request *request;
@@ -250,7 +250,7 @@ static void set_options(struct exchange *x, struct curl_slist *headers)
 	curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress);
 	curl_easy_setopt(c, CURLOPT_XFERINFODATA, x);
 	curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-	/* Connections of another request may lead elsewhere. */
+	/* an open connection may lead to an address that this request may not reach */
 	curl_easy_setopt(c, CURLOPT_FRESH_CONNECT, x->elsewhere ? 1L : 0L);
 	curl_easy_setopt(c, CURLOPT_FORBID_REUSE, x->elsewhere ? 1L : 0L);
 	if (is_plain(x))
@@ -269,8 +269,9 @@ static bool may_work_again(CURLcode code)
 	       code == CURLE_OPERATION_TIMEDOUT;
 }
 
-/* For messages: a signed URL's query is a secret, and so may be all behind the host of one that a
- * server made up. Neither has what stands before the host. */
+/* A URL for messages. Leaves out the query, because that of a signed URL is a secret, and the user
+ * in front of the host. Without `path` it also leaves out the path, which may be secret in a URL
+ * that a server made. */
 static const char *shown(const char *url, bool path, char out[SHOWN_BYTES])
 {
 	size_t scheme = strcspn(url, ":/?#");
@@ -342,7 +343,7 @@ static int pause_for(struct exchange *x, uint64_t seconds)
 	return 0;
 }
 
-/* How long a busy registry wants to be left alone. */
+/* Waits as long as a busy registry asks for. */
 static int wait_for(struct exchange *x, unsigned count)
 {
 	curl_off_t wanted = 0;
@@ -366,7 +367,7 @@ static bool is_busy(long status)
 	return status == 429 || status == 503;
 }
 
-/* Takes the next URL. *authorization becomes NULL where it may not go along. */
+/* Takes the URL of a redirect. Sets *authorization to NULL if the new host must not get it. */
 static int redirect(struct exchange *x, const char **authorization)
 {
 	char url[SHOWN_BYTES];
