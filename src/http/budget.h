@@ -1,7 +1,7 @@
 /* Counts the bytes that clients make the daemon hold: requests being gathered, answers that nobody
- * has read yet, events waiting to be fetched, collected output, what waits for a guest to read it.
- * There is one budget for all, and
- * each account has a share of it. An account is a key, the operator, or ("") everybody else.
+ * has read yet, events waiting to be fetched, collected output, data that a guest has not read yet.
+ * There is one budget for all, and each account has a share of it. An account is a key, the
+ * operator, or ("") everybody else.
  *
  * A holder that can wait asks budget_is_short() and stops reading. One that cannot calls
  * budget_set(), which may refuse; the client then gets 429. budget_force() counts bytes that are

@@ -57,7 +57,8 @@ struct request {
 	/* The router's: the path split and decoded, and the segments that match "{}". */
 	struct uri_path *path; /* owned */
 	const char *params[URI_PARAMS_MAX];
-	struct store_key *key; /* who asks, if the route demands a key; the owner's */
+	struct store_key *key; /* the client's key, if the route demands one; belongs to the
+			        * server's owner */
 	const char *key_id;    /* for logs, or NULL */
 	const char *pattern;   /* of the matching entry, or NULL */
 	const char *file;      /* a file that the path names, in place of the query; or NULL */

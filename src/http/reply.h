@@ -1,6 +1,6 @@
-/* Answers of the control API (protocol section 2.1): JSON, errors with `code` and `message`, and
- * the headers that let browsers in. Every function ends the request; if the client has gone, the
- * answer is dropped. */
+/* Answers of the control API (docs/api.md): JSON, errors with `code` and `message`, and the CORS
+ * headers that browsers need. Every function ends the request; if the client has gone, the answer
+ * is dropped. */
 #ifndef HTTP_REPLY_H
 #define HTTP_REPLY_H
 
@@ -26,10 +26,10 @@ void reply_error(struct request *r, unsigned status, const char *fmt, ...)
 /* Adds "error_code", a word for programs. */
 void reply_error_code(
 	struct request *r, unsigned status, const char *error_code, const char *message);
-/* The same, with the advice to ask again in a second. */
+/* The same, with a Retry-After of one second. */
 void reply_error_again(
 	struct request *r, unsigned status, const char *error_code, const char *message);
-/* 429, with the time after which to try again. */
+/* 429, with a Retry-After. */
 void reply_too_many(struct request *r, unsigned retry_after_s, const char *message);
 /* Answers with the status that the error's code means. The header Mayfly-Error has the code
  * itself. */

@@ -1,5 +1,5 @@
 /* Finds the handler for a method and a path. It splits paths before it decodes them, so that an
- * encoded slash never separates segments (protocol section 2.1). */
+ * encoded slash never separates segments. */
 #ifndef HTTP_ROUTER_H
 #define HTTP_ROUTER_H
 

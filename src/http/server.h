@@ -1,8 +1,9 @@
 /* The listening sockets and their connections.
  *
  * One TCP port serves every surface (route.h tells them apart). One Unix socket serves them to this
- * host's operator, who needs neither keys nor tokens: whoever may open it may also read the store.
- * Connections send what they wrote in a turn of the loop before the loop waits again. */
+ * host's operator, who needs neither keys nor tokens there: a user who may open the socket may also
+ * read the database. Connections send what they wrote in a turn of the loop before the loop waits
+ * again. */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
