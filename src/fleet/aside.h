@@ -2,8 +2,8 @@
  *
  * A daemon finds a paused sandbox or snapshot without a row in two cases: it died between writing
  * the two, or somebody restored an older database. Only the operator can tell which. So such states
- * stay in `aside` for some days and within a share of the disk; the oldest are removed first. What
- * has another name than aside_put() gives is somebody else's: it stays, and does not count. */
+ * stay in `aside` for some days and within a share of the disk; the oldest are removed first. An
+ * entry whose name does not have the form that aside_put() gives stays and does not count. */
 #ifndef FLEET_ASIDE_H
 #define FLEET_ASIDE_H
 

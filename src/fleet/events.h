@@ -17,8 +17,8 @@ struct fleet;
 void event_note(struct fleet *f, const char *id, const char *key_id, const char *template,
 	enum store_event_type type, const char *details_json);
 
-/* The same. `more`: members that only webhooks get, or NULL: it may hold what decides. details
- * may be NULL. */
+/* The same. details may be NULL. `more` (may be NULL) has members that only webhooks get, not
+ * readers of events. For instance links that decide an approval: whoever has one can use it. */
 void event_note_more(struct fleet *f, const char *id, const char *key_id, const char *template,
 	enum store_event_type type, const json_t *details, const json_t *more);
 
@@ -26,12 +26,12 @@ void event_note_more(struct fleet *f, const char *id, const char *key_id, const 
 struct store_sandbox;
 void event_note_end(struct fleet *f, const struct store_sandbox *sb, uint64_t end_ns);
 
-/* The record that clients and webhooks get (protocol section 6); NULL when out of memory. */
+/* The record that clients and webhooks get (docs/operations.md); NULL when out of memory. */
 json_t *event_json(const struct store_event *ev);
 
 /* "sandbox.lifecycle.killed" for the types killed, timed_out and crashed, and so on. */
 void event_type_word(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES]);
-/* The other way round: a mask of STORE_EVENT_BIT, 0 for other words. */
+/* The reverse: a mask of STORE_EVENT_BIT, 0 for an unknown word. */
 uint32_t event_types_of(const char *word);
 uint32_t event_life_cycle(void); /* all of sandbox.lifecycle */
 

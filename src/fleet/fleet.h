@@ -51,25 +51,26 @@ struct fleet_options {
 	struct aside_options aside;
 	struct stock_options pool;
 	const struct backend *backend; /* NULL: microVMs */
-	/* The operator's limits of networks (network_floor.h), borrowed. NULL: the defaults. */
+	/* What the operator allows sandboxes to reach (policy/network_floor.h), borrowed. NULL: the
+	 * defaults. */
 	const struct network_floor *network;
-	/* PEM of authorities that all guests trust, and that servers of intercepted connections may
-	 * have; borrowed, or NULL. */
+	/* PEM file of further certificate authorities. All guests trust them, and so do workers for
+	 * the servers of intercepted connections. Borrowed, or NULL. */
 	const char *guest_ca;
 	/* URL of the signer of sandboxes' tokens (network/identity.h), borrowed. NULL: none has
 	 * tokens. */
 	const char *issuer;
 	uint64_t token_life_s; /* 0: IDENTITY_LIFE_S */
-	/* Where people reach the API, without a slash at the end: stands before links that decide
-	 * approvals. NULL: such links are paths. Borrowed. */
+	/* URL at which people reach the API, without a slash at the end. Links that decide
+	 * approvals begin with it; NULL: they are paths only. Borrowed. */
 	const char *public_url;
 	const char *builder; /* the program that builds templates; NULL: this one */
 	/* HOST or HOST/PATH: the registry of images that are named without one; NULL: none */
 	const char *build_registry;
 };
 
-/* E2B's words for a host (protocol section 11.7). Only a READY one makes and resumes sandboxes;
- * those that run go on. The operator sets it; a new daemon is READY. */
+/* The status of a host, in E2B's words (docs/api.md). Only a READY host makes and resumes
+ * sandboxes; those that run go on in any status. The operator sets it; a new daemon is READY. */
 enum fleet_status {
 	FLEET_READY,
 	FLEET_DRAINING,

@@ -47,7 +47,8 @@ const char *instance_template_id(const struct instance *i);
 bool instance_is_revoked(const struct instance *i);
 const char *instance_envd_token(const struct instance *i);    /* NULL: not secure */
 const char *instance_traffic_token(const struct instance *i); /* NULL: ports are public */
-/* The network object of protocol section 2.12 as JSON text, or NULL. May change. */
+/* The `network` object that the client gave (docs/network.md), as JSON text, or NULL. May
+ * change. */
 const char *instance_network_json(const struct instance *i);
 /* The environment given at creation as a JSON object of strings, or NULL. The agent has it too. */
 const char *instance_env_json(const struct instance *i);
@@ -78,33 +79,33 @@ struct instance_meter {
 	bool changed; /* those did since the last report */
 };
 
-/* How much CPU it wanted (fair.h). */
+/* How much CPU time it wanted (lifecycle/fair.h). */
 struct instance_wanted {
-	unsigned
-		/* of threads: the main one, those of the CPUs, perhaps others; 0: not looked at */
-		count;
-	uint64_t ns[SANDBOX_CPUS_MAX + 2]; /* each ran, or waited for a CPU */
-	bool now;			   /* one of them does so at this moment */
+	/* Threads measured: the main one, those of the vCPUs, perhaps others. 0: not measured. */
+	unsigned count;
+	uint64_t ns[SANDBOX_CPUS_MAX + 2]; /* in which each ran or waited for a CPU */
+	bool now;			   /* one of them runs or waits at this moment */
 };
 
 struct instance_fair {
-	uint64_t at_ns;	 /* CLOCK_MONOTONIC of the last look; 0: none yet */
+	uint64_t at_ns;	 /* CLOCK_MONOTONIC of the last measurement; 0: none yet */
 	uint64_t cpu_ns; /* its process's CPU time then */
 	struct instance_wanted wanted;
-	bool lowered; /* has the low priority */
+	bool lowered; /* runs at idle priority */
 };
 
-/* While a person is asked (lifecycle/freeze.h). */
+/* For a sandbox whose flows wait for a person's decision (lifecycle/freeze.h). */
 struct instance_freeze {
-	bool waits;	   /* some flow of it does */
-	bool frozen;	   /* or may be */
-	bool busy;	   /* a worker changes it */
-	bool failed;	   /* the last change did */
-	bool spent;	   /* it stood still for as long as it may, until none waits any more */
+	bool waits;	   /* a flow of the sandbox waits */
+	bool frozen;	   /* its CPUs are stopped, or may be */
+	bool busy;	   /* a worker is changing that */
+	bool failed;	   /* the last change failed */
+	bool spent;	   /* it was frozen for as long as allowed; set until no flow waits any
+			    * more */
 	uint64_t since_ns; /* CLOCK_MONOTONIC; 0: not known to be frozen */
 	/* The next two are also in the row's extra_json. */
-	uint64_t left_ns; /* of its life when it was frozen; 0: it had no end */
-	uint64_t end_ns;  /* that it was given then */
+	uint64_t left_ns; /* time to live that was left when it was frozen; 0: it had no deadline */
+	uint64_t end_ns;  /* the deadline that it was given then */
 };
 
 struct instance {
@@ -145,8 +146,8 @@ struct instance {
 	uint64_t pause_again_ns;		/* CLOCK_MONOTONIC, for allowance.c */
 	const char *end_reason;			/* a word of detail for the event, or NULL */
 	char *end_text;				/* owned: the reason as a sentence, or NULL */
-	/* The id of a paused sandbox that is coming back. Until it is made, `sandbox` is its
-	 * worker's. */
+	/* The id of a paused sandbox that is being resumed. Until the worker is done, `sandbox`
+	 * belongs to the worker. */
 	char returning[SANDBOX_ID_BYTES];
 	struct lane_job *job; /* pauses it or makes a snapshot of it, or NULL */
 	bool died;	      /* the process died while the job ran */

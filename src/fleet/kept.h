@@ -4,10 +4,10 @@
  * A sandbox that will be paused at its deadline takes a place from its creation. Its pause is a
  * promise, so it is not refused later.
  *
- * What pauses and snapshots under way will keep counts too (lane.h): a snapshot's place at once,
- * and its bytes, as many as its memory and disk may have, when it begins. One that finds less than
- * that left waits for the others, and is refused if nothing is left then. So the maximum of bytes,
- * and the reserve of the disk, are exceeded by one state at most. */
+ * Pauses and snapshots under way count, too (lane.h). A snapshot takes its place when it is
+ * requested. When a job begins, as many bytes count as its memory and disk may have. A job that
+ * finds fewer left waits until no others are under way, and is refused if nothing is left then. So
+ * one state at most can exceed the maximum of bytes and the reserve of the disk. */
 #ifndef FLEET_KEPT_H
 #define FLEET_KEPT_H
 
@@ -38,7 +38,8 @@ int kept_check(struct fleet *f, const char *key_id, unsigned count, struct error
 int kept_check_disk(struct fleet *f, struct error *e);
 
 /* Whether a pause or snapshot that has its place may begin. limited: the maxima of bytes apply to
- * it, not just the disk's reserve. -EAGAIN: when others under way are done. Otherwise as above. */
+ * it, not just the disk's reserve. -EAGAIN: ask again when another job under way is done. Otherwise
+ * as above. */
 int kept_admit(struct fleet *f, const char *key_id, bool limited, struct error *e);
 
 #endif

@@ -6,11 +6,12 @@
  *	boots	new pairs of sizes, for which a template is booted once
  *	diffs	comparisons, which run on the loop and hold a place meanwhile
  *
- * A thread's job that finds no place waits in order of arrival. It overtakes only jobs that wait
- * for their own key's share. Work on the loop is refused instead. For the loop's thread only.
+ * A job for a thread that finds no place waits, in order of arrival. It may overtake only jobs
+ * whose own key has no place left. Work on the loop does not wait; it is refused. All functions are
+ * for the loop's thread.
  *
- * A job may promise what it will add to something that is limited. Whoever checks that limit asks
- * lane_promised(): what jobs under way will add is not counted elsewhere yet. */
+ * A job may promise how much it will add to something that has a limit (kept.h). Code that checks
+ * this limit adds lane_promised(), because nothing else counts what jobs under way will add. */
 #ifndef FLEET_LANE_H
 #define FLEET_LANE_H
 
@@ -24,8 +25,8 @@ enum {
 	BOOTS_MAX = 2,
 	BOOTS_KEY_MAX = 1,
 	BOOTS_KEY_WAITING = 8, /* creations of one key that wait or boot */
-	LANE_HELD_MAX =
-		8, /* keys whose jobs may wait for their `admit`, before all others wait too */
+	/* Keys with a job that `admit` put off; with this many, all other jobs wait, too. */
+	LANE_HELD_MAX = 8,
 	DIFFS_MAX = 4,
 	DIFFS_KEY_MAX = 2,
 };
@@ -78,7 +79,8 @@ struct lane_promise lane_promised(const struct lane *l, const char *key_id);
 bool lane_enter(struct lane *l, struct lane_job *j);
 void lane_leave(struct lane_job *j);
 
-/* What an `admit` waited for has changed. */
+/* Asks `admit` of waiting jobs again. Call it when something that an `admit` looks at has
+ * changed. */
 void lane_ask_again(struct lane *l);
 
 /* Cancels a job that has not begun: `done` follows. No effect on any other job. */

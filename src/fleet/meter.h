@@ -1,11 +1,11 @@
 /* Measures what each sandbox uses and reports it to the store (store/usage.h).
  *
  * All figures are the host's, since a guest may report anything. Time is by our clock; CPU time is
- * the microVM process's (guest and devices). Memory and disk count as promised; traffic is the
- * bytes of bodies that pass through the daemon, and, apart from them, of flows to servers. Reports
- * are written every METER_PERIOD_S, when a sandbox ends for any reason, and when somebody asks for
- * usage. Only the traffic needs the daemon to count it, so a killed daemon loses at most one period
- * of it. */
+ * the microVM process's (guest and devices). Memory and disk count as promised. Traffic is the
+ * bytes of bodies that pass through the daemon; bytes of flows to servers are counted separately.
+ * Reports are written every METER_PERIOD_S, when a sandbox ends for any reason, and when somebody
+ * asks for usage. Only the traffic needs the daemon to count it, so a killed daemon loses at most
+ * one period of it. */
 #ifndef FLEET_METER_H
 #define FLEET_METER_H
 
@@ -26,8 +26,8 @@ int meter_resume(struct instance *i, struct error *e);
 /* Counts bytes from and to clients. Nothing is counted for a sandbox that is gone. */
 void meter_count_traffic(struct fleet *f, const char *id, uint64_t in_bytes, uint64_t out_bytes);
 
-/* Counts what its worker says of its network: bytes from and to servers, flows that were let
- * through and those that were not. */
+/* Counts what the sandbox's worker reports of its network: bytes from and to servers, flows that
+ * were allowed and denied. */
 void meter_count_egress(struct instance *i, uint64_t in_bytes, uint64_t out_bytes, uint64_t allowed,
 	uint64_t denied);
 
@@ -37,7 +37,8 @@ void meter_note_cpu(struct instance *i);
 /* Writes a report. A failure is only logged: usage is not worth failing anything else for, and the
  * next report includes what this one missed. */
 void meter_report(struct instance *i);
-/* The last report of an instance that is gone, if its worker counted more since. */
+/* Writes one more report of an instance that has ended, if its worker has counted more since the
+ * last one. */
 void meter_report_late(struct instance *i);
 /* Reports those of a key (NULL: all) whose last report is older than min_age_ns, in one commit. */
 void meter_report_each(struct fleet *f, const char *key_id, uint64_t min_age_ns);

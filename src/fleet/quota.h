@@ -8,7 +8,7 @@
  *	        cannot back that, somebody is killed. Limit: 90 % of the host's, or the option.
  *	        Besides its own memory, a microVM takes QUOTA_VM_BYTES and page tables (its
  *	        process's and the second level's: 1/512 each).
- *	CPUs    overcommitted 32 times: too few only slow everybody down, and most sandboxes
+ *	CPUs	    overcommitted 32 times: too few only slow everybody down, and most sandboxes
  *	        wait most of the time.
  *	disk    overcommitted 4 times the file system's size: disks are sparse and share their
  *	        template. If the host's disk is full, the guest gets an I/O error.

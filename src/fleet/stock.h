@@ -6,9 +6,9 @@
  * When it is reached, the kind whose last use is longest ago gives way. If VMs of a kind cannot be
  * made, or die, the kind is retried after a delay. The delay doubles each time until a VM is taken.
  *
- * To make a VM takes CPU time from the sandbox that was handed out last, just when its client runs
- * the first command. So none begins until that sandbox rests or STOCK_QUIET_MS have passed. A
- * series of hand-outs delays it by at most STOCK_QUIET_MAX_MS. */
+ * Making a VM takes CPU time from the sandbox that was handed out last, just when its client runs
+ * the first command. So no VM is begun until that sandbox rests or STOCK_QUIET_MS have passed. A
+ * series of hand-outs delays this by at most STOCK_QUIET_MAX_MS. */
 #ifndef FLEET_STOCK_H
 #define FLEET_STOCK_H
 
@@ -93,8 +93,8 @@ void stock_forget(struct stock_kind *kind);
 /* Takes a VM of the kind out; NULL if there is none. */
 struct stock_vm *stock_take(struct stock *s, const struct stock_key *k);
 
-/* hand_out: a sandbox was handed out, from the pool or not. rest: it rests now. is_quiet: whether
- * the stock still waits for that. */
+/* stock_hand_out: a sandbox was handed out, from the pool or not. stock_rest: that sandbox rests
+ * now. stock_is_quiet: whether the stock still waits for it to rest. */
 void stock_hand_out(struct stock *s, uint64_t now_ns);
 void stock_rest(struct stock *s);
 bool stock_is_quiet(const struct stock *s, uint64_t now_ns);
