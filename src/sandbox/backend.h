@@ -21,7 +21,8 @@
 /* A file in the directory of a sandbox that has a row, or had one. If the store does not know it,
  * an older database was restored. */
 #define BACKEND_KNOWN "known"
-/* A file in the directory of a sandbox of which the daemon found just that when it started. */
+/* A file in the directory of a sandbox that has BACKEND_KNOWN, but that the database did not know
+ * when the daemon started. */
 #define BACKEND_UNKNOWN "unknown"
 
 struct backend_sandbox {
@@ -69,11 +70,11 @@ struct backend {
 	int (*end)(const struct sandbox_dirs *dirs, const char *id, struct vmm *vmm, pid_t pid,
 		struct error *e);
 
-	/* The next four serve snapshots of the sandbox's directory. They may be NULL: not
-	 * served. */
+	/* The next three take the sandbox's directory. They may be NULL: then there are no pauses
+	 * and snapshots. */
 
 	/* Stops the sandbox and keeps its state, durably, as the directory `name` of an area
-	 * (image/workdir.h, layers.h). The caller then calls `end`. memory = false: keeps only its
+	 * (image/home.h, stack.h). The caller then calls `end`. memory = false: keeps only its
 	 * disks, after the guest has written its caches. On failure the sandbox runs as before. */
 	int (*pause)(int dirfd, bool memory, int area_fd, const char *name, struct error *e);
 	/* Keeps its state the same way and lets it go on. It stands still for stop_ns. memory as
@@ -83,14 +84,14 @@ struct backend {
 	/* Makes a sandbox run again after a daemon died during pause or snapshot. */
 	int (*settle)(int dirfd, struct error *e);
 	/* Stops the CPUs of a running sandbox, or lets them go on. The guest's monotonic clock
-	 * stands still meanwhile. To do what is done already is fine. NULL: it cannot. */
+	 * stands still meanwhile. If that is so already, does nothing. NULL: sandboxes cannot be
+	 * frozen. */
 	int (*freeze)(int dirfd, bool on, struct error *e);
 	bool network; /* its sandboxes have an egress channel */
 	/* Stands before paths in guests where the daemon installs certificates. NULL: it installs
 	 * none. */
 	const char *guest_root;
-	/* Checks whether a state could be loaded, without loading it: all of its files are
-	 * undamaged. */
+	/* Checks that all files of a state are undamaged, without loading it. */
 	int (*check)(const struct sandbox_options *o, struct error *e);
 };
 
@@ -104,7 +105,7 @@ int backend_vmm_settle(int dirfd, struct error *e);
 
 /* Releases everything but vmm. */
 void backend_sandbox_done(struct backend_sandbox *s);
-/* Makes the file BACKEND_MARK, or another of these. */
+/* Makes the file BACKEND_MARK, or one of the other two. */
 int backend_mark(int dirfd, struct error *e);
 int backend_mark_as(int dirfd, const char *mark, struct error *e);
 

@@ -1,4 +1,4 @@
-/* A sandbox's own control group: what its process may take of the host.
+/* A sandbox's own control group, which limits what its process takes of the host.
  *
  *	memory.max	the guest's memory, 1/64 of it for page tables, and CGROUP_MEMORY_BESIDE for
  *			the rest of mayfly-vmm: sockets' buffers and what it writes to its disk.

@@ -5,9 +5,9 @@
 #include "base/error.h"
 
 /* mountinfo, own: the contents of /proc/self/mountinfo and /proc/self/cgroup. *ret_path (malloc'ed)
- * is the group's directory. ERROR_HOST if there is none; the message says what to do: no cgroup v2
- * is mounted, version 1 has the controllers (then *ret_path stays NULL too), or the mount does not
- * show this process's group. */
+ * is the group's directory. On failure it stays NULL, and ERROR_HOST says what is wrong and what to
+ * do: no cgroup v2 is mounted, version 1 has the controllers, or the mount does not show this
+ * process's group. */
 int cgroup_find(const char *mountinfo, const char *own, char **ret_path, struct error *e);
 
 #endif

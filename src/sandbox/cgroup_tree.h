@@ -1,13 +1,15 @@
-/* Where the control groups (cgroup v2) of sandboxes are: in a directory that was delegated to us.
+/* The directory of the sandboxes' control groups (cgroup v2). It lies in a directory that was
+ * delegated to us.
  *
  *	DELEGATED/daemon		our own processes, if they were in DELEGATED
  *	DELEGATED/sandboxes/ID		one sandbox each (cgroup.h)
  *
- * The kernel wants processes in leaves only. `sandboxes` is a level of its own: as long as it has
- * controllers for its children, nobody can take them from DELEGATED, as systemd does when it starts
- * a unit again. In the hierarchy's root, where everybody's processes are, it is ROOT/mayfly/ID.
+ * The kernel allows processes only in leaves. `sandboxes` is a level of its own because systemd,
+ * when it restarts a unit, takes controllers away from DELEGATED. It cannot while `sandboxes` uses
+ * them for its children. If the delegated directory is the root of the hierarchy, where all
+ * processes are, a sandbox's group is ROOT/mayfly/ID.
  *
- * Nothing is delegated to most users. Then sandboxes run without groups. */
+ * Most users have no delegated directory. Their sandboxes run without groups. */
 #ifndef SANDBOX_CGROUP_TREE_H
 #define SANDBOX_CGROUP_TREE_H
 
@@ -16,10 +18,10 @@
 
 #include "base/error.h"
 
-/* Of the disk that sandboxes' files are on, for each sandbox; 0: no limit. */
+/* The disk that the sandboxes' files are on, and the limits for each sandbox; 0: no limit. */
 struct cgroup_io {
 	unsigned major, minor;
-	uint64_t bytes_per_s, ops_per_s; /* reading, and the same writing */
+	uint64_t bytes_per_s, ops_per_s; /* for reading, and as much for writing */
 };
 
 struct cgroup_tree {

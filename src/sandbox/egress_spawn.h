@@ -18,9 +18,9 @@ int egress_channel(int *ret_vmm, int *ret_far, struct error *e);
 
 #define EGRESS_ROOTS "/etc/ssl/certs/ca-certificates.crt"
 
-/* Starts a worker. dirfd and far_fd are borrowed. roots: the operator's file of further
- * authorities, or NULL; without the file the worker starts, too. The caller waits for *ret, which
- * is its child. An older egress.sock is replaced. Blocks for milliseconds. */
+/* Starts a worker. dirfd and far_fd are borrowed. roots: path of the operator's file of further
+ * authorities, or NULL; if it cannot be opened, the worker starts without it. The caller waits for
+ * *ret, which is its child. An older egress.sock is replaced. Blocks for milliseconds. */
 int egress_spawn(int dirfd, int far_fd, const char *roots, pid_t *ret, struct error *e);
 
 #endif

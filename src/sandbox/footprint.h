@@ -1,8 +1,8 @@
 /* Computes how much of the host's disk a kept state takes.
  *
- * Its files are links that it shares with others (layers.h). All of them count, except those that a
- * template has at present: whatever else is removed, the others stay as long as this state. A file
- * shared by two states counts for both. */
+ * Its files are hard links that it may share with other states (stack.h). All of them count, except
+ * those that a template has at present: these take their space anyway, the others stay as long as
+ * this state. A file shared by two states counts for both. */
 #ifndef SANDBOX_FOOTPRINT_H
 #define SANDBOX_FOOTPRINT_H
 

@@ -5,9 +5,10 @@
  *	identity_take_hello()	takes HELLO's reply
  *	identity_take()		takes each reply to an IDENTITY, until it returns 1
  *
- * A guest that cannot read the host's clock is late by the time that the message took. The first
- * message is under way while the microVM is restored, so the time is told again to a guest that
- * runs. So queue nothing of the user's before identity_take() has returned 1. */
+ * A guest that cannot read the host's clock sets its clock to the time in the message, and is late
+ * by as long as the message took. The first message waits while the microVM is restored, so a
+ * running guest gets the time once more. Queue no request of the user before identity_take() has
+ * returned 1. */
 #ifndef SANDBOX_IDENTITY_H
 #define SANDBOX_IDENTITY_H
 
@@ -25,7 +26,7 @@ struct identity {
 };
 
 struct identity_of {
-	bool itself; /* comes back with its memory, so it knows host name, machine id, user and
+	bool itself; /* resumes with its memory, so it still has its host name, machine id, user and
 		      * directory */
 	/* The sandbox's ID. No other sandbox has it, and the machine id derives from it. */
 	const char *hostname;

@@ -59,8 +59,8 @@ struct vmm_launch {
 	bool rehearse;	   /* to find its hot pages (vmm_save_hot); the VM is slow */
 	/* ... or booted. */
 	const char *kernel, *initrd, *cmdline; /* initrd may be NULL */
-	const char *
-		cpu_baseline; /* facts (vmm/cpu_model.h) that limit the CPU; NULL: only this host */
+	/* Facts (vmm/cpu_model.h) that limit the CPU. NULL: only this host limits it. */
+	const char *cpu_baseline;
 	unsigned cpus;
 	uint64_t memory_bytes;
 

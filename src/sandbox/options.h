@@ -22,7 +22,7 @@ struct sandbox_sizes {
 	uint64_t memory_bytes, disk_bytes;
 };
 
-/* A snapshot's files (layers.h) that a sandbox is made of instead of its template. */
+/* A snapshot's files (stack.h) that a sandbox is made of instead of its template. */
 struct sandbox_origin {
 	int fd;	     /* of its directory; borrowed */
 	bool memory; /* false: only its disks, to boot from */
@@ -40,7 +40,7 @@ struct sandbox_options {
 	int egress_fd; /* the VMM's end of its egress channel (egress_spawn.h), borrowed; 0: none */
 	const char *command;		 /* for the record, or NULL */
 	json_t *metadata;		 /* an object for the record, borrowed, or NULL */
-	bool hidden;			 /* in no list: see sandbox_record */
+	bool hidden;			 /* appears in no list: see sandbox_record */
 	bool boot;			 /* boot instead of restoring */
 	bool paused;			 /* only for backend.h: made in advance */
 	const char *kernel, *modules;	 /* for a boot; NULL: the template's */

@@ -47,7 +47,7 @@ int sandbox_dirs_make(
  * -1: none. On failure sandbox_dirs_remove removes what was made. */
 int sandbox_dirs_make_cgroup(const struct sandbox_dirs *d, const char *id, int dirfd, unsigned cpus,
 	uint64_t memory_bytes, int *ret_fd, struct error *e);
-/* Sets the limits of its group anew, if it has one: somebody may have taken them. */
+/* Sets the limits of its group anew, if it has one: they may have been changed or lost since. */
 int sandbox_dirs_renew_cgroup(const struct sandbox_dirs *d, const char *id, int dirfd,
 	unsigned cpus, uint64_t memory_bytes, struct error *e);
 /* Removes a sandbox's control group, killing what is in it, and its directory. One that is already

@@ -54,7 +54,7 @@ bool sandbox_plan_must_boot(const struct home *home, const struct sandbox_option
 /* Checks that all files of an origin are undamaged. Does not look at the state. */
 int sandbox_plan_check(const struct sandbox_options *o, struct error *e);
 
-/* Links the files that the sandbox stands on into its directory `layers` (layers.h), for its
+/* Links the files that the sandbox stands on into its directory `layers` (stack.h), for its
  * snapshots. Does nothing if the two are on different file systems. */
 int sandbox_plan_link(const struct sandbox_plan *p, int sandbox_fd, struct error *e);
 

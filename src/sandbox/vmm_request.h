@@ -21,11 +21,12 @@ int vmm_request(int dirfd, const char *text, char *reply, size_t reply_bytes, st
  * Mayfly started it, and it knows no network. Otherwise as vmm_request. */
 int vmm_set_egress(int dirfd, int channel, struct error *e);
 
-/* Freezes what the first disk of a running microVM has written, and has it go on in an empty file
- * (borrowed). What is frozen is durable at the return. ERROR_LIMIT beyond DISK_FROZEN_MAX. */
+/* Freezes the top delta of the first disk of a running microVM, and puts a fresh one on top:
+ * delta_fd, an empty file (borrowed). The frozen delta is durable at the return. ERROR_LIMIT beyond
+ * DISK_FROZEN_MAX. */
 int vmm_freeze_disk(int dirfd, int delta_fd, struct error *e);
 
-/* The steps of a request, for those that have several answers. */
+/* The steps of a request, for requests with several answers. */
 
 /* Sends a request, with fds (borrowed, may be NULL), on a new connection. The caller closes
  * *ret_sock, also on failure; it may be negative. */

@@ -12,9 +12,9 @@ struct vmm_snapshot_options {
 	int dirfd; /* of the snapshot, empty, on the sandbox's file system; borrowed */
 	bool final;
 	struct {
-		const char
-			*delta;	  /* writable delta's file in the sandbox's directory, NULL: none */
-		const char *next; /* unless final: name of the new delta, which is created */
+		/* Names of files in the sandbox's directory: the writable delta (NULL: none), and
+		 * the new one, which is created. A final snapshot makes no new one. */
+		const char *delta, *next;
 	} disks[SNAPSHOT_DISKS_MAX];
 	/* Called when a running guest is about to be stopped, which waits up to two seconds for the
 	 * return, and when it runs again. May be NULL. A microVM that an older Mayfly started calls
