@@ -1,5 +1,5 @@
-/* Makes a sandbox without blocking the loop: a new one, a paused one that comes back, or one from a
- * snapshot. */
+/* Makes a sandbox without blocking the loop: a new one, one from a snapshot, or a paused one that
+ * is resumed. */
 #ifndef LIFECYCLE_INSTANCE_MAKE_H
 #define LIFECYCLE_INSTANCE_MAKE_H
 
@@ -37,12 +37,12 @@ struct instance_order {
 	 * soon as it runs, and nothing in it is changed. It is in no list and not counted as
 	 * made. */
 	bool look;
-	/* For an origin: the order takes one of these places when instances_make() succeeds. NULL:
-	 * it takes a new one. */
+	/* Only with an origin: the order takes one of these places when instances_make() succeeds.
+	 * NULL: it takes a new place. */
 	struct instance_places *places;
 	const char *key_id;
 	const char *template;
-	const char *alias;		    /* what clients call it; NULL: as `template` */
+	const char *alias;		    /* the name that clients use; NULL: `template` */
 	const char *template_id, *build_id; /* with an origin; build_id may be NULL */
 	const char *snapshot_id;	    /* with an origin that is kept and has memory,
 					     * else NULL */
@@ -62,11 +62,12 @@ struct instance_order {
 	uint64_t network_generation;	/* 0: 1 */
 	const char *network_names_json; /* or NULL */
 	bool public_traffic;
-	/* Variables with placeholders of secrets, which are in env: an object as in the row, or
-	 * NULL. */
+	/* Which variables in env hold placeholders of which secrets: an object as secrets_json of
+	 * store/sandboxes.h, or NULL. */
 	json_t *secrets;
 	const json_t *iam;     /* as iam_take() gives it, or NULL */
-	const char *authority; /* of the sandbox that it is a copy of, or NULL */
+	const char *authority; /* certificate authority of the sandbox that it is a copy of, or
+			        * NULL */
 };
 
 /* Called once, from the loop, with the RUNNING instance that is in the store, or with NULL and
@@ -82,9 +83,9 @@ void instance_drop(struct instance *i);
 /* Starts to make a sandbox. Returns -errno and e if it cannot start; then `made` is not called. */
 int instances_make(struct fleet *f, const struct instance_order *o, instance_made made, void *arg,
 	struct instance_maker **ret, struct error *e);
-/* Nobody waits any more. The sandbox is ended as soon as possible; `made` is not called. */
+/* Cancels: the sandbox is ended as soon as possible, and `made` is not called. */
 void instance_maker_cancel(struct instance_maker *m);
-/* The daemon stops. The same, but a held sandbox is ended, too. */
+/* The same when the daemon stops; also ends a held sandbox. */
 void instance_maker_stop(struct instance_maker *m);
 /* For an agent's refusal of a request that version 2 of its protocol introduced. The error says so
  * if the agent does not know the request; otherwise as agent_event_error(). */

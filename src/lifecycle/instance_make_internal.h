@@ -23,8 +23,8 @@ struct instance_maker {
 	void *arg;
 	bool hello_done;
 	struct identity identity;
-	uv_timer_t limit; /* while booting it fires every BOOT_STEP_MS, while waiting for a word
-			   * every WORD_STEP_MS */
+	uv_timer_t limit; /* while booting it fires every BOOT_STEP_MS; while waiting for a lost
+			   * microVM's last message every WORD_STEP_MS */
 	unsigned word_steps;
 	int result;	       /* the worker's */
 	bool boots;	       /* its worker is a job of the `boots` lane */
@@ -37,12 +37,12 @@ struct instance_maker {
 void instance_make_give_up(struct instance_maker *m, const struct error *why);
 void instance_make_ready(struct instance_maker *m);
 
-/* instance_make_agent.c: gives up when the microVM could not be reached, with its last word if it
- * has one. On return the maker may be gone. */
+/* instance_make_agent.c: gives up because the microVM could not be reached. Reports the reason that
+ * the microVM itself gives, if it comes in time. On return the maker may be gone. */
 void instance_make_give_up_lost(struct instance_maker *m, const struct error *why);
 
-/* instance_make_agent.c: speak queues HELLO and IDENTITY; await limits the time until the
- * answer. */
+/* instance_make_agent.c: instance_make_speak queues HELLO and IDENTITY; instance_make_await limits
+ * the time until the answer. */
 int instance_make_speak(struct instance *i, struct error *e);
 void instance_make_await(struct instance_maker *m);
 

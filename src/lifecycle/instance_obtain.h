@@ -1,4 +1,4 @@
-/* Gets hold of a sandbox that may be paused, or on its way between two states. */
+/* Finds a sandbox for a request. If it is paused or changing its state, waits until it runs. */
 #ifndef LIFECYCLE_INSTANCE_OBTAIN_H
 #define LIFECYCLE_INSTANCE_OBTAIN_H
 
@@ -31,7 +31,7 @@ struct obtain_options {
  * before the return; then *ret is NULL. */
 void instance_obtain(struct fleet *f, const char *id, const struct obtain_options *o,
 	instance_obtained obtained, void *arg, struct obtaining **ret);
-/* Nobody waits any more. A resume in progress goes on. */
+/* Cancels the wait: the callback is not called. A resume in progress goes on. */
 void obtaining_cancel(struct obtaining *o);
 
 #endif

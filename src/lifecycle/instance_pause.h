@@ -34,8 +34,8 @@ int instance_kill_paused(struct fleet *f, const struct store_sandbox *row, struc
 
 enum {
 	COPY_MEMORY = 1, /* with its memory; otherwise its disks, to boot from */
-	/* The caller keeps it, within the limits of kept.h, and has noted so when the callback
-	 * returns. */
+	/* The limits of kept.h apply: the caller will keep the snapshot, and writes its row before
+	 * the callback returns. */
 	COPY_KEPT = 2,
 };
 
