@@ -1,4 +1,4 @@
-/* Serves the interpreter's HTTP endpoints (protocol section 4.1): health, contexts, execute. */
+/* Serves the interpreter's HTTP endpoints (docs/interpreter.md): health, contexts, execute. */
 #ifndef INTERPRETER_API_H
 #define INTERPRETER_API_H
 

@@ -1,6 +1,5 @@
-/* Formats the lines of a streamed execution (protocol sections 4.3 and 4.4): one JSON object each,
- * ASCII only, ended by a newline. All functions append to a buffer and return 0, -EMSGSIZE or
- * -ENOMEM. */
+/* Formats the lines of a streamed execution (docs/interpreter.md): one JSON object each, ASCII
+ * only, ended by a newline. All functions append to a buffer and return 0, -EMSGSIZE or -ENOMEM. */
 #ifndef INTERPRETER_LINES_H
 #define INTERPRETER_LINES_H
 

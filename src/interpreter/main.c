@@ -1,4 +1,4 @@
-/* mayfly-interpreter: the code interpreter of a guest, on port 49999 (protocol section 4).
+/* mayfly-interpreter: the code interpreter of a guest, on port 49999 (docs/interpreter.md).
  *
  * One thread, one libuv loop: HTTP on one side (server.h), kernels on the other (kernel.h),
  * contexts between them (context.h). It needs no rights but those to run the kernels. */
