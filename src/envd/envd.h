@@ -1,5 +1,5 @@
-/* The E2B surface on port 49983 of a sandbox (protocol section 3), served by the daemon. It
- * translates to the agent's protocol, so no token ever enters a guest. See docs/envd.md.
+/* E2B's interface on port 49983 of a sandbox (docs/envd.md). The daemon serves it and translates to
+ * the agent's protocol, so no token ever enters a guest.
  *
  *	envd            access (tokens, signatures, CORS), and the choice of the endpoint
  *	envd_call       joins a request with a link to the agent

@@ -1,4 +1,4 @@
-/* Answers to requests that name a sandbox which is not running (protocol sections 1.7 and 11.9).
+/* Answers to requests that name a sandbox which is not running (docs/envd.md).
  *
  * The SDKs look for these two texts in 502 answers and in UNAVAILABLE errors. They tell a sandbox
  * that is gone from an unreachable one. So both texts are exact, and no other error contains

@@ -1,6 +1,6 @@
-/* POST /files/compose (protocol section 3.8): joins several files of the guest into one. It reads
- * on the call's link and writes on a second one. The bytes pass through the daemon, a bounded
- * number at a time. The sources are removed once the destination is complete. */
+/* POST /files/compose (docs/envd.md): joins several files of the guest into one. It reads on the
+ * call's link and writes on a second one. The bytes pass through the daemon, a bounded number at a
+ * time. The sources are removed once the destination is complete. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

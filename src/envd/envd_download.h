@@ -1,4 +1,4 @@
-/* GET and HEAD /files (protocol section 3.8; RFC 9110 13 and 14), without I/O. It computes the
+/* GET and HEAD /files (docs/envd.md; RFC 9110 sections 13 and 14), without I/O. It computes the
  * answer's status, range and headers from the request's headers and the file's entry. */
 #ifndef ENVD_DOWNLOAD_H
 #define ENVD_DOWNLOAD_H

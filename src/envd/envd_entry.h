@@ -1,4 +1,4 @@
-/* Writes EntryInfo of protocol section 3.7 from the agent's report. */
+/* Writes EntryInfo, envd's description of a file, from the agent's report. */
 #ifndef ENVD_ENTRY_H
 #define ENVD_ENTRY_H
 

@@ -1,5 +1,5 @@
-/* A failure inside a sandbox as clients see it: a Connect code for RPCs (protocol section 3.3), a
- * status for the plain HTTP endpoints (3.8), and one message for both. */
+/* A failure inside a sandbox as clients see it: a Connect code for RPCs, a status for the plain
+ * HTTP endpoints, and one message for both. */
 #ifndef ENVD_ERROR_H
 #define ENVD_ERROR_H
 

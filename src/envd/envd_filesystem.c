@@ -1,5 +1,5 @@
-/* filesystem.Filesystem (protocol section 3.7), except watching. Paths go to the agent unchanged,
- * since it knows the home directories. */
+/* filesystem.Filesystem (docs/envd.md), except watching. Paths go to the agent unchanged, since it
+ * knows the home directories. */
 #include <errno.h>
 #include <string.h>
 

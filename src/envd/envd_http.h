@@ -1,5 +1,5 @@
-/* The plain HTTP endpoints of envd (protocol section 3.8). Each handles an authorised request to a
- * running sandbox. */
+/* The plain HTTP endpoints of envd (docs/envd.md). Each handles an authorised request to a running
+ * sandbox. */
 #ifndef ENVD_HTTP_H
 #define ENVD_HTTP_H
 

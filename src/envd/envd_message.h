@@ -1,5 +1,5 @@
-/* Converts the JSON of process.Process and filesystem.Filesystem (protocol sections 3.5-3.7) to and
- * from the agent's messages. No I/O.
+/* Converts the JSON of process.Process and filesystem.Filesystem (proto3 JSON, proto/proto_json.h)
+ * to and from the agent's messages. No I/O.
  *
  * Parsers return 0, or -EINVAL with *e filled; their results borrow from the JSON tree. Writers
  * append and return 0, -EMSGSIZE or -ENOMEM. */

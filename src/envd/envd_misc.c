@@ -1,4 +1,4 @@
-/* /health, /envs and /metrics of a sandbox (protocol section 3.8). */
+/* /health, /envs and /metrics of a sandbox. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

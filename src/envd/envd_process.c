@@ -1,4 +1,4 @@
-/* process.Process (protocol section 3.6).
+/* process.Process (docs/envd.md).
  *
  * A stream of Start or Connect is one link to the agent, with EXEC or ATTACH. When the client goes,
  * the link is closed. That detaches from the process and never ends it; the agent drops output that

@@ -1,6 +1,6 @@
-/* Answers of envd's plain HTTP endpoints, and of the proxy for a sandbox that cannot be reached
- * (protocol sections 1.7 and 3.8). Every function ends the request; if the client has gone, the
- * answer is dropped. */
+/* Answers of envd's plain HTTP endpoints. Also answers of E2B's proxy, which stands between clients
+ * and sandboxes and answers when a sandbox cannot be reached; Mayfly gives the same answers. Every
+ * function ends the request; if the client has gone, the answer is dropped. */
 #ifndef ENVD_REPLY_H
 #define ENVD_REPLY_H
 
@@ -15,7 +15,8 @@ enum { ENVD_CORS_FIELDS = 2 };
 /* Fills in the headers that browsers need; returns their number, at most ENVD_CORS_FIELDS. */
 unsigned envd_cors(const struct request *r, struct http_field fields[ENVD_CORS_FIELDS]);
 
-/* Whether the proxy of section 1.7 answers instead of envd: the sandbox cannot be reached. */
+/* Whether the answer has the proxy's form instead of envd's, because the sandbox cannot be
+ * reached. */
 bool envd_is_proxied(const struct envd_error *e);
 /* {"code":...,"message":...}, or the proxy's form. */
 void envd_reply_error(struct request *r, const char *sandbox_id, const struct envd_error *e);

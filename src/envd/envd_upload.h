@@ -1,5 +1,5 @@
-/* Parses the body of POST /files (protocol section 3.8): multipart/form-data or
- * application/octet-stream, either of them optionally compressed with gzip. No I/O.
+/* Parses the body of POST /files (docs/envd.md): multipart/form-data or application/octet-stream,
+ * either of them optionally compressed with gzip. No I/O.
  *
  *	(FILE DATA* FILE_END)* END
  *

@@ -1,5 +1,5 @@
-/* Watches directories (protocol section 3.7), in both styles: WatchDir as a stream, and watchers
- * whose events the client fetches.
+/* Watches directories (docs/envd.md), in both styles: WatchDir as a stream, and watchers whose
+ * events the client fetches.
  *
  * A watcher is a link to the agent with a bounded queue, and it outlives its request. While the
  * queue is full the link is not read. So the guest's own queue overflows first, which the client is

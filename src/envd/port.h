@@ -4,10 +4,11 @@
  * TLS 1.2 and 1.3 as a client, with HTTP/1.1 as its protocol (ALPN). The certificate is not
  * verified, whatever it says: the connection cannot lead anywhere else. Keys of more than 4,096
  * bits are refused, as each handshake runs on the event loop; so are certificates of more than 32
- * KiB, and groups but for those of tls_groups.h. A handshake may take 20 seconds.
+ * KiB, and groups other than those of tls_groups.h. A handshake may take 20 seconds.
  *
- * The functions are those of upstream.h, but that a callback may not be followed by another once
- * it has closed. */
+ * The functions and callbacks work like those of upstream.h. After ops->lost or ops->no_tls the
+ * owner may only call port_close(). No callback follows port_close(), even if a callback makes that
+ * call. */
 #ifndef ENVD_PORT_H
 #define ENVD_PORT_H
 

@@ -285,7 +285,7 @@ static void on_eof(void *arg)
 		bad_answer(t, "the port closed the connection without an answer");
 }
 
-/* 429 in the form of section 1.7, with the maximum. */
+/* 429 in the proxy's form (envd_reply.h), with the maximum. */
 static void refuse_more(struct tunnel *t)
 {
 	envd_reply_connection_limit(t->r, t->r->route.sandbox_id, AGENT_CONNECTIONS_MAX,

@@ -1,10 +1,10 @@
-/* Passes requests through the daemon to a port of a sandbox (protocol sections 1.5 and 1.7).
+/* Passes requests through the daemon to a port of a sandbox (docs/envd.md).
  *
  * Each request gets its own connection into the guest: the agent dials 127.0.0.1:port. Bytes flow
  * both ways as they come, at the speed of the slower side; nothing is held as a whole. If a request
  * switches protocols (WebSocket) and the guest agrees, the connection becomes a raw tunnel.
  *
- * Ports of the network's httpsPorts are spoken with over TLS (port.h).
+ * The daemon speaks TLS with ports that `httpsPorts` of the network lists (port.h).
  *
  * On the admin socket, "Upgrade: tcp" opens such a tunnel to the port itself, for any protocol.
  *

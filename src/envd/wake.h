@@ -1,5 +1,5 @@
-/* Auto-resume (protocol section 2.9): traffic resumes a paused sandbox if its creation asked for
- * that. The request waits, unread, and is then served like any other. */
+/* Auto-resume: traffic resumes a paused sandbox if its creation asked for that (`autoResume`). The
+ * request waits, unread, and is then served like any other. */
 #ifndef ENVD_WAKE_H
 #define ENVD_WAKE_H
 
