@@ -1,10 +1,10 @@
-/* What sandboxes do: a log for each, which outlives the sandbox. Records are appended and never
- * changed. They are JSON objects; network/activity_record.h writes their members.
+/* The log of what a sandbox does in the network. It outlives the sandbox. Records are JSON objects
+ * (network/activity_record.h writes them); they are appended and never changed.
  *
- * A guest decides how many there are, so they are bounded in bytes: of a sandbox, of a key and in
- * all. A record counts STORE_ACTIVITY_OVERHEAD bytes more than its text. Beyond a bound the oldest
- * records of the sandbox, of the key, or of all go. How many went is counted in their log
- * (`dropped`), beside those that never came (`lost`). */
+ * A guest can cause any number of records, so their bytes are bounded: per sandbox, per key and in
+ * all. A record counts as its text and STORE_ACTIVITY_OVERHEAD bytes. Beyond a bound, the oldest
+ * records of the sandbox, of the key, or of all are removed. Each log counts the records that were
+ * removed (`dropped`) and those that never reached the store (`lost`). */
 #ifndef STORE_ACTIVITY_H
 #define STORE_ACTIVITY_H
 
@@ -17,7 +17,7 @@
 enum store_activity_kind {
 	STORE_ACTIVITY_FLOW,
 	STORE_ACTIVITY_REQUEST,
-	STORE_ACTIVITY_LOST,	 /* records did not come, at this place of the log */
+	STORE_ACTIVITY_LOST,	 /* some records are missing at this place of the log */
 	STORE_ACTIVITY_APPROVAL, /* a person was asked, or has decided */
 	STORE_ACTIVITY_KINDS_,
 };
@@ -47,25 +47,25 @@ struct store_activity {
 	const char *record; /* an object */
 };
 
-/* Appends records of one sandbox, in this order, all or none of them. lost: how many more there
- * were. *ret_dropped: those that made room, of any sandbox. Use a batch (store_begin) for several
- * sandboxes. */
+/* Appends records of one sandbox, in this order, all or none of them. lost: how many further
+ * records were lost. *ret_dropped: how many old records, of any sandbox, were removed to make room.
+ * Use a batch (store_begin) for several sandboxes. */
 int store_activity_add(struct store *s, const char *sandbox_id, const char *key_id,
 	const struct store_activity *list, size_t count, uint64_t lost, uint64_t now_ns,
 	uint64_t *ret_dropped, struct error *e);
 
 struct store_activity_log {
 	uint64_t dropped, lost;
-	uint64_t ended_ns; /* 0: its sandbox exists */
+	uint64_t ended_ns; /* 0: the sandbox has not ended */
 };
 
-/* The log of a sandbox, also of one that has ended. key_id: whose it must be; NULL: anybody's.
- * -ENOENT, also if it never did anything. */
+/* The log of a sandbox that runs or has ended. key_id: the key that must own it; NULL: any. -ENOENT
+ * if there is no such log; a sandbox that did nothing has none. */
 int store_activity_get(struct store *s, const char *sandbox_id, const char *key_id,
 	struct store_activity_log *ret, struct error *e);
 
 /* Records after the one with the id `cursor` (0: all), oldest first. kinds: STORE_ACTIVITY_BITs; 0:
- * all. limit: 1-STORE_ACTIVITY_LIST_MAX. No log: nothing. */
+ * all. limit: 1-STORE_ACTIVITY_LIST_MAX. Lists nothing if there is no log. */
 int store_activity_list(struct store *s, const char *sandbox_id, uint32_t kinds, uint64_t cursor,
 	uint32_t limit, int (*each)(void *arg, const struct store_activity *a), void *arg,
 	struct error *e);
@@ -73,7 +73,7 @@ int store_activity_list(struct store *s, const char *sandbox_id, uint32_t kinds,
 /* The id of the newest record of a log, of any kind; 0: there is none. */
 int store_activity_newest(struct store *s, const char *sandbox_id, uint64_t *ret, struct error *e);
 
-/* Bytes in all, as they count. */
+/* The bytes of all logs, with the overhead. */
 int store_activity_bytes(struct store *s, uint64_t *ret, struct error *e);
 
 #endif

@@ -1,13 +1,14 @@
-/* What sandboxes asked for and people decide (docs/consent.md).
+/* Approvals: questions about what a sandbox wants to do in the network, which people decide
+ * (docs/consent.md).
  *
- * An approval waits until somebody decides it, it expires, or its sandbox ends, and then stays
- * for the record. A guest decides how many there are, so those that wait are bounded: of a
- * sandbox, of a key and in all. Of those that are over, the oldest of a key go, and all after a
+ * An approval waits until somebody decides it, it expires, or its sandbox ends. Then it stays for
+ * the record. A guest can cause any number of approvals, so the waiting ones are bounded: per
+ * sandbox, per key and in all. Of those that no longer wait, a key keeps the newest, for a limited
  * time.
  *
- * The same question of a sandbox that waits already is the same approval. What makes it the
- * same is the caller's hash (`same`). `target` is the hash of what a decision for longer is
- * about. */
+ * If a sandbox asks a question that waits already, that approval counts one more request. Two
+ * questions are equal if the caller gives them the same hash (`same`). A person may decide for
+ * longer than one flow. Such a decision answers all later questions with the same hash `target`. */
 #ifndef STORE_APPROVALS_H
 #define STORE_APPROVALS_H
 
@@ -25,11 +26,11 @@ enum {
 	STORE_APPROVAL_QUESTION_MAX = 16384,
 	STORE_APPROVAL_RULE_MAX = 256,
 	STORE_APPROVAL_REASON_MAX = 512,
-	STORE_APPROVALS_SANDBOX_MAX = 256, /* that wait: of a sandbox */
+	STORE_APPROVALS_SANDBOX_MAX = 256, /* waiting: of a sandbox */
 	STORE_APPROVALS_KEY_MAX = 4096,	   /* of a key */
 	STORE_APPROVALS_ALL_MAX = 16384,   /* in all */
-	STORE_APPROVALS_OVER_MAX = 4096,   /* of a key that are over */
-	STORE_APPROVALS_HELD_MAX = 1024,   /* of a key: decisions for longer that hold */
+	STORE_APPROVALS_OVER_MAX = 4096,   /* of a key: no longer waiting */
+	STORE_APPROVALS_HELD_MAX = 1024,   /* of a key: decisions in force for longer than once */
 	STORE_APPROVALS_LIST_MAX = 1000,
 };
 
@@ -76,26 +77,28 @@ struct store_approval {
 	uint64_t until_ns;	       /* its decision holds until then; STORE_NEVER_NS: no end */
 };
 
-/* Enters a question: key_id to target, asked_ns and expires_ns count. If the same waits, that
- * one is counted up, and *ret_fresh is false. ERROR_TOO_MANY -ENOBUFS: one of the bounds. */
+/* Adds a question. Uses the fields of `a` from key_id to target, asked_ns and expires_ns. If an
+ * equal one waits, increments its count instead, and sets *ret_fresh to false. ERROR_TOO_MANY
+ * -ENOBUFS: one of the bounds. */
 int store_approval_ask(struct store *s, const struct store_approval *a,
 	char ret_id[STORE_APPROVAL_ID_BYTES], bool *ret_fresh, struct error *e);
 
-/* A decision: state, decided_ns, decided_by, reason, scope and until_ns of `d` count. spare: no
- * flow waits for it, so the next one that asks the same gets it (store_approval_take).
- * -EALREADY, ERROR_EXISTS: it is over already; e says how. -ENOENT: there is none, or of
- * another key (key_id NULL: any). -ENOBUFS, ERROR_TOO_MANY: the key has
- * STORE_APPROVALS_HELD_MAX that hold, and this one would. */
+/* Decides an approval. Uses state, decided_ns, decided_by, reason, scope and until_ns of `d`.
+ * spare: no flow waits for it any more, so store_approval_take gives it to the next flow that asks
+ * the same. ERROR_EXISTS, -EALREADY: it no longer waits; e says why. -ENOENT: the key (key_id NULL:
+ * any key) has no such approval. ERROR_TOO_MANY, -ENOBUFS: the decision would be in force for
+ * longer than once, and the key has STORE_APPROVALS_HELD_MAX of these. */
 int store_approval_decide(struct store *s, const char *id, const char *key_id,
 	const struct store_approval *d, bool spare, struct error *e);
 
-/* Whether a question is answered already: by a decision for longer, whose target it is, or by a
- * spare one, which is used up. Calls `each` with it and returns its value; -ENOENT: nothing answers
- * it. `q` has what store_approval_ask needs. */
+/* Finds a decision that already answers a question: one in force for its target, or a spare one,
+ * which is then used up. Calls `each` with it and returns the value of `each`. -ENOENT: there is
+ * none. `q` is as for store_approval_ask. */
 int store_approval_take(struct store *s, const struct store_approval *q, uint64_t now_ns,
 	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
 
-/* key_id: whose it must be; NULL: anybody's. Calls `each` and returns its value. */
+/* Calls `each` with an approval and returns the value of `each`. key_id: the key that must own it;
+ * NULL: any. -ENOENT. */
 int store_approval_get(struct store *s, const char *id, const char *key_id,
 	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
 
@@ -103,7 +106,7 @@ struct store_approval_filter {
 	const char *key_id;	/* NULL: of all keys */
 	const char *sandbox_id; /* NULL: of all sandboxes */
 	uint32_t states;	/* STORE_APPROVAL_BITs; 0: all */
-	uint64_t after;		/* those behind this seq */
+	uint64_t after;		/* only those with a greater seq */
 	uint32_t limit;		/* 1-STORE_APPROVALS_LIST_MAX */
 };
 
@@ -111,9 +114,10 @@ struct store_approval_filter {
 int store_approval_list(struct store *s, const struct store_approval_filter *f,
 	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
 
-/* When the next one expires, or STORE_NEVER_NS. */
+/* The time at which the next waiting approval expires, or STORE_NEVER_NS. */
 int store_approval_next(struct store *s, uint64_t *ret_ns, struct error *e);
-/* Those that wait although their time is over, at most `limit`. `each` may decide them. */
+/* Calls `each` for waiting approvals whose time has expired, at most `limit`. `each` may decide
+ * them. */
 int store_approval_late(struct store *s, uint64_t now_ns, uint32_t limit,
 	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
 

@@ -1,7 +1,7 @@
 /* Builds of the templates that clients make (catalog.h), and what they print.
  *
- * A build is first announced, then begun by its client, then it waits for a place, runs, and ends.
- * Its logs are numbered from 0 without gaps. */
+ * A build is announced first. When its client starts it, it waits for a place, runs, and ends. Its
+ * logs are numbered from 0 without gaps. */
 #ifndef STORE_BUILDS_H
 #define STORE_BUILDS_H
 
@@ -16,10 +16,13 @@ enum {
 	STORE_BUILD_TAGS_BYTES = 4096, /* as JSON, with its NUL */
 	STORE_BUILD_REASON_MAX = 1024,
 	STORE_BUILD_STEP_MAX = 16,
-	STORE_BUILDS_KEPT = 100,	       /* of a template; the oldest without a tag go */
-	STORE_BUILD_LOGS_MAX = 10000,	       /* of a build, as the next */
-	STORE_BUILD_LOGS_BYTES = 4 << 20,      /* each entry counts 64 bytes more than its text */
-	STORE_BUILD_LOGS_KEY_BYTES = 64 << 20, /* of a key's builds: the oldest logs go */
+	STORE_BUILDS_KEPT = 100,	       /* of a template; beyond it, the oldest without a tag
+					        * are removed */
+	STORE_BUILD_LOGS_MAX = 10000,	       /* entries of a build */
+	STORE_BUILD_LOGS_BYTES = 4 << 20,      /* of a build; an entry counts as its text and 64
+					        * bytes */
+	STORE_BUILD_LOGS_KEY_BYTES = 64 << 20, /* of a key's builds; beyond it, the oldest logs are
+					        * removed */
 	STORE_BUILD_LINE_MAX = 8192,	       /* bytes of a message */
 	STORE_BUILD_LOGS_PAGE = 1000,
 };
@@ -39,17 +42,18 @@ struct store_build {
 	char template_id[STORE_TEMPLATE_ID_BYTES];
 	char key_id[STORE_UUID_BYTES];
 	enum store_build_status status;
-	char tags_json[STORE_BUILD_TAGS_BYTES]; /* an array: what it is to be called */
+	char tags_json[STORE_BUILD_TAGS_BYTES]; /* an array of the tags that it will get */
 	uint64_t created_ns, updated_ns, finished_ns;
 	uint32_t cpus, memory_mb, disk_mb;	 /* disk_mb 0: not known yet */
-	uint32_t free_mb;			 /* that its disk should have at the end at least */
+	uint32_t free_mb;			 /* MiB that should be free on its disk at the end,
+						  * at least */
 	char reason[STORE_BUILD_REASON_MAX + 1]; /* of a failure */
 	char step[STORE_BUILD_STEP_MAX + 1];	 /* that failed */
 	uint64_t log_count, log_bytes;
 };
 
-/* Of the new row: template_id, key_id, tags_json, created_ns and sizes. The id is made here.
- * Removes old builds, and old logs of the key. Synced. */
+/* Adds a build. Uses template_id, key_id, tags_json, created_ns and the sizes of b, and makes the
+ * id. Removes old builds of the template and old logs of the key (see the limits above). Synced. */
 int store_build_add(struct store *s, const struct store_build *b, char ret_id[STORE_UUID_BYTES],
 	struct error *e);
 
@@ -65,19 +69,21 @@ int store_build_list(struct store *s, const char *template_id, uint64_t before_s
 int store_build_last(struct store *s, const char *template_id, enum store_build_status status,
 	struct store_build *ret, struct error *e);
 
-/* Status and updated_ns. */
+/* Sets status and updated_ns. */
 int store_build_set_status(struct store *s, const char *id, enum store_build_status status,
 	uint64_t at_ns, struct error *e);
 
-/* Ends a build: `reason` and `step` may be "". disk_mb: of a build that is ready. Synced. */
+/* Ends a build. `reason` and `step` may be "". disk_mb counts only for STORE_BUILD_READY.
+ * Synced. */
 int store_build_finish(struct store *s, const char *id, enum store_build_status status,
 	uint64_t at_ns, uint32_t disk_mb, const char *reason, const char *step, struct error *e);
 
-/* Ends all builds that wait or run, as failed: what a daemon finds when it starts. */
+/* Marks all builds that wait or run as failed. For the start of a daemon, when no build can be
+ * alive. */
 int store_build_fail_open(struct store *s, uint64_t at_ns, const char *reason, struct error *e);
 
 struct store_build_log {
-	uint64_t number; /* not of a new one */
+	uint64_t number; /* assigned by the store */
 	uint64_t at_ns;
 	unsigned level; /* 0 debug, 1 info, 2 warn, 3 error */
 	const char *step, *message;
@@ -89,9 +95,9 @@ int store_build_log(
 
 struct store_build_log_filter {
 	uint64_t build_seq;
-	uint64_t from;	/* number of the first; backward: of the last */
+	uint64_t from;	/* number of the first entry; backward: of the last */
 	bool backward;	/* the last first */
-	uint64_t at_ns; /* not older; backward: not younger */
+	uint64_t at_ns; /* only entries from this time on; backward: up to this time */
 	unsigned level; /* at least */
 	uint32_t limit;
 };

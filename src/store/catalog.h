@@ -32,12 +32,12 @@ struct store_catalog {
 int store_catalog_put(struct store *s, const char *key_id, const char *name, uint64_t at_ns,
 	struct store_catalog *ret, struct error *e);
 
-/* ERROR_NOT_FOUND, as the next. */
+/* Both: ERROR_NOT_FOUND when there is none. */
 int store_catalog_get(struct store *s, const char *id, struct store_catalog *ret, struct error *e);
 int store_catalog_find(struct store *s, const char *key_id, const char *name,
 	struct store_catalog *ret, struct error *e);
 
-/* All of a key, by name. key_id NULL: of all keys. */
+/* All templates of a key, ordered by name. key_id NULL: of all keys. */
 int store_catalog_list(struct store *s, const char *key_id,
 	int (*each)(void *arg, const struct store_catalog *c), void *arg, struct error *e);
 

@@ -1,5 +1,5 @@
-/* Life-cycle events (E2B wire protocol, section 6). They outlive their sandbox. store_maintain
- * removes old ones. A key has at most STORE_EVENTS_KEY_MAX: a new one replaces its oldest. */
+/* Life-cycle events of sandboxes. They outlive the sandbox. store_maintain removes old ones. A key
+ * has at most STORE_EVENTS_KEY_MAX: a new one replaces its oldest. */
 #ifndef STORE_EVENTS_H
 #define STORE_EVENTS_H
 
@@ -21,7 +21,7 @@ enum store_event_type {
 	STORE_EVENT_TIMED_OUT, /* killed at its deadline */
 	STORE_EVENT_CRASHED,
 	STORE_EVENT_APPROVAL_REQUESTED, /* a person is asked (approvals.h) */
-	STORE_EVENT_APPROVAL_DECIDED,	/* or it is over in another way */
+	STORE_EVENT_APPROVAL_DECIDED,	/* or the question ended in another way */
 	STORE_EVENT_TYPES_,		/* number of types, at most 32 */
 };
 
@@ -40,7 +40,7 @@ enum {
 struct store_event {
 	uint64_t id; /* assigned by the store; grows, never reused */
 	enum store_event_type type;
-	const char *uuid; /* that clients see; NULL in rows of older versions */
+	const char *uuid; /* the id that clients see; NULL in rows of older versions */
 	uint64_t at_ns;
 	const char *sandbox_id;
 	const char *key_id;

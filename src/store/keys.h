@@ -1,10 +1,10 @@
-/* API keys and teams (E2B wire protocol, section 2.15).
+/* API keys and teams.
  *
  * A key's secret is "e2b_" and 40 lower-case hex digits of 20 random bytes. Only its SHA-256 is
  * stored. 160 random bits cannot be guessed, so a slow or salted hash would only cost time. Keys
- * are looked up by hash, and the found hash is compared in constant time. The timing of a lookup
- * reveals something about hashes only, whose preimages nobody can choose. Keys are revoked, never
- * removed, so that usage stays attributable. */
+ * are looked up by hash, and the found hash is compared in constant time. The time of a lookup may
+ * tell something about the stored hashes. That does not help: nobody can choose a secret by its
+ * hash. Keys are revoked, never removed, so that usage stays attributable. */
 #ifndef STORE_KEYS_H
 #define STORE_KEYS_H
 
@@ -35,8 +35,7 @@ struct store_limits {
 	uint32_t max_kept; /* paused sandboxes and snapshots */
 	uint64_t max_kept_bytes;
 	const char *tier; /* see tiers.h; must exist */
-	/* What its sandboxes may reach at most: a list (policy/network_list.h), or NULL:
-	 * anything. */
+	/* The most that its sandboxes may reach: a list (policy/network_list.h). NULL: no limit. */
 	const char *network;
 	bool manages_keys; /* may make, rename and revoke keys of its team */
 };

@@ -1,6 +1,6 @@
-/* Inside the store: what the tables provide to store_open, store_maintain and
- * store_sandbox_delete. Each prune removes
- * one slice, and sets *more when there may be another. */
+/* Inside the store: what the tables provide to store_open, store_maintain and store_sandbox_delete.
+ * Each prune function removes at most MAINTAIN_ROWS rows, and sets *more when there may be
+ * others. */
 #ifndef STORE_MAINTAIN_H
 #define STORE_MAINTAIN_H
 
@@ -18,12 +18,14 @@ int usage_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e
 
 int approvals_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 
-/* The sandbox has ended: what waits is cancelled, and what was allowed to it holds no longer. */
+/* For a sandbox that has ended: cancels its waiting approvals, and ends decisions that hold for
+ * it. */
 int approvals_end(struct store *s, const char *sandbox_id, uint64_t now_ns, struct error *e);
 
-/* The sandbox has a row: its activity, of which there may be some already, is kept as long. */
+/* For a sandbox that got a row: keeps its activity (there may be some already) as long as the row
+ * exists. */
 int activity_begin(struct store *s, const char *sandbox_id, struct error *e);
-/* The sandbox has ended: the days begin for which its activity is kept. */
+/* For a sandbox that has ended: starts the time after which its activity is removed. */
 int activity_end(struct store *s, const char *sandbox_id, uint64_t now_ns, struct error *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* Inside the store: page tokens of sandbox lists, base64url of "<RFC3339Nano>__<id>", with "__asc"
- * appended for ascending order (E2B wire protocol, section 2.6). */
+ * appended for ascending order, as in E2B's API. */
 #ifndef STORE_PAGE_H
 #define STORE_PAGE_H
 

@@ -1,4 +1,5 @@
-/* Secrets of keys (protocol section 11.4). The store keeps sealed bytes and never sees a value.
+/* Secrets of keys (docs/network.md). The store keeps sealed bytes (policy/seal.h) and never sees a
+ * value.
  *
  * Names and ids belong to a key: another key's secret is a missing row. All changes are synced. */
 #ifndef STORE_SECRETS_H

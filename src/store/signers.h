@@ -1,5 +1,5 @@
-/* The keys that tokens of identity are signed with (network/identity.h). The store keeps sealed
- * bytes, and the public key in the clear. */
+/* The key pairs that sign sandboxes' identity tokens (network/identity.h). The store keeps the
+ * private key as sealed bytes, and the public key in the clear. */
 #ifndef STORE_SIGNERS_H
 #define STORE_SIGNERS_H
 
@@ -22,7 +22,7 @@ struct store_signer {
 	size_t sealed_bytes;
 };
 
-/* Adds one, and removes those that were made before forget_ns. Synced. */
+/* Adds a signer, and removes those that were made before forget_ns. Synced. */
 int store_signer_add(
 	struct store *s, const struct store_signer *signer, uint64_t forget_ns, struct error *e);
 

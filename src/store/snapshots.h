@@ -15,7 +15,7 @@
 #include "store/store.h"
 
 enum {
-	STORE_SNAPSHOT_ID_BYTES = 21, /* 20 of a-z 0-9 (E2B wire protocol, section 2.2), NUL */
+	STORE_SNAPSHOT_ID_BYTES = 21, /* 20 of a-z 0-9, NUL */
 	STORE_SNAPSHOT_NAME_MAX = 128,
 	STORE_SNAPSHOTS_LIST_MAX = 1000,
 };
@@ -30,8 +30,8 @@ struct store_snapshot {
 	uint64_t created_ns;
 	uint32_t cpus;
 	uint64_t memory_bytes, disk_bytes;
-	uint64_t own_bytes; /* on disk, without what it shares with its ancestors */
-	bool memory;	    /* false: only its disks, so what is made of it boots */
+	uint64_t own_bytes; /* bytes on disk, without files that it shares with its ancestors */
+	bool memory;	    /* false: only its disks, so sandboxes made from it boot */
 };
 
 /* Synced. ERROR_USAGE -EINVAL for a malformed name or tag. */

@@ -2,15 +2,16 @@
  *
  * All calls are synchronous and meant for the daemon's event-loop thread. A call takes tens of
  * microseconds (docs/store.md has a table of measurements). Only store_sync may be called from
- * another thread. Tables: keys.h, sandboxes.h, snapshots.h, events.h, usage.h, activity.h,
- * approvals.h, tiers.h, templates.h, catalog.h, builds.h, tags.h, samples.h, webhooks.h,
- * creations.h, agents.h, agent_versions.h. There is no SQL outside this folder.
+ * another thread. Each of these headers has one subject: keys, secrets, signers, sandboxes,
+ * snapshots, kept, events, usage, activity, approvals, tiers, templates, catalog, builds, tags,
+ * samples, webhooks, creations, agents, agent_versions. There is no SQL outside this folder.
  *
- * There are two classes of durability; every function of the second says so: - A call that
- * returned 0 survives the death of the daemon, kill -9 included. - A "synced" call has reached
- * the disk before it returns, so it also survives a crash of the host. These calls concern what
- * outlives the host: keys, teams, tiers, templates, webhooks, snapshots, paused sandboxes.
- * Running sandboxes die with the host, so their rows need not wait for the disk.
+ * There are two classes of durability:
+ * - The effect of every call that returned 0 survives the death of the daemon, kill -9 included.
+ * - "Synced" calls, which say so, have reached the disk when they return. So their effect also
+ *   survives a crash of the host. They change what must outlive the host: keys, teams, tiers,
+ *   secrets, templates, webhooks, snapshots, paused sandboxes. Running sandboxes die with the host,
+ *   so their rows need not wait for the disk.
  *
  * Times are CLOCK_REALTIME nanoseconds unless the name says otherwise. Text is UTF-8 without
  * NUL and bounded (see the enums). Text that is too long or malformed, or is not JSON where
@@ -76,13 +77,13 @@ void store_rollback(struct store *s);
 
 /* How long or how many rows to keep; 0: the default. */
 struct store_retention {
-	uint64_t events_ns;	   /* 30 days; of approvals that are over, too */
+	uint64_t events_ns;	   /* 30 days; also for approvals that no longer wait */
 	uint64_t events_max;	   /* 1,000,000 rows */
 	uint64_t activity_ns;	   /* 7 days after the sandbox's end */
 	uint64_t sandbox_usage_ns; /* 400 days after the last report; totals of keys are kept */
 };
 
-/* Of activity.h, in bytes; 0: the default. */
+/* The bounds of activity.h, in bytes; 0: the default. */
 struct store_activity_bounds {
 	uint64_t sandbox_bytes, key_bytes, all_bytes;
 };

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "store/store.h"
 
-enum { STORE_TEMPLATE_ID_BYTES = 21 }; /* 20 of a-z 0-9 (E2B wire protocol, section 2.2), NUL */
+enum { STORE_TEMPLATE_ID_BYTES = 21 }; /* 20 of a-z 0-9, NUL */
 
 struct store_template {
 	char id[STORE_TEMPLATE_ID_BYTES];

@@ -1,5 +1,5 @@
-/* Tiers: what a month includes, what more costs, and whether use stops there. No tier applies until
- * the operator makes one and gives it to a key (store_key_set_limits). */
+/* Tiers: how much use a month includes, what further use costs, and whether use stops there. No
+ * tier applies until the operator makes one and gives it to a key (store_key_set_limits). */
 #ifndef STORE_TIERS_H
 #define STORE_TIERS_H
 
