@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Sets the file system: fd is a directory on it, device its name in /sys/block ("vda"). */
+/* Sets the file system: fd is a directory on it, `device` the name of its disk in /sys/block
+ * ("vda"). */
 void disk_set(int fd, const char *device);
 int disk_fd(void); /* -1 when there is none */
 

@@ -6,12 +6,12 @@
 
 #include "proto/egress_wire.h"
 
-/* Begins to connect. A non-blocking descriptor that becomes writable when it is connected or has
- * failed; or -errno. */
+/* Begins to connect. Returns a non-blocking descriptor, which becomes writable when it is connected
+ * or has failed; or -errno. */
 int net_host_connect(void);
 
-/* 0 when it is connected, or the positive error: ETIMEDOUT if the host did not answer in two
- * seconds, others (ECONNRESET) if this sandbox has no network. */
+/* Returns 0 when it is connected, or a positive errno: ETIMEDOUT if the host did not answer within
+ * two seconds, another (ECONNRESET) if this sandbox has no network. */
 int net_host_connected(int fd);
 
 struct egress_endpoint net_endpoint(const struct sockaddr_in *sa);

@@ -1,9 +1,9 @@
-/* Leads TCP connections and UDP datagrams, to whatever address, to two sockets of the agent: a BPF
- * program of type SK_LOOKUP, which the kernel runs before it looks for a listener. Not those to
- * 127.0.0.0/8 and to the guest's own addresses (net_local.h).
+/* Redirects TCP connections and UDP datagrams to two sockets of the agent, whatever their
+ * destination. The kernel runs a BPF program of type SK_LOOKUP before it looks for a listener.
+ * Destinations in 127.0.0.0/8 and the guest's own addresses (net_local.h) are not redirected.
  *
- * getsockname() of an accepted connection is the address that the program dialled. Datagrams come
- * with it (IP_ORIGDSTADDR). */
+ * getsockname() of an accepted connection gives the address that the program dialled. Datagrams
+ * carry theirs as IP_ORIGDSTADDR. */
 #ifndef AGENT_NET_LOOKUP_H
 #define AGENT_NET_LOOKUP_H
 
@@ -11,17 +11,18 @@
 #include <stdbool.h>
 
 enum {
-	NET_RELAY_PORT = 65533, /* of 127.0.0.1: where both sockets are bound. Any would do; it is
-				 * beyond those that the kernel chooses, and taken by nobody */
-	NET_LOCAL_MAX = 256,	/* addresses of the guest's own */
+	NET_RELAY_PORT = 65533, /* port of 127.0.0.1 that both sockets are bound to. Any free port
+				 * would do; the kernel never picks this one, as it is above the
+				 * ephemeral range */
+	NET_LOCAL_MAX = 256,	/* own addresses of the guest */
 };
 
-/* Makes the sockets and attaches the program to this network namespace, for good: the descriptors
- * that hold it are never closed. 0 or -errno. The caller owns the sockets; they are
- * non-blocking. */
+/* Makes the sockets, and attaches the program to this network namespace for good: its descriptors
+ * are never closed. 0 or -errno. The caller owns the sockets; they are non-blocking. */
 int net_lookup_open(int *ret_tcp, int *ret_udp);
 
-/* The guest's own addresses. Those beyond the maximum are treated as the host's. */
+/* Adds or removes one of the guest's own addresses. Beyond the maximum, addresses count as
+ * outside. */
 void net_lookup_set_local(struct in_addr a, bool local);
 bool net_lookup_is_local(struct in_addr a); /* loopback too */
 

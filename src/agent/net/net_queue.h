@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 enum net_verdict {
-	NET_PASS,	/* as if nothing had been */
-	NET_FORGET,	/* vanishes; the program tries again, then ETIMEDOUT */
+	NET_PASS,	/* goes on unchanged */
+	NET_FORGET,	/* is dropped; the kernel sends it again, in the end ETIMEDOUT */
 	NET_REFUSED,	/* ECONNREFUSED */
 	NET_HOST,	/* EHOSTUNREACH */
 	NET_NET,	/* ENETUNREACH */

@@ -1,15 +1,18 @@
-/* The packets of the guest that its agent sees, by nftables. In the table `mayfly`, chain `hold`:
- * the first packet of each TCP connection, and ICMP echo requests, to all but 127.0.0.0/8 wait in a
- * queue (net_queue.h). Chain `refuse`: what becomes of one that comes back with a mark.
+/* The nftables rules that show packets of the guest to its agent, in the table `mayfly`. Chain
+ * `hold` puts the first packet of each TCP connection, and ICMP echo requests, into a queue
+ * (net_queue.h), except for destinations in 127.0.0.0/8. Chain `refuse` rejects a packet that the
+ * agent gives back with a mark.
  *
- * Without these rules, connections are accepted at once, and reset if the host refuses them. */
+ * Without these rules, the guest's kernel accepts connections at once, and the agent resets them if
+ * the host refuses. */
 #ifndef AGENT_NET_RULES_H
 #define AGENT_NET_RULES_H
 
 enum {
 	NET_QUEUE = 7,
 
-	/* Marks; others pass. Other users of marks in the guest are unlikely to choose these. */
+	/* Marks that reject a packet; others let it pass. Programs in the guest are unlikely to use
+	 * the same marks. */
 	NET_MARK = 0x4d660000,
 	NET_MARK_RESET = NET_MARK + 1,	    /* ECONNREFUSED */
 	NET_MARK_HOST = NET_MARK + 2,	    /* EHOSTUNREACH */

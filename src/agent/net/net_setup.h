@@ -9,13 +9,14 @@
 
 #define NET_ADDRESS "10.77.0.2"
 
-/* Only this namespace's lo. 0 or -errno. */
+/* Brings up lo, and nothing else. 0 or -errno. */
 int net_setup_loopback(void);
 
-/* eth0 and its address. 0 or -errno; ENODEV without the module `dummy`. */
+/* Makes eth0 with its address. 0 or -errno; -ENODEV without the module `dummy`. */
 int net_setup_interface(void);
 
-/* The last step: from now on connects no longer fail with ENETUNREACH. 0 or -errno. */
+/* Adds the route. The last step: from then on connects no longer fail with ENETUNREACH. 0 or
+ * -errno. */
 int net_setup_route(void);
 
 #endif

@@ -1,6 +1,7 @@
-/* Datagrams of the guest's programs: all of them are records of one stream to the host, which is
- * made at the first one. Answers are sent by a raw socket from the address that the program wrote
- * to, so no socket is bound to it, where it would be in the way of programs.
+/* Datagrams of the guest's programs. All of them go as records through one stream to the host,
+ * which the first datagram opens. The agent sends answers through a raw socket, with the address
+ * that the program wrote to as their source. So it need not bind a socket to that address, which
+ * might keep a program from binding it.
  *
  * What does not fit in the buffers is dropped. If this sandbox has no network, programs with a
  * connected socket get ENETUNREACH. */

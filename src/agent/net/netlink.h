@@ -1,5 +1,5 @@
-/* Netlink messages, for those who tell the guest's kernel what its network is. A batch of messages
- * is built in a fixed buffer. What does not fit makes it fail as a whole when it is sent. */
+/* Netlink messages, to configure the network in the guest's kernel. A batch of messages is built in
+ * a fixed buffer. If something does not fit, sending the batch fails as a whole. */
 #ifndef AGENT_NETLINK_H
 #define AGENT_NETLINK_H
 
@@ -26,14 +26,14 @@ void netlink_put_be32(struct netlink *n, unsigned type, uint32_t v);
 void netlink_put_u32(struct netlink *n, unsigned type, uint32_t v);
 void netlink_put_string(struct netlink *n, unsigned type, const char *s);
 
-/* An attribute that holds attributes: what is put before its end. */
+/* Begins an attribute that contains the attributes put until netlink_nest_end(). */
 size_t netlink_nest(struct netlink *n, unsigned type);
 void netlink_nest_end(struct netlink *n, size_t nest);
 
 /* A non-blocking socket of the protocol (NETLINK_ROUTE), or -errno. */
 int netlink_open(int protocol, uint32_t groups);
 
-/* Sends the batch, which is empty then, and waits for nothing. 0 or -errno. */
+/* Sends and empties the batch. Does not wait for an answer. 0 or -errno. */
 int netlink_send(int fd, struct netlink *n);
 
 /* Sends the batch and returns the first error that the kernel answers; at least one message must
@@ -44,8 +44,9 @@ int netlink_ask(int fd, struct netlink *n);
  * out. 1: there were some; 0: nothing to read; or -errno. */
 int netlink_read(int fd, void (*each)(const struct nlmsghdr *m));
 
-/* Attributes of a received message behind `skip` bytes of its head: the one of that type and its
- * length, or NULL if there is none of at least `min` bytes. */
+/* Finds an attribute of a received message. The attributes begin after `skip` bytes of payload.
+ * Returns the content of the first of that type with at least `min` bytes, and its length; else
+ * NULL. */
 const void *netlink_find(
 	const struct nlmsghdr *m, size_t skip, unsigned type, size_t min, size_t *ret_len);
 
