@@ -84,8 +84,8 @@ bool limits_are_within(
 	/* nobody can say which of two tiers is more */
 	if (!l->tier != !max->tier || (l->tier && strcmp(l->tier, max->tier) != 0))
 		return false;
-	/* nor which of two lists, but that anything is more than a list, and a list more than
-	 * nothing */
+	/* nor which of two lists. But no list means no limit, which is more than any list, and any
+	 * list is more than "off" */
 	if (max->network && (!l->network || (strcmp(l->network, max->network) != 0 &&
 						    strcmp(l->network, "off") != 0)))
 		return false;
