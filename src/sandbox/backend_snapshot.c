@@ -356,8 +356,9 @@ static int advance(int dirfd, bool memory, int area_fd, const char *name,
 	return r;
 }
 
-/* Without memory it is a whole snapshot too, as the microVM switches its disks' deltas with that
- * only. Its memory stays below the sandbox that goes on, and is not part of what is kept. */
+/* Without memory this takes a whole snapshot, too, because only that makes the microVM switch to
+ * new deltas. The memory layer becomes part of the stack of the running sandbox, but not of the
+ * kept state. */
 int backend_vmm_snapshot(int dirfd, bool memory, int area_fd, const char *name,
 	struct backend_snapshot *ret, struct error *e)
 {

@@ -87,7 +87,7 @@ static int set_memory(int fd, uint64_t bytes)
 	return r == 0 ? file_write_text(fd, "memory.oom.group", "1") : r;
 }
 
-/* A group that is idle takes no weight, and has lost its own. */
+/* The kernel refuses a weight for an idle group, and forgets the one that it had. */
 int cgroup_set_idle(int cgroup_fd, bool idle, unsigned cpus)
 {
 	unsigned weight = cpus * WEIGHT > WEIGHT_MAX ? WEIGHT_MAX : cpus * WEIGHT;

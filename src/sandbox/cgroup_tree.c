@@ -70,8 +70,8 @@ static bool is_root(const char *path)
 	return type && access(type, F_OK) < 0;
 }
 
-/* Whoever delegates a group marks it, as systemd does. Root can write to all groups, and must not
- * take others'. */
+/* Whether a group is marked as delegated, as systemd does. Root can write to every group, so it
+ * needs the mark to know which it may use. */
 static bool is_marked(const char *path)
 {
 	return getxattr(path, "trusted.delegate", NULL, 0) > 0 ||
@@ -301,7 +301,7 @@ static int make_group(int fd, const char *name, bool *io)
 	return r < 0 ? r : TAKE_FD(group_fd);
 }
 
-/* A daemon that many sandboxes leave no time could not end them either. */
+/* Gives the daemon more weight, so that it can still end sandboxes when they use all CPUs. */
 static void favour_own(int fd)
 {
 	char text[16];
