@@ -19,7 +19,8 @@
 #include "sandbox/sandbox_dir.h"
 
 enum {
-	IDLE_PART = 100, /* who used less than this part of the time is not looked at closely */
+	IDLE_PART = 100, /* a microVM that used less than 1/100 of the time is not measured by
+			  * thread */
 	ALWAYS_PERCENT = 90,
 	SELDOM_PERCENT = 50,
 	THREADS_MAX = 64,      /* of one microVM that get a priority */
@@ -58,8 +59,8 @@ static void read_task(int tasks_fd, const char *tid, const char *name, char *tex
 	text[n > 0 ? n : 0] = '\0';
 }
 
-/* Notes the time that a thread ran and that it waited for a CPU. The kernel counts a wait when it
- * is over; its state tells of a longer one. */
+/* Notes how long a thread has run and waited for a CPU. The kernel counts a wait only when it has
+ * ended, so this also notes whether the thread waits or runs now. */
 static int note_wanted(int tasks_fd, const char *tid, void *arg)
 {
 	struct instance_wanted *w = arg;
@@ -76,7 +77,7 @@ static int note_wanted(int tasks_fd, const char *tid, void *arg)
 	return w->count == ARRAY_SIZE(w->ns);
 }
 
-/* An older Mayfly gave it a nice value instead. */
+/* An older Mayfly used a nice value instead of SCHED_IDLE; this takes that back, too. */
 static int set_priority(int tasks_fd, const char *tid, void *arg)
 {
 	const struct sched_param none = {.sched_priority = 0};
@@ -99,7 +100,7 @@ static void set_group(const struct instance *i, bool lowered)
 		(void)cgroup_set_idle(fd, lowered, i->sandbox.cpus); /* older kernels cannot */
 }
 
-/* Its own limit decides whether a process that is low may get back. */
+/* The process's own limit decides whether its normal priority can be restored. */
 static bool may_rise(pid_t pid)
 {
 	struct rlimit l;
@@ -117,7 +118,8 @@ static void set_lowered(struct instance *i, bool lowered)
 	i->fair.lowered = lowered;
 }
 
-/* A daemon before this one may have lowered it; this one has renewed the limits of its group. */
+/* An earlier daemon may have lowered it. When this daemon renewed the limits of its group, the
+ * group's cpu.idle was lost. */
 static void begin(struct instance *i)
 {
 	pid_t pid = i->sandbox.pid;
@@ -128,8 +130,9 @@ static void begin(struct instance *i)
 		set_group(i, true);
 }
 
-/* How much of the time the thread that wanted most did, in percent. Threads keep their order; if
- * one of the first has ended, the next look is right again. */
+/* How much of the time, in percent, the thread wanted a CPU that wanted it most. Compares threads
+ * by their order in /proc. If a thread has ended, one result may be wrong; the next is right
+ * again. */
 static unsigned percent(
 	const struct instance_wanted *before, const struct instance_wanted *now, uint64_t over_ns)
 {

@@ -60,8 +60,8 @@ static void on_limit_closed(uv_handle_t *h)
 	free(m);
 }
 
-/* Calls `made` and frees the maker. On failure, waiters are notified later, when nothing of the
- * sandbox is left. Earlier, a retry would find it again. */
+/* Calls `made` and frees the maker. On failure, waiters are notified only after everything of the
+ * sandbox is gone, so a retry cannot find it. */
 static void dismiss(struct instance_maker *m, struct instance *made, const struct error *why)
 {
 	instance_made call = m->made;

@@ -84,9 +84,9 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		instance_make_give_up(m, &e);
 }
 
-/* The microVM's last word says more than a connection that broke, or that its socket refused, and
- * may arrive after it. Its memory limit, or its kernel's panic, says most. A sandbox that is no
- * microVM has neither. */
+/* Looks for a better reason than the broken or refused connection: the last message of the microVM,
+ * which may arrive later, or, better still, that it ran out of memory or its kernel panicked. A
+ * native sandbox, in tests, has none of these. */
 static void on_word_step(uv_timer_t *t)
 {
 	struct instance_maker *m = t->data;

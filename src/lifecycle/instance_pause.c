@@ -69,8 +69,8 @@ static int change(struct fleet *f, const struct store_event *ev, uint32_t from, 
 
 /* --- pauses and snapshots --- */
 
-/* One that stands still goes on first. The place was checked at the request; since then others may
- * have taken the bytes. */
+/* A frozen sandbox goes on first. The place was checked at the request, but others may have used
+ * the bytes since. */
 static int admit(struct lane_job *j)
 {
 	struct operation *op = j->data;
@@ -140,7 +140,7 @@ static void back_to_running(struct instance *i)
 		log_error("%s sandbox=%s", e.message, i->sandbox.id);
 }
 
-/* The job is done and the instance still exists: does what waited for the job. */
+/* Does what waited for the job. The job is done, and the instance still exists. */
 static void release(struct instance *i)
 {
 	struct error e = {0};
@@ -395,7 +395,8 @@ static void forget(struct fleet *f, const char *id)
 		log_error("cannot remove a sandbox's row: %s sandbox=%s", e.message, id);
 }
 
-/* What it waits for is cancelled, and who follows hears of it. There is no instance of it. */
+/* Cancels the paused sandbox's waiting approvals, and tells clients that follow its activity. It
+ * has no instance. */
 static void cancel_approvals(struct fleet *f, const char *id)
 {
 	struct instance gone = {.fleet = f};

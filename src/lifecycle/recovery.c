@@ -95,7 +95,7 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 		       : -ENOMEM;
 }
 
-/* Also before it is waited for, which not every first process of a container does. */
+/* True also for a zombie: not every first process of a container reaps its children. */
 static bool has_ended(pid_t pid)
 {
 	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -113,7 +113,7 @@ static bool is_alive(struct fleet *f, const struct store_sandbox *sb)
 	       process_start_ticks(sb->vmm_pid) == sb->vmm_start && !has_ended(sb->vmm_pid);
 }
 
-/* Without new limits it keeps those that it has. */
+/* If this fails, the sandbox keeps the limits that it has. */
 static void renew_limits(struct fleet *f, const struct store_sandbox *sb, int dirfd)
 {
 	struct error e = {0};
@@ -272,9 +272,9 @@ static bool recover_living(struct tally *t, const struct store_sandbox *sb)
 	return true;
 }
 
-/* A database was restored from before it was resumed: it runs, but not as the row says, which has
- * it paused, or on its way there, or with the process that it had before. There is no paused state.
- * Its deadline is set as if it was resumed now. */
+/* For a sandbox that runs although its row says otherwise: an older database was restored. The row
+ * has the sandbox as paused or being paused, or names an earlier process, and there is no paused
+ * state. Sets its deadline as if it was resumed now. */
 static bool recover_resumed(struct tally *t, const struct store_sandbox *sb)
 {
 	struct fleet *f = t->fleet;
