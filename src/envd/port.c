@@ -63,7 +63,8 @@ static int bio_read(BIO *b, char *to, int n)
 	return (int)k;
 }
 
-/* In place of a verification, which nobody needs here: bounds what the handshake costs. */
+/* Instead of verifying the certificate, which port.h says is not needed, only bounds the cost of
+ * the handshake. */
 static int accept_any(X509_STORE_CTX *ctx, void *arg)
 {
 	X509 *x = X509_STORE_CTX_get0_cert(ctx);
@@ -238,7 +239,7 @@ void port_resume(struct port *p)
 
 /* --- from the guest --- */
 
-/* What waited goes out. Returns whether the port goes on. */
+/* The handshake is done: sends the bytes that waited for it. Returns whether the port goes on. */
 static bool get_ready(struct port *p)
 {
 	bool full = buf_len(&p->waits);

@@ -27,8 +27,8 @@ static void on_done(struct request *r, bool complete)
 
 static const struct request_ops ops = {.done = on_done};
 
-/* The handler can describe a sandbox that is gone or between two states. It does not know why one
- * could not be resumed: no room, too many sandboxes of the key, its allowance. */
+/* The handler itself can describe a sandbox that is gone or between two states. It does not know
+ * why a resume failed: no room, too many sandboxes of the key, or its allowance. */
 static void refuse(struct request *r, const struct error *why)
 {
 	if (why->code == ERROR_NOT_FOUND || why->code == ERROR_BUSY)
