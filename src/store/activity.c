@@ -45,7 +45,7 @@ static uint64_t bound_of(uint64_t given, uint64_t otherwise)
 
 /* --- totals --- */
 
-/* Whose log it is, and how much there is. */
+/* The rows that a log is counted in, and their bytes. */
 struct place {
 	uint64_t log, log_bytes, owner, owner_bytes;
 };
@@ -88,8 +88,8 @@ static int find_log(struct store *s, const char *id, struct place *p, struct err
 	return r;
 }
 
-/* A log of a sandbox that has ended already ends now. So does that of one that has no row yet,
- * until it has. */
+/* The log of a sandbox without a row gets an end at once: the sandbox has ended already, or its row
+ * follows and removes the end (activity_begin). */
 static int make_log(
 	struct store *s, const char *id, uint64_t now_ns, struct place *p, struct error *e)
 {
@@ -145,7 +145,7 @@ static int add_to_log(
 
 #define REMOVED " RETURNING log, owner, length(CAST(record AS BLOB))"
 
-/* The oldest of a log, of an owner, of all. Each has its index. */
+/* The oldest records of a log, of a key, or of all. Each statement has its index. */
 static const char *const remove_sql[] = {
 	"DELETE FROM activity WHERE id IN (SELECT id FROM activity WHERE log = ? "
 	"ORDER BY id LIMIT ?)" REMOVED,
@@ -232,7 +232,7 @@ static uint64_t above(uint64_t bytes, uint64_t max)
 	return bytes > max ? bytes - max : 0;
 }
 
-/* What is removed of the log is gone from the owner and from all, too. */
+/* Bytes removed from the log also count as removed from the key and from all. */
 static int keep_bounds(struct store *s, const struct place *p, uint64_t *dropped, struct error *e)
 {
 	const struct store_activity_bounds *b = &s->activity_bounds;

@@ -173,7 +173,7 @@ static int check_bounds(struct store *s, const struct store_approval *a, struct 
 	return 0;
 }
 
-/* The oldest of the key that are over make room. Decisions that still hold stay. */
+/* Removes the oldest approvals of the key that no longer wait. Decisions in force stay. */
 static int keep_room(struct store *s, const struct store_approval *a, struct error *e)
 {
 	struct query q = db_query(s, STMT_APPROVAL_ROOM,
@@ -240,7 +240,7 @@ int store_approval_ask(struct store *s, const struct store_approval *a,
 
 /* --- deciding --- */
 
-/* Why it cannot be decided: for who came second. */
+/* Says why the approval cannot be decided, to a person who came second. */
 static int say_decided(void *arg, const struct store_approval *a)
 {
 	struct error *e = arg;
@@ -261,7 +261,8 @@ static int note_key(void *arg, const struct store_approval *a)
 	return 0;
 }
 
-/* A decision for longer is kept as long as it holds, so a key has a maximum of them. */
+/* A decision for longer than once is kept as long as it is in force, so a key may only have a
+ * maximum of them. */
 static int check_held(
 	struct store *s, const char *id, const char *key_id, uint64_t now_ns, struct error *e)
 {
@@ -288,7 +289,7 @@ static int check_held(
 int store_approval_decide(struct store *s, const char *id, const char *key_id,
 	const struct store_approval *d, bool spare, struct error *e)
 {
-	/* one that is late can only expire */
+	/* one whose time has expired cannot be decided any more */
 	int r = d->scope == STORE_APPROVAL_ONCE ? 0 : check_held(s, id, key_id, d->decided_ns, e);
 	struct query q;
 	unsigned changes = 0;
@@ -316,7 +317,7 @@ int store_approval_decide(struct store *s, const char *id, const char *key_id,
 
 /* --- what is decided already --- */
 
-/* The newest that holds: a spare one, one for the sandbox, one for the template. */
+/* The newest decision in force: a spare one, one for the sandbox, one for the template. */
 static const char *const take_sql[] = {
 	COLUMNS "WHERE spare = 1 AND sandbox_id = ?1 AND same = ?2 AND until_ns > ?3 "
 		"ORDER BY seq DESC LIMIT 1",
@@ -458,7 +459,8 @@ int approvals_end(struct store *s, const char *sandbox_id, uint64_t now_ns, stru
 	return query_run(&q, NULL, e);
 }
 
-/* A decision that holds ends with its time, so the index passes over what stays. */
+/* The index is by the time at which a decision's force ends, so the query skips decisions in
+ * force. */
 int approvals_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e)
 {
 	struct query q = db_query(s, STMT_APPROVAL_PRUNE,

@@ -75,7 +75,7 @@ static int count_build(struct store *s, const char *template_id, uint64_t at_ns,
 	return query_run(&q, NULL, e);
 }
 
-/* The oldest that ended and that no tag names; their logs with them. */
+/* Removes the oldest builds that have ended and that no tag names, with their logs. */
 static int prune(struct store *s, const char *template_id, struct error *e)
 {
 	static const char old[] =
@@ -102,7 +102,7 @@ static int prune(struct store *s, const char *template_id, struct error *e)
 	return r;
 }
 
-/* The newest build whose log is too much for the key; 0: none. */
+/* Finds the newest build whose log makes the key exceed its limit; 0: none. */
 static int find_excess(struct store *s, const char *key_id, uint64_t *ret_seq, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_BUILD_LOGGED,
@@ -135,7 +135,8 @@ static int run_for_logged(
 	return query_run(&q, NULL, e);
 }
 
-/* The logs of the key's oldest builds that ended, until what is left fits. */
+/* Removes the logs of the key's oldest builds that have ended, until the rest is within the
+ * limit. */
 static int prune_logs(struct store *s, const char *key_id, struct error *e)
 {
 	uint64_t seq = 0;

@@ -155,7 +155,7 @@ static int forget_oldest(struct store *s, const char *template_id, const char *t
 	return query_run(&q, NULL, e);
 }
 
-/* What tags that are gone named, too: a client may make and remove as many as it likes. */
+/* Also bounds the history of removed tags, as a client may make and remove any number of tags. */
 static int forget_hidden(struct store *s, const char *template_id, struct error *e)
 {
 	struct query q = db_query(s, STMT_TAG_FORGET_HIDDEN,
