@@ -37,7 +37,7 @@ void relay_close(struct relay *r)
 	half_done(&r->to_far);
 }
 
-/* How many bytes `to` took, or -1 when it is gone. */
+/* Sends to `to`. Returns how many bytes it took, or -1 when it is gone. */
 static ssize_t give(struct source *to, const void *data, size_t len)
 {
 	size_t done = 0;

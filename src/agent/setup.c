@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "guest.h"
 
-/* As in E2B's sandboxes. The host answers what is asked there, and at any other resolver. */
+/* As in E2B's sandboxes. The host answers all DNS queries itself, whatever resolver they name. */
 #define RESOLVER "8.8.8.8"
 
 /* Mounts a file in memory over /etc/machine-id. Every sandbox gets its own id before anything else

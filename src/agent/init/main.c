@@ -162,8 +162,7 @@ static void __attribute__((noreturn)) main_init(void)
 		(void)pause(); /* pid 1 must not end; the host will see that nobody answers */
 }
 
-/* `network`: also be the agent of the network namespace that this process is in, which is nobody
- * else's. */
+/* network: also set up the network namespace of this process, which nobody else uses. */
 static int main_test(const char *path, bool network)
 {
 	(void)syscall(SYS_close_range, 3, ~0U, 0); /* inherited ones would leak into children */

@@ -19,7 +19,7 @@
 
 #define CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-/* A program that still wants its connection repeats the packet, after 64 s at the latest. */
+/* The kernel repeats the packet of a program that still waits, after 64 s at the latest. */
 #define ABANDONED_NS (70 * NS_PER_S)
 #define ACCEPT_NS    (10 * NS_PER_S)
 #define RETRY_NS     (50 * NS_PER_MS) /* doubles each time */
@@ -27,13 +27,14 @@
 enum { ACCEPTS_PER_ROUND = 64, HELD_MAX = RELAY_SLICE + EGRESS_ANSWER_MAX };
 
 enum flow_state {
-	/* The stream is being made, or its answer is due, or a retry (then there is no stream). The
-	 * first packet waits (`held`), or else the connection is there already. Leads to any. */
+	/* The stream is being opened, or the host's answer is awaited, or a retry is due (then
+	 * there is no stream). The first packet waits (`held`), or the connection exists already.
+	 * Every other state may follow. */
 	FLOW_ASKING,
 	FLOW_GRANTED, /* the packet went on, its connection is due: JOINED or the end */
 	FLOW_JOINED,  /* the relay runs, until its end */
-	/* ETIMEDOUT: no stream, and repeated packets are dropped, until the program gives up. The
-	 * first to go when the table is full. */
+	/* The connect shall time out: there is no stream, and the agent drops repeated packets
+	 * until the program gives up. When the table is full, these flows are removed first. */
 	FLOW_IGNORED,
 };
 
@@ -180,7 +181,7 @@ static void join(struct flow *f)
 	relay_run(&f->relay, flow_over);
 }
 
-/* The host has connected. What it sent behind its answer, `n` bytes, is the program's. */
+/* The host has connected. The n bytes that followed its answer belong to the program. */
 static void grant(struct flow *f, const uint8_t *rest, size_t n)
 {
 	if (buf_add(&f->relay.to_near.held, rest, n) < 0 || source_wait(&f->relay.far, 0) < 0) {
@@ -241,7 +242,7 @@ static void connected(struct flow *f)
 		refuse(f, NET_NET);
 }
 
-/* Takes the answers that are whole. False: the flow has ended, or goes on without asking. */
+/* Handles complete answers. False: the flow has ended, or no longer asks. */
 static bool take_answer(struct flow *f)
 {
 	struct egress_answer a;
@@ -310,7 +311,8 @@ static void ask(struct flow *f)
 
 /* --- packets --- */
 
-/* The newest packet is the one to keep: a program may have begun anew from the same port. */
+/* Keeps the newest packet, because a program may have started another connect from the same
+ * port. */
 static void repeated(struct flow *f, uint32_t id)
 {
 	if (f->state == FLOW_IGNORED) {
@@ -339,7 +341,7 @@ static void first(const struct sockaddr_in *from, const struct sockaddr_in *to, 
 	ask(f);
 }
 
-/* The addresses of a TCP packet; false: it is cut. */
+/* Reads the addresses of a TCP packet; false if it is truncated. */
 static bool parse(
 	const uint8_t *packet, size_t len, struct sockaddr_in *from, struct sockaddr_in *to)
 {

@@ -119,8 +119,9 @@ bool net_lookup_is_local(struct in_addr address)
 #define PASS		  SHRT_MAX /* a jump to the end; patched */
 #define PASS_IF(op, d, i) INSN(BPF_JMP | (op) | BPF_K, d, 0, PASS, i)
 
-/* Passes what is not IPv4, to loopback, or to an own address. All else goes to the socket of its
- * protocol. 127 is the first byte of an address in network order. */
+/* Leaves alone what is not IPv4, and what goes to loopback or to one of the guest's own addresses.
+ * Everything else goes to the socket of its protocol. 127 is the first byte of an address in
+ * network order. */
 static int load_program(int sockets)
 {
 	struct bpf_insn p[] = {

@@ -62,7 +62,7 @@ static void take(const struct nlmsghdr *m)
 		net_queue_give(ntohl(head->packet_id), NET_FORGET);
 }
 
-/* What the socket cannot hold, the kernel drops, and programs try again. */
+/* The kernel drops packets that the socket cannot hold, and sends them again later. */
 static void queue_ready(struct source *s, uint32_t events)
 {
 	for (int i = 0; i < READS_PER_ROUND; i++)

@@ -54,8 +54,8 @@ static int make_dummy(int fd)
 	return netlink_ask(nl, &n);
 }
 
-/* Without a route for the prefix: the neighbours there would be this guest's, and answer
- * nothing. */
+/* Adds the address without a route for its prefix: the kernel would look for neighbours there, and
+ * none answers. */
 static int add_address(void)
 {
 	struct ifaddrmsg head = {.ifa_family = AF_INET,

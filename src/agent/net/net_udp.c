@@ -22,7 +22,7 @@
 #define SOL_IP 0
 #endif
 
-/* So long no stream is tried after one that was refused. */
+/* How long the agent opens no stream after a refused one. */
 #define REFUSED_NS (200 * NS_PER_MS)
 
 enum {
@@ -143,7 +143,7 @@ static void lost(void)
 	buf_done(&in);
 }
 
-/* There is no network: all that waits is told so. */
+/* There is no network: reports that to the programs of all waiting datagrams. */
 static void refused(void)
 {
 	struct egress_datagram d;
@@ -176,7 +176,7 @@ static void flush(void)
 		lost();
 }
 
-/* The bytes of `in` that were used, or -EBADMSG. */
+/* Handles one record of `in`. Returns the bytes used, or -EBADMSG. */
 static int take_one(void)
 {
 	struct egress_datagram d;
