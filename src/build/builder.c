@@ -314,8 +314,11 @@ static int begin_stage(struct builder *b, const struct dockerfile_stage *s, stru
 		r = stage_state_copy(&b->done[k], &b->stage.state) < 0 ? stage_no_memory(e) : 0;
 	else
 		r = find_base(b, base, (unsigned)b->at, b->o->disk_mb, &b->stage.state, e);
-	if (r == 0 && k < 0)
+	if (r == 0 && k < 0) {
+		b->base_bytes[b->at] =
+			file_disk_bytes(b->stage.state.image_fd, image_file_name(IMAGE_EXT4));
 		r = set_scope(b, e);
+	}
 	return r < 0 ? r : check_disk(b, e);
 }
 
@@ -352,19 +355,16 @@ static void set_disk(struct stage_state *s, int fd)
 	s->image_fd = fd;
 }
 
-/* Counts what a step wrote: the last delta, unless there is no more than before. */
-static int count_step(struct builder *b, int fd, struct error *e)
+/* Bytes that the last step of a disk wrote, if it did; before: how many deltas it had without. */
+static uint64_t wrote(int disk_fd, unsigned before)
 {
-	unsigned n = layers_count(fd);
+	unsigned n = layers_count(disk_fd);
 	char name[LAYERS_NAME_BYTES];
-	struct stat st;
 
-	if (!b->o->budget || n == 0 || n == layers_count(b->stage.state.image_fd))
+	if (n == 0 || n == before)
 		return 0;
 	layers_name(n - 1, name);
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return error_set_errno(e, ERROR_INTERNAL, errno, "a step's disk is missing");
-	return disk_budget_take(b->o->budget, (uint64_t)st.st_blocks * 512, e);
+	return file_disk_bytes(disk_fd, name);
 }
 
 /* Keeps what a step has written. */
@@ -378,8 +378,8 @@ static int keep_step(struct builder *b, const char *key, struct error *e)
 	if (fd < 0)
 		return fd;
 	r = machine_freeze(b->machine, fd, e);
-	if (r == 0)
-		r = count_step(b, fd, e);
+	if (r == 0 && b->o->budget)
+		r = disk_budget_take(b->o->budget, wrote(fd, layers_count(s->image_fd)), e);
 	if (r < 0) {
 		(void)close(fd); /* a directory */
 		return r;
@@ -401,6 +401,7 @@ static int tell_step(
 /* Takes what the step made before, or runs it. After a step that ran, all of the stage's run. */
 static int disk_step(struct builder *b, const struct dockerfile_step *step, struct error *e)
 {
+	unsigned before = layers_count(b->stage.state.image_fd);
 	char key[STEP_KEY_BYTES];
 	int fd = -ENOENT, r = stage_key(&b->stage, step, key, e);
 
@@ -420,6 +421,8 @@ static int disk_step(struct builder *b, const struct dockerfile_step *step, stru
 			r = keep_step(b, key, e);
 	}
 	memcpy(b->stage.state.key, key, sizeof(key));
+	b->wrote[b->at][step - b->o->file->stages[b->at].steps.items] =
+		wrote(b->stage.state.image_fd, before);
 	return r;
 }
 
@@ -504,8 +507,12 @@ static int prepare(struct builder *b, struct error *e)
 	b->bases = calloc(b->o->file->stage_count, sizeof(*b->bases));
 	if (!path || !b->done || !b->bases || config_init(&b->config) < 0)
 		return stage_no_memory(e);
-	for (size_t k = 0; k < b->o->file->stage_count; k++)
+	for (size_t k = 0; k < b->o->file->stage_count; k++) {
 		b->done[k].image_fd = -1;
+		b->wrote[k] = calloc(b->o->file->stages[k].steps.count + 1, sizeof(*b->wrote[k]));
+		if (!b->wrote[k])
+			return stage_no_memory(e);
+	}
 	if (b->o->cpus)
 		b->config.cpus = b->o->cpus;
 	if (b->o->memory_mb)
@@ -522,6 +529,8 @@ static void done(struct builder *b)
 	machine_stop(b->machine);
 	for (size_t k = 0; b->done && k < b->o->file->stage_count; k++)
 		stage_state_done(&b->done[k]);
+	for (size_t k = 0; k < DOCKERFILE_STAGES_MAX; k++)
+		free(b->wrote[k]);
 	for (unsigned i = 0; i < b->import_count; i++) {
 		free(b->imports[i].name);
 		stage_state_done(&b->imports[i].state);

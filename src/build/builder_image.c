@@ -311,6 +311,8 @@ int builder_finish_image(struct builder *b, struct error *e)
 	if (r == 0)
 		r = tidy(b, e);
 	if (r == 0)
+		r = builder_write_history(b, e);
+	if (r == 0)
 		r = save(b, end.digest, e);
 	end_done(&end);
 	return r < 0 ? r : workdir_commit(&b->w, e);

@@ -26,6 +26,8 @@ struct builder {
 	struct stage_state *done;   /* of each stage: what it hands on */
 	char **bases;		    /* of each stage: what FROM names, expanded; owned */
 	bool needed[DOCKERFILE_STAGES_MAX];
+	uint64_t *wrote[DOCKERFILE_STAGES_MAX];	    /* of each stage: bytes of each step; owned */
+	uint64_t base_bytes[DOCKERFILE_STAGES_MAX]; /* of each stage's disk before its steps */
 	size_t step_count, step_number;
 	bool missed;			       /* a step of the stage has run */
 	bool forced;			       /* a step says that nothing kept counts */
@@ -55,6 +57,9 @@ int builder_machine(struct builder *b, struct machine **ret, struct error *e);
  * build unless step_cache_put moves it. Returns a descriptor, or -errno. */
 int builder_make_disk(
 	struct builder *b, int from_fd, char name[BUILDER_NAME_BYTES], struct error *e);
+
+/* Writes history.json into the image: [{"step", "bytes"}], from FROM on. */
+int builder_write_history(struct builder *b, struct error *e);
 
 /* Makes the image of the last stage's state, and puts it in place. */
 int builder_finish_image(struct builder *b, struct error *e);

@@ -1,18 +1,34 @@
 #include "cli/progress.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/json.h"
 #include "cli/terminal.h"
 
 enum { BAR_CELLS = 24, DRAW_MS = 80, SLOW_STAGE_MS = 1000, PASSING_MS = 300 };
+
+void progress_view_say(struct progress_view *v, json_t *line)
+{
+	(void)json_dumpf(line, stderr, JSON_COMPACT); /* a lost line is a lost line */
+	(void)fputc('\n', stderr);
+	json_decref(line);
+}
 
 static void end_stage(struct progress_view *v)
 {
 	uint64_t ms = (clock_monotonic_ns() - v->stage_ns) / NS_PER_MS;
 
+	if (v->json) {
+		if (*v->stage)
+			progress_view_say(v, json_pack("{s:o, s:I}", "done", json_text(v->stage),
+						     "ms", (json_int_t)ms));
+		v->stage[0] = '\0';
+		return;
+	}
 	if (v->drawn)
 		fprintf(stderr, "\r\033[K");
 	v->drawn = false;
@@ -30,7 +46,9 @@ static void begin_stage(struct progress_view *v, const char *stage)
 	(void)snprintf(v->stage, sizeof(v->stage), "%s", stage); /* may be cut */
 	v->stage_ns = clock_monotonic_ns();
 	v->drawn_ns = 0;
-	if (!v->tty && !v->passing)
+	if (v->json)
+		progress_view_say(v, json_pack("{s:o}", "stage", json_text(stage)));
+	else if (!v->tty && !v->passing)
 		fprintf(stderr, "%s ...\n", v->stage);
 }
 
@@ -50,6 +68,12 @@ static void draw(struct progress_view *v, int percent, const char *line)
 	if (v->drawn_ns && now - v->drawn_ns < DRAW_MS * NS_PER_MS)
 		return;
 	v->drawn_ns = now;
+	if (v->json) {
+		if (percent >= 0)
+			progress_view_say(v, json_pack("{s:o, s:i}", "stage", json_text(v->stage),
+						     "percent", percent));
+		return;
+	}
 	v->drawn = true;
 	terminal_size(&cols, &rows);
 	used = fprintf(stderr, "\r\033[K%s ", v->stage) - 4;
@@ -69,7 +93,8 @@ static int on_progress(void *opaque, const char *stage, int percent, const char 
 
 	if (strncmp(stage, v->stage, sizeof(v->stage) - 1) != 0)
 		begin_stage(v, stage);
-	if (v->tty && (!v->passing || clock_monotonic_ns() - v->stage_ns > PASSING_MS * NS_PER_MS))
+	if (v->json || (v->tty && (!v->passing || clock_monotonic_ns() - v->stage_ns >
+							  PASSING_MS * NS_PER_MS)))
 		draw(v, percent, line);
 	return 0;
 }
@@ -82,6 +107,18 @@ void progress_view_open(struct progress_view *v, bool passing)
 		.passing = passing,
 		.begin_ns = clock_monotonic_ns(),
 	};
+}
+
+int progress_view_choose(struct progress_view *v, const char *how, struct error *e)
+{
+	v->json = strcmp(how, "json") == 0;
+	if (strcmp(how, "auto") == 0)
+		return 0;
+	v->tty = false;
+	return v->json || strcmp(how, "plain") == 0
+		       ? 0
+		       : error_set(e, ERROR_USAGE, EINVAL,
+				 "--progress %.40s: must be auto, plain or json", how);
 }
 
 void progress_view_close(struct progress_view *v)

@@ -106,6 +106,17 @@ static int link_or_copy(int from_dir, const char *from, int to_dir, const char *
 	return r == 0 && fsync(out) < 0 ? -errno : r;
 }
 
+static int add_history(const struct home *h, const struct template_build *b, const struct image *m,
+	struct error *e)
+{
+	_cleanup_free_ char *from = str_printf("%s/%s", m->name, TEMPLATE_HISTORY_FILE);
+	int r = from ? link_or_copy(h->area_fd[HOME_IMAGES], from, b->w.fd, TEMPLATE_HISTORY_FILE)
+		     : -ENOMEM;
+
+	return r < 0 && r != -ENOENT ? host_error(e, r, "cannot take the files of image", m->name)
+				     : 0;
+}
+
 int template_add_image(const struct home *h, const struct template_build *b, const struct image *m,
 	struct error *e)
 {
@@ -119,7 +130,7 @@ int template_add_image(const struct home *h, const struct template_build *b, con
 		if (r < 0)
 			return host_error(e, r, "cannot take the files of image", m->name);
 	}
-	return 0;
+	return add_history(h, b, m, e);
 }
 
 static json_t *to_json(const struct template *t)
@@ -237,11 +248,14 @@ static int link_tree(int from_fd, int to_fd, int depth)
 	return r < 0 ? r : fsync(to_fd) < 0 ? -errno : 0;
 }
 
-static int clone(const struct home *h, const char *from, const char *name, struct error *e)
+int template_clone(const struct home *h, const char *from, const char *name, struct error *e)
 {
 	struct template_build b = TEMPLATE_BUILD_INIT;
 	_cleanup_close_ int fd = template_open(h, from, e);
-	int r = fd < 0 ? fd : template_begin(h, name, &b, e);
+	int r = fd < 0 ? fd : workdir_hold(fd, "template", e);
+
+	if (r == 0)
+		r = template_begin(h, name, &b, e);
 
 	if (r < 0)
 		return r;
@@ -263,7 +277,7 @@ int template_reuse(const struct home *h, const char *name, const char *key, stru
 	if (r < 0)
 		r = host_error(e, r, "cannot list", home_area_name(HOME_TEMPLATES));
 	else if (found && found != name)
-		r = clone(h, found, name, e);
+		r = template_clone(h, found, name, e);
 	workdir_list_free(names);
 	return r < 0 ? r : found != NULL;
 }
@@ -324,6 +338,83 @@ static uint64_t disk_bytes_below(int parent_fd, const char *name, int depth)
 			sum += file_disk_bytes(dirfd(d), de->d_name);
 	}
 	(void)closedir(d); /* read-only */
+	return sum;
+}
+
+int template_history(const struct home *h, const char *name, char **ret, struct error *e)
+{
+	_cleanup_close_ int fd = template_open(h, name, e);
+	int r = fd < 0 ? fd
+		       : file_read_foreign(
+				 fd, TEMPLATE_HISTORY_FILE, TEMPLATE_HISTORY_MAX, ret, NULL);
+
+	if (fd < 0 || r == 0)
+		return r;
+	*ret = r == -ENOENT ? strdup("") : NULL;
+	return *ret ? 0 : host_error(e, r == -ENOENT ? -ENOMEM : r, "the history of", name);
+}
+
+/* --- what it occupies --- */
+
+enum { FILES_MAX = 1024 };
+
+struct found {
+	ino_t inode;
+	uint64_t bytes;
+	nlink_t links, seen;
+};
+
+struct survey {
+	struct found *files; /* FILES_MAX of them; more do not count */
+	size_t count;
+};
+
+static void see_file(struct survey *s, const struct stat *st)
+{
+	size_t i = 0;
+
+	while (i < s->count && s->files[i].inode != st->st_ino)
+		i++;
+	if (i == FILES_MAX)
+		return;
+	if (i == s->count)
+		s->files[s->count++] =
+			(struct found){st->st_ino, (uint64_t)st->st_blocks * 512, st->st_nlink, 0};
+	s->files[i].seen++;
+}
+
+static void see_below(struct survey *s, int parent_fd, const char *name, int depth)
+{
+	DIR *d = file_open_dir(parent_fd, name);
+	struct stat st;
+
+	for (const struct dirent *x; d && (x = readdir(d));) {
+		if (file_is_dots(x->d_name) ||
+			fstatat(dirfd(d), x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (S_ISDIR(st.st_mode) && depth < TREE_DEPTH_MAX)
+			see_below(s, dirfd(d), x->d_name, depth + 1);
+		else if (S_ISREG(st.st_mode))
+			see_file(s, &st);
+	}
+	if (d)
+		(void)closedir(d); /* read-only */
+}
+
+/* A file is its own if all links to it are. */
+struct template_bytes template_bytes(const struct home *h, const char *name)
+{
+	struct survey s = {.files = calloc(FILES_MAX, sizeof(*s.files))};
+	struct template_bytes sum = {0, 0};
+
+	if (!s.files)
+		return sum;
+	see_below(&s, h->area_fd[HOME_TEMPLATES], name, 0);
+	see_below(&s, h->area_fd[HOME_IMAGES], name, 0);
+	for (size_t i = 0; i < s.count; i++)
+		*(s.files[i].seen == s.files[i].links ? &sum.unique : &sum.shared) +=
+			s.files[i].bytes;
+	free(s.files);
 	return sum;
 }
 

@@ -77,6 +77,23 @@ int template_note_key(const struct template_build *b, const char *key, struct er
  * this function makes `name` from that one's files. 0: no template has the key. Else -errno. */
 int template_reuse(const struct home *h, const char *name, const char *key, struct error *e);
 
+/* Makes `name` a template of the same files as `from`, in place of one that is there. */
+int template_clone(const struct home *h, const char *from, const char *name, struct error *e);
+
+/* What it was made of step by step, as JSON: [{"step": text, "bytes": that it
+ * wrote}]; "" of one that was made otherwise. malloc'ed. */
+#define TEMPLATE_HISTORY_FILE "history.json"
+enum { TEMPLATE_HISTORY_MAX = 4 << 20 };
+int template_history(const struct home *h, const char *name, char **ret, struct error *e);
+
+/* Bytes on the host's disk, with those of its image. */
+struct template_bytes {
+	uint64_t unique; /* that go with it */
+	uint64_t
+		shared; /* that others have, too: steps that are kept, sandboxes, other templates */
+};
+struct template_bytes template_bytes(const struct home *h, const char *name);
+
 /* Loads the description. ERROR_NOT_FOUND, ERROR_BAD_IMAGE. */
 int template_load(const struct home *h, const char *name, struct template *ret, struct error *e);
 

@@ -1,4 +1,4 @@
-/* `mayfly template ls|show|rm`. Building is in template_build.c. */
+/* `mayfly template ls|show|rm`. The other verbs have files of their own. */
 #include "cli/template/template.h"
 
 #include <dirent.h>
@@ -74,10 +74,11 @@ static json_t *env_json(const struct image_config *c)
 static json_t *to_json(const struct home *home, const struct template *t)
 {
 	const struct image_config *c = &t->config;
+	struct template_bytes bytes = template_bytes(home, t->name);
 
 	return json_pack(
 		"{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, "
-		"s:o, s:o, s:o, s:I, s:I, s:o}",
+		"s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o}",
 		"name", t->name, "status", "ready", "description", json_text(c->description),
 		"created", json_time(t->created_s * NS_PER_S), "file_system",
 		image_kind_name(t->kind), "kernel", json_text(t->kernel_release), "agent_version",
@@ -89,7 +90,9 @@ static json_t *to_json(const struct home *home, const struct template *t)
 		json_text(c->ready_command), "warm_command", json_text(c->warm_command),
 		"entry_command", json_text(c->entry_command), "rootfs_disk_bytes",
 		(json_int_t)t->rootfs_disk_bytes, "snapshot_disk_bytes",
-		(json_int_t)t->snapshot_disk_bytes, "snapshots", snapshots_json(home, t->name));
+		(json_int_t)t->snapshot_disk_bytes, "unique_bytes", (json_int_t)bytes.unique,
+		"shared_bytes", (json_int_t)bytes.shared, "snapshots",
+		snapshots_json(home, t->name));
 }
 
 /* --- ls --- */
@@ -123,10 +126,12 @@ static void ls_json(struct ls *l, const struct template *t, const struct error *
 
 static void ls_row(struct ls *l, const struct template *t, const struct error *damage)
 {
-	char cpus[16], memory[16], disk[16], size[16], age[TABLE_AGE_BYTES];
-	const char *const row[] = {t->name, cpus, memory, disk, size, age, t->config.description};
+	char cpus[16], memory[16], disk[16], unique[16], shared[16], age[TABLE_AGE_BYTES];
+	const char *const row[] = {
+		t->name, cpus, memory, disk, unique, shared, age, t->config.description};
 	const char *const bad[] = {
-		t->name, "-", "-", "-", "-", "-", "damaged: see mayfly template show"};
+		t->name, "-", "-", "-", "-", "-", "-", "damaged: see mayfly template show"};
+	struct template_bytes bytes;
 
 	if (damage) {
 		table_add(&l->table, bad);
@@ -135,7 +140,9 @@ static void ls_row(struct ls *l, const struct template *t, const struct error *d
 	(void)snprintf(cpus, sizeof(cpus), "%u", t->config.cpus);
 	(void)str_format_bytes(t->config.memory_mb * MIB, memory);
 	(void)str_format_bytes(t->config.disk_mb * MIB, disk);
-	(void)str_format_bytes(t->rootfs_disk_bytes + t->snapshot_disk_bytes, size);
+	bytes = template_bytes(l->home, t->name);
+	(void)str_format_bytes(bytes.unique, unique);
+	(void)str_format_bytes(bytes.shared, shared);
 	(void)table_age(t->created_s * NS_PER_S, age);
 	table_add(&l->table, row);
 }
@@ -156,7 +163,7 @@ static int ls_one(void *opaque, const struct template *t, const struct error *da
 static int ls_run(void *values, int argc, char **argv, struct error *e)
 {
 	static const char *const heading[] = {
-		"NAME", "CPUS", "MEMORY", "DISK", "SIZE", "AGE", "DESCRIPTION"};
+		"NAME", "CPUS", "MEMORY", "DISK", "UNIQUE", "SHARED", "AGE", "DESCRIPTION"};
 	struct home home = HOME_INIT;
 	struct ls l = {.o = values, .home = &home, .table.columns = ARRAY_SIZE(heading)};
 	int r = cli_no_arguments(argc, argv, e);
@@ -200,6 +207,7 @@ const struct cli_verb cli_verb_template_ls = {
 static void show_text(const struct home *home, const struct template *t)
 {
 	const struct image_config *c = &t->config;
+	struct template_bytes bytes = template_bytes(home, t->name);
 	char list[SNAPSHOTS_TEXT_MAX], a[16], b[16], age[TABLE_AGE_BYTES];
 
 	snapshots_text(home, t->name, list);
@@ -209,6 +217,8 @@ static void show_text(const struct home *home, const struct template *t)
 	printf("size         root file system %s, snapshots %s\n",
 		str_format_bytes(t->rootfs_disk_bytes, a),
 		str_format_bytes(t->snapshot_disk_bytes, b));
+	printf("on disk      %s of its own, %s shared\n", str_format_bytes(bytes.unique, a),
+		str_format_bytes(bytes.shared, b));
 	printf("sandboxes    %u CPUs, %s memory, ", c->cpus,
 		str_format_bytes(c->memory_mb * MIB, a));
 	printf("%s disk\n", str_format_bytes(c->disk_mb * MIB, a));
@@ -333,12 +343,13 @@ const struct cli_verb cli_verb_template_rm = {
 /* --- the group --- */
 
 static const struct cli_verb *const verbs[] = {&cli_verb_template_build, &cli_verb_template_ls,
-	&cli_verb_template_show, &cli_verb_template_rm, &cli_verb_template_prune,
-	&cli_verb_template_run_build, NULL};
+	&cli_verb_template_show, &cli_verb_template_history, &cli_verb_template_tag,
+	&cli_verb_template_export, &cli_verb_template_import, &cli_verb_template_rm,
+	&cli_verb_template_prune, &cli_verb_template_run_build, NULL};
 
 const struct cli_verb cli_verb_template = {
 	.name = "template",
 	.arguments = "",
-	.summary = "Build, list and remove templates",
+	.summary = "Build, list, copy and remove templates",
 	.verbs = verbs,
 };

@@ -33,7 +33,7 @@
 struct build_options {
 	struct cli_common common;
 	const char *recipe, *from_tar, *from_dir, *packages, *fs, *kernel, *modules, *jail,
-		*network;
+		*network, *progress;
 	uint64_t cpus, memory, disk;
 	struct option_list baseline;
 	struct template_from_options from;
@@ -41,7 +41,8 @@ struct build_options {
 	bool image_only, force;
 };
 
-static const struct build_options defaults = {.fs = "ext4", .jail = "on", .from.said = "--from"};
+static const struct build_options defaults = {
+	.fs = "ext4", .jail = "on", .progress = "auto", .from.said = "--from"};
 
 static const struct option_spec options[] = {
 	{"recipe", 0, OPTION_STRING, "FILE", "the recipe (default: the built-in one of that name)",
@@ -112,6 +113,9 @@ static const struct option_spec options[] = {
 		offsetof(struct build_options, image_only), 0, 0, false},
 	{"force", 0, OPTION_FLAG, NULL, "build anew what is there already",
 		offsetof(struct build_options, force), 0, 0, false},
+	{"progress", 0, OPTION_STRING, "HOW",
+		"how standard error shows it: auto, plain, or json (an object a line)",
+		offsetof(struct build_options, progress), 0, 0, false},
 	CLI_OPTION_JAIL(struct build_options),
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -513,7 +517,9 @@ static int run_dockerfile(const struct build_options *o, int argc, char **argv, 
 		r = check_dockerfile(o, argc, e);
 	if (r == 0) {
 		progress_view_open(&view, false);
-		r = build_dockerfile(o, argv[0], &home, &view, e);
+		r = progress_view_choose(&view, o->progress, e);
+		if (r == 0)
+			r = build_dockerfile(o, argv[0], &home, &view, e);
 		progress_view_close(&view);
 	}
 	if (r == 0)
@@ -548,7 +554,9 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		r = network_list_check(recipe.config.network, "`network`", e);
 	if (r == 0) {
 		progress_view_open(&view, false);
-		r = build(o, &home, &recipe, &from, &view.progress, e);
+		r = progress_view_choose(&view, o->progress, e);
+		if (r == 0)
+			r = build(o, &home, &recipe, &from, &view.progress, e);
 		progress_view_close(&view);
 	}
 	if (r == 0)

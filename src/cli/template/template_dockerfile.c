@@ -15,6 +15,7 @@
 #include "build/source.h"
 #include "build/step_key.h"
 #include "cli/clean.h"
+#include "cli/json.h"
 #include "cli/template/template_network.h"
 #include "image/image.h"
 #include "image/template.h"
@@ -38,6 +39,13 @@ static int show_step(
 	char prefix[64];
 
 	progress_view_close(s->view); /* ends the line that it draws */
+	if (s->view->json) {
+		progress_view_say(
+			s->view, json_pack("{s:I, s:I, s:i, s:o, s:b}", "step", (json_int_t)number,
+					 "of", (json_int_t)count, "line", (int)step->line, "text",
+					 json_text(step->text), "cached", cached));
+		return 0;
+	}
 	(void)snprintf(prefix, sizeof(prefix), "%s[%zu/%zu] ", cached ? "CACHED " : "", number,
 		count); /* fits */
 	clean_print_error(prefix, step->text);
@@ -49,6 +57,13 @@ static int show_output(void *opaque, const void *data, size_t n)
 	struct show *s = opaque;
 
 	progress_view_close(s->view); /* as above */
+	if (s->view->json) {
+		_cleanup_free_ char *text = strndup(data, n);
+
+		progress_view_say(
+			s->view, json_pack("{s:o}", "output", json_text(text ? text : "")));
+		return 0;
+	}
 	clean_write(&s->output, stderr, data, n);
 	return 0;
 }
@@ -59,6 +74,11 @@ static void show_note(void *opaque, unsigned line, const char *text)
 	char prefix[32];
 
 	progress_view_close(s->view);
+	if (s->view->json) {
+		progress_view_say(s->view,
+			json_pack("{s:o, s:i}", "note", json_text(text), "line", (int)line));
+		return;
+	}
 	(void)snprintf(prefix, sizeof(prefix), "line %u: ", line); /* fits */
 	clean_print_error(prefix, text);
 }
