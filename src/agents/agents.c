@@ -120,7 +120,7 @@ static int no_current(struct fleet *f, const struct store_agent *a, struct error
 		"the agent '%.128s' has no version that is ready: deploy it", a->name);
 }
 
-static int get_ready(struct fleet *f, const struct store_agent *a, uint32_t number,
+int agents_get_ready(struct fleet *f, const struct store_agent *a, uint32_t number,
 	struct store_agent_version *ret, struct error *e)
 {
 	struct error why = {0};
@@ -156,7 +156,7 @@ int agents_find(struct fleet *f, const char *key_id, const struct agent_ref *ref
 		number = ret_agent->current;
 	if (r == 0 && !number)
 		r = no_current(f, ret_agent, e);
-	return r == 0 ? get_ready(f, ret_agent, number, ret, e) : r;
+	return r == 0 ? agents_get_ready(f, ret_agent, number, ret, e) : r;
 }
 
 /* --- uses --- */

@@ -3,10 +3,15 @@
 #define AGENTS_AGENTS_INTERNAL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "catalog/uploads.h"
 #include "store/store.h"
 
+struct error;
 struct fleet;
+struct store_agent;
+struct store_agent_version;
 
 struct version_use {
 	struct version_use *next;
@@ -14,12 +19,24 @@ struct version_use {
 	unsigned count;
 };
 
+/* A build that waits or runs. */
+struct agent_build {
+	struct agent_build *next;
+	char build_id[STORE_UUID_BYTES], key_id[STORE_UUID_BYTES];
+	char upload[UPLOAD_HASH_BYTES]; /* "": none */
+};
+
 struct agents {
-	struct version_use *holds; /* one for each version in use */
+	struct version_use *holds;  /* one for each version in use */
+	struct agent_build *builds; /* that wait or run */
 };
 
 /* 1 to 64 of a-z 0-9 _ -. */
 bool agent_alias_is_name(const char *s);
+
+/* ERROR_NOT_FOUND says why it is not ready. */
+int agents_get_ready(struct fleet *f, const struct store_agent *a, uint32_t number,
+	struct store_agent_version *ret, struct error *e);
 
 bool agents_is_held(struct fleet *f, const char *build_id);
 

@@ -154,26 +154,3 @@ int agents_remove(struct fleet *f, const char *agent_id, struct error *e)
 	free(s.old);
 	return r;
 }
-
-/* --- start and stop --- */
-
-int agents_start(struct fleet *f, struct error *e)
-{
-	f->agents = calloc(1, sizeof(*f->agents));
-	if (!f->agents)
-		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	return store_agent_fail_open(f->store, clock_realtime_ns(),
-		"the daemon was restarted during the build: deploy it again", e);
-}
-
-void agents_free(struct fleet *f)
-{
-	while (f->agents && f->agents->holds) {
-		struct version_use *h = f->agents->holds;
-
-		f->agents->holds = h->next;
-		free(h);
-	}
-	free(f->agents);
-	f->agents = NULL;
-}

@@ -9,10 +9,6 @@ struct fleet;
 
 enum { AGENT_READY_KEPT = 5 }; /* of an agent, beside those that something leads to */
 
-/* Ends the versions that an earlier daemon built as failed. After catalog_start(). */
-int agents_start(struct fleet *f, struct error *e);
-void agents_free(struct fleet *f); /* also before agents_start() */
-
 /* Retires the versions of an agent that need not stay. What fails is tried the next time. */
 void agents_tidy(struct fleet *f, const char *agent_id);
 

@@ -61,6 +61,17 @@ static const struct router_entry table[] = {
 	{"POST", "/execute", api_execute, ROUTER_KEY},
 	{"GET", "/snapshots", api_snapshots_list, ROUTER_KEY},
 
+	{"GET", "/agents", api_agents_list, ROUTER_KEY},
+	{"PUT", "/agents/{}", api_agent_put, ROUTER_KEY},
+	{"GET", "/agents/{}", api_agent_get, ROUTER_KEY},
+	{"DELETE", "/agents/{}", api_agent_delete, ROUTER_KEY},
+	{"GET", "/agents/{}/versions", api_agent_versions, ROUTER_KEY},
+	{"GET", "/agents/{}/versions/{}", api_agent_version, ROUTER_KEY},
+	{"GET", "/agents/{}/versions/{}/logs", api_agent_logs, ROUTER_KEY},
+	{"POST", "/agents/{}/rollback", api_agent_rollback, ROUTER_KEY},
+	{"PUT", "/agents/{}/aliases/{}", api_agent_alias_put, ROUTER_KEY},
+	{"DELETE", "/agents/{}/aliases/{}", api_agent_alias_delete, ROUTER_KEY},
+
 	{"GET", "/templates", api_templates_list, ROUTER_KEY},
 	{"GET", "/v2/templates", api_templates_page, ROUTER_KEY},
 	{"GET", "/default-templates", api_templates_default, ROUTER_KEY},

@@ -65,6 +65,16 @@ void api_build_announce(struct request *r); /* api_builds.c */
 void api_build_begin(struct request *r);
 void api_build_status(struct request *r);
 void api_build_logs(struct request *r);
+void api_agent_put(struct request *r); /* agents/ */
+void api_agents_list(struct request *r);
+void api_agent_get(struct request *r);
+void api_agent_delete(struct request *r);
+void api_agent_versions(struct request *r);
+void api_agent_version(struct request *r);
+void api_agent_logs(struct request *r);
+void api_agent_rollback(struct request *r);
+void api_agent_alias_put(struct request *r);
+void api_agent_alias_delete(struct request *r);
 void api_upload_find(struct request *r); /* api_uploads.c */
 void api_upload_put(struct request *r);
 void api_tags_assign(struct request *r); /* api_tags.c */
@@ -131,6 +141,12 @@ bool api_resolve_template(struct request *r, const char *given, struct template_
 
 /* DELETE of a template that the client built. */
 void api_catalog_delete(struct request *r, const struct store_catalog *c);
+
+/* Reads the query's level of entries of builds' logs. False: answered. */
+bool api_take_log_level(struct request *r, unsigned *ret);
+/* Entries of a build's log; NULL: answered. */
+struct store_build_log_filter;
+json_t *api_build_entries(struct request *r, const struct store_build_log_filter *f);
 
 /* Reads a tag from a request's body. False: answered. */
 bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX + 1]);

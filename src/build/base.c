@@ -15,6 +15,8 @@
 #include "build/step_key.h"
 #include "image/template.h"
 #include "image/words.h"
+#include "proto/image_name.h"
+#include "proto/route.h"
 
 enum { SCRATCH_MB = 4096 };
 
@@ -289,6 +291,34 @@ static int find_image(const struct base_options *o, const char *text, const char
 	return r;
 }
 
+/* What a client means is no file of this host: it is in a registry. */
+static int find_client_image(const struct base_options *o, const char *text, const char *name,
+	struct stage_state *to, struct error *e)
+{
+	static const char docker[] = "docker://";
+	const char *image = text + (str_starts_with(text, docker) ? strlen(docker) : 0);
+	_cleanup_free_ char *whole = NULL, *from = NULL;
+	struct oci_reach anywhere = *o->reach;
+	struct base_options own = *o;
+
+	if (!image_name_is_plain(image))
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"%.100s: must be REGISTRY/NAME:TAG, NAME:TAG or a template", text);
+	if (!image_name_has_registry(image) && !o->client_registry)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"%.100s: there is no such template, and this host has no default registry: "
+			"name one, as in registry.example/%.100s",
+			image, image);
+	whole = image_name_whole(image, o->client_registry);
+	from = whole ? str_printf("%s%s", docker, whole) : NULL;
+	if (!from)
+		return stage_no_memory(e);
+	if (image_name_is_of(whole, o->client_registry))
+		own.reach = &anywhere;
+	anywhere.public_only = false;
+	return find_image(&own, from, name, to, e);
+}
+
 static int find_nothing(
 	const struct base_options *o, const char *name, struct stage_state *to, struct error *e)
 {
@@ -311,7 +341,9 @@ int base_find(const struct base_options *o, const char *name, unsigned number,
 	(void)snprintf(image, sizeof(image), "base-%u", number); /* fits */
 	if (strcmp(name, "scratch") == 0)
 		return find_nothing(o, image, ret, e);
-	if (is_template(o, name))
+	/* directories of clients' builds have such names */
+	if (is_template(o, name) && !(o->client && route_is_uuid(name)))
 		return find_template(o, name, ret, e);
-	return find_image(o, name, image, ret, e);
+	return o->client ? find_client_image(o, name, image, ret, e)
+			 : find_image(o, name, image, ret, e);
 }

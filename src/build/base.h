@@ -3,6 +3,8 @@
 #ifndef BUILD_BASE_H
 #define BUILD_BASE_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "build/stage.h"
 #include "build/template_from.h"
@@ -14,8 +16,11 @@ struct base_options {
 	const struct home *work;	      /* where images are made, under numbers */
 	const char *registry, *registry_auth; /* or NULL */
 	const struct oci_reach *reach;	      /* of registries; NULL: anywhere */
-	uint32_t disk_mb;		      /* of images; 0: as they need */
-	bool no_cache;			      /* makes images anew */
+	bool client; /* templates of the operator and images of registries only; with `reach` */
+	/* HOST or HOST/PATH, the operator's, which may be anywhere; or NULL. With `client`. */
+	const char *client_registry;
+	uint32_t disk_mb; /* of images; 0: as they need */
+	bool no_cache;	  /* makes images anew */
 	const struct progress *progress;
 };
 

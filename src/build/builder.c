@@ -80,6 +80,8 @@ static int find_base(struct builder *b, const char *name, unsigned number, uint3
 		.registry = b->o->registry,
 		.registry_auth = b->o->registry_auth,
 		.reach = b->o->reach,
+		.client = b->o->client,
+		.client_registry = b->o->client_registry,
 		.disk_mb = disk_mb,
 		.no_cache = b->o->no_cache,
 		.progress = b->o->progress};

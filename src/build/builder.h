@@ -50,6 +50,8 @@ struct builder_options {
 	const char *roots;	   /* of TLS servers, for `policy`; or NULL */
 	const char *registry, *registry_auth; /* or NULL */
 	const struct oci_reach *reach;	      /* of registries; NULL: anywhere */
+	bool client; /* FROM as base.h has it for clients; with the operator's registry, or NULL */
+	const char *client_registry;
 	const char *scope; /* steps are taken only from builds with the same words; NULL: "" */
 	bool no_cache;	   /* runs all steps; what they make is kept all the same */
 	struct disk_budget *budget; /* of the host's disk; NULL: none */

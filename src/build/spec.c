@@ -218,13 +218,15 @@ static int add_copy(struct writer *w, unsigned number, const char *text, const j
 {
 	const json_t *args = json_object_get(step, "args");
 	const char *source = arg(args, 0), *files = json_tree_word(step, "files");
+	bool context = json_is_true(json_object_get(step, "context"));
 	struct dockerfile_step *s = add_step(w, DOCKERFILE_COPY, number, text, 2);
 	_cleanup_free_ char *path = NULL;
 
-	if (!s || !files)
-		return files ? -ENOMEM : malformed(w->e, "COPY without files");
-	path = str_printf(
-		"%u/%.*s", unpacked_at(w, number, files), (int)plain_bytes(source), source);
+	if (!s || (!files && !context))
+		return s ? malformed(w->e, "COPY without files") : -ENOMEM;
+	path = context ? strdup(source)
+		       : str_printf("%u/%.*s", unpacked_at(w, number, files),
+				 (int)plain_bytes(source), source);
 	if (!path)
 		return -ENOMEM;
 	s->flags = arena_take(w->arena, 2 * sizeof(*s->flags));
@@ -392,21 +394,23 @@ static int write_steps(struct writer *w, const struct home *home)
 	return r == 0 && w->failed ? -ENOMEM : r;
 }
 
-int spec_parse(
-	const struct home *home, const char *text, size_t n, struct spec *ret, struct error *e)
+int spec_read(const char *text, size_t n, struct spec *ret, struct error *e)
 {
-	struct writer w = {.s = ret, .arena = &ret->file.arena, .e = e};
 	const char *reason = "";
-	int r;
 
 	*ret = (struct spec){.file.escape = '\\'};
 	arena_init(&ret->file.arena, SPEC_MEMORY_MAX);
 	ret->root = json_tree_parse(text, n, JSON_TREE_NO_NUL, &reason);
 	if (!ret->root)
 		return malformed(e, reason);
-	r = take_head(ret, e);
-	if (r == 0)
-		r = write_steps(&w, home);
+	return take_head(ret, e);
+}
+
+int spec_make_steps(const struct home *home, struct spec *s, struct error *e)
+{
+	struct writer w = {.s = s, .arena = &s->file.arena, .e = e};
+	int r = write_steps(&w, home);
+
 	if (r < 0)
 		(void)error_set(
 			e, ERROR_NO_SPACE, ENOMEM, "out of memory"); /* unless already set */

@@ -10,14 +10,16 @@
  * 	 	"own": true if its registry is the operator's, which may be anywhere},
  * 	 "start", "ready": commands, may be missing,
  * 	 "steps": [{"type", "args", "files": a path of this host,
- * 	 	"force": neither it nor a step after it is taken from the cache}]}
+ * 	 	"force": neither it nor a step after it is taken from the cache}],
+ * 	 "agent": of a hosted agent (agent_plan.h); its plan adds base and steps}
  *
  * Steps run as `user`, who is made where the base has no such user, in that user's home; on a
  * template, as its user in its directory. RUN is a command of a login shell. Files of COPY belong
  * to the current user unless the step says otherwise.
  *
  * Files are in the build's directory, unpacked: those of step N in `N`, or where the first step
- * with the same archive has them. */
+ * with the same archive has them. With "context": true instead of files, the build's directory has
+ * them as they are. */
 #ifndef BUILD_SPEC_H
 #define BUILD_SPEC_H
 
@@ -54,9 +56,10 @@ struct spec {
 	size_t step_count;
 };
 
-/* Reads n bytes. ERROR_USAGE; call spec_done in any case. */
-int spec_parse(
-	const struct home *home, const char *text, size_t n, struct spec *ret, struct error *e);
+/* Reads n bytes, but for base and steps. ERROR_USAGE; call spec_done in any case. */
+int spec_read(const char *text, size_t n, struct spec *ret, struct error *e);
+/* Makes a Dockerfile of base and steps. ERROR_USAGE. */
+int spec_make_steps(const struct home *home, struct spec *s, struct error *e);
 void spec_done(struct spec *s);
 
 /* The start command for a template: run by a login shell, as RUN is. *ret is malloc'ed. */

@@ -114,6 +114,11 @@ static struct catalog_removal *waiting_removal(struct catalog *c, const char *bu
 	return m;
 }
 
+struct uploads *catalog_uploads(const struct fleet *f)
+{
+	return f->catalog->uploads;
+}
+
 void catalog_drop_later(struct fleet *f, const char *build_id)
 {
 	struct catalog_removal *m = waiting_removal(f->catalog, build_id);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 struct fleet;
+struct uploads;
 
 /* Ends the builds of an earlier daemon as failed, and removes what they left. Needs the store and
  * the home. */
@@ -15,6 +16,9 @@ int catalog_start(struct fleet *f, struct error *e);
  */
 void catalog_stop(struct fleet *f);
 void catalog_free(struct fleet *f);
+
+/* Clients' files (uploads.h). */
+struct uploads *catalog_uploads(const struct fleet *f);
 
 /* A build that may have lost its last tag: unless a tag names it then, its files go in a minute,
  * when creations that have just found it are over. Call it after the commit. */

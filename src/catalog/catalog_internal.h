@@ -7,12 +7,14 @@
 #include "fleet/fleet.h"
 
 struct build_job;
+struct build_watch;
 struct catalog_removal;
 struct uploads;
 
 struct catalog {
 	struct fleet *fleet;
 	struct uploads *uploads;
+	const struct build_watch *watch;  /* or NULL */
 	struct build_job *jobs;		  /* in the order of their arrival */
 	struct catalog_removal *removals; /* that wait */
 	uv_timer_t retry;		  /* for places on the host */

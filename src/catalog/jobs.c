@@ -37,7 +37,8 @@ struct build_job {
 	char *spec;		       /* owned; overwritten when it is freed */
 	char base[STORE_NAME_MAX + 1]; /* the directory of the template that it is on, or "" */
 	json_t *files;		       /* paths of uploads that it holds, owned */
-	bool running, cancelled;
+	bool running, cancelled, watched;
+	json_t *said;	   /* owned, or NULL */
 	bool tried;	   /* to find a place */
 	uint64_t since_ns; /* monotonic: when it could run, but for a place; 0: not yet */
 
@@ -82,12 +83,15 @@ static void each_file(const struct build_job *j,
 	}
 }
 
-static void hold_files(struct build_job *j, const json_t *steps)
+static void hold_files(struct build_job *j, const json_t *spec)
 {
-	json_t *step, *path;
+	const json_t *steps = json_object_get(spec, "steps");
+	json_t *step, *path = json_object_get(json_object_get(spec, "agent"), "files");
 	size_t i;
 
 	j->files = json_array();
+	if (json_is_string(path))
+		(void)json_array_append(j->files, path); /* as below */
 	json_array_foreach(steps, i, step)
 	{
 		path = json_object_get(step, "files");
@@ -108,6 +112,7 @@ static void job_free(struct build_job *j)
 	each_file(j, uploads_release);
 	json_decref(j->files);
 	wipe_spec(j);
+	json_decref(j->said);
 	free(j->line);
 	free(j);
 }
@@ -174,6 +179,8 @@ static int record_ready(struct build_job *j, struct error *e)
 	if (r == 0)
 		r = store_build_finish(
 			s, j->build_id, STORE_BUILD_READY, now, j->disk_mb, "", "", e);
+	if (r == 0 && j->watched)
+		r = j->catalog->watch->ready(j->catalog->fleet, &b, j->said, e);
 	if (r == 0)
 		tags = json_loads(b.tags_json, 0, NULL);
 	json_array_foreach(tags, i, tag)
@@ -192,6 +199,12 @@ static int record_ready(struct build_job *j, struct error *e)
 	return r;
 }
 
+static void tell_end(const struct build_job *j, const char *reason)
+{
+	if (j->watched)
+		j->catalog->watch->ended(j->catalog->fleet, j->build_id, j->step, reason);
+}
+
 static void record_failed(struct build_job *j)
 {
 	struct fleet *f = j->catalog->fleet;
@@ -201,6 +214,7 @@ static void record_failed(struct build_job *j)
 	if (store_build_finish(f->store, j->build_id, STORE_BUILD_FAILED, clock_realtime_ns(), 0,
 		    j->reason, j->step, &e) < 0)
 		log_error("cannot record the end of a build: %s build=%s", e.message, j->build_id);
+	tell_end(j, j->reason);
 	catalog_drop(f, j->build_id);
 }
 
@@ -212,10 +226,14 @@ static void finish(struct build_job *j)
 		return; /* the next start says so */
 	if (j->finished && !j->cancelled && !*j->reason && record_ready(j, &e) < 0)
 		set_reason(j, "finalize", e.message);
-	if (j->cancelled)
+	if (j->cancelled) {
 		catalog_drop(j->catalog->fleet, j->build_id); /* the row is gone */
-	else if (!j->finished || *j->reason)
+		tell_end(j, "it was cancelled");
+	} else if (!j->finished || *j->reason) {
 		record_failed(j);
+	} else {
+		tell_end(j, NULL);
+	}
 }
 
 /* After the last line and the exit. */
@@ -282,6 +300,11 @@ static void take_line(struct build_job *j, const char *text, size_t n)
 	value = json_object_get(root, "failed");
 	if (value)
 		set_reason(j, json_tree_text(value, "step"), json_tree_text(value, "message"));
+	value = json_object_get(root, "agent");
+	if (value) {
+		json_decref(j->said);
+		j->said = json_incref(value);
+	}
 	value = json_object_get(root, "end");
 	if (value) {
 		j->finished = true;
@@ -565,13 +588,18 @@ static struct build_job *job_new(struct catalog *c, const struct store_build *b,
 	(void)snprintf(j->key_id, sizeof(j->key_id), "%s", b->key_id);
 	(void)snprintf(j->base, sizeof(j->base), "%s",
 		json_tree_text(json_object_get(spec, "base"), "template"));
+	if (json_object_get(spec, "agent")) {
+		j->watched = c->watch != NULL;
+		(void)snprintf(j->base, sizeof(j->base), "%s",
+			json_tree_text(json_object_get(spec, "agent"), "base"));
+	}
 	j->sizes = (struct sandbox_sizes){
 		b->cpus, b->memory_mb * MIB, (BUILD_JOB_DISK_MB + b->free_mb) * MIB};
 	if (!j->spec || !j->line) {
 		job_free(j);
 		return NULL;
 	}
-	hold_files(j, json_object_get(spec, "steps"));
+	hold_files(j, spec);
 	while (*end)
 		end = &(*end)->next;
 	*end = j;
@@ -622,11 +650,18 @@ void jobs_cancel(struct fleet *f, const char *template_id)
 		if (strcmp(j->template_id, template_id) != 0)
 			continue;
 		j->cancelled = true;
-		if (j->running)
+		if (j->running) {
 			kill_job(j);
-		else
-			job_free(j);
+			continue;
+		}
+		tell_end(j, "it was cancelled");
+		job_free(j);
 	}
+}
+
+void jobs_watch(struct fleet *f, const struct build_watch *w)
+{
+	f->catalog->watch = w;
 }
 
 void jobs_end_key(struct fleet *f, const char *key_id)

@@ -15,6 +15,7 @@
  * 	{"log": {"level": 0-3, "step": "2", "message": "..."}}
  * 	{"end": {"diskMB": 4096}}			it is complete and was tried
  * 	{"failed": {"step": "2", "message": "..."}}	it is not
+ * 	{"agent": {...}}				what it is, of a hosted agent
  *
  * For the loop's thread. */
 #ifndef CATALOG_JOBS_H
@@ -38,6 +39,19 @@ enum {
 
 struct catalog;
 struct fleet;
+
+/* What is told of builds whose specification has "agent". */
+struct build_watch {
+	/* In the commit that makes a build ready; `said` is what its process said of it, or NULL.
+	 * Negative: it fails. */
+	int (*ready)(
+		struct fleet *f, const struct store_build *b, const json_t *said, struct error *e);
+	/* After the end. reason NULL: it is ready. Not when the daemon stops. */
+	void (*ended)(struct fleet *f, const char *build_id, const char *step, const char *reason);
+};
+
+/* w is borrowed. Before the first such build. */
+void jobs_watch(struct fleet *f, const struct build_watch *w);
 
 /* Queues a build whose row is ANNOUNCED; it is WAITING then. spec is borrowed. ERROR_TOO_MANY. */
 int jobs_add(struct fleet *f, const struct store_build *b, const json_t *spec, struct error *e);

@@ -51,6 +51,15 @@ bool upload_is_hash(const char *s)
 	       strspn(s, "0123456789abcdef") == UPLOAD_HASH_BYTES - 1;
 }
 
+int upload_once(char ret[UPLOAD_HASH_BYTES])
+{
+	static const char prefix[] = "once-"; /* no hash, so the next start removes it */
+
+	memcpy(ret, prefix, sizeof(prefix));
+	return str_random_id(ret + strlen(prefix), UPLOAD_HASH_BYTES - strlen(prefix)) < 0 ? -EIO
+											   : 0;
+}
+
 void upload_name(const char *key_id, const char *hash, char ret[UPLOAD_NAME_BYTES])
 {
 	(void)snprintf(ret, UPLOAD_NAME_BYTES, "%s.%s", key_id, hash); /* fits */
@@ -96,6 +105,14 @@ static void forget(struct uploads *u, struct upload_file **p)
 	(void)unlinkat(u->fd, name, 0); /* what cannot be removed shows at the next start */
 	*p = f->next;
 	free(f);
+}
+
+void uploads_drop(struct uploads *u, const char *key_id, const char *hash)
+{
+	struct upload_file **p = place_of(u, key_id, hash);
+
+	if (*p)
+		forget(u, p);
 }
 
 static void push(struct uploads *u, struct upload_file *f)

@@ -52,11 +52,17 @@ void uploads_forget_keys(
 
 /* The name of a file in the directory. */
 enum { UPLOAD_NAME_BYTES = STORE_UUID_BYTES + UPLOAD_HASH_BYTES };
+/* A file for one build only has such a name instead of a hash: nothing finds it but its name, and
+ * it goes with uploads_drop(), or when the daemon starts. -EIO. */
+int upload_once(char ret[UPLOAD_HASH_BYTES]);
 void upload_name(const char *key_id, const char *hash, char ret[UPLOAD_NAME_BYTES]);
 
 /* Signs an upload of that file for a template. 0 or -EIO. */
 int uploads_sign(const struct uploads *u, const char *template_id, const char *hash,
 	uint64_t expires_s, char ret[UPLOAD_SIGNATURE_BYTES]);
+
+/* Removes one; it need not be there. */
+void uploads_drop(struct uploads *u, const char *key_id, const char *hash);
 
 /* --- one that comes in --- */
 

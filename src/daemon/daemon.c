@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "agents/keep.h"
+#include "agents/start.h"
 #include "api/scrape.h"
 #include "base/cleanup.h"
 #include "base/log.h"

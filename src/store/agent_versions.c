@@ -186,10 +186,18 @@ static int change_one(struct store *s, struct query *q, struct error *e)
 int store_agent_version_ready(struct store *s, const struct store_agent_version *v, struct error *e)
 {
 	struct query q = db_query(s, STMT_AGENT_VERSION_READY,
-		"UPDATE agent_versions SET state = 1, finished_ns = ?, protocol = ?, kind = ?, "
-		"entry = ?, dir = ?, user = ? WHERE agent_id = ? AND number = ? AND state = 0");
+		"UPDATE agent_versions SET state = 1, finished_ns = ?, cpus = ?, memory_mb = ?, "
+		"disk_mb = ?, timeout_s = ?, env_json = ?, secrets_json = ?, protocol = ?, "
+		"kind = ?, entry = ?, dir = ?, user = ? "
+		"WHERE agent_id = ? AND number = ? AND state = 0");
 
 	query_u64(&q, v->finished_ns);
+	query_u64(&q, v->cpus);
+	query_u64(&q, v->memory_mb);
+	query_u64(&q, v->disk_mb);
+	query_u64(&q, v->timeout_s);
+	query_text(&q, v->env_json);
+	query_text(&q, v->secrets_json);
 	query_u64(&q, v->protocol);
 	query_text(&q, v->kind);
 	query_text(&q, v->entry);

@@ -50,7 +50,7 @@ struct store_agent_version {
 	char env_json[STORE_AGENT_ENV_MAX + 1];		/* an object of strings */
 	char secrets_json[STORE_AGENT_SECRETS_MAX + 1]; /* as `secrets` of a creation */
 
-	/* known when it is READY */
+	/* known when it is READY; those above may change until then */
 	enum store_agent_protocol protocol;
 	char kind[STORE_AGENT_KIND_MAX + 1];   /* node, python, deno, docker, command or template */
 	char entry[STORE_AGENT_ENTRY_MAX + 1]; /* a command of a shell; starts the program */
@@ -80,7 +80,7 @@ int store_agent_version_list(struct store *s, const char *agent_id, uint32_t bef
 int store_agent_version_count(struct store *s, const char *agent_id, enum store_agent_state state,
 	uint64_t *ret, struct error *e);
 
-/* BUILDING to READY: protocol, kind, entry, dir, user, finished_ns of v. */
+/* BUILDING to READY, with all of v but its build and created_ns. */
 int store_agent_version_ready(
 	struct store *s, const struct store_agent_version *v, struct error *e);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What stands in for `mayfly template run-build` where no microVM boots: it reads a specification,
-does what the start command says, and makes a directory for the template.
+does what the start command says, and makes a directory for the template. For a hosted agent `install` stands
+for the start command.
 
     log TEXT        an entry of the log, of step 1
     lines N         so many of them
@@ -8,9 +9,11 @@ does what the start command says, and makes a directory for the template.
     fail TEXT       the build fails at step 2
     die             the process ends without a word
     spec FILE       writes what it was told there"""
+import contextlib
 import json
 import os
 import sys
+import tarfile
 import time
 
 
@@ -46,7 +49,18 @@ def obey(spec, word, rest):
 
 spec = json.load(sys.stdin)
 home = os.environ["MAYFLY_HOME"]
-for command in filter(None, spec.get("start", "").split(";")):
+agent = spec.get("agent", {})
+settings = agent.get("settings", {})
+for command in filter(None, (spec.get("start") or settings.get("install", "")).split(";")):
     obey(spec, *(command.strip().split(" ", 1) + [""])[:2])
 os.mkdir(f"{home}/templates/{spec['build']}")
+if agent:
+    with tarfile.open(agent["files"]) if agent.get("files") else contextlib.nullcontext() as tar:
+        names = tar.getnames() if tar else []
+    if "agent.json" in names:
+        with tarfile.open(agent["files"]) as tar:
+            settings = {**json.load(tar.extractfile("agent.json")), **settings}
+    say(agent={"kind": "template" if agent.get("base") else "node", "entry": settings.get("entry", "exec node index.js"),
+               "protocol": settings.get("protocol", "stdin"), "dir": "/home/user/agent", "user": "user",
+               "settings": settings})
 say(end={"diskMB": 4096})

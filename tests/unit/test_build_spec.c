@@ -47,11 +47,18 @@ static const struct dockerfile_step *step_of(const struct spec *s, unsigned line
 	return NULL;
 }
 
+static int read_spec(const char *text, struct spec *s, struct error *e)
+{
+	int r = spec_read(text, strlen(text), s, e);
+
+	return r == 0 ? spec_make_steps(&no_home, s, e) : r;
+}
+
 static void parse(const char *text, struct spec *s)
 {
 	struct error e = {0};
 
-	if (spec_parse(&no_home, text, strlen(text), s, &e) < 0)
+	if (read_spec(text, s, &e) < 0)
 		fail_msg("%s", e.message);
 }
 
@@ -185,7 +192,7 @@ static void test_refused(void **state)
 		struct error e = {0};
 		struct spec s;
 
-		assert_true(spec_parse(&no_home, texts[i], strlen(texts[i]), &s, &e) < 0);
+		assert_true(read_spec(texts[i], &s, &e) < 0);
 		assert_int_equal(e.code, ERROR_USAGE);
 		spec_done(&s);
 	}

@@ -52,6 +52,7 @@ static void finish(struct fixture *f, const struct store_agent *a, uint32_t n)
 	struct store_agent_version *v = get(f, a, n);
 
 	v->finished_ns = T0 + 2;
+	v->timeout_s = 60;
 	v->protocol = STORE_AGENT_HTTP;
 	strcpy(v->kind, "node");
 	strcpy(v->entry, "exec node main.js");
@@ -98,6 +99,7 @@ static void test_versions(void **state)
 	assert_int_equal(v->protocol, STORE_AGENT_HTTP);
 	assert_string_equal(v->entry, "exec node main.js");
 	assert_string_equal(v->dir, "/app");
+	assert_int_equal(v->timeout_s, 60);
 	ok(f, store_agent_version_of_build(f->s, v->build_id, &of, &f->e));
 	assert_int_equal(of.number, 1);
 	/* what is ready does not change */

@@ -237,7 +237,7 @@ void api_build_begin(struct request *r)
 	request_collect(r, API_BODY_MAX, begin_build);
 }
 
-static bool take_log_level(struct request *r, unsigned *ret)
+bool api_take_log_level(struct request *r, unsigned *ret)
 {
 	char text[16];
 	int n = uri_query_get(r->head->query, "level", text, sizeof(text));
@@ -257,8 +257,7 @@ static int add_entry(void *arg, const struct store_build_log *l)
 	return json_array_append_new(arg, build_log_json(l)) < 0 ? -ENOMEM : 0;
 }
 
-/* NULL: answered. */
-static json_t *entries_json(struct request *r, const struct store_build_log_filter *f)
+json_t *api_build_entries(struct request *r, const struct store_build_log_filter *f)
 {
 	json_t *list = json_array();
 	struct error e = {0};
@@ -278,13 +277,13 @@ void api_build_status(struct request *r)
 	unsigned long long from = 0;
 	json_t *entries;
 
-	if (!f.limit || !take_log_level(r, &f.level) || !find_build(r, &b))
+	if (!f.limit || !api_take_log_level(r, &f.level) || !find_build(r, &b))
 		return;
 	if (uri_query_u64(r->head->query, "logsOffset", INT64_MAX, &from) < 0)
 		from = 0;
 	f.from = from;
 	f.build_seq = b.seq;
-	entries = entries_json(r, &f);
+	entries = api_build_entries(r, &f);
 	if (entries)
 		reply_json(r, 200, build_status_json(&b, entries));
 }
@@ -299,7 +298,7 @@ void api_build_logs(struct request *r)
 	json_t *entries;
 
 	if (!f.limit || !api_take_time(r, "cursor", NS_PER_MS, &cursor) ||
-		!take_log_level(r, &f.level) || !find_build(r, &b))
+		!api_take_log_level(r, &f.level) || !find_build(r, &b))
 		return;
 	if (uri_query_get(r->head->query, "direction", direction, sizeof(direction)) > 0 &&
 		strcmp(direction, "forward") == 0) {
@@ -308,7 +307,7 @@ void api_build_logs(struct request *r)
 	}
 	f.at_ns = f.backward && !cursor ? INT64_MAX : cursor;
 	f.build_seq = b.seq;
-	entries = entries_json(r, &f);
+	entries = api_build_entries(r, &f);
 	if (entries)
 		reply_json(r, 200, json_pack("{s:o}", "logs", entries));
 }

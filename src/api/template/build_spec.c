@@ -14,6 +14,7 @@
 #include "fleet/fleet_of.h"
 #include "image/config.h"
 #include "image/template.h"
+#include "proto/image_name.h"
 #include "proto/json_tree.h"
 #include "store/keys.h"
 
@@ -32,72 +33,31 @@ static bool is_text(const json_t *body, const char *key)
 
 /* --- images --- */
 
-/* A colon in the first of several parts stands before a port: else it is another kind of source. */
-static bool has_good_port(const char *image)
-{
-	size_t n = strcspn(image, "/");
-	const char *colon = memrchr(image, ':', n);
-	size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
-
-	return !image[n] || !colon || (digits && colon + 1 + digits == image + n) ||
-	       image[n - 1] == ']';
-}
-
-static bool has_registry(const char *image)
-{
-	size_t n = strcspn(image, "/");
-
-	return image[n] &&
-	       (memchr(image, '.', n) || memchr(image, ':', n) || address_host_is_loopback(image));
-}
-
-static bool is_operators(const char *image, const char *operators)
-{
-	size_t n = strcspn(image, "/");
-
-	return operators && strncmp(operators, image, n) == 0 &&
-	       (operators[n] == '/' || !operators[n]);
-}
-
 /* Clients must not reach what listens on this host only, but for the operator's registry. Names
  * that lead there are refused when they are resolved (oci/destination.h). */
 static int check_host(const char *image, const char *operators, struct error *e)
 {
 	/* no address in brackets, which may stand for another one */
-	if ((*image != '[' && !address_host_is_loopback(image)) || is_operators(image, operators))
+	if ((*image != '[' && !address_host_is_loopback(image)) ||
+		image_name_is_of(image, operators))
 		return 0;
 	return error_set(e, ERROR_USAGE, EACCES,
 		"fromImage %.100s: images cannot come from this host's own registries", image);
 }
 
-/* With a registry, and with a tag or a digest, so that it can be nothing else. malloc'ed. */
-static char *whole_name(const char *image, const char *registry)
-{
-	const char *last = strrchr(image, '/');
-	bool marked = strpbrk(last ? last : image, ":@") != NULL, whole = has_registry(image);
-	/* HOST/PATH is for names of one part, HOST for the others */
-	int n = whole ? 0 : (int)(last ? strcspn(registry, "/") : strlen(registry));
-
-	return str_printf("%.*s%s%s%s", n, registry ? registry : "", n ? "/" : "", image,
-		marked ? "" : ":latest");
-}
-
 static int take_image(struct request *r, const char *image, char **ret, struct error *e)
 {
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789._-/:@[]";
 	const char *registry = fleet_of(r)->options.build_registry;
 
-	if (strspn(image, letters) != strlen(image) || strlen(image) > BUILD_IMAGE_BYTES_MAX ||
-		strstr(image, "//") || !has_good_port(image))
+	if (!image_name_is_plain(image))
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"fromImage %.100s: must be REGISTRY/NAME:TAG or NAME:TAG", image);
-	if (!has_registry(image) && !registry)
+	if (!image_name_has_registry(image) && !registry)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"fromImage %.100s: this host has no default registry: name one, as in "
 			"registry.example/%.100s, or let the operator set --build-registry",
 			image, image);
-	*ret = whole_name(image, registry);
+	*ret = image_name_whole(image, registry);
 	return *ret ? check_host(*ret, registry, e)
 		    : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 }
@@ -170,7 +130,7 @@ static json_t *image_base(struct request *r, const json_t *body, const char *ima
 
 	if (take_image(r, image, &name, e) == 0 && take_login(body, &login, e) == 0)
 		base = json_pack("{s:s, s:s*, s:b}", "image", name, "auth", login, "own",
-			is_operators(name, fleet_of(r)->options.build_registry));
+			image_name_is_of(name, fleet_of(r)->options.build_registry));
 	if (login)
 		explicit_bzero(login, strlen(login));
 	return base;

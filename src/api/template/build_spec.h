@@ -15,7 +15,6 @@ enum {
 	BUILD_ARGS_MAX = 256, /* of a step */
 	BUILD_ARG_BYTES_MAX = 64 * 1024,
 	BUILD_COMMAND_BYTES_MAX = 2048, /* of the start command and the ready command */
-	BUILD_IMAGE_BYTES_MAX = 512,
 };
 
 /* NULL: e says what is wrong, for the client. */

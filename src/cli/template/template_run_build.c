@@ -20,6 +20,7 @@
 #include "cli/template/template.h"
 #include "cli/template/template_files.h"
 #include "cli/template/template_network.h"
+#include "cli/template/template_run_agent.h"
 #include "image/template.h"
 #include "image/workdir.h"
 #include "io/jailed.h"
@@ -46,6 +47,7 @@ struct run_build_options {
 
 struct run_build {
 	struct spec spec;
+	struct run_agent agent; /* of a hosted agent's build */
 	struct home home;
 	struct kernel kernel;
 	struct workdir files; /* the build's directory; never finished */
@@ -118,14 +120,18 @@ static int on_step(
 	int n;
 
 	end_line(b);
-	(void)snprintf(b->prefix, sizeof(b->prefix), "step %zu of %zu (line %u): %.159s: ", number,
-		count, step->line, step->text); /* as builder.c does */
+	if (!b->agent.is) /* else it names the step for people */
+		(void)snprintf(b->prefix, sizeof(b->prefix),
+			"step %zu of %zu (line %u): %.159s: ", number, count, step->line,
+			step->text); /* as builder.c does */
 	if (step->line == 0)
 		(void)snprintf(b->step, sizeof(b->step), "base"); /* these fit */
 	else if ((unsigned)atoi(b->step) != step->line || strcmp(b->step, "base") == 0) {
 		(void)snprintf(b->step, sizeof(b->step), "%u", step->line);
-		n = snprintf(text, sizeof(text), "[builder %u/%zu] %s%s", step->line,
-			json_array_size(json_object_get(b->spec.root, "steps")),
+		n = snprintf(text, sizeof(text), "[builder %zu/%zu] %s%s",
+			b->agent.is ? number : (size_t)step->line,
+			b->agent.is ? count
+				    : json_array_size(json_object_get(b->spec.root, "steps")),
 			cached ? "CACHED " : "", step->text);
 		say_log(b, 1, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 	}
@@ -185,7 +191,7 @@ static int read_spec(struct run_build *b, struct error *e)
 			"standard input must be a build's specification: only mayfly serve calls "
 			"this");
 	else
-		r = spec_parse(&b->home, text, n, &b->spec, e);
+		r = spec_read(text, n, &b->spec, e);
 	explicit_bzero(text, n);
 	free(text);
 	return r;
@@ -235,6 +241,10 @@ static int unpack_files(struct run_build *b, struct error *e)
 	int r = name ? workdir_begin(b->home.area_fd[HOME_IMAGES], name, "directory", &b->files, e)
 		     : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 
+	if (r == 0 && json_object_get(b->spec.root, "agent"))
+		r = run_agent_unpack(&b->agent, &b->spec, b->files.fd, &b->budget, e);
+	if (r == 0 && !b->agent.plan.dockerfile)
+		r = spec_make_steps(&b->home, &b->spec, e);
 	for (size_t i = 0; i < b->spec.step_count && r == 0; i++) {
 		const struct spec_step *s = &b->spec.steps[i];
 
@@ -269,8 +279,8 @@ static int build_image(struct run_build *b, struct error *e)
 		.name = b->spec.build,
 		.file = &b->spec.file,
 		.args = &args,
-		.context_fd = b->files.fd,
-		.context_parts = true, /* one for each archive */
+		.context_fd = b->agent.is ? b->agent.fd : b->files.fd,
+		.context_parts = !b->agent.is, /* one for each archive */
 		.ignore = &ignore,
 		.kernel = &b->kernel,
 		.cpus = b->spec.cpus,
@@ -279,12 +289,15 @@ static int build_image(struct run_build *b, struct error *e)
 		.ready = ready_command(&b->spec),
 		.registry_auth = b->spec.auth,
 		.reach = &b->reach,
+		.client = b->agent.is,
+		.client_registry = b->agent.registry,
 		.no_cache = b->spec.force,
 		.budget = &b->budget,
 		.progress = &b->progress,
 		.scope = b->network.floors.key,
 		.ops = {on_step, on_output, on_note, get_network, b}};
-	int r = ignore_parse("", 0, &ignore, e);
+	int r = b->agent.is ? run_agent_ignore(&b->agent, &ignore, e)
+			    : ignore_parse("", 0, &ignore, e);
 
 	if (r == 0 && b->spec.start)
 		r = spec_login_command(b->spec.start, &start, e);
@@ -334,8 +347,15 @@ static int build(struct run_build *b, struct error *e)
 		r = prepare_kernel(&b->home, NULL, NULL, &b->progress, &b->kernel, e);
 	if (r == 0)
 		r = build_image(b, e);
+	if (r == 0 && b->agent.is)
+		r = run_agent_take_config(&b->agent, &b->home, b->spec.build, e);
 	if (r == 0)
 		r = make_template(b, e);
+	if (r == 0 && b->agent.is) {
+		json_t *said = run_agent_json(&b->agent);
+
+		say(said); /* NULL: the daemon misses it */
+	}
 	return r == 0 ? say_end(b, e) : r;
 }
 
@@ -357,6 +377,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	}
 	b->home = (struct home)HOME_INIT;
 	b->files = (struct workdir)WORKDIR_INIT;
+	b->agent.fd = -1;
 	b->progress = (struct progress){on_progress, b};
 	(void)snprintf(b->step, sizeof(b->step), "base"); /* fits */
 	r = jailed_configure(o->jail, e);
@@ -368,6 +389,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		r = build(b, e);
 	if (r < 0)
 		say_failed(b, e);
+	run_agent_done(&b->agent);
 	workdir_abort(&b->files);
 	kernel_done(&b->kernel);
 	network_floor_free(b->floor);

@@ -1,0 +1,26 @@
+/* Hosted agents as JSON (docs/agents.md), and the agent of a path. */
+#ifndef API_AGENT_JSON_H
+#define API_AGENT_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "store/agent_versions.h"
+#include "store/agents.h"
+
+struct request;
+
+/* The key's agent that r->params[0] names. False: answered. */
+bool agent_of_path(struct request *r, struct store_agent *ret);
+
+/* Its version that r->params[1] names. False: answered. */
+bool agent_version_of_path(
+	struct request *r, const struct store_agent *a, struct store_agent_version *ret);
+
+/* Both return a new reference, or NULL when out of memory. */
+json_t *agent_json(struct request *r, const struct store_agent *a);
+json_t *agent_version_json(const struct store_agent *a, const struct store_agent_version *v);
+
+const char *agent_state_name(enum store_agent_state s); /* "building", ... */
+
+#endif
