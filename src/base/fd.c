@@ -31,12 +31,17 @@ int fd_read_full(int fd, void *data, size_t n)
 	return 0;
 }
 
-int fd_write_full(int fd, const void *data, size_t n)
+static ssize_t send_some(int fd, const void *data, size_t n)
+{
+	return send(fd, data, n, MSG_NOSIGNAL);
+}
+
+static int put_full(ssize_t (*call)(int, const void *, size_t), int fd, const void *data, size_t n)
 {
 	const uint8_t *p = data;
 
 	while (n) {
-		ssize_t r = write(fd, p, n);
+		ssize_t r = call(fd, p, n);
 
 		if (r < 0 && errno == EINTR)
 			continue;
@@ -46,6 +51,16 @@ int fd_write_full(int fd, const void *data, size_t n)
 		n -= (size_t)r;
 	}
 	return 0;
+}
+
+int fd_write_full(int fd, const void *data, size_t n)
+{
+	return put_full(write, fd, data, n);
+}
+
+int fd_send_full(int fd, const void *data, size_t n)
+{
+	return put_full(send_some, fd, data, n);
 }
 
 int fd_pread_full(int fd, void *data, size_t n, off_t offset)

@@ -12,6 +12,8 @@
  * descriptors. */
 int fd_read_full(int fd, void *data, size_t n);
 int fd_write_full(int fd, const void *data, size_t n);
+/* The same to a socket, without SIGPIPE. */
+int fd_send_full(int fd, const void *data, size_t n);
 int fd_pread_full(int fd, void *data, size_t n, off_t offset);
 /* Calls pwritev, so filters need not let pwrite64 through. */
 int fd_pwrite_full(int fd, const void *data, size_t n, off_t offset);

@@ -49,29 +49,14 @@ struct worker {
 
 /* --- the policy --- */
 
-static int say_all(int fd, const char *text, size_t n)
-{
-	while (n) {
-		ssize_t done = send(fd, text, n, MSG_NOSIGNAL);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0)
-			return -errno;
-		text += done;
-		n -= (size_t)done;
-	}
-	return 0;
-}
-
 static int tell_policy(const struct direct_network *n, int fd)
 {
 	json_t *policy = network_policy(&n->floors, n->network, n->no_internet, 1);
 	_cleanup_free_ char *line =
 		policy ? network_policy_line(policy, json_incref(n->names)) : NULL;
-	int r = line ? say_all(fd, line, strlen(line)) : -ENOMEM;
+	int r = line ? fd_send_full(fd, line, strlen(line)) : -ENOMEM;
 
-	return r ? r : say_all(fd, "\n", 1);
+	return r ? r : fd_send_full(fd, "\n", 1);
 }
 
 /* --- a worker --- */
@@ -87,7 +72,7 @@ static int answer_ask(int fd, const json_t *asked)
 	line = str_printf("{\"ask\":{\"id\":%lld,\"decision\":\"deny\",\"reason\":"
 			  "\"there is nobody to ask without a daemon\"}}\n",
 		(long long)id);
-	return line ? say_all(fd, line, strlen(line)) : -ENOMEM;
+	return line ? fd_send_full(fd, line, strlen(line)) : -ENOMEM;
 }
 
 static void take_line(struct direct_network *n, struct worker *w, const char *line)

@@ -395,8 +395,13 @@ static void descriptors(void **state)
 	assert_int_equal(fd_write_full(a, "ping", 4), 0);
 	assert_int_equal(fd_read_full(c, b, 4), 0);
 	assert_memory_equal(b, "ping", 4);
+	assert_int_equal(fd_send_full(a, "pong", 4), 0);
+	assert_int_equal(fd_read_full(c, b, 4), 0);
+	assert_memory_equal(b, "pong", 4);
 	assert_int_equal(fd_set_nonblock(c, 1), 0);
 	assert_int_equal(fd_read_full(c, b, 1), -EAGAIN);
+	cleanup_close_p(&c);
+	assert_int_equal(fd_send_full(a, "", 1), -EPIPE); /* and no signal */
 	assert_int_equal(file_remove_tree(AT_FDCWD, path), 0);
 }
 
