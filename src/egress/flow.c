@@ -16,6 +16,7 @@
 #include "egress/dns_stream.h"
 #include "egress/first_bytes.h"
 #include "egress/middle.h"
+#include "egress/opening.h"
 #include "egress/pump.h"
 #include "egress/record.h"
 #include "egress/target.h"
@@ -38,14 +39,15 @@ enum {
  *	BETWEEN	 the daemon, for a connection to another sandbox: `between`. To HELLO, or to WHY
  *	DIAL	 a server: `dial`, or `tunnel`. To OPEN, or to HELLO if it was asked for by name
  *	HELLO	 the guest's first bytes: `first`; the server's already go to it: `down`, `remote`.
- *		 To OPEN, or to INTERCEPTED where rules are for its requests
+ *		 To OPEN, to RECORDS, or to INTERCEPTED where rules are for its requests
+ *	RECORDS	 what follows its TLS hello, in which a second one may be: `first`. To OPEN
  *	OPEN	 bytes on either side: `up`, `down`, `remote`
  *	INTERCEPTED  what `middle` does with both sides
  *	DNS	 questions: `dns`
  *	WHY	 why flows were denied, or this one: `why`
  *
  * From each of them a flow may end (end). The guest's socket is watched in all. */
-enum state { HEADER, RESOLVE, CONSENT, BETWEEN, DIAL, HELLO, OPEN, INTERCEPTED, DNS, WHY };
+enum state { HEADER, RESOLVE, CONSENT, BETWEEN, DIAL, HELLO, RECORDS, OPEN, INTERCEPTED, DNS, WHY };
 
 struct flow {
 	struct flows *flows;
@@ -219,23 +221,9 @@ static void end_reset(struct flow *f)
 
 /* --- the answer --- */
 
-static int answer(struct flow *f, enum egress_verdict verdict, int err, const char *reason)
-{
-	struct egress_answer a = {.verdict = verdict, .err = err};
-	struct buf b = BUF_INIT(EGRESS_ANSWER_MAX);
-	int r;
-
-	(void)strncpy(a.reason, reason, sizeof(a.reason) - 1); /* zeroed */
-	r = egress_put_answer(&b, &a);
-	if (r == 0 && fd_send(f->guest.fd, buf_head(&b), buf_len(&b)) != (ssize_t)buf_len(&b))
-		r = -EIO; /* the first bytes on a socket always fit */
-	buf_done(&b);
-	return r;
-}
-
 static void refuse(struct flow *f, enum egress_verdict verdict, int err, const char *reason)
 {
-	(void)answer(f, verdict, err, reason); /* it ends anyway */
+	(void)opening_answer(f->guest.fd, verdict, err, reason); /* it ends anyway */
 	if (!f->target.reason[0])
 		(void)snprintf(f->target.reason, sizeof(f->target.reason), "%s", reason); /* fits */
 	record(f, verdict == EGRESS_DENIED ? "denied" : "failed", err);
@@ -278,6 +266,34 @@ static void on_guest_gone(struct flow *f)
 	on_hang_up(f, &f->guest, &f->up);
 }
 
+/* The guest is connected: TLS tells it why it is not served. */
+static void refuse_hello(struct flow *f, const char *why, enum first_alert alert)
+{
+	target_deny(&f->target, "tls", why);
+	first_send_alert(f->guest.fd, alert);
+	record(f, "denied", 0);
+	end(f, true);
+}
+
+/* Returns whether the flow is still there. */
+static bool look_at_records(struct flow *f)
+{
+	if (pump_wants_write(&f->up))
+		return true;
+	switch (first_next(&f->first, f->guest.fd, f->target.name, &f->up.held)) {
+	case FIRST_WRONG:
+		refuse_hello(f, f->first.why, f->first.alert);
+		return false;
+	case FIRST_PLAIN:
+		f->state = OPEN;
+		break;
+	case FIRST_MORE:
+	case FIRST_TLS:
+		break;
+	}
+	return true;
+}
+
 /* The end that came is not the server's. */
 static bool is_cut_off(const struct flow *f)
 {
@@ -290,8 +306,12 @@ static bool move(struct flow *f)
 	struct context *c = f->flows->context;
 	enum pump_end up = PUMP_GOES_ON, down = PUMP_GOES_ON;
 
+	if (f->state == RECORDS && !look_at_records(f))
+		return false;
 	if (f->state == OPEN)
 		up = pump_run(&f->up, f->guest.fd, f->remote.fd, &c->means);
+	else if (f->state == RECORDS)
+		up = pump_flush(&f->up, f->remote.fd);
 	if (!f->guest_gone)
 		down = pump_run(&f->down, f->remote.fd, f->guest.fd, &c->means);
 	if (down == PUMP_TO_FAILED &&
@@ -343,15 +363,6 @@ static void on_remote(void *arg, uint32_t events)
 }
 
 /* --- the guest's first bytes --- */
-
-/* The guest is connected: TLS tells it why it is not served. */
-static void refuse_hello(struct flow *f, const char *why, enum first_alert alert)
-{
-	target_deny(&f->target, "tls", why);
-	first_send_alert(f->guest.fd, alert);
-	record(f, "denied", 0);
-	end(f, true);
-}
 
 /* Its requests cannot be judged, and without them it is denied. */
 static void refuse_opaque(struct flow *f)
@@ -451,24 +462,16 @@ static void let_through(struct flow *f, uint32_t events)
 		return;
 	}
 	loop_stop(&f->flows->context->loop, &f->timer);
-	f->up.held = f->first.held;
-	f->up.held.max = PUMP_HELD_MAX;
-	first_init(&f->first);
-	f->state = OPEN;
+	if (f->tls) {
+		f->first.passing = f->first.hello.bytes;
+		f->state = RECORDS;
+	} else {
+		f->up.held = f->first.held;
+		f->up.held.max = PUMP_HELD_MAX;
+		first_init(&f->first);
+		f->state = OPEN;
+	}
 	on_bytes(f, true, events);
-}
-
-/* Whether the first bytes may begin a request of HTTP/1.1: a word in capitals. The parser finds out
- * whether they do. */
-static bool is_plain_http(const struct flow *f)
-{
-	const uint8_t *p = buf_head(&f->first.held);
-	size_t n = buf_len(&f->first.held), i = 0;
-
-	while (i < n && p[i] >= 'A' && p[i] <= 'Z')
-		i++;
-	return i && i <= RULES_METHOD_MAX && (i == n || p[i] == ' ') && !f->down.bytes &&
-	       buf_len(&f->down.held) == 0;
 }
 
 /* Bytes that are not TLS. */
@@ -476,7 +479,8 @@ static void on_plain(struct flow *f, uint32_t events)
 {
 	const char *why;
 
-	if (!f->target.inspect || !is_plain_http(f)) {
+	if (!f->target.inspect || f->down.bytes || buf_len(&f->down.held) ||
+		!first_is_http(&f->first)) {
 		let_through(f, events);
 		return;
 	}
@@ -544,7 +548,8 @@ static void open_flow(
 	f->remote.on = on_remote;
 	f->remote.arg = f;
 	f->state = f->target.name[0] ? HELLO : OPEN; /* a later policy may have names again */
-	if (answer(f, EGRESS_OK, 0, "") < 0 || buf_add(&f->down.held, early, early_bytes) < 0 ||
+	if (opening_answer(f->guest.fd, EGRESS_OK, 0, "") < 0 ||
+		buf_add(&f->down.held, early, early_bytes) < 0 ||
 		loop_add(l, &f->remote, fd, EPOLLIN) < 0)
 		end_reset(f);
 	else
@@ -589,7 +594,7 @@ static void refuse_between(struct flow *f)
 	f->state = WHY;
 	f->why = why_stream_make(f->flows->context, &f->guest, f->target.reason);
 	record(f, "denied", f->target.err);
-	if (!f->why || answer(f, EGRESS_OK, 0, "") < 0) {
+	if (!f->why || opening_answer(f->guest.fd, EGRESS_OK, 0, "") < 0) {
 		end(f, true);
 		return;
 	}
@@ -707,7 +712,7 @@ static void ask_consent(struct flow *f)
 	f->consent.arg = f;
 	if (consent_ask(f->flows->context, &f->consent, &q) < 0)
 		refuse_consent(f, "there is nobody to ask");
-	else if (answer(f, EGRESS_WAITING, 0, "") < 0)
+	else if (opening_answer(f->guest.fd, EGRESS_WAITING, 0, "") < 0)
 		end(f, true);
 }
 
@@ -746,7 +751,7 @@ static void become_dns(struct flow *f)
 {
 	f->state = DNS;
 	f->dns = dns_stream_make(f->flows->context, &f->guest);
-	if (!f->dns || answer(f, EGRESS_OK, 0, "") < 0)
+	if (!f->dns || opening_answer(f->guest.fd, EGRESS_OK, 0, "") < 0)
 		end(f, true);
 }
 
@@ -754,7 +759,7 @@ static void become_why(struct flow *f)
 {
 	f->state = WHY;
 	f->why = why_stream_make(f->flows->context, &f->guest, NULL);
-	if (!f->why || answer(f, EGRESS_OK, 0, "") < 0)
+	if (!f->why || opening_answer(f->guest.fd, EGRESS_OK, 0, "") < 0)
 		end(f, true);
 	else
 		loop_start(&f->flows->context->loop, &f->timer, HEADER_MS);
@@ -792,7 +797,7 @@ static void hand_over(struct flow *f)
 	struct flows *all = f->flows;
 	int fd = f->guest.fd;
 
-	if (answer(f, EGRESS_OK, 0, "") < 0) {
+	if (opening_answer(f->guest.fd, EGRESS_OK, 0, "") < 0) {
 		end(f, true);
 		return;
 	}
@@ -802,27 +807,12 @@ static void hand_over(struct flow *f)
 	all->on_datagrams(all->arg, fd);
 }
 
-/* Reads no byte behind the header. Returns what egress_get_open does, or -errno: -EAGAIN,
- * -EPIPE. */
-static int read_header(struct flow *f)
-{
-	size_t wanted = f->head_bytes < EGRESS_OPEN_HEADER
-				? EGRESS_OPEN_HEADER
-				: (size_t)EGRESS_OPEN_HEADER + f->head[2];
-	ssize_t n = recv(f->guest.fd, f->head + f->head_bytes, wanted - f->head_bytes, 0);
-
-	if (n <= 0)
-		return n == 0 ? -EPIPE : -errno;
-	f->head_bytes += (unsigned)n;
-	return egress_get_open(f->head, f->head_bytes, &f->open);
-}
-
 static void on_header(struct flow *f)
 {
 	int r;
 
 	do /* its two parts come together */
-		r = read_header(f);
+		r = opening_read(f->guest.fd, f->head, &f->head_bytes, &f->open);
 	while (r == 0);
 	if (r == -EAGAIN)
 		return;
@@ -836,13 +826,18 @@ static void on_header(struct flow *f)
 		begin(f);
 }
 
+static bool is_passing(const struct flow *f)
+{
+	return f->state == OPEN || f->state == RECORDS || f->state == INTERCEPTED;
+}
+
 static void on_guest(void *arg, uint32_t events)
 {
 	struct flow *f = arg;
 
 	if (f->state == HEADER) {
 		on_header(f);
-	} else if (f->state == OPEN || f->state == INTERCEPTED) {
+	} else if (is_passing(f)) {
 		on_bytes(f, true, events);
 	} else if (f->state == HELLO) {
 		on_first_bytes(f, events);
@@ -925,7 +920,7 @@ unsigned flows_count(const struct flows *all)
 
 static bool is_connected(const struct flow *f)
 {
-	return f->state == OPEN || f->state == HELLO || f->state == INTERCEPTED;
+	return f->state == HELLO || is_passing(f);
 }
 
 /* One whose first bytes have not come yet, or are no HTTP, is not. */

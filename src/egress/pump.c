@@ -55,6 +55,14 @@ static bool flush(struct pump *p, int to, enum pump_end *end)
 	return true;
 }
 
+enum pump_end pump_flush(struct pump *p, int to)
+{
+	enum pump_end end = PUMP_GOES_ON;
+
+	(void)flush(p, to, &end); /* the rest waits */
+	return end;
+}
+
 /* Keeps what the receiver did not take. */
 static void hold(struct pump *p, const uint8_t *rest, size_t n, enum pump_end *end)
 {

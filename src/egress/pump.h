@@ -43,6 +43,9 @@ void pump_done(struct pump *p);
 /* Moves what can be moved now, up to some hundred KiB. */
 enum pump_end pump_run(struct pump *p, int from, int to, struct pump_means *m);
 
+/* Only what is held; reads nothing. */
+enum pump_end pump_flush(struct pump *p, int to);
+
 static inline bool pump_wants_read(const struct pump *p)
 {
 	return !p->ended && buf_len(&p->held) == 0;

@@ -18,7 +18,7 @@ enum {
 	SSL2_LONG = 0x80, /* of the first byte: a head without padding */
 };
 
-enum { SERVER_NAME = 0, ALPN = 16, ENCRYPTED_CLIENT_HELLO = 0xfe0d };
+enum { SERVER_NAME = 0, ALPN = 16, EARLY_DATA = 42, ENCRYPTED_CLIENT_HELLO = 0xfe0d };
 
 /* What is left of a piece of the message. A read that goes too far leaves `bad`, and gives
  * zeros. */
@@ -110,6 +110,8 @@ static const char *take_extension(unsigned type, struct view v, struct client_he
 {
 	if (type == ENCRYPTED_CLIENT_HELLO)
 		h->encrypted = true;
+	if (type == EARLY_DATA)
+		h->early_data = true;
 	if (type == SERVER_NAME)
 		return h->name[0] ? "it has two server_name extensions" : take_name(v, h);
 	if (type == ALPN)
@@ -171,13 +173,13 @@ static int next_record(const uint8_t *data, size_t n, size_t at)
 }
 
 /* Joins the records of the message in `to`, of CLIENT_HELLO_MAX bytes; to NULL: just counts.
- * Returns the message's length with its head, or WALK_*. */
-static int join(const uint8_t *data, size_t n, uint8_t *to)
+ * Returns the message's length with its head, or WALK_*; ret_bytes: that of its records. */
+static int join(const uint8_t *data, size_t n, uint8_t *to, size_t *ret_bytes)
 {
-	size_t have = 0, wanted = MESSAGE_HEAD;
+	size_t have = 0, wanted = MESSAGE_HEAD, at = 0;
 	uint8_t head[MESSAGE_HEAD] = {0};
 
-	for (size_t at = 0; have < wanted;) {
+	while (have < wanted) {
 		int length = next_record(data, n, at);
 		const uint8_t *p = data + at + RECORD_HEAD;
 
@@ -194,6 +196,7 @@ static int join(const uint8_t *data, size_t n, uint8_t *to)
 			return WALK_BAD;
 		wanted = have < MESSAGE_HEAD ? MESSAGE_HEAD : wanted;
 	}
+	*ret_bytes = at;
 	return have == wanted ? (int)wanted : WALK_BAD; /* nothing else may be in its records */
 }
 
@@ -209,7 +212,7 @@ static enum client_hello_result parse_records(
 	struct client_hello h = {0};
 	uint8_t message[CLIENT_HELLO_MAX];
 	size_t bytes = n < CLIENT_HELLO_MAX ? n : CLIENT_HELLO_MAX;
-	int length = join(data, bytes, NULL);
+	int length = join(data, bytes, NULL, &h.bytes);
 	const char *why;
 
 	if (length == WALK_MORE)
@@ -217,7 +220,7 @@ static enum client_hello_result parse_records(
 					    : bad("its hello is longer than 16 KiB", ret_why);
 	if (length == WALK_BAD)
 		return bad("its records are malformed", ret_why);
-	(void)join(data, bytes, message); /* as before */
+	(void)join(data, bytes, message, &h.bytes); /* as before */
 	why = take_message(
 		(struct view){.at = message + MESSAGE_HEAD, .n = (size_t)length - MESSAGE_HEAD},
 		&h);

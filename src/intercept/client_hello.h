@@ -26,6 +26,8 @@ struct client_hello {
 	bool encrypted;			    /* there is encrypted_client_hello, a decoy or not */
 	bool alpn;			    /* it offers protocols, and among them: */
 	bool h2, http1;
+	bool early_data; /* it may be followed by data before the server answers */
+	size_t bytes;	 /* on the wire */
 };
 
 /* Takes all bytes that came so far. ret is written for CLIENT_HELLO_OK; ret_why, for people, for

@@ -111,6 +111,8 @@ static void real_clients_are_understood(void **state)
 		assert_int_equal(h.alpn, rows[i].alpn);
 		assert_int_equal(h.h2, rows[i].h2);
 		assert_int_equal(h.http1, rows[i].http1);
+		assert_int_equal(h.bytes, made.n);
+		assert_false(h.early_data);
 	}
 }
 
