@@ -5,8 +5,9 @@
  *	up|down FLOWS BYTES WAY		ns of all together; each flow moves BYTES
  *	hold FLOWS WAY			opens them, says so, waits for the end of its input
  *
- * WAY is `tcp PORT`, `unix PATH`, or `worker ADDRESS PORT`: then descriptor 3 is the channel of
- * mayfly-egress, and this program is mayfly-vmm and the agent (docs/egress-protocol.md). */
+ * WAY is `tcp [ADDRESS] PORT`, `unix PATH`, or `worker ADDRESS PORT`: then descriptor 3 is the
+ * channel of mayfly-egress, and this program is mayfly-vmm and the agent (docs/egress-protocol.md).
+ * The program is static, so that it runs in any guest (bench/network_vm). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/net.h"
 #include "base/str.h"
 #include "channel.h"
@@ -35,13 +37,9 @@ static _Noreturn void die(const char *what)
 
 static void send_all(int fd, const void *data, size_t n)
 {
-	for (size_t sent = 0; sent < n;) {
-		ssize_t r = send(fd, (const char *)data + sent, n - sent, MSG_NOSIGNAL);
-
-		if (r <= 0)
-			die("send");
-		sent += (size_t)r;
-	}
+	errno = -fd_send_full(fd, data, n);
+	if (errno)
+		die("send");
 }
 
 /* At most n bytes; false: the end came first. */
@@ -181,13 +179,15 @@ static int way_open(const struct way *w)
 static void way_parse(struct way *w, char **argv)
 {
 	uint32_t address = INADDR_LOOPBACK;
+	bool has_address = argv[1] && argv[2];
 
 	errno = EINVAL;
 	w->kind = strcmp(argv[0], "tcp") == 0 ? TCP : strcmp(argv[0], "unix") == 0 ? UNIX : WORKER;
 	w->path = argv[1];
 	if (w->kind == UNIX)
 		return;
-	if (w->kind == WORKER && (!argv[1] || net_parse_address(*++argv, &address) < 0))
+	if ((w->kind == WORKER && !has_address) ||
+		(has_address && net_parse_address(*++argv, &address) < 0))
 		die("usage");
 	w->to = (struct sockaddr_in){.sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(address),
