@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The checksum of n more bytes, after bytes with the checksum crc. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t n);
 
 #endif

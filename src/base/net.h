@@ -30,6 +30,7 @@ int net_parse_address(const char *text, uint32_t *ret);
  * or -EINVAL. */
 int net_parse(const char *text, struct net *ret);
 
+/* Writes dotted decimal text with a NUL. Returns out. */
 const char *net_format(uint32_t address, char out[NET_TEXT_BYTES]);
 
 /* Read and write an address as four bytes in network order. */
