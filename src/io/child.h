@@ -77,6 +77,10 @@ struct child {
 /* True when the program is found where child_start looks. */
 bool child_program_exists(const char *name);
 
+/* Starts a program. o is only needed during the call, but argv[0] and opaque must outlive c.
+ * ERROR_HOST: the program is missing, or this host allows no jail. If the program cannot be
+ * executed, its exit status is 127. child_done must follow a success, and is safe after a
+ * failure. */
 int child_start(struct child *c, const struct child_options *o, struct error *e);
 
 /* Makes c the owner of that process, as if child_start had started it. On failure the process is

@@ -34,7 +34,7 @@ static void add_variable(struct workshop_words *w, const char *entry)
 	w->envc++;
 }
 
-/* Takes a malloc'ed word, NULL for want of memory. */
+/* Takes a malloc'ed word; NULL means out of memory. */
 static void own_word(struct workshop_words *w, char *word)
 {
 	if (!word || w->owned_count == WORKSHOP_WORDS_MAX) {
