@@ -27,7 +27,7 @@ int confine_capabilities(void);
 
 /* Sets resource limits (the table in confine.c gives the reasons). Limits the number of processes
  * only for JAIL_FULL, because the kernel counts all processes of a user, and only there does each
- * jailed process have its own. */
+ * jailed process have a user of its own. */
 int confine_resources(enum jail_kind kind);
 
 /* Sets resource limits for programs that help to build images (workshop.h). They may write files as

@@ -318,7 +318,8 @@ static int await_child(struct launcher *l, pid_t *ret)
 		*ret = pid;
 		r = await_reply(l->socket, &reply, NULL);
 		if (r < 0) {
-			discard(l); /* what it says late is no answer to the next request */
+			discard(l); /* a late reply must not be taken for the answer to the next
+				     * request */
 			return 0;   /* the program runs, or its end shows */
 		}
 	}

@@ -127,7 +127,8 @@ static int make_other_namespaces(enum jail_place place, enum space_step *step)
 /* Replaces the root by a tmpfs that has room for one inode, its root directory, and no block. */
 static int empty_root(void)
 {
-	static const char place[] = "/proc"; /* any directory: nothing is seen there after */
+	static const char place[] = "/proc"; /* any directory will do: its files cannot be seen
+					      * afterwards */
 	static const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY;
 
 	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||

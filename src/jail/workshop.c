@@ -47,7 +47,7 @@ struct plan {
 	const struct workshop *w;
 	struct workshop_ids ids;
 	char directory[PATH_MAX];
-	int alive_fd; /* its other end closes with mayfly-workshop */
+	int alive_fd; /* its other end closes when mayfly-workshop ends */
 };
 
 static int fail(const char *what, int r)
@@ -83,7 +83,7 @@ static void choose_ids(struct plan *p)
 		*ids = (struct workshop_ids){ids->uid, ids->uid, BUILDER_ID, true};
 	}
 	if (p->w->user == WORKSHOP_READER)
-		ids->inside = ids->uid; /* it sees the owners of all files */
+		ids->inside = ids->uid; /* the program sees the owners of all files */
 }
 
 static int give_all(const struct plan *p, uid_t uid, gid_t gid)
@@ -224,7 +224,7 @@ static int start_program(const struct plan *p)
 	int go[2], r;
 	pid_t pid;
 
-	if (p->w->user == WORKSHOP_ROOT) /* only in namespaces of its own it may mount */
+	if (p->w->user == WORKSHOP_ROOT) /* it may only mount in namespaces of its own */
 		flags |= CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 	if (pipe2(go, O_CLOEXEC) < 0)
 		return fail("pipe", -errno);
@@ -238,7 +238,8 @@ static int start_program(const struct plan *p)
 	(void)close(go[0]); /* the program's */
 	r = map_ids(p, pid);
 	if (r == 0 && !p->ids.mapped && p->ids.uid == 0)
-		r = workshop_root_close_proc();	  /* to root of the host, switches are writable */
+		r = workshop_root_close_proc();	  /* root of the host could write to switches in
+						   * /proc */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* the program cannot look into it */
 	if (r == 0)
 		r = fd_write_full(go[1], "", 1);

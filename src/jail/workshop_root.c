@@ -269,7 +269,7 @@ static int copy_all(struct root *root, const struct workshop_paths *paths, char 
 	for (unsigned i = 0; i < paths->count && r == 0; i++) {
 		r = copy(root, paths->items[i], 0);
 		if (r == -EROFS)
-			r = 0; /* in a directory that is bound: there already */
+			r = 0; /* it lies in a directory that is bound already */
 		if (r < 0)
 			(void)snprintf(where, WORKSHOP_WHERE_MAX, "%s", paths->items[i]);
 	}
