@@ -22,6 +22,9 @@ struct boot_entry {
 	gpa_t rip, boot_params, page_table, gdt;
 };
 
+/* Writes everything into guest memory and fills ret. ERROR_BAD_IMAGE when the kernel or the
+ * initramfs is unusable, ERROR_LIMIT when the command line is too long or the memory too small.
+ * Descriptors are borrowed. */
 int boot_load(const struct guest_memory *m, const struct boot_source *s, struct boot_entry *ret,
 	struct error *e);
 

@@ -25,10 +25,13 @@ struct ioapic {
 
 void ioapic_init(struct ioapic *a, int vm_fd);
 void ioapic_done(struct ioapic *a);
+/* An edge on a pin below IOAPIC_PINS. */
 void ioapic_raise(struct ioapic *a, unsigned pin);
+/* One 32-bit access of the guest, `offset` bytes into the MMIO area. Any offset is fine: reads of
+ * unknown registers give 0, writes to them are ignored. */
 uint32_t ioapic_mmio_read(struct ioapic *a, uint64_t offset);
 void ioapic_mmio_write(struct ioapic *a, uint64_t offset, uint32_t value);
-int ioapic_save(struct ioapic *a, struct buf *out);
+int ioapic_save(struct ioapic *a, struct buf *out);   /* 0 or -ENOMEM */
 int ioapic_load(struct ioapic *a, struct reader *in); /* 0 or -EINVAL */
 
 #endif

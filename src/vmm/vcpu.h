@@ -21,6 +21,7 @@ struct vcpu {
 	bool has_capabilities; /* its CPUID shows IA32_ARCH_CAPABILITIES */
 };
 
+/* Creates a vCPU of the VM; fills v. On failure (ERROR_HOST), vcpu_done releases what was made. */
 int vcpu_create(struct vcpu *v, int kvm_fd, int vm_fd, unsigned id, struct error *e);
 void vcpu_done(struct vcpu *v);
 
