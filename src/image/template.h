@@ -109,6 +109,8 @@ int template_open(const struct home *h, const char *name, struct error *e);
 typedef int (*template_fn)(void *opaque, const struct template *t, const struct error *damage);
 int template_each(const struct home *h, template_fn fn, void *opaque, struct error *e);
 
+/* Removes a template at once. Space that somebody holds (workdir_hold) is freed by a later sweep.
+ * ERROR_NOT_FOUND. */
 int template_remove(const struct home *h, const char *name, struct error *e);
 
 /* "2c-512m". */
