@@ -171,7 +171,7 @@ int oci_blobs_find(const struct oci_blobs *b, const char *digest, int *ret_fd)
 	if (r < 0)
 		return r;
 	if (strcmp(found, digest) != 0) {
-		(void)unlinkat(b->fd, name, 0); /* if it stays, it is found damaged again */
+		(void)unlinkat(b->fd, name, 0); /* if this fails, it will be found damaged again */
 		return -ENOENT;
 	}
 	(void)futimens(fd, NULL); /* when it was used: only the order of removal depends on it */

@@ -59,6 +59,7 @@ struct oci_blob_writer {
 		.fd = -1                                                                           \
 	}
 
+/* Begins a blob, and adds its content in pieces. ERROR_NO_SPACE or ERROR_HOST. */
 int oci_blob_begin(const struct oci_blobs *b, struct oci_blob_writer *ret, struct error *e);
 int oci_blob_add(struct oci_blob_writer *w, const void *data, size_t n, struct error *e);
 

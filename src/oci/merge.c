@@ -108,7 +108,7 @@ static int place(
 {
 	struct merge_node *old = merge_find(dir, name, strlen(name)), *made;
 
-	f->name_count++; /* it may have its only name in what is removed */
+	f->name_count++; /* its only name may be in the tree that is removed */
 	if (old)
 		merge_remove(m, old);
 	f->name_count--;

@@ -69,8 +69,8 @@ int oci_merge_write_directories(struct oci_merge *m, struct tree_sink *to, struc
 /* Whether the tree has files of this layer (counted from 0) to write. */
 bool oci_merge_needs(const struct oci_merge *m, size_t layer);
 
-/* Returns a sink for the second pass over a layer, with content. It passes the files that the tree
- * kept on to `to`. It is valid as long as m, for one layer at a time. */
+/* Returns a sink for the second pass over a layer, with content. It forwards to `to` only the files
+ * that the tree kept. It is valid as long as m, for one layer at a time. */
 struct tree_sink *oci_merge_replay(struct oci_merge *m, size_t layer, struct tree_sink *to);
 
 /* Checks that all files were written. ERROR_BAD_IMAGE: a layer changed between the two passes. */

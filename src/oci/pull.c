@@ -209,7 +209,7 @@ int oci_pull_get(struct oci_pull *p, const struct oci_pull_request *q, struct er
 
 	(void)snprintf(ask.version, sizeof(ask.version), "%s", q->version); /* fits: a tag */
 	if (r == 0 && tell(p, &ask, sizeof(ask)) < 0)
-		r = 0; /* it ended: its output tells why */
+		r = 0; /* it has ended: its messages tell why */
 	if (r == 0)
 		r = receive(p, q, &done, e);
 	if (!done)

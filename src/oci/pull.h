@@ -33,6 +33,7 @@ struct oci_pull_request {
 	void *opaque;
 };
 
+/* Fills p; starts nothing. The arguments are borrowed until oci_pull_done. */
 void oci_pull_init(struct oci_pull *p, const struct oci_reference *r,
 	const struct oci_credentials *c, const struct progress *progress);
 
