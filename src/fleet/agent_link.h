@@ -36,6 +36,7 @@ struct agent_link_ops {
 int agent_link_open(uv_loop_t *loop, int dirfd, const struct agent_link_ops *ops, void *arg,
 	struct agent_link **ret, struct error *e);
 
+/* The connection, borrowed: to queue requests on it. */
 struct agent_conn *agent_link_conn(struct agent_link *l);
 
 /* Counts what waits for the agent, once it is charged to an account. */

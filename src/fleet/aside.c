@@ -32,7 +32,7 @@ struct state {
 	uint64_t put_s, bytes;
 };
 
-/* Whether aside_put() gave that name, and when. What somebody else puts there is his. */
+/* Whether aside_put() gave that name, and when. Entries with other names belong to the operator. */
 static bool parse_name(const char *name, uint64_t *ret_put_s)
 {
 	const char *dash = strrchr(name, '-');

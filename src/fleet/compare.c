@@ -42,7 +42,7 @@ static int weight(char ch)
 	return ch == '/' ? 1 : ch ? (uint8_t)ch + 1 : 0;
 }
 
-/* The order of a walk: the contents of a directory follow it directly. */
+/* Compares two paths by the order of a walk, in which a directory's contents follow it directly. */
 static int order(const char *a, const char *b)
 {
 	while (*a && *a == *b) {

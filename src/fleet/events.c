@@ -103,7 +103,7 @@ json_t *event_json(const struct store_event *ev)
 	if (words[ev->type].reason)
 		(void)json_object_set_new(data, "kill_reason", json_string(words[ev->type].reason));
 	event_type_word(ev->type, type);
-	/* of rows without one; the same each time */
+	/* an id for a row that has none; the same at every call */
 	(void)snprintf(id, sizeof(id), "00000000-0000-4000-8000-%012llx",
 		(unsigned long long)(ev->id & 0xffffffffffff));
 	root = record(ev->uuid ? ev->uuid : id, type,
@@ -148,7 +148,7 @@ static void add_execution(json_t *data, const struct store_sandbox *sb, uint64_t
 			"execution_time", (json_int_t)ms));
 }
 
-/* A stored event is small, however much its sandbox has of metadata. */
+/* Adds as much metadata as fits, so that a stored event stays small. */
 static void add_metadata(json_t *data, const struct store_sandbox *sb)
 {
 	if (!sb->metadata_json || strlen(sb->metadata_json) <= METADATA_MAX)

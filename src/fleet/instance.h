@@ -168,6 +168,8 @@ struct instance_waiter {
 	void *arg;
 };
 
+/* A new instance in state CREATING, in the list of instances that are not running. NULL when out of
+ * memory. */
 struct instance *instance_new(struct fleet *f);
 /* Enters it into the table of running instances. */
 void instance_enter(struct instance *i);

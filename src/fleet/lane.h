@@ -67,6 +67,7 @@ struct lane {
 	unsigned count; /* running */
 };
 
+/* Adds a job for a thread. It begins now or when it has a place; `done` is called in any case. */
 void lane_add(struct lane *l, struct lane_job *j);
 /* The number of the key's jobs that wait or run. */
 unsigned lane_count_of(const struct lane *l, const char *key_id);

@@ -17,6 +17,7 @@ struct store_limits limits_effective(const struct fleet *f, const struct store_l
 /* The same for a key's row, without its tier. Returns -errno if the row cannot be read. */
 int limits_of_key(struct fleet *f, const char *key_id, struct store_limits *ret, struct error *e);
 
+/* The largest sizes of one sandbox under these limits. */
 struct sandbox_sizes limits_sizes(const struct store_limits *effective);
 
 /* Whether `l` exceeds `max` in nothing, now and after any change of the daemon's defaults. Both are

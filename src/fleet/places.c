@@ -6,7 +6,7 @@
 #include "fleet/instance.h"
 #include "fleet/pool.h"
 
-/* Pool VMs that nobody claimed make room. */
+/* VMs of the pool give way. */
 int places_take_host(
 	struct fleet *f, const struct sandbox_sizes *s, unsigned count, struct error *e)
 {

@@ -64,7 +64,7 @@ static void on_death_closed(uv_handle_t *h)
 	free_vm(h->data);
 }
 
-/* Nobody owns it any more. */
+/* Frees a VM that neither a worker nor the loop uses any more. */
 static void let_go(struct pool_vm *v)
 {
 	if (v->watched)
@@ -305,7 +305,7 @@ static void want_named(struct pool *p, const char *template)
 	const struct sandbox_options o = {.template = template};
 	struct stock_key k = {.template = template};
 
-	/* it may be built later */
+	/* the template may be built later */
 	if (f->options.backend->measure(&f->home, &o, &k.sizes, &k.made_s, NULL) == 0)
 		(void)stock_want(&p->stock, &k, clock_monotonic_ns()); /* false: too many kinds */
 }

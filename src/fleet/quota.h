@@ -40,6 +40,7 @@ struct quota {
 	uint64_t memory_bytes, cpus, disk_bytes; /* promised */
 };
 
+/* Sets the maxima from the options and this host's memory and CPUs. Nothing is promised yet. */
 void quota_init(struct quota *q, const struct quota_options *o);
 
 /* Takes places for `count` sandboxes of these sizes, all or none; ERROR_NO_SPACE if they do not

@@ -33,7 +33,7 @@ static void on_turn(uv_idle_t *h)
 {
 	struct turns *s = h->data;
 	uint64_t end_ns = clock_monotonic_ns() + TURNS_MS * NS_PER_MS;
-	struct turn end = {.line = s}; /* members that ask from now on stand behind it */
+	struct turn end = {.line = s}; /* members that ask from now on stand behind this mark */
 
 	turn_ask(&end);
 	/* the last member may leave meanwhile; the line stays until its handle is closed */
