@@ -76,8 +76,8 @@ struct cgroup_totals {
 /* t may be NULL: zeros. */
 void cgroup_tree_read(const struct cgroup_tree *t, struct cgroup_totals *ret);
 
-/* True if the sandbox's process was killed for want of memory. e says whether it reached memory.max
- * or the host had none left (ERROR_SANDBOX). */
+/* True if the kernel killed the sandbox's process because memory ran out. e says whether it reached
+ * memory.max or the host had none left (ERROR_SANDBOX). */
 bool cgroup_explain_end(int dirfd, const char *id, struct error *e);
 
 #endif
