@@ -46,7 +46,7 @@ static void each_thread(pid_t pid, int (*fn)(int tasks_fd, const char *tid, void
 	(void)closedir(tasks); /* only read */
 }
 
-/* The beginning of a thread's file. "": it has ended. */
+/* Reads the beginning of a file of the thread; "" if the thread has ended. */
 static void read_task(int tasks_fd, const char *tid, const char *name, char *text, size_t size)
 {
 	char path[32];
@@ -91,7 +91,7 @@ static int set_priority(int tasks_fd, const char *tid, void *arg)
 	return 0;
 }
 
-/* Among groups, only the group's own priority counts. */
+/* Sets the group's priority, too: between groups, the kernel looks only at that. */
 static void set_group(const struct instance *i, bool lowered)
 {
 	_cleanup_close_ int fd = cgroup_open(instance_dirfd(i), i->sandbox.id);

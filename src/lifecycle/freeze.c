@@ -50,7 +50,7 @@ static uint64_t end_of(const struct instance *i)
 	return end;
 }
 
-/* With what the next daemon must know of it, in one commit. */
+/* Writes the deadline, and what the next daemon must know of the freeze, in one commit. */
 static void set_end(const struct instance *i, uint64_t end_ns)
 {
 	_cleanup_free_ char *extra = instance_extra(i, i->transient, false);
@@ -65,7 +65,7 @@ static void set_end(const struct instance *i, uint64_t end_ns)
 	deadline_changed(i->fleet);
 }
 
-/* Its time to live stands still: it ends FREEZE_MAX_S later at most. */
+/* Stops the time to live: extends the deadline by FREEZE_MAX_S, the longest freeze. */
 static void stop_life(struct instance *i)
 {
 	uint64_t now = clock_realtime_ns(), end = end_of(i);
@@ -78,7 +78,7 @@ static void stop_life(struct instance *i)
 	set_end(i, i->freeze.end_ns);
 }
 
-/* Unless somebody has given it another end meanwhile. */
+/* Gives back the time to live that was left, unless somebody has set another deadline meanwhile. */
 static void let_live(struct instance *i)
 {
 	uint64_t left = i->freeze.left_ns, end = left ? end_of(i) : 0;
@@ -88,7 +88,8 @@ static void let_live(struct instance *i)
 		set_end(i, end == i->freeze.end_ns ? clock_realtime_ns() + left : end);
 }
 
-/* Its wall clock is late by as long as it stood still. The reply does not matter. */
+/* Sets the guest's wall clock, which is late by the time of the freeze. The reply does not
+ * matter. */
 static void tell_time(struct instance *i)
 {
 	const struct agent_identity m = {
@@ -224,7 +225,8 @@ static void on_look(uv_timer_t *t)
 	(void)instance_each(t->data, look_again, NULL); /* always 0 */
 }
 
-/* For what failed, what takes too long, and networks that change. */
+/* Keeps a timer running that looks again: for failed changes, freezes that last too long, and
+ * networks that change. */
 static void keep_looking(struct fleet *f)
 {
 	if (!uv_is_active((const uv_handle_t *)&f->freeze))

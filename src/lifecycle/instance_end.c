@@ -95,7 +95,8 @@ int instance_end(struct instance *i, enum store_event_type type, struct error *e
 	r = mark_and_note(i, type, e);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	/* its row goes even if its process does not: then the next start ends what is left */
+	/* the row is removed even if the process does not end; then the next start ends the
+	 * process */
 	(void)unlinkat(i->sandbox.dirfd, BACKEND_KNOWN, 0); /* only a mark */
 	instance_set_aside(i, INSTANCE_ENDING);
 	agent_link_close(i->link);

@@ -36,7 +36,8 @@ int instance_agent_refusal(const struct agent_event *ev, struct error *e)
 	return agent_event_error(ev, e);
 }
 
-/* Without them, programs do not believe what intercepted hosts say; the sandbox works. */
+/* If this failed, programs do not trust the certificates of intercepted hosts. The sandbox works
+ * otherwise. */
 static void on_trusted(void *arg, const struct error *why)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20);
@@ -52,7 +53,7 @@ static void on_trusted(void *arg, const struct error *why)
 		instance_make_give_up(m, &nobody);
 }
 
-/* It has its identity: the last step before it is ready. */
+/* The guest has its identity: does the last step before the sandbox is ready. */
 static void finish(struct instance_maker *m)
 {
 	if (m->order.look || !trust_is_wanted(m->instance))

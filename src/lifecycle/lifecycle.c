@@ -38,7 +38,7 @@ enum {
 
 /* --- deadlines --- */
 
-/* Leaves the sandbox as it is until the next try. */
+/* Moves the deadline, so that the sandbox stays as it is until the next try. */
 static void postpone(struct fleet *f, const char *id)
 {
 	struct error e = {0};
@@ -62,7 +62,7 @@ static void on_auto_paused(void *arg, const struct error *why)
 	free(p);
 }
 
-/* The sandbox was promised to be there later: if it cannot be paused, it is not killed. */
+/* The client was promised that the sandbox is kept. So if it cannot be paused, it is not killed. */
 static void pause_at_deadline(struct instance *i, bool memory)
 {
 	struct auto_pause *p = calloc(1, sizeof(*p));

@@ -1,5 +1,5 @@
-/* What happens to instances over time: deadlines, samples of their usage, maintenance of the
- * store. */
+/* The start and the end of a fleet, and what happens to instances in between: deadlines, samples of
+ * their usage, maintenance of the store. */
 #ifndef LIFECYCLE_LIFECYCLE_H
 #define LIFECYCLE_LIFECYCLE_H
 

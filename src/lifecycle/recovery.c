@@ -209,7 +209,7 @@ static void forget_paused_state(const struct fleet *f, const char *id)
 		log_error("cannot remove an old state: %s sandbox=%s", strerror(-r), id);
 }
 
-/* The state was complete when daemon and microVM died: the sandbox is paused. */
+/* Marks a sandbox as paused whose state was complete when daemon and microVM died. */
 static void complete_pause(struct fleet *f, const struct store_sandbox *sb)
 {
 	const struct store_sandbox row = {.state = STORE_PAUSED, .end_ns = clock_realtime_ns()};
@@ -220,7 +220,7 @@ static void complete_pause(struct fleet *f, const struct store_sandbox *sb)
 		log_error("%s sandbox=%s", e.message, sb->id);
 }
 
-/* Ends what runs of a paused sandbox: its resume or its end was cut short. */
+/* Ends processes of a paused sandbox that are left of a resume or an end that was cut short. */
 static void end_remains(struct fleet *f, const struct store_sandbox *sb)
 {
 	_cleanup_close_ int fd = sandbox_open_dir(&f->dirs, sb->id, NULL);
@@ -230,7 +230,7 @@ static void end_remains(struct fleet *f, const struct store_sandbox *sb)
 		log_error("%s sandbox=%s", e.message, sb->id);
 }
 
-/* A snapshot or pause was cut short: completes it, or removes it as if it had never begun. */
+/* Completes a snapshot or pause that was cut short, or removes it as if it had never begun. */
 static int settle(struct fleet *f, const struct store_sandbox *sb, struct error *e)
 {
 	_cleanup_close_ int fd = -1;
@@ -416,7 +416,8 @@ static bool is_kept(const struct fleet *f, enum home_area area, const char *name
 	return kept;
 }
 
-/* Its client was never told of it, or an older database was restored that lacks its row. */
+/* Moves a state without a row aside. Either no client was told of it, or an older database was
+ * restored. */
 static void move_aside(struct tally *t, enum home_area area, const char *name)
 {
 	int r = aside_put(&t->fleet->home, area, name);

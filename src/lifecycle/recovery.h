@@ -8,6 +8,8 @@
 
 struct fleet;
 
+/* 0, or -errno when the store fails. What cannot be done for a single sandbox is logged and left to
+ * the next start. */
 int instances_recover(struct fleet *f, struct error *e);
 
 #endif
