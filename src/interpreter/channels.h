@@ -64,6 +64,7 @@ int channels_send(struct channels *c, enum channel channel, const char *type, co
 	size_t n, char ret_id[MESSAGE_ID_BYTES]);
 int channels_beat(struct channels *c);
 
+/* While paused, takes no messages from iopub, the kernel's output. */
 void channels_pause(struct channels *c, bool paused);
 
 #endif
