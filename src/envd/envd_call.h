@@ -66,6 +66,7 @@ struct envd_call *envd_call_new(
 int envd_call_ask(
 	struct envd_call *c, enum agent_type type, const void *message, struct envd_error *e);
 
+/* Whether a piece of a body may be queued for the agent now. */
 bool envd_call_can_send(const struct envd_call *c);
 
 /* Writes part of a streamed answer. A failure aborts the connection: memory is short, or the client

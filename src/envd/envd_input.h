@@ -1,5 +1,6 @@
 /* SendInput and StreamInput of process.Process: send bytes to a process's standard input or
- * terminal. The answer comes when the process has taken all of them. */
+ * terminal. The answer comes when the process has taken all of them. envd_process.c enters the
+ * functions into its table of methods (envd_rpc.h). */
 #ifndef ENVD_INPUT_H
 #define ENVD_INPUT_H
 
