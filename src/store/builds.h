@@ -102,6 +102,7 @@ struct store_build_log_filter {
 	uint32_t limit;
 };
 
+/* Lists entries that match all of the filter, in its order, at most `limit`. */
 int store_build_log_list(struct store *s, const struct store_build_log_filter *f,
 	int (*each)(void *arg, const struct store_build_log *l), void *arg, struct error *e);
 

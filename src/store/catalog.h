@@ -41,10 +41,11 @@ int store_catalog_find(struct store *s, const char *key_id, const char *name,
 int store_catalog_list(struct store *s, const char *key_id,
 	int (*each)(void *arg, const struct store_catalog *c), void *arg, struct error *e);
 
+/* ERROR_NOT_FOUND when there is none. */
 int store_catalog_set_public(
 	struct store *s, const char *id, bool public, uint64_t at_ns, struct error *e);
 
-/* Removes it with its builds, their logs and its tags. */
+/* Removes it with its builds, their logs and its tags. A missing one is success. */
 int store_catalog_remove(struct store *s, const char *id, struct error *e);
 
 /* The number of running and paused sandboxes that were made from it. */

@@ -67,6 +67,7 @@ struct store_event_filter {
 	uint64_t cursor;
 };
 
+/* Lists events that match all of the filter, at most `limit`. */
 int store_event_list(struct store *s, const struct store_event_filter *f,
 	int (*each)(void *arg, const struct store_event *ev), void *arg, struct error *e);
 

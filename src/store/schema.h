@@ -18,6 +18,7 @@ extern const unsigned schema_migration_count;
  * to a newer version. */
 int schema_migrate(struct store *s, const struct migration *list, unsigned count, struct error *e);
 
+/* The version of the open file's schema; 0 for an empty file. */
 int schema_version(struct store *s, unsigned *ret, struct error *e);
 
 #endif
