@@ -7,7 +7,7 @@
 #include "base/clock.h"
 
 enum {
-	LATE_MAX_S = 60,   /* longest delay of a message: no guest answers later */
+	LATE_MAX_S = 60,   /* longest delay of a message: a guest that answers later is given up */
 	EARLY_MAX_MS = 10, /* the host's two clocks agree within less */
 	TRIES = 50, /* for when this CPU is preempted between reading and setting, as happens again
 		     * and again when many siblings start at once */

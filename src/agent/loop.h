@@ -33,6 +33,7 @@ void source_open(struct source *s, int fd, void (*ready)(struct source *, uint32
 int source_wait(struct source *s, uint32_t events); /* 0 or -errno */
 void source_close(struct source *s);
 
+/* timer_set sets a timer, or sets it anew; timer_cancel does nothing if it is not set. */
 void timer_set(struct timer *t, uint64_t after_ns, void (*fire)(struct timer *));
 void timer_cancel(struct timer *t);
 

@@ -53,6 +53,8 @@ struct process_exit { /* of a process that has been removed */
 extern struct process *processes;
 extern unsigned process_count;
 
+/* Find a process, or the remembered exit of a removed one, by pid or tag; the youngest first. NULL
+ * when there is none. */
 struct process *process_find(const struct agent_selector *s);
 const struct process_exit *process_find_exit(const struct agent_selector *s);
 

@@ -31,7 +31,7 @@ enum flow_state {
 	 * there is no stream). The first packet waits (`held`), or the connection exists already.
 	 * Every other state may follow. */
 	FLOW_ASKING,
-	FLOW_GRANTED, /* the packet went on, its connection is due: JOINED or the end */
+	FLOW_GRANTED, /* the packet went on and its connection will arrive; to JOINED or the end */
 	FLOW_JOINED,  /* the relay runs, until its end */
 	/* The connect shall time out: there is no stream, and the agent drops repeated packets
 	 * until the program gives up. When the table is full, these flows are removed first. */

@@ -14,6 +14,7 @@ int net_host_connect(void);
  * two seconds, another (ECONNRESET) if this sandbox has no network. */
 int net_host_connected(int fd);
 
+/* Convert an address between the socket's form and the wire's. */
 struct egress_endpoint net_endpoint(const struct sockaddr_in *sa);
 struct sockaddr_in net_sockaddr(const struct egress_endpoint *e);
 

@@ -31,11 +31,12 @@ enum {
 	IN_MAX = 2 * RECORD_MAX,
 	READ_MAX = RECORD_MAX,
 	DATAGRAMS_PER_ROUND = 32,
-	ICMP_CODE_NET_PROHIBITED = 9, /* a program gets ENETUNREACH at once, unlike of code 0 */
+	ICMP_CODE_NET_PROHIBITED = 9, /* a program gets ENETUNREACH at once; with code 0 it would
+				       * not */
 };
 
 static struct source relay = {.fd = -1}, stream = {.fd = -1};
-static bool connected; /* the stream is; `out` begins with its header before */
+static bool connected; /* the stream is joined; before that, `out` begins with its header */
 static bool answered;  /* by the worker: records follow */
 static struct buf out, in;
 static int raw_udp = -1, raw_icmp = -1;
