@@ -1,6 +1,6 @@
 /* The state directory: everything that Mayfly keeps lives below it.
  *
- *   blobs/<SHA-256>      parts of images that others made (oci/blobs.h)
+ *   blobs/<SHA-256>      parts of OCI images (oci/blobs.h)
  *   kernels/<release>/   vmlinux, config, modules/, initrd-<hash>.cpio
  *   images/<name>/       rootfs.ext4 or rootfs.erofs, image.json
  *   templates/<name>/    template.json, rootfs.*, snapshots/

@@ -647,7 +647,7 @@ static int set_filter_mode(const struct settings *s, struct error *e)
 	return 0;
 }
 
-/* All that follows is filtered and has no paths: it reads what others wrote. Threads inherit
+/* Everything that follows reads untrusted data, so it is filtered and has no paths. Threads inherit
  * that. */
 static int start(struct vmm_process *p, struct error *e)
 {
