@@ -93,7 +93,9 @@ static int put(const struct copy *c, const char *path, const struct files_entry 
 struct list {
 	struct files_entry *items; /* with strings that are owned */
 	size_t count;
-	const char *pattern; /* NULL: all */
+	const char *pattern;	      /* NULL: all */
+	const struct ignore *exclude; /* or NULL */
+	size_t skip;		      /* of paths, for `exclude` */
 };
 
 static int keep(void *opaque, const struct files_entry *f, struct error *e)
@@ -102,6 +104,9 @@ static int keep(void *opaque, const struct files_entry *f, struct error *e)
 	struct files_entry copy = *f, *more;
 
 	if (l->pattern && !pattern_match(l->pattern, f->path))
+		return 0;
+	if (l->exclude &&
+		ignore_excludes(l->exclude, l->pattern ? last_part(f->path) : f->path + l->skip))
 		return 0;
 	more = array_grow(l->items, l->count, sizeof(*more));
 	if (!more)
@@ -146,15 +151,19 @@ static int find(const struct copy *c, const char *source, struct list *l, struct
 
 	if (!path_resolve("/", source, clean) || strlen(clean) > PATTERN_MAX)
 		return too_long(source, e);
+	l->exclude = c->exclude;
 	if (pattern_is_plain(clean)) {
 		r = c->from->stat(c->from, clean + 1, &one, e);
+		if (r == 0 && S_ISDIR(one.mode))
+			l->exclude = NULL; /* counts in it */
+		l->skip = r == 0 ? (size_t)(last_part(one.path) - one.path) : 0;
 		return r < 0 ? r : keep(l, &one, e);
 	}
 	plain_folder(clean + 1, folder);
 	l->pattern = clean + 1;
 	r = c->from->list(c->from, folder, keep, l, e);
 	l->pattern = NULL;
-	if (r == 0 && l->count == 0)
+	if (r == 0 && l->count == 0 && !c->exclude)
 		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no file fits %.200s", source);
 	return r;
 }
@@ -167,7 +176,7 @@ static int copy_folder(
 {
 	size_t skip = *folder->path ? strlen(folder->path) + 1 : 0;
 	char path[BUILD_PATH_MAX];
-	struct list l = {.count = 0};
+	struct list l = {.exclude = c->exclude, .skip = skip};
 	int r = c->from->list(c->from, folder->path, keep, &l, e);
 
 	if (r == 0)
@@ -233,17 +242,17 @@ static int key_of_entry(
 	const struct copy *c, const struct files_entry *f, struct step_key *k, struct error *e)
 {
 	struct files_entry real = *f;
-	struct list l = {.count = 0};
+	struct list l = {.exclude = c->exclude};
 	int r = S_ISLNK(f->mode) ? c->from->stat(c->from, f->path, &real, e) : 0;
 
 	if (r < 0)
 		return r;
 	if (!S_ISDIR(real.mode))
 		return step_key_file(k, c->from, &real, last_part(f->path), e);
+	l.skip = *real.path ? strlen(real.path) + 1 : 0;
 	r = c->from->list(c->from, real.path, keep, &l, e);
 	for (size_t i = 0; i < l.count && r == 0; i++)
-		r = step_key_file(k, c->from, &l.items[i],
-			l.items[i].path + (*real.path ? strlen(real.path) + 1 : 0), e);
+		r = step_key_file(k, c->from, &l.items[i], l.items[i].path + l.skip, e);
 	step_key_number(k, l.count);
 	list_done(&l);
 	return r;
@@ -276,6 +285,29 @@ static int resolve(const struct copy *c, const char *destination, bool several,
 	return r;
 }
 
+/* How many bytes of a clean path stand before what --parents keeps. */
+static size_t before_parents(const char *source)
+{
+	const char *pivot = strstr(source + (str_starts_with(source, "./") ? 1 : 0), "/./");
+	char start[BUILD_PATH_MAX], clean[BUILD_PATH_MAX];
+
+	if (!pivot || snprintf(start, sizeof(start), "%.*s", (int)(pivot - source), source) >=
+			      BUILD_PATH_MAX)
+		return 0;
+	return path_resolve("/", start, clean) && clean[1] ? strlen(clean) : 0;
+}
+
+/* With the folders that lead to it; a file keeps its name. */
+static int copy_parents(const struct copy *c, const struct files_entry *f, const char *to,
+	size_t skip, struct error *e)
+{
+	char path[BUILD_PATH_MAX];
+	int r = strlen(f->path) > skip ? join(to, f->path + skip, path, e)
+				       : !path_resolve("/", to, path);
+
+	return r < 0 ? r : copy_entry(c, f, path, false, e);
+}
+
 int copy_files(const struct copy *c, const char *source, bool several, const char *destination,
 	struct error *e)
 {
@@ -287,7 +319,8 @@ int copy_files(const struct copy *c, const char *source, bool several, const cha
 	if (r == 0)
 		r = resolve(c, destination, several || l.count > 1, to, &into, e);
 	for (size_t k = 0; k < l.count && r == 0; k++)
-		r = copy_entry(c, &l.items[k], to, into, e);
+		r = c->parents ? copy_parents(c, &l.items[k], to, before_parents(source), e)
+			       : copy_entry(c, &l.items[k], to, into, e);
 	list_done(&l);
 	return r;
 }

@@ -18,6 +18,8 @@ struct copy {
 	bool has_mode;
 	uint32_t mode; /* of files and folders, for has_mode */
 	bool unpack;   /* ADD: archives become what is in them */
+	bool parents;  /* the destination gets the folders of a source, from its `/./` on */
+	const struct ignore *exclude; /* of a folder, from there; of a file, its name; or NULL */
 };
 
 /* The type of what is there: S_IFDIR, ...; 0: nothing. */

@@ -30,8 +30,9 @@ static const struct instruction {
 	const char *flags[8];
 } instructions[DOCKERFILE_KINDS_] = {
 	[DOCKERFILE_RUN] = {"RUN", FORM_COMMAND, {"mount", "network"}},
-	[DOCKERFILE_COPY] = {"COPY", FORM_FILES, {"from", "chown", "chmod", "link"}},
-	[DOCKERFILE_ADD] = {"ADD", FORM_FILES, {"chown", "chmod", "link", "checksum"}},
+	[DOCKERFILE_COPY] = {"COPY", FORM_FILES,
+		{"from", "chown", "chmod", "link", "exclude", "parents"}},
+	[DOCKERFILE_ADD] = {"ADD", FORM_FILES, {"chown", "chmod", "link", "checksum", "exclude"}},
 	[DOCKERFILE_ENV] = {"ENV", FORM_PAIRS, {NULL}},
 	[DOCKERFILE_ARG] = {"ARG", FORM_ARGS, {NULL}},
 	[DOCKERFILE_WORKDIR] = {"WORKDIR", FORM_REST, {NULL}},
@@ -119,9 +120,9 @@ static int add_flag(
 		return no_memory(p);
 	if (!is_known(known, name))
 		return BAD(p, "--%.60s is not supported", name);
-	if (!*value || (!equals && strcmp(name, "link") != 0))
+	if (!*value || (!equals && strcmp(name, "link") != 0 && strcmp(name, "parents") != 0))
 		return BAD(p, "--%.60s needs a value: --%.60s=...", name, name);
-	if (strcmp(name, "mount") != 0 && dockerfile_flag(s, name))
+	if (strcmp(name, "mount") != 0 && strcmp(name, "exclude") != 0 && dockerfile_flag(s, name))
 		return BAD(p, "--%.60s is given twice", name);
 	if (s->flag_count == DOCKERFILE_FLAGS_MAX)
 		return BAD(p, "more than %d flags", DOCKERFILE_FLAGS_MAX);

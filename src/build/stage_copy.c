@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "build/copy.h"
@@ -101,12 +102,14 @@ struct request {
 	struct copy copy;
 	struct expanded words;
 	char *owner; /* owned, or NULL */
+	struct ignore exclude;
 };
 
 static void request_done(struct request *q)
 {
 	expanded_done(&q->words);
 	free(q->owner);
+	ignore_done(&q->exclude);
 }
 
 static int read_flags(
@@ -127,6 +130,33 @@ static int read_flags(
 	return r;
 }
 
+/* All patterns of --exclude, as lines of .dockerignore. */
+static int read_exclude(
+	struct stage *s, const struct dockerfile_step *step, struct request *q, struct error *e)
+{
+	struct buf lines = BUF_INIT(IGNORE_BYTES_MAX);
+	int r = 0;
+
+	for (size_t i = 0; i < step->flag_count && r == 0; i++) {
+		_cleanup_free_ char *text = NULL;
+
+		if (strcmp(step->flags[i].name, "exclude") != 0)
+			continue;
+		r = stage_expand(s, step->flags[i].value, &text, e);
+		if (r == 0 && buf_printf(&lines, "%s\n", text) < 0)
+			r = error_set(
+				e, ERROR_LIMIT, E2BIG, "--exclude: the patterns are too long");
+	}
+	if (r == 0 && buf_len(&lines)) {
+		r = ignore_parse((const char *)buf_head(&lines), buf_len(&lines), &q->exclude, e);
+		if (r < 0)
+			error_prefix(e, "--exclude");
+		q->copy.exclude = &q->exclude;
+	}
+	buf_done(&lines);
+	return r;
+}
+
 /* Call request_done in any case. */
 static int read_request(
 	struct stage *s, const struct dockerfile_step *step, struct request *q, struct error *e)
@@ -135,12 +165,16 @@ static int read_request(
 
 	*q = (struct request){
 		.copy = {.workdir = s->state.workdir,
+			.parents = dockerfile_flag(step, "parents") &&
+				   strcmp(dockerfile_flag(step, "parents"), "false") != 0,
 			.unpack = step->kind == DOCKERFILE_ADD && !dockerfile_flag(step, "from")}};
 	if (dockerfile_flag(step, "checksum"))
 		return error_set(e, ERROR_USAGE, ENOTSUP,
 			"--checksum is for files of the network, and ADD fetches nothing yet: put "
 			"the file into the build's directory");
 	r = expand_all(s, step, &q->words, e);
+	if (r == 0)
+		r = read_exclude(s, step, q, e);
 	return r < 0 ? r : read_flags(s, step, q, e);
 }
 
@@ -255,6 +289,12 @@ int stage_copy_key(
 	step_key_text(k, s->state.workdir);
 	step_key_text(k, q.owner ? q.owner : "");
 	step_key_number(k, q.copy.has_mode ? q.copy.mode : UINT32_MAX);
+	if (q.copy.parents)
+		step_key_text(k, "parents");
+	for (size_t i = 0; from && i < q.exclude.count; i++) { /* else what is left out shows */
+		step_key_text(k, q.exclude.items[i].again ? "!" : "-");
+		step_key_text(k, q.exclude.items[i].text);
+	}
 	request_done(&q);
 	return r;
 }
