@@ -480,7 +480,8 @@ static int build_stage(struct builder *b, size_t k, bool last, struct error *e)
 		.global = &b->global,
 		.build_args = b->o->args,
 		.secrets = b->o->secrets,
-		.ops = {stage_machine, stage_files, source_key, stage_output, stage_note, b},
+		.ops = {stage_machine, stage_files, builder_fetch, source_key, stage_output,
+			stage_note, b},
 		.state.image_fd = -1};
 	r = begin_stage(b, s, e);
 	if (r < 0)
@@ -542,6 +543,7 @@ static void done(struct builder *b)
 		free(b->bases[k]);
 	free(b->bases);
 	free(b->done);
+	builder_fetched_done(b);
 	files_context_done(&b->context);
 	vars_done(&b->global);
 	config_done(&b->config);

@@ -8,6 +8,7 @@
 #include "build/machine.h"
 #include "build/stage.h"
 #include "image/workdir.h"
+#include "oci/digest.h"
 
 enum { BUILDER_NAME_BYTES = 32 };
 
@@ -16,6 +17,15 @@ struct import {
 	char *name; /* owned */
 	struct stage_state state;
 };
+
+/* A file that ADD fetched. */
+struct fetched_file {
+	char *url; /* owned */
+	int fd;	   /* without a name */
+	char digest[OCI_DIGEST_MAX];
+};
+
+enum { BUILDER_FETCHED_MAX = 64 };
 
 struct builder {
 	const struct builder_options *o;
@@ -44,8 +54,15 @@ struct builder {
 	struct files_machine source_files;
 	struct import *imports;
 	unsigned import_count;
+	struct fetched_file fetched[BUILDER_FETCHED_MAX];
+	unsigned fetched_count;
 	unsigned dir_count; /* directories of disks in `w` */
 };
+
+/* stage.h: fetch. */
+int builder_fetch(
+	void *opaque, const char *url, int *ret_fd, const char **ret_digest, struct error *e);
+void builder_fetched_done(struct builder *b);
 
 /* Whether what is made takes the place of what was kept. */
 bool builder_replaces(const struct builder *b);

@@ -325,6 +325,16 @@ int copy_files(const struct copy *c, const char *source, bool several, const cha
 	return r;
 }
 
+int copy_one(const struct copy *c, const struct files_entry *f, bool several,
+	const char *destination, struct error *e)
+{
+	char to[BUILD_PATH_MAX];
+	bool into;
+	int r = resolve(c, destination, several, to, &into, e);
+
+	return r < 0 ? r : copy_entry(c, f, to, into, e);
+}
+
 int copy_text(const struct copy *c, const char *name, const char *text, bool several,
 	const char *destination, struct error *e)
 {

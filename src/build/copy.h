@@ -24,6 +24,10 @@ int copy_key(const struct copy *c, const char *source, struct step_key *k, struc
 int copy_files(const struct copy *c, const char *source, bool several, const char *destination,
 	struct error *e);
 
+/* One file or folder of c->from that the caller describes. */
+int copy_one(const struct copy *c, const struct files_entry *f, bool several,
+	const char *destination, struct error *e);
+
 /* A text as a file, of a heredoc with that name. several: the destination is a folder. */
 int copy_text(const struct copy *c, const char *name, const char *text, bool several,
 	const char *destination, struct error *e);

@@ -44,6 +44,10 @@ struct stage_ops {
 	int (*machine)(void *opaque, struct machine **ret, struct error *e);
 	/* The files that --from names; "": the build's directory. Valid until the next call. */
 	int (*files)(void *opaque, const char *from, struct files **ret, struct error *e);
+	/* A file of the network: its content and its digest ("sha256:..."), borrowed until the end
+	 * of the build. Fetched once. NULL: there is none. */
+	int (*fetch)(void *opaque, const char *url, int *ret_fd, const char **ret_digest,
+		struct error *e);
 	/* What names the disk of --from: a stage's key. */
 	int (*source_key)(
 		void *opaque, const char *from, char ret[STEP_KEY_BYTES], struct error *e);

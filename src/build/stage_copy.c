@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "build/copy.h"
+#include "build/fetched.h"
 #include "build/stage_internal.h"
 
 enum { PASSWD_MAX = 1 << 20 };
@@ -35,6 +36,23 @@ static int expand_all(
 	for (; ret->count < step->words.count && r == 0; ret->count += r == 0)
 		r = stage_expand(s, step->words.items[ret->count], &ret->items[ret->count], e);
 	return r;
+}
+
+/* What a step says, with its variables expanded. */
+struct request {
+	struct copy copy;
+	struct expanded words;
+	char *owner;	/* owned, or NULL */
+	char *checksum; /* likewise */
+	struct ignore exclude;
+};
+
+static void request_done(struct request *q)
+{
+	expanded_done(&q->words);
+	free(q->owner);
+	free(q->checksum);
+	ignore_done(&q->exclude);
 }
 
 static int parse_mode(const char *text, struct copy *c, struct error *e)
@@ -69,14 +87,11 @@ static int copy_heredoc(struct stage *s, const struct copy *c, const struct dock
 	return r < 0 ? r : copy_text(c, h->name, text ? text : h->text, several, to, e);
 }
 
-static bool is_url(const char *word)
+static int copy_words(struct stage *s, const struct dockerfile_step *step, const struct request *q,
+	struct error *e)
 {
-	return strstr(word, "://") || str_starts_with(word, "git@");
-}
-
-static int copy_words(struct stage *s, const struct dockerfile_step *step, const struct copy *c,
-	const struct expanded *words, struct error *e)
-{
+	const struct expanded *words = &q->words;
+	const struct copy *c = &q->copy;
 	size_t last = words->count - 1;
 	bool several = last > 1;
 	int r = 0;
@@ -86,30 +101,13 @@ static int copy_words(struct stage *s, const struct dockerfile_step *step, const
 
 		if (h)
 			r = copy_heredoc(s, c, h, several, words->items[last], e);
-		else if (step->kind == DOCKERFILE_ADD && is_url(words->items[i]))
-			r = error_set(e, ERROR_USAGE, ENOTSUP,
-				"%.200s: ADD fetches nothing yet: put the file into the build's "
-				"directory",
-				words->items[i]);
+		else if (step->kind == DOCKERFILE_ADD && fetched_is_url(words->items[i]))
+			r = fetched_copy(
+				s, c, words->items[i], q->checksum, several, words->items[last], e);
 		else
 			r = copy_files(c, words->items[i], several, words->items[last], e);
 	}
 	return r;
-}
-
-/* What a step says, with its variables expanded. */
-struct request {
-	struct copy copy;
-	struct expanded words;
-	char *owner; /* owned, or NULL */
-	struct ignore exclude;
-};
-
-static void request_done(struct request *q)
-{
-	expanded_done(&q->words);
-	free(q->owner);
-	ignore_done(&q->exclude);
 }
 
 static int read_flags(
@@ -168,11 +166,11 @@ static int read_request(
 			.parents = dockerfile_flag(step, "parents") &&
 				   strcmp(dockerfile_flag(step, "parents"), "false") != 0,
 			.unpack = step->kind == DOCKERFILE_ADD && !dockerfile_flag(step, "from")}};
-	if (dockerfile_flag(step, "checksum"))
-		return error_set(e, ERROR_USAGE, ENOTSUP,
-			"--checksum is for files of the network, and ADD fetches nothing yet: put "
-			"the file into the build's directory");
 	r = expand_all(s, step, &q->words, e);
+	if (r == 0 && dockerfile_flag(step, "checksum"))
+		r = stage_expand(s, dockerfile_flag(step, "checksum"), &q->checksum, e);
+	if (r == 0 && q->checksum && (q->words.count != 2 || !fetched_is_url(q->words.items[0])))
+		r = error_set(e, ERROR_USAGE, EINVAL, "--checksum is for one file of the network");
 	if (r == 0)
 		r = read_exclude(s, step, q, e);
 	return r < 0 ? r : read_flags(s, step, q, e);
@@ -231,7 +229,7 @@ int stage_copy(struct stage *s, const struct dockerfile_step *step, struct error
 	if (r == 0)
 		r = s->ops.files(s->ops.opaque, from ? from : "", &q.copy.from, e);
 	if (r == 0)
-		r = copy_words(s, step, &q.copy, &q.words, e);
+		r = copy_words(s, step, &q, e);
 	request_done(&q);
 	return r;
 }
@@ -262,7 +260,9 @@ static int add_sources(struct stage *s, const struct dockerfile_step *step, stru
 		step_key_text(k, h ? "heredoc" : q->words.items[i]);
 		if (h)
 			r = add_heredoc(s, h, k, e);
-		else if (!from && !is_url(q->words.items[i]))
+		else if (step->kind == DOCKERFILE_ADD && fetched_is_url(q->words.items[i]))
+			r = fetched_key(s, q->words.items[i], q->checksum, k, e);
+		else if (!from)
 			r = copy_key(&q->copy, q->words.items[i], k, e);
 	}
 	return r;

@@ -207,7 +207,8 @@ int oci_pull_get(struct oci_pull *p, const struct oci_pull_request *q, struct er
 	bool done = false;
 	int r = p->child.pid > 0 ? 0 : start(p, e);
 
-	(void)snprintf(ask.version, sizeof(ask.version), "%s", q->version); /* fits: a tag */
+	(void)snprintf(ask.version, sizeof(ask.version), "%s", q->version);	  /* fits: a tag */
+	(void)snprintf(ask.path, sizeof(ask.path), "%s", q->path ? q->path : ""); /* url.c */
 	if (r == 0 && tell(p, &ask, sizeof(ask)) < 0)
 		r = 0; /* it has ended: its messages tell why */
 	if (r == 0)

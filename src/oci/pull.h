@@ -26,7 +26,8 @@ struct oci_pull {
 
 struct oci_pull_request {
 	bool manifest;	     /* or a blob */
-	const char *version; /* a tag or a digest */
+	const char *version; /* a tag or a digest; of a file, what progress calls it */
+	const char *path;    /* of a file that is no part of an image; NULL: a manifest or blob */
 	uint64_t bytes_max;  /* more is ERROR_BAD_IMAGE */
 	/* Takes the body, in pieces. 0, or -errno with e filled. */
 	int (*take)(void *opaque, const void *data, size_t n, struct error *e);

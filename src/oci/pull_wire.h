@@ -16,7 +16,7 @@
 #include "oci/destination.h"
 #include "oci/reference.h"
 
-enum { PULL_PIECE_MAX = 64 << 10 };
+enum { PULL_PIECE_MAX = 64 << 10, PULL_PATH_MAX = 4096 };
 
 struct pull_start {
 	struct oci_reference reference;
@@ -27,7 +27,8 @@ struct pull_start {
 struct pull_ask {
 	bool manifest; /* or a blob */
 	char version[OCI_TAG_MAX];
-	uint64_t bytes_max; /* more is ERROR_BAD_IMAGE */
+	char path[PULL_PATH_MAX]; /* of a file that is no image's part, with its query; or "" */
+	uint64_t bytes_max;	  /* more is ERROR_BAD_IMAGE */
 };
 
 enum pull_kind {

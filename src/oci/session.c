@@ -196,6 +196,23 @@ static int get(struct oci_session *s, struct oci_request *q, const char *what, s
 	}
 }
 
+/* Nobody logs in for it. */
+static int get_file(struct oci_session *s, const struct pull_ask *ask,
+	int (*take)(void *opaque, const void *data, size_t n, struct error *e), struct error *e)
+{
+	const char *host = s->with->reference.registry;
+	_cleanup_free_ char *url =
+		str_printf("%s://%s%s", oci_client_scheme(s->client), host, ask->path);
+	const struct oci_request q = {.url = url, .bytes_max = ask->bytes_max, .take = take};
+	struct oci_answer a;
+	int r = url ? oci_get(s->client, &q, &a, e) : no_memory(e);
+
+	if (r < 0 || a.status == 200)
+		return r;
+	return error_set(e, a.status == 404 ? ERROR_NOT_FOUND : ERROR_HOST,
+		is_hiccup(a.status) ? EAGAIN : EIO, "%s answers with status %ld", host, a.status);
+}
+
 int oci_session_get(struct oci_session *s, const struct pull_ask *ask,
 	int (*take)(void *opaque, const void *data, size_t n, struct error *e), struct error *e)
 {
@@ -207,5 +224,7 @@ int oci_session_get(struct oci_session *s, const struct pull_ask *ask,
 		.bytes_max = ask->bytes_max,
 		.take = take};
 
+	if (*ask->path)
+		return get_file(s, ask, take, e);
 	return url ? get(s, &q, ask->version, e) : no_memory(e);
 }

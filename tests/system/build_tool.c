@@ -60,7 +60,7 @@ static int run(const struct dockerfile *d, const struct vars *args,
 		.global = &none,
 		.build_args = args,
 		.secrets = secrets,
-		.ops = {get_machine, get_files, source_key, output, note, NULL}};
+		.ops = {get_machine, get_files, NULL, source_key, output, note, NULL}};
 	int r = stage_state_init(&s.state);
 
 	for (size_t k = 0; k < d->stage_count && r == 0; k++)

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "build/builder.h"
 #include "build/source.h"
+#include "io/jailed.h"
 
 static int step(
 	void *opaque, size_t number, size_t count, const struct dockerfile_step *s, bool cached)
@@ -64,6 +65,8 @@ int main(int argc, char **argv)
 	if (argc > 5 && strcmp(argv[4], "--scope") == 0)
 		o.scope = argv[5];
 	r = file_read(o.context_fd, "Dockerfile", SOURCE_BYTES_MAX, &text, &n);
+	if (r == 0)
+		r = jailed_prepare(NULL, &e); /* of what fetches files */
 	if (r == 0)
 		r = home_open(argv[1], &home, &e);
 	if (r == 0)

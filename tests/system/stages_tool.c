@@ -136,7 +136,7 @@ static int run(const struct vars *args, struct error *e)
 		struct stage s = {.file = &file,
 			.global = &global,
 			.build_args = args,
-			.ops = {get_machine, get_files, source_key, output, note, NULL}};
+			.ops = {get_machine, get_files, NULL, source_key, output, note, NULL}};
 
 		r = begin_stage(e);
 		s.state = states[at];
