@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "build/copy.h"
-#include "build/fetched.h"
 #include "build/stage_internal.h"
 
 enum { PASSWD_MAX = 1 << 20 };
@@ -101,8 +100,8 @@ static int copy_words(struct stage *s, const struct dockerfile_step *step, const
 
 		if (h)
 			r = copy_heredoc(s, c, h, several, words->items[last], e);
-		else if (step->kind == DOCKERFILE_ADD && fetched_is_url(words->items[i]))
-			r = fetched_copy(
+		else if (step->kind == DOCKERFILE_ADD && stage_is_url(words->items[i]))
+			r = stage_fetch_copy(
 				s, c, words->items[i], q->checksum, several, words->items[last], e);
 		else
 			r = copy_files(c, words->items[i], several, words->items[last], e);
@@ -169,7 +168,7 @@ static int read_request(
 	r = expand_all(s, step, &q->words, e);
 	if (r == 0 && dockerfile_flag(step, "checksum"))
 		r = stage_expand(s, dockerfile_flag(step, "checksum"), &q->checksum, e);
-	if (r == 0 && q->checksum && (q->words.count != 2 || !fetched_is_url(q->words.items[0])))
+	if (r == 0 && q->checksum && (q->words.count != 2 || !stage_is_url(q->words.items[0])))
 		r = error_set(e, ERROR_USAGE, EINVAL, "--checksum is for one file of the network");
 	if (r == 0)
 		r = read_exclude(s, step, q, e);
@@ -260,8 +259,8 @@ static int add_sources(struct stage *s, const struct dockerfile_step *step, stru
 		step_key_text(k, h ? "heredoc" : q->words.items[i]);
 		if (h)
 			r = add_heredoc(s, h, k, e);
-		else if (step->kind == DOCKERFILE_ADD && fetched_is_url(q->words.items[i]))
-			r = fetched_key(s, q->words.items[i], q->checksum, k, e);
+		else if (step->kind == DOCKERFILE_ADD && stage_is_url(q->words.items[i]))
+			r = stage_fetch_key(s, q->words.items[i], q->checksum, k, e);
 		else if (!from)
 			r = copy_key(&q->copy, q->words.items[i], k, e);
 	}

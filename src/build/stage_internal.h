@@ -22,4 +22,19 @@ int stage_copy(struct stage *s, const struct dockerfile_step *step, struct error
 int stage_copy_key(
 	struct stage *s, const struct dockerfile_step *step, struct step_key *k, struct error *e);
 
+/* --- files of the network, of ADD (stage_fetch.c) --- */
+
+struct copy;
+
+bool stage_is_url(const char *word);
+
+/* Puts it to the destination, as docker does: for its owner only (0600), not unpacked. checksum:
+ * its digest, or NULL: any. */
+int stage_fetch_copy(struct stage *s, const struct copy *c, const char *url, const char *checksum,
+	bool several, const char *destination, struct error *e);
+
+/* Adds its digest: the checksum, without a request; or else that of what is fetched. */
+int stage_fetch_key(struct stage *s, const char *url, const char *checksum, struct step_key *k,
+	struct error *e);
+
 #endif

@@ -1,4 +1,4 @@
-#include "build/fetched.h"
+#include "build/stage_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct fetched {
 	int fd;		    /* borrowed */
 };
 
-bool fetched_is_url(const char *word)
+bool stage_is_url(const char *word)
 {
 	return strstr(word, "://") || str_starts_with(word, "git@");
 }
@@ -53,7 +53,7 @@ static int check_sum(const char *checksum, struct error *e)
 				 "--checksum=%.80s: must be sha256: and 64 digits", checksum);
 }
 
-int fetched_copy(struct stage *s, const struct copy *c, const char *url, const char *checksum,
+int stage_fetch_copy(struct stage *s, const struct copy *c, const char *url, const char *checksum,
 	bool several, const char *destination, struct error *e)
 {
 	struct fetched x = {.files = {.read = read_file}, .fd = -1};
@@ -84,7 +84,7 @@ int fetched_copy(struct stage *s, const struct copy *c, const char *url, const c
 	return copy_one(&mine, &f, several, destination, e);
 }
 
-int fetched_key(
+int stage_fetch_key(
 	struct stage *s, const char *url, const char *checksum, struct step_key *k, struct error *e)
 {
 	const char *digest = checksum;
