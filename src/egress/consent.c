@@ -8,6 +8,9 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "egress/context.h"
+#include "intercept/exchange.h"
+
+enum { TELL_MS = 50 }; /* until a daemon that reads slowly is told more */
 
 static int say(struct consent *k)
 {
@@ -22,6 +25,7 @@ static int say(struct consent *k)
 
 static void leave(struct consent *k)
 {
+	k->context->consent_count--;
 	*(k->previous ? &k->previous->next : &k->context->consents) = k->next;
 	if (k->next)
 		k->next->previous = k->previous;
@@ -30,27 +34,45 @@ static void leave(struct consent *k)
 	k->members = NULL;
 }
 
-/* An object that begins with a brace: the id comes behind it. What the guest says may be any bytes,
- * and what is no text is left out. */
+/* What is no text is left out. */
+static void put(json_t *object, const char *name, const char *value)
+{
+	if (value && value[0])
+		(void)json_object_set_new(object, name, json_string(value)); /* no UTF-8: without */
+}
+
+static void put_request(json_t *object, const struct exchange_question *q)
+{
+	put(object, "method", q->method);
+	put(object, "path", q->path);
+	put(object, "preview", q->preview);
+	put(object, "bodyCoding", q->coding);
+	put(object, "pathDigest", q->path_digest);
+	put(object, "digest", q->digest);
+	if (q->body_bytes >= 0)
+		(void)json_object_set_new(
+			object, "bodyBytes", json_integer(q->body_bytes)); /* or without */
+	if (q->partial)
+		(void)json_object_set_new(object, "partial", json_true()); /* likewise */
+}
+
+/* An object that begins with a brace: the id comes behind it. What the guest says may be any
+ * bytes. */
 static char *write_members(const struct consent_question *q)
 {
-	const struct {
-		const char *name, *value;
-	} texts[] = {{"rule", q->rule}, {"host", q->host}, {"address", q->address},
-		{"program", q->program}, {"scheme", q->scheme}, {"method", q->method},
-		{"path", q->path}, {"preview", q->preview}};
 	json_t *object = json_pack("{s:i}", "port", (int)q->port);
 	char *text = NULL;
 
-	for (unsigned i = 0; object && i < ARRAY_SIZE(texts); i++)
-		if (texts[i].value && texts[i].value[0])
-			(void)json_object_set_new(object, texts[i].name,
-				json_string(texts[i].value)); /* no UTF-8: without */
-	if (object && q->body_bytes >= 0 && q->method)
-		(void)json_object_set_new(
-			object, "bodyBytes", json_integer(q->body_bytes)); /* or without */
-	if (object)
+	if (object) {
+		put(object, "rule", q->rule);
+		put(object, "host", q->host);
+		put(object, "address", q->address);
+		put(object, "program", q->program);
+		put(object, "scheme", q->scheme);
+		if (q->request)
+			put_request(object, q->request);
 		text = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
+	}
 	json_decref(object);
 	return text;
 }
@@ -59,12 +81,16 @@ int consent_ask(struct context *c, struct consent *k, const struct consent_quest
 {
 	int r;
 
+	if (c->consent_count >= CONSENTS_MAX)
+		return -EMSGSIZE;
 	k->members = write_members(q);
 	if (!k->members)
 		return -ENOMEM;
 	k->context = c;
 	k->id = ++c->consent_ids;
 	r = say(k);
+	k->told = true;
+	c->consent_count++;
 	k->previous = NULL;
 	k->next = c->consents;
 	if (k->next)
@@ -89,10 +115,32 @@ void consent_end(struct consent *k)
 	leave(k);
 }
 
+static void tell_rest(void *arg)
+{
+	struct context *c = arg;
+	struct buf all = BUF_INIT(64);
+
+	for (struct consent *k = c->consents; k; k = k->next) {
+		if (k->told)
+			continue;
+		if (link_is_slow(&c->link) || say(k) < 0) {
+			loop_start(&c->loop, &c->consent_timer, TELL_MS);
+			return;
+		}
+		k->told = true;
+	}
+	if (buf_add_str(&all, "{\"ask\":{\"all\":true}}\n") < 0 || link_send(&c->link, &all) < 0)
+		loop_start(&c->loop, &c->consent_timer, TELL_MS);
+	buf_done(&all);
+}
+
 void consent_tell(struct context *c)
 {
 	for (struct consent *k = c->consents; k; k = k->next)
-		(void)say(k); /* one that cannot be told waits for the next daemon */
+		k->told = false;
+	c->consent_timer.on = tell_rest;
+	c->consent_timer.arg = c;
+	tell_rest(c);
 }
 
 int consent_take(struct context *c, const json_t *message)

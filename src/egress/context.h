@@ -44,7 +44,9 @@ struct context {
 	uint64_t between_ids;	  /* given out */
 	struct consent *consents; /* that wait (consent.h) */
 	uint64_t consent_ids;	  /* given out */
-	struct loop_timer names_timer; /* names_report.h */
+	unsigned consent_count;
+	struct loop_timer consent_timer; /* until the daemon was told of all */
+	struct loop_timer names_timer;	 /* names_report.h */
 	uint64_t names_told_ns;
 	struct rate flow_rate, dns_rate, record_rate;
 	struct context_counts counts;

@@ -9,85 +9,23 @@
 
 #include "base/fd.h"
 #include "base/place.h"
-#include "egress/between.h"
-#include "egress/consent.h"
 #include "egress/counts.h"
-#include "egress/dial.h"
 #include "egress/dns_stream.h"
-#include "egress/first_bytes.h"
-#include "egress/middle.h"
+#include "egress/flow_internal.h"
 #include "egress/opening.h"
 #include "egress/pump.h"
-#include "egress/record.h"
-#include "egress/target.h"
-#include "egress/tunnel.h"
 #include "egress/why.h"
 #include "egress/why_stream.h"
 #include "egress/wrap.h"
-#include "proto/egress_wire.h"
 
 enum {
 	HEADER_MS = 10000, /* for the guest's header */
 	HELLO_MS = 10000,  /* for the rest of a TLS hello that has begun */
 };
 
-/* What a flow waits for.
- *
- *	HEADER	 the guest's header. Leads to all others
- *	RESOLVE	 the addresses of its name: `ask`. To DIAL, or to CONSENT
- *	CONSENT	 a person: `consent`. The guest was told that it waits. To DIAL
- *	BETWEEN	 the daemon, for a connection to another sandbox: `between`. To HELLO, or to WHY
- *	DIAL	 a server: `dial`, or `tunnel`. To OPEN, or to HELLO if it was asked for by name
- *	HELLO	 the guest's first bytes: `first`; the server's already go to it: `down`, `remote`.
- *		 To OPEN, to RECORDS, or to INTERCEPTED where rules are for its requests
- *	RECORDS	 what follows its TLS hello, in which a second one may be: `first`. To OPEN
- *	OPEN	 bytes on either side: `up`, `down`, `remote`
- *	INTERCEPTED  what `middle` does with both sides
- *	DNS	 questions: `dns`
- *	WHY	 why flows were denied, or this one: `why`
- *
- * From each of them a flow may end (end). The guest's socket is watched in all. */
-enum state { HEADER, RESOLVE, CONSENT, BETWEEN, DIAL, HELLO, RECORDS, OPEN, INTERCEPTED, DNS, WHY };
-
-struct flow {
-	struct flows *flows;
-	struct flow *previous, *next;
-	enum state state;
-	bool counted; /* among the active ones */
-	bool guest_gone;
-	struct loop_watch guest, remote;
-	struct loop_timer timer;
-	uint8_t head[EGRESS_OPEN_MAX];
-	unsigned head_bytes;
-	struct egress_open open;
-	struct target target;
-	struct resolver_ask ask;
-	struct consent consent;
-	struct dial dial;
-	struct tunnel *tunnel;	/* instead of dial, if there are proxies */
-	struct wrap *wrap;	/* TLS with a proxy, around `remote`; or NULL */
-	struct between between; /* likewise, for another sandbox */
-	struct dns_stream *dns;
-	struct why_stream *why;
-	struct first_bytes first;
-	struct middle *middle;
-	bool tls; /* its first bytes were TLS for its name */
-	uint32_t dialled;
-	struct pump up, down;
-	uint64_t begin_ms, told_up, told_down;
-};
-
-struct flows {
-	struct context *context;
-	struct flow *first;
-	unsigned count;
-	void (*on_datagrams)(void *arg, int fd);
-	void *arg;
-};
-
 /* --- the end --- */
 
-static struct record record_of(const struct flow *f, const char *verdict)
+struct record flow_record_of(const struct flow *f, const char *verdict)
 {
 	const struct policy *p = f->flows->context->policy;
 
@@ -119,48 +57,11 @@ static void count_bytes(struct flow *f, uint64_t *ret_up, uint64_t *ret_down)
 
 static void record(struct flow *f, const char *verdict, int err)
 {
-	struct record r = record_of(f, verdict);
+	struct record r = flow_record_of(f, verdict);
 
 	r.err = err;
 	count_bytes(f, &r.up, &r.down);
 	record_send(f->flows->context, &r);
-}
-
-static void record_request(void *arg, const struct exchange_record *q)
-{
-	const struct flow *f = arg;
-	struct record r = record_of(f, q->verdict);
-
-	r.reason = q->reason;
-	r.noted = q->noted;
-	if (q->rule)
-		r.rule = q->rule;
-	r.begin_ms = q->begin_ms;
-	r.up = q->up;
-	r.down = q->down;
-	r.method = q->method;
-	r.path = q->path;
-	r.status = q->status;
-	r.secrets = q->secrets;
-	r.secret_count = q->secret_count;
-	record_send(f->flows->context, &r);
-}
-
-static struct exchange_verdict judge_request(void *arg, const struct exchange_request *q)
-{
-	struct flow *f = arg;
-	struct policy_verdict v = target_judge_request(
-		f->flows->context, &f->target, f->dialled, q->method, q->path, f->tls);
-
-	return (struct exchange_verdict){.action = v.ask      ? EXCHANGE_ASK
-						   : !v.allow ? EXCHANGE_DENY
-						   : v.answer ? EXCHANGE_ANSWER
-							      : EXCHANGE_ALLOW,
-		.rule = v.rule,
-		.reason = v.reason,
-		.answer = v.answer,
-		.noted = v.noted,
-		.noted_rule = v.noted_rule};
 }
 
 static void unlink_flow(struct flow *f)
@@ -171,7 +72,7 @@ static void unlink_flow(struct flow *f)
 	f->flows->count--;
 }
 
-static void close_remote(struct flow *f, bool reset)
+void flow_close_remote(struct flow *f, bool reset)
 {
 	static const struct linger now = {.l_onoff = 1};
 
@@ -201,7 +102,7 @@ static void end(struct flow *f, bool reset)
 	dns_stream_free(f->dns);
 	why_stream_free(f->why);
 	middle_free(f->middle);
-	close_remote(f, reset);
+	flow_close_remote(f, reset);
 	wrap_leave(f->wrap, reset);
 	first_done(&f->first);
 	pump_done(&f->up);
@@ -418,8 +319,12 @@ static const char *make_middle(struct flow *f, struct intercept *i)
 		.plain = !f->tls,
 		.first = &f->first,
 		.ended = on_middle_end,
-		.judge = judge_request,
-		.record = record_request,
+		.callbacks = {.judge = flow_judge_request,
+			.record = flow_record_request,
+			.ask = flow_ask_request,
+			.unask = flow_unask_request,
+			.arg = f},
+		.redial = flow_redial,
 		.arg = f};
 
 	if (c->middles >= MIDDLES_MAX && !evict_middle(f->flows))
@@ -704,8 +609,7 @@ static void ask_consent(struct flow *f)
 		.address = net_format(
 			place_is_synthetic(t->asked) ? t->addresses[0] : t->asked, address),
 		.port = t->port,
-		.program = f->open.name,
-		.body_bytes = -1};
+		.program = f->open.name};
 
 	f->state = CONSENT;
 	f->consent.done = on_consent;
@@ -973,7 +877,7 @@ static void judge(struct flow *f)
 	}
 	if (is_allowed(f)) {
 		if (f->middle)
-			middle_set_intercept(f->middle, c->policy->intercept);
+			middle_judge(f->middle, c->policy->intercept); /* may free f */
 		return;
 	}
 	(void)strcpy(f->target.rule, "policy"); /* fits */

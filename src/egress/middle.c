@@ -22,6 +22,9 @@ enum {
 
 enum state { CONNECT, ACCEPT, OPEN, CLOSE, LINGER, OVER };
 
+/* Another connection with the server is being made, while OPEN. */
+enum renewal { RENEWAL_NONE, RENEWAL_DIALS, RENEWAL_SHAKES };
+
 /* One of the two sides. */
 struct leg {
 	struct loop_watch *watch;
@@ -43,12 +46,14 @@ struct middle {
 	enum state state;
 	struct leg guest, server;
 	struct exchange *exchange;
-	struct loop_timer timer;   /* of the state */
-	struct loop_timer hold;	   /* what the exchange holds goes out */
-	bool held_long;		   /* its second time is running */
-	uint64_t bytes, active_ns; /* that had gone and come, and when they last changed */
-	bool orderly;		   /* both are to get a close_notify */
-	uint64_t closed_bytes;	   /* that had gone when CLOSE's time began */
+	enum renewal renewal;
+	struct loop_timer renewing; /* of SHAKES */
+	struct loop_timer timer;    /* of the state */
+	struct loop_timer hold;	    /* what the exchange holds goes out */
+	bool held_long;		    /* its second time is running */
+	uint64_t bytes, active_ns;  /* that had gone and come, and when they last changed */
+	bool orderly;		    /* both are to get a close_notify */
+	uint64_t closed_bytes;	    /* that had gone when CLOSE's time began */
 	const char *verdict;
 	char reason[200];
 };
@@ -62,6 +67,7 @@ static void finish(struct middle *m)
 	m->state = OVER;
 	loop_stop(&m->o.context->loop, &m->timer);
 	loop_stop(&m->o.context->loop, &m->hold);
+	loop_stop(&m->o.context->loop, &m->renewing);
 	m->o.ended(m->o.arg, &end); /* frees m */
 }
 
@@ -95,6 +101,8 @@ static bool wants(const struct middle *m, const struct leg *leg)
 	case LINGER:
 		return leg == &m->guest;
 	case OPEN:
+		if (leg == &m->server && m->renewal)
+			return true;
 		return !leg->ended && buf_len(&leg->plain) == 0 &&
 		       exchange_wants(m->exchange, leg->side);
 	default:
@@ -292,7 +300,7 @@ static void open_exchange(struct middle *m)
 		.port = m->o.port,
 		.plain = m->o.plain,
 		.intercept = m->o.intercept,
-		.callbacks = {.judge = m->o.judge, .record = m->o.record, .arg = m->o.arg},
+		.callbacks = m->o.callbacks,
 		.budget = &m->o.context->budget};
 
 	loop_start(&m->o.context->loop, &m->timer, idle_ms(m, true));
@@ -413,16 +421,113 @@ static bool has_output(struct middle *m, const struct leg *leg)
 	return n > 0;
 }
 
+/* --- another connection with the server --- */
+
+static void end_renewal(struct middle *m, const char *why)
+{
+	m->renewal = RENEWAL_NONE;
+	loop_stop(&m->o.context->loop, &m->renewing);
+	if (why)
+		m->server.gone = m->server.eof = m->server.ended = true;
+	exchange_renew_server(m->exchange, why);
+}
+
+/* A request that was allowed needs it. */
+static bool begin_renewal(struct middle *m)
+{
+	const char *why;
+
+	if (m->state != OPEN || m->renewal || !exchange_needs_server(m->exchange))
+		return false;
+	m->renewal = RENEWAL_DIALS;
+	tls_done(&m->server.tls);
+	buf_done(&m->server.plain);
+	why = m->o.redial(m->o.arg);
+	if (why)
+		end_renewal(m, why);
+	return true;
+}
+
+static bool shake_again(struct middle *m)
+{
+	int r = m->renewal == RENEWAL_SHAKES ? tls_handshake(&m->server.tls) : TLS_AGAIN;
+	bool h2 = protocol_of(m) == EXCHANGE_HTTP2;
+
+	if (r == TLS_AGAIN && (m->renewal != RENEWAL_SHAKES || !m->server.eof))
+		return false;
+	if (r == 1)
+		end_renewal(m, tls_protocol(&m->server.tls).h2 == h2
+				       ? NULL
+				       : "the server speaks another protocol than before");
+	else
+		end_renewal(m, r == TLS_FAILED ? tls_reason(&m->server.tls)
+					       : "the server ended the connection");
+	return true;
+}
+
+static void on_renewal_late(void *arg)
+{
+	struct middle *m = arg;
+
+	end_renewal(m, "the server's TLS takes too long");
+	middle_run(m, 0, 0);
+}
+
+static int connect_again(struct middle *m)
+{
+	struct tls_protocols p = tls_protocol(&m->guest.tls);
+	struct leg old = m->server;
+
+	m->server = (struct leg){.watch = old.watch,
+		.side = old.side,
+		.plain = old.plain,
+		.in = old.in,
+		.out = old.out};
+	p.http1 = !p.h2;
+	return tls_connect(&m->server.tls, m->o.kit->roots.setup, m->o.name, p);
+}
+
+void middle_renew(struct middle *m, const char *why)
+{
+	bool plain = m->guest.tls.plain;
+
+	if (m->state != OPEN || m->renewal != RENEWAL_DIALS)
+		return;
+	if (!why && plain) {
+		m->server.eof = m->server.broken = m->server.ended = m->server.gone = false;
+		tls_plain(&m->server.tls);
+	} else if (!why && connect_again(m) < 0) {
+		why = "out of memory";
+	}
+	m->renewal = RENEWAL_SHAKES;
+	if (why || plain)
+		end_renewal(m, why);
+	else
+		loop_start(&m->o.context->loop, &m->renewing, HANDSHAKE_MS);
+	middle_run(m, 0, 0);
+}
+
+void middle_decide(struct middle *m, uint64_t id, bool allowed, const char *reason, bool stale)
+{
+	if (m->state != OPEN)
+		return;
+	if (allowed && stale && protocol_of(m) == EXCHANGE_HTTP1)
+		exchange_fail_server(m->exchange, "it was silent for long");
+	exchange_decide(m->exchange, id, allowed, reason);
+	middle_run(m, 0, 0);
+}
+
 static bool open_step(struct middle *m)
 {
 	bool changed = decrypt(m, &m->guest);
 
 	if (m->state == OPEN)
-		changed |= decrypt(m, &m->server);
+		changed |= m->renewal ? shake_again(m) : decrypt(m, &m->server);
 	if (m->state != OPEN)
 		return true;
 	/* small pieces wait for what follows at once: each record costs */
-	changed |= encrypt(m, &m->server, changed);
+	changed |= !m->renewal && encrypt(m, &m->server, changed);
+	changed |= begin_renewal(m);
 	changed |= encrypt(m, &m->guest, changed);
 	switch (exchange_state(m->exchange)) {
 	case EXCHANGE_GOING:
@@ -516,6 +621,11 @@ static bool step(struct middle *m)
 	return false;
 }
 
+static bool is_held(const struct middle *m)
+{
+	return m->state == OPEN && exchange_is_held(m->exchange);
+}
+
 /* What to wait for on a side. A socket that is not watched any more may have bytes left: they are
  * read when the other one can be written. */
 static void watch(struct middle *m, struct leg *leg, const struct leg *other)
@@ -523,6 +633,9 @@ static void watch(struct middle *m, struct leg *leg, const struct leg *other)
 	bool pull = !other->watch->added && may_read(m, other);
 	uint32_t events =
 		(may_read(m, leg) ? EPOLLIN : 0) | (buf_len(&leg->tls.out) || pull ? EPOLLOUT : 0);
+
+	if (leg == &m->guest && is_held(m))
+		events |= EPOLLRDHUP;
 
 	loop_change(&m->o.context->loop, leg->watch, events);
 }
@@ -572,6 +685,10 @@ void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events)
 		on_hang_up(m, &m->guest);
 	if (remote_events & (EPOLLHUP | EPOLLERR))
 		on_hang_up(m, &m->server);
+	if (guest_events & EPOLLRDHUP && is_held(m)) {
+		note(m, "reset", "", "the program did not wait for a person");
+		begin_close(m, false);
+	}
 	if (m->guest.gone && m->state == CONNECT) {
 		note(m, "reset", "", "the program did not wait for TLS");
 		m->state = OVER;
@@ -627,6 +744,8 @@ int64_t middle_spare(const struct middle *m)
 
 	if (is_quiet(m))
 		return ms + INT32_MAX;
+	if (is_held(m))
+		return -1;
 	return m->state == OPEN && ms >= SPARE_MS ? ms : -1;
 }
 
@@ -651,8 +770,9 @@ static void on_idle(struct middle *m)
 	bool quiet = is_quiet(m);
 	uint64_t ms = silent_ms(m), most = idle_ms(m, quiet), look = idle_ms(m, true);
 
-	if (ms < most) { /* it may become quiet meanwhile */
-		loop_start(&m->o.context->loop, &m->timer, most - ms < look ? most - ms : look);
+	if (ms < most || is_held(m)) { /* it may become quiet meanwhile */
+		ms = ms < most && most - ms < look ? most - ms : look;
+		loop_start(&m->o.context->loop, &m->timer, ms);
 		return;
 	}
 	if (quiet) {
@@ -728,7 +848,8 @@ int middle_new(const struct middle_options *o, struct middle **ret)
 	m->verdict = "allowed";
 	m->timer.on = on_late;
 	m->hold.on = on_hold;
-	m->timer.arg = m->hold.arg = m;
+	m->renewing.on = on_renewal_late;
+	m->timer.arg = m->hold.arg = m->renewing.arg = m;
 	m->active_ns = o->context->loop.now_ns;
 	m->o.intercept = o->plain ? &nothing : o->intercept;
 	if (o->kit)
@@ -750,6 +871,7 @@ void middle_free(struct middle *m)
 		return;
 	loop_stop(&m->o.context->loop, &m->timer);
 	loop_stop(&m->o.context->loop, &m->hold);
+	loop_stop(&m->o.context->loop, &m->renewing);
 	exchange_free(m->exchange);
 	tls_done(&m->guest.tls);
 	tls_done(&m->server.tls);
@@ -761,14 +883,22 @@ void middle_free(struct middle *m)
 	free(m);
 }
 
-void middle_set_intercept(struct middle *m, struct intercept *i)
+static void set_intercept(struct middle *m, struct intercept *i)
 {
-	if (m->o.plain)
-		return;
 	intercept_unref(m->o.intercept);
 	m->o.intercept = intercept_ref(i);
 	if (m->exchange)
 		exchange_set_intercept(m->exchange, i);
+}
+
+void middle_judge(struct middle *m, struct intercept *i)
+{
+	if (!m->o.plain)
+		set_intercept(m, i);
+	if (!is_held(m))
+		return;
+	exchange_judge_held(m->exchange);
+	middle_run(m, 0, 0);
 }
 
 void middle_bytes(const struct middle *m, uint64_t *ret_up, uint64_t *ret_down)

@@ -9,7 +9,8 @@
  *	OPEN	 bytes. What one side does not take waits in the exchange, and then the other is not
  *		 read. A guest that goes on in spite of a bad certificate gets 502 for each
  *		 request. Without a byte for MIDDLE_QUIET_S, or MIDDLE_BUSY_S while a request is
- *		 open, it ends. To CLOSE
+ *		 open, it ends. While a request waits for a person it does not, and the server may
+ *		 go: it is dialled again for a request that is allowed (renewal). To CLOSE
  *	CLOSE	 nothing is read; what is to be sent, is sent. To LINGER
  *	LINGER	 waits for the guest's end, LINGER_MS at most: a reset would take bytes from it
  *
@@ -55,8 +56,10 @@ struct middle_options {
 	struct first_bytes *first; /* the guest's hello, and what came with it: taken over */
 	/* It has ended: free it, close both sockets. Not before middle_new returns. */
 	void (*ended)(void *arg, const struct middle_end *end);
-	struct exchange_verdict (*judge)(void *arg, const struct exchange_request *r);
-	void (*record)(void *arg, const struct exchange_record *r);
+	struct exchange_callbacks callbacks;
+	/* Closes the remote socket and makes another connection: middle_renew follows, not before
+	 * this returns. Returns NULL, or why there is none. */
+	const char *(*redial)(void *arg);
 	void *arg;
 };
 
@@ -74,8 +77,17 @@ int64_t middle_spare(const struct middle *m);
 /* Ends it at once, in order if no request is open. Calls `ended`. */
 void middle_evict(struct middle *m);
 
-/* A new policy: its rules are for the requests to come. */
-void middle_set_intercept(struct middle *m, struct intercept *i);
+/* A new policy: its rules are for the requests to come, and for those that wait for a person. May
+ * call `ended`. */
+void middle_judge(struct middle *m, struct intercept *i);
+
+/* What a person decided about a request that is held. stale: the server had heard nothing for long,
+ * so a request of HTTP/1.1 goes to it by another connection. May call `ended`. */
+void middle_decide(struct middle *m, uint64_t id, bool allowed, const char *reason, bool stale);
+
+/* `remote` is another connection with the server, in the loop. why: there is none; NULL. May call
+ * `ended`. */
+void middle_renew(struct middle *m, const char *why);
 
 /* Bytes that the server was sent and sent, as they were on the wire. */
 void middle_bytes(const struct middle *m, uint64_t *ret_up, uint64_t *ret_down);

@@ -128,6 +128,7 @@ void exchange_fail_server(struct exchange *x, const char *reason)
 {
 	if (x->state != EXCHANGE_GOING || x->server_failed)
 		return;
+	x->server_lost = exchange_is_held(x);
 	x->server_failed = true;
 	(void)snprintf(x->server_reason, sizeof(x->server_reason), "%s", reason); /* may be cut */
 	buf_done(&x->out[EXCHANGE_SERVER]);

@@ -17,6 +17,12 @@
  * exchange_wants then says false, until something was sent or received on the other side. A request
  * of HTTP/1.1 waits until the one before it is answered.
  *
+ * A person may be asked about a request (EXCHANGE_ASK). It is held: its head, and the first bytes
+ * of its body, of which the person sees a preview; all of the body if it is short. Nothing more of
+ * the body is taken, and the server hears of nothing, until exchange_decide. Streams of HTTP/2 are
+ * held each, and the others go on. The server may end its connection meanwhile; then a request
+ * that is allowed waits for another one (exchange_needs_server).
+ *
  * A refused request gets an answer with a reason in plain text: 400, 405, 417, 421, 431, 501 or 505
  * for what it is, 403 for what the judge says, 502 for an unknown secret or a bad answer of the
  * server.
@@ -39,7 +45,8 @@ enum {
 	EXCHANGE_FIELDS_MAX = 256,
 	EXCHANGE_HELD_MAX = 256 << 10,
 	EXCHANGE_STREAMS_MAX = 100,
-	EXCHANGE_PATH_MAX = 512, /* bytes of a path that records have; the rest is cut */
+	EXCHANGE_PATH_MAX = 512,	    /* bytes of a path that records have; the rest is cut */
+	EXCHANGE_DIGEST_BYTES = 2 * 32 + 1, /* SHA-256 as hexadecimal digits */
 };
 
 enum exchange_protocol { EXCHANGE_HTTP1, EXCHANGE_HTTP2 };
@@ -64,7 +71,7 @@ struct exchange_request {
 enum exchange_action {
 	EXCHANGE_ALLOW,
 	EXCHANGE_DENY,
-	EXCHANGE_ASK,	 /* a person decides */
+	EXCHANGE_ASK,	 /* a person decides: the request is held */
 	EXCHANGE_ANSWER, /* the rule's answer, in place of the server's */
 };
 
@@ -75,6 +82,20 @@ struct exchange_verdict {
 	const char *reason; /* of DENY, for the program; NULL: the rule's name is the reason */
 	const struct rules_answer *answer; /* of ANSWER */
 	const char *noted, *noted_rule;	   /* what another rule says, that decides nothing; NULL */
+};
+
+/* A request that is held. Strings are valid during the call; NULL: none. */
+struct exchange_question {
+	uint64_t id; /* for exchange_decide */
+	const char *rule, *method;
+	const char *path;    /* with its query, as preview.h has it */
+	const char *preview; /* of its body, likewise */
+	const char *coding;  /* of its body, which is not shown then: "gzip" */
+	int64_t body_bytes;  /* less than 0: not known */
+	bool partial;	     /* its body goes on behind the preview */
+	/* Of the whole path without its query; of all that is known of the request: method, path,
+	 * query, coding, and the bytes of the preview as they came. */
+	char path_digest[EXCHANGE_DIGEST_BYTES], digest[EXCHANGE_DIGEST_BYTES];
 };
 
 /* What became of a request. Strings are valid during the call. */
@@ -95,11 +116,17 @@ struct exchange_record {
 };
 
 struct exchange_callbacks {
-	/* Called once per request, before anything of it goes to the server. NULL: all may. */
+	/* Called before anything of a request goes to the server: once, and if it is held again
+	 * for each exchange_judge_held. NULL: all may. */
 	struct exchange_verdict (*judge)(void *arg, const struct exchange_request *request);
 	/* Called once per request, when it has ended. Not NULL. */
 	void (*record)(void *arg, const struct exchange_record *record);
 	void *arg;
+	/* A person is to decide about a request: exchange_decide follows, not before this returns.
+	 * Returns NULL, or why nobody can be asked. NULL: there is nobody. */
+	const char *(*ask)(void *arg, const struct exchange_question *q);
+	/* Nobody waits for that any more. */
+	void (*unask)(void *arg, uint64_t id);
 };
 
 struct exchange_options {
@@ -157,6 +184,22 @@ const char *exchange_reason(const struct exchange *x); /* of FAILED */
  * as well; those whose answer has begun are cut off. May be the first call of all: so a guest
  * learns why there is no connection. */
 void exchange_fail_server(struct exchange *x, const char *reason);
+
+/* What a person decided about a held request. reason: why not, for the program (copied); "": none
+ * given. One that is not held any more: nothing. */
+void exchange_decide(struct exchange *x, uint64_t id, bool allowed, const char *reason);
+
+/* By another policy a held request may be allowed or denied now. */
+void exchange_judge_held(struct exchange *x);
+
+/* Whether requests are held, also if nobody was asked yet. */
+bool exchange_is_held(const struct exchange *x);
+
+/* A held request was allowed, and the server has gone meanwhile. exchange_renew_server follows: all
+ * that comes from and goes to the server belongs to a new connection then. why: there is none, and
+ * the request fails (copied); NULL. */
+bool exchange_needs_server(const struct exchange *x);
+void exchange_renew_server(struct exchange *x, const char *why);
 
 /* Bytes of memory that the exchange holds, about; for tests. */
 size_t exchange_memory(const struct exchange *x);

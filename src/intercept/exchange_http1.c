@@ -103,6 +103,25 @@ static void refuse(struct exchange *x, bool close)
 		complete(x);
 }
 
+/* One whose body may still come. */
+static void refuse_request(struct exchange *x)
+{
+	const struct http_head *head = http_parser_head(x->http1->requests);
+	bool whole = x->http1->request_done;
+
+	refuse(x, head->minor == 0 || (head->has_body && !whole));
+	if (whole && x->state == EXCHANGE_GOING)
+		complete(x);
+}
+
+static void refuse_held(struct exchange *x)
+{
+	exchange_hold_end(x, &x->http1->q);
+	exchange_request_fail(
+		&x->http1->q, 502, "failed", "out of memory"); /* unless it has failed */
+	refuse_request(x);
+}
+
 /* The server gives no proper answer. */
 static void bad_answer(struct exchange *x, const char *reason)
 {
@@ -185,14 +204,32 @@ static void check_version(
 	}
 }
 
+static void pass_request(struct exchange *x)
+{
+	struct http1 *h = x->http1;
+	const struct http_head *head = http_parser_head(h->requests);
+
+	if (send_request(x, head) < 0) {
+		refuse_request(x);
+		return;
+	}
+	h->sent = true;
+	if (strcmp(head->method, "HEAD") == 0)
+		http_parser_expect_no_body(h->answers);
+}
+
 static void on_request_head(struct exchange *x)
 {
 	struct http1 *h = x->http1;
 	const struct http_head *head = http_parser_head(h->requests);
 	struct exchange_target t = {.method = head->method,
 		.path = head->path,
+		.query = head->query,
 		.authority = head->host,
-		.host = http_header_get(&head->headers, "host")};
+		.host = http_header_get(&head->headers, "host"),
+		.coding = http_header_get(&head->headers, "content-encoding"),
+		.body_bytes = head->has_body ? head->content_length : 0};
+	int verdict;
 
 	if (exchange_request_begin(x, &h->q) < 0) {
 		exchange_finish(x, EXCHANGE_FAILED, "out of memory");
@@ -203,15 +240,26 @@ static void on_request_head(struct exchange *x)
 	h->chunked_up = head->chunked;
 	h->websocket = asks_for_websocket(head);
 	check_version(x, &t, head);
-	if (exchange_request_check(x, &h->q, &t) < 0 || send_request(x, head) < 0) {
-		refuse(x, head->has_body || head->minor == 0);
-		return;
-	}
-	h->sent = true;
-	if (strcmp(head->method, "HEAD") == 0)
-		http_parser_expect_no_body(h->answers);
-	if (head->expect_continue && head->has_body)
+	verdict = exchange_request_check(x, &h->q, &t);
+	if (verdict == 0)
+		pass_request(x);
+	else if (verdict < 0)
+		refuse_request(x);
+	if ((h->sent || h->q.hold) && head->expect_continue && head->has_body)
 		must(x, http_reply_continue(&x->out[EXCHANGE_GUEST]));
+}
+
+static void put_body(struct exchange *x, const void *data, size_t n)
+{
+	must(x, x->http1->chunked_up ? http_chunk(&x->out[EXCHANGE_SERVER], data, n)
+				     : buf_add(&x->out[EXCHANGE_SERVER], data, n));
+}
+
+/* Asks a person, if enough of the request is there. */
+static void ask(struct exchange *x)
+{
+	if (exchange_hold_ask(x, &x->http1->q, x->http1->request_done) < 0)
+		refuse_held(x);
 }
 
 static void on_request_body(struct exchange *x)
@@ -221,8 +269,19 @@ static void on_request_body(struct exchange *x)
 	const uint8_t *data = http_parser_body(h->requests, &n);
 
 	h->q.up += n;
-	must(x, h->chunked_up ? http_chunk(&x->out[EXCHANGE_SERVER], data, n)
-			      : buf_add(&x->out[EXCHANGE_SERVER], data, n));
+	if (!h->q.hold) {
+		put_body(x, data, n);
+		return;
+	}
+	must(x, exchange_hold_take(&h->q, data, n));
+	if (x->state == EXCHANGE_GOING)
+		ask(x);
+}
+
+static void end_body(struct exchange *x)
+{
+	if (x->http1->chunked_up)
+		must(x, http_chunk_last(&x->out[EXCHANGE_SERVER]));
 }
 
 static void on_request_end(struct exchange *x)
@@ -230,10 +289,45 @@ static void on_request_end(struct exchange *x)
 	struct http1 *h = x->http1;
 
 	h->request_done = true;
-	if (h->sent && h->chunked_up)
-		must(x, http_chunk_last(&x->out[EXCHANGE_SERVER]));
-	if (!h->sent)
+	if (h->q.hold)
+		ask(x);
+	else if (h->sent)
+		end_body(x);
+	else
 		complete(x); /* it was refused */
+}
+
+/* Goes on with a held request, whose first bytes are there. */
+static void let_go(struct exchange *x, struct exchange_request_state *q, bool allowed)
+{
+	struct http1 *h = x->http1;
+	struct buf seen;
+
+	if (!allowed || exchange_request_refresh(x, q) < 0) {
+		refuse_held(x);
+		return;
+	}
+	seen = q->hold->seen;
+	buf_init(&q->hold->seen, 0);
+	exchange_hold_end(x, q);
+	pass_request(x);
+	if (h->sent && buf_len(&seen))
+		put_body(x, buf_head(&seen), buf_len(&seen));
+	if (h->sent && h->request_done && x->state == EXCHANGE_GOING)
+		end_body(x);
+	buf_done(&seen);
+}
+
+static struct exchange_request_state *next_held(
+	struct exchange *x, const struct exchange_request_state *after)
+{
+	return !after && x->http1->q.hold ? &x->http1->q : NULL;
+}
+
+static int renew(struct exchange *x)
+{
+	x->http1->served = false; /* the parser of answers has read nothing of this one */
+	return 0;
 }
 
 /* A request that cannot be understood. Within a body there is nobody to tell. */
@@ -422,6 +516,8 @@ static size_t place(const struct exchange *x, enum exchange_side from)
 	bool head = from == EXCHANGE_GUEST ? !h->busy : !h->answer_begun;
 	size_t used = buf_len(out) + BODY_SPARE;
 
+	if (from == EXCHANGE_GUEST && h->q.hold)
+		return exchange_hold_room(&h->q);
 	if (head)
 		return buf_len(out) <= HEAD_WAITS ? HEAD_PIECE : 0;
 	if (from == EXCHANGE_SERVER)
@@ -463,6 +559,8 @@ static size_t parse(struct exchange *x, enum exchange_side from, const uint8_t *
 	size_t done = 0, used;
 
 	do {
+		if (from == EXCHANGE_GUEST && h->q.hold && n - done > exchange_hold_room(&h->q))
+			n = done + exchange_hold_room(&h->q);
 		event = http_parser_next(p, data + done, n - done, &used);
 		done += used;
 		if (from == EXCHANGE_GUEST)
@@ -472,6 +570,12 @@ static size_t parse(struct exchange *x, enum exchange_side from, const uint8_t *
 	} while (x->state == EXCHANGE_GOING && event != HTTP_MORE && event != HTTP_END &&
 		 event != HTTP_UPGRADE);
 	return done;
+}
+
+/* The request that is held may need another. */
+static void lose_server(struct exchange *x)
+{
+	x->server_failed = x->server_lost = true;
 }
 
 static size_t receive(struct exchange *x, enum exchange_side from, const uint8_t *data, size_t n)
@@ -484,6 +588,9 @@ static size_t receive(struct exchange *x, enum exchange_side from, const uint8_t
 
 		if (h->raw) {
 			done += receive_raw(x, from, data + done, piece);
+		} else if (from == EXCHANGE_SERVER && h->q.hold) {
+			lose_server(x); /* it has had enough of waiting */
+			done = n;
 		} else if (from == EXCHANGE_SERVER && !h->sent) {
 			/* A server that tells of its timeout, as many do: no answer to anything. */
 			exchange_finish(x, EXCHANGE_DONE, NULL);
@@ -498,10 +605,12 @@ static void server_ended(struct exchange *x)
 {
 	struct http1 *h = x->http1;
 
-	if (!h->sent) {
+	if (h->q.hold)
+		lose_server(x);
+	else if (!h->sent)
 		exchange_finish(x, EXCHANGE_DONE, NULL);
+	if (!h->sent)
 		return;
-	}
 	switch (http_parser_eof(h->answers)) {
 	case HTTP_END:
 		on_answer_end(x);
@@ -569,6 +678,8 @@ static void server_failed(struct exchange *x)
 {
 	struct http1 *h = x->http1;
 
+	if (h->q.hold)
+		return; /* it may need another */
 	if (h->raw || (h->sent && h->served && !h->answer_begun))
 		fail(x, x->server_reason);
 	else if (h->sent)
@@ -608,9 +719,16 @@ static void http1_free(struct exchange *x)
 	free(h);
 }
 
+static void settle(struct exchange *x)
+{
+}
+
 static size_t memory(const struct exchange *x)
 {
-	return sizeof(*x->http1) + x->http1->q.scrub.held.capacity;
+	const struct exchange_request_state *q = &x->http1->q;
+
+	return sizeof(*x->http1) + q->scrub.held.capacity +
+	       (q->hold ? sizeof(*q->hold) + q->hold->seen.capacity : 0);
 }
 
 const struct exchange_kind exchange_http1 = {
@@ -625,5 +743,9 @@ const struct exchange_kind exchange_http1 = {
 	.is_quiet = is_quiet,
 	.end = end,
 	.server_failed = server_failed,
+	.next_held = next_held,
+	.let_go = let_go,
+	.renew = renew,
+	.settle = settle,
 	.memory = memory,
 };

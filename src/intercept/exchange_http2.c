@@ -18,20 +18,17 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include "intercept/exchange_internal.h"
-#include "intercept/http2_block.h"
-#include "intercept/http2_memory.h"
+#include "base/str.h"
+#include "intercept/exchange_http2_internal.h"
 #include "intercept/rewrite.h"
 
 enum {
-	STREAM_WINDOW = 128 << 10,
 	OUT_FULL = EXCHANGE_HELD_MAX / 4,      /* bytes that wait: no more frames are made */
 	QUEUE_FULL = 4 * EXCHANGE_STREAMS_MAX, /* frames that wait: nothing more is read */
 	PIECE = 16 << 10,		       /* read at a time, so that this bound holds */
 	MEMORY_SOME = 128 << 10,	       /* of a session: smaller pieces are read */
 	MEMORY_FULL = 512 << 10,	       /* and nothing more, if its side takes nothing */
 	PIECE_SMALL = 64, /* a few heads of 64 KiB, if HPACK knows their fields */
-	STREAMS_KEPT = 2 * EXCHANGE_STREAMS_MAX, /* with those that only one side has ended */
 	INTERIM_MAX = 32, /* answers before the final one, of a stream: nobody else counts them */
 	ACKS_MAX = 200,
 	RESETS_BURST = 400,
@@ -42,214 +39,21 @@ enum {
 
 _Static_assert((int)EXCHANGE_FIELDS_MAX == (int)HTTP2_FIELDS_MAX, "http2_block.h");
 
-/* What goes from one side to the other. */
-struct way {
-	struct fields head; /* that is coming in */
-	bool malformed;
-	struct buf body; /* that waits */
-	struct fields trailers;
-	size_t counted; /* bytes of the trailers in the account */
-	bool ended;	/* all of it came in */
-};
-
-struct stream {
-	struct stream *next;
-	struct exchange *x;
-	int32_t id[2];	/* 0: there is none on this side */
-	bool closed[2]; /* likewise */
-	struct way from[2];
-	struct exchange_request_state q;
-	unsigned interim; /* answers before the final one */
-	bool sent;	  /* the server has the request */
-	bool answered;	  /* the guest has the final head, or gets it next */
-	bool answer_sent; /* and all of the rest */
-};
-
-struct side {
-	struct exchange *x;
-	enum exchange_side side;
-};
-
-struct http2 {
-	nghttp2_session *sessions[2];
-	struct http2_memory memory[2];
-	struct http2_account account;
-	struct side sides[2];
-	struct stream *streams;
-	unsigned count;
-	bool served;  /* there was a stream */
-	bool closing; /* no more requests come; the exchange is done after the last stream */
-	bool no_memory;
-};
-
-/* ---- streams ---- */
-
-static void init_way(struct way *w)
-{
-	fields_init(&w->head, EXCHANGE_HEAD_MAX + EXCHANGE_FIELDS_MAX * 2, EXCHANGE_FIELDS_MAX + 4);
-	fields_init(&w->trailers, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX + 4);
-	buf_init(&w->body, STREAM_WINDOW + INTERCEPT_SECRET_MAX);
-}
-
-static void done_way(struct way *w)
-{
-	fields_done(&w->head);
-	fields_done(&w->trailers);
-	buf_done(&w->body);
-}
-
-static struct stream *new_stream(struct exchange *x, int32_t id)
-{
-	struct http2 *h = x->http2;
-	struct stream *s = h->count < STREAMS_KEPT ? calloc(1, sizeof(*s)) : NULL;
-
-	if (!s)
-		return NULL;
-	if (exchange_request_begin(x, &s->q) < 0) {
-		free(s);
-		return NULL;
-	}
-	s->x = x;
-	s->id[EXCHANGE_GUEST] = id;
-	s->closed[EXCHANGE_SERVER] = true;
-	init_way(&s->from[EXCHANGE_GUEST]);
-	init_way(&s->from[EXCHANGE_SERVER]);
-	s->next = h->streams;
-	h->streams = s;
-	h->count++;
-	h->served = true;
-	return s;
-}
-
-/* Counts what a stream keeps of fields that came from a side, until it is freed. 0 or -ENOMEM. */
-static int keep(struct stream *s, enum exchange_side from, size_t n)
-{
-	if (!http2_account_take(&s->x->http2->account, n))
-		return -ENOMEM;
-	s->from[from].counted += n;
-	return 0;
-}
-
-static void free_stream(struct stream *s)
-{
-	struct stream **p = &s->x->http2->streams;
-
-	while (*p != s)
-		p = &(*p)->next;
-	*p = s->next;
-	s->x->http2->count--;
-	http2_account_give(&s->x->http2->account,
-		s->from[EXCHANGE_GUEST].counted + s->from[EXCHANGE_SERVER].counted);
-	exchange_request_end(s->x, &s->q);
-	done_way(&s->from[EXCHANGE_GUEST]);
-	done_way(&s->from[EXCHANGE_SERVER]);
-	free(s);
-}
-
-static nghttp2_session *session(const struct stream *s, enum exchange_side side)
-{
-	return s->x->http2->sessions[side];
-}
-
-/* Lets a side send so many bytes more. */
-static void give_back(struct stream *s, enum exchange_side from, size_t n)
-{
-	if (n && s->id[from])
-		(void)nghttp2_session_consume(session(s, from), s->id[from], n); /* a stream that
-						* is gone counts for the connection */
-}
-
-/* Nobody takes what a side sends. */
-static void drop_body(struct stream *s, enum exchange_side from)
-{
-	struct way *w = &s->from[from];
-
-	give_back(s, from, buf_len(&w->body));
-	buf_done(&w->body);
-	if (from == EXCHANGE_SERVER) {
-		give_back(s, from, scrub_waiting(&s->q.scrub));
-		scrub_drop(&s->q.scrub);
-	}
-}
-
-static void reset(struct stream *s, enum exchange_side side, uint32_t code)
-{
-	if (!s->closed[side] && s->id[side] &&
-		nghttp2_submit_rst_stream(session(s, side), NGHTTP2_FLAG_NONE, s->id[side], code) <
-			0)
-		s->x->http2->no_memory = true;
-}
-
-static void wake(struct stream *s, enum exchange_side to)
-{
-	if (!s->closed[to])
-		(void)nghttp2_session_resume_data(session(s, to), s->id[to]); /* if it waited */
-}
-
-/* ---- bodies ---- */
-
-static int send_trailers(struct stream *s, enum exchange_side to, const struct fields *trailers)
-{
-	struct http2_block b = {0};
-
-	http2_block_add_fields(&b, trailers);
-	return nghttp2_submit_trailer(session(s, to), s->id[to], b.nv, b.count);
-}
-
-/* nghttp2 wants bytes of a body. */
-static ssize_t read_body(nghttp2_session *to_session, int32_t id, uint8_t *out, size_t room,
-	uint32_t *flags, nghttp2_data_source *source, void *arg)
-{
-	const struct side *side = arg;
-	struct stream *s = source->ptr;
-	struct way *w = &s->from[!side->side];
-	size_t n = buf_len(&w->body);
-
-	n = n < room ? n : room;
-	if (n) {
-		memcpy(out, buf_head(&w->body), n);
-		buf_consume(&w->body, n);
-		give_back(s, !side->side, n);
-	}
-	if (buf_len(&w->body))
-		return (ssize_t)n;
-	buf_done(&w->body); /* gives the memory back */
-	if (!w->ended)
-		return n ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
-	*flags |= NGHTTP2_DATA_FLAG_EOF;
-	if (w->trailers.count) {
-		*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-		if (send_trailers(s, side->side, &w->trailers) < 0)
-			return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-	}
-	return (ssize_t)n;
-}
-
-static void end_way(struct stream *s, enum exchange_side from)
-{
-	struct way *w = &s->from[from];
-
-	if (from == EXCHANGE_SERVER && scrub_end(&s->q.scrub, &w->body) < 0)
-		s->x->http2->no_memory = true;
-	w->ended = true;
-	wake(s, !from);
-}
-
 /* ---- answers ---- */
 
-static int submit_answer(struct stream *s, struct http2_block *b, bool with_body)
+static int submit_answer(struct http2_stream *s, struct http2_block *b, bool with_body)
 {
-	nghttp2_data_provider body = {.source.ptr = s, .read_callback = read_body};
+	nghttp2_data_provider body = {.source.ptr = s, .read_callback = http2_read_body};
 
 	s->answered = true;
-	return nghttp2_submit_response(session(s, EXCHANGE_GUEST), s->id[EXCHANGE_GUEST], b->nv,
-		b->count, with_body ? &body : NULL);
+	return nghttp2_submit_response(http2_session_of(s, EXCHANGE_GUEST), s->id[EXCHANGE_GUEST],
+		b->nv, b->count, with_body ? &body : NULL);
 }
 
 /* Answers in the server's place, for the reason in q. */
-static int refuse(struct stream *s)
+int http2_refuse(struct http2_stream *s)
 {
-	struct way *w = &s->from[EXCHANGE_SERVER];
+	struct http2_way *w = &s->from[EXCHANGE_SERVER];
 	char status[12], length[24];
 	struct exchange_answer a;
 	bool body;
@@ -257,7 +61,7 @@ static int refuse(struct stream *s)
 
 	exchange_request_answer(&s->q, &a);
 	body = strcmp(s->q.method, "HEAD") != 0 && a.body_bytes;
-	drop_body(s, EXCHANGE_GUEST);
+	http2_drop_body(s, EXCHANGE_GUEST);
 	(void)snprintf(status, sizeof(status), "%u", s->q.status);   /* fits */
 	(void)snprintf(length, sizeof(length), "%zu", a.body_bytes); /* likewise */
 	http2_block_add_text(&b, ":status", status);
@@ -273,20 +77,21 @@ static int refuse(struct stream *s)
 }
 
 /* The server gives no proper answer. */
-static int bad_answer(struct stream *s, const char *reason)
+static int bad_answer(struct http2_stream *s, const char *reason)
 {
 	exchange_request_fail(&s->q, s->answered ? s->q.status : 502, "failed", reason);
-	reset(s, EXCHANGE_SERVER, NGHTTP2_CANCEL);
+	http2_stream_reset(s, EXCHANGE_SERVER, NGHTTP2_CANCEL);
 	s->sent = false; /* what still comes of it is dropped */
 	if (s->closed[EXCHANGE_GUEST])
 		return 0;
 	if (!s->answered)
-		return refuse(s);
-	reset(s, EXCHANGE_GUEST, NGHTTP2_INTERNAL_ERROR);
+		return http2_refuse(s);
+	http2_stream_reset(s, EXCHANGE_GUEST, NGHTTP2_INTERNAL_ERROR);
 	return 0;
 }
 
-static int pass_answer(struct stream *s, const struct http2_head *in, bool final, bool with_body)
+static int pass_answer(
+	struct http2_stream *s, const struct http2_head *in, bool final, bool with_body)
 {
 	struct http2_block b = {0};
 	struct fields f;
@@ -299,14 +104,15 @@ static int pass_answer(struct stream *s, const struct http2_head *in, bool final
 		http2_block_add_fields(&b, &f);
 		http2_block_add_framing(&b, &in->fields);
 		r = final ? submit_answer(s, &b, with_body)
-			  : nghttp2_submit_headers(session(s, EXCHANGE_GUEST), NGHTTP2_FLAG_NONE,
-				    s->id[EXCHANGE_GUEST], NULL, b.nv, b.count, NULL);
+			  : nghttp2_submit_headers(http2_session_of(s, EXCHANGE_GUEST),
+				    NGHTTP2_FLAG_NONE, s->id[EXCHANGE_GUEST], NULL, b.nv, b.count,
+				    NULL);
 	}
 	fields_done(&f);
 	return r;
 }
 
-static int on_trailers(struct stream *s, enum exchange_side from, const struct http2_head *in)
+static int on_trailers(struct http2_stream *s, enum exchange_side from, const struct http2_head *in)
 {
 	struct fields *out = &s->from[from].trailers;
 	size_t before = fields_memory(out);
@@ -314,17 +120,17 @@ static int on_trailers(struct stream *s, enum exchange_side from, const struct h
 			? rewrite_answer(&in->fields, &s->q.scrub, out)
 			: rewrite_request_trailers(s->q.intercept, s->x->host, &in->fields, out);
 
-	return r < 0 ? r : keep(s, from, fields_memory(out) - before);
+	return r < 0 ? r : http2_stream_keep(s, from, fields_memory(out) - before);
 }
 
-static int on_interim(struct stream *s, const struct http2_head *in, unsigned status)
+static int on_interim(struct http2_stream *s, const struct http2_head *in, unsigned status)
 {
 	if (s->interim++ == INTERIM_MAX)
 		return bad_answer(s, "the server sends more than 32 answers before the final one");
 	return status == 100 ? 0 : pass_answer(s, in, false, false);
 }
 
-static int on_answer_head(struct stream *s, bool end)
+static int on_answer_head(struct http2_stream *s, bool end)
 {
 	struct http2_head in;
 	unsigned status;
@@ -348,6 +154,16 @@ static int on_answer_head(struct stream *s, bool end)
 
 /* ---- requests ---- */
 
+static int64_t length_of(const struct http2_head *in, bool end)
+{
+	const char *text = http_header_get(&in->fields, "content-length");
+	uint64_t n;
+
+	if (end)
+		return 0;
+	return text && str_parse_u64(text, &n) == 0 && n <= INT64_MAX ? (int64_t)n : -1;
+}
+
 static void find_wrong(const struct http2_head *in, struct exchange_target *t)
 {
 	t->wrong_status = 400;
@@ -364,13 +180,15 @@ static void find_wrong(const struct http2_head *in, struct exchange_target *t)
 		t->wrong_status = 0;
 }
 
-static int check_request(struct stream *s, const struct http2_head *in)
+static int check_request(struct http2_stream *s, const struct http2_head *in, bool end)
 {
-	const struct way *w = &s->from[EXCHANGE_GUEST];
+	const struct http2_way *w = &s->from[EXCHANGE_GUEST];
 	struct exchange_target t = {.method = in->method ? in->method : "",
 		.path = in->path ? in->path : "",
 		.authority = in->authority,
-		.host = http_header_get(&in->fields, "host")};
+		.host = http_header_get(&in->fields, "host"),
+		.coding = http_header_get(&in->fields, "content-encoding"),
+		.body_bytes = length_of(in, end)};
 
 	if (w->malformed)
 		exchange_request_fail(&s->q, 400, "denied", "a header is malformed");
@@ -383,11 +201,11 @@ static int check_request(struct stream *s, const struct http2_head *in)
 	return exchange_request_check(s->x, &s->q, &t);
 }
 
-static int submit_request(struct stream *s, struct http2_block *b, bool with_body)
+static int submit_request(struct http2_stream *s, struct http2_block *b, bool with_body)
 {
-	nghttp2_data_provider body = {.source.ptr = s, .read_callback = read_body};
-	int32_t id = nghttp2_submit_request(
-		session(s, EXCHANGE_SERVER), NULL, b->nv, b->count, with_body ? &body : NULL, s);
+	nghttp2_data_provider body = {.source.ptr = s, .read_callback = http2_read_body};
+	int32_t id = nghttp2_submit_request(http2_session_of(s, EXCHANGE_SERVER), NULL, b->nv,
+		b->count, with_body ? &body : NULL, s);
 
 	if (id == NGHTTP2_ERR_NOMEM)
 		return id;
@@ -395,7 +213,7 @@ static int submit_request(struct stream *s, struct http2_block *b, bool with_bod
 		/* the server wants no more, or the numbers are used up: on another connection */
 		0) {
 		exchange_request_fail(&s->q, 0, "reset", "the server takes no more requests");
-		reset(s, EXCHANGE_GUEST, NGHTTP2_REFUSED_STREAM);
+		http2_stream_reset(s, EXCHANGE_GUEST, NGHTTP2_REFUSED_STREAM);
 		return 0;
 	}
 	s->id[EXCHANGE_SERVER] = id;
@@ -404,7 +222,7 @@ static int submit_request(struct stream *s, struct http2_block *b, bool with_bod
 	return 0;
 }
 
-static int send_request(struct stream *s, const struct http2_head *in, bool with_body)
+int http2_send_request(struct http2_stream *s, const struct http2_head *in, bool with_body)
 {
 	char authority[EXCHANGE_AUTHORITY_MAX];
 	struct http2_block b = {0};
@@ -414,8 +232,8 @@ static int send_request(struct stream *s, const struct http2_head *in, bool with
 	fields_init(&f, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX + FIELDS_SPARE);
 	r = exchange_request_rewrite(s->x, &s->q, &in->fields, &f);
 	if (r < 0) {
-		r = refuse(s);
-	} else if (keep(s, EXCHANGE_GUEST, scrub_memory(&s->q.scrub)) < 0) {
+		r = http2_refuse(s);
+	} else if (http2_stream_keep(s, EXCHANGE_GUEST, scrub_memory(&s->q.scrub)) < 0) {
 		r = -ENOMEM;
 	} else {
 		exchange_authority(s->x, authority);
@@ -432,30 +250,30 @@ static int send_request(struct stream *s, const struct http2_head *in, bool with
 }
 
 /* The server is never asked whether it wants the body (exchange_http1.c). */
-static int say_continue(struct stream *s, const struct http2_head *in)
+static int say_continue(struct http2_stream *s, const struct http2_head *in)
 {
 	struct http2_block b = {0};
 
-	if (!http_header_get(&in->fields, "expect") || !s->sent)
+	if (!http_header_get(&in->fields, "expect") || (!s->sent && !s->q.hold))
 		return 0;
 	http2_block_add_text(&b, ":status", "100");
-	return nghttp2_submit_headers(session(s, EXCHANGE_GUEST), NGHTTP2_FLAG_NONE,
+	return nghttp2_submit_headers(http2_session_of(s, EXCHANGE_GUEST), NGHTTP2_FLAG_NONE,
 		s->id[EXCHANGE_GUEST], NULL, b.nv, b.count, NULL);
 }
 
-static int on_request_trailers(struct stream *s, const struct http2_head *in)
+static int on_request_trailers(struct http2_stream *s, const struct http2_head *in)
 {
-	if (!s->sent)
+	if (!s->sent && !s->q.hold)
 		return 0;
 	if (!s->from[EXCHANGE_GUEST].malformed && !fields_error(&s->from[EXCHANGE_GUEST].head))
 		return on_trailers(s, EXCHANGE_GUEST, in);
 	exchange_request_fail(
 		&s->q, s->q.status, "reset", "the trailers are malformed or too large");
-	reset(s, EXCHANGE_GUEST, NGHTTP2_PROTOCOL_ERROR);
+	http2_stream_reset(s, EXCHANGE_GUEST, NGHTTP2_PROTOCOL_ERROR);
 	return 0;
 }
 
-static int on_request_head(struct stream *s, bool end)
+static int on_request_head(struct http2_stream *s, bool end)
 {
 	struct http2_head in;
 	int r;
@@ -463,26 +281,31 @@ static int on_request_head(struct stream *s, bool end)
 	http2_read_head(&s->from[EXCHANGE_GUEST].head, &in);
 	if (s->q.method[0] || s->answered)
 		return on_request_trailers(s, &in);
-	if (check_request(s, &in) < 0)
-		return refuse(s);
-	r = send_request(s, &in, !end);
+	r = check_request(s, &in, end);
+	if (r < 0)
+		return http2_refuse(s);
+	if (r == EXCHANGE_HELD) {
+		r = end ? 0 : say_continue(s, &in);
+		return r ? r : http2_hold_head(s, end);
+	}
+	r = http2_send_request(s, &in, !end);
 	return r || end ? r : say_continue(s, &in);
 }
 
 /* ---- callbacks of both sessions ---- */
 
-static struct stream *find(nghttp2_session *n, int32_t id)
+static struct http2_stream *find(nghttp2_session *n, int32_t id)
 {
 	return id ? nghttp2_session_get_stream_user_data(n, id) : NULL;
 }
 
 static int on_begin_headers(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
 {
-	const struct side *side = arg;
-	struct stream *s = find(n, frame->hd.stream_id);
+	const struct http2_side *side = arg;
+	struct http2_stream *s = find(n, frame->hd.stream_id);
 
 	if (!s && side->side == EXCHANGE_GUEST) {
-		s = new_stream(side->x, frame->hd.stream_id);
+		s = http2_stream_new(side->x, frame->hd.stream_id);
 		if (!s)
 			return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 		(void)nghttp2_session_set_stream_user_data(
@@ -494,8 +317,8 @@ static int on_begin_headers(nghttp2_session *n, const nghttp2_frame *frame, void
 static int on_header(nghttp2_session *n, const nghttp2_frame *frame, const uint8_t *name,
 	size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags, void *arg)
 {
-	const struct side *side = arg;
-	struct stream *s = find(n, frame->hd.stream_id);
+	const struct http2_side *side = arg;
+	struct http2_stream *s = find(n, frame->hd.stream_id);
 
 	if (s)
 		fields_add(&s->from[side->side].head, (const char *)name, name_bytes,
@@ -506,15 +329,15 @@ static int on_header(nghttp2_session *n, const nghttp2_frame *frame, const uint8
 static int on_invalid_header(nghttp2_session *n, const nghttp2_frame *frame, const uint8_t *name,
 	size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags, void *arg)
 {
-	const struct side *side = arg;
-	struct stream *s = find(n, frame->hd.stream_id);
+	const struct http2_side *side = arg;
+	struct http2_stream *s = find(n, frame->hd.stream_id);
 
 	if (s)
 		s->from[side->side].malformed = true;
 	return 0;
 }
 
-static int on_head(struct stream *s, enum exchange_side from, bool end)
+static int on_head(struct http2_stream *s, enum exchange_side from, bool end)
 {
 	struct fields *head = &s->from[from].head;
 	int r = from == EXCHANGE_GUEST ? on_request_head(s, end) : on_answer_head(s, end);
@@ -540,19 +363,22 @@ static void go_away(struct exchange *x)
 
 static int on_frame(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
 {
-	const struct side *side = arg;
-	struct stream *s = find(n, frame->hd.stream_id);
+	const struct http2_side *side = arg;
+	struct http2_stream *s = find(n, frame->hd.stream_id);
 	bool end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
 	int r = 0;
 
-	if (frame->hd.type == NGHTTP2_GOAWAY && side->side == EXCHANGE_SERVER)
+	if (frame->hd.type == NGHTTP2_GOAWAY && side->side == EXCHANGE_SERVER &&
+		!exchange_is_held(side->x)) /* else there will be another server */
 		go_away(side->x);
 	if (!s || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
 		return 0;
 	if (frame->hd.type == NGHTTP2_HEADERS)
 		r = on_head(s, side->side, end);
 	if (end && (side->side == EXCHANGE_GUEST || s->sent))
-		end_way(s, side->side);
+		http2_end_way(s, side->side);
+	if (r == 0 && side->side == EXCHANGE_GUEST && s->q.hold)
+		r = http2_hold_ask(s);
 	if (r < 0)
 		side->x->http2->no_memory = true;
 	return 0;
@@ -561,11 +387,16 @@ static int on_frame(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
 static int on_data(
 	nghttp2_session *n, uint8_t flags, int32_t id, const uint8_t *data, size_t bytes, void *arg)
 {
-	const struct side *side = arg;
-	struct stream *s = find(n, id);
-	struct way *w;
+	const struct http2_side *side = arg;
+	struct http2_stream *s = find(n, id);
+	struct http2_way *w;
 	int r;
 
+	if (s && side->side == EXCHANGE_GUEST && s->q.hold) {
+		if (http2_hold_take(s, data, bytes) < 0)
+			side->x->http2->no_memory = true;
+		return 0;
+	}
 	if (!s || !s->sent || s->closed[!side->side]) {	     /* nobody takes it */
 		(void)nghttp2_session_consume(n, id, bytes); /* of a stream that there is */
 		return 0;
@@ -580,44 +411,46 @@ static int on_data(
 	}
 	if (r < 0)
 		side->x->http2->no_memory = true;
-	wake(s, !side->side);
+	http2_stream_wake(s, !side->side);
 	return 0;
 }
 
 /* A stream of the guest is gone. */
-static void guest_closed(struct stream *s)
+static void guest_closed(struct http2_stream *s)
 {
 	if (!s->q.method[0])
 		exchange_request_fail(&s->q, 400, "denied", "the request is malformed");
 	else if (!s->answer_sent)
 		exchange_request_fail(&s->q, s->q.status, "reset", "the stream was reset");
-	drop_body(s, EXCHANGE_SERVER);
+	http2_drop_body(s, EXCHANGE_SERVER);
+	if (s->q.hold)
+		http2_drop_body(s, EXCHANGE_GUEST);
 	if (!s->answer_sent)
-		reset(s, EXCHANGE_SERVER, NGHTTP2_CANCEL);
+		http2_stream_reset(s, EXCHANGE_SERVER, NGHTTP2_CANCEL);
 }
 
 /* The guest has all of an answer, and goes on to send a request that nobody takes: it may stop. */
-static void stop_request(struct stream *s)
+static void stop_request(struct http2_stream *s)
 {
 	if (s->answer_sent && s->closed[EXCHANGE_SERVER] && !s->from[EXCHANGE_GUEST].ended)
-		reset(s, EXCHANGE_GUEST, NGHTTP2_NO_ERROR);
+		http2_stream_reset(s, EXCHANGE_GUEST, NGHTTP2_NO_ERROR);
 }
 
 /* One of the server is. An answer that is complete still goes to the guest. */
-static void server_closed(struct stream *s, uint32_t code)
+static void server_closed(struct http2_stream *s, uint32_t code)
 {
-	drop_body(s, EXCHANGE_GUEST);
+	http2_drop_body(s, EXCHANGE_GUEST);
 	stop_request(s);
 	if (!s->sent || s->from[EXCHANGE_SERVER].ended)
 		return;
 	exchange_request_fail(&s->q, s->q.status, "failed", "the server reset the stream");
-	reset(s, EXCHANGE_GUEST, code == NGHTTP2_NO_ERROR ? NGHTTP2_CANCEL : code);
+	http2_stream_reset(s, EXCHANGE_GUEST, code == NGHTTP2_NO_ERROR ? NGHTTP2_CANCEL : code);
 }
 
 static int on_close(nghttp2_session *n, int32_t id, uint32_t code, void *arg)
 {
-	const struct side *side = arg;
-	struct stream *s = find(n, id);
+	const struct http2_side *side = arg;
+	struct http2_stream *s = find(n, id);
 
 	if (!s)
 		return 0;
@@ -627,14 +460,14 @@ static int on_close(nghttp2_session *n, int32_t id, uint32_t code, void *arg)
 	else
 		server_closed(s, code);
 	if (s->closed[EXCHANGE_GUEST] && s->closed[EXCHANGE_SERVER])
-		free_stream(s);
+		http2_stream_free(s);
 	return 0;
 }
 
 static int on_sent(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
 {
-	const struct side *side = arg;
-	struct stream *s = find(n, frame->hd.stream_id);
+	const struct http2_side *side = arg;
+	struct http2_stream *s = find(n, frame->hd.stream_id);
 
 	if (s && side->side == EXCHANGE_GUEST && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
 		(frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS)) {
@@ -686,10 +519,11 @@ static bool is_over(const struct exchange *x, enum exchange_side side)
 	return !nghttp2_session_want_read(n) && !nghttp2_session_want_write(n);
 }
 
-static void lose_server(struct exchange *x, const char *reason)
+void http2_lose_server(struct exchange *x, const char *reason)
 {
-	struct stream *s, *next;
+	struct http2_stream *s, *next;
 
+	x->server_lost = exchange_is_held(x);
 	x->server_failed = true;
 	if (!x->server_reason[0])
 		(void)snprintf(
@@ -701,9 +535,9 @@ static void lose_server(struct exchange *x, const char *reason)
 		s->closed[EXCHANGE_SERVER] = true;
 		s->id[EXCHANGE_SERVER] = 0; /* of a session that is not used any more */
 		if (s->closed[EXCHANGE_GUEST])
-			free_stream(s);
+			http2_stream_free(s);
 	}
-	if (x->http2->served)
+	if (x->http2->served && !x->server_lost)
 		go_away(x);
 }
 
@@ -732,7 +566,7 @@ static void pump(struct exchange *x)
 			moved = true;
 		if (!x->server_failed && x->state == EXCHANGE_GOING &&
 			is_over(x, EXCHANGE_SERVER)) {
-			lose_server(x, "the server broke the protocol, or ended it");
+			http2_lose_server(x, "the server broke the protocol, or ended it");
 			moved = true;
 		}
 	}
@@ -774,7 +608,7 @@ static size_t receive(struct exchange *x, enum exchange_side from, const uint8_t
 		if (r < 0 && (from == EXCHANGE_GUEST || x->http2->account.refused))
 			break_off(x, (int)r);
 		else if (r < 0)
-			lose_server(x, nghttp2_strerror((int)r));
+			http2_lose_server(x, nghttp2_strerror((int)r));
 		done += r < 0 ? n - done : (size_t)r;
 		pump(x);
 	}
@@ -784,8 +618,8 @@ static size_t receive(struct exchange *x, enum exchange_side from, const uint8_t
 static void receive_end(struct exchange *x, enum exchange_side from)
 {
 	if (from == EXCHANGE_SERVER && !x->server_failed) {
-		lose_server(x, "the server closed the connection");
-		x->http2->closing = true;
+		http2_lose_server(x, "the server closed the connection");
+		x->http2->closing = x->http2->closing || !x->server_lost;
 	} else if (from == EXCHANGE_GUEST) {
 		exchange_finish(x, x->http2->count ? EXCHANGE_FAILED : EXCHANGE_DONE,
 			x->http2->count ? "the program closed the connection" : NULL);
@@ -801,7 +635,7 @@ static void drained(struct exchange *x, enum exchange_side to)
 
 static bool holds(const struct exchange *x)
 {
-	for (const struct stream *s = x->http2->streams; s; s = s->next)
+	for (const struct http2_stream *s = x->http2->streams; s; s = s->next)
 		if (scrub_waiting(&s->q.scrub))
 			return true;
 	return false;
@@ -809,10 +643,10 @@ static bool holds(const struct exchange *x)
 
 static void release(struct exchange *x, bool all)
 {
-	for (struct stream *s = x->http2->streams; s; s = s->next) {
+	for (struct http2_stream *s = x->http2->streams; s; s = s->next) {
 		if (scrub_release(&s->q.scrub, all, &s->from[EXCHANGE_SERVER].body) < 0)
 			x->http2->no_memory = true;
-		wake(s, EXCHANGE_GUEST);
+		http2_stream_wake(s, EXCHANGE_GUEST);
 	}
 	pump(x);
 }
@@ -830,7 +664,7 @@ static void end(struct exchange *x)
 
 static void server_failed(struct exchange *x)
 {
-	lose_server(x, x->server_reason);
+	http2_lose_server(x, x->server_reason);
 	pump(x);
 }
 
@@ -871,7 +705,7 @@ static int set_options(nghttp2_option **ret)
 static int submit_settings(nghttp2_session *n, bool to_server)
 {
 	const nghttp2_settings_entry settings[] = {
-		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, HTTP2_STREAM_WINDOW},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, EXCHANGE_HEAD_MAX},
 		to_server ? (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_PUSH, 0}
 			  : (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
@@ -884,42 +718,44 @@ static int submit_settings(nghttp2_session *n, bool to_server)
 			   n, NGHTTP2_FLAG_NONE, 0, EXCHANGE_HELD_MAX);
 }
 
-static int make_sessions(
-	struct http2 *h, const nghttp2_session_callbacks *c, const nghttp2_option *o)
+static int make_session(struct http2 *h, enum exchange_side side)
 {
-	struct side *guest = &h->sides[EXCHANGE_GUEST], *server = &h->sides[EXCHANGE_SERVER];
-	nghttp2_session **n = h->sessions;
+	nghttp2_session_callbacks *c = NULL;
+	nghttp2_option *o = NULL;
+	int r = -ENOMEM;
 
-	for (unsigned i = 0; i < 2; i++)
-		http2_memory_init(&h->memory[i], &h->account);
-	if (nghttp2_session_server_new3(
-		    &n[EXCHANGE_GUEST], c, guest, o, &h->memory[EXCHANGE_GUEST].mem) < 0 ||
-		nghttp2_session_client_new3(
-			&n[EXCHANGE_SERVER], c, server, o, &h->memory[EXCHANGE_SERVER].mem) < 0)
-		return -ENOMEM;
-	return submit_settings(n[EXCHANGE_GUEST], false) < 0 ||
-			       submit_settings(n[EXCHANGE_SERVER], true) < 0
-		       ? -ENOMEM
-		       : 0;
+	http2_memory_init(&h->memory[side], &h->account);
+	if (set_callbacks(&c) == 0 && set_options(&o) == 0)
+		r = (side == EXCHANGE_GUEST ? nghttp2_session_server_new3
+					    : nghttp2_session_client_new3)(
+			&h->sessions[side], c, &h->sides[side], o, &h->memory[side].mem);
+	nghttp2_session_callbacks_del(c);
+	nghttp2_option_del(o);
+	r = r ? r : submit_settings(h->sessions[side], side == EXCHANGE_SERVER);
+	return r < 0 ? -ENOMEM : 0;
+}
+
+/* No stream is of the old one any more (lose_server). */
+static int renew(struct exchange *x)
+{
+	nghttp2_session_del(x->http2->sessions[EXCHANGE_SERVER]);
+	x->http2->sessions[EXCHANGE_SERVER] = NULL;
+	return make_session(x->http2, EXCHANGE_SERVER);
 }
 
 static int make(struct exchange *x)
 {
 	struct http2 *h = calloc(1, sizeof(*h));
-	nghttp2_session_callbacks *c = NULL;
-	nghttp2_option *o = NULL;
-	int r = -ENOMEM;
+	int r;
 
 	if (!h)
 		return -ENOMEM;
 	x->http2 = h;
 	h->account.budget = x->budget;
-	h->sides[EXCHANGE_GUEST] = (struct side){x, EXCHANGE_GUEST};
-	h->sides[EXCHANGE_SERVER] = (struct side){x, EXCHANGE_SERVER};
-	if (set_callbacks(&c) == 0 && set_options(&o) == 0)
-		r = make_sessions(h, c, o);
-	nghttp2_session_callbacks_del(c);
-	nghttp2_option_del(o);
+	h->sides[EXCHANGE_GUEST] = (struct http2_side){x, EXCHANGE_GUEST};
+	h->sides[EXCHANGE_SERVER] = (struct http2_side){x, EXCHANGE_SERVER};
+	r = make_session(h, EXCHANGE_GUEST);
+	r = r ? r : make_session(h, EXCHANGE_SERVER);
 	if (r == 0)
 		pump(x);
 	return r;
@@ -932,11 +768,11 @@ static void http2_free(struct exchange *x)
 	if (!h)
 		return;
 	while (h->streams) {
-		struct stream *s = h->streams;
+		struct http2_stream *s = h->streams;
 
 		exchange_request_fail(&s->q, s->q.status, "reset",
 			x->reason[0] ? x->reason : "the connection was closed");
-		free_stream(s);
+		http2_stream_free(s);
 	}
 	nghttp2_session_del(h->sessions[EXCHANGE_GUEST]);
 	nghttp2_session_del(h->sessions[EXCHANGE_SERVER]);
@@ -947,9 +783,10 @@ static size_t memory(const struct exchange *x)
 {
 	size_t bytes = sizeof(*x->http2) + x->http2->account.bytes;
 
-	for (const struct stream *s = x->http2->streams; s; s = s->next)
+	for (const struct http2_stream *s = x->http2->streams; s; s = s->next)
 		bytes += sizeof(*s) + s->from[0].body.capacity + s->from[1].body.capacity +
-			 fields_memory(&s->from[0].head) + fields_memory(&s->from[1].head);
+			 fields_memory(&s->from[0].head) + fields_memory(&s->from[1].head) +
+			 (s->q.hold ? sizeof(*s->q.hold) + s->q.hold->seen.capacity : 0);
 	return bytes;
 }
 
@@ -965,5 +802,9 @@ const struct exchange_kind exchange_http2 = {
 	.is_quiet = is_quiet,
 	.end = end,
 	.server_failed = server_failed,
+	.next_held = http2_next_held,
+	.let_go = http2_let_go,
+	.renew = renew,
+	.settle = pump,
 	.memory = memory,
 };

@@ -12,6 +12,22 @@
 
 enum { EXCHANGE_REASON_MAX = 200, EXCHANGE_RULE_MAX = 64 };
 
+/* A request that waits for a person (exchange_hold.c).
+ *
+ *	READS	 the first bytes of its body. To ASKED when they are there
+ *	ASKED	 somebody is. To ALLOWED, or it is refused
+ *	ALLOWED	 it goes to the server; if that has gone, as soon as there is another */
+enum exchange_hold_state { EXCHANGE_HOLD_READS, EXCHANGE_HOLD_ASKED, EXCHANGE_HOLD_ALLOWED };
+
+struct exchange_hold {
+	enum exchange_hold_state state;
+	uint64_t id;
+	struct buf seen; /* the first bytes of its body */
+	int64_t body_bytes;
+	char coding[32];
+	char *method, *path; /* with the query; owned */
+};
+
 /* A request from its head to its record. */
 struct exchange_request_state {
 	struct intercept *intercept; /* what it began with; a reference */
@@ -25,6 +41,7 @@ struct exchange_request_state {
 	char noted[EXCHANGE_RULE_MAX + 9];
 	const struct rules_answer *answer; /* until it is written; NULL: the reason is the answer */
 	bool open;			   /* begun, and not recorded yet */
+	struct exchange_hold *hold;	   /* owned; NULL: it is not held */
 };
 
 /* A protocol's part. */
@@ -41,6 +58,15 @@ struct exchange_kind {
 	bool (*is_quiet)(const struct exchange *x);
 	void (*end)(struct exchange *x);
 	void (*server_failed)(struct exchange *x);
+	/* The request that is held next in a list of all, of NULL: the first; NULL: no more. */
+	struct exchange_request_state *(*next_held)(
+		struct exchange *x, const struct exchange_request_state *after);
+	/* A held request is allowed, and there is a server, or it is refused for what it has. The
+	 * hold ends. */
+	void (*let_go)(struct exchange *x, struct exchange_request_state *q, bool allowed);
+	/* There is a new connection with the server. 0 or -ENOMEM. */
+	int (*renew)(struct exchange *x);
+	void (*settle)(struct exchange *x); /* makes what can be sent now */
 	size_t (*memory)(const struct exchange *x);
 };
 
@@ -57,7 +83,9 @@ struct exchange {
 	struct buf out[2]; /* to each side */
 	enum exchange_state state;
 	char reason[EXCHANGE_REASON_MAX];
-	bool server_failed;
+	uint64_t hold_ids;  /* given out */
+	bool server_failed; /* or gone: */
+	bool server_lost;   /* it went while requests were held, so there may be another */
 	char server_reason[EXCHANGE_REASON_MAX];
 	struct http1 *http1; /* of the one or the other protocol */
 	struct http2 *http2;
@@ -75,7 +103,10 @@ void exchange_authority(const struct exchange *x, char out[EXCHANGE_AUTHORITY_MA
 /* A request as it came. */
 struct exchange_target {
 	const char *method, *path;
+	const char *query;	      /* if the path has none; NULL: none */
 	const char *authority, *host; /* each NULL if it was not sent */
+	const char *coding;	      /* of its body; NULL: none is said */
+	int64_t body_bytes;	      /* less than 0: not known */
 	unsigned wrong_status;	      /* what the protocol's part found wrong, else 0 */
 	const char *wrong;
 };
@@ -87,10 +118,18 @@ int exchange_request_begin(struct exchange *x, struct exchange_request_state *q)
 void exchange_request_fail(
 	struct exchange_request_state *q, unsigned status, const char *verdict, const char *reason);
 
-/* Checks for whom it is, and judges it. 0, or -EINVAL: it has failed, with a status. path ends at a
- * '?'. */
+/* Checks for whom it is, and judges it. 0; EXCHANGE_HELD: it waits for a person; or -EINVAL: it has
+ * failed, with a status. path ends at a '?'. */
+enum { EXCHANGE_HELD = 1 };
 int exchange_request_check(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t);
+
+/* It goes to the server after all: with the secrets that there are now. 0 or -ENOMEM. */
+int exchange_request_refresh(struct exchange *x, struct exchange_request_state *q);
+
+/* What the judge says. As exchange_request_check. */
+int exchange_request_judge(
+	struct exchange *x, struct exchange_request_state *q, const struct exchange_request *r);
 
 /* The fields that go to the server. 0, or -EINVAL: it has failed, with a status. */
 int exchange_request_rewrite(struct exchange *x, struct exchange_request_state *q,
@@ -111,5 +150,23 @@ struct exchange_answer {
 };
 
 void exchange_request_answer(const struct exchange_request_state *q, struct exchange_answer *ret);
+
+/* ---- exchange_hold.c ---- */
+
+/* allowed: it waits for another server only. EXCHANGE_HELD or -EINVAL: it has failed. */
+int exchange_hold_begin(struct exchange *x, struct exchange_request_state *q,
+	const struct exchange_target *t, bool allowed);
+
+/* How many bytes of the body are still looked at before somebody is asked. */
+size_t exchange_hold_room(const struct exchange_request_state *q);
+
+/* Bytes of its body. Those beyond the room are left out. 0 or -ENOMEM. */
+int exchange_hold_take(struct exchange_request_state *q, const void *data, size_t n);
+
+/* Asks, once there is no room any more or the body is complete. 0, or -EINVAL: it has failed. */
+int exchange_hold_ask(struct exchange *x, struct exchange_request_state *q, bool complete);
+
+/* It is not held any more; nothing if it was not. */
+void exchange_hold_end(struct exchange *x, struct exchange_request_state *q);
 
 #endif

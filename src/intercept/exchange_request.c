@@ -68,14 +68,13 @@ static int deny_by(
 	return deny(q, 403, v->reason ? v->reason : text);
 }
 
-static int judge(
-	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t)
+int exchange_request_judge(
+	struct exchange *x, struct exchange_request_state *q, const struct exchange_request *r)
 {
-	const struct exchange_request r = {.method = t->method, .path = t->path};
 	struct exchange_verdict v = {.action = EXCHANGE_ALLOW};
 
 	if (x->callbacks.judge)
-		v = x->callbacks.judge(x->callbacks.arg, &r);
+		v = x->callbacks.judge(x->callbacks.arg, r);
 	(void)snprintf(q->rule, sizeof(q->rule), "%s", v.rule ? v.rule : ""); /* fits */
 	if (v.noted)
 		(void)snprintf(
@@ -90,7 +89,9 @@ static int judge(
 	case EXCHANGE_DENY:
 		return deny_by(q, &v, "denies this request");
 	case EXCHANGE_ASK:
-		return deny_by(q, &v, "asks a person, and there is nobody to ask");
+		return x->callbacks.ask
+			       ? EXCHANGE_HELD
+			       : deny_by(q, &v, "asks a person, and there is nobody to ask");
 	}
 	return -EINVAL;
 }
@@ -98,6 +99,9 @@ static int judge(
 int exchange_request_check(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t)
 {
+	const struct exchange_request r = {.method = t->method, .path = t->path};
+	int verdict;
+
 	note_target(q, t);
 	if (strcmp(t->method, "CONNECT") == 0)
 		return deny(q, 405, "CONNECT is not served on an intercepted host");
@@ -107,12 +111,26 @@ int exchange_request_check(
 		return deny(q, 421, "the request is for another host than this connection");
 	if (t->wrong_status)
 		return deny(q, t->wrong_status, t->wrong);
-	if (judge(x, q, t) < 0)
-		return -EINVAL;
-	if (x->server_failed) {
+	verdict = exchange_request_judge(x, q, &r);
+	if (verdict >= 0 && x->server_failed && !x->server_lost) {
 		exchange_request_fail(q, 502, "failed", x->server_reason);
 		return -EINVAL;
 	}
+	if (verdict < 0 || (verdict == 0 && !x->server_failed))
+		return verdict;
+	return exchange_hold_begin(x, q, t, verdict == 0);
+}
+
+int exchange_request_refresh(struct exchange *x, struct exchange_request_state *q)
+{
+	struct scrub scrub;
+
+	if (scrub_init(&scrub, x->intercept, x->host) < 0)
+		return -ENOMEM;
+	scrub_done(&q->scrub);
+	q->scrub = scrub;
+	intercept_unref(q->intercept);
+	q->intercept = intercept_ref(x->intercept);
 	return 0;
 }
 
@@ -157,6 +175,7 @@ void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
 	if (!q->open)
 		return;
 	q->open = false;
+	exchange_hold_end(x, q);
 	r.secret_count = name_secrets(q, names);
 	x->callbacks.record(x->callbacks.arg, &r);
 	scrub_done(&q->scrub);

@@ -32,6 +32,28 @@ void http2_account_give(struct http2_account *a, size_t n)
 		a->budget->bytes -= n;
 }
 
+bool http2_account_has(const struct http2_account *a, size_t n)
+{
+	const struct http2_budget *b = a->budget;
+
+	return a->bytes + n <= HTTP2_MEMORY_MAX / 2 && (!b || b->bytes + n <= HTTP2_BUDGET_MAX / 2);
+}
+
+bool http2_budget_take(struct http2_budget *b, size_t n)
+{
+	if (b && b->lent + n > HTTP2_LENT_MAX)
+		return false;
+	if (b)
+		b->lent += n;
+	return true;
+}
+
+void http2_budget_give(struct http2_budget *b, size_t n)
+{
+	if (b)
+		b->lent -= n;
+}
+
 /* Counts what was allocated, which is some more than was asked for. */
 static void *count(struct http2_memory *m, void *p)
 {

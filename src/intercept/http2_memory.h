@@ -14,11 +14,13 @@
 enum {
 	HTTP2_MEMORY_MAX = 4 << 20,  /* bytes of a connection */
 	HTTP2_BUDGET_MAX = 32 << 20, /* of all connections of a worker */
+	HTTP2_LENT_MAX = 32 << 20,   /* bytes of held bodies, of all connections of a worker */
 };
 
 /* Of a worker; zeroed at first. */
 struct http2_budget {
 	size_t bytes;
+	size_t lent; /* of bodies that wait for a person */
 };
 
 /* Of a connection; zeroed at first but for the budget. */
@@ -31,6 +33,13 @@ struct http2_account {
 /* Returns false, with `refused` set, if n bytes more are too many. */
 bool http2_account_take(struct http2_account *a, size_t n);
 void http2_account_give(struct http2_account *a, size_t n);
+
+/* Whether n bytes more would leave half of what there may be. */
+bool http2_account_has(const struct http2_account *a, size_t n);
+
+/* Of held bodies; false: n more are too many. NULL has place. */
+bool http2_budget_take(struct http2_budget *b, size_t n);
+void http2_budget_give(struct http2_budget *b, size_t n);
 
 /* What a session of nghttp2 allocates with: `mem`. It stays where it is while there is the
  * session. */

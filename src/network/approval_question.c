@@ -12,55 +12,92 @@
 #include "proto/json_tree.h"
 #include "proto/timestamp.h"
 
-enum type { TEXT, NUMBER };
+enum type { TEXT, NUMBER, FLAG };
 
-/* In the order in which they are shown. max: bytes of a text, the rest is cut; the largest number.
- * target: part of what a decision for longer is about. */
+/* Where a member counts: a person sees it; a decision for longer is about it. What makes two
+ * questions the same is all that was said. */
+enum { SHOWN = 1, TARGET = 2 };
+
+/* In the order in which they are shown. max: bytes of a text of which more is not shown; the
+ * largest number. */
 static const struct member {
 	const char *name;
 	enum type type;
-	unsigned max;
-	bool target;
+	uint64_t max;
+	unsigned where;
 } members[] = {
-	{"host", TEXT, 254, true},
-	{"address", TEXT, 45, false},
-	{"port", NUMBER, UINT16_MAX, true},
-	{"scheme", TEXT, 8, true},
-	{"method", TEXT, 32, true},
-	{"path", TEXT, 512, true},
-	{"preview", TEXT, 2048, false},
-	{"bodyBytes", NUMBER, INT32_MAX, false},
-	{"program", TEXT, 31, false},
+	{"host", TEXT, 254, SHOWN | TARGET},
+	{"address", TEXT, 45, SHOWN},
+	{"port", NUMBER, UINT16_MAX, SHOWN | TARGET},
+	{"scheme", TEXT, 8, SHOWN | TARGET},
+	{"method", TEXT, 32, SHOWN | TARGET},
+	{"path", TEXT, 1024, SHOWN},
+	{"pathDigest", TEXT, 64, TARGET},
+	{"preview", TEXT, 2048, SHOWN},
+	{"bodyBytes", NUMBER, (uint64_t)1 << 53, SHOWN},
+	{"bodyCoding", TEXT, 32, SHOWN},
+	{"partial", FLAG, 1, SHOWN},
+	{"digest", TEXT, 64, 0},
+	{"program", TEXT, 31, SHOWN},
 };
 
-static json_t *take_text(const json_t *v, unsigned max)
-{
-	const char *s = json_string_value(v);
+/* What was said, in three forms. */
+struct forms {
+	json_t *shown, *same, *target;
+};
 
-	return s && *s ? json_stringn(s, str_cut(s, json_string_length(v), max)) : NULL;
-}
-
-static json_t *take_number(const json_t *v, unsigned max)
+static bool is_right(const json_t *v, const struct member *m)
 {
 	json_int_t n = json_integer_value(v);
 
-	return json_is_integer(v) && n >= 0 && n <= (json_int_t)max ? json_integer(n) : NULL;
+	switch (m->type) {
+	case TEXT:
+		return json_string_length(v) > 0;
+	case NUMBER:
+		return json_is_integer(v) && n >= 0 && (uint64_t)n <= m->max;
+	case FLAG:
+		return json_is_true(v);
+	}
+	return false;
 }
 
-static int take_members(const json_t *said, json_t *all, json_t *target)
+static json_t *cut(json_t *v, size_t max)
 {
-	for (unsigned i = 0; i < ARRAY_SIZE(members); i++) {
-		const struct member *m = &members[i];
-		const json_t *v = json_object_get(said, m->name);
-		json_t *taken = m->type == TEXT ? take_text(v, m->max) : take_number(v, m->max);
+	const char *s = json_string_value(v);
 
-		if (!taken)
-			continue;
-		if (json_object_set_new(all, m->name, taken) < 0 ||
-			(m->target && json_object_set(target, m->name, taken) < 0))
-			return -ENOMEM;
+	return s ? json_stringn(s, str_cut(s, json_string_length(v), max)) : json_incref(v);
+}
+
+static int take_member(json_t *v, const struct member *m, struct forms *f)
+{
+	if (json_object_set(f->same, m->name, v) < 0)
+		return -ENOMEM;
+	if (m->where & SHOWN && json_object_set_new(f->shown, m->name, cut(v, m->max)) < 0)
+		return -ENOMEM;
+	return m->where & TARGET && json_object_set(f->target, m->name, v) < 0 ? -ENOMEM : 0;
+}
+
+static int take_members(const json_t *said, struct forms *f)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(members); i++) {
+		json_t *v = json_object_get(said, members[i].name);
+
+		if (is_right(v, &members[i]))
+			r = take_member(v, &members[i], f);
 	}
-	return 0;
+	return r;
+}
+
+/* A decision for longer is about a path, of which the digest may be missing. */
+static int take_path(struct forms *f)
+{
+	json_t *path = json_object_get(f->same, "path");
+
+	if (!path || json_object_get(f->target, "pathDigest"))
+		return 0;
+	return json_object_set(f->target, "path", path) < 0 ? -ENOMEM : 0;
 }
 
 static int hash(const json_t *object, const char *rule, uint8_t out[STORE_APPROVAL_HASH])
@@ -87,35 +124,37 @@ static void take_rule(const json_t *said, char out[STORE_APPROVAL_RULE_MAX + 1])
 	out[n] = '\0';
 }
 
-static int fill(const json_t *said, json_t *all, json_t *target, struct approval_question *q)
+static int fill(const json_t *said, struct forms *f, struct approval_question *q)
 {
-	int r = all && target ? take_members(said, all, target) : -ENOMEM;
+	int r = f->shown && f->same && f->target ? take_members(said, f) : -ENOMEM;
 
+	r = r ? r : take_path(f);
 	if (r < 0)
 		return r;
-	if (!json_object_get(all, "port") ||
-		(!json_object_get(all, "host") && !json_object_get(all, "address")))
+	if (!json_object_get(f->same, "port") ||
+		(!json_object_get(f->same, "host") && !json_object_get(f->same, "address")))
 		return -EINVAL;
-	if (!json_object_get(all, "host") && /* an address is what is asked for, then */
-		json_object_set(target, "address", json_object_get(all, "address")) < 0)
+	if (!json_object_get(f->same, "host") && /* an address is what is asked for, then */
+		json_object_set(f->target, "address", json_object_get(f->same, "address")) < 0)
 		return -ENOMEM;
 	take_rule(said, q->rule);
-	q->request = json_object_get(all, "method");
-	r = hash(all, q->rule, q->same);
-	r = r ? r : hash(target, q->rule, q->target);
-	q->text = r ? NULL : json_dumps(all, JSON_COMPACT | JSON_ENSURE_ASCII);
+	q->request = json_object_get(f->same, "method");
+	r = hash(f->same, q->rule, q->same);
+	r = r ? r : hash(f->target, q->rule, q->target);
+	q->text = r ? NULL : json_dumps(f->shown, JSON_COMPACT | JSON_ENSURE_ASCII);
 	return r ? r : q->text ? 0 : -ENOMEM;
 }
 
 int approval_question_make(const json_t *said, struct approval_question *ret)
 {
-	json_t *all = json_object(), *target = json_object();
+	struct forms f = {json_object(), json_object(), json_object()};
 	int r;
 
 	*ret = (struct approval_question){.text = NULL};
-	r = fill(said, all, target, ret);
-	json_decref(all);
-	json_decref(target);
+	r = fill(said, &f, ret);
+	json_decref(f.shown);
+	json_decref(f.same);
+	json_decref(f.target);
 	if (r == 0 && strlen(ret->text) > STORE_APPROVAL_QUESTION_MAX)
 		r = -EINVAL; /* characters that need six bytes each */
 	if (r < 0)

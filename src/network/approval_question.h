@@ -14,8 +14,8 @@
 struct approval_question {
 	char rule[STORE_APPROVAL_RULE_MAX + 1];
 	char *text; /* an object for people, owned */
-	/* Of all that a person sees; of what a decision for longer is about: rule, host, port and
-	 * method and path of a request. */
+	/* Of all that was said, also of what is cut for people; of what a decision for longer is
+	 * about: rule, host, port, and scheme, method and path without query of a request. */
 	uint8_t same[STORE_APPROVAL_HASH], target[STORE_APPROVAL_HASH];
 	bool request; /* of an open connection, which does not survive a pause */
 };

@@ -444,6 +444,66 @@ static unsigned settle_all(struct approvals *all, const struct ids *ids,
 	return settled;
 }
 
+/* Nobody waits for a request any more: what would be decided about it counts for nothing. */
+static void cancel_request(struct approvals *all, const char *id)
+{
+	struct store_approval d = {.state = STORE_APPROVAL_CANCELLED,
+		.decided_ns = clock_realtime_ns(),
+		.reason = "the program did not wait"};
+	struct error e = {0};
+
+	if (settle(all, id, NULL, &d, &e) < 0 && e.code != ERROR_EXISTS)
+		log_error("cannot cancel an approval: %s approval=%s", e.message, id);
+}
+
+/* The flow or request of a waiter is gone. */
+static void give_up(struct waiter *w)
+{
+	struct approvals *all = w->asker->fleet->approvals;
+	bool request = w->question.request && w->id[0];
+	char id[STORE_APPROVAL_ID_BYTES];
+
+	memcpy(id, w->id, sizeof(id));
+	drop(w);
+	if (request && !have_waiter(all, id))
+		cancel_request(all, id);
+}
+
+struct sweep {
+	struct approvals *all;
+	struct ids ids;
+	uint64_t seq;
+};
+
+static int collect_lost(void *arg, const struct store_approval *a)
+{
+	struct sweep *s = arg;
+	bool request = false;
+
+	s->seq = a->seq;
+	(void)note_request(&request, a); /* always 0 */
+	return request && !have_waiter(s->all, a->id) ? collect(&s->ids, a) : 0;
+}
+
+/* The worker has told of all that wait: other requests ended while nobody listened. */
+static void cancel_lost(struct asker *a)
+{
+	struct sweep s = {.all = a->fleet->approvals};
+	struct store_approval_filter f = {.sandbox_id = a->id,
+		.states = STORE_APPROVAL_BIT(STORE_APPROVAL_WAITING),
+		.limit = STORE_APPROVALS_SANDBOX_MAX};
+	struct error e = {0};
+
+	do {
+		s.ids.count = 0;
+		f.after = s.seq;
+		if (store_approval_list(a->fleet->store, &f, collect_lost, &s, &e) < 0)
+			log_error("cannot look for approvals: %s sandbox=%s", e.message, a->id);
+		for (unsigned i = 0; i < s.ids.count; i++)
+			cancel_request(s.all, s.ids.list[i]);
+	} while (s.ids.count == LATE_AT_ONCE && e.code == ERROR_NONE);
+}
+
 static void on_late(uv_timer_t *t)
 {
 	struct approvals *all = t->data;
@@ -579,12 +639,14 @@ void asker_take(struct asker *a, const json_t *said)
 	const char *why;
 	struct waiter *w;
 
+	if (json_is_true(json_object_get(said, "all")))
+		cancel_lost(a);
 	if (id < 1)
 		return;
 	w = find(a, (uint64_t)id);
 	if (json_is_true(json_object_get(said, "end"))) {
 		if (w)
-			drop(w);
+			give_up(w);
 	} else if (!w && (why = too_much(a))) {
 		refuse(a, (uint64_t)id, why);
 	} else if (!w) { /* else it was told twice */
@@ -653,8 +715,10 @@ void asker_close(struct asker *a)
 	for (at = &a->fleet->approvals->askers; *at != a;)
 		at = &(*at)->next;
 	*at = a->next;
+	while (a->waiters && a->fleet->stopping)
+		drop(a->waiters); /* they wait on, for the next daemon */
 	while (a->waiters)
-		drop(a->waiters);
+		give_up(a->waiters);
 	owner_put(a->fleet->approvals, a->owner);
 	activity_log_close(a->log);
 	free(a);

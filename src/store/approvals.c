@@ -249,8 +249,7 @@ static int say_decided(void *arg, const struct store_approval *a)
 		return error_set(
 			e, ERROR_EXISTS, EALREADY, "nobody decided it in time: it has expired");
 	if (a->state == STORE_APPROVAL_CANCELLED)
-		return error_set(
-			e, ERROR_EXISTS, EALREADY, "it was cancelled: its sandbox has ended");
+		return error_set(e, ERROR_EXISTS, EALREADY, "it was cancelled: %s", a->reason);
 	return error_set(e, ERROR_EXISTS, EALREADY, "%s has %s it already",
 		a->decided_by ? a->decided_by : "somebody", store_approval_state_name(a->state));
 }

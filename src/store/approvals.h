@@ -39,7 +39,7 @@ enum store_approval_state {
 	STORE_APPROVAL_ALLOWED,
 	STORE_APPROVAL_DENIED,
 	STORE_APPROVAL_EXPIRED,	  /* nobody decided in time: denied */
-	STORE_APPROVAL_CANCELLED, /* its sandbox ended */
+	STORE_APPROVAL_CANCELLED, /* its sandbox ended, or nobody waits for the request */
 	STORE_APPROVAL_STATES_,
 };
 

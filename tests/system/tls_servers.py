@@ -1,6 +1,7 @@
 """TLS servers for tests, on loopback: they speak HTTP/1.1, HTTP/2, websockets and event streams, and remember what
 they were asked."""
 import base64
+import contextlib
 import hashlib
 import json
 import queue
@@ -57,6 +58,7 @@ class Server:
         self.body = 1 << 20
         self.go = threading.Event()  # read bodies
         self.go.set()
+        self.connections = []
         threading.Thread(target=self.accept, daemon=True).start()
 
     def host(self, name):
@@ -74,12 +76,20 @@ class Server:
     def serve(self, c):
         try:
             with self.context.wrap_socket(c, server_side=True) as s:
+                self.connections.append(s)
                 if s.selected_alpn_protocol() == "h2":
                     self.serve2(s)
                 else:
                     self.serve1(s)
         except (OSError, EOFError) as e:
             self.failed.put(e)
+
+    def drop(self):
+        """Ends the connections that there are, as servers do that hear nothing for long."""
+        for s in self.connections:
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+        self.connections.clear()
 
     def close(self):
         self.socket.close()

@@ -13,6 +13,7 @@ what comes. Descriptor 3 is the egress channel, 4 the daemon's listening socket.
   deaf    never reads what it is told
   flood   says lines without end
   line    says a line without end"""
+import contextlib
 import json
 import os
 import selectors
@@ -102,7 +103,8 @@ def give_up(client, i):
     stream, _ = waiting.pop(i)
     s.unregister(stream)
     stream.close()
-    client.sendall(json.dumps({"ask": {"id": i, "end": True}}).encode() + b"\n")
+    with contextlib.suppress(OSError):  # the daemon may be gone
+        client.sendall(json.dumps({"ask": {"id": i, "end": True}}).encode() + b"\n")
 
 
 def take_stream(client):
@@ -133,6 +135,7 @@ def serve_client(client):
     if take_policy(client):
         s.register(client, selectors.EVENT_READ)
         say_asked(client, *waiting)
+        client.sendall(b'{"ask":{"all":true}}\n')
     else:
         client.close()
 

@@ -97,7 +97,7 @@ static int add_line(struct buf *b, const char *name, const json_t *v, bool html)
 	_cleanup_free_ char *number =
 		json_is_integer(v) ? str_printf("%lld", (long long)json_integer_value(v)) : NULL;
 	_cleanup_free_ char *text = json_is_string(v) ? strdup(json_string_value(v)) : NULL;
-	const char *s = text ? text : number;
+	const char *s = text ? text : json_is_true(v) ? "yes" : number;
 	int r;
 
 	if (!s)
@@ -112,8 +112,8 @@ static int add_line(struct buf *b, const char *name, const json_t *v, bool html)
 static int add_lines(struct buf *b, const json_t *approval, bool html)
 {
 	static const char *const names[] = {"sandboxID", "rule", "host", "address", "port",
-		"method", "path", "preview", "program", "askedAt", "expiresAt", "state",
-		"decidedBy", "reason"};
+		"scheme", "method", "path", "bodyCoding", "bodyBytes", "partial", "preview",
+		"program", "askedAt", "expiresAt", "state", "decidedBy", "reason"};
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(names); i++)

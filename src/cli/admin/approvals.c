@@ -131,7 +131,10 @@ static int print(const json_t *a, struct error *e)
 	r = r ? r : put(&b, a, "rule", " rule ");
 	r = r ? r : put(&b, a, "decidedBy", " decided by ");
 	r = r ? r : put(&b, a, "reason", ": ");
+	r = r ? r : put(&b, a, "bodyCoding", " body in ");
 	r = r ? r : put(&b, a, "preview", " body ");
+	if (r == 0 && json_is_true(json_object_get(a, "partial")))
+		r = buf_add_str(&b, " ... (its body goes on)");
 	r = r ? r : buf_add_u8(&b, 0);
 	if (r < 0)
 		return error_set(e, ERROR_INTERNAL, -r, "out of memory");

@@ -1,0 +1,314 @@
+/* Requests that wait for a person. A protocol's part reads the first bytes of the body, and lets
+ * the request go when it is decided; here is what is asked, and what the decision does. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <openssl/evp.h>
+
+#include "base/str.h"
+#include "intercept/exchange_internal.h"
+#include "intercept/preview.h"
+
+enum {
+	PATH_TEXT_MAX = 1024,
+	PREVIEW_TEXT_MAX = 2048,
+};
+
+/* ---- begin and end ---- */
+
+static bool is_coded(const char *coding)
+{
+	return coding && *coding && strcasecmp(coding, "identity") != 0;
+}
+
+static void free_hold(struct exchange_hold *h)
+{
+	if (!h)
+		return;
+	buf_done(&h->seen);
+	free(h->method);
+	free(h->path);
+	free(h);
+}
+
+int exchange_hold_begin(struct exchange *x, struct exchange_request_state *q,
+	const struct exchange_target *t, bool allowed)
+{
+	struct exchange_hold *h = calloc(1, sizeof(*h));
+
+	if (h) {
+		h->method = strdup(t->method);
+		h->path = str_printf(
+			"%s%s%s", t->path, t->query ? "?" : "", t->query ? t->query : "");
+	}
+	if (!h || !h->method || !h->path) {
+		free_hold(h);
+		exchange_request_fail(q, 502, "denied", "out of memory");
+		return -EINVAL;
+	}
+	buf_init_secret(&h->seen, PREVIEW_MAX);
+	h->id = ++x->hold_ids;
+	h->state = allowed ? EXCHANGE_HOLD_ALLOWED : EXCHANGE_HOLD_READS;
+	h->body_bytes = t->body_bytes;
+	if (is_coded(t->coding))
+		(void)snprintf(h->coding, sizeof(h->coding), "%s", t->coding); /* or is cut */
+	q->hold = h;
+	return EXCHANGE_HELD;
+}
+
+void exchange_hold_end(struct exchange *x, struct exchange_request_state *q)
+{
+	struct exchange_hold *h = q->hold;
+
+	q->hold = NULL;
+	if (h && h->state == EXCHANGE_HOLD_ASKED)
+		x->callbacks.unask(x->callbacks.arg, h->id);
+	free_hold(h);
+}
+
+/* ---- the body ---- */
+
+size_t exchange_hold_room(const struct exchange_request_state *q)
+{
+	return q->hold->state == EXCHANGE_HOLD_READS ? PREVIEW_MAX - buf_len(&q->hold->seen) : 0;
+}
+
+int exchange_hold_take(struct exchange_request_state *q, const void *data, size_t n)
+{
+	size_t room = exchange_hold_room(q);
+
+	return buf_add(&q->hold->seen, data, n < room ? n : room);
+}
+
+/* ---- the question ---- */
+
+static bool add_text(EVP_MD_CTX *c, const char *text)
+{
+	return EVP_DigestUpdate(c, text, strlen(text) + 1);
+}
+
+/* Of texts, each with its NUL, and bytes behind them. */
+static bool digest(
+	const char *const *texts, const void *data, size_t n, char ret[EXCHANGE_DIGEST_BYTES])
+{
+	EVP_MD_CTX *c = EVP_MD_CTX_new();
+	uint8_t hash[EVP_MAX_MD_SIZE];
+	bool good = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL);
+
+	for (; good && *texts; texts++)
+		good = add_text(c, *texts);
+	good = good && (!n || EVP_DigestUpdate(c, data, n)) && EVP_DigestFinal_ex(c, hash, NULL);
+	EVP_MD_CTX_free(c);
+	if (good)
+		str_hex(hash, 32, ret);
+	return good;
+}
+
+static bool add_digests(const struct exchange_hold *h, struct exchange_question *question)
+{
+	const char *const all[] = {h->method, h->path, h->coding, NULL}, *const none[] = {NULL};
+
+	return digest(none, h->path, strcspn(h->path, "?"), question->path_digest) &&
+	       digest(all, buf_head(&h->seen), buf_len(&h->seen), question->digest);
+}
+
+/* Whether there is more than what was seen. */
+static bool goes_on(const struct exchange_hold *h, bool complete)
+{
+	return !complete &&
+	       (h->body_bytes < 0 || (uint64_t)h->body_bytes > (uint64_t)buf_len(&h->seen));
+}
+
+/* "": there is none. */
+static int write_preview(const struct exchange_request_state *q, bool cut, struct buf *out)
+{
+	const struct exchange_hold *h = q->hold;
+
+	return preview_write(
+		buf_head(&h->seen), h->coding[0] ? 0 : buf_len(&h->seen), cut, q->intercept, out);
+}
+
+static const char *text_of(const struct buf *b)
+{
+	const char *text = (const char *)buf_head(b);
+
+	return *text ? text : NULL;
+}
+
+/* Returns why it cannot be asked, or NULL. */
+static const char *ask(
+	struct exchange *x, struct exchange_request_state *q, bool cut, int64_t body_bytes)
+{
+	struct exchange_hold *h = q->hold;
+	struct buf path = BUF_INIT(PATH_TEXT_MAX), preview = BUF_INIT(PREVIEW_TEXT_MAX);
+	struct exchange_question question = {.id = h->id,
+		.rule = q->rule,
+		.method = h->method,
+		.coding = h->coding[0] ? h->coding : NULL,
+		.body_bytes = body_bytes,
+		.partial = cut};
+	const char *why = "out of memory";
+
+	if (preview_write(h->path, strlen(h->path), false, q->intercept, &path) == 0 &&
+		write_preview(q, cut, &preview) == 0 && add_digests(h, &question)) {
+		question.path = text_of(&path);
+		question.preview = text_of(&preview);
+		why = x->callbacks.ask(x->callbacks.arg, &question);
+	}
+	buf_done(&path);
+	buf_done(&preview);
+	return why;
+}
+
+int exchange_hold_ask(struct exchange *x, struct exchange_request_state *q, bool complete)
+{
+	struct exchange_hold *h = q->hold;
+	const char *why;
+
+	if (h->state != EXCHANGE_HOLD_READS || (!complete && exchange_hold_room(q)))
+		return 0;
+	why = ask(x, q, goes_on(h, complete),
+		complete && h->body_bytes < 0 ? (int64_t)buf_len(&h->seen) : h->body_bytes);
+	if (!why) {
+		h->state = EXCHANGE_HOLD_ASKED;
+		return 0;
+	}
+	exchange_request_fail(q, 403, "denied", why);
+	return -EINVAL;
+}
+
+/* ---- the decision ---- */
+
+static void allow(struct exchange *x, struct exchange_request_state *q)
+{
+	q->hold->state = EXCHANGE_HOLD_ALLOWED;
+	if (!x->server_failed)
+		x->kind->let_go(x, q, true);
+}
+
+static void deny(struct exchange *x, struct exchange_request_state *q, const char *reason)
+{
+	char text[EXCHANGE_REASON_MAX];
+
+	(void)snprintf(text, sizeof(text), "nobody has allowed it%s%s", *reason ? ": " : "",
+		reason); /* may be cut */
+	exchange_request_fail(q, 403, "denied", text);
+	x->kind->let_go(x, q, false);
+}
+
+static struct exchange_request_state *find(struct exchange *x, uint64_t id)
+{
+	struct exchange_request_state *q = NULL;
+
+	while ((q = x->kind->next_held(x, q)) && q->hold->id != id)
+		;
+	return q;
+}
+
+void exchange_decide(struct exchange *x, uint64_t id, bool allowed, const char *reason)
+{
+	struct exchange_request_state *q = x->state == EXCHANGE_GOING ? find(x, id) : NULL;
+
+	if (!q || q->hold->state != EXCHANGE_HOLD_ASKED)
+		return;
+	q->hold->state = EXCHANGE_HOLD_ALLOWED; /* nobody is asked any more */
+	if (allowed)
+		allow(x, q);
+	else
+		deny(x, q, reason);
+	x->kind->settle(x);
+}
+
+static void judge_again(struct exchange *x, struct exchange_request_state *q)
+{
+	const struct exchange_request r = {.method = q->hold->method, .path = q->hold->path};
+	int verdict = q->hold->state == EXCHANGE_HOLD_ALLOWED ? EXCHANGE_HELD
+							      : exchange_request_judge(x, q, &r);
+
+	if (verdict == EXCHANGE_HELD)
+		return;
+	if (q->hold->state == EXCHANGE_HOLD_ASKED)
+		x->callbacks.unask(x->callbacks.arg, q->hold->id);
+	q->hold->state = EXCHANGE_HOLD_ALLOWED; /* nobody is asked any more */
+	if (verdict == 0)
+		allow(x, q);
+	else
+		x->kind->let_go(x, q, false);
+}
+
+/* What is let go is freed, perhaps. */
+static void each_held(
+	struct exchange *x, void (*each)(struct exchange *x, struct exchange_request_state *q))
+{
+	uint64_t done = 0, most = x->hold_ids;
+
+	while (x->state == EXCHANGE_GOING && done < most) {
+		struct exchange_request_state *q = NULL, *least = NULL;
+
+		while ((q = x->kind->next_held(x, q)))
+			if (q->hold->id > done && (!least || q->hold->id < least->hold->id))
+				least = q;
+		if (!least)
+			return;
+		done = least->hold->id;
+		each(x, least);
+	}
+}
+
+void exchange_judge_held(struct exchange *x)
+{
+	each_held(x, judge_again);
+	if (x->state == EXCHANGE_GOING)
+		x->kind->settle(x);
+}
+
+bool exchange_is_held(const struct exchange *x)
+{
+	return x->state == EXCHANGE_GOING && x->kind->next_held((struct exchange *)x, NULL);
+}
+
+/* ---- the server ---- */
+
+bool exchange_needs_server(const struct exchange *x)
+{
+	struct exchange_request_state *q = NULL;
+
+	if (x->state != EXCHANGE_GOING || !x->server_failed)
+		return false;
+	while ((q = x->kind->next_held((struct exchange *)x, q)))
+		if (q->hold->state == EXCHANGE_HOLD_ALLOWED)
+			return true;
+	return false;
+}
+
+static void let_go_allowed(struct exchange *x, struct exchange_request_state *q)
+{
+	if (q->hold->state == EXCHANGE_HOLD_ALLOWED && !x->server_failed)
+		x->kind->let_go(x, q, true);
+}
+
+static void fail_allowed(struct exchange *x, struct exchange_request_state *q)
+{
+	if (q->hold->state != EXCHANGE_HOLD_ALLOWED)
+		return;
+	exchange_request_fail(q, 502, "failed", x->server_reason);
+	x->kind->let_go(x, q, false);
+}
+
+void exchange_renew_server(struct exchange *x, const char *why)
+{
+	if (!exchange_needs_server(x))
+		return;
+	buf_done(&x->out[EXCHANGE_SERVER]);
+	if (!why && x->kind->renew(x) < 0)
+		why = "out of memory";
+	x->server_failed = x->server_lost = why != NULL;
+	(void)snprintf(
+		x->server_reason, sizeof(x->server_reason), "%s", why ? why : ""); /* may be cut */
+	each_held(x, why ? fail_allowed : let_go_allowed);
+	if (x->state == EXCHANGE_GOING)
+		x->kind->settle(x);
+}

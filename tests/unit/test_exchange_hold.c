@@ -1,0 +1,412 @@
+/* Requests of intercepted connections that wait for a person, and what the person is shown. */
+#include "test.h"
+
+#include "base/cleanup.h"
+#include "h2_peer.h"
+#include "intercept/preview.h"
+
+/* What was asked last, and what nobody waits for any more. */
+struct people {
+	struct fixture f; /* first: the argument of its callbacks */
+	unsigned asked, unasked;
+	uint64_t id;
+	bool partial, nobody;
+	int64_t body_bytes;
+	char path[1100], preview[2100], digest[EXCHANGE_DIGEST_BYTES];
+};
+
+static void copy(char *to, size_t n, const char *text)
+{
+	(void)snprintf(to, n, "%s", text ? text : "");
+}
+
+static const char *on_ask(void *arg, const struct exchange_question *q)
+{
+	struct people *p = arg;
+
+	assert_string_equal(q->rule, "buy");
+	p->asked++;
+	p->id = q->id;
+	p->partial = q->partial;
+	p->body_bytes = q->body_bytes;
+	copy(p->path, sizeof(p->path), q->path);
+	copy(p->preview, sizeof(p->preview), q->preview);
+	copy(p->digest, sizeof(p->digest), q->digest);
+	return p->nobody ? "nobody is there" : NULL;
+}
+
+static void on_unask(void *arg, uint64_t id)
+{
+	struct people *p = arg;
+
+	assert_int_equal(id, p->id);
+	p->unasked++;
+}
+
+static void open_people(struct people *p, enum exchange_protocol protocol)
+{
+	struct intercept *i = fixture_intercept(fixture_rules);
+	struct exchange_options o = {.protocol = protocol,
+		.host = "held.test",
+		.port = 443,
+		.intercept = i,
+		.callbacks = {fixture_judge, fixture_record, p, on_ask, on_unask}};
+
+	*p = (struct people){.f = {.out = {BUF_INIT(64 << 20), BUF_INIT(64 << 20)},
+				     .log = BUF_INIT(16 << 20),
+				     .asked = "/buy"}};
+	assert_non_null(i);
+	assert_int_equal(exchange_new(&o, &p->f.x), 0);
+	intercept_unref(i);
+}
+
+static size_t feed(struct people *p, enum exchange_side from, const char *text)
+{
+	return fixture_feed(&p->f, from, text, strlen(text), SIZE_MAX);
+}
+
+static void expect(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("no '%s' in:\n%s", part, text);
+}
+
+#define HEAD  "POST /buy?a=b HTTP/1.1\r\nHost: held.test\r\n"
+#define ORDER HEAD "Content-Length: 5\r\n\r\norder"
+#define NEXT  "GET /next HTTP/1.1\r\nHost: held.test\r\n\r\n"
+#define OK    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+static void a_request_waits(void **state)
+{
+	struct people p;
+
+	open_people(&p, EXCHANGE_HTTP1);
+	assert_int_equal(feed(&p, EXCHANGE_GUEST, ORDER NEXT), strlen(ORDER));
+	assert_int_equal(p.asked, 1);
+	assert_string_equal(p.path, "/buy?a=b");
+	assert_string_equal(p.preview, "order");
+	assert_true(!p.partial && p.body_bytes == 5 && exchange_is_held(p.f.x));
+	assert_int_equal(buf_len(&p.f.out[EXCHANGE_SERVER]), 0);
+	exchange_decide(p.f.x, p.id + 1, true, ""); /* of another */
+	assert_true(exchange_is_held(p.f.x));
+	exchange_decide(p.f.x, p.id, true, "");
+	fixture_drain(&p.f);
+	assert_false(exchange_is_held(p.f.x));
+	expect(fixture_sent(&p.f, EXCHANGE_SERVER), "POST /buy?a=b HTTP/1.1\r\n");
+	expect(fixture_sent(&p.f, EXCHANGE_SERVER), "Content-Length: 5\r\n\r\norder");
+	exchange_decide(p.f.x, p.id, false, ""); /* for the second time */
+	(void)feed(&p, EXCHANGE_SERVER, OK);
+	assert_int_equal(feed(&p, EXCHANGE_GUEST, NEXT), strlen(NEXT));
+	(void)feed(&p, EXCHANGE_SERVER, OK);
+	assert_string_equal(
+		fixture_log(&p.f), "POST /buy 200 allowed 5 2\nGET /next 200 allowed 0 2\n");
+	assert_int_equal(p.unasked, 0);
+	fixture_close(&p.f);
+}
+
+static void a_request_is_denied(void **state)
+{
+	struct people p;
+
+	for (unsigned nobody = 0; nobody < 2; nobody++) {
+		open_people(&p, EXCHANGE_HTTP1);
+		p.nobody = nobody;
+		(void)feed(&p, EXCHANGE_GUEST, ORDER);
+		if (!nobody)
+			exchange_decide(p.f.x, p.id, false, "too dear");
+		fixture_drain(&p.f);
+		expect(fixture_sent(&p.f, EXCHANGE_GUEST), "HTTP/1.1 403 ");
+		expect(fixture_sent(&p.f, EXCHANGE_GUEST),
+			nobody ? "mayfly: nobody is there\n"
+			       : "mayfly: nobody has allowed it: too dear\n");
+		assert_int_equal(feed(&p, EXCHANGE_GUEST, NEXT), strlen(NEXT));
+		assert_string_equal(fixture_log(&p.f), "POST /buy 403 denied 5 0\n");
+		fixture_close(&p.f);
+	}
+}
+
+/* Of a body just what a person sees is taken; chunks do not matter. */
+static void a_large_body_waits(void **state)
+{
+	static char body[3 * PREVIEW_MAX], text[4 * PREVIEW_MAX];
+	struct people p;
+
+	memset(body, 'x', sizeof(body));
+	for (unsigned chunked = 0; chunked < 2; chunked++) {
+		int head = snprintf(text, sizeof(text), HEAD "%s%zu\r\n\r\n%s%.*s%s",
+			chunked ? "Transfer-Encoding: chunked\r\nX: " : "Content-Length: ",
+			sizeof(body), chunked ? "1800\r\n" : "", (int)sizeof(body), body,
+			chunked ? "\r\n0\r\n\r\n" : "");
+		size_t took;
+
+		open_people(&p, EXCHANGE_HTTP1);
+		took = feed(&p, EXCHANGE_GUEST, text);
+		assert_true(took < (size_t)head - sizeof(body) + PREVIEW_MAX + 16);
+		assert_true(p.asked == 1 && p.partial);
+		assert_int_equal(p.body_bytes, chunked ? -1 : (int)sizeof(body));
+		assert_int_equal(strlen(p.preview), PREVIEW_MAX - 1);
+		assert_false(exchange_wants(p.f.x, EXCHANGE_GUEST));
+		exchange_decide(p.f.x, p.id, true, "");
+		took += feed(&p, EXCHANGE_GUEST, text + took);
+		assert_int_equal(took, (size_t)head);
+		(void)feed(&p, EXCHANGE_SERVER, OK);
+		assert_string_equal(fixture_log(&p.f), "POST /buy 200 allowed 6144 2\n");
+		fixture_close(&p.f);
+	}
+}
+
+static void the_digest_tells_requests_apart(void **state)
+{
+	static const char *const requests[] = {ORDER, HEAD "Content-Length: 5\r\n\r\nother",
+		"POST /buy?a=c HTTP/1.1\r\nHost: held.test\r\nContent-Length: 5\r\n\r\norder",
+		"PUT /buy?a=b HTTP/1.1\r\nHost: held.test\r\nContent-Length: 5\r\n\r\norder",
+		HEAD "Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\norder"};
+	char seen[ARRAY_SIZE(requests)][EXCHANGE_DIGEST_BYTES];
+	struct people p;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(requests); i++) {
+		open_people(&p, EXCHANGE_HTTP1);
+		(void)feed(&p, EXCHANGE_GUEST, requests[i]);
+		copy(seen[i], sizeof(seen[i]), p.digest);
+		assert_int_equal(strlen(seen[i]), 64);
+		for (unsigned n = 0; n < i; n++)
+			assert_string_not_equal(seen[i], seen[n]);
+		fixture_close(&p.f);
+		assert_int_equal(p.unasked, 1);
+	}
+}
+
+static void a_server_that_goes_is_replaced(void **state)
+{
+	struct people p;
+
+	for (unsigned how = 0; how < 4; how++) {
+		open_people(&p, EXCHANGE_HTTP1);
+		(void)feed(&p, EXCHANGE_GUEST, ORDER);
+		if (how == 0)
+			exchange_receive_end(p.f.x, EXCHANGE_SERVER);
+		else if (how == 1)
+			(void)feed(&p, EXCHANGE_SERVER, "HTTP/1.1 408 Request Timeout\r\n\r\n");
+		else
+			exchange_fail_server(p.f.x, "reset");
+		assert_true(exchange_is_held(p.f.x) && !exchange_needs_server(p.f.x));
+		exchange_decide(p.f.x, p.id, true, "");
+		assert_true(exchange_needs_server(p.f.x));
+		assert_int_equal(buf_len(&p.f.out[EXCHANGE_SERVER]), 0);
+		exchange_renew_server(p.f.x, how == 3 ? "no way" : NULL);
+		(void)feed(&p, EXCHANGE_SERVER, OK);
+		assert_string_equal(fixture_log(&p.f),
+			how == 3 ? "POST /buy 502 failed 5 0\n" : "POST /buy 200 allowed 5 2\n");
+		fixture_close(&p.f);
+	}
+}
+
+static void judged_again(void **state)
+{
+	struct people p;
+
+	open_people(&p, EXCHANGE_HTTP1);
+	(void)feed(&p, EXCHANGE_GUEST, HEAD "Content-Length: 5\r\n\r\n");
+	assert_int_equal(p.asked, 0); /* nobody yet: there is nothing to see */
+	exchange_judge_held(p.f.x);
+	assert_true(exchange_is_held(p.f.x));
+	p.f.asked = NULL;
+	exchange_judge_held(p.f.x);
+	assert_false(exchange_is_held(p.f.x));
+	(void)feed(&p, EXCHANGE_GUEST, "order");
+	(void)feed(&p, EXCHANGE_SERVER, OK);
+	p.f.asked = "/buy";
+	(void)feed(&p, EXCHANGE_GUEST, ORDER);
+	p.f.denied = "/buy";
+	exchange_judge_held(p.f.x);
+	fixture_drain(&p.f);
+	assert_string_equal(
+		fixture_log(&p.f), "POST /buy 200 allowed 5 2\nPOST /buy 403 denied 5 0\n");
+	assert_int_equal(p.unasked, 1);
+	fixture_close(&p.f);
+}
+
+/* --- HTTP/2 --- */
+
+#define BUY2  ":method=POST\n:scheme=https\n:authority=held.test\n:path=/buy?a=b\n"
+#define NEXT2 ":method=GET\n:scheme=https\n:authority=held.test\n:path=/next\n"
+
+struct scene {
+	struct people p;
+	struct peer guest, server;
+};
+
+static void open_scene(struct scene *s)
+{
+	open_people(&s->p, EXCHANGE_HTTP2);
+	assert_true(peer_open(&s->guest, &s->p.f, EXCHANGE_GUEST));
+	assert_true(peer_open(&s->server, &s->p.f, EXCHANGE_SERVER));
+}
+
+static void close_scene(struct scene *s)
+{
+	fixture_close(&s->p.f);
+	peer_close(&s->guest);
+	peer_close(&s->server);
+}
+
+static void run(struct scene *s)
+{
+	bool more = true;
+
+	while (more) {
+		more = peer_move(&s->guest);
+		more = peer_move(&s->server) || more;
+	}
+}
+
+static void a_stream_waits_alone(void **state)
+{
+	struct scene s;
+
+	open_scene(&s);
+	for (unsigned i = 0; i < 3; i++)
+		(void)peer_request(&s.guest, BUY2, NULL, 1 << 20, NULL);
+	run(&s);
+	assert_int_equal(s.p.asked, 3);
+	(void)peer_request(&s.guest, NEXT2, NULL, 1 << 20, NULL);
+	run(&s);
+	expect(peer_log(&s.guest), "7 :status=200\n");
+	assert_int_equal(s.server.bytes, 1 << 20);
+	for (uint64_t id = 1; id <= 3; id++)
+		exchange_decide(s.p.f.x, id, id != 2, "no");
+	run(&s);
+	expect(peer_log(&s.guest), "1 :status=200\n");
+	expect(peer_log(&s.guest), "3 :status=403\n");
+	expect(peer_log(&s.guest), "5 :status=200\n");
+	assert_int_equal(s.server.bytes, 3 << 20);
+	close_scene(&s);
+}
+
+static void a_stream_gets_another_server(void **state)
+{
+	struct scene s;
+
+	open_scene(&s);
+	(void)peer_request(&s.guest, BUY2 "x=" PLACEHOLDER, "order", 0, "x-sum=1");
+	run(&s);
+	assert_string_equal(s.p.preview, "order");
+	(void)nghttp2_submit_goaway(s.server.n, 0, 0, NGHTTP2_NO_ERROR, NULL, 0);
+	run(&s);
+	exchange_decide(s.p.f.x, s.p.id, true, "");
+	run(&s);
+	assert_true(exchange_needs_server(s.p.f.x));
+	(void)peer_request(&s.guest, NEXT2, NULL, 0, NULL); /* waits for it, too */
+	run(&s);
+	peer_close(&s.server);
+	assert_true(peer_open(&s.server, &s.p.f, EXCHANGE_SERVER));
+	exchange_renew_server(s.p.f.x, NULL);
+	run(&s);
+	expect(peer_log(&s.server), "x=" HELD_SECRET);
+	expect(peer_log(&s.server), "DATA order\n1 x-sum=1\n");
+	expect(peer_log(&s.guest), "1 :status=200\n");
+	expect(peer_log(&s.guest), "3 :status=200\n");
+	assert_int_equal(s.server.heads, 3); /* and trailers */
+	close_scene(&s);
+}
+
+static void a_stream_that_is_reset_asks_no_more(void **state)
+{
+	struct scene s;
+
+	open_scene(&s);
+	for (unsigned i = 0; i < 200; i++) {
+		int32_t id = peer_request(&s.guest, BUY2, NULL, 1 << 20, NULL);
+
+		run(&s);
+		(void)nghttp2_submit_rst_stream(s.guest.n, 0, id, NGHTTP2_CANCEL);
+		run(&s);
+		assert_int_equal(s.p.unasked, i + 1);
+	}
+	(void)peer_request(&s.guest, NEXT2, NULL, 1 << 20, NULL); /* windows are as they were */
+	run(&s);
+	assert_int_equal(s.server.bytes, 1 << 20);
+	assert_true(exchange_memory(s.p.f.x) < 1 << 20);
+	close_scene(&s);
+}
+
+/* --- what is shown --- */
+
+static const struct shown {
+	const char *text, *shown;
+	bool cut;
+} shown[] = {
+	{"", "", false},
+	{"{\"a\": \"b\"}", "{\"a\": \"b\"}", false},
+	{"{\"Password\" : \"a\\\"b\", \"c\": 1}", "{\"Password\" : \"[4 bytes hidden]\", \"c\": 1}",
+		false},
+	{"{\"accessToken\":\"x\"", "{\"accessToken\":\"[1 bytes hidden]\"", false},
+	{"Authorization: Basic eDp5\nnext", "Authorization: [10 bytes hidden]\nnext", false},
+	{"token=abc&x=1", "token=[3 bytes hidden]&x=1", false},
+	{"{\"cvc\": 123, \"amount\": 9}", "{\"cvc\": [3 bytes hidden], \"amount\": 9}", false},
+	{"{\"max_tokens\": 100}", "{\"max_tokens\": 100}", false},
+	{"secret", "secret", false},
+	{"password", "password", true},
+	{"password=", "password=", false},
+	{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+		false},
+	{"0123456789abcdef0123456789abcdef", "[32 bytes hidden]", false},
+	{"x Abcdefgh0123456789Abcdefgh y", "x [26 bytes hidden] y", false},
+	{"sk-abcdefghi", "[12 bytes hidden]", false},
+	{"sk-abcde", "sk-abcde", false},
+	{"sk-abcde", "[8 bytes hidden]", true},
+	{"a sk-mfly-0123456789 b", "a [18 bytes hidden] b", false},
+	{"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", false},
+	{"\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80\xff\x01\r\n", "............\n", false},
+};
+
+static void previews_hide_secrets(void **state)
+{
+	struct intercept *i = fixture_intercept(fixture_rules);
+
+	for (unsigned n = 0; n < ARRAY_SIZE(shown); n++) {
+		struct buf b = BUF_INIT(4096);
+
+		assert_int_equal(
+			preview_write(shown[n].text, strlen(shown[n].text), shown[n].cut, i, &b),
+			0);
+		assert_string_equal((const char *)buf_head(&b), shown[n].shown);
+		buf_done(&b);
+	}
+	intercept_unref(i);
+}
+
+static void previews_are_bounded(void **state)
+{
+	static uint8_t any[2 * PREVIEW_MAX];
+
+	for (unsigned seed = 0; seed < 2000; seed++) {
+		struct buf b = BUF_INIT(100 + seed);
+		uint32_t r = seed;
+
+		for (unsigned i = 0; i < sizeof(any); i++)
+			any[i] = "ab=:\"'token\\&\n0\xc3\xa4"[(r = r * 1664525 + 1013904223) >> 28];
+		assert_int_equal(preview_write(any, seed * 2, false, NULL, &b), 0);
+		assert_true(memchr(buf_head(&b), 0, buf_len(&b)) == buf_head(&b) + buf_len(&b) - 1);
+		buf_done(&b);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_request_waits),
+		cmocka_unit_test(a_request_is_denied),
+		cmocka_unit_test(a_large_body_waits),
+		cmocka_unit_test(the_digest_tells_requests_apart),
+		cmocka_unit_test(a_server_that_goes_is_replaced),
+		cmocka_unit_test(judged_again),
+		cmocka_unit_test(a_stream_waits_alone),
+		cmocka_unit_test(a_stream_gets_another_server),
+		cmocka_unit_test(a_stream_that_is_reset_asks_no_more),
+		cmocka_unit_test(previews_hide_secrets),
+		cmocka_unit_test(previews_are_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
