@@ -8,6 +8,7 @@ for the start command.
     wait FILE       until there is that file
     fail TEXT       the build fails at step 2
     die             the process ends without a word
+    tar FILE        writes the names of an agent's files there
     spec FILE       writes what it was told there"""
 import contextlib
 import json
@@ -42,6 +43,9 @@ def obey(spec, word, rest):
         sys.exit(1)
     elif word == "die":
         os._exit(3)
+    elif word == "tar":
+        with tarfile.open(spec["agent"]["files"]) as tar, open(rest, "w") as f:
+            json.dump(tar.getnames(), f)
     elif word == "spec":
         with open(rest, "w") as f:
             json.dump({**spec, "argv": sys.argv[1:]}, f)

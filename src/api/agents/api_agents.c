@@ -5,13 +5,13 @@
 #include "agents/move.h"
 #include "api/agents/agent_json.h"
 #include "api/api.h"
-#include "api/auth.h"
 #include "api/template/build_json.h"
 #include "base/cleanup.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "proto/json_tree.h"
 #include "store/builds.h"
+#include "store/keys.h"
 
 /* --- lists --- */
 
@@ -56,7 +56,7 @@ void api_agents_list(struct request *r)
 	struct listing l = {.request = r, .list = json_array()};
 	struct error e = {0};
 
-	reply_list(&l, store_agent_list(fleet_of(r)->store, auth_scope(r), add_agent, &l, &e), &e);
+	reply_list(&l, store_agent_list(fleet_of(r)->store, r->key->id, add_agent, &l, &e), &e);
 }
 
 static int add_version(void *arg, const struct store_agent_version *v)

@@ -1,0 +1,132 @@
+#include "cli/agents/secrets.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "cli/agents/agents.h"
+#include "cli/json.h"
+
+/* Variables that everybody's programs read, and where their values belong. */
+static const char *const known[][2] = {
+	{"ANTHROPIC_API_KEY", "api.anthropic.com"},
+	{"OPENAI_API_KEY", "api.openai.com"},
+};
+
+static const char *known_hosts(const char *variable)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (strcmp(known[i][0], variable) == 0)
+			return known[i][1];
+	return NULL;
+}
+
+static int keep_value(const char *name, const char *value, struct error *e)
+{
+	_cleanup_free_ char *path = str_printf("/secrets/%s", name);
+	json_t *body = json_pack("{s:o}", "value", json_text(value));
+	int r = path && body ? agents_call("POST", path, body, NULL, e)
+			     : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+
+	if (r < 0 && e->code == ERROR_NOT_FOUND) {
+		error_clear(e);
+		(void)json_object_set_new(body, "name", json_string(name)); /* or it is missed */
+		r = agents_call("POST", "/secrets", body, NULL, e);
+	}
+	json_decref(body);
+	return r;
+}
+
+static char *name_of(const char *agent, const char *variable)
+{
+	char *name = str_printf("%s-%s", agent, variable);
+
+	for (char *p = name; p && *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	return name;
+}
+
+static json_t *hosts_of(char *text)
+{
+	json_t *hosts = json_array();
+	char *host;
+
+	while ((host = strsep(&text, ",")))
+		(void)json_array_append_new(hosts, json_string(host)); /* the daemon misses it */
+	return hosts;
+}
+
+static int bind(
+	json_t *all, const char *variable, const char *secret, const char *hosts, struct error *e)
+{
+	_cleanup_free_ char *copy = strdup(hosts);
+	json_t *one =
+		copy ? json_pack("{s:s, s:o}", "secret", secret, "hosts", hosts_of(copy)) : NULL;
+
+	return one && json_object_set_new(all, variable, one) == 0
+		       ? 0
+		       : error_set(e, ERROR_USAGE, EINVAL, "--secret must be valid UTF-8");
+}
+
+/* text: the variable, and behind it, taken apart, a value and hosts. */
+static int add(json_t *all, const char *agent, char *text, struct error *e)
+{
+	char *value = strchr(text, '='), *hosts = strchr(value ? value : text, '@');
+	_cleanup_free_ char *name = NULL;
+	const char *where, *secret;
+
+	if (value)
+		*value++ = '\0';
+	if (hosts)
+		*hosts++ = '\0';
+	if (value && hosts) /* the name of a secret that there is */
+		return bind(all, text, value, hosts, e);
+	where = hosts ? hosts : known_hosts(text);
+	if (!*text || !where)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--secret %.64s: say which hosts may get it, as in %.64s@api.example.com; "
+			"a "
+			"value that the program may see is --env",
+			text, text);
+	secret = value ? value : getenv(text);
+	if (!secret)
+		return error_set(e, ERROR_USAGE, ENOENT,
+			"--secret %.64s: there is no such variable here to take the value from",
+			text);
+	name = name_of(agent, text);
+	if (!name)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	if (keep_value(name, secret, e) < 0) {
+		error_prefix(e, "--secret %.64s", text);
+		return -EINVAL;
+	}
+	return bind(all, text, name, where, e);
+}
+
+int agent_secrets_read(
+	const char *agent, const struct option_list *list, json_t **ret, struct error *e)
+{
+	json_t *all = list->count ? json_object() : NULL;
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < list->count; i++) {
+		char *copy = strdup(list->items[i]);
+		size_t n = copy ? strlen(copy) : 0;
+
+		r = copy ? add(all, agent, copy, e)
+			 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+		if (copy)
+			OPENSSL_cleanse(copy, n);
+		free(copy);
+	}
+	if (r == 0)
+		*ret = all;
+	else
+		json_decref(all);
+	return r;
+}
