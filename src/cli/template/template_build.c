@@ -576,8 +576,9 @@ const struct cli_verb cli_verb_template_build = {
 		       "Without another source, NAME is one of the built-in recipes: base (Debian "
 		       "with Python 3,\n"
 		       "Node.js 20, git and a C compiler), python-3.12, node-20, deno, "
-		       "code-interpreter-v1\n"
-		       "or mini (busybox). An image that --image-only made "
+		       "code-interpreter-v1,\n"
+		       "desktop (XFCE, Chromium) or mini (busybox). An image that --image-only "
+		       "made "
 		       "before is used\n"
 		       "as it is. A template that is built anew replaces the old one only once it "
 		       "is complete.",
