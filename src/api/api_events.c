@@ -1,5 +1,5 @@
-/* Life-cycle events of a key's sandboxes, as E2B lists them (protocol section 11.7): GET
- * /events/sandboxes and /events/sandboxes/{id}. */
+/* Life-cycle events of a key's sandboxes, as E2B lists them: GET /events/sandboxes and
+ * /events/sandboxes/{id}. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* Teams, keys and usage of the client (protocol section 2.15), and the operator's requests to the
- * store (operator.h).
+/* Teams, keys and usage of the client, and the operator's requests to the store (operator.h).
  *
  * A key may create, rename and revoke keys only if the operator allows it, and only in its team.
  * The operator must allow it because each new key has its own limits, and its tier's minutes anew.

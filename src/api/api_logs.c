@@ -1,4 +1,4 @@
-/* Logs of sandboxes (protocol section 2.11). */
+/* Logs of sandboxes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Metrics of sandboxes (protocol section 2.11). */
+/* Metrics of sandboxes. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The network of a sandbox (protocol sections 2.12 and 11.3). */
+/* The network of a sandbox (docs/network.md). */
 #include "network/network.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Hosts, for the operator (protocol section 11.7). There is one: this. Its status says whether it
- * takes sandboxes, so that it can be emptied before it is restarted. */
+/* Hosts, as E2B's API shows them to the operator. There is one: this host. Its status says whether
+ * it takes sandboxes, so that it can be emptied before it is restarted. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

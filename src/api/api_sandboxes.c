@@ -1,4 +1,4 @@
-/* Single sandboxes and lists of them (protocol sections 2.6 to 2.9). */
+/* Single sandboxes and lists of them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

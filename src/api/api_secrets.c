@@ -1,4 +1,4 @@
-/* Secrets (protocol section 11.4). Each key has its own; no answer has a value. */
+/* Secrets (docs/network.md). Each key has its own; no answer has a value. */
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
-/* Snapshots of sandboxes, and forks (protocol section 2.10). A fork takes an unnamed snapshot,
- * makes the children from it, and removes it. The children keep links to the files that they
- * need. */
+/* Snapshots of sandboxes, and forks. A fork takes an unnamed snapshot, makes the children from it,
+ * and removes it. The children keep links to the files that they need. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* API keys and teams as JSON (protocol section 2.15). Used for the operator (operator.h) and for
+/* API keys and teams as JSON, as E2B's API has them. Used for the operator (operator.h) and for
  * clients that manage keys (api_keys.c). */
 #ifndef API_KEY_JSON_H
 #define API_KEY_JSON_H

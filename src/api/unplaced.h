@@ -1,5 +1,5 @@
 /* Answers to requests for a sandbox that could not be made, resumed or forked: E2B's words for
- * programs, and whether to try again (protocol section 11.5). */
+ * programs, and whether to try again (the header Should-Retry). */
 #ifndef API_UNPLACED_H
 #define API_UNPLACED_H
 

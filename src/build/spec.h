@@ -1,4 +1,4 @@
-/* A build as a list of E2B's steps (E2B wire protocol, sections 5.2 and 11.6), as the daemon hands
+/* A build as a list of E2B's steps, as the daemon hands
  * it to the process that builds: a JSON object, whose steps become those of a Dockerfile with one
  * stage.
  *

@@ -1,4 +1,4 @@
-/* Finds what a client's word for a template means (protocol section 2.2). In this order:
+/* Finds the template that a client's word means. In this order:
  *   - the key's own template of that name,
  *   - the template with that id, if the key may use it,
  *   - the operator's template of that name, or with that id.

@@ -1,5 +1,5 @@
 /* Checks the member `iam` of a creation: tokens that say to services which sandbox a request comes
- * from (protocol section 11.3, docs/network.md). */
+ * from (docs/network.md). */
 #ifndef POLICY_IAM_H
 #define POLICY_IAM_H
 

@@ -1,5 +1,5 @@
-/* Checks the network object of a request (protocol sections 2.12 and 11.3): syntax and limits of
- * each member, and what excludes what. */
+/* Checks the network object of a request (docs/network.md): syntax and limits of each member, and
+ * what excludes what. */
 #ifndef POLICY_NETWORK_CHECK_H
 #define POLICY_NETWORK_CHECK_H
 

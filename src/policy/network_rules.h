@@ -1,4 +1,4 @@
-/* Checks `rules` and `egressProxy` of a network object (protocol sections 2.12 and 11.3). */
+/* Checks `rules` and `egressProxy` of a network object (docs/network.md). */
 #ifndef POLICY_NETWORK_RULES_H
 #define POLICY_NETWORK_RULES_H
 

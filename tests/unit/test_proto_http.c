@@ -171,7 +171,7 @@ static void refuse(const char *data, unsigned status)
 	}
 }
 
-/* --- what the SDKs send (protocol section 9) --- */
+/* --- what the SDKs send --- */
 
 static const char create_head[] =
 	"POST /v2/sandboxes HTTP/1.1\r\nhost: 127.0.0.1:3000\r\nconnection: keep-alive\r\n"

@@ -1,5 +1,5 @@
-/* Building templates (protocol sections 5 and 11.6): a build is announced, its files are uploaded
- * (api_uploads.c), it is begun with a specification, and asked for until it has ended. */
+/* Building templates: a build is announced, its files are uploaded (api_uploads.c), it is begun
+ * with a specification, and asked for until it has ended. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Tags of templates (protocol sections 2.13 and 11.6). */
+/* Tags of templates. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

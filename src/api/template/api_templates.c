@@ -1,6 +1,5 @@
-/* Templates (protocol section 2.13): the operator's, which are the contents of their files with ids
- * and counts from the store, and those that clients built (api_catalog.h). A name works wherever an
- * id does. */
+/* Templates: the operator's, which are the contents of their files with ids and counts from the
+ * store, and those that clients built (api_catalog.h). A name works wherever an id does. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +74,7 @@ static json_t *join(json_t *a, json_t *b)
 	return a;
 }
 
-/* Whether it is a template that every E2B server has (protocol section 2.2). */
+/* Whether it is a template that every E2B server has. */
 static bool is_default(const char *name)
 {
 	static const char *const names[] = {"base", "code-interpreter-v1"};
@@ -362,7 +361,7 @@ void api_template_get(struct request *r)
 	}
 }
 
-/* Whether the name with its tag is taken (E2B wire protocol, section 2.13). */
+/* Whether the name with its tag is taken. */
 static void reply_built(
 	struct request *r, const struct found_template *t, const struct template_ref *ref)
 {

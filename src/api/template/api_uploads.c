@@ -1,5 +1,5 @@
-/* Files for COPY (protocol section 5.1): a client asks whether a file is there, and uploads it to
- * an address that carries its own authorisation. */
+/* Files for COPY: a client asks whether a file is there, and uploads it to an address that carries
+ * its own authorisation. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Templates of clients and their builds as JSON (protocol sections 2.13, 5.1 and 11.6). All return
- * a new reference, or NULL when out of memory. */
+/* Templates of clients and their builds as JSON, as E2B's API has them. All return a new reference,
+ * or NULL when out of memory. */
 #ifndef API_BUILD_JSON_H
 #define API_BUILD_JSON_H
 

@@ -1,5 +1,5 @@
-/* Reads a build's specification as clients send it (protocol section 5.2), and makes the one for
- * the process that builds (build/spec.h) of it. */
+/* Reads a build's specification as clients send it, and makes the one for the process that builds
+ * (build/spec.h) of it. */
 #ifndef API_BUILD_SPEC_H
 #define API_BUILD_SPEC_H
 
