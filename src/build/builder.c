@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "build/base.h"
+#include "build/cache_mount.h"
 #include "build/layers.h"
 #include "build/mount.h"
 #include "build/step_key.h"
@@ -480,6 +481,8 @@ static int build_stage(struct builder *b, size_t k, bool last, struct error *e)
 		.global = &b->global,
 		.build_args = b->o->args,
 		.secrets = b->o->secrets,
+		.home = b->o->home,
+		.scope = b->o->scope,
 		.ops = {stage_machine, stage_files, builder_fetch, source_key, stage_output,
 			stage_note, b},
 		.state.image_fd = -1};
@@ -577,5 +580,6 @@ int builder_run(const struct builder_options *o, struct error *e)
 	done(b);
 	free(b);
 	(void)step_cache_trim(o->home, STEP_CACHE_BYTES_MAX, &usage, NULL); /* the next one tries */
+	(void)cache_mounts_trim(o->home, CACHE_MOUNTS_BYTES_MAX);
 	return r;
 }

@@ -13,7 +13,7 @@ static const char *const types[] = {"bind", "cache", "tmpfs", "secret", "ssh"};
 #define OF(type) (1u << MOUNT_##type)
 #define ANY	 (OF(BIND) | OF(CACHE) | OF(TMPFS) | OF(SECRET) | OF(SSH))
 
-enum value { TEXT, YES, NO, MODE, NUMBER, IGNORED };
+enum value { TEXT, YES, NO, MODE, NUMBER, SHARING, IGNORED };
 
 /* The keys, and the types that have them. */
 static const struct key {
@@ -38,7 +38,7 @@ static const struct key {
 	{"mode", MODE, offsetof(struct mount, mode), OF(CACHE) | OF(SECRET) | OF(SSH)},
 	{"uid", NUMBER, offsetof(struct mount, uid), OF(CACHE) | OF(SECRET) | OF(SSH)},
 	{"gid", NUMBER, offsetof(struct mount, gid), OF(CACHE) | OF(SECRET) | OF(SSH)},
-	{"sharing", IGNORED, 0, OF(CACHE)},
+	{"sharing", SHARING, offsetof(struct mount, sharing), OF(CACHE)},
 	{"size", IGNORED, 0, OF(TMPFS)},
 };
 
@@ -77,6 +77,18 @@ static int set_number(uint32_t *to, int base, const char *key, const char *value
 	return base == 8 && *to > 07777 ? bad_value(key, value, e) : 0;
 }
 
+static int set_sharing(enum mount_sharing *to, const char *value, struct error *e)
+{
+	static const char *const names[] = {"shared", "locked", "private"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(names[i], value) == 0) {
+			*to = (enum mount_sharing)i;
+			return 0;
+		}
+	return bad_value("sharing", value, e);
+}
+
 static int set(struct mount *m, const struct key *k, const char *value, struct error *e)
 {
 	void *to = (char *)m + k->offset;
@@ -92,6 +104,8 @@ static int set(struct mount *m, const struct key *k, const char *value, struct e
 		return set_number(to, 8, k->name, value, e);
 	case NUMBER:
 		return set_number(to, 10, k->name, value, e);
+	case SHARING:
+		return set_sharing(to, value, e);
 	case IGNORED:
 		break;
 	}

@@ -11,8 +11,12 @@ enum { MOUNT_TEXT_MAX = 1024 };
 
 enum mount_type { MOUNT_BIND, MOUNT_CACHE, MOUNT_TMPFS, MOUNT_SECRET, MOUNT_SSH };
 
+/* Of a cache, between steps that run at the same time. */
+enum mount_sharing { MOUNT_SHARED, MOUNT_LOCKED, MOUNT_PRIVATE };
+
 struct mount {
 	enum mount_type type;
+	enum mount_sharing sharing;
 	char target[MOUNT_TEXT_MAX]; /* "" only for a secret: /run/secrets/<id>, or env */
 	char source[MOUNT_TEXT_MAX];
 	char from

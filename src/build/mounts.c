@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "build/cache_mount.h"
 #include "build/copy.h"
 #include "build/mount.h"
 #include "build/path.h"
@@ -24,6 +25,7 @@ struct shown {
 	char target[BUILD_PATH_MAX]; /* is removed at the end */
 	char secret[BUILD_PATH_MAX]; /* likewise; "" for none, or where target is the file */
 	bool aside;		     /* what stood at the target waits beside it */
+	struct cache_mount *cache;   /* owned: what to keep its content in; or NULL */
 };
 
 struct mounts {
@@ -235,15 +237,56 @@ static int copy_in(struct mounts *x, const struct mount *m, const char *target, 
 	return r < 0 ? r : copy_files(&c, *m->source ? m->source : "/", false, target, e);
 }
 
+static int fill_cache(struct mounts *x, const struct mount *m, struct shown *s, struct error *e)
+{
+	const char *id = *m->id ? m->id : s->target, *scope = x->stage->scope;
+	struct copy c = {.machine = x->machine, .workdir = "/"};
+	struct cache_mount *cache;
+	int r = cache_mount_open(x->stage->home, scope ? scope : "", id, m->sharing, &cache, e);
+
+	if (r < 0)
+		return r;
+	c.from = cache_mount_files(cache);
+	if (c.from)
+		r = copy_files(&c, "/", false, s->target, e);
+	else if (*m->from)
+		r = copy_in(x, m, s->target, e);
+	if (r < 0 || m->read_only)
+		cache_mount_close(cache);
+	else
+		s->cache = cache;
+	return r;
+}
+
+/* What cannot be kept is missing the next time, and no reason to fail. */
+static void keep_cache(struct mounts *x, struct shown *s)
+{
+	struct files_machine own;
+	struct error why = {0};
+	_cleanup_free_ char *text = NULL;
+
+	if (!s->cache)
+		return;
+	files_machine_init(&own, x->machine);
+	if (cache_mount_keep(s->cache, &own.files, s->target + 1, &why) < 0)
+		text = str_printf("the cache at %s is not kept: %s", s->target, why.message);
+	if (text)
+		x->stage->ops.note(x->stage->ops.opaque, x->stage->line, text);
+	cache_mount_close(TAKE_PTR(s->cache));
+}
+
 static int show_files(struct mounts *x, const struct mount *m, struct error *e)
 {
-	bool copied = m->type == MOUNT_BIND || *m->from;
+	bool kept = m->type == MOUNT_CACHE && x->stage->home;
+	bool copied = !kept && (m->type == MOUNT_BIND || *m->from);
 	char target[BUILD_PATH_MAX];
 	struct shown *s;
 	int r = resolve(x->stage, m->target, target, e);
 
 	if (r == 0)
 		r = begin_shown(x, target, &s, e);
+	if (r == 0 && kept)
+		r = fill_cache(x, m, s, e);
 	if (r == 0 && copied)
 		r = copy_in(x, m, target, e);
 	if (r == 0 && m->type != MOUNT_BIND)
@@ -279,6 +322,7 @@ int mounts_begin(struct stage *s, const struct dockerfile_step *step, struct mac
 
 	if (!x)
 		return stage_no_memory(e);
+	s->line = step->line;
 	x->stage = s;
 	x->machine = m;
 	while ((r = next_mount(s, step, &at, &one, e)) > 0) {
@@ -294,11 +338,13 @@ int mounts_begin(struct stage *s, const struct dockerfile_step *step, struct mac
 	return 0;
 }
 
-static int end_shown(struct mounts *x, const struct shown *s, struct error *e)
+static int end_shown(struct mounts *x, struct shown *s, struct error *e)
 {
 	char aside[BUILD_PATH_MAX];
-	int r = *s->secret ? remove_path(x->machine, s->secret, e) : 0, other;
+	int r, other;
 
+	keep_cache(x, s);
+	r = *s->secret ? remove_path(x->machine, s->secret, e) : 0;
 	other = remove_path(x->machine, s->target, r < 0 ? NULL : e);
 	r = r < 0 ? r : other;
 	if (s->aside && r == 0)

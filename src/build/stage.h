@@ -38,6 +38,7 @@ int stage_no_memory(struct error *e);
 struct stage;
 
 struct build_secrets;
+struct home;
 
 struct stage_ops {
 	/* The machine, which is booted when it is asked for the first time. */
@@ -62,6 +63,9 @@ struct stage {
 	const struct vars *global; /* ARGs before the first FROM, and what is predefined */
 	const struct vars *build_args;
 	const struct build_secrets *secrets; /* or NULL */
+	const struct home *home;	     /* where caches are kept; NULL: they are not */
+	const char *scope;		     /* that they are of; NULL: "" */
+	unsigned line;			     /* of the step that runs, for notes */
 	struct stage_ops ops;
 	struct stage_state state;
 	struct vars args;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
+#include "build/cache_mount.h"
 #include "build/step_cache.h"
 #include "cli/json.h"
 #include "cli/template/template.h"
@@ -42,6 +43,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		workdir_sweep(home.area_fd[HOME_IMAGES]);
 		workdir_sweep(home.area_fd[HOME_TEMPLATES]);
 		r = step_cache_trim(&home, o->keep, &u, e);
+		u.freed_bytes += cache_mounts_trim(&home, o->keep);
 	}
 	if (r == 0)
 		r = say(o, &u, e);
