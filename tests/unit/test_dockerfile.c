@@ -162,7 +162,7 @@ static const struct {
 	{"FROM a\nCOPY --chown= x y", "line 2: COPY: --chown needs a value"},
 	{"FROM a\nCOPY --chown x y", "line 2: COPY: --chown needs a value"},
 	{"FROM a\nCOPY --chown=1 --chown=2 x y", "line 2: COPY: --chown is given twice"},
-	{"FROM a\nCOPY --parents x y", "line 2: COPY: --parents is not supported"},
+	{"FROM a\nCOPY --archive x y", "line 2: COPY: --archive is not supported"},
 	{"FROM a\nENV A", "line 2: ENV: needs NAME=VALUE"},
 	{"FROM a\nENV A=1 B", "line 2: ENV: B has no ="},
 	{"FROM a\nENV =1", "line 2: ENV: =1 has no name"},
