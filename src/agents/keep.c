@@ -7,6 +7,7 @@
 
 #include "agents/agents_internal.h"
 #include "base/array.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog/catalog.h"
@@ -16,6 +17,7 @@
 #include "store/agent_versions.h"
 #include "store/agents.h"
 #include "store/builds.h"
+#include "store/keys.h"
 #include "store/tags.h"
 
 /* --- versions that nothing leads to --- */
@@ -153,4 +155,59 @@ int agents_remove(struct fleet *f, const char *agent_id, struct error *e)
 			catalog_drop(f, s.old[i].build_id);
 	free(s.old);
 	return r;
+}
+
+/* --- revoked keys --- */
+
+struct doomed {
+	struct fleet *fleet;
+	char (*ids)[STORE_TEMPLATE_ID_BYTES]; /* owned */
+	size_t count;
+	bool revoked_only;
+};
+
+static bool is_revoked(struct fleet *f, const char *key_id)
+{
+	_cleanup_(store_key_freep) struct store_key *key = NULL;
+
+	return store_key_get(f->store, key_id, &key, NULL) == 0 && key->revoked_ns;
+}
+
+static int note_agent(void *arg, const struct store_agent *a)
+{
+	struct doomed *d = arg;
+	void *more;
+
+	if (d->revoked_only && !is_revoked(d->fleet, a->key_id))
+		return 0;
+	more = array_grow(d->ids, d->count, sizeof(*d->ids));
+	if (!more)
+		return -ENOMEM;
+	d->ids = more;
+	memcpy(d->ids[d->count++], a->id, sizeof(a->id));
+	return 0;
+}
+
+/* Removing changes the list, so it is read first. */
+static void remove_all(struct fleet *f, const char *key_id)
+{
+	struct doomed d = {.fleet = f, .revoked_only = !key_id};
+	struct error e = {0};
+	int r = store_agent_list(f->store, key_id, note_agent, &d, &e);
+
+	for (size_t i = 0; i < d.count && r == 0; i++)
+		r = agents_remove(f, d.ids[i], &e);
+	if (r < 0)
+		log_error("cannot remove agents of a revoked key: %s", e.message);
+	free(d.ids);
+}
+
+void agents_remove_key(struct fleet *f, const char *key_id)
+{
+	remove_all(f, key_id);
+}
+
+void agents_remove_revoked(struct fleet *f)
+{
+	remove_all(f, NULL);
 }

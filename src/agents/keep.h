@@ -16,4 +16,9 @@ void agents_tidy(struct fleet *f, const char *agent_id);
  * Builds of it end. */
 int agents_remove(struct fleet *f, const char *agent_id, struct error *e);
 
+/* The same for all agents of a key that was revoked. What fails is tried at the next start. */
+void agents_remove_key(struct fleet *f, const char *key_id);
+/* Those of all such keys, after a start. */
+void agents_remove_revoked(struct fleet *f);
+
 #endif

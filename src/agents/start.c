@@ -5,18 +5,24 @@
 
 #include "agents/agents_internal.h"
 #include "agents/deploy.h"
+#include "agents/keep.h"
 #include "base/clock.h"
 #include "fleet/fleet.h"
 #include "store/agent_versions.h"
 
 int agents_start(struct fleet *f, struct error *e)
 {
+	int r;
+
 	f->agents = calloc(1, sizeof(*f->agents));
 	if (!f->agents)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	agents_watch_builds(f);
-	return store_agent_fail_open(f->store, clock_realtime_ns(),
+	r = store_agent_fail_open(f->store, clock_realtime_ns(),
 		"the daemon was restarted during the build: deploy it again", e);
+	if (r == 0)
+		agents_remove_revoked(f);
+	return r;
 }
 
 void agents_free(struct fleet *f)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agents/keep.h"
 #include "api/api.h"
 #include "api/key_json.h"
 #include "api/operator.h"
@@ -212,6 +213,7 @@ static void revoke_key(struct request *r)
 		reply_failure(r, &e);
 	} else {
 		jobs_end_key(fleet_of(r), r->params[0]);
+		agents_remove_key(fleet_of(r), r->params[0]);
 		reply_empty(r, 204);
 	}
 }

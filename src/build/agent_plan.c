@@ -117,7 +117,8 @@ static int begin(struct planner *p)
 	return r < 0 ? r : add(p, json_pack("{s:s, s:[s]}", "type", "WORKDIR", "args", "agent"));
 }
 
-/* Manifests first, then what they name, then the rest. `install` NULL: nothing to install. */
+/* Manifests first, then what they name, then the rest. Without manifests all is copied first.
+ * command: by default; NULL: none. */
 static int install(struct planner *p, const char *const *manifests, const char *command)
 {
 	const char *own = json_tree_word(p->plan->settings, "install");
@@ -129,9 +130,11 @@ static int install(struct planner *p, const char *const *manifests, const char *
 			r = copy(p, *manifests);
 			any = true;
 		}
-	if (r == 0 && (own || (command && any)))
+	if (r == 0 && any && (own || command))
 		r = run(p, own ? own : command);
-	return r < 0 ? r : copy(p, ".");
+	if (r == 0)
+		r = copy(p, ".");
+	return r == 0 && !any && own ? run(p, own) : r;
 }
 
 static int set_entry(struct planner *p, const char *prefix, const char *what)

@@ -162,7 +162,7 @@ static void test_settings(void **state)
 		"\"make\"}}",
 		"command", "./run");
 	assert_string_equal(f->plan.base, "deno");
-	steps_are(f, BEGIN "RUN make\nCOPY .\n");
+	steps_are(f, BEGIN "COPY .\nRUN make\n");
 	s = agent_settings_sizes(f->plan.settings);
 	assert_int_equal(s.memory_mb, 1024);
 	assert_int_equal(s.timeout_s, 120);
