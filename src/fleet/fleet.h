@@ -94,8 +94,12 @@ struct fleet {
 	 * is told. NULL: nobody is. */
 	void (*network_changed)(struct instance *i);
 	/* Called when flows of a running sandbox begin to wait for a person (approvals.h), and when
-	 * none waits any more. NULL: nobody is. */
-	void (*waits_changed)(struct instance *i, bool any);
+	 * none waits any more. requests: some are requests within a connection. NULL: nobody is. */
+	void (*waits_changed)(struct instance *i, bool any, bool requests);
+	/* Called now and then while a sandbox stands still as flows of it wait. */
+	void (*stands_still)(struct instance *i);
+	/* Called when an approval of a sandbox is over. */
+	void (*approval_over)(struct fleet *f, const char *sandbox_id);
 	/* Finds a sandbox for traffic, and resumes it if it is paused and `resume` is set
 	 * (lifecycle/instance_obtain.h). The callback comes once, perhaps before the return; then
 	 * *ret is NULL. */
@@ -121,7 +125,7 @@ struct fleet {
 	struct catalog *catalog; /* of templates that clients build (catalog.h) */
 	struct agents *agents;	 /* that are hosted (agents.h) */
 	struct pool *pool;	 /* NULL: none */
-	uv_timer_t deadline, sample, maintain, allowance, fair, freeze;
+	uv_timer_t deadline, sample, maintain, allowance, fair, freeze, wait_pause;
 	uv_timer_cb on_deadline; /* of `deadline` (deadline.h) */
 	bool started, stopping;
 };

@@ -302,10 +302,20 @@ char *instance_extra(const struct instance *i, bool transient, bool unresponsive
 		json_decref(x);
 		return NULL;
 	}
+	if (x && i->freeze.to_disk && json_object_set_new(x, STORE_EXTRA_WAITS, json_true()) < 0) {
+		json_decref(x);
+		return NULL;
+	}
 	text = x ? json_dumps(x, JSON_COMPACT) : NULL;
 
 	json_decref(x);
 	return text;
+}
+
+bool instance_waits_on_disk(const struct store_sandbox *row)
+{
+	return row->state == STORE_PAUSED && row->extra_json &&
+	       strstr(row->extra_json, "\"" STORE_EXTRA_WAITS "\":true");
 }
 
 bool instance_traffic_resumes(const struct store_sandbox *row)

@@ -96,13 +96,16 @@ struct instance_fair {
 
 /* For a sandbox whose flows wait for a person's decision (lifecycle/freeze.h). */
 struct instance_freeze {
-	bool waits;	   /* a flow of the sandbox waits */
-	bool frozen;	   /* its CPUs are stopped, or may be */
-	bool busy;	   /* a worker is changing that */
-	bool failed;	   /* the last change failed */
-	bool spent;	   /* it was frozen for as long as allowed; set until no flow waits any
+	bool waits;	      /* a flow of the sandbox waits */
+	bool requests;	      /* and some of what waits are requests within a connection */
+	bool to_disk;	      /* it is being paused, as it waited for long (wait_pause.h) */
+	uint64_t pause_at_ns; /* CLOCK_MONOTONIC: not before, as a pause has failed */
+	bool frozen;	      /* its CPUs are stopped, or may be */
+	bool busy;	      /* a worker is changing that */
+	bool failed;	      /* the last change failed */
+	bool spent;	      /* it was frozen for as long as allowed; set until no flow waits any
 			    * more */
-	uint64_t since_ns; /* CLOCK_MONOTONIC; 0: not known to be frozen */
+	uint64_t since_ns;    /* CLOCK_MONOTONIC; 0: not known to be frozen */
 	/* The next two are also in the row's extra_json. */
 	uint64_t left_ns; /* time to live that was left when it was frozen; 0: it had no deadline */
 	uint64_t end_ns;  /* the deadline that it was given then */
@@ -179,6 +182,8 @@ void instance_set_aside(struct instance *i, enum instance_state state);
 void instance_free(struct instance *i);
 /* The extra_json of its row, malloc'ed; NULL when out of memory. */
 char *instance_extra(const struct instance *i, bool transient, bool unresponsive);
+/* Whether it is paused as it waited for a person for long, and not by a client. */
+bool instance_waits_on_disk(const struct store_sandbox *row);
 /* Whether traffic resumes this paused sandbox: its creation asked for that, and its memory brings
  * back an agent that answers. */
 bool instance_traffic_resumes(const struct store_sandbox *row);

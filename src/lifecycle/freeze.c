@@ -212,6 +212,8 @@ void freeze_look(struct instance *i)
 		start(i, stand);
 	if (stand || i->freeze.frozen)
 		keep_looking(i->fleet);
+	if (stand && i->freeze.frozen && i->fleet->stands_still)
+		i->fleet->stands_still(i);
 }
 
 static int look_again(struct instance *i, void *arg)
@@ -233,9 +235,10 @@ static void keep_looking(struct fleet *f)
 		(void)uv_timer_start(&f->freeze, on_look, LOOK_MS, 0); /* cannot fail */
 }
 
-void freeze_waits_changed(struct instance *i, bool any)
+void freeze_waits_changed(struct instance *i, bool any, bool requests)
 {
 	i->freeze.waits = any;
+	i->freeze.requests = requests;
 	freeze_look(i);
 }
 

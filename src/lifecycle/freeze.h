@@ -16,7 +16,7 @@ struct instance;
 enum { FREEZE_MAX_S = 86400 };
 
 /* For fleet->waits_changed. */
-void freeze_waits_changed(struct instance *i, bool any);
+void freeze_waits_changed(struct instance *i, bool any, bool requests);
 
 /* Freezes the sandbox or lets it go on, as it should be now. Call it when something other than its
  * flows has changed. */

@@ -20,6 +20,7 @@
 #include "lifecycle/instance_make.h"
 #include "lifecycle/instance_obtain.h"
 #include "lifecycle/instance_pause.h"
+#include "lifecycle/wait_pause.h"
 #include "lifecycle/recovery.h"
 #include "network/activity.h"
 #include "network/approvals.h"
@@ -196,6 +197,8 @@ int instances_start(struct fleet *f, struct error *e)
 	f->obtain_cancel = obtaining_cancel;
 	f->network_changed = egress_policy_changed;
 	f->waits_changed = freeze_waits_changed;
+	f->stands_still = wait_pause_look;
+	f->approval_over = wait_pause_decided;
 	f->lane = (struct lane){.loop = f->loop, .max = LANE_MAX, .key_max = LANE_KEY_MAX};
 	f->boots = (struct lane){.loop = f->loop, .max = BOOTS_MAX, .key_max = BOOTS_KEY_MAX};
 	f->diffs = (struct lane){.loop = f->loop, .max = DIFFS_MAX, .key_max = DIFFS_KEY_MAX};
@@ -206,8 +209,9 @@ int instances_start(struct fleet *f, struct error *e)
 	(void)uv_timer_init(f->loop, &f->allowance);
 	(void)uv_timer_init(f->loop, &f->fair);
 	(void)uv_timer_init(f->loop, &f->freeze);
+	(void)uv_timer_init(f->loop, &f->wait_pause);
 	f->deadline.data = f->sample.data = f->maintain.data = f->allowance.data = f->fair.data = f;
-	f->freeze.data = f;
+	f->freeze.data = f->wait_pause.data = f;
 	r = activity_start(f, e);
 	if (r == 0)
 		r = approvals_start(f, e);
@@ -218,6 +222,7 @@ int instances_start(struct fleet *f, struct error *e)
 	if (r < 0)
 		return r;
 	deadline_changed(f);
+	wait_pause_recover(f);
 	(void)uv_timer_start(&f->sample, on_sample, STORE_SAMPLE_INTERVAL_S * 1000,
 		STORE_SAMPLE_INTERVAL_S * 1000);
 	(void)uv_timer_start(&f->maintain, on_maintain, MAINTAIN_FIRST_MS, 0);
@@ -238,6 +243,7 @@ void instances_stop(struct fleet *f)
 	uv_close((uv_handle_t *)&f->allowance, NULL);
 	uv_close((uv_handle_t *)&f->fair, NULL);
 	uv_close((uv_handle_t *)&f->freeze, NULL);
+	uv_close((uv_handle_t *)&f->wait_pause, NULL);
 	for (struct instance *i = f->other, *next; i; i = next) {
 		next = i->next;
 		if (i->maker)

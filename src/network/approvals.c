@@ -21,6 +21,7 @@
 #include "network/approval_question.h"
 #include "policy/network_consent.h"
 #include "proto/json_text.h"
+#include "store/sandboxes.h"
 
 enum {
 	BUCKETS = 1024,
@@ -57,7 +58,8 @@ struct asker {
 	const struct asker_ops *ops;
 	void *arg;
 	struct waiter *waiters;
-	unsigned count;
+	unsigned count, requests;     /* of them */
+	bool told_any, told_requests; /* `waits` was */
 	struct rate rate;
 	struct owner *owner;
 	struct activity_log *log;
@@ -141,6 +143,17 @@ static struct waiter *add(struct asker *a, uint64_t flow)
 	return w;
 }
 
+static void tell_waits(struct asker *a)
+{
+	bool any = a->count, requests = a->requests;
+
+	if (any == a->told_any && requests == a->told_requests)
+		return;
+	a->told_any = any;
+	a->told_requests = requests;
+	a->ops->waits(a->arg, any, requests);
+}
+
 static void drop(struct waiter *w)
 {
 	struct waiter **at = &w->asker->waiters;
@@ -151,10 +164,11 @@ static void drop(struct waiter *w)
 		at = &(*at)->of_asker;
 	*at = w->of_asker;
 	a->fleet->approvals->owed -= w->owed;
+	a->count--;
+	a->requests -= w->question.request;
 	approval_question_done(&w->question);
 	free(w);
-	if (--a->count == 0)
-		a->ops->waits(a->arg, false);
+	tell_waits(a);
 }
 
 /* It waits until the worker can be told. No approval is about it any more. */
@@ -367,12 +381,48 @@ static void hand_out(struct approvals *all, const char *id, const struct store_a
 	}
 }
 
-static int note_request(void *arg, const struct store_approval *a)
+static bool is_request(const struct store_approval *a)
 {
 	json_t *asked = json_loads(a->question_json, 0, NULL);
+	bool request = json_object_get(asked, "method");
 
-	*(bool *)arg = json_object_get(asked, "method");
 	json_decref(asked);
+	return request;
+}
+
+/* What is decided, and where its sandbox is. */
+struct subject {
+	struct fleet *fleet;
+	char sandbox_id[SANDBOX_ID_BYTES];
+	bool request;
+	bool paused;  /* it is, or is being paused: nobody can be answered */
+	bool to_disk; /* as it waited for long */
+};
+
+static void look_at_sandbox(struct subject *s)
+{
+	const struct instance *i = instance_find(s->fleet, s->sandbox_id);
+	struct store_sandbox *row = NULL;
+
+	if (!i)
+		i = instance_find_unsettled(s->fleet, s->sandbox_id);
+	if (i) {
+		s->paused = i->state == INSTANCE_PAUSING;
+		s->to_disk = s->paused && i->freeze.to_disk;
+		return;
+	}
+	s->paused = store_sandbox_get(s->fleet->store, s->sandbox_id, &row, NULL) == 0 &&
+		    row->state == STORE_PAUSED;
+	s->to_disk = s->paused && instance_waits_on_disk(row);
+	store_sandbox_free(row);
+}
+
+static int note_subject(void *arg, const struct store_approval *a)
+{
+	struct subject *s = arg;
+
+	s->request = is_request(a);
+	(void)snprintf(s->sandbox_id, sizeof(s->sandbox_id), "%s", a->sandbox_id); /* fits */
 	return 0;
 }
 
@@ -381,24 +431,39 @@ static bool is_persons(const struct store_approval *d)
 	return d->state == STORE_APPROVAL_ALLOWED || d->state == STORE_APPROVAL_DENIED;
 }
 
+/* Whether the decision is kept for the next flow that asks the same, and until when. */
+static bool keep_spare(const struct subject *s, bool waits, struct store_approval *d)
+{
+	bool counts = is_persons(d) || (d->state == STORE_APPROVAL_EXPIRED && s->to_disk);
+
+	d->until_ns = 0;
+	if (s->request || !counts || (waits && !s->paused))
+		return false;
+	d->until_ns = d->decided_ns + (s->paused ? APPROVAL_PAUSED_S : APPROVAL_SPARE_S) * NS_PER_S;
+	return true;
+}
+
 static int settle(struct approvals *all, const char *id, const char *key_id,
 	struct store_approval *d, struct error *e)
 {
-	bool waits = have_waiter(all, id), request = true, spare = false;
-	int r = store_approval_get(all->fleet->store, id, key_id, note_request, &request, e);
+	struct subject s = {.fleet = all->fleet};
+	bool spare = false;
+	int r = store_approval_get(all->fleet->store, id, key_id, note_subject, &s, e);
 
 	if (r < 0)
 		return r;
-	if (d->scope == STORE_APPROVAL_ONCE) {
-		spare = !waits && !request && is_persons(d);
-		d->until_ns = spare ? d->decided_ns + APPROVAL_SPARE_S * NS_PER_S : 0;
-	}
+	look_at_sandbox(&s);
+	if (d->scope == STORE_APPROVAL_ONCE)
+		spare = keep_spare(&s, have_waiter(all, id), d);
 	r = store_approval_decide(all->fleet->store, id, key_id, d, spare, e);
 	if (r < 0)
 		return r;
 	publish(all, id);
-	hand_out(all, id, d);
+	if (!s.paused || s.request)
+		hand_out(all, id, d);
 	set_timer(all);
+	if (all->fleet->approval_over)
+		all->fleet->approval_over(all->fleet, s.sandbox_id);
 	return 0;
 }
 
@@ -478,11 +543,8 @@ struct sweep {
 static int collect_lost(void *arg, const struct store_approval *a)
 {
 	struct sweep *s = arg;
-	bool request = false;
-
 	s->seq = a->seq;
-	(void)note_request(&request, a); /* always 0 */
-	return request && !have_waiter(s->all, a->id) ? collect(&s->ids, a) : 0;
+	return is_request(a) && !have_waiter(s->all, a->id) ? collect(&s->ids, a) : 0;
 }
 
 /* The worker has told of all that wait: other requests ended while nobody listened. */
@@ -550,7 +612,32 @@ static int answer_by(void *arg, const struct store_approval *a)
 
 bool approvals_freeze(const struct instance *i)
 {
-	return network_consent_of(i->network_json).mode == CONSENT_FREEZE;
+	return network_consent_of(i->network_json).mode != CONSENT_RUN;
+}
+
+bool approvals_pause_after(const struct instance *i, uint64_t *ret_ns)
+{
+	struct network_consent c = network_consent_of(i->network_json);
+
+	*ret_ns = c.pause_after_s * NS_PER_S;
+	return c.mode == CONSENT_PAUSE;
+}
+
+static int found(void *arg, const struct store_approval *a)
+{
+	*(bool *)arg = true;
+	return 0;
+}
+
+bool approvals_waiting(struct fleet *f, const char *sandbox_id)
+{
+	const struct store_approval_filter filter = {.sandbox_id = sandbox_id,
+		.states = STORE_APPROVAL_BIT(STORE_APPROVAL_WAITING),
+		.limit = 1};
+	struct error e = {0};
+	bool any = false;
+
+	return store_approval_list(f->store, &filter, found, &any, &e) < 0 || any;
 }
 
 static void ask_store(struct waiter *w)
@@ -576,8 +663,9 @@ static void ask_store(struct waiter *w)
 	r = store_approval_take(a->fleet->store, &q, now, answer_by, &by, &e);
 	if (r == 0) {
 		answer(w, by.state == STORE_APPROVAL_ALLOWED,
-			by.state == STORE_APPROVAL_ALLOWED ? NULL
-							   : "a person has denied it already");
+			by.state == STORE_APPROVAL_ALLOWED   ? NULL
+			: by.state == STORE_APPROVAL_EXPIRED ? "nobody decided in time"
+							     : "a person has denied it already");
 		return;
 	}
 	unlink_bucket(w);
@@ -592,10 +680,20 @@ static void ask_store(struct waiter *w)
 	set_timer(all);
 }
 
+void approvals_ask_again(const struct instance *i)
+{
+	struct asker *a = asker_of(i->fleet->approvals, i->sandbox.id);
+
+	for (struct waiter *w = a ? a->waiters : NULL, *next; w; w = next) {
+		next = w->of_asker;
+		if (!w->owed)
+			ask_store(w);
+	}
+}
+
 static void begin(struct asker *a, uint64_t flow, const json_t *said)
 {
 	struct approval_question q;
-	bool first = a->count == 0;
 	struct waiter *w = NULL;
 
 	if (approval_question_make(said, &q) == 0 && !(w = add(a, flow)))
@@ -605,9 +703,9 @@ static void begin(struct asker *a, uint64_t flow, const json_t *said)
 		return;
 	}
 	w->question = q;
-	ask_store(w);
-	if (first && a->count) /* else it was answered at once */
-		a->ops->waits(a->arg, true);
+	a->requests += q.request;
+	ask_store(w); /* may answer at once */
+	tell_waits(a);
 }
 
 /* Why it is not asked; NULL: it is. */

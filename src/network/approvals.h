@@ -24,6 +24,7 @@ struct instance;
 
 enum {
 	APPROVAL_SPARE_S = 600,
+	APPROVAL_PAUSED_S = 7 * 86400,	  /* likewise, of a sandbox that is paused */
 	APPROVALS_PER_SECOND = 250,	  /* asked by a sandbox */
 	APPROVALS_KEY_PER_SECOND = 1000,  /* by the sandboxes of a key */
 	APPROVAL_WAITERS_MAX = 768,	  /* flows of a sandbox: a worker has no more */
@@ -41,8 +42,8 @@ void approvals_free(struct fleet *f);
 struct asker_ops {
 	/* A line for the worker. An error: it does not read, so it is told again later. */
 	int (*say)(void *arg, const char *line);
-	/* Flows began to wait, or none waits any more. */
-	void (*waits)(void *arg, bool any);
+	/* Flows or requests began to wait, or none waits any more. requests: some are requests. */
+	void (*waits)(void *arg, bool any, bool requests);
 };
 
 /* For the time that a sandbox has a worker. The ops are borrowed. NULL: out of memory. */
@@ -54,6 +55,15 @@ void asker_take(struct asker *a, const json_t *said);
 
 /* Whether the sandbox is to stand still while something of it waits: its network says so. */
 bool approvals_freeze(const struct instance *i);
+/* Whether it is to be paused to disk when it has stood still for so long. */
+bool approvals_pause_after(const struct instance *i, uint64_t *ret_ns);
+
+/* Whether an approval of a sandbox is not decided yet. */
+bool approvals_waiting(struct fleet *f, const char *sandbox_id);
+
+/* A pause of the sandbox has failed: its flows, which nobody answers during a pause, are asked
+ * about again. */
+void approvals_ask_again(const struct instance *i);
 
 /* The sandbox ends: what waits is cancelled. */
 void approvals_sandbox_gone(const struct instance *i);

@@ -428,12 +428,12 @@ static int say_decision(void *arg, const char *line)
 	return r;
 }
 
-static void on_waits(void *arg, bool any)
+static void on_waits(void *arg, bool any, bool requests)
 {
 	struct egress *x = arg;
 
 	if (x->instance && x->fleet->waits_changed)
-		x->fleet->waits_changed(x->instance, any);
+		x->fleet->waits_changed(x->instance, any, requests);
 }
 
 static int open_link(struct egress *x, struct error *e)

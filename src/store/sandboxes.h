@@ -52,6 +52,9 @@ enum {
  * the end that it was given, in ns. */
 #define STORE_EXTRA_FROZEN_LEFT "frozenLeft"
 #define STORE_EXTRA_FROZEN_END	"frozenEnd"
+/* In extra_json: true for a sandbox that the daemon pauses as it waits for a person
+ * (lifecycle/wait_pause.h). */
+#define STORE_EXTRA_WAITS "waits"
 
 /* allow_internet_access, as the client gave it. */
 enum store_internet { STORE_INTERNET_UNSAID, STORE_INTERNET_ALLOWED, STORE_INTERNET_DENIED };
