@@ -48,15 +48,17 @@ struct exchange_verdict flow_judge_request(void *arg, const struct exchange_requ
 {
 	struct flow *f = arg;
 	struct policy_verdict v = target_judge_request(
-		f->flows->context, &f->target, f->dialled, q->method, q->path, f->tls);
+		f->flows->context, &f->target, f->dialled, q->method, q->path, f->tls, q->call);
 
-	return (struct exchange_verdict){.action = v.ask      ? EXCHANGE_ASK
+	return (struct exchange_verdict){.action = v.body     ? EXCHANGE_READ
+						   : v.ask    ? EXCHANGE_ASK
 						   : !v.allow ? EXCHANGE_DENY
 						   : v.answer ? EXCHANGE_ANSWER
 							      : EXCHANGE_ALLOW,
 		.rule = v.rule,
 		.reason = v.reason,
 		.answer = v.answer,
+		.body = v.body,
 		.noted = v.noted,
 		.noted_rule = v.noted_rule};
 }

@@ -210,23 +210,17 @@ bool target_is_opaque(struct context *c, struct target *t, uint32_t dialled)
 }
 
 struct policy_verdict target_judge_request(struct context *c, const struct target *t,
-	uint32_t dialled, const char *method, const char *path, bool tls)
+	uint32_t dialled, const char *method, const char *path, bool tls, const struct call *call)
 {
 	char clean[RULES_PATH_MAX + 1];
 	bool good = path_clean(path, strcspn(path, "?"), clean) == 0;
 
-	struct policy_verdict v =
-		policy_judge_question(c->policy, &(struct rules_question){.kind = RULES_REQUEST,
-							 .name = t->name[0] ? t->name : NULL,
-							 .address = dialled,
-							 .port = t->port,
-							 .tls = tls,
-							 .method = method,
-							 .path = good ? clean : NULL});
-
-	if (v.body) {
-		v.allow = v.ask = false;
-		v.reason = "rules about models and tools are not enforced yet";
-	}
-	return v;
+	return policy_judge_question(c->policy, &(struct rules_question){.kind = RULES_REQUEST,
+							.name = t->name[0] ? t->name : NULL,
+							.address = dialled,
+							.port = t->port,
+							.tls = tls,
+							.method = method,
+							.path = good ? clean : NULL,
+							.call = call});
 }

@@ -60,12 +60,14 @@ enum exchange_state {
 	EXCHANGE_FAILED,
 };
 
+struct call;
 struct http2_budget;
 struct rules_answer;
 
 /* A request as it is judged: its method, and its path up to a '?', both as the guest sent them. */
 struct exchange_request {
 	const char *method, *path;
+	const struct call *call; /* what its body says (EXCHANGE_READ); NULL: not read */
 };
 
 enum exchange_action {
@@ -73,6 +75,7 @@ enum exchange_action {
 	EXCHANGE_DENY,
 	EXCHANGE_ASK,	 /* a person decides: the request is held */
 	EXCHANGE_ANSWER, /* the rule's answer, in place of the server's */
+	EXCHANGE_READ,	 /* its body decides: it is judged again when that is there */
 };
 
 /* Strings are valid until the next call. */
@@ -81,6 +84,7 @@ struct exchange_verdict {
 	const char *rule;   /* that decided; NULL: none */
 	const char *reason; /* of DENY, for the program; NULL: the rule's name is the reason */
 	const struct rules_answer *answer; /* of ANSWER */
+	unsigned body;			   /* of READ: as what (enum call_api) */
 	const char *noted, *noted_rule;	   /* what another rule says, that decides nothing; NULL */
 };
 
@@ -116,8 +120,8 @@ struct exchange_record {
 };
 
 struct exchange_callbacks {
-	/* Called before anything of a request goes to the server: once, and if it is held again
-	 * for each exchange_judge_held. NULL: all may. */
+	/* Called before anything of a request goes to the server: once, again with its body after
+	 * EXCHANGE_READ, and if it is held again for each exchange_judge_held. NULL: all may. */
 	struct exchange_verdict (*judge)(void *arg, const struct exchange_request *request);
 	/* Called once per request, when it has ended. Not NULL. */
 	void (*record)(void *arg, const struct exchange_record *record);

@@ -28,6 +28,7 @@ static void free_hold(struct exchange_hold *h)
 {
 	if (!h)
 		return;
+	call_reader_free(h->reader);
 	buf_done(&h->seen);
 	free(h->method);
 	free(h->path);
@@ -56,6 +57,11 @@ int exchange_hold_begin(struct exchange *x, struct exchange_request_state *q,
 	if (is_coded(t->coding))
 		(void)snprintf(h->coding, sizeof(h->coding), "%s", t->coding); /* or is cut */
 	q->hold = h;
+	if (!allowed && q->body && exchange_judge_begin(x, q, t) < 0) {
+		exchange_hold_end(x, q);
+		exchange_request_fail(q, 502, "denied", "out of memory");
+		return -EINVAL;
+	}
 	return EXCHANGE_HELD;
 }
 
@@ -73,6 +79,8 @@ void exchange_hold_end(struct exchange *x, struct exchange_request_state *q)
 
 size_t exchange_hold_room(const struct exchange_request_state *q)
 {
+	if (q->hold->state == EXCHANGE_HOLD_JUDGES)
+		return exchange_judge_room();
 	return q->hold->state == EXCHANGE_HOLD_READS ? PREVIEW_MAX - buf_len(&q->hold->seen) : 0;
 }
 
@@ -80,6 +88,8 @@ int exchange_hold_take(struct exchange_request_state *q, const void *data, size_
 {
 	size_t room = exchange_hold_room(q);
 
+	if (q->hold->state == EXCHANGE_HOLD_JUDGES)
+		return exchange_judge_take(q, data, n);
 	return buf_add(&q->hold->seen, data, n < room ? n : room);
 }
 
@@ -116,10 +126,20 @@ static bool add_digests(const struct exchange_hold *h, struct exchange_question 
 }
 
 /* Whether there is more than what was seen. */
-static bool goes_on(const struct exchange_hold *h, bool complete)
+static bool goes_on(const struct exchange_hold *h, uint64_t up, bool complete)
 {
+	if (h->call)
+		return up > PREVIEW_MAX;
 	return !complete &&
 	       (h->body_bytes < 0 || (uint64_t)h->body_bytes > (uint64_t)buf_len(&h->seen));
+}
+
+/* Bytes of the preview. */
+static size_t shown(const struct exchange_hold *h)
+{
+	size_t n = buf_len(&h->seen);
+
+	return n < PREVIEW_MAX ? n : PREVIEW_MAX;
 }
 
 /* "": there is none. */
@@ -128,7 +148,7 @@ static int write_preview(const struct exchange_request_state *q, bool cut, struc
 	const struct exchange_hold *h = q->hold;
 
 	return preview_write(
-		buf_head(&h->seen), h->coding[0] ? 0 : buf_len(&h->seen), cut, q->intercept, out);
+		buf_head(&h->seen), h->coding[0] ? 0 : shown(h), cut, q->intercept, out);
 }
 
 static const char *text_of(const struct buf *b)
@@ -163,15 +183,30 @@ static const char *ask(
 	return why;
 }
 
+static void allow(struct exchange *x, struct exchange_request_state *q)
+{
+	q->hold->state = EXCHANGE_HOLD_ALLOWED;
+	if (!x->server_failed)
+		x->kind->let_go(x, q, true);
+}
+
 int exchange_hold_ask(struct exchange *x, struct exchange_request_state *q, bool complete)
 {
 	struct exchange_hold *h = q->hold;
 	const char *why;
+	int verdict;
 
+	if (h->state == EXCHANGE_HOLD_JUDGES) {
+		verdict = exchange_judge_end(x, q, complete);
+		if (verdict == 0)
+			allow(x, q);
+		if (verdict != EXCHANGE_HELD || h->state == EXCHANGE_HOLD_JUDGES)
+			return verdict < 0 ? verdict : 0;
+	}
 	if (h->state != EXCHANGE_HOLD_READS || (!complete && exchange_hold_room(q)))
 		return 0;
-	why = ask(x, q, goes_on(h, complete),
-		complete && h->body_bytes < 0 ? (int64_t)buf_len(&h->seen) : h->body_bytes);
+	why = ask(x, q, goes_on(h, q->up, complete),
+		complete && h->body_bytes < 0 ? (int64_t)q->up : h->body_bytes);
 	if (!why) {
 		h->state = EXCHANGE_HOLD_ASKED;
 		return 0;
@@ -181,13 +216,6 @@ int exchange_hold_ask(struct exchange *x, struct exchange_request_state *q, bool
 }
 
 /* ---- the decision ---- */
-
-static void allow(struct exchange *x, struct exchange_request_state *q)
-{
-	q->hold->state = EXCHANGE_HOLD_ALLOWED;
-	if (!x->server_failed)
-		x->kind->let_go(x, q, true);
-}
 
 static void deny(struct exchange *x, struct exchange_request_state *q, const char *reason)
 {
@@ -224,9 +252,11 @@ void exchange_decide(struct exchange *x, uint64_t id, bool allowed, const char *
 
 static void judge_again(struct exchange *x, struct exchange_request_state *q)
 {
-	const struct exchange_request r = {.method = q->hold->method, .path = q->hold->path};
-	int verdict = q->hold->state == EXCHANGE_HOLD_ALLOWED ? EXCHANGE_HELD
-							      : exchange_request_judge(x, q, &r);
+	const struct exchange_request r = {
+		.method = q->hold->method, .path = q->hold->path, .call = q->hold->call};
+	bool waits = q->hold->state == EXCHANGE_HOLD_ALLOWED || /* for a server */
+		     q->hold->state == EXCHANGE_HOLD_JUDGES;	/* for its body */
+	int verdict = waits ? EXCHANGE_HELD : exchange_request_judge(x, q, &r);
 
 	if (verdict == EXCHANGE_HELD)
 		return;

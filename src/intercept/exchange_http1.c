@@ -32,10 +32,11 @@ struct http1 {
 	bool sent;	   /* it went to the server, whose answer is due */
 	bool answer_begun; /* its final head went to the guest */
 	bool chunked_up, chunked_down;
-	bool close;	/* the connection ends after this answer */
-	bool websocket; /* the request asks for one */
-	bool raw;	/* and got it */
-	bool served;	/* there was an answer of the server before */
+	bool close;	    /* the connection ends after this answer */
+	bool websocket;	    /* the request asks for one */
+	bool raw;	    /* and got it */
+	bool served;	    /* there was an answer of the server before */
+	struct buf waiting; /* a body that was judged as a whole, and goes out as there is place */
 };
 
 static void fail(struct exchange *x, const char *reason)
@@ -56,8 +57,9 @@ static void must(struct exchange *x, int r)
 static void complete(struct exchange *x)
 {
 	struct http1 *h = x->http1;
-	bool close = h->close || !h->request_done;
+	bool close = h->close || !h->request_done || buf_len(&h->waiting);
 
+	buf_done(&h->waiting);
 	exchange_request_end(x, &h->q);
 	if (close) {
 		exchange_finish(x, EXCHANGE_DONE, NULL);
@@ -228,6 +230,7 @@ static void on_request_head(struct exchange *x)
 		.authority = head->host,
 		.host = http_header_get(&head->headers, "host"),
 		.coding = http_header_get(&head->headers, "content-encoding"),
+		.headers = &head->headers,
 		.body_bytes = head->has_body ? head->content_length : 0};
 	int verdict;
 
@@ -297,6 +300,34 @@ static void on_request_end(struct exchange *x)
 		complete(x); /* it was refused */
 }
 
+/* How much of a body may go to the server now. */
+static size_t room_for_body(const struct exchange *x)
+{
+	const struct buf *out = &x->out[EXCHANGE_SERVER];
+	size_t used = buf_len(out) + BODY_SPARE;
+
+	return used < out->max ? (out->max - used) / 3 : 0;
+}
+
+/* The end of the request follows the last of them. */
+static void send_waiting(struct exchange *x)
+{
+	struct buf *b = &x->http1->waiting;
+
+	while (buf_len(b) && room_for_body(x) && x->state == EXCHANGE_GOING) {
+		size_t room = room_for_body(x), n = buf_len(b) < room ? buf_len(b) : room;
+
+		put_body(x, buf_head(b), n);
+		if (x->state == EXCHANGE_GOING)
+			buf_consume(b, n);
+	}
+	if (buf_len(b) || x->state != EXCHANGE_GOING)
+		return;
+	buf_done(b);
+	if (x->http1->request_done)
+		end_body(x);
+}
+
 /* Goes on with a held request, whose first bytes are there. */
 static void let_go(struct exchange *x, struct exchange_request_state *q, bool allowed)
 {
@@ -311,10 +342,11 @@ static void let_go(struct exchange *x, struct exchange_request_state *q, bool al
 	buf_init(&q->hold->seen, 0);
 	exchange_hold_end(x, q);
 	pass_request(x);
-	if (h->sent && buf_len(&seen))
-		put_body(x, buf_head(&seen), buf_len(&seen));
-	if (h->sent && h->request_done && x->state == EXCHANGE_GOING)
-		end_body(x);
+	if (h->sent && x->state == EXCHANGE_GOING) {
+		h->waiting = seen;
+		send_waiting(x);
+		return;
+	}
 	buf_done(&seen);
 }
 
@@ -649,6 +681,8 @@ static void receive_end(struct exchange *x, enum exchange_side from)
 
 static void drained(struct exchange *x, enum exchange_side to)
 {
+	if (to == EXCHANGE_SERVER && buf_len(&x->http1->waiting))
+		send_waiting(x);
 }
 
 static bool holds(const struct exchange *x)
@@ -714,6 +748,7 @@ static void http1_free(struct exchange *x)
 		return;
 	exchange_request_fail(&h->q, h->q.status, "reset", "the connection was closed");
 	exchange_request_end(x, &h->q);
+	buf_done(&h->waiting);
 	http_parser_free(h->requests);
 	http_parser_free(h->answers);
 	free(h);
@@ -727,7 +762,7 @@ static size_t memory(const struct exchange *x)
 {
 	const struct exchange_request_state *q = &x->http1->q;
 
-	return sizeof(*x->http1) + q->scrub.held.capacity +
+	return sizeof(*x->http1) + q->scrub.held.capacity + x->http1->waiting.capacity +
 	       (q->hold ? sizeof(*q->hold) + q->hold->seen.capacity : 0);
 }
 

@@ -188,6 +188,7 @@ static int check_request(struct http2_stream *s, const struct http2_head *in, bo
 		.authority = in->authority,
 		.host = http_header_get(&in->fields, "host"),
 		.coding = http_header_get(&in->fields, "content-encoding"),
+		.headers = &in->fields,
 		.body_bytes = length_of(in, end)};
 
 	if (w->malformed)

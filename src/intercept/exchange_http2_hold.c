@@ -39,13 +39,35 @@ int http2_hold_ask(struct http2_stream *s)
 	return 0;
 }
 
+/* Of a body that is judged as a whole, the windows are opened as it comes: exchange_judge.c bounds
+ * it. */
+static int take_judged(struct http2_stream *s, const uint8_t *data, size_t bytes)
+{
+	struct http2_way *w = &s->from[EXCHANGE_GUEST];
+	int r;
+
+	w->body.max = CALL_BODY_MAX + HTTP2_STREAM_WINDOW;
+	r = buf_add(&w->body, data, bytes);
+	s->q.up += bytes;
+	r = r ? r : exchange_hold_take(&s->q, data, bytes);
+	if (r < 0)
+		return r;
+	s->opened += bytes;
+	(void)nghttp2_session_consume(http2_session_of(s, EXCHANGE_GUEST), s->id[EXCHANGE_GUEST],
+		bytes); /* it has so many */
+	return http2_hold_ask(s);
+}
+
 /* Its window bounds what comes of a held body. */
 int http2_hold_take(struct http2_stream *s, const uint8_t *data, size_t bytes)
 {
 	struct http2 *h = s->x->http2;
 	struct http2_way *w = &s->from[EXCHANGE_GUEST];
-	int r = buf_add(&w->body, data, bytes);
+	int r;
 
+	if (s->q.hold->state == EXCHANGE_HOLD_JUDGES)
+		return take_judged(s, data, bytes);
+	r = buf_add(&w->body, data, bytes);
 	s->q.up += bytes;
 	r = r ? r : exchange_hold_take(&s->q, data, bytes);
 	if (r < 0)

@@ -35,6 +35,7 @@ struct http2_stream {
 	struct fields held_head; /* of a request that is held */
 	bool held_body;		 /* it has a body */
 	size_t lent;		 /* bytes of it that the connection's window has back already */
+	size_t opened;		 /* bytes for which both windows were opened already */
 	unsigned interim;	 /* answers before the final one */
 	bool sent;		 /* the server has the request */
 	bool answered;		 /* the guest has the final head, or gets it next */

@@ -84,7 +84,14 @@ void http2_stream_free(struct http2_stream *s)
 /* Lets a side send so many bytes more. */
 static void give_back(struct http2_stream *s, enum exchange_side from, size_t n)
 {
-	size_t lent = from == EXCHANGE_GUEST && s->lent < n ? s->lent : n;
+	size_t opened = from == EXCHANGE_GUEST && s->opened < n ? s->opened : n;
+	size_t lent;
+
+	if (from == EXCHANGE_GUEST) {
+		s->opened -= opened;
+		n -= opened;
+	}
+	lent = from == EXCHANGE_GUEST && s->lent < n ? s->lent : n;
 
 	if (!n || !s->id[from])
 		return;

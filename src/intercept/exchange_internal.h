@@ -16,8 +16,15 @@ enum { EXCHANGE_REASON_MAX = 200, EXCHANGE_RULE_MAX = 64 };
  *
  *	READS	 the first bytes of its body. To ASKED when they are there
  *	ASKED	 somebody is. To ALLOWED, or it is refused
- *	ALLOWED	 it goes to the server; if that has gone, as soon as there is another */
-enum exchange_hold_state { EXCHANGE_HOLD_READS, EXCHANGE_HOLD_ASKED, EXCHANGE_HOLD_ALLOWED };
+ *	ALLOWED	 it goes to the server; if that has gone, as soon as there is another
+ *	JUDGES	 all of its body, which decides (exchange_judge.c). Leads to READS and ALLOWED, or
+ *		 it is refused */
+enum exchange_hold_state {
+	EXCHANGE_HOLD_READS,
+	EXCHANGE_HOLD_ASKED,
+	EXCHANGE_HOLD_ALLOWED,
+	EXCHANGE_HOLD_JUDGES,
+};
 
 struct exchange_hold {
 	enum exchange_hold_state state;
@@ -26,6 +33,11 @@ struct exchange_hold {
 	int64_t body_bytes;
 	char coding[32];
 	char *method, *path; /* with the query; owned */
+	/* Of a body that is judged. */
+	struct call_reader *reader; /* owned; NULL: it is not */
+	const struct call *call;    /* what it says, when all is there */
+	struct http2_budget *budget;
+	bool wrong; /* it cannot be judged */
 };
 
 /* A request from its head to its record. */
@@ -41,6 +53,8 @@ struct exchange_request_state {
 	char noted[EXCHANGE_RULE_MAX + 9];
 	const struct rules_answer *answer; /* until it is written; NULL: the reason is the answer */
 	bool open;			   /* begun, and not recorded yet */
+	unsigned body;			   /* as what its body is to be read */
+	size_t budgeted;		   /* bytes of it in the worker's budget */
 	struct exchange_hold *hold;	   /* owned; NULL: it is not held */
 };
 
@@ -106,8 +120,9 @@ struct exchange_target {
 	const char *query;	      /* if the path has none; NULL: none */
 	const char *authority, *host; /* each NULL if it was not sent */
 	const char *coding;	      /* of its body; NULL: none is said */
-	int64_t body_bytes;	      /* less than 0: not known */
-	unsigned wrong_status;	      /* what the protocol's part found wrong, else 0 */
+	const struct http_headers *headers;
+	int64_t body_bytes;    /* less than 0: not known */
+	unsigned wrong_status; /* what the protocol's part found wrong, else 0 */
 	const char *wrong;
 };
 
@@ -150,6 +165,23 @@ struct exchange_answer {
 };
 
 void exchange_request_answer(const struct exchange_request_state *q, struct exchange_answer *ret);
+
+/* ---- exchange_judge.c ---- */
+
+/* Reads the body of a request that is being held. 0 or -ENOMEM. */
+int exchange_judge_begin(
+	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t);
+size_t exchange_judge_room(void);
+
+/* Bytes of it. `seen` keeps them: all in HTTP/1.1, else the first. 0 or -ENOMEM. */
+int exchange_judge_take(struct exchange_request_state *q, const void *data, size_t n);
+
+/* Judges it, once it is complete or cannot be judged. 0: it may go; EXCHANGE_HELD: it waits, for the
+ * rest or, in the state READS, for a person; -EINVAL: it has failed. */
+int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, bool complete);
+
+/* The request has ended, and its body is gone. */
+void exchange_judge_done(struct exchange *x, struct exchange_request_state *q);
 
 /* ---- exchange_hold.c ---- */
 

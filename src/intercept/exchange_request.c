@@ -75,6 +75,7 @@ int exchange_request_judge(
 
 	if (x->callbacks.judge)
 		v = x->callbacks.judge(x->callbacks.arg, r);
+	q->body = 0;
 	(void)snprintf(q->rule, sizeof(q->rule), "%s", v.rule ? v.rule : ""); /* fits */
 	if (v.noted)
 		(void)snprintf(
@@ -86,6 +87,9 @@ int exchange_request_judge(
 		return -EINVAL;
 	case EXCHANGE_ALLOW:
 		return 0;
+	case EXCHANGE_READ:
+		q->body = v.body;
+		return r->call ? deny(q, 403, "the policy has changed: try again") : EXCHANGE_HELD;
 	case EXCHANGE_DENY:
 		return deny_by(q, &v, "denies this request");
 	case EXCHANGE_ASK:
@@ -176,6 +180,7 @@ void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
 		return;
 	q->open = false;
 	exchange_hold_end(x, q);
+	exchange_judge_done(x, q);
 	r.secret_count = name_secrets(q, names);
 	x->callbacks.record(x->callbacks.arg, &r);
 	scrub_done(&q->scrub);
