@@ -24,6 +24,21 @@ struct flow_held {
 	struct consent consent;
 };
 
+/* Beside the request: the model, or each tool. */
+static void record_model(const struct flow *f, const struct exchange_model *m, struct record r)
+{
+	r.secret_count = 0;
+	if (m->model) {
+		r.model = m;
+		record_send(f->flows->context, &r);
+	}
+	r.model = NULL;
+	for (unsigned i = 0; i < m->tool_count; i++) {
+		r.tool = m->tools[i].name;
+		record_send(f->flows->context, &r);
+	}
+}
+
 void flow_record_request(void *arg, const struct exchange_record *q)
 {
 	const struct flow *f = arg;
@@ -42,6 +57,8 @@ void flow_record_request(void *arg, const struct exchange_record *q)
 	r.secrets = q->secrets;
 	r.secret_count = q->secret_count;
 	record_send(f->flows->context, &r);
+	if (q->model)
+		record_model(f, q->model, r);
 }
 
 struct exchange_verdict flow_judge_request(void *arg, const struct exchange_request *q)

@@ -41,6 +41,17 @@ static int put_text(struct buf *b, const char *key, const char *text)
 	return r ? r : json_text_string(b, text, strlen(text), JSON_TEXT_ASCII);
 }
 
+static int put_names(struct buf *b, const char *key, const char *const *names, unsigned n)
+{
+	int e = 0;
+
+	for (unsigned i = 0; e == 0 && i < n; i++) {
+		e = i ? buf_add_str(b, ",") : buf_printf(b, ",\"%s\":[", key);
+		e = e ? e : json_text_string(b, names[i], strlen(names[i]), JSON_TEXT_ASCII);
+	}
+	return e || n == 0 ? e : buf_add_str(b, "]");
+}
+
 /* What only a request has. */
 static int put_request(struct buf *b, const struct record *r)
 {
@@ -50,12 +61,28 @@ static int put_request(struct buf *b, const struct record *r)
 	e = e ? e : put_text(b, "path", r->path);
 	if (e == 0 && r->status)
 		e = buf_printf(b, ",\"status\":%u", r->status);
-	for (unsigned i = 0; e == 0 && i < n; i++) {
-		e = buf_add_str(b, i ? "," : ",\"secrets\":[");
-		e = e ? e
-		      : json_text_string(b, r->secrets[i], strlen(r->secrets[i]), JSON_TEXT_ASCII);
-	}
-	return e || n == 0 ? e : buf_add_str(b, "]");
+	return e ? e : put_names(b, "secrets", r->secrets, n);
+}
+
+static int put_model(struct buf *b, const struct exchange_model *m)
+{
+	int e = put_text(b, "api", m->api);
+
+	e = e ? e : put_text(b, "model", m->model);
+	if (e == 0 && m->max_tokens)
+		e = buf_printf(b, ",\"maxTokens\":%llu", (unsigned long long)m->max_tokens);
+	if (e == 0 && m->said.counted)
+		e = buf_printf(b, ",\"tokensIn\":%llu,\"tokensOut\":%llu",
+			(unsigned long long)m->said.tokens_in,
+			(unsigned long long)m->said.tokens_out);
+	return e ? e : put_names(b, "toolsCalled", m->said.tools, m->said.tool_count);
+}
+
+static const char *kind_of(const struct record *r)
+{
+	if (!r->method)
+		return "flow";
+	return r->model ? "model" : r->tool ? "tool" : "request";
 }
 
 static int compose(struct buf *b, const struct record *r)
@@ -64,10 +91,9 @@ static int compose(struct buf *b, const struct record *r)
 	int e = buf_printf(b,
 		"{\"%s\":{\"begin\":%llu,\"end\":%llu,\"generation\":%llu,\"proto\":\"%s\","
 		"\"address\":\"%s\",\"port\":%u,\"up\":%llu,\"down\":%llu,\"verdict\":\"%s\"",
-		r->method ? "request" : "flow", (unsigned long long)r->begin_ms,
-		(unsigned long long)record_now_ms(), (unsigned long long)r->generation, r->proto,
-		net_format(r->address, address), r->port, (unsigned long long)r->up,
-		(unsigned long long)r->down, r->verdict);
+		kind_of(r), (unsigned long long)r->begin_ms, (unsigned long long)record_now_ms(),
+		(unsigned long long)r->generation, r->proto, net_format(r->address, address),
+		r->port, (unsigned long long)r->up, (unsigned long long)r->down, r->verdict);
 
 	e = e ? e : put_text(b, "name", r->name);
 	e = e ? e : put_text(b, "rule", r->rule);
@@ -78,6 +104,9 @@ static int compose(struct buf *b, const struct record *r)
 	e = e ? e : put_text(b, "program", r->program);
 	if (e == 0 && r->method)
 		e = put_request(b, r);
+	e = e ? e : put_text(b, "tool", r->tool);
+	if (e == 0 && r->model)
+		e = put_model(b, r->model);
 	if (e == 0 && r->pid)
 		e = buf_printf(b, ",\"pid\":%u", r->pid);
 	return e ? e : buf_add_str(b, "}}\n");
@@ -105,7 +134,7 @@ static void note(struct context *c, const struct record *r)
 
 	if (!r->method)
 		counts_verdict(c, r->verdict);
-	if (strcmp(r->verdict, "denied") != 0)
+	if (strcmp(r->verdict, "denied") != 0 || r->model || r->tool)
 		return;
 	copy_text(d.proto, sizeof(d.proto), r->proto);
 	copy_text(d.name, sizeof(d.name), r->name);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "egress/context.h"
+#include "intercept/exchange.h"
 
 enum { RECORDS_PER_SECOND = 200, RECORD_MAX = 8192, RECORD_SECRETS_MAX = 16 };
 
@@ -29,6 +30,10 @@ struct record {
 	unsigned status;	    /* that the program got; 0: none */
 	const char *const *secrets; /* names of those that went into it */
 	unsigned secret_count;	    /* RECORD_SECRETS_MAX are told */
+	/* Of a request to a model, or a tool that is called, told as {"model": {...}} or {"tool":
+	 * {...}}; NULL. */
+	const struct exchange_model *model;
+	const char *tool;
 	uint64_t generation, begin_ms, up, down;
 };
 

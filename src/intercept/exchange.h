@@ -39,6 +39,7 @@
 #include <stdint.h>
 
 #include "intercept/intercept.h"
+#include "intercept/model_answer.h"
 
 enum {
 	EXCHANGE_HEAD_MAX = 64 << 10,
@@ -46,6 +47,7 @@ enum {
 	EXCHANGE_HELD_MAX = 256 << 10,
 	EXCHANGE_STREAMS_MAX = 100,
 	EXCHANGE_PATH_MAX = 512,	    /* bytes of a path that records have; the rest is cut */
+	EXCHANGE_TOOLS_MAX = 16,	    /* calls of a request that records have */
 	EXCHANGE_DIGEST_BYTES = 2 * 32 + 1, /* SHA-256 as hexadecimal digits */
 };
 
@@ -102,6 +104,21 @@ struct exchange_question {
 	char path_digest[EXCHANGE_DIGEST_BYTES], digest[EXCHANGE_DIGEST_BYTES];
 };
 
+/* A tool of MCP that was called. */
+struct exchange_tool {
+	const char *name;
+};
+
+/* A request to a model, or to a server of tools. Strings are valid during the call. */
+struct exchange_model {
+	const char *api;     /* "anthropic", ... (rules/call.h); NULL: MCP */
+	const char *model;   /* NULL: it named none */
+	uint64_t max_tokens; /* that it asked for; 0: not said */
+	struct model_answer_said said;
+	const struct exchange_tool *tools;
+	unsigned tool_count;
+};
+
 /* What became of a request. Strings are valid during the call. */
 struct exchange_record {
 	const char *method, *path; /* path without query, cut to EXCHANGE_PATH_MAX. "" of a request
@@ -117,6 +134,7 @@ struct exchange_record {
 	uint64_t up, down;	    /* bytes of the bodies; of websockets, all bytes */
 	const char *const *secrets; /* names of those that went into the request */
 	unsigned secret_count;
+	const struct exchange_model *model; /* NULL: it is for none */
 };
 
 struct exchange_callbacks {

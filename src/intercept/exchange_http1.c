@@ -273,6 +273,7 @@ static void on_request_body(struct exchange *x)
 
 	h->q.up += n;
 	if (!h->q.hold) {
+		exchange_model_take_body(&h->q, data, n);
 		put_body(x, data, n);
 		return;
 	}
@@ -465,6 +466,7 @@ static void on_answer_head(struct exchange *x)
 	}
 	h->close = h->close || !head->keep_alive || head->until_eof;
 	h->q.status = head->status;
+	exchange_model_begin_answer(&h->q, head->status, &head->headers);
 	write_answer(x, head);
 	h->answer_begun = true;
 }
@@ -491,6 +493,7 @@ static void put_scrubbed(struct exchange *x, const uint8_t *data, size_t n)
 
 	begin_piece(x, &mark);
 	x->http1->q.down += n;
+	exchange_model_take_answer(&x->http1->q, data, n);
 	end_piece(x, mark, data ? scrub_bytes(s, data, n, out) : scrub_end(s, out));
 }
 

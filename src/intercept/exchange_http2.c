@@ -149,6 +149,7 @@ static int on_answer_head(struct http2_stream *s, bool end)
 		return bad_answer(s, "the server compresses its answer although it was asked not "
 				     "to, so that no secret can be found in it");
 	s->q.status = status;
+	exchange_model_begin_answer(&s->q, status, &in.fields);
 	return pass_answer(s, &in, true, !end);
 }
 
@@ -405,9 +406,11 @@ static int on_data(
 	w = &s->from[side->side];
 	if (side->side == EXCHANGE_SERVER) {
 		s->q.down += bytes;
+		exchange_model_take_answer(&s->q, data, bytes);
 		r = scrub_bytes(&s->q.scrub, data, bytes, &w->body);
 	} else {
 		s->q.up += bytes;
+		exchange_model_take_body(&s->q, data, bytes);
 		r = buf_add(&w->body, data, bytes);
 	}
 	if (r < 0)

@@ -56,6 +56,7 @@ struct exchange_request_state {
 	unsigned body;			   /* as what its body is to be read */
 	size_t budgeted;		   /* bytes of it in the worker's budget */
 	struct exchange_hold *hold;	   /* owned; NULL: it is not held */
+	struct exchange_model_state *model; /* owned (exchange_model.c); NULL: it is for none */
 };
 
 /* A protocol's part. */
@@ -182,6 +183,22 @@ int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, boo
 
 /* The request has ended, and its body is gone. */
 void exchange_judge_done(struct exchange *x, struct exchange_request_state *q);
+
+/* ---- exchange_model.c ---- */
+
+/* A request that may go on, or is held. */
+void exchange_model_begin(struct exchange_request_state *q, const struct exchange_target *t);
+/* Bytes of a body that nobody judges, and what one says that was judged. */
+void exchange_model_take_body(struct exchange_request_state *q, const void *data, size_t n);
+void exchange_model_judged(struct exchange_request_state *q, const struct call *call);
+/* Whether its answer is to be read, so that it must not be compressed. */
+bool exchange_model_is_read(const struct exchange_request_state *q);
+void exchange_model_begin_answer(
+	struct exchange_request_state *q, unsigned status, const struct http_headers *headers);
+void exchange_model_take_answer(struct exchange_request_state *q, const void *data, size_t n);
+/* Whether there is something to tell. */
+bool exchange_model_end(struct exchange_request_state *q, struct exchange_model *ret);
+void exchange_model_free(struct exchange_request_state *q);
 
 /* ---- exchange_hold.c ---- */
 

@@ -66,5 +66,6 @@ int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, boo
 		return EXCHANGE_HELD;
 	h->call = r.call = call_reader_end(h->reader);
 	h->state = EXCHANGE_HOLD_READS;
+	exchange_model_judged(q, h->call);
 	return exchange_request_judge(x, q, &r);
 }

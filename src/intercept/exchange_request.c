@@ -120,6 +120,8 @@ int exchange_request_check(
 		exchange_request_fail(q, 502, "failed", x->server_reason);
 		return -EINVAL;
 	}
+	if (verdict >= 0)
+		exchange_model_begin(q, t);
 	if (verdict < 0 || (verdict == 0 && !x->server_failed))
 		return verdict;
 	return exchange_hold_begin(x, q, t, verdict == 0);
@@ -142,7 +144,8 @@ int exchange_request_rewrite(struct exchange *x, struct exchange_request_state *
 	const struct http_headers *in, struct fields *out)
 {
 	struct rewrite_failure why = {.status = 502, .reason = "out of memory"};
-	int r = rewrite_request(q->intercept, x->host, in, &q->scrub, out, &q->used, &why);
+	int r = rewrite_request(q->intercept, x->host, in, exchange_model_is_read(q), &q->scrub,
+		out, &q->used, &why);
 
 	if (r == 0)
 		return 0;
@@ -164,6 +167,7 @@ static unsigned name_secrets(
 void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
 {
 	const char *names[INTERCEPT_SECRETS_MAX];
+	struct exchange_model model;
 	struct exchange_record r = {.method = q->method,
 		.path = q->path,
 		.status = q->status,
@@ -182,7 +186,10 @@ void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
 	exchange_hold_end(x, q);
 	exchange_judge_done(x, q);
 	r.secret_count = name_secrets(q, names);
+	if (exchange_model_end(q, &model))
+		r.model = &model;
 	x->callbacks.record(x->callbacks.arg, &r);
+	exchange_model_free(q);
 	scrub_done(&q->scrub);
 	intercept_unref(q->intercept);
 	q->intercept = NULL;

@@ -19,6 +19,7 @@ struct job {
 	struct fields *out;
 	struct rewrite_used *used;
 	struct rewrite_failure *why;
+	bool plain; /* the answer must not be compressed */
 };
 
 static int fail(struct job *j, unsigned status, const char *text, const char *name, size_t bytes)
@@ -242,32 +243,31 @@ static bool is_replaced(const struct job *j, const char *name)
 }
 
 /* Whether a field of the guest goes no further. */
-static bool is_dropped(const struct job *j, const struct http_headers *in,
-	const struct scrub *scrub, const char *name)
+static bool is_dropped(const struct job *j, const struct http_headers *in, const char *name)
 {
 	static const char *const never[] = {"host", "expect", "http2-settings", NULL};
 	static const char *const coded[] = {"accept-encoding", "sec-websocket-extensions", NULL};
 
 	return http_proxy_is_hop(in, name) || is_one_of(name, never) ||
-	       (scrub_active(scrub) && is_one_of(name, coded)) || is_replaced(j, name);
+	       (j->plain && is_one_of(name, coded)) || is_replaced(j, name);
 }
 
-static int rewrite(struct job *j, const struct http_headers *in, const struct scrub *scrub)
+static int rewrite(struct job *j, const struct http_headers *in)
 {
 	int r = 0;
 
 	for (unsigned i = 0; i < in->count && r == 0; i++)
-		if (!is_dropped(j, in, scrub, in->items[i].name))
+		if (!is_dropped(j, in, in->items[i].name))
 			r = put_field(j, &in->items[i]);
 	for (unsigned i = 0; j->rule && i < j->rule->header_count && r == 0; i++)
 		r = put_rule(j, &j->rule->headers[i]);
-	if (r == 0 && scrub_active(scrub) && !is_replaced(j, "accept-encoding"))
+	if (r == 0 && j->plain && !is_replaced(j, "accept-encoding"))
 		fields_add_text(j->out, "accept-encoding", "identity");
 	return r;
 }
 
 int rewrite_request(const struct intercept *intercept, const char *host,
-	const struct http_headers *in, struct scrub *scrub, struct fields *out,
+	const struct http_headers *in, bool plain, struct scrub *scrub, struct fields *out,
 	struct rewrite_used *used, struct rewrite_failure *why)
 {
 	struct job j = {.intercept = intercept,
@@ -276,8 +276,9 @@ int rewrite_request(const struct intercept *intercept, const char *host,
 		.scrub = scrub,
 		.out = out,
 		.used = used,
-		.why = why};
-	int r = rewrite(&j, in, scrub);
+		.why = why,
+		.plain = plain || scrub_active(scrub)};
+	int r = rewrite(&j, in);
 
 	r = r ? r : fields_error(out);
 	if (r == -EMSGSIZE)
@@ -289,12 +290,11 @@ int rewrite_request_trailers(const struct intercept *intercept, const char *host
 	const struct http_headers *in, struct fields *out)
 {
 	const struct job j = {.rule = intercept_find(intercept, host)};
-	const struct scrub none = {0};
 
 	for (unsigned i = 0; i < in->count; i++) {
 		const struct http_header *f = &in->items[i];
 
-		if (!is_dropped(&j, in, &none, f->name))
+		if (!is_dropped(&j, in, f->name))
 			fields_add(out, f->name, f->name_len, f->value, f->value_len);
 	}
 	return fields_error(out);

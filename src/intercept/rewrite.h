@@ -33,11 +33,12 @@ struct rewrite_failure {
 	char reason[200]; /* without values */
 };
 
-/* Appends the fields of a request. If a credential's base64 contains a secret, that base64 is
+/* Appends the fields of a request. plain: its answer is read, and must not be compressed. If a
+ * credential's base64 contains a secret, that base64 is
  * scrubbed from the answer too (scrub_add). Too many of these: 431. Adds to *used which secrets
  * went into the request. Returns 0, -EINVAL with *why filled, or -ENOMEM. */
 int rewrite_request(const struct intercept *intercept, const char *host,
-	const struct http_headers *in, struct scrub *scrub, struct fields *out,
+	const struct http_headers *in, bool plain, struct scrub *scrub, struct fields *out,
 	struct rewrite_used *used, struct rewrite_failure *why);
 
 /* Appends the trailers of a request: just those that may pass, as they came. */

@@ -165,6 +165,8 @@ void call_add_name(struct call_reader *r, struct call_names *names, const char *
 {
 	char **grown;
 
+	if (r->nameless)
+		return;
 	for (unsigned i = 0; i < names->count; i++)
 		if (strcmp(names->names[i], name) == 0)
 			return;
@@ -181,6 +183,11 @@ void call_add_name(struct call_reader *r, struct call_names *names, const char *
 		names->count++;
 	else
 		call_unclear(r, "out of memory");
+}
+
+void call_reader_skip_names(struct call_reader *r)
+{
+	r->nameless = true;
 }
 
 bool call_reader_feed(struct call_reader *r, const void *data, size_t n)

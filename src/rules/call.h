@@ -80,6 +80,9 @@ struct call_reader *call_reader_new(
 	unsigned apis, const char *path, const struct http_headers *headers);
 void call_reader_free(struct call_reader *r); /* and its call; NULL is fine */
 
+/* Of tools, no names are kept. */
+void call_reader_skip_names(struct call_reader *r);
+
 /* Bytes of the body. False: it is unclear already, and the rest need not be read. */
 bool call_reader_feed(struct call_reader *r, const void *data, size_t n);
 

@@ -69,6 +69,7 @@ struct call_reader {
 	struct call call;
 	char path_model[CALL_MODEL_MAX + 1]; /* that the path names; "": none */
 	bool any;			     /* something came */
+	bool nameless;			     /* no names are kept */
 	uint64_t bytes;
 	struct json_stream stream; /* for models */
 	struct call_level levels[JSON_STREAM_DEPTH_MAX];

@@ -57,7 +57,7 @@ def with_large_key(bits, certificate, key):
     return path, key
 
 
-def server(kind="good", **more):
+def server(kind="good", made=Server, **more):
     """A server whose certificate is good, expired, for another name, or of an unknown authority; or good, with a further
     one that has a key of so many bits."""
     def files():
@@ -67,7 +67,7 @@ def server(kind="good", **more):
             return Authority(DIRECTORY, "nobody").issue(NAME)
         return web_authority().issue("other.test" if kind == "other" else NAME, "*.wild.test",
                                      days=-1 if kind == "expired" else 30)
-    return contextlib.closing(Server(shared("files of " + kind, files), **more))
+    return contextlib.closing(made(shared("files of " + kind, files), **more))
 
 
 def intercept(headers=None, **more):

@@ -59,6 +59,7 @@ class Server:
         self.go = threading.Event()  # read bodies
         self.go.set()
         self.connections = []
+        self.last = b""  # body, of HTTP/1.1
         threading.Thread(target=self.accept, daemon=True).start()
 
     def host(self, name):
@@ -108,6 +109,7 @@ class Server:
             self.go.wait()
             body = lines.exactly(length) if length else b""
             self.asked.put(("HTTP/1.1", method, path, headers, body))
+            self.last = body
             if not self.answer1(s, lines, path, dict(headers)):
                 return
 

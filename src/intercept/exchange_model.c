@@ -1,0 +1,112 @@
+/* What is told of requests to models and servers of tools: read of requests and answers as they
+ * pass. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "intercept/exchange_internal.h"
+#include "intercept/model_answer.h"
+
+struct exchange_model_state {
+	unsigned api;
+	char model[CALL_MODEL_MAX + 1];
+	uint64_t max_tokens;
+	struct call_reader *reader; /* of a body that nobody judges; NULL */
+	struct model_answer *answer;
+	struct exchange_tool tools[EXCHANGE_TOOLS_MAX]; /* of MCP; names are owned */
+	unsigned tool_count;
+};
+
+void exchange_model_begin(struct exchange_request_state *q, const struct exchange_target *t)
+{
+	char clean[RULES_PATH_MAX + 1];
+	bool good = path_clean(t->path, strcspn(t->path, "?"), clean) == 0;
+	unsigned api = good && strcmp(t->method, "POST") == 0 ? call_api_of_path(clean) : 0;
+
+	if (!api && !(q->body & CALL_MCP))
+		return;
+	q->model = calloc(1, sizeof(*q->model));
+	if (!q->model) /* without: it is told as any request */
+		return;
+	q->model->api = api;
+	if (!q->body)
+		q->model->reader = call_reader_new(api, clean, t->headers);
+	if (q->model->reader)
+		call_reader_skip_names(q->model->reader);
+}
+
+void exchange_model_take_body(struct exchange_request_state *q, const void *data, size_t n)
+{
+	if (q->model && q->model->reader)
+		(void)call_reader_feed(q->model->reader, data, n); /* what is unclear says less */
+}
+
+static void add_tool(struct exchange_model_state *m, const char *name)
+{
+	char *copy = m->tool_count < EXCHANGE_TOOLS_MAX ? strdup(name) : NULL;
+
+	if (copy)
+		m->tools[m->tool_count++].name = copy;
+}
+
+void exchange_model_judged(struct exchange_request_state *q, const struct call *call)
+{
+	struct exchange_model_state *m = q->model;
+
+	if (!m)
+		return;
+	(void)snprintf(m->model, sizeof(m->model), "%s", call->model); /* fits */
+	m->max_tokens = call->limited ? call->max_tokens : 0;
+	for (unsigned i = 0; i < call->message_count; i++)
+		if (call->messages[i].tool)
+			add_tool(m, call->messages[i].tool);
+}
+
+bool exchange_model_is_read(const struct exchange_request_state *q)
+{
+	return q->model && q->model->api;
+}
+
+void exchange_model_begin_answer(
+	struct exchange_request_state *q, unsigned status, const struct http_headers *headers)
+{
+	if (exchange_model_is_read(q) && status == 200 && !rewrite_is_coded(headers))
+		q->model->answer = model_answer_new(http_header_get(headers, "content-type"));
+}
+
+void exchange_model_take_answer(struct exchange_request_state *q, const void *data, size_t n)
+{
+	if (q->model && q->model->answer)
+		model_answer_feed(q->model->answer, data, n);
+}
+
+bool exchange_model_end(struct exchange_request_state *q, struct exchange_model *ret)
+{
+	struct exchange_model_state *m = q->model;
+
+	if (!m)
+		return false;
+	if (m->reader)
+		exchange_model_judged(q, call_reader_end(m->reader));
+	*ret = (struct exchange_model){.api = m->api ? call_api_word(m->api) : NULL,
+		.model = m->model[0] ? m->model : NULL,
+		.max_tokens = m->max_tokens,
+		.said = model_answer_said(m->answer),
+		.tools = m->tools,
+		.tool_count = m->tool_count};
+	return ret->tool_count || ret->model;
+}
+
+void exchange_model_free(struct exchange_request_state *q)
+{
+	struct exchange_model_state *m = q->model;
+
+	if (!m)
+		return;
+	for (unsigned i = 0; i < m->tool_count; i++)
+		free((char *)m->tools[i].name);
+	call_reader_free(m->reader);
+	model_answer_free(m->answer);
+	free(m);
+	q->model = NULL;
+}
