@@ -224,6 +224,7 @@ static void deny(struct exchange *x, struct exchange_request_state *q, const cha
 	(void)snprintf(text, sizeof(text), "nobody has allowed it%s%s", *reason ? ": " : "",
 		reason); /* may be cut */
 	exchange_request_fail(q, 403, "denied", text);
+	exchange_model_deny(q, q->hold->call);
 	x->kind->let_go(x, q, false);
 }
 
@@ -263,10 +264,12 @@ static void judge_again(struct exchange *x, struct exchange_request_state *q)
 	if (q->hold->state == EXCHANGE_HOLD_ASKED)
 		x->callbacks.unask(x->callbacks.arg, q->hold->id);
 	q->hold->state = EXCHANGE_HOLD_ALLOWED; /* nobody is asked any more */
-	if (verdict == 0)
+	if (verdict == 0) {
 		allow(x, q);
-	else
-		x->kind->let_go(x, q, false);
+		return;
+	}
+	exchange_model_deny(q, q->hold->call);
+	x->kind->let_go(x, q, false);
 }
 
 /* What is let go is freed, perhaps. */

@@ -56,6 +56,7 @@ struct exchange_request_state {
 	unsigned body;			   /* as what its body is to be read */
 	size_t budgeted;		   /* bytes of it in the worker's budget */
 	struct exchange_hold *hold;	   /* owned; NULL: it is not held */
+	char *errors; /* owned: the answer to messages of MCP that were denied, as JSON; NULL */
 	struct exchange_model_state *model; /* owned (exchange_model.c); NULL: it is for none */
 };
 
@@ -191,6 +192,8 @@ void exchange_model_begin(struct exchange_request_state *q, const struct exchang
 /* Bytes of a body that nobody judges, and what one says that was judged. */
 void exchange_model_take_body(struct exchange_request_state *q, const void *data, size_t n);
 void exchange_model_judged(struct exchange_request_state *q, const struct call *call);
+/* It is denied. What it called of MCP gets errors that its agent can read. */
+void exchange_model_deny(struct exchange_request_state *q, const struct call *call);
 /* Whether its answer is to be read, so that it must not be compressed. */
 bool exchange_model_is_read(const struct exchange_request_state *q);
 void exchange_model_begin_answer(

@@ -59,6 +59,7 @@ int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, boo
 {
 	struct exchange_hold *h = q->hold;
 	struct exchange_request r = {.method = h->method, .path = h->path};
+	int verdict;
 
 	if (q->verdict)
 		return -EINVAL;
@@ -67,5 +68,8 @@ int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, boo
 	h->call = r.call = call_reader_end(h->reader);
 	h->state = EXCHANGE_HOLD_READS;
 	exchange_model_judged(q, h->call);
-	return exchange_request_judge(x, q, &r);
+	verdict = exchange_request_judge(x, q, &r);
+	if (verdict < 0 && q->verdict)
+		exchange_model_deny(q, h->call);
+	return verdict;
 }

@@ -7,6 +7,8 @@
 #include "intercept/exchange_internal.h"
 #include "intercept/model_answer.h"
 
+enum { DENIED_CODE = -32001 }; /* of those that JSON-RPC leaves to servers */
+
 struct exchange_model_state {
 	unsigned api;
 	char model[CALL_MODEL_MAX + 1];
@@ -60,6 +62,33 @@ void exchange_model_judged(struct exchange_request_state *q, const struct call *
 	for (unsigned i = 0; i < call->message_count; i++)
 		if (call->messages[i].tool)
 			add_tool(m, call->messages[i].tool);
+}
+
+/* NULL without memory. */
+static json_t *error_of(const struct call_message *m, const char *text)
+{
+	return json_pack("{s:s, s:O, s:{s:i, s:s}}", "jsonrpc", "2.0", "id", m->id, "error", "code",
+		DENIED_CODE, "message", text);
+}
+
+void exchange_model_deny(struct exchange_request_state *q, const struct call *call)
+{
+	char text[EXCHANGE_REASON_MAX + 16];
+	json_t *all = json_array(), *one;
+
+	(void)snprintf(text, sizeof(text), "mayfly: %s", q->reason); /* fits */
+	for (unsigned i = 0; call && i < call->message_count; i++) {
+		const struct call_message *m = &call->messages[i];
+
+		if (m->method && m->id)
+			(void)json_array_append_new(all, error_of(m, text)); /* or it has less */
+	}
+	one = call && call->batch ? all : json_array_get(all, 0);
+	if (json_array_size(all) && !q->errors)
+		q->errors = json_dumps(one, JSON_COMPACT | JSON_ENSURE_ASCII);
+	if (q->errors)
+		q->status = 200;
+	json_decref(all);
 }
 
 bool exchange_model_is_read(const struct exchange_request_state *q)

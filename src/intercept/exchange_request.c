@@ -190,6 +190,8 @@ void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
 		r.model = &model;
 	x->callbacks.record(x->callbacks.arg, &r);
 	exchange_model_free(q);
+	free(q->errors);
+	q->errors = NULL;
 	scrub_done(&q->scrub);
 	intercept_unref(q->intercept);
 	q->intercept = NULL;
@@ -199,7 +201,14 @@ void exchange_request_answer(const struct exchange_request_state *q, struct exch
 {
 	static struct rules_header type[] = {
 		{(char *)"content-type", (char *)"text/plain; charset=utf-8"}};
+	static struct rules_header json[] = {{(char *)"content-type", (char *)"application/json"}};
 
+	if (q->errors) {
+		*ret = (struct exchange_answer){.headers = json, .header_count = 1};
+		ret->body = q->errors;
+		ret->body_bytes = strlen(q->errors);
+		return;
+	}
 	if (q->answer) {
 		*ret = (struct exchange_answer){.headers = q->answer->headers,
 			.header_count = q->answer->header_count,
