@@ -178,8 +178,8 @@ size_t exchange_judge_room(void);
 /* Bytes of it. `seen` keeps them: all in HTTP/1.1, else the first. 0 or -ENOMEM. */
 int exchange_judge_take(struct exchange_request_state *q, const void *data, size_t n);
 
-/* Judges it, once it is complete or cannot be judged. 0: it may go; EXCHANGE_HELD: it waits, for the
- * rest or, in the state READS, for a person; -EINVAL: it has failed. */
+/* Judges it, once it is complete or cannot be judged. 0: it may go; EXCHANGE_HELD: it waits, for
+ * the rest or, in the state READS, for a person; -EINVAL: it has failed. */
 int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, bool complete);
 
 /* The request has ended, and its body is gone. */

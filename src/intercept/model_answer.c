@@ -1,11 +1,11 @@
 /* Where the counts and calls stand:
  *
- *	Anthropic	usage {input_tokens, cache_*_input_tokens, output_tokens}, in a stream also in
- *			`message`; content[] and content_block {"type": "tool_use", "name"}
- *	OpenAI		usage {prompt_tokens, completion_tokens} or {input_tokens, output_tokens}, in a
- *			stream also in `response`; tool_calls[].function.name; output[] {"type":
- *			"function_call", "name"}
- *	Google		usageMetadata {promptTokenCount, ...TokenCount}; functionCall.name */
+ *	Anthropic  usage {input_tokens, cache_*_input_tokens, output_tokens}, in a stream also in
+ *		   `message`; content[] and content_block {"type": "tool_use", "name"}
+ *	OpenAI	   usage {prompt_tokens, completion_tokens} or {input_tokens, output_tokens}, in a
+ *		   stream also in `response`; tool_calls[].function.name; output[] {"type":
+ *		   "function_call", "name"}
+ *	Google	   usageMetadata {promptTokenCount, ...TokenCount}; functionCall.name */
 #include "intercept/model_answer.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* What the API of a model answers: how many tokens it counted, and which tools the model calls. Read
- * while it passes, as one JSON text or as a stream of events (SSE), with constant memory. A help to
- * those who count: what cannot be read is left out, and nothing is refused.
+/* What the API of a model answers: how many tokens it counted, and which tools the model calls.
+ * Read while it passes, as one JSON text or as a stream of events (SSE), with constant memory. A
+ * help to those who count: what cannot be read is left out, and nothing is refused.
  *
  * Counts are the server's own, and the largest of a stream, where they add up. */
 #ifndef INTERCEPT_MODEL_ANSWER_H

@@ -86,6 +86,20 @@ def google(said, text, call, stream):
     return "application/json", json.dumps(events).encode()
 
 
+def mcp(said):
+    """A server of tools without sessions. None: nothing is to be said."""
+    def result(value):
+        return {"jsonrpc": "2.0", "id": said["id"], "result": value}
+    if "id" not in said:
+        return None
+    if said["method"] == "initialize":
+        return result({"protocolVersion": said["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                       "serverInfo": {"name": "test", "version": "1"}})
+    if said["method"] == "tools/list":
+        return result({"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in ("read_file", "drop_all")]})
+    return result({"content": [{"type": "text", "text": said["params"]["name"]}]})
+
+
 class ModelServer(Server):
     """Says `text` and calls the tool `call`."""
 
@@ -105,13 +119,22 @@ class ModelServer(Server):
         if path.endswith("enerateContent"):
             stream = path.endswith("streamGenerateContent") and ("sse" if "alt=sse" in query else "array")
             return google(said, self.text, self.call, stream)
+        if path == "/mcp" and said:
+            value = mcp(said)
+            return "application/json", json.dumps(value).encode() if value else b""
         return None
 
     def answer1(self, s, lines, path, headers):
         said = self.answer(path, self.last)
+        if path == "/mcp" and not self.last:
+            s.sendall(b"HTTP/1.1 405 No stream\r\ncontent-length: 0\r\n\r\n")
+            return True
         if not said:
             return super().answer1(s, lines, path, headers)
         kind, data = said
+        if not data:
+            s.sendall(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")
+            return True
         s.sendall(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
         for i in range(0, len(data), self.piece):
             s.sendall(b"%x\r\n" % len(data[i:i + self.piece]) + data[i:i + self.piece] + b"\r\n")

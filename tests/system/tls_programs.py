@@ -169,10 +169,11 @@ def judging(s, rules, generation=1, **more):
             "intercept": intercept(hosts=[])}
 
 
-def through_tcp(w, name=NAME):
-    """A port of this machine for programs that want one: each connection is a flow to the name."""
+def through_tcp(w, name=NAME, same=False):
+    """A port of this machine for programs that want one: each connection is a flow to the name, to port 443 or the same."""
     listener = socket.create_server(("127.0.0.1", 0))
     address = w.address(name)
+    port = listener.getsockname()[1] if same else 443
 
     def copy(a, b):
         with contextlib.suppress(OSError):
@@ -184,7 +185,7 @@ def through_tcp(w, name=NAME):
         with contextlib.suppress(OSError):
             while True:
                 c, _ = listener.accept()
-                s = w.connected(address, 443)
+                s = w.connected(address, port)
                 for a, b in ((c, s), (s, c)):
                     threading.Thread(target=copy, args=(a, b), daemon=True).start()
     threading.Thread(target=run, daemon=True).start()
