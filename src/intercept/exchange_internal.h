@@ -188,7 +188,8 @@ void exchange_judge_done(struct exchange *x, struct exchange_request_state *q);
 /* ---- exchange_model.c ---- */
 
 /* A request that may go on, or is held. */
-void exchange_model_begin(struct exchange_request_state *q, const struct exchange_target *t);
+void exchange_model_begin(
+	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t);
 /* Bytes of a body that nobody judges, and what one says that was judged. */
 void exchange_model_take_body(struct exchange_request_state *q, const void *data, size_t n);
 void exchange_model_judged(struct exchange_request_state *q, const struct call *call);

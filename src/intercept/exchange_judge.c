@@ -38,13 +38,14 @@ int exchange_judge_take(struct exchange_request_state *q, const void *data, size
 {
 	struct exchange_hold *h = q->hold;
 	size_t room = h->seen.max - buf_len(&h->seen);
+	size_t cost = q->body & CALL_MCP ? 2 * n : n; /* whose reader keeps them, too */
 
-	if (!http2_budget_take(h->budget, n)) {
+	if (!http2_budget_take(h->budget, cost)) {
 		exchange_request_fail(q, 403, "denied",
 			"too many requests whose bodies are judged are open: try again later");
 		return 0;
 	}
-	q->budgeted += n;
+	q->budgeted += cost;
 	h->wrong = !call_reader_feed(h->reader, data, n);
 	return buf_add(&h->seen, data, n < room ? n : room);
 }

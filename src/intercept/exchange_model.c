@@ -5,9 +5,13 @@
 #include <string.h>
 
 #include "intercept/exchange_internal.h"
+#include "intercept/http2_memory.h"
 #include "intercept/model_answer.h"
 
-enum { DENIED_CODE = -32001 }; /* of those that JSON-RPC leaves to servers */
+enum {
+	DENIED_CODE = -32001, /* of those that JSON-RPC leaves to servers */
+	READ_BYTES = 8 << 10, /* that the reading of a request and its answer takes */
+};
 
 struct exchange_model_state {
 	unsigned api;
@@ -19,13 +23,25 @@ struct exchange_model_state {
 	unsigned tool_count;
 };
 
-void exchange_model_begin(struct exchange_request_state *q, const struct exchange_target *t)
+/* Of requests that nobody judges, as many are read as there is place for. */
+static bool has_place(struct exchange *x, struct exchange_request_state *q)
+{
+	if (q->body)
+		return true;
+	if (!http2_budget_take(x->budget, READ_BYTES))
+		return false;
+	q->budgeted += READ_BYTES;
+	return true;
+}
+
+void exchange_model_begin(
+	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t)
 {
 	char clean[RULES_PATH_MAX + 1];
 	bool good = path_clean(t->path, strcspn(t->path, "?"), clean) == 0;
 	unsigned api = good && strcmp(t->method, "POST") == 0 ? call_api_of_path(clean) : 0;
 
-	if (!api && !(q->body & CALL_MCP))
+	if ((!api && !(q->body & CALL_MCP)) || !has_place(x, q))
 		return;
 	q->model = calloc(1, sizeof(*q->model));
 	if (!q->model) /* without: it is told as any request */

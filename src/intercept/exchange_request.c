@@ -121,7 +121,7 @@ int exchange_request_check(
 		return -EINVAL;
 	}
 	if (verdict >= 0)
-		exchange_model_begin(q, t);
+		exchange_model_begin(x, q, t);
 	if (verdict < 0 || (verdict == 0 && !x->server_failed))
 		return verdict;
 	return exchange_hold_begin(x, q, t, verdict == 0);
