@@ -186,8 +186,9 @@ int catalog_start(struct fleet *f, struct error *e)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	f->catalog = c;
 	c->fleet = f;
-	c->retry.data = c;
-	(void)uv_timer_init(f->loop, &c->retry); /* cannot fail */
+	c->retry.data = c->look.data = c;
+	(void)uv_timer_init(f->loop, &c->retry); /* these cannot fail */
+	(void)uv_timer_init(f->loop, &c->look);
 	r = uploads_open(f->home.fd, f->options.kept.reserve_bytes, &c->uploads, e);
 	if (r == 0)
 		r = store_build_fail_open(f->store, clock_realtime_ns(),
@@ -213,6 +214,7 @@ void catalog_stop(struct fleet *f)
 		return;
 	c->stopping = true;
 	uv_close((uv_handle_t *)&c->retry, NULL);
+	uv_close((uv_handle_t *)&c->look, NULL);
 	for (struct catalog_removal *m = c->removals, *next; m; m = next) {
 		next = m->next;
 		uv_close((uv_handle_t *)&m->timer, on_removal_stopped);

@@ -18,6 +18,8 @@ struct catalog {
 	struct build_job *jobs;		  /* in the order of their arrival */
 	struct catalog_removal *removals; /* that wait */
 	uv_timer_t retry;		  /* for places on the host */
+	uv_timer_t look;		  /* at what builds run beside; while one runs */
+	bool idle;			  /* builds run at idle priority */
 	bool stopping;
 };
 

@@ -11,9 +11,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "catalog/build_priority.h"
 #include "catalog/catalog.h"
 #include "catalog/catalog_internal.h"
 #include "catalog/uploads.h"
+#include "fleet/instance.h"
 #include "fleet/places.h"
 #include "fleet/quota.h"
 #include "io/jailed.h"
@@ -24,7 +26,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-enum { RETRY_MS = 2000 };
+enum { RETRY_MS = 2000, LOOK_MS = 500 };
 
 /* WAITING -> RUNNING -> ENDING, which is freed when its handles are closed; or from WAITING to the
  * end at once. */
@@ -459,6 +461,31 @@ static int tell(struct build_job *j, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot talk to the build's process") : 0;
 }
 
+/* --- priority --- */
+
+static int note_lowered(struct instance *i, void *arg)
+{
+	*(bool *)arg |= i->fair.lowered;
+	return *(bool *)arg;
+}
+
+/* While they are low, new children of a process that was just looked at are found again. */
+static void on_look(uv_timer_t *t)
+{
+	struct catalog *c = t->data;
+	bool was = c->idle, any = false;
+
+	c->idle = false;
+	(void)instance_each(c->fleet, note_lowered, &c->idle); /* 1: it found one */
+	for (struct build_job *j = c->jobs; j; j = j->next) {
+		any |= j->running && !j->exited;
+		if (j->running && !j->exited && (was || c->idle))
+			build_priority_set(j->process.pid, c->idle);
+	}
+	if (!any)
+		(void)uv_timer_stop(t); /* cannot fail */
+}
+
 static void start(struct build_job *j)
 {
 	struct fleet *f = j->catalog->fleet;
@@ -476,6 +503,7 @@ static void start(struct build_job *j)
 	(void)store_build_set_status(f->store, j->build_id, STORE_BUILD_RUNNING,
 		clock_realtime_ns(), NULL); /* a failure shows at the end */
 	(void)uv_timer_start(&j->limit, on_limit, BUILD_JOB_S * 1000, 0); /* cannot fail */
+	(void)uv_timer_start(&j->catalog->look, on_look, 0, LOOK_MS);	  /* likewise */
 	if (tell(j, &e) < 0) {
 		set_reason(j, "", e.message);
 		kill_job(j);
