@@ -5,7 +5,7 @@ import { Sandbox } from '@e2b/desktop'
 import { create, finish, raw, test, until } from './harness.mjs'
 
 const [width, height] = [800, 600]
-const desktop = await create({ resolution: [width, height], requestTimeoutMs: 300_000 }, Sandbox)
+const desktop = await create({ resolution: [width, height], timeoutMs: 1_800_000, requestTimeoutMs: 300_000 }, Sandbox)
 
 const titles = async () => {
   const { stdout } = await desktop.commands.run("xdotool search --onlyvisible --name '.+' getwindowname %@ || true")
