@@ -42,6 +42,7 @@ static int bio_write(BIO *b, const char *data, int n)
 	struct port *p = BIO_get_data(b);
 	int r = n > 0 ? upstream_write(p->up, data, (size_t)n) : 0;
 
+	BIO_clear_retry_flags(b); /* a failure is final, whatever the last read said */
 	if (r != 0)
 		p->written = r;
 	return r < 0 ? -1 : n;

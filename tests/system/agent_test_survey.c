@@ -237,6 +237,8 @@ static void test_hold(void)
 	const struct agent_identity id = {.fields = AGENT_ID_ENTROPY,
 		.entropy_bytes = 16,
 		.entropy = (const uint8_t *)"0123456789abcdef"};
+	const struct agent_identity time = {
+		.fields = AGENT_ID_CLOCK, .realtime_ns = clock_realtime_ns()};
 	struct agent_conn *owner = dial_agent(), *c;
 
 	CHECK(agent_release(owner, soon(), NULL) == 0); /* of nothing */
@@ -249,6 +251,7 @@ static void test_hold(void)
 
 	CHECK(agent_hold(owner, soon(), NULL) == 0);
 	c = held_command();
+	CHECK(agent_identity(dial_agent(), soon(), &time, NULL, NULL) == 0);
 	CHECK(c && waits(c));
 	CHECK(agent_identity(dial_agent(), soon(), &id, NULL, NULL) == 0);
 	CHECK(next_type(c) == AGENT_STARTED && next_type(c) == AGENT_EXIT);
