@@ -10,10 +10,15 @@ for the start command.
     die             the process ends without a word
     tar FILE        writes the names of an agent's files there
     child           starts a process, whose last argument is the build's id, and which ends with this one
-    spec FILE       writes what it was told there"""
+    spec FILE       writes what it was told there
+
+The ready command `hold PHASE FILE` stops it before it makes the image (image), between image and template (half), when the
+template is there (whole), or when it has said so (told), until there is FILE."""
 import contextlib
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -57,13 +62,26 @@ def obey(spec, word, rest):
             json.dump({**spec, "argv": sys.argv[1:]}, f)
 
 
+def hold(phase):
+    """The ready command `hold PHASE FILE`: until there is that file, if this is the phase."""
+    if holds and holds[0] == phase:
+        open(holds[1] + ".held", "w").close()
+        obey(spec, "wait", holds[1])
+
+
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with the daemon, as the real one
 spec = json.load(sys.stdin)
+holds = spec.get("ready", "").split()[1:] if spec.get("ready", "").startswith("hold ") else []
 home = os.environ["MAYFLY_HOME"]
 agent = spec.get("agent", {})
 settings = agent.get("settings", {})
 for command in filter(None, (spec.get("start") or settings.get("install", "")).split(";")):
     obey(spec, *(command.strip().split(" ", 1) + [""])[:2])
+hold("image")
+os.mkdir(f"{home}/images/{spec['build']}") if holds else None
+hold("half")
 os.mkdir(f"{home}/templates/{spec['build']}")
+hold("whole")
 if agent:
     with tarfile.open(agent["files"]) if agent.get("files") else contextlib.nullcontext() as tar:
         names = tar.getnames() if tar else []
@@ -73,4 +91,7 @@ if agent:
     say(agent={"kind": "template" if agent.get("base") else "node", "entry": settings.get("entry", "exec node index.js"),
                "protocol": settings.get("protocol", "stdin"), "dir": "/home/user/agent", "user": "user",
                "settings": settings})
+if holds:
+    os.rmdir(f"{home}/images/{spec['build']}")
 say(end={"diskMB": 4096})
+hold("told")
