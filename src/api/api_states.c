@@ -10,6 +10,7 @@
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
+#include "network/activity_lifecycle.h"
 #include "lifecycle/instance_obtain.h"
 #include "lifecycle/instance_pause.h"
 #include "proto/route.h"
@@ -241,6 +242,7 @@ struct rollback {
 	char id[SANDBOX_ID_BYTES];
 	uint64_t end_ns;  /* its deadline, which stays */
 	bool rolled_back; /* the previous state is gone */
+	char key_id[STORE_ID_MAX + 1], snapshot[STORE_ID_MAX + 1];
 };
 
 static void on_back(void *arg, struct instance *i, bool resumed, const struct error *why)
@@ -268,6 +270,8 @@ static void on_rolled_back(void *arg, const struct error *why)
 	struct obtaining *ignored; /* goes on even if the client has gone */
 
 	b->rolled_back = !why;
+	if (!why)
+		activity_rolled_back(b->fleet, b->id, b->key_id, b->snapshot);
 	if (why)
 		on_back(b, NULL, false, why);
 	else
@@ -290,6 +294,8 @@ static void roll_back(
 	b->fleet = fleet_of(r);
 	b->end_ns = sb->end_ns;
 	memcpy(b->id, instance_id(i), sizeof(b->id));
+	(void)strcpy(b->key_id, instance_key_id(i)); /* fits, as does the next */
+	(void)strcpy(b->snapshot, sn->id);
 	if (instance_roll_back(i, sn->id, sn->memory, on_rolled_back, b, &e) < 0)
 		on_back(b, NULL, false, &e);
 }

@@ -24,6 +24,7 @@
 #include "http/server.h"
 #include "lifecycle/lifecycle.h"
 #include "network/activity.h"
+#include "network/activity_process.h"
 #include "network/approvals.h"
 #include "network/identity.h"
 #include "policy/authority.h"
@@ -427,6 +428,7 @@ void daemon_free(struct daemon *d)
 	approvals_free(&d->fleet);
 	agents_free(&d->fleet);
 	catalog_free(&d->fleet);
+	activity_processes_free(&d->fleet);
 	activity_free(&d->fleet);
 	store_close(d->fleet.store);
 	sealer_free(d->fleet.sealer);

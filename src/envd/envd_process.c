@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "envd/envd_input.h"
 #include "envd/envd_message.h"
 #include "envd/envd_rpc.h"
+#include "fleet/fleet_of.h"
+#include "network/activity_process.h"
 
 /* --- Start and Connect --- */
 
@@ -23,9 +26,36 @@ static void on_keepalive(struct envd_call *c)
 		envd_call_flush(c);
 }
 
+/* In the sandbox's activity. c->state: what was asked for. */
+static void note_start(struct envd_call *c, uint32_t pid)
+{
+	const struct instance *i = instance_find(fleet_of(c->r), c->sandbox_id);
+
+	c->step = pid;
+	if (i)
+		activity_process_started(
+			fleet_of(c->r), c->sandbox_id, instance_key_id(i), pid, TAKE_PTR(c->state));
+}
+
+static void note_end(struct envd_call *c, const struct agent_exit *how)
+{
+	const struct instance *i = instance_find(fleet_of(c->r), c->sandbox_id);
+
+	if (i)
+		activity_process_ended(
+			fleet_of(c->r), c->sandbox_id, instance_key_id(i), c->step, how);
+}
+
+static void on_start_done(struct envd_call *c)
+{
+	json_decref(c->state);
+}
+
 static void on_end(struct envd_call *c, const struct agent_event *ev, bool started_here)
 {
 	struct envd_error e;
+
+	note_end(c, &ev->exit);
 
 	if (started_here && (ev->exit.flags & AGENT_EXIT_TIMED_OUT)) {
 		(void)envd_fail(&e, CONNECT_DEADLINE_EXCEEDED,
@@ -42,6 +72,7 @@ static void on_stream_event(struct envd_call *c, const struct agent_event *ev, b
 	if ((ev->type == AGENT_STARTED) != (c->r->state == REQUEST_NONE)) {
 		(void)envd_rpc_wrote(c, -EBADMSG); /* must be the first event, and only once */
 	} else if (ev->type == AGENT_STARTED) {
+		note_start(c, ev->started.pid);
 		if (envd_rpc_wrote(c, connect_process_start(&c->out, ev->started.pid)))
 			(void)envd_rpc_stream(c);
 	} else if (ev->type == AGENT_EXIT) {
@@ -74,6 +105,7 @@ static int begin_start(struct envd_call *c, const json_t *o, struct envd_error *
 	if (r < 0)
 		return r;
 	r = envd_call_ask(c, AGENT_EXEC, &start.exec, e);
+	c->state = r == 0 ? activity_command(&start.exec, "envd") : NULL;
 	envd_start_done(&start);
 	if (r == 0 && envd_call_set_keepalive(c, c->rpc.keepalive_s) < 0)
 		r = no_timer(e);
@@ -171,8 +203,10 @@ static void on_close_refused(struct envd_call *c, const struct agent_error *m)
 
 /* --- the table --- */
 
-static const struct envd_ops start_ops = {
-	.fail = envd_rpc_fail, .event = on_start_event, .keepalive = on_keepalive};
+static const struct envd_ops start_ops = {.fail = envd_rpc_fail,
+	.event = on_start_event,
+	.keepalive = on_keepalive,
+	.done = on_start_done};
 static const struct envd_ops connect_ops = {
 	.fail = envd_rpc_fail, .event = on_connect_event, .keepalive = on_keepalive};
 static const struct envd_ops list_ops = {.fail = envd_rpc_fail, .event = on_list_event};

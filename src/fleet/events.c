@@ -216,6 +216,8 @@ static void note(struct fleet *f, const char *id, const char *key_id, const char
 
 	if (receivers)
 		event_queued(f);
+	if (f->event_noted)
+		f->event_noted(f, &ev);
 	if (r < 0)
 		log_warn("cannot note that a sandbox was %s: %s sandbox=%s",
 			store_event_type_name(type), e.message, id);

@@ -18,6 +18,8 @@
 #include "store/store.h"
 
 struct activity;
+struct noted_process;
+struct store_event;
 struct agents;
 struct approvals;
 struct between;
@@ -90,6 +92,9 @@ struct fleet {
 	/* Called after an event was queued for delivery or its receivers have changed. */
 	void (*events_changed)(void *arg);
 	void *events_arg;
+	/* Called with each event of a sandbox's life, often before its commit (events.h). NULL:
+	 * nobody is. */
+	void (*event_noted)(struct fleet *f, const struct store_event *ev);
 	/* Called when what a running sandbox may reach has changed (network.h), so that its worker
 	 * is told. NULL: nobody is. */
 	void (*network_changed)(struct instance *i);
@@ -115,11 +120,12 @@ struct fleet {
 	enum fleet_status status;
 	uint64_t made, not_made; /* creations since the start, and those that failed */
 	struct quota quota;
-	struct instance_places *places; /* reserved for sandboxes to be made soon */
-	struct lane lane, boots, diffs; /* lane.h */
-	struct activity *activity;	/* activity.h */
-	struct approvals *approvals;	/* approvals.h */
-	struct between *between;	/* of each sandbox with a worker (between.h) */
+	struct instance_places *places;			/* reserved for sandboxes to be made soon */
+	struct lane lane, boots, diffs;			/* lane.h */
+	struct activity *activity;			/* activity.h */
+	struct noted_process *processes[FLEET_BUCKETS]; /* activity_process.h */
+	struct approvals *approvals;			/* approvals.h */
+	struct between *between; /* of each sandbox with a worker (between.h) */
 	struct aside aside;
 	struct renewal *renewal; /* of secrets (renewal.h); NULL: none */
 	struct catalog *catalog; /* of templates that clients build (catalog.h) */

@@ -23,6 +23,7 @@
 #include "lifecycle/wait_pause.h"
 #include "lifecycle/recovery.h"
 #include "network/activity.h"
+#include "network/activity_lifecycle.h"
 #include "network/approvals.h"
 #include "network/egress.h"
 #include "network/renewal.h"
@@ -196,6 +197,7 @@ int instances_start(struct fleet *f, struct error *e)
 	f->obtain = obtain;
 	f->obtain_cancel = obtaining_cancel;
 	f->network_changed = egress_policy_changed;
+	f->event_noted = activity_lifecycle;
 	f->waits_changed = freeze_waits_changed;
 	f->stands_still = wait_pause_look;
 	f->approval_over = wait_pause_decided;

@@ -13,23 +13,31 @@
 #include "base/rate.h"
 #include "fleet/fleet.h"
 #include "network/activity_record.h"
+#include "network/secrets.h"
+#include "network/watch.h"
+#include "policy/seal.h"
 
 enum { WAITING_MAX = 4 * ACTIVITY_SANDBOX_PER_S }; /* records of a log: the rate keeps far below */
+
+/* Each has its own rates: what the guest brings about, and what clients and people do. */
+enum source { OF_GUEST, OF_HOST, SOURCES };
 
 /* What the sandboxes of a key share. */
 struct key {
 	struct key *next;
 	unsigned logs;
-	struct rate rate;
+	struct rate rates[SOURCES];
 	char id[STORE_ID_MAX + 1];
 };
 
 struct activity_log {
 	struct fleet *fleet;
-	struct activity_log *next; /* that has something to write */
-	bool waits;		   /* is in that list */
+	struct activity_log *other; /* in the list of all */
+	struct activity_log *next;  /* that has something to write */
+	bool waits;		    /* is in that list */
+	unsigned users;		    /* who have it open */
 	struct key *key;
-	struct rate rate;
+	struct rate rates[SOURCES];
 	struct store_activity *list; /* owned, and its records; room for WAITING_MAX */
 	size_t count;
 	uint64_t lost;	     /* that are not in the store yet */
@@ -43,10 +51,11 @@ struct activity_log {
 struct activity {
 	struct fleet *fleet;
 	uv_timer_t timer;
-	struct rate rate;
+	struct rate rates[SOURCES];
 	struct key *keys;
+	struct activity_log *logs;
 	struct activity_log *first; /* have something to write */
-	struct activity_watch *watches;
+	struct watch *watches;
 	bool stopped; /* the timer is closed */
 };
 
@@ -73,11 +82,11 @@ static bool append(
 	return true;
 }
 
-static void tell_lost(struct activity_log *l, bool closes)
+static void tell_lost(struct activity_log *l)
 {
 	uint64_t now = clock_monotonic_ns(), at = clock_realtime_ns() / NS_PER_MS * NS_PER_MS;
 
-	if (!l->untold || (!closes && l->told_at_ns && now - l->told_at_ns < NS_PER_S))
+	if (!l->untold || (l->users && l->told_at_ns && now - l->told_at_ns < NS_PER_S))
 		return;
 	if (append(l, STORE_ACTIVITY_LOST, at, activity_record_lost(l->untold, at))) {
 		l->telling = l->untold;
@@ -95,15 +104,6 @@ static int write_one(struct activity_log *l, struct error *e)
 	if (dropped)
 		metrics_add(METRIC_ACTIVITY_DROPPED, NULL, NULL, (double)dropped);
 	return r;
-}
-
-static void wake(struct activity *a, const char *id)
-{
-	for (struct activity_watch *w = a->watches, *next; w; w = next) {
-		next = w->next;
-		if (strcmp(w->sandbox_id, id) == 0)
-			w->written(w->arg);
-	}
 }
 
 static void settle(struct activity_log *l, bool written)
@@ -147,6 +147,19 @@ static int write_all(struct activity_log *list, struct error *why)
 }
 
 static void changed(struct activity_log *l);
+static void drop_key(struct activity *a, struct key *k);
+
+/* Nobody has it open. What could not be written has no other time. */
+static void log_free(struct activity_log *l)
+{
+	struct activity_log **p = &l->fleet->activity->logs;
+
+	while (*p != l)
+		p = &(*p)->other;
+	*p = l->other;
+	drop_key(l->fleet->activity, l->key);
+	free(l);
+}
 
 static void flush(struct activity *a)
 {
@@ -160,16 +173,18 @@ static void flush(struct activity *a)
 	if (!a->stopped)
 		(void)uv_timer_stop(&a->timer); /* always 0 */
 	for (struct activity_log *l = list; l; l = l->next)
-		tell_lost(l, false);
+		tell_lost(l);
 	r = write_all(list, &e);
 	if (e.code != ERROR_NONE && log_limited(&limit))
 		log_warn("cannot note what sandboxes do: %s", e.message);
 	for (struct activity_log *l = list; l; l = next) {
 		next = l->next;
 		settle(l, r == 0 && !l->failed);
-		if (l->untold) /* a record tells of them when its time has come */
+		watch_tell(a->watches, l->id);
+		if (!l->users)
+			log_free(l);
+		else if (l->untold) /* a record tells of them when its time has come */
 			changed(l);
-		wake(a, l->id);
 	}
 }
 
@@ -204,13 +219,21 @@ void activity_lost(struct activity_log *l, uint64_t count)
 	changed(l);
 }
 
-static bool has_room(struct activity_log *l)
+static enum source source_of(enum store_activity_kind kind)
+{
+	return kind == STORE_ACTIVITY_LIFECYCLE || kind == STORE_ACTIVITY_PROCESS ||
+			       kind == STORE_ACTIVITY_APPROVAL
+		       ? OF_HOST
+		       : OF_GUEST;
+}
+
+static bool has_room(struct activity_log *l, enum source of)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	return rate_take(&l->rate, ACTIVITY_SANDBOX_PER_S, now) &&
-	       rate_take(&l->key->rate, ACTIVITY_KEY_PER_S, now) &&
-	       rate_take(&l->fleet->activity->rate, ACTIVITY_ALL_PER_S, now);
+	return rate_take(&l->rates[of], ACTIVITY_SANDBOX_PER_S, now) &&
+	       rate_take(&l->key->rates[of], ACTIVITY_KEY_PER_S, now) &&
+	       rate_take(&l->fleet->activity->rates[of], ACTIVITY_ALL_PER_S, now);
 }
 
 void activity_note(struct activity_log *l, enum store_activity_kind kind, const json_t *said)
@@ -219,7 +242,7 @@ void activity_note(struct activity_log *l, enum store_activity_kind kind, const 
 
 	if (!l)
 		return;
-	if (has_room(l) &&
+	if (has_room(l, source_of(kind)) &&
 		append(l, kind, at_ns, activity_record(said, clock_realtime_ns(), &at_ns))) {
 		l->list[l->count - 1].at_ns = at_ns;
 		changed(l);
@@ -260,7 +283,7 @@ static void drop_key(struct activity *a, struct key *k)
 	free(k);
 }
 
-struct activity_log *activity_log_open(struct fleet *f, const char *sandbox_id, const char *key_id)
+static struct activity_log *make_log(struct fleet *f, const char *sandbox_id, const char *key_id)
 {
 	struct activity_log *l = calloc(1, sizeof(*l));
 
@@ -269,68 +292,69 @@ struct activity_log *activity_log_open(struct fleet *f, const char *sandbox_id, 
 	l->fleet = f;
 	(void)strncpy(l->id, sandbox_id, sizeof(l->id) - 1); /* fits: the store has it */
 	l->key = take_key(f->activity, key_id);
-	if (l->key)
-		return l;
-	free(l);
-	return NULL;
+	if (!l->key) {
+		free(l);
+		return NULL;
+	}
+	l->other = f->activity->logs;
+	f->activity->logs = l;
+	return l;
 }
 
-/* It could not be written, and there is no other time. */
-static void take_from_list(struct activity_log *l)
+struct activity_log *activity_log_open(struct fleet *f, const char *sandbox_id, const char *key_id)
 {
-	struct activity_log **p = &l->fleet->activity->first;
+	struct activity_log *l = f->activity->logs;
 
-	while (*p && *p != l)
-		p = &(*p)->next;
-	if (*p)
-		*p = l->next;
+	while (l && strcmp(l->id, sandbox_id) != 0)
+		l = l->other;
+	if (!l)
+		l = make_log(f, sandbox_id, key_id);
+	if (l)
+		l->users++;
+	return l;
 }
 
 void activity_log_close(struct activity_log *l)
 {
-	if (!l)
+	if (!l || --l->users)
 		return;
-	tell_lost(l, true);
-	if (l->waits || l->count) {
+	if (l->untold)
 		changed(l);
+	if (!l->waits)
+		log_free(l);
+	else if (l->fleet->activity->stopped)
 		flush(l->fleet->activity);
-		take_from_list(l);
-		drop_records(l);
-		free(l->list);
-	}
-	drop_key(l->fleet->activity, l->key);
-	free(l);
 }
 
-/* --- who waits for records --- */
-
-int activity_watch(struct fleet *f, struct activity_watch *w, struct error *e)
+void activity_say(struct fleet *f, const char *sandbox_id, const char *key_id,
+	enum store_activity_kind kind, json_t *said)
 {
-	unsigned count = 0;
+	struct activity_log *l = said ? activity_log_open(f, sandbox_id, key_id) : NULL;
 
-	for (const struct activity_watch *o = f->activity->watches; o; o = o->next)
-		count += strcmp(o->key_id, w->key_id) == 0;
-	if (count >= ACTIVITY_WATCHES_MAX)
-		return error_set(e, ERROR_TOO_MANY, EAGAIN,
-			"this API key has %d requests that wait for activity: ask without follow, "
-			"or when one is answered",
-			ACTIVITY_WATCHES_MAX);
-	w->next = f->activity->watches;
-	f->activity->watches = w;
-	return 0;
+	activity_note(l, kind, said);
+	activity_log_close(l);
+	json_decref(said);
 }
 
-void activity_unwatch(struct fleet *f, struct activity_watch *w)
+struct watch **activity_watches(struct fleet *f)
 {
-	struct activity_watch **p = &f->activity->watches;
-
-	while (*p && *p != w)
-		p = &(*p)->next;
-	if (*p)
-		*p = w->next;
+	return &f->activity->watches;
 }
 
 /* --- start and stop --- */
+
+/* Without it heads have no seal, and --verify says so. */
+static void set_key(struct fleet *f)
+{
+	uint8_t key[SEAL_DERIVED_BYTES];
+	struct error e = {0};
+
+	if (sealer_derive(f->sealer, secrets_may_make_key(f), "activity", key, &e) < 0)
+		log_warn("what sandboxes do is not sealed: %s", e.message);
+	else
+		store_activity_key(f->store, key);
+	explicit_bzero(key, sizeof(key));
+}
 
 int activity_start(struct fleet *f, struct error *e)
 {
@@ -342,6 +366,7 @@ int activity_start(struct fleet *f, struct error *e)
 	(void)uv_timer_init(f->loop, &a->timer); /* cannot fail */
 	a->timer.data = a;
 	f->activity = a;
+	set_key(f);
 	return 0;
 }
 

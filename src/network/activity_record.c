@@ -16,7 +16,7 @@ enum {
 	SECRET_NAME_MAX = 80
 }; /* tokens' names have 64, and what they begin with */
 
-enum type { TEXT, NUMBER, NAMES };
+enum type { TEXT, NUMBER, NAMES, WORDS, TRUTH };
 
 /* In the order in which they are shown. max: bytes of a text. */
 static const struct member {
@@ -24,6 +24,10 @@ static const struct member {
 	enum type type;
 	unsigned max;
 } members[] = {
+	{"event", "event", TEXT, 32},
+	{"template", "template", TEXT, 64},
+	{"snapshot", "snapshot", TEXT, 192},
+	{"until", "until", TEXT, 40},
 	{"approvalID", "approvalID", TEXT, 32},
 	{"state", "state", TEXT, 16},
 	{"decidedBy", "decidedBy", TEXT, 300},
@@ -49,6 +53,17 @@ static const struct member {
 	{"secrets", "secrets", NAMES, 0},
 	{"program", "program", TEXT, 31},
 	{"pid", "pid", NUMBER, 0},
+	{"via", "via", TEXT, 16},
+	{"argv", "argv", WORDS, 0},
+	{"language", "language", TEXT, 32},
+	{"code", "code", TEXT, ACTIVITY_TEXT_MAX},
+	{"cut", "cut", TRUTH, 0},
+	{"user", "user", TEXT, 64},
+	{"cwd", "cwd", TEXT, 256},
+	{"exitCode", "exitCode", NUMBER, 0},
+	{"signal", "signal", NUMBER, 0},
+	{"timedOut", "timedOut", TRUTH, 0},
+	{"message", "message", TEXT, 256},
 };
 
 static int put_text(struct buf *b, const char *key, const json_t *v, unsigned max)
@@ -88,6 +103,22 @@ static int put_names(struct buf *b, const char *key, const json_t *list)
 	return r || count == 0 ? r : buf_add_str(b, "]");
 }
 
+/* All of them: who says them has cut them. */
+static int put_words(struct buf *b, const char *key, const json_t *list)
+{
+	int r = json_array_size(list) ? buf_printf(b, ",\"%s\":[", key) : 0;
+
+	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
+		const json_t *v = json_array_get(list, i);
+
+		r = i ? buf_add_str(b, ",") : 0;
+		r = r ? r
+		      : json_text_string(
+				b, json_string_value(v), json_string_length(v), JSON_TEXT_ASCII);
+	}
+	return r || json_array_size(list) == 0 ? r : buf_add_str(b, "]");
+}
+
 static int put_member(struct buf *b, const struct member *m, const json_t *v)
 {
 	switch (m->type) {
@@ -95,6 +126,10 @@ static int put_member(struct buf *b, const struct member *m, const json_t *v)
 		return put_text(b, m->to, v, m->max);
 	case NUMBER:
 		return put_number(b, m->to, v);
+	case WORDS:
+		return put_words(b, m->to, v);
+	case TRUTH:
+		return json_is_true(v) ? buf_printf(b, ",\"%s\":true", m->to) : 0;
 	default:
 		return put_names(b, m->to, v);
 	}

@@ -7,6 +7,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
+enum { ACTIVITY_TEXT_MAX = 2048 }; /* bytes of code, or of all words of a command, escaped */
+
 /* malloc'ed text of at most STORE_ACTIVITY_RECORD_MAX bytes; NULL: no object, too long, or out of
  * memory. *ret_at_ns: its end, not later than now_ns. */
 char *activity_record(const json_t *said, uint64_t now_ns, uint64_t *ret_at_ns);

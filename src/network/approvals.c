@@ -19,6 +19,7 @@
 #include "fleet/instance.h"
 #include "network/activity.h"
 #include "network/approval_question.h"
+#include "network/watch.h"
 #include "policy/network_consent.h"
 #include "proto/json_text.h"
 #include "store/sandboxes.h"
@@ -62,7 +63,6 @@ struct asker {
 	bool told_any, told_requests; /* `waits` was */
 	struct rate rate;
 	struct owner *owner;
-	struct activity_log *log;
 	char id[SANDBOX_ID_BYTES];
 };
 
@@ -72,7 +72,7 @@ struct approvals {
 	struct waiter *buckets[BUCKETS];
 	struct asker *askers;
 	struct owner *owners;
-	struct approval_watch *watches;
+	struct watch *watches;
 	unsigned owed;
 	bool failing; /* what is late could not be ended */
 	bool stopped; /* the timer is closed */
@@ -242,36 +242,6 @@ static char *approval_link(const struct store_approval *a)
 
 /* --- who is told --- */
 
-static void wake(struct approvals *all, const char *key_id)
-{
-	for (struct approval_watch *w = all->watches, *next; w; w = next) {
-		next = w->next;
-		if (!w->key_id || strcmp(w->key_id, key_id) == 0)
-			w->changed(w->arg);
-	}
-}
-
-static struct asker *asker_of(struct approvals *all, const char *sandbox_id)
-{
-	struct asker *a = all->askers;
-
-	while (a && strcmp(a->id, sandbox_id) != 0)
-		a = a->next;
-	return a;
-}
-
-/* The activity of a sandbox has what was asked and decided, and by whom. */
-static void note_activity(struct approvals *all, const struct store_approval *a, json_t *record)
-{
-	struct asker *asker = asker_of(all, a->sandbox_id);
-	struct activity_log *log =
-		asker ? asker->log : activity_log_open(all->fleet, a->sandbox_id, a->key_id);
-
-	activity_note(log, STORE_ACTIVITY_APPROVAL, record);
-	if (!asker)
-		activity_log_close(log);
-}
-
 /* Who gets the webhook may decide by the link in it. It is in no other place. */
 static json_t *extra(struct fleet *f, const struct store_approval *a)
 {
@@ -288,7 +258,8 @@ static int tell(void *arg, const struct store_approval *a)
 	json_t *record = approval_json(a), *more = extra(all->fleet, a);
 
 	if (record) {
-		note_activity(all, a, record);
+		activity_say(all->fleet, a->sandbox_id, a->key_id, STORE_ACTIVITY_APPROVAL,
+			json_incref(record));
 		event_note_more(all->fleet, a->sandbox_id, a->key_id, a->template_id,
 			a->state == STORE_APPROVAL_WAITING ? STORE_EVENT_APPROVAL_REQUESTED
 							   : STORE_EVENT_APPROVAL_DECIDED,
@@ -296,7 +267,7 @@ static int tell(void *arg, const struct store_approval *a)
 	}
 	json_decref(more);
 	json_decref(record);
-	wake(all, a->key_id);
+	watch_tell(all->watches, a->key_id);
 	return 0;
 }
 
@@ -680,6 +651,15 @@ static void ask_store(struct waiter *w)
 	set_timer(all);
 }
 
+static struct asker *asker_of(const struct approvals *all, const char *sandbox_id)
+{
+	struct asker *a = all->askers;
+
+	while (a && strcmp(a->id, sandbox_id) != 0)
+		a = a->next;
+	return a;
+}
+
 void approvals_ask_again(const struct instance *i)
 {
 	struct asker *a = asker_of(i->fleet->approvals, i->sandbox.id);
@@ -797,8 +777,7 @@ struct asker *asker_open(struct instance *i, const struct asker_ops *ops, void *
 		.instance = i,
 		.ops = ops,
 		.arg = arg,
-		.owner = owner,
-		.log = activity_log_open(i->fleet, i->sandbox.id, i->key_id)};
+		.owner = owner};
 	memcpy(a->id, i->sandbox.id, sizeof(a->id));
 	a->fleet->approvals->askers = a;
 	return a;
@@ -818,36 +797,12 @@ void asker_close(struct asker *a)
 	while (a->waiters)
 		give_up(a->waiters);
 	owner_put(a->fleet->approvals, a->owner);
-	activity_log_close(a->log);
 	free(a);
 }
 
-/* --- who watches --- */
-
-int approvals_watch(struct fleet *f, struct approval_watch *w, struct error *e)
+struct watch **approvals_watches(struct fleet *f)
 {
-	unsigned count = 0;
-
-	for (const struct approval_watch *o = f->approvals->watches; o; o = o->next)
-		count += strcmp(o->owner, w->owner) == 0;
-	if (count >= APPROVAL_WATCHES_MAX)
-		return error_set(e, ERROR_TOO_MANY, EAGAIN,
-			"this API key has %d requests that wait for approvals: ask without follow, "
-			"or when one is answered",
-			APPROVAL_WATCHES_MAX);
-	w->next = f->approvals->watches;
-	f->approvals->watches = w;
-	return 0;
-}
-
-void approvals_unwatch(struct fleet *f, struct approval_watch *w)
-{
-	struct approval_watch **at = &f->approvals->watches;
-
-	while (*at && *at != w)
-		at = &(*at)->next;
-	if (*at)
-		*at = w->next;
+	return &f->approvals->watches;
 }
 
 bool approval_link_holds(const struct store_approval *a, uint64_t expires_s, const char *signature)

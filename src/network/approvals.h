@@ -21,6 +21,7 @@ struct approvals;
 struct asker;
 struct fleet;
 struct instance;
+struct watch;
 
 enum {
 	APPROVAL_SPARE_S = 600,
@@ -28,7 +29,6 @@ enum {
 	APPROVALS_PER_SECOND = 250,	  /* asked by a sandbox */
 	APPROVALS_KEY_PER_SECOND = 1000,  /* by the sandboxes of a key */
 	APPROVAL_WAITERS_MAX = 768,	  /* flows of a sandbox: a worker has no more */
-	APPROVAL_WATCHES_MAX = 64,	  /* of a key */
 	APPROVAL_TTL_MAX_S = 366 * 86400, /* of a decision for longer */
 };
 
@@ -75,18 +75,8 @@ void approvals_sandbox_gone(const struct instance *i);
 int approvals_decide(struct fleet *f, const char *id, const char *key_id,
 	const struct store_approval *d, struct error *e);
 
-/* Called when one was asked or decided. The owner keeps it, and removes it. */
-struct approval_watch {
-	struct approval_watch *next;
-	const char *key_id;	    /* borrowed; NULL: of all keys */
-	const char *owner;	    /* borrowed: whose request it is */
-	void (*changed)(void *arg); /* may remove this watch, and no other */
-	void *arg;
-};
-
-/* ERROR_TOO_MANY: the owner has APPROVAL_WATCHES_MAX. */
-int approvals_watch(struct fleet *f, struct approval_watch *w, struct error *e);
-void approvals_unwatch(struct fleet *f, struct approval_watch *w);
+/* Those who wait for one that is asked or decided (watch.h), about the id of a key. */
+struct watch **approvals_watches(struct fleet *f);
 
 /* Whether the signature of a link is that of this approval and of its end, which is to come. */
 bool approval_link_holds(const struct store_approval *a, uint64_t expires_s, const char *signature);

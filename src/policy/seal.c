@@ -5,6 +5,7 @@
 #include <libgen.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +180,19 @@ static int load(struct sealer *s, bool may_make, struct error *e)
 	memcpy(s->name, digest, NAME_BYTES);
 	OPENSSL_cleanse(digest, sizeof(digest));
 	s->loaded = true;
+	return 0;
+}
+
+int sealer_derive(struct sealer *s, bool may_make, const char *context,
+	uint8_t ret[SEAL_DERIVED_BYTES], struct error *e)
+{
+	int r = load(s, may_make, e);
+
+	if (r < 0)
+		return r;
+	if (!HMAC(EVP_sha256(), s->key, KEY_BYTES, (const uint8_t *)context, strlen(context), ret,
+		    NULL))
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "HMAC");
 	return 0;
 }
 

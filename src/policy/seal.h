@@ -33,6 +33,12 @@ int sealer_seal(struct sealer *s, bool may_make, const char *context, const void
 int sealer_open(struct sealer *s, const char *context, const void *sealed, size_t n, char **ret,
 	size_t *ret_n, struct error *e);
 
+/* Makes a key for another purpose, which `context` names: HMAC-SHA-256 with the file's key. The
+ * caller wipes it. */
+enum { SEAL_DERIVED_BYTES = 32 };
+int sealer_derive(struct sealer *s, bool may_make, const char *context,
+	uint8_t ret[SEAL_DERIVED_BYTES], struct error *e);
+
 /* Wipes a text and frees it. NULL is fine. */
 void secret_free(char *text);
 void secret_freep(char **text);

@@ -138,6 +138,10 @@ static int add_ascii(struct buf *out, uint8_t c)
 		return buf_add(out, "\\r", 2);
 	case '\t':
 		return buf_add(out, "\\t", 2);
+	case '\b':
+		return buf_add(out, "\\b", 2);
+	case '\f':
+		return buf_add(out, "\\f", 2);
 	default:
 		return c < 0x20 ? add_unit(out, c) : buf_add_u8(out, c);
 	}
@@ -150,6 +154,8 @@ static int add_special(
 	size_t len = sequence_len(p, n);
 
 	*ret_len = len ? len : 1;
+	if (p[0] == 0x7f && mode == JSON_TEXT_ASCII)
+		return add_unit(out, p[0]);
 	if (len == 1)
 		return add_ascii(out, p[0]);
 	if (!len)

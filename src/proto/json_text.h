@@ -10,7 +10,7 @@
 
 enum json_text_mode {
 	JSON_TEXT_UTF8,	 /* valid UTF-8 passes as it is */
-	JSON_TEXT_ASCII, /* everything beyond ASCII becomes \uXXXX */
+	JSON_TEXT_ASCII, /* all but printable ASCII is escaped, as Python's json.dumps does */
 };
 
 /* Appends s escaped, without quotes. Each byte that is not UTF-8 becomes U+FFFD. 0, -EMSGSIZE,

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "store/db.h"
 #include "store/maintain.h"
 #include "store/text.h"
@@ -15,6 +14,10 @@ static const char *const kind_names[STORE_ACTIVITY_KINDS_] = {
 	[STORE_ACTIVITY_REQUEST] = "request",
 	[STORE_ACTIVITY_LOST] = "lost",
 	[STORE_ACTIVITY_APPROVAL] = "approval",
+	[STORE_ACTIVITY_LIFECYCLE] = "lifecycle",
+	[STORE_ACTIVITY_PROCESS] = "process",
+	[STORE_ACTIVITY_MODEL] = "model",
+	[STORE_ACTIVITY_TOOL] = "tool",
 };
 
 const char *store_activity_kind_name(enum store_activity_kind kind)
@@ -38,6 +41,11 @@ void store_activity_bound(struct store *s, const struct store_activity_bounds *b
 	s->activity_bounds = *b;
 }
 
+void store_activity_key(struct store *s, const uint8_t key[ACTIVITY_KEY_BYTES])
+{
+	memcpy(s->activity_key, key, ACTIVITY_KEY_BYTES);
+}
+
 static uint64_t bound_of(uint64_t given, uint64_t otherwise)
 {
 	return given ? given : otherwise;
@@ -47,7 +55,9 @@ static uint64_t bound_of(uint64_t given, uint64_t otherwise)
 
 /* The rows that a log is counted in, and their bytes. */
 struct place {
+	const char *sandbox_id; /* borrowed */
 	uint64_t log, log_bytes, owner, owner_bytes;
+	struct activity_ends ends;
 };
 
 static int find_owner(struct store *s, const char *key_id, struct place *p, struct error *e)
@@ -72,10 +82,53 @@ static int find_owner(struct store *s, const char *key_id, struct place *p, stru
 	return r < 0 ? r : 0;
 }
 
+#define ENDS "n, head, anchor, anchor_hash, seal"
+
+static void row_link(struct query *q, struct activity_link *ret)
+{
+	ret->n = row_u64(q);
+	row_blob(q, ret->hash, sizeof(ret->hash));
+}
+
+/* Reads ENDS. */
+static void row_ends(
+	struct query *q, struct store *s, const char *sandbox_id, struct activity_ends *ret)
+{
+	uint8_t seal[ACTIVITY_HASH_BYTES];
+
+	row_link(q, &ret->head);
+	row_link(q, &ret->anchor);
+	row_blob(q, seal, sizeof(seal));
+	ret->sealed = activity_chain_is_sealed(ret, s->activity_key, sandbox_id, seal);
+	if (ret->head.n == 0)
+		activity_chain_begin(sandbox_id, &ret->head);
+}
+
+static int write_ends(struct store *s, uint64_t log, const char *sandbox_id,
+	const struct activity_ends *ends, struct error *e)
+{
+	struct query q = db_query(s, STMT_ACTIVITY_ENDS_SET,
+		"UPDATE activity_logs SET n = ?, head = ?, anchor = ?, anchor_hash = ?, seal = ? "
+		"WHERE seq = ?");
+	uint8_t seal[ACTIVITY_HASH_BYTES] = {0};
+
+	if (ends->sealed && !activity_chain_seal(ends, s->activity_key, sandbox_id, seal)) {
+		query_done(&q);
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "HMAC");
+	}
+	query_u64(&q, ends->head.n);
+	query_blob(&q, ends->head.hash, sizeof(ends->head.hash));
+	query_u64(&q, ends->anchor.n);
+	query_blob(&q, ends->anchor.hash, sizeof(ends->anchor.hash));
+	query_blob(&q, seal, sizeof(seal));
+	query_u64(&q, log);
+	return query_run(&q, NULL, e);
+}
+
 static int find_log(struct store *s, const char *id, struct place *p, struct error *e)
 {
-	struct query q = db_query(
-		s, STMT_ACTIVITY_LOG, "SELECT seq, bytes FROM activity_logs WHERE sandbox_id = ?");
+	struct query q = db_query(s, STMT_ACTIVITY_LOG,
+		"SELECT seq, bytes, " ENDS " FROM activity_logs WHERE sandbox_id = ?");
 	int r;
 
 	query_text(&q, id);
@@ -83,6 +136,7 @@ static int find_log(struct store *s, const char *id, struct place *p, struct err
 	if (r > 0) {
 		p->log = row_u64(&q);
 		p->log_bytes = row_u64(&q);
+		row_ends(&q, s, id, &p->ends);
 	}
 	query_done(&q);
 	return r;
@@ -104,6 +158,8 @@ static int make_log(
 	r = query_run(&q, NULL, e);
 	if (r == 0)
 		p->log = (uint64_t)sqlite3_last_insert_rowid(s->db);
+	p->ends = (struct activity_ends){.sealed = true};
+	activity_chain_begin(id, &p->ends.head);
 	return r;
 }
 
@@ -112,6 +168,7 @@ static int find_place(struct store *s, const char *id, const char *key_id, uint6
 {
 	int r = find_owner(s, key_id, p, e);
 
+	p->sandbox_id = id;
 	r = r < 0 ? r : find_log(s, id, p, e);
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -143,7 +200,7 @@ static int add_to_log(
 
 /* --- making room --- */
 
-#define REMOVED " RETURNING log, owner, length(CAST(record AS BLOB))"
+#define REMOVED " RETURNING log, owner, length(CAST(record AS BLOB)), n, hash"
 
 /* The oldest records of a log, of a key, or of all. Each statement has its index. */
 static const char *const remove_sql[] = {
@@ -161,6 +218,7 @@ struct removed {
 	unsigned count;
 	struct {
 		uint64_t log, owner, bytes;
+		struct activity_link link;
 	} rows[ROOM_ROWS];
 };
 
@@ -177,10 +235,34 @@ static int remove_rows(struct store *s, enum from from, uint64_t of, unsigned li
 		ret->rows[ret->count].log = row_u64(&q);
 		ret->rows[ret->count].owner = row_u64(&q);
 		ret->rows[ret->count].bytes = row_u64(&q) + STORE_ACTIVITY_OVERHEAD;
+		row_link(&q, &ret->rows[ret->count].link);
 		ret->count++;
 	}
 	query_done(&q);
 	return r < 0 ? r : 0;
+}
+
+/* The chain begins behind the last record that is gone. */
+static int move_anchor(
+	struct store *s, uint64_t log, const struct activity_link *last, struct error *e)
+{
+	struct query q = db_query(s, STMT_ACTIVITY_ENDS,
+		"SELECT sandbox_id, " ENDS " FROM activity_logs WHERE seq = ?");
+	struct activity_ends ends = {0};
+	char id[STORE_ID_MAX + 1];
+	int r;
+
+	query_u64(&q, log);
+	r = query_step(&q, e);
+	if (r > 0) {
+		row_copy(&q, id, sizeof(id));
+		row_ends(&q, s, id, &ends);
+	}
+	query_done(&q);
+	if (r <= 0 || last->n <= ends.anchor.n)
+		return r < 0 ? r : 0;
+	ends.anchor = *last;
+	return write_ends(s, log, id, &ends, e);
 }
 
 /* Rows of the same log are often adjacent: one update for each run of them. */
@@ -192,16 +274,22 @@ static int account_removed(struct store *s, const struct removed *x, struct erro
 		struct query q = db_query(s, STMT_ACTIVITY_LOG_DROP,
 			"UPDATE activity_logs SET bytes = bytes - ?, dropped = dropped + ? "
 			"WHERE seq = ?");
+		const struct activity_link *last = &x->rows[i].link;
 		uint64_t bytes = 0;
 
-		for (end = i; end < x->count && x->rows[end].log == x->rows[i].log; end++)
+		for (end = i; end < x->count && x->rows[end].log == x->rows[i].log; end++) {
 			bytes += x->rows[end].bytes;
+			if (x->rows[end].link.n > last->n)
+				last = &x->rows[end].link;
+		}
 		query_u64(&q, bytes);
 		query_u64(&q, end - i);
 		query_u64(&q, x->rows[i].log);
 		r = query_run(&q, NULL, e);
 		if (r == 0)
 			r = add_to_owner(s, x->rows[i].owner, -(int64_t)bytes, e);
+		if (r == 0)
+			r = move_anchor(s, x->rows[i].log, last, e);
 	}
 	return r;
 }
@@ -284,17 +372,23 @@ static int check(const char *sandbox_id, const char *key_id, const struct store_
 	return r;
 }
 
-static int insert(
-	struct store *s, const struct place *p, const struct store_activity *a, struct error *e)
+static int insert(struct store *s, struct place *p, const struct store_activity *a, struct error *e)
 {
-	struct query q = db_query(s, STMT_ACTIVITY_INSERT,
-		"INSERT INTO activity (log, owner, kind, at_ns, record) VALUES (?, ?, ?, ?, ?)");
+	struct activity_link *head = &p->ends.head;
+	struct query q;
 
+	if (!activity_chain_add(head, store_activity_kind_name(a->kind), a->record))
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "SHA-256");
+	q = db_query(s, STMT_ACTIVITY_INSERT,
+		"INSERT INTO activity (log, owner, kind, at_ns, record, n, hash) "
+		"VALUES (?, ?, ?, ?, ?, ?, ?)");
 	query_u64(&q, p->log);
 	query_u64(&q, p->owner);
 	query_u64(&q, a->kind);
 	query_u64(&q, a->at_ns);
 	query_text(&q, a->record);
+	query_u64(&q, head->n);
+	query_blob(&q, head->hash, sizeof(head->hash));
 	return query_run(&q, NULL, e);
 }
 
@@ -310,6 +404,7 @@ static int add(struct store *s, struct place *p, const struct store_activity *li
 	}
 	p->log_bytes += bytes;
 	r = r < 0 ? r : add_to_log(s, p, bytes, lost, e);
+	r = r < 0 || count == 0 ? r : write_ends(s, p->log, p->sandbox_id, &p->ends, e);
 	r = r < 0 ? r : add_to_owner(s, p->owner, (int64_t)bytes, e);
 	return r < 0 ? r : keep_bounds(s, p, dropped, e);
 }
@@ -339,8 +434,10 @@ int store_activity_get(struct store *s, const char *sandbox_id, const char *key_
 	struct store_activity_log *ret, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_ACTIVITY_GET,
-		"SELECT dropped, lost, ended_ns FROM activity_logs JOIN activity_totals t "
+		"SELECT dropped, lost, ended_ns, " ENDS
+		" FROM activity_logs JOIN activity_totals t "
 		"ON owner = t.seq WHERE sandbox_id = ?1 AND (?2 IS NULL OR key_id = ?2)");
+	struct activity_ends ends = {0};
 	int r;
 
 	query_text(&q, sandbox_id);
@@ -352,6 +449,10 @@ int store_activity_get(struct store *s, const char *sandbox_id, const char *key_
 		ret->dropped = row_u64(&q);
 		ret->lost = row_u64(&q);
 		ret->ended_ns = row_u64(&q);
+		row_ends(&q, s, sandbox_id, &ends);
+		ret->head = ends.head;
+		ret->anchor = ends.anchor;
+		ret->sealed = ends.sealed;
 	}
 	return r < 0 ? r : 0;
 }
@@ -367,7 +468,8 @@ int store_activity_list(struct store *s, const char *sandbox_id, uint32_t kinds,
 		return error_set(
 			e, ERROR_USAGE, EINVAL, "limit is not 1-%d", STORE_ACTIVITY_LIST_MAX);
 	q = db_query(s, STMT_ACTIVITY_LIST,
-		"SELECT id, kind, at_ns, record FROM activity INDEXED BY activity_log WHERE log = "
+		"SELECT id, kind, at_ns, record, n, hash FROM activity INDEXED BY activity_log "
+		"WHERE log = "
 		"(SELECT seq FROM activity_logs WHERE sandbox_id = ?) AND id > ? "
 		"AND (? >> kind) & 1 ORDER BY id LIMIT ?");
 	query_text(&q, sandbox_id);
@@ -381,6 +483,7 @@ int store_activity_list(struct store *s, const char *sandbox_id, uint32_t kinds,
 		a.kind = (enum store_activity_kind)row_u64(&q);
 		a.at_ns = row_u64(&q);
 		a.record = row_text(&q);
+		row_link(&q, &a.link);
 		r = each(arg, &a);
 		if (r)
 			break;

@@ -1,5 +1,10 @@
-/* The log of what a sandbox does in the network. It outlives the sandbox. Records are JSON objects
+/* The log of what a sandbox does. It outlives the sandbox. Records are JSON objects
  * (network/activity_record.h writes them); they are appended and never changed.
+ *
+ * The records of a log are a chain (activity_chain.h): each has a number `n` from 1 on, and a hash
+ * that covers the one before it. The log's head is sealed with a key that is not in the database.
+ * So who changes the database without the key changes nothing unseen, but may put back an older
+ * state as a whole. A seal that was wrong once stays so.
  *
  * A guest can cause any number of records, so their bytes are bounded: per sandbox, per key and in
  * all. A record counts as its text and STORE_ACTIVITY_OVERHEAD bytes. Beyond a bound, the oldest
@@ -8,23 +13,29 @@
 #ifndef STORE_ACTIVITY_H
 #define STORE_ACTIVITY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
+#include "store/activity_chain.h"
 #include "store/store.h"
 
 enum store_activity_kind {
 	STORE_ACTIVITY_FLOW,
 	STORE_ACTIVITY_REQUEST,
-	STORE_ACTIVITY_LOST,	 /* some records are missing at this place of the log */
-	STORE_ACTIVITY_APPROVAL, /* a person was asked, or has decided */
+	STORE_ACTIVITY_LOST,	  /* some records are missing at this place of the log */
+	STORE_ACTIVITY_APPROVAL,  /* a person was asked, or has decided */
+	STORE_ACTIVITY_LIFECYCLE, /* created, paused, ended and so on */
+	STORE_ACTIVITY_PROCESS,	  /* a program or cell that a client started; its end */
+	STORE_ACTIVITY_MODEL,	  /* a request to a model */
+	STORE_ACTIVITY_TOOL,	  /* a tool that was called */
 	STORE_ACTIVITY_KINDS_,
 };
 
 #define STORE_ACTIVITY_BIT(kind) (1u << (kind))
 
-/* "flow", "request", "lost", "approval". The parser gives -EINVAL for other words. */
+/* "flow", "request", "lost", "approval", ... The parser gives -EINVAL for other words. */
 const char *store_activity_kind_name(enum store_activity_kind kind);
 int store_activity_kind_parse(const char *name, enum store_activity_kind *ret);
 
@@ -39,12 +50,15 @@ enum {
 
 /* Other bounds, for tests. */
 void store_activity_bound(struct store *s, const struct store_activity_bounds *b);
+/* What seals the heads of logs from now on; copied. Without it they have seals of no worth. */
+void store_activity_key(struct store *s, const uint8_t key[ACTIVITY_KEY_BYTES]);
 
 struct store_activity {
 	uint64_t id; /* assigned by the store; grows, never reused */
 	enum store_activity_kind kind;
 	uint64_t at_ns;
-	const char *record; /* an object */
+	const char *record;	   /* an object with a member at least */
+	struct activity_link link; /* assigned by the store; n 0: an older Mayfly wrote it */
 };
 
 /* Appends records of one sandbox, in this order, all or none of them. lost: how many further
@@ -57,6 +71,9 @@ int store_activity_add(struct store *s, const char *sandbox_id, const char *key_
 struct store_activity_log {
 	uint64_t dropped, lost;
 	uint64_t ended_ns; /* 0: the sandbox has not ended */
+	/* The newest record, and the last one that made room. n 0: none. */
+	struct activity_link head, anchor;
+	bool sealed; /* the head is what the daemon wrote */
 };
 
 /* The log of a sandbox that runs or has ended. key_id: the key that must own it; NULL: any. -ENOENT

@@ -183,6 +183,8 @@ enum stmt {
 	STMT_ACTIVITY_OWNER_ADD,
 	STMT_ACTIVITY_OWNER_BYTES,
 	STMT_ACTIVITY_LOG,
+	STMT_ACTIVITY_ENDS,
+	STMT_ACTIVITY_ENDS_SET,
 	STMT_ACTIVITY_LOG_MAKE,
 	STMT_ACTIVITY_LOG_ADD,
 	STMT_ACTIVITY_LOG_DROP,
@@ -243,7 +245,8 @@ struct store {
 	int file_fd, wal_fd; /* for fdatasync and the reserve; SQLite has its own descriptors */
 	bool in_batch;	     /* between store_begin and store_commit */
 	struct store_activity_bounds activity_bounds;
-	bool sync_wanted; /* the batch contains a synced call */
+	uint8_t activity_key[32]; /* ACTIVITY_KEY_BYTES */
+	bool sync_wanted;	  /* the batch contains a synced call */
 	struct checkpointer *checkpointer;
 };
 

@@ -511,6 +511,16 @@ static const char version_16[] =
 	"	PRIMARY KEY (agent_id, alias)"
 	") STRICT, WITHOUT ROWID;";
 
+/* Makes records of activity a chain. Older ones have the number 0 and no hash. */
+static const char version_17[] =
+	"ALTER TABLE activity ADD COLUMN n INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE activity ADD COLUMN hash BLOB;"
+	"ALTER TABLE activity_logs ADD COLUMN n INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE activity_logs ADD COLUMN head BLOB;"
+	"ALTER TABLE activity_logs ADD COLUMN anchor INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE activity_logs ADD COLUMN anchor_hash BLOB;"
+	"ALTER TABLE activity_logs ADD COLUMN seal BLOB;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -528,6 +538,7 @@ const struct migration schema_migrations[] = {
 	{version_14},
 	{version_15},
 	{version_16},
+	{version_17},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

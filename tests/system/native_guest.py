@@ -100,7 +100,8 @@ def is_over(s):
 
 
 def records(d, key, of, /, **members):
-    answer = ask(d.port, "GET", f"/sandboxes/{of}/activity?limit=1000", key)[1]
+    """What its network did."""
+    answer = ask(d.port, "GET", f"/sandboxes/{of}/activity?limit=1000&kind=flow,request,approval,lost", key)[1]
     return [r for r in answer["activity"] if all(r.get(k) == v for k, v in members.items())]
 
 

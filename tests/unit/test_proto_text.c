@@ -99,7 +99,8 @@ static void json_escapes(void **state)
 	expect_json("plain text, long enough for words", 33, JSON_TEXT_UTF8,
 		"\"plain text, long enough for words\"");
 	expect_json("a\"b\\c/\b\f\n\r\t\x01\x1f\x7f", 14, JSON_TEXT_UTF8,
-		"\"a\\\"b\\\\c/\\u0008\\u000c\\n\\r\\t\\u0001\\u001f\x7f\"");
+		"\"a\\\"b\\\\c/\\b\\f\\n\\r\\t\\u0001\\u001f\x7f\"");
+	expect_json("\b\x7f", 2, JSON_TEXT_ASCII, "\"\\b\\u007f\"");
 	expect_json("a\0b", 3, JSON_TEXT_UTF8, "\"a\\u0000b\"");
 	expect_json("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 9, JSON_TEXT_UTF8,
 		"\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"");

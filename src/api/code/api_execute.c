@@ -21,6 +21,7 @@
 #include "fleet/instance.h"
 #include "fleet/upstream.h"
 #include "http/reply.h"
+#include "network/activity_process.h"
 #include "lifecycle/instance_end.h"
 #include "lifecycle/instance_make.h"
 
@@ -245,6 +246,18 @@ static int send_cell(struct execution *x, struct instance *i)
 	return r < 0 ? r : 0;
 }
 
+/* In the sandbox's activity. */
+static void note_cell(const struct execution *x, const struct instance *i)
+{
+	json_t *cell = json_loads(x->body, 0, NULL);
+
+	if (cell)
+		activity_cell(fleet_of(x->r), x->sandbox_id, instance_key_id(i),
+			json_string_value(json_object_get(cell, "language")),
+			json_string_value(json_object_get(cell, "code")));
+	json_decref(cell);
+}
+
 static void on_made(void *arg, struct instance *i, const struct error *why)
 {
 	struct execution *x = arg;
@@ -259,6 +272,7 @@ static void on_made(void *arg, struct instance *i, const struct error *why)
 	x->state = EXECUTION_RUNNING;
 	x->begin_ns = clock_monotonic_ns();
 	request_set_final(x->r); /* from now on the code may run */
+	note_cell(x, i);
 	if (send_cell(x, i) < 0)
 		fail(x, 502, "the cell cannot be sent to the sandbox");
 	else

@@ -21,6 +21,7 @@
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
+#include "network/activity_process.h"
 #include "proto/json_text.h"
 
 enum {
@@ -54,6 +55,8 @@ struct run {
 	struct output out[2];
 	struct budget_hold hold; /* for the output that is gathered */
 	bool plain_shell;	 /* there is no bash: the second attempt */
+	char sandbox_id[SANDBOX_ID_BYTES];
+	uint32_t pid;
 };
 
 /* --- ending --- */
@@ -334,12 +337,28 @@ static void on_writable(struct agent_link *l, void *arg)
 	agent_link_send(l);
 }
 
+/* In the sandbox's activity. */
+static void note(struct run *x, const struct agent_event *ev)
+{
+	struct fleet *f = fleet_of(x->r);
+	const struct instance *i = instance_find(f, x->sandbox_id);
+
+	if (i && ev->type == AGENT_STARTED) {
+		x->pid = ev->started.pid;
+		activity_process_started(f, x->sandbox_id, instance_key_id(i), x->pid,
+			activity_command(&x->order.exec, "run"));
+	} else if (i) {
+		activity_process_ended(f, x->sandbox_id, instance_key_id(i), x->pid, &ev->exit);
+	}
+}
+
 static void on_event(struct agent_link *l, const struct agent_event *ev, void *arg)
 {
 	struct run *x = arg;
 
 	switch (ev->type) {
 	case AGENT_STARTED:
+		note(x, ev);
 		if (x->order.stream)
 			begin_stream(x);
 		x->state = RUN_RUNNING;
@@ -350,6 +369,7 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 		take_output(x, ev->type == AGENT_STDERR, ev);
 		break;
 	case AGENT_EXIT:
+		note(x, ev);
 		if (x->order.stream)
 			end_stream(x, &ev->exit);
 		else
@@ -406,6 +426,7 @@ static void start(struct run *x, struct instance *i)
 	struct error e = {0};
 
 	x->begin_ns = clock_monotonic_ns();
+	(void)strcpy(x->sandbox_id, instance_id(i)); /* same size */
 	if (instance_agent_connect(i, &link_ops, x, &x->link, &e) < 0) {
 		fail(x, &e);
 		return;

@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "api/consent/approval_decision.h"
 #include "api/auth.h"
+#include "api/consent/follow.h"
 #include "base/clock.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
@@ -17,7 +18,6 @@
 #include "store/keys.h"
 
 enum {
-	WAIT_MS = 30 * 1000, /* for an approval */
 	DEFAULT_LIMIT = 100,
 	STATES_MAX = 64,
 	BY_MAX = STORE_NAME_MAX + 8,
@@ -139,72 +139,39 @@ static json_t *read_page(const struct question *q, size_t *ret_count, struct err
 /* --- waiting --- */
 
 struct waiting {
-	struct request *request;
+	struct follow follow;
 	struct question question;
-	struct approval_watch watch;
-	uv_timer_t patience;
 };
 
-static void on_closed(uv_handle_t *h)
+static void look(struct follow *f, bool late)
 {
-	free(h->data);
-}
-
-static void on_done(struct request *r, bool complete)
-{
-	struct waiting *w = r->data;
-
-	approvals_unwatch(w->question.fleet, &w->watch);
-	uv_close((uv_handle_t *)&w->patience, on_closed);
-}
-
-static void look(struct waiting *w, bool enough)
-{
+	struct waiting *w = (struct waiting *)f;
 	struct error e = {0};
 	size_t count = 0;
 	json_t *page = read_page(&w->question, &count, &e);
 
 	if (e.code)
-		reply_failure(w->request, &e);
-	else if (count || enough)
-		reply_json(w->request, 200, page);
+		reply_failure(f->request, &e);
+	else if (count || late)
+		reply_json(f->request, 200, page);
 	else
 		json_decref(page);
 }
 
-static void on_changed(void *arg)
-{
-	look(arg, false);
-}
-
-static void on_patience(uv_timer_t *t)
-{
-	look(t->data, true);
-}
-
 static void wait_for_more(struct request *r, const struct question *q)
 {
-	static const struct request_ops ops = {.done = on_done};
 	struct waiting *w = api_calloc(r, sizeof(*w));
-	struct error e = {0};
 
 	if (!w)
 		return;
-	w->request = r;
 	w->question = *q;
-	w->watch = (struct approval_watch){.key_id = w->question.key[0] ? w->question.key : NULL,
-		.owner = w->question.key,
-		.changed = on_changed,
-		.arg = w};
-	if (approvals_watch(q->fleet, &w->watch, &e) < 0) {
+	w->follow = (struct follow){.request = r,
+		.list = approvals_watches(q->fleet),
+		.look = look,
+		.watch = {.about = w->question.key[0] ? w->question.key : NULL,
+			.owner = w->question.key}};
+	if (!follow_begin(&w->follow, "approvals"))
 		free(w);
-		reply_failure(r, &e);
-		return;
-	}
-	(void)uv_timer_init(request_loop(r), &w->patience); /* these cannot fail */
-	w->patience.data = w;
-	(void)uv_timer_start(&w->patience, on_patience, WAIT_MS, 0);
-	request_set_ops(r, &ops, w);
 }
 
 void api_approvals_list(struct request *r)

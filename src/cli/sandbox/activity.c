@@ -1,4 +1,4 @@
-/* `mayfly activity`: what a sandbox did in the network. */
+/* `mayfly activity`: what a sandbox did, and whether its log is as it was written. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "cli/json.h"
 #include "cli/remote/admin.h"
 #include "cli/remote/remote.h"
+#include "cli/sandbox/activity_verify.h"
 #include "cli/sandbox/states.h"
 #include "cli/table.h"
 #include "proto/json_tree.h"
@@ -20,16 +21,22 @@ enum { LINE_MAX_BYTES = 8192, PAGE = 1000, SIZE_BYTES = 16 };
 
 struct activity_options {
 	struct cli_common common;
-	const char *kind;
-	bool follow;
+	const char *kind, *head;
+	bool follow, verify;
 };
 
 static const struct option_spec options[] = {
 	{"follow", 'f', OPTION_FLAG, NULL, "go on until the sandbox ends",
 		offsetof(struct activity_options, follow), 0, 0, false},
 	{"kind", 0, OPTION_STRING, "KIND",
-		"only flow, request, approval or lost; several with commas",
+		"only flow, request, model, tool, approval, process, lifecycle or lost; several "
+		"with commas",
 		offsetof(struct activity_options, kind), 0, 0, false},
+	{"verify", 0, OPTION_FLAG, NULL, "check that no record was changed, inserted or removed",
+		offsetof(struct activity_options, verify), 0, 0, false},
+	{"head", 0, OPTION_STRING, "N:HASH",
+		"with --verify: what an earlier one printed must be in the log",
+		offsetof(struct activity_options, head), 0, 0, false},
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
@@ -115,6 +122,48 @@ static int put_approval(struct buf *b, const json_t *record)
 	return r ? r : put_rest(b, record);
 }
 
+static int put_member(struct buf *b, const json_t *record, const char *key, const char *before)
+{
+	const char *text = json_tree_text(record, key);
+
+	return *text ? buf_printf(b, "%s%s", before, text) : 0;
+}
+
+static int put_lifecycle(struct buf *b, const json_t *record)
+{
+	int r = put_member(b, record, "event", " ");
+
+	r = r ? r : put_member(b, record, "template", " from ");
+	r = r ? r : put_member(b, record, "snapshot", " to ");
+	r = r ? r : put_member(b, record, "until", " ");
+	r = r ? r : put_member(b, record, "reason", ": ");
+	r = r ? r : put_member(b, record, "message", ", ");
+	if (r == 0 && number(record, "generation"))
+		r = buf_printf(b, " %llu", (unsigned long long)number(record, "generation"));
+	return r;
+}
+
+static int put_process(struct buf *b, const json_t *record)
+{
+	const json_t *argv = json_object_get(record, "argv");
+	int r = put_member(b, record, "state", " ");
+
+	if (r == 0 && number(record, "pid"))
+		r = buf_printf(b, " [%llu]", (unsigned long long)number(record, "pid"));
+	r = r ? r : put_member(b, record, "via", " ");
+	r = r ? r : put_member(b, record, "user", " as ");
+	r = r ? r : put_member(b, record, "cwd", " in ");
+	for (size_t i = 0; r == 0 && i < json_array_size(argv); i++)
+		r = buf_printf(
+			b, "%s%s", i ? " " : ": ", json_string_value(json_array_get(argv, i)));
+	r = r ? r : put_member(b, record, "code", ": ");
+	if (r == 0 && json_object_get(record, "exitCode"))
+		r = buf_printf(b, " with %llu", (unsigned long long)number(record, "exitCode"));
+	if (r == 0 && json_object_get(record, "signal"))
+		r = buf_printf(b, " by signal %llu", (unsigned long long)number(record, "signal"));
+	return r;
+}
+
 /* Names and paths are the guest's. */
 static int print_line(const json_t *record, struct error *e)
 {
@@ -127,6 +176,10 @@ static int print_line(const json_t *record, struct error *e)
 			(unsigned long long)number(record, "count"));
 	} else if (r == 0 && strcmp(kind, "approval") == 0) {
 		r = put_approval(&b, record);
+	} else if (r == 0 && strcmp(kind, "lifecycle") == 0) {
+		r = put_lifecycle(&b, record);
+	} else if (r == 0 && strcmp(kind, "process") == 0) {
+		r = put_process(&b, record);
 	} else if (r == 0) {
 		r = buf_printf(&b, " %s", json_tree_text(record, "verdict"));
 		r = r				   ? r
@@ -169,6 +222,14 @@ static int ask(const struct reading *a, json_t **ret, struct error *e)
 	return r == -ECONNREFUSED && e->code == ERROR_NONE ? client_no_daemon(&a->home, e) : r;
 }
 
+/* How to go on; nothing without an answer. */
+static void take_end(struct reading *a, const json_t *answer)
+{
+	a->cursor = number(answer, "cursor");
+	a->more = json_is_true(json_object_get(answer, "more"));
+	a->ended = json_is_true(json_object_get(answer, "ended"));
+}
+
 static int show(struct reading *a, const json_t *answer, struct error *e)
 {
 	const json_t *list = json_object_get(answer, "activity");
@@ -186,9 +247,7 @@ static int show(struct reading *a, const json_t *answer, struct error *e)
 					    : print_line(record, e);
 	}
 	(void)fflush(stdout); /* a failure shows at exit */
-	a->cursor = number(answer, "cursor");
-	a->more = json_is_true(json_object_get(answer, "more"));
-	a->ended = json_is_true(json_object_get(answer, "ended"));
+	take_end(a, answer);
 	return r;
 }
 
@@ -212,6 +271,69 @@ static int find(struct reading *a, const char *prefix, struct error *e)
 	return r;
 }
 
+/* --- verifying --- */
+
+static int print_verified(
+	const struct activity_options *o, const struct activity_verify *v, struct error *e)
+{
+	char head[ACTIVITY_HEAD_BYTES];
+
+	activity_verify_head(v, head);
+	if (v->passed)
+		fprintf(stderr, "%llu records made room before they were read\n",
+			(unsigned long long)v->passed);
+	if (o->common.json)
+		return json_print_line(
+			json_pack("{s:I, s:I, s:I, s:s}", "records", (json_int_t)v->records,
+				"first", (json_int_t)v->first, "unverified", (json_int_t)v->older,
+				"head", head),
+			e);
+	if (v->older)
+		printf("%llu records of an older Mayfly have no hash\n",
+			(unsigned long long)v->older);
+	printf("%llu records are as they were written\nhead %s\n", (unsigned long long)v->records,
+		head);
+	return 0;
+}
+
+static int verify(struct reading *a, struct error *e)
+{
+	const struct activity_options *o = a->options;
+	struct activity_verify v;
+	int r = o->kind || o->follow ? error_set(e, ERROR_USAGE, EINVAL,
+					       "--verify reads all kinds, and does not follow")
+				     : activity_verify_begin(&v, a->id, o->head, e);
+
+	do {
+		json_t *answer = NULL;
+
+		if (r == 0)
+			r = ask(a, &answer, e);
+		if (r == 0)
+			r = activity_verify_page(&v, answer, e);
+		take_end(a, answer);
+		json_decref(answer);
+	} while (r == 0 && a->more);
+	return r ? r : print_verified(o, &v, e);
+}
+
+static int list(struct reading *a, struct error *e)
+{
+	int r = 0;
+
+	if (a->options->head)
+		return error_set(e, ERROR_USAGE, EINVAL, "--head is for --verify");
+	do {
+		json_t *answer = NULL;
+
+		r = ask(a, &answer, e);
+		if (r == 0)
+			r = show(a, answer, e);
+		json_decref(answer);
+	} while (r == 0 && (a->more || (a->options->follow && !a->ended)));
+	return r;
+}
+
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	struct reading a = {.options = values, .home = HOME_INIT};
@@ -220,15 +342,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 
 	if (r == 0)
 		r = find(&a, argv[0], e);
-	do {
-		json_t *answer = NULL;
-
-		if (r == 0)
-			r = ask(&a, &answer, e);
-		if (r == 0)
-			r = show(&a, answer, e);
-		json_decref(answer);
-	} while (r == 0 && (a.more || (a.options->follow && !a.ended)));
+	if (r == 0)
+		r = a.options->verify ? verify(&a, e) : list(&a, e);
 	home_close(&a.home);
 	return r;
 }
@@ -236,12 +351,20 @@ static int run(void *values, int argc, char **argv, struct error *e)
 const struct cli_verb cli_verb_activity = {
 	.name = "activity",
 	.arguments = "ID",
-	.summary = "Show what a sandbox did in the network",
+	.summary = "Show what a sandbox did",
 	.description =
-		"A line for each flow that has ended or was denied, and for each request in an\n"
-		"intercepted one, oldest first: what was asked for, what became of it, bytes out\n"
-		"and in, and the rule that decided. Of a sandbox that has ended, too, for as long\n"
-		"as the daemon keeps it (mayfly serve --activity-days); its id must be whole.",
+		"A line for each flow that has ended or was denied, for each request in an\n"
+		"intercepted one, for each program that a client started and its end, for each\n"
+		"approval, and for what happened to the sandbox itself, oldest first. Of a "
+		"sandbox\n"
+		"that has ended, too, for as long as the daemon keeps it (mayfly serve\n"
+		"--activity-days); its id must be whole.\n\n"
+		"Each record has a hash that covers the one before it. --verify computes them "
+		"anew,\n"
+		"and names the first record that was changed, inserted or removed. It prints the\n"
+		"head of the log. Keep it elsewhere: --head shows later that the log still has "
+		"all\n"
+		"that it had then.",
 	.options = options,
 	.values_bytes = sizeof(struct activity_options),
 	.run = run,

@@ -7,8 +7,10 @@
 
 #include "api/api.h"
 #include "api/auth.h"
+#include "api/consent/follow.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "network/activity.h"
@@ -17,12 +19,10 @@
 #include "store/keys.h"
 
 enum {
-	WAIT_S = 30,	/* for a record */
-	TICK_MS = 1000, /* looks whether the sandbox has ended */
-	LATE_S = 2,	/* what its worker said last may come after its end */
+	LATE_S = 2, /* what its worker said last may come after its end */
 	DEFAULT_LIMIT = 100,
-	ANSWER_MAX = STORE_ACTIVITY_LIST_MAX * (STORE_ACTIVITY_RECORD_MAX + 128),
-	KINDS_MAX = 64,
+	ANSWER_MAX = STORE_ACTIVITY_LIST_MAX * (STORE_ACTIVITY_RECORD_MAX + 256),
+	KINDS_MAX = 128,
 };
 
 struct question {
@@ -61,7 +61,8 @@ static bool take_kinds(struct request *r, uint32_t *ret)
 	}
 	if (n < 0 || *ret == 0)
 		reply_error(r, 400,
-			"kind must be flow, request, approval or lost, or several with commas");
+			"kind must be flow, request, model, tool, approval, process, lifecycle or "
+			"lost, or several with commas");
 	return n >= 0 && *ret;
 }
 
@@ -106,6 +107,33 @@ static bool take_question(struct request *r, struct question *q)
 
 /* --- the answer --- */
 
+/* The members between `id` and `hash` are the text that the hash covers. Records of an older
+ * Mayfly have neither number nor hash. */
+static int write_record(struct buf *b, bool comma, const struct store_activity *a)
+{
+	char hash[2 * ACTIVITY_HASH_BYTES + 1];
+	int r = buf_printf(b, "%s{\"id\":%llu", comma ? "," : "", (unsigned long long)a->id);
+
+	if (r == 0 && a->link.n)
+		r = buf_printf(b, ",\"n\":%llu", (unsigned long long)a->link.n);
+	r = r ? r
+	      : buf_printf(b, ",\"kind\":\"%s\",%.*s", store_activity_kind_name(a->kind),
+			(int)strlen(a->record) - 2, a->record + 1);
+	str_hex(a->link.hash, sizeof(a->link.hash), hash);
+	if (r == 0 && a->link.n)
+		r = buf_printf(b, ",\"hash\":\"%s\"", hash);
+	return r ? r : buf_add_str(b, "}");
+}
+
+static int write_link(struct buf *b, const char *name, const struct activity_link *l)
+{
+	char hash[2 * ACTIVITY_HASH_BYTES + 1];
+
+	str_hex(l->hash, sizeof(l->hash), hash);
+	return buf_printf(
+		b, ",\"%s\":{\"n\":%llu,\"hash\":\"%s\"}", name, (unsigned long long)l->n, hash);
+}
+
 static int add_record(void *arg, const struct store_activity *a)
 {
 	struct answer *x = arg;
@@ -115,8 +143,7 @@ static int add_record(void *arg, const struct store_activity *a)
 		return 1;
 	}
 	x->cursor = a->id;
-	return buf_printf(&x->text, "%s{\"id\":%llu,\"kind\":\"%s\",%s", x->count++ ? "," : "",
-		(unsigned long long)a->id, store_activity_kind_name(a->kind), a->record + 1);
+	return write_record(&x->text, x->count++ > 0, a);
 }
 
 static bool has_ended(const struct question *q, const struct store_activity_log *log)
@@ -145,7 +172,7 @@ static int read_records(const struct question *q, struct answer *x, uint32_t lim
 /* Reads one record more than may be answered. */
 static int read_answer(const struct question *q, struct answer *x, struct error *e)
 {
-	struct store_activity_log log = {0};
+	struct store_activity_log log = {.sealed = true};
 	uint32_t limit =
 		q->limit < STORE_ACTIVITY_LIST_MAX ? q->limit + 1 : STORE_ACTIVITY_LIST_MAX;
 	int r;
@@ -159,10 +186,16 @@ static int read_answer(const struct question *q, struct answer *x, struct error 
 	if (r >= 0)
 		r = buf_printf(&x->text,
 			"],\"cursor\":%llu,\"more\":%s,\"ended\":%s,\"lost\":%llu,"
-			"\"dropped\":%llu}",
+			"\"dropped\":%llu,\"sealed\":%s",
 			(unsigned long long)x->cursor, x->more ? "true" : "false",
 			x->ended ? "true" : "false", (unsigned long long)log.lost,
-			(unsigned long long)log.dropped);
+			(unsigned long long)log.dropped, log.sealed ? "true" : "false");
+	if (r >= 0 && log.anchor.n)
+		r = write_link(&x->text, "anchor", &log.anchor);
+	if (r >= 0 && log.head.n)
+		r = write_link(&x->text, "head", &log.head);
+	if (r >= 0)
+		r = buf_add_str(&x->text, "}");
 	if (r < 0 && e->code == ERROR_NONE)
 		(void)error_set(e, ERROR_INTERNAL, -r, "out of memory");
 	return r;
@@ -176,79 +209,40 @@ static void send_answer(struct request *r, struct answer *x)
 /* --- waiting --- */
 
 struct waiting {
-	struct fleet *fleet;
-	struct request *request;
+	struct follow follow;
 	struct question question;
-	struct activity_watch watch;
-	uv_timer_t tick;
-	unsigned ticks;
 };
 
-static void on_tick_closed(uv_handle_t *h)
-{
-	free(h->data);
-}
-
-static void on_done(struct request *r, bool complete)
-{
-	struct waiting *w = r->data;
-
-	activity_unwatch(w->fleet, &w->watch);
-	uv_close((uv_handle_t *)&w->tick, on_tick_closed);
-}
-
 /* Answers when there is a record, the sandbox has ended, or it took long enough. */
-static void look(struct waiting *w, bool enough)
+static void look(struct follow *f, bool late)
 {
+	struct waiting *w = (struct waiting *)f;
 	struct error e = {0};
 	struct answer x;
 
 	if (read_answer(&w->question, &x, &e) < 0)
-		reply_failure(w->request, &e);
-	else if (x.count || x.ended || enough)
-		send_answer(w->request, &x);
+		reply_failure(f->request, &e);
+	else if (x.count || x.ended || late)
+		send_answer(f->request, &x);
 	else
 		w->question.cursor = x.cursor;
 	buf_done(&x.text);
 }
 
-static void on_written(void *arg)
-{
-	look(arg, false);
-}
-
-static void on_tick(uv_timer_t *t)
-{
-	struct waiting *w = t->data;
-
-	look(w, ++w->ticks >= WAIT_S * 1000 / TICK_MS);
-}
-
 static void wait_for_more(struct request *r, const struct question *q, uint64_t cursor)
 {
-	static const struct request_ops ops = {.done = on_done};
 	struct waiting *w = api_calloc(r, sizeof(*w));
-	struct error e = {0};
 
 	if (!w)
 		return;
-	w->fleet = fleet_of(r);
-	w->request = r;
 	w->question = *q;
 	w->question.cursor = cursor;
-	w->watch = (struct activity_watch){.sandbox_id = w->question.id,
-		.key_id = r->key->id,
-		.written = on_written,
-		.arg = w};
-	if (activity_watch(w->fleet, &w->watch, &e) < 0) {
+	w->follow = (struct follow){.request = r,
+		.list = activity_watches(fleet_of(r)),
+		.look = look,
+		.watch = {.about = w->question.id, .owner = r->key->id}};
+	if (!follow_begin(&w->follow, "activity"))
 		free(w);
-		reply_failure(r, &e);
-		return;
-	}
-	(void)uv_timer_init(request_loop(r), &w->tick); /* these cannot fail */
-	w->tick.data = w;
-	(void)uv_timer_start(&w->tick, on_tick, TICK_MS, TICK_MS);
-	request_set_ops(r, &ops, w);
 }
 
 void api_activity(struct request *r)
