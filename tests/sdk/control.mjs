@@ -1,7 +1,7 @@
 // The control API through the official SDK: rows of the protocol document's method table.
 import assert from 'node:assert/strict'
 import {
-  AuthenticationError, NotFoundError, Sandbox, SandboxError, Template,
+  AuthenticationError, NotFoundError, Sandbox, SandboxError, Secret, Template,
 } from 'e2b'
 import { all, create, finish, native, test, until } from './harness.mjs'
 
@@ -88,6 +88,18 @@ test('ports that speak TLS', async () => {
   await sandbox.updateNetwork({})
   assert.deepEqual(await network(), { httpsPorts: [8443] })
   await assert.rejects(Sandbox.create({ network: { httpsPorts: [49983] } }), /httpsPorts\[0\]/)
+  await sandbox.kill()
+})
+
+test('tokens of a sandbox', async () => {
+  const iam = { tokens: { aws: Secret.iamToken({ audience: 'sts.example.com', tokenType: 'JWT-SVID' }) } }
+  const rules = { 'api.example.com': [{ transform: ({ iam }) => ({ headers: { Authorization: `Bearer ${iam.tokens.aws}` } }) }] }
+  const sandbox = await create({ iam, network: { rules } })
+  const { network } = await sandbox.getInfo()
+  assert.deepEqual(network.rules, {
+    'api.example.com': [{ transform: { headers: { Authorization: 'Bearer ${e2b.identity.tokens.aws}' } } }],
+  })
+  await assert.rejects(create({ iam: { tokens: { ['a'.repeat(65)]: iam.tokens.aws } } }), /iam\.tokens/)
   await sandbox.kill()
 })
 

@@ -121,6 +121,19 @@ def rules_with_secrets(_):
 
 
 @test
+def tokens_of_a_sandbox(_):
+    tokens = {"aws": Secret.iam_token(audience="sts.example.com", token_type="JWT-SVID")}
+    rules = {"api.example.com": [{"transform": lambda c: {"headers": {"Authorization": f"Bearer {c.iam.tokens['aws']}"}}}]}
+    sandbox = create(iam={"tokens": tokens}, network={"rules": rules})
+    header = {"Authorization": "Bearer ${e2b.identity.tokens.aws}"}
+    assert sandbox.get_info().network.get("rules") == {"api.example.com": [{"transform": {"headers": header}}]}
+    sandbox.update_network({"rules": {"b.example.com": [{"transform": lambda c: {"headers": {"X": c.iam.tokens["aws"]}}}]}})
+    assert list(sandbox.get_info().network.get("rules")) == ["b.example.com"]
+    raises(e2b.SandboxException, lambda: create(iam={"tokens": {"a" * 65: tokens["aws"]}}), "iam.tokens")
+    sandbox.kill()
+
+
+@test
 def input_as_a_stream(sandbox):
     command = sandbox.commands.run("cat", background=True, stdin=True)
     sandbox.commands.stream_input(command.pid, (f"line {i}\n".encode() for i in range(1000)))

@@ -10,6 +10,7 @@
 #include "cli/environment.h"
 #include "cli/json.h"
 #include "cli/remote/remote.h"
+#include "cli/sandbox/identity_options.h"
 #include "cli/sandbox/network_options.h"
 #include "cli/sandbox/secret_options.h"
 #include "sandbox/sandbox.h"
@@ -25,7 +26,7 @@ struct create_options {
 	struct option_list env, metadata;
 	bool auto_pause, auto_resume;
 	struct network_options network;
-	struct option_list secrets;
+	struct option_list secrets, identities;
 };
 
 static const struct create_options defaults = {
@@ -59,6 +60,7 @@ static const struct option_spec options[] = {
 	CLI_OPTION_DENY(struct create_options),
 	CLI_OPTION_POLICY(struct create_options),
 	CLI_OPTION_SECRET(struct create_options),
+	CLI_OPTION_IDENTITY(struct create_options),
 	CLI_OPTION_NO_TTY,
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -67,9 +69,9 @@ static const struct option_spec options[] = {
 
 json_t *create_body(const struct create_order *o)
 {
-	json_t *body = json_pack("{s:s, s:I, s:O*, s:O*, s:O*}", "templateID", o->template,
+	json_t *body = json_pack("{s:s, s:I, s:O*, s:O*, s:O*, s:O*}", "templateID", o->template,
 		"timeout", (json_int_t)((o->timeout_ns + NS_PER_S - 1) / NS_PER_S), "envVars",
-		o->env, "metadata", o->metadata, "secrets", o->secrets);
+		o->env, "metadata", o->metadata, "secrets", o->secrets, "iam", o->iam);
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -90,42 +92,60 @@ json_t *create_body(const struct create_order *o)
 	return body;
 }
 
-/* Takes the secrets. */
-static int create(const struct create_options *o, const struct environment *env, json_t *metadata,
-	const json_t *network, json_t *secrets, char id[ROUTE_SANDBOX_ID_MAX + 1], struct error *e)
+static int create(
+	const struct create_order *order, char id[ROUTE_SANDBOX_ID_MAX + 1], struct error *e)
 {
 	_cleanup_(client_closep) struct client *c = NULL;
-	json_t *variables = environment_json(env);
-	const struct create_order order = {.template = o->template,
-		.timeout_ns = o->timeout,
-		.cpus = o->cpus,
-		.memory = o->memory,
-		.disk = o->disk,
-		.env = variables,
-		.metadata = metadata,
-		.auto_pause = o->auto_pause,
-		.auto_resume = o->auto_resume,
-		.network = network,
-		.secrets = secrets};
 	struct home home = HOME_INIT;
 	int r = home_open(NULL, &home, e);
 
 	if (r == 0)
 		r = client_open(&home, &c, e);
 	if (r == 0)
-		r = remote_create(c, variables ? create_body(&order) : NULL, id, e);
-	json_decref(variables);
-	json_decref(secrets);
+		r = remote_create(c, order->env ? create_body(order) : NULL, id, e);
 	home_close(&home);
 	return r;
+}
+
+/* What is JSON in the order is to be freed in any case. */
+static int make_order(const struct create_options *o, const struct environment *env,
+	struct create_order *ret, struct error *e)
+{
+	json_t *network = NULL;
+	int r = environment_pairs(&o->metadata, "--metadata", &ret->metadata, e);
+
+	if (r == 0)
+		r = network_options_body(&o->network, &network, e);
+	if (r == 0)
+		r = secret_options_body(&o->secrets, &ret->secrets, e);
+	if (r == 0)
+		r = identity_options_body(&o->identities, &ret->iam, &network, e);
+	ret->network = network;
+	ret->env = environment_json(env);
+	return r;
+}
+
+static void free_order(struct create_order *o)
+{
+	json_decref(o->env);
+	json_decref(o->metadata);
+	json_decref((json_t *)o->network);
+	json_decref(o->secrets);
+	json_decref(o->iam);
 }
 
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	const struct create_options *o = values;
 	struct environment env = {.count = 0};
+	struct create_order order = {.template = o->template,
+		.timeout_ns = o->timeout,
+		.cpus = o->cpus,
+		.memory = o->memory,
+		.disk = o->disk,
+		.auto_pause = o->auto_pause,
+		.auto_resume = o->auto_resume};
 	char id[ROUTE_SANDBOX_ID_MAX + 1];
-	json_t *metadata = NULL, *network = NULL, *secrets = NULL;
 	int r = cli_no_arguments(argc, argv, e);
 
 	if (r == 0 && (o->memory % MIB || o->disk % MIB))
@@ -133,16 +153,11 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	if (r == 0)
 		r = environment_read(&o->env, &env, e);
 	if (r == 0)
-		r = environment_pairs(&o->metadata, "--metadata", &metadata, e);
+		r = make_order(o, &env, &order, e);
 	if (r == 0)
-		r = network_options_body(&o->network, &network, e);
-	if (r == 0)
-		r = secret_options_body(&o->secrets, &secrets, e);
-	if (r == 0)
-		r = create(o, &env, metadata, network, secrets, id, e);
+		r = create(&order, id, e);
 	environment_done(&env);
-	json_decref(metadata);
-	json_decref(network);
+	free_order(&order);
 	if (r < 0)
 		return r;
 	if (o->common.json)

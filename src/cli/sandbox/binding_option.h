@@ -1,0 +1,17 @@
+/* The value of an option that binds something to hosts: NAME=VALUE@HOST[,HOST]... */
+#ifndef CLI_BINDING_OPTION_H
+#define CLI_BINDING_OPTION_H
+
+#include <jansson.h>
+
+struct binding_option {
+	char *name; /* owned; value points into it */
+	const char *value;
+	json_t *hosts; /* owned: an array of at least one string */
+};
+
+/* 0, -EINVAL (another form), or -ENOMEM. The last '@' counts. */
+int binding_option_read(const char *text, struct binding_option *ret);
+void binding_option_done(struct binding_option *b);
+
+#endif

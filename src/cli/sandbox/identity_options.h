@@ -1,0 +1,24 @@
+/* Tokens that say to services which sandbox asks, as an option of create. */
+#ifndef CLI_IDENTITY_OPTIONS_H
+#define CLI_IDENTITY_OPTIONS_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "base/options.h"
+
+/* The type has a struct option_list `identities`. */
+#define CLI_OPTION_IDENTITY(type)                                                                  \
+	{                                                                                          \
+		"identity", 0, OPTION_LIST, "NAME=AUDIENCE@HOST[,HOST]...",                        \
+			"requests to HOST carry a token for AUDIENCE that says which sandbox "     \
+			"asks (repeatable)",                                                       \
+			offsetof(type, identities), 0, 0, false                                    \
+	}
+
+/* The member `iam` of POST /v2/sandboxes; *ret stays NULL if the option was not given. Its headers
+ * are added to *network, as `rules`, which is made if it is NULL. */
+int identity_options_body(
+	const struct option_list *list, json_t **ret, json_t **network, struct error *e);
+
+#endif
