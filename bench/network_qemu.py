@@ -77,13 +77,16 @@ class Qemu:
             "-serial", f"unix:{path},server=on,wait=off",
             "-netdev", "user,id=n", "-device", "virtio-net-device,netdev=n"])
         self.pid, self.text = self.process.pid, b""
-        end = time.monotonic() + BOOT_S
-        while not os.path.exists(path):
-            assert time.monotonic() < end and self.process.poll() is None, "QEMU does not start"
-            time.sleep(0.01)
         self.serial = socket.socket(socket.AF_UNIX)
-        self.serial.connect(path)
-        self.until(b"ready", BOOT_S)
+        end = time.monotonic() + BOOT_S
+        try:
+            while self.serial.connect_ex(path):
+                assert time.monotonic() < end and self.process.poll() is None, "QEMU does not start"
+                time.sleep(0.01)
+            self.until(b"ready", BOOT_S)
+        except BaseException:
+            self.end()
+            raise
 
     def until(self, word, seconds):
         """The lines before the one that is just this word."""
