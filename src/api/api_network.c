@@ -1,14 +1,17 @@
 /* The network of a sandbox (docs/network.md). */
 #include "network/network.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
+#include "network/approval_question.h"
 #include "network/egress.h"
 #include "network/trust.h"
 #include "policy/network_check.h"
@@ -168,17 +171,40 @@ json_t *api_policy_json(const struct store_sandbox *sb)
 	return policy;
 }
 
+static int add_decision(void *arg, const struct store_approval *a)
+{
+	return json_array_append_new(arg, approval_json(a)) < 0 ? -ENOMEM : 0;
+}
+
+/* What people have decided for longer decides before they are asked. NULL: answered. */
+static json_t *decisions_json(struct request *r, const struct store_sandbox *sb)
+{
+	json_t *list = json_array();
+	struct error e = {0};
+
+	if (list && store_approval_given(fleet_of(r)->store, sb, clock_realtime_ns(), add_decision,
+			    list, &e) == 0)
+		return list;
+	json_decref(list);
+	if (e.code)
+		reply_failure(r, &e);
+	else
+		reply_error(r, 503, "out of memory");
+	return NULL;
+}
+
 void api_policy_get(struct request *r)
 {
 	struct store_sandbox *sb = api_find(r);
-	json_t *policy;
+	json_t *decisions = sb ? decisions_json(r, sb) : NULL, *policy;
 
-	if (!sb)
-		return;
-	policy = api_policy_json(sb);
-	reply_json(r, 200,
-		json_pack("{s:I, s:o}", "generation", (json_int_t)sb->network_generation, "policy",
-			policy ? policy : json_null()));
+	if (decisions) {
+		policy = api_policy_json(sb);
+		reply_json(r, 200,
+			json_pack("{s:I, s:o, s:o}", "generation",
+				(json_int_t)sb->network_generation, "policy",
+				policy ? policy : json_null(), "decisions", decisions));
+	}
 	store_sandbox_free(sb);
 }
 

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "store/db.h"
 #include "store/maintain.h"
+#include "store/sandboxes.h"
 #include "store/text.h"
 
 static const char *const state_names[STORE_APPROVAL_STATES_] = {
@@ -413,6 +414,21 @@ int store_approval_list(struct store *s, const struct store_approval_filter *f,
 		query_text(&q, by == 2 ? f->sandbox_id : f->key_id);
 	if (by == 2)
 		query_text(&q, f->key_id);
+	return each_row(&q, each, arg, e);
+}
+
+int store_approval_given(struct store *s, const struct store_sandbox *sb, uint64_t now_ns,
+	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e)
+{
+	struct query q = db_query(s, STMT_APPROVAL_GIVEN,
+		COLUMNS "WHERE scope > 0 AND key_id = ?1 AND until_ns > ?2 AND "
+			"(sandbox_id = ?3 AND scope = 1 OR template_id = ?4 AND scope = 2) "
+			"ORDER BY until_ns");
+
+	query_text(&q, sb->key_id);
+	query_u64(&q, now_ns);
+	query_text(&q, sb->id);
+	query_text(&q, sb->template_id);
 	return each_row(&q, each, arg, e);
 }
 

@@ -19,6 +19,8 @@
 #include "base/error.h"
 #include "store/store.h"
 
+struct store_sandbox;
+
 enum {
 	STORE_APPROVAL_ID_BYTES = sizeof("apr_") + 20, /* "apr_" and 20 of a-z 0-9, NUL */
 	STORE_APPROVAL_HASH = 32,
@@ -100,6 +102,11 @@ int store_approval_take(struct store *s, const struct store_approval *q, uint64_
 /* Calls `each` with an approval and returns the value of `each`. key_id: the key that must own it;
  * NULL: any. -ENOENT. */
 int store_approval_get(struct store *s, const char *id, const char *key_id,
+	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
+
+/* The decisions for longer that hold for a sandbox, its own and those for its template: first those
+ * that end first. STORE_APPROVALS_HELD_MAX at most. */
+int store_approval_given(struct store *s, const struct store_sandbox *sb, uint64_t now_ns,
 	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
 
 struct store_approval_filter {

@@ -319,6 +319,9 @@ static void use_approvals(struct fixture *f)
 	a.until_ns = STORE_NEVER_NS;
 	ok(f, store_approval_decide(f->s, id, f->key, &a, true, &f->e));
 	ok(f, store_approval_get(f->s, id, f->key, ignore_approval, NULL, &f->e));
+	ok(f, store_approval_given(f->s,
+		      &(struct store_sandbox){.id = "a", .key_id = f->key, .template_id = "t"}, T0,
+		      ignore_approval, NULL, &f->e));
 	ok(f, store_approval_take(f->s, &a, T0, ignore_approval, NULL, &f->e));
 	assert_int_equal(store_approval_take(f->s, &a, T0, ignore_approval, NULL, &f->e), -ENOENT);
 }
