@@ -191,10 +191,6 @@ static bool check(struct conn *c, const struct agent_exec *x)
 		conn_error(c, AGENT_ERR_INVALID, AGENT_EXEC, 0, "both detached and kill_on_close");
 		return false;
 	}
-	if ((x->flags & AGENT_EXEC_KEEP) && !(x->flags & AGENT_EXEC_DETACHED)) {
-		conn_error(c, AGENT_ERR_INVALID, AGENT_EXEC, 0, "keep without detached");
-		return false;
-	}
 	if (!x->argv.count) {
 		conn_error(c, AGENT_ERR_INVALID, AGENT_EXEC, 0, "no command");
 		return false;

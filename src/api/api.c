@@ -7,6 +7,8 @@
 #include "api/auth.h"
 #include "api/health.h"
 #include "api/scrape.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/str.h"
@@ -14,6 +16,7 @@
 #include "fleet/instance.h"
 #include "http/reply.h"
 #include "http/router.h"
+#include "proto/json_text.h"
 #include "proto/json_tree.h"
 #include "proto/timestamp.h"
 #include "store/keys.h"
@@ -60,6 +63,9 @@ static const struct router_entry table[] = {
 	{"DELETE", "/sandboxes/{}/policy", api_policy_delete, ROUTER_KEY},
 	{"POST", "/execute", api_execute, ROUTER_KEY},
 	{"GET", "/snapshots", api_snapshots_list, ROUTER_KEY},
+	{"POST", "/agents/{}/invoke", api_agent_invoke, ROUTER_KEY},
+	{"GET", "/agents/{}/invocations", api_agent_invocations, ROUTER_KEY},
+	{"GET", "/invocations/{}", api_invocation, ROUTER_KEY},
 
 	{"GET", "/agents", api_agents_list, ROUTER_KEY},
 	{"PUT", "/agents/{}", api_agent_put, ROUTER_KEY},
@@ -148,6 +154,52 @@ void api_dispatch(struct request *r)
 }
 
 /* --- shared --- */
+
+bool api_take_env(struct request *r, const json_t *body, char ***ret_env, struct agent_strings *ret)
+{
+	json_t *env = json_object_get(body, "env"), *value;
+	const char *key;
+	uint32_t n = 0;
+
+	if (!env || json_is_null(env))
+		return true;
+	*ret_env = api_calloc(r, (json_object_size(env) + 1) * sizeof(char *));
+	if (!*ret_env)
+		return false;
+	json_object_foreach(env, key, value)
+	{
+		if (!json_is_string(value) || !*key || strchr(key, '='))
+			break;
+		(*ret_env)[n] = str_printf("%s=%s", key, json_string_value(value));
+		if (!(*ret_env)[n++]) {
+			reply_error(r, 503, "out of memory");
+			return false;
+		}
+	}
+	*ret = (struct agent_strings){.array = (const char *const *)*ret_env, .count = n};
+	if (json_is_object(env) && n == json_object_size(env))
+		return true;
+	reply_error(r, 400, "env must be an object of names and texts");
+	return false;
+}
+
+void api_env_free(char **env)
+{
+	for (char **p = env; p && *p; p++)
+		free(*p);
+	free(env);
+}
+
+json_t *api_text(const void *s, size_t n)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(6 * n + 2); /* escaped, at most */
+
+	if (json_text_is_utf8(s, n))
+		return json_stringn(n ? s : "", n);
+	if (json_text_string(&b, s, n, JSON_TEXT_UTF8) < 0)
+		return NULL;
+	return json_loadb((const char *)buf_head(&b), buf_len(&b), JSON_DECODE_ANY, NULL);
+}
 
 struct store_sandbox *api_find(struct request *r)
 {

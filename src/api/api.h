@@ -9,6 +9,7 @@
 #include "catalog/find.h"
 #include "http/request.h"
 #include "lifecycle/instance_make.h"
+#include "proto/agent_wire.h"
 #include "store/sandboxes.h"
 
 #define API_CLIENT_ID "6532622b" /* a fixed value from older APIs; clients require it */
@@ -28,7 +29,10 @@ void api_dispatch(struct request *r);
 
 void api_create_v1(struct request *r);
 void api_create_v2(struct request *r);
-void api_execute(struct request *r); /* code/ */
+void api_execute(struct request *r);	  /* code/ */
+void api_agent_invoke(struct request *r); /* agents/ */
+void api_agent_invocations(struct request *r);
+void api_invocation(struct request *r);
 void api_list_v1(struct request *r);
 void api_list_v2(struct request *r);
 void api_get(struct request *r);
@@ -127,6 +131,15 @@ void api_operator_usage(struct request *r);
 bool api_create_transient(struct request *r, json_t *body, uint64_t grace_ns, instance_made made,
 	void *arg, struct instance_maker **ret);
 
+/* What a sandbox is to be made of, for a time when the request may be gone. The body is that of
+ * POST /v2/sandboxes. It needs no source if a template's directory is given, which is borrowed,
+ * like its alias. NULL: answered. */
+struct api_creation;
+struct api_creation *api_creation_take(
+	struct request *r, json_t *body, const char *template, const char *alias);
+const struct instance_order *api_creation_order(const struct api_creation *c);
+void api_creation_free(struct api_creation *c); /* NULL is fine */
+
 /* Returns the row of the sandbox that r->params[0] names, if the client may see it and it is not
  * being killed. Otherwise answers 404 and returns NULL. Free it with store_sandbox_free(). */
 struct store_sandbox *api_find(struct request *r);
@@ -183,8 +196,15 @@ bool api_is_unresponsive(const struct store_sandbox *sb);
 /* The body of answers to create and connect (protocol: Sandbox). */
 json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb);
 json_t *api_time(uint64_t ns);
+/* Bytes as text: each that is not UTF-8 becomes U+FFFD. NULL: out of memory. */
+json_t *api_text(const void *s, size_t n);
 /* Reads a boolean member. *ret holds the default before the call. False: answered. */
 bool api_take_flag(struct request *r, const json_t *object, const char *key, bool *ret);
+/* Reads `env`, an object of names and texts, as NAME=VALUE: *ret_env owns them (api_env_free),
+ * *ret borrows. False: answered; *ret_env may have some. */
+bool api_take_env(
+	struct request *r, const json_t *body, char ***ret_env, struct agent_strings *ret);
+void api_env_free(char **env); /* NULL is fine */
 /* Reads allow_internet_access. False: answered. */
 bool api_take_internet(struct request *r, const json_t *body, enum store_internet *ret);
 /* Checks a network object (policy/network_check.h). False: answered with 400 or, for what this

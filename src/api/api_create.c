@@ -387,12 +387,14 @@ static bool take_iam(
 static bool take_order(struct request *r, json_t *body, bool v2, struct creation_source *s,
 	struct instance_order *o)
 {
+	bool known = o->template; /* by the caller */
+
 	o->key_id = r->key->id;
 	o->secure = v2 || json_is_true(json_object_get(body, "secure"));
 	return check_unserved(r, body) && take_timeout(r, body, v2, &o->timeout_ns) &&
 	       take_strings(r, body, "metadata", &o->metadata) && take_env(r, body, &o->env) &&
 	       take_sizes(r, body, o) && take_network(r, body, o) && take_pausing(r, body, o) &&
-	       take_source(r, body, s, o) && take_secrets(r, body, o, &s->bindings) &&
+	       (known || take_source(r, body, s, o)) && take_secrets(r, body, o, &s->bindings) &&
 	       take_iam(r, body, o, &s->iam);
 }
 
@@ -431,6 +433,49 @@ static void create(struct request *r, const char *text, size_t n, bool v2)
 	}
 	source_done(&source);
 	json_decref(body);
+}
+
+struct api_creation {
+	json_t *body;
+	struct creation_source source;
+	struct instance_order order;
+	char key_id[STORE_UUID_BYTES];
+};
+
+struct api_creation *api_creation_take(
+	struct request *r, json_t *body, const char *template, const char *alias)
+{
+	struct api_creation *c = api_calloc(r, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->body = json_incref(body);
+	c->source.origin.fd = -1;
+	c->source.origin.memory = true;
+	c->order.auto_pause_memory = true;
+	c->order.template = template;
+	c->order.alias = alias;
+	if (take_order(r, body, true, &c->source, &c->order)) {
+		(void)snprintf(c->key_id, sizeof(c->key_id), "%s", r->key->id); /* a UUID fits */
+		c->order.key_id = c->key_id;
+		return c;
+	}
+	api_creation_free(c);
+	return NULL;
+}
+
+const struct instance_order *api_creation_order(const struct api_creation *c)
+{
+	return &c->order;
+}
+
+void api_creation_free(struct api_creation *c)
+{
+	if (!c)
+		return;
+	source_done(&c->source);
+	json_decref(c->body);
+	free(c);
 }
 
 bool api_create_transient(struct request *r, json_t *body, uint64_t grace_ns, instance_made made,

@@ -22,6 +22,7 @@
 #include "fleet/pool.h"
 #include "http/peers.h"
 #include "http/server.h"
+#include "invocation/invocations.h"
 #include "lifecycle/lifecycle.h"
 #include "network/activity.h"
 #include "network/activity_process.h"
@@ -324,6 +325,8 @@ static int open_rest(struct daemon *d, struct error *e)
 	if (r == 0)
 		r = agents_start(&d->fleet, e);
 	if (r == 0)
+		r = invocations_start(&d->fleet, e);
+	if (r == 0)
 		r = pool_start(&d->fleet, e);
 	if (r == 0)
 		r = open_webhooks(d, e);
@@ -398,6 +401,7 @@ int daemon_run(struct daemon *d, struct error *e)
 	(void)uv_run(d->fleet.loop, UV_RUN_DEFAULT); /* only says whether anything is left */
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		uv_close((uv_handle_t *)&handles[i], NULL);
+	invocations_stop(&d->fleet);
 	instances_stop(&d->fleet);
 	catalog_stop(&d->fleet);
 	pool_stop(&d->fleet);
@@ -413,6 +417,7 @@ void daemon_free(struct daemon *d)
 {
 	if (!d)
 		return;
+	invocations_stop(&d->fleet);
 	instances_stop(&d->fleet);
 	catalog_stop(&d->fleet);
 	pool_stop(&d->fleet);
@@ -425,6 +430,7 @@ void daemon_free(struct daemon *d)
 	server_free(d->server);
 	self_signed_free(d->self_signed);
 	pool_free(&d->fleet);
+	invocations_free(&d->fleet);
 	approvals_free(&d->fleet);
 	agents_free(&d->fleet);
 	catalog_free(&d->fleet);

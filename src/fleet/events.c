@@ -39,6 +39,7 @@ static const struct {
 	[STORE_EVENT_CRASHED] = {"killed", "kill", "crash"},
 	[STORE_EVENT_APPROVAL_REQUESTED] = {"approval.requested", "request", NULL},
 	[STORE_EVENT_APPROVAL_DECIDED] = {"approval.decided", "decide", NULL},
+	[STORE_EVENT_INVOCATION] = {"agent.invocation.finished", "finish", NULL},
 };
 
 static bool is_approval(enum store_event_type type)
@@ -46,11 +47,16 @@ static bool is_approval(enum store_event_type type)
 	return type == STORE_EVENT_APPROVAL_REQUESTED || type == STORE_EVENT_APPROVAL_DECIDED;
 }
 
+static bool is_life_cycle(enum store_event_type type)
+{
+	return event_life_cycle() & STORE_EVENT_BIT(type);
+}
+
 void event_type_word(enum store_event_type type, char out[WEBHOOK_TYPE_BYTES])
 {
 	const char *word = words[type].type ? words[type].type : store_event_type_name(type);
 
-	(void)snprintf(out, WEBHOOK_TYPE_BYTES, "%s%s", is_approval(type) ? "" : TYPE_PREFIX,
+	(void)snprintf(out, WEBHOOK_TYPE_BYTES, "%s%s", is_life_cycle(type) ? TYPE_PREFIX : "",
 		word); /* fits */
 }
 
@@ -70,7 +76,8 @@ uint32_t event_types_of(const char *word)
 uint32_t event_life_cycle(void)
 {
 	return ~(STORE_EVENT_BIT(STORE_EVENT_APPROVAL_REQUESTED) |
-		 STORE_EVENT_BIT(STORE_EVENT_APPROVAL_DECIDED));
+		 STORE_EVENT_BIT(STORE_EVENT_APPROVAL_DECIDED) |
+		 STORE_EVENT_BIT(STORE_EVENT_INVOCATION));
 }
 
 /* Takes ownership of data (NULL: none). */
@@ -114,6 +121,8 @@ json_t *event_json(const struct store_event *ev)
 		"sandbox_build_id", ev->build_id, "sandbox_team_id", ev->key_id);
 	if (root && is_approval(ev->type))
 		(void)json_object_set_new(root, "event_category", json_string("approval"));
+	if (root && ev->type == STORE_EVENT_INVOCATION)
+		(void)json_object_set_new(root, "event_category", json_string("agent"));
 	if (root && ids)
 		(void)json_object_update(root, ids); /* fields that do not fit are left out */
 	json_decref(ids);

@@ -26,6 +26,7 @@ struct between;
 struct catalog;
 struct backend;
 struct instance;
+struct invocations;
 struct network_floor;
 struct obtaining;
 struct instance_places;
@@ -127,10 +128,11 @@ struct fleet {
 	struct approvals *approvals;			/* approvals.h */
 	struct between *between; /* of each sandbox with a worker (between.h) */
 	struct aside aside;
-	struct renewal *renewal; /* of secrets (renewal.h); NULL: none */
-	struct catalog *catalog; /* of templates that clients build (catalog.h) */
-	struct agents *agents;	 /* that are hosted (agents.h) */
-	struct pool *pool;	 /* NULL: none */
+	struct renewal *renewal;	 /* of secrets (renewal.h); NULL: none */
+	struct catalog *catalog;	 /* of templates that clients build (catalog.h) */
+	struct agents *agents;		 /* that are hosted (agents.h) */
+	struct invocations *invocations; /* of hosted agents (invocations.h) */
+	struct pool *pool;		 /* NULL: none */
 	uv_timer_t deadline, sample, maintain, allowance, fair, freeze, wait_pause;
 	uv_timer_cb on_deadline; /* of `deadline` (deadline.h) */
 	bool started, stopping;

@@ -434,6 +434,13 @@ int request_write(struct request *r, const void *data, size_t n)
 
 int request_end(struct request *r)
 {
+	return request_end_trailers(r, NULL, 0);
+}
+
+int request_end_trailers(struct request *r, const struct http_field *trailers, size_t count)
+{
+	bool chunks = r->chunked && !r->head_only;
+
 	if (r->state != REQUEST_STREAM && r->state != REQUEST_RAW)
 		return -EPIPE;
 	if (r->fixed && r->left && !r->head_only) {
@@ -441,7 +448,7 @@ int request_end(struct request *r)
 		request_abort(r);
 		return -EMSGSIZE;
 	}
-	return end_now(r, r->chunked && !r->head_only ? http_chunk_last(&r->connection->out) : 0);
+	return end_now(r, chunks ? http_chunk_last_with(&r->connection->out, trailers, count) : 0);
 }
 
 void request_abort(struct request *r)

@@ -88,6 +88,8 @@ int request_write(struct request *r, const void *data, size_t n);
 /* The number of bytes until it is full. */
 size_t request_room(const struct request *r);
 int request_end(struct request *r);
+/* The same with trailers, for clients that take a body in chunks. */
+int request_end_trailers(struct request *r, const struct http_field *trailers, size_t count);
 
 /* Cuts the connection, so that the client sees a broken answer. */
 void request_abort(struct request *r);

@@ -271,8 +271,8 @@ enum agent_exec_flag {
 					  * process group, SIGKILL a second later */
 	AGENT_EXEC_DETACHED = 0x08,	 /* nothing follows STARTED; the connection takes requests
 					  * again */
-	AGENT_EXEC_KEEP = 0x10,		 /* with DETACHED: its output is not read before the first
-					  * ATTACH, and its end is for that one alone */
+	AGENT_EXEC_KEEP = 0x10,		 /* its end is for those attached alone; with DETACHED its
+					  * output is not read before the first ATTACH */
 	AGENT_EXEC_BRIEF = 0x20,	 /* EXIT follows 200 ms after its end at the latest, even if
 					  * others hold its output open */
 };

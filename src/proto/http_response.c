@@ -323,6 +323,16 @@ int http_chunk_last(struct buf *out)
 	return buf_add(out, "0\r\n\r\n", 5);
 }
 
+int http_chunk_last_with(struct buf *out, const struct http_field *trailers, size_t count)
+{
+	struct http_writer w = {.out = out, .mark = buf_len(out)};
+
+	w.err = buf_add(out, "0\r\n", 3);
+	for (size_t i = 0; i < count; i++)
+		http_writer_header(&w, trailers[i].name, trailers[i].value);
+	return http_writer_finish(&w);
+}
+
 int http_chunk_begin(struct buf *out, size_t *ret_mark)
 {
 	uint8_t *p = buf_reserve(out, CHUNK_SIZE_BYTES);

@@ -76,6 +76,8 @@ int http_reply_continue(struct buf *out);
 
 int http_chunk(struct buf *out, const void *data, size_t n); /* n == 0 writes nothing */
 int http_chunk_last(struct buf *out);
+/* The same, with trailers. On error the buffer is as before. */
+int http_chunk_last_with(struct buf *out, const struct http_field *trailers, size_t count);
 
 /* Call these before and after writing bytes straight into the buffer, to make one chunk of them.
  * http_chunk_begin leaves space for the size. If nothing was written in between, no chunk

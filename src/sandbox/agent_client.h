@@ -140,6 +140,8 @@ int agent_attach_start(struct agent_conn *c, const char *tag, struct error *e);
 size_t agent_stdin_room(const struct agent_conn *c);
 /* Queues min(n, room) bytes and returns how many, or -errno. */
 ssize_t agent_send_stdin(struct agent_conn *c, const void *data, size_t n);
+/* Queues as much of the n bytes behind *sent as there is room for. True: all were sent. */
+bool agent_feed_stdin(struct agent_conn *c, const void *data, size_t n, size_t *sent);
 int agent_send_stdin_eof(struct agent_conn *c);
 int agent_send_signal(struct agent_conn *c, int signo, unsigned flags);
 int agent_send_resize(struct agent_conn *c, unsigned cols, unsigned rows);

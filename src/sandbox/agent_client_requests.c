@@ -90,6 +90,17 @@ ssize_t agent_send_stdin(struct agent_conn *c, const void *data, size_t n)
 	return r;
 }
 
+bool agent_feed_stdin(struct agent_conn *c, const void *data, size_t n, size_t *sent)
+{
+	ssize_t k = 0;
+
+	while (*sent < n && agent_stdin_room(c) && k >= 0) {
+		k = agent_send_stdin(c, (const uint8_t *)data + *sent, n - *sent);
+		*sent += k > 0 ? (size_t)k : 0;
+	}
+	return *sent == n;
+}
+
 int agent_send_stdin_eof(struct agent_conn *c)
 {
 	c->stdin_open = false;

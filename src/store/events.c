@@ -20,6 +20,7 @@ static const char *const type_names[STORE_EVENT_TYPES_] = {
 	[STORE_EVENT_CRASHED] = "crashed",
 	[STORE_EVENT_APPROVAL_REQUESTED] = "approval.requested",
 	[STORE_EVENT_APPROVAL_DECIDED] = "approval.decided",
+	[STORE_EVENT_INVOCATION] = "agent.invocation.finished",
 };
 
 const char *store_event_type_name(enum store_event_type type)

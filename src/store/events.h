@@ -22,6 +22,7 @@ enum store_event_type {
 	STORE_EVENT_CRASHED,
 	STORE_EVENT_APPROVAL_REQUESTED, /* a person is asked (approvals.h) */
 	STORE_EVENT_APPROVAL_DECIDED,	/* or the question ended in another way */
+	STORE_EVENT_INVOCATION,		/* an invocation of a hosted agent is over */
 	STORE_EVENT_TYPES_,		/* number of types, at most 32 */
 };
 

@@ -16,6 +16,7 @@ int creations_prune(struct store *s, uint64_t before_ns, bool *more, struct erro
 int activity_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 int usage_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 
+int invocations_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 int approvals_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 
 /* For a sandbox that has ended: cancels its waiting approvals, and ends decisions that hold for

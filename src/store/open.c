@@ -12,6 +12,7 @@
 #include "store/checkpoint.h"
 #include "store/creations.h"
 #include "store/db.h"
+#include "store/invocations.h"
 #include "store/keys.h"
 #include "store/maintain.h"
 #include "store/schema.h"
@@ -191,6 +192,8 @@ void store_watch_commits(struct store *s, void (*done)(void *arg, uint64_t ns), 
 	checkpointer_watch(s->checkpointer, done, arg);
 }
 
+#define INVOCATION_LIFE_NS (STORE_INVOCATION_DAYS * 86400 * NS_PER_S)
+
 int store_maintain(struct store *s, uint64_t now_ns, const struct store_retention *r,
 	bool *ret_more, struct error *e)
 {
@@ -220,6 +223,9 @@ int store_maintain(struct store *s, uint64_t now_ns, const struct store_retentio
 	if (rc == 0)
 		rc = approvals_prune(
 			s, now_ns > keep.events_ns ? now_ns - keep.events_ns : 0, &more, e);
+	if (rc == 0)
+		rc = invocations_prune(
+			s, now_ns > INVOCATION_LIFE_NS ? now_ns - INVOCATION_LIFE_NS : 0, &more, e);
 	if (rc == 0)
 		rc = creations_prune(s,
 			now_ns > STORE_CREATION_LIFE_NS ? now_ns - STORE_CREATION_LIFE_NS : 0,

@@ -521,6 +521,54 @@ static const char version_17[] =
 	"ALTER TABLE activity_logs ADD COLUMN anchor_hash BLOB;"
 	"ALTER TABLE activity_logs ADD COLUMN seal BLOB;";
 
+/* Invocations of hosted agents. The row '' of the totals is that of all keys. */
+static const char version_18[] =
+	"CREATE TABLE invocations ("
+	"	seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	id TEXT NOT NULL UNIQUE,"
+	"	key_id TEXT NOT NULL,"
+	"	agent_id TEXT NOT NULL,"
+	"	agent TEXT NOT NULL,"
+	"	version INTEGER NOT NULL,"
+	"	session TEXT,"
+	"	async INTEGER NOT NULL,"
+	"	state INTEGER NOT NULL DEFAULT 0,"
+	"	sandbox_id TEXT,"
+	"	asked_ns INTEGER NOT NULL,"
+	"	started_ns INTEGER NOT NULL DEFAULT 0,"
+	"	ended_ns INTEGER NOT NULL DEFAULT 0,"
+	"	code TEXT,"
+	"	message TEXT,"
+	"	status INTEGER NOT NULL DEFAULT 0," /* one more than it is: 0 is none */
+	"	printed INTEGER NOT NULL DEFAULT 0,"
+	"	bytes INTEGER NOT NULL,"
+	"	output BLOB,"
+	"	errors BLOB"
+	") STRICT;"
+	"CREATE INDEX invocations_agent ON invocations (agent_id, seq);"
+	"CREATE INDEX invocations_open ON invocations (seq) WHERE state < 2;"
+	"CREATE INDEX invocations_key ON invocations (key_id, seq) WHERE state = 2;"
+	"CREATE INDEX invocations_ended ON invocations (ended_ns) WHERE state = 2;"
+	"CREATE TABLE invocation_totals ("
+	"	key_id TEXT PRIMARY KEY,"
+	"	count INTEGER NOT NULL,"
+	"	bytes INTEGER NOT NULL"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE TRIGGER invocation_added AFTER INSERT ON invocations BEGIN"
+	"	INSERT INTO invocation_totals VALUES ('', 1, NEW.bytes), "
+	"		(NEW.key_id, 1, NEW.bytes)"
+	"		ON CONFLICT (key_id) DO UPDATE SET count = count + 1,"
+	"		bytes = bytes + excluded.bytes;"
+	"END;"
+	"CREATE TRIGGER invocation_changed AFTER UPDATE OF bytes ON invocations BEGIN"
+	"	UPDATE invocation_totals SET bytes = bytes + NEW.bytes - OLD.bytes"
+	"		WHERE key_id IN ('', NEW.key_id);"
+	"END;"
+	"CREATE TRIGGER invocation_gone AFTER DELETE ON invocations BEGIN"
+	"	UPDATE invocation_totals SET bytes = bytes - OLD.bytes, count = count - 1"
+	"		WHERE key_id IN ('', OLD.key_id);"
+	"END;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -539,6 +587,7 @@ const struct migration schema_migrations[] = {
 	{version_15},
 	{version_16},
 	{version_17},
+	{version_18},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -15,6 +15,7 @@
 
 #include "api/api.h"
 #include "api/code/run_order.h"
+#include "api/event_stream.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "fleet/agent_link.h"
@@ -29,10 +30,11 @@ enum {
 	TICK_MS = 10 * 1000,	/* keeps streams alive, and looks at the time */
 	ESCAPE_MAX = 6,		/* bytes of "\u0000" for one */
 	ANSWER_EXTRA = 1024,	/* of an answer besides its output */
-	EVENT_MAX = 512 * 1024, /* one server-sent event: a frame of the agent, escaped */
 	STATUS_TIMED_OUT = 124, /* as timeout(1) has it */
 	STATUS_SIGNAL = 128,
 };
+
+static const char *const names[] = {"stdout", "stderr"};
 
 enum run_state { RUN_STARTING, RUN_RUNNING, RUN_OVER };
 
@@ -95,21 +97,9 @@ static bool is_streaming(const struct run *x)
 
 /* --- server-sent events --- */
 
-static void send_event(struct run *x, const char *name, const char *data, size_t n)
+/* r: of event_stream.h. */
+static void sent(struct run *x, int r)
 {
-	_cleanup_(buf_done) struct buf b = BUF_INIT(EVENT_MAX);
-	int r = buf_add_str(&b, "event: ");
-
-	if (r == 0)
-		r = buf_add_str(&b, name);
-	if (r == 0)
-		r = buf_add_str(&b, "\ndata: ");
-	if (r == 0)
-		r = buf_add(&b, data, n);
-	if (r == 0)
-		r = buf_add_str(&b, "\n\n");
-	if (r == 0)
-		r = request_write(x->r, buf_head(&b), buf_len(&b));
 	if (r < 0) {
 		finish(x);
 		request_abort(x->r);
@@ -118,69 +108,9 @@ static void send_event(struct run *x, const char *name, const char *data, size_t
 	}
 }
 
-/* Takes ownership of data. */
-static void send_json(struct run *x, const char *name, json_t *data)
-{
-	_cleanup_free_ char *text = data ? json_dumps(data, JSON_COMPACT) : NULL;
-
-	json_decref(data);
-	if (text)
-		send_event(x, name, text, strlen(text));
-}
-
-static void begin_stream(struct run *x)
-{
-	const struct http_field fields[] = {
-		{"Access-Control-Allow-Origin", "*"}, {"Cache-Control", "no-cache"}};
-	const struct http_reply reply = {.status = 200,
-		.content_type = "text/event-stream",
-		.fields = fields,
-		.field_count = ARRAY_SIZE(fields)};
-
-	(void)request_stream(x->r, &reply, HTTP_NO_LENGTH); /* the client may be gone */
-}
-
-/* The number of bytes without the beginning of a character at the end. */
-static size_t whole_characters(const uint8_t *s, size_t n)
-{
-	size_t tail = 0;
-
-	while (tail < 3 && tail < n && (s[n - 1 - tail] & 0xc0) == 0x80)
-		tail++;
-	if (tail == n)
-		return n;
-	if (s[n - 1 - tail] >= 0xf0)
-		return tail < 3 ? n - 1 - tail : n;
-	if (s[n - 1 - tail] >= 0xe0)
-		return tail < 2 ? n - 1 - tail : n;
-	if (s[n - 1 - tail] >= 0xc0)
-		return tail < 1 ? n - 1 - tail : n;
-	return n;
-}
-
-static const char *const names[] = {"stdout", "stderr"};
-
 static void pass_on(struct run *x, unsigned which, bool all)
 {
-	struct buf *have = &x->out[which].bytes;
-	size_t n = all ? buf_len(have) : whole_characters(buf_head(have), buf_len(have));
-	_cleanup_(buf_done) struct buf b = BUF_INIT(EVENT_MAX);
-	int r;
-
-	if (n == 0)
-		return;
-	r = buf_add_str(&b, "{\"text\":");
-	if (r == 0)
-		r = json_text_string(&b, (const char *)buf_head(have), n, JSON_TEXT_UTF8);
-	if (r == 0)
-		r = buf_add_str(&b, "}");
-	buf_consume(have, n);
-	if (r < 0) {
-		finish(x);
-		request_abort(x->r);
-		return;
-	}
-	send_event(x, names[which], (const char *)buf_head(&b), buf_len(&b));
+	sent(x, event_stream_text(x->r, names[which], &x->out[which].bytes, all));
 }
 
 /* --- answers --- */
@@ -190,9 +120,10 @@ static void fail(struct run *x, const struct error *e)
 	bool streaming = is_streaming(x);
 
 	if (streaming)
-		send_json(x, "error",
-			json_pack("{s:i, s:s, s:s}", "code", (int)reply_status_of(e), "error_code",
-				error_code_name(e->code), "message", e->message));
+		sent(x, event_stream_json(x->r, "error",
+				json_pack("{s:i, s:s, s:s}", "code", (int)reply_status_of(e),
+					"error_code", error_code_name(e->code), "message",
+					e->message)));
 	if (x->state == RUN_OVER)
 		return; /* the client has gone */
 	finish(x);
@@ -257,7 +188,7 @@ static void end_stream(struct run *x, const struct agent_exit *how)
 	for (unsigned i = 0; i < 2 && x->state != RUN_OVER; i++)
 		pass_on(x, i, true);
 	if (x->state != RUN_OVER)
-		send_json(x, "exit", end_json(x, how));
+		sent(x, event_stream_json(x->r, "exit", end_json(x, how)));
 	if (x->state == RUN_OVER)
 		return;
 	finish(x);
@@ -292,13 +223,8 @@ static void take_output(struct run *x, unsigned which, const struct agent_event 
 static void send_stdin(struct run *x)
 {
 	struct agent_conn *c = agent_link_conn(x->link);
-	ssize_t n = 0;
 
-	while (x->sent < x->order.input_bytes && agent_stdin_room(c) && n >= 0) {
-		n = agent_send_stdin(c, x->order.input + x->sent, x->order.input_bytes - x->sent);
-		x->sent += n > 0 ? (size_t)n : 0;
-	}
-	if (x->sent == x->order.input_bytes && x->order.input) {
+	if (x->order.input && agent_feed_stdin(c, x->order.input, x->order.input_bytes, &x->sent)) {
 		(void)agent_send_stdin_eof(c); /* without room the link's end tells */
 		x->order.input = NULL;
 	}
@@ -360,7 +286,7 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 	case AGENT_STARTED:
 		note(x, ev);
 		if (x->order.stream)
-			begin_stream(x);
+			event_stream_begin(x->r, NULL, 0);
 		x->state = RUN_RUNNING;
 		on_writable(l, x);
 		break;
@@ -415,8 +341,8 @@ static void on_tick(uv_timer_t *t)
 
 	if (clock_monotonic_ns() - x->begin_ns > limit_ns)
 		fail(x, &silent);
-	else if (is_streaming(x) && request_room(x->r))
-		(void)request_write(x->r, ":\n\n", 3); /* a comment; the next event tells more */
+	else if (is_streaming(x))
+		event_stream_keep(x->r);
 }
 
 /* --- the request --- */

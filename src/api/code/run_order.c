@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "base/str.h"
 #include "http/reply.h"
 
 /* A failing function answers and returns false. */
@@ -67,32 +66,6 @@ static bool take_command(struct request *r, const json_t *body, struct run_order
 	return false;
 }
 
-static bool take_env(struct request *r, const json_t *body, struct run_order *o)
-{
-	json_t *env = json_object_get(body, "env"), *value;
-	const char *key;
-	uint32_t n = 0;
-
-	if (!env || json_is_null(env))
-		return true;
-	o->env = calloc(json_object_size(env) + 1, sizeof(o->env[0]));
-	if (!o->env)
-		return no_memory(r);
-	json_object_foreach(env, key, value)
-	{
-		if (!json_is_string(value) || !*key || strchr(key, '='))
-			break;
-		o->env[n] = str_printf("%s=%s", key, json_string_value(value));
-		if (!o->env[n++])
-			return no_memory(r);
-	}
-	o->exec.env = (struct agent_strings){.array = (const char *const *)o->env, .count = n};
-	if (json_is_object(env) && n == json_object_size(env))
-		return true;
-	reply_error(r, 400, "env must be an object of names and texts");
-	return false;
-}
-
 static bool take_number(
 	struct request *r, const json_t *body, const char *key, int64_t max, int64_t *ret)
 {
@@ -126,7 +99,8 @@ bool run_order_take(struct request *r, json_t *body, struct run_order *ret)
 		.output_limit = RUN_OUTPUT};
 	if (!take_command(r, body, o) || !take_string(r, body, "cwd", &o->exec.cwd) ||
 		!take_string(r, body, "user", &o->exec.user) ||
-		!take_string(r, body, "stdin", &o->input) || !take_env(r, body, o) ||
+		!take_string(r, body, "stdin", &o->input) ||
+		!api_take_env(r, body, &o->env, &o->exec.env) ||
 		!take_timeout(r, body, &o->exec.timeout_ms) ||
 		!take_number(r, body, "outputLimit", RUN_OUTPUT_MAX, &o->output_limit) ||
 		!api_take_flag(r, body, "stream", &o->stream))
@@ -140,9 +114,7 @@ bool run_order_take(struct request *r, json_t *body, struct run_order *ret)
 
 void run_order_done(struct run_order *o)
 {
-	for (char **p = o->env; p && *p; p++)
-		free(*p);
-	free(o->env);
+	api_env_free(o->env);
 	free(o->words);
 	json_decref(o->body);
 	*o = (struct run_order){0};

@@ -1,0 +1,304 @@
+/* POST /agents/{}/invoke: one invocation of a hosted agent (docs/agents.md).
+ *
+ *	WAITING  nothing was answered yet
+ *	STREAM   the answer comes, as it is or as server-sent events. Then a slow client slows the
+ *		 program down
+ *	OVER     answered, or the client has gone, which ends the invocation unless it is async
+ *
+ * What it is made of lives as long as the invocation, this as long as both that and the request. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/agents/invoke_order.h"
+#include "api/event_stream.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "fleet/fleet_of.h"
+#include "http/reply.h"
+
+enum { TICK_MS = 10 * 1000, TEXT_MAX = 512 * 1024, TYPE_MAX = 128 };
+
+enum invoke_state { INVOKE_WAITING, INVOKE_STREAM, INVOKE_OVER };
+
+struct invoke {
+	struct request *r;    /* NULL: gone, or answered */
+	struct invocation *v; /* NULL: over */
+	enum invoke_state state;
+	struct invoke_order order;
+	struct buf out[2]; /* of events: beginnings of characters */
+	char type[TYPE_MAX];
+	char id[STORE_INVOCATION_ID_BYTES], version[16];
+	uv_timer_t tick;
+	bool released; /* the invocation needs it no more */
+};
+
+static const char *const names[] = {"stdout", "stderr"};
+
+static void on_closed(uv_handle_t *h)
+{
+	struct invoke *x = h->data;
+
+	buf_done(&x->out[0]);
+	buf_done(&x->out[1]);
+	free(x);
+}
+
+static void free_if_over(struct invoke *x)
+{
+	if (x->released && !x->r)
+		uv_close((uv_handle_t *)&x->tick, on_closed);
+}
+
+static void on_release(void *owner)
+{
+	struct invoke *x = owner;
+
+	invoke_order_done(&x->order);
+	x->released = true;
+	free_if_over(x);
+}
+
+static void on_done(struct request *r, bool complete)
+{
+	struct invoke *x = r->data;
+
+	x->r = NULL;
+	x->state = INVOKE_OVER;
+	if (x->v)
+		invocation_cancel(x->v);
+	x->v = NULL;
+	(void)uv_timer_stop(&x->tick); /* always 0 */
+	free_if_over(x);
+}
+
+static void on_drained(struct request *r)
+{
+	struct invoke *x = r->data;
+
+	if (x->v)
+		invocation_resume(x->v);
+}
+
+static const struct request_ops ops = {.drained = on_drained, .done = on_done};
+
+/* --- the answer as it comes --- */
+
+enum { HEAD_FIELDS = 3 };
+
+static void fill_fields(const struct invoke *x, struct http_field out[HEAD_FIELDS])
+{
+	out[0] = (struct http_field){"Mayfly-Invocation", x->id};
+	out[1] = (struct http_field){"Mayfly-Version", x->version};
+	out[2] = (struct http_field){"Trailer", "Mayfly-Duration-Ms"};
+}
+
+static void begin(struct invoke *x)
+{
+	struct http_field fields[HEAD_FIELDS];
+	const struct http_reply reply = {.status = 200,
+		.content_type = *x->type ? x->type : "text/plain; charset=utf-8",
+		.fields = fields,
+		.field_count = HEAD_FIELDS};
+
+	if (x->state != INVOKE_WAITING)
+		return;
+	x->state = INVOKE_STREAM;
+	request_set_final(x->r);
+	fill_fields(x, fields);
+	if (!x->order.stream) {
+		(void)request_stream(x->r, &reply, HTTP_NO_LENGTH); /* the client may be gone */
+		return;
+	}
+	event_stream_begin(x->r, fields, HEAD_FIELDS - 1);
+	(void)event_stream_json(x->r, "invocation", /* the next event tells of a failure */
+		json_pack(
+			"{s:s, s:i}", "invocation", x->id, "version", (int)x->order.order.version));
+}
+
+/* e: of request_write(). */
+static bool goes_on(struct invoke *x, int e)
+{
+	if (e < 0)
+		request_abort(x->r); /* on_done follows */
+	return e == 0;
+}
+
+static bool on_output(void *arg, bool errors, const uint8_t *data, size_t n)
+{
+	struct invoke *x = arg;
+
+	if (x->state == INVOKE_OVER || (errors && !x->order.stream))
+		return true;
+	begin(x);
+	if (!x->order.stream)
+		return goes_on(x, request_write(x->r, data, n));
+	if (buf_add(&x->out[errors], data, n) < 0)
+		return goes_on(x, -1);
+	return goes_on(x, event_stream_text(x->r, names[errors], &x->out[errors], false));
+}
+
+static void on_typed(void *arg, const char *content_type)
+{
+	struct invoke *x = arg;
+
+	if (strlen(content_type) < sizeof(x->type))
+		(void)strcpy(x->type, content_type); /* checked above */
+}
+
+static void on_tick(uv_timer_t *t)
+{
+	struct invoke *x = t->data;
+
+	if (!x->order.stream || !x->v || !*invocation_sandbox(x->v))
+		return;
+	begin(x);
+	event_stream_keep(x->r);
+}
+
+/* --- the end --- */
+
+/* The end of standard error, whole characters of it. */
+static json_t *errors_json(const struct invocation_end *end)
+{
+	size_t n = end->errors_bytes,
+	       skip = n > OUTCOME_ERRORS_SHOWN ? n - OUTCOME_ERRORS_SHOWN : 0;
+
+	while (skip < n && ((uint8_t)end->errors[skip] & 0xc0) == 0x80)
+		skip++;
+	return api_text(end->errors + skip, n - skip);
+}
+
+static json_t *failure_json(const struct invoke *x, const struct invocation_end *end)
+{
+	const struct outcome *o = &end->outcome;
+
+	return json_pack("{s:i, s:s, s:s, s:s, s:i, s:o, s:I, s:o}", "code",
+		(int)invocation_http_status(o->code), "message", o->message, "error_code",
+		invocation_code_name(o->code), "invocation", x->id, "version",
+		(int)x->order.order.version, "exitCode",
+		o->status < 0 ? json_null() : json_integer((json_int_t)o->status), "durationMs",
+		(json_int_t)(end->duration_ns / NS_PER_MS), "stderr", errors_json(end));
+}
+
+static void end_events(struct invoke *x, const struct invocation_end *end)
+{
+	bool ok = end->outcome.code == INVOCATION_OK;
+	int e = 0;
+
+	for (unsigned i = 0; e >= 0 && i < 2; i++)
+		e = event_stream_text(x->r, names[i], &x->out[i], true);
+	if (e >= 0)
+		e = event_stream_json(x->r, ok ? "exit" : "error",
+			ok ? json_pack("{s:i, s:I}", "exitCode", 0, "durationMs",
+				     (json_int_t)(end->duration_ns / NS_PER_MS))
+			   : failure_json(x, end));
+	if (e < 0)
+		request_abort(x->r);
+	else
+		(void)request_end(x->r); /* the client may be gone */
+}
+
+static void end_plain(struct invoke *x, const struct invocation_end *end)
+{
+	char ms[24];
+	const struct http_field trailer = {"Mayfly-Duration-Ms", ms};
+
+	(void)snprintf(ms, sizeof(ms), "%llu",
+		(unsigned long long)(end->duration_ns / NS_PER_MS)); /* fits */
+	if (end->outcome.code == INVOCATION_OK)
+		(void)request_end_trailers(x->r, &trailer, 1); /* the client may be gone */
+	else
+		request_abort(x->r); /* so that nobody takes it for the whole answer */
+}
+
+static void on_ended(void *arg, const struct invocation_end *end)
+{
+	struct invoke *x = arg;
+	struct http_field fields[HEAD_FIELDS];
+	bool ok = end->outcome.code == INVOCATION_OK;
+
+	x->v = NULL;
+	if (x->state == INVOKE_OVER)
+		return;
+	if (ok)
+		begin(x); /* an answer of no bytes, of a program that listens */
+	if (x->state == INVOKE_STREAM && x->order.stream) {
+		end_events(x, end);
+	} else if (x->state == INVOKE_STREAM) {
+		end_plain(x, end);
+	} else {
+		fill_fields(x, fields);
+		if (end->outcome.code != INVOCATION_BUSY)
+			request_set_final(x->r);
+		reply_json_fields(x->r, invocation_http_status(end->outcome.code),
+			failure_json(x, end), fields, HEAD_FIELDS - 1);
+	}
+	x->state = INVOKE_OVER;
+}
+
+static const struct invocation_ops invocation_ops = {
+	.typed = on_typed, .output = on_output, .ended = on_ended};
+
+/* --- the request --- */
+
+static void reply_accepted(struct request *r, const char *id)
+{
+	char path[64];
+	const struct http_field fields[] = {{"Location", path}, {"Mayfly-Invocation", id}};
+
+	(void)snprintf(path, sizeof(path), "/invocations/%s", id); /* fits */
+	reply_json_fields(r, 202, json_pack("{s:s, s:s}", "invocation", id, "state", "queued"),
+		fields, ARRAY_SIZE(fields));
+}
+
+static void start(struct invoke *x)
+{
+	struct request *r = x->r;
+	struct error e = {0};
+	bool async = x->order.async;
+
+	x->order.order.release = on_release;
+	x->order.order.owner = x;
+	(void)snprintf(x->version, sizeof(x->version), "%u", x->order.order.version); /* fits */
+	if (invocation_begin(fleet_of(r), &x->order.order, async ? NULL : &invocation_ops, x, &x->v,
+		    &e) < 0) {
+		x->r = NULL;
+		on_release(x);
+		reply_failure(r, &e);
+		return;
+	}
+	memcpy(x->id, invocation_id(x->v), sizeof(x->id));
+	if (async) {
+		x->v = NULL;
+		x->r = NULL;
+		reply_accepted(r, x->id);
+		return;
+	}
+	request_set_ops(r, &ops, x);
+	(void)uv_timer_start(&x->tick, on_tick, TICK_MS, TICK_MS); /* has a callback */
+}
+
+static void take(struct request *r, const char *text, size_t n)
+{
+	struct invoke *x = api_calloc(r, sizeof(*x));
+
+	if (!x)
+		return;
+	x->r = r;
+	buf_init(&x->out[0], TEXT_MAX);
+	buf_init(&x->out[1], TEXT_MAX);
+	if (!invoke_order_take(r, text, n, &x->order)) {
+		invoke_order_done(&x->order);
+		free(x);
+		return;
+	}
+	(void)uv_timer_init(request_loop(r), &x->tick); /* cannot fail */
+	x->tick.data = x;
+	start(x);
+}
+
+void api_agent_invoke(struct request *r)
+{
+	request_collect(r, API_BODY_MAX, take);
+}

@@ -1,0 +1,270 @@
+#include "api/agents/invoke_order.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agents/agents.h"
+#include "api/auth.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "fleet/fleet_of.h"
+#include "http/reply.h"
+#include "lifecycle/allowance.h"
+#include "proto/json_tree.h"
+#include "proto/uri.h"
+#include "store/keys.h"
+
+/* A failing function answers and returns false. */
+
+static bool no_memory(struct request *r)
+{
+	reply_error(r, 503, "out of memory");
+	return false;
+}
+
+/* --- the agent --- */
+
+static bool take_agent(struct request *r, struct invoke_order *o)
+{
+	struct agent_ref ref;
+	const char *reason;
+	struct error e = {0};
+
+	o->fleet = fleet_of(r);
+	o->version = api_calloc(r, sizeof(*o->version));
+	if (!o->version)
+		return false;
+	if (agent_ref_parse(r->params[0], &ref, &reason) < 0) {
+		reply_error(r, 400, "%s", reason);
+		return false;
+	}
+	(void)snprintf(o->key_id, sizeof(o->key_id), "%s", r->key->id); /* a UUID fits */
+	if (agents_find(o->fleet, o->key_id, &ref, &o->agent, o->version, &e) < 0) {
+		reply_failure(r, &e);
+		return false;
+	}
+	o->held = agents_hold(o->fleet, o->version->build_id) == 0;
+	return o->held || no_memory(r);
+}
+
+/* --- the body --- */
+
+static bool is_json(const struct request *r)
+{
+	const char *type = http_header_get(&r->head->headers, "Content-Type");
+
+	return type && str_starts_with(type, "application/json");
+}
+
+static bool wants_events(const struct request *r)
+{
+	const char *accept = http_header_get(&r->head->headers, "Accept");
+
+	return accept && strstr(accept, "text/event-stream");
+}
+
+static bool take_seconds(
+	struct request *r, const json_t *body, const char *key, double max_s, uint64_t *ret_ns)
+{
+	const json_t *v = json_object_get(body, key);
+	double s = json_number_value(v);
+
+	if (!v || json_is_null(v))
+		return true;
+	if (!json_is_number(v) || s < 0.001 || s > max_s) {
+		reply_error(r, 400, "%s must be a number of seconds, at most %.0f", key, max_s);
+		return false;
+	}
+	*ret_ns = (uint64_t)(s * (double)NS_PER_S);
+	return true;
+}
+
+static bool take_times(struct request *r, struct invoke_order *o)
+{
+	uint64_t max_ns = auth_timeout_max_ns(r);
+	double max_s = max_ns / NS_PER_S < INVOKE_TIMEOUT_MAX_S ? (double)(max_ns / NS_PER_S)
+								: INVOKE_TIMEOUT_MAX_S;
+	uint64_t timeout_ns = o->version->timeout_s * NS_PER_S;
+
+	o->order.timeout_ns = timeout_ns < max_ns ? timeout_ns : max_ns;
+	o->order.queue_ns = INVOCATION_QUEUE_S * NS_PER_S;
+	o->order.idle_ns = INVOCATION_IDLE_S * NS_PER_S;
+	return take_seconds(r, o->body, "timeout", max_s, &o->order.timeout_ns) &&
+	       take_seconds(r, o->body, "queue", INVOCATION_QUEUE_MAX_S, &o->order.queue_ns) &&
+	       take_seconds(r, o->body, "idle", INVOKE_TIMEOUT_MAX_S, &o->order.idle_ns);
+}
+
+static bool take_session(struct request *r, struct invoke_order *o)
+{
+	const json_t *v = json_object_get(o->body, "session");
+	const char *s = json_string_value(v);
+
+	if (!v || json_is_null(v))
+		return true;
+	if (!s || !*s || json_string_length(v) > STORE_INVOCATION_SESSION_MAX) {
+		reply_error(r, 400, "session must be a text of 1 to %d bytes",
+			STORE_INVOCATION_SESSION_MAX);
+		return false;
+	}
+	o->order.session = s;
+	return true;
+}
+
+/* The prompt: the text, or the body's member. A program that listens gets the whole body. */
+static bool take_input(struct request *r, const char *text, size_t n, struct invoke_order *o)
+{
+	const json_t *prompt = json_object_get(o->body, "prompt");
+	bool listens = o->version->protocol == STORE_AGENT_HTTP, json = is_json(r);
+
+	if (json && !listens && !json_is_string(prompt)) {
+		reply_error(r, 400, "prompt must be given, as text");
+		return false;
+	}
+	if (listens && !json) {
+		json_t *all = json_pack("{s:o}", "prompt", json_stringn(text, n));
+
+		if (!all) {
+			reply_error(r, 400, "the prompt must be UTF-8");
+			return false;
+		}
+		o->input = json_dumps(all, JSON_COMPACT);
+		json_decref(all);
+		n = o->input ? strlen(o->input) : 0;
+	} else {
+		if (json && !listens) {
+			text = json_string_value(prompt);
+			n = json_string_length(prompt);
+		}
+		o->input = malloc(n + 1);
+		if (o->input)
+			memcpy(o->input, text, n);
+	}
+	o->order.input = o->input;
+	o->order.input_bytes = n;
+	o->order.content_type = "application/json";
+	return o->input || no_memory(r);
+}
+
+static bool take_flag(struct request *r, const char *name, bool *ret)
+{
+	char word[8];
+	int n = uri_query_get(r->head->query, name, word, sizeof(word));
+
+	if (n == -ENOENT)
+		return true;
+	*ret = n > 0 && (strcmp(word, "1") == 0 || strcmp(word, "true") == 0);
+	if (*ret || (n > 0 && (strcmp(word, "0") == 0 || strcmp(word, "false") == 0)))
+		return true;
+	reply_error(r, 400, "%s must be 1 or 0", name);
+	return false;
+}
+
+static bool take_body(struct request *r, const char *text, size_t n, struct invoke_order *o)
+{
+	o->body = is_json(r) ? api_body(r, text, n) : json_object();
+	if (!o->body)
+		return false;
+	o->stream = wants_events(r);
+	if (!take_flag(r, "stream", &o->stream) || !take_flag(r, "async", &o->async) ||
+		!api_take_flag(r, o->body, "stream", &o->stream) ||
+		!api_take_flag(r, o->body, "async", &o->async))
+		return false;
+	return take_times(r, o) && take_session(r, o) &&
+	       api_take_env(r, o->body, &o->env, &o->order.env) && take_input(r, text, n, o);
+}
+
+/* --- its sandbox --- */
+
+static json_t *stored_object(const char *text)
+{
+	json_t *v = *text ? json_tree_stored(text) : NULL;
+
+	return v ? v : json_object();
+}
+
+/* The body of POST /v2/sandboxes. */
+static json_t *sandbox_body(const struct invoke_order *o)
+{
+	json_t *env = stored_object(o->version->env_json),
+	       *secrets = stored_object(o->version->secrets_json), *body;
+
+	if (o->version->protocol == STORE_AGENT_HTTP)
+		(void)json_object_set_new(env, "PORT", json_sprintf("%d", INVOKE_PORT));
+	body = json_pack("{s:I, s:o, s:{s:s, s:s*}, s:b}", "timeout",
+		(json_int_t)(o->order.timeout_ns / NS_PER_S + 1), "envVars", env, "metadata",
+		SESSION_AGENT, o->agent.name, SESSION_NAME, o->order.session, "autoPause",
+		o->order.session != NULL);
+	if (body && json_object_size(secrets))
+		(void)json_object_set(body, "secrets", secrets);
+	json_decref(secrets);
+	return body;
+}
+
+/* The version's variables are not in its snapshot, so its program begins anew with them. */
+static bool has_variables(const struct store_agent_version *v)
+{
+	json_t *env = stored_object(v->env_json), *secrets = stored_object(v->secrets_json);
+	bool any = json_object_size(env) || json_object_size(secrets);
+
+	json_decref(env);
+	json_decref(secrets);
+	return any;
+}
+
+static bool may_begin(struct request *r, const struct invoke_order *o)
+{
+	struct error e = {0};
+
+	if (!r->admin && allowance_check(o->fleet, o->key_id, &e) < 0) {
+		reply_failure(r, &e);
+		return false;
+	}
+	return auth_may_resume(r) && (!o->order.session || auth_may_promise(r, o->key_id, 1));
+}
+
+static bool take_sandbox(struct request *r, struct invoke_order *o)
+{
+	json_t *body = sandbox_body(o);
+
+	if (!body)
+		return no_memory(r);
+	o->creation = api_creation_take(r, body, o->version->build_id, o->agent.name);
+	json_decref(body);
+	return o->creation != NULL;
+}
+
+bool invoke_order_take(struct request *r, const char *text, size_t n, struct invoke_order *ret)
+{
+	struct invoke_order *o = ret;
+
+	*o = (struct invoke_order){0};
+	if (!take_agent(r, o) || !take_body(r, text, n, o) || !take_sandbox(r, o) ||
+		!may_begin(r, o))
+		return false;
+	o->order.sandbox = api_creation_order(o->creation);
+	o->order.unlimited = r->admin;
+	o->order.async = o->async;
+	o->order.key_id = o->key_id;
+	o->order.agent_id = o->agent.id;
+	o->order.agent = o->agent.name;
+	o->order.version = o->version->number;
+	o->order.command = o->version->entry;
+	o->order.dir = o->version->dir;
+	o->order.user = o->version->user;
+	o->order.port = o->version->protocol == STORE_AGENT_HTTP ? INVOKE_PORT : 0;
+	o->order.fresh = o->order.env.count || (!o->order.session && has_variables(o->version));
+	return true;
+}
+
+void invoke_order_done(struct invoke_order *o)
+{
+	api_env_free(o->env);
+	free(o->input);
+	api_creation_free(o->creation);
+	if (o->held)
+		agents_release(o->fleet, o->version->build_id);
+	free(o->version);
+	json_decref(o->body);
+	*o = (struct invoke_order){0};
+}

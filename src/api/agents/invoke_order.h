@@ -1,0 +1,37 @@
+/* What a client asks of POST /agents/{}/invoke, and what its invocation is made of. */
+#ifndef API_INVOKE_ORDER_H
+#define API_INVOKE_ORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "api/api.h"
+#include "invocation/invocations.h"
+#include "store/agent_versions.h"
+#include "store/agents.h"
+
+enum {
+	INVOKE_PORT = 8080, /* of programs that listen: $PORT */
+	INVOKE_TIMEOUT_MAX_S = 24 * 3600,
+};
+
+struct invoke_order {
+	struct invocation_order order; /* borrows from the rest, but for release and owner */
+	struct fleet *fleet;
+	struct store_agent agent;
+	struct store_agent_version *version; /* owned, and held (agents_hold) */
+	bool held;
+	struct api_creation *creation;
+	char key_id[STORE_UUID_BYTES];
+	json_t *body; /* the options; an object */
+	char *input;  /* owned: the prompt, or what a program that listens gets */
+	char **env;   /* owned, NULL-terminated */
+	bool stream, async;
+};
+
+/* Fills *ret from the request and its body. False: answered. Call invoke_order_done() in any
+ * case. */
+bool invoke_order_take(struct request *r, const char *text, size_t n, struct invoke_order *ret);
+void invoke_order_done(struct invoke_order *o);
+
+#endif

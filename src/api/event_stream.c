@@ -1,0 +1,85 @@
+#include "api/event_stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "proto/json_text.h"
+
+enum { EVENT_MAX = 512 * 1024 }; /* of one: a frame of the agent, escaped */
+
+void event_stream_begin(struct request *r, const struct http_field *fields, size_t count)
+{
+	struct http_field all[2 + EVENT_STREAM_FIELDS_MAX] = {
+		{"Access-Control-Allow-Origin", "*"}, {"Cache-Control", "no-cache"}};
+	const struct http_reply reply = {.status = 200,
+		.content_type = "text/event-stream",
+		.fields = all,
+		.field_count = 2 + count};
+
+	if (count)
+		memcpy(all + 2, fields, count * sizeof(*fields));
+	(void)request_stream(r, &reply, HTTP_NO_LENGTH); /* the client may be gone */
+}
+
+static int send_event(struct request *r, const char *name, const void *data, size_t n)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(EVENT_MAX);
+	int e = buf_printf(&b, "event: %s\ndata: ", name);
+
+	if (e == 0)
+		e = buf_add(&b, data, n);
+	if (e == 0)
+		e = buf_add_str(&b, "\n\n");
+	return e == 0 ? request_write(r, buf_head(&b), buf_len(&b)) : e;
+}
+
+int event_stream_json(struct request *r, const char *name, json_t *data)
+{
+	_cleanup_free_ char *text = data ? json_dumps(data, JSON_COMPACT) : NULL;
+
+	json_decref(data);
+	return text ? send_event(r, name, text, strlen(text)) : -ENOMEM;
+}
+
+/* The number of bytes without the beginning of a character at the end. */
+static size_t whole_characters(const uint8_t *s, size_t n)
+{
+	size_t tail = 0;
+
+	while (tail < 3 && tail < n && (s[n - 1 - tail] & 0xc0) == 0x80)
+		tail++;
+	if (tail == n)
+		return n;
+	if (s[n - 1 - tail] >= 0xf0)
+		return tail < 3 ? n - 1 - tail : n;
+	if (s[n - 1 - tail] >= 0xe0)
+		return tail < 2 ? n - 1 - tail : n;
+	if (s[n - 1 - tail] >= 0xc0)
+		return tail < 1 ? n - 1 - tail : n;
+	return n;
+}
+
+int event_stream_text(struct request *r, const char *name, struct buf *have, bool all)
+{
+	size_t n = all ? buf_len(have) : whole_characters(buf_head(have), buf_len(have));
+	_cleanup_(buf_done) struct buf b = BUF_INIT(EVENT_MAX);
+	int e;
+
+	if (n == 0)
+		return 0;
+	e = buf_add_str(&b, "{\"text\":");
+	if (e == 0)
+		e = json_text_string(&b, (const char *)buf_head(have), n, JSON_TEXT_UTF8);
+	if (e == 0)
+		e = buf_add_str(&b, "}");
+	buf_consume(have, n);
+	return e < 0 ? e : send_event(r, name, buf_head(&b), buf_len(&b));
+}
+
+void event_stream_keep(struct request *r)
+{
+	if (request_room(r))
+		(void)request_write(r, ":\n\n", 3);
+}

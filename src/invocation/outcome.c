@@ -1,0 +1,116 @@
+#include "invocation/outcome.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+
+enum { STATUS_SIGNAL = 128, SIGNAL_KILL = 9 };
+
+static const struct {
+	const char *name;
+	unsigned status;
+} codes[INVOCATION_CODES_] = {
+	[INVOCATION_OK] = {"ok", 200},
+	[INVOCATION_FAILED] = {"agent_failed", 502},
+	[INVOCATION_TIMEOUT] = {"timeout", 504},
+	[INVOCATION_OUT_OF_MEMORY] = {"out_of_memory", 507},
+	[INVOCATION_NO_ANSWER] = {"no_answer", 502},
+	[INVOCATION_NETWORK_DENIED] = {"network_denied", 424},
+	[INVOCATION_NOT_STARTED] = {"not_started", 500},
+	[INVOCATION_SANDBOX_ENDED] = {"sandbox_ended", 502},
+	[INVOCATION_NO_SANDBOX] = {"no_sandbox", 503},
+	[INVOCATION_BUSY] = {"busy", 429},
+	[INVOCATION_CANCELLED] = {"cancelled", 499},
+	[INVOCATION_INTERRUPTED] = {"interrupted", 503},
+};
+
+const char *invocation_code_name(enum invocation_code code)
+{
+	return (unsigned)code < INVOCATION_CODES_ ? codes[code].name : "unknown";
+}
+
+unsigned invocation_http_status(enum invocation_code code)
+{
+	return (unsigned)code < INVOCATION_CODES_ ? codes[code].status : 500;
+}
+
+void outcome_set(struct outcome *o, enum invocation_code code, const char *fmt, ...)
+{
+	va_list ap;
+
+	o->code = code;
+	va_start(ap, fmt);
+	(void)vsnprintf(o->message, sizeof(o->message), fmt, ap); /* a longer one is cut */
+	va_end(ap);
+}
+
+static bool says(const struct outcome_facts *f, const char *words)
+{
+	return f->errors_bytes && memmem(f->errors, f->errors_bytes, words, strlen(words));
+}
+
+/* Runtimes that stop themselves say so. */
+static bool lacked_memory(const struct outcome_facts *f, bool killed)
+{
+	return (killed && f->oom) || says(f, "heap out of memory") || says(f, "\nMemoryError") ||
+	       says(f, "java.lang.OutOfMemoryError");
+}
+
+static void set_failed(struct outcome *o, const struct agent_exit *exit, bool by_signal)
+{
+	if (by_signal)
+		outcome_set(o, INVOCATION_FAILED,
+			"the agent's program was ended by signal %u: see the end of its standard "
+			"error",
+			exit->status);
+	else
+		outcome_set(o, INVOCATION_FAILED,
+			"the agent's program ended with status %u: see the end of its standard "
+			"error",
+			exit->status);
+}
+
+void outcome_of_exit(
+	struct outcome *o, const struct agent_exit *exit, const struct outcome_facts *f)
+{
+	bool by_signal = exit->flags & AGENT_EXIT_SIGNALED;
+	bool killed = by_signal ? exit->status == SIGNAL_KILL
+				: exit->status == STATUS_SIGNAL + SIGNAL_KILL;
+	char memory[16];
+
+	*o = (struct outcome){.status = (int64_t)exit->status + (by_signal ? STATUS_SIGNAL : 0)};
+	if (o->status == 0 && f->printed)
+		return;
+	if (o->status == 0)
+		outcome_set(o, INVOCATION_NO_ANSWER,
+			"the agent's program ended with status 0 and wrote nothing to its standard "
+			"output: the answer goes there");
+	else if (lacked_memory(f, killed))
+		outcome_set(o, INVOCATION_OUT_OF_MEMORY,
+			"the agent needed more than its %s of memory: deploy it with more "
+			"(--memory)",
+			str_format_bytes(f->memory_bytes, memory));
+	else if (f->denied)
+		outcome_set(o, INVOCATION_NETWORK_DENIED,
+			"the agent's program ended with status %lld after its network denied it "
+			"%.128s (%.128s): allow that in its network, or do without",
+			(long long)o->status, f->denied, f->denied_rule);
+	else if (!f->printed && !by_signal && (exit->status == 126 || exit->status == 127))
+		outcome_set(o, INVOCATION_NOT_STARTED,
+			"the agent's program does not start: its command is not found or cannot be "
+			"run; deploy it with another one");
+	else
+		set_failed(o, exit, by_signal);
+}
+
+void outcome_timeout(struct outcome *o, const struct outcome_facts *f)
+{
+	*o = (struct outcome){.status = -1};
+	outcome_set(o, INVOCATION_TIMEOUT,
+		"the agent did not end within its %.3g s%s: give it more time (timeout), or see "
+		"why its program waits",
+		(double)f->timeout_ns / (double)NS_PER_S, f->printed ? "" : " and printed nothing");
+}
