@@ -336,10 +336,12 @@ static uint16_t entry_port(const struct image_config *c)
 	return 0;
 }
 
-/* Starts the entry process. With a ready command, that says when it waits for its input. */
+/* Starts the entry process. With a ready command, that says when it waits for its input. One that
+ * ends is no failure: here it has no network. */
 static int start_entry(struct booting *b, const struct progress *p, struct error *e)
 {
 	const struct image_config *c = b->o->config;
+	struct error why = {0};
 	int pid, r = progress_report(p, "start the program", PROGRESS_NO_PERCENT, NULL);
 
 	if (r == 0)
@@ -348,11 +350,15 @@ static int start_entry(struct booting *b, const struct progress *p, struct error
 			ENTRY_TAG, &pid, e);
 	if (r < 0 || *c->ready_command)
 		return r;
-	r = entry_await(b->agent, (uint32_t)pid, entry_port(c), ENTRY_LIMIT_S, e);
-	if (r == 0)
-		r = progress_report(p, "not warm: the program does not wait for its input",
-			PROGRESS_NO_PERCENT, NULL);
-	return r < 0 ? r : 0;
+	r = entry_await(b->agent, (uint32_t)pid, entry_port(c), ENTRY_LIMIT_S, &why);
+	if (r == 1)
+		return 0;
+	if (r < 0 && r != -ECHILD) {
+		*e = why;
+		return r;
+	}
+	return progress_report(p, "not warm", PROGRESS_NO_PERCENT,
+		r < 0 ? why.message : "the program does not wait for its input");
 }
 
 /* Runs the template's commands before its snapshot. */

@@ -7,12 +7,13 @@
 
 #include "api/api.h"
 #include "invocation/invocations.h"
+#include "proto/agent_settings.h"
 #include "store/agent_versions.h"
 #include "store/agents.h"
 
 enum {
-	INVOKE_PORT = 8080, /* of programs that listen: $PORT */
-	INVOKE_TIMEOUT_MAX_S = 24 * 3600,
+	INVOKE_PORT = AGENT_SETTING_PORT,
+	INVOKE_TIMEOUT_MAX_S = AGENT_SETTING_TIMEOUT_MAX_S,
 };
 
 struct invoke_order {

@@ -316,8 +316,9 @@ static const struct cli_verb
 		"Let NAME:ALIAS lead to a version, or to several by weight",
 		"Versions keep their files while an alias names them.", alias_options);
 
-static const struct cli_verb *const verbs[] = {&agents_verb_deploy, &ls_verb, &show_verb,
-	&versions_verb, &rollback_verb, &alias_verb, &rm_verb, NULL};
+static const struct cli_verb *const verbs[] = {&agents_verb_deploy, &agents_verb_invoke,
+	&agents_verb_logs, &ls_verb, &show_verb, &versions_verb, &rollback_verb, &alias_verb,
+	&rm_verb, NULL};
 
 const struct cli_verb cli_verb_agents = {
 	.name = "agents",

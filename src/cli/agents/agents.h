@@ -14,6 +14,6 @@ int agents_call(
 /* The path of an agent, malloc'ed: "/agents/NAME" and what follows. */
 int agents_path(const char *name, const char *rest, char **ret, struct error *e);
 
-extern const struct cli_verb agents_verb_deploy;
+extern const struct cli_verb agents_verb_deploy, agents_verb_invoke, agents_verb_logs;
 
 #endif

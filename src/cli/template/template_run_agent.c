@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include "build/dockerfile.h"
 #include "cli/template/template_files.h"
 #include "image/image.h"
+#include "proto/agent_settings.h"
 #include "proto/json_tree.h"
 
 static const char directory[] = "agent";
@@ -89,6 +91,25 @@ int run_agent_ignore(const struct run_agent *a, struct ignore *ret, struct error
 
 /* --- what the image says --- */
 
+/* The program waits for its input in the snapshot (sandbox/entry.h). Not so with variables, which
+ * come with an invocation. */
+static int set_entry(const struct run_agent *a, struct image_config *c, struct error *e)
+{
+	const json_t *s = a->plan.settings;
+	char port[16];
+	int r = 0;
+
+	(void)snprintf(port, sizeof(port), "PORT=%d", AGENT_SETTING_PORT); /* fits */
+	if (strcmp(json_tree_text(s, "protocol"), "http") == 0)
+		r = config_add_env(c, port);
+	if (r == 0 && json_object_size(json_object_get(s, "env")) == 0 &&
+		json_object_size(json_object_get(s, "secrets")) == 0)
+		r = config_set_text(&c->entry_command, a->plan.entry);
+	return r < 0 ? error_set(
+			       e, ERROR_LIMIT, -r, "the agent's command or variables are too long")
+		     : 0;
+}
+
 static int take(struct run_agent *a, struct image *m, struct error *e)
 {
 	struct image_config *c = &m->config;
@@ -98,14 +119,16 @@ static int take(struct run_agent *a, struct image *m, struct error *e)
 	if (!a->dir || !a->user)
 		return no_memory(e);
 	if (!a->plan.dockerfile)
-		return 0;
+		return set_entry(a, c, e);
 	if (!a->plan.entry && !*c->start_command)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"the Dockerfile has neither ENTRYPOINT nor CMD: say what starts the agent "
 			"there, or as \"entry\" in agent.json");
 	if (!a->plan.entry)
 		a->plan.entry = strdup(c->start_command);
-	return a->plan.entry && config_set_text(&c->start_command, "") == 0 ? 0 : no_memory(e);
+	if (!a->plan.entry || config_set_text(&c->start_command, "") < 0)
+		return no_memory(e);
+	return set_entry(a, c, e);
 }
 
 int run_agent_take_config(
@@ -118,7 +141,7 @@ int run_agent_take_config(
 
 	if (r == 0)
 		r = take(a, &m, e);
-	if (r == 0 && a->plan.dockerfile)
+	if (r == 0)
 		r = fd < 0 ? error_set_errno(e, ERROR_INTERNAL, EBADF, "the image is missing")
 			   : image_save(fd, &m, e);
 	image_done(&m);

@@ -1,0 +1,305 @@
+/* `mayfly agents invoke`: gives an agent a prompt and prints its answer as it comes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cli/agents/agents.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "cli/remote/client.h"
+#include "image/home.h"
+#include "proto/json_tree.h"
+
+enum {
+	PROMPT_MAX = 1000 * 1000,
+	EVENT_MAX = 1024 * 1024,
+	READ_BYTES = 64 * 1024,
+	PATIENCE_S = 3600 + 60, /* the server ends what takes too long, and says something now
+				   and then */
+	STATUS_TIMEOUT = 124,	/* as timeout(1) has it */
+};
+
+struct invoke_options {
+	struct cli_common common;
+	uint64_t timeout_ns;
+	const char *session;
+	struct option_list env;
+	bool async;
+};
+
+struct answer {
+	const struct invoke_options *o;
+	struct client *client;
+	struct buf text; /* events that are not whole, or an answer that is none of them */
+	bool events;
+	int status; /* to exit with */
+};
+
+/* --- the request --- */
+
+static int read_prompt(struct buf *b, struct error *e)
+{
+	for (;;) {
+		uint8_t *p = buf_reserve(b, READ_BYTES);
+		ssize_t n = p ? read(STDIN_FILENO, p, READ_BYTES) : -1;
+
+		if (!p)
+			return error_set(e, ERROR_LIMIT, E2BIG,
+				"the prompt is longer than %d bytes: give the agent a file's name "
+				"or URL instead",
+				PROMPT_MAX);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set_errno(e, ERROR_HOST, errno, "cannot read the prompt");
+		if (n == 0)
+			return 0;
+		buf_commit(b, (size_t)n);
+	}
+}
+
+static json_t *env_json(const struct option_list *list)
+{
+	json_t *env = json_object();
+
+	for (unsigned i = 0; i < list->count; i++) {
+		const char *item = list->items[i], *eq = strchr(item, '=');
+		_cleanup_free_ char *name = eq ? strndup(item, (size_t)(eq - item)) : NULL;
+
+		if (!name || json_object_set_new(env, name, json_string(eq + 1)) < 0) {
+			json_decref(env);
+			return NULL;
+		}
+	}
+	return env;
+}
+
+static int body_of(
+	const struct invoke_options *o, const char *prompt, size_t n, json_t **ret, struct error *e)
+{
+	json_t *env = env_json(&o->env), *body;
+
+	if (!env)
+		return error_set(e, ERROR_USAGE, EINVAL, "-e: give NAME=VALUE, in UTF-8");
+	body = json_pack("{s:s%, s:s*, s:b, s:b}", "prompt", prompt, n, "session", o->session,
+		"stream", !o->async, "async", o->async);
+	if (body && o->timeout_ns)
+		(void)json_object_set_new(
+			body, "timeout", json_real((double)o->timeout_ns / (double)NS_PER_S));
+	if (body && json_object_size(env))
+		(void)json_object_set(body, "env", env);
+	json_decref(env);
+	*ret = body;
+	return body ? 0
+		    : error_set(e, ERROR_USAGE, EINVAL, "the prompt or the session is not UTF-8");
+}
+
+static int ask(struct answer *a, const char *path, const json_t *body, struct error *e)
+{
+	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
+	struct client_request request = {
+		.method = "POST", .target = path, .content_type = "application/json"};
+	struct home home = HOME_INIT;
+	int r = text ? home_open(NULL, &home, e)
+		     : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+
+	if (r == 0)
+		r = client_open(&home, &a->client, e);
+	home_close(&home);
+	if (r < 0)
+		return r;
+	request.length = (int64_t)strlen(text);
+	r = client_begin(a->client, &request, e);
+	if (r == 0)
+		r = client_send(a->client, text, strlen(text), e);
+	return r == 0 ? client_end(a->client, e) : r;
+}
+
+/* --- the answer --- */
+
+static int write_out(int fd, const json_t *data, struct error *e)
+{
+	const json_t *text = json_object_get(data, "text");
+	int r = text ? fd_write_full(fd, json_string_value(text), json_string_length(text)) : 0;
+
+	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot write the answer") : 0;
+}
+
+/* What the server said of an invocation that failed: the same words for people. */
+static int failed(struct answer *a, const json_t *said, struct error *e)
+{
+	const json_t *exit = json_object_get(said, "exitCode");
+	const char *code = json_tree_text(said, "error_code");
+
+	a->status = json_is_integer(exit) && json_integer_value(exit) > 0 &&
+				    json_integer_value(exit) < 256
+			    ? (int)json_integer_value(exit)
+		    : strcmp(code, "timeout") == 0 ? STATUS_TIMEOUT
+						   : 1;
+	if (a->o->common.json)
+		return json_print(json_deep_copy(said), e);
+	if (!a->events) /* otherwise it was printed as it came */
+		fprintf(stderr, "%s", json_tree_text(said, "stderr"));
+	fprintf(stderr, "mayfly: %s%s%s\n", code, *code ? ": " : "",
+		json_tree_text(said, "message"));
+	return 0;
+}
+
+static int take_event(struct answer *a, char *event, struct error *e)
+{
+	char *data = strstr(event, "\ndata: ");
+	const char *name = strncmp(event, "event: ", 7) == 0 ? event + 7 : NULL;
+	json_t *said;
+	int r = 0;
+
+	if (!data || !name)
+		return 0; /* a comment */
+	*data = '\0';
+	said = json_loads(data + strlen("\ndata: "), 0, NULL);
+	if (strcmp(name, "stdout") == 0)
+		r = write_out(STDOUT_FILENO, said, e);
+	else if (strcmp(name, "stderr") == 0)
+		r = write_out(STDERR_FILENO, said, e);
+	else if (strcmp(name, "error") == 0)
+		r = failed(a, said, e);
+	else if (strcmp(name, "exit") == 0)
+		a->status = 0;
+	json_decref(said);
+	return r;
+}
+
+static int take_events(struct answer *a, struct error *e)
+{
+	static const char end[] = "\n\n";
+	const uint8_t *at;
+
+	while (buf_len(&a->text) && (at = memmem(buf_head(&a->text), buf_len(&a->text), end, 2))) {
+		size_t n = (size_t)(at - buf_head(&a->text));
+		_cleanup_free_ char *event = strndup((const char *)buf_head(&a->text), n);
+		int r = event ? take_event(a, event, e)
+			      : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+
+		if (r < 0)
+			return r;
+		buf_consume(&a->text, n + 2);
+	}
+	return 0;
+}
+
+static int take_whole(struct answer *a, struct error *e)
+{
+	json_t *said = json_loadb(
+		(const char *)buf_head(&a->text), buf_len(&a->text), JSON_DISABLE_EOF_CHECK, NULL);
+	int r = 0;
+
+	if (client_head(a->client)->status >= 400) {
+		r = failed(a, said, e);
+	} else if (a->o->common.json) {
+		r = json_print(json_incref(said), e);
+	} else {
+		printf("%s\n", json_tree_text(said, "invocation"));
+	}
+	json_decref(said);
+	return r;
+}
+
+static int take_body(struct answer *a, struct error *e)
+{
+	size_t n;
+	const uint8_t *data = client_body(a->client, &n);
+
+	if (buf_add(&a->text, data, n) < 0)
+		return error_set(
+			e, ERROR_HOST, EMSGSIZE, "the answer has a piece that is too long");
+	return a->events ? take_events(a, e) : 0;
+}
+
+static int receive(struct answer *a, struct error *e)
+{
+	for (;;) {
+		enum client_event ev;
+		const char *type;
+		int r = client_next_blocking(a->client, PATIENCE_S, &ev, e);
+
+		if (r < 0)
+			return r;
+		switch (ev) {
+		case CLIENT_HEAD:
+			type = http_header_get(&client_head(a->client)->headers, "Content-Type");
+			a->events = type && strcmp(type, "text/event-stream") == 0;
+			break;
+		case CLIENT_BODY:
+			r = take_body(a, e);
+			break;
+		case CLIENT_END:
+			return a->events ? 0 : take_whole(a, e);
+		default:
+			return error_set(e, ERROR_HOST, ECONNRESET, "the answer broke off");
+		}
+		if (r < 0)
+			return r;
+	}
+}
+
+static int run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct invoke_options *o = values;
+	_cleanup_(buf_done) struct buf prompt = BUF_INIT(PROMPT_MAX + READ_BYTES);
+	_cleanup_free_ char *path = NULL;
+	struct answer a = {.o = o, .status = o->async ? 0 : 1};
+	json_t *body = NULL;
+	int r;
+
+	if (argc < 1 || argc > 2)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"give an agent and a prompt, or the prompt on standard input");
+	buf_init(&a.text, EVENT_MAX);
+	r = agents_path(argv[0], "/invoke", &path, e);
+	if (r == 0)
+		r = argc == 2 ? buf_add_str(&prompt, argv[1]) : read_prompt(&prompt, e);
+	if (r == 0)
+		r = body_of(o, buf_len(&prompt) ? (const char *)buf_head(&prompt) : "",
+			buf_len(&prompt), &body, e);
+	if (r == 0)
+		r = ask(&a, path, body, e);
+	if (r == 0)
+		r = receive(&a, e);
+	json_decref(body);
+	client_close(a.client);
+	buf_done(&a.text);
+	return r < 0 ? r : a.status;
+}
+
+static const struct option_spec options[] = {
+	{"timeout", 't', OPTION_DURATION, "TIME", "end it after that (the agent's own)",
+		offsetof(struct invoke_options, timeout_ns), 1, UINT64_MAX, false},
+	{"session", 's', OPTION_STRING, "NAME",
+		"go on in the sandbox that the last one of this session had",
+		offsetof(struct invoke_options, session), 0, 0, false},
+	{"env", 'e', OPTION_LIST, "NAME=VALUE", "a variable; may be repeated",
+		offsetof(struct invoke_options, env), 0, 0, false},
+	{"async", 0, OPTION_FLAG, NULL, "print the invocation's id, and do not wait for its end",
+		offsetof(struct invoke_options, async), 0, 0, false},
+	CLI_OPTION_JSON,
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
+
+const struct cli_verb agents_verb_invoke = {
+	.name = "invoke",
+	.arguments = "NAME[:ALIAS|@VERSION] [PROMPT]",
+	.summary = "Give an agent a prompt and print its answer",
+	.description =
+		"Without PROMPT it is read from standard input. The answer is printed as it comes, "
+		"and the agent's standard error beside it. The exit status is that of the agent's "
+		"program; 124 if its time was over, 1 if it has none.",
+	.options = options,
+	.values_bytes = sizeof(struct invoke_options),
+	.run = run,
+};

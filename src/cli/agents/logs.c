@@ -1,0 +1,142 @@
+/* `mayfly agents logs`: what became of invocations, with the end of their standard error. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "cli/agents/agents.h"
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "proto/json_tree.h"
+
+enum { FOLLOW_MS = 500, LINES = 20, PAGE = 100 };
+
+struct logs_options {
+	struct cli_common common;
+	bool follow;
+	uint64_t lines;
+};
+
+static int print_one(const struct logs_options *o, json_t *v, struct error *e)
+{
+	const char *code = json_tree_text(v, "code"), *errors = json_tree_text(v, "stderr");
+
+	if (o->common.json)
+		return json_print_line(json_incref(v), e);
+	printf("%s %s v%lld %s %lld ms %s\n", json_tree_text(v, "askedAt"),
+		json_tree_text(v, "invocation"),
+		(long long)json_integer_value(json_object_get(v, "version")),
+		*code ? code : json_tree_text(v, "state"),
+		(long long)json_integer_value(json_object_get(v, "durationMs")),
+		json_tree_text(v, "message"));
+	for (const char *p = errors; *p;) {
+		size_t n = strcspn(p, "\n");
+
+		printf("    ");
+		for (size_t i = 0; i < n; i++) /* an agent may write anything */
+			(void)putchar((unsigned char)p[i] < ' ' && p[i] != '\t' ? '?' : p[i]);
+		printf("\n");
+		p += n + (p[n] != '\0');
+	}
+	return 0;
+}
+
+static int ask(const char *name, const char *query, json_t **ret, struct error *e)
+{
+	_cleanup_free_ char *rest = str_printf("/invocations?%s", query);
+	_cleanup_free_ char *path = NULL;
+	int r = rest ? agents_path(name, rest, &path, e)
+		     : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+
+	return r < 0 ? r : agents_call("GET", path, NULL, ret, e);
+}
+
+/* Those that were there, oldest first. *last: the last of them. */
+static int print_last(
+	const struct logs_options *o, const char *name, long long *last, struct error *e)
+{
+	char query[64];
+	json_t *answer = NULL, *list;
+	int r;
+
+	(void)snprintf(query, sizeof(query), "limit=%llu", (unsigned long long)o->lines); /* fits */
+	r = ask(name, query, &answer, e);
+	list = json_object_get(answer, "invocations");
+	for (size_t i = json_array_size(list); r == 0 && i > 0; i--) {
+		json_t *v = json_array_get(list, i - 1);
+
+		if (o->follow && !*json_tree_text(v, "code"))
+			break; /* its end is printed later, and those behind it */
+		r = print_one(o, v, e);
+		*last = (long long)json_integer_value(json_object_get(v, "cursor"));
+	}
+	json_decref(answer);
+	return r;
+}
+
+/* Waits for those that are not over, so that each is printed once, with its end. */
+static int print_more(
+	const struct logs_options *o, const char *name, long long *last, struct error *e)
+{
+	char query[64];
+	json_t *answer = NULL, *list, *v;
+	size_t i;
+	int r;
+
+	(void)snprintf(query, sizeof(query), "order=asc&limit=%d&cursor=%lld", PAGE, *last);
+	r = ask(name, query, &answer, e);
+	list = json_object_get(answer, "invocations");
+	json_array_foreach(list, i, v)
+	{
+		if (r < 0 || !*json_tree_text(v, "code"))
+			break;
+		r = print_one(o, v, e);
+		*last = (long long)json_integer_value(json_object_get(v, "cursor"));
+	}
+	json_decref(answer);
+	(void)fflush(stdout); /* a failure shows at exit */
+	return r;
+}
+
+static int run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct logs_options *o = values;
+	const struct timespec pause = {.tv_nsec = FOLLOW_MS * (long)NS_PER_MS};
+	long long last = 0;
+	int r;
+
+	if (argc != 1)
+		return error_set(e, ERROR_USAGE, EINVAL, "give the name of an agent");
+	r = print_last(o, argv[0], &last, e);
+	while (r == 0 && o->follow) {
+		r = print_more(o, argv[0], &last, e);
+		(void)nanosleep(&pause, NULL); /* early is fine */
+	}
+	return r;
+}
+
+static const struct option_spec options[] = {
+	{"follow", 'f', OPTION_FLAG, NULL, "go on with new ones as they end",
+		offsetof(struct logs_options, follow), 0, 0, false},
+	{"lines", 'n', OPTION_NUMBER, "N", "begin with the last N (20)",
+		offsetof(struct logs_options, lines), 1, PAGE, false},
+	CLI_OPTION_JSON,
+	CLI_OPTION_HELP,
+	CLI_OPTIONS_END,
+};
+
+static const struct logs_options defaults = {.lines = LINES};
+
+const struct cli_verb agents_verb_logs = {
+	.name = "logs",
+	.arguments = "NAME",
+	.summary = "Show an agent's invocations and what they wrote to standard error",
+	.options = options,
+	.defaults = &defaults,
+	.values_bytes = sizeof(struct logs_options),
+	.run = run,
+};
