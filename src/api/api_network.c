@@ -196,15 +196,17 @@ static json_t *decisions_json(struct request *r, const struct store_sandbox *sb)
 void api_policy_get(struct request *r)
 {
 	struct store_sandbox *sb = api_find(r);
-	json_t *decisions = sb ? decisions_json(r, sb) : NULL, *policy;
+	json_t *decisions = sb ? decisions_json(r, sb) : NULL, *policy, *answer;
 
 	if (decisions) {
 		policy = api_policy_json(sb);
-		reply_json(r, 200,
-			json_pack("{s:I, s:o, s:o}", "generation",
-				(json_int_t)sb->network_generation, "policy",
-				policy ? policy : json_null(), "decisions", decisions));
+		answer = json_pack("{s:I, s:o}", "generation", (json_int_t)sb->network_generation,
+			"policy", policy ? policy : json_null());
+		if (json_array_size(decisions))
+			(void)json_object_set(answer, "decisions", decisions); /* or without */
+		reply_json(r, 200, answer);
 	}
+	json_decref(decisions);
 	store_sandbox_free(sb);
 }
 
