@@ -354,6 +354,20 @@ def hello_passes(data, piece):
         return "it came back from the server" if back[:1] == data[:1] and data.startswith(back[:6]) else None
 
 
+def second_hello_passes(second, between):
+    """Behind a good one, as if the server had asked for it."""
+    first = hello("good.example") + between
+    with reach("good.example", 443) as s:
+        s.sendall(first + second)
+        back = b""
+        while len(back) <= len(first):
+            part = keep(s.recv(65536))
+            if not part:
+                return None
+            back += part
+        return "it came back from the server" if back[len(first)] == second[0] else None
+
+
 def add_hellos(_):
     for name in ("bad.example", "api.test", "good.example.bad.example", "www.good.example", "xgood.example", None, "good.exampl"):
         for kind in ("named", "in pieces"):
@@ -361,6 +375,10 @@ def add_hellos(_):
                 add(f"hello for {name}, {kind}, {piece}", hello_passes, hello(name, kind), piece)
     for kind in ("after an alert", "of SSL 2", "of another version"):
         add(f"hello {kind}", hello_passes, hello("bad.example", kind), 65536)
+    for between in (b"", b"\x14\3\3\0\1\1", b"\x14\3\3\0\1\1" * 3, b"\x15\3\3\0\2\1\x5a"):
+        for kind in ("named", "in pieces"):
+            add(f"a second hello, {kind}, behind {between.hex() or 'the first'}", second_hello_passes,
+                hello("bad.example", kind), between)
 
 
 # --- HTTP/1.1 to an intercepted host ---
