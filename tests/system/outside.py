@@ -299,6 +299,14 @@ def begin():
     return end
 
 
+def use_resolver(directory):
+    """For this process and its children, which have a mount namespace of their own."""
+    path = os.path.join(directory, "resolv.conf")
+    with open(path, "w") as f:
+        f.write(f"nameserver {RESOLVER}\n")
+    subprocess.run(["mount", "--bind", path, os.path.realpath("/etc/resolv.conf")], check=True)
+
+
 def asked():
     """What the upstream resolver was asked since the last call."""
     return told(ASKED)
