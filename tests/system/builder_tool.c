@@ -1,6 +1,6 @@
 /* Builds an image from a Dockerfile with doubles of machines, for test_builder:
  *
- *   builder-tool HOME NAME DIR [--no-cache|--scope WORDS|--force LINE]
+ *   builder-tool HOME NAME DIR [--no-cache|--stranger|--scope WORDS|--force LINE]
  *
  * Prints a line for each step, behind `CACHED` if it was, and what steps write. */
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include "build/builder.h"
 #include "build/source.h"
 #include "io/jailed.h"
+#include "oci/destination.h"
 
 static int step(
 	void *opaque, size_t number, size_t count, const struct dockerfile_step *s, bool cached)
@@ -44,6 +45,7 @@ static void force(struct dockerfile *d, unsigned line)
 int main(int argc, char **argv)
 {
 	static const struct vars none = {NULL, 0};
+	static const struct oci_reach stranger = {.stranger = true};
 	struct ignore ignore = {.count = 0};
 	struct home home = HOME_INIT;
 	struct dockerfile d = {.escape = '\\'};
@@ -62,6 +64,8 @@ int main(int argc, char **argv)
 	o.name = argv[2];
 	o.context_fd = open(argv[3], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	o.no_cache = argc > 4 && strcmp(argv[4], "--no-cache") == 0;
+	if (argc > 4 && strcmp(argv[4], "--stranger") == 0)
+		o.reach = &stranger;
 	if (argc > 5 && strcmp(argv[4], "--scope") == 0)
 		o.scope = argv[5];
 	r = file_read(o.context_fd, "Dockerfile", SOURCE_BYTES_MAX, &text, &n);
