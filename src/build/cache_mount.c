@@ -48,7 +48,7 @@ struct cache_mount {
 	bool unkept;
 	char *text; /* owned: the records */
 	struct item *items;
-	size_t count;
+	size_t count, last; /* the one that was found last */
 };
 
 /* --- reading --- */
@@ -58,11 +58,17 @@ static struct cache_mount *of(struct files *f)
 	return (struct cache_mount *)(void *)f;
 }
 
-static const struct item *find(const struct cache_mount *c, const char *path)
+/* Mostly the one that was asked for last, or the next one. */
+static const struct item *find(struct cache_mount *c, const char *path)
 {
-	for (size_t i = 0; i < c->count; i++)
-		if (strcmp(c->items[i].entry.path, path) == 0)
-			return &c->items[i];
+	for (size_t i = 0; i < c->count; i++) {
+		size_t k = (c->last + i) % c->count;
+
+		if (strcmp(c->items[k].entry.path, path) == 0) {
+			c->last = k;
+			return &c->items[k];
+		}
+	}
 	return NULL;
 }
 
@@ -94,7 +100,7 @@ static int cache_list(
 static int cache_read(struct files *f, const char *path, uint64_t offset, void *out, size_t n,
 	size_t *ret, struct error *e)
 {
-	const struct cache_mount *c = of(f);
+	struct cache_mount *c = of(f);
 	const struct item *x = find(c, path);
 	uint64_t left = x && offset < x->entry.size ? x->entry.size - offset : 0;
 
