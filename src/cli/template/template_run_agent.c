@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "build/dockerfile.h"
 #include "cli/template/template_files.h"
 #include "image/image.h"
@@ -26,10 +27,24 @@ static int no_memory(struct error *e)
 
 /* --- the plan --- */
 
+/* Clients know their archive, not where it lies. */
+static int unpack_archive(const char *files, int dirfd, struct disk_budget *budget, struct error *e)
+{
+	struct error why = {0};
+	int r = template_files_unpack(dirfd, directory, files, budget, &why);
+	const char *text = why.message;
+
+	if (r == 0)
+		return 0;
+	if (str_starts_with(text, files))
+		text += strlen(files) + strspn(text + strlen(files), ": ");
+	return error_set(e, why.code, why.err, "the archive: %s", text);
+}
+
 static int unpack_files(struct run_agent *a, const char *files, int dirfd,
 	struct disk_budget *budget, struct error *e)
 {
-	int r = files ? template_files_unpack(dirfd, directory, files, budget, e) : 0;
+	int r = files ? unpack_archive(files, dirfd, budget, e) : 0;
 
 	if (!files && mkdirat(dirfd, directory, 0755) < 0)
 		return error_set_errno(e, ERROR_NO_SPACE, errno, "cannot make a directory");
