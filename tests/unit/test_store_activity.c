@@ -96,6 +96,43 @@ static void check_sums(struct fixture *f)
 		number_of(f, "SELECT coalesce(sum(length(record) + 96), 0) FROM activity"));
 }
 
+struct chain {
+	struct activity_link at;
+	unsigned older;
+};
+
+static int follow(void *arg, const struct store_activity *a)
+{
+	struct chain *c = arg;
+
+	if (!a->link.n) { /* of an older Mayfly */
+		assert_int_equal(c->at.n, 0);
+		c->older++;
+		return 0;
+	}
+	assert_true(activity_chain_add(&c->at, store_activity_kind_name(a->kind), a->record));
+	assert_int_equal(a->link.n, c->at.n);
+	assert_memory_equal(a->link.hash, c->at.hash, sizeof(c->at.hash));
+	return 0;
+}
+
+/* From the anchor to the head. Returns how many records have no hash. */
+static unsigned check_chain(struct fixture *f, const char *id)
+{
+	struct store_activity_log log = {0};
+	struct chain c = {0};
+
+	ok(f, store_activity_get(f->s, id, NULL, &log, &f->e));
+	c.at = log.anchor;
+	if (!c.at.n)
+		activity_chain_begin(id, &c.at);
+	ok(f, store_activity_list(f->s, id, 0, 0, STORE_ACTIVITY_LIST_MAX, follow, &c, &f->e));
+	assert_int_equal(log.head.n, c.at.n);
+	assert_memory_equal(log.head.hash, c.at.hash, sizeof(c.at.hash));
+	assert_true(log.sealed);
+	return c.older;
+}
+
 static void insert_sandbox(struct fixture *f, const char *id)
 {
 	struct store_sandbox sb = fixture_sandbox(f, id);
@@ -213,6 +250,58 @@ static void test_the_oldest_of_a_key_and_of_all_go(void **state)
 	assert_int_equal(get(f, "i2").dropped, 2);
 	assert_int_equal(list(f, "i3", 0, 0, 9).count, 1);
 	check_sums(f);
+	for (unsigned i = 0; i < 4; i++) {
+		const char *const ids[] = {"i0", "i1", "i2", "i3"};
+
+		assert_int_equal(check_chain(f, ids[i]), 0);
+		assert_int_equal(get(f, ids[i]).anchor.n, get(f, ids[i]).dropped);
+	}
+	(void)add(f, "i1", f->key, 9); /* which has no record left */
+	assert_int_equal(get(f, "i1").head.n, 2);
+	(void)check_chain(f, "i1");
+}
+
+static void test_a_seal_that_was_wrong_stays_so(void **state)
+{
+	struct fixture *f = *state;
+	const uint8_t key[ACTIVITY_KEY_BYTES] = {1}, other[ACTIVITY_KEY_BYTES] = {2};
+
+	store_activity_key(f->s, key);
+	(void)add(f, "i1", f->key, 1);
+	(void)add(f, "i2", f->key, 1);
+	(void)check_chain(f, "i1");
+	store_activity_key(f->s, other);
+	assert_false(get(f, "i1").sealed);
+	(void)add(f, "i1", f->key, 2); /* with a key that did not seal it */
+	store_activity_key(f->s, key);
+	assert_false(get(f, "i1").sealed);
+	(void)check_chain(f, "i2");
+	ok(f, db_exec(f->s, "UPDATE activity_logs SET anchor = 1 WHERE sandbox_id = 'i2'", &f->e));
+	assert_false(get(f, "i2").sealed);
+}
+
+/* As version 17 of the schema finds them. */
+static void test_older_records_have_no_hash(void **state)
+{
+	const struct store_activity_bounds bounds = {.sandbox_bytes = 4 * RECORD_BYTES};
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < 3; i++)
+		(void)add(f, "i1", f->key, i);
+	ok(f, db_exec(f->s, "UPDATE activity SET n = 0, hash = NULL", &f->e));
+	ok(f, db_exec(f->s, "UPDATE activity_logs SET n = 0, head = NULL, seal = NULL", &f->e));
+	assert_int_equal(check_chain(f, "i1"), 3);
+	(void)add(f, "i1", f->key, 3);
+	assert_int_equal(check_chain(f, "i1"), 3);
+	store_activity_bound(f->s, &bounds);
+	for (unsigned i = 4; i < 7; i++) {
+		(void)add(f, "i1", f->key, i);
+		assert_int_equal(check_chain(f, "i1"), 6 - i);
+	}
+	assert_int_equal(get(f, "i1").anchor.n, 0);
+	(void)add(f, "i1", f->key, 7);
+	assert_int_equal(get(f, "i1").anchor.n, 1);
+	(void)check_chain(f, "i1");
 }
 
 static void maintain(struct fixture *f, uint64_t now_ns)
@@ -289,6 +378,8 @@ int main(void)
 		TEST(test_whose_it_is),
 		TEST(test_the_oldest_of_a_sandbox_go),
 		TEST(test_the_oldest_of_a_key_and_of_all_go),
+		TEST(test_a_seal_that_was_wrong_stays_so),
+		TEST(test_older_records_have_no_hash),
 		TEST(test_it_outlives_its_sandbox),
 		TEST(test_a_batch_is_whole),
 		cmocka_unit_test(test_names_of_kinds),
