@@ -70,6 +70,8 @@ int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, boo
 	h->state = EXCHANGE_HOLD_READS;
 	exchange_model_judged(q, h->call);
 	verdict = exchange_request_judge(x, q, &r);
+	if (verdict < 0)
+		q->up = 0; /* none of it goes out, however much was read */
 	if (verdict < 0 && q->verdict)
 		exchange_model_deny(q, h->call);
 	return verdict;

@@ -4,6 +4,7 @@
 
 #include "../unit/exchange_fixture.h"
 #include "fuzz.h"
+#include "rules/call.h"
 
 struct play {
 	struct fixture f;
@@ -20,6 +21,11 @@ static inline struct exchange_verdict play_judge(void *arg, const struct exchang
 	check(r->method[0] && r->path[0]);
 	if (fixture_is_for(r, "/no"))
 		return (struct exchange_verdict){EXCHANGE_DENY, "no", NULL};
+	if (!r->call && call_api_of_path(r->path))
+		return (struct exchange_verdict){
+			.action = EXCHANGE_READ, .body = call_api_of_path(r->path)};
+	if (r->call && r->call->unclear)
+		return (struct exchange_verdict){EXCHANGE_DENY, "body", r->call->unclear};
 	p->judged++;
 	return (struct exchange_verdict){.action = EXCHANGE_ALLOW};
 }
