@@ -84,6 +84,8 @@ static const struct family {
 		"Flows out of sandboxes that have ended or were refused, by verdict.", {"verdict"}},
 	[METRIC_EGRESS_BYTES] = {"mayfly_egress_bytes_total", COUNTER,
 		"Bytes of flows out of sandboxes, from their side.", {"direction"}},
+	[METRIC_MODEL_TOKENS] = {"mayfly_model_tokens_total", COUNTER,
+		"Tokens that models counted for sandboxes, as far as they told.", {"direction"}},
 	[METRIC_ACTIVITY_RECORDS] = {"mayfly_activity_records_total", COUNTER,
 		"Records of what sandboxes do that were written.", {NULL}},
 	[METRIC_ACTIVITY_LOST] = {"mayfly_activity_lost_total", COUNTER,

@@ -286,15 +286,29 @@ static void keep_denials(struct egress *x, const json_t *denials)
 	free(text);
 }
 
+static void count_model(const json_t *model)
+{
+	metrics_add(METRIC_MODEL_TOKENS, "in", NULL, (double)number(model, "tokensIn"));
+	metrics_add(METRIC_MODEL_TOKENS, "out", NULL, (double)number(model, "tokensOut"));
+}
+
 static void note_activity(struct egress *x, const json_t *object)
 {
 	const json_t *flow = json_object_get(object, "flow");
 	const json_t *request = json_object_get(object, "request");
+	const json_t *model = json_object_get(object, "model");
+	const json_t *tool = json_object_get(object, "tool");
 
 	if (flow)
 		activity_note(x->log, STORE_ACTIVITY_FLOW, flow);
 	if (request)
 		activity_note(x->log, STORE_ACTIVITY_REQUEST, request);
+	if (model) {
+		count_model(model);
+		activity_note(x->log, STORE_ACTIVITY_MODEL, model);
+	}
+	if (tool)
+		activity_note(x->log, STORE_ACTIVITY_TOOL, tool);
 	activity_lost(x->log, number(object, "lost"));
 }
 

@@ -46,6 +46,16 @@ static void test_members_in_order(void **state)
 		UINT64_C(1700000000250) * NS_PER_MS);
 }
 
+static void test_models(void **state)
+{
+	assert_record("{\"end\":5,\"begin\":5,\"api\":\"openai\",\"model\":\"gpt\",\"tokensIn\":3,"
+		      "\"tokensOut\":0,\"toolsCalled\":[\"a\"],\"maxTokens\":9,\"tool\":\"t\"}",
+		"{\"time\":\"1970-01-01T00:00:00.005Z\",\"durationMs\":0,\"api\":\"openai\","
+		"\"model\":\"gpt\",\"maxTokens\":9,\"tokensIn\":3,\"tokensOut\":0,"
+		"\"toolsCalled\":[\"a\"],\"tool\":\"t\"}",
+		5 * NS_PER_MS);
+}
+
 /* Of the future, of another type, unknown: the rest counts. */
 static void test_what_is_wrong_is_left_out(void **state)
 {
@@ -109,6 +119,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_members_in_order),
+		cmocka_unit_test(test_models),
 		cmocka_unit_test(test_what_is_wrong_is_left_out),
 		cmocka_unit_test(test_no_object),
 		cmocka_unit_test(test_long_texts),

@@ -65,6 +65,24 @@ static int put_request(struct buf *b, const json_t *record)
 	return r;
 }
 
+/* A request to a model, or a tool that was called. */
+static int put_call(struct buf *b, const json_t *record)
+{
+	const json_t *tools = json_object_get(record, "toolsCalled");
+	const char *model = json_tree_text(record, "model");
+	int r = buf_printf(b, " %s %s", *model ? model : json_tree_text(record, "tool"),
+		json_tree_text(record, "name"));
+
+	if (r == 0 && json_object_get(record, "tokensIn"))
+		r = buf_printf(b, " tokens in %llu out %llu",
+			(unsigned long long)number(record, "tokensIn"),
+			(unsigned long long)number(record, "tokensOut"));
+	for (size_t i = 0; r == 0 && i < json_array_size(tools); i++)
+		r = buf_printf(b, "%s%s", i ? "," : " calls ",
+			json_string_value(json_array_get(tools, i)));
+	return r;
+}
+
 static int put_flow(struct buf *b, const json_t *record)
 {
 	const char *name = json_tree_text(record, "name"),
@@ -184,7 +202,9 @@ static int print_line(const json_t *record, struct error *e)
 		r = buf_printf(&b, " %s", json_tree_text(record, "verdict"));
 		r = r				   ? r
 		    : strcmp(kind, "request") == 0 ? put_request(&b, record)
-						   : put_flow(&b, record);
+		    : strcmp(kind, "model") == 0 || strcmp(kind, "tool") == 0
+			    ? put_call(&b, record)
+			    : put_flow(&b, record);
 		r = r ? r : put_rest(&b, record);
 	}
 	r = r ? r : buf_add_u8(&b, 0);
