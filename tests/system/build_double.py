@@ -27,6 +27,9 @@ import time
 children = []
 
 
+PARENT = os.getppid()
+
+
 def say(**message):
     try:
         print(json.dumps(message), flush=True)
@@ -46,6 +49,8 @@ def obey(spec, word, rest):
             log(f"line {i}")
     elif word == "wait":
         while not os.path.exists(rest):
+            if os.getppid() != PARENT:  # the daemon was killed
+                os._exit(1)
             time.sleep(0.02)
     elif word == "fail":
         say(failed={"step": "2", "message": rest})
