@@ -2,12 +2,14 @@
 #include "sandbox/entry.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -24,40 +26,28 @@ enum {
 	CALL_MAX = 256,
 	INFO_MAX = 16 * 1024,
 	TABLE_MAX = 256 * 1024,
+	POLL_MAX = 64,
 };
 
 /* Of x86-64, the only architecture there is (docs/architecture.md). */
 enum {
 	CALL_READ = 0,
+	CALL_POLL = 7,
 	CALL_READV = 19,
+	CALL_SELECT = 23,
 	CALL_EPOLL_WAIT = 232,
+	CALL_PSELECT = 270,
+	CALL_PPOLL = 271,
 	CALL_EPOLL_PWAIT = 281,
 	CALL_EPOLL_PWAIT2 = 441,
 };
 
 /* --- what the kernel tells --- */
 
-/* Whether "NR ARG0 ..." of /proc/PID/syscall is a call that waits for descriptors: 1: it reads
- * descriptor 0; 2: for an epoll set, whose descriptor goes to *ret_fd; 0: another. */
-static int call_parse(const char *text, unsigned *ret_fd)
-{
-	unsigned long nr, fd;
-
-	if (sscanf(text, "%lu 0x%lx", &nr, &fd) != 2)
-		return 0;
-	*ret_fd = (unsigned)fd;
-	switch (nr) {
-	case CALL_READ:
-	case CALL_READV:
-		return fd == 0;
-	case CALL_EPOLL_WAIT:
-	case CALL_EPOLL_PWAIT:
-	case CALL_EPOLL_PWAIT2:
-		return 2;
-	default:
-		return 0;
-	}
-}
+/* A system call that a thread is in. */
+struct call {
+	unsigned long number, args[2];
+};
 
 /* Whether the text of an epoll set's /proc/PID/fdinfo/FD has descriptor 0 in it. */
 static bool set_has_input(const char *fdinfo)
@@ -112,21 +102,85 @@ static char *read_text(struct look *l, const char *path, size_t max)
 	return (char *)text;
 }
 
-static bool thread_waits(struct look *l, uint32_t pid, const char *thread)
+/* Copies n bytes of the process's memory; false: they are not there. */
+static bool read_memory(struct look *l, uint32_t pid, uint64_t at, void *out, size_t n)
 {
-	_cleanup_free_ char *call = NULL, *info = NULL;
-	char path[96];
-	unsigned fd = 0;
-	int how;
+	char path[32];
+	const struct agent_read m = {.offset = at, .length = n, .user = "", .path = path};
+	struct agent_event ev;
+	size_t have = 0;
 
-	(void)snprintf(path, sizeof(path), "/proc/%u/task/%.16s/syscall", pid, thread); /* fits */
-	call = read_text(l, path, CALL_MAX);
-	how = call ? call_parse(call, &fd) : 0;
-	if (how != 2)
-		return how;
+	(void)snprintf(path, sizeof(path), "/proc/%u/mem", pid); /* fits */
+	l->deadline_ns = clock_monotonic_ns() + CALL_S * NS_PER_S;
+	if (agent_call(l->c, l->deadline_ns, AGENT_READ, &m, AGENT_ENTRY, &ev, NULL) < 0)
+		return false;
+	while (agent_wait_event(l->c, l->deadline_ns, &ev, NULL) == 1 && ev.type == AGENT_DATA) {
+		size_t take = ev.length < n - have ? ev.length : n - have;
+
+		memcpy((uint8_t *)out + have, ev.data, take);
+		have += take;
+	}
+	return have == n;
+}
+
+static bool polls_input(struct look *l, uint32_t pid, const struct call *call)
+{
+	struct pollfd list[POLL_MAX];
+	size_t n = call->args[1] < POLL_MAX ? call->args[1] : POLL_MAX;
+
+	if (!n || !read_memory(l, pid, call->args[0], list, n * sizeof(list[0])))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (list[i].fd == STDIN_FILENO && (list[i].events & POLLIN))
+			return true;
+	return false;
+}
+
+static bool selects_input(struct look *l, uint32_t pid, const struct call *call)
+{
+	uint8_t first = 0; /* descriptors 0 to 7 of those to be read */
+
+	return call->args[1] && read_memory(l, pid, call->args[1], &first, 1) && (first & 1);
+}
+
+static bool set_waits(struct look *l, uint32_t pid, unsigned fd)
+{
+	_cleanup_free_ char *info = NULL;
+	char path[64];
+
 	(void)snprintf(path, sizeof(path), "/proc/%u/fdinfo/%u", pid, fd); /* fits */
 	info = read_text(l, path, INFO_MAX);
 	return info && set_has_input(info);
+}
+
+static bool thread_waits(struct look *l, uint32_t pid, const char *thread)
+{
+	_cleanup_free_ char *text = NULL;
+	struct call call;
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "/proc/%u/task/%.16s/syscall", pid, thread); /* fits */
+	text = read_text(l, path, CALL_MAX);
+	if (!text ||
+		sscanf(text, "%lu 0x%lx 0x%lx", &call.number, &call.args[0], &call.args[1]) != 3)
+		return false;
+	switch (call.number) {
+	case CALL_READ:
+	case CALL_READV:
+		return call.args[0] == STDIN_FILENO;
+	case CALL_POLL:
+	case CALL_PPOLL:
+		return polls_input(l, pid, &call);
+	case CALL_SELECT:
+	case CALL_PSELECT:
+		return selects_input(l, pid, &call);
+	case CALL_EPOLL_WAIT:
+	case CALL_EPOLL_PWAIT:
+	case CALL_EPOLL_PWAIT2:
+		return set_waits(l, pid, (unsigned)call.args[0]);
+	default:
+		return false;
+	}
 }
 
 /* Its threads, by the directory /proc/PID/task; 0 when it is gone. */

@@ -518,6 +518,8 @@ static void test_entry(void)
 		{"read x", 1},
 		{"python3 -c 'import sys; sys.stdin.read()'; true", 1},
 		{"python3 -c 'import select; p = select.epoll(); p.register(0); p.poll()'", 1},
+		{"python3 -c 'import select; p = select.poll(); p.register(0); p.poll()'", 1},
+		{"python3 -c 'import select; select.select([0], [], [])'", 1},
 		/* another input than its own */
 		{"sleep 1000 | (read x; true)", 0},
 		{"exit 0", 0},
@@ -531,7 +533,7 @@ static void test_entry(void)
 		uint32_t pid = start_entry(c, cases[i].script);
 
 		CHECK(pid);
-		CHECK(entry_await(c, pid, 0, i == 3 ? 1 : 10, &e) == cases[i].result);
+		CHECK(entry_await(c, pid, 0, cases[i].result == 0 ? 2 : 10, &e) == cases[i].result);
 		if (cases[i].result != 1)
 			continue;
 		CHECK(kill(-(pid_t)pid, SIGKILL) == 0);
