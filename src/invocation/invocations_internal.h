@@ -53,6 +53,8 @@ void invocation_wait(struct invocation *v, const struct error *why);
 
 /* run.c: its turn has come. */
 void invocation_start(struct invocation *v);
+/* Its sandbox is not wanted any more: run.c hears nothing of it from now on. */
+void invocation_stop_making(struct invocation *v);
 /* Lets go of everything in its sandbox, and of that. */
 void invocation_let_go(struct invocation *v);
 

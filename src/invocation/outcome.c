@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "proto/json_text.h"
 
 enum { STATUS_SIGNAL = 128, SIGNAL_KILL = 9 };
 
@@ -37,14 +38,35 @@ unsigned invocation_http_status(enum invocation_code code)
 	return (unsigned)code < INVOCATION_CODES_ ? codes[code].status : 500;
 }
 
+/* A guest's words may be in it. */
+static void make_utf8(char *s, size_t n)
+{
+	while (n) {
+		size_t one = json_text_sequence(s, n);
+
+		if (!one) {
+			*s = '?';
+			one = 1;
+		}
+		s += one;
+		n -= one;
+	}
+}
+
 void outcome_set(struct outcome *o, enum invocation_code code, const char *fmt, ...)
 {
+	char text[OUTCOME_MESSAGE_MAX + 4]; /* with the whole character that is cut */
+	size_t n;
 	va_list ap;
 
 	o->code = code;
 	va_start(ap, fmt);
-	(void)vsnprintf(o->message, sizeof(o->message), fmt, ap); /* a longer one is cut */
+	(void)vsnprintf(text, sizeof(text), fmt, ap); /* a longer one is cut */
 	va_end(ap);
+	n = str_cut(text, strlen(text), sizeof(o->message) - 1);
+	memcpy(o->message, text, n);
+	o->message[n] = '\0';
+	make_utf8(o->message, n);
 }
 
 static bool says(const struct outcome_facts *f, const char *words)

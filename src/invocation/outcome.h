@@ -52,6 +52,8 @@ struct outcome_facts {
 void outcome_of_exit(
 	struct outcome *o, const struct agent_exit *exit, const struct outcome_facts *f);
 void outcome_timeout(struct outcome *o, const struct outcome_facts *f);
+/* The text may have any bytes: what is not UTF-8 becomes '?', and what is too long is cut between
+ * characters. */
 void outcome_set(struct outcome *o, enum invocation_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -117,12 +117,15 @@ static void look(struct program *p, const struct agent_exit *how)
 static void looked(struct program *p)
 {
 	static const char word[] = "\noom_kill ";
-	const char *at;
+	const char *text = (const char *)buf_head(&p->look), *at = NULL;
+	size_t n = buf_len(&p->look);
 
 	p->state = OVER;
-	(void)buf_add_u8(&p->look, 0); /* without memory nothing is found */
-	at = buf_len(&p->look) ? strstr((const char *)buf_head(&p->look), word) : NULL;
-	p->ops->ended(p->arg, &p->exit, at && at[strlen(word)] != '0');
+	if (n)
+		at = memmem(text, n, word, strlen(word));
+	if (at)
+		at += strlen(word);
+	p->ops->ended(p->arg, &p->exit, at && at < text + n && *at != '0');
 }
 
 static void on_exit_of(struct program *p, const struct agent_exit *how)
@@ -215,7 +218,7 @@ struct program *program_open(struct instance *i, const struct program_order *o,
 	p->order = *o;
 	p->ops = ops;
 	p->arg = arg;
-	buf_init(&p->look, LOOK_MAX + 1);
+	buf_init(&p->look, LOOK_MAX);
 	if (instance_agent_connect(i, &link_ops, p, &p->link, e) == 0 &&
 		attach(p, o->fresh ? CLEARING : ATTACHING, e) == 0)
 		return p;

@@ -348,6 +348,16 @@ void invocation_start(struct invocation *v)
 		make(v);
 }
 
+void invocation_stop_making(struct invocation *v)
+{
+	if (v->maker)
+		instance_maker_cancel(v->maker);
+	if (v->obtaining)
+		obtaining_cancel(v->obtaining);
+	v->maker = NULL;
+	v->obtaining = NULL;
+}
+
 /* --- afterwards --- */
 
 static bool keeps_sandbox(const struct invocation *v)
@@ -375,12 +385,6 @@ void invocation_let_go(struct invocation *v)
 	program_close(v->program);
 	v->web = NULL;
 	v->program = NULL;
-	if (v->maker)
-		instance_maker_cancel(v->maker);
-	if (v->obtaining)
-		obtaining_cancel(v->obtaining);
-	v->maker = NULL;
-	v->obtaining = NULL;
 	i = *v->sandbox_id ? instance_find(f, v->sandbox_id) : NULL;
 	if (!i)
 		return;

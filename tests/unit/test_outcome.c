@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "proto/json_text.h"
 #include "test.h"
 
 static struct outcome judge(uint32_t flags, uint32_t status, struct outcome_facts f)
@@ -65,6 +66,26 @@ static void test_timeout(void **state)
 	assert_int_equal(o.status, -1);
 }
 
+/* Whatever a guest says, the message is UTF-8. */
+static void test_message_is_utf8(void **state)
+{
+	struct outcome o;
+	char text[2 * OUTCOME_MESSAGE_MAX];
+
+	outcome_set(&o, INVOCATION_FAILED, "%s", "a\xff\xc3x\xe2\x82 \xc3\xa4");
+	assert_string_equal(o.message, "a??x?? \xc3\xa4");
+	for (size_t shift = 0; shift < 4; shift++) {
+		memset(text, 'x', shift);
+		for (size_t i = shift; i < sizeof(text); i += 4)
+			memcpy(text + i, "\xf0\x9f\x98\x80", sizeof(text) - i < 4 ? 1 : 4);
+		text[sizeof(text) - 4] = '\0';
+		outcome_set(&o, INVOCATION_FAILED, "%s", text);
+		assert_true(json_text_is_utf8(o.message, strlen(o.message)));
+		assert_null(strchr(o.message, '?'));
+		assert_true(strlen(o.message) > OUTCOME_MESSAGE_MAX - 5);
+	}
+}
+
 static void test_codes(void **state)
 {
 	for (unsigned i = 0; i < INVOCATION_CODES_; i++) {
@@ -80,6 +101,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_timeout),
+		cmocka_unit_test(test_message_is_utf8),
 		cmocka_unit_test(test_codes),
 	};
 

@@ -90,9 +90,13 @@ static bool take_times(struct request *r, struct invoke_order *o)
 	o->order.timeout_ns = timeout_ns < max_ns ? timeout_ns : max_ns;
 	o->order.queue_ns = INVOCATION_QUEUE_S * NS_PER_S;
 	o->order.idle_ns = INVOCATION_IDLE_S * NS_PER_S;
-	return take_seconds(r, o->body, "timeout", max_s, &o->order.timeout_ns) &&
-	       take_seconds(r, o->body, "queue", INVOCATION_QUEUE_MAX_S, &o->order.queue_ns) &&
-	       take_seconds(r, o->body, "idle", INVOKE_TIMEOUT_MAX_S, &o->order.idle_ns);
+	if (!take_seconds(r, o->body, "timeout", max_s, &o->order.timeout_ns) ||
+		!take_seconds(r, o->body, "queue", INVOCATION_QUEUE_MAX_S, &o->order.queue_ns) ||
+		!take_seconds(r, o->body, "idle", INVOKE_TIMEOUT_MAX_S, &o->order.idle_ns))
+		return false;
+	if (o->order.idle_ns > max_ns)
+		o->order.idle_ns = max_ns;
+	return true;
 }
 
 static bool take_session(struct request *r, struct invoke_order *o)
@@ -183,8 +187,16 @@ static json_t *stored_object(const char *text)
 	return v ? v : json_object();
 }
 
+/* Whole seconds, as many as the key may ask for. */
+static uint64_t sandbox_timeout_s(struct request *r, uint64_t ns)
+{
+	uint64_t s = (ns + NS_PER_S - 1) / NS_PER_S, max_s = auth_timeout_max_ns(r) / NS_PER_S;
+
+	return s < max_s ? s : max_s;
+}
+
 /* The body of POST /v2/sandboxes. */
-static json_t *sandbox_body(const struct invoke_order *o)
+static json_t *sandbox_body(struct request *r, const struct invoke_order *o)
 {
 	json_t *env = stored_object(o->version->env_json),
 	       *secrets = stored_object(o->version->secrets_json), *body;
@@ -192,7 +204,7 @@ static json_t *sandbox_body(const struct invoke_order *o)
 	if (o->version->protocol == STORE_AGENT_HTTP)
 		(void)json_object_set_new(env, "PORT", json_sprintf("%d", INVOKE_PORT));
 	body = json_pack("{s:I, s:o, s:{s:s, s:s*}, s:b}", "timeout",
-		(json_int_t)(o->order.timeout_ns / NS_PER_S + 1), "envVars", env, "metadata",
+		(json_int_t)sandbox_timeout_s(r, o->order.timeout_ns), "envVars", env, "metadata",
 		SESSION_AGENT, o->agent.name, SESSION_NAME, o->order.session, "autoPause",
 		o->order.session != NULL);
 	if (body && json_object_size(secrets))
@@ -225,7 +237,7 @@ static bool may_begin(struct request *r, const struct invoke_order *o)
 
 static bool take_sandbox(struct request *r, struct invoke_order *o)
 {
-	json_t *body = sandbox_body(o);
+	json_t *body = sandbox_body(r, o);
 
 	if (!body)
 		return no_memory(r);
