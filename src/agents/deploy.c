@@ -267,6 +267,8 @@ int agents_deploy(struct fleet *f, const struct agent_order *o, struct store_age
 	int r = v && b ? take_settings(f, o->key_id, o->settings, v, e)
 		       : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 
+	if (r == 0)
+		r = jobs_check_room(f, o->key_id, e); /* before there are rows */
 	if (r == 0) {
 		v->created_ns = b->created_ns = clock_realtime_ns();
 		b->cpus = v->cpus;

@@ -157,9 +157,11 @@ void api_catalog_delete(struct request *r, const struct store_catalog *c);
 
 /* Reads the query's level of entries of builds' logs. False: answered. */
 bool api_take_log_level(struct request *r, unsigned *ret);
-/* Entries of a build's log; NULL: answered. */
+/* Entries of a build's log; NULL: answered. ret_last: the number of the last one, if there are any;
+ * may be NULL. */
 struct store_build_log_filter;
-json_t *api_build_entries(struct request *r, const struct store_build_log_filter *f);
+json_t *api_build_entries(
+	struct request *r, const struct store_build_log_filter *f, uint64_t *ret_last);
 
 /* Reads a tag from a request's body. False: answered. */
 bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX + 1]);

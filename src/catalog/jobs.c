@@ -634,21 +634,30 @@ static struct build_job *job_new(struct catalog *c, const struct store_build *b,
 	return j;
 }
 
-int jobs_add(struct fleet *f, const struct store_build *b, const json_t *spec, struct error *e)
+int jobs_check_room(struct fleet *f, const char *key_id, struct error *e)
 {
-	struct catalog *c = f->catalog;
-	struct build_job *j;
-	int r;
+	const struct catalog *c = f->catalog;
 
 	if (c->stopping)
 		return error_set(e, ERROR_HOST, ESHUTDOWN, "the daemon is stopping");
-	if (count_jobs(c, b->key_id) >= BUILD_JOBS_KEY_WAITING)
+	if (count_jobs(c, key_id) >= BUILD_JOBS_KEY_WAITING)
 		return error_set(e, ERROR_TOO_MANY, EBUSY,
 			"%d builds of this key wait or run: try again when one is complete",
 			BUILD_JOBS_KEY_WAITING);
 	if (count_jobs(c, NULL) >= BUILD_JOBS_WAITING)
 		return error_set(e, ERROR_NO_SPACE, EBUSY,
 			"%d builds wait at the moment: try again later", BUILD_JOBS_WAITING);
+	return 0;
+}
+
+int jobs_add(struct fleet *f, const struct store_build *b, const json_t *spec, struct error *e)
+{
+	struct catalog *c = f->catalog;
+	struct build_job *j;
+	int r = jobs_check_room(f, b->key_id, e);
+
+	if (r < 0)
+		return r;
 	j = job_new(c, b, spec);
 	if (!j)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");

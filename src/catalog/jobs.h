@@ -53,6 +53,9 @@ struct build_watch {
 /* w is borrowed. Before the first such build. */
 void jobs_watch(struct fleet *f, const struct build_watch *w);
 
+/* Whether the key may queue one more build now: as jobs_add(). */
+int jobs_check_room(struct fleet *f, const char *key_id, struct error *e);
+
 /* Queues a build whose row is ANNOUNCED; it is WAITING then. spec is borrowed. ERROR_TOO_MANY. */
 int jobs_add(struct fleet *f, const struct store_build *b, const json_t *spec, struct error *e);
 

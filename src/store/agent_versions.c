@@ -214,8 +214,8 @@ int store_agent_version_end(struct store *s, const char *agent_id, uint32_t numb
 {
 	char text[STORE_AGENT_REASON_MAX + 1], where[STORE_AGENT_STEP_MAX + 1];
 	struct query q = db_query(s, STMT_AGENT_VERSION_END,
-		"UPDATE agent_versions SET state = ?, finished_ns = ?, reason = ?, step = ? "
-		"WHERE agent_id = ? AND number = ?");
+		"UPDATE agent_versions SET state = ?, finished_ns = ?, reason = ?, step = ?, "
+		"env_json = '{}', secrets_json = '{}' WHERE agent_id = ? AND number = ?");
 
 	(void)snprintf(text, sizeof(text), "%s", reason); /* these may be cut */
 	(void)snprintf(where, sizeof(where), "%s", step);
@@ -231,7 +231,8 @@ int store_agent_version_end(struct store *s, const char *agent_id, uint32_t numb
 int store_agent_fail_open(struct store *s, uint64_t at_ns, const char *reason, struct error *e)
 {
 	struct query q = db_query(s, STMT_AGENT_FAIL_OPEN,
-		"UPDATE agent_versions SET state = 2, finished_ns = ?, reason = ? WHERE seq IN "
+		"UPDATE agent_versions SET state = 2, finished_ns = ?, reason = ?, "
+		"env_json = '{}', secrets_json = '{}' WHERE seq IN "
 		"(SELECT seq FROM agent_versions INDEXED BY agent_versions_open WHERE state = 0)");
 
 	query_u64(&q, at_ns);

@@ -84,12 +84,12 @@ int store_agent_version_count(struct store *s, const char *agent_id, enum store_
 int store_agent_version_ready(
 	struct store *s, const struct store_agent_version *v, struct error *e);
 
-/* To FAILED or RETIRED; reason and step may be cut. */
+/* To FAILED or RETIRED, without its env and secrets; reason and step may be cut. */
 int store_agent_version_end(struct store *s, const char *agent_id, uint32_t number,
 	enum store_agent_state state, uint64_t at_ns, const char *reason, const char *step,
 	struct error *e);
 
-/* All that are BUILDING become FAILED: what a daemon finds when it starts. */
+/* All that are BUILDING become FAILED, in the same way: what a daemon finds when it starts. */
 int store_agent_fail_open(struct store *s, uint64_t at_ns, const char *reason, struct error *e);
 
 #endif

@@ -4,6 +4,7 @@ does what the start command says, and makes a directory for the template. For a 
 for the start command.
 
     log TEXT        an entry of the log, of step 1
+    error TEXT      the same, of the level error
     lines N         so many of them
     wait FILE       until there is that file
     fail TEXT       the build fails at step 2
@@ -44,6 +45,8 @@ def log(text, step="1", level=1):
 def obey(spec, word, rest):
     if word == "log":
         log(rest)
+    elif word == "error":
+        log(rest, level=3)
     elif word == "lines":
         for i in range(int(rest)):
             log(f"line {i}")

@@ -124,6 +124,12 @@ static void test_restart_fails_what_builds(void **state)
 	assert_int_equal(get(f, &a, 1)->state, STORE_AGENT_READY);
 	assert_int_equal(get(f, &a, 2)->state, STORE_AGENT_FAILED);
 	assert_string_equal(get(f, &a, 2)->reason, "restarted");
+	assert_string_equal(get(f, &a, 2)->env_json, "{}");
+	assert_string_equal(get(f, &a, 1)->env_json, "{\"A\":\"1\"}");
+	ok(f, store_agent_version_end(
+		      f->s, a.id, 1, STORE_AGENT_RETIRED, T0 + 9, "old", "", &f->e));
+	assert_string_equal(get(f, &a, 1)->env_json, "{}");
+	assert_string_equal(get(f, &a, 1)->secrets_json, "{}");
 }
 
 static int newest(void *arg, const struct store_agent_version *v)

@@ -117,6 +117,7 @@ void api_agent_logs(struct request *r)
 	struct store_build_log_filter f = {
 		.limit = v && b ? api_limit(r, STORE_BUILD_LOGS_PAGE, 100) : 0};
 	unsigned long long from = 0;
+	uint64_t last = 0;
 	struct store_agent a;
 	struct error e = {0};
 	json_t *entries;
@@ -132,11 +133,13 @@ void api_agent_logs(struct request *r)
 		from = 0;
 	f.from = from;
 	f.build_seq = b->seq;
-	entries = api_build_entries(r, &f);
+	entries = api_build_entries(r, &f, &last);
+	if (entries && json_array_size(entries))
+		from = last + 1; /* a level leaves some out */
 	if (entries)
 		reply_json(r, 200,
 			json_pack("{s:s, s:I, s:o}", "state", agent_state_name(v->state), "next",
-				(json_int_t)(from + json_array_size(entries)), "logs", entries));
+				(json_int_t)from, "logs", entries));
 }
 
 void api_agent_delete(struct request *r)

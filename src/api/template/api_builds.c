@@ -252,19 +252,31 @@ bool api_take_log_level(struct request *r, unsigned *ret)
 	return refuse(r, "level must be debug, info, warn or error");
 }
 
+struct entries {
+	json_t *list;
+	uint64_t last;
+};
+
 static int add_entry(void *arg, const struct store_build_log *l)
 {
-	return json_array_append_new(arg, build_log_json(l)) < 0 ? -ENOMEM : 0;
+	struct entries *all = arg;
+
+	all->last = l->number;
+	return json_array_append_new(all->list, build_log_json(l)) < 0 ? -ENOMEM : 0;
 }
 
-json_t *api_build_entries(struct request *r, const struct store_build_log_filter *f)
+json_t *api_build_entries(
+	struct request *r, const struct store_build_log_filter *f, uint64_t *ret_last)
 {
-	json_t *list = json_array();
+	struct entries all = {.list = json_array()};
 	struct error e = {0};
 
-	if (store_build_log_list(fleet_of(r)->store, f, add_entry, list, &e) == 0)
-		return list;
-	json_decref(list);
+	if (store_build_log_list(fleet_of(r)->store, f, add_entry, &all, &e) == 0) {
+		if (ret_last)
+			*ret_last = all.last;
+		return all.list;
+	}
+	json_decref(all.list);
 	(void)error_set(&e, ERROR_NO_SPACE, ENOMEM, "out of memory"); /* unless already set */
 	reply_failure(r, &e);
 	return NULL;
@@ -283,7 +295,7 @@ void api_build_status(struct request *r)
 		from = 0;
 	f.from = from;
 	f.build_seq = b.seq;
-	entries = api_build_entries(r, &f);
+	entries = api_build_entries(r, &f, NULL);
 	if (entries)
 		reply_json(r, 200, build_status_json(&b, entries));
 }
@@ -307,7 +319,7 @@ void api_build_logs(struct request *r)
 	}
 	f.at_ns = f.backward && !cursor ? INT64_MAX : cursor;
 	f.build_seq = b.seq;
-	entries = api_build_entries(r, &f);
+	entries = api_build_entries(r, &f, NULL);
 	if (entries)
 		reply_json(r, 200, json_pack("{s:o}", "logs", entries));
 }

@@ -73,6 +73,39 @@ static int bind(
 		       : error_set(e, ERROR_USAGE, EINVAL, "--secret must be valid UTF-8");
 }
 
+/* What goes into a path as it is; the daemon has the rest of the rule. */
+static bool may_be_name(const char *s)
+{
+	while (isalnum((unsigned char)*s) || *s == '_' || *s == '-')
+		s++;
+	return !*s;
+}
+
+/* text is VARIABLE=NAME@HOSTS, taken apart. A value with '@' looks the same, so the name must be
+ * that of a secret. It may be part of a password, so no error shows it. */
+static int bind_existing(
+	json_t *all, const char *variable, const char *name, const char *hosts, struct error *e)
+{
+	_cleanup_free_ char *path = str_printf("/secrets/%s", name);
+	json_t *secret = NULL;
+	int r = path ? 0 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+
+	if (r == 0 && *name && may_be_name(name))
+		r = agents_call("GET", path, NULL, &secret, e);
+	else if (r == 0)
+		r = error_set(e, ERROR_NOT_FOUND, ENOENT, "no name");
+	json_decref(secret);
+	if (r == 0)
+		return bind(all, variable, name, hosts, e);
+	if (e->code != ERROR_NOT_FOUND)
+		return r;
+	error_clear(e);
+	return error_set(e, ERROR_USAGE, ENOENT,
+		"--secret %.64s: there is no secret of the name before '@'; a value with '@' goes "
+		"into the variable %.64s here, and --secret %.64s@HOST takes it from there",
+		variable, variable, variable);
+}
+
 /* text: the variable, and behind it, taken apart, a value and hosts. */
 static int add(json_t *all, const char *agent, char *text, struct error *e)
 {
@@ -84,8 +117,8 @@ static int add(json_t *all, const char *agent, char *text, struct error *e)
 		*value++ = '\0';
 	if (hosts)
 		*hosts++ = '\0';
-	if (value && hosts) /* the name of a secret that there is */
-		return bind(all, text, value, hosts, e);
+	if (value && hosts)
+		return bind_existing(all, text, value, hosts, e);
 	where = hosts ? hosts : known_hosts(text);
 	if (!*text || !where)
 		return error_set(e, ERROR_USAGE, EINVAL,
