@@ -40,6 +40,17 @@ struct export_options {
 	const char *output;
 };
 
+/* Only a new file will do: a link that somebody put there leads elsewhere. One that a killed export
+ * left goes first. */
+static int create_part(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
+		(void)unlink(path); /* open() says what is wrong */
+	return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
 /* A file appears when it is complete. */
 static int export_to(const struct home *home, const char *name, const char *path,
 	struct template_archive *a, struct progress_view *view, struct error *e)
@@ -50,7 +61,7 @@ static int export_to(const struct home *home, const char *name, const char *path
 
 	if (!tmp)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	fd = create_part(tmp);
 	if (fd < 0)
 		return error_set_errno(e, ERROR_NO_SPACE, errno, "cannot write %s", tmp);
 	r = template_export(home, name, fd, &view->progress, a, e);
