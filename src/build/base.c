@@ -237,13 +237,31 @@ static int set_words(char **slot, const struct oci_strings *words)
 	return r;
 }
 
+/* Before it is written. An archive says not before how much it is, and only the operator's are. */
+static int take_budget(
+	const struct base_options *o, const struct template_from *from, struct error *e)
+{
+	uint64_t bytes;
+	int r;
+
+	if (!o->budget || from->source.kind == OCI_SOURCE_TAR)
+		return 0;
+	bytes = oci_import_bytes(&from->import);
+	r = disk_budget_room(o->budget, bytes, e);
+	return r < 0 ? r : disk_budget_take(o->budget, bytes, e);
+}
+
 /* Reads the image, and makes a disk of it. */
 static int load_image(const struct base_options *o, struct template_from *from, const char *text,
 	const char *name, struct stage_state *to, struct error *e)
 {
 	uint32_t disk_mb = 0;
-	int r = template_from_load(from, o->home, o->progress, &disk_mb, e);
+	int r = o->budget ? disk_budget_room(o->budget, 0, e) : 0;
 
+	if (r == 0)
+		r = template_from_load(from, o->home, o->progress, &disk_mb, e);
+	if (r == 0)
+		r = take_budget(o, from, e);
 	if (r == 0)
 		r = make_image(o, name, &from->foreign, disk_mb, to, e);
 	if (r == 0 && from->source.kind != OCI_SOURCE_TAR &&

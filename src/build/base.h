@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "build/disk_budget.h"
 #include "build/stage.h"
 #include "build/template_from.h"
 #include "image/home.h"
@@ -19,8 +20,9 @@ struct base_options {
 	bool client; /* templates of the operator and images of registries only; with `reach` */
 	/* HOST or HOST/PATH, the operator's, which may be anywhere; or NULL. With `client`. */
 	const char *client_registry;
-	uint32_t disk_mb; /* of images; 0: as they need */
-	bool no_cache;	  /* makes images anew */
+	uint32_t disk_mb;	    /* of images; 0: as they need */
+	bool no_cache;		    /* makes images anew */
+	struct disk_budget *budget; /* that images which are made count against; NULL: none */
 	const struct progress *progress;
 };
 

@@ -17,20 +17,24 @@
 #include "build/mount.h"
 #include "build/step_key.h"
 
-enum { SHOWN = 160 };
+enum {
+	SHOWN = 160,
+	SOURCE_CPUS = 1,
+	SOURCE_MEMORY_MB = 512, /* one that only reads files, beside the step's own */
+};
 
 /* --- machines --- */
 
-static int start(
-	struct builder *b, const char *name, int image_fd, struct machine **ret, struct error *e)
+static int start(struct builder *b, const char *name, int image_fd, uint32_t cpus,
+	uint32_t memory_mb, struct machine **ret, struct error *e)
 {
 	const struct machine_options mo = {.work_fd = b->w.fd,
 		.name = name,
 		.what = b->o->name,
 		.image_fd = image_fd,
 		.kernel = b->o->kernel,
-		.cpus = b->config.cpus,
-		.memory_mb = b->config.memory_mb,
+		.cpus = cpus,
+		.memory_mb = memory_mb,
 		.progress = b->o->progress};
 
 	return machine_start(&mo, ret, e);
@@ -53,7 +57,9 @@ int builder_machine(struct builder *b, struct machine **ret, struct error *e)
 	int r;
 
 	end_full(b);
-	r = b->machine ? 0 : start(b, "step", b->stage.state.image_fd, &b->machine, e);
+	r = b->machine ? 0
+		       : start(b, "step", b->stage.state.image_fd, b->config.cpus,
+				 b->config.memory_mb, &b->machine, e);
 	*ret = b->machine;
 	return r;
 }
@@ -85,6 +91,7 @@ static int find_base(struct builder *b, const char *name, unsigned number, uint3
 		.client_registry = b->o->client_registry,
 		.disk_mb = disk_mb,
 		.no_cache = b->o->no_cache,
+		.budget = b->o->budget,
 		.progress = b->o->progress};
 
 	return stage_state_init(ret) < 0 ? stage_no_memory(e)
@@ -136,6 +143,15 @@ static int source_key(void *opaque, const char *from, char ret[STEP_KEY_BYTES], 
 	return r;
 }
 
+/* Beside the step's: what the host holds ready is for that one. */
+static int start_source(struct builder *b, int image_fd, struct error *e)
+{
+	uint32_t mb = b->config.memory_mb;
+
+	return start(b, "source", image_fd, SOURCE_CPUS,
+		mb < SOURCE_MEMORY_MB ? mb : SOURCE_MEMORY_MB, &b->source, e);
+}
+
 /* Steps in a row that take files from one stage share its machine. */
 static int stage_files(void *opaque, const char *from, struct files **ret, struct error *e)
 {
@@ -150,7 +166,7 @@ static int stage_files(void *opaque, const char *from, struct files **ret, struc
 	r = find_source(b, from, &s, e);
 	if (r == 0 && (!b->source || b->source_fd != s->image_fd)) {
 		end_source(b);
-		r = start(b, "source", s->image_fd, &b->source, e);
+		r = start_source(b, s->image_fd, e);
 		b->source_fd = s->image_fd;
 	}
 	if (r < 0)
@@ -481,8 +497,7 @@ static int build_stage(struct builder *b, size_t k, bool last, struct error *e)
 		.global = &b->global,
 		.build_args = b->o->args,
 		.secrets = b->o->secrets,
-		.home = b->o->home,
-		.scope = b->o->scope,
+		.caches = b->o->caches ? &b->caches : NULL,
 		.ops = {stage_machine, stage_files, builder_fetch, source_key, stage_output,
 			stage_note, b},
 		.state.image_fd = -1};
@@ -554,6 +569,19 @@ static void done(struct builder *b)
 	workdir_abort(&b->w);
 }
 
+/* Trims what builds before it left, which may have been killed. */
+static void begin_caches(struct builder *b)
+{
+	const struct home *h = b->o->home;
+
+	b->cache_budget = (struct disk_budget){.fd = h->area_fd[HOME_IMAGES],
+		.bytes_max = UINT64_MAX,
+		.reserve_bytes = CACHE_MOUNTS_RESERVE};
+	b->caches = (struct stage_caches){h, b->o->budget ? b->o->budget : &b->cache_budget};
+	if (b->o->caches)
+		(void)cache_mounts_trim(h, CACHE_MOUNTS_BYTES_MAX);
+}
+
 int builder_run(const struct builder_options *o, struct error *e)
 {
 	struct builder *b = calloc(1, sizeof(*b));
@@ -568,6 +596,7 @@ int builder_run(const struct builder_options *o, struct error *e)
 		.work = HOME_INIT,
 		.source_fd = -1,
 		.stage.state.image_fd = -1};
+	begin_caches(b);
 	files_context_init(&b->context, o->context_fd, o->context_parts, o->ignore);
 	r = prepare(b, e);
 	if (r == 0)
@@ -580,6 +609,5 @@ int builder_run(const struct builder_options *o, struct error *e)
 	done(b);
 	free(b);
 	(void)step_cache_trim(o->home, STEP_CACHE_BYTES_MAX, &usage, NULL); /* the next one tries */
-	(void)cache_mounts_trim(o->home, CACHE_MOUNTS_BYTES_MAX);
 	return r;
 }

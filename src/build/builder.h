@@ -54,6 +54,7 @@ struct builder_options {
 	const char *client_registry;
 	const char *scope; /* steps are taken only from builds with the same words; NULL: "" */
 	bool no_cache;	   /* runs all steps; what they make is kept all the same */
+	bool caches;	   /* of RUN --mount=type=cache are kept: only the operator's */
 	struct disk_budget *budget; /* of the host's disk; NULL: none */
 	const struct progress *progress;
 	struct builder_ops ops;

@@ -9,15 +9,29 @@
 #include "build/builder_internal.h"
 #include "oci/url.h"
 
+static int get(struct builder *b, const char *url, int fd, char *digest, struct error *e)
+{
+	struct disk_budget *d = b->o->budget;
+	uint64_t most = OCI_URL_FILE_MAX;
+	struct stat st;
+	int r = d ? disk_budget_left(d, most, &most, e) : 0;
+
+	if (r == 0)
+		r = oci_url_fetch(url, b->o->reach, fd, most, b->o->progress, digest, e);
+	if (r < 0 && most < OCI_URL_FILE_MAX && e && e->code == ERROR_BAD_IMAGE)
+		error_prefix(e, "the build may write %llu MiB more to the host's disk",
+			(unsigned long long)(most >> 20));
+	if (r == 0 && d && fstat(fd, &st) == 0)
+		r = disk_budget_take(d, (uint64_t)st.st_size, e);
+	return r;
+}
+
 static int fetch(struct builder *b, const char *url, struct fetched_file *to, struct error *e)
 {
 	_cleanup_close_ int fd = openat(b->w.fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	struct stat st;
 	int r = fd < 0 ? error_set_errno(e, ERROR_NO_SPACE, errno, "cannot make a file")
-		       : oci_url_fetch(url, b->o->reach, fd, b->o->progress, to->digest, e);
+		       : get(b, url, fd, to->digest, e);
 
-	if (r == 0 && b->o->budget && fstat(fd, &st) == 0)
-		r = disk_budget_take(b->o->budget, (uint64_t)st.st_size, e);
 	if (r < 0)
 		return r;
 	to->url = strdup(url);

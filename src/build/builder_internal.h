@@ -44,6 +44,9 @@ struct builder {
 	const struct machine_network *network; /* of RUN in this stage; NULL: none */
 	bool networked;			       /* the step that runs may have it */
 
+	struct disk_budget cache_budget;
+	struct stage_caches caches;
+
 	/* the stage that is built */
 	struct stage stage;
 	size_t at;

@@ -21,7 +21,14 @@
 static const char directory[] = "caches", locks[] = "lock", tmp_prefix[] = ".tmp-",
 		  magic[8] = "MFCACHE1";
 
-enum { PIECE = 1 << 20, POLL_MS = 100, ENTRIES_MAX = 4096, TMP_BYTES = 32 };
+enum {
+	PIECE = 1 << 20,
+	BLOCK = 64 << 10, /* that is not written where it is zeros */
+	POLL_MS = 100,
+	ENTRIES_MAX = 4096,
+	TMP_BYTES = 32,
+	TMP_OLD_S = 3600, /* a live build has it for a moment */
+};
 
 /* A file begins with this; the records are at its end. */
 struct head {
@@ -186,6 +193,8 @@ struct writing {
 	struct files *from;
 	size_t skip; /* of paths */
 	uint8_t *piece;
+	struct disk_budget *budget;
+	uint64_t asked; /* bytes since the file system was asked for room */
 	struct {
 		struct files_entry entry; /* with strings that are owned */
 		uint64_t at;
@@ -214,14 +223,51 @@ static int note_entry(void *opaque, const struct files_entry *f, struct error *e
 		       : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 }
 
+static int take_room(struct writing *w, size_t n, struct error *e)
+{
+	w->asked += n;
+	if (w->asked >= PIECE) {
+		int r = disk_budget_room(w->budget, PIECE, e);
+
+		if (r < 0)
+			return r;
+		w->asked = 0;
+	}
+	return disk_budget_take(w->budget, n, e);
+}
+
 static int put(struct writing *w, const void *data, size_t n, struct error *e)
 {
-	int r = fd_pwrite_full(w->fd, data, n, (off_t)w->at);
+	int r = take_room(w, n, e);
 
+	if (r < 0)
+		return r;
+	r = fd_pwrite_full(w->fd, data, n, (off_t)w->at);
 	w->at += n;
 	return r < 0 ? error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
 			       "cannot write the cache")
 		     : 0;
+}
+
+static bool is_zeros(const uint8_t *data, size_t n)
+{
+	return data[0] == 0 && memcmp(data, data + 1, n - 1) == 0;
+}
+
+/* Records follow, so that the file does not end with a hole. */
+static int put_piece(struct writing *w, size_t n, struct error *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i += BLOCK) {
+		size_t part = n - i < BLOCK ? n - i : BLOCK;
+
+		if (is_zeros(w->piece + i, part))
+			w->at += part;
+		else
+			r = put(w, w->piece + i, part, e);
+	}
+	return r;
 }
 
 /* Files may change size while they are read: what came counts. */
@@ -237,7 +283,7 @@ static int put_content(struct writing *w, struct files_entry *f, struct error *e
 			r = error_set(e, ERROR_LIMIT, EFBIG, "it has more than %llu bytes",
 				(unsigned long long)CACHE_MOUNT_BYTES_MAX);
 		if (r == 0)
-			r = put(w, w->piece, n, e);
+			r = put_piece(w, n, e);
 		size += n;
 	}
 	f->size = size;
@@ -296,12 +342,17 @@ static int publish(const struct cache_mount *c, int fd)
 	return renameat(c->dirfd, tmp, c->dirfd, c->key) < 0 ? -errno : 0;
 }
 
-int cache_mount_keep(struct cache_mount *c, struct files *from, const char *path, struct error *e)
+int cache_mount_keep(struct cache_mount *c, struct files *from, const char *path,
+	struct disk_budget *budget, struct error *e)
 {
 	_cleanup_close_ int fd = openat(c->dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	_cleanup_free_ uint8_t *piece = malloc(PIECE);
-	struct writing w = {
-		.fd = fd, .from = from, .skip = *path ? strlen(path) + 1 : 0, .piece = piece};
+	struct writing w = {.fd = fd,
+		.from = from,
+		.skip = *path ? strlen(path) + 1 : 0,
+		.piece = piece,
+		.budget = budget,
+		.asked = PIECE};
 	int r = c->unkept ? 0
 		: fd < 0  ? error_set_errno(e, ERROR_NO_SPACE, errno, "cannot write the cache")
 		: !piece  ? error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory")
@@ -367,18 +418,17 @@ static int open_directory(const struct home *h)
 	return fd < 0 ? -errno : fd;
 }
 
-static int make_key(struct cache_mount *c, const char *scope, const char *id, struct error *e)
+static int make_key(struct cache_mount *c, const char *id, struct error *e)
 {
 	struct step_key k;
 
 	step_key_begin(&k, "cache");
-	step_key_text(&k, scope);
 	step_key_text(&k, id);
 	return step_key_end(&k, c->key, e);
 }
 
-int cache_mount_open(const struct home *h, const char *scope, const char *id,
-	enum mount_sharing sharing, struct cache_mount **ret, struct error *e)
+int cache_mount_open(const struct home *h, const char *id, enum mount_sharing sharing,
+	struct cache_mount **ret, struct error *e)
 {
 	struct cache_mount *c = calloc(1, sizeof(*c));
 	int r;
@@ -389,7 +439,7 @@ int cache_mount_open(const struct home *h, const char *scope, const char *id,
 	c->fd = c->lock_fd = -1;
 	c->dirfd = open_directory(h);
 	r = c->dirfd < 0 ? error_set_errno(e, ERROR_HOST, -c->dirfd, "the directory %s", directory)
-			 : make_key(c, scope, id, e);
+			 : make_key(c, id, e);
 	if (r == 0)
 		r = take_lock(c, sharing, e);
 	if (r < 0) {
@@ -432,6 +482,15 @@ static int by_use(const void *a, const void *b)
 	return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
+static void remove_old(int dirfd_, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dirfd_, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		time(NULL) - st.st_mtime > TMP_OLD_S)
+		(void)unlinkat(dirfd_, name, 0); /* the next one tries again */
+}
+
 /* What a killed build left goes, too. */
 static size_t collect(int dirfd_, struct kept *all, uint64_t *ret_bytes)
 {
@@ -441,7 +500,7 @@ static size_t collect(int dirfd_, struct kept *all, uint64_t *ret_bytes)
 
 	for (const struct dirent *x; d && n < ENTRIES_MAX && (x = readdir(d));) {
 		if (str_starts_with(x->d_name, tmp_prefix))
-			(void)unlinkat(dirfd_, x->d_name, 0); /* the next one tries again */
+			remove_old(dirfd_, x->d_name);
 		if (strlen(x->d_name) != STEP_KEY_BYTES - 1 ||
 			fstatat(dirfd_, x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;

@@ -285,26 +285,34 @@ static int resolve(const struct copy *c, const char *destination, bool several,
 	return r;
 }
 
-/* How many bytes of a clean path stand before what --parents keeps. */
-static size_t before_parents(const char *source)
+/* How many folders stand before what --parents keeps. A pattern has as many as what fits it. */
+static unsigned before_parents(const char *source)
 {
 	const char *pivot = strstr(source + (str_starts_with(source, "./") ? 1 : 0), "/./");
 	char start[BUILD_PATH_MAX], clean[BUILD_PATH_MAX];
+	unsigned n = 0;
 
 	if (!pivot || snprintf(start, sizeof(start), "%.*s", (int)(pivot - source), source) >=
 			      BUILD_PATH_MAX)
 		return 0;
-	return path_resolve("/", start, clean) && clean[1] ? strlen(clean) : 0;
+	if (!path_resolve("/", start, clean) || !clean[1])
+		return 0;
+	for (const char *p = clean; *p; p++)
+		n += *p == '/';
+	return n;
 }
 
 /* With the folders that lead to it; a file keeps its name. */
 static int copy_parents(const struct copy *c, const struct files_entry *f, const char *to,
-	size_t skip, struct error *e)
+	unsigned skip, struct error *e)
 {
+	const char *kept = f->path;
 	char path[BUILD_PATH_MAX];
-	int r = strlen(f->path) > skip ? join(to, f->path + skip, path, e)
-				       : !path_resolve("/", to, path);
+	int r;
 
+	for (; skip && *kept; skip--)
+		kept += strcspn(kept, "/") + (strchr(kept, '/') != NULL);
+	r = *kept ? join(to, kept, path, e) : !path_resolve("/", to, path);
 	return r < 0 ? r : copy_entry(c, f, path, false, e);
 }
 

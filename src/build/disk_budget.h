@@ -17,6 +17,9 @@ struct disk_budget {
 /* Counts what was written or soon is. ERROR_LIMIT: it is too much. */
 int disk_budget_take(struct disk_budget *d, uint64_t bytes, struct error *e);
 
+/* How much of `bytes` can still be taken. ERROR_LIMIT, ERROR_NO_SPACE: nothing. */
+int disk_budget_left(const struct disk_budget *d, uint64_t bytes, uint64_t *ret, struct error *e);
+
 /* Whether the file system has room for so much, beside the reserve. ERROR_NO_SPACE. */
 int disk_budget_room(const struct disk_budget *d, uint64_t coming, struct error *e);
 

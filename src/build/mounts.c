@@ -26,6 +26,7 @@ struct shown {
 	char secret[BUILD_PATH_MAX]; /* likewise; "" for none, or where target is the file */
 	bool aside;		     /* what stood at the target waits beside it */
 	struct cache_mount *cache;   /* owned: what to keep its content in; or NULL */
+	char cache_id[BUILD_PATH_MAX];
 };
 
 struct mounts {
@@ -237,30 +238,50 @@ static int copy_in(struct mounts *x, const struct mount *m, const char *target, 
 	return r < 0 ? r : copy_files(&c, *m->source ? m->source : "/", false, target, e);
 }
 
+static struct cache_mount *find_cache(const struct mounts *x, const char *id)
+{
+	for (size_t i = 0; i < x->count; i++)
+		if (x->items[i].cache && strcmp(x->items[i].cache_id, id) == 0)
+			return x->items[i].cache;
+	return NULL;
+}
+
+static int copy_cache(struct mounts *x, const struct mount *m, struct cache_mount *cache,
+	const char *target, struct error *e)
+{
+	struct copy c = {.machine = x->machine, .workdir = "/", .from = cache_mount_files(cache)};
+
+	if (c.from)
+		return copy_files(&c, "/", false, target, e);
+	return *m->from ? copy_in(x, m, target, e) : 0;
+}
+
+/* A step opens a cache once, or it would wait for itself. What its first mount has is kept. */
 static int fill_cache(struct mounts *x, const struct mount *m, struct shown *s, struct error *e)
 {
-	const char *id = *m->id ? m->id : s->target, *scope = x->stage->scope;
-	struct copy c = {.machine = x->machine, .workdir = "/"};
-	struct cache_mount *cache;
-	int r = cache_mount_open(x->stage->home, scope ? scope : "", id, m->sharing, &cache, e);
+	const char *id = *m->id ? m->id : s->target;
+	struct cache_mount *cache = find_cache(x, id);
+	int r;
 
+	if (cache)
+		return copy_cache(x, m, cache, s->target, e);
+	r = cache_mount_open(x->stage->caches->home, id, m->sharing, &cache, e);
 	if (r < 0)
 		return r;
-	c.from = cache_mount_files(cache);
-	if (c.from)
-		r = copy_files(&c, "/", false, s->target, e);
-	else if (*m->from)
-		r = copy_in(x, m, s->target, e);
-	if (r < 0 || m->read_only)
+	r = copy_cache(x, m, cache, s->target, e);
+	if (r < 0 || m->read_only) {
 		cache_mount_close(cache);
-	else
+	} else {
 		s->cache = cache;
+		(void)snprintf(s->cache_id, sizeof(s->cache_id), "%s", id); /* fits */
+	}
 	return r;
 }
 
 /* What cannot be kept is missing the next time, and no reason to fail. */
 static void keep_cache(struct mounts *x, struct shown *s)
 {
+	const struct stage_caches *kept = x->stage->caches;
 	struct files_machine own;
 	struct error why = {0};
 	_cleanup_free_ char *text = NULL;
@@ -268,16 +289,17 @@ static void keep_cache(struct mounts *x, struct shown *s)
 	if (!s->cache)
 		return;
 	files_machine_init(&own, x->machine);
-	if (cache_mount_keep(s->cache, &own.files, s->target + 1, &why) < 0)
+	if (cache_mount_keep(s->cache, &own.files, s->target + 1, kept->budget, &why) < 0)
 		text = str_printf("the cache at %s is not kept: %s", s->target, why.message);
 	if (text)
 		x->stage->ops.note(x->stage->ops.opaque, x->stage->line, text);
 	cache_mount_close(TAKE_PTR(s->cache));
+	(void)cache_mounts_trim(kept->home, CACHE_MOUNTS_BYTES_MAX); /* the next one tries */
 }
 
 static int show_files(struct mounts *x, const struct mount *m, struct error *e)
 {
-	bool kept = m->type == MOUNT_CACHE && x->stage->home;
+	bool kept = m->type == MOUNT_CACHE && x->stage->caches;
 	bool copied = !kept && (m->type == MOUNT_BIND || *m->from);
 	char target[BUILD_PATH_MAX];
 	struct shown *s;
@@ -390,11 +412,13 @@ int mounts_key(
 	size_t at = 0;
 	int r;
 
-	while ((r = next_mount(s, step, &at, &m, e)) > 0)
-		if (m.type == MOUNT_BIND || *m.from) {
+	while ((r = next_mount(s, step, &at, &m, e)) > 0) {
+		if (m.type == MOUNT_CACHE)
+			step_key_text(k, s->caches ? "caches" : "no caches");
+		if (m.type == MOUNT_BIND || *m.from)
 			r = add_source(s, &m, k, e);
-			if (r < 0)
-				break;
-		}
+		if (r < 0)
+			break;
+	}
 	return r;
 }

@@ -3,7 +3,8 @@
  *   secret	a file in /run, which is memory. At another place there is a link to it.
  *   bind	a copy of files of the build's directory or a stage.
  *   tmpfs	an empty directory.
- *   cache	the same, or a copy of what `from` and `source` name.
+ *   cache	the same, or a copy of what `from` and `source` name. Where the stage has caches:
+ *		what the last step left there (cache_mount.h).
  *
  * What stands at the target is moved aside and comes back. What the command writes there is gone.
  * Links need an `ln` in the image. ssh is refused. */
@@ -24,7 +25,8 @@ int mounts_begin(struct stage *s, const struct dockerfile_step *step, struct mac
 /* Ends them, and frees. NULL is fine. */
 int mounts_end(struct mounts *x, struct error *e);
 
-/* What they show, without secrets. */
+/* What they show, without secrets. Of caches only whether they are kept: so a step of a build that
+ * keeps none is never taken for one of a build that does. */
 int mounts_key(
 	struct stage *s, const struct dockerfile_step *step, struct step_key *k, struct error *e);
 

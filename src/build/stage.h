@@ -38,7 +38,14 @@ int stage_no_memory(struct error *e);
 struct stage;
 
 struct build_secrets;
+struct disk_budget;
 struct home;
+
+/* Where caches of RUN are kept, and what they may take of the disk. Borrowed. */
+struct stage_caches {
+	const struct home *home;
+	struct disk_budget *budget;
+};
 
 struct stage_ops {
 	/* The machine, which is booted when it is asked for the first time. */
@@ -63,8 +70,7 @@ struct stage {
 	const struct vars *global; /* ARGs before the first FROM, and what is predefined */
 	const struct vars *build_args;
 	const struct build_secrets *secrets; /* or NULL */
-	const struct home *home;	     /* where caches are kept; NULL: they are not */
-	const char *scope;		     /* that they are of; NULL: "" */
+	const struct stage_caches *caches;   /* NULL: they are not kept */
 	unsigned line;			     /* of the step that runs, for notes */
 	struct stage_ops ops;
 	struct stage_state state;

@@ -75,11 +75,17 @@ int oci_import_plan(struct oci_import *i, const struct oci_image *image, unpack_
 	return r;
 }
 
-uint32_t oci_import_disk_mb(const struct oci_import *i)
+uint64_t oci_import_bytes(const struct oci_import *i)
 {
 	struct oci_merge_counts c = oci_merge_count(i->merge);
 	uint64_t blocks = c.bytes + c.entries * BLOCK, inodes = c.entries * INODE_BYTES;
-	uint64_t need = blocks > inodes ? blocks : inodes;
+
+	return blocks > inodes ? blocks : inodes;
+}
+
+uint32_t oci_import_disk_mb(const struct oci_import *i)
+{
+	uint64_t need = oci_import_bytes(i);
 	uint64_t mb = (need + need / 8) / MIB + ROOM_MB;
 
 	if (mb > CONFIG_DISK_MB_MAX)

@@ -26,6 +26,9 @@ int oci_import_plan(struct oci_import *i, const struct oci_image *image, unpack_
 /* A size for the root disk, in MiB: room for the tree, and free space besides. */
 uint32_t oci_import_disk_mb(const struct oci_import *i);
 
+/* Bytes of disk that the tree takes, at most. */
+uint64_t oci_import_bytes(const struct oci_import *i);
+
 /* Writes the tree. It reads the layers again. */
 int oci_import_write(struct oci_import *i, struct tree_sink *to, struct error *e);
 

@@ -79,11 +79,12 @@ static int take(void *opaque, const void *data, size_t n, struct error *e)
 		     : 0;
 }
 
-static int fetch_once(struct oci_pull *pull, const struct parts *p, int fd, struct error *e)
+static int fetch_once(
+	struct oci_pull *pull, const struct parts *p, int fd, uint64_t bytes_max, struct error *e)
 {
 	const struct oci_pull_request q = {.version = "a file",
 		.path = p->path,
-		.bytes_max = OCI_URL_FILE_MAX,
+		.bytes_max = bytes_max,
 		.take = take,
 		.opaque = &fd};
 
@@ -92,7 +93,7 @@ static int fetch_once(struct oci_pull *pull, const struct parts *p, int fd, stru
 	return oci_pull_get(pull, &q, e);
 }
 
-int oci_url_fetch(const char *url, const struct oci_reach *reach, int fd,
+int oci_url_fetch(const char *url, const struct oci_reach *reach, int fd, uint64_t bytes_max,
 	const struct progress *progress, char digest[OCI_DIGEST_MAX], struct error *e)
 {
 	static const struct oci_credentials none;
@@ -110,7 +111,7 @@ int oci_url_fetch(const char *url, const struct oci_reach *reach, int fd,
 	r = -EAGAIN;
 	for (int i = 0; i < ATTEMPTS && r == -EAGAIN; i++) {
 		why = (struct error){0};
-		r = fetch_once(&pull, &p, fd, &why);
+		r = fetch_once(&pull, &p, fd, bytes_max, &why);
 	}
 	oci_pull_done(&pull);
 	if (r < 0)

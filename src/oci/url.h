@@ -22,7 +22,7 @@ char *oci_url_name(const char *url);
 
 /* Writes what the URL leads to into a file, from its start, and says its digest. reach: NULL:
  * anywhere. Blocks. */
-int oci_url_fetch(const char *url, const struct oci_reach *reach, int fd,
+int oci_url_fetch(const char *url, const struct oci_reach *reach, int fd, uint64_t bytes_max,
 	const struct progress *progress, char digest[OCI_DIGEST_MAX], struct error *e);
 
 #endif

@@ -1,6 +1,7 @@
 /* Builds an image from a Dockerfile with doubles of machines, for test_builder:
  *
- *   builder-tool HOME NAME DIR [--no-cache|--stranger|--scope WORDS|--force LINE]
+ *   builder-tool HOME NAME DIR [--no-cache|--stranger|--client|--scope WORDS|--force LINE|
+ *	--budget BYTES]
  *
  * Prints a line for each step, behind `CACHED` if it was, and what steps write. */
 #include <errno.h>
@@ -48,6 +49,7 @@ int main(int argc, char **argv)
 	static const struct oci_reach stranger = {.stranger = true};
 	struct ignore ignore = {.count = 0};
 	struct home home = HOME_INIT;
+	struct disk_budget budget = {.fd = -1};
 	struct dockerfile d = {.escape = '\\'};
 	struct error e = {0};
 	struct builder_options o = {.home = &home,
@@ -64,15 +66,21 @@ int main(int argc, char **argv)
 	o.name = argv[2];
 	o.context_fd = open(argv[3], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	o.no_cache = argc > 4 && strcmp(argv[4], "--no-cache") == 0;
+	o.caches = !(argc > 4 && strcmp(argv[4], "--client") == 0);
 	if (argc > 4 && strcmp(argv[4], "--stranger") == 0)
 		o.reach = &stranger;
 	if (argc > 5 && strcmp(argv[4], "--scope") == 0)
 		o.scope = argv[5];
+	if (argc > 5 && strcmp(argv[4], "--budget") == 0) {
+		budget.bytes_max = strtoull(argv[5], NULL, 10);
+		o.budget = &budget;
+	}
 	r = file_read(o.context_fd, "Dockerfile", SOURCE_BYTES_MAX, &text, &n);
 	if (r == 0)
 		r = jailed_prepare(NULL, &e); /* of what fetches files */
 	if (r == 0)
 		r = home_open(argv[1], &home, &e);
+	budget.fd = home.area_fd[HOME_IMAGES];
 	if (r == 0)
 		r = dockerfile_parse(text, n, &d, &e);
 	if (argc > 5 && strcmp(argv[4], "--force") == 0)

@@ -193,6 +193,7 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 		.registry = o->registry,
 		.registry_auth = o->registry_auth,
 		.no_cache = o->no_cache,
+		.caches = true,
 		.start = o->start,
 		.ready = o->ready,
 		.progress = &view->progress,
