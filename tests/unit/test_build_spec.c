@@ -1,6 +1,7 @@
 /* src/build/spec: E2B's steps as those of a Dockerfile, without quotes meaning anything. */
 #include "test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,12 +167,18 @@ static void test_disk_budget(void **state)
 {
 	struct disk_budget d = {.fd = -1, .bytes_max = 100};
 	struct error e = {0}, full = {0};
+	uint64_t left;
 
 	d.fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(disk_budget_take(&d, 60, &e), 0);
+	assert_int_equal(disk_budget_left(&d, 30, &left, &e), 0);
+	assert_int_equal(left, 30);
+	assert_int_equal(disk_budget_left(&d, 4096, &left, &e), 0);
+	assert_int_equal(left, 40);
 	assert_int_equal(disk_budget_take(&d, 40, &e), 0);
 	assert_true(disk_budget_take(&d, 1, &e) < 0);
 	assert_int_equal(e.code, ERROR_LIMIT);
+	assert_int_equal(disk_budget_left(&d, 1, &left, NULL), -EDQUOT);
 	assert_int_equal(disk_budget_room(&d, 0, NULL), 0);
 	d.reserve_bytes = UINT64_C(1) << 60;
 	assert_true(disk_budget_room(&d, 0, &full) < 0);
