@@ -230,11 +230,8 @@ static int next_of_number(int state, char c)
 	case MINUS:
 		return c == '0' ? ZERO : digit ? INTEGER : -1;
 	case INTEGER:
-		if (digit)
-			return INTEGER;
-		/* fall through */
 	case ZERO:
-		return c == '.' ? POINT : e ? EXPONENT : -1;
+		return digit && state == INTEGER ? INTEGER : c == '.' ? POINT : e ? EXPONENT : -1;
 	case POINT:
 		return digit ? FRACTION : -1;
 	case FRACTION:
