@@ -17,10 +17,11 @@
 #include "network/watch.h"
 #include "policy/seal.h"
 
-enum { WAITING_MAX = 4 * ACTIVITY_SANDBOX_PER_S }; /* records of a log: the rate keeps far below */
+enum { WAITING_MAX = 4 * ACTIVITY_SANDBOX_PER_S }; /* records of a log: the rates keep below */
 
-/* Each has its own rates: what the guest brings about, and what clients and people do. */
-enum source { OF_GUEST, OF_HOST, SOURCES };
+/* Each has its own rates: what the guest brings about, programs that clients start, and what
+ * becomes of the sandbox. */
+enum source { OF_GUEST, OF_PROGRAMS, OF_HOST, SOURCES };
 
 /* What the sandboxes of a key share. */
 struct key {
@@ -221,10 +222,15 @@ void activity_lost(struct activity_log *l, uint64_t count)
 
 static enum source source_of(enum store_activity_kind kind)
 {
-	return kind == STORE_ACTIVITY_LIFECYCLE || kind == STORE_ACTIVITY_PROCESS ||
-			       kind == STORE_ACTIVITY_APPROVAL
-		       ? OF_HOST
-		       : OF_GUEST;
+	switch (kind) {
+	case STORE_ACTIVITY_PROCESS:
+		return OF_PROGRAMS;
+	case STORE_ACTIVITY_LIFECYCLE:
+	case STORE_ACTIVITY_APPROVAL:
+		return OF_HOST;
+	default:
+		return OF_GUEST;
+	}
 }
 
 static bool has_room(struct activity_log *l, enum source of)
