@@ -272,29 +272,37 @@ void invocation_cancel(struct invocation *v)
 
 /* --- entering --- */
 
+static int check_bytes(size_t key, size_t all, struct error *e)
+{
+	bool of_key = key > INVOCATIONS_INPUT_KEY_MAX;
+
+	if (!of_key && all <= INVOCATIONS_INPUT_MAX)
+		return 0;
+	return error_set(e, ERROR_TOO_MANY, ENOBUFS,
+		"the requests of %s that wait or run have more than %d MiB: try again later",
+		of_key ? "this key" : "all keys",
+		(of_key ? INVOCATIONS_INPUT_KEY_MAX : INVOCATIONS_INPUT_MAX) >> 20);
+}
+
 static int check_room(
 	const struct invocations *all, const struct invocation_order *o, struct error *e)
 {
-	size_t bytes = o->input_bytes;
+	size_t bytes = o->bytes, all_bytes = o->bytes;
 	unsigned waiting = 0;
 
 	for (const struct invocation *v = all->first; v; v = v->next) {
+		all_bytes += v->order.bytes;
 		if (!is_same(v->order.key_id, o->key_id))
 			continue;
-		bytes += v->order.input_bytes;
+		bytes += v->order.bytes;
 		waiting += v->state == INVOCATION_QUEUED;
 	}
-	if (bytes > INVOCATIONS_INPUT_KEY_MAX)
-		return error_set(e, ERROR_TOO_MANY, ENOBUFS,
-			"the prompts of this key that wait or run have more than %d MiB: try again "
-			"later",
-			INVOCATIONS_INPUT_KEY_MAX >> 20);
 	if (waiting >= INVOCATIONS_QUEUE_KEY_MAX || all->waiting >= INVOCATIONS_QUEUE_MAX)
 		return error_set(e, ERROR_TOO_MANY, ENOBUFS,
 			"%u invocations of %s wait already: try again later",
 			waiting >= INVOCATIONS_QUEUE_KEY_MAX ? waiting : all->waiting,
 			waiting >= INVOCATIONS_QUEUE_KEY_MAX ? "this key" : "all keys");
-	return 0;
+	return check_bytes(bytes, all_bytes, e);
 }
 
 static int add_row(struct invocations *all, const struct invocation *v, struct error *e)

@@ -33,7 +33,8 @@ enum {
 	INVOCATIONS_AGENT_MAX = 64,	      /* of an agent at the same time */
 	INVOCATIONS_QUEUE_KEY_MAX = 256,      /* of a key that wait */
 	INVOCATIONS_QUEUE_MAX = 4096,	      /* in all */
-	INVOCATIONS_INPUT_KEY_MAX = 32 << 20, /* bytes of prompts of a key that are not over */
+	INVOCATIONS_INPUT_KEY_MAX = 32 << 20, /* bytes of requests of a key that are not over */
+	INVOCATIONS_INPUT_MAX = 64 << 20,     /* in all */
 	INVOCATION_QUEUE_S = 30,	      /* unless the client says otherwise */
 	INVOCATION_QUEUE_MAX_S = 3600,
 	INVOCATION_GRACE_S = 60, /* from its limit to its sandbox's deadline */
@@ -57,6 +58,7 @@ struct invocation_order {
 	const char *content_type; /* of the input, for that */
 	const void *input;
 	size_t input_bytes;
+	size_t bytes; /* of the request, that count: at least input_bytes */
 	/* Called once, after the last callback. */
 	void (*release)(void *owner);
 	void *owner;
@@ -85,7 +87,8 @@ void invocations_stop(struct fleet *f);
 void invocations_free(struct fleet *f); /* after the loop has ended */
 
 /* Enters one. On failure nothing is called, and the order stays the caller's: ERROR_TOO_MANY when
- * its key has too many that wait. On success it calls back later only. */
+ * its key, or all keys, have too many that wait or too many bytes. On success it calls back later
+ * only. */
 int invocation_begin(struct fleet *f, const struct invocation_order *o,
 	const struct invocation_ops *ops, void *arg, struct invocation **ret, struct error *e);
 const char *invocation_id(const struct invocation *v);

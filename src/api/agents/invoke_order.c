@@ -15,6 +15,9 @@
 #include "proto/uri.h"
 #include "store/keys.h"
 
+/* What a variable takes besides its text. */
+enum { VARIABLE_BYTES = 40 };
+
 /* A failing function answers and returns false. */
 
 static bool no_memory(struct request *r)
@@ -80,7 +83,7 @@ static bool take_seconds(
 	return true;
 }
 
-static bool take_times(struct request *r, struct invoke_order *o)
+static bool take_times(struct request *r, const json_t *body, struct invoke_order *o)
 {
 	uint64_t max_ns = auth_timeout_max_ns(r);
 	double max_s = max_ns / NS_PER_S < INVOKE_TIMEOUT_MAX_S ? (double)(max_ns / NS_PER_S)
@@ -90,18 +93,18 @@ static bool take_times(struct request *r, struct invoke_order *o)
 	o->order.timeout_ns = timeout_ns < max_ns ? timeout_ns : max_ns;
 	o->order.queue_ns = INVOCATION_QUEUE_S * NS_PER_S;
 	o->order.idle_ns = INVOCATION_IDLE_S * NS_PER_S;
-	if (!take_seconds(r, o->body, "timeout", max_s, &o->order.timeout_ns) ||
-		!take_seconds(r, o->body, "queue", INVOCATION_QUEUE_MAX_S, &o->order.queue_ns) ||
-		!take_seconds(r, o->body, "idle", INVOKE_TIMEOUT_MAX_S, &o->order.idle_ns))
+	if (!take_seconds(r, body, "timeout", max_s, &o->order.timeout_ns) ||
+		!take_seconds(r, body, "queue", INVOCATION_QUEUE_MAX_S, &o->order.queue_ns) ||
+		!take_seconds(r, body, "idle", INVOKE_TIMEOUT_MAX_S, &o->order.idle_ns))
 		return false;
 	if (o->order.idle_ns > max_ns)
 		o->order.idle_ns = max_ns;
 	return true;
 }
 
-static bool take_session(struct request *r, struct invoke_order *o)
+static bool take_session(struct request *r, const json_t *body, struct invoke_order *o)
 {
-	const json_t *v = json_object_get(o->body, "session");
+	const json_t *v = json_object_get(body, "session");
 	const char *s = json_string_value(v);
 
 	if (!v || json_is_null(v))
@@ -111,14 +114,16 @@ static bool take_session(struct request *r, struct invoke_order *o)
 			STORE_INVOCATION_SESSION_MAX);
 		return false;
 	}
-	o->order.session = s;
+	(void)strcpy(o->session, s); /* checked above */
+	o->order.session = o->session;
 	return true;
 }
 
 /* The prompt: the text, or the body's member. A program that listens gets the whole body. */
-static bool take_input(struct request *r, const char *text, size_t n, struct invoke_order *o)
+static bool take_input(
+	struct request *r, const json_t *body, const char *text, size_t n, struct invoke_order *o)
 {
-	const json_t *prompt = json_object_get(o->body, "prompt");
+	const json_t *prompt = json_object_get(body, "prompt");
 	bool listens = o->version->protocol == STORE_AGENT_HTTP, json = is_json(r);
 
 	if (json && !listens && !json_is_string(prompt)) {
@@ -164,18 +169,25 @@ static bool take_flag(struct request *r, const char *name, bool *ret)
 	return false;
 }
 
+static bool take_options(struct request *r, const json_t *body, struct invoke_order *o)
+{
+	o->stream = wants_events(r);
+	return take_flag(r, "stream", &o->stream) && take_flag(r, "async", &o->async) &&
+	       api_take_flag(r, body, "stream", &o->stream) &&
+	       api_take_flag(r, body, "async", &o->async) && take_times(r, body, o) &&
+	       take_session(r, body, o) && api_take_env(r, body, &o->env, &o->order.env);
+}
+
+/* Keeps nothing of the parsed body, which may be many times as large as its text. */
 static bool take_body(struct request *r, const char *text, size_t n, struct invoke_order *o)
 {
-	o->body = is_json(r) ? api_body(r, text, n) : json_object();
-	if (!o->body)
-		return false;
-	o->stream = wants_events(r);
-	if (!take_flag(r, "stream", &o->stream) || !take_flag(r, "async", &o->async) ||
-		!api_take_flag(r, o->body, "stream", &o->stream) ||
-		!api_take_flag(r, o->body, "async", &o->async))
-		return false;
-	return take_times(r, o) && take_session(r, o) &&
-	       api_take_env(r, o->body, &o->env, &o->order.env) && take_input(r, text, n, o);
+	json_t *body = is_json(r) ? api_body(r, text, n) : json_object();
+	bool ok = body && take_options(r, body, o) && take_input(r, body, text, n, o);
+
+	json_decref(body);
+	o->order.bytes = (n > o->order.input_bytes ? n : o->order.input_bytes) +
+			 o->order.env.count * VARIABLE_BYTES;
+	return ok;
 }
 
 /* --- its sandbox --- */
@@ -277,6 +289,5 @@ void invoke_order_done(struct invoke_order *o)
 	if (o->held)
 		agents_release(o->fleet, o->version->build_id);
 	free(o->version);
-	json_decref(o->body);
 	*o = (struct invoke_order){0};
 }

@@ -24,9 +24,9 @@ struct invoke_order {
 	bool held;
 	struct api_creation *creation;
 	char key_id[STORE_UUID_BYTES];
-	json_t *body; /* the options; an object */
-	char *input;  /* owned: the prompt, or what a program that listens gets */
-	char **env;   /* owned, NULL-terminated */
+	char session[STORE_INVOCATION_SESSION_MAX + 1];
+	char *input; /* owned: the prompt, or what a program that listens gets */
+	char **env;  /* owned, NULL-terminated */
 	bool stream, async;
 };
 
