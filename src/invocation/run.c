@@ -335,6 +335,7 @@ void invocation_start(struct invocation *v)
 	const struct obtain_options o = {.resume = true,
 		.memory = true,
 		.timeout_ns = v->order.timeout_ns + INVOCATION_GRACE_S * NS_PER_S,
+		.unwanted_ns = v->order.idle_ns,
 		.entitled = v->order.unlimited};
 	char id[SANDBOX_ID_BYTES] = "";
 	struct error e = {0};

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "fleet/deadline.h"
 #include "fleet/fleet.h"
 #include "fleet/instance.h"
 #include "fleet/limits.h"
@@ -54,12 +56,25 @@ static void on_settled(void *arg, const struct error *why)
 		look(o);
 }
 
+/* It is back, and nobody waits for it any more. */
+static void end_unwanted(const struct obtaining *o)
+{
+	uint64_t end_ns = clock_realtime_ns() + o->options.unwanted_ns;
+	struct error e = {0};
+
+	if (store_sandbox_set_end(o->fleet->store, o->id, end_ns, &e) < 0)
+		log_error("cannot set a sandbox's deadline: %s sandbox=%s", e.message, o->id);
+	deadline_changed(o->fleet);
+}
+
 static void on_resumed(void *arg, struct instance *i, const struct error *why)
 {
 	struct obtaining *o = arg;
 
 	o->resuming = false;
 	o->resumed = i != NULL;
+	if (i && !o->obtained && o->options.unwanted_ns)
+		end_unwanted(o);
 	answer(o, i, why);
 }
 

@@ -20,7 +20,9 @@ enum obtain_at_end { OBTAIN_AS_BEFORE, OBTAIN_TO_PAUSE, OBTAIN_TO_KILL };
 struct obtain_options {
 	bool resume;	     /* resume a paused sandbox; otherwise a paused one is an error */
 	uint64_t timeout_ns; /* after a resume, from when it is back; 0: as at its creation */
-	bool memory;	     /* false: boot it from its disks even if its memory was kept */
+	/* After a resume that was cancelled meanwhile, from when it is back; 0: timeout_ns. */
+	uint64_t unwanted_ns;
+	bool memory; /* false: boot it from its disks even if its memory was kept */
 	enum obtain_at_end at_end;
 	/* Ignore the key's maximum of sandboxes: the operator asks, or the sandbox ran a moment
 	 * ago. */
@@ -31,7 +33,8 @@ struct obtain_options {
  * before the return; then *ret is NULL. */
 void instance_obtain(struct fleet *f, const char *id, const struct obtain_options *o,
 	instance_obtained obtained, void *arg, struct obtaining **ret);
-/* Cancels the wait: the callback is not called. A resume in progress goes on. */
+/* Cancels the wait: the callback is not called. A resume in progress goes on, and
+ * then obtain_options.unwanted_ns counts. */
 void obtaining_cancel(struct obtaining *o);
 
 #endif
