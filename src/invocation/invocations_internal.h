@@ -36,6 +36,7 @@ struct invocation {
 	struct web *web;
 	uv_timer_t timer;  /* of the queue, then of the run; then `ended` is called */
 	uint64_t begin_ns; /* CLOCK_MONOTONIC when its program was asked */
+	uint64_t activity; /* the sandbox's newest record when it began */
 	uint64_t memory_bytes;
 	struct buf errors, kept; /* kept: the beginning of the answer, if it is async */
 	uint64_t printed;

@@ -28,14 +28,14 @@ static int find_denial(void *arg, const struct store_activity *a)
 {
 	struct denial *d = arg;
 	json_t *record = json_tree_stored(a->record);
+	const char *name = json_tree_text(record, "name");
 
-	if (strcmp(json_tree_text(record, "verdict"), "denied") == 0 ||
-		strcmp(json_tree_text(record, "verdict"), "deny") == 0) {
-		(void)snprintf(d->host, sizeof(d->host), "%s", json_tree_text(record, "host"));
+	/* what others wanted of it has a direction */
+	if (strcmp(json_tree_text(record, "verdict"), "denied") == 0 &&
+		!*json_tree_text(record, "direction")) {
+		(void)snprintf(d->host, sizeof(d->host), "%s",
+			*name ? name : json_tree_text(record, "address"));
 		(void)snprintf(d->rule, sizeof(d->rule), "rule %s", json_tree_text(record, "rule"));
-		if (!*d->host)
-			(void)snprintf(
-				d->host, sizeof(d->host), "%s", json_tree_text(record, "address"));
 	}
 	json_decref(record);
 	return 0;
@@ -48,8 +48,8 @@ static struct outcome_facts facts_of(struct invocation *v, struct denial *d)
 
 	*d = (struct denial){0};
 	/* without its records it just failed */
-	(void)store_activity_list(
-		v->all->fleet->store, v->sandbox_id, kinds, 0, RECORDS_MAX, find_denial, d, NULL);
+	(void)store_activity_list(v->all->fleet->store, v->sandbox_id, kinds, v->activity,
+		RECORDS_MAX, find_denial, d, NULL);
 	return (struct outcome_facts){
 		.errors = (const char *)buf_head(&v->errors),
 		.errors_bytes = buf_len(&v->errors),
@@ -230,6 +230,8 @@ static void run(struct invocation *v, struct instance *i)
 	struct error e = {0};
 
 	(void)snprintf(v->sandbox_id, sizeof(v->sandbox_id), "%s", instance_id(i)); /* same size */
+	/* without it, a denial of an earlier invocation may be blamed */
+	(void)store_activity_newest(v->all->fleet->store, v->sandbox_id, &v->activity, NULL);
 	v->memory_bytes = i->sandbox.memory_bytes;
 	v->state = INVOCATION_RUNNING;
 	v->begin_ns = clock_monotonic_ns();
