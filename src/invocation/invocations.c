@@ -13,7 +13,7 @@
 #include "fleet/limits.h"
 #include "invocation/invocations_internal.h"
 
-enum { AGAIN_MS = 50, FULL_KEYS = 64 };
+enum { AGAIN_MS = 50, FULL_SLOTS = 256 };
 
 static const char interrupted[] =
 	"the server was stopped or died while the agent ran: invoke it again";
@@ -55,45 +55,79 @@ static void stop_running(struct invocation *v)
 		*p = v->next_running;
 }
 
+enum full { FULL_KEY, FULL_AGENT, FULL_SESSION, FULL_KINDS_ };
+
+/* Invocations whose key, agent or session has no place now, so that each of these is asked about
+ * once a round. By hash; of two in one slot the later one stays. */
+struct round {
+	const struct invocation *full[FULL_KINDS_][FULL_SLOTS];
+};
+
+static unsigned hash(unsigned h, const char *text)
+{
+	while (*text)
+		h = h * 31 + (uint8_t)*text++;
+	return h;
+}
+
+static const struct invocation **slot(struct round *r, enum full kind, const struct invocation *v)
+{
+	unsigned h = hash(0, kind == FULL_KEY ? v->order.key_id : v->order.agent_id);
+
+	if (kind == FULL_SESSION)
+		h = hash(h, v->order.session);
+	return &r->full[kind][h % FULL_SLOTS];
+}
+
+/* Both have sessions. */
+static bool is_same_session(const struct invocation *a, const struct invocation *b)
+{
+	return is_same(a->order.agent_id, b->order.agent_id) &&
+	       is_same(a->order.session, b->order.session);
+}
+
+static bool is_full(struct round *r, enum full kind, const struct invocation *v)
+{
+	const struct invocation *o = *slot(r, kind, v);
+
+	if (!o)
+		return false;
+	if (kind == FULL_KEY)
+		return is_same(o->order.key_id, v->order.key_id);
+	return kind == FULL_SESSION ? is_same_session(o, v)
+				    : is_same(o->order.agent_id, v->order.agent_id);
+}
+
 /* Whether the agent and its session have a place for it; otherwise e says what it waits for. */
-static bool has_turn(const struct invocation *v, struct error *e)
+static bool has_turn(struct round *r, const struct invocation *v, struct error *e)
 {
 	unsigned max = v->order.concurrency ? v->order.concurrency : INVOCATIONS_AGENT_MAX, n = 0;
 
+	if (is_full(r, FULL_AGENT, v) || (v->order.session && is_full(r, FULL_SESSION, v)))
+		return false;
 	for (const struct invocation *o = v->all->running; o; o = o->next_running) {
 		if (!is_same(o->order.agent_id, v->order.agent_id))
 			continue;
 		n++;
-		if (v->order.session && o->order.session &&
-			is_same(o->order.session, v->order.session)) {
+		if (v->order.session && o->order.session && is_same_session(o, v)) {
+			*slot(r, FULL_SESSION, v) = v;
 			(void)error_set(e, ERROR_TOO_MANY, EBUSY,
 				"another invocation of this session runs");
 			return false;
 		}
 	}
-	if (n >= max)
-		(void)error_set(
-			e, ERROR_TOO_MANY, EBUSY, "%u invocations of the agent run already", n);
-	return n < max;
+	if (n < max)
+		return true;
+	*slot(r, FULL_AGENT, v) = v;
+	(void)error_set(e, ERROR_TOO_MANY, EBUSY, "%u invocations of the agent run already", n);
+	return false;
 }
-
-/* Keys that have no place now, so that each is asked about once a round. */
-struct round {
-	const char *full[FULL_KEYS];
-	unsigned count;
-};
 
 static bool has_place(struct round *r, const struct invocation *v, struct error *e)
 {
-	if (v->order.unlimited)
+	if (v->order.unlimited || limits_check_places(v->all->fleet, v->order.key_id, 1, e) == 0)
 		return true;
-	for (unsigned i = 0; i < r->count; i++)
-		if (is_same(r->full[i], v->order.key_id))
-			return false;
-	if (limits_check_places(v->all->fleet, v->order.key_id, 1, e) == 0)
-		return true;
-	if (r->count < FULL_KEYS)
-		r->full[r->count++] = v->order.key_id;
+	*slot(r, FULL_KEY, v) = v;
 	return false;
 }
 
@@ -110,7 +144,9 @@ static void take_turn(struct round *r, struct invocation *v)
 {
 	struct error e = {0};
 
-	if (!has_turn(v, &e) || !has_place(r, v, &e)) {
+	if (!v->order.unlimited && is_full(r, FULL_KEY, v))
+		return;
+	if (!has_turn(r, v, &e) || !has_place(r, v, &e)) {
 		if (e.code != ERROR_NONE)
 			v->why = e;
 		return;
@@ -124,7 +160,7 @@ static void take_turn(struct round *r, struct invocation *v)
 static void on_again(uv_timer_t *t)
 {
 	struct invocations *all = t->data;
-	struct round r = {.count = 0};
+	struct round r = {0};
 
 	/* none leaves the list within this */
 	for (struct invocation *v = all->first; v; v = v->next)
@@ -324,7 +360,7 @@ int invocation_begin(struct fleet *f, const struct invocation_order *o,
 {
 	struct invocations *all = f->invocations;
 	struct invocation *v = calloc(1, sizeof(*v));
-	struct round round = {.count = 0};
+	struct round round = {0};
 	int r = v ? check_room(all, o, e) : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 
 	if (r == 0) {
