@@ -84,6 +84,10 @@ static void begin_close(struct middle *m, bool orderly)
 {
 	m->orderly = orderly;
 	m->state = CLOSE;
+	if (m->renewal)
+		m->server.gone = true; /* there is no TLS to write to */
+	m->renewal = RENEWAL_NONE;
+	loop_stop(&m->o.context->loop, &m->renewing);
 	loop_stop(&m->o.context->loop, &m->hold);
 	buf_done(&m->guest.tls.in); /* nothing of it is used any more */
 	m->closed_bytes = m->guest.out + m->server.out;
@@ -440,6 +444,7 @@ static bool begin_renewal(struct middle *m)
 	if (m->state != OPEN || m->renewal || !exchange_needs_server(m->exchange))
 		return false;
 	m->renewal = RENEWAL_DIALS;
+	m->server.gone = true; /* until there is another */
 	tls_done(&m->server.tls);
 	buf_done(&m->server.plain);
 	why = m->o.redial(m->o.arg);
@@ -755,6 +760,7 @@ void middle_evict(struct middle *m)
 		note(m, "reset", "", "it was silent, and another connection needed its place");
 	if (m->state == OPEN) {
 		exchange_end(m->exchange);
+		m->server.gone = m->server.gone || m->renewal;
 		(void)encrypt(m, &m->guest, false); /* what fits goes out */
 		(void)encrypt(m, &m->server, false);
 		begin_close(m, true);
