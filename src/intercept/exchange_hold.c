@@ -77,11 +77,19 @@ void exchange_hold_end(struct exchange *x, struct exchange_request_state *q)
 
 /* ---- the body ---- */
 
+/* Bytes of the preview. Of a body that was judged there may be more. */
+static size_t shown(const struct exchange_hold *h)
+{
+	size_t n = buf_len(&h->seen);
+
+	return n < PREVIEW_MAX ? n : PREVIEW_MAX;
+}
+
 size_t exchange_hold_room(const struct exchange_request_state *q)
 {
 	if (q->hold->state == EXCHANGE_HOLD_JUDGES)
 		return exchange_judge_room();
-	return q->hold->state == EXCHANGE_HOLD_READS ? PREVIEW_MAX - buf_len(&q->hold->seen) : 0;
+	return q->hold->state == EXCHANGE_HOLD_READS ? PREVIEW_MAX - shown(q->hold) : 0;
 }
 
 int exchange_hold_take(struct exchange_request_state *q, const void *data, size_t n)
@@ -132,14 +140,6 @@ static bool goes_on(const struct exchange_hold *h, uint64_t up, bool complete)
 		return up > PREVIEW_MAX;
 	return !complete &&
 	       (h->body_bytes < 0 || (uint64_t)h->body_bytes > (uint64_t)buf_len(&h->seen));
-}
-
-/* Bytes of the preview. */
-static size_t shown(const struct exchange_hold *h)
-{
-	size_t n = buf_len(&h->seen);
-
-	return n < PREVIEW_MAX ? n : PREVIEW_MAX;
 }
 
 /* "": there is none. */
