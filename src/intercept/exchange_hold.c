@@ -255,11 +255,17 @@ static void judge_again(struct exchange *x, struct exchange_request_state *q)
 {
 	const struct exchange_request r = {
 		.method = q->hold->method, .path = q->hold->path, .call = q->hold->call};
-	bool waits = q->hold->state == EXCHANGE_HOLD_ALLOWED || /* for a server */
-		     q->hold->state == EXCHANGE_HOLD_JUDGES;	/* for its body */
-	int verdict = waits ? EXCHANGE_HELD : exchange_request_judge(x, q, &r);
+	int verdict;
 
-	if (verdict == EXCHANGE_HELD)
+	if (q->hold->state == EXCHANGE_HOLD_JUDGES)
+		return; /* its body is to come, and it is judged then */
+	verdict = exchange_request_judge(x, q, &r);
+	if (verdict == EXCHANGE_HELD && q->body) { /* which nobody has read */
+		exchange_request_fail(q, 403, "denied", "the policy has changed: try again");
+		verdict = -EINVAL;
+	}
+	if (verdict == EXCHANGE_HELD ||
+		(verdict == 0 && q->hold->state == EXCHANGE_HOLD_ALLOWED)) /* for a server */
 		return;
 	if (q->hold->state == EXCHANGE_HOLD_ASKED)
 		x->callbacks.unask(x->callbacks.arg, q->hold->id);
