@@ -274,7 +274,10 @@ static void on_request_body(struct exchange *x)
 	h->q.up += n;
 	if (!h->q.hold) {
 		exchange_model_take_body(&h->q, data, n);
-		put_body(x, data, n);
+		if (buf_len(&h->waiting))
+			must(x, buf_add(&h->waiting, data, n)); /* the rest of a piece */
+		else
+			put_body(x, data, n);
 		return;
 	}
 	must(x, exchange_hold_take(&h->q, data, n));
@@ -295,10 +298,10 @@ static void on_request_end(struct exchange *x)
 	h->request_done = true;
 	if (h->q.hold)
 		ask(x);
-	else if (h->sent)
-		end_body(x);
-	else
+	else if (!h->sent)
 		complete(x); /* it was refused */
+	else if (!buf_len(&h->waiting))
+		end_body(x);
 }
 
 /* How much of a body may go to the server now. */
@@ -345,6 +348,7 @@ static void let_go(struct exchange *x, struct exchange_request_state *q, bool al
 	pass_request(x);
 	if (h->sent && x->state == EXCHANGE_GOING) {
 		h->waiting = seen;
+		h->waiting.max = buf_len(&seen) + exchange_judge_room(); /* a piece */
 		send_waiting(x);
 		return;
 	}
