@@ -733,6 +733,11 @@ static void on_hold(void *arg)
 
 /* --- the end of idle ones --- */
 
+static bool is_asked(const struct middle *m)
+{
+	return m->state == OPEN && exchange_is_asked(m->exchange);
+}
+
 static uint64_t silent_ms(const struct middle *m)
 {
 	return (m->o.context->loop.now_ns - m->active_ns) / NS_PER_MS;
@@ -749,7 +754,7 @@ int64_t middle_spare(const struct middle *m)
 
 	if (is_quiet(m))
 		return ms + INT32_MAX;
-	if (is_held(m))
+	if (is_asked(m))
 		return -1;
 	return m->state == OPEN && ms >= SPARE_MS ? ms : -1;
 }
@@ -776,7 +781,7 @@ static void on_idle(struct middle *m)
 	bool quiet = is_quiet(m);
 	uint64_t ms = silent_ms(m), most = idle_ms(m, quiet), look = idle_ms(m, true);
 
-	if (ms < most || is_held(m)) { /* it may become quiet meanwhile */
+	if (ms < most || is_asked(m)) { /* it may become quiet meanwhile */
 		ms = ms < most && most - ms < look ? most - ms : look;
 		loop_start(&m->o.context->loop, &m->timer, ms);
 		return;

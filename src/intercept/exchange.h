@@ -217,6 +217,9 @@ void exchange_judge_held(struct exchange *x);
 /* Whether requests are held, also if nobody was asked yet. */
 bool exchange_is_held(const struct exchange *x);
 
+/* Whether one of these has all that it needs of the guest: the others wait for its bytes. */
+bool exchange_is_asked(const struct exchange *x);
+
 /* A held request was allowed, and the server has gone meanwhile. exchange_renew_server follows: all
  * that comes from and goes to the server belongs to a new connection then. why: there is none, and
  * the request fails (copied); NULL. */

@@ -309,6 +309,19 @@ bool exchange_is_held(const struct exchange *x)
 	return x->state == EXCHANGE_GOING && x->kind->next_held((struct exchange *)x, NULL);
 }
 
+bool exchange_is_asked(const struct exchange *x)
+{
+	struct exchange_request_state *q = NULL;
+
+	if (x->state != EXCHANGE_GOING)
+		return false;
+	while ((q = x->kind->next_held((struct exchange *)x, q)))
+		if (q->hold->state == EXCHANGE_HOLD_ASKED ||
+			q->hold->state == EXCHANGE_HOLD_ALLOWED)
+			return true;
+	return false;
+}
+
 /* ---- the server ---- */
 
 bool exchange_needs_server(const struct exchange *x)
