@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "intercept/exchange.h"
+#include "rules/call.h"
 
 #define HELD_SECRET   "sk-real-5up3r5ecret" /* a placeholder stands for it */
 #define RULE_SECRET   "rule-5ecret-value"   /* only a rule uses it */
@@ -46,6 +47,7 @@ struct fixture {
 	unsigned records;
 	const char *denied; /* a path that the judge denies */
 	const char *asked;  /* one that a person is to decide about */
+	const char *read;   /* one whose body the judge wants to see first */
 };
 
 /* Whether a request is for this path; NULL: none is. */
@@ -62,6 +64,8 @@ static inline struct exchange_verdict fixture_judge(void *arg, const struct exch
 
 	if (fixture_is_for(r, f->denied))
 		return (struct exchange_verdict){EXCHANGE_DENY, "test", "not today"};
+	if (fixture_is_for(r, f->read) && !r->call)
+		return (struct exchange_verdict){.action = EXCHANGE_READ, .body = CALL_OPENAI};
 	if (fixture_is_for(r, f->asked))
 		return (struct exchange_verdict){EXCHANGE_ASK, "buy", NULL};
 	return (struct exchange_verdict){.action = EXCHANGE_ALLOW};

@@ -226,6 +226,113 @@ static void judged_again(void **state)
 	fixture_close(&p.f);
 }
 
+/* Who allows a request has seen it by the policy of then. */
+static void judged_again_for_its_body(void **state)
+{
+	struct people p;
+
+	for (unsigned gone = 0; gone < 2; gone++) {
+		open_people(&p, EXCHANGE_HTTP1);
+		(void)feed(&p, EXCHANGE_GUEST, ORDER);
+		if (gone) {
+			exchange_fail_server(p.f.x, "reset");
+			exchange_decide(p.f.x, p.id, true, "");
+			exchange_judge_held(p.f.x);
+			assert_true(exchange_needs_server(p.f.x));
+		}
+		p.f.read = "/buy";
+		exchange_judge_held(p.f.x);
+		exchange_decide(p.f.x, p.id, true, "");
+		fixture_drain(&p.f);
+		expect(fixture_sent(&p.f, EXCHANGE_GUEST), "the policy has changed: try again");
+		assert_string_equal(fixture_log(&p.f), "POST /buy 403 denied 5 0\n");
+		fixture_close(&p.f);
+	}
+}
+
+static void an_approval_is_judged_again(void **state)
+{
+	struct people p;
+
+	open_people(&p, EXCHANGE_HTTP1);
+	(void)feed(&p, EXCHANGE_GUEST, ORDER);
+	exchange_fail_server(p.f.x, "reset");
+	exchange_decide(p.f.x, p.id, true, "");
+	p.f.denied = "/buy";
+	exchange_judge_held(p.f.x);
+	fixture_drain(&p.f);
+	assert_false(exchange_needs_server(p.f.x));
+	assert_string_equal(fixture_log(&p.f), "POST /buy 403 denied 5 0\n");
+	fixture_close(&p.f);
+}
+
+/* --- bodies that are judged --- */
+
+#define CHAT_HEAD                                                                                  \
+	"POST /v1/chat/completions HTTP/1.1\r\nHost: held.test\r\n"                                \
+	"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define OPENS	"1\r\n{\r\n"
+#define BREAKS	"1\r\n!\r\n"
+#define FOLLOWS "5\r\nafter\r\n0\r\n\r\n"
+
+static const char chat[] = "/v1/chat/completions";
+
+/* Feeds a chunk of JSON's spaces. */
+static void feed_spaces(struct people *p, size_t n)
+{
+	static char text[40 << 10];
+	int head = snprintf(text, sizeof(text), "%zx\r\n", n);
+
+	memset(text + head, ' ', n);
+	memcpy(text + head + n, "\r\n", 3);
+	assert_int_equal(feed(p, EXCHANGE_GUEST, text), head + n + 2);
+}
+
+/* It may go on, and waits for room: what follows in the same piece stays behind it. */
+static void a_body_keeps_its_order(void **state)
+{
+	struct people p;
+	static const char last[] = "!after\r\n0\r\n\r\n";
+	const char *sent;
+	size_t n;
+
+	open_people(&p, EXCHANGE_HTTP1);
+	p.f.read = chat;
+	(void)feed(&p, EXCHANGE_GUEST, CHAT_HEAD OPENS);
+	for (unsigned i = 0; i < 32; i++)
+		feed_spaces(&p, 32 << 10);
+	assert_int_equal(buf_len(&p.f.out[EXCHANGE_SERVER]), 0);
+	(void)feed(&p, EXCHANGE_GUEST, BREAKS FOLLOWS);
+	sent = fixture_sent(&p.f, EXCHANGE_SERVER);
+	n = strlen(sent);
+	assert_true(n > 1 << 20);
+	assert_string_equal(sent + n - strlen(last), last);
+	(void)feed(&p, EXCHANGE_SERVER, OK);
+	assert_string_equal(fixture_log(&p.f), "POST /v1/chat/completions 200 allowed 1048583 2\n");
+	fixture_close(&p.f);
+}
+
+/* More of it is there than is shown: a person is asked at once. */
+static void a_body_that_cannot_be_judged_is_asked(void **state)
+{
+	struct people p;
+	size_t took;
+
+	open_people(&p, EXCHANGE_HTTP1);
+	p.f.read = p.f.asked = chat;
+	(void)feed(&p, EXCHANGE_GUEST, CHAT_HEAD OPENS);
+	feed_spaces(&p, 2 * PREVIEW_MAX);
+	assert_true(p.asked == 0 && exchange_is_held(p.f.x) && !exchange_is_asked(p.f.x));
+	took = feed(&p, EXCHANGE_GUEST, BREAKS FOLLOWS);
+	assert_true(p.asked == 1 && p.partial && exchange_is_asked(p.f.x));
+	assert_false(exchange_wants(p.f.x, EXCHANGE_GUEST));
+	exchange_decide(p.f.x, p.id, true, "");
+	(void)feed(&p, EXCHANGE_GUEST, BREAKS FOLLOWS + took);
+	(void)feed(&p, EXCHANGE_SERVER, OK);
+	assert_string_equal(fixture_log(&p.f), "POST /v1/chat/completions 200 allowed 4103 2\n");
+	fixture_close(&p.f);
+}
+
 /* --- HTTP/2 --- */
 
 #define BUY2  ":method=POST\n:scheme=https\n:authority=held.test\n:path=/buy?a=b\n"
@@ -401,6 +508,10 @@ int main(void)
 		cmocka_unit_test(the_digest_tells_requests_apart),
 		cmocka_unit_test(a_server_that_goes_is_replaced),
 		cmocka_unit_test(judged_again),
+		cmocka_unit_test(judged_again_for_its_body),
+		cmocka_unit_test(an_approval_is_judged_again),
+		cmocka_unit_test(a_body_keeps_its_order),
+		cmocka_unit_test(a_body_that_cannot_be_judged_is_asked),
 		cmocka_unit_test(a_stream_waits_alone),
 		cmocka_unit_test(a_stream_gets_another_server),
 		cmocka_unit_test(a_stream_that_is_reset_asks_no_more),
