@@ -64,8 +64,8 @@ void flow_record_request(void *arg, const struct exchange_record *q)
 struct exchange_verdict flow_judge_request(void *arg, const struct exchange_request *q)
 {
 	struct flow *f = arg;
-	struct policy_verdict v = target_judge_request(
-		f->flows->context, &f->target, f->dialled, q->method, q->path, f->tls, q->call);
+	struct policy_verdict v =
+		target_judge_request(f->flows->context, &f->target, f->dialled, f->tls, q);
 
 	return (struct exchange_verdict){.action = v.body     ? EXCHANGE_READ
 						   : v.ask    ? EXCHANGE_ASK

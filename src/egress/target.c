@@ -210,17 +210,18 @@ bool target_is_opaque(struct context *c, struct target *t, uint32_t dialled)
 }
 
 struct policy_verdict target_judge_request(struct context *c, const struct target *t,
-	uint32_t dialled, const char *method, const char *path, bool tls, const struct call *call)
+	uint32_t dialled, bool tls, const struct exchange_request *q)
 {
 	char clean[RULES_PATH_MAX + 1];
-	bool good = path_clean(path, strcspn(path, "?"), clean) == 0;
+	bool good = path_clean(q->path, strcspn(q->path, "?"), clean) == 0;
 
 	return policy_judge_question(c->policy, &(struct rules_question){.kind = RULES_REQUEST,
 							.name = t->name[0] ? t->name : NULL,
 							.address = dialled,
 							.port = t->port,
 							.tls = tls,
-							.method = method,
+							.method = q->method,
 							.path = good ? clean : NULL,
-							.call = call});
+							.has_body = q->has_body,
+							.call = q->call});
 }

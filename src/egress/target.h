@@ -5,6 +5,7 @@
 
 #include "egress/between_name.h"
 #include "egress/context.h"
+#include "intercept/exchange.h"
 
 enum { TARGET_REASON_MAX = 159, TARGET_NOTED_MAX = POLICY_ID_MAX + 8 };
 
@@ -56,9 +57,8 @@ bool target_holds(struct context *c, struct target *t, uint32_t dialled);
 /* Judges a flow that turned out to be opaque. Whether it may go on; else t has why not. */
 bool target_is_opaque(struct context *c, struct target *t, uint32_t dialled);
 
-/* Judges a request of a flow that was dialled to the address. path ends at a '?'. call: what its
- * body says; NULL: not known. */
+/* Judges a request of a flow that was dialled to the address. */
 struct policy_verdict target_judge_request(struct context *c, const struct target *t,
-	uint32_t dialled, const char *method, const char *path, bool tls, const struct call *call);
+	uint32_t dialled, bool tls, const struct exchange_request *q);
 
 #endif

@@ -69,6 +69,7 @@ struct rules_answer;
 /* A request as it is judged: its method, and its path up to a '?', both as the guest sent them. */
 struct exchange_request {
 	const char *method, *path;
+	bool has_body;		 /* or may have one */
 	const struct call *call; /* what its body says (EXCHANGE_READ); NULL: not read */
 };
 

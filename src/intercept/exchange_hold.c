@@ -253,8 +253,10 @@ void exchange_decide(struct exchange *x, uint64_t id, bool allowed, const char *
 
 static void judge_again(struct exchange *x, struct exchange_request_state *q)
 {
-	const struct exchange_request r = {
-		.method = q->hold->method, .path = q->hold->path, .call = q->hold->call};
+	const struct exchange_request r = {.method = q->hold->method,
+		.path = q->hold->path,
+		.has_body = q->hold->body_bytes != 0,
+		.call = q->hold->call};
 	int verdict;
 
 	if (q->hold->state == EXCHANGE_HOLD_JUDGES)

@@ -59,7 +59,8 @@ void exchange_judge_done(struct exchange *x, struct exchange_request_state *q)
 int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, bool complete)
 {
 	struct exchange_hold *h = q->hold;
-	struct exchange_request r = {.method = h->method, .path = h->path};
+	struct exchange_request r = {
+		.method = h->method, .path = h->path, .has_body = h->body_bytes != 0};
 	int verdict;
 
 	if (q->verdict)

@@ -103,7 +103,8 @@ int exchange_request_judge(
 int exchange_request_check(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t)
 {
-	const struct exchange_request r = {.method = t->method, .path = t->path};
+	const struct exchange_request r = {
+		.method = t->method, .path = t->path, .has_body = t->body_bytes != 0};
 	int verdict;
 
 	note_target(q, t);

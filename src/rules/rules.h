@@ -135,6 +135,7 @@ struct rules_question {
 	bool tls; /* the request came over TLS */
 	const char *method;
 	const char *path;	 /* of path_clean(); NULL: it can be read in two ways */
+	bool has_body;		 /* or may have one */
 	const struct call *call; /* what its body says; NULL: that is not known yet */
 };
 

@@ -173,7 +173,7 @@ static bool call_fits(const struct rules_rule *rule, const struct rules_question
 		return false;
 	if (!rule->call->body)
 		return true;
-	if (api == CALL_MCP && is_bare(q->method))
+	if (api == CALL_MCP && is_bare(q->method) && !q->has_body)
 		return !is_hard(rule);
 	if (!q->call) {
 		v->body |= api;

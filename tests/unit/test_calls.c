@@ -358,6 +358,9 @@ static const struct row {
 	{tools, "POST", MCP, "{'jsonrpc':'2.0','id':1,'method':'resources/read','params':{}}",
 		"deny", "default"},
 	{tools, "GET", MCP, "", "allow", "write"},
+	{tools, "GET", MCP, CALL("{'name':'drop_all'}"), "deny", "drop"},
+	{tools, "DELETE", MCP, CALL("{'name':'other'}"), "deny", "default"},
+	{tools, "DELETE", MCP, CALL("{'name':'search'}"), "allow", "read"},
 	{tools, "POST", MCP, CALL("{'name':'read_file','arguments':{}}"), "allow", "read"},
 	{tools, "POST", MCP, CALL("{'name':'search'}"), "allow", "read"},
 	{tools, "POST", MCP, CALL("{'name':'drop_table','arguments':{}}"), "deny", "drop"},
@@ -430,7 +433,8 @@ static void check_row(const struct row *row, size_t n, size_t piece)
 		.port = 443,
 		.tls = true,
 		.method = row->method,
-		.path = row->path};
+		.path = row->path,
+		.has_body = *body != '\0'};
 	struct rules_verdict v = rules_judge(&r, &q);
 	struct call_reader *reader = NULL;
 	size_t bytes = strlen(body);

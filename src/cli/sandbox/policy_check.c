@@ -98,6 +98,7 @@ static int read_body(const char *file, struct question *q, struct error *e)
 	if (q->asked.kind != RULES_REQUEST)
 		return error_set(e, ERROR_USAGE, EINVAL, "--body: needs --as 'METHOD URL'");
 	r = file_read(AT_FDCWD, file, CALL_BODY_MAX + 1, &q->body, &q->body_bytes);
+	q->asked.has_body = r >= 0 && q->body_bytes > 0;
 	return r < 0 ? error_set_errno(e, ERROR_USAGE, -r, "cannot read %s", file) : 0;
 }
 
