@@ -5,8 +5,9 @@
  *
  * A guest decides how many there are: so many a second are taken of a sandbox, of a key and in all,
  * each with a second's worth at once. Others are lost, which is counted. A record of the kind
- * "lost" stands where they would be, once a second at most. Programs that clients
- * start have rates of their own, and so has what becomes of the sandbox: none can hide another. Everything belongs to the loop's thread. */
+ * "lost" stands where they would be, once a second at most. Programs that clients start have rates
+ * of their own, and so has what becomes of the sandbox: none can hide another. Everything belongs
+ * to the loop's thread. */
 #ifndef NETWORK_ACTIVITY_H
 #define NETWORK_ACTIVITY_H
 
