@@ -327,7 +327,7 @@ static void a_body_that_cannot_be_judged_is_asked(void **state)
 	assert_true(p.asked == 1 && p.partial && exchange_is_asked(p.f.x));
 	assert_false(exchange_wants(p.f.x, EXCHANGE_GUEST));
 	exchange_decide(p.f.x, p.id, true, "");
-	(void)feed(&p, EXCHANGE_GUEST, BREAKS FOLLOWS + took);
+	(void)feed(&p, EXCHANGE_GUEST, &(BREAKS FOLLOWS)[took]);
 	(void)feed(&p, EXCHANGE_SERVER, OK);
 	assert_string_equal(fixture_log(&p.f), "POST /v1/chat/completions 200 allowed 4103 2\n");
 	fixture_close(&p.f);
