@@ -18,6 +18,7 @@ import time
 
 import outside
 from outside import RESOLVER
+from served import chosen
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("MAYFLY_BUILD", os.path.join(TOP, os.environ.get("BUILD", "build")))
@@ -339,7 +340,8 @@ def run(test, label):
 
 
 def tests(functions, label):
-    """Runs the functions named test_*: those that the command line names, else all. Ends the program."""
+    """Runs the functions named test_*: those that the command line names, else all that there is time for
+    (served.chosen). Ends the program."""
     global launcher  # pylint: disable=global-statement
     try:
         end_outside = outside.begin()
@@ -347,9 +349,7 @@ def tests(functions, label):
         print(f"skip - {label}: this host has no network namespaces with veth pairs for the test: {error}")
         sys.exit(77)
     launcher = Launcher()
-    wanted = sys.argv[1:]
-    failed = sum(run(t, label) for name, t in sorted(functions.items())
-                 if name.startswith("test_") and (not wanted or name[5:] in wanted))
+    failed = sum(run(t, label) for t in sorted(chosen(functions), key=lambda t: t.__name__))
     launcher.close()
     end_outside()
     sys.exit(1 if failed else 0)
