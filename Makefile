@@ -3,12 +3,13 @@ BUILD ?= build
 export MAYFLY_HOME ?= $(CURDIR)/$(BUILD)/home
 export BUILD
 
-.PHONY: all demo check check-all bench build fuzz clean install deb format help
+.PHONY: all demo demo-consent check check-all bench build fuzz clean install deb format help
 
 all: build
 
 help:
 	@echo "make demo     install what is needed, build, run Python in a fresh microVM"
+	@echo "make demo-consent  the same with an agent that shops, and you who allow it (ANSWER=yes|no)"
 	@echo "make check    install what is needed, build, run the tests: 20 minutes on 2 cores"
 	@echo "make check-all  the same with every suite and long fuzzing: some hours"
 	@echo "make bench    run the benchmarks"
@@ -32,6 +33,12 @@ demo:
 	@echo "== building"
 	@$(MAKE) --no-print-directory build
 	@tools/demo
+
+demo-consent:
+	@tools/setup build
+	@echo "== building"
+	@$(MAKE) --no-print-directory build
+	@tools/demo-consent $(ANSWER:%=--%)
 
 check:
 	@tools/setup check

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -42,6 +43,13 @@ static uint64_t device_bytes(void)
 	}
 	text[n > 0 ? n : 0] = '\0';
 	return strtoull(text, NULL, 10) * 512;
+}
+
+int disk_trim(void)
+{
+	struct fstrim_range all = {.len = UINT64_MAX};
+
+	return ioctl(root_fd, FITRIM, &all) < 0 ? -errno : 0;
 }
 
 int disk_grow(uint64_t bytes)

@@ -14,4 +14,7 @@ int disk_fd(void); /* -1 when there is none */
 enum { DISK_WAIT_MS = 3000 };
 int disk_grow(uint64_t bytes);
 
+/* Tells the disk which blocks of the root file system are free. 0 or -errno. May take seconds. */
+int disk_trim(void);
+
 #endif

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "disk.h"
 #include "guest.h"
 #include "helper.h"
 #include "hold.h"
@@ -43,6 +44,8 @@ static void sync_work(int fd, const void *arg)
 		helper_error(fd, AGENT_SYNC, errno, "writing to the disk");
 		return;
 	}
+	if (flags & AGENT_SYNC_TRIM)
+		(void)disk_trim(); /* what is free only takes room on the host */
 	if (flags & AGENT_SYNC_DROP_CACHES)
 		write_knob("/proc/sys/vm/drop_caches", "3");
 	if (flags & AGENT_SYNC_COMPACT)
@@ -54,8 +57,9 @@ void request_sync(struct conn *c, const struct agent_frame *f)
 {
 	struct agent_sync m;
 
-	if (!conn_decode(c, f, &m) || !conn_check_flags(c, AGENT_SYNC, m.flags,
-					      AGENT_SYNC_DROP_CACHES | AGENT_SYNC_COMPACT))
+	if (!conn_decode(c, f, &m) ||
+		!conn_check_flags(c, AGENT_SYNC, m.flags,
+			AGENT_SYNC_DROP_CACHES | AGENT_SYNC_COMPACT | AGENT_SYNC_TRIM))
 		return;
 	if (!guest.init)
 		m.flags = 0; /* under test: leave the machine's caches alone */

@@ -14,7 +14,7 @@
 
 /* --- names --- */
 
-/* Names of agents are those of templates, without namespace and tag. */
+/* Agents have names like templates, without namespace and tag. */
 static int take_name(const char *text, size_t n, struct agent_ref *ret, const char **ret_reason)
 {
 	char name[STORE_CATALOG_NAME_MAX + 1];
@@ -115,7 +115,8 @@ static int no_current(struct fleet *f, const struct store_agent *a, struct error
 			0 &&
 		building)
 		return error_set(e, ERROR_NOT_FOUND, ENOENT,
-			"the agent '%.128s' has no version yet: its first one builds", a->name);
+			"the agent '%.128s' has no version yet: its first one is being built",
+			a->name);
 	return error_set(e, ERROR_NOT_FOUND, ENOENT,
 		"the agent '%.128s' has no version that is ready: deploy it", a->name);
 }

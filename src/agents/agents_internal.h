@@ -27,20 +27,21 @@ struct agent_build {
 };
 
 struct agents {
-	struct version_use *holds;  /* one for each version in use */
-	struct agent_build *builds; /* that wait or run */
+	struct version_use *holds;  /* one entry for each version in use */
+	struct agent_build *builds; /* builds that wait or run */
 };
 
-/* 1 to 64 of a-z 0-9 _ -. */
+/* Whether s is 1 to 64 characters of a-z, 0-9, '_' and '-'. */
 bool agent_alias_is_name(const char *s);
 
-/* ERROR_NOT_FOUND says why it is not ready. */
+/* Finds a version that is READY. Fails with ERROR_NOT_FOUND, and the message says why it is not
+ * ready. */
 int agents_get_ready(struct fleet *f, const struct store_agent *a, uint32_t number,
 	struct store_agent_version *ret, struct error *e);
 
 bool agents_is_held(struct fleet *f, const char *build_id);
 
-/* The last use of a version is over: its files go if nothing leads to it any more. */
+/* Called after the last use of a version. Removes its files if no name and no alias leads to it. */
 void agents_unused(struct fleet *f, const char *build_id);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "agents/agents_internal.h"
 #include "agents/keep.h"
+#include "agents/warm.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -92,6 +93,7 @@ static int take_settings(struct fleet *f, const char *key_id, const json_t *sett
 	v->memory_mb = s.memory_mb;
 	v->disk_mb = s.disk_mb;
 	v->timeout_s = s.timeout_s;
+	v->concurrency = s.concurrency;
 	r = write_object(settings, "env", v->env_json, sizeof(v->env_json));
 	if (r == 0)
 		r = write_object(settings, "secrets", v->secrets_json, sizeof(v->secrets_json));
@@ -127,7 +129,7 @@ static int take_said(struct fleet *f, const struct store_build *b, const json_t 
 		strlen(entry) > STORE_AGENT_ENTRY_MAX || strlen(dir) > STORE_AGENT_DIR_MAX ||
 		strlen(user) > STORE_AGENT_USER_MAX)
 		return error_set(e, ERROR_LIMIT, EINVAL,
-			"what starts the agent, its directory or its user is missing or too long");
+			"the agent's command, directory or user is missing or too long");
 	v->protocol = strcmp(json_tree_text(said, "protocol"), "http") == 0 ? STORE_AGENT_HTTP
 									    : STORE_AGENT_STDIN;
 	(void)snprintf(v->kind, sizeof(v->kind), "%s", kind); /* these fit */
@@ -181,7 +183,8 @@ static void on_ended(struct fleet *f, const char *build_id, const char *step, co
 
 void agents_watch_builds(struct fleet *f)
 {
-	static const struct build_watch watch = {on_ready, on_ended};
+	static const struct build_watch watch = {
+		.said = agents_warm_answer, .ready = on_ready, .ended = on_ended};
 
 	jobs_watch(f, &watch);
 }

@@ -1,5 +1,6 @@
-/* Which versions keep their files: the current one, those that aliases name, those in use, and the
- * newest of the others, for rolling back. For the loop's thread. */
+/* Decides which versions keep their files: the current version, those that aliases name, those in
+ * use, and the newest of the others, for rolling back. All functions belong to the loop's
+ * thread. */
 #ifndef AGENTS_KEEP_H
 #define AGENTS_KEEP_H
 
@@ -7,18 +8,18 @@
 
 struct fleet;
 
-enum { AGENT_READY_KEPT = 5 }; /* of an agent, beside those that something leads to */
+enum { AGENT_READY_KEPT = 5 }; /* of an agent, besides those that are current, named or in use */
 
-/* Retires the versions of an agent that need not stay. What fails is tried the next time. */
+/* Retires the versions of an agent that need not stay. If that fails, the next call tries again. */
 void agents_tidy(struct fleet *f, const char *agent_id);
 
-/* Removes an agent with its versions and their files; those in use stay until they are not.
- * Builds of it end. */
+/* Removes an agent with its versions and their files, and ends its builds. The files of a version
+ * in use stay until its last use is over. */
 int agents_remove(struct fleet *f, const char *agent_id, struct error *e);
 
-/* The same for all agents of a key that was revoked. What fails is tried at the next start. */
+/* Removes all agents of a revoked key. If that fails, the next start tries again. */
 void agents_remove_key(struct fleet *f, const char *key_id);
-/* Those of all such keys, after a start. */
+/* After a start: removes the agents of all revoked keys. */
 void agents_remove_revoked(struct fleet *f);
 
 #endif

@@ -84,8 +84,8 @@ static int check_weights(
 		if (str_parse_u64(version, &number) < 0 || number > UINT32_MAX || *version == '0' ||
 			!json_is_integer(share) || w < 0 || w > AGENT_WEIGHT_MAX)
 			return error_set(e, ERROR_USAGE, EINVAL,
-				"weights: %.32s: a version and a weight from 0 to %d are wanted",
-				version, AGENT_WEIGHT_MAX);
+				"weights: %.32s: give a version and a weight from 0 to %d", version,
+				AGENT_WEIGHT_MAX);
 		if (check_ready(f, a, (uint32_t)number, e) < 0)
 			return -e->err;
 		sum += w;

@@ -1,4 +1,5 @@
-/* Moves what leads to versions: the name, and aliases. For the loop's thread. */
+/* Moves an agent's name and its aliases from version to version. All functions belong to the loop's
+ * thread. */
 #ifndef AGENTS_MOVE_H
 #define AGENTS_MOVE_H
 
@@ -12,13 +13,14 @@ struct fleet;
 
 enum { AGENT_WEIGHTS_MAX = 8, AGENT_WEIGHT_MAX = 1000000 };
 
-/* Moves the name to a version that is ready; 0: the newest below the current one. *ret is the
- * version. ERROR_NOT_FOUND. */
+/* Moves the name to a version that is ready. number 0 means the newest version below the current
+ * one. *ret becomes the version's number. Fails with ERROR_NOT_FOUND. */
 int agents_rollback(struct fleet *f, const struct store_agent *a, uint32_t number, uint32_t *ret,
 	struct error *e);
 
-/* weights: {"3": 90, "4": 10}, of versions that are ready. They stay while the alias names them.
- * ERROR_USAGE, ERROR_NOT_FOUND, ERROR_TOO_MANY. */
+/* Makes or changes an alias. weights: an object of versions that are ready, such as {"3": 90, "4":
+ * 10}. These versions keep their files while the alias names them. Fails with ERROR_USAGE,
+ * ERROR_NOT_FOUND or ERROR_TOO_MANY. */
 int agents_set_alias(struct fleet *f, const struct store_agent *a, const char *alias,
 	const json_t *weights, struct error *e);
 int agents_remove_alias(

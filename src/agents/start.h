@@ -1,4 +1,5 @@
-/* Start and end of what the daemon does for hosted agents. For the loop's thread. */
+/* Starts and ends the daemon's work for hosted agents. All functions belong to the loop's
+ * thread. */
 #ifndef AGENTS_START_H
 #define AGENTS_START_H
 
@@ -6,8 +7,9 @@
 
 struct fleet;
 
-/* Ends the versions that an earlier daemon built as failed. After catalog_start(). */
+/* Marks versions as failed that an earlier daemon was still building. Call it after
+ * catalog_start(). */
 int agents_start(struct fleet *f, struct error *e);
-void agents_free(struct fleet *f); /* also before agents_start() */
+void agents_free(struct fleet *f); /* allowed before agents_start(), too */
 
 #endif

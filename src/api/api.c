@@ -61,6 +61,7 @@ static const struct router_entry table[] = {
 	{"GET", "/sandboxes/{}/policy", api_policy_get, ROUTER_KEY},
 	{"PUT", "/sandboxes/{}/policy", api_policy_put, ROUTER_KEY},
 	{"DELETE", "/sandboxes/{}/policy", api_policy_delete, ROUTER_KEY},
+	{"GET", "/sandboxes/{}/budgets", api_budgets, ROUTER_KEY},
 	{"POST", "/execute", api_execute, ROUTER_KEY},
 	{"GET", "/snapshots", api_snapshots_list, ROUTER_KEY},
 	{"POST", "/agents/{}/invoke", api_agent_invoke, ROUTER_KEY},
@@ -217,7 +218,7 @@ struct store_sandbox *api_find(struct request *r)
 	if (err == 0 && sb->state != STORE_KILLING && auth_may_see(r, sb->key_id))
 		return sb;
 	store_sandbox_free(sb);
-	/* the answer must not tell another key's sandbox from a missing one */
+	/* another key's sandbox gets the same answer as a missing one */
 	reply_error(r, 404, "there is no sandbox %.64s", r->params[0]);
 	return NULL;
 }

@@ -16,7 +16,7 @@
 
 enum {
 	API_BODY_MAX = 1024 * 1024,
-	API_LIST_BYTES_MAX = 48 * 1024 * 1024, /* of an answer that is a list */
+	API_LIST_BYTES_MAX = 48 * 1024 * 1024, /* of one answer that is a list */
 	API_TIMEOUT_V1_S = 15,
 	API_TIMEOUT_V2_S = 300,
 	API_PAGE_MAX = 100,
@@ -53,6 +53,7 @@ void api_network(struct request *r);  /* api_network.c */
 void api_policy_get(struct request *r);
 void api_policy_put(struct request *r);
 void api_policy_delete(struct request *r);
+void api_budgets(struct request *r);
 void api_template_delete(struct request *r);
 void api_metrics(struct request *r);
 void api_metrics_many(struct request *r);
@@ -125,18 +126,22 @@ void api_operator_usage(struct request *r);
 
 /* --- shared by the handlers --- */
 
-/* Makes a sandbox for one request; it ends with the request. The body is that of POST
- * /v2/sandboxes, to which placeholders may be added. The sandbox lives grace_ns longer than the
- * body asks for. Returns false if the request was answered. */
+/* Makes a sandbox for one request. It ends with the request. The body is that of POST
+ * /v2/sandboxes; this function may add placeholders to it. The sandbox lives grace_ns longer than
+ * the body asks for. Returns false if the request was answered. */
 bool api_create_transient(struct request *r, json_t *body, uint64_t grace_ns, instance_made made,
 	void *arg, struct instance_maker **ret);
 
-/* What a sandbox is to be made of, for a time when the request may be gone. The body is that of
- * POST /v2/sandboxes. It needs no source if a template's directory is given, which is borrowed,
- * like its alias. NULL: answered. */
+/* Reads what a sandbox is to be made of, and keeps it for when the request may be gone. The body is
+ * that of POST /v2/sandboxes, without a source. Returns NULL if it answered the request. */
 struct api_creation;
+struct api_creation_of {
+	const char *template, *alias; /* borrowed for its life: the directory, and its name */
+	const char *authority;	      /* likewise: of instance_order, or NULL */
+	const json_t *placeholders;   /* of the body's secrets (bindings.h), or NULL */
+};
 struct api_creation *api_creation_take(
-	struct request *r, json_t *body, const char *template, const char *alias);
+	struct request *r, json_t *body, const struct api_creation_of *of);
 const struct instance_order *api_creation_order(const struct api_creation *c);
 void api_creation_free(struct api_creation *c); /* NULL is fine */
 
@@ -144,42 +149,43 @@ void api_creation_free(struct api_creation *c); /* NULL is fine */
  * being killed. Otherwise answers 404 and returns NULL. Free it with store_sandbox_free(). */
 struct store_sandbox *api_find(struct request *r);
 
-/* Finds what a client's word for a template means. One of the operator need not exist, and has the
- * tag `default` only, which api_resolve_template leaves to its caller. Returns false if the request
- * was answered. */
+/* Find the template that a client's word means. A template of the operator need not exist. It has
+ * only the tag `default`; api_resolve_template() leaves that check to its caller. Both return false
+ * if the request was answered. */
 bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
 bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
 
-/* DELETE of a template that the client built. */
+/* Handles DELETE of a template that the client built. */
 void api_catalog_delete(struct request *r, const struct store_catalog *c);
 
-/* Reads the query's level of entries of builds' logs. False: answered. */
+/* Reads from the query the lowest level of log entries to list. Returns false if it answered the
+ * request. */
 bool api_take_log_level(struct request *r, unsigned *ret);
-/* Entries of a build's log; NULL: answered. ret_last: the number of the last one, if there are any;
- * may be NULL. */
+/* Lists entries of a build's log. *ret_last becomes the number of the last one, if there are any;
+ * ret_last may be NULL. Returns NULL if it answered the request. */
 struct store_build_log_filter;
 json_t *api_build_entries(
 	struct request *r, const struct store_build_log_filter *f, uint64_t *ret_last);
 
-/* Reads a tag from a request's body. False: answered. */
+/* Reads a tag from a request's body. Returns false if it answered the request. */
 bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX + 1]);
 
-/* Whether the client may read the events of the sandbox that r->params[0] names: it exists, or
- * existed and its events are still stored. Otherwise answers 404. */
+/* Whether the client may read the events of the sandbox that r->params[0] names. It may if the
+ * sandbox exists, or if events of it are still stored. Otherwise answers 404. */
 bool api_find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1]);
 
-/* The instance of a running sandbox; otherwise answers 409 and returns NULL. */
+/* Returns the instance of a running sandbox. If the sandbox does not run, answers 409 and returns
+ * NULL. */
 struct instance *api_find_running(struct request *r, const struct store_sandbox *sb);
 
-/* An answer that a callback gives, although the client may go in the meantime. The callback owns
- * it. It must call api_deferred_take(), which returns the request, or NULL if the client has
- * gone. */
+/* An answer that a callback gives later. The client may go in the meantime. The callback owns it
+ * and must call api_deferred_take(), which returns the request, or NULL if the client has gone. */
 struct api_deferred;
-/* Zeroed memory for a deferred answer; NULL: answered with 503. */
+/* Returns zeroed memory for a deferred answer, or NULL if it answered with 503. */
 void *api_calloc(struct request *r, size_t bytes);
-struct api_deferred *api_defer(struct request *r); /* NULL: answered with 503 */
+struct api_deferred *api_defer(struct request *r); /* NULL if it answered with 503 */
 struct request *api_deferred_take(struct api_deferred *d);
 
 /* Finds the key's snapshot that a client names by id, or by name and tag (protocol section 2.2).
@@ -188,45 +194,49 @@ struct store_snapshot;
 int api_find_snapshot(const struct request *r, const struct template_ref *ref,
 	struct store_snapshot *ret, struct error *e);
 
-/* Parses a body that is an object; no body counts as `{}`. NULL: answered with 400. */
+/* Parses a body that is an object. No body counts as `{}`. Returns NULL if it answered with 400. */
 json_t *api_body(struct request *r, const char *body, size_t n);
 /* Reads an integer member. Returns 0, -ENOENT if it is missing or null, or -EINVAL. */
 int api_integer(const json_t *object, const char *key, int64_t *ret);
 
-/* Whether it was paused while its agent did not answer. */
+/* Whether the sandbox was paused while its agent did not answer. */
 bool api_is_unresponsive(const struct store_sandbox *sb);
 /* The body of answers to create and connect (protocol: Sandbox). */
 json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb);
 json_t *api_time(uint64_t ns);
-/* Bytes as text: each that is not UTF-8 becomes U+FFFD. NULL: out of memory. */
+/* Makes a JSON string of bytes. Each byte that is not UTF-8 becomes U+FFFD. Returns NULL when out
+ * of memory. */
 json_t *api_text(const void *s, size_t n);
-/* Reads a boolean member. *ret holds the default before the call. False: answered. */
+/* Reads a boolean member. *ret holds the default before the call. Returns false if it answered the
+ * request. */
 bool api_take_flag(struct request *r, const json_t *object, const char *key, bool *ret);
-/* Reads `env`, an object of names and texts, as NAME=VALUE: *ret_env owns them (api_env_free),
- * *ret borrows. False: answered; *ret_env may have some. */
+/* Reads `env`, an object of names and texts, as NAME=VALUE. *ret_env owns the strings, *ret borrows
+ * them. Returns false if it answered the request. Call api_env_free() in any case. */
 bool api_take_env(
 	struct request *r, const json_t *body, char ***ret_env, struct agent_strings *ret);
 void api_env_free(char **env); /* NULL is fine */
-/* Reads allow_internet_access. False: answered. */
+/* Reads allow_internet_access. Returns false if it answered the request. */
 bool api_take_internet(struct request *r, const json_t *body, enum store_internet *ret);
-/* Checks a network object (policy/network_check.h). False: answered with 400 or, for what this
- * version does not serve, 501. */
+/* Checks a network object (policy/network_check.h). Returns false if it answered: with 400, or with
+ * 501 for what this version does not serve. */
 bool api_check_network(struct request *r, const json_t *network, enum store_internet internet);
-/* The network object as clients see it, without passwords; NULL: none was given. */
+/* Returns the network object as clients see it, without passwords, or NULL if none was given. */
 json_t *api_network_json(const struct store_sandbox *sb);
 
-/* Its policy; NULL: none. */
+/* Returns the sandbox's policy, or NULL if it has none. */
 json_t *api_policy_json(const struct store_sandbox *sb);
-/* Reads seconds from the body's `key`. *ret_s holds the default before the call. False:
- * answered. */
+/* Reads seconds from the body's `key`. *ret_s holds the default before the call. Returns false if
+ * it answered the request. */
 bool api_take_seconds(
 	struct request *r, const json_t *body, const char *key, bool required, int64_t *ret_s);
-/* Moves a running sandbox's deadline to s seconds from now, but never earlier. False: answered. */
+/* Moves a running sandbox's deadline to s seconds from now, but never earlier. Returns false if it
+ * answered the request. */
 bool api_extend(struct request *r, struct store_sandbox *sb, int64_t s);
-/* Reads the query's limit, 1 to max, or `otherwise` if there is none. 0: answered with 400. */
+/* Reads the query's limit, from 1 to max. Returns `otherwise` if there is none, and 0 if it
+ * answered with 400. */
 uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise);
 /* Reads a Unix time from the query, in units of unit_ns. *ret_ns holds the default before the call.
- * False: answered. */
+ * Returns false if it answered the request. */
 bool api_take_time(struct request *r, const char *name, uint64_t unit_ns, uint64_t *ret_ns);
 
 #endif

@@ -32,7 +32,8 @@ struct creation_source {
 	struct found_template found;
 	struct store_snapshot snapshot;
 	struct sandbox_origin origin;
-	json_t *bindings; /* owned, or NULL; so is iam */
+	const json_t *placeholders; /* borrowed: of its secrets, or NULL */
+	json_t *bindings;	    /* owned, or NULL; so is iam */
 	json_t *iam;
 };
 
@@ -100,11 +101,19 @@ static bool refuse(struct request *r, unsigned status, const char *message)
 	return false;
 }
 
-static bool is_empty(const json_t *v)
+static bool is_given(const json_t *body, const char *name)
 {
-	return !v || json_is_null(v) || json_is_false(v) ||
-	       (json_is_array(v) && json_array_size(v) == 0) ||
-	       (json_is_object(v) && json_object_size(v) == 0);
+	const json_t *v = json_object_get(body, name);
+
+	return v && !json_is_null(v);
+}
+
+static bool check_object(struct request *r, const json_t *body, const char *name)
+{
+	if (!is_given(body, name) || json_is_object(json_object_get(body, name)))
+		return true;
+	reply_error(r, 400, "%s must be an object", name);
+	return false;
 }
 
 static bool take_snapshot(struct request *r, struct creation_source *s, struct instance_order *o)
@@ -174,7 +183,7 @@ static bool take_source(
 	const char *name = json_string_value(json_object_get(body, "templateID")), *reason;
 	struct template_ref ref;
 	struct error e = {0};
-	bool runtime = !is_empty(json_object_get(body, "runtime"));
+	bool runtime = is_given(body, "runtime");
 	int err;
 
 	if (name && runtime)
@@ -286,15 +295,22 @@ static bool take_sizes(struct request *r, const json_t *body, struct instance_or
  * ("mcp" changes nothing here: the client itself starts the gateway in the sandbox.) */
 static bool check_unserved(struct request *r, const json_t *body)
 {
-	if (is_empty(json_object_get(body, "volumeMounts")))
-		return true;
-	return refuse(r, 501, "volumeMounts is not served by this version of Mayfly");
+	const json_t *mounts = json_object_get(body, "volumeMounts");
+
+	if (!check_object(r, body, "mcp"))
+		return false;
+	if (is_given(body, "volumeMounts") && !json_is_array(mounts))
+		return refuse(r, 400, "volumeMounts must be an array");
+	if (json_array_size(mounts) > 0)
+		return refuse(r, 501, "volumeMounts is not served by this version of Mayfly");
+	return true;
 }
 
 /* What happens at the deadline, and on traffic after it. */
 static bool take_pausing(struct request *r, const json_t *body, struct instance_order *o)
 {
-	if (!api_take_flag(r, body, "autoPause", &o->auto_pause) ||
+	if (!check_object(r, body, "autoResume") ||
+		!api_take_flag(r, body, "autoPause", &o->auto_pause) ||
 		!api_take_flag(r, body, "autoPauseMemory", &o->auto_pause_memory) ||
 		!api_take_flag(r, json_object_get(body, "autoResume"), "enabled", &o->auto_resume))
 		return false;
@@ -347,10 +363,10 @@ static bool take_network(struct request *r, const json_t *body, struct instance_
 	return true;
 }
 
-/* Our extension: variables that stand for secrets. Their placeholders join the others in the
- * body. */
+/* Our extension: variables that stand for secrets. Adds their placeholders to the body's
+ * variables. */
 static bool take_secrets(
-	struct request *r, json_t *body, struct instance_order *o, json_t **ret_bindings)
+	struct request *r, json_t *body, struct creation_source *s, struct instance_order *o)
 {
 	json_t *given = json_object_get(body, "secrets");
 	struct error e = {0};
@@ -359,11 +375,12 @@ static bool take_secrets(
 		return true;
 	if (!o->env && json_object_set_new(body, "envVars", json_object()) == 0)
 		o->env = json_object_get(body, "envVars");
-	if (bindings_make(fleet_of(r), r->key->id, given, o->env, ret_bindings, &e) < 0) {
+	if (bindings_make(fleet_of(r), r->key->id, given, s->placeholders, o->env, &s->bindings,
+		    &e) < 0) {
 		reply_failure(r, &e);
 		return false;
 	}
-	o->secrets = *ret_bindings;
+	o->secrets = s->bindings;
 	return true;
 }
 
@@ -390,11 +407,12 @@ static bool take_order(struct request *r, json_t *body, bool v2, struct creation
 	bool known = o->template; /* by the caller */
 
 	o->key_id = r->key->id;
-	o->secure = v2 || json_is_true(json_object_get(body, "secure"));
-	return check_unserved(r, body) && take_timeout(r, body, v2, &o->timeout_ns) &&
+	o->secure = v2;
+	return check_unserved(r, body) && (v2 || api_take_flag(r, body, "secure", &o->secure)) &&
+	       take_timeout(r, body, v2, &o->timeout_ns) &&
 	       take_strings(r, body, "metadata", &o->metadata) && take_env(r, body, &o->env) &&
 	       take_sizes(r, body, o) && take_network(r, body, o) && take_pausing(r, body, o) &&
-	       (known || take_source(r, body, s, o)) && take_secrets(r, body, o, &s->bindings) &&
+	       (known || take_source(r, body, s, o)) && take_secrets(r, body, s, o) &&
 	       take_iam(r, body, o, &s->iam);
 }
 
@@ -443,7 +461,7 @@ struct api_creation {
 };
 
 struct api_creation *api_creation_take(
-	struct request *r, json_t *body, const char *template, const char *alias)
+	struct request *r, json_t *body, const struct api_creation_of *of)
 {
 	struct api_creation *c = api_calloc(r, sizeof(*c));
 
@@ -453,8 +471,10 @@ struct api_creation *api_creation_take(
 	c->source.origin.fd = -1;
 	c->source.origin.memory = true;
 	c->order.auto_pause_memory = true;
-	c->order.template = template;
-	c->order.alias = alias;
+	c->order.template = of->template;
+	c->order.alias = of->alias;
+	c->order.authority = of->authority;
+	c->source.placeholders = of->placeholders;
 	if (take_order(r, body, true, &c->source, &c->order)) {
 		(void)snprintf(c->key_id, sizeof(c->key_id), "%s", r->key->id); /* a UUID fits */
 		c->order.key_id = c->key_id;

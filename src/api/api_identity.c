@@ -1,4 +1,4 @@
-/* The documents of the issuer of sandboxes' tokens, for services that verify them: for anybody. */
+/* The issuer's documents, with which services verify tokens of sandboxes. Anybody may read them. */
 #include "api/api.h"
 #include "base/cleanup.h"
 #include "fleet/fleet_of.h"

@@ -60,6 +60,19 @@ static bool take_level(struct request *r, unsigned *ret)
 	return level >= 0;
 }
 
+/* Reads the direction; the default is backward. False: answered. */
+static bool take_direction(struct request *r, bool *ret_backward)
+{
+	char name[16];
+	int n = uri_query_get(r->head->query, "direction", name, sizeof(name));
+
+	*ret_backward = n == -ENOENT || (n > 0 && strcmp(name, "backward") == 0);
+	if (*ret_backward || (n > 0 && strcmp(name, "forward") == 0))
+		return true;
+	reply_error(r, 400, "direction must be forward or backward");
+	return false;
+}
+
 static const char *level_of(enum store_event_type type)
 {
 	return type == STORE_EVENT_CRASHED ? "error" : "info";
@@ -222,13 +235,11 @@ void api_logs_v2(struct request *r)
 	struct log_query q = {
 		.limit = api_limit(r, LOGS_MAX, LOGS_MAX), .until_ns = STORE_NEVER_NS};
 	struct error e = {0};
-	char direction[16];
 	uint64_t cursor = 0;
 
-	if (!q.limit || !api_take_time(r, "cursor", NS_PER_MS, &cursor) || !take_level(r, &q.level))
+	if (!q.limit || !api_take_time(r, "cursor", NS_PER_MS, &cursor) ||
+		!take_level(r, &q.level) || !take_direction(r, &q.backward))
 		return;
-	q.backward = uri_query_get(r->head->query, "direction", direction, sizeof(direction)) < 0 ||
-		     strcmp(direction, "forward") != 0;
 	if (!q.backward)
 		q.since_ns = cursor;
 	else if (cursor)

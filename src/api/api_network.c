@@ -43,11 +43,24 @@ bool api_check_network(struct request *r, const json_t *network, enum store_inte
 	return true;
 }
 
+/* What was given as null counts as not given, and clients may not read it. */
+static void drop_nulls(json_t *object)
+{
+	const char *name;
+	json_t *v;
+	void *next;
+
+	json_object_foreach_safe(object, next, name, v) if (json_is_null(v))(void)
+		json_object_del(object, name); /* it is there */
+}
+
 json_t *api_network_json(const struct store_sandbox *sb)
 {
 	json_t *network = json_tree_stored(sb->network_json);
 	json_t *proxy = json_object_get(network, "egressProxy");
 
+	drop_nulls(proxy);
+	drop_nulls(network);
 	/* neither need be there */
 	(void)json_object_del(proxy, "password");
 	(void)json_object_del(json_object_get(proxy, "tls"), "caCert");
@@ -59,8 +72,8 @@ json_t *api_network_json(const struct store_sandbox *sb)
 	return network;
 }
 
-/* A change that is answered when the worker has it in force, and the guest trusts what intercepts
- * its connections from now on: a client may rely on both at once. */
+/* A change is answered when the worker enforces it, and when the guest trusts the new authority. So
+ * a client may rely on both after the answer. */
 struct changing {
 	struct api_deferred *deferred;
 	unsigned waits;
@@ -89,7 +102,7 @@ static void on_trusted(void *arg, const struct error *why)
 	static struct log_limit limit = LOG_LIMIT_INIT(20);
 
 	if (why && log_limited(&limit)) /* a tenant's image may cause it */
-		log_warn("a guest does not get its authorities: %s", why->message);
+		log_warn("cannot give a guest its authorities: %s", why->message);
 	finish(arg);
 }
 
@@ -176,7 +189,8 @@ static int add_decision(void *arg, const struct store_approval *a)
 	return json_array_append_new(arg, approval_json(a)) < 0 ? -ENOMEM : 0;
 }
 
-/* What people have decided for longer decides before they are asked. NULL: answered. */
+/* Adds lasting decisions of people, which apply before anybody is asked. Returns NULL if it
+ * answered the request. */
 static json_t *decisions_json(struct request *r, const struct store_sandbox *sb)
 {
 	json_t *list = json_array();

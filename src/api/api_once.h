@@ -1,8 +1,8 @@
 /* Creations with an Idempotency-Key: the same key and body return the same sandbox.
  *
- * A finished creation is in the store, written in the sandbox's commit (store/creations.h). Only
- * the daemon knows one in progress. If the daemon dies before the commit, nothing was made, and the
- * client may ask again. */
+ * The store holds finished creations; each is written in the commit of its sandbox
+ * (store/creations.h). Creations in progress are known to the daemon's memory only. If the daemon
+ * dies before the commit, nothing was made, and the client may ask again. */
 #ifndef API_ONCE_H
 #define API_ONCE_H
 
@@ -12,7 +12,7 @@
 #include "http/request.h"
 #include "store/creations.h"
 
-/* One such creation; in the list of api_once.c while `claimed`. */
+/* One such creation. While `claimed`, it is in the list of api_once.c. */
 struct api_once {
 	struct store_creation creation; /* word "": the client sent none */
 	char key_id[STORE_UUID_BYTES];
@@ -20,13 +20,16 @@ struct api_once {
 	struct api_once *next;
 };
 
-/* Reads the header, and hashes the body and the API's version. False: answered. */
+/* Reads the header, and hashes the body with the API's version. Returns false if it answered the
+ * request. */
 bool api_once_take(struct request *r, const json_t *body, bool v2, struct api_once *ret);
 
-/* Returns true if such a creation exists or is in progress; the request was answered with it. */
+/* Returns true if it answered the request: with the sandbox of a finished creation, with 409 if the
+ * creation is in progress, with 422 if it has another body, or with an error of the store. */
 bool api_once_answer(struct request *r, const struct api_once *o);
 
-/* Enter and leave the list of creations in progress. Without a word both do nothing. */
+/* Enter and leave the list of creations in progress. If the client sent no Idempotency-Key, both do
+ * nothing. */
 void api_once_claim(struct api_once *o);
 void api_once_release(struct api_once *o);
 

@@ -60,8 +60,8 @@ static json_t *described(const struct store_sandbox *sb)
 	return root;
 }
 
-/* Appends the object, which it takes, with the metadata as stored text. To parse and rewrite that
- * text takes a hundred times as long. Returns 0, -ENOMEM or -EMSGSIZE. */
+/* Appends the object, of which it takes ownership, and adds the metadata as stored text: parsing
+ * and rewriting it would take a hundred times as long. Returns 0, -ENOMEM or -EMSGSIZE. */
 static int write_sandbox(struct buf *out, json_t *root, const struct store_sandbox *sb)
 {
 	int r = root ? proto_json_dump(root, out) : -ENOMEM;

@@ -171,7 +171,7 @@ static bool take_name(
 	return false;
 }
 
-/* Finds the client's running sandbox and its row; NULL: answered. */
+/* Finds the client's running sandbox and its row. Returns NULL if it answered the request. */
 static struct instance *find_source(struct request *r, struct store_sandbox **ret)
 {
 	*ret = api_find(r);

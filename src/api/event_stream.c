@@ -43,7 +43,7 @@ int event_stream_json(struct request *r, const char *name, json_t *data)
 	return text ? send_event(r, name, text, strlen(text)) : -ENOMEM;
 }
 
-/* The number of bytes without the beginning of a character at the end. */
+/* Returns the number of bytes without an incomplete character at the end. */
 static size_t whole_characters(const uint8_t *s, size_t n)
 {
 	size_t tail = 0;

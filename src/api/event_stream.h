@@ -11,16 +11,18 @@
 
 enum { EVENT_STREAM_FIELDS_MAX = 6 };
 
-/* Sends the head. fields: more headers, at most EVENT_STREAM_FIELDS_MAX. If the client has gone,
- * nothing happens. */
+/* Sends the head of the answer. fields: further headers, at most EVENT_STREAM_FIELDS_MAX. Does
+ * nothing if the client has gone. */
 void event_stream_begin(struct request *r, const struct http_field *fields, size_t count);
 
-/* The next ones return as request_write(). Takes ownership of data (NULL: out of memory). */
+/* Sends an event. Takes ownership of data; NULL counts as out of memory. Returns what
+ * request_write() returns. */
 int event_stream_json(struct request *r, const char *name, json_t *data);
-/* Sends {"text": ...} with what `have` holds, and empties it. Unless it is `all`, the beginning of
- * a character at its end stays. Nothing to send: nothing is sent. */
+/* Sends the bytes of `have` as {"text": ...} and removes them. Unless `all`, an incomplete UTF-8
+ * character at the end stays in `have`. Sends nothing if there are no bytes. Returns what
+ * request_write() returns. */
 int event_stream_text(struct request *r, const char *name, struct buf *have, bool all);
-/* A comment, which keeps the connection alive. The next event tells whether that worked. */
+/* Sends a comment, which keeps the connection alive. Errors show at the next event. */
 void event_stream_keep(struct request *r);
 
 #endif

@@ -1,5 +1,5 @@
-/* API keys and teams as JSON, as E2B's API has them. Used for the operator (operator.h) and for
- * clients that manage keys (api_keys.c). */
+/* API keys and teams as JSON, in the form of E2B's API. The operator (operator.h) and clients that
+ * manage keys (api_keys.c) use them. */
 #ifndef API_KEY_JSON_H
 #define API_KEY_JSON_H
 
@@ -9,16 +9,18 @@
 #include "api/operation.h"
 #include "store/keys.h"
 
-/* TeamAPIKey; for the operator with team and limits. A new reference, NULL when out of memory. */
+/* Makes a TeamAPIKey. For the operator it also has the team and the limits. Both return a new
+ * reference, or NULL when out of memory. */
 json_t *key_json(const struct store_key *k, bool for_operator);
 json_t *team_json(const struct store_team *t, bool is_default);
 
-/* Creates a key. *ret is as from key_json(), plus the secret as "key". The secret is shown only
- * here. */
+/* Creates a key. *ret is as from key_json(), with the secret as "key". The secret is shown nowhere
+ * else. */
 int key_json_create(struct store *s, const char *name, const char *team_id,
 	const struct store_limits *l, bool for_operator, json_t **ret, struct error *e);
 
-/* Copies the body's limits into l and leaves the others. l borrows from the body. */
+/* Copies the limits that the body has into l, and leaves the others as they are. l borrows from the
+ * body. */
 int key_limits_take(const json_t *body, struct store_limits *l, struct error *e);
 
 /* Operations of the operator. keys_list takes ?team=. keys_create takes `name`, `team` (a name; the

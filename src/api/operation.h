@@ -10,13 +10,13 @@
 
 struct operation {
 	struct store *store;
-	const char *id;	    /* what matched "{}", or NULL */
+	const char *id;	    /* the part of the path that matched "{}", or NULL */
 	const char *query;  /* still encoded, or NULL */
 	const json_t *body; /* an object, or NULL */
 	json_t *answer;	    /* NULL: an empty answer */
 };
 
-/* Reads a text of the query. Returns 1, 0 if it is missing, or fails with ERROR_USAGE. */
+/* Reads a text from the query. Returns 1, or 0 if it is missing, or fails with ERROR_USAGE. */
 int operation_query(
 	const struct operation *o, const char *name, char *out, size_t cap, struct error *e);
 

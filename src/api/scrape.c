@@ -102,8 +102,7 @@ static int count_instance(struct instance *i, void *arg)
 	return 0;
 }
 
-/* Counts sandboxes by the state of their rows: those that are not running. Others are being
- * made. */
+/* Counts sandboxes that do not run, by the state of their rows. */
 static int count_row(void *arg, const struct store_sandbox *sb)
 {
 	static const char *const names[] = {

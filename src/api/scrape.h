@@ -1,5 +1,5 @@
-/* The operator's page of metrics: counters that are updated as things happen (metrics.h), and
- * values that are looked up per request. */
+/* The operator's page of metrics. It has counters, which are updated as things happen (metrics.h),
+ * and values that are looked up for each request. */
 #ifndef API_SCRAPE_H
 #define API_SCRAPE_H
 

@@ -4,7 +4,7 @@
 
 #include "http/reply.h"
 
-/* Other errors have no word of E2B's: the request itself is wrong, or the key's limits are. */
+/* E2B has no code for other errors: the request is wrong, or exceeds the key's limits. */
 static const struct {
 	const char *error_code, *should_retry;
 } words[ERROR_CODES_] = {

@@ -148,7 +148,7 @@ static int add_key(void *arg, const struct store_key_usage *u)
 		&u->total);
 }
 
-/* A key that was asked for is listed even without usage: its bill shows what it may use. */
+/* A key that the query names is listed even without usage, because its bill shows its allowance. */
 static int list_keys(struct report *r, struct error *e)
 {
 	const struct store_key_usage none = {.key_id = r->key_id};

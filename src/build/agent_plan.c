@@ -13,7 +13,7 @@
 #include "proto/agent_settings.h"
 #include "proto/json_tree.h"
 
-/* Prints what a project depends on, a line each: pip installs nothing but whole projects. */
+/* Prints a project's dependencies, one per line, because pip can only install whole projects. */
 static const char project_dependencies[] =
 	"python -c 'import tomllib; print(*tomllib.load(open(\"pyproject.toml\", \"rb\"))"
 	".get(\"project\", {}).get(\"dependencies\", []), sep=\"\\n\")' >.requirements "
@@ -117,8 +117,8 @@ static int begin(struct planner *p)
 	return r < 0 ? r : add(p, json_pack("{s:s, s:[s]}", "type", "WORKDIR", "args", "agent"));
 }
 
-/* Manifests first, then what they name, then the rest. Without manifests all is copied first.
- * command: by default; NULL: none. */
+/* Adds steps that copy manifests, install what they name, and copy the rest. Without manifests they
+ * copy everything first. command: the default installation; NULL: none. */
 static int install(struct planner *p, const char *const *manifests, const char *command)
 {
 	const char *own = json_tree_word(p->plan->settings, "install");
@@ -168,8 +168,8 @@ static int find_entry(struct planner *p, const char *const *names, const char *p
 	if (name || json_tree_word(p->plan->settings, "entry"))
 		return set_entry(p, prefix, name ? name : "");
 	return error_set(p->e, ERROR_USAGE, ENOENT,
-		"what starts the agent was not found: there is none of %s, %s and the like; say it "
-		"as \"entry\" in agent.json",
+		"cannot tell what starts the agent: there is no %s, %s or the like; give the "
+		"command as \"entry\" in agent.json",
 		names[0], names[1]);
 }
 
@@ -182,7 +182,8 @@ static const char *const deno_programs[] = {
 	"main.ts", "mod.ts", "index.ts", "agent.ts", "main.js", NULL};
 static const char *const nothing[] = {NULL};
 
-/* `scripts.start` as npm runs it, without npm's own start; else `main`; else by name. */
+/* Takes the command of `scripts.start` as npm would run it, but without starting npm. Else takes
+ * `main`, else a program with a usual name. */
 static int node_entry(struct planner *p)
 {
 	const char *start = json_tree_word(json_object_get(p->package, "scripts"), "start"),
@@ -262,10 +263,9 @@ static int plan_command(struct planner *p)
 	p->plan->base = "base";
 	if (r == 0 && !own)
 		r = error_set(p->e, ERROR_USAGE, ENOENT,
-			"what this is was not found: there is no Dockerfile, package.json, "
+			"cannot tell what this agent is: there is no Dockerfile, package.json, "
 			"requirements.txt, pyproject.toml, deno.json, main.py, index.js or "
-			"main.ts; "
-			"say what starts it as \"entry\" in agent.json");
+			"main.ts; give the command that starts it as \"entry\" in agent.json");
 	return r < 0 ? r : set_entry(p, "", "");
 }
 

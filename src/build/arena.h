@@ -1,4 +1,4 @@
-/* Memory of one document: allocated piece by piece, freed as a whole. Never more than a maximum. */
+/* Memory of one document. It is allocated piece by piece, up to a maximum, and freed as a whole. */
 #ifndef BUILD_ARENA_H
 #define BUILD_ARENA_H
 
@@ -14,14 +14,14 @@ struct arena {
 void arena_init(struct arena *a, size_t max_bytes);
 void arena_done(struct arena *a);
 
-/* Zeroed and aligned for anything; NULL when memory or the maximum is exhausted. */
+/* Returns zeroed memory, aligned for any type, or NULL when memory or the maximum is exhausted. */
 void *arena_take(struct arena *a, size_t bytes);
 
-/* A terminated copy of n bytes, or NULL. */
+/* Returns a copy of n bytes with a NUL behind them, or NULL. */
 char *arena_copy(struct arena *a, const char *s, size_t n);
 
-/* Makes room for one more item at the end of an array of `count`, which grows by doubling. The new
- * array, or NULL. */
+/* Makes room for one more item at the end of an array of `count`. The array grows by doubling.
+ * Returns the new array, or NULL. */
 void *arena_grow(struct arena *a, void *items, size_t count, size_t item_bytes);
 
 #endif

@@ -12,9 +12,11 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/words.h"
+#include "build/layers.h"
 #include "build/step_key.h"
 #include "image/template.h"
-#include "image/words.h"
+#include "image/workdir.h"
 #include "proto/image_name.h"
 #include "proto/route.h"
 
@@ -56,11 +58,17 @@ static int key_of(const char *what, const char *digest, uint32_t disk_mb, char r
 static int find_template(
 	const struct base_options *o, const char *name, struct stage_state *to, struct error *e)
 {
+	_cleanup_close_ int fd = template_open(o->home, name, e);
 	struct template t = {0};
-	int r = template_load(o->home, name, &t, e);
+	int r = fd < 0 ? fd : workdir_hold(fd, "template", e); /* while the build has its files */
 
+	if (r == 0)
+		r = template_load_at(fd, name, &t, e);
 	if (r < 0)
 		return r;
+	if (layers_count(fd) != t.deltas)
+		r = error_set(e, ERROR_BAD_IMAGE, EINVAL,
+			"template '%s' has not the deltas that it names: build it again", name);
 	if (t.kind != IMAGE_EXT4)
 		r = error_set(e, ERROR_BAD_IMAGE, EINVAL,
 			"template '%s' has an EROFS image: only ext4 can be built on", name);
@@ -71,8 +79,8 @@ static int find_template(
 	template_done(&t);
 	if (r < 0)
 		return r;
-	to->image_fd = template_open(o->home, name, e);
-	return to->image_fd < 0 ? to->image_fd : 0;
+	to->image_fd = TAKE_FD(fd);
+	return 0;
 }
 
 static bool is_template(const struct base_options *o, const char *name)
@@ -223,7 +231,7 @@ static int fill_nothing(
 	return 0;
 }
 
-/* Entry point and command apart, as a Dockerfile may change one of them. */
+/* Keeps entry point and command apart, because a Dockerfile may change just one of them. */
 static int set_words(char **slot, const struct oci_strings *words)
 {
 	struct buf line = BUF_INIT(CONFIG_TEXT_MAX);
@@ -237,29 +245,36 @@ static int set_words(char **slot, const struct oci_strings *words)
 	return r;
 }
 
-/* Before it is written. An archive says not before how much it is, and only the operator's are. */
+static int take_bytes(void *opaque, uint64_t bytes, struct error *e)
+{
+	struct disk_budget *d = opaque;
+	int r = disk_budget_room(d, bytes, e);
+
+	return r < 0 ? r : disk_budget_take(d, bytes, e);
+}
+
+/* Counts an image before it is written. An archive does not tell its size first, but only the
+ * operator uses archives. */
 static int take_budget(
 	const struct base_options *o, const struct template_from *from, struct error *e)
 {
-	uint64_t bytes;
-	int r;
-
 	if (!o->budget || from->source.kind == OCI_SOURCE_TAR)
 		return 0;
-	bytes = oci_import_bytes(&from->import);
-	r = disk_budget_room(o->budget, bytes, e);
-	return r < 0 ? r : disk_budget_take(o->budget, bytes, e);
+	return take_bytes(o->budget, oci_import_bytes(&from->import), e);
 }
 
 /* Reads the image, and makes a disk of it. */
 static int load_image(const struct base_options *o, struct template_from *from, const char *text,
 	const char *name, struct stage_state *to, struct error *e)
 {
+	const struct oci_allowance fetched = {take_bytes, o->budget};
 	uint32_t disk_mb = 0;
 	int r = o->budget ? disk_budget_room(o->budget, 0, e) : 0;
 
+	from->allowance = o->budget ? &fetched : NULL;
 	if (r == 0)
 		r = template_from_load(from, o->home, o->progress, &disk_mb, e);
+	from->allowance = NULL;
 	if (r == 0)
 		r = take_budget(o, from, e);
 	if (r == 0)
@@ -271,7 +286,8 @@ static int load_image(const struct base_options *o, struct template_from *from, 
 	return r;
 }
 
-/* What a stranger's registry calls by a digest is not what another one gave (oci/registry.h). */
+/* A digest counts only with its registry: images of strangers' registries are not shared
+ * (oci/registry.h). */
 static int image_key(const struct base_options *o, const struct template_from *from,
 	const char *digest, char ret[STEP_KEY_BYTES], struct error *e)
 {
@@ -309,7 +325,7 @@ static int find_image(const struct base_options *o, const char *text, const char
 	return r;
 }
 
-/* What a client means is no file of this host: it is in a registry. */
+/* A client's name never means a file of this host, only an image of a registry. */
 static int find_client_image(const struct base_options *o, const char *text, const char *name,
 	struct stage_state *to, struct error *e)
 {

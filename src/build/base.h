@@ -1,5 +1,5 @@
-/* What FROM names, when it is no stage: nothing (`scratch`), a template of this host, or an
- * image that others made (oci/source.h). */
+/* Finds what FROM names if it names no stage: nothing (`scratch`), a template of this host, or an
+ * OCI image (oci/source.h). */
 #ifndef BUILD_BASE_H
 #define BUILD_BASE_H
 
@@ -14,20 +14,21 @@
 
 struct base_options {
 	const struct home *home;	      /* templates and blobs */
-	const struct home *work;	      /* where images are made, under numbers */
+	const struct home *work;	      /* where images are made; their names are numbers */
 	const char *registry, *registry_auth; /* or NULL */
-	const struct oci_reach *reach;	      /* of registries; NULL: anywhere */
-	bool client; /* templates of the operator and images of registries only; with `reach` */
-	/* HOST or HOST/PATH, the operator's, which may be anywhere; or NULL. With `client`. */
+	const struct oci_reach *reach;	      /* limits the registries; NULL: no limit */
+	bool client; /* only the operator's templates and images of registries; needs `reach` */
+	/* The operator's registry, HOST or HOST/PATH, which `reach` does not limit; or NULL. Used
+	 * with `client`. */
 	const char *client_registry;
-	uint32_t disk_mb;	    /* of images; 0: as they need */
-	bool no_cache;		    /* makes images anew */
-	struct disk_budget *budget; /* that images which are made count against; NULL: none */
+	uint32_t disk_mb;	    /* size of images; 0: what they need */
+	bool no_cache;		    /* makes images again */
+	struct disk_budget *budget; /* new images count against it; NULL: no budget */
 	const struct progress *progress;
 };
 
-/* Fills a state, with the digest of its disk. Images are made once, and kept in the cache of steps.
- * number: of the stage, for a name. */
+/* Fills a state with the base's disk and its digest. An image is made once and then kept in the
+ * cache of steps. number: the stage's number, for the name of a directory. */
 int base_find(const struct base_options *o, const char *name, unsigned number,
 	struct stage_state *ret, struct error *e);
 

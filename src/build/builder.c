@@ -143,7 +143,8 @@ static int source_key(void *opaque, const char *from, char ret[STEP_KEY_BYTES], 
 	return r;
 }
 
-/* Beside the step's: what the host holds ready is for that one. */
+/* This machine runs beside the step's. The host has reserved memory for the step's machine, so this
+ * one is small. */
 static int start_source(struct builder *b, int image_fd, struct error *e)
 {
 	uint32_t mb = b->config.memory_mb;
@@ -217,7 +218,7 @@ static void need_of_step(struct builder *b, const struct dockerfile_step *step, 
 	}
 }
 
-/* Notes a stage, and all that it needs. They are above it, so this ends. */
+/* Marks a stage and all stages that it needs. Those stand above it, so the recursion ends. */
 static void need(struct builder *b, size_t k)
 {
 	const struct dockerfile *d = b->o->file;
@@ -302,8 +303,8 @@ static int check_disk(const struct builder *b, struct error *e)
 	if (!wanted || wanted == have || b->at + 1 < b->o->file->stage_count)
 		return 0;
 	return error_set(e, ERROR_USAGE, EINVAL,
-		"FROM %.80s: its disk has %u MB and stays so: leave out --disk, or build on an "
-		"image",
+		"FROM %.80s: its disk has %u MB, which --disk cannot change: leave out --disk, or "
+		"build on an image",
 		b->bases[b->at], have);
 }
 
@@ -321,6 +322,15 @@ static int set_scope(struct builder *b, struct error *e)
 	return step_key_end(&k, key, e);
 }
 
+static void note_base(struct builder *b)
+{
+	struct stage_state *s = &b->stage.state;
+
+	memcpy(s->base_key, s->key, sizeof(s->base_key));
+	s->base_deltas = layers_count(s->image_fd);
+	b->base_bytes[b->at] = image_disk_bytes(s->image_fd, IMAGE_EXT4, s->base_deltas);
+}
+
 static int begin_stage(struct builder *b, const struct dockerfile_stage *s, struct error *e)
 {
 	const char *base = b->bases[b->at];
@@ -334,8 +344,7 @@ static int begin_stage(struct builder *b, const struct dockerfile_stage *s, stru
 	else
 		r = find_base(b, base, (unsigned)b->at, b->o->disk_mb, &b->stage.state, e);
 	if (r == 0 && k < 0) {
-		b->base_bytes[b->at] =
-			file_disk_bytes(b->stage.state.image_fd, image_file_name(IMAGE_EXT4));
+		note_base(b);
 		r = set_scope(b, e);
 	}
 	return r < 0 ? r : check_disk(b, e);
@@ -374,15 +383,16 @@ static void set_disk(struct stage_state *s, int fd)
 	s->image_fd = fd;
 }
 
-/* Bytes that the last step of a disk wrote, if it did; before: how many deltas it had without. */
+/* Returns the bytes that the last step of a disk wrote, or 0. before: the number of deltas before
+ * the step. */
 static uint64_t wrote(int disk_fd, unsigned before)
 {
 	unsigned n = layers_count(disk_fd);
-	char name[LAYERS_NAME_BYTES];
+	char name[IMAGE_DELTA_NAME_BYTES];
 
 	if (n == 0 || n == before)
 		return 0;
-	layers_name(n - 1, name);
+	image_delta_name(n - 1, name);
 	return file_disk_bytes(disk_fd, name);
 }
 
@@ -417,7 +427,8 @@ static int tell_step(
 	return r < 0 ? error_set_errno(e, ERROR_INTERNAL, -r, "the build was ended") : 0;
 }
 
-/* Takes what the step made before, or runs it. After a step that ran, all of the stage's run. */
+/* Takes a step from the cache, or runs it. After a step that ran, all later steps of the stage
+ * run. */
 static int disk_step(struct builder *b, const struct dockerfile_step *step, struct error *e)
 {
 	unsigned before = layers_count(b->stage.state.image_fd);
@@ -445,7 +456,7 @@ static int disk_step(struct builder *b, const struct dockerfile_step *step, stru
 	return r;
 }
 
-/* What RUN of the stage may reach: what the template's sandboxes may. */
+/* Sets the network for RUN: what sandboxes of the template may reach. */
 static void set_network(struct builder *b)
 {
 	const struct builder_ops *ops = &b->o->ops;
@@ -569,7 +580,7 @@ static void done(struct builder *b)
 	workdir_abort(&b->w);
 }
 
-/* Trims what builds before it left, which may have been killed. */
+/* Trims what earlier builds left, some of which may have been killed. */
 static void begin_caches(struct builder *b)
 {
 	const struct home *h = b->o->home;

@@ -1,10 +1,11 @@
-/* Builds the image of a template from a Dockerfile: every stage that the last one needs, in a
- * microVM of its own.
+/* Builds the image of a template from a Dockerfile. It builds every stage that the last one needs,
+ * each in a microVM of its own.
  *
- * After each step that writes, the disk is frozen, and what the step wrote is kept under a digest
- * of all that the step depends on (step_cache.h). Steps of a stage that are kept do not run again,
- * up to the first one that is not. A stage's microVM boots when a step needs it. A microVM of an
- * earlier stage runs again, without changes, while files are copied from it. */
+ * After each step that writes, the builder freezes the disk. It keeps what the step wrote under a
+ * digest of all that the step depends on (step_cache.h). At the next build a stage takes its steps
+ * from this cache, up to the first one that is missing. A stage's microVM boots when a step needs
+ * it. To copy files from an earlier stage, the microVM of that stage is booted again, and its
+ * changes are thrown away. */
 #ifndef BUILD_BUILDER_H
 #define BUILD_BUILDER_H
 
@@ -22,14 +23,15 @@
 #include "image/progress.h"
 
 struct builder_ops {
-	/* A step begins, or what it made before is taken (cached); what a command writes. Negative:
-	 * the build ends. */
+	/* step() is called when a step begins, or is taken from the cache (cached). output() gets
+	 * what commands write. A negative result ends the build. */
 	int (*step)(void *opaque, size_t number, size_t count, const struct dockerfile_step *step,
 		bool cached);
 	int (*output)(void *opaque, const void *data, size_t n);
 	void (*note)(void *opaque, unsigned line, const char *text);
-	/* The network of RUN, of what sandboxes may reach; borrowed until the next call or the end.
-	 * NULL: none. May be NULL: none. */
+	/* Returns the network for RUN, for a network list (policy/network_list.h), or NULL for no
+	 * network. The result is borrowed until the next call or the end. The callback may be NULL,
+	 * too. */
 	const struct machine_network *(*network)(void *opaque, const char *list);
 	void *opaque;
 };
@@ -44,15 +46,15 @@ struct builder_options {
 	bool context_parts; /* files.h */
 	const struct ignore *ignore;
 	const struct kernel *kernel;
-	uint32_t cpus, memory_mb, disk_mb; /* 0: defaults */
-	const char *network;	   /* a network list; "": anything; NULL: as the base's sandboxes */
-	const char *start, *ready; /* commands; NULL: ENTRYPOINT and CMD; none */
-	const char *roots;	   /* of TLS servers, for `policy`; or NULL */
+	uint32_t cpus, memory_mb, disk_mb;    /* 0: defaults */
+	const char *network;		      /* a network list; "": anything; NULL: the base's */
+	const char *start, *ready;	      /* commands; NULL: ENTRYPOINT and CMD; no command */
+	const char *roots;		      /* further authorities of TLS servers; or NULL */
 	const char *registry, *registry_auth; /* or NULL */
-	const struct oci_reach *reach;	      /* of registries; NULL: anywhere */
-	bool client; /* FROM as base.h has it for clients; with the operator's registry, or NULL */
+	const struct oci_reach *reach;	      /* limits the registries; NULL: no limit */
+	bool client;			      /* FROM and client_registry as in base.h */
 	const char *client_registry;
-	const char *scope; /* steps are taken only from builds with the same words; NULL: "" */
+	const char *scope; /* builds share cached steps only if their scopes are equal; NULL: "" */
 	bool no_cache;	   /* runs all steps; what they make is kept all the same */
 	bool caches;	   /* of RUN --mount=type=cache are kept: only the operator's */
 	struct disk_budget *budget; /* of the host's disk; NULL: none */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -17,6 +18,7 @@
 #include "build/layers.h"
 #include "build/step_key.h"
 #include "image/image.h"
+#include "image/template.h"
 #include "oci/settings.h"
 
 enum { PASSWD_MAX = 1 << 20 };
@@ -34,7 +36,8 @@ static int add_user(struct builder *b, char *passwd, size_t n, const char *id, c
 	return machine_write(b->machine, "/etc/passwd", 0644, false, passwd, n, e);
 }
 
-/* Templates have users by name. A number gets its name of /etc/passwd, or a new one. */
+/* A template's user is a name. For a number this finds the name in /etc/passwd, or makes a new
+ * user. */
 static int name_user(struct builder *b, struct stage_state *s, struct error *e)
 {
 	_cleanup_free_ char *passwd = calloc(1, PASSWD_MAX + 256);
@@ -100,7 +103,8 @@ static int fill_config(struct builder *b, const struct stage_state *s, struct er
 		return -EINVAL;
 	c->disk_mb = s->disk_mb;
 	if (config_set_text(&c->network, b->o->network ? b->o->network : s->network) < 0)
-		return error_set(e, ERROR_USAGE, EINVAL, "--network: it is no text of a line");
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "--network: the value must be one line of text");
 	r = config_set_text(&c->workdir, s->workdir);
 	if (r == 0)
 		r = config_set_text(&c->user, s->user);
@@ -110,32 +114,66 @@ static int fill_config(struct builder *b, const struct stage_state *s, struct er
 			return error_set(e, ERROR_USAGE, -r,
 				"ENV %.100s cannot be a template's variable", s->env.items[i]);
 	}
-	return r < 0 ? error_set(e, ERROR_USAGE, -r, "USER or WORKDIR cannot be a template's")
+	return r < 0 ? error_set(e, ERROR_USAGE, -r,
+			       "USER or WORKDIR is too long or has control characters")
 		     : config_check(c, e);
 }
 
-/* Over the parts of the file that are no holes, with their places. */
-static int digest(int dirfd, char hex[65], struct error *e)
+/* Hashes the parts of a file that are no holes, with their offsets. */
+static int hash_file(EVP_MD_CTX *md, int fd, uint8_t *block, size_t size)
 {
-	_cleanup_close_ int fd = openat(dirfd, image_file_name(IMAGE_EXT4), O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ uint8_t *block = malloc(1 << 16);
-	EVP_MD_CTX *md = EVP_MD_CTX_new();
-	uint8_t sum[32];
+	uint8_t place[8];
+	ssize_t n = 1;
 	off_t at = 0;
-	ssize_t n = 0;
-	bool good = fd >= 0 && block && md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1;
+	bool good = true;
 
 	while (good && (at = lseek(fd, at, SEEK_DATA)) >= 0) {
-		at = at / (1 << 16) * (1 << 16);
-		n = pread(fd, block, 1 << 16, at);
-		good = n > 0 && EVP_DigestUpdate(md, &at, sizeof(at)) == 1 &&
+		at = at / (off_t)size * (off_t)size;
+		put_le64(place, (uint64_t)at);
+		n = pread(fd, block, size, at);
+		good = n > 0 && EVP_DigestUpdate(md, place, sizeof(place)) == 1 &&
 		       EVP_DigestUpdate(md, block, (size_t)n) == 1;
-		at += 1 << 16;
+		at += (off_t)size;
 	}
-	good = good && errno == ENXIO && EVP_DigestFinal_ex(md, sum, NULL) == 1;
+	return good && errno == ENXIO ? 0 : -EIO;
+}
+
+/* Hashes the deltas of a directory. */
+static int hash_deltas(EVP_MD_CTX *md, int dirfd)
+{
+	static const size_t size = 1 << 16;
+	_cleanup_free_ uint8_t *block = malloc(size);
+	unsigned n = layers_count(dirfd);
+	char name[IMAGE_DELTA_NAME_BYTES];
+	int r = block ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; i < n && r == 0; i++) {
+		_cleanup_close_ int fd = -1;
+
+		image_delta_name(i, name);
+		fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || EVP_DigestUpdate(md, name, sizeof(name)) != 1)
+			return -EIO;
+		r = hash_file(md, fd, block, size);
+	}
+	return r;
+}
+
+/* The image's digest: a SHA-256 over its base's key and the content of its deltas. */
+static int digest(int dirfd, const char *base_key, char hex[65], struct error *e)
+{
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
+	uint8_t sum[32];
+	int r = md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
+				EVP_DigestUpdate(md, base_key, strlen(base_key)) == 1
+			? hash_deltas(md, dirfd)
+			: -ENOMEM;
+
+	if (r == 0 && EVP_DigestFinal_ex(md, sum, NULL) != 1)
+		r = -EIO;
 	EVP_MD_CTX_free(md);
-	if (!good)
-		return error_set(e, ERROR_INTERNAL, EIO, "cannot read the image again");
+	if (r < 0)
+		return error_set(e, ERROR_INTERNAL, -r, "cannot read the image again");
 	str_hex(sum, sizeof(sum), hex);
 	return 0;
 }
@@ -188,17 +226,17 @@ static int end_key(const struct stage_state *s, char ret[STEP_KEY_BYTES], struct
 {
 	struct step_key k;
 
-	step_key_begin(&k, "end");
+	step_key_begin(&k, "end of deltas");
 	step_key_text(&k, s->key);
 	step_key_text(&k, s->user);
 	return step_key_end(&k, ret, e);
 }
 
-/* Ends the guest; its disk becomes one file of a directory. */
+/* Ends the guest; its disk becomes an image. */
 static int write_image(struct builder *b, struct stage_state *s, int to_fd, struct error *e)
 {
 	char name[BUILDER_NAME_BYTES];
-	_cleanup_close_ int disk = builder_make_disk(b, s->image_fd, name, e), out = -1;
+	_cleanup_close_ int disk = builder_make_disk(b, s->image_fd, name, e);
 	int r = disk < 0 ? disk
 			 : progress_report(
 				   b->o->progress, "write the disk", PROGRESS_NO_PERCENT, NULL);
@@ -207,12 +245,7 @@ static int write_image(struct builder *b, struct stage_state *s, int to_fd, stru
 		return disk < 0 ? r : error_set_errno(e, ERROR_INTERNAL, -r, "the build was ended");
 	r = machine_finish(b->machine, disk, e);
 	machine_stop(TAKE_PTR(b->machine));
-	if (r < 0)
-		return r;
-	out = openat(
-		to_fd, image_file_name(IMAGE_EXT4), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return out < 0 ? error_set_errno(e, ERROR_NO_SPACE, errno, "cannot make the image")
-		       : layers_write_image(disk, out, e);
+	return r < 0 ? r : layers_settle(disk, s->base_deltas, to_fd, e);
 }
 
 static int make_end(struct builder *b, struct stage_state *s, const char *key, struct end *ret,
@@ -236,7 +269,7 @@ static int make_end(struct builder *b, struct stage_state *s, const char *key, s
 	if (r == 0 && (!ret->digest || !ret->user))
 		r = stage_no_memory(e);
 	if (r == 0)
-		r = digest(*ret_fd, ret->digest, e);
+		r = digest(*ret_fd, s->base_key, ret->digest, e);
 	if (r == 0)
 		r = write_end(*ret_fd, ret, e);
 	if (r == 0)
@@ -247,7 +280,6 @@ static int make_end(struct builder *b, struct stage_state *s, const char *key, s
 /* Makes the image's file, or finds that of an earlier build. */
 static int find_end(struct builder *b, struct stage_state *s, struct end *ret, struct error *e)
 {
-	const char *file = image_file_name(IMAGE_EXT4);
 	_cleanup_close_ int fd = -1;
 	char key[STEP_KEY_BYTES];
 	int r = end_key(s, key, e);
@@ -258,11 +290,60 @@ static int find_end(struct builder *b, struct stage_state *s, struct end *ret, s
 		cleanup_close_p(&fd);
 	if (r == 0 && fd < 0)
 		r = make_end(b, s, key, ret, &fd, e);
-	if (r == 0 && linkat(fd, file, b->w.fd, file, 0) < 0)
-		r = error_set_errno(e, ERROR_HOST, errno, "cannot link the image");
+	if (r == 0)
+		r = layers_link(fd, b->w.fd, e);
 	if (r == 0 && stage_state_set(&s->user, ret->user) < 0)
 		r = stage_no_memory(e);
 	return r;
+}
+
+/* --- history.json: [{"step", "bytes"}], from FROM on --- */
+
+/* Texts of others, which need not be UTF-8. */
+static json_t *text_json(const char *text)
+{
+	json_t *json = json_string(text);
+	_cleanup_free_ char *copy = json ? NULL : strdup(text);
+
+	for (char *p = copy; p && *p; p++)
+		if (*p & 0x80)
+			*p = '?';
+	return json ? json : json_string(copy ? copy : "");
+}
+
+static void add_entry(json_t *list, json_t *text, uint64_t bytes)
+{
+	(void)json_array_append_new(
+		list, json_pack("{s:o, s:I}", "step", text, "bytes", (json_int_t)bytes));
+}
+
+/* What a stage is on, and its own steps. */
+static void add_stage(const struct builder *b, size_t k, json_t *list)
+{
+	const struct dockerfile_stage *s = &b->o->file->stages[k];
+	int base = dockerfile_find_stage(b->o->file, b->bases[k], k);
+
+	if (base >= 0)
+		add_stage(b, (size_t)base, list);
+	else
+		add_entry(list, json_sprintf("FROM %s", b->bases[k]), b->base_bytes[k]);
+	for (size_t i = 0; i < s->steps.count; i++)
+		if (*s->steps.items[i].text)
+			add_entry(list, text_json(s->steps.items[i].text), b->wrote[k][i]);
+}
+
+static int write_history(struct builder *b, struct error *e)
+{
+	json_t *list = json_array();
+	_cleanup_free_ char *text = NULL;
+	int r;
+
+	add_stage(b, b->o->file->stage_count - 1, list);
+	text = json_dumps(list, JSON_COMPACT);
+	json_decref(list);
+	r = text ? file_write_atomic(b->w.fd, TEMPLATE_HISTORY_FILE, text, strlen(text), 0600)
+		 : -ENOMEM;
+	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write the history") : 0;
 }
 
 /* --- all of it --- */
@@ -274,6 +355,7 @@ static int save(struct builder *b, char *digest_text, struct error *e)
 		.source = (char *)(uintptr_t) "dockerfile",
 		.digest = digest_text,
 		.kind = IMAGE_EXT4,
+		.deltas = layers_count(b->w.fd),
 		.created_s = clock_realtime_ns() / NS_PER_S,
 		.config = b->config};
 
@@ -311,7 +393,7 @@ int builder_finish_image(struct builder *b, struct error *e)
 	if (r == 0)
 		r = tidy(b, e);
 	if (r == 0)
-		r = builder_write_history(b, e);
+		r = write_history(b, e);
 	if (r == 0)
 		r = save(b, end.digest, e);
 	end_done(&end);

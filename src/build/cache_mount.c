@@ -118,7 +118,7 @@ static int cache_read(struct files *f, const char *path, uint64_t offset, void *
 	return 0;
 }
 
-/* Nobody else writes it, but a disk may be damaged: then it is empty. */
+/* Only we write this file, but a damaged disk may change it. Then the cache counts as empty. */
 static bool take_record(struct cache_mount *c, char **at, char *end, uint64_t data_end)
 {
 	struct item *x = &c->items[c->count];
@@ -270,7 +270,7 @@ static int put_piece(struct writing *w, size_t n, struct error *e)
 	return r;
 }
 
-/* Files may change size while they are read: what came counts. */
+/* A file may change its size while it is read. The bytes that were read count. */
 static int put_content(struct writing *w, struct files_entry *f, struct error *e)
 {
 	uint64_t size = 0;
@@ -371,7 +371,7 @@ int cache_mount_keep(struct cache_mount *c, struct files *from, const char *path
 
 /* --- locks --- */
 
-/* A byte of one file for each cache, so that no lock's file is left behind. */
+/* Locks are bytes of one file, one for each cache, so that no lock files are left behind. */
 static int try_lock(const struct cache_mount *c)
 {
 	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
@@ -399,7 +399,7 @@ static int take_lock(struct cache_mount *c, enum mount_sharing sharing, struct e
 			return 0;
 		if (clock_monotonic_ns() - begin > CACHE_MOUNT_WAIT_S * NS_PER_S)
 			return error_set(e, ERROR_TIMEOUT, EBUSY,
-				"another step has the cache for %d s: try again later",
+				"another step has held the cache for %d s: try again later",
 				CACHE_MOUNT_WAIT_S);
 		(void)nanosleep(&pause, NULL); /* a signal only shortens it */
 	}

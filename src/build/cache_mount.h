@@ -1,13 +1,14 @@
-/* What `RUN --mount=type=cache` keeps between the operator's builds: a file each in the state
- * directory's `caches`, named by a digest of the cache's id. Builds of clients keep nothing: what
- * one of them leaves there would be in another one's image.
+/* What `RUN --mount=type=cache` keeps between builds of the operator. Each cache is a file in the
+ * state directory's `caches`, named by a digest of the cache's id. Builds of clients keep nothing,
+ * because what one of them leaves would come into another one's image.
  *
- * The directory is copied into the guest before the step, and what it has then is kept after it. A
- * step that fails keeps it, too: it is a cache. A file appears by a rename when it is complete.
- * Caches that were used least recently go beyond CACHE_MOUNTS_BYTES_MAX; one that is larger than
- * CACHE_MOUNT_BYTES_MAX, or has more than FILES_MAX files, is not kept. Zeros take no disk.
+ * The cache is copied into the guest before the step, and back after the step, even if the step
+ * failed. A new file replaces the old one by a rename when it is complete. Beyond
+ * CACHE_MOUNTS_BYTES_MAX the least recently used caches are removed. A cache of more than
+ * CACHE_MOUNT_BYTES_MAX bytes or FILES_MAX files is not kept. Blocks of zeros take no disk.
  *
- * Names and content are a guest's. They are bytes in a file here, and never names on this host. */
+ * Names and content come from a guest and are not trusted. They are bytes in a file, and never
+ * become names on this host. */
 #ifndef BUILD_CACHE_MOUNT_H
 #define BUILD_CACHE_MOUNT_H
 
@@ -22,28 +23,30 @@
 
 #define CACHE_MOUNT_BYTES_MAX  (UINT64_C(2) << 30)
 #define CACHE_MOUNTS_BYTES_MAX (UINT64_C(8) << 30)
-#define CACHE_MOUNTS_RESERVE   (UINT64_C(2) << 30) /* of the disk, that caches leave free */
+#define CACHE_MOUNTS_RESERVE   (UINT64_C(2) << 30) /* caches leave so much of the disk free */
 
 enum { CACHE_MOUNT_WAIT_S = 600 };
 
 struct cache_mount;
 
-/* Opens a cache. Locked: waits until no other step has it locked (ERROR_TIMEOUT). Private: where
- * another one has it, an empty one that is not kept. Shared: as it is; who ends last decides. */
+/* Opens a cache. `locked` waits until no other step holds it, and fails with ERROR_TIMEOUT after
+ * CACHE_MOUNT_WAIT_S. `private` gives an empty cache that is not kept if another step holds it.
+ * `shared` does not wait; the step that ends last decides what is kept. */
 int cache_mount_open(const struct home *h, const char *id, enum mount_sharing sharing,
 	struct cache_mount **ret, struct error *e);
 
-/* What it has, owned by it; NULL: nothing. Its top is "". */
+/* Returns the cache's files, which it owns, or NULL if it is empty. The top is "". */
 struct files *cache_mount_files(struct cache_mount *c);
 
-/* Keeps what is below a directory of `from` in place of that. budget: what it may take, and leaves
- * free. */
+/* Replaces the cache by all that is below a directory of `from`. budget: limits the disk that it
+ * takes. */
 int cache_mount_keep(struct cache_mount *c, struct files *from, const char *path,
 	struct disk_budget *budget, struct error *e);
 
 void cache_mount_close(struct cache_mount *c); /* NULL is fine */
 
-/* Removes what was used least recently until at most `bytes` are left. Returns the bytes freed. */
+/* Removes the least recently used caches until at most `bytes` are left. Returns how many bytes it
+ * freed. */
 uint64_t cache_mounts_trim(const struct home *h, uint64_t bytes);
 
 #endif

@@ -52,8 +52,8 @@ static int make_folder(const struct copy *c, const char *path, struct error *e)
 	return r < 0 ? r : machine_call(c->machine, AGENT_SET_ATTR, &q, AGENT_ENTRY, &ev, e);
 }
 
-/* All folders up to the n-th byte of a path. Without an owner they are root's, which the agent
- * makes along with what is in them. */
+/* Makes all folders of the first n bytes of a path. Without an owner this is not needed: the agent
+ * makes missing folders, owned by root. */
 static int make_folders(const struct copy *c, const char *path, size_t n, struct error *e)
 {
 	char part[BUILD_PATH_MAX];
@@ -141,8 +141,8 @@ static void plain_folder(const char *pattern, char out[BUILD_PATH_MAX])
 	out[n] = '\0';
 }
 
-/* Finds what one source names. Patterns only match names, so folders among them keep what is
- * below out. */
+/* Finds what one source names. A pattern matches whole paths only, so what is below a matching
+ * folder is not found again. */
 static int find(const struct copy *c, const char *source, struct list *l, struct error *e)
 {
 	char clean[BUILD_PATH_MAX], folder[BUILD_PATH_MAX];
@@ -237,7 +237,7 @@ static int copy_entry(const struct copy *c, const struct files_entry *f, const c
 	return r < 0 ? r : put(c, path, &real, e);
 }
 
-/* One file, or a folder's content. A link of a pattern counts as what it leads to. */
+/* Copies a file, or a folder's content. A link that a pattern matches counts as its target. */
 static int key_of_entry(
 	const struct copy *c, const struct files_entry *f, struct step_key *k, struct error *e)
 {
@@ -285,7 +285,8 @@ static int resolve(const struct copy *c, const char *destination, bool several,
 	return r;
 }
 
-/* How many folders stand before what --parents keeps. A pattern has as many as what fits it. */
+/* Returns how many leading folders --parents drops. A pattern has as many as the paths that match
+ * it. */
 static unsigned before_parents(const char *source)
 {
 	const char *pivot = strstr(source + (str_starts_with(source, "./") ? 1 : 0), "/./");

@@ -117,7 +117,7 @@ static int make_link(const struct copy *c, const char *option, const char *targe
 	if (r == 0)
 		r = machine_run(c->machine, &x, LINK_S, ignore_output, NULL, &status, e);
 	if (r < 0)
-		error_prefix(e, "the link %.200s needs an ln in the image", path);
+		error_prefix(e, "the link %.200s needs the program ln in the image", path);
 	else if (status)
 		return error_set(e, ERROR_SANDBOX, EIO,
 			"cannot make the link %.200s: ln ended with status %d", path, status);

@@ -16,30 +16,30 @@ struct copy {
 	const char *workdir; /* for a relative destination */
 	const char *owner;   /* `name:group`, names or numbers; NULL: the source's */
 	bool has_mode;
-	uint32_t mode; /* of files and folders, for has_mode */
-	bool unpack;   /* ADD: archives become what is in them */
-	bool parents;  /* the destination gets the folders of a source, from its `/./` on */
-	const struct ignore *exclude; /* of a folder, from there; of a file, its name; or NULL */
+	uint32_t mode;		      /* of files and folders, if has_mode */
+	bool unpack;		      /* ADD: unpacks archives */
+	bool parents;		      /* keeps the folders of a source, from its `/./` on */
+	const struct ignore *exclude; /* paths from the copied folder, or a file's name; or NULL */
 };
 
-/* The type of what is there: S_IFDIR, ...; 0: nothing. */
+/* Finds the type of what is at a path: S_IFDIR and so on, or 0 if nothing is there. */
 int copy_type_in_guest(
 	const struct copy *c, const char *path, bool follow, uint32_t *ret, struct error *e);
 
-/* Makes room for something that is no folder. */
+/* Removes what is at the path, to make room for something that is no folder. */
 int copy_clear_place(const struct copy *c, const char *path, struct error *e);
 
 int copy_set_attributes(
 	const struct copy *c, const char *path, const struct files_entry *f, struct error *e);
 
-/* These replace what is at the path, unless one of both is a folder. */
+/* These replace what is at the path. They fail if the old or the new one is a folder. */
 int copy_put_file(
 	const struct copy *c, const char *path, const struct files_entry *f, struct error *e);
 int copy_put_link(
 	const struct copy *c, const char *path, const struct files_entry *f, struct error *e);
 int copy_put_hard_link(const struct copy *c, const char *path, const char *target, struct error *e);
 
-/* Makes a folder and those above it, if they are missing. f: its attributes, or NULL. */
+/* Makes a folder, and missing folders above it. f: its attributes, or NULL. */
 int copy_put_folder(
 	const struct copy *c, const char *path, const struct files_entry *f, struct error *e);
 

@@ -6,17 +6,17 @@
 static int too_much(const struct disk_budget *d, struct error *e)
 {
 	return error_set(e, ERROR_LIMIT, EDQUOT,
-		"the build writes more than %llu MiB to the host's disk, bases, files of COPY and "
-		"ADD and what its steps write together: copy less, and remove in a step what only "
-		"that step needs",
+		"the build writes more than %llu MiB to the host's disk (base images, files of "
+		"COPY and ADD, and output of steps together): copy less, and remove in a step what "
+		"only that step needs",
 		(unsigned long long)(d->bytes_max >> 20));
 }
 
 static int full(struct error *e)
 {
 	return error_set(e, ERROR_NO_SPACE, ENOSPC,
-		"the host's disk has no space for this build: the rest is kept for sandboxes that "
-		"run (mayfly serve --disk-reserve): try again later");
+		"the host's disk has no space for this build: the rest is reserved for running "
+		"sandboxes (mayfly serve --disk-reserve): try again later");
 }
 
 /* How much the file system has beside the reserve. */

@@ -133,8 +133,8 @@ static int add_flag(
 	return 0;
 }
 
-/* Takes the word of a flag: without quotes, and with what follows a backslash, as docker has it,
- * whatever the escape character is. *ret is the arena's. */
+/* Takes the word of a flag. Removes quotes and backslashes as docker does, whatever the escape
+ * character is. *ret is in the arena. */
 static int take_flag_word(struct parser *p, const char **rest, const char **ret)
 {
 	const char *in = *rest;

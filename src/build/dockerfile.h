@@ -1,9 +1,9 @@
-/* A Dockerfile, read into stages and steps: docker's reference of the format, as of
- * docker/dockerfile 1.7. Words are kept as written, with quotes and variables: expand.h needs
- * values that only the build knows.
+/* Parses a Dockerfile into stages and steps, as docker's reference describes it (docker/dockerfile
+ * 1.7). Words are kept as written, with quotes and variables, because only the build knows the
+ * values that expand.h needs.
  *
- * What is refused, with the reason: ONBUILD, other frontends, and flags that change what a step
- * does and that are not known here. Errors name the line, the instruction and the flag. */
+ * ONBUILD, other frontends and unknown flags are errors. Errors name the line, the instruction and
+ * the flag. */
 #ifndef BUILD_DOCKERFILE_H
 #define BUILD_DOCKERFILE_H
 
@@ -17,7 +17,7 @@
 enum {
 	DOCKERFILE_STAGES_MAX = 64,
 	DOCKERFILE_STEPS_MAX = 1000, /* of all stages */
-	DOCKERFILE_FLAGS_MAX = 32,   /* of a step, as the next */
+	DOCKERFILE_FLAGS_MAX = 32,   /* of a step, like the next */
 	DOCKERFILE_HEREDOCS_MAX = 16,
 	DOCKERFILE_MEMORY_MAX = 32 << 20,
 };
@@ -50,7 +50,7 @@ struct dockerfile_heredoc {
 	const char *name, *text;
 	bool expand;	 /* variables in the text of COPY and ADD */
 	bool strip_tabs; /* already done to the text */
-	size_t word;	 /* COPY and ADD: the one that it stands for */
+	size_t word;	 /* COPY and ADD: index of the word that it stands for */
 };
 
 /* What `words` are:
@@ -65,9 +65,12 @@ struct dockerfile_heredoc {
 struct dockerfile_step {
 	enum dockerfile_kind kind;
 	unsigned line;
-	const char *text; /* the whole instruction, for people */
+	const char *text; /* the whole instruction, for messages */
 	bool exec;	  /* JSON form: RUN, CMD, ENTRYPOINT, HEALTHCHECK */
-	bool force;	  /* it and those after it in its stage run, whatever is kept */
+	bool force;	  /* it and later steps of its stage do not use the cache */
+	/* Only for steps that spec.h adds, in an image without a shell: the user that the step
+	 * makes, or the line that it runs if the line is plain words. Else NULL. */
+	const char *bare_user, *bare_line;
 	struct words words;
 	struct dockerfile_flag *flags;
 	size_t flag_count;
@@ -92,26 +95,26 @@ struct dockerfile {
 	struct arena arena;
 	char escape;
 	struct dockerfile_steps
-		args; /* ARGs before the first FROM: for FROM, and for ARGs without a value */
+		args; /* ARGs before the first FROM; FROM and ARGs without a value use them */
 	struct dockerfile_stage *stages;
 	size_t stage_count; /* at least one */
 	size_t step_count;  /* of all stages, and args */
 };
 
-/* Reads n bytes. ERROR_USAGE, ERROR_LIMIT. Call dockerfile_done in any case. */
+/* Parses n bytes. Fails with ERROR_USAGE or ERROR_LIMIT. Call dockerfile_done() in any case. */
 int dockerfile_parse(const char *text, size_t n, struct dockerfile *ret, struct error *e);
 void dockerfile_done(struct dockerfile *d);
 
 const char *dockerfile_kind_name(enum dockerfile_kind kind); /* "RUN" */
 
-/* The value of a flag that can be given once; NULL without it. */
+/* Returns the value of a flag that can be given once, or NULL if it is not given. */
 const char *dockerfile_flag(const struct dockerfile_step *s, const char *name);
 
-/* The heredoc that a word of COPY or ADD stands for, or NULL. */
+/* Returns the heredoc that a word of COPY or ADD stands for, or NULL. */
 const struct dockerfile_heredoc *dockerfile_heredoc(const struct dockerfile_step *s, size_t word);
 
-/* The stage with that name, or number, below `before`; -1: none. Names differ by letters, not by
- * case. */
+/* Finds the stage with that name or number, among those before stage `before`. Case does not
+ * matter. Returns its index, or -1. */
 int dockerfile_find_stage(const struct dockerfile *d, const char *name, size_t before);
 
 #endif

@@ -159,8 +159,8 @@ static int walk_single(struct walk *w)
 	return put(w, begin, (size_t)(end - begin));
 }
 
-/* An escape character takes the meaning from `"`, `$` and itself in double quotes, from anything
- * elsewhere. The last of a word means nothing. */
+/* In double quotes an escape character makes `"`, `$` and itself plain; outside quotes it makes any
+ * character plain. At the end of a word it has no meaning. */
 static int walk_escape(struct walk *w, bool quoted)
 {
 	char next = w->p[1];

@@ -1,5 +1,5 @@
-/* Variables in words of a Dockerfile, and the removal of quotes, as docker does it: $a ${a}
- * ${a:-b} ${a-b} ${a:+b} ${a+b} ${a:?b} ${a?b}. The word b may have variables, too. */
+/* Expands variables in words of a Dockerfile and removes quotes, as docker does: $a ${a} ${a:-b}
+ * ${a-b} ${a:+b} ${a+b} ${a:?b} ${a?b}. The word b may have variables, too. */
 #ifndef BUILD_EXPAND_H
 #define BUILD_EXPAND_H
 
@@ -7,8 +7,9 @@
 
 enum {
 	EXPAND_BYTES_MAX = 128 * 1024, /* of a word */
-	EXPAND_TEXT_MAX = 2 << 20,     /* of a text: the largest file, and some variables */
-	EXPAND_DEPTH_MAX = 16,	       /* of words in words */
+	EXPAND_TEXT_MAX = 2 << 20,     /* of a text: as large as a Dockerfile, and room for
+				        * variables */
+	EXPAND_DEPTH_MAX = 16,	       /* of ${...} inside ${...} */
 };
 
 struct expand_scope {
@@ -17,10 +18,10 @@ struct expand_scope {
 	char escape;
 };
 
-/* *ret is malloc'ed. ERROR_USAGE says what is wrong, ERROR_LIMIT. */
+/* *ret is malloc'ed. Fails with ERROR_USAGE or ERROR_LIMIT. */
 int expand_word(const struct expand_scope *s, const char *word, char **ret, struct error *e);
 
-/* The same for the text of a heredoc, where quotes are characters as any other. */
+/* The same for the text of a heredoc, in which quotes are plain characters. */
 int expand_text(const struct expand_scope *s, const char *text, char **ret, struct error *e);
 
 #endif

@@ -16,7 +16,7 @@ enum { FILES_MAX = 200000 };
 
 struct files_entry {
 	const char *path; /* from the top of the source: relative, without `.` and `..` */
-	uint32_t mode;	  /* with the type */
+	uint32_t mode;	  /* including the type */
 	uint32_t uid, gid;
 	int64_t mtime_ns;
 	uint64_t size;
@@ -26,26 +26,26 @@ struct files_entry {
 typedef int (*files_fn)(void *opaque, const struct files_entry *f, struct error *e);
 
 struct files {
-	/* What a path is, after links; "" is the top. -ENOENT. The strings are valid until the next
-	 * call. */
+	/* Describes what a path leads to, through links. "" is the top. Returns 0, -ENOENT or
+	 * another error. The strings are valid until the next call. */
 	int (*stat)(struct files *f, const char *path, struct files_entry *ret, struct error *e);
-	/* All that is below a directory, sorted by path components; directories come before what
-	 * is in them. `each` must not use the source. */
+	/* Calls `each` for everything below a directory, sorted by path components. A directory
+	 * comes before its content. `each` must not use the source. */
 	int (*list)(
 		struct files *f, const char *path, files_fn each, void *opaque, struct error *e);
-	/* At most n bytes of a regular file; fewer at its end. */
+	/* Reads at most n bytes of a regular file; fewer at its end. */
 	int (*read)(struct files *f, const char *path, uint64_t offset, void *out, size_t n,
 		size_t *ret, struct error *e);
 };
 
-/* The build's directory. Links in paths end at its top; or, where it has parts, at the top of the
- * part that the first component of a path names. */
+/* The build's directory. Links never lead above its top. If it has `parts`, the first component of
+ * a path names a part, and links never lead above the top of that part. */
 struct files_context {
 	struct files files;
 	int fd; /* borrowed */
 	bool parts;
 	const struct ignore *ignore;	/* borrowed */
-	char open_path[BUILD_PATH_MAX]; /* the file that is read */
+	char open_path[BUILD_PATH_MAX]; /* the file that is open */
 	int open_fd;
 };
 

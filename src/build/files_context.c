@@ -96,8 +96,8 @@ struct listing {
 
 static int walk(struct listing *l, int dirfd, const char *path, unsigned depth);
 
-/* One entry, and what is in it. An excluded folder is looked through only when a pattern may take
- * something in it back. */
+/* Lists an entry and what is in it. An excluded folder is read only if a pattern may include
+ * something in it again. */
 static int visit(struct listing *l, int dirfd, const char *name, const char *path, unsigned depth)
 {
 	bool excluded = ignore_excludes(l->c->ignore, path);

@@ -88,7 +88,7 @@ static int take_node(void *opaque, const struct agent_node *n, struct error *e)
 		note_real(l, n->path);
 	if (l->real_bytes == 0 || strncmp(n->path, l->real, l->real_bytes) != 0 ||
 		!is_clean(n->path + l->real_bytes))
-		return error_set(e, ERROR_SANDBOX, EBADMSG, "a stage names a file in a wrong way");
+		return error_set(e, ERROR_SANDBOX, EBADMSG, "the guest sent a malformed file name");
 	if (snprintf(path, sizeof(path), "%s%s%s", l->path, *l->path ? "/" : "",
 		    n->path + l->real_bytes) >= (int)sizeof(path))
 		return error_set(e, ERROR_LIMIT, ENAMETOOLONG, "%.200s...: too long a path", path);

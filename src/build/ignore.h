@@ -1,7 +1,6 @@
-/* Files of a build's directory that no step sees: .dockerignore, as docker documents it. One
- * pattern a line; `#` in the first column begins a comment; `!` takes files back in; the last
- * pattern that fits decides. What is in an excluded folder is excluded, unless a later line
- * takes it back. */
+/* .dockerignore: files of the build's directory that no step sees, as docker documents it. Each
+ * line is a pattern. `#` in the first column begins a comment. `!` includes files again. The last
+ * pattern that matches decides. A pattern that matches a folder also matches what is in it. */
 #ifndef BUILD_IGNORE_H
 #define BUILD_IGNORE_H
 
@@ -29,7 +28,8 @@ struct ignore {
 int ignore_parse(const char *text, size_t n, struct ignore *ret, struct error *e);
 void ignore_done(struct ignore *g);
 
-/* Whether a path is left out: relative, clean. It looks at the folders above, too. */
+/* Whether a path is left out, itself or by a folder above it. The path is relative and clean (no
+ * `.`, `..` or double slash). */
 bool ignore_excludes(const struct ignore *g, const char *path);
 
 #endif

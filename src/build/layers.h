@@ -1,31 +1,32 @@
-/* The disk of a stage as a directory: `rootfs.ext4`, and on top of it `delta0`, `delta1`, ...
- * (vmm/disk.h), lowest first. All files are hard links, shared with the directories below, and
- * never change. So each directory can be removed without the others. */
+/* The disk of a stage as a directory: `rootfs.ext4`, and on top of it the deltas `delta0`, `delta1`
+ * and so on (vmm/disk.h), lowest first. Directories of later steps share these files by hard links.
+ * The files never change, so a directory can be removed without harm to the others. */
 #ifndef BUILD_LAYERS_H
 #define BUILD_LAYERS_H
 
 #include "base/error.h"
+#include "image/image.h"
 #include "sandbox/launch.h"
 
 enum {
-	LAYERS_DELTAS_MAX = SNAPSHOT_LAYERS_MAX, /* then they are merged */
-	LAYERS_NAME_BYTES = 16,
+	LAYERS_DELTAS_MAX = SNAPSHOT_LAYERS_MAX, /* at that number they are merged */
+	LAYERS_LOW_MAX = IMAGE_DELTAS_MAX - 1,	 /* but not the lowest ones */
 };
 
-void layers_name(unsigned number, char out[LAYERS_NAME_BYTES]); /* "delta0" */
-
-/* How many deltas there are. */
+/* Returns the number of deltas. */
 unsigned layers_count(int fd);
 
-/* Gives an empty directory all that another one has. */
+/* Links all files of a directory into an empty one. */
 int layers_link(int from_fd, int to_fd, struct error *e);
 
-/* Adds a delta that does not change any more: a file of another directory, which is linked. One
- * without content is left out. The deltas become one when they are LAYERS_DELTAS_MAX. All but the
- * directory is durable then. */
+/* Links a file of another directory as the next delta. The file must not change any more. A delta
+ * without content is left out. If there are LAYERS_DELTAS_MAX deltas, all but the lowest
+ * LAYERS_LOW_MAX are merged. The files are synced, but not the directory. */
 int layers_add(int from_fd, const char *name, int to_fd, struct error *e);
 
-/* Writes what the disk has into an empty file, without deltas. */
-int layers_write_image(int fd, int out_fd, struct error *e);
+/* Makes the files of an image in an empty directory: links the lowest `keep` deltas, at most
+ * LAYERS_LOW_MAX, and merges all others into one. If the file system is clean, the merged delta
+ * leaves out ext4's journal. The files are synced, but not the directory. */
+int layers_settle(int from_fd, unsigned keep, int to_fd, struct error *e);
 
 #endif

@@ -24,7 +24,7 @@ enum { PATH_BYTES = 64, ENTROPY_BYTES = 64, END_S = 30, END_POLL_MS = 20 };
 static int launch(struct machine *m, struct error *e)
 {
 	char dir[PATH_BYTES], base[PATH_BYTES], cmdline[PREPARE_CMDLINE_MAX],
-		delta[LAYERS_NAME_BYTES], lower[LAYERS_DELTAS_MAX][PATH_BYTES];
+		delta[IMAGE_DELTA_NAME_BYTES], lower[LAYERS_DELTAS_MAX][PATH_BYTES];
 	struct vmm_launch l = {.dir = dir,
 		.kernel = m->o.kernel->vmlinux,
 		.initrd = m->o.kernel->initrd,
@@ -38,12 +38,12 @@ static int launch(struct machine *m, struct error *e)
 	(void)snprintf(dir, sizeof(dir), "/proc/self/fd/%d", m->fd); /* these fit */
 	(void)snprintf(base, sizeof(base), "/proc/self/fd/%d/%s", m->o.image_fd,
 		image_file_name(IMAGE_EXT4));
-	layers_name(0, delta);
+	image_delta_name(0, delta);
 	l.disks[0].layer_count = layers_count(m->o.image_fd);
 	for (unsigned i = 0; i < l.disks[0].layer_count; i++) {
-		char name[LAYERS_NAME_BYTES];
+		char name[IMAGE_DELTA_NAME_BYTES];
 
-		layers_name(i, name);
+		image_delta_name(i, name);
 		(void)snprintf(lower[i], PATH_BYTES, "/proc/self/fd/%d/%s", m->o.image_fd,
 			name); /* fits */
 		l.disks[0].layers[i] = lower[i];
@@ -154,14 +154,15 @@ void machine_stop(struct machine *m)
 static int shut_down(struct machine *m, struct error *e)
 {
 	const struct agent_shutdown s = {.flags = AGENT_SHUTDOWN_POWER_OFF};
-	uint64_t deadline = machine_after(END_S);
 	struct agent_event ev;
 	struct error why = {0};
-	int r = agent_sync(m->agent, machine_after(MACHINE_CALL_S), 0, e);
+	uint64_t deadline;
+	int r = agent_sync(m->agent, machine_after(MACHINE_CALL_S), AGENT_SYNC_TRIM, e);
 
 	if (r == 0)
 		r = agent_call(m->agent, machine_after(MACHINE_CALL_S), AGENT_SHUTDOWN, &s,
 			AGENT_OK, &ev, e);
+	deadline = machine_after(END_S);
 	while (r == 0 && !vmm_is_over(m->vmm, &why)) {
 		if (clock_monotonic_ns() > deadline)
 			return error_set(
@@ -187,11 +188,11 @@ unsigned machine_freezes(const struct machine *m)
 int machine_freeze(struct machine *m, int to_fd, struct error *e)
 {
 	_cleanup_close_ int fd = -1;
-	char old[LAYERS_NAME_BYTES], fresh[LAYERS_NAME_BYTES];
-	int r = agent_sync(m->agent, machine_after(MACHINE_CALL_S), 0, e);
+	char old[IMAGE_DELTA_NAME_BYTES], fresh[IMAGE_DELTA_NAME_BYTES];
+	int r = agent_sync(m->agent, machine_after(MACHINE_CALL_S), AGENT_SYNC_TRIM, e);
 
-	layers_name(m->freezes, old);
-	layers_name(m->freezes + 1, fresh);
+	image_delta_name(m->freezes, old);
+	image_delta_name(m->freezes + 1, fresh);
 	if (r == 0)
 		r = fd = make_delta(m, fresh, e);
 	if (r < 0)
@@ -205,11 +206,11 @@ int machine_freeze(struct machine *m, int to_fd, struct error *e)
 
 int machine_finish(struct machine *m, int to_fd, struct error *e)
 {
-	char top[LAYERS_NAME_BYTES];
+	char top[IMAGE_DELTA_NAME_BYTES];
 	int r = shut_down(m, e);
 
 	agent_close(TAKE_PTR(m->agent));
 	vmm_stop(TAKE_PTR(m->vmm));
-	layers_name(m->freezes, top);
+	image_delta_name(m->freezes, top);
 	return r < 0 ? r : layers_add(m->fd, top, to_fd, e);
 }

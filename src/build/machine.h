@@ -1,5 +1,5 @@
-/* The microVM that the steps of one stage run in: booted from a root disk, changed, and written
- * out as a new one. What it says is not trusted. All calls block. */
+/* The microVM that the steps of one stage run in. It boots from a root disk, and the changes are
+ * written as a new disk. Its answers are not trusted. All calls block. */
 #ifndef BUILD_MACHINE_H
 #define BUILD_MACHINE_H
 
@@ -15,10 +15,10 @@
 enum { MACHINE_CHUNK_BYTES = 1 << 20 };
 
 struct machine_options {
-	int work_fd;	  /* where its directory is made; borrowed, as all here is */
+	int work_fd;	  /* where its directory is made; everything here is borrowed */
 	const char *name; /* of that directory */
 	const char *what; /* the template's name, for messages */
-	int image_fd;	  /* the disk's directory (layers.h); only read by machine_start */
+	int image_fd;	  /* the disk's directory (layers.h); used only by machine_start() */
 	const struct kernel *kernel;
 	uint32_t cpus, memory_mb;
 	const struct progress *progress;
@@ -26,55 +26,58 @@ struct machine_options {
 
 struct machine;
 
-/* Boots it. */
+/* Boots a machine. */
 int machine_start(const struct machine_options *o, struct machine **ret, struct error *e);
 
-/* For tests: an agent without a microVM. Takes the connection over. machine_finish does not
- * work. */
+/* For tests: makes a machine of an agent without a microVM. Takes ownership of the connection.
+ * machine_finish() does not work with it. */
 struct machine *machine_of_agent(struct agent_conn *agent);
 
-/* Ends it and removes its directory. NULL is fine. */
+/* Ends the machine and removes its directory. NULL is fine. */
 void machine_stop(struct machine *m);
 
-/* Where machines get a network from. */
+/* Gives networks to machines. */
 struct machine_network {
-	/* Begins to serve the flows of a machine's directory, which is borrowed. *ret_vmm_fd is its
-	 * end of the channel. */
+	/* Begins to serve a machine's flows, in its directory dirfd (borrowed). *ret_vmm_fd is the
+	 * machine's end of the channel. */
 	int (*begin)(void *opaque, int dirfd, void **ret, int *ret_vmm_fd, struct error *e);
 	void (*end)(void *network);
 	void *opaque;
 };
 
-/* Gives it a network (borrowed until the end), or none (NULL). Cheap when nothing changes. A
- * machine begins without a network. */
+/* Gives the machine a network, borrowed until the end, or none (NULL). It begins without one. Costs
+ * little if nothing changes. */
 int machine_set_network(struct machine *m, const struct machine_network *n, struct error *e);
 
-/* How often its disk can be frozen. */
+/* How often a machine's disk can be frozen. */
 enum { MACHINE_FREEZES_MAX = 15 };
-unsigned machine_freezes(const struct machine *m); /* how often it was */
+unsigned machine_freezes(const struct machine *m); /* how often it was frozen */
 
-/* Writes everything back, and adds what was written since the last time to a directory, as
- * layers_add does. The guest goes on. */
+/* Syncs the guest's disk. Adds what was written since the last freeze to a directory, as
+ * layers_add() does. The guest goes on. */
 int machine_freeze(struct machine *m, int to_fd, struct error *e);
 
-/* The same, and ends the guest, so that its file system is clean. The machine can only be stopped
- * then. */
+/* The same, and ends the guest, so that its file system is clean. Then only machine_stop() is
+ * allowed. */
 int machine_finish(struct machine *m, int to_fd, struct error *e);
 
-/* Takes what a command writes; a negative result ends it. */
+/* Returns 1 if the guest has /bin/sh, 0 if not, or -errno. */
+int machine_has_shell(struct machine *m, struct error *e);
+
+/* Gets what a command writes. A negative result ends the command. */
 typedef int (*machine_output_fn)(void *opaque, const void *data, size_t n);
 
-/* Runs a command to its end, or kills it after timeout_s. *ret_status: its exit status, 128 + n
- * for a signal, -1 for the timeout. */
+/* Runs a command to its end, or kills it after timeout_s. *ret_status is its exit status, 128 + n
+ * for signal n, or -1 for the timeout. */
 int machine_run(struct machine *m, const struct agent_exec *x, uint32_t timeout_s,
 	machine_output_fn out, void *opaque, int *ret_status, struct error *e);
 
-/* One request about files, with its reply, which is valid until the next call. -ENOENT when a
- * file is not there. */
+/* Sends one request about files and waits for its reply, which is valid until the next call.
+ * Returns -ENOENT if a file is missing. */
 int machine_call(struct machine *m, enum agent_type type, const void *message,
 	enum agent_type reply, struct agent_event *ev, struct error *e);
 
-/* Writes n bytes into a file: `append` to what it has. */
+/* Writes n bytes into a file. append: behind its content; otherwise in place of it. */
 int machine_write(struct machine *m, const char *path, uint32_t mode, bool append, const void *data,
 	size_t n, struct error *e);
 
@@ -82,7 +85,8 @@ int machine_write(struct machine *m, const char *path, uint32_t mode, bool appen
 int machine_read(struct machine *m, const char *path, uint64_t offset, void *out, size_t n,
 	size_t *ret, struct error *e);
 
-/* Calls for everything below a directory, as TREE. `each` must not use the machine. */
+/* Calls `each` for everything below a directory, with a TREE request. `each` must not use the
+ * machine. */
 typedef int (*machine_node_fn)(void *opaque, const struct agent_node *n, struct error *e);
 int machine_tree(
 	struct machine *m, const char *path, machine_node_fn each, void *opaque, struct error *e);

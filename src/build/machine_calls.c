@@ -21,6 +21,14 @@ struct machine *machine_of_agent(struct agent_conn *agent)
 
 /* --- commands --- */
 
+int machine_has_shell(struct machine *m, struct error *e)
+{
+	struct agent_hello_reply hello;
+	int r = agent_hello(m->agent, machine_after(MACHINE_CALL_S), &hello, e);
+
+	return r < 0 ? r : (hello.facts & AGENT_FACT_SHELL) != 0;
+}
+
 static int take_event(struct machine *m, const struct agent_event *ev, machine_output_fn out,
 	void *opaque, int *ret_status, struct error *e)
 {

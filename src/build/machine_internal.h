@@ -1,5 +1,5 @@
-/* What the files of a machine share: machine.c (its life), machine_calls.c (its agent); and the
- * double of tests that has another life. */
+/* What the files of a machine share: machine.c (its life), machine_calls.c (requests to its agent),
+ * and the tests' double of machine.c. */
 #ifndef BUILD_MACHINE_INTERNAL_H
 #define BUILD_MACHINE_INTERNAL_H
 
@@ -15,7 +15,7 @@ struct machine {
 	struct agent_conn *agent;
 	const struct machine_network *network; /* or NULL */
 	void *served;			       /* of it */
-	unsigned freezes; /* the file that its disk writes to has this number */
+	unsigned freezes;		       /* number of the delta that its disk writes to */
 };
 
 static inline uint64_t machine_after(unsigned seconds)

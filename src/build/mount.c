@@ -44,8 +44,7 @@ static const struct key {
 
 static int bad_value(const char *key, const char *value, struct error *e)
 {
-	return error_set(
-		e, ERROR_USAGE, EINVAL, "--mount: %s=%.100s is no value for it", key, value);
+	return error_set(e, ERROR_USAGE, EINVAL, "--mount: %s cannot be %.100s", key, value);
 }
 
 static int set_text(char *to, const char *key, const char *value, struct error *e)
@@ -137,8 +136,7 @@ static int set_pair(struct mount *m, const char *name, const char *value, struct
 	return error_set(e, ERROR_USAGE, EINVAL, "--mount: %.60s is not known", name);
 }
 
-/* Takes each pair of a text, which it cuts up: with `type` the type alone, else the
- * others. */
+/* Takes the pairs of a text: with `type` only the type, else all others. Changes the text. */
 static int each_pair(char *text, bool type, struct mount *m, struct error *e)
 {
 	int r = 0;

@@ -1,4 +1,4 @@
-/* What `RUN --mount=...` says: key=value pairs with commas between them. */
+/* Parses the value of `RUN --mount=`: key=value pairs with commas between them. */
 #ifndef BUILD_MOUNT_H
 #define BUILD_MOUNT_H
 
@@ -11,13 +11,13 @@ enum { MOUNT_TEXT_MAX = 1024 };
 
 enum mount_type { MOUNT_BIND, MOUNT_CACHE, MOUNT_TMPFS, MOUNT_SECRET, MOUNT_SSH };
 
-/* Of a cache, between steps that run at the same time. */
+/* How steps that run at the same time share a cache. */
 enum mount_sharing { MOUNT_SHARED, MOUNT_LOCKED, MOUNT_PRIVATE };
 
 struct mount {
 	enum mount_type type;
 	enum mount_sharing sharing;
-	char target[MOUNT_TEXT_MAX]; /* "" only for a secret: /run/secrets/<id>, or env */
+	char target[MOUNT_TEXT_MAX]; /* "" only for a secret: then /run/secrets/<id>, or env */
 	char source[MOUNT_TEXT_MAX];
 	char from
 		[MOUNT_TEXT_MAX]; /* a stage or image; "": the build's directory, or an empty one */
@@ -28,7 +28,7 @@ struct mount {
 	bool has_mode;
 };
 
-/* ERROR_USAGE names the key. */
+/* Fails with ERROR_USAGE; the message names the key. */
 int mount_parse(const char *text, struct mount *ret, struct error *e);
 
 #endif

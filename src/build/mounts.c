@@ -82,7 +82,7 @@ static int make_link(struct machine *m, const char *target, const char *path, st
 	int status = 0, r = machine_run(m, &x, LINK_S, ignore_output, NULL, &status, e);
 
 	if (r < 0)
-		error_prefix(e, "a secret outside /run needs an ln in the image");
+		error_prefix(e, "a secret outside /run needs the program ln in the image");
 	else if (status)
 		r = error_set(e, ERROR_SANDBOX, EIO, "cannot make the link %.200s", path);
 	return r;
@@ -140,7 +140,7 @@ static int move(struct machine *m, const char *from, const char *to, struct erro
 	return machine_call(m, AGENT_MOVE, &q, AGENT_ENTRY, &ev, e);
 }
 
-/* Makes room at the target. What stands there, if anything, goes aside. */
+/* Makes room at the target: moves aside what is there. */
 static int begin_shown(struct mounts *x, const char *target, struct shown **ret, struct error *e)
 {
 	struct shown *s = &x->items[x->count];
@@ -161,7 +161,7 @@ static int begin_shown(struct mounts *x, const char *target, struct shown **ret,
 	if (r == 0) {
 		r = move(x->machine, target, aside, e);
 		if (r < 0) {
-			error_prefix(e, "--mount: %.200s cannot be put aside", target);
+			error_prefix(e, "--mount: cannot move %.200s aside", target);
 			return r;
 		}
 		s->aside = true;
@@ -256,7 +256,8 @@ static int copy_cache(struct mounts *x, const struct mount *m, struct cache_moun
 	return *m->from ? copy_in(x, m, target, e) : 0;
 }
 
-/* A step opens a cache once, or it would wait for itself. What its first mount has is kept. */
+/* A step opens a cache only once, or it would wait for itself. The content of its first mount is
+ * kept. */
 static int fill_cache(struct mounts *x, const struct mount *m, struct shown *s, struct error *e)
 {
 	const char *id = *m->id ? m->id : s->target;
@@ -278,7 +279,7 @@ static int fill_cache(struct mounts *x, const struct mount *m, struct shown *s, 
 	return r;
 }
 
-/* What cannot be kept is missing the next time, and no reason to fail. */
+/* A failure to keep a cache does not fail the step; the next step finds it empty or old. */
 static void keep_cache(struct mounts *x, struct shown *s)
 {
 	const struct stage_caches *kept = x->stage->caches;
@@ -324,11 +325,9 @@ static int show(struct mounts *x, const struct mount *m, struct vars *env, struc
 	case MOUNT_SECRET:
 		return show_secret(x, m, env, e);
 	case MOUNT_SSH:
-		return m->required
-			       ? error_set(e, ERROR_USAGE, ENOTSUP,
-					 "--mount=type=ssh: there is no agent for ssh here: use "
-					 "a secret")
-			       : 0;
+		return m->required ? error_set(e, ERROR_USAGE, ENOTSUP,
+					     "--mount=type=ssh is not supported: use a secret")
+				   : 0;
 	default:
 		return show_files(x, m, e);
 	}

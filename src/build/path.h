@@ -1,4 +1,4 @@
-/* Paths as they stand in a Dockerfile or .dockerignore. */
+/* Paths of a Dockerfile or .dockerignore. */
 #ifndef BUILD_PATH_H
 #define BUILD_PATH_H
 
@@ -6,8 +6,9 @@
 
 enum { BUILD_PATH_MAX = 4096 }; /* with the NUL */
 
-/* Puts a path below a directory: absolute, without `.`, `..` and double slashes. `..` is resolved
- * in the text, and ends at the top. False when it is too long. */
+/* Makes a path, taken from the directory `base`, absolute and clean: without `.`, `..` and double
+ * slashes. Only the text is looked at. `..` never leads above the top. Returns false if the result
+ * is too long. */
 bool path_resolve(const char *base, const char *path, char out[BUILD_PATH_MAX]);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Where a class ends: after its `]`. NULL when it is not closed or is empty. */
+/* Returns the end of a class, behind its `]`, or NULL if it is not closed or empty. */
 static const char *class_end(const char *p)
 {
 	const char *begin;
@@ -127,8 +127,8 @@ static void compile(struct program *g, const char *p, bool folders)
 	g->tokens[g->count].kind = TOKEN_END;
 }
 
-/* Notes a token, and those behind it as long as nothing needs to be there. Where one is noted,
- * those behind it are. */
+/* Marks a token as reached, and the tokens behind it as long as they may match nothing. If a token
+ * is marked already, so are those. */
 static void enter(const struct program *g, bool *set, size_t i)
 {
 	for (; !set[i]; i++) {

@@ -1,6 +1,6 @@
-/* Patterns of paths: `*` and `?` (not `/`), `[a-c]` and `[^a-c]`, a backslash before a
- * character, and, for .dockerignore, `**` for any number of folders. As Go's path/filepath,
- * whose rules docker has. */
+/* Patterns of paths, with the rules of Go's path/filepath, which docker uses: `*` and `?` (not for
+ * `/`), `[a-c]` and `[^a-c]`, and a backslash before a plain character. .dockerignore also has `**`
+ * for any number of folders. */
 #ifndef BUILD_PATTERN_H
 #define BUILD_PATTERN_H
 
@@ -8,17 +8,18 @@
 
 enum { PATTERN_MAX = 1024 };
 
-/* Whether a pattern is whole: brackets are closed, something follows a backslash, not too long. */
+/* Whether a pattern is valid: brackets are closed, a character follows each backslash, and it is
+ * not longer than PATTERN_MAX. */
 bool pattern_valid(const char *pattern);
 
-/* Both are relative paths without `.` components. Takes time with the product of their lengths. An
- * invalid pattern matches nothing. */
+/* Whether a path matches. Both are relative, without `.` components. Takes time proportional to the
+ * product of their lengths. An invalid pattern matches nothing. */
 bool pattern_match(const char *pattern, const char *path);
 
-/* The same with `**`, for the path or a folder above it. */
+/* The same with `**`. Also true if a folder above the path matches. */
 bool pattern_match_folders(const char *pattern, const char *path);
 
-/* Whether there is anything but plain characters. */
+/* Whether the pattern has plain characters only. */
 bool pattern_is_plain(const char *pattern);
 
 #endif

@@ -112,7 +112,7 @@ static int check_syntax(const struct source *s, struct raw v, struct error *e)
 		s->line, (int)(v.n < 100 ? v.n : 100), v.p);
 }
 
-/* 1: taken; 0: the line is none. `seen`: those that came, a bit each. */
+/* Returns 1 if the line is a directive, else 0. `seen` has a bit for each directive that came. */
 static int take_directive(struct source *s, struct raw l, unsigned *seen, struct error *e)
 {
 	static const char *const names[] = {"syntax", "escape", "check"};
@@ -183,8 +183,8 @@ int source_open(struct source *s, struct arena *a, const char *text, size_t n, s
 
 /* --- instructions --- */
 
-/* Whether a line goes on in the next one: it ends with one escape character, and not with two. Cuts
- * that off. */
+/* Whether a line continues in the next one: it ends with one escape character, but not with two.
+ * Removes that character. */
 static bool cut_continuation(const struct source *s, struct raw *l)
 {
 	size_t n = l->n;
@@ -287,5 +287,6 @@ int source_heredoc(
 	if (r < 0)
 		return out_of_memory(e);
 	return error_set(e, ERROR_USAGE, EINVAL,
-		"line %u: the heredoc has no end: no line is %.60s alone", begin, name);
+		"line %u: the heredoc has no end: end it with a line that is just %.60s", begin,
+		name);
 }

@@ -1,5 +1,5 @@
-/* The lines of a Dockerfile: parser directives, comments, continued lines, the text of heredocs.
- * As docker's own parser has it (BuildKit's frontend/dockerfile/parser). */
+/* Reads the lines of a Dockerfile: parser directives, comments, continued lines, the text of
+ * heredocs. It follows docker's own parser (BuildKit's frontend/dockerfile/parser). */
 #ifndef BUILD_SOURCE_H
 #define BUILD_SOURCE_H
 
@@ -18,18 +18,18 @@ enum {
 struct source {
 	struct arena *arena;
 	const char *at, *end;
-	unsigned line; /* the number of the line that was read last, from 1 */
+	unsigned line; /* number of the last line that was read, from 1 */
 	char escape;   /* '\\' or '`' */
 };
 
-/* Takes the directives at the head. The text must outlive the source. */
+/* Begins to read, with the directives at the head. The text must outlive the source. */
 int source_open(struct source *s, struct arena *a, const char *text, size_t n, struct error *e);
 
-/* The next instruction, without its line breaks, and the line where it begins. 1; 0: there is none;
- * -errno. */
+/* Reads the next instruction, without line breaks, and the number of its first line. Returns 1, 0
+ * at the end, or -errno. */
 int source_next(struct source *s, const char **ret, unsigned *ret_line, struct error *e);
 
-/* The lines up to one that is `name` alone. strip_tabs: leading tabs are left out. */
+/* Reads the lines up to one that is just `name`. strip_tabs: leaves leading tabs out. */
 int source_heredoc(
 	struct source *s, const char *name, bool strip_tabs, const char **ret, struct error *e);
 

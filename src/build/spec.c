@@ -9,15 +9,15 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "image/template.h"
-#include "image/words.h"
+#include "base/words.h"
 #include "proto/json_tree.h"
 
-/* Runs its second word in a login shell: bash, as with E2B, where the image has it. */
+/* Runs its second word in a login shell: in bash, like E2B, if the image has it. */
 static const char login_script[] =
 	"if command -v bash >/dev/null 2>&1; then exec bash -l -c \"$1\"; fi; exec sh -l -c \"$1\"";
 
-/* Makes the user that its second word names, with a home and the right to become root, unless there
- * is one. Numbers name no user to make. */
+/* Makes the user that its second word names, with a home and the right to become root, unless it
+ * exists. For a number no user is made. */
 static const char user_script[] =
 	"set -e; n=$1; case $n in root|*[!a-z0-9_-]*|[0-9]*) exit 0;; esac\n"
 	"if ! grep -q \"^$n:\" /etc/passwd; then\n"
@@ -52,8 +52,8 @@ static int malformed(struct error *e, const char *what)
 	return error_set(e, ERROR_USAGE, EINVAL, "the build's specification: %s", what);
 }
 
-/* Takes what a Dockerfile's word would mean away from its characters: quotes and the escape, and
- * variables unless they are to be expanded. */
+/* Quotes a text so that a Dockerfile takes it literally: quotes, escape characters, and variables
+ * unless they are to be expanded. */
 static const char *quoted(struct writer *w, const char *text, bool expand)
 {
 	char *copy = arena_take(w->arena, 2 * strlen(text) + 1), *p = copy;
@@ -119,6 +119,8 @@ static void add_script(struct writer *w, unsigned number, const char *text, cons
 
 	if (!step)
 		return;
+	step->bare_user = script == user_script ? first : NULL;
+	step->bare_line = script == login_script ? first : NULL;
 	step->exec = true;
 	step->words.items[0] = "/bin/sh";
 	step->words.items[1] = "-c";
@@ -174,7 +176,8 @@ static void add_user(struct writer *w, unsigned number, const char *text, const 
 	become(w, number, text, w->user);
 }
 
-/* Where a pattern begins, the folder ends: the archive has only what fits it. */
+/* Returns the length of the folder before the first pattern. The archive only has files that match
+ * the pattern, so the whole folder can be copied. */
 static size_t plain_bytes(const char *source)
 {
 	size_t n = strcspn(source, "*?[{");

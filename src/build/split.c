@@ -24,7 +24,8 @@ static int add_word(struct arena *a, struct words *w, const char *p, size_t n)
 	return items[w->count++] ? 0 : -ENOMEM;
 }
 
-/* The end of a quoted part that begins at p. An open quote ends with the text. */
+/* Returns the end of a quoted part that begins at p. A quote that is not closed ends with the
+ * text. */
 static const char *after_quote(const char *p, char escape)
 {
 	char quote = *p++;

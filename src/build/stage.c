@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "build/path.h"
-#include "image/words.h"
+#include "base/words.h"
 
 int stage_no_memory(struct error *e)
 {
@@ -59,6 +59,8 @@ int stage_state_copy(const struct stage_state *from, struct stage_state *to)
 
 	to->disk_mb = from->disk_mb;
 	memcpy(to->key, from->key, sizeof(to->key));
+	memcpy(to->base_key, from->base_key, sizeof(to->base_key));
+	to->base_deltas = from->base_deltas;
 	to->entry_is_shell = from->entry_is_shell;
 	to->shell = from->shell;
 	if (r == 0)

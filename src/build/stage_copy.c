@@ -175,7 +175,7 @@ static int read_request(
 	return r < 0 ? r : read_flags(s, step, q, e);
 }
 
-/* The group that /etc/passwd has for a name. -ENOENT: none, or there is no such file. */
+/* Finds a user's group in /etc/passwd. Returns -ENOENT if the user or the file is missing. */
 static int find_group(struct machine *m, const char *name, unsigned *ret, struct error *e)
 {
 	_cleanup_free_ char *text = malloc(PASSWD_MAX + 1);
@@ -194,8 +194,7 @@ static int find_group(struct machine *m, const char *name, unsigned *ret, struct
 	return -ENOENT;
 }
 
-/* A name alone has the group of its login. The agent says what is wrong with one that is
- * nobody's. */
+/* A name alone gets its login group. If there is no such user, the agent reports it later. */
 static int add_group(struct request *q, struct error *e)
 {
 	unsigned group;
@@ -267,7 +266,8 @@ static int add_sources(struct stage *s, const struct dockerfile_step *step, stru
 	return r;
 }
 
-/* Of another stage all counts; of the build's directory what is copied. */
+/* For another stage the key is that of its whole disk; for the build's directory, that of the
+ * copied files. */
 int stage_copy_key(
 	struct stage *s, const struct dockerfile_step *step, struct step_key *k, struct error *e)
 {

@@ -7,7 +7,9 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "build/bare_user.h"
 #include "build/mounts.h"
+#include "sandbox/bare_command.h"
 
 enum { SCRIPT_BYTES_MAX = 2 << 20 };
 
@@ -101,12 +103,41 @@ static int run_program(
 	return r < 0 ? r : run_argv(s, step, argv, 1, e);
 }
 
+static int run_bare_line(struct stage *s, const struct dockerfile_step *step, struct error *e)
+{
+	_cleanup_free_ char *line = strdup(step->bare_line);
+	const char *argv[WORDS_MAX];
+	int n = line ? bare_command_split(line, argv) : -ENOMEM;
+
+	if (n < 0)
+		return stage_no_memory(e);
+	return n ? run_argv(s, step, argv, (size_t)n, e)
+		 : error_set(e, ERROR_BAD_IMAGE, EINVAL,
+			   "the image has no /bin/sh, so a command must be plain words: a program "
+			   "of the image and its arguments");
+}
+
+/* What is no Dockerfile's runs without a shell, too. */
+static int run_script(struct stage *s, const struct dockerfile_step *step, struct error *e)
+{
+	struct machine *m;
+	int r = s->ops.machine(s->ops.opaque, &m, e), shell = r < 0 ? r : machine_has_shell(m, e);
+
+	if (shell < 0)
+		return shell;
+	if (shell)
+		return run_argv(s, step, step->words.items, step->words.count, e);
+	return step->bare_user ? bare_user_make(m, step->bare_user, e) : run_bare_line(s, step, e);
+}
+
 int stage_run(struct stage *s, const struct dockerfile_step *step, struct error *e)
 {
 	const char *argv[STAGE_ARGV_MAX];
 	_cleanup_free_ char *text = NULL;
 	size_t n;
 
+	if (step->bare_user || step->bare_line)
+		return run_script(s, step, e);
 	if (step->exec)
 		return run_argv(s, step, step->words.items, step->words.count, e);
 	text = shell_text(step);

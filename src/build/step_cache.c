@@ -164,8 +164,8 @@ static bool is_used(int area_fd, const char *name)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-/* One that stays, because it is used, keeps what it shares with those before: the sum is then too
- * low by that. The next call counts anew. */
+/* An entry in use stays, and with it files that it shares with removed entries. Then the sum is too
+ * low, and the next call counts again. */
 static void drop(struct survey *s, uint64_t bytes, struct step_cache_usage *u)
 {
 	size_t left = s->entry_count;

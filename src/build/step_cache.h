@@ -1,8 +1,8 @@
-/* What steps made, by the digest of everything that it depends on (step_key.h): `steps/<key>/` in
- * the state directory, a disk as layers.h has it.
+/* The cache of steps. An entry is what a step made, under the digest of everything that it depends
+ * on (step_key.h). It is a directory `steps/<key>/` in the state directory, with a disk (layers.h).
  *
- * An entry appears as a whole or not at all, and stays while somebody holds it. It may be removed
- * at any other time: it is a cache. Several processes may use it at once. */
+ * An entry appears complete or not at all. It stays while somebody holds it, and may be removed at
+ * any other time. Several processes may use the cache at once. */
 #ifndef BUILD_STEP_CACHE_H
 #define BUILD_STEP_CACHE_H
 
@@ -19,23 +19,23 @@ enum {
 	STEP_KEY_BYTES = 65, /* hexadecimal SHA-256, and a NUL */
 };
 
-/* Opens and holds the entry, which then counts as used last: a directory's descriptor, or
- * -ENOENT. Close it. */
+/* Opens and holds an entry, and marks it as used last. Returns a descriptor of its directory, or
+ * -ENOENT. Closing it releases the entry. */
 int step_cache_find(const struct home *h, const char *key);
 
-/* Makes an entry of a complete directory, which moves there. dirfd is its parent, fd itself: it is
- * held from then on. replace: in place of one that is there; otherwise that stays, and the
- * directory where it is. Failures mean that nothing is cached. */
+/* Moves a complete directory into the cache as an entry. dirfd is its parent, fd is the directory,
+ * which holds the entry from then on. If the key has an entry already, `replace` replaces it;
+ * otherwise the old one stays, and the directory is not moved. On failure nothing is cached. */
 void step_cache_put(
 	const struct home *h, const char *key, int dirfd, const char *name, int fd, bool replace);
 
 struct step_cache_usage {
-	uint64_t entries, bytes; /* that are left; files that several entries share count once */
+	uint64_t entries, bytes; /* what is left; files that several entries share count once */
 	uint64_t removed, freed_bytes;
 };
 
-/* Removes what was used least recently until at most `bytes` and STEP_CACHE_ENTRIES_MAX entries are
- * left, and what killed builds left. Entries in use stay. */
+/* Removes the least recently used entries until at most `bytes` and STEP_CACHE_ENTRIES_MAX entries
+ * are left. Entries in use stay. Also removes what killed builds left. */
 int step_cache_trim(
 	const struct home *h, uint64_t bytes, struct step_cache_usage *ret, struct error *e);
 

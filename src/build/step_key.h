@@ -1,4 +1,4 @@
-/* Digests that name what steps make: SHA-256 over values with their lengths before them. */
+/* Digests that name the results of steps: SHA-256 over values, each after its length. */
 #ifndef BUILD_STEP_KEY_H
 #define BUILD_STEP_KEY_H
 
@@ -9,23 +9,23 @@
 
 struct oci_hash;
 
-/* A digest in the making. The first failure is kept: step_key_end tells. */
+/* A digest that is being computed. It keeps the first failure, which step_key_end() returns. */
 struct step_key {
 	struct oci_hash *hash; /* owned */
 	int r;
 };
 
-/* what: sets digests of one kind apart from others. */
+/* what: the kind of digest, so that different kinds never collide. */
 void step_key_begin(struct step_key *k, const char *what);
 void step_key_text(struct step_key *k, const char *text);
 void step_key_number(struct step_key *k, uint64_t n);
 void step_key_vars(struct step_key *k, const struct vars *v);
 
-/* What a file is, but for its time; and its content. path: its name for the step. */
+/* Adds a file: its attributes, except times, and its content. path: its name in the step. */
 int step_key_file(struct step_key *k, struct files *from, const struct files_entry *f,
 	const char *path, struct error *e);
 
-/* Ends and frees it. Call it in any case. */
+/* Ends the digest and frees it. Call it in any case. */
 int step_key_end(struct step_key *k, char out[STEP_KEY_BYTES], struct error *e);
 
 #endif

@@ -78,6 +78,7 @@ int template_from_load(struct template_from *t, const struct home *home, const s
 		.unpack = unpack,
 		.progress = p,
 		.credentials = &t->credentials,
+		.allowance = t->allowance,
 		.reach = t->reach};
 	int r;
 

@@ -1,4 +1,4 @@
-/* Variables of a stage: a small list of names with values, in the order in which they were set. */
+/* Variables of a stage: a small list of names with values, in the order of their first setting. */
 #ifndef BUILD_VARS_H
 #define BUILD_VARS_H
 
@@ -7,19 +7,19 @@
 enum { VARS_MAX = 512 };
 
 struct vars {
-	char **items; /* "NAME=VALUE", owned, as the list */
+	char **items; /* "NAME=VALUE"; owned, like the list */
 	size_t count;
 };
 
 void vars_done(struct vars *v);
 
-/* Sets a variable, new or not. 0, -ENOMEM, -E2BIG beyond VARS_MAX. */
+/* Sets a variable, new or not. Returns 0, -ENOMEM, or -E2BIG beyond VARS_MAX. */
 int vars_set(struct vars *v, const char *name, const char *value);
 
 /* The same for "NAME=VALUE". */
 int vars_set_entry(struct vars *v, const char *entry);
 
-/* NULL: not set. */
+/* Returns the value, or NULL if it is not set. */
 const char *vars_get(const struct vars *v, const char *name);
 
 int vars_copy(const struct vars *from, struct vars *to); /* `to` is empty; 0 or -ENOMEM */

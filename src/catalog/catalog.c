@@ -51,7 +51,7 @@ static void start_removal(struct catalog_removal *m)
 		m->catalog->fleet->loop, &m->work, remove_work, after_remove); /* cannot fail */
 }
 
-/* Whether a tag leads to the files of a build. What the store cannot tell stays. */
+/* Whether a tag leads to the files of a build. If the store cannot tell, they stay. */
 static bool is_used(struct fleet *f, const char *id)
 {
 	struct store_build b = {0};

@@ -1,5 +1,5 @@
-/* Templates that clients build: the files that they upload, the builds that wait and run, and what
- * is removed later. For the loop's thread. */
+/* Templates that clients build: uploaded files, builds that wait or run, and files that are to be
+ * removed. All functions belong to the loop's thread. */
 #ifndef CATALOG_CATALOG_H
 #define CATALOG_CATALOG_H
 
@@ -8,22 +8,24 @@
 struct fleet;
 struct uploads;
 
-/* Ends the builds of an earlier daemon as failed, and removes what they left. Needs the store and
- * the home. */
+/* Marks the builds of an earlier daemon as failed, and removes their files. Call it when the store
+ * and the home are open. */
 int catalog_start(struct fleet *f, struct error *e);
 
-/* Kills all builds. The loop must run before catalog_free(). Does nothing before catalog_start().
- */
+/* Kills all builds. The loop must run between this call and catalog_free(). Does nothing before
+ * catalog_start(). */
 void catalog_stop(struct fleet *f);
 void catalog_free(struct fleet *f);
 
-/* Clients' files (uploads.h). */
+/* Returns the clients' files (uploads.h). */
 struct uploads *catalog_uploads(const struct fleet *f);
 
-/* A build that may have lost its last tag: unless a tag names it then, its files go in a minute,
- * when creations that have just found it are over. Call it after the commit. */
+/* Call this after a commit that may have removed the last tag of a build. After a minute the
+ * build's files are removed, unless a tag names it then. Creations that have just found the build
+ * are over by that time. */
 void catalog_drop_later(struct fleet *f, const char *build_id);
-/* Removes them at once, in a worker; later, while a build on it waits or runs. */
+/* Removes a build's files at once, in a worker. Waits while another build on top of it waits or
+ * runs. */
 void catalog_drop(struct fleet *f, const char *build_id);
 
 #endif

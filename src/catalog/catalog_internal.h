@@ -16,9 +16,9 @@ struct catalog {
 	struct uploads *uploads;
 	const struct build_watch *watch;  /* or NULL */
 	struct build_job *jobs;		  /* in the order of their arrival */
-	struct catalog_removal *removals; /* that wait */
-	uv_timer_t retry;		  /* for places on the host */
-	uv_timer_t look;		  /* at what builds run beside; while one runs */
+	struct catalog_removal *removals; /* removals that wait */
+	uv_timer_t retry;		  /* tries again to find a place on the host */
+	uv_timer_t look;		  /* sets the priority of builds; active while one runs */
 	bool idle;			  /* builds run at idle priority */
 	bool stopping;
 };

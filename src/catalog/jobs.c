@@ -28,8 +28,8 @@
 
 enum { RETRY_MS = 2000, LOOK_MS = 500 };
 
-/* WAITING -> RUNNING -> ENDING, which is freed when its handles are closed; or from WAITING to the
- * end at once. */
+/* WAITING leads to RUNNING, and that to ENDING. An ENDING job is freed when its handles are closed.
+ * A WAITING job may also end at once. */
 struct build_job {
 	struct build_job *next;
 	struct catalog *catalog;
@@ -41,13 +41,14 @@ struct build_job {
 	json_t *files;		       /* paths of uploads that it holds, owned */
 	bool running, cancelled, watched;
 	json_t *said;	   /* owned, or NULL */
+	char *answer;	   /* owned: to what it said, or NULL */
 	bool tried;	   /* to find a place */
 	uint64_t since_ns; /* monotonic: when it could run, but for a place; 0: not yet */
 
 	uv_process_t process;
 	uv_pipe_t in, out;
 	uv_timer_t limit;
-	uv_write_t write;
+	uv_write_t write, answer_write;
 	unsigned handles; /* that are not closed */
 	char *line;	  /* of BUILD_JOB_LINE_MAX */
 	size_t line_bytes;
@@ -115,6 +116,7 @@ static void job_free(struct build_job *j)
 	json_decref(j->files);
 	wipe_spec(j);
 	json_decref(j->said);
+	free(j->answer);
 	free(j->line);
 	free(j);
 }
@@ -288,7 +290,53 @@ static void take_log(struct build_job *j, const json_t *log)
 
 	if (*l.message && store_build_log(j->catalog->fleet->store, j->build_id, &l, &e) < 0 &&
 		e.code != ERROR_NOT_FOUND)
-		log_debug("an entry of a build's log is lost: %s", e.message);
+		log_debug("cannot keep an entry of a build's log: %s", e.message);
+}
+
+static void on_answered(uv_write_t *w, int status)
+{
+	struct build_job *j = w->data;
+
+	close_handle(&j->in);
+}
+
+static int make_answer(struct build_job *j, struct error *e)
+{
+	struct store_build b = {0};
+	_cleanup_free_ char *text = NULL;
+	json_t *answer = NULL;
+	int r = store_build_get(j->catalog->fleet->store, j->build_id, &b, e);
+
+	if (r == 0)
+		r = j->catalog->watch->said(j->catalog->fleet, &b, j->said, &answer, e);
+	if (r == 0) {
+		text = json_dumps(answer, JSON_COMPACT);
+		j->answer = text ? str_printf("%s\n", text) : NULL;
+		r = j->answer ? 0 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	}
+	json_decref(answer);
+	return r;
+}
+
+/* It waits for the answer. */
+static void take_said(struct build_job *j, json_t *said)
+{
+	struct error e = {0};
+	uv_buf_t text;
+
+	if (j->said)
+		return;
+	j->said = json_incref(said);
+	if (!j->watched)
+		return;
+	if (make_answer(j, &e) < 0) {
+		set_reason(j, "finalize", e.message);
+		kill_job(j);
+		return;
+	}
+	text = uv_buf_init(j->answer, (unsigned)strlen(j->answer));
+	if (uv_write(&j->answer_write, (uv_stream_t *)&j->in, &text, 1, on_answered) < 0)
+		kill_job(j);
 }
 
 static void take_line(struct build_job *j, const char *text, size_t n)
@@ -303,10 +351,8 @@ static void take_line(struct build_job *j, const char *text, size_t n)
 	if (value)
 		set_reason(j, json_tree_text(value, "step"), json_tree_text(value, "message"));
 	value = json_object_get(root, "agent");
-	if (value) {
-		json_decref(j->said);
-		j->said = json_incref(value);
-	}
+	if (value)
+		take_said(j, value);
 	value = json_object_get(root, "end");
 	if (value) {
 		j->finished = true;
@@ -371,12 +417,13 @@ static void on_written(uv_write_t *w, int status)
 	struct build_job *j = w->data;
 
 	wipe_spec(j);
-	close_handle(&j->in); /* its end of file is the end of the specification */
+	if (!j->watched || status < 0)
+		close_handle(&j->in);
 }
 
 /* --- start --- */
 
-/* What the operator and the key say of the network now; NULL: e says why. */
+/* Returns the network settings of the operator and the key as they are now, or NULL on failure. */
 static json_t *network_json(const struct build_job *j, struct error *e)
 {
 	const struct fleet *f = j->catalog->fleet;
@@ -405,7 +452,8 @@ static int complete_spec(struct build_job *j, struct error *e)
 	text = json_dumps(network, JSON_COMPACT);
 	json_decref(network);
 	if (text) { /* it may have a proxy's password */
-		spec = str_printf("%.*s,\"network\":%s}", (int)strlen(j->spec) - 1, j->spec, text);
+		spec = str_printf(
+			"%.*s,\"network\":%s}\n", (int)strlen(j->spec) - 1, j->spec, text);
 		OPENSSL_cleanse(text, strlen(text));
 		free(text);
 	}
@@ -444,6 +492,7 @@ static void init_handles(struct build_job *j)
 	(void)uv_pipe_init(loop, &j->out, 0);
 	(void)uv_timer_init(loop, &j->limit);
 	j->in.data = j->out.data = j->limit.data = j->process.data = j->write.data = j;
+	j->answer_write.data = j;
 	j->handles = 4;
 }
 
@@ -469,7 +518,8 @@ static int note_lowered(struct instance *i, void *arg)
 	return *(bool *)arg;
 }
 
-/* While they are low, new children of a process that was just looked at are found again. */
+/* While priority is low, children that were started during the last look are found by the next
+ * one. */
 static void on_look(uv_timer_t *t)
 {
 	struct catalog *c = t->data;
@@ -537,7 +587,7 @@ static void on_retry(uv_timer_t *t)
 	turn(t->data);
 }
 
-/* VMs of the pool make room when a build comes first, not each time that it tries again. */
+/* VMs of the pool make room for a build when it first asks, but not at each further attempt. */
 static bool take_place(struct build_job *j)
 {
 	struct fleet *f = j->catalog->fleet;
@@ -548,7 +598,8 @@ static bool take_place(struct build_job *j)
 		     : quota_reserve(&f->quota, &f->dirs, &j->sizes, 1, NULL) == 0;
 }
 
-/* Only a place on this host is waited for so long, not the key's other builds. Frees the job. */
+/* Fails a job that waits too long for a place on this host. Waiting for the key's other builds does
+ * not count. Frees the job. */
 static void give_up(struct build_job *j)
 {
 	char text[128];
@@ -571,8 +622,8 @@ static bool waited_too_long(struct build_job *j)
 	return now - j->since_ns > BUILD_JOB_WAIT_S * NS_PER_S;
 }
 
-/* Starts what may run now. What has no place on the host waits for one, and holds up nothing but
- * its key's own builds. */
+/* Starts the jobs that may run now. A job without a place on the host waits, and delays only builds
+ * of its own key. */
 static void turn(struct catalog *c)
 {
 	bool ready = c->fleet->status == FLEET_READY, again = false;

@@ -1,23 +1,27 @@
-/* Builds of clients' templates: they wait in the order of their arrival, and run as processes of
- * their own (`mayfly template run-build`), which read the build's specification and say on their
- * standard output what happens. So a build that fails in any way takes nothing of the daemon with
- * it, and ends with it.
+/* Builds of clients' templates. They wait in the order of their arrival. Each runs in a process of
+ * its own (`mayfly template run-build`). The process reads the build's specification and reports on
+ * its standard output. So a build that crashes does not harm the daemon. The process ends when the
+ * daemon ends.
  *
- * A specification is a JSON object (build/spec.h). It may hold passwords, so it is in memory only.
- * When the build starts it gets the network that a sandbox of its key would have then, at most:
+ * A specification is a JSON object (build/spec.h). It may hold passwords, so it is kept in memory
+ * only. When the build starts, a member is added that limits its network to what a sandbox of its
+ * key may reach:
  *
- * 	{"network": {"floor": policy/network_floor_json.h, "key": the key's list}}
+ *	{"network": {"floor": policy/network_floor_json.h, "key": the key's list}}
  *
- * Either may be missing. Without `network`, RUN has none.
+ * Both members of it may be missing. Without `network`, RUN has no network.
  *
- * Lines from the process are JSON objects, too:
+ * The process reports lines of JSON:
  *
- * 	{"log": {"level": 0-3, "step": "2", "message": "..."}}
- * 	{"end": {"diskMB": 4096}}			it is complete and was tried
- * 	{"failed": {"step": "2", "message": "..."}}	it is not
- * 	{"agent": {...}}				what it is, of a hosted agent
+ *	{"log": {"level": 0-3, "step": "2", "message": "..."}}
+ *	{"end": {"diskMB": 4096}}			it is complete and was tried
+ *	{"failed": {"step": "2", "message": "..."}}	it is not
+ *	{"agent": {...}}				what it is, of a hosted agent
  *
- * For the loop's thread. */
+ * The specification is one line. The build of a hosted agent reads one more line after it has sent
+ * "agent": what its snapshot needs (agents/warm.h).
+ *
+ * All functions belong to the loop's thread. */
 #ifndef CATALOG_JOBS_H
 #define CATALOG_JOBS_H
 
@@ -27,48 +31,55 @@
 #include "store/builds.h"
 
 enum {
-	BUILD_JOBS_MAX = 2, /* that run */
+	BUILD_JOBS_MAX = 2, /* that run, of all keys */
 	BUILD_JOBS_KEY_MAX = 1,
-	BUILD_JOBS_KEY_WAITING = 8, /* of a key, with those that run */
-	BUILD_JOBS_WAITING = 256,   /* of all */
+	BUILD_JOBS_KEY_WAITING = 8, /* of a key, including those that run */
+	BUILD_JOBS_WAITING = 256,   /* of all keys */
 	BUILD_JOB_S = 3600,
-	BUILD_JOB_WAIT_S = 1800, /* for a place on the host; then it fails */
+	BUILD_JOB_WAIT_S = 1800, /* a build fails that waits longer for a place on the host */
 	BUILD_JOB_LINE_MAX = 64 * 1024,
-	BUILD_JOB_DISK_MB = 8192, /* promised while it runs: base, steps and result */
+	BUILD_JOB_DISK_MB = 8192, /* reserved while it runs: for base, steps and result */
 };
 
 struct catalog;
 struct fleet;
 
-/* What is told of builds whose specification has "agent". */
+/* Callbacks for builds whose specification has "agent". */
 struct build_watch {
-	/* In the commit that makes a build ready; `said` is what its process said of it, or NULL.
-	 * Negative: it fails. */
+	/* Called before the snapshot is made. `said` is what its process reported as "agent". *ret
+	 * is the answer to it, a new object. A negative result makes the build fail. */
+	int (*said)(struct fleet *f, const struct store_build *b, const json_t *said, json_t **ret,
+		struct error *e);
+	/* Called in the commit that makes a build ready. `said` is as above, or NULL. A negative
+	 * result makes the build fail. */
 	int (*ready)(
 		struct fleet *f, const struct store_build *b, const json_t *said, struct error *e);
-	/* After the end. reason NULL: it is ready. Not when the daemon stops. */
+	/* Called after the end. reason is NULL if the build is ready. Not called when the daemon
+	 * stops. */
 	void (*ended)(struct fleet *f, const char *build_id, const char *step, const char *reason);
 };
 
-/* w is borrowed. Before the first such build. */
+/* Borrows w. Call it before the first such build. */
 void jobs_watch(struct fleet *f, const struct build_watch *w);
 
-/* Whether the key may queue one more build now: as jobs_add(). */
+/* Checks whether the key may queue one more build now. Fails as jobs_add() does. */
 int jobs_check_room(struct fleet *f, const char *key_id, struct error *e);
 
-/* Queues a build whose row is ANNOUNCED; it is WAITING then. spec is borrowed. ERROR_TOO_MANY. */
+/* Queues a build. Its row must be ANNOUNCED and becomes WAITING. spec is borrowed. Fails with
+ * ERROR_TOO_MANY. */
 int jobs_add(struct fleet *f, const struct store_build *b, const json_t *spec, struct error *e);
 
-/* Whether a build that waits or runs is on the template of that directory. */
+/* Whether a build that waits or runs stands on the template of that directory. */
 bool jobs_use(const struct catalog *c, const char *dir);
 
-/* Ends the builds of a template; their rows may be gone. */
+/* Ends the builds of a template. Their rows may be gone already. */
 void jobs_cancel(struct fleet *f, const char *template_id);
 
-/* Ends the builds of a key as failed, and forgets its uploads: it was revoked. */
+/* Ends the builds of a revoked key as failed, and removes its uploads. */
 void jobs_end_key(struct fleet *f, const char *key_id);
 
-/* Kills what runs and forgets what waits; the rows stay for the next start. */
+/* Kills the builds that run and forgets those that wait. Their rows stay, and the next start marks
+ * them as failed. */
 void jobs_stop(struct catalog *c);
 
 #endif

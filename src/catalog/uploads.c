@@ -193,8 +193,8 @@ static bool is_too_much(const struct room *r, bool mine)
 	       (mine && (r->own > UPLOADS_KEY_BYTES_MAX || r->count > UPLOADS_KEY_MAX));
 }
 
-/* Removes what was not used for the longest time until `bytes` more fit. False: what builds need
- * leaves no room. */
+/* Removes the least recently used files until `bytes` more fit. Returns false if files that builds
+ * need leave no room. */
 static bool make_room(struct uploads *u, const char *key_id, uint64_t bytes)
 {
 	struct room held = {bytes, bytes, 1}, room;
@@ -443,7 +443,7 @@ static void leave(struct upload *p)
 	free(p);
 }
 
-/* Makes room, also for one in whose place it comes: until then both are there. */
+/* Makes room. A file that will be replaced counts, too, because both exist for a moment. */
 static int find_place(struct upload *p, struct error *e)
 {
 	struct uploads *u = p->uploads;
@@ -456,7 +456,7 @@ static int find_place(struct upload *p, struct error *e)
 		"the files of builds that wait leave no room: try again when they are complete");
 }
 
-/* Builds that need what was there go on with what takes its place. */
+/* Builds that hold the old file go on with the new one. */
 static void replace(struct upload *p)
 {
 	struct uploads *u = p->uploads;

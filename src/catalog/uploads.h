@@ -1,10 +1,11 @@
-/* Files for COPY that clients upload before a build, by a hash that the client chooses: what a
- * hash stands for is the key's own business, so each key has its own files. They lie in the home's
- * directory `uploads`, as <key id>.<hash>.
+/* Files for COPY, which clients upload before a build. A file is known by a hash that the client
+ * chooses. Nobody checks the hash, so each key has its own files. They are stored in the home's
+ * directory `uploads` as <key id>.<hash>.
  *
- * Who may upload one is said by a signature in the address, which ends after UPLOAD_VALID_S and
- * with this process. The file that was not used for the longest time makes room for another, unless
- * a build that waits or runs needs it. For the loop's thread, but where it says otherwise. */
+ * A signature in the URL allows an upload. It is valid for UPLOAD_VALID_S, and not beyond this
+ * process. If there is no room for a file, the least recently used ones are removed, except those
+ * that a waiting or running build holds. Functions belong to the loop's thread unless they say
+ * otherwise. */
 #ifndef CATALOG_UPLOADS_H
 #define CATALOG_UPLOADS_H
 
@@ -14,7 +15,7 @@
 #include "base/error.h"
 #include "store/store.h"
 
-#define UPLOAD_BYTES_MAX      (UINT64_C(1) << 30) /* of a file */
+#define UPLOAD_BYTES_MAX      (UINT64_C(1) << 30) /* of one file */
 #define UPLOADS_KEY_BYTES_MAX (UINT64_C(8) << 30)
 #define UPLOADS_ALL_BYTES_MAX (UINT64_C(32) << 30)
 
@@ -22,62 +23,62 @@ enum {
 	UPLOAD_HASH_BYTES = 65, /* 64 of 0-9 a-f, NUL */
 	UPLOAD_SIGNATURE_BYTES = 65,
 	UPLOAD_VALID_S = 3600,
-	UPLOAD_LAST_S = 3600,	/* all of an upload */
+	UPLOAD_LAST_S = 3600,	/* an upload may last that long */
 	UPLOADS_KEY_MAX = 2048, /* files of a key */
-	UPLOADS_KEY_OPEN = 8,	/* that come in at the same time, of a key */
-	UPLOADS_OPEN = 64,	/* of all */
+	UPLOADS_KEY_OPEN = 8,	/* uploads of a key at the same time */
+	UPLOADS_OPEN = 64,	/* of all keys */
 };
 
 struct uploads;
 
-/* reserve_bytes: of the disk, to leave free. */
+/* reserve_bytes: how much of the disk to leave free. */
 int uploads_open(int home_fd, uint64_t reserve_bytes, struct uploads **ret, struct error *e);
 void uploads_close(struct uploads *u); /* NULL is fine */
 
 bool upload_is_hash(const char *s);
 
-/* Whether the file is there. It counts as used. */
+/* Whether the file is there. This counts as a use. */
 bool uploads_have(struct uploads *u, const char *key_id, const char *hash);
 
-/* A build needs the file: it makes room for no other until it is released. The same file may be
- * held several times. Does nothing where it is not there. */
+/* Keeps the file for a build until uploads_release(). A file may be held several times. Does
+ * nothing if the file is not there. */
 void uploads_hold(struct uploads *u, const char *key_id, const char *hash);
 void uploads_release(struct uploads *u, const char *key_id, const char *hash);
 
-/* The key was revoked: its files go, and those that come in are refused at their end. */
+/* Removes the files of a revoked key. Uploads that are in progress fail at their end. */
 void uploads_forget_key(struct uploads *u, const char *key_id);
-/* The same for all keys that are gone, after a start. */
+/* After a start: removes the files of all keys for which is_gone() returns true. */
 void uploads_forget_keys(
 	struct uploads *u, bool (*is_gone)(void *opaque, const char *key_id), void *opaque);
 
-/* The name of a file in the directory. */
+/* Writes the name of a file in the directory. */
 enum { UPLOAD_NAME_BYTES = STORE_UUID_BYTES + UPLOAD_HASH_BYTES };
-/* A file for one build only has such a name instead of a hash: nothing finds it but its name, and
- * it goes with uploads_drop(), or when the daemon starts. -EIO. */
+/* Makes a random name in place of a hash, for a file that only one build uses. uploads_drop()
+ * removes the file, or the next start of the daemon. Returns 0 or -EIO. */
 int upload_once(char ret[UPLOAD_HASH_BYTES]);
 void upload_name(const char *key_id, const char *hash, char ret[UPLOAD_NAME_BYTES]);
 
-/* Signs an upload of that file for a template. 0 or -EIO. */
+/* Signs an upload of a file for a template. Returns 0 or -EIO. */
 int uploads_sign(const struct uploads *u, const char *template_id, const char *hash,
 	uint64_t expires_s, char ret[UPLOAD_SIGNATURE_BYTES]);
 
-/* Removes one; it need not be there. */
+/* Removes a file if it is there. */
 void uploads_drop(struct uploads *u, const char *key_id, const char *hash);
 
-/* --- one that comes in --- */
+/* --- an upload in progress --- */
 
 struct upload;
 
 /* ERROR_LIMIT, ERROR_TOO_MANY, ERROR_NO_SPACE. */
 int upload_begin(struct uploads *u, const char *key_id, const char *hash, uint64_t bytes,
 	struct upload **ret, struct error *e);
-int upload_fd(const struct upload *p); /* to write to; borrowed */
+int upload_fd(const struct upload *p); /* for writing; borrowed */
 
-/* Whether the written file is a tar archive, plain or with gzip. Any thread; reads the file, and
- * syncs it. */
+/* Checks that the written file is a tar archive, plain or with gzip. Reads all of it and syncs it.
+ * May run in any thread. */
 int upload_check(const struct upload *p, struct error *e);
-/* Puts it in place. Frees p in any case. ERROR_NO_SPACE: builds hold too much; ERROR_FORBIDDEN: the
- * key was revoked. */
+/* Puts the file in place. Frees p in any case. Fails with ERROR_NO_SPACE if builds hold too much,
+ * and with ERROR_FORBIDDEN if the key was revoked. */
 int upload_commit(struct upload *p, struct error *e);
 void upload_abort(struct upload *p); /* NULL is fine */
 

@@ -30,12 +30,13 @@ struct cli_verb {
 	size_t values_bytes;
 	/* argv: the words that are not options, without the verb. */
 	int (*run)(void *values, int argc, char **argv, struct error *e);
-	const struct cli_verb *const *verbs; /* of a group of verbs, which has no function */
+	const struct cli_verb *const *verbs; /* a group of verbs has these and no function */
 	bool options_first; /* options end at the first other word; the rest is a command */
 	bool hidden;
 };
 
-/* Of verbs that start jailed processes: a const char * for jailed_configure. */
+/* For verbs that start jailed processes. The values have a `const char *jail` for
+ * jailed_configure(). */
 #define CLI_OPTION_JAIL(type)                                                                      \
 	{                                                                                          \
 		"jail", 0, OPTION_STRING, "on|off",                                                \

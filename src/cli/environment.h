@@ -16,10 +16,10 @@ struct environment {
 int environment_read(const struct option_list *list, struct environment *ret, struct error *e);
 void environment_done(struct environment *env);
 
-/* An object of strings. NULL: something is not valid UTF-8. */
+/* Makes an object of strings. Returns NULL if a text is not valid UTF-8. */
 json_t *environment_json(const struct environment *env);
 
-/* An object of the NAME=VALUE pairs that an option was given. */
+/* Makes an object of an option's NAME=VALUE pairs. */
 int environment_pairs(
 	const struct option_list *list, const char *option, json_t **ret, struct error *e);
 

@@ -79,7 +79,8 @@ static const struct option_spec options[] = {
 	{"metrics-listen", 0, OPTION_STRING, "ADDRESS:PORT",
 		"serve Prometheus metrics there too, without a key",
 		offsetof(struct serve_options, metrics_listen), 0, 0, false},
-	{"metrics-public", 0, OPTION_FLAG, NULL, "though other hosts can reach that address",
+	{"metrics-public", 0, OPTION_FLAG, NULL,
+		"allow --metrics-listen on an address that other hosts can reach",
 		offsetof(struct serve_options, metrics_public), 0, 0, false},
 	{"webhook-allow-private", 0, OPTION_FLAG, NULL,
 		"keys' webhooks may be on loopback and private addresses",
@@ -135,10 +136,10 @@ static const struct option_spec options[] = {
 		"of the disk that pauses and snapshots leave free (2 %, at most 2G)",
 		offsetof(struct serve_options, kept.reserve_bytes), 1, INT64_MAX, false},
 	{"activity-days", 0, OPTION_NUMBER, "N",
-		"how long what a sandbox did is kept after its end (7)",
+		"days to keep a sandbox's activity after its end (7)",
 		offsetof(struct serve_options, activity_days), 1, 36500, false},
 	{"aside-days", 0, OPTION_NUMBER, "N",
-		"that states stay which the database does not know (7)",
+		"days to keep states that the database does not know (7)",
 		offsetof(struct serve_options, aside_days), 1, 36500, false},
 	{"aside-size", 0, OPTION_BYTES, "SIZE", "what they may take of the disk (10 %)",
 		offsetof(struct serve_options, aside_bytes), 1, INT64_MAX, false},
@@ -164,10 +165,11 @@ static const struct option_spec options[] = {
 		"of clients of one address (a quarter of --max-connections)",
 		offsetof(struct serve_options, peer_connections), 1, 1000000, false},
 	{"proxy", 0, OPTION_LIST, "ADDRESS",
-		"a reverse proxy, which that does not apply to; loopback is one always",
+		"a reverse proxy, which --max-connections-per-address does not limit; loopback "
+		"always counts as one",
 		offsetof(struct serve_options, proxies), 0, 0, false},
 	{"cgroup", 0, OPTION_STRING, "DIRECTORY",
-		"of cgroup v2 for sandboxes' groups (that of the daemon, if it is delegated), or "
+		"cgroup v2 directory for sandboxes' groups (the daemon's own, if delegated), or "
 		"off",
 		offsetof(struct serve_options, cgroup), 0, 0, false},
 	{"disk-rate", 0, OPTION_BYTES, "SIZE",
@@ -206,8 +208,8 @@ static int has_key(void *arg, const struct store_key *k)
 	return k->revoked_ns == 0;
 }
 
-/* Whoever reaches the port and has a key can run programs here: without any key nobody but this
- * host's users should reach it. */
+/* Anybody who reaches the port and has a key can run programs here. While no key exists, only users
+ * of this host should reach it. */
 static int check_exposure(const struct daemon *d, const struct serve_options *o, struct error *e)
 {
 	struct sockaddr_storage a;

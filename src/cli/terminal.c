@@ -53,6 +53,11 @@ bool terminal_make_raw(int fd)
 	return true;
 }
 
+bool terminal_is_raw(void)
+{
+	return terminal.raw;
+}
+
 void terminal_make_raw_again(void)
 {
 	if (terminal.raw)

@@ -7,6 +7,7 @@
 
 /* Returns false, without a change, if fd is not a terminal. */
 bool terminal_make_raw(int fd);
+bool terminal_is_raw(void); /* by this module */
 /* Call it again after the process was stopped and continued. */
 void terminal_make_raw_again(void);
 void terminal_restore(void);

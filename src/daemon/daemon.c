@@ -256,7 +256,7 @@ static int limit_disk(struct daemon *d, struct error *e)
 	return cgroup_io_find_disk(d->fleet.dirs.fd, io, e);
 }
 
-/* Without groups sandboxes run all the same, unless somebody asked for what only groups can do. */
+/* Sandboxes run without groups, too, unless an option needs groups. */
 static int open_cgroups(struct daemon *d, struct error *e)
 {
 	const char *given = d->options.cgroup;
@@ -289,8 +289,8 @@ static void warn_of_cgroups(const struct daemon *d)
 			d->no_cgroups.message);
 }
 
-/* What takes all rights of the process, and no other thread: whether a group is delegated is
- * written where only the host's root can read it. */
+/* Does what needs the process's full rights, before other threads start: only the host's root can
+ * read whether a group is delegated. */
 static int open_first(struct daemon *d, struct error *e)
 {
 	int r = open_log(&d->options, e);
@@ -314,7 +314,7 @@ static int open_rest(struct daemon *d, struct error *e)
 
 	if (r == 0)
 		r = open_secrets(d, e);
-	if (r == 0) /* for sandboxes that are found again; a port that is any is none yet */
+	if (r == 0) /* for sandboxes that recovery finds; a port of 0 is not known yet */
 		r = open_issuer(d, (unsigned)atoi(strrchr(d->options.listen, ':') + 1), e);
 	if (r == 0)
 		r = scrape_start(d->fleet.loop, d->fleet.store, &d->scrape, e);

@@ -22,7 +22,7 @@ struct webhooks;
 
 struct daemon_options {
 	const char *listen;		/* "ADDRESS:PORT" */
-	const char *domain;		/* in which sandboxes' hosts end, or NULL: any */
+	const char *domain;		/* that sandboxes' host names end in; NULL: any */
 	const char *tls_cert, *tls_key; /* files; both NULL: plain HTTP */
 	const char *tls_self_signed;	/* domain for a certificate of our own instead, or NULL */
 	const char *log_level;		/* NULL: from MAYFLY_LOG */
@@ -41,7 +41,7 @@ struct daemon_options {
 	const char *secrets_key;      /* file; NULL: SEAL_KEY_FILE in the state directory */
 	const char *guest_ca;	      /* file with authorities for all guests, or NULL */
 	const char *issuer;	      /* URL (network/identity.h); NULL: our own address */
-	bool drop_rights;	      /* of the process (rights.h), which has one thread yet */
+	bool drop_rights;	      /* call rights_drop(); the process must have one thread */
 	struct fleet_options fleet;
 };
 
@@ -55,7 +55,8 @@ struct daemon {
 	char *guest_ca; /* the file's text, or NULL */
 	char *issuer;	/* made of the address, or NULL */
 	struct cgroup_tree cgroups;
-	struct error no_cgroups; /* why there are none; ERROR_NONE: they are there, or not wanted */
+	struct error no_cgroups; /* why there are no groups; ERROR_NONE: there are, or none are
+				  * wanted */
 };
 
 /* Opens everything, recovers running sandboxes, and listens. */

@@ -7,7 +7,7 @@
 
 #include "http/request.h"
 
-/* Handles the request if it is for such a path; otherwise returns false. */
+/* Handles the request if it is for such a path. Otherwise returns false. */
 bool plain_handle(struct request *r);
 
 #endif

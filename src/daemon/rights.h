@@ -4,14 +4,14 @@
 
 #include "base/error.h"
 
-/* Lets microVMs get back from a low priority to the normal one, if this process may allow that: of
- * the pool (vmm/priority.h), and who wanted much (lifecycle/fair.h). In a jail nothing can raise
- * the limit. */
+/* Raises RLIMIT_NICE if this process may. MicroVMs of the pool (vmm/priority.h) and those that
+ * computed much (lifecycle/fair.h) run at low priority, and need it to get back to the normal one.
+ * A jailed process cannot raise the limit itself. */
 void rights_raise(void);
 
-/* Gives up, for good, every right that the daemon does not use: capabilities but those of the table
- * in rights.c, and whatever executing a program could add. For a process that has one thread still:
- * each thread has rights of its own. */
+/* Gives up, for good, every right that the daemon does not use: all capabilities except those of
+ * the table in rights.c, and all that executing a program could add. Call it while the process has
+ * one thread, because each thread has rights of its own. */
 int rights_drop(struct error *e);
 
 #endif

@@ -18,8 +18,8 @@ struct self_signed_options {
 	void *arg;
 };
 
-/* Makes the certificate if there is none that is still good. Call it before the server starts.
- * *ret is set on failure too, once the loop knows it: stop and free it. */
+/* Makes the certificate unless a valid one exists. Call it before the server starts. On failure
+ * *ret may be set, too, because the loop may already know it: stop and free it. */
 int self_signed_start(
 	const struct self_signed_options *o, struct self_signed **ret, struct error *e);
 void self_signed_stop(

@@ -1,5 +1,5 @@
-/* The only place that names the modules behind the daemon's surfaces. It decides which of them
- * answers a request, and does for the fleet what the HTTP server leaves to its owner. */
+/* Decides which surface answers a request; no other module names them all. Also implements, for the
+ * fleet, what the HTTP server leaves to its owner. */
 #ifndef DAEMON_SURFACES_H
 #define DAEMON_SURFACES_H
 

@@ -1,7 +1,7 @@
 /* Delivers life-cycle events to webhooks (docs/operations.md says what receivers see).
  *
  * The queue is in the store (store/webhooks.h). Events enter it in the commit that records them, so
- * neither the daemon's death nor a receiver's loses one. This module sends them at least once, in
+ * no event is lost when the daemon or a receiver dies. This module sends them at least once, in
  * order per webhook and one at a time. It retries with growing pauses for WEBHOOK_GIVE_UP_S.
  * Webhooks do not wait for each other. */
 #ifndef DAEMON_WEBHOOKS_H

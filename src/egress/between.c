@@ -120,7 +120,8 @@ static void refuse(struct between *b, const char *error, const char *reason)
 	b->done(b->arg, &a);
 }
 
-/* Bytes that came before the descriptor was handed over. -EINVAL: they are none. */
+/* Decodes the bytes that came before the descriptor was handed over. Returns -EINVAL if they are
+ * malformed. */
 static ssize_t decode(const json_t *v, uint8_t **ret)
 {
 	size_t n = json_string_length(v);

@@ -1,12 +1,12 @@
-/* Connections to other sandboxes (docs/network.md). The worker has judged them; the daemon judges
- * what the other one lets in, connects, and hands the connection over as a descriptor on the link.
- * After that, bytes go between the two guests without it.
+/* Connections to other sandboxes (docs/network.md). The worker has judged them by its own policy.
+ * The daemon checks that the other sandbox lets this one in, connects, and sends a descriptor over
+ * the link. After that, bytes go between the two guests without the daemon.
  *
  *	ASKED	the daemon was asked. To OPEN, or over by a refusal
  *	OPEN	until the flow ends, or the daemon says that it is over: the other sandbox is gone,
  *		or does not let this one in any more
  *
- * A new daemon is told of all of them again. */
+ * The worker tells a new daemon of all of them again. */
 #ifndef EGRESS_BETWEEN_H
 #define EGRESS_BETWEEN_H
 
@@ -21,16 +21,16 @@ struct context;
 
 enum { BETWEEN_EARLY_MAX = 64 << 10, BETWEEN_REASON_MAX = 120 };
 
-/* What became of it. */
+/* The daemon's answer. */
 struct between_answer {
 	int fd;		    /* connected, non-blocking, the receiver's; -1: refused */
 	const void *early;  /* bytes that the server has sent already */
 	size_t early_bytes; /* BETWEEN_EARLY_MAX at most */
-	int err;	    /* that the program gets; 0: denied */
+	int err;	    /* errno for the program; 0: denied */
 	const char *reason; /* of a denial, BETWEEN_REASON_MAX bytes at most */
 };
 
-/* Lies in the asker's structure; zeroed, it is off. */
+/* It lies in the asker's structure. A zeroed one is off. */
 struct between {
 	struct context *context; /* NULL: off */
 	struct between *previous, *next;
@@ -39,7 +39,7 @@ struct between {
 	uint16_t port;
 	char to[BETWEEN_LABEL_BYTES]; /* the sandbox's id once it is open */
 	void (*done)(void *arg, const struct between_answer *a);
-	void (*over)(void *arg); /* it was open. What is called may end it */
+	void (*over)(void *arg); /* an open connection is over; the callback may end it */
 	void *arg;
 };
 
@@ -47,14 +47,14 @@ struct between {
  * the daemon does not listen. */
 int between_ask(struct context *c, struct between *b, uint16_t port, const char *to);
 
-/* The flow has ended; off: nothing. reset: by either side. */
+/* The flow has ended. reset: one side reset it. Does nothing if b is off. */
 void between_end(struct between *b, uint64_t up, uint64_t down, bool reset);
 
-/* A message of the daemon, and the descriptor that came with it, or -1; closes that if nobody
- * wants it. 0 or -EINVAL. */
+/* Takes a message of the daemon, and the descriptor that came with it, or -1. Takes ownership of
+ * fd. Returns 0 or -EINVAL. */
 int between_take(struct context *c, const json_t *message, int fd);
 
-/* There is a new daemon. An open one that it cannot be told is over. */
+/* Tells a new daemon of all connections. An open connection that cannot be told is over. */
 void between_tell(struct context *c);
 
 #endif

@@ -15,7 +15,7 @@ enum { BETWEEN_LABEL_BYTES = 64 };
 /* Whether a name in lower case is below BETWEEN_DOMAIN, well-formed or not. */
 bool between_name_is(const char *name);
 
-/* What it stands for. 0 or -EINVAL. */
+/* What it stands for. Returns 0 or -EINVAL. */
 int between_name_parse(const char *name, uint16_t *ret_port, char ret_to[BETWEEN_LABEL_BYTES]);
 
 #endif

@@ -41,6 +41,31 @@ static void put(json_t *object, const char *name, const char *value)
 		(void)json_object_set_new(object, name, json_string(value)); /* no UTF-8: without */
 }
 
+/* What is known of a budget; amounts without a limit are left out. */
+static json_t *budget_json(const struct exchange_budget *b)
+{
+	const struct rules_amounts *l = &b->limits, *m = &b->most;
+
+	return json_pack("{s:s, s:s, s:s, s:b, s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I}}", "id", b->id,
+		"per", rules_budget_per_word(b->per), "window", rules_budget_window_word(b->window),
+		"ask", b->ask, "limits", "requests", (json_int_t)l->requests, "tokens",
+		(json_int_t)l->tokens, "micros", (json_int_t)l->micros, "most", "requests",
+		(json_int_t)m->requests, "tokens", (json_int_t)m->tokens, "micros",
+		(json_int_t)m->micros);
+}
+
+static int put_charge(json_t *object, const struct exchange_charge *charge)
+{
+	json_t *list = json_array();
+	int r = list ? 0 : -1;
+
+	for (unsigned i = 0; r == 0 && i < charge->count; i++)
+		r = json_array_append_new(list, budget_json(&charge->list[i]));
+	return r ? r
+		 : json_object_set_new(object, "charge",
+			   json_pack("{s:b, s:o}", "asks", charge->asks, "budgets", list));
+}
+
 static void put_request(json_t *object, const struct exchange_question *q)
 {
 	put(object, "method", q->method);
@@ -56,11 +81,12 @@ static void put_request(json_t *object, const struct exchange_question *q)
 		(void)json_object_set_new(object, "partial", json_true()); /* likewise */
 }
 
-/* An object that begins with a brace: the id comes behind it. What the guest says may be any
+/* Writes an object whose id can be inserted behind its brace. Strings from the guest may have any
  * bytes. */
 static char *write_members(const struct consent_question *q)
 {
 	json_t *object = json_pack("{s:i}", "port", (int)q->port);
+	const struct exchange_charge *charge = q->request ? q->request->charge : NULL;
 	char *text = NULL;
 
 	if (object) {
@@ -71,7 +97,8 @@ static char *write_members(const struct consent_question *q)
 		put(object, "scheme", q->scheme);
 		if (q->request)
 			put_request(object, q->request);
-		text = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
+		if (!charge || put_charge(object, charge) == 0)
+			text = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
 	}
 	json_decref(object);
 	return text;
@@ -143,8 +170,54 @@ void consent_tell(struct context *c)
 	tell_rest(c);
 }
 
+/* What it took less, or more, than it was charged with; NULL: just that. */
+static json_t *settled_json(const struct exchange_budget *b)
+{
+	json_int_t tokens = (json_int_t)b->took.tokens - (json_int_t)b->most.tokens;
+	json_int_t micros = (json_int_t)b->took.micros - (json_int_t)b->most.micros;
+
+	if (!tokens && !micros)
+		return NULL;
+	return json_pack("{s:s, s:s, s:s, s:I, s:I}", "id", b->id, "per",
+		rules_budget_per_word(b->per), "window", rules_budget_window_word(b->window),
+		"tokens", tokens, "micros", micros);
+}
+
+void consent_settle(struct context *c, const struct exchange_charge *charge)
+{
+	struct buf line = BUF_INIT(CONSENT_LINE_MAX);
+	json_t *list = json_array(), *all;
+	char *text = NULL;
+
+	for (unsigned i = 0; i < charge->count; i++)
+		(void)json_array_append_new(list, settled_json(&charge->list[i])); /* if any */
+	all = json_array_size(list) ? json_pack("{s:{s:I, s:O}}", "spent", "day",
+					      (json_int_t)charge->day, "budgets", list)
+				    : NULL;
+	if (all)
+		text = json_dumps(all, JSON_COMPACT | JSON_ENSURE_ASCII);
+	if (text && buf_add_str(&line, text) == 0 && buf_add_str(&line, "\n") == 0)
+		(void)link_send(&c->link, &line); /* or it stays charged */
+	buf_done(&line);
+	free(text);
+	json_decref(all);
+	json_decref(list);
+}
+
+static uint64_t number(const json_t *message, const char *key)
+{
+	json_int_t n = json_integer_value(json_object_get(message, key));
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
 int consent_take(struct context *c, const json_t *message)
 {
+	const json_t *charged = json_object_get(message, "charged");
+	const struct exchange_charged what = {.day = number(charged, "day"),
+		.retry_s = number(charged, "retryAfter"),
+		.text = json_string_value(json_object_get(charged, "text")),
+		.refused = json_is_true(json_object_get(charged, "refused"))};
 	const char *decision = json_string_value(json_object_get(message, "decision"));
 	const char *reason = json_string_value(json_object_get(message, "reason"));
 	const json_t *id = json_object_get(message, "id");
@@ -160,6 +233,8 @@ int consent_take(struct context *c, const json_t *message)
 		return 0;						/* it has ended meanwhile */
 	(void)snprintf(text, sizeof(text), "%s", reason ? reason : ""); /* or is cut */
 	leave(k);
-	k->done(k->arg, allowed, text);
+	k->done(k->arg,
+		&(struct consent_answer){
+			.allowed = allowed, .reason = text, .charged = charged ? &what : NULL});
 	return 0;
 }

@@ -1,8 +1,8 @@
-/* Flows and requests that wait for a person (docs/consent.md). The worker tells the daemon what is
- * asked; the daemon finds somebody, and says what was decided.
+/* Flows and requests that wait for a person (docs/consent.md). The worker sends the question to the
+ * daemon. The daemon finds a person and sends the decision back.
  *
- * It waits as long as the daemon does not answer: until the daemon says that it is late, or the
- * asker gives up. A new daemon is told of all that wait again. */
+ * A question waits until the daemon answers or the asker gives up; the daemon limits the time. The
+ * worker tells a new daemon of all waiting questions again. */
 #ifndef EGRESS_CONSENT_H
 #define EGRESS_CONSENT_H
 
@@ -13,14 +13,16 @@
 struct context;
 
 enum {
-	CONSENT_REASON_MAX = 120,
+	CONSENT_REASON_MAX = 160,
 	CONSENT_LINE_MAX = 16 << 10,
-	CONSENTS_MAX = 768, /* that wait, of a worker */
+	CONSENTS_MAX = 768, /* waiting questions of a worker */
 };
 
+struct exchange_charge;
+struct exchange_charged;
 struct exchange_question;
 
-/* What is asked. Strings are borrowed; NULL: not known, or nothing of the kind. */
+/* A question. Strings are borrowed. NULL means unknown or absent. */
 struct consent_question {
 	const char *rule, *host, *address;
 	uint16_t port;
@@ -29,30 +31,40 @@ struct consent_question {
 	const struct exchange_question *request; /* likewise */
 };
 
-/* Lies in the asker's structure; zeroed, it is off. */
+/* The daemon's answer to a question. */
+struct consent_answer {
+	bool allowed;
+	const char *reason; /* why not, at most CONSENT_REASON_MAX bytes; may be "" */
+	const struct exchange_charged *charged; /* what became of its budgets; NULL: it has none */
+};
+
+/* It lies in the asker's structure. A zeroed one is off. */
 struct consent {
 	struct context *context; /* NULL: off */
 	struct consent *previous, *next;
 	uint64_t id;
-	bool told;     /* to this daemon */
-	char *members; /* owned: the line's, for the next daemon */
-	/* reason: why not, CONSENT_REASON_MAX bytes at most; "": none given. */
-	void (*done)(void *arg, bool allowed, const char *reason);
+	bool told;     /* this daemon knows it */
+	char *members; /* owned: members of its line, for the next daemon */
+	void (*done)(void *arg, const struct consent_answer *a);
 	void *arg;
 };
 
-/* Asks. `done` is called once, not before this returns. 0, -EMSGSIZE: the daemon does not
- * listen, or CONSENTS_MAX wait; or -ENOMEM. */
+/* Asks. `done` is called once, after this returns. Returns 0, -EMSGSIZE if the daemon does not read
+ * or CONSENTS_MAX questions wait, or -ENOMEM. */
 int consent_ask(struct context *c, struct consent *k, const struct consent_question *q);
 
-/* Nobody waits for it any more; off: nothing. */
+/* Withdraws the question. Does nothing if k is off. */
 void consent_end(struct consent *k);
 
-/* A message of the daemon: the member `ask`. 0 or -EINVAL. */
+/* Tells the daemon what a request took from its budgets, after it has ended. If the message is
+ * lost, the request stays charged with the most that it might take. */
+void consent_settle(struct context *c, const struct exchange_charge *charge);
+
+/* Takes the member `ask` of a message of the daemon. Returns 0 or -EINVAL. */
 int consent_take(struct context *c, const json_t *message);
 
-/* There is a new daemon: it is told of all that wait, as fast as it reads, and then that this was
- * all. */
+/* Tells a new daemon of all waiting questions, as fast as it reads, and then that there are no
+ * more. */
 void consent_tell(struct context *c);
 
 #endif

@@ -27,25 +27,25 @@ struct context_counts {
 struct context {
 	struct loop loop;
 	struct link link;
-	struct policy *policy; /* NULL: none came yet, nothing is allowed */
+	struct policy *policy; /* NULL: none has come yet, so nothing is allowed */
 	struct names *names;
 	struct resolver *resolver;
 	int own_fd;		 /* own.h */
 	struct tls_kit *tls_kit; /* NULL: the policy intercepts nothing */
 	struct proxy_trust proxy_trust;
-	struct loop_timer kit_timer; /* while these two are being made */
+	struct loop_timer kit_timer; /* runs while tls_kit and proxy_trust are being made */
 	struct wrap *wraps_left;     /* wrap.h */
 	unsigned wraps_left_count;
-	int root_fds[2];	    /* who vouches for servers (trust.h); -1: none */
+	int root_fds[2];	    /* files of trusted authorities (trust.h); -1: none */
 	unsigned middles;	    /* intercepted connections */
-	struct http2_budget budget; /* of theirs */
+	struct http2_budget budget; /* for their heads */
 	unsigned middle_idle_ms;  /* for tests: how long each may be silent; 0: as middle.h says */
 	struct between *between;  /* connections to other sandboxes (between.h) */
 	uint64_t between_ids;	  /* given out */
-	struct consent *consents; /* that wait (consent.h) */
+	struct consent *consents; /* waiting questions (consent.h) */
 	uint64_t consent_ids;	  /* given out */
 	unsigned consent_count;
-	struct loop_timer consent_timer; /* until the daemon was told of all */
+	struct loop_timer consent_timer; /* runs until the daemon was told of all */
 	struct loop_timer names_timer;	 /* names_report.h */
 	uint64_t names_told_ns;
 	struct rate flow_rate, dns_rate, record_rate;
@@ -54,7 +54,7 @@ struct context {
 	struct denials denials;
 	uint64_t denials_told; /* changes when the daemon was told them */
 	uint64_t records_lost; /* since the daemon was last told */
-	unsigned active;       /* flows that were let through the limits, and peers of datagrams */
+	unsigned active;       /* flows that passed the limits, and peers of datagrams */
 	uint64_t last_active_ns;
 	struct pump_means means;
 };

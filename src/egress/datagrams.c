@@ -25,7 +25,7 @@ enum {
 	ROUNDS = 16, /* datagrams of a peer in a turn */
 };
 
-/* A pair of ends. Without a socket it is denied, failed, or not resolved yet. */
+/* A pair of ends. It has no socket if it is denied, has failed, or is not resolved yet. */
 struct peer {
 	struct datagrams *owner;
 	struct peer *newer, *older;
@@ -226,8 +226,8 @@ static int open_socket(struct peer *p)
 	return r;
 }
 
-/* Whether a datagram begins a connection of QUIC (RFC 9000, 17.2; RFC 9369; drafts): its hello,
- * which is encrypted, may be for another name than the one that was dialled. */
+/* Whether a datagram begins a QUIC connection (RFC 9000, 17.2; RFC 9369; drafts). Its hello is
+ * encrypted, so it may be for another name than the dialled one. */
 static bool is_quic(const uint8_t *data, size_t n)
 {
 	uint32_t version;

@@ -1,7 +1,8 @@
-/* What was denied last, for the sandbox's own programs (why.h): what they asked for, the rule and
- * the reason. Holds DENIALS_MAX, newest last. The same again counts up, and is the newest then.
+/* The last DENIALS_MAX denials, for the sandbox's own programs (why.h): what they asked for, the
+ * rule and the reason. The newest is last. A repeated denial increases its count and becomes the
+ * newest.
  *
- * Another worker of the sandbox takes over from this one, by way of the daemon, as JSON. */
+ * The daemon passes the list to the sandbox's next worker, as JSON. */
 #ifndef EGRESS_DENIALS_H
 #define EGRESS_DENIALS_H
 
@@ -15,10 +16,10 @@ enum { DENIALS_MAX = 20, DENIALS_TEXT_MAX = 64 << 10 };
 struct denial {
 	uint64_t at_ms; /* since 1970 */
 	uint64_t times;
-	uint32_t address; /* 0: none, as of a question for a name */
+	uint32_t address; /* 0: none, as for a DNS question */
 	uint16_t port;
 	char proto[4];
-	char name[254]; /* "" without */
+	char name[254]; /* may be "" */
 	char rule[65];
 	char reason[161];
 };
@@ -37,7 +38,8 @@ int denials_json(const struct denials *d, struct buf *out);
 /* Appends a line for each, newest first, or one that says that there is none. */
 int denials_text(const struct denials *d, struct buf *out);
 
-/* Takes over an earlier worker's, as older than what is there. 0, or -EINVAL: nothing was taken. */
+/* Takes over the list of an earlier worker; its denials are older than the present ones. Returns 0,
+ * or -EINVAL and takes nothing. */
 int denials_restore(struct denials *d, const json_t *list);
 
 #endif

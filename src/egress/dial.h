@@ -1,4 +1,5 @@
-/* Connects to the first of some addresses that answers, one after the other, as a program would. */
+/* Tries some addresses one after the other, as a program would, and connects to the first that
+ * answers. */
 #ifndef EGRESS_DIAL_H
 #define EGRESS_DIAL_H
 
@@ -12,13 +13,14 @@ struct dial {
 	uint32_t addresses[DNS_ADDRESSES_MAX];
 	unsigned count, at;
 	uint16_t port;
-	unsigned ms; /* for each */
+	unsigned ms; /* for each address */
 	void (*done)(void *arg, int fd, uint32_t address);
 	void *arg;
 };
 
-/* `done` gets a connected socket, non-blocking, and the address, or -errno: one that a program may
- * get (egress_wire.h). Not before this returns. ms: for all together. */
+/* Starts. `done` gets a connected, non-blocking socket and its address, or -errno. The errno is one
+ * that a program may get (egress_wire.h). `done` is called after this returns. ms: time for all
+ * addresses together. */
 void dial_start(struct dial *d, struct loop *l, const uint32_t *addresses, unsigned count,
 	uint16_t port, unsigned ms);
 

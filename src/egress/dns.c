@@ -108,7 +108,7 @@ static void take_label(struct cursor *c, unsigned len, struct name *to)
 	}
 }
 
-/* Reads a name. Pointers must lead back, each further than the last, so it ends. */
+/* Reads a name. Each pointer must lead further back than the last one, so the loop ends. */
 static void take_name(struct cursor *c, bool pointers, struct name *to)
 {
 	size_t after = 0, limit = c->at;
@@ -333,8 +333,8 @@ static void add_address(struct dns_answer *a, uint32_t address)
 		a->addresses[a->count++] = address;
 }
 
-/* Looks at all records of `owner`, whose class is right: takes its addresses, and what it is an
- * alias of. Returns whether it is one, or -EBADMSG. */
+/* Reads all records of `owner` with the right class: takes its addresses, and the name that it is
+ * an alias of. Returns 1 if it is an alias, else 0, or -EBADMSG. */
 static int look_for(struct cursor c, unsigned records, const char *owner, struct dns_answer *a,
 	struct name *alias)
 {

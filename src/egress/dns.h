@@ -1,9 +1,9 @@
 /* DNS messages (RFC 1035, EDNS of RFC 6891) as bytes: the guest's questions and our answers, our
  * questions to a resolver and its answers. No sockets.
  *
- * Both sides are hostile. A guest's message is one standard question and at most one OPT record,
- * without compression or anything behind it. Of a resolver's answer only A records are believed
- * that belong to the name, or to what CNAMEs make of it. */
+ * Both sides are hostile. A guest's message must be one standard question and at most one OPT
+ * record, without compression and with nothing behind it. Of a resolver's answer only A records
+ * count, and only those of the name or of the name that its CNAMEs lead to. */
 #ifndef EGRESS_DNS_H
 #define EGRESS_DNS_H
 
@@ -18,7 +18,7 @@ enum {
 	DNS_NAME_BYTES = 254, /* text with its NUL, without a dot at the end */
 	DNS_MESSAGE_MAX = 65535,
 	DNS_ADDRESSES_MAX = 16,
-	DNS_UDP_BYTES = 1232, /* that we take, and give at most */
+	DNS_UDP_BYTES = 1232, /* largest message that we accept and send */
 };
 
 enum dns_type { DNS_A = 1, DNS_NS = 2, DNS_CNAME = 5, DNS_PTR = 12, DNS_AAAA = 28, DNS_OPT = 41 };
@@ -37,9 +37,9 @@ struct dns_question {
 	bool recursion; /* desired */
 	bool edns;
 	bool plain;		   /* the name has letters, digits, - and _ only */
-	uint16_t room;		   /* bytes that an answer by UDP may have */
+	uint16_t room;		   /* largest answer by UDP, in bytes */
 	char name[DNS_NAME_BYTES]; /* lower case; "" is the root */
-	uint8_t raw[255 + 4];	   /* as it came, for the answer */
+	uint8_t raw[255 + 4];	   /* as received, for the answer */
 	uint16_t raw_bytes;
 };
 
@@ -55,21 +55,21 @@ struct dns_answer {
 	const char *name; /* of PTR, or NULL */
 };
 
-/* Appends the answer. One that is larger than room is cut: it says so, and has no records. 0, or
- * what the buffer returns. */
+/* Appends the answer. An answer of more than `room` bytes is sent without records, marked as
+ * truncated. Returns 0 or the buffer's error. */
 int dns_put_answer(
 	struct buf *b, const struct dns_question *q, const struct dns_answer *a, size_t room);
 
 /* Appends a question for A of a name (policy_is_host). Bit i of `upper` makes the i-th letter upper
- * case (the 32 first), which an answer must repeat. */
+ * case, for the first 32 letters. An answer must repeat this. */
 int dns_put_query(struct buf *b, uint16_t id, uint32_t upper, const char *name);
 
-/* Reads a resolver's answer to the query, which is given. *ret_cut: ask again by TCP. Returns 0 or
- * -EBADMSG: not an answer to this question. */
+/* Reads a resolver's answer to a query. *ret_cut: it was truncated, so ask again by TCP. Returns 0,
+ * or -EBADMSG if it is no answer to this query. */
 int dns_get_answer(const void *data, size_t n, const void *query, size_t query_bytes,
 	struct dns_answer *ret, bool *ret_cut);
 
-/* The address of 4.3.2.1.in-addr.arpa. 0 or -EINVAL. */
+/* Reads the address from a name like 4.3.2.1.in-addr.arpa. Returns 0 or -EINVAL. */
 int dns_parse_reverse(const char *name, uint32_t *ret);
 
 #endif

@@ -1,12 +1,12 @@
-/* What a guest says first in a flow to a name: whether it is TLS, and for which server
+/* Reads a guest's first bytes in a flow to a name: whether they are TLS, and for which server
  * (client_hello.h).
  *
- * The server hears of nothing before it is known. The bytes wait here, CLIENT_HELLO_MAX at most.
+ * The server gets no byte before that is known. The bytes wait here, at most CLIENT_HELLO_MAX.
  *
- * A server may ask for a second hello (HelloRetryRequest, RFC 8446 4.1.4), and some choose the
- * host by that one. It may come behind change_cipher_spec, alerts, and early data that the first
- * one announced. So these records pass, and a hello behind them must be for the same name. A guest
- * may send it unasked; the server's bytes are not looked at. */
+ * A server may ask for a second hello (HelloRetryRequest, RFC 8446 4.1.4), and some servers choose
+ * the host by it. It may follow change_cipher_spec, alerts, and early data that the first one
+ * announced. So these records pass, and a hello behind them must be for the same name. This module
+ * does not look at the server's bytes, so a guest may also send a second hello unasked. */
 #ifndef EGRESS_FIRST_BYTES_H
 #define EGRESS_FIRST_BYTES_H
 
@@ -15,9 +15,9 @@
 
 enum first_step {
 	FIRST_MORE,
-	FIRST_PLAIN, /* not TLS, or nothing at all: the guest has ended */
+	FIRST_PLAIN, /* not TLS, or the guest has ended without a byte */
 	FIRST_TLS,   /* a hello for just this name, in `hello` */
-	FIRST_WRONG, /* TLS that is refused: why, alert */
+	FIRST_WRONG, /* refused TLS: `why` and `alert` are set */
 };
 
 /* Alerts of TLS (RFC 8446 6), for programs. */
@@ -39,19 +39,19 @@ struct first_bytes {
 void first_init(struct first_bytes *f);
 void first_done(struct first_bytes *f);
 
-/* Reads what is there; name: what was dialled, in lower case. */
+/* Reads what the socket has. name: the flow's name, in lower case. */
 enum first_step first_read(struct first_bytes *f, int fd, const char *name);
 
-/* After FIRST_TLS: puts what may go to the server into `out`, which is empty: the hello first.
- * FIRST_MORE: call it again, for what follows. FIRST_PLAIN: no hello can follow any more.
- * FIRST_WRONG: as above. */
+/* After FIRST_TLS: puts what may go to the server into `out`, beginning with the hello. `out` must
+ * be empty. Returns FIRST_MORE if it must be called again for later bytes, FIRST_PLAIN if no second
+ * hello can follow any more, or FIRST_WRONG. */
 enum first_step first_next(struct first_bytes *f, int fd, const char *name, struct buf *out);
 
-/* After FIRST_PLAIN: whether they may begin a request of HTTP/1.1, with a word in capitals. The
- * parser finds out whether they do. */
+/* After FIRST_PLAIN: whether the bytes may begin a request of HTTP/1.1, because they begin with a
+ * word in capitals. Only the parser knows for sure. */
 bool first_is_http(const struct first_bytes *f);
 
-/* Tells a TLS client that its connection ends, and why. Waits for nothing. */
+/* Sends an alert to a TLS client whose connection ends. Does not wait. */
 void first_send_alert(int fd, enum first_alert alert);
 
 #endif

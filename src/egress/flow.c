@@ -85,7 +85,8 @@ void flow_close_remote(struct flow *f, bool reset)
 	(void)close(f->remote.fd);    /* a socket */
 }
 
-/* Closes both sides. The guest's end without the end of both directions is a reset for it. */
+/* Closes both sides. If the guest's stream closes before both directions have ended, the guest sees
+ * a reset. */
 static void end(struct flow *f, bool reset)
 {
 	struct context *c = f->flows->context;
@@ -133,7 +134,7 @@ static void refuse(struct flow *f, enum egress_verdict verdict, int err, const c
 
 /* --- bytes --- */
 
-/* What to wait for on `to`. A socket that is not watched any more may have bytes left: they are
+/* Sets what to wait for on `to`. A socket that is no longer watched may still have bytes; they are
  * read when the other one can be written. */
 static uint32_t events_of(const struct pump *from, const struct pump *to, bool other_watched)
 {
@@ -150,8 +151,8 @@ static void watch_both(struct flow *f)
 	loop_change(l, &f->remote, events_of(&f->down, &f->up, f->guest.added));
 }
 
-/* Both directions of a socket have ended, which is an event in each turn. There may be bytes left
- * to read. */
+/* Both directions of a socket have ended. epoll would report that in each turn, so it is not
+ * watched any more. It may still have bytes to read. */
 static void on_hang_up(struct flow *f, struct loop_watch *w, const struct pump *from)
 {
 	if (!pump_wants_read(from))
@@ -265,7 +266,7 @@ static void on_remote(void *arg, uint32_t events)
 
 /* --- the guest's first bytes --- */
 
-/* Its requests cannot be judged, and without them it is denied. */
+/* Denies a flow whose requests cannot be judged. */
 static void refuse_opaque(struct flow *f)
 {
 	record(f, "denied", 0);
@@ -285,8 +286,8 @@ static void on_middle_end(void *arg, const struct middle_end *e)
 	end(f, strcmp(e->verdict, "reset") == 0);
 }
 
-/* Makes a place: ends the intercepted connection that was silent longest, of those without an
- * open request if there are any. Returns whether there was one. */
+/* Makes room: ends the intercepted connection that was silent longest, preferably one without an
+ * open request. Returns whether there was one to end. */
 static bool evict_middle(struct flows *all)
 {
 	struct flow *best = NULL;
@@ -316,10 +317,12 @@ static const char *make_middle(struct flow *f, struct intercept *i)
 		.remote = &f->remote,
 		.name = f->target.name,
 		.port = f->target.port,
+		.via = f->target.via.name[0] ? &f->target.via : NULL,
 		.plain = !f->tls,
 		.first = &f->first,
 		.ended = on_middle_end,
 		.callbacks = {.judge = flow_judge_request,
+			.shows = flow_shows_tool,
 			.record = flow_record_request,
 			.ask = flow_ask_request,
 			.unask = flow_unask_request,
@@ -384,8 +387,8 @@ static void on_plain(struct flow *f, uint32_t events)
 {
 	const char *why;
 
-	if (!f->target.inspect || f->down.bytes || buf_len(&f->down.held) ||
-		!first_is_http(&f->first)) {
+	if (!f->target.inspect || f->target.via.name[0] || f->down.bytes ||
+		buf_len(&f->down.held) || !first_is_http(&f->first)) {
 		let_through(f, events);
 		return;
 	}
@@ -574,7 +577,7 @@ static void resolve(struct flow *f)
 
 	f->state = RESOLVE;
 	f->ask = (struct resolver_ask){.done = on_resolved, .arg = f};
-	if (resolver_ask(f->flows->context->resolver, &f->ask, f->target.name, &a))
+	if (resolver_ask(f->flows->context->resolver, &f->ask, target_server(&f->target), &a))
 		on_resolved(f, &a);
 }
 
@@ -588,15 +591,15 @@ static void refuse_consent(struct flow *f, const char *why)
 	refuse(f, EGRESS_DENIED, f->target.err, f->target.reason);
 }
 
-static void on_consent(void *arg, bool allowed, const char *reason)
+static void on_consent(void *arg, const struct consent_answer *a)
 {
 	struct flow *f = arg;
 
-	f->target.consented = allowed;
-	if (allowed)
+	f->target.consented = a->allowed;
+	if (a->allowed)
 		dial(f);
 	else
-		refuse_consent(f, reason);
+		refuse_consent(f, a->reason);
 }
 
 /* A person is to decide whether it may. */
@@ -827,7 +830,7 @@ static bool is_connected(const struct flow *f)
 	return f->state == HELLO || is_passing(f);
 }
 
-/* One whose first bytes have not come yet, or are no HTTP, is not. */
+/* A flow whose first bytes have not come, or are no HTTP, is not intercepted. */
 static bool is_plain_inspected(const struct flow *f)
 {
 	return f->state == INTERCEPTED && f->target.inspect;

@@ -1,4 +1,4 @@
-/* Shared by flow.c and flow_request.c: a flow, and what becomes of its requests. */
+/* Shared by flow.c and flow_request.c (requests of a flow). */
 #ifndef EGRESS_FLOW_INTERNAL_H
 #define EGRESS_FLOW_INTERNAL_H
 
@@ -60,13 +60,16 @@ struct flow {
 	struct dial dial;
 	struct tunnel *tunnel;	/* instead of dial, if there are proxies */
 	struct wrap *wrap;	/* TLS with a proxy, around `remote`; or NULL */
-	struct between between; /* likewise, for another sandbox */
+	struct between between; /* instead of dial, for another sandbox */
 	struct dns_stream *dns;
 	struct why_stream *why;
 	struct first_bytes first;
 	struct middle *middle;
 	struct flow_held *held; /* its requests that wait for a person (flow_request.c) */
-	bool tls;		/* its first bytes were TLS for its name */
+	/* Of the verdict about its last request; until the next one, or another policy. */
+	const struct rules_rule *budgets[POLICY_LAYERS_MAX];
+	unsigned budget_count;
+	bool tls; /* its first bytes were TLS for its name */
 	uint32_t dialled;
 	struct pump up, down;
 	uint64_t begin_ms, told_up, told_down;
@@ -89,6 +92,7 @@ void flow_close_remote(struct flow *f, bool reset);
 
 /* For struct middle_options; arg is the flow. */
 struct exchange_verdict flow_judge_request(void *arg, const struct exchange_request *q);
+bool flow_shows_tool(void *arg, const char *path, const char *tool);
 void flow_record_request(void *arg, const struct exchange_record *q);
 const char *flow_ask_request(void *arg, const struct exchange_question *q);
 void flow_unask_request(void *arg, uint64_t id);

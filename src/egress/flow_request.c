@@ -1,6 +1,6 @@
-/* Requests of intercepted connections: who judges them, what is told of them, and those that wait
- * for a person. The server may have gone by the time that one is allowed: then it is dialled again,
- * at the address that was judged. */
+/* Requests of intercepted connections: judging them, recording them, and asking a person about
+ * them. The server may have closed before a request is allowed. Then it is dialled again, at the
+ * address that was judged. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +56,10 @@ void flow_record_request(void *arg, const struct exchange_record *q)
 	r.status = q->status;
 	r.secrets = q->secrets;
 	r.secret_count = q->secret_count;
+	if (q->charge) {
+		consent_settle(f->flows->context, q->charge);
+		r.budget = q->charge->text;
+	}
 	record_send(f->flows->context, &r);
 	if (q->model)
 		record_model(f, q->model, r);
@@ -66,18 +70,33 @@ struct exchange_verdict flow_judge_request(void *arg, const struct exchange_requ
 	struct flow *f = arg;
 	struct policy_verdict v =
 		target_judge_request(f->flows->context, &f->target, f->dialled, f->tls, q);
-
-	return (struct exchange_verdict){.action = v.body     ? EXCHANGE_READ
-						   : v.ask    ? EXCHANGE_ASK
-						   : !v.allow ? EXCHANGE_DENY
-						   : v.answer ? EXCHANGE_ANSWER
-							      : EXCHANGE_ALLOW,
+	struct exchange_verdict said = {.action = v.body     ? EXCHANGE_READ
+						  : v.ask    ? EXCHANGE_ASK
+						  : !v.allow ? EXCHANGE_DENY
+						  : v.answer ? EXCHANGE_ANSWER
+							     : EXCHANGE_ALLOW,
 		.rule = v.rule,
 		.reason = v.reason,
 		.answer = v.answer,
 		.body = v.body,
+		.tools = v.tools,
 		.noted = v.noted,
-		.noted_rule = v.noted_rule};
+		.noted_rule = v.noted_rule,
+		.setter_count = v.setter_count,
+		.budgets = f->budgets,
+		.budget_count = v.budget_count};
+
+	_Static_assert(sizeof(said.setters) == sizeof(v.setters), "one for each layer");
+	memcpy(f->budgets, v.budgets, sizeof(f->budgets));
+	memcpy(said.setters, v.setters, sizeof(said.setters));
+	return said;
+}
+
+bool flow_shows_tool(void *arg, const char *path, const char *tool)
+{
+	struct flow *f = arg;
+
+	return target_shows_tool(f->flows->context, &f->target, f->dialled, f->tls, path, tool);
 }
 
 /* --- those that wait for a person --- */
@@ -94,14 +113,14 @@ static struct flow_held *take_held(struct flow *f, uint64_t id)
 	return h;
 }
 
-static void on_decided(void *arg, bool allowed, const char *reason)
+static void on_decided(void *arg, const struct consent_answer *a)
 {
 	struct flow_held *h = arg;
 	struct flow *f = h->flow;
 	uint64_t id = h->id, waited_ms = (f->flows->context->loop.now_ns - h->since_ns) / NS_PER_MS;
 
 	free(take_held(f, id));
-	middle_decide(f->middle, id, allowed, reason, waited_ms >= STALE_MS); /* may free f */
+	middle_decide(f->middle, id, a, waited_ms >= STALE_MS); /* may free f */
 }
 
 const char *flow_ask_request(void *arg, const struct exchange_question *q)

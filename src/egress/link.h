@@ -1,6 +1,6 @@
-/* The worker's connection with the daemon: lines of JSON on a stream socket. The newest client is
- * the daemon. What cannot be sent waits, up to LINK_OUT_MAX bytes, for this client or the next. A
- * line of the daemon may have a descriptor with it. */
+/* The worker's connection with the daemon: lines of JSON on a stream socket. The newest client
+ * counts as the daemon. Up to LINK_OUT_MAX unsent bytes wait for this client or the next one. A
+ * descriptor may come with a line of the daemon. */
 #ifndef EGRESS_LINK_H
 #define EGRESS_LINK_H
 
@@ -14,20 +14,22 @@
 enum {
 	LINK_LINE_MAX = 1 << 20,
 	LINK_OUT_MAX = 256 << 10,
-	LINK_OUT_ENOUGH = 32 << 10, /* bytes that do not wait for the turn's end */
+	LINK_OUT_ENOUGH = 32 << 10, /* so many bytes are sent before the turn's end */
 	LINK_FDS_MAX = 4
 };
 
 struct link {
 	struct loop *loop;
 	struct loop_watch listener, client;
-	struct loop_timer after; /* what was said in this turn goes out */
+	struct loop_timer after; /* sends at the end of this turn */
 	struct buf in, out;
-	int fds[LINK_FDS_MAX]; /* the first fd_count: those of lines that were not handed out */
+	int fds[LINK_FDS_MAX]; /* fd_count descriptors of lines that on_line has not got yet */
 	unsigned fd_count;
-	size_t sent;		      /* of the first line in out: a new client gets it whole */
-	void (*on_client)(void *arg); /* a new one is there */
-	void (*on_line)(void *arg, char *line, size_t n); /* without its end; not NUL-terminated */
+	size_t sent;		      /* bytes of the first line in out; a new client gets it
+				       * whole */
+	void (*on_client)(void *arg); /* a new client has come */
+	void (*on_line)(void *arg, char *line, size_t n); /* without line feed; not
+							   * NUL-terminated */
 	void *arg;
 };
 
@@ -38,14 +40,15 @@ void link_done(struct link *k);
 /* Whether a daemon is there. */
 bool link_has_client(const struct link *k);
 
-/* Appends a line (with its end), which goes out at the end of the turn: first what a flow waits
- * for. 0, or -EMSGSIZE when too much waits: it is lost. */
+/* Appends a line (with line feed). It is sent at the end of the turn, so that flows are served
+ * first. Returns 0, or -EMSGSIZE if too much waits; then the line is lost. */
 int link_send(struct link *k, const struct buf *line);
 
-/* Whether half of what may wait does: what is not needed should be left out. */
+/* Whether at least half of LINK_OUT_MAX waits. Then lines that are not needed should be left
+ * out. */
 bool link_is_slow(const struct link *k);
 
-/* For on_line: the descriptor that came with the line, the caller's; -1: none. */
+/* In on_line: returns the descriptor that came with the line, or -1. The caller owns it. */
 int link_take_fd(struct link *k);
 
 #endif

@@ -1,7 +1,7 @@
 /* The worker's event loop: descriptors by epoll, level-triggered, and timers. One thread.
  *
- * Watches and timers lie in their owners' structures; zeroed ones are off. A callback may remove
- * any watch and stop any timer, its own included: nothing of theirs is called after that. */
+ * Watches and timers lie in their owners' structures. Zeroed ones are off. A callback may remove
+ * any watch and stop any timer, including its own. They are not called after that. */
 #ifndef EGRESS_LOOP_H
 #define EGRESS_LOOP_H
 
@@ -37,16 +37,17 @@ struct loop {
 
 int loop_init(struct loop *l); /* 0 or -errno */
 
-/* Waits for events (EPOLLIN, EPOLLOUT; errors and ends always). 0 or -errno. */
+/* Watches a descriptor for EPOLLIN or EPOLLOUT. Errors and hang-ups are always reported. Returns 0
+ * or -errno. */
 int loop_add(struct loop *l, struct loop_watch *w, int fd, uint32_t events);
 void loop_change(struct loop *l, struct loop_watch *w, uint32_t events);
-void loop_remove(struct loop *l, struct loop_watch *w); /* off already: nothing */
+void loop_remove(struct loop *l, struct loop_watch *w); /* does nothing if off */
 
-/* Calls `on` once, in that many milliseconds; replaces what was set before. */
+/* Calls `on` once, after ms milliseconds. Replaces an earlier time. */
 void loop_start(struct loop *l, struct loop_timer *t, uint64_t ms);
 void loop_stop(struct loop *l, struct loop_timer *t);
 
-/* Calls `on` once, at the end of this turn; nothing if the timer is set. */
+/* Calls `on` once, at the end of this turn. Does nothing if the timer is set already. */
 void loop_after(struct loop *l, struct loop_timer *t);
 
 void loop_run(struct loop *l);

@@ -1,9 +1,10 @@
 /* mayfly-egress: the network of one sandbox. It judges flows, dials, and copies bytes.
  *
- * Descriptor 3 is the channel on which mayfly-vmm sends streams, 4 the listening socket for the
- * daemon (docs/egress-protocol.md). 5 and 6, which may be missing, are files of those who vouch for
- * TLS servers. It is born in a jail with the host's network (jail/launcher.h). It gives up all
- * paths, installs its filter of system calls, and then begins to read. */
+ * Descriptor 3 is the channel on which mayfly-vmm sends streams. Descriptor 4 is the listening
+ * socket for the daemon (docs/egress-protocol.md). Descriptors 5 and 6 may be missing; they are
+ * files with authorities of TLS servers. It is born in a jail with the host's network
+ * (jail/launcher.h). It gives up all paths, installs its filter of system calls, and then begins to
+ * read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -90,7 +91,7 @@ static void prepare_json(void)
 	json_object_seed(seed);
 }
 
-/* They are told from what is opened later by being here at the start. */
+/* Notes which descriptors exist at the start, before anything else is opened. */
 static int inherited(int fd)
 {
 	return fcntl(fd, F_GETFD) < 0 ? -1 : fd;

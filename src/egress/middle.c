@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "egress/consent.h"
 
 enum {
 	HANDSHAKE_MS = 20000, /* of each side */
@@ -22,7 +23,7 @@ enum {
 
 enum state { CONNECT, ACCEPT, OPEN, CLOSE, LINGER, OVER };
 
-/* Another connection with the server is being made, while OPEN. */
+/* While OPEN: a new connection to the server is being made. */
 enum renewal { RENEWAL_NONE, RENEWAL_DIALS, RENEWAL_SHAKES };
 
 /* One of the two sides. */
@@ -189,6 +190,11 @@ static void fail_plainly(struct middle *m, enum first_alert alert)
 	begin_close(m, false);
 }
 
+static const char *server_name(const struct middle *m)
+{
+	return m->o.via ? m->o.via->name : m->o.name;
+}
+
 static struct tls_protocols offered(const struct client_hello *h)
 {
 	return (struct tls_protocols){.h2 = h->h2, .http1 = h->http1 || !h->alpn};
@@ -225,7 +231,7 @@ static enum leaf_fault fault_of(long error)
 	}
 }
 
-/* Its certificate is wrong: so is the one that the guest gets. */
+/* The server's certificate has a fault, so the guest gets one with the same fault. */
 static void distrust(struct middle *m, long error)
 {
 	struct tls_protocols p = offered(&m->o.first->hello);
@@ -302,6 +308,9 @@ static void open_exchange(struct middle *m)
 	struct exchange_options o = {.protocol = protocol_of(m),
 		.host = m->o.name,
 		.port = m->o.port,
+		.server_host = server_name(m),
+		.server_port = m->o.via ? m->o.via->port : m->o.port,
+		.server_path = m->o.via ? m->o.via->path : "",
 		.plain = m->o.plain,
 		.intercept = m->o.intercept,
 		.callbacks = m->o.callbacks,
@@ -489,7 +498,7 @@ static int connect_again(struct middle *m)
 		.in = old.in,
 		.out = old.out};
 	p.http1 = !p.h2;
-	return tls_connect(&m->server.tls, m->o.kit->roots.setup, m->o.name, p);
+	return tls_connect(&m->server.tls, m->o.kit->roots.setup, server_name(m), p);
 }
 
 void middle_renew(struct middle *m, const char *why)
@@ -512,13 +521,15 @@ void middle_renew(struct middle *m, const char *why)
 	middle_run(m, 0, 0);
 }
 
-void middle_decide(struct middle *m, uint64_t id, bool allowed, const char *reason, bool stale)
+void middle_decide(struct middle *m, uint64_t id, const struct consent_answer *answer, bool stale)
 {
 	if (m->state != OPEN)
 		return;
-	if (allowed && stale && protocol_of(m) == EXCHANGE_HTTP1)
+	if (answer->allowed && stale && protocol_of(m) == EXCHANGE_HTTP1)
 		exchange_fail_server(m->exchange, "it was silent for long");
-	exchange_decide(m->exchange, id, allowed, reason);
+	if (answer->charged)
+		exchange_note_charge(m->exchange, id, answer->charged);
+	exchange_decide(m->exchange, id, answer->allowed, answer->reason);
 	middle_run(m, 0, 0);
 }
 
@@ -566,7 +577,7 @@ static bool say_end(struct middle *m, struct leg *leg)
 	return buf_len(&leg->tls.out) == 0;
 }
 
-/* A side that takes bytes has more time, unless just the server is left. */
+/* A side that takes bytes gets more time, unless only the server is left. */
 static void give_time(struct middle *m)
 {
 	uint64_t bytes = m->guest.out + m->server.out;
@@ -631,8 +642,8 @@ static bool is_held(const struct middle *m)
 	return m->state == OPEN && exchange_is_held(m->exchange);
 }
 
-/* What to wait for on a side. A socket that is not watched any more may have bytes left: they are
- * read when the other one can be written. */
+/* Sets what to wait for on a side. A socket that is no longer watched may still have bytes; they
+ * are read when the other one can be written. */
 static void watch(struct middle *m, struct leg *leg, const struct leg *other)
 {
 	bool pull = !other->watch->added && may_read(m, other);
@@ -645,7 +656,7 @@ static void watch(struct middle *m, struct leg *leg, const struct leg *other)
 	loop_change(&m->o.context->loop, leg->watch, events);
 }
 
-/* Both directions of a socket have ended, which is an event in each turn. */
+/* Both directions of a socket have ended; epoll would report that in each turn. */
 static void on_hang_up(struct middle *m, struct leg *leg)
 {
 	if (leg == &m->guest)
@@ -821,7 +832,7 @@ static void on_late(void *arg)
 static int begin_tls(struct middle *m)
 {
 	int r = tls_connect(
-		&m->server.tls, m->o.kit->roots.setup, m->o.name, offered(&m->o.first->hello));
+		&m->server.tls, m->o.kit->roots.setup, server_name(m), offered(&m->o.first->hello));
 
 	if (r == 0)
 		await(m, CONNECT);

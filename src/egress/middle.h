@@ -14,28 +14,30 @@
  *	CLOSE	 nothing is read; what is to be sent, is sent. To LINGER
  *	LINGER	 waits for the guest's end, LINGER_MS at most: a reset would take bytes from it
  *
- * It does not own the sockets, and ends through a callback. */
+ * It does not own the sockets. It reports its end through a callback. */
 #ifndef EGRESS_MIDDLE_H
 #define EGRESS_MIDDLE_H
 
 #include "egress/context.h"
 #include "egress/first_bytes.h"
+#include "egress/target.h"
 #include "intercept/exchange.h"
 #include "intercept/tls.h"
 #include "intercept/tls_kit.h"
 
-/* Of a worker. Each holds some hundred KiB at most, beside the EXCHANGE_HELD_MAX of each
- * direction. */
+/* Limits of a worker. Each connection holds a few hundred KiB at most, besides EXCHANGE_HELD_MAX
+ * for each direction. */
 enum {
 	MIDDLES_MAX = 128,
-	/* Of each: TLS and plain bytes of two sides, what HTTP holds for them, OpenSSL's own.
-	 * HTTP/2's heads have a budget. */
+	/* Memory of each: TLS and plain bytes of both sides, what HTTP holds for them, and
+	 * OpenSSL's own. Heads of HTTP/2 have a budget of their own. */
 	MIDDLE_BYTES_MAX = 2 * (TLS_IN_MAX + TLS_OUT_MAX + TLS_PLAIN_MAX) +
 			   4 * (EXCHANGE_HELD_MAX + INTERCEPT_SECRET_MAX) + (256 << 10),
 	MIDDLE_QUIET_S = 600, /* servers' own limits are mostly shorter */
 	MIDDLE_BUSY_S = 7440, /* as NATs have it: RFC 5382, REQ-5 */
 };
 
+struct consent_answer;
 struct middle;
 
 struct middle_end {
@@ -46,50 +48,52 @@ struct middle_end {
 struct middle_options {
 	struct context *context;
 	struct tls_kit *kit;
-	struct intercept *intercept; /* of both, references are taken */
+	struct intercept *intercept; /* takes references to kit and intercept */
 	struct loop_watch *guest,
-		*remote;  /* both are in the loop; their callbacks call middle_run */
-	const char *name; /* that was dialled; borrowed */
+		*remote;  /* both are in the loop, and their callbacks call middle_run() */
+	const char *name; /* the dialled name; borrowed */
 	uint16_t port;
+	const struct target_via *via; /* where it goes instead; borrowed. NULL: there */
 	bool plain; /* neither side speaks TLS; begins OPEN. No secrets go out, and no headers of
 		     * rules: `intercept` is not used, and may be NULL, as may `kit` */
-	struct first_bytes *first; /* the guest's hello, and what came with it: taken over */
-	/* It has ended: free it, close both sockets. Not before middle_new returns. */
+	struct first_bytes *first; /* the guest's hello and bytes behind it; taken over */
+	/* The connection has ended: free it and close both sockets. Called after middle_new() has
+	 * returned. */
 	void (*ended)(void *arg, const struct middle_end *end);
 	struct exchange_callbacks callbacks;
-	/* Closes the remote socket and makes another connection: middle_renew follows, not before
-	 * this returns. Returns NULL, or why there is none. */
+	/* Closes the remote socket and dials again. middle_renew() follows after this returns.
+	 * Returns NULL, or a static reason for a failure. */
 	const char *(*redial)(void *arg);
 	void *arg;
 };
 
-/* 0 or -ENOMEM. Call middle_run then, once. */
+/* Returns Returns 0 or -ENOMEM. Then call middle_run() once. */
 int middle_new(const struct middle_options *o, struct middle **ret);
 void middle_free(struct middle *m); /* NULL is fine */
 
-/* Events of a socket came; 0: none. May call `ended`. */
+/* Handles events of the sockets; 0 means none. May call `ended`. */
 void middle_run(struct middle *m, uint32_t guest_events, uint32_t remote_events);
 
-/* How well it may end, as another needs its place: milliseconds without a byte. Less than 0: it
- * may not. One without an open request always may, and goes before all others. */
+/* Returns how suitable it is to be ended when another needs its place: milliseconds without a byte.
+ * Less than 0: it must not be ended. A connection without an open request may always be ended, and
+ * before all others. */
 int64_t middle_spare(const struct middle *m);
 
-/* Ends it at once, in order if no request is open. Calls `ended`. */
+/* Ends it at once; with a proper close if no request is open. Calls `ended`. */
 void middle_evict(struct middle *m);
 
-/* A new policy: its rules are for the requests to come, and for those that wait for a person. May
- * call `ended`. */
+/* Applies a new policy to later requests, and to those that wait for a person. May call `ended`. */
 void middle_judge(struct middle *m, struct intercept *i);
 
-/* What a person decided about a request that is held. stale: the server had heard nothing for long,
- * so a request of HTTP/1.1 goes to it by another connection. May call `ended`. */
-void middle_decide(struct middle *m, uint64_t id, bool allowed, const char *reason, bool stale);
+/* Passes on the answer to a question about a held request. stale: the server got nothing for a long
+ * time, so a request of HTTP/1.1 needs a new connection. May call `ended`. */
+void middle_decide(struct middle *m, uint64_t id, const struct consent_answer *answer, bool stale);
 
-/* `remote` is another connection with the server, in the loop. why: there is none; NULL. May call
- * `ended`. */
+/* `remote` is a new connection to the server, in the loop. why: the reason if dialling failed, else
+ * NULL. May call `ended`. */
 void middle_renew(struct middle *m, const char *why);
 
-/* Bytes that the server was sent and sent, as they were on the wire. */
+/* Returns the bytes sent to the server (up) and received from it (down), as on the wire. */
 void middle_bytes(const struct middle *m, uint64_t *ret_up, uint64_t *ret_down);
 
 #endif

@@ -7,8 +7,8 @@
 
 enum { NAMES_REPORT_MS = 100 };
 
-/* Sends it now; or in NAMES_REPORT_MS if it was sent less long ago than that, so that a guest that
- * asks for many names does not keep the daemon busy. */
+/* Sends the table, at most once in NAMES_REPORT_MS. So a guest that asks for many names does not
+ * keep the daemon busy. */
 void names_report(struct context *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a stream of the guest begins with: its header, and our answer (egress_wire.h). */
+/* The header that begins a stream of the guest, and our answer (egress_wire.h). */
 #ifndef EGRESS_OPENING_H
 #define EGRESS_OPENING_H
 
@@ -6,8 +6,8 @@
 
 #include "proto/egress_wire.h"
 
-/* Reads no byte behind the header. head, of EGRESS_OPEN_MAX bytes, has *bytes of it so far. Returns
- * what egress_get_open does, or -errno: -EAGAIN, -EPIPE. */
+/* Reads a header, and no byte behind it. head has room for EGRESS_OPEN_MAX bytes, and holds *bytes
+ * so far. Returns as egress_get_open(), or -errno, such as -EAGAIN or -EPIPE. */
 int opening_read(int fd, uint8_t *head, unsigned *bytes, struct egress_open *ret);
 
 /* 0 or -errno. */

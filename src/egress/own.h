@@ -5,11 +5,11 @@
 
 #include <stdint.h>
 
-/* A descriptor for own_is, or -errno. */
+/* Returns a descriptor for own_is(), or -errno. */
 int own_open(void);
 
-/* 1: the host itself, or a broadcast or multicast address of its networks. 0: another's, or one
- * without a route. -errno: the kernel did not say. Does not wait. */
+/* Returns 1 for an address of the host, or a broadcast or multicast address of its networks, 0 for
+ * any other or one without a route, or -errno if the kernel did not answer. Does not wait. */
 int own_is(int fd, uint32_t address);
 
 #endif

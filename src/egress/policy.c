@@ -13,7 +13,8 @@ static void take(struct policy_verdict *all, const struct rules_verdict *v)
 	all->answer = v->action == RULES_RESPOND ? v->rule->answer : NULL;
 }
 
-/* Of a layer that only observes, what it would not have allowed; of others, what a rule notes. */
+/* Returns what a layer notes: for an observing layer, what it would not have allowed; for others,
+ * what a rule with "log" notes. */
 static void note(
 	struct policy_verdict *all, const struct rules *layer, const struct rules_verdict *v)
 {
@@ -24,6 +25,12 @@ static void note(
 		all->noted = rules_action_word(RULES_LOG);
 		all->noted_rule = rules_id(v->noted);
 	}
+}
+
+static void take_budget(struct policy_verdict *all, const struct rules_verdict *v)
+{
+	if (v->action == RULES_ALLOW && v->rule && v->rule->budget)
+		all->budgets[all->budget_count++] = v->rule;
 }
 
 static struct policy_verdict judge(
@@ -38,6 +45,15 @@ static struct policy_verdict judge(
 		note(&all, &p->layers[i], &v);
 		all.inspect = all.inspect || v.inspect;
 		all.body |= v.body;
+		if (v.forward && !all.forward && !p->layers[i].observe) {
+			all.forward = v.forward;
+			all.forward_floors = i;
+		}
+		if (v.rule && v.rule->header_count && !p->layers[i].observe)
+			all.setters[all.setter_count++] = v.rule;
+		all.tools = all.tools || (v.tools && !p->layers[i].observe);
+		if (!p->layers[i].observe)
+			take_budget(&all, &v);
 		if (p->layers[i].observe || rules_weight(v.action) < most)
 			continue;
 		if (rules_weight(v.action) > most || (most == 0 && v.rule))
@@ -48,6 +64,48 @@ static struct policy_verdict judge(
 	if (most == 3)
 		all.body = 0;
 	return all;
+}
+
+struct policy_verdict policy_judge_floors(
+	const struct policy *p, unsigned layers, const struct rules_question *q)
+{
+	return judge(p, layers, q);
+}
+
+static int weight(const struct policy_verdict *v)
+{
+	if (v->ask)
+		return 2;
+	return v->allow ? v->answer != NULL : 3;
+}
+
+/* Adds a budget once. A layer has one, but under two names it may have two. */
+static void add_budget(struct policy_verdict *v, const struct rules_rule *rule)
+{
+	for (unsigned i = 0; i < v->budget_count; i++)
+		if (v->budgets[i] == rule)
+			return;
+	if (v->budget_count < POLICY_LAYERS_MAX)
+		v->budgets[v->budget_count++] = rule;
+	else
+		v->allow = v->ask = false; /* never: there are five layers */
+}
+
+struct policy_verdict policy_harder(struct policy_verdict a, struct policy_verdict b)
+{
+	struct policy_verdict v = weight(&b) > weight(&a) ? b : a;
+
+	v.budget_count = 0;
+	for (unsigned i = 0; i < a.budget_count; i++)
+		add_budget(&v, a.budgets[i]);
+	for (unsigned i = 0; i < b.budget_count; i++)
+		add_budget(&v, b.budgets[i]);
+
+	memcpy(v.setters, a.setters, sizeof(v.setters));
+	v.setter_count = a.setter_count;
+	v.body = weight(&v) == 3 ? 0 : a.body | b.body;
+	v.tools = a.tools || b.tools;
+	return v;
 }
 
 struct policy_verdict policy_judge_question(const struct policy *p, const struct rules_question *q)
@@ -61,6 +119,14 @@ struct policy_verdict policy_judge(
 	return judge(p, p->layer_count,
 		&(struct rules_question){
 			.kind = RULES_FLOW, .name = name, .address = address, .port = port});
+}
+
+struct policy_verdict policy_judge_unresolved(
+	const struct policy *p, const char *name, uint16_t port)
+{
+	return judge(p, p->layer_count,
+		&(struct rules_question){
+			.kind = RULES_FLOW, .name = name, .no_address = true, .port = port});
 }
 
 struct policy_verdict policy_judge_first(

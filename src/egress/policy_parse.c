@@ -1,5 +1,5 @@
-/* The policy's JSON. Every member is checked, and an unknown one is an error: an older worker must
- * not ignore what a newer daemon means. */
+/* Parses the policy's JSON. Every member is checked. An unknown member is an error, because an
+ * older worker must not ignore a newer daemon's rule. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* The proxies that flows go through (docs/network.md): the member `proxies` of a policy, parsed and
- * checked. Immutable once made, and shared by the policy and the flows that are on their way
- * through it. */
+ * checked. A chain never changes. The policy and the flows that use it share it by references. */
 #ifndef EGRESS_PROXY_H
 #define EGRESS_PROXY_H
 
@@ -12,21 +11,21 @@
 #include "base/error.h"
 
 enum {
-	PROXY_CHAIN_MAX = 2,	    /* the operator's, and behind it the sandbox's */
+	PROXY_CHAIN_MAX = 2,	    /* the operator's, then the sandbox's */
 	PROXY_CREDENTIAL_MAX = 255, /* bytes of a user's name, and of a password */
-	PROXY_CA_MAX = 8192,	    /* of authorities, as PEM */
+	PROXY_CA_MAX = 8192,	    /* bytes of its authorities, as PEM */
 };
 
 struct proxy {
-	char *host; /* a name in lower case; NULL: the address */
+	char *host; /* a name in lower case; NULL: use the address */
 	uint32_t address;
 	uint16_t port;
-	char *username, *password; /* NULL: none. Never printed, wiped when freed */
-	bool trusted;		   /* the operator's: it may be anywhere */
-	unsigned layers;	   /* the first ones of the policy, which judge it */
-	bool tls;		   /* it is spoken with over TLS */
-	char *tls_name;		   /* that its certificate is for; NULL: its host */
-	char *tls_ca;		   /* who vouches for it, as PEM; NULL: who does for all servers */
+	char *username, *password; /* or NULL. Never printed; wiped when freed */
+	bool trusted;		   /* the operator's: any address is allowed */
+	unsigned layers;	   /* how many of the policy's first layers judge it */
+	bool tls;		   /* the connection to it is TLS */
+	char *tls_name;		   /* name in its certificate; NULL: its host */
+	char *tls_ca;		   /* its authorities, as PEM; NULL: those of all servers */
 };
 
 struct proxy_chain {

@@ -1,5 +1,5 @@
-/* Who vouches for the proxy of a policy that is spoken with over TLS: what it says itself, or
- * who does for all servers. Kept while policies say the same. */
+/* The trusted authorities for a proxy that is reached over TLS: those that the policy names for it,
+ * or those of all servers. They are kept until a policy names others. */
 #ifndef EGRESS_PROXY_TRUST_H
 #define EGRESS_PROXY_TRUST_H
 
@@ -9,18 +9,19 @@
 /* Zeroed at first. */
 struct proxy_trust {
 	bool made;
-	char *ca; /* that it was made of; NULL: the files */
+	char *ca; /* what it was made from; NULL: the files */
 	struct tls_roots roots;
 };
 
-/* chain: of the policy, or NULL. fds: as trust_begin has them. 0 or -ENOMEM. */
+/* Begins to load them. chain: the policy's, or NULL. fds: as for trust_begin(). Returns 0 or
+ * -ENOMEM. */
 int proxy_trust_begin(
 	struct proxy_trust *t, const struct proxy_chain *chain, const int fds[TRUST_FILES]);
 
-/* A part of the work that is left. 1: that was all; 0: there is more; -ENOMEM. */
+/* Does a part of the work. Returns 1 when all is done, 0 if there is more, or -ENOMEM. */
 int proxy_trust_step(struct proxy_trust *t);
 
-/* All of it. NULL: out of memory, or the chain has no TLS. */
+/* Does all of the work. Returns NULL when out of memory, or if no proxy of the chain uses TLS. */
 struct tls_setup *proxy_trust_get(
 	struct proxy_trust *t, const struct proxy_chain *chain, const int fds[TRUST_FILES]);
 

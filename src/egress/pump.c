@@ -94,8 +94,8 @@ static bool move(struct pump *p, int from, int to, struct pump_means *m, enum pu
 	return p->bulk && sent == n;
 }
 
-/* Sends what is in the pipe. What the receiver does not take is read out, so that no other flow
- * finds it.
+/* Sends what is in the pipe. Bytes that the receiver does not take are read out of the pipe, which
+ * other flows use next.
  *
  * #calls egress: splice read */
 static size_t send_pages(struct pump *p, int to, struct pump_means *m, size_t n, enum pump_end *end)
@@ -120,7 +120,7 @@ static size_t send_pages(struct pump *p, int to, struct pump_means *m, size_t n,
 	return sent;
 }
 
-/* As move, without a copy: pages go from one socket to the other. SIGPIPE is ignored. */
+/* Moves bytes without a copy: pages go from one socket to the other. SIGPIPE is ignored. */
 static bool move_pages(struct pump *p, int from, int to, struct pump_means *m, enum pump_end *end)
 {
 	ssize_t n = splice(from, NULL, m->pipe[1], NULL, sizeof(m->space), SPLICE_F_NONBLOCK);

@@ -1,8 +1,8 @@
-/* Moves bytes of a flow in one direction, from a socket to another. What the receiver does not take
- * waits here, PUMP_HELD_MAX bytes at most; then nothing more is read.
+/* Moves bytes of a flow in one direction, from one socket to another. Bytes that the receiver does
+ * not take wait here. While there are any, nothing more is read.
  *
- * A few bytes are copied. When much comes at once, its pages go through a pipe (splice), which
- * costs half. */
+ * Few bytes are copied. If many come at once, their pages move through a pipe (splice), which costs
+ * half. */
 #ifndef EGRESS_PUMP_H
 #define EGRESS_PUMP_H
 
@@ -14,7 +14,7 @@
 
 enum { PUMP_HELD_MAX = 64 << 10 };
 
-/* Serves all pumps of a loop in turn: between two calls, nothing is in it. */
+/* Scratch space for all pumps of a loop. It is empty between two calls. */
 struct pump_means {
 	int pipe[2]; /* -1: none */
 	uint8_t space[PUMP_HELD_MAX];
@@ -25,25 +25,25 @@ void pump_means_done(struct pump_means *m);
 
 struct pump {
 	struct buf held;
-	bool ended; /* the sender has ended its direction */
-	bool shut;  /* and the receiver was told, after all bytes */
+	bool ended; /* the sender has shut its direction down */
+	bool shut;  /* the receiver was told, after all bytes */
 	bool bulk;  /* much came at once */
 	uint64_t bytes;
 };
 
 enum pump_end {
 	PUMP_GOES_ON,
-	PUMP_FROM_FAILED, /* the sender's side: errno */
-	PUMP_TO_FAILED,	  /* the receiver's: errno */
+	PUMP_FROM_FAILED, /* reading failed, see errno */
+	PUMP_TO_FAILED,	  /* writing failed, see errno */
 };
 
 void pump_init(struct pump *p);
 void pump_done(struct pump *p);
 
-/* Moves what can be moved now, up to some hundred KiB. */
+/* Moves what can be moved now, up to a few hundred KiB. */
 enum pump_end pump_run(struct pump *p, int from, int to, struct pump_means *m);
 
-/* Only what is held; reads nothing. */
+/* Writes held bytes only; reads nothing. */
 enum pump_end pump_flush(struct pump *p, int to);
 
 static inline bool pump_wants_read(const struct pump *p)

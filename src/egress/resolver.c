@@ -119,7 +119,7 @@ static int write_query(struct resolver_query *q)
 	return dns_put_query(&q->query, random.id, random.upper, q->name);
 }
 
-/* A socket that hears the server only, from a port that the kernel draws.
+/* Makes a socket that receives from the server only, with a random port from the kernel.
  *
  * #calls egress: socket(AF_INET) connect close */
 static int open_socket(struct resolver_query *q, const struct policy_server *s)

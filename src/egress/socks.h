@@ -1,6 +1,6 @@
-/* SOCKS5 as a client speaks it (RFC 1928, RFC 1929), as bytes: no sockets. CONNECT only.
+/* The client's side of SOCKS5 (RFC 1928, RFC 1929), CONNECT only. Works on bytes, without sockets.
  *
- * The proxy is not trusted. No byte behind its last answer is asked for: those belong to the
+ * The proxy is not trusted. No byte behind its last answer is read, because those belong to the
  * flow. */
 #ifndef EGRESS_SOCKS_H
 #define EGRESS_SOCKS_H
@@ -19,26 +19,26 @@ enum {
 enum socks_state { SOCKS_METHOD, SOCKS_LOGIN, SOCKS_REPLY, SOCKS_CONNECTED };
 
 struct socks {
-	enum socks_state state; /* the answer that is awaited */
+	enum socks_state state; /* the answer that comes next */
 	const struct proxy *proxy;
-	const char *name; /* NULL: the address */
+	const char *name; /* NULL: use the address */
 	uint32_t address;
 	uint16_t port;
 	uint8_t in[SOCKS_IN_MAX];
 	size_t in_bytes;
 };
 
-/* Begins, and appends the first message. What is given is borrowed. name: at most 255 bytes. 0, or
- * what the buffer returns. */
+/* Begins, and appends the first message to out. Borrows p and name. name has at most 255 bytes.
+ * Returns 0 or the buffer's error. */
 int socks_begin(struct socks *s, const struct proxy *p, const char *name, uint32_t address,
 	uint16_t port, struct buf *out);
 
-/* How many bytes to read next, to s->in + s->in_bytes; at least 1 until SOCKS_CONNECTED. */
+/* Returns how many bytes to read next, to s->in + s->in_bytes. At least 1 until SOCKS_CONNECTED. */
 size_t socks_wants(const struct socks *s);
 
-/* Takes the n bytes that have come, and appends what is to be sent. Returns 0; -EPROTO if the proxy
- * does not speak SOCKS; -EACCES if it does not let us in; else an -errno that a program may get,
- * for what the proxy says of the target. */
+/* Takes n bytes that were read, and appends what is to be sent. Returns 0, -EPROTO if the proxy
+ * does not speak SOCKS, -EACCES if it refuses the login, or an -errno for the program if the proxy
+ * cannot reach the target. */
 int socks_take(struct socks *s, size_t n, struct buf *out);
 
 #endif

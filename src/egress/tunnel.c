@@ -13,8 +13,8 @@
 #include "egress/socks.h"
 #include "egress/wrap.h"
 
-/* hop counts the proxies that are reached. While it is 0 the first is resolved and dialled; then
- * each is spoken with (`socks`) about the next, whose name is resolved before. */
+/* hop: how many proxies are connected. At 0 the first one is resolved and dialled. Later, `socks`
+ * asks each proxy for the next one, whose name is resolved first. */
 struct tunnel {
 	struct context *context;
 	struct proxy_chain *chain;
@@ -133,7 +133,7 @@ static void speak(struct tunnel *t, const char *name, uint32_t address, uint16_t
 
 /* --- reaching a proxy --- */
 
-/* Returns whether it is watched from now on; else the tunnel has failed. */
+/* Returns false if the socket cannot be watched; then the tunnel has failed. */
 static bool take_socket(struct tunnel *t, int fd)
 {
 	t->watch.on = on_proxy;
@@ -259,7 +259,7 @@ static void next_hop(struct tunnel *t)
 	if (t->hop < t->chain->count)
 		resolve(t, &t->chain->hops[t->hop]);
 	else if (t->hop == t->chain->count)
-		speak(t, to->name[0] ? to->name : NULL, to->addresses[0], to->dial_port);
+		speak(t, to->name[0] ? target_server(to) : NULL, to->addresses[0], to->dial_port);
 	else
 		connected(t);
 }

@@ -69,7 +69,8 @@ static void refuse(struct buf *out, unsigned status, const char *why)
 	buf_done(&body);
 }
 
-/* Whether one element of Accept is this type. Weights do not matter: who names both gets JSON. */
+/* Whether one element of Accept is this type. Weights are ignored: a client that names both types
+ * gets JSON. */
 static bool accepts_json(const struct http_headers *h)
 {
 	return http_header_has_token(h, "Accept", "application/json");

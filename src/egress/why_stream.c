@@ -41,8 +41,8 @@ void why_stream_free(struct why_stream *s)
 	free(s);
 }
 
-/* What comes after the request is read and dropped, until the guest ends its direction: a close
- * with bytes unread would be a reset. */
+/* Reads and drops what follows the request, until the guest ends its direction, because closing
+ * with unread bytes would be a reset. */
 static bool take(struct why_stream *s)
 {
 	struct context *c = s->context;

@@ -28,9 +28,9 @@ enum {
 	STREAMS_AT_ONCE = 16,
 };
 
-/* What the tables can hold together fits the limit, with a fifth for what is between. A flow counts
- * with its bytes in both directions, an intercepted connection with TLS and HTTP of two sides. The
- * policy and the authorities of servers and of a proxy count as text and parsed. */
+/* All tables together, when full, fit the limit and leave a fifth for the allocator. A flow counts
+ * with its bytes in both directions; an intercepted connection with TLS and HTTP of both sides; the
+ * policy and the authorities of servers and of a proxy as text and parsed. */
 enum {
 	FLOW_BYTES = 2 * PUMP_HELD_MAX + CLIENT_HELLO_MAX + WRAP_BYTES_MAX + (4 << 10),
 	POLICY_BYTES = 2 * (LINK_LINE_MAX + (12 << 20)),
@@ -145,8 +145,8 @@ static void listen_to_guest(struct worker *w)
 	loop_change(&w->context.loop, &w->channel, EPOLLIN);
 }
 
-/* What interception needs takes a while, so it is made beside other work, before the first
- * connection that is intercepted if that does not come at once. */
+/* Preparing interception takes a while. So it is done in steps beside other work, if possible
+ * before the first intercepted connection. */
 static void on_kit(void *arg)
 {
 	struct worker *w = arg;
@@ -200,7 +200,7 @@ static int apply(struct worker *w, const struct message *m, struct error *e)
 	return 0;
 }
 
-/* One that is open says where to, and has a descriptor with it. */
+/* If the connection is open, the message says where it leads and comes with a descriptor. */
 static void take_between(struct worker *w, const json_t *between)
 {
 	int fd = json_object_get(between, "to") ? link_take_fd(&w->context.link) : -1;
@@ -294,7 +294,7 @@ static void on_channel(void *arg, uint32_t events)
 			loop_start(&w->context.loop, &w->idle, 0);
 			return;
 		} else if (fd != -EBADMSG && fd != -EINTR) {
-			return; /* no more; or no descriptor is free, which a flow's end changes */
+			return; /* there are no more, or no descriptor is free until a flow ends */
 		}
 	}
 }

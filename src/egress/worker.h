@@ -1,17 +1,17 @@
-/* The worker: takes streams from the channel and policies from the daemon, and ends when it has had
- * no flow for a while (docs/egress-protocol.md). */
+/* The worker. It takes streams from the channel and policies from the daemon. It ends when it has
+ * had no flow for a while (docs/egress-protocol.md). */
 #ifndef EGRESS_WORKER_H
 #define EGRESS_WORKER_H
 
 #include "base/error.h"
 
-/* Of private memory: the tables' bounds and some more (worker.c). A worker that reaches it goes
- * on: what needs memory then is refused, or ends. */
+/* Limit of private memory: the bounds of all tables and some more (worker.c). At the limit the
+ * worker goes on, but whatever needs more memory is refused or ends. */
 enum { WORKER_MEMORY_MAX = 896 << 20 };
 
 struct worker_options {
 	int channel_fd, listen_fd; /* borrowed */
-	int root_fds[2];	   /* who vouches for servers (trust.h); -1: none */
+	int root_fds[2];	   /* files of trusted authorities (trust.h); -1: none */
 	unsigned idle_ms;
 	unsigned middle_idle_ms; /* of intercepted connections; 0: as middle.h says */
 };

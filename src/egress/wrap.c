@@ -232,8 +232,8 @@ static bool is_done(const struct wrap *w)
 	       (w->inner_ended && !buf_len(&w->tls.out) && (w->outer_ended || w->left));
 }
 
-/* A socket whose both directions have ended is not watched: it is an event in each turn. There
- * may be bytes left, which are read when the other side can be written. */
+/* When both directions of a socket have ended it is not watched, because epoll would report it in
+ * each turn. It may still have bytes; they are read when the other side can be written. */
 static void watch(struct wrap *w)
 {
 	struct loop *l = &w->context->loop;

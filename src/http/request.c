@@ -199,7 +199,10 @@ void request_collect_or(struct request *r, size_t max,
 	r->collect->refuse = refuse;
 	request_hold(r, &r->collect->hold);
 	r->ops = &ops;
-	request_resume(r);
+	if (r->head->content_length > (int64_t)max)
+		refuse_body(r, 413, "the request's body is too large");
+	else
+		request_resume(r);
 }
 
 /* --- answering --- */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,38 @@ const char *image_kind_name(enum image_kind kind)
 const char *image_file_name(enum image_kind kind)
 {
 	return file_names[kind];
+}
+
+void image_delta_name(unsigned number, char out[IMAGE_DELTA_NAME_BYTES])
+{
+	(void)snprintf(out, IMAGE_DELTA_NAME_BYTES, "delta%u", number); /* fits */
+}
+
+uint64_t image_disk_bytes(int dirfd, enum image_kind kind, unsigned deltas)
+{
+	uint64_t sum = file_disk_bytes(dirfd, image_file_name(kind));
+	char name[IMAGE_DELTA_NAME_BYTES];
+
+	for (unsigned i = 0; i < deltas; i++) {
+		image_delta_name(i, name);
+		sum += file_disk_bytes(dirfd, name);
+	}
+	return sum;
+}
+
+int image_deltas_to_json(unsigned deltas, json_t *o)
+{
+	return deltas ? config_json_add_u64(o, "deltas", deltas) : 0;
+}
+
+int image_deltas_from_json(const json_t *o, enum image_kind kind, unsigned *ret)
+{
+	uint64_t n = 0;
+	int r = json_object_get(o, "deltas") ? config_json_u64(o, "deltas", IMAGE_DELTAS_MAX, &n)
+					     : 0;
+
+	*ret = (unsigned)n;
+	return r < 0 || (n && kind != IMAGE_EXT4) ? -EINVAL : 0;
 }
 
 void image_done(struct image *m)
@@ -52,6 +85,7 @@ static int from_json(const json_t *o, struct image *m, struct error *e)
 		m->kind = IMAGE_EROFS;
 	else if (!bad && strcmp(kind, "ext4") != 0)
 		bad = 1;
+	bad = bad || image_deltas_from_json(o, m->kind, &m->deltas) < 0;
 	if (bad)
 		return error_set(e, ERROR_BAD_IMAGE, EINVAL, "a value is missing or unusable");
 	return config_from_json(o, &m->config, e);
@@ -60,9 +94,9 @@ static int from_json(const json_t *o, struct image *m, struct error *e)
 static int parse(const char *text, size_t len, struct image *m, struct error *e)
 {
 	static const char *const keys[] = {"format", "kind", "source", "digest", "created",
-		"content_bytes", "entries", "description", "cpus", "memory_mb", "disk_mb", "user",
-		"workdir", "network", "env", "start_command", "ready_command", "warm_command",
-		"entry_command", NULL};
+		"content_bytes", "entries", "deltas", "description", "cpus", "memory_mb", "disk_mb",
+		"user", "workdir", "network", "env", "start_command", "ready_command",
+		"warm_command", "entry_command", NULL};
 	json_t *o = config_json_parse(text, len, keys, "image.json", e);
 	int r = o ? from_json(o, m, e) : -EINVAL;
 
@@ -108,7 +142,7 @@ static json_t *to_json(const struct image *m)
 		config_json_add_u64(o, "created", m->created_s) < 0 ||
 		config_json_add_u64(o, "content_bytes", m->content_bytes) < 0 ||
 		config_json_add_u64(o, "entries", m->entries) < 0 ||
-		config_to_json(&m->config, o) < 0) {
+		image_deltas_to_json(m->deltas, o) < 0 || config_to_json(&m->config, o) < 0) {
 		json_decref(o);
 		return NULL;
 	}

@@ -22,6 +22,8 @@ int parse(const struct parse_options *o, struct tree_sink *to, struct error *e)
 		return parse_kernel(o->fd, to, e);
 	case PARSE_MODULE:
 		return parse_module(o->fd, to, e);
+	case PARSE_DOCUMENT:
+		return parse_document(o->fd, to, e);
 	default:
 		return error_set(e, ERROR_INTERNAL, EINVAL, "no such file to read");
 	}

@@ -9,7 +9,8 @@
  *	deb	a linux-image package		vmlinuz, config, modules/... (flat, with
  *						modules.builtin)
  *	kernel	bzImage or ELF			release (its text), vmlinux
- *	module	ELF, plain or compressed	depends (the text of .modinfo), module */
+ *	module	ELF, plain or compressed	depends (the text of .modinfo), module
+ *	document JSON of an image		its values: see below */
 #ifndef IMAGE_PARSE_H
 #define IMAGE_PARSE_H
 
@@ -23,13 +24,29 @@ enum parse_job {
 	PARSE_DEB,
 	PARSE_KERNEL,
 	PARSE_MODULE,
+	PARSE_DOCUMENT,
 	PARSE_JOBS_
 };
 
 enum {
-	PARSE_FILES_MAX = 100000,   /* of an archive or package; more are refused */
-	PARSE_BYTES_MAX = 1 << 30,  /* of their content */
-	PARSE_MODULE_MAX = 64 << 20 /* bytes of one module, unpacked */
+	PARSE_FILES_MAX = 100000,    /* of an archive or package; more are refused */
+	PARSE_BYTES_MAX = 1 << 30,   /* of their content */
+	PARSE_MODULE_MAX = 64 << 20, /* bytes of one module, unpacked */
+	PARSE_DOCUMENT_MAX = 4 << 20 /* bytes of a document, the limit that registries have */
+};
+
+/* Each value of a document is an entry, a container before what is in it. The path is the members'
+ * names and the lists' indexes, below PARSE_DOCUMENT_ROOT: "document/layers/0/size". The content is
+ * one of these letters, and the text or the decimal number behind it. Members that no document of
+ * an image needs are left out. */
+#define PARSE_DOCUMENT_ROOT "document"
+enum parse_value {
+	PARSE_IS_OBJECT = 'o',
+	PARSE_IS_LIST = 'l',
+	PARSE_IS_TEXT = 't',
+	PARSE_IS_NUMBER = 'n', /* an integer of 64 bits */
+	PARSE_IS_NULL = '0',
+	PARSE_IS_OTHER = 'x'
 };
 
 struct parse_options {

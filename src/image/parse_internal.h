@@ -28,5 +28,6 @@ int parse_archive(int fd, const char *folder, struct tree_sink *to, struct error
 int parse_deb(int fd, struct tree_sink *to, struct error *e);
 int parse_kernel(int fd, struct tree_sink *to, struct error *e);
 int parse_module(int fd, struct tree_sink *to, struct error *e);
+int parse_document(int fd, struct tree_sink *to, struct error *e);
 
 #endif

@@ -10,7 +10,8 @@ static const char *const names[PARSE_JOBS_] = {[PARSE_TAR] = "tar",
 	[PARSE_ARCHIVE] = "archive",
 	[PARSE_DEB] = "deb",
 	[PARSE_KERNEL] = "kernel",
-	[PARSE_MODULE] = "module"};
+	[PARSE_MODULE] = "module",
+	[PARSE_DOCUMENT] = "document"};
 
 const char *parse_job_name(enum parse_job job)
 {

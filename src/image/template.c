@@ -13,11 +13,13 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "image/verify.h"
 
 enum { TEMPLATE_FORMAT = 1, TREE_DEPTH_MAX = 4 };
 
 static const char json_file[] = "template.json";
 static const char key_file[] = "key";
+static const char scratch_file[] = "scratch.ext4";
 static const char snapshots_dir[] = "snapshots";
 
 void template_done(struct template *t)
@@ -117,20 +119,40 @@ static int add_history(const struct home *h, const struct template_build *b, con
 				     : 0;
 }
 
+static int add_file(const struct home *h, const struct template_build *b, const struct image *m,
+	const char *name, struct error *e)
+{
+	_cleanup_free_ char *from = str_printf("%s/%s", m->name, name);
+	int r = from ? link_or_copy(h->area_fd[HOME_IMAGES], from, b->w.fd, name) : -ENOMEM;
+
+	return r < 0 ? host_error(e, r, "cannot take the files of image", m->name) : 0;
+}
+
 int template_add_image(const struct home *h, const struct template_build *b, const struct image *m,
 	struct error *e)
 {
-	const char *const files[] = {image_file_name(m->kind), "scratch.ext4"};
+	int r = add_file(h, b, m, image_file_name(m->kind), e);
+	char name[IMAGE_DELTA_NAME_BYTES];
 
-	for (size_t i = 0; i < (m->kind == IMAGE_EROFS ? 2 : 1); i++) {
-		_cleanup_free_ char *from = str_printf("%s/%s", m->name, files[i]);
-		int r = from ? link_or_copy(h->area_fd[HOME_IMAGES], from, b->w.fd, files[i])
-			     : -ENOMEM;
-
-		if (r < 0)
-			return host_error(e, r, "cannot take the files of image", m->name);
+	for (unsigned i = 0; i < m->deltas && r == 0; i++) {
+		image_delta_name(i, name);
+		r = add_file(h, b, m, name, e);
 	}
-	return add_history(h, b, m, e);
+	if (r == 0 && m->kind == IMAGE_EROFS)
+		r = add_file(h, b, m, scratch_file, e);
+	return r < 0 ? r : add_history(h, b, m, e);
+}
+
+int template_record_image(int fd, enum image_kind kind, unsigned deltas, struct error *e)
+{
+	int r = verify_record(fd, image_file_name(kind), e);
+	char name[IMAGE_DELTA_NAME_BYTES];
+
+	for (unsigned i = 0; i < deltas && r == 0; i++) {
+		image_delta_name(i, name);
+		r = verify_record(fd, name, e);
+	}
+	return r == 0 && kind == IMAGE_EROFS ? verify_record(fd, scratch_file, e) : r;
 }
 
 static json_t *to_json(const struct template *t)
@@ -143,7 +165,7 @@ static json_t *to_json(const struct template *t)
 		config_json_add_string(o, "agent_version", t->agent_version) < 0 ||
 		config_json_add_string(o, "image_digest", t->image_digest) < 0 ||
 		config_json_add_u64(o, "created", t->created_s) < 0 ||
-		config_to_json(&t->config, o) < 0) {
+		image_deltas_to_json(t->deltas, o) < 0 || config_to_json(&t->config, o) < 0) {
 		json_decref(o);
 		return NULL;
 	}
@@ -300,6 +322,7 @@ static int from_json(const json_t *o, struct template *t, struct error *e)
 		t->kind = IMAGE_EROFS;
 	else if (!bad && strcmp(kind, image_kind_name(IMAGE_EXT4)) != 0)
 		bad = 1;
+	bad = bad || image_deltas_from_json(o, t->kind, &t->deltas) < 0;
 	/* It becomes part of a path. */
 	if (!bad && *t->kernel_release && !str_is_name(t->kernel_release))
 		bad = 1;
@@ -311,9 +334,9 @@ static int from_json(const json_t *o, struct template *t, struct error *e)
 static int parse(const char *text, size_t len, struct template *t, struct error *e)
 {
 	static const char *const keys[] = {"format", "kind", "kernel_release", "agent_version",
-		"image_digest", "created", "description", "cpus", "memory_mb", "disk_mb", "user",
-		"workdir", "network", "env", "start_command", "ready_command", "warm_command",
-		"entry_command", NULL};
+		"image_digest", "created", "deltas", "description", "cpus", "memory_mb", "disk_mb",
+		"user", "workdir", "network", "env", "start_command", "ready_command",
+		"warm_command", "entry_command", NULL};
 	json_t *o = config_json_parse(text, len, keys, json_file, e);
 	int r = o ? from_json(o, t, e) : -EINVAL;
 
@@ -451,7 +474,7 @@ int template_load(const struct home *h, const char *name, struct template *ret, 
 
 	if (r < 0)
 		return r;
-	ret->rootfs_disk_bytes = file_disk_bytes(fd, image_file_name(ret->kind));
+	ret->rootfs_disk_bytes = image_disk_bytes(fd, ret->kind, ret->deltas);
 	ret->snapshot_disk_bytes = disk_bytes_below(fd, snapshots_dir, 0);
 	return 0;
 }

@@ -3,7 +3,7 @@
  *   templates/<name>/
  *     template.json                the fields of struct template
  *     rootfs.ext4 | rootfs.erofs   a hard link to the image's file where the file system allows it,
- *                                  else a copy; never written
+ *     delta0, delta1, ...          else a copy; never written. Likewise its deltas (image.h)
  *     console.log                  of the boot that was snapshotted
  *     snapshots/<cpus>c-<mem>m/    state, memory, disk...: written by the snapshot code
  *
@@ -33,6 +33,7 @@ struct template
 	char *agent_version;
 	char *image_digest;
 	enum image_kind kind;
+	unsigned deltas; /* of the image */
 	uint64_t created_s;
 	struct image_config config;
 	/* Computed on loading, not in the file. */
@@ -58,9 +59,13 @@ int template_begin(
 /* The private directory, which contains snapshots/; borrowed. */
 int template_build_fd(const struct template_build *b);
 
-/* Links or copies an image's files into it (rootfs.*, and scratch.ext4 if there is one). */
+/* Links or copies an image's files into it: rootfs.*, its deltas, and scratch.ext4 if there is
+ * one. */
 int template_add_image(const struct home *h, const struct template_build *b, const struct image *m,
 	struct error *e);
+
+/* Notes the checksums of the image's files (verify.h) in a template's directory. */
+int template_record_image(int fd, enum image_kind kind, unsigned deltas, struct error *e);
 
 /* Writes template.json (t->name is ignored) and puts the template in place, durably. The caller
  * must have synced the files that it wrote. Releases b in any case. */

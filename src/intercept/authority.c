@@ -125,7 +125,7 @@ static bool fits_subject(const char *name)
 	return strlen(name) <= COMMON_NAME_MAX;
 }
 
-/* With a comma it would be a list, so names are added as what they are. */
+/* OpenSSL would read a comma as a list, so each name is added by itself. */
 static int add_name(X509 *x, const char *name, bool critical)
 {
 	GENERAL_NAMES *names = sk_GENERAL_NAME_new_null();
@@ -161,7 +161,8 @@ static int add_extensions(struct authority *a, X509 *x, const char *name, enum l
 	       x509_add_extension(x, issuer, NID_authority_key_identifier, "keyid");
 }
 
-/* The authority may be for this name and what is below it only; so another name is below it. */
+/* The authority may be limited to this name and names below it, so the wrong name is one below
+ * it. */
 static X509 *make(struct authority *a, const char *dialled, enum leaf_fault fault)
 {
 	char name[NAME_MAX_BYTES + 16];
@@ -181,7 +182,7 @@ static X509 *make(struct authority *a, const char *dialled, enum leaf_fault faul
 
 /* --- those that were made --- */
 
-/* The one of this name, else the one that was used longest ago. */
+/* Returns the entry of this name, else the least recently used one. */
 static struct leaf *place(struct authority *a, const char *name)
 {
 	struct leaf *oldest = &a->leaves[0];

@@ -1,11 +1,11 @@
-/* The authority of one sandbox, for the guest's side of intercepted connections: certificates for
- * the names that the guest dials, made as they are needed.
+/* The authority of one sandbox, for the guest's side of intercepted connections. It makes
+ * certificates for the names that the guest dials, when they are needed.
  *
- * A server whose certificate cannot be trusted is shown to the guest with a certificate that has
- * the same fault, so that the program fails as it would without us.
+ * If a server's certificate has a fault, the guest gets a certificate with the same fault. So the
+ * program fails as it would without us.
  *
- * All have one key of P-256, which lives as long as this. Keeps AUTHORITY_LEAVES_MAX certificates,
- * those that were used last. */
+ * All certificates share one P-256 key, which lives as long as the authority. The
+ * AUTHORITY_LEAVES_MAX most recently used certificates are kept. */
 #ifndef INTERCEPT_AUTHORITY_H
 #define INTERCEPT_AUTHORITY_H
 
@@ -17,7 +17,7 @@
 
 enum {
 	AUTHORITY_LEAVES_MAX = 64,
-	AUTHORITY_LEAF_DAYS = 7, /* that one is valid; it is made anew after a day */
+	AUTHORITY_LEAF_DAYS = 7, /* validity of a certificate; it is renewed after a day */
 };
 
 enum leaf_fault {
@@ -25,19 +25,19 @@ enum leaf_fault {
 	LEAF_EXPIRED,
 	LEAF_NOT_YET,	 /* valid from tomorrow on */
 	LEAF_OTHER_NAME, /* for another name */
-	LEAF_UNTRUSTED,	 /* of an authority that nobody knows */
+	LEAF_UNTRUSTED,	 /* signed by an unknown authority */
 };
 
 struct authority;
 
-/* Takes the authority's certificate and its key as PEM, copied. ERROR_USAGE: they cannot be
+/* Copies the authority's certificate and key, both PEM. Fails with ERROR_USAGE if they cannot be
  * used. */
 int authority_new(const void *certificate, size_t certificate_bytes, const void *key,
 	size_t key_bytes, struct authority **ret, struct error *e);
-void authority_free(struct authority *a); /* NULL is fine; certificates that were given out stay */
+void authority_free(struct authority *a); /* NULL is fine; certificates in use stay valid */
 
-/* A new reference to a certificate for a name; NULL: out of memory, or the name cannot be in
- * one. */
+/* Returns a new reference to a certificate for a name, or NULL when out of memory or if a
+ * certificate cannot hold the name. */
 X509 *authority_leaf(struct authority *a, const char *name, enum leaf_fault fault);
 EVP_PKEY *authority_leaf_key(const struct authority *a); /* borrowed */
 

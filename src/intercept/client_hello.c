@@ -8,7 +8,7 @@ enum {
 	FIRST_TYPE = 20, /* of records: change_cipher_spec */
 	HANDSHAKE = 22,
 	LAST_TYPE = 24,	     /* heartbeat */
-	MAJOR_ENOUGH = 0x10, /* servers that do not look at the version call less than this TLS */
+	MAJOR_ENOUGH = 0x10, /* some servers accept every lower major version as TLS */
 	CLIENT_HELLO = 1,
 	MESSAGE_HEAD = 4,
 	VERSION_MAJOR = 3,
@@ -20,8 +20,7 @@ enum {
 
 enum { SERVER_NAME = 0, ALPN = 16, EARLY_DATA = 42, ENCRYPTED_CLIENT_HELLO = 0xfe0d };
 
-/* What is left of a piece of the message. A read that goes too far leaves `bad`, and gives
- * zeros. */
+/* The rest of a piece of the message. Reading too far sets `bad` and returns zeros. */
 struct view {
 	const uint8_t *at;
 	size_t n;
@@ -172,8 +171,9 @@ static int next_record(const uint8_t *data, size_t n, size_t at)
 	return at + RECORD_HEAD + length > n ? WALK_MORE : (int)length;
 }
 
-/* Joins the records of the message in `to`, of CLIENT_HELLO_MAX bytes; to NULL: just counts.
- * Returns the message's length with its head, or WALK_*; ret_bytes: that of its records. */
+/* Joins the message's records in `to`, which has CLIENT_HELLO_MAX bytes; if to is NULL, only
+ * counts. Returns the message's length with its head, or WALK_*. *ret_bytes: the length of its
+ * records. */
 static int join(const uint8_t *data, size_t n, uint8_t *to, size_t *ret_bytes)
 {
 	size_t have = 0, wanted = MESSAGE_HEAD, at = 0;
@@ -232,8 +232,7 @@ static enum client_hello_result parse_records(
 
 /* --- the first bytes --- */
 
-/* Whether the bytes may be (the beginning of) a hello of SSL 2. Other protocols begin so by chance
- * only. */
+/* Whether the bytes may begin a hello of SSL 2. Other protocols begin like that only by chance. */
 static bool may_be_ssl2(const uint8_t *d, size_t n)
 {
 	unsigned length, ciphers, session, challenge;
@@ -251,8 +250,8 @@ static bool may_be_ssl2(const uint8_t *d, size_t n)
 	       length == SSL2_HEAD - 2 + ciphers + session + challenge;
 }
 
-/* Whether a server may take it for a record of TLS. Some servers skip an alert before the hello,
- * and some take a first record of any version. */
+/* Whether a server may accept the bytes as a TLS record. Some servers skip an alert before the
+ * hello, and some accept any version in the first record. */
 static bool may_be_record(const uint8_t *d, size_t n)
 {
 	return d[0] >= FIRST_TYPE && d[0] <= LAST_TYPE && (n == 1 || d[1] < MAJOR_ENOUGH);

@@ -22,9 +22,12 @@ int exchange_new(const struct exchange_options *options, struct exchange **ret)
 	x->budget = options->budget;
 	x->intercept = intercept_ref(options->intercept);
 	x->host = strdup(options->host);
+	x->server_host = strdup(options->server_host ? options->server_host : options->host);
+	x->server_path = strdup(options->server_path ? options->server_path : "");
+	x->server_port = options->server_host ? options->server_port : options->port;
 	buf_init_secret(&x->out[EXCHANGE_GUEST], EXCHANGE_HELD_MAX);
 	buf_init_secret(&x->out[EXCHANGE_SERVER], EXCHANGE_HELD_MAX);
-	if (!x->host || x->kind->make(x) < 0) {
+	if (!x->host || !x->server_host || !x->server_path || x->kind->make(x) < 0) {
 		exchange_free(x);
 		return -ENOMEM;
 	}
@@ -41,6 +44,8 @@ void exchange_free(struct exchange *x)
 	buf_done(&x->out[EXCHANGE_GUEST]);
 	buf_done(&x->out[EXCHANGE_SERVER]);
 	free(x->host);
+	free(x->server_host);
+	free(x->server_path);
 	free(x);
 }
 
@@ -143,8 +148,14 @@ size_t exchange_memory(const struct exchange *x)
 
 void exchange_authority(const struct exchange *x, char out[EXCHANGE_AUTHORITY_MAX])
 {
-	if (x->port == (x->plain ? HTTP_PORT : HTTPS_PORT))
-		(void)snprintf(out, EXCHANGE_AUTHORITY_MAX, "%s", x->host); /* a name fits */
+	if (x->server_port == (x->plain ? HTTP_PORT : HTTPS_PORT))
+		(void)snprintf(out, EXCHANGE_AUTHORITY_MAX, "%s", x->server_host); /* fits */
 	else
-		(void)snprintf(out, EXCHANGE_AUTHORITY_MAX, "%s:%u", x->host, x->port); /* also */
+		(void)snprintf(out, EXCHANGE_AUTHORITY_MAX, "%s:%u", x->server_host,
+			x->server_port); /* likewise */
+}
+
+const char *exchange_prefix(const struct exchange *x, const char *path)
+{
+	return path[0] == '/' ? x->server_path : "";
 }

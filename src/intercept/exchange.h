@@ -1,8 +1,8 @@
-/* HTTP of one intercepted connection, without sockets and TLS: plain bytes of the guest and of the
- * server come in, and what each is to be sent comes out. RFC 9110, 9112 (HTTP/1.1), 9113 (HTTP/2).
+/* HTTP of one intercepted connection, without sockets and TLS. Plain bytes from the guest and the
+ * server come in; the bytes to send to each come out. RFC 9110, 9112 (HTTP/1.1), 9113 (HTTP/2).
  *
- * Every request is parsed strictly, judged, and written anew; nothing is forwarded as it came. Both
- * sides speak the same protocol. What the rules do to requests and answers: rewrite.h.
+ * Every request is parsed strictly, judged, and written anew; nothing is forwarded as received.
+ * Both sides speak the same version of HTTP. rewrite.h says how requests and answers are changed.
  *
  * The owner moves bytes:
  *
@@ -10,27 +10,27 @@
  *	p = exchange_output(x, EXCHANGE_SERVER, &n);	      what is to be sent there
  *	exchange_sent(x, EXCHANGE_SERVER, n);		      so many of them were
  *
- * Each of these calls, and exchange_receive_end, may change the output of both sides, and what
- * exchange_wants and exchange_state say. So look at both sides after each.
+ * Each of these calls, and exchange_receive_end(), may change the output of both sides and the
+ * results of exchange_wants() and exchange_state(). So look at both sides after each call.
  *
- * Back-pressure: receive takes less than n when there is no place for what it would become.
- * exchange_wants then says false, until something was sent or received on the other side. A request
- * of HTTP/1.1 waits until the one before it is answered.
+ * Back-pressure: exchange_receive() takes less than n bytes if there is no room for the output.
+ * exchange_wants() then returns false until the other side has sent or received something. A
+ * request of HTTP/1.1 waits until the previous one is answered.
  *
- * A person may be asked about a request (EXCHANGE_ASK). It is held: its head, and the first bytes
- * of its body, of which the person sees a preview; all of the body if it is short. Nothing more of
- * the body is taken, and the server hears of nothing, until exchange_decide. Streams of HTTP/2 are
- * held each, and the others go on. The server may end its connection meanwhile; then a request
- * that is allowed waits for another one (exchange_needs_server).
+ * A person may be asked about a request (EXCHANGE_ASK). The exchange then holds its head and the
+ * first bytes of its body, or all of a short body. The person sees a preview of it. Until
+ * exchange_decide() nothing more of the body is taken, and the server gets nothing. A held stream
+ * of HTTP/2 does not stop the others. The server may close its connection meanwhile. Then an
+ * allowed request waits for a new connection (exchange_needs_server()).
  *
  * A refused request gets an answer with a reason in plain text: 400, 405, 417, 421, 431, 501 or 505
- * for what it is, 403 for what the judge says, 502 for an unknown secret or a bad answer of the
- * server.
+ * if the request itself is not acceptable, 403 if it is denied, 502 for an unknown secret or a bad
+ * answer of the server.
  *
- * Limits: heads of 64 KiB and 256 fields; with secrets in it a head may have 128 KiB;
- * EXCHANGE_HELD_MAX bytes of each direction wait; 100 streams of HTTP/2, whose heads and frames
- * take HTTP2_MEMORY_MAX bytes; what exceeds that ends the exchange. A connection has no clock:
- * the owner decides how long it may be silent. Nothing here blocks or calls the system. */
+ * Limits: a head has at most 64 KiB and 256 fields, or 128 KiB after secrets were put in. At most
+ * EXCHANGE_HELD_MAX bytes wait in each direction. HTTP/2 has at most 100 streams, and their heads
+ * and frames take at most HTTP2_MEMORY_MAX bytes. Exceeding a limit ends the exchange. There is no
+ * clock: the owner limits silence. Nothing here blocks or makes system calls. */
 #ifndef INTERCEPT_EXCHANGE_H
 #define INTERCEPT_EXCHANGE_H
 
@@ -40,15 +40,20 @@
 
 #include "intercept/intercept.h"
 #include "intercept/model_answer.h"
+#include "rules/rules_budget.h"
 
 enum {
 	EXCHANGE_HEAD_MAX = 64 << 10,
 	EXCHANGE_FIELDS_MAX = 256,
 	EXCHANGE_HELD_MAX = 256 << 10,
 	EXCHANGE_STREAMS_MAX = 100,
-	EXCHANGE_PATH_MAX = 512,	    /* bytes of a path that records have; the rest is cut */
-	EXCHANGE_TOOLS_MAX = 16,	    /* calls of a request that records have */
+	EXCHANGE_PATH_MAX = 512, /* bytes of a path in records; the rest is cut */
+	EXCHANGE_TOOLS_MAX = 16, /* calls in the record of a request */
+	EXCHANGE_SETTERS_MAX = 8,
 	EXCHANGE_DIGEST_BYTES = 2 * 32 + 1, /* SHA-256 as hexadecimal digits */
+	EXCHANGE_BUDGETS_MAX = 8,	    /* of a request */
+	EXCHANGE_BUDGET_ID_MAX = 64,
+	EXCHANGE_BUDGET_TEXT_MAX = 160,
 };
 
 enum exchange_protocol { EXCHANGE_HTTP1, EXCHANGE_HTTP2 };
@@ -57,177 +62,236 @@ enum exchange_side { EXCHANGE_GUEST, EXCHANGE_SERVER };
 
 enum exchange_state {
 	EXCHANGE_GOING,
-	EXCHANGE_DONE, /* send the outputs, then end both sides in order */
-	/* send the output of the guest, then close both; exchange_reason says why */
+	EXCHANGE_DONE, /* send the outputs, then close both sides properly */
+	/* send the guest's output, then close both sides; exchange_reason() says why */
 	EXCHANGE_FAILED,
 };
 
 struct call;
 struct http2_budget;
 struct rules_answer;
+struct rules_rule;
 
-/* A request as it is judged: its method, and its path up to a '?', both as the guest sent them. */
+/* A request for the judge: its method, and its path up to a '?', as the guest sent them. */
 struct exchange_request {
 	const char *method, *path;
 	bool has_body;		 /* or may have one */
-	const struct call *call; /* what its body says (EXCHANGE_READ); NULL: not read */
+	bool two_methods;	 /* a header may change its method (rules/rules.h) */
+	const struct call *call; /* what its body says (after EXCHANGE_READ); NULL: not read */
 };
 
 enum exchange_action {
 	EXCHANGE_ALLOW,
 	EXCHANGE_DENY,
-	EXCHANGE_ASK,	 /* a person decides: the request is held */
-	EXCHANGE_ANSWER, /* the rule's answer, in place of the server's */
-	EXCHANGE_READ,	 /* its body decides: it is judged again when that is there */
+	EXCHANGE_ASK,	 /* hold the request until a person decides */
+	EXCHANGE_ANSWER, /* answer with the rule's own text */
+	EXCHANGE_READ,	 /* read its body, then judge it again */
 };
 
-/* Strings are valid until the next call. */
+/* Strings must stay valid until the next call. */
 struct exchange_verdict {
 	enum exchange_action action;
-	const char *rule;   /* that decided; NULL: none */
-	const char *reason; /* of DENY, for the program; NULL: the rule's name is the reason */
+	const char *rule;		   /* the rule that decided; NULL: none */
+	const char *reason;		   /* of DENY, for the program; NULL: name the rule */
 	const struct rules_answer *answer; /* of ANSWER */
-	unsigned body;			   /* of READ: as what (enum call_api) */
-	const char *noted, *noted_rule;	   /* what another rule says, that decides nothing; NULL */
+	unsigned body;			   /* of READ: how to read it (enum call_api) */
+	bool tools;			   /* rules speak of tools of MCP there */
+	/* Of ALLOW and ASK: rules that set headers; of a name, the first of them counts. */
+	const struct rules_rule *setters[EXCHANGE_SETTERS_MAX];
+	unsigned setter_count;
+	const char *noted, *noted_rule; /* word and id of a rule that only notes; NULL */
+	/* Of ALLOW and ASK: the rules whose budgets the request takes from, at most
+	 * EXCHANGE_BUDGETS_MAX. With budgets, ALLOW holds the request until they are charged. */
+	const struct rules_rule *const *budgets;
+	unsigned budget_count;
 };
 
-/* A request that is held. Strings are valid during the call; NULL: none. */
+/* What a request takes from one budget. */
+struct exchange_budget {
+	char id[EXCHANGE_BUDGET_ID_MAX + 1]; /* of its rule */
+	enum rules_budget_per per;
+	enum rules_budget_window window;
+	bool ask;
+	struct rules_amounts limits;
+	struct rules_amounts most; /* the most that the request may take */
+	struct rules_amounts took; /* what it took; valid after its end */
+	uint64_t price_in, price_out;
+};
+
+struct exchange_charge {
+	struct exchange_budget list[EXCHANGE_BUDGETS_MAX];
+	unsigned count;
+	bool asks;    /* a person is asked in any case */
+	bool charged; /* the budgets were charged; day and text are valid */
+	bool refused; /* a budget is used up; retry_s is valid */
+	uint64_t day;
+	uint64_t retry_s; /* seconds until the budget begins anew; 0: never */
+	char text[EXCHANGE_BUDGET_TEXT_MAX + 1]; /* how much is used */
+};
+
+/* The result of charging budgets. Members are as in struct exchange_charge. */
+struct exchange_charged {
+	uint64_t day, retry_s;
+	const char *text; /* or NULL */
+	bool refused;
+};
+
+/* A question about a held request. Strings are valid during the call and may be NULL. */
 struct exchange_question {
 	uint64_t id; /* for exchange_decide */
 	const char *rule, *method;
-	const char *path;    /* with its query, as preview.h has it */
-	const char *preview; /* of its body, likewise */
-	const char *coding;  /* of its body, which is not shown then: "gzip" */
-	int64_t body_bytes;  /* less than 0: not known */
-	bool partial;	     /* its body goes on behind the preview */
-	/* Of the whole path without its query; of all that is known of the request: method, path,
-	 * query, coding, and the bytes of the preview as they came. */
+	const char *path;    /* with its query, written by preview.h */
+	const char *preview; /* of its body, written by preview.h */
+	const char *coding;  /* coding of a body that is not shown, such as "gzip" */
+	int64_t body_bytes;  /* less than 0: unknown */
+	bool partial;	     /* the body is longer than the preview */
+	/* path_digest: of the whole path without query. digest: of all that is known: method, path,
+	 * query, coding, and the preview's bytes as received. */
 	char path_digest[EXCHANGE_DIGEST_BYTES], digest[EXCHANGE_DIGEST_BYTES];
+	/* Budgets to charge before it goes on; a person is asked only if these say so, or `asks`.
+	 * NULL: none, and a person is. */
+	const struct exchange_charge *charge;
 };
 
-/* A tool of MCP that was called. */
+/* A call of an MCP tool. */
 struct exchange_tool {
 	const char *name;
 };
 
-/* A request to a model, or to a server of tools. Strings are valid during the call. */
+/* What a record has of a request to a model or an MCP server. Strings are valid during the call. */
 struct exchange_model {
 	const char *api;     /* "anthropic", ... (rules/call.h); NULL: MCP */
-	const char *model;   /* NULL: it named none */
-	uint64_t max_tokens; /* that it asked for; 0: not said */
+	const char *model;   /* NULL: the request named none */
+	uint64_t max_tokens; /* that the request asked for; 0: none given */
 	struct model_answer_said said;
 	const struct exchange_tool *tools;
 	unsigned tool_count;
 };
 
-/* What became of a request. Strings are valid during the call. */
+/* The record of a request that has ended. Strings are valid during the call. */
 struct exchange_record {
-	const char *method, *path; /* path without query, cut to EXCHANGE_PATH_MAX. "" of a request
-				    * that could not be parsed */
-	unsigned status;	   /* that the guest got; 0: none */
+	const char *method, *path; /* path without query, cut to EXCHANGE_PATH_MAX; "" if the
+				    * request could not be parsed */
+	unsigned status;	   /* status that the guest got; 0: none */
 	/* "allowed", "denied" (refused before the server saw it), "failed" (no proper answer of the
 	 * server), "reset" (cut off by either side) */
 	const char *verdict;
 	const char *reason;	    /* NULL if allowed */
 	const char *rule;	    /* that decided; NULL: none */
-	const char *noted;	    /* "ACTION RULE" that decided nothing; NULL: none */
+	const char *noted;	    /* "ACTION RULE" of a rule that only notes; NULL: none */
 	uint64_t begin_ms;	    /* since 1970 */
-	uint64_t up, down;	    /* bytes of the bodies; of websockets, all bytes */
-	const char *const *secrets; /* names of those that went into the request */
+	uint64_t up, down;	    /* bytes of bodies; for websockets, all bytes */
+	const char *const *secrets; /* names of the secrets that went into the request */
 	unsigned secret_count;
-	const struct exchange_model *model; /* NULL: it is for none */
+	const struct exchange_model *model;   /* NULL: not for a model or tool */
+	const struct exchange_charge *charge; /* what it took from budgets; NULL: nothing */
 };
 
 struct exchange_callbacks {
-	/* Called before anything of a request goes to the server: once, again with its body after
-	 * EXCHANGE_READ, and if it is held again for each exchange_judge_held. NULL: all may. */
+	/* Judges a request. Called before the server gets any of it: once; again with its body
+	 * after EXCHANGE_READ; and for a held request at each exchange_judge_held(). If NULL, all
+	 * requests are allowed. */
 	struct exchange_verdict (*judge)(void *arg, const struct exchange_request *request);
-	/* Called once per request, when it has ended. Not NULL. */
+	/* Called once for each request, when it has ended. Must not be NULL. */
 	void (*record)(void *arg, const struct exchange_record *record);
 	void *arg;
-	/* A person is to decide about a request: exchange_decide follows, not before this returns.
-	 * Returns NULL, or why nobody can be asked. NULL: there is nobody. */
+	/* Asks a person about a request. exchange_decide() follows after this returns. Returns
+	 * NULL, or why nobody can be asked. May be NULL: then nobody can be asked. */
 	const char *(*ask)(void *arg, const struct exchange_question *q);
-	/* Nobody waits for that any more. */
+	/* Withdraws a question. */
 	void (*unask)(void *arg, uint64_t id);
+	/* Whether a tool of MCP may be called by requests to this path; of those that may not,
+	 * answers to tools/list say nothing (tool_list.h). NULL: all are shown. */
+	bool (*shows)(void *arg, const char *path, const char *tool);
 };
 
 struct exchange_options {
 	enum exchange_protocol protocol;
-	const char *host; /* that was dialled, in lower case: each request must be for it */
+	const char *host; /* the dialled host, in lower case; requests must be for it */
 	uint16_t port;	  /* likewise */
-	bool plain;	  /* without TLS: HTTP/1.1 only */
-	struct intercept *intercept; /* its rules; the exchange keeps a reference */
+	/* Where requests go, if that is another server: `server_path` comes before each path, and
+	 * secrets and headers of rules are those of this host. NULL: to `host`. */
+	const char *server_host;
+	uint16_t server_port;
+	const char *server_path;     /* "" or "/v1"; NULL with server_host */
+	bool plain;		     /* without TLS: HTTP/1.1 only */
+	struct intercept *intercept; /* its rules; the exchange takes a reference */
 	struct exchange_callbacks callbacks;
 	struct http2_budget *budget; /* of all exchanges of a worker (http2_memory.h); NULL: none */
 };
 
 struct exchange;
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int exchange_new(const struct exchange_options *options, struct exchange **ret);
 
-/* Frees, and wipes what may hold secrets. Requests that have not ended are recorded as reset. NULL
- * is fine. Not from a callback. */
+/* Frees the exchange and wipes what may hold secrets. Records unfinished requests as reset. NULL is
+ * fine. Must not be called from a callback. */
 void exchange_free(struct exchange *x);
 
-/* Rules for requests that begin from now on. */
+/* Sets the rules for requests that begin from now on. */
 void exchange_set_intercept(struct exchange *x, struct intercept *intercept);
 
-/* Returns how many bytes it took: all, or fewer (back-pressure). When the exchange is done or has
- * failed, all, and nothing becomes of them. */
+/* Returns how many bytes it took; fewer than n means back-pressure. After DONE or FAILED it takes
+ * all bytes and drops them. */
 size_t exchange_receive(struct exchange *x, enum exchange_side from, const void *data, size_t n);
 
-/* This side has ended its direction, in order (a close_notify), and all its bytes were taken. */
+/* This side has properly ended its direction (with a close_notify), and all its bytes were
+ * taken. */
 void exchange_receive_end(struct exchange *x, enum exchange_side from);
 
-/* Whether receive would take bytes of this side now. */
+/* Whether exchange_receive() would take bytes of this side now. */
 bool exchange_wants(const struct exchange *x, enum exchange_side from);
 
-/* What is to be sent to a side now; the pointer is valid until the next call but exchange_wants and
- * exchange_state. *ret_n 0: nothing. */
+/* Returns what to send to a side now; *ret_n may be 0. The pointer is valid until the next call,
+ * except exchange_wants() and exchange_state(). */
 const uint8_t *exchange_output(struct exchange *x, enum exchange_side to, size_t *ret_n);
 void exchange_sent(struct exchange *x, enum exchange_side to, size_t n);
 
-/* Whether bytes of an answer wait because they may be the beginning of a secret. When nothing
- * has followed for a short while, the owner lets those go that say little of one, and for a
- * longer one all: what stands for the secret goes out then (scrub_release). */
+/* Whether bytes of an answer wait because they may begin a secret. If nothing follows for a short
+ * while, the owner calls exchange_release() without `all`, which sends those that reveal little of
+ * a secret. After a longer while it calls it with `all`: then the secret's placeholder is sent
+ * instead (scrub_release()). */
 bool exchange_holds(const struct exchange *x);
 void exchange_release(struct exchange *x, bool all);
 
-/* Whether no request is open; then exchange_end ends it in order. */
+/* Whether no request is open. Then exchange_end() ends the exchange properly. */
 bool exchange_is_quiet(const struct exchange *x);
 void exchange_end(struct exchange *x);
 
 enum exchange_state exchange_state(const struct exchange *x);
 const char *exchange_reason(const struct exchange *x); /* of FAILED */
 
-/* The server cannot be had any more: it could not be reached, has a bad certificate, was reset.
- * Requests without an answer get 502 and this reason (copied, 200 bytes at most), those that come
- * as well; those whose answer has begun are cut off. May be the first call of all: so a guest
- * learns why there is no connection. */
+/* The server is lost: it could not be reached, has a bad certificate, or reset the connection.
+ * Present and later requests without an answer get 502 with this reason (copied, at most 200
+ * bytes). Requests whose answer has begun are cut off. It may be the first call after
+ * exchange_new(), so that the guest learns why there is no connection. */
 void exchange_fail_server(struct exchange *x, const char *reason);
 
-/* What a person decided about a held request. reason: why not, for the program (copied); "": none
- * given. One that is not held any more: nothing. */
+/* Passes on a person's decision about a held request. reason: why not, for the program (copied);
+ * may be "". Does nothing if the request is no longer held. */
 void exchange_decide(struct exchange *x, uint64_t id, bool allowed, const char *reason);
 
-/* By another policy a held request may be allowed or denied now. */
+/* Notes the result of charging the budgets of a held request. Call exchange_decide() then. */
+void exchange_note_charge(struct exchange *x, uint64_t id, const struct exchange_charged *c);
+
+/* The policy has changed: judges held requests again. */
 void exchange_judge_held(struct exchange *x);
 
-/* Whether requests are held, also if nobody was asked yet. */
+/* Whether any request is held, even if nobody was asked yet. */
 bool exchange_is_held(const struct exchange *x);
 
-/* Whether one of these has all that it needs of the guest: the others wait for its bytes. */
+/* Whether a held request has all bytes that it needs from the guest. Otherwise all held requests
+ * still wait for bytes. */
 bool exchange_is_asked(const struct exchange *x);
 
-/* A held request was allowed, and the server has gone meanwhile. exchange_renew_server follows: all
- * that comes from and goes to the server belongs to a new connection then. why: there is none, and
- * the request fails (copied); NULL. */
+/* Whether a held request was allowed after the server had closed. exchange_renew_server() must
+ * follow. From then on, bytes from and to the server belong to a new connection. why: NULL, or the
+ * reason if there is no connection (copied); then the request fails. */
 bool exchange_needs_server(const struct exchange *x);
 void exchange_renew_server(struct exchange *x, const char *why);
 
-/* Bytes of memory that the exchange holds, about; for tests. */
+/* Returns about how many bytes of memory the exchange holds; for tests. */
 size_t exchange_memory(const struct exchange *x);
 
 #endif

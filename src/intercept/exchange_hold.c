@@ -1,5 +1,5 @@
-/* Requests that wait for a person. A protocol's part reads the first bytes of the body, and lets
- * the request go when it is decided; here is what is asked, and what the decision does. */
+/* Requests that wait for a person. This file asks the question and applies the decision. The
+ * protocols' files read the first bytes of the body, and send the request after the decision. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,9 +75,16 @@ void exchange_hold_end(struct exchange *x, struct exchange_request_state *q)
 	free_hold(h);
 }
 
+void exchange_hold_refuse(struct exchange *x, struct exchange_request_state *q)
+{
+	exchange_hold_end(x, q);
+	if (!q->answer)
+		exchange_request_fail(q, 502, "failed", "out of memory"); /* unless it has failed */
+}
+
 /* ---- the body ---- */
 
-/* Bytes of the preview. Of a body that was judged there may be more. */
+/* Returns the bytes for the preview. If the body was judged, more of it was read. */
 static size_t shown(const struct exchange_hold *h)
 {
 	size_t n = buf_len(&h->seen);
@@ -89,7 +96,9 @@ size_t exchange_hold_room(const struct exchange_request_state *q)
 {
 	if (q->hold->state == EXCHANGE_HOLD_JUDGES)
 		return exchange_judge_room();
-	return q->hold->state == EXCHANGE_HOLD_READS ? PREVIEW_MAX - shown(q->hold) : 0;
+	if (q->hold->state != EXCHANGE_HOLD_READS || exchange_budget_is_blind(q))
+		return 0;
+	return PREVIEW_MAX - shown(q->hold);
 }
 
 int exchange_hold_take(struct exchange_request_state *q, const void *data, size_t n)
@@ -172,8 +181,12 @@ static const char *ask(
 		.partial = cut};
 	const char *why = "out of memory";
 
-	if (preview_write(h->path, strlen(h->path), false, q->intercept, &path) == 0 &&
-		write_preview(q, cut, &preview) == 0 && add_digests(h, &question)) {
+	exchange_budget_estimate(q);
+	question.charge = q->charge;
+	if (exchange_budget_is_blind(q)) {
+		why = x->callbacks.ask(x->callbacks.arg, &question);
+	} else if (preview_write(h->path, strlen(h->path), false, q->intercept, &path) == 0 &&
+		   write_preview(q, cut, &preview) == 0 && add_digests(h, &question)) {
 		question.path = text_of(&path);
 		question.preview = text_of(&preview);
 		why = x->callbacks.ask(x->callbacks.arg, &question);
@@ -209,6 +222,7 @@ int exchange_hold_ask(struct exchange *x, struct exchange_request_state *q, bool
 		complete && h->body_bytes < 0 ? (int64_t)q->up : h->body_bytes);
 	if (!why) {
 		h->state = EXCHANGE_HOLD_ASKED;
+		h->complete = complete;
 		return 0;
 	}
 	exchange_request_fail(q, 403, "denied", why);
@@ -219,11 +233,13 @@ int exchange_hold_ask(struct exchange *x, struct exchange_request_state *q, bool
 
 static void deny(struct exchange *x, struct exchange_request_state *q, const char *reason)
 {
+	const struct exchange_charge *charge = q->charge;
+	bool used_up = charge && charge->refused;
 	char text[EXCHANGE_REASON_MAX];
 
-	(void)snprintf(text, sizeof(text), "nobody has allowed it%s%s", *reason ? ": " : "",
-		reason); /* may be cut */
-	exchange_request_fail(q, 403, "denied", text);
+	(void)snprintf(text, sizeof(text), "%s%s%s", used_up ? "" : "nobody has allowed it",
+		*reason && !used_up ? ": " : "", reason); /* may be cut */
+	exchange_request_fail(q, used_up && charge->retry_s ? 429 : 403, "denied", text);
 	exchange_model_deny(q, q->hold->call);
 	x->kind->let_go(x, q, false);
 }
@@ -251,12 +267,36 @@ void exchange_decide(struct exchange *x, uint64_t id, bool allowed, const char *
 	x->kind->settle(x);
 }
 
+void exchange_note_charge(struct exchange *x, uint64_t id, const struct exchange_charged *c)
+{
+	struct exchange_request_state *q = x->state == EXCHANGE_GOING ? find(x, id) : NULL;
+	struct exchange_charge *charge = q ? q->charge : NULL;
+
+	if (!charge || q->hold->state != EXCHANGE_HOLD_ASKED)
+		return;
+	charge->charged = !c->refused;
+	charge->refused = c->refused;
+	charge->day = c->day;
+	charge->retry_s = c->retry_s;
+	(void)snprintf(
+		charge->text, sizeof(charge->text), "%s", c->text ? c->text : ""); /* or cut */
+}
+
+/* The budgets are others now, or have other limits: they are charged anew. */
+static int ask_again(struct exchange *x, struct exchange_request_state *q)
+{
+	x->callbacks.unask(x->callbacks.arg, q->hold->id);
+	q->hold->state = EXCHANGE_HOLD_READS;
+	return exchange_hold_ask(x, q, q->hold->complete) < 0 ? -EINVAL : EXCHANGE_HELD;
+}
+
 static void judge_again(struct exchange *x, struct exchange_request_state *q)
 {
 	const struct exchange_request r = {.method = q->hold->method,
 		.path = q->hold->path,
 		.has_body = q->hold->body_bytes != 0,
 		.call = q->hold->call};
+	bool budget = q->charge;
 	int verdict;
 
 	if (q->hold->state == EXCHANGE_HOLD_JUDGES)
@@ -266,6 +306,9 @@ static void judge_again(struct exchange *x, struct exchange_request_state *q)
 		exchange_request_fail(q, 403, "denied", "the policy has changed: try again");
 		verdict = -EINVAL;
 	}
+	if (verdict == EXCHANGE_HELD && q->hold->state == EXCHANGE_HOLD_ASKED &&
+		(budget || q->charge))
+		verdict = ask_again(x, q);
 	if (verdict == EXCHANGE_HELD ||
 		(verdict == 0 && q->hold->state == EXCHANGE_HOLD_ALLOWED)) /* for a server */
 		return;

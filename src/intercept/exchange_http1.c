@@ -1,11 +1,10 @@
 /* HTTP/1.1 of an intercepted connection: one request at a time. The parser (proto/http.h) refuses
- * what two readers could understand differently; here heads are written anew, and bodies get new
+ * what two readers could understand differently. This file writes heads anew and gives bodies new
  * framing.
  *
- * A connection ends after an answer that came before the whole request: the rest of the request
- * would be read as a new one by a server that did not wait for it, and nobody would have judged
- * that. For the same reason Expect is answered here: the server never decides whether a body
- * comes. */
+ * If the answer comes before the whole request was sent, the connection ends after it. A server
+ * that does not wait for the rest could read it as a new request, which nobody has judged. For the
+ * same reason this file answers Expect: the server never decides whether a body comes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,8 @@ enum {
 	HEAD_WAITS = 32 << 10, /* no head is read while so much waits */
 	HEAD_PIECE = 16 << 10, /* so that what follows a head has a place, too */
 	TARGET_MAX = 32 << 10,
-	FIELDS_SPARE = INTERCEPT_HEADERS_MAX + 2, /* what rules add */
+	/* What rules add. */
+	FIELDS_SPARE = INTERCEPT_HEADERS_MAX + EXCHANGE_SETTERS_MAX * RULES_HEADERS_MAX + 2,
 };
 
 struct http1 {
@@ -36,7 +36,7 @@ struct http1 {
 	bool websocket;	    /* the request asks for one */
 	bool raw;	    /* and got it */
 	bool served;	    /* there was an answer of the server before */
-	struct buf waiting; /* a body that was judged as a whole, and goes out as there is place */
+	struct buf waiting; /* a body that was judged as a whole; sent as there is room */
 };
 
 static void fail(struct exchange *x, const char *reason)
@@ -92,8 +92,8 @@ static void write_own_answer(struct exchange *x)
 	h->q.answer = NULL;
 }
 
-/* A request that the server does not see, for the reason in q. With a body in between the next
- * request could not be found, so the connection ends. */
+/* Answers a request that does not go to the server, with the reason in q. If it has a body, the
+ * next request could not be found behind it, so the connection ends. */
 static void refuse(struct exchange *x, bool close)
 {
 	struct http1 *h = x->http1;
@@ -118,9 +118,7 @@ static void refuse_request(struct exchange *x)
 
 static void refuse_held(struct exchange *x)
 {
-	exchange_hold_end(x, &x->http1->q);
-	exchange_request_fail(
-		&x->http1->q, 502, "failed", "out of memory"); /* unless it has failed */
+	exchange_hold_refuse(x, &x->http1->q);
 	refuse_request(x);
 }
 
@@ -166,14 +164,14 @@ static void write_request(struct exchange *x, const struct http_head *head, cons
 
 static int send_request(struct exchange *x, const struct http_head *head)
 {
-	struct buf target = BUF_INIT(TARGET_MAX + 8);
+	struct buf target = BUF_INIT(TARGET_MAX + RULES_FORWARD_PATH_MAX + 8);
 	struct fields f;
 	int r;
 
 	fields_init(&f, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX + FIELDS_SPARE);
 	r = exchange_request_rewrite(x, &x->http1->q, &head->headers, &f);
-	if (r == 0 && buf_printf(&target, "%s%s%s%c", head->path, head->query ? "?" : "",
-			      head->query ? head->query : "", 0) == 0)
+	if (r == 0 && buf_printf(&target, "%s%s%s%s%c", exchange_prefix(x, head->path), head->path,
+			      head->query ? "?" : "", head->query ? head->query : "", 0) == 0)
 		write_request(x, head, &f, (const char *)buf_head(&target));
 	else if (r == 0)
 		fail(x, "out of memory");
@@ -220,6 +218,13 @@ static void pass_request(struct exchange *x)
 		http_parser_expect_no_body(h->answers);
 }
 
+/* Asks a person, if enough of the request is there. */
+static void ask(struct exchange *x)
+{
+	if (exchange_hold_ask(x, &x->http1->q, x->http1->request_done) < 0)
+		refuse_held(x);
+}
+
 static void on_request_head(struct exchange *x)
 {
 	struct http1 *h = x->http1;
@@ -248,6 +253,8 @@ static void on_request_head(struct exchange *x)
 		pass_request(x);
 	else if (verdict < 0)
 		refuse_request(x);
+	else if (h->q.hold && exchange_hold_room(&h->q) == 0)
+		ask(x); /* nothing of its body is needed for that */
 	if ((h->sent || h->q.hold) && head->expect_continue && head->has_body)
 		must(x, http_reply_continue(&x->out[EXCHANGE_GUEST]));
 }
@@ -256,13 +263,6 @@ static void put_body(struct exchange *x, const void *data, size_t n)
 {
 	must(x, x->http1->chunked_up ? http_chunk(&x->out[EXCHANGE_SERVER], data, n)
 				     : buf_add(&x->out[EXCHANGE_SERVER], data, n));
-}
-
-/* Asks a person, if enough of the request is there. */
-static void ask(struct exchange *x)
-{
-	if (exchange_hold_ask(x, &x->http1->q, x->http1->request_done) < 0)
-		refuse_held(x);
 }
 
 static void on_request_body(struct exchange *x)
@@ -367,7 +367,7 @@ static int renew(struct exchange *x)
 	return 0;
 }
 
-/* A request that cannot be understood. Within a body there is nobody to tell. */
+/* Refuses a request that cannot be parsed. Within a body it is too late for an answer. */
 static void on_request_error(struct exchange *x)
 {
 	struct http1 *h = x->http1;
@@ -426,7 +426,8 @@ static void write_answer_framing(
 	}
 	if (head->status < 200)
 		return;
-	h->chunked_down = head->has_body && head->content_length < 0;
+	h->chunked_down =
+		head->has_body && (head->content_length < 0 || exchange_tools_change(&h->q));
 	if (h->chunked_down || (head->chunked && head->status != 204))
 		http_writer_header(w, "Transfer-Encoding", "chunked");
 	else if (head->content_length >= 0 && head->status != 204)
@@ -456,6 +457,7 @@ static void on_answer_head(struct exchange *x)
 {
 	struct http1 *h = x->http1;
 	const struct http_head *head = http_parser_head(h->answers);
+	const char *why;
 
 	if (head->status == 101 && (!h->websocket || !h->request_done || !head->upgrade ||
 					   strcasecmp(head->upgrade, "websocket") != 0)) {
@@ -466,6 +468,12 @@ static void on_answer_head(struct exchange *x)
 		rewrite_is_coded(&head->headers)) {
 		bad_answer(x, "the server compresses its answer although it was asked not to, so "
 			      "that no secret can be found in it");
+		return;
+	}
+	why = exchange_tools_begin_answer(
+		&h->q, head->status, &head->headers, !has_no_body(x, head));
+	if (why) {
+		bad_answer(x, why);
 		return;
 	}
 	h->close = h->close || !head->keep_alive || head->until_eof;
@@ -486,7 +494,10 @@ static void end_piece(struct exchange *x, size_t mark, int r)
 {
 	if (r == 0 && x->http1->chunked_down && x->state == EXCHANGE_GOING)
 		r = http_chunk_end(&x->out[EXCHANGE_GUEST], mark);
-	must(x, r);
+	if (r == -EBADMSG)
+		fail(x, "the server's list of tools is no JSON");
+	else
+		must(x, r);
 }
 
 static void put_scrubbed(struct exchange *x, const uint8_t *data, size_t n)
@@ -498,7 +509,8 @@ static void put_scrubbed(struct exchange *x, const uint8_t *data, size_t n)
 	begin_piece(x, &mark);
 	x->http1->q.down += n;
 	exchange_model_take_answer(&x->http1->q, data, n);
-	end_piece(x, mark, data ? scrub_bytes(s, data, n, out) : scrub_end(s, out));
+	end_piece(x, mark,
+		data ? exchange_answer_bytes(&x->http1->q, data, n, out) : scrub_end(s, out));
 }
 
 static void on_answer_body(struct exchange *x)
@@ -547,7 +559,7 @@ static void on_answer_event(struct exchange *x, enum http_event event)
 
 /* ---- bytes ---- */
 
-/* How many bytes from a side may be taken now. A chunk of one byte becomes twice as long. */
+/* Returns how many bytes of a side may be taken now. A chunk of one byte becomes twice as long. */
 static size_t place(const struct exchange *x, enum exchange_side from)
 {
 	const struct http1 *h = x->http1;
@@ -560,7 +572,7 @@ static size_t place(const struct exchange *x, enum exchange_side from)
 	if (head)
 		return buf_len(out) <= HEAD_WAITS ? HEAD_PIECE : 0;
 	if (from == EXCHANGE_SERVER)
-		used += buf_len(&h->q.scrub.held);
+		used += buf_len(&h->q.scrub.held) + exchange_tools_waiting(&h->q);
 	return used < out->max ? (out->max - used) / 3 : 0;
 }
 
@@ -631,7 +643,8 @@ static size_t receive(struct exchange *x, enum exchange_side from, const uint8_t
 			lose_server(x); /* it has had enough of waiting */
 			done = n;
 		} else if (from == EXCHANGE_SERVER && !h->sent) {
-			/* A server that tells of its timeout, as many do: no answer to anything. */
+			/* Many servers send an unasked answer about their timeout. It answers no
+			 * request. */
 			exchange_finish(x, EXCHANGE_DONE, NULL);
 		} else {
 			done += parse(x, from, data + done, piece);
@@ -655,8 +668,8 @@ static void server_ended(struct exchange *x)
 		on_answer_end(x);
 		return;
 	case HTTP_MORE:
-		/* A server may close while the next request is on its way. A client that sees
-		 * just this tries again, and must not be told 502. */
+		/* A server may close while the next request is on its way. A client that sees only
+		 * the close tries again, so it must not get a 502. */
 		if (h->served)
 			fail(x, "the server closed the connection before it answered");
 		else

@@ -1,15 +1,14 @@
-/* HTTP/2 of an intercepted connection: a session of nghttp2 with each side, and a stream of the one
- * for each stream of the other. Heads and trailers are written anew, bodies wait in a buffer of the
- * stream.
+/* HTTP/2 of an intercepted connection. There is an nghttp2 session with each side. Each stream of
+ * the guest's session has a stream of the server's. Heads and trailers are written anew. Bodies
+ * wait in a buffer of the stream.
  *
- * Flow control is passed on: a side may send more when the other side has taken what came. Each
- * stream has a window of STREAM_WINDOW bytes, a connection one of EXCHANGE_HELD_MAX, so nothing
- * else bounds the buffers.
+ * Flow control is passed on: a side may send more when the other side has taken the earlier bytes.
+ * A stream's window is STREAM_WINDOW bytes, a connection's EXCHANGE_HELD_MAX. These windows bound
+ * the buffers.
  *
- * nghttp2 checks frames and the form of messages, and limits what a side can make us answer:
- * acknowledgements, resets, continuations. What heads and frames take is counted
- * (http2_memory.h): a side that does not take them stops the other, and what exceeds the limit
- * all the same ends the connection. */
+ * nghttp2 checks frames and the form of messages. It limits acknowledgements, resets and
+ * continuations. The memory of heads and frames is counted (http2_memory.h): if a side does not
+ * read, we stop reading from the other side. Exceeding the limit ends the connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "intercept/exchange_http2_internal.h"
 #include "intercept/rewrite.h"
@@ -29,12 +29,11 @@ enum {
 	MEMORY_SOME = 128 << 10,	       /* of a session: smaller pieces are read */
 	MEMORY_FULL = 512 << 10,	       /* and nothing more, if its side takes nothing */
 	PIECE_SMALL = 64, /* a few heads of 64 KiB, if HPACK knows their fields */
-	INTERIM_MAX = 32, /* answers before the final one, of a stream: nobody else counts them */
+	INTERIM_MAX = 32, /* interim answers of a stream; nghttp2 does not count them */
 	ACKS_MAX = 200,
 	RESETS_BURST = 400,
 	RESETS_PER_SECOND = 100,
 	HEAD_SEND_MAX = REWRITE_HEAD_MAX + (64 << 10),
-	FIELDS_SPARE = INTERCEPT_HEADERS_MAX + 8, /* what rules add */
 };
 
 _Static_assert((int)EXCHANGE_FIELDS_MAX == (int)HTTP2_FIELDS_MAX, "http2_block.h");
@@ -46,6 +45,8 @@ static int submit_answer(struct http2_stream *s, struct http2_block *b, bool wit
 	nghttp2_data_provider body = {.source.ptr = s, .read_callback = http2_read_body};
 
 	s->answered = true;
+	if (b->full)
+		return -EMSGSIZE;
 	return nghttp2_submit_response(http2_session_of(s, EXCHANGE_GUEST), s->id[EXCHANGE_GUEST],
 		b->nv, b->count, with_body ? &body : NULL);
 }
@@ -102,7 +103,8 @@ static int pass_answer(
 	if (r == 0) {
 		http2_block_add_text(&b, ":status", in->status);
 		http2_block_add_fields(&b, &f);
-		http2_block_add_framing(&b, &in->fields);
+		if (!exchange_tools_change(&s->q))
+			http2_block_add_framing(&b, &in->fields);
 		r = final ? submit_answer(s, &b, with_body)
 			  : nghttp2_submit_headers(http2_session_of(s, EXCHANGE_GUEST),
 				    NGHTTP2_FLAG_NONE, s->id[EXCHANGE_GUEST], NULL, b.nv, b.count,
@@ -116,9 +118,9 @@ static int on_trailers(struct http2_stream *s, enum exchange_side from, const st
 {
 	struct fields *out = &s->from[from].trailers;
 	size_t before = fields_memory(out);
-	int r = from == EXCHANGE_SERVER
-			? rewrite_answer(&in->fields, &s->q.scrub, out)
-			: rewrite_request_trailers(s->q.intercept, s->x->host, &in->fields, out);
+	int r = from == EXCHANGE_SERVER ? rewrite_answer(&in->fields, &s->q.scrub, out)
+					: rewrite_request_trailers(s->q.intercept,
+						  s->x->server_host, &in->fields, &s->q.set, out);
 
 	return r < 0 ? r : http2_stream_keep(s, from, fields_memory(out) - before);
 }
@@ -134,6 +136,7 @@ static int on_answer_head(struct http2_stream *s, bool end)
 {
 	struct http2_head in;
 	unsigned status;
+	const char *why;
 
 	if (s->closed[EXCHANGE_GUEST] || !s->sent)
 		return 0;
@@ -148,6 +151,9 @@ static int on_answer_head(struct http2_stream *s, bool end)
 	if (scrub_active(&s->q.scrub) && !end && rewrite_is_coded(&in.fields))
 		return bad_answer(s, "the server compresses its answer although it was asked not "
 				     "to, so that no secret can be found in it");
+	why = exchange_tools_begin_answer(&s->q, status, &in.fields, !end);
+	if (why)
+		return bad_answer(s, why);
 	s->q.status = status;
 	exchange_model_begin_answer(&s->q, status, &in.fields);
 	return pass_answer(s, &in, true, !end);
@@ -206,13 +212,17 @@ static int check_request(struct http2_stream *s, const struct http2_head *in, bo
 static int submit_request(struct http2_stream *s, struct http2_block *b, bool with_body)
 {
 	nghttp2_data_provider body = {.source.ptr = s, .read_callback = http2_read_body};
-	int32_t id = nghttp2_submit_request(http2_session_of(s, EXCHANGE_SERVER), NULL, b->nv,
-		b->count, with_body ? &body : NULL, s);
+	int32_t id;
 
+	if (b->full)
+		return -EMSGSIZE;
+	id = nghttp2_submit_request(http2_session_of(s, EXCHANGE_SERVER), NULL, b->nv, b->count,
+		with_body ? &body : NULL, s);
 	if (id == NGHTTP2_ERR_NOMEM)
 		return id;
 	if (id <
-		/* the server wants no more, or the numbers are used up: on another connection */
+		/* the server accepts no more, or stream ids are used up: the client needs a new
+		 * connection */
 		0) {
 		exchange_request_fail(&s->q, 0, "reset", "the server takes no more requests");
 		http2_stream_reset(s, EXCHANGE_GUEST, NGHTTP2_REFUSED_STREAM);
@@ -224,25 +234,39 @@ static int submit_request(struct http2_stream *s, struct http2_block *b, bool wi
 	return 0;
 }
 
+/* Counts what the verdict made the request keep, until the stream is freed. */
+static int keep_rules(struct http2_stream *s)
+{
+	size_t n = rewrite_set_memory(&s->q.set) + exchange_tools_memory(&s->q);
+	size_t more = n > s->rules_kept ? n - s->rules_kept : 0;
+
+	s->rules_kept += more;
+	return http2_stream_keep(s, EXCHANGE_GUEST, more);
+}
+
 int http2_send_request(struct http2_stream *s, const struct http2_head *in, bool with_body)
 {
+	_cleanup_free_ char *path = str_printf("%s%s", exchange_prefix(s->x, in->path), in->path);
 	char authority[EXCHANGE_AUTHORITY_MAX];
 	struct http2_block b = {0};
 	struct fields f;
 	int r;
 
-	fields_init(&f, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX + FIELDS_SPARE);
+	if (!path)
+		return -ENOMEM;
+	fields_init(&f, REWRITE_HEAD_MAX, EXCHANGE_FIELDS_MAX + HTTP2_FIELDS_SPARE);
 	r = exchange_request_rewrite(s->x, &s->q, &in->fields, &f);
 	if (r < 0) {
 		r = http2_refuse(s);
-	} else if (http2_stream_keep(s, EXCHANGE_GUEST, scrub_memory(&s->q.scrub)) < 0) {
+	} else if (http2_stream_keep(s, EXCHANGE_GUEST, scrub_memory(&s->q.scrub)) < 0 ||
+		   keep_rules(s) < 0) {
 		r = -ENOMEM;
 	} else {
 		exchange_authority(s->x, authority);
 		http2_block_add_text(&b, ":method", in->method);
 		http2_block_add_text(&b, ":scheme", "https");
 		http2_block_add_text(&b, ":authority", authority);
-		http2_block_add_text(&b, ":path", in->path);
+		http2_block_add_text(&b, ":path", path);
 		http2_block_add_fields(&b, &f);
 		http2_block_add_framing(&b, &in->fields);
 		r = submit_request(s, &b, with_body);
@@ -286,6 +310,8 @@ static int on_request_head(struct http2_stream *s, bool end)
 	r = check_request(s, &in, end);
 	if (r < 0)
 		return http2_refuse(s);
+	if (keep_rules(s) < 0)
+		return -ENOMEM;
 	if (r == EXCHANGE_HELD) {
 		r = end ? 0 : say_continue(s, &in);
 		return r ? r : http2_hold_head(s, end);
@@ -349,7 +375,7 @@ static int on_head(struct http2_stream *s, enum exchange_side from, bool end)
 	return r;
 }
 
-/* Who gets a GOAWAY of the server opens other connections for further requests. */
+/* A client that gets the server's GOAWAY opens another connection for further requests. */
 static void go_away(struct exchange *x)
 {
 	struct http2 *h = x->http2;
@@ -386,6 +412,16 @@ static int on_frame(nghttp2_session *n, const nghttp2_frame *frame, void *arg)
 	return 0;
 }
 
+static int take_answer(struct http2_stream *s, const uint8_t *data, size_t bytes)
+{
+	int r;
+
+	s->q.down += bytes;
+	exchange_model_take_answer(&s->q, data, bytes);
+	r = http2_take_answer(s, data, bytes);
+	return r == -EBADMSG ? bad_answer(s, "the server's list of tools is no JSON") : r;
+}
+
 static int on_data(
 	nghttp2_session *n, uint8_t flags, int32_t id, const uint8_t *data, size_t bytes, void *arg)
 {
@@ -405,9 +441,7 @@ static int on_data(
 	}
 	w = &s->from[side->side];
 	if (side->side == EXCHANGE_SERVER) {
-		s->q.down += bytes;
-		exchange_model_take_answer(&s->q, data, bytes);
-		r = scrub_bytes(&s->q.scrub, data, bytes, &w->body);
+		r = take_answer(s, data, bytes);
 	} else {
 		s->q.up += bytes;
 		exchange_model_take_body(&s->q, data, bytes);
@@ -433,14 +467,15 @@ static void guest_closed(struct http2_stream *s)
 		http2_stream_reset(s, EXCHANGE_SERVER, NGHTTP2_CANCEL);
 }
 
-/* The guest has all of an answer, and goes on to send a request that nobody takes: it may stop. */
+/* The guest has the whole answer but still sends its request, which nobody reads: tells it to
+ * stop. */
 static void stop_request(struct http2_stream *s)
 {
 	if (s->answer_sent && s->closed[EXCHANGE_SERVER] && !s->from[EXCHANGE_GUEST].ended)
 		http2_stream_reset(s, EXCHANGE_GUEST, NGHTTP2_NO_ERROR);
 }
 
-/* One of the server is. An answer that is complete still goes to the guest. */
+/* The server has reset a stream. An answer that is complete still goes to the guest. */
 static void server_closed(struct http2_stream *s, uint32_t code)
 {
 	http2_drop_body(s, EXCHANGE_GUEST);
@@ -515,7 +550,7 @@ static bool pump_side(struct exchange *x, enum exchange_side to)
 	return moved;
 }
 
-/* A session whose protocol was broken says so in a GOAWAY, and then wants nothing. */
+/* After a protocol error a session sends a GOAWAY, and then neither reads nor writes. */
 static bool is_over(const struct exchange *x, enum exchange_side side)
 {
 	nghttp2_session *n = x->http2->sessions[side];
@@ -559,7 +594,8 @@ static void settle(struct exchange *x)
 		exchange_finish(x, EXCHANGE_DONE, NULL);
 }
 
-/* Makes what can be sent now. A body that goes to one side lets the other send more. */
+/* Writes all output that can be sent now. Sending a body to one side lets the other side send
+ * more. */
 static void pump(struct exchange *x)
 {
 	bool moved = true;

@@ -1,6 +1,6 @@
-/* Requests of HTTP/2 that wait for a person (exchange_hold.c): each holds its stream, and the
- * others go on. What came of its body stays in the stream. For a part of that the connection's
- * window is opened again, so that a held body does not take it from the others. */
+/* Requests of HTTP/2 that wait for a person (exchange_hold.c). Only their own streams are held. The
+ * received part of a body stays in its stream. The connection's window is opened again for some of
+ * these bytes, so that held bodies do not use up the window of other streams. */
 #include <errno.h>
 
 #include "intercept/exchange_http2_internal.h"
@@ -25,9 +25,8 @@ int http2_hold_head(struct http2_stream *s, bool end)
 
 static int refuse_held(struct http2_stream *s)
 {
-	exchange_hold_end(s->x, &s->q);
+	exchange_hold_refuse(s->x, &s->q);
 	fields_done(&s->held_head);
-	exchange_request_fail(&s->q, 502, "failed", "out of memory"); /* unless it has failed */
 	return http2_refuse(s);
 }
 
@@ -39,8 +38,8 @@ int http2_hold_ask(struct http2_stream *s)
 	return 0;
 }
 
-/* Of a body that is judged as a whole, the windows are opened as it comes: exchange_judge.c bounds
- * it. */
+/* For a body that is judged as a whole the windows are opened as bytes arrive; exchange_judge.c
+ * limits its size. */
 static int take_judged(struct http2_stream *s, const uint8_t *data, size_t bytes)
 {
 	struct http2_way *w = &s->from[EXCHANGE_GUEST];
@@ -81,7 +80,7 @@ int http2_hold_take(struct http2_stream *s, const uint8_t *data, size_t bytes)
 	return http2_hold_ask(s);
 }
 
-/* The server takes no more requests, and none of its answers is due: it is as good as gone. */
+/* The server accepts no more requests and owes no answers, so it counts as gone. */
 static bool is_left_alone(const struct http2 *h)
 {
 	if (nghttp2_session_check_request_allowed(h->sessions[EXCHANGE_SERVER]))

@@ -15,31 +15,33 @@ enum {
 	HTTP2_STREAM_LENT_MAX = 4 * EXCHANGE_HELD_MAX, /* of a connection: struct http2 */
 };
 
-/* What goes from one side to the other. */
+/* One direction of a stream. */
 struct http2_way {
-	struct fields head; /* that is coming in */
+	struct fields head; /* the head that is being received */
 	bool malformed;
-	struct buf body; /* that waits */
+	struct buf body; /* bytes that wait */
 	struct fields trailers;
-	size_t counted; /* bytes of the trailers in the account */
-	bool ended;	/* all of it came in */
+	size_t counted; /* bytes of the trailers that the account counts */
+	bool ended;	/* all of it was received */
 };
 
 struct http2_stream {
 	struct http2_stream *next;
 	struct exchange *x;
-	int32_t id[2];	/* 0: there is none on this side */
+	int32_t id[2];	/* 0: no stream on this side */
 	bool closed[2]; /* likewise */
 	struct http2_way from[2];
 	struct exchange_request_state q;
-	struct fields held_head; /* of a request that is held */
+	struct fields held_head; /* of a held request */
 	bool held_body;		 /* it has a body */
-	size_t lent;		 /* bytes of it that the connection's window has back already */
-	size_t opened;		 /* bytes for which both windows were opened already */
-	unsigned interim;	 /* answers before the final one */
+	size_t rules_kept;	 /* bytes that rules made it keep, as the account counts them */
+	size_t lent;		 /* bytes of the held body that were given back to the connection's
+				  * window */
+	size_t opened;		 /* bytes for which both windows were opened */
+	unsigned interim;	 /* number of interim answers (1xx) */
 	bool sent;		 /* the server has the request */
-	bool answered;		 /* the guest has the final head, or gets it next */
-	bool answer_sent;	 /* and all of the rest */
+	bool answered;		 /* the guest has the final head, or will get it next */
+	bool answer_sent;	 /* the guest has all of the answer */
 };
 
 struct http2_side {
@@ -54,9 +56,10 @@ struct http2 {
 	struct http2_side sides[2];
 	struct http2_stream *streams;
 	unsigned count;
-	size_t lent;  /* of all streams, HTTP2_STREAM_LENT_MAX at most: others go on */
+	size_t lent;  /* sum of all streams, at most HTTP2_STREAM_LENT_MAX, so that other streams go
+		       * on */
 	bool served;  /* there was a stream */
-	bool closing; /* no more requests come; the exchange is done after the last stream */
+	bool closing; /* no new requests; the exchange is done after the last stream */
 	bool no_memory;
 };
 
@@ -68,39 +71,41 @@ static inline nghttp2_session *http2_session_of(
 
 /* ---- exchange_http2.c ---- */
 
-/* Answers in the server's place, for the reason in q. */
+/* Answers in the server's place, with the reason in q. */
 int http2_refuse(struct http2_stream *s);
 int http2_send_request(struct http2_stream *s, const struct http2_head *in, bool with_body);
 void http2_lose_server(struct exchange *x, const char *reason);
 
 /* ---- exchange_http2_stream.c ---- */
 
-/* NULL: there are too many, or there is no memory. */
+/* Returns NULL if there are too many streams, or when out of memory. */
 struct http2_stream *http2_stream_new(struct exchange *x, int32_t id);
 void http2_stream_free(struct http2_stream *s);
 
-/* Counts what a stream keeps of fields that came from a side, until it is freed. */
+/* Counts n bytes of fields from a side that the stream keeps until it is freed. */
 int http2_stream_keep(struct http2_stream *s, enum exchange_side from, size_t n);
 void http2_stream_reset(struct http2_stream *s, enum exchange_side side, uint32_t code);
-/* There is something to send. */
+/* There is something to send to a side. */
 void http2_stream_wake(struct http2_stream *s, enum exchange_side to);
-/* For nghttp2: the body that goes to a side. */
+/* Callback of nghttp2: reads the body that goes to a side. */
 ssize_t http2_read_body(nghttp2_session *to_session, int32_t id, uint8_t *out, size_t room,
 	uint32_t *flags, nghttp2_data_source *source, void *arg);
-/* Nobody takes what a side sends. */
+/* Drops the body that a side sends. */
 void http2_drop_body(struct http2_stream *s, enum exchange_side from);
-/* All of it came in. */
+/* Bytes of an answer. 0 or an error: -EBADMSG is the server's fault. */
+int http2_take_answer(struct http2_stream *s, const uint8_t *data, size_t bytes);
+/* A side has sent all of its body. */
 void http2_end_way(struct http2_stream *s, enum exchange_side from);
 
 /* ---- exchange_http2_hold.c ---- */
 
-/* The request is held: keeps its head. end: it has no body. */
+/* Holds a request: keeps its head. end: it has no body. */
 int http2_hold_head(struct http2_stream *s, bool end);
-/* Bytes of its body. */
+/* Takes bytes of its body. */
 int http2_hold_take(struct http2_stream *s, const uint8_t *data, size_t bytes);
-/* Asks a person, if enough of the request is there. */
+/* Asks a person, if enough of the request was received. */
 int http2_hold_ask(struct http2_stream *s);
-/* For struct exchange_kind. */
+/* Functions of struct exchange_kind. */
 void http2_let_go(struct exchange *x, struct exchange_request_state *q, bool allowed);
 struct exchange_request_state *http2_next_held(
 	struct exchange *x, const struct exchange_request_state *after);

@@ -108,6 +108,24 @@ static void give_back(struct http2_stream *s, enum exchange_side from, size_t n)
 	take_back(s, lent);
 }
 
+/* Bytes for which the server's windows are closed. */
+static size_t waiting(const struct http2_stream *s)
+{
+	return buf_len(&s->from[EXCHANGE_SERVER].body) + scrub_waiting(&s->q.scrub) +
+	       exchange_tools_waiting(&s->q);
+}
+
+int http2_take_answer(struct http2_stream *s, const uint8_t *data, size_t bytes)
+{
+	size_t before = waiting(s);
+	int r = exchange_answer_bytes(&s->q, data, bytes, &s->from[EXCHANGE_SERVER].body);
+	size_t after = waiting(s);
+
+	if (after < before + bytes) /* tools were left out */
+		give_back(s, EXCHANGE_SERVER, before + bytes - after);
+	return r;
+}
+
 /* Nobody takes what a side sends. */
 void http2_drop_body(struct http2_stream *s, enum exchange_side from)
 {
@@ -116,8 +134,9 @@ void http2_drop_body(struct http2_stream *s, enum exchange_side from)
 	give_back(s, from, buf_len(&w->body));
 	buf_done(&w->body);
 	if (from == EXCHANGE_SERVER) {
-		give_back(s, from, scrub_waiting(&s->q.scrub));
+		give_back(s, from, scrub_waiting(&s->q.scrub) + exchange_tools_waiting(&s->q));
 		scrub_drop(&s->q.scrub);
+		exchange_tools_free(&s->q);
 	}
 }
 
@@ -144,6 +163,8 @@ static int send_trailers(
 	struct http2_block b = {0};
 
 	http2_block_add_fields(&b, trailers);
+	if (b.full)
+		return -EMSGSIZE;
 	return nghttp2_submit_trailer(http2_session_of(s, to), s->id[to], b.nv, b.count);
 }
 
@@ -180,8 +201,12 @@ void http2_end_way(struct http2_stream *s, enum exchange_side from)
 {
 	struct http2_way *w = &s->from[from];
 
-	if (from == EXCHANGE_SERVER && scrub_end(&s->q.scrub, &w->body) < 0)
-		s->x->http2->no_memory = true;
+	if (from == EXCHANGE_SERVER) {
+		give_back(s, from, exchange_tools_waiting(&s->q)); /* of a tool without an end */
+		exchange_tools_free(&s->q);
+		if (scrub_end(&s->q.scrub, &w->body) < 0)
+			s->x->http2->no_memory = true;
+	}
 	w->ended = true;
 	http2_stream_wake(s, !from);
 }

@@ -14,11 +14,11 @@ enum { EXCHANGE_REASON_MAX = 200, EXCHANGE_RULE_MAX = 64 };
 
 /* A request that waits for a person (exchange_hold.c).
  *
- *	READS	 the first bytes of its body. To ASKED when they are there
- *	ASKED	 somebody is. To ALLOWED, or it is refused
- *	ALLOWED	 it goes to the server; if that has gone, as soon as there is another
- *	JUDGES	 all of its body, which decides (exchange_judge.c). Leads to READS and ALLOWED, or
- *		 it is refused */
+ *	READS	 waits for the first bytes of its body. To ASKED
+ *	ASKED	 a person was asked. To ALLOWED, or the request is refused
+ *	ALLOWED	 goes to the server; if that has closed, as soon as there is a new connection
+ *	JUDGES	 waits for all of its body, which decides (exchange_judge.c). To READS or ALLOWED,
+ *		 or the request is refused */
 enum exchange_hold_state {
 	EXCHANGE_HOLD_READS,
 	EXCHANGE_HOLD_ASKED,
@@ -29,20 +29,21 @@ enum exchange_hold_state {
 struct exchange_hold {
 	enum exchange_hold_state state;
 	uint64_t id;
-	struct buf seen; /* the first bytes of its body */
+	struct buf seen; /* the first bytes of the body */
 	int64_t body_bytes;
 	char coding[32];
 	char *method, *path; /* with the query; owned */
-	/* Of a body that is judged. */
-	struct call_reader *reader; /* owned; NULL: it is not */
-	const struct call *call;    /* what it says, when all is there */
+	/* For a body that is judged. */
+	struct call_reader *reader; /* owned; NULL: it is not judged */
+	const struct call *call;    /* what the body says, once complete */
 	struct http2_budget *budget;
-	bool wrong; /* it cannot be judged */
+	bool wrong;    /* it cannot be judged */
+	bool complete; /* all of its body was there when it was asked about */
 };
 
 /* A request from its head to its record. */
 struct exchange_request_state {
-	struct intercept *intercept; /* what it began with; a reference */
+	struct intercept *intercept; /* the rules that it began with; a reference */
 	struct scrub scrub;	     /* for its answer */
 	char method[32], path[EXCHANGE_PATH_MAX + 1];
 	uint64_t begin_ms, up, down;
@@ -51,16 +52,22 @@ struct exchange_request_state {
 	const char *verdict;
 	char reason[EXCHANGE_REASON_MAX], rule[EXCHANGE_RULE_MAX + 1];
 	char noted[EXCHANGE_RULE_MAX + 9];
-	const struct rules_answer *answer; /* until it is written; NULL: the reason is the answer */
+	const struct rules_answer *answer; /* until it is sent; NULL: answer with the reason */
 	bool open;			   /* begun, and not recorded yet */
-	unsigned body;			   /* as what its body is to be read */
+	bool two_methods;		   /* a header may change its method */
+	bool tools_named;		   /* rules speak of tools of MCP there */
+	unsigned body;			   /* how to read its body (enum call_api) */
 	size_t budgeted;		   /* bytes of it in the worker's budget */
 	struct exchange_hold *hold;	   /* owned; NULL: it is not held */
-	char *errors; /* owned: the answer to messages of MCP that were denied, as JSON; NULL */
+	char *errors; /* owned: JSON answer to denied messages of MCP; or NULL */
 	struct exchange_model_state *model; /* owned (exchange_model.c); NULL: it is for none */
+	struct rewrite_set set;		    /* headers of the rules that allow it; owned */
+	struct exchange_tools *tools;	/* owned (exchange_tools.c): its answer may list tools */
+	struct exchange_charge *charge; /* owned (exchange_budget.c); NULL: no budget */
+	bool went;			/* the server may have seen it */
 };
 
-/* A protocol's part. */
+/* What HTTP/1.1 and HTTP/2 implement. */
 struct exchange_kind {
 	int (*make)(struct exchange *x); /* 0 or -ENOMEM */
 	void (*free)(struct exchange *x);
@@ -68,21 +75,21 @@ struct exchange_kind {
 		struct exchange *x, enum exchange_side from, const uint8_t *data, size_t n);
 	void (*receive_end)(struct exchange *x, enum exchange_side from);
 	bool (*wants)(const struct exchange *x, enum exchange_side from);
-	void (*drained)(struct exchange *x, enum exchange_side to); /* there is place again */
+	void (*drained)(struct exchange *x, enum exchange_side to); /* there is room again */
 	bool (*holds)(const struct exchange *x);
 	void (*release)(struct exchange *x, bool all);
 	bool (*is_quiet)(const struct exchange *x);
 	void (*end)(struct exchange *x);
 	void (*server_failed)(struct exchange *x);
-	/* The request that is held next in a list of all, of NULL: the first; NULL: no more. */
+	/* Walks the held requests: returns the next one after `after`, the first one for NULL, or
+	 * NULL at the end. */
 	struct exchange_request_state *(*next_held)(
 		struct exchange *x, const struct exchange_request_state *after);
-	/* A held request is allowed, and there is a server, or it is refused for what it has. The
-	 * hold ends. */
+	/* Ends the hold of a request. It is allowed and there is a server, or it is refused. */
 	void (*let_go)(struct exchange *x, struct exchange_request_state *q, bool allowed);
-	/* There is a new connection with the server. 0 or -ENOMEM. */
+	/* There is a new connection to the server. Returns 0 or -ENOMEM. */
 	int (*renew)(struct exchange *x);
-	void (*settle)(struct exchange *x); /* makes what can be sent now */
+	void (*settle)(struct exchange *x); /* writes all output that can be sent now */
 	size_t (*memory)(const struct exchange *x);
 };
 
@@ -90,72 +97,81 @@ extern const struct exchange_kind exchange_http1, exchange_http2;
 
 struct exchange {
 	const struct exchange_kind *kind;
-	char *host;
+	char *host; /* that requests are for */
 	uint16_t port;
+	char *server_host, *server_path; /* that they go to, and what comes before their paths */
+	uint16_t server_port;
 	bool plain;
 	struct intercept *intercept;
 	struct exchange_callbacks callbacks;
 	struct http2_budget *budget;
 	struct buf out[2]; /* to each side */
+	size_t tools_held; /* bytes that answers hold (tool_list.h) */
 	enum exchange_state state;
 	char reason[EXCHANGE_REASON_MAX];
 	uint64_t hold_ids;  /* given out */
 	bool server_failed; /* or gone: */
 	bool server_lost;   /* it went while requests were held, so there may be another */
 	char server_reason[EXCHANGE_REASON_MAX];
-	struct http1 *http1; /* of the one or the other protocol */
+	struct http1 *http1; /* one of both is set */
 	struct http2 *http2;
 };
 
 /* Ends the exchange; the first call counts. */
 void exchange_finish(struct exchange *x, enum exchange_state state, const char *reason);
 
-/* "api.example.com", or "api.example.com:8443" if it is not the scheme's own port. */
+/* Of the server: "api.example.com", or "api.example.com:8443" if it is not the scheme's own
+ * port. */
 enum { EXCHANGE_AUTHORITY_MAX = 264 };
 void exchange_authority(const struct exchange *x, char out[EXCHANGE_AUTHORITY_MAX]);
 
+/* What the server's path has before that of a request; not before "*". */
+const char *exchange_prefix(const struct exchange *x, const char *path);
+
 /* ---- exchange_request.c ---- */
 
-/* A request as it came. */
+/* A request as received. */
 struct exchange_target {
 	const char *method, *path;
-	const char *query;	      /* if the path has none; NULL: none */
+	const char *query;	      /* if `path` does not include it; or NULL */
 	const char *authority, *host; /* each NULL if it was not sent */
-	const char *coding;	      /* of its body; NULL: none is said */
+	const char *coding;	      /* of its body; NULL: no coding given */
 	const struct http_headers *headers;
 	int64_t body_bytes;    /* less than 0: not known */
-	unsigned wrong_status; /* what the protocol's part found wrong, else 0 */
+	unsigned wrong_status; /* set if the protocol's part refuses it, else 0 */
 	const char *wrong;
 };
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int exchange_request_begin(struct exchange *x, struct exchange_request_state *q);
 
-/* Notes how it failed, unless that is known. */
+/* Notes how a request failed, unless that is noted already. */
 void exchange_request_fail(
 	struct exchange_request_state *q, unsigned status, const char *verdict, const char *reason);
 
-/* Checks for whom it is, and judges it. 0; EXCHANGE_HELD: it waits for a person; or -EINVAL: it has
- * failed, with a status. path ends at a '?'. */
+/* Checks that the request is for this host, and judges it. Returns 0, EXCHANGE_HELD if it waits for
+ * a person or its body, or -EINVAL if it has failed, with a status. t->path ends at a '?'. */
 enum { EXCHANGE_HELD = 1 };
 int exchange_request_check(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t);
 
-/* It goes to the server after all: with the secrets that there are now. 0 or -ENOMEM. */
+/* Gives a request that was held the present rules and secrets, before it goes to the server.
+ * Returns 0 or -ENOMEM. */
 int exchange_request_refresh(struct exchange *x, struct exchange_request_state *q);
 
-/* What the judge says. As exchange_request_check. */
+/* Asks the judge. Returns as exchange_request_check(). */
 int exchange_request_judge(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_request *r);
 
-/* The fields that go to the server. 0, or -EINVAL: it has failed, with a status. */
+/* Writes the fields that go to the server. Returns 0, or -EINVAL if the request has failed, with a
+ * status. */
 int exchange_request_rewrite(struct exchange *x, struct exchange_request_state *q,
 	const struct http_headers *in, struct fields *out);
 
 /* Records it, if it is open. */
 void exchange_request_end(struct exchange *x, struct exchange_request_state *q);
 
-/* An answer of our own: a rule's, or the reason as text. */
+/* An answer of our own: a rule's, or a reason as text. */
 enum { EXCHANGE_ANSWER_MAX = EXCHANGE_REASON_MAX + 16 };
 
 struct exchange_answer {
@@ -164,26 +180,44 @@ struct exchange_answer {
 	const char *body;
 	size_t body_bytes;
 	char text[EXCHANGE_ANSWER_MAX];
+	char retry[24];
+	struct rules_header own[3];
 };
 
 void exchange_request_answer(const struct exchange_request_state *q, struct exchange_answer *ret);
 
 /* ---- exchange_judge.c ---- */
 
-/* Reads the body of a request that is being held. 0 or -ENOMEM. */
+/* Begins to read the body of a held request. Returns 0 or -ENOMEM. */
 int exchange_judge_begin(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t);
 size_t exchange_judge_room(void);
 
-/* Bytes of it. `seen` keeps them: all in HTTP/1.1, else the first. 0 or -ENOMEM. */
+/* Takes bytes of the body. `seen` keeps all of them for HTTP/1.1, and the first ones for HTTP/2.
+ * Returns 0 or -ENOMEM. */
 int exchange_judge_take(struct exchange_request_state *q, const void *data, size_t n);
 
-/* Judges it, once it is complete or cannot be judged. 0: it may go; EXCHANGE_HELD: it waits, for
- * the rest or, in the state READS, for a person; -EINVAL: it has failed. */
+/* Judges the request, once its body is complete or cannot be judged. Returns 0 if it may go,
+ * EXCHANGE_HELD if it waits for the rest of the body or (in the state READS) for a person, or
+ * -EINVAL if it has failed. */
 int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, bool complete);
 
 /* The request has ended, and its body is gone. */
 void exchange_judge_done(struct exchange *x, struct exchange_request_state *q);
+
+/* ---- exchange_budget.c ---- */
+
+/* Notes the budgets of a verdict, unless some were charged already. 0 or -ENOMEM. */
+int exchange_budget_take(struct exchange_request_state *q, const struct exchange_verdict *v,
+	const struct call *call);
+/* What it may take at most, as its body is there. */
+void exchange_budget_estimate(struct exchange_request_state *q);
+/* Whether only budgets are asked, never a person: nothing of the body is needed for that. */
+bool exchange_budget_is_blind(const struct exchange_request_state *q);
+/* What it took, now that it has ended. model: NULL, or what is known of the answer. NULL: nothing
+ * was charged. */
+const struct exchange_charge *exchange_budget_end(
+	struct exchange_request_state *q, const struct exchange_model *model);
 
 /* ---- exchange_model.c ---- */
 
@@ -193,33 +227,61 @@ void exchange_model_begin(
 /* Bytes of a body that nobody judges, and what one says that was judged. */
 void exchange_model_take_body(struct exchange_request_state *q, const void *data, size_t n);
 void exchange_model_judged(struct exchange_request_state *q, const struct call *call);
-/* It is denied. What it called of MCP gets errors that its agent can read. */
+/* It is denied. What it called of MCP gets errors that its agent can read, unless a rule has an
+ * answer for it. */
 void exchange_model_deny(struct exchange_request_state *q, const struct call *call);
-/* Whether its answer is to be read, so that it must not be compressed. */
+/* Whether its answer is read, and so must not be compressed. */
 bool exchange_model_is_read(const struct exchange_request_state *q);
 void exchange_model_begin_answer(
 	struct exchange_request_state *q, unsigned status, const struct http_headers *headers);
 void exchange_model_take_answer(struct exchange_request_state *q, const void *data, size_t n);
-/* Whether there is something to tell. */
+/* Fills *ret for the record. Returns whether there is anything to record. */
 bool exchange_model_end(struct exchange_request_state *q, struct exchange_model *ret);
 void exchange_model_free(struct exchange_request_state *q);
 
+/* ---- exchange_tools.c ---- */
+
+/* The request, which may go on, has a body that asks for a list of tools, or (NULL) none, and its
+ * answer may be events. 0, or -EINVAL: it has failed. */
+int exchange_tools_begin(struct exchange *x, struct exchange_request_state *q, const char *path,
+	const struct call *call);
+/* The head of its answer. NULL, or why the answer cannot be passed on; static. */
+const char *exchange_tools_begin_answer(struct exchange_request_state *q, unsigned status,
+	const struct http_headers *headers, bool body);
+/* Whether the answer is looked at, and its length may change. */
+bool exchange_tools_change(const struct exchange_request_state *q);
+/* Bytes of it that wait, of a tool. */
+size_t exchange_tools_waiting(const struct exchange_request_state *q);
+void exchange_tools_free(struct exchange_request_state *q);
+/* Bytes that it takes, without those of the answer. */
+size_t exchange_tools_memory(const struct exchange_request_state *q);
+
+/* Bytes of the answer, of any request: what may pass of them goes to `out`, without secrets. 0 or
+ * an error: -EBADMSG is the server's fault. */
+int exchange_answer_bytes(
+	struct exchange_request_state *q, const uint8_t *data, size_t n, struct buf *out);
+
 /* ---- exchange_hold.c ---- */
 
-/* allowed: it waits for another server only. EXCHANGE_HELD or -EINVAL: it has failed. */
+/* Holds a request. allowed: it waits only for a new connection to the server. Returns
+ * EXCHANGE_HELD, or -EINVAL if the request has failed. */
 int exchange_hold_begin(struct exchange *x, struct exchange_request_state *q,
 	const struct exchange_target *t, bool allowed);
 
-/* How many bytes of the body are still looked at before somebody is asked. */
+/* Returns how many more bytes of the body are read before a person is asked. */
 size_t exchange_hold_room(const struct exchange_request_state *q);
 
-/* Bytes of its body. Those beyond the room are left out. 0 or -ENOMEM. */
+/* Takes bytes of its body. Ignores those beyond the room. Returns 0 or -ENOMEM. */
 int exchange_hold_take(struct exchange_request_state *q, const void *data, size_t n);
 
-/* Asks, once there is no room any more or the body is complete. 0, or -EINVAL: it has failed. */
+/* Asks a person, once there is no more room or the body is complete. Returns 0, or -EINVAL if the
+ * request has failed. */
 int exchange_hold_ask(struct exchange *x, struct exchange_request_state *q, bool complete);
 
-/* It is not held any more; nothing if it was not. */
+/* It is not held any more, and gets the answer that it has, or 502 if it has none. */
+void exchange_hold_refuse(struct exchange *x, struct exchange_request_state *q);
+
+/* Ends the hold, if there is one. */
 void exchange_hold_end(struct exchange *x, struct exchange_request_state *q);
 
 #endif

@@ -1,8 +1,8 @@
-/* Requests whose bodies rules judge (rules/call.h): such a request is held until its body is there,
- * at most CALL_BODY_MAX bytes of it, and goes on or is refused then. It is read while it comes, and
- * refused as soon as it cannot be judged.
+/* Requests whose bodies rules judge (rules/call.h). Such a request is held until its whole body was
+ * received, at most CALL_BODY_MAX bytes. Then it goes on or is refused. The body is parsed as it
+ * arrives, and the request is refused as soon as it cannot be judged.
  *
- * What all these bodies take is bounded for a worker (http2_memory.h). */
+ * A worker has a limit for all these bodies together (http2_memory.h). */
 #include <errno.h>
 #include <string.h>
 
@@ -10,16 +10,33 @@
 #include "intercept/http2_memory.h"
 #include "rules/path.h"
 
-enum { JUDGE_PIECE = 64 << 10 };
+enum {
+	JUDGE_PIECE = 64 << 10,
+	JUDGE_PATH_MAX = RULES_FORWARD_PATH_MAX + RULES_PATH_MAX + 1,
+};
+
+/* A model in the path is one of the path at the server. */
+static struct call_reader *make_reader(
+	const struct exchange *x, unsigned body, const struct exchange_target *t)
+{
+	struct buf path = BUF_INIT(JUDGE_PATH_MAX);
+	char clean[RULES_PATH_MAX + 1] = "";
+	struct call_reader *r = NULL;
+	bool good = path_clean(t->path, strcspn(t->path, "?"), clean) == 0;
+
+	if (buf_printf(&path, "%s%s%c", good ? exchange_prefix(x, clean) : "", good ? clean : "",
+		    '\0') == 0)
+		r = call_reader_new(body, (const char *)buf_head(&path), t->headers);
+	buf_done(&path);
+	return r;
+}
 
 int exchange_judge_begin(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t)
 {
 	struct exchange_hold *h = q->hold;
-	char clean[RULES_PATH_MAX + 1];
-	bool good = path_clean(t->path, strcspn(t->path, "?"), clean) == 0;
 
-	h->reader = call_reader_new(q->body, good ? clean : "", t->headers);
+	h->reader = make_reader(x, q->body, t);
 	if (!h->reader)
 		return -ENOMEM;
 	h->state = EXCHANGE_HOLD_JUDGES;
@@ -71,9 +88,11 @@ int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, boo
 	h->state = EXCHANGE_HOLD_READS;
 	exchange_model_judged(q, h->call);
 	verdict = exchange_request_judge(x, q, &r);
+	if (verdict >= 0 && exchange_tools_begin(x, q, h->path, h->call) < 0)
+		verdict = -EINVAL;
 	if (verdict < 0)
 		q->up = 0; /* none of it goes out, however much was read */
-	if (verdict < 0 && q->verdict)
+	if (verdict < 0)
 		exchange_model_deny(q, h->call);
 	return verdict;
 }

@@ -1,5 +1,4 @@
-/* What is told of requests to models and servers of tools: read of requests and answers as they
- * pass. */
+/* Records of requests to models and MCP servers, made from requests and answers as they pass. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@ struct exchange_model_state {
 	unsigned tool_count;
 };
 
-/* Of requests that nobody judges, as many are read as there is place for. */
+/* Requests that no rule judges are read only if there is room for a reader. */
 static bool has_place(struct exchange *x, struct exchange_request_state *q)
 {
 	if (q->body)
@@ -90,10 +89,10 @@ static json_t *error_of(const struct call_message *m, const char *text)
 void exchange_model_deny(struct exchange_request_state *q, const struct call *call)
 {
 	char text[EXCHANGE_REASON_MAX + 16];
-	json_t *all = json_array(), *one;
+	json_t *all = q->verdict ? json_array() : NULL, *one;
 
 	(void)snprintf(text, sizeof(text), "mayfly: %s", q->reason); /* fits */
-	for (unsigned i = 0; call && i < call->message_count; i++) {
+	for (unsigned i = 0; all && call && i < call->message_count; i++) {
 		const struct call_message *m = &call->messages[i];
 
 		if (m->method && m->id)

@@ -1,5 +1,4 @@
-/* What requests of both protocols have in common: whom they are for, who judges them, their
- * record. */
+/* What requests of both protocols share: checking their host, judging and recording them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 int exchange_request_begin(struct exchange *x, struct exchange_request_state *q)
 {
 	*q = (struct exchange_request_state){.begin_ms = clock_realtime_ns() / NS_PER_MS};
-	if (scrub_init(&q->scrub, x->intercept, x->host) < 0)
+	if (scrub_init(&q->scrub, x->intercept, x->server_host) < 0)
 		return -ENOMEM;
 	q->intercept = intercept_ref(x->intercept);
 	q->open = true;
@@ -68,14 +67,29 @@ static int deny_by(
 	return deny(q, 403, v->reason ? v->reason : text);
 }
 
+/* Keeps the headers that rules set. */
+static int take_set(struct exchange_request_state *q, const struct exchange_verdict *v)
+{
+	rewrite_set_done(&q->set);
+	for (unsigned i = 0; i < v->setter_count; i++)
+		if (rewrite_set_add(&q->set, v->setters[i]) < 0)
+			return deny(q, 502, "out of memory");
+	return 0;
+}
+
 int exchange_request_judge(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_request *r)
 {
 	struct exchange_verdict v = {.action = EXCHANGE_ALLOW};
+	struct exchange_request whole = *r;
 
+	whole.two_methods = q->two_methods;
 	if (x->callbacks.judge)
-		v = x->callbacks.judge(x->callbacks.arg, r);
+		v = x->callbacks.judge(x->callbacks.arg, &whole);
 	q->body = 0;
+	q->tools_named = v.tools;
+	if (exchange_budget_take(q, &v, r->call) < 0)
+		return deny(q, 502, "out of memory");
 	(void)snprintf(q->rule, sizeof(q->rule), "%s", v.rule ? v.rule : ""); /* fits */
 	if (v.noted)
 		(void)snprintf(
@@ -86,16 +100,20 @@ int exchange_request_judge(
 		q->status = v.answer->status;
 		return -EINVAL;
 	case EXCHANGE_ALLOW:
-		return 0;
+		if (!q->charge || q->charge->charged)
+			return take_set(q, &v);
+		if (!x->callbacks.ask)
+			return deny_by(q, &v, "has a budget, and nobody counts it");
+		return take_set(q, &v) < 0 ? -EINVAL : EXCHANGE_HELD;
 	case EXCHANGE_READ:
 		q->body = v.body;
 		return r->call ? deny(q, 403, "the policy has changed: try again") : EXCHANGE_HELD;
 	case EXCHANGE_DENY:
 		return deny_by(q, &v, "denies this request");
 	case EXCHANGE_ASK:
-		return x->callbacks.ask
-			       ? EXCHANGE_HELD
-			       : deny_by(q, &v, "asks a person, and there is nobody to ask");
+		if (!x->callbacks.ask)
+			return deny_by(q, &v, "asks a person, and there is nobody to ask");
+		return take_set(q, &v) < 0 ? -EINVAL : EXCHANGE_HELD;
 	}
 	return -EINVAL;
 }
@@ -108,6 +126,7 @@ int exchange_request_check(
 	int verdict;
 
 	note_target(q, t);
+	q->two_methods = rules_has_two_methods(t->headers);
 	if (strcmp(t->method, "CONNECT") == 0)
 		return deny(q, 405, "CONNECT is not served on an intercepted host");
 	if (!t->authority && !t->host)
@@ -123,6 +142,9 @@ int exchange_request_check(
 	}
 	if (verdict >= 0)
 		exchange_model_begin(x, q, t);
+	if (verdict >= 0 && q->tools_named && strcmp(t->method, "GET") == 0 &&
+		exchange_tools_begin(x, q, t->path, NULL) < 0)
+		return -EINVAL;
 	if (verdict < 0 || (verdict == 0 && !x->server_failed))
 		return verdict;
 	return exchange_hold_begin(x, q, t, verdict == 0);
@@ -132,7 +154,7 @@ int exchange_request_refresh(struct exchange *x, struct exchange_request_state *
 {
 	struct scrub scrub;
 
-	if (scrub_init(&scrub, x->intercept, x->host) < 0)
+	if (scrub_init(&scrub, x->intercept, x->server_host) < 0)
 		return -ENOMEM;
 	scrub_done(&q->scrub);
 	q->scrub = scrub;
@@ -145,9 +167,10 @@ int exchange_request_rewrite(struct exchange *x, struct exchange_request_state *
 	const struct http_headers *in, struct fields *out)
 {
 	struct rewrite_failure why = {.status = 502, .reason = "out of memory"};
-	int r = rewrite_request(q->intercept, x->host, in, exchange_model_is_read(q), &q->scrub,
-		out, &q->used, &why);
+	int r = rewrite_request(q->intercept, x->server_host, in, &q->set,
+		exchange_model_is_read(q) || q->tools, &q->scrub, out, &q->used, &why);
 
+	q->went = q->went || r == 0;
 	if (r == 0)
 		return 0;
 	q->used = (struct rewrite_used){0}; /* none of them goes out */
@@ -189,13 +212,30 @@ void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
 	r.secret_count = name_secrets(q, names);
 	if (exchange_model_end(q, &model))
 		r.model = &model;
+	r.charge = exchange_budget_end(q, r.model);
 	x->callbacks.record(x->callbacks.arg, &r);
+	free(q->charge);
+	q->charge = NULL;
 	exchange_model_free(q);
+	exchange_tools_free(q);
+	rewrite_set_done(&q->set);
 	free(q->errors);
 	q->errors = NULL;
 	scrub_done(&q->scrub);
 	intercept_unref(q->intercept);
 	q->intercept = NULL;
+}
+
+/* Clients of model providers try again by themselves, unless they are told not to. */
+static void add_retry(const struct exchange_charge *charge, struct exchange_answer *ret)
+{
+	(void)snprintf(ret->retry, sizeof(ret->retry), "%llu",
+		(unsigned long long)charge->retry_s); /* fits */
+	ret->own[0] = ret->headers[0];
+	ret->own[1] = (struct rules_header){(char *)"x-should-retry", (char *)"false"};
+	ret->own[2] = (struct rules_header){(char *)"retry-after", ret->retry};
+	ret->headers = ret->own;
+	ret->header_count = charge->retry_s ? 3 : 2;
 }
 
 void exchange_request_answer(const struct exchange_request_state *q, struct exchange_answer *ret)
@@ -221,4 +261,6 @@ void exchange_request_answer(const struct exchange_request_state *q, struct exch
 	(void)snprintf(ret->text, sizeof(ret->text), "mayfly: %s\n", q->reason); /* fits */
 	ret->body = ret->text;
 	ret->body_bytes = strlen(ret->text);
+	if (q->charge && q->charge->refused)
+		add_retry(q->charge, ret);
 }

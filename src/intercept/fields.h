@@ -1,6 +1,6 @@
-/* A list of header fields that owns its text, which may hold secrets: it is wiped when it is freed.
+/* A list of header fields. It owns its text, which may hold secrets and is wiped when freed.
  *
- * Errors of adding are sticky: add everything, then look at fields_error. */
+ * An error while adding is kept: add everything, then check fields_error(). */
 #ifndef INTERCEPT_FIELDS_H
 #define INTERCEPT_FIELDS_H
 
@@ -14,7 +14,7 @@
 struct fields_item {
 	uint32_t name, value; /* offsets in the text */
 	uint32_t name_bytes, value_bytes;
-	bool secret; /* never to be kept in tables of compression */
+	bool secret; /* must not enter HPACK's table */
 };
 
 struct fields {
@@ -24,7 +24,7 @@ struct fields {
 	int err; /* 0, -EMSGSIZE, -ENOMEM */
 };
 
-/* text_max: bytes of all names and values, with a NUL behind each. */
+/* text_max: limit for all names and values, in bytes, each with its NUL. */
 void fields_init(struct fields *f, size_t text_max, unsigned count_max);
 void fields_done(struct fields *f);
 
@@ -32,7 +32,7 @@ void fields_add(struct fields *f, const char *name, size_t name_bytes, const cha
 	size_t value_bytes);
 void fields_add_text(struct fields *f, const char *name, const char *value);
 
-/* A value in pieces: begin, then put as often as needed, then end. */
+/* Add a value in pieces: begin, then put as often as needed, then end. */
 void fields_begin(struct fields *f, const char *name, size_t name_bytes);
 void fields_put(struct fields *f, const void *data, size_t n);
 void fields_end(struct fields *f, bool secret);
@@ -59,7 +59,7 @@ static inline char *fields_value(const struct fields *f, unsigned i)
 	return (char *)f->text.data + f->items[i].value;
 }
 
-/* The fields as a table: `count` entries at `items`, which the caller provides. */
+/* Makes a table of the fields. The caller provides `count` entries at `items`. */
 struct http_headers fields_view(const struct fields *f, struct http_header *items);
 
 #endif

@@ -4,11 +4,14 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/cleanup.h"
+
 static void block_add(struct http2_block *b, const char *name, size_t name_bytes, const char *value,
 	size_t n, bool secret)
 {
-	if (b->count == sizeof(b->nv) / sizeof(b->nv[0]))
-		return; /* no list of fields is so long */
+	b->full = b->full || b->count == ARRAY_SIZE(b->nv);
+	if (b->full)
+		return;
 	b->nv[b->count++] = (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, name_bytes, n,
 		secret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE};
 }

@@ -54,7 +54,7 @@ void http2_budget_give(struct http2_budget *b, size_t n)
 		b->lent -= n;
 }
 
-/* Counts what was allocated, which is some more than was asked for. */
+/* Counts the allocated size, which is a little more than the requested size. */
 static void *count(struct http2_memory *m, void *p)
 {
 	size_t n = p ? malloc_usable_size(p) : 0;

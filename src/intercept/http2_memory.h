@@ -1,8 +1,8 @@
-/* The memory that an intercepted connection of HTTP/2 takes for frames and fields, counted: what a
- * side sends can make much of few bytes (HPACK), and what the other side does not take waits.
+/* Counts the memory of an intercepted HTTP/2 connection for frames and fields. A few bytes of HPACK
+ * can become many fields, and output waits if the other side does not read.
  *
- * Beyond a limit, of the connection or of all connections of a worker, allocation fails, and the
- * account says why. Bodies are not counted: windows bound them. */
+ * If the connection, or all connections of a worker together, exceed their limit, allocation fails
+ * and the account says why. Bodies are not counted, because windows limit them. */
 #ifndef INTERCEPT_HTTP2_MEMORY_H
 #define INTERCEPT_HTTP2_MEMORY_H
 
@@ -17,39 +17,39 @@ enum {
 	HTTP2_LENT_MAX = 32 << 20,   /* bytes of held bodies, of all connections of a worker */
 };
 
-/* Of a worker; zeroed at first. */
+/* The budget of a worker; zeroed at first. */
 struct http2_budget {
 	size_t bytes;
-	size_t lent; /* of bodies that wait for a person */
+	size_t lent; /* bytes of bodies that wait for a person */
 };
 
-/* Of a connection; zeroed at first but for the budget. */
+/* The account of a connection; zeroed at first, except the budget. */
 struct http2_account {
 	struct http2_budget *budget; /* NULL: only the connection's own limit counts */
 	size_t bytes;
-	const char *refused; /* why something was refused, else NULL; for people */
+	const char *refused; /* why an allocation was refused, for people; or NULL */
 };
 
-/* Returns false, with `refused` set, if n bytes more are too many. */
+/* Returns false and sets `refused` if n more bytes are too many. */
 bool http2_account_take(struct http2_account *a, size_t n);
 void http2_account_give(struct http2_account *a, size_t n);
 
-/* Whether n bytes more would leave half of what there may be. */
+/* Whether at least half of the limits would be left after n more bytes. */
 bool http2_account_has(const struct http2_account *a, size_t n);
 
-/* Of held bodies; false: n more are too many. NULL has place. */
+/* Counts n bytes of held bodies. Returns false if they are too many. If b is NULL there is no
+ * limit. */
 bool http2_budget_take(struct http2_budget *b, size_t n);
 void http2_budget_give(struct http2_budget *b, size_t n);
 
-/* What a session of nghttp2 allocates with: `mem`. It stays where it is while there is the
- * session. */
+/* The allocator `mem` of an nghttp2 session. It must not move while the session exists. */
 struct http2_memory {
 	nghttp2_mem mem;
 	struct http2_account *account;
 	size_t bytes; /* of this session */
 };
 
-/* What is freed is wiped. */
+/* Prepares an allocator that wipes what it frees. */
 void http2_memory_init(struct http2_memory *m, struct http2_account *a);
 
 #endif

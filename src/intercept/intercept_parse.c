@@ -211,8 +211,8 @@ static int take_placeholder_hosts(
 	return n < 0 ? n : r;
 }
 
-/* A placeholder is looked for in headers and in base64 of user and password, so it has none of
- * their separators. */
+/* Placeholders are searched for in headers and in base64 of user and password, so they must not
+ * have characters that separate words there. */
 static bool is_placeholder(const char *text)
 {
 	for (; *text; text++)

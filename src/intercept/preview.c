@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 
 enum {
-	KEY_MIN = 24,	 /* bytes of a word of letters and digits that is taken for a key */
+	KEY_MIN = 24,	 /* a word of so many letters and digits counts as a key */
 	HEX_MIN = 32,	 /* of one of hexadecimal digits */
 	KNOWN_MIN = 12,	 /* of one that begins as keys do */
 	CUT_KEY_MIN = 8, /* of one that goes on behind the preview */
@@ -86,7 +86,7 @@ static bool speaks_of_secrets(const uint8_t *word, size_t n)
 	return false;
 }
 
-/* Where the value ends that begins here. A quoted one may have escapes. */
+/* Returns the end of the value that begins here. A quoted value may have escapes. */
 static size_t value_end(const struct job *j, size_t at, uint8_t quote, bool line)
 {
 	for (; at < j->n; at++) {
@@ -172,7 +172,7 @@ static void hide_words(struct job *j, bool cut)
 
 /* --- text --- */
 
-/* Bytes of the character here, if it is one of UTF-8 that may be shown; else 0. */
+/* Returns the number of bytes of the UTF-8 character here if it may be shown, else 0. */
 static size_t character(const uint8_t *p, size_t n)
 {
 	size_t bytes = *p < 0x80		 ? 1

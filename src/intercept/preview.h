@@ -1,11 +1,10 @@
-/* The first bytes of a request as a person is shown them: text, without what may be a secret.
+/* Shows the first bytes of a request to a person, as text without possible secrets.
  *
- * Hidden are placeholders and secrets of the sandbox, values of members whose names speak of
- * secrets ("password", "token", "authorization" ...), and words that look like keys. What is hidden
- * is counted, so that nobody takes the rest for all: "[32 bytes hidden]". Bytes that are no text
- * are dots.
+ * It hides placeholders and secrets of the sandbox, values of members with telling names
+ * ("password", "token", "authorization" ...), and words that look like keys. "[32 bytes hidden]"
+ * stands in their place. Bytes that are no text become dots.
  *
- * It helps people to decide, and is no wall: a guest may write a secret in many ways. */
+ * It helps people to decide, but it is no protection: a guest may encode a secret in many ways. */
 #ifndef INTERCEPT_PREVIEW_H
 #define INTERCEPT_PREVIEW_H
 
@@ -15,10 +14,10 @@
 #include "base/buf.h"
 #include "intercept/intercept.h"
 
-enum { PREVIEW_MAX = 2048 /* bytes that are looked at */ };
+enum { PREVIEW_MAX = 2048 /* bytes that are read */ };
 
-/* Appends the text of n bytes, PREVIEW_MAX at most, and a NUL, as far as it fits. cut: more bytes
- * followed, so the last word may be the beginning of a key. i may be NULL. 0 or -ENOMEM. */
+/* Appends the text of n bytes (at most PREVIEW_MAX) and a NUL, cut to out's room. cut: more bytes
+ * follow, so the last word may be the beginning of a key. i may be NULL. Returns 0 or -ENOMEM. */
 int preview_write(const void *data, size_t n, bool cut, const struct intercept *i, struct buf *out);
 
 #endif

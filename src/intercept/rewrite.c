@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -19,7 +20,9 @@ struct job {
 	struct fields *out;
 	struct rewrite_used *used;
 	struct rewrite_failure *why;
-	bool plain; /* the answer must not be compressed */
+	const struct rewrite_set *set;
+	bool plain;  /* the answer must not be compressed */
+	bool hidden; /* secrets that are put are scrubbed from the answer */
 };
 
 static int fail(struct job *j, unsigned status, const char *text, const char *name, size_t bytes)
@@ -38,6 +41,10 @@ static int put_secret(struct job *j, unsigned n)
 		return fail(j, 502,
 			"a header cannot hold this secret, it has line ends or the like: ", s->name,
 			strlen(s->name));
+	if (j->hidden && scrub_add(j->scrub, s->value.hidden, s->value.bytes) < 0)
+		return fail(j, 431,
+			"rules set more than four secrets, or there is no memory: ", s->name,
+			strlen(s->name));
 	fields_put(j->out, s->value.hidden, s->value.bytes);
 	j->used->bits[n / 64] |= UINT64_C(1) << n % 64;
 	return 0;
@@ -55,6 +62,8 @@ static int put_reference(struct job *j, const char **text)
 		return fail(
 			j, 502, "a rule has a reference that does not end: ", *text, strlen(*text));
 	n = intercept_reference(j->intercept, name, (size_t)(end - name));
+	if (n < 0 && strncmp(*text, RULES_NO_SECRET, sizeof(RULES_NO_SECRET) - 1) == 0)
+		return fail(j, 502, "only a sandbox's own policy may name secrets", "", 0);
 	if (n < 0)
 		return fail(j, 502, "a rule names a secret that does not exist: ", name,
 			(size_t)(end - name));
@@ -62,12 +71,12 @@ static int put_reference(struct job *j, const char **text)
 	return put_secret(j, (unsigned)n);
 }
 
-static int put_rule(struct job *j, const struct intercept_header *h)
+static int put_rule(struct job *j, const char *name, const char *text)
 {
-	const char *text = h->value, *at;
+	const char *at;
 	int r = 0;
 
-	fields_begin(j->out, h->name, strlen(h->name));
+	fields_begin(j->out, name, strlen(name));
 	while (r == 0 && (at = strstr(text, marker))) {
 		fields_put(j->out, text, (size_t)(at - text));
 		text = at;
@@ -80,8 +89,8 @@ static int put_rule(struct job *j, const struct intercept_header *h)
 
 /* --- placeholders --- */
 
-/* A text, and where each placeholder is next in it. So each is looked for once in each part of the
- * text, however often the others are there. */
+/* A text, with the next position of each placeholder in it. So each part of the text is searched
+ * once for each placeholder. */
 struct search {
 	const char *text;
 	size_t n, at;				 /* all before `at` is done */
@@ -109,7 +118,7 @@ static void search_begin(struct search *s, const struct job *j, const char *text
 	}
 }
 
-/* The next placeholder, the longest if two begin there; or NULL. */
+/* Returns the next placeholder, or NULL. If two begin at one place, the longer one counts. */
 static const struct intercept_placeholder *find(
 	const struct job *j, struct search *s, size_t *ret_at)
 {
@@ -130,7 +139,8 @@ static const struct intercept_placeholder *find(
 	return best;
 }
 
-/* Puts a text with secrets in place of placeholders. Returns whether there was one, or -EINVAL. */
+/* Writes a text with secrets in place of placeholders. Returns 1 if there were any, 0, or
+ * -EINVAL. */
 static int put_replaced(struct job *j, const char *text, size_t n)
 {
 	const struct intercept_placeholder *p;
@@ -151,8 +161,8 @@ static int put_replaced(struct job *j, const char *text, size_t n)
 	return found;
 }
 
-/* The plain text of "Basic" credentials with secrets in it, as one field of `plain`. Returns
- * whether there was a placeholder. */
+/* Writes the plain text of "Basic" credentials, with secrets in place of placeholders, as a field
+ * of `plain`. Returns whether there was a placeholder. */
 static int replace_in_basic(struct job *j, const struct buf *decoded, struct fields *plain)
 {
 	struct job inner = *j;
@@ -187,7 +197,7 @@ static int put_base64(struct job *j, const char *text, size_t n)
 	return r < 0 ? r : 1;
 }
 
-/* Puts "Basic ..." if there is a placeholder in it. Returns whether it did, or an error. */
+/* Writes "Basic ..." if the credentials have a placeholder. Returns 1 if it did, 0, or an error. */
 static int put_basic(struct job *j, const char *value, size_t n)
 {
 	struct buf decoded = BUF_INIT(REWRITE_HEAD_MAX);
@@ -224,6 +234,60 @@ static int put_field(struct job *j, const struct http_header *f)
 	return r < 0 ? r : 0;
 }
 
+/* --- headers that rules set --- */
+
+static bool is_set(const struct rewrite_set *set, const char *name)
+{
+	for (unsigned i = 0; set && i < set->count; i++)
+		if (http_is_same_name(name, set->headers[i].name))
+			return true;
+	return false;
+}
+
+int rewrite_set_add(struct rewrite_set *set, const struct rules_rule *rule)
+{
+	struct rules_header *grown = reallocarray(
+		set->headers, set->count + rule->header_count, sizeof(set->headers[0]));
+
+	if (!grown)
+		return -ENOMEM;
+	set->headers = grown;
+	for (unsigned i = 0; i < rule->header_count; i++) {
+		const struct rules_header *h = &rule->headers[i];
+		struct rules_header *copy = &grown[set->count];
+
+		if (is_set(set, h->name))
+			continue;
+		*copy = (struct rules_header){strdup(h->name), h->value ? strdup(h->value) : NULL};
+		set->count++;
+		if (!copy->name || (h->value && !copy->value))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+size_t rewrite_set_memory(const struct rewrite_set *set)
+{
+	size_t bytes = set->count * sizeof(set->headers[0]);
+
+	for (unsigned i = 0; i < set->count; i++) {
+		const struct rules_header *h = &set->headers[i];
+
+		bytes += strlen(h->name) + 1 + (h->value ? strlen(h->value) + 1 : 0);
+	}
+	return bytes;
+}
+
+void rewrite_set_done(struct rewrite_set *set)
+{
+	for (unsigned i = 0; i < set->count; i++) {
+		free(set->headers[i].name);
+		free(set->headers[i].value);
+	}
+	free(set->headers);
+	*set = (struct rewrite_set){NULL};
+}
+
 /* --- requests --- */
 
 static bool is_one_of(const char *name, const char *const *list)
@@ -236,8 +300,10 @@ static bool is_one_of(const char *name, const char *const *list)
 
 static bool is_replaced(const struct job *j, const char *name)
 {
+	if (is_set(j->set, name))
+		return true;
 	for (unsigned i = 0; j->rule && i < j->rule->header_count; i++)
-		if (strcasecmp(name, j->rule->headers[i].name) == 0)
+		if (http_is_same_name(name, j->rule->headers[i].name))
 			return true;
 	return false;
 }
@@ -252,6 +318,18 @@ static bool is_dropped(const struct job *j, const struct http_headers *in, const
 	       (j->plain && is_one_of(name, coded)) || is_replaced(j, name);
 }
 
+static int put_set(struct job *j)
+{
+	int r = 0;
+
+	j->hidden = true;
+	for (unsigned i = 0; i < j->set->count && r == 0; i++)
+		if (j->set->headers[i].value)
+			r = put_rule(j, j->set->headers[i].name, j->set->headers[i].value);
+	j->hidden = false;
+	return r;
+}
+
 static int rewrite(struct job *j, const struct http_headers *in)
 {
 	int r = 0;
@@ -260,15 +338,26 @@ static int rewrite(struct job *j, const struct http_headers *in)
 		if (!is_dropped(j, in, in->items[i].name))
 			r = put_field(j, &in->items[i]);
 	for (unsigned i = 0; j->rule && i < j->rule->header_count && r == 0; i++)
-		r = put_rule(j, &j->rule->headers[i]);
+		if (!is_set(j->set, j->rule->headers[i].name))
+			r = put_rule(j, j->rule->headers[i].name, j->rule->headers[i].value);
+	r = r ? r : put_set(j);
 	if (r == 0 && j->plain && !is_replaced(j, "accept-encoding"))
 		fields_add_text(j->out, "accept-encoding", "identity");
 	return r;
 }
 
+static bool has_reference(const struct rewrite_set *set)
+{
+	for (unsigned i = 0; i < set->count; i++)
+		if (set->headers[i].value && strstr(set->headers[i].value, marker))
+			return true;
+	return false;
+}
+
 int rewrite_request(const struct intercept *intercept, const char *host,
-	const struct http_headers *in, bool plain, struct scrub *scrub, struct fields *out,
-	struct rewrite_used *used, struct rewrite_failure *why)
+	const struct http_headers *in, const struct rewrite_set *set, bool plain,
+	struct scrub *scrub, struct fields *out, struct rewrite_used *used,
+	struct rewrite_failure *why)
 {
 	struct job j = {.intercept = intercept,
 		.rule = intercept_find(intercept, host),
@@ -277,7 +366,8 @@ int rewrite_request(const struct intercept *intercept, const char *host,
 		.out = out,
 		.used = used,
 		.why = why,
-		.plain = plain || scrub_active(scrub)};
+		.set = set,
+		.plain = plain || scrub_active(scrub) || has_reference(set)};
 	int r = rewrite(&j, in);
 
 	r = r ? r : fields_error(out);
@@ -287,9 +377,9 @@ int rewrite_request(const struct intercept *intercept, const char *host,
 }
 
 int rewrite_request_trailers(const struct intercept *intercept, const char *host,
-	const struct http_headers *in, struct fields *out)
+	const struct http_headers *in, const struct rewrite_set *set, struct fields *out)
 {
-	const struct job j = {.rule = intercept_find(intercept, host)};
+	const struct job j = {.rule = intercept_find(intercept, host), .set = set};
 
 	for (unsigned i = 0; i < in->count; i++) {
 		const struct http_header *f = &in->items[i];

@@ -140,8 +140,8 @@ size_t scrub_memory(const struct scrub *s)
 
 enum found { NOTHING, SECRET, BEGINNING };
 
-/* What begins here. The longest secret counts, so a beginning of a longer one hides a whole shorter
- * one. */
+/* Finds the secret that begins here. The longest one counts, so the beginning of a longer secret
+ * hides a whole shorter one. */
 static enum found look(
 	const struct scrub *s, const uint8_t *p, size_t left, const struct scrub_pattern **ret)
 {
@@ -170,9 +170,9 @@ static enum found look_at_end(
 	return NOTHING;
 }
 
-/* Looks at sixteen places at a time (SSE2, which every x86-64 has), by two bytes of each.
- * Returns the first where a secret may begin, or one from which on the rest is to be looked at
- * byte by byte. */
+/* Checks sixteen places at a time, two bytes of each (SSE2, which every x86-64 has). Returns the
+ * first place where a secret may begin, or the place from which the rest must be checked byte by
+ * byte. */
 static size_t skip_blocks(const struct scrub *s, const uint8_t *p, size_t from, size_t n)
 {
 	__m128i one[SCRUB_BEGINS_MAX], two[SCRUB_BEGINS_MAX];
@@ -216,7 +216,8 @@ static void write_stand_in(const struct scrub_pattern *t, uint8_t *out)
 	memset(out + n, '*', t->bytes - n);
 }
 
-/* Replaces in place. Returns where the beginning of a secret stands at the end, or n. */
+/* Replaces secrets in place. Returns where a possible beginning of a secret starts at the end, or
+ * n. */
 static size_t replace(const struct scrub *s, uint8_t *p, size_t n, bool at_end)
 {
 	const struct scrub_pattern *t;
@@ -241,7 +242,7 @@ void scrub_text(const struct scrub *s, char *text, size_t n)
 		(void)replace(s, (uint8_t *)text, n, true); /* all of it, so nothing waits */
 }
 
-/* Appends p's first n bytes, which are there already, but for those that were released before. */
+/* Appends what stands for p's first n bytes, without those that were released before. */
 static void pass(struct scrub *s, uint8_t *p, size_t n, struct buf *out)
 {
 	size_t skip = s->told < n ? s->told : n;

@@ -7,11 +7,11 @@
 #include <string.h>
 
 struct secret {
-	char *hidden; /* NUL-terminated; owned. Only for who sends it or looks for it */
+	char *hidden; /* NUL-terminated; owned. Only senders and searches may read it */
 	size_t bytes;
 };
 
-/* 0 or -1 when out of memory. */
+/* Returns 0, or -1 when out of memory. */
 static inline int secret_make(struct secret *s, const char *text)
 {
 	s->bytes = strlen(text);

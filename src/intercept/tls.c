@@ -46,8 +46,8 @@ static int bio_read(BIO *b, char *to, int n)
 
 /* --- memory for records: 34 KiB of each session --- */
 
-/* SSL_MODE_RELEASE_BUFFERS would free it after each record, and wipe all of it each time. So the
- * sessions that were used last keep it. */
+/* SSL_MODE_RELEASE_BUFFERS would free and wipe the memory after each record. So the most recently
+ * used sessions keep it. */
 static struct tls_session *warm[TLS_WARM_MAX];
 static unsigned warm_next;
 
@@ -96,7 +96,7 @@ static SSL_CTX *new_context(const SSL_METHOD *method)
 	return c;
 }
 
-/* Takes the protocol that the session was told; without one, it says none. */
+/* Chooses the protocol that the session was given, or none. */
 static int select_protocol(SSL *ssl, const unsigned char **ret, unsigned char *ret_n,
 	const unsigned char *offered, unsigned n, void *arg)
 {
@@ -116,8 +116,8 @@ static bool is_too_large(X509 *x)
 	return key && EVP_PKEY_get_bits(key) > TLS_KEY_BITS_MAX;
 }
 
-/* Before the first signature of a chain is verified: that takes as long as its key is large,
- * squared, and OpenSSL takes RSA up to 16,384 bits. */
+/* Checks key sizes before the first signature of a chain is verified. That time grows with the
+ * square of the key's size, and OpenSSL accepts RSA keys of up to 16,384 bits. */
 static int verify_chain(X509_STORE_CTX *c, void *arg)
 {
 	X509 *leaf = X509_STORE_CTX_get0_cert(c);
@@ -200,7 +200,7 @@ static int offer(SSL *ssl, struct tls_protocols p)
 	return n == 0 || SSL_set_alpn_protos(ssl, from, (unsigned)n) == 0;
 }
 
-/* Whom the certificate has to be of. An address is no server name (RFC 6066 3). */
+/* Sets whose certificate is expected. An address is not sent as server name (RFC 6066 3). */
 static int expect(SSL *ssl, const char *name)
 {
 	uint32_t address;

@@ -1,4 +1,4 @@
-/* What is needed to verify TLS servers: a setup whose authorities are read in steps (trust.h). */
+/* A TLS setup that verifies servers. Its authorities are read in steps (trust.h). */
 #ifndef INTERCEPT_TLS_ROOTS_H
 #define INTERCEPT_TLS_ROOTS_H
 
@@ -9,18 +9,19 @@
 
 /* Zeroed at first. */
 struct tls_roots {
-	struct trust_loader *loading; /* NULL: all are there, and `setup` */
+	struct trust_loader *loading; /* NULL once all are read and `setup` is made */
 	struct tls_setup *setup;
-	bool has_any; /* else no server is trusted: the host has no bundle, and nobody gave one */
+	bool has_any; /* false: no server is trusted, because there are no authorities */
 };
 
-/* As trust_begin. 0 or -ENOMEM. */
+/* Takes what trust_begin() takes. Returns 0 or -ENOMEM. */
 int tls_roots_begin(struct tls_roots *r, const int fds[TRUST_FILES], const char *roots);
 
-/* Does a millisecond of the work that is left. 1: that was all; 0: there is more; -ENOMEM. */
+/* Does about a millisecond of the remaining work. Returns 1 when all is done, 0 if there is more,
+ * or -ENOMEM. */
 int tls_roots_step(struct tls_roots *r);
 
-/* All steps. 0 or -ENOMEM. */
+/* Does all steps. Returns 0 or -ENOMEM. */
 int tls_roots_finish(struct tls_roots *r);
 
 void tls_roots_done(struct tls_roots *r); /* sessions go on */

@@ -57,8 +57,8 @@ static void stop_running(struct invocation *v)
 
 enum full { FULL_KEY, FULL_AGENT, FULL_SESSION, FULL_KINDS_ };
 
-/* Invocations whose key, agent or session has no place now, so that each of these is asked about
- * once a round. By hash; of two in one slot the later one stays. */
+/* Keys, agents and sessions without a free place, so that each is checked once a round. A hash
+ * table; of two in one slot the later one stays. */
 struct round {
 	const struct invocation *full[FULL_KINDS_][FULL_SLOTS];
 };
@@ -98,7 +98,8 @@ static bool is_full(struct round *r, enum full kind, const struct invocation *v)
 				    : is_same(o->order.agent_id, v->order.agent_id);
 }
 
-/* Whether the agent and its session have a place for it; otherwise e says what it waits for. */
+/* Whether the agent and the session have a place for the invocation. Otherwise e says what it waits
+ * for. */
 static bool has_turn(struct round *r, const struct invocation *v, struct error *e)
 {
 	unsigned max = v->order.concurrency ? v->order.concurrency : INVOCATIONS_AGENT_MAX, n = 0;
@@ -188,8 +189,8 @@ static void on_queue_over(uv_timer_t *t)
 		return;
 	}
 	outcome_set(&o, INVOCATION_BUSY,
-		"the invocation waited its %.3g s in vain (%s): try again later, or allow it to "
-		"wait longer (queue)",
+		"the invocation found no place within %.3g s (%s): try again later, or let it wait "
+		"longer (queue)",
 		(double)v->order.queue_ns / (double)NS_PER_S, v->why.message);
 	invocation_over(v, &o);
 }
@@ -226,11 +227,12 @@ static void write_row(struct invocation *v)
 
 	if (store_invocation_finish(s, &row, &e) == 0)
 		return;
-	log_error("cannot note all of an invocation's end: %s invocation=%s", e.message, v->id);
+	log_error("cannot store the whole outcome of an invocation: %s invocation=%s", e.message,
+		v->id);
 	error_clear(&e);
 	if (store_invocation_finish(s, &bare, &e) < 0) /* the next start ends it */
-		log_error(
-			"cannot note the end of an invocation: %s invocation=%s", e.message, v->id);
+		log_error("cannot store the outcome of an invocation: %s invocation=%s", e.message,
+			v->id);
 }
 
 static void tell(struct invocation *v)
@@ -315,7 +317,7 @@ static int check_bytes(size_t key, size_t all, struct error *e)
 	if (!of_key && all <= INVOCATIONS_INPUT_MAX)
 		return 0;
 	return error_set(e, ERROR_TOO_MANY, ENOBUFS,
-		"the requests of %s that wait or run have more than %d MiB: try again later",
+		"the waiting and running requests of %s have more than %d MiB: try again later",
 		of_key ? "this key" : "all keys",
 		(of_key ? INVOCATIONS_INPUT_KEY_MAX : INVOCATIONS_INPUT_MAX) >> 20);
 }

@@ -14,9 +14,10 @@ enum invocation_state { INVOCATION_QUEUED, INVOCATION_MAKING, INVOCATION_RUNNING
 
 struct invocations {
 	struct fleet *fleet;
-	struct invocation *first, **last; /* all, in order of arrival */
-	struct invocation *running;	  /* those whose turn it is, until they have let go */
-	uv_timer_t again;		  /* asks whether those that wait may go */
+	struct invocation *first, **last; /* all of them, in the order of arrival */
+	struct invocation *running;	  /* list of those that are MAKING or RUNNING, or still hold
+					   * their sandbox */
+	uv_timer_t again;		  /* looks whether waiting ones may start */
 	unsigned waiting;
 	bool stopping;
 };
@@ -26,7 +27,7 @@ struct invocation {
 	struct invocation *next, *next_running;
 	enum invocation_state state;
 	struct invocation_order order;
-	const struct invocation_ops *ops; /* NULL: nobody waits any more */
+	const struct invocation_ops *ops; /* NULL after a cancel */
 	void *arg;
 	char id[STORE_INVOCATION_ID_BYTES];
 	char sandbox_id[SANDBOX_ID_BYTES];
@@ -34,29 +35,30 @@ struct invocation {
 	struct obtaining *obtaining;
 	struct program *program;
 	struct web *web;
-	uv_timer_t timer;  /* of the queue, then of the run; then `ended` is called */
-	uint64_t begin_ns; /* CLOCK_MONOTONIC when its program was asked */
-	uint64_t activity; /* the sandbox's newest record when it began */
+	uv_timer_t timer;  /* limits the wait, then the run; when OVER it calls `ended` */
+	uint64_t begin_ns; /* CLOCK_MONOTONIC when the program got its input */
+	uint64_t activity; /* number of the sandbox's newest record at that time */
 	uint64_t memory_bytes;
-	struct buf errors, kept; /* kept: the beginning of the answer, if it is async */
+	struct buf errors, kept; /* kept: the first bytes of the answer, if async */
 	uint64_t printed;
-	const char *broken;  /* what was wrong with the answer of a program that listens; static */
+	const char *broken;  /* what is wrong with the answer of a program that listens; static */
 	unsigned web_status; /* of the answer of a program that listens */
 	bool paused;
-	struct error why;	/* why it waits: the last refusal */
+	struct error why;	/* the last refusal: why it waits */
 	struct outcome outcome; /* when OVER */
 };
 
-/* invocations.c: the callbacks and the row follow in a later turn; then it is gone. */
+/* invocations.c: sets the outcome. The callbacks and the row follow in a later turn, which also
+ * frees v. */
 void invocation_over(struct invocation *v, const struct outcome *o);
-/* It waits (again) because of that. */
+/* Puts it back into the queue; why says what it waits for. */
 void invocation_wait(struct invocation *v, const struct error *why);
 
-/* run.c: its turn has come. */
+/* run.c: starts an invocation whose turn has come. */
 void invocation_start(struct invocation *v);
-/* Its sandbox is not wanted any more: run.c hears nothing of it from now on. */
+/* Cancels the making of its sandbox. run.c gets no callback of it any more. */
 void invocation_stop_making(struct invocation *v);
-/* Lets go of everything in its sandbox, and of that. */
+/* Closes its program, and releases or ends its sandbox. */
 void invocation_let_go(struct invocation *v);
 
 #endif

@@ -108,8 +108,8 @@ void outcome_of_exit(
 		return;
 	if (o->status == 0)
 		outcome_set(o, INVOCATION_NO_ANSWER,
-			"the agent's program ended with status 0 and wrote nothing to its standard "
-			"output: the answer goes there");
+			"the agent's program ended with status 0 but wrote nothing to its standard "
+			"output: write the answer there");
 	else if (lacked_memory(f, killed))
 		outcome_set(o, INVOCATION_OUT_OF_MEMORY,
 			"the agent needed more than its %s of memory: deploy it with more "
@@ -118,7 +118,7 @@ void outcome_of_exit(
 	else if (f->denied)
 		outcome_set(o, INVOCATION_NETWORK_DENIED,
 			"the agent's program ended with status %lld after its network denied it "
-			"%.128s (%.128s): allow that in its network, or do without",
+			"%.128s (%.128s): allow that host in its network, or do without it",
 			(long long)o->status, f->denied, f->denied_rule);
 	else if (!f->printed && !by_signal && (exit->status == 126 || exit->status == 127))
 		outcome_set(o, INVOCATION_NOT_STARTED,
@@ -132,7 +132,7 @@ void outcome_timeout(struct outcome *o, const struct outcome_facts *f)
 {
 	*o = (struct outcome){.status = -1};
 	outcome_set(o, INVOCATION_TIMEOUT,
-		"the agent did not end within its %.3g s%s: give it more time (timeout), or see "
+		"the agent did not end within %.3g s%s: give it more time (timeout), or find out "
 		"why its program waits",
 		(double)f->timeout_ns / (double)NS_PER_S, f->printed ? "" : " and printed nothing");
 }

@@ -49,7 +49,7 @@ static int start(struct program *p, struct error *e)
 {
 	const char *const argv[] = {"/bin/sh", "-c", p->order.command};
 	const struct agent_exec x = {
-		/* with KEEP a later invocation of the session does not find its end */
+		/* KEEP: a later invocation of the session must not find this program's end */
 		.flags = AGENT_EXEC_STDIN | AGENT_EXEC_BRIEF | AGENT_EXEC_KEEP,
 		.user = p->order.user,
 		.cwd = p->order.dir,

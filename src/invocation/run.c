@@ -244,7 +244,7 @@ static void run(struct invocation *v, struct instance *i)
 	if (store_invocation_run(
 		    v->all->fleet->store, v->id, v->sandbox_id, clock_realtime_ns(), &e) < 0)
 		log_error(
-			"cannot note that an invocation runs: %s invocation=%s", e.message, v->id);
+			"cannot store that an invocation runs: %s invocation=%s", e.message, v->id);
 }
 
 static bool is_for_later(const struct error *why)
@@ -307,7 +307,7 @@ static int find_session(struct invocation *v, char ret[SANDBOX_ID_BYTES], struct
 	return store_sandbox_list(v->all->fleet->store, &f, note_id, ret, next, e);
 }
 
-/* A session's sandbox is there for this long, whatever it was before. */
+/* Sets the life of a session's sandbox, whatever it was before. */
 static void set_end(struct invocation *v, uint64_t after_ns)
 {
 	struct fleet *f = v->all->fleet;

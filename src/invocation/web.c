@@ -48,7 +48,7 @@ static void take_head(struct web *w)
 	w->ops->answered(w->arg, head->status, type ? type : "");
 }
 
-/* Returns false if there is no more for now. The owner may close it. */
+/* Handles an event. Returns false if there is no more for now. A callback may close w. */
 static bool act(struct web *w, enum http_event event)
 {
 	const uint8_t *data;

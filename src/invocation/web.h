@@ -1,5 +1,5 @@
-/* POST /invocations of a program that listens, in a sandbox: the contract of AgentCore's
- * containers. While nothing listens yet, it is tried again. */
+/* Sends POST /invocations to a program that listens in a sandbox, as AgentCore does with its
+ * containers. If nothing listens yet, it tries again. */
 #ifndef INVOCATION_WEB_H
 #define INVOCATION_WEB_H
 
@@ -11,24 +11,24 @@
 
 struct web_order {
 	uint16_t port;
-	const char *content_type; /* borrowed until the end, as the next */
+	const char *content_type; /* this and the next are borrowed until the end */
 	const void *body;
 	size_t body_bytes;
-	const char *session; /* or NULL: the header that tells it */
+	const char *session; /* sent in a header; or NULL */
 };
 
 struct web_ops {
-	/* The answer's head came. content_type: "" if it has none. */
+	/* The answer's head has come. content_type is "" if there is none. */
 	void (*answered)(void *arg, unsigned status, const char *content_type);
 	void (*data)(void *arg, const uint8_t *data, size_t n);
-	/* The last, one of these: the answer is complete, or broken: why (static). */
+	/* One of these is the last call: the answer is complete, or broken. why is static. */
 	void (*ended)(void *arg);
 	void (*failed)(void *arg, const char *why);
 };
 
 struct web;
 
-/* NULL: out of memory. Calls back later. */
+/* Returns NULL when out of memory. Callbacks come in later turns of the loop only. */
 struct web *web_open(struct fleet *f, const char *sandbox_id, const struct web_order *o,
 	const struct web_ops *ops, void *arg);
 void web_pause(struct web *w);

@@ -45,7 +45,7 @@ static void on_trusted(void *arg, const struct error *why)
 	struct instance_maker *m = arg;
 
 	if (why && log_limited(&limit)) /* a tenant's image may cause it */
-		log_warn("a guest does not get its authorities: %s sandbox=%s", why->message,
+		log_warn("cannot give a guest its authorities: %s sandbox=%s", why->message,
 			m->instance->sandbox.id);
 	if (m->made)
 		instance_make_ready(m);

@@ -19,8 +19,8 @@
 
 enum { WAITING_MAX = 4 * ACTIVITY_SANDBOX_PER_S }; /* records of a log: the rates keep below */
 
-/* Each has its own rates: what the guest brings about, programs that clients start, and what
- * becomes of the sandbox. */
+/* Kinds with rates of their own: what the guest causes, programs that clients start, and the
+ * sandbox's life. */
 enum source { OF_GUEST, OF_PROGRAMS, OF_HOST, SOURCES };
 
 /* What the sandboxes of a key share. */
@@ -126,7 +126,7 @@ static void settle(struct activity_log *l, bool written)
 	l->waits = false;
 }
 
-/* A log that cannot be written takes nothing from the others. *why: the first failure. */
+/* If one log cannot be written, the others still are. *why: the first failure. */
 static int write_all(struct activity_log *list, struct error *why)
 {
 	struct store *s = list->fleet->store;
@@ -150,7 +150,7 @@ static int write_all(struct activity_log *list, struct error *why)
 static void changed(struct activity_log *l);
 static void drop_key(struct activity *a, struct key *k);
 
-/* Nobody has it open. What could not be written has no other time. */
+/* Nobody has the log open, so records that cannot be written now are lost. */
 static void log_free(struct activity_log *l)
 {
 	struct activity_log **p = &l->fleet->activity->logs;
@@ -356,7 +356,7 @@ static void set_key(struct fleet *f)
 	struct error e = {0};
 
 	if (sealer_derive(f->sealer, secrets_may_make_key(f), "activity", key, &e) < 0)
-		log_warn("what sandboxes do is not sealed: %s", e.message);
+		log_warn("cannot sign the heads of activity logs: %s", e.message);
 	else
 		store_activity_key(f->store, key);
 	explicit_bzero(key, sizeof(key));

@@ -1,13 +1,14 @@
 /* The activity logs of sandboxes (store/activity.h), as the daemon writes them.
  *
- * Records wait in memory for ACTIVITY_FLUSH_MS at most, and are then written in one commit for all
- * sandboxes. So a killed daemon loses that much of them, and what it wrote is in order and whole.
+ * Records wait in memory for at most ACTIVITY_FLUSH_MS. Then one commit writes those of all
+ * sandboxes. So a killed daemon loses at most that much, and what it has written is complete and in
+ * order.
  *
- * A guest decides how many there are: so many a second are taken of a sandbox, of a key and in all,
- * each with a second's worth at once. Others are lost, which is counted. A record of the kind
- * "lost" stands where they would be, once a second at most. Programs that clients start have rates
- * of their own, and so has what becomes of the sandbox: none can hide another. Everything belongs
- * to the loop's thread. */
+ * A guest decides how many records there are. So their rate is limited per sandbox, per key and in
+ * all; a second's worth may come at once. Records beyond the rate are lost and counted. At most
+ * once a second, a record of the kind "lost" takes their place. Records about programs and about
+ * the sandbox's life have rates of their own, so a flood of one kind cannot hide another kind. All
+ * functions belong to the loop's thread. */
 #ifndef NETWORK_ACTIVITY_H
 #define NETWORK_ACTIVITY_H
 
@@ -28,29 +29,30 @@ struct activity_log;
 struct fleet;
 struct watch;
 
-/* For instances_start. */
+/* Called by instances_start(). */
 int activity_start(struct fleet *f, struct error *e);
-/* Writes what waits. From then on, a log is written when it is closed. */
+/* Writes the records that wait. From then on, a log is written when it is closed. */
 void activity_stop(struct fleet *f);
-/* After the loop has ended, before the store is closed. */
+/* Call it after the loop has ended and before the store is closed. */
 void activity_free(struct fleet *f);
 
-/* The log of a sandbox, which all who write to it share. NULL: out of memory. Nothing is stored
- * before there is a record. */
+/* Opens the log of a sandbox. All writers of a sandbox share one log. Stores nothing until there is
+ * a record. Returns NULL when out of memory. */
 struct activity_log *activity_log_open(struct fleet *f, const char *sandbox_id, const char *key_id);
-/* What waits is written all the same. NULL is fine. */
+/* Closes a log. Records that wait are still written. NULL is fine. */
 void activity_log_close(struct activity_log *l);
 
-/* What there is to say (activity_record.h). One that cannot be read is lost.
- * NULL log: nothing. */
+/* Notes a record, made of `said` (activity_record.h). If `said` cannot be read, the record counts
+ * as lost. Does nothing if l is NULL. */
 void activity_note(struct activity_log *l, enum store_activity_kind kind, const json_t *said);
-/* The same for who has no log open. Takes ownership of `said`; NULL: nothing. */
+/* The same for callers without an open log. Takes ownership of `said`; does nothing if it is
+ * NULL. */
 void activity_say(struct fleet *f, const char *sandbox_id, const char *key_id,
 	enum store_activity_kind kind, json_t *said);
-/* So many records did not come. */
+/* Notes that `count` records were lost. */
 void activity_lost(struct activity_log *l, uint64_t count);
 
-/* Those who wait for records of a sandbox (watch.h). */
+/* Returns the list of requests that wait for records of a sandbox (watch.h). */
 struct watch **activity_watches(struct fleet *f);
 
 #endif

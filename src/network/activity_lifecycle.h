@@ -5,10 +5,10 @@
 struct fleet;
 struct store_event;
 
-/* For the fleet's event_noted. */
+/* Notes an event. Called as fleet->event_noted. */
 void activity_lifecycle(struct fleet *f, const struct store_event *ev);
 
-/* The sandbox is as in this snapshot again. */
+/* Notes that the sandbox was rolled back to this snapshot. */
 void activity_rolled_back(
 	struct fleet *f, const char *sandbox_id, const char *key_id, const char *snapshot);
 

@@ -49,6 +49,7 @@ static const struct member {
 	{"rule", "rule", TEXT, 64},
 	{"reason", "reason", TEXT, 256},
 	{"noted", "noted", TEXT, 96},
+	{"budget", "budget", TEXT, 192},
 	{"error", "error", TEXT, 32},
 	{"secrets", "secrets", NAMES, 0},
 	{"api", "api", TEXT, 16},

@@ -14,12 +14,11 @@
 
 enum type { TEXT, NUMBER, FLAG };
 
-/* Where a member counts: a person sees it; a decision for longer is about it. What makes two
- * questions the same is all that was said. */
+/* What a member is used for: it is shown to people, or a lasting decision depends on it. Two
+ * questions are the same if the whole messages are. */
 enum { SHOWN = 1, TARGET = 2 };
 
-/* In the order in which they are shown. max: bytes of a text of which more is not shown; the
- * largest number. */
+/* In the order of display. max: how many bytes of a text are shown, or the largest number. */
 static const struct member {
 	const char *name;
 	enum type type;
@@ -90,7 +89,7 @@ static int take_members(const json_t *said, struct forms *f)
 	return r;
 }
 
-/* A decision for longer is about a path, of which the digest may be missing. */
+/* A lasting decision depends on a path's digest, which may be missing. */
 static int take_path(struct forms *f)
 {
 	json_t *path = json_object_get(f->same, "path");
@@ -124,9 +123,13 @@ static void take_rule(const json_t *said, char out[STORE_APPROVAL_RULE_MAX + 1])
 	out[n] = '\0';
 }
 
-static int fill(const json_t *said, struct forms *f, struct approval_question *q)
+static int fill(
+	const json_t *said, const char *budget, struct forms *f, struct approval_question *q)
 {
 	int r = f->shown && f->same && f->target ? take_members(said, f) : -ENOMEM;
+
+	if (r == 0 && budget && json_object_set_new(f->shown, "budget", json_string(budget)) < 0)
+		r = -ENOMEM;
 
 	r = r ? r : take_path(f);
 	if (r < 0)
@@ -145,13 +148,13 @@ static int fill(const json_t *said, struct forms *f, struct approval_question *q
 	return r ? r : q->text ? 0 : -ENOMEM;
 }
 
-int approval_question_make(const json_t *said, struct approval_question *ret)
+int approval_question_make(const json_t *said, const char *budget, struct approval_question *ret)
 {
 	struct forms f = {json_object(), json_object(), json_object()};
 	int r;
 
 	*ret = (struct approval_question){.text = NULL};
-	r = fill(said, &f, ret);
+	r = fill(said, budget, &f, ret);
 	json_decref(f.shown);
 	json_decref(f.same);
 	json_decref(f.target);

@@ -19,6 +19,7 @@
 #include "fleet/instance.h"
 #include "network/activity.h"
 #include "network/approval_question.h"
+#include "network/budgets.h"
 #include "network/watch.h"
 #include "policy/network_consent.h"
 #include "proto/json_text.h"
@@ -40,6 +41,7 @@ struct waiter {
 	struct asker *asker;
 	uint64_t flow; /* the worker's number of it */
 	struct approval_question question;
+	json_t *charge;	  /* owned: budgets that it takes from when it is allowed; NULL: none */
 	bool owed, allow; /* the worker could not be told that it is decided, and how */
 	char id[STORE_APPROVAL_ID_BYTES];
 };
@@ -48,7 +50,7 @@ struct waiter {
 struct owner {
 	struct owner *next;
 	unsigned askers;
-	struct rate rate;
+	struct rate rate, charge_rate;
 	char key_id[];
 };
 
@@ -61,7 +63,7 @@ struct asker {
 	struct waiter *waiters;
 	unsigned count, requests;     /* of them */
 	bool told_any, told_requests; /* `waits` was */
-	struct rate rate;
+	struct rate rate, charge_rate;
 	struct owner *owner;
 	char id[SANDBOX_ID_BYTES];
 };
@@ -91,16 +93,36 @@ static void set_timer(struct approvals *all);
 
 /* --- to the worker --- */
 
-static int say(struct asker *a, uint64_t flow, bool allow, const char *reason)
+static int put_text(struct buf *line, const char *before, const char *text)
+{
+	int r = buf_add_str(line, before);
+
+	return r ? r : json_text_string(line, text, strlen(text), JSON_TEXT_ASCII);
+}
+
+/* What became of its budgets. */
+static int put_charged(struct buf *line, bool allow, const struct budgets_said *c)
+{
+	int r = put_text(line, ",\"charged\":{\"text\":", c->text);
+
+	return r ? r
+		 : buf_printf(line, ",\"day\":%llu,\"retryAfter\":%llu,\"refused\":%s}",
+			   (unsigned long long)c->day, (unsigned long long)c->retry_s,
+			   allow ? "false" : "true");
+}
+
+/* reason, charged: NULL, if there is none. */
+static int say(struct asker *a, uint64_t flow, bool allow, const char *reason,
+	const struct budgets_said *charged)
 {
 	struct buf line = BUF_INIT(LINE_MAX_BYTES);
 	int r = buf_printf(&line, "{\"ask\":{\"id\":%llu,\"decision\":\"%s\"",
 		(unsigned long long)flow, allow ? "allow" : "deny");
 
 	if (r == 0 && reason)
-		r = buf_add_str(&line, ",\"reason\":");
-	if (r == 0 && reason)
-		r = json_text_string(&line, reason, strlen(reason), JSON_TEXT_ASCII);
+		r = put_text(&line, ",\"reason\":", reason);
+	if (r == 0 && charged)
+		r = put_charged(&line, allow, charged);
 	r = r ? r : buf_add_str(&line, "}}");
 	r = r ? r : buf_add_u8(&line, 0);
 	r = r ? r : a->ops->say(a->arg, (const char *)buf_head(&line));
@@ -167,11 +189,12 @@ static void drop(struct waiter *w)
 	a->count--;
 	a->requests -= w->question.request;
 	approval_question_done(&w->question);
+	json_decref(w->charge);
 	free(w);
 	tell_waits(a);
 }
 
-/* It waits until the worker can be told. No approval is about it any more. */
+/* A flow whose decision the worker does not know yet. It has no approval any more. */
 static void owe(struct waiter *w, bool allow)
 {
 	unlink_bucket(w);
@@ -185,7 +208,15 @@ static void owe(struct waiter *w, bool allow)
 
 static void answer(struct waiter *w, bool allow, const char *reason)
 {
-	if (say(w->asker, w->flow, allow, reason) == 0)
+	struct budgets_said charged;
+	bool charge = allow && w->charge;
+
+	if (charge &&
+		budgets_charge(w->asker->instance, w->charge, true, &charged) != BUDGETS_CHARGED) {
+		allow = false;
+		reason = charged.text;
+	}
+	if (say(w->asker, w->flow, allow, reason, charge ? &charged : NULL) == 0)
 		drop(w);
 	else
 		owe(w, allow);
@@ -195,7 +226,7 @@ static void refuse(struct asker *a, uint64_t flow, const char *why)
 {
 	struct waiter *w;
 
-	if (say(a, flow, false, why) == 0)
+	if (say(a, flow, false, why, NULL) == 0)
 		return;
 	w = a->count < APPROVAL_WAITERS_MAX ? add(a, flow) : NULL;
 	if (w) /* else it waits until it is late */
@@ -206,7 +237,7 @@ static void pay(struct asker *a)
 {
 	for (struct waiter *w = a->waiters, *next; w; w = next) {
 		next = w->of_asker;
-		if (w->owed && say(a, w->flow, w->allow, NULL) < 0)
+		if (w->owed && say(a, w->flow, w->allow, NULL, NULL) < 0)
 			return;
 		if (w->owed)
 			drop(w);
@@ -228,7 +259,7 @@ static bool sign(const struct store_approval *a, uint64_t expires_s, char out[2 
 	return true;
 }
 
-/* A path that decides the approval for whoever has it, until it expires; or NULL. */
+/* Makes a path that lets its holder decide the approval until it expires; or NULL. */
 static char *approval_link(const struct store_approval *a)
 {
 	uint64_t expires_s = a->expires_ns / NS_PER_S;
@@ -242,7 +273,7 @@ static char *approval_link(const struct store_approval *a)
 
 /* --- who is told --- */
 
-/* Who gets the webhook may decide by the link in it. It is in no other place. */
+/* Receivers of the webhook may decide by the link. The link is sent nowhere else. */
 static json_t *extra(struct fleet *f, const struct store_approval *a)
 {
 	_cleanup_free_ char *path = a->state == STORE_APPROVAL_WAITING ? approval_link(a) : NULL;
@@ -271,13 +302,13 @@ static int tell(void *arg, const struct store_approval *a)
 	return 0;
 }
 
-/* The row has changed: the activity, webhooks and those who watch hear of it. */
+/* The row has changed: tells the activity, webhooks and waiting requests. */
 static void publish(struct approvals *all, const char *id)
 {
 	struct error e = {0};
 
 	if (store_approval_get(all->fleet->store, id, NULL, tell, all, &e) < 0)
-		log_error("cannot tell of an approval: %s approval=%s", e.message, id);
+		log_error("cannot report an approval: %s approval=%s", e.message, id);
 }
 
 /* --- time --- */
@@ -311,8 +342,8 @@ static void set_timer(struct approvals *all)
 
 static void ask_store(struct waiter *w);
 
-/* Of those that wait for the approval, the oldest is first in the result, which links them by
- * `next`. They are in no bucket any more. */
+/* Takes the flows that wait for the approval out of their bucket. Returns a list by `next`, oldest
+ * first. */
 static struct waiter *take_waiters(struct approvals *all, const char *id)
 {
 	struct waiter **at = bucket_of(all, id), *list = NULL, *w;
@@ -480,7 +511,7 @@ static unsigned settle_all(struct approvals *all, const struct ids *ids,
 	return settled;
 }
 
-/* Nobody waits for a request any more: what would be decided about it counts for nothing. */
+/* Nobody waits for the request any more, so a decision about it would have no effect. */
 static void cancel_request(struct approvals *all, const char *id)
 {
 	struct store_approval d = {.state = STORE_APPROVAL_CANCELLED,
@@ -518,7 +549,8 @@ static int collect_lost(void *arg, const struct store_approval *a)
 	return is_request(a) && !have_waiter(s->all, a->id) ? collect(&s->ids, a) : 0;
 }
 
-/* The worker has told of all that wait: other requests ended while nobody listened. */
+/* The worker has reported all that wait. Requests that it did not report ended while no daemon
+ * listened. */
 static void cancel_lost(struct asker *a)
 {
 	struct sweep s = {.all = a->fleet->approvals};
@@ -671,18 +703,20 @@ void approvals_ask_again(const struct instance *i)
 	}
 }
 
-static void begin(struct asker *a, uint64_t flow, const json_t *said)
+/* budget: how much of it is used; NULL: no budget. */
+static void begin(struct asker *a, uint64_t flow, const json_t *said, const char *budget)
 {
 	struct approval_question q;
 	struct waiter *w = NULL;
 
-	if (approval_question_make(said, &q) == 0 && !(w = add(a, flow)))
+	if (approval_question_make(said, budget, &q) == 0 && !(w = add(a, flow)))
 		approval_question_done(&q);
 	if (!w) {
 		refuse(a, flow, "the question cannot be read");
 		return;
 	}
 	w->question = q;
+	w->charge = json_incref(json_object_get(said, "charge"));
 	a->requests += q.request;
 	ask_store(w); /* may answer at once */
 	tell_waits(a);
@@ -700,6 +734,28 @@ static const char *too_much(struct asker *a)
 	return rate_take(&a->owner->rate, APPROVALS_KEY_PER_SECOND, now)
 		       ? NULL
 		       : "the sandboxes of this API key ask too often";
+}
+
+/* A request that takes from budgets: these are asked first. */
+static void charge(struct asker *a, uint64_t flow, const json_t *said)
+{
+	struct budgets_said charged;
+	uint64_t now = clock_monotonic_ns();
+	enum budgets_verdict v;
+	const char *why;
+
+	if (!rate_take(&a->charge_rate, BUDGETS_PER_SECOND, now) ||
+		!rate_take(&a->owner->charge_rate, BUDGETS_KEY_PER_SECOND, now)) {
+		refuse(a, flow, "more requests a second than budgets are counted for");
+		return;
+	}
+	v = budgets_charge(a->instance, json_object_get(said, "charge"), false, &charged);
+	if (v == BUDGETS_ASK && (why = too_much(a)))
+		refuse(a, flow, why);
+	else if (v == BUDGETS_ASK)
+		begin(a, flow, said, charged.text);
+	else if (say(a, flow, v == BUDGETS_CHARGED, charged.text, &charged) < 0)
+		refuse(a, flow, "too much waits for the worker");
 }
 
 static struct waiter *find(const struct asker *a, uint64_t flow)
@@ -725,10 +781,12 @@ void asker_take(struct asker *a, const json_t *said)
 	if (json_is_true(json_object_get(said, "end"))) {
 		if (w)
 			give_up(w);
+	} else if (!w && json_object_get(said, "charge")) {
+		charge(a, (uint64_t)id, said);
 	} else if (!w && (why = too_much(a))) {
 		refuse(a, (uint64_t)id, why);
 	} else if (!w) { /* else it was told twice */
-		begin(a, (uint64_t)id, said);
+		begin(a, (uint64_t)id, said, NULL);
 	}
 }
 

@@ -20,10 +20,10 @@ enum { LINE_MAX_BYTES = 256 * 1024, DENIAL_MAX_BYTES = 120, EARLY_MAX_BYTES = 64
 
 /* What a connection waits for.
  *
- *	LOOKING   the other sandbox, which may be on its way from or to a pause: `obtaining`
- *	DIALLING  its agent: `link`
- *	OPEN      its end, which the worker tells
- *	OVER      the same; the worker was told to end it */
+ *	LOOKING   the target, which may be pausing or resuming: `obtaining`
+ *	DIALLING  the target's agent, which connects: `link`
+ *	OPEN      the connection's end, which the worker reports
+ *	OVER      the same, after the worker was told to end it */
 enum passage_state { LOOKING, DIALLING, OPEN, OVER };
 
 struct passage {
@@ -186,8 +186,8 @@ static void end(struct passage *p, const json_t *said)
 
 /* --- dialling --- */
 
-/* Why it must not go on to that sandbox any more, or NULL: its network, the key or the sandbox may
- * have changed since it was asked for. */
+/* Judges a connection again, because networks, the key or the target may have changed since it was
+ * asked for. Returns why it must end, or NULL. */
 static const char *judge_again(struct passage *p)
 {
 	struct between *b = p->owner;
@@ -334,7 +334,7 @@ static void ask(struct passage *p, const char *to)
 		p->obtaining = obtaining; /* else p may be gone */
 }
 
-/* The daemon before this one has opened it, the worker says: it counts like others. */
+/* The worker reports a connection that an earlier daemon has opened. It counts like the others. */
 static void adopt(struct passage *p, const char *to)
 {
 	struct between_found found;

@@ -55,9 +55,9 @@ static int take_hosts(
 	return r;
 }
 
-/* Its placeholder, malloc'ed. */
+/* Its placeholder, malloc'ed: the given one, or a new one for NULL. The secret must be there. */
 static int make_placeholder(struct fleet *f, const char *key_id, const char *variable,
-	const char *name, char **ret, struct error *e)
+	const char *name, const char *given, char **ret, struct error *e)
 {
 	_cleanup_(secret_freep) char *value = NULL;
 	struct error why = {0};
@@ -68,6 +68,10 @@ static int make_placeholder(struct fleet *f, const char *key_id, const char *var
 			"secrets['%.64s']: there is no secret '%s': make it first", variable, name);
 	if (r < 0)
 		return error_set(e, why.code, why.err, "%s", why.message);
+	if (given) {
+		*ret = strdup(given);
+		return *ret ? 0 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	}
 	r = placeholder_make(value, ret);
 	if (r == -ENODATA)
 		return bad(e, variable,
@@ -76,9 +80,19 @@ static int make_placeholder(struct fleet *f, const char *key_id, const char *var
 	return r < 0 ? error_set_errno(e, ERROR_INTERNAL, -r, "a placeholder") : 0;
 }
 
-static int take_one(struct fleet *f, const char *key_id, const char *variable, const json_t *given,
-	json_t *env, json_t *all, size_t *count, struct error *e)
+/* What all variables of one creation share. */
+struct taking {
+	struct fleet *fleet;
+	const char *key_id;
+	const json_t *placeholders;
+	json_t *env, *all;
+	size_t hosts;
+};
+
+static int take_one(struct taking *t, const char *variable, const json_t *given, struct error *e)
 {
+	const char *placeholder_given =
+		json_string_value(json_object_get(t->placeholders, variable));
 	const char *secret = json_string_value(json_object_get(given, "secret"));
 	char name[STORE_SECRET_NAME_MAX + 1];
 	_cleanup_free_ char *placeholder = NULL;
@@ -87,28 +101,29 @@ static int take_one(struct fleet *f, const char *key_id, const char *variable, c
 
 	if (!is_variable(variable))
 		r = bad(e, variable, "the name of a variable must be of letters, digits and _");
-	else if (json_object_get(env, variable))
+	else if (json_object_get(t->env, variable))
 		r = bad(e, variable, "envVars has a variable of this name, too");
 	else if (!secret || secret_take_name(secret, name, NULL) < 0)
 		r = bad(e, variable, "secret must be the name of a secret");
 	if (r == 0)
-		r = take_hosts(variable, json_object_get(given, "hosts"), hosts, count, e);
+		r = take_hosts(variable, json_object_get(given, "hosts"), hosts, &t->hosts, e);
 	if (r == 0)
-		r = make_placeholder(f, key_id, variable, name, &placeholder, e);
-	if (r == 0 && (json_object_set_new(env, variable, json_string(placeholder)) < 0 ||
-			      json_object_set_new(all, variable,
+		r = make_placeholder(
+			t->fleet, t->key_id, variable, name, placeholder_given, &placeholder, e);
+	if (r == 0 && (json_object_set_new(t->env, variable, json_string(placeholder)) < 0 ||
+			      json_object_set_new(t->all, variable,
 				      json_pack("{s:s, s:O}", "secret", name, "hosts", hosts)) < 0))
 		r = error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	json_decref(hosts);
 	return r;
 }
 
-int bindings_make(struct fleet *f, const char *key_id, json_t *given, json_t *env, json_t **ret,
-	struct error *e)
+int bindings_make(struct fleet *f, const char *key_id, json_t *given, const json_t *placeholders,
+	json_t *env, json_t **ret, struct error *e)
 {
-	json_t *all, *one;
+	struct taking t = {.fleet = f, .key_id = key_id, .placeholders = placeholders, .env = env};
+	json_t *one;
 	const char *variable;
-	size_t count = 0;
 	int r = 0;
 
 	if (!json_is_object(given))
@@ -116,13 +131,12 @@ int bindings_make(struct fleet *f, const char *key_id, json_t *given, json_t *en
 	if (json_object_size(given) > INTERCEPT_BINDINGS_MAX)
 		return error_set(e, ERROR_LIMIT, E2BIG, "secrets has more than %d variables",
 			INTERCEPT_BINDINGS_MAX);
-	all = json_object();
-	json_object_foreach(given, variable, one) if (r == 0) r =
-		take_one(f, key_id, variable, one, env, all, &count, e);
+	t.all = json_object();
+	json_object_foreach(given, variable, one) if (r == 0) r = take_one(&t, variable, one, e);
 	if (r == 0) {
-		*ret = all;
+		*ret = t.all;
 		return 0;
 	}
-	json_decref(all);
+	json_decref(t.all);
 	return r;
 }

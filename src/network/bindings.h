@@ -1,5 +1,5 @@
-/* Variables of a sandbox that stand for secrets (docs/network.md): the guest has a placeholder, and
- * what it sends to the variable's hosts has the secret. */
+/* Variables of a sandbox that stand for secrets (docs/network.md). The guest sees a placeholder.
+ * Requests to the variable's hosts get the secret in its place. */
 #ifndef NETWORK_BINDINGS_H
 #define NETWORK_BINDINGS_H
 
@@ -9,10 +9,12 @@
 
 struct fleet;
 
-/* Checks the member `secrets` of a creation: {"VARIABLE": {"secret": NAME, "hosts": [HOST, ...]}},
- * an object. Adds a placeholder for each to env. *ret is what the row keeps, with names in lower
- * case. ERROR_USAGE; the message begins with the member. ERROR_HOST: a secret cannot be opened. */
-int bindings_make(struct fleet *f, const char *key_id, json_t *given, json_t *env, json_t **ret,
-	struct error *e);
+/* Checks the member `secrets` of a creation: an object {"VARIABLE": {"secret": NAME, "hosts":
+ * [HOST, ...]}}. Adds a placeholder for each variable to env: the one that placeholders, an object
+ * or NULL, has for it, else a new one. *ret is for the sandbox's row, with names in lower case.
+ * Fails with ERROR_USAGE, and the message begins with the member, or with ERROR_HOST if a secret
+ * cannot be opened. */
+int bindings_make(struct fleet *f, const char *key_id, json_t *given, const json_t *placeholders,
+	json_t *env, json_t **ret, struct error *e);
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -17,6 +18,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "policy/authority.h"
+#include "policy/intercept.h"
 #include "policy/network_check.h"
 #include "policy/network_floor.h"
 #include "policy/network_policy.h"
@@ -26,7 +29,8 @@
 enum {
 	LINE_MAX_BYTES = 256 * 1024, /* of a worker */
 	READ_BYTES = 16 * 1024,
-	REST_MS = 1000, /* after a worker that has failed */
+	REST_MS = 1000,	   /* after a worker that has failed */
+	ANSWER_MAX = 1024, /* bytes */
 };
 
 struct direct_network {
@@ -34,7 +38,10 @@ struct direct_network {
 	json_t *network;	      /* as in a creation, without what it says of the internet */
 	bool no_internet;
 	int far_fd, dirfd, stop_fd;
-	json_t *names; /* what the last worker said, for the next one; or NULL */
+	int person_fd;	   /* where somebody answers what rules ask; -1: nobody does */
+	uint64_t workers;  /* so many were started */
+	json_t *intercept; /* so that requests are judged; or NULL */
+	json_t *names;	   /* what the last worker said, for the next one; or NULL */
 	pthread_t thread;
 	bool started;
 };
@@ -52,27 +59,111 @@ struct worker {
 static int tell_policy(const struct direct_network *n, int fd)
 {
 	json_t *policy = network_policy(&n->floors, n->network, n->no_internet, 1);
-	_cleanup_free_ char *line =
-		policy ? network_policy_line(policy, json_incref(n->names)) : NULL;
-	int r = line ? fd_send_full(fd, line, strlen(line)) : -ENOMEM;
+	bool made = policy &&
+		    (!n->intercept || json_object_set(policy, "intercept", n->intercept) == 0);
+	_cleanup_free_ char *line = NULL;
+	int r;
 
+	if (made)
+		line = network_policy_line(policy, json_incref(n->names));
+	else
+		json_decref(policy);
+	r = line ? fd_send_full(fd, line, strlen(line)) : -ENOMEM;
 	return r ? r : fd_send_full(fd, "\n", 1);
+}
+
+/* Requests are judged where rules speak of them. The authority for that lives as long as the
+ * sandbox, and no guest trusts it: of HTTPS, the program ends the connection. */
+static int make_intercept(struct direct_network *n, struct error *e)
+{
+	_cleanup_(authority_done) struct authority a = {0};
+	json_t *inspected = network_inspected(&n->floors, n->network);
+	struct intercept_source s = {.inspected = inspected, .authority = &a};
+	json_t *hosts = inspected ? intercept_hosts(&s) : NULL;
+	int r = 0;
+
+	if (json_array_size(hosts)) {
+		r = authority_make(NULL, hosts, time(NULL), &a, e);
+		n->intercept = r == 0 ? intercept_policy(&s) : NULL;
+	}
+	if (r == 0 && (!hosts || (json_array_size(hosts) && !n->intercept)))
+		r = error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	json_decref(hosts);
+	json_decref(inspected);
+	return r;
 }
 
 /* --- a worker --- */
 
-/* A flow would wait for ever: nobody can decide. */
-static int answer_ask(int fd, const json_t *asked)
+/* A flow would wait for ever if nobody can decide. */
+static int deny(int fd, json_int_t id, const char *reason)
+{
+	_cleanup_free_ char *line =
+		str_printf("{\"ask\":{\"id\":%lld,\"decision\":\"deny\",\"reason\":\"%s\"}}\n",
+			(long long)id, reason);
+
+	return line ? fd_send_full(fd, line, strlen(line)) : -ENOMEM;
+}
+
+/* Takes the message. */
+static bool tell_person(const struct direct_network *n, json_t *message)
+{
+	_cleanup_free_ char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+	size_t length = text ? strlen(text) : 0;
+
+	json_decref(message);
+	return length && length <= DIRECT_QUESTION_MAX &&
+	       send(n->person_fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
+}
+
+static int take_ask(const struct direct_network *n, int fd, json_t *asked)
 {
 	json_int_t id = json_integer_value(json_object_get(asked, "id"));
-	_cleanup_free_ char *line = NULL;
+	bool over = json_is_true(json_object_get(asked, "end"));
 
-	if (id < 1 || json_is_true(json_object_get(asked, "end")))
+	if (id < 1 || (over && n->person_fd < 0))
 		return 0;
-	line = str_printf("{\"ask\":{\"id\":%lld,\"decision\":\"deny\",\"reason\":"
-			  "\"there is nobody to ask without a daemon\"}}\n",
-		(long long)id);
-	return line ? fd_send_full(fd, line, strlen(line)) : -ENOMEM;
+	if (n->person_fd < 0)
+		return deny(fd, id, "there is nobody to ask without a daemon");
+	if (tell_person(n, json_pack("{s:I, s:O}", "worker", (json_int_t)n->workers, "ask", asked)))
+		return 0;
+	return over ? 0 : deny(fd, id, "too much waits for an answer");
+}
+
+/* Returns whether the worker takes it. */
+static bool pass_answer(const struct direct_network *n, int fd, const char *text)
+{
+	json_t *answer = json_tree_stored(text), *line = NULL;
+	json_int_t worker = json_integer_value(json_object_get(answer, "worker"));
+	_cleanup_free_ char *out = NULL;
+	int r = 0;
+
+	if (answer && worker == (json_int_t)n->workers) {
+		line = json_pack("{s:O}", "ask", json_object_get(answer, "ask"));
+		out = line ? json_dumps(line, JSON_COMPACT) : NULL;
+		r = out ? fd_send_full(fd, out, strlen(out)) : -ENOMEM;
+		r = r ? r : fd_send_full(fd, "\n", 1);
+	}
+	json_decref(line);
+	json_decref(answer);
+	return r == 0;
+}
+
+static void take_answer(struct direct_network *n, int fd)
+{
+	char text[ANSWER_MAX + 1];
+	ssize_t got = recv(n->person_fd, text, ANSWER_MAX, MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got <= 0) {
+		cleanup_close_p(&n->person_fd);
+		n->person_fd = -1;
+		return;
+	}
+	text[got] = '\0';
+	if (!pass_answer(n, fd, text))
+		log_warn("an answer does not reach the worker of the sandbox's network");
 }
 
 static void take_line(struct direct_network *n, struct worker *w, const char *line)
@@ -91,13 +182,13 @@ static void take_line(struct direct_network *n, struct worker *w, const char *li
 	}
 	if (json_is_true(json_object_get(said, "idle")))
 		w->failed = false;
-	if (answer_ask(w->fd, json_object_get(said, "ask")) < 0)
+	if (take_ask(n, w->fd, json_object_get(said, "ask")) < 0)
 		log_warn(
-			"a flow of the sandbox waits for an answer that does not reach its worker");
+			"cannot answer a flow of the sandbox that waits: its worker does not read");
 	json_decref(said);
 }
 
-/* Takes what is there. Returns whether there may be more to come. */
+/* Reads what the socket has. Returns whether more may come. */
 static bool take_lines(struct direct_network *n, struct worker *w)
 {
 	uint8_t *p = buf_reserve(&w->in, READ_BYTES), *end;
@@ -116,13 +207,30 @@ static bool take_lines(struct direct_network *n, struct worker *w)
 	return buf_len(&w->in) < LINE_MAX_BYTES - READ_BYTES;
 }
 
-/* Waits for one of two descriptors. Returns false when the end is asked for. */
+/* Waits for one of two descriptors. Returns false when the thread is to end. */
 static bool await(const struct direct_network *n, int fd, int ms)
 {
 	struct pollfd p[2] = {{.fd = n->stop_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
 
 	while (poll(p, 2, ms) < 0 && errno == EINTR)
 		;
+	return !p[0].revents;
+}
+
+/* The same for a worker. An answer of somebody is taken, and it waits on. */
+static bool await_worker(struct direct_network *n, const struct worker *w)
+{
+	struct pollfd p[3];
+
+	do {
+		p[0] = (struct pollfd){.fd = n->stop_fd, .events = POLLIN};
+		p[1] = (struct pollfd){.fd = w->fd, .events = POLLIN};
+		p[2] = (struct pollfd){.fd = n->person_fd, .events = POLLIN};
+		if (poll(p, ARRAY_SIZE(p), -1) < 0)
+			p[0].revents = p[1].revents = p[2].revents = 0; /* interrupted */
+		if (p[2].revents)
+			take_answer(n, w->fd);
+	} while (!p[0].revents && !p[1].revents);
 	return !p[0].revents;
 }
 
@@ -141,6 +249,7 @@ static int begin_worker(struct direct_network *n, struct worker *w, struct error
 	const char *roots = n->floors.all ? n->floors.all->roots : NULL;
 	int r = egress_spawn(n->dirfd, n->far_fd, roots, &w->pid, e);
 
+	n->workers++;
 	if (r < 0)
 		return r;
 	w->fd = fd_unix_connect(n->dirfd, "egress.sock", SOCK_STREAM);
@@ -158,13 +267,16 @@ static bool serve(struct direct_network *n)
 	if (begin_worker(n, &w, &e) < 0)
 		log_warn("the sandbox has no network: mayfly-egress: %s", e.message);
 	else
-		while ((on = await(n, w.fd, -1)) && take_lines(n, &w))
+		while ((on = await_worker(n, &w)) && take_lines(n, &w))
 			;
 	end_worker(&w);
+	if (n->person_fd >= 0) /* if it is full, what waits there is answered in vain */
+		(void)tell_person(
+			n, json_pack("{s:I, s:b}", "worker", (json_int_t)n->workers, "gone", 1));
 	return on && (!w.failed || await(n, -1, REST_MS));
 }
 
-/* What waits is left to the worker. Nothing at all: the microVM is gone. */
+/* Whether a stream waits; the worker will read it. At the channel's end the microVM is gone. */
 static bool has_stream(int fd)
 {
 	char byte;
@@ -204,7 +316,7 @@ int direct_network_open(const struct network_floors *floors, const json_t *netwo
 
 	if (!n)
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	n->far_fd = n->dirfd = n->stop_fd = -1;
+	n->far_fd = n->dirfd = n->stop_fd = n->person_fd = -1;
 	n->floors = *floors;
 	r = take_network(n, network, e);
 	if (r == 0)
@@ -214,6 +326,17 @@ int direct_network_open(const struct network_floors *floors, const json_t *netwo
 		return r;
 	}
 	*ret = n;
+	return 0;
+}
+
+int direct_network_answer(struct direct_network *n, int *ret_fd, struct error *e)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_set_errno(e, ERROR_NO_SPACE, errno, "the sandbox's network");
+	n->person_fd = pair[0];
+	*ret_fd = pair[1];
 	return 0;
 }
 
@@ -236,6 +359,9 @@ int direct_network_start(struct direct_network *n, int dirfd, const char *floor,
 
 	n->dirfd = dirfd;
 	n->floors.template = floor;
+	r = make_intercept(n, e);
+	if (r < 0)
+		return r;
 	n->stop_fd = eventfd(0, EFD_CLOEXEC);
 	r = n->stop_fd < 0 ? errno : start_thread(n);
 	if (r)
@@ -256,6 +382,9 @@ void direct_network_close(struct direct_network *n)
 	}
 	cleanup_close_p(&n->stop_fd);
 	cleanup_close_p(&n->far_fd);
+	cleanup_close_p(&n->person_fd);
+	intercept_wipe(n->intercept);
+	json_decref(n->intercept);
 	json_decref(n->network);
 	json_decref(n->names);
 	free(n);

@@ -21,6 +21,7 @@
 #include "network/activity.h"
 #include "network/approvals.h"
 #include "network/between.h"
+#include "network/budgets.h"
 #include "network/egress_link.h"
 #include "network/identity.h"
 #include "network/network.h"
@@ -34,23 +35,22 @@
 #define COUNT_MAX (INT64_C(1) << 50)
 
 enum egress_state {
-	/* No worker. The channel is polled. To STARTING when a stream waits in it. */
+	/* There is no worker. The channel is polled. To STARTING when a stream waits in it. */
 	EGRESS_QUIET,
 
-	/* A thread gets a new channel, or starts a worker; there is a `task`. To SERVING when the
-	 * worker runs, to QUIET when there was only a channel to get, to RESTING by a failure. */
+	/* A thread gets a new channel or starts a worker; `task` is set. To SERVING when the worker
+	 * runs, to QUIET if only a channel was needed, to RESTING after a failure. */
 	EGRESS_STARTING,
 
-	/* There is a worker, with a link. `pid` is not 0 if it is our child.
-	 * To RESTING when it is gone: that is when its process has ended, or without one when the
-	 * link is lost. */
+	/* A worker runs, with a link. `pid` is not 0 if it is our child. To RESTING when it is
+	 * gone: when our child has ended, or when the link to another daemon's child is lost. */
 	EGRESS_SERVING,
 
-	/* Waits for the timer; the delay is 0 after an orderly end. To QUIET, or to STARTING where
+	/* Waits for the timer. The delay is 0 after an orderly end. To QUIET, or to STARTING if
 	 * there is no channel. */
 	EGRESS_RESTING,
 
-	/* The microVM has closed the channel, or takes none: nothing comes any more. */
+	/* The final state: the microVM has closed the channel, or accepts none. */
 	EGRESS_OVER,
 };
 
@@ -96,7 +96,7 @@ struct egress {
 	struct waiter *waiters;	  /* only with a link */
 	char *denials;		  /* owned: what the last worker denied, as JSON; or NULL */
 	struct activity_log *log; /* NULL: none */
-	char id[SANDBOX_ID_BYTES];
+	char id[SANDBOX_ID_BYTES], key_id[STORE_ID_MAX + 1];
 	uv_loop_t *loop;
 	struct fleet *fleet;
 };
@@ -205,7 +205,7 @@ static void on_death(uv_poll_t *h, int status, int events)
 	uv_close((uv_handle_t *)h, on_death_closed);
 }
 
-/* Ends our child, whose death follows. It is not reaped yet, so the pid is still its own. */
+/* Kills our child. It is not reaped yet, so the pid still belongs to it. */
 static void end_worker(const struct egress *x)
 {
 	if (x->pid > 0)
@@ -230,7 +230,7 @@ static void on_lost(const char *why, void *arg)
 
 /* --- lines --- */
 
-/* For the next worker, also of the sandbox that is made of this one. */
+/* Keeps the names for the next worker, and for sandboxes that are forked from this one. */
 static void keep_names(struct egress *x, const json_t *names)
 {
 	_cleanup_free_ char *text = json_dumps(names, JSON_COMPACT);
@@ -255,7 +255,7 @@ static void count_flows(const char *verdict, uint64_t n)
 		metrics_add(METRIC_EGRESS_FLOWS, verdict, NULL, (double)n);
 }
 
-/* A worker may tell after its sandbox is gone: nobody has it in his usage then. */
+/* A worker may send counts after its sandbox is gone. Then they belong to nobody's usage. */
 static void count(struct egress *x, const json_t *counts)
 {
 	uint64_t up = number(counts, "up"), down = number(counts, "down"),
@@ -274,7 +274,7 @@ static void count(struct egress *x, const json_t *counts)
 	count_flows("reset", reset);
 }
 
-/* For the next worker of this sandbox, as long as this daemon lives. */
+/* Keeps the denials for the next worker of this sandbox, in memory only. */
 static void keep_denials(struct egress *x, const json_t *denials)
 {
 	char *text = json_is_array(denials) ? json_dumps(denials, JSON_COMPACT) : NULL;
@@ -322,6 +322,8 @@ static void on_line(json_t *object, void *arg)
 
 	note_activity(x, object);
 	count(x, json_object_get(object, "counts"));
+	if (json_object_get(object, "spent"))
+		budgets_settle(x->fleet, x->key_id, x->id, json_object_get(object, "spent"));
 	if (between && x->between)
 		between_take(x->between, between);
 	if (!x->instance)
@@ -342,8 +344,8 @@ static void on_line(json_t *object, void *arg)
 
 static const struct egress_link_ops link_ops = {on_line, on_lost};
 
-/* The line with one member more; NULL if it would be too long, or there is no memory: they are a
- * help, no more. */
+/* Adds the denials to the line. Returns NULL if that is too long or memory is out; the worker can
+ * do without them. */
 static char *with_denials(const char *line, const char *denials)
 {
 	size_t n = strlen(line);
@@ -421,7 +423,7 @@ static void say_between(void *arg, const char *line, int fd)
 	struct egress *x = arg;
 
 	if (egress_link_send(x->link, line, fd) < 0)
-		complain(x, "it does not read what became of its connections to other sandboxes");
+		complain(x, "it does not read messages about its connections to other sandboxes");
 }
 
 static void note_between(struct instance *target, const json_t *flow)
@@ -438,7 +440,7 @@ static int say_decision(void *arg, const char *line)
 	int r = egress_link_send(x->link, line, -1);
 
 	if (r < 0)
-		complain(x, "it does not read what people decide");
+		complain(x, "it does not read decisions of people");
 	return r;
 }
 
@@ -584,7 +586,7 @@ static void start(struct egress *x)
 
 /* --- the channel --- */
 
-/* What comes is read by the worker. Nothing at all: the microVM is gone. */
+/* Whether the microVM is gone. Only peeks, because the worker reads what comes. */
 static bool channel_is_over(int fd)
 {
 	char byte;
@@ -656,8 +658,8 @@ static void on_lingered(uv_timer_t *t)
 	finish_close(t->data);
 }
 
-/* Lets go of the sandbox. end: the worker ends; otherwise it goes on for the next daemon. A worker
- * whose guest is gone tells what became of its flows, and ends; that is heard first. */
+/* Stops serving the sandbox. end: the worker ends; otherwise it goes on for the next daemon. A
+ * worker whose guest is gone reports its flows and ends by itself; its reports are read first. */
 static void egress_close(struct egress *x, bool end)
 {
 	if (end)
@@ -702,7 +704,8 @@ void egress_begin(struct instance *i)
 		.handles = 1};
 	i->sandbox.egress_fd = -1;
 	memcpy(x->id, i->sandbox.id, sizeof(x->id));
-	(void)uv_timer_init(x->loop, &x->timer); /* cannot fail */
+	(void)snprintf(x->key_id, sizeof(x->key_id), "%s", i->key_id); /* fits */
+	(void)uv_timer_init(x->loop, &x->timer);		       /* cannot fail */
 	x->timer.data = x;
 	x->log = activity_log_open(x->fleet, x->id, i->key_id); /* or nothing is noted */
 	i->egress = x;

@@ -3,11 +3,12 @@
  *
  * A sandbox's egress channel is polled while it has no worker. When a stream waits in it, a worker
  * is started, connected to and told the policy. When the worker ends, the channel is polled again.
- * If it had not said that it is idle, it has failed, and the next one waits. The delay doubles from
- * EGRESS_DELAY_MS to EGRESS_DELAY_MAX_MS. It begins anew when a worker has lived that long.
+ * A worker that ends without saying that it is idle has failed, and the next one is delayed. The
+ * delay doubles from EGRESS_DELAY_MS to EGRESS_DELAY_MAX_MS. It starts over when a worker has lived
+ * for EGRESS_DELAY_MAX_MS.
  *
- * After a restart of the daemon, the worker that serves the sandbox is found through its socket.
- * Only it has the channel then, so once it is gone the microVM gets a new one. */
+ * After a restart, the daemon finds a sandbox's worker through its socket. Only that worker has the
+ * channel. When it is gone, the microVM gets a new channel. */
 #ifndef NETWORK_EGRESS_H
 #define NETWORK_EGRESS_H
 
@@ -23,20 +24,20 @@ enum {
 struct egress;
 struct instance;
 
-/* Serves a sandbox that was just made, whose channel's far end it takes, or one of an earlier
- * daemon. When the instance is freed its worker ends, unless the daemon stops. If memory runs out,
- * that is logged and the sandbox has no network. */
+/* Serves a sandbox. For a new one it takes over the far end of the channel; the other case is a
+ * sandbox of an earlier daemon. When the instance is freed its worker ends, unless the daemon
+ * stops. If memory is out, this logs it and the sandbox has no network. */
 void egress_begin(struct instance *i);
 
-/* Calls done once, after the return: when the worker has the sandbox's newest policy in force, or
- * is gone. That takes EGRESS_PATIENCE_MS (egress_link.h) at most. Returns false, and never calls
- * done, if no worker serves flows or memory runs out. */
+/* Calls done once, in a later turn: when the worker enforces the sandbox's newest policy, or is
+ * gone. That takes at most EGRESS_PATIENCE_MS (egress_link.h). Returns false, and never calls done,
+ * if no worker serves flows or memory is out. */
 bool egress_when_applied(struct instance *i, void (*done)(void *arg), void *arg);
 
-/* Whether it has a worker now. */
+/* Whether the sandbox has a worker now. */
 bool egress_is_serving(const struct instance *i);
 
-/* The sandbox's policy has changed: tells the worker, if there is one. For
+/* The sandbox's policy has changed: tells the worker, if there is one. Called as
  * fleet->network_changed. */
 void egress_policy_changed(struct instance *i);
 

@@ -1,5 +1,6 @@
 #include "network/environment.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "fleet/fleet.h"
 #include "network/interception.h"
 #include "proto/json_tree.h"
+#include "sandbox/trust_bundle.h"
 
 enum { OURS_MAX = 11 }; /* with the list's end */
 
@@ -36,30 +38,43 @@ static bool add_entry(char **env, size_t *n, char *entry)
 	return true;
 }
 
-/* Where programs look for authorities: those that take a whole bundle, and those that add to their
- * own. */
+/* Variables that name a file of authorities: some replace the program's own authorities, others add
+ * to them. */
+static const struct {
+	const char *name, *path;
+} trust_variables[] = {
+	{"SSL_CERT_FILE", TRUST_BUNDLE},
+	{"REQUESTS_CA_BUNDLE", TRUST_BUNDLE},
+	{"CURL_CA_BUNDLE", TRUST_BUNDLE},
+	{"GIT_SSL_CAINFO", TRUST_BUNDLE},
+	{"PIP_CERT", TRUST_BUNDLE},
+	{"NODE_EXTRA_CA_CERTS", TRUST_FILE},
+	{"DENO_CERT", TRUST_FILE},
+};
+
 static bool add_trust(char **env, size_t *n, const struct instance *i)
 {
-	static const struct {
-		const char *name, *path;
-	} variables[] = {
-		{"SSL_CERT_FILE", TRUST_BUNDLE},
-		{"REQUESTS_CA_BUNDLE", TRUST_BUNDLE},
-		{"CURL_CA_BUNDLE", TRUST_BUNDLE},
-		{"GIT_SSL_CAINFO", TRUST_BUNDLE},
-		{"PIP_CERT", TRUST_BUNDLE},
-		{"NODE_EXTRA_CA_CERTS", TRUST_FILE},
-		{"DENO_CERT", TRUST_FILE},
-	};
 	const char *root = i->fleet->options.backend->guest_root;
 	bool ok = true;
 
 	if (!root || !interception_has_guest(i))
 		return true;
-	for (size_t k = 0; ok && k < ARRAY_SIZE(variables); k++)
-		ok = add_entry(
-			env, n, str_printf("%s=%s%s", variables[k].name, root, variables[k].path));
+	for (size_t k = 0; ok && k < ARRAY_SIZE(trust_variables); k++)
+		ok = add_entry(env, n,
+			str_printf(
+				"%s=%s%s", trust_variables[k].name, root, trust_variables[k].path));
 	return ok;
+}
+
+int environment_add_trust(json_t *env)
+{
+	int r = 0;
+
+	for (size_t k = 0; r == 0 && k < ARRAY_SIZE(trust_variables); k++)
+		if (!json_object_get(env, trust_variables[k].name))
+			r = json_object_set_new(
+				env, trust_variables[k].name, json_string(trust_variables[k].path));
+	return r < 0 ? -ENOMEM : 0;
 }
 
 /* Later sources win: the template's, then ours, then the request's. */

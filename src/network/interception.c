@@ -157,8 +157,8 @@ static char *value_of(void *arg, const char *name)
 	return value;
 }
 
-/* Without the key of the secrets: an authority that no guest trusts, so that connections to these
- * hosts fail, and no others. */
+/* Makes an authority that no guest trusts, for when the key of the secrets is missing. Then
+ * connections to these hosts fail, and no others. */
 static int stand_in(const struct intercept_source *s, struct authority *ret, struct error *e)
 {
 	json_t *hosts = intercept_hosts(s);
@@ -242,4 +242,24 @@ int interception_guest(const struct instance *i, char **ret, struct error *e)
 	*ret = str_printf(
 		"%s%s%s", more ? more : "", more ? "\n" : "", a.certificate ? a.certificate : "");
 	return *ret ? 0 : no_memory(e);
+}
+
+int interception_of_key(struct fleet *f, const char *key_id, json_t *bindings, char **ret_authority,
+	char **ret_guest, struct error *e)
+{
+	_cleanup_free_ char *secrets = json_object_size(bindings) ? json_dumps(bindings, 0) : NULL;
+	_cleanup_free_ char *key = strdup(key_id);
+	/* one that is never made: the functions above read no more of it */
+	_cleanup_free_ struct instance *i = calloc(1, sizeof(*i));
+	int r;
+
+	*ret_authority = *ret_guest = NULL;
+	if (!i || !key || (json_object_size(bindings) && !secrets))
+		return no_memory(e);
+	i->fleet = f;
+	i->key_id = key;
+	i->secrets_json = secrets;
+	r = interception_authority(i, NULL, ret_authority, e);
+	i->authority = *ret_authority;
+	return r == 0 ? interception_guest(i, ret_guest, e) : r;
 }

@@ -8,29 +8,33 @@
 #include "base/error.h"
 #include "fleet/instance.h"
 
-/* The guest's files of trusted authorities: all of them, and ours only. */
-#define TRUST_BUNDLE "/etc/ssl/certs/ca-certificates.crt"
-#define TRUST_FILE   "/usr/local/share/ca-certificates/mayfly.crt"
-
-/* The authority that the sandbox needs with this network object (or NULL), sealed, malloc'ed; *ret
- * is NULL if it needs none. If the hosts are the same, this is the authority that it has. */
+/* Returns in *ret the authority that the sandbox needs with this network object (or NULL). It is
+ * sealed and malloc'ed, or NULL if it needs none. If the hosts have not changed, it is the present
+ * authority. */
 int interception_authority(
 	const struct instance *i, const json_t *network, char **ret, struct error *e);
 
-/* The member, with the present values of the secrets. *ret is NULL if nothing is intercepted. End
- * it with intercept_wipe(). Unknown secrets are left out. So are those that cannot be opened, which
- * is logged. If the authority cannot be opened, that is logged and a new one is used, which the
- * guest does not trust. */
+/* Makes the member, with the present values of the secrets. *ret is NULL if nothing is intercepted.
+ * Wipe it with intercept_wipe(). Unknown secrets are left out. Secrets that cannot be opened are
+ * logged and left out. If the authority cannot be opened, this logs it and uses a new one, which
+ * the guest does not trust. */
 int interception_policy(
 	const struct instance *i, const json_t *network, json_t **ret, struct error *e);
 
-/* Whether it uses the secret of this name (in lower case) of its key. */
+/* Whether the sandbox uses its key's secret of this name (in lower case). */
 bool interception_uses(const struct instance *i, const char *name);
 
-/* PEM of the authorities that its guest has to trust, malloc'ed; *ret is NULL if there are none. */
+/* Returns in *ret the PEM text of the authorities that the guest has to trust. It is malloc'ed, or
+ * NULL if there are none. */
 int interception_guest(const struct instance *i, char **ret, struct error *e);
 
 /* Whether there are any. */
 bool interception_has_guest(const struct instance *i);
+
+/* Makes what a snapshot needs if sandboxes of a key with these bindings (or NULL) are made from it:
+ * their authority, sealed, and the PEM of the authorities that their guests trust. Both are
+ * malloc'ed, or NULL if there is none. */
+int interception_of_key(struct fleet *f, const char *key_id, json_t *bindings, char **ret_authority,
+	char **ret_guest, struct error *e);
 
 #endif

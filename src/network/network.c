@@ -180,7 +180,7 @@ void network_renew(struct instance *i, const char *name)
 		return;
 	if (has_row(i) && store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_ANY_STATE,
 				  STORE_SET_NETWORK, &row, NULL, &e) < 0)
-		log_error("a sandbox keeps its older %s: %s sandbox=%s",
+		log_error("a sandbox keeps its old %s: %s sandbox=%s",
 			name[0] ? "value of a secret" : "secrets or network", e.message,
 			i->sandbox.id);
 	else

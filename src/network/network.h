@@ -1,4 +1,4 @@
-/* The network of one sandbox: what its clients said about it, and what its worker is told. */
+/* The network of one sandbox: the clients' settings, and the policy for its worker. */
 #ifndef NETWORK_NETWORK_H
 #define NETWORK_NETWORK_H
 
@@ -11,33 +11,36 @@
 
 struct fleet;
 
-/* Whether no sandbox has a network, whatever it says: none needs a worker. */
+/* Whether the operator has turned the network off for all sandboxes, so that none needs a
+ * worker. */
 bool network_is_off(const struct fleet *f);
 
-/* What the worker of this sandbox is told: a line of less than NETWORK_POLICY_MAX bytes, malloc'ed
- * (network_policy.h). It may hold secrets: secret_free() it. NULL: e says why. */
+/* Makes the policy's line for the worker of this sandbox: less than NETWORK_POLICY_MAX bytes,
+ * malloc'ed (policy/network_policy.h). It may hold secrets: free it with secret_free(). Returns
+ * NULL on failure. */
 char *network_policy_text(const struct instance *i, struct error *e);
 
-/* Before a sandbox is made: its authority, if something is intercepted. */
+/* Makes the sandbox's authority if it intercepts anything. Call it before the sandbox is made. */
 int network_prepare(struct instance *i, struct error *e);
 
-/* A secret of its key was made, changed or removed: tells its worker, if it uses it, by a new
- * generation of its policy. name: in lower case; "": any of the key's. For renewal.h. */
+/* A secret of the sandbox's key was made, changed or removed. If the sandbox uses it, this tells
+ * the worker, with a new generation of the policy. name: in lower case; "" stands for any secret of
+ * the key. Called by renewal.h. */
 void network_renew(struct instance *i, const char *name);
 
 /* Replaces allowOut, denyOut, allowIn, dnsServers, rules and egressProxy of a running sandbox with
- * those of `update`, and what it said about the internet. Members that are not there are cleared;
- * the rest of its network object stays. update was checked (network_check.h). The row is written
- * before fleet->network_changed is called. */
+ * those of `update`, and its setting for the internet with `internet`. Of these, members that
+ * `update` lacks are cleared. Other members stay. `update` is already checked
+ * (policy/network_check.h). Writes the row before it calls fleet->network_changed. */
 int network_change(
 	struct instance *i, const json_t *update, enum store_internet internet, struct error *e);
 
-/* Replaces its policy with a document that was checked (docs/policy.md); NULL: none. Otherwise as
- * network_change(). */
+/* Replaces the sandbox's policy with a checked document (docs/policy.md), or removes it (NULL).
+ * Otherwise like network_change(). */
 int network_change_policy(struct instance *i, json_t *policy, struct error *e);
 
-/* Keeps the names that got addresses of their own, for the workers to come: an object of at most
- * NETWORK_NAMES_MAX bytes. On failure the older ones stay. */
+/* Keeps the table of names and their addresses for later workers: an object of at most
+ * NETWORK_NAMES_MAX bytes. On failure the older table stays. */
 int network_keep_names(struct instance *i, const char *names, struct error *e);
 
 #endif

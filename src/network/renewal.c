@@ -36,7 +36,7 @@ static void free_change(struct change *c)
 
 /* --- the sandboxes of a key --- */
 
-/* Not yet with a worker: one that starts is told the values of then. */
+/* Skips sandboxes without a worker: a worker that starts later gets the present values. */
 static bool is_told(const struct instance *i)
 {
 	return i->state == INSTANCE_RUNNING ||
@@ -156,7 +156,7 @@ static struct renewal *start(struct fleet *f)
 	return NULL;
 }
 
-/* The one that is being served does not count: it may have passed a sandbox already. */
+/* The change that is being served does not count, because it may have passed a sandbox already. */
 static bool is_noted(const struct renewal *r, const struct change *c)
 {
 	const struct change *o = r->ids ? r->first->next : r->first;
@@ -166,8 +166,8 @@ static bool is_noted(const struct renewal *r, const struct change *c)
 	return o;
 }
 
-/* Each key has one change of its secrets in a round. What takes something away from sandboxes is
- * in none, and before all of them. */
+/* In each round every key has one change of its secrets. Changes that may end access come before
+ * all rounds. */
 static uint64_t round_of(const struct renewal *r, const struct change *c)
 {
 	uint64_t round = r->round ? r->round : 1;

@@ -1,7 +1,8 @@
 /* Secrets of keys: named values that reach servers but never a guest (docs/network.md). Sealed in
  * the store. The caller tells the sandboxes that use a secret (renewal.h).
  *
- * All of a key. Names are the same in both cases; they are stored in lower case. */
+ * Each secret belongs to a key. Upper and lower case of names are the same; the store has lower
+ * case. */
 #ifndef NETWORK_SECRETS_H
 #define NETWORK_SECRETS_H
 
@@ -30,13 +31,14 @@ struct secret_words {
 	const json_t *metadata; /* or NULL */
 };
 
-/* ERROR_USAGE; the message names the member and never holds a value. */
+/* Fails with ERROR_USAGE; the message names the member and never holds a value. */
 int secret_check_value(const char *value, size_t n, struct error *e);
 
-/* Writes the name in lower case, for look-ups too. ERROR_USAGE: it is none. */
+/* Checks a name and writes it in lower case, as look-ups need it. Fails with ERROR_USAGE if it is
+ * no name. */
 int secret_take_name(const char *name, char ret[STORE_SECRET_NAME_MAX + 1], struct error *e);
 
-/* All check their words first. ret_id is that of the secret. Errors of store/secrets.h and
+/* All three check their words first. They fail with the errors of store/secrets.h and
  * policy/seal.h. */
 int secret_create(struct fleet *f, const char *key_id, const struct secret_words *w,
 	char ret_id[STORE_SECRET_ID_BYTES], struct error *e);
@@ -45,11 +47,12 @@ int secret_update(struct fleet *f, const char *key_id, const struct secret_words
 int secret_remove(struct fleet *f, const char *key_id, const char *id_or_name,
 	char ret_name[STORE_SECRET_NAME_MAX + 1], struct error *e);
 
-/* Its value; the caller wipes it (secret_free()). ERROR_NOT_FOUND, ERROR_HOST. */
+/* Returns a secret's value in *ret; wipe it with secret_free(). Fails with ERROR_NOT_FOUND or
+ * ERROR_HOST. */
 int secret_value(
 	struct fleet *f, const char *key_id, const char *name, char **ret, struct error *e);
 
-/* True if nothing has been sealed yet, so that a missing key file may be created. */
+/* Whether nothing has been sealed yet, so that a missing key file may be created. */
 bool secrets_may_make_key(struct fleet *f);
 
 #endif

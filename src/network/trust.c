@@ -12,11 +12,9 @@
 #include "fleet/fleet.h"
 #include "network/environment.h"
 #include "network/interception.h"
+#include "sandbox/trust_bundle.h"
 
 enum { AGAIN_MS = 100, ID_BYTES = 9, TAIL_BYTES = 4096 };
-
-#define BEGIN "# begin of Mayfly's authorities\n"
-#define END   "# end of Mayfly's authorities\n"
 
 /* What was asked of the agent last. */
 enum trust_step {
@@ -51,9 +49,6 @@ struct trust {
 	void (*done)(void *arg, const struct error *why);
 	void *arg;
 };
-
-static const char *const places[] = {TRUST_BUNDLE, "/etc/pki/tls/certs/ca-bundle.crt",
-	"/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
 
 static void go(struct trust *t, enum trust_step step);
 
@@ -105,40 +100,6 @@ static void trust_close(struct trust *t, bool tell)
 
 /* --- the bundle --- */
 
-/* What was read without our older copy, and then our authorities. */
-static int compose(struct trust *t)
-{
-	const char *text, *begin, *end;
-	size_t n = buf_len(&t->read);
-	int r = buf_add_u8(&t->read, '\0');
-
-	if (r < 0)
-		return r;
-	text = (const char *)buf_head(&t->read);
-	begin = strstr(text, BEGIN);
-	end = begin ? strstr(begin, END) : NULL;
-	r = buf_add(&t->bundle, text, end ? (size_t)(begin - text) : n);
-	if (r == 0 && end)
-		r = buf_add_str(&t->bundle, end + strlen(END));
-	if (r == 0 && buf_len(&t->bundle) && buf_head(&t->bundle)[buf_len(&t->bundle) - 1] != '\n')
-		r = buf_add_u8(&t->bundle, '\n');
-	return r == 0 ? buf_printf(&t->bundle, "%s%s\n%s", BEGIN, t->text, END) : r;
-}
-
-/* The same for a bundle that has no copy of ours, of which the end was read. */
-static int compose_end(struct trust *t)
-{
-	size_t n = buf_len(&t->read);
-	bool whole = n && buf_head(&t->read)[n - 1] == '\n';
-
-	return buf_printf(&t->bundle, "%s%s%s\n%s", whole ? "" : "\n", BEGIN, t->text, END);
-}
-
-static bool has_copy(struct trust *t)
-{
-	return memmem(buf_head(&t->read), buf_len(&t->read), END, strlen(END)) != NULL;
-}
-
 static bool is_right(struct trust *t)
 {
 	return buf_len(&t->read) == strlen(t->text) &&
@@ -181,7 +142,8 @@ static int write_file(
 
 static int append_to_bundle(struct trust *t, struct error *e)
 {
-	int r = compose_end(t);
+	int r = trust_bundle_compose_end(
+		buf_head(&t->read), buf_len(&t->read), t->text, &t->bundle);
 
 	return r < 0 ? r
 		     : write_to(t, t->path, AGENT_WRITE_APPEND | AGENT_WRITE_KEEP_OWNER,
@@ -193,7 +155,7 @@ static int find(struct trust *t, struct error *e)
 	struct agent_stat m = {.flags = AGENT_STAT_RESOLVE, .user = "root"};
 
 	free(t->path);
-	t->path = str_printf("%s%s", t->root, places[t->place]);
+	t->path = str_printf("%s%s", t->root, trust_places[t->place]);
 	m.path = t->path;
 	return t->path ? ask(t, AGENT_STAT, &m, e) : -ENOMEM;
 }
@@ -205,7 +167,9 @@ static int write_bundle(struct trust *t, struct error *e)
 
 	free(t->beside);
 	t->beside = r < 0 ? NULL : str_printf("%s.%s", t->path, id);
-	r = t->beside ? compose(t) : -ENOMEM;
+	r = t->beside ? trust_bundle_compose(
+				buf_head(&t->read), buf_len(&t->read), t->text, &t->bundle)
+		      : -ENOMEM;
 	if (r == -EMSGSIZE)
 		return error_set(e, ERROR_LIMIT, EFBIG, "its bundle has more than %d bytes",
 			TRUST_BUNDLE_MAX);
@@ -280,7 +244,7 @@ static void go(struct trust *t, enum trust_step step)
 		finish(t, NULL);
 		return;
 	}
-	/* a snapshot holds the guest's processes, which an identity would let go on */
+	/* a snapshot freezes the guest's processes, and setting an identity would continue them */
 	if (step == TRUST_TELL && t->instance->job)
 		return;
 	t->told = step == TRUST_TELL;
@@ -298,7 +262,7 @@ static void go(struct trust *t, enum trust_step step)
 static void next_place(struct trust *t)
 {
 	t->place++;
-	if (t->place < ARRAY_SIZE(places)) {
+	if (t->place < TRUST_PLACES) {
 		go(t, TRUST_FIND);
 		return;
 	}
@@ -343,7 +307,8 @@ static void after_read(struct trust *t)
 		t->older = true;
 		go(t, is_right(t) ? TRUST_TELL : TRUST_FIND);
 	} else if (t->step == TRUST_TAIL) {
-		go(t, has_copy(t) ? TRUST_READ : TRUST_APPEND);
+		go(t, trust_bundle_has_copy(buf_head(&t->read), buf_len(&t->read)) ? TRUST_READ
+										   : TRUST_APPEND);
 	} else {
 		go(t, TRUST_WRITE);
 	}
@@ -406,7 +371,7 @@ static void on_timer(uv_timer_t *timer)
 			go(t, TRUST_TELL);
 		return;
 	}
-	(void)error_set(&e, ERROR_TIMEOUT, ETIMEDOUT, "its agent does not write them in %d s",
+	(void)error_set(&e, ERROR_TIMEOUT, ETIMEDOUT, "its agent did not write them within %d s",
 		TRUST_PATIENCE_MS / 1000);
 	finish(t, &e);
 }

@@ -1,12 +1,12 @@
-/* Who waits for news of one thing: a list of requests that are told when there is some. */
+/* A list of requests that wait for news of something. */
 #ifndef NETWORK_WATCH_H
 #define NETWORK_WATCH_H
 
 #include "base/error.h"
 
-enum { WATCHES_MAX = 64 }; /* of an owner in a list */
+enum { WATCHES_MAX = 64 }; /* of one owner in a list */
 
-/* The watcher keeps it, and removes it. */
+/* It lies in the watcher's own struct. The watcher removes it. */
 struct watch {
 	struct watch *next;
 	const char *about;	 /* borrowed: the id that it waits for; NULL: any */
@@ -15,11 +15,12 @@ struct watch {
 	void *arg;
 };
 
-/* ERROR_TOO_MANY: the owner has WATCHES_MAX. what: what they wait for, for the message. */
+/* Adds a watch. what: names the awaited thing in the error's message. Fails with ERROR_TOO_MANY if
+ * the owner has WATCHES_MAX in this list. */
 int watch_add(struct watch **list, struct watch *w, const char *what, struct error *e);
-/* One that is in no list is fine. */
+/* Does nothing if w is in no list. */
 void watch_remove(struct watch **list, struct watch *w);
-/* There is news of `about`. */
+/* Tells the watches of `about` that there is news. */
 void watch_tell(struct watch *list, const char *about);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "oci/document_tree.h"
 
 enum { LINKS_MAX = 8, PIECE = 64 << 10 };
 
@@ -151,13 +152,12 @@ static int open_member(
 }
 
 static int read_member(
-	const struct members *m, const char *name, char **ret, size_t *ret_len, struct error *e)
+	const struct members *m, const char *name, const char *what, json_t **ret, struct error *e)
 {
 	const struct member *found;
 	_cleanup_close_ int fd = open_member(m, name, &found, e);
-	int r = fd < 0 ? fd : file_read_fd(fd, OCI_DOCUMENT_MAX, ret, ret_len);
 
-	return r < 0 ? error_set_errno(e, ERROR_BAD_IMAGE, -r, "cannot read %.200s", name) : 0;
+	return fd < 0 ? fd : oci_document_read(m->supply.unpack, fd, what, ret, e);
 }
 
 static int open_blob(
@@ -188,6 +188,7 @@ static int read_archive(struct members *m, const char *file, const struct oci_bl
 
 	m->sink.ops = &ops;
 	m->supply.open = open_blob;
+	m->supply.unpack = fn;
 	m->blobs = b;
 	m->items = calloc(OCI_ARCHIVE_FILES_MAX, sizeof(*m->items));
 	if (!m->items)
@@ -202,15 +203,14 @@ int oci_archive_load_layout(const char *file, const char *name, const struct oci
 {
 	_cleanup_(members_done) struct members m = {.count = 0};
 	_cleanup_(oci_index_done) struct oci_index x = {0};
-	_cleanup_free_ char *text = NULL;
+	_cleanup_(oci_document_done) json_t *o = NULL;
 	struct oci_descriptor root;
-	size_t n = 0;
 	int r = read_archive(&m, file, b, fn, e);
 
 	if (r == 0)
-		r = read_member(&m, "index.json", &text, &n, e);
+		r = read_member(&m, "index.json", "index", &o, e);
 	if (r == 0)
-		r = oci_index_parse(text, n, &x, e);
+		r = oci_index_take(o, &x, e);
 	if (r == 0)
 		r = oci_index_choose(&x, name, &root, e);
 	return r < 0 ? r : oci_image_load(&m.supply, &root, ret, e);
@@ -280,6 +280,8 @@ static int check_config_name(const struct members *m, const struct oci_saved *s,
 	const struct member *found = find(m, s->config);
 	const char *base = strrchr(s->config, '/');
 
+	if (!found)
+		return error_set(e, ERROR_BAD_IMAGE, ENOENT, "the archive lacks %.200s", s->config);
 	base = base ? base + 1 : s->config;
 	memcpy(digest, found->digest, OCI_DIGEST_MAX);
 	if (strncmp(base, oci_digest_hex(digest), OCI_HEX_MAX - 1) == 0)
@@ -291,14 +293,13 @@ static int check_config_name(const struct members *m, const struct oci_saved *s,
 static int load_saved(const struct members *m, const struct oci_saved *s, struct oci_image *image,
 	struct error *e)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t n = 0;
-	int r = read_member(m, s->config, &text, &n, e);
+	_cleanup_(oci_document_done) json_t *o = NULL;
+	int r = check_config_name(m, s, image->digest, e);
 
 	if (r == 0)
-		r = check_config_name(m, s, image->digest, e);
+		r = read_member(m, s->config, "configuration", &o, e);
 	if (r == 0)
-		r = oci_config_parse(text, n, s->layers.count, &image->config, e);
+		r = oci_config_take(o, s->layers.count, &image->config, e);
 	for (size_t i = 0; i < s->layers.count && r == 0; i++)
 		r = open_layer(m, s, i, image, e);
 	return r;
@@ -309,16 +310,15 @@ int oci_archive_load_docker(const char *file, const char *name, const struct oci
 {
 	_cleanup_(members_done) struct members m = {.count = 0};
 	_cleanup_(oci_saved_list_done) struct oci_saved_list l = {0};
-	_cleanup_free_ char *text = NULL;
+	_cleanup_(oci_document_done) json_t *o = NULL;
 	const struct oci_saved *s = NULL;
 	struct oci_image image = {.layer_count = 0};
-	size_t n = 0;
 	int r = read_archive(&m, file, b, fn, e);
 
 	if (r == 0)
-		r = read_member(&m, "manifest.json", &text, &n, e);
+		r = read_member(&m, "manifest.json", "manifest.json", &o, e);
 	if (r == 0)
-		r = oci_saved_parse(text, n, &l, e);
+		r = oci_saved_take(o, &l, e);
 	if (r == 0)
 		r = choose(&l, name, &s, e);
 	if (r == 0)

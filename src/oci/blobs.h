@@ -23,6 +23,12 @@ struct oci_blobs {
 	int fd; /* the directory */
 };
 
+/* Asked before a blob is fetched. A negative result prevents that. */
+struct oci_allowance {
+	int (*take)(void *opaque, uint64_t bytes, struct error *e);
+	void *opaque;
+};
+
 #define OCI_BLOBS_INIT                                                                             \
 	{                                                                                          \
 		.fd = -1                                                                           \

@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "proto/json_tree.h"
 
 static const struct {
 	const char *type;
@@ -41,13 +39,6 @@ static enum oci_media media_of(const char *type)
 	return OCI_MEDIA_OTHER;
 }
 
-static void tree_done(json_t **t)
-{
-	json_decref(*t);
-}
-
-#define _cleanup_tree_ _cleanup_(tree_done)
-
 static int no_memory(struct error *e)
 {
 	return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
@@ -57,19 +48,6 @@ static int bad(struct error *e, const char *what, const char *field)
 {
 	return error_set(
 		e, ERROR_BAD_IMAGE, EINVAL, "the image's %s has an unusable \"%s\"", what, field);
-}
-
-static json_t *parse(const void *text, size_t n, const char *what, struct error *e)
-{
-	const char *reason = "it is too large";
-	json_t *o = n <= OCI_DOCUMENT_MAX
-			    ? json_tree_parse(text, n, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, &reason)
-			    : NULL;
-
-	if (!o)
-		(void)error_set(e, ERROR_BAD_IMAGE, EINVAL, "the image's %s is unusable: %s", what,
-			reason); /* NULL is what counts */
-	return o;
 }
 
 /* --- fields --- */
@@ -182,12 +160,11 @@ static int take_descriptors(const json_t *list, const char *what, size_t max,
 
 /* --- documents --- */
 
-enum oci_media oci_document_kind(const void *text, size_t n, struct error *e)
+enum oci_media oci_document_kind(const json_t *o)
 {
-	_cleanup_tree_ json_t *o = parse(text, n, "manifest", e);
 	char type[OCI_MEDIA_TYPE_MAX];
 
-	if (!o || !take_text(o, "mediaType", type, sizeof(type)))
+	if (!take_text(o, "mediaType", type, sizeof(type)))
 		return OCI_MEDIA_OTHER;
 	if (*type)
 		return media_of(type);
@@ -198,17 +175,12 @@ enum oci_media oci_document_kind(const void *text, size_t n, struct error *e)
 	return json_object_get(o, "layers") ? OCI_MEDIA_MANIFEST : OCI_MEDIA_OTHER;
 }
 
-int oci_index_parse(const void *text, size_t n, struct oci_index *ret, struct error *e)
+int oci_index_take(const json_t *o, struct oci_index *ret, struct error *e)
 {
-	static const char what[] = "index";
-	_cleanup_tree_ json_t *o = parse(text, n, what, e);
 	_cleanup_(oci_index_done) struct oci_index x = {0};
-	int r;
+	int r = take_descriptors(
+		json_object_get(o, "manifests"), "index", OCI_MANIFESTS_MAX, &x.items, &x.count, e);
 
-	if (!o)
-		return -EINVAL;
-	r = take_descriptors(
-		json_object_get(o, "manifests"), what, OCI_MANIFESTS_MAX, &x.items, &x.count, e);
 	if (r < 0)
 		return r;
 	*ret = x;
@@ -242,16 +214,11 @@ static int check_layers(const struct oci_manifest *m, struct error *e)
 	return 0;
 }
 
-int oci_manifest_parse(const void *text, size_t n, struct oci_manifest *ret, struct error *e)
+int oci_manifest_take(const json_t *o, struct oci_manifest *ret, struct error *e)
 {
 	static const char what[] = "manifest";
-	_cleanup_tree_ json_t *o = parse(text, n, what, e);
 	_cleanup_(oci_manifest_done) struct oci_manifest m = {.layers = NULL};
-	int r;
-
-	if (!o)
-		return -EINVAL;
-	r = take_descriptor(json_object_get(o, "config"), what, &m.config, e);
+	int r = take_descriptor(json_object_get(o, "config"), what, &m.config, e);
 	if (r == 0 && m.config.size > OCI_DOCUMENT_MAX)
 		r = bad(e, what, "config");
 	if (r == 0)
@@ -320,23 +287,17 @@ static int check_diff_ids(const struct oci_config *c, size_t layers, struct erro
 	return 0;
 }
 
-int oci_config_parse(
-	const void *text, size_t n, size_t layers, struct oci_config *ret, struct error *e)
+int oci_config_take(const json_t *o, size_t layers, struct oci_config *ret, struct error *e)
 {
-	static const char what[] = "configuration";
-	_cleanup_tree_ json_t *o = parse(text, n, what, e);
 	_cleanup_(oci_config_done) struct oci_config c = {.user = NULL};
 	const char *field = "";
-	int r;
+	int r = check_platform(o, e);
 
-	if (!o)
-		return -EINVAL;
-	r = check_platform(o, e);
 	if (r < 0)
 		return r;
 	r = take_config(o, &c, &field);
 	if (r < 0)
-		return r == -ENOMEM ? no_memory(e) : bad(e, what, field);
+		return r == -ENOMEM ? no_memory(e) : bad(e, "configuration", field);
 	r = check_diff_ids(&c, layers, e);
 	if (r < 0)
 		return r;
@@ -385,24 +346,11 @@ static int take_saved_list(const json_t *list, struct oci_saved_list *l, struct 
 	return 0;
 }
 
-/* The document is a list, but our reader only takes objects, so this wraps it in one. */
-int oci_saved_parse(const void *text, size_t n, struct oci_saved_list *ret, struct error *e)
+int oci_saved_take(const json_t *list, struct oci_saved_list *ret, struct error *e)
 {
 	_cleanup_(oci_saved_list_done) struct oci_saved_list l = {0};
-	_cleanup_tree_ json_t *o = NULL;
-	struct buf wrapped = BUF_INIT(OCI_DOCUMENT_MAX + 16);
-	int r = n < OCI_DOCUMENT_MAX ? buf_add_str(&wrapped, "{\"list\":") : -EMSGSIZE;
+	int r = take_saved_list(list, &l, e);
 
-	if (r == 0)
-		r = buf_add(&wrapped, text, n);
-	if (r == 0)
-		r = buf_add_u8(&wrapped, '}');
-	if (r == 0)
-		o = parse(buf_head(&wrapped), buf_len(&wrapped), "manifest.json", e);
-	buf_done(&wrapped);
-	if (!o)
-		return r < 0 ? bad(e, "manifest.json", "size") : -EINVAL;
-	r = take_saved_list(json_object_get(o, "list"), &l, e);
 	if (r < 0)
 		return r;
 	*ret = l;

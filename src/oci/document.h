@@ -1,23 +1,25 @@
-/* Parses the JSON documents of an image, which are untrusted: index, manifest and configuration
+/* What the JSON documents of an image say, which are untrusted: index, manifest and configuration
  * (OCI image specification 1.1), docker's forms of them (manifest list, manifest schema 2), and the
- * manifest.json of `docker save`.
+ * manifest.json of `docker save`. document_tree.h reads them.
  *
- * Each parser copies what Mayfly uses, with a limit for everything, and ignores the rest.
+ * Each function copies what Mayfly uses, with a limit for everything, and ignores the rest.
  * ERROR_BAD_IMAGE says which field is unusable. */
 #ifndef OCI_DOCUMENT_H
 #define OCI_DOCUMENT_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
+#include "image/parse.h"
 #include "oci/digest.h"
 
 enum {
-	OCI_DOCUMENT_MAX = 4 << 20, /* bytes of one document, the limit that registries have */
-	OCI_LAYERS_MAX = 256,	    /* twice what docker makes */
-	OCI_MANIFESTS_MAX = 256,    /* of an index */
-	OCI_STRINGS_MAX = 512,	    /* of a list */
+	OCI_DOCUMENT_MAX = PARSE_DOCUMENT_MAX,
+	OCI_LAYERS_MAX = 256,	 /* twice what docker makes */
+	OCI_MANIFESTS_MAX = 256, /* of an index */
+	OCI_STRINGS_MAX = 512,	 /* of a list */
 	OCI_MEDIA_TYPE_MAX = 128,
 	OCI_PLATFORM_MAX = 32,
 	OCI_NAME_MAX = 512,
@@ -80,17 +82,16 @@ struct oci_saved_list {
 };
 
 /* Finds out what a document is: by its mediaType, or by its fields if it has none. */
-enum oci_media oci_document_kind(const void *text, size_t n, struct error *e);
+enum oci_media oci_document_kind(const json_t *document);
 
-int oci_index_parse(const void *text, size_t n, struct oci_index *ret, struct error *e);
-int oci_manifest_parse(const void *text, size_t n, struct oci_manifest *ret, struct error *e);
+int oci_index_take(const json_t *document, struct oci_index *ret, struct error *e);
+int oci_manifest_take(const json_t *document, struct oci_manifest *ret, struct error *e);
 
 /* Also refuses an image of another operating system or architecture. layers: the number of layers
  * in the manifest, which must match. */
-int oci_config_parse(
-	const void *text, size_t n, size_t layers, struct oci_config *ret, struct error *e);
+int oci_config_take(const json_t *document, size_t layers, struct oci_config *ret, struct error *e);
 
-int oci_saved_parse(const void *text, size_t n, struct oci_saved_list *ret, struct error *e);
+int oci_saved_take(const json_t *document, struct oci_saved_list *ret, struct error *e);
 
 void oci_index_done(struct oci_index *x);
 void oci_manifest_done(struct oci_manifest *m);

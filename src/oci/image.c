@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/file.h"
+#include "oci/document_tree.h"
 
 enum { INDEX_DEPTH_MAX = 4, PLATFORMS_SHOWN = 200 };
 
@@ -104,8 +104,8 @@ int oci_index_choose(
 
 /* --- loading --- */
 
-static int read_blob(struct oci_supply *s, const struct oci_descriptor *d, const char *what,
-	char **ret, size_t *ret_len, struct error *e)
+static int read_document(struct oci_supply *s, const struct oci_descriptor *d, const char *what,
+	json_t **ret, struct error *e)
 {
 	_cleanup_close_ int fd = -1;
 	int r = d->size > OCI_DOCUMENT_MAX
@@ -113,27 +113,23 @@ static int read_blob(struct oci_supply *s, const struct oci_descriptor *d, const
 				  what, OCI_DOCUMENT_MAX >> 20)
 			: s->open(s, d, &fd, e);
 
-	if (r < 0)
-		return r;
-	r = file_read_fd(fd, OCI_DOCUMENT_MAX, ret, ret_len);
-	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot read the image's %s", what) : 0;
+	return r < 0 ? r : oci_document_read(s->unpack, fd, what, ret, e);
 }
 
 static int load_config(struct oci_supply *s, const struct oci_manifest *m, struct oci_image *image,
 	struct error *e)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t n = 0;
-	int r = read_blob(s, &m->config, "configuration", &text, &n, e);
+	_cleanup_(oci_document_done) json_t *o = NULL;
+	int r = read_document(s, &m->config, "configuration", &o, e);
 
-	return r < 0 ? r : oci_config_parse(text, n, m->layer_count, &image->config, e);
+	return r < 0 ? r : oci_config_take(o, m->layer_count, &image->config, e);
 }
 
 static int load_manifest(
-	struct oci_supply *s, const char *text, size_t n, struct oci_image *image, struct error *e)
+	struct oci_supply *s, const json_t *manifest, struct oci_image *image, struct error *e)
 {
 	_cleanup_(oci_manifest_done) struct oci_manifest m = {.layers = NULL};
-	int r = oci_manifest_parse(text, n, &m, e);
+	int r = oci_manifest_take(manifest, &m, e);
 
 	if (r == 0)
 		r = load_config(s, &m, image, e);
@@ -144,35 +140,37 @@ static int load_manifest(
 	return r;
 }
 
-/* Follows an index to the manifest. The caller frees the manifest's text. */
-static int find_manifest(struct oci_supply *s, const struct oci_descriptor *root, char **ret,
-	size_t *ret_len, char digest[OCI_DIGEST_MAX], struct error *e)
+/* The error of a document that leads nowhere. */
+static int no_image(enum oci_media media, struct error *e)
+{
+	if (media == OCI_MEDIA_OLD)
+		return error_set(e, ERROR_BAD_IMAGE, ENOTSUP,
+			"the image has a manifest of docker's first kind: push it again with a "
+			"newer docker");
+	return error_set(
+		e, ERROR_BAD_IMAGE, EINVAL, "what it names is not an image of a container");
+}
+
+/* Follows an index to the manifest. The caller releases it. */
+static int find_manifest(struct oci_supply *s, const struct oci_descriptor *root, json_t **ret,
+	char digest[OCI_DIGEST_MAX], struct error *e)
 {
 	struct oci_descriptor at = *root;
 
 	for (int depth = 0; depth < INDEX_DEPTH_MAX; depth++) {
 		_cleanup_(oci_index_done) struct oci_index x = {0};
-		_cleanup_free_ char *text = NULL;
-		size_t n = 0;
-		int r = read_blob(s, &at, "manifest", &text, &n, e);
-		enum oci_media media = r == 0 ? oci_document_kind(text, n, e) : OCI_MEDIA_OTHER;
+		_cleanup_(oci_document_done) json_t *o = NULL;
+		int r = read_document(s, &at, "manifest", &o, e);
+		enum oci_media media = r == 0 ? oci_document_kind(o) : OCI_MEDIA_OTHER;
 
 		if (r == 0 && media == OCI_MEDIA_MANIFEST) {
 			memcpy(digest, at.digest, OCI_DIGEST_MAX);
-			*ret_len = n;
-			*ret = TAKE_PTR(text);
+			*ret = TAKE_PTR(o);
 			return 0;
 		}
-		if (r == 0 && media == OCI_MEDIA_OLD)
-			return error_set(e, ERROR_BAD_IMAGE, ENOTSUP,
-				"the image has a manifest of docker's first kind: push it again "
-				"with "
-				"a newer docker");
-		if (r == 0 && media != OCI_MEDIA_INDEX)
-			return error_set(e, ERROR_BAD_IMAGE, EINVAL,
-				"what it names is not an image of a container");
 		if (r == 0)
-			r = oci_index_parse(text, n, &x, e);
+			r = media == OCI_MEDIA_INDEX ? oci_index_take(o, &x, e)
+						     : no_image(media, e);
 		if (r == 0)
 			r = choose_platform(&x, &at, e);
 		if (r < 0)
@@ -184,13 +182,12 @@ static int find_manifest(struct oci_supply *s, const struct oci_descriptor *root
 int oci_image_load(struct oci_supply *s, const struct oci_descriptor *root, struct oci_image *ret,
 	struct error *e)
 {
-	_cleanup_free_ char *text = NULL;
+	_cleanup_(oci_document_done) json_t *manifest = NULL;
 	struct oci_image image = {.layer_count = 0};
-	size_t n = 0;
-	int r = find_manifest(s, root, &text, &n, image.digest, e);
+	int r = find_manifest(s, root, &manifest, image.digest, e);
 
 	if (r == 0 && !s->digest_only)
-		r = load_manifest(s, text, n, &image, e);
+		r = load_manifest(s, manifest, &image, e);
 	if (r < 0)
 		oci_image_done(&image);
 	else

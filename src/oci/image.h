@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "image/unpack.h"
 #include "oci/document.h"
 
 struct oci_image {
@@ -20,6 +21,7 @@ struct oci_supply {
 	 * -errno. */
 	int (*open)(
 		struct oci_supply *s, const struct oci_descriptor *d, int *ret_fd, struct error *e);
+	unpack_fn unpack; /* reads documents */
 	bool digest_only; /* the image's configuration and layers are not wanted */
 };
 

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "oci/blobs.h"
+#include "oci/document_tree.h"
 
 struct layout {
 	struct oci_supply supply; /* first member */
@@ -55,23 +56,24 @@ static int open_blob(
 	return r;
 }
 
-int oci_layout_load(const char *directory, const char *name, bool digest_only,
+int oci_layout_load(const char *directory, const char *name, unpack_fn fn, bool digest_only,
 	struct oci_image *ret, struct error *e)
 {
 	_cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int index =
+		fd < 0 ? -errno : file_open_foreign(fd, "index.json", O_RDONLY, INT64_MAX);
 	_cleanup_(oci_index_done) struct oci_index x = {0};
-	_cleanup_free_ char *text = NULL;
-	struct layout l = {{open_blob, digest_only}, fd};
+	_cleanup_(oci_document_done) json_t *o = NULL;
+	struct layout l = {{open_blob, fn, digest_only}, fd};
 	struct oci_descriptor root;
-	size_t n = 0;
-	int r = fd < 0 ? -errno : 0;
+	int r;
 
+	if (index < 0)
+		return error_set_errno(e, ERROR_NOT_FOUND, -index,
+			"it is no OCI layout: index.json cannot be read");
+	r = oci_document_read(fn, index, "index", &o, e);
 	if (r == 0)
-		r = file_read_foreign(fd, "index.json", OCI_DOCUMENT_MAX, &text, &n);
-	if (r < 0)
-		return error_set_errno(
-			e, ERROR_NOT_FOUND, -r, "it is no OCI layout: index.json cannot be read");
-	r = oci_index_parse(text, n, &x, e);
+		r = oci_index_take(o, &x, e);
 	if (r == 0)
 		r = oci_index_choose(&x, name, &root, e);
 	return r < 0 ? r : oci_image_load(&l.supply, &root, ret, e);

@@ -62,8 +62,12 @@ static int fetch_once(struct registry *g, const struct oci_descriptor *d, struct
 /* Fetches a blob, and tries again if the connection breaks. Returns a descriptor. */
 static int fetch(struct registry *g, const struct oci_descriptor *d, struct error *e)
 {
-	int r = -EAGAIN;
+	const struct oci_allowance *a = g->o->allowance;
+	int r = a ? a->take(a->opaque, d->size, e) : 0;
 
+	if (r < 0)
+		return r;
+	r = -EAGAIN;
 	for (int i = 0; i < ATTEMPTS && r == -EAGAIN; i++) {
 		struct error why = {0};
 
@@ -159,7 +163,7 @@ static bool find_root(const struct registry *g, struct oci_descriptor *root)
 
 int oci_registry_load(const struct oci_registry_options *o, struct oci_image *ret, struct error *e)
 {
-	struct registry g = {.supply = {open_blob, o->digest_only}, .o = o};
+	struct registry g = {.supply = {open_blob, o->unpack, o->digest_only}, .o = o};
 	struct oci_descriptor root = {.media = OCI_MEDIA_MANIFEST};
 	int r = 0;
 

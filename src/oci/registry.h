@@ -21,6 +21,8 @@ struct oci_registry_options {
 	const struct oci_credentials *credentials; /* empty: none */
 	const struct oci_reach *reach;		   /* NULL: anywhere */
 	const struct oci_blobs *blobs;
+	const struct oci_allowance *allowance; /* NULL: no limit */
+	unpack_fn unpack;		       /* reads documents */
 	const struct progress *progress;
 	bool digest_only; /* only the manifest's digest is wanted */
 };

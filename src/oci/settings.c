@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "image/words.h"
+#include "base/words.h"
 
 enum { SHOWN = 60 };
 

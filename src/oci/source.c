@@ -76,6 +76,8 @@ static int load_registry(const struct oci_source *s, const struct oci_source_opt
 		.credentials = o->credentials ? o->credentials : &none,
 		.reach = o->reach,
 		.blobs = b,
+		.allowance = o->allowance,
+		.unpack = o->unpack,
 		.progress = o->progress,
 		.digest_only = o->digest_only};
 
@@ -106,7 +108,7 @@ int oci_source_load(const struct oci_source *s, const struct oci_source_options 
 	if (r < 0)
 		return error_set_errno(e, ERROR_INTERNAL, -r, "the build was ended");
 	if (s->kind == OCI_SOURCE_LAYOUT) {
-		r = oci_layout_load(s->path, s->name, o->digest_only, ret, e);
+		r = oci_layout_load(s->path, s->name, o->unpack, o->digest_only, ret, e);
 	} else {
 		r = oci_blobs_open(o->home->fd, &b, e);
 		if (r == 0)

@@ -15,6 +15,7 @@
 #include "image/home.h"
 #include "image/progress.h"
 #include "image/unpack.h"
+#include "oci/blobs.h"
 #include "oci/credentials.h"
 #include "oci/destination.h"
 #include "oci/image.h"
@@ -41,6 +42,7 @@ struct oci_source_options {
 	const struct progress *progress;
 	const struct oci_credentials *credentials; /* for a registry; may be empty */
 	const struct oci_reach *reach;		   /* likewise; NULL: anywhere */
+	const struct oci_allowance *allowance;	   /* likewise; NULL: no limit */
 	bool digest_only; /* find only the manifest's digest; for a layout or registry */
 };
 

@@ -55,7 +55,7 @@ static bool set_names(X509 *x)
 	       X509_set_issuer_name(x, name) == 1;
 }
 
-/* A name stands for what is below it, too: there is no form for just one host. */
+/* Name constraints have no form for just one host: a name always covers names below it. */
 static bool is_any(const char *host)
 {
 	return strcmp(host, "*") == 0;

@@ -10,8 +10,8 @@
 #include "policy/network_target.h"
 #include "policy/seal.h"
 
-/* What stands for a secret, or for a token (policy/iam.h), in the value of a header. The name of a
- * secret is without "secrets.", that of a token with IAM_SECRET_PREFIX. */
+/* A reference to a secret, or to a token (policy/iam.h), in a header's value. A secret's name lacks
+ * "secrets."; a token's name has IAM_SECRET_PREFIX. */
 static const char marker[] = "${e2b.", secret_word[] = "secrets.";
 
 static void lower(char *s)
@@ -136,8 +136,8 @@ static int add_rules(json_t *all, const json_t *network)
 	return 0;
 }
 
-/* An object of hosts: those of rules with their headers, and with `bound` those of variables. NULL:
- * out of memory. */
+/* Makes an object of the hosts of rules with their headers, and with `bound` also the hosts of
+ * variables. Returns NULL when out of memory. */
 static json_t *host_map(const struct intercept_source *s, bool bound)
 {
 	json_t *all = json_object();
@@ -156,7 +156,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Adds those whose requests are judged; just "*" if they are many, or any. */
+/* Adds the hosts whose requests are judged. If there are too many, the object becomes just "*". */
 static json_t *with_inspected(json_t *all, const struct intercept_source *s)
 {
 	int r = s->inspected && all ? json_object_update_missing(all, (json_t *)s->inspected) : 0;
@@ -210,7 +210,8 @@ static json_t *host_list(const struct intercept_source *s)
 
 /* --- secrets --- */
 
-/* The next name in a value, a secret's in lower case, malloc'ed; *s moves behind it. */
+/* Returns the next name in a value, malloc'ed, or NULL. A secret's name is in lower case. Moves *s
+ * behind it. */
 static char *next_name(const char **s)
 {
 	const char *at = strstr(*s, marker), *end = at ? strchr(at, '}') : NULL;
@@ -248,6 +249,17 @@ static int add_names(json_t *names, const json_t *headers)
 	return r;
 }
 
+/* Those of headers on rules of the sandbox's own policy. */
+static int add_policy(json_t *names, const json_t *policy)
+{
+	const json_t *rules = json_object_get(policy, "rules");
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < json_array_size(rules); i++)
+		r = add_names(names, json_object_get(json_array_get(rules, i), "headers"));
+	return r;
+}
+
 /* The names of all secrets that are used, as an object; NULL: out of memory. */
 static json_t *used_names(const struct intercept_source *s)
 {
@@ -256,6 +268,7 @@ static json_t *used_names(const struct intercept_source *s)
 	int r = names ? 0 : -1;
 
 	json_object_foreach(rules, key, value) if (r == 0) r = add_names(names, headers_of(value));
+	r = r ? r : add_policy(names, json_object_get(s->network, "policy"));
 	json_object_foreach((json_t *)s->bindings, key, value) if (r == 0) r = json_object_set_new(
 		names, json_string_value(json_object_get(value, "secret")), json_true());
 	if (r == 0)
@@ -325,7 +338,7 @@ static bool has_secret(const json_t *secrets, const char *name)
 	return false;
 }
 
-/* Those of secrets that are there: the others stay what they are. */
+/* Keeps the placeholders of known secrets. Others are sent unchanged. */
 static json_t *placeholder_list(
 	const struct intercept_source *s, const json_t *secrets, size_t *left)
 {

@@ -1,6 +1,6 @@
 /* Tokens that the daemon signs (RFC 7519, with ES256 of RFC 7518), and the key for them.
  *
- * Nothing blocks, a signature takes some 50 us. */
+ * Nothing blocks. A signature takes about 50 us. */
 #ifndef POLICY_JWT_H
 #define POLICY_JWT_H
 
@@ -20,8 +20,8 @@ struct jwt_key {
 int jwt_key_make(struct jwt_key *ret, struct error *e);
 void jwt_key_done(struct jwt_key *k); /* wipes the private key */
 
-/* A token with these claims, an object: malloc'ed. pem, id: of a jwt_key. ERROR_INTERNAL: out of
- * memory, or it is no such key. */
+/* Makes a token with these claims (an object). pem and id are those of a jwt_key. *ret is
+ * malloc'ed. Fails with ERROR_INTERNAL when out of memory, or if pem is no such key. */
 int jwt_sign(const char *pem, const char *id, const json_t *claims, char **ret, struct error *e);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum { ENVD_PORT = 49983 };
 
-/* Names of other sandboxes: they are no part of the Internet, so nothing else need be denied. */
+/* Names of other sandboxes do not belong to the Internet, so denyOut is not needed with them. */
 
 /* Reads an array of at most max entries. NULL, with *ret_err 0: there is none. */
 static const json_t *list_of(

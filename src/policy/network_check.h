@@ -1,5 +1,5 @@
-/* Checks the network object of a request (docs/network.md): syntax and limits of each member, and
- * what excludes what. */
+/* Checks the network object of a request (docs/network.md): the syntax and limits of each member,
+ * and which members exclude each other. */
 #ifndef POLICY_NETWORK_CHECK_H
 #define POLICY_NETWORK_CHECK_H
 
@@ -14,9 +14,9 @@ enum {
 	NETWORK_HTTPS_PORTS_MAX = 64,
 };
 
-/* network: an object, or NULL. no_internet: allow_internet_access is false, which denies
- * everything as denyOut ["0.0.0.0/0"] does. Members that nobody knows are left alone. On failure
- * ERROR_USAGE or ERROR_LIMIT; the message begins with the member. */
+/* network: an object, or NULL. no_internet: allow_internet_access is false, which denies everything
+ * like denyOut ["0.0.0.0/0"]. Ignores unknown members. Fails with ERROR_USAGE or ERROR_LIMIT; the
+ * message begins with the member. */
 int network_check(const json_t *network, bool no_internet, const struct network_floor *floor,
 	struct error *e);
 

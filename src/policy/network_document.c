@@ -64,14 +64,35 @@ static int name_rule(json_t *rule, const char *prefix, size_t i)
 	return json_object_set_new(rule, "id", json_string(text));
 }
 
+static int hide_secret(json_t *value)
+{
+	const char *text = json_string_value(value);
+
+	return text && strstr(text, "${e2b.") ? json_string_set(value, RULES_NO_SECRET) : 0;
+}
+
+/* Secrets are of a sandbox's own policy; requests with those of another one fail. The new value is
+ * no longer than any that names a secret, so the document stays within its bounds. */
+static int hide_secrets(json_t *rule)
+{
+	json_t *headers = json_object_get(rule, "headers"), *v;
+	const char *name;
+	int r = 0;
+
+	json_object_foreach(headers, name, v) r = r ? r : hide_secret(v);
+	return r;
+}
+
 json_t *network_document_layer(const json_t *document, const char *prefix)
 {
 	json_t *layer = json_deep_copy(document);
 	json_t *rules = json_object_get(layer, "rules");
 	int r = layer ? 0 : -1;
 
-	for (size_t i = 0; r == 0 && *prefix && i < json_array_size(rules); i++)
+	for (size_t i = 0; r == 0 && *prefix && i < json_array_size(rules); i++) {
 		r = name_rule(json_array_get(rules, i), prefix, i);
+		r = r ? r : hide_secrets(json_array_get(rules, i));
+	}
 	if (r == 0)
 		return layer;
 	json_decref(layer);

@@ -1,5 +1,5 @@
-/* What the operator says about the network of all sandboxes (mayfly serve). Sandboxes can only
- * narrow it.
+/* The operator's settings for the network of all sandboxes (mayfly serve). Sandboxes can only
+ * narrow them.
  *
  * The functions that add return ERROR_USAGE or ERROR_LIMIT, and the message quotes the text. */
 #ifndef POLICY_NETWORK_FLOOR_H
@@ -15,7 +15,7 @@
 enum network_mode {
 	NETWORK_ON,	   /* sandboxes decide */
 	NETWORK_OFF,	   /* no sandbox has a network */
-	NETWORK_ALLOW_LIST /* nothing but what the operator lists */
+	NETWORK_ALLOW_LIST /* sandboxes reach only what the operator lists */
 };
 
 #define NETWORK_DNS_DEFAULT "8.8.8.8"
@@ -35,13 +35,14 @@ struct network_floor {
 	json_t *rules, *hosts, *dns;
 	json_t *proxy; /* as in the policy; NULL: none */
 	struct network_target private
-		[NETWORK_PRIVATE_MAX]; /* ranges that are open though private */
+		[NETWORK_PRIVATE_MAX]; /* private ranges that the operator has opened */
 	unsigned private_count;
 	json_t *policy; /* the operator's document (docs/policy.md); NULL: none */
 	char *roots;	/* the path of --egress-roots; NULL: none */
 };
 
-/* The network is on, and names are asked of NETWORK_DNS_DEFAULT. NULL: out of memory. */
+/* Makes a floor with the network on and NETWORK_DNS_DEFAULT as resolver. Returns NULL when out of
+ * memory. */
 struct network_floor *network_floor_new(void);
 void network_floor_free(struct network_floor *f);
 
@@ -53,35 +54,36 @@ struct network_words {
 	struct option_list allow, private;
 };
 
-/* A floor of these options, which asks this host's resolvers. The caller frees it. */
+/* Makes a floor from these options, with this host's resolvers. The caller frees it. */
 int network_floor_make(
 	const struct network_words *words, struct network_floor **ret, struct error *e);
 
 /* "on", "off" or "allow-list". */
 const char *network_mode_word(enum network_mode mode);
 int network_floor_set_mode(struct network_floor *f, const char *word, struct error *e);
-/* HOST[:PORT] or CIDR[:PORT] */
+/* Adds HOST[:PORT] or CIDR[:PORT]. */
 int network_floor_allow(struct network_floor *f, const char *text, struct error *e);
 int network_floor_allow_private(struct network_floor *f, const char *text, struct error *e);
-/* A file as hosts(5): "ADDRESS[:PORT] NAME...". With a port, all ports of the name lead to it.
- * Errors name the line. */
+/* Reads a file like hosts(5), with lines "ADDRESS[:PORT] NAME...". If there is a port, all ports of
+ * the name lead to it. Errors name the line. */
 int network_floor_read_hosts(struct network_floor *f, const char *path, struct error *e);
-/* A file of certificates in PEM, which workers read later: authorities of TLS servers. Checks that
- * it has one. */
+/* Sets a PEM file with authorities of TLS servers. Workers read it later. Checks that it has a
+ * certificate. */
 int network_floor_set_roots(struct network_floor *f, const char *path, struct error *e);
-/* HOST:PORT of a SOCKS5 proxy. login: NULL, or a file with one line, USER:PASSWORD. */
+/* Sets a SOCKS5 proxy, HOST:PORT. login: NULL, or a file with one line, USER:PASSWORD. */
 int network_floor_set_proxy(
 	struct network_floor *f, const char *address, const char *login, struct error *e);
-/* Takes the IPv4 resolvers of a file as resolv.conf(5). If there is none, nothing changes. */
+/* Takes the IPv4 resolvers from a file like resolv.conf(5). If it has none, nothing changes. */
 void network_floor_read_resolvers(struct network_floor *f, const char *path);
 
-/* Whether all that t stands for is private, and not open. f may be NULL: nothing is open. */
+/* Whether all addresses of t are private and not opened. If f is NULL, none are opened. */
 bool network_floor_forbids(const struct network_floor *f, const struct network_target *t);
 
-/* A proxy of a policy, without `trusted`, `layers` and credentials; NULL: out of memory. */
+/* Makes a proxy of a policy, without `trusted`, `layers` and credentials. Returns NULL when out of
+ * memory. */
 json_t *network_proxy(const struct network_target *t);
 
-/* A rule of a policy; NULL: out of memory. */
+/* Makes a rule of a policy. Returns NULL when out of memory. */
 json_t *network_rule(const char *id, const char *action, const struct network_target *t);
 
 #endif

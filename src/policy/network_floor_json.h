@@ -1,10 +1,10 @@
-/* The operator's words about networks as JSON, from the daemon to the processes that build
+/* The operator's network settings as JSON. The daemon sends them to the processes that build
  * templates:
  *
- * 	{"mode": "on", "off" or "allow-list", "private": ["10.1.0.0/16"], "roots": a path,
- * 	 "rules", "hosts", "dns", "proxy", "policy": as in struct network_floor}
+ *	{"mode": "on", "off" or "allow-list", "private": ["10.1.0.0/16"], "roots": a path,
+ *	 "rules", "hosts", "dns", "proxy", "policy": as in struct network_floor}
  *
- * It may hold the proxy's password. */
+ * The JSON may hold the proxy's password. */
 #ifndef POLICY_NETWORK_FLOOR_JSON_H
 #define POLICY_NETWORK_FLOOR_JSON_H
 
@@ -13,11 +13,11 @@
 #include "base/error.h"
 #include "policy/network_floor.h"
 
-/* NULL: out of memory. */
+/* Returns NULL when out of memory. */
 json_t *network_floor_to_json(const struct network_floor *f);
 
-/* The same again. What is missing or of another type is ERROR_USAGE: a floor must not get lower on
- * its way. The caller frees it. */
+/* Reads a floor back. A member that is missing or of another type is an error (ERROR_USAGE), so
+ * that no limit gets lost on the way. The caller frees *ret. */
 int network_floor_from_json(const json_t *object, struct network_floor **ret, struct error *e);
 
 #endif

@@ -14,7 +14,8 @@ enum { WORD_BYTES = NETWORK_HOST_MAX + 8, ID_BYTES = 32 };
 #define BETWEEN ", \t"
 #define OFF	"off"
 
-/* Cuts the next word off; false at the end. One that is too long is cut, and no target then. */
+/* Takes the next word; returns false at the end. A word that is too long is cut, and then is no
+ * valid target. */
 static bool next_word(const char **text, char out[WORD_BYTES])
 {
 	const char *s = *text + strspn(*text, BETWEEN);

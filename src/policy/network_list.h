@@ -1,6 +1,6 @@
-/* What the sandboxes of a key or template may reach at most, as text: "off", or names and addresses
- * as in allowOut, with commas or blanks between them; or a policy (network_document.h). NULL and ""
- * say nothing. */
+/* A network list: the most that the sandboxes of a key or template may reach, as text. It is "off",
+ * or names and addresses as in allowOut, separated by commas or blanks, or a policy
+ * (network_document.h). NULL and "" set no limit. */
 #ifndef POLICY_NETWORK_LIST_H
 #define POLICY_NETWORK_LIST_H
 
@@ -10,12 +10,13 @@
 
 enum { NETWORK_LIST_MAX = 64, NETWORK_LIST_TEXT_MAX = 4096 };
 
-/* ERROR_USAGE or ERROR_LIMIT; the message begins with `what`. */
+/* Fails with Checks a list. Fails with ERROR_USAGE or ERROR_LIMIT; the message begins with
+ * `what`. */
 int network_list_check(const char *text, const char *what, struct error *e);
 
-/* The layer of a policy (docs/network.md). id: of its rules, "key" is "key[0]" and so on, and of
- * that which denies the rest. *ret stays NULL if the text says nothing. What cannot be read allows
- * nothing. 0 or -1: out of memory. */
+/* Makes a layer of a worker's policy (docs/network.md). id: for its rules, which become "key[0]"
+ * and so on for "key"; the rule that denies the rest has the id itself. *ret stays NULL if the list
+ * sets no limit. A list that cannot be read allows nothing. Returns 0, or -1 when out of memory. */
 int network_list_layer(const char *text, const char *id, json_t **ret);
 
 #endif

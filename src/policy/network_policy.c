@@ -112,7 +112,8 @@ static json_t *floor_layers(const struct network_floors *floors)
 
 /* --- the rest --- */
 
-/* The client's resolvers that the operator does not forbid, or those of the operator. */
+/* Returns the client's resolvers that the operator does not forbid. If there are none, returns the
+ * operator's. */
 static json_t *resolvers(const struct network_floor *floor, const json_t *network)
 {
 	const json_t *given = json_object_get(network, "dnsServers");
@@ -157,7 +158,7 @@ static int set_text(json_t *object, const char *name, json_t *value)
 	return json_is_string(value) ? json_object_set(object, name, value) : 0;
 }
 
-/* What the worker is told of the proxy's TLS, if it has it. 0 or -1. */
+/* Adds the proxy's TLS settings, if it has any. Returns 0 or -1. */
 static int set_tls(json_t *proxy, const json_t *given)
 {
 	json_t *tls;
@@ -175,7 +176,8 @@ static int set_tls(json_t *proxy, const json_t *given)
 	return r;
 }
 
-/* The client's, which the layers of the floors judge. NULL: out of memory. */
+/* Makes the client's proxy, which the layers of the floors judge. Returns NULL when out of
+ * memory. */
 static json_t *sandbox_proxy(size_t floors, const json_t *given)
 {
 	const char *address = json_string_value(json_object_get(given, "address")), *reason;
@@ -197,7 +199,8 @@ static json_t *sandbox_proxy(size_t floors, const json_t *given)
 	return NULL;
 }
 
-/* The operator's, and behind it the client's. *ret stays NULL if there is none. 0 or -1. */
+/* Makes the chain: the operator's proxy, then the client's. *ret stays NULL if there are none.
+ * Returns 0 or -1. */
 static int proxies(
 	const struct network_floor *floor, size_t floors, const json_t *network, json_t **ret)
 {

@@ -1,5 +1,5 @@
-/* Compiles what operator and client say about a sandbox's network into the policy that its worker
- * is told (docs/network.md). */
+/* Compiles the settings of operator, key, template and client for a sandbox's network into the
+ * policy for its worker (docs/network.md). */
 #ifndef POLICY_NETWORK_POLICY_H
 #define POLICY_NETWORK_POLICY_H
 
@@ -11,26 +11,28 @@
 
 enum {
 	NETWORK_NAMES_MAX = 64 * 1024,	  /* bytes of the worker's names, as JSON */
-	NETWORK_POLICY_MAX = 1024 * 1024, /* bytes of the line, with its end */
+	NETWORK_POLICY_MAX = 1024 * 1024, /* bytes of the line, with its line feed */
 };
 
-/* What is above a sandbox. Each only narrows what the others allow. */
+/* The limits above a sandbox's own settings. Each only narrows what the others allow. */
 struct network_floors {
 	const struct network_floor
 		*all;		    /* the operator's; NULL: the default of network_floor_new() */
 	const char *key, *template; /* network_list.h; NULL: none */
 };
 
-/* network: an object that network_check() accepts, or NULL. NULL: out of memory. */
+/* Makes the policy. network: an object that network_check() accepts, or NULL. Returns NULL when out
+ * of memory. */
 json_t *network_policy(const struct network_floors *floors, const json_t *network, bool no_internet,
 	uint64_t generation);
 
-/* The hosts whose requests the policies judge, as an object (rules_inspected). NULL: out of
- * memory. */
+/* Returns an object of the hosts whose requests the policies judge (rules_inspected()), or NULL
+ * when out of memory. */
 json_t *network_inspected(const struct network_floors *floors, const json_t *network);
 
-/* The line of docs/egress-protocol.md, without its end, less than NETWORK_POLICY_MAX bytes. Takes
- * both; names may be NULL. The caller frees it. NULL: out of memory. */
+/* Makes the line of docs/egress-protocol.md, without line feed: less than NETWORK_POLICY_MAX bytes.
+ * Takes ownership of both; names may be NULL. The caller frees the line. Returns NULL when out of
+ * memory. */
 char *network_policy_line(json_t *policy, json_t *names);
 
 #endif

@@ -32,7 +32,7 @@ static bool is_label(const char *s, size_t n)
 	return n > 0 && n <= LABEL_MAX && s[0] != '-' && s[n - 1] != '-';
 }
 
-/* Resolvers take a name whose last label is a number for an address. */
+/* If the last label is a number, resolvers read the name as an address. */
 static bool is_numeric(const char *label)
 {
 	if (label[0] == '0' && (label[1] == 'x' || label[1] == 'X'))
@@ -141,6 +141,8 @@ int network_target_parse(
 		return fail(ret_reason, "it is empty");
 	if (strlen(text) >= sizeof(s))
 		return fail(ret_reason, "a name has at most 128 bytes");
+	if (strstr(text, "://"))
+		return fail(ret_reason, "it is a URL: give its host only");
 	if (*text == '[' || (colon && strchr(colon + 1, ':')))
 		return fail(ret_reason, "IPv6 is not served");
 	if (colon && !with_port)

@@ -1,4 +1,4 @@
-/* What a rule of a sandbox's network is about: names or IPv4 addresses, perhaps with a port. */
+/* The target of a rule: names or IPv4 addresses, perhaps with a port. */
 #ifndef POLICY_NETWORK_TARGET_H
 #define POLICY_NETWORK_TARGET_H
 
@@ -11,10 +11,10 @@ enum {
 };
 
 struct network_target {
-	/* In lower case: "example.com", "*.example.com" (any depth, not the name itself) or "*".
-	 * "": addresses. */
+	/* In lower case: "example.com", "*.example.com" (any depth, not the name itself) or "*". ""
+	 * if the target is addresses. */
 	char host[NETWORK_HOST_MAX + 1];
-	uint32_t net;  /* in host order; what is beyond the prefix is zero */
+	uint32_t net;  /* in host byte order; bits beyond the prefix are zero */
 	unsigned bits; /* of the prefix */
 	uint16_t port; /* 0: all */
 };
@@ -24,19 +24,20 @@ struct network_target {
 int network_target_parse(
 	const char *text, bool with_port, struct network_target *ret, const char **ret_reason);
 
-/* A name without wildcards. ret is in lower case. Like network_target_parse(). */
+/* Parses a name without wildcards and writes it in lower case. Fails like
+ * network_target_parse(). */
 int network_name_parse(const char *text, char ret[NETWORK_HOST_MAX + 1], const char **ret_reason);
 
 const char *network_net_text(const struct network_target *t, char out[NETWORK_NET_BYTES]);
 
-/* Whether all addresses of `inner` are in `outer`. Both are addresses. */
+/* Whether all addresses of `inner` are in `outer`. Both must be addresses. */
 bool network_net_is_within(const struct network_target *inner, const struct network_target *outer);
 
-/* Whether all of its addresses are such that no sandbox reaches them (docs/network.md): loopback,
- * private, link-local, shared, reserved, multicast and those of metadata services. */
+/* Whether sandboxes reach none of its addresses by default (docs/network.md): loopback, private,
+ * link-local, shared, reserved, multicast and those of metadata services. */
 bool network_net_is_private(const struct network_target *t);
 
-/* Whether it is every address, at every port. */
+/* Whether it stands for every address at every port. */
 bool network_target_is_all(const struct network_target *t);
 
 #endif

@@ -57,7 +57,7 @@ static const char *set_of(char c, bool is_hex)
 	return c >= '0' && c <= '9' ? digits : NULL;
 }
 
-/* The others have a meaning in headers, or in user and password. */
+/* Other characters have a meaning in headers, or separate user and password. */
 static bool stays(char c)
 {
 	return c > ' ' && c <= '~' && !strchr("\",:;\\", c);

@@ -96,7 +96,7 @@ static int parse_key(struct sealer *s, const char *text, struct error *e)
 	if (n == KEY_TEXT && text[n + strspn(text + n, "\r\n \t")] == '\0')
 		return 0;
 	return error_set(e, ERROR_HOST, EINVAL,
-		"the key of the secrets, %s, is not %d hexadecimal digits: put the file back from "
+		"the key file of the secrets, %s, must have %d hexadecimal digits: restore it from "
 		"a backup",
 		s->path, KEY_TEXT);
 }

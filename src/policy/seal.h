@@ -1,8 +1,8 @@
-/* Seals what must not lie on the disk in the clear: AES-256-GCM with a key from a file.
+/* Seals data that must not be on the disk in the clear: AES-256-GCM with a key from a file.
  *
- * The file holds 64 hexadecimal digits and is readable by its owner only. It is read at the first
- * use. If nothing was sealed yet, it is made then. What is sealed names its key, so a wrong file is
- * told from damage. */
+ * The file holds 64 hexadecimal digits, and only its owner may read it. It is read at the first
+ * use, or made then if nothing was sealed yet. Sealed data names its key, so a wrong key file is
+ * told from damaged data. */
 #ifndef POLICY_SEAL_H
 #define POLICY_SEAL_H
 
@@ -19,22 +19,23 @@ enum { SEAL_OVERHEAD = 39 }; /* bytes that sealing adds */
 
 struct sealer;
 
-/* path: the key's file, copied. NULL: out of memory. */
+/* path: the key's file; copied. Returns NULL when out of memory. */
 struct sealer *sealer_new(const char *path);
 void sealer_free(struct sealer *s); /* wipes the key; NULL is fine */
 
-/* context: what it is and whose. Only the same context opens it. may_make: the key's file may be
- * made. *ret is malloc'ed, n + SEAL_OVERHEAD bytes. ERROR_HOST: the file is missing or unusable. */
+/* Seals n bytes. context: what the data is and whose; only the same context opens it. may_make:
+ * allows it to make the key's file. *ret is malloc'ed, of n + SEAL_OVERHEAD bytes. Fails with
+ * ERROR_HOST if the file is missing or unusable. */
 int sealer_seal(struct sealer *s, bool may_make, const char *context, const void *data, size_t n,
 	uint8_t **ret, struct error *e);
 
-/* *ret is malloc'ed, of n - SEAL_OVERHEAD bytes and a NUL; the caller wipes it. ERROR_HOST: as
- * above, or it was sealed with another key. */
+/* Opens sealed data. *ret is malloc'ed, of n - SEAL_OVERHEAD bytes and a NUL; the caller wipes it.
+ * Fails with ERROR_HOST as above, or if the data was sealed with another key. */
 int sealer_open(struct sealer *s, const char *context, const void *sealed, size_t n, char **ret,
 	size_t *ret_n, struct error *e);
 
-/* Makes a key for another purpose, which `context` names: HMAC-SHA-256 with the file's key. The
- * caller wipes it. */
+/* Derives a key for the purpose that `context` names: HMAC-SHA-256 with the file's key. The caller
+ * wipes it. */
 enum { SEAL_DERIVED_BYTES = 32 };
 int sealer_derive(struct sealer *s, bool may_make, const char *context,
 	uint8_t ret[SEAL_DERIVED_BYTES], struct error *e);

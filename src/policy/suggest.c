@@ -30,7 +30,8 @@ void suggest_done(struct suggest *s)
 
 /* --- records --- */
 
-/* The object of this name in another; made if it is not there. Borrowed; NULL: out of memory. */
+/* Returns the object of this name in another one, borrowed. Makes it if it is missing. Returns NULL
+ * when out of memory. */
 static json_t *child(json_t *of, const char *name)
 {
 	json_t *c = json_object_get(of, name);
@@ -40,7 +41,7 @@ static json_t *child(json_t *of, const char *name)
 	return json_object_set_new(of, name, json_object()) == 0 ? json_object_get(of, name) : NULL;
 }
 
-/* Of a path or one that is cut, the pattern for it. -EINVAL: no rule matches it. */
+/* Makes the pattern for a path, which may be cut. Returns -EINVAL if no rule can match it. */
 static int pattern_of(const char *path, char out[RULES_PATH_MAX + 1])
 {
 	size_t n = strlen(path);
@@ -121,7 +122,8 @@ static int by_number(const void *a, const void *b)
 	return atoi(*(const char *const *)a) - atoi(*(const char *const *)b);
 }
 
-/* The keys of an object, sorted, as an array; with numbers: as such. NULL: out of memory. */
+/* Returns a sorted array of an object's keys; with `numbers` as numbers. Returns NULL when out of
+ * memory. */
 static json_t *keys(json_t *object, bool numbers)
 {
 	const char **names = calloc(json_object_size(object) + 1, sizeof(*names)), *name;
@@ -162,8 +164,8 @@ static json_t *wider(json_t *paths)
 	return list;
 }
 
-/* Adds a rule for a target and what it matches otherwise to the ones that differ in the target
- * only. `by`: {what it matches as text: rule}. Takes rest. */
+/* Adds a target to the rule whose other conditions are the same, or makes that rule. `by` maps
+ * these conditions, as text, to the rule. Takes ownership of rest. */
 static int add(json_t *rules, json_t *by, const char *target, json_t *rest)
 {
 	char *text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);

@@ -55,7 +55,7 @@ static int take_count(const json_t *v, uint32_t *ret)
 {
 	json_int_t n = json_integer_value(v);
 
-	if (!json_is_integer(v) || n < 1 || n > 1024)
+	if (!json_is_integer(v) || n < 1 || n > AGENT_SETTING_CONCURRENCY_MAX)
 		return -EINVAL;
 	*ret = (uint32_t)n;
 	return 0;
@@ -68,8 +68,8 @@ static bool is_variable(const char *name)
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 				      "0123456789";
 
-	return *name && strlen(name) <= 256 && strspn(name, letters) == strlen(name) &&
-	       (*name < '0' || *name > '9');
+	return *name && strlen(name) <= AGENT_SETTING_NAME_MAX &&
+	       strspn(name, letters) == strlen(name) && (*name < '0' || *name > '9');
 }
 
 static bool fits(const json_t *v, size_t max)
@@ -77,6 +77,17 @@ static bool fits(const json_t *v, size_t max)
 	size_t n = json_dumpb(v, NULL, 0, JSON_COMPACT);
 
 	return n && n <= max;
+}
+
+bool agent_settings_fits_snapshot(const char *name, const char *value)
+{
+	if (strlen(name) + 1 + strlen(value) > AGENT_SETTING_ENTRY_MAX)
+		return false;
+	for (; *value; value++)
+		if (((unsigned char)*value < ' ' && *value != '\n' && *value != '\t') ||
+			*value == 0x7f)
+			return false;
+	return true;
 }
 
 static int check_env(const json_t *env, struct error *e)
@@ -162,6 +173,8 @@ static int check_member(const char *name, const json_t *v, struct error *e)
 			       : invalid(e, name, "a command of one line, at most 4096 bytes");
 	if (strcmp(name, "cpus") == 0)
 		return take_count(v, &n) == 0 ? 0 : invalid(e, name, "a number");
+	if (strcmp(name, "concurrency") == 0)
+		return take_count(v, &n) == 0 ? 0 : invalid(e, name, "a number from 1 to 1024");
 	if (strcmp(name, "memory") == 0 || strcmp(name, "disk") == 0)
 		return take_mb(v, &n) == 0 ? 0 : invalid(e, name, "a number of MB, or as \"2G\"");
 	if (strcmp(name, "timeout") == 0)
@@ -209,11 +222,12 @@ int agent_settings_merge(json_t *into, const json_t *from)
 struct agent_sizes agent_settings_sizes(const json_t *settings)
 {
 	struct agent_sizes s = {AGENT_SETTING_CPUS, AGENT_SETTING_MEMORY_MB, AGENT_SETTING_DISK_MB,
-		AGENT_SETTING_TIMEOUT_S};
+		AGENT_SETTING_TIMEOUT_S, AGENT_SETTING_CONCURRENCY};
 
 	(void)take_count(json_object_get(settings, "cpus"), &s.cpus); /* else the defaults stay */
 	(void)take_mb(json_object_get(settings, "memory"), &s.memory_mb);
 	(void)take_mb(json_object_get(settings, "disk"), &s.disk_mb);
 	(void)take_seconds(json_object_get(settings, "timeout"), &s.timeout_s);
+	(void)take_count(json_object_get(settings, "concurrency"), &s.concurrency);
 	return s;
 }

@@ -1,17 +1,16 @@
-/* The settings of a hosted agent (docs/agents.md): an object, as in `agent.json`, in a request's
- * query, or in its body.
+/* Checks and merges the settings of a hosted agent (docs/agents.md). They are an object, found in
+ * `agent.json`, in a request's query, or in its body. All members are optional:
  *
- *	runtime		"node-20", "python-3.12", "deno" or "base"
+ *	runtime		the template to build on: "node-20", "python-3.12", "deno" or "base"
  *	entry		command that starts the program
- *	install		command that installs what it needs
+ *	install		command that installs the dependencies
  *	protocol	"stdin" or "http"
- *	cpus		number
- *	memory, disk	numbers of MB, or texts as "2G"
- *	timeout		seconds, or a text as "120s"
+ *	cpus		a number
+ *	memory, disk	a number of MB, or a text such as "2G"
+ *	timeout		a number of seconds, or a text such as "120s"
+ *	concurrency	a number of invocations that run at the same time
  *	env		object of texts
- *	secrets		as `secrets` of a sandbox's creation
- *
- * All may be missing. */
+ *	secrets		as in the creation of a sandbox */
 #ifndef PROTO_AGENT_SETTINGS_H
 #define PROTO_AGENT_SETTINGS_H
 
@@ -23,6 +22,8 @@
 
 enum {
 	AGENT_SETTING_COMMAND_MAX = 4096,
+	AGENT_SETTING_NAME_MAX = 256,	   /* of a variable */
+	AGENT_SETTING_ENTRY_MAX = 4096,	   /* NAME=VALUE in a snapshot */
 	AGENT_SETTING_ENV_MAX = 16 * 1024, /* as JSON */
 	AGENT_SETTING_SECRETS_MAX = 8 * 1024,
 	AGENT_SETTING_SECRETS = 16,
@@ -32,23 +33,29 @@ enum {
 	AGENT_SETTING_DISK_MB = 10240,
 	AGENT_SETTING_TIMEOUT_S = 120,
 	AGENT_SETTING_TIMEOUT_MAX_S = 86400,
+	AGENT_SETTING_CONCURRENCY = 64,
+	AGENT_SETTING_CONCURRENCY_MAX = 1024,
 };
 
-/* Whether it can be a command: one line of 1 to AGENT_SETTING_COMMAND_MAX bytes. */
+/* Whether s can be a command: one line of 1 to AGENT_SETTING_COMMAND_MAX bytes. */
 bool agent_settings_is_command(const char *s);
 
-/* ERROR_USAGE names the member. */
+/* Whether a snapshot can have the variable: at most AGENT_SETTING_ENTRY_MAX bytes, and no control
+ * characters but newline and tab. */
+bool agent_settings_fits_snapshot(const char *name, const char *value);
+
+/* Fails with ERROR_USAGE; the message names the member. */
 int agent_settings_check(const json_t *settings, struct error *e);
 
-/* Members of `from` that are missing in `into`; of env and secrets, each name for itself. -ENOMEM.
- */
+/* Adds members of `from` that `into` lacks. In env and secrets, single names are added. Returns 0
+ * or -ENOMEM. */
 int agent_settings_merge(json_t *into, const json_t *from);
 
 struct agent_sizes {
-	uint32_t cpus, memory_mb, disk_mb, timeout_s;
+	uint32_t cpus, memory_mb, disk_mb, timeout_s, concurrency;
 };
 
-/* Of settings that were checked, with the defaults. */
+/* Returns the sizes of checked settings; missing ones have their defaults. */
 struct agent_sizes agent_settings_sizes(const json_t *settings);
 
 #endif

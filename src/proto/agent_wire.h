@@ -234,6 +234,7 @@ struct agent_identity_reply {
 enum agent_sync_flag {
 	AGENT_SYNC_DROP_CACHES = 0x01, /* afterwards: page cache, dentries, inodes */
 	AGENT_SYNC_COMPACT = 0x02,     /* afterwards: compact free memory */
+	AGENT_SYNC_TRIM = 0x04,	       /* afterwards: tell the disk which blocks are free */
 };
 struct agent_sync {
 	uint32_t flags;

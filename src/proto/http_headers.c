@@ -1,5 +1,6 @@
 #include "proto/http_headers.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -22,6 +23,19 @@ bool http_is_token(const char *s, size_t n)
 		if (!http_is_token_char((unsigned char)s[i]))
 			return false;
 	return n > 0;
+}
+
+static int folded(char c)
+{
+	return c == '_' ? '-' : tolower((unsigned char)c);
+}
+
+bool http_is_same_name(const char *a, const char *b)
+{
+	for (; *a && *b; a++, b++)
+		if (folded(*a) != folded(*b))
+			return false;
+	return *a == *b;
 }
 
 bool http_is_reserved(const char *name)

@@ -48,6 +48,10 @@ bool http_content_type_is(const char *value, const char *type);
  * NUL). */
 int http_parameter(const char *value, const char *name, char *out, size_t cap);
 
+/* Whether a server may take two names for one. Servers that read headers as variables of CGI take
+ * an underscore for a hyphen. */
+bool http_is_same_name(const char *a, const char *b);
+
 bool http_is_token(const char *s, size_t n); /* RFC 9110 token, not empty */
 bool http_is_token_char(unsigned char c);
 

@@ -13,7 +13,7 @@
 
 /* --- paths --- */
 
-/* Whether a path ends in this, in any case, perhaps with slashes behind it. */
+/* Whether a path ends with this text. Ignores case, and slashes at the end. */
 static bool ends_in(const char *path, const char *end)
 {
 	size_t n = strlen(path), e = strlen(end);

@@ -1,14 +1,16 @@
-/* What a request says to the API of a model provider, or to a server of tools (MCP): read of its
- * body while it comes, so that rules can judge it (docs/policy.md#models-and-tools).
+/* Reads the body of a request to the API of a model provider, or to an MCP server, so that rules
+ * can judge it (docs/policy.md#models-and-tools). It reads the body in pieces, as they arrive.
  *
- * The APIs are known by the path, on any host: Anthropic's messages, OpenAI's chat completions and
- * responses, Google's generateContent and streamGenerateContent. MCP is what a rule calls so.
+ * The path tells the API of a model, on any host: Anthropic's messages, OpenAI's chat completions
+ * and responses, Google's generateContent and streamGenerateContent. A request is MCP if a rule
+ * says so.
  *
- * Servers read JSON in different ways. A body is *unclear* if it could mean something else to one
- * of them: no strict JSON, a member twice, also in another spelling (maxTokens, MAX_TOKENS), of
- * another type than it should be, compressed, too large. What is not known is no matter.
+ * Servers read JSON in different ways. A body is *unclear* if a server could read it in another way
+ * than we do: if it is not strict JSON, is compressed or too large, or if a member we know has the
+ * wrong type or comes twice, perhaps in another spelling (maxTokens, MAX_TOKENS). Unknown members
+ * are ignored.
  *
- * Memory: a reader keeps names, of 256 KiB at most; the bytes of a body only for MCP. */
+ * Memory: a reader keeps at most 256 KiB of names. It keeps the body for MCP only. */
 #ifndef RULES_CALL_H
 #define RULES_CALL_H
 
@@ -30,9 +32,9 @@ enum call_api {
 
 enum {
 	CALL_BODY_MAX = 4 << 20,
-	CALL_TOOLS_MAX = 1024, /* names of a request */
-	CALL_NAME_MAX = 128,   /* bytes of one */
-	CALL_MODEL_MAX = 200,  /* likewise */
+	CALL_TOOLS_MAX = 1024, /* names in a request */
+	CALL_NAME_MAX = 128,   /* bytes of a name */
+	CALL_MODEL_MAX = 200,  /* bytes of a model's name */
 	CALL_MESSAGES_MAX = 64,
 };
 
@@ -41,32 +43,35 @@ struct call_names {
 	unsigned count;
 };
 
-/* One message of MCP. Strings and values are the call's. */
+/* One message of MCP. It borrows from the call. */
 struct call_message {
-	const char *method;	 /* NULL: the answer to a question of the server */
-	const char *tool;	 /* of tools/call; NULL: another method */
+	const char *method;	 /* NULL: an answer to a request of the server */
+	const char *tool;	 /* name in tools/call; NULL: another method */
 	const json_t *arguments; /* of tools/call; NULL: none */
+	bool any_arguments;	 /* whether a call may be allowed, whatever they are */
 	const json_t *id;	 /* NULL: a notification */
 };
 
 struct call {
-	unsigned apis;			/* as which it was read: one of the models, MCP, or both */
-	const char *unclear;		/* static: why it cannot be judged; NULL: it can */
-	const char *unclear_mcp;	/* likewise, by rules of MCP */
-	char model[CALL_MODEL_MAX + 1]; /* in lower case; "": it names none */
-	bool limited;			/* it says how many tokens it wants */
+	unsigned apis;			/* how the body was read: as one of the models' APIs, as
+					 * MCP, or as both */
+	const char *unclear;		/* static: why rules cannot judge it; NULL: they can */
+	const char *unclear_mcp;	/* the same for rules about MCP */
+	char model[CALL_MODEL_MAX + 1]; /* in lower case; may be "" */
+	bool limited;			/* it limits the tokens: max_tokens */
 	uint64_t max_tokens;
-	struct call_names tools; /* that it offers, and its program runs */
-	/* What the provider runs or fetches: "web_search", "mcp_servers", "url_source",
-	 * "file_source", ... */
+	uint64_t choices; /* number of answers that it asks for, each of max_tokens; 0: not said */
+	struct call_names tools; /* tools that it offers and its own program runs */
+	/* What it lets the provider run or fetch: "web_search", "mcp_servers", "url_source",
+	 * "file_source" and so on. */
 	struct call_names server_tools;
 	struct call_message *messages; /* of MCP */
 	unsigned message_count;
-	bool batch;   /* they came as an array */
-	json_t *tree; /* that the messages are in */
+	bool batch;   /* the messages came as an array */
+	json_t *tree; /* owned: the messages borrow from it */
 };
 
-/* The API that a path belongs to, or 0. path: of path_clean(). */
+/* Returns the API that a path belongs to, or 0. path: the result of path_clean(). */
 unsigned call_api_of_path(const char *path);
 
 /* "anthropic", "openai", "google", "mcp". */
@@ -74,19 +79,20 @@ const char *call_api_word(unsigned api);
 
 struct call_reader;
 
-/* apis: what to read the body as. headers: of the request; NULL: those of plain JSON. NULL when out
- * of memory. */
+/* apis: how to read the body. headers: the request's; NULL counts as plain JSON. Returns NULL when
+ * out of memory. */
 struct call_reader *call_reader_new(
 	unsigned apis, const char *path, const struct http_headers *headers);
-void call_reader_free(struct call_reader *r); /* and its call; NULL is fine */
+void call_reader_free(struct call_reader *r); /* frees its call, too; NULL is fine */
 
-/* Of tools, no names are kept. */
+/* Makes it keep no names of tools. */
 void call_reader_skip_names(struct call_reader *r);
 
-/* Bytes of the body. False: it is unclear already, and the rest need not be read. */
+/* Takes bytes of the body. Returns false if the body is unclear already, so that the rest need not
+ * be read. */
 bool call_reader_feed(struct call_reader *r, const void *data, size_t n);
 
-/* The whole body was read. Valid until the reader is freed. */
+/* Ends the body and returns what it says. Valid until the reader is freed. */
 const struct call *call_reader_end(struct call_reader *r);
 
 #endif

@@ -6,13 +6,14 @@
 #include "proto/json_stream.h"
 #include "rules/call.h"
 
-/* Members that say something, in any spelling. */
+/* Members that have a meaning for us, in any spelling. */
 enum call_key {
 	KEY_OTHER,
 	KEY_ITEM, /* of an array */
 	KEY_ARGS,
 	KEY_ARGUMENTS,
 	KEY_CACHED_CONTENT,
+	KEY_CHOICES, /* n, best_of, candidate_count */
 	KEY_CONTAINER,
 	KEY_CUSTOM,
 	KEY_FETCHED, /* audio_url, file_url, image_url, video_url */
@@ -44,19 +45,19 @@ enum call_key {
 
 enum { CALL_WORD_MAX = 64 };
 
-/* Some servers take a member in any case, with or without underscores, and letters that fold to
- * ASCII. */
+/* Finds the member that a name means to any server. Some servers ignore case and underscores, or
+ * fold letters to ASCII. */
 enum call_key call_key_of(const char *text, size_t n);
 
-/* Writes "webSearch" and "WebSearch" as "web_search"; a date at the end, "_20250305", is dropped.
- * What is too long is cut. */
+/* Writes "webSearch" and "WebSearch" as "web_search", and drops a date at the end ("_20250305"). A
+ * text that is too long is cut. */
 void call_word(const char *text, char out[CALL_WORD_MAX + 1]);
 
-/* A container that is open. */
+/* An object or array that is open. */
 struct call_level {
-	enum call_key key;  /* that it stands under */
-	bool array, opaque; /* opaque: within it nothing has a meaning for us */
-	uint64_t seen;	    /* keys, by bit */
+	enum call_key key;  /* the member whose value it is */
+	bool array, opaque; /* opaque: nothing in it has a meaning for us */
+	uint64_t seen;	    /* a bit for each key that came */
 };
 
 /* A tool that is being read. */
@@ -67,21 +68,21 @@ struct call_tool {
 
 struct call_reader {
 	struct call call;
-	char path_model[CALL_MODEL_MAX + 1]; /* that the path names; "": none */
-	bool any;			     /* something came */
+	char path_model[CALL_MODEL_MAX + 1]; /* named by the path; may be "" */
+	bool any;			     /* a byte has come */
 	bool nameless;			     /* no names are kept */
 	uint64_t bytes;
 	struct json_stream stream; /* for models */
 	struct call_level levels[JSON_STREAM_DEPTH_MAX];
 	enum call_key key;		  /* of the next value in an object */
-	char key_text[CALL_WORD_MAX + 1]; /* likewise, as call_word writes it */
+	char key_text[CALL_WORD_MAX + 1]; /* the same as text, written by call_word() */
 	struct call_tool tool;
 	struct buf body; /* for MCP */
 };
 
 void call_unclear(struct call_reader *r, const char *why);
 
-/* Takes a name once. */
+/* Adds a name if it is new. */
 void call_add_name(struct call_reader *r, struct call_names *names, const char *name);
 
 void call_model_token(void *arg, const struct json_stream_token *t);

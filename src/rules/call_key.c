@@ -15,7 +15,9 @@ static const struct known {
 	{"args", KEY_ARGS},
 	{"arguments", KEY_ARGUMENTS},
 	{"audiourl", KEY_FETCHED},
+	{"bestof", KEY_CHOICES},
 	{"cachedcontent", KEY_CACHED_CONTENT},
+	{"candidatecount", KEY_CHOICES},
 	{"container", KEY_CONTAINER},
 	{"custom", KEY_CUSTOM},
 	{"fileid", KEY_FILE_ID},
@@ -34,6 +36,7 @@ static const struct known {
 	{"mcpservers", KEY_MCP_SERVERS},
 	{"model", KEY_MODEL},
 	{"models", KEY_MODELS},
+	{"n", KEY_CHOICES},
 	{"name", KEY_NAME},
 	{"parameters", KEY_SCHEMA},
 	{"parametersjsonschema", KEY_SCHEMA},
@@ -56,7 +59,7 @@ static int compare(const void *key, const void *item)
 	return strcmp(key, ((const struct known *)item)->text);
 }
 
-/* The letter that the bytes at s fold to, or 0: none. Returns how many bytes there were. */
+/* Finds the letter that the bytes at s fold to, or 0. Returns the number of bytes. */
 static size_t fold(const char *s, size_t n, char *ret)
 {
 	*ret = (char)tolower((unsigned char)s[0]);

@@ -1,5 +1,5 @@
-/* Messages of MCP: JSON-RPC 2.0, one or a batch. They are small beside what models get, and the
- * arguments are free, so they are read as a tree. */
+/* Messages of MCP: one JSON-RPC 2.0 message, or a batch. They are small compared to requests for
+ * models, and arguments may be any JSON, so the body is parsed as a tree. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static void refuse(struct call_reader *r, const char *why)
 		r->call.unclear_mcp = why;
 }
 
-/* The same under two spellings would be read in two ways, too. */
+/* Two spellings of one member could be read in two ways, too. */
 static bool has_odd_member(const json_t *object, const char *const *names)
 {
 	const char *key;
@@ -34,7 +34,7 @@ static void take_call(struct call_reader *r, const json_t *params, struct call_m
 	m->tool = json_string_value(json_object_get(params, "name"));
 	m->arguments = json_object_get(params, "arguments");
 	if (!m->tool || strlen(m->tool) > CALL_NAME_MAX || has_odd_member(params, names))
-		refuse(r, "it calls a tool without saying which");
+		refuse(r, "it calls a tool without a name");
 }
 
 static void take_message(struct call_reader *r, const json_t *v)

@@ -15,6 +15,8 @@
 #include "base/str.h"
 #include "rules/call_internal.h"
 
+enum { CHOICES_MAX = 1000 };
+
 static const char twice[] = "it has a member twice";
 static const char odd[] = "a member of it has an unexpected type";
 
@@ -86,7 +88,20 @@ static void take_max(struct call_reader *r, const struct json_stream_token *t)
 		r->call.max_tokens = n;
 }
 
-/* A member of the root that stands for something of the provider's. Nobody looks into it. */
+/* Anything but a number counts as many. */
+static void take_choices(struct call_reader *r, const struct json_stream_token *t)
+{
+	uint64_t n = CHOICES_MAX;
+
+	if (t->kind == JSON_STREAM_NULL)
+		return;
+	if (t->kind != JSON_STREAM_NUMBER || str_parse_u64(t->text, &n) < 0 || n > CHOICES_MAX)
+		n = CHOICES_MAX;
+	if (n > r->call.choices)
+		r->call.choices = n;
+}
+
+/* A member of the root that refers to something stored at the provider, which we cannot see. */
 static const char *provided(enum call_key key)
 {
 	switch (key) {
@@ -125,6 +140,8 @@ static void take_in_root(
 	else if (key == KEY_MAX_TOKENS || key == KEY_MAX_COMPLETION_TOKENS ||
 		 key == KEY_MAX_OUTPUT_TOKENS)
 		take_max(r, t);
+	else if (key == KEY_CHOICES)
+		take_choices(r, t);
 	else if (key == KEY_PROMPT && t->kind == JSON_STREAM_OBJECT)
 		add_server_tool(r, "prompt"); /* which is stored there, with tools of its own */
 	else if ((key == KEY_TOOLS || key == KEY_FUNCTIONS) && is_set(t) &&
@@ -278,6 +295,8 @@ static void take_value(
 	} else if (depth == 2 && root == KEY_GENERATION_CONFIG) {
 		if (key == KEY_MAX_OUTPUT_TOKENS)
 			take_max(r, t);
+		else if (key == KEY_CHOICES)
+			take_choices(r, t);
 	} else if (depth == 2 && r->levels[1].array) {
 		take_item(r, root, t);
 	}

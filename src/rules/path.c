@@ -11,20 +11,20 @@ static int hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Whether servers read an encoded one as if it were not: then it divides or ends the path. */
+/* Whether some servers decode this character, which then divides or ends the path. */
 static bool is_divider(int c)
 {
 	return c < ' ' || c == '/' || c == '\\' || c == '%' || c == ';' || c == 0x7f;
 }
 
-/* What a server surely decodes, and what does not end the path then. */
+/* Whether every server decodes this character, and the path does not end there. */
 static bool is_plain(int c)
 {
 	return c < 0x7f && c != '?' && c != '#';
 }
 
-/* The three bytes of "%XX". Returns how many bytes it wrote, or -EINVAL: it can be read in two
- * ways. */
+/* Normalises the three bytes of "%XX". Returns how many bytes it wrote, or -EINVAL if they can be
+ * read in two ways. */
 static int put_encoded(const char *s, size_t n, char *out)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -104,7 +104,7 @@ bool path_is_pattern(const char *s)
 	return n && n <= RULES_PATTERN_MAX && (s[0] == '/' || s[0] == '*');
 }
 
-/* Where to go on after a mismatch: behind an asterisk, with one letter more of the path. */
+/* Where to go on after a mismatch: behind the last asterisk, which then matches one more letter. */
 struct retry {
 	const char *pattern, *path; /* NULL: nowhere */
 };

@@ -73,7 +73,8 @@ const char *policy_text(json_t *object, const char *name)
 	return json_string_value(json_object_get(object, name));
 }
 
-/* Checks that `name` is an array of at most max, or absent. Returns its length or -EINVAL. */
+/* Checks that the member is an array of at most max items, or absent. Returns its length or
+ * -EINVAL. */
 int policy_get_array(
 	const struct policy_at *of, json_t *object, const char *name, size_t max, json_t **ret)
 {

@@ -12,29 +12,32 @@
 
 enum { POLICY_HOST_MAX = 253, POLICY_MEMBER_MAX = 96 };
 
-/* Where in the policy we are. */
+/* A place in the policy, for messages. */
 struct policy_at {
 	char text[POLICY_MEMBER_MAX];
 	struct error *e;
 };
 
-/* Fills the error; -EINVAL. */
+/* Fills the error. Returns -EINVAL. */
 int policy_bad(const struct policy_at *at, const char *wanted);
 
 struct policy_at policy_member(const struct policy_at *of, const char *name);
 struct policy_at policy_item(const struct policy_at *of, size_t i);
 
-/* Whether it is an object with no members but these; names ends with NULL. 0 or -EINVAL. */
+/* Checks that `object` is an object with no members but these. names ends with NULL. Returns 0 or
+ * -EINVAL. */
 int policy_known_members(const struct policy_at *at, json_t *object, const char *const *names);
 
-/* An absent member leaves *ret. */
+/* Reads a number from min to max. If the member is absent, *ret stays as it is. Returns 0 or
+ * -EINVAL. */
 int policy_get_number(const struct policy_at *of, json_t *object, const char *name, json_int_t min,
 	json_int_t max, unsigned *ret);
 
-/* NULL for anything else. */
+/* Returns the member's text, or NULL if it is absent or no text. */
 const char *policy_text(json_t *object, const char *name);
 
-/* Checks that `name` is an array of at most max, or absent. Returns its length or -EINVAL. */
+/* Checks that the member is an array of at most max items, or absent. Returns its length or
+ * -EINVAL. */
 int policy_get_array(
 	const struct policy_at *of, json_t *object, const char *name, size_t max, json_t **ret);
 

@@ -6,15 +6,20 @@
 
 #include "rules/rules_internal.h"
 
+static void free_headers(struct rules_header *headers, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		free(headers[i].name);
+		free(headers[i].value);
+	}
+	free(headers);
+}
+
 static void free_answer(struct rules_answer *a)
 {
 	if (!a)
 		return;
-	for (unsigned i = 0; i < a->header_count; i++) {
-		free(a->headers[i].name);
-		free(a->headers[i].value);
-	}
-	free(a->headers);
+	free_headers(a->headers, a->header_count);
 	free(a->body);
 	free(a);
 }
@@ -24,6 +29,15 @@ static void free_texts(char **texts, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		free(texts[i]);
 	free(texts);
+}
+
+static void free_forward(struct rules_forward *f)
+{
+	if (!f)
+		return;
+	free(f->host);
+	free(f->path);
+	free(f);
 }
 
 static void done_rule(struct rules_rule *r)
@@ -37,6 +51,9 @@ static void done_rule(struct rules_rule *r)
 	free_texts(r->paths, r->path_count);
 	free_answer(r->answer);
 	rules_call_free(r->call);
+	free_forward(r->forward);
+	free_headers(r->headers, r->header_count);
+	rules_budget_free(r->budget);
 	free(r->reason);
 	free(r->id);
 }
@@ -46,6 +63,7 @@ void rules_done(struct rules *r)
 	for (unsigned i = 0; i < r->count; i++)
 		done_rule(&r->rules[i]);
 	free(r->rules);
+	rules_prices_free(r->prices);
 	*r = (struct rules){.count = 0};
 }
 

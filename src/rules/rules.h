@@ -1,12 +1,14 @@
-/* The language of policies (docs/policy.md): one ordered list of rules, of which the first that
- * matches decides, and what holds if none does. One list is one layer of a worker's policy.
+/* The language of policies (docs/policy.md). A list of rules is in order: the first rule that
+ * matches decides. If none matches, the default decides. A list is one layer of a worker's policy.
  *
- * A rule may speak of flows (host, address, port) or of HTTP requests, too (method, path). A flow
- * is judged before anything is dialled, when nothing is known of its requests: if they may decide,
- * it is let through to be *inspected*, and each request is judged. A flow that turns out to be no
- * HTTP is *opaque*: rules about requests that allow do not match it, those that deny or ask do.
+ * A rule is about flows (host, address, port), or also about HTTP requests (method, path). A flow
+ * is judged before anything is dialled, when its requests are not known yet. If rules about
+ * requests may match, the flow is allowed so that it can be *inspected*, and each request is
+ * judged. A flow that turns out not to be HTTP is *opaque*. Of the rules about requests, those that
+ * deny or ask match an opaque flow, and those that allow do not.
  *
- * Immutable once made. Judging walks the rules: a microsecond or two for 1,024 without paths. */
+ * Rules never change once made. Judging walks the list, which takes 1 to 2 us for 1,024 rules
+ * without paths. */
 #ifndef RULES_RULES_H
 #define RULES_RULES_H
 
@@ -20,6 +22,7 @@
 #include "rules/call.h"
 #include "rules/path.h"
 #include "rules/policy_json.h"
+#include "rules/rules_budget.h"
 
 enum {
 	RULES_VERSION = 1,
@@ -31,21 +34,27 @@ enum {
 	RULES_ID_MAX = 64,
 	RULES_REASON_MAX = 160,
 	RULES_METHOD_MAX = 24,
-	RULES_HEADERS_MAX = 20,	   /* of an answer */
-	RULES_BODY_MAX = 16 << 10, /* likewise */
+	RULES_HEADERS_MAX = 20,	       /* of an answer, or of requests */
+	RULES_HEADERS_BYTES = 8 << 10, /* of all headers of requests of a rule */
+	RULES_BODY_MAX = 16 << 10,     /* likewise */
 	RULES_ARGUMENTS_MAX = 16,
+	RULES_SECRETS_MAX = 32, /* in headers of a document */
 	RULES_POINTER_MAX = 256,
+	RULES_FORWARD_PATH_MAX = 256,
 };
 
-/* Names of ports in other sandboxes are below it (egress/between_name.h). */
+/* The value of a header in a layer that knows no secrets, in place of one that names some. */
+#define RULES_NO_SECRET "${e2b.secrets..}"
+
+/* Names of ports in other sandboxes end in it (egress/between_name.h). */
 #define RULES_BETWEEN_DOMAIN ".mayfly.internal"
 
 enum rules_action {
 	RULES_DENY,
 	RULES_ALLOW,
 	RULES_ASK,     /* a person decides */
-	RULES_RESPOND, /* a canned answer, in place of the server's */
-	RULES_LOG,     /* is noted, and the next rules decide */
+	RULES_RESPOND, /* answer with a text of the rule's own */
+	RULES_LOG,     /* note it, and go on with the next rule */
 };
 
 enum rules_scheme { RULES_ANY_SCHEME, RULES_HTTP, RULES_HTTPS };
@@ -63,25 +72,33 @@ struct rules_answer {
 };
 
 struct rules_host;
+struct http_headers;
 
-/* What an argument of a tool must be. */
+/* Where connections go in place of their host: HTTPS to `host`, with `path` before each path. */
+struct rules_forward {
+	char *host; /* in lower case */
+	uint16_t port;
+	char *path; /* "/v1", without a slash behind it, as of path_clean(); or "" */
+};
+
+/* A condition on an argument of a tool. */
 struct rules_argument {
 	char *at;	/* a JSON pointer (RFC 6901) */
-	char *prefix;	/* of a string; NULL: `equals` counts */
+	char *prefix;	/* of a string; NULL: use `equals` */
 	json_t *equals; /* owned */
 };
 
-/* What a rule says of a request to a model or a server of tools. Of lists, one pattern is enough;
- * NULL with a count of 0: any. */
+/* A rule's conditions on a request to a model or an MCP server. One pattern of a list must match. A
+ * list with a count of 0 matches anything. */
 struct rules_call {
 	unsigned apis;
 	char **models, **server_tools, **tools;
 	unsigned model_count, server_tool_count, tool_count;
-	bool no_server_tools; /* and none may be used */
+	bool no_server_tools; /* matches requests without server tools only */
 	unsigned max_tokens;  /* 0: any */
 	struct rules_argument *arguments;
 	unsigned argument_count;
-	bool body; /* so the body decides */
+	bool body; /* the conditions need the body */
 };
 
 struct rules_rule {
@@ -97,78 +114,98 @@ struct rules_rule {
 	char **methods, **paths;
 	unsigned method_count, path_count;
 	enum rules_scheme scheme;
-	bool requests;		     /* it speaks of requests */
-	bool between;		     /* it is for other sandboxes */
-	struct rules_answer *answer; /* of RESPOND */
-	struct rules_call *call;     /* NULL: it speaks of no such requests */
+	bool requests;		       /* it has conditions on requests */
+	bool between;		       /* it is about other sandboxes */
+	struct rules_answer *answer;   /* of RESPOND */
+	struct rules_call *call;       /* NULL: no conditions on models and tools */
+	struct rules_forward *forward; /* of ALLOW; NULL: to the host itself */
+	/* Of ALLOW: headers of its requests, in place of the program's; NULL as a value: none of
+	 * this name goes out. Values may have ${e2b.secrets.NAME} in them. */
+	struct rules_header *headers;
+	unsigned header_count;
+	struct rules_budget *budget; /* of ALLOW; NULL: no limit */
 };
 
 struct rules {
 	struct rules_rule *rules;
 	unsigned count;
+	struct rules_prices *prices; /* NULL: none */
 	bool default_allow;
-	bool observe; /* it decides nothing, and what it would have decided is noted */
-	bool names;   /* a rule names hosts, or requests: then names must be known */
+	bool observe; /* it decides nothing; its verdicts are only noted */
+	bool names;   /* a rule has hosts or requests, so the worker must know names */
 };
 
-/* Takes a layer: {"rules", "default", "mode"}, and "version" as documents have it. max: rules.
- * ERROR_USAGE names rule and member. */
+/* Parses a layer: {"rules", "default", "mode", "prices"}, perhaps with "version". max: how many
+ * rules it may have. Fails with ERROR_USAGE; the message names the rule and the member. */
 int rules_make(const struct policy_at *at, json_t *layer, unsigned max, struct rules *ret);
-void rules_done(struct rules *r); /* of half-made ones, too */
+void rules_done(struct rules *r); /* also after a failure of rules_make() */
 
-/* Checks a document: a layer with its version, within the limits of documents. ERROR_USAGE or
- * ERROR_LIMIT; the message begins with `what` and the member. */
+/* Checks a document: a layer with "version", within the limits of documents. Fails with ERROR_USAGE
+ * or ERROR_LIMIT; the message begins with `what` and the member. */
 int rules_check(json_t *document, const char *what, struct error *e);
 
 enum rules_kind {
 	RULES_NAME,    /* a DNS question: name */
 	RULES_FLOW,    /* a connection that may turn out to be HTTP: name, address, port */
-	RULES_OPAQUE,  /* one that is not, or datagrams */
-	RULES_REQUEST, /* all */
+	RULES_OPAQUE,  /* a connection that is not HTTP, or datagrams */
+	RULES_REQUEST, /* a request: all members */
 };
 
 struct rules_question {
 	enum rules_kind kind;
 	const char *name; /* in lower case; NULL: just the address */
 	uint32_t address;
+	bool no_address; /* it has none: of nets, only those of all addresses match */
 	uint16_t port;
 	bool tls; /* the request came over TLS */
 	const char *method;
-	const char *path;	 /* of path_clean(); NULL: it can be read in two ways */
-	bool has_body;		 /* or may have one */
-	const struct call *call; /* what its body says; NULL: that is not known yet */
+	bool two_methods;	 /* a header may make another one of it (rules_has_two_methods) */
+	const char *path;	 /* from path_clean(); NULL: it can be read in two ways */
+	bool has_body;		 /* it has a body, or may have one */
+	const struct call *call; /* what its body says; NULL: not read yet */
 };
 
-#define RULES_TWO_WAYS "its path can be read in two ways"
+#define RULES_TWO_WAYS	  "its path can be read in two ways"
+#define RULES_TWO_METHODS "a header may change its method"
 
 struct rules_verdict {
-	enum rules_action action; /* not LOG */
-	/* Of FLOW: rules match that speak of requests. If it is allowed, these decide. */
+	enum rules_action action; /* never LOG */
+	/* For FLOW: rules about requests may match. If the flow is allowed, its requests must be
+	 * judged. */
 	bool inspect;
-	/* Of REQUEST: the body must be read as this (enum call_api); then judge again. If it is
-	 * denied all the same, that is final. */
+	/* For REQUEST: not 0 if the body must be read as this (enum call_api), and the request then
+	 * judged again. If the action is DENY already, it is final. */
 	unsigned body;
-	const char *unclear; /* why it is denied without a rule that says so: the path can be read
-			      * in two ways, or the body; static */
-	const struct rules_rule *rule;	/* that decided; NULL: the default */
+	bool tools;			     /* of REQUEST: rules speak of tools of MCP there */
+	const struct rules_forward *forward; /* of FLOW: where it goes, if it is allowed; NULL */
+	const char *unclear; /* static: denied because the path, the method or the body can be read
+			      * in two ways, or as the price is unknown; or NULL */
+	const struct rules_rule *rule;	/* the rule that decided; NULL: the default */
 	const struct rules_rule *noted; /* the first LOG that matched, or NULL */
 };
 
 struct rules_verdict rules_judge(const struct rules *r, const struct rules_question *q);
 
-/* A port of another sandbox: the first rule that names it decides, else it is denied. */
+/* Whether a request has a header by which many servers take another method than the request line
+ * says: X-HTTP-Method-Override, X-HTTP-Method or X-Method-Override, in any case, also with
+ * underscores. */
+bool rules_has_two_methods(const struct http_headers *headers);
+
+/* Judges a connection to a port of another sandbox. The first rule that names it decides. If none
+ * does, it is denied. */
 struct rules_verdict rules_judge_between(const struct rules *r, const char *name, uint16_t port);
 
-/* The id of a verdict's rule. */
+/* Returns the id of a verdict's rule. */
 const char *rules_id(const struct rules_rule *rule); /* NULL: "default" */
 
-/* Of verdicts of several layers or messages, the heaviest counts: 3 denies, 2 asks, 1 answers. */
+/* Returns the weight of an action: 3 for DENY, 2 for ASK, 1 for RESPOND, else 0. The heaviest
+ * verdict of several layers or messages counts. */
 int rules_weight(enum rules_action action);
 
 const char *rules_action_word(enum rules_action action); /* "allow" */
 
-/* Adds the hosts whose requests rules speak of to the object, as names, "*.name" or "*" with null
- * values. 0 or -ENOMEM. */
+/* Adds the hosts whose requests rules judge to the object `hosts`: members "name", "*.name" or "*"
+ * with null values. Returns 0 or -ENOMEM. */
 int rules_inspected(const struct rules *r, json_t *hosts);
 
 #endif

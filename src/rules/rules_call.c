@@ -1,7 +1,7 @@
-/* What rules say of models and tools: the members of a rule, and whether a request fits them.
+/* Conditions of rules on models and tools: parses them, and matches requests.
  *
- * A rule that allows is about requests all of whose tools fit; one that denies or asks is about
- * those of which one does. */
+ * A rule that allows matches a request if all its tools match. A rule that denies or asks matches
+ * if one tool does. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -92,8 +92,8 @@ static int take_server_tools(
 		return 0;
 	}
 	if (json_is_false(v))
-		return policy_bad(&at, "false stands in rules that allow: this one is about "
-				       "requests that have some, true or their names");
+		return policy_bad(&at, "false is for rules that allow; in rules that deny or ask, "
+				       "give true or names");
 	c->server_tools = calloc(1, sizeof(c->server_tools[0]));
 	c->server_tool_count = c->server_tools != NULL;
 	return c->server_tools ? rules_take_text("**", &c->server_tools[0]) : -ENOMEM;
@@ -143,10 +143,10 @@ static int check(const struct policy_at *of, const struct rules_call *c, enum ru
 	if (model && c->apis & CALL_MCP)
 		return policy_bad(of, "models, maxTokens and serverTools are not of the api mcp");
 	if (c->argument_count && c->apis != CALL_MCP)
-		return policy_bad(of, "arguments stand in rules of the api mcp only");
+		return policy_bad(of, "arguments are for rules of the api mcp only");
 	if (c->max_tokens && is_hard(action))
-		return policy_bad(of, "maxTokens stands in rules that allow: let a rule behind it "
-				      "deny or ask");
+		return policy_bad(
+			of, "maxTokens is for rules that allow: let a later rule deny or ask");
 	return 0;
 }
 
@@ -249,7 +249,7 @@ static bool model_matches(const struct rules_call *c, bool hard, const struct ca
 
 /* --- arguments --- */
 
-/* One name of a pointer, with ~0 and ~1 for ~ and a slash. Moves *at behind it. */
+/* Decodes one name of a pointer, with ~0 for '~' and ~1 for '/'. Moves *at behind it. */
 static bool next_name(const char **at, char out[RULES_POINTER_MAX + 1])
 {
 	const char *s = *at;
@@ -332,6 +332,8 @@ static bool message_matches(const struct rules_call *c, bool hard, const struct 
 		return !hard && is_session(m->method);
 	if (c->tool_count && !any_pattern(c->tools, c->tool_count, m->tool))
 		return false;
+	if (c->argument_count && m->any_arguments)
+		return !hard;
 	for (unsigned i = 0; i < c->argument_count; i++)
 		if (!argument_fits(&c->arguments[i], hard, m->arguments))
 			return false;

@@ -12,10 +12,10 @@ struct rules_host {
 	size_t bytes;
 };
 
-/* A member that may be one or several. */
+/* A member that is one value or an array of them. */
 struct rules_list {
 	struct policy_at at;
-	json_t *value; /* of the member; NULL: it is absent */
+	json_t *value; /* the member's value; NULL: it is absent */
 	size_t count;
 };
 
@@ -23,22 +23,41 @@ int rules_list_begin(const struct policy_at *of, json_t *object, const char *nam
 	struct rules_list *ret);
 json_t *rules_list_item(const struct rules_list *l, size_t i, struct policy_at *ret_at);
 
-/* Room for the items; NULL for none. */
+/* Allocates an array for the items, or NULL if there are none. Returns 0 or an error. */
 int rules_list_make_room(const struct rules_list *l, size_t item_bytes, void **ret);
 
 int rules_take_text(const char *text, char **ret);
 
+/* ---- rules_parse.c ---- */
+
+/* A header with its name in lower case. Without a value: NULL. */
+int rules_take_header(
+	const struct policy_at *of, const char *name, json_t *v, struct rules_header *ret);
+
+/* ---- rules_headers.c ---- */
+
+/* The member `headers` of a rule, whose other members were taken. Sets its scheme, too. */
+int rules_headers_make(const struct policy_at *of, json_t *rule, struct rules_rule *r);
+
+/* Whether headers name at most RULES_SECRETS_MAX different secrets. 0, or ERROR_LIMIT. */
+int rules_headers_check(const struct policy_at *top, const struct rules *r);
+
+/* ---- rules_forward.c ---- */
+
+/* The member `forward` of a rule, whose other members were taken. Sets its scheme, too. */
+int rules_forward_make(const struct policy_at *of, json_t *rule, struct rules_rule *r);
+
 /* ---- rules_call.c ---- */
 
-/* The members of a rule that speak of models and tools. Sets *ret if there are any. */
+/* Parses the members of a rule about models and tools. Sets *ret if there are any. */
 int rules_call_make(const struct policy_at *of, json_t *rule, enum rules_action action,
 	struct rules_call **ret);
 void rules_call_free(struct rules_call *c);
 
-/* The API that a request to this path is one of, as far as the rule speaks of it; or 0. */
+/* Returns the API of a request to this path if the rule is about that API, else 0. */
 unsigned rules_call_api(const struct rules_call *c, const char *path);
 
-/* Whether the rule is about a call, or a message of it (NULL: of models). */
+/* Whether the rule matches a call. m: a message of MCP; NULL for a call to a model. */
 bool rules_call_matches(const struct rules_rule *r, unsigned api, const struct call *call,
 	const struct call_message *m);
 

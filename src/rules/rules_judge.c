@@ -1,5 +1,7 @@
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "proto/http_headers.h"
 #include "rules/rules_internal.h"
 
 static bool host_matches(const struct rules_host *h, const char *name, size_t bytes)
@@ -25,10 +27,10 @@ static bool any_host(const struct rules_rule *r, const char *name)
 	return false;
 }
 
-static bool any_net(const struct rules_rule *r, uint32_t address)
+static bool any_net(const struct rules_rule *r, const struct rules_question *q)
 {
 	for (unsigned i = 0; i < r->net_count; i++)
-		if (net_has(&r->nets[i], address))
+		if (q->no_address ? r->nets[i].mask == 0 : net_has(&r->nets[i], q->address))
 			return true;
 	return false;
 }
@@ -48,14 +50,13 @@ static bool has_target(const struct rules_rule *r)
 
 static bool flow_matches(const struct rules_rule *r, const struct rules_question *q)
 {
-	return any_port(r, q->port) &&
-	       (!has_target(r) || any_host(r, q->name) || any_net(r, q->address));
+	return any_port(r, q->port) && (!has_target(r) || any_host(r, q->name) || any_net(r, q));
 }
 
 /* --- names --- */
 
-/* Whether a rule decides about a name alone. One that lets some of its flows through lets the name
- * resolve; one that denies all of them does not. */
+/* Whether a rule decides about a name alone. A rule that allows some flows to the name lets it
+ * resolve. A rule that denies all of them does not. */
 static bool name_matches(const struct rules_rule *r, const struct rules_question *q)
 {
 	bool all = r->port_count == 0 && !r->requests;
@@ -94,8 +95,8 @@ static bool is_hard(const struct rules_rule *rule)
 	return rule->action == RULES_DENY || rule->action == RULES_ASK;
 }
 
-/* Whether a rule decides about a flow without its requests. One that speaks of them may let it in
- * to be inspected: *may. */
+/* Whether a rule decides about a flow without its requests. If the rule is about requests, *may is
+ * set: the flow may be allowed to be inspected. */
 static bool decides_flow(const struct rules_rule *rule, const struct rules_question *q,
 	struct rules_verdict *v, bool *may)
 {
@@ -106,6 +107,8 @@ static bool decides_flow(const struct rules_rule *rule, const struct rules_quest
 	if (rule->requests) {
 		v->inspect = true;
 		*may = *may || (rule->action != RULES_DENY && rule->action != RULES_LOG);
+		if (!v->forward)
+			v->forward = rule->forward;
 		return false;
 	}
 	if (rule->action == RULES_LOG)
@@ -130,12 +133,24 @@ static struct rules_verdict judge_flow(const struct rules *r, const struct rules
 
 /* --- requests --- */
 
-static bool any_method(const struct rules_rule *r, const char *method)
+static bool any_method(const struct rules_rule *r, const struct rules_question *q)
 {
 	for (unsigned i = 0; i < r->method_count; i++)
-		if (strcmp(r->methods[i], method) == 0)
+		if (strcmp(r->methods[i], q->method) == 0)
 			return true;
-	return r->method_count == 0;
+	return r->method_count == 0 || q->two_methods;
+}
+
+bool rules_has_two_methods(const struct http_headers *headers)
+{
+	static const char *const names[] = {
+		"x-http-method-override", "x-http-method", "x-method-override"};
+
+	for (unsigned i = 0; i < headers->count; i++)
+		for (unsigned n = 0; n < ARRAY_SIZE(names); n++)
+			if (http_is_same_name(headers->items[i].name, names[n]))
+				return true;
+	return false;
 }
 
 static bool any_path(const struct rules_rule *r, const char *path)
@@ -163,13 +178,19 @@ static const char *why_unclear(const struct call *c, unsigned api)
 	return c->unclear || api != CALL_MCP ? c->unclear : c->unclear_mcp;
 }
 
-/* Whether what a rule says of calls fits. Without the body: v->body. */
+/* Rules about models that allow are about POST. */
+static bool is_post(const struct rules_question *q)
+{
+	return strcmp(q->method, "POST") == 0 && !q->two_methods;
+}
+
+/* Whether a rule's conditions on calls match. If they need the body, sets v->body. */
 static bool call_fits(const struct rules_rule *rule, const struct rules_question *q,
 	const struct call_message *m, struct rules_verdict *v)
 {
 	unsigned api = rules_call_api(rule->call, q->path);
 
-	if (!api || (api != CALL_MCP && !is_hard(rule) && strcmp(q->method, "POST") != 0))
+	if (!api || (api != CALL_MCP && !is_hard(rule) && !is_post(q)))
 		return false;
 	if (!rule->call->body)
 		return true;
@@ -186,6 +207,22 @@ static bool call_fits(const struct rules_rule *rule, const struct rules_question
 	return rules_call_matches(rule, api, q->call, m);
 }
 
+/* Whether a rule may be about a request, and it cannot be told. v->unclear says why, unless the
+ * rule decides nothing. */
+static bool is_unclear(
+	const struct rules_rule *rule, const struct rules_question *q, struct rules_verdict *v)
+{
+	const char *why = NULL;
+
+	if ((rule->path_count || rule->call) && !q->path)
+		why = RULES_TWO_WAYS;
+	else if (rule->method_count && q->two_methods && any_path(rule, q->path) &&
+		 (!rule->call || rules_call_api(rule->call, q->path)))
+		why = RULES_TWO_METHODS;
+	v->unclear = rule->action == RULES_LOG ? NULL : why;
+	return why;
+}
+
 /* Whether a rule decides about a request, or a message of it. */
 static bool decides_request(const struct rules_rule *rule, const struct rules_question *q,
 	const struct call_message *m, struct rules_verdict *v)
@@ -193,12 +230,10 @@ static bool decides_request(const struct rules_rule *rule, const struct rules_qu
 	if (!flow_matches(rule, q))
 		return false;
 	v->inspect = v->inspect || rule->requests;
-	if (!any_method(rule, q->method) || !scheme_matches(rule, q->tls))
+	if (!any_method(rule, q) || !scheme_matches(rule, q->tls))
 		return false;
-	if ((rule->path_count || rule->call) && !q->path) {
-		v->unclear = rule->action == RULES_LOG ? NULL : RULES_TWO_WAYS;
+	if (is_unclear(rule, q, v))
 		return v->unclear != NULL;
-	}
 	if (!any_path(rule, q->path) || (rule->call && !call_fits(rule, q, m, v)))
 		return false;
 	if (rule->action == RULES_LOG)
@@ -218,25 +253,82 @@ static struct rules_verdict judge_message(
 		return (struct rules_verdict){.action = RULES_ALLOW, .body = v.body};
 	if (v.rule)
 		v.action = v.unclear ? RULES_DENY : v.rule->action;
-	/* Who was asked about the connection is not asked about its requests. */
+	/* If a person was asked about the connection, nobody is asked about its requests. */
 	if (v.action == RULES_ASK && !v.inspect)
 		v.action = RULES_ALLOW;
 	v.inspect = false;
 	return v;
 }
 
-/* Of several messages, the one that is judged hardest counts. */
-static struct rules_verdict judge_request(const struct rules *r, const struct rules_question *q)
+/* Whether rules name tools of MCP for requests like this one, of any method. */
+static bool names_tools(const struct rules *r, const struct rules_question *q)
+{
+	for (unsigned i = 0; i < r->count; i++) {
+		const struct rules_rule *rule = &r->rules[i];
+
+		if (rule->call && rule->call->tool_count && rule->call->apis & CALL_MCP &&
+			flow_matches(rule, q) && scheme_matches(rule, q->tls) &&
+			(!q->path || any_path(rule, q->path)))
+			return true;
+	}
+	return false;
+}
+
+static void deny_unclear(struct rules_verdict *v, const char *why)
+{
+	v->action = RULES_DENY;
+	v->unclear = why;
+}
+
+static const struct rules_budget *budget_of(const struct rules_verdict *v)
+{
+	return v->action == RULES_ALLOW && v->rule ? v->rule->budget : NULL;
+}
+
+static bool sets_headers(const struct rules_verdict *v)
+{
+	return v->rule && v->rule->header_count;
+}
+
+/* Why two messages cannot go in one request. NULL: they can. */
+static const char *why_apart(const struct rules_verdict *a, const struct rules_verdict *b)
+{
+	if (a->rule == b->rule || a->action == RULES_DENY || b->action == RULES_DENY)
+		return NULL;
+	if (sets_headers(a) || sets_headers(b))
+		return "a rule's headers are not for all its messages: send them one by one";
+	if (budget_of(a) && budget_of(b))
+		return "its messages have several budgets: send them one by one";
+	return NULL;
+}
+
+/* Of several messages, the one that is judged hardest counts, and of those that are allowed the one
+ * that costs. */
+static struct rules_verdict judge_messages(const struct rules *r, const struct rules_question *q)
 {
 	unsigned n = q->call ? q->call->message_count : 0;
 	struct rules_verdict v = judge_message(r, q, n ? &q->call->messages[0] : NULL);
 
 	for (unsigned i = 1; i < n; i++) {
 		struct rules_verdict o = judge_message(r, q, &q->call->messages[i]);
+		int more = rules_weight(o.action) - rules_weight(v.action);
 
-		if (rules_weight(o.action) > rules_weight(v.action))
+		if (why_apart(&v, &o))
+			deny_unclear(&v, why_apart(&v, &o));
+		else if (more > 0 || (more == 0 && budget_of(&o)))
 			v = o;
 	}
+	v.tools = names_tools(r, q);
+	return v;
+}
+
+static struct rules_verdict judge_request(const struct rules *r, const struct rules_question *q)
+{
+	struct rules_verdict v = judge_messages(r, q);
+	const struct rules_budget *b = budget_of(&v);
+
+	if (b && b->limits.micros && q->call && !rules_price_of(b->prices, q->call->model))
+		deny_unclear(&v, "its model has no price in the policy");
 	return v;
 }
 

@@ -1,5 +1,6 @@
-/* The JSON of rules. What may be one or several, is a value or an array of them. Every member is
- * checked, and an unknown one is an error: a rule must not mean less than its author thinks. */
+/* Parses the JSON of rules. Many members may be one value or an array of values. Every member is
+ * checked. An unknown member is an error, because a rule must not mean less than its author
+ * thinks. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -217,7 +218,7 @@ static int take_reason(const struct policy_at *of, json_t *object, struct rules_
 	return rules_take_text(json_string_value(v), &r->reason);
 }
 
-static int take_header(
+int rules_take_header(
 	const struct policy_at *of, const char *name, json_t *v, struct rules_header *h)
 {
 	struct policy_at at = policy_member(of, name);
@@ -226,12 +227,12 @@ static int take_header(
 
 	if (!http_is_token(name, strlen(name)) || strlen(name) > 64 || http_is_reserved(name))
 		return policy_bad(&at, "no header of this name may be set");
-	if (!text || strlen(text) > 2048 || !http_is_field_value(text, strlen(text)))
+	if (v && (!text || strlen(text) > 2048 || !http_is_field_value(text, strlen(text))))
 		return policy_bad(&at, "expected a string without control characters");
 	e = rules_take_text(name, &h->name);
 	for (char *s = h->name; s && *s; s++)
 		*s = (char)tolower((unsigned char)*s);
-	return e ? e : rules_take_text(text, &h->value);
+	return e || !v ? e : rules_take_text(text, &h->value);
 }
 
 static int take_headers(const struct policy_at *of, json_t *object, struct rules_answer *a)
@@ -249,7 +250,7 @@ static int take_headers(const struct policy_at *of, json_t *object, struct rules
 	if (!a->headers)
 		return -ENOMEM;
 	json_object_foreach(headers, name, v) if (e == 0) e =
-		take_header(&at, name, v, &a->headers[a->header_count++]);
+		rules_take_header(&at, name, v, &a->headers[a->header_count++]);
 	return e;
 }
 
@@ -273,7 +274,8 @@ static int take_answer(const struct policy_at *of, json_t *object, struct rules_
 	int e;
 
 	if (!v != (r->action != RULES_RESPOND))
-		return policy_bad(&at, "stands with the action \"respond\", and only there");
+		return policy_bad(
+			&at, "is required with the action \"respond\", and allowed only there");
 	if (!v)
 		return 0;
 	r->answer = calloc(1, sizeof(*r->answer));
@@ -322,7 +324,7 @@ static int take_rule(
 {
 	static const char *const names[] = {"id", "action", "host", "net", "ports", "methods",
 		"paths", "scheme", "reason", "respond", "api", "models", "maxTokens", "serverTools",
-		"tools", "arguments", NULL};
+		"tools", "arguments", "forward", "headers", "budget", NULL};
 	int e = policy_known_members(at, object, names);
 
 	e = e ? e : take_id(at, object, all, r);
@@ -336,7 +338,13 @@ static int take_rule(
 	e = e ? e : take_reason(at, object, r);
 	e = e ? e : take_answer(at, object, r);
 	e = e ? e : rules_call_make(at, object, r->action, &r->call);
-	r->requests = r->method_count || r->path_count || r->scheme || r->answer || r->call;
+	e = e ? e : rules_forward_make(at, object, r);
+	e = e ? e : rules_headers_make(at, object, r);
+	e = e ? e : rules_budget_make(at, object, r->call, &r->budget);
+	if (r->budget)
+		r->budget->prices = all->prices;
+	r->requests =
+		r->method_count || r->path_count || r->scheme || r->answer || r->call || r->budget;
 	return e == 0 && r->between ? check_between(at, r) : e;
 }
 
@@ -379,7 +387,7 @@ static int take_choice(const struct policy_at *of, json_t *object, const char *n
 
 int rules_make(const struct policy_at *at, json_t *layer, unsigned max, struct rules *ret)
 {
-	static const char *const names[] = {"version", "mode", "default", "rules", NULL};
+	static const char *const names[] = {"version", "mode", "default", "rules", "prices", NULL};
 	unsigned version;
 	int e = policy_known_members(at, layer, names);
 
@@ -388,6 +396,7 @@ int rules_make(const struct policy_at *at, json_t *layer, unsigned max, struct r
 	e = e ? e : take_choice(at, layer, "default", "deny", "allow", &ret->default_allow);
 	if (e == 0 && json_object_get(layer, "mode"))
 		e = take_choice(at, layer, "mode", "enforce", "observe", &ret->observe);
+	e = e ? e : rules_prices_make(at, layer, &ret->prices);
 	e = e ? e : take_rules(at, layer, max, ret);
 	if (e < 0)
 		rules_done(ret);
@@ -404,6 +413,27 @@ static int check_ids(const struct policy_at *top, const struct rules *r)
 				return error_set(top->e, ERROR_USAGE, EINVAL,
 					"%s%srules[%u].id: rules[%u] has this id, too", top->text,
 					top->text[0] ? "." : "", i, n);
+	return 0;
+}
+
+/* Ids that get a prefix must not be cut, as what is counted is known by them. */
+static int check_budgets(const struct policy_at *top, const struct rules *r)
+{
+	unsigned budgets = 0;
+
+	for (unsigned i = 0; i < r->count; i++) {
+		const struct rules_rule *rule = &r->rules[i];
+
+		if (rule->budget && strlen(rule->id) > RULES_BUDGET_ID_MAX)
+			return error_set(top->e, ERROR_USAGE, EINVAL,
+				"%s%srules[%u].id: of a rule with a budget it has at most %d bytes",
+				top->text, top->text[0] ? "." : "", i, RULES_BUDGET_ID_MAX);
+		budgets += rule->budget != NULL;
+	}
+	if (budgets > RULES_BUDGETS_MAX)
+		return error_set(top->e, ERROR_LIMIT, E2BIG,
+			"%s%srules: more than %d have a budget", top->text, top->text[0] ? "." : "",
+			RULES_BUDGETS_MAX);
 	return 0;
 }
 
@@ -428,6 +458,8 @@ int rules_check(json_t *document, const char *what, struct error *e)
 		return r;
 	r = json_object_get(document, "version") ? check_ids(&top, &all)
 						 : policy_bad(&version, "expected 1");
+	r = r ? r : rules_headers_check(&top, &all);
+	r = r ? r : check_budgets(&top, &all);
 	rules_done(&all);
 	return r;
 }

@@ -18,6 +18,7 @@
 
 enum {
 	LOOK_MS = 20,
+	PING_MS = 200,	/* between two, of a program that is not ready */
 	CALM_LOOKS = 3, /* that must find it waiting, one after the other */
 	CALL_S = 10,	/* for one request */
 	END_S = 30,	/* for a process to end after SIGKILL */
@@ -25,7 +26,7 @@ enum {
 	THREADS_MAX = 64,
 	CALL_MAX = 256,
 	INFO_MAX = 16 * 1024,
-	TABLE_MAX = 256 * 1024,
+	TABLE_MAX = 4 * 1024 * 1024, /* of connections, closed ones for a minute, too */
 	POLL_MAX = 64,
 };
 
@@ -88,6 +89,8 @@ struct look {
 	} tasks[AGENT_TASKS_MAX];
 	size_t task_count;
 	bool alive;
+	bool ready;	  /* it listens, and said so */
+	uint64_t ping_ns; /* when it was asked last */
 };
 
 /* A file of /proc as text, or NULL: it is not there any more, or longer. */
@@ -273,7 +276,7 @@ static bool family_waits(struct look *l, uint32_t pid)
 	return false;
 }
 
-static bool port_waits(struct look *l, uint16_t port)
+static bool port_is_open(struct look *l, uint16_t port)
 {
 	static const char *const tables[] = {"/proc/net/tcp", "/proc/net/tcp6"};
 
@@ -284,6 +287,30 @@ static bool port_waits(struct look *l, uint16_t port)
 			return true;
 	}
 	return false;
+}
+
+bool entry_port_listens(struct agent_conn *c, uint16_t port)
+{
+	_cleanup_free_ struct look *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return false;
+	l->c = c;
+	l->deadline_ns = clock_monotonic_ns() + CALL_S * NS_PER_S;
+	return port_is_open(l, port);
+}
+
+static bool port_waits(struct look *l, const struct entry_port *p)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (!p->port || !port_is_open(l, p->port))
+		return false;
+	if (!l->ready && now - l->ping_ns >= PING_MS * NS_PER_MS) {
+		l->ready = entry_ping(&p->dialler, p->port);
+		l->ping_ns = clock_monotonic_ns();
+	}
+	return l->ready;
 }
 
 /* --- an entry that does not come to wait --- */
@@ -329,8 +356,8 @@ static int give_up(struct agent_conn *c, bool alive, struct error *e)
 		(int)buf_len(&errors), (const char *)buf_head(&errors));
 }
 
-int entry_await(
-	struct agent_conn *c, uint32_t pid, uint16_t port, unsigned limit_s, struct error *e)
+int entry_await(struct agent_conn *c, uint32_t pid, const struct entry_port *port, unsigned limit_s,
+	struct error *e)
 {
 	uint64_t limit_ns = clock_monotonic_ns() + limit_s * NS_PER_S;
 	const struct timespec pause = {.tv_nsec = LOOK_MS * (long)NS_PER_MS};
@@ -348,7 +375,7 @@ int entry_await(
 		r = list_tasks(l, pid, e);
 		if (r < 0)
 			return r;
-		calm = family_waits(l, pid) || (port && port_waits(l, port)) ? calm + 1 : 0;
+		calm = family_waits(l, pid) || port_waits(l, port) ? calm + 1 : 0;
 		if (calm == CALM_LOOKS)
 			return 1;
 		(void)nanosleep(&pause, NULL); /* early is fine */

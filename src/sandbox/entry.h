@@ -5,10 +5,12 @@
 #ifndef SANDBOX_ENTRY_H
 #define SANDBOX_ENTRY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
 #include "sandbox/agent_client.h"
+#include "sandbox/entry_ping.h"
 
 #define ENTRY_TAG "mayfly-entry"
 
@@ -17,11 +19,21 @@ enum {
 	ENTRY_ERROR_MAX = 1024 /* bytes of the end of its standard error in messages */
 };
 
-/* Waits until the process or one of its children stands at a read of its standard input or, unless
- * port is 0, something listens there. Returns 1; 0 if it does not within the limit, or its
- * connection does not tell. If it ended before, returns 0 with status 0, else fails with the end of
- * its standard error. Unless 1 is returned, the process is gone. Blocks. */
-int entry_await(
-	struct agent_conn *c, uint32_t pid, uint16_t port, unsigned limit_s, struct error *e);
+/* Where a program may listen. */
+struct entry_port {
+	uint16_t port; /* 0: it does not */
+	struct entry_dialler dialler;
+};
+
+/* Waits until the process or one of its children stands at a read of its standard input. Unless the
+ * port is 0, it is also enough that something listens there and says that it is ready
+ * (entry_ping.h). Returns 1, or 0 if neither is so within the limit, or if the connection does not
+ * tell. If the process ended before, returns 0 with status 0, else fails with the end of its
+ * standard error. Unless 1 is returned, the process is gone. Blocks. */
+int entry_await(struct agent_conn *c, uint32_t pid, const struct entry_port *port, unsigned limit_s,
+	struct error *e);
+
+/* Whether something in the guest listens on a TCP port. Blocks. */
+bool entry_port_listens(struct agent_conn *c, uint16_t port);
 
 #endif

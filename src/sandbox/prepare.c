@@ -16,14 +16,16 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "image/verify.h"
-#include "image/words.h"
+#include "base/words.h"
 #include "image/workdir.h"
 #include "io/program.h"
 #include "proto/agent_wire.h"
 #include "sandbox/agent_call.h"
+#include "sandbox/bare_command.h"
 #include "sandbox/boot.h"
 #include "sandbox/entry.h"
 #include "sandbox/probe.h"
+#include "sandbox/trust_bundle.h"
 #include "sandbox/vmm_request.h"
 #include "vmm/kvm.h"
 
@@ -63,6 +65,7 @@ struct booting {
 	struct vmm *vmm;
 	struct agent_conn *agent;
 	uint64_t deadline_ns;
+	bool bare; /* the image has no shell, as the last command showed */
 };
 
 static void pause_ms(unsigned ms)
@@ -72,7 +75,7 @@ static void pause_ms(unsigned ms)
 	(void)nanosleep(&t, NULL); /* early is fine */
 }
 
-enum { PATHS_MAX = 4, PATH_BYTES = 64 };
+enum { PATHS_MAX = 4 + IMAGE_DELTAS_MAX, PATH_BYTES = 64 };
 
 struct paths {
 	char text[PATHS_MAX][PATH_BYTES];
@@ -81,7 +84,8 @@ struct paths {
 
 static const char *add_path(struct paths *p, int dirfd, const char *name)
 {
-	char *path = p->text[p->count++]; /* fits: base and layer of each disk, and a directory */
+	char *path =
+		p->text[p->count++]; /* fits: base and layer of each disk, and the image's deltas */
 
 	(void)snprintf(path, PATH_BYTES, "/proc/self/fd/%d/%s", dirfd, name); /* fits */
 	return path;
@@ -95,12 +99,23 @@ static void add_writable(struct booting *b, struct vmm_disk *d, const char *delt
 		d->layers[d->layer_count++] = add_path(p, b->w.fd, delta);
 }
 
+static void add_image_deltas(struct booting *b, struct vmm_disk *d, struct paths *p)
+{
+	char name[IMAGE_DELTA_NAME_BYTES];
+
+	for (unsigned i = 0; i < b->o->deltas; i++) {
+		image_delta_name(i, name);
+		d->layers[d->layer_count++] = add_path(p, b->o->template_fd, name);
+	}
+}
+
 static void add_disks(struct booting *b, struct vmm_launch *l, struct paths *p)
 {
 	struct vmm_disk *d = &l->disks[l->disk_count++];
 
 	d->base = add_path(p, b->o->template_fd, image_file_name(b->o->kind));
 	if (b->o->kind == IMAGE_EXT4) {
+		add_image_deltas(b, d, p);
 		add_writable(b, d, "disk0", p);
 		return;
 	}
@@ -178,14 +193,15 @@ static int command_words(struct booting *b, const char *command, char line[CONFI
 
 	if (r < 0)
 		return r;
+	b->bare = !(hello.facts & AGENT_FACT_SHELL);
 	(void)snprintf(line, CONFIG_TEXT_MAX + 1, "%s", command); /* fits: config_set_text */
-	if (hello.facts & AGENT_FACT_SHELL) {
+	if (!b->bare) {
 		argv[0] = "/bin/sh";
 		argv[1] = "-c";
 		argv[2] = line;
 		return 3;
 	}
-	r = words_split(line, argv, WORDS_MAX);
+	r = bare_command_split(line, argv);
 	return r > 0 ? r
 		     : error_set(e, ERROR_BAD_IMAGE, EINVAL,
 			       "the image has no /bin/sh to run a command: %.200s", command);
@@ -217,6 +233,26 @@ static int run_command(struct booting *b, const char *command, int *ret_status, 
 	return exec_command(b, command, 0, "", ret_status, e);
 }
 
+/* Runs the ready command, or does what it asks where there is no shell for it. */
+static int try_ready(struct booting *b, int *ret_status, struct error *e)
+{
+	const char *command = b->o->config->ready_command;
+	struct error why = {0};
+	uint32_t n = 0;
+	int r = run_command(b, command, ret_status, &why);
+	enum bare_ready asked = b->bare ? bare_ready_parse(command, &n) : BARE_READY_COMMAND;
+
+	if (asked == BARE_READY_COMMAND) {
+		if (r < 0 && e)
+			*e = why;
+		return r;
+	}
+	*ret_status = asked == BARE_READY_PORT && !entry_port_listens(b->agent, (uint16_t)n);
+	if (asked == BARE_READY_SLEEP)
+		pause_ms(n);
+	return 0;
+}
+
 /* A command that runs longer than the limit counts as one that fails. */
 static int await_ready_command(struct booting *b, unsigned limit_s, struct error *e)
 {
@@ -225,7 +261,7 @@ static int await_ready_command(struct booting *b, unsigned limit_s, struct error
 
 	b->deadline_ns = begin + limit_s * NS_PER_S;
 	for (;;) {
-		r = run_command(b, b->o->config->ready_command, &status, e);
+		r = try_ready(b, &status, e);
 		if (r < 0 || status == 0)
 			return r;
 		now = clock_monotonic_ns();
@@ -336,11 +372,32 @@ static uint16_t entry_port(const struct image_config *c)
 	return 0;
 }
 
+static int dial_guest(void *arg, struct agent_conn **ret, struct error *e)
+{
+	const struct booting *b = arg;
+
+	return agent_connect(b->boot_fd, ret, e);
+}
+
+/* What the entry loads before it waits must be what its sandboxes have. */
+static int install_trust(struct booting *b, struct error *e)
+{
+	_cleanup_free_ char *text = NULL;
+	int r = file_read(b->o->template_fd, PREPARE_TRUST, TRUST_BUNDLE_MAX, &text, NULL);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return error_set_errno(e, ERROR_HOST, -r, "cannot read the template's authorities");
+	return trust_bundle_install(b->agent, b->deadline_ns, text, e);
+}
+
 /* Starts the entry process. With a ready command, that says when it waits for its input. One that
  * ends is no failure: here it has no network. */
 static int start_entry(struct booting *b, const struct progress *p, struct error *e)
 {
 	const struct image_config *c = b->o->config;
+	const struct entry_port port = {entry_port(c), {dial_guest, b}};
 	struct error why = {0};
 	int pid, r = progress_report(p, "start the program", PROGRESS_NO_PERCENT, NULL);
 
@@ -350,7 +407,7 @@ static int start_entry(struct booting *b, const struct progress *p, struct error
 			ENTRY_TAG, &pid, e);
 	if (r < 0 || *c->ready_command)
 		return r;
-	r = entry_await(b->agent, (uint32_t)pid, entry_port(c), ENTRY_LIMIT_S, &why);
+	r = entry_await(b->agent, (uint32_t)pid, &port, ENTRY_LIMIT_S, &why);
 	if (r == 1)
 		return 0;
 	if (r < 0 && r != -ECHILD) {
@@ -371,6 +428,8 @@ static int run_commands(struct booting *b, const struct progress *p, struct erro
 	b->deadline_ns = clock_monotonic_ns() + PREPARE_READY_S * NS_PER_S;
 	if (*c->start_command)
 		r = exec_command(b, c->start_command, AGENT_EXEC_DETACHED, "", &status, e);
+	if (r == 0 && *c->entry_command)
+		r = install_trust(b, e);
 	if (r == 0 && *c->entry_command)
 		r = start_entry(b, p, e);
 	if (r == 0 && *c->ready_command)
@@ -615,6 +674,7 @@ static int fill_template(const struct image *m, const struct kernel *k, struct t
 		.agent_version = str_printf("%d", AGENT_PROTOCOL_VERSION),
 		.image_digest = strdup(m->digest),
 		.kind = m->kind,
+		.deltas = m->deltas,
 		.created_s = clock_realtime_ns() / NS_PER_S,
 	};
 	if (!t->kernel_release || !t->agent_version || !t->image_digest)
@@ -629,6 +689,7 @@ static int build(const struct home *h, const struct image *m, const struct kerne
 		.template_fd = template_build_fd(b),
 		.name = m->name,
 		.kind = m->kind,
+		.deltas = m->deltas,
 		.config = &m->config,
 		.kernel = k,
 		.cpus = m->config.cpus,
@@ -637,22 +698,21 @@ static int build(const struct home *h, const struct image *m, const struct kerne
 	int r = template_add_image(h, b, m, e);
 
 	if (r == 0)
-		r = verify_record(o.template_fd, image_file_name(m->kind), e);
-	if (r == 0 && m->kind == IMAGE_EROFS)
-		r = verify_record(o.template_fd, scratch_file, e);
+		r = template_record_image(o.template_fd, m->kind, m->deltas, e);
 	return r == 0 ? prepare_snapshot(&o, p, e) : r;
 }
 
-static int write_baseline(int template_fd, const char *text, struct error *e)
+static int write_text(int template_fd, const char *name, const char *text, struct error *e)
 {
-	int r = text ? file_write_atomic(template_fd, PREPARE_BASELINE, text, strlen(text), 0600)
-		     : 0;
+	int r = text ? file_write_atomic(template_fd, name, text, strlen(text), 0600) : 0;
 
-	return r < 0 ? error_set_errno(e, ERROR_NO_SPACE, -r, "cannot write the CPU baseline") : 0;
+	return r < 0 ? error_set_errno(
+			       e, ERROR_NO_SPACE, -r, "cannot write the template's %s", name)
+		     : 0;
 }
 
 int prepare_template(const struct home *h, const char *name, const struct kernel *kernel,
-	const char *baseline, const char *key, const struct progress *p, struct error *e)
+	const struct prepare_more *more, const struct progress *p, struct error *e)
 {
 	struct template_build b = TEMPLATE_BUILD_INIT;
 	struct template t = {0};
@@ -663,9 +723,11 @@ int prepare_template(const struct home *h, const char *name, const struct kernel
 		r = template_begin(h, name, &b, e);
 	if (r < 0)
 		goto out;
-	r = write_baseline(template_build_fd(&b), baseline, e);
-	if (r == 0 && key)
-		r = template_note_key(&b, key, e);
+	r = write_text(template_build_fd(&b), PREPARE_BASELINE, more->baseline, e);
+	if (r == 0)
+		r = write_text(template_build_fd(&b), PREPARE_TRUST, more->trust, e);
+	if (r == 0 && more->key)
+		r = template_note_key(&b, more->key, e);
 	if (r == 0)
 		r = build(h, &m, kernel, &b, p, e);
 	if (r == 0 && fill_template(&m, kernel, &t) < 0)

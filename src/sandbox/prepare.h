@@ -27,6 +27,8 @@ enum {
 
 /* A file in a template's directory: the facts (vmm/cpu_model.h) that limit its CPU. */
 #define PREPARE_BASELINE "cpu-baseline"
+/* Another: PEM of authorities that the guest trusts before its entry starts (trust_bundle.h). */
+#define PREPARE_TRUST "trust.pem"
 
 /* Writes the kernel's command line for our guests. */
 void prepare_cmdline(char out[PREPARE_CMDLINE_MAX]);
@@ -35,6 +37,7 @@ struct prepare_options {
 	int template_fd;  /* of the template, also while it is being built; borrowed */
 	const char *name; /* for messages */
 	enum image_kind kind;
+	unsigned deltas;		   /* of the image */
 	const struct image_config *config; /* start and ready commands, user, env */
 	const struct kernel *kernel;
 	uint32_t cpus, memory_mb;
@@ -51,10 +54,16 @@ int prepare_snapshot(const struct prepare_options *o, const struct progress *p, 
 int prepare_kernel(const struct home *h, const char *kernel, const char *modules,
 	const struct progress *p, struct kernel *ret, struct error *e);
 
-/* Makes a whole template: boots the image `name` at its own sizes and replaces an older template.
- * baseline: facts as text that limit its CPU; NULL: only this host does. key: what template_reuse
- * finds it by, or NULL. */
+/* What a template may have beside its image. All may be NULL. */
+struct prepare_more {
+	const char *baseline; /* facts as text that limit its CPU; NULL: only this host does */
+	const char *key;      /* what template_reuse finds it by */
+	const char *trust;    /* PEM, for PREPARE_TRUST */
+};
+
+/* Makes a whole template: boots the image `name` at its own sizes and replaces an older
+ * template. */
 int prepare_template(const struct home *h, const char *name, const struct kernel *kernel,
-	const char *baseline, const char *key, const struct progress *p, struct error *e);
+	const struct prepare_more *more, const struct progress *p, struct error *e);
 
 #endif

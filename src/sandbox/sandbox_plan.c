@@ -84,7 +84,23 @@ static int verify(int dirfd, const char *name, const struct sandbox_plan *p,
 	return verify_check(dirfd, name, what, remedy, o->progress, e);
 }
 
-/* Adds a disk: a file of the template as base, and what the snapshot wrote on top. */
+/* Adds the deltas of the template's image. */
+static int add_image_deltas(struct sandbox_plan *p, const struct sandbox_options *o,
+	struct vmm_disk *d, struct error *e)
+{
+	char name[IMAGE_DELTA_NAME_BYTES];
+	int r = 0;
+
+	for (unsigned i = 0; i < p->t.deltas && r == 0; i++) {
+		image_delta_name(i, name);
+		r = verify(p->template_fd, name, p, o, e);
+		if (r == 0)
+			d->layers[d->layer_count++] = add_path(p, p->template_fd, name);
+	}
+	return r;
+}
+
+/* Adds a disk: files of the template as base, and what the snapshot wrote on top. */
 static int add_disk(struct sandbox_plan *p, const struct sandbox_options *o, const char *base,
 	bool writable, struct error *e)
 {
@@ -98,6 +114,9 @@ static int add_disk(struct sandbox_plan *p, const struct sandbox_options *o, con
 	d->base = add_path(p, p->template_fd, base);
 	if (!writable)
 		return 0;
+	r = i == 0 ? add_image_deltas(p, o, d, e) : 0;
+	if (r < 0)
+		return r;
 	d->delta = deltas[i];
 	if (p->grow)
 		d->bytes = p->disk_bytes;
@@ -233,6 +252,7 @@ static int make_snapshot(const struct home *home, struct sandbox_plan *p,
 		.template_fd = p->template_fd,
 		.name = p->t.name,
 		.kind = p->t.kind,
+		.deltas = p->t.deltas,
 		.config = &p->t.config,
 		.kernel = &k,
 		.cpus = p->cpus,
@@ -426,6 +446,12 @@ static int link_template(const struct sandbox_plan *p, int to_fd, struct error *
 		{p->snapshot_fd, "verified", "verified", false},
 	};
 	int r = link_all(of_template, ARRAY_SIZE(of_template), to_fd, e);
+	char delta[IMAGE_DELTA_NAME_BYTES];
+
+	for (unsigned i = 0; i < p->t.deltas && r == 0; i++) {
+		image_delta_name(i, delta);
+		r = stack_take(p->template_fd, delta, to_fd, delta, e);
+	}
 
 	if (r == 0 && p->snapshot_fd >= 0)
 		r = link_all(of_snapshot, ARRAY_SIZE(of_snapshot), to_fd, e);

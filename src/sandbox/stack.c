@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "image/image.h"
 #include "image/verify.h"
 #include "proto/snapshot.h"
 
@@ -66,12 +67,32 @@ static unsigned count(int fd, const char *stem)
 	return n;
 }
 
+/* Counts the deltas of the template's image. */
+static unsigned count_of_image(int fd, unsigned disk)
+{
+	char name[IMAGE_DELTA_NAME_BYTES];
+	unsigned n = 0;
+
+	for (; disk == 0 && n < IMAGE_DELTAS_MAX; n++) {
+		image_delta_name(n, name);
+		if (!file_exists(fd, name))
+			break;
+	}
+	return n;
+}
+
+/* Counts all deltas of a disk. */
+static unsigned count_deltas(int fd, unsigned disk)
+{
+	return count_of_image(fd, disk) + count(fd, disk_names[disk]);
+}
+
 bool stack_is_full(int sandbox_fd)
 {
 	_cleanup_close_ int fd = stack_open(sandbox_fd, STACK_DIR, false, NULL);
 
 	for (unsigned d = 0; fd >= 0 && d < SNAPSHOT_DISKS_MAX; d++)
-		if (count(fd, disk_names[d]) >= SNAPSHOT_LAYERS_MAX)
+		if (count_deltas(fd, d) >= SNAPSHOT_LAYERS_MAX)
 			return true;
 	return false;
 }
@@ -83,6 +104,22 @@ static const char *image_name(int fd, unsigned disk)
 	if (disk == 0)
 		return file_exists(fd, first[0]) ? first[0] : first[1];
 	return "scratch.ext4";
+}
+
+static int each_of_disk(int fd, unsigned disk,
+	int (*add)(void *arg, enum stack_role role, unsigned disk, const char *name), void *arg)
+{
+	char name[STACK_NAME_BYTES];
+	unsigned of_image = count_of_image(fd, disk), n = count(fd, disk_names[disk]);
+	int r = add(arg, STACK_IMAGE, disk, image_name(fd, disk));
+
+	for (unsigned i = 0; r == 0 && i < of_image; i++) {
+		image_delta_name(i, name);
+		r = add(arg, STACK_DELTA, disk, name);
+	}
+	for (unsigned i = 0; r == 0 && i < n; i++)
+		r = add(arg, STACK_DELTA, disk, nth_name(disk_names[disk], i, name));
+	return r;
 }
 
 int stack_each(int fd, bool memory,
@@ -97,10 +134,7 @@ int stack_each(int fd, bool memory,
 	for (unsigned d = 0; r == 0 && d < SNAPSHOT_DISKS_MAX; d++) {
 		if (!file_exists(fd, image_name(fd, d)))
 			break;
-		r = add(arg, STACK_IMAGE, d, image_name(fd, d));
-		n = count(fd, disk_names[d]);
-		for (unsigned i = 0; r == 0 && i < n; i++)
-			r = add(arg, STACK_DELTA, d, nth_name(disk_names[d], i, name));
+		r = each_of_disk(fd, d, add, arg);
 	}
 	return r;
 }
@@ -221,22 +255,35 @@ static int compose_memory(int below_fd, int raw_fd, int to_fd, struct error *e)
 		below_fd, raw_fd, to_fd, "memory", 1, "memory.merged", "memory.layer", e);
 }
 
+/* Those of the template's image are in a merged delta, too. */
+static int link_image(int below_fd, unsigned disk, bool merged, int to_fd, struct error *e)
+{
+	const char *image = image_name(below_fd, disk);
+	int r = stack_take(below_fd, image, to_fd, image, e);
+	unsigned n = merged ? 0 : count_of_image(below_fd, disk);
+	char name[IMAGE_DELTA_NAME_BYTES];
+
+	for (unsigned i = 0; r == 0 && i < n; i++) {
+		image_delta_name(i, name);
+		r = stack_take(below_fd, name, to_fd, name, e);
+	}
+	return r;
+}
+
 static int compose_disks(int below_fd, int raw_fd, int to_fd, struct error *e)
 {
 	char merged[STACK_NAME_BYTES];
 	int r = 0;
 
 	for (unsigned d = 0; r == 0 && d < SNAPSHOT_DISKS_MAX; d++) {
-		const char *image = image_name(below_fd, d);
-
-		if (!file_exists(below_fd, image))
+		if (!file_exists(below_fd, image_name(below_fd, d)))
 			break;
 		(void)snprintf(merged, sizeof(merged), "%s.merged", disk_names[d]); /* fits */
-		r = stack_take(below_fd, image, to_fd, image, e);
+		r = link_image(below_fd, d, file_exists(raw_fd, merged), to_fd, e);
 		if (r == 0)
 			r = compose_stack(below_fd, raw_fd, to_fd, disk_names[d], 0, merged,
 				disk_names[d], e);
-		if (r == 0 && count(to_fd, disk_names[d]) > SNAPSHOT_LAYERS_MAX)
+		if (r == 0 && count_deltas(to_fd, d) > SNAPSHOT_LAYERS_MAX)
 			r = error_set(e, ERROR_LIMIT, EMFILE, "too many deltas of disk %u", d);
 	}
 	return r;

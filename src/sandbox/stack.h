@@ -3,6 +3,7 @@
  * deltas of disks.
  *
  *	rootfs.ext4 | rootfs.erofs, scratch.ext4	images
+ *	delta0, delta1, ...			deltas of the template's image, lowest first
  *	memory, memory.1, memory.2, ...			full memory, then what was written on top
  *	disk0, disk0.1, ...; disk1, ...			deltas over each image, lowest first
  *	template.json, hot				of the template

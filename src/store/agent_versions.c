@@ -3,13 +3,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "store/db.h"
+#include "store/sandboxes.h"
 #include "store/text.h"
 
 #define COLUMNS                                                                                    \
 	"agent_id, number, state, build_id, cpus, memory_mb, disk_mb, timeout_s, created_ns, "     \
-	"finished_ns, env_json, secrets_json, protocol, kind, entry, dir, user, reason, step"
+	"finished_ns, env_json, secrets_json, protocol, kind, entry, dir, user, reason, step, "    \
+	"concurrency"
 
 static void read_row(struct query *q, struct store_agent_version *v)
 {
@@ -32,6 +35,7 @@ static void read_row(struct query *q, struct store_agent_version *v)
 	row_copy(q, v->user, sizeof(v->user));
 	row_copy(q, v->reason, sizeof(v->reason));
 	row_copy(q, v->step, sizeof(v->step));
+	v->concurrency = (uint32_t)row_u64(q);
 }
 
 static int not_found(struct error *e)
@@ -123,7 +127,7 @@ static int insert(
 {
 	struct query q = db_query(s, STMT_AGENT_VERSION_INSERT,
 		"INSERT INTO agent_versions (" COLUMNS ") VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?, 0, "
-		"?, ?, 0, '', '', '', '', '', '')");
+		"?, ?, 0, '', '', '', '', '', '', ?)");
 
 	query_text(&q, v->agent_id);
 	query_u64(&q, number);
@@ -135,6 +139,7 @@ static int insert(
 	query_u64(&q, v->created_ns);
 	query_text(&q, v->env_json);
 	query_text(&q, v->secrets_json);
+	query_u64(&q, v->concurrency);
 	return query_run(&q, NULL, e);
 }
 
@@ -188,7 +193,7 @@ int store_agent_version_ready(struct store *s, const struct store_agent_version 
 	struct query q = db_query(s, STMT_AGENT_VERSION_READY,
 		"UPDATE agent_versions SET state = 1, finished_ns = ?, cpus = ?, memory_mb = ?, "
 		"disk_mb = ?, timeout_s = ?, env_json = ?, secrets_json = ?, protocol = ?, "
-		"kind = ?, entry = ?, dir = ?, user = ? "
+		"kind = ?, entry = ?, dir = ?, user = ?, concurrency = ? "
 		"WHERE agent_id = ? AND number = ? AND state = 0");
 
 	query_u64(&q, v->finished_ns);
@@ -203,6 +208,7 @@ int store_agent_version_ready(struct store *s, const struct store_agent_version 
 	query_text(&q, v->entry);
 	query_text(&q, v->dir);
 	query_text(&q, v->user);
+	query_u64(&q, v->concurrency);
 	query_text(&q, v->agent_id);
 	query_u64(&q, v->number);
 	return change_one(s, &q, e);
@@ -215,7 +221,8 @@ int store_agent_version_end(struct store *s, const char *agent_id, uint32_t numb
 	char text[STORE_AGENT_REASON_MAX + 1], where[STORE_AGENT_STEP_MAX + 1];
 	struct query q = db_query(s, STMT_AGENT_VERSION_END,
 		"UPDATE agent_versions SET state = ?, finished_ns = ?, reason = ?, step = ?, "
-		"env_json = '{}', secrets_json = '{}' WHERE agent_id = ? AND number = ?");
+		"env_json = '{}', secrets_json = '{}', placeholders_json = NULL, "
+		"authority = NULL WHERE agent_id = ? AND number = ?");
 
 	(void)snprintf(text, sizeof(text), "%s", reason); /* these may be cut */
 	(void)snprintf(where, sizeof(where), "%s", step);
@@ -232,10 +239,69 @@ int store_agent_fail_open(struct store *s, uint64_t at_ns, const char *reason, s
 {
 	struct query q = db_query(s, STMT_AGENT_FAIL_OPEN,
 		"UPDATE agent_versions SET state = 2, finished_ns = ?, reason = ?, "
-		"env_json = '{}', secrets_json = '{}' WHERE seq IN "
+		"env_json = '{}', secrets_json = '{}', placeholders_json = NULL, "
+		"authority = NULL WHERE seq IN "
 		"(SELECT seq FROM agent_versions INDEXED BY agent_versions_open WHERE state = 0)");
 
 	query_u64(&q, at_ns);
 	query_text(&q, reason);
 	return query_run(&q, NULL, e);
+}
+
+/* --- what its snapshot has --- */
+
+static int copy_or_null(struct query *q, char **ret)
+{
+	const char *text = row_text(q);
+
+	*ret = text ? strdup(text) : NULL;
+	return text && !*ret ? -ENOMEM : 0;
+}
+
+int store_agent_warm_get(struct store *s, const char *agent_id, uint32_t number,
+	struct store_agent_warm *ret, struct error *e)
+{
+	_cleanup_(query_done) struct query q = db_query(s, STMT_AGENT_WARM_GET,
+		"SELECT placeholders_json, authority FROM agent_versions "
+		"WHERE agent_id = ? AND number = ?");
+	struct store_agent_warm w = {NULL, NULL};
+	int r;
+
+	query_text(&q, agent_id);
+	query_u64(&q, number);
+	r = query_step(&q, e);
+	if (r <= 0)
+		return r < 0 ? r : not_found(e);
+	if (copy_or_null(&q, &w.placeholders_json) == 0 && copy_or_null(&q, &w.authority) == 0) {
+		*ret = w;
+		return 0;
+	}
+	store_agent_warm_done(&w);
+	return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+}
+
+int store_agent_warm_set(
+	struct store *s, const char *build_id, const struct store_agent_warm *w, struct error *e)
+{
+	struct query q = db_query(s, STMT_AGENT_WARM_SET,
+		"UPDATE agent_versions SET placeholders_json = ?, authority = ? "
+		"WHERE build_id = ? AND state = 0");
+	int r = text_check_json("placeholders", w->placeholders_json, true, NULL, e);
+
+	if (r == 0)
+		r = text_check_optional("authority", w->authority, STORE_AUTHORITY_MAX, e);
+	query_text(&q, w->placeholders_json);
+	query_text(&q, w->authority);
+	query_text(&q, build_id);
+	if (r == 0)
+		return change_one(s, &q, e);
+	query_done(&q);
+	return r;
+}
+
+void store_agent_warm_done(struct store_agent_warm *w)
+{
+	free(w->placeholders_json);
+	free(w->authority);
+	*w = (struct store_agent_warm){NULL, NULL};
 }

@@ -46,6 +46,7 @@ struct store_agent_version {
 	enum store_agent_state state;
 	char build_id[STORE_UUID_BYTES]; /* the directory of the template, when READY */
 	uint32_t cpus, memory_mb, disk_mb, timeout_s;
+	uint32_t concurrency; /* invocations at the same time; 0: as many as there may be */
 	uint64_t created_ns, finished_ns;		/* finished_ns: 0 while BUILDING */
 	char env_json[STORE_AGENT_ENV_MAX + 1];		/* an object of strings */
 	char secrets_json[STORE_AGENT_SECRETS_MAX + 1]; /* as `secrets` of a creation */
@@ -61,7 +62,8 @@ struct store_agent_version {
 	char step[STORE_AGENT_STEP_MAX + 1];	 /* of the build, that failed */
 };
 
-/* Adds a version that is BUILDING: agent_id, build_id, sizes, created_ns, env_json, secrets_json.
+/* Adds a version that is BUILDING: agent_id, build_id, sizes, concurrency, created_ns, env_json,
+ * secrets_json.
  * Its number is the agent's next. */
 int store_agent_version_add(struct store *s, const struct store_agent_version *v,
 	uint32_t *ret_number, struct error *e);
@@ -91,5 +93,21 @@ int store_agent_version_end(struct store *s, const char *agent_id, uint32_t numb
 
 /* All that are BUILDING become FAILED, in the same way: what a daemon finds when it starts. */
 int store_agent_fail_open(struct store *s, uint64_t at_ns, const char *reason, struct error *e);
+
+/* What the version's snapshot has, so that invocations use the same. */
+struct store_agent_warm {
+	/* An object: the placeholders of its secrets, by variable. NULL: its variables are not in
+	 * the snapshot. */
+	char *placeholders_json;
+	char *authority; /* store_sandbox.authority of its sandboxes, or NULL */
+};
+
+/* ERROR_NOT_FOUND, as the next. */
+int store_agent_warm_get(struct store *s, const char *agent_id, uint32_t number,
+	struct store_agent_warm *ret, struct error *e);
+/* Of a version that is BUILDING. */
+int store_agent_warm_set(
+	struct store *s, const char *build_id, const struct store_agent_warm *w, struct error *e);
+void store_agent_warm_done(struct store_agent_warm *w);
 
 #endif

@@ -169,7 +169,7 @@ int store_agent_remove(struct store *s, const char *id, struct error *e)
 	if (r == 0)
 		r = run_on(s, STMT_AGENT_DROP, "DELETE FROM agents WHERE id = ?", id, e);
 	if (r == 0)
-		r = store_catalog_remove(s, id, e); /* builds, their logs, tags */
+		r = store_catalog_remove_builds(s, id, e); /* builds, their logs, tags */
 	return r == 0 ? txn_commit(&t, true, e) : r;
 }
 

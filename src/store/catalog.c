@@ -159,7 +159,7 @@ static int run_on(struct store *s, enum stmt slot, const char *sql, const char *
 	return query_run(&q, NULL, e);
 }
 
-int store_catalog_remove(struct store *s, const char *id, struct error *e)
+int store_catalog_remove_builds(struct store *s, const char *id, struct error *e)
 {
 	_cleanup_(txn_end) struct txn t = {.store = s};
 	int r = txn_begin(&t, s, e);
@@ -175,8 +175,25 @@ int store_catalog_remove(struct store *s, const char *id, struct error *e)
 	if (r == 0)
 		r = run_on(
 			s, STMT_CATALOG_DROP_TAGS, "DELETE FROM tags WHERE template_id = ?", id, e);
+	return r == 0 ? txn_commit(&t, true, e) : r;
+}
+
+int store_catalog_remove(struct store *s, const char *id, struct error *e)
+{
+	_cleanup_(txn_end) struct txn t = {.store = s};
+	unsigned changes = 0;
+	struct query q;
+	int r = txn_begin(&t, s, e);
+
 	if (r == 0)
-		r = run_on(s, STMT_CATALOG_DROP, "DELETE FROM catalog WHERE id = ?", id, e);
+		r = store_catalog_remove_builds(s, id, e);
+	if (r < 0)
+		return r;
+	q = db_query(s, STMT_CATALOG_DROP, "DELETE FROM catalog WHERE id = ?");
+	query_text(&q, id);
+	r = query_run(&q, &changes, e);
+	if (r == 0 && changes == 0)
+		r = not_found(e);
 	return r == 0 ? txn_commit(&t, true, e) : r;
 }
 

@@ -45,7 +45,10 @@ int store_catalog_list(struct store *s, const char *key_id,
 int store_catalog_set_public(
 	struct store *s, const char *id, bool public, uint64_t at_ns, struct error *e);
 
-/* Removes it with its builds, their logs and its tags. A missing one is success. */
+/* Removes the builds of an id, their logs and its tags. None is success. */
+int store_catalog_remove_builds(struct store *s, const char *id, struct error *e);
+
+/* Removes a template with its builds, their logs and its tags. ERROR_NOT_FOUND if there is none. */
 int store_catalog_remove(struct store *s, const char *id, struct error *e);
 
 /* The number of running and paused sandboxes that were made from it. */

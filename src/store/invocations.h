@@ -26,6 +26,7 @@ enum {
 	STORE_INVOCATIONS_KEY_BYTES = 32 << 20,
 	STORE_INVOCATIONS_ALL_BYTES = 512 << 20,
 	STORE_INVOCATIONS_LIST_MAX = 100,
+	STORE_INVOCATIONS_SCAN_MAX = 500,
 	STORE_INVOCATION_DAYS = 7,
 };
 
@@ -83,9 +84,10 @@ struct store_invocation_filter {
 	const char *agent_id;
 	bool ascending;	 /* oldest first */
 	uint64_t cursor; /* those beyond this seq; 0: from the end that `ascending` says */
-	uint32_t limit;	 /* 1-STORE_INVOCATIONS_LIST_MAX */
+	uint32_t limit;	 /* 1-STORE_INVOCATIONS_SCAN_MAX */
 };
 
+/* Until `each` returns anything but 0, which is returned. */
 int store_invocation_list(struct store *s, const struct store_invocation_filter *f,
 	int (*each)(void *arg, const struct store_invocation *v), void *arg, struct error *e);
 

@@ -425,6 +425,8 @@ int store_key_revoke(struct store *s, const char *id, uint64_t now_ns, struct er
 		r = disable_webhooks(s, id, e);
 	if (r == 0)
 		r = forget_secrets(s, id, e);
+	if (r == 0)
+		r = budgets_forget_key(s, id, e);
 	return r < 0 ? r : txn_commit(&t, true, e);
 }
 

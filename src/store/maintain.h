@@ -17,11 +17,17 @@ int activity_prune(struct store *s, uint64_t before_ns, bool *more, struct error
 int usage_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 
 int invocations_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
+/* Counters of days that are over. */
+int budgets_prune(struct store *s, uint64_t now_ns, bool *more, struct error *e);
 int approvals_prune(struct store *s, uint64_t before_ns, bool *more, struct error *e);
 
 /* For a sandbox that has ended: cancels its waiting approvals, and ends decisions that hold for
  * it. */
 int approvals_end(struct store *s, const char *sandbox_id, uint64_t now_ns, struct error *e);
+
+/* For a sandbox that has ended, and a key that is revoked: forgets what they used of budgets. */
+int budgets_end(struct store *s, const char *sandbox_id, struct error *e);
+int budgets_forget_key(struct store *s, const char *key_id, struct error *e);
 
 /* For a sandbox that got a row: keeps its activity (there may be some already) as long as the row
  * exists. */

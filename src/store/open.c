@@ -224,6 +224,8 @@ int store_maintain(struct store *s, uint64_t now_ns, const struct store_retentio
 		rc = approvals_prune(
 			s, now_ns > keep.events_ns ? now_ns - keep.events_ns : 0, &more, e);
 	if (rc == 0)
+		rc = budgets_prune(s, now_ns, &more, e);
+	if (rc == 0)
 		rc = invocations_prune(
 			s, now_ns > INVOCATION_LIFE_NS ? now_ns - INVOCATION_LIFE_NS : 0, &more, e);
 	if (rc == 0)

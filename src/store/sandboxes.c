@@ -326,6 +326,8 @@ int store_sandbox_delete(struct store *s, const char *id, struct error *e)
 		r = activity_end(s, id, clock_realtime_ns(), e);
 	if (r == 0)
 		r = approvals_end(s, id, clock_realtime_ns(), e);
+	if (r == 0)
+		r = budgets_end(s, id, e);
 	if (r < 0)
 		return r;
 	q = db_query(s, STMT_SANDBOX_DELETE, "DELETE FROM sandboxes WHERE id = ?");

@@ -569,6 +569,39 @@ static const char version_18[] =
 	"		WHERE key_id IN ('', OLD.key_id);"
 	"END;";
 
+/* What is used of budgets. A key's own have the sandbox ''. budget_totals counts the rows of a key,
+ * and all rows under the key ''. */
+static const char version_19[] =
+	"CREATE TABLE budgets ("
+	"	key_id TEXT NOT NULL,"
+	"	sandbox_id TEXT NOT NULL,"
+	"	id TEXT NOT NULL,"
+	"	day INTEGER NOT NULL," /* since 1970; 0: for ever */
+	"	requests INTEGER NOT NULL,"
+	"	tokens INTEGER NOT NULL,"
+	"	micros INTEGER NOT NULL,"
+	"	PRIMARY KEY (key_id, sandbox_id, id, day)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX budgets_sandbox ON budgets (sandbox_id) WHERE sandbox_id != '';"
+	"CREATE INDEX budgets_day ON budgets (day) WHERE day > 0;"
+	"CREATE TABLE budget_totals ("
+	"	key_id TEXT PRIMARY KEY,"
+	"	count INTEGER NOT NULL"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE TRIGGER budget_added AFTER INSERT ON budgets BEGIN"
+	"	INSERT INTO budget_totals VALUES ('', 1), (NEW.key_id, 1)"
+	"		ON CONFLICT (key_id) DO UPDATE SET count = count + 1;"
+	"END;"
+	"CREATE TRIGGER budget_gone AFTER DELETE ON budgets BEGIN"
+	"	UPDATE budget_totals SET count = count - 1 WHERE key_id IN ('', OLD.key_id);"
+	"END;";
+
+/* What a version's snapshot has of its secrets, and how many invocations of it run at once. */
+static const char version_20[] =
+	"ALTER TABLE agent_versions ADD COLUMN placeholders_json TEXT;"
+	"ALTER TABLE agent_versions ADD COLUMN authority TEXT;"
+	"ALTER TABLE agent_versions ADD COLUMN concurrency INTEGER NOT NULL DEFAULT 0;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -588,6 +621,8 @@ const struct migration schema_migrations[] = {
 	{version_16},
 	{version_17},
 	{version_18},
+	{version_19},
+	{version_20},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -160,6 +160,16 @@ static void map_clear(struct layer *l, uint64_t first, uint64_t end)
 		l->map[b / 8] &= (uint8_t) ~(1 << b % 8);
 }
 
+void disk_forget(struct disk *d, uint64_t offset, uint64_t n)
+{
+	for (unsigned i = 0; i < d->layer_count && !d->writable; i++) {
+		struct layer *l = &d->layers[i];
+		uint64_t first = offset / DISK_BLOCK_BYTES, end = first + n / DISK_BLOCK_BYTES;
+
+		map_clear(l, first, end < l->blocks ? end : l->blocks);
+	}
+}
+
 int disk_push_top(struct disk *d, int fd, bool may_exist, struct error *e)
 {
 	struct layer l = {.fd = fd};

@@ -65,7 +65,7 @@ uint64_t disk_delta_bytes(const struct disk *d);
 
 /* The request must be whole sectors within the capacity, which is checked. Returns 0, -EINVAL,
  * -EROFS, -ENOSPC or -EIO. The memory may change during the call. */
-int disk_read(struct disk *d, uint64_t offset, void *out, uint32_t n); /* for tests */
+int disk_read(struct disk *d, uint64_t offset, void *out, uint32_t n);
 int disk_write(struct disk *d, uint64_t offset, const void *data, uint32_t n);
 int disk_readv(struct disk *d, uint64_t offset, const struct iovec *iov, unsigned count);
 int disk_writev(struct disk *d, uint64_t offset, const struct iovec *iov, unsigned count);
@@ -112,9 +112,9 @@ unsigned disk_frozen_count(const struct disk *d);
  * read-write file and stays the caller's. That delta alone, on the same base, is the same disk. */
 int disk_flatten(struct disk *d, int out_fd, struct error *e);
 
-/* Writes what the disk has into an empty file: an image that needs no delta. Holes stay holes.
- * For disks of whole blocks; out_fd stays the caller's. */
-int disk_write_raw(const struct disk *d, int out_fd, struct error *e);
+/* Makes a range of whole blocks as the base has it: no delta counts there any more. In this process
+ * only: no file changes. For disk_flatten of a read-only disk. */
+void disk_forget(struct disk *d, uint64_t offset, uint64_t n);
 
 /* Merges only the frozen deltas, ready to take their place. Takes out_fd over, also on failure. The
  * frozen deltas do not change, so another thread may go on reading and writing the disk. */

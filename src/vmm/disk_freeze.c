@@ -127,10 +127,9 @@ static uint64_t hole_length(int fd, off_t position, uint64_t n)
 	return (uint64_t)(data - position) / DISK_BLOCK_BYTES * DISK_BLOCK_BYTES;
 }
 
-/* Copies whole blocks to the place that lies `shift` bytes before theirs in `to`, which is empty
- * there. Holes and zeroes stay holes. */
-static int copy_blocks(
-	int from, int to, off_t position, off_t shift, uint64_t n, uint8_t *buffer, size_t size)
+/* Copies whole blocks to the same place in `to`, which is empty there. Holes and zeroes stay
+ * holes. */
+static int copy_blocks(int from, int to, off_t position, uint64_t n, uint8_t *buffer, size_t size)
 {
 	while (n) {
 		uint64_t part = hole_length(from, position, n);
@@ -139,7 +138,7 @@ static int copy_blocks(
 		if (!part) {
 			part = n < size ? n : size;
 			r = fd_pread_full(from, buffer, part, position);
-			r = r < 0 ? r : write_sparse(to, buffer, part, position - shift);
+			r = r < 0 ? r : write_sparse(to, buffer, part, position);
 		}
 		if (r < 0)
 			return r;
@@ -164,8 +163,8 @@ static int flatten_blocks(const struct disk *d, unsigned layers, int to)
 		run = disk_run_length(d, layers, offset, end - offset, layer);
 		if (layer == LAYER_BASE)
 			continue;
-		r = copy_blocks(d->layers[layer].fd, to, (off_t)(DATA_OFFSET + offset), 0, run,
-			buffer, size);
+		r = copy_blocks(
+			d->layers[layer].fd, to, (off_t)(DATA_OFFSET + offset), run, buffer, size);
 		if (r < 0)
 			return r;
 		reach = offset + run;
@@ -221,54 +220,6 @@ static int flatten(const struct disk *d, unsigned layers, int out_fd, struct err
 int disk_flatten(struct disk *d, int out_fd, struct error *e)
 {
 	return flatten(d, d->layer_count, out_fd, e);
-}
-
-/* A run of blocks that no delta holds. */
-static int write_base(
-	const struct disk *d, int to, uint64_t offset, uint64_t n, uint8_t *buffer, size_t size)
-{
-	uint64_t left = offset < d->base_bytes ? d->base_bytes - offset : 0;
-
-	n = n < left ? n : left / DISK_BLOCK_BYTES * DISK_BLOCK_BYTES;
-	return n ? copy_blocks(d->base_fd, to, (off_t)offset, 0, n, buffer, size) : 0;
-}
-
-static int write_raw(const struct disk *d, int to)
-{
-	const size_t size = 256 * 1024;
-	_cleanup_free_ uint8_t *buffer = malloc(size);
-	uint64_t end = blocks_of(d->bytes) * DISK_BLOCK_BYTES, run;
-
-	if (!buffer)
-		return -ENOMEM;
-	for (uint64_t offset = 0; offset < end; offset += run) {
-		int layer = disk_find_layer(d, d->layer_count, offset / DISK_BLOCK_BYTES), r;
-
-		run = disk_run_length(d, d->layer_count, offset, end - offset, layer);
-		if (layer == LAYER_BASE)
-			r = write_base(d, to, offset, run, buffer, size);
-		else
-			r = copy_blocks(d->layers[layer].fd, to, (off_t)(DATA_OFFSET + offset),
-				DATA_OFFSET, run, buffer, size);
-		if (r < 0)
-			return r;
-	}
-	if (ftruncate(to, (off_t)d->bytes) < 0 || fdatasync(to) < 0)
-		return -errno;
-	return 0;
-}
-
-int disk_write_raw(const struct disk *d, int out_fd, struct error *e)
-{
-	int r = d->base_bytes % DISK_BLOCK_BYTES || d->bytes % DISK_BLOCK_BYTES ? -EINVAL
-										: disk_check(d, e);
-
-	if (r == 0)
-		r = write_raw(d, out_fd);
-	if (r < 0)
-		return error_set_errno(e, is_full(r) ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
-			"cannot write the image of a disk");
-	return 0;
 }
 
 struct disk_merged {

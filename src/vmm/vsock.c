@@ -9,7 +9,8 @@
  * rx_fill sends everything to the guest, as receive buffers allow. First come resets of connections
  * that no longer exist here. Then each connection on the work list sends one packet in turn. A
  * connection is on the list while it has a control packet pending, or has credit and may be
- * readable. Payload is read from its socket straight into the guest's buffer.
+ * readable. Payload is read from its socket straight into the guest's buffers. Linux gives buffers
+ * of 4 KiB, so a connection with much to send fills many of them with one read.
  *
  * Clients are watched edge-triggered. An edge sets `readable`, which stays set until a read finds
  * the socket empty. So nothing spins while the guest has no credit or no buffer.
@@ -39,6 +40,9 @@ enum {
 	QUEUE_SIZE = 128,
 	EVENT_QUEUE_SIZE = 16,
 	PACKET_MAX = 65536,	 /* payload of one packet to the guest */
+	BATCH_SLOTS = 32,	 /* receive buffers that one read may fill */
+	TURN_SLOTS = 8,		 /* likewise, while other connections wait */
+	BATCH_PIECES = 2,	 /* of such a buffer, if it is not the only one */
 	RESETS_UNKNOWN_MAX = 64, /* replies to packets for connections that do not exist */
 };
 
@@ -183,10 +187,10 @@ static bool rx_pop(struct vsock *v, struct virtio_chain *chain, size_t payload)
 	return false;
 }
 
-static void rx_push(struct vsock *v, const struct virtio_chain *chain,
-	const struct vsock_ports *ports, const struct virtio_vsock_hdr *part)
+static struct virtio_vsock_hdr rx_header(
+	const struct vsock *v, const struct vsock_ports *ports, const struct virtio_vsock_hdr *part)
 {
-	struct virtio_vsock_hdr h = {
+	return (struct virtio_vsock_hdr){
 		.src_cid = htole64(VIRTIO_VSOCK_CID_HOST),
 		.dst_cid = htole64(v->guest_cid),
 		.src_port = htole32(ports->host_port),
@@ -198,29 +202,40 @@ static void rx_push(struct vsock *v, const struct virtio_chain *chain,
 		.buf_alloc = htole32(part->buf_alloc),
 		.fwd_cnt = htole32(part->fwd_cnt),
 	};
+}
+
+static void rx_push(struct vsock *v, const struct virtio_chain *chain,
+	const struct vsock_ports *ports, const struct virtio_vsock_hdr *part)
+{
+	struct virtio_vsock_hdr h = rx_header(v, ports, part);
 
 	(void)virtio_chain_write(chain, 0, &h, sizeof(h)); /* rx_pop checked the room */
 	virtio_queue_push(&v->dev, VIRTIO_VSOCK_RX_QUEUE, chain->head, HEADER_BYTES + part->len);
 }
 
-static void conn_push(struct vsock *v, struct vsock_conn *c, const struct virtio_chain *chain,
-	uint16_t op, uint32_t len, uint32_t flags)
+/* What a packet to the guest says of the connection. */
+static struct virtio_vsock_hdr conn_header(
+	struct vsock_conn *c, uint16_t op, uint32_t len, uint32_t flags)
 {
-	const struct vsock_ports ports = {.host_port = c->host_port, .guest_port = c->guest_port};
-
-	rx_push(v, chain, &ports,
-		&(struct virtio_vsock_hdr){.op = op,
-			.len = len,
-			.flags = flags,
-			.buf_alloc = VSOCK_BUFFER_BYTES,
-			.fwd_cnt = c->forwarded});
 	c->forwarded_told = c->forwarded;
 	c->pending &= (uint8_t)~PENDING_CREDIT_UPDATE; /* every packet carries it */
+	return (struct virtio_vsock_hdr){.op = op,
+		.len = len,
+		.flags = flags,
+		.buf_alloc = VSOCK_BUFFER_BYTES,
+		.fwd_cnt = c->forwarded};
+}
+
+static struct vsock_ports conn_ports(const struct vsock_conn *c)
+{
+	return (struct vsock_ports){.host_port = c->host_port, .guest_port = c->guest_port};
 }
 
 static enum send_result conn_send_control(struct vsock *v, struct vsock_conn *c)
 {
 	struct virtio_chain chain;
+	struct vsock_ports ports;
+	struct virtio_vsock_hdr part;
 	uint32_t flags = 0;
 	uint8_t bit;
 	uint16_t op;
@@ -244,7 +259,9 @@ static enum send_result conn_send_control(struct vsock *v, struct vsock_conn *c)
 	}
 	if (!rx_pop(v, &chain, 0))
 		return NO_BUFFER;
-	conn_push(v, c, &chain, op, 0, flags);
+	ports = conn_ports(c);
+	part = conn_header(c, op, 0, flags);
+	rx_push(v, &chain, &ports, &part);
 	c->pending &= (uint8_t)~bit;
 	c->guest_knows |= op == VIRTIO_VSOCK_OP_REQUEST;
 	return SENT;
@@ -259,16 +276,111 @@ static void conn_host_eof(struct vsock *v, struct vsock_conn *c)
 	vsock_conn_check_end(v, c);
 }
 
-/* Reads from the client's socket into the guest's buffer.
+/* A receive buffer that a read may fill. */
+struct rx_slot {
+	uint16_t head;
+	uint32_t room;	 /* for payload */
+	uint8_t *header; /* NULL: it is in pieces, and the batch's only one */
+};
+
+/* Receive buffers that one read fills, one after the other. */
+struct rx_batch {
+	struct virtio_chain chain; /* that was popped last */
+	struct rx_slot slots[BATCH_SLOTS];
+	struct iovec iov[VIRTIO_CHAIN_MAX + BATCH_SLOTS * BATCH_PIECES];
+	unsigned count, iov_count;
+	size_t room;
+};
+
+/* Adds the chain. False: it does not go with those before it. */
+static bool batch_add(struct rx_batch *b, size_t credit)
+{
+	const struct virtio_chain *chain = &b->chain;
+	bool whole = chain->in[0].bytes >= HEADER_BYTES;
+	size_t room = chain->in_bytes - HEADER_BYTES;
+
+	if (b->count && (!whole || chain->in_count > BATCH_PIECES))
+		return false;
+	if (room > credit - b->room)
+		room = credit - b->room;
+	if (room > PACKET_MAX)
+		room = PACKET_MAX;
+	b->slots[b->count++] = (struct rx_slot){.head = chain->head,
+		.room = (uint32_t)room,
+		.header = whole ? chain->in[0].host : NULL};
+	b->iov_count +=
+		vsock_payload_iovecs(chain->in, chain->in_count, room, b->iov + b->iov_count);
+	b->room += room;
+	return true;
+}
+
+/* Takes buffers for what a read may bring, by what the last one brought. Returns whether the guest
+ * had any. */
+static bool batch_take(struct vsock *v, const struct vsock_conn *c, struct rx_batch *b)
+{
+	unsigned most = v->work_head == NO_SLOT ? BATCH_SLOTS : TURN_SLOTS;
+	unsigned max = c->slots < most ? c->slots : most;
+	size_t credit = vsock_conn_credit(c);
+
+	b->count = b->iov_count = 0;
+	b->room = 0;
+	while ((!b->count || b->count < max) && b->room < credit && rx_pop(v, &b->chain, 1)) {
+		if (!batch_add(b, credit)) {
+			virtio_queue_unpop(&v->dev, VIRTIO_VSOCK_RX_QUEUE);
+			break;
+		}
+		if (!b->slots[0].header)
+			break;
+	}
+	return b->count;
+}
+
+/* How many buffers the next read has: twice as many if all were used, else as many as were, and not
+ * many fewer than this one. */
+static uint8_t next_slots(const struct rx_batch *b, unsigned used, bool all)
+{
+	unsigned least = b->count - b->count / 4, n = used > least ? used : least;
+
+	return (uint8_t)(all ? 2 * b->count : n); /* BATCH_SLOTS at most, twice */
+}
+
+/* Sends n bytes that were read, and gives back the buffers that are still empty. */
+static void batch_push(struct vsock *v, struct vsock_conn *c, struct rx_batch *b, size_t n)
+{
+	const struct vsock_ports ports = conn_ports(c);
+	const struct virtio_vsock_hdr part = conn_header(c, VIRTIO_VSOCK_OP_RW, 0, 0);
+	struct virtio_vsock_hdr h = rx_header(v, &ports, &part);
+	bool all = n == b->room;
+	unsigned used = 0;
+
+	for (unsigned i = 0; i < b->count; i++) {
+		const struct rx_slot *s = &b->slots[i];
+		uint32_t len = n < s->room ? (uint32_t)n : s->room;
+
+		if (len == 0) {
+			virtio_queue_unpop(&v->dev, VIRTIO_VSOCK_RX_QUEUE);
+			continue;
+		}
+		h.len = htole32(len);
+		if (s->header)
+			memcpy(s->header, &h, sizeof(h));
+		else
+			(void)virtio_chain_write(&b->chain, 0, &h, sizeof(h)); /* it has room */
+		virtio_queue_push(&v->dev, VIRTIO_VSOCK_RX_QUEUE, s->head, HEADER_BYTES + len);
+		n -= len;
+		used++;
+	}
+	c->slots = next_slots(b, used, all);
+}
+
+/* Reads from the client's socket into the guest's buffers.
  *
  * #calls vcpu main: recvmsg */
-static ssize_t conn_read(struct vsock_conn *c, const struct virtio_chain *chain, size_t room)
+static ssize_t conn_read(struct vsock_conn *c, struct rx_batch *b)
 {
-	struct iovec iov[VIRTIO_CHAIN_MAX];
-	struct msghdr m = {.msg_iov = iov};
+	struct msghdr m = {.msg_iov = b->iov, .msg_iovlen = b->iov_count};
 	ssize_t n;
 
-	m.msg_iovlen = vsock_payload_iovecs(chain->in, chain->in_count, room, iov);
 	do {
 		n = recvmsg(c->fd, &m, MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
@@ -277,26 +389,21 @@ static ssize_t conn_read(struct vsock_conn *c, const struct virtio_chain *chain,
 
 static enum send_result conn_send_payload(struct vsock *v, struct vsock_conn *c)
 {
-	struct virtio_chain chain;
-	size_t room;
+	struct rx_batch b;
 	ssize_t n;
 
-	if (!rx_pop(v, &chain, 1))
+	if (!batch_take(v, c, &b))
 		return NO_BUFFER;
-	room = chain.in_bytes - HEADER_BYTES;
-	if (room > vsock_conn_credit(c))
-		room = vsock_conn_credit(c);
-	if (room > PACKET_MAX)
-		room = PACKET_MAX;
-	n = conn_read(c, &chain, room);
+	n = conn_read(c, &b);
 	if (n > 0) {
 		c->sent += (uint32_t)n;
 		/* A short read emptied the socket: the next byte, or its end, raises an edge. */
-		c->readable = (size_t)n == room || c->host_hung_up;
-		conn_push(v, c, &chain, VIRTIO_VSOCK_OP_RW, (uint32_t)n, 0);
+		c->readable = (size_t)n == b.room || c->host_hung_up;
+		batch_push(v, c, &b, (size_t)n);
 		return SENT;
 	}
-	virtio_queue_unpop(&v->dev, VIRTIO_VSOCK_RX_QUEUE);
+	for (unsigned i = 0; i < b.count; i++)
+		virtio_queue_unpop(&v->dev, VIRTIO_VSOCK_RX_QUEUE);
 	if (n == -EAGAIN) {
 		c->readable = false;
 		return NOTHING;

@@ -91,6 +91,7 @@ struct vsock_conn {
 	uint8_t pending;	 /* PENDING_ bits */
 	bool guest_knows;	 /* the guest may know of the connection */
 	bool readable;		 /* the socket may have bytes, or its end */
+	uint8_t slots;		 /* receive buffers that the next read has; 0: one */
 	bool host_hung_up;	 /* the client will send nothing beyond what is in the socket */
 	bool host_eof;		 /* all of the client's bytes were sent to the guest */
 	bool host_gone;		 /* the client takes no more bytes */

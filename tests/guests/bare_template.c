@@ -83,7 +83,8 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = make_image(&h, argv[2], &e);
 	if (r == 0)
-		r = prepare_template(&h, argv[2], &kernel, NULL, NULL, &progress, &e);
+		r = prepare_template(
+			&h, argv[2], &kernel, &(struct prepare_more){.key = NULL}, &progress, &e);
 	home_close(&h);
 	if (r < 0)
 		(void)fprintf(stderr, "bare-template: %s\n", e.message);

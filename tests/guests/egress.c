@@ -72,6 +72,16 @@ static void take(void)
 	EQUAL(arrived.h.src_port, EGRESS_PORT);
 }
 
+/* The next packet of a connection. A reset of an earlier one may still come: the host ended it at
+ * the moment when the guest did. */
+static void take_for(uint32_t port)
+{
+	do
+		take();
+	while (arrived.h.op == VIRTIO_VSOCK_OP_RST && arrived.h.dst_port != port);
+	EQUAL(arrived.h.dst_port, port);
+}
+
 static void open_vsock(void)
 {
 	device_open(&device, SLOT_VSOCK, 0);
@@ -89,8 +99,7 @@ static void open_vsock(void)
 static bool connect(uint32_t port)
 {
 	send(port, VIRTIO_VSOCK_OP_REQUEST, 0, NULL, 0);
-	take();
-	EQUAL(arrived.h.dst_port, port);
+	take_for(port);
 	CHECK(arrived.h.op == VIRTIO_VSOCK_OP_RESPONSE || arrived.h.op == VIRTIO_VSOCK_OP_RST);
 	return arrived.h.op == VIRTIO_VSOCK_OP_RESPONSE;
 }
@@ -102,8 +111,7 @@ static bool take_answer(uint32_t port)
 	uint32_t got = 0;
 
 	for (;;) {
-		take();
-		EQUAL(arrived.h.dst_port, port);
+		take_for(port);
 		if (arrived.h.op == VIRTIO_VSOCK_OP_RST)
 			return false;
 		if (arrived.h.op == VIRTIO_VSOCK_OP_SHUTDOWN)

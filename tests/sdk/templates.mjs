@@ -71,6 +71,16 @@ testNatively('build in the background, status, tags', async () => {
   await assert.rejects(Sandbox.create('sdk-tags:next'), /tag/)
 })
 
+testNatively('a base that cannot be used is the fault of the line that names it', async () => {
+  const named = async (t) => {
+    const e = await Template.build(t, 'sdk-base', sizes).then(() => assert.fail('it must fail'), (e) => e)
+    return [e.name, e.message, e.stack.split('\n')[0].includes('templates.mjs')]
+  }
+  assert.deepEqual(await named(Template().fromTemplate('sdk-nothing').runCmd('true')),
+    ['BuildError', "fromTemplate: base template 'sdk-nothing' not found", true])
+  assert.deepEqual((await named(Template().fromImage('localhost:5000/x'))).toSpliced(1, 1), ['BuildError', true])
+})
+
 testNatively('other keys', async () => {
   assert.equal(await Template.exists('sdk-web', other), false)
   await assert.rejects(Sandbox.create('sdk-web', other), /sdk-web/)

@@ -525,6 +525,7 @@ static void test_entry(void)
 		{"exit 0", 0},
 		{"echo it is wrong >&2; exit 7", -ECHILD},
 	};
+	const struct entry_port no_port = {.port = 0};
 	struct agent_conn *c = dial_agent();
 	struct error e = {0};
 	struct outcome o;
@@ -533,7 +534,8 @@ static void test_entry(void)
 		uint32_t pid = start_entry(c, cases[i].script);
 
 		CHECK(pid);
-		CHECK(entry_await(c, pid, 0, cases[i].result == 0 ? 2 : 10, &e) == cases[i].result);
+		CHECK(entry_await(c, pid, &no_port, cases[i].result == 0 ? 2 : 10, &e) ==
+			cases[i].result);
 		if (cases[i].result != 1)
 			continue;
 		CHECK(kill(-(pid_t)pid, SIGKILL) == 0);
@@ -542,6 +544,88 @@ static void test_entry(void)
 		outcome_done(&o);
 	}
 	CHECK(strstr(e.message, "status 7") && strstr(e.message, "it is wrong"));
+}
+
+/* Answers pings as `answers` says, a line each, the last one for ever; prints its port. */
+#define LISTENER                                                                                   \
+	"python3 -c 'import http.server as h, sys\n"                                               \
+	"answers = sys.argv[1].split(\"|\")\n"                                                     \
+	"class H(h.BaseHTTPRequestHandler):\n"                                                     \
+	"    def do_GET(self):\n"                                                                  \
+	"        code, _, text = (answers.pop(0) if answers[1:] else answers[0]).partition(\" "    \
+	"\")\n"                                                                                    \
+	"        self.send_response(int(code) if self.path == \"/ping\" else 418)\n"               \
+	"        self.end_headers()\n"                                                             \
+	"        self.wfile.write(text.encode())\n"                                                \
+	"    def log_message(self, *a): pass\n"                                                    \
+	"s = h.HTTPServer((\"127.0.0.1\", 0), H)\n"                                                \
+	"open(sys.argv[2], \"w\").write(str(s.server_port))\n"                                     \
+	"s.serve_forever()' "
+
+static int dial_test(void *arg, struct agent_conn **ret, struct error *e)
+{
+	int fd = raw_socket(),
+	    r = fd < 0 ? -ECONNREFUSED : agent_open(fd, AGENT_OPEN_PREAMBLE, ret, e);
+
+	if (r < 0 && fd >= 0)
+		(void)close(fd);
+	return r;
+}
+
+static uint16_t await_port(const char *path)
+{
+	for (unsigned i = 0; i < 500; i++) {
+		FILE *f = fopen(path, "r");
+		unsigned port = 0;
+		int n = f ? fscanf(f, "%u", &port) : 0;
+
+		if (f)
+			(void)fclose(f);
+		if (n == 1)
+			return (uint16_t)port;
+		pause_ms(20);
+	}
+	return 0;
+}
+
+/* One that listens waits when it answers GET /ping as AgentCore wants it, or has no /ping. */
+static void test_ping(void)
+{
+	static const struct {
+		const char *answers;
+		int result;
+	} cases[] = {
+		{"200 {\"status\": \"Healthy\", \"time_of_last_update\": 1}", 1},
+		{"503 |200 {\"status\": \"Unhealthy\"}|200 {\"status\": \"HealthyBusy\"}", 1},
+		{"404 none", 1},
+		{"200 {\"status\": \"Unhealthy\"}", 0},
+		{"500 ", 0},
+	};
+	char script[16384], path[4200];
+	struct agent_conn *c = dial_agent();
+	struct entry_port port = {.dialler = {.dial = dial_test}};
+	struct error e = {0};
+
+	(void)snprintf(path, sizeof(path), "%s/port", work_dir);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t pid;
+		struct outcome o;
+
+		(void)unlink(path);
+		(void)snprintf(script, sizeof(script), LISTENER "'%s' %s", cases[i].answers, path);
+		pid = start_entry(c, script);
+		CHECK(pid);
+		port.port = await_port(path);
+		CHECK(port.port);
+		CHECK(entry_await(c, pid, &port, cases[i].result == 0 ? 2 : 10, &e) ==
+			cases[i].result);
+		if (cases[i].result != 1)
+			continue;
+		CHECK(kill(-(pid_t)pid, SIGKILL) == 0);
+		CHECK(agent_attach_start(c, ENTRY_TAG, NULL) == 0); /* frees the tag */
+		collect(c, &o, NULL, 0);
+		outcome_done(&o);
+	}
 }
 
 static void test_attach(void)
@@ -829,6 +913,7 @@ const struct test process_tests[] = {
 	{"detached", test_detached},
 	{"kept", test_kept},
 	{"entry", test_entry},
+	{"ping", test_ping},
 	{"attach", test_attach},
 	{"stop", test_stop},
 	{"one-shot requests", test_one_shots},

@@ -78,7 +78,7 @@ def hold(phase):
 
 
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with the daemon, as the real one
-spec = json.load(sys.stdin)
+spec = json.loads(sys.stdin.readline())
 holds = spec.get("ready", "").split()[1:] if spec.get("ready", "").startswith("hold ") else []
 home = os.environ["MAYFLY_HOME"]
 agent = spec.get("agent", {})
@@ -88,8 +88,6 @@ for command in filter(None, (spec.get("start") or settings.get("install", "")).s
 hold("image")
 os.mkdir(f"{home}/images/{spec['build']}") if holds else None
 hold("half")
-os.mkdir(f"{home}/templates/{spec['build']}")
-hold("whole")
 if agent:
     with tarfile.open(agent["files"]) if agent.get("files") else contextlib.nullcontext() as tar:
         names = tar.getnames() if tar else []
@@ -99,6 +97,12 @@ if agent:
     say(agent={"kind": "template" if agent.get("base") else "node", "entry": settings.get("entry", "exec node index.js"),
                "protocol": settings.get("protocol", "stdin"), "dir": "/home/user/agent", "user": "user",
                "settings": settings})
+    answer = json.loads(sys.stdin.readline() or "null")
+    if "answer" in settings.get("env", {}):  # what the snapshot would have
+        with open(settings["env"]["answer"], "w") as f:
+            json.dump(answer, f)
+os.mkdir(f"{home}/templates/{spec['build']}")
+hold("whole")
 if holds:
     os.rmdir(f"{home}/images/{spec['build']}")
 say(end={"diskMB": 4096})

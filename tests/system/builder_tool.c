@@ -1,7 +1,10 @@
 /* Builds an image from a Dockerfile with doubles of machines, for test_builder:
  *
  *   builder-tool HOME NAME DIR [--no-cache|--stranger|--client|--scope WORDS|--force LINE|
- *	--budget BYTES]
+ *	--budget BYTES|--spec]
+ *
+ * With --spec, DIR/spec.json is a client's build (build/spec.h) on the base that the Dockerfile
+ * names.
  *
  * Prints a line for each step, behind `CACHED` if it was, and what steps write. */
 #include <errno.h>
@@ -14,6 +17,7 @@
 #include "base/file.h"
 #include "build/builder.h"
 #include "build/source.h"
+#include "build/spec.h"
 #include "io/jailed.h"
 #include "oci/destination.h"
 
@@ -43,8 +47,31 @@ static void force(struct dockerfile *d, unsigned line)
 				d->stages[k].steps.items[i].line == line;
 }
 
+/* The client's steps take the place of the file's, whose base stays. */
+static int read_spec(struct builder_options *o, struct spec *s, struct error *e)
+{
+	char *text = NULL, *start = NULL;
+	size_t n = 0;
+	int r = file_read(o->context_fd, "spec.json", SPEC_BYTES_MAX, &text, &n);
+
+	if (r == 0)
+		r = spec_read(text, n, s, e);
+	if (r == 0)
+		r = spec_make_steps(o->home, s, e);
+	if (r == 0 && s->start)
+		r = spec_login_command(s->start, &start, e);
+	if (r < 0)
+		return r;
+	s->file.stages[0].base = o->file->stages[0].base;
+	o->file = &s->file;
+	o->start = start;
+	o->ready = s->ready;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
+	struct spec spec = {.root = NULL};
 	static const struct vars none = {NULL, 0};
 	static const struct oci_reach stranger = {.stranger = true};
 	struct ignore ignore = {.count = 0};
@@ -85,6 +112,8 @@ int main(int argc, char **argv)
 		r = dockerfile_parse(text, n, &d, &e);
 	if (argc > 5 && strcmp(argv[4], "--force") == 0)
 		force(&d, (unsigned)strtoul(argv[5], NULL, 10));
+	if (r == 0 && argc > 4 && strcmp(argv[4], "--spec") == 0)
+		r = read_spec(&o, &spec, &e);
 	if (r == 0)
 		r = builder_run(&o, &e);
 	if (r < 0)

@@ -34,6 +34,7 @@ def endpoint(data):
 class Host:
     def __init__(self):
         self.asked = []  # (destination, source) of each TCP flow
+        self.programs = []  # (pid, name) of each
         self.udp_streams = 0
         self.datagrams_to = set()
         self.streams = []
@@ -60,6 +61,7 @@ class Host:
             self.datagrams(s)
             return
         to, source = endpoint(rest), endpoint(rest[6:])
+        self.programs.append((struct.unpack("<I", rest[12:16])[0], rest[16:].decode()))
         self.asked.append((to, source))
         self.flow(s, to, source, sum(1 for t, f in self.asked if f == source and t == to))
 

@@ -46,20 +46,43 @@ static int shell(const struct double_machine *x, const char *command, struct err
 
 /* --- the disk --- */
 
+static int open_image(int dirfd, struct disk **ret, struct error *e)
+{
+	int base = openat(dirfd, image_file_name(IMAGE_EXT4), O_RDONLY | O_CLOEXEC),
+	    deltas[LAYERS_DELTAS_MAX];
+	unsigned n = layers_count(dirfd);
+	char name[IMAGE_DELTA_NAME_BYTES];
+
+	for (unsigned i = 0; i < n; i++) {
+		image_delta_name(i, name);
+		deltas[i] = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+	}
+	return disk_open(base, deltas, n, -1, DISK_BYTES, ret, e);
+}
+
 /* The archive of a disk: 1, or 0 if it is empty. */
 static int read_archive(const struct double_machine *x, struct error *e)
 {
-	char path[PATH_BYTES + 16];
+	char path[PATH_BYTES + 16], block[DISK_BLOCK_BYTES];
 	_cleanup_close_ int fd = -1;
+	struct disk *d = NULL;
 	uint64_t n = 0;
 	int r;
 
 	(void)snprintf(path, sizeof(path), "%s/archive", x->dir);
 	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	r = fd < 0 ? -errno : layers_write_image(x->m.o.image_fd, fd, e);
-	if (r == 0 && layers_count(x->m.o.image_fd) &&
-		pread(fd, &n, sizeof(n), 0) != (ssize_t)sizeof(n))
-		r = -EIO;
+	if (fd < 0 || !layers_count(x->m.o.image_fd))
+		return fd < 0 ? -errno : 0;
+	r = open_image(x->m.o.image_fd, &d, e);
+	if (r == 0)
+		r = disk_read(d, 0, block, sizeof(block));
+	memcpy(&n, block, sizeof(n));
+	for (uint64_t at = 0; r == 0 && at < n; at += sizeof(block)) {
+		r = disk_read(d, DISK_BLOCK_BYTES + at, block, sizeof(block));
+		if (r == 0 && write(fd, block, sizeof(block)) != sizeof(block))
+			r = -EIO;
+	}
+	disk_close(d);
 	return r < 0 ? r : n > 0;
 }
 
@@ -69,11 +92,7 @@ static int fill_root(const struct double_machine *x, struct error *e)
 
 	if (r == 0)
 		return shell(x, "cp -a \"$DOUBLE_BASE/.\" \"$DIR/root\"", e);
-	return r < 0 ? r
-		     : shell(x,
-			       "dd if=$DIR/archive bs=4096 skip=1 status=none | tar -xf - -C "
-			       "$DIR/root",
-			       e);
+	return r < 0 ? r : shell(x, "tar -xf $DIR/archive -C $DIR/root", e);
 }
 
 static int write_delta(struct double_machine *x, const char *name, struct error *e)
@@ -207,10 +226,10 @@ unsigned machine_freezes(const struct machine *m)
 
 int machine_freeze(struct machine *m, int to_fd, struct error *e)
 {
-	char name[LAYERS_NAME_BYTES];
+	char name[IMAGE_DELTA_NAME_BYTES];
 	int r;
 
-	layers_name(m->freezes++, name);
+	image_delta_name(m->freezes++, name);
 	r = write_delta(of(m), name, e);
 	return r < 0 ? r : layers_add(m->fd, name, to_fd, e);
 }

@@ -86,8 +86,14 @@ def google(said, text, call, stream):
     return "application/json", json.dumps(events).encode()
 
 
+TOOLS = ("drop_all", "read_file", "other", "pay", "drop_b")
+
+
 def mcp(said):
     """A server of tools without sessions. None: nothing is to be said."""
+    if isinstance(said, list):
+        return [answer for answer in map(mcp, said) if answer]
+
     def result(value):
         return {"jsonrpc": "2.0", "id": said["id"], "result": value}
     if "id" not in said:
@@ -96,7 +102,8 @@ def mcp(said):
         return result({"protocolVersion": said["params"]["protocolVersion"], "capabilities": {"tools": {}},
                        "serverInfo": {"name": "test", "version": "1"}})
     if said["method"] == "tools/list":
-        return result({"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in ("read_file", "drop_all")]})
+        return result({"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in TOOLS], "nextCursor": "more"}
+                      if not said.get("params", {}).get("cursor") else {"tools": []})
     return result({"content": [{"type": "text", "text": said["params"]["name"]}]})
 
 
@@ -105,6 +112,9 @@ class ModelServer(Server):
 
     text, call = "there are five words here", "get_weather"
     piece = 7  # bytes of a chunk
+    in_events = False  # MCP is answered by a stream of them
+    kind, coding = None, None  # of answers of MCP, in place of what they are
+    stream = b""  # events for a GET
 
     def answer(self, path, body):
         """Content type and body; None: any other path."""
@@ -121,12 +131,16 @@ class ModelServer(Server):
             return google(said, self.text, self.call, stream)
         if path == "/mcp" and said:
             value = mcp(said)
-            return "application/json", json.dumps(value).encode() if value else b""
+            if value and self.in_events:
+                return "text/event-stream", sse([[("id", 1), ("event", "message"), ("data", json.dumps(value))]])
+            return self.kind or "application/json", json.dumps(value).encode() if value else b""
+        if path == "/mcp" and self.stream:
+            return "text/event-stream", self.stream
         return None
 
     def answer1(self, s, lines, path, headers):
         said = self.answer(path, self.last)
-        if path == "/mcp" and not self.last:
+        if path == "/mcp" and not self.last and not self.stream:
             s.sendall(b"HTTP/1.1 405 No stream\r\ncontent-length: 0\r\n\r\n")
             return True
         if not said:
@@ -135,7 +149,8 @@ class ModelServer(Server):
         if not data:
             s.sendall(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")
             return True
-        s.sendall(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+        coding = f"content-encoding: {self.coding}\r\n" if self.coding else ""
+        s.sendall(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n{coding}transfer-encoding: chunked\r\n\r\n".encode())
         for i in range(0, len(data), self.piece):
             s.sendall(b"%x\r\n" % len(data[i:i + self.piece]) + data[i:i + self.piece] + b"\r\n")
         s.sendall(b"0\r\n\r\n")
@@ -147,5 +162,8 @@ class ModelServer(Server):
             super().answer2(c, stream, headers, body)
             return
         self.asked.put(("HTTP/2", headers[":method"], headers[":path"], list(headers.items()), body))
-        c.send_headers(stream, [(":status", "200"), ("content-type", said[0])])
-        c.send_data(stream, said[1], end_stream=True)
+        c.send_headers(stream, [(":status", "200"), ("content-type", said[0]), ("content-length", str(len(said[1]))),
+                                *([("content-encoding", self.coding)] if self.coding else [])])
+        for i in range(0, len(said[1]), 16384):
+            c.send_data(stream, said[1][i:i + 16384])
+        c.end_stream(stream)

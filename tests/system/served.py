@@ -40,7 +40,7 @@ def eventually(fn, seconds=60):
 
 def alive(pid):
     try:
-        with open(f"/proc/{pid}/stat") as f:
+        with open(f"/proc/{pid}/stat", errors="replace") as f:
             return f.read().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
@@ -343,7 +343,7 @@ def machines():
     found = set()
     for pid in listing("/proc"):
         try:
-            with open(f"/proc/{pid}/comm") as f:
+            with open(f"/proc/{pid}/comm", errors="replace") as f:
                 if f.read() == "mayfly-vmm\n" and alive(int(pid)):
                     found.add(int(pid))
         except OSError:

@@ -1,5 +1,6 @@
 """Files of each kind that mayfly-unpack reads, and the commands that have it read them (for test_filters)."""
 import io
+import json
 import os
 import shutil
 import tarfile
@@ -41,6 +42,13 @@ def write_jar(path):
         z.writestr("a/file", os.urandom(1 << 20))
 
 
+def write_layout(path):
+    """An OCI layout whose index leads to nothing."""
+    os.mkdir(path)
+    with open(os.path.join(path, "index.json"), "w") as f:
+        json.dump({"manifests": [{"digest": "sha256:" + 64 * "0", "size": 2, "annotations": {"x": 100000 * "y"}}]}, f)
+
+
 def sure(command):
     """Also what fails has been read."""
     return ["sh", "-c", '"$@" >/dev/null 2>&1; true', "sh", *command]
@@ -63,6 +71,9 @@ def commands(directory, build):
     write_jar(jar)
     write_deb(deb)
     yield "archive", [tool, "unpack", jar, "a", os.path.join(directory, "tree")]
+    layout = os.path.join(directory, "layout")
+    write_layout(layout)
+    yield "document", sure([os.path.abspath(os.path.join(build, "src/oci/oci-tool")), "tree", f"oci:{layout}", directory])
     yield "deb", sure([tool, "kernel", "/bin/busybox", deb])
     if os.path.exists(f"{KERNEL}/vmlinuz"):
         yield "kernel", [tool, "kernel", "/bin/busybox", f"{KERNEL}/vmlinuz", f"{KERNEL}/modules"]

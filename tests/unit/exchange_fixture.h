@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "intercept/exchange.h"
 #include "rules/call.h"
+#include "rules/rules.h"
 
 #define HELD_SECRET   "sk-real-5up3r5ecret" /* a placeholder stands for it */
 #define RULE_SECRET   "rule-5ecret-value"   /* only a rule uses it */
@@ -48,6 +49,11 @@ struct fixture {
 	const char *denied; /* a path that the judge denies */
 	const char *asked;  /* one that a person is to decide about */
 	const char *read;   /* one whose body the judge wants to see first */
+	const char *canned; /* one that a rule answers: 418, "tea" */
+	const struct rules_rule *setters[EXCHANGE_SETTERS_MAX]; /* of what is allowed */
+	unsigned setter_count;
+	bool tools;	       /* rules speak of tools: none is shown */
+	size_t shown, longest; /* how often that was asked, and the longest path */
 };
 
 /* Whether a request is for this path; NULL: none is. */
@@ -60,15 +66,32 @@ static inline bool fixture_is_for(const struct exchange_request *r, const char *
 
 static inline struct exchange_verdict fixture_judge(void *arg, const struct exchange_request *r)
 {
+	static const struct rules_answer tea = {
+		.status = 418, .body = (char *)"tea", .body_bytes = 3};
 	struct fixture *f = arg;
+	struct exchange_verdict allow = {.action = EXCHANGE_ALLOW, .setter_count = f->setter_count};
 
+	allow.tools = f->tools;
+	memcpy(allow.setters, f->setters, sizeof(allow.setters));
 	if (fixture_is_for(r, f->denied))
 		return (struct exchange_verdict){EXCHANGE_DENY, "test", "not today"};
 	if (fixture_is_for(r, f->read) && !r->call)
 		return (struct exchange_verdict){.action = EXCHANGE_READ, .body = CALL_OPENAI};
+	if (fixture_is_for(r, f->canned))
+		return (struct exchange_verdict){.action = EXCHANGE_ANSWER, .answer = &tea};
 	if (fixture_is_for(r, f->asked))
 		return (struct exchange_verdict){EXCHANGE_ASK, "buy", NULL};
-	return (struct exchange_verdict){.action = EXCHANGE_ALLOW};
+	return allow;
+}
+
+static inline bool fixture_shows(void *arg, const char *path, const char *tool)
+{
+	struct fixture *f = arg;
+	size_t n = strlen(path);
+
+	f->shown++;
+	f->longest = n > f->longest ? n : f->longest;
+	return false;
 }
 
 static inline void fixture_record(void *arg, const struct exchange_record *r)
@@ -104,7 +127,7 @@ static inline bool fixture_open(
 		.host = host,
 		.port = port,
 		.intercept = i,
-		.callbacks = {fixture_judge, fixture_record, f}};
+		.callbacks = {fixture_judge, fixture_record, f, .shows = fixture_shows}};
 	bool made;
 
 	*f = (struct fixture){

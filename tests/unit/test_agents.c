@@ -102,7 +102,7 @@ static void test_what_is_named(void **state)
 	assert_non_null(strstr(h->f->e.message, "'other'"));
 	ok(h->f, store_agent_set_current(h->f->s, h->agent.id, 0, T0, &h->f->e));
 	assert_int_equal(find(h, "echo"), 0);
-	assert_non_null(strstr(h->f->e.message, "first one builds"));
+	assert_non_null(strstr(h->f->e.message, "first one is being built"));
 }
 
 /* Each version of an alias comes as often as its weight says. */

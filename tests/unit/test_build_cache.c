@@ -6,16 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "build/layers.h"
 #include "build/stage.h"
 #include "build/step_cache.h"
 #include "build/step_key.h"
 #include "home_fixture.h"
+#include "image/ext4.h"
+#include "io/jailed.h"
 #include "vmm/disk.h"
 
 enum { BLOCKS = 64, FILE_BYTES = 64 * 1024 };
@@ -67,19 +72,49 @@ static void make_delta(int dirfd, const char *name, unsigned block, char letter)
 	disk_close(d);
 }
 
-static char letter_of(int fd, unsigned block)
+/* The disk of a directory, to be read. */
+static struct disk *open_dir_disk(int dirfd)
 {
-	char c = '\0';
+	int deltas[LAYERS_DELTAS_MAX];
+	unsigned n = layers_count(dirfd);
+	char name[IMAGE_DELTA_NAME_BYTES];
+	struct disk *d = NULL;
+	struct stat st;
 
-	assert_int_equal(pread(fd, &c, 1, block * DISK_BLOCK_BYTES), 1);
-	return c;
+	assert_int_equal(fstatat(dirfd, "rootfs.ext4", &st, 0), 0);
+	for (unsigned i = 0; i < n; i++) {
+		image_delta_name(i, name);
+		deltas[i] = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+	}
+	assert_int_equal(disk_open(openat(dirfd, "rootfs.ext4", O_RDONLY | O_CLOEXEC), deltas, n,
+				 -1, (uint64_t)st.st_size, &d, NULL),
+		0);
+	return d;
+}
+
+static char letter_of(int dirfd, uint64_t block)
+{
+	struct disk *d = open_dir_disk(dirfd);
+	char sector[DISK_SECTOR_BYTES];
+
+	assert_int_equal(disk_read(d, block * DISK_BLOCK_BYTES, sector, sizeof(sector)), 0);
+	disk_close(d);
+	return sector[0];
+}
+
+static bool is_same(int a_fd, const char *a, int b_fd, const char *b)
+{
+	struct stat x, y;
+
+	assert_int_equal(fstatat(a_fd, a, &x, 0), 0);
+	assert_int_equal(fstatat(b_fd, b, &y, 0), 0);
+	return x.st_ino == y.st_ino;
 }
 
 static void test_disks(void **state)
 {
-	_cleanup_close_ int work = make_dir("work"), a = make_dir("a"), b = make_dir("b"),
-			    out = open_rw(work, "out");
-	char name[LAYERS_NAME_BYTES];
+	_cleanup_close_ int work = make_dir("work"), a = make_dir("a"), b = make_dir("b");
+	char name[IMAGE_DELTA_NAME_BYTES];
 
 	(void)close(open_rw(work, "empty"));
 	make_file(a, "rootfs.ext4", BLOCKS * DISK_BLOCK_BYTES);
@@ -92,22 +127,165 @@ static void test_disks(void **state)
 		if (i == 2)
 			assert_int_equal(layers_link(a, b, NULL), 0);
 	}
-	assert_int_equal(layers_count(a), 1); /* merged */
+	assert_int_equal(layers_count(a), LAYERS_LOW_MAX + 1); /* merged, but the lowest */
+	assert_true(is_same(a, "delta0", work, "top0") && is_same(a, "delta2", work, "top2"));
 	make_delta(work, "last", 0, 'z');
 	assert_int_equal(layers_add(work, "last", a, NULL), 0);
 	assert_int_equal(layers_add(work, "empty", a, NULL), 0);
-	assert_int_equal(layers_count(a), 2);
-	assert_int_equal(layers_write_image(a, out, NULL), 0);
-	assert_int_equal(letter_of(out, 0), 'z');
+	assert_int_equal(layers_count(a), LAYERS_LOW_MAX + 2);
+	assert_int_equal(letter_of(a, 0), 'z');
 	for (unsigned i = 1; i < LAYERS_DELTAS_MAX; i++)
-		assert_int_equal(letter_of(out, i), 'a' + (int)i);
-	assert_int_equal(letter_of(out, LAYERS_DELTAS_MAX), 'x');
+		assert_int_equal(letter_of(a, i), 'a' + (int)i);
+	assert_int_equal(letter_of(a, LAYERS_DELTAS_MAX), 'x');
 	assert_int_equal(layers_count(b), 3);
-	assert_int_equal(ftruncate(out, 0), 0);
-	assert_int_equal(layers_write_image(b, out, NULL), 0); /* as it was linked */
-	assert_int_equal(letter_of(out, 2), 'c');
-	assert_int_equal(letter_of(out, 3), 'x');
+	assert_int_equal(letter_of(b, 2), 'c'); /* as it was linked */
+	assert_int_equal(letter_of(b, 3), 'x');
 	assert_true(layers_add(work, "none", a, NULL) < 0);
+}
+
+/* An image keeps what its base had, and the rest is one delta. */
+static void test_settle(void **state)
+{
+	static const struct {
+		unsigned keep, count;
+	} cases[] = {{0, 1}, {1, 2}, {3, 4}, {9, 4}};
+	_cleanup_close_ int work = make_dir("parts"), a = make_dir("of"), none = make_dir("none");
+	char name[32];
+
+	make_file(a, "rootfs.ext4", BLOCKS * DISK_BLOCK_BYTES);
+	assert_int_equal(linkat(a, "rootfs.ext4", work, "rootfs.ext4", 0), 0);
+	assert_int_equal(layers_settle(a, 1, none, NULL), 0);
+	assert_int_equal(layers_count(none), 0);
+	for (unsigned i = 0; i < 6; i++) {
+		(void)snprintf(name, sizeof(name), "top%u", i); /* fits */
+		make_delta(work, name, i / 2, (char)('a' + i));
+		assert_int_equal(layers_add(work, name, a, NULL), 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_close_ int to = -1;
+
+		(void)snprintf(name, sizeof(name), "to%zu", i); /* fits */
+		to = make_dir(name);
+		assert_int_equal(layers_settle(a, cases[i].keep, to, NULL), 0);
+		assert_int_equal(layers_count(to), cases[i].count);
+		assert_true(is_same(to, "rootfs.ext4", a, "rootfs.ext4"));
+		assert_true(is_same(to, "delta0", a, "delta0") == (cases[i].keep > 0));
+		for (unsigned k = 0; k < 3; k++)
+			assert_int_equal(letter_of(to, k), 'b' + (int)(2 * k));
+		assert_int_equal(letter_of(to, 3), 'x');
+	}
+}
+
+/* --- the journal --- */
+
+enum { FS_BYTES = 256 << 20, JOURNAL_BLOCKS = (16 << 20) / DISK_BLOCK_BYTES };
+
+/* Writes to all of the journal, as its extents in the superblock say. Returns its first block. */
+static uint64_t fill_journal(struct disk *d, const uint8_t *extents)
+{
+	_cleanup_free_ char *data = malloc(JOURNAL_BLOCKS * DISK_BLOCK_BYTES);
+	unsigned count = get_le16(extents + 2), blocks = 0;
+
+	assert_non_null(data);
+	memset(data, 'j', JOURNAL_BLOCKS * DISK_BLOCK_BYTES);
+	assert_int_equal(get_le16(extents), 0xf30a);
+	for (unsigned i = 1; i <= count; i++) {
+		uint64_t at = get_le32(extents + 12 * i + 8), n = get_le16(extents + 12 * i + 4);
+
+		blocks += (unsigned)n;
+		assert_in_range(blocks, 1, JOURNAL_BLOCKS);
+		assert_int_equal(disk_write(d, at * DISK_BLOCK_BYTES, data,
+					 (uint32_t)(n * DISK_BLOCK_BYTES)),
+			0);
+	}
+	assert_int_equal(blocks, JOURNAL_BLOCKS);
+	return get_le32(extents + 12 + 8);
+}
+
+/* Makes an image as ours are, and a delta in which all of the journal was written and `flags` are
+ * added to those that a kernel must know. Returns the journal's first block. */
+static uint64_t write_journal(int work, int a, const char *name, unsigned flags)
+{
+	_cleanup_free_ char *path = str_printf("%s/%s/rootfs.ext4", home_dir, name);
+	uint8_t block[DISK_BLOCK_BYTES], *sb = block + 1024;
+	const uint8_t uuid[16] = {1};
+	struct ext4_image *x;
+	uint64_t at;
+	struct disk *d;
+
+	assert_int_equal(ext4_create(path, FS_BYTES, 1, &x, NULL), 0);
+	assert_int_equal(ext4_finish(x, uuid, NULL), 0);
+	d = open_dir_disk(a);
+	assert_int_equal(disk_read(d, 0, block, sizeof(block)), 0);
+	disk_close(d);
+	sb[0x60] |= (uint8_t)flags;
+	assert_int_equal(disk_open(openat(a, "rootfs.ext4", O_RDONLY | O_CLOEXEC), NULL, 0,
+				 open_rw(work, "top"), FS_BYTES, &d, NULL),
+		0);
+	assert_int_equal(disk_write(d, 0, block, sizeof(block)), 0);
+	at = fill_journal(d, sb + 0x10c);
+	assert_int_equal(disk_flush(d), 0);
+	disk_close(d);
+	assert_int_equal(layers_add(work, "top", a, NULL), 0);
+	return at;
+}
+
+/* It takes no room in an image, unless the file system needs it; its first block always stays. */
+static void test_journal(void **state)
+{
+	for (unsigned recover = 0; recover < 2; recover++) {
+		char names[3][16];
+		_cleanup_close_ int work = -1, a = -1, to = -1;
+		uint64_t at, taken;
+
+		for (unsigned i = 0; i < 3; i++)
+			(void)snprintf(names[i], sizeof(names[i]), "j%u-%u", recover, i); /* fits */
+		work = make_dir(names[0]);
+		a = make_dir(names[1]);
+		to = make_dir(names[2]);
+		at = write_journal(work, a, names[1], recover ? 4 : 0);
+		assert_int_equal(layers_settle(a, 0, to, NULL), 0);
+		taken = file_disk_bytes(to, "delta0");
+		assert_true(recover ? taken > JOURNAL_BLOCKS * DISK_BLOCK_BYTES : taken < 64 << 10);
+		assert_int_equal(letter_of(to, at), 'j');
+		assert_int_equal(letter_of(to, at + 1) == 'j', recover);
+	}
+}
+
+/* What a guest writes there leads to no harm: at most to a part of its own disk. */
+static void test_hostile_journal(void **state)
+{
+	uint8_t block[DISK_BLOCK_BYTES] = {0}, *sb = block + 1024, *extents = sb + 0x10c;
+	_cleanup_close_ int work = make_dir("h0"), a = make_dir("h1");
+
+	make_file(a, "rootfs.ext4", BLOCKS * DISK_BLOCK_BYTES);
+	assert_int_equal(linkat(a, "rootfs.ext4", work, "rootfs.ext4", 0), 0);
+	put_le16(sb + 0x38, 0xef53);
+	put_le32(sb + 0x18, 2);
+	sb[0xfd] = 1;
+	put_le16(extents, 0xf30a);
+	for (unsigned i = 0; i < 4; i++)
+		memset(extents + 12 + 12 * i, i == 1 ? 0xff : 0x7f, 12);
+	for (uint16_t count = 0; count < 9; count++) {
+		char name[16], to_name[16];
+		_cleanup_close_ int to = -1;
+		struct disk *d;
+
+		(void)snprintf(name, sizeof(name), "top%u", count); /* these fit */
+		(void)snprintf(to_name, sizeof(to_name), "h-to%u", count);
+		put_le16(extents + 2, count == 8 ? UINT16_MAX : count);
+		assert_int_equal(disk_open(openat(a, "rootfs.ext4", O_RDONLY | O_CLOEXEC), NULL, 0,
+					 open_rw(work, name), BLOCKS * DISK_BLOCK_BYTES, &d, NULL),
+			0);
+		assert_int_equal(disk_write(d, 0, block, sizeof(block)), 0);
+		assert_int_equal(disk_flush(d), 0);
+		disk_close(d);
+		assert_int_equal(layers_add(work, name, a, NULL), 0);
+		to = make_dir(to_name);
+		assert_int_equal(layers_settle(a, 0, to, NULL), 0);
+		assert_int_equal(layers_count(to), 1);
+		assert_int_equal(letter_of(to, 1), 'x');
+	}
 }
 
 /* --- the cache --- */
@@ -334,11 +512,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_disks, home_setup, home_teardown),
+		cmocka_unit_test_setup_teardown(test_settle, home_setup, home_teardown),
+		cmocka_unit_test_setup_teardown(test_journal, home_setup, home_teardown),
+		cmocka_unit_test_setup_teardown(test_hostile_journal, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(test_cache, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_digests_of_commands, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(test_digests_of_files, home_setup, home_teardown)};
 
+	if (jailed_configure("off", NULL) < 0) /* mke2fs; its workshop is test_image's subject */
+		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -549,8 +549,8 @@ static void wrong_members_are_named(void **state)
 	expect_wrong("'action':'allow','api':[]", "rules[0].api: expected at least one");
 	expect_wrong("'action':'allow','models':['a',1]", "rules[0].models[1]: expected a name");
 	expect_wrong("'action':'allow','maxTokens':0", "rules[0].maxTokens: expected a number");
-	expect_wrong("'action':'deny','maxTokens':10", "rules[0]: maxTokens stands in rules that");
-	expect_wrong("'action':'deny','serverTools':false", "rules[0].serverTools: false stands");
+	expect_wrong("'action':'deny','maxTokens':10", "rules[0]: maxTokens is for rules that");
+	expect_wrong("'action':'deny','serverTools':false", "rules[0].serverTools: false is for");
 	expect_wrong("'action':'allow','api':'mcp','models':'a'", "rules[0]: models, maxTokens");
 	expect_wrong("'action':'allow','arguments':{'at':'/a','equals':1}", "rules[0]: arguments");
 	expect_wrong("'action':'allow','api':'mcp','arguments':{'at':'a','equals':1}",

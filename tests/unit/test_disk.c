@@ -663,41 +663,38 @@ static void fill(int fd, uint64_t offset, size_t n, uint8_t value)
 	assert_int_equal(fd_pwrite_full(fd, p, n, (off_t)offset), 0);
 }
 
-/* An image of base and deltas: another disk that stands on it alone has the same bytes. */
-static void test_raw(void **state)
+/* What is forgotten is the base's again, also in what becomes of the deltas. */
+static void test_forget(void **state)
 {
-	const uint64_t bytes = 3000 * BLOCK;
-	int raw = file_new(), base = file_new(), odd = file_new();
+	const uint64_t bytes = 300 * BLOCK;
+	int base = file_new(), low = file_new(), top = file_new(), flat = file_new();
+	int lowers[2] = {low, top};
 	struct disk *d;
-	struct error e = {0};
 
-	assert_int_equal(ftruncate(base, 2000 * BLOCK), 0);
-	fill(base, 4 * BLOCK, 100 * BLOCK, 9);
-	d = open_ok(base, NULL, 0, file_new(), bytes);
-	write_fill(d, 5 * BLOCK, BLOCK, 1);
-	assert_int_equal(disk_freeze(d, file_new(), NULL), 0);
-	write_fill(d, 2500 * BLOCK, BLOCK, 2);
-	assert_int_equal(disk_write_zeroes(d, 7 * BLOCK, 3 * BLOCK), 0);
-	assert_int_equal(disk_write_raw(d, raw, NULL), 0);
+	fill(base, 0, bytes, 9);
+	d = open_ok(dup(base), NULL, 0, dup(low), bytes);
+	write_fill(d, 10 * BLOCK, 20 * BLOCK, 1);
+	assert_int_equal(disk_flush(d), 0);
 	disk_close(d);
-	assert_int_equal(lseek(raw, 0, SEEK_END), bytes);
-	assert_in_range(occupied(raw), 98 * BLOCK, 140 * BLOCK);
-	d = open_ok(raw, NULL, 0, file_new(), bytes);
-	expect_fill(d, 0, 4 * BLOCK, 0);
-	expect_fill(d, 4 * BLOCK, BLOCK, 9);
-	expect_fill(d, 5 * BLOCK, BLOCK, 1);
-	expect_fill(d, 6 * BLOCK, BLOCK, 9);
-	expect_fill(d, 7 * BLOCK, 3 * BLOCK, 0);
-	expect_fill(d, 10 * BLOCK, 94 * BLOCK, 9);
-	expect_fill(d, 104 * BLOCK, 1000 * BLOCK, 0);
-	expect_fill(d, 2500 * BLOCK, BLOCK, 2);
-	expect_fill(d, 2501 * BLOCK, 499 * BLOCK, 0);
+	d = open_ok(dup(base), NULL, 0, dup(top), bytes);
+	write_fill(d, 15 * BLOCK, BLOCK, 2);
+	write_fill(d, 299 * BLOCK, BLOCK, 3);
+	assert_int_equal(disk_flush(d), 0);
 	disk_close(d);
-	d = open_ok(file_new(), NULL, 0, file_new(), 10 * BLOCK + 512);
-	assert_true(disk_write_raw(d, odd, &e) < 0); /* not of whole blocks */
-	assert_int_equal(e.err, EINVAL);
+	assert_int_equal(disk_open(dup(base), lowers, 2, -1, bytes, &d, NULL), 0);
+	disk_forget(d, 12 * BLOCK, 8 * BLOCK);
+	disk_forget(d, 298 * BLOCK, 1000 * BLOCK); /* no further than its end */
+	assert_int_equal(disk_flatten(d, flat, NULL), 0);
 	disk_close(d);
-	(void)close(odd);
+	d = open_ok(base, &flat, 1, file_new(), bytes);
+	expect_fill(d, 0, 10 * BLOCK, 9);
+	expect_fill(d, 10 * BLOCK, 2 * BLOCK, 1);
+	expect_fill(d, 12 * BLOCK, 8 * BLOCK, 9);
+	expect_fill(d, 20 * BLOCK, 10 * BLOCK, 1);
+	expect_fill(d, 30 * BLOCK, 270 * BLOCK, 9);
+	disk_forget(d, 10 * BLOCK, BLOCK); /* one that is written to keeps all */
+	expect_fill(d, 10 * BLOCK, BLOCK, 1);
+	disk_close(d);
 }
 
 /* In place of libc's. */
@@ -789,7 +786,7 @@ int main(void)
 		cmocka_unit_test(merging_keeps_holes),
 		cmocka_unit_test(a_failed_sync_is_not_forgotten),
 		cmocka_unit_test(a_failed_sync_of_a_frozen_delta_is_not_forgotten),
-		cmocka_unit_test(test_raw),
+		cmocka_unit_test(test_forget),
 		cmocka_unit_test(counts),
 	};
 

@@ -226,6 +226,29 @@ static void judged_again(void **state)
 	fixture_close(&p.f);
 }
 
+/* Also if the rest of its body is still to come. */
+static void judged_again_and_answered(void **state)
+{
+	struct people p;
+
+	for (unsigned how = 0; how < 3; how++) {
+		open_people(&p, EXCHANGE_HTTP1);
+		p.f.read = how == 1 ? "/buy" : NULL;
+		p.f.canned = how == 1 ? "/buy" : NULL;
+		(void)feed(&p, EXCHANGE_GUEST, how == 2 ? HEAD "Content-Length: 5\r\n\r\n" : ORDER);
+		p.f.canned = "/buy";
+		exchange_judge_held(p.f.x);
+		fixture_drain(&p.f);
+		expect(fixture_sent(&p.f, EXCHANGE_GUEST), "HTTP/1.1 418 ");
+		expect(fixture_sent(&p.f, EXCHANGE_GUEST), "\r\n\r\ntea");
+		assert_string_equal(fixture_log(&p.f),
+			how ? "POST /buy 418 allowed 0 0\n" : "POST /buy 418 allowed 5 0\n");
+		assert_int_equal(p.unasked, how == 0);
+		assert_int_equal(buf_len(&p.f.out[EXCHANGE_SERVER]), 0);
+		fixture_close(&p.f);
+	}
+}
+
 /* Who allows a request has seen it by the policy of then. */
 static void judged_again_for_its_body(void **state)
 {
@@ -508,6 +531,7 @@ int main(void)
 		cmocka_unit_test(the_digest_tells_requests_apart),
 		cmocka_unit_test(a_server_that_goes_is_replaced),
 		cmocka_unit_test(judged_again),
+		cmocka_unit_test(judged_again_and_answered),
 		cmocka_unit_test(judged_again_for_its_body),
 		cmocka_unit_test(an_approval_is_judged_again),
 		cmocka_unit_test(a_body_keeps_its_order),

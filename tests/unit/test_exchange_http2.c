@@ -44,6 +44,115 @@ static void expect(const char *text, const char *part)
 #define API   ":method=POST\n:scheme=https\n:authority=api.test\n:path=/a?b=c\n"
 #define HELD  ":method=GET\n:scheme=https\n:authority=held.test\n:path=/\n"
 
+/* --- headers that rules set --- */
+
+enum { SET_BYTES = RULES_HEADERS_BYTES / RULES_HEADERS_MAX - 16 };
+
+/* Rules of all layers, with as many headers as they may have. */
+static void make_setters(struct fixture *f, struct rules_rule rules[EXCHANGE_SETTERS_MAX])
+{
+	for (unsigned i = 0; i < EXCHANGE_SETTERS_MAX; i++) {
+		rules[i].headers = calloc(RULES_HEADERS_MAX, sizeof(rules[i].headers[0]));
+		for (unsigned k = 0; k < RULES_HEADERS_MAX; k++) {
+			struct rules_header *h = &rules[i].headers[rules[i].header_count++];
+
+			assert_true(asprintf(&h->name, "set-%u-%u", i, k) > 0);
+			assert_true(asprintf(&h->value, "%0*u", SET_BYTES, k) > 0);
+		}
+		f->setters[f->setter_count++] = &rules[i];
+	}
+}
+
+static void free_setters(struct rules_rule rules[EXCHANGE_SETTERS_MAX])
+{
+	for (unsigned i = 0; i < EXCHANGE_SETTERS_MAX; i++) {
+		for (unsigned k = 0; k < rules[i].header_count; k++) {
+			free(rules[i].headers[k].name);
+			free(rules[i].headers[k].value);
+		}
+		free(rules[i].headers);
+	}
+}
+
+/* None is lost, however many the program sends, and the connection's account knows what is kept. */
+static void all_headers_of_rules_go_out(void **state)
+{
+	struct rules_rule rules[EXCHANGE_SETTERS_MAX] = {{.header_count = 0}};
+	struct buf head = BUF_INIT(64 << 10);
+	char name[32];
+	struct scene s;
+	size_t before;
+
+	open_scene(&s, "plain.test");
+	make_setters(&s.f, rules);
+	before = exchange_memory(s.f.x);
+	(void)buf_add_str(&head, PLAIN);
+	for (unsigned i = 0; i < EXCHANGE_FIELDS_MAX - 5; i++)
+		(void)buf_printf(&head, "own-%u=1\n", i);
+	(void)buf_printf(&head, "SET_0-1=mine%c", 0);
+	(void)peer_request(&s.guest, (const char *)buf_head(&head), NULL, 0, NULL);
+	(void)peer_move(&s.guest);
+	assert_true(exchange_memory(s.f.x) - before >
+		    EXCHANGE_SETTERS_MAX * RULES_HEADERS_MAX * SET_BYTES);
+	run(&s);
+	for (unsigned i = 0; i < EXCHANGE_SETTERS_MAX * RULES_HEADERS_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "1 set-%u-%u=0", i / RULES_HEADERS_MAX,
+			i % RULES_HEADERS_MAX);
+		expect(peer_log(&s.server), name);
+	}
+	expect(peer_log(&s.server), "1 own-250=1");
+	assert_null(strstr(peer_log(&s.server), "=mine"));
+	buf_done(&head);
+	close_scene(&s);
+	free_setters(rules);
+}
+
+/* A server of CGI reads these names as one. */
+static void names_with_underscores_are_replaced(void **state)
+{
+	struct rules_header header = {(char *)"x-team", (char *)"42"};
+	const struct rules_rule rule = {.headers = &header, .header_count = 1};
+	struct scene s;
+
+	open_scene(&s, "plain.test");
+	s.f.setters[s.f.setter_count++] = &rule;
+	(void)peer_request(
+		&s.guest, PLAIN "x_team=7\nx-team=8\nx_fixed=no\nx_teams=9", NULL, 0, NULL);
+	run(&s);
+	expect(peer_log(&s.server), "1 x_teams=9\n1 x-fixed=yes (hidden)\n1 x-team=42 (hidden)\n");
+	assert_null(strstr(peer_log(&s.server), "x_team="));
+	assert_null(strstr(peer_log(&s.server), "x_fixed"));
+	close_scene(&s);
+}
+
+/* Of what lists tools, little is kept, and that is counted. */
+static void paths_of_tools_are_kept_without_a_query(void **state)
+{
+	static const char list[] = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"tools\":["
+				   "{\"name\":\"drop\"}]}}\n\n";
+	struct buf head = BUF_INIT(64 << 10);
+
+	for (unsigned query = 0; query < 2; query++) {
+		struct scene s;
+
+		open_scene(&s, "plain.test");
+		s.f.tools = true;
+		s.server.answer.fields = ":status=200\ncontent-type=text/event-stream\n";
+		s.server.answer.body = list;
+		buf_clear(&head);
+		(void)buf_printf(&head,
+			":method=GET\n:scheme=https\n:authority=plain.test\n:path=/%s%0*u%c",
+			query ? "?" : "", RULES_PATH_MAX + 5000, 0, 0);
+		(void)peer_request(&s.guest, (const char *)buf_head(&head), NULL, 0, NULL);
+		run(&s);
+		assert_int_equal(s.f.shown, 1);
+		assert_int_equal(s.f.longest, query ? 1 : RULES_PATH_MAX + 1);
+		assert_null(strstr(peer_log(&s.guest), "drop"));
+		close_scene(&s);
+	}
+	buf_done(&head);
+}
+
 /* --- what passes --- */
 
 static void a_request_is_written_anew(void **state)
@@ -569,6 +678,9 @@ static void what_is_no_http2_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_headers_of_rules_go_out),
+		cmocka_unit_test(names_with_underscores_are_replaced),
+		cmocka_unit_test(paths_of_tools_are_kept_without_a_query),
 		cmocka_unit_test(a_request_is_written_anew),
 		cmocka_unit_test(secrets_do_not_come_back),
 		cmocka_unit_test(beginnings_of_secrets_go_out_in_the_end),

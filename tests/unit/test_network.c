@@ -78,7 +78,7 @@ static void test_targets(void **state)
 		{"b\xc3\xbc"
 		 "cher.example",
 			false, "!xn--"},
-		{"https://example.com", true, "!1 to 65535"},
+		{"https://example.com", true, "!it is a URL"},
 		{"a/b", false, "!0 to 32"},
 		{"user@example.com", false, "!no host name"},
 		{"a123456789012345678901234567890123456789012345678901234567890123.x", false,
@@ -590,6 +590,47 @@ static char *line_of(const struct network_floor *f, const char *key, const char 
 	return network_policy_line(network_policy(&floors, NULL, false, 7), NULL);
 }
 
+#define DOCUMENT(id)                                                                               \
+	"{\"version\":1,\"default\":\"deny\",\"rules\":[{\"id\":\"" id "\",\"action\":\"allow\","  \
+	"\"host\":\"a.test\",\"headers\":{\"x-team\":\"" id "\",\"x-key\":\"Bearer "               \
+	"${e2b.secrets.owned}\",\"x-token\":\"${e2b.identity.tokens.t}\",\"cookie\":null}}]}"
+
+/* Only the sandbox's own policy knows its secrets. */
+static void test_floors_know_no_secrets(void **state)
+{
+	static const char *const ids[] = {"op", "of-key", "of-template", "own"};
+	struct network_floor *f = floor_new();
+	const struct network_floors floors = {f, DOCUMENT("of-key"), DOCUMENT("of-template")};
+	json_t *network = json_pack("{s:o}", "policy", parsed(DOCUMENT("own"))), *policy, *layers;
+	size_t n;
+
+	(void)state; /* none */
+	f->policy = parsed(DOCUMENT("op"));
+	policy = network_policy(&floors, network, false, 7);
+	layers = json_object_get(policy, "layers");
+	n = json_array_size(layers);
+	for (size_t i = 0, k = 0; i < n; i++) {
+		json_t *rule =
+			json_array_get(json_object_get(json_array_get(layers, i), "rules"), 0);
+		json_t *headers = json_object_get(rule, "headers");
+		bool own = i == n - 1;
+
+		if (!headers)
+			continue;
+		assert_string_equal(
+			json_string_value(json_object_get(headers, "x-team")), ids[k++]);
+		assert_string_equal(json_string_value(json_object_get(headers, "x-key")),
+			own ? "Bearer ${e2b.secrets.owned}" : "${e2b.secrets..}");
+		assert_string_equal(json_string_value(json_object_get(headers, "x-token")),
+			own ? "${e2b.identity.tokens.t}" : "${e2b.secrets..}");
+		assert_true(json_is_null(json_object_get(headers, "cookie")));
+		assert_true(!own || k == ARRAY_SIZE(ids));
+	}
+	json_decref(policy);
+	json_decref(network);
+	network_floor_free(f);
+}
+
 /* What a build is told is the policy of a sandbox. */
 static void test_floor_as_json(void **state)
 {
@@ -804,6 +845,7 @@ int main(void)
 		cmocka_unit_test(test_roots),
 		cmocka_unit_test(test_resolvers),
 		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_floors_know_no_secrets),
 		cmocka_unit_test(test_floor_as_json),
 		cmocka_unit_test(test_proxy_options),
 		cmocka_unit_test(test_proxies),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -17,12 +18,13 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "image/words.h"
+#include "base/words.h"
 #include "oci/blobs.h"
 #include "oci/challenge.h"
 #include "oci/credentials.h"
 #include "oci/destination.h"
 #include "oci/document.h"
+#include "oci/document_tree.h"
 #include "oci/merge.h"
 #include "oci/reference.h"
 
@@ -115,6 +117,24 @@ static void test_long_references(void **state)
 
 /* --- documents --- */
 
+/* Reads a text as mayfly does, but without the jail. */
+static int read_text(const char *text, size_t n, json_t **ret, struct error *e)
+{
+	_cleanup_close_ int fd = memfd_create("document", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, n), n);
+	return oci_document_read(parse, fd, "document", ret, e);
+}
+
+static json_t *must_read(const char *text)
+{
+	json_t *o = NULL;
+
+	assert_int_equal(read_text(text, strlen(text), &o, NULL), 0);
+	return o;
+}
+
 static void test_index(void **state)
 {
 	static const char text[] = "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" OCI(
@@ -123,11 +143,12 @@ static void test_index(void **state)
 			    "\",\"size\":7,\"platform\":{\"os\":\"linux\",\"architecture\":"
 			    "\"amd64\"},\"annotations\":{\"org.opencontainers.image.ref.name\":"
 			    "\"v1\"}}]}";
+	_cleanup_(oci_document_done) json_t *o = must_read(text);
 	struct oci_index x;
 	struct error e = {0};
 
-	assert_int_equal(oci_document_kind(text, strlen(text), &e), OCI_MEDIA_INDEX);
-	assert_int_equal(oci_index_parse(text, strlen(text), &x, &e), 0);
+	assert_int_equal(oci_document_kind(o), OCI_MEDIA_INDEX);
+	assert_int_equal(oci_index_take(o, &x, &e), 0);
 	assert_int_equal(x.count, 1);
 	assert_int_equal(x.items[0].media, OCI_MEDIA_MANIFEST);
 	assert_int_equal(x.items[0].size, 7);
@@ -139,6 +160,7 @@ static void test_index(void **state)
 
 static int parse_layer(const char *type, const char *size, struct error *e)
 {
+	_cleanup_(oci_document_done) json_t *o = NULL;
 	struct oci_manifest m;
 	char text[1024];
 	int r;
@@ -147,7 +169,8 @@ static int parse_layer(const char *type, const char *size, struct error *e)
 		"{\"config\":{\"digest\":\"" SUM "\",\"size\":2},\"layers\":[{\"mediaType\":\"%s\","
 		"\"digest\":\"" SUM "\",\"size\":%s}]}",
 		type, size);
-	r = oci_manifest_parse(text, strlen(text), &m, e);
+	o = must_read(text);
+	r = oci_manifest_take(o, &m, e);
 	if (r == 0)
 		oci_manifest_done(&m);
 	return r;
@@ -186,6 +209,7 @@ static void test_many_layers(void **state)
 	static const unsigned counts[] = {OCI_LAYERS_MAX, OCI_LAYERS_MAX + 1, 1000};
 
 	for (size_t i = 0; i < 3; i++) {
+		_cleanup_(oci_document_done) json_t *o = NULL;
 		struct buf text = BUF_INIT(OCI_DOCUMENT_MAX);
 		struct oci_manifest m;
 		struct error e = {0};
@@ -202,7 +226,9 @@ static void test_many_layers(void **state)
 						 k ? "," : ""),
 				0);
 		assert_int_equal(buf_add_str(&text, "]}"), 0);
-		r = oci_manifest_parse(buf_head(&text), buf_len(&text), &m, &e);
+		assert_int_equal(
+			read_text((const char *)buf_head(&text), buf_len(&text), &o, &e), 0);
+		r = oci_manifest_take(o, &m, &e);
 		assert_int_equal(r<0, i> 0);
 		if (r == 0)
 			oci_manifest_done(&m);
@@ -214,7 +240,10 @@ static void test_many_layers(void **state)
 
 static int parse_config(const char *text, struct oci_config *c, struct error *e)
 {
-	return oci_config_parse(text, strlen(text), 1, c, e);
+	_cleanup_(oci_document_done) json_t *o = NULL;
+	int r = read_text(text, strlen(text), &o, e);
+
+	return r < 0 ? r : oci_config_take(o, 1, c, e);
 }
 
 static void test_config(void **state)
@@ -254,6 +283,14 @@ static void test_config(void **state)
 	}
 }
 
+static int parse_saved(const char *text, struct oci_saved_list *l, struct error *e)
+{
+	_cleanup_(oci_document_done) json_t *o = NULL;
+	int r = read_text(text, strlen(text), &o, e);
+
+	return r < 0 ? r : oci_saved_take(o, l, e);
+}
+
 static void test_saved(void **state)
 {
 	static const char text[] = "[{\"Config\":\"c.json\",\"RepoTags\":[\"a:b\"],\"Layers\":[\"l/"
@@ -263,14 +300,118 @@ static void test_saved(void **state)
 	struct oci_saved_list l;
 	struct error e = {0};
 
-	assert_int_equal(oci_saved_parse(text, strlen(text), &l, &e), 0);
+	assert_int_equal(parse_saved(text, &l, &e), 0);
 	assert_int_equal(l.count, 1);
 	assert_string_equal(l.items[0].config, "c.json");
 	assert_string_equal(l.items[0].layers.items[0], "l/layer.tar");
 	assert_string_equal(l.items[0].tags.items[0], "a:b");
 	oci_saved_list_done(&l);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-		assert_true(oci_saved_parse(refused[i], strlen(refused[i]), &l, NULL) < 0);
+		assert_true(parse_saved(refused[i], &l, NULL) < 0);
+}
+
+/* What a text becomes on its way through the entries, with the members that are in use. */
+static void test_documents(void **state)
+{
+	static const struct {
+		const char *text, *becomes; /* NULL: refused */
+	} cases[] = {
+		{"{\"size\":-9223372036854775808,\"os\":null,\"x\":[1,2]}",
+			"{\"size\":-9223372036854775808,\"os\":null}"},
+		{"[[],{\"config\":{\"Env\":[\"\",\"a/b\",true,1.5]}}]",
+			"[[],{\"config\":{\"Env\":[\"\",\"a/b\",true,true]}}]"},
+		{" 7 ", "7"},
+		{"{\"User\":\"\xc3\xbc\\n\"}", "{\"User\":\"\xc3\xbc\\n\"}"},
+		{"{\"User\":\"\\u0000\"}", NULL},
+		{"{\"User\":\"\xff\"}", NULL},
+		{"{\"os\":1,\"os\":2}", NULL},
+		{"{},\"os\":{}", NULL},
+		{"{}}", NULL},
+		{"[[[[[[[[[]]]]]]]]]", NULL},
+		{"", NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(oci_document_done) json_t *o = NULL;
+		_cleanup_free_ char *text = NULL;
+		struct error e = {0};
+		int r = read_text(cases[i].text, strlen(cases[i].text), &o, &e);
+
+		assert_int_equal(r < 0, !cases[i].becomes);
+		if (r < 0) {
+			assert_int_equal(e.code, ERROR_BAD_IMAGE);
+			continue;
+		}
+		text = json_dumps(o, JSON_ENCODE_ANY | JSON_COMPACT);
+		assert_string_equal(text, cases[i].becomes);
+	}
+}
+
+struct lie {
+	const char *path, *content;
+};
+
+static const struct lie *lies;
+
+/* A reader that was taken over: it reports what it likes. */
+static int lie(const struct parse_options *o, struct tree_sink *to, struct error *e)
+{
+	int r = 0;
+
+	for (const struct lie *l = lies; l->path && r == 0; l++)
+		r = tree_put(to, l->path, l->content, strlen(l->content), 0644, 0, 0, 0, e);
+	return r;
+}
+
+static void test_hostile_values(void **state)
+{
+	static const struct lie cases[][4] = {
+		{{NULL}},
+		{{"document", ""}},
+		{{"document", "?"}},
+		{{"document", "n7x"}},
+		{{"document", "n99999999999999999999"}},
+		{{"document", "t\xff"}},
+		{{"elsewhere/os", "tlinux"}},
+		{{"document", "o"}, {"document", "o"}},
+		{{"document", "o"}, {"document/os", "t"}, {"document/os", "t"}},
+		{{"document", "o"}, {"document/platform/os", "t"}},
+		{{"document", "l"}, {"document/1", "t"}},
+		{{"document", "l"}, {"document/0", "t"}, {"document/0", "t"}},
+		{{"document", "t"}, {"document/os", "t"}},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(oci_document_done) json_t *o = NULL;
+		struct error e = {0};
+
+		lies = cases[i];
+		if (oci_document_read(lie, -1, "document", &o, &e) == 0)
+			fail_msg("case %zu: accepted", i);
+		assert_int_equal(e.code, ERROR_BAD_IMAGE);
+	}
+}
+
+static int endless(const struct parse_options *o, struct tree_sink *to, struct error *e)
+{
+	int r = tree_put(to, "document", "l", 1, 0644, 0, 0, 0, e);
+
+	for (unsigned i = 0; r == 0; i++) {
+		char path[64];
+
+		(void)snprintf(path, sizeof(path), "document/%u", i); /* fits */
+		r = tree_put(to, path, "t", 1, 0644, 0, 0, 0, e);
+	}
+	return r;
+}
+
+static void test_endless_values(void **state)
+{
+	_cleanup_(oci_document_done) json_t *o = NULL;
+	struct error e = {0};
+
+	assert_true(oci_document_read(endless, -1, "document", &o, &e) < 0);
+	assert_int_equal(e.code, ERROR_LIMIT);
 }
 
 /* --- what registries ask for, and where they send us --- */
@@ -922,6 +1063,9 @@ int main(void)
 		cmocka_unit_test(test_many_layers),
 		cmocka_unit_test(test_config),
 		cmocka_unit_test(test_saved),
+		cmocka_unit_test(test_documents),
+		cmocka_unit_test(test_hostile_values),
+		cmocka_unit_test(test_endless_values),
 		cmocka_unit_test(test_challenges),
 		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_credentials),

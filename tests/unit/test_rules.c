@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "proto/http_headers.h"
 #include "rules/rules.h"
 
 static uint32_t address(const char *text)
@@ -215,6 +216,48 @@ static void table_of_verdicts(void **state)
 	rules_done(&r);
 }
 
+/* Servers may read a method from a header. */
+static void methods_of_headers(void **state)
+{
+	static const struct {
+		const char *name, *method, *path;
+		const char *verdict, *rule;
+		bool unclear;
+	} rows[] = {
+		{"api.github.com", "POST", "/repos/a/b/pulls/1/merge", "deny", "merge", true},
+		{"api.github.com", "GET", "/user", "deny", "github", true},
+		{"api.github.com", "GET", "/users", "deny", "default", false},
+		{"api.github.com", "GET", "/repos/a/b/actions/secrets", "deny", "secrets", false},
+		{"mock.test", "POST", "/", "respond", "canned", false},
+	};
+	static const char *const names[] = {"X-HTTP-Method-Override", "x-http-method",
+		"X_METHOD_Override", "x-http-methods", "x-http-metho", "method"};
+	struct rules r = rules_of(table);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct rules_verdict v =
+			rules_judge(&r, &(struct rules_question){.kind = RULES_REQUEST,
+						.name = rows[i].name,
+						.port = 443,
+						.tls = true,
+						.method = rows[i].method,
+						.two_methods = true,
+						.path = rows[i].path});
+
+		if (strcmp(rules_action_word(v.action), rows[i].verdict) != 0 ||
+			strcmp(rules_id(v.rule), rows[i].rule) != 0 ||
+			!v.unclear == rows[i].unclear)
+			fail_msg("row %zu: %s by %s", i, rules_action_word(v.action),
+				rules_id(v.rule));
+	}
+	rules_done(&r);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct http_header items[] = {{.name = "host"}, {.name = names[i]}};
+
+		assert_int_equal(rules_has_two_methods(&(struct http_headers){items, 2}), i < 3);
+	}
+}
+
 static void names_are_judged(void **state)
 {
 	static const struct {
@@ -250,6 +293,31 @@ static void names_are_judged(void **state)
 	rules_done(&open);
 }
 
+/* A connection that is forwarded is so as a whole, and only as HTTPS. */
+static void connections_are_forwarded(void **state)
+{
+	struct rules r =
+		rules_of("{\"default\":\"allow\",\"rules\":["
+			 "{\"action\":\"deny\",\"host\":\"*.test\",\"methods\":\"DELETE\"},"
+			 "{\"action\":\"ask\",\"host\":\"c.test\"},"
+			 "{\"action\":\"allow\",\"host\":\"*.test\",\"ports\":443,\"forward\":"
+			 "{\"to\":\"https://Proxy.example:8443/v1/\"}}]}");
+	struct rules_question q = {.kind = RULES_FLOW, .name = "a.test", .port = 443};
+	struct rules_verdict v = rules_judge(&r, &q);
+
+	assert_true(v.action == RULES_ALLOW && v.inspect && v.forward);
+	assert_string_equal(v.forward->host, "proxy.example");
+	assert_string_equal(v.forward->path, "/v1");
+	assert_int_equal(v.forward->port, 8443);
+	q.port = 80;
+	assert_null(rules_judge(&r, &q).forward);
+	q = (struct rules_question){.kind = RULES_OPAQUE, .name = "a.test", .port = 443};
+	assert_null(rules_judge(&r, &q).forward);
+	q = (struct rules_question){.kind = RULES_FLOW, .name = "c.test", .port = 443};
+	assert_null(rules_judge(&r, &q).forward); /* a rule before it decides */
+	rules_done(&r);
+}
+
 /* Who was asked about a connection is not asked again for each of its requests. */
 static void a_connection_is_asked_about_once(void **state)
 {
@@ -277,8 +345,12 @@ static void a_connection_is_asked_about_once(void **state)
 
 static void what_is_wrong_is_named(void **state)
 {
-#define RULE(text) "{\"version\":1,\"default\":\"deny\",\"rules\":[" text "]}"
-#define DENY(more) RULE("{\"action\":\"deny\"," more "}")
+#define RULE(text)   "{\"version\":1,\"default\":\"deny\",\"rules\":[" text "]}"
+#define DENY(more)   RULE("{\"action\":\"deny\"," more "}")
+#define ALLOW(more)  RULE("{\"action\":\"allow\"," more "}")
+#define TO(url)	     "\"forward\":{\"to\":\"" url "\"}"
+#define SET(headers) "\"headers\":{" headers "}"
+#define FORWARD(url) ALLOW("\"host\":\"a.test\"," TO(url))
 	static const struct {
 		const char *text, *error;
 	} rows[] = {
@@ -309,10 +381,44 @@ static void what_is_wrong_is_named(void **state)
 		{DENY("\"paths\":\"/%c3%a9\""), "policy.rules[0].paths: expected a path"},
 		{DENY("\"paths\":\"/a%\""), "policy.rules[0].paths: expected a path"},
 		{DENY("\"scheme\":\"ftp\""), "policy.rules[0].scheme: expected"},
+		{DENY("\"host\":\"a.b\"," TO("https://x.test")), "policy.rules[0].forward: stands"},
+		{ALLOW(TO("https://x.test")), "policy.rules[0].forward: stands"},
+		{ALLOW("\"host\":\"a.b\",\"paths\":\"/a\"," TO("https://x.test")),
+			"policy.rules[0].forward: is about"},
+		{ALLOW("\"host\":\"a.b\",\"scheme\":\"http\"," TO("https://x.test")),
+			"policy.rules[0].forward: is about"},
+		{ALLOW("\"host\":\"a.b\",\"forward\":{}"), "policy.rules[0].forward.to: expected"},
+		{ALLOW("\"host\":\"a.b\",\"forward\":{\"to\":\"https://x.test\",\"x\":1}"),
+			"policy.rules[0].forward.x: no such"},
+		{DENY("\"host\":\"a.b\"," SET("\"a\":\"1\"")), "policy.rules[0].headers: stands"},
+		{ALLOW(SET("\"a\":\"1\"")), "policy.rules[0].headers: stands"},
+		{ALLOW("\"host\":\"a.b\",\"scheme\":\"http\"," SET("\"a\":\"1\"")),
+			"policy.rules[0].headers: stands"},
+		{ALLOW("\"host\":\"a.b\"," SET("")), "policy.rules[0].headers: expected"},
+		{ALLOW("\"host\":\"a.b\"," SET("\"a\":\"1\",\"A\":null")),
+			"policy.rules[0].headers.A: the same name"},
+		{ALLOW("\"host\":\"a.b\"," SET("\"a\":1")), "policy.rules[0].headers.a: expected"},
+		{ALLOW("\"host\":\"a.b\"," SET("\"host\":null")),
+			"policy.rules[0].headers.host: no header"},
+		{ALLOW("\"host\":\"a.b\"," SET("\"a\":\"${e2b.x}\"")),
+			"policy.rules[0].headers.a: a reference"},
+		{ALLOW("\"host\":\"a.b\"," SET("\"a\":\"${e2b.secrets.x\"")),
+			"policy.rules[0].headers.a: a reference"},
+		{ALLOW("\"host\":\"*\"," SET("\"a\":\"${e2b.secrets.x}\"")),
+			"policy.rules[0].headers.a: a secret"},
+		{FORWARD("http://x.test"), "policy.rules[0].forward.to: expected"},
+		{FORWARD("https://x"), "policy.rules[0].forward.to: expected"},
+		{FORWARD("https://10.0.0.1"), "policy.rules[0].forward.to: expected"},
+		{FORWARD("https://x.test:0"), "policy.rules[0].forward.to: expected"},
+		{FORWARD("https://x.test:99999/"), "policy.rules[0].forward.to: expected"},
+		{FORWARD("https://x.test/../a"), "policy.rules[0].forward.to: expected"},
+		{FORWARD("https://x.test/a?b"), "policy.rules[0].forward.to: expected"},
+		{FORWARD("https://a@x.test/"), "policy.rules[0].forward.to: expected"},
+		{FORWARD("https://80-x.mayfly.internal"), "policy.rules[0].forward.to: expected"},
 		{DENY("\"reason\":\"\\n\""), "policy.rules[0].reason: expected"},
 		{RULE("{\"action\":\"allow\",\"reason\":\"x\"}"), "policy.rules[0].reason: only"},
-		{DENY("\"respond\":{}"), "policy.rules[0].respond: stands"},
-		{RULE("{\"action\":\"respond\"}"), "policy.rules[0].respond: stands"},
+		{DENY("\"respond\":{}"), "policy.rules[0].respond: is required"},
+		{RULE("{\"action\":\"respond\"}"), "policy.rules[0].respond: is required"},
 		{RULE("{\"action\":\"respond\",\"respond\":{\"status\":100}}"),
 			"policy.rules[0].respond.status: expected"},
 		{RULE("{\"action\":\"respond\",\"respond\":{\"headers\":{\"Host\":\"x\"}}}"),
@@ -353,6 +459,31 @@ static json_t *document_of(size_t rules, size_t reason)
 		(void)json_array_append_new(json_object_get(v, "rules"),
 			json_pack("{s:s, s:s}", "action", "deny", "reason", text));
 	return v;
+}
+
+static void headers_name_few_secrets(void **state)
+{
+	for (int n = RULES_SECRETS_MAX; n <= RULES_SECRETS_MAX + 1; n++) {
+		json_t *rules = json_array(), *document;
+		struct error e = {0};
+
+		for (int i = 0; i < 2 * n; i++) {
+			char text[64];
+
+			(void)snprintf(text, sizeof(text), "a ${e2b.secrets.S%d} b", i % n);
+			(void)json_array_append_new(
+				rules, json_pack("{s:s, s:s, s:{s:s}}", "action", "allow", "host",
+					       "a.test", "headers", "x", text));
+		}
+		document = json_pack(
+			"{s:i, s:s, s:o}", "version", 1, "default", "deny", "rules", rules);
+		assert_int_equal(rules_check(document, "policy", &e) == 0, n == RULES_SECRETS_MAX);
+		if (n > RULES_SECRETS_MAX)
+			assert_string_equal(e.message,
+				"policy.rules[32].headers: the rules name more "
+				"than 32 secrets");
+		json_decref(document);
+	}
 }
 
 static void documents_have_limits(void **state)
@@ -406,10 +537,13 @@ int main(void)
 		cmocka_unit_test(patterns_match_paths),
 		cmocka_unit_test(patterns_can_match),
 		cmocka_unit_test(table_of_verdicts),
+		cmocka_unit_test(methods_of_headers),
 		cmocka_unit_test(names_are_judged),
 		cmocka_unit_test(a_connection_is_asked_about_once),
+		cmocka_unit_test(connections_are_forwarded),
 		cmocka_unit_test(what_is_wrong_is_named),
 		cmocka_unit_test(documents_have_limits),
+		cmocka_unit_test(headers_name_few_secrets),
 		cmocka_unit_test(inspected_hosts_are_listed),
 	};
 

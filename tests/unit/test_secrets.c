@@ -353,6 +353,21 @@ static void test_member(void **state)
 	authority_done(&a);
 }
 
+/* Headers on rules of the sandbox's own policy name secrets, too. */
+static void test_policy_headers(void **state)
+{
+	json_t *network = parsed("{\"policy\": {\"version\": 1, \"default\": \"deny\", \"rules\": ["
+				 "{\"action\": \"deny\", \"host\": \"b.com\"},"
+				 "{\"action\": \"allow\", \"host\": \"a.com\", \"headers\": "
+				 "{\"x\": null, \"y\": \"1\", \"z\": \"${e2b.secrets.One}\"}}]}}");
+	const struct intercept_source s = {.network = network};
+
+	(void)state; /* none */
+	assert_true(intercept_uses(&s, "one"));
+	assert_false(intercept_uses(&s, "two"));
+	json_decref(network);
+}
+
 static void test_nothing_to_intercept(void **state)
 {
 	static const char *const rows[] = {"{}", "{\"rules\": null}", "{\"rules\": {}}",
@@ -417,6 +432,7 @@ int main(void)
 		cmocka_unit_test(test_placeholders),
 		cmocka_unit_test(test_authority),
 		cmocka_unit_test(test_member),
+		cmocka_unit_test(test_policy_headers),
 		cmocka_unit_test(test_nothing_to_intercept),
 		cmocka_unit_test(test_most),
 	};

@@ -15,6 +15,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/file.h"
 #include "image/verify.h"
 #include "proto/snapshot.h"
@@ -179,6 +180,18 @@ static int tear_down(void **state)
 
 /* --- pausing --- */
 
+static void compose_disks(const char *want)
+{
+	int below = open_dir(STACK_DIR), raw = open_dir(STACK_SNAPSHOT_DIR);
+	int to = make_dir("paused");
+	struct error e = {0};
+
+	assert_int_equal(stack_compose(below, raw, to, false, NULL, &e), 0);
+	assert_stack(to, false, want);
+	assert_sealed(to, false);
+	(void)close(below), (void)close(raw), (void)close(to); /* read-only */
+}
+
 static void compose(bool memory, const char *want)
 {
 	int below = open_dir(STACK_DIR), raw = open_dir(STACK_SNAPSHOT_DIR);
@@ -287,6 +300,32 @@ static void test_merged(void **state)
 	put(raw, "disk1.merged", "d1'");
 	(void)close(raw); /* read-only */
 	advance(BASE " M0=m1' M0=m2 " BASE_DISK " D1=d1' D1=d2");
+}
+
+/* Of a template whose image has deltas: they come first, and a merged delta takes their place. */
+static void test_image_deltas(void **state)
+{
+	static const char *const files[] = {"rootfs.ext4", "delta0", "delta1", "memory", "disk0"};
+	int layers = make_dir(STACK_DIR), raw;
+	struct error e = {0};
+	char name[STACK_NAME_BYTES];
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		put(layers, files[i], files[i]);
+	assert_int_equal(verify_seal(layers, -1, files, ARRAY_SIZE(files), &e), 0);
+	assert_stack(layers, false, "I0=rootfs.ext4 D0=delta0 D0=delta1 D0=disk0");
+	raw = make_dir(STACK_SNAPSHOT_DIR);
+	put(raw, "disk0", "d1");
+	compose_disks("I0=rootfs.ext4 D0=delta0 D0=delta1 D0=disk0 D0=d1");
+	for (unsigned n = 1; n < SNAPSHOT_LAYERS_MAX - 2; n++) {
+		assert_false(stack_is_full(top_fd));
+		(void)snprintf(name, sizeof(name), "disk0.%u", n); /* fits */
+		put(layers, name, name);
+	}
+	assert_true(stack_is_full(top_fd));
+	put(raw, "disk0.merged", "all");
+	compose_disks("I0=rootfs.ext4 D0=all D0=d1");
+	(void)close(layers), (void)close(raw); /* read-only */
 }
 
 /* No state that a microVM cannot be started with. */
@@ -617,6 +656,7 @@ int main(void)
 		TEST(test_snapshot_of_disks),
 		TEST(test_merged),
 		TEST(test_full),
+		TEST(test_image_deltas),
 		TEST(test_shared),
 		TEST(test_exchanged),
 		TEST(test_exchanged_and_renamed),

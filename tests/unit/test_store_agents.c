@@ -32,6 +32,7 @@ static uint32_t add(struct fixture *f, const struct store_agent *a)
 	v->memory_mb = 2048;
 	v->disk_mb = 10240;
 	v->timeout_s = 120;
+	v->concurrency = 3;
 	v->created_ns = T0 + 1;
 	ok(f, store_agent_version_add(f->s, v, &number, &f->e));
 	free(v);
@@ -53,6 +54,7 @@ static void finish(struct fixture *f, const struct store_agent *a, uint32_t n)
 
 	v->finished_ns = T0 + 2;
 	v->timeout_s = 60;
+	v->concurrency++;
 	v->protocol = STORE_AGENT_HTTP;
 	strcpy(v->kind, "node");
 	strcpy(v->entry, "exec node main.js");
@@ -92,6 +94,7 @@ static void test_versions(void **state)
 	assert_int_equal(v->state, STORE_AGENT_BUILDING);
 	assert_string_equal(v->env_json, "{\"A\":\"1\"}");
 	assert_int_equal(v->memory_mb, 2048);
+	assert_int_equal(v->concurrency, 3);
 	finish(f, &a, 1);
 	fixture_reopen(f);
 	v = get(f, &a, 1);
@@ -100,6 +103,7 @@ static void test_versions(void **state)
 	assert_string_equal(v->entry, "exec node main.js");
 	assert_string_equal(v->dir, "/app");
 	assert_int_equal(v->timeout_s, 60);
+	assert_int_equal(v->concurrency, 4);
 	ok(f, store_agent_version_of_build(f->s, v->build_id, &of, &f->e));
 	assert_int_equal(of.number, 1);
 	/* what is ready does not change */
@@ -130,6 +134,36 @@ static void test_restart_fails_what_builds(void **state)
 		      f->s, a.id, 1, STORE_AGENT_RETIRED, T0 + 9, "old", "", &f->e));
 	assert_string_equal(get(f, &a, 1)->env_json, "{}");
 	assert_string_equal(get(f, &a, 1)->secrets_json, "{}");
+}
+
+/* What a snapshot has is kept with its version, and goes with it. */
+static void test_warm(void **state)
+{
+	struct fixture *f = *state;
+	struct store_agent a = put(f, "echo");
+	char placeholders[] = "{\"KEY\":\"sk-1\"}", authority[] = "sealed", none[] = "[]";
+	struct store_agent_warm w = {placeholders, authority}, bad = {none, NULL}, got = {0};
+
+	assert_int_equal(add(f, &a), 1);
+	ok(f, store_agent_warm_get(f->s, a.id, 1, &got, &f->e));
+	assert_null(got.placeholders_json);
+	assert_null(got.authority);
+	refused(f, EINVAL, ERROR_USAGE,
+		store_agent_warm_set(f->s, get(f, &a, 1)->build_id, &bad, &f->e));
+	ok(f, store_agent_warm_set(f->s, get(f, &a, 1)->build_id, &w, &f->e));
+	finish(f, &a, 1);
+	refused(f, ENOENT, ERROR_NOT_FOUND,
+		store_agent_warm_set(f->s, get(f, &a, 1)->build_id, &w, &f->e));
+	ok(f, store_agent_warm_get(f->s, a.id, 1, &got, &f->e));
+	assert_string_equal(got.placeholders_json, placeholders);
+	assert_string_equal(got.authority, authority);
+	store_agent_warm_done(&got);
+	ok(f, store_agent_version_end(
+		      f->s, a.id, 1, STORE_AGENT_RETIRED, T0 + 9, "old", "", &f->e));
+	ok(f, store_agent_warm_get(f->s, a.id, 1, &got, &f->e));
+	assert_null(got.placeholders_json);
+	assert_null(got.authority);
+	refused(f, ENOENT, ERROR_NOT_FOUND, store_agent_warm_get(f->s, a.id, 2, &got, &f->e));
 }
 
 static int newest(void *arg, const struct store_agent_version *v)
@@ -245,6 +279,7 @@ int main(void)
 		T(test_names),
 		T(test_versions),
 		T(test_restart_fails_what_builds),
+		T(test_warm),
 		T(test_versions_are_bounded),
 		T(test_agents_are_bounded),
 		T(test_aliases),

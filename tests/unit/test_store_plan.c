@@ -8,6 +8,7 @@
 #include "store/approvals.h"
 #include "store/builds.h"
 #include "store/agent_versions.h"
+#include "store/budgets.h"
 #include "store/agents.h"
 #include "store/invocations.h"
 #include "store/catalog.h"
@@ -457,6 +458,7 @@ static void use_catalog(struct fixture *f)
 	ok(f, store_catalog_get(f->s, c.id, &c, &f->e));
 	assert_int_equal(c.spawn_count, 1);
 	ok(f, store_catalog_remove(f->s, c.id, &f->e));
+	refused(f, ENOENT, ERROR_NOT_FOUND, store_catalog_remove(f->s, c.id, &f->e));
 	refused(f, ENOENT, ERROR_NOT_FOUND, store_catalog_get(f->s, c.id, &c, &f->e));
 }
 
@@ -478,6 +480,7 @@ static int ignore_alias(void *arg, const char *alias, const char *weights_json)
 static void use_agent_version(struct fixture *f, const char *agent_id)
 {
 	static struct store_agent_version v;
+	struct store_agent_warm w = {NULL, NULL};
 	uint32_t number;
 	uint64_t n;
 
@@ -490,6 +493,8 @@ static void use_agent_version(struct fixture *f, const char *agent_id)
 	ok(f, store_agent_version_of_build(f->s, "a build", &v, &f->e));
 	ok(f, store_agent_version_list(f->s, agent_id, 0, 1, ignore_version, NULL, &f->e));
 	ok(f, store_agent_version_count(f->s, agent_id, STORE_AGENT_READY, &n, &f->e));
+	ok(f, store_agent_warm_set(f->s, v.build_id, &w, &f->e));
+	ok(f, store_agent_warm_get(f->s, agent_id, number, &w, &f->e));
 	ok(f, store_agent_version_ready(f->s, &v, &f->e));
 	ok(f, store_agent_version_end(
 		      f->s, agent_id, number, STORE_AGENT_RETIRED, T0, "old", "", &f->e));
@@ -521,6 +526,20 @@ static void use_invocations(struct fixture *f)
 	ok(f, store_invocation_list(f->s, &down, ignore_invocation, NULL, &f->e));
 	ok(f, store_invocation_finish(f->s, &v, &f->e));
 	ok(f, store_invocation_fail_open(f->s, T0, "interrupted", "again", NULL, &f->e));
+}
+
+static void use_budgets(struct fixture *f)
+{
+	struct store_budget of_sandbox = {.key_id = f->key,
+				    .sandbox_id = "i1",
+				    .id = "a",
+				    .day = 1},
+			    of_key = {.key_id = f->key, .id = "a"};
+	const struct store_amounts more = {1, 2, 3};
+
+	ok(f, store_budget_charge(f->s, &of_sandbox, &more, &f->e));
+	ok(f, store_budget_charge(f->s, &of_key, &more, &f->e));
+	ok(f, store_budget_settle(f->s, &of_key, -1, 1, &f->e));
 }
 
 static void use_agents(struct fixture *f)
@@ -629,6 +648,7 @@ static void test_no_statement_scans(void **state)
 	use_catalog(f);
 	use_agents(f);
 	use_invocations(f);
+	use_budgets(f);
 	(void)sqlite3_trace_v2(f->s->db, 0, NULL, NULL);
 	for (unsigned i = 0; i < all.count; i++) {
 		bad += check_plan(f, all.sql[i]);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/fd.h"
@@ -375,6 +376,88 @@ static void bulk_to_the_guest(void **state)
 	(void)close(fd);
 }
 
+/* Gives receive buffer number n in pieces of these sizes, one behind the other. */
+static void give_pieces(unsigned n, const uint32_t sizes[4])
+{
+	uint16_t head = (uint16_t)(n % 32 * 4);
+	gpa_t at = VSOCK_RX_AREA + head * (gpa_t)VSOCK_RX_BUFFER;
+
+	for (uint16_t i = 0; i < 4 && sizes[i]; i++) {
+		bool more = i < 3 && sizes[i + 1];
+
+		fake_desc(&fake, VSOCK_RX, (uint16_t)(head + i), at, sizes[i],
+			VIRTQ_DESC_F_WRITE | (more ? VIRTQ_DESC_F_NEXT : 0),
+			(uint16_t)(head + i + 1));
+		at += sizes[i];
+	}
+	fake_offer(&fake, VSOCK_RX, head);
+}
+
+/* One read fills buffers whatever pieces they have, and those that stay empty are the next ones. */
+static void bulk_into_pieces(void **state)
+{
+	static const uint32_t shapes[][4] = {{4096}, {44, 4052}, {20, 24, 4052}, {44, 100, 3952},
+		{1000, 3096}, {10, 10, 24, 4052}, {44, 4052}, {45}};
+	static uint8_t chunk[50000];
+	uint32_t port, given = 0, sent = 0, got = 0;
+	struct guest_packet p;
+	int fd;
+
+	peers_setup_bare(state);
+	fake_start(&fake, FAKE_FEATURES, 0);
+	for (; given < 32; given++)
+		give_pieces(given, shapes[given % ARRAY_SIZE(shapes)]);
+	fd = peers_connect(&port);
+	give_pieces(given++, shapes[0]); /* in place of the request's */
+	for (size_t i = 0; i < sizeof(chunk); i++)
+		chunk[i] = (uint8_t)(i * 13 + i / 251);
+	while (got < BULK / 8) {
+		size_t at = sent % sizeof(chunk), n = sent % 3 ? sizeof(chunk) - at : 17;
+		ssize_t r = send(fd, chunk + at, n < sizeof(chunk) - at ? n : sizeof(chunk) - at,
+			MSG_NOSIGNAL);
+
+		sent += r > 0 ? (uint32_t)r : 0;
+		poll_device();
+		while (guest_recv(&p)) {
+			if (p.h.op == VIRTIO_VSOCK_OP_RW)
+				for (uint32_t i = 0; i < p.h.len; i++, got++)
+					assert_int_equal(p.data[i], chunk[got % sizeof(chunk)]);
+			guest_consumed = got;
+			give_pieces(given, shapes[given % ARRAY_SIZE(shapes)]);
+			given++;
+		}
+		fake_kick(&fake, VSOCK_RX);
+		guest_send(port, VIRTIO_VSOCK_OP_CREDIT_UPDATE, NULL, 0);
+	}
+	assert_true(got <= sent);
+	(void)close(fd);
+}
+
+/* The read stops where the credit does, in the middle of a buffer. */
+static void bulk_to_the_end_of_the_credit(void **state)
+{
+	static uint8_t chunk[60000];
+	uint32_t port, got = 0;
+	int fd = peers_connect(&port);
+	struct guest_packet p;
+	struct virtio_vsock_hdr h = guest_header(port, VIRTIO_VSOCK_OP_CREDIT_UPDATE);
+
+	h.buf_alloc = 8192;
+	guest_send_raw(&h, NULL, 0);
+	assert_int_equal(send(fd, chunk, sizeof(chunk), MSG_NOSIGNAL), sizeof(chunk));
+	for (uint32_t credit = 8192; credit < sizeof(chunk); credit += 15000) {
+		h.buf_alloc = credit;
+		guest_send_raw(&h, NULL, 0);
+		poll_device();
+		while (guest_recv(&p)) {
+			got += p.h.op == VIRTIO_VSOCK_OP_RW ? p.h.len : 0;
+			guest_give_buffers(1);
+		}
+		assert_int_equal(got, credit);
+	}
+	(void)close(fd);
+}
+
 static void bulk_to_the_host(void **state)
 {
 	static uint8_t chunk[48000], in[65536];
@@ -549,19 +632,21 @@ static void connections_take_turns(void **state)
 {
 	static const char block[100000];
 	uint32_t port[2];
-	unsigned seen[2] = {0};
+	unsigned seen[2] = {0}, ahead;
 	struct guest_packet p;
 	int fd[2] = {peers_connect(&port[0]), peers_connect(&port[1])};
 
 	for (unsigned i = 0; i < 2; i++)
 		assert_true(send(fd[i], block, sizeof(block), MSG_NOSIGNAL) > 60000);
 	poll_device();
-	for (unsigned i = 0; i < 20; i++) {
+	for (unsigned i = 0; i < 30; i++) { /* of 1, 2, 4 and 8 packets */
 		guest_expect(&p, VIRTIO_VSOCK_OP_RW);
 		seen[p.h.src_port == port[1]]++;
+		ahead = seen[0] > seen[1] ? seen[0] - seen[1] : seen[1] - seen[0];
+		assert_true(ahead <= 8);
 	}
-	assert_int_equal(seen[0], 10);
-	assert_int_equal(seen[1], 10);
+	assert_int_equal(seen[0], 15);
+	assert_int_equal(seen[1], 15);
 	(void)close(fd[0]);
 	(void)close(fd[1]);
 }
@@ -729,6 +814,8 @@ int main(void)
 		T(out_of_descriptors_does_not_spin),
 		T(a_paused_listener_comes_back),
 		T(bulk_to_the_guest),
+		TN(bulk_into_pieces),
+		T(bulk_to_the_end_of_the_credit),
 		T(bulk_to_the_host),
 		T(guest_stalls_by_credit_when_the_client_does_not_read),
 		T(hostile_more_than_the_credit),

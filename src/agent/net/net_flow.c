@@ -13,6 +13,7 @@
 #include "agent/guest.h"
 #include "agent/net/net_host.h"
 #include "agent/net/net_lookup.h"
+#include "agent/net/net_program.h"
 #include "agent/net/net_queue.h"
 #include "agent/relay.h"
 #include "base/clock.h"
@@ -42,7 +43,8 @@ struct flow {
 	struct relay relay; /* near: the program's connection; far: the stream */
 	enum flow_state state;
 	struct sockaddr_in from, to;
-	bool held, sent; /* sent: the header was */
+	struct egress_open open; /* what the host is told */
+	bool held, sent;	 /* sent: the header was */
 	uint32_t packet;
 	unsigned asked;
 	uint8_t answer[EGRESS_ANSWER_MAX];
@@ -113,6 +115,8 @@ static struct flow *flow_new(const struct sockaddr_in *from, const struct sockad
 	f->relay.far_may_go = true;
 	f->from = *from;
 	f->to = *to;
+	f->open = (struct egress_open){
+		.kind = EGRESS_TCP, .to = net_endpoint(to), .from = net_endpoint(from)};
 	f->next = flows;
 	f->link = &flows;
 	if (flows)
@@ -217,10 +221,8 @@ static void lost(struct flow *f)
 
 static void send_header(struct flow *f)
 {
-	const struct egress_open o = {
-		.kind = EGRESS_TCP, .to = net_endpoint(&f->to), .from = net_endpoint(&f->from)};
 	struct buf b = BUF_INIT(EGRESS_OPEN_MAX);
-	bool ok = egress_put_open(&b, &o) == 0 &&
+	bool ok = egress_put_open(&b, &f->open) == 0 &&
 		  send(f->relay.far.fd, buf_head(&b), buf_len(&b), MSG_DONTWAIT | MSG_NOSIGNAL) ==
 			  (ssize_t)buf_len(&b);
 
@@ -305,6 +307,8 @@ static void ask(struct flow *f)
 		return;
 	}
 	source_open(&f->relay.far, fd, stream_ready);
+	if (f->asked == 1)
+		net_program_find(&f->from, &f->to, &f->open); /* while the host takes the stream */
 	if (source_wait(&f->relay.far, EPOLLOUT) < 0)
 		refuse(f, NET_HOST);
 }

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
+#include "proto/agent_settings.h"
 #include "proto/json_tree.h"
 #include "store/keys.h"
 
@@ -113,14 +114,16 @@ static int add_end(json_t *json, const struct store_agent_version *v)
 
 json_t *agent_version_json(const struct store_agent *a, const struct store_agent_version *v)
 {
-	json_t *json = json_pack(
-		"{s:s, s:i, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "agent",
-		a->name, "version", (int)v->number, "state", agent_state_name(v->state), "current",
-		v->number == a->current, "buildID", v->build_id, "cpuCount", (int)v->cpus,
-		"memoryMB", (int)v->memory_mb, "diskSizeMB", (int)v->disk_mb, "timeout",
-		(int)v->timeout_s, "env", json_tree_stored(v->env_json), "secrets",
-		json_tree_stored(v->secrets_json), "createdAt", api_time(v->created_ns),
-		"finishedAt", v->finished_ns ? api_time(v->finished_ns) : json_null());
+	json_t *json =
+		json_pack("{s:s, s:i, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}",
+			"agent", a->name, "version", (int)v->number, "state",
+			agent_state_name(v->state), "current", v->number == a->current, "buildID",
+			v->build_id, "cpuCount", (int)v->cpus, "memoryMB", (int)v->memory_mb,
+			"diskSizeMB", (int)v->disk_mb, "timeout", (int)v->timeout_s, "concurrency",
+			(int)(v->concurrency ? v->concurrency : AGENT_SETTING_CONCURRENCY), "env",
+			json_tree_stored(v->env_json), "secrets", json_tree_stored(v->secrets_json),
+			"createdAt", api_time(v->created_ns), "finishedAt",
+			v->finished_ns ? api_time(v->finished_ns) : json_null());
 
 	if (json && add_end(json, v) == 0)
 		return json;

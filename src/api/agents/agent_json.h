@@ -10,10 +10,11 @@
 
 struct request;
 
-/* The key's agent that r->params[0] names. False: answered. */
+/* Finds the agent that r->params[0] names, among those of the request's key. Returns false if it
+ * answered the request. */
 bool agent_of_path(struct request *r, struct store_agent *ret);
 
-/* Its version that r->params[1] names. False: answered. */
+/* Finds the version of it that r->params[1] names. Returns false if it answered the request. */
 bool agent_version_of_path(
 	struct request *r, const struct store_agent *a, struct store_agent_version *ret);
 

@@ -1,4 +1,4 @@
-/* Hosted agents (docs/agents.md): lists, versions and what they printed, aliases, the end. */
+/* Hosted agents (docs/agents.md): lists, versions with their builds' logs, aliases, removal. */
 #include <stdlib.h>
 
 #include "agents/keep.h"

@@ -80,7 +80,7 @@ static bool take_template(struct request *r, struct deploying *d)
 	return true;
 }
 
-/* As a creation would; the placeholders are made anew by each invocation. */
+/* Checks them as a creation would. The build makes the placeholders (agents/warm.h). */
 static int check_secrets(struct request *r, const json_t *settings, struct error *e)
 {
 	json_t *given = json_object_get(settings, "secrets"), *env, *kept = NULL;
@@ -89,7 +89,7 @@ static int check_secrets(struct request *r, const json_t *settings, struct error
 	if (!given)
 		return 0;
 	env = json_object();
-	err = env ? bindings_make(fleet_of(r), r->key->id, given, env, &kept, e)
+	err = env ? bindings_make(fleet_of(r), r->key->id, given, NULL, env, &kept, e)
 		  : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	json_decref(env);
 	json_decref(kept);
@@ -215,7 +215,7 @@ void api_agent_put(struct request *r)
 	}
 	if (r->head->content_length < 0) {
 		reply_error(r, 411,
-			"the archive needs a Content-Length; a template is named in "
+			"the archive needs a Content-Length; name a template in a body of "
 			"application/json");
 		return;
 	}

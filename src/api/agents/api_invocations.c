@@ -1,4 +1,5 @@
-/* GET /invocations/{} and /agents/{}/invocations: what became of invocations (docs/agents.md). */
+/* GET /invocations/{} and /agents/{}/invocations: invocations and their outcomes
+ * (docs/agents.md). */
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +14,11 @@
 #include "store/invocations.h"
 #include "store/keys.h"
 
-enum { LIST_USUAL = 20 };
+enum {
+	LIST_USUAL = 20,
+	SEARCH_TEXT_MAX = 256,
+	SEARCH_BYTES = 4 << 20, /* that one request looks at, and a row more */
+};
 
 static json_t *time_or_null(uint64_t ns)
 {
@@ -73,14 +78,45 @@ void api_invocation(struct request *r)
 struct listing {
 	json_t *list;
 	uint64_t last;
+	char search[SEARCH_TEXT_MAX + 1]; /* "": all */
+	uint32_t limit, rows;		  /* of the list; that were looked at */
+	size_t bytes;			  /* likewise */
 };
 
+static bool is_in(const char *text, const void *data, size_t n)
+{
+	return n && memmem(data, n, text, strlen(text));
+}
+
+static bool matches(const char *text, const struct store_invocation *v)
+{
+	return is_in(text, v->errors, v->errors_bytes) || is_in(text, v->output, v->output_bytes) ||
+	       (v->message && strstr(v->message, text)) || (v->code && strstr(v->code, text)) ||
+	       (v->session && strstr(v->session, text)) || strstr(v->id, text);
+}
+
+/* 1: enough. */
 static int add_one(void *arg, const struct store_invocation *v)
 {
 	struct listing *l = arg;
 
 	l->last = v->seq;
-	return json_array_append_new(l->list, to_json(v, false)) < 0 ? -ENOMEM : 0;
+	l->rows++;
+	l->bytes += v->errors_bytes + v->output_bytes;
+	if ((!*l->search || matches(l->search, v)) &&
+		json_array_append_new(l->list, to_json(v, false)) < 0)
+		return -ENOMEM;
+	return json_array_size(l->list) == l->limit || (*l->search && l->bytes > SEARCH_BYTES);
+}
+
+static bool take_search(struct request *r, struct listing *l)
+{
+	int n = uri_query_get(r->head->query, "search", l->search, sizeof(l->search));
+
+	if (n == -ENOENT || (n > 0 && strlen(l->search) == (size_t)n))
+		return true;
+	reply_error(r, 400, "search must be a text of 1 to %d bytes", SEARCH_TEXT_MAX);
+	return false;
 }
 
 /* Reads the query. False: answered. */
@@ -113,8 +149,11 @@ void api_agent_invocations(struct request *r)
 	struct error e = {0};
 	int err;
 
-	if (!take_filter(r, &f))
+	if (!take_filter(r, &f) || !take_search(r, &l))
 		return;
+	l.limit = f.limit;
+	if (*l.search)
+		f.limit = STORE_INVOCATIONS_SCAN_MAX;
 	if (store_agent_find(fleet_of(r)->store, r->key->id, r->params[0], &agent, &e) < 0) {
 		reply_failure(r, &e);
 		return;
@@ -123,10 +162,10 @@ void api_agent_invocations(struct request *r)
 	l.list = json_array();
 	l.last = f.cursor;
 	err = store_invocation_list(fleet_of(r)->store, &f, add_one, &l, &e);
-	if (err == 0) {
+	if (err >= 0) {
 		reply_json(r, 200,
-			json_pack(
-				"{s:o, s:I}", "invocations", l.list, "cursor", (json_int_t)l.last));
+			json_pack("{s:o, s:I, s:b}", "invocations", l.list, "cursor",
+				(json_int_t)l.last, "more", err > 0 || l.rows == f.limit));
 		return;
 	}
 	json_decref(l.list);

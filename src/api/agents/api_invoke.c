@@ -1,11 +1,13 @@
 /* POST /agents/{}/invoke: one invocation of a hosted agent (docs/agents.md).
  *
- *	WAITING  nothing was answered yet
- *	STREAM   the answer comes, as it is or as server-sent events. Then a slow client slows the
- *		 program down
- *	OVER     answered, or the client has gone, which ends the invocation unless it is async
+ *	WAITING  nothing is answered yet
+ *	STREAM   the answer is being sent, as plain text or as server-sent events. A slow client
+ *		 slows the program down
+ *	OVER     the request is answered, or the client has gone. A client that goes ends its
+ *		 invocation, unless that is async
  *
- * What it is made of lives as long as the invocation, this as long as both that and the request. */
+ * The order lives as long as the invocation. The handler's own state lives until both the
+ * invocation and the request have ended. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -119,7 +119,8 @@ static bool take_session(struct request *r, const json_t *body, struct invoke_or
 	return true;
 }
 
-/* The prompt: the text, or the body's member. A program that listens gets the whole body. */
+/* Takes the prompt: the body as text, or its member `prompt`. A program that listens gets the whole
+ * body. */
 static bool take_input(
 	struct request *r, const json_t *body, const char *text, size_t n, struct invoke_order *o)
 {
@@ -178,7 +179,7 @@ static bool take_options(struct request *r, const json_t *body, struct invoke_or
 	       take_session(r, body, o) && api_take_env(r, body, &o->env, &o->order.env);
 }
 
-/* Keeps nothing of the parsed body, which may be many times as large as its text. */
+/* Copies everything out of the parsed body, which may be many times as large as its text. */
 static bool take_body(struct request *r, const char *text, size_t n, struct invoke_order *o)
 {
 	json_t *body = is_json(r) ? api_body(r, text, n) : json_object();
@@ -225,7 +226,8 @@ static json_t *sandbox_body(struct request *r, const struct invoke_order *o)
 	return body;
 }
 
-/* The version's variables are not in its snapshot, so its program begins anew with them. */
+/* The snapshot of a version of an older Mayfly does not have its variables, so the program must be
+ * started again with them. */
 static bool has_variables(const struct store_agent_version *v)
 {
 	json_t *env = stored_object(v->env_json), *secrets = stored_object(v->secrets_json);
@@ -249,11 +251,23 @@ static bool may_begin(struct request *r, const struct invoke_order *o)
 
 static bool take_sandbox(struct request *r, struct invoke_order *o)
 {
-	json_t *body = sandbox_body(r, o);
+	json_t *body = sandbox_body(r, o), *placeholders = NULL;
+	struct api_creation_of of = {.template = o->version->build_id, .alias = o->agent.name};
+	struct error e = {0};
 
 	if (!body)
 		return no_memory(r);
-	o->creation = api_creation_take(r, body, o->version->build_id, o->agent.name);
+	if (store_agent_warm_get(o->fleet->store, o->agent.id, o->version->number, &o->warm, &e) <
+		0) {
+		reply_failure(r, &e);
+	} else {
+		if (o->warm.placeholders_json)
+			placeholders = stored_object(o->warm.placeholders_json);
+		of.authority = o->warm.authority;
+		of.placeholders = placeholders;
+		o->creation = api_creation_take(r, body, &of);
+	}
+	json_decref(placeholders);
 	json_decref(body);
 	return o->creation != NULL;
 }
@@ -273,11 +287,13 @@ bool invoke_order_take(struct request *r, const char *text, size_t n, struct inv
 	o->order.agent_id = o->agent.id;
 	o->order.agent = o->agent.name;
 	o->order.version = o->version->number;
+	o->order.concurrency = o->version->concurrency;
 	o->order.command = o->version->entry;
 	o->order.dir = o->version->dir;
 	o->order.user = o->version->user;
 	o->order.port = o->version->protocol == STORE_AGENT_HTTP ? INVOKE_PORT : 0;
-	o->order.fresh = o->order.env.count || (!o->order.session && has_variables(o->version));
+	o->order.fresh = o->order.env.count || (!o->order.session && !o->warm.placeholders_json &&
+						       has_variables(o->version));
 	return true;
 }
 
@@ -288,6 +304,7 @@ void invoke_order_done(struct invoke_order *o)
 	api_creation_free(o->creation);
 	if (o->held)
 		agents_release(o->fleet, o->version->build_id);
+	store_agent_warm_done(&o->warm);
 	free(o->version);
 	*o = (struct invoke_order){0};
 }

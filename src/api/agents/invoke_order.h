@@ -1,4 +1,4 @@
-/* What a client asks of POST /agents/{}/invoke, and what its invocation is made of. */
+/* Reads a request of POST /agents/{}/invoke, and makes the order of an invocation from it. */
 #ifndef API_INVOKE_ORDER_H
 #define API_INVOKE_ORDER_H
 
@@ -17,21 +17,23 @@ enum {
 };
 
 struct invoke_order {
-	struct invocation_order order; /* borrows from the rest, but for release and owner */
+	struct invocation_order order; /* borrows from the other members, except release and
+				        * owner */
 	struct fleet *fleet;
 	struct store_agent agent;
 	struct store_agent_version *version; /* owned, and held (agents_hold) */
+	struct store_agent_warm warm;
 	bool held;
 	struct api_creation *creation;
 	char key_id[STORE_UUID_BYTES];
 	char session[STORE_INVOCATION_SESSION_MAX + 1];
-	char *input; /* owned: the prompt, or what a program that listens gets */
+	char *input; /* owned: the prompt, or the body for a program that listens */
 	char **env;  /* owned, NULL-terminated */
 	bool stream, async;
 };
 
-/* Fills *ret from the request and its body. False: answered. Call invoke_order_done() in any
- * case. */
+/* Fills *ret from the request and its body. Returns false if it answered the request. Call
+ * invoke_order_done() in any case. */
 bool invoke_order_take(struct request *r, const char *text, size_t n, struct invoke_order *ret);
 void invoke_order_done(struct invoke_order *o);
 

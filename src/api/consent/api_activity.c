@@ -1,6 +1,5 @@
-/* What sandboxes did (store/activity.h), for as long as it is kept. A question may wait for an
- * answer: it is asked again with the cursor of the last one, as long as the sandbox has not
- * ended. */
+/* Records of what sandboxes did (store/activity.h), as long as they are kept. A client may wait for
+ * new records: it asks again with the cursor of the last answer, until the sandbox has ended. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,6 @@ enum {
 	LATE_S = 2, /* what its worker said last may come after its end */
 	DEFAULT_LIMIT = 100,
 	ANSWER_MAX = STORE_ACTIVITY_LIST_MAX * (STORE_ACTIVITY_RECORD_MAX + 256),
-	KINDS_MAX = 128,
 };
 
 struct question {
@@ -36,46 +34,22 @@ struct question {
 struct answer {
 	struct buf text;
 	unsigned count;
-	uint64_t cursor; /* of the last record, or of the log's newest if none is of the kinds */
+	uint64_t cursor; /* number of the last record; of the log's newest one if no record is of
+			  * the kinds */
 	bool more, ended;
 	const struct question *question;
 };
 
 /* --- the question --- */
 
-static bool take_kinds(struct request *r, uint32_t *ret)
+static int bit_of_kind(const char *word, uint32_t *ret_bit)
 {
-	char text[KINDS_MAX], *save = NULL;
-	int n = uri_query_get(r->head->query, "kind", text, sizeof(text));
 	enum store_activity_kind kind;
+	int r = store_activity_kind_parse(word, &kind);
 
-	if (n == -ENOENT)
-		return true;
-	for (char *word = n < 0 ? NULL : strtok_r(text, ",", &save); word;
-		word = strtok_r(NULL, ",", &save)) {
-		if (store_activity_kind_parse(word, &kind) < 0) {
-			n = -EINVAL;
-			break;
-		}
-		*ret |= STORE_ACTIVITY_BIT(kind);
-	}
-	if (n < 0 || *ret == 0)
-		reply_error(r, 400,
-			"kind must be flow, request, model, tool, approval, process, lifecycle or "
-			"lost, or several with commas");
-	return n >= 0 && *ret;
-}
-
-static bool take_follow(struct request *r, bool *ret)
-{
-	char text[8] = "";
-	int n = uri_query_get(r->head->query, "follow", text, sizeof(text));
-
-	*ret = n >= 0 && strcmp(text, "true") == 0;
-	if (n == -ENOENT || (n >= 0 && (*ret || strcmp(text, "false") == 0)))
-		return true;
-	reply_error(r, 400, "follow must be true or false");
-	return false;
+	if (r == 0)
+		*ret_bit = STORE_ACTIVITY_BIT(kind);
+	return r;
 }
 
 static bool take_cursor(struct request *r, uint64_t *ret)
@@ -96,8 +70,11 @@ static bool take_question(struct request *r, struct question *q)
 
 	q->store = fleet_of(r)->store;
 	q->limit = api_limit(r, STORE_ACTIVITY_LIST_MAX, DEFAULT_LIMIT);
-	if (!q->limit || !take_kinds(r, &q->kinds) || !take_follow(r, &q->follow) ||
-		!take_cursor(r, &q->cursor))
+	if (!q->limit ||
+		!follow_take_words(r, "kind", bit_of_kind,
+			"flow, request, model, tool, approval, process, lifecycle or lost",
+			&q->kinds) ||
+		!follow_take(r, &q->follow) || !take_cursor(r, &q->cursor))
 		return false;
 	if (route_sandbox_id(r->params[0], q->id) &&
 		store_activity_get(q->store, q->id, auth_scope(r), &log, NULL) == 0)
@@ -155,7 +132,8 @@ static bool has_ended(const struct question *q, const struct store_activity_log 
 	return !there && log->ended_ns + LATE_S * NS_PER_S < clock_realtime_ns();
 }
 
-/* The records. Who asks again does not have those looked through that are of other kinds. */
+/* Lists the records. The cursor also passes records of other kinds, so the next request does not
+ * read them again. */
 static int read_records(const struct question *q, struct answer *x, uint32_t limit, struct error *e)
 {
 	uint64_t newest = 0;
@@ -213,7 +191,8 @@ struct waiting {
 	struct question question;
 };
 
-/* Answers when there is a record, the sandbox has ended, or it took long enough. */
+/* Answers if there is a record, if the sandbox has ended, or if the request has waited long
+ * enough. */
 static void look(struct follow *f, bool late)
 {
 	struct waiting *w = (struct waiting *)f;

@@ -1,6 +1,6 @@
-/* Links in webhooks that decide an approval (docs/consent.md). Who has the link may: its signature
- * is over the approval and its end, with a key that only the store has. GET changes nothing, so
- * programs that look at links in messages decide nothing. */
+/* Links in webhooks that decide an approval (docs/consent.md). Whoever has the link may decide. Its
+ * signature covers the approval and the expiry time; only the store has the key. GET changes
+ * nothing, so programs that open links in messages decide nothing. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static json_t *find(struct request *r)
 		(void)store_approval_get(
 			fleet_of(r)->store, r->params[0], NULL, check, &l, NULL); /* or none */
 	if (!l.approval)
-		reply_error(r, 403, "this link is not valid, or its time is over");
+		reply_error(r, 403, "this link is not valid, or has expired");
 	return l.approval;
 }
 
@@ -63,9 +63,9 @@ static int add_escaped(struct buf *b, const char *s)
 	return r;
 }
 
-/* Bytes of a character that a page must not have: control characters, those that turn the
- * direction of text (U+200E, 200F, 202A-202E, 2066-2069, 061C) and line ends (U+2028, 2029, 0085).
- * 0: it is none. */
+/* Returns the number of bytes of a character that a page must not have, or 0 if the character is
+ * harmless. Harmful are control characters, those that change the direction of text (U+200E, 200F,
+ * 202A-202E, 2066-2069, 061C) and line ends (U+2028, 2029, 0085). */
 static size_t forges(const char *s)
 {
 	const unsigned char *u = (const unsigned char *)s;
@@ -113,7 +113,7 @@ static int add_lines(struct buf *b, const json_t *approval, bool html)
 {
 	static const char *const names[] = {"sandboxID", "rule", "host", "address", "port",
 		"scheme", "method", "path", "bodyCoding", "bodyBytes", "partial", "preview",
-		"program", "askedAt", "expiresAt", "state", "decidedBy", "reason"};
+		"program", "budget", "askedAt", "expiresAt", "state", "decidedBy", "reason"};
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < ARRAY_SIZE(names); i++)

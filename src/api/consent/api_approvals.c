@@ -1,5 +1,5 @@
-/* Approvals (docs/consent.md): what sandboxes wait for, and the decisions of people. A question may
- * wait for an answer: it is asked again with the cursor of the last one. */
+/* Approvals (docs/consent.md): what sandboxes wait for, and the decisions of people. A client may
+ * wait for changes: it asks again with the cursor of the last answer. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,6 @@
 
 enum {
 	DEFAULT_LIMIT = 100,
-	STATES_MAX = 64,
 	BY_MAX = STORE_NAME_MAX + 8,
 };
 
@@ -33,27 +32,14 @@ struct question {
 
 /* --- the question --- */
 
-static bool take_states(struct request *r, uint32_t *ret)
+static int bit_of_state(const char *word, uint32_t *ret_bit)
 {
-	char text[STATES_MAX], *save = NULL;
-	int n = uri_query_get(r->head->query, "state", text, sizeof(text));
 	enum store_approval_state state;
+	int r = store_approval_state_parse(word, &state);
 
-	if (n == -ENOENT)
-		return true;
-	for (char *word = n < 0 ? NULL : strtok_r(text, ",", &save); word;
-		word = strtok_r(NULL, ",", &save)) {
-		if (store_approval_state_parse(word, &state) < 0) {
-			n = -EINVAL;
-			break;
-		}
-		*ret |= STORE_APPROVAL_BIT(state);
-	}
-	if (n < 0 || *ret == 0)
-		reply_error(r, 400,
-			"state must be waiting, allowed, denied, expired or cancelled, or several "
-			"with commas");
-	return n >= 0 && *ret;
+	if (r == 0)
+		*ret_bit = STORE_APPROVAL_BIT(state);
+	return r;
 }
 
 static bool take_sandbox(struct request *r, struct question *q)
@@ -75,19 +61,13 @@ static bool take_rest(struct request *r, struct question *q)
 {
 	unsigned long long after = 0;
 	int n = uri_query_u64(r->head->query, "cursor", INT64_MAX, &after);
-	char text[8] = "";
 
 	if (n != 0 && n != -ENOENT) {
 		reply_error(r, 400, "cursor must be that of an earlier answer");
 		return false;
 	}
 	q->filter.after = after;
-	n = uri_query_get(r->head->query, "follow", text, sizeof(text));
-	q->follow = n >= 0 && strcmp(text, "true") == 0;
-	if (n == -ENOENT || q->follow || (n >= 0 && strcmp(text, "false") == 0))
-		return true;
-	reply_error(r, 400, "follow must be true or false");
-	return false;
+	return follow_take(r, &q->follow);
 }
 
 static bool take_question(struct request *r, struct question *q)
@@ -97,8 +77,10 @@ static bool take_question(struct request *r, struct question *q)
 	q->fleet = fleet_of(r);
 	(void)snprintf(q->key, sizeof(q->key), "%s", key ? key : ""); /* a UUID */
 	q->filter.limit = api_limit(r, STORE_APPROVALS_LIST_MAX, DEFAULT_LIMIT);
-	return q->filter.limit && take_states(r, &q->filter.states) && take_sandbox(r, q) &&
-	       take_rest(r, q);
+	return q->filter.limit &&
+	       follow_take_words(r, "state", bit_of_state,
+		       "waiting, allowed, denied, expired or cancelled", &q->filter.states) &&
+	       take_sandbox(r, q) && take_rest(r, q);
 }
 
 /* --- the answer --- */

@@ -1,4 +1,4 @@
-/* A decision as clients say it: {"decision": "allow" or "deny", "for": "once", "sandbox" or
+/* Reads a decision about an approval: {"decision": "allow" or "deny", "for": "once", "sandbox" or
  * "template", "ttl": seconds, "reason": text}. */
 #ifndef API_CONSENT_APPROVAL_DECISION_H
 #define API_CONSENT_APPROVAL_DECISION_H
@@ -8,7 +8,8 @@
 #include "http/request.h"
 #include "store/approvals.h"
 
-/* Fills state, scope, until_ns and reason, which is borrowed. False: answered with 400. */
+/* Fills state, scope, until_ns and reason. ret->reason borrows from the body. Returns false if it
+ * answered with 400. */
 bool approval_decision_take(struct request *r, const json_t *body, struct store_approval *ret);
 
 #endif

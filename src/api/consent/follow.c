@@ -1,9 +1,14 @@
 #include "api/consent/follow.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "http/reply.h"
+#include "proto/uri.h"
+
+enum { WORDS_MAX = 128 }; /* bytes of a list */
 
 static void on_closed(uv_handle_t *h)
 {
@@ -47,5 +52,41 @@ bool follow_begin(struct follow *f, const char *what)
 	f->tick.data = f;
 	(void)uv_timer_start(&f->tick, on_tick, 1000, 1000);
 	request_set_ops(f->request, &ops, f);
+	return true;
+}
+
+bool follow_take(struct request *r, bool *ret)
+{
+	char text[8] = "";
+	int n = uri_query_get(r->head->query, "follow", text, sizeof(text));
+
+	*ret = n >= 0 && strcmp(text, "true") == 0;
+	if (n == -ENOENT || (n >= 0 && (*ret || strcmp(text, "false") == 0)))
+		return true;
+	reply_error(r, 400, "follow must be true or false");
+	return false;
+}
+
+bool follow_take_words(struct request *r, const char *name,
+	int (*bit_of)(const char *word, uint32_t *ret_bit), const char *words, uint32_t *ret)
+{
+	char text[WORDS_MAX], *save = NULL;
+	int n = uri_query_get(r->head->query, name, text, sizeof(text));
+	uint32_t bit, all = 0;
+
+	if (n == -ENOENT)
+		return true;
+	for (char *word = n < 0 ? NULL : strtok_r(text, ",", &save); word && n >= 0;
+		word = strtok_r(NULL, ",", &save)) {
+		if (bit_of(word, &bit) < 0)
+			n = -EINVAL;
+		else
+			all |= bit;
+	}
+	if (n < 0 || all == 0) {
+		reply_error(r, 400, "%s must be %s, or several with commas", name, words);
+		return false;
+	}
+	*ret = all;
 	return true;
 }

@@ -1,28 +1,41 @@
-/* A request that waits for news: it is asked again whenever there is some, until it is answered. */
+/* Long polling: a request that waits for news. A callback looks whenever there may be some, until
+ * it has answered. */
 #ifndef API_CONSENT_FOLLOW_H
 #define API_CONSENT_FOLLOW_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
 
 #include "http/request.h"
 #include "network/watch.h"
 
-enum { FOLLOW_S = 30 }; /* then it is answered without news */
+enum { FOLLOW_S = 30 }; /* then the request is answered without news */
 
-/* The first member of what the request waits with, which was malloc'ed and goes with it. */
+/* The first member of the waiter's own struct, which was malloc'ed. The struct is freed with the
+ * request. */
 struct follow {
 	struct request *request;
 	struct watch **list;
 	struct watch watch;
 	uv_timer_t tick;
 	unsigned seconds;
-	/* Answers if there is something to say, or it is `late`. Called once a second as well. */
+	/* Answers if there is news, or if `late`. Also called once a second. */
 	void (*look)(struct follow *f, bool late);
 };
 
-/* f->request, list, look and the watch's about and owner are set. what: as for watch_add. False:
- * answered, and the caller frees it. */
+/* Starts to wait. The caller has set f->request, list, look, and about and owner of the watch.
+ * what: as for watch_add(). Returns false if it answered the request; the caller then frees f. */
 bool follow_begin(struct follow *f, const char *what);
+
+/* Reads `follow` from the query: true or false, false without it. Returns false if it answered the
+ * request. */
+bool follow_take(struct request *r, bool *ret);
+
+/* Reads a list of words, separated by commas, from the query. bit_of: finds a word's bit, or
+ * returns less than 0. *ret gets the bits; it stays as it is if the member is missing. words: all
+ * words, for the message. Returns false if it answered the request. */
+bool follow_take_words(struct request *r, const char *name,
+	int (*bit_of)(const char *word, uint32_t *ret_bit), const char *words, uint32_t *ret);
 
 #endif

@@ -1,5 +1,5 @@
-/* Building templates: a build is announced, its files are uploaded (api_uploads.c), it is begun
- * with a specification, and asked for until it has ended. */
+/* Building templates. A client announces a build, uploads files (api_uploads.c), begins the build
+ * with a specification, and asks for its status until it has ended. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -193,7 +193,8 @@ void api_build_announce(struct request *r)
 
 /* --- one build --- */
 
-/* The build of the path, if the client may see it. False: answered. */
+/* Finds the build of the path, if the client may see it. Returns false if it answered the
+ * request. */
 static bool find_build(struct request *r, struct store_build *ret)
 {
 	struct error e = {0};
@@ -210,11 +211,25 @@ static bool find_build(struct request *r, struct store_build *ret)
 	return false;
 }
 
+/* E2B's clients show the line of their program that names the base only if the build's status says
+ * that this step failed. */
+static void fail_at_base(struct request *r, const struct store_build *b, const struct error *why)
+{
+	struct error e = {0};
+
+	if (store_build_finish(fleet_of(r)->store, b->id, STORE_BUILD_FAILED, clock_realtime_ns(),
+		    0, why->message, "base", &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_empty(r, 202);
+}
+
 static void begin_build(struct request *r, const char *text, size_t n)
 {
 	struct store_build b = {0};
 	struct error e = {0};
 	json_t *body = api_body(r, text, n), *spec = NULL;
+	bool unusable = false;
 
 	if (body && find_build(r, &b)) {
 		if (b.status != STORE_BUILD_ANNOUNCED)
@@ -222,8 +237,9 @@ static void begin_build(struct request *r, const char *text, size_t n)
 				build_status_name(b.status));
 		else if (!auth_may_build(r))
 			; /* answered */
-		else if (!(spec = build_spec_make(r, body, &b, &e)) ||
-			 jobs_add(fleet_of(r), &b, spec, &e) < 0)
+		else if (!(spec = build_spec_make(r, body, &b, &unusable, &e)) && unusable)
+			fail_at_base(r, &b, &e);
+		else if (!spec || jobs_add(fleet_of(r), &b, spec, &e) < 0)
 			reply_failure(r, &e);
 		else
 			reply_empty(r, 202);

@@ -1,5 +1,5 @@
-/* Templates that clients built: one with its builds, whether it is public, its end (protocol
- * sections 2.13 and 11.6). */
+/* Templates that clients built (protocol sections 2.13 and 11.6): shows one with its builds, makes
+ * it public or private, deletes it. */
 #include "api/template/api_catalog.h"
 
 #include <errno.h>

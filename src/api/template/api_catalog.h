@@ -1,4 +1,4 @@
-/* What handlers of templates share: those that clients built. */
+/* What the handlers of templates share. These templates are built by clients. */
 #ifndef API_API_CATALOG_H
 #define API_API_CATALOG_H
 
@@ -9,10 +9,11 @@
 struct fleet;
 struct request;
 
-/* Template, as lists have it. NULL: it is damaged, or out of memory. */
+/* Makes a Template, as lists have it. Returns NULL if the template is damaged, or when out of
+ * memory. */
 json_t *api_catalog_json(struct fleet *f, const struct store_catalog *c);
 
-/* GET of one that the client may see. */
+/* Answers GET of a template that the client may see. */
 void api_catalog_get(struct request *r, const struct store_catalog *c);
 
 #endif

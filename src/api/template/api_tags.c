@@ -32,7 +32,8 @@ enum {
 
 /* --- which template --- */
 
-/* The client's own, by name or id, from a reference with or without a tag. False: answered. */
+/* Finds a template of the client, by name or id, from a reference with or without a tag. Returns
+ * false if it answered the request. */
 static bool find_own(
 	struct request *r, const char *given, struct template_ref *ref, struct found_template *ret)
 {

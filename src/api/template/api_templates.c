@@ -1,5 +1,5 @@
-/* Templates: the operator's, which are the contents of their files with ids and counts from the
- * store, and those that clients built (api_catalog.h). A name works wherever an id does. */
+/* Templates: the operator's, and those that clients built (api_catalog.h). The operator's are read
+ * from files; the store has their ids and counts. A name works wherever an id does. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,8 +109,8 @@ static json_t *detail_json(const struct entry *m, const struct store_template *r
 
 enum { UNPAGED_MAX = 5000, TOKEN_BYTES = STORE_NAME_MAX + STORE_TEMPLATE_ID_BYTES + 2 };
 
-/* One template, in the order of lists: by name, the operator's before those of clients, these by
- * their ids. */
+/* One template of a list. Lists are sorted by name. Of equal names the operator's comes first, and
+ * clients' templates follow by id. */
 struct item {
 	char *order;		   /* owned */
 	const struct entry *entry; /* the operator's, or NULL */

@@ -1,5 +1,5 @@
-/* Files for COPY: a client asks whether a file is there, and uploads it to an address that carries
- * its own authorisation. */
+/* Files for COPY. A client asks whether a file is there. If not, it uploads the file to a URL with
+ * a signature. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +33,8 @@ static bool find_file(struct request *r, struct store_catalog *ret)
 	return false;
 }
 
-/* Behind a proxy that ends TLS, it says so. The client, whom alone this concerns, could too. */
+/* A proxy that ends TLS says so in this header. A client could say it, too, but that affects only
+ * itself. */
 static bool is_https(const struct request *r)
 {
 	const char *scheme = http_header_get(&r->head->headers, "X-Forwarded-Proto");

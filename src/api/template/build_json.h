@@ -23,14 +23,14 @@ json_t *build_log_json(const struct store_build_log *l);
 /* Takes ownership of entries. */
 json_t *build_status_json(const struct store_build *b, json_t *entries);
 
-/* Template: shown is the build that it has now, last the newest one. */
+/* Makes a Template. shown: the build that it has now. last: the newest build. */
 json_t *build_template_json(const struct store_catalog *c, const struct store_build *shown,
 	const struct store_build *last);
 
-/* One of TemplateWithBuilds. */
+/* Makes a build of TemplateWithBuilds. */
 json_t *build_of_template_json(const struct store_build *b);
 
-/* An assignment of a tag (section 11.6). */
+/* Makes an assignment of a tag (protocol section 11.6). */
 json_t *build_assignment_json(const struct store_tag *t);
 
 #endif

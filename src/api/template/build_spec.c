@@ -33,8 +33,8 @@ static bool is_text(const json_t *body, const char *key)
 
 /* --- images --- */
 
-/* Clients must not reach what listens on this host only, but for the operator's registry. Names
- * that lead there are refused when they are resolved (oci/destination.h). */
+/* Images of clients must not come from loopback addresses, except the operator's registry. Names
+ * that resolve to such an address are refused later (oci/destination.h). */
 static int check_host(const char *image, const char *operators, struct error *e)
 {
 	/* no address in brackets, which may stand for another one */
@@ -90,7 +90,7 @@ static int take_login(const json_t *body, char **ret, struct error *e)
 
 /* --- the base --- */
 
-/* E2B's own images are our templates of that kind, where this host has them. */
+/* Names of E2B's own images stand for our templates of that kind, if this host has them. */
 static const char *own_template_of(const char *image)
 {
 	static const char *const own[][2] = {
@@ -117,6 +117,11 @@ static json_t *template_base(struct request *r, const char *name, struct error *
 	if (find_template(fleet_of(r), r->key->id, r->admin, &ref, &t, e) < 0 ||
 		find_directory(fleet_of(r), &t, &ref, dir, e) < 0 ||
 		(fd = template_open(&fleet_of(r)->home, dir, e)) < 0) {
+		if (e->code == ERROR_NOT_FOUND) {
+			error_clear(e);
+			(void)error_set(e, ERROR_NOT_FOUND, ENOENT,
+				"base template '%.100s' not found", name);
+		}
 		error_prefix(e, "fromTemplate");
 		return NULL;
 	}
@@ -136,19 +141,23 @@ static json_t *image_base(struct request *r, const json_t *body, const char *ima
 	return base;
 }
 
-static json_t *make_base(struct request *r, const json_t *body, struct error *e)
+static json_t *make_base(struct request *r, const json_t *body, bool *ret_unusable, struct error *e)
 {
 	const char *image = json_tree_word(body, "fromImage"),
 		   *name = json_tree_word(body, "fromTemplate"),
 		   *own = image ? own_template_of(image) : NULL;
+	json_t *base;
 
 	if (!is_text(body, "fromImage") || !is_text(body, "fromTemplate") || !image == !name) {
 		(void)invalid(e, "give either fromImage or fromTemplate"); /* NULL counts */
 		return NULL;
 	}
-	if (name)
-		return template_base(r, name, e);
-	return own ? template_base(r, own, e) : image_base(r, body, image, e);
+	if (name || own)
+		base = template_base(r, name ? name : own, e);
+	else
+		base = image_base(r, body, image, e);
+	*ret_unusable = !base && (e->code == ERROR_USAGE || e->code == ERROR_NOT_FOUND);
+	return base;
 }
 
 /* --- steps --- */
@@ -195,7 +204,8 @@ static int check_args(const struct kind *k, const json_t *args, size_t number, s
 	return 0;
 }
 
-/* As the template's configuration takes it, which else refuses it when all steps have run. */
+/* Checks what the template's configuration accepts. Otherwise the build would fail only after all
+ * its steps. */
 static int check_variable(struct image_config *c, const char *name, const char *value)
 {
 	_cleanup_free_ char *entry = strchr(name, '=') ? NULL : str_printf("%s=%s", name, value);
@@ -313,13 +323,14 @@ static int check_commands(const json_t *body, struct error *e)
 	return 0;
 }
 
-json_t *build_spec_make(
-	struct request *r, const json_t *body, const struct store_build *b, struct error *e)
+json_t *build_spec_make(struct request *r, const json_t *body, const struct store_build *b,
+	bool *ret_unusable, struct error *e)
 {
 	json_t *base = NULL, *steps = NULL, *spec;
 
+	*ret_unusable = false;
 	if (check_commands(body, e) == 0)
-		base = make_base(r, body, e);
+		base = make_base(r, body, ret_unusable, e);
 	if (base)
 		steps = make_steps(r, body, b, e);
 	if (!steps) {

@@ -1,5 +1,5 @@
-/* Reads a build's specification as clients send it, and makes the one for the process that builds
- * (build/spec.h) of it. */
+/* Reads the specification of a build that a client sent. Makes the specification for the process
+ * that builds (build/spec.h). */
 #ifndef API_BUILD_SPEC_H
 #define API_BUILD_SPEC_H
 
@@ -17,8 +17,9 @@ enum {
 	BUILD_COMMAND_BYTES_MAX = 2048, /* of the start command and the ready command */
 };
 
-/* NULL: e says what is wrong, for the client. */
-json_t *build_spec_make(
-	struct request *r, const json_t *body, const struct store_build *b, struct error *e);
+/* Returns NULL on failure; e tells the client what is wrong. *ret_unusable: the base cannot be
+ * used, so the build fails as it would at its first step. Else the request is wrong. */
+json_t *build_spec_make(struct request *r, const json_t *body, const struct store_build *b,
+	bool *ret_unusable, struct error *e);
 
 #endif

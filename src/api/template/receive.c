@@ -129,7 +129,7 @@ static void flush(struct receiving *x)
 	}
 }
 
-/* A piece is never larger than what is free: reading stops when less than half is. */
+/* A piece always fits: reading stops when less than half of the buffer is free. */
 static void on_upload_body(struct request *r, const uint8_t *data, size_t n)
 {
 	struct receiving *x = r->data;

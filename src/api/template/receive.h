@@ -7,13 +7,13 @@ struct request;
 struct upload;
 
 struct receive_ops {
-	/* The file is in place: answers. Not called when the client has gone, or was answered
-	 * because of an error. */
+	/* The file is in place; answers the request. Not called if the client has gone, or if an
+	 * error was answered. */
 	void (*received)(struct request *r, void *arg);
-	void (*drop)(void *arg); /* once, after that; or NULL */
+	void (*drop)(void *arg); /* frees arg: called once, last; or NULL */
 };
 
-/* Takes ownership of upload; r has a Content-Length, which it was begun with. */
+/* Takes ownership of upload, which was begun with r's Content-Length. */
 void receive_upload(
 	struct request *r, struct upload *upload, const struct receive_ops *ops, void *arg);
 

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -13,13 +11,14 @@
 #include "cli/admin/ask.h"
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "cli/question.h"
 #include "cli/remote/admin.h"
 #include "cli/remote/client.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "proto/uri.h"
 
-enum { TARGET_MAX = 1024, LINE_MAX_BYTES = 8192, PAGE = 100, DEAF_MS = 300 };
+enum { TARGET_MAX = 1024, PAGE = 100 };
 
 struct approvals_options {
 	struct cli_common common;
@@ -29,7 +28,7 @@ struct approvals_options {
 };
 
 static const struct option_spec options[] = {
-	{"follow", 'f', OPTION_FLAG, NULL, "go on, and on a terminal ask about each",
+	{"follow", 'f', OPTION_FLAG, NULL, "follow new ones; on a terminal, ask about each",
 		offsetof(struct approvals_options, follow), 0, 0, false},
 	{"all", 'a', OPTION_FLAG, NULL, "also those that are over",
 		offsetof(struct approvals_options, all), 0, 0, false},
@@ -107,34 +106,14 @@ static int decide_all(const struct listing_of *l, int argc, char **argv, struct 
 
 /* --- showing --- */
 
-static int put(struct buf *b, const json_t *a, const char *key, const char *before)
-{
-	const char *text = ask_text(a, key);
-
-	return *text ? buf_printf(b, "%s%s", before, text) : 0;
-}
-
 /* Most of it is a guest's words. */
 static int print(const json_t *a, struct error *e)
 {
-	_cleanup_(buf_done) struct buf b = BUF_INIT(LINE_MAX_BYTES);
-	const char *host = ask_text(a, "host");
-	int r = buf_printf(&b, "%s %s %s %s", ask_text(a, "askedAt"), ask_text(a, "approvalID"),
+	_cleanup_(buf_done) struct buf b = BUF_INIT(QUESTION_LINE_MAX);
+	int r = buf_printf(&b, "%s %s %s %s ", ask_text(a, "askedAt"), ask_text(a, "approvalID"),
 		ask_text(a, "state"), ask_text(a, "sandboxID"));
 
-	r = r ? r : put(&b, a, "method", " ");
-	r = r ? r
-	      : buf_printf(&b, " %s:%lld%s", *host ? host : ask_text(a, "address"),
-			(long long)json_integer_value(json_object_get(a, "port")),
-			ask_text(a, "path"));
-	r = r ? r : put(&b, a, "program", " by ");
-	r = r ? r : put(&b, a, "rule", " rule ");
-	r = r ? r : put(&b, a, "decidedBy", " decided by ");
-	r = r ? r : put(&b, a, "reason", ": ");
-	r = r ? r : put(&b, a, "bodyCoding", " body in ");
-	r = r ? r : put(&b, a, "preview", " body ");
-	if (r == 0 && json_is_true(json_object_get(a, "partial")))
-		r = buf_add_str(&b, " ... (its body goes on)");
+	r = r ? r : question_describe(a, &b);
 	r = r ? r : buf_add_u8(&b, 0);
 	if (r < 0)
 		return error_set(e, ERROR_INTERNAL, -r, "out of memory");
@@ -149,20 +128,10 @@ static char read_key(void)
 
 	if (!terminal_make_raw(STDIN_FILENO))
 		return c;
-	if (read(STDIN_FILENO, &c, 1) != 1 || c == 3 || c == 4) /* ^C, ^D */
+	if (read(STDIN_FILENO, &c, 1) != 1)
 		c = 'q';
 	terminal_restore();
 	return c;
-}
-
-/* Keys that were pressed before the question could be read do not decide it. */
-static void drop_keys(void)
-{
-	static const struct timespec deaf = {.tv_nsec = DEAF_MS * 1000000L};
-
-	(void)fflush(stdout);		       /* a failure shows at exit */
-	(void)nanosleep(&deaf, NULL);	       /* a shorter one is fine */
-	(void)tcflush(STDIN_FILENO, TCIFLUSH); /* or the key counts, and shows */
 }
 
 static int ask_person(struct listing_of *l, const json_t *a, struct error *e)
@@ -171,12 +140,13 @@ static int ask_person(struct listing_of *l, const json_t *a, struct error *e)
 	char c;
 	int r;
 
-	drop_keys();
-	printf("  a allow once, s allow for the sandbox, d deny, n leave it, q quit: ");
 	(void)fflush(stdout); /* a failure shows at exit */
+	question_drop_keys(STDIN_FILENO);
+	printf("  a allow once, s allow for the sandbox, d deny, n leave it, q quit: ");
+	(void)fflush(stdout); /* likewise */
 	do
-		c = read_key();
-	while (!c || !strchr("asdnq", c));
+		c = question_key(read_key(), "asdnq");
+	while (!c);
 	printf("%c\n", c);
 	l->over = c == 'q';
 	if (c == 'n' || c == 'q')
@@ -245,10 +215,13 @@ const struct cli_verb cli_verb_approvals = {
 	.arguments = "[allow|deny ID...]",
 	.summary = "Decide what sandboxes ask for",
 	.description =
-		"Without arguments, a line for each connection or request that waits for a\n"
-		"person, oldest first. With -f on a terminal, each is asked about, and one key\n"
-		"answers. mayfly approvals allow ID and deny ID decide, too: once, or --for the\n"
-		"sandbox or the key's sandboxes of its template. docs/consent.md says more.",
+		"Without arguments, prints a line for each connection or request that waits for a\n"
+		"person, oldest first. With -f on a terminal, asks about each; one key answers.\n"
+		"mayfly approvals allow ID and deny ID decide, too. A decision holds once, or "
+		"with\n"
+		"--for for the sandbox, or for the key's sandboxes of its template. "
+		"docs/consent.md\n"
+		"says more.",
 	.options = options,
 	.values_bytes = sizeof(struct approvals_options),
 	.run = run,

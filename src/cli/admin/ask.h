@@ -1,5 +1,5 @@
-/* Asks for data of the store (api/operator.h): from the running daemon, or without one from the
- * store itself. */
+/* Asks for data of the store (api/operator.h). The running daemon answers, or the store itself if
+ * no daemon runs. */
 #ifndef CLI_ASK_H
 #define CLI_ASK_H
 
@@ -16,11 +16,12 @@ int ask(const char *method, const char *target, const json_t *body, json_t **ret
 int ask_one(const char *method, const char *collection, const char *name, const json_t *body,
 	struct error *e);
 
-/* Adds the value "yes" or "no" to an object (NULL: adds nothing). Otherwise ERROR_USAGE. */
+/* Adds the value "yes" or "no" to an object as a boolean. Adds nothing if value is NULL. Fails with
+ * ERROR_USAGE for any other value. */
 int ask_add_choice(
 	json_t *body, const char *name, const char *option, const char *value, struct error *e);
 
-/* The text of a member; "" if there is none. */
+/* Returns the text of a member, or "" if there is none. */
 const char *ask_text(const json_t *object, const char *key);
 
 #endif

@@ -59,10 +59,10 @@ static const struct key_options unset = {
 			"what they take of the disk; 0: the daemon's limit",                       \
 			offsetof(struct key_options, kept_bytes), 0, INT64_MAX, false},            \
 		{"tier", 0, OPTION_STRING, "NAME",                                                 \
-			"what is included in a month: see mayfly tiers; none takes it away",       \
+			"tier with the usage included each month (see mayfly tiers), or none",     \
 			offsetof(struct key_options, tier), 0, 0, false},                          \
 		{"network", 0, OPTION_STRING, "on|off|HOST,...",                                   \
-			"what its sandboxes may reach at most: anything, nothing, or only these "  \
+			"the most that its sandboxes may reach: anything, nothing, or only these " \
 			"names and addresses",                                                     \
 			offsetof(struct key_options, network), 0, 0, false},                       \
 	{                                                                                          \
@@ -163,7 +163,7 @@ static int set_run(void *values, int argc, char **argv, struct error *e)
 }
 
 static const struct option_spec create_options[] = {
-	{"team", 0, OPTION_STRING, "NAME", "whose it is; made when there is none (default)",
+	{"team", 0, OPTION_STRING, "NAME", "team that owns it; made if missing (default)",
 		offsetof(struct key_options, team), 0, 0, false},
 	LIMIT_OPTIONS,
 	CLI_OPTION_JSON,
@@ -194,8 +194,9 @@ static const struct cli_verb set_verb = {
 	.name = "set",
 	.arguments = "ID",
 	.summary = "Change what an API key may",
-	.description = "What is not given stays. It holds from the next request on; sandboxes that "
-		       "run keep what they have, but not what --network denies.",
+	.description = "Limits that are not given stay as they are. Changes apply from the next "
+		       "request on. Running sandboxes keep what they have, except connections that "
+		       "--network denies.",
 	.options = set_options,
 	.defaults = &unset,
 	.values_bytes = sizeof(struct key_options),
@@ -204,7 +205,7 @@ static const struct cli_verb set_verb = {
 
 /* --- ls --- */
 
-/* Of numbers in an answer's "limits", by what the options are called. */
+/* Numbers in an answer's "limits", with the names of their options. */
 static const struct limit {
 	const char *member, *name;
 	uint64_t unit; /* bytes; 0: a plain number */
@@ -218,7 +219,7 @@ static const struct limit {
 	{"maxKeptMB", "kept-size", MIB},
 };
 
-/* "512 MB" as "512MB": what is in one cell has spaces between limits only. */
+/* Writes "512 MB" as "512MB", because in this cell spaces separate limits. */
 static void add_size(struct buf *to, uint64_t bytes)
 {
 	char text[16];
@@ -295,9 +296,8 @@ static const struct cli_verb ls_verb = {
 	.name = "ls",
 	.arguments = "",
 	.summary = "List the API keys",
-	.description =
-		"LIMITS are those that keys create or set gave it; the daemon's hold for the "
-		"rest.",
+	.description = "LIMITS are those that keys create or keys set gave a key. For all others "
+		       "the daemon's apply.",
 	.options = ls_options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = ls_run,
@@ -337,7 +337,7 @@ static int rm_run(void *values, int argc, char **argv, struct error *e)
 }
 
 static const struct option_spec rm_options[] = {
-	{"kill", 0, OPTION_FLAG, NULL, "end their sandboxes, too, paused ones included",
+	{"kill", 0, OPTION_FLAG, NULL, "also end their sandboxes, including paused ones",
 		offsetof(struct rm_options, kill), 0, 0, false},
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
@@ -347,9 +347,9 @@ static const struct cli_verb rm_verb = {
 	.name = "rm",
 	.arguments = "KEY...",
 	.summary = "Revoke API keys",
-	.description = "From now on they are refused, the tokens of their sandboxes too, and their "
-		       "webhooks are disabled. The sandboxes run until their deadlines; those that "
-		       "are paused stay, but nobody brings them back.",
+	.description = "From now on these keys and the tokens of their sandboxes are refused, and "
+		       "their webhooks are disabled. Running sandboxes go on until their "
+		       "deadlines. Paused ones stay, but nobody can resume them.",
 	.options = rm_options,
 	.values_bytes = sizeof(struct rm_options),
 	.run = rm_run,

@@ -1,5 +1,5 @@
-/* `mayfly secrets`: values that reach servers and never a guest. Needs the running daemon; these
- * are secrets of the key `local`, which sandboxes of the command line have. */
+/* `mayfly secrets`: values that reach servers but never a guest. Needs the running daemon. The
+ * secrets belong to the key `local`, as sandboxes of the command line do. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -167,10 +167,10 @@ static int set_run(void *values, int argc, char **argv, struct error *e)
 }
 
 static const struct option_spec set_options[] = {
-	{"value-file", 0, OPTION_STRING, "FILE", "that holds the value (standard input)",
+	{"value-file", 0, OPTION_STRING, "FILE", "file that holds the value (standard input)",
 		offsetof(struct secret_options, file), 0, 0, false},
 	{"metadata", 0, OPTION_LIST, "KEY=VALUE",
-		"to be shown; replaces what was there (repeatable)",
+		"shown with the secret; replaces earlier metadata (repeatable)",
 		offsetof(struct secret_options, metadata), 0, 0, false},
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -181,9 +181,8 @@ static const struct cli_verb set_verb = {
 	.name = "set",
 	.arguments = "NAME",
 	.summary = "Make a secret, or give it a new value",
-	.description = "The value comes from standard input, without the end of its line. Running "
-		       "sandboxes use a\n"
-		       "new value at once.",
+	.description = "Reads the value from standard input, without the line feed at its end. "
+		       "Running sandboxes\nuse a new value at once.",
 	.options = set_options,
 	.values_bytes = sizeof(struct secret_options),
 	.run = set_run,
@@ -270,7 +269,7 @@ static const struct cli_verb rm_verb = {
 	.name = "rm",
 	.arguments = "NAME...",
 	.summary = "Remove secrets",
-	.description = "Requests of running sandboxes that need them get 502 from then on.",
+	.description = "From then on, requests of running sandboxes that need them get 502.",
 	.options = rm_options,
 	.values_bytes = sizeof(struct secret_options),
 	.run = rm_run,

@@ -21,13 +21,15 @@ struct set_options {
 static const struct set_options set_defaults = {.minutes = UNSET};
 
 static const struct option_spec set_options[] = {
-	{"included-minutes", 0, OPTION_NUMBER, "N", "of sandboxes' life in a calendar month (UTC)",
+	{"included-minutes", 0, OPTION_NUMBER, "N",
+		"minutes of sandboxes' life included in a calendar month (UTC)",
 		offsetof(struct set_options, minutes), 0, INT32_MAX, false},
 	{"price", 0, OPTION_STRING, "PRICE", "of a minute more, such as 0.0025",
 		offsetof(struct set_options, price), 0, 0, false},
 	{"currency", 0, OPTION_STRING, "WORD", "of the price, such as EUR",
 		offsetof(struct set_options, currency), 0, 0, false},
-	{"hard-stop", 0, OPTION_STRING, "yes|no", "whether nothing runs once they are used up",
+	{"hard-stop", 0, OPTION_STRING, "yes|no",
+		"whether sandboxes stop once the minutes are used up",
 		offsetof(struct set_options, stop), 0, 0, false},
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
@@ -65,10 +67,9 @@ static const struct cli_verb set_verb = {
 	.arguments = "NAME",
 	.summary = "Make or change a tier",
 	.description =
-		"What is not given stays as it was, or is 0. A tier is given to keys by mayfly "
-		"keys "
-		"create|set --tier. With a hard stop, sandboxes are refused (403) and the running "
-		"ones paused when the included minutes are used up.",
+		"Values that are not given stay as they were, or are 0 for a new tier. mayfly keys "
+		"create|set --tier gives a tier to keys. With a hard stop, when the included "
+		"minutes are used up, new sandboxes are refused (403) and running ones are paused.",
 	.options = set_options,
 	.defaults = &set_defaults,
 	.values_bytes = sizeof(struct set_options),
@@ -137,6 +138,6 @@ static const struct cli_verb *const verbs[] = {&set_verb, &ls_verb, &rm_verb, NU
 const struct cli_verb cli_verb_tiers = {
 	.name = "tiers",
 	.arguments = "",
-	.summary = "What is included in a month, and what more costs",
+	.summary = "Set the usage included each month, and the price of more",
 	.verbs = verbs,
 };

@@ -24,7 +24,7 @@ static const struct usage_options defaults = {.by = "key"};
 static const struct option_spec options[] = {
 	{"by", 0, OPTION_STRING, "key|day|sandbox", "what a line is about (key)",
 		offsetof(struct usage_options, by), 0, 0, false},
-	{"key", 0, OPTION_STRING, "ID", "of one key only: see mayfly keys ls",
+	{"key", 0, OPTION_STRING, "ID", "only this key's: see mayfly keys ls",
 		offsetof(struct usage_options, key), 0, 0, false},
 	{"month", 0, OPTION_STRING, "YYYY-MM", "another month than the current one",
 		offsetof(struct usage_options, month), 0, 0, false},
@@ -192,12 +192,10 @@ const struct cli_verb cli_verb_usage = {
 	.name = "usage",
 	.arguments = "",
 	.summary = "What was used, by key, day or sandbox",
-	.description =
-		"Time that sandboxes ran, CPU time of their microVMs, memory and disk as promised, "
-		"bytes to and from their clients, and, of their network (NET), to and from "
-		"servers, "
-		"with its flows. Of whole days, by default of the current month; "
-		"lines of sandboxes are about their whole lives.",
+	.description = "Shows the time that sandboxes ran, the CPU time of their microVMs, their "
+		       "promised memory and disk, the bytes to and from clients, and the bytes and "
+		       "flows to and from servers (NET). Covers whole days, by default those of "
+		       "the current month. With --by sandbox, lines cover whole lives.",
 	.options = options,
 	.defaults = &defaults,
 	.values_bytes = sizeof(struct usage_options),

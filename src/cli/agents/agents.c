@@ -301,20 +301,22 @@ static const struct option_spec alias_options[] = {
 		.options = table, .values_bytes = sizeof(struct agents_options), .run = word##_run \
 	}
 
-static const struct cli_verb
-	ls_verb = VERB(ls, "", "List agents", NULL, json_options),
-	show_verb = VERB(show, "NAME[@VERSION]", "Tell all about an agent or a version, as JSON",
-		NULL, json_options),
-	versions_verb = VERB(versions, "NAME", "List the versions of an agent, newest first",
-		"A * marks the version that the name leads to.", json_options),
-	rollback_verb = VERB(rollback, "NAME[@VERSION]",
-		"Let the name lead to an older version: the one before, or VERSION", NULL,
-		json_options),
-	rm_verb = VERB(rm, "NAME...", "Remove agents with all their versions",
-		"Invocations that run end on what they have.", plain_options),
-	alias_verb = VERB(alias, "NAME ALIAS VERSION[=WEIGHT]...",
-		"Let NAME:ALIAS lead to a version, or to several by weight",
-		"Versions keep their files while an alias names them.", alias_options);
+static const struct cli_verb ls_verb = VERB(ls, "", "List agents", NULL, json_options),
+			     show_verb = VERB(show, "NAME[@VERSION]",
+				     "Show an agent or a version as JSON", NULL, json_options),
+			     versions_verb = VERB(versions, "NAME",
+				     "List the versions of an agent, newest first",
+				     "A * marks the current version, which the name stands for.",
+				     json_options),
+			     rollback_verb = VERB(rollback, "NAME[@VERSION]",
+				     "Make an older version current: the one before, or VERSION",
+				     NULL, json_options),
+			     rm_verb = VERB(rm, "NAME...", "Remove agents with all their versions",
+				     "Running invocations go on to their end.", plain_options),
+			     alias_verb = VERB(alias, "NAME ALIAS VERSION[=WEIGHT]...",
+				     "Let NAME:ALIAS stand for a version, or for several by weight",
+				     "Versions keep their files while an alias names them.",
+				     alias_options);
 
 static const struct cli_verb *const verbs[] = {&agents_verb_deploy, &agents_verb_invoke,
 	&agents_verb_logs, &ls_verb, &show_verb, &versions_verb, &rollback_verb, &alias_verb,

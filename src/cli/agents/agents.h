@@ -7,11 +7,11 @@
 #include "base/error.h"
 #include "cli/cli.h"
 
-/* One call to the running daemon. target: path and query; ret may be NULL. */
+/* Makes one call to the running daemon. target: path and query. body and ret may be NULL. */
 int agents_call(
 	const char *method, const char *target, const json_t *body, json_t **ret, struct error *e);
 
-/* The path of an agent, malloc'ed: "/agents/NAME" and what follows. */
+/* Makes the path "/agents/NAME" followed by rest. *ret is malloc'ed. */
 int agents_path(const char *name, const char *rest, char **ret, struct error *e);
 
 extern const struct cli_verb agents_verb_deploy, agents_verb_invoke, agents_verb_logs;

@@ -1,4 +1,4 @@
-/* `mayfly agents deploy`: packs a directory, sends it, and shows what its build prints until it has
+/* `mayfly agents deploy`: packs a directory, sends it, and shows the build's output until it has
  * ended. */
 #include <ctype.h>
 #include <errno.h>
@@ -33,7 +33,7 @@ struct deploy_options {
 	struct cli_common common;
 	const char *name, *template, *entry, *install, *runtime, *protocol;
 	struct option_list env, secrets;
-	uint64_t cpus, memory_bytes, disk_bytes, timeout_ns;
+	uint64_t cpus, memory_bytes, disk_bytes, timeout_ns, concurrency;
 };
 
 static int no_memory(struct error *e)
@@ -90,10 +90,10 @@ static int add_env(json_t *settings, const struct option_list *list, struct erro
 	return r;
 }
 
-/* Sizes of agent.json count for the template, too. What is wrong with it the daemon says. */
+/* Sizes in agent.json apply to the template, too. The daemon reports errors in that file. */
 static void add_sizes(json_t *settings, const char *dir)
 {
-	static const char *const keys[] = {"cpus", "memory", "disk", "timeout"};
+	static const char *const keys[] = {"cpus", "memory", "disk", "timeout", "concurrency"};
 	_cleanup_free_ char *path = str_printf("%s/agent.json", dir);
 	json_t *file = path ? json_load_file(path, 0, NULL) : NULL;
 
@@ -115,7 +115,8 @@ static int make_settings(const struct deploy_options *o, const char *name, const
 				set_number(settings, "cpus", o->cpus) == 0 &&
 				set_number(settings, "memory", o->memory_bytes / MIB) == 0 &&
 				set_number(settings, "disk", o->disk_bytes / MIB) == 0 &&
-				set_number(settings, "timeout", o->timeout_ns / NS_PER_S) == 0
+				set_number(settings, "timeout", o->timeout_ns / NS_PER_S) == 0 &&
+				set_number(settings, "concurrency", o->concurrency) == 0
 			? 0
 			: no_memory(e);
 
@@ -184,11 +185,8 @@ static int send_archive(const char *target, const struct packed *p, json_t **ret
 		.content_type = "application/x-tar",
 		.length = (int64_t)p->bytes};
 	_cleanup_(client_closep) struct client *c = NULL;
-	struct home home = HOME_INIT;
-	int r = home_open(NULL, &home, e);
+	int r = client_open_default(&c, e);
 
-	if (r == 0)
-		r = client_open(&home, &c, e);
 	if (r == 0)
 		r = client_begin(c, &request, e);
 	if (r == 0)
@@ -197,7 +195,6 @@ static int send_archive(const char *target, const struct packed *p, json_t **ret
 		r = client_end(c, e);
 	if (r == 0)
 		r = client_answer(c, UPLOAD_S, ret, e);
-	home_close(&home);
 	return r;
 }
 
@@ -346,6 +343,9 @@ static const struct option_spec options[] = {
 	{"timeout", 0, OPTION_DURATION, "TIME", "of an invocation (120s)",
 		offsetof(struct deploy_options, timeout_ns), NS_PER_S,
 		AGENT_SETTING_TIMEOUT_MAX_S *NS_PER_S, false},
+	{"concurrency", 0, OPTION_NUMBER, "N", "of invocations at the same time (64)",
+		offsetof(struct deploy_options, concurrency), 1, AGENT_SETTING_CONCURRENCY_MAX,
+		false},
 	{"entry", 0, OPTION_STRING, "COMMAND", "that starts the program",
 		offsetof(struct deploy_options, entry), 0, 0, false},
 	{"install", 0, OPTION_STRING, "COMMAND", "that installs what it needs",
@@ -354,7 +354,7 @@ static const struct option_spec options[] = {
 		offsetof(struct deploy_options, runtime), 0, 0, false},
 	{"protocol", 0, OPTION_STRING, "stdin|http", "http: the program listens on $PORT (stdin)",
 		offsetof(struct deploy_options, protocol), 0, 0, false},
-	{"template", 'T', OPTION_STRING, "NAME", "that it stands on, with or without a DIR",
+	{"template", 'T', OPTION_STRING, "NAME", "template to build on, with or without a DIR",
 		offsetof(struct deploy_options, template), 0, 0, false},
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -365,14 +365,12 @@ const struct cli_verb agents_verb_deploy = {
 	.name = "deploy",
 	.arguments = "[DIR]",
 	.summary = "Make a new version of an agent from a directory",
-	.description =
-		"What the directory is shows in its files: Dockerfile, package.json, "
-		"requirements.txt or\n"
-		"pyproject.toml, Deno's files, or agent.json, which may also have the settings. "
-		"What the build\n"
-		"prints goes to standard error. The name leads to the new version when its build "
-		"is "
-		"complete.",
+	.description = "The directory's files tell what it is: Dockerfile, package.json, "
+		       "requirements.txt or\n"
+		       "pyproject.toml, Deno's files, or agent.json, which may also have the "
+		       "settings. The build's\n"
+		       "output goes to standard error. The new version becomes current when its "
+		       "build is complete.",
 	.options = options,
 	.values_bytes = sizeof(struct deploy_options),
 	.run = run,

@@ -13,15 +13,13 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/remote/client.h"
-#include "image/home.h"
 #include "proto/json_tree.h"
 
 enum {
 	PROMPT_MAX = 1000 * 1000,
 	EVENT_MAX = 1024 * 1024,
 	READ_BYTES = 64 * 1024,
-	PATIENCE_S = 3600 + 60, /* the server ends what takes too long, and says something now
-				   and then */
+	PATIENCE_S = 3600 + 60, /* the server limits the time, and sends something now and then */
 	STATUS_TIMEOUT = 124,	/* as timeout(1) has it */
 };
 
@@ -36,7 +34,7 @@ struct invoke_options {
 struct answer {
 	const struct invoke_options *o;
 	struct client *client;
-	struct buf text; /* events that are not whole, or an answer that is none of them */
+	struct buf text; /* incomplete events, or an answer that is no stream of events */
 	bool events;
 	int status; /* to exit with */
 };
@@ -105,13 +103,9 @@ static int ask(struct answer *a, const char *path, const json_t *body, struct er
 	_cleanup_free_ char *text = json_dumps(body, JSON_COMPACT);
 	struct client_request request = {
 		.method = "POST", .target = path, .content_type = "application/json"};
-	struct home home = HOME_INIT;
-	int r = text ? home_open(NULL, &home, e)
+	int r = text ? client_open_default(&a->client, e)
 		     : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 
-	if (r == 0)
-		r = client_open(&home, &a->client, e);
-	home_close(&home);
 	if (r < 0)
 		return r;
 	request.length = (int64_t)strlen(text);
@@ -131,7 +125,7 @@ static int write_out(int fd, const json_t *data, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot write the answer") : 0;
 }
 
-/* What the server said of an invocation that failed: the same words for people. */
+/* Prints the server's error of a failed invocation. */
 static int failed(struct answer *a, const json_t *said, struct error *e)
 {
 	const json_t *exit = json_object_get(said, "exitCode");
@@ -277,10 +271,9 @@ static int run(void *values, int argc, char **argv, struct error *e)
 }
 
 static const struct option_spec options[] = {
-	{"timeout", 't', OPTION_DURATION, "TIME", "end it after that (the agent's own)",
+	{"timeout", 't', OPTION_DURATION, "TIME", "end it after this time (the agent's own limit)",
 		offsetof(struct invoke_options, timeout_ns), 1, UINT64_MAX, false},
-	{"session", 's', OPTION_STRING, "NAME",
-		"go on in the sandbox that the last one of this session had",
+	{"session", 's', OPTION_STRING, "NAME", "use the sandbox of this session's last invocation",
 		offsetof(struct invoke_options, session), 0, 0, false},
 	{"env", 'e', OPTION_LIST, "NAME=VALUE", "a variable; may be repeated",
 		offsetof(struct invoke_options, env), 0, 0, false},
@@ -296,9 +289,9 @@ const struct cli_verb agents_verb_invoke = {
 	.arguments = "NAME[:ALIAS|@VERSION] [PROMPT]",
 	.summary = "Give an agent a prompt and print its answer",
 	.description =
-		"Without PROMPT it is read from standard input. The answer is printed as it comes, "
-		"and the agent's standard error beside it. The exit status is that of the agent's "
-		"program; 124 if its time was over, 1 if it has none.",
+		"Without PROMPT, reads the prompt from standard input. Prints the answer as it "
+		"comes, and the agent's standard error on standard error. The exit status is that "
+		"of the agent's program, 124 after the time limit, or 1 if there is none.",
 	.options = options,
 	.values_bytes = sizeof(struct invoke_options),
 	.run = run,

@@ -1,10 +1,11 @@
-/* `mayfly agents logs`: what became of invocations, with the end of their standard error. */
+/* `mayfly agents logs`: invocations, their outcomes, and the last lines of their standard error. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -12,12 +13,14 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "proto/json_tree.h"
+#include "proto/uri.h"
 
 enum { FOLLOW_MS = 500, LINES = 20, PAGE = 100 };
 
 struct logs_options {
 	struct cli_common common;
 	bool follow;
+	const char *grep; /* NULL: all */
 	uint64_t lines;
 };
 
@@ -45,6 +48,17 @@ static int print_one(const struct logs_options *o, json_t *v, struct error *e)
 	return 0;
 }
 
+/* As the daemon's search. */
+static bool is_wanted(const struct logs_options *o, const json_t *v)
+{
+	static const char *const members[] = {"stderr", "message", "code", "session", "invocation"};
+
+	for (size_t i = 0; o->grep && i < ARRAY_SIZE(members); i++)
+		if (strstr(json_tree_text(v, members[i]), o->grep))
+			return true;
+	return !o->grep;
+}
+
 static int ask(const char *name, const char *query, json_t **ret, struct error *e)
 {
 	_cleanup_free_ char *rest = str_printf("/invocations?%s", query);
@@ -55,7 +69,7 @@ static int ask(const char *name, const char *query, json_t **ret, struct error *
 	return r < 0 ? r : agents_call("GET", path, NULL, ret, e);
 }
 
-/* Those that were there, oldest first. *last: the last of them. */
+/* Prints the present invocations, oldest first. *last: the last of them. */
 static int print_last(
 	const struct logs_options *o, const char *name, long long *last, struct error *e)
 {
@@ -71,14 +85,64 @@ static int print_last(
 
 		if (o->follow && !*json_tree_text(v, "code"))
 			break; /* its end is printed later, and those behind it */
-		r = print_one(o, v, e);
+		if (is_wanted(o, v))
+			r = print_one(o, v, e);
 		*last = (long long)json_integer_value(json_object_get(v, "cursor"));
 	}
 	json_decref(answer);
 	return r;
 }
 
-/* Waits for those that are not over, so that each is printed once, with its end. */
+/* For a query; NULL: out of memory. */
+static char *escaped(const char *text)
+{
+	size_t n = strlen(text);
+	struct buf out = BUF_INIT(3 * n + 1);
+	char *copy = uri_encode(&out, text, n) == 0 && buf_add_u8(&out, '\0') == 0
+			     ? strdup((const char *)buf_head(&out))
+			     : NULL;
+
+	buf_done(&out);
+	return copy;
+}
+
+/* One page of a search, newest first, behind *cursor. Returns 1 if there may be more. */
+static int search_page(const struct logs_options *o, const char *name, const char *text,
+	json_t *found, long long *cursor, struct error *e)
+{
+	_cleanup_free_ char *query =
+		*cursor ? str_printf("limit=%llu&search=%s&cursor=%lld",
+				  (unsigned long long)o->lines, text, *cursor)
+			: str_printf("limit=%llu&search=%s", (unsigned long long)o->lines, text);
+	json_t *answer = NULL;
+	int r = query ? ask(name, query, &answer, e)
+		      : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+
+	if (r == 0 && json_array_extend(found, json_object_get(answer, "invocations")) == 0)
+		r = json_is_true(json_object_get(answer, "more"));
+	*cursor = (long long)json_integer_value(json_object_get(answer, "cursor"));
+	json_decref(answer);
+	return r;
+}
+
+/* The last of those that are found, oldest first. */
+static int print_found(const struct logs_options *o, const char *name, struct error *e)
+{
+	_cleanup_free_ char *text = escaped(o->grep);
+	json_t *found = json_array();
+	long long cursor = 0;
+	int r = text && found ? 1 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+
+	while (r > 0 && json_array_size(found) < o->lines)
+		r = search_page(o, name, text, found, &cursor, e);
+	for (size_t i = json_array_size(found); r >= 0 && i > 0; i--)
+		if (i <= o->lines)
+			r = print_one(o, json_array_get(found, i - 1), e);
+	json_decref(found);
+	return r < 0 ? r : 0;
+}
+
+/* Waits for unfinished invocations, so that each is printed once, with its outcome. */
 static int print_more(
 	const struct logs_options *o, const char *name, long long *last, struct error *e)
 {
@@ -94,7 +158,8 @@ static int print_more(
 	{
 		if (r < 0 || !*json_tree_text(v, "code"))
 			break;
-		r = print_one(o, v, e);
+		if (is_wanted(o, v))
+			r = print_one(o, v, e);
 		*last = (long long)json_integer_value(json_object_get(v, "cursor"));
 	}
 	json_decref(answer);
@@ -111,7 +176,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 
 	if (argc != 1)
 		return error_set(e, ERROR_USAGE, EINVAL, "give the name of an agent");
-	r = print_last(o, argv[0], &last, e);
+	r = o->grep && !o->follow ? print_found(o, argv[0], e) : print_last(o, argv[0], &last, e);
 	while (r == 0 && o->follow) {
 		r = print_more(o, argv[0], &last, e);
 		(void)nanosleep(&pause, NULL); /* early is fine */
@@ -122,6 +187,9 @@ static int run(void *values, int argc, char **argv, struct error *e)
 static const struct option_spec options[] = {
 	{"follow", 'f', OPTION_FLAG, NULL, "go on with new ones as they end",
 		offsetof(struct logs_options, follow), 0, 0, false},
+	{"grep", 'g', OPTION_STRING, "TEXT",
+		"only those with this text in their standard error, message, session or id",
+		offsetof(struct logs_options, grep), 0, 0, false},
 	{"lines", 'n', OPTION_NUMBER, "N", "begin with the last N (20)",
 		offsetof(struct logs_options, lines), 1, PAGE, false},
 	CLI_OPTION_JSON,

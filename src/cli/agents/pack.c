@@ -240,7 +240,7 @@ static int read_ignore(int dirfd, struct ignore *ret, struct error *e)
 	return r;
 }
 
-/* A file that nobody else sees, and that goes with its descriptor. */
+/* Opens a file without a name. It vanishes when it is closed. */
 static int open_file(struct error *e)
 {
 	const char *dir = getenv("TMPDIR");

@@ -1,5 +1,5 @@
-/* Packs an agent's directory as a tar archive. Left out are `.git`, `node_modules`, `__pycache__`,
- * `.venv`, what `.dockerignore` names, and what is no file, directory or link. */
+/* Packs an agent's directory as a tar archive. It leaves out `.git`, `node_modules`, `__pycache__`,
+ * `.venv`, everything that `.dockerignore` names, and anything but files, directories and links. */
 #ifndef CLI_AGENTS_PACK_H
 #define CLI_AGENTS_PACK_H
 
@@ -10,12 +10,13 @@
 enum { PACK_DEPTH_MAX = 64 };
 
 struct packed {
-	int fd; /* of a file without a name; close it */
+	int fd; /* a file without a name; the caller closes it */
 	uint64_t bytes;
 	unsigned files;
 };
 
-/* bytes_max: of the archive. ERROR_LIMIT names the entry that is too much. */
+/* bytes_max: limit of the archive. Fails with ERROR_LIMIT; the message names the entry that exceeds
+ * it. */
 int pack_directory(const char *dir, uint64_t bytes_max, struct packed *ret, struct error *e);
 
 #endif

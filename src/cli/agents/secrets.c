@@ -10,9 +10,10 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/agents/agents.h"
+#include "cli/binding_option.h"
 #include "cli/json.h"
 
-/* Variables that everybody's programs read, and where their values belong. */
+/* Well-known variables, and the hosts that their values are for. */
 static const char *const known[][2] = {
 	{"ANTHROPIC_API_KEY", "api.anthropic.com"},
 	{"OPENAI_API_KEY", "api.openai.com"},
@@ -51,29 +52,19 @@ static char *name_of(const char *agent, const char *variable)
 	return name;
 }
 
-static json_t *hosts_of(char *text)
-{
-	json_t *hosts = json_array();
-	char *host;
-
-	while ((host = strsep(&text, ",")))
-		(void)json_array_append_new(hosts, json_string(host)); /* the daemon misses it */
-	return hosts;
-}
-
 static int bind(
 	json_t *all, const char *variable, const char *secret, const char *hosts, struct error *e)
 {
 	_cleanup_free_ char *copy = strdup(hosts);
-	json_t *one =
-		copy ? json_pack("{s:s, s:o}", "secret", secret, "hosts", hosts_of(copy)) : NULL;
+	json_t *one = copy ? json_pack("{s:s, s:o}", "secret", secret, "hosts", binding_hosts(copy))
+			   : NULL;
 
 	return one && json_object_set_new(all, variable, one) == 0
 		       ? 0
 		       : error_set(e, ERROR_USAGE, EINVAL, "--secret must be valid UTF-8");
 }
 
-/* What goes into a path as it is; the daemon has the rest of the rule. */
+/* Whether a name needs no encoding in a path. The daemon checks the rest. */
 static bool may_be_name(const char *s)
 {
 	while (isalnum((unsigned char)*s) || *s == '_' || *s == '-')
@@ -81,8 +72,8 @@ static bool may_be_name(const char *s)
 	return !*s;
 }
 
-/* text is VARIABLE=NAME@HOSTS, taken apart. A value with '@' looks the same, so the name must be
- * that of a secret. It may be part of a password, so no error shows it. */
+/* Handles VARIABLE=NAME@HOSTS. A value with '@' looks the same, so NAME must be an existing secret.
+ * It may also be part of a password, so no error shows it. */
 static int bind_existing(
 	json_t *all, const char *variable, const char *name, const char *hosts, struct error *e)
 {
@@ -106,7 +97,7 @@ static int bind_existing(
 		variable, variable, variable);
 }
 
-/* text: the variable, and behind it, taken apart, a value and hosts. */
+/* Handles a variable with an optional value and optional hosts. */
 static int add(json_t *all, const char *agent, char *text, struct error *e)
 {
 	char *value = strchr(text, '='), *hosts = strchr(value ? value : text, '@');
@@ -122,14 +113,13 @@ static int add(json_t *all, const char *agent, char *text, struct error *e)
 	where = hosts ? hosts : known_hosts(text);
 	if (!*text || !where)
 		return error_set(e, ERROR_USAGE, EINVAL,
-			"--secret %.64s: say which hosts may get it, as in %.64s@api.example.com; "
-			"a "
-			"value that the program may see is --env",
+			"--secret %.64s: name the hosts that may get it, as in "
+			"%.64s@api.example.com; for a value that the program may see, use --env",
 			text, text);
 	secret = value ? value : getenv(text);
 	if (!secret)
 		return error_set(e, ERROR_USAGE, ENOENT,
-			"--secret %.64s: there is no such variable here to take the value from",
+			"--secret %.64s: this variable is not set, so there is no value to take",
 			text);
 	name = name_of(agent, text);
 	if (!name)

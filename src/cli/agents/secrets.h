@@ -7,8 +7,9 @@
 #include "base/error.h"
 #include "base/options.h"
 
-/* Reads VARIABLE[=VALUE][@HOST[,HOST]...] or VARIABLE=NAME@HOST..., keeps values as secrets of the
- * key, named AGENT-VARIABLE, and makes the setting `secrets`. *ret stays NULL without any. */
+/* Reads VARIABLE[=VALUE][@HOST[,HOST]...] or VARIABLE=NAME@HOST... Stores each value as a secret of
+ * the key, named AGENT-VARIABLE. *ret becomes the setting `secrets`, or stays NULL if the list is
+ * empty. */
 int agent_secrets_read(
 	const char *agent, const struct option_list *list, json_t **ret, struct error *e);
 

@@ -36,7 +36,8 @@ static const struct option_spec options[] = {
 		offsetof(struct code_options, language), 0, 0, false},
 	{"code", 'c', OPTION_STRING, "TEXT", "the cell itself, instead of a file",
 		offsetof(struct code_options, code), 0, 0, false},
-	{"context", 0, OPTION_STRING, "NAME", "whose state to use and keep (default: default)",
+	{"context", 0, OPTION_STRING, "NAME",
+		"name of the state to use and keep (default: default)",
 		offsetof(struct code_options, context), 0, 0, false},
 	{"sandbox", 0, OPTION_STRING, "ID", "use this sandbox's interpreter",
 		offsetof(struct code_options, sandbox), 0, 0, false},
@@ -264,16 +265,15 @@ const struct cli_verb cli_verb_code = {
 	.name = "code",
 	.arguments = "[FILE|-]",
 	.summary = "Run a cell in a sandbox's code interpreter",
-	.description =
-		"Output comes as it is written, then the value of the last expression; images are "
-		"saved,\n"
-		"and their names told on standard error. An exception is exit status 1. ^C "
-		"interrupts.\n"
-		"State stays between calls: each context's name has a sandbox of its own, made at "
-		"its first\n"
-		"use, and in it each language has a kernel. On a terminal without FILE: one cell "
-		"after the\n"
-		"other, each ended by an empty line.",
+	.description = "Prints output as it is written, then the value of the last expression. "
+		       "Saves images and\n"
+		       "prints their names on standard error. After an exception the exit status "
+		       "is 1. ^C\n"
+		       "interrupts. State stays between calls: each context has a sandbox of its "
+		       "own, made at its\n"
+		       "first use, with a kernel for each language. On a terminal without FILE, "
+		       "cells are typed;\n"
+		       "an empty line ends a cell.",
 	.options = options,
 	.defaults = &defaults,
 	.values_bytes = sizeof(struct code_options),

@@ -28,7 +28,7 @@ int code_signals_open(int *ret_fd, struct error *e);
 
 /* Returns 0 when the cell has ended and everything is shown, even after an exception
  * (code_show_failed()). Returns 128 + n after a signal n. A signal or any failure interrupts the
- * cell. ERROR_TIMEOUT. */
+ * cell. Fails with ERROR_TIMEOUT. */
 int code_run(const struct code_sandbox *s, const struct code_cell *cell, int signal_fd,
 	struct code_show *show, struct error *e);
 

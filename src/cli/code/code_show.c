@@ -103,7 +103,7 @@ static int add(struct buf *to, const void *data, size_t n, struct error *e)
 
 	if (r == -EMSGSIZE)
 		return error_set(
-			e, ERROR_LIMIT, -r, "the output is too large to be held: leave --json out");
+			e, ERROR_LIMIT, -r, "the output is too large for memory: leave --json out");
 	return r < 0 ? out_of_memory(e) : 0;
 }
 

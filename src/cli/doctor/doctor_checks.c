@@ -267,7 +267,7 @@ static void check_templates(struct doctor *d)
 	workdir_list_free(names);
 }
 
-/* What a daemon found and its database does not know (fleet/aside.h). */
+/* Directories that a daemon moved aside because its database does not know them (fleet/aside.h). */
 static void check_aside(struct doctor *d)
 {
 	_cleanup_free_ char *home = home_default_path();
@@ -289,7 +289,7 @@ static void check_aside(struct doctor *d)
 			"put the newer database back, or remove them");
 }
 
-/* Running sandboxes of which a daemon found that its database does not know them (backend.h). */
+/* Running sandboxes that a daemon's database does not know (backend.h). */
 static void check_unknown(struct doctor *d)
 {
 	_cleanup_free_ char *home = home_default_path();

@@ -218,7 +218,7 @@ static int put_program(const struct remote *remote, struct error *e)
 	return r;
 }
 
-/* Lines of "STATUS PROBE HOW". The guest wrote them: what does not fit is passed over. */
+/* Parses lines of "STATUS PROBE HOW". The guest wrote them, so malformed lines are skipped. */
 static void take_answers(struct probes *all, char *text)
 {
 	for (char *line = text, *rest = NULL; (line = strtok_r(line, "\n", &rest)); line = NULL) {
@@ -310,10 +310,10 @@ static void print(const struct probes *all, unsigned bad)
 			p->status, *p->how ? ": " : "", p->how);
 	}
 	if (bad)
-		printf("\n%u of %u probes find what must be closed open, or do not work.\n", bad,
-			all->count);
+		printf("\n%u of %u probes failed, or found something open that must be closed.\n",
+			bad, all->count);
 	else
-		printf("\nAll %u probes find closed what must be closed.\n", all->count - 1);
+		printf("\nAll %u probes found closed what must be closed.\n", all->count - 1);
 }
 
 int doctor_egress(const char *template, bool json, struct error *e)

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 
-/* Makes a sandbox of the daemon's, runs mayfly-probe in it as root, and prints a line for each
- * probe. Listens on this host meanwhile, so that what arrives is seen here as well. Returns 0, the
- * exit status of ERROR_HOST if something is open, or -errno. */
+/* Makes a sandbox of the daemon, runs mayfly-probe in it as root, and prints a line for each probe.
+ * Meanwhile it listens on this host, to see whether anything arrives. Returns 0, the exit status of
+ * ERROR_HOST if something is open, or -errno. */
 int doctor_egress(const char *template, bool json, struct error *e);
 
 #endif

@@ -133,8 +133,8 @@ static bool favours_moves(const char *root)
 	       strstr(text, "favordynmods");
 }
 
-/* The thread splits huge pages because of a flaw of some Intel CPUs (itlb_multihit). It is moved
- * into the VM's cgroup, which waits for a grace period. */
+/* The thread splits huge pages because of a flaw of some Intel CPUs (itlb_multihit). Moving it into
+ * the VM's cgroup waits for a grace period. */
 void doctor_check_vm_start(struct doctor *d, const char *root, const char *release)
 {
 	_cleanup_free_ char *now = first_line(root, "/sys/module/kvm/parameters/nx_huge_pages");

@@ -282,16 +282,15 @@ const struct cli_verb cli_verb_cp = {
 	.name = "cp",
 	.arguments = "ID:PATH|PATH|- ID:PATH|PATH|-",
 	.summary = "Copy files to and from a sandbox of the daemon",
-	.description =
-		"One of the two is ID:PATH; a relative PATH there begins in the user's home. - is "
-		"standard input\n"
-		"or output. Into a directory that exists, a copy is made under the same name; "
-		"SRC/. stands for\n"
-		"what is in SRC. Links are followed, permissions kept as far as the umask allows. "
-		"On this host a\n"
-		"file has its name only when it is complete. Status 1: some things in a directory "
-		"were left out,\n"
-		"and named.",
+	.description = "One of the two must be ID:PATH; a relative PATH begins in the user's home. "
+		       "- is standard input\n"
+		       "or output. If DST is an existing directory, the copy gets SRC's name in "
+		       "it. SRC/. stands for\n"
+		       "the content of SRC. Follows links, and keeps permissions as far as the "
+		       "umask allows. On this\n"
+		       "host a file gets its name only when it is complete. Exit status 1 means "
+		       "that some things in a\n"
+		       "directory were left out; they are named on standard error.",
 	.options = options,
 	.values_bytes = sizeof(struct cp_options),
 	.run = run,

@@ -1,7 +1,7 @@
 /* Copies whole directories to and from a sandbox. Follows links as scp does, except links to a
- * parent directory. It skips, names on standard error and counts what is no file or directory, what
- * vanishes, and what may not be read. It keeps modes of files; for directories, only on this
- * side. */
+ * parent directory. It skips what is no file or directory, what vanishes, and what may not be read;
+ * it names these on standard error and counts them. It keeps the modes of files, but those of
+ * directories only when it copies to this host. */
 #ifndef CLI_CP_TREE_H
 #define CLI_CP_TREE_H
 

@@ -140,8 +140,8 @@ const struct cli_verb cli_verb_ls = {
 	.name = "ls",
 	.arguments = "ID[:PATH]",
 	.summary = "List files of a sandbox of the daemon",
-	.description = "Without a path the user's home. With --json the entries are as the API has "
-		       "them.",
+	.description =
+		"Without a path, lists the user's home. With --json, prints the API's entries.",
 	.options = options,
 	.values_bytes = sizeof(struct ls_options),
 	.run = run,

@@ -68,6 +68,17 @@ int client_open(const struct home *home, struct client **ret, struct error *e)
 	return r == -ECONNREFUSED ? client_no_daemon(home, e) : r;
 }
 
+int client_open_default(struct client **ret, struct error *e)
+{
+	struct home home = HOME_INIT;
+	int r = home_open(NULL, &home, e);
+
+	if (r == 0)
+		r = client_open(&home, ret, e);
+	home_close(&home);
+	return r;
+}
+
 void client_close(struct client *c)
 {
 	if (!c)

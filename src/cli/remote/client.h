@@ -35,6 +35,8 @@ int client_try(const struct home *home, struct client **ret, struct error *e);
 int client_no_daemon(const struct home *home, struct error *e);
 /* client_try(), then client_no_daemon() if no daemon runs. */
 int client_open(const struct home *home, struct client **ret, struct error *e);
+/* client_open() with the default state directory. */
+int client_open_default(struct client **ret, struct error *e);
 void client_close(struct client *c); /* NULL is fine */
 void client_closep(struct client **c);
 
@@ -83,7 +85,7 @@ const uint8_t *client_body(const struct client *c, size_t *ret_n);
 struct pollfd client_poll(const struct client *c, bool hold);
 /* Whether part of an answer has arrived. */
 bool client_is_readable(const struct client *c);
-/* Blocks until there may be an event, or something was sent. ERROR_TIMEOUT. */
+/* Blocks until there may be an event, or something was sent. Fails with ERROR_TIMEOUT. */
 int client_wait(struct client *c, unsigned patience_s, struct error *e);
 /* Blocks until the next event other than CLIENT_WAIT. */
 int client_next_blocking(

@@ -10,7 +10,7 @@ struct mapping {
 	enum error_code code;
 };
 
-/* What is not the name of an error code: words of the agent and of Connect. */
+/* Codes of the agent and of Connect that are not names of our error codes. */
 static const struct mapping words[] = {
 	{"bad_cwd", ERROR_USAGE},
 	{"bad_user", ERROR_USAGE},

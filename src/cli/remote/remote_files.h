@@ -28,7 +28,7 @@ enum remote_kind remote_entry_kind(const json_t *entry); /* a link counts as its
 uint64_t remote_entry_size(const json_t *entry);
 const char *remote_entry_text(const json_t *entry, const char *name); /* "" if missing */
 
-/* *ret: the entry of a path, a new reference. ERROR_NOT_FOUND. */
+/* *ret: the entry of a path, a new reference. Fails with ERROR_NOT_FOUND. */
 int remote_files_stat(struct remote_files *f, const char *path, json_t **ret, struct error *e);
 /* The entries of a directory, not recursively. */
 int remote_files_list(struct remote_files *f, const char *path, json_t **ret, struct error *e);

@@ -16,7 +16,8 @@ enum {
 	FD_SIGNAL = SESSION_PEER_FDS,
 	FD_STDIN,
 	FD_SINK,
-	FDS,
+	FD_PROMPT,
+	FDS = FD_PROMPT + SESSION_PROMPT_FDS,
 	POLL_MAX_MS = 60 * 1000,
 };
 
@@ -28,6 +29,8 @@ struct session {
 	struct sink out, err;
 	bool stdin_open;
 	bool started, exited, broken;
+	struct session_prompt prompt;
+	bool asking;	      /* the prompt has the terminal */
 	uint64_t deadline_ns; /* of --timeout */
 	uint64_t grace_ns;    /* when the command is ended with its VM, 0: not asked to end */
 	int grace_status;     /* what is returned then */
@@ -147,13 +150,18 @@ static int take_event(struct session *s, const struct session_event *ev, struct 
 	}
 }
 
+static bool is_held(struct session *s)
+{
+	return s->asking || pending_sink(s);
+}
+
 /* Takes events while their bytes can be written. */
 static int take_events(struct session *s, struct error *e)
 {
 	struct session_event ev;
 	int r = 1;
 
-	while (r > 0 && !s->exited && !pending_sink(s)) {
+	while (r > 0 && !s->exited && !is_held(s)) {
 		r = s->ops->next(s->peer, &ev, e);
 		if (r > 0) {
 			int t = take_event(s, &ev, e);
@@ -162,7 +170,7 @@ static int take_events(struct session *s, struct error *e)
 				return t;
 		}
 	}
-	if (r >= 0 && pending_sink(s))
+	if (r >= 0 && is_held(s))
 		r = s->ops->check(s->peer, e);
 	return r < 0 ? r : 0;
 }
@@ -212,19 +220,28 @@ static int poll_timeout_ms(const struct session *s)
 	return clock_ms_until(earlier(until, s->grace_ns), POLL_MAX_MS);
 }
 
+static void set_polls(struct session *s, struct pollfd fds[FDS])
+{
+	struct sink *sink = pending_sink(s);
+
+	for (size_t i = 0; i < FDS; i++)
+		fds[i] = (struct pollfd){.fd = -1};
+	s->ops->poll(s->peer, is_held(s), fds);
+	fds[FD_SIGNAL] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
+	if (s->stdin_open && !s->asking && s->ops->input_room(s->peer) > 0)
+		fds[FD_STDIN] = (struct pollfd){.fd = 0, .events = POLLIN};
+	if (sink)
+		fds[FD_SINK] = (struct pollfd){.fd = sink_fd(sink), .events = POLLOUT};
+	if (s->prompt.poll)
+		s->prompt.poll(s->prompt.arg, fds + FD_PROMPT);
+}
+
 static int wait_and_move(struct session *s, struct error *e)
 {
 	struct sink *sink = pending_sink(s);
 	struct pollfd fds[FDS];
 
-	for (size_t i = 0; i < SESSION_PEER_FDS; i++)
-		fds[i] = (struct pollfd){.fd = -1};
-	s->ops->poll(s->peer, sink != NULL, fds);
-	fds[FD_SIGNAL] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
-	fds[FD_STDIN] = (struct pollfd){.fd = -1, .events = POLLIN};
-	if (s->stdin_open && s->ops->input_room(s->peer) > 0)
-		fds[FD_STDIN].fd = 0;
-	fds[FD_SINK] = (struct pollfd){.fd = sink ? sink_fd(sink) : -1, .events = POLLOUT};
+	set_polls(s, fds);
 	if (poll(fds, FDS, poll_timeout_ms(s)) < 0) {
 		if (errno == EINTR)
 			return 0;
@@ -236,6 +253,8 @@ static int wait_and_move(struct session *s, struct error *e)
 		read_stdin(s);
 	if (sink && fds[FD_SINK].revents)
 		sink_flush(sink);
+	if (s->prompt.step)
+		s->asking = s->prompt.step(s->prompt.arg, fds + FD_PROMPT);
 	return check_sinks(s, e);
 }
 
@@ -263,6 +282,7 @@ int session_run(const struct session_options *o, struct session_result *ret, str
 		.signal_fd = -1,
 		.stdin_open = !o->no_input,
 		.deadline_ns = o->deadline_ns,
+		.prompt = o->prompt,
 	};
 	int r = open_signals(&s, e);
 

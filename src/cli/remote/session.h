@@ -17,6 +17,7 @@
 enum {
 	SESSION_GRACE_S = 10, /* from SIGTERM, SIGQUIT or a broken pipe to giving up */
 	SESSION_PEER_FDS = 3,
+	SESSION_PROMPT_FDS = 2,
 	SESSION_INPUT_MAX = 64 * 1024, /* one piece of standard input */
 };
 
@@ -53,12 +54,22 @@ struct session_peer_ops {
 	void (*send_size)(void *peer, unsigned cols, unsigned rows);
 };
 
+/* Asks somebody on the terminal in between. */
+struct session_prompt {
+	void (*poll)(void *arg, struct pollfd fds[SESSION_PROMPT_FDS]);
+	/* With what poll() said. Returns whether it asks now: then the command's output and input
+	 * wait until it does not. */
+	bool (*step)(void *arg, const struct pollfd fds[SESSION_PROMPT_FDS]);
+	void *arg;
+};
+
 struct session_options {
 	const struct session_peer_ops *ops;
-	void *peer;	      /* is starting the command */
-	bool tty;	      /* the command has a terminal */
-	bool no_input;	      /* standard input is not passed */
-	uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
+	void *peer;		      /* is starting the command */
+	bool tty;		      /* the command has a terminal */
+	bool no_input;		      /* standard input is not passed */
+	uint64_t deadline_ns;	      /* CLOCK_MONOTONIC; 0: none */
+	struct session_prompt prompt; /* without functions: none */
 };
 
 struct session_result {

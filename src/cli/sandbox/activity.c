@@ -1,4 +1,4 @@
-/* `mayfly activity`: what a sandbox did, and whether its log is as it was written. */
+/* `mayfly activity`: shows what a sandbox did, and verifies the log. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static const struct option_spec options[] = {
 	{"verify", 0, OPTION_FLAG, NULL, "check that no record was changed, inserted or removed",
 		offsetof(struct activity_options, verify), 0, 0, false},
 	{"head", 0, OPTION_STRING, "N:HASH",
-		"with --verify: what an earlier one printed must be in the log",
+		"with --verify: the head that an earlier run printed must be in the log",
 		offsetof(struct activity_options, head), 0, 0, false},
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -257,7 +257,7 @@ static int show(struct reading *a, const json_t *answer, struct error *e)
 	int r = 0;
 
 	if (dropped && !a->told)
-		fprintf(stderr, "%llu older records made room for newer ones\n",
+		fprintf(stderr, "%llu older records were removed to make room\n",
 			(unsigned long long)dropped);
 	a->told = true;
 	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
@@ -271,7 +271,7 @@ static int show(struct reading *a, const json_t *answer, struct error *e)
 	return r;
 }
 
-/* One that has ended is not in the daemon's list: its id must be whole. */
+/* The daemon's list lacks sandboxes that have ended, so they need the whole id. */
 static int find(struct reading *a, const char *prefix, struct error *e)
 {
 	json_t *list = NULL;
@@ -300,7 +300,7 @@ static int print_verified(
 
 	activity_verify_head(v, head);
 	if (v->passed)
-		fprintf(stderr, "%llu records made room before they were read\n",
+		fprintf(stderr, "%llu records were removed before they were read\n",
 			(unsigned long long)v->passed);
 	if (o->common.json)
 		return json_print_line(
@@ -373,18 +373,20 @@ const struct cli_verb cli_verb_activity = {
 	.arguments = "ID",
 	.summary = "Show what a sandbox did",
 	.description =
-		"A line for each flow that has ended or was denied, for each request in an\n"
-		"intercepted one, for each program that a client started and its end, for each\n"
-		"approval, and for what happened to the sandbox itself, oldest first. Of a "
-		"sandbox\n"
-		"that has ended, too, for as long as the daemon keeps it (mayfly serve\n"
-		"--activity-days); its id must be whole.\n\n"
-		"Each record has a hash that covers the one before it. --verify computes them "
-		"anew,\n"
-		"and names the first record that was changed, inserted or removed. It prints the\n"
-		"head of the log. Keep it elsewhere: --head shows later that the log still has "
-		"all\n"
-		"that it had then.",
+		"Prints a line for each flow that has ended or was denied, each request of an\n"
+		"intercepted flow, the start and the end of each program that a client started, "
+		"each\n"
+		"approval, and each event of the sandbox itself, oldest first. After a sandbox "
+		"has\n"
+		"ended, its log is kept for a while (mayfly serve --activity-days); then give the\n"
+		"whole id.\n\n"
+		"Each record has a hash that covers the one before it. --verify computes the "
+		"hashes\n"
+		"again, and names the first record that was changed, inserted or removed. It "
+		"prints\n"
+		"the head of the log. Keep the head elsewhere: a later run with --head shows that "
+		"the\n"
+		"log still has all records of then.",
 	.options = options,
 	.values_bytes = sizeof(struct activity_options),
 	.run = run,

@@ -49,9 +49,9 @@ const struct cli_verb cli_verb_checkpoint = {
 	.name = "checkpoint",
 	.arguments = "ID [NAME[:TAG]]",
 	.summary = "Keep the state of a running sandbox",
-	.description = "It goes on, after milliseconds. What is printed names the state: for "
-		       "mayfly rollback,\n"
-		       "or as the template of mayfly create. mayfly snapshot ls lists them.",
+	.description = "The sandbox goes on after milliseconds. Prints the name of the state, for "
+		       "mayfly rollback\n"
+		       "or as the template of mayfly create. mayfly snapshot ls lists the states.",
 	.options = checkpoint_options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = checkpoint_run,
@@ -78,8 +78,8 @@ const struct cli_verb cli_verb_rollback = {
 	.name = "rollback",
 	.arguments = "ID SNAPSHOT",
 	.summary = "Take a sandbox back to a checkpoint of it",
-	.description = "Memory, processes and disks are what they were then; what came after is "
-		       "lost.",
+	.description =
+		"Memory, processes and disks are as they were then. All later changes are lost.",
 	.options = plain_options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = rollback_run,
@@ -165,7 +165,7 @@ static const struct cli_verb ls_verb = {
 	.name = "ls",
 	.arguments = "",
 	.summary = "List them, newest first",
-	.description = "SIZE is what deleting it would free at least.",
+	.description = "SIZE is the least that deleting it would free.",
 	.options = checkpoint_options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = ls_run,
@@ -175,7 +175,7 @@ static const struct cli_verb rm_verb = {
 	.name = "rm",
 	.arguments = "SNAPSHOT...",
 	.summary = "Delete some",
-	.description = "Sandboxes that were made of them go on.",
+	.description = "Sandboxes that were made from them go on.",
 	.options = plain_options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = rm_run,

@@ -52,13 +52,14 @@ static const struct option_spec options[] = {
 		offsetof(struct create_options, metadata), 0, 0, false},
 	{"auto-pause", 0, OPTION_FLAG, NULL, "pause it when its time is over, instead of ending it",
 		offsetof(struct create_options, auto_pause), 0, 0, false},
-	{"auto-resume", 0, OPTION_FLAG, NULL, "bring it back from a pause when it is used",
+	{"auto-resume", 0, OPTION_FLAG, NULL, "resume it from a pause when it is used",
 		offsetof(struct create_options, auto_resume), 0, 0, false},
 	CLI_OPTION_NETWORK(struct create_options),
 	CLI_OPTION_ALLOW(struct create_options),
 	CLI_OPTION_ALLOW_IN(struct create_options),
 	CLI_OPTION_DENY(struct create_options),
 	CLI_OPTION_POLICY(struct create_options),
+	CLI_OPTION_WAITING(struct create_options),
 	CLI_OPTION_SECRET(struct create_options),
 	CLI_OPTION_IDENTITY(struct create_options),
 	CLI_OPTION_NO_TTY,
@@ -96,15 +97,9 @@ static int create(
 	const struct create_order *order, char id[ROUTE_SANDBOX_ID_MAX + 1], struct error *e)
 {
 	_cleanup_(client_closep) struct client *c = NULL;
-	struct home home = HOME_INIT;
-	int r = home_open(NULL, &home, e);
+	int r = client_open_default(&c, e);
 
-	if (r == 0)
-		r = client_open(&home, &c, e);
-	if (r == 0)
-		r = remote_create(c, order->env ? create_body(order) : NULL, id, e);
-	home_close(&home);
-	return r;
+	return r < 0 ? r : remote_create(c, order->env ? create_body(order) : NULL, id, e);
 }
 
 /* What is JSON in the order is to be freed in any case. */
@@ -170,11 +165,11 @@ const struct cli_verb cli_verb_create = {
 	.name = "create",
 	.arguments = "",
 	.summary = "Make a sandbox that stays",
-	.description = "Its id is printed. It ends when its time is over or at mayfly kill, "
-		       "whether this host's\n"
-		       "daemon (mayfly serve), which is needed, lives on or not. Commands: mayfly "
-		       "exec, shell,\n"
-		       "cp, ls, port.",
+	.description = "Prints its id. Needs this host's daemon (mayfly serve). The sandbox runs "
+		       "until its time is\n"
+		       "over or mayfly kill ends it, even if the daemon ends first. Use it with "
+		       "mayfly exec, shell,\n"
+		       "cp, ls and port.",
 	.options = options,
 	.defaults = &defaults,
 	.values_bytes = sizeof(struct create_options),

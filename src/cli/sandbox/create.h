@@ -17,7 +17,7 @@ struct create_order {
 	json_t *iam;	       /* of identity_options_body(), or NULL */
 };
 
-/* NULL: something is not valid UTF-8. */
+/* Returns NULL if a text is not valid UTF-8. */
 json_t *create_body(const struct create_order *o);
 
 #endif

@@ -77,8 +77,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		return json_print(answer, e);
 	print_all(answer);
 	json_decref(answer);
-	return cut ? error_set(e, ERROR_LIMIT, E2BIG,
-			     "there are more differences than can be told: give --path")
+	return cut ? error_set(e, ERROR_LIMIT, E2BIG, "there are too many differences: give --path")
 		   : 0;
 }
 
@@ -87,9 +86,9 @@ const struct cli_verb cli_verb_diff = {
 	.arguments = "ID SNAPSHOT [SNAPSHOT]",
 	.summary = "Show what changed since a checkpoint, or between two",
 	.description =
-		"Files that were added (A), changed (C) or deleted (D), then processes that were "
-		"started\n"
-		"and ended. Without a second snapshot it is what the sandbox has now.",
+		"Lists files that were added (A), changed (C) or deleted (D), then processes that "
+		"were\n"
+		"started and ended. Without a second snapshot, compares with the present state.",
 	.options = options,
 	.values_bytes = sizeof(struct diff_options),
 	.run = run,

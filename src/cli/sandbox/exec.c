@@ -21,7 +21,7 @@ static const struct option_spec options[] = {
 		offsetof(struct exec_options, interactive), 0, 0, false},
 	{"tty", 't', OPTION_FLAG, NULL, "give the command a terminal",
 		offsetof(struct exec_options, tty), 0, 0, false},
-	{"detach", 'd', OPTION_FLAG, NULL, "start it, print its process id, leave it alone",
+	{"detach", 'd', OPTION_FLAG, NULL, "start it, print its process id, and do not wait",
 		offsetof(struct exec_options, detach), 0, 0, false},
 	{"user", 'u', OPTION_STRING, "NAME", "user to run as: a name, UID or UID:GID",
 		offsetof(struct exec_options, user), 0, 0, false},
@@ -114,17 +114,16 @@ const struct cli_verb cli_verb_exec = {
 	.arguments = "ID [--] COMMAND [ARG]...",
 	.summary = "Run a command in a sandbox of the daemon",
 	.description =
-		"Output and error come back as they are written, and with --interactive standard "
-		"input is\n"
-		"passed. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 go to the command; "
-		"one that does\n"
-		"not end within 10 seconds after SIGTERM or SIGQUIT, or after its output's reader "
-		"went away,\n"
-		"is killed. Should this program be killed, the command goes on.\n\n"
-		"The exit status is the command's, or 128 + n when signal n ended it; 125 when the "
-		"sandbox or\n"
-		"the daemon ended, 126 and 127 when the command cannot be executed or does not "
-		"exist.",
+		"Output and error are passed as they are written, and with --interactive standard "
+		"input, too.\n"
+		"SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 go to the command. A "
+		"command is killed if\n"
+		"it does not end within 10 seconds after SIGTERM or SIGQUIT, or after the reader "
+		"of its output has\n"
+		"gone. If this program is killed, the command goes on.\n\n"
+		"The exit status is the command's, or 128 + n if signal n ended it; 125 if the "
+		"sandbox or the\n"
+		"daemon ended, 126 or 127 if the command cannot be executed or does not exist.",
 	.options = options,
 	.values_bytes = sizeof(struct exec_options),
 	.run = run,

@@ -19,7 +19,7 @@ static const struct fork_options defaults = {.count = 1, .timeout = LIFE_DEFAULT
 static const struct option_spec options[] = {
 	{"count", 'n', OPTION_NUMBER, "N", "how many, 1 to 100 (default 1)",
 		offsetof(struct fork_options, count), 1, COUNT_MAX, false},
-	{"timeout", 0, OPTION_DURATION, "TIME", "their life, from now on (default 5m)",
+	{"timeout", 0, OPTION_DURATION, "TIME", "their life from now on (default 5m)",
 		offsetof(struct fork_options, timeout), NS_PER_S, INT32_MAX *NS_PER_S, false},
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -59,11 +59,11 @@ static int run(void *values, int argc, char **argv, struct error *e)
 const struct cli_verb cli_verb_fork = {
 	.name = "fork",
 	.arguments = "ID",
-	.summary = "Make sandboxes that go on from where another one is",
+	.summary = "Make sandboxes that continue from another one's state",
 	.description =
-		"All of them or none. Each has its own id, host name, entropy and tokens; the "
-		"processes\n"
-		"of the first one go on in all of them. It stands still for milliseconds.",
+		"Makes all of them or none. Each has its own id, host name, entropy and tokens. "
+		"The\n"
+		"processes of the first one go on in all of them. It stops for milliseconds only.",
 	.options = options,
 	.defaults = &defaults,
 	.values_bytes = sizeof(struct fork_options),

@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "cli/sandbox/binding_option.h"
+#include "cli/binding_option.h"
 
 static int add_rules(json_t *rules, const struct binding_option *b, struct error *e)
 {

@@ -1,4 +1,4 @@
-/* Tokens that say to services which sandbox asks, as an option of create. */
+/* The option --identity of create: tokens that tell services which sandbox a request comes from. */
 #ifndef CLI_IDENTITY_OPTIONS_H
 #define CLI_IDENTITY_OPTIONS_H
 
@@ -16,8 +16,8 @@
 			offsetof(type, identities), 0, 0, false                                    \
 	}
 
-/* The member `iam` of POST /v2/sandboxes; *ret stays NULL if the option was not given. Its headers
- * are added to *network, as `rules`, which is made if it is NULL. */
+/* Makes the member `iam` of POST /v2/sandboxes. *ret stays NULL if the option was not given. Adds
+ * the headers for the tokens to *network as `rules`; makes *network if it is NULL. */
 int identity_options_body(
 	const struct option_list *list, json_t **ret, json_t **network, struct error *e);
 

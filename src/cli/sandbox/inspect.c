@@ -1,4 +1,4 @@
-/* `mayfly inspect`: everything that is known about a sandbox, but for its secrets. */
+/* `mayfly inspect`: everything that is known about a sandbox, except its secrets. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static const char *const details[][2] = {
 	{"envdVersion", "envd_version"},
 };
 
-/* What the list does not tell. One that ended meanwhile is described without. */
+/* Adds what the list does not have. If the sandbox has ended meanwhile, that is left out. */
 static void add_details(const struct row *r, json_t *one)
 {
 	_cleanup_free_ char *target = str_printf("/sandboxes/%s", r->id);
@@ -139,9 +139,8 @@ const struct cli_verb cli_verb_inspect = {
 	.name = "inspect",
 	.arguments = "ID",
 	.summary = "Tell all about a sandbox",
-	.description =
-		"The name of its key, sizes, times, metadata, what happens at its end. Not its "
-		"tokens.",
+	.description = "Shows its key's name, sizes, times, metadata and what happens at its end, "
+		       "but no tokens.",
 	.options = options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = run,

@@ -151,13 +151,13 @@ const struct cli_verb cli_verb_kill = {
 	.name = "kill",
 	.arguments = "ID...",
 	.summary = "End sandboxes",
-	.description = "The beginning of an id is enough where only one sandbox has it. The "
-		       "microVM ends at\n"
-		       "once, with everything in it; what ran it (mayfly run) exits with status "
-		       "125. Ended\n"
-		       "ids are printed. --all ends what mayfly ps lists with the same filters: "
-		       "paused sandboxes\n"
-		       "with --filter state=paused only.",
+	.description = "The beginning of an id is enough if only one sandbox has it. The microVM "
+		       "ends at once,\n"
+		       "with everything in it; a mayfly run that started it exits with status 125. "
+		       "Prints the ids\n"
+		       "that it ended. --all ends what mayfly ps lists with the same filters. It "
+		       "ends paused\n"
+		       "sandboxes only with --filter state=paused.",
 	.options = options,
 	.values_bytes = sizeof(struct kill_options),
 	.run = run,

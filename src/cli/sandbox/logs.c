@@ -39,13 +39,13 @@ static const struct option_spec options[] = {
 	CLI_OPTIONS_END,
 };
 
-/* Where a log goes: as it is, or with --json an object for each line. */
+/* The output of a log: unchanged, or with --json an object for each line. */
 struct output {
 	bool json, tty;
 	struct buf line; /* with json: the beginning of one whose end is not there yet */
 };
 
-/* What is in out->line, in the shape that the daemon's API has for a line of the console. */
+/* Prints out->line in the form of the daemon's API for a line of the console. */
 static int print_line(struct output *out, struct error *e)
 {
 	size_t len = buf_len(&out->line);
@@ -77,7 +77,7 @@ static int print_lines(struct output *out, const char *data, size_t n, struct er
 	return 0;
 }
 
-/* A guest may write anything: what could command a terminal is replaced when the output is one. */
+/* A guest may write anything, so on a terminal its control characters are replaced. */
 static int print_raw(const struct output *out, char *data, size_t n, struct error *e)
 {
 	int r;
@@ -145,7 +145,8 @@ static void print_event(struct events *ev, json_t *entry)
 	ev->since_ms = ns / NS_PER_MS + 1;
 }
 
-/* Those since the last call. That the daemon stops, or has forgotten the sandbox, is no failure. */
+/* Prints the lines since the last call. It is no failure if the daemon stops or has forgotten the
+ * sandbox. */
 static void print_events(struct events *ev)
 {
 	_cleanup_free_ char *target =
@@ -261,14 +262,11 @@ const struct cli_verb cli_verb_logs = {
 	.name = "logs",
 	.arguments = "ID",
 	.summary = "Print a sandbox's or template's log",
-	.description = "What happened to a sandbox of the daemon, with its time, and what the "
-		       "guest's kernel "
-		       "wrote to\n"
-		       "its console. A sandbox restored from a snapshot begins with an empty one; "
-		       "the boot is "
-		       "in its\n"
-		       "template's log. With --json, each line is an object as in the daemon's "
-		       "API.",
+	.description = "Prints the events of a daemon's sandbox with their times, and what the "
+		       "guest's kernel wrote\n"
+		       "to its console. The console of a restored sandbox begins empty; the boot "
+		       "is in its template's\n"
+		       "log. With --json, each line is an object as in the daemon's API.",
 	.options = options,
 	.values_bytes = sizeof(struct logs_options),
 	.run = run,

@@ -151,14 +151,12 @@ const struct cli_verb cli_verb_network = {
 	.name = "network",
 	.arguments = "ID",
 	.summary = "Show or change what a sandbox may reach",
-	.description =
-		"Without an option it is shown. With options, they replace all that was said "
-		"before;\n"
-		"--network on allows everything again. HOST is a name, *.name, an IPv4 address or "
-		"a range.\n"
-		"Connections that are not allowed any more end. The operator's limits (mayfly "
-		"serve\n"
-		"--network) hold in any case.",
+	.description = "Without options, shows the settings. Options replace all earlier settings; "
+		       "--network on\n"
+		       "allows everything again. HOST is a name, *.name, an IPv4 address or a "
+		       "range. Connections\n"
+		       "that are no longer allowed end. The operator's limits (mayfly serve "
+		       "--network) always apply.",
 	.options = options,
 	.values_bytes = sizeof(struct options),
 	.run = run,

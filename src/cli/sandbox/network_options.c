@@ -95,18 +95,31 @@ static int add_policy(const char *path, json_t *body, struct error *e)
 		       : 0;
 }
 
+/* The daemon checks the word. */
+static int add_waiting(const char *word, json_t *body, struct error *e)
+{
+	json_t *consent = json_pack("{s:s}", "whileWaiting", word);
+
+	return consent && json_object_set_new(body, "consent", consent) == 0
+		       ? 0
+		       : error_set(
+				 e, ERROR_USAGE, EINVAL, "--while-waiting is run, freeze or pause");
+}
+
 int network_options_body(const struct network_options *o, json_t **ret, struct error *e)
 {
 	int r = check(o, e);
 	bool out = o->word || o->allow.count || o->deny.count;
 
-	if (r < 0 || (!out && !o->allow_in.count && !o->policy))
+	if (r < 0 || (!out && !o->allow_in.count && !o->policy && !o->waiting))
 		return r;
 	*ret = with_callers(out ? body_of(o) : json_object(), &o->allow_in);
 	if (!*ret)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"--network, --allow, --deny and --allow-in must be valid UTF-8");
-	return o->policy ? add_policy(o->policy, *ret, e) : 0;
+	if (o->waiting)
+		r = add_waiting(o->waiting, *ret, e);
+	return r == 0 && o->policy ? add_policy(o->policy, *ret, e) : r;
 }
 
 void network_options_add(const json_t *network, json_t *body)

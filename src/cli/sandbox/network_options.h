@@ -1,4 +1,4 @@
-/* What a sandbox may reach, as options of create, run and network. */
+/* The options of create, run and network that say what a sandbox may reach. */
 #ifndef CLI_NETWORK_OPTIONS_H
 #define CLI_NETWORK_OPTIONS_H
 
@@ -11,7 +11,8 @@
 struct network_options {
 	const char *word; /* "on", "off" or a list of what is allowed; NULL: not given */
 	struct option_list allow, deny, allow_in;
-	const char *policy; /* a file; NULL: none */
+	const char *policy;  /* a file; NULL: none */
+	const char *waiting; /* how it waits for people (docs/consent.md); NULL: not given */
 };
 
 /* The type has a struct network_options `network`. */
@@ -49,14 +50,21 @@ struct network_options {
 			offsetof(type, network.policy), 0, 0, false                                \
 	}
 
-/* The body of PUT /sandboxes/{id}/network; *ret stays NULL if no option was given. The daemon
- * checks names and addresses. ERROR_USAGE if options contradict each other. */
+#define CLI_OPTION_WAITING(type)                                                                   \
+	{                                                                                          \
+		"while-waiting", 0, OPTION_STRING, "run|freeze|pause",                             \
+			"what it does while a rule of --policy asks a person (run)",               \
+			offsetof(type, network.waiting), 0, 0, false                               \
+	}
+
+/* Makes the body of PUT /sandboxes/{id}/network. *ret stays NULL if no option was given. The daemon
+ * checks names and addresses. Fails with ERROR_USAGE if options contradict each other. */
 int network_options_body(const struct network_options *o, json_t **ret, struct error *e);
 
-/* Adds what that returned to the body of POST /v2/sandboxes. */
+/* Adds the result of network_options_body() to the body of POST /v2/sandboxes. */
 void network_options_add(const json_t *network, json_t *body);
 
-/* Whether it denies everything. */
+/* Whether the network object denies everything. */
 bool network_options_is_off(const json_t *network);
 
 #endif

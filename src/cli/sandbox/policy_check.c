@@ -159,25 +159,83 @@ static const char *why(const struct step *s)
 	return s->v.rule && s->v.rule->reason ? s->v.rule->reason : "";
 }
 
+/* Where it goes, if that is another server. */
+static const struct rules_forward *forward_of(const struct step *steps, unsigned n)
+{
+	for (unsigned i = 0; i < n && steps[n - 1].v.action == RULES_ALLOW; i++)
+		if (steps[i].v.forward)
+			return steps[i].v.forward;
+	return NULL;
+}
+
+static json_t *forward_json(const struct rules_forward *f)
+{
+	return f ? json_pack("{s:s, s:i, s:s}", "host", f->host, "port", (int)f->port, "path",
+			   f->path)
+		 : json_null();
+}
+
+/* "100 requests, 5 USD per sandbox and day, then deny" */
+static void write_budget(const struct rules_budget *b, char *out, size_t cap)
+{
+	char requests[48] = "", tokens[48] = "", usd[48] = "";
+
+	if (b->limits.requests)
+		(void)snprintf(requests, sizeof(requests), "%llu requests",
+			(unsigned long long)b->limits.requests); /* fits, as the others do */
+	if (b->limits.tokens)
+		(void)snprintf(tokens, sizeof(tokens), "%s%llu tokens", requests[0] ? ", " : "",
+			(unsigned long long)b->limits.tokens);
+	if (b->limits.micros)
+		(void)snprintf(usd, sizeof(usd), "%s%.7g USD", requests[0] || tokens[0] ? ", " : "",
+			(double)b->limits.micros / 1e6);
+	(void)snprintf(out, cap, "%s%s%s per %s %s, then %s", requests, tokens, usd,
+		rules_budget_per_word(b->per), b->window == RULES_IN_TOTAL ? "in total" : "and day",
+		b->ask ? "ask" : "deny");
+}
+
+static const struct rules_budget *budget_of(const struct step *s)
+{
+	return s->v.action == RULES_ALLOW && s->v.rule ? s->v.rule->budget : NULL;
+}
+
+static void print_budget(const struct step *last)
+{
+	const struct rules_budget *b = budget_of(last);
+	char text[200];
+
+	if (!b)
+		return;
+	write_budget(b, text, sizeof(text));
+	printf("  budget: %s\n", text);
+}
+
 static int print_json(
 	const struct rules *rules, const struct step *steps, unsigned n, struct error *e)
 {
 	const struct step *last = &steps[n - 1];
+	const struct rules_budget *budget = budget_of(last);
 	json_t *list = json_array();
+	char text[200];
 
 	for (unsigned i = 0; i < n; i++)
 		(void)json_array_append_new(list,
 			json_pack("{s:s, s:s, s:s}", "of", steps[i].what, "says", says(&steps[i]),
 				"rule", rules_id(steps[i].v.rule))); /* what is missing shows */
-	return json_print(json_pack("{s:s, s:s, s:s, s:b, s:o}", "verdict",
+	if (budget)
+		write_budget(budget, text, sizeof(text));
+	return json_print(json_pack("{s:s, s:s, s:s, s:b, s:o, s:s*, s:o}", "verdict",
 				  rules_action_word(last->v.action), "rule", rules_id(last->v.rule),
-				  "reason", why(last), "observe", rules->observe, "steps", list),
+				  "reason", why(last), "observe", rules->observe, "forward",
+				  forward_json(forward_of(steps, n)), "budget",
+				  budget ? text : NULL, "steps", list),
 		e);
 }
 
 static void print_text(const struct rules *rules, const struct step *steps, unsigned n)
 {
 	const struct step *last = &steps[n - 1];
+	const struct rules_forward *f = forward_of(steps, n);
 
 	if (is_inspected(last))
 		printf("its requests decide: ask about 'METHOD URL'\n");
@@ -191,6 +249,9 @@ static void print_text(const struct rules *rules, const struct step *steps, unsi
 		printf("  %s: %s (%s)%s%s\n", steps[i].what, says(&steps[i]),
 			rules_id(steps[i].v.rule), steps[i].v.noted ? ", noted by " : "",
 			steps[i].v.noted ? steps[i].v.noted->id : "");
+	if (f)
+		printf("  forward: https://%s:%u%s\n", f->host, f->port, f->path);
+	print_budget(last);
 }
 
 static void print_names(const char *what, const struct call_names *names)

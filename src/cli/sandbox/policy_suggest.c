@@ -61,12 +61,12 @@ static void warn(const struct suggest *s, const struct gaps *gaps)
 {
 	if (gaps->lost + gaps->dropped)
 		fprintf(stderr,
-			"%lld records are missing in the activity: the policy may lack what they "
-			"told\n",
+			"%lld records of the activity are missing: the policy may lack rules for "
+			"them\n",
 			(long long)(gaps->lost + gaps->dropped));
 	if (s->unsure)
 		fprintf(stderr,
-			"%u requests are left out, since their paths can be read in two ways\n",
+			"%u requests are left out, because their paths can be read in two ways\n",
 			s->unsure);
 }
 
@@ -81,7 +81,7 @@ static int print(const struct suggest *s, const struct gaps *gaps, struct error 
 	return json_print(policy, e);
 }
 
-/* One that has ended is not in the daemon's list: its id must be whole. */
+/* The daemon's list lacks sandboxes that have ended, so they need the whole id. */
 static int find(const char *prefix, struct remote *remote, struct error *e)
 {
 	int r = remote_open(prefix, remote, e);

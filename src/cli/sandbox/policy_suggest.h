@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-/* Prints it. prefix: of the id; of a sandbox that has ended, the whole id. */
+/* Prints it. prefix: the beginning of the sandbox's id; the whole id if the sandbox has ended. */
 int policy_suggest(const char *prefix, struct error *e);
 
 #endif

@@ -291,12 +291,11 @@ const struct cli_verb cli_verb_port = {
 	.name = "port",
 	.arguments = "ID PORT [LOCAL_PORT]",
 	.summary = "Forward a port of this host to one in a sandbox",
-	.description =
-		"Listens on 127.0.0.1:LOCAL_PORT (the same number as PORT, unless given; 0: "
-		"any) until it\n"
-		"is interrupted or the sandbox ends. Any protocol over TCP passes; up to 200 "
-		"connections\n"
-		"at the same time.",
+	.description = "Listens on 127.0.0.1:LOCAL_PORT until it is interrupted or the sandbox "
+		       "ends. LOCAL_PORT is\n"
+		       "PORT by default, and 0 means any free port. Passes any protocol over TCP, "
+		       "up to 200\n"
+		       "connections at the same time.",
 	.options = options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = run,

@@ -105,8 +105,8 @@ const struct cli_verb cli_verb_ps = {
 	.name = "ps",
 	.arguments = "",
 	.summary = "List the running sandboxes",
-	.description = "Of all keys, and those of mayfly run. KEY is the name of the API key that "
-		       "made one.",
+	.description = "Lists those of all keys, and those of mayfly run. KEY is the name of the "
+		       "API key that made\nthe sandbox.",
 	.options = options,
 	.values_bytes = sizeof(struct ps_options),
 	.run = run,

@@ -38,7 +38,7 @@ static const struct option_spec options[] = {
 		offsetof(struct run_options, user), 0, 0, false},
 	{"tty", 't', OPTION_FLAG, NULL, "give the command a terminal",
 		offsetof(struct run_options, tty), 0, 0, false},
-	{"timing", 0, OPTION_FLAG, NULL, "say on standard error how long it took",
+	{"timing", 0, OPTION_FLAG, NULL, "print on standard error how long it took",
 		offsetof(struct run_options, timing), 0, 0, false},
 	{"boot", 0, OPTION_FLAG, NULL, "boot the kernel instead of restoring a snapshot",
 		offsetof(struct run_options, boot), 0, 0, false},
@@ -52,6 +52,8 @@ static const struct option_spec options[] = {
 	{"direct", 0, OPTION_FLAG, NULL, "start the microVM here, also when a daemon runs",
 		offsetof(struct run_options, direct), 0, 0, false},
 	CLI_OPTION_NETWORK(struct run_options),
+	CLI_OPTION_POLICY(struct run_options),
+	CLI_OPTION_WAITING(struct run_options),
 	CLI_OPTION_SECRET(struct run_options),
 	CLI_OPTION_JAIL(struct run_options),
 	/* habits of other programs' users: standard input is always passed, nothing ever stays */
@@ -73,12 +75,15 @@ static int check(const struct run *r, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			o->kernel && !o->boot ? "--kernel needs --boot"
 					      : "--modules needs --kernel");
+	if (o->network.waiting && !o->network.policy && !o->network.word)
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "--while-waiting needs --policy or --network");
 	if (o->memory % MIB)
 		return error_set(e, ERROR_USAGE, EINVAL, "--memory: whole MB only");
 	return 0;
 }
 
-/* What the daemon has no way to be told needs a sandbox of our own. */
+/* Options that the daemon's API lacks need a sandbox of our own. */
 static bool wants_direct(const struct run_options *o)
 {
 	return o->direct || o->boot || o->ready_timeout;
@@ -99,9 +104,9 @@ void run_print_timing(const struct run *r, uint64_t ready_ns, uint64_t ended_ns)
 		ms_since(r, ended_ns), ms_since(r, clock_monotonic_ns()));
 }
 
-/* A command that failed on a host whose disk is full most likely failed of that: inside, it was an
- * input/output error, which tells nobody what to do. One that did not end either: a file system
- * that cannot write lets its writers wait. */
+/* If a command failed while the host's disk is full, that is most likely the reason: the guest only
+ * sees an input/output error. The same holds if it did not end, because a file system that cannot
+ * write lets its writers wait. */
 int run_explain_failure(
 	const struct run *r, const struct sandbox_dirs *dirs, int err, struct error *e)
 {
@@ -171,24 +176,24 @@ const struct cli_verb cli_verb_run = {
 	.name = "run",
 	.arguments = "[--] COMMAND [ARG]...",
 	.summary = "Run a command in a fresh microVM",
-	.description =
-		"A running daemon (mayfly serve) makes the sandbox, else this program does; it "
-		"does so too\n"
-		"with --direct, --boot, --kernel and --ready-timeout. The microVM is restored from "
-		"the template's snapshot, the command runs in "
-		"it, and it\n"
-		"is gone afterwards. Standard input, output and error are passed as bytes "
-		"both ways, and\n"
-		"SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 go to the command. "
-		"Where a command\n"
-		"does not end within 10 seconds after SIGTERM or SIGQUIT, or after its "
-		"output's reader\n"
-		"went away, its microVM is ended.\n\n"
-		"The exit status is the command's, or 128 + n when signal n ended it; 124 "
-		"after --timeout,\n"
-		"125 when the microVM ended by itself, 126 and 127 when the command cannot "
-		"be executed or\n"
-		"does not exist.",
+	.description = "A running daemon (mayfly serve) makes the sandbox. Without a daemon, or "
+		       "with --direct, --boot,\n"
+		       "--kernel or --ready-timeout, this program makes it. The microVM is "
+		       "restored from the template's\n"
+		       "snapshot, the command runs in it, and it is gone afterwards. Standard "
+		       "input, output and error\n"
+		       "are passed as bytes. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 "
+		       "go to the command. If\n"
+		       "the command does not end within 10 seconds after SIGTERM or SIGQUIT, or "
+		       "after the reader of its\n"
+		       "output has gone, its microVM is ended.\n\n"
+		       "What a rule of --policy asks a person is asked on the terminal if this "
+		       "program made the\n"
+		       "sandbox, else by mayfly approvals.\n\n"
+		       "The exit status is the command's, or 128 + n if signal n ended it; 124 "
+		       "after --timeout, 125 if\n"
+		       "the microVM ended by itself, 126 or 127 if the command cannot be executed "
+		       "or does not exist.",
 	.options = options,
 	.defaults = &defaults,
 	.values_bytes = sizeof(struct run_options),

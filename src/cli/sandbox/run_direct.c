@@ -11,13 +11,18 @@
 #include "cli/quote.h"
 #include "cli/remote/session_agent.h"
 #include "cli/sandbox/run.h"
+#include "cli/sandbox/run_ask.h"
 #include "cli/terminal.h"
 #include "image/home.h"
 #include "io/jailed.h"
 #include "network/direct_network.h"
+#include "policy/network_consent.h"
+#include "sandbox/agent_call.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/vmm_request.h"
 
 enum { LOG_LINES = 12 };
+#define HOLD_NS (10 * NS_PER_S)
 
 struct direct {
 	struct run *run;
@@ -27,7 +32,50 @@ struct direct {
 	struct sandbox *sandbox;
 	struct network_floor *floor;	/* with this host's resolvers, or NULL */
 	struct direct_network *network; /* or NULL */
+	struct run_ask *ask;		/* likewise */
 };
+
+/* --- the network --- */
+
+/* As freeze of a daemon's sandbox (lifecycle/freeze.h): its monotonic clock stands still, and its
+ * wall clock is set when it goes on. */
+static void hold(void *arg, bool on)
+{
+	const struct direct *d = arg;
+	const struct agent_identity now = {
+		.fields = AGENT_ID_CLOCK, .realtime_ns = clock_realtime_ns()};
+	uint64_t until = clock_monotonic_ns() + HOLD_NS;
+	struct agent_conn *agent = NULL;
+	struct error e = {0};
+	int dirfd = sandbox_dirfd(d->sandbox);
+	int r = vmm_request(dirfd, on ? "freeze" : "resume", NULL, 0, &e);
+
+	if (r == 0 && !on)
+		r = agent_connect_ready(dirfd, until, &agent, &e);
+	if (r == 0 && !on)
+		r = agent_identity(agent, until, &now, NULL, &e);
+	agent_close(agent);
+	if (r < 0)
+		log_warn("the sandbox does not %s: %s",
+			on ? "stand still" : "go on with the right time", e.message);
+}
+
+/* What rules ask a person, the terminal of this process answers. */
+static int open_ask(struct direct *d, struct error *e)
+{
+	struct run_ask_options o = {.policy = json_object_get(d->run->network, "policy"), .arg = d};
+	struct network_consent c;
+	int r = network_consent_read(d->run->network, &c, e);
+
+	if (r == 0 && c.mode == CONSENT_PAUSE)
+		r = error_set(e, ERROR_USAGE, EINVAL,
+			"--while-waiting pause needs a daemon: start mayfly serve");
+	if (r < 0)
+		return r;
+	o.hold = c.mode == CONSENT_FREEZE ? hold : NULL;
+	r = direct_network_answer(d->network, &o.fd, e);
+	return r < 0 ? r : run_ask_open(&o, &d->ask, e);
+}
 
 /* A sandbox whose network nobody asked for has none. */
 static int open_network(struct direct *d, int *ret_vmm_fd, struct error *e)
@@ -41,8 +89,12 @@ static int open_network(struct direct *d, int *ret_vmm_fd, struct error *e)
 		return 0;
 	r = network_floor_make(&none, &d->floor, e);
 	floors.all = d->floor;
-	return r < 0 ? r : direct_network_open(&floors, network, &d->network, ret_vmm_fd, e);
+	if (r == 0)
+		r = direct_network_open(&floors, network, &d->network, ret_vmm_fd, e);
+	return r < 0 ? r : open_ask(d, e);
 }
+
+/* --- the sandbox --- */
 
 static int create(struct direct *d, struct error *e)
 {
@@ -102,7 +154,7 @@ static int execute(struct direct *d, struct error *e)
 			.count = (uint32_t)d->run->argc},
 	};
 	struct session_agent peer = {.sandbox = d->sandbox, .exec = &exec};
-	const struct session_options so = {.ops = &session_agent_ops,
+	struct session_options so = {.ops = &session_agent_ops,
 		.peer = &peer,
 		.tty = d->run->o->tty,
 		.deadline_ns = d->run->o->timeout ? d->run->begin_ns + d->run->o->timeout : 0};
@@ -114,6 +166,8 @@ static int execute(struct direct *d, struct error *e)
 		exec.env.array = env;
 		exec.env.count = 1;
 	}
+	if (d->ask)
+		so.prompt = run_ask_prompt(d->ask);
 	return session_run(&so, &d->run->result, e);
 }
 
@@ -141,6 +195,7 @@ int run_directly(struct run *r, struct error *e)
 		ready_ns = sandbox_ready_ns(d.sandbox);
 		ended_ns = clock_monotonic_ns();
 	}
+	run_ask_close(d.ask);
 	direct_network_close(d.network);
 	network_floor_free(d.floor);
 	sandbox_destroy(d.sandbox);

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "cli/sandbox/binding_option.h"
+#include "cli/binding_option.h"
 
 static int add(json_t *all, const struct binding_option *b, struct error *e)
 {

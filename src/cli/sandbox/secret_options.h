@@ -1,4 +1,4 @@
-/* Variables that stand for secrets, as an option of create and run. */
+/* The option --secret of create and run: variables that stand for secrets. */
 #ifndef CLI_SECRET_OPTIONS_H
 #define CLI_SECRET_OPTIONS_H
 
@@ -16,7 +16,7 @@
 			offsetof(type, secrets), 0, 0, false                                       \
 	}
 
-/* The member `secrets` of POST /v2/sandboxes; *ret stays NULL if the option was not given. */
+/* Makes the member `secrets` of POST /v2/sandboxes. *ret stays NULL if the option was not given. */
 int secret_options_body(const struct option_list *list, json_t **ret, struct error *e);
 
 #endif

@@ -18,7 +18,7 @@ struct shell_options {
 static const struct shell_options defaults = {.template = "base"};
 
 static const struct option_spec options[] = {
-	{"rm", 0, OPTION_FLAG, NULL, "end the sandbox with the shell, also one that is named",
+	{"rm", 0, OPTION_FLAG, NULL, "end the sandbox with the shell, even if ID was given",
 		offsetof(struct shell_options, remove), 0, 0, false},
 	{"template", 'T', OPTION_STRING, "NAME", "template of a new one (default base)",
 		offsetof(struct shell_options, template), 0, 0, false},
@@ -92,11 +92,11 @@ const struct cli_verb cli_verb_shell = {
 	.name = "shell",
 	.arguments = "[ID]",
 	.summary = "Log in to a sandbox of the daemon",
-	.description = "Without an ID a sandbox is made for the shell and ends with it, also when "
-		       "this program is\n"
-		       "killed. The shell has a terminal when standard input is one, else it reads "
-		       "commands from\n"
-		       "there. The exit status is the shell's.",
+	.description = "Without an ID, makes a sandbox for the shell. It ends with the shell, even "
+		       "if this program\n"
+		       "is killed. The shell has a terminal if standard input is one. Otherwise it "
+		       "reads commands\n"
+		       "from standard input. The exit status is the shell's.",
 	.options = options,
 	.defaults = &defaults,
 	.values_bytes = sizeof(struct shell_options),

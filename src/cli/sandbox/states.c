@@ -25,7 +25,7 @@ int states_post(const char *prefix, const char *what, json_t *body, json_t **ret
 	_cleanup_free_ char *target = NULL;
 	struct client_request q = {.method = "POST"};
 	int err = body ? remote_open(prefix, &r, e)
-		       : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+		       : error_set(e, ERROR_USAGE, EINVAL, "an argument is not UTF-8");
 
 	if (err == 0) {
 		q.target = target = str_printf("/sandboxes/%s/%s", r.id, what);
@@ -59,7 +59,7 @@ struct pause_options {
 
 static const struct option_spec pause_options[] = {
 	{"disk-only", 0, OPTION_FLAG, NULL,
-		"keep its disks only: no processes, and a boot when it comes back",
+		"keep its disks only: its processes end, and it boots when it is resumed",
 		offsetof(struct pause_options, disk_only), 0, 0, false},
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
@@ -79,10 +79,9 @@ const struct cli_verb cli_verb_pause = {
 	.name = "pause",
 	.arguments = "ID",
 	.summary = "Put a sandbox of the daemon aside",
-	.description = "Its memory and disks are kept, its processes stand still, it costs disk "
-		       "space only and\n"
-		       "has no deadline. mayfly resume brings it back, also after this host was "
-		       "started again.",
+	.description = "Saves its memory and disks and stops it. It then takes only disk space and "
+		       "has no deadline.\n"
+		       "mayfly resume continues it, even after a restart of this host.",
 	.options = pause_options,
 	.values_bytes = sizeof(struct pause_options),
 	.run = pause_run,
@@ -126,7 +125,7 @@ const struct cli_verb cli_verb_resume = {
 	.name = "resume",
 	.arguments = "ID",
 	.summary = "Bring a paused sandbox back",
-	.description = "It goes on where it was, with its processes; its clock is set.",
+	.description = "It continues where it was, with its processes. Its clock is set.",
 	.options = resume_options,
 	.defaults = &resume_defaults,
 	.values_bytes = sizeof(struct resume_options),

@@ -1,5 +1,5 @@
-/* `mayfly stats`: what sandboxes use, as the daemon's metrics have it. The daemon takes a sample of
- * each every 5 seconds, so one that has just begun has none yet. */
+/* `mayfly stats`: what sandboxes use, from the daemon's metrics. The daemon samples each sandbox
+ * every 5 seconds, so a new one has no sample yet. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -226,7 +226,9 @@ static int take_names(struct stats *s, int argc, char **argv, struct error *e)
 		r = known_find(&k, argv[i], id, e);
 		if (r == 0 && !known_served(&k, id))
 			r = error_set(e, ERROR_NOT_FOUND, ENOENT,
-				"%s is none of the daemon's, which alone takes samples", id);
+				"%s is not a sandbox of the daemon, and only the daemon takes "
+				"samples",
+				id);
 		if (r == 0 && json_array_append_new(s->named, json_string(id)) < 0)
 			r = error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	}
@@ -258,12 +260,11 @@ const struct cli_verb cli_verb_stats = {
 	.name = "stats",
 	.arguments = "[ID...]",
 	.summary = "Show what sandboxes use",
-	.description =
-		"CPU (100% is one CPU), memory and disk of the daemon's sandboxes, again every "
-		"2 seconds.\n"
-		"Each has a new sample every 5 seconds. It ends when those that were named "
-		"have ended.\n"
-		"With --json, each round is a line, or one document with --no-stream.",
+	.description = "Prints CPU (100% is one CPU), memory and disk of the daemon's sandboxes "
+		       "every 2 seconds.\n"
+		       "Each sandbox has a new sample every 5 seconds. Ends when the named "
+		       "sandboxes have ended.\n"
+		       "With --json, each round is a line, or with --no-stream one document.",
 	.options = options,
 	.values_bytes = sizeof(struct stats_options),
 	.run = run,

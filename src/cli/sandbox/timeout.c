@@ -38,9 +38,9 @@ const struct cli_verb cli_verb_timeout = {
 	.name = "timeout",
 	.arguments = "ID TIME",
 	.summary = "Set how long a sandbox goes on",
-	.description = "From now on, longer or shorter than what was left; at most what its key "
-		       "may have.\n"
-		       "TIME is a number of seconds, or such as 30s, 5m, 2h.",
+	.description = "The time counts from now, and may be longer or shorter than the rest. The "
+		       "key's maximum\n"
+		       "applies. TIME is a number of seconds, or a duration such as 30s, 5m or 2h.",
 	.options = options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = run,

@@ -333,8 +333,8 @@ const struct cli_verb cli_verb_template_rm = {
 	.name = "rm",
 	.arguments = "TEMPLATE...",
 	.summary = "Remove templates",
-	.description =
-		"Running sandboxes go on: they hold the files open. Removed names are printed.",
+	.description = "Running sandboxes go on, because they hold the files open. Prints the "
+		       "removed names.",
 	.options = rm_options,
 	.values_bytes = sizeof(struct rm_options),
 	.run = rm_run,

@@ -18,7 +18,7 @@
 
 static const char digest_prefix[] = "sha256:";
 
-/* An archive on standard output leaves the words to standard error. */
+/* If the archive goes to standard output, messages go to standard error. */
 static int say(bool json, FILE *to, const struct template_archive *a, struct error *e)
 {
 	char size[16];
@@ -40,8 +40,8 @@ struct export_options {
 	const char *output;
 };
 
-/* Only a new file will do: a link that somebody put there leads elsewhere. One that a killed export
- * left goes first. */
+/* Opens a new file only, because a link that somebody put there would lead elsewhere. Removes a
+ * file that a killed export left. */
 static int create_part(const char *path)
 {
 	struct stat st;
@@ -85,7 +85,7 @@ static int export_run(void *values, int argc, char **argv, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL, "give the name of one template");
 	if (to_stdout && isatty(STDOUT_FILENO))
 		return error_set(e, ERROR_USAGE, EINVAL,
-			"the archive is nothing for a terminal: give -o FILE, or a pipe");
+			"cannot write an archive to a terminal: give -o FILE, or a pipe");
 	r = home_open(NULL, &home, e);
 	progress_view_open(&view, to_stdout);
 	if (r == 0 && to_stdout)
@@ -112,10 +112,8 @@ const struct cli_verb cli_verb_template_export = {
 	.arguments = "TEMPLATE",
 	.summary = "Write a template to a file for another host",
 	.description = "The archive has the template's image and snapshots, with the SHA-256 of "
-		       "each file. Its digest,\n"
-		       "which is printed, covers all of them. The memory of the snapshots is in "
-		       "it, with whatever\n"
-		       "programs had there.",
+		       "each file. Prints its\ndigest, which covers all files. Take care: the "
+		       "snapshots have the memory of programs, with\nall that they had there.",
 	.options = export_options,
 	.values_bytes = sizeof(struct export_options),
 	.run = export_run,
@@ -214,11 +212,11 @@ static const struct option_spec import_options[] = {
 const struct cli_verb cli_verb_template_import = {
 	.name = "import",
 	.arguments = "FILE",
-	.summary = "Make a template of a file that export wrote",
-	.description =
-		"Nothing of it appears unless each file has the SHA-256 that the archive says, and "
-		"the archive the\n"
-		"digest that --digest says. The archive may be compressed (gzip, bzip2, xz, zstd).",
+	.summary = "Make a template from a file that export wrote",
+	.description = "The template appears only if each file has the SHA-256 that the archive "
+		       "says, and the archive\n"
+		       "has the digest of --digest. The archive may be compressed (gzip, bzip2, "
+		       "xz, zstd).",
 	.options = import_options,
 	.defaults = &import_defaults,
 	.values_bytes = sizeof(struct import_options),

@@ -68,15 +68,14 @@ static const struct option_spec options[] = {
 	{"build-arg", 0, OPTION_LIST, "NAME[=VALUE]", "with -t: a value for ARG NAME (repeatable)",
 		offsetof(struct build_options, dockerfile.args), 0, 0, false},
 	{"secret", 0, OPTION_LIST, "id=NAME[,src=FILE|,env=NAME]",
-		"with -t: for RUN --mount=type=secret; is in no layer (repeatable)",
+		"with -t: for RUN --mount=type=secret; never in the image (repeatable)",
 		offsetof(struct build_options, dockerfile.secrets), 0, 0, false},
 	{"start", 0, OPTION_STRING, "COMMAND",
 		"with -t: runs before the snapshot (default: ENTRYPOINT and CMD)",
 		offsetof(struct build_options, dockerfile.start), 0, 0, false},
 	{"ready", 0, OPTION_STRING, "COMMAND", "with -t: succeeds when the start command is ready",
 		offsetof(struct build_options, dockerfile.ready), 0, 0, false},
-	{"no-cache", 0, OPTION_FLAG, NULL,
-		"with -t: run all steps, also those that were run before",
+	{"no-cache", 0, OPTION_FLAG, NULL, "with -t: run all steps, even those in the cache",
 		offsetof(struct build_options, dockerfile.no_cache), 0, 0, false},
 	{"packages", 0, OPTION_STRING, "NAMES", "Debian packages to add to those of the recipe",
 		offsetof(struct build_options, packages), 0, 0, false},
@@ -94,7 +93,7 @@ static const struct option_spec options[] = {
 	{"disk", 0, OPTION_BYTES, "SIZE", "their root disk, up to 10G (default: the recipe's)",
 		offsetof(struct build_options, disk), 64 * MIB, SANDBOX_DISK_MB_MAX *MIB, false},
 	{"network", 0, OPTION_STRING, "on|off|HOST,...",
-		"what its sandboxes, and RUN, may reach at most (default: the recipe's, or "
+		"the most that its sandboxes, and RUN, may reach (default: the recipe's, or "
 		"anything)",
 		offsetof(struct build_options, network), 0, 0, false},
 	{"egress-allow-private", 0, OPTION_LIST, "CIDR",
@@ -239,7 +238,8 @@ static int apply_options(const struct build_options *o, struct image_config *c, 
 	if (o->disk)
 		c->disk_mb = (uint32_t)(o->disk / MIB);
 	if (network && config_set_text(&c->network, network) < 0)
-		return error_set(e, ERROR_USAGE, EINVAL, "--network: it is no text of a line");
+		return error_set(
+			e, ERROR_USAGE, EINVAL, "--network: the value must be one line of text");
 	return 0;
 }
 
@@ -293,7 +293,7 @@ static int check_absent(
 		e, ERROR_EXISTS, EEXIST, "template '%s' exists: --force builds it anew", name);
 }
 
-/* An image that is there already and fits: sizes that were asked for are noted in it. */
+/* Uses an image that exists and matches. Notes the requested sizes in it. */
 static int reuse_image(const struct build_options *o, const struct home *home, const char *name,
 	enum image_kind kind, bool *ret_fits, struct error *e)
 {
@@ -391,7 +391,8 @@ static int build(const struct build_options *o, const struct home *home, struct 
 	/* also for --image-only, so that a host without the network can boot it */
 	r = prepare_kernel(home, o->kernel, o->modules, p, &k, e);
 	if (r == 0 && !o->image_only)
-		r = prepare_template(home, recipe->name, &k, baseline, NULL, p, e);
+		r = prepare_template(
+			home, recipe->name, &k, &(struct prepare_more){.baseline = baseline}, p, e);
 	kernel_done(&k);
 	return r;
 }
@@ -520,6 +521,8 @@ static int run_dockerfile(const struct build_options *o, int argc, char **argv, 
 		r = progress_view_choose(&view, o->progress, e);
 		if (r == 0)
 			r = build_dockerfile(o, argv[0], &home, &view, e);
+		if (r < 0)
+			progress_view_failed(&view, e);
 		progress_view_close(&view);
 	}
 	if (r == 0)
@@ -557,6 +560,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		r = progress_view_choose(&view, o->progress, e);
 		if (r == 0)
 			r = build(o, &home, &recipe, &from, &view.progress, e);
+		if (r < 0)
+			progress_view_failed(&view, e);
 		progress_view_close(&view);
 	}
 	if (r == 0)
@@ -572,16 +577,14 @@ const struct cli_verb cli_verb_template_build = {
 	.name = "build",
 	.arguments = "[NAME | DIR]",
 	.summary = "Build a template: an image, booted once and snapshotted",
-	.description = "With -t, the template is built from DIR/Dockerfile, in microVMs.\n"
-		       "Without another source, NAME is one of the built-in recipes: base (Debian "
-		       "with Python 3,\n"
-		       "Node.js 20, git and a C compiler), python-3.12, node-20, deno, "
-		       "code-interpreter-v1,\n"
-		       "desktop (XFCE, Chromium) or mini (busybox). An image that --image-only "
-		       "made "
-		       "before is used\n"
-		       "as it is. A template that is built anew replaces the old one only once it "
-		       "is complete.",
+	.description = "With -t, builds the template from DIR/Dockerfile, in microVMs.\n"
+		       "Without another source, NAME is a built-in recipe: base (Debian with "
+		       "Python 3, Node.js 20,\n"
+		       "git and a C compiler), python-3.12, node-20, deno, code-interpreter-v1, "
+		       "desktop (XFCE,\n"
+		       "Chromium) or mini (busybox). Uses an image that --image-only has made as "
+		       "it is. A new build\n"
+		       "replaces the old template only when it is complete.",
 	.options = options,
 	.defaults = &defaults,
 	.values_bytes = sizeof(struct build_options),

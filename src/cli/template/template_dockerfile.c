@@ -14,7 +14,6 @@
 #include "build/secrets.h"
 #include "build/source.h"
 #include "build/step_key.h"
-#include "cli/clean.h"
 #include "cli/json.h"
 #include "cli/template/template_network.h"
 #include "image/image.h"
@@ -24,63 +23,36 @@
 #include "sandbox/prepare.h"
 #include "config.h"
 
-/* --- what people see: texts of others --- */
+/* --- what is seen of it --- */
 
 struct show {
 	struct progress_view *view;
 	struct template_network network;
-	struct clean_stream output;
 };
 
 static int show_step(
 	void *opaque, size_t number, size_t count, const struct dockerfile_step *step, bool cached)
 {
-	struct show *s = opaque;
-	char prefix[64];
+	const struct show *s = opaque;
+	const struct progress_step p = {number, count, step->line, step->text, cached};
 
-	progress_view_close(s->view); /* ends the line that it draws */
-	if (s->view->json) {
-		progress_view_say(
-			s->view, json_pack("{s:I, s:I, s:i, s:o, s:b}", "step", (json_int_t)number,
-					 "of", (json_int_t)count, "line", (int)step->line, "text",
-					 json_text(step->text), "cached", cached));
-		return 0;
-	}
-	(void)snprintf(prefix, sizeof(prefix), "%s[%zu/%zu] ", cached ? "CACHED " : "", number,
-		count); /* fits */
-	clean_print_error(prefix, step->text);
+	progress_view_step(s->view, &p);
 	return 0;
 }
 
 static int show_output(void *opaque, const void *data, size_t n)
 {
-	struct show *s = opaque;
+	const struct show *s = opaque;
 
-	progress_view_close(s->view); /* as above */
-	if (s->view->json) {
-		_cleanup_free_ char *text = strndup(data, n);
-
-		progress_view_say(
-			s->view, json_pack("{s:o}", "output", json_text(text ? text : "")));
-		return 0;
-	}
-	clean_write(&s->output, stderr, data, n);
+	progress_view_output(s->view, data, n);
 	return 0;
 }
 
 static void show_note(void *opaque, unsigned line, const char *text)
 {
-	struct show *s = opaque;
-	char prefix[32];
+	const struct show *s = opaque;
 
-	progress_view_close(s->view);
-	if (s->view->json) {
-		progress_view_say(s->view,
-			json_pack("{s:o, s:i}", "note", json_text(text), "line", (int)line));
-		return;
-	}
-	(void)snprintf(prefix, sizeof(prefix), "line %u: ", line); /* fits */
-	clean_print_error(prefix, text);
+	progress_view_note(s->view, line, text);
 }
 
 static const struct machine_network *get_network(void *opaque, const char *list)
@@ -128,7 +100,7 @@ static int read_dockerfile(
 		return error_set(e, ERROR_LIMIT, EFBIG, "the Dockerfile is larger than 1 MiB");
 	if (!path && (r == -ELOOP || r == -EINVAL))
 		return error_set(e, ERROR_USAGE, EINVAL,
-			"the directory's Dockerfile is a link or no file: name what is meant with "
+			"the directory's Dockerfile must be a file, and no link: name another with "
 			"-f");
 	return r < 0 ? error_set_errno(e, ERROR_NOT_FOUND, -r, "cannot read %s",
 			       path ? path : "the Dockerfile of the directory (-f names another)")
@@ -273,5 +245,6 @@ int template_dockerfile_prepare(const struct template_dockerfile_options *o,
 		r = template_reuse(home, o->name, key, e);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	return prepare_template(home, o->name, kernel, baseline, key, &view->progress, e);
+	return prepare_template(home, o->name, kernel,
+		&(struct prepare_more){.baseline = baseline, .key = key}, &view->progress, e);
 }

@@ -12,28 +12,28 @@
 #include "policy/network_floor.h"
 
 struct template_dockerfile_options {
-	const char *name; /* -t; NULL: none of this */
+	const char *name; /* -t; NULL: no Dockerfile was asked for */
 	const char *file; /* -f; NULL: DIR/Dockerfile */
 	struct option_list args, secrets;
 	bool no_cache;
 	const char *start, *ready; /* commands, or NULL */
-	/* of the other options */
+	/* from the other options */
 	const char *registry, *registry_auth;
-	const char *network;	    /* as builder_options has it */
-	struct network_words floor; /* what the operator says; its `mode` is not used */
+	const char *network;	    /* as in struct builder_options */
+	struct network_words floor; /* the operator's network options; `mode` is not used */
 	uint32_t cpus, memory_mb, disk_mb;
 };
 
 /* Whether an option was given that means a Dockerfile. */
 bool template_dockerfile_is_asked(const struct template_dockerfile_options *o);
 
-/* Makes the image of that name. What steps write goes to standard error, as do their names. */
+/* Makes the image of that name. The names and the output of steps go to standard error. */
 int template_dockerfile_build(const struct template_dockerfile_options *o, const char *dir,
 	const struct home *home, const struct kernel *kernel, struct progress_view *view,
 	struct error *e);
 
-/* Makes the template of that image: boots it, or takes the files of one that was made of the same
- * before. baseline: as prepare_template has it. */
+/* Makes the template of that image. Boots it, or takes the files of an earlier template of the same
+ * image. baseline: as for prepare_template(). */
 int template_dockerfile_prepare(const struct template_dockerfile_options *o,
 	const struct home *home, const struct kernel *kernel, const char *baseline,
 	struct progress_view *view, struct error *e);

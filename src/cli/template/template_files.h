@@ -1,5 +1,5 @@
-/* Archives that clients uploaded for COPY, unpacked into the directory of a build. They are read
- * in a jail (image/unpack.h). Files and directories belong to this user, whatever the archive
+/* Unpacks archives that clients uploaded for COPY into the directory of a build. A jailed process
+ * reads them (image/unpack.h). Files and directories belong to this user, whatever the archive
  * says. Device nodes and extended attributes are left out. */
 #ifndef CLI_TEMPLATE_FILES_H
 #define CLI_TEMPLATE_FILES_H
@@ -10,7 +10,7 @@
 
 enum { TEMPLATE_FILES_MAX = 200000 };
 
-/* Makes the directory `name`, with what is in the archive, as far as the budget goes. */
+/* Makes the directory `name` with the content of the archive. Fails if that exceeds the budget. */
 int template_files_unpack(int dirfd, const char *name, const char *archive,
 	struct disk_budget *budget, struct error *e);
 

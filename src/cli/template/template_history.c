@@ -75,7 +75,7 @@ const struct cli_verb cli_verb_template_history = {
 	.name = "history",
 	.arguments = "TEMPLATE",
 	.summary = "List the steps that a template was built in",
-	.description = "With what each wrote to the disk, the first one first.",
+	.description = "Shows how much each step wrote to the disk, first step first.",
 	.options = history_options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = history_run,
@@ -106,9 +106,8 @@ const struct cli_verb cli_verb_template_tag = {
 	.name = "tag",
 	.arguments = "TEMPLATE NAME",
 	.summary = "Give a template another name",
-	.description = "Both have the same files, which take no more room. A template that has the "
-		       "name already is\n"
-		       "replaced; its sandboxes go on.",
+	.description = "Both names share the same files, which take no more space. Replaces a "
+		       "template that has the\nname already; its sandboxes go on.",
 	.options = tag_options,
 	.values_bytes = sizeof(struct cli_common),
 	.run = tag_run,

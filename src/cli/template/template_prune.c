@@ -52,7 +52,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 }
 
 static const struct option_spec options[] = {
-	{"keep", 0, OPTION_BYTES, "SIZE", "keep what was used last, up to this (default: nothing)",
+	{"keep", 0, OPTION_BYTES, "SIZE",
+		"keep the most recently used, up to this size (default: nothing)",
 		offsetof(struct prune_options, keep), 0, STEP_CACHE_BYTES_MAX, false},
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -62,10 +63,10 @@ static const struct option_spec options[] = {
 const struct cli_verb cli_verb_template_prune = {
 	.name = "prune",
 	.arguments = "",
-	.summary = "Remove what builds from Dockerfiles keep for later builds",
-	.description = "Templates stay, and so does what a build uses at the moment. Builds remove "
-		       "by themselves what\n"
-		       "was not used for longest beyond 16 GiB, and what killed builds left.",
+	.summary = "Remove the cache of builds from Dockerfiles",
+	.description = "Templates stay, and so do parts of the cache that a build is using. Builds "
+		       "themselves remove\n"
+		       "the least recently used parts beyond 16 GiB, and what killed builds left.",
 	.options = options,
 	.values_bytes = sizeof(struct prune_options),
 	.run = run,

@@ -106,60 +106,86 @@ int run_agent_ignore(const struct run_agent *a, struct ignore *ret, struct error
 
 /* --- what the image says --- */
 
-/* The program waits for its input in the snapshot (sandbox/entry.h). Not so with variables, which
- * come with an invocation. */
-static int set_entry(const struct run_agent *a, struct image_config *c, struct error *e)
+static int find_entry(struct run_agent *a, struct image_config *c, struct error *e)
 {
-	const json_t *s = a->plan.settings;
-	char port[16];
-	int r = 0;
-
-	(void)snprintf(port, sizeof(port), "PORT=%d", AGENT_SETTING_PORT); /* fits */
-	if (strcmp(json_tree_text(s, "protocol"), "http") == 0)
-		r = config_add_env(c, port);
-	if (r == 0 && json_object_size(json_object_get(s, "env")) == 0 &&
-		json_object_size(json_object_get(s, "secrets")) == 0)
-		r = config_set_text(&c->entry_command, a->plan.entry);
-	return r < 0 ? error_set(
-			       e, ERROR_LIMIT, -r, "the agent's command or variables are too long")
-		     : 0;
-}
-
-static int take(struct run_agent *a, struct image *m, struct error *e)
-{
-	struct image_config *c = &m->config;
-
-	a->dir = strdup(c->workdir);
-	a->user = strdup(c->user);
-	if (!a->dir || !a->user)
-		return no_memory(e);
-	if (!a->plan.dockerfile)
-		return set_entry(a, c, e);
-	if (!a->plan.entry && !*c->start_command)
+	if (a->plan.entry)
+		return 0;
+	if (!*c->start_command)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"the Dockerfile has neither ENTRYPOINT nor CMD: say what starts the agent "
 			"there, or as \"entry\" in agent.json");
-	if (!a->plan.entry)
-		a->plan.entry = strdup(c->start_command);
-	if (!a->plan.entry || config_set_text(&c->start_command, "") < 0)
-		return no_memory(e);
-	return set_entry(a, c, e);
+	a->plan.entry = strdup(c->start_command);
+	return a->plan.entry ? 0 : no_memory(e);
 }
 
 int run_agent_take_config(
 	struct run_agent *a, const struct home *home, const char *name, struct error *e)
 {
+	struct image m = {0};
+	int r = image_load(home, name, &m, e);
+
+	if (r == 0) {
+		a->dir = strdup(m.config.workdir);
+		a->user = strdup(m.config.user);
+		r = a->dir && a->user ? find_entry(a, &m.config, e) : no_memory(e);
+	}
+	image_done(&m);
+	return r;
+}
+
+static int add_env(struct image_config *c, const char *name, const char *value)
+{
+	_cleanup_free_ char *entry = str_printf("%s=%s", name, value);
+
+	return entry ? config_add_env(c, entry) : -ENOMEM;
+}
+
+/* The program waits for its input in the snapshot (sandbox/entry.h), and is not started there as
+ * another kind of template's. */
+static int set_entry(
+	struct run_agent *a, struct image_config *c, const json_t *answer, struct error *e)
+{
+	json_t *env = json_object_get(answer, "env"), *value;
+	const char *trust = json_string_value(json_object_get(answer, "trust")), *key;
+	char port[16];
+	/* that of a Dockerfile is the agent; a template that it stands on may have services */
+	int r = a->plan.dockerfile ? config_set_text(&c->start_command, "") : 0;
+
+	(void)snprintf(port, sizeof(port), "%d", AGENT_SETTING_PORT); /* fits */
+	if (r == 0 && strcmp(json_tree_text(a->plan.settings, "protocol"), "http") == 0)
+		r = add_env(c, "PORT", port);
+	json_object_foreach(env, key, value)
+	{
+		if (r == 0)
+			r = add_env(c, key, json_string_value(value));
+	}
+	if (r == 0)
+		r = config_set_text(&c->entry_command, env ? a->plan.entry : "");
+	if (r == 0 && trust) {
+		a->trust = strdup(trust);
+		r = a->trust ? 0 : -ENOMEM;
+	}
+	return r < 0 ? error_set(
+			       e, ERROR_LIMIT, -r, "the agent's command or variables are too long")
+		     : 0;
+}
+
+int run_agent_take_answer(struct run_agent *a, const struct home *home, const char *name,
+	const char *text, struct error *e)
+{
 	_cleanup_close_ int fd =
 		openat(home->area_fd[HOME_IMAGES], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	json_t *answer = json_tree_stored(text);
 	struct image m = {0};
 	int r = image_load(home, name, &m, e);
 
 	if (r == 0)
-		r = take(a, &m, e);
+		r = set_entry(a, &m.config, answer, e);
 	if (r == 0)
 		r = fd < 0 ? error_set_errno(e, ERROR_INTERNAL, EBADF, "the image is missing")
 			   : image_save(fd, &m, e);
 	image_done(&m);
+	json_decref(answer);
 	return r;
 }
 
@@ -179,4 +205,5 @@ void run_agent_done(struct run_agent *a)
 	agent_plan_done(&a->plan);
 	free(a->dir);
 	free(a->user);
+	free(a->trust);
 }

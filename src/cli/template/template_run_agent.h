@@ -1,4 +1,4 @@
-/* What the build of a hosted agent's version does beside that of a template (agent_plan.h). */
+/* The additional work for a build of a hosted agent's version (build/agent_plan.h). */
 #ifndef CLI_TEMPLATE_RUN_AGENT_H
 #define CLI_TEMPLATE_RUN_AGENT_H
 
@@ -14,24 +14,32 @@
 struct run_agent {
 	bool is; /* a build of an agent */
 	struct agent_plan plan;
-	const char *registry; /* borrowed of the specification, or NULL */
-	int fd;		      /* of the unpacked files; -1: not yet */
-	char *dir, *user;     /* owned: where the program runs, and as whom */
+	const char *registry; /* borrowed from the specification, or NULL */
+	int fd;		      /* directory of the unpacked files; -1: not unpacked yet */
+	char *dir, *user;     /* owned: working directory and user of the program */
+	char *trust;	      /* owned: PEM of the authorities that its guest trusts, or NULL */
 };
 
 /* Unpacks the files into `agent` of dirfd, finds out what they are, and adds the plan to s. */
 int run_agent_unpack(struct run_agent *a, struct spec *s, int dirfd, struct disk_budget *budget,
 	struct error *e);
 
-/* `.dockerignore`, and for other kinds than docker what no build wants. */
+/* Makes the list of ignored files: `.dockerignore`, and for kinds other than docker also files that
+ * no build wants. */
 int run_agent_ignore(const struct run_agent *a, struct ignore *ret, struct error *e);
 
-/* The program starts when it is invoked, so the template does not start it. */
+/* Takes the program's command, directory and user from the image. */
 int run_agent_take_config(
 	struct run_agent *a, const struct home *home, const char *name, struct error *e);
 
-/* {"agent": {"kind", "entry", "protocol", "dir", "user", "settings"}}. NULL: out of memory. */
+/* {"agent": {"kind", "entry", "protocol", "dir", "user", "settings"}}. Returns NULL when out of
+ * memory. */
 json_t *run_agent_json(const struct run_agent *a);
+
+/* Takes the daemon's answer to that (agents/warm.h). Writes into the image what its program is
+ * started with before the snapshot (sandbox/entry.h). */
+int run_agent_take_answer(struct run_agent *a, const struct home *home, const char *name,
+	const char *text, struct error *e);
 
 void run_agent_done(struct run_agent *a);
 

@@ -1,6 +1,6 @@
-/* `mayfly template run-build`: one build of a client's template, started by the daemon
- * (catalog/jobs.h), which says what to build on standard input and reads what happens on standard
- * output. It ends with the daemon. */
+/* `mayfly template run-build`: one build of a client's template. The daemon starts it
+ * (catalog/jobs.h), writes the specification to its standard input, and reads reports from its
+ * standard output. It ends when the daemon ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -157,7 +157,7 @@ static void on_note(void *opaque, unsigned line, const char *text)
 	say_log(opaque, 2, text, strlen(text));
 }
 
-/* A line for each phase; of what happens in it nothing, which can be much. */
+/* Reports a line for each phase, but not the progress within it, which can be a lot. */
 static int on_progress(void *opaque, const char *phase, int percent, const char *line)
 {
 	struct run_build *b = opaque;
@@ -181,12 +181,13 @@ static const struct machine_network *get_network(void *opaque, const char *list)
 static int read_spec(struct run_build *b, struct error *e)
 {
 	char *text = calloc(1, SPEC_BYTES_MAX + 1);
-	size_t n = text ? fread(text, 1, SPEC_BYTES_MAX + 1, stdin) : 0;
+	size_t n;
 	int r;
 
 	if (!text)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	if (n == 0 || n > SPEC_BYTES_MAX)
+	n = fgets(text, SPEC_BYTES_MAX + 1, stdin) ? strlen(text) : 0;
+	if (n == 0 || (n == SPEC_BYTES_MAX && text[n - 1] != '\n'))
 		r = error_set(e, ERROR_USAGE, EINVAL,
 			"standard input must be a build's specification: only mayfly serve calls "
 			"this");
@@ -197,7 +198,19 @@ static int read_spec(struct run_build *b, struct error *e)
 	return r;
 }
 
-/* What is above the network of RUN (catalog/jobs.h). Without a word of it there is none. */
+/* Says what the agent is, and takes the answer into its image. */
+static int ask_daemon(struct run_build *b, struct error *e)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size = 0;
+
+	say(run_agent_json(&b->agent)); /* NULL: the daemon misses it, and answers nothing */
+	if (getline(&text, &size, stdin) <= 0)
+		return error_set(e, ERROR_HOST, EPIPE, "the daemon gave no answer");
+	return run_agent_take_answer(&b->agent, &b->home, b->spec.build, text, e);
+}
+
+/* Reads the limits for the network of RUN (catalog/jobs.h). Without them there is no network. */
 static int read_network(struct run_build *b, struct error *e)
 {
 	const json_t *network = json_object_get(b->spec.root, "network"),
@@ -210,7 +223,8 @@ static int read_network(struct run_build *b, struct error *e)
 	return r;
 }
 
-/* The operator's registry may be anywhere, others where the operator opens what is not public. */
+/* The operator's registry may have any address. Others must be public, unless the operator opens
+ * private addresses. */
 static void limit_reach(struct run_build *b)
 {
 	struct oci_reach *r = &b->reach;
@@ -225,7 +239,7 @@ static void limit_reach(struct run_build *b)
 	}
 }
 
-/* Twice the disk that is wanted: what is copied, and what steps write. */
+/* Twice the wanted disk: for the copied base, and for what steps write. */
 static void set_budget(struct run_build *b)
 {
 	uint64_t mb = 2 * ((uint64_t)b->spec.free_mb + DISK_MB_ROOM);
@@ -264,7 +278,7 @@ static uint32_t wanted_disk_mb(const struct spec *s)
 	return mb < SANDBOX_DISK_MB_MAX ? mb : SANDBOX_DISK_MB_MAX;
 }
 
-/* As E2B has it: what is started gets some time, unless it says when it is ready. */
+/* Like E2B: without a ready command, the started program gets some time. */
 static const char *ready_command(const struct spec *s)
 {
 	return s->ready ? s->ready : s->start ? "sleep 20" : NULL;
@@ -316,7 +330,8 @@ static int make_template(struct run_build *b, struct error *e)
 	b->prefix[0] = '\0';
 	(void)snprintf(b->step, sizeof(b->step), "finalize"); /* fits */
 	say_log(b, 1, "[finalize] boot, start and snapshot", 35);
-	r = prepare_template(&b->home, b->spec.build, &b->kernel, NULL, NULL, &b->progress, e);
+	r = prepare_template(&b->home, b->spec.build, &b->kernel,
+		&(struct prepare_more){.trust = b->agent.trust}, &b->progress, e);
 	/* the template has its own link to the disk */
 	(void)workdir_remove(b->home.area_fd[HOME_IMAGES], b->spec.build);
 	return r;
@@ -349,13 +364,10 @@ static int build(struct run_build *b, struct error *e)
 		r = build_image(b, e);
 	if (r == 0 && b->agent.is)
 		r = run_agent_take_config(&b->agent, &b->home, b->spec.build, e);
+	if (r == 0 && b->agent.is)
+		r = ask_daemon(b, e);
 	if (r == 0)
 		r = make_template(b, e);
-	if (r == 0 && b->agent.is) {
-		json_t *said = run_agent_json(&b->agent);
-
-		say(said); /* NULL: the daemon misses it */
-	}
 	return r == 0 ? say_end(b, e) : r;
 }
 

@@ -1,7 +1,7 @@
 /* A template as one file, for other hosts: a tar archive, plain or as mayfly-unpack reads it.
  *
  *	NAME/template.json
- *	NAME/rootfs.ext4, or NAME/rootfs.erofs and NAME/scratch.ext4
+ *	NAME/rootfs.ext4 and NAME/delta<n>, or NAME/rootfs.erofs and NAME/scratch.ext4
  *	NAME/cpu-baseline, NAME/history.json	where the template has them
  *	NAME/snapshots/<cpus>c-<memory>m/{state,memory,disk<n>,hot,checksums}
  *	NAME/manifest.json	last: {"format": 1, "files": [{"path", "bytes", "sha256"}]}

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/file.h"
@@ -15,7 +16,7 @@
 #include "image/template.h"
 #include "image/archive/template_archive.h"
 
-enum { PIECE = 64 << 10 };
+enum { PIECE = 64 << 10, SUMS_MAX = 1024 };
 
 #define RESERVE_BYTES (UINT64_C(256) << 20) /* of the disk, which stay free */
 
@@ -74,6 +75,18 @@ static bool is_of_snapshot(const char *path)
 	       strchr("0123456789", path[at + 4]);
 }
 
+static bool is_delta(const char *path)
+{
+	char name[IMAGE_DELTA_NAME_BYTES];
+
+	for (unsigned i = 0; i < IMAGE_DELTAS_MAX; i++) {
+		image_delta_name(i, name);
+		if (strcmp(path, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool template_archive_takes(const char *path)
 {
 	static const char *const names[] = {"template.json", "rootfs.ext4", "rootfs.erofs",
@@ -82,7 +95,7 @@ bool template_archive_takes(const char *path)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcmp(path, names[i]) == 0)
 			return true;
-	return is_of_snapshot(path);
+	return is_delta(path) || is_of_snapshot(path);
 }
 
 /* --- the beginning --- */
@@ -332,27 +345,64 @@ static int check_manifest(struct taking *t, struct error *e)
 
 /* --- the end --- */
 
+/* Adds the sum of an image's file to the text that names the image. */
+static int add_sum(struct taking *t, const char *path, struct buf *text, struct error *e)
+{
+	const struct taken *file = find(t, path);
+
+	if (!file)
+		return bad_path(e, "it lacks a file of its root file system", path);
+	return buf_add_u8(text, ' ') < 0 || buf_add_str(text, file->sum) < 0
+		       ? error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory")
+		       : 0;
+}
+
+/* Builds count the deltas that are there. */
+static int check_deltas(struct taking *t, unsigned deltas, struct error *e)
+{
+	char name[IMAGE_DELTA_NAME_BYTES];
+
+	for (unsigned i = deltas; i < IMAGE_DELTAS_MAX; i++) {
+		image_delta_name(i, name);
+		if (find(t, name))
+			return bad_path(e, "it has more deltas than it says", name);
+	}
+	return 0;
+}
+
+static int add_sums(struct taking *t, const struct template *m, struct buf *text, struct error *e)
+{
+	int r = add_sum(t, image_file_name(m->kind), text, e);
+	char name[IMAGE_DELTA_NAME_BYTES];
+
+	for (unsigned i = 0; i < m->deltas && r == 0; i++) {
+		image_delta_name(i, name);
+		r = add_sum(t, name, text, e);
+	}
+	return r == 0 && m->kind == IMAGE_EROFS ? add_sum(t, "scratch.ext4", text, e) : r;
+}
+
 /* What the description says of the image is its author's word, and steps of builds are kept by
  * it. */
 static int name_image(struct taking *t, struct template *m, struct error *e)
 {
-	const struct taken *image = find(t, image_file_name(m->kind)), *scratch = NULL;
-	_cleanup_free_ char *text = NULL;
+	struct buf text = BUF_INIT(SUMS_MAX);
 	uint8_t sum[32];
+	int r = buf_add_str(&text, "imported");
 
-	if (m->kind == IMAGE_EROFS)
-		scratch = find(t, "scratch.ext4");
-	if (!image || (m->kind == IMAGE_EROFS && !scratch))
-		return bad(e, "it has no root file system");
-	text = str_printf("imported %s %s", image->sum, scratch ? scratch->sum : "");
+	r = r < 0 ? error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory")
+		  : add_sums(t, m, &text, e);
+
 	free(m->image_digest);
 	m->image_digest = malloc(TEMPLATE_ARCHIVE_DIGEST_BYTES);
-	if (!text || !m->image_digest)
-		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	if (!EVP_Digest(text, strlen(text), sum, NULL, EVP_sha256(), NULL))
-		return error_set(e, ERROR_INTERNAL, EIO, "cannot compute a digest");
-	str_hex(sum, sizeof(sum), m->image_digest);
-	return 0;
+	if (r == 0 && !m->image_digest)
+		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	if (r == 0 && !EVP_Digest(buf_head(&text), buf_len(&text), sum, NULL, EVP_sha256(), NULL))
+		r = error_set(e, ERROR_INTERNAL, EIO, "cannot compute a digest");
+	if (r == 0)
+		str_hex(sum, sizeof(sum), m->image_digest);
+	buf_done(&text);
+	return r;
 }
 
 static int finish(struct taking *t, struct error *e)
@@ -364,7 +414,11 @@ static int finish(struct taking *t, struct error *e)
 		r = template_load_at(template_build_fd(&t->build), t->sum->name, &m, e);
 	if (r < 0)
 		return r;
-	r = name_image(t, &m, e);
+	r = check_deltas(t, m.deltas, e);
+	if (r == 0)
+		r = name_image(t, &m, e);
+	if (r == 0)
+		r = template_record_image(template_build_fd(&t->build), m.kind, m.deltas, e);
 	if (r == 0)
 		r = template_commit(&t->build, &m, e);
 	template_done(&m);

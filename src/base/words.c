@@ -1,4 +1,4 @@
-#include "image/words.h"
+#include "base/words.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* Joins arguments to a line for a shell, and splits such a line again. So an image without a shell
  * can run a command that is stored as a line. */
-#ifndef IMAGE_WORDS_H
-#define IMAGE_WORDS_H
+#ifndef BASE_WORDS_H
+#define BASE_WORDS_H
 
 #include <stddef.h>
 

@@ -1,10 +1,10 @@
-#include "cli/sandbox/binding_option.h"
+#include "cli/binding_option.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *hosts_of(char *text)
+json_t *binding_hosts(char *text)
 {
 	json_t *hosts = json_array();
 	char *host;
@@ -26,7 +26,7 @@ int binding_option_read(const char *text, struct binding_option *ret)
 		return -EINVAL;
 	*value = '\0';
 	*hosts = '\0';
-	ret->hosts = hosts_of(hosts + 1);
+	ret->hosts = binding_hosts(hosts + 1);
 	return ret->hosts ? 0 : -ENOMEM;
 }
 

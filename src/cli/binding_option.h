@@ -1,4 +1,4 @@
-/* The value of an option that binds something to hosts: NAME=VALUE@HOST[,HOST]... */
+/* Parses the value of an option that binds something to hosts: NAME=VALUE@HOST[,HOST]... */
 #ifndef CLI_BINDING_OPTION_H
 #define CLI_BINDING_OPTION_H
 
@@ -10,8 +10,12 @@ struct binding_option {
 	json_t *hosts; /* owned: an array of at least one string */
 };
 
-/* 0, -EINVAL (another form), or -ENOMEM. The last '@' counts. */
+/* The last '@' separates the hosts. Returns 0, -EINVAL if the text has another form, or -ENOMEM. */
 int binding_option_read(const char *text, struct binding_option *ret);
 void binding_option_done(struct binding_option *b);
+
+/* Makes an array of the hosts in HOST[,HOST]... Changes the text. Returns NULL when out of
+ * memory. */
+json_t *binding_hosts(char *text);
 
 #endif

@@ -1,0 +1,128 @@
+#include "agents/warm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "fleet/fleet.h"
+#include "network/bindings.h"
+#include "network/environment.h"
+#include "network/interception.h"
+#include "proto/agent_settings.h"
+#include "proto/json_tree.h"
+#include "store/agent_versions.h"
+
+struct warm {
+	json_t *env; /* owned, as are all */
+	json_t *bindings, *placeholders;
+	char *authority, *trust;
+};
+
+static int no_memory(struct error *e)
+{
+	return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+}
+
+static void warm_done(struct warm *w)
+{
+	json_decref(w->env);
+	json_decref(w->bindings);
+	json_decref(w->placeholders);
+	free(w->authority);
+	free(w->trust);
+}
+
+/* The placeholders join the version's own variables. */
+static int take_secrets(struct fleet *f, const char *key_id, const json_t *settings, struct warm *w,
+	struct error *e)
+{
+	json_t *secrets = json_object_get(settings, "secrets"), *one;
+	const char *variable;
+	int r = secrets ? bindings_make(f, key_id, secrets, NULL, w->env, &w->bindings, e) : 0;
+
+	json_object_foreach(w->bindings, variable, one)
+	{
+		if (r == 0 && json_object_set(w->placeholders, variable,
+				      json_object_get(w->env, variable)) < 0)
+			r = no_memory(e);
+	}
+	return r;
+}
+
+static int take_trust(struct fleet *f, const char *key_id, struct warm *w, struct error *e)
+{
+	int r = interception_of_key(f, key_id, w->bindings, &w->authority, &w->trust, e);
+
+	if (r == 0 && w->trust && environment_add_trust(w->env) < 0)
+		r = no_memory(e);
+	return r;
+}
+
+static const char *first_unfit(json_t *env)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(env, name, value) if (!agent_settings_fits_snapshot(name,
+							  json_string_value(value))) return name;
+	return NULL;
+}
+
+static void note_cold(struct fleet *f, const struct store_build *b, const char *variable)
+{
+	char text[AGENT_SETTING_NAME_MAX + 128];
+	const struct store_build_log l = {
+		.at_ns = clock_realtime_ns(), .level = 2, .step = "finalize", .message = text};
+
+	(void)snprintf(text, sizeof(text),
+		"not warm: the variable %s has more than %d bytes, or control characters", variable,
+		AGENT_SETTING_ENTRY_MAX);		  /* fits */
+	(void)store_build_log(f->store, b->id, &l, NULL); /* a lost line is a lost line */
+}
+
+static int keep(struct fleet *f, const struct store_build *b, const struct warm *w, struct error *e)
+{
+	_cleanup_free_ char *text = json_dumps(w->placeholders, JSON_COMPACT);
+	const struct store_agent_warm row = {.placeholders_json = text, .authority = w->authority};
+
+	return text ? store_agent_warm_set(f->store, b->id, &row, e) : no_memory(e);
+}
+
+static int fill(struct fleet *f, const struct store_build *b, const json_t *settings,
+	struct warm *w, struct error *e)
+{
+	const json_t *env = json_object_get(settings, "env");
+	int r = 0;
+
+	w->env = env ? json_deep_copy(env) : json_object();
+	w->placeholders = json_object();
+	if (!w->env || !w->placeholders)
+		return no_memory(e);
+	r = take_secrets(f, b->key_id, settings, w, e);
+	return r == 0 ? take_trust(f, b->key_id, w, e) : r;
+}
+
+int agents_warm_answer(struct fleet *f, const struct store_build *b, const json_t *said,
+	json_t **ret, struct error *e)
+{
+	struct warm w = {NULL};
+	const char *unfit = NULL;
+	int r = fill(f, b, json_object_get(said, "settings"), &w, e);
+
+	if (r == 0) {
+		unfit = first_unfit(w.env);
+		if (unfit)
+			note_cold(f, b, unfit);
+		else
+			r = keep(f, b, &w, e);
+	}
+	if (r == 0) {
+		*ret = unfit ? json_object()
+			     : json_pack("{s:O, s:s*}", "env", w.env, "trust", w.trust);
+		r = *ret ? 0 : no_memory(e);
+	}
+	warm_done(&w);
+	return r;
+}

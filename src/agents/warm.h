@@ -1,0 +1,26 @@
+/* What a version's snapshot has of its variables and secrets, so that its program can wait there
+ * with them. Plain variables are in it as they are. Of each secret it has a placeholder, which is
+ * made once for the version: an invocation binds it to the value that the secret has then. What
+ * intercepts the connections has one authority for all sandboxes of the version, which the snapshot
+ * trusts; its key stays with the daemon. For the loop's thread. */
+#ifndef AGENTS_WARM_H
+#define AGENTS_WARM_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "store/builds.h"
+
+struct fleet;
+
+/* Answers what the process of a version's build said (catalog/jobs.h), and keeps what invocations
+ * need in the version's row:
+ *
+ *	{"env": {VARIABLE: TEXT, ...}, "trust": PEM}
+ *
+ * Without env the snapshot can have none: its program is started by each invocation, and the
+ * build's log says why. trust may be missing. ERROR_USAGE: a secret is not there. */
+int agents_warm_answer(struct fleet *f, const struct store_build *b, const json_t *said,
+	json_t **ret, struct error *e);
+
+#endif
