@@ -13,17 +13,20 @@ import { burst, create, finish, native, origin, sleep, test, until } from './har
 
 const secure = origin.protocol === 'https:'
 const peer = { host: origin.hostname, port: Number(origin.port), servername: origin.hostname }
-const port = native ? 20000 + (process.pid % 20000) : 8000
-const server = fs.readFileSync(new URL('./userport_server.py', import.meta.url), 'utf8')
+// Natively the port is the machine's, and below those that it gives to clients: those may be taken.
+const port = native ? 10000 + (process.pid % 20000) : 8000
+const program = fs.readFileSync(new URL('./userport_server.py', import.meta.url), 'utf8')
 
 let sb
 
 async function serve(sandbox, on = port, how = '') {
-  await sandbox.files.write('/tmp/userport_server.py', server)
-  await sandbox.commands.run(`exec python3 /tmp/userport_server.py ${on} ${how}`, { background: true, timeoutMs: 0 })
+  await sandbox.files.write('/tmp/userport_server.py', program)
+  const server = await sandbox.commands.run(`exec python3 /tmp/userport_server.py ${on} ${how}`, { background: true, timeoutMs: 0 })
   const headers = { 'e2b-traffic-access-token': sandbox.trafficAccessToken ?? '' }
-  await until('the service', async () =>
-    (await request({ id: sandbox.sandboxId, to: on, path: '/none', headers })).statusCode === 204)
+  await until('the service', async () => {
+    assert.equal(server.exitCode, undefined, server.stderr)
+    return (await request({ id: sandbox.sandboxId, to: on, path: '/none', headers })).statusCode === 204
+  })
 }
 
 // By headers; `by: 'host'` by the Host of section 1.5.
