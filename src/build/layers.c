@@ -100,7 +100,7 @@ static int merge(int fd, unsigned first, struct error *e)
 			: open_disk(fd, first, &d, e);
 
 	if (r == 0)
-		r = disk_flatten(d, out, e);
+		r = disk_flatten(d, 0, out, e);
 	disk_close(d);
 	for (unsigned n = r == 0 ? layers_count(fd) : 0; n-- > first && r == 0;) {
 		image_delta_name(n, name);
@@ -248,7 +248,7 @@ int layers_settle(int from_fd, unsigned keep, int to_fd, struct error *e)
 	for (unsigned i = 0; i < journal.count && r == 0; i++)
 		disk_forget(d, journal.parts[i].offset, journal.parts[i].bytes);
 	if (r == 0)
-		r = disk_flatten(d, out, e);
+		r = disk_flatten(d, 0, out, e);
 	disk_close(d);
 	return r;
 }

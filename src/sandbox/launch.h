@@ -35,9 +35,10 @@ struct vmm_disk {
 	const char *base;			 /* read-only image */
 	const char *layers[SNAPSHOT_LAYERS_MAX]; /* frozen deltas, lowest first */
 	unsigned layer_count;
-	const char *delta; /* writable delta, created when missing; relative to the sandbox's
+	unsigned image_deltas; /* how many of these, the lowest, vmm_save leaves out */
+	const char *delta;     /* writable delta, created when missing; relative to the sandbox's
 			    * directory or absolute; NULL: read-only disk */
-	uint64_t bytes;	   /* capacity; 0: that of the layers */
+	uint64_t bytes;	       /* capacity; 0: that of the layers */
 };
 
 struct vmm_launch {
@@ -104,7 +105,7 @@ int vmm_pause(struct vmm *v, struct error *e);
 int vmm_resume(struct vmm *v, struct error *e);
 int vmm_keep(struct vmm *v, struct error *e); /* sets `keep` of vmm_launch from now on */
 /* Writes `state`, `memory` and the disks' deltas (`disk0`...) of a paused VM into a directory: a
- * snapshot that needs only the disks' images. */
+ * snapshot that needs only the disks' images, with their deltas (image_deltas). */
 int vmm_save(struct vmm *v, int snapshot_dirfd, struct error *e);
 
 /* For a paused VM that was restored from that directory with `rehearse`. Adds `hot`, the pages that

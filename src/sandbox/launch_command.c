@@ -96,7 +96,8 @@ static int add_disk(struct launch_command *c, int dirfd, const struct vmm_disk *
 		fd = pass_file(c, AT_FDCWD, d->layers[i], O_RDONLY, e);
 		if (fd < 0)
 			return fd;
-		n += snprintf(spec + n, sizeof(spec) - (size_t)n, ",layer=%d", fd);
+		n += snprintf(spec + n, sizeof(spec) - (size_t)n, ",%s=%d",
+			i < d->image_deltas ? "image" : "layer", fd);
 	}
 	if (d->delta) {
 		fd = pass_file(c, dirfd, d->delta, O_RDWR | O_CREAT, e);

@@ -107,6 +107,7 @@ static void add_image_deltas(struct booting *b, struct vmm_disk *d, struct paths
 		image_delta_name(i, name);
 		d->layers[d->layer_count++] = add_path(p, b->o->template_fd, name);
 	}
+	d->image_deltas = d->layer_count; /* the snapshot stands on them, too */
 }
 
 static void add_disks(struct booting *b, struct vmm_launch *l, struct paths *p)

@@ -367,12 +367,12 @@ int blk_freeze(struct virtio_device *dev, int delta_fd, struct error *e)
 	return r;
 }
 
-int blk_flatten(struct virtio_device *dev, int out_fd, struct error *e)
+int blk_flatten(struct virtio_device *dev, unsigned below, int out_fd, struct error *e)
 {
 	int r;
 
 	virtio_lock(dev);
-	r = disk_flatten(blk_of(dev)->disk, out_fd, e);
+	r = disk_flatten(blk_of(dev)->disk, below, out_fd, e);
 	virtio_unlock(dev);
 	return r;
 }

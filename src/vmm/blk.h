@@ -28,7 +28,7 @@ int blk_create(const struct guest_memory *memory, struct disk *disk, const char 
 int blk_flush(struct virtio_device *dev);
 int blk_check(struct virtio_device *dev, struct error *e);
 int blk_freeze(struct virtio_device *dev, int delta_fd, struct error *e);
-int blk_flatten(struct virtio_device *dev, int out_fd, struct error *e);
+int blk_flatten(struct virtio_device *dev, unsigned below, int out_fd, struct error *e);
 void blk_thaw(struct virtio_device *dev);
 unsigned blk_frozen_count(struct virtio_device *dev);
 void blk_replace_frozen(struct virtio_device *dev, struct disk_merged *m);

@@ -108,9 +108,10 @@ void disk_set_synced(struct disk *d, int fd, int result);
 int disk_top_fd(const struct disk *d); /* borrowed; -1: read-only */
 unsigned disk_frozen_count(const struct disk *d);
 
-/* Writes one delta with the content of all deltas to out_fd and flushes it. out_fd is an empty
- * read-write file and stays the caller's. That delta alone, on the same base, is the same disk. */
-int disk_flatten(struct disk *d, int out_fd, struct error *e);
+/* Writes one delta with the content of all deltas but the `below` lowest to out_fd and flushes it.
+ * out_fd is an empty read-write file and stays the caller's. That delta alone, on the same base and
+ * those lowest deltas, is the same disk. */
+int disk_flatten(struct disk *d, unsigned below, int out_fd, struct error *e);
 
 /* Makes a range of whole blocks as the base has it: no delta counts there any more. In this process
  * only: no file changes. For disk_flatten of a read-only disk. */

@@ -148,8 +148,20 @@ static int copy_blocks(int from, int to, off_t position, uint64_t n, uint8_t *bu
 	return 0;
 }
 
-/* Copies every block that some delta holds to its place in `to`, and makes `to` reach them all. */
-static int flatten_blocks(const struct disk *d, unsigned layers, int to)
+/* What flatten() takes: the layers from number `from` on, below number `end`. */
+struct span {
+	unsigned from, end;
+};
+
+/* Returns the topmost layer that has the block. True if it is one of those to be taken. */
+static bool find_taken(const struct disk *d, struct span s, uint64_t block, int *ret_layer)
+{
+	*ret_layer = disk_find_layer(d, s.end, block);
+	return *ret_layer >= (int)s.from;
+}
+
+/* Copies every block that is to be taken to its place in `to`, and makes `to` reach them all. */
+static int flatten_blocks(const struct disk *d, struct span s, int to)
 {
 	const size_t size = 256 * 1024;
 	_cleanup_free_ uint8_t *buffer = malloc(size);
@@ -158,10 +170,11 @@ static int flatten_blocks(const struct disk *d, unsigned layers, int to)
 	if (!buffer)
 		return -ENOMEM;
 	for (; offset < end; offset += run) {
-		int layer = disk_find_layer(d, layers, offset / DISK_BLOCK_BYTES), r;
+		int layer, r;
+		bool taken = find_taken(d, s, offset / DISK_BLOCK_BYTES, &layer);
 
-		run = disk_run_length(d, layers, offset, end - offset, layer);
-		if (layer == LAYER_BASE)
+		run = disk_run_length(d, s.end, offset, end - offset, layer);
+		if (!taken)
 			continue;
 		r = copy_blocks(
 			d->layers[layer].fd, to, (off_t)(DATA_OFFSET + offset), run, buffer, size);
@@ -172,8 +185,10 @@ static int flatten_blocks(const struct disk *d, unsigned layers, int to)
 	return ftruncate(to, (off_t)(DATA_OFFSET + reach)) < 0 ? -errno : 0;
 }
 
-static int flatten_map(const struct disk *d, unsigned layers, int to)
+static int flatten_map(const struct disk *d, struct span s, int to)
 {
+	int layer;
+
 	for (uint64_t page = 0; page < MAP_PAGES; page++) {
 		uint64_t first = page * MAP_PAGE_BYTES * 8;
 		uint8_t map[MAP_PAGE_BYTES] = {0};
@@ -182,7 +197,7 @@ static int flatten_map(const struct disk *d, unsigned layers, int to)
 		if (first >= blocks_of(d->bytes))
 			break;
 		for (uint64_t i = 0; i < MAP_PAGE_BYTES * 8; i++) {
-			if (disk_find_layer(d, layers, first + i) == LAYER_BASE)
+			if (!find_taken(d, s, first + i, &layer))
 				continue;
 			map[i / 8] |= (uint8_t)(1 << i % 8);
 			any = true;
@@ -198,16 +213,16 @@ static int flatten_map(const struct disk *d, unsigned layers, int to)
 	return 0;
 }
 
-static int flatten(const struct disk *d, unsigned layers, int out_fd, struct error *e)
+static int flatten(const struct disk *d, struct span s, int out_fd, struct error *e)
 {
 	int r = disk_check(d, e);
 
 	if (r < 0)
 		return r;
-	r = flatten_blocks(d, layers, out_fd);
+	r = flatten_blocks(d, s, out_fd);
 	if (r == 0 && fdatasync(out_fd) < 0)
 		r = -errno;
-	r = r < 0 ? r : flatten_map(d, layers, out_fd);
+	r = r < 0 ? r : flatten_map(d, s, out_fd);
 	r = r < 0 ? r : disk_write_header(out_fd, d->bytes);
 	if (r == 0 && fdatasync(out_fd) < 0)
 		r = -errno;
@@ -217,9 +232,9 @@ static int flatten(const struct disk *d, unsigned layers, int out_fd, struct err
 	return 0;
 }
 
-int disk_flatten(struct disk *d, int out_fd, struct error *e)
+int disk_flatten(struct disk *d, unsigned below, int out_fd, struct error *e)
 {
-	return flatten(d, d->layer_count, out_fd, e);
+	return flatten(d, (struct span){below, d->layer_count}, out_fd, e);
 }
 
 struct disk_merged {
@@ -247,7 +262,7 @@ int disk_merge_frozen(const struct disk *d, int out_fd, struct disk_merged **ret
 	}
 	m->layer.fd = out_fd;
 	m->count = disk_frozen_count(d);
-	r = flatten(d, m->count, out_fd, e);
+	r = flatten(d, (struct span){0, m->count}, out_fd, e);
 	if (r == 0)
 		r = disk_open_layer(&m->layer, &bytes, e);
 	if (r < 0)

@@ -77,7 +77,7 @@ static const struct option_spec options[] = {
 		false},
 	{"memory-bytes", 0, OPTION_NUMBER, "N", "memory of a boot",
 		offsetof(struct settings, memory), 4096, UINT64_C(4) << 30, false},
-	{"disk", 0, OPTION_LIST, "base=FD[,layer=FD]...[,delta=FD][,bytes=N]",
+	{"disk", 0, OPTION_LIST, "base=FD[,image=FD]...[,layer=FD]...[,delta=FD][,bytes=N]",
 		"a disk (repeatable)", offsetof(struct settings, disks), 0, 0, false},
 	{"paused", 0, OPTION_FLAG, NULL, "wait for a resume request before running",
 		offsetof(struct settings, paused), 0, 0, false},
@@ -120,6 +120,17 @@ static int fd_of(uint64_t option)
 
 /* --- start --- */
 
+/* Deltas of the image come before all others. */
+static bool add_lower(struct vm_disk *d, bool of_image, int fd)
+{
+	if (d->lower_count == SNAPSHOT_LAYERS_MAX ||
+		(of_image && d->image_deltas != d->lower_count))
+		return false;
+	d->lower_fds[d->lower_count++] = fd;
+	d->image_deltas += of_image;
+	return true;
+}
+
 static int parse_disk(const char *spec, struct vm_disk *d, struct error *e)
 {
 	char copy[512], *rest = copy, *part;
@@ -144,9 +155,8 @@ static int parse_disk(const char *spec, struct vm_disk *d, struct error *e)
 			d->base_fd = (int)v;
 		else if (strcmp(part, "delta") == 0)
 			d->delta_fd = (int)v;
-		else if (strcmp(part, "layer") == 0 && d->lower_count < SNAPSHOT_LAYERS_MAX)
-			d->lower_fds[d->lower_count++] = (int)v;
-		else
+		else if ((strcmp(part, "image") && strcmp(part, "layer")) ||
+			 !add_lower(d, *part == 'i', (int)v))
 			return error_set(
 				e, ERROR_USAGE, EINVAL, "--disk %s: unexpected %s", spec, part);
 	}

@@ -207,6 +207,7 @@ static int create_disk(struct vm *vm, unsigned i, struct vm_disk *d, struct erro
 	if (d->bytes == 0 && fstat(d->base_fd, &st) == 0)
 		d->bytes = (uint64_t)st.st_size;
 	d->lower_count = 0;
+	vm->image_deltas[i] = d->image_deltas;
 	vm->disk_read_only[i] = d->delta_fd < 0;
 	if (d->delta_fd >= 0 && fstat(d->delta_fd, &st) == 0)
 		atomic_store(&vm->disk_tops[i], st.st_ino);

@@ -25,8 +25,9 @@ struct vm_disk {
 	int base_fd;			    /* taken over */
 	int lower_fds[SNAPSHOT_LAYERS_MAX]; /* read-only deltas, lowest first; taken over */
 	unsigned lower_count;
-	int delta_fd;	/* writable top delta, -1: read-only disk; taken over */
-	uint64_t bytes; /* capacity; 0: that of the layers below */
+	unsigned image_deltas; /* how many of these, the lowest, are the image's: see vm_save */
+	int delta_fd;	       /* writable top delta, -1: read-only disk; taken over */
+	uint64_t bytes;	       /* capacity; 0: that of the layers below */
 };
 
 struct vm_options {
@@ -82,10 +83,10 @@ int vm_pause(struct vm *vm, struct error *e);
  * between. */
 int vm_freeze(struct vm *vm, struct error *e);
 
-/* Writes a paused VM as a snapshot that needs only the disks' base images: the state, the memory,
- * and one delta over its base for each writable disk. The files must be empty and are borrowed.
- * They are durable when the call returns. On failure the VM is as before. The state, which comes
- * last, is then empty or damaged. */
+/* Writes a paused VM as a snapshot that needs only the disks' images: the state, the memory, and
+ * one delta for each writable disk, over its base and the deltas of its image. The files must be
+ * empty and are borrowed. They are durable when the call returns. On failure the VM is as before.
+ * The state, which comes last, is then empty or damaged. */
 int vm_save(struct vm *vm, const struct snapshot_files *files, struct error *e);
 
 struct vm_snapshot_options {

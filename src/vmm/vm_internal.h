@@ -55,6 +55,7 @@ struct vm {
 	struct vm_slot slots[VM_SLOTS];
 	uint64_t disk_bytes[SNAPSHOT_DISKS_MAX];
 	bool disk_read_only[SNAPSHOT_DISKS_MAX];
+	unsigned image_deltas[SNAPSHOT_DISKS_MAX]; /* the lowest of each disk, vm_save's */
 	unsigned disk_count;
 	struct kvm_cpuid_table *cpuid; /* owned: the guest's, without per-CPU fields */
 	uint64_t capabilities;	       /* IA32_ARCH_CAPABILITIES that the guest was given */

@@ -139,7 +139,7 @@ static int save_disks(struct vm *vm, const struct snapshot_files *files, struct 
 
 	for (unsigned i = 0; i < vm->disk_count && r == 0; i++)
 		if (!vm->disk_read_only[i])
-			r = blk_flatten(disk_of(vm, i), files->disk_fd[i], e);
+			r = blk_flatten(disk_of(vm, i), vm->image_deltas[i], files->disk_fd[i], e);
 	return r;
 }
 
@@ -552,8 +552,10 @@ static void settle(struct work *w)
 	if (w->o->final)
 		return;
 	for (unsigned i = 0; i < w->vm->disk_count; i++)
-		if (w->merged_disks[i])
+		if (w->merged_disks[i]) {
 			blk_replace_frozen(disk_of(w->vm, i), TAKE_PTR(w->merged_disks[i]));
+			w->vm->image_deltas[i] = 0; /* they are in it */
+		}
 	keep_files(w);
 	memory_stack_done(stack);
 	*stack = (struct memory_stack){.has_base = true,

@@ -83,6 +83,7 @@ static void open_disks(struct vm_options *o, int dirfd, const struct lineage *l,
 	d[0] = (struct vm_disk){.base_fd = open_base(), .bytes = bytes};
 	for (unsigned i = 0; l && i < l->delta_count; i++)
 		d[0].lower_fds[d[0].lower_count++] = open_file(l->deltas[i]);
+	d[0].image_deltas = l ? l->image_deltas : 0;
 	d[0].delta_fd = openat(dirfd, "delta", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	CHECK(d[0].delta_fd >= 0);
 	d[1] = (struct vm_disk){

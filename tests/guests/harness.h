@@ -68,7 +68,8 @@ struct lineage {
 	char layers[LINEAGE_MAX][32]; /* files, lowest first */
 	char deltas[LINEAGE_MAX][32]; /* of the writable disk */
 	unsigned layer_count, delta_count;
-	bool check; /* the layers' content */
+	unsigned image_deltas; /* how many of these, the lowest, are the image's */
+	bool check;	       /* the layers' content */
 };
 void lineage_start(struct lineage *l, const char *snapshot); /* of a machine_save */
 int machine_try_restore_lineage(struct machine *m, const struct lineage *l, struct error *e);

@@ -12,10 +12,11 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "harness.h"
+#include "vmm/disk.h"
 #include "vmm/kvm.h"
 #include "vmm/vm_internal.h"
 
-enum { GROWN_SECTORS = 40960, OWN_SECTOR = 300, BUSY_ROUNDS = 12 };
+enum { GROWN_SECTORS = 40960, WRITTEN_SECTOR = 40, OWN_SECTOR = 300, BUSY_ROUNDS = 12 };
 
 /* Runs a guest up to stage 1 and saves it as "snapshot". */
 static void make_snapshot(const struct test *t, struct machine *m)
@@ -202,6 +203,52 @@ static void restore_generations(const struct test *t)
 	finish(&m);
 }
 
+/* A sector as one delta has it, without those below. */
+static uint64_t sector_of(const char *delta, uint64_t sector)
+{
+	int base = openat(work_dirfd, "base", O_RDONLY | O_CLOEXEC),
+	    fd = openat(work_dirfd, delta, O_RDONLY | O_CLOEXEC);
+	uint64_t words[SECTOR_BYTES / 8];
+	struct disk *d;
+
+	CHECK(base >= 0 && fd >= 0);
+	CHECK(disk_open(base, &fd, 1, -1, DISK_SECTORS * SECTOR_BYTES, &d, NULL) == 0);
+	CHECK(disk_read(d, sector * SECTOR_BYTES, words, sizeof(words)) == 0);
+	disk_close(d);
+	return words[0];
+}
+
+/* The image has a delta. A machine's snapshot does not take its blocks, and stands on it. */
+static void save_over_image(const struct test *t)
+{
+	struct machine m;
+	struct lineage l;
+
+	make_snapshot(t, &m);
+	machine_free(&m);
+	lineage_start(&l, "snapshot");
+	l.image_deltas = 1;
+	machine_restore_lineage(&m, &l);
+	machine_mailbox(&m)->value = 7;
+	machine_answer(&m, 1);
+	vm_resume(m.vm);
+	machine_wait_stage(&m, 2);
+	machine_pause(&m);
+	machine_save(&m, "over");
+	machine_free(&m);
+	CHECK(sector_of("snapshot/disk0", WRITTEN_SECTOR) != WRITTEN_SECTOR);
+	CHECK(sector_of("over/disk0", WRITTEN_SECTOR) == WRITTEN_SECTOR); /* as the base has it */
+	CHECK(sector_of("over/disk0", OWN_SECTOR) == 7);
+	(void)snprintf(l.state, sizeof(l.state), "over"); /* fits */
+	(void)snprintf(l.memory, sizeof(l.memory), "over/memory");
+	(void)snprintf(l.deltas[l.delta_count++], sizeof(l.deltas[0]), "over/disk0");
+	machine_restore_lineage(&m, &l);
+	machine_answer(&m, 2);
+	vm_resume(m.vm);
+	machine_expect_pass(&m);
+	machine_free(&m);
+}
+
 static void restore_larger_disk(const struct test *t)
 {
 	struct machine m;
@@ -346,6 +393,7 @@ const struct test snapshot_tests[] = {
 	{"snapshot-siblings", restore_siblings, "snapshot", "memory"},
 	{"disk-frozen", freeze_running, "snapshot", "memory"},
 	{"snapshot-generations", restore_generations, "snapshot", "timer"},
+	{"snapshot-over-image", save_over_image, "snapshot", "memory"},
 	{"snapshot-larger-disk", restore_larger_disk, "snapshot", "grow"},
 	{"snapshot-smaller-disk", restore_smaller_disk, "snapshot", "masked"},
 	{"pause-busy", pause_busy, "snapshot", "busy", .cpus = 2},

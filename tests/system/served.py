@@ -405,9 +405,10 @@ def settled(d, seconds=60):
 AREAS = ("kernels", "images", "templates")
 
 
-def make_bare(home):
+def make_bare(home, name=TEMPLATE, mib=()):
+    """mib: (N,) gives its image a delta of N MiB."""
     guests = os.path.join(BUILD, "tests/guests")
-    subprocess.run([f"{guests}/bare-template", f"{guests}/agent", TEMPLATE], check=True, capture_output=True,
+    subprocess.run([f"{guests}/bare-template", f"{guests}/agent", name, *map(str, mib)], check=True, capture_output=True,
                    env={**os.environ, "MAYFLY_HOME": home, "MAYFLY_LIBEXEC": os.path.realpath(BUILD)})
 
 

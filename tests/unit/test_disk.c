@@ -212,6 +212,20 @@ static void model_vector(struct model *m, bool write, uint64_t offset, uint32_t 
 	}
 }
 
+/* One delta takes the place of all but some of the lowest. */
+static void model_flatten(struct model *m)
+{
+	unsigned below = model_random(m, m->count);
+	int fd = file_new();
+
+	assert_int_equal(disk_flatten(m->disk, below, fd, NULL), 0);
+	disk_close(m->disk);
+	while (m->count > below)
+		(void)close(m->files[--m->count]);
+	m->files[m->count++] = fd;
+	model_open(m);
+}
+
 static void model_reshape(struct model *m, uint32_t what)
 {
 	int fd;
@@ -229,14 +243,8 @@ static void model_reshape(struct model *m, uint32_t what)
 		assert_int_equal(disk_freeze(m->disk, dup(fd), NULL), 0);
 		m->files[m->count++] = fd;
 		break;
-	case 2: /* flatten into one */
-		fd = file_new();
-		assert_int_equal(disk_flatten(m->disk, fd, NULL), 0);
-		disk_close(m->disk);
-		while (m->count)
-			(void)close(m->files[--m->count]);
-		m->files[m->count++] = fd;
-		model_open(m);
+	case 2:
+		model_flatten(m);
 		break;
 	default: /* grow */
 		if (m->size >= 100 * BLOCK)
@@ -636,7 +644,7 @@ static void merging_keeps_holes(void **state)
 	write_fill(d, 700 * BLOCK, BLOCK, 2);
 	assert_int_equal(disk_freeze(d, file_new(), NULL), 0);
 	write_fill(d, 9000 * BLOCK, BLOCK, 3);
-	assert_int_equal(disk_flatten(d, flat, NULL), 0);
+	assert_int_equal(disk_flatten(d, 0, flat, NULL), 0);
 	assert_in_range(occupied(flat), 3 * BLOCK, 32 * BLOCK);
 	assert_int_equal(disk_freeze(d, file_new(), NULL), 0);
 	assert_int_equal(disk_merge_frozen(d, dup(merged), &m, NULL), 0);
@@ -653,6 +661,32 @@ static void merging_keeps_holes(void **state)
 			d = open_ok(file_filled(BLOCK, 9), &flat, 1, -1, bytes);
 	}
 	(void)close(merged);
+}
+
+/* What the lowest deltas have is not written again, but what hides it is. */
+static void flattening_leaves_out_the_lowest(void **state)
+{
+	const uint64_t bytes = 600 * BLOCK;
+	int low = file_new(), flat = file_new(), lowers[2];
+	struct disk *d = open_ok(file_new(), NULL, 0, dup(low), bytes);
+
+	write_fill(d, 10 * BLOCK, 500 * BLOCK, 1);
+	assert_int_equal(disk_freeze(d, file_new(), NULL), 0);
+	write_fill(d, 20 * BLOCK, BLOCK, 2);
+	assert_int_equal(disk_write_zeroes(d, 30 * BLOCK, BLOCK), 0);
+	assert_int_equal(disk_flatten(d, 1, flat, NULL), 0);
+	disk_close(d);
+	assert_in_range(occupied(flat), 0, 32 * BLOCK);
+	lowers[0] = low;
+	lowers[1] = flat;
+	d = open_ok(file_new(), lowers, 2, -1, bytes);
+	expect_fill(d, 0, 10 * BLOCK, 0);
+	expect_fill(d, 10 * BLOCK, 10 * BLOCK, 1);
+	expect_fill(d, 20 * BLOCK, BLOCK, 2);
+	expect_fill(d, 21 * BLOCK, 9 * BLOCK, 1);
+	expect_fill(d, 30 * BLOCK, BLOCK, 0);
+	expect_fill(d, 31 * BLOCK, 479 * BLOCK, 1);
+	disk_close(d);
 }
 
 static void fill(int fd, uint64_t offset, size_t n, uint8_t value)
@@ -684,7 +718,7 @@ static void test_forget(void **state)
 	assert_int_equal(disk_open(dup(base), lowers, 2, -1, bytes, &d, NULL), 0);
 	disk_forget(d, 12 * BLOCK, 8 * BLOCK);
 	disk_forget(d, 298 * BLOCK, 1000 * BLOCK); /* no further than its end */
-	assert_int_equal(disk_flatten(d, flat, NULL), 0);
+	assert_int_equal(disk_flatten(d, 0, flat, NULL), 0);
 	disk_close(d);
 	d = open_ok(base, &flat, 1, file_new(), bytes);
 	expect_fill(d, 0, 10 * BLOCK, 9);
@@ -726,7 +760,7 @@ static void a_failed_sync_is_not_forgotten(void **state)
 	assert_int_equal(disk_freeze(d, file_new(), &e), -EIO);
 	assert_int_equal(e.code, ERROR_HOST);
 	assert_non_null(strstr(e.message, "lost"));
-	assert_int_equal(disk_flatten(d, file_new(), NULL), -EIO);
+	assert_int_equal(disk_flatten(d, 0, file_new(), NULL), -EIO);
 	assert_int_equal(disk_merge_frozen(d, file_new(), &m, NULL), -EIO);
 	disk_close(d);
 }
@@ -784,6 +818,7 @@ int main(void)
 		cmocka_unit_test(full_host_disk_is_told_apart),
 		cmocka_unit_test(shrunken_base_is_an_error_not_a_crash),
 		cmocka_unit_test(merging_keeps_holes),
+		cmocka_unit_test(flattening_leaves_out_the_lowest),
 		cmocka_unit_test(a_failed_sync_is_not_forgotten),
 		cmocka_unit_test(a_failed_sync_of_a_frozen_delta_is_not_forgotten),
 		cmocka_unit_test(test_forget),
