@@ -10,12 +10,14 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "build/base.h"
 #include "build/cache_mount.h"
 #include "build/layers.h"
 #include "build/mount.h"
 #include "build/step_key.h"
+#include "config.h"
 
 enum {
 	SHOWN = 160,
@@ -23,21 +25,21 @@ enum {
 	SOURCE_MEMORY_MB = 512, /* one that only reads files, beside the step's own */
 };
 
+static const char step_name[] = "step"; /* directory of the machine that steps run in */
+
 /* --- machines --- */
 
-static int start(struct builder *b, const char *name, int image_fd, uint32_t cpus,
-	uint32_t memory_mb, struct machine **ret, struct error *e)
+static struct machine_options machine_options(
+	const struct builder *b, const char *name, int image_fd)
 {
-	const struct machine_options mo = {.work_fd = b->w.fd,
+	return (struct machine_options){.work_fd = b->w.fd,
 		.name = name,
 		.what = b->o->name,
 		.image_fd = image_fd,
 		.kernel = b->o->kernel,
-		.cpus = cpus,
-		.memory_mb = memory_mb,
+		.cpus = b->config.cpus,
+		.memory_mb = b->config.memory_mb,
 		.progress = b->o->progress};
-
-	return machine_start(&mo, ret, e);
 }
 
 /* A machine's disk can be frozen only so often. */
@@ -54,12 +56,11 @@ bool builder_replaces(const struct builder *b)
 
 int builder_machine(struct builder *b, struct machine **ret, struct error *e)
 {
+	const struct machine_options o = machine_options(b, step_name, b->stage.state.image_fd);
 	int r;
 
 	end_full(b);
-	r = b->machine ? 0
-		       : start(b, "step", b->stage.state.image_fd, b->config.cpus,
-				 b->config.memory_mb, &b->machine, e);
+	r = b->machine ? 0 : machine_start(&o, &b->machine, e);
 	*ret = b->machine;
 	return r;
 }
@@ -147,10 +148,12 @@ static int source_key(void *opaque, const char *from, char ret[STEP_KEY_BYTES], 
  * one is small. */
 static int start_source(struct builder *b, int image_fd, struct error *e)
 {
-	uint32_t mb = b->config.memory_mb;
+	struct machine_options o = machine_options(b, "source", image_fd);
 
-	return start(b, "source", image_fd, SOURCE_CPUS,
-		mb < SOURCE_MEMORY_MB ? mb : SOURCE_MEMORY_MB, &b->source, e);
+	o.cpus = SOURCE_CPUS;
+	if (o.memory_mb > SOURCE_MEMORY_MB)
+		o.memory_mb = SOURCE_MEMORY_MB;
+	return machine_start(&o, &b->source, e);
 }
 
 /* Steps in a row that take files from one stage share its machine. */
@@ -419,12 +422,117 @@ static int keep_step(struct builder *b, const char *key, struct error *e)
 	return 0;
 }
 
+/* --- the machine before the last step --- */
+
+/* The step that changes most often from build to build. */
+static bool is_last(const struct builder *b, const struct dockerfile_step *step)
+{
+	const struct dockerfile_stage *s = &b->o->file->stages[b->at];
+	const struct dockerfile_step *end = s->steps.items + s->steps.count;
+
+	while (++step < end)
+		if (stage_changes_disk(step))
+			return false;
+	return b->at + 1 == b->o->file->stage_count;
+}
+
+/* Names a saved machine by all that made it: its disk, the program, the kernel and the agent. */
+static int machine_key(const struct builder *b, char ret[STEP_KEY_BYTES], struct error *e)
+{
+	const char *initrd = strrchr(b->o->kernel->initrd, '/'); /* its name has a hash */
+	struct step_key k;
+
+	step_key_begin(&k, "machine");
+	step_key_text(&k, b->stage.state.key);
+	step_key_text(&k, MAYFLY_VERSION);
+	step_key_text(&k, b->o->kernel->release);
+	step_key_text(&k, initrd ? initrd : "");
+	step_key_number(&k, b->config.cpus);
+	step_key_number(&k, b->config.memory_mb);
+	return step_key_end(&k, ret, e);
+}
+
+/* Goes on with a machine that an earlier build has saved. */
+static bool restore_machine(struct builder *b, const char *key)
+{
+	int fd = builder_replaces(b) ? -ENOENT : step_cache_find(b->o->home, key);
+	struct machine_options o = machine_options(b, step_name, fd);
+	struct error why = {0};
+
+	if (fd < 0)
+		return false;
+	o.saved = true;
+	if (machine_start(&o, &b->machine, &why) < 0) {
+		log_info("a build boots, as its saved machine does not start: %s", why.message);
+		(void)close(fd); /* a directory */
+		return false;
+	}
+	set_disk(&b->stage.state, fd);
+	return true;
+}
+
+/* The memory of a machine goes into the cache only if there is room for all of it. */
+static bool may_save(const struct builder *b)
+{
+	return !b->stage.saw_secret &&
+	       (!b->o->budget || disk_budget_room(b->o->budget,
+					 (uint64_t)b->config.memory_mb << 20, NULL) == 0);
+}
+
+static int save_machine(struct builder *b, const char *key, struct error *e)
+{
+	char name[BUILDER_NAME_BYTES];
+	struct machine *m;
+	int fd, r = builder_machine(b, &m, e);
+
+	if (r < 0 || !may_save(b))
+		return r;
+	r = machine_set_network(m, NULL, e);
+	fd = r < 0 ? r : builder_make_disk(b, b->stage.state.image_fd, name, e);
+	if (fd < 0)
+		return fd;
+	r = machine_save(m, fd, e);
+	if (r < 0) {
+		(void)close(fd); /* a directory */
+		return r;
+	}
+	step_cache_put(b->o->home, key, b->w.fd, name, fd, true);
+	set_disk(&b->stage.state, fd);
+	return 0;
+}
+
+/* The machine stands ready for the last step, and is saved for the next build. So a build whose
+ * last step changed does not boot. */
+static int ready_machine(struct builder *b, struct error *e)
+{
+	char key[STEP_KEY_BYTES];
+	int r = machine_key(b, key, e);
+
+	if (r < 0)
+		return r;
+	return !b->machine && restore_machine(b, key) ? 0 : save_machine(b, key, e);
+}
+
+/* --- steps --- */
+
 static int tell_step(
 	struct builder *b, const struct dockerfile_step *step, bool cached, struct error *e)
 {
 	int r = b->o->ops.step(b->o->ops.opaque, b->step_number, b->step_count, step, cached);
 
 	return r < 0 ? error_set_errno(e, ERROR_INTERNAL, -r, "the build was ended") : 0;
+}
+
+static int run_step(
+	struct builder *b, const struct dockerfile_step *step, const char *key, struct error *e)
+{
+	int r = b->o->budget ? disk_budget_room(b->o->budget, 0, e) : 0;
+
+	if (r == 0 && is_last(b, step))
+		r = ready_machine(b, e);
+	if (r == 0)
+		r = stage_step(&b->stage, step, e);
+	return r < 0 ? r : keep_step(b, key, e);
 }
 
 /* Takes a step from the cache, or runs it. After a step that ran, all later steps of the stage
@@ -444,11 +552,7 @@ static int disk_step(struct builder *b, const struct dockerfile_step *step, stru
 		set_disk(&b->stage.state, fd);
 		r = stage_skip(&b->stage, step, e);
 	} else if (r == 0) {
-		r = b->o->budget ? disk_budget_room(b->o->budget, 0, e) : 0;
-		if (r == 0)
-			r = stage_step(&b->stage, step, e);
-		if (r == 0)
-			r = keep_step(b, key, e);
+		r = run_step(b, step, key, e);
 	}
 	memcpy(b->stage.state.key, key, sizeof(key));
 	b->wrote[b->at][step - b->o->file->stages[b->at].steps.items] =

@@ -18,24 +18,33 @@
 #include "sandbox/boot.h"
 #include "sandbox/prepare.h"
 #include "sandbox/vmm_request.h"
+#include "sandbox/vmm_snapshot.h"
 
 enum { PATH_BYTES = 64, ENTROPY_BYTES = 64, END_S = 30, END_POLL_MS = 20 };
 
+static void boot_from(const struct machine *m, const char *cmdline, struct vmm_launch *l)
+{
+	l->kernel = m->o.kernel->vmlinux;
+	l->initrd = m->o.kernel->initrd;
+	l->cmdline = cmdline;
+	l->cpus = m->o.cpus;
+	l->memory_bytes = (uint64_t)m->o.memory_mb << 20;
+}
+
 static int launch(struct machine *m, struct error *e)
 {
-	char dir[PATH_BYTES], base[PATH_BYTES], cmdline[PREPARE_CMDLINE_MAX],
+	char dir[PATH_BYTES], image[PATH_BYTES], base[PATH_BYTES], cmdline[PREPARE_CMDLINE_MAX],
 		delta[IMAGE_DELTA_NAME_BYTES], lower[LAYERS_DELTAS_MAX][PATH_BYTES];
-	struct vmm_launch l = {.dir = dir,
-		.kernel = m->o.kernel->vmlinux,
-		.initrd = m->o.kernel->initrd,
-		.cmdline = cmdline,
-		.cpus = m->o.cpus,
-		.memory_bytes = (uint64_t)m->o.memory_mb << 20,
-		.disks = {{.base = base, .delta = delta}},
-		.disk_count = 1};
+	struct vmm_launch l = {
+		.dir = dir, .disks = {{.base = base, .delta = delta}}, .disk_count = 1};
 
 	prepare_cmdline(cmdline);
 	(void)snprintf(dir, sizeof(dir), "/proc/self/fd/%d", m->fd); /* these fit */
+	(void)snprintf(image, sizeof(image), "/proc/self/fd/%d", m->o.image_fd);
+	if (m->o.saved)
+		l.snapshot = image;
+	else
+		boot_from(m, cmdline, &l);
 	(void)snprintf(base, sizeof(base), "/proc/self/fd/%d/%s", m->o.image_fd,
 		image_file_name(IMAGE_EXT4));
 	image_delta_name(0, delta);
@@ -201,6 +210,29 @@ int machine_freeze(struct machine *m, int to_fd, struct error *e)
 	if (r < 0)
 		return r;
 	m->freezes++;
+	return layers_add(m->fd, old, to_fd, e);
+}
+
+int machine_save(struct machine *m, int to_fd, struct error *e)
+{
+	char old[IMAGE_DELTA_NAME_BYTES], fresh[IMAGE_DELTA_NAME_BYTES];
+	const struct vmm_snapshot_options o = {
+		.dirfd = to_fd, .disks = {{.delta = old, .next = fresh}}};
+	struct vmm_snapshot_result result;
+	int r = agent_sync(m->agent, machine_after(MACHINE_CALL_S),
+		AGENT_SYNC_TRIM | AGENT_SYNC_DROP_CACHES, e);
+
+	image_delta_name(m->freezes, old);
+	image_delta_name(m->freezes + 1, fresh);
+	if (r == 0)
+		r = vmm_snapshot(m->fd, &o, &result, NULL, e);
+	if (r < 0)
+		return r;
+	if (!result.memory_full)
+		return error_set(e, ERROR_INTERNAL, EINVAL, "a saved machine is not saved again");
+	m->freezes++;
+	(void)unlinkat(to_fd, "disk0", 0); /* the same file as `old` */
+	(void)unlinkat(to_fd, "disk0.merged", 0); /* only there if the disk has many deltas */
 	return layers_add(m->fd, old, to_fd, e);
 }
 

@@ -3,6 +3,7 @@
 #ifndef BUILD_MACHINE_H
 #define BUILD_MACHINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ struct machine_options {
 	const char *name; /* of that directory */
 	const char *what; /* the template's name, for messages */
 	int image_fd;	  /* the disk's directory (layers.h); used only by machine_start() */
+	bool saved;	  /* goes on from what machine_save() wrote into that directory */
 	const struct kernel *kernel;
 	uint32_t cpus, memory_mb;
 	const struct progress *progress;
@@ -26,7 +28,8 @@ struct machine_options {
 
 struct machine;
 
-/* Boots a machine. */
+/* Boots a machine, or goes on with a saved one. That fails, with any error, if another host or
+ * another version saved it: boot one then. */
 int machine_start(const struct machine_options *o, struct machine **ret, struct error *e);
 
 /* For tests: makes a machine of an agent without a microVM. Takes ownership of the connection.
@@ -57,7 +60,13 @@ unsigned machine_freezes(const struct machine *m); /* how often it was frozen */
  * layers_add() does. The guest goes on. */
 int machine_freeze(struct machine *m, int to_fd, struct error *e);
 
-/* The same, and ends the guest, so that its file system is clean. Then only machine_stop() is
+/* Syncs the guest's disk and empties its caches. Then adds to a directory what the disk has got
+ * since the last freeze, and at the same moment `memory` and `state`. Programs go on. The machine
+ * must have no network, and its memory must hold no secrets. Counts as a freeze. After a failure
+ * only machine_stop() is allowed. */
+int machine_save(struct machine *m, int to_fd, struct error *e);
+
+/* Like machine_freeze, and ends the guest, so that its file system is clean. Then only machine_stop() is
  * allowed. */
 int machine_finish(struct machine *m, int to_fd, struct error *e);
 

@@ -223,6 +223,7 @@ static int show_secret(struct mounts *x, const struct mount *m, struct vars *env
 			id, id);
 	if (!secret)
 		return 0;
+	x->stage->saw_secret = true;
 	if (*m->env && stage_of_vars(vars_set(env, m->env, secret->data), e) < 0)
 		return -ENOMEM;
 	return *m->env && !*m->target ? 0 : show_secret_file(x, m, secret, e);

@@ -79,6 +79,7 @@ struct stage {
 	struct stage_state state;
 	struct vars args;
 	bool command_is_own; /* this stage has its own CMD */
+	bool saw_secret;     /* a step had one, so the machine's memory may hold it */
 };
 
 /* Whether a step changes the disk. Other steps only change the state. */

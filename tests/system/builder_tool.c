@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "build/builder.h"
+#include "build/secrets.h"
 #include "build/source.h"
 #include "build/spec.h"
 #include "io/jailed.h"
@@ -73,20 +74,24 @@ int main(int argc, char **argv)
 {
 	struct spec spec = {.root = NULL};
 	static const struct vars none = {NULL, 0};
+	static char no_initrd[] = "";
+	static const struct kernel kernel = {.release = "double", .initrd = no_initrd};
 	static const struct oci_reach stranger = {.stranger = true};
 	struct ignore ignore = {.count = 0};
 	struct home home = HOME_INIT;
 	struct disk_budget budget = {.fd = -1};
+	struct build_secrets secrets = {.count = 0};
 	struct dockerfile d = {.escape = '\\'};
 	struct error e = {0};
 	struct builder_options o = {.home = &home,
 		.file = &d,
 		.args = &none,
 		.ignore = &ignore,
+		.kernel = &kernel,
 		.ops = {step, output, note, NULL}};
 	char *text = NULL;
 	size_t n = 0;
-	int r;
+	int r = 0;
 
 	if (argc < 4)
 		return 2;
@@ -96,13 +101,18 @@ int main(int argc, char **argv)
 	o.caches = !(argc > 4 && strcmp(argv[4], "--client") == 0);
 	if (argc > 4 && strcmp(argv[4], "--stranger") == 0)
 		o.reach = &stranger;
+	if (argc > 5 && strcmp(argv[4], "--secret") == 0) {
+		o.secrets = &secrets;
+		r = build_secrets_read(&(struct option_list){.items = {argv[5]}, .count = 1}, &secrets, &e);
+	}
 	if (argc > 5 && strcmp(argv[4], "--scope") == 0)
 		o.scope = argv[5];
 	if (argc > 5 && strcmp(argv[4], "--budget") == 0) {
 		budget.bytes_max = strtoull(argv[5], NULL, 10);
 		o.budget = &budget;
 	}
-	r = file_read(o.context_fd, "Dockerfile", SOURCE_BYTES_MAX, &text, &n);
+	if (r == 0)
+		r = file_read(o.context_fd, "Dockerfile", SOURCE_BYTES_MAX, &text, &n);
 	if (r == 0)
 		r = jailed_prepare(NULL, &e); /* of what fetches files */
 	if (r == 0)

@@ -2,7 +2,8 @@
  * as its root. Its disk is real, and has the directory as a tar archive: the archive's size in the
  * first block, and then the archive.
  *
- * DOUBLE_BASE is the directory that empty disks stand for. Each start adds a line to DOUBLE_LOG. */
+ * DOUBLE_BASE is the directory that empty disks stand for. Each start adds a line to DOUBLE_LOG. A
+ * saved machine is its disk and an empty `state`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -159,12 +160,12 @@ static int connect_agent(struct double_machine *x, struct error *e)
 	return agent_open(fd, 0, &x->m.agent, e);
 }
 
-static void note_start(const char *name)
+static void note_start(const struct machine_options *o)
 {
 	FILE *f = fopen(getenv("DOUBLE_LOG"), "a");
 
 	if (f) {
-		(void)fprintf(f, "%s\n", name);
+		(void)fprintf(f, "%s%s\n", o->saved ? "saved " : "", o->name);
 		(void)fclose(f);
 	}
 }
@@ -175,14 +176,17 @@ int machine_start(const struct machine_options *o, struct machine **ret, struct 
 	char path[64];
 	int r;
 
-	note_start(o->name);
+	note_start(o);
 	x->m.o = *o;
 	(void)mkdirat(o->work_fd, o->name, 0700);
 	x->m.fd = openat(o->work_fd, o->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	(void)mkdirat(x->m.fd, "root", 0755);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", x->m.fd);
 	(void)!readlink(path, x->dir, sizeof(x->dir) - 1);
-	r = fill_root(x, e);
+	if (o->saved && faccessat(o->image_fd, "state", F_OK, 0) < 0)
+		r = error_set(e, ERROR_BAD_SNAPSHOT, ENOENT, "no state");
+	else
+		r = fill_root(x, e);
 	if (r == 0) {
 		start_agent(x);
 		r = connect_agent(x, e);
@@ -232,6 +236,13 @@ int machine_freeze(struct machine *m, int to_fd, struct error *e)
 	image_delta_name(m->freezes++, name);
 	r = write_delta(of(m), name, e);
 	return r < 0 ? r : layers_add(m->fd, name, to_fd, e);
+}
+
+int machine_save(struct machine *m, int to_fd, struct error *e)
+{
+	_cleanup_close_ int fd = openat(to_fd, "state", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : machine_freeze(m, to_fd, e);
 }
 
 int machine_finish(struct machine *m, int to_fd, struct error *e)
