@@ -475,8 +475,8 @@ static bool restore_machine(struct builder *b, const char *key)
 static bool may_save(const struct builder *b)
 {
 	return !b->stage.saw_secret &&
-	       (!b->o->budget || disk_budget_room(b->o->budget,
-					 (uint64_t)b->config.memory_mb << 20, NULL) == 0);
+	       (!b->o->budget || disk_budget_room(b->o->budget, (uint64_t)b->config.memory_mb << 20,
+					 NULL) == 0);
 }
 
 static int save_machine(struct builder *b, const char *key, struct error *e)

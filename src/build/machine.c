@@ -231,7 +231,7 @@ int machine_save(struct machine *m, int to_fd, struct error *e)
 	if (!result.memory_full)
 		return error_set(e, ERROR_INTERNAL, EINVAL, "a saved machine is not saved again");
 	m->freezes++;
-	(void)unlinkat(to_fd, "disk0", 0); /* the same file as `old` */
+	(void)unlinkat(to_fd, "disk0", 0);	  /* the same file as `old` */
 	(void)unlinkat(to_fd, "disk0.merged", 0); /* only there if the disk has many deltas */
 	return layers_add(m->fd, old, to_fd, e);
 }

@@ -66,8 +66,8 @@ int machine_freeze(struct machine *m, int to_fd, struct error *e);
  * only machine_stop() is allowed. */
 int machine_save(struct machine *m, int to_fd, struct error *e);
 
-/* Like machine_freeze, and ends the guest, so that its file system is clean. Then only machine_stop() is
- * allowed. */
+/* Like machine_freeze, and ends the guest, so that its file system is clean. Then only
+ * machine_stop() is allowed. */
 int machine_finish(struct machine *m, int to_fd, struct error *e);
 
 /* Returns 1 if the guest has /bin/sh, 0 if not, or -errno. */

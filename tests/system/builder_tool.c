@@ -103,7 +103,8 @@ int main(int argc, char **argv)
 		o.reach = &stranger;
 	if (argc > 5 && strcmp(argv[4], "--secret") == 0) {
 		o.secrets = &secrets;
-		r = build_secrets_read(&(struct option_list){.items = {argv[5]}, .count = 1}, &secrets, &e);
+		r = build_secrets_read(
+			&(struct option_list){.items = {argv[5]}, .count = 1}, &secrets, &e);
 	}
 	if (argc > 5 && strcmp(argv[4], "--scope") == 0)
 		o.scope = argv[5];

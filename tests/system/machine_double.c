@@ -240,7 +240,8 @@ int machine_freeze(struct machine *m, int to_fd, struct error *e)
 
 int machine_save(struct machine *m, int to_fd, struct error *e)
 {
-	_cleanup_close_ int fd = openat(to_fd, "state", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	_cleanup_close_ int fd =
+		openat(to_fd, "state", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
 	return fd < 0 ? -errno : machine_freeze(m, to_fd, e);
 }

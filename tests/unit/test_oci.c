@@ -25,8 +25,8 @@
 #include "oci/merge.h"
 #include "oci/reference.h"
 
-#define HEX    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define SUM    "sha256:" HEX
+#define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define SUM "sha256:" HEX
 
 /* --- references --- */
 
