@@ -244,14 +244,6 @@ static void keep_request(struct process *p, const struct agent_exec *x, const st
 
 /* --- the request --- */
 
-static void deadline_passed(struct timer *t)
-{
-	struct process *p = (void *)((char *)t - offsetof(struct process, deadline));
-
-	p->timed_out = !(p->flags & AGENT_PROCESS_EXITED);
-	(void)process_signal(p, SIGKILL, true); /* it may just have ended */
-}
-
 /* Puts the working directory into `out`. True when it may be missing. */
 static bool find_cwd(const struct agent_exec *x, char out[AGENT_PATH_MAX + 1], int *ret)
 {
@@ -303,7 +295,7 @@ static void started(struct conn *c, const struct agent_exec *x, struct process *
 	p->kept = p->unclaimed = x->flags & AGENT_EXEC_KEEP;
 	strcpy(p->tag, x->tag); /* the decoder bounds it */
 	if (x->timeout_ms)
-		timer_set(&p->deadline, x->timeout_ms * NS_PER_MS, deadline_passed);
+		process_limit(p, x->timeout_ms);
 	conn_send(c, AGENT_STARTED, &m);
 	if (!(x->flags & AGENT_EXEC_DETACHED))
 		process_attach(p, c);

@@ -17,7 +17,7 @@
 #define KILL_GRACE_NS		     (200 * NS_PER_MS)
 #define HANGUP_GRACE_NS		     (1 * NS_PER_S)
 
-enum { IO_BYTES = AGENT_PAYLOAD_MAX, ACKNOWLEDGE_BYTES = AGENT_STDIN_WINDOW / 4 };
+enum { IO_BYTES = AGENT_PAYLOAD_MAX, ACKNOWLEDGE_BYTES = AGENT_STDIN_WINDOW / 4, GRACES_MAX = 50 };
 
 struct process *processes;
 unsigned process_count;
@@ -383,10 +383,16 @@ static void stream_lost(struct conn *c)
 
 static const struct stream_ops stream_ops = {stream_message, stream_room, stream_lost};
 
+/* A slow client still gets what was written before the end, but not for ever: others may go on
+ * writing. */
 static void grace_expired(struct timer *t)
 {
 	struct process *p = CONTAINER(t, struct process, grace);
 
+	if (!attached_have_room(p) && p->graces++ < GRACES_MAX) {
+		timer_set(&p->grace, KILL_GRACE_NS, grace_expired);
+		return;
+	}
 	source_close(&p->out);
 	source_close(&p->err);
 	finish(p);
@@ -446,7 +452,6 @@ bool process_reaped(pid_t pid, int status, const struct rusage *u)
 	p->exit.user_us = (uint64_t)u->ru_utime.tv_sec * 1000000 + (uint64_t)u->ru_utime.tv_usec;
 	p->exit.system_us = (uint64_t)u->ru_stime.tv_sec * 1000000 + (uint64_t)u->ru_stime.tv_usec;
 	p->exit.max_rss_bytes = (uint64_t)u->ru_maxrss * 1024;
-	timer_cancel(&p->deadline);
 	timer_cancel(&p->grace);
 	start_grace(p);
 	finish_if_done(p);
@@ -471,6 +476,26 @@ int process_signal(struct process *p, uint32_t signo, bool whole_group)
 		start_grace(p);
 	}
 	return 0;
+}
+
+static void deadline_passed(struct timer *t)
+{
+	struct process *p = CONTAINER(t, struct process, deadline);
+
+	if (!(p->flags & AGENT_PROCESS_EXITED))
+		p->timed_out = true;
+	else if (kill(-p->pid, SIGKILL) == 0) /* children that hold its output */
+		p->exit.flags |= AGENT_EXIT_TIMED_OUT;
+	if (p->flags & AGENT_PROCESS_EXITED && !attached_have_room(p))
+		timer_set(
+			&p->deadline, KILL_GRACE_NS, deadline_passed); /* its output may be over */
+	else
+		(void)process_signal(p, SIGKILL, true); /* it may just have ended */
+}
+
+void process_limit(struct process *p, uint32_t ms)
+{
+	timer_set(&p->deadline, ms * NS_PER_MS, deadline_passed);
 }
 
 int process_resize(struct process *p, unsigned cols, unsigned rows)

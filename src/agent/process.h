@@ -37,6 +37,7 @@ struct process {
 	bool input_broken; /* bytes still in `input` were lost */
 	bool brief;	   /* do not wait for others that hold its output open */
 	bool timed_out;
+	uint8_t graces;		/* how often the end has waited for clients that are slow */
 	bool kept;		/* started with AGENT_EXEC_KEEP */
 	bool unclaimed;		/* and nobody has attached yet */
 	struct agent_exit exit; /* valid with AGENT_PROCESS_EXITED */
@@ -63,6 +64,10 @@ bool process_reaped(pid_t pid, int status, const struct rusage *usage);
 
 /* Sends a signal. A deadly one also ends the stream soon after the process. 0 or -errno. */
 int process_signal(struct process *p, uint32_t signo, bool whole_group);
+
+/* Gives the process `ms` to live. Then its group is killed, even if only others of the group are
+ * left and hold its output open. */
+void process_limit(struct process *p, uint32_t ms);
 
 /* Queues n (at most AGENT_PAYLOAD_MAX) bytes of input. -EAGAIN: the queue is full, retry after
  * control_input_progress(); -EPIPE: closed. */

@@ -341,6 +341,31 @@ static void test_timeout(void)
 	CHECK(clock_monotonic_ns() - begin < 3 * NS_PER_S);
 }
 
+/* The limit holds although the command itself has exited, while others hold its output open. */
+static void test_timeout_of_what_stays(void)
+{
+	struct agent_conn *c = dial_agent();
+	uint64_t begin = clock_monotonic_ns();
+	struct outcome o;
+
+	run_command(c,
+		&(struct command){
+			.argv = ARGV("sh", "-c", "sleep 30 & echo a; exit 3"), .timeout_ms = 200},
+		&o);
+	CHECK(output_is(&o.out, "a\n"));
+	outcome_done(&o);
+	CHECK(o.exit.flags == AGENT_EXIT_TIMED_OUT && o.exit.status == 3);
+	/* Nothing of its group is left: it was not killed, but its stream ends. */
+	run_command(c,
+		&(struct command){.argv = ARGV("sh", "-c", "setsid sleep 5 & echo a; sleep 0.1"),
+			.timeout_ms = 400},
+		&o);
+	CHECK(output_is(&o.out, "a\n"));
+	outcome_done(&o);
+	CHECK(o.exit.flags == 0 && o.exit.status == 0);
+	CHECK(clock_monotonic_ns() - begin < 4 * NS_PER_S);
+}
+
 static void test_background_holds_output(void)
 {
 	struct agent_conn *c = dial_agent();
@@ -905,6 +930,7 @@ const struct test process_tests[] = {
 	{"pty size and resize", test_pty},
 	{"pty input", test_pty_input},
 	{"timeout", test_timeout},
+	{"timeout-of-what-stays", test_timeout_of_what_stays},
 	{"background output", test_background_holds_output},
 	{"100 at once", test_many},
 	{"orphans", test_orphans},
