@@ -16,7 +16,7 @@
 #include "proto/json_tree.h"
 #include "proto/signature.h"
 
-enum { HEAD_MAX = 128 * 1024, HOST_MAX = 512, PIECE_MAX = 128 * 1024 };
+enum { HEAD_MAX = 128 * 1024, PIECE_MAX = 128 * 1024 };
 
 /*
  *	HEAD    the request is being sent and no final answer has come. For a bare tunnel: the port
@@ -331,22 +331,14 @@ static void on_done(struct request *r, bool complete)
 
 /* The Host that the guest sees: maskRequestHost of the network object, with "${PORT}" replaced.
  * False: the client's Host is kept. */
-static bool masked_host(const struct instance *i, uint16_t port, char out[HOST_MAX])
+static bool masked_host(const struct instance *i, uint16_t port, char out[HTTP_MASK_MAX])
 {
-	static const char hole[] = "${PORT}";
 	json_t *network = json_tree_stored(instance_network_json(i));
-	const char *mask, *at;
-	int n = -1;
+	const char *mask = json_string_value(json_object_get(network, "maskRequestHost"));
+	bool masked = mask && http_proxy_mask(mask, port, out) == 0;
 
-	mask = json_string_value(json_object_get(network, "maskRequestHost"));
-	at = mask ? strstr(mask, hole) : NULL;
-	if (at)
-		n = snprintf(
-			out, HOST_MAX, "%.*s%u%s", (int)(at - mask), mask, port, at + strlen(hole));
-	else if (mask && mask[0])
-		n = snprintf(out, HOST_MAX, "%s", mask);
 	json_decref(network);
-	return n > 0 && n < HOST_MAX;
+	return masked;
 }
 
 /* Whether the port speaks TLS, as the sandbox said. */
@@ -373,7 +365,7 @@ static int write_request(struct tunnel *t, const struct instance *i)
 		"e2b-sandbox-id", "e2b-sandbox-port", "e2b-traffic-access-token", NULL};
 	const struct http_head *head = t->r->head;
 	const char *token = http_header_get(&head->headers, "x-access-token");
-	char host[HOST_MAX];
+	char host[HTTP_MASK_MAX];
 	struct http_forward f = {.client = t->r->peer[0] ? t->r->peer : NULL,
 		.scheme = t->r->encrypted ? "https" : "http",
 		.drop = secret_equal(token, instance_envd_token(i)) ? all : others};

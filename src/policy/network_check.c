@@ -10,7 +10,7 @@
 #include "policy/network_in.h"
 #include "policy/network_rules.h"
 #include "rules/rules.h"
-#include "proto/http_headers.h"
+#include "proto/http_proxy.h"
 
 enum { ENVD_PORT = 49983 };
 
@@ -161,15 +161,15 @@ static int check_mask(const json_t *network, struct error *e)
 {
 	const json_t *mask = json_object_get(network, "maskRequestHost");
 	const char *s = json_string_value(mask);
+	char host[HTTP_MASK_MAX];
 
-	if (!mask || json_is_null(mask))
+	if (!mask || json_is_null(mask) || (s && !*s) ||
+		(s && http_proxy_mask(s, UINT16_MAX, host) == 0))
 		return 0;
-	if (!s || !http_is_field_value(s, json_string_length(mask)))
-		return error_set(e, ERROR_USAGE, EINVAL, "maskRequestHost must be a host name");
-	for (; *s; s++)
-		if ((unsigned char)*s > 126)
-			return error_set(e, ERROR_USAGE, EINVAL, "maskRequestHost must be ASCII");
-	return 0;
+	return error_set(e, ERROR_USAGE, EINVAL,
+		"maskRequestHost must be a host name of at most %d ASCII characters, such as "
+		"localhost:${PORT}",
+		HTTP_MASK_MAX - 1);
 }
 
 static int check_public(const json_t *network, struct error *e)

@@ -324,14 +324,6 @@ static bool is_served_method(unsigned method)
 	}
 }
 
-/* Whether s can be a Host: a name or an address, with or without a port. */
-static bool is_authority(const char *s)
-{
-	return s[strspn(s,
-		       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:[]")] ==
-	       '\0';
-}
-
 /* The length of "http://" or "https://", or 0. */
 static size_t scheme_len(const char *target)
 {
@@ -358,7 +350,7 @@ static enum http_head_result split_target(
 		authority = strcspn(h->target + scheme, "/?");
 		memcpy(extra, h->target + scheme, authority);
 		extra[authority] = '\0';
-		if (!authority || !is_authority(extra))
+		if (!authority || !http_is_authority(extra))
 			return bad(r, 400, "the host in the request target is malformed");
 		h->host = extra; /* RFC 9112 3.2.2: it replaces the Host header */
 		extra += authority + 1;
@@ -390,7 +382,7 @@ static enum http_head_result check_host(struct http_head_reader *r, struct http_
 		return HTTP_HEAD_DONE;
 	if (!h->host)
 		h->host = http_header_get(&h->headers, "host");
-	if (!is_authority(http_header_get(&h->headers, "host")))
+	if (!http_is_authority(http_header_get(&h->headers, "host")))
 		return bad(r, 400, "Host is malformed");
 	return HTTP_HEAD_DONE;
 }

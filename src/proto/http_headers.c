@@ -51,6 +51,13 @@ bool http_is_reserved(const char *name)
 	return false;
 }
 
+bool http_is_authority(const char *s)
+{
+	return s[strspn(s,
+		       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:[]")] ==
+	       '\0';
+}
+
 bool http_is_field_value(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -59,6 +59,8 @@ bool http_is_token_char(unsigned char c);
  * message may set such a header; nobody may choose it for a client. */
 bool http_is_reserved(const char *name);
 
+/* Whether s can be a Host: a name or an address, with or without a port. */
+bool http_is_authority(const char *s);
 /* Whether a field value may be sent: no control characters but tab. */
 bool http_is_field_value(const char *s, size_t n);
 

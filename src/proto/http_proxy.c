@@ -1,6 +1,7 @@
 #include "proto/http_proxy.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -12,6 +13,26 @@ static bool is_one_of(const char *name, const char *const *list)
 		if (strcasecmp(name, *list) == 0)
 			return true;
 	return false;
+}
+
+int http_proxy_mask(const char *mask, unsigned port, char out[HTTP_MASK_MAX])
+{
+	static const char hole[] = "${PORT}";
+	char digits[12];
+	size_t n = 0, part;
+
+	(void)snprintf(digits, sizeof(digits), "%u", port); /* fits */
+	for (const char *p = mask; *p; n += part) {
+		bool found = strncmp(p, hole, strlen(hole)) == 0;
+
+		part = found ? strlen(digits) : 1;
+		if (n + part >= HTTP_MASK_MAX)
+			return -EINVAL;
+		memcpy(out + n, found ? digits : p, part);
+		p += found ? strlen(hole) : 1;
+	}
+	out[n] = '\0';
+	return n && http_is_authority(out) ? 0 : -EINVAL;
 }
 
 bool http_proxy_is_hop(const struct http_headers *h, const char *name)

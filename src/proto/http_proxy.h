@@ -19,6 +19,12 @@ struct http_forward {
 	const char *const *drop; /* names not to pass on, NULL-terminated; NULL: none */
 };
 
+enum { HTTP_MASK_MAX = 512 };
+
+/* Writes the Host that a mask stands for: "${PORT}" in it is the port. 0, or -EINVAL: it is empty,
+ * has more than HTTP_MASK_MAX - 1 characters, or cannot be a Host. */
+int http_proxy_mask(const char *mask, unsigned port, char out[HTTP_MASK_MAX]);
+
 /* Writes the head of the request to the upstream. Keeps the upstream connection alive. */
 int http_proxy_request(struct buf *out, const struct http_head *head, const struct http_forward *f);
 
