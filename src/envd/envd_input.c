@@ -18,6 +18,7 @@ struct input {
 	struct buf data;
 	struct budget_hold hold; /* for data */
 	bool known;		 /* process is set */
+	bool tried;		 /* the agent was asked, so it knows the process */
 	bool asked;		 /* one piece is being sent */
 	bool ended;		 /* data will get no more bytes */
 	bool streamed;
@@ -82,7 +83,8 @@ static int hold(struct input *in, struct envd_error *e)
 	return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "%s", BUDGET_REFUSAL);
 }
 
-/* Sends the next piece, or answers if none will follow. */
+/* Sends the next piece, or answers if none will follow. A client that sends no bytes still wants to
+ * know whether the process exists: the agent is asked once. */
 static int pump(struct envd_call *c, struct envd_error *e)
 {
 	struct input *in = c->state;
@@ -95,7 +97,7 @@ static int pump(struct envd_call *c, struct envd_error *e)
 
 	if (in->asked)
 		return 0;
-	if (!n) {
+	if (!n && (!in->ended || in->tried)) {
 		if (in->ended)
 			answer(c, in);
 		return 0;
@@ -103,7 +105,7 @@ static int pump(struct envd_call *c, struct envd_error *e)
 	r = envd_call_ask(c, AGENT_INPUT, &m, e);
 	if (r < 0)
 		return r;
-	in->asked = true;
+	in->asked = in->tried = true;
 	buf_consume(&in->data, m.data_bytes);
 	budget_force(&in->hold, buf_len(&in->data));
 	if (in->streamed && buf_len(&in->data) < INPUT_PAUSE)
@@ -128,7 +130,6 @@ static void on_event(struct envd_call *c, const struct agent_event *ev)
 int envd_input_begin(struct envd_call *c, const json_t *o, struct envd_error *e)
 {
 	struct input *in = input_new(c, e);
-	struct agent_input nothing;
 	int r = in ? set_process(in, o, e) : -ENOMEM;
 
 	if (r == 0)
@@ -138,25 +139,26 @@ int envd_input_begin(struct envd_call *c, const json_t *o, struct envd_error *e)
 	if (r < 0)
 		return r;
 	in->ended = true;
-	if (buf_len(&in->data))
-		return pump(c, e);
-	/* Without bytes the client still wants to know whether the process exists. */
-	nothing = (struct agent_input){.process = in->process, .flags = in->flags};
-	in->asked = true;
-	return envd_call_ask(c, AGENT_INPUT, &nothing, e);
+	return pump(c, e);
 }
 
 /* --- StreamInput --- */
+
+static int check_known(const struct input *in, struct envd_error *e)
+{
+	if (in->known)
+		return 0;
+	return envd_fail(e, CONNECT_INVALID_ARGUMENT, "the first message of the stream is start");
+}
 
 static int take_data(struct envd_call *c, const json_t *data, struct envd_error *e)
 {
 	struct input *in = c->state;
 	uint32_t flags;
-	int r;
+	int r = check_known(in, e);
 
-	if (!in->known)
-		return envd_fail(
-			e, CONNECT_INVALID_ARGUMENT, "the first message of the stream is start");
+	if (r < 0)
+		return r;
 	r = envd_input_parse(data, &in->data, &flags, e);
 	if (r == 0)
 		r = hold(in, e);
@@ -224,6 +226,8 @@ static void on_body_end(struct envd_call *c)
 	in->ended = true;
 	if (!connect_decoder_at_boundary(&in->decoder))
 		r = envd_fail(&e, CONNECT_INVALID_ARGUMENT, "the stream is cut off");
+	if (r == 0)
+		r = check_known(in, &e);
 	if (r == 0)
 		r = pump(c, &e);
 	if (r < 0)

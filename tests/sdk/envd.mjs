@@ -212,8 +212,15 @@ test('StreamInput', async () => {
   const [status, , messages] = await stream('process.Process/StreamInput', body)
   assert.equal(status, 200)
   assert.deepEqual(messages, [[0, {}], [2, {}]])
+  const start = envelope({ start: { process: { pid: handle.pid } } })
+  assert.deepEqual((await stream('process.Process/StreamInput', start))[2], [[0, {}], [2, {}]])
   await sb.commands.closeStdin(handle.pid)
   assert.equal((await handle.wait()).stdout.trim(), '1200000')
+  const none = envelope({ start: { process: { pid: 4000000 } } })
+  const empty = envelope({ data: { input: { stdin: '' } } })
+  for (const [sent, code] of [[none, 'not_found'], [Buffer.concat([none, empty]), 'not_found'],
+    [Buffer.alloc(0), 'invalid_argument'], [empty, 'invalid_argument']])
+    assert.equal((await stream('process.Process/StreamInput', sent))[2].at(-1)[1].error?.code, code)
 })
 
 test('process errors', async () => {
