@@ -321,6 +321,48 @@ bool api_take_time(struct request *r, const char *name, uint64_t unit_ns, uint64
 	return err == 0 || err == -ENOENT;
 }
 
+bool api_take_query(struct request *r, const char *name, char *out, size_t cap)
+{
+	int n = uri_query_get(r->head->query, name, out, cap);
+
+	if (n == -ENOENT)
+		out[0] = '\0';
+	if (n == -ENOENT || (n >= 0 && json_text_is_utf8(out, (size_t)n)))
+		return true;
+	reply_error(r, 400, "%s must be a text of at most %zu bytes", name, cap - 1);
+	return false;
+}
+
+bool api_take_number(
+	struct request *r, const char *name, unsigned long long max, unsigned long long *ret)
+{
+	char text[24];
+
+	*ret = 0;
+	if (uri_query_get(r->head->query, name, text, sizeof(text)) == 0)
+		return true;
+	switch (uri_query_u64(r->head->query, name, max, ret)) {
+	case 0:
+	case -ENOENT:
+		return true;
+	default:
+		reply_error(r, 400, "%s must be a number, as in the answer before", name);
+		return false;
+	}
+}
+
+bool api_take_direction(struct request *r, bool *ret_backward)
+{
+	char name[16];
+	int n = uri_query_get(r->head->query, "direction", name, sizeof(name));
+
+	*ret_backward = n == -ENOENT || (n > 0 && strcmp(name, "backward") == 0);
+	if (*ret_backward || (n > 0 && strcmp(name, "forward") == 0))
+		return true;
+	reply_error(r, 400, "direction must be forward or backward");
+	return false;
+}
+
 /* --- deferred answers --- */
 
 struct api_deferred {

@@ -238,5 +238,15 @@ uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise);
 /* Reads a Unix time from the query, in units of unit_ns. *ret_ns holds the default before the call.
  * Returns false if it answered the request. */
 bool api_take_time(struct request *r, const char *name, uint64_t unit_ns, uint64_t *ret_ns);
+/* Reads a text from the query into out, "" if there is none. Returns false if it answered the
+ * request: the text is longer than cap - 1 bytes, or not UTF-8. */
+bool api_take_query(struct request *r, const char *name, char *out, size_t cap);
+/* Reads the direction of logs; the default is backward. Returns false if it answered the
+ * request. */
+bool api_take_direction(struct request *r, bool *ret_backward);
+/* Reads a number from the query, 0 if it is missing or empty. Returns false if it answered the
+ * request. */
+bool api_take_number(
+	struct request *r, const char *name, unsigned long long max, unsigned long long *ret);
 
 #endif

@@ -203,11 +203,12 @@ void api_keys_rename(struct request *r)
 /* ?kill=true also ends its sandboxes. */
 static void revoke_key(struct request *r)
 {
-	char kill[8] = "";
+	char kill[8];
 	struct error e = {0};
 
-	if (uri_query_get(r->head->query, "kill", kill, sizeof(kill)) > 0 &&
-		strcmp(kill, "true") != 0 && strcmp(kill, "false") != 0)
+	if (!api_take_query(r, "kill", kill, sizeof(kill)))
+		return;
+	if (*kill && strcmp(kill, "true") != 0 && strcmp(kill, "false") != 0)
 		reply_error(r, 400, "kill must be true or false");
 	else if (revocation_apply(fleet_of(r), r->params[0], strcmp(kill, "true") == 0, &e) < 0) {
 		reply_failure(r, &e);

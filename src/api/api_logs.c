@@ -60,19 +60,6 @@ static bool take_level(struct request *r, unsigned *ret)
 	return level >= 0;
 }
 
-/* Reads the direction; the default is backward. False: answered. */
-static bool take_direction(struct request *r, bool *ret_backward)
-{
-	char name[16];
-	int n = uri_query_get(r->head->query, "direction", name, sizeof(name));
-
-	*ret_backward = n == -ENOENT || (n > 0 && strcmp(name, "backward") == 0);
-	if (*ret_backward || (n > 0 && strcmp(name, "forward") == 0))
-		return true;
-	reply_error(r, 400, "direction must be forward or backward");
-	return false;
-}
-
 static const char *level_of(enum store_event_type type)
 {
 	return type == STORE_EVENT_CRASHED ? "error" : "info";
@@ -238,15 +225,13 @@ void api_logs_v2(struct request *r)
 	uint64_t cursor = 0;
 
 	if (!q.limit || !api_take_time(r, "cursor", NS_PER_MS, &cursor) ||
-		!take_level(r, &q.level) || !take_direction(r, &q.backward))
+		!take_level(r, &q.level) || !api_take_direction(r, &q.backward))
 		return;
 	if (!q.backward)
 		q.since_ns = cursor;
 	else if (cursor)
 		q.until_ns = cursor;
-	if (uri_query_get(r->head->query, "search", q.search, sizeof(q.search)) < 0)
-		q.search[0] = '\0';
-	if (!api_find_logged(r, q.id))
+	if (!api_take_query(r, "search", q.search, sizeof(q.search)) || !api_find_logged(r, q.id))
 		return;
 	if (gather(r, &q, &e) < 0) {
 		json_decref(q.entries);

@@ -10,7 +10,7 @@
 #include "store/samples.h"
 #include "store/sandboxes.h"
 
-enum { IDS_MAX = 100, IDS_BYTES = 8192 };
+enum { IDS_MAX = 100, IDS_BYTES = IDS_MAX * (ROUTE_SANDBOX_ID_MAX + 1) };
 
 static json_t *metric_json(const struct store_sample *m)
 {
@@ -71,16 +71,20 @@ static void add_last(struct request *r, const char *id, json_t *all)
 void api_metrics_many(struct request *r)
 {
 	char ids[IDS_BYTES], *save = NULL;
-	json_t *all = json_object();
-	unsigned n = 0;
+	unsigned n = 1;
+	json_t *all;
 
-	if (uri_query_get(r->head->query, "sandbox_ids", ids, sizeof(ids)) < 0) {
-		json_decref(all);
-		reply_error(r, 400, "sandbox_ids must be given: ids with commas between them");
+	if (!api_take_query(r, "sandbox_ids", ids, sizeof(ids)))
+		return;
+	for (const char *p = ids; *p; p++)
+		n += *p == ',';
+	if (!*ids || n > IDS_MAX) {
+		reply_error(r, 400, "sandbox_ids must be 1 to %d ids with commas between them",
+			IDS_MAX);
 		return;
 	}
-	for (char *id = strtok_r(ids, ",", &save); id && n < IDS_MAX;
-		id = strtok_r(NULL, ",", &save), n++)
+	all = json_object();
+	for (char *id = strtok_r(ids, ",", &save); id; id = strtok_r(NULL, ",", &save))
 		add_last(r, id, all);
 	reply_json(r, 200, json_pack("{s:o}", "sandboxes", all));
 }

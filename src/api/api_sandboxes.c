@@ -248,7 +248,10 @@ static bool take_started(struct request *r, struct store_sandbox_filter *f)
 		reply_error(r, 400, "startedAfter must be a time such as 2026-01-31T12:00:00Z");
 		return false;
 	}
-	f->started_after_ns = t.s <= 0 ? 0 : (uint64_t)t.s * NS_PER_S + t.ns;
+	if (t.s >= (int64_t)(STORE_NEVER_NS / NS_PER_S))
+		f->started_after_ns = STORE_NEVER_NS;
+	else
+		f->started_after_ns = t.s <= 0 ? 0 : (uint64_t)t.s * NS_PER_S + t.ns;
 	return true;
 }
 
@@ -326,10 +329,9 @@ void api_list_v2(struct request *r)
 		!take_template(r, template, &ref, &f, &none) || !take_started(r, &f))
 		return;
 	f.limit = api_limit(r, API_PAGE_MAX, API_PAGE_MAX);
-	if (!f.limit)
+	if (!f.limit || !api_take_query(r, "nextToken", token, sizeof(token)))
 		return;
-	if (uri_query_get(r->head->query, "nextToken", token, sizeof(token)) >= 0)
-		f.token = token;
+	f.token = token;
 	if (none)
 		reply_json(r, 200, json_array());
 	else

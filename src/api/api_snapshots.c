@@ -213,28 +213,52 @@ static int add_snapshot(void *arg, const struct store_snapshot *sn)
 	return json_array_append_new(arg, snapshot_json(sn)) < 0 ? -ENOMEM : 0;
 }
 
-static const char *parameter(const struct request *r, const char *name, char out[QUERY_MAX])
+/* The filter `name`: NAME, or NAME:TAG. False: answered. */
+static bool take_listed_name(
+	struct request *r, struct template_ref *ref, struct store_snapshot_filter *f)
 {
-	return uri_query_get(r->head->query, name, out, QUERY_MAX) >= 0 && *out ? out : NULL;
+	char text[QUERY_MAX];
+	const char *reason;
+
+	if (!api_take_query(r, "name", text, sizeof(text)))
+		return false;
+	if (!*text)
+		return true;
+	if (template_ref_parse(text, ref, &reason) < 0) {
+		reply_error(r, 400, "name: %s", reason);
+		return false;
+	}
+	f->name = *ref->namespace ? "" : ref->name; /* there are no namespaces: "" is nobody's */
+	f->tag = ref->has_tag ? ref->tag : NULL;
+	return true;
+}
+
+static bool take_filter(struct request *r, char sandbox[QUERY_MAX], char token[QUERY_MAX],
+	struct template_ref *ref, struct store_snapshot_filter *f)
+{
+	f->key_id = auth_scope(r);
+	f->limit = api_limit(r, API_PAGE_MAX, API_PAGE_MAX);
+	if (!f->limit || !api_take_query(r, "sandboxID", sandbox, QUERY_MAX) ||
+		!api_take_query(r, "nextToken", token, QUERY_MAX) || !take_listed_name(r, ref, f))
+		return false;
+	f->sandbox_id = *sandbox ? sandbox : NULL;
+	f->token = token;
+	return true;
 }
 
 void api_snapshots_list(struct request *r)
 {
-	char sandbox[QUERY_MAX], name[QUERY_MAX], token[QUERY_MAX];
+	char sandbox[QUERY_MAX], token[QUERY_MAX];
 	char next[STORE_PAGE_TOKEN_BYTES] = "";
-	struct store_snapshot_filter f = {
-		.key_id = auth_scope(r),
-		.sandbox_id = parameter(r, "sandboxID", sandbox),
-		.name = parameter(r, "name", name),
-		.token = parameter(r, "nextToken", token),
-		.limit = api_limit(r, API_PAGE_MAX, API_PAGE_MAX),
-	};
+	struct store_snapshot_filter f = {0};
+	struct template_ref ref;
 	struct http_field field = {"X-Next-Token", next};
-	json_t *list = f.limit ? json_array() : NULL;
 	struct error e = {0};
+	json_t *list;
 
-	if (!f.limit)
+	if (!take_filter(r, sandbox, token, &ref, &f))
 		return;
+	list = json_array();
 	if (store_snapshot_list(fleet_of(r)->store, &f, add_snapshot, list, next, &e) < 0) {
 		json_decref(list);
 		reply_failure(r, &e);

@@ -173,7 +173,8 @@ int store_snapshot_find(struct store *s, const char *key_id, const char *word, c
 static const char list_sql[] =
 	"SELECT " COLUMNS " FROM snapshots WHERE (?1 IS NULL OR key_id = ?1) "
 	"AND (?2 IS NULL OR sandbox_id = ?2) AND (?3 IS NULL OR name = ?3) "
-	"AND (created_ns, id) < (?4, ?5) ORDER BY created_ns DESC, id DESC LIMIT ?6";
+	"AND (?4 IS NULL OR tag = ?4) "
+	"AND (created_ns, id) < (?5, ?6) ORDER BY created_ns DESC, id DESC LIMIT ?7";
 
 /* There are few snapshots, so one statement without an index per filter will do. */
 static struct query list_query(
@@ -184,6 +185,7 @@ static struct query list_query(
 	query_text(&q, f->key_id);
 	query_text(&q, f->sandbox_id);
 	query_text(&q, f->name);
+	query_text(&q, f->tag);
 	query_u64(&q, *after->id ? after->started_ns : STORE_NEVER_NS);
 	query_text(&q, after->id);
 	query_u64(&q, (uint64_t)f->limit + 1); /* one row more shows whether there is another

@@ -45,7 +45,8 @@ int store_snapshot_find(struct store *s, const char *key_id, const char *word, c
 struct store_snapshot_filter {
 	const char *key_id;	/* NULL: of all keys */
 	const char *sandbox_id; /* NULL: of all sandboxes */
-	const char *name;	/* NULL: any; matches all tags of the name */
+	const char *name;	/* NULL: any */
+	const char *tag;	/* of the name; NULL: any */
 	uint32_t limit;		/* 1-STORE_SNAPSHOTS_LIST_MAX */
 	const char *token;	/* from the previous page; NULL or "": the first page */
 };

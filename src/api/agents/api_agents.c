@@ -79,10 +79,9 @@ void api_agent_versions(struct request *r)
 	struct error e = {0};
 	int err;
 
-	if (!l.limit || !agent_of_path(r, &a))
+	if (!l.limit || !api_take_number(r, "nextToken", UINT32_MAX, &before) ||
+		!agent_of_path(r, &a))
 		return;
-	if (uri_query_u64(r->head->query, "nextToken", UINT32_MAX, &before) < 0)
-		before = 0; /* an invalid token counts as none */
 	l.agent = &a;
 	l.list = json_array();
 	err = store_agent_version_list(
@@ -122,15 +121,14 @@ void api_agent_logs(struct request *r)
 	struct error e = {0};
 	json_t *entries;
 
-	if (!f.limit || !api_take_log_level(r, &f.level) || !agent_of_path(r, &a) ||
+	if (!f.limit || !api_take_log_level(r, &f.level) ||
+		!api_take_number(r, "logsOffset", INT64_MAX, &from) || !agent_of_path(r, &a) ||
 		!agent_version_of_path(r, &a, v))
 		return;
 	if (store_build_get(fleet_of(r)->store, v->build_id, b, &e) < 0) {
 		reply_failure(r, &e);
 		return;
 	}
-	if (uri_query_u64(r->head->query, "logsOffset", INT64_MAX, &from) < 0)
-		from = 0;
 	f.from = from;
 	f.build_seq = b->seq;
 	entries = api_build_entries(r, &f, &last);

@@ -305,10 +305,9 @@ void api_build_status(struct request *r)
 	unsigned long long from = 0;
 	json_t *entries;
 
-	if (!f.limit || !api_take_log_level(r, &f.level) || !find_build(r, &b))
+	if (!f.limit || !api_take_log_level(r, &f.level) ||
+		!api_take_number(r, "logsOffset", INT64_MAX, &from) || !find_build(r, &b))
 		return;
-	if (uri_query_u64(r->head->query, "logsOffset", INT64_MAX, &from) < 0)
-		from = 0;
 	f.from = from;
 	f.build_seq = b.seq;
 	entries = api_build_entries(r, &f, NULL);
@@ -322,17 +321,14 @@ void api_build_logs(struct request *r)
 	struct store_build_log_filter f = {
 		.limit = api_limit(r, LOGS_PAGE, LOGS_PAGE), .from = INT64_MAX, .backward = true};
 	uint64_t cursor = 0;
-	char direction[16];
 	json_t *entries;
 
 	if (!f.limit || !api_take_time(r, "cursor", NS_PER_MS, &cursor) ||
-		!api_take_log_level(r, &f.level) || !find_build(r, &b))
+		!api_take_log_level(r, &f.level) || !api_take_direction(r, &f.backward) ||
+		!find_build(r, &b))
 		return;
-	if (uri_query_get(r->head->query, "direction", direction, sizeof(direction)) > 0 &&
-		strcmp(direction, "forward") == 0) {
-		f.backward = false;
+	if (!f.backward)
 		f.from = 0;
-	}
 	f.at_ns = f.backward && !cursor ? INT64_MAX : cursor;
 	f.build_seq = b.seq;
 	entries = api_build_entries(r, &f, NULL);

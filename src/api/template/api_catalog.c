@@ -75,10 +75,8 @@ void api_catalog_get(struct request *r, const struct store_catalog *c)
 	char next[32];
 	json_t *json;
 
-	if (!x.limit)
+	if (!x.limit || !api_take_number(r, "nextToken", INT64_MAX, &before))
 		return;
-	if (uri_query_u64(r->head->query, "nextToken", INT64_MAX, &before) < 0)
-		before = 0; /* an invalid token counts as none */
 	x.list = json_array();
 	if (store_build_list(fleet_of(r)->store, c->id, before, x.limit + 1, add_build, &x, &e) <
 		0) {

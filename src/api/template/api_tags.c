@@ -316,21 +316,15 @@ void api_tag_assignments(struct request *r)
 {
 	struct assignments a = {.list = NULL};
 	unsigned long long before = 0;
-	char cursor[32];
 	struct found_template t;
 	struct store_tag row;
 	struct template_ref ref;
 	struct error e = {0};
 
 	if (!take_count(r, "limit", ASSIGNMENTS, ASSIGNMENTS_MAX, &a.limit) ||
+		!api_take_number(r, "cursor", INT64_MAX, &before) ||
 		!find_own(r, r->params[0], &ref, &t))
 		return;
-	if (uri_query_get(r->head->query, "cursor", cursor, sizeof(cursor)) > 0 &&
-		uri_query_u64(r->head->query, "cursor", INT64_MAX, &before) < 0) {
-		reply_error(
-			r, 400, "the cursor is malformed: use the nextCursor of the page before");
-		return;
-	}
 	if (store_tag_get(fleet_of(r)->store, t.row.id, r->params[1], &row, &e) < 0 ||
 		list_assignments(fleet_of(r), t.row.id, row.tag, before, &a, &e) < 0) {
 		json_decref(a.list);
@@ -452,7 +446,7 @@ void api_tags_groups(struct request *r)
 	static int (*const orders[ORDERS_])(const void *, const void *) = {
 		by_time_desc, by_time, by_name, by_name_desc};
 	struct groups g = {.items = NULL};
-	char cursor[SEARCH_MAX] = "";
+	char cursor[SEARCH_MAX];
 	unsigned limit, tags;
 	enum order order;
 	struct found_template t;
@@ -461,12 +455,11 @@ void api_tags_groups(struct request *r)
 
 	if (!take_count(r, "assignmentLimit", GROUP_ASSIGNMENTS, GROUP_ASSIGNMENTS_MAX, &limit) ||
 		!take_count(r, "tagsLimit", GROUP_TAGS, GROUP_TAGS_MAX, &tags) ||
-		!take_order(r, &order) || !find_own(r, r->params[0], &ref, &t))
+		!take_order(r, &order) ||
+		!api_take_query(r, "search", g.search, sizeof(g.search)) ||
+		!api_take_query(r, "tagsCursor", cursor, sizeof(cursor)) ||
+		!find_own(r, r->params[0], &ref, &t))
 		return;
-	if (uri_query_get(r->head->query, "search", g.search, sizeof(g.search)) < 0)
-		g.search[0] = '\0';
-	if (uri_query_get(r->head->query, "tagsCursor", cursor, sizeof(cursor)) < 0)
-		cursor[0] = '\0';
 	g.items = api_calloc(r, (STORE_TAGS_MAX + 1) * sizeof(*g.items));
 	if (!g.items)
 		return;

@@ -289,13 +289,10 @@ static void list_templates(struct request *r, bool paged, bool defaults)
 	}
 	if (paged) {
 		l->limit = api_limit(r, API_PAGE_MAX, API_PAGE_MAX);
-		if (!l->limit) {
+		if (!l->limit || !api_take_query(r, "nextToken", l->after, sizeof(l->after))) {
 			free(l);
 			return;
 		}
-		/* an invalid token counts as none: the list begins at the start */
-		if (uri_query_get(r->head->query, "nextToken", l->after, sizeof(l->after)) < 0)
-			l->after[0] = '\0';
 	}
 	l->defaults = defaults;
 	l->work.data = l;
