@@ -91,7 +91,7 @@ class Mayfly:
         r = subprocess.run([self.program, "approvals", "--json"], env=self.env, capture_output=True, text=True, check=False)
         if r.returncode:
             raise Stop(f"mayfly approvals failed: {r.stderr.strip()}")
-        return [a for a in map(json.loads, r.stdout.splitlines()) if a["sandboxID"] == sandbox]
+        return [a for a in json.loads(r.stdout) if a["sandboxID"] == sandbox]
 
 
 class Daemon:

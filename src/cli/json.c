@@ -48,6 +48,18 @@ json_t *json_text(const char *s)
 	return json_string(ascii);
 }
 
+int json_add_text(
+	json_t *object, const char *name, const char *s, const char *what, struct error *e)
+{
+	json_t *text = s ? json_string(s) : NULL;
+
+	if (s && !text) /* or memory is out, which shows soon */
+		return error_set(e, ERROR_USAGE, EINVAL, "%s is not valid UTF-8", what);
+	if (s && json_object_set_new(object, name, text) < 0)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	return 0;
+}
+
 json_t *json_time(unsigned long long realtime_ns)
 {
 	time_t t = (time_t)(realtime_ns / NS_PER_S);

@@ -48,6 +48,7 @@ struct listing_of {
 	struct home home;
 	uint64_t cursor;
 	bool more, interactive, over;
+	json_t *all; /* what is printed at the end; NULL: each is printed when it comes */
 };
 
 static int call(const struct home *home, const char *method, const char *target, const json_t *body,
@@ -71,36 +72,52 @@ static json_t *decision(const struct approvals_options *o, bool allow, const cha
 	return body;
 }
 
+static int write_target(const char *id, struct buf *target, struct error *e)
+{
+	int r = buf_add_str(target, "/approvals/");
+
+	r = r ? r : uri_encode(target, id, strlen(id));
+	r = r ? r : buf_add_u8(target, 0);
+	return r < 0 ? error_set(e, ERROR_USAGE, EINVAL, "this is no id of an approval") : 0;
+}
+
 static int decide(
 	const struct listing_of *l, const char *id, bool allow, const char *scope, struct error *e)
 {
 	_cleanup_(buf_done) struct buf target = BUF_INIT(TARGET_MAX);
 	json_t *body = decision(l->options, allow, scope);
-	int r = buf_add_str(&target, "/approvals/");
+	int r = write_target(id, &target, e);
 
-	r = r ? r : uri_encode(&target, id, strlen(id));
-	r = r ? r : buf_add_u8(&target, 0);
-	if (r < 0 || !body)
-		r = error_set(e, ERROR_USAGE, EINVAL, "this is no id of an approval");
-	else
+	if (r == 0 && !body)
+		r = error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	if (r == 0)
 		r = call(&l->home, "POST", (const char *)buf_head(&target), body, NULL, e);
 	json_decref(body);
 	return r;
 }
 
+static int end(const struct listing_of *l, const char *id, struct error *e)
+{
+	_cleanup_(buf_done) struct buf target = BUF_INIT(TARGET_MAX);
+	int r = write_target(id, &target, e);
+
+	return r ? r : call(&l->home, "DELETE", (const char *)buf_head(&target), NULL, NULL, e);
+}
+
 static int decide_all(const struct listing_of *l, int argc, char **argv, struct error *e)
 {
-	bool allow = strcmp(argv[0], "allow") == 0;
+	bool allow = strcmp(argv[0], "allow") == 0, ends = strcmp(argv[0], "end") == 0;
 	int r = 0;
 
-	if (!allow && strcmp(argv[0], "deny") != 0)
+	if (!allow && !ends && strcmp(argv[0], "deny") != 0)
 		return error_set(e, ERROR_USAGE, EINVAL,
-			"'%.32s' is neither allow nor deny: see mayfly help approvals", argv[0]);
+			"'%.32s' is none of allow, deny and end: see mayfly help approvals",
+			argv[0]);
 	if (argc < 2)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"give the id of an approval: mayfly approvals %s ID", argv[0]);
 	for (int i = 1; r == 0 && i < argc; i++)
-		r = decide(l, argv[i], allow, NULL, e);
+		r = ends ? end(l, argv[i], e) : decide(l, argv[i], allow, NULL, e);
 	return r;
 }
 
@@ -167,7 +184,13 @@ static int show(struct listing_of *l, const json_t *answer, struct error *e)
 	for (size_t i = 0; r == 0 && !l->over && i < json_array_size(list); i++) {
 		json_t *a = json_array_get(list, i);
 
-		r = l->options->common.json ? json_print_line(json_incref(a), e) : print(a, e);
+		if (l->all)
+			r = json_array_append(l->all, a) < 0
+				    ? error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory")
+				    : 0;
+		else
+			r = l->options->common.json ? json_print_line(json_incref(a), e)
+						    : print(a, e);
 		if (r == 0 && l->interactive && strcmp(ask_text(a, "state"), "waiting") == 0)
 			r = ask_person(l, a, e);
 	}
@@ -197,6 +220,22 @@ static int list(struct listing_of *l, struct error *e)
 	return r;
 }
 
+/* As JSON: what there is now, in one array; or each that follows, as a line. */
+static int list_all(struct listing_of *l, struct error *e)
+{
+	bool array = l->options->common.json && !l->options->follow;
+	int r;
+
+	l->all = array ? json_array() : NULL;
+	if (array && !l->all)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	r = list(l, e);
+	if (r == 0 && array)
+		return json_print(l->all, e);
+	json_decref(l->all);
+	return r;
+}
+
 static int run(void *values, int argc, char **argv, struct error *e)
 {
 	struct listing_of l = {.options = values, .home = HOME_INIT};
@@ -205,23 +244,22 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	l.interactive = l.options->follow && !l.options->common.json && isatty(STDIN_FILENO) &&
 			isatty(STDOUT_FILENO);
 	if (r == 0)
-		r = argc ? decide_all(&l, argc, argv, e) : list(&l, e);
+		r = argc ? decide_all(&l, argc, argv, e) : list_all(&l, e);
 	home_close(&l.home);
 	return r;
 }
 
 const struct cli_verb cli_verb_approvals = {
 	.name = "approvals",
-	.arguments = "[allow|deny ID...]",
+	.arguments = "[allow|deny|end ID...]",
 	.summary = "Decide what sandboxes ask for",
 	.description =
 		"Without arguments, prints a line for each connection or request that waits for a\n"
 		"person, oldest first. With -f on a terminal, asks about each; one key answers.\n"
 		"mayfly approvals allow ID and deny ID decide, too. A decision holds once, or "
 		"with\n"
-		"--for for the sandbox, or for the key's sandboxes of its template. "
-		"docs/consent.md\n"
-		"says more.",
+		"--for for the sandbox, or for the key's sandboxes of its template; end ID takes\n"
+		"such a one back. docs/consent.md says more.",
 	.options = options,
 	.values_bytes = sizeof(struct approvals_options),
 	.run = run,

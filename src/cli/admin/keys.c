@@ -84,6 +84,7 @@ static void add_number(json_t *body, const char *name, uint64_t value, uint64_t 
 static json_t *body_of(const struct key_options *o, struct error *e)
 {
 	json_t *body = json_object();
+	int r;
 
 	add_number(body, "maxSandboxes", o->sandboxes, 1);
 	add_number(body, "createsPerMinute", o->creates, 1);
@@ -93,19 +94,17 @@ static json_t *body_of(const struct key_options *o, struct error *e)
 	add_number(body, "maxTimeout", o->timeout_ns, NS_PER_S);
 	add_number(body, "maxKept", o->kept, 1);
 	add_number(body, "maxKeptMB", o->kept_bytes, MIB);
-	if (o->team)
-		(void)json_object_set_new(body, "team", json_text(o->team));
-	if (o->tier)
-		(void)json_object_set_new(body, "tier",
-			strcmp(o->tier, "none") == 0 ? json_null() : json_text(o->tier));
-	if (o->network)
-		(void)json_object_set_new(body, "network", json_text(o->network));
-	if (!body || ask_add_choice(body, "managesKeys", "manage-keys", o->manage, e) < 0) {
-		(void)error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-		json_decref(body);
-		return NULL;
-	}
-	return body;
+	r = json_add_text(body, "team", o->team, "the team", e);
+	if (r == 0 && o->tier && strcmp(o->tier, "none") == 0)
+		(void)json_object_set_new(body, "tier", json_null()); /* as the numbers */
+	else if (r == 0)
+		r = json_add_text(body, "tier", o->tier, "the tier", e);
+	r = r ? r : json_add_text(body, "network", o->network, "--network", e);
+	r = r ? r : ask_add_choice(body, "managesKeys", "manage-keys", o->manage, e);
+	if (r == 0)
+		return body;
+	json_decref(body);
+	return NULL;
 }
 
 static int create_run(void *values, int argc, char **argv, struct error *e)
@@ -119,8 +118,8 @@ static int create_run(void *values, int argc, char **argv, struct error *e)
 	body = body_of(o, e);
 	if (!body)
 		return -EINVAL;
-	(void)json_object_set_new(body, "name", json_text(argc ? argv[0] : "default"));
-	r = ask("POST", "/api-keys", body, &key, e);
+	r = json_add_text(body, "name", argc ? argv[0] : "default", "the key's name", e);
+	r = r ? r : ask("POST", "/api-keys", body, &key, e);
 	json_decref(body);
 	if (r < 0)
 		return r;
@@ -153,11 +152,10 @@ static int set_run(void *values, int argc, char **argv, struct error *e)
 	body = body_of(o, e);
 	if (!body)
 		return -EINVAL;
-	if (o->name)
-		(void)json_object_set_new(body, "name", json_text(o->name));
-	r = json_object_size(body)
-		    ? ask_one("PATCH", "/api-keys", argv[0], body, e)
-		    : error_set(e, ERROR_USAGE, EINVAL, "nothing to set: see mayfly keys set -h");
+	r = json_add_text(body, "name", o->name, "the key's name", e);
+	if (r == 0 && json_object_size(body) == 0)
+		r = error_set(e, ERROR_USAGE, EINVAL, "nothing to set: see mayfly keys set -h");
+	r = r ? r : ask_one("PATCH", "/api-keys", argv[0], body, e);
 	json_decref(body);
 	return r;
 }

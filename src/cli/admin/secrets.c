@@ -127,8 +127,8 @@ static int put(const char *name, json_t *body, json_t **ret, struct error *e)
 static int set_value(const struct secret_options *o, const char *name, const char *value,
 	json_t **ret, struct error *e)
 {
-	json_t *metadata = NULL, *body = json_pack("{s:o}", "value", json_text(value));
-	int r = body ? 0 : error_set(e, ERROR_USAGE, EINVAL, "the value must be valid UTF-8");
+	json_t *metadata = NULL, *body = json_object();
+	int r = json_add_text(body, "value", value, "the value", e);
 
 	if (r == 0 && o->metadata.count)
 		r = environment_pairs(&o->metadata, "--metadata", &metadata, e);

@@ -51,11 +51,9 @@ static int set_run(void *values, int argc, char **argv, struct error *e)
 	if (o->minutes != UNSET)
 		(void)json_object_set_new(
 			body, "includedMinutes", json_integer((json_int_t)o->minutes));
-	if (o->price)
-		(void)json_object_set_new(body, "pricePerMinute", json_text(o->price));
-	if (o->currency)
-		(void)json_object_set_new(body, "currency", json_text(o->currency));
-	r = ask_add_choice(body, "hardStop", "hard-stop", o->stop, e);
+	r = json_add_text(body, "pricePerMinute", o->price, "the price", e);
+	r = r ? r : json_add_text(body, "currency", o->currency, "the currency", e);
+	r = r ? r : ask_add_choice(body, "hardStop", "hard-stop", o->stop, e);
 	if (r == 0)
 		r = ask_one("PUT", "/tiers", argv[0], body, e);
 	json_decref(body);

@@ -30,10 +30,11 @@ static const char *known_hosts(const char *variable)
 static int keep_value(const char *name, const char *value, struct error *e)
 {
 	_cleanup_free_ char *path = str_printf("/secrets/%s", name);
-	json_t *body = json_pack("{s:o}", "value", json_text(value));
-	int r = path && body ? agents_call("POST", path, body, NULL, e)
-			     : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	json_t *body = json_object();
+	int r = path ? json_add_text(body, "value", value, "the value", e)
+		     : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 
+	r = r ? r : agents_call("POST", path, body, NULL, e);
 	if (r < 0 && e->code == ERROR_NOT_FOUND) {
 		error_clear(e);
 		(void)json_object_set_new(body, "name", json_string(name)); /* or it is missed */
