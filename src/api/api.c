@@ -127,6 +127,7 @@ static const struct router_entry table[] = {
 	{"GET", "/approvals", api_approvals_list, ROUTER_KEY},
 	{"GET", "/approvals/{}", api_approvals_get, ROUTER_KEY},
 	{"POST", "/approvals/{}", api_approvals_decide, ROUTER_KEY},
+	{"DELETE", "/approvals/{}", api_approvals_end, ROUTER_KEY},
 	{"GET", "/approvals/{}/link", api_approval_page, ROUTER_OPEN},
 	{"POST", "/approvals/{}/link", api_approval_link, ROUTER_OPEN},
 	{"GET", "/events/webhooks", api_webhooks_list, ROUTER_KEY},

@@ -118,6 +118,7 @@ void api_secrets_remove(struct request *r);
 void api_approvals_list(struct request *r);
 void api_approvals_get(struct request *r);
 void api_approvals_decide(struct request *r);
+void api_approvals_end(struct request *r);
 void api_approval_page(struct request *r);
 void api_approval_link(struct request *r);
 void api_operator(struct request *r); /* operator.h */

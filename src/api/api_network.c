@@ -6,12 +6,11 @@
 
 #include "api/api.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "http/reply.h"
-#include "network/approval_question.h"
+#include "network/decisions.h"
 #include "network/egress.h"
 #include "network/trust.h"
 #include "policy/network_check.h"
@@ -184,34 +183,16 @@ json_t *api_policy_json(const struct store_sandbox *sb)
 	return policy;
 }
 
-static int add_decision(void *arg, const struct store_approval *a)
-{
-	return json_array_append_new(arg, approval_json(a)) < 0 ? -ENOMEM : 0;
-}
-
-/* Adds lasting decisions of people, which apply before anybody is asked. Returns NULL if it
- * answered the request. */
-static json_t *decisions_json(struct request *r, const struct store_sandbox *sb)
-{
-	json_t *list = json_array();
-	struct error e = {0};
-
-	if (list && store_approval_given(fleet_of(r)->store, sb, clock_realtime_ns(), add_decision,
-			    list, &e) == 0)
-		return list;
-	json_decref(list);
-	if (e.code)
-		reply_failure(r, &e);
-	else
-		reply_error(r, 503, "out of memory");
-	return NULL;
-}
-
+/* With the decisions of people, which apply before anybody is asked. */
 void api_policy_get(struct request *r)
 {
 	struct store_sandbox *sb = api_find(r);
-	json_t *decisions = sb ? decisions_json(r, sb) : NULL, *policy, *answer;
+	json_t *decisions, *policy, *answer;
+	struct error e = {0};
 
+	if (!sb)
+		return;
+	decisions = decisions_list(fleet_of(r), sb, &e);
 	if (decisions) {
 		policy = api_policy_json(sb);
 		answer = json_pack("{s:I, s:o}", "generation", (json_int_t)sb->network_generation,
@@ -219,6 +200,8 @@ void api_policy_get(struct request *r)
 		if (json_array_size(decisions))
 			(void)json_object_set(answer, "decisions", decisions); /* or without */
 		reply_json(r, 200, answer);
+	} else {
+		reply_failure(r, &e);
 	}
 	json_decref(decisions);
 	store_sandbox_free(sb);

@@ -99,19 +99,22 @@ static int take_path(struct forms *f)
 	return json_object_set(f->target, "path", path) < 0 ? -ENOMEM : 0;
 }
 
-static int hash(const json_t *object, const char *rule, uint8_t out[STORE_APPROVAL_HASH])
+/* With the rule that asks: its id and its content. */
+static int hash(
+	const json_t *object, const struct approval_question *q, uint8_t out[STORE_APPROVAL_HASH])
 {
 	_cleanup_free_ char *text = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
 	EVP_MD_CTX *c = EVP_MD_CTX_new();
 	bool good = text && c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) &&
-		    EVP_DigestUpdate(c, rule, strlen(rule) + 1) &&
+		    EVP_DigestUpdate(c, q->rule, strlen(q->rule) + 1) &&
+		    EVP_DigestUpdate(c, q->digest, sizeof(q->digest)) &&
 		    EVP_DigestUpdate(c, text, strlen(text)) && EVP_DigestFinal_ex(c, out, NULL);
 
 	EVP_MD_CTX_free(c);
 	return good ? 0 : -ENOMEM;
 }
 
-static void take_rule(const json_t *said, char out[STORE_APPROVAL_RULE_MAX + 1])
+void approval_question_rule(const json_t *said, char out[STORE_APPROVAL_RULE_MAX + 1])
 {
 	const json_t *v = json_object_get(said, "rule");
 	const char *s = json_string_value(v);
@@ -140,20 +143,22 @@ static int fill(
 	if (!json_object_get(f->same, "host") && /* an address is what is asked for, then */
 		json_object_set(f->target, "address", json_object_get(f->same, "address")) < 0)
 		return -ENOMEM;
-	take_rule(said, q->rule);
+	approval_question_rule(said, q->rule);
 	q->request = json_object_get(f->same, "method");
-	r = hash(f->same, q->rule, q->same);
-	r = r ? r : hash(f->target, q->rule, q->target);
+	r = hash(f->same, q, q->same);
+	r = r ? r : hash(f->target, q, q->target);
 	q->text = r ? NULL : json_dumps(f->shown, JSON_COMPACT | JSON_ENSURE_ASCII);
 	return r ? r : q->text ? 0 : -ENOMEM;
 }
 
-int approval_question_make(const json_t *said, const char *budget, struct approval_question *ret)
+int approval_question_make(const json_t *said, const char *budget,
+	const uint8_t digest[STORE_APPROVAL_HASH], struct approval_question *ret)
 {
 	struct forms f = {json_object(), json_object(), json_object()};
 	int r;
 
 	*ret = (struct approval_question){.text = NULL};
+	memcpy(ret->digest, digest, sizeof(ret->digest));
 	r = fill(said, budget, &f, ret);
 	json_decref(f.shown);
 	json_decref(f.same);

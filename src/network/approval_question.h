@@ -13,17 +13,23 @@
 
 struct approval_question {
 	char rule[STORE_APPROVAL_RULE_MAX + 1];
-	char *text; /* an object for people, owned */
-	/* Hashes. same: of the whole message, including what is cut for people. target: of what a
-	 * lasting decision is about: rule, host, port and, for a request, scheme, method and path
-	 * without query. */
+	char *text;			     /* an object for people, owned */
+	uint8_t digest[STORE_APPROVAL_HASH]; /* of the rule */
+	/* Hashes. same: of the rule and the whole message, including what is cut for people.
+	 * target: of what a lasting decision is about: rule, host, port and, for a request, scheme,
+	 * method and path without query. */
 	uint8_t same[STORE_APPROVAL_HASH], target[STORE_APPROVAL_HASH];
 	bool request; /* a request of an open connection, which does not survive a pause */
 };
 
-/* budget: how much of a budget is used, for people; or NULL. Returns 0, -EINVAL if the message has
- * no port, or neither host nor address, or -ENOMEM. */
-int approval_question_make(const json_t *said, const char *budget, struct approval_question *ret);
+/* Takes the id of the rule that asks from a worker's message. */
+void approval_question_rule(const json_t *said, char out[STORE_APPROVAL_RULE_MAX + 1]);
+
+/* budget: how much of a budget is used, for people; or NULL. digest: of the content of the rule
+ * that asks (policy/rule_digest.h). Returns 0, -EINVAL if the message has no port, or neither host
+ * nor address, or -ENOMEM. */
+int approval_question_make(const json_t *said, const char *budget,
+	const uint8_t digest[STORE_APPROVAL_HASH], struct approval_question *ret);
 void approval_question_done(struct approval_question *q); /* zeroed is fine */
 
 /* Makes an approval's JSON for the API, webhooks and terminals. Returns NULL when out of memory. */

@@ -20,8 +20,10 @@
 #include "network/activity.h"
 #include "network/approval_question.h"
 #include "network/budgets.h"
+#include "network/decisions.h"
 #include "network/watch.h"
 #include "policy/network_consent.h"
+#include "policy/rule_digest.h"
 #include "proto/json_text.h"
 #include "store/sandboxes.h"
 
@@ -34,6 +36,14 @@ enum {
 	LINE_MAX_BYTES = 4096,
 };
 
+/* What a worker could not be told yet. */
+struct debt {
+	bool allow;
+	bool has_charged;
+	struct budgets_said charged;
+	char reason[STORE_APPROVAL_REASON_MAX + 1]; /* "": none */
+};
+
 /* A flow or request of a worker that waits for an approval. */
 struct waiter {
 	struct waiter *next;	 /* in its bucket, the newest first */
@@ -41,8 +51,8 @@ struct waiter {
 	struct asker *asker;
 	uint64_t flow; /* the worker's number of it */
 	struct approval_question question;
-	json_t *charge;	  /* owned: budgets that it takes from when it is allowed; NULL: none */
-	bool owed, allow; /* the worker could not be told that it is decided, and how */
+	json_t *charge;	   /* owned: budgets that it takes from when it is allowed; NULL: none */
+	struct debt *debt; /* owned: it is decided, and the worker does not know; NULL: it waits */
 	char id[STORE_APPROVAL_ID_BYTES];
 };
 
@@ -65,6 +75,9 @@ struct asker {
 	bool told_any, told_requests; /* `waits` was */
 	struct rate rate, charge_rate;
 	struct owner *owner;
+	struct budgets_lent *lent;  /* borrowed */
+	struct rule_digests *rules; /* of the generation; NULL: not known yet */
+	uint64_t generation;
 	char id[SANDBOX_ID_BYTES];
 };
 
@@ -185,25 +198,36 @@ static void drop(struct waiter *w)
 	while (*at != w)
 		at = &(*at)->of_asker;
 	*at = w->of_asker;
-	a->fleet->approvals->owed -= w->owed;
+	a->fleet->approvals->owed -= w->debt != NULL;
 	a->count--;
 	a->requests -= w->question.request;
 	approval_question_done(&w->question);
 	json_decref(w->charge);
+	free(w->debt);
 	free(w);
 	tell_waits(a);
 }
 
-/* A flow whose decision the worker does not know yet. It has no approval any more. */
-static void owe(struct waiter *w, bool allow)
+/* A flow whose decision the worker does not know yet. It has no approval any more. Without memory
+ * it waits until its time is over. */
+static void owe(
+	struct waiter *w, bool allow, const char *reason, const struct budgets_said *charged)
 {
+	struct approvals *all = w->asker->fleet->approvals;
+
 	unlink_bucket(w);
 	w->id[0] = '\0';
 	enter(w);
-	w->owed = true;
-	w->allow = allow;
-	w->asker->fleet->approvals->owed++;
-	set_timer(w->asker->fleet->approvals);
+	w->debt = calloc(1, sizeof(*w->debt));
+	if (!w->debt)
+		return;
+	w->debt->allow = allow;
+	w->debt->has_charged = charged;
+	if (charged)
+		w->debt->charged = *charged;
+	(void)snprintf(w->debt->reason, sizeof(w->debt->reason), "%s", reason ? reason : "");
+	all->owed++;
+	set_timer(all);
 }
 
 static void answer(struct waiter *w, bool allow, const char *reason)
@@ -211,35 +235,50 @@ static void answer(struct waiter *w, bool allow, const char *reason)
 	struct budgets_said charged;
 	bool charge = allow && w->charge;
 
-	if (charge &&
-		budgets_charge(w->asker->instance, w->charge, true, &charged) != BUDGETS_CHARGED) {
+	if (charge && budgets_charge(w->asker->instance, w->charge, true, w->asker->lent,
+			      &charged) != BUDGETS_CHARGED) {
 		allow = false;
 		reason = charged.text;
 	}
 	if (say(w->asker, w->flow, allow, reason, charge ? &charged : NULL) == 0)
 		drop(w);
 	else
-		owe(w, allow);
+		owe(w, allow, reason, charge ? &charged : NULL);
+}
+
+/* Of a flow that does not wait. */
+static void answer_flow(struct asker *a, uint64_t flow, bool allow, const char *reason,
+	const struct budgets_said *charged)
+{
+	struct waiter *w;
+
+	if (say(a, flow, allow, reason, charged) == 0)
+		return;
+	w = a->count < APPROVAL_WAITERS_MAX ? add(a, flow) : NULL;
+	if (w) /* else it waits until it is late */
+		owe(w, allow, reason, charged);
 }
 
 static void refuse(struct asker *a, uint64_t flow, const char *why)
 {
-	struct waiter *w;
+	answer_flow(a, flow, false, why, NULL);
+}
 
-	if (say(a, flow, false, why, NULL) == 0)
-		return;
-	w = a->count < APPROVAL_WAITERS_MAX ? add(a, flow) : NULL;
-	if (w) /* else it waits until it is late */
-		owe(w, false);
+static int pay_one(struct waiter *w)
+{
+	const struct debt *d = w->debt;
+
+	return say(w->asker, w->flow, d->allow, d->reason[0] ? d->reason : NULL,
+		d->has_charged ? &d->charged : NULL);
 }
 
 static void pay(struct asker *a)
 {
 	for (struct waiter *w = a->waiters, *next; w; w = next) {
 		next = w->of_asker;
-		if (w->owed && say(a, w->flow, w->allow, NULL, NULL) < 0)
+		if (w->debt && pay_one(w) < 0)
 			return;
-		if (w->owed)
+		if (w->debt)
 			drop(w);
 	}
 }
@@ -463,6 +502,10 @@ static int settle(struct approvals *all, const char *id, const char *key_id,
 	publish(all, id);
 	if (!s.paused || s.request)
 		hand_out(all, id, d);
+	/* Behind the answers: a new policy asks again about what waits, which would be charged
+	 * twice. */
+	if (d->scope != STORE_APPROVAL_ONCE)
+		decisions_made(all->fleet, id);
 	set_timer(all);
 	if (all->fleet->approval_over)
 		all->fleet->approval_over(all->fleet, s.sandbox_id);
@@ -663,6 +706,7 @@ static void ask_store(struct waiter *w)
 
 	memcpy(q.same, w->question.same, sizeof(q.same));
 	memcpy(q.target, w->question.target, sizeof(q.target));
+	memcpy(q.rule_digest, w->question.digest, sizeof(q.rule_digest));
 	r = store_approval_take(a->fleet->store, &q, now, answer_by, &by, &e);
 	if (r == 0) {
 		answer(w, by.state == STORE_APPROVAL_ALLOWED,
@@ -698,9 +742,29 @@ void approvals_ask_again(const struct instance *i)
 
 	for (struct waiter *w = a ? a->waiters : NULL, *next; w; w = next) {
 		next = w->of_asker;
-		if (!w->owed)
+		if (!w->debt)
 			ask_store(w);
 	}
+}
+
+/* The question, about the rule as it is now. */
+static int make_question(
+	struct asker *a, const json_t *said, const char *budget, struct approval_question *ret)
+{
+	uint64_t generation = a->instance->network_generation;
+	uint8_t digest[RULE_DIGEST_BYTES];
+	char rule[STORE_APPROVAL_RULE_MAX + 1];
+
+	if (!a->rules || a->generation != generation) {
+		rule_digests_free(a->rules);
+		a->rules = decisions_rules(a->instance);
+		a->generation = generation;
+	}
+	if (!a->rules)
+		return -ENOMEM;
+	approval_question_rule(said, rule);
+	rule_digests_get(a->rules, rule, digest);
+	return approval_question_make(said, budget, digest, ret);
 }
 
 /* budget: how much of it is used; NULL: no budget. */
@@ -709,7 +773,7 @@ static void begin(struct asker *a, uint64_t flow, const json_t *said, const char
 	struct approval_question q;
 	struct waiter *w = NULL;
 
-	if (approval_question_make(said, budget, &q) == 0 && !(w = add(a, flow)))
+	if (make_question(a, said, budget, &q) == 0 && !(w = add(a, flow)))
 		approval_question_done(&q);
 	if (!w) {
 		refuse(a, flow, "the question cannot be read");
@@ -749,13 +813,13 @@ static void charge(struct asker *a, uint64_t flow, const json_t *said)
 		refuse(a, flow, "more requests a second than budgets are counted for");
 		return;
 	}
-	v = budgets_charge(a->instance, json_object_get(said, "charge"), false, &charged);
+	v = budgets_charge(a->instance, json_object_get(said, "charge"), false, a->lent, &charged);
 	if (v == BUDGETS_ASK && (why = too_much(a)))
 		refuse(a, flow, why);
 	else if (v == BUDGETS_ASK)
 		begin(a, flow, said, charged.text);
-	else if (say(a, flow, v == BUDGETS_CHARGED, charged.text, &charged) < 0)
-		refuse(a, flow, "too much waits for the worker");
+	else
+		answer_flow(a, flow, v == BUDGETS_CHARGED, charged.text, &charged);
 }
 
 static struct waiter *find(const struct asker *a, uint64_t flow)
@@ -821,7 +885,8 @@ static void owner_put(struct approvals *all, struct owner *o)
 	free(o);
 }
 
-struct asker *asker_open(struct instance *i, const struct asker_ops *ops, void *arg)
+struct asker *asker_open(
+	struct instance *i, const struct asker_ops *ops, void *arg, struct budgets_lent *lent)
 {
 	struct asker *a = calloc(1, sizeof(*a));
 	struct owner *owner = a ? owner_get(i->fleet->approvals, i->key_id) : NULL;
@@ -835,6 +900,7 @@ struct asker *asker_open(struct instance *i, const struct asker_ops *ops, void *
 		.instance = i,
 		.ops = ops,
 		.arg = arg,
+		.lent = lent,
 		.owner = owner};
 	memcpy(a->id, i->sandbox.id, sizeof(a->id));
 	a->fleet->approvals->askers = a;
@@ -855,6 +921,7 @@ void asker_close(struct asker *a)
 	while (a->waiters)
 		give_up(a->waiters);
 	owner_put(a->fleet->approvals, a->owner);
+	rule_digests_free(a->rules);
 	free(a);
 }
 

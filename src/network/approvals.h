@@ -20,6 +20,7 @@
 
 struct approvals;
 struct asker;
+struct budgets_lent;
 struct fleet;
 struct instance;
 struct watch;
@@ -48,9 +49,10 @@ struct asker_ops {
 	void (*waits)(void *arg, bool any, bool requests);
 };
 
-/* Opens the connection to approvals for a sandbox that has a worker. Borrows ops. Returns NULL when
- * out of memory. */
-struct asker *asker_open(struct instance *i, const struct asker_ops *ops, void *arg);
+/* Opens the connection to approvals for a sandbox that has a worker. Borrows ops, and lent
+ * (budgets.h). Returns NULL when out of memory. */
+struct asker *asker_open(
+	struct instance *i, const struct asker_ops *ops, void *arg, struct budgets_lent *lent);
 /* The worker is gone, and its waiting flows with it. NULL is fine. */
 void asker_close(struct asker *a);
 /* Takes the member `ask` of a line of the worker. Ignores anything that is no such message. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -21,6 +22,11 @@ struct one {
 	struct store_budget row;
 	struct store_amounts limits, most;
 	bool ask;
+};
+
+/* What a request took more, or less, than it was charged with. */
+struct settled {
+	int64_t tokens, micros;
 };
 
 /* --- a worker's words --- */
@@ -77,6 +83,84 @@ static unsigned take_all(
 		if (!take_one(json_array_get(list, k), i, today, &all[k]))
 			return 0;
 	return (unsigned)n;
+}
+
+/* --- what workers may give back of a key's budgets --- */
+
+/* Of one budget and day. */
+struct budgets_loan {
+	char id[STORE_BUDGET_ID_MAX + 1];
+	uint64_t day;
+	uint64_t tokens, micros;
+};
+
+void budgets_lent_done(struct budgets_lent *l)
+{
+	free(l->loans);
+	*l = (struct budgets_lent){.count = 0};
+}
+
+static struct budgets_loan *find_loan(const struct budgets_lent *l, const struct store_budget *row)
+{
+	for (size_t k = 0; k < l->count; k++)
+		if (l->loans[k].day == row->day && strcmp(l->loans[k].id, row->id) == 0)
+			return &l->loans[k];
+	return NULL;
+}
+
+/* The oldest is forgotten for a new one. NULL: out of memory. */
+static struct budgets_loan *add_loan(struct budgets_lent *l, const struct store_budget *row)
+{
+	struct budgets_loan *loans = l->loans;
+
+	if (!loans)
+		loans = calloc(BUDGETS_LENT_MAX, sizeof(*loans));
+	if (!loans)
+		return NULL;
+	l->loans = loans;
+	if (l->count == BUDGETS_LENT_MAX)
+		memmove(loans, loans + 1, --l->count * sizeof(*loans));
+	loans += l->count++;
+	*loans = (struct budgets_loan){.day = row->day};
+	(void)snprintf(loans->id, sizeof(loans->id), "%s", row->id); /* the store took it */
+	return loans;
+}
+
+static void lend(struct budgets_lent *l, const struct one *all, unsigned n)
+{
+	for (unsigned k = 0; k < n; k++) {
+		const struct one *o = &all[k];
+		struct budgets_loan *loan = o->row.sandbox_id ? NULL : find_loan(l, &o->row);
+
+		if (!o->row.sandbox_id && !loan)
+			loan = add_loan(l, &o->row);
+		if (!loan)
+			continue;
+		loan->tokens += o->most.tokens;
+		loan->micros += o->most.micros;
+	}
+}
+
+/* What is left to give back of an amount; more is always taken. */
+static int64_t give_back(uint64_t *lent, int64_t n)
+{
+	if (n >= 0)
+		return n;
+	if ((uint64_t)-n > *lent)
+		n = -(int64_t)*lent;
+	*lent -= (uint64_t)-n;
+	return n;
+}
+
+static void bound(struct budgets_lent *l, const struct store_budget *row, struct settled *s)
+{
+	struct budgets_loan none = {.day = 0}, *loan = find_loan(l, row);
+
+	if (row->sandbox_id)
+		return; /* its own */
+	loan = loan ? loan : &none;
+	s->tokens = give_back(&loan->tokens, s->tokens);
+	s->micros = give_back(&loan->micros, s->micros);
 }
 
 /* --- what is left --- */
@@ -205,8 +289,8 @@ static int add_all(struct store *s, struct one *all, unsigned n, struct error *e
 	return r;
 }
 
-enum budgets_verdict budgets_charge(
-	const struct instance *i, const json_t *charge, bool allowed, struct budgets_said *ret)
+enum budgets_verdict budgets_charge(const struct instance *i, const json_t *charge, bool allowed,
+	struct budgets_lent *lent, struct budgets_said *ret)
 {
 	struct store *s = i->fleet->store;
 	uint64_t now = clock_realtime_ns();
@@ -227,8 +311,10 @@ enum budgets_verdict budgets_charge(
 		v = BUDGETS_CHARGED;
 	if (v == BUDGETS_CHARGED && add_all(s, all, n, &e) < 0)
 		return fail(ret, e.message);
-	if (v == BUDGETS_CHARGED)
+	if (v == BUDGETS_CHARGED) {
+		lend(lent, all, n);
 		tell(all, n, ret);
+	}
 	return v;
 }
 
@@ -244,8 +330,8 @@ static int64_t bounded(const json_t *v, const char *name)
 	return n > SETTLED_MAX ? SETTLED_MAX : n < -SETTLED_MAX ? -SETTLED_MAX : n;
 }
 
-void budgets_settle(
-	struct fleet *f, const char *key_id, const char *sandbox_id, const json_t *spent)
+void budgets_settle(struct fleet *f, const char *key_id, const char *sandbox_id,
+	const json_t *spent, struct budgets_lent *lent)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20);
 	const json_t *list = json_object_get(spent, "budgets");
@@ -255,12 +341,13 @@ void budgets_settle(
 
 	for (size_t k = 0; k < json_array_size(list) && k < AT_ONCE; k++) {
 		const json_t *v = json_array_get(list, k);
+		struct settled s = {bounded(v, "tokens"), bounded(v, "micros")};
 		struct store_budget row;
 
 		if (!is_recent(day, today) || !take_row(v, key_id, sandbox_id, day, &row))
 			continue;
-		if (store_budget_settle(
-			    f->store, &row, bounded(v, "tokens"), bounded(v, "micros"), &e) < 0 &&
+		bound(lent, &row, &s);
+		if (store_budget_settle(f->store, &row, s.tokens, s.micros, &e) < 0 &&
 			log_limited(&limit))
 			log_warn("a budget stays charged: %s sandbox=%s", e.message, sandbox_id);
 	}

@@ -22,6 +22,7 @@
 #include "network/approvals.h"
 #include "network/between.h"
 #include "network/budgets.h"
+#include "network/decisions.h"
 #include "network/egress_link.h"
 #include "network/identity.h"
 #include "network/network.h"
@@ -89,6 +90,7 @@ struct egress {
 	struct egress_link *link;
 	struct between *between;  /* only with a link; NULL: none */
 	struct asker *asker;	  /* likewise */
+	struct budgets_lent lent; /* to this worker */
 	bool idle;		  /* the worker said so */
 	uint64_t began_ms;	  /* the worker; by the loop's clock */
 	unsigned failures;	  /* in a row */
@@ -112,6 +114,7 @@ static void maybe_free(struct egress *x)
 		return;
 	cleanup_close_p(&x->far_fd);
 	free(x->denials);
+	budgets_lent_done(&x->lent);
 	free(x);
 }
 
@@ -323,7 +326,8 @@ static void on_line(json_t *object, void *arg)
 	note_activity(x, object);
 	count(x, json_object_get(object, "counts"));
 	if (json_object_get(object, "spent"))
-		budgets_settle(x->fleet, x->key_id, x->id, json_object_get(object, "spent"));
+		budgets_settle(
+			x->fleet, x->key_id, x->id, json_object_get(object, "spent"), &x->lent);
 	if (between && x->between)
 		between_take(x->between, between);
 	if (!x->instance)
@@ -406,6 +410,7 @@ void egress_policy_changed(struct instance *i)
 	struct egress *x = i->egress;
 	struct error e = {0};
 
+	decisions_check(i);
 	between_judge(i);
 	if (x && x->link && tell_policy(x, &e) < 0) {
 		fail(x, e.message);
@@ -461,7 +466,8 @@ static int open_link(struct egress *x, struct error *e)
 	if (r < 0)
 		return r;
 	x->between = between_open(x->instance, &between_ops, x); /* or none is made */
-	x->asker = asker_open(x->instance, &asker_ops, x);	 /* likewise */
+	budgets_lent_done(&x->lent);
+	x->asker = asker_open(x->instance, &asker_ops, x, &x->lent); /* likewise */
 	r = tell_policy(x, e);
 	if (r < 0)
 		close_link(x);

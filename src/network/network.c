@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "fleet/events.h"
 #include "fleet/fleet.h"
+#include "network/activity.h"
 #include "network/interception.h"
 #include "policy/intercept.h"
 #include "policy/network_policy.h"
@@ -169,24 +170,47 @@ static bool has_row(const struct instance *i)
 	return i->state != INSTANCE_CREATING || *i->returning;
 }
 
-void network_renew(struct instance *i, const char *name)
+/* Of the same policy. */
+static int next_generation(struct instance *i, struct error *e)
 {
 	const struct store_sandbox row = {.network_json = i->network_json,
 		.internet = i->internet,
 		.network_generation = i->network_generation + 1};
+	int r = has_row(i) ? store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_ANY_STATE,
+				     STORE_SET_NETWORK, &row, NULL, e)
+			   : 0;
+
+	if (r < 0)
+		return r;
+	i->network_generation++;
+	if (i->fleet->network_changed)
+		i->fleet->network_changed(i);
+	return 0;
+}
+
+void network_renew(struct instance *i, const char *name)
+{
 	struct error e = {0};
 
 	if (*name && !interception_uses(i, name))
 		return;
-	if (has_row(i) && store_sandbox_update(i->fleet->store, i->sandbox.id, STORE_ANY_STATE,
-				  STORE_SET_NETWORK, &row, NULL, &e) < 0)
+	if (next_generation(i, &e) < 0)
 		log_error("a sandbox keeps its old %s: %s sandbox=%s",
 			name[0] ? "value of a secret" : "secrets or network", e.message,
 			i->sandbox.id);
+}
+
+void network_decided(struct instance *i, const char *approval_id)
+{
+	struct error e = {0};
+
+	if (next_generation(i, &e) < 0)
+		log_error("a decision makes no new generation of the policy: %s sandbox=%s",
+			e.message, i->sandbox.id);
 	else
-		i->network_generation++;
-	if (e.code == ERROR_NONE && i->fleet->network_changed)
-		i->fleet->network_changed(i);
+		activity_say(i->fleet, i->sandbox.id, i->key_id, STORE_ACTIVITY_LIFECYCLE,
+			json_pack("{s:s, s:I, s:s}", "event", "policyChanged", "generation",
+				(json_int_t)i->network_generation, "approvalID", approval_id));
 }
 
 int network_keep_names(struct instance *i, const char *names, struct error *e)

@@ -28,6 +28,11 @@ int network_prepare(struct instance *i, struct error *e);
  * the key. Called by renewal.h. */
 void network_renew(struct instance *i, const char *name);
 
+/* A decision of a person for longer holds for the sandbox from now on, or holds no more. Makes a
+ * new generation of its policy, and notes it in its activity. Called by decisions.h and
+ * renewal.h. */
+void network_decided(struct instance *i, const char *approval_id);
+
 /* Replaces allowOut, denyOut, allowIn, dnsServers, rules and egressProxy of a running sandbox with
  * those of `update`, and its setting for the internet with `internet`. Of these, members that
  * `update` lacks are cleared. Other members stay. `update` is already checked

@@ -14,7 +14,8 @@ struct change {
 	struct change *next;
 	uint64_t round; /* those of lower ones are served first */
 	char *key_id;
-	char *name;
+	char *name;	   /* of a secret, or of the approval that was decided */
+	char *template_id; /* of a decision; NULL: a secret */
 };
 
 /* Exists while there is a change. */
@@ -31,6 +32,7 @@ static void free_change(struct change *c)
 {
 	free(c->key_id);
 	free(c->name);
+	free(c->template_id);
 	free(c);
 }
 
@@ -44,12 +46,20 @@ static bool is_told(const struct instance *i)
 	       (i->egress && i->state == INSTANCE_CREATING);
 }
 
+static bool is_about(const struct change *c, const struct instance *i)
+{
+	if (strcmp(i->key_id, c->key_id) != 0)
+		return false;
+	if (c->template_id)
+		return strcmp(instance_template_id(i), c->template_id) == 0;
+	return i->authority || !c->name[0];
+}
+
 static int note(struct instance *i, void *arg)
 {
 	struct renewal *r = arg;
 
-	if (is_told(i) && (i->authority || !r->first->name[0]) &&
-		strcmp(i->key_id, r->first->key_id) == 0) {
+	if (is_told(i) && is_about(r->first, i)) {
 		if (r->ids)
 			(void)snprintf(r->ids[r->count], sizeof(r->ids[0]), "%s",
 				i->sandbox.id); /* fits */
@@ -124,13 +134,16 @@ static void serve(struct turn *t)
 		return;
 	}
 	i = find(r->fleet, r->ids[r->at++]);
-	if (i)
+	if (i && r->first->template_id)
+		network_decided(i, r->first->name);
+	else if (i)
 		network_renew(i, r->first->name);
 }
 
 /* --- beginning --- */
 
-static struct change *new_change(const char *key_id, const char *name)
+/* template_id: NULL, if it is about a secret. */
+static struct change *new_change(const char *key_id, const char *name, const char *template_id)
 {
 	struct change *c = calloc(1, sizeof(*c));
 
@@ -138,7 +151,8 @@ static struct change *new_change(const char *key_id, const char *name)
 		return NULL;
 	c->key_id = strdup(key_id);
 	c->name = strdup(name);
-	if (c->key_id && c->name)
+	c->template_id = template_id ? strdup(template_id) : NULL;
+	if (c->key_id && c->name && !c->template_id == !template_id)
 		return c;
 	free_change(c);
 	return NULL;
@@ -191,10 +205,10 @@ static void line_up(struct renewal *r, struct change *c)
 	*at = c;
 }
 
-void renewal_begin(struct fleet *f, const char *key_id, const char *name)
+static void begin(struct fleet *f, const char *key_id, const char *name, const char *template_id)
 {
 	struct renewal *r = f->renewal ? f->renewal : start(f);
-	struct change *c = r ? new_change(key_id, name) : NULL;
+	struct change *c = r ? new_change(key_id, name, template_id) : NULL;
 
 	f->renewal = r;
 	if (!c) {
@@ -208,6 +222,17 @@ void renewal_begin(struct fleet *f, const char *key_id, const char *name)
 	else
 		line_up(r, c);
 	turn_ask(&r->turn);
+}
+
+void renewal_begin(struct fleet *f, const char *key_id, const char *name)
+{
+	begin(f, key_id, name, NULL);
+}
+
+void renewal_begin_decision(
+	struct fleet *f, const char *key_id, const char *template_id, const char *approval_id)
+{
+	begin(f, key_id, approval_id, template_id);
 }
 
 void renewal_stop(struct fleet *f)

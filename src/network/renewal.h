@@ -1,4 +1,5 @@
-/* Tells the sandboxes of a key that one of its secrets was made, changed or removed. For each
+/* Tells the sandboxes of a key that one of its secrets was made, changed or removed, or those of a
+ * template that a decision of a person holds. For each
  * sandbox a policy is checked, compiled and written, so only some are told in each turn of the
  * event loop (turns.h). A worker that starts meanwhile gets the new value anyway, and so does every
  * worker after a restart of the daemon.
@@ -15,6 +16,11 @@ struct fleet;
  * may reach. If memory is out, this logs it, and the old value stays until the next change or the
  * next worker. */
 void renewal_begin(struct fleet *f, const char *key_id, const char *name);
+
+/* A decision of a person holds for the key's sandboxes of a template from now on, or holds no
+ * more. */
+void renewal_begin_decision(
+	struct fleet *f, const char *key_id, const char *template_id, const char *approval_id);
 
 /* Forgets the changes that wait. */
 void renewal_stop(struct fleet *f);

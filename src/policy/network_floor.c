@@ -88,7 +88,9 @@ static int take_words(struct network_floor *f, const struct network_words *words
 		r = error_set(e, ERROR_USAGE, EINVAL,
 			"--egress-proxy-login needs --egress-proxy, which says where");
 	if (r == 0 && words->policy)
-		r = network_document_read(words->policy, "--policy", &f->policy, e);
+		r = network_document_read(words->policy, "--policy", &f->policy, NULL, e);
+	if (r == 0 && words->policy)
+		r = network_document_no_secrets(f->policy, "--policy", e);
 	if (r == 0 && words->proxy)
 		r = network_floor_set_proxy(f, words->proxy, words->proxy_login, e);
 	return r;

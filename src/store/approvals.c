@@ -65,9 +65,9 @@ int store_approval_for_parse(const char *name, enum store_approval_for *ret)
 /* --- rows --- */
 
 #define COLUMNS                                                                                    \
-	"SELECT seq, id, key_id, sandbox_id, template_id, rule, question, link_key, asked_ns, "    \
-	"expires_ns, count, state, decided_ns, decided_by, reason, scope, until_ns FROM "          \
-	"approvals "
+	"SELECT seq, id, key_id, sandbox_id, template_id, rule, question, target, rule_digest, "   \
+	"link_key, asked_ns, expires_ns, count, state, decided_ns, decided_by, reason, scope, "    \
+	"until_ns FROM approvals "
 
 static void read_row(struct query *q, struct store_approval *a)
 {
@@ -78,6 +78,8 @@ static void read_row(struct query *q, struct store_approval *a)
 	a->template_id = row_text(q);
 	a->rule = row_text(q);
 	a->question_json = row_text(q);
+	row_blob(q, a->target, sizeof(a->target));
+	row_blob(q, a->rule_digest, sizeof(a->rule_digest));
 	row_blob(q, a->link_key, sizeof(a->link_key));
 	a->asked_ns = row_u64(q);
 	a->expires_ns = row_u64(q);
@@ -192,7 +194,8 @@ static int insert(struct store *s, const struct store_approval *a, const char *i
 {
 	struct query q = db_query(s, STMT_APPROVAL_INSERT,
 		"INSERT INTO approvals (id, key_id, sandbox_id, template_id, rule, question, same, "
-		"target, link_key, asked_ns, expires_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+		"target, rule_digest, link_key, asked_ns, expires_ns) "
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 	uint8_t link_key[STORE_APPROVAL_LINK_KEY];
 
 	if (getrandom(link_key, sizeof(link_key), 0) != sizeof(link_key)) {
@@ -207,6 +210,7 @@ static int insert(struct store *s, const struct store_approval *a, const char *i
 	query_text(&q, a->question_json);
 	query_blob(&q, a->same, sizeof(a->same));
 	query_blob(&q, a->target, sizeof(a->target));
+	query_blob(&q, a->rule_digest, sizeof(a->rule_digest));
 	query_blob(&q, link_key, sizeof(link_key));
 	query_u64(&q, a->asked_ns);
 	query_u64(&q, a->expires_ns);
@@ -313,6 +317,31 @@ int store_approval_decide(struct store *s, const char *id, const char *key_id,
 	if (r < 0 || changes)
 		return r;
 	return store_approval_get(s, id, key_id, say_decided, e, e);
+}
+
+static int say_ended(void *arg, const struct store_approval *a)
+{
+	struct error *e = arg;
+
+	if (a->state == STORE_APPROVAL_WAITING)
+		return error_set(e, ERROR_EXISTS, EALREADY, "it waits: decide it");
+	return error_set(e, ERROR_EXISTS, EALREADY, "it is no decision that holds any more");
+}
+
+int store_approval_end(
+	struct store *s, const char *id, const char *key_id, uint64_t now_ns, struct error *e)
+{
+	struct query q = db_query(s, STMT_APPROVAL_END,
+		"UPDATE approvals SET until_ns = ?1 WHERE id = ?2 AND scope > 0 "
+		"AND until_ns > ?1 AND (?3 IS NULL OR key_id = ?3)");
+	unsigned changes = 0;
+	int r;
+
+	query_u64(&q, now_ns);
+	query_text(&q, id);
+	query_text(&q, key_id);
+	r = query_run(&q, &changes, e);
+	return r < 0 || changes ? r : store_approval_get(s, id, key_id, say_ended, e, e);
 }
 
 /* --- what is decided already --- */

@@ -68,6 +68,7 @@ struct store_approval {
 	const char *rule;	   /* that asks */
 	const char *question_json; /* an object: what is asked, for people */
 	uint8_t same[STORE_APPROVAL_HASH], target[STORE_APPROVAL_HASH];
+	uint8_t rule_digest[STORE_APPROVAL_HASH];  /* of the rule's content (rule_digest.h) */
 	uint8_t link_key[STORE_APPROVAL_LINK_KEY]; /* signs links that decide it */
 	uint64_t asked_ns, expires_ns;
 	uint64_t count; /* how often it was asked while it waited */
@@ -79,8 +80,8 @@ struct store_approval {
 	uint64_t until_ns;	       /* its decision holds until then; STORE_NEVER_NS: no end */
 };
 
-/* Adds a question. Uses the fields of `a` from key_id to target, asked_ns and expires_ns. If an
- * equal one waits, increments its count instead, and sets *ret_fresh to false. ERROR_TOO_MANY
+/* Adds a question. Uses the fields of `a` from key_id to rule_digest, asked_ns and expires_ns. If
+ * an equal one waits, increments its count instead, and sets *ret_fresh to false. ERROR_TOO_MANY
  * -ENOBUFS: one of the bounds. */
 int store_approval_ask(struct store *s, const struct store_approval *a,
 	char ret_id[STORE_APPROVAL_ID_BYTES], bool *ret_fresh, struct error *e);
@@ -108,6 +109,11 @@ int store_approval_get(struct store *s, const char *id, const char *key_id,
  * that end first. STORE_APPROVALS_HELD_MAX at most. */
 int store_approval_given(struct store *s, const struct store_sandbox *sb, uint64_t now_ns,
 	int (*each)(void *arg, const struct store_approval *a), void *arg, struct error *e);
+
+/* Ends a decision for longer that holds. key_id as of store_approval_get(). ERROR_EXISTS: it is
+ * none, or holds no more. */
+int store_approval_end(
+	struct store *s, const char *id, const char *key_id, uint64_t now_ns, struct error *e);
 
 struct store_approval_filter {
 	const char *key_id;	/* NULL: of all keys */

@@ -283,6 +283,19 @@ int store_sandbox_update(struct store *s, const char *id, uint32_t from, unsigne
 	return r;
 }
 
+int store_sandboxes_renew(struct store *s, const char *key_id, const char *id,
+	const char *template_id, struct error *e)
+{
+	struct query q = db_query(s, STMT_SANDBOX_RENEW,
+		"UPDATE sandboxes SET network_generation = network_generation + 1 "
+		"WHERE key_id = ? AND state = 2 AND (id = ? OR template_id = ?)");
+
+	query_text(&q, key_id);
+	query_text(&q, id);
+	query_text(&q, template_id);
+	return query_run(&q, NULL, e);
+}
+
 int store_sandbox_set_end(struct store *s, const char *id, uint64_t end_ns, struct error *e)
 {
 	struct query q = db_query(s, STMT_SANDBOX_SET_END,

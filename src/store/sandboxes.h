@@ -135,6 +135,11 @@ enum {
 int store_sandbox_update(struct store *s, const char *id, uint32_t from, unsigned set,
 	const struct store_sandbox *sb, enum store_sandbox_state *ret_state, struct error *e);
 
+/* Increments network_generation of a key's paused sandboxes: of `id`, and of those of a template
+ * (NULL: none). */
+int store_sandboxes_renew(struct store *s, const char *key_id, const char *id,
+	const char *template_id, struct error *e);
+
 /* A fast path of the above: a new deadline for a RUNNING or SNAPSHOTTING sandbox; otherwise
  * -EBUSY. */
 int store_sandbox_set_end(struct store *s, const char *id, uint64_t end_ns, struct error *e);

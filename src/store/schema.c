@@ -602,6 +602,12 @@ static const char version_20[] =
 	"ALTER TABLE agent_versions ADD COLUMN authority TEXT;"
 	"ALTER TABLE agent_versions ADD COLUMN concurrency INTEGER NOT NULL DEFAULT 0;";
 
+/* A decision answers a rule as it was when it asked. What the rules of older decisions said is not
+ * known, so these end. */
+static const char version_21[] =
+	"ALTER TABLE approvals ADD COLUMN rule_digest BLOB;"
+	"UPDATE approvals SET until_ns = decided_ns WHERE scope > 0 AND until_ns > decided_ns;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -623,6 +629,7 @@ const struct migration schema_migrations[] = {
 	{version_18},
 	{version_19},
 	{version_20},
+	{version_21},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -120,7 +120,7 @@ static int run(char **argv, struct error *e)
 	struct run_ask *ask = NULL;
 	struct session_result result;
 	json_t *policy = NULL, *network = NULL;
-	int r = network_document_read(argv[3], "POLICY", &policy, e);
+	int r = network_document_read(argv[3], "POLICY", &policy, NULL, e);
 
 	if (r == 0)
 		r = network_floor_make(&words, &floor, e);

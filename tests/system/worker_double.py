@@ -5,7 +5,9 @@ what comes. Descriptor 3 is the egress channel, 4 the daemon's listening socket.
   idle    the same for one stream, then says that it is idle and ends
   flows   the same, and for each stream says what the file `say` has: lines for the daemon
   asks    the same as serve; each stream begins with the length (4 bytes) and the text of a question, which the daemon
-          is asked, and gets what was decided as a line. A new daemon is asked again
+          is asked, and gets what was decided as a line. A new daemon is asked again. With `times` in it, it is asked
+          so often, and nothing is read before the stream says so; it gets all answers, each as a line of JSON. With
+          `say` in it, the daemon is told that
   slow    the same as serve, but applies all but the first policy only when the file `say` is not empty
   refuse  refuses its policy
   stale   says of each policy that it applied the first
@@ -82,15 +84,37 @@ def say_asked(client, *ids):
     client.sendall(b"".join(json.dumps({"ask": {"id": i, **waiting[i][1]}}).encode() + b"\n" for i in ids))
 
 
+def ask_often(client, stream, question, times):
+    first, data, answers = asked[0] + 1, b"", []
+    asked[0] += times
+    for i in range(first, first + times):
+        client.sendall(json.dumps({"ask": {"id": i, **question}}).encode() + b"\n")
+    stream.recv(1)
+    while len(answers) < times:
+        *lines, data = (data + client.recv(65536)).split(b"\n")
+        answers += [said["ask"] for said in map(json.loads, lines) if "ask" in said]
+    stream.sendall(b"".join(json.dumps(answer).encode() + b"\n" for answer in answers))
+    stream.close()
+
+
 def take_question(client, stream):
     text = stream.recv(struct.unpack("<I", stream.recv(4, socket.MSG_WAITALL))[0], socket.MSG_WAITALL)
+    question = json.loads(text)
+    times, say = question.pop("times", 0), question.pop("say", None)
+    if times:
+        ask_often(client, stream, question, times)
+        return
+    if say:
+        client.sendall(json.dumps(say).encode() + b"\n")
+        stream.close()
+        return
     asked[0] += 1
     waiting[asked[0]] = stream, json.loads(text)
     s.register(stream, selectors.EVENT_READ, asked[0])
     say_asked(client, asked[0])
 
 
-def decided(id, decision, reason=""):
+def decided(id, decision, reason="", **_):
     if id not in waiting:
         return
     stream, _ = waiting.pop(id)

@@ -196,6 +196,7 @@ static void use_sandboxes(struct fixture *f)
 	store_sandbox_free(got);
 	list_every_way(f);
 	ok(f, store_sandbox_update(f->s, "i1", STORE_ANY_STATE, STORE_SET_END, &sb, NULL, &f->e));
+	ok(f, store_sandboxes_renew(f->s, f->key, "i1", "t", &f->e));
 	ok(f, store_sandbox_set_end(f->s, "i1", T0, &f->e));
 	ok(f, store_sandbox_each(f->s, ignore_sandbox, NULL, &f->e));
 	ok(f, store_sandbox_count(f->s, f->key, 1, &n, &f->e));
@@ -324,6 +325,7 @@ static void use_approvals(struct fixture *f)
 	ok(f, store_approval_given(f->s,
 		      &(struct store_sandbox){.id = "a", .key_id = f->key, .template_id = "t"}, T0,
 		      ignore_approval, NULL, &f->e));
+	(void)store_approval_end(f->s, id, f->key, T0, NULL); /* it was once */
 	ok(f, store_approval_take(f->s, &a, T0, ignore_approval, NULL, &f->e));
 	assert_int_equal(store_approval_take(f->s, &a, T0, ignore_approval, NULL, &f->e), -ENOENT);
 }

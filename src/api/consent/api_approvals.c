@@ -14,6 +14,7 @@
 #include "http/reply.h"
 #include "network/approval_question.h"
 #include "network/approvals.h"
+#include "network/decisions.h"
 #include "proto/uri.h"
 #include "store/keys.h"
 
@@ -231,4 +232,15 @@ static void decide_with(struct request *r, const char *text, size_t n)
 void api_approvals_decide(struct request *r)
 {
 	request_collect(r, API_BODY_MAX, decide_with);
+}
+
+/* Takes a decision back that holds for longer. */
+void api_approvals_end(struct request *r)
+{
+	struct error e = {0};
+
+	if (decisions_end(fleet_of(r), r->params[0], auth_scope(r), &e) < 0)
+		reply_failure(r, &e);
+	else
+		reply_empty(r, 204);
 }

@@ -85,8 +85,10 @@ static json_t *with_callers(json_t *body, const struct option_list *callers)
 
 static int add_policy(const char *path, json_t *body, struct error *e)
 {
-	json_t *policy = NULL;
-	int r = network_document_read(path, "--policy", &policy, e);
+	json_t *policy = NULL, *decisions = NULL;
+	int r = network_document_read(path, "--policy", &policy, &decisions, e);
+
+	json_decref(decisions); /* of people, for another sandbox */
 
 	if (r < 0)
 		return r;

@@ -35,17 +35,33 @@ static const struct option_spec options[] = {
 	CLI_OPTIONS_END,
 };
 
-/* The answer's policy as JSON, or that there is none. */
+/* The policy with the decisions that hold beside it. NULL: neither. */
+static json_t *policy_of(const json_t *answer)
+{
+	json_t *policy = json_incref(json_object_get(answer, "policy")),
+	       *decisions = json_object_get(answer, "decisions");
+
+	if (!json_is_object(policy)) {
+		json_decref(policy);
+		policy = decisions ? json_object() : NULL;
+	}
+	if (decisions)
+		(void)json_object_set(policy, "decisions", decisions); /* or without */
+	return policy;
+}
+
 static int show(const struct remote *remote, const char *target, bool json, struct error *e)
 {
-	json_t *answer = NULL, *policy;
+	json_t *answer = NULL, *policy = NULL;
 	int r = admin_call(&remote->home, "GET", target, NULL, &answer, e);
 
-	policy = json_object_get(answer, "policy");
-	if (r == 0 && (json || json_is_object(policy)))
+	if (r == 0 && !json)
+		policy = policy_of(answer);
+	if (r == 0 && (json || policy))
 		r = json_print(json_incref(json ? answer : policy), e);
 	else if (r == 0)
 		printf("no policy\n");
+	json_decref(policy);
 	json_decref(answer);
 	return r;
 }
@@ -95,8 +111,10 @@ static int budgets(const struct remote *remote, const char *target, bool json, s
 
 static int set(const struct remote *remote, const char *target, const char *file, struct error *e)
 {
-	json_t *policy = NULL;
-	int r = network_document_read(file, file, &policy, e);
+	json_t *policy = NULL, *decisions = NULL;
+	int r = network_document_read(file, file, &policy, &decisions, e);
+
+	json_decref(decisions); /* of people: they stay as they are */
 
 	r = r ? r : admin_call(&remote->home, "PUT", target, policy, NULL, e);
 	json_decref(policy);

@@ -11,7 +11,9 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/json.h"
+#include "cli/sandbox/policy_decision.h"
 #include "policy/network_document.h"
+#include "proto/json_tree.h"
 #include "rules/rules.h"
 
 enum { STEPS_MAX = 3 };
@@ -19,7 +21,7 @@ enum { STEPS_MAX = 3 };
 /* What is asked about. */
 struct question {
 	char *text; /* what the strings are in; owned */
-	char clean[RULES_PATH_MAX + 1];
+	char clean[RULES_PATH_MAX + 1], path_digest[POLICY_DECISION_DIGEST];
 	struct rules_question asked;
 	struct call_reader *reader; /* of its body; NULL: none was read */
 	char *body;		    /* owned; NULL: not known */
@@ -60,6 +62,7 @@ static int take_host(char *text, unsigned port, struct rules_question *q)
 
 static int take_request(char *url, struct question *q)
 {
+	const char *asked;
 	char *host, *path;
 
 	q->asked.tls = str_starts_with(url, "https://");
@@ -67,9 +70,10 @@ static int take_request(char *url, struct question *q)
 		return -EINVAL;
 	host = strstr(url, "://") + 3;
 	path = host + strcspn(host, "/?#");
-	if (path_clean(*path == '/' ? path : "/", *path == '/' ? strcspn(path, "?#") : 1,
-		    q->clean) == 0)
+	asked = *path == '/' ? path : "/";
+	if (path_clean(asked, strcspn(asked, "?#"), q->clean) == 0)
 		q->asked.path = q->clean;
+	policy_decision_digest(asked, strcspn(asked, "?#"), q->path_digest);
 	*path = '\0';
 	q->asked.kind = RULES_REQUEST;
 	return take_host(host, q->asked.tls ? 443 : 80, &q->asked);
@@ -210,8 +214,14 @@ static void print_budget(const struct step *last)
 	printf("  budget: %s\n", text);
 }
 
-static int print_json(
-	const struct rules *rules, const struct step *steps, unsigned n, struct error *e)
+/* What decides: the last step, or a decision that answers it. */
+static const char *verdict_of(const struct step *last, const json_t *decision)
+{
+	return decision ? json_tree_text(decision, "action") : rules_action_word(last->v.action);
+}
+
+static int print_json(const struct rules *rules, const struct step *steps, unsigned n,
+	const json_t *decision, struct error *e)
 {
 	const struct step *last = &steps[n - 1];
 	const struct rules_budget *budget = budget_of(last);
@@ -224,15 +234,27 @@ static int print_json(
 				"rule", rules_id(steps[i].v.rule))); /* what is missing shows */
 	if (budget)
 		write_budget(budget, text, sizeof(text));
-	return json_print(json_pack("{s:s, s:s, s:s, s:b, s:o, s:s*, s:o}", "verdict",
-				  rules_action_word(last->v.action), "rule", rules_id(last->v.rule),
-				  "reason", why(last), "observe", rules->observe, "forward",
-				  forward_json(forward_of(steps, n)), "budget",
-				  budget ? text : NULL, "steps", list),
+	return json_print(
+		json_pack("{s:s, s:s, s:s*, s:s, s:b, s:o, s:s*, s:o}", "verdict",
+			verdict_of(last, decision), "rule", rules_id(last->v.rule), "decision",
+			json_string_value(json_object_get(decision, "id")), "reason", why(last),
+			"observe", rules->observe, "forward", forward_json(forward_of(steps, n)),
+			"budget", budget ? text : NULL, "steps", list),
 		e);
 }
 
-static void print_text(const struct rules *rules, const struct step *steps, unsigned n)
+static void print_decision(const json_t *decision)
+{
+	const char *until = json_tree_text(decision, "expires");
+
+	printf("  decision: %s (%s, by %s at %s", json_tree_text(decision, "action"),
+		json_tree_text(decision, "id"), json_tree_text(decision, "by"),
+		json_tree_text(decision, "at"));
+	printf("%s%s)\n", *until ? ", until " : "", until);
+}
+
+static void print_text(
+	const struct rules *rules, const struct step *steps, unsigned n, const json_t *decision)
 {
 	const struct step *last = &steps[n - 1];
 	const struct rules_forward *f = forward_of(steps, n);
@@ -241,6 +263,10 @@ static void print_text(const struct rules *rules, const struct step *steps, unsi
 		printf("its requests decide: ask about 'METHOD URL'\n");
 	else if (last->v.body)
 		printf("its body decides: give it with --body FILE\n");
+	else if (decision)
+		printf("%s by decision %s, which answers rule %s\n",
+			json_tree_text(decision, "action"), json_tree_text(decision, "id"),
+			rules_id(last->v.rule));
 	else
 		printf("%s by rule %s%s%s%s\n", rules_action_word(last->v.action),
 			rules_id(last->v.rule), *why(last) ? ": " : "", why(last),
@@ -249,6 +275,8 @@ static void print_text(const struct rules *rules, const struct step *steps, unsi
 		printf("  %s: %s (%s)%s%s\n", steps[i].what, says(&steps[i]),
 			rules_id(steps[i].v.rule), steps[i].v.noted ? ", noted by " : "",
 			steps[i].v.noted ? steps[i].v.noted->id : "");
+	if (decision)
+		print_decision(decision);
 	if (f)
 		printf("  forward: https://%s:%u%s\n", f->host, f->port, f->path);
 	print_budget(last);
@@ -286,15 +314,35 @@ static void done(struct question *q)
 	free(q->text);
 }
 
+static int answer(const struct rules *rules, struct question *q, json_t *document,
+	const json_t *decisions, bool json, struct error *e)
+{
+	struct step steps[STEPS_MAX];
+	unsigned n = judge(rules, q, steps);
+	const struct step *last = &steps[n - 1];
+	struct rules_question asked = q->asked;
+	const json_t *decision = NULL;
+
+	if (strcmp(last->what, "request") != 0)
+		asked.kind = RULES_FLOW; /* a person is asked about the connection */
+	if (last->v.action == RULES_ASK)
+		decision = policy_decision_find(
+			decisions, document, rules_id(last->v.rule), &asked, q->path_digest);
+	if (json)
+		return print_json(rules, steps, n, decision, e);
+	print_text(rules, steps, n, decision);
+	if (q->asked.call)
+		print_body(q->asked.call);
+	return 0;
+}
+
 int policy_check(const char *file, const char *as, const char *body, bool json, struct error *e)
 {
 	struct question q = {.text = NULL};
-	struct step steps[STEPS_MAX];
 	struct policy_at top = {.e = e};
 	struct rules rules = {.count = 0};
-	json_t *document = NULL;
-	unsigned n;
-	int r = network_document_read(file, file, &document, e);
+	json_t *document = NULL, *decisions = NULL;
+	int r = network_document_read(file, file, &document, &decisions, e);
 
 	if (r == 0)
 		r = rules_make(&top, document, RULES_MAX, &rules);
@@ -302,16 +350,10 @@ int policy_check(const char *file, const char *as, const char *body, bool json, 
 		r = parse(as, &q, e);
 	if (r == 0 && body)
 		r = read_body(body, &q, e);
-	if (r == 0 && as) {
-		n = judge(&rules, &q, steps);
-		if (json)
-			r = print_json(&rules, steps, n, e);
-		else
-			print_text(&rules, steps, n);
-		if (!json && q.asked.call)
-			print_body(q.asked.call);
-	}
+	if (r == 0 && as)
+		r = answer(&rules, &q, document, decisions, json, e);
 	rules_done(&rules);
+	json_decref(decisions);
 	json_decref(document);
 	done(&q);
 	return r;

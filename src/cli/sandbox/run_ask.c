@@ -282,6 +282,7 @@ static void drop(struct run_ask *a, struct waiting *w)
 
 static void add(struct run_ask *a, json_int_t worker, json_int_t id, const json_t *asked)
 {
+	static const uint8_t no_rule[STORE_APPROVAL_HASH]; /* its rules stay as they are */
 	struct waiting w = {.worker = worker, .id = id};
 	struct waiting *grown = a->count < APPROVAL_WAITERS_MAX
 					? array_grow(a->at, a->count, sizeof(*grown))
@@ -289,7 +290,7 @@ static void add(struct run_ask *a, json_int_t worker, json_int_t id, const json_
 
 	if (grown)
 		a->at = grown;
-	if (!grown || approval_question_make(asked, NULL, &w.question) < 0) {
+	if (!grown || approval_question_make(asked, NULL, no_rule, &w.question) < 0) {
 		w.decision = DENY;
 		w.reason = "it cannot be shown";
 		(void)tell(a, &w); /* nobody is asked, and the worker has no more that wait */
