@@ -176,15 +176,15 @@ int str_random_uuid(char out[STR_UUID_BYTES])
 int str_random_id(char *out, size_t n)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	uint8_t random[32];
 	size_t i = 0;
 
 	while (i + 1 < n) {
-		uint8_t b;
-
-		if (getrandom(&b, 1, 0) != 1)
-			return -errno;
-		if (b < 252) /* 252 = 7 * 36, so all letters are equally likely */
-			out[i++] = letters[b % 36];
+		if (getrandom(random, sizeof(random), 0) != sizeof(random))
+			return -EIO; /* as in str_random_uuid() */
+		for (size_t k = 0; k < sizeof(random) && i + 1 < n; k++)
+			if (random[k] < 252) /* 252 = 7 * 36, so all letters are equally likely */
+				out[i++] = letters[random[k] % 36];
 	}
 	out[i] = '\0';
 	return 0;

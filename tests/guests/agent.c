@@ -3,8 +3,12 @@
  * where a guest's kernel would not get through its boot.
  *
  * A command prints "ok" and ends. One whose text contains "make noise: WORD" does what the table
- * `noises` says under that word, most of them for ever: a neighbour that nobody wants. */
+ * `noises` says under that word, most of them for ever: a neighbour that nobody wants.
+ *
+ * A command with the flag BRIEF is the program of a hosted agent (invoked.h). One waits
+ * already, for whoever attaches first. */
 #include "driver.h"
+#include "invoked.h"
 #include "proto/agent_wire.h"
 #include "proto/egress_wire.h"
 
@@ -17,6 +21,7 @@ enum {
 	BUFFER = 64 * 1024, /* what the host may send before we have taken it */
 	REPLY = 1024,
 	COMMAND_PID = 100,
+	PROGRAM_PID = 101,
 	NOISE_BYTES = 32 * 1024 * 1024,
 	MIB = 1024 * 1024,
 };
@@ -46,6 +51,8 @@ static struct ring rx_ring, tx_ring, event_ring, disk_ring;
 static struct packet rx_packets[QUEUE_SIZE], tx_packet;
 static struct connection connections[CONNECTIONS], nobody; /* the latter: for packets of none */
 static uint32_t own_port = AGENT_PORT;
+static struct connection *invoker;   /* whose program runs */
+static bool waits = true;	     /* the program has not been attached to */
 static struct virtio_vsock_hdr last; /* that arrived: says whom we talk to, and who we are */
 
 /* --- packets --- */
@@ -155,12 +162,13 @@ static void say_hello(struct connection *c)
 	send_reply(c, AGENT_HELLO_REPLY, &r);
 }
 
-static void take_identity(struct connection *c, const uint8_t *payload)
+static void take_identity(struct connection *c, const uint8_t *payload, uint32_t n)
 {
 	struct reply r = {.n = 0};
 	uint32_t fields;
 
 	memcpy(&fields, payload, sizeof(fields));
+	invoked_identity(payload, n);
 	add32(&r, fields);
 	for (unsigned i = 0; i <= AGENT_ID_FIELDS; i++)
 		add32(&r, 0); /* no failure */
@@ -324,23 +332,69 @@ static const struct noise *find_noise(const uint8_t *text, uint32_t n)
 	return NULL;
 }
 
+static void send_exit(struct connection *c)
+{
+	struct reply exit = {.n = 0};
+
+	for (unsigned i = 0; i < 4; i++)
+		add64(&exit, 0); /* flags, status and what it used */
+	send_reply(c, AGENT_EXIT, &exit);
+}
+
+/* --- the program of a hosted agent --- */
+
+static void start_program(struct connection *c)
+{
+	uint32_t pid = PROGRAM_PID;
+
+	invoker = c;
+	waits = false;
+	send_frame(c, AGENT_STARTED, &pid, sizeof(pid));
+}
+
+static void feed_program(struct connection *c, const uint8_t *payload, uint32_t n)
+{
+	if (c != invoker)
+		return;
+	invoked_input(payload, n);
+	send_frame(c, AGENT_WINDOW, &n, sizeof(n));
+}
+
+static void print_of_program(void *arg, const void *data, uint32_t n)
+{
+	const uint8_t *p = data;
+
+	for (uint32_t at = 0; at < n; at += REPLY)
+		send_frame(arg, AGENT_STDOUT, p + at, n - at < REPLY ? n - at : REPLY);
+}
+
+static void end_input(struct connection *c)
+{
+	if (c == invoker && invoked_run(print_of_program, c)) {
+		invoker = NULL;
+		send_exit(c);
+	}
+}
+
+/* --- commands --- */
+
 static void run_command(struct connection *c, const uint8_t *payload, uint32_t n)
 {
 	const struct noise *noise = find_noise(payload, n);
 	uint32_t pid = COMMAND_PID, flags;
-	struct reply exit = {.n = 0};
 
 	memcpy(&flags, payload, sizeof(flags));
+	if (flags & AGENT_EXEC_BRIEF) {
+		start_program(c);
+		return;
+	}
 	send_frame(c, AGENT_STARTED, &pid, sizeof(pid));
 	if (noise)
 		noise->make(c);
 	if (flags & AGENT_EXEC_DETACHED)
 		return;
 	send_frame(c, AGENT_STDOUT, "ok\n", 3);
-	add64(&exit, 0); /* flags and status */
-	for (unsigned i = 0; i < 3; i++)
-		add64(&exit, 0);
-	send_reply(c, AGENT_EXIT, &exit);
+	send_exit(c);
 }
 
 /* --- requests --- */
@@ -352,7 +406,7 @@ static void serve(struct connection *c, uint8_t type, const uint8_t *payload, ui
 		say_hello(c);
 		break;
 	case AGENT_IDENTITY:
-		take_identity(c, payload);
+		take_identity(c, payload, n);
 		break;
 	case AGENT_GET_METRICS:
 		send_metrics(c);
@@ -368,12 +422,24 @@ static void serve(struct connection *c, uint8_t type, const uint8_t *payload, ui
 	case AGENT_EXEC:
 		run_command(c, payload, n);
 		break;
+	case AGENT_ATTACH:
+		if (waits)
+			start_program(c);
+		else
+			refuse(c, type, AGENT_ERR_NOT_FOUND);
+		break;
+	case AGENT_STDIN:
+		feed_program(c, payload, n);
+		break;
+	case AGENT_STDIN_EOF:
+		end_input(c);
+		break;
 	case AGENT_LIST_PROCESSES:
 	case AGENT_LIST_TASKS:
 	case AGENT_TREE:
 		send_frame(c, AGENT_END, NULL, 0);
 		break;
-	case AGENT_STDIN ... AGENT_STOP:
+	case AGENT_SIGNAL ... AGENT_STOP:
 	case AGENT_DATA:
 	case AGENT_END:
 		break; /* of a stream that has ended */

@@ -446,9 +446,9 @@ def copy_templates(home, others=()):
         copy_template(os.path.join(source, "templates", name), os.path.join(home, "templates", name))
 
 
-def write_template(d, created):
-    """TEMPLATE's description without its files, as a build would leave it: for native agents."""
-    path = os.path.join(d.home, "templates", TEMPLATE)
+def write_template(d, created, name=TEMPLATE):
+    """A template's description without its files, as a build would leave it: for native agents."""
+    path = os.path.join(d.home, "templates", name)
     os.makedirs(path, exist_ok=True)
     with open(os.path.join(path, "new"), "w") as f:
         json.dump({"format": 1, "kind": "ext4", "kernel_release": "x", "agent_version": "1",

@@ -1,0 +1,154 @@
+"""The part of bench/agents with microVMs: an agent in Node.js that has loaded a model's SDK before it reads its prompt. It is
+deployed, then deployed again with only its code changed, and invoked, beside a container of the same program."""
+import io
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+import time
+from urllib.parse import quote
+
+from agents_figures import Side, measure_crowds, measure_running, measure_version
+from figures import heading, show, timed
+from served import ask, eventually
+
+MODULE = "@anthropic-ai/sdk"
+CODE = f"""// %s
+import Anthropic from "{MODULE}";
+import {{ text }} from "node:stream/consumers";
+
+new Anthropic({{ apiKey: "none" }});
+const prompt = await text(process.stdin);
+process.stdout.write(prompt === "stay" ? "here" : prompt);
+if (prompt === "stay") setInterval(() => {{}}, 1000);
+"""
+# The modules are a step of their own, as npm's would be: what it costs to fetch them from a registry is not measured.
+DOCKERFILE = """FROM node-20
+WORKDIR /home/user/agent
+COPY package.json .
+COPY node_modules node_modules
+COPY . .
+CMD ["node", "agent.js"]
+"""
+AGENT, MEMORY_MB, BUILD_S = "bench", 512, 1800
+CROWDS = {1: 20, 20: 3, 100: 1}
+CONTAINERS = {1: 20, 20: 3}
+
+
+def add(tar, name, text):
+    info = tarfile.TarInfo(name)
+    info.size = len(text)
+    tar.addfile(info, io.BytesIO(text.encode()))
+
+
+def archive(program, code):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        add(tar, "Dockerfile", DOCKERFILE)
+        add(tar, "agent.js", code)
+        for name in ("package.json", "node_modules"):
+            tar.add(os.path.join(program, name), name)
+    return out.getvalue()
+
+
+def deploy(side, data):
+    """The version when it is ready."""
+    settings = quote(json.dumps({"cpus": 1, "memory": MEMORY_MB, "concurrency": 1024}))
+    status, v = ask(side.daemon.port, "PUT", f"/agents/{AGENT}?settings={settings}", side.key, data)
+    assert status == 202, v
+    path = f"/agents/{AGENT}/versions/{v['version']}"
+    assert eventually(lambda: ask(side.daemon.port, "GET", path, side.key)[1]["state"] != "building", BUILD_S)
+    v = ask(side.daemon.port, "GET", path, side.key)[1]
+    log = ask(side.daemon.port, "GET", path + "/logs?limit=1000", side.key)[1]["logs"]
+    assert v["state"] == "ready" and not any("not warm" in line["message"] for line in log), (v, log[-5:])
+    return v
+
+
+def measure_deploy(side, program):
+    first, second = (archive(program, CODE % n) for n in range(2))
+    made = []
+    heading("deploy of an agent in Node.js; ms")
+    result = {"cold": show("cold", [timed(lambda: made.append(deploy(side, first)))]),
+              "code": show("with only its code changed", [timed(lambda: made.append(deploy(side, second)))])}
+    return made[-1], result
+
+
+# --- the same program in a container ---
+
+class Bundle:
+    """A container with this machine's /usr and /etc, read-only, and the program in a directory of its own."""
+
+    def __init__(self, runtime, node, program):
+        self.runtime, self.dir, self.count = runtime, tempfile.mkdtemp(prefix="bundle."), 0
+        for name in ("usr", "etc", "proc", "dev", "tmp", "agent", "node"):
+            os.makedirs(os.path.join(self.dir, "rootfs", name))
+        for name in ("bin", "lib", "lib64"):
+            os.symlink("usr/" + name, os.path.join(self.dir, "rootfs", name))
+        there = os.path.join(self.dir, "rootfs/agent")
+        with open(os.path.join(there, "agent.js"), "w") as f:
+            f.write(CODE % 1)
+        for name in ("package.json", "node_modules"):
+            subprocess.run(["cp", "-a", os.path.join(program, name), there], check=True)
+        subprocess.run(["cp", "-L", node, os.path.join(self.dir, "rootfs/node/node")], check=True)
+        self.configure()
+
+    def configure(self):
+        subprocess.run([self.runtime, "spec"], cwd=self.dir, check=True)
+        path = os.path.join(self.dir, "config.json")
+        with open(path) as f:
+            config = json.load(f)
+        config["process"].update(terminal=False, args=["/node/node", "agent.js"], cwd="/agent")
+        config["mounts"] += [{"destination": "/" + name, "type": "bind", "source": "/" + name, "options": ["rbind", "ro"]}
+                             for name in ("usr", "etc")]
+        with open(path, "w") as f:
+            json.dump(config, f)
+
+    def crowd(self, count):
+        """Seconds until each of that many, begun together, has printed its answer, and until it has ended."""
+        begin, running = time.perf_counter(), []
+        for _ in range(count):
+            self.count += 1
+            running.append(subprocess.Popen([self.runtime, "run", f"bench-{os.getpid()}-{self.count}"], cwd=self.dir,
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            running[-1].stdin.write(b"hello")
+            running[-1].stdin.close()
+        first, end = [], []
+        for p in running:
+            assert p.stdout.read(1) == b"h", "the container does not answer"
+            first.append(time.perf_counter() - begin)
+        for p in running:
+            assert p.stdout.read() == b"ello" and p.wait() == 0
+            end.append(time.perf_counter() - begin)
+        return first, end
+
+
+def measure_containers(o):
+    bundle, result = Bundle(o.runtime, o.node, o.program), {}
+    for count, usual in CONTAINERS.items():
+        series = [bundle.crowd(count) for _ in range((o.rounds or usual) + 1)][1:]  # the first is a rehearsal
+        heading(f"{os.path.basename(o.runtime)} run of the same program: {count} at once; ms", ("least", "p50", "p90", "p99"))
+        result[str(count)] = {"first": show("to the first byte of the answer", [s for first, _ in series for s in first]),
+                              "end": show("to its end", [s for _, end in series for s in end])}
+    return result
+
+
+def remove(side):
+    """Its versions are beside the operator's templates."""
+    builds = [v["buildID"] for v in ask(side.daemon.port, "GET", f"/agents/{AGENT}/versions", side.key)[1]]
+    assert ask(side.daemon.port, "DELETE", f"/agents/{AGENT}", side.key)[0] == 204
+    at = os.path.join(side.daemon.home, "templates")
+    assert eventually(lambda: not set(builds) & set(os.listdir(at)), 120)
+
+
+def measure_node(o):
+    with Side(0) as side:
+        version, deploys = measure_deploy(side, o.program)
+        result = {"deploy": deploys,
+                  "invoke": measure_crowds(side, AGENT, o.rounds, "microVMs with Node.js and its SDK", CROWDS),
+                  "running": measure_running(side, AGENT, "stay"), "version": measure_version(side, version["buildID"])}
+        remove(side)
+    result["container"] = measure_containers(o)
+    ratio = result["container"]["1"]["first"]["p50_us"] / result["invoke"]["1"]["first"]["p50_us"]
+    print(f"\n  a container's first byte takes {ratio:.1f} times as long", flush=True)
+    return {**result, "container_ratio": round(ratio, 2)}
