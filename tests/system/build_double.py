@@ -12,6 +12,7 @@ for the start command.
     tar FILE        writes the names of an agent's files there
     child           starts a process, whose last argument is the build's id, and which ends with this one
     spec FILE       writes what it was told there
+    native          an agent whose version native guests can run: as root, in no directory of its own
 
 The ready command `hold PHASE FILE` stops it before it makes the image (image), between image and template (half), when the
 template is there (whole), or when it has said so (told), until there is FILE."""
@@ -26,7 +27,11 @@ import tarfile
 import time
 
 children = []
+native = False
 
+DESCRIPTION = {"format": 1, "kind": "ext4", "kernel_release": "x", "agent_version": "4", "image_digest": "0" * 64, "created": 1,
+               "description": "", "cpus": 2, "memory_mb": 512, "disk_mb": 1024, "user": "root", "workdir": "",
+               "start_command": "", "ready_command": "", "warm_command": "", "env": []}
 
 PARENT = os.getppid()
 
@@ -43,7 +48,10 @@ def log(text, step="1", level=1):
 
 
 def obey(spec, word, rest):
-    if word == "log":
+    global native
+    if word == "native":
+        native = True
+    elif word == "log":
         log(rest)
     elif word == "error":
         log(rest, level=3)
@@ -95,13 +103,16 @@ if agent:
         with tarfile.open(agent["files"]) as tar:
             settings = {**json.load(tar.extractfile("agent.json")), **settings}
     say(agent={"kind": "template" if agent.get("base") else "node", "entry": settings.get("entry", "exec node index.js"),
-               "protocol": settings.get("protocol", "stdin"), "dir": "/home/user/agent", "user": "user",
-               "settings": settings})
+               "protocol": settings.get("protocol", "stdin"), "dir": "" if native else "/home/user/agent",
+               "user": "root" if native else "user", "settings": settings})
     answer = json.loads(sys.stdin.readline() or "null")
     if "answer" in settings.get("env", {}):  # what the snapshot would have
         with open(settings["env"]["answer"], "w") as f:
             json.dump(answer, f)
 os.mkdir(f"{home}/templates/{spec['build']}")
+if native:
+    with open(f"{home}/templates/{spec['build']}/template.json", "w") as f:
+        json.dump(DESCRIPTION, f)
 hold("whole")
 if holds:
     os.rmdir(f"{home}/images/{spec['build']}")
