@@ -446,7 +446,7 @@ bool connection_charge_to(struct connection *c, const char *id)
 	return false;
 }
 
-static void flush(struct connection *c)
+void connection_flush(struct connection *c)
 {
 	size_t before = buf_len(&c->out);
 
@@ -599,7 +599,7 @@ static void serve(struct connection *c)
 	if (c->request && c->request->state == REQUEST_ENDED)
 		end_request(c);
 	process_waiting(c);
-	flush(c);
+	connection_flush(c);
 	if (c->state == CONNECTION_OPEN)
 		tell_handler(c);
 }
@@ -614,7 +614,7 @@ void connection_turn(struct connection *c)
 	if (c->state == CONNECTION_OPEN)
 		serve(c);
 	else
-		flush(c);
+		connection_flush(c);
 	if (c->state == CONNECTION_LAST)
 		linger(c);
 	if (c->state == CONNECTION_CLOSED)

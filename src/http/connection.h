@@ -142,6 +142,8 @@ enum connection_worth connection_worth(const struct connection *c, uint64_t now_
 /* Does everything that is due. Called by the server's prepare handle. */
 void connection_turn(struct connection *c);
 void connection_check_time(struct connection *c, uint64_t now_ns);
+/* Writes what is queued, as far as the socket takes it now. */
+void connection_flush(struct connection *c);
 /* Ends the connection at once and tells the handler. */
 void connection_close(struct connection *c);
 

@@ -297,8 +297,10 @@ void server_stop(struct server *s)
 		(void)unlink(s->admin_path); /* a later daemon replaces it, too */
 	free(s->admin_path);
 	s->admin_path = NULL;
-	for (struct connection *c = s->all.first; c; c = c->next)
+	for (struct connection *c = s->all.first; c; c = c->next) {
+		connection_flush(c); /* what those that stopped before have said */
 		connection_close(c);
+	}
 	if (!s->has_rest)
 		return;
 	on_prepare(&s->prepare); /* frees dirty connections */

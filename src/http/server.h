@@ -46,7 +46,8 @@ int server_start_metrics(struct server *s, const char *listen, struct error *e);
 /* Reads certificate and key again, for new clients. No-op without TLS. On an error it logs, and the
  * old ones stay. */
 void server_reload(struct server *s);
-/* Closes everything; the loop must run until that is done. */
+/* Tries once to write what is queued, and closes everything. The loop must run until that is
+ * done. */
 void server_stop(struct server *s);
 void server_free(struct server *s); /* after that; NULL is fine */
 

@@ -5,7 +5,9 @@ import json
 import sqlite3
 import uuid
 
-from served import Client, ask
+from served import Client, write_template
+
+PATIENT_S = 120  # with an answer, where many are invoked at once
 
 
 @contextlib.contextmanager
@@ -28,17 +30,41 @@ def enter(d, name, build, entry, owner="test", **columns):
     return ident
 
 
+def agent(d, name, entry, **columns):
+    """The same with a build of its own, for native guests: the template's directory is there, and stays at a restart.
+    Returns the build's id."""
+    build = str(uuid.uuid4())
+    write_template(d, 1, build)
+    ident = enter(d, name, build, entry, **columns)
+    with database(d) as db:
+        db.execute("INSERT INTO builds (id, template_id, key_id, status, tags_json, created_ns, updated_ns, finished_ns, "
+                   "cpus, memory_mb, disk_mb, free_mb, reason, step, log_count, log_bytes) SELECT "
+                   "?, ?, key_id, 3, '[]', 1, 1, 1, 2, 512, 1024, 0, '', '', 0, 0 FROM agents WHERE id = ?", (build, ident, ident))
+        db.execute("INSERT INTO tags (id, template_id, tag, build_id, at_ns, current) VALUES (?, ?, 'v1', ?, 1, 1)",
+                   (str(uuid.uuid4()), ident, build))
+    return build
+
+
+def send(c, key, name, prompt, query="", **options):
+    """A request to invoke; with options as JSON, else the prompt as it is."""
+    data = json.dumps({"prompt": prompt, **options}).encode() if options else prompt.encode()
+    kind = "Content-Type: application/json\r\n" if options else ""
+    c.send(f"POST /agents/{name}/invoke{query} HTTP/1.1\r\nHost: x\r\nX-API-Key: {key}\r\n{kind}"
+           f"Content-Length: {len(data)}\r\n\r\n".encode() + data)
+
+
 def invoke(d, key, name, prompt="", query="", **options):
     """Status, headers and body of a whole answer."""
-    if options:
-        return ask(d.port, "POST", f"/agents/{name}/invoke{query}", key, {"prompt": prompt, **options},
-                   headers=["Content-Type: application/json"], raw=True)
-    return ask(d.port, "POST", f"/agents/{name}/invoke{query}", key, prompt.encode(), raw=True)
+    c = Client(d.port, PATIENT_S)
+    try:
+        send(c, key, name, prompt, query, **options)
+        return c.answer()
+    finally:
+        c.s.close()
 
 
 def begin(d, key, name, prompt, query="", **options):
     """A client whose answer comes."""
-    c, data = Client(d.port), json.dumps({"prompt": prompt, **options})
-    c.send(f"POST /agents/{name}/invoke{query} HTTP/1.1\r\nHost: x\r\nX-API-Key: {key}\r\n"
-           f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n{data}")
+    c = Client(d.port)
+    send(c, key, name, prompt, query, **options)
     return c

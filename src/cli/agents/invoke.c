@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/remote/client.h"
+#include "cli/remote/client_error.h"
 #include "proto/json_tree.h"
 
 enum {
@@ -20,12 +21,27 @@ enum {
 	EVENT_MAX = 1024 * 1024,
 	READ_BYTES = 64 * 1024,
 	PATIENCE_S = 3600 + 60, /* the server limits the time, and sends something now and then */
-	STATUS_TIMEOUT = 124,	/* as timeout(1) has it */
+	STATUS_FAILED = 1,	/* of an agent that has none of its own */
+};
+
+/* What to exit with if the agent's program has no exit status, or ended with 0. Other failures:
+ * STATUS_FAILED. */
+static const struct {
+	const char *code;
+	enum error_code means;
+} ends[] = {
+	{"timeout", ERROR_TIMEOUT},
+	{"out_of_memory", ERROR_LIMIT},
+	{"not_started", ERROR_NOT_EXECUTABLE},
+	{"sandbox_ended", ERROR_SANDBOX},
+	{"no_sandbox", ERROR_HOST},
+	{"busy", ERROR_TOO_MANY},
+	{"interrupted", ERROR_HOST},
 };
 
 struct invoke_options {
 	struct cli_common common;
-	uint64_t timeout_ns;
+	uint64_t timeout_ns, queue_ns;
 	const char *session;
 	struct option_list env;
 	bool async;
@@ -78,6 +94,12 @@ static json_t *env_json(const struct option_list *list)
 	return env;
 }
 
+static void set_time(json_t *body, const char *name, uint64_t ns)
+{
+	if (body && ns)
+		(void)json_object_set_new(body, name, json_real((double)ns / (double)NS_PER_S));
+}
+
 static int body_of(
 	const struct invoke_options *o, const char *prompt, size_t n, json_t **ret, struct error *e)
 {
@@ -87,9 +109,8 @@ static int body_of(
 		return error_set(e, ERROR_USAGE, EINVAL, "-e: give NAME=VALUE, in UTF-8");
 	body = json_pack("{s:s%, s:s*, s:b, s:b}", "prompt", prompt, n, "session", o->session,
 		"stream", !o->async, "async", o->async);
-	if (body && o->timeout_ns)
-		(void)json_object_set_new(
-			body, "timeout", json_real((double)o->timeout_ns / (double)NS_PER_S));
+	set_time(body, "timeout", o->timeout_ns);
+	set_time(body, "queue", o->queue_ns);
 	if (body && json_object_size(env))
 		(void)json_object_set(body, "env", env);
 	json_decref(env);
@@ -125,23 +146,29 @@ static int write_out(int fd, const json_t *data, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot write the answer") : 0;
 }
 
+static int status_of(const json_t *said, const char *code)
+{
+	json_int_t own = json_integer_value(json_object_get(said, "exitCode")); /* 0: none */
+
+	if (own > 0 && own < 256)
+		return (int)own;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (strcmp(code, ends[i].code) == 0)
+			return error_exit_status(ends[i].means);
+	return STATUS_FAILED;
+}
+
 /* Prints the server's error of a failed invocation. */
 static int failed(struct answer *a, const json_t *said, struct error *e)
 {
-	const json_t *exit = json_object_get(said, "exitCode");
 	const char *code = json_tree_text(said, "error_code");
 
-	a->status = json_is_integer(exit) && json_integer_value(exit) > 0 &&
-				    json_integer_value(exit) < 256
-			    ? (int)json_integer_value(exit)
-		    : strcmp(code, "timeout") == 0 ? STATUS_TIMEOUT
-						   : 1;
+	a->status = status_of(said, code);
 	if (a->o->common.json)
 		return json_print(json_deep_copy(said), e);
 	if (!a->events) /* otherwise it was printed as it came */
 		fprintf(stderr, "%s", json_tree_text(said, "stderr"));
-	fprintf(stderr, "mayfly: %s%s%s\n", code, *code ? ": " : "",
-		json_tree_text(said, "message"));
+	fprintf(stderr, "mayfly: %s: %s\n", code, json_tree_text(said, "message"));
 	return 0;
 }
 
@@ -193,7 +220,9 @@ static int take_whole(struct answer *a, struct error *e)
 	int r = 0;
 
 	if (client_head(a->client)->status >= 400) {
-		r = failed(a, said, e);
+		r = *json_tree_text(said, "error_code") /* else there is no invocation */
+			    ? failed(a, said, e)
+			    : client_error_of(client_head(a->client), said, e);
 	} else if (a->o->common.json) {
 		r = json_print(json_incref(said), e);
 	} else {
@@ -273,6 +302,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 static const struct option_spec options[] = {
 	{"timeout", 't', OPTION_DURATION, "TIME", "end it after this time (the agent's own limit)",
 		offsetof(struct invoke_options, timeout_ns), 1, UINT64_MAX, false},
+	{"queue", 'q', OPTION_DURATION, "TIME", "wait so long for a place (30 s)",
+		offsetof(struct invoke_options, queue_ns), 1, UINT64_MAX, false},
 	{"session", 's', OPTION_STRING, "NAME", "use the sandbox of this session's last invocation",
 		offsetof(struct invoke_options, session), 0, 0, false},
 	{"env", 'e', OPTION_LIST, "NAME=VALUE", "a variable; may be repeated",
@@ -291,7 +322,9 @@ const struct cli_verb agents_verb_invoke = {
 	.description =
 		"Without PROMPT, reads the prompt from standard input. Prints the answer as it "
 		"comes, and the agent's standard error on standard error. The exit status is that "
-		"of the agent's program, 124 after the time limit, or 1 if there is none.",
+		"of the agent's program. If it has none, it is 124 after the time limit, 122 for "
+		"want of memory or of a place, 126 if the program does not start, 125 if its "
+		"sandbox ended, 120 if the host failed, else 1.",
 	.options = options,
 	.values_bytes = sizeof(struct invoke_options),
 	.run = run,
