@@ -1,7 +1,7 @@
 /* The program of a hosted agent in a bare guest (agent.c): it waits for its prompt, and answers.
  *
  *	stay		starts, prints "here" and never ends
- *	look MARK	counts what others have left in its memory and on its disk, leaves MARK there, and
+ *	look MARK	counts what others have left in memory and on disk, leaves MARK there, and
  *			prints what must differ between sandboxes: see print_findings()
  *	anything else	is printed as it came */
 #ifndef GUESTS_INVOKED_H
