@@ -276,28 +276,32 @@ static bool family_waits(struct look *l, uint32_t pid)
 	return false;
 }
 
-static bool port_is_open(struct look *l, uint16_t port)
+/* A table that is missing has nothing. */
+int entry_port_listens(struct agent_conn *c, uint64_t deadline_ns, uint16_t port, struct error *e)
 {
 	static const char *const tables[] = {"/proc/net/tcp", "/proc/net/tcp6"};
+	bool listens = false;
 
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
-		_cleanup_free_ char *text = read_text(l, tables[i], TABLE_MAX);
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && !listens; i++) {
+		_cleanup_free_ uint8_t *text = NULL;
+		struct error why = {0};
+		size_t n;
+		int r = agent_read_file(c, deadline_ns, tables[i], TABLE_MAX, &text, &n, &why);
 
-		if (text && port_listens(text, port))
-			return true;
+		if (r < 0 && r != -ENOENT) {
+			if (e)
+				*e = why;
+			return r;
+		}
+		listens = r == 0 && port_listens((const char *)text, port);
 	}
-	return false;
+	return listens;
 }
 
-bool entry_port_listens(struct agent_conn *c, uint16_t port)
+static bool port_is_open(struct look *l, uint16_t port)
 {
-	_cleanup_free_ struct look *l = calloc(1, sizeof(*l));
-
-	if (!l)
-		return false;
-	l->c = c;
 	l->deadline_ns = clock_monotonic_ns() + CALL_S * NS_PER_S;
-	return port_is_open(l, port);
+	return entry_port_listens(l->c, l->deadline_ns, port, NULL) == 1;
 }
 
 static bool port_waits(struct look *l, const struct entry_port *p)

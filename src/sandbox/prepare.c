@@ -16,14 +16,13 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "image/verify.h"
-#include "base/words.h"
 #include "image/workdir.h"
 #include "io/program.h"
 #include "proto/agent_wire.h"
 #include "sandbox/agent_call.h"
-#include "sandbox/bare_command.h"
 #include "sandbox/boot.h"
 #include "sandbox/entry.h"
+#include "sandbox/guest_command.h"
 #include "sandbox/probe.h"
 #include "sandbox/trust_bundle.h"
 #include "sandbox/vmm_request.h"
@@ -31,7 +30,6 @@
 
 enum {
 	PAUSE_MS = 20,
-	RETRY_MS = 2000,	  /* of a ready command that failed for a second */
 	REHEARSAL_S = 60,	  /* its guest reads memory page by page */
 	REHEARSAL_SERVICE_S = 60, /* a longer one is tried without noting pages */
 	REHEARSAL_COMMAND_MS = 15 * 1000,
@@ -65,7 +63,6 @@ struct booting {
 	struct vmm *vmm;
 	struct agent_conn *agent;
 	uint64_t deadline_ns;
-	bool bare; /* the image has no shell, as the last command showed */
 };
 
 static void pause_ms(unsigned ms)
@@ -160,73 +157,17 @@ static int launch(struct booting *b, bool restored, bool rehearsal, struct error
 	return vmm_launch(&l, &b->vmm, e);
 }
 
-/* Waits until the started command has ended or, if detached, runs. *ret_status is its exit status,
- * or 128+n for a signal; its process number if detached. */
-static int await_exit(struct booting *b, bool detach, int *ret_status, struct error *e)
+static struct guest_commands commands(const struct booting *b)
 {
-	struct agent_event ev;
-	int r = 0;
-
-	while (r == 0) {
-		r = agent_wait_event(b->agent, b->deadline_ns, &ev, e);
-		if (r < 0 || (r == 1 && ev.type == AGENT_ERROR))
-			return r < 0 ? r : agent_event_error(&ev, e);
-		if (ev.type == AGENT_STARTED && detach) {
-			*ret_status = (int)ev.started.pid;
-			return 0;
-		}
-		if (ev.type == AGENT_EXIT) {
-			*ret_status = (int)ev.exit.status +
-				      (ev.exit.flags & AGENT_EXIT_SIGNALED ? 128 : 0);
-			return 0;
-		}
-		r = 0; /* output does not matter */
-	}
-	return r;
+	return (struct guest_commands){b->agent, b->o->config, b->deadline_ns};
 }
 
-/* What runs a command: a shell, or itself where the image has none. The words are in `line`. */
-static int command_words(struct booting *b, const char *command, char line[CONFIG_TEXT_MAX + 1],
-	const char *argv[WORDS_MAX], struct error *e)
-{
-	struct agent_hello_reply hello;
-	int r = agent_hello(b->agent, b->deadline_ns, &hello, e);
-
-	if (r < 0)
-		return r;
-	b->bare = !(hello.facts & AGENT_FACT_SHELL);
-	(void)snprintf(line, CONFIG_TEXT_MAX + 1, "%s", command); /* fits: config_set_text */
-	if (!b->bare) {
-		argv[0] = "/bin/sh";
-		argv[1] = "-c";
-		argv[2] = line;
-		return 3;
-	}
-	r = bare_command_split(line, argv);
-	return r > 0 ? r
-		     : error_set(e, ERROR_BAD_IMAGE, EINVAL,
-			       "the image has no /bin/sh to run a command: %.200s", command);
-}
-
-/* Runs a command of the template as its user; *ret as above. flags: of AGENT_EXEC. */
 static int exec_command(struct booting *b, const char *command, unsigned flags, const char *tag,
 	int *ret, struct error *e)
 {
-	const struct image_config *c = b->o->config;
-	char line[CONFIG_TEXT_MAX + 1];
-	const char *argv[WORDS_MAX];
-	int count = command_words(b, command, line, argv, e);
-	const struct agent_exec x = {
-		.flags = flags,
-		.user = c->user,
-		.cwd = c->workdir,
-		.tag = tag,
-		.argv = {.array = argv, .count = (uint32_t)count},
-		.env = {.array = (const char *const *)c->env, .count = (uint32_t)c->env_count},
-	};
-	int r = count < 0 ? count : agent_exec_start(b->agent, &x, e);
+	const struct guest_commands g = commands(b);
 
-	return r == 0 ? await_exit(b, flags & AGENT_EXEC_DETACHED, ret, e) : r;
+	return guest_command_run(&g, command, flags, tag, ret, e);
 }
 
 static int run_command(struct booting *b, const char *command, int *ret_status, struct error *e)
@@ -234,44 +175,12 @@ static int run_command(struct booting *b, const char *command, int *ret_status, 
 	return exec_command(b, command, 0, "", ret_status, e);
 }
 
-/* Runs the ready command, or does what it asks where there is no shell for it. */
-static int try_ready(struct booting *b, int *ret_status, struct error *e)
-{
-	const char *command = b->o->config->ready_command;
-	struct error why = {0};
-	uint32_t n = 0;
-	int r = run_command(b, command, ret_status, &why);
-	enum bare_ready asked = b->bare ? bare_ready_parse(command, &n) : BARE_READY_COMMAND;
-
-	if (asked == BARE_READY_COMMAND) {
-		if (r < 0 && e)
-			*e = why;
-		return r;
-	}
-	*ret_status = asked == BARE_READY_PORT && !entry_port_listens(b->agent, (uint16_t)n);
-	if (asked == BARE_READY_SLEEP)
-		pause_ms(n);
-	return 0;
-}
-
-/* A command that runs longer than the limit counts as one that fails. */
 static int await_ready_command(struct booting *b, unsigned limit_s, struct error *e)
 {
-	uint64_t begin = clock_monotonic_ns(), now;
-	int status, r;
+	struct guest_commands g = commands(b);
 
-	b->deadline_ns = begin + limit_s * NS_PER_S;
-	for (;;) {
-		r = try_ready(b, &status, e);
-		if (r < 0 || status == 0)
-			return r;
-		now = clock_monotonic_ns();
-		if (now > b->deadline_ns)
-			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
-				"the ready command of template '%s' did not succeed in %u s",
-				b->o->name, limit_s);
-		pause_ms(now - begin < NS_PER_S ? PAUSE_MS : RETRY_MS);
-	}
+	b->deadline_ns = g.deadline_ns = clock_monotonic_ns() + limit_s * NS_PER_S;
+	return guest_ready_await(&g, b->o->name, e);
 }
 
 /* --- what a client does first --- */
@@ -306,7 +215,7 @@ static void rehearse_shell(struct booting *b, bool pty)
 	if (pty)
 		(void)agent_send_stdin(
 			b->agent, end, strlen(end)); /* else it takes until the deadline */
-	(void)await_exit(b, false, &status, NULL);
+	(void)guest_command_await(b->agent, b->deadline_ns, false, &status, NULL);
 }
 
 static void rehearse_file(struct booting *b)
