@@ -16,7 +16,6 @@
 #include "build/layers.h"
 #include "build/step_key.h"
 #include "image/template.h"
-#include "image/workdir.h"
 #include "proto/image_name.h"
 #include "proto/route.h"
 
@@ -58,12 +57,11 @@ static int key_of(const char *what, const char *digest, uint32_t disk_mb, char r
 static int find_template(
 	const struct base_options *o, const char *name, struct stage_state *to, struct error *e)
 {
-	_cleanup_close_ int fd = template_open(o->home, name, e);
+	_cleanup_close_ int fd =
+		template_hold(o->home, name, e); /* while the build has its files */
 	struct template t = {0};
-	int r = fd < 0 ? fd : workdir_hold(fd, "template", e); /* while the build has its files */
+	int r = fd < 0 ? fd : template_load_at(fd, name, &t, e);
 
-	if (r == 0)
-		r = template_load_at(fd, name, &t, e);
 	if (r < 0)
 		return r;
 	if (layers_count(fd) != t.deltas)

@@ -221,6 +221,21 @@ int template_open(const struct home *h, const char *name, struct error *e)
 	return fd < 0 ? host_error(e, -errno, "cannot open template", name) : fd;
 }
 
+int template_hold(const struct home *h, const char *name, struct error *e)
+{
+	for (;;) {
+		int fd = template_open(h, name, e);
+		int r = fd < 0 ? fd : workdir_hold(fd, "template", NULL);
+
+		if (r == 0 || fd < 0)
+			return fd;
+		(void)close(fd); /* a directory */
+		if (r != -ENOENT)
+			return host_error(e, r, "cannot hold template", name);
+		/* it was replaced or removed after it was opened */
+	}
+}
+
 /* --- the same template again --- */
 
 int template_note_key(const struct template_build *b, const char *key, struct error *e)
@@ -273,11 +288,8 @@ static int link_tree(int from_fd, int to_fd, int depth)
 int template_clone(const struct home *h, const char *from, const char *name, struct error *e)
 {
 	struct template_build b = TEMPLATE_BUILD_INIT;
-	_cleanup_close_ int fd = template_open(h, from, e);
-	int r = fd < 0 ? fd : workdir_hold(fd, "template", e);
-
-	if (r == 0)
-		r = template_begin(h, name, &b, e);
+	_cleanup_close_ int fd = template_hold(h, from, e);
+	int r = fd < 0 ? fd : template_begin(h, name, &b, e);
 
 	if (r < 0)
 		return r;

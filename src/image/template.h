@@ -109,6 +109,10 @@ int template_load_at(int dirfd, const char *name, struct template *ret, struct e
 /* Opens the template's directory. Returns a descriptor, or -errno with e filled. */
 int template_open(const struct home *h, const char *name, struct error *e);
 
+/* The same, and keeps the directory from being removed until the descriptor is closed, also when
+ * another template takes its name meanwhile. */
+int template_hold(const struct home *h, const char *name, struct error *e);
+
 /* Calls fn for every template, in the order of names. A damaged one has only a name, and the error
  * of loading it. Stops at the first non-zero value and returns it. */
 typedef int (*template_fn)(void *opaque, const struct template *t, const struct error *damage);

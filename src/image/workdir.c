@@ -139,11 +139,22 @@ int workdir_begin(
 	return 0;
 }
 
-/* Moves the old directory to a temporary name, where the caller removes it. Locks it first, so that
- * no other build can take over that name meanwhile. */
-static int put_in_place(struct workdir *w, char **ret_old, int *ret_lock)
+static int name_of_removed(char **ret)
 {
 	char id[9];
+	int r = str_random_id(id, sizeof(id));
+
+	if (r < 0)
+		return r;
+	*ret = str_printf(TMP_PREFIX "old.%s", id);
+	return *ret ? 0 : -ENOMEM;
+}
+
+/* Moves the old directory to a temporary name, where the caller removes it. Locks it first, so that
+ * no other build can take over that name meanwhile. One that somebody holds is not locked. It gets
+ * a name of its own, so that it is in no later build's way. */
+static int put_in_place(struct workdir *w, char **ret_old, int *ret_lock)
+{
 	int r;
 
 	if (renameat2(w->area_fd, w->tmp, w->area_fd, w->name, RENAME_NOREPLACE) == 0)
@@ -152,16 +163,17 @@ static int put_in_place(struct workdir *w, char **ret_old, int *ret_lock)
 		return -errno;
 	*ret_lock = wait_for_lock(w->area_fd, w->name);
 	if (renameat2(w->area_fd, w->tmp, w->area_fd, w->name, RENAME_EXCHANGE) == 0) {
-		*ret_old = strdup(w->tmp);
+		if (*ret_lock >= 0)
+			*ret_old = strdup(w->tmp);
+		else if (name_of_removed(ret_old) == 0)
+			(void)renameat(w->area_fd, w->tmp, w->area_fd,
+				*ret_old); /* else the next build of this name waits for it */
 		return 0;
 	}
 	/* A file system without RENAME_EXCHANGE: the name is missing for a moment. */
-	r = str_random_id(id, sizeof(id));
+	r = name_of_removed(ret_old);
 	if (r < 0)
 		return r;
-	*ret_old = str_printf(TMP_PREFIX "old.%s", id);
-	if (!*ret_old)
-		return -ENOMEM;
 	if (renameat(w->area_fd, w->name, w->area_fd, *ret_old) < 0 && errno != ENOENT)
 		return -errno;
 	return renameat(w->area_fd, w->tmp, w->area_fd, w->name) < 0 ? -errno : 0;
@@ -194,7 +206,7 @@ int workdir_commit(struct workdir *w, struct error *e)
 	if (r < 0)
 		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
 			"cannot put '%s' in place", w->name);
-	if (old)
+	if (old && old_lock >= 0)
 		(void)file_remove_own_tree(
 			w->area_fd, old); /* if this fails, the next sweep removes
 							  * it */
@@ -215,16 +227,10 @@ int workdir_remove(int area_fd, const char *name)
 {
 	_cleanup_close_ int lock = -1;
 	_cleanup_free_ char *old = NULL;
-	char id[9];
-	int r = str_random_id(id, sizeof(id));
+	int r = str_is_name(name) ? name_of_removed(&old) : -ENOENT;
 
 	if (r < 0)
 		return r;
-	if (!str_is_name(name))
-		return -ENOENT;
-	old = str_printf(TMP_PREFIX "old.%s", id);
-	if (!old)
-		return -ENOMEM;
 	if (renameat(area_fd, name, area_fd, old) < 0)
 		return -errno;
 	lock = wait_for_lock(area_fd, old);

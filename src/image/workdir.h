@@ -29,7 +29,8 @@ int workdir_begin(
 	int area_fd, const char *name, const char *what, struct workdir *ret, struct error *e);
 
 /* Puts the directory in place, durably, and replaces an older one of that name. Open files of the
- * older one stay usable. The workdir is empty afterwards. */
+ * older one stay usable, and all of it while somebody holds it (workdir_hold). The workdir is empty
+ * afterwards. */
 int workdir_commit(struct workdir *w, struct error *e);
 
 /* Removes what was built. Does nothing after workdir_commit. */

@@ -336,14 +336,12 @@ static int plan_kernel(const struct home *home, struct sandbox_plan *p,
 static int plan_template(const struct home *home, struct sandbox_plan *p,
 	const struct sandbox_options *o, struct error *e)
 {
-	int r = template_load(home, o->template, &p->t, e);
+	int r = p->template_fd = template_hold(home, o->template, e);
 
+	if (r >= 0) /* what was loaded is what is held, also if another one takes its place now */
+		r = template_load_at(p->template_fd, o->template, &p->t, e);
 	if (r == 0)
 		r = check_sizes(o, p, e);
-	if (r == 0) {
-		p->template_fd = template_open(home, o->template, e);
-		r = p->template_fd < 0 ? p->template_fd : 0;
-	}
 	if (r == 0 && !o->boot)
 		r = plan_restore(home, p, o, e);
 	if (r == 0 && o->boot)

@@ -339,6 +339,36 @@ static void test_hold(void **state)
 	(void)close(late); /* as above */
 }
 
+static void put_held(int area, const char *content)
+{
+	struct workdir a = WORKDIR_INIT;
+	struct error e = {0};
+
+	if (workdir_begin(area, "held", "image", &a, &e) < 0)
+		fail_msg("%s", e.message);
+	assert_int_equal(file_write_atomic(a.fd, "f", content, 1, 0600), 0);
+	assert_int_equal(workdir_commit(&a, NULL), 0);
+}
+
+/* Nor does whoever holds it lose it to a newer one, or stand in the way of one. */
+static void test_hold_of_what_is_replaced(void **state)
+{
+	int area = home.area_fd[HOME_IMAGES], fd;
+
+	put_held(area, "1");
+	fd = openat(area, "held", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(workdir_hold(fd, "image", NULL), 0);
+	put_held(area, "2");
+	put_held(area, "3");
+	workdir_sweep(area);
+	assert_int_equal(faccessat(fd, "f", F_OK, 0), 0);
+	assert_int_equal(leftovers(area), 1);
+	(void)close(fd); /* read-only */
+	workdir_sweep(area);
+	assert_int_equal(leftovers(area), 0);
+	assert_int_equal(workdir_remove(area, "held"), 0);
+}
+
 static void make_template(const char *name)
 {
 	struct template_build b = TEMPLATE_BUILD_INIT;
@@ -605,6 +635,7 @@ int main(void)
 		cmocka_unit_test(test_sources),
 		TEST(test_home),
 		TEST(test_workdir),
+		TEST(test_hold_of_what_is_replaced),
 		TEST(test_sweep),
 		TEST(test_hold),
 		TEST(test_template),

@@ -36,7 +36,7 @@ static void make_template(void)
 		.created_s = 1700000000};
 	_cleanup_close_ int image = -1, snapshot = -1;
 
-	assert_int_equal(mkdirat(home.area_fd[HOME_IMAGES], "t", 0700), 0);
+	(void)mkdirat(home.area_fd[HOME_IMAGES], "t", 0700); /* may exist; openat tells */
 	image = openat(home.area_fd[HOME_IMAGES], "t", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	put(image, "rootfs.ext4");
 	put(image, "delta0");
@@ -91,7 +91,6 @@ static void test_deltas(void **state)
 	if (plan(&p, &e) < 0)
 		fail_msg("%s", e.message);
 	assert_int_equal(p.t.deltas, 2);
-	assert_int_equal(p.t.rootfs_disk_bytes, 3 * 4096);
 	assert_int_equal(p.launch.disk_count, 1);
 	assert_string_equal(last_part(p.launch.disks[0].base), "rootfs.ext4");
 	assert_int_equal(p.launch.disks[0].layer_count, ARRAY_SIZE(layers));
@@ -108,12 +107,38 @@ static void test_deltas(void **state)
 		assert_int_equal(verify_check(stack, layers[i], "it", "do", NULL, &e), 0);
 }
 
+/* What was planned stays, all of it, when another template takes the name, or none has it. */
+static void test_a_template_that_is_replaced(void **state)
+{
+	_cleanup_close_ int sandbox = -1, stack = -1;
+	struct sandbox_plan p;
+	struct error e = {0};
+	char names[TEXT_BYTES] = "";
+
+	make_template();
+	assert_int_equal(plan(&p, &e), 0);
+	make_template();
+	assert_int_equal(template_remove(&home, "t", &e), 0);
+	assert_int_equal(mkdirat(home.fd, "sandbox", 0700), 0);
+	sandbox = openat(home.fd, "sandbox", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (sandbox_plan_link(&p, sandbox, &e) < 0)
+		fail_msg("%s", e.message);
+	sandbox_plan_done(&p);
+	stack = stack_open(sandbox, STACK_DIR, false, &e);
+	assert_int_equal(stack_each(stack, true, add_name, names), 0);
+	assert_string_equal(names, "0:memory 0:rootfs.ext4 +0:delta0 +0:delta1 +0:disk0 ");
+}
+
 /* Its image is a part of it, so it is its own. */
 static void test_bytes(void **state)
 {
 	struct template_bytes bytes;
+	struct template t;
 
 	make_template();
+	assert_int_equal(template_load(&home, "t", &t, NULL), 0);
+	assert_int_equal(t.rootfs_disk_bytes, 3 * 4096);
+	template_done(&t);
 	bytes = template_bytes(&home, "t");
 	assert_true(bytes.unique >= 5 * 4096);
 	assert_int_equal(bytes.shared, 0);
@@ -144,6 +169,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_deltas, home_setup, home_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_a_template_that_is_replaced, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(test_bytes, home_setup, home_teardown),
 		cmocka_unit_test_setup_teardown(test_damage, home_setup, home_teardown),
 	};

@@ -15,7 +15,6 @@
 #include "base/str.h"
 #include "image/template.h"
 #include "image/archive/template_archive.h"
-#include "image/workdir.h"
 
 enum {
 	BLOCK = 512,
@@ -358,7 +357,7 @@ static int put_manifest(struct writing *w)
 int template_export(const struct home *h, const char *name, int fd, const struct progress *p,
 	struct template_archive *ret, struct error *e)
 {
-	_cleanup_close_ int dirfd = template_open(h, name, e);
+	_cleanup_close_ int dirfd = template_hold(h, name, e);
 	_cleanup_free_ uint8_t *piece = malloc(PIECE);
 	struct writing w = {.fd = fd,
 		.dirfd = dirfd,
@@ -369,7 +368,7 @@ int template_export(const struct home *h, const char *name, int fd, const struct
 		.piece = piece,
 		.e = e};
 	struct template t = {0};
-	int r = dirfd < 0 ? dirfd : workdir_hold(dirfd, "template", e);
+	int r = dirfd < 0 ? dirfd : 0;
 
 	*ret = (struct template_archive){.files = 0};
 	if (r == 0 && (!piece || !w.files))
