@@ -22,7 +22,6 @@
 enum {
 	SHOWN = 160,
 	SOURCE_CPUS = 1,
-	SOURCE_MEMORY_MB = 512, /* one that only reads files, beside the step's own */
 };
 
 static const char step_name[] = "step"; /* directory of the machine that steps run in */
@@ -144,15 +143,15 @@ static int source_key(void *opaque, const char *from, char ret[STEP_KEY_BYTES], 
 	return r;
 }
 
-/* This machine runs beside the step's. The host has reserved memory for the step's machine, so this
- * one is small. */
+/* This machine runs beside the step's, and only reads files, so it is small. The daemon reserves
+ * memory for both. */
 static int start_source(struct builder *b, int image_fd, struct error *e)
 {
 	struct machine_options o = machine_options(b, "source", image_fd);
 
 	o.cpus = SOURCE_CPUS;
-	if (o.memory_mb > SOURCE_MEMORY_MB)
-		o.memory_mb = SOURCE_MEMORY_MB;
+	if (o.memory_mb > BUILDER_SOURCE_MB)
+		o.memory_mb = BUILDER_SOURCE_MB;
 	return machine_start(&o, &b->source, e);
 }
 
@@ -386,9 +385,7 @@ static void set_disk(struct stage_state *s, int fd)
 	s->image_fd = fd;
 }
 
-/* Returns the bytes that the last step of a disk wrote, or 0. before: the number of deltas before
- * the step. */
-static uint64_t wrote(int disk_fd, unsigned before)
+uint64_t builder_wrote(int disk_fd, unsigned before)
 {
 	unsigned n = layers_count(disk_fd);
 	char name[IMAGE_DELTA_NAME_BYTES];
@@ -411,7 +408,7 @@ static int keep_step(struct builder *b, const char *key, struct error *e)
 		return fd;
 	r = machine_freeze(b->machine, fd, e);
 	if (r == 0 && b->o->budget)
-		r = disk_budget_take(b->o->budget, wrote(fd, layers_count(s->image_fd)), e);
+		r = disk_budget_take(b->o->budget, builder_wrote(fd, layers_count(s->image_fd)), e);
 	if (r < 0) {
 		(void)close(fd); /* a directory */
 		return r;
@@ -556,7 +553,7 @@ static int disk_step(struct builder *b, const struct dockerfile_step *step, stru
 	}
 	memcpy(b->stage.state.key, key, sizeof(key));
 	b->wrote[b->at][step - b->o->file->stages[b->at].steps.items] =
-		wrote(b->stage.state.image_fd, before);
+		builder_wrote(b->stage.state.image_fd, before);
 	return r;
 }
 

@@ -22,6 +22,10 @@
 #include "image/kernel_store.h"
 #include "image/progress.h"
 
+/* At most, of the microVM that a build has beside that of its step, to take files of another
+ * stage. The daemon reserves it for builds of Dockerfiles (BUILD_JOB_SOURCE_MB). */
+enum { BUILDER_SOURCE_MB = 512 };
+
 struct builder_ops {
 	/* step() is called when a step begins, or is taken from the cache (cached). output() gets
 	 * what commands write. A negative result ends the build. */

@@ -232,6 +232,17 @@ static int end_key(const struct stage_state *s, char ret[STEP_KEY_BYTES], struct
 	return step_key_end(&k, ret, e);
 }
 
+/* What the end of the guest wrote, and what merging is about to write. */
+static int take_budget(struct builder *b, const struct stage_state *s, int disk, struct error *e)
+{
+	struct disk_budget *d = b->o->budget;
+	unsigned before = layers_count(s->image_fd);
+	uint64_t coming = layers_settle_bytes(disk, s->base_deltas);
+	int r = d ? disk_budget_take(d, builder_wrote(disk, before) + coming, e) : 0;
+
+	return r == 0 && d ? disk_budget_room(d, coming, e) : r;
+}
+
 /* Ends the guest; its disk becomes an image. */
 static int write_image(struct builder *b, struct stage_state *s, int to_fd, struct error *e)
 {
@@ -245,6 +256,8 @@ static int write_image(struct builder *b, struct stage_state *s, int to_fd, stru
 		return disk < 0 ? r : error_set_errno(e, ERROR_INTERNAL, -r, "the build was ended");
 	r = machine_finish(b->machine, disk, e);
 	machine_stop(TAKE_PTR(b->machine));
+	if (r == 0)
+		r = take_budget(b, s, disk, e);
 	return r < 0 ? r : layers_settle(disk, s->base_deltas, to_fd, e);
 }
 

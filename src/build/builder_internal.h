@@ -70,6 +70,10 @@ void builder_fetched_done(struct builder *b);
 /* Whether new results replace those that the cache has. */
 bool builder_replaces(const struct builder *b);
 
+/* Returns the bytes that the last step of a disk wrote, or 0. before: the number of deltas before
+ * the step. */
+uint64_t builder_wrote(int disk_fd, unsigned before);
+
 /* Returns the machine of the stage that is being built. Starts one if there is none. */
 int builder_machine(struct builder *b, struct machine **ret, struct error *e);
 

@@ -226,16 +226,35 @@ static int find_journal(int fd, struct journal *ret, struct error *e)
 	return r;
 }
 
+static unsigned kept_low(int fd, unsigned keep)
+{
+	unsigned count = layers_count(fd), low = keep < LAYERS_LOW_MAX ? keep : LAYERS_LOW_MAX;
+
+	return low < count ? low : count;
+}
+
+uint64_t layers_settle_bytes(int fd, unsigned keep)
+{
+	unsigned count = layers_count(fd);
+	char name[IMAGE_DELTA_NAME_BYTES];
+	uint64_t sum = 0;
+
+	for (unsigned i = kept_low(fd, keep); i < count; i++) {
+		image_delta_name(i, name);
+		sum += file_disk_bytes(fd, name);
+	}
+	return sum;
+}
+
 int layers_settle(int from_fd, unsigned keep, int to_fd, struct error *e)
 {
-	unsigned count = layers_count(from_fd), low = keep < LAYERS_LOW_MAX ? keep : LAYERS_LOW_MAX;
+	unsigned count = layers_count(from_fd), low = kept_low(from_fd, keep);
 	struct journal journal = {.count = 0};
 	_cleanup_close_ int out = -1;
 	char name[IMAGE_DELTA_NAME_BYTES];
 	struct disk *d = NULL;
 	int r;
 
-	low = low < count ? low : count;
 	r = link_lowest(from_fd, low, to_fd, e);
 	if (r < 0 || low == count)
 		return r;

@@ -4,6 +4,8 @@
 #ifndef BUILD_LAYERS_H
 #define BUILD_LAYERS_H
 
+#include <stdint.h>
+
 #include "base/error.h"
 #include "image/image.h"
 #include "sandbox/launch.h"
@@ -23,6 +25,9 @@ int layers_link(int from_fd, int to_fd, struct error *e);
  * without content is left out. If there are LAYERS_DELTAS_MAX deltas, all but the lowest
  * LAYERS_LOW_MAX are merged. The files are synced, but not the directory. */
 int layers_add(int from_fd, const char *name, int to_fd, struct error *e);
+
+/* Returns the bytes on disk that layers_settle() may write at most, for the same `keep`. */
+uint64_t layers_settle_bytes(int fd, unsigned keep);
 
 /* Makes the files of an image in an empty directory: links the lowest `keep` deltas, at most
  * LAYERS_LOW_MAX, and merges all others into one. If the file system is clean, the merged delta

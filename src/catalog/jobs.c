@@ -653,6 +653,14 @@ static unsigned count_jobs(const struct catalog *c, const char *key_id)
 	return n;
 }
 
+/* A build of a Dockerfile may have a second microVM, for --from. A client's steps have none. */
+static uint32_t memory_mb(const struct store_build *b, const json_t *spec)
+{
+	uint32_t second = b->memory_mb < BUILD_JOB_SOURCE_MB ? b->memory_mb : BUILD_JOB_SOURCE_MB;
+
+	return b->memory_mb + (json_object_get(spec, "agent") ? second : 0);
+}
+
 static struct build_job *job_new(struct catalog *c, const struct store_build *b, const json_t *spec)
 {
 	struct build_job *j = calloc(1, sizeof(*j)), **end = &c->jobs;
@@ -673,7 +681,7 @@ static struct build_job *job_new(struct catalog *c, const struct store_build *b,
 			json_tree_text(json_object_get(spec, "agent"), "base"));
 	}
 	j->sizes = (struct sandbox_sizes){
-		b->cpus, b->memory_mb * MIB, (BUILD_JOB_DISK_MB + b->free_mb) * MIB};
+		b->cpus, memory_mb(b, spec) * MIB, (BUILD_JOB_DISK_MB + b->free_mb) * MIB};
 	if (!j->spec || !j->line) {
 		job_free(j);
 		return NULL;

@@ -38,7 +38,8 @@ enum {
 	BUILD_JOB_S = 3600,
 	BUILD_JOB_WAIT_S = 1800, /* a build fails that waits longer for a place on the host */
 	BUILD_JOB_LINE_MAX = 64 * 1024,
-	BUILD_JOB_DISK_MB = 8192, /* reserved while it runs: for base, steps and result */
+	BUILD_JOB_DISK_MB = 8192,  /* reserved while it runs: for base, steps and result */
+	BUILD_JOB_SOURCE_MB = 512, /* at most, of a Dockerfile's second microVM (build/builder.h) */
 };
 
 struct catalog;

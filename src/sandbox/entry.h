@@ -33,8 +33,8 @@ struct entry_port {
 int entry_await(struct agent_conn *c, uint32_t pid, const struct entry_port *port, unsigned limit_s,
 	struct error *e);
 
-/* Whether something in the guest listens on a TCP port: 1, 0, or -errno when its agent does not tell
- * until the deadline (CLOCK_MONOTONIC). Blocks. */
+/* Whether something in the guest listens on a TCP port: 1, 0, or -errno when its agent does not
+ * tell until the deadline (CLOCK_MONOTONIC). Blocks. */
 int entry_port_listens(struct agent_conn *c, uint64_t deadline_ns, uint16_t port, struct error *e);
 
 #endif

@@ -239,10 +239,11 @@ static void limit_reach(struct run_build *b)
 	}
 }
 
-/* Twice the wanted disk: for the copied base, and for what steps write. */
+/* Three times the wanted disk: for the copied base, for what steps write, and for the image that it
+ * becomes. */
 static void set_budget(struct run_build *b)
 {
-	uint64_t mb = 2 * ((uint64_t)b->spec.free_mb + DISK_MB_ROOM);
+	uint64_t mb = 3 * ((uint64_t)b->spec.free_mb + DISK_MB_ROOM);
 
 	b->budget = (struct disk_budget){.fd = b->home.area_fd[HOME_IMAGES],
 		.bytes_max = (mb > BUDGET_MB_MIN ? mb : BUDGET_MB_MIN) << 20,
