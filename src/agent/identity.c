@@ -30,6 +30,13 @@ enum {
 	OLDEST_VERSION = 1,
 };
 
+/* What may have changed since the boot: a build brings a shell into an image. */
+static uint32_t present_facts(void)
+{
+	return (host_clock_ns() ? AGENT_FACT_HOST_CLOCK : 0) |
+	       (access("/bin/sh", X_OK) == 0 ? AGENT_FACT_SHELL : 0);
+}
+
 void request_hello(struct conn *c, const struct agent_frame *f)
 {
 	/* boot_id stays "": the kernel generates it at the first read. If only sandboxes read it,
@@ -38,7 +45,7 @@ void request_hello(struct conn *c, const struct agent_frame *f)
 		.version_min = OLDEST_VERSION,
 		.version_max = AGENT_PROTOCOL_VERSION,
 		.state = guest.state,
-		.facts = guest.facts | (host_clock_ns() ? AGENT_FACT_HOST_CLOCK : 0),
+		.facts = guest.facts | present_facts(),
 		.agent_version = MAYFLY_VERSION,
 		.boot_id = "",
 		.root_fs = guest.root_fs,

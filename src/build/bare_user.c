@@ -16,7 +16,8 @@ enum {
 	LINE_BYTES = 160
 };
 
-static const char passwd_path[] = "/etc/passwd", group_path[] = "/etc/group";
+static const char passwd_path[] = "/etc/passwd", group_path[] = "/etc/group",
+		  shadow_path[] = "/etc/shadow";
 
 static bool is_to_make(const char *name)
 {
@@ -58,13 +59,22 @@ static bool has_name(const char *table, const char *name)
 	return false;
 }
 
-/* Whether a line has this number in its third field. */
+/* The field of a line behind the n-th colon, or NULL. */
+static const char *field(const char *line, unsigned n)
+{
+	for (; n && *line && *line != '\n'; line++)
+		n -= *line == ':';
+	return n ? NULL : line;
+}
+
+/* Whether a line has this number in its third field. The second one may be empty. */
 static bool has_id(const char *table, unsigned id)
 {
 	for (const char *p = table; *p; p = next_line(p)) {
-		unsigned have;
+		const char *third = field(p, 2);
 
-		if (sscanf(p, "%*[^:\n]:%*[^:\n]:%u:", &have) == 1 && have == id)
+		if (third && strchr("0123456789", *third) && *third &&
+			strtoul(third, NULL, 10) == id)
 			return true;
 	}
 	return false;
@@ -97,6 +107,20 @@ static int make_home(struct machine *m, const char *name, struct error *e)
 		       : 0;
 }
 
+/* Without a line there, "x" in /etc/passwd means different things to programs that check
+ * passwords. An image without this file has none. */
+static int add_shadow(struct machine *m, const char *name, struct error *e)
+{
+	_cleanup_free_ char *table = NULL;
+	char line[LINE_BYTES];
+	int r = read_table(m, shadow_path, &table, e);
+
+	(void)snprintf(line, sizeof(line), "%s:*:19000:0:99999:7:::\n", name); /* fits */
+	if (r < 0 || !*table || has_name(table, name))
+		return r;
+	return add_line(m, shadow_path, table, line, e);
+}
+
 static int add_user(
 	struct machine *m, const char *name, const char *users, const char *groups, struct error *e)
 {
@@ -112,6 +136,8 @@ static int add_user(
 	(void)snprintf(line, sizeof(line), "%s:x:%u:\n", name, id);
 	if (r == 0 && !has_name(groups, name))
 		r = add_line(m, group_path, groups, line, e);
+	if (r == 0)
+		r = add_shadow(m, name, e);
 	return r < 0 ? r : make_home(m, name, e);
 }
 

@@ -84,7 +84,8 @@ int machine_write(struct machine *m, const char *path, uint32_t mode, bool appen
 	size_t n, struct error *e)
 {
 	const struct agent_write w = {
-		.flags = AGENT_WRITE_PARENTS | (append ? AGENT_WRITE_APPEND : 0),
+		.flags = AGENT_WRITE_PARENTS |
+			 (append ? AGENT_WRITE_APPEND | AGENT_WRITE_KEEP_OWNER : 0),
 		.mode = mode,
 		.user = "root",
 		.path = path};

@@ -20,12 +20,24 @@ static const char login_script[] =
  * exists. For a number no user is made. */
 static const char user_script[] =
 	"set -e; n=$1; case $n in root|*[!a-z0-9_-]*|[0-9]*) exit 0;; esac\n"
-	"if ! grep -q \"^$n:\" /etc/passwd; then\n"
-	"  id=1000; while grep -q \"^[^:]*:[^:]*:$id:\" /etc/passwd /etc/group; do id=$((id+1)); "
+	"has() {\n" /* whether a line of the file matches the pattern; an image may lack grep */
+	"  [ -f \"$1\" ] || return 1\n"
+	"  while IFS= read -r l || [ -n \"$l\" ]; do case $l in $2) return 0;; esac; done <\"$1\"\n"
+	"  return 1\n"
+	"}\n"
+	"end() {\n" /* ends the last line */
+	"  [ -f \"$1\" ] || return 0\n"
+	"  while IFS= read -r l; do l=; done <\"$1\"\n"
+	"  [ -z \"$l\" ] || echo >>\"$1\"\n"
+	"}\n"
+	"if ! has /etc/passwd \"$n:*\"; then\n"
+	"  end /etc/passwd; end /etc/group; end /etc/shadow\n"
+	"  id=1000\n"
+	"  while has /etc/passwd \"*:*:$id:*\" || has /etc/group \"*:*:$id:*\"; do id=$((id+1)); "
 	"done\n"
 	"  s=/bin/sh; [ ! -x /bin/bash ] || s=/bin/bash\n"
 	"  echo \"$n:x:$id:$id::/home/$n:$s\" >>/etc/passwd\n"
-	"  grep -q \"^$n:\" /etc/group || echo \"$n:x:$id:\" >>/etc/group\n"
+	"  has /etc/group \"$n:*\" || echo \"$n:x:$id:\" >>/etc/group\n"
 	"  [ ! -f /etc/shadow ] || echo \"$n:*:19000:0:99999:7:::\" >>/etc/shadow\n"
 	"  mkdir -p \"/home/$n\"; [ ! -d /etc/skel ] || cp -R /etc/skel/. \"/home/$n/\"\n"
 	"  chown -R \"$id:$id\" \"/home/$n\"\n"

@@ -270,12 +270,6 @@ static bool switch_root(void)
 	return true;
 }
 
-static void check_shell(void)
-{
-	if (access("/bin/sh", X_OK) == 0)
-		guest.facts |= AGENT_FACT_SHELL;
-}
-
 static void start_loopback(void)
 {
 	int r = net_setup_loopback();
@@ -298,6 +292,5 @@ void boot(void)
 	setup_mounts();
 	start_loopback();
 	setup_files();
-	check_shell();
 	guest.state = AGENT_STATE_READY;
 }

@@ -169,7 +169,7 @@ static int main_test(const char *path, bool network)
 	(void)umask(022);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* without it, orphans are reaped elsewhere */
 	guest.state = AGENT_STATE_READY;
-	guest.facts = AGENT_FACT_TEST | (access("/bin/sh", X_OK) == 0 ? AGENT_FACT_SHELL : 0);
+	guest.facts = AGENT_FACT_TEST;
 	setup_limits();
 	guest_open();
 	if (start_loop() < 0)
