@@ -30,8 +30,8 @@
 #include "jail/workshop_root.h"
 #include "jail/workshop_watch.h"
 
-/* Host ids for workshops with WORKSHOP_ROOT, above those of space.h. The range depends on the pid
- * modulo ROOT_RANGES, so two workshops that run at once hardly ever share one. */
+/* Host ids for workshops with WORKSHOP_ROOT, above those of space.h. Each has a range of its own
+ * while it runs (ids_claim), from that of its pid modulo ROOT_RANGES on. */
 enum { FIRST_ROOT_ID = 0x71000000, ROOT_RANGES = 3840, BUILDER_ID = 1000 };
 
 /* The capabilities, in their user namespace, that mmdebstrap, apt, dpkg and packages' scripts
@@ -47,6 +47,7 @@ struct plan {
 	const struct workshop *w;
 	struct workshop_ids ids;
 	char directory[PATH_MAX];
+	int claim_fd; /* of the range of ids; -1: none, or no range was free */
 	int alive_fd; /* its other end closes when mayfly-workshop ends */
 };
 
@@ -70,13 +71,14 @@ static bool has_all_rights(void)
 
 static void choose_ids(struct plan *p)
 {
-	unsigned pid = (unsigned)getpid();
+	unsigned pid = (unsigned)getpid(), range = pid % ROOT_RANGES;
 	struct workshop_ids *ids = &p->ids;
 
 	if (!has_all_rights()) {
 		*ids = (struct workshop_ids){geteuid(), getegid(), geteuid(), false};
 	} else if (p->w->user == WORKSHOP_ROOT) {
-		ids->uid = FIRST_ROOT_ID + pid % ROOT_RANGES * WORKSHOP_ROOT_IDS;
+		p->claim_fd = ids_claim(pid % ROOT_RANGES, ROOT_RANGES, &range);
+		ids->uid = FIRST_ROOT_ID + range * WORKSHOP_ROOT_IDS;
 		*ids = (struct workshop_ids){ids->uid, ids->uid, 0, true};
 	} else {
 		ids->uid = SPACE_FIRST_ID + pid;
@@ -320,7 +322,7 @@ static int run_first(struct plan *p)
 
 int workshop_run(const struct workshop *w)
 {
-	struct plan p = {.w = w};
+	struct plan p = {.w = w, .claim_fd = -1};
 	int r, status;
 
 	choose_ids(&p);

@@ -1,5 +1,6 @@
 #include "lifecycle/fair.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +28,8 @@ enum {
 	RLIMIT_NICE_ZERO = 20, /* allows nice 0 */
 	OLD_NICE = 15,
 };
+
+static_assert(SANDBOX_CPUS_MAX + CGROUP_THREADS <= THREADS_MAX, "a microVM has no more threads");
 
 /* Calls fn for each thread until it returns non-zero. */
 static void each_thread(pid_t pid, int (*fn)(int tasks_fd, const char *tid, void *arg), void *arg)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/sysinfo.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
@@ -27,14 +28,28 @@ static uint64_t read_meminfo(const char *name)
 	return (uint64_t)kib * 1024;
 }
 
+/* Without /proc. The kernel could free more than what is free now, but does not say how much. */
+static uint64_t ask_kernel(bool total)
+{
+	struct sysinfo s;
+
+	if (sysinfo(&s) < 0)
+		return 0; /* cannot fail */
+	return (uint64_t)(total ? s.totalram : s.freeram + s.bufferram) * s.mem_unit;
+}
+
 uint64_t host_memory_available(void)
 {
-	return read_meminfo("MemAvailable");
+	uint64_t bytes = read_meminfo("MemAvailable");
+
+	return bytes == UINT64_MAX ? ask_kernel(false) : bytes;
 }
 
 uint64_t host_memory_total(void)
 {
-	return read_meminfo("MemTotal");
+	uint64_t bytes = read_meminfo("MemTotal");
+
+	return bytes == UINT64_MAX ? ask_kernel(true) : bytes;
 }
 
 int host_check_memory(uint64_t bytes, struct error *e)

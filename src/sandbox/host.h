@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* MemAvailable and MemTotal in bytes; UINT64_MAX when they cannot be read. */
+/* MemAvailable and MemTotal in bytes; without /proc what is free, and what the kernel has. */
 uint64_t host_memory_available(void);
 uint64_t host_memory_total(void);
 

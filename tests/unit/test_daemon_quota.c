@@ -1,6 +1,9 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fleet/quota.h"
@@ -67,11 +70,43 @@ static void test_cpus(void **state)
 	assert_true(reserve(&q, 1, NULL) < 0);
 }
 
+/* Without /proc there is a limit, too: what the kernel says otherwise. Runs in a process of its
+ * own, whose status is 77 if it may not hide /proc. */
+static int limit_without_proc(void)
+{
+	const struct quota_options o = {.memory_bytes = 0};
+	uint64_t total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	struct error e = {0};
+	struct quota q;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("none", "/proc", "tmpfs", 0, NULL) < 0)
+		return 77;
+	quota_init(&q, &o);
+	if (q.memory_max_bytes == 0 || q.memory_max_bytes > total)
+		return 1;
+	return reserve(&q, 1 << 20, &e) < 0 && e.code == ERROR_NO_SPACE ? 0 : 2;
+}
+
+static void test_memory_without_proc(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(limit_without_proc());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_or_none),
 		cmocka_unit_test(test_cpus),
+		cmocka_unit_test(test_memory_without_proc),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
