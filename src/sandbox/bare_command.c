@@ -39,10 +39,24 @@ int bare_command_split(char *line, const char *words[WORDS_MAX])
 	return 0;
 }
 
+/* The port between the two texts, or 0. */
+static uint16_t port_between(const char *command, const char *before, const char *after)
+{
+	size_t n = strlen(command), b = strlen(before), a = strlen(after);
+	char digits[8] = "";
+	uint64_t port;
+
+	if (n <= b + a || n - b - a >= sizeof(digits) || !str_starts_with(command, before) ||
+		!str_ends_with(command, after))
+		return 0;
+	memcpy(digits, command + b, n - b - a);
+	return str_parse_u64(digits, &port) == 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
+}
+
 enum bare_ready bare_ready_parse(const char *command, uint32_t *ret)
 {
-	static const char sleeps[] = "sleep ", listens[] = "ss -tuln | grep :";
-	uint64_t port;
+	static const char sleeps[] = "sleep ";
+	uint16_t port;
 	char *end;
 
 	if (str_starts_with(command, sleeps)) {
@@ -53,10 +67,11 @@ enum bare_ready bare_ready_parse(const char *command, uint32_t *ret)
 		*ret = (uint32_t)(s * 1000);
 		return BARE_READY_SLEEP;
 	}
-	if (!str_starts_with(command, listens) ||
-		str_parse_u64(command + strlen(listens), &port) < 0 || port == 0 ||
-		port > UINT16_MAX)
+	port = port_between(command, "[ -n \"$(ss -Htuln sport = :", ")\" ]");
+	if (!port)
+		port = port_between(command, "ss -tuln | grep :", "");
+	if (!port)
 		return BARE_READY_COMMAND;
-	*ret = (uint32_t)port;
+	*ret = port;
 	return BARE_READY_PORT;
 }

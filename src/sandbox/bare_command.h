@@ -18,7 +18,8 @@ int bare_command_split(char *line, const char *words[WORDS_MAX]);
 enum bare_ready {
 	BARE_READY_COMMAND, /* none of these: a command */
 	BARE_READY_SLEEP,   /* `sleep SECONDS`; *ret: milliseconds */
-	BARE_READY_PORT,    /* `ss -tuln | grep :PORT`; *ret: the port */
+	BARE_READY_PORT,    /* `[ -n "$(ss -Htuln sport = :PORT)" ]`, or as older clients ask,
+			     * `ss -tuln | grep :PORT`; *ret: the port */
 };
 enum bare_ready bare_ready_parse(const char *command, uint32_t *ret);
 

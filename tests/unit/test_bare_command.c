@@ -58,6 +58,12 @@ static void test_ready(void **state)
 	ready("sleep 20", BARE_READY_SLEEP, 20000);
 	ready("sleep 0.5", BARE_READY_SLEEP, 500);
 	ready("ss -tuln | grep :8080", BARE_READY_PORT, 8080);
+	ready("[ -n \"$(ss -Htuln sport = :8080)\" ]", BARE_READY_PORT, 8080);
+	ready("[ -n \"$(ss -Htuln sport = :0)\" ]", BARE_READY_COMMAND, 0);
+	ready("[ -n \"$(ss -Htuln sport = :65536)\" ]", BARE_READY_COMMAND, 0);
+	ready("[ -n \"$(ss -Htuln sport = :80)\" ] && x", BARE_READY_COMMAND, 0);
+	ready("[ -n \"$(ss -Htuln sport = :8000000000000000)\" ]", BARE_READY_COMMAND, 0);
+	ready("[ -n \"$(ss -Htuln sport = :)\" ]", BARE_READY_COMMAND, 0);
 	ready("sleep", BARE_READY_COMMAND, 0);
 	ready("sleep ", BARE_READY_COMMAND, 0);
 	ready("sleep -1", BARE_READY_COMMAND, 0);

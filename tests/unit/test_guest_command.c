@@ -130,7 +130,7 @@ static int await(struct agent *a, const char *command, uint64_t limit_ns, struct
 	return r;
 }
 
-static const char port_command[] = "ss -tuln | grep :8080";
+static const char port_command[] = "[ -n \"$(ss -Htuln sport = :8080)\" ]";
 
 static void test_tried_until_it_succeeds(void **state)
 {
