@@ -13,6 +13,7 @@
 #include "catalog/uploads.h"
 #include "image/workdir.h"
 #include "proto/route.h"
+#include "sandbox/cgroup_build.h"
 #include "store/builds.h"
 #include "store/keys.h"
 #include "store/tags.h"
@@ -189,6 +190,7 @@ int catalog_start(struct fleet *f, struct error *e)
 	c->retry.data = c->look.data = c;
 	(void)uv_timer_init(f->loop, &c->retry); /* these cannot fail */
 	(void)uv_timer_init(f->loop, &c->look);
+	cgroup_build_sweep(f->dirs.cgroups);
 	r = uploads_open(f->home.fd, f->options.kept.reserve_bytes, &c->uploads, e);
 	if (r == 0)
 		r = store_build_fail_open(f->store, clock_realtime_ns(),

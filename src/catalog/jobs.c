@@ -21,12 +21,13 @@
 #include "io/jailed.h"
 #include "policy/network_floor_json.h"
 #include "proto/json_tree.h"
+#include "sandbox/cgroup_build.h"
 #include "store/keys.h"
 #include "store/tags.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-enum { RETRY_MS = 2000, LOOK_MS = 500 };
+enum { RETRY_MS = 2000, LOOK_MS = 500, GROUP_MS = 20, GROUP_TRIES = 250 };
 
 /* WAITING leads to RUNNING, and that to ENDING. An ENDING job is freed when its handles are closed.
  * A WAITING job may also end at once. */
@@ -53,6 +54,7 @@ struct build_job {
 	char *line;	  /* of BUILD_JOB_LINE_MAX */
 	size_t line_bytes;
 	bool line_is_cut, exited, finished;
+	unsigned tries; /* to remove its control group */
 	uint32_t disk_mb;
 	char reason[STORE_BUILD_REASON_MAX + 1], step[STORE_BUILD_STEP_MAX + 1];
 };
@@ -240,15 +242,28 @@ static void finish(struct build_job *j)
 	}
 }
 
+/* What it has started does not outlive it. Its place on the host is free when all of that has
+ * ended. */
+static void on_end_group(uv_timer_t *t)
+{
+	struct build_job *j = t->data;
+	int r = cgroup_build_remove(j->catalog->fleet->dirs.cgroups, j->build_id);
+
+	if (r == -EBUSY && j->tries++ < GROUP_TRIES)
+		(void)uv_timer_start(t, on_end_group, GROUP_MS, 0); /* cannot fail */
+	else
+		close_handle(t);
+}
+
 /* After the last line and the exit. */
 static void check_end(struct build_job *j)
 {
 	if (!j->exited || !uv_is_closing((uv_handle_t *)&j->out))
 		return;
+	on_end_group(&j->limit);
 	finish(j);
 	close_handle(&j->process);
 	close_handle(&j->in);
-	close_handle(&j->limit);
 }
 
 static void kill_job(struct build_job *j)
@@ -484,6 +499,16 @@ static int spawn(struct build_job *j, struct error *e)
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot start %s", o.file) : 0;
 }
 
+/* It starts nothing before it is told what to build. */
+static void enter_group(const struct build_job *j)
+{
+	const struct cgroup_tree *t = j->catalog->fleet->dirs.cgroups;
+	int r = cgroup_build_enter(t, j->build_id, j->process.pid);
+
+	if (r < 0)
+		log_warn("a build has no control group: %s build=%s", strerror(-r), j->build_id);
+}
+
 static void init_handles(struct build_job *j)
 {
 	uv_loop_t *loop = j->catalog->fleet->loop;
@@ -550,6 +575,7 @@ static void start(struct build_job *j)
 		check_end(j);
 		return;
 	}
+	enter_group(j);
 	(void)store_build_set_status(f->store, j->build_id, STORE_BUILD_RUNNING,
 		clock_realtime_ns(), NULL); /* a failure shows at the end */
 	(void)uv_timer_start(&j->limit, on_limit, BUILD_JOB_S * 1000, 0); /* cannot fail */

@@ -245,18 +245,20 @@ static void kill_all(int parent_fd, const char *id)
 		kill_listed(fd);
 }
 
-static int remove_group(int parent_fd, const char *id)
+int cgroup_remove_at(int parent_fd, const char *id, unsigned wait_ms)
 {
 	static const struct timespec step = {.tv_nsec = STEP_MS * (long)NS_PER_MS};
-	uint64_t end = clock_monotonic_ns() + REMOVE_MS * NS_PER_MS;
+	uint64_t end = clock_monotonic_ns() + wait_ms * NS_PER_MS;
 
 	for (bool killed = false;; killed = true) {
 		if (unlinkat(parent_fd, id, AT_REMOVEDIR) == 0)
 			return 0;
-		if (errno != EBUSY || clock_monotonic_ns() > end)
+		if (errno != EBUSY)
 			return -errno;
 		if (!killed)
 			kill_all(parent_fd, id);
+		if (clock_monotonic_ns() >= end)
+			return -EBUSY;
 		(void)nanosleep(&step, NULL); /* a shorter sleep is fine */
 	}
 }
@@ -265,7 +267,7 @@ int cgroup_remove(int dirfd, const char *id)
 {
 	_cleanup_close_ int parent_fd = open_parent(dirfd, id);
 
-	return parent_fd < 0 ? parent_fd : remove_group(parent_fd, id);
+	return parent_fd < 0 ? parent_fd : cgroup_remove_at(parent_fd, id, REMOVE_MS);
 }
 
 /* --- what it says --- */

@@ -59,6 +59,9 @@ int cgroup_set_idle(int cgroup_fd, bool idle, unsigned cpus);
  * end within a second; try again later. Never touches another group. */
 int cgroup_remove(int dirfd, const char *id);
 
+/* The same for a group of any kind in that directory. Waits at most so long. */
+int cgroup_remove_at(int parent_fd, const char *id, unsigned wait_ms);
+
 struct cgroup_usage {
 	uint64_t memory_bytes; /* with page cache */
 	uint64_t oom_kills;

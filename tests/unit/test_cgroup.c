@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/cgroup_build.h"
 #include "sandbox/cgroup_find.h"
 #include "sandbox/cgroup_tree.h"
 
@@ -206,6 +207,46 @@ static void test_processes_move(void **state)
 	cgroup_tree_close(&t);
 }
 
+/* A directory of a fake tree has no cgroup.procs, so no process can enter it. */
+static void builds_in(const char *directory, const struct cgroup_tree *t)
+{
+	_cleanup_free_ char *path = str_printf("%s/%s", root, directory);
+	_cleanup_free_ char *weight = str_printf("%s/cpu.weight", directory);
+	_cleanup_close_ int fd = -1;
+
+	assert_int_equal(cgroup_build_remove(t, "one"), -ENOENT);
+	cgroup_build_sweep(t); /* there has been no build */
+	put(weight, "");
+	assert_int_equal(cgroup_build_enter(t, "one", 4711), -ENOENT);
+	expect(weight, "20");
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(faccessat(fd, "one", F_OK, 0), -1);
+	assert_int_equal(cgroup_build_remove(t, "one"), -ENOENT);
+	assert_int_equal(mkdirat(fd, "one", 0700), 0);
+	assert_int_equal(mkdirat(fd, "two", 0700), 0);
+	assert_int_equal(cgroup_build_remove(t, "two"), 0);
+	cgroup_build_sweep(t);
+	assert_int_equal(faccessat(fd, "one", F_OK, 0), -1);
+	assert_int_equal(faccessat(fd, "cpu.weight", F_OK, 0), 0);
+}
+
+static void test_builds(void **state)
+{
+	struct cgroup_tree t = CGROUP_TREE_INIT, of_root = CGROUP_TREE_INIT;
+
+	(void)state; /* none */
+	make_tree("cpu memory pids");
+	assert_int_equal(cgroup_tree_open_at(root, true, &t, &e), 0);
+	builds_in("builds", &t);
+	cgroup_tree_close(&t);
+	of_root.path = str_printf("%s/mayfly", root);
+	builds_in("mayfly-builds", &of_root);
+	cgroup_tree_close(&of_root);
+	assert_int_equal(cgroup_build_enter(NULL, "one", 4711), 0);
+	assert_int_equal(cgroup_build_remove(NULL, "one"), -ENOENT);
+	cgroup_build_sweep(NULL);
+}
+
 /* --- a sandbox's group --- */
 
 static const char *const files[] = {"memory.max", "memory.swap.max", "memory.oom.group", "cpu.max",
@@ -340,6 +381,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_find_cut, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_tree, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_tree_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_builds, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_processes_move, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_idle, set_up, tear_down),
