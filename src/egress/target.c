@@ -142,6 +142,15 @@ static bool add_via(struct context *c, struct target *t, uint32_t address, bool 
 	return true;
 }
 
+/* Goes to a host that the operator names, after its address was added. */
+static enum target_step way_to_own(struct target *t, const struct policy_host *h)
+{
+	t->own = true;
+	if (h->port)
+		t->dial_port = h->port;
+	return way(t);
+}
+
 static enum target_step begin_via(
 	struct context *c, struct target *t, const struct policy_verdict *v)
 {
@@ -157,10 +166,7 @@ static enum target_step begin_via(
 		return TARGET_RESOLVE;
 	if (!add_via(c, t, h->address, true))
 		return TARGET_DENIED;
-	t->own = true;
-	if (h->port)
-		t->dial_port = h->port;
-	return way(t);
+	return way_to_own(t, h);
 }
 
 static bool is_same_via(const struct target_via *a, const struct target_via *b)
@@ -233,10 +239,7 @@ static enum target_step begin_name(struct context *c, struct target *t)
 	}
 	if (!add_direct(c, t, h->address, true))
 		return TARGET_DENIED;
-	t->own = true;
-	if (h->port)
-		t->dial_port = h->port;
-	return way(t);
+	return way_to_own(t, h);
 }
 
 static enum target_step begin_between(struct context *c, struct target *t)
