@@ -8,8 +8,9 @@
 /* Returns a descriptor for own_is(), or -errno. */
 int own_open(void);
 
-/* Returns 1 for an address of the host, or a broadcast or multicast address of its networks, 0 for
- * any other or one without a route, or -errno if the kernel did not answer. Does not wait. */
+/* Returns 1 for an address of the host, and for a broadcast or multicast address of its networks.
+ * Returns 0 for any other, also without a route. Returns -errno if the kernel did not answer. Does
+ * not wait. */
 int own_is(int fd, uint32_t address);
 
 #endif
