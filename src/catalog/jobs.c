@@ -624,21 +624,6 @@ static bool take_place(struct build_job *j)
 		     : quota_reserve(&f->quota, &f->dirs, &j->sizes, 1, NULL) == 0;
 }
 
-/* Fails a job that waits too long for a place on this host. Waiting for the key's other builds does
- * not count. Frees the job. */
-static void give_up(struct build_job *j)
-{
-	char text[128];
-
-	(void)snprintf(text, sizeof(text),
-		"the host had no place for the build for %d minutes: try again later, or with less "
-		"memory",
-		BUILD_JOB_WAIT_S / 60);
-	set_reason(j, "", text);
-	record_failed(j);
-	job_free(j);
-}
-
 static bool waited_too_long(struct build_job *j)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -646,6 +631,25 @@ static bool waited_too_long(struct build_job *j)
 	if (!j->since_ns)
 		j->since_ns = now;
 	return now - j->since_ns > BUILD_JOB_WAIT_S * NS_PER_S;
+}
+
+/* Whether a job need not wait any more for a place on this host: none will come, or it has waited too
+ * long. The reason is set then. Waiting for the key's other builds does not count. */
+static bool is_hopeless(struct build_job *j)
+{
+	const struct fleet *f = j->catalog->fleet;
+	struct error e = {0};
+
+	if (quota_check_ever(&f->quota, &f->dirs, &j->sizes, &e) == 0) {
+		if (!waited_too_long(j))
+			return false;
+		(void)error_set(&e, ERROR_NO_SPACE, ETIMEDOUT,
+			"the host had no place for the build for %d minutes: try again later, or "
+			"with less memory",
+			BUILD_JOB_WAIT_S / 60);
+	}
+	set_reason(j, "", e.message);
+	return true;
 }
 
 /* Starts the jobs that may run now. A job without a place on the host waits, and delays only builds
@@ -662,8 +666,11 @@ static void turn(struct catalog *c)
 			start(j);
 			continue;
 		}
-		if (waited_too_long(j))
-			give_up(j);
+		if (is_hopeless(j)) {
+			record_failed(j);
+			job_free(j);
+			continue;
+		}
 		again = true;
 	}
 	if (again)

@@ -47,6 +47,10 @@ void quota_init(struct quota *q, const struct quota_options *o);
  * fit. dirs: where the disks will be. Release the places one by one. */
 int quota_reserve(struct quota *q, const struct sandbox_dirs *dirs, const struct sandbox_sizes *s,
 	unsigned count, struct error *e);
+/* Whether one sandbox of these sizes fits into this host when nothing is promised. ERROR_NO_SPACE
+ * says what there is too little of. */
+int quota_check_ever(const struct quota *q, const struct sandbox_dirs *dirs,
+	const struct sandbox_sizes *s, struct error *e);
 /* Counts a sandbox that exists already. */
 void quota_take(struct quota *q, const struct sandbox_sizes *s);
 void quota_release(struct quota *q, const struct sandbox_sizes *s);
