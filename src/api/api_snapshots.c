@@ -376,7 +376,7 @@ static void finish_fork(struct fork *f)
 	(void)fault_point("fork-made");
 	remove_later(fleet, f->id);
 	if (f->ready < f->count || !r ||
-		instances_admit(fleet, f->children, f->count, &f->why) < 0) {
+		instances_admit(fleet, f->children, f->count, NULL, NULL, &f->why) < 0) {
 		drop_all(f);
 		if (r)
 			api_reply_unplaced(r, &f->why);

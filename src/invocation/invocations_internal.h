@@ -35,9 +35,10 @@ struct invocation {
 	struct obtaining *obtaining;
 	struct program *program;
 	struct web *web;
-	uv_timer_t timer;  /* limits the wait, then the run; when OVER it calls `ended` */
-	uint64_t begin_ns; /* CLOCK_MONOTONIC when the program got its input */
-	uint64_t activity; /* number of the sandbox's newest record at that time */
+	uv_timer_t timer;    /* limits the wait, then the run; when OVER it calls `ended` */
+	uint64_t begin_ns;   /* CLOCK_MONOTONIC when the program got its input */
+	uint64_t started_ns; /* the same, CLOCK_REALTIME */
+	uint64_t activity;   /* number of the sandbox's newest record at that time */
 	uint64_t memory_bytes;
 	struct buf errors, kept; /* kept: the first bytes of the answer, if async */
 	uint64_t printed;

@@ -34,17 +34,6 @@ static void fail(struct program *p, const struct error *why)
 
 /* --- starting --- */
 
-static int attach(struct program *p, enum program_state state, struct error *e)
-{
-	int r = agent_attach_start(agent_link_conn(p->link), ENTRY_TAG, e);
-
-	p->state = state;
-	if (r == 0 && state == CLEARING) /* it comes after the attachment */
-		r = agent_send_signal(agent_link_conn(p->link), SIGKILL, AGENT_SIGNAL_GROUP);
-	agent_link_send(p->link);
-	return r;
-}
-
 static int start(struct program *p, struct error *e)
 {
 	const char *const argv[] = {"/bin/sh", "-c", p->order.command};
@@ -66,6 +55,8 @@ static void start_or_fail(struct program *p)
 {
 	struct error e = {0};
 
+	p->sent = 0; /* what followed the ATTACH is lost */
+	p->input_over = false;
 	if (start(p, &e) < 0)
 		fail(p, &e);
 	else
@@ -78,7 +69,7 @@ static void feed(struct program *p)
 {
 	struct agent_conn *c = agent_link_conn(p->link);
 
-	if (p->state != RUNNING || p->input_over)
+	if ((p->state != RUNNING && p->state != ATTACHING) || p->input_over)
 		return;
 	if (agent_feed_stdin(c, p->order.input, p->order.input_bytes, &p->sent) &&
 		!p->order.stays) {
@@ -86,6 +77,28 @@ static void feed(struct program *p)
 		(void)agent_send_stdin_eof(c); /* without room the link's end tells */
 	}
 	agent_link_send(p->link);
+}
+
+/* The input follows at once: a program that waits gets it a round trip earlier. */
+static int attach(struct program *p, struct error *e)
+{
+	int r = agent_attach_feeding(agent_link_conn(p->link), ENTRY_TAG, e);
+
+	p->state = ATTACHING;
+	if (r == 0)
+		feed(p);
+	return r;
+}
+
+static int clear(struct program *p, struct error *e)
+{
+	int r = agent_attach_start(agent_link_conn(p->link), ENTRY_TAG, e);
+
+	p->state = CLEARING;
+	if (r == 0) /* it comes after the attachment */
+		r = agent_send_signal(agent_link_conn(p->link), SIGKILL, AGENT_SIGNAL_GROUP);
+	agent_link_send(p->link);
+	return r;
 }
 
 static void on_started(struct program *p)
@@ -220,7 +233,7 @@ struct program *program_open(struct instance *i, const struct program_order *o,
 	p->arg = arg;
 	buf_init(&p->look, LOOK_MAX);
 	if (instance_agent_connect(i, &link_ops, p, &p->link, e) == 0 &&
-		attach(p, o->fresh ? CLEARING : ATTACHING, e) == 0)
+		(o->fresh ? clear(p, e) : attach(p, e)) == 0)
 		return p;
 	program_close(p);
 	return NULL;

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "fleet/deadline.h"
 #include "fleet/fleet.h"
@@ -215,6 +216,13 @@ static void on_started(void *arg)
 
 /* --- its sandbox --- */
 
+static int note_run(void *arg, struct error *e)
+{
+	const struct invocation *v = arg;
+
+	return store_invocation_run(v->all->fleet->store, v->id, v->sandbox_id, v->started_ns, e);
+}
+
 static void run(struct invocation *v, struct instance *i)
 {
 	static const struct program_ops ops = {
@@ -230,21 +238,14 @@ static void run(struct invocation *v, struct instance *i)
 	struct error e = {0};
 
 	(void)snprintf(v->sandbox_id, sizeof(v->sandbox_id), "%s", instance_id(i)); /* same size */
-	/* without it, a denial of an earlier invocation may be blamed */
-	(void)store_activity_newest(v->all->fleet->store, v->sandbox_id, &v->activity, NULL);
 	v->memory_bytes = i->sandbox.memory_bytes;
 	v->state = INVOCATION_RUNNING;
 	v->begin_ns = clock_monotonic_ns();
 	(void)uv_timer_start(&v->timer, on_limit, v->order.timeout_ns / NS_PER_MS, 0);
 	v->program = program_open(i, &o, &ops, v, &e);
-	if (!v->program) {
+	v->started_ns = clock_realtime_ns();
+	if (!v->program)
 		over(v, INVOCATION_NOT_STARTED, e.message);
-		return;
-	}
-	if (store_invocation_run(
-		    v->all->fleet->store, v->id, v->sandbox_id, clock_realtime_ns(), &e) < 0)
-		log_error(
-			"cannot store that an invocation runs: %s invocation=%s", e.message, v->id);
 }
 
 static bool is_for_later(const struct error *why)
@@ -260,15 +261,28 @@ static void refused(struct invocation *v, const struct error *why)
 		over(v, INVOCATION_NO_SANDBOX, why->message);
 }
 
+/* The program gets its prompt before the sandbox has a row, which takes longer than all else that
+ * this thread does for an invocation. If the daemon dies between, the next one ends the sandbox,
+ * since nobody can know of it yet. */
 static void on_made(void *arg, struct instance *i, const struct error *why)
 {
 	struct invocation *v = arg;
+	struct fleet *f = v->all->fleet;
+	struct error e = {0};
 
 	v->maker = NULL;
-	if (i)
-		run(v, i);
-	else
+	if (!i) {
 		refused(v, why);
+		return;
+	}
+	if (!instance_is_revoked(i)) /* else it is refused below */
+		run(v, i);
+	/* tests kill the daemon here, or let the disk fail */
+	if (fault_disk("invocation-prompted", &e) == 0 &&
+		instances_admit(f, &i, 1, note_run, v, &e) == 0)
+		return;
+	over(v, INVOCATION_NO_SANDBOX, e.message);
+	instance_drop(i);
 }
 
 static void make(struct invocation *v)
@@ -277,6 +291,7 @@ static void make(struct invocation *v)
 	struct error e = {0};
 
 	o.timeout_ns = v->order.timeout_ns + INVOCATION_GRACE_S * NS_PER_S;
+	o.hold = true;
 	o.transient = !v->order.session;
 	o.auto_pause = v->order.session;
 	if (instances_make(v->all->fleet, &o, on_made, v, &v->maker, &e) < 0)
@@ -322,13 +337,19 @@ static void set_end(struct invocation *v, uint64_t after_ns)
 static void on_obtained(void *arg, struct instance *i, bool resumed, const struct error *why)
 {
 	struct invocation *v = arg;
+	struct error e = {0};
 
 	v->obtaining = NULL;
 	if (!i) {
 		refused(v, why);
 		return;
 	}
+	/* without it, a denial of an earlier invocation may be blamed */
+	(void)store_activity_newest(v->all->fleet->store, instance_id(i), &v->activity, NULL);
 	run(v, i);
+	if (note_run(v, &e) < 0)
+		log_error(
+			"cannot store that an invocation runs: %s invocation=%s", e.message, v->id);
 	set_end(v, v->order.timeout_ns + INVOCATION_GRACE_S * NS_PER_S);
 }
 

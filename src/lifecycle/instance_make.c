@@ -177,9 +177,10 @@ static void admit_one(struct instance *i)
 	instance_sample(i);
 }
 
-int instances_admit(struct fleet *f, struct instance *const *held, size_t count, struct error *e)
+int instances_admit(struct fleet *f, struct instance *const *held, size_t count,
+	instances_also also, void *arg, struct error *e)
 {
-	int r = instance_make_write_rows(f, held, count, e);
+	int r = instance_make_write_rows(f, held, count, also, arg, e);
 
 	for (size_t n = 0; r == 0 && n < count; n++)
 		admit_one(held[n]);
@@ -220,7 +221,7 @@ void instance_make_ready(struct instance_maker *m)
 		return;
 	}
 	if (r == 0)
-		r = instances_admit(i->fleet, &i, 1, &e);
+		r = instances_admit(i->fleet, &i, 1, NULL, NULL, &e);
 	if (r < 0)
 		instance_make_give_up(m, &e);
 }

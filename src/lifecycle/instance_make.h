@@ -75,8 +75,10 @@ struct instance_order {
 typedef void (*instance_made)(void *arg, struct instance *i, const struct error *why);
 
 /* Writes rows for held instances and makes them running ones: all or none. On failure they stay
- * held. */
-int instances_admit(struct fleet *f, struct instance *const *held, size_t count, struct error *e);
+ * held. `also` (NULL: nothing) writes more in the same commit; its failure is the whole's. */
+typedef int (*instances_also)(void *arg, struct error *e);
+int instances_admit(struct fleet *f, struct instance *const *held, size_t count,
+	instances_also also, void *arg, struct error *e);
 /* Ends a held instance. */
 void instance_drop(struct instance *i);
 

@@ -54,8 +54,8 @@ bool instance_make_must_boot(const struct fleet *f, const struct instance_order 
 int instance_make_check_boot(struct fleet *f, const struct instance_order *o, struct error *e);
 
 /* instance_make_rows.c: writes the rows of ready instances, all or none. */
-int instance_make_write_rows(
-	struct fleet *f, struct instance *const *held, size_t count, struct error *e);
+int instance_make_write_rows(struct fleet *f, struct instance *const *held, size_t count,
+	instances_also also, void *arg, struct error *e);
 char *instance_make_dump(const json_t *object); /* NULL for NULL */
 
 #endif

@@ -107,13 +107,15 @@ static int write_row(struct instance *i, struct error *e)
 	return r;
 }
 
-int instance_make_write_rows(
-	struct fleet *f, struct instance *const *held, size_t count, struct error *e)
+int instance_make_write_rows(struct fleet *f, struct instance *const *held, size_t count,
+	instances_also also, void *arg, struct error *e)
 {
 	int r = store_begin(f->store, e);
 
 	for (size_t n = 0; r == 0 && n < count; n++)
 		r = write_row(held[n], e);
+	if (r == 0 && also)
+		r = also(arg, e);
 	(void)fault_point("create-written"); /* tests kill the daemon here and below */
 	if (r == 0)
 		r = store_commit(f->store, e);

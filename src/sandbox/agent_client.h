@@ -134,6 +134,9 @@ int agent_exec_start(struct agent_conn *c, const struct agent_exec *exec, struct
 /* Attaches to the process with that tag, whose standard input is open. Events as of EXEC, with the
  * output from now on. */
 int agent_attach_start(struct agent_conn *c, const char *tag, struct error *e);
+/* The same, but input may follow at once, without waiting for STARTED. If there is no such process,
+ * the agent ignores that input. */
+int agent_attach_feeding(struct agent_conn *c, const char *tag, struct error *e);
 
 /* Returns how many bytes of standard input may be sent now; the process has not taken more. Before
  * STARTED it is 0, unless exec was started with stdin or a PTY: then input may be sent at once. */

@@ -57,6 +57,16 @@ int agent_attach_start(struct agent_conn *c, const char *tag, struct error *e)
 	return r;
 }
 
+int agent_attach_feeding(struct agent_conn *c, const char *tag, struct error *e)
+{
+	int r = agent_attach_start(c, tag, e);
+
+	c->stdin_open = r == 0;
+	c->in_flight = 0;
+	c->attaching = false;
+	return r;
+}
+
 size_t agent_stdin_room(const struct agent_conn *c)
 {
 	if (!c->stdin_open || c->in_flight >= AGENT_STDIN_WINDOW)

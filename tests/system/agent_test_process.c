@@ -524,6 +524,17 @@ static void test_kept(void)
 	CHECK(agent_attach_start(c, ENTRY_TAG, NULL) == 0);
 	CHECK(agent_wait_event(c, soon(), &ev, NULL) == 1 && ev.type == AGENT_ERROR);
 	CHECK(ev.error.class == AGENT_ERR_NOT_FOUND);
+	/* so is input that was sent with it */
+	CHECK(agent_attach_feeding(c, ENTRY_TAG, NULL) == 0);
+	CHECK(agent_send_stdin(c, "lost\n", 5) == 5);
+	CHECK(agent_wait_event(c, soon(), &ev, NULL) == 1 && ev.type == AGENT_ERROR);
+	CHECK(agent_stdin_room(c) == 0);
+	CHECK(start_entry(c, "read x; echo got $x"));
+	CHECK(agent_attach_feeding(c, ENTRY_TAG, NULL) == 0);
+	CHECK(agent_send_stdin(c, "at once\n", 8) == 8);
+	collect(c, &o, NULL, 0);
+	CHECK(output_is(&o.out, "got at once\n"));
+	outcome_done(&o);
 	/* it ends before anybody comes, and leaves a child that holds its output */
 	CHECK(start_entry(c, "sleep 30 & echo all; exit 4"));
 	pause_ms(400);

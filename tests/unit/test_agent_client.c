@@ -124,6 +124,35 @@ static void test_empty_window(void **state)
 	assert_int_equal(next(), -EBADMSG);
 }
 
+/* What is sent before STARTED counts against the window, and after a refusal there is none. */
+static void test_input_behind_an_attachment(void **state)
+{
+	static const uint8_t pid[4] = {7}, two[4] = {2};
+	const struct agent_error refusal = {
+		.class = AGENT_ERR_NOT_FOUND, .request = AGENT_ATTACH, .message = "none"};
+	struct buf b = BUF_INIT(AGENT_PAYLOAD_MAX);
+	size_t sent = 0;
+
+	assert_int_equal(agent_attach_feeding(conn, "a", NULL), 0);
+	assert_true(agent_feed_stdin(conn, "abc", 3, &sent));
+	say(AGENT_STARTED, pid, sizeof(pid));
+	assert_int_equal(next(), AGENT_STARTED);
+	assert_int_equal(agent_stdin_room(conn), AGENT_STDIN_WINDOW - 3);
+	say(AGENT_WINDOW, two, sizeof(two));
+	assert_int_equal(next(), 0);
+	assert_int_equal(agent_stdin_room(conn), AGENT_STDIN_WINDOW - 1);
+
+	agent_close(conn);
+	assert_int_equal(agent_open(-1, 0, &conn, NULL), 0);
+	assert_int_equal(agent_attach_feeding(conn, "a", NULL), 0);
+	assert_int_equal(agent_send_stdin(conn, "abc", 3), 3);
+	assert_int_equal(agent_error_encode(&b, &refusal), 0);
+	assert_int_equal(agent_feed(conn, buf_head(&b), buf_len(&b)), 0);
+	buf_done(&b);
+	assert_int_equal(next(), AGENT_ERROR);
+	assert_int_equal(agent_stdin_room(conn), 0);
+}
+
 /* --- shares --- */
 
 static void test_frames_of_a_share(void **state)
@@ -220,6 +249,7 @@ int main(void)
 		cmocka_unit_test(test_replies_in_order),
 		cmocka_unit_test(test_requests_that_wait),
 		CONN_TEST(test_empty_window),
+		CONN_TEST(test_input_behind_an_attachment),
 		CONN_TEST(test_frames_of_a_share),
 		CONN_TEST(test_bytes_of_a_share),
 		CONN_TEST(test_deadline_amid_output),
