@@ -633,8 +633,8 @@ static bool waited_too_long(struct build_job *j)
 	return now - j->since_ns > BUILD_JOB_WAIT_S * NS_PER_S;
 }
 
-/* Whether a job need not wait any more for a place on this host: none will come, or it has waited too
- * long. The reason is set then. Waiting for the key's other builds does not count. */
+/* Whether a job need not wait any more for a place on this host: none will come, or it has waited
+ * too long. The reason is set then. Waiting for the key's other builds does not count. */
 static bool is_hopeless(struct build_job *j)
 {
 	const struct fleet *f = j->catalog->fleet;
