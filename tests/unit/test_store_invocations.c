@@ -166,6 +166,31 @@ static void test_bounds(void **state)
 		number(f, "SELECT count FROM invocation_totals WHERE key_id = ''"));
 }
 
+/* The oldest of a key go, those that run stay. */
+static void test_count(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "inv_runs", f->key);
+	ok(f, store_begin(f->s, &f->e));
+	for (unsigned i = 0; i < STORE_INVOCATIONS_KEY_MAX + 5; i++) {
+		char id[32];
+		struct store_invocation v;
+
+		(void)snprintf(id, sizeof(id), "inv_%u", i);
+		v = invocation(id, f->key);
+		ok(f, store_invocation_add(f->s, &v, &f->e));
+		ok(f, store_invocation_finish(f->s, &v, &f->e));
+	}
+	ok(f, store_commit(f->s, &f->e));
+	assert_in_range(number(f, "SELECT count(*) FROM invocations"),
+		STORE_INVOCATIONS_KEY_MAX - 100, STORE_INVOCATIONS_KEY_MAX);
+	assert_int_equal(
+		store_invocation_get(f->s, "inv_0", NULL, see, &(struct seen){0}, &f->e), -ENOENT);
+	assert_int_equal(get(f, "inv_runs").state, STORE_INVOCATION_QUEUED);
+	assert_int_equal(get(f, "inv_10004").state, STORE_INVOCATION_OVER);
+}
+
 static void test_age(void **state)
 {
 	struct fixture *f = *state;
@@ -190,6 +215,7 @@ int main(void)
 		T(test_pages),
 		T(test_left_open),
 		T(test_bounds),
+		T(test_count),
 		T(test_age),
 	};
 
