@@ -4,7 +4,7 @@
 //   node agent.js ADDRESS "TASK"
 //
 // The sandbox is of the template `desktop`. E2B_API_KEY and ANTHROPIC_API_KEY must be set; E2B_API_URL,
-// E2B_SANDBOX_URL, ANTHROPIC_BASE_URL and MODEL may be.
+// E2B_SANDBOX_URL, ANTHROPIC_BASE_URL, MODEL and SETTLE_MS may be.
 import { writeFile } from "node:fs/promises";
 import Anthropic from "@anthropic-ai/sdk";
 import { Sandbox } from "@e2b/desktop";
@@ -12,7 +12,7 @@ import { Sandbox } from "@e2b/desktop";
 const MODEL = process.env.MODEL ?? "claude-sonnet-5-5";
 const TURNS_MAX = 50;
 const [WIDTH, HEIGHT] = [1024, 768];
-const SETTLE_MS = 2_000; // after an action, until the screen shows what it did
+const SETTLE_MS = Number(process.env.SETTLE_MS ?? 2_000); // after an action, until the screen shows what it did
 
 const system =
   `You use a desktop with a browser. The screen has ${WIDTH} times ${HEIGHT} pixels. ` +
@@ -69,7 +69,7 @@ if (!task) {
   console.error('usage: node agent.js ADDRESS "TASK"');
   process.exit(2);
 }
-const desktop = await Sandbox.create({ resolution: [WIDTH, HEIGHT], timeoutMs: 900_000 });
+const desktop = await Sandbox.create({ resolution: [WIDTH, HEIGHT], timeoutMs: 900_000, requestTimeoutMs: 300_000 });
 try {
   await desktop.open(address);
   console.log(await work(new Anthropic(), desktop, task));
