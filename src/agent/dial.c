@@ -180,6 +180,7 @@ void request_dial(struct conn *c, const struct agent_frame *f)
 	d->conn = c;
 	d->port = m.port;
 	relay_init(&d->relay, HELD_MAX, CONN_OUT_MAX);
+	d->relay.far_may_go = true; /* nobody waits for what the guest still says */
 	conn_take_over(c, &standing_ops, d);
 	timer_set(&d->timeout, CONNECT_TIMEOUT_NS, connect_expired);
 	r = start(d, m.host);

@@ -38,6 +38,8 @@ enum metric {
 	METRIC_TUNNELS,
 	METRIC_BYTES, /* surface, direction */
 	METRIC_AGENT_ERRORS,
+	METRIC_LINKS_WAITING,
+	METRIC_LINKS_REFUSED,	   /* reason: full or late */
 	METRIC_COMMIT_SECONDS,	   /* histogram */
 	METRIC_LOOP_LAG_SECONDS,   /* histogram */
 	METRIC_WEBHOOK_DELIVERIES, /* outcome */

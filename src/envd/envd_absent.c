@@ -39,6 +39,13 @@ int envd_absent_fail(struct fleet *f, const char *id, struct envd_error *e)
 	return -EINVAL;
 }
 
+int envd_lost_fail(struct fleet *f, const char *id, const struct error *why, struct envd_error *e)
+{
+	if (why->code == ERROR_TOO_MANY && instance_find(f, id))
+		return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "%s", why->message);
+	return envd_absent_fail(f, id, e);
+}
+
 void envd_absent_reply(struct request *r)
 {
 	struct envd_error e;

@@ -108,7 +108,7 @@ static void on_lost(struct agent_link *l, const struct error *why, void *arg)
 
 	if (c->over)
 		return;
-	(void)envd_absent_fail(fleet_of(c->r), c->sandbox_id, &e);
+	(void)envd_lost_fail(fleet_of(c->r), c->sandbox_id, why, &e);
 	c->ops->fail(c, &e);
 }
 
@@ -121,7 +121,8 @@ static int open_link(struct envd_call *c, struct envd_error *e)
 	int r = -ENOENT;
 
 	if (i)
-		r = instance_agent_connect(i, &link_ops, c, &c->link, &why);
+		r = instance_agent_connect(i, c->second_link ? LINK_DOUBLE : LINK_SINGLE, &link_ops,
+			c, &c->link, &why);
 	if (r < 0 && why.code == ERROR_NO_SPACE)
 		return envd_fail(e, CONNECT_UNAVAILABLE, "%s", why.message);
 	if (r < 0)

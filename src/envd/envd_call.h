@@ -53,6 +53,7 @@ struct envd_call {
 	struct buf out;		    /* the answer, or the piece of it, being built */
 	uv_timer_t *keepalive, *deadline;
 	const char *refusal; /* class of the agent's ERROR, or NULL */
+	bool second_link;    /* set before the first message: the handler will open one more */
 	bool over;	     /* answered: everything further is ignored */
 	unsigned step;	     /* for the handler */
 	void *state;	     /* for the handler */

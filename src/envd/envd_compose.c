@@ -187,7 +187,7 @@ static int open_writer(struct envd_call *c, struct envd_error *e)
 
 	if (!i)
 		return envd_absent_fail(fleet_of(c->r), c->sandbox_id, e);
-	r = instance_agent_connect(i, &ops, c, &m->writer, &why);
+	r = instance_agent_connect(i, LINK_OWN, &ops, c, &m->writer, &why);
 	if (r == 0)
 		r = agent_request(agent_link_conn(m->writer), AGENT_WRITE, &w, &why);
 	if (r < 0)
@@ -365,6 +365,7 @@ static void on_request(struct request *r, const char *body, size_t n)
 	c = envd_call_new(r, i, &ops);
 	if (!c)
 		return;
+	c->second_link = true; /* its writer */
 	c->state = m = calloc(1, sizeof(*m));
 	err = m ? parse(m, body, n, &e)
 		: envd_fail(&e, CONNECT_RESOURCE_EXHAUSTED, "the server is out of memory");

@@ -229,7 +229,7 @@ static void on_watcher_lost(struct agent_link *l, const struct error *why, void 
 	struct envd_error e = {0};
 
 	if (w->creator)
-		(void)envd_absent_fail(fleet_of(w->creator->r), w->sandbox_id, &e);
+		(void)envd_lost_fail(fleet_of(w->creator->r), w->sandbox_id, why, &e);
 	creator_fail(w, &e);
 }
 
@@ -249,7 +249,8 @@ static int watcher_connect(
 {
 	struct instance *i = instance_find(f, w->sandbox_id);
 	struct error why = {0};
-	int r = i ? instance_agent_connect(i, &watcher_link_ops, w, &w->link, &why) : -ENOENT;
+	int r = i ? instance_agent_connect(i, LINK_SINGLE, &watcher_link_ops, w, &w->link, &why)
+		  : -ENOENT;
 
 	if (r < 0)
 		return envd_absent_fail(f, w->sandbox_id, e);

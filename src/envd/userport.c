@@ -288,8 +288,8 @@ static void on_eof(void *arg)
 /* 429 in the proxy's form (envd_reply.h), with the maximum. */
 static void refuse_more(struct tunnel *t)
 {
-	envd_reply_connection_limit(t->r, t->r->route.sandbox_id, AGENT_CONNECTIONS_MAX,
-		"the sandbox has too many connections");
+	envd_reply_connection_limit(
+		t->r, t->r->route.sandbox_id, GATE_PLACES, "the sandbox has too many connections");
 	finish(t);
 }
 
@@ -297,8 +297,10 @@ static void on_lost(enum agent_error_class why, void *arg)
 {
 	struct tunnel *t = arg;
 
-	if (why == AGENT_ERR_LIMIT)
+	if (why == AGENT_ERR_LIMIT && instance_find(fleet_of(t->r), t->r->route.sandbox_id))
 		refuse_more(t);
+	else if (why == AGENT_ERR_LIMIT)
+		refuse_absent(t);
 	else if (why)
 		refuse(t, 502, true, ENVD_TEXT_CLOSED);
 	else if (t->opened)

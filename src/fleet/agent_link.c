@@ -24,6 +24,10 @@ struct agent_link {
 	const struct agent_link_ops *ops;
 	void *arg;
 	struct budget_hold hold;
+	struct gate_ticket ticket;
+	uv_loop_t *loop;
+	int dirfd;    /* to connect to; borrowed */
+	bool waiting; /* for the gate: it has no descriptor yet */
 	bool polling; /* the poll handle is open */
 	bool closing; /* the poll handle is being closed */
 	int watched;  /* what it waits for; each uv_poll_start() costs system calls */
@@ -89,6 +93,7 @@ void agent_link_close(struct agent_link *l)
 	l->closed = true;
 	close_poll(l);
 	turn_leave(&l->turn);
+	gate_leave(&l->ticket);
 	agent_close(l->conn);
 	l->conn = NULL;
 	budget_release(&l->hold);
@@ -96,7 +101,8 @@ void agent_link_close(struct agent_link *l)
 		free(l);
 }
 
-int agent_link_take_fd(struct agent_link *l, uint8_t **ret_early, size_t *ret_early_bytes)
+int agent_link_take_fd(struct agent_link *l, uint8_t **ret_early, size_t *ret_early_bytes,
+	struct gate_ticket *places)
 {
 	int fd;
 
@@ -107,6 +113,7 @@ int agent_link_take_fd(struct agent_link *l, uint8_t **ret_early, size_t *ret_ea
 	if (fd < 0)
 		return fd;
 	l->conn = NULL;
+	gate_pass(&l->ticket, places);
 	(void)fd_set_nonblock(fd, 1); /* our own socket: cannot fail */
 	return fd;
 }
@@ -118,7 +125,7 @@ static void update(struct agent_link *l)
 	int events = 0;
 
 	budget_force(&l->hold, queued(l)); /* everything that changes it ends here */
-	if (l->closed || l->over || !l->conn || (l->paused && l->hung_up))
+	if (l->closed || l->over || l->waiting || !l->conn || (l->paused && l->hung_up))
 		return;
 	if (!l->paused)
 		events |= UV_READABLE;
@@ -138,7 +145,9 @@ static void lose(struct agent_link *l, const struct error *why)
 	l->over = true;
 	if (l->polling)
 		(void)uv_poll_stop(&l->poll);
-	metrics_add(METRIC_AGENT_ERRORS, NULL, NULL, 1);
+	gate_leave(&l->ticket);
+	if (why->code != ERROR_TOO_MANY)
+		metrics_add(METRIC_AGENT_ERRORS, NULL, NULL, 1);
 	l->ops->lost(l, why, l->arg);
 }
 
@@ -192,12 +201,76 @@ static void look(struct agent_link *l)
 	update(l);
 }
 
+/* --- connecting --- */
+
+/* As agent_connect(), but never waits: a microVM that does not accept must not stop the loop. */
+static int connect_agent(struct agent_link *l, struct error *e)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int r;
+
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/vsock.sock", l->dirfd);
+	if (fd >= 0 && fd_is_scarce(fd))
+		return error_set(e, ERROR_NO_SPACE, EMFILE,
+			"too many files are open: try again, or raise the daemon's limit of them");
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return error_set_errno(e, ERROR_SANDBOX, errno, "cannot reach the microVM");
+	r = uv_poll_init(l->loop, &l->poll, fd);
+	if (r < 0)
+		return error_set(e, ERROR_INTERNAL, -r, "cannot watch the agent's socket");
+	l->polling = true;
+	agent_set_fd(l->conn, TAKE_FD(fd));
+	return 0;
+}
+
+static void on_called(struct gate_ticket *t)
+{
+	struct agent_link *l = t->arg;
+
+	turn_ask(&l->turn);
+}
+
+static void pass_gate(struct agent_link *l, const struct agent_way *way)
+{
+	l->ticket.called = on_called;
+	l->ticket.arg = l;
+	gate_enter(way->gate, &l->ticket, way->places);
+	l->waiting = l->ticket.state != GATE_IN;
+	if (l->ticket.state != GATE_WAITS)
+		turn_ask(&l->turn); /* which tells the owner of a refusal */
+}
+
+/* Does what the gate said. Returns whether the link is connected. */
+static bool come_in(struct agent_link *l)
+{
+	struct error e = {0};
+	int r;
+
+	if (l->ticket.state == GATE_WAITS)
+		return false;
+	if (l->ticket.state == GATE_IN)
+		r = connect_agent(l, &e);
+	else if (l->ticket.state == GATE_CLOSED)
+		r = error_set(&e, ERROR_SANDBOX, ECONNRESET, "the sandbox ended");
+	else
+		r = error_set(&e, ERROR_TOO_MANY, EAGAIN,
+			"too many requests use this sandbox at once (%d run, and more wait): try "
+			"again, or end some",
+			GATE_PLACES);
+	l->waiting = false;
+	if (r < 0)
+		lose(l, &e);
+	return r == 0;
+}
+
 static void on_turn(struct turn *t)
 {
 	struct agent_link *l = t->arg;
 
 	l->serving = true;
-	look(l);
+	if (!l->waiting || come_in(l))
+		look(l);
 	l->serving = false;
 	if (l->closed && !l->closing)
 		free(l);
@@ -223,7 +296,8 @@ void agent_link_send(struct agent_link *l)
 
 	if (l->closed || l->over || !l->conn)
 		return;
-	(void)agent_flush(l->conn, NULL); /* a read reports the failure */
+	if (!l->waiting)
+		(void)agent_flush(l->conn, NULL); /* a read reports the failure */
 	if (wanted && !agent_wants_write(l->conn)) {
 		l->wrote = true; /* the callback comes later, as the header promises */
 		if (l->ops->writable)
@@ -251,45 +325,26 @@ void agent_link_resume(struct agent_link *l)
 
 /* --- opening --- */
 
-/* As agent_connect(), but never waits: a microVM that does not accept must not stop the loop. */
-static int connect_agent(int dirfd, struct agent_conn **ret, struct error *e)
-{
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	int r;
-
-	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/vsock.sock", dirfd);
-	if (fd >= 0 && fd_is_scarce(fd))
-		return error_set(e, ERROR_NO_SPACE, EMFILE,
-			"too many files are open: try again, or raise the daemon's limit of them");
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return error_set_errno(e, ERROR_SANDBOX, errno, "cannot reach the microVM");
-	r = agent_open(fd, AGENT_OPEN_PREAMBLE, ret, e);
-	if (r == 0)
-		fd = -1;
-	return r;
-}
-
-int agent_link_open(uv_loop_t *loop, int dirfd, const struct agent_link_ops *ops, void *arg,
-	struct agent_link **ret, struct error *e)
+int agent_link_open(uv_loop_t *loop, const struct agent_way *way, const struct agent_link_ops *ops,
+	void *arg, struct agent_link **ret, struct error *e)
 {
 	struct agent_link *l = calloc(1, sizeof(*l));
-	int r;
+	int r = l ? agent_open(-1, AGENT_OPEN_PREAMBLE, &l->conn, e) : -ENOMEM;
 
-	if (!l || turn_join(&l->turn, loop, on_turn, l) < 0) {
+	if (r < 0 || turn_join(&l->turn, loop, on_turn, l) < 0) {
+		if (l)
+			agent_close(l->conn);
 		free(l);
 		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
 	}
+	l->loop = loop;
+	l->dirfd = way->dirfd;
 	l->ops = ops;
 	l->arg = arg;
 	l->poll.data = l;
-	r = connect_agent(dirfd, &l->conn, e);
-	if (r == 0) {
-		r = uv_poll_init(loop, &l->poll, agent_fd(l->conn));
-		l->polling = r == 0;
-		if (r < 0)
-			(void)error_set(e, ERROR_INTERNAL, -r, "cannot watch the agent's socket");
-	}
+	if (way->gate)
+		pass_gate(l, way);
+	r = l->waiting ? 0 : connect_agent(l, e);
 	if (r < 0) {
 		agent_link_close(l);
 		return r;

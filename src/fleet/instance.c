@@ -67,10 +67,18 @@ int instance_dirfd(const struct instance *i)
 	return i->sandbox.dirfd;
 }
 
-int instance_agent_connect(struct instance *i, const struct agent_link_ops *ops, void *arg,
-	struct agent_link **ret, struct error *e)
+int instance_agent_connect(struct instance *i, enum link_places places,
+	const struct agent_link_ops *ops, void *arg, struct agent_link **ret, struct error *e)
 {
-	return agent_link_open(i->fleet->loop, i->sandbox.dirfd, ops, arg, ret, e);
+	struct agent_way way = {.dirfd = i->sandbox.dirfd, .places = places};
+
+	if (places != LINK_OWN) {
+		i->gate = i->gate ? i->gate : gate_new(i->fleet->loop);
+		if (!i->gate)
+			return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+		way.gate = i->gate;
+	}
+	return agent_link_open(i->fleet->loop, &way, ops, arg, ret, e);
 }
 
 /* --- the table --- */
@@ -202,6 +210,7 @@ void instance_free(struct instance *i)
 		quota_release(&i->fleet->quota, &i->promised);
 	agent_link_close(i->link);
 	i->link = NULL;
+	gate_close(TAKE_PTR(i->gate));
 	if (i->trust)
 		i->trust_close(TAKE_PTR(i->trust), true);
 	if (i->egress)

@@ -54,10 +54,17 @@ const char *instance_network_json(const struct instance *i);
 const char *instance_env_json(const struct instance *i);
 int instance_dirfd(const struct instance *i); /* borrowed */
 
+/* How much of the sandbox's gate a link needs. */
+enum link_places {
+	LINK_OWN,    /* none: the daemon's own, or one that a LINK_DOUBLE answers for */
+	LINK_SINGLE, /* for a request of a client, or of another sandbox */
+	LINK_DOUBLE, /* and for one more link of the same request */
+};
+
 /* Opens a new connection to its agent (agent_link.h). The caller must close the link. When the
  * instance ends, the link is lost. */
-int instance_agent_connect(struct instance *i, const struct agent_link_ops *ops, void *arg,
-	struct agent_link **ret, struct error *e);
+int instance_agent_connect(struct instance *i, enum link_places places,
+	const struct agent_link_ops *ops, void *arg, struct agent_link **ret, struct error *e);
 
 /* --- for the modules of this room --- */
 
@@ -131,6 +138,7 @@ struct instance {
 	struct store_template template;
 	uint64_t started_ns;	 /* CLOCK_REALTIME */
 	struct agent_link *link; /* the daemon's own link, or NULL */
+	struct gate *gate;	 /* of clients' links; NULL: there was none yet */
 	struct egress *egress;	 /* serves its network (egress.h), or NULL */
 	void (*egress_close)(struct egress *x, bool end); /* unless egress is NULL */
 	struct trust *trust; /* installs authorities in its guest (trust.h), or NULL */

@@ -90,5 +90,5 @@ static const struct agent_link_ops own_link = {.event = on_event, .lost = on_los
 
 int instance_open_link(struct instance *i, struct error *e)
 {
-	return agent_link_open(i->fleet->loop, i->sandbox.dirfd, &own_link, i, &i->link, e);
+	return instance_agent_connect(i, LINK_OWN, &own_link, i, &i->link, e);
 }

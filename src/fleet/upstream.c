@@ -14,8 +14,9 @@ struct upstream {
 	uv_loop_t *loop;
 	const struct upstream_ops *ops;
 	void *arg;
-	struct agent_link *link; /* while DIALLING */
-	int fd;			 /* -1 while DIALLING */
+	struct agent_link *link;   /* while DIALLING */
+	int fd;			   /* -1 while DIALLING */
+	struct gate_ticket places; /* none while DIALLING */
 	enum upstream_state state;
 	struct buf out;
 	struct budget_hold hold; /* for out */
@@ -57,6 +58,7 @@ void upstream_close(struct upstream *u)
 	u->closed = true;
 	agent_link_close(u->link);
 	u->link = NULL;
+	gate_leave(&u->places);
 	u->handles = u->polling ? 2 : 1;
 	if (u->polling)
 		uv_close((uv_handle_t *)&u->poll, on_closed);
@@ -68,6 +70,7 @@ static void lose(struct upstream *u, enum agent_error_class why)
 	if (u->closed || u->state == UPSTREAM_LOST)
 		return;
 	u->state = UPSTREAM_LOST;
+	gate_leave(&u->places);
 	if (u->polling)
 		(void)uv_poll_stop(&u->poll); /* always 0 */
 	u->ops->lost(u, why, u->arg);
@@ -231,7 +234,7 @@ void upstream_resume(struct upstream *u)
  * conflict in the loop. */
 static int take_over(struct upstream *u)
 {
-	int fd = agent_link_take_fd(u->link, &u->early, &u->early_n);
+	int fd = agent_link_take_fd(u->link, &u->early, &u->early_n, &u->places);
 
 	agent_link_close(u->link);
 	u->link = NULL;
@@ -269,7 +272,7 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 
 static void on_lost(struct agent_link *l, const struct error *why, void *arg)
 {
-	lose(arg, 0);
+	lose(arg, why->code == ERROR_TOO_MANY ? AGENT_ERR_LIMIT : 0);
 }
 
 int upstream_open(uv_loop_t *loop, struct instance *i, uint16_t port,
@@ -289,7 +292,7 @@ int upstream_open(uv_loop_t *loop, struct instance *i, uint16_t port,
 	buf_init(&u->out, UPSTREAM_MAX);
 	(void)uv_idle_init(loop, &u->deferred); /* cannot fail */
 	u->poll.data = u->deferred.data = u;
-	r = instance_agent_connect(i, &link_ops, u, &u->link, NULL);
+	r = instance_agent_connect(i, LINK_SINGLE, &link_ops, u, &u->link, NULL);
 	if (r == 0)
 		r = agent_request(agent_link_conn(u->link), AGENT_DIAL, &m, NULL);
 	if (r < 0) {

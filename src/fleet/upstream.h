@@ -31,12 +31,13 @@ struct upstream_ops {
 	void (*data)(struct upstream *u, const uint8_t *data, size_t n, void *arg);
 	void (*eof)(struct upstream *u, void *arg); /* the guest sends no more; we still may */
 	void (*writable)(struct upstream *u, void *arg);
-	/* Final. AGENT_ERR_REFUSED: nothing listens. 0: it was open before, or the sandbox has
-	 * ended. */
+	/* Final. AGENT_ERR_REFUSED: nothing listens. AGENT_ERR_LIMIT: too many use the sandbox. 0:
+	 * it was open before, or the sandbox has ended. */
 	void (*lost)(struct upstream *u, enum agent_error_class why, void *arg);
 };
 
-/* Dials 127.0.0.1, then ::1, in the guest. Returns 0, or -errno if the sandbox is unreachable. */
+/* Passes the sandbox's gate (gate.h), then dials 127.0.0.1, then ::1, in the guest. Returns 0, or
+ * -errno if the sandbox is unreachable. */
 int upstream_open(uv_loop_t *loop, struct instance *i, uint16_t port,
 	const struct upstream_ops *ops, void *arg, struct upstream **ret);
 

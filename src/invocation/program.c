@@ -214,7 +214,7 @@ static void on_lost(struct agent_link *l, const struct error *why, void *arg)
 		.err = EIO,
 		.message = "the sandbox ended or was paused while the agent ran"};
 
-	fail(arg, &ended);
+	fail(arg, why->code == ERROR_TOO_MANY ? why : &ended);
 }
 
 struct program *program_open(struct instance *i, const struct program_order *o,
@@ -232,7 +232,7 @@ struct program *program_open(struct instance *i, const struct program_order *o,
 	p->ops = ops;
 	p->arg = arg;
 	buf_init(&p->look, LOOK_MAX);
-	if (instance_agent_connect(i, &link_ops, p, &p->link, e) == 0 &&
+	if (instance_agent_connect(i, LINK_SINGLE, &link_ops, p, &p->link, e) == 0 &&
 		(o->fresh ? clear(p, e) : attach(p, e)) == 0)
 		return p;
 	program_close(p);

@@ -140,7 +140,10 @@ static void on_failed(void *arg, const struct error *why)
 {
 	struct invocation *v = arg;
 
-	over(v, why->code == ERROR_SANDBOX ? INVOCATION_SANDBOX_ENDED : INVOCATION_NOT_STARTED,
+	over(v,
+		why->code == ERROR_SANDBOX    ? INVOCATION_SANDBOX_ENDED
+		: why->code == ERROR_TOO_MANY ? INVOCATION_BUSY
+					      : INVOCATION_NOT_STARTED,
 		why->message);
 }
 

@@ -108,7 +108,8 @@ static void on_lost(struct upstream *u, enum agent_error_class why, void *arg)
 	if (why == AGENT_ERR_REFUSED)					   /* not yet */
 		(void)uv_timer_start(&w->retry, on_retry, w->retry_ms, 0); /* has a callback */
 	else
-		fail(w, "the connection to it was lost");
+		fail(w, why == AGENT_ERR_LIMIT ? "too many requests use its sandbox at once"
+					       : "the connection to it was lost");
 }
 
 /* --- the request --- */

@@ -155,7 +155,7 @@ static const struct agent_link_ops lists = {.event = on_event, .lost = on_lost};
 static int ask(struct survey *s, struct instance *i, struct error *e)
 {
 	const struct agent_tree tree = {.path = s->path};
-	int r = instance_agent_connect(i, &lists, s, &s->link, e);
+	int r = instance_agent_connect(i, LINK_DOUBLE, &lists, s, &s->link, e);
 
 	if (r == 0)
 		r = agent_request(agent_link_conn(s->link), AGENT_LIST_TASKS, NULL, e);
@@ -246,7 +246,7 @@ static int open_contents(struct survey *s, struct error *e)
 	s->digest = EVP_MD_CTX_new();
 	if (!s->digest)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	return instance_agent_connect(i, &reads, s, &s->contents, e);
+	return instance_agent_connect(i, LINK_OWN, &reads, s, &s->contents, e);
 }
 
 int survey_read(struct survey *s, const char *path, uint64_t bytes, struct error *e)

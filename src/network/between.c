@@ -36,7 +36,8 @@ struct passage {
 	char target[SANDBOX_ID_BYTES];
 	struct obtaining *obtaining;
 	struct agent_link *link;
-	uint64_t begin_ms; /* since 1970 */
+	struct gate_ticket places; /* of the target, while it is open */
+	uint64_t begin_ms;	   /* since 1970 */
 };
 
 struct between {
@@ -150,6 +151,7 @@ static void drop(struct passage *p)
 	p->owner->count--;
 	p->owner->fleet->obtain_cancel(p->obtaining);
 	agent_link_close(p->link);
+	gate_leave(&p->places);
 	free(p);
 }
 
@@ -207,7 +209,7 @@ static void hand_over(struct passage *p)
 	_cleanup_free_ uint8_t *early = NULL;
 	const char *why;
 	size_t n = 0;
-	int fd = agent_link_take_fd(p->link, &early, &n);
+	int fd = agent_link_take_fd(p->link, &early, &n, &p->places);
 
 	agent_link_close(p->link);
 	p->link = NULL;
@@ -244,8 +246,10 @@ static void on_event(struct agent_link *l, const struct agent_event *ev, void *a
 static void on_lost(struct agent_link *l, const struct error *why, void *arg)
 {
 	(void)l; /* p has it */
-	(void)why;
-	fail(arg, "EHOSTUNREACH");
+	if (why->code == ERROR_TOO_MANY)
+		deny(arg, "the sandbox serves too many connections");
+	else
+		fail(arg, "EHOSTUNREACH");
 }
 
 static void dial(struct passage *p, struct instance *i)
@@ -255,7 +259,7 @@ static void dial(struct passage *p, struct instance *i)
 	int r;
 
 	p->state = DIALLING;
-	r = instance_agent_connect(i, &ops, p, &p->link, NULL);
+	r = instance_agent_connect(i, LINK_SINGLE, &ops, p, &p->link, NULL);
 	if (r == 0)
 		r = agent_request(agent_link_conn(p->link), AGENT_DIAL, &m, NULL);
 	if (r < 0)

@@ -388,7 +388,7 @@ static int start(struct trust *t, struct error *e)
 	static const struct agent_link_ops ops = {.event = on_event, .lost = on_lost};
 	int r = interception_guest(t->instance, &t->text, e);
 
-	return r < 0 ? r : instance_agent_connect(t->instance, &ops, t, &t->link, e);
+	return r < 0 ? r : instance_agent_connect(t->instance, LINK_OWN, &ops, t, &t->link, e);
 }
 
 void trust_install(struct instance *i, bool environment,

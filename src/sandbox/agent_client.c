@@ -53,6 +53,11 @@ int agent_connect(int dirfd, struct agent_conn **ret, struct error *e)
 	return r;
 }
 
+void agent_set_fd(struct agent_conn *c, int fd)
+{
+	c->fd = fd;
+}
+
 void agent_close(struct agent_conn *c)
 {
 	if (!c)

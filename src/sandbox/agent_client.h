@@ -44,6 +44,9 @@ enum agent_open_flag {
  * socket stays the caller's. */
 int agent_open(int fd, unsigned flags, struct agent_conn **ret, struct error *e);
 
+/* Gives a connection that was opened with fd -1 its socket, which it takes over. */
+void agent_set_fd(struct agent_conn *c, int fd);
+
 void agent_close(struct agent_conn *c); /* closes the descriptor; NULL is fine */
 
 /* Takes the descriptor out after a DIAL's OK, and closes the rest. *ret_early (malloc'ed, may be

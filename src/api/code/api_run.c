@@ -314,8 +314,14 @@ static void on_lost(struct agent_link *l, const struct error *why, void *arg)
 	static const struct error ended = {.code = ERROR_SANDBOX,
 		.err = EIO,
 		.message = "the sandbox ended or was paused while the command ran"};
+	struct run *x = arg;
 
-	fail(arg, &ended);
+	if (why->code != ERROR_TOO_MANY || !instance_find(fleet_of(x->r), x->sandbox_id)) {
+		fail(x, &ended);
+		return;
+	}
+	finish(x);
+	reply_failure_as(x->r, why, NULL, "true"); /* nothing has run */
 }
 
 static const struct agent_link_ops link_ops = {
@@ -353,7 +359,7 @@ static void start(struct run *x, struct instance *i)
 
 	x->begin_ns = clock_monotonic_ns();
 	(void)strcpy(x->sandbox_id, instance_id(i)); /* same size */
-	if (instance_agent_connect(i, &link_ops, x, &x->link, &e) < 0) {
+	if (instance_agent_connect(i, LINK_SINGLE, &link_ops, x, &x->link, &e) < 0) {
 		fail(x, &e);
 		return;
 	}
