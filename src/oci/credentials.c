@@ -20,6 +20,40 @@ static bool usable(const char *text)
 	       !strpbrk(text, "\r\n");
 }
 
+/* Takes n bytes of "USER:PASSWORD". 0, or -EINVAL if they are not that: then there are none. */
+static int take_text(const void *text, size_t n, struct oci_credentials *ret)
+{
+	*ret = (struct oci_credentials){.helper = false};
+	if (n >= sizeof(ret->text) || memchr(text, 0, n))
+		return -EINVAL;
+	memcpy(ret->text, text, n);
+	if (usable(ret->text))
+		return 0;
+	explicit_bzero(ret->text, sizeof(ret->text));
+	return -EINVAL;
+}
+
+/* USER:PASSWORD, or an access key of AWS with its region. */
+static int take_line(const char *line, struct oci_credentials *ret)
+{
+	static const char aws[] = "aws://";
+	char region[OCI_REGION_MAX] = "";
+	size_t n = 0;
+	int r;
+
+	if (str_starts_with(line, aws)) {
+		line += sizeof(aws) - 1;
+		n = strspn(line, "abcdefghijklmnopqrstuvwxyz0123456789-");
+		if (n == 0 || n >= sizeof(region) || line[n] != '/')
+			return -EINVAL;
+		memcpy(region, line, n);
+		line += n + 1;
+	}
+	r = take_text(line, strlen(line), ret);
+	memcpy(ret->region, region, sizeof(region));
+	return r;
+}
+
 int oci_credentials_parse(const char *option, struct oci_credentials *ret, struct error *e)
 {
 	_cleanup_free_ char *text = NULL;
@@ -32,14 +66,12 @@ int oci_credentials_parse(const char *option, struct oci_credentials *ret, struc
 			e, ERROR_USAGE, -r, "--registry-auth: cannot read %.200s", option + 1);
 	if (text)
 		text[strcspn(text, "\r\n")] = '\0';
-	*ret = (struct oci_credentials){.helper = false};
-	r = usable(text ? text : option) ? 0 : -EINVAL;
-	if (r == 0)
-		memcpy(ret->text, text ? text : option, strlen(text ? text : option) + 1);
+	r = take_line(text ? text : option, ret);
 	if (text)
 		explicit_bzero(text, strlen(text));
 	return r < 0 ? error_set(e, ERROR_USAGE, EINVAL,
-			       "--registry-auth must be USER:PASSWORD, or @FILE with that in it")
+			       "--registry-auth must be USER:PASSWORD, aws://REGION/ID:SECRET, or "
+			       "@FILE with one of these in it")
 		     : 0;
 }
 
@@ -63,9 +95,8 @@ static void take(const json_t *entry, struct oci_credentials *c)
 
 	if (auth && base64_decoded_max(strlen(auth)) < sizeof(decoded))
 		n = base64_decode(decoded, auth, strlen(auth));
-	if (n > 0 && n < OCI_CREDENTIALS_MAX && !memchr(decoded, 0, (size_t)n))
-		(void)snprintf(
-			c->text, sizeof(c->text), "%.*s", (int)n, (char *)decoded); /* fits */
+	if (n > 0)
+		(void)take_text(decoded, (size_t)n, c);
 	else if (user && password &&
 		 snprintf(c->text, sizeof(c->text), "%s:%s", user, password) >= OCI_CREDENTIALS_MAX)
 		c->text[0] = '\0';

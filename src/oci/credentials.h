@@ -7,15 +7,18 @@
 
 #include "base/error.h"
 
-enum { OCI_CREDENTIALS_MAX = 4096, OCI_DOCKER_CONFIG_MAX = 1 << 20 };
+enum { OCI_CREDENTIALS_MAX = 4096, OCI_REGION_MAX = 32, OCI_DOCKER_CONFIG_MAX = 1 << 20 };
 
 struct oci_credentials {
 	char text[OCI_CREDENTIALS_MAX]; /* "USER:PASSWORD"; "" when there are none */
+	char region[OCI_REGION_MAX];	/* of AWS: `text` is "ID:SECRET" of an access key, for which
+					 * its API gives the password (ecr.h); "": no such key */
 	bool helper; /* docker's configuration names a helper program for them; Mayfly does not run
 		      * it */
 };
 
-/* Parses USER:PASSWORD, or @FILE whose first line has that form. ERROR_USAGE if malformed. */
+/* Parses USER:PASSWORD, aws://REGION/ID:SECRET, or @FILE whose first line has such a form.
+ * ERROR_USAGE if malformed. */
 int oci_credentials_parse(const char *option, struct oci_credentials *ret, struct error *e);
 
 /* Takes the credentials for a registry (named as in references) from the text of docker's

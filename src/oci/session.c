@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "oci/destination.h"
+#include "oci/ecr.h"
 #include "proto/base64.h"
 
 #define ACCEPT                                                                                     \
@@ -66,6 +67,64 @@ static int refused(const struct oci_session *s, struct error *e)
 		: c->helper ? ": docker's configuration names a helper, which is not run; give "
 			      "--registry-auth USER:PASSWORD"
 			    : ": give --registry-auth USER:PASSWORD, or log in with docker");
+}
+
+static bool is_hiccup(long status)
+{
+	return status == 500 || status == 502 || status == 504;
+}
+
+/* The token that the API of AWS gives for an access key: a user and a password in base64. */
+static int ask_aws(struct oci_session *s, char **ret, struct error *e)
+{
+	const struct oci_credentials *key = &s->with->credentials;
+	const struct oci_signed post = {.key = key->text,
+		.region = key->region,
+		.service = "ecr",
+		.target = ECR_TARGET,
+		.body = "{}"};
+	struct buf body = BUF_INIT(ECR_ANSWER_MAX);
+	char url[ECR_URL_MAX];
+	const struct oci_request q = {.url = url,
+		.elsewhere = true,
+		.post = &post,
+		.bytes_max = ECR_ANSWER_MAX,
+		.take = take_into,
+		.opaque = &body};
+	struct oci_answer a;
+	int r = ecr_api_url(s->with->reference.registry, key->region, url, e);
+
+	if (r == 0)
+		r = oci_get(s->client, &q, &a, e);
+	if (r == 0 && a.status != 200)
+		r = error_set(e, is_hiccup(a.status) ? ERROR_HOST : ERROR_FORBIDDEN,
+			is_hiccup(a.status) ? EAGAIN : EACCES,
+			"AWS gives no password for %s (status %ld): the access key is wrong, or "
+			"may not call ecr:GetAuthorizationToken",
+			s->with->reference.registry, a.status);
+	if (r == 0)
+		r = ecr_token_parse(buf_head(&body), buf_len(&body), ret, e);
+	if (body.data)
+		explicit_bzero(body.data, body.end);
+	buf_done(&body);
+	return r;
+}
+
+/* The header for the credentials; *ret is NULL if there are none. */
+static int login_header(struct oci_session *s, char **ret, struct error *e)
+{
+	const struct oci_credentials *c = &s->with->credentials;
+	_cleanup_(forget) char *token = NULL;
+	int r = 0;
+
+	if (!*c->text)
+		return 0;
+	if (*c->region)
+		r = ask_aws(s, &token, e);
+	if (r < 0)
+		return r;
+	*ret = token ? str_printf("Basic %s", token) : basic(c);
+	return *ret ? 0 : no_memory(e);
 }
 
 /* The token server's URL for what the registry asks; malloc'ed. */
@@ -126,12 +185,9 @@ static int get_token(struct oci_session *s, const struct oci_challenge *c, struc
 		return error_set(e, ERROR_BAD_IMAGE, EACCES,
 			"the registry's token server is where nobody may be sent: %.200s",
 			c->realm);
-	if (*s->with->credentials.text) {
-		login = basic(&s->with->credentials);
-		if (!login)
-			return no_memory(e);
-	}
-	r = ask_for_token(s, url, login, &token, e);
+	r = login_header(s, &login, e);
+	if (r == 0)
+		r = ask_for_token(s, url, login, &token, e);
 	if (r < 0)
 		return r;
 	s->authorization = str_printf("Bearer %s", token);
@@ -146,16 +202,10 @@ static int log_in(struct oci_session *s, const struct oci_challenge *c, struct e
 		return get_token(s, c, e);
 	if (c->scheme != OCI_SCHEME_BASIC || !*s->with->credentials.text)
 		return refused(s, e);
-	s->authorization = basic(&s->with->credentials);
-	return s->authorization ? 0 : no_memory(e);
+	return login_header(s, &s->authorization, e);
 }
 
 /* --- requests --- */
-
-static bool is_hiccup(long status)
-{
-	return status == 500 || status == 502 || status == 504;
-}
 
 /* Fails with the registry's own message. Replaces characters that could harm a terminal. */
 static int complain(

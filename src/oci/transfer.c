@@ -224,7 +224,7 @@ static struct curl_slist *add_header(struct curl_slist *list, const char *name, 
 	return grown ? grown : list;
 }
 
-static void set_options(struct exchange *x, struct curl_slist *headers)
+static void set_options(struct exchange *x)
 {
 	CURL *c = x->client->curl;
 	const char *ca = getenv("SSL_CERT_FILE");
@@ -240,7 +240,6 @@ static void set_options(struct exchange *x, struct curl_slist *headers)
 	curl_easy_setopt(c, CURLOPT_TIMEOUT, (long)TRANSFER_S);
 	curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "Mayfly/" MAYFLY_VERSION);
-	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(c, CURLOPT_HEADERDATA, x);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
@@ -259,6 +258,19 @@ static void set_options(struct exchange *x, struct curl_slist *headers)
 		curl_easy_setopt(c, CURLOPT_NOPROXY, ""); /* else the exceptions go unchecked */
 	if (ca && *ca)
 		curl_easy_setopt(c, CURLOPT_CAINFO, ca);
+}
+
+/* Adds to the headers, which the signature includes. */
+static struct curl_slist *set_post(CURL *c, const struct oci_signed *p, struct curl_slist *headers)
+{
+	char how[128];
+
+	(void)snprintf(how, sizeof(how), "aws:amz:%s:%s", p->region, p->service); /* fits */
+	curl_easy_setopt(c, CURLOPT_AWS_SIGV4, how);
+	curl_easy_setopt(c, CURLOPT_USERPWD, p->key);
+	curl_easy_setopt(c, CURLOPT_POSTFIELDS, p->body);
+	headers = add_header(headers, "Content-Type", "application/x-amz-json-1.1");
+	return add_header(headers, "X-Amz-Target", p->target);
 }
 
 static bool may_work_again(CURLcode code)
@@ -317,7 +329,10 @@ static int perform(struct exchange *x, const char *authorization)
 	*x->answer = (struct oci_answer){.status = 0};
 	x->refused = NULL;
 	x->complained = 0;
-	set_options(x, headers);
+	set_options(x);
+	if (x->request->post)
+		headers = set_post(x->client->curl, x->request->post, headers);
+	curl_easy_setopt(x->client->curl, CURLOPT_HTTPHEADER, headers);
 	code = curl_easy_perform(x->client->curl);
 	(void)curl_easy_getinfo(x->client->curl, CURLINFO_RESPONSE_CODE, &x->answer->status);
 	(void)curl_easy_getinfo(x->client->curl, CURLINFO_REDIRECT_URL, &location);
@@ -395,7 +410,7 @@ static int follow(struct exchange *x, const char *authorization)
 
 	for (;;) {
 		r = perform(x, authorization);
-		if (r == 0 && is_redirect(x->answer->status))
+		if (r == 0 && is_redirect(x->answer->status) && !x->request->post)
 			r = redirects++ < REDIRECTS_MAX
 				    ? redirect(x, &authorization)
 				    : error_set(x->e, ERROR_BAD_IMAGE, ELOOP,

@@ -1,5 +1,5 @@
-/* HTTP and HTTPS GET for registries (libcurl). Follows redirects and waits for busy servers, so a
- * call gives one final answer.
+/* HTTP and HTTPS for registries (libcurl): GET, and POST with a signature of AWS. Follows redirects
+ * and waits for busy servers, so a call gives one final answer.
  *
  * It follows at most five redirects, and only to hosts that destination.h allows. Credentials are
  * not sent to another host. If a registry is busy (429, 503), it asks again up to four times, after
@@ -32,13 +32,20 @@ void oci_client_free(struct oci_client *c); /* NULL is fine */
 /* "https", or "http" if the registry's name means loopback. */
 const char *oci_client_scheme(const struct oci_client *c);
 
+/* A POST signed with an access key of AWS (Signature Version 4). It follows no redirect. */
+struct oci_signed {
+	const char *key; /* secret: "ID:SECRET" */
+	const char *region, *service, *target, *body;
+};
+
 struct oci_request {
 	const char *url;
 	const char *accept;	   /* header, or NULL */
 	const char *authorization; /* header, or NULL */
-	bool elsewhere;	    /* the registry named this URL, so the rules for redirects apply to
+	bool elsewhere; /* the registry named this URL, so the rules for redirects apply to
 			     * it */
-	uint64_t bytes_max; /* more is ERROR_BAD_IMAGE */
+	const struct oci_signed *post; /* NULL: a GET */
+	uint64_t bytes_max;	       /* more is ERROR_BAD_IMAGE */
 	/* Takes the body of a 200. 0, or -errno with e filled. */
 	int (*take)(void *opaque, const void *data, size_t n, struct error *e);
 	void *opaque;

@@ -3,11 +3,13 @@
  *   oci-tool tree SOURCE DIRECTORY [public|stranger]
  *	an image's tree, into an empty directory (as root);
  *	public: registries as for clients' builds;
- *	stranger: the store of blobs as for them
+ *	stranger: the store of blobs as for them;
+ *	$REGISTRY_AUTH: as --registry-auth
  *
  * The state directory is $MAYFLY_HOME. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,6 +34,16 @@ static int write_tree(struct oci_import *i, const char *directory, struct error 
 	return r;
 }
 
+static int find_credentials(const char *registry, struct oci_credentials *ret, struct error *e)
+{
+	const char *given = getenv("REGISTRY_AUTH");
+
+	if (given)
+		return oci_credentials_parse(given, ret, e);
+	oci_credentials_find(registry, ret);
+	return 0;
+}
+
 static int tree(const char *from, const char *directory, const char *who, struct error *e)
 {
 	const struct oci_reach reach = {.public_only = strcmp(who, "public") == 0,
@@ -48,7 +60,7 @@ static int tree(const char *from, const char *directory, const char *who, struct
 	if (r == 0)
 		r = oci_source_parse(from, NULL, &source, e);
 	if (r == 0)
-		oci_credentials_find(source.reference.registry, &credentials);
+		r = find_credentials(source.reference.registry, &credentials, e);
 	if (r == 0)
 		r = oci_source_load(&source, &o, &image, e);
 	if (r == 0)

@@ -62,7 +62,28 @@ static int take_image(struct request *r, const char *image, char **ret, struct e
 		    : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 }
 
-/* "USER:PASSWORD", malloc'ed, or NULL. */
+static bool is_login(const char *user, const char *password)
+{
+	/* '@' would name a file of this host */
+	return user && password && *user != '@' && !strchr(user, ':') && !strpbrk(password, "\r\n");
+}
+
+/* An access key of AWS, as --registry-auth has it. */
+static int take_aws_login(const json_t *given, char **ret, struct error *e)
+{
+	const char *id = json_tree_word(given, "awsAccessKeyId"),
+		   *secret = json_tree_word(given, "awsSecretAccessKey"),
+		   *region = json_tree_word(given, "awsRegion");
+
+	if (!is_login(id, secret) || !region || strchr(region, '/'))
+		return invalid(e,
+			"fromImageRegistry: awsAccessKeyId, awsSecretAccessKey or awsRegion is "
+			"missing or malformed");
+	*ret = str_printf("aws://%s/%s:%s", region, id, secret);
+	return *ret ? 0 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+}
+
+/* As --registry-auth has it, malloc'ed, or NULL. */
 static int take_login(const json_t *body, char **ret, struct error *e)
 {
 	const json_t *given = json_object_get(body, "fromImageRegistry");
@@ -75,14 +96,11 @@ static int take_login(const json_t *body, char **ret, struct error *e)
 		user = "_json_key";
 		password = json_tree_word(given, "serviceAccountJson");
 	} else if (type && strcmp(type, "aws") == 0) {
-		return error_set(e, ERROR_USAGE, ENOTSUP,
-			"fromImageRegistry: aws is not served: give type registry, username AWS "
-			"and the password that `aws ecr get-login-password` prints");
+		return take_aws_login(given, ret, e);
 	} else if (!type || strcmp(type, "registry") != 0) {
-		return invalid(e, "fromImageRegistry: type must be registry or gcp");
+		return invalid(e, "fromImageRegistry: type must be registry, gcp or aws");
 	}
-	/* '@' would name a file of this host */
-	if (!user || !password || *user == '@' || strchr(user, ':') || strpbrk(password, "\r\n"))
+	if (!is_login(user, password))
 		return invalid(e, "fromImageRegistry: user and password are missing or malformed");
 	*ret = str_printf("%s:%s", user, password);
 	return *ret ? 0 : error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");

@@ -58,7 +58,9 @@ static const struct option_spec options[] = {
 	{"registry", 0, OPTION_STRING, "HOST", "with --from: the registry of names without one",
 		offsetof(struct build_options, from.registry), 0, 0, false},
 	{"registry-auth", 0, OPTION_STRING, "USER:PASSWORD",
-		"with --from: credentials for the registry, or @FILE with them (default: docker's)",
+		"with --from: credentials for the registry, or aws://REGION/ID:SECRET for ECR, or "
+		"@FILE "
+		"with them (default: docker's)",
 		offsetof(struct build_options, from.registry_auth), 0, 0, false},
 	{"tag", 't', OPTION_STRING, "NAME",
 		"build from a Dockerfile: the template's name; the argument is the directory",
