@@ -35,7 +35,7 @@ for source; do
 	objects="$objects $object"
 done
 # shellcheck disable=SC2086
-"$cc" -static -no-pie -s -Wl,--gc-sections -Wl,-z,norelro -Wl,-z,noexecstack \
+"$cc" -static -no-pie -s -Wl,--gc-sections -Wl,-z,norelro -Wl,-z,noexecstack -Wl,-z,noseparate-code \
 	-Wl,--build-id=none $objects -o "$output"
 
 if readelf -lW "$output" | grep -q INTERP; then

@@ -40,6 +40,7 @@ static const struct {
 	{AGENT_FREEZE, HELD, request_freeze},
 	{AGENT_LIST_TASKS, 0, request_list_tasks},
 	{AGENT_TREE, 0, request_tree},
+	{AGENT_TRACE, 0, request_trace},
 	{AGENT_DIAL, 0, request_dial},
 };
 

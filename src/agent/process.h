@@ -40,6 +40,7 @@ struct process {
 	uint8_t graces;		/* how often the end has waited for clients that are slow */
 	bool kept;		/* started with AGENT_EXEC_KEEP */
 	bool unclaimed;		/* and nobody has attached yet */
+	bool traced;		/* TRACE has seen it become the program of its EXEC */
 	struct agent_exit exit; /* valid with AGENT_PROCESS_EXITED */
 	char tag[AGENT_NAME_MAX + 1];
 };

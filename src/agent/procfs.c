@@ -2,14 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 
 enum {
 	TEXT_MAX = 8 << 20,
+	STAT_MAX = 4096,
 	FIELD_MOUNT_POINT = 4, /* from 0: "36 35 98:0 /root /mount/point options ... - ext4 ..." */
 	FIELD_PARENT = 1,      /* after the name: "S 1 ..." */
 	FIELD_FLAGS = 6,
@@ -169,4 +172,30 @@ int task_stat_parse(char *text, struct task_stat *ret)
 	if (flags & KERNEL_THREAD)
 		ret->counts = false;
 	return at > FIELD_START ? 0 : -EBADMSG;
+}
+
+int task_read(const char *dir, char **text, struct task_stat *ret)
+{
+	char path[64];
+	size_t n;
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s/stat", dir); /* "/proc/123/stat" */
+	r = file_read(AT_FDCWD, path, STAT_MAX, text, &n);
+	return r < 0 ? r : task_stat_parse(*text, ret);
+}
+
+size_t task_arguments(const char *dir, char *out, size_t max)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/cmdline", dir); /* likewise */
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, out, max);
+	(void)close(fd); /* only read */
+	return n > 0 ? (size_t)n : 0;
 }

@@ -41,5 +41,11 @@ struct task_stat {
 
 /* Parses the text of /proc/PID/stat, and modifies it. 0 or -EBADMSG. */
 int task_stat_parse(char *text, struct task_stat *ret);
+/* Reads and parses DIR/stat; DIR is "/proc/PID". *text: the text, owned by the caller. 0 or
+ * -errno. */
+int task_read(const char *dir, char **text, struct task_stat *ret);
+/* Reads a process's arguments, each ended by a NUL, as many bytes as fit. Returns how many: 0 if
+ * there are none. */
+size_t task_arguments(const char *dir, char *out, size_t max);
 
 #endif

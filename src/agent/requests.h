@@ -33,7 +33,8 @@ REQUEST(watch);	 /* watch.c */
 REQUEST(freeze); /* survey.c */
 REQUEST(list_tasks);
 REQUEST(tree);
-REQUEST(dial); /* dial.c */
+REQUEST(trace); /* trace.c */
+REQUEST(dial);	/* dial.c */
 
 #undef REQUEST
 

@@ -21,8 +21,6 @@
 #include "procfs.h"
 #include "requests.h"
 
-enum { STAT_MAX = 4096 };
-
 /* The agent's own files, which every identity rewrites. */
 #define OWN_DIR "/run/mayfly"
 
@@ -48,22 +46,14 @@ static bool is_same_file(const char *a, const char *b)
 /* Joins the arguments by blanks, as many as fit; false when there are none. */
 static bool read_command(const char *dir, char out[AGENT_TEXT_MAX + 1])
 {
-	char path[64];
-	ssize_t n;
-	int fd;
+	size_t n = task_arguments(dir, out, AGENT_TEXT_MAX);
 
-	(void)snprintf(path, sizeof(path), "%s/cmdline", dir); /* "/proc/123/cmdline" */
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, out, AGENT_TEXT_MAX);
-	(void)close(fd); /* only read */
 	while (n > 0 && !out[n - 1])
 		n--;
-	for (ssize_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (!out[i])
 			out[i] = ' ';
-	out[n > 0 ? n : 0] = '\0';
+	out[n] = '\0';
 	return n > 0;
 }
 
@@ -74,15 +64,12 @@ static void list_task(int fd, const char *pid)
 	_cleanup_free_ char *text = NULL;
 	struct task_stat st;
 	struct agent_task m;
-	size_t n;
 
 	(void)snprintf(dir, sizeof(dir), "/proc/%.16s", pid); /* a number */
 	(void)snprintf(path, sizeof(path), "%s/exe", dir);
 	if (is_same_file(path, "/proc/self/exe"))
 		return;
-	(void)snprintf(path, sizeof(path), "%s/stat", dir);
-	if (file_read(AT_FDCWD, path, STAT_MAX, &text, &n) < 0 || task_stat_parse(text, &st) < 0 ||
-		!st.counts)
+	if (task_read(dir, &text, &st) < 0 || !st.counts)
 		return;
 	if (!read_command(dir, command))
 		(void)snprintf(command, sizeof(command), "[%.64s]", st.name);

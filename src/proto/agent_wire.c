@@ -253,6 +253,15 @@ static const struct field task_fields[] = {
 	F(STRING, task, command, AGENT_TEXT_MAX),
 };
 
+static const struct field program_fields[] = {
+	F(U32, program, event),
+	F(U32, program, pid),
+	F(U32, program, parent),
+	F(U32, program, uid),
+	F(U32, program, value),
+	F(BYTES, program, command, AGENT_COMMAND_MAX),
+};
+
 static const struct field dial_fields[] = {
 	F(U16, dial, port),
 	F(STRING, dial, host, AGENT_NAME_MAX),
@@ -810,6 +819,7 @@ const char *agent_type_name(unsigned type)
 		[AGENT_CLOSE_INPUT] = "CLOSE_INPUT",
 		[AGENT_RESIZE_PROCESS] = "RESIZE_PROCESS",
 		[AGENT_LIST_TASKS] = "LIST_TASKS",
+		[AGENT_TRACE] = "TRACE",
 		[AGENT_STDIN] = "STDIN",
 		[AGENT_STDIN_EOF] = "STDIN_EOF",
 		[AGENT_SIGNAL] = "SIGNAL",
@@ -842,6 +852,7 @@ const char *agent_type_name(unsigned type)
 		[AGENT_PROCESS] = "PROCESS",
 		[AGENT_WINDOW] = "WINDOW",
 		[AGENT_TASK] = "TASK",
+		[AGENT_PROGRAM] = "PROGRAM",
 		[AGENT_ENTRY] = "ENTRY",
 		[AGENT_WATCH_EVENT] = "WATCH_EVENT",
 		[AGENT_NODE] = "NODE",

@@ -24,7 +24,7 @@
 
 enum {
 	AGENT_PORT = 1024,	    /* vsock port in the guest */
-	AGENT_PROTOCOL_VERSION = 4, /* the newest that this source tree speaks; see agent_hello */
+	AGENT_PROTOCOL_VERSION = 5, /* the newest that this source tree speaks; see agent_hello */
 
 	AGENT_HEADER_BYTES = 8,
 	AGENT_PAYLOAD_MAX = 64 * 1024,
@@ -43,6 +43,8 @@ enum {
 	AGENT_LIST_DEPTH_MAX = 64,
 	AGENT_TREE_NODES_MAX = 1000000,
 	AGENT_TASKS_MAX = 32768,
+	AGENT_COMMAND_MAX = 1024,   /* bytes of a PROGRAM's arguments */
+	AGENT_PROGRAMS_PER_S = 100, /* events of a TRACE */
 	AGENT_HOLD_MS_MAX = 60 * 1000,
 
 	AGENT_STDIN_WINDOW = 128 * 1024, /* see AGENT_WINDOW */
@@ -75,13 +77,15 @@ enum agent_type {
 	AGENT_CLOSE_INPUT = 0x15,    /* -> OK */
 	AGENT_RESIZE_PROCESS = 0x16, /* -> OK */
 	AGENT_LIST_TASKS = 0x17,     /* empty -> TASK*, END. Version 2 */
+	AGENT_TRACE = 0x18,	     /* empty -> OK, PROGRAM* (stream). Version 5 */
 
 	/* client to agent, inside the stream of an EXEC or ATTACH */
 	AGENT_STDIN = 0x20,	/* raw bytes */
 	AGENT_STDIN_EOF = 0x21, /* empty */
 	AGENT_SIGNAL = 0x22,
 	AGENT_RESIZE = 0x23,
-	AGENT_STOP = 0x24, /* empty; ends EXEC, ATTACH, READ or WATCH early -> END. The process of
+	AGENT_STOP =
+		0x24, /* empty; ends EXEC, ATTACH, READ, WATCH or TRACE early -> END. The process of
 			    * an EXEC or ATTACH keeps running */
 
 	AGENT_STAT = 0x30,	 /* -> ENTRY */
@@ -116,6 +120,7 @@ enum agent_type {
 			      * most AGENT_STDIN_WINDOW bytes unacknowledged, so a SIGNAL never
 			      * waits behind input that nobody reads */
 	AGENT_TASK = 0x97,
+	AGENT_PROGRAM = 0x98,
 	AGENT_ENTRY = 0xb0,
 	AGENT_WATCH_EVENT = 0xb1,
 	AGENT_NODE = 0xb2,
@@ -549,6 +554,24 @@ struct agent_task {
 	const char *command; /* arguments joined by blanks, or [name]; may be cut */
 };
 
+/* A program that another program in the guest started, or how one ended. What EXEC starts is left
+ * out, unless it becomes another program. */
+enum agent_program_event {
+	AGENT_PROGRAM_STARTED = 1,
+	AGENT_PROGRAM_ENDED = 2,
+	AGENT_PROGRAM_LOST = 3, /* `value` starts and ends were not told, about */
+};
+struct agent_program {
+	uint32_t event;
+	uint32_t pid; /* of the next three, only `pid` with ENDED, and none with LOST */
+	uint32_t parent;
+	uint32_t uid;		/* the effective one; UINT32_MAX: not known */
+	uint32_t value;		/* ENDED: the status, as of wait(2) */
+	const uint8_t *command; /* STARTED: its arguments, each ended by a NUL, as many bytes as
+				 * fit; none if it has ended meanwhile. Then `parent` is 0 */
+	uint32_t command_bytes; /* at most AGENT_COMMAND_MAX */
+};
+
 struct agent_dial {
 	uint16_t port;	  /* TCP */
 	const char *host; /* IP address; "": 127.0.0.1, then ::1 */
@@ -641,6 +664,7 @@ void agent_rx_release(struct agent_rx *rx);
 	X(tree, AGENT_TREE)                                                                        \
 	X(node, AGENT_NODE)                                                                        \
 	X(task, AGENT_TASK)                                                                        \
+	X(program, AGENT_PROGRAM)                                                                  \
 	X(dial, AGENT_DIAL)                                                                        \
 	X(error, AGENT_ERROR)
 

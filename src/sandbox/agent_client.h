@@ -68,6 +68,7 @@ struct agent_event {
 		struct agent_watch_event watch;
 		struct agent_node node;
 		struct agent_task task;
+		struct agent_program program;
 		struct agent_error error; /* the agent refused a request; see agent_event_error */
 		struct {
 			const uint8_t *data; /* STDOUT, STDERR, PTY, DATA */

@@ -25,7 +25,8 @@ struct test {
 	void (*run)(void);
 };
 
-extern const struct test process_tests[], file_tests[], survey_tests[], hostile_tests[];
+extern const struct test process_tests[], file_tests[], survey_tests[], trace_tests[],
+	hostile_tests[];
 
 void test_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void test_skip(const char *reason);

@@ -7,7 +7,7 @@
 
 #include "agent/loop.h"
 #include "agent/net/net_lookup.h"
-#include "agent/net/netlink.h"
+#include "agent/netlink.h"
 
 enum { READS_PER_ROUND = 16 };
 

@@ -9,7 +9,7 @@
 
 #include "agent/loop.h"
 #include "agent/net/net_rules.h"
-#include "agent/net/netlink.h"
+#include "agent/netlink.h"
 
 enum {
 	COPY_BYTES = 128, /* of a packet: IP and TCP headers are 120 at most */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/net/netlink.h"
+#include "agent/netlink.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/net/netlink.h"
+#include "agent/netlink.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 

@@ -1,4 +1,4 @@
-#include "agent/net/netlink.h"
+#include "netlink.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
