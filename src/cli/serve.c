@@ -29,7 +29,7 @@ struct serve_options {
 	struct cli_common common;
 	const char *listen, *domain, *public_url, *tls_cert, *tls_key, *tls_self_signed;
 	const char *jail, *metrics_listen, *log_level, *log_format;
-	bool metrics_public, webhook_allow_private;
+	bool no_programs, metrics_public, webhook_allow_private;
 	const char *webhook_ca;
 	const char *secrets_key, *guest_ca, *issuer, *build_registry;
 	uint64_t token_life_ns;
@@ -138,6 +138,9 @@ static const struct option_spec options[] = {
 	{"activity-days", 0, OPTION_NUMBER, "N",
 		"days to keep a sandbox's activity after its end (7)",
 		offsetof(struct serve_options, activity_days), 1, 36500, false},
+	{"no-programs", 0, OPTION_FLAG, NULL,
+		"do not record programs that other programs in sandboxes start",
+		offsetof(struct serve_options, no_programs), 0, 0, false},
 	{"aside-days", 0, OPTION_NUMBER, "N",
 		"days to keep states that the database does not know (7)",
 		offsetof(struct serve_options, aside_days), 1, 36500, false},
@@ -337,6 +340,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		r = check_public_url(o->public_url, e);
 	d_options.fleet.public_url = o->public_url;
 	d_options.fleet.activity_ns = o->activity_days * 86400 * NS_PER_S;
+	d_options.fleet.no_programs = o->no_programs;
 	d_options.fleet.aside = (struct aside_options){(uint32_t)o->aside_days, o->aside_bytes};
 	d_options.fleet.kept.key_count = (uint32_t)o->kept_count;
 	d_options.fleet.kept.all_count = (uint32_t)o->kept_all_count;

@@ -211,6 +211,8 @@ void instance_free(struct instance *i)
 	agent_link_close(i->link);
 	i->link = NULL;
 	gate_close(TAKE_PTR(i->gate));
+	if (i->programs)
+		i->programs_close(TAKE_PTR(i->programs));
 	if (i->trust)
 		i->trust_close(TAKE_PTR(i->trust), true);
 	if (i->egress)

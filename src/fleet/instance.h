@@ -144,6 +144,8 @@ struct instance {
 	struct trust *trust; /* installs authorities in its guest (trust.h), or NULL */
 	/* Unless trust is NULL. tell: its owner is called. */
 	void (*trust_close)(struct trust *t, bool tell);
+	struct programs *programs; /* records its programs (network/programs.h), or NULL */
+	void (*programs_close)(struct programs *p); /* unless programs is NULL */
 	struct instance_samples samples;
 	struct instance_meter meter;
 	struct instance_fair fair;

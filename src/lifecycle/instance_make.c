@@ -37,6 +37,7 @@
 #include "lifecycle/revocation.h"
 #include "network/egress.h"
 #include "network/network.h"
+#include "network/programs.h"
 #include "sandbox/console.h"
 #include "sandbox/identity.h"
 #include "sandbox/sandbox_dir.h"
@@ -175,6 +176,7 @@ static void admit_one(struct instance *i)
 	/* without it, an older database would end the sandbox */
 	(void)backend_mark_as(i->sandbox.dirfd, BACKEND_KNOWN, NULL);
 	instance_sample(i);
+	programs_begin(i);
 }
 
 int instances_admit(struct fleet *f, struct instance *const *held, size_t count,

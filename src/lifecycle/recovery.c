@@ -24,6 +24,7 @@
 #include "lifecycle/instance_end.h"
 #include "lifecycle/revocation.h"
 #include "network/egress.h"
+#include "network/programs.h"
 #include "sandbox/sandbox_dir.h"
 #include "store/sandboxes.h"
 #include "store/snapshots.h"
@@ -164,6 +165,7 @@ static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *
 		freeze_recover(i);
 		egress_begin(i);
 	}
+	programs_begin(i);
 	return 0;
 }
 

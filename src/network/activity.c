@@ -19,9 +19,9 @@
 
 enum { WAITING_MAX = 4 * ACTIVITY_SANDBOX_PER_S }; /* records of a log: the rates keep below */
 
-/* Kinds with rates of their own: what the guest causes, programs that clients start, and the
- * sandbox's life. */
-enum source { OF_GUEST, OF_PROGRAMS, OF_HOST, SOURCES };
+/* Kinds with rates of their own: what the guest causes, what its agent reports, programs that
+ * clients start, and the sandbox's life. */
+enum source { OF_GUEST, OF_REPORTS, OF_PROGRAMS, OF_HOST, SOURCES };
 
 /* What the sandboxes of a key share. */
 struct key {
@@ -223,6 +223,8 @@ void activity_lost(struct activity_log *l, uint64_t count)
 static enum source source_of(enum store_activity_kind kind)
 {
 	switch (kind) {
+	case STORE_ACTIVITY_PROGRAM:
+		return OF_REPORTS;
 	case STORE_ACTIVITY_PROCESS:
 		return OF_PROGRAMS;
 	case STORE_ACTIVITY_LIFECYCLE:

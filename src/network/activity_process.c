@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -60,6 +61,57 @@ json_t *activity_command(const struct agent_exec *exec, const char *via)
 	put_path(o, "user", exec->user, USER_MAX);
 	put_path(o, "cwd", exec->cwd, CWD_MAX);
 	return o;
+}
+
+/* Bytes that are not UTF-8 are replaced when the record is written. The last word may be cut. */
+static json_t *words(const struct agent_program *m, bool *cut)
+{
+	size_t left = ACTIVITY_TEXT_MAX / 2, at = 0;
+	json_t *argv = json_array();
+	char word[AGENT_COMMAND_MAX + 1];
+
+	*cut = m->command_bytes == AGENT_COMMAND_MAX;
+	for (unsigned i = 0; at < m->command_bytes; i++) {
+		size_t n = strnlen((const char *)m->command + at, m->command_bytes - at);
+
+		if (i == WORDS_MAX) {
+			*cut = true;
+			break;
+		}
+		memcpy(word, m->command + at, n);
+		word[n] = '\0';
+		(void)json_array_append_new(argv, text(word, &left, cut)); /* or less */
+		at += n + 1;
+	}
+	return argv;
+}
+
+static json_t *program_started(const struct agent_program *m)
+{
+	json_t *o = json_pack("{s:s, s:I}", "state", "started", "pid", (json_int_t)m->pid);
+	bool cut;
+
+	put(o, "argv", words(m, &cut));
+	if (cut)
+		put(o, "cut", json_true());
+	if (m->parent)
+		put(o, "parent", json_integer(m->parent));
+	if (m->uid != UINT32_MAX)
+		put(o, "uid", json_integer(m->uid));
+	return o;
+}
+
+json_t *activity_program(const struct agent_program *m)
+{
+	bool killed = WIFSIGNALED(m->value);
+
+	if (m->event == AGENT_PROGRAM_STARTED)
+		return program_started(m);
+	if (m->event != AGENT_PROGRAM_ENDED)
+		return NULL;
+	return json_pack("{s:s, s:I, s:I}", "state", "ended", "pid", (json_int_t)m->pid,
+		killed ? "signal" : "exitCode",
+		(json_int_t)(killed ? WTERMSIG(m->value) : WEXITSTATUS(m->value)));
 }
 
 /* --- which of them run --- */

@@ -1,5 +1,6 @@
 /* Programs that clients start in a sandbox, in its activity: records of the kind "process", one
- * when it starts and one at its end. Environments are never noted: they hold secrets.
+ * when it starts and one at its end. Environments are never noted: they hold secrets. Programs that
+ * other programs start have records of the kind "program" (programs.h).
  *
  * The daemon sees the end of a process only while a client is connected to it. To note each end
  * once, it remembers which processes it has seen start, at most PROCESSES_MAX of a sandbox. It
@@ -29,6 +30,9 @@ void activity_process_ended(struct fleet *f, const char *sandbox_id, const char 
 /* Notes a cell of code, which has no process of its own. language may be NULL. */
 void activity_cell(struct fleet *f, const char *sandbox_id, const char *key_id,
 	const char *language, const char *code);
+
+/* Describes a start or an end that a guest reports. NULL if it makes no sense, or memory is out. */
+json_t *activity_program(const struct agent_program *m);
 
 /* Call it when the sandbox has ended or was rolled back. */
 void activity_processes_gone(struct fleet *f, const char *sandbox_id);

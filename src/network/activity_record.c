@@ -61,6 +61,8 @@ static const struct member {
 	{"tool", "tool", TEXT, 128},
 	{"program", "program", TEXT, 31},
 	{"pid", "pid", NUMBER, 0},
+	{"parent", "parent", NUMBER, 0},
+	{"uid", "uid", NUMBER, 0},
 	{"via", "via", TEXT, 16},
 	{"argv", "argv", WORDS, 0},
 	{"language", "language", TEXT, 32},

@@ -18,6 +18,7 @@ static const char *const kind_names[STORE_ACTIVITY_KINDS_] = {
 	[STORE_ACTIVITY_PROCESS] = "process",
 	[STORE_ACTIVITY_MODEL] = "model",
 	[STORE_ACTIVITY_TOOL] = "tool",
+	[STORE_ACTIVITY_PROGRAM] = "program",
 };
 
 const char *store_activity_kind_name(enum store_activity_kind kind)

@@ -30,6 +30,7 @@ enum store_activity_kind {
 	STORE_ACTIVITY_PROCESS,	  /* a program or cell that a client started; its end */
 	STORE_ACTIVITY_MODEL,	  /* a request to a model */
 	STORE_ACTIVITY_TOOL,	  /* a tool that was called */
+	STORE_ACTIVITY_PROGRAM,	  /* a program that a program started, as the guest says */
 	STORE_ACTIVITY_KINDS_,
 };
 

@@ -5,7 +5,8 @@ asks for a command or a watch. In the place of mayfly-agent, for tests/system/se
     hostile_agent.py --test-listen PATH
 
 What it floods with is a word of the command's arguments or of the watched path: `output` (text), `crumbs` (output
-of one byte a frame), `windows` (acknowledgements of nothing), `unasked` (OKs). What is written to a file or a port
+of one byte a frame), `windows` (acknowledgements of nothing), `unasked` (OKs). `reports` is some programs for whoever
+asked for those (TRACE), then the same without an end, there. What is written to a file or a port
 is not read, but for the interpreter's port. See docs/agent-protocol.md."""
 import select
 import socket
@@ -13,10 +14,10 @@ import struct
 import sys
 import threading
 
-HELLO, IDENTITY, METRICS, EXEC, WRITE, WATCH, DIAL = 0x01, 0x02, 0x05, 0x10, 0x33, 0x39, 0x40
+HELLO, IDENTITY, METRICS, EXEC, TRACE, WRITE, WATCH, DIAL = 0x01, 0x02, 0x05, 0x10, 0x18, 0x33, 0x39, 0x40
 INTERPRETER = struct.pack("<H", 49999)
 OK, HELLO_REPLY, IDENTITY_REPLY, METRICS_REPLY = 0x80, 0x82, 0x83, 0x84
-STARTED, STDOUT, WINDOW, WATCH_EVENT = 0x90, 0x91, 0x96, 0xb1
+STARTED, STDOUT, WINDOW, PROGRAM, WATCH_EVENT = 0x90, 0x91, 0x96, 0x98, 0xb1
 
 
 def frame(kind, payload=b""):
@@ -27,6 +28,15 @@ def text(s):
     return struct.pack("<I", len(s)) + s + b"\0"
 
 
+def program(event, pid=0, parent=0, uid=0, value=0, command=b""):
+    return frame(PROGRAM, struct.pack("<6I", event, pid, parent, uid, value, len(command)) + command)
+
+
+BEGUN, ENDED, LOST = 1, 2, 3
+REPORTS = b"".join([
+    program(BEGUN, 41, 40, 1000, command=b"cc\0-c\0x.c\0"), program(ENDED, 41, value=1 << 8), program(ENDED, 42, value=9),
+    program(BEGUN, 43, 0, 0xffffffff), program(BEGUN, 44, 43, command=b"\xff\n\x1b[2J\0" + b"x" * 1017),
+    program(BEGUN, 45, 43, command=b"w\0" * 512), program(9, 46), program(LOST, value=0xffffffff)])
 FLOODS = {
     b"output": frame(STDOUT, b"x" * 65536) * 16,
     b"crumbs": frame(STDOUT, b"x") * 100000,
@@ -41,6 +51,16 @@ REPLIES = {
     METRICS: frame(METRICS_REPLY, struct.pack("<QQ3I12Q", 1, 1, 1, 1, 1, *[0] * 12)),
     EXEC: frame(STARTED, struct.pack("<I", 7)),
 }
+
+
+tracers = []
+
+
+def report():
+    for s in tracers:
+        s.sendall(REPORTS)
+        while True:
+            s.sendall(program(BEGUN, 1, 1, command=b"flood\0") * 1000)
 
 
 def take(f):
@@ -83,6 +103,10 @@ def serve(s):
             if kind in (DIAL, WRITE):
                 read_nothing(s)
                 return
+            if kind == TRACE:
+                tracers.append(s)
+            if kind == EXEC and b"reports" in payload:
+                report()
             flood = next((v for k, v in FLOODS.items() if k in payload), None)
             while flood and kind in (EXEC, WATCH):
                 s.sendall(flood)

@@ -72,7 +72,7 @@ static bool take_question(struct request *r, struct question *q)
 	q->limit = api_limit(r, STORE_ACTIVITY_LIST_MAX, DEFAULT_LIMIT);
 	if (!q->limit ||
 		!follow_take_words(r, "kind", bit_of_kind,
-			"flow, request, model, tool, approval, process, lifecycle or lost",
+			"flow, request, model, tool, approval, process, program, lifecycle or lost",
 			&q->kinds) ||
 		!follow_take(r, &q->follow) || !take_cursor(r, &q->cursor))
 		return false;

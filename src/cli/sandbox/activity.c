@@ -29,8 +29,8 @@ static const struct option_spec options[] = {
 	{"follow", 'f', OPTION_FLAG, NULL, "go on until the sandbox ends",
 		offsetof(struct activity_options, follow), 0, 0, false},
 	{"kind", 0, OPTION_STRING, "KIND",
-		"only flow, request, model, tool, approval, process, lifecycle or lost; several "
-		"with commas",
+		"only flow, request, model, tool, approval, process, program, lifecycle or lost; "
+		"several with commas",
 		offsetof(struct activity_options, kind), 0, 0, false},
 	{"verify", 0, OPTION_FLAG, NULL, "check that no record was changed, inserted or removed",
 		offsetof(struct activity_options, verify), 0, 0, false},
@@ -168,6 +168,10 @@ static int put_process(struct buf *b, const json_t *record)
 
 	if (r == 0 && number(record, "pid"))
 		r = buf_printf(b, " [%llu]", (unsigned long long)number(record, "pid"));
+	if (r == 0 && number(record, "parent"))
+		r = buf_printf(b, " by [%llu]", (unsigned long long)number(record, "parent"));
+	if (r == 0 && json_object_get(record, "uid"))
+		r = buf_printf(b, " uid %llu", (unsigned long long)number(record, "uid"));
 	r = r ? r : put_member(b, record, "via", " ");
 	r = r ? r : put_member(b, record, "user", " as ");
 	r = r ? r : put_member(b, record, "cwd", " in ");
@@ -196,7 +200,7 @@ static int print_line(const json_t *record, struct error *e)
 		r = put_approval(&b, record);
 	} else if (r == 0 && strcmp(kind, "lifecycle") == 0) {
 		r = put_lifecycle(&b, record);
-	} else if (r == 0 && strcmp(kind, "process") == 0) {
+	} else if (r == 0 && (strcmp(kind, "process") == 0 || strcmp(kind, "program") == 0)) {
 		r = put_process(&b, record);
 	} else if (r == 0) {
 		r = buf_printf(&b, " %s", json_tree_text(record, "verdict"));
