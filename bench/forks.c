@@ -315,6 +315,54 @@ static void bench_claim(struct forks *f, unsigned rounds, struct report *j)
 	samples_done(&claim);
 }
 
+static uint64_t time_request(int dirfd, const char *text)
+{
+	uint64_t begin = clock_monotonic_ns();
+	struct error e = {0};
+
+	if (vmm_request(dirfd, text, NULL, 0, &e) < 0)
+		bench_die(text, e.message);
+	return clock_monotonic_ns() - begin;
+}
+
+/* As a sandbox that waits for a person: a request to its process each, with the connection. The
+ * guest writes its pages over and over in between. */
+static void bench_freeze(struct forks *f, unsigned rounds, struct report *j)
+{
+	struct vmm_launch l = {.kernel = BENCH_GUEST,
+		.cmdline = "pages 256",
+		.cpus = 1,
+		.memory_bytes = BENCH_MEMORY_BYTES};
+	struct vmm *v = launch(f, "frozen", &l);
+	struct samples floor, freeze, go_on;
+	int dirfd = openat(f->dirfd, "frozen", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	await_start(v);
+	if (dirfd < 0)
+		bench_die("frozen", strerror(errno));
+	samples_init(&floor, rounds);
+	samples_init(&freeze, rounds);
+	samples_init(&go_on, rounds);
+	for (unsigned i = 0; i < rounds; i++) {
+		samples_add(&floor, time_request(dirfd, "status"));
+		samples_add(&freeze, time_request(dirfd, "freeze"));
+		(void)usleep(2000); /* it waits for a person */
+		samples_add(&go_on, time_request(dirfd, "resume"));
+		(void)usleep(2000); /* its guest runs */
+	}
+	(void)close(dirfd); /* only a directory */
+	stop(f, v, "frozen");
+	bench_row("floor: a request for the status", &floor, NULL);
+	bench_row("freeze", &freeze, &floor);
+	bench_row("go on", &go_on, &floor);
+	report_samples(j, "freeze_floor", &floor);
+	report_samples(j, "freeze", &freeze);
+	report_samples(j, "go_on", &go_on);
+	samples_done(&floor);
+	samples_done(&freeze);
+	samples_done(&go_on);
+}
+
 /* A full snapshot of a machine of 256 MB. */
 static void begin(struct forks *f, const char *path)
 {
@@ -361,6 +409,17 @@ void bench_forks(const char *path, unsigned rounds, struct report *j)
 	bench_rollback(&f, rounds, j);
 	bench_claim(&f, rounds, j);
 	bench_jail(&f, rounds * 5, j);
+	bench_freeze(&f, rounds * 25, j);
+	(void)close(f.dirfd);			/* only a directory */
+	(void)file_remove_tree(AT_FDCWD, path); /* temporary */
+}
+
+void bench_freezes(const char *path, unsigned rounds, struct report *j)
+{
+	static struct forks f; /* large */
+
+	begin(&f, path);
+	bench_freeze(&f, rounds * 25, j);
 	(void)close(f.dirfd);			/* only a directory */
 	(void)file_remove_tree(AT_FDCWD, path); /* temporary */
 }

@@ -439,7 +439,7 @@ static void remove_dir(void)
 	(void)file_remove_tree(AT_FDCWD, dir); /* temporary */
 }
 
-static void run_all(const char *parent, unsigned rounds, struct report *j)
+static void run_all(const char *parent, unsigned rounds, bool freeze, struct report *j)
 {
 	static const struct {
 		unsigned mb, step;
@@ -456,6 +456,11 @@ static void run_all(const char *parent, unsigned rounds, struct report *j)
 	report_machine(j);
 	print_machine();
 	(void)printf("columns: p50, p90, p99, least, p50 to the floor's\n");
+	if (freeze) {
+		bench_freezes(path, rounds, j);
+		report_close(j, '}');
+		return;
+	}
 	report_open(j, "live", '[');
 	for (size_t i = 0; i < ARRAY_SIZE(live); i++)
 		bench_live(path, live[i].mb, live[i].step,
@@ -471,17 +476,20 @@ static void run_all(const char *parent, unsigned rounds, struct report *j)
 
 static void usage(void)
 {
-	(void)fprintf(stderr, "usage: bench-snapshots [--rounds N] [--json FILE] [--dir DIR]\n");
+	(void)fprintf(stderr,
+		"usage: bench-snapshots [--freeze] [--rounds N] [--json FILE] [--dir DIR]\n");
 	exit(2);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct option names[] = {{"rounds", required_argument, NULL, 'r'},
-		{"json", required_argument, NULL, 'j'}, {"dir", required_argument, NULL, 'd'}, {0}};
+		{"json", required_argument, NULL, 'j'}, {"dir", required_argument, NULL, 'd'},
+		{"freeze", no_argument, NULL, 'f'}, {0}};
 	const char *parent = "/dev/shm", *json = NULL;
 	struct report j = {0};
 	unsigned long rounds = 40;
+	bool freeze = false;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -491,6 +499,8 @@ int main(int argc, char **argv)
 			json = optarg;
 		else if (c == 'd')
 			parent = optarg;
+		else if (c == 'f')
+			freeze = true;
 		else
 			usage();
 	}
@@ -499,7 +509,7 @@ int main(int argc, char **argv)
 	j.f = json ? fopen(json, "we") : NULL;
 	if (json && !j.f)
 		bench_die(json, strerror(errno));
-	run_all(parent, (unsigned)rounds, &j);
+	run_all(parent, (unsigned)rounds, freeze, &j);
 	if (j.f && fclose(j.f) != 0)
 		bench_die(json, strerror(errno));
 	return 0;

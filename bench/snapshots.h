@@ -17,5 +17,7 @@ void bench_row(const char *name, struct samples *s, struct samples *floor);
 /* forks.c: the same by processes, with mayfly-vmm beside this program: forks, roll-backs, claims.
  * path: a directory to be created. */
 void bench_forks(const char *path, unsigned rounds, struct report *j);
+/* Only the freeze of a microVM, and that it goes on. */
+void bench_freezes(const char *path, unsigned rounds, struct report *j);
 
 #endif
