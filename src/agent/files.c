@@ -134,7 +134,10 @@ void request_move(struct conn *c, const struct agent_frame *f)
 	if (r == 0 && syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to,
 			      m.flags & AGENT_MOVE_NO_REPLACE ? RENAME_NOREPLACE : 0) < 0)
 		r = -errno;
-	if (r < 0)
+	if (r == -EINVAL)
+		conn_error(c, AGENT_ERR_INVALID, AGENT_MOVE, 0,
+			"a directory cannot be moved into itself: %s lies in it", to);
+	else if (r < 0)
 		files_error(c, AGENT_MOVE, -r, to);
 	else
 		files_reply_entry(c, AGENT_MOVE, to, 0);

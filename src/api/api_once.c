@@ -44,6 +44,10 @@ bool api_once_take(struct request *r, const json_t *body, bool v2, struct api_on
 			STORE_CREATION_WORD_BYTES - 1);
 		return false;
 	}
+	if (http_header_count(&r->head->headers, "idempotency-key") > 1) {
+		reply_error(r, 400, "Idempotency-Key must be given once");
+		return false;
+	}
 	memcpy(ret->creation.word, word, n + 1);
 	(void)snprintf(ret->key_id, sizeof(ret->key_id), "%s", r->key->id); /* a UUID fits */
 	if (hash_body(body, v2, ret->creation.hash))

@@ -5,6 +5,7 @@
  * nobody reads. The agent also keeps a process's time limit, so the limit holds without client and
  * daemon. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,7 +93,7 @@ static void on_connect_event(struct envd_call *c, const struct agent_event *ev)
 	on_stream_event(c, ev, false);
 }
 
-static int no_timer(struct envd_error *e)
+static int no_memory(struct envd_error *e)
 {
 	return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "the server is out of memory");
 }
@@ -108,7 +109,7 @@ static int begin_start(struct envd_call *c, const json_t *o, struct envd_error *
 	c->state = r == 0 ? activity_command(&start.exec, "envd") : NULL;
 	envd_start_done(&start);
 	if (r == 0 && envd_call_set_keepalive(c, c->rpc.keepalive_s) < 0)
-		r = no_timer(e);
+		r = no_memory(e);
 	return r;
 }
 
@@ -121,7 +122,7 @@ static int begin_connect(struct envd_call *c, const json_t *o, struct envd_error
 		r = envd_call_ask(c, AGENT_ATTACH, &m, e);
 	if (r == 0 && (envd_call_set_keepalive(c, c->rpc.keepalive_s) < 0 ||
 			      envd_call_set_deadline(c, c->rpc.timeout_ms) < 0))
-		r = no_timer(e);
+		r = no_memory(e);
 	return r;
 }
 
@@ -170,6 +171,70 @@ static int begin_signal(struct envd_call *c, const json_t *o, struct envd_error 
 	return r ? r : envd_call_ask(c, AGENT_SIGNAL_PROCESS, &m, e);
 }
 
+/* A process that Update names without changing it. */
+struct named {
+	uint32_t pid; /* 0: by tag */
+	char tag[AGENT_NAME_MAX + 1];
+	bool found;
+};
+
+/* The agent has no question about one process, so its list is searched. */
+static int find_named(struct envd_call *c, const struct agent_selector *s, struct envd_error *e)
+{
+	struct named *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return no_memory(e);
+	n->pid = s->pid;
+	(void)snprintf(n->tag, sizeof(n->tag), "%s", s->tag); /* no process has a longer one */
+	c->state = n;
+	return envd_call_ask(c, AGENT_LIST_PROCESSES, NULL, e);
+}
+
+static bool is_named(const struct named *n, const struct agent_process *p)
+{
+	struct agent_exec exec;
+
+	if (p->flags & AGENT_PROCESS_EXITED)
+		return false;
+	if (n->pid)
+		return p->pid == n->pid;
+	return agent_exec_decode(p->exec, p->exec_bytes, &exec) == 0 &&
+	       strcmp(exec.tag, n->tag) == 0;
+}
+
+/* As the agent's own refusals say it. */
+static void fail_unknown(struct envd_call *c, const struct named *n)
+{
+	struct envd_error e;
+
+	if (n->pid)
+		(void)envd_fail(&e, CONNECT_NOT_FOUND, "process %u: %s", n->pid, strerror(ESRCH));
+	else
+		(void)envd_fail(
+			&e, CONNECT_NOT_FOUND, "process with tag %s: %s", n->tag, strerror(ESRCH));
+	envd_rpc_fail(c, &e);
+}
+
+static void on_update_event(struct envd_call *c, const struct agent_event *ev)
+{
+	struct named *n = c->state;
+
+	if (n && ev->type == AGENT_PROCESS)
+		n->found = n->found || is_named(n, &ev->process);
+	else if (n && ev->type == AGENT_END && !n->found)
+		fail_unknown(c, n);
+	else if (ev->type == (n ? AGENT_END : AGENT_OK))
+		envd_rpc_reply_text(c, "{}");
+	else
+		(void)envd_rpc_wrote(c, -EBADMSG);
+}
+
+static void on_update_done(struct envd_call *c)
+{
+	free(c->state);
+}
+
 static int begin_update(struct envd_call *c, const json_t *o, struct envd_error *e)
 {
 	struct agent_resize_process m;
@@ -178,7 +243,7 @@ static int begin_update(struct envd_call *c, const json_t *o, struct envd_error 
 	if (r == 0)
 		r = envd_pty_parse(o, &m.cols, &m.rows, e);
 	if (r == 0)
-		envd_rpc_reply_text(c, "{}"); /* nothing to change */
+		return find_named(c, &m.process, e);
 	return r > 0 ? envd_call_ask(c, AGENT_RESIZE_PROCESS, &m, e) : r;
 }
 
@@ -211,6 +276,8 @@ static const struct envd_ops connect_ops = {
 	.fail = envd_rpc_fail, .event = on_connect_event, .keepalive = on_keepalive};
 static const struct envd_ops list_ops = {.fail = envd_rpc_fail, .event = on_list_event};
 static const struct envd_ops ok_ops = {.fail = envd_rpc_fail, .event = on_ok};
+static const struct envd_ops update_ops = {
+	.fail = envd_rpc_fail, .event = on_update_event, .done = on_update_done};
 static const struct envd_ops close_ops = {
 	.fail = envd_rpc_fail, .event = on_ok, .refused = on_close_refused};
 
@@ -223,7 +290,7 @@ const struct envd_method envd_process_methods[] = {
 	{"/process.Process/StreamInput", CONNECT_KIND_STREAM, NULL, &envd_stream_input_ops,
 		envd_stream_input_open},
 	{"/process.Process/SendSignal", CONNECT_KIND_UNARY, begin_signal, &ok_ops, NULL},
-	{"/process.Process/Update", CONNECT_KIND_UNARY, begin_update, &ok_ops, NULL},
+	{"/process.Process/Update", CONNECT_KIND_UNARY, begin_update, &update_ops, NULL},
 	{"/process.Process/CloseStdin", CONNECT_KIND_UNARY, begin_close_stdin, &close_ops, NULL},
 	{NULL, 0, NULL, NULL, NULL},
 };

@@ -402,14 +402,15 @@ int http_date_parse(const char *s, time_t *ret)
 	return 0;
 }
 
-/* Reads a number at *cursor; false when there is none or it exceeds 18 digits. */
+/* Reads a number at *cursor, of any length; false when there is none. One that is too large is
+ * UINT64_MAX, which is beyond any file. */
 static bool take_number(const char **cursor, uint64_t *ret)
 {
 	size_t n = strspn(*cursor, "0123456789");
 
-	if (!n || n > 18)
+	if (!n)
 		return false;
-	*ret = strtoull(*cursor, NULL, 10);
+	*ret = strtoull(*cursor, NULL, 10); /* saturates */
 	*cursor += n;
 	return true;
 }

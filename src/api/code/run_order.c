@@ -48,6 +48,10 @@ static bool take_words(struct request *r, const json_t *list, struct run_order *
 			return false;
 		}
 	}
+	if (!*o->words[0]) {
+		reply_error(r, 400, "command[0] must name a program");
+		return false;
+	}
 	o->exec.argv = (struct agent_strings){.array = o->words, .count = (uint32_t)n};
 	return true;
 }
