@@ -10,7 +10,8 @@
  *				the disks write to (0: read-only, or no disk); steps: this VMM knows
  *				stepwise snapshots; writes: the files that the next snapshot writes
  *				(snapshot_needs_format)
- *	pause, resume
+ *	pause
+ *	resume			the answer comes before the guest runs. It cannot fail
  *	freeze			pause, but the guest's clock stands still until `resume`
  *	save FILE...		vm_save of a paused VM into empty files. Their descriptors come with
  *				the message (SCM_RIGHTS), in the order of the words

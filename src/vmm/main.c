@@ -352,30 +352,34 @@ static int do_save_hot(struct vmm_process *p, const struct control_fds *fds, str
 	return r < 0 ? r : vm_save_hot(p->vm, fds->fd[0], fds->fd[1], e);
 }
 
-static int set_running(struct vmm_process *p, bool running, struct error *e)
+static void set_running(struct vmm_process *p, bool running)
 {
-	int r = 0;
-
-	if (running)
-		vm_resume(p->vm);
-	else
-		r = vm_pause(p->vm, e);
-	if (r < 0)
-		return r;
 	watch_vsock(p, running);
 	p->running = running;
-	return 0;
+}
+
+static void resume(struct vmm_process *p)
+{
+	vm_resume(p->vm);
+	set_running(p, true);
+}
+
+static int pause_vm(struct vmm_process *p, struct error *e)
+{
+	int r = vm_pause(p->vm, e);
+
+	if (r == 0)
+		set_running(p, false);
+	return r;
 }
 
 static int freeze(struct vmm_process *p, struct error *e)
 {
 	int r = p->running ? vm_freeze(p->vm, e) : 0;
 
-	if (r < 0)
-		return r;
-	watch_vsock(p, false);
-	p->running = false;
-	return 0;
+	if (r == 0)
+		set_running(p, false);
+	return r;
 }
 
 /* Ends a snapshot that succeeded or failed. */
@@ -385,8 +389,7 @@ static void end_snapshot(struct vmm_process *p)
 
 	if (!snapshot_task_finish(t))
 		return;
-	watch_vsock(p, false);
-	p->running = false;
+	set_running(p, false);
 }
 
 static int set_network(struct vmm_process *p, struct control_fds *fds, struct error *e)
@@ -429,8 +432,8 @@ static void handle_request(
 	else if (strcmp(request, "idle") == 0)
 		(void)snprintf(out, CONTROL_MESSAGE_MAX, "ok %s",
 			vm_vsock_idle(p->vm) ? "yes" : "no"); /* fits */
-	else if (strcmp(request, "pause") == 0 || strcmp(request, "resume") == 0)
-		(void)set_running(p, request[0] == 'r', &e); /* e has the result */
+	else if (strcmp(request, "pause") == 0)
+		(void)pause_vm(p, &e); /* e has the result */
 	else if (strcmp(request, "freeze") == 0)
 		(void)freeze(p, &e); /* e has the result */
 	else if (str_starts_with(request, "save "))
@@ -466,6 +469,15 @@ static int begin_snapshot(struct vmm_process *p, const char *arguments, struct c
 	return 0;
 }
 
+/* Answers first: a vCPU that runs may take this thread's CPU for a tick of the host. */
+static bool resume_and_answer(struct vmm_process *p, int sock)
+{
+	int r = control_send(sock, "ok", NULL);
+
+	resume(p);
+	return r == 0;
+}
+
 /* Serves one request of a channel. Returns false when the peer is gone. */
 static bool serve(struct vmm_process *p, int sock)
 {
@@ -484,6 +496,8 @@ static bool serve(struct vmm_process *p, int sock)
 			snapshot_task_go(p->snapshot);
 		return true; /* "go" may come too late, and has no answer */
 	}
+	if (!p->snapshot && strcmp(request, "resume") == 0)
+		return resume_and_answer(p, sock);
 	if (p->snapshot || !str_starts_with(request, snapshot))
 		handle_request(p, request, &fds, reply);
 	else if (begin_snapshot(p, request + strlen(snapshot), &fds, sock, &e) < 0)
@@ -700,7 +714,7 @@ static int run(struct vmm_process *p, struct error *e)
 		return r;
 	tell_owner(p, "event started");
 	if (!p->s.paused)
-		(void)set_running(p, true, NULL); /* only a pause can fail */
+		resume(p);
 	filter_loop(p);
 	loop(p);
 	(void)vm_ended(p->vm, NULL, 0); /* flushes the console log */
