@@ -41,6 +41,7 @@ static const struct {
 	{AGENT_LIST_TASKS, 0, request_list_tasks},
 	{AGENT_TREE, 0, request_tree},
 	{AGENT_TRACE, 0, request_trace},
+	{AGENT_TRACE_FILES, 0, request_trace_files},
 	{AGENT_DIAL, 0, request_dial},
 };
 

@@ -33,8 +33,9 @@ REQUEST(watch);	 /* watch.c */
 REQUEST(freeze); /* survey.c */
 REQUEST(list_tasks);
 REQUEST(tree);
-REQUEST(trace); /* trace.c */
-REQUEST(dial);	/* dial.c */
+REQUEST(trace);	      /* trace.c */
+REQUEST(trace_files); /* trace_files.c */
+REQUEST(dial);	      /* dial.c */
 
 #undef REQUEST
 

@@ -3,10 +3,7 @@
  *
  * The kernel makes events only while somebody asks for them. A filter drops all but the starts and
  * ends of programs before they wake the agent. Programs do not wait for any of this. So one that
- * is short may be gone before its arguments are read; then they are empty.
- *
- * One connection has the events, the newest. It gets AGENT_PROGRAMS_PER_S; the others are counted.
- * An agent under test tells of its descendants only. */
+ * is short may be gone before its arguments are read; then they are empty. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,72 +21,32 @@
 
 #include "netlink.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
-#include "guest.h"
 #include "process.h"
 #include "procfs.h"
+#include "report.h"
 #include "requests.h"
 
 enum {
-	READS_PER_ROUND = 64,
-	WAITING_MAX = 1024, /* more than fit into the socket */
-	TOLD = 32768,	    /* a bit for each pid; larger ones share them */
-	ANCESTORS_MAX = 64,
+	TOLD = 32768, /* a bit for each pid; larger ones share them */
 	OFFSET = NLMSG_HDRLEN + sizeof(struct cn_msg), /* of the event in a message */
 };
 
-static struct source events = {.fd = -1};
-static struct timer second;
-static struct conn *reader; /* NULL: nobody asks */
-static unsigned left;	    /* of this second */
-static uint32_t lost, dropped;
-static bool late;	       /* what is read has waited for a second */
+static void read_events(struct report *t, unsigned max);
+static void tell_lost(struct report *t, uint32_t count);
+static void stop_events(struct report *t);
+
+static struct report trace = {
+	.events = {.fd = -1}, .read = read_events, .tell_lost = tell_lost, .close = stop_events};
+static uint32_t dropped;       /* by the kernel, as far as they are counted */
 static uint8_t told[TOLD / 8]; /* starts whose end is to be told */
 
 /* --- telling --- */
-
-static void next_second(struct timer *t);
-
-/* Beyond the rate, events wait in the kernel, which drops those that do not fit. So a guest that
- * starts programs without end does not keep the agent busy. */
-static bool may_tell(void)
-{
-	if (!second.at_ns)
-		timer_set(&second, NS_PER_S, next_second);
-	if (left && conn_has_room(reader)) {
-		left--;
-		return true;
-	}
-	lost++;
-	(void)source_wait(&events, 0); /* it is in the set */
-	return false;
-}
-
-static uint32_t parent_of(uint32_t pid)
-{
-	_cleanup_free_ char *text = NULL;
-	struct task_stat st;
-	char dir[32];
-
-	(void)snprintf(dir, sizeof(dir), "/proc/%u", pid); /* fits */
-	return task_read(dir, &text, &st) < 0 ? 0 : st.parent;
-}
-
-static bool is_ours(uint32_t pid)
-{
-	for (int i = 0; !guest.init && pid != (uint32_t)getpid(); i++) {
-		if (pid <= 1 || i == ANCESTORS_MAX)
-			return false;
-		pid = parent_of(pid);
-	}
-	return true;
-}
 
 static void tell_start(uint32_t pid)
 {
 	struct agent_program m = {.event = AGENT_PROGRAM_STARTED,
 		.pid = pid,
-		.parent = parent_of(pid),
+		.parent = report_parent_of(pid),
 		.uid = UINT32_MAX};
 	char dir[32], command[AGENT_COMMAND_MAX];
 	struct stat st;
@@ -99,7 +56,7 @@ static void tell_start(uint32_t pid)
 		m.uid = st.st_uid;
 	m.command = (const uint8_t *)command;
 	m.command_bytes = (uint32_t)task_arguments(dir, command, sizeof(command));
-	conn_send(reader, AGENT_PROGRAM, &m);
+	conn_send(trace.reader, AGENT_PROGRAM, &m);
 }
 
 /* What EXEC starts is known to who asked for it, and so is its end. */
@@ -111,13 +68,13 @@ static void started(uint32_t pid)
 		p->traced = true;
 		return;
 	}
-	if (!is_ours(pid))
+	if (!report_is_ours(pid))
 		return;
-	if (late) {
-		lost++;
+	if (trace.late) { /* it is gone most often */
+		report_lose(&trace, 1);
 		return;
 	}
-	if (!may_tell())
+	if (!report_may_tell(&trace))
 		return;
 	if (!p)
 		told[pid % TOLD / 8] |= (uint8_t)(1 << pid % 8);
@@ -132,15 +89,15 @@ static void ended(uint32_t pid, uint32_t status)
 	if (!(*at & bit))
 		return;
 	*at &= (uint8_t)~bit;
-	if (may_tell())
-		conn_send(reader, AGENT_PROGRAM, &m);
+	if (report_may_tell(&trace))
+		conn_send(trace.reader, AGENT_PROGRAM, &m);
 }
 
 static void take(const struct nlmsghdr *m)
 {
 	const struct proc_event *e = (const void *)((const uint8_t *)m + OFFSET);
 
-	if (!reader ||
+	if (!trace.reader ||
 		m->nlmsg_len < OFFSET + offsetof(struct proc_event, event_data.exit.exit_signal))
 		return;
 	if (e->what == PROC_EVENT_EXEC)
@@ -149,51 +106,32 @@ static void take(const struct nlmsghdr *m)
 		ended((uint32_t)e->event_data.exit.process_pid, e->event_data.exit.exit_code);
 }
 
-static void read_events(unsigned max)
-{
-	int r = 1;
-
-	for (unsigned i = 0; reader && (r > 0 || r == -ENOBUFS) && i < max; i++)
-		r = netlink_read(events.fd, take);
-}
-
-static void events_ready(struct source *s, uint32_t unused)
-{
-	read_events(READS_PER_ROUND);
-}
-
 /* Those that the kernel has dropped. */
 static void count_dropped(void)
 {
 	uint32_t info[SK_MEMINFO_VARS] = {0};
 	socklen_t n = sizeof(info);
 
-	(void)getsockopt(events.fd, SOL_SOCKET, SO_MEMINFO, info, &n); /* else none */
-	lost += info[SK_MEMINFO_DROPS] - dropped;
+	(void)getsockopt(trace.events.fd, SOL_SOCKET, SO_MEMINFO, info, &n); /* else none */
+	report_lose(&trace, info[SK_MEMINFO_DROPS] - dropped);
 	dropped = info[SK_MEMINFO_DROPS];
 }
 
-/* Programs whose start has waited are gone most often: it is counted. Ends of others are told. */
-static void next_second(struct timer *t)
+static void read_events(struct report *t, unsigned max)
 {
-	struct agent_program m = {.event = AGENT_PROGRAM_LOST};
+	int r = 1;
 
-	left = AGENT_PROGRAMS_PER_S;
-	late = true;
-	read_events(WAITING_MAX);
-	late = false;
-	if (!reader)
-		return;
-	count_dropped();
-	m.value = lost;
-	if (lost && conn_has_room(reader)) {
-		lost = 0;
-		conn_send(reader, AGENT_PROGRAM, &m);
-	}
-	if (reader && lost)
-		timer_set(t, NS_PER_S, next_second);
-	if (reader)
-		(void)source_wait(&events, EPOLLIN); /* it was before */
+	for (unsigned i = 0; t->reader && (r > 0 || r == -ENOBUFS) && i < max; i++)
+		r = netlink_read(t->events.fd, take);
+	if (t->reader && t->late)
+		count_dropped();
+}
+
+static void tell_lost(struct report *t, uint32_t count)
+{
+	const struct agent_program m = {.event = AGENT_PROGRAM_LOST, .value = count};
+
+	conn_send(t->reader, AGENT_PROGRAM, &m);
 }
 
 /* --- the kernel's events --- */
@@ -232,55 +170,31 @@ static int say(int fd, enum proc_cn_mcast_op op)
 	return netlink_send(fd, &n);
 }
 
-static void trace_close(struct conn *c)
+static void stop_events(struct report *t)
 {
-	(void)say(events.fd, PROC_CN_MCAST_IGNORE); /* closed in any case */
-	source_close(&events);
-	timer_cancel(&second);
-	reader = NULL;
+	(void)say(t->events.fd, PROC_CN_MCAST_IGNORE); /* closed in any case */
 }
 
-static int trace_open(struct conn *c)
+static int open_events(void)
 {
 	_cleanup_close_ int fd = netlink_open(NETLINK_CONNECTOR, CN_IDX_PROC);
 	int r = fd < 0 ? fd : set_filter(fd);
 
 	r = r ? r : say(fd, PROC_CN_MCAST_LISTEN);
-	if (r < 0)
-		return r;
-	source_open(&events, TAKE_FD(fd), events_ready);
-	memset(told, 0, sizeof(told));
-	left = AGENT_PROGRAMS_PER_S;
-	lost = dropped = 0;
-	reader = c;
-	return source_wait(&events, EPOLLIN);
+	return r < 0 ? r : TAKE_FD(fd);
 }
-
-/* --- the stream --- */
-
-static bool trace_message(struct conn *c, const struct agent_frame *f)
-{
-	if (f->type != AGENT_STOP)
-		return false;
-	trace_close(c);
-	conn_end_stream(c);
-	conn_send(c, AGENT_END, NULL);
-	return true;
-}
-
-static const struct stream_ops trace_ops = {.message = trace_message, .lost = trace_close};
 
 void request_trace(struct conn *c, const struct agent_frame *f)
 {
-	int r;
+	int fd;
 
-	if (reader)
-		conn_close(reader);
-	r = trace_open(c);
-	if (r < 0) {
-		conn_error(c, AGENT_ERR_UNSUPPORTED, AGENT_TRACE, -r, "no events of processes");
+	report_end(&trace);
+	fd = open_events();
+	if (fd < 0) {
+		conn_error(c, AGENT_ERR_UNSUPPORTED, AGENT_TRACE, -fd, "no events of processes");
 		return;
 	}
-	conn_send(c, AGENT_OK, NULL);
-	conn_take_over(c, &trace_ops, NULL);
+	memset(told, 0, sizeof(told));
+	dropped = 0;
+	report_begin(&trace, c, fd);
 }

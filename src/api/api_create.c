@@ -24,7 +24,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-enum { PAIRS_MAX = STORE_METADATA_PAIRS_MAX, TEXT_MAX = 64 * 1024 };
+enum { PAIRS_MAX = STORE_METADATA_PAIRS_MAX, TEXT_MAX = 64 * 1024, DIRECTORY_MAX = 255 };
 
 /* What a sandbox is made of. */
 struct creation_source {
@@ -306,6 +306,47 @@ static bool check_unserved(struct request *r, const json_t *body)
 	return true;
 }
 
+static bool is_plain_path(const char *s, size_t n)
+{
+	const char *part = s;
+
+	if (n < 2 || n > DIRECTORY_MAX || strlen(s) != n || *s != '/')
+		return false;
+	for (; *part; part += strcspn(part, "/")) {
+		n = strcspn(++part, "/");
+		if (n == 0 || (n == 1 && *part == '.') || (n == 2 && memcmp(part, "..", n) == 0))
+			return false;
+	}
+	return true;
+}
+
+/* Our extension: files that are written outside these directories are in the activity. */
+static bool take_files_outside(struct request *r, const json_t *body, struct instance_order *o)
+{
+	json_t *list = json_object_get(body, "recordFilesOutside"), *v;
+	size_t i;
+
+	if (!list || json_is_null(list))
+		return true;
+	if (!json_is_array(list) || json_array_size(list) > AGENT_OUTSIDE_MAX) {
+		reply_error(r, 400, "recordFilesOutside must be an array of at most %d directories",
+			AGENT_OUTSIDE_MAX);
+		return false;
+	}
+	json_array_foreach(
+		list, i, v) if (!json_is_string(v) ||
+				!is_plain_path(json_string_value(v), json_string_length(v)))
+	{
+		reply_error(r, 400,
+			"recordFilesOutside: a directory is an absolute path of at most %d bytes, "
+			"without '.', '..' and a '/' at its end",
+			DIRECTORY_MAX);
+		return false;
+	}
+	o->files_outside = list;
+	return true;
+}
+
 /* What happens at the deadline, and on traffic after it. */
 static bool take_pausing(struct request *r, const json_t *body, struct instance_order *o)
 {
@@ -411,7 +452,8 @@ static bool take_order(struct request *r, json_t *body, bool v2, struct creation
 	return check_unserved(r, body) && (v2 || api_take_flag(r, body, "secure", &o->secure)) &&
 	       take_timeout(r, body, v2, &o->timeout_ns) &&
 	       take_strings(r, body, "metadata", &o->metadata) && take_env(r, body, &o->env) &&
-	       take_sizes(r, body, o) && take_network(r, body, o) && take_pausing(r, body, o) &&
+	       take_sizes(r, body, o) && take_files_outside(r, body, o) &&
+	       take_network(r, body, o) && take_pausing(r, body, o) &&
 	       (known || take_source(r, body, s, o)) && take_secrets(r, body, s, o) &&
 	       take_iam(r, body, o, &s->iam);
 }

@@ -94,7 +94,7 @@ static json_t *described_to(const struct request *r, const struct store_sandbox 
 
 static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 {
-	json_t *root = described_to(r, sb), *network, *policy;
+	json_t *root = described_to(r, sb), *network, *policy, *files;
 
 	if (sb->envd_token)
 		(void)json_object_set_new(root, "envdAccessToken", json_string(sb->envd_token));
@@ -117,6 +117,9 @@ static json_t *detailed(const struct request *r, const struct store_sandbox *sb)
 		(void)json_object_set_new(root, "policy", policy);
 	if (sb->secrets_json)
 		(void)json_object_set_new(root, "secrets", json_tree_stored(sb->secrets_json));
+	files = instance_files_outside(sb);
+	if (files)
+		(void)json_object_set_new(root, "recordFilesOutside", files);
 	if (sb->iam_json)
 		(void)json_object_set_new(root, "iam", json_tree_stored(sb->iam_json));
 	return root;

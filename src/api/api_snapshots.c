@@ -407,6 +407,7 @@ static void make_children(struct fork *f, int origin_fd)
 	const struct store_sandbox *p = f->parent;
 	const struct sandbox_origin origin = {.fd = origin_fd, .memory = true};
 	json_t *iam = json_tree_stored(p->iam_json);
+	json_t *files = instance_files_outside(p);
 	struct instance_order o = {
 		.origin = &origin,
 		.hold = true,
@@ -432,6 +433,7 @@ static void make_children(struct fork *f, int origin_fd)
 		.network_names_json = p->network_names_json,
 		.secrets = json_tree_stored(p->secrets_json),
 		.iam = iam,
+		.files_outside = files,
 		.authority = p->authority,
 		.public_traffic = p->traffic_token == NULL,
 	};
@@ -451,6 +453,7 @@ static void make_children(struct fork *f, int origin_fd)
 	json_decref(o.network);
 	json_decref(o.secrets);
 	json_decref(iam);
+	json_decref(files);
 }
 
 /* Its network may have been changed while the snapshot was made. */

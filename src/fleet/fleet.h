@@ -51,7 +51,7 @@ struct fleet_options {
 	struct quota_options quota;	/* of the host */
 	struct kept_options kept;
 	uint64_t activity_ns; /* how long it is kept after a sandbox's end; 0: 7 days */
-	bool no_programs;     /* those that programs start are not recorded (network/programs.h) */
+	bool no_programs;     /* those that programs start are not recorded (network/reports.h) */
 	struct aside_options aside;
 	struct stock_options pool;
 	const struct backend *backend; /* NULL: microVMs */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "fleet/fleet.h"
+#include "proto/json_tree.h"
 #include "store/sandboxes.h"
 
 /* --- accessors --- */
@@ -191,6 +192,7 @@ static void release(struct instance *i)
 	free_secret(i->traffic_token);
 	free_secret(i->network_json);
 	free(i->network_names_json);
+	free(i->files_outside_json);
 	free(i->secrets_json);
 	free(i->iam_json);
 	free(i->authority);
@@ -211,8 +213,8 @@ void instance_free(struct instance *i)
 	agent_link_close(i->link);
 	i->link = NULL;
 	gate_close(TAKE_PTR(i->gate));
-	if (i->programs)
-		i->programs_close(TAKE_PTR(i->programs));
+	if (i->reports)
+		i->reports_close(TAKE_PTR(i->reports));
 	if (i->trust)
 		i->trust_close(TAKE_PTR(i->trust), true);
 	if (i->egress)
@@ -305,6 +307,12 @@ char *instance_extra(const struct instance *i, bool transient, bool unresponsive
 		STORE_EXTRA_TRANSIENT, transient, STORE_EXTRA_UNRESPONSIVE, unresponsive);
 	char *text;
 
+	if (x && i->files_outside_json &&
+		json_object_set_new(x, STORE_EXTRA_FILES_OUTSIDE,
+			json_loads(i->files_outside_json, 0, NULL)) < 0) {
+		json_decref(x);
+		return NULL;
+	}
 	if (x && i->freeze.left_ns &&
 		(json_object_set_new(x, STORE_EXTRA_FROZEN_LEFT,
 			 json_integer((json_int_t)i->freeze.left_ns)) < 0 ||
@@ -321,6 +329,15 @@ char *instance_extra(const struct instance *i, bool transient, bool unresponsive
 
 	json_decref(x);
 	return text;
+}
+
+json_t *instance_files_outside(const struct store_sandbox *row)
+{
+	json_t *extra = json_tree_stored(row->extra_json);
+	json_t *list = json_incref(json_object_get(extra, STORE_EXTRA_FILES_OUTSIDE));
+
+	json_decref(extra);
+	return list;
 }
 
 bool instance_waits_on_disk(const struct store_sandbox *row)

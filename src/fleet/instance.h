@@ -14,6 +14,7 @@
 #ifndef FLEET_INSTANCE_H
 #define FLEET_INSTANCE_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
@@ -144,8 +145,11 @@ struct instance {
 	struct trust *trust; /* installs authorities in its guest (trust.h), or NULL */
 	/* Unless trust is NULL. tell: its owner is called. */
 	void (*trust_close)(struct trust *t, bool tell);
-	struct programs *programs; /* records its programs (network/programs.h), or NULL */
-	void (*programs_close)(struct programs *p); /* unless programs is NULL */
+	/* A JSON array of directories: files that are written outside them are recorded
+	 * (network/reports.h). NULL: none are. Also in the row's extra_json. */
+	char *files_outside_json;
+	struct reports *reports; /* what its agent reports (network/reports.h), or NULL */
+	void (*reports_close)(struct reports *all); /* unless reports is NULL */
 	struct instance_samples samples;
 	struct instance_meter meter;
 	struct instance_fair fair;
@@ -192,6 +196,8 @@ void instance_set_aside(struct instance *i, enum instance_state state);
 void instance_free(struct instance *i);
 /* The extra_json of its row, malloc'ed; NULL when out of memory. */
 char *instance_extra(const struct instance *i, bool transient, bool unresponsive);
+/* The member STORE_EXTRA_FILES_OUTSIDE of a row's extra_json: an array, or NULL. To be freed. */
+json_t *instance_files_outside(const struct store_sandbox *row);
 /* Whether it is paused as it waited for a person for long, and not by a client. */
 bool instance_waits_on_disk(const struct store_sandbox *row);
 /* Whether traffic resumes this paused sandbox: its creation asked for that, and its memory brings

@@ -37,7 +37,7 @@
 #include "lifecycle/revocation.h"
 #include "network/egress.h"
 #include "network/network.h"
-#include "network/programs.h"
+#include "network/reports.h"
 #include "sandbox/console.h"
 #include "sandbox/identity.h"
 #include "sandbox/sandbox_dir.h"
@@ -176,7 +176,7 @@ static void admit_one(struct instance *i)
 	/* without it, an older database would end the sandbox */
 	(void)backend_mark_as(i->sandbox.dirfd, BACKEND_KNOWN, NULL);
 	instance_sample(i);
-	programs_begin(i);
+	reports_begin(i);
 }
 
 int instances_admit(struct fleet *f, struct instance *const *held, size_t count,
@@ -342,6 +342,10 @@ static bool copied(char **to, const char *from)
 /* Restores everything from the row. */
 static int fill_paused(struct instance *i, const struct store_sandbox *row)
 {
+	json_t *files = instance_files_outside(row);
+
+	i->files_outside_json = files ? instance_make_dump(files) : NULL; /* else none are told */
+	json_decref(files);
 	(void)snprintf(i->returning, sizeof(i->returning), "%s", row->id); /* our own id: fits */
 	i->internet = row->internet;
 	i->network_generation = row->network_generation;
@@ -367,6 +371,7 @@ static int fill_instance(struct instance *i, const struct instance_order *o)
 	i->network_json = o->network ? instance_make_dump(o->network) : NULL;
 	i->secrets_json = json_object_size(o->secrets) ? instance_make_dump(o->secrets) : NULL;
 	i->iam_json = o->iam ? instance_make_dump(o->iam) : NULL;
+	i->files_outside_json = o->files_outside ? instance_make_dump(o->files_outside) : NULL;
 	i->internet = o->internet;
 	i->network_generation = o->network_generation ? o->network_generation : 1;
 	i->envd_token = o->secure ? new_token() : NULL;
@@ -375,6 +380,7 @@ static int fill_instance(struct instance *i, const struct instance_order *o)
 		(!o->public_traffic && !i->traffic_token) || (o->network && !i->network_json) ||
 		(json_object_size(o->env) && !i->env_json) ||
 		(json_object_size(o->secrets) && !i->secrets_json) || (o->iam && !i->iam_json) ||
+		(o->files_outside && !i->files_outside_json) ||
 		!copied(&i->authority, o->authority) ||
 		!copied(&i->network_names_json, o->network_names_json))
 		return -ENOMEM;

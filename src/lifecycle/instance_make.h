@@ -65,6 +65,7 @@ struct instance_order {
 	/* Which variables in env hold placeholders of which secrets: an object as secrets_json of
 	 * store/sandboxes.h, or NULL. */
 	json_t *secrets;
+	json_t *files_outside; /* array of directories (network/reports.h), or NULL */
 	const json_t *iam;     /* as iam_take() gives it, or NULL */
 	const char *authority; /* certificate authority of the sandbox that it is a copy of, or
 			        * NULL */

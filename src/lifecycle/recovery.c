@@ -24,7 +24,7 @@
 #include "lifecycle/instance_end.h"
 #include "lifecycle/revocation.h"
 #include "network/egress.h"
-#include "network/programs.h"
+#include "network/reports.h"
 #include "sandbox/sandbox_dir.h"
 #include "store/sandboxes.h"
 #include "store/snapshots.h"
@@ -69,6 +69,9 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 	i->sandbox.network = text_of(extra, "network", "");
 	i->freeze.left_ns = number_of(extra, STORE_EXTRA_FROZEN_LEFT);
 	i->freeze.end_ns = number_of(extra, STORE_EXTRA_FROZEN_END);
+	if (json_object_get(extra, STORE_EXTRA_FILES_OUTSIDE)) /* else nothing is recorded */
+		i->files_outside_json =
+			json_dumps(json_object_get(extra, STORE_EXTRA_FILES_OUTSIDE), JSON_COMPACT);
 	json_decref(extra);
 	i->sandbox.cpus = sb->cpus;
 	i->sandbox.memory_bytes = sb->memory_bytes;
@@ -165,7 +168,7 @@ static int adopt(struct fleet *f, const struct store_sandbox *sb, struct error *
 		freeze_recover(i);
 		egress_begin(i);
 	}
-	programs_begin(i);
+	reports_begin(i);
 	return 0;
 }
 

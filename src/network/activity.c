@@ -224,6 +224,7 @@ static enum source source_of(enum store_activity_kind kind)
 {
 	switch (kind) {
 	case STORE_ACTIVITY_PROGRAM:
+	case STORE_ACTIVITY_FILE:
 		return OF_REPORTS;
 	case STORE_ACTIVITY_PROCESS:
 		return OF_PROGRAMS;

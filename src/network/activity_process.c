@@ -11,7 +11,7 @@
 #include "network/activity.h"
 #include "network/activity_record.h"
 
-enum { WORDS_MAX = 32, CWD_MAX = 512, USER_MAX = 128 };
+enum { WORDS_MAX = 32, CWD_MAX = 512, USER_MAX = 128, PATH_MAX_BYTES = 512, REASON_MAX = 256 };
 
 /* --- what was asked for --- */
 
@@ -112,6 +112,29 @@ json_t *activity_program(const struct agent_program *m)
 	return json_pack("{s:s, s:I, s:I}", "state", "ended", "pid", (json_int_t)m->pid,
 		killed ? "signal" : "exitCode",
 		(json_int_t)(killed ? WTERMSIG(m->value) : WEXITSTATUS(m->value)));
+}
+
+json_t *activity_file(const struct agent_file *m)
+{
+	size_t left = PATH_MAX_BYTES;
+	bool cut = false;
+	json_t *o;
+
+	if (m->event != AGENT_FILE_WRITTEN || m->path[0] != '/')
+		return NULL;
+	o = json_pack("{s:s, s:I}", "state", "written", "pid", (json_int_t)m->pid);
+	put(o, "path", text(m->path, &left, &cut));
+	if (cut)
+		put(o, "cut", json_true());
+	return o;
+}
+
+json_t *activity_no_files(const char *why)
+{
+	json_t *o = json_pack("{s:s}", "state", "unavailable");
+
+	put_path(o, "reason", why, REASON_MAX);
+	return o;
 }
 
 /* --- which of them run --- */

@@ -1,6 +1,6 @@
 /* Programs that clients start in a sandbox, in its activity: records of the kind "process", one
  * when it starts and one at its end. Environments are never noted: they hold secrets. Programs that
- * other programs start have records of the kind "program" (programs.h).
+ * other programs start have records of the kind "program" (reports.h).
  *
  * The daemon sees the end of a process only while a client is connected to it. To note each end
  * once, it remembers which processes it has seen start, at most PROCESSES_MAX of a sandbox. It
@@ -33,6 +33,11 @@ void activity_cell(struct fleet *f, const char *sandbox_id, const char *key_id,
 
 /* Describes a start or an end that a guest reports. NULL if it makes no sense, or memory is out. */
 json_t *activity_program(const struct agent_program *m);
+
+/* Describes a file that a guest reports as written. NULL if it makes no sense, or memory is out. */
+json_t *activity_file(const struct agent_file *m);
+/* Tells that no files will be reported. */
+json_t *activity_no_files(const char *why);
 
 /* Call it when the sandbox has ended or was rolled back. */
 void activity_processes_gone(struct fleet *f, const char *sandbox_id);

@@ -262,6 +262,17 @@ static const struct field program_fields[] = {
 	F(BYTES, program, command, AGENT_COMMAND_MAX),
 };
 
+static const struct field trace_files_fields[] = {
+	F(STRINGS, trace_files, outside, AGENT_OUTSIDE_MAX, AGENT_OUTSIDE_BYTES_MAX),
+};
+
+static const struct field file_fields[] = {
+	F(U32, file, event),
+	F(U32, file, pid),
+	F(U32, file, value),
+	F(STRING, file, path, AGENT_PATH_MAX),
+};
+
 static const struct field dial_fields[] = {
 	F(U16, dial, port),
 	F(STRING, dial, host, AGENT_NAME_MAX),
@@ -820,6 +831,7 @@ const char *agent_type_name(unsigned type)
 		[AGENT_RESIZE_PROCESS] = "RESIZE_PROCESS",
 		[AGENT_LIST_TASKS] = "LIST_TASKS",
 		[AGENT_TRACE] = "TRACE",
+		[AGENT_TRACE_FILES] = "TRACE_FILES",
 		[AGENT_STDIN] = "STDIN",
 		[AGENT_STDIN_EOF] = "STDIN_EOF",
 		[AGENT_SIGNAL] = "SIGNAL",
@@ -853,6 +865,7 @@ const char *agent_type_name(unsigned type)
 		[AGENT_WINDOW] = "WINDOW",
 		[AGENT_TASK] = "TASK",
 		[AGENT_PROGRAM] = "PROGRAM",
+		[AGENT_FILE] = "FILE",
 		[AGENT_ENTRY] = "ENTRY",
 		[AGENT_WATCH_EVENT] = "WATCH_EVENT",
 		[AGENT_NODE] = "NODE",

@@ -24,7 +24,7 @@
 
 enum {
 	AGENT_PORT = 1024,	    /* vsock port in the guest */
-	AGENT_PROTOCOL_VERSION = 5, /* the newest that this source tree speaks; see agent_hello */
+	AGENT_PROTOCOL_VERSION = 6, /* the newest that this source tree speaks; see agent_hello */
 
 	AGENT_HEADER_BYTES = 8,
 	AGENT_PAYLOAD_MAX = 64 * 1024,
@@ -43,8 +43,10 @@ enum {
 	AGENT_LIST_DEPTH_MAX = 64,
 	AGENT_TREE_NODES_MAX = 1000000,
 	AGENT_TASKS_MAX = 32768,
-	AGENT_COMMAND_MAX = 1024,   /* bytes of a PROGRAM's arguments */
-	AGENT_PROGRAMS_PER_S = 100, /* events of a TRACE */
+	AGENT_COMMAND_MAX = 1024,  /* bytes of a PROGRAM's arguments */
+	AGENT_REPORTS_PER_S = 100, /* events of a TRACE, or of a TRACE_FILES */
+	AGENT_OUTSIDE_MAX = 16,	   /* directories of a TRACE_FILES */
+	AGENT_OUTSIDE_BYTES_MAX = 8192,
 	AGENT_HOLD_MS_MAX = 60 * 1000,
 
 	AGENT_STDIN_WINDOW = 128 * 1024, /* see AGENT_WINDOW */
@@ -78,6 +80,7 @@ enum agent_type {
 	AGENT_RESIZE_PROCESS = 0x16, /* -> OK */
 	AGENT_LIST_TASKS = 0x17,     /* empty -> TASK*, END. Version 2 */
 	AGENT_TRACE = 0x18,	     /* empty -> OK, PROGRAM* (stream). Version 5 */
+	AGENT_TRACE_FILES = 0x19,    /* -> OK, FILE* (stream). Version 6 */
 
 	/* client to agent, inside the stream of an EXEC or ATTACH */
 	AGENT_STDIN = 0x20,	/* raw bytes */
@@ -85,8 +88,8 @@ enum agent_type {
 	AGENT_SIGNAL = 0x22,
 	AGENT_RESIZE = 0x23,
 	AGENT_STOP =
-		0x24, /* empty; ends EXEC, ATTACH, READ, WATCH or TRACE early -> END. The process of
-			    * an EXEC or ATTACH keeps running */
+		0x24, /* empty; ends EXEC, ATTACH, READ, WATCH, TRACE or TRACE_FILES early -> END.
+			    * The process of an EXEC or ATTACH keeps running */
 
 	AGENT_STAT = 0x30,	 /* -> ENTRY */
 	AGENT_LIST = 0x31,	 /* -> ENTRY*, END */
@@ -121,6 +124,7 @@ enum agent_type {
 			      * waits behind input that nobody reads */
 	AGENT_TASK = 0x97,
 	AGENT_PROGRAM = 0x98,
+	AGENT_FILE = 0x99,
 	AGENT_ENTRY = 0xb0,
 	AGENT_WATCH_EVENT = 0xb1,
 	AGENT_NODE = 0xb2,
@@ -572,6 +576,25 @@ struct agent_program {
 	uint32_t command_bytes; /* at most AGENT_COMMAND_MAX */
 };
 
+/* The directories whose files are left out: absolute, without a slash at the end, and as the kernel
+ * names them (no symbolic links). None: no file is left out. */
+struct agent_trace_files {
+	struct agent_strings outside;
+};
+
+/* A file that a program in the guest had open for writing, and has closed. What clients write
+ * through the agent is left out. */
+enum agent_file_event {
+	AGENT_FILE_WRITTEN = 1,
+	AGENT_FILE_LOST = 2, /* `value` writes were not told, about */
+};
+struct agent_file {
+	uint32_t event;
+	uint32_t pid; /* of the program */
+	uint32_t value;
+	const char *path; /* absolute */
+};
+
 struct agent_dial {
 	uint16_t port;	  /* TCP */
 	const char *host; /* IP address; "": 127.0.0.1, then ::1 */
@@ -665,6 +688,8 @@ void agent_rx_release(struct agent_rx *rx);
 	X(node, AGENT_NODE)                                                                        \
 	X(task, AGENT_TASK)                                                                        \
 	X(program, AGENT_PROGRAM)                                                                  \
+	X(trace_files, AGENT_TRACE_FILES)                                                          \
+	X(file, AGENT_FILE)                                                                        \
 	X(dial, AGENT_DIAL)                                                                        \
 	X(error, AGENT_ERROR)
 

@@ -161,6 +161,7 @@ static int decode_event(const struct agent_frame *f, struct agent_event *ev)
 	case AGENT_NODE:
 	case AGENT_TASK:
 	case AGENT_PROGRAM:
+	case AGENT_FILE:
 	case AGENT_ERROR:
 		return agent_decode(f->type, f->payload, f->length, &ev->hello);
 	case AGENT_STDOUT:

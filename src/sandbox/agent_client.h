@@ -69,6 +69,7 @@ struct agent_event {
 		struct agent_node node;
 		struct agent_task task;
 		struct agent_program program;
+		struct agent_file file;
 		struct agent_error error; /* the agent refused a request; see agent_event_error */
 		struct {
 			const uint8_t *data; /* STDOUT, STDERR, PTY, DATA */

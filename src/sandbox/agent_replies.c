@@ -38,6 +38,7 @@ static const struct exchange {
 	{.request = AGENT_RESIZE_PROCESS, .last = AGENT_OK},
 	{.request = AGENT_LIST_TASKS, .items = {AGENT_TASK}, .last = AGENT_END},
 	{.request = AGENT_TRACE, .head = AGENT_OK, .items = {AGENT_PROGRAM}, .last = AGENT_END},
+	{.request = AGENT_TRACE_FILES, .head = AGENT_OK, .items = {AGENT_FILE}, .last = AGENT_END},
 	{.request = AGENT_STAT, .last = AGENT_ENTRY},
 	{.request = AGENT_LIST, .items = {AGENT_ENTRY}, .last = AGENT_END},
 	{.request = AGENT_READ, .head = AGENT_ENTRY, .items = {AGENT_DATA}, .last = AGENT_END},

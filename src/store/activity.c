@@ -19,6 +19,7 @@ static const char *const kind_names[STORE_ACTIVITY_KINDS_] = {
 	[STORE_ACTIVITY_MODEL] = "model",
 	[STORE_ACTIVITY_TOOL] = "tool",
 	[STORE_ACTIVITY_PROGRAM] = "program",
+	[STORE_ACTIVITY_FILE] = "file",
 };
 
 const char *store_activity_kind_name(enum store_activity_kind kind)

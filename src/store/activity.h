@@ -31,6 +31,7 @@ enum store_activity_kind {
 	STORE_ACTIVITY_MODEL,	  /* a request to a model */
 	STORE_ACTIVITY_TOOL,	  /* a tool that was called */
 	STORE_ACTIVITY_PROGRAM,	  /* a program that a program started, as the guest says */
+	STORE_ACTIVITY_FILE,	  /* a file that a program has written, as the guest says */
 	STORE_ACTIVITY_KINDS_,
 };
 

@@ -56,6 +56,10 @@ enum {
  * (lifecycle/wait_pause.h). */
 #define STORE_EXTRA_WAITS "waits"
 
+/* In extra_json: an array of directories. Files that are written outside them are recorded
+ * (network/reports.h). */
+#define STORE_EXTRA_FILES_OUTSIDE "filesOutside"
+
 /* allow_internet_access, as the client gave it. */
 enum store_internet { STORE_INTERNET_UNSAID, STORE_INTERNET_ALLOWED, STORE_INTERNET_DENIED };
 

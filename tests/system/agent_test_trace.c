@@ -1,5 +1,6 @@
 /* TRACE: programs that other programs start, and how they end. Needs root in the machine's first
- * namespaces of processes and networks: the kernel tells nobody else. */
+ * namespaces of processes and networks: the kernel tells nobody else. And TRACE_FILES: files that
+ * programs write; needs root, too. */
 #include "agent_test.h"
 
 #include <errno.h>
@@ -159,7 +160,7 @@ static void test_trace_many(void)
 	outcome_done(&o);
 	while (s && !s->lost)
 		CHECK(next(trace, s));
-	CHECK(s && s->starts >= AGENT_PROGRAMS_PER_S / 2);
+	CHECK(s && s->starts >= AGENT_REPORTS_PER_S / 2);
 	CHECK(s->ends <= s->starts && s->starts + s->lost <= 2 * MANY);
 	pid = start_shell(dial_agent(), "while sleep 0.3; do :; done", AGENT_EXEC_KILL_ON_CLOSE);
 	do
@@ -191,10 +192,146 @@ static void test_trace_ends(void)
 	outcome_done(&o);
 }
 
+/* --- files --- */
+
+/* A path below the work directory. */
+static const char *below(const char *name)
+{
+	static char path[2 * sizeof(work_dir)];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", work_dir, name); /* short enough */
+	return path;
+}
+
+static bool is_on(const char *dir)
+{
+	struct stat at, work;
+
+	return stat(dir, &at) == 0 && stat(work_dir, &work) == 0 && at.st_dev == work.st_dev;
+}
+
+/* Of files outside the directory `project`. NULL: skipped, or failed. */
+static struct agent_conn *open_trace_files(void)
+{
+	const char *const outside[] = {below("project")};
+	const struct agent_trace_files m = {.outside = {.array = outside, .count = 1}};
+	struct agent_conn *c = dial_agent();
+	struct agent_event ev;
+
+	if (!is_on("/") && !is_on("/tmp")) {
+		test_skip("the tests' files are not where the agent looks");
+		return NULL;
+	}
+	if (agent_request(c, AGENT_TRACE_FILES, &m, NULL) < 0 ||
+		agent_wait_event(c, soon(), &ev, NULL) != 1) {
+		test_fail("no answer to TRACE_FILES");
+		return NULL;
+	}
+	if (ev.type == AGENT_OK)
+		return c;
+	test_skip("the kernel tells no events of files here");
+	return NULL;
+}
+
+/* Waits for the next event; name: a written file of this name, or NULL for any. */
+static bool next_file(struct agent_conn *c, const char *name, uint32_t pid, struct agent_file *ret)
+{
+	struct agent_event ev;
+
+	if (agent_wait_event(c, soon(), &ev, NULL) != 1 || ev.type != AGENT_FILE)
+		return false;
+	*ret = ev.file;
+	return !name || (ev.file.event == AGENT_FILE_WRITTEN && ev.file.pid == pid &&
+				strcmp(ev.file.path, below(name)) == 0);
+}
+
+/* In the work directory. The process, or 0. */
+static uint32_t start_there(const char *shell)
+{
+	char script_in[3 * sizeof(work_dir)];
+
+	(void)snprintf(script_in, sizeof(script_in), "cd %s; %s", work_dir, shell); /* fits */
+	return start_shell(dial_agent(), script_in, AGENT_EXEC_KILL_ON_CLOSE);
+}
+
+/* The shell does each by itself, and is there when the agent looks. */
+static void test_trace_files(void)
+{
+	static const char shell[] =
+		"mkdir -p project projects; echo x >project/in; cat project/in </dev/null; "
+		"echo x >projects/out; echo x >>projects/out; exec 3>moved; mv moved now; exec "
+		"3>&-; "
+		"exec 3>gone; rm gone; exec 3>&-; : >last; sleep 60; :";
+	struct agent_conn *c = open_trace_files();
+	struct agent_file m;
+	uint32_t pid;
+
+	if (!c)
+		return;
+	pid = start_there(shell);
+	CHECK(pid && next_file(c, "projects/out", pid, &m));
+	CHECK(next_file(c, "now", pid, &m));
+	CHECK(next_file(c, "gone", pid, &m));
+	CHECK(next_file(c, "last", pid, &m));
+}
+
+/* What a client writes through the agent is none of a program's. */
+static void test_trace_files_of_clients(void)
+{
+	struct agent_conn *c = open_trace_files(), *w = dial_agent();
+	const struct agent_write m = {.mode = 0600, .path = below("client")};
+	struct agent_file f;
+	uint32_t pid;
+
+	if (!c)
+		return;
+	CHECK(agent_write_file(w, soon(), &m, "x", 1, NULL) == 0);
+	pid = start_there(": >program; sleep 60; :");
+	CHECK(pid && next_file(c, "program", pid, &f));
+}
+
+/* Files that are written faster than they are told are counted. Later ones are told again. */
+static void test_trace_files_many(void)
+{
+	struct agent_conn *c = open_trace_files();
+	struct agent_file m;
+	uint64_t lost = 0, written = 0;
+
+	if (!c)
+		return;
+	CHECK(start_there("i=0; while [ $i -lt 3000 ]; do : >f$i; i=$((i+1)); done; rm f*; "
+			  "while sleep 1.5; do : >again; done"));
+	do {
+		CHECK(next_file(c, NULL, 0, &m));
+		written += m.event == AGENT_FILE_WRITTEN;
+		lost += m.event == AGENT_FILE_LOST ? m.value : 0;
+	} while (m.event == AGENT_FILE_LOST || strcmp(m.path, below("again")) != 0);
+	CHECK(lost > 0 && written >= AGENT_REPORTS_PER_S && written + lost <= MANY + 2);
+}
+
+static void test_trace_files_refused(void)
+{
+	static const char *const wrong[] = {"project", "/project/", "/", ""};
+	struct agent_conn *c = dial_agent();
+	struct agent_event ev;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		const struct agent_trace_files m = {.outside = {.array = &wrong[i], .count = 1}};
+
+		CHECK(agent_request(c, AGENT_TRACE_FILES, &m, NULL) == 0);
+		CHECK(agent_wait_event(c, soon(), &ev, NULL) == 1 && ev.type == AGENT_ERROR);
+		CHECK(ev.error.class == AGENT_ERR_INVALID);
+	}
+}
+
 const struct test trace_tests[] = {
 	{"trace", test_trace},
 	{"trace_long", test_trace_long},
 	{"trace_many", test_trace_many},
 	{"trace_ends", test_trace_ends},
+	{"trace_files", test_trace_files},
+	{"trace_files_of_clients", test_trace_files_of_clients},
+	{"trace_files_many", test_trace_files_many},
+	{"trace_files_refused", test_trace_files_refused},
 	{NULL, NULL},
 };

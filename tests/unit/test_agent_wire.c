@@ -62,6 +62,9 @@ static const struct agent_node node = {
 	0120777, 1000, 1001, 1ULL << 33, 0x801, 1ULL << 40, -1, -2, "/path", "target"};
 static const struct agent_task task = {42, 1, 1ULL << 40, "sleep 1000"};
 static const struct agent_program program = {1, 42, 41, 1000, 256, (const uint8_t *)"a\0b", 4};
+static const char *const outside[] = {"/home/user/project", "/tmp"};
+static const struct agent_trace_files trace_files = {ARRAY(outside)};
+static const struct agent_file file = {1, 42, 0, "/etc/passwd"};
 static const struct agent_dial dial = {8080, "127.0.0.1"};
 static const struct agent_error error = {7, 0x10, 2, "not found"};
 

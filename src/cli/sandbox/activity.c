@@ -29,8 +29,8 @@ static const struct option_spec options[] = {
 	{"follow", 'f', OPTION_FLAG, NULL, "go on until the sandbox ends",
 		offsetof(struct activity_options, follow), 0, 0, false},
 	{"kind", 0, OPTION_STRING, "KIND",
-		"only flow, request, model, tool, approval, process, program, lifecycle or lost; "
-		"several with commas",
+		"only flow, request, model, tool, approval, process, program, file, "
+		"lifecycle or lost; several with commas",
 		offsetof(struct activity_options, kind), 0, 0, false},
 	{"verify", 0, OPTION_FLAG, NULL, "check that no record was changed, inserted or removed",
 		offsetof(struct activity_options, verify), 0, 0, false},
@@ -186,6 +186,15 @@ static int put_process(struct buf *b, const json_t *record)
 	return r;
 }
 
+static int put_file(struct buf *b, const json_t *record)
+{
+	if (strcmp(json_tree_text(record, "state"), "written") != 0)
+		return buf_printf(b, " written files cannot be recorded: %s",
+			json_tree_text(record, "reason"));
+	return buf_printf(b, " [%llu] wrote %s", (unsigned long long)number(record, "pid"),
+		json_tree_text(record, "path"));
+}
+
 /* Names and paths are the guest's. */
 static int print_line(const json_t *record, struct error *e)
 {
@@ -202,6 +211,8 @@ static int print_line(const json_t *record, struct error *e)
 		r = put_lifecycle(&b, record);
 	} else if (r == 0 && (strcmp(kind, "process") == 0 || strcmp(kind, "program") == 0)) {
 		r = put_process(&b, record);
+	} else if (r == 0 && strcmp(kind, "file") == 0) {
+		r = put_file(&b, record);
 	} else if (r == 0) {
 		r = buf_printf(&b, " %s", json_tree_text(record, "verdict"));
 		r = r				   ? r
@@ -378,12 +389,13 @@ const struct cli_verb cli_verb_activity = {
 	.summary = "Show what a sandbox did",
 	.description =
 		"Prints a line for each flow that has ended or was denied, each request of an\n"
-		"intercepted flow, the start and the end of each program that a client started, "
-		"each\n"
-		"approval, and each event of the sandbox itself, oldest first. After a sandbox "
-		"has\n"
-		"ended, its log is kept for a while (mayfly serve --activity-days); then give the\n"
-		"whole id.\n\n"
+		"intercepted flow, the start and the end of each program, each file that it is to "
+		"record\n"
+		"(mayfly create --record-files-outside), each approval, and each event of the "
+		"sandbox\n"
+		"itself, oldest first. After a sandbox has ended, its log is kept for a while "
+		"(mayfly\n"
+		"serve --activity-days); then give the whole id.\n\n"
 		"Each record has a hash that covers the one before it. --verify computes the "
 		"hashes\n"
 		"again, and names the first record that was changed, inserted or removed. It "

@@ -26,7 +26,7 @@ struct create_options {
 	struct option_list env, metadata;
 	bool auto_pause, auto_resume;
 	struct network_options network;
-	struct option_list secrets, identities;
+	struct option_list secrets, identities, files_outside;
 };
 
 static const struct create_options defaults = {
@@ -62,6 +62,9 @@ static const struct option_spec options[] = {
 	CLI_OPTION_WAITING(struct create_options),
 	CLI_OPTION_SECRET(struct create_options),
 	CLI_OPTION_IDENTITY(struct create_options),
+	{"record-files-outside", 0, OPTION_LIST, "DIR",
+		"mayfly activity shows which files programs write outside DIR (repeatable)",
+		offsetof(struct create_options, files_outside), 0, 0, false},
 	CLI_OPTION_NO_TTY,
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
@@ -70,9 +73,10 @@ static const struct option_spec options[] = {
 
 json_t *create_body(const struct create_order *o)
 {
-	json_t *body = json_pack("{s:s, s:I, s:O*, s:O*, s:O*, s:O*}", "templateID", o->template,
-		"timeout", (json_int_t)((o->timeout_ns + NS_PER_S - 1) / NS_PER_S), "envVars",
-		o->env, "metadata", o->metadata, "secrets", o->secrets, "iam", o->iam);
+	json_t *body = json_pack("{s:s, s:I, s:O*, s:O*, s:O*, s:O*, s:O*}", "templateID",
+		o->template, "timeout", (json_int_t)((o->timeout_ns + NS_PER_S - 1) / NS_PER_S),
+		"envVars", o->env, "metadata", o->metadata, "secrets", o->secrets, "iam", o->iam,
+		"recordFilesOutside", o->files_outside);
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -102,6 +106,15 @@ static int create(
 	return r < 0 ? r : remote_create(c, order->env ? create_body(order) : NULL, id, e);
 }
 
+static json_t *list_of(const struct option_list *list)
+{
+	json_t *array = list->count ? json_array() : NULL;
+
+	for (unsigned i = 0; array && i < list->count; i++)
+		(void)json_array_append_new(array, json_string(list->items[i]));
+	return array;
+}
+
 /* What is JSON in the order is to be freed in any case. */
 static int make_order(const struct create_options *o, const struct environment *env,
 	struct create_order *ret, struct error *e)
@@ -116,6 +129,7 @@ static int make_order(const struct create_options *o, const struct environment *
 	if (r == 0)
 		r = identity_options_body(&o->identities, &ret->iam, &network, e);
 	ret->network = network;
+	ret->files_outside = list_of(&o->files_outside);
 	ret->env = environment_json(env);
 	return r;
 }
@@ -127,6 +141,7 @@ static void free_order(struct create_order *o)
 	json_decref((json_t *)o->network);
 	json_decref(o->secrets);
 	json_decref(o->iam);
+	json_decref(o->files_outside);
 }
 
 static int run(void *values, int argc, char **argv, struct error *e)

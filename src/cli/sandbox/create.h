@@ -14,6 +14,7 @@ struct create_order {
 	bool auto_pause, auto_resume;
 	const json_t *network; /* of network_options_body(), or NULL: the daemon's default */
 	json_t *secrets;       /* of secret_options_body(), or NULL */
+	json_t *files_outside; /* array of directories, or NULL */
 	json_t *iam;	       /* of identity_options_body(), or NULL */
 };
 
