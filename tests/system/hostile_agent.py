@@ -6,7 +6,7 @@ asks for a command or a watch. In the place of mayfly-agent, for tests/system/se
 
 What it floods with is a word of the command's arguments or of the watched path: `output` (text), `crumbs` (output
 of one byte a frame), `windows` (acknowledgements of nothing), `unasked` (OKs). `reports` is some programs for whoever
-asked for those (TRACE), then the same without an end, there. What is written to a file or a port
+asked for those (TRACE), then the same without an end, there; `written` is the same with files (TRACE_FILES). What is written to a file or a port
 is not read, but for the interpreter's port. See docs/agent-protocol.md."""
 import select
 import socket
@@ -14,10 +14,11 @@ import struct
 import sys
 import threading
 
-HELLO, IDENTITY, METRICS, EXEC, TRACE, WRITE, WATCH, DIAL = 0x01, 0x02, 0x05, 0x10, 0x18, 0x33, 0x39, 0x40
+HELLO, IDENTITY, METRICS, EXEC, WRITE, WATCH, DIAL = 0x01, 0x02, 0x05, 0x10, 0x33, 0x39, 0x40
+TRACE, TRACE_FILES = 0x18, 0x19
 INTERPRETER = struct.pack("<H", 49999)
 OK, HELLO_REPLY, IDENTITY_REPLY, METRICS_REPLY = 0x80, 0x82, 0x83, 0x84
-STARTED, STDOUT, WINDOW, PROGRAM, WATCH_EVENT = 0x90, 0x91, 0x96, 0x98, 0xb1
+STARTED, STDOUT, WINDOW, PROGRAM, FILE, WATCH_EVENT = 0x90, 0x91, 0x96, 0x98, 0x99, 0xb1
 
 
 def frame(kind, payload=b""):
@@ -32,11 +33,19 @@ def program(event, pid=0, parent=0, uid=0, value=0, command=b""):
     return frame(PROGRAM, struct.pack("<6I", event, pid, parent, uid, value, len(command)) + command)
 
 
+def file(event, pid=0, value=0, path=b""):
+    return frame(FILE, struct.pack("<3I", event, pid, value) + text(path))
+
+
 BEGUN, ENDED, LOST = 1, 2, 3
 REPORTS = b"".join([
     program(BEGUN, 41, 40, 1000, command=b"cc\0-c\0x.c\0"), program(ENDED, 41, value=1 << 8), program(ENDED, 42, value=9),
     program(BEGUN, 43, 0, 0xffffffff), program(BEGUN, 44, 43, command=b"\xff\n\x1b[2J\0" + b"x" * 1017),
     program(BEGUN, 45, 43, command=b"w\0" * 512), program(9, 46), program(LOST, value=0xffffffff)])
+WRITTEN, NOT_TOLD = 1, 2
+FILES = b"".join([
+    file(WRITTEN, 41, path=b"/etc/passwd"), file(WRITTEN, 42, path=b"/\xff\n\x1b[2J"), file(WRITTEN, 43, path=b"relative"),
+    file(WRITTEN, 44, path=b"/" + b"x" * 4094), file(9, 45, path=b"/a"), file(NOT_TOLD, value=0xffffffff)])
 FLOODS = {
     b"output": frame(STDOUT, b"x" * 65536) * 16,
     b"crumbs": frame(STDOUT, b"x") * 100000,
@@ -53,14 +62,14 @@ REPLIES = {
 }
 
 
-tracers = []
+tracers = {TRACE: [], TRACE_FILES: []}
 
 
-def report():
-    for s in tracers:
-        s.sendall(REPORTS)
+def report(kind, some, more):
+    for s in tracers[kind]:
+        s.sendall(some)
         while True:
-            s.sendall(program(BEGUN, 1, 1, command=b"flood\0") * 1000)
+            s.sendall(more * 1000)
 
 
 def take(f):
@@ -103,10 +112,12 @@ def serve(s):
             if kind in (DIAL, WRITE):
                 read_nothing(s)
                 return
-            if kind == TRACE:
-                tracers.append(s)
+            if kind in tracers:
+                tracers[kind].append(s)
             if kind == EXEC and b"reports" in payload:
-                report()
+                report(TRACE, REPORTS, program(BEGUN, 1, 1, command=b"flood\0"))
+            if kind == EXEC and b"written" in payload:
+                report(TRACE_FILES, FILES, file(WRITTEN, 1, path=b"/flood"))
             flood = next((v for k, v in FLOODS.items() if k in payload), None)
             while flood and kind in (EXEC, WATCH):
                 s.sendall(flood)

@@ -533,6 +533,8 @@ static const struct option_spec specs[] = {
 		0, false},
 	{"egress-proxy-login", 0, OPTION_STRING, "FILE", "",
 		offsetof(struct native_options, network.proxy_login), 0, 0, false},
+	{"no-programs", 0, OPTION_FLAG, NULL, "",
+		offsetof(struct native_options, daemon.fleet.no_programs), 0, 0, false},
 	{"jail", 0, OPTION_STRING, "on|off", "", offsetof(struct native_options, jail), 0, 0,
 		false},
 	{"builder", 0, OPTION_STRING, "FILE", "",
