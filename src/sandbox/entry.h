@@ -22,7 +22,7 @@ enum {
 /* Where a program may listen. */
 struct entry_port {
 	uint16_t port; /* 0: it does not */
-	struct entry_dialler dialler;
+	struct guest_dialler dialler;
 };
 
 /* Waits until the process or one of its children stands at a read of its standard input. Unless the

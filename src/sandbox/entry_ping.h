@@ -6,20 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/error.h"
-#include "sandbox/agent_client.h"
+#include "sandbox/guest_http.h"
 
-enum { ENTRY_PING_S = 5, ENTRY_PING_BODY_MAX = 4096 };
-
-/* How a new connection to the guest's agent is made. */
-struct entry_dialler {
-	int (*dial)(void *arg, struct agent_conn **ret, struct error *e);
-	void *arg;
-};
+enum { ENTRY_PING_BODY_MAX = 4096 };
 
 /* Asks once whether the program is ready. A program without /ping (404, 405, 501) is ready, because
  * it listens, and so is one that answers 200 without that status. Returns false if there is no
- * whole answer within ENTRY_PING_S. Blocks. */
-bool entry_ping(const struct entry_dialler *d, uint16_t port);
+ * whole answer (guest_http.h). Blocks. */
+bool entry_ping(const struct guest_dialler *d, uint16_t port);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -14,6 +16,7 @@
 enum {
 	PAUSE_MS = 20,
 	RETRY_MS = 2000, /* of a ready command that failed for a second */
+	PROGRAM_NAME_MAX = 255,
 };
 
 int guest_command_await(
@@ -119,28 +122,90 @@ static bool has_time(const struct guest_commands *g, uint64_t begin_ns, uint32_t
 	return false;
 }
 
+/* --- what a ready command asks, without a shell --- */
+
+/* The same for all: 1, 0, or -errno if the agent does not tell. */
+static int is_file(const struct guest_commands *g, const char *name, struct error *e)
+{
+	const char *dir = *name == '/' || !g->config->workdir ? "" : g->config->workdir;
+	char path[CONFIG_TEXT_MAX + BARE_READY_TEXT_MAX + 2];
+	const struct agent_stat m = {.flags = AGENT_STAT_FOLLOW, .user = "root", .path = path};
+	struct agent_event ev;
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s%s%s", dir, *name == '/' ? "" : "/", name); /* fits */
+	r = agent_call(g->agent, g->deadline_ns, AGENT_STAT, &m, AGENT_ENTRY, &ev, e);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EACCES || r == -ENAMETOOLONG)
+		return 0;
+	return r < 0 ? r : S_ISREG(ev.entry.mode);
+}
+
+/* Of the program's name, as pgrep sees it. */
+static bool is_named(const char *command, const char *part)
+{
+	size_t n = strcspn(command, " ");
+	char name[PROGRAM_NAME_MAX + 1];
+	const char *slash;
+
+	(void)snprintf(name, sizeof(name), "%.*s", (int)n, command); /* a longer one is cut */
+	slash = strrchr(name, '/');
+	return strstr(slash ? slash + 1 : name, part) != NULL;
+}
+
+static int is_process(const struct guest_commands *g, const char *part, struct error *e)
+{
+	struct agent_event ev;
+	bool found = false;
+	int r = agent_request(g->agent, AGENT_LIST_TASKS, NULL, e);
+
+	while (r == 0) {
+		r = agent_wait_event(g->agent, g->deadline_ns, &ev, e);
+		if (r < 0)
+			return r;
+		if (ev.type != AGENT_TASK)
+			return ev.type == AGENT_ERROR ? agent_event_error(&ev, e) : found;
+		found = found || is_named(ev.task.command, part);
+		r = 0;
+	}
+	return r;
+}
+
+static int answers(const struct guest_commands *g, const struct bare_ready *want, struct error *e)
+{
+	int r = entry_port_listens(g->agent, g->deadline_ns, (uint16_t)want->number, e);
+
+	return r != 1 ? r
+		      : guest_http_get(&g->dialler, (uint16_t)want->number, want->text, NULL) ==
+				want->status;
+}
+
 /* Tries once: runs the command, or does what it asks where there is no shell for it. *ret is its
  * status. *ret_ms: it is to wait so long, and then succeeds. */
 static int try_ready(const struct guest_commands *g, int *ret, uint32_t *ret_ms, struct error *e)
 {
 	const char *command = g->config->ready_command;
-	int bare = is_bare(g, e), listens;
-	uint32_t n = 0;
+	int bare = is_bare(g, e), r = 1;
+	struct bare_ready want = {.kind = BARE_READY_COMMAND};
 
 	*ret_ms = 0;
 	if (bare < 0)
 		return bare;
-	switch (bare ? bare_ready_parse(command, &n) : BARE_READY_COMMAND) {
-	case BARE_READY_SLEEP:
-		*ret_ms = n;
-		return *ret = 0;
-	case BARE_READY_PORT:
-		listens = entry_port_listens(g->agent, g->deadline_ns, (uint16_t)n, e);
-		*ret = listens != 1;
-		return listens < 0 ? listens : 0;
-	default:
+	if (bare)
+		want = bare_ready_parse(command);
+	if (want.kind == BARE_READY_COMMAND)
 		return run(g, command, bare, 0, "", ret, e);
-	}
+	if (want.kind == BARE_READY_SLEEP)
+		*ret_ms = want.number;
+	else if (want.kind == BARE_READY_PORT)
+		r = entry_port_listens(g->agent, g->deadline_ns, (uint16_t)want.number, e);
+	else if (want.kind == BARE_READY_FILE)
+		r = is_file(g, want.text, e);
+	else if (want.kind == BARE_READY_PROCESS)
+		r = is_process(g, want.text, e);
+	else
+		r = answers(g, &want, e);
+	*ret = r != 1;
+	return r < 0 ? r : 0;
 }
 
 int guest_ready_await(const struct guest_commands *g, const char *name, struct error *e)

@@ -12,11 +12,13 @@
 #include "base/error.h"
 #include "image/config.h"
 #include "sandbox/agent_client.h"
+#include "sandbox/guest_http.h"
 
 struct guest_commands {
 	struct agent_conn *agent;	   /* borrowed */
 	const struct image_config *config; /* user, directory, variables; borrowed */
 	uint64_t deadline_ns;		   /* CLOCK_MONOTONIC */
+	struct guest_dialler dialler;	   /* for ready commands that ask a port */
 };
 
 /* Runs a command. flags: of AGENT_EXEC; tag: "" or one that it is found by. *ret is its exit status

@@ -157,9 +157,16 @@ static int launch(struct booting *b, bool restored, bool rehearsal, struct error
 	return vmm_launch(&l, &b->vmm, e);
 }
 
-static struct guest_commands commands(const struct booting *b)
+static int dial_guest(void *arg, struct agent_conn **ret, struct error *e)
 {
-	return (struct guest_commands){b->agent, b->o->config, b->deadline_ns};
+	const struct booting *b = arg;
+
+	return agent_connect(b->boot_fd, ret, e);
+}
+
+static struct guest_commands commands(struct booting *b)
+{
+	return (struct guest_commands){b->agent, b->o->config, b->deadline_ns, {dial_guest, b}};
 }
 
 static int exec_command(struct booting *b, const char *command, unsigned flags, const char *tag,
@@ -280,13 +287,6 @@ static uint16_t entry_port(const struct image_config *c)
 			port <= UINT16_MAX)
 			return (uint16_t)port;
 	return 0;
-}
-
-static int dial_guest(void *arg, struct agent_conn **ret, struct error *e)
-{
-	const struct booting *b = arg;
-
-	return agent_connect(b->boot_fd, ret, e);
 }
 
 /* What the entry loads before it waits must be what its sandboxes have. */

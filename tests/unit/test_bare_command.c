@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sandbox/bare_command.h"
@@ -45,12 +46,12 @@ static void test_split(void **state)
 	splits("", "");
 }
 
-static void ready(const char *command, enum bare_ready want, uint32_t number)
+static void ready(const char *command, enum bare_ready_kind want, uint32_t number)
 {
-	uint32_t n = 0;
+	struct bare_ready got = bare_ready_parse(command);
 
-	assert_int_equal(bare_ready_parse(command, &n), want);
-	assert_int_equal(n, number);
+	assert_int_equal(got.kind, want);
+	assert_int_equal(got.number, number);
 }
 
 static void test_ready(void **state)
@@ -76,11 +77,84 @@ static void test_ready(void **state)
 	ready("/app/ready", BARE_READY_COMMAND, 0);
 }
 
+static void asks(const char *command, enum bare_ready_kind want, const char *text)
+{
+	struct bare_ready got = bare_ready_parse(command);
+
+	assert_int_equal(got.kind, want);
+	assert_string_equal(got.text, text);
+}
+
+static void test_files_and_processes(void **state)
+{
+	char line[LINE_BYTES], path[BARE_READY_TEXT_MAX + 2];
+
+	asks("[ -f /tmp/ready ]", BARE_READY_FILE, "/tmp/ready");
+	asks("[ -f ready.txt ]", BARE_READY_FILE, "ready.txt");
+	asks("[ -f /tmp/a b ]", BARE_READY_COMMAND, "");
+	asks("[ -f $HOME/x ]", BARE_READY_COMMAND, "");
+	asks("[ -f ~/x ]", BARE_READY_COMMAND, "");
+	asks("[ -f /tmp/? ]", BARE_READY_COMMAND, "");
+	asks("[ -f  ]", BARE_READY_COMMAND, "");
+	asks("[ -f /a ] && [ -f /b ]", BARE_READY_COMMAND, "");
+	asks("[ -d /tmp ]", BARE_READY_COMMAND, "");
+	memset(path, 'x', sizeof(path));
+	path[BARE_READY_TEXT_MAX + 1] = '\0';
+	(void)snprintf(line, sizeof(line), "[ -f %s ]", path); /* fits */
+	asks(line, BARE_READY_COMMAND, "");
+	asks("pgrep nginx > /dev/null", BARE_READY_PROCESS, "nginx");
+	asks("pgrep -f nginx > /dev/null", BARE_READY_COMMAND, "");
+	asks("pgrep -x > /dev/null", BARE_READY_COMMAND, "");
+	asks("pgrep a+ > /dev/null", BARE_READY_COMMAND, "");
+	asks("pgrep nginx", BARE_READY_COMMAND, "");
+}
+
+#define CURL "curl -s -o /dev/null -w \"%{http_code}\" "
+
+static void url(const char *place, const char *status, uint32_t port, const char *target)
+{
+	char line[LINE_BYTES];
+	struct bare_ready got;
+
+	(void)snprintf(line, sizeof(line), "%s%s | grep -q \"%s\"", CURL, place, status); /* fits */
+	got = bare_ready_parse(line);
+	assert_int_equal(got.kind, port ? BARE_READY_URL : BARE_READY_COMMAND);
+	if (!port)
+		return;
+	assert_int_equal(got.number, port);
+	assert_int_equal(got.status, strtoul(status, NULL, 10));
+	assert_string_equal(got.text, target);
+}
+
+static void test_urls(void **state)
+{
+	url("http://localhost:8080/health?a=b", "200", 8080, "/health?a=b");
+	url("http://127.0.0.1/", "204", 80, "/");
+	url("http://0.0.0.0:3000", "404", 3000, "/");
+	url("http://localhost:8080/", "20", 0, "");
+	url("http://localhost:8080/", "2000", 0, "");
+	url("http://localhost:8080/", "2.0", 0, "");
+	url("http://localhost:8080/", "099", 0, "");
+	url("http://localhost:0/", "200", 0, "");
+	url("http://localhost:70000/", "200", 0, "");
+	url("http://localhost:/", "200", 0, "");
+	url("http://localhost.example/", "200", 0, "");
+	url("http://localhost:80example/", "200", 0, "");
+	url("https://localhost/", "200", 0, "");
+	url("http://example.com/", "200", 0, "");
+	url("http://localhost/a&b", "200", 0, "");
+	url("http://localhost/ | grep -q \"200\" | x", "200", 0, "");
+	asks(CURL "http://localhost/", BARE_READY_COMMAND, "");
+	asks(" | grep -q \"200\"", BARE_READY_COMMAND, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_ready),
+		cmocka_unit_test(test_files_and_processes),
+		cmocka_unit_test(test_urls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

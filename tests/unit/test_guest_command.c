@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -75,10 +76,52 @@ static void add_end(struct buf *out, struct agent *a)
 	a->fails -= a->fails > 0;
 }
 
+static void add_file(struct buf *out, struct agent *a, const char *path)
+{
+	const struct agent_entry entry = {.mode = S_IFREG | 0644,
+		.path = path,
+		.owner = "",
+		.group = "",
+		.target = "",
+		.resolved = ""};
+	const struct agent_error missing = {
+		.class = AGENT_ERR_NOT_FOUND, .request = AGENT_STAT, .err = ENOENT, .message = ""};
+
+	if (a->fails || strcmp(path, "/ready") != 0)
+		add(out, AGENT_ERROR, &missing);
+	else
+		add(out, AGENT_ENTRY, &entry);
+	a->fails -= a->fails > 0;
+}
+
+static void add_tasks(struct buf *out, struct agent *a)
+{
+	static const char *const names[] = {"/bin/init nginx", "[kthread]", "/usr/sbin/nginx -g x"};
+
+	for (uint32_t i = 0; i < (a->fails ? 2 : 3); i++) {
+		const struct agent_task m = {.pid = i + 1, .command = names[i]};
+
+		add(out, AGENT_TASK, &m);
+	}
+	assert_int_equal(agent_add_raw(out, AGENT_END, NULL, 0), 0);
+	a->fails -= a->fails > 0;
+}
+
+/* What a server says. It does not wait for the request. */
+static void add_page(struct buf *out, const struct agent *a)
+{
+	static const char page[] = "HTTP/1.1 204 No Content\r\n\r\n",
+			  busy[] = "HTTP/1.1 503 Busy\r\nContent-Length: 1000000000\r\n\r\nx";
+
+	assert_int_equal(agent_add_raw(out, AGENT_OK, NULL, 0), 0);
+	assert_int_equal(buf_add_str(out, a->fails ? busy : page), 0);
+}
+
 static void answer(struct agent *a, enum agent_type type, const uint8_t *payload, size_t n)
 {
 	struct buf out = BUF_INIT(1 << 16);
 	struct agent_read read;
+	struct agent_stat stat;
 
 	if (type == AGENT_HELLO)
 		add_hello(&out, a);
@@ -86,6 +129,12 @@ static void answer(struct agent *a, enum agent_type type, const uint8_t *payload
 		add_end(&out, a);
 	else if (type == AGENT_READ && agent_decode(type, payload, n, &read) == 0)
 		add_table(&out, a, read.path);
+	else if (type == AGENT_STAT && agent_decode(type, payload, n, &stat) == 0)
+		add_file(&out, a, stat.path);
+	else if (type == AGENT_LIST_TASKS)
+		add_tasks(&out, a);
+	else if (type == AGENT_DIAL)
+		add_page(&out, a);
 	if (!a->silent)
 		(void)send(a->fd, buf_head(&out), buf_len(&out), MSG_NOSIGNAL); /* seen there */
 	buf_done(&out);
@@ -107,6 +156,29 @@ static void *serve(void *arg)
 	return NULL;
 }
 
+/* A server that is busy for a few times. */
+struct server {
+	struct agent agents[8];
+	unsigned count, fails;
+};
+
+static int dial(void *arg, struct agent_conn **ret, struct error *e)
+{
+	struct server *s = arg;
+	struct agent *a = &s->agents[s->count];
+	int fds[2];
+
+	assert_true(s->count < 8);
+	*a = (struct agent){.requests = 1, .fails = s->count < s->fails};
+	s->count++;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	a->fd = fds[1];
+	assert_int_equal(pthread_create(&a->thread, NULL, serve, a), 0);
+	return agent_open(fds[0], 0, ret, e);
+}
+
+static struct server *server; /* of the next await(), or NULL */
+
 static int await(struct agent *a, const char *command, uint64_t limit_ns, struct error *e)
 {
 	struct agent_conn *conn = NULL;
@@ -121,6 +193,7 @@ static int await(struct agent *a, const char *command, uint64_t limit_ns, struct
 	assert_int_equal(agent_open(fds[0], 0, &conn, NULL), 0);
 	assert_int_equal(pthread_create(&a->thread, NULL, serve, a), 0);
 	g.agent = conn;
+	g.dialler = (struct guest_dialler){dial, server};
 	g.deadline_ns = clock_monotonic_ns() + limit_ns;
 	r = guest_ready_await(&g, "it", e);
 	agent_close(conn);
@@ -143,6 +216,37 @@ static void test_tried_until_it_succeeds(void **state)
 	assert_int_equal(await(&sleep, "sleep 0.01", LONG_S * NS_PER_S, NULL), 0);
 }
 
+static void test_what_is_asked_without_a_shell(void **state)
+{
+	static const char *const commands[] = {"[ -f /ready ]", "pgrep nginx > /dev/null"};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct agent a = {.fails = 3};
+
+		assert_int_equal(await(&a, commands[i], LONG_S * NS_PER_S, NULL), 0);
+		assert_int_equal(a.fails, 0);
+	}
+}
+
+static void test_a_page_without_a_shell(void **state)
+{
+	struct server s = {.fails = 2};
+	struct agent a = {.fails = 2}; /* then the port listens */
+
+	server = &s;
+	assert_int_equal(await(&a,
+				 "curl -s -o /dev/null -w \"%{http_code}\" "
+				 "http://localhost:8080/x | grep -q \"204\"",
+				 LONG_S * NS_PER_S, NULL),
+		0);
+	server = NULL;
+	assert_int_equal(s.count, 3);
+	for (unsigned i = 0; i < s.count; i++) {
+		assert_int_equal(pthread_join(s.agents[i].thread, NULL), 0);
+		(void)close(s.agents[i].fd);
+	}
+}
+
 /* Would take longer than the test may. */
 static void test_a_pause_past_the_deadline_is_not_begun(void **state)
 {
@@ -156,13 +260,14 @@ static void test_a_pause_past_the_deadline_is_not_begun(void **state)
 
 static void test_the_deadline_of_each_kind(void **state)
 {
-	static const char *const commands[] = {"make ready", port_command};
+	static const char *const commands[] = {
+		"make ready", port_command, "[ -f ready ]", "pgrep other > /dev/null"};
 
-	for (unsigned i = 0; i < 4; i++) {
-		struct agent a = {.silent = i < 2, .shell = i % 2 == 0, .fails = UINT32_MAX};
+	for (unsigned i = 0; i < 8; i++) {
+		struct agent a = {.silent = i < 4, .shell = i % 4 == 0, .fails = UINT32_MAX};
 		struct error e = {0};
 
-		assert_int_equal(await(&a, commands[i % 2], 50 * NS_PER_MS, &e), -ETIMEDOUT);
+		assert_int_equal(await(&a, commands[i % 4], 50 * NS_PER_MS, &e), -ETIMEDOUT);
 		assert_non_null(strstr(e.message, "the ready command of template 'it' did not"));
 	}
 }
@@ -170,9 +275,10 @@ static void test_the_deadline_of_each_kind(void **state)
 /* Nobody polls an agent that is gone, whenever that was. */
 static void test_a_lost_connection_ends_it(void **state)
 {
-	static const char *const commands[] = {"make ready", port_command};
+	static const char *const commands[] = {
+		"make ready", port_command, "[ -f ready ]", "pgrep other > /dev/null"};
 
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 4; i++)
 		for (unsigned n = 1; n < 8; n++) {
 			struct agent a = {.shell = i == 0, .requests = n, .fails = UINT32_MAX};
 
@@ -195,6 +301,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tried_until_it_succeeds),
+		cmocka_unit_test(test_what_is_asked_without_a_shell),
+		cmocka_unit_test(test_a_page_without_a_shell),
 		cmocka_unit_test(test_a_pause_past_the_deadline_is_not_begun),
 		cmocka_unit_test(test_the_deadline_of_each_kind),
 		cmocka_unit_test(test_a_lost_connection_ends_it),
