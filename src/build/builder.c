@@ -396,8 +396,9 @@ uint64_t builder_wrote(int disk_fd, unsigned before)
 	return file_disk_bytes(disk_fd, name);
 }
 
-/* Keeps what a step has written. */
-static int keep_step(struct builder *b, const char *key, struct error *e)
+/* The machine writes its disk, or is saved whole, into a directory that is the image from now on,
+ * and an entry of the cache. Only the disk counts in what the build may write. */
+static int keep_disk(struct builder *b, const char *key, bool save, struct error *e)
 {
 	struct stage_state *s = &b->stage.state;
 	char name[BUILDER_NAME_BYTES];
@@ -406,14 +407,14 @@ static int keep_step(struct builder *b, const char *key, struct error *e)
 
 	if (fd < 0)
 		return fd;
-	r = machine_freeze(b->machine, fd, e);
-	if (r == 0 && b->o->budget)
+	r = save ? machine_save(b->machine, fd, e) : machine_freeze(b->machine, fd, e);
+	if (r == 0 && b->o->budget && !save)
 		r = disk_budget_take(b->o->budget, builder_wrote(fd, layers_count(s->image_fd)), e);
 	if (r < 0) {
 		(void)close(fd); /* a directory */
 		return r;
 	}
-	step_cache_put(b->o->home, key, b->w.fd, name, fd, builder_replaces(b));
+	step_cache_put(b->o->home, key, b->w.fd, name, fd, save || builder_replaces(b));
 	set_disk(s, fd);
 	(void)step_cache_trim(b->o->home, STEP_CACHE_BYTES_MAX, &usage, NULL); /* the next tries */
 	return 0;
@@ -478,24 +479,13 @@ static bool may_save(const struct builder *b)
 
 static int save_machine(struct builder *b, const char *key, struct error *e)
 {
-	char name[BUILDER_NAME_BYTES];
 	struct machine *m;
-	int fd, r = builder_machine(b, &m, e);
+	int r = builder_machine(b, &m, e);
 
 	if (r < 0 || !may_save(b))
 		return r;
 	r = machine_set_network(m, NULL, e);
-	fd = r < 0 ? r : builder_make_disk(b, b->stage.state.image_fd, name, e);
-	if (fd < 0)
-		return fd;
-	r = machine_save(m, fd, e);
-	if (r < 0) {
-		(void)close(fd); /* a directory */
-		return r;
-	}
-	step_cache_put(b->o->home, key, b->w.fd, name, fd, true);
-	set_disk(&b->stage.state, fd);
-	return 0;
+	return r < 0 ? r : keep_disk(b, key, true, e);
 }
 
 /* The machine stands ready for the last step, and is saved for the next build. So a build whose
@@ -529,7 +519,7 @@ static int run_step(
 		r = ready_machine(b, e);
 	if (r == 0)
 		r = stage_step(&b->stage, step, e);
-	return r < 0 ? r : keep_step(b, key, e);
+	return r < 0 ? r : keep_disk(b, key, false, e);
 }
 
 /* Takes a step from the cache, or runs it. After a step that ran, all later steps of the stage

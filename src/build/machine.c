@@ -104,7 +104,8 @@ int machine_start(const struct machine_options *o, struct machine **ret, struct 
 	r = make_dir(m, e);
 	if (r == 0)
 		r = launch(m, e);
-	boot = (struct boot){.name = o->what, .vmm = m->vmm, .fd = m->fd};
+	boot = (struct boot){
+		.name = o->what, .step = o->saved ? "resume" : "boot", .vmm = m->vmm, .fd = m->fd};
 	if (r == 0)
 		r = boot_await(&boot, machine_after(BOOT_S), o->progress, &m->agent, e);
 	if (r == 0)

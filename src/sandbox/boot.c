@@ -39,7 +39,7 @@ int boot_await(const struct boot *b, uint64_t deadline_ns, const struct progress
 			return error_set(e, ERROR_TIMEOUT, ETIMEDOUT,
 				"the guest of template '%s' did not come up in %d s", b->name,
 				BOOT_S);
-		r = progress_report(p, "boot", PROGRESS_NO_PERCENT, NULL);
+		r = progress_report(p, b->step, PROGRESS_NO_PERCENT, NULL);
 		if (r < 0)
 			return r;
 		r = agent_connect_ready(b->fd, now + ATTEMPT_MS * NS_PER_MS, ret, &attempt);

@@ -1,4 +1,5 @@
-/* Waits for a microVM that boots a kernel, until its agent answers. */
+/* Waits for a microVM that boots a kernel, or goes on from a saved state, until its agent
+ * answers. */
 #ifndef SANDBOX_BOOT_H
 #define SANDBOX_BOOT_H
 
@@ -13,6 +14,7 @@ enum { BOOT_S = 120 };
 
 struct boot {
 	const char *name; /* of the template that is made, for messages */
+	const char *step; /* "boot", or what else it does, for progress */
 	struct vmm *vmm;
 	int fd; /* the microVM's directory */
 };

@@ -475,7 +475,8 @@ static int validate(struct booting *b, struct error *e)
 static int boot_and_save(struct booting *b, const struct progress *p, struct error *e)
 {
 	int r = launch(b, false, false, e);
-	const struct boot boot = {.name = b->o->name, .vmm = b->vmm, .fd = b->boot_fd};
+	const struct boot boot = {
+		.name = b->o->name, .step = "boot", .vmm = b->vmm, .fd = b->boot_fd};
 
 	if (r == 0)
 		r = boot_await(&boot, b->deadline_ns, p, &b->agent, e);
