@@ -114,8 +114,8 @@ static bool send_request(int fd, const char *target, uint64_t deadline_ns)
 	if (length < 0 || (size_t)length >= sizeof(request))
 		return false;
 	while (sent < (size_t)length) {
-		ssize_t n = send(fd, request + sent, (size_t)length - sent,
-			MSG_DONTWAIT | MSG_NOSIGNAL);
+		ssize_t n = send(
+			fd, request + sent, (size_t)length - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n > 0)
 			sent += (size_t)n;
