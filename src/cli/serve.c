@@ -289,10 +289,33 @@ static int check_public_url(const char *url, struct error *e)
 		"like https://mayfly.example.com:3000");
 }
 
-static int run(void *values, int argc, char **argv, struct error *e)
+/* What all sandboxes share. The pool and the network's floor come later. */
+static struct fleet_options fleet_options_of(const struct serve_options *o)
 {
-	const struct serve_options *o = values;
-	struct daemon_options d_options = {
+	struct fleet_options f = {
+		.sandboxes_max = (uint32_t)o->sandboxes,
+		.creates_per_minute = (uint32_t)o->creates,
+		.timeout_max_ns = o->timeout_ns,
+		.token_life_s = o->token_life_ns / NS_PER_S,
+		.sizes_max = {(unsigned)o->cpus, o->memory_bytes, o->disk_bytes},
+		.quota = o->quota,
+		.kept = o->kept,
+		.pool.memory_bytes = o->pool_memory_bytes,
+		.build_registry = o->build_registry,
+		.public_url = o->public_url,
+		.activity_ns = o->activity_days * 86400 * NS_PER_S,
+		.no_programs = o->no_programs,
+		.aside = {(uint32_t)o->aside_days, o->aside_bytes},
+	};
+
+	f.kept.key_count = (uint32_t)o->kept_count;
+	f.kept.all_count = (uint32_t)o->kept_all_count;
+	return f;
+}
+
+static struct daemon_options daemon_options_of(const struct serve_options *o)
+{
+	struct daemon_options d = {
 		.listen = o->listen,
 		.domain = o->domain,
 		.tls_cert = o->tls_cert,
@@ -314,45 +337,33 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		.disk_rate = o->disk_rate,
 		.disk_ops = o->disk_ops,
 		.drop_rights = true,
-		.fleet =
-			{
-				.sandboxes_max = (uint32_t)o->sandboxes,
-				.creates_per_minute = (uint32_t)o->creates,
-				.timeout_max_ns = o->timeout_ns,
-				.token_life_s = o->token_life_ns / NS_PER_S,
-				.sizes_max = {(unsigned)o->cpus, o->memory_bytes, o->disk_bytes},
-				.quota = o->quota,
-				.kept = o->kept,
-				.pool.memory_bytes = o->pool_memory_bytes,
-				.build_registry = o->build_registry,
-			},
+		.fleet = fleet_options_of(o),
 	};
-	struct network_floor *network = NULL;
-	struct daemon *d = NULL;
-	int r;
 
 	if (o->tls_self_signed)
-		d_options.tls_self_signed =
-			*o->tls_self_signed ? o->tls_self_signed : own_domain(o);
-	r = cli_no_arguments(argc, argv, e);
+		d.tls_self_signed = *o->tls_self_signed ? o->tls_self_signed : own_domain(o);
+	return d;
+}
+
+static int run(void *values, int argc, char **argv, struct error *e)
+{
+	const struct serve_options *o = values;
+	struct daemon_options wanted = daemon_options_of(o);
+	struct network_floor *network = NULL;
+	struct daemon *d = NULL;
+	int r = cli_no_arguments(argc, argv, e);
 
 	if (r == 0 && o->public_url)
 		r = check_public_url(o->public_url, e);
-	d_options.fleet.public_url = o->public_url;
-	d_options.fleet.activity_ns = o->activity_days * 86400 * NS_PER_S;
-	d_options.fleet.no_programs = o->no_programs;
-	d_options.fleet.aside = (struct aside_options){(uint32_t)o->aside_days, o->aside_bytes};
-	d_options.fleet.kept.key_count = (uint32_t)o->kept_count;
-	d_options.fleet.kept.all_count = (uint32_t)o->kept_all_count;
 	for (unsigned n = 0; r == 0 && n < o->pool.count; n++)
-		r = stock_parse_option(&d_options.fleet.pool, o->pool.items[n], e);
+		r = stock_parse_option(&wanted.fleet.pool, o->pool.items[n], e);
 	if (r == 0)
 		r = network_floor_make(&o->network, &network, e);
-	d_options.fleet.network = network;
+	wanted.fleet.network = network;
 	if (r == 0)
 		r = prepare_jail(o->jail, e);
 	if (r == 0)
-		r = daemon_start(&d_options, &d, e);
+		r = daemon_start(&wanted, &d, e);
 	if (r == 0 && jailed_weakness())
 		log_warn("%s", jailed_weakness());
 	if (r == 0)
