@@ -12,6 +12,7 @@
 #include "daemon/self_signed.h"
 #include "http/server.h"
 #include "io/jailed.h"
+#include "io/program.h"
 #include "policy/network_floor.h"
 #include "store/keys.h"
 
@@ -275,6 +276,7 @@ static int prepare_jail(const char *word, struct error *e)
 	rights_raise();
 	if (r == 0)
 		r = jailed_prepare(NULL, e);
+	program_keep("mayfly-vmm");
 	return r;
 }
 

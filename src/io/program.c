@@ -1,10 +1,13 @@
 #include "io/program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -39,4 +42,18 @@ int program_path(const char *name, char *out, size_t out_bytes, struct error *e)
 		"%s is neither beside %s/mayfly nor in ../libexec/mayfly: reinstall Mayfly or set "
 		"MAYFLY_LIBEXEC",
 		name, self);
+}
+
+void program_keep(const char *name)
+{
+	char path[PATH_MAX];
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	if (program_path(name, path, sizeof(path), NULL) < 0)
+		return;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0)
+		(void)mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd,
+			0); /* only for speed */
 }
