@@ -34,7 +34,7 @@ int agent_identity(struct agent_conn *c, uint64_t deadline_ns, const struct agen
 	struct agent_identity_reply *ret, struct error *e);
 int agent_sync(struct agent_conn *c, uint64_t deadline_ns, unsigned flags, struct error *e);
 /* Processes stand still until agent_release, an identity, or AGENT_HOLD_MS of the guest's time. */
-enum { AGENT_HOLD_MS = 30 * 1000 };
+enum { AGENT_HOLD_MS = AGENT_HOLD_MS_MAX };
 int agent_hold(struct agent_conn *c, uint64_t deadline_ns, struct error *e);
 int agent_release(struct agent_conn *c, uint64_t deadline_ns, struct error *e);
 int agent_remove(struct agent_conn *c, uint64_t deadline_ns, const char *path, unsigned flags,

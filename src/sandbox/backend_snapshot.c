@@ -29,8 +29,9 @@
 #include "sandbox/vmm_snapshot.h"
 
 enum {
-	HOLD_MS = 1000, /* for an answer of the agent */
-	HELLO_S = 10,	/* a guest without its driver never answers */
+	HOLD_S = 10,   /* a busy guest answers late; its processes run meanwhile */
+	RELEASE_S = 1, /* the agent needs no more than the request */
+	HELLO_S = 10,  /* a guest without its driver never answers */
 	SYNC_S = 60,
 	SETTLE_S = 120,
 	SETTLE_STEP_MS = 20,
@@ -46,9 +47,9 @@ struct hold {
 	uint64_t begin_ns, ns;	  /* when the hold began and how long it lasted, 0: no hold */
 };
 
-static uint64_t hold_deadline(void)
+static uint64_t in_s(unsigned seconds)
 {
-	return clock_monotonic_ns() + HOLD_MS * NS_PER_MS;
+	return clock_monotonic_ns() + seconds * NS_PER_S;
 }
 
 static void hold(void *arg)
@@ -57,7 +58,7 @@ static void hold(void *arg)
 	uint64_t begin = clock_monotonic_ns();
 	struct error why = {0};
 
-	if (h->agent && agent_hold(h->agent, hold_deadline(), &why) == 0)
+	if (h->agent && agent_hold(h->agent, in_s(HOLD_S), &why) == 0)
 		h->begin_ns = begin;
 	else
 		log_info("a snapshot is made while processes run: %s", why.message);
@@ -70,7 +71,7 @@ static void release(void *arg)
 	/* Released even if the hold was not answered. If this gets lost, the agent does it by
 	 * itself after AGENT_HOLD_MS. */
 	if (h->agent)
-		(void)agent_release(h->agent, hold_deadline(), NULL);
+		(void)agent_release(h->agent, in_s(RELEASE_S), NULL);
 	if (h->begin_ns)
 		h->ns = clock_monotonic_ns() - h->begin_ns;
 }
@@ -80,7 +81,7 @@ static void release_after_death(int dirfd)
 	struct agent_conn *agent = NULL;
 
 	if (agent_connect(dirfd, &agent, NULL) == 0)
-		(void)agent_release(agent, hold_deadline(), NULL); /* as above */
+		(void)agent_release(agent, in_s(RELEASE_S), NULL); /* as above */
 	agent_close(agent);
 }
 

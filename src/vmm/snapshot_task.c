@@ -15,7 +15,7 @@
 #include "vmm/thread_filter.h"
 #include "vmm/vm.h"
 
-enum { GO_MS = 2000 };
+enum { GO_MS = 30 * 1000 }; /* more than a client waits for the guest's agent */
 
 struct snapshot_task {
 	struct vm *vm;
@@ -33,10 +33,10 @@ struct snapshot_task {
 static void before_stop(void *arg)
 {
 	const struct snapshot_task *t = arg;
-	struct pollfd go = {.fd = t->go_fd, .events = POLLIN};
+	struct pollfd go[] = {{.fd = t->go_fd, .events = POLLIN}, {.fd = t->sock}};
 
 	if (control_send(t->sock, "step stop", NULL) == 0)
-		(void)poll(&go, 1, GO_MS); /* does not wait for a client that has gone */
+		(void)poll(go, ARRAY_SIZE(go), GO_MS); /* or the client has gone */
 }
 
 static void after_stop(void *arg)

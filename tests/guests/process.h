@@ -11,7 +11,7 @@
 #include "sandbox/launch.h"
 #include "sandbox/vmm_snapshot.h"
 
-enum { SMALL_MB = 8, WAIT_MS = 5000, CHILDREN = 8, SKIPPED = 77, PATH_BYTES = 128 };
+enum { SMALL_MB = 8, WAIT_MS = 5000, SLOW_MS = 3000, CHILDREN = 8, SKIPPED = 77, PATH_BYTES = 128 };
 
 /* The directory of the tests, a disk's image in it, and what the arguments say. */
 extern char dir[], image[64];
