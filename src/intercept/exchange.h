@@ -49,6 +49,8 @@ enum {
 	EXCHANGE_STREAMS_MAX = 100,
 	EXCHANGE_PATH_MAX = 512, /* bytes of a path in records; the rest is cut */
 	EXCHANGE_TOOLS_MAX = 16, /* calls in the record of a request */
+	EXCHANGE_NAMES_MAX = 16, /* tools in the record of a request to a model */
+	EXCHANGE_NAME_MAX = 64,	 /* bytes of each; others are left out */
 	EXCHANGE_SETTERS_MAX = 8,
 	EXCHANGE_DIGEST_BYTES = 2 * 32 + 1, /* SHA-256 as hexadecimal digits */
 	EXCHANGE_BUDGETS_MAX = 8,	    /* of a request */
@@ -158,11 +160,20 @@ struct exchange_tool {
 	const char *name;
 };
 
+/* Names of printable ASCII without quotes. */
+struct exchange_names {
+	const char *const *names;
+	unsigned count; /* at most EXCHANGE_NAMES_MAX */
+};
+
 /* What a record has of a request to a model or an MCP server. Strings are valid during the call. */
 struct exchange_model {
 	const char *api;     /* "anthropic", ... (rules/call.h); NULL: MCP */
 	const char *model;   /* NULL: the request named none */
 	uint64_t max_tokens; /* that the request asked for; 0: none given */
+	/* The first tools that it offers: those that its program runs, and the provider's. */
+	struct exchange_names offered, server_tools;
+	const char *coding; /* of an answer that cannot be read, such as "br"; NULL: none */
 	struct model_answer_said said;
 	const struct exchange_tool *tools;
 	unsigned tool_count;

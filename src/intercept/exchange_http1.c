@@ -478,7 +478,7 @@ static void on_answer_head(struct exchange *x)
 	}
 	h->close = h->close || !head->keep_alive || head->until_eof;
 	h->q.status = head->status;
-	exchange_model_begin_answer(&h->q, head->status, &head->headers);
+	exchange_model_begin_answer(x, &h->q, head->status, &head->headers);
 	write_answer(x, head);
 	h->answer_begun = true;
 }

@@ -155,7 +155,7 @@ static int on_answer_head(struct http2_stream *s, bool end)
 	if (why)
 		return bad_answer(s, why);
 	s->q.status = status;
-	exchange_model_begin_answer(&s->q, status, &in.fields);
+	exchange_model_begin_answer(s->x, &s->q, status, &in.fields);
 	return pass_answer(s, &in, true, !end);
 }
 

@@ -232,8 +232,8 @@ void exchange_model_judged(struct exchange_request_state *q, const struct call *
 void exchange_model_deny(struct exchange_request_state *q, const struct call *call);
 /* Whether its answer is read, and so must not be compressed. */
 bool exchange_model_is_read(const struct exchange_request_state *q);
-void exchange_model_begin_answer(
-	struct exchange_request_state *q, unsigned status, const struct http_headers *headers);
+void exchange_model_begin_answer(struct exchange *x, struct exchange_request_state *q,
+	unsigned status, const struct http_headers *headers);
 void exchange_model_take_answer(struct exchange_request_state *q, const void *data, size_t n);
 /* Fills *ret for the record. Returns whether there is anything to record. */
 bool exchange_model_end(struct exchange_request_state *q, struct exchange_model *ret);

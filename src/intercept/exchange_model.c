@@ -1,15 +1,22 @@
 /* Records of requests to models and MCP servers, made from requests and answers as they pass. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "intercept/exchange_internal.h"
+#include "intercept/gunzip.h"
 #include "intercept/http2_memory.h"
 #include "intercept/model_answer.h"
 
 enum {
-	DENIED_CODE = -32001, /* of those that JSON-RPC leaves to servers */
-	READ_BYTES = 8 << 10, /* that the reading of a request and its answer takes */
+	DENIED_CODE = -32001,  /* of those that JSON-RPC leaves to servers */
+	READ_BYTES = 12 << 10, /* that the reading of a request and its answer takes */
+};
+
+struct names {
+	char *list[EXCHANGE_NAMES_MAX]; /* owned */
+	unsigned count;
 };
 
 struct exchange_model_state {
@@ -20,6 +27,8 @@ struct exchange_model_state {
 	struct model_answer *answer;
 	struct exchange_tool tools[EXCHANGE_TOOLS_MAX]; /* of MCP; names are owned */
 	unsigned tool_count;
+	struct names offered, server_tools;
+	char coding[32]; /* of an answer that cannot be read; or "" */
 };
 
 /* Requests that no rule judges are read only if there is room for a reader. */
@@ -49,7 +58,7 @@ void exchange_model_begin(
 	if (!q->body)
 		q->model->reader = call_reader_new(api, clean, t->headers);
 	if (q->model->reader)
-		call_reader_skip_names(q->model->reader);
+		call_reader_keep_first(q->model->reader, EXCHANGE_NAMES_MAX);
 }
 
 void exchange_model_take_body(struct exchange_request_state *q, const void *data, size_t n)
@@ -66,6 +75,38 @@ static void add_tool(struct exchange_model_state *m, const char *name)
 		m->tools[m->tool_count++].name = copy;
 }
 
+/* Names come from the guest, and must not make a record too large to be kept. */
+static bool is_plain(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < n; i++)
+		if (!isgraph((unsigned char)name[i]) || name[i] == '"' || name[i] == '\\')
+			return false;
+	return n && n <= EXCHANGE_NAME_MAX;
+}
+
+static void keep_names(struct names *to, const struct call_names *from)
+{
+	for (unsigned i = 0; i < from->count && to->count < EXCHANGE_NAMES_MAX; i++) {
+		char *copy = is_plain(from->names[i]) ? strdup(from->names[i]) : NULL;
+
+		if (copy)
+			to->list[to->count++] = copy;
+	}
+}
+
+static void free_names(struct names *n)
+{
+	for (; n->count; n->count--)
+		free(n->list[n->count - 1]);
+}
+
+static struct exchange_names shown(const struct names *n)
+{
+	return (struct exchange_names){(const char *const *)n->list, n->count};
+}
+
 void exchange_model_judged(struct exchange_request_state *q, const struct call *call)
 {
 	struct exchange_model_state *m = q->model;
@@ -74,6 +115,10 @@ void exchange_model_judged(struct exchange_request_state *q, const struct call *
 		return;
 	(void)snprintf(m->model, sizeof(m->model), "%s", call->model); /* fits */
 	m->max_tokens = call->limited ? call->max_tokens : 0;
+	free_names(&m->offered);
+	free_names(&m->server_tools);
+	keep_names(&m->offered, &call->tools);
+	keep_names(&m->server_tools, &call->server_tools);
 	for (unsigned i = 0; i < call->message_count; i++)
 		if (call->messages[i].tool)
 			add_tool(m, call->messages[i].tool);
@@ -111,11 +156,31 @@ bool exchange_model_is_read(const struct exchange_request_state *q)
 	return q->model && q->model->api;
 }
 
-void exchange_model_begin_answer(
-	struct exchange_request_state *q, unsigned status, const struct http_headers *headers)
+/* Reads a compressed one along if there is room. */
+static bool has_place_for(struct exchange *x, struct exchange_request_state *q, const char *coding)
 {
-	if (exchange_model_is_read(q) && status == 200 && !rewrite_is_coded(headers))
-		q->model->answer = model_answer_new(http_header_get(headers, "content-type"));
+	if (!coding)
+		return true;
+	if (!http2_budget_take(x->budget, GUNZIP_BYTES))
+		return false;
+	q->budgeted += GUNZIP_BYTES;
+	return true;
+}
+
+void exchange_model_begin_answer(struct exchange *x, struct exchange_request_state *q,
+	unsigned status, const struct http_headers *headers)
+{
+	const char *coding = http_header_get(headers, "content-encoding");
+	bool coded = rewrite_is_coded(headers),
+	     one = http_header_count(headers, "content-encoding") < 2;
+
+	if (!exchange_model_is_read(q) || status != 200)
+		return;
+	if (one && has_place_for(x, q, coded ? coding : NULL))
+		q->model->answer = model_answer_new(
+			http_header_get(headers, "content-type"), coded ? coding : NULL);
+	if (coded && !q->model->answer)
+		(void)snprintf(q->model->coding, sizeof(q->model->coding), "%s", coding); /* cut */
 }
 
 void exchange_model_take_answer(struct exchange_request_state *q, const void *data, size_t n)
@@ -135,6 +200,9 @@ bool exchange_model_end(struct exchange_request_state *q, struct exchange_model 
 	*ret = (struct exchange_model){.api = m->api ? call_api_word(m->api) : NULL,
 		.model = m->model[0] ? m->model : NULL,
 		.max_tokens = m->max_tokens,
+		.offered = shown(&m->offered),
+		.server_tools = shown(&m->server_tools),
+		.coding = m->coding[0] ? m->coding : NULL,
 		.said = model_answer_said(m->answer),
 		.tools = m->tools,
 		.tool_count = m->tool_count};
@@ -149,6 +217,8 @@ void exchange_model_free(struct exchange_request_state *q)
 		return;
 	for (unsigned i = 0; i < m->tool_count; i++)
 		free((char *)m->tools[i].name);
+	free_names(&m->offered);
+	free_names(&m->server_tools);
 	call_reader_free(m->reader);
 	model_answer_free(m->answer);
 	free(m);

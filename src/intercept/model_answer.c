@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "intercept/gunzip.h"
 #include "proto/http_headers.h"
 #include "proto/json_stream.h"
 
@@ -46,6 +47,7 @@ struct level {
 
 struct model_answer {
 	bool events;
+	struct gunzip *coded; /* owned; NULL: it is not compressed */
 	struct json_stream json;
 	struct level levels[LEVELS];
 	enum key key; /* of the next value in an object */
@@ -239,7 +241,7 @@ static void take_events(struct model_answer *a, const char *s, size_t n)
 
 /* --- an answer --- */
 
-struct model_answer *model_answer_new(const char *content_type)
+struct model_answer *model_answer_new(const char *content_type, const char *coding)
 {
 	bool events = http_content_type_is(content_type, "text/event-stream");
 	struct model_answer *a = NULL;
@@ -250,25 +252,48 @@ struct model_answer *model_answer_new(const char *content_type)
 		return NULL;
 	a->events = events;
 	json_stream_begin(&a->json, on_token, a);
-	return a;
+	if (coding)
+		a->coded = gunzip_new(coding);
+	if (!coding || a->coded)
+		return a;
+	free(a);
+	return NULL;
 }
 
 void model_answer_free(struct model_answer *a)
 {
+	if (a)
+		gunzip_free(a->coded);
 	free(a);
 }
 
-void model_answer_feed(struct model_answer *a, const void *data, size_t n)
+static void take_plain(void *arg, const void *data, size_t n)
 {
+	struct model_answer *a = arg;
+
 	if (a->events)
 		take_events(a, data, n);
 	else
 		(void)json_stream_feed(&a->json, data, n); /* as above */
 }
 
+void model_answer_feed(struct model_answer *a, const void *data, size_t n)
+{
+	if (a->coded)
+		gunzip_feed(a->coded, data, n, take_plain, a);
+	else
+		take_plain(a, data, n);
+}
+
+/* What is missing could have larger counts. */
+static bool has_counts(const struct model_answer *a)
+{
+	return a && a->counted && (!a->coded || gunzip_is_whole(a->coded));
+}
+
 struct model_answer_said model_answer_said(const struct model_answer *a)
 {
-	struct model_answer_said said = {.counted = a && a->counted};
+	struct model_answer_said said = {.counted = has_counts(a)};
 
 	if (!a)
 		return said;

@@ -57,7 +57,10 @@ static const struct member {
 	{"maxTokens", "maxTokens", NUMBER, 0},
 	{"tokensIn", "tokensIn", NUMBER, 0},
 	{"tokensOut", "tokensOut", NUMBER, 0},
+	{"answerCoding", "answerCoding", TEXT, 32},
 	{"toolsCalled", "toolsCalled", NAMES, 0},
+	{"toolsOffered", "toolsOffered", NAMES, 0},
+	{"serverTools", "serverTools", NAMES, 0},
 	{"tool", "tool", TEXT, 128},
 	{"program", "program", TEXT, 31},
 	{"pid", "pid", NUMBER, 0},
@@ -162,22 +165,35 @@ static char *finish(struct buf *b, int r)
 	return text;
 }
 
-char *activity_record(const json_t *said, uint64_t now_ns, uint64_t *ret_at_ns)
+/* lists: with lists of names. Without them it has "cut". */
+static char *compose(const json_t *said, uint64_t begin_ms, uint64_t end_ms, bool lists)
 {
 	struct buf b = BUF_INIT(STORE_ACTIVITY_RECORD_MAX + 1);
+	char time[TIMESTAMP_BYTES];
+	int r = buf_printf(&b, "{\"time\":\"%s\",\"durationMs\":%llu",
+		timestamp_format_ns(end_ms * NS_PER_MS, time),
+		(unsigned long long)(end_ms - begin_ms));
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(members); i++)
+		if (lists || members[i].type != NAMES)
+			r = put_member(&b, &members[i], json_object_get(said, members[i].from));
+	if (r == 0 && !lists)
+		r = buf_add_str(&b, ",\"cut\":true");
+	return finish(&b, r ? r : buf_add_str(&b, "}"));
+}
+
+char *activity_record(const json_t *said, uint64_t now_ns, uint64_t *ret_at_ns)
+{
 	uint64_t end_ms = ms_of(said, "end", now_ns / NS_PER_MS),
 		 begin_ms = ms_of(said, "begin", end_ms);
-	char time[TIMESTAMP_BYTES];
-	int r;
+	char *text;
 
 	if (!json_is_object(said))
 		return NULL;
 	*ret_at_ns = end_ms * NS_PER_MS;
-	r = buf_printf(&b, "{\"time\":\"%s\",\"durationMs\":%llu",
-		timestamp_format_ns(*ret_at_ns, time), (unsigned long long)(end_ms - begin_ms));
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(members); i++)
-		r = put_member(&b, &members[i], json_object_get(said, members[i].from));
-	return finish(&b, r ? r : buf_add_str(&b, "}"));
+	text = compose(said, begin_ms, end_ms, true);
+	/* whoever sends many long names hides nothing else */
+	return text ? text : compose(said, begin_ms, end_ms, false);
 }
 
 char *activity_record_lost(uint64_t count, uint64_t at_ns)

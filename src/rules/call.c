@@ -165,11 +165,11 @@ void call_add_name(struct call_reader *r, struct call_names *names, const char *
 {
 	char **grown;
 
-	if (r->nameless)
-		return;
 	for (unsigned i = 0; i < names->count; i++)
 		if (strcmp(names->names[i], name) == 0)
 			return;
+	if (r->first_names && names->count == r->first_names)
+		return;
 	if (names->count == CALL_TOOLS_MAX) {
 		call_unclear(r, "it has too many tools");
 		return;
@@ -185,9 +185,9 @@ void call_add_name(struct call_reader *r, struct call_names *names, const char *
 		call_unclear(r, "out of memory");
 }
 
-void call_reader_skip_names(struct call_reader *r)
+void call_reader_keep_first(struct call_reader *r, unsigned max)
 {
-	r->nameless = true;
+	r->first_names = max;
 }
 
 bool call_reader_feed(struct call_reader *r, const void *data, size_t n)

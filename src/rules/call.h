@@ -85,8 +85,9 @@ struct call_reader *call_reader_new(
 	unsigned apis, const char *path, const struct http_headers *headers);
 void call_reader_free(struct call_reader *r); /* frees its call, too; NULL is fine */
 
-/* Makes it keep no names of tools. */
-void call_reader_skip_names(struct call_reader *r);
+/* Makes it keep the first names of tools only, at most max of each kind, for readers that do not
+ * judge. */
+void call_reader_keep_first(struct call_reader *r, unsigned max);
 
 /* Takes bytes of the body. Returns false if the body is unclear already, so that the rest need not
  * be read. */

@@ -70,7 +70,7 @@ struct call_reader {
 	struct call call;
 	char path_model[CALL_MODEL_MAX + 1]; /* named by the path; may be "" */
 	bool any;			     /* a byte has come */
-	bool nameless;			     /* no names are kept */
+	unsigned first_names;		     /* so many names are kept; 0: all */
 	uint64_t bytes;
 	struct json_stream stream; /* for models */
 	struct call_level levels[JSON_STREAM_DEPTH_MAX];

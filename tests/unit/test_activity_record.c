@@ -49,11 +49,38 @@ static void test_members_in_order(void **state)
 static void test_models(void **state)
 {
 	assert_record("{\"end\":5,\"begin\":5,\"api\":\"openai\",\"model\":\"gpt\",\"tokensIn\":3,"
-		      "\"tokensOut\":0,\"toolsCalled\":[\"a\"],\"maxTokens\":9,\"tool\":\"t\"}",
+		      "\"tokensOut\":0,\"toolsCalled\":[\"a\"],\"maxTokens\":9,\"tool\":\"t\","
+		      "\"serverTools\":[\"web_search\"],\"toolsOffered\":[\"b\"],\"answerCoding\":"
+		      "\"br\"}",
 		"{\"time\":\"1970-01-01T00:00:00.005Z\",\"durationMs\":0,\"api\":\"openai\","
 		"\"model\":\"gpt\",\"maxTokens\":9,\"tokensIn\":3,\"tokensOut\":0,"
-		"\"toolsCalled\":[\"a\"],\"tool\":\"t\"}",
+		"\"answerCoding\":\"br\",\"toolsCalled\":[\"a\"],\"toolsOffered\":[\"b\"],"
+		"\"serverTools\":[\"web_search\"],\"tool\":\"t\"}",
 		5 * NS_PER_MS);
+}
+
+/* Those of programs and servers, which cannot make a record too long to be kept. */
+static void test_many_names(void **state)
+{
+	json_t *root = json_object(), *list = json_array();
+	_cleanup_free_ char *short_one = NULL, *long_one = NULL;
+	char name[81] = {0};
+	uint64_t at_ns;
+
+	memset(name, '\n', 80); /* two bytes each in a record */
+	assert_int_equal(json_object_set_new(root, "model", json_string("m")), 0);
+	for (unsigned i = 0; i < 16; i++)
+		assert_int_equal(json_array_append_new(list, json_string(name)), 0);
+	assert_int_equal(json_object_set(root, "toolsOffered", list), 0);
+	short_one = activity_record(root, NOW, &at_ns);
+	assert_non_null(strstr(short_one, "\"toolsOffered\":[\"\\n"));
+	assert_null(strstr(short_one, "\"cut\""));
+	assert_int_equal(json_object_set(root, "serverTools", list), 0);
+	long_one = activity_record(root, NOW, &at_ns);
+	assert_non_null(long_one);
+	assert_non_null(strstr(long_one, "\"model\":\"m\",\"cut\":true}"));
+	json_decref(list);
+	json_decref(root);
 }
 
 /* Of the future, of another type, unknown: the rest counts. */
@@ -120,6 +147,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_members_in_order),
 		cmocka_unit_test(test_models),
+		cmocka_unit_test(test_many_names),
 		cmocka_unit_test(test_what_is_wrong_is_left_out),
 		cmocka_unit_test(test_no_object),
 		cmocka_unit_test(test_long_texts),

@@ -49,26 +49,31 @@ static uint64_t number(const json_t *record, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(record, key));
 }
 
+static int put_list(struct buf *b, const char *before, const json_t *list)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
+		const char *name = json_string_value(json_array_get(list, i));
+
+		r = buf_printf(b, "%s%s", i ? "," : before, name ? name : "");
+	}
+	return r;
+}
+
 static int put_request(struct buf *b, const json_t *record)
 {
-	const json_t *list = json_object_get(record, "secrets");
 	int r = buf_printf(b, " %s %s%s", json_tree_text(record, "method"),
 		json_tree_text(record, "name"), json_tree_text(record, "path"));
 
 	if (r == 0 && number(record, "status"))
 		r = buf_printf(b, " %llu", (unsigned long long)number(record, "status"));
-	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
-		const char *name = json_string_value(json_array_get(list, i));
-
-		r = buf_printf(b, "%s%s", i ? "," : " secrets ", name ? name : "");
-	}
-	return r;
+	return r ? r : put_list(b, " secrets ", json_object_get(record, "secrets"));
 }
 
 /* A request to a model, or a tool that was called. */
 static int put_call(struct buf *b, const json_t *record)
 {
-	const json_t *tools = json_object_get(record, "toolsCalled");
 	const char *model = json_tree_text(record, "model");
 	int r = buf_printf(b, " %s %s", *model ? model : json_tree_text(record, "tool"),
 		json_tree_text(record, "name"));
@@ -77,10 +82,10 @@ static int put_call(struct buf *b, const json_t *record)
 		r = buf_printf(b, " tokens in %llu out %llu",
 			(unsigned long long)number(record, "tokensIn"),
 			(unsigned long long)number(record, "tokensOut"));
-	for (size_t i = 0; r == 0 && i < json_array_size(tools); i++)
-		r = buf_printf(b, "%s%s", i ? "," : " calls ",
-			json_string_value(json_array_get(tools, i)));
-	return r;
+	if (r == 0 && *json_tree_text(record, "answerCoding"))
+		r = buf_printf(b, " answered in %s", json_tree_text(record, "answerCoding"));
+	r = r ? r : put_list(b, " of the provider ", json_object_get(record, "serverTools"));
+	return r ? r : put_list(b, " calls ", json_object_get(record, "toolsCalled"));
 }
 
 static int put_flow(struct buf *b, const json_t *record)
