@@ -78,7 +78,7 @@ struct rules_rule;
 struct exchange_request {
 	const char *method, *path;
 	bool has_body;		 /* or may have one */
-	bool two_methods;	 /* a header may change its method (rules/rules.h) */
+	bool two_methods;	 /* servers may take another method (rules/rules.h) */
 	const struct call *call; /* what its body says (after EXCHANGE_READ); NULL: not read */
 };
 

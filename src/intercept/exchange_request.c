@@ -118,6 +118,13 @@ int exchange_request_judge(
 	return -EINVAL;
 }
 
+static const char *query_of(const struct exchange_target *t)
+{
+	const char *mark = t->query ? NULL : strchr(t->path, '?');
+
+	return mark ? mark + 1 : t->query;
+}
+
 int exchange_request_check(
 	struct exchange *x, struct exchange_request_state *q, const struct exchange_target *t)
 {
@@ -126,7 +133,7 @@ int exchange_request_check(
 	int verdict;
 
 	note_target(q, t);
-	q->two_methods = rules_has_two_methods(t->headers);
+	q->two_methods = rules_has_two_methods(t->headers, query_of(t));
 	if (strcmp(t->method, "CONNECT") == 0)
 		return deny(q, 405, "CONNECT is not served on an intercepted host");
 	if (!t->authority && !t->host)

@@ -159,14 +159,14 @@ struct rules_question {
 	uint16_t port;
 	bool tls; /* the request came over TLS */
 	const char *method;
-	bool two_methods;	 /* a header may make another one of it (rules_has_two_methods) */
+	bool two_methods;	 /* servers may take another one (rules_has_two_methods) */
 	const char *path;	 /* from path_clean(); NULL: it can be read in two ways */
 	bool has_body;		 /* it has a body, or may have one */
 	const struct call *call; /* what its body says; NULL: not read yet */
 };
 
 #define RULES_TWO_WAYS	  "its path can be read in two ways"
-#define RULES_TWO_METHODS "a header may change its method"
+#define RULES_TWO_METHODS "a header or its query may change its method"
 
 struct rules_verdict {
 	enum rules_action action; /* never LOG */
@@ -186,10 +186,10 @@ struct rules_verdict {
 
 struct rules_verdict rules_judge(const struct rules *r, const struct rules_question *q);
 
-/* Whether a request has a header by which many servers take another method than the request line
- * says: X-HTTP-Method-Override, X-HTTP-Method or X-Method-Override, in any case, also with
- * underscores. */
-bool rules_has_two_methods(const struct http_headers *headers);
+/* Whether a request has something by which many servers take another method than the request line
+ * says: a header X-HTTP-Method-Override, X-HTTP-Method or X-Method-Override, in any case, also with
+ * underscores, or a parameter _method in its query, however encoded. Each may be NULL. */
+bool rules_has_two_methods(const struct http_headers *headers, const char *query);
 
 /* Judges a connection to a port of another sandbox. The first rule that names it decides. If none
  * does, it is denied. */

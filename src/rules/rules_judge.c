@@ -141,18 +141,6 @@ static bool any_method(const struct rules_rule *r, const struct rules_question *
 	return r->method_count == 0 || q->two_methods;
 }
 
-bool rules_has_two_methods(const struct http_headers *headers)
-{
-	static const char *const names[] = {
-		"x-http-method-override", "x-http-method", "x-method-override"};
-
-	for (unsigned i = 0; i < headers->count; i++)
-		for (unsigned n = 0; n < ARRAY_SIZE(names); n++)
-			if (http_is_same_name(headers->items[i].name, names[n]))
-				return true;
-	return false;
-}
-
 static bool any_path(const struct rules_rule *r, const char *path)
 {
 	for (unsigned i = 0; i < r->path_count; i++)

@@ -254,8 +254,28 @@ static void methods_of_headers(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct http_header items[] = {{.name = "host"}, {.name = names[i]}};
 
-		assert_int_equal(rules_has_two_methods(&(struct http_headers){items, 2}), i < 3);
+		assert_int_equal(
+			rules_has_two_methods(&(struct http_headers){items, 2}, NULL), i < 3);
 	}
+}
+
+/* Frameworks read _method, and PHP reads more as this. */
+static void two_methods_in_a_query(void **state)
+{
+	static const char *const changing[] = {"_method=DELETE", "a=1&_method=PUT", "_METHOD",
+		"_method", "a;_method=x", "%5Fmethod=x", "_%6d%45thod=x", ".method=x", "[method=x",
+		"+_method=x", "%20_method=x", "++.method=x", "_method%00x=y",
+		"&&_method=", "a#_method=x"};
+	static const char *const others[] = {"", "method=x", "_methods=x", "a_method=x",
+		"__method=x", "x=_method", "_metho=d", "_method%", "_method%2", "%5", "a._method=x",
+		"_method_=1", "+method=x"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(changing); i++)
+		if (!rules_has_two_methods(NULL, changing[i]))
+			fail_msg("%s", changing[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (rules_has_two_methods(NULL, others[i]))
+			fail_msg("%s", others[i]);
 }
 
 static void names_are_judged(void **state)
@@ -538,6 +558,7 @@ int main(void)
 		cmocka_unit_test(patterns_can_match),
 		cmocka_unit_test(table_of_verdicts),
 		cmocka_unit_test(methods_of_headers),
+		cmocka_unit_test(two_methods_in_a_query),
 		cmocka_unit_test(names_are_judged),
 		cmocka_unit_test(a_connection_is_asked_about_once),
 		cmocka_unit_test(connections_are_forwarded),

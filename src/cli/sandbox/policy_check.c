@@ -74,6 +74,8 @@ static int take_request(char *url, struct question *q)
 	if (path_clean(asked, strcspn(asked, "?#"), q->clean) == 0)
 		q->asked.path = q->clean;
 	policy_decision_digest(asked, strcspn(asked, "?#"), q->path_digest);
+	q->asked.two_methods = asked[strcspn(asked, "?#")] == '?' &&
+			       rules_has_two_methods(NULL, asked + strcspn(asked, "?#") + 1);
 	*path = '\0';
 	q->asked.kind = RULES_REQUEST;
 	return take_host(host, q->asked.tls ? 443 : 80, &q->asked);
