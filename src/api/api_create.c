@@ -17,6 +17,7 @@
 #include "lifecycle/instance_make.h"
 #include "network/bindings.h"
 #include "network/identity.h"
+#include "network/references.h"
 #include "policy/iam.h"
 #include "store/keys.h"
 #include "store/sandboxes.h"
@@ -381,6 +382,16 @@ static bool take_policy(struct request *r, const json_t *body)
 	return e == 0 || refuse(r, 500, "out of memory");
 }
 
+static bool has_secrets(struct request *r, const json_t *network)
+{
+	struct error e = {0};
+
+	if (references_check(fleet_of(r), r->key->id, json_object_get(network, "policy"), &e) == 0)
+		return true;
+	reply_failure(r, &e);
+	return false;
+}
+
 static bool take_network(struct request *r, const json_t *body, struct instance_order *o)
 {
 	json_t *network;
@@ -395,7 +406,7 @@ static bool take_network(struct request *r, const json_t *body, struct instance_
 		return true;
 	if (!json_is_object(network))
 		return refuse(r, 400, "network must be an object");
-	if (!api_check_network(r, network, o->internet))
+	if (!api_check_network(r, network, o->internet) || !has_secrets(r, network))
 		return false;
 	o->network = network;
 	o->public_traffic = !json_is_false(json_object_get(network, "allowPublicTraffic"));

@@ -12,6 +12,7 @@
 #include "http/reply.h"
 #include "network/decisions.h"
 #include "network/egress.h"
+#include "network/references.h"
 #include "network/trust.h"
 #include "policy/network_check.h"
 #include "proto/json_tree.h"
@@ -216,7 +217,8 @@ static void change_policy(struct request *r, json_t *policy)
 	store_sandbox_free(sb);
 	if (!i)
 		return;
-	if (network_change_policy(i, policy, &e) < 0)
+	if (references_check(i->fleet, i->key_id, policy, &e) < 0 ||
+		network_change_policy(i, policy, &e) < 0)
 		reply_failure(r, &e);
 	else
 		answer_when_done(r, i,

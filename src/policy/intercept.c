@@ -210,9 +210,7 @@ static json_t *host_list(const struct intercept_source *s)
 
 /* --- secrets --- */
 
-/* Returns the next name in a value, malloc'ed, or NULL. A secret's name is in lower case. Moves *s
- * behind it. */
-static char *next_name(const char **s)
+char *intercept_next_name(const char **s)
 {
 	const char *at = strstr(*s, marker), *end = at ? strchr(at, '}') : NULL;
 	bool is_secret;
@@ -241,7 +239,7 @@ static int add_names(json_t *names, const json_t *headers)
 		const char *s = json_string_value(value);
 		char *name;
 
-		while (r == 0 && s && (name = next_name(&s))) {
+		while (r == 0 && s && (name = intercept_next_name(&s))) {
 			r = json_object_set_new(names, name, json_true());
 			free(name);
 		}

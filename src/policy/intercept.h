@@ -37,6 +37,10 @@ json_t *intercept_hosts(const struct intercept_source *s);
 json_t *intercept_policy(const struct intercept_source *s);
 void intercept_wipe(json_t *intercept);
 
+/* Returns the next name of a secret (in lower case), or of a token (with IAM_SECRET_PREFIX), that a
+ * header's value refers to. It is malloc'ed, or NULL: there is none. Moves *s behind it. */
+char *intercept_next_name(const char **s);
+
 /* Whether a rule or a variable uses the secret. name: in lower case. */
 int intercept_uses(const struct intercept_source *s, const char *name);
 
