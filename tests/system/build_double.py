@@ -91,17 +91,17 @@ holds = spec.get("ready", "").split()[1:] if spec.get("ready", "").startswith("h
 home = os.environ["MAYFLY_HOME"]
 agent = spec.get("agent", {})
 settings = agent.get("settings", {})
+if agent.get("files"):
+    with contextlib.suppress(tarfile.TarError), tarfile.open(agent["files"]) as tar:
+        for member in tar.getmembers():
+            if os.path.normpath(member.name) == "agent.json":
+                settings = {**json.load(tar.extractfile(member)), **settings}
 for command in filter(None, (spec.get("start") or settings.get("install", "")).split(";")):
     obey(spec, *(command.strip().split(" ", 1) + [""])[:2])
 hold("image")
 os.mkdir(f"{home}/images/{spec['build']}") if holds else None
 hold("half")
 if agent:
-    with tarfile.open(agent["files"]) if agent.get("files") else contextlib.nullcontext() as tar:
-        names = tar.getnames() if tar else []
-    if "agent.json" in names:
-        with tarfile.open(agent["files"]) as tar:
-            settings = {**json.load(tar.extractfile("agent.json")), **settings}
     say(agent={"kind": "template" if agent.get("base") else "node", "entry": settings.get("entry", "exec node index.js"),
                "protocol": settings.get("protocol", "stdin"), "dir": "" if native else "/home/user/agent",
                "user": "root" if native else "user", "settings": settings})
