@@ -37,6 +37,7 @@ struct build_job {
 	char build_id[STORE_UUID_BYTES], template_id[STORE_TEMPLATE_ID_BYTES],
 		key_id[STORE_UUID_BYTES];
 	struct sandbox_sizes sizes;
+	uint32_t second_mb;	       /* of these, for a second microVM */
 	char *spec;		       /* owned; overwritten when it is freed */
 	char base[STORE_NAME_MAX + 1]; /* the directory of the template that it is on, or "" */
 	json_t *files;		       /* paths of uploads that it holds, owned */
@@ -639,6 +640,7 @@ static bool is_hopeless(struct build_job *j)
 {
 	const struct fleet *f = j->catalog->fleet;
 	struct error e = {0};
+	char text[STORE_BUILD_REASON_MAX + 1];
 
 	if (quota_check_ever(&f->quota, &f->dirs, &j->sizes, &e) == 0) {
 		if (!waited_too_long(j))
@@ -648,7 +650,10 @@ static bool is_hopeless(struct build_job *j)
 			"with less memory",
 			BUILD_JOB_WAIT_S / 60);
 	}
-	set_reason(j, "", e.message);
+	(void)snprintf(text, sizeof(text),
+		"%s. The build of an agent takes %u MB more than an invocation", e.message,
+		j->second_mb); /* may be cut */
+	set_reason(j, "", j->second_mb ? text : e.message);
 	return true;
 }
 
@@ -687,11 +692,11 @@ static unsigned count_jobs(const struct catalog *c, const char *key_id)
 }
 
 /* A build of a Dockerfile may have a second microVM, for --from. A client's steps have none. */
-static uint32_t memory_mb(const struct store_build *b, const json_t *spec)
+static uint32_t second_mb(const struct store_build *b, const json_t *spec)
 {
-	uint32_t second = b->memory_mb < BUILD_JOB_SOURCE_MB ? b->memory_mb : BUILD_JOB_SOURCE_MB;
-
-	return b->memory_mb + (json_object_get(spec, "agent") ? second : 0);
+	if (!json_object_get(spec, "agent"))
+		return 0;
+	return b->memory_mb < BUILD_JOB_SOURCE_MB ? b->memory_mb : BUILD_JOB_SOURCE_MB;
 }
 
 static struct build_job *job_new(struct catalog *c, const struct store_build *b, const json_t *spec)
@@ -713,8 +718,9 @@ static struct build_job *job_new(struct catalog *c, const struct store_build *b,
 		(void)snprintf(j->base, sizeof(j->base), "%s",
 			json_tree_text(json_object_get(spec, "agent"), "base"));
 	}
-	j->sizes = (struct sandbox_sizes){
-		b->cpus, memory_mb(b, spec) * MIB, (BUILD_JOB_DISK_MB + b->free_mb) * MIB};
+	j->second_mb = second_mb(b, spec);
+	j->sizes = (struct sandbox_sizes){b->cpus, (b->memory_mb + j->second_mb) * MIB,
+		(BUILD_JOB_DISK_MB + b->free_mb) * MIB};
 	if (!j->spec || !j->line) {
 		job_free(j);
 		return NULL;
