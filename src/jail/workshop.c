@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "jail/confine.h"
 #include "jail/deny.h"
 #include "jail/hand.h"
@@ -288,12 +289,17 @@ static int leave(const struct plan *p)
 	return r;
 }
 
-static int tell_excess(int r)
+static int tell_excess(const struct workshop *w, int r)
 {
-	(void)fprintf(stderr, "it was ended: %s\n",
-		r == -EFBIG   ? "it writes more than a build may (32 GiB)"
-		: r == -E2BIG ? "it makes more files, or deeper directories, than a build may"
-			      : "it makes directories that cannot be read");
+	char most[16];
+
+	if (r == -EFBIG)
+		(void)fprintf(stderr, "it was ended: it writes more than a build may (%s)\n",
+			str_format_bytes(workshop_watch_limit(w), most));
+	else
+		(void)fprintf(stderr, "it was ended: %s\n",
+			r == -E2BIG ? "it makes more files, or deeper directories, than a build may"
+				    : "it makes directories that cannot be read");
 	return WORKSHOP_FAILED;
 }
 
@@ -314,7 +320,7 @@ static int run_first(struct plan *p)
 		return fail("fork", -errno);
 	r = workshop_watch(p->w, pid, &status);
 	if (r == -EFBIG || r == -E2BIG || r == -EACCES)
-		return tell_excess(r);
+		return tell_excess(p->w, r);
 	if (r < 0)
 		return fail("it cannot be waited for", r);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

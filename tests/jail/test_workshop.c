@@ -21,6 +21,7 @@
 #include "jail/hand.h"
 #include "jail/workshop.h"
 #include "jail/workshop_root.h"
+#include "jail/workshop_watch.h"
 
 enum { OUTPUT_MAX = 8192, COMMAND_MAX = 16384, OTHER = 1234 };
 
@@ -176,11 +177,11 @@ static void test_what_it_writes_has_a_limit(void **state)
 
 	make_nest("much", 0);
 	assert_int_equal(run(out,
-				 "nobody write=%s/much bytes=1000000 -- /bin/sh -c 'cd %s/much; "
+				 "nobody write=%s/much bytes=1048576 -- /bin/sh -c 'cd %s/much; "
 				 "head -c 2000000 /dev/zero >f; exec sleep 60'",
 				 work, work),
 		WORKSHOP_FAILED);
-	assert_non_null(strstr(out, "more than a build may"));
+	assert_non_null(strstr(out, "more than a build may (1 MB)"));
 	assert_int_equal(run(out,
 				 "nobody write=%s/much bytes=9000000 -- /bin/sh -c 'cd %s/much; "
 				 "head -c 2000000 /dev/zero >g; sleep 2; rm f g'",
@@ -197,6 +198,20 @@ static void test_what_it_writes_has_a_limit(void **state)
 	assert_int_equal(system(out), 0);
 	assert_int_not_equal(run(out, "nobody -- /usr/bin/truncate -s 1T /tmp/f"), 0);
 	assert_int_equal(run(out, "nobody -- /usr/bin/truncate -s 1G /tmp/f"), 0);
+}
+
+/* Between two measurements that take long, the disk's free space tells. */
+static void test_it_is_measured_in_time(void **state)
+{
+	const struct workshop_measure last = {
+		.left_bytes = 1000, .free_bytes = 50000, .pause_ms = 60000};
+
+	assert_false(workshop_watch_is_due(&last, 500, 50000));
+	assert_false(workshop_watch_is_due(&last, 500, 49000));
+	assert_true(workshop_watch_is_due(&last, 500, 48999));
+	assert_true(workshop_watch_is_due(&last, 500, 0));
+	assert_false(workshop_watch_is_due(&last, 59500, UINT64_MAX - 1000));
+	assert_true(workshop_watch_is_due(&last, 60000, 50000));
 }
 
 static void test_hand_over(void **state)
@@ -312,7 +327,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_copies_stay_inside),
 		cmocka_unit_test(test_root_without_rights),
 		cmocka_unit_test(test_what_it_writes_is_given_back),
-		cmocka_unit_test(test_what_it_writes_has_a_limit), cmocka_unit_test(test_hand_over),
+		cmocka_unit_test(test_what_it_writes_has_a_limit),
+		cmocka_unit_test(test_it_is_measured_in_time), cmocka_unit_test(test_hand_over),
 		cmocka_unit_test(test_ends_with_its_parent)};
 	int r;
 
