@@ -146,10 +146,11 @@ static void on_token(void *arg, const struct json_stream_token *t)
 		take_end(l, depth);
 }
 
-static void open_line(struct tool_list *l)
+/* `first` comes next. If it is a space, one that readers leave out stands before it, as it did. */
+static void open_line(struct tool_list *l, uint8_t first)
 {
 	if (l->o.events && !l->line_open)
-		put(l, "data:", 5);
+		put(l, "data: ", first == ' ' ? 6 : 5);
 	l->line_open = true;
 }
 
@@ -157,7 +158,7 @@ static void end_tool(struct tool_list *l)
 {
 	l->tool = l->tool_ends = false;
 	if (!l->dropped && l->named && l->o.shown(l->o.arg, l->name)) {
-		open_line(l);
+		open_line(l, ',');
 		put(l, ",", l->shown_one);
 		put(l, buf_head(&l->held), buf_len(&l->held));
 		l->shown_one = true;
@@ -181,7 +182,7 @@ static void take_json(struct tool_list *l, uint8_t c)
 	if (l->tool_ends) {
 		end_tool(l);
 	} else if (!l->tool && !(tools && l->tools)) { /* else it stands between tools */
-		open_line(l);
+		open_line(l, c);
 		put(l, &c, 1);
 	}
 }
@@ -249,11 +250,7 @@ static void take_data(struct tool_list *l, uint8_t c)
 		join_lines(l);
 		take_json(l, c);
 	} else if (l->data == TEXT) {
-		if (!l->line_open && c == ' ')
-			put(l, "data: ", 6); /* whose space readers leave out, and not this one */
-		else
-			open_line(l);
-		l->line_open = true;
+		open_line(l, c);
 		put(l, &c, 1);
 	}
 }
@@ -267,7 +264,7 @@ static void take_line_end(struct tool_list *l)
 	} else if (l->data == JSON && (text || (l->line == FIELD && is_data(l)))) {
 		l->joint = true;
 	} else if (text) {
-		open_line(l);
+		open_line(l, '\n');
 		end_line(l);
 	} else {
 		if (l->line == FIELD)

@@ -115,6 +115,7 @@ static void events(void **state)
 			"\xef\xbb\xef\xbb\xbf"
 			"data:" LIST(DROP) "\n\n"}, /* of no field that readers know */
 		{"data: a\ndata:  b\n\n", "data:a\ndata:  b\n\n"},
+		{"data: {\"a\":\nid:1\ndata:  1}\n\n", "data:{\"a\":\nid:1\ndata:  1}\n\n"},
 		{"data: {\"result\":\n\n", NULL},
 		{"data: {]\n\n", NULL},
 	};
