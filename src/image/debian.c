@@ -18,6 +18,7 @@
 #include "image/unpack.h"
 #include "io/child.h"
 #include "io/program.h"
+#include "io/subordinate.h"
 
 #define KEYRING "/usr/share/keyrings/debian-archive-keyring."
 
@@ -407,14 +408,16 @@ static bool can_unshare(void)
 	return child_run(&o, NULL, NULL) == 0;
 }
 
-/* Without a workshop (--jail=off), root gives mmdebstrap and its children their own PID and mount
- * namespaces, so they end together and leave no mount behind. In a container that forbids this,
- * they run without. For other users mmdebstrap makes namespaces itself. */
+/* In a workshop mmdebstrap is root of its own users. Without one (--jail=off), root gives it and
+ * its children their own PID and mount namespaces, so they end together and leave no mount behind.
+ * In a container that forbids this, they run without. For other users mmdebstrap then makes
+ * namespaces itself. */
 static void add_command(struct arguments *a)
 {
 	static const char *const wrap[] = {
 		"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"};
-	bool root = geteuid() == 0, wrapped = root && !a->in_workshop && can_unshare();
+	bool root = geteuid() == 0 || a->in_workshop,
+	     wrapped = root && !a->in_workshop && can_unshare();
 
 	for (size_t i = 0; wrapped && i < ARRAY_SIZE(wrap); i++)
 		add_argument(a, strdup(wrap[i]));
@@ -511,17 +514,20 @@ static void say_failure(
 
 static int check_programs(struct error *e)
 {
+	struct subordinate ids;
+
 	if (!child_program_exists("mmdebstrap"))
 		return error_set(e, ERROR_HOST, ENOENT,
 			"Debian images need mmdebstrap: apt-get install mmdebstrap, or build from "
 			"a "
 			"root tarball");
-	if (geteuid() != 0 && !child_program_exists("newuidmap"))
+	if (geteuid() == 0)
+		return 0;
+	if (!child_program_exists("newuidmap") || !child_program_exists("newgidmap"))
 		return error_set(e, ERROR_HOST, ENOENT,
-			"Debian images without root need uidmap and a line for you in /etc/subuid "
-			"and "
-			"/etc/subgid: apt-get install uidmap, or build as root");
-	return 0;
+			"Debian images without root need newuidmap: apt-get install uidmap, or "
+			"build as root");
+	return subordinate_find(&ids, e);
 }
 
 /* Starts mmdebstrap in a workshop where it is root of a user namespace with ids of its own. The
@@ -577,14 +583,14 @@ static int stream(struct rootfs *f, const struct child_options *o, const struct 
 int debian_add(struct rootfs *f, const struct recipe *r, const char *tmp, const struct progress *p,
 	struct error *e)
 {
-	_cleanup_(arguments_done) struct arguments a = {
-		.in_workshop = geteuid() == 0 && workshop_is_used()};
+	_cleanup_(arguments_done) struct arguments a = {.in_workshop = workshop_is_used()};
 	_cleanup_free_ char *tmpdir = str_printf("TMPDIR=%s", tmp);
 	struct relay relay = {.p = p, .stage = stage};
 	struct error why = {0};
-	/* For other users mmdebstrap runs under other ids, which cannot enter our private
-	 * directory. */
-	const char *env[] = {"LC_ALL=C.UTF-8", geteuid() == 0 ? tmpdir : NULL, NULL};
+	/* Without a workshop, mmdebstrap runs under other ids for other users. These cannot enter
+	 * our private directory. */
+	const char *env[] = {
+		"LC_ALL=C.UTF-8", geteuid() == 0 || a.in_workshop ? tmpdir : NULL, NULL};
 	struct child_options o = {.argv = a.v,
 		.env = env,
 		.read_stdout = true,

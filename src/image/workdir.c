@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "io/reclaim.h"
 
 #define TMP_PREFIX ".tmp-"
 
@@ -56,8 +57,7 @@ void workdir_sweep(int area_fd)
 			continue;
 		lock = lock_dir(area_fd, de->d_name);
 		if (lock >= 0)
-			(void)file_remove_own_tree(
-				area_fd, de->d_name); /* the next sweep retries */
+			(void)reclaim_remove_tree(area_fd, de->d_name); /* the next sweep retries */
 	}
 	(void)closedir(d); /* read-only */
 }
@@ -98,7 +98,7 @@ static int clear_children(int fd)
 		return -errno;
 	while (r == 0 && (de = readdir(d)))
 		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0)
-			r = file_remove_own_tree(fd, de->d_name);
+			r = reclaim_remove_tree(fd, de->d_name);
 	(void)closedir(d); /* read-only */
 	return r;
 }
@@ -207,8 +207,7 @@ int workdir_commit(struct workdir *w, struct error *e)
 		return error_set_errno(e, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_HOST, -r,
 			"cannot put '%s' in place", w->name);
 	if (old && old_lock >= 0)
-		(void)file_remove_own_tree(
-			w->area_fd, old); /* if this fails, the next sweep removes
+		(void)reclaim_remove_tree(w->area_fd, old); /* if this fails, the next sweep removes
 							  * it */
 	release(w);
 	return 0;
@@ -217,7 +216,7 @@ int workdir_commit(struct workdir *w, struct error *e)
 void workdir_abort(struct workdir *w)
 {
 	if (w->fd >= 0)
-		(void)file_remove_own_tree(
+		(void)reclaim_remove_tree(
 			w->area_fd, w->tmp); /* if this fails, the next sweep removes
 							     * it */
 	release(w);
@@ -234,7 +233,7 @@ int workdir_remove(int area_fd, const char *name)
 	if (renameat(area_fd, name, area_fd, old) < 0)
 		return -errno;
 	lock = wait_for_lock(area_fd, old);
-	return lock == -EWOULDBLOCK ? 0 : file_remove_own_tree(area_fd, old);
+	return lock == -EWOULDBLOCK ? 0 : reclaim_remove_tree(area_fd, old);
 }
 
 int workdir_hold(int fd, const char *what, struct error *e)

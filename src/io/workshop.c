@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "io/jailed.h"
 #include "io/program.h"
+#include "io/subordinate.h"
 
 static const char *const common[] = {"PATH", "HOME", "LANG", "LANGUAGE", "LC_", "TZ", "http_proxy",
 	"https_proxy", "ftp_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY",
@@ -164,6 +165,20 @@ static void add_program(struct workshop_words *w, const char *program)
 		add_directory_of(w, real, strstr(real, "/bin/") ? 2 : 1);
 }
 
+/* Root has other ids for its workshops. */
+static int add_ids(struct workshop_words *w, const struct io_workshop *shop, struct error *e)
+{
+	struct subordinate ids;
+	int r = 0;
+
+	if (geteuid() == 0 || strcmp(shop->user, "root") != 0)
+		return 0;
+	r = subordinate_find(&ids, e);
+	if (r == 0)
+		own_word(w, str_printf("ids=%u:%u", ids.uid, ids.gid));
+	return r;
+}
+
 bool workshop_is_used(void)
 {
 	return jailed_is_on();
@@ -192,6 +207,9 @@ int workshop_wrap(const struct io_workshop *shop, const char *program, const cha
 	add_paths(ret, "read", shop->read);
 	add_paths(ret, "copy", shop->copy);
 	add_paths(ret, "write", shop->write);
+	r = add_ids(ret, shop, e);
+	if (r < 0)
+		return r;
 	add_word(ret, "--");
 	own_word(ret, strdup(program));
 	for (argv++; *argv; argv++)

@@ -28,6 +28,7 @@
 #include "jail/ids.h"
 #include "jail/landlock.h"
 #include "jail/space.h"
+#include "jail/subordinate.h"
 #include "jail/workshop_root.h"
 #include "jail/workshop_watch.h"
 
@@ -48,8 +49,9 @@ struct plan {
 	const struct workshop *w;
 	struct workshop_ids ids;
 	char directory[PATH_MAX];
-	int claim_fd; /* of the range of ids; -1: none, or no range was free */
-	int alive_fd; /* its other end closes when mayfly-workshop ends */
+	bool subordinate; /* root of ids of its user's, in a namespace of mayfly-workshop */
+	int claim_fd;	  /* of the range of ids; -1: none, or no range was free */
+	int alive_fd;	  /* its other end closes when mayfly-workshop ends */
 };
 
 static int fail(const char *what, int r)
@@ -77,6 +79,8 @@ static void choose_ids(struct plan *p)
 
 	if (!has_all_rights()) {
 		*ids = (struct workshop_ids){geteuid(), getegid(), geteuid(), false};
+	} else if (p->w->user == WORKSHOP_ROOT && p->subordinate) {
+		*ids = (struct workshop_ids){1, 1, 0, true}; /* where subordinate_enter put it */
 	} else if (p->w->user == WORKSHOP_ROOT) {
 		p->claim_fd = ids_claim(pid % ROOT_RANGES, ROOT_RANGES, &range);
 		ids->uid = FIRST_ROOT_ID + range * WORKSHOP_ROOT_IDS;
@@ -326,11 +330,23 @@ static int run_first(struct plan *p)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* Root of the host has other ids for its workshops. */
+static int become_root(struct plan *p)
+{
+	const struct workshop *w = p->w;
+
+	p->subordinate = w->user == WORKSHOP_ROOT && w->first_uid && geteuid() != 0;
+	return p->subordinate ? subordinate_enter(w->first_uid, w->first_gid, WORKSHOP_ROOT_IDS)
+			      : 0;
+}
+
 int workshop_run(const struct workshop *w)
 {
 	struct plan p = {.w = w, .claim_fd = -1};
-	int r, status;
+	int r = become_root(&p), status;
 
+	if (r < 0)
+		return fail("newuidmap and newgidmap do not map the subordinate ids", r);
 	choose_ids(&p);
 	if (w->user != WORKSHOP_NOBODY && !p.ids.mapped)
 		return fail("it needs root with CAP_SYS_ADMIN and CAP_SETUID", -EPERM);

@@ -10,7 +10,8 @@
  * In addition: no_new_privs, resource limits, no session keyring, Landlock, and a seccomp filter
  * (deny.h).
  *
- * It needs root with CAP_SYS_ADMIN, or else a host that allows user namespaces. */
+ * It needs root with CAP_SYS_ADMIN, or else a host that allows user namespaces. For WORKSHOP_ROOT
+ * it then also needs newuidmap and subordinate ids (subordinate.h). */
 #ifndef JAIL_WORKSHOP_H
 #define JAIL_WORKSHOP_H
 

@@ -1,7 +1,7 @@
 /* mayfly-workshop: runs an external program in a jail, and exits with its status (workshop.h).
  *
  *	mayfly-workshop nobody|reader|root [network] [home=DIR] [read=PATH]... [copy=PATH]...
- *		[write=PATH]... [bytes=MOST] -- PROGRAM [ARGUMENT]...
+ *		[write=PATH]... [ids=UID:GID] [bytes=MOST] -- PROGRAM [ARGUMENT]...
  *
  * The program gets descriptors 0 to 2, the environment and the working directory. */
 #include <errno.h>
@@ -36,6 +36,15 @@ static int add_path(struct workshop_paths *paths, const char *path)
 	return 0;
 }
 
+/* Both are above 0: root has nothing to subordinate. */
+static int parse_ids(const char *text, struct workshop *w)
+{
+	return sscanf(text, "%u:%u", &w->first_uid, &w->first_gid) == 2 && w->first_uid &&
+			       w->first_gid
+		       ? 0
+		       : -EINVAL;
+}
+
 static int parse_word(const char *word, struct workshop *w)
 {
 	struct {
@@ -46,6 +55,8 @@ static int parse_word(const char *word, struct workshop *w)
 	for (unsigned i = 0; i < ARRAY_SIZE(lists); i++)
 		if (str_starts_with(word, lists[i].name))
 			return add_path(lists[i].to, word + strlen(lists[i].name));
+	if (str_starts_with(word, "ids="))
+		return parse_ids(word + strlen("ids="), w);
 	if (str_starts_with(word, "home=/"))
 		w->home = word + strlen("home=");
 	else if (str_starts_with(word, "bytes="))

@@ -11,7 +11,8 @@ enum workshop_user {
 	WORKSHOP_READER, /* may read all files that it sees, whoever owns them. Only if root starts
 			  * it */
 	WORKSHOP_ROOT,	 /* root of a user namespace with 65,536 users, for mmdebstrap: may mount,
-			  * and change the owners of its files. Only if root starts it */
+			  * and change the owners of its files. Only if root starts it, or a user
+			  * with as many subordinate ids */
 	WORKSHOP_USERS_
 };
 
@@ -36,18 +37,21 @@ struct workshop {
 		copy,		    /* copied, so that files only their owner may read can be read:
 				     * settings */
 		write;		    /* given to the program's user while it runs */
-	uint64_t bytes_max;	    /* the most that `write` may take on disk; 0:
+	uid_t first_uid; /* of the caller's subordinate ids, for WORKSHOP_ROOT; 0: none */
+	gid_t first_gid;
+	uint64_t bytes_max; /* the most that `write` may take on disk; 0:
 				     * WORKSHOP_BYTES_MAX */
-	char *const *argv;	    /* argv[0] is the program's path */
+	char *const *argv;  /* argv[0] is the program's path */
 };
 
 /* The default limit of the bytes on disk of all of `write` together, including what was there
  * before: three times the largest image. */
 #define WORKSHOP_BYTES_MAX (UINT64_C(32) << 30)
 
-/* The users that a workshop's program has on the host. */
+/* The users that a workshop's program has outside: on the host or, with subordinate ids, in the
+ * user namespace of mayfly-workshop. */
 struct workshop_ids {
-	uid_t uid; /* the host's id that owns what the program may write */
+	uid_t uid; /* the id outside that owns what the program may write */
 	gid_t gid;
 	uid_t inside; /* the same user's id inside */
 	bool mapped;  /* false: the program runs as the caller's own user */

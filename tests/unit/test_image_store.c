@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"
@@ -20,6 +21,7 @@
 #include "image/template.h"
 #include "image/verify.h"
 #include "io/child.h"
+#include "io/subordinate.h"
 #include "home_fixture.h"
 
 static int parse(const char *text, struct recipe *r, struct error *e)
@@ -622,6 +624,28 @@ static void test_child_cancel(void **state)
 	assert_int_equal(e.err, ECANCELED);
 }
 
+static void test_subordinate_ids(void **state)
+{
+	static const char text[] = "amy:100000:65536\nbob:1:1000\nbob:165536:65536\n"
+				   "1002:231072:65536\n\nbobby:5:70000\ncarl:7:65535\n";
+	static const char *const bad[] = {"", "bob", "bob:", "bob:5", "bob:5:", "bob::65536",
+		"bob:5:x", "bob:5:65536x", "bob:x5:65536", "bob:-5:65536", "bob:0:65536",
+		"bob:4294901761:65536", "bob:99999999999999999999:65536", "#bob:5:65536",
+		" bob:5:65536", "bob:5\n:65536"};
+	unsigned first = 0;
+
+	assert_true(subordinate_range(text, "amy", 1000, 65536, &first));
+	assert_int_equal(first, 100000);
+	assert_true(subordinate_range(text, "bob", 1001, 65536, &first));
+	assert_int_equal(first, 165536); /* the first that is large enough */
+	assert_true(subordinate_range(text, "dora", 1002, 65536, &first));
+	assert_int_equal(first, 231072); /* by number */
+	assert_false(subordinate_range(text, "carl", 1003, 65536, &first));
+	assert_true(subordinate_range("bob:4294901759:65536", "bob", 1, 65536, &first));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_false(subordinate_range(bad[i], "bob", 1001, 65536, &first));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, home_setup, home_teardown)
 
 int main(void)
@@ -645,6 +669,7 @@ int main(void)
 		TEST(test_bad_checksums),
 		cmocka_unit_test(test_child),
 		cmocka_unit_test(test_child_cancel),
+		cmocka_unit_test(test_subordinate_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,7 @@
 #include "image/workdir.h"
 #include "io/child.h"
 #include "io/program.h"
+#include "io/subordinate.h"
 #include "proto/snapshot.h"
 #include "sandbox/backend.h"
 #include "sandbox/cgroup_tree.h"
@@ -128,6 +129,20 @@ static void check_packages(struct doctor *d)
 			(int)buf_len(&missing), (const char *)buf_head(&missing));
 	}
 	buf_done(&missing);
+}
+
+/* Root has other ids to give. */
+static void check_subordinate_ids(struct doctor *d)
+{
+	struct subordinate ids;
+	struct error e = {0};
+
+	if (geteuid() == 0)
+		return;
+	if (subordinate_find(&ids, &e) < 0)
+		add_error(d, "subordinate ids", DOCTOR_WARN, &e);
+	else
+		doctor_add(d, "subordinate ids", DOCTOR_OK, "you have those for Debian images");
 }
 
 /* The nearest directory of the path that exists already. */
@@ -321,7 +336,8 @@ void doctor_run(struct doctor *d)
 {
 	static void (*const checks[])(struct doctor *) = {check_kvm, check_hypervisor,
 		doctor_check_host, doctor_check_jail, check_cgroups, check_memory, check_disk,
-		check_programs, check_packages, check_templates, check_aside, check_unknown};
+		check_programs, check_packages, check_subordinate_ids, check_templates, check_aside,
+		check_unknown};
 
 	_Static_assert(ARRAY_SIZE(checks) + 10 < DOCTOR_CHECKS_MAX,
 		"room for all: the host adds five, the jail four, two others two");
