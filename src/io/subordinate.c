@@ -92,7 +92,7 @@ int subordinate_find(struct subordinate *ret, struct error *e)
 	return error_set(e, ERROR_HOST, EPERM,
 		"Debian images without root need %d subordinate ids, and %s has none in "
 		"/etc/subuid and /etc/subgid: as root, usermod --add-subuids 100000-165535 "
-		"--add-subgids 100000-165535 %s (a range that nobody has), or build as root, or "
-		"from another image (--from, --from-tar)",
+		"--add-subgids 100000-165535 %s (or another range that is free), or build as root, "
+		"or from an image that others made (--from, --from-tar)",
 		WORKSHOP_ROOT_IDS, name, name);
 }

@@ -61,6 +61,16 @@ static int fail(const char *what, int r)
 	return WORKSHOP_FAILED;
 }
 
+static int fail_to_map(int r)
+{
+	(void)fprintf(stderr,
+		"no jail: newuidmap and newgidmap do not map your subordinate ids (%s): this "
+		"process must be one that can gain rights (not with no_new_privs) and has the "
+		"user's own group, or build as root\n",
+		strerror(-r));
+	return WORKSHOP_FAILED;
+}
+
 /* --- who it is --- */
 
 static bool has_all_rights(void)
@@ -346,7 +356,7 @@ int workshop_run(const struct workshop *w)
 	int r = become_root(&p), status;
 
 	if (r < 0)
-		return fail("newuidmap and newgidmap do not map the subordinate ids", r);
+		return fail_to_map(r);
 	choose_ids(&p);
 	if (w->user != WORKSHOP_NOBODY && !p.ids.mapped)
 		return fail("it needs root with CAP_SYS_ADMIN and CAP_SETUID", -EPERM);
