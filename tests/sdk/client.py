@@ -4,8 +4,11 @@ import asyncio
 import gzip
 import hashlib
 import inspect
+import json
 import os
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 import urllib.error
@@ -424,6 +427,44 @@ async def many_at_the_same_time(c):
         return "it does one thing at a time"
     results = await asyncio.gather(*(c.commands.run(f"echo {i}") for i in range(40)))
     assert [r.stdout for r in results] == [f"{i}\n" for i in range(40)]
+
+
+# --- MCP ---
+
+def ask_gateway(url, sandbox, token):
+    """What the gateway at the port that the URL names answers to `initialize`."""
+    assert url == f"https://{sandbox.get_host(50005)}/mcp", url
+    request = urllib.request.Request(
+        f"{os.environ['E2B_SANDBOX_URL']}/mcp", method="POST", headers={
+            "e2b-sandbox-id": sandbox.sandbox_id, "e2b-sandbox-port": "50005", "Authorization": f"Bearer {token}"},
+        data=json.dumps({"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}).encode())
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)["result"]["serverInfo"]["name"]
+
+
+@test_natively
+async def mcp(c):
+    """As in mcp.mjs, where MCP's own client uses the gateway."""
+    with tempfile.TemporaryDirectory() as home:
+        gateway = os.path.join(home, "mcp-gateway")
+        shutil.copy(os.path.join(os.path.dirname(__file__), "mcp_gateway.py"), gateway)
+        os.chmod(gateway, 0o755)
+        with open(os.path.join(home, ".bash_profile"), "w", encoding="ascii") as f:
+            f.write(f"PATH={home}:$PATH\n")
+        sandbox = await c.create(template="base", mcp={}, envs={"HOME": home})
+        assert ask_gateway(sandbox.get_mcp_url(), sandbox, await settle(sandbox.get_mcp_token())) == "small"
+        await settle(sandbox.kill())
+        await no_gateway(c, "no such server", mcp={"fail": "no such server"}, envs={"HOME": home})
+    await no_gateway(c, "mcp-gateway: command not found", mcp={})
+    await rejects(e2b.SandboxException, lambda: c.cls.create(mcp={}), lambda e: "mcp-gateway" in str(e))
+
+
+async def no_gateway(c, text, **options):
+    """It is an error, and no sandbox is left."""
+    tag = {"mcp": uuid.uuid4().hex}
+    await rejects(e2b.SandboxException, lambda: c.create(template="base", metadata=tag, **options),
+                  lambda e: str(e).startswith("Failed to start MCP gateway: ") and text in str(e))
+    assert await c.all(query=SandboxQuery(metadata=tag)) == []
 
 
 async def run_tests(c, only):
