@@ -3,7 +3,9 @@
 Everything is read from the artists that matplotlib's public interface gives: a figure has axes, axes
 have lines, collections, patches and containers, and what kind of chart an axes is follows from which
 of these it holds. The kinds are tried in the order of KINDS; each returns its elements, or nothing
-when the axes is not of that kind."""
+when the axes is not of that kind. Charts that lie (barh) are described as if they stood: x is the axis
+of the categories."""
+import datetime
 import itertools
 import re
 
@@ -18,7 +20,8 @@ from matplotlib.ticker import FixedFormatter, FuncFormatter
 
 POINTS_MAX = 50_000  # of an axes: more are an image only
 
-UNIT = re.compile(r"[(\[]([^()\[\]]+)[)\]]\s*$")
+UNIT = re.compile(r"\s\(([^)]+)\)|\[([^\]]+)\]")  # "f(x)" has none
+UNNAMED = re.compile(r"_(?:child|container)(\d+)")  # matplotlib counts what has no label
 SCALES = {
     "linear", "datetime", "categorical", "log", "symlog", "logit", "function", "functionlog",
     "asinh",
@@ -53,7 +56,7 @@ class Axis:
     @property
     def unit(self):
         found = UNIT.search(self.axis.get_label_text())
-        return found.group(1).strip() if found else None
+        return (found.group(1) or found.group(2)).strip() if found else None
 
     @property
     def scale(self):
@@ -64,10 +67,12 @@ class Axis:
         scale = self.axis.get_scale()
         return scale if scale in SCALES else "linear"
 
-    def value(self, number):
-        """What a coordinate stands for."""
+    def value(self, number, given=None):
+        """What a coordinate stands for; given: what the program gave for it, if that is known."""
         if not numpy.isfinite(number):
             return None
+        if isinstance(given, datetime.date):  # with its time zone; a date without a time stays one
+            return given.isoformat()
         if self.period is not None:
             return period_start(int(number), self.period).isoformat()
         if self.is_date:
@@ -76,20 +81,21 @@ class Axis:
             return self.categories[number]
         return self.plain(number)
 
+    def tick(self, number):
+        if self.is_date and self.period is None:
+            return dates.num2date(number).isoformat()
+        return self.plain(number) if self.categories else self.value(number)
+
     def describe(self, name):
-        ticks = [t for t in self.axis.get_ticklocs() if self._in_view(t)]
+        ticks = self.axis.get_ticklocs()
         labels = self.axis.get_major_formatter().format_ticks(ticks) if len(ticks) else []
         return {
             f"{name}_label": self.label,
             f"{name}_unit": self.unit,
-            f"{name}_ticks": [self.value(t) for t in ticks],
+            f"{name}_ticks": [self.tick(t) for t in ticks],
             f"{name}_tick_labels": [str(t) for t in labels],
             f"{name}_scale": self.scale,
         }
-
-    def _in_view(self, tick):
-        low, high = sorted(self.axis.get_view_interval())
-        return low <= tick <= high
 
 
 def period_start(ordinal, freq):
@@ -111,19 +117,24 @@ class Plot:
     def title(self):
         return self.axes.get_title() or None
 
-    def labels(self):
-        return {
-            "x_label": self.x.label, "y_label": self.y.label,
-            "x_unit": self.x.unit, "y_unit": self.y.unit,
-        }
+    def labels(self, lying):
+        x, y = (self.y, self.x) if lying else (self.x, self.y)
+        return {"x_label": x.label, "y_label": y.label, "x_unit": x.unit, "y_unit": y.unit}
 
-    def points(self, xs, ys):
-        return [[self.x.value(x), self.y.value(y)] for x, y in zip(xs, ys)]
+    def points(self, xs, ys, given_xs=itertools.repeat(None), given_ys=itertools.repeat(None)):
+        return [[self.x.value(x, given_x), self.y.value(y, given_y)]
+                for x, y, given_x, given_y in zip(xs, ys, given_xs, given_ys)]
 
 
 def name_of(artist, fallback):
     label = str(artist.get_label() or "")
     return fallback if not label or label.startswith("_") else label
+
+
+def name_or_number(artist, kind, number):
+    """As matplotlib counts, else number."""
+    unnamed = UNNAMED.fullmatch(str(artist.get_label()))
+    return name_of(artist, f"{kind} {unnamed.group(1) if unnamed else number}")
 
 
 def pies(plot):
@@ -152,12 +163,12 @@ def boxes(plot):
     """Boxes as boxplot draws them: known by whiskers and median, as outlines differ or are missing."""
     upright = [line.get_xydata() for line in plain_lines(plot)]
     lying = [xy[:, ::-1] for xy in upright]
-    found = [
-        box_element(plot.x, upright[i:i + 8]) or box_element(plot.y, lying[i:i + 8])
-        for i in range(len(upright))
-    ]
-    elements = [e for e in found if e]
-    return {"type": "box_and_whisker", "elements": elements} if elements else None
+    starts = range(len(upright))
+    standing = [box_element(plot.x, upright[i:i + 8]) for i in starts]
+    elements = [e for e in (standing[i] or box_element(plot.y, lying[i:i + 8]) for i in starts) if e]
+    if not elements:
+        return None
+    return {"type": "box_and_whisker", "elements": elements, **plot.labels(not any(standing))}
 
 
 def box_element(axis, drawn):
@@ -237,8 +248,8 @@ def bars(plot):
     if not containers:
         return None
     elements = []
-    for number, container in enumerate(containers, 1):
-        group = name_of(container, f"Group {number}" if len(containers) > 1 else "Group 1")
+    for number, container in enumerate(containers):
+        group = name_or_number(container, "Group", number)
         flat = container.orientation == "horizontal"
         axis = plot.y if flat else plot.x
         for index, bar in enumerate(container.patches):
@@ -249,11 +260,12 @@ def bars(plot):
                 "group": group,
                 "value": plot.plain(bar.get_width() if flat else bar.get_height()),
             })
-    return {"type": "bar", "elements": elements}
+    lying = containers[0].orientation == "horizontal"
+    return {"type": "bar", "elements": elements, **plot.labels(lying)}
 
 
-def series(plot, label, xs, ys):
-    return {"label": label, "points": plot.points(xs, ys)}
+def series(plot, label, *coordinates):
+    return {"label": label, "points": plot.points(*coordinates)}
 
 
 def scatters(plot):
@@ -265,10 +277,10 @@ def scatters(plot):
     elements = []
     for c in found:
         offsets = numpy.ma.filled(numpy.ma.asarray(c.get_offsets(), dtype=float), numpy.nan)
-        elements.append(series(plot, name_of(c, f"Group {len(elements) + 1}"),
+        elements.append(series(plot, name_or_number(c, "Group", len(elements)),
                                offsets[:, 0], offsets[:, 1]))
     for line in dots:
-        elements.append(line_series(plot, line, f"Group {len(elements) + 1}"))
+        elements.append(line_series(plot, line, "Group", len(elements)))
     return {"type": "scatter", "elements": elements, **ticks_of(plot)}
 
 
@@ -278,10 +290,16 @@ def plain_lines(plot):
     return [l for l in plot.axes.lines if isinstance(l, Line2D) and l.get_transform() == data]
 
 
-def line_series(plot, line, fallback):
+def given(numbers, data):
+    """What a program gave for each number; matplotlib repeats single values."""
+    return data if len(data) == len(numbers) else itertools.repeat(None)
+
+
+def line_series(plot, line, kind, number):
     # orig=False: numbers, with dates and categories converted
-    return series(plot, name_of(line, fallback), line.get_xdata(orig=False),
-                  line.get_ydata(orig=False))
+    xs, ys = line.get_xdata(orig=False), line.get_ydata(orig=False)
+    return series(plot, name_or_number(line, kind, number), xs, ys,
+                  given(xs, line.get_xdata()), given(ys, line.get_ydata()))
 
 
 def lines(plot):
@@ -290,7 +308,7 @@ def lines(plot):
         return None
     return {
         "type": "line",
-        "elements": [line_series(plot, l, f"Line {i}") for i, l in enumerate(found, 1)],
+        "elements": [line_series(plot, l, "Line", i) for i, l in enumerate(found)],
         **ticks_of(plot),
     }
 
@@ -319,8 +337,6 @@ def describe_axes(axes, plain):
         found = next((c for c in (kind(plot) for kind in KINDS) if c), None)
     if not found:
         return {"type": "unknown", "title": plot.title, "elements": []}
-    if found["type"] in ("bar", "box_and_whisker"):
-        found.update(plot.labels())
     return {"type": found.pop("type"), "title": plot.title, **found}
 
 
