@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { Sandbox } from '@e2b/code-interpreter'
-import { create, finish, native, slow, test } from './harness.mjs'
+import { create, finish, native, slow, test, until } from './harness.mjs'
 
 const sandbox = await create({ envs: { FROM_SANDBOX: 'yes' } }, Sandbox)
 const requestTimeoutMs = 60_000 * slow
@@ -139,6 +139,14 @@ test('a kernel that dies', async () => {
   assert.equal((await code('import os; os._exit(1)', { context })).error.name, 'UnexpectedEndOfExecution')
   assert.equal((await code('2', { context })).text, '2')
   await sandbox.removeCodeContext(context)
+})
+
+test('the interpreter comes back, however it ends', async () => {
+  for (const signal of ['SIGKILL', 'SIGTERM']) {
+    await code('before = 1')
+    await code(`import os, signal, time\nos.kill(os.getppid(), signal.${signal}); time.sleep(60)`).catch(() => {})
+    await until('a new kernel', () => code('before').then((r) => r.error?.name === 'NameError', () => false))
+  }
 })
 
 test('five megabytes', async () => {

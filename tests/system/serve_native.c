@@ -89,9 +89,9 @@ static void become_agent(int dirfd, int lock_fd, int channel_fd, bool interprete
 {
 	static const char plain[] = NO_PROFILES "\"$0\" --test-listen vsock.sock & wait";
 	static const char with_interpreter[] =
-		NO_PROFILES "ip link set lo up; TMPDIR=$PWD HOME=/tmp "
+		NO_PROFILES "ip link set lo up; while :; do TMPDIR=$PWD HOME=/tmp "
 			    "\"$MAYFLY_INTERPRETER\" -a 127.0.0.1 -C /tmp"
-			    " -k \"$MAYFLY_KERNELS\" -e /does/not/exist >ports &"
+			    " -k \"$MAYFLY_KERNELS\" -e /does/not/exist >ports; sleep 1; done &"
 			    " until grep -q port ports; do sleep 0.02; done;"
 			    " \"$0\" --test-listen vsock.sock & wait";
 	static const char wait[] = "read _ <>" GO "; exec \"$0\" \"$@\"";
