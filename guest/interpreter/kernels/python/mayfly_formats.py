@@ -1,8 +1,11 @@
 """What results are shown as beyond what IPython knows: DataFrames as data, figures as charts, lists
 and dicts as JSON."""
+import dataclasses
 import datetime
+import enum
 import json
 import math
+import uuid
 
 from IPython.core.formatters import BaseFormatter
 from jupyter_client.jsonutil import json_clean, json_default
@@ -89,13 +92,58 @@ def members(pairs):
     return dict(pairs)
 
 
-def as_json(value):
-    """The list or dict itself if JSON can say it and the interpreter can read it, else nothing."""
+class Known:
+    """Makes values that json knows of others that E2B's kernel also shows: dates, UUIDs, enumerations, dataclasses,
+    numpy's."""
+
+    def __init__(self):
+        self.left = JSON_MAX // 2  # of numbers in arrays, each of which takes two characters at least
+
+    def __call__(self, value):
+        if isinstance(value, (datetime.date, datetime.time)):
+            return plain(value)
+        if isinstance(value, uuid.UUID):
+            return str(value)
+        if isinstance(value, enum.Enum):
+            return value.value
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
+            return self.numbers(value, value.dtype.kind)
+        raise TypeError
+
+    def numbers(self, array, kind):
+        if kind not in "biufM":
+            raise TypeError
+        self.left -= array.size
+        if self.left < 0:
+            raise ValueError
+        return (array.astype("datetime64[us]") if kind == "M" else array).tolist()
+
+
+def with_known_keys(value):
+    if isinstance(value, dict):
+        return {k if k is None or isinstance(k, (str, int, float)) else Known()(k): with_known_keys(v)
+                for k, v in value.items()}
+    return [with_known_keys(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def as_text(value):
     try:
-        text = json.dumps(value, allow_nan=False)
+        return json.dumps(value, default=Known())
+    except TypeError:  # perhaps because of a key
+        return json.dumps(with_known_keys(value), default=Known())
+
+
+def as_json(value):
+    """The list or dict itself if JSON can say it and the interpreter can read it, else nothing. Numbers that are none
+    are null."""
+    try:
+        text = as_text(value)
         if len(text) > JSON_MAX:
             return None
-        value = json.loads(text, parse_int=integer, object_pairs_hook=members)
+        value = json.loads(
+            text, parse_int=integer, parse_constant=lambda _: None, object_pairs_hook=members)
         if "\\ud" in text:  # perhaps half a pair
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
