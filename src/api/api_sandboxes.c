@@ -258,8 +258,9 @@ static bool take_started(struct request *r, struct store_sandbox_filter *f)
 	return true;
 }
 
-static void send_list(
-	struct request *r, const struct buf *text, const char *next, bool count_running)
+/* count: what X-Total-Running is of, or NULL. */
+static void send_list(struct request *r, const struct buf *text, const char *next,
+	const struct store_sandbox_filter *count)
 {
 	struct http_field fields[2];
 	size_t n = 0;
@@ -269,10 +270,7 @@ static void send_list(
 	if (*next)
 		fields[n++] = (struct http_field){"X-Next-Token", next};
 	/* the list is right even without the count */
-	if (count_running &&
-		store_sandbox_count(fleet_of(r)->store, auth_scope(r),
-			STORE_STATE_BIT(STORE_RUNNING) | STORE_STATE_BIT(STORE_SNAPSHOTTING),
-			&running, NULL) == 0) {
+	if (count && store_sandbox_count_running(fleet_of(r)->store, count, &running, NULL) == 0) {
 		(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)running);
 		fields[n++] = (struct http_field){"X-Total-Running", total};
 	}
@@ -301,8 +299,8 @@ static void list(struct request *r, const struct store_sandbox_filter *f, bool p
 		reply_failure(r, &e);
 		return;
 	}
-	send_list(
-		r, &text, paged ? next : "", paged && (f->states & STORE_STATE_BIT(STORE_RUNNING)));
+	send_list(r, &text, paged ? next : "",
+		paged && (f->states & STORE_STATE_BIT(STORE_RUNNING)) ? f : NULL);
 }
 
 void api_list_v1(struct request *r)

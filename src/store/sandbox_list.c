@@ -65,17 +65,21 @@ static bool only_running(const struct store_sandbox_filter *f)
 	return f->states && !(f->states & ~(uint32_t)RUNNING_STATES);
 }
 
+static const char row_columns[] =
+	"SELECT s.id, s.key_id, s.template_id, s.template_alias, s.build_id, s.state, "
+	"s.created_ns, s.started_ns, s.resumed_ns, s.end_ns, s.timeout_ns, s.secure, "
+	"s.auto_pause, s.auto_pause_memory, s.auto_resume, s.pause_memory, "
+	"s.metadata_json, s.env_json, s.envd_token, s.traffic_token, s.envd_version, "
+	"s.network_json, s.extra_json, s.directory, s.cpus, s.memory_bytes, "
+	"s.disk_bytes, s.vmm_pid, s.vmm_start";
+
 /* Chooses the table to walk. With a key and metadata, it is the metadata table, by the first pair:
  * it has the order of the list. Otherwise it is the sandboxes in order, and pairs are looked up per
  * row. */
-static unsigned add_source(struct builder *b, const struct store_sandbox_filter *f)
+static unsigned add_source(
+	struct builder *b, const struct store_sandbox_filter *f, const char *columns)
 {
-	add(b, "SELECT s.id, s.key_id, s.template_id, s.template_alias, s.build_id, s.state, "
-	       "s.created_ns, s.started_ns, s.resumed_ns, s.end_ns, s.timeout_ns, s.secure, "
-	       "s.auto_pause, s.auto_pause_memory, s.auto_resume, s.pause_memory, "
-	       "s.metadata_json, s.env_json, s.envd_token, s.traffic_token, s.envd_version, "
-	       "s.network_json, s.extra_json, s.directory, s.cpus, s.memory_bytes, "
-	       "s.disk_bytes, s.vmm_pid, s.vmm_start");
+	add(b, columns);
 	if (f->key_id && f->metadata_count) {
 		add(b, " FROM sandbox_metadata o CROSS JOIN sandboxes s ON s.seq = o.sandbox");
 		add_text(b, " WHERE o.key_id = ?", f->key_id);
@@ -110,6 +114,14 @@ static void add_filters(struct builder *b, const struct store_sandbox_filter *f,
 }
 
 /* `o` is the metadata table when the order comes from there. */
+static void add_started(struct builder *b, const struct store_sandbox_filter *f, bool from_metadata)
+{
+	if (!f->started_after_ns)
+		return;
+	add(b, from_metadata ? " AND o.started_ns" : " AND s.started_ns");
+	add_number(b, " >= ?", f->started_after_ns);
+}
+
 static void add_order(struct builder *b, const struct store_sandbox_filter *f,
 	const struct page *after, bool from_metadata)
 {
@@ -117,11 +129,6 @@ static void add_order(struct builder *b, const struct store_sandbox_filter *f,
 	const char *id = from_metadata ? "o.sandbox_id" : "s.id";
 	const char *direction = f->ascending ? "" : " DESC";
 
-	if (f->started_after_ns) {
-		add(b, " AND ");
-		add(b, started);
-		add_number(b, " >= ?", f->started_after_ns);
-	}
 	if (after) {
 		if (buf_printf(&b->sql, " AND (%s, %s) %s ", started, id,
 			    f->ascending ? ">" : "<") < 0)
@@ -135,18 +142,48 @@ static void add_order(struct builder *b, const struct store_sandbox_filter *f,
 	add_number(b, " LIMIT ?", (uint64_t)f->limit + 1);
 }
 
+static int finish(struct builder *b, struct error *e)
+{
+	if (buf_add_u8(&b->sql, 0) < 0 || b->bad)
+		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	return 0;
+}
+
 static int build(struct builder *b, const struct store_sandbox_filter *f, const struct page *after,
 	struct error *e)
 {
 	unsigned pairs;
 
 	buf_init(&b->sql, SQL_MAX);
-	pairs = add_source(b, f);
+	pairs = add_source(b, f, row_columns);
 	add_filters(b, f, pairs);
+	add_started(b, f, pairs > 0);
 	add_order(b, f, after, pairs > 0);
-	if (buf_add_u8(&b->sql, 0) < 0 || b->bad)
-		return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
-	return 0;
+	return finish(b, e);
+}
+
+static int build_count(struct builder *b, const struct store_sandbox_filter *f, struct error *e)
+{
+	unsigned pairs;
+
+	buf_init(&b->sql, SQL_MAX);
+	pairs = add_source(b, f, "SELECT count(*)");
+	add_filters(b, f, pairs);
+	add_started(b, f, pairs > 0);
+	return finish(b, e);
+}
+
+static struct query query_of(struct store *s, const struct builder *b)
+{
+	struct query q = db_query_once(s, (const char *)buf_head(&b->sql));
+
+	for (unsigned i = 0; i < b->count; i++) {
+		if (b->binds[i].text)
+			query_text(&q, b->binds[i].text);
+		else
+			query_u64(&q, b->binds[i].number);
+	}
+	return q;
 }
 
 static int check_filter(const struct store_sandbox_filter *f, struct page *after, struct error *e)
@@ -222,14 +259,31 @@ int store_sandbox_list(struct store *s, const struct store_sandbox_filter *f,
 		r = build(&b, f, after.id[0] ? &after : NULL, e);
 	if (r < 0)
 		return r;
-	q = db_query_once(s, (const char *)buf_head(&b.sql));
-	for (unsigned i = 0; i < b.count; i++) {
-		if (b.binds[i].text)
-			query_text(&q, b.binds[i].text);
-		else
-			query_u64(&q, b.binds[i].number);
-	}
+	q = query_of(s, &b);
 	return give_rows(&q, f, each, arg, ret_next, e);
+}
+
+int store_sandbox_count_running(
+	struct store *s, const struct store_sandbox_filter *f, uint64_t *ret, struct error *e)
+{
+	_cleanup_(builder_done) struct builder b = {0};
+	_cleanup_(query_done) struct query q = {.store = s};
+	struct store_sandbox_filter running = *f;
+	struct page unused = {0};
+	int r;
+
+	running.states = RUNNING_STATES;
+	running.token = NULL;
+	r = check_filter(&running, &unused, e);
+	if (r == 0)
+		r = build_count(&b, &running, e);
+	if (r < 0)
+		return r;
+	q = query_of(s, &b);
+	r = query_step(&q, e);
+	if (r > 0)
+		*ret = row_u64(&q);
+	return r < 0 ? r : 0;
 }
 
 /* Reads and copies one row at a time, so the callback may change the table. */

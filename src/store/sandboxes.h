@@ -174,6 +174,10 @@ int store_sandbox_list(struct store *s, const struct store_sandbox_filter *f,
 	int (*each)(void *arg, const struct store_sandbox *sb), void *arg,
 	char ret_next[STORE_PAGE_TOKEN_BYTES], struct error *e);
 
+/* Counts those of the filter that clients see as running, on all pages. Its states do not count. */
+int store_sandbox_count_running(
+	struct store *s, const struct store_sandbox_filter *f, uint64_t *ret, struct error *e);
+
 /* Visits every row, for recovery at start. The callback may write. */
 int store_sandbox_each(struct store *s, int (*each)(void *arg, const struct store_sandbox *sb),
 	void *arg, struct error *e);
