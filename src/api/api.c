@@ -203,6 +203,27 @@ json_t *api_text(const void *s, size_t n)
 	return json_loadb((const char *)buf_head(&b), buf_len(&b), JSON_DECODE_ANY, NULL);
 }
 
+enum { ID_SHOWN = 64 }; /* of a text that is no sandbox's */
+
+/* The part of a sandbox's ID before '-', where older clients put a client's. */
+static size_t id_length(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789");
+
+	return s[n] == '\0' || s[n] == '-' ? n : 0;
+}
+
+void api_refuse_absent(struct request *r)
+{
+	size_t n = id_length(r->params[0]);
+
+	if (n)
+		reply_error(r, 404, "Sandbox \"%.*s\" doesn't exist or you don't have access to it",
+			(int)(n < ID_SHOWN ? n : ID_SHOWN), r->params[0]);
+	else
+		reply_error(r, 400, "Invalid sandbox ID");
+}
+
 struct store_sandbox *api_find(struct request *r)
 {
 	char id[ROUTE_SANDBOX_ID_MAX + 1];
@@ -220,7 +241,7 @@ struct store_sandbox *api_find(struct request *r)
 		return sb;
 	store_sandbox_free(sb);
 	/* another key's sandbox gets the same answer as a missing one */
-	reply_error(r, 404, "there is no sandbox %.64s", r->params[0]);
+	api_refuse_absent(r);
 	return NULL;
 }
 
@@ -234,6 +255,15 @@ struct instance *api_find_running(struct request *r, const struct store_sandbox 
 	return i;
 }
 
+struct instance *api_find_running_else(
+	struct request *r, const struct store_sandbox *sb, const char *before, const char *after)
+{
+	if (sb->state != STORE_PAUSED)
+		return api_find_running(r, sb);
+	reply_error(r, 409, "%s '%s' %s", before, sb->id, after);
+	return NULL;
+}
+
 json_t *api_body(struct request *r, const char *body, size_t n)
 {
 	const char *reason = "";
@@ -245,7 +275,8 @@ json_t *api_body(struct request *r, const char *body, size_t n)
 	}
 	root = n ? json_tree_parse(body, n, JSON_TREE_NO_NUL, &reason) : json_object();
 	if (!root)
-		reply_error(r, 400, "the body must be a JSON object: %s", reason);
+		reply_error(r, 400,
+			"Error when parsing request: the body must be a JSON object: %s", reason);
 	return root;
 }
 

@@ -177,9 +177,15 @@ bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX 
  * sandbox exists, or if events of it are still stored. Otherwise answers 404. */
 bool api_find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1]);
 
+/* Answers 404 for the sandbox that r->params[0] names. */
+void api_refuse_absent(struct request *r);
+
 /* Returns the instance of a running sandbox. If the sandbox does not run, answers 409 and returns
  * NULL. */
 struct instance *api_find_running(struct request *r, const struct store_sandbox *sb);
+/* The same, with E2B's text if the sandbox is paused: `before`, its ID, `after`. */
+struct instance *api_find_running_else(
+	struct request *r, const struct store_sandbox *sb, const char *before, const char *after);
 
 /* An answer that a callback gives later. The client may go in the meantime. The callback owns it
  * and must call api_deferred_take(), which returns the request, or NULL if the client has gone. */
@@ -229,6 +235,9 @@ json_t *api_policy_json(const struct store_sandbox *sb);
 /* Reads seconds from the body's `key`. *ret_s holds the default before the call. Returns false if
  * it answered the request. */
 bool api_take_seconds(
+	struct request *r, const json_t *body, const char *key, bool required, int64_t *ret_s);
+/* The same, of a life that begins: more than 0. */
+bool api_take_life(
 	struct request *r, const json_t *body, const char *key, bool required, int64_t *ret_s);
 /* Moves a running sandbox's deadline to s seconds from now, but never earlier. Returns false if it
  * answered the request. */

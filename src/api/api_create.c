@@ -193,8 +193,10 @@ static bool take_source(
 		return take_runtime(r, body, s, o);
 	if (!name)
 		return refuse(r, 400, "templateID must be given");
-	if (template_ref_parse(name, &ref, &reason) < 0)
-		return refuse(r, 400, reason);
+	if (template_ref_parse(name, &ref, &reason) < 0) {
+		reply_error(r, 400, "Invalid template reference: %s", reason);
+		return false;
+	}
 	err = api_find_snapshot(r, &ref, &s->snapshot, &e);
 	if (err == 0)
 		return take_snapshot(r, s, o);
@@ -208,17 +210,9 @@ static bool take_source(
 static bool take_timeout(struct request *r, const json_t *body, bool v2, uint64_t *ret)
 {
 	int64_t s = v2 ? API_TIMEOUT_V2_S : API_TIMEOUT_V1_S;
-	uint64_t max_s = auth_timeout_max_ns(r) / NS_PER_S;
 
-	if (api_integer(body, "timeout", &s) == -EINVAL || s <= 0)
-		return refuse(r, 400, "timeout must be a positive number of seconds");
-	if ((uint64_t)s > max_s) {
-		reply_error(r, 400, "timeout is more than the maximum of %llu s",
-			(unsigned long long)max_s);
+	if (!api_take_life(r, body, "timeout", false, &s))
 		return false;
-	}
-	if ((uint64_t)s > INT32_MAX)
-		return refuse(r, 400, "timeout is too long");
 	*ret = (uint64_t)s * NS_PER_S;
 	return true;
 }

@@ -78,9 +78,12 @@ void api_metrics_many(struct request *r)
 		return;
 	for (const char *p = ids; *p; p++)
 		n += *p == ',';
-	if (!*ids || n > IDS_MAX) {
-		reply_error(r, 400, "sandbox_ids must be 1 to %d ids with commas between them",
-			IDS_MAX);
+	if (n > IDS_MAX) {
+		reply_error(r, 400, "Too many sandboxes requested, maximum is %d", IDS_MAX);
+		return;
+	}
+	if (!*ids) {
+		reply_error(r, 400, "sandbox_ids must be ids with commas between them");
 		return;
 	}
 	all = json_object();

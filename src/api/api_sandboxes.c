@@ -25,7 +25,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-enum { QUERY_MAX = 4096, REFRESH_S = 15 };
+enum { QUERY_MAX = 4096, REFRESH_S = 15, S_PER_HOUR = 3600 };
 
 static bool is_shown_running(const struct store_sandbox *sb)
 {
@@ -165,7 +165,7 @@ static bool take_metadata(struct request *r, struct uri_filter *filter,
 	if (err == -ENOENT)
 		return true;
 	if (err < 0 || filter->count > STORE_FILTER_PAIRS_MAX) {
-		reply_error(r, 400, "metadata must be at most %d encoded pairs",
+		reply_error(r, 400, "Error parsing metadata: at most %d encoded pairs are possible",
 			STORE_FILTER_PAIRS_MAX);
 		return false;
 	}
@@ -431,16 +431,28 @@ static bool set_end(struct request *r, const struct store_sandbox *sb, uint64_t 
 	end_ns = allowance_clamp(fleet_of(r), sb->key_id, end_ns);
 	err = write_end(fleet_of(r), sb, end_ns, &e);
 
-	if (err == -EBUSY)
-		reply_error(r, sb->state == STORE_PAUSED ? 404 : 409,
-			"the sandbox is not running: it is %s",
-			store_sandbox_state_name(sb->state));
+	if (err == -EBUSY && sb->state == STORE_PAUSED)
+		api_refuse_absent(r);
+	else if (err == -EBUSY)
+		reply_error(r, 409, "Sandbox \"%s\" is being %s", sb->id,
+			sb->state == STORE_PAUSING ? "paused" : "killed");
 	else if (err < 0)
 		reply_failure(r, &e);
 	if (err < 0)
 		return false;
 	deadline_changed(fleet_of(r));
 	return true;
+}
+
+static void refuse_timeout(struct request *r)
+{
+	unsigned long long max_s = auth_timeout_max_ns(r) / NS_PER_S;
+
+	if (max_s % S_PER_HOUR == 0)
+		reply_error(
+			r, 400, "Timeout cannot be greater than %llu hours", max_s / S_PER_HOUR);
+	else
+		reply_error(r, 400, "Timeout cannot be greater than %llu seconds", max_s);
 }
 
 bool api_take_seconds(
@@ -456,14 +468,24 @@ bool api_take_seconds(
 	if (*ret_s < 0)
 		*ret_s = 0;
 	if ((uint64_t)*ret_s > max_s) {
-		reply_error(r, 400, "%s is more than the maximum of %llu s", key,
-			(unsigned long long)max_s);
+		refuse_timeout(r);
 		return false;
 	}
 	return true;
 }
 
-/* The same, from an unparsed body. */
+bool api_take_life(
+	struct request *r, const json_t *body, const char *key, bool required, int64_t *ret_s)
+{
+	if (!api_take_seconds(r, body, key, required, ret_s))
+		return false;
+	if (*ret_s > 0)
+		return true;
+	reply_error(r, 400, "Timeout must be greater than 0");
+	return false;
+}
+
+/* api_take_seconds() from an unparsed body. */
 static bool take_seconds(struct request *r, const char *text, size_t n, const char *key,
 	bool required, int64_t *ret_s)
 {

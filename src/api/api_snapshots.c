@@ -134,6 +134,12 @@ static void on_snapshot(
 	free(s);
 }
 
+/* Of a sandbox whose snapshot is being made. */
+static void refuse_busy(struct request *r, const char *id, const char *done)
+{
+	reply_error(r, 409, "Sandbox '%s' cannot be %s while in 'snapshotting' state", id, done);
+}
+
 static void start_snapshot(struct request *r, struct instance *i, const struct store_snapshot *row)
 {
 	struct snapshotting *s = api_calloc(r, sizeof(*s));
@@ -150,7 +156,10 @@ static void start_snapshot(struct request *r, struct instance *i, const struct s
 		    on_snapshot, s, &e) < 0) {
 		(void)api_deferred_take(s->deferred); /* it is r */
 		free(s);
-		reply_failure(r, &e);
+		if (e.code == ERROR_BUSY)
+			refuse_busy(r, instance_id(i), "snapshotted");
+		else
+			reply_failure(r, &e);
 	}
 }
 
@@ -167,15 +176,17 @@ static bool take_name(
 	if (json_is_string(v) && template_ref_parse(json_string_value(v), ref, &reason) == 0 &&
 		!*ref->namespace)
 		return true;
-	reply_error(r, 400, "%s", *reason ? reason : "name must be without a namespace");
+	reply_error(
+		r, 400, "Invalid name: %s", *reason ? reason : "name must be without a namespace");
 	return false;
 }
 
 /* Finds the client's running sandbox and its row. Returns NULL if it answered the request. */
-static struct instance *find_source(struct request *r, struct store_sandbox **ret)
+static struct instance *find_source(
+	struct request *r, const char *after, struct store_sandbox **ret)
 {
 	*ret = api_find(r);
-	return *ret ? api_find_running(r, *ret) : NULL;
+	return *ret ? api_find_running_else(r, *ret, "Sandbox", after) : NULL;
 }
 
 static void take_snapshot(struct request *r, const char *text, size_t n)
@@ -186,7 +197,8 @@ static void take_snapshot(struct request *r, const char *text, size_t n)
 	bool ok = body && take_name(r, body, &ref, &named) &&
 		  api_take_flag(r, body, "memory", &memory);
 	struct store_sandbox *sb = NULL;
-	struct instance *i = ok ? find_source(r, &sb) : NULL;
+	struct instance *i =
+		ok ? find_source(r, "cannot be snapshotted while in 'paused' state", &sb) : NULL;
 
 	if (i && auth_may_keep(r, sb, true)) {
 		struct store_snapshot row = new_row(sb, named ? &ref : NULL);
@@ -504,7 +516,7 @@ static void start_fork(
 	f->fleet = fleet_of(r);
 	f->parent = sb;
 	f->count = count;
-	f->timeout_ns = (uint64_t)(s ? s : 1) * NS_PER_S;
+	f->timeout_ns = (uint64_t)s * NS_PER_S;
 	f->max = auth_sizes_max(r);
 	f->places = (struct instance_places){.key_id = sb->key_id,
 		.sizes = {sb->cpus, sb->memory_bytes, sb->disk_bytes},
@@ -516,7 +528,10 @@ static void start_fork(
 		(void)api_deferred_take(f->deferred); /* it is r */
 		if (e.code == ERROR_NONE)
 			(void)error_set(&e, ERROR_INTERNAL, EIO, "no random numbers");
-		reply_failure(r, &e);
+		if (e.code == ERROR_BUSY)
+			refuse_busy(r, instance_id(i), "forked");
+		else
+			reply_failure(r, &e);
 		fork_free(f);
 	}
 }
@@ -526,7 +541,10 @@ static bool take_count(struct request *r, const json_t *body, unsigned *ret)
 	int64_t count = 1;
 
 	if (api_integer(body, "count", &count) == -EINVAL || count < 1 || count > FORK_MAX) {
-		reply_error(r, 400, "count must be a number from 1 to %d", FORK_MAX);
+		if (count > FORK_MAX)
+			reply_error(r, 400, "Count cannot be greater than %d", FORK_MAX);
+		else
+			reply_error(r, 400, "Count must be at least 1");
 		return false;
 	}
 	*ret = (unsigned)count;
@@ -538,10 +556,11 @@ static void take_fork(struct request *r, const char *text, size_t n)
 	json_t *body = api_body(r, text, n);
 	int64_t s = FORK_S;
 	unsigned count = 1;
-	bool ok = body && api_take_seconds(r, body, "timeout", false, &s) &&
-		  take_count(r, body, &count);
+	bool ok =
+		body && api_take_life(r, body, "timeout", false, &s) && take_count(r, body, &count);
 	struct store_sandbox *sb = NULL;
-	struct instance *i = ok ? find_source(r, &sb) : NULL;
+	struct instance *i =
+		ok ? find_source(r, "is paused and cannot be forked; resume it first", &sb) : NULL;
 
 	json_decref(body);
 	if (i && (!sb->auto_pause || auth_may_promise(r, sb->key_id, count)) &&

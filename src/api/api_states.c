@@ -31,6 +31,48 @@ static void on_paused(void *arg, const struct error *why)
 		reply_empty(r, 204);
 }
 
+/* A pause that waits for another one of the sandbox, or until its snapshot is made. */
+struct waiting_pause {
+	struct request *request;
+	struct instance_waiter waiter;
+	unsigned how;
+	bool others; /* what another request does will do */
+};
+
+static void try_pause(struct request *r, unsigned how, bool others);
+
+static void on_waiting_done(struct request *r, bool complete)
+{
+	struct waiting_pause *w = r->data;
+
+	instance_unwait(fleet_of(r), &w->waiter);
+	free(w);
+}
+
+static void on_pause_settled(void *arg, const struct error *why)
+{
+	struct waiting_pause w = *(struct waiting_pause *)arg;
+
+	free(arg);
+	request_set_ops(w.request, NULL, NULL);
+	try_pause(w.request, w.how, w.others);
+}
+
+static void pause_later(struct request *r, struct instance *i, unsigned how)
+{
+	static const struct request_ops ops = {.done = on_waiting_done};
+	struct waiting_pause *w = api_calloc(r, sizeof(*w));
+
+	if (!w)
+		return;
+	*w = (struct waiting_pause){.request = r,
+		.waiter = {.settled = on_pause_settled, .arg = w},
+		.how = how,
+		.others = i->state == INSTANCE_PAUSING};
+	request_set_ops(r, &ops, w);
+	instance_wait(i, &w->waiter);
+}
+
 static void pause_one(struct request *r, struct instance *i, unsigned how)
 {
 	struct api_deferred *d = api_defer(r);
@@ -45,21 +87,49 @@ static void pause_one(struct request *r, struct instance *i, unsigned how)
 	}
 }
 
+/* What a pause waits for, or NULL. */
+static struct instance *find_busy(struct request *r, const struct store_sandbox *sb)
+{
+	struct instance *i = instance_find(fleet_of(r), sb->id);
+
+	if (i)
+		return i->job ? i : NULL;
+	i = instance_find_unsettled(fleet_of(r), sb->id);
+	return i && i->state == INSTANCE_PAUSING ? i : NULL;
+}
+
+static void try_pause(struct request *r, unsigned how, bool others)
+{
+	struct store_sandbox *sb = api_find(r);
+	struct instance *busy = sb ? find_busy(r, sb) : NULL, *i;
+
+	if (!sb)
+		return;
+	if (busy) {
+		pause_later(r, busy, how);
+	} else if (others && sb->state == STORE_PAUSED) {
+		reply_empty(r, 204);
+	} else {
+		i = api_find_running_else(
+			r, sb, "Error pausing sandbox - sandbox", "is already paused");
+		if (i && auth_may_keep(r, sb, false))
+			pause_one(r, i, how);
+	}
+	store_sandbox_free(sb);
+}
+
 static void take_pause(struct request *r, const char *text, size_t n)
 {
 	json_t *body = api_body(r, text, n);
 	bool memory = true, healthy = false;
 	bool ok = body && api_take_flag(r, body, "memory", &memory) &&
 		  api_take_flag(r, body, "requireHealthyGuest", &healthy);
-	struct store_sandbox *sb = ok ? api_find(r) : NULL;
-	struct instance *i = sb ? api_find_running(r, sb) : NULL;
 
-	if (i && auth_may_keep(r, sb, false))
-		pause_one(r, i,
-			PAUSE_LIMITED | (memory ? PAUSE_MEMORY : 0) |
-				(healthy ? PAUSE_HEALTHY : 0));
+	if (ok)
+		try_pause(r,
+			PAUSE_LIMITED | (memory ? PAUSE_MEMORY : 0) | (healthy ? PAUSE_HEALTHY : 0),
+			false);
 	json_decref(body);
-	store_sandbox_free(sb);
 }
 
 void api_pause(struct request *r)
@@ -147,12 +217,19 @@ static bool is_returning(const struct request *r, const char *id)
 	return i && i->state == INSTANCE_CREATING;
 }
 
+/* A connect to a running sandbox may ask for no more time; a resume gives it a life. */
+static bool take_timeout(struct request *r, const json_t *body, bool required, struct connect *how)
+{
+	return how->resume ? api_take_life(r, body, "timeout", required, &how->timeout_s)
+			   : api_take_seconds(r, body, "timeout", required, &how->timeout_s);
+}
+
 static bool take_options(
 	struct request *r, const json_t *body, bool timeout_required, struct connect *how)
 {
 	bool pause = false;
 
-	if (!api_take_seconds(r, body, "timeout", timeout_required, &how->timeout_s) ||
+	if (!take_timeout(r, body, timeout_required, how) ||
 		!api_take_flag(r, body, "memory", &how->memory) ||
 		(how->resume && !api_take_flag(r, body, "autoPause", &pause)))
 		return false;
@@ -172,7 +249,7 @@ static bool refuse_ending(struct request *r)
 
 	if (!i || i->state != INSTANCE_ENDING || i->told || !auth_may_see(r, i->key_id))
 		return false;
-	reply_error(r, 409, "the sandbox is being killed");
+	reply_error(r, 409, "Sandbox \"%s\" is being killed", id);
 	return true;
 }
 
@@ -193,7 +270,7 @@ static void connect_to(
 			"resume it with memory: false, which boots it from its disk");
 	} else if (instance_find(fleet_of(r), sb->id)) {
 		if (how.resume)
-			reply_error(r, 409, "the sandbox is running");
+			reply_error(r, 409, "Sandbox %s is already running", sb->id);
 		else
 			reply_running(r, sb->id, 200, true, how.timeout_s);
 	} else if (is_returning(r, sb->id) || auth_may_resume(r)) {

@@ -39,7 +39,9 @@ static int find_built(struct fleet *f, const char *key_id, bool all, const char 
 	take(ret, key_id);
 	if (!ret->mine && !ret->row.public && !all)
 		return error_set(e, ERROR_FORBIDDEN, EACCES,
-			"the template '%.64s' belongs to another key and is not public", word);
+			"you don't have access to template '%.64s': it belongs to another key and "
+			"is not public",
+			word);
 	return 1;
 }
 
@@ -69,7 +71,7 @@ int find_template(struct fleet *f, const char *key_id, bool all, const struct te
 
 	*ret = (struct found_template){.built = false};
 	if (*ref->namespace)
-		return error_set(e, ERROR_NOT_FOUND, ENOENT, "there is no template '%.64s/%.64s'",
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "template '%.64s/%.64s' not found",
 			ref->namespace, ref->name);
 	r = find_built(f, key_id, all, ref->name, ret, e);
 	if (r == 0)
@@ -80,7 +82,7 @@ int find_template(struct fleet *f, const char *key_id, bool all, const struct te
 	}
 	if (r == 0)
 		return error_set(
-			e, ERROR_NOT_FOUND, ENOENT, "there is no template '%.64s'", ref->name);
+			e, ERROR_NOT_FOUND, ENOENT, "template '%.64s' not found", ref->name);
 	return r < 0 ? r : 0;
 }
 
@@ -93,8 +95,8 @@ int find_directory(struct fleet *f, const struct found_template *t, const struct
 	if (!t->built) {
 		if (strcmp(ref->tag, "default") != 0)
 			return error_set(e, ERROR_NOT_FOUND, ENOENT,
-				"the template '%.64s' has no tag '%.64s': the operator's templates "
-				"have no tags",
+				"template '%.64s' with tag '%.64s' not found: the operator's "
+				"templates have no tags",
 				t->name, ref->tag);
 		memcpy(ret, t->name, strlen(t->name) + 1);
 		return 0;
@@ -103,8 +105,7 @@ int find_directory(struct fleet *f, const struct found_template *t, const struct
 		if (why.code != ERROR_NOT_FOUND)
 			return error_set(e, why.code, why.err, "%s", why.message);
 		return error_set(e, ERROR_NOT_FOUND, ENOENT,
-			"the template '%.64s' has no tag '%.64s' with a complete build", t->name,
-			ref->tag);
+			"template '%.64s' with tag '%.64s' not found", t->name, ref->tag);
 	}
 	memcpy(ret, tag.build_id, sizeof(tag.build_id));
 	return 0;

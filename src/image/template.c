@@ -202,7 +202,8 @@ void template_abort(struct template_build *b)
 static int not_found(struct error *e, const char *name)
 {
 	return error_set(e, ERROR_NOT_FOUND, ENOENT,
-		"no template '%.80s': `mayfly template ls` lists them, `mayfly template build "
+		"template '%.80s' not found: `mayfly template ls` lists them, `mayfly template "
+		"build "
 		"%.80s` "
 		"makes one",
 		name, name);

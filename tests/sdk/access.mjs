@@ -37,7 +37,7 @@ testNatively('400, 401, 404 of the control API', async () => {
     () => Sandbox.setTimeout('inosuchsandbox', 1000),
   ]) await assert.rejects(call(), NotFoundError)
   assert.equal(await Sandbox.kill('inosuchsandbox'), false)
-  await assert.rejects(Sandbox.getInfo('not an id'), NotFoundError)
+  await assert.rejects(Sandbox.getInfo('not an id'), /400: Invalid sandbox ID/)
 })
 
 testNatively('429: one sandbox at a time', async () => {

@@ -233,7 +233,8 @@ static int measure(const struct home *home, const struct sandbox_options *o,
 
 	if (strcmp(o->template, "base") != 0 && strcmp(o->template, interpreter_template) != 0 &&
 		!is_there(home, o->template))
-		return error_set(e, ERROR_NOT_FOUND, ENOENT, "no template '%s'", o->template);
+		return error_set(
+			e, ERROR_NOT_FOUND, ENOENT, "template '%s' not found", o->template);
 	ret->cpus = o->cpus ? o->cpus : 2;
 	ret->memory_bytes = o->memory_bytes ? o->memory_bytes : 512 * MIB;
 	ret->disk_bytes = o->disk_bytes ? o->disk_bytes : 1024 * MIB;

@@ -121,6 +121,48 @@ static bool take_number(struct request *r, const json_t *body, const char *name,
 	return false;
 }
 
+static bool take_size(struct request *r, const json_t *body, const char *name, int64_t *ret)
+{
+	if (api_integer(body, name, ret) != -EINVAL)
+		return true;
+	reply_error(r, 400, "validation error: %s must be a number", name);
+	return false;
+}
+
+/* E2B's texts; those that begin with "validation error" are of its schema. */
+static bool check_cpus(struct request *r, int64_t cpus, int64_t max)
+{
+	if (cpus < 1)
+		return refuse(r, "validation error: CPU count must be at least 1");
+	if (cpus > 1 && cpus % 2)
+		return refuse(r, "CPU count must be 1 or an even number");
+	if (cpus <= max)
+		return true;
+	reply_error(r, 400,
+		"CPU count can't be higher than %lld (if you need to increase this limit, please "
+		"contact support)",
+		(long long)max);
+	return false;
+}
+
+static bool check_memory(struct request *r, int64_t mb, int64_t max)
+{
+	if (mb < SANDBOX_MEMORY_MB_MIN) {
+		reply_error(r, 400, "validation error: Memory must be at least %d MiB",
+			SANDBOX_MEMORY_MB_MIN);
+		return false;
+	}
+	if (mb % 2)
+		return refuse(r, "Memory must be divisible by 2");
+	if (mb <= max)
+		return true;
+	reply_error(r, 400,
+		"Memory can't be higher than %lld MiB (if you need to increase this limit, please "
+		"contact support)",
+		(long long)max);
+	return false;
+}
+
 static bool take_build_sizes(struct request *r, const json_t *body, struct store_build *b)
 {
 	const struct sandbox_sizes max = auth_sizes_max(r);
@@ -130,14 +172,10 @@ static bool take_build_sizes(struct request *r, const json_t *body, struct store
 
 	cpus = cpus > max.cpus ? max.cpus : cpus;
 	memory = memory > memory_max ? memory_max : memory;
-	if (!take_number(r, body, "cpuCount", 1, max.cpus, &cpus) ||
-		!take_number(r, body, "memoryMB", SANDBOX_MEMORY_MB_MIN, memory_max, &memory) ||
-		!take_number(r, body, "minFreeDiskMb", 0, disk_max, &unused))
+	if (!take_size(r, body, "cpuCount", &cpus) || !take_size(r, body, "memoryMB", &memory) ||
+		!take_number(r, body, "minFreeDiskMb", 0, disk_max, &unused) ||
+		!check_cpus(r, cpus, max.cpus) || !check_memory(r, memory, memory_max))
 		return false;
-	if (cpus > 1 && cpus % 2)
-		return refuse(r, "cpuCount must be 1 or an even number");
-	if (memory % 2)
-		return refuse(r, "memoryMB must be an even number");
 	b->cpus = (uint32_t)cpus;
 	b->memory_mb = (uint32_t)memory;
 	b->free_mb = (uint32_t)unused;
@@ -198,8 +236,13 @@ void api_build_announce(struct request *r)
 static bool find_build(struct request *r, struct store_build *ret)
 {
 	struct error e = {0};
-	int err = store_build_get(fleet_of(r)->store, r->params[1], ret, &e);
+	int err;
 
+	if (!route_is_uuid(r->params[1])) {
+		reply_error(r, 400, "Invalid build ID: %.64s", r->params[1]);
+		return false;
+	}
+	err = store_build_get(fleet_of(r)->store, r->params[1], ret, &e);
 	if (err < 0 && e.code != ERROR_NOT_FOUND) {
 		reply_failure(r, &e);
 		return false;
@@ -233,7 +276,7 @@ static void begin_build(struct request *r, const char *text, size_t n)
 
 	if (body && find_build(r, &b)) {
 		if (b.status != STORE_BUILD_ANNOUNCED)
-			reply_error(r, 400, "the build was begun already: it is %s",
+			reply_error(r, 400, "build is not in waiting state: it is %s",
 				build_status_name(b.status));
 		else if (!auth_may_build(r))
 			; /* answered */

@@ -166,7 +166,7 @@ static void remove_tags(struct request *r, const char *text, size_t n)
 	if (body && take_tags(r, body, &c) && find_own(r, json_tree_text(body, "name"), &ref, &t)) {
 		c.template_id = t.row.id;
 		if (is_default_among(&c))
-			reply_error(r, 400, "the tag 'default' cannot be removed");
+			reply_error(r, 400, "Cannot delete the 'default' tag");
 		else if (change(&c, &e) < 0)
 			reply_failure(r, &e);
 		else

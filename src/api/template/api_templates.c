@@ -415,6 +415,6 @@ bool api_find_template(struct request *r, const char *given, struct template_ref
 		return false;
 	if (ret->built || strcmp(ret_ref->tag, "default") == 0)
 		return true;
-	reply_error(r, 404, "there is no template '%.200s'", given);
+	reply_error(r, 404, "template '%.200s' not found", given);
 	return false;
 }
