@@ -64,10 +64,7 @@ static int check_deny(const json_t *network, bool *ret_all, struct error *e)
 	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
 		r = parse_entry(list, "denyOut", i, false, &t, e);
 		if (r == 0 && t.host[0])
-			r = error_set(e, ERROR_USAGE, EINVAL,
-				"denyOut[%zu] '%.64s': must be an IPv4 address or a range in CIDR "
-				"form, not a name",
-				i, t.host);
+			r = error_set(e, ERROR_USAGE, EINVAL, "invalid denied CIDR %.64s", t.host);
 		if (r == 0 && network_target_is_all(&t))
 			*ret_all = true;
 	}
@@ -91,9 +88,8 @@ static int check_allow(
 		if (r == 0 && t.host[0] && !denies_all &&
 			!str_ends_with(t.host, RULES_BETWEEN_DOMAIN))
 			r = error_set(e, ERROR_USAGE, EINVAL,
-				"allowOut[%zu] '%.64s': names need 0.0.0.0/0 in denyOut, so that "
-				"all else is denied",
-				i, t.host);
+				"When specifying allowed domains in allow out, you must include "
+				"'ALL_TRAFFIC' in deny out to block all other traffic.");
 	}
 	return r;
 }

@@ -192,8 +192,9 @@ async def network_and_update_network(c):
     assert await about() == (True, {"deny_out": ["198.51.100.0/24"], "mask_request_host": "masked"})
     await settle(c.cls.update_network(sandbox.sandbox_id, {"deny_out": lambda ctx: [ctx.all_traffic]}))
     assert (await about())[1] == {"deny_out": [everything], "mask_request_host": "masked"}
-    for bad, text in (({"allow_out": ["example.com"]}, "allowOut[0]"),
-                      ({"deny_out": ["example.com"]}, "denyOut[0]"), ({"allow_out": ["10.0.0.1"]}, "private")):
+    for bad, text in (({"allow_out": ["example.com"]}, "you must include 'ALL_TRAFFIC' in deny out"),
+                      ({"deny_out": ["example.com"]}, "invalid denied CIDR example.com"),
+                      ({"allow_out": ["10.0.0.1"]}, "private")):
         await rejects(e2b.SandboxException, lambda: sandbox.update_network(bad), lambda e: text in str(e))
         await rejects(e2b.SandboxException, lambda: c.cls.create(network=bad), lambda e: text in str(e))
     await settle(sandbox.kill())

@@ -71,7 +71,7 @@ test('network, and updateNetwork', async () => {
   await Sandbox.updateNetwork(sandbox.sandboxId, {})
   assert.deepEqual((await about()).network, kept)
   for (const [network, text] of [
-    [{ allowOut: ['example.com'] }, /allowOut\[0\]/], [{ denyOut: ['example.com'] }, /denyOut\[0\]/],
+    [{ allowOut: ['example.com'] }, /you must include 'ALL_TRAFFIC' in deny out/], [{ denyOut: ['example.com'] }, /invalid denied CIDR example.com/],
     [{ allowOut: ['10.0.0.1'] }, /private/],
   ]) {
     await assert.rejects(sandbox.updateNetwork(network), text)
