@@ -16,6 +16,10 @@
 
 enum { PARAMETER_MAX = 4096 };
 
+/* This and the refusals of signatures are E2B's texts. */
+#define UNAUTHORIZED                                                                               \
+	"unauthorized access, please provide a valid access token or method signing if supported"
+
 enum access {
 	ACCESS_TOKEN, /* X-Access-Token */
 	ACCESS_FILES, /* the token or a signature */
@@ -76,11 +80,11 @@ static void refuse_guess(struct request *r)
 	(void)request_reply(r, &reply); /* a failure means that the client has gone */
 }
 
-static void refuse_path(struct request *r)
+static void refuse_path(struct request *r, const char *message)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(8 * PARAMETER_MAX);
 	size_t n = strnlen(r->head->path, PARAMETER_MAX);
-	int err = buf_add_str(&body, "{\"message\":\"there is no such endpoint\",\"path\":");
+	int err = buf_printf(&body, "{\"message\":\"%s\",\"path\":", message);
 
 	if (!err)
 		err = json_text_string(&body, r->head->path, n, JSON_TEXT_UTF8);
@@ -217,7 +221,7 @@ static bool allow_signature(struct request *r, const char *token)
 		return false;
 	}
 	if (!q.has_signature) {
-		refuse(r, 401, "missing access token: send X-Access-Token or a signed URL");
+		refuse(r, 401, "missing signature query parameter");
 		return false;
 	}
 	switch (check(r, &q, token)) {
@@ -227,7 +231,7 @@ static bool allow_signature(struct request *r, const char *token)
 		refuse(r, 401, "signature is already expired");
 		return false;
 	default:
-		refuse(r, 401, "the signature is wrong");
+		refuse(r, 401, "invalid signature");
 		return false;
 	}
 }
@@ -249,12 +253,14 @@ static bool allow(struct request *r, const struct instance *i, enum access acces
 	if (given) {
 		if (secret_equal(given, token))
 			return true;
-		refuse(r, 401, "the access token is wrong");
+		refuse(r, 401,
+			access == ACCESS_FILES ? "access token present in header but does not match"
+					       : UNAUTHORIZED);
 		return false;
 	}
 	if (access == ACCESS_FILES)
 		return allow_signature(r, token);
-	refuse(r, 401, "missing access token: send X-Access-Token");
+	refuse(r, 401, UNAUTHORIZED);
 	return false;
 }
 
@@ -295,7 +301,7 @@ static void dispatch(struct request *r, const struct instance *i)
 	else if (known)
 		refuse(r, 405, "this endpoint does not take that method");
 	else
-		refuse_path(r);
+		refuse_path(r, "there is no such endpoint");
 }
 
 void envd_handle(struct request *r)
@@ -307,7 +313,9 @@ void envd_handle(struct request *r)
 		return;
 	}
 	if (is_control_path(r->head->path)) {
-		refuse_path(r);
+		refuse_path(r,
+			"This endpoint is reserved for the E2B control plane and is not reachable "
+			"through the sandbox URL");
 		return;
 	}
 	i = r->route.kind == ROUTE_SIGNED ? find_signed(r)

@@ -29,8 +29,7 @@ int envd_absent_fail(struct fleet *f, const char *id, struct envd_error *e)
 		(void)envd_fail(e, CONNECT_UNAVAILABLE, "the connection to the sandbox was lost");
 		e->status = 502;
 	} else if (is_changing(f, id)) {
-		(void)envd_fail(e, CONNECT_UNAVAILABLE,
-			"the sandbox is being paused or resumed: try again");
+		(void)envd_fail(e, CONNECT_UNAVAILABLE, ENVD_TEXT_CHANGING);
 		e->status = 409;
 	} else {
 		(void)envd_fail(e, CONNECT_UNAVAILABLE, ENVD_TEXT_NOT_FOUND);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "envd/envd_page.h"
 #include "proto/json_text.h"
 
 unsigned envd_cors(const struct request *r, struct http_field fields[ENVD_CORS_FIELDS])
@@ -62,14 +63,26 @@ bool envd_is_proxied(const struct envd_error *e)
 	return e->code == CONNECT_UNAVAILABLE && e->status != 503;
 }
 
+/* Scripts of any page may read it, though they sent no Origin. */
 static void reply_proxy(struct request *r, unsigned status, const char *sandbox_id,
 	const char *more, unsigned value, const char *message)
 {
+	static const struct http_field fields[] = {{"Access-Control-Allow-Origin", "*"}};
 	_cleanup_(buf_done) struct buf body = BUF_INIT(8 * ERROR_MESSAGE_MAX);
+	bool page = envd_wants_page(r);
+	int err = page ? envd_page(&body, sandbox_id, more ? value : 0, message)
+		       : write_proxy_body(&body, status, sandbox_id, more, value, message);
+	struct http_reply reply = {.status = status,
+		.content_type =
+			page ? "text/html; charset=utf-8" : "application/json; charset=utf-8",
+		.fields = fields,
+		.field_count = ARRAY_SIZE(fields)};
 
-	if (write_proxy_body(&body, status, sandbox_id, more, value, message) < 0)
-		buf_clear(&body); /* out of memory: the status must do */
-	envd_reply_json(r, status, &body);
+	if (!err) { /* else out of memory: the status must do */
+		reply.body = (const char *)buf_head(&body);
+		reply.len = buf_len(&body);
+	}
+	(void)request_reply(r, &reply); /* or the client has gone */
 }
 
 void envd_reply_proxy(struct request *r, unsigned status, const char *sandbox_id, unsigned port,

@@ -386,8 +386,8 @@ static bool allow(struct request *r, const struct instance *i)
 		return true;
 	envd_reply_proxy(r, 403, r->route.sandbox_id, 0,
 		instance_is_revoked(i) ? "the API key of this sandbox was revoked"
-		: given		       ? "the traffic access token is wrong"
-				       : "this sandbox needs the header E2B-Traffic-Access-Token");
+		: given		       ? ENVD_TEXT_BAD_TOKEN
+				       : ENVD_TEXT_NO_TOKEN);
 	return false;
 }
 

@@ -105,8 +105,8 @@ void wake_then(struct request *r, request_handler then)
 		wake(r, then);
 	else if (w == WAKE_REFUSED)
 		envd_reply_proxy(r, 403, r->route.sandbox_id, 0,
-			"the sandbox is paused, and the access token that resumes it is missing or "
-			"wrong");
+			"This sandbox can't be resumed with the credentials provided. Check your "
+			"access token and try again.");
 	else
 		then(r);
 }
