@@ -206,7 +206,7 @@ static struct instance *find_signed(struct request *r)
 		return found;
 	}
 	request_note_guess(r);
-	refuse(r, 401, "the signature belongs to no running sandbox");
+	refuse(r, 401, "invalid signature");
 	return NULL;
 }
 

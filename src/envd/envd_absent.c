@@ -7,8 +7,9 @@
 #include "fleet/instance.h"
 #include "store/sandboxes.h"
 
-/* Whether it is being paused or resumed, so that the client may try again soon. A sandbox that is
- * being killed counts as gone. */
+/* Whether it is being paused or resumed, and traffic would resume it, so that the client may try
+ * again soon. Any other counts as gone, as one that is paused or being killed does: clients poll
+ * isRunning() while a sandbox is paused, and it takes a 409 for a failure. */
 static bool is_changing(struct fleet *f, const char *id)
 {
 	const struct instance *i = instance_find_unsettled(f, id);
@@ -17,8 +18,9 @@ static bool is_changing(struct fleet *f, const char *id)
 
 	if (!i || store_sandbox_get(f->store, id, &sb, NULL) < 0)
 		return false;
-	changing = sb->state == STORE_PAUSING ||
-		   (sb->state == STORE_PAUSED && i->state == INSTANCE_CREATING);
+	changing = instance_traffic_resumes(sb) &&
+		   (sb->state == STORE_PAUSING ||
+			   (sb->state == STORE_PAUSED && i->state == INSTANCE_CREATING));
 	store_sandbox_free(sb);
 	return changing;
 }

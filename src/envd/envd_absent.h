@@ -20,7 +20,8 @@
 struct fleet;
 
 /* Fills e and returns -EINVAL. 502 for a sandbox that is unknown, ended or paused. 409 for one
- * between two states. 502 with its own text for a running one whose connection was lost. */
+ * between two states that traffic resumes. 502 with its own text for a running one whose connection
+ * was lost. */
 int envd_absent_fail(struct fleet *f, const char *sandbox_id, struct envd_error *e);
 
 /* The same for a link that was lost, for a reason of agent_link.h. If the gate has refused it and

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "envd/envd_words.h"
 #include "proto/json_text.h"
 
 static void fill(struct envd_error *e, enum connect_code code, const char *message)
@@ -53,6 +54,7 @@ void envd_error_of_agent(const struct agent_error *m, struct envd_error *ret)
 		[AGENT_ERR_REFUSED] = CONNECT_UNAVAILABLE,
 	};
 	enum connect_code code = m->class < ARRAY_SIZE(codes) ? codes[m->class] : CONNECT_OK;
+	unsigned status = 0;
 
 	fill(ret, code == CONNECT_OK ? CONNECT_INTERNAL : code,
 		m->message && m->message[0] ? m->message : agent_error_class_name(m->class));
@@ -60,6 +62,12 @@ void envd_error_of_agent(const struct agent_error *m, struct envd_error *ret)
 		ret->status = 507;
 	if (ret->code == CONNECT_UNAVAILABLE)
 		ret->status = 502;
+	if (!envd_words_of(m, ret->message, sizeof(ret->message), &ret->code, &status))
+		return;
+	if (ret->code != code)
+		ret->status = connect_code_http_status(ret->code);
+	if (status)
+		ret->status = status;
 }
 
 void envd_error_of_host(const struct error *from, struct envd_error *ret)

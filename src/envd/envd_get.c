@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "envd/envd_download.h"
 #include "envd/envd_http.h"
+#include "envd/envd_words.h"
 #include "proto/uri.h"
 
 /*	STAT   the answer depends on size or age, so STAT was sent; next is RANGE, or the end
@@ -146,8 +147,11 @@ static bool check_entry(struct envd_call *c, const struct agent_entry *entry)
 
 	if (S_ISREG(entry->mode) && entry->size <= INT64_MAX)
 		return true;
-	(void)envd_fail(&e, CONNECT_INVALID_ARGUMENT, "%s is %s", entry->path,
-		S_ISDIR(entry->mode) ? "a directory" : "not a regular file");
+	if (S_ISDIR(entry->mode))
+		(void)envd_fail(&e, CONNECT_INVALID_ARGUMENT, ENVD_WORDS_DIRECTORY, entry->path);
+	else
+		(void)envd_fail(
+			&e, CONNECT_INVALID_ARGUMENT, "%s is not a regular file", entry->path);
 	envd_call_fail_http(c, &e);
 	return false;
 }

@@ -8,6 +8,7 @@
 #include "envd/envd_entry.h"
 #include "envd/envd_http.h"
 #include "envd/envd_upload.h"
+#include "envd/envd_words.h"
 
 enum { PIECE_MAX = 64 * 1024, RESULTS_MAX = 4 * 1024 * 1024 };
 
@@ -229,8 +230,7 @@ static int remember(struct post *p, const char *path, struct envd_error *e)
 
 	for (unsigned i = 0; i < p->count; i++)
 		if (strcmp(p->written[i], path) == 0)
-			return envd_fail(e, CONNECT_INVALID_ARGUMENT,
-				"two parts of the upload are for %s", path);
+			return envd_fail(e, CONNECT_INVALID_ARGUMENT, ENVD_WORDS_TWO_PARTS, path);
 	if (add_result(p, path) < 0)
 		return out_of_memory(e);
 	grown = realloc(p->written, (p->count + 1) * sizeof(p->written[0]));

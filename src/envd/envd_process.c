@@ -13,6 +13,7 @@
 #include "envd/envd_input.h"
 #include "envd/envd_message.h"
 #include "envd/envd_rpc.h"
+#include "envd/envd_words.h"
 #include "fleet/fleet_of.h"
 #include "network/activity_process.h"
 
@@ -203,16 +204,14 @@ static bool is_named(const struct named *n, const struct agent_process *p)
 	       strcmp(exec.tag, n->tag) == 0;
 }
 
-/* As the agent's own refusals say it. */
 static void fail_unknown(struct envd_call *c, const struct named *n)
 {
 	struct envd_error e;
 
 	if (n->pid)
-		(void)envd_fail(&e, CONNECT_NOT_FOUND, "process %u: %s", n->pid, strerror(ESRCH));
+		(void)envd_fail(&e, CONNECT_NOT_FOUND, ENVD_WORDS_UNKNOWN_PID, n->pid);
 	else
-		(void)envd_fail(
-			&e, CONNECT_NOT_FOUND, "process with tag %s: %s", n->tag, strerror(ESRCH));
+		(void)envd_fail(&e, CONNECT_NOT_FOUND, ENVD_WORDS_UNKNOWN_TAG, n->tag);
 	envd_rpc_fail(c, &e);
 }
 

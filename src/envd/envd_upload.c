@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "envd/envd_entry.h"
+#include "envd/envd_words.h"
 #include "proto/multipart.h"
 
 enum { PLAIN_MAX = 64 * 1024 };
@@ -69,11 +70,13 @@ static int open_type(
 		if (u->path)
 			return 0;
 		return envd_fail(e, CONNECT_INVALID_ARGUMENT,
-			"an upload as application/octet-stream needs the query parameter path");
+			"path query parameter is required for raw body upload");
 	}
 	if (!http_content_type_is(type, "multipart/form-data"))
 		return envd_fail(e, CONNECT_INVALID_ARGUMENT,
-			"uploads are multipart/form-data or application/octet-stream");
+			"unsupported content type: %s, expected multipart/form-data or "
+			"application/octet-stream",
+			type ? type : "");
 	r = multipart_new(type, 0, &u->multipart);
 	if (r == -ENOMEM)
 		return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "out of memory");
@@ -170,8 +173,8 @@ static int remember_target(struct envd_upload *u, struct envd_error *e)
 
 	for (unsigned i = 0; i < u->seen_count; i++)
 		if (strcmp(u->seen[i], u->target) == 0)
-			return envd_fail(e, CONNECT_INVALID_ARGUMENT,
-				"the path %s occurs twice in one upload", u->target);
+			return envd_fail(
+				e, CONNECT_INVALID_ARGUMENT, ENVD_WORDS_TWO_PARTS, u->target);
 	grown = realloc(u->seen, (u->seen_count + 1) * sizeof(u->seen[0]));
 	if (!grown)
 		return envd_fail(e, CONNECT_RESOURCE_EXHAUSTED, "out of memory");

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "envd/envd_absent.h"
 #include "envd/envd_message.h"
+#include "envd/envd_words.h"
 #include "fleet/fleet_of.h"
 #include "proto/proto_json.h"
 
@@ -324,7 +325,7 @@ static struct watcher *find_for(struct envd_call *c, const json_t *o, struct env
 	}
 	w = watcher_find(c->sandbox_id, id);
 	if (!w || w->state == WATCHER_STARTING) {
-		(void)envd_fail(e, CONNECT_NOT_FOUND, "there is no watcher \"%s\"", id);
+		(void)envd_fail(e, CONNECT_NOT_FOUND, ENVD_WORDS_UNKNOWN_WATCH, id);
 		return NULL;
 	}
 	return w;

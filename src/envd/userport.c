@@ -288,8 +288,12 @@ static void on_eof(void *arg)
 /* 429 in the proxy's form (envd_reply.h), with the maximum. */
 static void refuse_more(struct tunnel *t)
 {
-	envd_reply_connection_limit(
-		t->r, t->r->route.sandbox_id, GATE_PLACES, "the sandbox has too many connections");
+	char message[100]; /* longer than the text */
+
+	(void)snprintf(message, sizeof(message),
+		"The sandbox has too many concurrent incoming connections (limit: %d)",
+		GATE_PLACES);
+	envd_reply_connection_limit(t->r, t->r->route.sandbox_id, GATE_PLACES, message);
 	finish(t);
 }
 

@@ -92,6 +92,35 @@ class Context:
         return found
 
 
+# --- what failures say: E2B's words ---
+
+@test
+async def words_of_failures(c):
+    def says(text):
+        return lambda e: text in str(e)
+    f, d, run = c.files, c.dir, c.commands.run
+    await settle(f.write(f"{d}/words", "x"))
+    none = f"{d}/none"
+    await rejects(e2b.NotFoundException, lambda: f.read(none), says(f"path '{none}' does not exist"))
+    await rejects(e2b.InvalidArgumentException, lambda: f.read(d), says(f"path '{d}' is a directory"))
+    await rejects(e2b.InvalidArgumentException, lambda: f.write(d, "x"), says(f"path is a directory: {d}"))
+    await rejects(e2b.NotFoundException, lambda: f.get_info(none), says(f"file not found: lstat {none}: no such file"))
+    await rejects(e2b.NotFoundException, lambda: f.list(none), says(f"path not found: lstat {none}: no such file"))
+    await rejects(e2b.InvalidArgumentException, lambda: f.list(f"{d}/words"),
+                  says(f"path is not a directory: {d}/words"))
+    await rejects(e2b.InvalidArgumentException, lambda: f.make_dir(f"{d}/words"),
+                  says(f"path already exists but it is not a directory: {d}/words"))
+    await rejects(e2b.NotFoundException, lambda: f.rename(none, f"{d}/to"), says(f"source file not found: rename {none}"))
+    await rejects(e2b.AuthenticationException, lambda: f.read("x", user="nobody12"),
+                  says("error looking up user 'nobody12': user: unknown user nobody12"))
+    await rejects(e2b.AuthenticationException, lambda: run("true", user="nobody12"), says("invalid username: 'nobody12'"))
+    await rejects(e2b.InvalidArgumentException, lambda: run("true", cwd=none), says(f"cwd '{none}' does not exist"))
+    await rejects(e2b.NotFoundException, lambda: c.commands.connect(999999), says("process with pid 999999 not found"))
+    handle = await settle(run("cat", background=True, stdin=False))
+    await rejects(e2b.SandboxException, lambda: c.commands.send_stdin(handle.pid, "x"),
+                  says("error writing to stdin: stdin not enabled or closed"))
+
+
 # --- the control API ---
 
 @test

@@ -391,7 +391,8 @@ test('file errors', async () => {
   await assert.rejects(sb.files.write(dir, 'x'), InvalidArgumentError)
   await assert.rejects(sb.files.write(`${dir}/x`, 'y', { user: 'nosuchuser' }), /user/i)
   await sb.files.write(`${dir}/plain`, '')
-  await assert.rejects(sb.files.write(`${dir}/plain/x`, 'y'), InvalidArgumentError)
+  await assert.rejects(sb.files.write(`${dir}/plain/x`, 'y'),
+    { message: `500: error ensuring directories: path is a file: ${dir}/plain` })
 })
 
 test('a full disk is 507', async () => {

@@ -337,6 +337,82 @@ static void test_errors(void **state)
 	assert_true(e.message[0]);
 }
 
+/* The texts of E2B's envd, of which programs look for parts. */
+static void test_words(void **state)
+{
+	static const struct {
+		struct agent_error m;
+		enum connect_code code;
+		unsigned status;
+		const char *text;
+	} cases[] = {
+		{{AGENT_ERR_NOT_FOUND, AGENT_READ, ENOENT, "/a: No such file or directory"},
+			CONNECT_NOT_FOUND, 404, "path '/a' does not exist"},
+		{{AGENT_ERR_IS_DIRECTORY, AGENT_READ, EISDIR, "/a: b: Is a directory"},
+			CONNECT_INVALID_ARGUMENT, 400, "path '/a: b' is a directory"},
+		{{AGENT_ERR_NOT_DIRECTORY, AGENT_READ, ENOTDIR, "/a/b: Not a directory"},
+			CONNECT_INTERNAL, 500,
+			"error checking if path exists '/a/b': stat /a/b: not a directory"},
+		{{AGENT_ERR_NOT_DIRECTORY, AGENT_WRITE, ENOTDIR, "/a/b/c: Not a directory"},
+			CONNECT_INTERNAL, 500, "error ensuring directories: path is a file: /a/b"},
+		{{AGENT_ERR_NO_SPACE, AGENT_WRITE, ENOSPC, "/a: No space left on device"},
+			CONNECT_INTERNAL, 507, "not enough disk space available"},
+		{{AGENT_ERR_BAD_USER, AGENT_WRITE, ENOENT, "user u: No such file or directory"},
+			CONNECT_UNAUTHENTICATED, 401,
+			"error looking up user 'u': user: unknown user u"},
+		{{AGENT_ERR_BAD_USER, AGENT_EXEC, ENOENT, "user u: No such file or directory"},
+			CONNECT_UNAUTHENTICATED, 401, "invalid username: 'u'"},
+		{{AGENT_ERR_BAD_CWD, AGENT_EXEC, ENOENT,
+			 "working directory /c: No such file or directory"},
+			CONNECT_INVALID_ARGUMENT, 400, "cwd '/c' does not exist"},
+		{{AGENT_ERR_BAD_CWD, AGENT_EXEC, ENOTDIR, "working directory /c: Not a directory"},
+			CONNECT_INVALID_ARGUMENT, 400, "working directory /c: Not a directory"},
+		{{AGENT_ERR_NOT_FOUND, AGENT_STAT, ENOENT, "/a: No such file or directory"},
+			CONNECT_NOT_FOUND, 404,
+			"file not found: lstat /a: no such file or directory"},
+		{{AGENT_ERR_PERMISSION, AGENT_STAT, EACCES, "/a: Permission denied"},
+			CONNECT_INTERNAL, 500,
+			"error getting file info: lstat /a: permission denied"},
+		{{AGENT_ERR_NOT_FOUND, AGENT_LIST, ENOENT, "/a"}, CONNECT_NOT_FOUND, 404,
+			"path not found: lstat /a: no such file or directory"},
+		{{AGENT_ERR_NOT_DIRECTORY, AGENT_LIST, ENOTDIR, "/a"}, CONNECT_INVALID_ARGUMENT,
+			400, "path is not a directory: /a"},
+		{{AGENT_ERR_LIMIT, AGENT_LIST, 0, "depth 65 is over 64"},
+			CONNECT_RESOURCE_EXHAUSTED, 429, "depth 65 is over 64"},
+		{{AGENT_ERR_EXISTS, AGENT_MKDIR, EEXIST, "/a: File exists"}, CONNECT_ALREADY_EXISTS,
+			409, "directory already exists: /a"},
+		{{AGENT_ERR_NOT_FOUND, AGENT_ATTACH, ESRCH, "process 7: No such process"},
+			CONNECT_NOT_FOUND, 404, "process with pid 7 not found"},
+		{{AGENT_ERR_NOT_FOUND, AGENT_INPUT, ESRCH, "process with tag t: No such process"},
+			CONNECT_NOT_FOUND, 404, "process with tag t not found"},
+		{{AGENT_ERR_WRONG_KIND, AGENT_INPUT, 0, "the process has no terminal"},
+			CONNECT_INTERNAL, 500,
+			"error writing to tty: tty not assigned to process — input should be "
+			"written to the stdin, not the tty"},
+	};
+	struct envd_error e;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		envd_error_of_agent(&cases[i].m, &e);
+		assert_string_equal(e.message, cases[i].text);
+		assert_int_equal(e.code, cases[i].code);
+		assert_int_equal(e.status, cases[i].status);
+	}
+}
+
+/* A text is cut, however long the guest's message is. */
+static void test_words_are_cut(void **state)
+{
+	char path[2 * ERROR_MESSAGE_MAX] = "/";
+	struct agent_error m = {AGENT_ERR_NOT_FOUND, AGENT_STAT, ENOENT, path};
+	struct envd_error e;
+
+	memset(path + 1, 'x', sizeof(path) - 2);
+	envd_error_of_agent(&m, &e);
+	assert_int_equal(strlen(e.message), sizeof(e.message) - 1);
+	assert_memory_equal(e.message, "file not found: lstat /xxx", 26);
+}
+
 /* --- uploads --- */
 
 static struct http_headers headers_of(struct http_header *items, unsigned count)
@@ -647,6 +723,8 @@ int main(void)
 		cmocka_unit_test(test_exits),
 		cmocka_unit_test(test_watch_events),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_words_are_cut),
 		cmocka_unit_test(test_upload_multipart),
 		cmocka_unit_test(test_upload_raw),
 		cmocka_unit_test(test_upload_gzip),
