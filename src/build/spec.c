@@ -454,3 +454,38 @@ int spec_login_command(const char *command, char **ret, struct error *e)
 	*ret = (char *)line.data; /* nothing was consumed */
 	return 0;
 }
+
+/* --- what clients are told --- */
+
+enum { COMMAND_MAX = 300 }; /* bytes of it that are quoted, so that the reason is kept whole */
+
+/* E2B starts a command by its envd, whose words these are. */
+static char *say_why(const char *why)
+{
+	static const char status[] = "the command ended with status ", user[] = "user ";
+	const char *end = str_starts_with(why, user) ? strrchr(why, ':') : NULL;
+
+	if (str_starts_with(why, status))
+		return str_printf("exit status %s", why + strlen(status));
+	if (end)
+		return str_printf("command failed: unauthenticated: invalid username: '%.*s'",
+			(int)(end - why - (long)strlen(user)), why + strlen(user));
+	return strdup(why);
+}
+
+char *spec_words_of_failure(const struct spec *s, unsigned number, const char *why)
+{
+	const json_t *steps = json_object_get(s->root, "steps");
+	const json_t *step = number ? json_array_get(steps, number - 1) : NULL;
+	const char *type = json_tree_word(step, "type");
+	const char *command = json_string_value(json_array_get(json_object_get(step, "args"), 0));
+	char *said, *text = NULL;
+
+	if (!type || strcmp(type, "RUN") != 0 || !command)
+		return NULL;
+	said = say_why(why);
+	if (said)
+		text = str_printf("failed to run command '%.*s': %s", COMMAND_MAX, command, said);
+	free(said);
+	return text;
+}

@@ -65,4 +65,8 @@ void spec_done(struct spec *s);
  * malloc'ed. */
 int spec_login_command(const char *command, char **ret, struct error *e);
 
+/* What clients are told of their step `number` (from 1) that failed, where E2B has words. why:
+ * what the builder says, without the step's name. malloc'ed; NULL: why has to do (or no memory). */
+char *spec_words_of_failure(const struct spec *s, unsigned number, const char *why);
+
 #endif

@@ -217,6 +217,39 @@ static void test_login_command(void **state)
 	free(much);
 }
 
+static void test_words_of_failure(void **state)
+{
+	static const struct {
+		unsigned step;
+		const char *why, *text;
+	} cases[] = {
+		{1, "the command ended with status 3",
+			"failed to run command 'echo no; exit 3': exit status 3"},
+		{1, "user root123: No such file or directory",
+			"failed to run command 'echo no; exit 3': command failed: unauthenticated: "
+			"invalid username: 'root123'"},
+		{1, "it took longer than 3600 s",
+			"failed to run command 'echo no; exit 3': it took longer than 3600 s"},
+		{2, "the command ended with status 3", NULL},
+		{3, "why", NULL},
+		{0, "why", NULL},
+	};
+	struct spec s;
+
+	parse(ON_IMAGE("{\"type\": \"RUN\", \"args\": [\"echo no; exit 3\", \"u\"]},"
+		       "{\"type\": \"USER\", \"args\": [\"u\"]}"),
+		&s);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *got = spec_words_of_failure(&s, cases[i].step, cases[i].why);
+
+		if (cases[i].text)
+			assert_string_equal(got, cases[i].text);
+		else
+			assert_null(got);
+	}
+	spec_done(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -229,6 +262,7 @@ int main(void)
 		cmocka_unit_test(test_disk_budget),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_login_command),
+		cmocka_unit_test(test_words_of_failure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

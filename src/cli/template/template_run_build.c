@@ -96,9 +96,15 @@ static void say_log(struct run_build *b, int level, const char *text, size_t n)
 static void say_failed(struct run_build *b, const struct error *e)
 {
 	const char *text = e->message;
+	_cleanup_free_ char *words = NULL;
 
-	if (*b->prefix && str_starts_with(text, b->prefix))
+	if (*b->prefix && str_starts_with(text, b->prefix)) {
 		text += strlen(b->prefix);
+		if (!b->agent.is)
+			words = spec_words_of_failure(&b->spec, (unsigned)atoi(b->step), text);
+	}
+	if (words)
+		text = words;
 	say_log(b, 3, text, strlen(text));
 	say(json_pack("{s:{s:s, s:o}}", "failed", "step", b->step, "message",
 		text_json(text, strlen(text))));
