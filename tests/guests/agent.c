@@ -31,12 +31,12 @@ struct packet {
 	uint8_t data[PACKET];
 } __attribute__((packed, aligned(16)));
 
-/* All zero: free. */
+/* All zero: free. Small: a search passes them all, and the first touch of each page is dear in a
+ * guest that was just restored. */
 struct connection {
 	uint32_t port;	/* the host's */
 	uint32_t taken; /* bytes since the beginning */
-	uint32_t have;
-	uint8_t input[AGENT_HEADER_BYTES + AGENT_PAYLOAD_MAX]; /* the frame that is arriving */
+	uint32_t have;	/* of the input */
 };
 
 /* A reply while it is written. */
@@ -50,6 +50,7 @@ static struct queue rx, tx, events;
 static struct ring rx_ring, tx_ring, event_ring, disk_ring;
 static struct packet rx_packets[QUEUE_SIZE], tx_packet;
 static struct connection connections[CONNECTIONS], nobody; /* the latter: for packets of none */
+static uint8_t inputs[CONNECTIONS][AGENT_HEADER_BYTES + AGENT_PAYLOAD_MAX]; /* frames that arrive */
 static uint32_t own_port = AGENT_PORT;
 static struct connection *invoker;   /* whose program runs */
 static bool waits = true;	     /* the program has not been attached to */
@@ -448,29 +449,35 @@ static void serve(struct connection *c, uint8_t type, const uint8_t *payload, ui
 	}
 }
 
+static uint8_t *input_of(const struct connection *c)
+{
+	return inputs[c - connections];
+}
+
 /* Serves the whole frames of the input. */
 static void take_frames(struct connection *c)
 {
+	uint8_t *input = input_of(c);
 	uint32_t n, at = 0;
 
 	while (c->have - at >= AGENT_HEADER_BYTES) {
-		memcpy(&n, c->input + at + 4, sizeof(n));
+		memcpy(&n, input + at + 4, sizeof(n));
 		CHECK(n <= AGENT_PAYLOAD_MAX);
 		if (c->have - at < AGENT_HEADER_BYTES + n)
 			break;
-		serve(c, c->input[at], c->input + at + AGENT_HEADER_BYTES, n);
+		serve(c, input[at], input + at + AGENT_HEADER_BYTES, n);
 		at += AGENT_HEADER_BYTES + n;
 	}
 	for (uint32_t i = at; i < c->have; i++)
-		c->input[i - at] = c->input[i];
+		input[i - at] = input[i];
 	c->have -= at;
 }
 
 static void take_bytes(struct connection *c, const uint8_t *p, uint32_t n)
 {
 	c->taken += n;
-	CHECK(c->have + n <= sizeof(c->input));
-	memcpy(c->input + c->have, p, n);
+	CHECK(c->have + n <= sizeof(inputs[0]));
+	memcpy(input_of(c) + c->have, p, n);
 	c->have += n;
 	take_frames(c);
 	if (c->port)
