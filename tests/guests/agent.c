@@ -36,6 +36,7 @@ struct packet {
 struct connection {
 	uint32_t port;	/* the host's */
 	uint32_t taken; /* bytes since the beginning */
+	uint32_t told;	/* of them the host knows that they were taken */
 	uint32_t have;	/* of the input */
 };
 
@@ -58,11 +59,12 @@ static struct virtio_vsock_hdr last; /* that arrived: says whom we talk to, and 
 
 /* --- packets --- */
 
-static void send_packet(const struct connection *c, uint16_t op, const void *data, uint32_t n)
+static void send_packet(struct connection *c, uint16_t op, const void *data, uint32_t n)
 {
 	uint16_t head;
 	uint32_t len;
 
+	c->told = c->taken;
 	tx_packet.h = (struct virtio_vsock_hdr){.src_cid = last.dst_cid,
 		.dst_cid = last.src_cid,
 		.src_port = own_port,
@@ -108,7 +110,7 @@ static struct connection *take_place(uint32_t port)
 	if (!c)
 		c = &connections[next++ % CONNECTIONS];
 	c->port = port;
-	c->taken = c->have = 0;
+	c->taken = c->told = c->have = 0;
 	return c;
 }
 
@@ -252,7 +254,7 @@ static void noise_vsock(struct connection *c)
 static void noise_flow(struct connection *c)
 {
 	static uint32_t next = 5000;
-	static const struct connection egress = {.port = EGRESS_PORT};
+	static struct connection egress = {.port = EGRESS_PORT};
 
 	own_port = next++;
 	send_packet(&egress, VIRTIO_VSOCK_OP_REQUEST, NULL, 0);
@@ -480,7 +482,7 @@ static void take_bytes(struct connection *c, const uint8_t *p, uint32_t n)
 	memcpy(input_of(c) + c->have, p, n);
 	c->have += n;
 	take_frames(c);
-	if (c->port)
+	if (c->port && c->taken - c->told >= BUFFER / 2)
 		send_packet(c, VIRTIO_VSOCK_OP_CREDIT_UPDATE, NULL, 0);
 }
 
@@ -527,11 +529,11 @@ static void open_vsock(void)
 {
 	apic_enable();
 	ioapic_write(VSOCK_PIN, VECTOR);
-	device_open(&device, SLOT_VSOCK, 0);
+	device_open(&device, SLOT_VSOCK, UINT64_C(1) << VIRTIO_F_RING_EVENT_IDX);
 	queue_open(&rx, &device, VIRTIO_VSOCK_RX_QUEUE, &rx_ring);
 	queue_open(&tx, &device, VIRTIO_VSOCK_TX_QUEUE, &tx_ring);
 	queue_open(&events, &device, VIRTIO_VSOCK_EVENT_QUEUE, &event_ring);
-	tx_ring.avail.flags = VIRTQ_AVAIL_F_NO_INTERRUPT;
+	tx_ring.avail.used_event = UINT16_MAX; /* one interrupt in 65,536 packets is borne */
 	device_start(&device);
 	for (unsigned i = 0; i < QUEUE_SIZE; i++)
 		offer(i);
@@ -542,8 +544,8 @@ static void open_vsock(void)
  * taken. */
 static bool serve_arrived(void)
 {
+	uint16_t head, from = rx_ring.avail.idx;
 	uint32_t len, at;
-	uint16_t head;
 
 	if (rx_ring.used.idx == rx.seen)
 		return false;
@@ -552,10 +554,12 @@ static bool serve_arrived(void)
 	take_packet(&rx_packets[at]);
 	rx.next_desc = head;
 	offer(at);
-	queue_notify(&rx);
+	queue_kick(&rx, from);
 	return true;
 }
 
+/* Exits to the host are dear, so there are as few as Linux's driver has: it notifies, and is
+ * interrupted, only where one side would else wait. */
 static void run_agent(void)
 {
 	open_vsock();
@@ -566,7 +570,8 @@ static void run_agent(void)
 		set_reg(&device, VIRTIO_MMIO_INTERRUPT_ACK, VIRTIO_MMIO_INT_VRING);
 		while (serve_arrived())
 			;
-		interrupt_wait(VECTOR, seen);
+		if (queue_ask(&rx))
+			interrupt_wait(VECTOR, seen);
 	}
 }
 

@@ -124,6 +124,23 @@ void queue_notify(const struct queue *q)
 	set_reg(q->device, VIRTIO_MMIO_QUEUE_NOTIFY, q->index);
 }
 
+void queue_kick(const struct queue *q, uint16_t from)
+{
+	uint16_t now = q->ring->avail.idx, event;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	event = q->ring->used.avail_event;
+	if ((uint16_t)(now - event - 1) < (uint16_t)(now - from))
+		queue_notify(q);
+}
+
+bool queue_ask(const struct queue *q)
+{
+	q->ring->avail.used_event = q->seen;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return q->ring->used.idx == q->seen;
+}
+
 bool queue_take(struct queue *q, uint16_t *head, uint32_t *len)
 {
 	uint64_t end = cycles() + 2000000000;

@@ -78,6 +78,11 @@ uint16_t queue_add_indirect(struct queue *q, const struct segment *s, unsigned n
 /* Makes a head available as it is. */
 void queue_offer(struct queue *q, uint16_t head);
 void queue_notify(const struct queue *q);
+/* With EVENT_IDX: notifies only if the device wants to hear of the chains behind avail index
+ * `from`. */
+void queue_kick(const struct queue *q, uint16_t from);
+/* With EVENT_IDX: asks for an interrupt at the next used entry. False if there is one already. */
+bool queue_ask(const struct queue *q);
 /* Waits for the next used entry; true with its length, false after about a second. */
 bool queue_take(struct queue *q, uint16_t *head, uint32_t *len);
 
