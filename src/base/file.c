@@ -13,12 +13,24 @@
 #include "base/fd.h"
 #include "base/str.h"
 
+enum { FIRST_BYTES = 4096 };
+
+/* How much to ask for at first. A file with a size is then read at once, with its end. */
+static size_t first_capacity(int fd, size_t max)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || st.st_size <= 0 || (uint64_t)st.st_size > max)
+		return FIRST_BYTES;
+	return (size_t)st.st_size + 2; /* one that is not there, and the NUL */
+}
+
 /* Reads from offset `at`, or, when at < 0, from the file's own offset: pipes and the like have no
  * other. */
 static int read_whole(int fd, off_t at, size_t max, char **ret_data, size_t *ret_len)
 {
 	_cleanup_free_ char *data = NULL;
-	size_t len = 0, capacity = 4096;
+	size_t len = 0, capacity = at < 0 ? FIRST_BYTES : first_capacity(fd, max);
 
 	for (;;) {
 		char *p;

@@ -64,12 +64,21 @@ int hot_head_write(const struct hot_head *h, struct buf *out)
 	return 0;
 }
 
+size_t hot_head_length(const void *data, size_t n)
+{
+	const uint8_t *p = data;
+
+	if (n < HOT_HEADER_BYTES || memcmp(p, magic, sizeof(magic)) != 0 ||
+		get_le32(p + 8) != HOT_VERSION || get_le32(p + 12) > HOT_RANGES_MAX)
+		return 0;
+	return (size_t)hot_head_bytes(get_le32(p + 12));
+}
+
 static bool has_header(const uint8_t *p, size_t n)
 {
-	return n >= HOT_HEADER_BYTES && memcmp(p, magic, sizeof(magic)) == 0 &&
-	       get_le32(p + 8) == HOT_VERSION && get_le32(p + 12) <= HOT_RANGES_MAX &&
-	       n >= hot_head_bytes(get_le32(p + 12)) &&
-	       get_le32(p + CRC_AT) == head_crc(p, get_le32(p + 12));
+	size_t length = hot_head_length(p, n);
+
+	return length && n >= length && get_le32(p + CRC_AT) == head_crc(p, get_le32(p + 12));
 }
 
 static bool read_ranges(const uint8_t *p, struct hot_head *h)

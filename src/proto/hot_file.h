@@ -44,8 +44,12 @@ uint64_t hot_data_pages(const struct hot_head *h);
 /* Appends the head with its padding. 0 or -ENOMEM. */
 int hot_head_write(const struct hot_head *h, struct buf *out);
 
-/* Reads a head. data holds the first n bytes of a file: all of it, or HOT_HEAD_MAX. file_bytes, the
- * size of the file, must match the table exactly. 0, or -EBADMSG for any defect. */
+/* How long the head is that begins with these n bytes: HOT_HEAD_MAX at most, 0 if they are none. */
+size_t hot_head_length(const void *data, size_t n);
+
+/* Reads a head. data holds the first n bytes of a file: all of it, or as many as hot_head_length()
+ * says. file_bytes, the size of the file, must match the table exactly. 0, or -EBADMSG for any
+ * defect. */
 int hot_head_read(const void *data, size_t n, uint64_t file_bytes, struct hot_head *ret);
 
 #endif

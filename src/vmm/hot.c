@@ -148,20 +148,29 @@ int hot_save(const struct guest_memory *m, int pagemap_fd, int memory_fd, int fd
 
 /* --- loading --- */
 
+/* Reads the first page, and the rest only of a head that is longer. */
 static int read_head(int fd, struct hot_head *h)
 {
-	_cleanup_free_ uint8_t *data = malloc(HOT_HEAD_MAX);
+	uint8_t first[HOT_PAGE_BYTES];
+	_cleanup_free_ uint8_t *all = NULL;
 	struct stat st;
 	size_t n;
 	int r;
 
-	if (!data)
-		return -ENOMEM;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return -EBADMSG;
-	n = (uint64_t)st.st_size < HOT_HEAD_MAX ? (size_t)st.st_size : HOT_HEAD_MAX;
-	r = fd_pread_full(fd, data, n, 0);
-	return r < 0 ? r : hot_head_read(data, n, (uint64_t)st.st_size, h);
+	n = (uint64_t)st.st_size < sizeof(first) ? (size_t)st.st_size : sizeof(first);
+	r = fd_pread_full(fd, first, n, 0);
+	if (r < 0)
+		return r;
+	if (hot_head_length(first, n) <= n)
+		return hot_head_read(first, n, (uint64_t)st.st_size, h);
+	n = hot_head_length(first, n);
+	all = (uint64_t)st.st_size < n ? NULL : malloc(n);
+	if (!all)
+		return -EBADMSG; /* or out of memory: only a hint is lost */
+	r = fd_pread_full(fd, all, n, 0);
+	return r < 0 ? r : hot_head_read(all, n, (uint64_t)st.st_size, h);
 }
 
 /* Samples a few pages. A kernel that does not tell counts as a warm cache.

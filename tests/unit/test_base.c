@@ -370,6 +370,33 @@ static void files(void **state)
 	assert_int_equal(stat(path, &st), -1);
 }
 
+/* Of a size that is known before, and of none. */
+static void whole_files(void **state)
+{
+	char path[] = "/tmp/base-test-XXXXXX", text[10000];
+	_cleanup_close_ int dir = temporary_directory(path);
+	_cleanup_close_ int fd = -1, proc = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *data = NULL;
+	size_t n;
+
+	memset(text, 'x', sizeof(text));
+	assert_int_equal(file_write_atomic(dir, "a", text, sizeof(text), 0600), 0);
+	fd = openat(dir, "a", O_RDWR | O_CLOEXEC);
+	assert_int_equal(file_read_fd(fd, sizeof(text) - 1, &data, &n), -EFBIG);
+	assert_int_equal(file_read_fd(fd, sizeof(text), &data, &n), 0);
+	assert_int_equal(n, sizeof(text));
+	assert_memory_equal(data, text, n);
+	assert_int_equal(data[n], 0);
+	free(TAKE_PTR(data));
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(file_read_fd(fd, 0, &data, &n), 0);
+	assert_int_equal(n, 0);
+	free(TAKE_PTR(data));
+	assert_int_equal(file_read_fd(proc, 1 << 16, &data, &n), 0);
+	assert_true(n > 100 && strlen(data) == n);
+	assert_int_equal(file_remove_tree(AT_FDCWD, path), 0);
+}
+
 static void descriptors(void **state)
 {
 	char path[] = "/tmp/base-test-XXXXXX", b[8];
@@ -495,6 +522,7 @@ int main(void)
 		cmocka_unit_test(hex_digits),
 		cmocka_unit_test(errors),
 		cmocka_unit_test(files),
+		cmocka_unit_test(whole_files),
 		cmocka_unit_test(descriptors),
 		cmocka_unit_test(crc32c_known_values),
 		cmocka_unit_test(log_limit_is_a_token_bucket),

@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/crc32c.h"
 #include "base/file.h"
 #include "vmm/hot.h"
 
-enum { PAGE = 4096, PAGES = 64 };
+enum { PAGE = 4096, PAGES = 64, MANY = 400 };
 
 struct fixture {
 	char dir[64];
@@ -264,6 +265,33 @@ static void another_memory_is_ignored(void **state)
 	assert_true(!is_own(f, 0) && !is_own(f, 5));
 }
 
+/* Ranges whose table does not fit into the file's first page. */
+static void a_long_head_is_read(void **state)
+{
+	struct fixture *f = *state;
+	struct hot_head *h = calloc(1, sizeof(*h));
+	struct buf b = BUF_INIT(HOT_HEAD_MAX + MANY * PAGE);
+	static uint8_t data[MANY * PAGE];
+
+	*h = (struct hot_head){.memory_bytes = sizeof(data),
+		.range_count = MANY,
+		.data_crc = crc32c(0, data, sizeof(data))};
+	for (uint32_t i = 0; i < MANY; i++)
+		h->ranges[i] = (struct hot_range){i, 1, i % 2};
+	assert_int_equal(hot_head_write(h, &b), 0);
+	assert_int_equal(hot_head_length(buf_head(&b), 100), 2 * PAGE);
+	assert_int_equal(buf_add(&b, data, sizeof(data)), 0);
+	assert_int_equal(file_write_atomic(f->dirfd, "hot", buf_head(&b), buf_len(&b), 0600), 0);
+	assert_int_equal(ftruncate(f->memory_fd, sizeof(data)), 0);
+	guest_memory_done(&f->m);
+	assert_int_equal(guest_memory_map(&f->m, f->memory_fd, sizeof(data), NULL), 0);
+	load(f);
+	for (uint32_t i = 0; i < MANY; i++)
+		assert_int_equal(is_own(f, i), i % 2);
+	buf_done(&b);
+	free(h);
+}
+
 /* Ranges that cannot be, with right checksums. */
 static void impossible_ranges_are_refused(void **state)
 {
@@ -306,6 +334,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(warm_pages_are_not_mapped, setup, teardown),
 		cmocka_unit_test_setup_teardown(cold_pages_come_from_the_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_memory_is_ignored, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_long_head_is_read, setup, teardown),
 		cmocka_unit_test(impossible_ranges_are_refused),
 	};
 
