@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "envd/envd_reply.h"
+#include "envd/envd_words.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
 #include "store/sandboxes.h"

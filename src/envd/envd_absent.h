@@ -1,21 +1,9 @@
-/* Answers to requests that name a sandbox which is not running (docs/envd.md).
- *
- * The texts are E2B's, exactly. The SDKs look for the first two in 502 answers and in UNAVAILABLE
- * errors, and tell a sandbox that is gone from an unreachable one. So no other error contains
- * them. */
+/* Answers to requests that name a sandbox which is not running (docs/envd.md). */
 #ifndef ENVD_ABSENT_H
 #define ENVD_ABSENT_H
 
 #include "envd/envd_error.h"
 #include "http/request.h"
-
-#define ENVD_TEXT_NOT_FOUND "The sandbox was not found"
-#define ENVD_TEXT_CLOSED    "The sandbox is running but port is not open"
-#define ENVD_TEXT_CHANGING  "The sandbox is still transitioning. Try again in a moment."
-#define ENVD_TEXT_SECURED   "Sandbox is secured with traffic access token. "
-#define ENVD_TEXT_NO_TOKEN  ENVD_TEXT_SECURED "Token header 'e2b-traffic-access-token' is missing"
-#define ENVD_TEXT_BAD_TOKEN                                                                        \
-	ENVD_TEXT_SECURED "Provided token in header 'e2b-traffic-access-token' is invalid"
 
 struct fleet;
 

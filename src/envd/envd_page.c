@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "envd/envd_absent.h"
+#include "envd/envd_words.h"
 
 static bool has_any(const char *text, const char *const *words, size_t n)
 {

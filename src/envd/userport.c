@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "envd/envd_absent.h"
 #include "envd/envd_call.h"
+#include "envd/envd_words.h"
 #include "envd/port.h"
 #include "fleet/fleet_of.h"
 #include "proto/http_proxy.h"

@@ -185,8 +185,8 @@ static void killed(void)
 	remove_snapshots();
 }
 
-/* A client waits for its guest's agent, which is slow on a busy host. The guest runs meanwhile. Then
- * the client is gone before it could say that the guest may be stopped: it is. */
+/* A client waits for its guest's agent, which is slow on a busy host. The guest runs meanwhile.
+ * Then the client is gone before it could say that the guest may be stopped: it is. */
 static void abandoned(void)
 {
 	const struct snapshot_needs needs = {.memory_full = true,
