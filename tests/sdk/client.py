@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import json
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -476,15 +475,15 @@ def ask_gateway(url, sandbox, token):
 async def mcp(c):
     """As in mcp.mjs, where MCP's own client uses the gateway."""
     with tempfile.TemporaryDirectory() as home:
-        gateway = os.path.join(home, "mcp-gateway")
-        shutil.copy(os.path.join(os.path.dirname(__file__), "mcp_gateway.py"), gateway)
-        os.chmod(gateway, 0o755)
         with open(os.path.join(home, ".bash_profile"), "w", encoding="ascii") as f:
-            f.write(f"PATH={home}:$PATH\n")
-        sandbox = await c.create(template="base", mcp={}, envs={"HOME": home})
-        assert ask_gateway(sandbox.get_mcp_url(), sandbox, await settle(sandbox.get_mcp_token())) == "small"
+            f.write(f"PATH={os.environ['SDK_TEST_MCP']}:$PATH\n")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mcp_server.py")
+        envs = {"HOME": home, "MCP_GATEWAY_ROOT": home}
+        sandbox = await c.create(template="base", mcp={"one": {"command": "python3", "args": [program, "one"]}}, envs=envs)
+        token = await settle(sandbox.get_mcp_token())
+        assert ask_gateway(sandbox.get_mcp_url(), sandbox, token) == "mayfly-mcp-gateway"
         await settle(sandbox.kill())
-        await no_gateway(c, "no such server", mcp={"fail": "no such server"}, envs={"HOME": home})
+        await no_gateway(c, "exa: this gateway has no catalog", mcp={"exa": {"apiKey": "k"}}, envs=envs)
     await no_gateway(c, "mcp-gateway: command not found", mcp={})
     await rejects(e2b.SandboxException, lambda: c.cls.create(mcp={}), lambda e: "mcp-gateway" in str(e))
 

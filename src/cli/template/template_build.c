@@ -584,9 +584,10 @@ const struct cli_verb cli_verb_template_build = {
 		       "Python 3, Node.js 20,\n"
 		       "git and a C compiler), python-3.12, node-20, deno, code-interpreter-v1, "
 		       "desktop (XFCE,\n"
-		       "Chromium) or mini (busybox). Uses an image that --image-only has made as "
-		       "it is. A new build\n"
-		       "replaces the old template only when it is complete.",
+		       "Chromium), mcp-gateway (for E2B's `mcp`) or mini (busybox). Uses an image "
+		       "that --image-only has\n"
+		       "made as it is. A new build replaces the old template only when it is "
+		       "complete.",
 	.options = options,
 	.defaults = &defaults,
 	.values_bytes = sizeof(struct build_options),
