@@ -160,15 +160,21 @@ def degrees(wedge):
 
 
 def boxes(plot):
-    """Boxes as boxplot draws them: known by whiskers and median, as outlines differ or are missing."""
+    """Boxes as boxplot draws them: known by whiskers and median, as outlines differ or are missing. A box
+    that is drawn over itself is one."""
     upright = [line.get_xydata() for line in plain_lines(plot)]
     lying = [xy[:, ::-1] for xy in upright]
-    starts = range(len(upright))
-    standing = [box_element(plot.x, upright[i:i + 8]) for i in starts]
-    elements = [e for e in (standing[i] or box_element(plot.y, lying[i:i + 8]) for i in starts) if e]
-    if not elements:
+    found = {}
+    for i in range(len(upright)):
+        for axis, drawn in ((plot.x, upright), (plot.y, lying)):
+            element = box_element(axis, drawn[i:i + 8])
+            if element:
+                found[drawn[i][0, 0], repr(element)] = axis, element
+                break
+    if not found:
         return None
-    return {"type": "box_and_whisker", "elements": elements, **plot.labels(not any(standing))}
+    axes, elements = zip(*found.values())
+    return {"type": "box_and_whisker", "elements": list(elements), **plot.labels(plot.x not in axes)}
 
 
 def box_element(axis, drawn):
