@@ -92,7 +92,7 @@ home = os.environ["MAYFLY_HOME"]
 agent = spec.get("agent", {})
 settings = agent.get("settings", {})
 if agent.get("files"):
-    with contextlib.suppress(tarfile.TarError), tarfile.open(agent["files"]) as tar:
+    with contextlib.suppress(tarfile.TarError, OSError), tarfile.open(agent["files"]) as tar:
         for member in tar.getmembers():
             if os.path.normpath(member.name) == "agent.json":
                 settings = {**json.load(tar.extractfile(member)), **settings}
