@@ -229,6 +229,12 @@ static bool decides_request(const struct rules_rule *rule, const struct rules_qu
 	return rule->action != RULES_LOG;
 }
 
+static void deny_unclear(struct rules_verdict *v, const char *why)
+{
+	v->action = RULES_DENY;
+	v->unclear = why;
+}
+
 static struct rules_verdict judge_message(
 	const struct rules *r, const struct rules_question *q, const struct call_message *m)
 {
@@ -244,6 +250,9 @@ static struct rules_verdict judge_message(
 	/* If a person was asked about the connection, nobody is asked about its requests. */
 	if (v.action == RULES_ASK && !v.inspect)
 		v.action = RULES_ALLOW;
+	/* nobody would see which method is allowed */
+	if (v.action == RULES_ASK && q->two_methods)
+		deny_unclear(&v, RULES_TWO_METHODS);
 	v.inspect = false;
 	return v;
 }
@@ -260,12 +269,6 @@ static bool names_tools(const struct rules *r, const struct rules_question *q)
 			return true;
 	}
 	return false;
-}
-
-static void deny_unclear(struct rules_verdict *v, const char *why)
-{
-	v->action = RULES_DENY;
-	v->unclear = why;
 }
 
 static const struct rules_budget *budget_of(const struct rules_verdict *v)

@@ -259,6 +259,48 @@ static void methods_of_headers(void **state)
 	}
 }
 
+/* A person is not asked about one whose method is unsure, whatever the rule is about. */
+static void two_methods_are_not_asked_about(void **state)
+{
+	static const char asking[] =
+		"{\"default\": \"deny\", \"rules\": ["
+		"{\"id\": \"pay\", \"action\": \"ask\", \"host\": \"pay.test\", \"paths\": "
+		"\"/orders\"},"
+		"{\"id\": \"shop\", \"action\": \"ask\", \"host\": \"shop.test\"},"
+		"{\"id\": \"all\", \"action\": \"ask\", \"host\": \"all.test\"},"
+		"{\"id\": \"one\", \"action\": \"deny\", \"host\": \"all.test\", \"paths\": "
+		"\"/x\"}]}";
+	struct rules r = rules_of(asking);
+	static const struct {
+		const char *name, *path, *verdict;
+		bool two_methods;
+	} rows[] = {
+		{"pay.test", "/orders", "ask", false},
+		{"pay.test", "/orders", "deny", true},
+		{"pay.test", "/", "deny", true},
+		/* which was asked about as a connection */
+		{"shop.test", "/orders", "allow", true},
+		{"all.test", "/", "allow", true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct rules_verdict v =
+			rules_judge(&r, &(struct rules_question){.kind = RULES_REQUEST,
+						.name = rows[i].name,
+						.port = 443,
+						.tls = true,
+						.method = "POST",
+						.two_methods = rows[i].two_methods,
+						.path = rows[i].path});
+
+		if (strcmp(rules_action_word(v.action), rows[i].verdict) != 0)
+			fail_msg("row %zu: %s by %s", i, rules_action_word(v.action),
+				rules_id(v.rule));
+		assert_int_equal(v.unclear != NULL, i == 1);
+	}
+	rules_done(&r);
+}
+
 /* Frameworks read _method, and PHP reads more as this. */
 static void two_methods_in_a_query(void **state)
 {
@@ -559,6 +601,7 @@ int main(void)
 		cmocka_unit_test(table_of_verdicts),
 		cmocka_unit_test(methods_of_headers),
 		cmocka_unit_test(two_methods_in_a_query),
+		cmocka_unit_test(two_methods_are_not_asked_about),
 		cmocka_unit_test(names_are_judged),
 		cmocka_unit_test(a_connection_is_asked_about_once),
 		cmocka_unit_test(connections_are_forwarded),
