@@ -208,7 +208,7 @@ static uint64_t sandbox_timeout_s(struct request *r, uint64_t ns)
 	return s < max_s ? s : max_s;
 }
 
-/* The body of POST /v2/sandboxes. */
+/* The body of POST /v2/sandboxes. Its ports need a token. */
 static json_t *sandbox_body(struct request *r, const struct invoke_order *o)
 {
 	json_t *env = stored_object(o->version->env_json),
@@ -216,10 +216,10 @@ static json_t *sandbox_body(struct request *r, const struct invoke_order *o)
 
 	if (o->version->protocol == STORE_AGENT_HTTP)
 		(void)json_object_set_new(env, "PORT", json_sprintf("%d", INVOKE_PORT));
-	body = json_pack("{s:I, s:o, s:{s:s, s:s*}, s:b}", "timeout",
-		(json_int_t)sandbox_timeout_s(r, o->order.timeout_ns), "envVars", env, "metadata",
-		SESSION_AGENT, o->agent.name, SESSION_NAME, o->order.session, "autoPause",
-		o->order.session != NULL);
+	body = json_pack("{s:I, s:o, s:{s:b}, s:{s:s, s:s*}, s:b}", "timeout",
+		(json_int_t)sandbox_timeout_s(r, o->order.timeout_ns), "envVars", env, "network",
+		"allowPublicTraffic", false, "metadata", SESSION_AGENT, o->agent.name, SESSION_NAME,
+		o->order.session, "autoPause", o->order.session != NULL);
 	if (body && json_object_size(secrets))
 		(void)json_object_set(body, "secrets", secrets);
 	json_decref(secrets);
