@@ -49,8 +49,28 @@ static bool is_pattern(const char *text)
 	return n && n <= CALL_MODEL_MAX;
 }
 
-static int take_patterns(const struct policy_at *of, json_t *rule, const char *name, char ***ret,
-	unsigned *ret_count)
+/* Asterisks of rules that deny or ask match slashes, too: "*-opus-*" is meant for
+ * "anthropic/claude-opus-4" as well. */
+static int take_pattern(const char *text, enum rules_action action, char **ret)
+{
+	char wide[2 * CALL_MODEL_MAX + 1];
+	size_t n = 0;
+
+	if (!is_hard(action))
+		return rules_take_text(text, ret);
+	for (; *text; text++) {
+		wide[n++] = *text;
+		if (*text != '*')
+			continue;
+		wide[n++] = '*';
+		text += strspn(text, "*") - 1;
+	}
+	wide[n] = '\0';
+	return rules_take_text(wide, ret);
+}
+
+static int take_patterns(const struct policy_at *of, json_t *rule, const char *name,
+	enum rules_action action, char ***ret, unsigned *ret_count)
 {
 	struct rules_list l;
 	int e = rules_list_begin(of, rule, name, RULES_ITEMS_MAX, &l);
@@ -63,14 +83,15 @@ static int take_patterns(const struct policy_at *of, json_t *rule, const char *n
 		if (!is_pattern(text))
 			return policy_bad(&at, "expected a name of at most 200 letters of ASCII; "
 					       "* and ** are wildcards");
-		e = rules_take_text(text, &(*ret)[(*ret_count)++]);
+		e = take_pattern(text, action, &(*ret)[(*ret_count)++]);
 	}
 	return e;
 }
 
-static int take_models(const struct policy_at *of, json_t *rule, struct rules_call *c)
+static int take_models(
+	const struct policy_at *of, json_t *rule, enum rules_action action, struct rules_call *c)
 {
-	int e = take_patterns(of, rule, "models", &c->models, &c->model_count);
+	int e = take_patterns(of, rule, "models", action, &c->models, &c->model_count);
 
 	for (unsigned i = 0; i < c->model_count && e == 0; i++)
 		for (char *s = c->models[i]; *s; s++)
@@ -86,7 +107,7 @@ static int take_server_tools(
 
 	if (!json_is_boolean(v))
 		return take_patterns(
-			of, rule, "serverTools", &c->server_tools, &c->server_tool_count);
+			of, rule, "serverTools", action, &c->server_tools, &c->server_tool_count);
 	if (!is_hard(action)) {
 		c->no_server_tools = json_is_false(v);
 		return 0;
@@ -173,10 +194,10 @@ int rules_call_make(
 	if (!c)
 		return -ENOMEM;
 	e = take_apis(of, rule, c);
-	e = e ? e : take_models(of, rule, c);
+	e = e ? e : take_models(of, rule, action, c);
 	e = e ? e : policy_get_number(of, rule, "maxTokens", 1, INT32_MAX, &c->max_tokens);
 	e = e ? e : take_server_tools(of, rule, action, c);
-	e = e ? e : take_patterns(of, rule, "tools", &c->tools, &c->tool_count);
+	e = e ? e : take_patterns(of, rule, "tools", action, &c->tools, &c->tool_count);
 	e = e ? e : take_arguments(of, rule, c);
 	c->body = c->model_count || c->max_tokens || c->server_tool_count || c->no_server_tools ||
 		  c->tool_count || c->argument_count;

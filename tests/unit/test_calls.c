@@ -54,6 +54,11 @@ static const char tools[] =
 static const struct row {
 	const char *policy, *method, *path, *body, *verdict, *rule;
 } rows[] = {
+	/* slashes are matched by asterisks of rules that deny (below), not of those that allow */
+	{strict, "POST", CHAT, "{'model':'gpt-5/other','max_tokens':1,'messages':[]}", "deny",
+		"default"},
+	{strict, "POST", CHAT, "{'model':'gpt-5.other','max_tokens':1,'messages':[]}", "allow",
+		"gpt"},
 	/* Anthropic */
 	{strict, "POST", MESSAGES, "{'model':'claude-sonnet-4-5','max_tokens':100,'messages':[]}",
 		"allow", "claude"},
@@ -333,7 +338,7 @@ static const struct row {
 		"allow", "gemini"},
 	/* rules that deny and ask */
 	{open, "POST", MESSAGES, "{'model':'claude-opus-4-1'}", "deny", "dear"},
-	{open, "POST", CHAT, "{'model':'some/claude-opus'}", "allow", "default"},
+	{open, "POST", CHAT, "{'model':'some/claude-opus'}", "deny", "dear"},
 	{open, "POST", MESSAGES,
 		"{'model':'claude-haiku','tools':[{'name':'a'},{'type':'web_fetch_20250910'}]}",
 		"deny", "fetches"},
