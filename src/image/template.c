@@ -203,9 +203,7 @@ static int not_found(struct error *e, const char *name)
 {
 	return error_set(e, ERROR_NOT_FOUND, ENOENT,
 		"template '%.80s' not found: `mayfly template ls` lists them, `mayfly template "
-		"build "
-		"%.80s` "
-		"makes one",
+		"build %.80s` makes one",
 		name, name);
 }
 

@@ -197,6 +197,16 @@ def lists(sandbox):
 
 
 @test
+def words_of_refusals(sandbox):
+    """E2B's texts, which programs look for."""
+    raises(e2b.SandboxException, lambda: Sandbox.create("no-such-template"), "404: template 'no-such-template' not found")
+    raises(e2b.SandboxException, lambda: create(timeout=10**9), "400: Timeout cannot be greater than ")
+    raises(e2b.SandboxException, lambda: create(network={"allow_out": ["example.com"]}),
+           "you must include 'ALL_TRAFFIC' in deny out to block all other traffic.")
+    raises(e2b.SandboxException, lambda: create(network={"deny_out": ["example.com"]}), "invalid denied CIDR example.com")
+
+
+@test
 def templates(sandbox):
     assert Template.exists("no-such-template") is False
 

@@ -42,9 +42,10 @@ static bool find_own(
 	if (ret->built && (ret->mine || r->admin))
 		return true;
 	if (ret->built)
-		reply_error(r, 403, "the template '%.64s' belongs to another key", ref->name);
+		reply_error(r, 403, "you don't have access to template '%.64s'", ref->name);
 	else
-		reply_error(r, 404, "there is no template '%.64s' with tags", ref->name);
+		reply_error(r, 404, "template '%.64s' not found: the operator's have no tags",
+			ref->name);
 	return false;
 }
 

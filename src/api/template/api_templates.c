@@ -366,7 +366,7 @@ static void reply_built(
 	struct error e = {0};
 
 	if (!t->mine && !r->admin)
-		reply_error(r, 403, "the template '%.64s' belongs to another key", ref->name);
+		reply_error(r, 403, "you don't have access to template '%.64s'", ref->name);
 	else if (ref->has_tag && find_directory(fleet_of(r), t, ref, dir, &e) < 0)
 		reply_failure(r, &e);
 	else
