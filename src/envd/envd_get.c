@@ -228,6 +228,17 @@ static void on_event(struct envd_call *c, const struct agent_event *ev)
 		envd_call_abort(c); /* a protocol error */
 }
 
+/* A conditional request asks for the entry first. Its failure has the words of a read. */
+static void on_refused(struct envd_call *c, const struct agent_error *m)
+{
+	struct agent_error of_read = *m;
+	struct envd_error e;
+
+	of_read.request = AGENT_READ;
+	envd_error_of_agent(&of_read, &e);
+	envd_call_fail_http(c, &e);
+}
+
 static void on_done(struct envd_call *c)
 {
 	struct get *g = c->state;
@@ -254,8 +265,10 @@ static int ask(struct envd_call *c, struct envd_error *e)
 
 void envd_get_file(struct request *r, const struct instance *i)
 {
-	static const struct envd_ops ops = {
-		.fail = envd_call_fail_http, .event = on_event, .done = on_done};
+	static const struct envd_ops ops = {.fail = envd_call_fail_http,
+		.event = on_event,
+		.refused = on_refused,
+		.done = on_done};
 	struct envd_call *c = envd_call_new(r, i, &ops);
 	struct envd_error e;
 	struct get *g;

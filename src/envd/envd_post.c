@@ -90,12 +90,8 @@ static int close_file(struct envd_call *c, struct envd_error *e)
 static int reply(struct envd_call *c, struct envd_error *e)
 {
 	struct post *p = c->state;
-	int r;
+	int r = buf_add_str(&p->results, p->count ? "]" : "[]");
 
-	if (!p->count)
-		return envd_fail(e, CONNECT_INVALID_ARGUMENT,
-			"the form has no file: parts with files are named \"file\"");
-	r = buf_add_u8(&p->results, ']');
 	if (r < 0)
 		return out_of_memory(e);
 	envd_reply_json(c->r, 200, &p->results);
