@@ -36,7 +36,7 @@ struct ring {
 		} ring[QUEUE_SIZE];
 		uint16_t avail_event;
 	} used __attribute__((aligned(4)));
-} __attribute__((aligned(4096)));
+} __attribute__((aligned(64)));
 
 struct queue {
 	struct device *device;

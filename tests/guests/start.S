@@ -139,9 +139,10 @@ enter_user:
 	mov $7, %eax
 	xsetbv
 	movl $1, guest_has_avx
-1:	mov %edi, %eax
+1:	mov $GUEST_CPUS, %eax
+	sub %edi, %eax
 	shl $14, %eax
-	lea user_stacks + 0x4000 - 8(%rax), %rax
+	lea user_stacks - 8(%rax), %rax
 	pushq $USER_DATA
 	push %rax
 	pushq $0x3202 /* interrupts on, IOPL 3 */
@@ -240,5 +241,5 @@ halt:
 
 	.bss
 	.balign 64
-user_stacks:
+user_stacks: /* the first CPU's last: it shares a page with the variables behind it */
 	.fill GUEST_CPUS * 0x4000, 1, 0
