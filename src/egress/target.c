@@ -399,7 +399,8 @@ struct policy_verdict target_judge_request(struct context *c, const struct targe
 		.tls = tls,
 		.method = q->method,
 		.two_methods = q->two_methods,
-		.path = good ? clean : NULL,
+		.two_paths = q->two_paths,
+		.path = good && !q->two_paths ? clean : NULL,
 		.has_body = q->has_body,
 		.call = q->call};
 	struct policy_verdict v = policy_judge_question(c->policy, &question);

@@ -79,6 +79,7 @@ struct exchange_request {
 	const char *method, *path;
 	bool has_body;		 /* or may have one */
 	bool two_methods;	 /* servers may take another method (rules/rules.h) */
+	bool two_paths;		 /* likewise */
 	const struct call *call; /* what its body says (after EXCHANGE_READ); NULL: not read */
 };
 

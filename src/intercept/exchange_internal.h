@@ -54,7 +54,7 @@ struct exchange_request_state {
 	char noted[EXCHANGE_RULE_MAX + 9];
 	const struct rules_answer *answer; /* until it is sent; NULL: answer with the reason */
 	bool open;			   /* begun, and not recorded yet */
-	bool two_methods;		   /* servers may take another method */
+	bool two_methods, two_paths;	   /* servers may take others (rules/rules.h) */
 	bool tools_named;		   /* rules speak of tools of MCP there */
 	unsigned body;			   /* how to read its body (enum call_api) */
 	size_t budgeted;		   /* bytes of it in the worker's budget */

@@ -84,6 +84,7 @@ int exchange_request_judge(
 	struct exchange_request whole = *r;
 
 	whole.two_methods = q->two_methods;
+	whole.two_paths = q->two_paths;
 	if (x->callbacks.judge)
 		v = x->callbacks.judge(x->callbacks.arg, &whole);
 	q->body = 0;
@@ -134,6 +135,7 @@ int exchange_request_check(
 
 	note_target(q, t);
 	q->two_methods = rules_has_two_methods(t->headers, query_of(t));
+	q->two_paths = rules_has_two_paths(t->headers);
 	if (strcmp(t->method, "CONNECT") == 0)
 		return deny(q, 405, "CONNECT is not served on an intercepted host");
 	if (!t->authority && !t->host)

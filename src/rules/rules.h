@@ -160,6 +160,7 @@ struct rules_question {
 	bool tls; /* the request came over TLS */
 	const char *method;
 	bool two_methods;	 /* servers may take another one (rules_has_two_methods) */
+	bool two_paths;		 /* servers may take another path (rules_has_two_paths) */
 	const char *path;	 /* from path_clean(); NULL: it can be read in two ways */
 	bool has_body;		 /* it has a body, or may have one */
 	const struct call *call; /* what its body says; NULL: not read yet */
@@ -190,6 +191,9 @@ struct rules_verdict rules_judge(const struct rules *r, const struct rules_quest
  * says: a header X-HTTP-Method-Override, X-HTTP-Method or X-Method-Override, in any case, also with
  * underscores, or a parameter _method in its query, however encoded. Each may be NULL. */
 bool rules_has_two_methods(const struct http_headers *headers, const char *query);
+
+/* The same for the path: X-Original-URL, X-Rewrite-URL or X-Override-URL. */
+bool rules_has_two_paths(const struct http_headers *headers);
 
 /* Judges a connection to a port of another sandbox. The first rule that names it decides. If none
  * does, it is denied. */

@@ -250,9 +250,9 @@ static struct rules_verdict judge_message(
 	/* If a person was asked about the connection, nobody is asked about its requests. */
 	if (v.action == RULES_ASK && !v.inspect)
 		v.action = RULES_ALLOW;
-	/* nobody would see which method is allowed */
-	if (v.action == RULES_ASK && q->two_methods)
-		deny_unclear(&v, RULES_TWO_METHODS);
+	/* nobody would see what is allowed */
+	if (v.action == RULES_ASK && (q->two_methods || q->two_paths))
+		deny_unclear(&v, q->two_methods ? RULES_TWO_METHODS : RULES_TWO_WAYS);
 	v.inspect = false;
 	return v;
 }

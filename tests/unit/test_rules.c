@@ -302,6 +302,18 @@ static void two_methods_are_not_asked_about(void **state)
 }
 
 /* Frameworks read _method, and PHP reads more as this. */
+static void paths_of_headers(void **state)
+{
+	static const char *const names[] = {"X-Original-URL", "x_rewrite_url", "x-override-url",
+		"x-original-urls", "original-url", "x-forwarded-uri"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct http_header items[] = {{.name = "host"}, {.name = names[i]}};
+
+		assert_int_equal(rules_has_two_paths(&(struct http_headers){items, 2}), i < 3);
+	}
+}
+
 static void two_methods_in_a_query(void **state)
 {
 	static const char *const changing[] = {"_method=DELETE", "a=1&_method=PUT", "_METHOD",
@@ -600,6 +612,7 @@ int main(void)
 		cmocka_unit_test(patterns_can_match),
 		cmocka_unit_test(table_of_verdicts),
 		cmocka_unit_test(methods_of_headers),
+		cmocka_unit_test(paths_of_headers),
 		cmocka_unit_test(two_methods_in_a_query),
 		cmocka_unit_test(two_methods_are_not_asked_about),
 		cmocka_unit_test(names_are_judged),

@@ -1,20 +1,22 @@
-/* Where servers find another method than the request line's. */
+/* Where servers find another method or path than the request line's. */
 #include <ctype.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "proto/http_headers.h"
 #include "rules/rules.h"
 
 static const char parameter[] = "_method";
 
-static bool has_header(const struct http_headers *headers)
-{
-	static const char *const names[] = {
-		"x-http-method-override", "x-http-method", "x-method-override"};
+enum { NAMES = 3 };
 
-	for (unsigned i = 0; i < headers->count; i++)
-		for (unsigned n = 0; n < ARRAY_SIZE(names); n++)
+static const char *const methods[NAMES] = {
+	"x-http-method-override", "x-http-method", "x-method-override"};
+static const char *const paths[NAMES] = {"x-original-url", "x-rewrite-url", "x-override-url"};
+
+static bool has_header(const struct http_headers *headers, const char *const names[NAMES])
+{
+	for (unsigned i = 0; headers && i < headers->count; i++)
+		for (unsigned n = 0; n < NAMES; n++)
 			if (http_is_same_name(headers->items[i].name, names[n]))
 				return true;
 	return false;
@@ -70,5 +72,10 @@ static bool has_parameter(const char *query)
 
 bool rules_has_two_methods(const struct http_headers *headers, const char *query)
 {
-	return (headers && has_header(headers)) || (query && has_parameter(query));
+	return has_header(headers, methods) || (query && has_parameter(query));
+}
+
+bool rules_has_two_paths(const struct http_headers *headers)
+{
+	return has_header(headers, paths);
 }
