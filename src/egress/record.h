@@ -9,7 +9,11 @@
 #include "egress/context.h"
 #include "intercept/exchange.h"
 
-enum { RECORDS_PER_SECOND = 200, RECORD_MAX = 8192, RECORD_SECRETS_MAX = 16 };
+enum {
+	RECORDS_PER_SECOND = 200,
+	RECORD_MAX = 24 << 10, /* of a model: 48 names, the path and the model, all escaped */
+	RECORD_SECRETS_MAX = 16,
+};
 
 struct record {
 	const char *proto;   /* "tcp", "udp", "dns" */
