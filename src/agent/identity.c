@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "disk.h"
+#include "env_files.h"
 #include "guest.h"
 #include "helper.h"
 #include "hold.h"
@@ -201,7 +202,7 @@ static int publish_env(void)
 	(void)close(fd); /* the file is in memory, so close cannot fail */
 	if (r == 0 && rename(temporary, path) < 0)
 		r = errno;
-	return r;
+	return r ? r : -env_files_write(ENV_FILES_DIR, &guest.env);
 }
 
 static void report(struct agent_identity_reply *reply, unsigned bit, int err)

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "env_files.h"
 #include "files.h"
 #include "guest.h"
 #include "helper.h"
@@ -22,7 +23,10 @@
 #include "requests.h"
 
 /* The agent's own files, which every identity rewrites. */
-#define OWN_DIR "/run/mayfly"
+static bool is_own(const char *path)
+{
+	return strcmp(path, "/run/mayfly") == 0 || strcmp(path, ENV_FILES_DIR) == 0;
+}
 
 /* --- FREEZE --- */
 
@@ -167,8 +171,8 @@ static int visit(struct walk *w, size_t length, dev_t dev, bool files)
 	struct stat st;
 	int r = 0;
 
-	if (strcmp(w->path, OWN_DIR) == 0 ||
-		(!files && !mounts_lead_to_files(&w->mounts, w->path)) || lstat(w->path, &st) < 0)
+	if (is_own(w->path) || (!files && !mounts_lead_to_files(&w->mounts, w->path)) ||
+		lstat(w->path, &st) < 0)
 		return 0;
 	if (st.st_dev != dev)
 		files = mounts_hold_files(&w->mounts, w->path);
