@@ -75,6 +75,7 @@ static int put_model(struct buf *b, const struct exchange_model *m)
 		e = buf_printf(b, ",\"tokensIn\":%llu,\"tokensOut\":%llu",
 			(unsigned long long)m->said.tokens_in,
 			(unsigned long long)m->said.tokens_out);
+	e = e ? e : put_text(b, "unclear", m->unclear);
 	e = e ? e : put_text(b, "answerCoding", m->coding);
 	e = e ? e : put_names(b, "toolsCalled", m->said.tools, m->said.tool_count);
 	e = e ? e : put_names(b, "toolsOffered", m->offered.names, m->offered.count);

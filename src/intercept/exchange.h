@@ -161,10 +161,11 @@ struct exchange_tool {
 	const char *name;
 };
 
-/* Names of printable ASCII without quotes. */
+/* Names of printable ASCII without quotes. EXCHANGE_NAMES_CUT at the end stands for others. */
+#define EXCHANGE_NAMES_CUT "..."
 struct exchange_names {
 	const char *const *names;
-	unsigned count; /* at most EXCHANGE_NAMES_MAX */
+	unsigned count; /* at most EXCHANGE_NAMES_MAX and that one */
 };
 
 /* What a record has of a request to a model or an MCP server. Strings are valid during the call. */
@@ -174,7 +175,8 @@ struct exchange_model {
 	uint64_t max_tokens; /* that the request asked for; 0: none given */
 	/* The first tools that it offers: those that its program runs, and the provider's. */
 	struct exchange_names offered, server_tools;
-	const char *coding; /* of an answer that cannot be read, such as "br"; NULL: none */
+	const char *unclear; /* static: why rules could not judge its body; NULL: they could */
+	const char *coding;  /* of an answer that cannot be read, such as "br"; NULL: none */
 	struct model_answer_said said;
 	const struct exchange_tool *tools;
 	unsigned tool_count;

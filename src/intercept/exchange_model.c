@@ -15,7 +15,7 @@ enum {
 };
 
 struct names {
-	char *list[EXCHANGE_NAMES_MAX]; /* owned */
+	char *list[EXCHANGE_NAMES_MAX + 1]; /* owned */
 	unsigned count;
 };
 
@@ -28,7 +28,8 @@ struct exchange_model_state {
 	struct exchange_tool tools[EXCHANGE_TOOLS_MAX]; /* of MCP; names are owned */
 	unsigned tool_count;
 	struct names offered, server_tools;
-	char coding[32]; /* of an answer that cannot be read; or "" */
+	const char *unclear; /* static, or NULL */
+	char coding[32];     /* of an answer that cannot be read; or "" */
 };
 
 /* Requests that no rule judges are read only if there is room for a reader. */
@@ -58,7 +59,7 @@ void exchange_model_begin(
 	if (!q->body)
 		q->model->reader = call_reader_new(api, clean, t->headers);
 	if (q->model->reader)
-		call_reader_keep_first(q->model->reader, EXCHANGE_NAMES_MAX);
+		call_reader_keep_first(q->model->reader, EXCHANGE_NAMES_MAX + 1);
 }
 
 void exchange_model_take_body(struct exchange_request_state *q, const void *data, size_t n)
@@ -88,12 +89,20 @@ static bool is_plain(const char *name)
 
 static void keep_names(struct names *to, const struct call_names *from)
 {
-	for (unsigned i = 0; i < from->count && to->count < EXCHANGE_NAMES_MAX; i++) {
-		char *copy = is_plain(from->names[i]) ? strdup(from->names[i]) : NULL;
+	bool all = true;
+	char *copy;
 
+	for (unsigned i = 0; i < from->count; i++) {
+		copy = to->count < EXCHANGE_NAMES_MAX && is_plain(from->names[i])
+			       ? strdup(from->names[i])
+			       : NULL;
 		if (copy)
 			to->list[to->count++] = copy;
+		all = all && copy;
 	}
+	copy = all ? NULL : strdup(EXCHANGE_NAMES_CUT);
+	if (copy)
+		to->list[to->count++] = copy;
 }
 
 static void free_names(struct names *n)
@@ -115,6 +124,7 @@ void exchange_model_judged(struct exchange_request_state *q, const struct call *
 		return;
 	(void)snprintf(m->model, sizeof(m->model), "%s", call->model); /* fits */
 	m->max_tokens = call->limited ? call->max_tokens : 0;
+	m->unclear = call->unclear;
 	free_names(&m->offered);
 	free_names(&m->server_tools);
 	keep_names(&m->offered, &call->tools);
@@ -202,6 +212,7 @@ bool exchange_model_end(struct exchange_request_state *q, struct exchange_model 
 		.max_tokens = m->max_tokens,
 		.offered = shown(&m->offered),
 		.server_tools = shown(&m->server_tools),
+		.unclear = m->unclear,
 		.coding = m->coding[0] ? m->coding : NULL,
 		.said = model_answer_said(m->answer),
 		.tools = m->tools,

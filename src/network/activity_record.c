@@ -12,8 +12,8 @@
 #include "store/activity.h"
 
 enum {
-	SECRETS_MAX = 16,
-	SECRET_NAME_MAX = 80
+	NAMES_MAX = 17, /* of tools: 16, and one that stands for others */
+	NAME_MAX = 80
 }; /* tokens' names have 64, and what they begin with */
 
 enum type { TEXT, NUMBER, NAMES, WORDS, TRUTH };
@@ -57,6 +57,7 @@ static const struct member {
 	{"maxTokens", "maxTokens", NUMBER, 0},
 	{"tokensIn", "tokensIn", NUMBER, 0},
 	{"tokensOut", "tokensOut", NUMBER, 0},
+	{"unclear", "unclear", TEXT, 160},
 	{"answerCoding", "answerCoding", TEXT, 32},
 	{"toolsCalled", "toolsCalled", NAMES, 0},
 	{"toolsOffered", "toolsOffered", NAMES, 0},
@@ -103,10 +104,10 @@ static int put_names(struct buf *b, const char *key, const json_t *list)
 	unsigned count = 0;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < json_array_size(list) && count < SECRETS_MAX; i++) {
+	for (size_t i = 0; r == 0 && i < json_array_size(list) && count < NAMES_MAX; i++) {
 		const json_t *v = json_array_get(list, i);
 
-		if (!json_is_string(v) || json_string_length(v) > SECRET_NAME_MAX)
+		if (!json_is_string(v) || json_string_length(v) > NAME_MAX)
 			continue;
 		r = count++ ? buf_add_str(b, ",") : buf_printf(b, ",\"%s\":[", key);
 		r = r ? r

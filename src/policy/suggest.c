@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/net.h"
+#include "base/str.h"
+#include "policy/suggest_models.h"
 #include "proto/json_tree.h"
 #include "rules/rules.h"
 
@@ -18,14 +20,15 @@ static int no_memory(struct error *e)
 
 int suggest_begin(struct suggest *s)
 {
-	*s = (struct suggest){.seen = json_object()};
-	return s->seen ? 0 : -ENOMEM;
+	*s = (struct suggest){.seen = json_object(), .models = json_object()};
+	return s->seen && s->models ? 0 : -ENOMEM;
 }
 
 void suggest_done(struct suggest *s)
 {
 	json_decref(s->seen);
-	s->seen = NULL;
+	json_decref(s->models);
+	s->seen = s->models = NULL;
 }
 
 /* --- records --- */
@@ -75,7 +78,28 @@ static int note_request(struct suggest *s, json_t *port, const json_t *record)
 	}
 	if (method && json_object_get(method, "/**"))
 		return 0;
-	return json_object_set_new(method, pattern, json_null());
+	return json_object_set_new(method, pattern,
+		json_integer(json_integer_value(json_object_get(method, pattern)) + 1));
+}
+
+/* Requests to models have a record of their own, too. */
+static char *model_key(const char *target, const char *port, const char *path)
+{
+	return str_printf("%s %s %s", target, port, path);
+}
+
+static int note_model(struct suggest *s, const char *target, const char *port, const json_t *record)
+{
+	char pattern[RULES_PATH_MAX + 1];
+	char *key;
+	int r;
+
+	if (pattern_of(json_tree_text(record, "path"), pattern) < 0)
+		return 0;
+	key = model_key(target, port, pattern);
+	r = key ? suggest_models_note(s->models, key, record) : -ENOMEM;
+	free(key);
+	return r;
 }
 
 static bool says_something(const json_t *record)
@@ -83,8 +107,10 @@ static bool says_something(const json_t *record)
 	const char *kind = json_tree_text(record, "kind"),
 		   *verdict = json_tree_text(record, "verdict");
 
-	return (strcmp(kind, "flow") == 0 || strcmp(kind, "request") == 0) && *verdict &&
-	       strcmp(verdict, "denied") != 0 && !*json_tree_text(record, "direction") &&
+	return (strcmp(kind, "flow") == 0 || strcmp(kind, "request") == 0 ||
+		       strcmp(kind, "model") == 0) &&
+	       *verdict && strcmp(verdict, "denied") != 0 &&
+	       !*json_tree_text(record, "direction") &&
 	       json_integer_value(json_object_get(record, "port")) > 0;
 }
 
@@ -104,6 +130,8 @@ int suggest_note(struct suggest *s, const json_t *record, struct error *e)
 	(void)snprintf(port, sizeof(port), "%u",
 		(unsigned)json_integer_value(json_object_get(record, "port")) &
 			UINT16_MAX); /* fits */
+	if (strcmp(json_tree_text(record, "kind"), "model") == 0)
+		return note_model(s, target, port, record) < 0 ? no_memory(e) : 0;
 	of = child(child(s->seen, target), port);
 	if (!of || (*json_tree_text(record, "method") && note_request(s, of, record) < 0))
 		return no_memory(e);
@@ -192,6 +220,45 @@ static int add(json_t *rules, json_t *by, const char *target, json_t *rest)
 	return r;
 }
 
+/* A rule for a path whose requests were to models. Returns 1, 0 if they were not, or an error. */
+static int add_model(struct suggest *s, json_t *rules, json_t *by, const char *target,
+	const char *port, const char *path, json_int_t count)
+{
+	char *key = model_key(target, port, path);
+	json_t *rest = json_pack(
+		"{s:[i], s:[s], s:[s]}", "ports", atoi(port), "methods", "POST", "paths", path);
+	int r = key && rest ? suggest_models_add(s->models, key, count, rest) : -ENOMEM;
+
+	free(key);
+	if (r == 1)
+		return add(rules, by, target, rest) < 0 ? -ENOMEM : 1;
+	json_decref(rest);
+	return r;
+}
+
+/* Adds rules for requests to models, and takes them out of the paths of POST. */
+static int add_models(
+	struct suggest *s, json_t *rules, json_t *by, const char *target, const char *port)
+{
+	json_t *methods = json_object_get(json_object_get(s->seen, target), port),
+	       *paths = json_object_get(methods, "POST"), *count;
+	const char *path;
+	void *next;
+
+	json_object_foreach_safe(paths, next, path, count)
+	{
+		int r = add_model(s, rules, by, target, port, path, json_integer_value(count));
+
+		if (r < 0)
+			return r;
+		if (r)
+			(void)json_object_del(paths, path); /* it is there */
+	}
+	if (paths && json_object_size(paths) == 0)
+		(void)json_object_del(methods, "POST"); /* likewise */
+	return 0;
+}
+
 /* Methods with the same paths are one rule. */
 static int add_requests(json_t *rules, json_t *by, const char *target, json_t *port, int number)
 {
@@ -226,7 +293,8 @@ static int add_requests(json_t *rules, json_t *by, const char *target, json_t *p
 	return r;
 }
 
-static int add_target(json_t *rules, json_t *by, const char *target, json_t *ports)
+static int add_target(
+	struct suggest *s, json_t *rules, json_t *by, const char *target, json_t *ports)
 {
 	json_t *plain = json_object(), *port, *list;
 	const char *number;
@@ -234,7 +302,11 @@ static int add_target(json_t *rules, json_t *by, const char *target, json_t *por
 
 	json_object_foreach(ports, number, port)
 	{
-		if (r == 0 && json_object_size(port))
+		bool requests = json_object_size(port);
+
+		if (r == 0 && requests)
+			r = add_models(s, rules, by, target, number);
+		if (r == 0 && requests)
 			r = add_requests(rules, by, target, port, atoi(number));
 		else if (r == 0)
 			r = json_object_set_new(plain, number, json_null());
@@ -247,7 +319,7 @@ static int add_target(json_t *rules, json_t *by, const char *target, json_t *por
 	return r;
 }
 
-int suggest_policy(const struct suggest *s, json_t **ret, struct error *e)
+int suggest_policy(struct suggest *s, json_t **ret, struct error *e)
 {
 	json_t *rules = json_array(), *by = json_object(), *targets = keys(s->seen, false);
 	int r = rules && by && targets ? 0 : -ENOMEM;
@@ -255,7 +327,7 @@ int suggest_policy(const struct suggest *s, json_t **ret, struct error *e)
 	for (size_t i = 0; r == 0 && i < json_array_size(targets); i++) {
 		const char *target = json_string_value(json_array_get(targets, i));
 
-		r = add_target(rules, by, target, json_object_get(s->seen, target));
+		r = add_target(s, rules, by, target, json_object_get(s->seen, target));
 	}
 	if (r == 0)
 		*ret = json_pack("{s:i, s:s, s:O}", "version", RULES_VERSION, "default", "deny",

@@ -14,8 +14,9 @@ enum {
 };
 
 struct suggest {
-	json_t *seen;	 /* {target: {port: {method: {path: null}}}}; without a method: a
+	json_t *seen;	 /* {target: {port: {method: {path: count}}}}; without a method: a
 			  * connection */
+	json_t *models;	 /* (suggest_models.h) */
 	unsigned unsure; /* number of requests whose path no rule can match */
 };
 
@@ -27,8 +28,8 @@ void suggest_done(struct suggest *s);
  * other kinds. Fails with ERROR_LIMIT if there are too many targets, or with ERROR_INTERNAL. */
 int suggest_note(struct suggest *s, const json_t *record, struct error *e);
 
-/* Makes the policy, which rules_check() accepts. Fails with ERROR_LIMIT if it would have too many
- * rules. */
-int suggest_policy(const struct suggest *s, json_t **ret, struct error *e);
+/* Makes the policy, which rules_check() accepts. Takes apart what was noted, so call it once. Fails
+ * with ERROR_LIMIT if it would have too many rules. */
+int suggest_policy(struct suggest *s, json_t **ret, struct error *e);
 
 #endif

@@ -75,6 +75,50 @@ static void what_happened_is_allowed(void **state)
 	json_decref(policy);
 }
 
+#define ASKED(path, members)                                                                       \
+	REQUEST("api.test", "POST", path),                                                         \
+		"{\"kind\":\"model\",\"verdict\":\"allowed\",\"name\":\"api.test\",\"port\":443,"  \
+		"\"method\":\"POST\",\"path\":\"" path "\"," members "}"
+
+/* What rules say of requests to models, if that is known of all to a path. */
+static void models_are_named(void **state)
+{
+	static const char *const records[] = {
+		ASKED("/v1/messages", "\"api\":\"anthropic\",\"model\":\"claude-2\""),
+		ASKED("/v1/messages", "\"api\":\"anthropic\",\"model\":\"claude-1\""),
+		ASKED("/a/responses", "\"api\":\"openai\",\"model\":\"gpt\","
+				      "\"serverTools\":[\"web_search\"]"),
+		/* some that are not known */
+		ASKED("/b/responses", "\"api\":\"openai\",\"model\":\"gpt\","
+				      "\"serverTools\":[\"web_search\",\"...\"]"),
+		/* no rules about bodies could allow these */
+		ASKED("/c/responses", "\"api\":\"openai\",\"model\":\"gpt\",\"unclear\":\"x\""),
+		ASKED("/d/responses", "\"api\":\"openai\",\"model\":\"g*\""),
+		ASKED("/e/responses", "\"api\":\"openai\",\"model\":\"gpt\""),
+		REQUEST("api.test", "POST", "/e/responses"), NULL};
+	static const char head[] =
+		"{\"action\":\"allow\",\"api\":[\"openai\"],\"host\":[\"api.test\"],"
+		"\"methods\":[\"POST\"],\"models\":[\"gpt\"],\"paths\":[\"/";
+	json_t *policy = policy_of(records, NULL);
+	_cleanup_free_ char *text = json_dumps(policy, JSON_COMPACT | JSON_SORT_KEYS),
+			    *wanted = NULL;
+
+	assert_true(
+		asprintf(&wanted,
+			"{\"default\":\"deny\",\"rules\":["
+			"{\"action\":\"allow\",\"api\":[\"anthropic\"],\"host\":[\"api.test\"],"
+			"\"methods\":[\"POST\"],\"models\":[\"claude-2\",\"claude-1\"],\"paths\":"
+			"[\"/v1/messages\"],\"ports\":[443],\"serverTools\":false},"
+			"%sa/responses\"],\"ports\":[443],\"serverTools\":[\"web_search\"]},"
+			"%sb/responses\"],\"ports\":[443]},"
+			"{\"action\":\"allow\",\"host\":[\"api.test\"],\"methods\":[\"POST\"],"
+			"\"paths\":[\"/c/responses\",\"/d/responses\",\"/e/responses\"],"
+			"\"ports\":[443]}],\"version\":1}",
+			head, head) > 0);
+	assert_string_equal(text, wanted);
+	json_decref(policy);
+}
+
 static struct rules judge_of(json_t *policy)
 {
 	struct error e = {0};
@@ -158,6 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_happened_is_allowed),
+		cmocka_unit_test(models_are_named),
 		cmocka_unit_test(many_paths_become_wider),
 		cmocka_unit_test(targets_have_a_limit),
 	};

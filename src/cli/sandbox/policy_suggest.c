@@ -43,8 +43,8 @@ static int read_all(const struct home *home, const char *id, struct suggest *s, 
 	while (r == 0 && more) {
 		json_t *answer = NULL;
 		_cleanup_free_ char *target = str_printf(
-			"/sandboxes/%s/activity?kind=flow,request,lost&limit=%d&cursor=%lld", id,
-			PAGE, (long long)cursor);
+			"/sandboxes/%s/activity?kind=flow,request,model,lost&limit=%d&cursor=%lld",
+			id, PAGE, (long long)cursor);
 
 		if (!target)
 			return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
@@ -70,7 +70,7 @@ static void warn(const struct suggest *s, const struct gaps *gaps)
 			s->unsure);
 }
 
-static int print(const struct suggest *s, const struct gaps *gaps, struct error *e)
+static int print(struct suggest *s, const struct gaps *gaps, struct error *e)
 {
 	json_t *policy = NULL;
 	int r = suggest_policy(s, &policy, e);
