@@ -31,7 +31,7 @@ static void on_paused(void *arg, const struct error *why)
 		reply_empty(r, 204);
 }
 
-/* A pause that waits for another one of the sandbox, or until its snapshot is made. */
+/* A pause that waits until another one or a snapshot is made, or until the sandbox is back. */
 struct waiting_pause {
 	struct request *request;
 	struct instance_waiter waiter;
@@ -68,7 +68,7 @@ static void pause_later(struct request *r, struct instance *i, unsigned how)
 	*w = (struct waiting_pause){.request = r,
 		.waiter = {.settled = on_pause_settled, .arg = w},
 		.how = how,
-		.others = i->state == INSTANCE_PAUSING};
+		.others = i->state == INSTANCE_PAUSING && !i->goes_back};
 	request_set_ops(r, &ops, w);
 	instance_wait(i, &w->waiter);
 }
@@ -95,7 +95,7 @@ static struct instance *find_busy(struct request *r, const struct store_sandbox 
 	if (i)
 		return i->job ? i : NULL;
 	i = instance_find_unsettled(fleet_of(r), sb->id);
-	return i && i->state == INSTANCE_PAUSING ? i : NULL;
+	return i && i->state != INSTANCE_ENDING ? i : NULL;
 }
 
 static void try_pause(struct request *r, unsigned how, bool others)
@@ -105,10 +105,10 @@ static void try_pause(struct request *r, unsigned how, bool others)
 
 	if (!sb)
 		return;
-	if (busy) {
-		pause_later(r, busy, how);
-	} else if (others && sb->state == STORE_PAUSED) {
+	if (others && sb->state == STORE_PAUSED) {
 		reply_empty(r, 204);
+	} else if (busy) {
+		pause_later(r, busy, how);
 	} else {
 		i = api_find_running_else(
 			r, sb, "Error pausing sandbox - sandbox", "is already paused");

@@ -167,6 +167,7 @@ struct instance {
 	 * belongs to the worker. */
 	char returning[SANDBOX_ID_BYTES];
 	struct lane_job *job; /* pauses it or makes a snapshot of it, or NULL */
+	bool goes_back;	      /* PAUSING: it is rolled back, and then resumed */
 	bool died;	      /* the process died while the job ran */
 	bool told;	      /* ENDING: a client was told that the sandbox is gone */
 	struct instance_waiter *waiters;

@@ -365,6 +365,7 @@ static int pause_to(struct instance *i, unsigned how, const char *snapshot_id, i
 	op->limited = how & PAUSE_LIMITED;
 	op->told = told;
 	op->arg = arg;
+	i->goes_back = *op->name;
 	instance_set_aside(i, INSTANCE_PAUSING);
 	deadline_changed(i->fleet);
 	op->job.run = run_pause;
