@@ -459,6 +459,16 @@ int spec_login_command(const char *command, char **ret, struct error *e)
 
 enum { COMMAND_MAX = 300 }; /* bytes of it that are quoted, so that the reason is kept whole */
 
+/* In whole characters: one half would make all others of the reason unreadable. */
+static int quoted_length(const char *command)
+{
+	size_t n = strnlen(command, COMMAND_MAX);
+
+	while (n && ((unsigned char)command[n] & 0xc0) == 0x80)
+		n--;
+	return (int)n;
+}
+
 /* E2B starts a command by its envd, whose words these are. */
 static char *say_why(const char *why)
 {
@@ -485,7 +495,8 @@ char *spec_words_of_failure(const struct spec *s, unsigned number, const char *w
 		return NULL;
 	said = say_why(why);
 	if (said)
-		text = str_printf("failed to run command '%.*s': %s", COMMAND_MAX, command, said);
+		text = str_printf(
+			"failed to run command '%.*s': %s", quoted_length(command), command, said);
 	free(said);
 	return text;
 }

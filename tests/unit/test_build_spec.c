@@ -250,6 +250,25 @@ static void test_words_of_failure(void **state)
 	spec_done(&s);
 }
 
+/* A long command is cut between two characters. */
+static void test_words_of_a_long_command(void **state)
+{
+	char command[600] = "x", text[1200];
+	_cleanup_free_ char *got = NULL;
+	struct spec s;
+
+	for (unsigned i = 0; i < 200; i++)
+		(void)strcat(command, "\u00e9");
+	(void)snprintf(text, sizeof(text),
+		ON_IMAGE("{\"type\": \"RUN\", \"args\": [\"%s\", \"u\"]}"), command);
+	parse(text, &s);
+	got = spec_words_of_failure(&s, 1, "why");
+	command[299] = '\0';
+	assert_non_null(strstr(got, command));
+	assert_non_null(strstr(got, "\u00e9': why"));
+	spec_done(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +282,7 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_login_command),
 		cmocka_unit_test(test_words_of_failure),
+		cmocka_unit_test(test_words_of_a_long_command),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
