@@ -276,7 +276,6 @@ static int prepare_jail(const char *word, struct error *e)
 	rights_raise();
 	if (r == 0)
 		r = jailed_prepare(NULL, e);
-	program_keep("mayfly-vmm");
 	return r;
 }
 
@@ -364,8 +363,10 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	wanted.fleet.network = network;
 	if (r == 0)
 		r = prepare_jail(o->jail, e);
-	if (r == 0)
+	if (r == 0) {
+		program_keep("mayfly-vmm");
 		r = daemon_start(&wanted, &d, e);
+	}
 	if (r == 0 && jailed_weakness())
 		log_warn("%s", jailed_weakness());
 	if (r == 0)

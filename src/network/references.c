@@ -1,9 +1,8 @@
 #include "network/references.h"
 
 #include <errno.h>
-
-#include "base/cleanup.h"
 #include <stdlib.h>
+
 #include "base/str.h"
 #include "fleet/fleet.h"
 #include "policy/iam.h"
@@ -23,6 +22,11 @@ static int ignore(void *arg, const struct store_secret *secret)
 	return 0;
 }
 
+static int no_memory(struct error *e)
+{
+	return error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+}
+
 static int look_up(struct looking *l, size_t rule, const char *header, const char *name)
 {
 	struct error why = {0};
@@ -30,7 +34,7 @@ static int look_up(struct looking *l, size_t rule, const char *header, const cha
 	if (str_starts_with(name, IAM_SECRET_PREFIX) || json_object_get(l->found, name))
 		return 0;
 	if (store_secret_get(l->fleet->store, l->key_id, name, ignore, NULL, &why) == 0)
-		return json_object_set_new(l->found, name, json_true());
+		return json_object_set_new(l->found, name, json_true()) < 0 ? no_memory(l->e) : 0;
 	if (why.err != ENOENT)
 		return error_set(l->e, why.code, why.err, "%s", why.message);
 	return error_set(l->e, ERROR_USAGE, EINVAL,
@@ -54,7 +58,7 @@ int references_check(struct fleet *f, const char *key_id, const json_t *policy, 
 {
 	struct looking l = {f, key_id, json_object(), e};
 	const json_t *rules = json_object_get(policy, "rules");
-	int r = l.found ? 0 : error_set(e, ERROR_INTERNAL, ENOMEM, "out of memory");
+	int r = l.found ? 0 : no_memory(e);
 
 	for (size_t i = 0; r == 0 && i < json_array_size(rules); i++) {
 		const char *header;
