@@ -13,6 +13,7 @@
 #include "envd/envd_entry.h"
 #include "envd/envd_error.h"
 #include "envd/envd_message.h"
+#include "envd/envd_page.h"
 #include "envd/envd_upload.h"
 #include "proto/proto_json.h"
 
@@ -413,6 +414,25 @@ static void test_words_are_cut(void **state)
 	assert_memory_equal(e.message, "file not found: lstat /xxx", 26);
 }
 
+/* Messages may be the guest's. */
+static void test_page_of_a_hostile_message(void **state)
+{
+	char much[ERROR_MESSAGE_MAX];
+	struct buf b = BUF_INIT(8 * ERROR_MESSAGE_MAX);
+	const char *page;
+
+	assert_int_equal(envd_page(&b, "iabc", 0, "</p><script>alert(1)</script>&lt;"), 0);
+	page = text_of(&b);
+	assert_non_null(strstr(page, "&lt;/p&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;lt;."));
+	assert_null(strstr(page, "<script"));
+	buf_done(&b);
+	memset(much, '&', sizeof(much) - 1);
+	much[sizeof(much) - 1] = '\0';
+	buf_init(&b, 8 * ERROR_MESSAGE_MAX);
+	assert_int_equal(envd_page(&b, "iabc", 80, much), 0); /* it fits */
+	buf_done(&b);
+}
+
 /* --- uploads --- */
 
 static struct http_headers headers_of(struct http_header *items, unsigned count)
@@ -725,6 +745,7 @@ int main(void)
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_words_are_cut),
+		cmocka_unit_test(test_page_of_a_hostile_message),
 		cmocka_unit_test(test_upload_multipart),
 		cmocka_unit_test(test_upload_raw),
 		cmocka_unit_test(test_upload_gzip),
