@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "envd/envd_words.h"
+#include "proto/html_text.h"
 
 static bool has_any(const char *text, const char *const *words, size_t n)
 {
@@ -54,18 +55,6 @@ static const char *title_of(const char *message)
 	return "Sandbox Error";
 }
 
-static int add_escaped(struct buf *out, const char *s)
-{
-	int r = 0;
-
-	for (; r == 0 && *s; s++)
-		r = *s == '<'	? buf_add_str(out, "&lt;")
-		    : *s == '>' ? buf_add_str(out, "&gt;")
-		    : *s == '&' ? buf_add_str(out, "&amp;")
-				: buf_add(out, s, 1);
-	return r;
-}
-
 int envd_page(struct buf *out, const char *sandbox_id, unsigned port, const char *message)
 {
 	const char *title = title_of(message);
@@ -74,7 +63,7 @@ int envd_page(struct buf *out, const char *sandbox_id, unsigned port, const char
 		"<body><h1>%s</h1>\n<p>",
 		title, title);
 
-	r = r ? r : add_escaped(out, message);
+	r = r ? r : html_text_add(out, message);
 	r = r ? r : buf_printf(out, ".</p>\n<p>Sandbox: <b>%s</b></p>\n", sandbox_id);
 	if (port && strcmp(message, ENVD_TEXT_CLOSED) == 0)
 		r = r ? r

@@ -426,7 +426,7 @@ static void test_page_of_a_hostile_message(void **state)
 	assert_non_null(strstr(page, "&lt;/p&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;lt;."));
 	assert_null(strstr(page, "<script"));
 	buf_done(&b);
-	memset(much, '&', sizeof(much) - 1);
+	memset(much, '"', sizeof(much) - 1);
 	much[sizeof(much) - 1] = '\0';
 	buf_init(&b, 8 * ERROR_MESSAGE_MAX);
 	assert_int_equal(envd_page(&b, "iabc", 80, much), 0); /* it fits */

@@ -14,6 +14,7 @@
 #include "http/reply.h"
 #include "network/approval_question.h"
 #include "network/approvals.h"
+#include "proto/html_text.h"
 #include "proto/uri.h"
 
 enum { PAGE_MAX = 64 * 1024, SIGNATURE_MAX = 80, BODY_MAX = 4096 /* anybody may send one */ };
@@ -49,19 +50,6 @@ static json_t *find(struct request *r)
 }
 
 /* --- the page --- */
-
-static int add_escaped(struct buf *b, const char *s)
-{
-	int r = 0;
-
-	for (; r == 0 && *s; s++)
-		r = *s == '<'	? buf_add_str(b, "&lt;")
-		    : *s == '>' ? buf_add_str(b, "&gt;")
-		    : *s == '&' ? buf_add_str(b, "&amp;")
-		    : *s == '"' ? buf_add_str(b, "&quot;")
-				: buf_add(b, s, 1);
-	return r;
-}
 
 /* Returns the number of bytes of a character that a page must not have, or 0 if the character is
  * harmless. Harmful are control characters, those that change the direction of text (U+200E, 200F,
@@ -105,7 +93,7 @@ static int add_line(struct buf *b, const char *name, const json_t *v, bool html)
 	if (text)
 		blank(text, strcmp(name, "preview") == 0);
 	r = buf_printf(b, "%-10s ", name);
-	r = r ? r : html ? add_escaped(b, s) : buf_add_str(b, s);
+	r = r ? r : html ? html_text_add(b, s) : buf_add_str(b, s);
 	return r ? r : buf_add_str(b, "\n");
 }
 
