@@ -49,7 +49,7 @@ bool auth_check(struct request *r)
 	if (r->admin)
 		return take_local(r);
 	if (!secret) {
-		reply_error(r, 401, "an API key is missing: send it in the X-API-Key header");
+		reply_error(r, 401, "Invalid API key: send one in the X-API-Key header");
 		return false;
 	}
 	err = store_key_authenticate(fleet_of(r)->store, secret, clock_realtime_ns(), &r->key, &e);
@@ -58,7 +58,7 @@ bool auth_check(struct request *r)
 		return request_charge_to(r, r->key_id);
 	}
 	if (e.code == ERROR_NOT_FOUND || e.code == ERROR_USAGE)
-		reply_error(r, 401, "invalid API key: see mayfly keys ls");
+		reply_error(r, 401, "Invalid API key: see mayfly keys ls");
 	else
 		reply_failure(r, &e);
 	return false;

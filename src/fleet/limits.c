@@ -108,8 +108,9 @@ int limits_check_places(struct fleet *f, const char *key_id, unsigned count, str
 			&alive, e);
 	if (r == 0 && l.max_sandboxes && alive + places_coming(f, key_id) + count > l.max_sandboxes)
 		r = error_set(e, ERROR_TOO_MANY, EMFILE,
-			"this key has its maximum of %u sandboxes at the same time: kill one, or "
-			"ask for a higher limit",
+			"you have reached the maximum number of concurrent E2B sandboxes (%u): "
+			"kill "
+			"one, or ask for a higher limit",
 			l.max_sandboxes);
 	return r;
 }
