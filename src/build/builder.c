@@ -502,11 +502,16 @@ static int ready_machine(struct builder *b, struct error *e)
 
 /* --- steps --- */
 
-static int tell_step(
-	struct builder *b, const struct dockerfile_step *step, bool cached, struct error *e)
+/* Tells of the steps up to the present one, the stage's `at`th, that were not told of yet. */
+static int tell_steps(struct builder *b, const struct dockerfile_stage *s, size_t at, bool cached,
+	struct error *e)
 {
-	int r = b->o->ops.step(b->o->ops.opaque, b->step_number, b->step_count, step, cached);
+	int r = 0;
 
+	for (size_t i = b->told; i <= at && r >= 0; i++)
+		r = b->o->ops.step(b->o->ops.opaque, b->step_number - (at - i), b->step_count,
+			&s->steps.items[i], cached);
+	b->told = at + 1;
 	return r < 0 ? error_set_errno(e, ERROR_INTERNAL, -r, "the build was ended") : 0;
 }
 
@@ -524,8 +529,10 @@ static int run_step(
 
 /* Takes a step from the cache, or runs it. After a step that ran, all later steps of the stage
  * run. */
-static int disk_step(struct builder *b, const struct dockerfile_step *step, struct error *e)
+static int disk_step(
+	struct builder *b, const struct dockerfile_stage *s, size_t at, struct error *e)
 {
+	const struct dockerfile_step *step = &s->steps.items[at];
 	unsigned before = layers_count(b->stage.state.image_fd);
 	char key[STEP_KEY_BYTES];
 	int fd = -ENOENT, r = stage_key(&b->stage, step, key, e);
@@ -534,7 +541,7 @@ static int disk_step(struct builder *b, const struct dockerfile_step *step, stru
 		fd = step_cache_find(b->o->home, key);
 	b->missed |= fd < 0;
 	if (r == 0)
-		r = tell_step(b, step, fd >= 0, e);
+		r = tell_steps(b, s, at, fd >= 0, e);
 	if (r == 0 && fd >= 0) {
 		set_disk(&b->stage.state, fd);
 		r = stage_skip(&b->stage, step, e);
@@ -542,8 +549,7 @@ static int disk_step(struct builder *b, const struct dockerfile_step *step, stru
 		r = run_step(b, step, key, e);
 	}
 	memcpy(b->stage.state.key, key, sizeof(key));
-	b->wrote[b->at][step - b->o->file->stages[b->at].steps.items] =
-		builder_wrote(b->stage.state.image_fd, before);
+	b->wrote[b->at][at] = builder_wrote(b->stage.state.image_fd, before);
 	return r;
 }
 
@@ -563,27 +569,33 @@ static bool wants_network(const struct dockerfile_step *step)
 	return step->kind == DOCKERFILE_RUN && !(network && strcmp(network, "none") == 0);
 }
 
+/* A step that does not write is told of with the next that does: it was cached if that one was. */
+static int plain_step(
+	struct builder *b, const struct dockerfile_stage *s, size_t at, struct error *e)
+{
+	int r = stage_step(&b->stage, &s->steps.items[at], e);
+
+	return r == 0 && at + 1 == s->steps.count ? tell_steps(b, s, at, false, e) : r;
+}
+
 static int run_steps(struct builder *b, const struct dockerfile_stage *s, struct error *e)
 {
 	int r = 0;
 
 	set_network(b);
 	b->missed = b->forced = false;
+	b->told = 0;
 	for (size_t i = 0; i < s->steps.count && r == 0; i++) {
 		const struct dockerfile_step *step = &s->steps.items[i];
 
 		b->step_number++;
 		b->networked = wants_network(step);
 		b->forced |= step->force;
-		if (stage_changes_disk(step)) {
-			r = disk_step(b, step, e);
-		} else {
-			r = tell_step(b, step, false, e);
-			if (r == 0)
-				r = stage_step(&b->stage, step, e);
-		}
-		if (r < 0)
+		r = stage_changes_disk(step) ? disk_step(b, s, i, e) : plain_step(b, s, i, e);
+		if (r < 0) {
+			(void)tell_steps(b, s, i, false, NULL); /* if it was not */
 			name_step(b, step, e);
+		}
 	}
 	end_source(b);
 	return r;

@@ -27,8 +27,9 @@
 enum { BUILDER_SOURCE_MB = 512 };
 
 struct builder_ops {
-	/* step() is called when a step begins, or is taken from the cache (cached). output() gets
-	 * what commands write. A negative result ends the build. */
+	/* step() is called when a step begins, or is taken from the cache (cached). A step that
+	 * does not write, such as ENV, comes with the next that does, and was cached if that one
+	 * was. output() gets what commands write. A negative result ends the build. */
 	int (*step)(void *opaque, size_t number, size_t count, const struct dockerfile_step *step,
 		bool cached);
 	int (*output)(void *opaque, const void *data, size_t n);

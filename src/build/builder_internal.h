@@ -39,6 +39,7 @@ struct builder {
 	uint64_t *wrote[DOCKERFILE_STAGES_MAX];	    /* per stage: bytes of each step; owned */
 	uint64_t base_bytes[DOCKERFILE_STAGES_MAX]; /* per stage: of its disk before steps */
 	size_t step_count, step_number;
+	size_t told;			       /* steps of the stage that ops.step was told of */
 	bool missed;			       /* a step of the stage was not in the cache */
 	bool forced;			       /* a step forbids the cache from here on */
 	const struct machine_network *network; /* of RUN in this stage; NULL: none */

@@ -21,6 +21,7 @@
 
 enum {
 	CPUS_DEFAULT = 2,
+	CPUS_MAX = 32,
 	MEMORY_MB_DEFAULT = 1024,
 	TAGS_MAX = 16, /* of a build */
 	LOGS_PAGE = 100,
@@ -109,15 +110,25 @@ static bool take_build_tags(struct request *r, const json_t *body, struct announ
 	return true;
 }
 
-static bool take_number(struct request *r, const json_t *body, const char *name, int64_t min,
-	int64_t max, int64_t *ret)
+/* The texts are E2B's: programs read the maximum out of them. */
+static bool refuse_more(struct request *r, const char *what, int64_t max, const char *unit)
+{
+	reply_error(r, 400,
+		"%s can't be higher than %lld%s (if you need to increase this limit, please "
+		"contact support)",
+		what, (long long)max, unit);
+	return false;
+}
+
+static bool take_number(
+	struct request *r, const json_t *body, const char *name, int64_t min, int64_t *ret)
 {
 	int err = api_integer(body, name, ret);
 
-	if (err != -EINVAL && *ret >= min && *ret <= max)
+	if (err != -EINVAL && *ret >= min)
 		return true;
-	reply_error(r, 400, "%s must be a number from %lld to %lld", name, (long long)min,
-		(long long)max);
+	reply_error(
+		r, 400, "validation error: %s: number must be at least %lld", name, (long long)min);
 	return false;
 }
 
@@ -134,15 +145,11 @@ static bool check_cpus(struct request *r, int64_t cpus, int64_t max)
 {
 	if (cpus < 1)
 		return refuse(r, "validation error: CPU count must be at least 1");
+	if (cpus > max && cpus > CPUS_MAX)
+		return refuse(r, "CPU count must be at most 32"); /* CPUS_MAX */
 	if (cpus > 1 && cpus % 2)
 		return refuse(r, "CPU count must be 1 or an even number");
-	if (cpus <= max)
-		return true;
-	reply_error(r, 400,
-		"CPU count can't be higher than %lld (if you need to increase this limit, please "
-		"contact support)",
-		(long long)max);
-	return false;
+	return cpus <= max || refuse_more(r, "CPU count", max, "");
 }
 
 static bool check_memory(struct request *r, int64_t mb, int64_t max)
@@ -154,13 +161,7 @@ static bool check_memory(struct request *r, int64_t mb, int64_t max)
 	}
 	if (mb % 2)
 		return refuse(r, "Memory must be divisible by 2");
-	if (mb <= max)
-		return true;
-	reply_error(r, 400,
-		"Memory can't be higher than %lld MiB (if you need to increase this limit, please "
-		"contact support)",
-		(long long)max);
-	return false;
+	return mb <= max || refuse_more(r, "Memory", max, " MiB");
 }
 
 static bool take_build_sizes(struct request *r, const json_t *body, struct store_build *b)
@@ -171,11 +172,13 @@ static bool take_build_sizes(struct request *r, const json_t *body, struct store
 	int64_t cpus = CPUS_DEFAULT, memory = MEMORY_MB_DEFAULT, unused = 0;
 
 	cpus = cpus > max.cpus ? max.cpus : cpus;
-	memory = memory > memory_max ? memory_max : memory;
+	memory = memory > memory_max ? memory_max - memory_max % 2 : memory;
 	if (!take_size(r, body, "cpuCount", &cpus) || !take_size(r, body, "memoryMB", &memory) ||
-		!take_number(r, body, "minFreeDiskMb", 0, disk_max, &unused) ||
+		!take_number(r, body, "minFreeDiskMb", 0, &unused) ||
 		!check_cpus(r, cpus, max.cpus) || !check_memory(r, memory, memory_max))
 		return false;
+	if (unused > disk_max)
+		return refuse_more(r, "Minimum free disk", disk_max, " MiB");
 	b->cpus = (uint32_t)cpus;
 	b->memory_mb = (uint32_t)memory;
 	b->free_mb = (uint32_t)unused;

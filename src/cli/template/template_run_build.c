@@ -134,11 +134,11 @@ static int on_step(
 		(void)snprintf(b->step, sizeof(b->step), "base"); /* these fit */
 	else if ((unsigned)atoi(b->step) != step->line || strcmp(b->step, "base") == 0) {
 		(void)snprintf(b->step, sizeof(b->step), "%u", step->line);
-		n = snprintf(text, sizeof(text), "[builder %zu/%zu] %s%s",
+		n = snprintf(text, sizeof(text), "%s[builder %zu/%zu] %s", cached ? "CACHED " : "",
 			b->agent.is ? number : (size_t)step->line,
 			b->agent.is ? count
 				    : json_array_size(json_object_get(b->spec.root, "steps")),
-			cached ? "CACHED " : "", step->text);
+			step->text);
 		say_log(b, 1, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 	}
 	return 0;
