@@ -255,6 +255,15 @@ struct instance *api_find_running(struct request *r, const struct store_sandbox 
 	return i;
 }
 
+bool api_check_namespace(struct request *r, const struct template_ref *ref)
+{
+	if (!*ref->namespace)
+		return true;
+	reply_error(r, 400, "namespace '%.128s' must match your team '%s': leave it out",
+		ref->namespace, r->key->team_id);
+	return false;
+}
+
 struct instance *api_find_running_else(
 	struct request *r, const struct store_sandbox *sb, const char *before, const char *after)
 {

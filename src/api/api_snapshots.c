@@ -173,11 +173,9 @@ static bool take_name(
 	*ret_named = v && !json_is_null(v);
 	if (!*ret_named)
 		return true;
-	if (json_is_string(v) && template_ref_parse(json_string_value(v), ref, &reason) == 0 &&
-		!*ref->namespace)
-		return true;
-	reply_error(
-		r, 400, "Invalid name: %s", *reason ? reason : "name must be without a namespace");
+	if (json_is_string(v) && template_ref_parse(json_string_value(v), ref, &reason) == 0)
+		return api_check_namespace(r, ref);
+	reply_error(r, 400, "Invalid name: %s", reason);
 	return false;
 }
 
@@ -240,7 +238,9 @@ static bool take_listed_name(
 		reply_error(r, 400, "name: %s", reason);
 		return false;
 	}
-	f->name = *ref->namespace ? "" : ref->name; /* there are no namespaces: "" is nobody's */
+	if (!api_check_namespace(r, ref))
+		return false;
+	f->name = ref->name;
 	f->tag = ref->has_tag ? ref->tag : NULL;
 	return true;
 }
@@ -320,6 +320,8 @@ void api_template_delete(struct request *r)
 		reply_error(r, 400, "%s", reason);
 		return;
 	}
+	if (!api_check_namespace(r, &ref))
+		return;
 	err = api_find_snapshot(r, &ref, &sn, &e);
 	if (err == 0)
 		err = store_snapshot_delete(fleet_of(r)->store, sn.id, &e);

@@ -49,14 +49,10 @@ static bool take_build_name(struct request *r, const json_t *body, struct templa
 	if (!v || json_is_null(v))
 		v = json_object_get(body, "alias");
 	if (!json_is_string(v))
-		return refuse(r, "name must be given: a string");
+		return refuse(r, "Name is required");
 	if (template_ref_parse(json_string_value(v), ret, &reason) < 0)
 		return refuse(r, reason);
-	if (!*ret->namespace)
-		return true;
-	reply_error(
-		r, 403, "the namespace '%.64s' is not this key's: leave it out", ret->namespace);
-	return false;
+	return api_check_namespace(r, ret);
 }
 
 static bool has_tag(const json_t *tags, const char *tag)

@@ -65,10 +65,12 @@ static bool take_tags(struct request *r, const json_t *body, struct change *c)
 	const json_t *list = json_object_get(body, "tags"), *v;
 	size_t n = json_array_size(list), i;
 
-	if (n < 1 || n > TAGS_AT_ONCE) {
-		reply_error(r, 400, "tags must be a list of 1 to %d strings", TAGS_AT_ONCE);
+	if (n < 1)
+		reply_error(r, 400, "At least one tag is required");
+	else if (n > TAGS_AT_ONCE)
+		reply_error(r, 400, "there are more than %d tags", TAGS_AT_ONCE);
+	if (n < 1 || n > TAGS_AT_ONCE)
 		return false;
-	}
 	c->tags = api_calloc(r, n * sizeof(*c->tags));
 	if (!c->tags)
 		return false;

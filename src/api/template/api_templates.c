@@ -401,6 +401,8 @@ bool api_resolve_template(struct request *r, const char *given, struct template_
 		reply_error(r, 400, "%s", reason);
 		return false;
 	}
+	if (!api_check_namespace(r, ret_ref))
+		return false;
 	if (find_template(fleet_of(r), r->key->id, r->admin, ret_ref, ret, &e) < 0) {
 		reply_failure(r, &e);
 		return false;
