@@ -149,27 +149,30 @@ static int finish(struct builder *b, struct error *e)
 	return 0;
 }
 
-static int build(struct builder *b, const struct store_sandbox_filter *f, const struct page *after,
-	struct error *e)
+/* Returns how many pairs of metadata the table that is walked looks after. */
+static unsigned begin(struct builder *b, const struct store_sandbox_filter *f, const char *columns)
 {
 	unsigned pairs;
 
 	buf_init(&b->sql, SQL_MAX);
-	pairs = add_source(b, f, row_columns);
+	pairs = add_source(b, f, columns);
 	add_filters(b, f, pairs);
 	add_started(b, f, pairs > 0);
+	return pairs;
+}
+
+static int build(struct builder *b, const struct store_sandbox_filter *f, const struct page *after,
+	struct error *e)
+{
+	unsigned pairs = begin(b, f, row_columns);
+
 	add_order(b, f, after, pairs > 0);
 	return finish(b, e);
 }
 
 static int build_count(struct builder *b, const struct store_sandbox_filter *f, struct error *e)
 {
-	unsigned pairs;
-
-	buf_init(&b->sql, SQL_MAX);
-	pairs = add_source(b, f, "SELECT count(*)");
-	add_filters(b, f, pairs);
-	add_started(b, f, pairs > 0);
+	(void)begin(b, f, "SELECT count(*)"); /* in any order */
 	return finish(b, e);
 }
 
