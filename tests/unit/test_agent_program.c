@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -116,6 +117,49 @@ static void finds_the_program(void **state)
 	find_child(AF_INET);
 }
 
+/* Newer processes are looked at first. */
+static void a_process_with_many_descriptors_hides_no_other(void **state)
+{
+	struct sockaddr_in to = loopback(0);
+	struct egress_open open = {.kind = EGRESS_TCP};
+	socklen_t n = sizeof(to);
+	struct sockaddr_in from;
+	int listener, ready[2];
+	uint16_t port;
+	pid_t pid, greedy;
+	char c;
+
+	make_network();
+	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&to, n), 0);
+	assert_int_equal(listen(listener, 4), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&to, &n), 0);
+	pid = connect_in_child(&to, AF_INET, &port);
+	from = loopback(ntohs(port));
+	assert_int_equal(pipe(ready), 0);
+	greedy = fork();
+	if (greedy == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (unsigned i = 0; i < 1100; i++)
+			(void)fcntl(listener, F_DUPFD, 0); /* as many as it may have */
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		(void)pause();
+		_exit(0);
+	}
+	assert_true(greedy > 0);
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	net_program_find(&from, &to, &open);
+	assert_int_equal(open.pid, pid);
+	assert_int_equal(kill(greedy, SIGKILL), 0);
+	assert_int_equal(waitpid(greedy, NULL, 0), greedy);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	(void)close(listener);
+	(void)close(ready[0]);
+	(void)close(ready[1]);
+}
+
 static void finds_the_program_of_a_mapped_address(void **state)
 {
 	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -130,6 +174,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_the_program),
+		cmocka_unit_test(a_process_with_many_descriptors_hides_no_other),
 		cmocka_unit_test(finds_the_program_of_a_mapped_address),
 	};
 

@@ -160,6 +160,7 @@ static void list_every_way(struct fixture *f)
 {
 	const struct store_pair pairs[] = {{"a", "b"}, {"c", "d"}};
 	char next[STORE_PAGE_TOKEN_BYTES], token[2][STORE_PAGE_TOKEN_BYTES] = {"", ""};
+	uint64_t n;
 
 	for (unsigned i = 0; i < 128; i++) {
 		struct store_sandbox_filter filter = {.limit = 1,
@@ -175,6 +176,7 @@ static void list_every_way(struct fixture *f)
 		ok(f, store_sandbox_list(f->s, &filter, ignore_sandbox, NULL, next, &f->e));
 		if (*next)
 			memcpy(token[i & 1], next, sizeof(next));
+		ok(f, store_sandbox_count_running(f->s, &filter, &n, &f->e));
 	}
 	assert_true(*token[0] && *token[1]);
 }
@@ -796,6 +798,15 @@ static int list_page(struct fixture *f, const struct store_pair *pair, uint32_t 
 	return r;
 }
 
+static int count_with(struct fixture *f, const struct store_pair *pair)
+{
+	const struct store_sandbox_filter filter = {
+		.key_id = f->key, .limit = 100, .metadata = pair, .metadata_count = 1};
+	uint64_t n;
+
+	return store_sandbox_count_running(f->s, &filter, &n, &f->e);
+}
+
 static int record_usage(struct fixture *f, unsigned i)
 {
 	struct store_counters c = {.uptime_us = i, .cpu_us = i};
@@ -878,6 +889,8 @@ static void measure_lists(struct fixture *f)
 	*token = '\0';
 	MEASURE("page of 100, state 1 in 100 have", 10, 200000,
 		list_page(f, NULL, STORE_STATE_BIT(STORE_RUNNING), 0, token));
+	MEASURE("count running of a key, metadata that all have", PAGES, 50000,
+		count_with(f, &common));
 }
 
 static void measure_sandboxes(struct fixture *f)

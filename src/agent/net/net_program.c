@@ -15,7 +15,8 @@ enum {
 	TABLE_MAX = 256 << 10, /* of /proc/net/tcp: some 1,700 sockets */
 	FIELDS_TO_INODE = 7,   /* of a line, behind the other end */
 	PROCESSES_MAX = 256,
-	LINKS_MAX = 1024, /* descriptors that a search looks at */
+	LINKS_MAX = 1024,     /* descriptors that a search looks at */
+	LINKS_EACH_MAX = 256, /* and of a process: one with many hides no other */
 	LINK_BYTES = 32,
 	COMM_MAX = 64,
 };
@@ -64,16 +65,18 @@ static bool find_socket(const char *path, const struct sockaddr_in *from,
 static bool has_link(unsigned pid, const char *link, unsigned *left)
 {
 	char path[32], found[LINK_BYTES];
+	unsigned mine = LINKS_EACH_MAX;
 	bool has = false;
 	struct dirent *e;
 	DIR *d;
 
 	(void)snprintf(path, sizeof(path), "/proc/%u/fd", pid); /* fits */
 	d = opendir(path);
-	while (d && !has && *left && (e = readdir(d))) {
+	while (d && !has && *left && mine && (e = readdir(d))) {
 		ssize_t n = readlinkat(dirfd(d), e->d_name, found, sizeof(found) - 1);
 
 		(*left)--;
+		mine--;
 		found[n > 0 ? n : 0] = '\0';
 		has = strcmp(found, link) == 0;
 	}
