@@ -79,20 +79,29 @@ static pid_t connect_in_child(const struct sockaddr_in *to, int family, uint16_t
 	return pid;
 }
 
+/* In a network of its own. *to gets the port. */
+static int listen_alone(struct sockaddr_in *to)
+{
+	socklen_t n = sizeof(*to);
+	int listener;
+
+	make_network();
+	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)to, n), 0);
+	assert_int_equal(listen(listener, 4), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)to, &n), 0);
+	return listener;
+}
+
 static void find_child(int family)
 {
 	struct sockaddr_in to = loopback(0), from;
 	struct egress_open open = {.kind = EGRESS_TCP};
-	socklen_t n = sizeof(to);
 	uint16_t port;
 	int listener;
 	pid_t pid;
 
-	make_network();
-	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(listener, (struct sockaddr *)&to, n), 0);
-	assert_int_equal(listen(listener, 4), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&to, &n), 0);
+	listener = listen_alone(&to);
 	pid = connect_in_child(&to, family, &port);
 	from = loopback(ntohs(port));
 	net_program_find(&from, &to, &open);
@@ -122,18 +131,13 @@ static void a_process_with_many_descriptors_hides_no_other(void **state)
 {
 	struct sockaddr_in to = loopback(0);
 	struct egress_open open = {.kind = EGRESS_TCP};
-	socklen_t n = sizeof(to);
 	struct sockaddr_in from;
 	int listener, ready[2];
 	uint16_t port;
 	pid_t pid, greedy;
 	char c;
 
-	make_network();
-	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(listener, (struct sockaddr *)&to, n), 0);
-	assert_int_equal(listen(listener, 4), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&to, &n), 0);
+	listener = listen_alone(&to);
 	pid = connect_in_child(&to, AF_INET, &port);
 	from = loopback(ntohs(port));
 	assert_int_equal(pipe(ready), 0);
