@@ -257,7 +257,7 @@ struct instance *api_find_running(struct request *r, const struct store_sandbox 
 
 bool api_check_namespace(struct request *r, const struct template_ref *ref)
 {
-	if (!*ref->namespace)
+	if (!*ref->namespace || strcmp(ref->namespace, r->key->team_id) == 0)
 		return true;
 	reply_error(r, 400, "namespace '%.128s' must match your team '%s': leave it out",
 		ref->namespace, r->key->team_id);

@@ -177,7 +177,8 @@ bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX 
  * sandbox exists, or if events of it are still stored. Otherwise answers 404. */
 bool api_find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1]);
 
-/* Names have no namespaces here: answers 400 if there is one, and returns false. */
+/* A name may begin with the team of the request's key. For another namespace, answers 400 and
+ * returns false. */
 bool api_check_namespace(struct request *r, const struct template_ref *ref);
 
 /* Answers 404 for the sandbox that r->params[0] names. */
