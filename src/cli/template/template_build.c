@@ -67,6 +67,9 @@ static const struct option_spec options[] = {
 		offsetof(struct build_options, dockerfile.name), 0, 0, false},
 	{"file", 'f', OPTION_STRING, "FILE", "with -t: the Dockerfile (default: DIR/Dockerfile)",
 		offsetof(struct build_options, dockerfile.file), 0, 0, false},
+	{"target", 0, OPTION_STRING, "STAGE",
+		"with -t: the stage to build, by name or number (default: the last one)",
+		offsetof(struct build_options, dockerfile.target), 0, 0, false},
 	{"build-arg", 0, OPTION_LIST, "NAME[=VALUE]", "with -t: a value for ARG NAME (repeatable)",
 		offsetof(struct build_options, dockerfile.args), 0, 0, false},
 	{"secret", 0, OPTION_LIST, "id=NAME[,src=FILE|,env=NAME]",
@@ -548,7 +551,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		return run_dockerfile(o, argc, argv, e);
 	if (template_dockerfile_is_asked(&o->dockerfile))
 		return error_set(e, ERROR_USAGE, EINVAL,
-			"-f, --build-arg, --secret, --start, --ready and --no-cache need -t NAME");
+			"-f, --target, --build-arg, --secret, --start, --ready and --no-cache need "
+			"-t NAME");
 	r = prepare(o, argc, argv, &home, &from, e);
 
 	if (r == 0)
