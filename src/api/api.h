@@ -150,9 +150,9 @@ void api_creation_free(struct api_creation *c); /* NULL is fine */
  * being killed. Otherwise answers 404 and returns NULL. Free it with store_sandbox_free(). */
 struct store_sandbox *api_find(struct request *r);
 
-/* Find the template that a client's word means. A template of the operator need not exist. It has
- * only the tag `default`; api_resolve_template() leaves that check to its caller. Both return false
- * if the request was answered. */
+/* Find the template that a client's word means. A template of the operator need not exist. With a
+ * tag it must; api_resolve_template() leaves that check to its caller. Both return false if the
+ * request was answered. */
 bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
 bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,

@@ -1,7 +1,8 @@
 /* Finds the template that a client's word means. In this order:
  *   - the key's own template of that name,
  *   - the template with that id, if the key may use it,
- *   - the operator's template of that name, or with that id.
+ *   - the operator's template of that name, or with that id. With a tag, it is the template that
+ *     the operator calls NAME:TAG.
  * So another key's public template is found by its id only. A name never leads to a template that a
  * stranger published. A private template of another key is not found by name. By id it gives
  * ERROR_FORBIDDEN. */

@@ -415,7 +415,7 @@ bool api_find_template(struct request *r, const char *given, struct template_ref
 {
 	if (!api_resolve_template(r, given, ret_ref, ret))
 		return false;
-	if (ret->built || strcmp(ret_ref->tag, "default") == 0)
+	if (ret->built || strcmp(ret_ref->tag, "default") == 0 || strchr(ret->name, ':'))
 		return true;
 	reply_error(r, 404, "template '%.200s' not found", given);
 	return false;

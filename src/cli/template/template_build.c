@@ -62,7 +62,7 @@ static const struct option_spec options[] = {
 		"@FILE "
 		"with them (default: docker's)",
 		offsetof(struct build_options, from.registry_auth), 0, 0, false},
-	{"tag", 't', OPTION_STRING, "NAME",
+	{"tag", 't', OPTION_STRING, "NAME[:TAG]",
 		"build from a Dockerfile: the template's name; the argument is the directory",
 		offsetof(struct build_options, dockerfile.name), 0, 0, false},
 	{"file", 'f', OPTION_STRING, "FILE", "with -t: the Dockerfile (default: DIR/Dockerfile)",
@@ -276,13 +276,13 @@ static int check(const struct build_options *o, int argc, struct error *e)
 
 static int check_name(const char *name, struct error *e)
 {
-	if (name && str_is_name(name))
+	if (name && str_is_tagged_name(name))
 		return 0;
 	if (!name)
 		return error_set(e, ERROR_USAGE, EINVAL, "the recipe has no name: give one");
 	return error_set(e, ERROR_USAGE, EINVAL,
 		"'%.80s' cannot be a template's name: 1 to 64 of a-z 0-9 . _ -, a letter or digit "
-		"first",
+		"first; a tag may follow, as in NAME:TAG",
 		name);
 }
 
