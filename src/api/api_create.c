@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
+#include "fleet/runtimes.h"
 #include "http/reply.h"
 #include "lifecycle/instance_make.h"
 #include "network/bindings.h"
@@ -142,21 +143,22 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 	return true;
 }
 
-/* A runtime is the built-in template of that name, requested by clients that do not know
- * templates. */
+/* A runtime is a template of the operator, requested by clients that do not know templates. */
 static bool take_runtime(
 	struct request *r, const json_t *body, struct creation_source *s, struct instance_order *o)
 {
-	static const char *const runtimes[] = {"python-3.12", "node-20", "deno", "base"};
+	const struct option_list *all = fleet_of(r)->options.runtimes;
 	const char *name = json_string_value(json_object_get(body, "runtime"));
+	const char *template = name ? runtimes_find(all, name) : NULL;
+	_cleanup_free_ char *names = template ? NULL : runtimes_names(all);
 
-	for (size_t i = 0; name && i < ARRAY_SIZE(runtimes); i++)
-		if (strcmp(name, runtimes[i]) == 0) {
-			(void)snprintf(s->template, sizeof(s->template), "%s", name);
-			o->template = s->template;
-			return true;
-		}
-	return refuse(r, 400, "runtime must be python-3.12, node-20, deno or base");
+	if (!template) {
+		reply_error(r, 400, "runtime must be one of %s", names ? names : "this host's");
+		return false;
+	}
+	(void)snprintf(s->template, sizeof(s->template), "%s", template); /* was checked: fits */
+	o->template = s->template;
+	return true;
 }
 
 static bool take_template(
