@@ -255,9 +255,15 @@ struct instance *api_find_running(struct request *r, const struct store_sandbox 
 	return i;
 }
 
+bool api_is_own_name(const struct request *r, const struct template_ref *ref)
+{
+	return !*ref->namespace ||
+	       store_team_is(fleet_of(r)->store, r->key->team_id, ref->namespace);
+}
+
 bool api_check_namespace(struct request *r, const struct template_ref *ref)
 {
-	if (!*ref->namespace || strcmp(ref->namespace, r->key->team_id) == 0)
+	if (api_is_own_name(r, ref))
 		return true;
 	reply_error(r, 400, "namespace '%.128s' must match your team '%s': leave it out",
 		ref->namespace, r->key->team_id);

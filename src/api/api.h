@@ -151,8 +151,10 @@ void api_creation_free(struct api_creation *c); /* NULL is fine */
 struct store_sandbox *api_find(struct request *r);
 
 /* Find the template that a client's word means. A template of the operator need not exist. With a
- * tag it must; api_resolve_template() leaves that check to its caller. Both return false if the
- * request was answered. */
+ * tag it must; api_resolve_template() leaves that check to its caller. Only api_usable_template()
+ * takes names of other teams. All return false if the request was answered. */
+bool api_usable_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret);
 bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
 bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
@@ -177,8 +179,9 @@ bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX 
  * sandbox exists, or if events of it are still stored. Otherwise answers 404. */
 bool api_find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1]);
 
-/* A name may begin with the team of the request's key. For another namespace, answers 400 and
- * returns false. */
+/* Whether the name has no namespace, or that of the request's key: its team's id or name. */
+bool api_is_own_name(const struct request *r, const struct template_ref *ref);
+/* For another namespace, answers 400 and returns false. */
 bool api_check_namespace(struct request *r, const struct template_ref *ref);
 
 /* Answers 404 for the sandbox that r->params[0] names. */

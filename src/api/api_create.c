@@ -167,7 +167,7 @@ static bool take_template(
 	struct template_ref ref;
 	struct error e = {0};
 
-	if (!api_find_template(r, name, &ref, &s->found))
+	if (!api_usable_template(r, name, &ref, &s->found))
 		return false;
 	if (find_directory(fleet_of(r), &s->found, &ref, s->template, &e) < 0) {
 		reply_failure(r, &e);

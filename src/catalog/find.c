@@ -70,6 +70,24 @@ static int find_operators(struct fleet *f, const struct template_ref *ref,
 	return 1;
 }
 
+static int find_in_team(struct fleet *f, const char *key_id, bool all,
+	const struct template_ref *ref, struct found_template *ret, struct error *e)
+{
+	struct error why = {0};
+	int r = store_catalog_find_in_team(
+		f->store, ref->namespace, ref->name, key_id, all, &ret->row, &why);
+
+	r = outcome(r, &why, e);
+	error_clear(&why);
+	if (r == 0)
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "template '%.64s/%.64s' not found",
+			ref->namespace, ref->name);
+	if (r < 0)
+		return r;
+	take(ret, key_id);
+	return 0;
+}
+
 int find_template(struct fleet *f, const char *key_id, bool all, const struct template_ref *ref,
 	struct found_template *ret, struct error *e)
 {
@@ -77,8 +95,7 @@ int find_template(struct fleet *f, const char *key_id, bool all, const struct te
 
 	*ret = (struct found_template){.built = false};
 	if (*ref->namespace)
-		return error_set(e, ERROR_NOT_FOUND, ENOENT, "template '%.64s/%.64s' not found",
-			ref->namespace, ref->name);
+		return find_in_team(f, key_id, all, ref, ret, e);
 	r = find_built(f, key_id, all, ref->name, ret, e);
 	if (r == 0)
 		r = find_operators(f, ref, ret, e);

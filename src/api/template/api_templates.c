@@ -391,8 +391,8 @@ void api_template_alias(struct request *r)
 	}
 }
 
-bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
-	struct found_template *ret)
+static bool resolve(struct request *r, const char *given, bool any_team,
+	struct template_ref *ret_ref, struct found_template *ret)
 {
 	const char *reason;
 	struct error e = {0};
@@ -401,7 +401,7 @@ bool api_resolve_template(struct request *r, const char *given, struct template_
 		reply_error(r, 400, "%s", reason);
 		return false;
 	}
-	if (!api_check_namespace(r, ret_ref))
+	if (!any_team && !api_check_namespace(r, ret_ref))
 		return false;
 	if (find_template(fleet_of(r), r->key->id, r->admin, ret_ref, ret, &e) < 0) {
 		reply_failure(r, &e);
@@ -410,13 +410,30 @@ bool api_resolve_template(struct request *r, const char *given, struct template_
 	return true;
 }
 
-bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
-	struct found_template *ret)
+/* False: answered. */
+static bool check_tag(struct request *r, const char *given, const struct template_ref *ref,
+	const struct found_template *t)
 {
-	if (!api_resolve_template(r, given, ret_ref, ret))
-		return false;
-	if (ret->built || strcmp(ret_ref->tag, "default") == 0 || strchr(ret->name, ':'))
+	if (t->built || strcmp(ref->tag, "default") == 0 || strchr(t->name, ':'))
 		return true;
 	reply_error(r, 404, "template '%.200s' not found", given);
 	return false;
+}
+
+bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret)
+{
+	return resolve(r, given, false, ret_ref, ret);
+}
+
+bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret)
+{
+	return resolve(r, given, false, ret_ref, ret) && check_tag(r, given, ret_ref, ret);
+}
+
+bool api_usable_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret)
+{
+	return resolve(r, given, true, ret_ref, ret) && check_tag(r, given, ret_ref, ret);
 }
