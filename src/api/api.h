@@ -215,6 +215,8 @@ int api_integer(const json_t *object, const char *key, int64_t *ret);
 
 /* Whether the sandbox was paused while its agent did not answer. */
 bool api_is_unresponsive(const struct store_sandbox *sb);
+/* What clients see as the template's id: the snapshot's, of a sandbox that was made from one. */
+json_t *api_template_id_json(const struct store_sandbox *sb);
 /* The body of answers to create and connect (protocol: Sandbox). */
 json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb);
 json_t *api_time(uint64_t ns);

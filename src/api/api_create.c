@@ -136,6 +136,7 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 	o->origin = &s->origin;
 	o->template = s->snapshot.template_alias;
 	o->template_id = s->snapshot.template_id;
+	o->shown_id = s->snapshot.id;
 	o->snapshot_id = s->snapshot.memory ? s->snapshot.id : NULL; /* a pool only restores */
 	o->cpus = s->snapshot.cpus;
 	o->memory_bytes = s->snapshot.memory_bytes;

@@ -44,9 +44,9 @@ bool api_is_unresponsive(const struct store_sandbox *sb)
 /* The fields that every client with access sees. */
 static json_t *described(const struct store_sandbox *sb)
 {
-	json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:s}", "templateID",
-		sb->template_id, "sandboxID", sb->id, "clientID", API_CLIENT_ID, "envdVersion",
-		sb->envd_version, "startedAt", api_time(sb->started_ns), "endAt",
+	json_t *root = json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:s}", "templateID",
+		api_template_id_json(sb), "sandboxID", sb->id, "clientID", API_CLIENT_ID,
+		"envdVersion", sb->envd_version, "startedAt", api_time(sb->started_ns), "endAt",
 		api_time(sb->end_ns), "cpuCount", (int)sb->cpus, "memoryMB",
 		(json_int_t)(sb->memory_bytes / MIB), "diskSizeMB",
 		(json_int_t)(sb->disk_bytes / MIB), "state",

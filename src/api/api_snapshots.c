@@ -422,6 +422,7 @@ static void make_children(struct fork *f, int origin_fd)
 	const struct sandbox_origin origin = {.fd = origin_fd, .memory = true};
 	json_t *iam = json_tree_stored(p->iam_json);
 	json_t *files = instance_files_outside(p);
+	char shown_id[STORE_SNAPSHOT_ID_BYTES];
 	struct instance_order o = {
 		.origin = &origin,
 		.hold = true,
@@ -453,6 +454,8 @@ static void make_children(struct fork *f, int origin_fd)
 	};
 	unsigned count = f->count;
 
+	instance_snapshot_of(p, shown_id);
+	o.shown_id = *shown_id ? shown_id : NULL;
 	for (unsigned n = 0; n < count; n++) {
 		struct instance_maker *ignored; /* all or none, so none is cancelled */
 		struct error e = f->why;

@@ -17,6 +17,7 @@
 #include "image/template.h"
 #include "store/catalog.h"
 #include "store/keys.h"
+#include "store/snapshots.h"
 #include "store/templates.h"
 
 /* Data from a template's files. */
@@ -374,6 +375,20 @@ static void reply_built(
 			json_pack("{s:s, s:b}", "templateID", t->row.id, "public", t->row.public));
 }
 
+/* A snapshot is a template, too. */
+static bool reply_snapshot(struct request *r)
+{
+	struct store_snapshot sn;
+	struct template_ref ref;
+	const char *reason;
+
+	if (template_ref_parse(r->params[0], &ref, &reason) < 0 ||
+		api_find_snapshot(r, &ref, &sn, NULL) < 0)
+		return false;
+	reply_json(r, 200, json_pack("{s:s, s:b}", "templateID", sn.id, "public", 0));
+	return true;
+}
+
 void api_template_alias(struct request *r)
 {
 	struct store_template row;
@@ -381,7 +396,7 @@ void api_template_alias(struct request *r)
 	struct template_ref ref;
 	struct entry m;
 
-	if (!api_find_template(r, r->params[0], &ref, &t))
+	if (reply_snapshot(r) || !api_find_template(r, r->params[0], &ref, &t))
 		return;
 	if (t.built) {
 		reply_built(r, &t, &ref);
