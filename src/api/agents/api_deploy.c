@@ -70,7 +70,7 @@ static bool take_template(struct request *r, struct deploying *d)
 		reply_error(r, 400, "template must be the name of a template");
 		return false;
 	}
-	if (!api_find_template(r, name, &ref, &found))
+	if (!api_usable_template(r, name, &ref, &found))
 		return false;
 	if (find_directory(fleet_of(r), &found, &ref, d->base, &e) < 0 ||
 		(fd = template_open(&fleet_of(r)->home, d->base, &e)) < 0) {
