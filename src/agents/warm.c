@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agents/reach.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "fleet/fleet.h"
@@ -17,6 +18,7 @@
 struct warm {
 	json_t *env; /* owned, as are all */
 	json_t *bindings, *placeholders;
+	json_t *reach; /* NULL: nothing is said */
 	char *authority, *trust;
 };
 
@@ -30,6 +32,7 @@ static void warm_done(struct warm *w)
 	json_decref(w->env);
 	json_decref(w->bindings);
 	json_decref(w->placeholders);
+	json_decref(w->reach);
 	free(w->authority);
 	free(w->trust);
 }
@@ -53,7 +56,8 @@ static int take_secrets(struct fleet *f, const char *key_id, const json_t *setti
 
 static int take_trust(struct fleet *f, const char *key_id, struct warm *w, struct error *e)
 {
-	int r = interception_of_key(f, key_id, w->bindings, &w->authority, &w->trust, e);
+	int r = interception_of_key(f, key_id, w->bindings, json_object_get(w->reach, "network"),
+		&w->authority, &w->trust, e);
 
 	if (r == 0 && w->trust && environment_add_trust(w->env) < 0)
 		r = no_memory(e);
@@ -82,12 +86,19 @@ static void note_cold(struct fleet *f, const struct store_build *b, const char *
 	(void)store_build_log(f->store, b->id, &l, NULL); /* a lost line is a lost line */
 }
 
-static int keep(struct fleet *f, const struct store_build *b, const struct warm *w, struct error *e)
+/* cold: the snapshot has none of it. */
+static int keep(struct fleet *f, const struct store_build *b, const struct warm *w, bool cold,
+	struct error *e)
 {
-	_cleanup_free_ char *text = json_dumps(w->placeholders, JSON_COMPACT);
-	const struct store_agent_warm row = {.placeholders_json = text, .authority = w->authority};
+	_cleanup_free_ char *text = cold ? NULL : json_dumps(w->placeholders, JSON_COMPACT);
+	_cleanup_free_ char *reach = w->reach ? json_dumps(w->reach, JSON_COMPACT) : NULL;
+	const struct store_agent_warm row = {.placeholders_json = text,
+		.authority = cold ? NULL : w->authority,
+		.network_json = reach};
 
-	return text ? store_agent_warm_set(f->store, b->id, &row, e) : no_memory(e);
+	if ((!cold && !text) || (w->reach && !reach))
+		return no_memory(e);
+	return store_agent_warm_set(f->store, b->id, &row, e);
 }
 
 static int fill(struct fleet *f, const struct store_build *b, const json_t *settings,
@@ -100,7 +111,9 @@ static int fill(struct fleet *f, const struct store_build *b, const json_t *sett
 	w->placeholders = json_object();
 	if (!w->env || !w->placeholders)
 		return no_memory(e);
-	r = take_secrets(f, b->key_id, settings, w, e);
+	r = agents_reach_make(f, b->key_id, settings, &w->reach, e);
+	if (r == 0)
+		r = take_secrets(f, b->key_id, settings, w, e);
 	return r == 0 ? take_trust(f, b->key_id, w, e) : r;
 }
 
@@ -115,8 +128,7 @@ int agents_warm_answer(struct fleet *f, const struct store_build *b, const json_
 		unfit = first_unfit(w.env);
 		if (unfit)
 			note_cold(f, b, unfit);
-		else
-			r = keep(f, b, &w, e);
+		r = keep(f, b, &w, unfit, e);
 	}
 	if (r == 0) {
 		*ret = unfit ? json_object()

@@ -14,12 +14,13 @@
 struct fleet;
 
 /* Answers what the process of a version's build said (catalog/jobs.h), and keeps what invocations
- * need in the version's row:
+ * need in the version's row, with what they may reach (reach.h):
  *
  *	{"env": {VARIABLE: TEXT, ...}, "trust": PEM}
  *
  * Without env the snapshot can have none: its program is started by each invocation, and the
- * build's log says why. trust may be missing. ERROR_USAGE: a secret is not there. */
+ * build's log says why. trust may be missing. ERROR_USAGE: a secret is not there, or the network's
+ * settings are wrong. */
 int agents_warm_answer(struct fleet *f, const struct store_build *b, const json_t *said,
 	json_t **ret, struct error *e);
 

@@ -255,9 +255,15 @@ struct instance *api_find_running(struct request *r, const struct store_sandbox 
 	return i;
 }
 
+bool api_is_own_name(const struct request *r, const struct template_ref *ref)
+{
+	return !*ref->namespace ||
+	       store_team_is(fleet_of(r)->store, r->key->team_id, ref->namespace);
+}
+
 bool api_check_namespace(struct request *r, const struct template_ref *ref)
 {
-	if (!*ref->namespace || strcmp(ref->namespace, r->key->team_id) == 0)
+	if (api_is_own_name(r, ref))
 		return true;
 	reply_error(r, 400, "namespace '%.128s' must match your team '%s': leave it out",
 		ref->namespace, r->key->team_id);
@@ -327,13 +333,21 @@ static json_t *text_or_null(const char *s)
 	return s ? json_string(s) : json_null();
 }
 
+json_t *api_template_id_json(const struct store_sandbox *sb)
+{
+	char snapshot[STORE_SNAPSHOT_ID_BYTES];
+
+	instance_snapshot_of(sb, snapshot);
+	return json_string(*snapshot ? snapshot : sb->template_id);
+}
+
 json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "templateID", sb->template_id,
-		"sandboxID", sb->id, "clientID", API_CLIENT_ID, "envdVersion", sb->envd_version,
-		"alias", text_or_null(sb->template_alias), "envdAccessToken",
-		text_or_null(sb->envd_token), "trafficAccessToken", text_or_null(sb->traffic_token),
-		"domain", text_or_null(request_domain(r)));
+	return json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "templateID",
+		api_template_id_json(sb), "sandboxID", sb->id, "clientID", API_CLIENT_ID,
+		"envdVersion", sb->envd_version, "alias", text_or_null(sb->template_alias),
+		"envdAccessToken", text_or_null(sb->envd_token), "trafficAccessToken",
+		text_or_null(sb->traffic_token), "domain", text_or_null(request_domain(r)));
 }
 
 uint32_t api_limit(struct request *r, uint32_t max, uint32_t otherwise)

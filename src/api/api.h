@@ -150,9 +150,11 @@ void api_creation_free(struct api_creation *c); /* NULL is fine */
  * being killed. Otherwise answers 404 and returns NULL. Free it with store_sandbox_free(). */
 struct store_sandbox *api_find(struct request *r);
 
-/* Find the template that a client's word means. A template of the operator need not exist. It has
- * only the tag `default`; api_resolve_template() leaves that check to its caller. Both return false
- * if the request was answered. */
+/* Find the template that a client's word means. A template of the operator need not exist. With a
+ * tag it must; api_resolve_template() leaves that check to its caller. Only api_usable_template()
+ * takes names of other teams. All return false if the request was answered. */
+bool api_usable_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret);
 bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
 	struct found_template *ret);
 bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
@@ -177,8 +179,9 @@ bool api_take_tag(struct request *r, const json_t *v, char ret[TEMPLATE_TAG_MAX 
  * sandbox exists, or if events of it are still stored. Otherwise answers 404. */
 bool api_find_logged(struct request *r, char id[ROUTE_SANDBOX_ID_MAX + 1]);
 
-/* A name may begin with the team of the request's key. For another namespace, answers 400 and
- * returns false. */
+/* Whether the name has no namespace, or that of the request's key: its team's id or name. */
+bool api_is_own_name(const struct request *r, const struct template_ref *ref);
+/* For another namespace, answers 400 and returns false. */
 bool api_check_namespace(struct request *r, const struct template_ref *ref);
 
 /* Answers 404 for the sandbox that r->params[0] names. */
@@ -212,6 +215,8 @@ int api_integer(const json_t *object, const char *key, int64_t *ret);
 
 /* Whether the sandbox was paused while its agent did not answer. */
 bool api_is_unresponsive(const struct store_sandbox *sb);
+/* What clients see as the template's id: the snapshot's, of a sandbox that was made from one. */
+json_t *api_template_id_json(const struct store_sandbox *sb);
 /* The body of answers to create and connect (protocol: Sandbox). */
 json_t *api_sandbox_json(const struct request *r, const struct store_sandbox *sb);
 json_t *api_time(uint64_t ns);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
+#include "fleet/runtimes.h"
 #include "http/reply.h"
 #include "lifecycle/instance_make.h"
 #include "network/bindings.h"
@@ -135,6 +136,7 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 	o->origin = &s->origin;
 	o->template = s->snapshot.template_alias;
 	o->template_id = s->snapshot.template_id;
+	o->shown_id = s->snapshot.id;
 	o->snapshot_id = s->snapshot.memory ? s->snapshot.id : NULL; /* a pool only restores */
 	o->cpus = s->snapshot.cpus;
 	o->memory_bytes = s->snapshot.memory_bytes;
@@ -142,21 +144,22 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 	return true;
 }
 
-/* A runtime is the built-in template of that name, requested by clients that do not know
- * templates. */
+/* A runtime is a template of the operator, requested by clients that do not know templates. */
 static bool take_runtime(
 	struct request *r, const json_t *body, struct creation_source *s, struct instance_order *o)
 {
-	static const char *const runtimes[] = {"python-3.12", "node-20", "deno", "base"};
+	const struct option_list *all = fleet_of(r)->options.runtimes;
 	const char *name = json_string_value(json_object_get(body, "runtime"));
+	const char *template = name ? runtimes_find(all, name) : NULL;
+	_cleanup_free_ char *names = template ? NULL : runtimes_names(all);
 
-	for (size_t i = 0; name && i < ARRAY_SIZE(runtimes); i++)
-		if (strcmp(name, runtimes[i]) == 0) {
-			(void)snprintf(s->template, sizeof(s->template), "%s", name);
-			o->template = s->template;
-			return true;
-		}
-	return refuse(r, 400, "runtime must be python-3.12, node-20, deno or base");
+	if (!template) {
+		reply_error(r, 400, "runtime must be one of %s", names ? names : "this host's");
+		return false;
+	}
+	(void)snprintf(s->template, sizeof(s->template), "%s", template); /* was checked: fits */
+	o->template = s->template;
+	return true;
 }
 
 static bool take_template(
@@ -165,7 +168,7 @@ static bool take_template(
 	struct template_ref ref;
 	struct error e = {0};
 
-	if (!api_find_template(r, name, &ref, &s->found))
+	if (!api_usable_template(r, name, &ref, &s->found))
 		return false;
 	if (find_directory(fleet_of(r), &s->found, &ref, s->template, &e) < 0) {
 		reply_failure(r, &e);

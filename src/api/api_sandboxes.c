@@ -44,9 +44,9 @@ bool api_is_unresponsive(const struct store_sandbox *sb)
 /* The fields that every client with access sees. */
 static json_t *described(const struct store_sandbox *sb)
 {
-	json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:s}", "templateID",
-		sb->template_id, "sandboxID", sb->id, "clientID", API_CLIENT_ID, "envdVersion",
-		sb->envd_version, "startedAt", api_time(sb->started_ns), "endAt",
+	json_t *root = json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:i, s:I, s:I, s:s}", "templateID",
+		api_template_id_json(sb), "sandboxID", sb->id, "clientID", API_CLIENT_ID,
+		"envdVersion", sb->envd_version, "startedAt", api_time(sb->started_ns), "endAt",
 		api_time(sb->end_ns), "cpuCount", (int)sb->cpus, "memoryMB",
 		(json_int_t)(sb->memory_bytes / MIB), "diskSizeMB",
 		(json_int_t)(sb->disk_bytes / MIB), "state",
@@ -217,6 +217,19 @@ static bool take_order(struct request *r, struct store_sandbox_filter *f)
 	return false;
 }
 
+/* Makes a name with a team the id of its template. False: there is none. */
+static bool resolve_team(const struct request *r, struct template_ref *ref)
+{
+	struct found_template t;
+
+	if (!*ref->namespace)
+		return true;
+	if (find_template(fleet_of(r), r->key->id, r->admin, ref, &t, NULL) < 0)
+		return false;
+	memcpy(ref->name, t.row.id, sizeof(t.row.id));
+	return true;
+}
+
 /* *ret_none: no sandbox can match. */
 static bool take_template(struct request *r, char text[QUERY_MAX], struct template_ref *ref,
 	struct store_sandbox_filter *f, bool *ret_none)
@@ -234,7 +247,7 @@ static bool take_template(struct request *r, char text[QUERY_MAX], struct templa
 		reply_error(r, 400, "template must be given without a tag");
 		return false;
 	}
-	*ret_none = *ref->namespace != '\0';
+	*ret_none = !resolve_team(r, ref);
 	f->template = ref->name;
 	return true;
 }

@@ -38,7 +38,7 @@ enum { FORK_MAX = 100, FORK_S = 15, QUERY_MAX = 512 };
 int api_find_snapshot(const struct request *r, const struct template_ref *ref,
 	struct store_snapshot *ret, struct error *e)
 {
-	if (*ref->namespace)
+	if (!api_is_own_name(r, ref))
 		return error_set(e, ERROR_NOT_FOUND, ENOENT, "there is no such snapshot");
 	return store_snapshot_find(fleet_of(r)->store, auth_scope(r), ref->name, ref->tag, ret, e);
 }
@@ -422,6 +422,7 @@ static void make_children(struct fork *f, int origin_fd)
 	const struct sandbox_origin origin = {.fd = origin_fd, .memory = true};
 	json_t *iam = json_tree_stored(p->iam_json);
 	json_t *files = instance_files_outside(p);
+	char shown_id[STORE_SNAPSHOT_ID_BYTES];
 	struct instance_order o = {
 		.origin = &origin,
 		.hold = true,
@@ -453,6 +454,8 @@ static void make_children(struct fork *f, int origin_fd)
 	};
 	unsigned count = f->count;
 
+	instance_snapshot_of(p, shown_id);
+	o.shown_id = *shown_id ? shown_id : NULL;
 	for (unsigned n = 0; n < count; n++) {
 		struct instance_maker *ignored; /* all or none, so none is cancelled */
 		struct error e = f->why;

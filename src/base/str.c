@@ -119,17 +119,29 @@ bool str_ends_with(const char *s, const char *suffix)
 	return n >= m && memcmp(s + n - m, suffix, m) == 0;
 }
 
+enum { NAME_MAX_BYTES = 64 };
+
+/* How many characters of a name s begins with. */
+static size_t name_span(const char *s)
+{
+	return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+}
+
 bool str_is_name(const char *s)
 {
 	size_t n = strlen(s);
 
-	if (n == 0 || n > 64 || !isalnum((unsigned char)s[0]))
-		return false;
-	for (; *s; s++)
-		if (!islower((unsigned char)*s) && !isdigit((unsigned char)*s) &&
-			!strchr("._-", *s))
-			return false;
-	return true;
+	return n > 0 && n <= NAME_MAX_BYTES && isalnum((unsigned char)s[0]) && name_span(s) == n;
+}
+
+bool str_is_tagged_name(const char *s)
+{
+	size_t n = name_span(s), tag = s[n] == ':' ? name_span(s + n + 1) : 0;
+
+	if (!tag)
+		return str_is_name(s);
+	return n > 0 && isalnum((unsigned char)s[0]) && !s[n + 1 + tag] &&
+	       n + 1 + tag <= NAME_MAX_BYTES;
 }
 
 void str_hex(const void *data, size_t n, char *out)

@@ -22,6 +22,8 @@ bool str_ends_with(const char *s, const char *suffix);
 /* Whether s is a valid name for a template and the like: 1-64 characters of a-z 0-9 . _ -, the
  * first a letter or digit. */
 bool str_is_name(const char *s);
+/* The same, but a tag may follow: NAME:TAG, the tag of 1 or more of these characters, 64 in all. */
+bool str_is_tagged_name(const char *s);
 
 enum { STR_UUID_BYTES = 37 };
 

@@ -83,7 +83,7 @@ static int find_template(
 
 static bool is_template(const struct base_options *o, const char *name)
 {
-	_cleanup_close_ int fd = str_is_name(name) ? template_open(o->home, name, NULL) : -1;
+	_cleanup_close_ int fd = str_is_tagged_name(name) ? template_open(o->home, name, NULL) : -1;
 
 	return fd >= 0;
 }

@@ -610,3 +610,16 @@ int dockerfile_find_stage(const struct dockerfile *d, const char *name, size_t b
 		return (int)number;
 	return -1;
 }
+
+int dockerfile_end_at(struct dockerfile *d, const char *name, struct error *e)
+{
+	int k = dockerfile_find_stage(d, name, d->stage_count);
+
+	if (k < 0)
+		return error_set(e, ERROR_USAGE, EINVAL,
+			"--target %.80s: the Dockerfile has no such stage", name);
+	for (size_t i = (size_t)k + 1; i < d->stage_count; i++)
+		d->step_count -= d->stages[i].steps.count;
+	d->stage_count = (size_t)k + 1;
+	return 0;
+}

@@ -117,4 +117,7 @@ const struct dockerfile_heredoc *dockerfile_heredoc(const struct dockerfile_step
  * matter. Returns its index, or -1. */
 int dockerfile_find_stage(const struct dockerfile *d, const char *name, size_t before);
 
+/* Makes the stage with that name or number the last one. ERROR_USAGE if there is none. */
+int dockerfile_end_at(struct dockerfile *d, const char *name, struct error *e);
+
 #endif

@@ -45,12 +45,17 @@ static int find_built(struct fleet *f, const char *key_id, bool all, const char 
 	return 1;
 }
 
-static int find_operators(
-	struct fleet *f, const char *word, struct found_template *ret, struct error *e)
+/* The operator's templates with tags are templates of their own, called NAME:TAG. */
+static int find_operators(struct fleet *f, const struct template_ref *ref,
+	struct found_template *ret, struct error *e)
 {
-	int r = store_template_name(f->store, word, ret->name, e);
-	int fd;
+	bool tagged = strcmp(ref->tag, "default") != 0;
+	char word[sizeof(ref->name) + sizeof(ref->tag) + 1];
+	int fd, r;
 
+	(void)snprintf(word, sizeof(word), "%s%s%s", ref->name, tagged ? ":" : "",
+		tagged ? ref->tag : ""); /* fits */
+	r = tagged ? -ENOENT : store_template_name(f->store, word, ret->name, e);
 	if (r == 0)
 		return 1;
 	if (r != -ENOENT)
@@ -59,9 +64,28 @@ static int find_operators(
 	fd = route_is_uuid(word) ? -ENOENT : template_open(&f->home, word, NULL);
 	if (fd < 0)
 		return 0;
-	(void)close(fd);					  /* a directory */
-	(void)snprintf(ret->name, sizeof(ret->name), "%s", word); /* fits */
+	(void)close(fd); /* a directory */
+	/* all of it, as it could be opened */
+	(void)snprintf(ret->name, sizeof(ret->name), "%.64s", word);
 	return 1;
+}
+
+static int find_in_team(struct fleet *f, const char *key_id, bool all,
+	const struct template_ref *ref, struct found_template *ret, struct error *e)
+{
+	struct error why = {0};
+	int r = store_catalog_find_in_team(
+		f->store, ref->namespace, ref->name, key_id, all, &ret->row, &why);
+
+	r = outcome(r, &why, e);
+	error_clear(&why);
+	if (r == 0)
+		return error_set(e, ERROR_NOT_FOUND, ENOENT, "template '%.64s/%.64s' not found",
+			ref->namespace, ref->name);
+	if (r < 0)
+		return r;
+	take(ret, key_id);
+	return 0;
 }
 
 int find_template(struct fleet *f, const char *key_id, bool all, const struct template_ref *ref,
@@ -71,11 +95,10 @@ int find_template(struct fleet *f, const char *key_id, bool all, const struct te
 
 	*ret = (struct found_template){.built = false};
 	if (*ref->namespace)
-		return error_set(e, ERROR_NOT_FOUND, ENOENT, "template '%.64s/%.64s' not found",
-			ref->namespace, ref->name);
+		return find_in_team(f, key_id, all, ref, ret, e);
 	r = find_built(f, key_id, all, ref->name, ret, e);
 	if (r == 0)
-		r = find_operators(f, ref->name, ret, e);
+		r = find_operators(f, ref, ret, e);
 	if (r == 0 && !route_is_uuid(ref->name)) { /* the caller's error says more */
 		(void)snprintf(ret->name, sizeof(ret->name), "%s", ref->name); /* fits */
 		return 0;
@@ -93,11 +116,9 @@ int find_directory(struct fleet *f, const struct found_template *t, const struct
 	struct error why = {0};
 
 	if (!t->built) {
-		if (strcmp(ref->tag, "default") != 0)
+		if (strcmp(ref->tag, "default") != 0 && !strchr(t->name, ':'))
 			return error_set(e, ERROR_NOT_FOUND, ENOENT,
-				"template '%.64s' with tag '%.64s' not found: the operator's "
-				"templates have no tags",
-				t->name, ref->tag);
+				"template '%.64s' with tag '%.64s' not found", t->name, ref->tag);
 		memcpy(ret, t->name, strlen(t->name) + 1);
 		return 0;
 	}

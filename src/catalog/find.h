@@ -1,10 +1,13 @@
 /* Finds the template that a client's word means. In this order:
  *   - the key's own template of that name,
  *   - the template with that id, if the key may use it,
- *   - the operator's template of that name, or with that id.
- * So another key's public template is found by its id only. A name never leads to a template that a
- * stranger published. A private template of another key is not found by name. By id it gives
- * ERROR_FORBIDDEN. */
+ *   - the operator's template of that name, or with that id. With a tag, it is the template that
+ *     the operator calls NAME:TAG.
+ * So a name alone never leads to a template that a stranger published. A private template of
+ * another key is not found by name. By id it gives ERROR_FORBIDDEN.
+ *
+ * A name with a namespace means a template of that team, which has this id or name: the key's own,
+ * else the oldest public one. */
 #ifndef CATALOG_FIND_H
 #define CATALOG_FIND_H
 

@@ -37,8 +37,8 @@ enum {
 	BUILD_JOBS_WAITING = 256,   /* of all keys */
 	BUILD_JOB_S = 3600,
 	BUILD_JOB_WAIT_S = 1800, /* a build fails that waits longer for a place on the host */
-	BUILD_JOB_LINE_MAX = 64 * 1024,
-	BUILD_JOB_DISK_MB = 8192,  /* reserved while it runs: for base, steps and result */
+	BUILD_JOB_LINE_MAX = 128 * 1024, /* with all settings of an agent */
+	BUILD_JOB_DISK_MB = 8192,	 /* reserved while it runs: for base, steps and result */
 	BUILD_JOB_SOURCE_MB = 512, /* at most, of a Dockerfile's second microVM (build/builder.h) */
 };
 

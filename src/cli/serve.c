@@ -39,7 +39,7 @@ struct serve_options {
 	uint64_t connections, sandboxes, creates, timeout_ns;
 	uint64_t cpus, memory_bytes, disk_bytes;
 	struct quota_options quota;
-	struct option_list pool;
+	struct option_list pool, runtimes;
 	uint64_t pool_memory_bytes;
 	struct kept_options kept;
 	uint64_t aside_days, aside_bytes, activity_days;
@@ -106,6 +106,10 @@ static const struct option_spec options[] = {
 		"the registry of images that clients' builds name without one; PATH is for names "
 		"without a /",
 		offsetof(struct serve_options, build_registry), 0, 0, false},
+	{"runtime", 0, OPTION_LIST, "NAME=TEMPLATE",
+		"what clients mean that request the runtime NAME (repeatable; built in are base, "
+		"python-3.12, node-20 and deno)",
+		offsetof(struct serve_options, runtimes), 0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "error, warn (also without), info or debug",
 		offsetof(struct serve_options, log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "text or json",
@@ -303,6 +307,7 @@ static struct fleet_options fleet_options_of(const struct serve_options *o)
 		.kept = o->kept,
 		.pool.memory_bytes = o->pool_memory_bytes,
 		.build_registry = o->build_registry,
+		.runtimes = &o->runtimes,
 		.public_url = o->public_url,
 		.activity_ns = o->activity_days * 86400 * NS_PER_S,
 		.no_programs = o->no_programs,

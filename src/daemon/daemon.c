@@ -20,6 +20,7 @@
 #include "daemon/surfaces.h"
 #include "daemon/webhooks.h"
 #include "fleet/pool.h"
+#include "fleet/runtimes.h"
 #include "http/peers.h"
 #include "http/server.h"
 #include "invocation/invocations.h"
@@ -360,7 +361,9 @@ int daemon_start(const struct daemon_options *o, struct daemon **ret, struct err
 	(void)signal(SIGPIPE, SIG_IGN); /* cannot fail for this signal */
 	json_set_alloc_funcs(json_allocate, free);
 	raise_limits();
-	r = open_first(d, e);
+	r = runtimes_check(o->fleet.runtimes, e);
+	if (r == 0)
+		r = open_first(d, e);
 	start_workers(d);
 	if (r == 0)
 		r = open_rest(d, e);

@@ -402,6 +402,7 @@ struct policy_verdict target_judge_request(struct context *c, const struct targe
 		.two_paths = q->two_paths,
 		.path = good && !q->two_paths ? clean : NULL,
 		.has_body = q->has_body,
+		.form = q->form,
 		.call = q->call};
 	struct policy_verdict v = policy_judge_question(c->policy, &question);
 
@@ -412,7 +413,8 @@ bool target_shows_tool(struct context *c, const struct target *t, uint32_t diall
 	const char *path, const char *tool)
 {
 	struct call_message message = {.method = "tools/call", .tool = tool, .any_arguments = true};
-	const struct call call = {.apis = CALL_MCP, .messages = &message, .message_count = 1};
+	const struct call call = {
+		.apis = CALL_MODELS | CALL_MCP, .messages = &message, .message_count = 1};
 	struct policy_verdict v = target_judge_request(c, t, dialled, tls,
 		&(struct exchange_request){
 			.method = "POST", .path = path, .has_body = true, .call = &call});

@@ -31,7 +31,7 @@ void envd_envs(struct request *r, const struct instance *i)
 	}
 	set_default(o, "E2B_SANDBOX", "true");
 	set_default(o, "E2B_SANDBOX_ID", instance_id(i));
-	set_default(o, "E2B_TEMPLATE_ID", instance_template_id(i));
+	set_default(o, "E2B_TEMPLATE_ID", instance_shown_template_id(i));
 	text = json_dumps(o, JSON_COMPACT);
 	json_decref(o);
 	if (text)

@@ -29,6 +29,7 @@ struct instance;
 struct invocations;
 struct network_floor;
 struct obtaining;
+struct option_list;
 struct instance_places;
 struct pool;
 struct renewal;
@@ -71,6 +72,7 @@ struct fleet_options {
 	const char *builder; /* the program that builds templates; NULL: this one */
 	/* HOST or HOST/PATH: the registry of images that are named without one; NULL: none */
 	const char *build_registry;
+	const struct option_list *runtimes; /* NAME=TEMPLATE (runtimes.h), borrowed, or NULL */
 };
 
 /* The status of a host, in E2B's words (docs/api.md). Only a READY host makes and resumes

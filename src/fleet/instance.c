@@ -38,6 +38,11 @@ const char *instance_template_id(const struct instance *i)
 	return i->template.id;
 }
 
+const char *instance_shown_template_id(const struct instance *i)
+{
+	return *i->snapshot_id ? i->snapshot_id : i->template.id;
+}
+
 bool instance_is_revoked(const struct instance *i)
 {
 	return i->revoked;
@@ -313,6 +318,11 @@ char *instance_extra(const struct instance *i, bool transient, bool unresponsive
 		json_decref(x);
 		return NULL;
 	}
+	if (x && *i->snapshot_id &&
+		json_object_set_new(x, STORE_EXTRA_SNAPSHOT, json_string(i->snapshot_id)) < 0) {
+		json_decref(x);
+		return NULL;
+	}
 	if (x && i->freeze.left_ns &&
 		(json_object_set_new(x, STORE_EXTRA_FROZEN_LEFT,
 			 json_integer((json_int_t)i->freeze.left_ns)) < 0 ||
@@ -338,6 +348,21 @@ json_t *instance_files_outside(const struct store_sandbox *row)
 
 	json_decref(extra);
 	return list;
+}
+
+void instance_snapshot_of(const struct store_sandbox *row, char ret[STORE_SNAPSHOT_ID_BYTES])
+{
+	const char *id;
+	json_t *extra;
+
+	*ret = '\0';
+	if (!row->extra_json || !strstr(row->extra_json, "\"" STORE_EXTRA_SNAPSHOT "\""))
+		return; /* most have none, and lists are long */
+	extra = json_tree_stored(row->extra_json);
+	id = json_string_value(json_object_get(extra, STORE_EXTRA_SNAPSHOT));
+	if (id)
+		(void)snprintf(ret, STORE_SNAPSHOT_ID_BYTES, "%s", id); /* from the store: fits */
+	json_decref(extra);
 }
 
 bool instance_waits_on_disk(const struct store_sandbox *row)

@@ -24,6 +24,7 @@
 #include "fleet/lane.h"
 #include "sandbox/backend.h"
 #include "store/sandboxes.h"
+#include "store/snapshots.h"
 #include "store/templates.h"
 
 struct egress;
@@ -44,6 +45,8 @@ const char *instance_id(const struct instance *i);
 const char *instance_key_id(const struct instance *i);
 const char *instance_template(const struct instance *i); /* its name */
 const char *instance_template_id(const struct instance *i);
+/* What clients see as its template's id: that of the snapshot that it was made from, if any. */
+const char *instance_shown_template_id(const struct instance *i);
 /* Its key was revoked, so none of its tokens is valid. May change. */
 bool instance_is_revoked(const struct instance *i);
 const char *instance_envd_token(const struct instance *i);    /* NULL: not secure */
@@ -137,6 +140,8 @@ struct instance {
 	enum store_internet internet;
 	struct sandbox_sizes promised; /* taken from the host's quota; zeros before that */
 	struct store_template template;
+	/* Of the snapshot that it was made from, else "". Also in the row's extra_json. */
+	char snapshot_id[STORE_SNAPSHOT_ID_BYTES];
 	uint64_t started_ns;	 /* CLOCK_REALTIME */
 	struct agent_link *link; /* the daemon's own link, or NULL */
 	struct gate *gate;	 /* of clients' links; NULL: there was none yet */
@@ -199,6 +204,8 @@ void instance_free(struct instance *i);
 char *instance_extra(const struct instance *i, bool transient, bool unresponsive);
 /* The member STORE_EXTRA_FILES_OUTSIDE of a row's extra_json: an array, or NULL. To be freed. */
 json_t *instance_files_outside(const struct store_sandbox *row);
+/* The member STORE_EXTRA_SNAPSHOT of a row's extra_json, or "". */
+void instance_snapshot_of(const struct store_sandbox *row, char ret[STORE_SNAPSHOT_ID_BYTES]);
 /* Whether it is paused as it waited for a person for long, and not by a client. */
 bool instance_waits_on_disk(const struct store_sandbox *row);
 /* Whether traffic resumes this paused sandbox: its creation asked for that, and its memory brings

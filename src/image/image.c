@@ -111,7 +111,7 @@ int image_load(const struct home *h, const char *name, struct image *ret, struct
 	size_t len;
 	int r = -ENOENT;
 
-	if (path && str_is_name(name))
+	if (path && str_is_tagged_name(name))
 		r = file_read(h->area_fd[HOME_IMAGES], path, CONFIG_JSON_MAX, &text, &len);
 	if (r == -ENOENT)
 		return error_set(

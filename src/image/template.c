@@ -211,7 +211,7 @@ int template_open(const struct home *h, const char *name, struct error *e)
 {
 	int fd;
 
-	if (!str_is_name(name))
+	if (!str_is_tagged_name(name))
 		return not_found(e, name);
 	fd = openat(
 		h->area_fd[HOME_TEMPLATES], name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -23,7 +23,7 @@ enum { LOCK_TRIES = 50, LOCK_PAUSE_NS = 10000000 };
 /* Not ".", and no temporary name. */
 static bool is_finished_name(const char *name)
 {
-	return str_is_name(name);
+	return str_is_tagged_name(name);
 }
 
 /* Opens and locks name. -EWOULDBLOCK when somebody holds it; -ENOENT when it was removed or
@@ -109,11 +109,10 @@ int workdir_begin(
 	_cleanup_(workdir_abort) struct workdir w = WORKDIR_INIT;
 	int r;
 
-	if (!str_is_name(name))
+	if (!str_is_tagged_name(name))
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"'%.80s' is not a name: use 1 to 64 of a-z 0-9 . _ -, beginning with a "
-			"letter "
-			"or digit",
+			"letter or digit; a tag may follow, as in NAME:TAG",
 			name);
 	workdir_sweep(area_fd);
 	w.area_fd = area_fd;
@@ -226,7 +225,7 @@ int workdir_remove(int area_fd, const char *name)
 {
 	_cleanup_close_ int lock = -1;
 	_cleanup_free_ char *old = NULL;
-	int r = str_is_name(name) ? name_of_removed(&old) : -ENOENT;
+	int r = str_is_tagged_name(name) ? name_of_removed(&old) : -ENOENT;
 
 	if (r < 0)
 		return r;

@@ -80,6 +80,7 @@ struct exchange_request {
 	bool has_body;		 /* or may have one */
 	bool two_methods;	 /* servers may take another method (rules/rules.h) */
 	bool two_paths;		 /* likewise */
+	bool form;		 /* its body may be a form that replaces its method */
 	const struct call *call; /* what its body says (after EXCHANGE_READ); NULL: not read */
 };
 

@@ -39,13 +39,14 @@ int http2_hold_ask(struct http2_stream *s)
 }
 
 /* For a body that is judged as a whole the windows are opened as bytes arrive; exchange_judge.c
- * limits its size. */
+ * limits its size. The last bytes exceed it by less than a window, and if the request goes on, one
+ * more window may follow. */
 static int take_judged(struct http2_stream *s, const uint8_t *data, size_t bytes)
 {
 	struct http2_way *w = &s->from[EXCHANGE_GUEST];
 	int r;
 
-	w->body.max = CALL_BODY_MAX + HTTP2_STREAM_WINDOW;
+	w->body.max = CALL_BODY_MAX + 2 * HTTP2_STREAM_WINDOW;
 	r = buf_add(&w->body, data, bytes);
 	s->q.up += bytes;
 	r = r ? r : exchange_hold_take(&s->q, data, bytes);

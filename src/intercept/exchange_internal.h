@@ -55,6 +55,7 @@ struct exchange_request_state {
 	const struct rules_answer *answer; /* until it is sent; NULL: answer with the reason */
 	bool open;			   /* begun, and not recorded yet */
 	bool two_methods, two_paths;	   /* servers may take others (rules/rules.h) */
+	bool form;			   /* its body may replace the method */
 	bool tools_named;		   /* rules speak of tools of MCP there */
 	unsigned body;			   /* how to read its body (enum call_api) */
 	size_t budgeted;		   /* bytes of it in the worker's budget */

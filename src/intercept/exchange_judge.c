@@ -13,6 +13,7 @@
 enum {
 	JUDGE_PIECE = 64 << 10,
 	JUDGE_PATH_MAX = RULES_FORWARD_PATH_MAX + RULES_PATH_MAX + 1,
+	KEPT = CALL_MCP | CALL_FORM, /* whose readers keep the body, too */
 };
 
 /* A model in the path is one of the path at the server. */
@@ -55,7 +56,7 @@ int exchange_judge_take(struct exchange_request_state *q, const void *data, size
 {
 	struct exchange_hold *h = q->hold;
 	size_t room = h->seen.max - buf_len(&h->seen);
-	size_t cost = q->body & CALL_MCP ? 2 * n : n; /* whose reader keeps them, too */
+	size_t cost = q->body & KEPT ? 2 * n : n;
 
 	if (!http2_budget_take(h->budget, cost)) {
 		exchange_request_fail(q, 403, "denied",
@@ -86,6 +87,7 @@ int exchange_judge_end(struct exchange *x, struct exchange_request_state *q, boo
 		return EXCHANGE_HELD;
 	h->call = r.call = call_reader_end(h->reader);
 	h->state = EXCHANGE_HOLD_READS;
+	q->two_methods = q->two_methods || h->call->two_methods;
 	exchange_model_judged(q, h->call);
 	verdict = exchange_request_judge(x, q, &r);
 	if (verdict >= 0 && exchange_tools_begin(x, q, h->path, h->call) < 0)

@@ -85,6 +85,7 @@ int exchange_request_judge(
 
 	whole.two_methods = q->two_methods;
 	whole.two_paths = q->two_paths;
+	whole.form = q->form;
 	if (x->callbacks.judge)
 		v = x->callbacks.judge(x->callbacks.arg, &whole);
 	q->body = 0;
@@ -136,6 +137,7 @@ int exchange_request_check(
 	note_target(q, t);
 	q->two_methods = rules_has_two_methods(t->headers, query_of(t));
 	q->two_paths = rules_has_two_paths(t->headers);
+	q->form = rules_may_be_form(t->method, r.has_body, t->headers);
 	if (strcmp(t->method, "CONNECT") == 0)
 		return deny(q, 405, "CONNECT is not served on an intercepted host");
 	if (!t->authority && !t->host)

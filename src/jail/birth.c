@@ -53,7 +53,7 @@ static int start_program(struct child *c)
 	const struct birth *b = c->birth;
 	int r = place_descriptors(b);
 
-	(void)setsid(); /* no terminal, no signals to its group; cannot fail for a new process */
+	(void)setpgid(0, 0); /* no signals to its group; cannot fail for a new process */
 	if (r == 0)
 		r = become_nobody(c);
 	if (r == 0)

@@ -1,10 +1,12 @@
 #include "jail/confine.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -152,6 +154,15 @@ int confine_builder(void)
 	};
 
 	return limit_all(limits, ARRAY_SIZE(limits));
+}
+
+void confine_terminal(void)
+{
+	_cleanup_close_ int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	if (fd >= 0)			    /* else there is none */
+		(void)ioctl(fd, TIOCNOTTY); /* cannot fail: it is ours */
+	(void)setpgid(0, 0);		    /* fails only for a leader, which has a group */
 }
 
 int confine_keys(void)

@@ -45,10 +45,10 @@ struct launcher_start {
 		        * same groups */
 };
 
-/* Starts a program. The child has a session of its own, no blocked signals and default handlers.
- * Unless JAIL_OFF it is pid 1 of a pid namespace: signals from inside, its own included, reach it
- * only if it handles them. Its pid, as this process sees it, goes to *ret; the caller waits for
- * it. */
+/* Starts a program. The child has a process group of its own, no terminal, no blocked signals and
+ * default handlers. Unless JAIL_OFF it is pid 1 of a pid namespace: signals from inside, its own
+ * included, reach it only if it handles them. Its pid, as this process sees it, goes to *ret; the
+ * caller waits for it. */
 int launcher_start(struct launcher *l, const struct launcher_start *s, pid_t *ret, struct error *e);
 
 #endif

@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 
 	if (place < 0 || keep_only_socket() < 0)
 		return 2;
-	(void)setsid(); /* a group of its own: Ctrl-C is for the client to handle */
+	confine_terminal();
 	ready.err = enter((enum jail_place)place, &ready);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* nobody but root looks into it */
 	if (answer(&ready) < 0 || ready.err < 0)

@@ -205,7 +205,7 @@ static _Noreturn void be_program(const struct plan *p, int go_fd)
 
 	if (r < 0)
 		_exit(WORKSHOP_FAILED); /* what made it says why */
-	(void)setsid();			/* cannot fail for a new process */
+	confine_terminal();
 	r = confine(p);
 	if (r < 0)
 		_exit(fail("its rights cannot be taken away", r));

@@ -347,6 +347,7 @@ static int fill_paused(struct instance *i, const struct store_sandbox *row)
 	i->files_outside_json = files ? instance_make_dump(files) : NULL; /* else none are told */
 	json_decref(files);
 	(void)snprintf(i->returning, sizeof(i->returning), "%s", row->id); /* our own id: fits */
+	instance_snapshot_of(row, i->snapshot_id);
 	i->internet = row->internet;
 	i->network_generation = row->network_generation;
 	return copied(&i->key_id, row->key_id) && copied(&i->env_json, row->env_json) &&
@@ -366,6 +367,9 @@ static int fill_instance(struct instance *i, const struct instance_order *o)
 	if (o->paused)
 		return fill_paused(i, o->paused);
 	i->transient = o->transient;
+	if (o->shown_id)
+		(void)snprintf(
+			i->snapshot_id, sizeof(i->snapshot_id), "%s", o->shown_id); /* fits */
 	i->key_id = strdup(o->key_id);
 	i->env_json = json_object_size(o->env) ? instance_make_dump(o->env) : NULL;
 	i->network_json = o->network ? instance_make_dump(o->network) : NULL;

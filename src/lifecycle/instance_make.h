@@ -46,6 +46,8 @@ struct instance_order {
 	const char *template_id, *build_id; /* with an origin; build_id may be NULL */
 	const char *snapshot_id;	    /* with an origin that is kept and has memory,
 					     * else NULL */
+	const char *shown_id;		    /* of a snapshot that clients see as the template;
+					     * or NULL */
 	unsigned cpus;			    /* 0: the template's; the same for the next two */
 	uint64_t memory_bytes, disk_bytes;
 	struct sandbox_sizes max; /* limits that also hold for the template's or snapshot's own

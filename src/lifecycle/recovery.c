@@ -64,6 +64,7 @@ static int fill(struct instance *i, const struct store_sandbox *sb)
 	i->vmm_start = sb->vmm_start;
 	i->sandbox.template = strdup(sb->template_alias ? sb->template_alias : sb->template_id);
 	(void)snprintf(i->template.id, sizeof(i->template.id), "%s", sb->template_id); /* 20 */
+	instance_snapshot_of(sb, i->snapshot_id);
 	i->sandbox.user = text_of(extra, "user", "root");
 	i->sandbox.workdir = text_of(extra, "workdir", "");
 	i->sandbox.network = text_of(extra, "network", "");

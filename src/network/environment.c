@@ -94,7 +94,7 @@ char **environment_of(const struct instance *i)
 		ok = add_entry(env, &n, strdup(*p));
 	ok = ok && add_entry(env, &n, strdup("E2B_SANDBOX=true")) &&
 	     add_entry(env, &n, str_printf("E2B_SANDBOX_ID=%s", i->sandbox.id)) &&
-	     add_entry(env, &n, str_printf("E2B_TEMPLATE_ID=%s", i->template.id)) &&
+	     add_entry(env, &n, str_printf("E2B_TEMPLATE_ID=%s", instance_shown_template_id(i))) &&
 	     add_trust(env, &n, i);
 	json_object_foreach(own, key, value) ok =
 		ok && add_entry(env, &n, str_printf("%s=%s", key, json_string_value(value)));

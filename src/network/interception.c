@@ -244,8 +244,8 @@ int interception_guest(const struct instance *i, char **ret, struct error *e)
 	return *ret ? 0 : no_memory(e);
 }
 
-int interception_of_key(struct fleet *f, const char *key_id, json_t *bindings, char **ret_authority,
-	char **ret_guest, struct error *e)
+int interception_of_key(struct fleet *f, const char *key_id, json_t *bindings,
+	const json_t *network, char **ret_authority, char **ret_guest, struct error *e)
 {
 	_cleanup_free_ char *secrets = json_object_size(bindings) ? json_dumps(bindings, 0) : NULL;
 	_cleanup_free_ char *key = strdup(key_id);
@@ -259,7 +259,7 @@ int interception_of_key(struct fleet *f, const char *key_id, json_t *bindings, c
 	i->fleet = f;
 	i->key_id = key;
 	i->secrets_json = secrets;
-	r = interception_authority(i, NULL, ret_authority, e);
+	r = interception_authority(i, network, ret_authority, e);
 	i->authority = *ret_authority;
 	return r == 0 ? interception_guest(i, ret_guest, e) : r;
 }

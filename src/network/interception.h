@@ -31,10 +31,10 @@ int interception_guest(const struct instance *i, char **ret, struct error *e);
 /* Whether there are any. */
 bool interception_has_guest(const struct instance *i);
 
-/* Makes what a snapshot needs if sandboxes of a key with these bindings (or NULL) are made from it:
- * their authority, sealed, and the PEM of the authorities that their guests trust. Both are
- * malloc'ed, or NULL if there is none. */
-int interception_of_key(struct fleet *f, const char *key_id, json_t *bindings, char **ret_authority,
-	char **ret_guest, struct error *e);
+/* Makes what a snapshot needs if sandboxes of a key with these bindings and this network object
+ * (each may be NULL) are made from it: their authority, sealed, and the PEM of the authorities that
+ * their guests trust. Both are malloc'ed, or NULL if there is none. */
+int interception_of_key(struct fleet *f, const char *key_id, json_t *bindings,
+	const json_t *network, char **ret_authority, char **ret_guest, struct error *e);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "oci/reference.h"
 #include "proto/base64.h"
 #include "proto/json_tree.h"
 
@@ -75,14 +76,18 @@ int oci_credentials_parse(const char *option, struct oci_credentials *ret, struc
 		     : 0;
 }
 
-/* Docker's keys are registries, some with a scheme and a path. */
+/* Docker's keys are registries, some with a scheme and a path. That of Docker Hub is
+ * https://index.docker.io/v1/. */
 static bool is_for(const char *key, const char *registry)
 {
 	const char *host = strstr(key, "://");
-	size_t n = strlen(registry);
+	size_t n = strlen(registry), of_key;
 
 	host = host ? host + 3 : key;
-	return strncmp(host, registry, n) == 0 && (host[n] == '\0' || host[n] == '/');
+	of_key = strcspn(host, "/");
+	if (oci_registry_is_hub(registry, n))
+		return oci_registry_is_hub(host, of_key);
+	return of_key == n && memcmp(host, registry, n) == 0;
 }
 
 static void take(const json_t *entry, struct oci_credentials *c)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #define LOWER	    "abcdefghijklmnopqrstuvwxyz"
@@ -65,6 +66,18 @@ bool oci_registry_valid(const char *text)
 		return true;
 	return text[n] == ':' && str_parse_u64(text + n + 1, &port) == 0 && port > 0 &&
 	       port <= PORT_MAX;
+}
+
+static const char hub[] = "registry-1.docker.io"; /* where its API is */
+
+bool oci_registry_is_hub(const char *text, size_t n)
+{
+	static const char *const names[] = {hub, "docker.io", "index.docker.io"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strlen(names[i]) == n && memcmp(names[i], text, n) == 0)
+			return true;
+	return false;
 }
 
 static bool looks_like_registry(const char *s, size_t n)
@@ -181,6 +194,24 @@ static int take_registry(char *name, const char *text, const char *registry, con
 	return 0;
 }
 
+static int take_repository(
+	const char *text, const char *repository, struct oci_reference *r, struct error *e)
+{
+	const char *folder = "";
+
+	if (oci_registry_is_hub(r->registry, strlen(r->registry))) {
+		memcpy(r->registry, hub, sizeof(hub));
+		folder = strchr(repository, '/') ? "" : "library/";
+	}
+	if (strlen(folder) + strlen(repository) >= OCI_REPOSITORY_MAX || !is_repository(repository))
+		return bad(e, text,
+			"a repository has at most 255 of a-z 0-9 with . _ - between them, and / "
+			"between "
+			"its parts");
+	(void)stpcpy(stpcpy(r->repository, folder), repository); /* fits */
+	return 0;
+}
+
 int oci_reference_parse(
 	const char *text, const char *registry, struct oci_reference *ret, struct error *e)
 {
@@ -195,16 +226,11 @@ int oci_reference_parse(
 	v = take_version(name, text, &r, e);
 	if (v == 0)
 		v = take_registry(name, text, registry, &repository, &r, e);
-	if (v < 0)
-		return v;
-	if (strlen(repository) >= OCI_REPOSITORY_MAX || !is_repository(repository))
-		return bad(e, text,
-			"a repository has at most 255 of a-z 0-9 with . _ - between them, and / "
-			"between "
-			"its parts");
-	memcpy(r.repository, repository, strlen(repository) + 1);
-	*ret = r;
-	return 0;
+	if (v == 0)
+		v = take_repository(text, repository, &r, e);
+	if (v == 0)
+		*ret = r;
+	return v;
 }
 
 const char *oci_reference_version(const struct oci_reference *r)

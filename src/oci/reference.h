@@ -1,13 +1,15 @@
 /* Names of images, as docker writes them: [REGISTRY/]REPOSITORY[:TAG][@DIGEST].
  *
  * The first component is a registry when it has a "." or ":" or is "localhost". Without a registry,
- * the name needs one from elsewhere (--registry): none is built in, and no "library/" is put in
- * front of short names. Without a tag and a digest, the tag is "latest". With both, the digest
- * counts. */
+ * the name needs one from elsewhere (--registry): none is built in. Docker Hub is called as docker
+ * calls it, docker.io or index.docker.io; that is no registry, but stands for registry-1.docker.io.
+ * Only there, "library/" is put in front of a repository of one component. Without a tag and a
+ * digest, the tag is "latest". With both, the digest counts. */
 #ifndef OCI_REFERENCE_H
 #define OCI_REFERENCE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 #include "oci/digest.h"
@@ -36,5 +38,8 @@ const char *oci_reference_version(const struct oci_reference *r);
 
 /* Whether text can be a registry: a host name or an address, and perhaps a port. */
 bool oci_registry_valid(const char *text);
+
+/* Whether these n bytes are one of the names of Docker Hub. */
+bool oci_registry_is_hub(const char *text, size_t n);
 
 #endif

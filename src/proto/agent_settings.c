@@ -129,6 +129,14 @@ static int check_secrets(const json_t *secrets, struct error *e)
 	return 0;
 }
 
+/* What it means is checked where sandboxes are made, too. */
+static int check_object(const char *name, const json_t *v, struct error *e)
+{
+	return json_is_object(v) && fits(v, AGENT_SETTING_NETWORK_MAX)
+		       ? 0
+		       : invalid(e, name, "an object of at most 32 KiB");
+}
+
 /* --- all of it --- */
 
 static bool is_one_of(const json_t *v, const char *const *words)
@@ -161,6 +169,10 @@ static int check_member(const char *name, const json_t *v, struct error *e)
 		return check_env(v, e);
 	if (strcmp(name, "secrets") == 0)
 		return check_secrets(v, e);
+	if (strcmp(name, "network") == 0 || strcmp(name, "policy") == 0)
+		return check_object(name, v, e);
+	if (strcmp(name, "allow_internet_access") == 0)
+		return json_is_boolean(v) ? 0 : invalid(e, name, "true or false");
 	if (strcmp(name, "runtime") == 0)
 		return is_one_of(v, runtimes)
 			       ? 0
@@ -201,11 +213,23 @@ int agent_settings_check(const json_t *settings, struct error *e)
 	return r;
 }
 
+/* What a sandbox may reach is not put together from two places. */
+static void drop_network(json_t *added, const json_t *into)
+{
+	static const char *const names[] = {"network", "policy", "allow_internet_access"};
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		any = any || json_object_get(into, names[i]);
+	for (size_t i = 0; any && i < ARRAY_SIZE(names); i++)
+		(void)json_object_del(added, names[i]); /* it may be absent */
+}
+
 int agent_settings_merge(json_t *into, const json_t *from)
 {
 	static const char *const objects[] = {"env", "secrets"};
-	json_t *given = (json_t *)(uintptr_t)from; /* only read */
-	int r = 0;
+	json_t *added = json_copy((json_t *)(uintptr_t)from); /* only read */
+	int r = added ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < ARRAY_SIZE(objects) && r == 0; i++) {
 		json_t *have = json_object_get(into, objects[i]),
@@ -214,8 +238,10 @@ int agent_settings_merge(json_t *into, const json_t *from)
 		if (have && more)
 			r = json_object_update_missing(have, more);
 	}
+	drop_network(added, into);
 	if (r == 0)
-		r = json_object_update_missing(into, given);
+		r = json_object_update_missing(into, added);
+	json_decref(added);
 	return r < 0 ? -ENOMEM : 0;
 }
 

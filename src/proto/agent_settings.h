@@ -10,7 +10,8 @@
  *	timeout		a number of seconds, or a text such as "120s"
  *	concurrency	a number of invocations that run at the same time
  *	env		object of texts
- *	secrets		as in the creation of a sandbox */
+ *	secrets		as in the creation of a sandbox
+ *	network, policy, allow_internet_access	likewise (agents/reach.h) */
 #ifndef PROTO_AGENT_SETTINGS_H
 #define PROTO_AGENT_SETTINGS_H
 
@@ -27,8 +28,9 @@ enum {
 	AGENT_SETTING_ENV_MAX = 16 * 1024, /* as JSON */
 	AGENT_SETTING_SECRETS_MAX = 8 * 1024,
 	AGENT_SETTING_SECRETS = 16,
-	AGENT_SETTING_PORT = 8080, /* $PORT of programs that listen */
-	AGENT_SETTING_CPUS = 2,	   /* defaults */
+	AGENT_SETTING_NETWORK_MAX = 32 * 1024, /* network and policy, each */
+	AGENT_SETTING_PORT = 8080,	       /* $PORT of programs that listen */
+	AGENT_SETTING_CPUS = 2,		       /* defaults */
 	AGENT_SETTING_MEMORY_MB = 2048,
 	AGENT_SETTING_DISK_MB = 10240,
 	AGENT_SETTING_TIMEOUT_S = 120,
@@ -47,8 +49,9 @@ bool agent_settings_fits_snapshot(const char *name, const char *value);
 /* Fails with ERROR_USAGE; the message names the member. */
 int agent_settings_check(const json_t *settings, struct error *e);
 
-/* Adds members of `from` that `into` lacks. In env and secrets, single names are added. Returns 0
- * or -ENOMEM. */
+/* Adds members of `from` that `into` lacks. In env and secrets, single names are added. network,
+ * policy and allow_internet_access are one: if `into` has any of them, none is added. Returns 0 or
+ * -ENOMEM. */
 int agent_settings_merge(json_t *into, const json_t *from);
 
 struct agent_sizes {

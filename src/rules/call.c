@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "proto/http_headers.h"
 #include "rules/call_internal.h"
+#include "rules/form.h"
 
 /* --- paths --- */
 
@@ -127,8 +128,9 @@ struct call_reader *call_reader_new(
 	r->call.apis = apis;
 	buf_init(&r->body, CALL_BODY_MAX + 16); /* what call_mcp.c puts around it */
 	json_stream_begin(&r->stream, call_model_token, r);
-	if (headers)
+	if (headers && apis & ~CALL_FORM)
 		check_headers(r, headers);
+	r->call.two_methods = apis & CALL_FORM && form_is_hidden(headers);
 	if (path)
 		take_model_of_path(r, path);
 	return r;
@@ -190,19 +192,33 @@ void call_reader_keep_first(struct call_reader *r, unsigned max)
 	r->first_names = max;
 }
 
+/* Whether more of the body says more. */
+static bool reads_on(const struct call_reader *r)
+{
+	return (r->call.apis & ~CALL_FORM && !r->call.unclear) ||
+	       (r->call.apis & CALL_FORM && !r->call.two_methods);
+}
+
+static void give_up(struct call_reader *r, const char *why)
+{
+	call_unclear(r, why);
+	r->call.two_methods = r->call.apis & CALL_FORM;
+}
+
 bool call_reader_feed(struct call_reader *r, const void *data, size_t n)
 {
 	r->any = r->any || n;
 	r->bytes += n;
 	if (r->bytes > CALL_BODY_MAX)
-		call_unclear(r, "its body is larger than 4 MiB");
-	if (r->call.unclear)
+		give_up(r, "its body is larger than 4 MiB");
+	if (!reads_on(r))
 		return false;
-	if (r->call.apis & CALL_MODELS && !json_stream_feed(&r->stream, data, n))
+	if (r->call.apis & CALL_MODELS && !r->call.unclear &&
+		!json_stream_feed(&r->stream, data, n))
 		call_unclear(r, r->stream.wrong);
-	if (r->call.apis & CALL_MCP && buf_add(&r->body, data, n) < 0)
-		call_unclear(r, "out of memory");
-	return !r->call.unclear;
+	if (r->call.apis & (CALL_MCP | CALL_FORM) && buf_add(&r->body, data, n) < 0)
+		give_up(r, "out of memory");
+	return reads_on(r);
 }
 
 const struct call *call_reader_end(struct call_reader *r)
@@ -213,6 +229,8 @@ const struct call *call_reader_end(struct call_reader *r)
 		call_model_end(r);
 	if (!r->call.unclear && r->call.apis & CALL_MCP)
 		call_mcp_end(r);
+	if (r->call.apis & CALL_FORM && !r->call.two_methods)
+		r->call.two_methods = form_has_method(buf_head(&r->body), buf_len(&r->body));
 	buf_done(&r->body);
 	return &r->call;
 }

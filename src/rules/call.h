@@ -1,5 +1,6 @@
 /* Reads the body of a request to the API of a model provider, or to an MCP server, so that rules
- * can judge it (docs/policy.md#models-and-tools). It reads the body in pieces, as they arrive.
+ * can judge it (docs/policy.md#models-and-tools). It reads the body in pieces, as they arrive. It
+ * also finds out whether a form replaces the method of its request (rules/form.h).
  *
  * The path tells the API of a model, on any host: Anthropic's messages, OpenAI's chat completions
  * and responses, Google's generateContent and streamGenerateContent. A request is MCP if a rule
@@ -10,7 +11,7 @@
  * wrong type or comes twice, perhaps in another spelling (maxTokens, MAX_TOKENS). Unknown members
  * are ignored.
  *
- * Memory: a reader keeps at most 256 KiB of names. It keeps the body for MCP only. */
+ * Memory: a reader keeps at most 256 KiB of names. It keeps the body for MCP and forms only. */
 #ifndef RULES_CALL_H
 #define RULES_CALL_H
 
@@ -28,6 +29,7 @@ enum call_api {
 	CALL_GOOGLE = 4,
 	CALL_MODELS = 7, /* any of these */
 	CALL_MCP = 8,
+	CALL_FORM = 16, /* no API: a form that may replace the method */
 };
 
 enum {
@@ -54,9 +56,10 @@ struct call_message {
 
 struct call {
 	unsigned apis;			/* how the body was read: as one of the models' APIs, as
-					 * MCP, or as both */
+					 * MCP, as a form, or as several */
 	const char *unclear;		/* static: why rules cannot judge it; NULL: they can */
 	const char *unclear_mcp;	/* the same for rules about MCP */
+	bool two_methods;		/* of a form: it replaces the method, or may do so */
 	char model[CALL_MODEL_MAX + 1]; /* in lower case; may be "" */
 	bool limited;			/* it limits the tokens: max_tokens */
 	uint64_t max_tokens;
@@ -90,7 +93,7 @@ void call_reader_free(struct call_reader *r); /* frees its call, too; NULL is fi
 void call_reader_keep_first(struct call_reader *r, unsigned max);
 
 /* Takes bytes of the body. Returns false if the body is unclear already, so that the rest need not
- * be read. */
+ * be read. A form that is compressed or too large may replace the method. */
 bool call_reader_feed(struct call_reader *r, const void *data, size_t n);
 
 /* Ends the body and returns what it says. Valid until the reader is freed. */

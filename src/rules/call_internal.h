@@ -77,7 +77,7 @@ struct call_reader {
 	enum call_key key;		  /* of the next value in an object */
 	char key_text[CALL_WORD_MAX + 1]; /* the same as text, written by call_word() */
 	struct call_tool tool;
-	struct buf body; /* for MCP */
+	struct buf body; /* for MCP and forms */
 };
 
 void call_unclear(struct call_reader *r, const char *why);

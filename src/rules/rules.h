@@ -163,11 +163,12 @@ struct rules_question {
 	bool two_paths;		 /* servers may take another path (rules_has_two_paths) */
 	const char *path;	 /* from path_clean(); NULL: it can be read in two ways */
 	bool has_body;		 /* it has a body, or may have one */
+	bool form;		 /* its body may be a form that replaces its method */
 	const struct call *call; /* what its body says; NULL: not read yet */
 };
 
 #define RULES_TWO_WAYS	  "its path can be read in two ways"
-#define RULES_TWO_METHODS "a header or its query may change its method"
+#define RULES_TWO_METHODS "a header, its query or its form may change its method"
 
 struct rules_verdict {
 	enum rules_action action; /* never LOG */
@@ -175,7 +176,8 @@ struct rules_verdict {
 	 * judged. */
 	bool inspect;
 	/* For REQUEST: not 0 if the body must be read as this (enum call_api), and the request then
-	 * judged again. If the action is DENY already, it is final. */
+	 * judged again, with `two_methods` if its form says so. If the action is DENY already, it
+	 * is final. */
 	unsigned body;
 	bool tools;			     /* of REQUEST: rules speak of tools of MCP there */
 	const struct rules_forward *forward; /* of FLOW: where it goes, if it is allowed; NULL */
@@ -189,8 +191,13 @@ struct rules_verdict rules_judge(const struct rules *r, const struct rules_quest
 
 /* Whether a request has something by which many servers take another method than the request line
  * says: a header X-HTTP-Method-Override, X-HTTP-Method or X-Method-Override, in any case, also with
- * underscores, or a parameter _method in its query, however encoded. Each may be NULL. */
+ * underscores, or a parameter _method or of these names in its query, however encoded. Each may be
+ * NULL. */
 bool rules_has_two_methods(const struct http_headers *headers, const char *query);
+
+/* Whether servers may find such a parameter in its body: it is a POST with a body that they may
+ * read as a form (rules/form.h). */
+bool rules_may_be_form(const char *method, bool has_body, const struct http_headers *headers);
 
 /* The same for the path: X-Original-URL, X-Rewrite-URL or X-Override-URL. */
 bool rules_has_two_paths(const struct http_headers *headers);

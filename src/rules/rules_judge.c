@@ -184,7 +184,7 @@ static bool call_fits(const struct rules_rule *rule, const struct rules_question
 		return true;
 	if (api == CALL_MCP && is_bare(q->method) && !q->has_body)
 		return !is_hard(rule);
-	if (!q->call) {
+	if (!q->call || !(q->call->apis & api)) {
 		v->body |= api;
 		return false;
 	}
@@ -313,12 +313,33 @@ static struct rules_verdict judge_messages(const struct rules *r, const struct r
 	return v;
 }
 
+/* Adds the form to what must be read, if the verdict is another one with a second method. */
+static void want_form(
+	const struct rules *r, const struct rules_question *q, struct rules_verdict *v)
+{
+	struct rules_question two = *q;
+	struct rules_verdict o;
+
+	if (!q->form || q->two_methods || v->action == RULES_DENY ||
+		(q->call && q->call->apis & CALL_FORM))
+		return;
+	two.two_methods = true;
+	o = judge_messages(r, &two);
+	if (v->body || o.body || o.rule != v->rule || o.action != v->action)
+		*v = (struct rules_verdict){.action = RULES_ALLOW,
+			.body = v->body | o.body | CALL_FORM,
+			.tools = v->tools};
+}
+
 static struct rules_verdict judge_request(const struct rules *r, const struct rules_question *q)
 {
 	struct rules_verdict v = judge_messages(r, q);
-	const struct rules_budget *b = budget_of(&v);
+	const struct rules_budget *b;
 
-	if (b && b->limits.micros && q->call && !rules_price_of(b->prices, q->call->model))
+	want_form(r, q, &v);
+	b = budget_of(&v);
+	if (b && b->limits.micros && q->call && q->call->apis & ~CALL_FORM &&
+		!rules_price_of(b->prices, q->call->model))
 		deny_unclear(&v, "its model has no price in the policy");
 	return v;
 }

@@ -222,7 +222,7 @@ int store_agent_version_end(struct store *s, const char *agent_id, uint32_t numb
 	struct query q = db_query(s, STMT_AGENT_VERSION_END,
 		"UPDATE agent_versions SET state = ?, finished_ns = ?, reason = ?, step = ?, "
 		"env_json = '{}', secrets_json = '{}', placeholders_json = NULL, "
-		"authority = NULL WHERE agent_id = ? AND number = ?");
+		"authority = NULL, network_json = NULL WHERE agent_id = ? AND number = ?");
 
 	(void)snprintf(text, sizeof(text), "%s", reason); /* these may be cut */
 	(void)snprintf(where, sizeof(where), "%s", step);
@@ -240,7 +240,7 @@ int store_agent_fail_open(struct store *s, uint64_t at_ns, const char *reason, s
 	struct query q = db_query(s, STMT_AGENT_FAIL_OPEN,
 		"UPDATE agent_versions SET state = 2, finished_ns = ?, reason = ?, "
 		"env_json = '{}', secrets_json = '{}', placeholders_json = NULL, "
-		"authority = NULL WHERE seq IN "
+		"authority = NULL, network_json = NULL WHERE seq IN "
 		"(SELECT seq FROM agent_versions INDEXED BY agent_versions_open WHERE state = 0)");
 
 	query_u64(&q, at_ns);
@@ -262,9 +262,9 @@ int store_agent_warm_get(struct store *s, const char *agent_id, uint32_t number,
 	struct store_agent_warm *ret, struct error *e)
 {
 	_cleanup_(query_done) struct query q = db_query(s, STMT_AGENT_WARM_GET,
-		"SELECT placeholders_json, authority FROM agent_versions "
+		"SELECT placeholders_json, authority, network_json FROM agent_versions "
 		"WHERE agent_id = ? AND number = ?");
-	struct store_agent_warm w = {NULL, NULL};
+	struct store_agent_warm w = {NULL};
 	int r;
 
 	query_text(&q, agent_id);
@@ -272,7 +272,8 @@ int store_agent_warm_get(struct store *s, const char *agent_id, uint32_t number,
 	r = query_step(&q, e);
 	if (r <= 0)
 		return r < 0 ? r : not_found(e);
-	if (copy_or_null(&q, &w.placeholders_json) == 0 && copy_or_null(&q, &w.authority) == 0) {
+	if (copy_or_null(&q, &w.placeholders_json) == 0 && copy_or_null(&q, &w.authority) == 0 &&
+		copy_or_null(&q, &w.network_json) == 0) {
 		*ret = w;
 		return 0;
 	}
@@ -284,14 +285,17 @@ int store_agent_warm_set(
 	struct store *s, const char *build_id, const struct store_agent_warm *w, struct error *e)
 {
 	struct query q = db_query(s, STMT_AGENT_WARM_SET,
-		"UPDATE agent_versions SET placeholders_json = ?, authority = ? "
+		"UPDATE agent_versions SET placeholders_json = ?, authority = ?, network_json = ? "
 		"WHERE build_id = ? AND state = 0");
 	int r = text_check_json("placeholders", w->placeholders_json, true, NULL, e);
 
 	if (r == 0)
 		r = text_check_optional("authority", w->authority, STORE_AUTHORITY_MAX, e);
+	if (r == 0)
+		r = text_check_json("network", w->network_json, false, NULL, e);
 	query_text(&q, w->placeholders_json);
 	query_text(&q, w->authority);
+	query_text(&q, w->network_json);
 	query_text(&q, build_id);
 	if (r == 0)
 		return change_one(s, &q, e);
@@ -303,5 +307,6 @@ void store_agent_warm_done(struct store_agent_warm *w)
 {
 	free(w->placeholders_json);
 	free(w->authority);
-	*w = (struct store_agent_warm){NULL, NULL};
+	free(w->network_json);
+	*w = (struct store_agent_warm){NULL};
 }

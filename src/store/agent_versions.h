@@ -86,7 +86,7 @@ int store_agent_version_count(struct store *s, const char *agent_id, enum store_
 int store_agent_version_ready(
 	struct store *s, const struct store_agent_version *v, struct error *e);
 
-/* To FAILED or RETIRED, without its env and secrets; reason and step may be cut. */
+/* To FAILED or RETIRED, without its env, secrets and network; reason and step may be cut. */
 int store_agent_version_end(struct store *s, const char *agent_id, uint32_t number,
 	enum store_agent_state state, uint64_t at_ns, const char *reason, const char *step,
 	struct error *e);
@@ -94,12 +94,13 @@ int store_agent_version_end(struct store *s, const char *agent_id, uint32_t numb
 /* All that are BUILDING become FAILED, in the same way: what a daemon finds when it starts. */
 int store_agent_fail_open(struct store *s, uint64_t at_ns, const char *reason, struct error *e);
 
-/* What the version's snapshot has, so that invocations use the same. */
+/* What the version's snapshot has, so that invocations use the same, and what these may reach. */
 struct store_agent_warm {
 	/* An object: the placeholders of its secrets, by variable. NULL: its variables are not in
 	 * the snapshot. */
 	char *placeholders_json;
-	char *authority; /* store_sandbox.authority of its sandboxes, or NULL */
+	char *authority;    /* store_sandbox.authority of its sandboxes, or NULL */
+	char *network_json; /* an object, as agents/reach.h makes it; NULL: nothing is said */
 };
 
 /* ERROR_NOT_FOUND, as the next. */

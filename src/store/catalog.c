@@ -60,6 +60,23 @@ int store_catalog_find(struct store *s, const char *key_id, const char *name,
 	return first_row(&q, ret, e);
 }
 
+int store_catalog_find_in_team(struct store *s, const char *team, const char *name,
+	const char *key_id, bool all, struct store_catalog *ret, struct error *e)
+{
+	_cleanup_(query_done) struct query q = db_query(s, STMT_CATALOG_FIND_IN_TEAM,
+		"SELECT " COLUMNS " FROM catalog WHERE id = (SELECT c.id FROM keys k "
+		"CROSS JOIN teams t ON t.id = k.team_id "
+		"CROSS JOIN catalog c ON c.key_id = k.id AND c.name = ?2 "
+		"WHERE (t.id = ?1 OR t.name = ?1) AND (c.public = 1 OR c.key_id = ?3 OR ?4) "
+		"ORDER BY c.key_id <> ?3, c.created_ns, c.id LIMIT 1)");
+
+	query_text(&q, team);
+	query_text(&q, name);
+	query_text(&q, key_id);
+	query_u64(&q, all);
+	return first_row(&q, ret, e);
+}
+
 static int check_room(struct store *s, const char *key_id, struct error *e)
 {
 	struct query q =

@@ -37,6 +37,12 @@ int store_catalog_get(struct store *s, const char *id, struct store_catalog *ret
 int store_catalog_find(struct store *s, const char *key_id, const char *name,
 	struct store_catalog *ret, struct error *e);
 
+/* Finds a template by the team of its key and its name. team: the id or the name of the team. A
+ * private template counts only if it is of key_id, or if all is true. If there are several, it is
+ * the one of key_id, else the oldest. ERROR_NOT_FOUND when there is none. */
+int store_catalog_find_in_team(struct store *s, const char *team, const char *name,
+	const char *key_id, bool all, struct store_catalog *ret, struct error *e);
+
 /* All templates of a key, ordered by name. key_id NULL: of all keys. */
 int store_catalog_list(struct store *s, const char *key_id,
 	int (*each)(void *arg, const struct store_catalog *c), void *arg, struct error *e);

@@ -490,3 +490,18 @@ int store_team_list(struct store *s, int (*each)(void *arg, const struct store_t
 	}
 	return r;
 }
+
+bool store_team_is(struct store *s, const char *id, const char *word)
+{
+	struct query q;
+	bool found;
+
+	if (strcmp(id, word) == 0)
+		return true;
+	q = db_query(s, STMT_TEAM_IS, "SELECT 1 FROM teams WHERE id = ? AND name = ?");
+	query_text(&q, id);
+	query_text(&q, word);
+	found = query_step(&q, NULL) > 0;
+	query_done(&q);
+	return found;
+}

@@ -98,5 +98,7 @@ int store_team_create(struct store *s, const char *name, uint64_t now_ns,
 /* The default one first. */
 int store_team_list(struct store *s, int (*each)(void *arg, const struct store_team *t), void *arg,
 	struct error *e);
+/* Whether the word is the team's id or its name. False as well if the store fails. */
+bool store_team_is(struct store *s, const char *id, const char *word);
 
 #endif

@@ -98,7 +98,8 @@ static void add_filters(struct builder *b, const struct store_sandbox_filter *f,
 		add_number(b, " AND (? >> s.state) & 1", f->states);
 	if (f->template) {
 		add_text(b, " AND (s.template_id = ?", f->template);
-		add_text(b, " OR s.template_alias = ?)", f->template);
+		add_text(b, " OR s.template_alias = ?", f->template);
+		add_text(b, " OR s.extra_json ->> '$." STORE_EXTRA_SNAPSHOT "' = ?)", f->template);
 	}
 	for (unsigned i = pairs; i < f->metadata_count; i++) {
 		add_text(b,

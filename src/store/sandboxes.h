@@ -56,6 +56,10 @@ enum {
  * (lifecycle/wait_pause.h). */
 #define STORE_EXTRA_WAITS "waits"
 
+/* In extra_json: the id of the snapshot that the sandbox was made from, or its parent. Clients see
+ * it as the sandbox's template. */
+#define STORE_EXTRA_SNAPSHOT "snapshot"
+
 /* In extra_json: an array of directories. Files that are written outside them are recorded
  * (network/reports.h). */
 #define STORE_EXTRA_FILES_OUTSIDE "filesOutside"
@@ -159,7 +163,8 @@ struct store_pair {
 struct store_sandbox_filter {
 	const char *key_id;		   /* NULL: all keys (the operator's view) */
 	uint32_t states;		   /* mask of STORE_STATE_BIT; 0: any */
-	const char *template;		   /* matches template_id or template_alias; NULL: any */
+	const char *template;		   /* matches template_id, template_alias or
+					    * STORE_EXTRA_SNAPSHOT; NULL: any */
 	uint64_t started_after_ns;	   /* inclusive */
 	const struct store_pair *metadata; /* all must match exactly */
 	unsigned metadata_count;

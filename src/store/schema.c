@@ -608,6 +608,9 @@ static const char version_21[] =
 	"ALTER TABLE approvals ADD COLUMN rule_digest BLOB;"
 	"UPDATE approvals SET until_ns = decided_ns WHERE scope > 0 AND until_ns > decided_ns;";
 
+/* What the sandboxes of a version may reach. */
+static const char version_22[] = "ALTER TABLE agent_versions ADD COLUMN network_json TEXT;";
+
 const struct migration schema_migrations[] = {
 	{version_1},
 	{version_2},
@@ -630,6 +633,7 @@ const struct migration schema_migrations[] = {
 	{version_19},
 	{version_20},
 	{version_21},
+	{version_22},
 };
 const unsigned schema_migration_count = ARRAY_SIZE(schema_migrations);
 

@@ -17,15 +17,18 @@ struct play {
 static inline struct exchange_verdict play_judge(void *arg, const struct exchange_request *r)
 {
 	struct play *p = arg;
+	unsigned api = call_api_of_path(r->path);
 
 	check(r->method[0] && r->path[0]);
 	if (fixture_is_for(r, "/no"))
 		return (struct exchange_verdict){EXCHANGE_DENY, "no", NULL};
-	if (!r->call && call_api_of_path(r->path))
+	if (!r->call && (api || r->form))
 		return (struct exchange_verdict){
-			.action = EXCHANGE_READ, .body = call_api_of_path(r->path)};
-	if (r->call && r->call->unclear)
+			.action = EXCHANGE_READ, .body = api | (r->form ? CALL_FORM : 0)};
+	if (r->call && api && r->call->unclear)
 		return (struct exchange_verdict){EXCHANGE_DENY, "body", r->call->unclear};
+	if (r->call && r->two_methods)
+		return (struct exchange_verdict){EXCHANGE_DENY, "form", "two methods"};
 	p->judged++;
 	return (struct exchange_verdict){.action = EXCHANGE_ALLOW};
 }

@@ -1,5 +1,6 @@
 /* Bodies of requests to models and servers of tools: the first line is a path, the rest a body. It
- * says the same whole and byte by byte, and what is clear is JSON for jansson, too. */
+ * says the same whole and byte by byte, also as a form, and what is clear is JSON for jansson,
+ * too. */
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@ static struct call_reader *read_call(
 	const char *path, const uint8_t *body, size_t n, size_t piece, const struct call **ret)
 {
 	unsigned api = call_api_of_path(path);
-	struct call_reader *r = call_reader_new(api ? api : CALL_MCP, path, NULL);
+	struct call_reader *r = call_reader_new((api ? api : CALL_MCP) | CALL_FORM, path, NULL);
 
 	check(r != NULL);
 	for (size_t at = 0; at < n; at += piece)
@@ -54,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(strcmp(a->model, b->model) == 0 && a->max_tokens == b->max_tokens);
 	same_names(&a->tools, &b->tools);
 	same_names(&a->server_tools, &b->server_tools);
-	check(a->message_count == b->message_count);
+	check(a->message_count == b->message_count && a->two_methods == b->two_methods);
 	if (!a->unclear && !a->unclear_mcp) {
 		json_error_t why;
 

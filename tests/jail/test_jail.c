@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pty.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -213,7 +214,7 @@ static void expect_empty(const struct witness *w, enum jail_place place)
 			place == JAIL_PLACE_NETWORK && strcmp(kinds[i], "net") == 0);
 	expect(w, "pid", "1");
 	expect(w, "ppid", "0");
-	expect(w, "sid", "1");
+	expect(w, "pgid", "1");
 	expect(w, "root_entries", "0");
 	expect(w, "mkdir", "EROFS");
 	expect(w, "etc", "ENOENT");
@@ -329,6 +330,47 @@ static void see_as_user(void)
 static void test_unprivileged(void **state)
 {
 	as_user(see_as_user);
+}
+
+/* --- terminals --- */
+
+/* In a session with a terminal that was made for it. */
+static void see_terminal(enum jail_place place)
+{
+	struct launcher *l = NULL;
+	struct error e = {0};
+	struct witness w;
+	int status;
+
+	check(tcgetpgrp(STDIN_FILENO) == getpgrp(), "there is no terminal");
+	check(launcher_make(launcher_path, place, &l, &e) == 0, e.message);
+	check(start_witness(l, "exit", &w, &e) == 0, e.message);
+	check(atoi(value(&w, "terminal")) == 0, "it has a terminal");
+	check(atoi(value(&w, "session")) == getsid(0), "its session is another");
+	check(waitpid(w.pid, &status, 0) == w.pid && status == 7 << 8, "it did not end");
+	launcher_free(l);
+}
+
+/* The session stays the same, or priorities would mean nothing to the kernel's autogroups. */
+static void test_no_terminal(void **state)
+{
+	static const enum jail_place places[] = {JAIL_PLACE_EMPTY, JAIL_PLACE_NONE};
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		int terminal, status, log_fd = dup(STDERR_FILENO);
+		pid_t pid = forkpty(&terminal, NULL, NULL, NULL);
+
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			(void)dup2(log_fd, STDERR_FILENO);
+			see_terminal(places[i]);
+			_exit(0);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		(void)close(terminal);
+		(void)close(log_fd);
+	}
 }
 
 /* --- control groups --- */
@@ -584,6 +626,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_network_kept),
 		cmocka_unit_test(test_unprivileged),
 		cmocka_unit_test(test_off),
+		cmocka_unit_test(test_no_terminal),
 		cmocka_unit_test(test_control_group),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_signals),

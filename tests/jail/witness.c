@@ -33,6 +33,22 @@ static void say_namespaces(void)
 	}
 }
 
+/* The numbers are the host's, as that /proc shows them. */
+static void say_session(void)
+{
+	int fd = openat(PROC_FD, "self/stat", O_RDONLY), session = -1, terminal = -1;
+	char text[512];
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	const char *rest;
+
+	text[n < 0 ? 0 : n] = '\0';
+	rest = strrchr(text, ')');
+	if (rest)
+		(void)sscanf(rest, ") %*c %*d %*d %d %d", &session, &terminal);
+	fprintf(stderr, "session=%d\nterminal=%d\n", session, terminal);
+	(void)close(fd); /* only read */
+}
+
 static void say_rights(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -96,7 +112,8 @@ int main(int argc, char **argv)
 	char what = argc > 1 ? argv[1][0] : ' ';
 
 	setvbuf(stderr, NULL, _IOFBF, 1 << 16);
-	fprintf(stderr, "pid=%d\nppid=%d\nsid=%d\n", getpid(), getppid(), getsid(0));
+	fprintf(stderr, "pid=%d\nppid=%d\npgid=%d\n", getpid(), getppid(), getpgid(0));
+	say_session();
 	for (int i = 0; i < argc; i++)
 		fprintf(stderr, "argv%d=%s\n", i, argv[i]);
 	for (char **p = environ; *p; p++)

@@ -49,6 +49,8 @@ struct fixture {
 	const char *denied; /* a path that the judge denies */
 	const char *asked;  /* one that a person is to decide about */
 	const char *read;   /* one whose body the judge wants to see first */
+	const char *form;   /* one whose form it wants to see: it must not replace the method */
+	bool observes;	    /* it may, and is only looked at */
 	const char *canned; /* one that a rule answers: 418, "tea" */
 	const struct rules_rule *setters[EXCHANGE_SETTERS_MAX]; /* of what is allowed */
 	unsigned setter_count;
@@ -77,6 +79,10 @@ static inline struct exchange_verdict fixture_judge(void *arg, const struct exch
 		return (struct exchange_verdict){EXCHANGE_DENY, "test", "not today"};
 	if (fixture_is_for(r, f->read) && !r->call)
 		return (struct exchange_verdict){.action = EXCHANGE_READ, .body = CALL_OPENAI};
+	if (fixture_is_for(r, f->form) && r->form && !r->call)
+		return (struct exchange_verdict){.action = EXCHANGE_READ, .body = CALL_FORM};
+	if (fixture_is_for(r, f->form) && r->two_methods && !f->observes)
+		return (struct exchange_verdict){EXCHANGE_DENY, "form", "two methods"};
 	if (fixture_is_for(r, f->canned))
 		return (struct exchange_verdict){.action = EXCHANGE_ANSWER, .answer = &tea};
 	if (fixture_is_for(r, f->asked))

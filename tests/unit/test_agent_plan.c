@@ -174,6 +174,42 @@ static void test_settings(void **state)
 	assert_non_null(strstr(f->e.message, "agent.json: 'entri'"));
 }
 
+static const char *wrong(struct files *f, const char *settings)
+{
+	json_t *v = json_loads(settings, 0, NULL);
+
+	assert_non_null(v);
+	error_clear(&f->e);
+	assert_true(agent_settings_check(v, &f->e) < 0);
+	json_decref(v);
+	return f->e.message;
+}
+
+/* What a request says about the network is all that counts of it. */
+static void test_network(void **state)
+{
+	struct files *f = *state;
+	const json_t *s;
+
+	put(f, "agent.json",
+		"{\"entry\": \"./run\", \"network\": {\"denyOut\": [\"0.0.0.0/0\"], \"allowOut\": "
+		"[\"a.test\"]}, \"policy\": {\"version\": 1}}");
+	plan(f, "{\"settings\": {\"cpus\": 1}}", "command", "./run");
+	assert_int_equal(json_object_size(json_object_get(f->plan.settings, "network")), 2);
+	assert_non_null(json_object_get(f->plan.settings, "policy"));
+	plan(f, "{\"settings\": {\"allow_internet_access\": false}}", "command", "./run");
+	s = f->plan.settings;
+	assert_true(json_is_false(json_object_get(s, "allow_internet_access")));
+	assert_null(json_object_get(s, "network"));
+	assert_null(json_object_get(s, "policy"));
+	assert_string_equal(
+		wrong(f, "{\"network\": null}"), "network must be an object of at most 32 KiB");
+	assert_string_equal(
+		wrong(f, "{\"policy\": []}"), "policy must be an object of at most 32 KiB");
+	assert_string_equal(wrong(f, "{\"allow_internet_access\": 0}"),
+		"allow_internet_access must be true or false");
+}
+
 static void test_nothing_known(void **state)
 {
 	struct files *f = *state;
@@ -222,6 +258,7 @@ int main(void)
 		T(test_deno),
 		T(test_dockerfile),
 		T(test_settings),
+		T(test_network),
 		T(test_nothing_known),
 		T(test_hostile_files),
 	};

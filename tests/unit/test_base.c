@@ -220,6 +220,22 @@ static void recognises_names(void **state)
 	assert_false(str_is_name("a/b"));
 	assert_false(str_is_name("a b"));
 	assert_false(str_is_name("\xc3\xa4"));
+	assert_false(str_is_name("web:v1"));
+	assert_true(str_is_tagged_name("web"));
+	assert_true(str_is_tagged_name("web:v1.0-rc_1"));
+	assert_true(str_is_tagged_name("web:.x"));
+	assert_false(str_is_tagged_name("web:"));
+	assert_false(str_is_tagged_name(":v1"));
+	assert_false(str_is_tagged_name(".web:v1"));
+	assert_false(str_is_tagged_name("web:v1:v2"));
+	assert_false(str_is_tagged_name("web:v/1"));
+	assert_false(str_is_tagged_name("web:V1"));
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	longest[8] = ':';
+	assert_int_equal(str_is_tagged_name(longest), sizeof(longest) - 1 <= 64);
+	longest[64] = '\0';
+	assert_true(str_is_tagged_name(longest));
 }
 
 static void other_strings(void **state)

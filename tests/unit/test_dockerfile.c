@@ -226,8 +226,11 @@ static void test_limits(void **state)
 
 static void test_stages(void **state)
 {
-	static const char text[] = "FROM a AS One\nFROM b\nFROM one AS three";
+	static const char text[] =
+		"FROM a AS One\nRUN a\nFROM b\nRUN b\nRUN c\nFROM one AS three\nRUN d";
 	struct dockerfile d;
+	struct error e = {0};
+	size_t steps;
 
 	assert_int_equal(dockerfile_parse(text, strlen(text), &d, NULL), 0);
 	assert_int_equal(dockerfile_find_stage(&d, "ONE", 3), 0);
@@ -235,6 +238,16 @@ static void test_stages(void **state)
 	assert_int_equal(dockerfile_find_stage(&d, "three", 3), 2);
 	assert_int_equal(dockerfile_find_stage(&d, "three", 2), -1); /* not below itself */
 	assert_int_equal(dockerfile_find_stage(&d, "3", 3), -1);
+	assert_true(dockerfile_end_at(&d, "four", &e) < 0 && e.code == ERROR_USAGE);
+	steps = d.step_count;
+	assert_int_equal(dockerfile_end_at(&d, "2", NULL), 0);
+	assert_true(d.stage_count == 3 && d.step_count == steps);
+	steps -= d.stages[2].steps.count;
+	assert_int_equal(dockerfile_end_at(&d, "1", NULL), 0);
+	assert_true(d.stage_count == 2 && d.step_count == steps);
+	assert_int_equal(dockerfile_end_at(&d, "ONE", NULL), 0);
+	assert_int_equal(d.stage_count, 1);
+	assert_true(dockerfile_end_at(&d, "1", NULL) < 0);
 	dockerfile_done(&d);
 }
 

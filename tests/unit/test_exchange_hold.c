@@ -356,8 +356,77 @@ static void a_body_that_cannot_be_judged_is_asked(void **state)
 	fixture_close(&p.f);
 }
 
+/* --- forms --- */
+
+#define FORM                                                                                       \
+	"POST /form HTTP/1.1\r\nHost: held.test\r\nContent-Type: "                                 \
+	"application/x-www-form-urlencoded\r\n"
+
+/* The server gets it whole, or hears of nothing; the connection goes on. */
+static void a_form_is_read(void **state)
+{
+	struct people p;
+
+	open_people(&p, EXCHANGE_HTTP1);
+	p.f.form = "/form";
+	(void)feed(&p, EXCHANGE_GUEST, FORM "Content-Length: 7\r\n\r\na=1");
+	assert_int_equal(buf_len(&p.f.out[EXCHANGE_SERVER]), 0);
+	(void)feed(&p, EXCHANGE_GUEST, "&b=2");
+	expect(fixture_sent(&p.f, EXCHANGE_SERVER), "Content-Length: 7\r\n\r\na=1&b=2");
+	(void)feed(&p, EXCHANGE_SERVER, OK);
+	(void)feed(&p, EXCHANGE_GUEST, FORM "Transfer-Encoding: chunked\r\n\r\n4\r\n_met\r\n");
+	(void)feed(&p, EXCHANGE_GUEST, "6\r\nhod=DE\r\n4\r\nLETE\r\n0\r\n\r\n");
+	expect(fixture_sent(&p.f, EXCHANGE_GUEST), "mayfly: two methods\n");
+	(void)feed(&p, EXCHANGE_GUEST, NEXT);
+	(void)feed(&p, EXCHANGE_SERVER, OK);
+	assert_string_equal(fixture_log(&p.f), "POST /form 200 allowed 7 2\n"
+					       "POST /form 403 denied 0 0\n"
+					       "GET /next 200 allowed 0 2\n");
+	fixture_close(&p.f);
+}
+
+/* Nothing is read of a body that is no form, is not there, or is not of a POST. */
+static void others_are_not_held(void **state)
+{
+	static const char *const heads[] = {
+		"POST /form HTTP/1.1\r\nHost: held.test\r\nContent-Type: application/json\r\n"
+		"Content-Length: 9\r\n\r\n",
+		"PUT /form HTTP/1.1\r\nHost: held.test\r\n"
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\n",
+		FORM "Content-Length: 0\r\n\r\n",
+	};
+	struct people p;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(heads); i++) {
+		open_people(&p, EXCHANGE_HTTP1);
+		p.f.form = "/form";
+		(void)feed(&p, EXCHANGE_GUEST, heads[i]);
+		assert_false(exchange_is_held(p.f.x));
+		expect(fixture_sent(&p.f, EXCHANGE_SERVER), " /form HTTP/1.1\r\n");
+		fixture_close(&p.f);
+	}
+}
+
+/* What nobody can read replaces the method: at once if it is compressed. */
+static void a_form_is_hidden(void **state)
+{
+	struct people p;
+
+	open_people(&p, EXCHANGE_HTTP1);
+	p.f.form = "/form";
+	(void)feed(&p, EXCHANGE_GUEST,
+		FORM "Content-Encoding: gzip\r\nContent-Length: 900\r\n\r\n\x1f\x8b");
+	expect(fixture_sent(&p.f, EXCHANGE_GUEST), "mayfly: two methods\n");
+	assert_string_equal(fixture_log(&p.f), "POST /form 403 denied 0 0\n");
+	assert_int_equal(buf_len(&p.f.out[EXCHANGE_SERVER]), 0);
+	fixture_close(&p.f);
+}
+
 /* --- HTTP/2 --- */
 
+#define FORM2                                                                                      \
+	":method=POST\n:scheme=https\n:authority=held.test\n:path=/form\n"                         \
+	"content-type=multipart/form-data; boundary=b\n"
 #define BUY2  ":method=POST\n:scheme=https\n:authority=held.test\n:path=/buy?a=b\n"
 #define NEXT2 ":method=GET\n:scheme=https\n:authority=held.test\n:path=/next\n"
 
@@ -460,6 +529,43 @@ static void a_stream_that_is_reset_asks_no_more(void **state)
 	close_scene(&s);
 }
 
+static void a_form_of_a_stream(void **state)
+{
+	struct scene s;
+
+	open_scene(&s);
+	s.p.f.form = "/form";
+	(void)peer_request(&s.guest, FORM2, "a=1", 0, NULL);
+	(void)peer_request(&s.guest, FORM2, "Content-Disposition: x; name=_method", 0, NULL);
+	run(&s);
+	expect(peer_log(&s.guest), "1 :status=200\n");
+	expect(peer_log(&s.guest), "3 :status=403\n");
+	expect(peer_log(&s.server), "DATA a=1\n");
+	assert_int_equal(s.server.heads, 1);
+	close_scene(&s);
+}
+
+/* It is too large to be judged; if it may go on all the same, all of it does. */
+static void a_large_form_of_a_stream(void **state)
+{
+	struct scene s;
+
+	for (unsigned observes = 0; observes < 2; observes++) {
+		open_scene(&s);
+		s.p.f.form = "/form";
+		s.p.f.observes = observes;
+		(void)peer_request(&s.guest, FORM2, NULL, 9 << 20, NULL);
+		run(&s);
+		expect(peer_log(&s.guest), observes ? "1 :status=200\n" : "1 :status=403\n");
+		assert_int_equal(s.server.bytes, observes ? 9 << 20 : 0);
+		(void)peer_request(
+			&s.guest, NEXT2, NULL, 1 << 20, NULL); /* windows are as they were */
+		run(&s);
+		expect(peer_log(&s.guest), "3 :status=200\n");
+		close_scene(&s);
+	}
+}
+
 /* --- what is shown --- */
 
 static const struct shown {
@@ -536,6 +642,11 @@ int main(void)
 		cmocka_unit_test(an_approval_is_judged_again),
 		cmocka_unit_test(a_body_keeps_its_order),
 		cmocka_unit_test(a_body_that_cannot_be_judged_is_asked),
+		cmocka_unit_test(a_form_is_read),
+		cmocka_unit_test(others_are_not_held),
+		cmocka_unit_test(a_form_is_hidden),
+		cmocka_unit_test(a_form_of_a_stream),
+		cmocka_unit_test(a_large_form_of_a_stream),
 		cmocka_unit_test(a_stream_waits_alone),
 		cmocka_unit_test(a_stream_gets_another_server),
 		cmocka_unit_test(a_stream_that_is_reset_asks_no_more),

@@ -51,6 +51,18 @@ static void test_references(void **state)
 		{"alpine", "r.example", "r.example/alpine:latest"},
 		{"team/alpine:3", "r.example", "r.example/team/alpine:3"},
 		{"other.example/alpine", "r.example", "other.example/alpine:latest"},
+		/* Docker Hub's names, and others that look like them */
+		{"docker.io/alpine:3", NULL, "registry-1.docker.io/library/alpine:3"},
+		{"docker.io/library/alpine@" SUM, NULL, "registry-1.docker.io/library/alpine@" SUM},
+		{"index.docker.io/team/tool", NULL, "registry-1.docker.io/team/tool:latest"},
+		{"registry-1.docker.io/alpine", NULL, "registry-1.docker.io/library/alpine:latest"},
+		{"alpine", "docker.io", "registry-1.docker.io/library/alpine:latest"},
+		{"team/alpine", "docker.io", "registry-1.docker.io/team/alpine:latest"},
+		{"docker.io:443/alpine", NULL, "docker.io:443/alpine:latest"},
+		{"x.docker.io/alpine", NULL, "x.docker.io/alpine:latest"},
+		{"docker.io.example/alpine", NULL, "docker.io.example/alpine:latest"},
+		{"docker.io/", NULL, NULL},
+		{"docker.io/A", NULL, NULL},
 		{"alpine", NULL, NULL},
 		{"team/alpine", NULL, NULL},
 		{"", "r.example", NULL},
@@ -108,6 +120,9 @@ static void test_long_references(void **state)
 		text[10 + n] = '\0';
 		assert_int_equal(
 			oci_reference_parse(text, NULL, &r, NULL) == 0, n >= 1 && n <= 255);
+		memcpy(text, "docker.io/", 10); /* and "library/" */
+		assert_int_equal(
+			oci_reference_parse(text, NULL, &r, NULL) == 0, n >= 1 && n <= 255 - 8);
 	}
 }
 
@@ -175,6 +190,7 @@ static void test_credentials(void **state)
 	static const char config[] =
 		"{\"auths\":{\"r.example\":{\"auth\":\"dXNlcjpwYXNz\"},"
 		"\"https://s.example/v1/\":{\"username\":\"a\",\"password\":\"b:c\"},"
+		"\"https://index.docker.io/v1/\":{\"auth\":\"aHViOnB3\"},"
 		"\"bad.example\":{\"auth\":\"AAAA\"},\"lines.example\":{\"auth\":\"YQo6Yg==\"}},"
 		"\"credHelpers\":{\"h.example\":\"pass\"}}";
 	static const struct {
@@ -182,7 +198,8 @@ static void test_credentials(void **state)
 		bool helper;
 	} cases[] = {{"r.example", "user:pass", false}, {"s.example", "a:b:c", false},
 		{"r.example:5000", "", false}, {"bad.example", "", false},
-		{"lines.example", "", false}, {"h.example", "", true}, {"r.exampl", "", false}};
+		{"lines.example", "", false}, {"h.example", "", true}, {"r.exampl", "", false},
+		{"registry-1.docker.io", "hub:pw", false}, {"index.docker.io.", "", false}};
 	struct oci_credentials c;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

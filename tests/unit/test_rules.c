@@ -301,6 +301,97 @@ static void two_methods_are_not_asked_about(void **state)
 	rules_done(&r);
 }
 
+static const struct form_row {
+	const char *name, *path, *method;
+	bool no_form;		      /* the body is none */
+	bool read;		      /* its form decides */
+	const char *plain, *replaced; /* verdicts; plain without a field that replaces the method */
+} form_rows[] = {
+	/* any method is allowed or denied */
+	{"any.test", "/", "POST", false, false, "allow", "allow"},
+	{"closed.test", "/", "POST", false, false, "deny", "deny"},
+	/* a rule is about methods */
+	{"api.test", "/items", "POST", false, true, "allow", "deny"},
+	{"api.test", "/items", "POST", true, false, "allow", "allow"},
+	{"api.test", "/items", "PUT", true, false, "deny", "deny"},
+	{"api.test", "/free/x", "POST", false, false, "allow", "allow"},
+	{"api.test", "/canned", "POST", false, true, "respond", "deny"},
+	{"api.test", "/no", "POST", false, false, "deny", "deny"},
+	/* a person sees the method */
+	{"pay.test", "/orders", "POST", false, true, "ask", "deny"},
+	{"pay.test", "/orders", "POST", true, false, "ask", "ask"},
+	{"shop.test", "/", "POST", false, false, "allow", "allow"},
+	/* rules about models allow POST only; a form is none of theirs */
+	{"models.test", "/v1/messages", "POST", false, true, "allow", "deny"},
+	{"both.test", "/v1/messages", "POST", false, true, "deny", "deny"},
+};
+
+static struct rules form_rules(void)
+{
+	return rules_of(
+		"{\"default\": \"deny\", \"rules\": ["
+		"{\"id\": \"any\", \"action\": \"allow\", \"host\": \"any.test\"},"
+		"{\"id\": \"free\", \"action\": \"allow\", \"host\": \"api.test\", \"paths\": "
+		"\"/free/*\"},"
+		"{\"id\": \"no\", \"action\": \"deny\", \"host\": \"api.test\", \"paths\": "
+		"\"/no\"},"
+		"{\"id\": \"keep\", \"action\": \"deny\", \"host\": \"api.test\", \"methods\": "
+		"[\"DELETE\", \"PUT\"]},"
+		"{\"id\": \"canned\", \"action\": \"respond\", \"host\": \"api.test\", \"paths\": "
+		"\"/canned\", \"respond\": {}},"
+		"{\"id\": \"rest\", \"action\": \"allow\", \"host\": \"api.test\"},"
+		"{\"id\": \"pay\", \"action\": \"ask\", \"host\": \"pay.test\", \"paths\": "
+		"\"/orders\"},"
+		"{\"id\": \"shop\", \"action\": \"ask\", \"host\": \"shop.test\"},"
+		"{\"id\": \"models\", \"action\": \"allow\", \"host\": \"models.test\", \"api\": "
+		"\"anthropic\"},"
+		"{\"id\": \"both\", \"action\": \"allow\", \"host\": \"both.test\", \"models\": "
+		"\"*\"}]}");
+}
+
+static const char *verdict_of_form(
+	const struct rules *r, struct rules_question q, const struct form_row *row, bool replaces)
+{
+	const struct call call = {.apis = CALL_FORM | CALL_MODELS,
+		.unclear = "its body is not application/json in UTF-8",
+		.two_methods = replaces};
+	struct rules_verdict v = rules_judge(r, &q);
+
+	if (!(v.body & CALL_FORM) != !row->read)
+		fail_msg("%s%s: read: %u", row->name, row->path, v.body);
+	if (v.body) {
+		q.call = &call;
+		q.two_methods = call.two_methods;
+		v = rules_judge(r, &q);
+		assert_int_equal(v.body, 0);
+	}
+	return rules_action_word(v.action);
+}
+
+/* A form is read only if what it says may change the verdict. */
+static void forms_are_read(void **state)
+{
+	struct rules r = form_rules();
+
+	for (size_t i = 0; i < ARRAY_SIZE(form_rows); i++) {
+		const struct form_row *row = &form_rows[i];
+		const struct rules_question q = {.kind = RULES_REQUEST,
+			.name = row->name,
+			.port = 443,
+			.tls = true,
+			.method = row->method,
+			.path = row->path,
+			.has_body = true,
+			.form = !row->no_form};
+		const char *plain = verdict_of_form(&r, q, row, false),
+			   *replaced = verdict_of_form(&r, q, row, true);
+
+		if (strcmp(plain, row->plain) != 0 || strcmp(replaced, row->replaced) != 0)
+			fail_msg("%s%s: %s, %s", row->name, row->path, plain, replaced);
+	}
+	rules_done(&r);
+}
+
 /* Frameworks read _method, and PHP reads more as this. */
 static void paths_of_headers(void **state)
 {
@@ -319,10 +410,12 @@ static void two_methods_in_a_query(void **state)
 	static const char *const changing[] = {"_method=DELETE", "a=1&_method=PUT", "_METHOD",
 		"_method", "a;_method=x", "%5Fmethod=x", "_%6d%45thod=x", ".method=x", "[method=x",
 		"+_method=x", "%20_method=x", "++.method=x", "_method%00x=y",
-		"&&_method=", "a#_method=x"};
+		"&&_method=", "a#_method=x", "[_method]=x", "%5B_method%5D=x", "]]_method=x",
+		"._method=x", "_method]]=x", "X-HTTP-Method-Override=PUT", "x_http_method="};
 	static const char *const others[] = {"", "method=x", "_methods=x", "a_method=x",
 		"__method=x", "x=_method", "_metho=d", "_method%", "_method%2", "%5", "a._method=x",
-		"_method_=1", "+method=x"};
+		"_method_=1", "+method=x", "[method]x=1", "a[_method]=x", "_method[a]=x",
+		"[_methods]=x", "x-http-methods=y"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(changing); i++)
 		if (!rules_has_two_methods(NULL, changing[i]))
@@ -615,6 +708,7 @@ int main(void)
 		cmocka_unit_test(paths_of_headers),
 		cmocka_unit_test(two_methods_in_a_query),
 		cmocka_unit_test(two_methods_are_not_asked_about),
+		cmocka_unit_test(forms_are_read),
 		cmocka_unit_test(names_are_judged),
 		cmocka_unit_test(a_connection_is_asked_about_once),
 		cmocka_unit_test(connections_are_forwarded),

@@ -142,12 +142,14 @@ static void test_warm(void **state)
 	struct fixture *f = *state;
 	struct store_agent a = put(f, "echo");
 	char placeholders[] = "{\"KEY\":\"sk-1\"}", authority[] = "sealed", none[] = "[]";
-	struct store_agent_warm w = {placeholders, authority}, bad = {none, NULL}, got = {0};
+	char network[] = "{\"network\":{\"allowOut\":[]}}";
+	struct store_agent_warm w = {placeholders, authority, network}, bad = {none}, got = {0};
 
 	assert_int_equal(add(f, &a), 1);
 	ok(f, store_agent_warm_get(f->s, a.id, 1, &got, &f->e));
 	assert_null(got.placeholders_json);
 	assert_null(got.authority);
+	assert_null(got.network_json);
 	refused(f, EINVAL, ERROR_USAGE,
 		store_agent_warm_set(f->s, get(f, &a, 1)->build_id, &bad, &f->e));
 	ok(f, store_agent_warm_set(f->s, get(f, &a, 1)->build_id, &w, &f->e));
@@ -157,12 +159,14 @@ static void test_warm(void **state)
 	ok(f, store_agent_warm_get(f->s, a.id, 1, &got, &f->e));
 	assert_string_equal(got.placeholders_json, placeholders);
 	assert_string_equal(got.authority, authority);
+	assert_string_equal(got.network_json, network);
 	store_agent_warm_done(&got);
 	ok(f, store_agent_version_end(
 		      f->s, a.id, 1, STORE_AGENT_RETIRED, T0 + 9, "old", "", &f->e));
 	ok(f, store_agent_warm_get(f->s, a.id, 1, &got, &f->e));
 	assert_null(got.placeholders_json);
 	assert_null(got.authority);
+	assert_null(got.network_json);
 	refused(f, ENOENT, ERROR_NOT_FOUND, store_agent_warm_get(f->s, a.id, 2, &got, &f->e));
 }
 

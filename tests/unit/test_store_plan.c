@@ -130,6 +130,7 @@ static void use_keys(struct fixture *f)
 
 	ok(f, store_team_create(f->s, "t", T0, id, &f->e));
 	ok(f, store_team_list(f->s, ignore_team, NULL, &f->e));
+	assert_true(store_team_is(f->s, id, "t"));
 	ok(f, store_tier_put(f->s, &tier, &f->e));
 	ok(f, store_tier_list(f->s, ignore_tier, NULL, &f->e));
 	ok(f, store_tier_stopping_keys(f->s, ignore_id, NULL, &f->e));
@@ -454,6 +455,7 @@ static void use_catalog(struct fixture *f)
 
 	ok(f, store_catalog_put(f->s, f->key, "web", T0, &c, &f->e));
 	ok(f, store_catalog_find(f->s, f->key, "web", &c, &f->e));
+	ok(f, store_catalog_find_in_team(f->s, "default", "web", f->key, false, &c, &f->e));
 	ok(f, store_catalog_set_public(f->s, c.id, true, T0, &f->e));
 	ok(f, store_catalog_list(f->s, f->key, ignore_catalog, NULL, &f->e));
 	ok(f, store_catalog_list(f->s, NULL, ignore_catalog, NULL, &f->e));

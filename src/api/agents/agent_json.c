@@ -112,7 +112,29 @@ static int add_end(json_t *json, const struct store_agent_version *v)
 			      "directory", v->dir, "user", v->user));
 }
 
-json_t *agent_version_json(const struct store_agent *a, const struct store_agent_version *v)
+/* What its sandboxes may reach, once its build has told. */
+static int add_reach(struct request *r, json_t *json, const struct store_agent *a, uint32_t number)
+{
+	struct store_agent_warm w = {NULL};
+	json_t *reach = NULL;
+	int err = store_agent_warm_get(fleet_of(r)->store, a->id, number, &w, NULL);
+
+	if (err == 0 && w.network_json) {
+		json_t *proxy;
+
+		reach = json_tree_stored(w.network_json);
+		proxy = json_object_get(json_object_get(reach, "network"), "egressProxy");
+		/* as of sandboxes, it is not shown; it need not be there */
+		(void)json_object_del(json_object_get(proxy, "tls"), "caCert");
+		err = reach ? json_object_update(json, reach) : -1;
+	}
+	json_decref(reach);
+	store_agent_warm_done(&w);
+	return err;
+}
+
+json_t *agent_version_json(
+	struct request *r, const struct store_agent *a, const struct store_agent_version *v)
 {
 	json_t *json =
 		json_pack("{s:s, s:i, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}",
@@ -125,7 +147,7 @@ json_t *agent_version_json(const struct store_agent *a, const struct store_agent
 			"createdAt", api_time(v->created_ns), "finishedAt",
 			v->finished_ns ? api_time(v->finished_ns) : json_null());
 
-	if (json && add_end(json, v) == 0)
+	if (json && add_reach(r, json, a, v->number) == 0 && add_end(json, v) == 0)
 		return json;
 	json_decref(json);
 	return NULL;

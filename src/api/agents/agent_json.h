@@ -20,7 +20,8 @@ bool agent_version_of_path(
 
 /* Both return a new reference, or NULL when out of memory. */
 json_t *agent_json(struct request *r, const struct store_agent *a);
-json_t *agent_version_json(const struct store_agent *a, const struct store_agent_version *v);
+json_t *agent_version_json(
+	struct request *r, const struct store_agent *a, const struct store_agent_version *v);
 
 const char *agent_state_name(enum store_agent_state s); /* "building", ... */
 

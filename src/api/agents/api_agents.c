@@ -68,7 +68,8 @@ static int add_version(void *arg, const struct store_agent_version *v)
 		return 1;
 	}
 	l->last = v->number;
-	return json_array_append_new(l->list, agent_version_json(l->agent, v)) < 0 ? -1 : 0;
+	return json_array_append_new(l->list, agent_version_json(l->request, l->agent, v)) < 0 ? -1
+											       : 0;
 }
 
 void api_agent_versions(struct request *r)
@@ -105,7 +106,7 @@ void api_agent_version(struct request *r)
 	struct store_agent a;
 
 	if (v && agent_of_path(r, &a) && agent_version_of_path(r, &a, v))
-		reply_json(r, 200, agent_version_json(&a, v));
+		reply_json(r, 200, agent_version_json(r, &a, v));
 }
 
 /* Entries from a number on, and the number to go on with. */

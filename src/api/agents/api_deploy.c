@@ -6,6 +6,7 @@
 
 #include "agents/agents.h"
 #include "agents/deploy.h"
+#include "agents/reach.h"
 #include "api/agents/agent_json.h"
 #include "api/api.h"
 #include "api/auth.h"
@@ -69,7 +70,7 @@ static bool take_template(struct request *r, struct deploying *d)
 		reply_error(r, 400, "template must be the name of a template");
 		return false;
 	}
-	if (!api_find_template(r, name, &ref, &found))
+	if (!api_usable_template(r, name, &ref, &found))
 		return false;
 	if (find_directory(fleet_of(r), &found, &ref, d->base, &e) < 0 ||
 		(fd = template_open(&fleet_of(r)->home, d->base, &e)) < 0) {
@@ -96,13 +97,23 @@ static int check_secrets(struct request *r, const json_t *settings, struct error
 	return err;
 }
 
+static int check_reach(struct request *r, const json_t *settings, struct error *e)
+{
+	json_t *reach = NULL;
+	int err = agents_reach_make(fleet_of(r), r->key->id, settings, &reach, e);
+
+	json_decref(reach);
+	return err;
+}
+
 static bool check(struct request *r, struct deploying *d)
 {
 	struct error e = {0};
 
 	if (!take_template(r, d))
 		return false;
-	if (agent_settings_check(d->settings, &e) == 0 && check_secrets(r, d->settings, &e) == 0)
+	if (agent_settings_check(d->settings, &e) == 0 && check_secrets(r, d->settings, &e) == 0 &&
+		check_reach(r, d->settings, &e) == 0)
 		return true;
 	reply_failure(r, &e);
 	return false;
@@ -129,7 +140,7 @@ static void deploy(struct request *r, const struct deploying *d)
 	if (e.code != ERROR_NONE)
 		reply_failure(r, &e);
 	else
-		reply_json(r, 202, agent_version_json(&a, v));
+		reply_json(r, 202, agent_version_json(r, &a, v));
 }
 
 static void on_received(struct request *r, void *arg)

@@ -18,6 +18,9 @@
 /* What a variable takes besides its text. */
 enum { VARIABLE_BYTES = 40 };
 
+/* What parsed JSON takes, in bytes for each of its text. */
+enum { TREE_FACTOR = 8 };
+
 /* A failing function answers and returns false. */
 
 static bool no_memory(struct request *r)
@@ -226,6 +229,22 @@ static json_t *sandbox_body(struct request *r, const struct invoke_order *o)
 	return body;
 }
 
+/* Adds what the version says of the network, where a creation has it. */
+static bool add_reach(json_t *body, const char *network_json)
+{
+	json_t *reach = json_tree_stored(network_json),
+	       *internet = json_object_get(reach, "allow_internet_access");
+	int e = reach ? 0 : -1; /* without it, the sandbox would be open */
+
+	if (e == 0)
+		e = json_object_update_missing(
+			json_object_get(body, "network"), json_object_get(reach, "network"));
+	if (e == 0 && internet)
+		e = json_object_set(body, "allow_internet_access", internet);
+	json_decref(reach);
+	return e == 0;
+}
+
 /* The snapshot of a version of an older Mayfly does not have its variables, so the program must be
  * started again with them. */
 static bool has_variables(const struct store_agent_version *v)
@@ -249,27 +268,41 @@ static bool may_begin(struct request *r, const struct invoke_order *o)
 	return auth_may_resume(r) && (!o->order.session || auth_may_promise(r, o->key_id, 1));
 }
 
+static bool take_creation(struct request *r, struct invoke_order *o, json_t *body)
+{
+	const char *network = o->warm.network_json;
+	json_t *placeholders =
+		o->warm.placeholders_json ? stored_object(o->warm.placeholders_json) : NULL;
+	struct api_creation_of of = {.template = o->version->build_id,
+		.alias = o->agent.name,
+		.authority = o->warm.authority,
+		.placeholders = placeholders};
+
+	if (body && (!network || add_reach(body, network)))
+		o->creation = api_creation_take(r, body, &of);
+	else
+		(void)no_memory(r);
+	if (network)
+		o->order.bytes += TREE_FACTOR * strlen(network);
+	json_decref(placeholders);
+	return o->creation != NULL;
+}
+
 static bool take_sandbox(struct request *r, struct invoke_order *o)
 {
-	json_t *body = sandbox_body(r, o), *placeholders = NULL;
-	struct api_creation_of of = {.template = o->version->build_id, .alias = o->agent.name};
 	struct error e = {0};
+	json_t *body;
+	bool ok;
 
-	if (!body)
-		return no_memory(r);
 	if (store_agent_warm_get(o->fleet->store, o->agent.id, o->version->number, &o->warm, &e) <
 		0) {
 		reply_failure(r, &e);
-	} else {
-		if (o->warm.placeholders_json)
-			placeholders = stored_object(o->warm.placeholders_json);
-		of.authority = o->warm.authority;
-		of.placeholders = placeholders;
-		o->creation = api_creation_take(r, body, &of);
+		return false;
 	}
-	json_decref(placeholders);
+	body = sandbox_body(r, o);
+	ok = take_creation(r, o, body);
 	json_decref(body);
-	return o->creation != NULL;
+	return ok;
 }
 
 bool invoke_order_take(struct request *r, const char *text, size_t n, struct invoke_order *ret)

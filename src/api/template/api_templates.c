@@ -17,6 +17,7 @@
 #include "image/template.h"
 #include "store/catalog.h"
 #include "store/keys.h"
+#include "store/snapshots.h"
 #include "store/templates.h"
 
 /* Data from a template's files. */
@@ -374,6 +375,20 @@ static void reply_built(
 			json_pack("{s:s, s:b}", "templateID", t->row.id, "public", t->row.public));
 }
 
+/* A snapshot is a template, too. */
+static bool reply_snapshot(struct request *r)
+{
+	struct store_snapshot sn;
+	struct template_ref ref;
+	const char *reason;
+
+	if (template_ref_parse(r->params[0], &ref, &reason) < 0 ||
+		api_find_snapshot(r, &ref, &sn, NULL) < 0)
+		return false;
+	reply_json(r, 200, json_pack("{s:s, s:b}", "templateID", sn.id, "public", 0));
+	return true;
+}
+
 void api_template_alias(struct request *r)
 {
 	struct store_template row;
@@ -381,7 +396,7 @@ void api_template_alias(struct request *r)
 	struct template_ref ref;
 	struct entry m;
 
-	if (!api_find_template(r, r->params[0], &ref, &t))
+	if (reply_snapshot(r) || !api_find_template(r, r->params[0], &ref, &t))
 		return;
 	if (t.built) {
 		reply_built(r, &t, &ref);
@@ -391,8 +406,8 @@ void api_template_alias(struct request *r)
 	}
 }
 
-bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
-	struct found_template *ret)
+static bool resolve(struct request *r, const char *given, bool any_team,
+	struct template_ref *ret_ref, struct found_template *ret)
 {
 	const char *reason;
 	struct error e = {0};
@@ -401,7 +416,7 @@ bool api_resolve_template(struct request *r, const char *given, struct template_
 		reply_error(r, 400, "%s", reason);
 		return false;
 	}
-	if (!api_check_namespace(r, ret_ref))
+	if (!any_team && !api_check_namespace(r, ret_ref))
 		return false;
 	if (find_template(fleet_of(r), r->key->id, r->admin, ret_ref, ret, &e) < 0) {
 		reply_failure(r, &e);
@@ -410,13 +425,30 @@ bool api_resolve_template(struct request *r, const char *given, struct template_
 	return true;
 }
 
-bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
-	struct found_template *ret)
+/* False: answered. */
+static bool check_tag(struct request *r, const char *given, const struct template_ref *ref,
+	const struct found_template *t)
 {
-	if (!api_resolve_template(r, given, ret_ref, ret))
-		return false;
-	if (ret->built || strcmp(ret_ref->tag, "default") == 0)
+	if (t->built || strcmp(ref->tag, "default") == 0 || strchr(t->name, ':'))
 		return true;
 	reply_error(r, 404, "template '%.200s' not found", given);
 	return false;
+}
+
+bool api_resolve_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret)
+{
+	return resolve(r, given, false, ret_ref, ret);
+}
+
+bool api_find_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret)
+{
+	return resolve(r, given, false, ret_ref, ret) && check_tag(r, given, ret_ref, ret);
+}
+
+bool api_usable_template(struct request *r, const char *given, struct template_ref *ret_ref,
+	struct found_template *ret)
+{
+	return resolve(r, given, true, ret_ref, ret) && check_tag(r, given, ret_ref, ret);
 }

@@ -20,6 +20,7 @@
 #include "cli/environment.h"
 #include "cli/json.h"
 #include "cli/remote/client.h"
+#include "cli/sandbox/network_options.h"
 #include "proto/agent_settings.h"
 #include "proto/json_tree.h"
 #include "proto/uri.h"
@@ -34,6 +35,7 @@ struct deploy_options {
 	const char *name, *template, *entry, *install, *runtime, *protocol;
 	struct option_list env, secrets;
 	uint64_t cpus, memory_bytes, disk_bytes, timeout_ns, concurrency;
+	struct network_options network;
 };
 
 static int no_memory(struct error *e)
@@ -90,6 +92,17 @@ static int add_env(json_t *settings, const struct option_list *list, struct erro
 	return r;
 }
 
+static int add_network(json_t *settings, const struct network_options *o, struct error *e)
+{
+	json_t *network = NULL;
+	int r = network_options_body(o, &network, e);
+
+	if (r == 0 && network)
+		network_options_add(network, settings);
+	json_decref(network);
+	return r;
+}
+
 /* Sizes in agent.json apply to the template, too. The daemon reports errors in that file. */
 static void add_sizes(json_t *settings, const char *dir)
 {
@@ -123,6 +136,8 @@ static int make_settings(const struct deploy_options *o, const char *name, const
 	if (r == 0)
 		r = add_env(settings, &o->env, e);
 	if (r == 0)
+		r = add_network(settings, &o->network, e);
+	if (r == 0)
 		r = agent_secrets_read(name, &o->secrets, &secrets, e);
 	if (r == 0 && secrets && json_object_set_new(settings, "secrets", secrets) < 0)
 		r = no_memory(e);
@@ -148,7 +163,7 @@ static int target_of(const char *name, const json_t *settings, char **ret, struc
 		(!json || buf_add_str(&text, path) < 0 ||
 			uri_encode(&text, json, strlen(json)) < 0 || buf_add_u8(&text, 0) < 0))
 		r = error_set(e, ERROR_LIMIT, E2BIG,
-			"the settings are too long: put env into agent.json");
+			"the settings are too long: put env or policy into agent.json");
 	if (r == 0)
 		*ret = strdup((const char *)buf_head(&text));
 	buf_done(&text);
@@ -356,6 +371,12 @@ static const struct option_spec options[] = {
 		offsetof(struct deploy_options, protocol), 0, 0, false},
 	{"template", 'T', OPTION_STRING, "NAME", "template to build on, with or without a DIR",
 		offsetof(struct deploy_options, template), 0, 0, false},
+	CLI_OPTION_NETWORK(struct deploy_options),
+	CLI_OPTION_ALLOW(struct deploy_options),
+	CLI_OPTION_ALLOW_IN(struct deploy_options),
+	CLI_OPTION_DENY(struct deploy_options),
+	CLI_OPTION_POLICY(struct deploy_options),
+	CLI_OPTION_WAITING(struct deploy_options),
 	CLI_OPTION_JSON,
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,

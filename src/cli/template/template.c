@@ -292,7 +292,7 @@ static int remove_one(
 	struct error missing = {0};
 	int image = -ENOENT, r;
 
-	if (!o->keep_image && str_is_name(name))
+	if (!o->keep_image && str_is_tagged_name(name))
 		image = workdir_remove(home->area_fd[HOME_IMAGES], name);
 	r = template_remove(home, name, &missing);
 

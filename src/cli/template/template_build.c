@@ -62,11 +62,14 @@ static const struct option_spec options[] = {
 		"@FILE "
 		"with them (default: docker's)",
 		offsetof(struct build_options, from.registry_auth), 0, 0, false},
-	{"tag", 't', OPTION_STRING, "NAME",
+	{"tag", 't', OPTION_STRING, "NAME[:TAG]",
 		"build from a Dockerfile: the template's name; the argument is the directory",
 		offsetof(struct build_options, dockerfile.name), 0, 0, false},
 	{"file", 'f', OPTION_STRING, "FILE", "with -t: the Dockerfile (default: DIR/Dockerfile)",
 		offsetof(struct build_options, dockerfile.file), 0, 0, false},
+	{"target", 0, OPTION_STRING, "STAGE",
+		"with -t: the stage to build, by name or number (default: the last one)",
+		offsetof(struct build_options, dockerfile.target), 0, 0, false},
 	{"build-arg", 0, OPTION_LIST, "NAME[=VALUE]", "with -t: a value for ARG NAME (repeatable)",
 		offsetof(struct build_options, dockerfile.args), 0, 0, false},
 	{"secret", 0, OPTION_LIST, "id=NAME[,src=FILE|,env=NAME]",
@@ -273,13 +276,13 @@ static int check(const struct build_options *o, int argc, struct error *e)
 
 static int check_name(const char *name, struct error *e)
 {
-	if (name && str_is_name(name))
+	if (name && str_is_tagged_name(name))
 		return 0;
 	if (!name)
 		return error_set(e, ERROR_USAGE, EINVAL, "the recipe has no name: give one");
 	return error_set(e, ERROR_USAGE, EINVAL,
 		"'%.80s' cannot be a template's name: 1 to 64 of a-z 0-9 . _ -, a letter or digit "
-		"first",
+		"first; a tag may follow, as in NAME:TAG",
 		name);
 }
 
@@ -548,7 +551,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		return run_dockerfile(o, argc, argv, e);
 	if (template_dockerfile_is_asked(&o->dockerfile))
 		return error_set(e, ERROR_USAGE, EINVAL,
-			"-f, --build-arg, --secret, --start, --ready and --no-cache need -t NAME");
+			"-f, --target, --build-arg, --secret, --start, --ready and --no-cache need "
+			"-t NAME");
 	r = prepare(o, argc, argv, &home, &from, e);
 
 	if (r == 0)

@@ -66,8 +66,8 @@ static const struct machine_network *get_network(void *opaque, const char *list)
 
 bool template_dockerfile_is_asked(const struct template_dockerfile_options *o)
 {
-	return o->file || o->args.count || o->secrets.count || o->no_cache || o->floor.hosts ||
-	       o->floor.roots || o->floor.private.count || o->start || o->ready;
+	return o->file || o->target || o->args.count || o->secrets.count || o->no_cache ||
+	       o->floor.hosts || o->floor.roots || o->floor.private.count || o->start || o->ready;
 }
 
 /* `NAME=VALUE`, or a variable of this process. */
@@ -176,6 +176,8 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 
 	if (r == 0)
 		r = dockerfile_parse(text, n, &file, e);
+	if (r == 0 && o->target)
+		r = dockerfile_end_at(&file, o->target, e);
 	if (r == 0)
 		r = read_ignore(o->file, b.context_fd, &ignore, e);
 	if (r == 0)

@@ -12,8 +12,9 @@
 #include "policy/network_floor.h"
 
 struct template_dockerfile_options {
-	const char *name; /* -t; NULL: no Dockerfile was asked for */
-	const char *file; /* -f; NULL: DIR/Dockerfile */
+	const char *name;   /* -t; NULL: no Dockerfile was asked for */
+	const char *file;   /* -f; NULL: DIR/Dockerfile */
+	const char *target; /* a stage; NULL: the last one */
 	struct option_list args, secrets;
 	bool no_cache;
 	const char *start, *ready; /* commands, or NULL */

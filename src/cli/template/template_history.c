@@ -88,10 +88,10 @@ static int tag_run(void *values, int argc, char **argv, struct error *e)
 
 	if (argc != 2)
 		return error_set(e, ERROR_USAGE, EINVAL, "give a template and its other name");
-	if (!str_is_name(argv[1]))
+	if (!str_is_tagged_name(argv[1]))
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"'%.80s' cannot be a template's name: 1 to 64 of a-z 0-9 . _ -, a letter "
-			"or digit first",
+			"or digit first; a tag may follow, as in NAME:TAG",
 			argv[1]);
 	r = home_open(NULL, &home, e);
 	if (r == 0 && strcmp(argv[0], argv[1]) != 0)
@@ -104,7 +104,7 @@ static const struct option_spec tag_options[] = {CLI_OPTION_HELP, CLI_OPTIONS_EN
 
 const struct cli_verb cli_verb_template_tag = {
 	.name = "tag",
-	.arguments = "TEMPLATE NAME",
+	.arguments = "TEMPLATE NAME[:TAG]",
 	.summary = "Give a template another name",
 	.description = "Both names share the same files, which take no more space. Replaces a "
 		       "template that has the\nname already; its sandboxes go on.",

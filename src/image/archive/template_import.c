@@ -121,7 +121,7 @@ static int begin(struct taking *t, const char *path, struct error *e)
 	if (n >= sizeof(t->sum->name) || path[n] != '/')
 		return bad_path(e, "an entry without a folder", path);
 	(void)snprintf(t->sum->name, sizeof(t->sum->name), "%.*s", (int)n, path); /* fits */
-	if (!str_is_name(t->sum->name))
+	if (!str_is_tagged_name(t->sum->name))
 		return bad_path(e, "its folder cannot be a template's name", path);
 	if (!name)
 		name = t->sum->name;
