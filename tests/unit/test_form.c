@@ -48,7 +48,7 @@ static const char *const others[] = {
 	PART "name=\"file\"; filename=\"=?utf-8?B?eA==?=\"" REST,
 	PART "name=\"a\"\r\n\r\n<input name=\"_method\" value=\"put\">\r\n--b--\r\n",
 	PART "name=\"_method_of_payment\"" REST,
-	"--b\r\nContent-ID: <_methods@host>" REST,
+	PART "name=\"a\"\r\nContent-ID: <_methods@host>" REST,
 	"\r\n\r\nname=\"_method\"\r\n\r\n",
 };
 
