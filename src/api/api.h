@@ -236,6 +236,9 @@ bool api_take_internet(struct request *r, const json_t *body, enum store_interne
 /* Checks a network object (policy/network_check.h). Returns false if it answered: with 400, or with
  * 501 for what this version does not serve. */
 bool api_check_network(struct request *r, const json_t *network, enum store_internet internet);
+/* Removes from a network object, of a sandbox or a version, what clients may not read. NULL is
+ * fine. */
+void api_network_hide(json_t *network);
 /* Returns the network object as clients see it, without passwords, or NULL if none was given. */
 json_t *api_network_json(const struct store_sandbox *sb);
 

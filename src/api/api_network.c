@@ -54,16 +54,22 @@ static void drop_nulls(json_t *object)
 		json_object_del(object, name); /* it is there */
 }
 
-json_t *api_network_json(const struct store_sandbox *sb)
+void api_network_hide(json_t *network)
 {
-	json_t *network = json_tree_stored(sb->network_json);
 	json_t *proxy = json_object_get(network, "egressProxy");
 
-	drop_nulls(proxy);
-	drop_nulls(network);
 	/* neither need be there */
 	(void)json_object_del(proxy, "password");
 	(void)json_object_del(json_object_get(proxy, "tls"), "caCert");
+}
+
+json_t *api_network_json(const struct store_sandbox *sb)
+{
+	json_t *network = json_tree_stored(sb->network_json);
+
+	drop_nulls(json_object_get(network, "egressProxy"));
+	drop_nulls(network);
+	api_network_hide(network);
 	/* a policy is shown beside it */
 	if (json_object_del(network, "policy") == 0 && json_object_size(network) == 0) {
 		json_decref(network);

@@ -305,37 +305,33 @@ void instance_settled(struct instance *i)
 	instance_wake(TAKE_PTR(i->waiters), NULL);
 }
 
+/* Adds what most sandboxes do not have. */
+static int add_rare(json_t *x, const struct instance *i)
+{
+	int r = 0;
+
+	if (i->files_outside_json)
+		r = json_object_set_new(
+			x, STORE_EXTRA_FILES_OUTSIDE, json_loads(i->files_outside_json, 0, NULL));
+	if (r == 0 && *i->snapshot_id)
+		r = json_object_set_new(x, STORE_EXTRA_SNAPSHOT, json_string(i->snapshot_id));
+	if (r == 0 && i->freeze.left_ns)
+		r = json_object_set_new(
+			x, STORE_EXTRA_FROZEN_LEFT, json_integer((json_int_t)i->freeze.left_ns));
+	if (r == 0 && i->freeze.left_ns)
+		r = json_object_set_new(
+			x, STORE_EXTRA_FROZEN_END, json_integer((json_int_t)i->freeze.end_ns));
+	if (r == 0 && i->freeze.to_disk)
+		r = json_object_set_new(x, STORE_EXTRA_WAITS, json_true());
+	return r;
+}
+
 char *instance_extra(const struct instance *i, bool transient, bool unresponsive)
 {
 	json_t *x = json_pack("{s:s, s:s, s:s, s:b, s:b}", "user", i->sandbox.user, "workdir",
 		i->sandbox.workdir, "network", i->sandbox.network ? i->sandbox.network : "",
 		STORE_EXTRA_TRANSIENT, transient, STORE_EXTRA_UNRESPONSIVE, unresponsive);
-	char *text;
-
-	if (x && i->files_outside_json &&
-		json_object_set_new(x, STORE_EXTRA_FILES_OUTSIDE,
-			json_loads(i->files_outside_json, 0, NULL)) < 0) {
-		json_decref(x);
-		return NULL;
-	}
-	if (x && *i->snapshot_id &&
-		json_object_set_new(x, STORE_EXTRA_SNAPSHOT, json_string(i->snapshot_id)) < 0) {
-		json_decref(x);
-		return NULL;
-	}
-	if (x && i->freeze.left_ns &&
-		(json_object_set_new(x, STORE_EXTRA_FROZEN_LEFT,
-			 json_integer((json_int_t)i->freeze.left_ns)) < 0 ||
-			json_object_set_new(x, STORE_EXTRA_FROZEN_END,
-				json_integer((json_int_t)i->freeze.end_ns)) < 0)) {
-		json_decref(x);
-		return NULL;
-	}
-	if (x && i->freeze.to_disk && json_object_set_new(x, STORE_EXTRA_WAITS, json_true()) < 0) {
-		json_decref(x);
-		return NULL;
-	}
-	text = x ? json_dumps(x, JSON_COMPACT) : NULL;
+	char *text = x && add_rare(x, i) == 0 ? json_dumps(x, JSON_COMPACT) : NULL;
 
 	json_decref(x);
 	return text;

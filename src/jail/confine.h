@@ -35,9 +35,9 @@ int confine_resources(enum jail_kind kind);
 int confine_builder(void);
 
 /* Leaves the terminal, for its children too, and makes a process group of its own: Ctrl-C is for
- * others to handle. The session stays the same. In a new one, the kernel's autogroups (sched(7))
- * would give the process as much of the CPUs as all others of the old session together, whatever
- * its priority. A session leader must not call it: all of its session would lose the terminal. */
+ * others to handle. The session stays the same: the kernel's autogroups (sched(7)) share the CPUs
+ * equally among sessions, and compare priorities only within one. A session leader must not call
+ * it: all of its session would lose the terminal. */
 void confine_terminal(void);
 
 /* Leaves the session keyring, which the process would otherwise share with whoever started Mayfly.

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "proto/http_headers.h"
 
 enum { VALUE_MAX = 64 }; /* of a part's name; more than any field that counts */
@@ -15,13 +16,6 @@ static const char *const fields[] = {
 
 /* --- names of fields --- */
 
-static int digit(char c)
-{
-	if (!isxdigit((unsigned char)c))
-		return -1;
-	return isdigit((unsigned char)c) ? c - '0' : (c | 0x20) - 'a' + 10;
-}
-
 /* The next letter of a name, decoded; -1 at the end. Moves *s behind it. */
 static int next_letter(const char **s, const char *end)
 {
@@ -29,8 +23,8 @@ static int next_letter(const char **s, const char *end)
 
 	if (*s == end)
 		return -1;
-	high = end - *s > 2 && **s == '%' ? digit((*s)[1]) : -1;
-	low = high >= 0 ? digit((*s)[2]) : -1;
+	high = end - *s > 2 && **s == '%' ? str_hex_digit((*s)[1]) : -1;
+	low = high >= 0 ? str_hex_digit((*s)[2]) : -1;
 	c = low >= 0 ? high * 16 + low : (unsigned char)**s;
 	*s += low >= 0 ? 3 : 1;
 	return c == '+' ? ' ' : c;

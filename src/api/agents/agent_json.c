@@ -120,12 +120,8 @@ static int add_reach(struct request *r, json_t *json, const struct store_agent *
 	int err = store_agent_warm_get(fleet_of(r)->store, a->id, number, &w, NULL);
 
 	if (err == 0 && w.network_json) {
-		json_t *proxy;
-
 		reach = json_tree_stored(w.network_json);
-		proxy = json_object_get(json_object_get(reach, "network"), "egressProxy");
-		/* as of sandboxes, it is not shown; it need not be there */
-		(void)json_object_del(json_object_get(proxy, "tls"), "caCert");
+		api_network_hide(json_object_get(reach, "network"));
 		err = reach ? json_object_update(json, reach) : -1;
 	}
 	json_decref(reach);
