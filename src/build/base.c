@@ -305,7 +305,8 @@ static int find_image(const struct base_options *o, const char *text, const char
 		.said = "FROM",
 		.registry = o->registry,
 		.registry_auth = o->registry_auth,
-		.reach = o->reach};
+		.reach = o->reach,
+		.mirrors = o->mirrors};
 	struct template_from from = {.source.path = NULL};
 	char digest[OCI_DIGEST_MAX];
 	int r = template_from_parse(&fo, &from, e);

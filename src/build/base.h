@@ -17,6 +17,7 @@ struct base_options {
 	const struct home *work;	      /* where images are made; their names are numbers */
 	const char *registry, *registry_auth; /* or NULL */
 	const struct oci_reach *reach;	      /* limits the registries; NULL: no limit */
+	const struct option_list *mirrors;    /* of registries (oci/mirror.h); NULL: none */
 	bool client; /* only the operator's templates and images of registries; needs `reach` */
 	/* The operator's registry, HOST or HOST/PATH, which `reach` does not limit; or NULL. Used
 	 * with `client`. */

@@ -87,6 +87,7 @@ static int find_base(struct builder *b, const char *name, unsigned number, uint3
 		.registry = b->o->registry,
 		.registry_auth = b->o->registry_auth,
 		.reach = b->o->reach,
+		.mirrors = b->o->mirrors,
 		.client = b->o->client,
 		.client_registry = b->o->client_registry,
 		.disk_mb = disk_mb,

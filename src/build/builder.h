@@ -57,6 +57,7 @@ struct builder_options {
 	const char *roots;		      /* further authorities of TLS servers; or NULL */
 	const char *registry, *registry_auth; /* or NULL */
 	const struct oci_reach *reach;	      /* limits the registries; NULL: no limit */
+	const struct option_list *mirrors;    /* of registries (oci/mirror.h); NULL: none */
 	bool client;			      /* FROM and client_registry as in base.h */
 	const char *client_registry;
 	const char *scope; /* builds share cached steps only if their scopes are equal; NULL: "" */

@@ -17,12 +17,17 @@ int template_from_parse(
 
 	*ret = (struct template_from){.source.kind = OCI_SOURCE_TAR, .reach = o->reach};
 	if (!o->from)
-		return o->registry || o->registry_auth
+		return o->registry || o->registry_auth || (o->mirrors && o->mirrors->count)
 			       ? error_set(e, ERROR_USAGE, EINVAL,
-					 "--registry and --registry-auth need --from")
+					 "--registry, --registry-auth and --registry-mirror need "
+					 "--from or "
+					 "-t")
 			       : 0;
 	if (o->registry && !oci_registry_valid(o->registry))
 		return error_set(e, ERROR_USAGE, EINVAL, "--registry must be HOST or HOST:PORT");
+	r = o->mirrors ? oci_mirrors_parse(o->mirrors, &ret->mirrors, e) : 0;
+	if (r < 0)
+		return r;
 	r = oci_source_parse(o->from, o->registry, &ret->source, e);
 	if (r < 0)
 		error_prefix(e, "%s", o->said);
@@ -58,6 +63,7 @@ int template_from_digest(struct template_from *t, const struct home *home, const
 		.progress = p,
 		.credentials = &t->credentials,
 		.reach = t->reach,
+		.mirrors = &t->mirrors,
 		.digest_only = true};
 	struct oci_image image = {.layer_count = 0};
 	int r;
@@ -79,7 +85,8 @@ int template_from_load(struct template_from *t, const struct home *home, const s
 		.progress = p,
 		.credentials = &t->credentials,
 		.allowance = t->allowance,
-		.reach = t->reach};
+		.reach = t->reach,
+		.mirrors = &t->mirrors};
 	int r;
 
 	if (t->source.kind == OCI_SOURCE_TAR) {

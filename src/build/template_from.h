@@ -10,17 +10,19 @@
 #include "oci/source.h"
 
 struct template_from_options {
-	const char *from;	       /* NULL: no image, the rest is ignored */
-	const char *said;	       /* where the name was given, for messages: "--from" */
-	const char *registry;	       /* for references without a registry, or NULL */
-	const char *registry_auth;     /* USER:PASSWORD, @FILE with such a line, or NULL */
-	const struct oci_reach *reach; /* limits the registries; borrowed; NULL: no limit */
+	const char *from;		   /* NULL: no image, the rest is ignored */
+	const char *said;		   /* where the name was given, for messages: "--from" */
+	const char *registry;		   /* for references without a registry, or NULL */
+	const char *registry_auth;	   /* USER:PASSWORD, @FILE with such a line, or NULL */
+	const struct oci_reach *reach;	   /* limits the registries; borrowed; NULL: no limit */
+	const struct option_list *mirrors; /* as oci/mirror.h has them; NULL: none */
 };
 
 struct template_from {
 	struct oci_source source;
 	struct oci_credentials credentials;
 	const struct oci_reach *reach;
+	struct oci_mirrors mirrors;
 	const struct oci_allowance *allowance; /* for template_from_load; NULL: no limit */
 	struct oci_image image;
 	struct oci_import import;

@@ -484,8 +484,10 @@ static int spawn(struct build_job *j, struct error *e)
 {
 	const char *program = j->catalog->fleet->options.builder;
 	static char mayfly[] = "mayfly", group[] = "template", verb[] = "run-build",
-		    on[] = "--jail=on", off[] = "--jail=off";
-	char *words[] = {mayfly, group, verb, jailed_is_on() ? on : off, NULL};
+		    on[] = "--jail=on", off[] = "--jail=off", mirror[] = "--registry-mirror";
+	const struct option_list *mirrors = j->catalog->fleet->options.mirrors;
+	char *words[5 + 2 * OPTION_LIST_MAX] = {
+		mayfly, group, verb, jailed_is_on() ? on : off, NULL};
 	uv_stdio_container_t stdio[3] = {
 		{.flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&j->in},
 		{.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&j->out},
@@ -495,7 +497,13 @@ static int spawn(struct build_job *j, struct error *e)
 		.args = words,
 		.stdio_count = 3,
 		.stdio = stdio};
-	int r = uv_spawn(j->catalog->fleet->loop, &j->process, &o);
+	int r;
+
+	for (unsigned i = 0; mirrors && i < mirrors->count; i++) {
+		words[4 + 2 * i] = mirror;
+		words[5 + 2 * i] = (char *)(uintptr_t)mirrors->items[i]; /* it is only read */
+	}
+	r = uv_spawn(j->catalog->fleet->loop, &j->process, &o);
 
 	return r < 0 ? error_set_errno(e, ERROR_HOST, -r, "cannot start %s", o.file) : 0;
 }

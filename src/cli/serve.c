@@ -13,6 +13,7 @@
 #include "http/server.h"
 #include "io/jailed.h"
 #include "io/program.h"
+#include "oci/mirror.h"
 #include "policy/network_floor.h"
 #include "store/keys.h"
 
@@ -39,7 +40,7 @@ struct serve_options {
 	uint64_t connections, sandboxes, creates, timeout_ns;
 	uint64_t cpus, memory_bytes, disk_bytes;
 	struct quota_options quota;
-	struct option_list pool, runtimes;
+	struct option_list pool, runtimes, mirrors;
 	uint64_t pool_memory_bytes;
 	struct kept_options kept;
 	uint64_t aside_days, aside_bytes, activity_days;
@@ -106,6 +107,9 @@ static const struct option_spec options[] = {
 		"the registry of images that clients' builds name without one; PATH is for names "
 		"without a /",
 		offsetof(struct serve_options, build_registry), 0, 0, false},
+	{"registry-mirror", 0, OPTION_LIST, "[REGISTRY=]HOST[/PATH]",
+		"is asked for images before that registry (default: Docker Hub; repeatable)",
+		offsetof(struct serve_options, mirrors), 0, 0, false},
 	{"runtime", 0, OPTION_LIST, "NAME=TEMPLATE",
 		"what clients mean that request the runtime NAME (repeatable; built in are base, "
 		"python-3.12, node-20 and deno)",
@@ -307,6 +311,7 @@ static struct fleet_options fleet_options_of(const struct serve_options *o)
 		.kept = o->kept,
 		.pool.memory_bytes = o->pool_memory_bytes,
 		.build_registry = o->build_registry,
+		.mirrors = &o->mirrors,
 		.runtimes = &o->runtimes,
 		.public_url = o->public_url,
 		.activity_ns = o->activity_days * 86400 * NS_PER_S,
@@ -361,6 +366,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 
 	if (r == 0 && o->public_url)
 		r = check_public_url(o->public_url, e);
+	if (r == 0)
+		r = oci_mirrors_check(&o->mirrors, e);
 	for (unsigned n = 0; r == 0 && n < o->pool.count; n++)
 		r = stock_parse_option(&wanted.fleet.pool, o->pool.items[n], e);
 	if (r == 0)

@@ -72,6 +72,7 @@ struct fleet_options {
 	const char *builder; /* the program that builds templates; NULL: this one */
 	/* HOST or HOST/PATH: the registry of images that are named without one; NULL: none */
 	const char *build_registry;
+	const struct option_list *mirrors;  /* of registries (oci/mirror.h), borrowed, or NULL */
 	const struct option_list *runtimes; /* NAME=TEMPLATE (runtimes.h), borrowed, or NULL */
 };
 

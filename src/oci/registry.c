@@ -169,7 +169,7 @@ int oci_registry_load(const struct oci_registry_options *o, struct oci_image *re
 
 	(void)snprintf(g.origin, sizeof(g.origin), "%s/%s", o->reference->registry,
 		o->reference->repository); /* fits */
-	oci_pull_init(&g.pull, o->reference, o->credentials, o->progress);
+	oci_pull_init(&g.pull, o->at ? o->at : o->reference, o->credentials, o->progress);
 	g.pull.reach = o->reach;
 	if (!find_root(&g, &root))
 		r = fetch_root(&g, &root, e);

@@ -18,6 +18,7 @@
 
 struct oci_registry_options {
 	const struct oci_reference *reference;
+	const struct oci_reference *at;		   /* a mirror's to be asked instead; NULL: none */
 	const struct oci_credentials *credentials; /* empty: none */
 	const struct oci_reach *reach;		   /* NULL: anywhere */
 	const struct oci_blobs *blobs;

@@ -1,6 +1,7 @@
 #include "oci/source.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,6 +85,66 @@ static int load_registry(const struct oci_source *s, const struct oci_source_opt
 	return oci_registry_load(&r, ret, e);
 }
 
+/* A mirror is the operator's, so it may have any address. It gets none of the registry's
+ * credentials. */
+static int load_mirror(const struct oci_source *s, const struct oci_reference *at,
+	const struct oci_source_options *o, const struct oci_blobs *b, struct oci_image *ret,
+	struct error *e)
+{
+	const struct oci_reach reach = {.stranger = o->reach && o->reach->stranger};
+	struct oci_credentials credentials;
+	const struct oci_registry_options r = {.reference = &s->reference,
+		.at = at,
+		.credentials = &credentials,
+		.reach = &reach,
+		.blobs = b,
+		.allowance = o->allowance,
+		.unpack = o->unpack,
+		.progress = o->progress,
+		.digest_only = o->digest_only};
+	int v;
+
+	oci_credentials_find(at->registry, &credentials);
+	v = oci_registry_load(&r, ret, e);
+	oci_credentials_done(&credentials);
+	return v;
+}
+
+/* A client who shows credentials wants what the registry gives for them. */
+static bool asks_mirrors(const struct oci_source_options *o)
+{
+	bool stranger = o->reach && o->reach->stranger;
+
+	return o->mirrors && !(stranger && o->credentials && *o->credentials->text);
+}
+
+/* If everything fails, the error is the registry's, with the last mirror's behind it. */
+static int load_mirrored(const struct oci_source *s, const struct oci_source_options *o,
+	const struct oci_blobs *b, struct oci_image *ret, struct error *e)
+{
+	char said[ERROR_MESSAGE_MAX] = "";
+	struct oci_reference at;
+	struct error why = {0};
+	int r;
+
+	for (unsigned i = 0;
+		asks_mirrors(o) && oci_mirrors_next(o->mirrors, &i, &s->reference, &at);) {
+		why = (struct error){0};
+		if (load_mirror(s, &at, o, b, ret, &why) == 0)
+			return 0;
+		(void)snprintf(
+			said, sizeof(said), "the mirror %.100s: %.300s", at.registry, why.message);
+		r = progress_report(o->progress, "find the image", PROGRESS_NO_PERCENT, said);
+		if (r < 0)
+			return error_set_errno(e, ERROR_INTERNAL, -r, "the build was ended");
+	}
+	why = (struct error){0};
+	r = load_registry(s, o, b, ret, &why);
+	if (r == 0 || !*said)
+		return r == 0 ? 0 : error_set(e, why.code, -r, "%s", why.message);
+	return error_set(e, why.code, -r, "%.250s (before, %.200s)", why.message, said);
+}
+
 static int load_stored(const struct oci_source *s, const struct oci_source_options *o,
 	const struct oci_blobs *b, struct oci_image *ret, struct error *e)
 {
@@ -93,7 +154,7 @@ static int load_stored(const struct oci_source *s, const struct oci_source_optio
 	case OCI_SOURCE_DOCKER_ARCHIVE:
 		return oci_archive_load_docker(s->path, s->name, b, o->unpack, ret, e);
 	case OCI_SOURCE_REGISTRY:
-		return load_registry(s, o, b, ret, e);
+		return load_mirrored(s, o, b, ret, e);
 	default:
 		return error_set(e, ERROR_USAGE, EINVAL, "this source has no image");
 	}

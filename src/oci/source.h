@@ -19,6 +19,7 @@
 #include "oci/credentials.h"
 #include "oci/destination.h"
 #include "oci/image.h"
+#include "oci/mirror.h"
 #include "oci/reference.h"
 
 enum oci_source_kind {
@@ -42,6 +43,7 @@ struct oci_source_options {
 	const struct progress *progress;
 	const struct oci_credentials *credentials; /* for a registry; may be empty */
 	const struct oci_reach *reach;		   /* likewise; NULL: anywhere */
+	const struct oci_mirrors *mirrors;	   /* likewise; NULL: none */
 	const struct oci_allowance *allowance;	   /* likewise; NULL: no limit */
 	bool digest_only; /* find only the manifest's digest; for a layout or registry */
 };

@@ -5,6 +5,7 @@
  *	public: registries as for clients' builds;
  *	stranger: the store of blobs as for them;
  *	$REGISTRY_AUTH: as --registry-auth
+ *	$REGISTRY_MIRRORS: values of --registry-mirror, with blanks between them
  *
  * The state directory is $MAYFLY_HOME. */
 #include <fcntl.h>
@@ -44,6 +45,16 @@ static int find_credentials(const char *registry, struct oci_credentials *ret, s
 	return 0;
 }
 
+static int find_mirrors(struct oci_mirrors *ret, struct error *e)
+{
+	struct option_list list = {.count = 0};
+	char *words = getenv("REGISTRY_MIRRORS"), *word;
+
+	while (words && (word = strsep(&words, " ")) && list.count < OPTION_LIST_MAX)
+		list.items[list.count++] = word;
+	return oci_mirrors_parse(&list, ret, e);
+}
+
 static int tree(const char *from, const char *directory, const char *who, struct error *e)
 {
 	const struct oci_reach reach = {.public_only = strcmp(who, "public") == 0,
@@ -53,14 +64,20 @@ static int tree(const char *from, const char *directory, const char *who, struct
 	struct oci_image image = {.layer_count = 0};
 	struct oci_import import = {.image = &image};
 	struct oci_credentials credentials = {.helper = false};
-	const struct oci_source_options o = {
-		.home = &home, .unpack = unpack, .credentials = &credentials, .reach = &reach};
+	struct oci_mirrors mirrors;
+	const struct oci_source_options o = {.home = &home,
+		.unpack = unpack,
+		.credentials = &credentials,
+		.mirrors = &mirrors,
+		.reach = &reach};
 	int r = home_open(NULL, &home, e);
 
 	if (r == 0)
 		r = oci_source_parse(from, NULL, &source, e);
 	if (r == 0)
 		r = find_credentials(source.reference.registry, &credentials, e);
+	if (r == 0)
+		r = find_mirrors(&mirrors, e);
 	if (r == 0)
 		r = oci_source_load(&source, &o, &image, e);
 	if (r == 0)

@@ -464,7 +464,7 @@ struct native_options {
 	struct daemon_options daemon;
 	uint64_t connections, states, states_ms, kept_all;
 	bool boots;
-	struct option_list pool, runtimes;
+	struct option_list pool, runtimes, mirrors;
 	const char *jail;
 	struct network_words network;
 };
@@ -544,6 +544,8 @@ static const struct option_spec specs[] = {
 		offsetof(struct native_options, daemon.fleet.build_registry), 0, 0, false},
 	{"runtime", 0, OPTION_LIST, "NAME=TEMPLATE", "", offsetof(struct native_options, runtimes),
 		0, 0, false},
+	{"registry-mirror", 0, OPTION_LIST, "MIRROR", "", offsetof(struct native_options, mirrors),
+		0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "",
 		offsetof(struct native_options, daemon.log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "",
@@ -552,7 +554,7 @@ static const struct option_spec specs[] = {
 };
 
 static struct network_floor *floor_of_all; /* what the options say of networks */
-static struct option_list runtimes_of_all;
+static struct option_list runtimes_of_all, mirrors_of_all;
 
 static int parse(struct daemon_options *o, int argc, char **argv, struct error *e)
 {
@@ -570,6 +572,8 @@ static int parse(struct daemon_options *o, int argc, char **argv, struct error *
 	all.daemon.fleet.network = floor_of_all;
 	runtimes_of_all = all.runtimes;
 	all.daemon.fleet.runtimes = &runtimes_of_all;
+	mirrors_of_all = all.mirrors;
+	all.daemon.fleet.mirrors = &mirrors_of_all;
 	if (rest >= argc)
 		return error_set(e, ERROR_USAGE, EINVAL,
 			"usage: serve-native [OPTION]... AGENT [ADDRESS:PORT [DOMAIN]]");

@@ -35,7 +35,7 @@ struct build_options {
 	const char *recipe, *from_tar, *from_dir, *packages, *fs, *kernel, *modules, *jail,
 		*network, *progress;
 	uint64_t cpus, memory, disk;
-	struct option_list baseline;
+	struct option_list baseline, mirrors;
 	struct template_from_options from;
 	struct template_dockerfile_options dockerfile;
 	bool image_only, force;
@@ -62,6 +62,10 @@ static const struct option_spec options[] = {
 		"@FILE "
 		"with them (default: docker's)",
 		offsetof(struct build_options, from.registry_auth), 0, 0, false},
+	{"registry-mirror", 0, OPTION_LIST, "[REGISTRY=]HOST[/PATH]",
+		"with --from or -t: is asked before that registry (default: Docker Hub; "
+		"repeatable)",
+		offsetof(struct build_options, mirrors), 0, 0, false},
 	{"tag", 't', OPTION_STRING, "NAME[:TAG]",
 		"build from a Dockerfile: the template's name; the argument is the directory",
 		offsetof(struct build_options, dockerfile.name), 0, 0, false},
@@ -438,6 +442,14 @@ static int say_built(const struct build_options *o, const struct home *home,
 	return r;
 }
 
+static int parse_from(const struct build_options *o, struct template_from *from, struct error *e)
+{
+	struct template_from_options given = o->from;
+
+	given.mirrors = &o->mirrors;
+	return template_from_parse(&given, from, e);
+}
+
 /* Before the long work, whose failure would come late. */
 static int prepare(const struct build_options *o, int argc, char **argv, struct home *home,
 	struct template_from *from, struct error *e)
@@ -445,7 +457,7 @@ static int prepare(const struct build_options *o, int argc, char **argv, struct 
 	int r = check(o, argc, e);
 
 	if (r == 0)
-		r = template_from_parse(&o->from, from, e);
+		r = parse_from(o, from, e);
 	if (r == 0)
 		r = jailed_configure(o->jail, e);
 	if (r == 0)
@@ -467,6 +479,8 @@ static int check_dockerfile(const struct build_options *o, int argc, struct erro
 {
 	int r = check_name(o->dockerfile.name, e);
 
+	if (r == 0)
+		r = oci_mirrors_check(&o->mirrors, e);
 	if (r < 0)
 		return r;
 	if (argc != 1)
@@ -492,6 +506,7 @@ static int build_dockerfile(const struct build_options *o, const char *dir, cons
 
 	d.registry = o->from.registry;
 	d.registry_auth = o->from.registry_auth;
+	d.mirrors = &o->mirrors;
 	d.network = wanted_network(o);
 	d.cpus = (uint32_t)o->cpus;
 	d.memory_mb = (uint32_t)(o->memory / MIB);

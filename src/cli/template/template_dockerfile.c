@@ -164,6 +164,7 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 		.network = o->network,
 		.registry = o->registry,
 		.registry_auth = o->registry_auth,
+		.mirrors = o->mirrors,
 		.no_cache = o->no_cache,
 		.caches = true,
 		.start = o->start,

@@ -20,8 +20,9 @@ struct template_dockerfile_options {
 	const char *start, *ready; /* commands, or NULL */
 	/* from the other options */
 	const char *registry, *registry_auth;
-	const char *network;	    /* as in struct builder_options */
-	struct network_words floor; /* the operator's network options; `mode` is not used */
+	const struct option_list *mirrors; /* of registries; NULL: none */
+	const char *network;		   /* as in struct builder_options */
+	struct network_words floor;	   /* the operator's network options; `mode` is not used */
 	uint32_t cpus, memory_mb, disk_mb;
 };
 

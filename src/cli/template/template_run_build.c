@@ -43,6 +43,7 @@ enum {
 struct run_build_options {
 	struct cli_common common;
 	const char *jail;
+	struct option_list mirrors;
 };
 
 struct run_build {
@@ -54,7 +55,8 @@ struct run_build {
 	struct network_floor *floor;
 	struct template_network network;
 	struct oci_reach reach; /* of registries that clients name */
-	bool networked;		/* the daemon said what the network is */
+	const struct option_list *mirrors;
+	bool networked; /* the daemon said what the network is */
 	struct disk_budget budget;
 	struct progress progress;
 	char phase[64];
@@ -310,6 +312,7 @@ static int build_image(struct run_build *b, struct error *e)
 		.ready = ready_command(&b->spec),
 		.registry_auth = b->spec.auth,
 		.reach = &b->reach,
+		.mirrors = b->mirrors,
 		.client = b->agent.is,
 		.client_registry = b->agent.registry,
 		.no_cache = b->spec.force,
@@ -397,6 +400,7 @@ static int run(void *values, int argc, char **argv, struct error *e)
 	b->home = (struct home)HOME_INIT;
 	b->files = (struct workdir)WORKDIR_INIT;
 	b->agent.fd = -1;
+	b->mirrors = &o->mirrors;
 	b->progress = (struct progress){on_progress, b};
 	(void)snprintf(b->step, sizeof(b->step), "base"); /* fits */
 	r = jailed_configure(o->jail, e);
@@ -421,6 +425,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 static const struct run_build_options defaults = {.jail = "on"};
 
 static const struct option_spec options[] = {
+	{"registry-mirror", 0, OPTION_LIST, "MIRROR", "as of serve",
+		offsetof(struct run_build_options, mirrors), 0, 0, false},
 	CLI_OPTION_JAIL(struct run_build_options),
 	CLI_OPTION_HELP,
 	CLI_OPTIONS_END,
