@@ -18,6 +18,7 @@
 #include "image/template.h"
 #include "proto/image_name.h"
 #include "proto/route.h"
+#include "sandbox/stack.h"
 
 enum { SCRATCH_MB = 4096 };
 
@@ -221,6 +222,44 @@ static void keep_made(const struct base_options *o, const char *name, const stru
 			o->no_cache);
 }
 
+/* --- snapshots --- */
+
+static int make_snapshot_disk(
+	const struct base_options *o, const char *name, struct stage_state *to, struct error *e)
+{
+	int area = o->work->area_fd[HOME_IMAGES];
+	char stack[32];
+
+	(void)snprintf(stack, sizeof(stack), "%s-stack", name); /* fits: base_find */
+	to->image_fd = stack_open(area, name, true, e);
+	return to->image_fd < 0 ? to->image_fd
+				: base_snapshot_disk(o->home, o->snapshot, area, stack,
+					  to->image_fd, o->progress, e);
+}
+
+/* An id never means another snapshot, so it does for a digest. */
+static int find_snapshot(
+	const struct base_options *o, const char *name, struct stage_state *to, struct error *e)
+{
+	struct template t = {0};
+	bool made;
+	int r = base_snapshot_load(o->home, o->snapshot, &t, e);
+
+	if (r < 0)
+		return r;
+	r = key_of("snapshot", o->snapshot->id, 0, to->key, e);
+	made = r == 0 && find_made(o, to);
+	if (r == 0 && take_config(&t.config, to) < 0)
+		r = stage_no_memory(e);
+	template_done(&t);
+	if (r < 0 || made)
+		return r;
+	r = make_snapshot_disk(o, name, to, e);
+	if (r == 0)
+		keep_made(o, name, to);
+	return r;
+}
+
 /* --- images --- */
 
 static int fill_nothing(
@@ -374,6 +413,8 @@ int base_find(const struct base_options *o, const char *name, unsigned number,
 	(void)snprintf(image, sizeof(image), "base-%u", number); /* fits */
 	if (strcmp(name, "scratch") == 0)
 		return find_nothing(o, image, ret, e);
+	if (o->snapshot && strcmp(name, o->snapshot->id) == 0)
+		return find_snapshot(o, image, ret, e);
 	/* directories of clients' builds have such names */
 	if (is_template(o, name) && !(o->client && route_is_uuid(name)))
 		return find_template(o, name, ret, e);

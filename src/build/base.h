@@ -1,11 +1,12 @@
-/* Finds what FROM names if it names no stage: nothing (`scratch`), a template of this host, or an
- * OCI image (oci/source.h). */
+/* Finds what FROM names if it names no stage: nothing (`scratch`), a snapshot, a template of this
+ * host, or an OCI image (oci/source.h). */
 #ifndef BUILD_BASE_H
 #define BUILD_BASE_H
 
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "build/base_snapshot.h"
 #include "build/disk_budget.h"
 #include "build/stage.h"
 #include "build/template_from.h"
@@ -22,9 +23,10 @@ struct base_options {
 	/* The operator's registry, HOST or HOST/PATH, which `reach` does not limit; or NULL. Used
 	 * with `client`. */
 	const char *client_registry;
-	uint32_t disk_mb;	    /* size of images; 0: what they need */
-	bool no_cache;		    /* makes images again */
-	struct disk_budget *budget; /* new images count against it; NULL: no budget */
+	const struct base_snapshot *snapshot; /* what its id means as a name; NULL: none */
+	uint32_t disk_mb;		      /* size of images; 0: what they need */
+	bool no_cache;			      /* makes images again */
+	struct disk_budget *budget;	      /* new images count against it; NULL: no budget */
 	const struct progress *progress;
 };
 

@@ -90,6 +90,7 @@ static int find_base(struct builder *b, const char *name, unsigned number, uint3
 		.mirrors = b->o->mirrors,
 		.client = b->o->client,
 		.client_registry = b->o->client_registry,
+		.snapshot = b->o->snapshot,
 		.disk_mb = disk_mb,
 		.no_cache = b->o->no_cache,
 		.budget = b->o->budget,
@@ -617,7 +618,7 @@ static int build_stage(struct builder *b, size_t k, bool last, struct error *e)
 			stage_note, b},
 		.state.image_fd = -1};
 	r = begin_stage(b, s, e);
-	if (r < 0)
+	if (r < 0 && s->line)
 		error_prefix(e, "line %u", s->line);
 	if (r == 0)
 		r = run_steps(b, s, e);

@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "build/base_snapshot.h"
 #include "build/disk_budget.h"
 #include "build/dockerfile.h"
 #include "build/ignore.h"
@@ -60,6 +61,7 @@ struct builder_options {
 	const struct option_list *mirrors;    /* of registries (oci/mirror.h); NULL: none */
 	bool client;			      /* FROM and client_registry as in base.h */
 	const char *client_registry;
+	const struct base_snapshot *snapshot; /* what its id means after FROM; NULL: none */
 	const char *scope; /* builds share cached steps only if their scopes are equal; NULL: "" */
 	bool no_cache;	   /* runs all steps; what they make is kept all the same */
 	bool caches;	   /* of RUN --mount=type=cache are kept: only the operator's */

@@ -303,6 +303,13 @@ static void clear_commands(struct writer *w)
 		step->exec = true;
 }
 
+static uint32_t number_of(const json_t *root, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(root, key));
+
+	return v > 0 && v <= UINT32_MAX ? (uint32_t)v : 0;
+}
+
 static void begin_on_image(struct writer *w, const char *image)
 {
 	_cleanup_free_ char *from = str_printf("docker://%s", image);
@@ -316,10 +323,18 @@ static void begin_on_image(struct writer *w, const char *image)
 	add_word(w, DOCKERFILE_WORKDIR, 0, "WORKDIR /home/user", "/home/user");
 }
 
+static int load_base(
+	struct writer *w, const struct home *home, const char *name, struct template *t)
+{
+	return w->s->snapshot.id ? base_snapshot_load(home, &w->s->snapshot, t, w->e)
+				 : template_load(home, name, t, w->e);
+}
+
+/* Or a snapshot. */
 static int begin_on_template(struct writer *w, const struct home *home, const char *name)
 {
 	struct template t = {0};
-	int r = template_load(home, name, &t, w->e);
+	int r = load_base(w, home, name, &t);
 
 	if (r < 0)
 		return r;
@@ -339,6 +354,15 @@ static int begin_on_template(struct writer *w, const struct home *home, const ch
 	return 0;
 }
 
+static void take_snapshot(struct spec *s, const json_t *base)
+{
+	s->snapshot = (struct base_snapshot){.id = json_tree_word(base, "snapshot"),
+		.memory = !json_is_false(json_object_get(base, "memory")),
+		.cpus = number_of(base, "cpus"),
+		.memory_bytes = (uint64_t)number_of(base, "memoryMB") << 20,
+		.disk_bytes = (uint64_t)number_of(base, "diskMB") << 20};
+}
+
 static int begin(struct writer *w, const struct home *home)
 {
 	const json_t *base = json_object_get(w->s->root, "base");
@@ -348,6 +372,9 @@ static int begin(struct writer *w, const struct home *home)
 	w->s->own_registry = json_is_true(json_object_get(base, "own"));
 	if (w->s->auth && *w->s->auth == '@') /* would name a file of this host */
 		return malformed(w->e, "a login that begins with @");
+	take_snapshot(w->s, base);
+	if (w->s->snapshot.id && !name)
+		name = w->s->snapshot.id;
 	if (!image == !name)
 		return malformed(w->e, "no base");
 	if (name)
@@ -357,13 +384,6 @@ static int begin(struct writer *w, const struct home *home)
 }
 
 /* --- all of it --- */
-
-static uint32_t number_of(const json_t *root, const char *key)
-{
-	json_int_t v = json_integer_value(json_object_get(root, key));
-
-	return v > 0 && v <= UINT32_MAX ? (uint32_t)v : 0;
-}
 
 static uint64_t bytes_of(const json_t *root, const char *key)
 {

@@ -5,7 +5,9 @@
  *	 "cpus", "memoryMB", "freeMB": sizes,
  *	 "reserveBytes": of the host's disk, to leave free,
  *	 "force": no step is taken from the cache,
- *	 "base": {"template": NAME} or {"image": REFERENCE, "auth": "USER:PASSWORD",
+ *	 "base": {"template": NAME},
+ *	 	{"snapshot": ID, "memory": false if it has none, "cpus", "memoryMB", "diskMB":
+ *	 	sizes of its sandbox}, or {"image": REFERENCE, "auth": "USER:PASSWORD",
  *	 	"own": true if its registry is the operator's, which may be anywhere},
  *	 "start", "ready": commands, may be missing,
  *	 "steps": [{"type", "args", "files": a path of this host,
@@ -27,6 +29,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "build/base_snapshot.h"
 #include "build/dockerfile.h"
 #include "image/home.h"
 
@@ -48,6 +51,7 @@ struct spec {
 	struct dockerfile file; /* `line` of a step is its number in the list, 0 for our own */
 	const char *build, *auth, *start, *ready; /* the last three may be NULL */
 	bool on_template, own_registry;
+	struct base_snapshot snapshot; /* without an id if the base is another */
 	uint32_t cpus, memory_mb, free_mb;
 	uint64_t reserve_bytes;	 /* of the host's disk, to leave free */
 	bool force;		 /* the whole build ignores the cache */

@@ -707,6 +707,16 @@ static uint32_t second_mb(const struct store_build *b, const json_t *spec)
 	return b->memory_mb < BUILD_JOB_SOURCE_MB ? b->memory_mb : BUILD_JOB_SOURCE_MB;
 }
 
+/* What the build takes of the host's memory. A base that is a snapshot runs first, alone. */
+static uint64_t memory_mb(
+	const struct build_job *j, const struct store_build *b, const json_t *base)
+{
+	uint64_t own = (uint64_t)b->memory_mb + j->second_mb,
+		 first = (uint64_t)json_integer_value(json_object_get(base, "memoryMB"));
+
+	return first > own ? first : own;
+}
+
 static struct build_job *job_new(struct catalog *c, const struct store_build *b, const json_t *spec)
 {
 	struct build_job *j = calloc(1, sizeof(*j)), **end = &c->jobs;
@@ -727,7 +737,8 @@ static struct build_job *job_new(struct catalog *c, const struct store_build *b,
 			json_tree_text(json_object_get(spec, "agent"), "base"));
 	}
 	j->second_mb = second_mb(b, spec);
-	j->sizes = (struct sandbox_sizes){b->cpus, (b->memory_mb + j->second_mb) * MIB,
+	j->sizes = (struct sandbox_sizes){b->cpus,
+		memory_mb(j, b, json_object_get(spec, "base")) * MIB,
 		(BUILD_JOB_DISK_MB + b->free_mb) * MIB};
 	if (!j->spec || !j->line) {
 		job_free(j);

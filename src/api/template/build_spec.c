@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "api/auth.h"
 #include "base/address.h"
 #include "base/cleanup.h"
@@ -120,11 +121,20 @@ static const char *own_template_of(const char *image)
 	return NULL;
 }
 
+static json_t *snapshot_base(const struct store_snapshot *sn, const char *name)
+{
+	return json_pack("{s:s, s:s, s:b, s:I, s:I, s:I}", "snapshot", sn->id, "name", name,
+		"memory", sn->memory, "cpus", (json_int_t)sn->cpus, "memoryMB",
+		(json_int_t)(sn->memory_bytes >> 20), "diskMB", (json_int_t)(sn->disk_bytes >> 20));
+}
+
+/* One of the key's snapshots, or else a template, as for a creation. */
 static json_t *template_base(struct request *r, const char *name, struct error *e)
 {
 	char dir[STORE_NAME_MAX + 1];
 	struct found_template t;
 	struct template_ref ref;
+	struct store_snapshot sn;
 	const char *reason;
 	_cleanup_close_ int fd = -1;
 
@@ -132,6 +142,11 @@ static json_t *template_base(struct request *r, const char *name, struct error *
 		(void)error_set(e, ERROR_USAGE, EINVAL, "fromTemplate: %s", reason);
 		return NULL;
 	}
+	if (api_find_snapshot(r, &ref, &sn, e) == 0)
+		return snapshot_base(&sn, name);
+	if (e->code != ERROR_NOT_FOUND)
+		return NULL;
+	error_clear(e);
 	if (find_template(fleet_of(r), r->key->id, r->admin, &ref, &t, e) < 0 ||
 		find_directory(fleet_of(r), &t, &ref, dir, e) < 0 ||
 		(fd = template_open(&fleet_of(r)->home, dir, e)) < 0) {

@@ -315,6 +315,7 @@ static int build_image(struct run_build *b, struct error *e)
 		.mirrors = b->mirrors,
 		.client = b->agent.is,
 		.client_registry = b->agent.registry,
+		.snapshot = b->spec.snapshot.id ? &b->spec.snapshot : NULL,
 		.no_cache = b->spec.force,
 		.budget = &b->budget,
 		.progress = &b->progress,
