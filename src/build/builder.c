@@ -15,7 +15,7 @@
 #include "build/base.h"
 #include "build/cache_mount.h"
 #include "build/layers.h"
-#include "build/mount.h"
+#include "dockerfile/mount.h"
 #include "build/step_key.h"
 #include "config.h"
 

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "build/disk_budget.h"
 #include "build/files.h"
-#include "build/mount.h"
+#include "dockerfile/mount.h"
 #include "image/home.h"
 
 #define CACHE_MOUNT_BYTES_MAX  (UINT64_C(2) << 30)

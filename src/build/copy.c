@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "build/copy_archive.h"
-#include "build/path.h"
-#include "build/pattern.h"
+#include "dockerfile/path.h"
+#include "dockerfile/pattern.h"
 
 /* --- paths --- */
 

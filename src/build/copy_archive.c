@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "build/path.h"
+#include "dockerfile/path.h"
 #include "image/unpack.h"
 
 bool copy_is_archive(const uint8_t *p, size_t n)

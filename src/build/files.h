@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "build/ignore.h"
+#include "dockerfile/ignore.h"
 #include "build/machine.h"
-#include "build/path.h"
+#include "dockerfile/path.h"
 
 enum { FILES_MAX = 200000 };
 

@@ -11,8 +11,8 @@
 #include "base/str.h"
 #include "build/cache_mount.h"
 #include "build/copy.h"
-#include "build/mount.h"
-#include "build/path.h"
+#include "dockerfile/mount.h"
+#include "dockerfile/path.h"
 #include "build/secrets.h"
 
 #define SECRETS_DIR "/run/secrets"

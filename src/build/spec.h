@@ -30,7 +30,7 @@
 
 #include "base/error.h"
 #include "build/base_snapshot.h"
-#include "build/dockerfile.h"
+#include "dockerfile/dockerfile.h"
 #include "image/home.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "build/path.h"
+#include "dockerfile/path.h"
 #include "base/words.h"
 
 int stage_no_memory(struct error *e)

@@ -6,12 +6,12 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "build/dockerfile.h"
-#include "build/expand.h"
+#include "dockerfile/dockerfile.h"
+#include "dockerfile/expand.h"
 #include "build/files.h"
 #include "build/machine.h"
 #include "build/step_cache.h"
-#include "build/vars.h"
+#include "dockerfile/vars.h"
 #include "image/config.h"
 
 enum { STAGE_STEP_S = 3600 }; /* a RUN may take that long */

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "build/files.h"
 #include "build/step_cache.h"
-#include "build/vars.h"
+#include "dockerfile/vars.h"
 
 struct oci_hash;
 

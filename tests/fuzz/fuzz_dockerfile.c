@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "build/dockerfile.h"
-#include "build/expand.h"
-#include "build/ignore.h"
-#include "build/mount.h"
-#include "build/pattern.h"
+#include "dockerfile/dockerfile.h"
+#include "dockerfile/expand.h"
+#include "dockerfile/ignore.h"
+#include "dockerfile/mount.h"
+#include "dockerfile/pattern.h"
 
 static const char *get(void *opaque, const char *name)
 {

@@ -17,7 +17,7 @@
 
 #include "base/file.h"
 #include "build/secrets.h"
-#include "build/source.h"
+#include "dockerfile/source.h"
 #include "build/stage.h"
 
 static struct machine *machine;

@@ -17,7 +17,7 @@
 #include "base/file.h"
 #include "build/builder.h"
 #include "build/secrets.h"
-#include "build/source.h"
+#include "dockerfile/source.h"
 #include "build/spec.h"
 #include "io/jailed.h"
 #include "oci/destination.h"

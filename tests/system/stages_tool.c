@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "build/source.h"
+#include "dockerfile/source.h"
 #include "build/stage.h"
 
 static struct dockerfile file;

@@ -15,9 +15,9 @@
 #include "build/base.h"
 #include "build/copy.h"
 #include "build/files.h"
-#include "build/path.h"
+#include "dockerfile/path.h"
 #include "build/stage.h"
-#include "build/vars.h"
+#include "dockerfile/vars.h"
 #include "home_fixture.h"
 #include "image/template.h"
 

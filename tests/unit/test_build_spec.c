@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "build/disk_budget.h"
-#include "build/expand.h"
+#include "dockerfile/expand.h"
 #include "build/spec.h"
 
 #define ON_IMAGE(steps)                                                                            \

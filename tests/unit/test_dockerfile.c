@@ -7,12 +7,12 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "build/dockerfile.h"
-#include "build/expand.h"
-#include "build/ignore.h"
-#include "build/mount.h"
-#include "build/pattern.h"
-#include "build/source.h"
+#include "dockerfile/dockerfile.h"
+#include "dockerfile/expand.h"
+#include "dockerfile/ignore.h"
+#include "dockerfile/mount.h"
+#include "dockerfile/pattern.h"
+#include "dockerfile/source.h"
 
 /* --- what is read, as text --- */
 

@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "build/ignore.h"
+#include "dockerfile/ignore.h"
 
 enum { BLOCK = 512, CHUNK = 64 * 1024, LINK_MAX_BYTES = 4096 };
 

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "build/builder.h"
 #include "build/secrets.h"
-#include "build/source.h"
+#include "dockerfile/source.h"
 #include "build/step_key.h"
 #include "cli/json.h"
 #include "cli/template/template_network.h"

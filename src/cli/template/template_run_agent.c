@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "build/dockerfile.h"
+#include "dockerfile/dockerfile.h"
 #include "cli/template/template_files.h"
 #include "image/image.h"
 #include "proto/agent_settings.h"

@@ -7,7 +7,7 @@
 
 #include "build/agent_plan.h"
 #include "build/disk_budget.h"
-#include "build/ignore.h"
+#include "dockerfile/ignore.h"
 #include "build/spec.h"
 #include "image/home.h"
 

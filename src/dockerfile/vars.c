@@ -1,4 +1,4 @@
-#include "build/vars.h"
+#include "dockerfile/vars.h"
 
 #include <errno.h>
 #include <stdlib.h>

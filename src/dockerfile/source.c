@@ -1,4 +1,4 @@
-#include "build/source.h"
+#include "dockerfile/source.h"
 
 #include <ctype.h>
 #include <errno.h>

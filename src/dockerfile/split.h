@@ -1,12 +1,12 @@
 /* Splits an instruction into words. Quotes and escape characters stay in the words; expand.h
  * removes them. */
-#ifndef BUILD_SPLIT_H
-#define BUILD_SPLIT_H
+#ifndef DOCKERFILE_SPLIT_H
+#define DOCKERFILE_SPLIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "build/arena.h"
+#include "dockerfile/arena.h"
 
 enum { SPLIT_WORDS_MAX = 1024 };
 

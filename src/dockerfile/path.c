@@ -1,4 +1,4 @@
-#include "build/path.h"
+#include "dockerfile/path.h"
 
 #include <string.h>
 

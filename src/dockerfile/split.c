@@ -1,4 +1,4 @@
-#include "build/split.h"
+#include "dockerfile/split.h"
 
 #include <ctype.h>
 #include <errno.h>

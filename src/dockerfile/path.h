@@ -1,6 +1,6 @@
 /* Paths of a Dockerfile or .dockerignore. */
-#ifndef BUILD_PATH_H
-#define BUILD_PATH_H
+#ifndef DOCKERFILE_PATH_H
+#define DOCKERFILE_PATH_H
 
 #include <stdbool.h>
 

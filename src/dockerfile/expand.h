@@ -1,7 +1,7 @@
 /* Expands variables in words of a Dockerfile and removes quotes, as docker does: $a ${a} ${a:-b}
  * ${a-b} ${a:+b} ${a+b} ${a:?b} ${a?b}. The word b may have variables, too. */
-#ifndef BUILD_EXPAND_H
-#define BUILD_EXPAND_H
+#ifndef DOCKERFILE_EXPAND_H
+#define DOCKERFILE_EXPAND_H
 
 #include "base/error.h"
 

@@ -1,14 +1,14 @@
 /* .dockerignore: files of the build's directory that no step sees, as docker documents it. Each
  * line is a pattern. `#` in the first column begins a comment. `!` includes files again. The last
  * pattern that matches decides. A pattern that matches a folder also matches what is in it. */
-#ifndef BUILD_IGNORE_H
-#define BUILD_IGNORE_H
+#ifndef DOCKERFILE_IGNORE_H
+#define DOCKERFILE_IGNORE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
-#include "build/arena.h"
+#include "dockerfile/arena.h"
 
 enum { IGNORE_BYTES_MAX = 1 << 20, IGNORE_PATTERNS_MAX = 4096 };
 

@@ -1,4 +1,4 @@
-#include "build/dockerfile.h"
+#include "dockerfile/dockerfile.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -8,8 +8,8 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "build/mount.h"
-#include "build/source.h"
+#include "dockerfile/mount.h"
+#include "dockerfile/source.h"
 
 /* How the words of an instruction are written. */
 enum form {

@@ -1,6 +1,6 @@
 /* Parses the value of `RUN --mount=`: key=value pairs with commas between them. */
-#ifndef BUILD_MOUNT_H
-#define BUILD_MOUNT_H
+#ifndef DOCKERFILE_MOUNT_H
+#define DOCKERFILE_MOUNT_H
 
 #include <stdbool.h>
 #include <stdint.h>

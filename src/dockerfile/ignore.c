@@ -1,11 +1,11 @@
-#include "build/ignore.h"
+#include "dockerfile/ignore.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
-#include "build/path.h"
-#include "build/pattern.h"
+#include "dockerfile/path.h"
+#include "dockerfile/pattern.h"
 
 enum { PATH_BYTES = 4096 };
 

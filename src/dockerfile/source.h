@@ -1,13 +1,13 @@
 /* Reads the lines of a Dockerfile: parser directives, comments, continued lines, the text of
  * heredocs. It follows docker's own parser (BuildKit's frontend/dockerfile/parser). */
-#ifndef BUILD_SOURCE_H
-#define BUILD_SOURCE_H
+#ifndef DOCKERFILE_SOURCE_H
+#define DOCKERFILE_SOURCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
-#include "build/arena.h"
+#include "dockerfile/arena.h"
 
 enum {
 	SOURCE_BYTES_MAX = 1 << 20,

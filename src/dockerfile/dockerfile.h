@@ -4,15 +4,15 @@
  *
  * ONBUILD, other frontends and unknown flags are errors. Errors name the line, the instruction and
  * the flag. */
-#ifndef BUILD_DOCKERFILE_H
-#define BUILD_DOCKERFILE_H
+#ifndef DOCKERFILE_DOCKERFILE_H
+#define DOCKERFILE_DOCKERFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
-#include "build/arena.h"
-#include "build/split.h"
+#include "dockerfile/arena.h"
+#include "dockerfile/split.h"
 
 enum {
 	DOCKERFILE_STAGES_MAX = 64,

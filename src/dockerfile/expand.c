@@ -1,4 +1,4 @@
-#include "build/expand.h"
+#include "dockerfile/expand.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Memory of one document. It is allocated piece by piece, up to a maximum, and freed as a whole. */
-#ifndef BUILD_ARENA_H
-#define BUILD_ARENA_H
+#ifndef DOCKERFILE_ARENA_H
+#define DOCKERFILE_ARENA_H
 
 #include <stddef.h>
 

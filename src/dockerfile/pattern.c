@@ -1,4 +1,4 @@
-#include "build/pattern.h"
+#include "dockerfile/pattern.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Variables of a stage: a small list of names with values, in the order of their first setting. */
-#ifndef BUILD_VARS_H
-#define BUILD_VARS_H
+#ifndef DOCKERFILE_VARS_H
+#define DOCKERFILE_VARS_H
 
 #include <stddef.h>
 

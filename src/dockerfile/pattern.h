@@ -1,8 +1,8 @@
 /* Patterns of paths, with the rules of Go's path/filepath, which docker uses: `*` and `?` (not for
  * `/`), `[a-c]` and `[^a-c]`, and a backslash before a plain character. .dockerignore also has `**`
  * for any number of folders. */
-#ifndef BUILD_PATTERN_H
-#define BUILD_PATTERN_H
+#ifndef DOCKERFILE_PATTERN_H
+#define DOCKERFILE_PATTERN_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "build/mount.h"
+#include "dockerfile/mount.h"
 
 #include <errno.h>
 #include <stddef.h>

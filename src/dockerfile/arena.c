@@ -1,4 +1,4 @@
-#include "build/arena.h"
+#include "dockerfile/arena.h"
 
 #include <stdalign.h>
 #include <stdint.h>
