@@ -27,8 +27,8 @@ struct catalog_removal {
 	struct catalog_removal *next;
 	uv_timer_t timer;
 	uv_work_t work;
-	int image_area, template_area;
-	char id[STORE_UUID_BYTES];
+	int image_area, template_area, step_area;
+	char id[STORE_UUID_BYTES]; /* "": only what killed builds left */
 };
 
 static void remove_work(uv_work_t *w)
@@ -36,8 +36,13 @@ static void remove_work(uv_work_t *w)
 	const struct catalog_removal *m = w->data;
 
 	/* what stays because of a failure, the next start removes */
-	(void)workdir_remove(m->template_area, m->id);
-	(void)workdir_remove(m->image_area, m->id);
+	if (*m->id) {
+		(void)workdir_remove(m->template_area, m->id);
+		(void)workdir_remove(m->image_area, m->id);
+	}
+	workdir_sweep(m->template_area);
+	workdir_sweep(m->image_area);
+	workdir_sweep(m->step_area);
 }
 
 static void after_remove(uv_work_t *w, int status)
@@ -102,6 +107,7 @@ static struct catalog_removal *removal_of(struct fleet *f, const char *build_id)
 	m->catalog = f->catalog;
 	m->image_area = f->home.area_fd[HOME_IMAGES];
 	m->template_area = f->home.area_fd[HOME_TEMPLATES];
+	m->step_area = f->home.area_fd[HOME_STEPS];
 	(void)snprintf(m->id, sizeof(m->id), "%s", build_id); /* ours: fits */
 	return m;
 }
@@ -200,6 +206,8 @@ int catalog_start(struct fleet *f, struct error *e)
 	uploads_forget_keys(c->uploads, key_is_gone, f);
 	sweep(f, HOME_IMAGES, false);
 	sweep(f, HOME_TEMPLATES, true);
+	catalog_drop(f, ""); /* a dying build may still lock what it has */
+	catalog_drop_later(f, "");
 	return 0;
 }
 
