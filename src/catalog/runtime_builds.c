@@ -25,7 +25,13 @@
 #define NOTHING "it ended without a reason"
 #define LOST	"the process that starts builds has ended: restart the daemon"
 
-enum { RETRY_MS = 2000, GROUP_MS = 20, GROUP_TRIES = 250, LINE_MAX_BYTES = 16 * 1024 };
+enum {
+	RETRY_MS = 2000,
+	GROUP_MS = 20,
+	GROUP_TRIES = 250,
+	LINE_MAX_BYTES = 16 * 1024,
+	LAST_READS = 16
+};
 
 static const struct sandbox_sizes sizes = {
 	RUNTIME_BUILD_CPUS, RUNTIME_BUILD_MEMORY_MB *MIB, RUNTIME_BUILD_DISK_MB *MIB};
@@ -174,23 +180,20 @@ static void take_bytes(struct runtime_builds *b, const char *p, size_t n)
 	}
 }
 
-/* Takes all that is there. What a process that was killed writes late is dropped. */
-static void drain(struct runtime_builds *b)
+/* What a process that was killed writes late is dropped. False: there is nothing more now. */
+static bool read_some(struct runtime_builds *b)
 {
 	char data[8192];
-	ssize_t n;
+	ssize_t n = read(b->starter->out_fd, data, sizeof(data));
 
-	while ((n = read(b->starter->out_fd, data, sizeof(data))) > 0)
-		if (b->running)
-			take_bytes(b, data, (size_t)n);
+	if (n > 0 && b->running)
+		take_bytes(b, data, (size_t)n);
+	return n > 0;
 }
 
 static void on_output(uv_poll_t *p, int status, int events)
 {
-	struct runtime_builds *b = p->data;
-
-	drain(b);
-	if (status < 0 || (events & UV_DISCONNECT))
+	if (!read_some(p->data) && status < 0)
 		(void)uv_poll_stop(p); /* cannot fail */
 }
 
@@ -231,7 +234,8 @@ static void end(struct runtime_builds *b, int status)
 	if (!b->running || b->ended)
 		return;
 	b->ended = true;
-	drain(b);
+	for (unsigned n = 0; n < LAST_READS && read_some(b); n++)
+		continue; /* all that was in the pipe when it ended */
 	if (status < 0)
 		copy_text(b->failed, RUNTIME_REASON_MAX, strerror(-status),
 			strlen(strerror(-status)));

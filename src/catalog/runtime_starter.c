@@ -62,6 +62,9 @@ static void set_words(const struct fleet_options *o, const struct runtime *rt, c
 	words[n] = NULL;
 }
 
+/* The terminal's and those that ask a process to end: the daemon decides what they mean. */
+static const int for_daemon[] = {SIGINT, SIGTERM, SIGHUP};
+
 static void reset_signals(void)
 {
 	sigset_t none;
@@ -69,6 +72,8 @@ static void reset_signals(void)
 	(void)sigemptyset(&none); /* these cannot fail */
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)signal(SIGPIPE, SIG_DFL);
+	for (size_t i = 0; i < ARRAY_SIZE(for_daemon); i++)
+		(void)signal(for_daemon[i], SIG_DFL);
 }
 
 static _Noreturn void be_build(const struct starter *s, const struct runtime *rt, int go_fd)
@@ -203,6 +208,8 @@ static _Noreturn void be_starter(struct starter *s)
 	bool going = true;
 
 	(void)prctl(PR_SET_NAME, "mayfly-starter"); /* for ps */
+	for (size_t i = 0; i < ARRAY_SIZE(for_daemon); i++)
+		(void)signal(for_daemon[i], SIG_IGN); /* cannot fail */
 	while (going) {
 		p[0].revents = p[1].revents = 0;
 		p[1].fd = s->child_fd;

@@ -111,9 +111,10 @@ static const struct option_spec options[] = {
 	{"registry-mirror", 0, OPTION_LIST, "[REGISTRY=]HOST[/PATH]",
 		"is asked for images before that registry (default: Docker Hub; repeatable)",
 		offsetof(struct serve_options, mirrors), 0, 0, false},
-	{"runtime", 0, OPTION_LIST, "NAME=TEMPLATE|image:REFERENCE",
-		"what clients mean that request the runtime NAME (repeatable; built in are base, "
-		"python-3.12, node-20 and deno)",
+	{"runtime", 0, OPTION_LIST, "NAME=TEMPLATE",
+		"what clients mean that request the runtime NAME; an image's template is "
+		"NAME=image:REFERENCE (repeatable; built in are base, python-3.12, node-20 and "
+		"deno)",
 		offsetof(struct serve_options, runtimes), 0, 0, false},
 	{"build-runtimes", 0, OPTION_FLAG, NULL,
 		"build the template of a runtime when a client first asks for it",
