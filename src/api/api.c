@@ -81,6 +81,7 @@ static const struct router_entry table[] = {
 
 	{"GET", "/templates", api_templates_list, ROUTER_KEY},
 	{"GET", "/v2/templates", api_templates_page, ROUTER_KEY},
+	{"GET", "/runtimes", api_runtimes_list, ROUTER_KEY},
 	{"GET", "/default-templates", api_templates_default, ROUTER_KEY},
 	{"GET", "/templates/aliases/{}", api_template_alias, ROUTER_KEY},
 	{"POST", "/templates/tags", api_tags_assign, ROUTER_KEY},

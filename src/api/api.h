@@ -62,6 +62,7 @@ void api_logs_v2(struct request *r);
 void api_templates_list(struct request *r);
 void api_templates_page(struct request *r);
 void api_templates_default(struct request *r);
+void api_runtimes_list(struct request *r); /* api_runtimes.c */
 void api_template_get(struct request *r);
 void api_template_alias(struct request *r);
 void api_template_change_v1(struct request *r); /* api_catalog.c */

@@ -7,13 +7,13 @@
 
 #include "api/api.h"
 #include "api/api_once.h"
+#include "api/api_runtimes.h"
 #include "api/auth.h"
 #include "api/unplaced.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "fleet/fleet_of.h"
 #include "fleet/instance.h"
-#include "fleet/runtimes.h"
 #include "http/reply.h"
 #include "lifecycle/instance_make.h"
 #include "network/bindings.h"
@@ -148,16 +148,8 @@ static bool take_snapshot(struct request *r, struct creation_source *s, struct i
 static bool take_runtime(
 	struct request *r, const json_t *body, struct creation_source *s, struct instance_order *o)
 {
-	const struct option_list *all = fleet_of(r)->options.runtimes;
-	const char *name = json_string_value(json_object_get(body, "runtime"));
-	const char *template = name ? runtimes_find(all, name) : NULL;
-	_cleanup_free_ char *names = template ? NULL : runtimes_names(all);
-
-	if (!template) {
-		reply_error(r, 400, "runtime must be one of %s", names ? names : "this host's");
+	if (!api_runtime_take(r, json_object_get(body, "runtime"), s->template))
 		return false;
-	}
-	(void)snprintf(s->template, sizeof(s->template), "%s", template); /* was checked: fits */
 	o->template = s->template;
 	return true;
 }

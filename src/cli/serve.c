@@ -14,6 +14,7 @@
 #include "io/jailed.h"
 #include "io/program.h"
 #include "oci/mirror.h"
+#include "oci/source.h"
 #include "policy/network_floor.h"
 #include "store/keys.h"
 
@@ -31,7 +32,7 @@ struct serve_options {
 	struct cli_common common;
 	const char *listen, *domain, *public_url, *tls_cert, *tls_key, *tls_self_signed;
 	const char *jail, *metrics_listen, *log_level, *log_format;
-	bool no_programs, metrics_public, webhook_allow_private;
+	bool no_programs, metrics_public, webhook_allow_private, build_runtimes;
 	const char *webhook_ca;
 	const char *secrets_key, *guest_ca, *issuer, *build_registry;
 	uint64_t token_life_ns;
@@ -111,9 +112,13 @@ static const struct option_spec options[] = {
 		"is asked for images before that registry (default: Docker Hub; repeatable)",
 		offsetof(struct serve_options, mirrors), 0, 0, false},
 	{"runtime", 0, OPTION_LIST, "NAME=TEMPLATE",
-		"what clients mean that request the runtime NAME (repeatable; built in are base, "
-		"python-3.12, node-20 and deno)",
+		"what clients mean that request the runtime NAME; an image's template is "
+		"NAME=image:REFERENCE (repeatable; built in are base, python-3.12, node-20 and "
+		"deno)",
 		offsetof(struct serve_options, runtimes), 0, 0, false},
+	{"build-runtimes", 0, OPTION_FLAG, NULL,
+		"build the template of a runtime when a client first asks for it",
+		offsetof(struct serve_options, build_runtimes), 0, 0, false},
 	{"log-level", 0, OPTION_STRING, "LEVEL", "error, warn (also without), info or debug",
 		offsetof(struct serve_options, log_level), 0, 0, false},
 	{"log-format", 0, OPTION_STRING, "FORMAT", "text or json",
@@ -298,6 +303,23 @@ static int check_public_url(const char *url, struct error *e)
 		"like https://mayfly.example.com:3000");
 }
 
+/* Runtimes NAME=image:REFERENCE are for `template build --from`, which is to know the reference. */
+static int check_image(const char *runtime, struct error *e)
+{
+	static const char prefix[] = "image:";
+	const char *equals = strchr(runtime, '=');
+	struct oci_source source = {.path = NULL};
+	int r;
+
+	if (!equals || !str_starts_with(equals + 1, prefix))
+		return 0;
+	r = oci_source_parse(equals + sizeof(prefix), NULL, &source, e);
+	oci_source_done(&source);
+	if (r < 0)
+		error_prefix(e, "--runtime %.80s", runtime);
+	return r;
+}
+
 /* What all sandboxes share. The pool and the network's floor come later. */
 static struct fleet_options fleet_options_of(const struct serve_options *o)
 {
@@ -313,6 +335,7 @@ static struct fleet_options fleet_options_of(const struct serve_options *o)
 		.build_registry = o->build_registry,
 		.mirrors = &o->mirrors,
 		.runtimes = &o->runtimes,
+		.build_runtimes = o->build_runtimes,
 		.public_url = o->public_url,
 		.activity_ns = o->activity_days * 86400 * NS_PER_S,
 		.no_programs = o->no_programs,
@@ -368,6 +391,8 @@ static int run(void *values, int argc, char **argv, struct error *e)
 		r = check_public_url(o->public_url, e);
 	if (r == 0)
 		r = oci_mirrors_check(&o->mirrors, e);
+	for (unsigned n = 0; r == 0 && n < o->runtimes.count; n++)
+		r = check_image(o->runtimes.items[n], e);
 	for (unsigned n = 0; r == 0 && n < o->pool.count; n++)
 		r = stock_parse_option(&wanted.fleet.pool, o->pool.items[n], e);
 	if (r == 0)

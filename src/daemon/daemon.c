@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
+#include "catalog/runtime_builds.h"
 #include "daemon/rights.h"
 #include "daemon/self_signed.h"
 #include "daemon/surfaces.h"
@@ -304,6 +305,8 @@ static int open_first(struct daemon *d, struct error *e)
 		r = sandbox_dirs_open(d->fleet.home.path, &d->fleet.dirs, e);
 	if (r == 0)
 		r = open_cgroups(d, e);
+	if (r == 0)
+		r = runtime_builds_open(&d->fleet, e);
 	if (r == 0 && d->options.drop_rights)
 		r = rights_drop(e);
 	return r;
@@ -407,6 +410,7 @@ int daemon_run(struct daemon *d, struct error *e)
 	invocations_stop(&d->fleet);
 	instances_stop(&d->fleet);
 	catalog_stop(&d->fleet);
+	runtime_builds_stop(&d->fleet);
 	pool_stop(&d->fleet);
 	server_stop(d->server);
 	scrape_stop(TAKE_PTR(d->scrape));
@@ -423,6 +427,7 @@ void daemon_free(struct daemon *d)
 	invocations_stop(&d->fleet);
 	instances_stop(&d->fleet);
 	catalog_stop(&d->fleet);
+	runtime_builds_stop(&d->fleet);
 	pool_stop(&d->fleet);
 	if (d->server)
 		server_stop(d->server);
@@ -437,6 +442,7 @@ void daemon_free(struct daemon *d)
 	approvals_free(&d->fleet);
 	agents_free(&d->fleet);
 	catalog_free(&d->fleet);
+	runtime_builds_free(&d->fleet);
 	activity_processes_free(&d->fleet);
 	activity_free(&d->fleet);
 	store_close(d->fleet.store);

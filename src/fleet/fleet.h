@@ -33,6 +33,7 @@ struct option_list;
 struct instance_places;
 struct pool;
 struct renewal;
+struct runtime_builds;
 struct sealer;
 
 enum { FLEET_BUCKETS = 4096 };
@@ -74,6 +75,7 @@ struct fleet_options {
 	const char *build_registry;
 	const struct option_list *mirrors;  /* of registries (oci/mirror.h), borrowed, or NULL */
 	const struct option_list *runtimes; /* NAME=TEMPLATE (runtimes.h), borrowed, or NULL */
+	bool build_runtimes; /* when a client asks for one (catalog/runtime_builds.h) */
 };
 
 /* The status of a host, in E2B's words (docs/api.md). Only a READY host makes and resumes
@@ -132,11 +134,12 @@ struct fleet {
 	struct approvals *approvals;			/* approvals.h */
 	struct between *between; /* of each sandbox with a worker (between.h) */
 	struct aside aside;
-	struct renewal *renewal;	 /* of secrets (renewal.h); NULL: none */
-	struct catalog *catalog;	 /* of templates that clients build (catalog.h) */
-	struct agents *agents;		 /* that are hosted (agents.h) */
-	struct invocations *invocations; /* of hosted agents (invocations.h) */
-	struct pool *pool;		 /* NULL: none */
+	struct renewal *renewal;	       /* of secrets (renewal.h); NULL: none */
+	struct catalog *catalog;	       /* of templates that clients build (catalog.h) */
+	struct runtime_builds *runtime_builds; /* NULL: not allowed (runtime_builds.h) */
+	struct agents *agents;		       /* that are hosted (agents.h) */
+	struct invocations *invocations;       /* of hosted agents (invocations.h) */
+	struct pool *pool;		       /* NULL: none */
 	uv_timer_t deadline, sample, maintain, allowance, fair, freeze, wait_pause;
 	uv_timer_cb on_deadline; /* of `deadline` (deadline.h) */
 	bool started, stopping;

@@ -97,6 +97,17 @@ void reply_error_again(
 	send_error(r, status, fields, ARRAY_SIZE(fields), error_code, message);
 }
 
+void reply_unavailable(struct request *r, unsigned retry_after_s, bool again,
+	const char *error_code, const char *message)
+{
+	char seconds[16];
+	const struct http_field fields[] = {
+		{"Retry-After", seconds}, {"Should-Retry", again ? "true" : "false"}};
+
+	(void)snprintf(seconds, sizeof(seconds), "%u", retry_after_s); /* fits */
+	send_error(r, 503, fields, ARRAY_SIZE(fields), error_code, message);
+}
+
 void reply_error(struct request *r, unsigned status, const char *fmt, ...)
 {
 	char message[ERROR_MESSAGE_MAX];

@@ -29,6 +29,9 @@ void reply_error_code(
 /* The same, with a Retry-After of one second. */
 void reply_error_again(
 	struct request *r, unsigned status, const char *error_code, const char *message);
+/* 503, with a Retry-After. again: Should-Retry. */
+void reply_unavailable(struct request *r, unsigned retry_after_s, bool again,
+	const char *error_code, const char *message);
 /* 429, with a Retry-After. */
 void reply_too_many(struct request *r, unsigned retry_after_s, const char *message);
 /* Answers with the status that the error's code means. The header Mayfly-Error has the code
