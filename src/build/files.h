@@ -20,8 +20,16 @@ struct files_entry {
 	uint32_t uid, gid;
 	int64_t mtime_ns;
 	uint64_t size;
-	const char *target; /* of a link */
+	const char *target; /* of a symbolic link */
+	/* Of an entry of `list`: the same file under another name has the same ones (and the same
+	 * attributes). inode 0: not known, or there is no other name. */
+	uint64_t inode;
+	int64_t ctime_ns;
 };
+
+/* Whether two entries of a list are names of one regular file. Other sources' answers are not
+ * trusted: two files that merely share a number are told apart by their attributes. */
+bool files_are_one(const struct files_entry *a, const struct files_entry *b);
 
 typedef int (*files_fn)(void *opaque, const struct files_entry *f, struct error *e);
 

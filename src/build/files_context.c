@@ -60,11 +60,25 @@ static int missing(const struct files_context *c, const char *path, int err, str
 		"%.200s is a link to %.200s, which is not in the build's directory", path, target);
 }
 
+bool files_are_one(const struct files_entry *a, const struct files_entry *b)
+{
+	return a->inode && a->inode == b->inode && a->ctime_ns == b->ctime_ns && S_ISREG(a->mode) &&
+	       a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->size == b->size &&
+	       a->mtime_ns == b->mtime_ns;
+}
+
+static int64_t to_ns(struct timespec t)
+{
+	return (int64_t)t.tv_sec * (int64_t)NS_PER_S + t.tv_nsec;
+}
+
 static void fill(const struct stat *st, const char *path, struct files_entry *ret)
 {
 	*ret = (struct files_entry){.path = path,
 		.mode = st->st_mode,
-		.mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec,
+		.mtime_ns = to_ns(st->st_mtim),
+		.inode = st->st_nlink > 1 ? st->st_ino : 0,
+		.ctime_ns = to_ns(st->st_ctim),
 		.size = (uint64_t)st->st_size,
 		.target = ""}; /* owners of this host mean nothing: root */
 }

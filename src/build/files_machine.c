@@ -82,7 +82,9 @@ static int take_node(void *opaque, const struct agent_node *n, struct error *e)
 		.gid = n->gid,
 		.mtime_ns = n->mtime_ns,
 		.size = n->size,
-		.target = n->target};
+		.target = n->target,
+		.inode = n->inode,
+		.ctime_ns = n->ctime_ns};
 
 	if (l->count == 0)
 		note_real(l, n->path);
