@@ -242,6 +242,8 @@ static int set_folder_attributes(const struct copy *c, const struct copied *f, s
 		r = join(f->to, x->path + f->skip, path, e);
 		if (r == 0)
 			r = copy_set_attributes(c, path, x, e);
+		if (r == 0)
+			r = copy_set_xattrs(c, path, x, e);
 	}
 	return r;
 }
