@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/str.h"
 #include "users.h"
 
 /* Appends a packed string; false when it does not fit. */
@@ -37,6 +38,24 @@ static void pack_attribute(
 		return;
 	if (s->count + 2 > 2 * AGENT_XATTR_MAX || !pack(out, &n, name, strlen(name)) ||
 		!pack(out, &n, value, (size_t)length))
+		return;
+	s->packed_bytes = n;
+	s->count += 2;
+}
+
+/* Capabilities are bytes, so their value is hexadecimal. */
+static void pack_capability(const char *path, bool follow, struct agent_strings *s, uint8_t *out)
+{
+	char value[64], hex[2 * sizeof(value) + 1];
+	uint32_t n = s->packed_bytes;
+	ssize_t length = follow ? getxattr(path, ENTRY_CAPABILITY, value, sizeof(value))
+				: lgetxattr(path, ENTRY_CAPABILITY, value, sizeof(value));
+
+	if (length <= 0 || s->count + 2 > 2 * AGENT_XATTR_MAX)
+		return;
+	str_hex(value, (size_t)length, hex);
+	if (!pack(out, &n, ENTRY_CAPABILITY, strlen(ENTRY_CAPABILITY)) ||
+		!pack(out, &n, hex, strlen(hex)))
 		return;
 	s->packed_bytes = n;
 	s->count += 2;
@@ -94,5 +113,7 @@ int entry_fill(const char *path, unsigned flags, struct entry_text *t, struct ag
 		fill_link(path, flags, t, e);
 	if (flags & AGENT_STAT_XATTRS)
 		fill_xattrs(path, follow, t, &e->xattrs);
+	if ((flags & AGENT_STAT_XATTRS) && (flags & AGENT_STAT_CAPABILITY))
+		pack_capability(path, follow, &e->xattrs, t->xattrs);
 	return 0;
 }

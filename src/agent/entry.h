@@ -4,6 +4,8 @@
 
 #include "proto/agent_wire.h"
 
+#define ENTRY_CAPABILITY "security.capability"
+
 /* Memory for an entry's strings. */
 struct entry_text {
 	char owner[AGENT_NAME_MAX + 1];

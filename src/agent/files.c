@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "entry.h"
 #include "guest.h"
 #include "path.h"
@@ -208,6 +209,38 @@ static int remove_xattrs(const char *path, const char *prefix)
 	return 0;
 }
 
+/* Returns the number of bytes, or -EINVAL. */
+static ssize_t from_hex(const char *hex, uint8_t *out, size_t max)
+{
+	size_t n = strlen(hex) / 2;
+
+	if (n > max || strlen(hex) % 2)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		int high = str_hex_digit(hex[2 * i]), low = str_hex_digit(hex[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return -EINVAL;
+		out[i] = (uint8_t)(high << 4 | low);
+	}
+	return (ssize_t)n;
+}
+
+static int set_xattr(unsigned flags, const char *path, const char *name, const char *value)
+{
+	uint8_t bytes[64];
+	ssize_t n;
+
+	if (strncmp(name, "user.", 5) == 0)
+		return setxattr(path, name, value, strlen(value), 0) < 0 ? -errno : 0;
+	if (!(flags & AGENT_XATTRS_CAPABILITY) || strcmp(name, ENTRY_CAPABILITY) != 0)
+		return -EINVAL;
+	n = from_hex(value, bytes, sizeof(bytes));
+	if (n < 0)
+		return (int)n;
+	return setxattr(path, name, bytes, (size_t)n, 0) < 0 ? -errno : 0;
+}
+
 static int set_xattrs(const struct agent_set_xattrs *m, const char *path)
 {
 	const char *name, *value;
@@ -215,12 +248,8 @@ static int set_xattrs(const struct agent_set_xattrs *m, const char *path)
 	int r = m->flags & AGENT_XATTRS_REPLACE ? remove_xattrs(path, m->prefix) : 0;
 
 	while (r == 0 && agent_strings_next(&m->pairs, &pos, &name) &&
-		agent_strings_next(&m->pairs, &pos, &value)) {
-		if (strncmp(name, "user.", 5) != 0)
-			return -EINVAL;
-		if (setxattr(path, name, value, strlen(value), 0) < 0)
-			r = -errno;
-	}
+		agent_strings_next(&m->pairs, &pos, &value))
+		r = set_xattr(m->flags, path, name, value);
 	return r;
 }
 
@@ -231,7 +260,8 @@ void request_set_xattrs(struct conn *c, const struct agent_frame *f)
 	int r;
 
 	if (!conn_decode(c, f, &m) ||
-		!conn_check_flags(c, AGENT_SET_XATTRS, m.flags, AGENT_XATTRS_REPLACE) ||
+		!conn_check_flags(c, AGENT_SET_XATTRS, m.flags,
+			AGENT_XATTRS_REPLACE | AGENT_XATTRS_CAPABILITY) ||
 		!files_resolve(c, AGENT_SET_XATTRS, m.user, m.path, NULL, path))
 		return;
 	if ((m.pairs.count & 1) ||

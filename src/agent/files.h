@@ -6,7 +6,8 @@
 #include "users.h"
 
 enum {
-	STAT_FLAGS = AGENT_STAT_FOLLOW | AGENT_STAT_XATTRS | AGENT_STAT_RESOLVE,
+	STAT_FLAGS =
+		AGENT_STAT_FOLLOW | AGENT_STAT_XATTRS | AGENT_STAT_RESOLVE | AGENT_STAT_CAPABILITY,
 };
 
 /* Finds the user and makes the path absolute. On failure answers with an ERROR and returns false. u

@@ -34,12 +34,14 @@ static int take_config(const struct image_config *c, struct stage_state *to)
 		r = stage_state_set(&to->command, c->start_command);
 	if (r == 0)
 		r = stage_state_set(&to->network, c->network);
+	for (size_t i = 0; i < c->trigger_count && r == 0; i++)
+		r = stage_state_add_trigger(to, c->triggers[i]);
 	to->disk_mb = c->disk_mb;
 	return r;
 }
 
 /* version: of what this code makes of an image. */
-enum { KEY_VERSION = 1 };
+enum { KEY_VERSION = 2 };
 
 static int key_of(const char *what, const char *digest, uint32_t disk_mb, char ret[STEP_KEY_BYTES],
 	struct error *e)
@@ -137,11 +139,31 @@ static int set_text(const json_t *o, const char *key, char **slot)
 	return r;
 }
 
-static int state_from_json(const json_t *o, struct stage_state *s)
+static int lists_from_json(const json_t *o, struct stage_state *s)
 {
 	const json_t *env = json_object_get(o, "env"), *one;
-	uint64_t disk_mb = 0;
+	const json_t *triggers = json_object_get(o, "triggers");
 	size_t i;
+	int r = 0;
+
+	json_array_foreach(env, i, one)
+	{
+		if (r == 0)
+			r = json_is_string(one) ? vars_set_entry(&s->env, json_string_value(one))
+						: -EINVAL;
+	}
+	json_array_foreach(triggers, i, one)
+	{
+		if (r == 0)
+			r = json_is_string(one) ? stage_state_add_trigger(s, json_string_value(one))
+						: -EINVAL;
+	}
+	return r;
+}
+
+static int state_from_json(const json_t *o, struct stage_state *s)
+{
+	uint64_t disk_mb = 0;
 	int r = config_json_u64(o, "disk_mb", CONFIG_DISK_MB_MAX, &disk_mb);
 
 	s->disk_mb = (uint32_t)disk_mb;
@@ -153,19 +175,13 @@ static int state_from_json(const json_t *o, struct stage_state *s)
 		r = set_text(o, "entry", &s->entry);
 	if (r == 0)
 		r = set_text(o, "command", &s->command);
-	json_array_foreach(env, i, one)
-	{
-		if (r == 0)
-			r = json_is_string(one) ? vars_set_entry(&s->env, json_string_value(one))
-						: -EINVAL;
-	}
-	return r;
+	return r == 0 ? lists_from_json(o, s) : r;
 }
 
 static int read_state(int fd, struct stage_state *s)
 {
 	static const char *const keys[] = {
-		"disk_mb", "user", "workdir", "entry", "command", "env", NULL};
+		"disk_mb", "user", "workdir", "entry", "command", "env", "triggers", NULL};
 	_cleanup_free_ char *text = NULL;
 	size_t n = 0;
 	int r = file_read_foreign(fd, state_file, CONFIG_JSON_MAX, &text, &n);
@@ -196,18 +212,26 @@ static bool find_made(const struct base_options *o, struct stage_state *to)
 	return true;
 }
 
-static json_t *state_to_json(const struct stage_state *s)
+/* NULL for what is not UTF-8. */
+static json_t *list_to_json(char *const *items, size_t n)
 {
-	json_t *env = json_array();
+	json_t *list = json_array();
 
-	for (size_t i = 0; i < s->env.count; i++)
-		if (json_array_append_new(env, json_string(s->env.items[i])) < 0) {
-			json_decref(env); /* no UTF-8 */
+	for (size_t i = 0; i < n; i++)
+		if (json_array_append_new(list, json_string(items[i])) < 0) {
+			json_decref(list);
 			return NULL;
 		}
-	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:o}", "disk_mb", (int)s->disk_mb, "user",
+	return list;
+}
+
+/* NULL is an error of json_pack, too. */
+static json_t *state_to_json(const struct stage_state *s)
+{
+	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:o, s:o}", "disk_mb", (int)s->disk_mb, "user",
 		s->user, "workdir", s->workdir, "entry", s->entry, "command", s->command, "env",
-		env);
+		list_to_json(s->env.items, s->env.count), "triggers",
+		list_to_json(s->triggers.items, s->triggers.count));
 }
 
 /* What cannot be kept is made again the next time. */
@@ -248,8 +272,9 @@ static int find_snapshot(
 	if (r < 0)
 		return r;
 	r = key_of("snapshot", o->snapshot->id, 0, to->key, e);
-	made = r == 0 && find_made(o, to);
-	if (r == 0 && take_config(&t.config, to) < 0)
+	made = r == 0 && find_made(o, to); /* that knows no network */
+	if (r == 0 && (made ? stage_state_set(&to->network, t.config.network)
+			    : take_config(&t.config, to)) < 0)
 		r = stage_no_memory(e);
 	template_done(&t);
 	if (r < 0 || made)

@@ -197,14 +197,12 @@ static void stage_note(void *opaque, unsigned line, const char *text)
 
 /* --- which stages --- */
 
-static void need(struct builder *b, size_t k);
-
 static void need_from(struct builder *b, const char *from, size_t k)
 {
 	int other = *from ? dockerfile_find_stage(b->o->file, from, k) : -1;
 
 	if (other >= 0)
-		need(b, (size_t)other);
+		b->needed[other] = true;
 }
 
 /* The stages that a step takes files from. */
@@ -220,23 +218,6 @@ static void need_of_step(struct builder *b, const struct dockerfile_step *step, 
 		else if (strcmp(f->name, "mount") == 0 && mount_parse(f->value, &m, NULL) == 0)
 			need_from(b, m.from, k);
 	}
-}
-
-/* Marks a stage and all stages that it needs. Those stand above it, so the recursion ends. */
-static void need(struct builder *b, size_t k)
-{
-	const struct dockerfile *d = b->o->file;
-	const struct dockerfile_stage *s = &d->stages[k];
-	int base = dockerfile_find_stage(d, b->bases[k], k);
-
-	if (b->needed[k])
-		return;
-	b->needed[k] = true;
-	b->step_count += s->steps.count;
-	if (base >= 0)
-		need(b, (size_t)base);
-	for (size_t i = 0; i < s->steps.count; i++)
-		need_of_step(b, &s->steps.items[i], k);
 }
 
 /* --- arguments before the first FROM --- */
@@ -285,7 +266,7 @@ static int expand_bases(struct builder *b, struct error *e)
 	return 0;
 }
 
-/* --- a stage --- */
+/* --- the plan: bases, their triggers, steps --- */
 
 static int check_platform(struct builder *b, const struct dockerfile_stage *s, struct error *e)
 {
@@ -298,6 +279,135 @@ static int check_platform(struct builder *b, const struct dockerfile_stage *s, s
 			"--platform=%.60s: only linux/amd64 can be built", platform);
 	return r;
 }
+
+/* Digests of what follows depend on the scope. */
+static int set_scope(const struct builder *b, char key[STEP_KEY_BYTES], struct error *e)
+{
+	struct step_key k;
+
+	if (!b->o->scope || !*b->o->scope)
+		return 0;
+	step_key_begin(&k, "scope");
+	step_key_text(&k, key);
+	step_key_text(&k, b->o->scope);
+	return step_key_end(&k, key, e);
+}
+
+static void note_base(struct builder *b, size_t k)
+{
+	struct stage_state *s = &b->done[k];
+
+	memcpy(s->base_key, s->key, sizeof(s->base_key));
+	s->base_deltas = layers_count(s->image_fd);
+	b->base_bytes[k] = image_disk_bytes(s->image_fd, IMAGE_EXT4, s->base_deltas);
+}
+
+/* Adds the step of a trigger of the stage's base. */
+static int add_trigger(struct builder *b, size_t k, const char *text, struct error *e)
+{
+	struct dockerfile_steps *to = &b->steps[k];
+	struct dockerfile_step step;
+	_cleanup_free_ char *shown = str_printf("ONBUILD %s", text);
+	int r = dockerfile_parse_trigger(text, &b->arena, &step, e);
+
+	if (r < 0) {
+		error_prefix(e, "line %u: FROM %.100s", b->o->file->stages[k].line, b->bases[k]);
+		return r;
+	}
+	to->items = arena_grow(&b->arena, to->items, to->count, sizeof(*to->items));
+	step.line = b->o->file->stages[k].line;
+	step.trigger_of = b->bases[k];
+	step.text = shown ? arena_copy(&b->arena, shown, strlen(shown)) : NULL;
+	if (!to->items || !step.text)
+		return stage_no_memory(e);
+	to->items[to->count++] = step;
+	return 0;
+}
+
+/* The base is a stage, whose triggers are known before it is built. */
+static int plan_on_stage(struct builder *b, size_t k, size_t base, struct error *e)
+{
+	const struct dockerfile_steps *steps = &b->o->file->stages[base].steps;
+	int r = 0;
+
+	b->needed[base] = true;
+	for (size_t i = 0; i < steps->count && r == 0; i++)
+		if (steps->items[i].kind == DOCKERFILE_ONBUILD)
+			r = add_trigger(b, k, steps->items[i].words.items[0], e);
+	return r;
+}
+
+static int plan_on_image(struct builder *b, size_t k, struct error *e)
+{
+	const struct dockerfile_stage *s = &b->o->file->stages[k];
+	const struct stage_triggers *t = &b->done[k].triggers;
+	int r = find_base(b, b->bases[k], (unsigned)k, b->o->disk_mb, &b->done[k], e);
+
+	if (r == 0) {
+		note_base(b, k);
+		r = set_scope(b, b->done[k].key, e);
+	}
+	if (r < 0) {
+		error_prefix(e, "line %u", s->line);
+		return r;
+	}
+	if (b->o->no_triggers && t->count)
+		b->o->ops.note(b->o->ops.opaque, s->line, "ONBUILD of the base is left out");
+	for (size_t i = 0; i < t->count && r == 0 && !b->o->no_triggers; i++)
+		r = add_trigger(b, k, t->items[i], e);
+	stage_state_clear_triggers(&b->done[k]);
+	return r;
+}
+
+static int add_own_steps(struct builder *b, size_t k, struct error *e)
+{
+	const struct dockerfile_steps *own = &b->o->file->stages[k].steps;
+	struct dockerfile_steps *to = &b->steps[k];
+
+	for (size_t i = 0; i < own->count; i++) {
+		to->items = arena_grow(&b->arena, to->items, to->count, sizeof(*to->items));
+		if (!to->items)
+			return stage_no_memory(e);
+		to->items[to->count++] = own->items[i];
+	}
+	b->wrote[k] = calloc(to->count + 1, sizeof(*b->wrote[k]));
+	return b->wrote[k] ? 0 : stage_no_memory(e);
+}
+
+static int plan_stage(struct builder *b, size_t k, struct error *e)
+{
+	const struct dockerfile_stage *s = &b->o->file->stages[k];
+	int base = dockerfile_find_stage(b->o->file, b->bases[k], k), r = check_platform(b, s, e);
+
+	if (r < 0)
+		error_prefix(e, "line %u", s->line);
+	else if (base >= 0)
+		r = plan_on_stage(b, k, (size_t)base, e);
+	else
+		r = plan_on_image(b, k, e);
+	if (r == 0)
+		r = add_own_steps(b, k, e);
+	for (size_t i = 0; i < b->steps[k].count && r == 0; i++)
+		need_of_step(b, &b->steps[k].items[i], k);
+	b->step_count += b->steps[k].count;
+	return r;
+}
+
+/* Finds the stages that the last one needs, their bases and their steps. A stage only needs stages
+ * above it, so they are planned from below. */
+static int plan(struct builder *b, struct error *e)
+{
+	size_t k = b->o->file->stage_count;
+	int r = 0;
+
+	b->needed[k - 1] = true;
+	while (k-- > 0 && r == 0)
+		if (b->needed[k])
+			r = plan_stage(b, k, e);
+	return r;
+}
+
+/* --- a stage --- */
 
 /* A template's disk keeps its size. */
 static int check_disk(const struct builder *b, struct error *e)
@@ -312,46 +422,19 @@ static int check_disk(const struct builder *b, struct error *e)
 		b->bases[b->at], have);
 }
 
-/* Digests of what follows depend on the scope. */
-static int set_scope(struct builder *b, struct error *e)
+/* The stage goes on where its base ends. Triggers of the base are steps by now. */
+static int begin_stage(struct builder *b, struct error *e)
 {
-	char *key = b->stage.state.key;
-	struct step_key k;
+	int k = dockerfile_find_stage(b->o->file, b->bases[b->at], b->at);
 
-	if (!b->o->scope || !*b->o->scope)
-		return 0;
-	step_key_begin(&k, "scope");
-	step_key_text(&k, key);
-	step_key_text(&k, b->o->scope);
-	return step_key_end(&k, key, e);
-}
-
-static void note_base(struct builder *b)
-{
-	struct stage_state *s = &b->stage.state;
-
-	memcpy(s->base_key, s->key, sizeof(s->base_key));
-	s->base_deltas = layers_count(s->image_fd);
-	b->base_bytes[b->at] = image_disk_bytes(s->image_fd, IMAGE_EXT4, s->base_deltas);
-}
-
-static int begin_stage(struct builder *b, const struct dockerfile_stage *s, struct error *e)
-{
-	const char *base = b->bases[b->at];
-	int r = check_platform(b, s, e), k;
-
-	if (r < 0)
-		return r;
-	k = dockerfile_find_stage(b->o->file, base, b->at);
-	if (k >= 0)
-		r = stage_state_copy(&b->done[k], &b->stage.state) < 0 ? stage_no_memory(e) : 0;
-	else
-		r = find_base(b, base, (unsigned)b->at, b->o->disk_mb, &b->stage.state, e);
-	if (r == 0 && k < 0) {
-		note_base(b);
-		r = set_scope(b, e);
+	if (k < 0) {
+		b->stage.state = b->done[b->at];
+		b->done[b->at] = (struct stage_state){.image_fd = -1};
+	} else if (stage_state_copy(&b->done[k], &b->stage.state) < 0) {
+		return stage_no_memory(e);
 	}
-	return r < 0 ? r : check_disk(b, e);
+	stage_state_clear_triggers(&b->stage.state);
+	return check_disk(b, e);
 }
 
 static void name_step(const struct builder *b, const struct dockerfile_step *s, struct error *e)
@@ -359,6 +442,8 @@ static void name_step(const struct builder *b, const struct dockerfile_step *s, 
 	char text[SHOWN];
 
 	(void)snprintf(text, sizeof(text), "%s", s->text); /* may be cut */
+	if (s->trigger_of)
+		error_prefix(e, "ONBUILD of the base %.80s", s->trigger_of);
 	error_prefix(
 		e, "step %zu of %zu (line %u): %s", b->step_number, b->step_count, s->line, text);
 }
@@ -427,8 +512,8 @@ static int keep_disk(struct builder *b, const char *key, bool save, struct error
 /* The step that changes most often from build to build. */
 static bool is_last(const struct builder *b, const struct dockerfile_step *step)
 {
-	const struct dockerfile_stage *s = &b->o->file->stages[b->at];
-	const struct dockerfile_step *end = s->steps.items + s->steps.count;
+	const struct dockerfile_steps *s = &b->steps[b->at];
+	const struct dockerfile_step *end = s->items + s->count;
 
 	while (++step < end)
 		if (stage_changes_disk(step))
@@ -505,14 +590,14 @@ static int ready_machine(struct builder *b, struct error *e)
 /* --- steps --- */
 
 /* Tells of the steps up to the present one, the stage's `at`th, that were not told of yet. */
-static int tell_steps(struct builder *b, const struct dockerfile_stage *s, size_t at, bool cached,
+static int tell_steps(struct builder *b, const struct dockerfile_steps *s, size_t at, bool cached,
 	struct error *e)
 {
 	int r = 0;
 
 	for (size_t i = b->told; i <= at && r >= 0; i++)
 		r = b->o->ops.step(b->o->ops.opaque, b->step_number - (at - i), b->step_count,
-			&s->steps.items[i], cached);
+			&s->items[i], cached);
 	b->told = at + 1;
 	return r < 0 ? error_set_errno(e, ERROR_INTERNAL, -r, "the build was ended") : 0;
 }
@@ -532,9 +617,9 @@ static int run_step(
 /* Takes a step from the cache, or runs it. After a step that ran, all later steps of the stage
  * run. */
 static int disk_step(
-	struct builder *b, const struct dockerfile_stage *s, size_t at, struct error *e)
+	struct builder *b, const struct dockerfile_steps *s, size_t at, struct error *e)
 {
-	const struct dockerfile_step *step = &s->steps.items[at];
+	const struct dockerfile_step *step = &s->items[at];
 	unsigned before = layers_count(b->stage.state.image_fd);
 	char key[STEP_KEY_BYTES];
 	int fd = -ENOENT, r = stage_key(&b->stage, step, key, e);
@@ -573,22 +658,22 @@ static bool wants_network(const struct dockerfile_step *step)
 
 /* A step that does not write is told of with the next that does: it was cached if that one was. */
 static int plain_step(
-	struct builder *b, const struct dockerfile_stage *s, size_t at, struct error *e)
+	struct builder *b, const struct dockerfile_steps *s, size_t at, struct error *e)
 {
-	int r = stage_step(&b->stage, &s->steps.items[at], e);
+	int r = stage_step(&b->stage, &s->items[at], e);
 
-	return r == 0 && at + 1 == s->steps.count ? tell_steps(b, s, at, false, e) : r;
+	return r == 0 && at + 1 == s->count ? tell_steps(b, s, at, false, e) : r;
 }
 
-static int run_steps(struct builder *b, const struct dockerfile_stage *s, struct error *e)
+static int run_steps(struct builder *b, const struct dockerfile_steps *s, struct error *e)
 {
 	int r = 0;
 
 	set_network(b);
 	b->missed = b->forced = false;
 	b->told = 0;
-	for (size_t i = 0; i < s->steps.count && r == 0; i++) {
-		const struct dockerfile_step *step = &s->steps.items[i];
+	for (size_t i = 0; i < s->count && r == 0; i++) {
+		const struct dockerfile_step *step = &s->items[i];
 
 		b->step_number++;
 		b->networked = wants_network(step);
@@ -617,11 +702,11 @@ static int build_stage(struct builder *b, size_t k, bool last, struct error *e)
 		.ops = {stage_machine, stage_files, builder_fetch, source_key, stage_output,
 			stage_note, b},
 		.state.image_fd = -1};
-	r = begin_stage(b, s, e);
+	r = begin_stage(b, e);
 	if (r < 0 && s->line)
 		error_prefix(e, "line %u", s->line);
 	if (r == 0)
-		r = run_steps(b, s, e);
+		r = run_steps(b, &b->steps[k], e);
 	if (!last)
 		machine_stop(TAKE_PTR(b->machine)); /* its disk is kept */
 	vars_done(&b->stage.args);
@@ -644,12 +729,8 @@ static int prepare(struct builder *b, struct error *e)
 	b->bases = calloc(b->o->file->stage_count, sizeof(*b->bases));
 	if (!path || !b->done || !b->bases || config_init(&b->config) < 0)
 		return stage_no_memory(e);
-	for (size_t k = 0; k < b->o->file->stage_count; k++) {
+	for (size_t k = 0; k < b->o->file->stage_count; k++)
 		b->done[k].image_fd = -1;
-		b->wrote[k] = calloc(b->o->file->stages[k].steps.count + 1, sizeof(*b->wrote[k]));
-		if (!b->wrote[k])
-			return stage_no_memory(e);
-	}
 	if (b->o->cpus)
 		b->config.cpus = b->o->cpus;
 	if (b->o->memory_mb)
@@ -657,7 +738,9 @@ static int prepare(struct builder *b, struct error *e)
 	r = home_open(path, &b->work, e);
 	if (r == 0)
 		r = take_global(b, e);
-	return r < 0 ? r : expand_bases(b, e);
+	if (r == 0)
+		r = expand_bases(b, e);
+	return r < 0 ? r : plan(b, e);
 }
 
 static void done(struct builder *b)
@@ -678,6 +761,7 @@ static void done(struct builder *b)
 	free(b->bases);
 	free(b->done);
 	builder_fetched_done(b);
+	arena_done(&b->arena);
 	files_context_done(&b->context);
 	vars_done(&b->global);
 	config_done(&b->config);
@@ -712,11 +796,10 @@ int builder_run(const struct builder_options *o, struct error *e)
 		.work = HOME_INIT,
 		.source_fd = -1,
 		.stage.state.image_fd = -1};
+	arena_init(&b->arena, DOCKERFILE_MEMORY_MAX);
 	begin_caches(b);
 	files_context_init(&b->context, o->context_fd, o->context_parts, o->ignore);
 	r = prepare(b, e);
-	if (r == 0)
-		need(b, count - 1);
 	for (size_t k = 0; k < count && r == 0; k++)
 		if (b->needed[k])
 			r = build_stage(b, k, k == count - 1, e);

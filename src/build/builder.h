@@ -63,6 +63,7 @@ struct builder_options {
 	const char *client_registry;
 	const struct base_snapshot *snapshot; /* what its id means after FROM; NULL: none */
 	const char *scope; /* builds share cached steps only if their scopes are equal; NULL: "" */
+	bool no_triggers;  /* those of bases are left out, as E2B's builder does */
 	bool no_cache;	   /* runs all steps; what they make is kept all the same */
 	bool caches;	   /* of RUN --mount=type=cache are kept: only the operator's */
 	struct disk_budget *budget; /* of the host's disk; NULL: none */

@@ -114,6 +114,12 @@ static int fill_config(struct builder *b, const struct stage_state *s, struct er
 			return error_set(e, ERROR_USAGE, -r,
 				"ENV %.100s cannot be a template's variable", s->env.items[i]);
 	}
+	for (size_t i = 0; i < s->triggers.count && r == 0; i++) {
+		r = config_add_trigger(c, s->triggers.items[i]);
+		if (r < 0)
+			return error_set(e, ERROR_USAGE, -r,
+				"ONBUILD %.100s has control characters", s->triggers.items[i]);
+	}
 	return r < 0 ? error_set(e, ERROR_USAGE, -r,
 			       "USER or WORKDIR is too long or has control characters")
 		     : config_check(c, e);
@@ -333,16 +339,16 @@ static void add_entry(json_t *list, json_t *text, uint64_t bytes)
 /* What a stage is on, and its own steps. */
 static void add_stage(const struct builder *b, size_t k, json_t *list)
 {
-	const struct dockerfile_stage *s = &b->o->file->stages[k];
+	const struct dockerfile_steps *steps = &b->steps[k];
 	int base = dockerfile_find_stage(b->o->file, b->bases[k], k);
 
 	if (base >= 0)
 		add_stage(b, (size_t)base, list);
 	else
 		add_entry(list, json_sprintf("FROM %s", b->bases[k]), b->base_bytes[k]);
-	for (size_t i = 0; i < s->steps.count; i++)
-		if (*s->steps.items[i].text)
-			add_entry(list, text_json(s->steps.items[i].text), b->wrote[k][i]);
+	for (size_t i = 0; i < steps->count; i++)
+		if (*steps->items[i].text)
+			add_entry(list, text_json(steps->items[i].text), b->wrote[k][i]);
 }
 
 static int write_history(struct builder *b, struct error *e)

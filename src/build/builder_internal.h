@@ -33,9 +33,11 @@ struct builder {
 	struct home work; /* in `w`: bases and stages */
 	struct vars global;
 	struct image_config config; /* sizes */
-	struct stage_state *done;   /* per stage: its result */
+	struct stage_state *done;   /* per stage: its base, and then its result */
 	char **bases;		    /* per stage: what FROM names, with variables expanded; owned */
 	bool needed[DOCKERFILE_STAGES_MAX];
+	struct dockerfile_steps steps[DOCKERFILE_STAGES_MAX]; /* triggers of its base come first */
+	struct arena arena;				      /* of these steps */
 	uint64_t *wrote[DOCKERFILE_STAGES_MAX];	    /* per stage: bytes of each step; owned */
 	uint64_t base_bytes[DOCKERFILE_STAGES_MAX]; /* per stage: of its disk before steps */
 	size_t step_count, step_number;

@@ -435,7 +435,7 @@ int cache_mount_open(const struct home *h, const char *id, enum mount_sharing sh
 
 	if (!c)
 		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
-	c->files = (struct files){cache_stat, cache_list, cache_read};
+	c->files = (struct files){cache_stat, cache_list, cache_read, NULL};
 	c->fd = c->lock_fd = -1;
 	c->dirfd = open_directory(h);
 	r = c->dirfd < 0 ? error_set_errno(e, ERROR_HOST, -c->dirfd, "the directory %s", directory)

@@ -168,34 +168,109 @@ static int find(const struct copy *c, const char *source, struct list *l, struct
 	return r;
 }
 
+/* --- hard links: of a folder's files, as docker keeps them --- */
+
+/* Compares places in a list: those of one file are neighbours, the first one first. */
+static int by_inode(const void *a, const void *b)
+{
+	const struct files_entry *x = *(const struct files_entry *const *)a,
+				 *y = *(const struct files_entry *const *)b;
+
+	return x->inode != y->inode ? (x->inode < y->inode ? -1 : 1) : (x > y) - (x < y);
+}
+
+/* Returns for each entry of a list the first one that is the same file, which may be the entry
+ * itself. malloc'ed; NULL when out of memory. */
+static const struct files_entry **find_same(const struct list *l)
+{
+	const struct files_entry **first = calloc(l->count + 1, sizeof(*first)),
+				 **sorted = calloc(l->count + 1, sizeof(*sorted));
+
+	for (size_t i = 0; first && sorted && i < l->count; i++)
+		sorted[i] = &l->items[i];
+	if (first && sorted)
+		qsort(sorted, l->count, sizeof(*sorted), by_inode);
+	for (size_t i = 0, head = 0; first && sorted && i < l->count; i++) {
+		if (!files_are_one(sorted[head], sorted[i]))
+			head = i;
+		first[sorted[i] - l->items] = sorted[head];
+	}
+	if (!sorted) {
+		free(first);
+		first = NULL;
+	}
+	free(sorted);
+	return first;
+}
+
+/* A folder on its way. */
+struct copied {
+	struct list list;
+	const struct files_entry **same; /* as find_same() returns them; owned */
+	const char *to;
+	size_t skip; /* bytes of paths */
+	bool links;  /* hard links can be made there */
+};
+
+static int put_in_folder(const struct copy *c, struct copied *f, size_t i, struct error *e)
+{
+	const struct files_entry *x = &f->list.items[i], *same = f->same[i];
+	char path[BUILD_PATH_MAX], other[BUILD_PATH_MAX];
+	int r = join(f->to, x->path + f->skip, path, e);
+
+	if (r == 0 && same != x && f->links) {
+		r = join(f->to, same->path + f->skip, other, e);
+		if (r == 0 && copy_put_hard_link(c, path, other, NULL) == 0)
+			return 0;
+		f->links = false; /* there is no ln, or another file system */
+	}
+	return r < 0 ? r : put(c, path, x, e);
+}
+
 /* --- copying --- */
+
+static int set_folder_attributes(const struct copy *c, const struct copied *f, struct error *e)
+{
+	char path[BUILD_PATH_MAX];
+	int r = 0;
+
+	for (size_t i = f->list.count; i-- > 0 && r == 0;) {
+		const struct files_entry *x = &f->list.items[i];
+
+		if (!S_ISDIR(x->mode))
+			continue;
+		r = join(f->to, x->path + f->skip, path, e);
+		if (r == 0)
+			r = copy_set_attributes(c, path, x, e);
+		if (r == 0)
+			r = copy_set_xattrs(c, path, x, e);
+	}
+	return r;
+}
 
 /* A folder's content; then the folders' times, which copying has changed. */
 static int copy_folder(
 	const struct copy *c, const struct files_entry *folder, const char *to, struct error *e)
 {
-	size_t skip = *folder->path ? strlen(folder->path) + 1 : 0;
-	char path[BUILD_PATH_MAX];
-	struct list l = {.exclude = c->exclude, .skip = skip};
-	int r = c->from->list(c->from, folder->path, keep, &l, e);
+	struct copied f = {
+		.to = to, .skip = *folder->path ? strlen(folder->path) + 1 : 0, .links = true};
+	int r;
 
+	f.list = (struct list){.exclude = c->exclude, .skip = f.skip};
+	r = c->from->list(c->from, folder->path, keep, &f.list, e);
+	f.same = find_same(&f.list);
+	if (r == 0 && !f.same)
+		r = error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
 	if (r == 0)
 		r = make_folders(c, to, strlen(to), e);
 	if (r == 0)
 		r = copy_put_folder(c, to, NULL, e);
-	for (size_t i = 0; i < l.count && r == 0; i++) {
-		r = join(to, l.items[i].path + skip, path, e);
-		if (r == 0)
-			r = put(c, path, &l.items[i], e);
-	}
-	for (size_t i = l.count; i-- > 0 && r == 0;) {
-		if (!S_ISDIR(l.items[i].mode))
-			continue;
-		r = join(to, l.items[i].path + skip, path, e);
-		if (r == 0)
-			r = copy_set_attributes(c, path, &l.items[i], e);
-	}
-	list_done(&l);
+	for (size_t i = 0; i < f.list.count && r == 0; i++)
+		r = put_in_folder(c, &f, i, e);
+	if (r == 0)
+		r = set_folder_attributes(c, &f, e);
+	free(f.same);
+	list_done(&f.list);
 	return r;
 }
 
@@ -237,6 +312,21 @@ static int copy_entry(const struct copy *c, const struct files_entry *f, const c
 	return r < 0 ? r : put(c, path, &real, e);
 }
 
+static int key_of_links(const struct list *l, struct step_key *k, struct error *e)
+{
+	const struct files_entry **same = find_same(l);
+
+	for (size_t i = 0; same && i < l->count; i++)
+		if (same[i] != &l->items[i]) {
+			step_key_number(k, i);
+			step_key_number(k, (uint64_t)(same[i] - l->items));
+		}
+	if (!same)
+		return error_set(e, ERROR_NO_SPACE, ENOMEM, "out of memory");
+	free(same);
+	return 0;
+}
+
 /* Copies a file, or a folder's content. A link that a pattern matches counts as its target. */
 static int key_of_entry(
 	const struct copy *c, const struct files_entry *f, struct step_key *k, struct error *e)
@@ -254,6 +344,8 @@ static int key_of_entry(
 	for (size_t i = 0; i < l.count && r == 0; i++)
 		r = step_key_file(k, c->from, &l.items[i], l.items[i].path + l.skip, e);
 	step_key_number(k, l.count);
+	if (r == 0)
+		r = key_of_links(&l, k, e);
 	list_done(&l);
 	return r;
 }

@@ -61,6 +61,26 @@ int copy_set_attributes(
 	return machine_call(c->machine, AGENT_SET_ATTR, &q, AGENT_ENTRY, &ev, e);
 }
 
+/* A file system without attributes, as /run may be, gets none. */
+int copy_set_xattrs(
+	const struct copy *c, const char *path, const struct files_entry *f, struct error *e)
+{
+	struct files_xattrs x;
+	struct agent_set_xattrs q = {
+		.flags = AGENT_XATTRS_CAPABILITY, .prefix = "", .user = "root", .path = path};
+	struct agent_event ev;
+	struct error why = {0};
+	int r = c->from->xattrs ? c->from->xattrs(c->from, f->path, &x, e) : 0;
+
+	if (r < 0 || !c->from->xattrs || x.count == 0)
+		return r;
+	q.pairs = (struct agent_strings){.array = x.items, .count = x.count};
+	r = machine_call(c->machine, AGENT_SET_XATTRS, &q, AGENT_OK, &ev, &why);
+	if (r == 0 || why.err == EOPNOTSUPP)
+		return 0;
+	return error_set(e, why.code, why.err, "attributes of %.200s: %s", path, why.message);
+}
+
 int copy_put_file(
 	const struct copy *c, const char *path, const struct files_entry *f, struct error *e)
 {
@@ -78,7 +98,9 @@ int copy_put_file(
 			r = machine_write(c->machine, path, 0600, offset > 0, chunk, n, e);
 		offset += n;
 	} while (r == 0 && n == MACHINE_CHUNK_BYTES);
-	return r < 0 ? r : copy_set_attributes(c, path, f, e);
+	if (r == 0)
+		r = copy_set_attributes(c, path, f, e);
+	return r < 0 ? r : copy_set_xattrs(c, path, f, e);
 }
 
 int copy_put_folder(

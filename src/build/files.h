@@ -20,10 +20,32 @@ struct files_entry {
 	uint32_t uid, gid;
 	int64_t mtime_ns;
 	uint64_t size;
-	const char *target; /* of a link */
+	const char *target; /* of a symbolic link */
+	/* Of an entry of `list`: the same file under another name has the same ones (and the same
+	 * attributes). inode 0: not known, or there is no other name. */
+	uint64_t inode;
+	int64_t ctime_ns;
 };
 
+/* Whether two entries of a list are names of one regular file. Other sources' answers are not
+ * trusted: two files that merely share a number are told apart by their attributes. */
+bool files_are_one(const struct files_entry *a, const struct files_entry *b);
+
 typedef int (*files_fn)(void *opaque, const struct files_entry *f, struct error *e);
+
+enum { FILES_XATTRS_MAX = 64 };
+
+/* Extended attributes of one file, as SET_XATTRS of the agent takes them. */
+struct files_xattrs {
+	/* Names and values in turn. The value of security.capability is hexadecimal. In `text`. */
+	const char *items[2 * FILES_XATTRS_MAX];
+	uint32_t count;
+	size_t bytes; /* of text */
+	char text[AGENT_XATTR_BYTES_MAX];
+};
+
+/* Adds one. What goes beyond the limits of SET_XATTRS is left out. */
+void files_xattrs_add(struct files_xattrs *x, const char *name, const char *value);
 
 struct files {
 	/* Describes what a path leads to, through links. "" is the top. Returns 0, -ENOENT or
@@ -36,6 +58,9 @@ struct files {
 	/* Reads at most n bytes of a regular file; fewer at its end. */
 	int (*read)(struct files *f, const char *path, uint64_t offset, void *out, size_t n,
 		size_t *ret, struct error *e);
+	/* Reads the extended attributes of a file or directory that COPY keeps: capabilities, and
+	 * those of `user.` whose values are text. NULL: the source knows none. */
+	int (*xattrs)(struct files *f, const char *path, struct files_xattrs *ret, struct error *e);
 };
 
 /* The build's directory. Links never lead above its top. If it has `parts`, the first component of

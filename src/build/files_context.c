@@ -8,12 +8,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "build/files.h"
 
 static struct files_context *of(struct files *f)
@@ -60,11 +62,25 @@ static int missing(const struct files_context *c, const char *path, int err, str
 		"%.200s is a link to %.200s, which is not in the build's directory", path, target);
 }
 
+bool files_are_one(const struct files_entry *a, const struct files_entry *b)
+{
+	return a->inode && a->inode == b->inode && a->ctime_ns == b->ctime_ns && S_ISREG(a->mode) &&
+	       a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->size == b->size &&
+	       a->mtime_ns == b->mtime_ns;
+}
+
+static int64_t to_ns(struct timespec t)
+{
+	return (int64_t)t.tv_sec * (int64_t)NS_PER_S + t.tv_nsec;
+}
+
 static void fill(const struct stat *st, const char *path, struct files_entry *ret)
 {
 	*ret = (struct files_entry){.path = path,
 		.mode = st->st_mode,
-		.mtime_ns = (int64_t)st->st_mtim.tv_sec * (int64_t)NS_PER_S + st->st_mtim.tv_nsec,
+		.mtime_ns = to_ns(st->st_mtim),
+		.inode = st->st_nlink > 1 ? st->st_ino : 0,
+		.ctime_ns = to_ns(st->st_ctim),
 		.size = (uint64_t)st->st_size,
 		.target = ""}; /* owners of this host mean nothing: root */
 }
@@ -231,9 +247,76 @@ static int context_read(struct files *f, const char *path, uint64_t offset, void
 	return 0;
 }
 
+/* --- extended attributes --- */
+
+static char *copy_text(struct files_xattrs *x, const char *text)
+{
+	size_t n = strlen(text) + 1;
+	char *copy = memcpy(x->text + x->bytes, text, n);
+
+	x->bytes += n;
+	return copy;
+}
+
+void files_xattrs_add(struct files_xattrs *x, const char *name, const char *value)
+{
+	enum { MORE = 4 }; /* a string takes that much more in a message */
+	size_t packed = x->bytes + MORE * (x->count + 2) + strlen(name) + strlen(value) + 2;
+
+	if (x->count + 2 > 2 * FILES_XATTRS_MAX || packed > sizeof(x->text))
+		return;
+	x->items[x->count++] = copy_text(x, name);
+	x->items[x->count++] = copy_text(x, value);
+}
+
+static void add_one(int fd, const char *name, struct files_xattrs *x)
+{
+	char value[4096], hex[2 * 64 + 1];
+	ssize_t n = fgetxattr(fd, name, value, sizeof(value) - 1);
+
+	if (n < 0)
+		return; /* too long, or it went meanwhile */
+	value[n] = '\0';
+	if (strcmp(name, "security.capability") == 0 && n <= 64) {
+		str_hex(value, (size_t)n, hex);
+		files_xattrs_add(x, name, hex);
+	} else if (strncmp(name, "user.", 5) == 0 && !memchr(value, '\0', (size_t)n)) {
+		files_xattrs_add(x, name, value);
+	}
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* In the order of their names, since they count for the cache. */
+static int context_xattrs(
+	struct files *f, const char *path, struct files_xattrs *ret, struct error *e)
+{
+	_cleanup_close_ int fd = open_inside(of(f), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	char names[AGENT_XATTR_BYTES_MAX];
+	const char *sorted[FILES_XATTRS_MAX];
+	size_t count = 0;
+	ssize_t n;
+
+	ret->count = 0;
+	ret->bytes = 0;
+	if (fd < 0)
+		return error_set_errno(e, ERROR_HOST, -fd, "%.200s", path);
+	n = flistxattr(fd, names, sizeof(names)); /* -1: the file system has none */
+	for (const char *p = names; p < names + n && count < FILES_XATTRS_MAX; p += strlen(p) + 1)
+		sorted[count++] = p;
+	qsort(sorted, count, sizeof(*sorted), by_text);
+	for (size_t i = 0; i < count; i++)
+		add_one(fd, sorted[i], ret);
+	return 0;
+}
+
 void files_context_init(struct files_context *c, int fd, bool parts, const struct ignore *ignore)
 {
-	*c = (struct files_context){.files = {context_stat, context_list, context_read},
+	*c = (struct files_context){
+		.files = {context_stat, context_list, context_read, context_xattrs},
 		.fd = fd,
 		.parts = parts,
 		.ignore = ignore,

@@ -82,7 +82,9 @@ static int take_node(void *opaque, const struct agent_node *n, struct error *e)
 		.gid = n->gid,
 		.mtime_ns = n->mtime_ns,
 		.size = n->size,
-		.target = n->target};
+		.target = n->target,
+		.inode = n->inode,
+		.ctime_ns = n->ctime_ns};
 
 	if (l->count == 0)
 		note_real(l, n->path);
@@ -116,8 +118,32 @@ static int machine_read_file(struct files *f, const char *path, uint64_t offset,
 	return machine_read(of(f)->machine, full, offset, out, n, ret, e);
 }
 
+static int machine_xattrs(
+	struct files *f, const char *path, struct files_xattrs *ret, struct error *e)
+{
+	char full[BUILD_PATH_MAX + 1];
+	const struct agent_stat q = {
+		.flags = AGENT_STAT_FOLLOW | AGENT_STAT_XATTRS | AGENT_STAT_CAPABILITY,
+		.user = "root",
+		.path = full};
+	struct agent_event ev;
+	const char *name, *value;
+	size_t pos = 0;
+	int r;
+
+	ret->count = 0;
+	ret->bytes = 0;
+	full_path(path, full);
+	r = machine_call(of(f)->machine, AGENT_STAT, &q, AGENT_ENTRY, &ev, e);
+	while (r == 0 && agent_strings_next(&ev.entry.xattrs, &pos, &name) &&
+		agent_strings_next(&ev.entry.xattrs, &pos, &value))
+		files_xattrs_add(ret, name, value);
+	return r;
+}
+
 void files_machine_init(struct files_machine *x, struct machine *machine)
 {
 	*x = (struct files_machine){
-		.files = {machine_stat, machine_list, machine_read_file}, .machine = machine};
+		.files = {machine_stat, machine_list, machine_read_file, machine_xattrs},
+		.machine = machine};
 }

@@ -30,9 +30,45 @@ int stage_state_init(struct stage_state *s)
 	return s->user && s->workdir && s->entry && s->command && s->network ? 0 : -ENOMEM;
 }
 
+int stage_state_add_trigger(struct stage_state *s, const char *text)
+{
+	struct stage_triggers *t = &s->triggers;
+	char **all;
+
+	if (t->count == STAGE_TRIGGERS_MAX || strlen(text) > STAGE_TRIGGER_BYTES_MAX)
+		return -E2BIG;
+	all = reallocarray(t->items, t->count + 1, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	t->items = all;
+	all[t->count] = strdup(text);
+	if (!all[t->count])
+		return -ENOMEM;
+	t->count++;
+	return 0;
+}
+
+void stage_state_clear_triggers(struct stage_state *s)
+{
+	for (size_t i = 0; i < s->triggers.count; i++)
+		free(s->triggers.items[i]);
+	free(s->triggers.items);
+	s->triggers = (struct stage_triggers){NULL, 0};
+}
+
+static int copy_triggers(const struct stage_state *from, struct stage_state *to)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < from->triggers.count && r == 0; i++)
+		r = stage_state_add_trigger(to, from->triggers.items[i]);
+	return r;
+}
+
 void stage_state_done(struct stage_state *s)
 {
 	vars_done(&s->env);
+	stage_state_clear_triggers(s);
 	free(s->user);
 	free(s->workdir);
 	free(s->entry);
@@ -65,6 +101,8 @@ int stage_state_copy(const struct stage_state *from, struct stage_state *to)
 	to->shell = from->shell;
 	if (r == 0)
 		r = vars_copy(&from->env, &to->env);
+	if (r == 0)
+		r = copy_triggers(from, to);
 	if (r == 0)
 		r = stage_state_set(&to->user, from->user);
 	if (r == 0)
@@ -292,6 +330,17 @@ static int do_shell(struct stage *s, const struct dockerfile_step *step, struct 
 	return 0;
 }
 
+static int do_onbuild(struct stage *s, const struct dockerfile_step *step, struct error *e)
+{
+	int r = stage_state_add_trigger(&s->state, step->words.items[0]);
+
+	if (r == -E2BIG)
+		return error_set(e, ERROR_LIMIT, E2BIG,
+			"more than %d instructions of ONBUILD, or one of more than %d bytes",
+			STAGE_TRIGGERS_MAX, STAGE_TRIGGER_BYTES_MAX);
+	return r < 0 ? stage_no_memory(e) : 0;
+}
+
 static int do_nothing(struct stage *s, const struct dockerfile_step *step, struct error *e)
 {
 	char text[80];
@@ -316,6 +365,7 @@ int stage_step(struct stage *s, const struct dockerfile_step *step, struct error
 		[DOCKERFILE_SHELL] = do_shell,
 		[DOCKERFILE_ENTRYPOINT] = do_entrypoint,
 		[DOCKERFILE_CMD] = do_cmd,
+		[DOCKERFILE_ONBUILD] = do_onbuild,
 	};
 
 	return (steps[step->kind] ? steps[step->kind] : do_nothing)(s, step, e);

@@ -14,7 +14,19 @@
 #include "dockerfile/vars.h"
 #include "image/config.h"
 
-enum { STAGE_STEP_S = 3600 }; /* a RUN may take that long */
+enum {
+	STAGE_STEP_S = 3600,			   /* a RUN may take that long */
+	STAGE_TRIGGERS_MAX = CONFIG_TRIGGERS_MAX,  /* of an image */
+	STAGE_TRIGGER_BYTES_MAX = CONFIG_TEXT_MAX, /* of one, with its heredocs */
+};
+
+/* Triggers: instructions of ONBUILD, as text. A build FROM the image that keeps them runs them
+ * before its own steps, and its result has none of them. Their text is untrusted: it is parsed when
+ * a build uses it. */
+struct stage_triggers {
+	char **items; /* owned, as the list is */
+	size_t count;
+};
 
 /* The result of a stage: a disk, and the settings for commands. */
 struct stage_state {
@@ -24,17 +36,24 @@ struct stage_state {
 	unsigned base_deltas;	       /* of the base's disk */
 	uint32_t disk_mb;
 	struct vars env;
-	char *user, *workdir;  /* owned, like the next; "root" and "/" at first */
-	char *entry, *command; /* words for a shell; "" if there is none */
-	char *network;	       /* network list of the base; "": anything */
-	bool entry_is_shell;   /* the entry is for a shell, so it takes no command */
-	struct words shell;    /* borrowed from the Dockerfile; if empty, /bin/sh -c */
+	char *user, *workdir;		/* owned, like the next; "root" and "/" at first */
+	char *entry, *command;		/* words for a shell; "" if there is none */
+	char *network;			/* network list of the base; "": anything */
+	bool entry_is_shell;		/* the entry is for a shell, so it takes no command */
+	struct words shell;		/* borrowed from the Dockerfile; if empty, /bin/sh -c */
+	struct stage_triggers triggers; /* of ONBUILD; those of the base are steps instead */
 };
 
 int stage_state_init(struct stage_state *s); /* 0 or -ENOMEM */
 void stage_state_done(struct stage_state *s);
 int stage_state_copy(const struct stage_state *from, struct stage_state *to);
 int stage_state_set(char **slot, const char *value); /* sets a string of it; 0 or -ENOMEM */
+
+/* Adds a copy of a trigger. Returns 0, -ENOMEM, or -E2BIG beyond STAGE_TRIGGERS_MAX and
+ * STAGE_TRIGGER_BYTES_MAX. */
+int stage_state_add_trigger(struct stage_state *s, const char *text);
+void stage_state_clear_triggers(struct stage_state *s);
+
 int stage_no_memory(struct error *e);
 
 struct stage;

@@ -66,14 +66,31 @@ static int add_content(
 	return r;
 }
 
+static int add_xattrs(
+	struct step_key *k, struct files *from, const struct files_entry *f, struct error *e)
+{
+	struct files_xattrs x;
+	int r = from->xattrs ? from->xattrs(from, f->path, &x, e) : 0;
+
+	if (r < 0 || !from->xattrs)
+		return r;
+	for (uint32_t i = 0; i < x.count; i++)
+		step_key_text(k, x.items[i]);
+	return 0;
+}
+
 int step_key_file(struct step_key *k, struct files *from, const struct files_entry *f,
 	const char *path, struct error *e)
 {
+	int r = 0;
+
 	step_key_text(k, path);
 	step_key_number(k, f->mode);
 	step_key_number(k, (uint64_t)f->uid << 32 | f->gid);
 	step_key_text(k, f->target);
-	return S_ISREG(f->mode) ? add_content(k, from, f, e) : 0;
+	if (S_ISREG(f->mode) || S_ISDIR(f->mode))
+		r = add_xattrs(k, from, f, e);
+	return r == 0 && S_ISREG(f->mode) ? add_content(k, from, f, e) : r;
 }
 
 int step_key_end(struct step_key *k, char out[STEP_KEY_BYTES], struct error *e)

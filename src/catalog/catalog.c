@@ -204,8 +204,6 @@ int catalog_start(struct fleet *f, struct error *e)
 	if (r < 0)
 		return r;
 	uploads_forget_keys(c->uploads, key_is_gone, f);
-	workdir_sweep(f->home.area_fd[HOME_IMAGES]); /* of builds that were killed */
-	workdir_sweep(f->home.area_fd[HOME_TEMPLATES]);
 	sweep(f, HOME_IMAGES, false);
 	sweep(f, HOME_TEMPLATES, true);
 	catalog_drop(f, ""); /* a dying build may still lock what it has */

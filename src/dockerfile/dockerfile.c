@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "dockerfile/mount.h"
@@ -22,6 +23,7 @@ enum form {
 	FORM_ARGS,
 	FORM_REST,
 	FORM_HEALTH,
+	FORM_TRIGGER,
 };
 
 static const struct instruction {
@@ -47,10 +49,12 @@ static const struct instruction {
 	[DOCKERFILE_HEALTHCHECK] = {"HEALTHCHECK", FORM_HEALTH,
 		{"interval", "timeout", "start-period", "start-interval", "retries"}},
 	[DOCKERFILE_MAINTAINER] = {"MAINTAINER", FORM_REST, {NULL}},
+	[DOCKERFILE_ONBUILD] = {"ONBUILD", FORM_TRIGGER, {NULL}},
 };
 
 struct parser {
-	struct dockerfile *d;
+	struct dockerfile *d; /* NULL: a trigger is read */
+	struct arena *arena;
 	struct source source;
 	struct error *e;
 	unsigned line;	  /* of the instruction that is read */
@@ -64,10 +68,13 @@ static int no_memory(struct parser *p)
 		p->line);
 }
 
-/* "line 3: COPY: ..." */
+/* "line 3: COPY: ..." or, of a trigger, "ONBUILD COPY: ..." */
 static int prefix(struct parser *p)
 {
-	error_prefix(p->e, "line %u: %s", p->line, p->name);
+	if (p->d)
+		error_prefix(p->e, "line %u: %s", p->line, p->name);
+	else
+		error_prefix(p->e, "ONBUILD %s", p->name);
 	return -EINVAL;
 }
 
@@ -114,7 +121,7 @@ static int add_flag(
 	struct parser *p, struct dockerfile_step *s, const char *const known[8], const char *word)
 {
 	const char *equals = strchr(word, '='), *value = equals ? equals + 1 : "true";
-	const char *name = arena_copy(&p->d->arena, word + 2, strcspn(word + 2, "="));
+	const char *name = arena_copy(p->arena, word + 2, strcspn(word + 2, "="));
 
 	if (!name)
 		return no_memory(p);
@@ -126,7 +133,7 @@ static int add_flag(
 		return BAD(p, "--%.60s is given twice", name);
 	if (s->flag_count == DOCKERFILE_FLAGS_MAX)
 		return BAD(p, "more than %d flags", DOCKERFILE_FLAGS_MAX);
-	s->flags = arena_grow(&p->d->arena, s->flags, s->flag_count, sizeof(*s->flags));
+	s->flags = arena_grow(p->arena, s->flags, s->flag_count, sizeof(*s->flags));
 	if (!s->flags)
 		return no_memory(p);
 	s->flags[s->flag_count++] = (struct dockerfile_flag){name, value};
@@ -138,7 +145,7 @@ static int add_flag(
 static int take_flag_word(struct parser *p, const char **rest, const char **ret)
 {
 	const char *in = *rest;
-	char *out = arena_copy(&p->d->arena, in, strlen(in)), quote = '\0';
+	char *out = arena_copy(p->arena, in, strlen(in)), quote = '\0';
 
 	if (!out)
 		return no_memory(p);
@@ -196,7 +203,7 @@ static int add_heredoc(struct parser *p, struct dockerfile_step *s, const struct
 
 	if (s->heredoc_count == DOCKERFILE_HEREDOCS_MAX)
 		return BAD(p, "more than %d heredocs", DOCKERFILE_HEREDOCS_MAX);
-	s->heredocs = arena_grow(&p->d->arena, s->heredocs, s->heredoc_count, sizeof(*s->heredocs));
+	s->heredocs = arena_grow(p->arena, s->heredocs, s->heredoc_count, sizeof(*s->heredocs));
 	if (!s->heredocs)
 		return no_memory(p);
 	h = &s->heredocs[s->heredoc_count++];
@@ -215,11 +222,11 @@ static int read_heredocs(struct parser *p, struct dockerfile_step *s, const char
 
 	if (!takes_heredocs(s->kind) || !strstr(rest, "<<"))
 		return 0;
-	r = of_split(p, split_quoted(&p->d->arena, rest, p->source.escape, &words));
+	r = of_split(p, split_quoted(p->arena, rest, p->source.escape, &words));
 	for (size_t i = 0; i < words.count && r == 0; i++) {
 		struct heredoc_mark mark;
 
-		r = split_heredoc(&p->d->arena, words.items[i], p->source.escape, &mark);
+		r = split_heredoc(p->arena, words.items[i], p->source.escape, &mark);
 		if (r > 0)
 			r = add_heredoc(p, s, &mark);
 		else if (r < 0)
@@ -243,7 +250,7 @@ static int place_heredocs(struct parser *p, struct dockerfile_step *s)
 
 	for (size_t i = 0; i < s->words.count; i++) {
 		struct heredoc_mark mark;
-		int r = split_heredoc(&p->d->arena, s->words.items[i], p->source.escape, &mark);
+		int r = split_heredoc(p->arena, s->words.items[i], p->source.escape, &mark);
 
 		if (r < 0)
 			return no_memory(p);
@@ -262,7 +269,7 @@ static int place_heredocs(struct parser *p, struct dockerfile_step *s)
 
 static int one_word(struct parser *p, struct words *w, const char *rest)
 {
-	w->items = arena_take(&p->d->arena, sizeof(*w->items));
+	w->items = arena_take(p->arena, sizeof(*w->items));
 	if (!w->items)
 		return no_memory(p);
 	w->items[0] = rest;
@@ -272,7 +279,7 @@ static int one_word(struct parser *p, struct words *w, const char *rest)
 
 static int take_command(struct parser *p, struct dockerfile_step *s, const char *rest)
 {
-	int r = split_json(&p->d->arena, rest, &s->words);
+	int r = split_json(p->arena, rest, &s->words);
 
 	if (r == 0 && s->words.count == 0 && s->kind != DOCKERFILE_CMD &&
 		s->kind != DOCKERFILE_ENTRYPOINT) /* there it clears what the base has */
@@ -283,7 +290,7 @@ static int take_command(struct parser *p, struct dockerfile_step *s, const char 
 
 static int take_json(struct parser *p, struct dockerfile_step *s, const char *rest)
 {
-	int r = split_json(&p->d->arena, rest, &s->words);
+	int r = split_json(p->arena, rest, &s->words);
 
 	if (r == -EINVAL || (r == 0 && s->words.count == 0))
 		return BAD(p, "needs a list of strings in JSON, as [\"/bin/sh\", \"-c\"]");
@@ -292,10 +299,10 @@ static int take_json(struct parser *p, struct dockerfile_step *s, const char *re
 
 static int take_list(struct parser *p, struct dockerfile_step *s, const char *rest)
 {
-	int r = split_json(&p->d->arena, rest, &s->words);
+	int r = split_json(p->arena, rest, &s->words);
 
 	if (r == -EINVAL)
-		r = split_plain(&p->d->arena, rest, &s->words);
+		r = split_plain(p->arena, rest, &s->words);
 	if (r == 0 && s->words.count == 0)
 		return BAD(p, "the list is empty");
 	return of_split(p, r);
@@ -324,12 +331,12 @@ static int add_pair(
 {
 	const char **items;
 
-	items = arena_grow(&p->d->arena, to->items, to->count, sizeof(*items));
+	items = arena_grow(p->arena, to->items, to->count, sizeof(*items));
 	if (!items)
 		return no_memory(p);
 	to->items = items;
-	items[to->count++] = arena_copy(&p->d->arena, name, n);
-	items = arena_grow(&p->d->arena, items, to->count, sizeof(*items));
+	items[to->count++] = arena_copy(p->arena, name, n);
+	items = arena_grow(p->arena, items, to->count, sizeof(*items));
 	if (!items || !to->items[to->count - 1])
 		return no_memory(p);
 	to->items = items;
@@ -356,7 +363,7 @@ static int take_pair(struct parser *p, struct dockerfile_step *s, const char *wo
 static int take_pairs(struct parser *p, struct dockerfile_step *s, const char *rest)
 {
 	struct words words;
-	int r = of_split(p, split_quoted(&p->d->arena, rest, p->source.escape, &words));
+	int r = of_split(p, split_quoted(p->arena, rest, p->source.escape, &words));
 	const char *end = word_end(rest);
 
 	if (r < 0)
@@ -375,7 +382,7 @@ static int take_pairs(struct parser *p, struct dockerfile_step *s, const char *r
 
 static int take_args(struct parser *p, struct dockerfile_step *s, const char *rest)
 {
-	int r = of_split(p, split_quoted(&p->d->arena, rest, p->source.escape, &s->words));
+	int r = of_split(p, split_quoted(p->arena, rest, p->source.escape, &s->words));
 
 	for (size_t i = 0; i < s->words.count && r == 0; i++) {
 		const char *word = s->words.items[i];
@@ -401,13 +408,65 @@ static int take_health(struct parser *p, struct dockerfile_step *s, const char *
 	if (r < 0)
 		return r;
 	command = s->words;
-	items = arena_take(&p->d->arena, (command.count + 1) * sizeof(*items));
+	items = arena_take(p->arena, (command.count + 1) * sizeof(*items));
 	if (!items)
 		return no_memory(p);
 	items[0] = "CMD";
 	memcpy(items + 1, command.items, command.count * sizeof(*items));
 	s->words = (struct words){items, command.count + 1};
 	return 0;
+}
+
+/* --- triggers --- */
+
+/* Only kinds that take heredocs matter here. */
+static enum dockerfile_kind trigger_kind(const char *text)
+{
+	static const enum dockerfile_kind kinds[] = {
+		DOCKERFILE_RUN, DOCKERFILE_COPY, DOCKERFILE_ADD};
+	size_t n = (size_t)(word_end(text) - text);
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (strlen(instructions[kinds[i]].name) == n &&
+			strncasecmp(instructions[kinds[i]].name, text, n) == 0)
+			return kinds[i];
+	return DOCKERFILE_ENV;
+}
+
+/* Reads the heredocs of an instruction of ONBUILD, and adds their lines to its text. */
+static int add_trigger_heredocs(struct parser *p, const char *rest, struct buf *text)
+{
+	struct dockerfile_step s = {.kind = trigger_kind(rest)};
+	int r = read_heredocs(p, &s, rest);
+
+	for (size_t i = 0; i < s.heredoc_count && r == 0; i++)
+		r = buf_printf(text, "\n%s%s", s.heredocs[i].text, s.heredocs[i].name);
+	return r;
+}
+
+/* The instruction is kept as text, and read once to find its errors. */
+static int take_trigger(struct parser *p, struct dockerfile_step *s, const char *rest)
+{
+	struct buf text = BUF_INIT(SOURCE_BYTES_MAX);
+	struct dockerfile_step step;
+	const char *whole = NULL;
+	int r = buf_add_str(&text, rest);
+
+	if (r == 0)
+		r = add_trigger_heredocs(p, rest, &text);
+	if (r == 0)
+		whole = arena_copy(p->arena, (const char *)buf_head(&text), buf_len(&text));
+	buf_done(&text);
+	if (r < 0)
+		return p->e->code ? r : no_memory(p);
+	if (!whole)
+		return no_memory(p);
+	r = dockerfile_parse_trigger(whole, p->arena, &step, p->e);
+	if (r < 0) {
+		error_prefix(p->e, "line %u", p->line);
+		return r;
+	}
+	return one_word(p, &s->words, whole);
 }
 
 static int take_words(struct parser *p, struct dockerfile_step *s, const char *rest)
@@ -420,6 +479,7 @@ static int take_words(struct parser *p, struct dockerfile_step *s, const char *r
 		[FORM_PAIRS] = take_pairs,
 		[FORM_ARGS] = take_args,
 		[FORM_HEALTH] = take_health,
+		[FORM_TRIGGER] = take_trigger,
 	};
 	enum form form = instructions[s->kind].form;
 
@@ -428,7 +488,7 @@ static int take_words(struct parser *p, struct dockerfile_step *s, const char *r
 	if (form == FORM_REST)
 		return one_word(p, &s->words, rest);
 	if (form == FORM_WORDS)
-		return of_split(p, split_plain(&p->d->arena, rest, &s->words));
+		return of_split(p, split_plain(p->arena, rest, &s->words));
 	return takers[form](p, s, rest);
 }
 
@@ -462,27 +522,38 @@ static int check_run(struct parser *p, const struct dockerfile_step *s)
 	return r;
 }
 
-static int take_step(struct parser *p, enum dockerfile_kind kind, const char *rest)
+static int read_step(
+	struct parser *p, enum dockerfile_kind kind, const char *rest, struct dockerfile_step *ret)
 {
-	struct dockerfile *d = p->d;
-	struct dockerfile_steps *to =
-		d->stage_count ? &d->stages[d->stage_count - 1].steps : &d->args;
 	struct dockerfile_step s = {.kind = kind, .line = p->line, .text = p->text};
 	int r = take_flags(p, &s, instructions[kind].flags, &rest);
 
-	if (r == 0 && !d->stage_count && kind != DOCKERFILE_ARG)
-		return BAD(p, "only ARG can stand before the first FROM");
 	if (r == 0)
 		r = read_heredocs(p, &s, rest);
 	if (r == 0)
 		r = take_words(p, &s, rest);
 	if (r == 0 && kind == DOCKERFILE_RUN)
 		r = check_run(p, &s);
+	*ret = s;
+	return r;
+}
+
+static int take_step(struct parser *p, enum dockerfile_kind kind, const char *rest)
+{
+	struct dockerfile *d = p->d;
+	struct dockerfile_steps *to =
+		d->stage_count ? &d->stages[d->stage_count - 1].steps : &d->args;
+	struct dockerfile_step s;
+	int r;
+
+	if (!d->stage_count && kind != DOCKERFILE_ARG)
+		return BAD(p, "only ARG can stand before the first FROM");
+	r = read_step(p, kind, rest, &s);
 	if (r < 0)
 		return r;
 	if (d->step_count == DOCKERFILE_STEPS_MAX)
 		return BAD(p, "more than %d steps", DOCKERFILE_STEPS_MAX);
-	to->items = arena_grow(&d->arena, to->items, to->count, sizeof(*to->items));
+	to->items = arena_grow(p->arena, to->items, to->count, sizeof(*to->items));
 	if (!to->items)
 		return no_memory(p);
 	to->items[to->count++] = s;
@@ -492,7 +563,7 @@ static int take_step(struct parser *p, enum dockerfile_kind kind, const char *re
 
 static int name_stage(struct parser *p, struct dockerfile_stage *stage, const char *name)
 {
-	char *lower = arena_copy(&p->d->arena, name, strlen(name));
+	char *lower = arena_copy(p->arena, name, strlen(name));
 
 	if (!lower)
 		return no_memory(p);
@@ -521,7 +592,7 @@ static int take_from(struct parser *p, const char *rest)
 	int r = take_flags(p, &flags, known, &rest);
 
 	if (r == 0)
-		r = of_split(p, split_plain(&d->arena, rest, &words));
+		r = of_split(p, split_plain(p->arena, rest, &words));
 	if (r < 0)
 		return r;
 	if (words.count != 1 && (words.count != 3 || strcasecmp(words.items[1], "as") != 0))
@@ -535,32 +606,44 @@ static int take_from(struct parser *p, const char *rest)
 		return r;
 	if (d->stage_count == DOCKERFILE_STAGES_MAX)
 		return BAD(p, "more than %d stages", DOCKERFILE_STAGES_MAX);
-	d->stages = arena_grow(&d->arena, d->stages, d->stage_count, sizeof(*d->stages));
+	d->stages = arena_grow(p->arena, d->stages, d->stage_count, sizeof(*d->stages));
 	if (!d->stages)
 		return no_memory(p);
 	d->stages[d->stage_count++] = stage;
 	return 0;
 }
 
-static int take_instruction(struct parser *p)
+/* Puts the name of the instruction that stands at p->text into p->name, in upper case. *ret_rest is
+ * what follows it. Returns its kind, DOCKERFILE_KINDS_ for FROM and unknown names, or -ENOMEM. */
+static int take_name(struct parser *p, const char **ret_rest)
 {
-	const char *end = word_end(p->text), *rest = after_blanks(end);
-	char *name = arena_copy(&p->d->arena, p->text, (size_t)(end - p->text));
+	const char *end = word_end(p->text);
+	char *name = arena_copy(p->arena, p->text, (size_t)(end - p->text));
+	int kind = 0;
 
 	if (!name)
 		return no_memory(p);
 	for (char *c = name; *c; c++)
 		*c = (char)toupper((unsigned char)*c);
 	p->name = strlen(name) < 40 ? name : "an instruction";
-	if (strcmp(name, "FROM") == 0)
+	*ret_rest = after_blanks(end);
+	while (kind < DOCKERFILE_KINDS_ && strcmp(instructions[kind].name, name) != 0)
+		kind++;
+	return kind;
+}
+
+static int take_instruction(struct parser *p)
+{
+	const char *rest;
+	int kind = take_name(p, &rest);
+
+	if (kind < 0)
+		return kind;
+	if (strcmp(p->name, "FROM") == 0)
 		return take_from(p, rest);
-	if (strcmp(name, "ONBUILD") == 0)
-		return BAD(p,
-			"is not supported: put the step into the Dockerfile that uses the image");
-	for (size_t i = 0; i < DOCKERFILE_KINDS_; i++)
-		if (strcmp(instructions[i].name, name) == 0)
-			return take_step(p, (enum dockerfile_kind)i, rest);
-	return BAD(p, "is not an instruction of Dockerfiles");
+	if (kind == DOCKERFILE_KINDS_)
+		return BAD(p, "is not an instruction of Dockerfiles");
+	return take_step(p, (enum dockerfile_kind)kind, rest);
 }
 
 static int parse(struct parser *p)
@@ -580,10 +663,42 @@ static int parse(struct parser *p)
 	return r;
 }
 
+static int parse_trigger(struct parser *p, struct dockerfile_step *ret)
+{
+	const char *rest, *more;
+	int kind, r = source_next(&p->source, &p->text, &p->line, p->e);
+
+	p->name = "";
+	if (r == 0)
+		return BAD(p, "needs an instruction");
+	kind = r < 0 ? r : take_name(p, &rest);
+	if (kind < 0)
+		return kind;
+	if (strcmp(p->name, "FROM") == 0 || kind == DOCKERFILE_MAINTAINER ||
+		kind == DOCKERFILE_ONBUILD)
+		return BAD(p, "ONBUILD cannot have this instruction");
+	if (kind == DOCKERFILE_KINDS_)
+		return BAD(p, "is not an instruction of Dockerfiles");
+	r = read_step(p, (enum dockerfile_kind)kind, rest, ret);
+	if (r == 0)
+		r = source_next(&p->source, &more, &p->line, p->e);
+	return r > 0 ? BAD(p, "more than one instruction") : r;
+}
+
+int dockerfile_parse_trigger(
+	const char *text, struct arena *a, struct dockerfile_step *ret, struct error *e)
+{
+	struct error own = {0};
+	struct parser p = {.arena = a, .e = e ? e : &own};
+	int r = source_open(&p.source, a, text, strlen(text), p.e);
+
+	return r < 0 ? r : parse_trigger(&p, ret);
+}
+
 int dockerfile_parse(const char *text, size_t n, struct dockerfile *ret, struct error *e)
 {
 	struct error own = {0};
-	struct parser p = {.d = ret, .e = e ? e : &own};
+	struct parser p = {.d = ret, .arena = &ret->arena, .e = e ? e : &own};
 	int r;
 
 	*ret = (struct dockerfile){.escape = '\\'};

@@ -2,8 +2,8 @@
  * 1.7). Words are kept as written, with quotes and variables, because only the build knows the
  * values that expand.h needs.
  *
- * ONBUILD, other frontends and unknown flags are errors. Errors name the line, the instruction and
- * the flag. */
+ * Other frontends and unknown flags are errors. Errors name the line, the instruction and the
+ * flag. */
 #ifndef DOCKERFILE_DOCKERFILE_H
 #define DOCKERFILE_DOCKERFILE_H
 
@@ -39,6 +39,7 @@ enum dockerfile_kind {
 	DOCKERFILE_STOPSIGNAL,
 	DOCKERFILE_HEALTHCHECK,
 	DOCKERFILE_MAINTAINER,
+	DOCKERFILE_ONBUILD,
 	DOCKERFILE_KINDS_,
 };
 
@@ -61,6 +62,7 @@ struct dockerfile_heredoc {
  *   ENV, LABEL			name, value, name, value, ...
  *   ARG			"NAME" or "NAME=VALUE"
  *   EXPOSE, VOLUME		one or more
+ *   ONBUILD			the instruction, with the lines of its heredocs
  *   the others			one, the rest of the line */
 struct dockerfile_step {
 	enum dockerfile_kind kind;
@@ -71,6 +73,7 @@ struct dockerfile_step {
 	/* Only for steps that spec.h adds, in an image without a shell: the user that the step
 	 * makes, or the line that it runs if the line is plain words. Else NULL. */
 	const char *bare_user, *bare_line;
+	const char *trigger_of; /* the image whose ONBUILD it is; NULL: of the file */
 	struct words words;
 	struct dockerfile_flag *flags;
 	size_t flag_count;
@@ -104,6 +107,11 @@ struct dockerfile {
 /* Parses n bytes. Fails with ERROR_USAGE or ERROR_LIMIT. Call dockerfile_done() in any case. */
 int dockerfile_parse(const char *text, size_t n, struct dockerfile *ret, struct error *e);
 void dockerfile_done(struct dockerfile *d);
+
+/* Parses one instruction, which ONBUILD has kept. Its memory is in the arena. Fails as above, also
+ * for what ONBUILD cannot have: FROM, MAINTAINER, ONBUILD. */
+int dockerfile_parse_trigger(
+	const char *text, struct arena *a, struct dockerfile_step *ret, struct error *e);
 
 const char *dockerfile_kind_name(enum dockerfile_kind kind); /* "RUN" */
 

@@ -33,6 +33,9 @@ void config_done(struct image_config *c)
 	for (size_t i = 0; i < c->env_count; i++)
 		free(c->env[i]);
 	free(c->env);
+	for (size_t i = 0; i < c->trigger_count; i++)
+		free(c->triggers[i]);
+	free(c->triggers);
 	free(c->description);
 	free(c->user);
 	free(c->workdir);
@@ -96,6 +99,26 @@ int config_add_env(struct image_config *c, const char *entry)
 	return 0;
 }
 
+int config_add_trigger(struct image_config *c, const char *instruction)
+{
+	char **all, *copy = NULL;
+	int r;
+
+	if (c->trigger_count == CONFIG_TRIGGERS_MAX)
+		return -E2BIG;
+	r = config_set_text(&copy, instruction);
+	if (r < 0)
+		return r;
+	all = reallocarray(c->triggers, c->trigger_count + 1, sizeof(*all));
+	if (!all) {
+		free(copy);
+		return -ENOMEM;
+	}
+	c->triggers = all;
+	all[c->trigger_count++] = copy;
+	return 0;
+}
+
 int config_copy(const struct image_config *from, struct image_config *to)
 {
 	int r = config_init(to);
@@ -115,6 +138,8 @@ int config_copy(const struct image_config *from, struct image_config *to)
 	r = r < 0 ? r : config_set_text(&to->entry_command, from->entry_command);
 	for (size_t i = 0; r == 0 && i < from->env_count; i++)
 		r = config_add_env(to, from->env[i]);
+	for (size_t i = 0; r == 0 && i < from->trigger_count; i++)
+		r = config_add_trigger(to, from->triggers[i]);
 	if (r < 0)
 		config_done(to);
 	return r;
@@ -162,14 +187,22 @@ int config_json_add_u64(json_t *object, const char *key, uint64_t value)
 	return json_object_set_new(object, key, json_integer((json_int_t)value)) < 0 ? -ENOMEM : 0;
 }
 
+/* Adds a key with a list of strings; 0 or -ENOMEM. */
+static int add_list(json_t *object, const char *key, char *const *items, size_t n)
+{
+	json_t *list = json_array();
+	int bad = !list;
+
+	for (size_t i = 0; !bad && i < n; i++)
+		bad = json_array_append_new(list, json_string(items[i])) < 0;
+	bad = bad || json_object_set(object, key, list) < 0;
+	json_decref(list);
+	return bad ? -ENOMEM : 0;
+}
+
 int config_to_json(const struct image_config *c, json_t *o)
 {
-	json_t *env = json_array();
-	int bad = !env;
-
-	for (size_t i = 0; !bad && i < c->env_count; i++)
-		bad = json_array_append_new(env, json_string(c->env[i])) < 0;
-	bad = bad || config_json_add_string(o, "description", c->description) < 0;
+	int bad = config_json_add_string(o, "description", c->description) < 0;
 	bad = bad || config_json_add_u64(o, "cpus", c->cpus) < 0;
 	bad = bad || config_json_add_u64(o, "memory_mb", c->memory_mb) < 0;
 	bad = bad || config_json_add_u64(o, "disk_mb", c->disk_mb) < 0;
@@ -182,8 +215,9 @@ int config_to_json(const struct image_config *c, json_t *o)
 	bad = bad || config_json_add_string(o, "start_command", c->start_command) < 0;
 	bad = bad || config_json_add_string(o, "ready_command", c->ready_command) < 0;
 	bad = bad || config_json_add_string(o, "warm_command", c->warm_command) < 0;
-	bad = bad || json_object_set(o, "env", env) < 0;
-	json_decref(env);
+	if (!bad && c->trigger_count)
+		bad = add_list(o, "onbuild", c->triggers, c->trigger_count) < 0;
+	bad = bad || add_list(o, "env", c->env, c->env_count) < 0;
 	return bad ? -ENOMEM : 0;
 }
 
@@ -224,17 +258,33 @@ static int json_u32(const json_t *o, const char *key, uint32_t *ret)
 	return r;
 }
 
-static int env_from_json(const json_t *o, struct image_config *c)
+static int list_from_json(
+	const json_t *list, struct image_config *c, int (*add)(struct image_config *, const char *))
 {
-	const json_t *env = json_object_get(o, "env");
-	int r = json_is_array(env) ? 0 : -EINVAL;
+	int r = json_is_array(list) ? 0 : -EINVAL;
 
-	for (size_t i = 0; r == 0 && i < json_array_size(env); i++) {
-		const json_t *v = json_array_get(env, i);
+	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
+		const json_t *v = json_array_get(list, i);
 
-		r = json_is_string(v) ? config_add_env(c, json_string_value(v)) : -EINVAL;
+		r = json_is_string(v) ? add(c, json_string_value(v)) : -EINVAL;
 	}
 	return r;
+}
+
+/* Settings that older versions do not write. */
+static int optional_from_json(const json_t *o, struct image_config *c, struct error *e)
+{
+	const json_t *triggers = json_object_get(o, "onbuild");
+	const char *bad = NULL;
+
+	if (json_object_get(o, "network") && config_json_string(o, "network", &c->network) < 0)
+		bad = "network";
+	else if (json_object_get(o, "entry_command") &&
+		 config_json_string(o, "entry_command", &c->entry_command) < 0)
+		bad = "entry_command";
+	else if (triggers && list_from_json(triggers, c, config_add_trigger) < 0)
+		bad = "onbuild";
+	return bad ? error_set(e, ERROR_BAD_IMAGE, EINVAL, "\"%s\" is unusable", bad) : 0;
 }
 
 int config_from_json(const json_t *o, struct image_config *c, struct error *e)
@@ -250,11 +300,8 @@ int config_from_json(const json_t *o, struct image_config *c, struct error *e)
 		{"ready_command", &c->ready_command, NULL},
 		{"warm_command", &c->warm_command, NULL}};
 
-	if (json_object_get(o, "network") && config_json_string(o, "network", &c->network) < 0)
-		return error_set(e, ERROR_BAD_IMAGE, EINVAL, "\"network\" is unusable");
-	if (json_object_get(o, "entry_command") &&
-		config_json_string(o, "entry_command", &c->entry_command) < 0)
-		return error_set(e, ERROR_BAD_IMAGE, EINVAL, "\"entry_command\" is unusable");
+	if (optional_from_json(o, c, e) < 0)
+		return -EINVAL;
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		int r = fields[i].text ? config_json_string(o, fields[i].key, fields[i].text)
 				       : json_u32(o, fields[i].key, fields[i].number);
@@ -263,7 +310,7 @@ int config_from_json(const json_t *o, struct image_config *c, struct error *e)
 			return error_set(e, ERROR_BAD_IMAGE, -r, "\"%s\" is missing or unusable",
 				fields[i].key);
 	}
-	if (env_from_json(o, c) < 0)
+	if (list_from_json(json_object_get(o, "env"), c, config_add_env) < 0)
 		return error_set(e, ERROR_BAD_IMAGE, EINVAL, "\"env\" is missing or unusable");
 	return config_check(c, e);
 }

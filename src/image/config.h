@@ -15,7 +15,8 @@ enum {
 	CONFIG_DISK_MB_MIN = 64,
 	CONFIG_DISK_MB_MAX = 16 << 20,
 	CONFIG_ENV_MAX = 128,
-	CONFIG_TEXT_MAX = 4096, /* of a description, a command or an environment entry */
+	CONFIG_TEXT_MAX = 4096, /* of a description, a command, an environment entry or a trigger */
+	CONFIG_TRIGGERS_MAX = 64,
 	CONFIG_USER_MAX = 32,
 	CONFIG_JSON_MAX = 1 << 20,
 };
@@ -37,6 +38,9 @@ struct image_config {
 			      * none */
 	char *entry_command; /* the agent's program (sandbox/entry.h): started before the snapshot,
 			      * which is taken when it waits for its input; "" = none */
+	char **triggers;     /* instructions of ONBUILD, for builds on this image: trigger_count of
+			      * them; NULL if there are none */
+	size_t trigger_count;
 };
 
 int config_init(struct image_config *c); /* sets the defaults; 0 or -ENOMEM */
@@ -50,14 +54,17 @@ int config_set_text(char **slot, const char *value);
 /* Adds "NAME=VALUE", or replaces the value of NAME: 0, -ENOMEM, -EINVAL, -E2BIG. */
 int config_add_env(struct image_config *c, const char *entry);
 
+/* Adds an instruction of ONBUILD: as config_set_text, or -E2BIG beyond CONFIG_TRIGGERS_MAX. */
+int config_add_trigger(struct image_config *c, const char *instruction);
+
 /* Refuses unusable values; the error names the setting. */
 int config_check(const struct image_config *c, struct error *e);
 
 /* Adds the settings to a JSON object: 0 or -ENOMEM. */
 int config_to_json(const struct image_config *c, json_t *object);
 
-/* Reads the settings from a JSON object; `c` is initialised. Every setting but `network` and
- * `entry_command` must be present, and all of their type. */
+/* Reads the settings from a JSON object; `c` is initialised. Every setting but `network`,
+ * `entry_command` and `onbuild` must be present, and all of their type. */
 int config_from_json(const json_t *object, struct image_config *c, struct error *e);
 
 /* Strict helpers for our JSON files, whose content is untrusted. config_json_parse returns a new

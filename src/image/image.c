@@ -96,7 +96,7 @@ static int parse(const char *text, size_t len, struct image *m, struct error *e)
 	static const char *const keys[] = {"format", "kind", "source", "digest", "created",
 		"content_bytes", "entries", "deltas", "description", "cpus", "memory_mb", "disk_mb",
 		"user", "workdir", "network", "env", "start_command", "ready_command",
-		"warm_command", "entry_command", NULL};
+		"warm_command", "entry_command", "onbuild", NULL};
 	json_t *o = config_json_parse(text, len, keys, "image.json", e);
 	int r = o ? from_json(o, m, e) : -EINVAL;
 

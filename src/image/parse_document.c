@@ -27,8 +27,8 @@ static int emit_value(const json_t *v, struct place *at, struct tree_sink *to, s
 static bool is_used(const char *name)
 {
 	static const char *const used[] = {"Cmd", "Config", "Entrypoint", "Env", "Layers",
-		"RepoTags", "User", "WorkingDir", "annotations", "architecture", "config",
-		"diff_ids", "digest", "fsLayers", "layers", "manifests", "mediaType",
+		"OnBuild", "RepoTags", "User", "WorkingDir", "annotations", "architecture",
+		"config", "diff_ids", "digest", "fsLayers", "layers", "manifests", "mediaType",
 		"org.opencontainers.image.ref.name", "os", "platform", "rootfs", "size"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(used); i++)

@@ -347,7 +347,7 @@ static int parse(const char *text, size_t len, struct template *t, struct error 
 	static const char *const keys[] = {"format", "kind", "kernel_release", "agent_version",
 		"image_digest", "created", "deltas", "description", "cpus", "memory_mb", "disk_mb",
 		"user", "workdir", "network", "env", "start_command", "ready_command",
-		"warm_command", "entry_command", NULL};
+		"warm_command", "entry_command", "onbuild", NULL};
 	json_t *o = config_json_parse(text, len, keys, json_file, e);
 	int r = o ? from_json(o, t, e) : -EINVAL;
 

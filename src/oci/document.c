@@ -1,5 +1,6 @@
 #include "oci/document.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -247,19 +248,32 @@ static int check_platform(const json_t *o, struct error *e)
 		*os ? os : "?", *architecture ? architecture : "?");
 }
 
+/* Lines of text, as the settings of a template take them. */
+static bool are_triggers(const struct oci_strings *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		for (const char *p = s->items[i]; *p; p++)
+			if (iscntrl((unsigned char)*p) && *p != '\n' && *p != '\t')
+				return false;
+	return s->count <= OCI_TRIGGERS_MAX;
+}
+
 static int take_config(const json_t *o, struct oci_config *c, const char **ret_field)
 {
 	const json_t *run = json_object_get(o, "config");
 	const struct {
 		const char *key;
 		struct oci_strings *to;
-	} lists[] = {{"Env", &c->env}, {"Entrypoint", &c->entrypoint}, {"Cmd", &c->command}};
+	} lists[] = {{"Env", &c->env}, {"Entrypoint", &c->entrypoint}, {"Cmd", &c->command},
+		{"OnBuild", &c->triggers}};
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists) && r == 0; i++) {
 		*ret_field = lists[i].key;
 		r = take_strings(json_object_get(run, lists[i].key), lists[i].to);
 	}
+	if (r == 0 && !are_triggers(&c->triggers))
+		r = -EINVAL;
 	if (r < 0)
 		return r;
 	*ret_field = "User";
@@ -387,6 +401,7 @@ void oci_config_done(struct oci_config *c)
 	strings_done(&c->entrypoint);
 	strings_done(&c->command);
 	strings_done(&c->diff_ids);
+	strings_done(&c->triggers);
 	free(c->user);
 	free(c->workdir);
 	c->user = c->workdir = NULL;

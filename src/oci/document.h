@@ -20,6 +20,7 @@ enum {
 	OCI_LAYERS_MAX = 256,	 /* twice what docker makes */
 	OCI_MANIFESTS_MAX = 256, /* of an index */
 	OCI_STRINGS_MAX = 512,	 /* of a list */
+	OCI_TRIGGERS_MAX = 64,	 /* of ONBUILD, each OCI_TEXT_MAX at most */
 	OCI_MEDIA_TYPE_MAX = 128,
 	OCI_PLATFORM_MAX = 32,
 	OCI_NAME_MAX = 512,
@@ -67,6 +68,7 @@ struct oci_manifest {
 struct oci_config {
 	struct oci_strings env, entrypoint, command; /* "NAME=VALUE"; arguments */
 	struct oci_strings diff_ids;		     /* digests of the layers, uncompressed */
+	struct oci_strings triggers;		     /* OnBuild: instructions of a Dockerfile */
 	char *user, *workdir;			     /* owned; "" when not given */
 };
 

@@ -167,6 +167,16 @@ static int apply_command(
 	return 0;
 }
 
+/* document.h has checked them. */
+static int apply_triggers(const struct oci_config *c, struct image_config *to, struct error *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < c->triggers.count && r == 0; i++)
+		r = config_add_trigger(to, c->triggers.items[i]);
+	return r < 0 ? no_memory(e) : 0;
+}
+
 int oci_settings_apply(const struct oci_config *c, struct rootfs *f, struct image_config *to,
 	struct buf *notes, struct error *e)
 {
@@ -176,5 +186,7 @@ int oci_settings_apply(const struct oci_config *c, struct rootfs *f, struct imag
 		r = apply_user(c, f, to, notes, e);
 	if (r == 0)
 		r = apply_workdir(c, to, e);
+	if (r == 0)
+		r = apply_triggers(c, to, e);
 	return r < 0 ? r : apply_command(c, to, notes, e);
 }

@@ -15,7 +15,8 @@
  *   - the user: root when the image names none. A number becomes the name that /etc/passwd has for
  *     it, or else a new one, uidN. A group is only used for such a new name;
  *   - the working directory: "/" when the image names none;
- *   - entrypoint and command as the start command, quoted for a shell, unless there is one already.
+ *   - entrypoint and command as the start command, quoted for a shell, unless there is one already;
+ *   - the instructions of ONBUILD.
  * For each setting that cannot be taken over, appends a line to `notes`. */
 int oci_settings_apply(const struct oci_config *c, struct rootfs *f, struct image_config *to,
 	struct buf *notes, struct error *e);

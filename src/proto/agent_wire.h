@@ -24,7 +24,7 @@
 
 enum {
 	AGENT_PORT = 1024,	    /* vsock port in the guest */
-	AGENT_PROTOCOL_VERSION = 6, /* the newest that this source tree speaks; see agent_hello */
+	AGENT_PROTOCOL_VERSION = 7, /* the newest that this source tree speaks; see agent_hello */
 
 	AGENT_HEADER_BYTES = 8,
 	AGENT_PAYLOAD_MAX = 64 * 1024,
@@ -388,9 +388,11 @@ struct agent_process {
  * default) selects the home and owns what is created. */
 
 enum agent_stat_flag {
-	AGENT_STAT_FOLLOW = 0x01,  /* follow a symbolic link */
-	AGENT_STAT_XATTRS = 0x02,  /* include the user.* attributes */
-	AGENT_STAT_RESOLVE = 0x04, /* for links: include target_mode and resolved */
+	AGENT_STAT_FOLLOW = 0x01,     /* follow a symbolic link */
+	AGENT_STAT_XATTRS = 0x02,     /* include the user.* attributes */
+	AGENT_STAT_RESOLVE = 0x04,    /* for links: include target_mode and resolved */
+	AGENT_STAT_CAPABILITY = 0x08, /* only STAT: include security.capability among the
+				       * attributes, in hexadecimal. Version 7 */
 };
 struct agent_stat {
 	uint32_t flags;
@@ -475,8 +477,10 @@ struct agent_set_attr {
 /* Extended attributes as name, value, name, value, ...; names are full ("user.x"). Values are text:
  * an entry leaves out values that contain a NUL. */
 enum agent_set_xattrs_flag {
-	AGENT_XATTRS_REPLACE = 0x01, /* first remove every attribute whose name starts with
+	AGENT_XATTRS_REPLACE = 0x01,	/* first remove every attribute whose name starts with
 				      * `prefix` */
+	AGENT_XATTRS_CAPABILITY = 0x02, /* security.capability may be set, too; its value is
+					 * hexadecimal. Version 7 */
 };
 struct agent_set_xattrs {
 	uint32_t flags;

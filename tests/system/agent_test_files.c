@@ -334,6 +334,56 @@ static void test_attributes(void)
 	CHECK(refused(AGENT_SET_XATTRS, &x) == AGENT_ERR_INVALID);
 }
 
+static bool has_capability(const struct agent_entry *e)
+{
+	size_t pos = 0;
+	const char *s;
+
+	while (agent_strings_next(&e->xattrs, &pos, &s))
+		if (strcmp(s, "security.capability") == 0)
+			return agent_strings_next(&e->xattrs, &pos, &s) &&
+			       strcmp(s, "0100000200040000000000000000000000000000") == 0;
+	return false;
+}
+
+static void test_capability(void)
+{
+	static const char *const pairs[] = {"security.capability",
+		"0100000200040000000000000000000000000000", "user.beside", "v"};
+	static const char *const bad[] = {"x", "010", "0g", "security.capability"};
+	const char *changed[] = {"security.capability", ""};
+	struct agent_set_xattrs x = {.flags = AGENT_XATTRS_CAPABILITY,
+		.pairs = {.array = pairs, .count = 4},
+		.prefix = ""};
+	const uint32_t both = AGENT_STAT_XATTRS | AGENT_STAT_CAPABILITY;
+	struct agent_conn *c = dial_agent();
+	struct agent_entry e;
+	int r;
+
+	put("capable", "");
+	x.path = in_work("capable");
+	r = agent_set_xattrs(c, soon(), &x, NULL);
+	if (r == -EOPNOTSUPP || r == -EPERM) {
+		test_skip("capabilities of files cannot be set here");
+		return;
+	}
+	CHECK(r == 0 && agent_stat(c, soon(), x.path, both, &e, NULL) == 0 && has_capability(&e));
+	CHECK(agent_stat(c, soon(), x.path, AGENT_STAT_XATTRS, &e, NULL) == 0);
+	CHECK(!has_capability(&e) && e.xattrs.count == 2);
+	x.pairs = (struct agent_strings){.array = changed, .count = 2};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		changed[1] = bad[i];
+		CHECK(agent_set_xattrs(c, soon(), &x, NULL) < 0);
+	}
+	changed[0] = "security.other";
+	changed[1] = pairs[1];
+	CHECK(agent_set_xattrs(c, soon(), &x, NULL) < 0);
+	changed[0] = pairs[0];
+	x.flags = 0;
+	CHECK(agent_set_xattrs(c, soon(), &x, NULL) < 0);
+	CHECK(agent_stat(c, soon(), x.path, both, &e, NULL) == 0 && has_capability(&e));
+}
+
 /* --- watching --- */
 
 struct seen {
@@ -602,6 +652,7 @@ const struct test file_tests[] = {
 	{"directories", test_directories},
 	{"listing", test_listing},
 	{"attributes", test_attributes},
+	{"capability", test_capability},
 	{"watch", test_watch},
 	{"watch recursive", test_watch_recursive},
 	{"watch of a flood", test_watch_flood},

@@ -3,9 +3,10 @@
 does what the start command says, and makes a directory for the template. For a hosted agent `install` stands
 for the start command.
 
-    log TEXT        an entry of the log, of step 1
+    log TEXT        an entry of the log, of step 1 at first
     error TEXT      the same, of the level error
     lines N         so many of them
+    step N          entries are of that step from here on
     wait FILE       until there is that file
     fail TEXT       the build fails at step 2
     die             the process ends without a word
@@ -28,6 +29,7 @@ import time
 
 children = []
 native = False
+current = "1"
 
 DESCRIPTION = {"format": 1, "kind": "ext4", "kernel_release": "x", "agent_version": "4", "image_digest": "0" * 64, "created": 1,
                "description": "", "cpus": 2, "memory_mb": 512, "disk_mb": 1024, "user": "root", "workdir": "",
@@ -43,18 +45,20 @@ def say(**message):
         os._exit(1)
 
 
-def log(text, step="1", level=1):
-    say(log={"level": level, "step": step, "message": text})
+def log(text, step=None, level=1):
+    say(log={"level": level, "step": step or current, "message": text})
 
 
 def obey(spec, word, rest):
-    global native
+    global native, current
     if word == "native":
         native = True
     elif word == "log":
         log(rest)
     elif word == "error":
         log(rest, level=3)
+    elif word == "step":
+        current = rest
     elif word == "lines":
         for i in range(int(rest)):
             log(f"line {i}")

@@ -65,6 +65,7 @@ static int read_spec(struct builder_options *o, struct spec *s, struct error *e)
 		return r;
 	s->file.stages[0].base = o->file->stages[0].base;
 	o->file = &s->file;
+	o->no_triggers = true;
 	o->start = start;
 	o->ready = s->ready;
 	return 0;

@@ -19,6 +19,12 @@ FROM second
 COPY --from=third /two /one /got/
 COPY --from=1 /from-zero /renamed
 """,
+    "hard links where nothing can make them": """FROM base AS a
+RUN mkdir /d && echo one > /d/one && ln /d/one /d/two
+FROM scratch
+COPY --from=a /d/one /got/one
+COPY --from=a /d/two /got/two
+""",
     "heredocs": """FROM base
 RUN mkdir -p /made; echo "one $HOME" > /made/one; echo tabs > /made/tabs; echo "expanded by the shell: $HOME" > /made/two
 RUN mkdir /copied; printf '$NAME stays\\n' > /copied/raw; echo "name goes" > /copied/cooked; chmod 644 /copied/*
@@ -54,9 +60,45 @@ CONTEXT = {
     "README.md": ("file", "readme\n", 0o644),
     ".dockerignore": ("file", "# what is not sent\n.git\n**/node_modules\n*.md\n!README.md\nsrc/*.env\n!src/keep.env\n", 0o644),
     "rootfs.tar.gz": ("tar", "conf", 0o644),
+    "marked/file": ("file", "marked\n", 0o644),
+    "marked/able": ("file", "able\n", 0o755),
+    "marked/below/file": ("file", "below\n", 0o644),
+    "links/one": ("file", "linked\n", 0o644),
+    "links/below/two": ("hard", "links/one", 0),
+    "links/three": ("hard", "links/one", 0),
+    "links/else": ("file", "linked\n", 0o644),
+}
+
+# path in CONTEXT: extended attributes. The capability is cap_net_bind_service=ep.
+XATTRS = {
+    "marked/file": {"user.mark": b"text", "trusted.mark": b"stays"},
+    "marked/able": {"security.capability": bytes.fromhex("0100000200040000000000000000000000000000")},
+    "marked/below": {"user.folder": b"1"},
 }
 
 DOCKERFILES = {
+    "extended attributes": ("""FROM base AS a
+COPY marked /kept/
+FROM base
+COPY marked /context/
+COPY --chown=me:mine --chmod=750 marked/able /owned/
+COPY --from=a /kept /stage/
+COPY --from=a --chown=7:8 /kept/file /kept/able /etc/marked /files/
+""",),
+    "hard links": ("""FROM base AS a
+RUN mkdir -p /d/e && echo one > /d/one && ln /d/one /d/e/two && ln /d/one /d/three && ln -s one /d/soft && echo one > /d/other
+FROM base
+COPY --from=a /d /got
+COPY --from=a --chown=me:mine /d /got/owned/
+COPY --from=a /d/one /d/three /apart/
+COPY links /context/
+COPY links/one links/three /separate/
+""",),
+    "hard links where nothing can make them": ("""FROM base AS a
+RUN mkdir /d && echo one > /d/one && ln /d/one /d/two
+FROM scratch
+COPY --from=a /d /got
+""",),
     "Debian packages": ("""FROM base
 ENV DEBIAN_FRONTEND=noninteractive
 RUN set -eux; \\

@@ -113,6 +113,11 @@ static const struct {
 	 "SIGINT\nMAINTAINER me",
 		"1 FROM <a> <> <>\n2 EXPOSE <80> <443/tcp>\n3 VOLUME </a b>\n4 VOLUME </a> </b>\n"
 		"5 STOPSIGNAL <SIGINT>\n6 MAINTAINER <me>\n"},
+	/* triggers */
+	{"FROM a\nonbuild  run --network=none \\\n  x\nONBUILD COPY <<A <<B /d/\n1\nA\n\n2\nB\n"
+	 "ONBUILD ENV A=<<no",
+		"1 FROM <a> <> <>\n2 ONBUILD <run --network=none   x>\n"
+		"4 ONBUILD <COPY <<A <<B /d/\n1\nA\n\n2\nB>\n10 ONBUILD <ENV A=<<no>\n"},
 	/* heredocs */
 	{"FROM a\nRUN <<EOF\nFROM b\n# kept\n\n\\\nEOF\nUSER x",
 		"1 FROM <a> <> <>\n2 RUN <<<EOF> EOF${FROM b\n# kept\n\n\\\n}\n8 USER <x>\n"},
@@ -138,7 +143,15 @@ static const struct {
 	{"FROM a\nCOPY --from='b x /z", "line 2: COPY: a quote of the flag --from=b x /z"},
 	{"RUN x", "line 1: RUN: only ARG can stand before the first FROM"},
 	{"FROM a\nFORM b", "line 2: FORM: is not an instruction"},
-	{"FROM a\n\nONBUILD RUN x", "line 3: ONBUILD: is not supported"},
+	{"FROM a\n\nONBUILD FROM x", "line 3: ONBUILD FROM: ONBUILD cannot have this"},
+	{"FROM a\nONBUILD onbuild RUN x", "line 2: ONBUILD ONBUILD: ONBUILD cannot have this"},
+	{"FROM a\nONBUILD MAINTAINER x", "line 2: ONBUILD MAINTAINER: ONBUILD cannot have this"},
+	{"FROM a\nONBUILD FORM x", "line 2: ONBUILD FORM: is not an instruction"},
+	{"FROM a\nONBUILD", "line 2: ONBUILD: needs an argument"},
+	{"FROM a\nONBUILD RUN", "line 2: ONBUILD RUN: needs an argument"},
+	{"FROM a\nONBUILD --x RUN y", "line 2: ONBUILD: --x is not supported"},
+	{"FROM a\nONBUILD RUN <<EOF\nnever", "ONBUILD: line 2: the heredoc has no end"},
+	{"ONBUILD RUN x", "line 1: ONBUILD: only ARG can stand before the first FROM"},
 	{"FROM", "line 1: FROM: must be FROM IMAGE"},
 	{"FROM a b", "line 1: FROM: must be FROM IMAGE"},
 	{"FROM a AS 1", "line 1: FROM: 1 cannot name a stage"},

@@ -150,7 +150,8 @@ static void test_config(void **state)
 {
 	static const char text[] =
 		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"config\":{\"Env\":[\"A=1\",\"B=\"],"
-		"\"User\":\"1000:7\",\"WorkingDir\":\"/w\",\"Entrypoint\":[\"/e\"],\"Cmd\":null},"
+		"\"User\":\"1000:7\",\"WorkingDir\":\"/w\",\"Entrypoint\":[\"/e\"],\"Cmd\":null,"
+		"\"OnBuild\":[\"RUN a\",\"COPY . /b\"]},"
 		"\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"" SUM "\"]}}";
 	static const char *const refused[] = {
 		"{\"os\":\"windows\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[\"" SUM
@@ -160,6 +161,9 @@ static void test_config(void **state)
 		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[]}}",
 		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[\"x\"]}}",
 		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"config\":{\"Env\":[1]},"
+		"\"rootfs\":{\"diff_ids\":[\"" SUM "\"]}}",
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"config\":{\"OnBuild\":[\"RUN "
+		"a\\rb\"]},"
 		"\"rootfs\":{\"diff_ids\":[\"" SUM "\"]}}",
 		"{\"os\":\"linux\",\"os\":\"linux\",\"architecture\":\"amd64\"}",
 		"[]",
@@ -175,6 +179,8 @@ static void test_config(void **state)
 	assert_string_equal(c.workdir, "/w");
 	assert_int_equal(c.entrypoint.count, 1);
 	assert_int_equal(c.command.count, 0);
+	assert_int_equal(c.triggers.count, 2);
+	assert_string_equal(c.triggers.items[1], "COPY . /b");
 	oci_config_done(&c);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		e = (struct error){0};

@@ -25,6 +25,7 @@ enum {
 	MEMORY_MB_DEFAULT = 1024,
 	TAGS_MAX = 16, /* of a build */
 	LOGS_PAGE = 100,
+	REASON_ENTRIES = 10,
 };
 
 /* --- announcing --- */
@@ -340,6 +341,41 @@ json_t *api_build_entries(
 	return NULL;
 }
 
+/* The last entries of a step, as they came. */
+struct step_entries {
+	json_t *list;
+	const char *step;
+};
+
+static int add_entry_of_step(void *arg, const struct store_build_log *l)
+{
+	struct step_entries *x = arg;
+
+	if (strcmp(l->step, x->step) != 0)
+		return 0;
+	if (json_array_insert_new(x->list, 0, build_log_json(l)) < 0)
+		return -ENOMEM;
+	return json_array_size(x->list) == REASON_ENTRIES; /* 1 ends it */
+}
+
+/* What the step that failed said at last. NULL if the build did not fail. */
+static json_t *entries_of_reason(struct request *r, const struct store_build *b)
+{
+	const struct store_build_log_filter f = {.build_seq = b->seq,
+		.from = INT64_MAX,
+		.backward = true,
+		.at_ns = INT64_MAX,
+		.limit = LOGS_PAGE};
+	struct step_entries x = {.step = b->step};
+
+	if (b->status != STORE_BUILD_FAILED)
+		return NULL;
+	x.list = json_array();
+	/* what cannot be read is left out */
+	(void)store_build_log_list(fleet_of(r)->store, &f, add_entry_of_step, &x, NULL);
+	return x.list;
+}
+
 void api_build_status(struct request *r)
 {
 	struct store_build b = {0};
@@ -354,7 +390,7 @@ void api_build_status(struct request *r)
 	f.build_seq = b.seq;
 	entries = api_build_entries(r, &f, NULL);
 	if (entries)
-		reply_json(r, 200, build_status_json(&b, entries));
+		reply_json(r, 200, build_status_json(&b, entries, entries_of_reason(r, &b)));
 }
 
 void api_build_logs(struct request *r)

@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "api/template/api_catalog.h"
+#include "api/template/build_json.h"
 #include "api/auth.h"
 #include "base/array.h"
 #include "base/cleanup.h"
@@ -342,13 +343,28 @@ static bool load(
 	return false;
 }
 
+/* A snapshot is a template, too. */
+static bool is_snapshot(struct request *r, struct store_snapshot *ret)
+{
+	struct template_ref ref;
+	const char *reason;
+
+	return template_ref_parse(r->params[0], &ref, &reason) == 0 &&
+	       api_find_snapshot(r, &ref, ret, NULL) == 0;
+}
+
 void api_template_get(struct request *r)
 {
 	struct store_template row;
+	struct store_snapshot sn;
 	struct found_template t;
 	struct template_ref ref;
 	struct entry m;
 
+	if (is_snapshot(r, &sn)) {
+		reply_json(r, 200, build_snapshot_json(&sn));
+		return;
+	}
 	if (!api_find_template(r, r->params[0], &ref, &t))
 		return;
 	if (t.built) {
@@ -375,15 +391,11 @@ static void reply_built(
 			json_pack("{s:s, s:b}", "templateID", t->row.id, "public", t->row.public));
 }
 
-/* A snapshot is a template, too. */
 static bool reply_snapshot(struct request *r)
 {
 	struct store_snapshot sn;
-	struct template_ref ref;
-	const char *reason;
 
-	if (template_ref_parse(r->params[0], &ref, &reason) < 0 ||
-		api_find_snapshot(r, &ref, &sn, NULL) < 0)
+	if (!is_snapshot(r, &sn))
 		return false;
 	reply_json(r, 200, json_pack("{s:s, s:b}", "templateID", sn.id, "public", 0));
 	return true;

@@ -1,6 +1,11 @@
 #include "api/template/build_json.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "api/api.h"
+#include "base/cleanup.h"
+#include "base/str.h"
 
 const char *build_status_name(enum store_build_status s)
 {
@@ -40,16 +45,17 @@ json_t *build_log_json(const struct store_build_log *l)
 		*l->step ? l->step : NULL);
 }
 
-json_t *build_status_json(const struct store_build *b, json_t *entries)
+json_t *build_status_json(const struct store_build *b, json_t *entries, json_t *why)
 {
 	json_t *json = json_pack("{s:s, s:s, s:s, s:o, s:[]}", "templateID", b->template_id,
 		"buildID", b->id, "status", build_status_name(b->status), "logEntries", entries,
 		"logs");
 
-	if (json && b->status == STORE_BUILD_FAILED)
+	if (json && why)
 		(void)json_object_set_new(json, "reason", /* shows as missing */
-			json_pack("{s:s, s:s*, s:[]}", "message", b->reason, "step",
-				*b->step ? b->step : NULL, "logEntries"));
+			json_pack("{s:s, s:s*, s:O}", "message", b->reason, "step",
+				*b->step ? b->step : NULL, "logEntries", why));
+	json_decref(why);
 	return json;
 }
 
@@ -74,6 +80,55 @@ json_t *build_of_template_json(const struct store_build *b)
 		"updatedAt", api_time(b->updated_ns), "finishedAt", time_or_null(b->finished_ns),
 		"cpuCount", (int)b->cpus, "memoryMB", (int)b->memory_mb, "diskSizeMB",
 		(int)b->disk_mb, "envdVersion", INSTANCE_ENVD_VERSION);
+}
+
+/* A snapshot's id has 20 characters of a-z and 0-9, which are a number of 104 bits. */
+static void make_build_id(const char *snapshot_id, char out[STR_UUID_BYTES])
+{
+	static const uint8_t at[] = {0, 1, 2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15};
+	unsigned __int128 n = 0;
+	uint8_t bytes[16] = {0};
+
+	for (const char *p = snapshot_id; *p; p++)
+		n = n * 36 + (unsigned)(*p >= 'a' ? *p - 'a' + 10 : *p - '0');
+	for (size_t i = 0; i < sizeof(at); i++, n >>= 8) /* between the bits of the format */
+		bytes[at[i]] = (uint8_t)n;
+	str_uuid(bytes, 8, out);
+}
+
+static struct store_build build_of_snapshot(const struct store_snapshot *sn)
+{
+	struct store_build b = {.status = STORE_BUILD_READY,
+		.created_ns = sn->created_ns,
+		.updated_ns = sn->created_ns,
+		.finished_ns = sn->created_ns,
+		.cpus = sn->cpus,
+		.memory_mb = (uint32_t)(sn->memory_bytes >> 20),
+		.disk_mb = (uint32_t)(sn->disk_bytes >> 20)};
+
+	make_build_id(sn->id, b.id);
+	return b;
+}
+
+json_t *build_snapshot_json(const struct store_snapshot *sn)
+{
+	const struct store_build b = build_of_snapshot(sn);
+	struct store_catalog c = {
+		.created_ns = sn->created_ns, .updated_ns = sn->created_ns, .build_count = 1};
+	_cleanup_free_ char *name = str_printf("%s:%s", sn->name, sn->tag);
+	json_t *json, *names = *sn->name ? json_pack("[s]", name) : json_array();
+
+	(void)snprintf(c.id, sizeof(c.id), "%s", sn->id); /* fits */
+	json = build_template_json(&c, &b, &b);
+	if (!json || !names || json_object_set(json, "names", names) < 0 ||
+		json_object_set(json, "aliases", names) < 0 ||
+		json_object_set_new(json, "builds", json_pack("[o]", build_of_template_json(&b))) <
+			0) {
+		json_decref(json);
+		json = NULL;
+	}
+	json_decref(names);
+	return json;
 }
 
 json_t *build_assignment_json(const struct store_tag *t)

@@ -7,6 +7,7 @@
 
 #include "store/builds.h"
 #include "store/catalog.h"
+#include "store/snapshots.h"
 #include "store/tags.h"
 
 enum { BUILD_LEVELS = 4 };
@@ -20,8 +21,8 @@ json_t *build_announced_json(
 
 json_t *build_log_json(const struct store_build_log *l);
 
-/* Takes ownership of entries. */
-json_t *build_status_json(const struct store_build *b, json_t *entries);
+/* Takes ownership of both. why: entries of the step that failed; NULL if none failed. */
+json_t *build_status_json(const struct store_build *b, json_t *entries, json_t *why);
 
 /* Makes a Template. shown: the build that it has now. last: the newest build. */
 json_t *build_template_json(const struct store_catalog *c, const struct store_build *shown,
@@ -29,6 +30,10 @@ json_t *build_template_json(const struct store_catalog *c, const struct store_bu
 
 /* Makes a build of TemplateWithBuilds. */
 json_t *build_of_template_json(const struct store_build *b);
+
+/* Makes a TemplateWithBuilds of a snapshot, with the one build that E2B's clients expect. The
+ * build's id follows from the snapshot's. */
+json_t *build_snapshot_json(const struct store_snapshot *sn);
 
 /* Makes an assignment of a tag (protocol section 11.6). */
 json_t *build_assignment_json(const struct store_tag *t);

@@ -62,12 +62,12 @@ static void snapshots_text(const struct home *home, const char *name, char out[S
 	workdir_list_free(names);
 }
 
-static json_t *env_json(const struct image_config *c)
+static json_t *list_json(char *const *items, size_t n)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < c->env_count; i++)
-		(void)json_array_append_new(list, json_text(c->env[i])); /* shows as missing */
+	for (size_t i = 0; i < n; i++)
+		(void)json_array_append_new(list, json_text(items[i])); /* shows as missing */
 	return list;
 }
 
@@ -78,20 +78,21 @@ static json_t *to_json(const struct home *home, const struct template *t)
 
 	return json_pack(
 		"{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, "
-		"s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o}",
+		"s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o}",
 		"name", t->name, "status", "ready", "description", json_text(c->description),
 		"created", json_time(t->created_s * NS_PER_S), "file_system",
 		image_kind_name(t->kind), "kernel", json_text(t->kernel_release), "agent_version",
 		json_text(t->agent_version), "image_digest", t->image_digest, "cpus", (int)c->cpus,
 		"memory_bytes", (json_int_t)(c->memory_mb * MIB), "disk_bytes",
 		(json_int_t)(c->disk_mb * MIB), "user", json_text(c->user), "workdir",
-		json_text(c->workdir), "network", json_text(c->network), "env", env_json(c),
-		"start_command", json_text(c->start_command), "ready_command",
-		json_text(c->ready_command), "warm_command", json_text(c->warm_command),
-		"entry_command", json_text(c->entry_command), "rootfs_disk_bytes",
-		(json_int_t)t->rootfs_disk_bytes, "snapshot_disk_bytes",
-		(json_int_t)t->snapshot_disk_bytes, "unique_bytes", (json_int_t)bytes.unique,
-		"shared_bytes", (json_int_t)bytes.shared, "snapshots",
+		json_text(c->workdir), "network", json_text(c->network), "env",
+		list_json(c->env, c->env_count), "onbuild",
+		list_json(c->triggers, c->trigger_count), "start_command",
+		json_text(c->start_command), "ready_command", json_text(c->ready_command),
+		"warm_command", json_text(c->warm_command), "entry_command",
+		json_text(c->entry_command), "rootfs_disk_bytes", (json_int_t)t->rootfs_disk_bytes,
+		"snapshot_disk_bytes", (json_int_t)t->snapshot_disk_bytes, "unique_bytes",
+		(json_int_t)bytes.unique, "shared_bytes", (json_int_t)bytes.shared, "snapshots",
 		snapshots_json(home, t->name));
 }
 
@@ -241,6 +242,8 @@ static void show_text(const struct home *home, const struct template *t)
 		printf("entry        %s\n", c->entry_command);
 	for (size_t i = 0; i < c->env_count; i++)
 		printf("env          %s\n", c->env[i]);
+	for (size_t i = 0; i < c->trigger_count; i++)
+		printf("onbuild      %s\n", c->triggers[i]);
 }
 
 static int show_run(void *values, int argc, char **argv, struct error *e)

@@ -134,7 +134,8 @@ static int on_step(
 			step->text); /* as builder.c does */
 	if (step->line == 0)
 		(void)snprintf(b->step, sizeof(b->step), "base"); /* these fit */
-	else if ((unsigned)atoi(b->step) != step->line || strcmp(b->step, "base") == 0) {
+	else if ((unsigned)atoi(b->step) != step->line || strcmp(b->step, "base") == 0 ||
+		 step->trigger_of) {
 		(void)snprintf(b->step, sizeof(b->step), "%u", step->line);
 		n = snprintf(text, sizeof(text), "%s[builder %zu/%zu] %s", cached ? "CACHED " : "",
 			b->agent.is ? number : (size_t)step->line,
@@ -316,6 +317,7 @@ static int build_image(struct run_build *b, struct error *e)
 		.client = b->agent.is,
 		.client_registry = b->agent.registry,
 		.snapshot = b->spec.snapshot.id ? &b->spec.snapshot : NULL,
+		.no_triggers = !b->agent.plan.dockerfile,
 		.no_cache = b->spec.force,
 		.budget = &b->budget,
 		.progress = &b->progress,
