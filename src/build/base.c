@@ -252,7 +252,7 @@ static int make_snapshot_disk(
 	const struct base_options *o, const char *name, struct stage_state *to, struct error *e)
 {
 	int area = o->work->area_fd[HOME_IMAGES];
-	char stack[32];
+	char stack[48];
 
 	(void)snprintf(stack, sizeof(stack), "%s-stack", name); /* fits: base_find */
 	to->image_fd = stack_open(area, name, true, e);
