@@ -97,6 +97,13 @@ static int parse(const char *as, struct question *q, struct error *e)
 	return take_request(blank + 1 + strspn(blank + 1, " "), q) < 0 ? bad(e) : 0;
 }
 
+/* There is no header that tells a form. */
+static bool is_json(const char *body)
+{
+	body += strspn(body, " \t\r\n");
+	return *body == '{' || *body == '[';
+}
+
 static int read_body(const char *file, struct question *q, struct error *e)
 {
 	int r;
@@ -105,6 +112,8 @@ static int read_body(const char *file, struct question *q, struct error *e)
 		return error_set(e, ERROR_USAGE, EINVAL, "--body: needs --as 'METHOD URL'");
 	r = file_read(AT_FDCWD, file, CALL_BODY_MAX + 1, &q->body, &q->body_bytes);
 	q->asked.has_body = r >= 0 && q->body_bytes > 0;
+	q->asked.form = q->asked.has_body && !is_json(q->body) &&
+			rules_may_be_form(q->asked.method, true, NULL);
 	return r < 0 ? error_set_errno(e, ERROR_USAGE, -r, "cannot read %s", file) : 0;
 }
 
@@ -120,6 +129,7 @@ static struct rules_verdict judge_request(const struct rules *rules, struct ques
 		return v;
 	(void)call_reader_feed(q->reader, q->body, q->body_bytes); /* the end says the same */
 	q->asked.call = call_reader_end(q->reader);
+	q->asked.two_methods |= q->asked.call->two_methods;
 	return rules_judge(rules, &q->asked);
 }
 
@@ -293,6 +303,8 @@ static void print_names(const char *what, const struct call_names *names)
 static void print_body(const struct call *c)
 {
 	printf("  body:");
+	if (c->apis & CALL_FORM)
+		printf(" a form%s", c->two_methods ? " that replaces the method" : "");
 	if (c->unclear)
 		printf(" cannot be judged, %s", c->unclear);
 	if (c->model[0])
