@@ -234,7 +234,7 @@ static int plan_python(struct planner *p)
 static int plan_deno(struct planner *p)
 {
 	static const char *const manifests[] = {
-		"deno.json", "deno.jsonc", "deno.lock", "package.json", NULL};
+		"deno.json", "deno.jsonc", "deno.lock", "package.json", ".npmrc", NULL};
 	static const char *const settings[] = {"deno.json", "deno.jsonc", NULL};
 	int r = install(p, manifests, first_of(p, settings) ? "deno install" : NULL);
 
