@@ -699,6 +699,7 @@ static int build_stage(struct builder *b, size_t k, bool last, struct error *e)
 		.build_args = b->o->args,
 		.secrets = b->o->secrets,
 		.caches = b->o->caches ? &b->caches : NULL,
+		.trust = b->o->trust,
 		.ops = {stage_machine, stage_files, builder_fetch, source_key, stage_output,
 			stage_note, b},
 		.state.image_fd = -1};

@@ -52,10 +52,10 @@ struct builder_options {
 	bool context_parts; /* files.h */
 	const struct ignore *ignore;
 	const struct kernel *kernel;
-	uint32_t cpus, memory_mb, disk_mb;    /* 0: defaults */
-	const char *network;		      /* a network list; "": anything; NULL: the base's */
-	const char *start, *ready;	      /* commands; NULL: ENTRYPOINT and CMD; no command */
-	const char *roots;		      /* further authorities of TLS servers; or NULL */
+	uint32_t cpus, memory_mb, disk_mb; /* 0: defaults */
+	const char *network;		   /* a network list; "": anything; NULL: the base's */
+	const char *start, *ready;	   /* commands; NULL: ENTRYPOINT and CMD; no command */
+	const char *trust; /* PEM of authorities that RUN trusts besides the image's; or NULL */
 	const char *registry, *registry_auth; /* or NULL */
 	const struct oci_reach *reach;	      /* limits the registries; NULL: no limit */
 	const struct option_list *mirrors;    /* of registries (oci/mirror.h); NULL: none */

@@ -10,6 +10,7 @@
  *	 	sizes of its sandbox}, or {"image": REFERENCE, "auth": "USER:PASSWORD",
  *	 	"own": true if its registry is the operator's, which may be anywhere},
  *	 "start", "ready": commands, may be missing,
+ *	 "trust": PEM of authorities that RUN trusts, may be missing,
  *	 "steps": [{"type", "args", "files": a path of this host,
  *	 	"force": neither it nor a step after it is taken from the cache}],
  *	 "agent": of a hosted agent (agent_plan.h); its plan adds base and steps}

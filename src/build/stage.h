@@ -93,7 +93,8 @@ struct stage {
 	const struct vars *build_args;
 	const struct build_secrets *secrets; /* or NULL */
 	const struct stage_caches *caches;   /* NULL: caches are not kept */
-	unsigned line;			     /* line of the present step, for notes */
+	const char *trust; /* PEM of authorities that commands trust besides the image's; or NULL */
+	unsigned line;	   /* line of the present step, for notes */
 	struct stage_ops ops;
 	struct stage_state state;
 	struct vars args;

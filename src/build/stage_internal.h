@@ -18,6 +18,8 @@ size_t stage_shell(const struct stage *s, const char *argv[STAGE_ARGV_MAX]);
 int stage_run(struct stage *s, const struct dockerfile_step *step, struct error *e);
 int stage_run_key(
 	struct stage *s, const struct dockerfile_step *step, struct step_key *k, struct error *e);
+/* Lets commands trust the operator's authorities: adds variables, unless they are set. */
+int stage_add_trust(const struct stage *s, struct machine *m, struct vars *env, struct error *e);
 int stage_copy(struct stage *s, const struct dockerfile_step *step, struct error *e);
 int stage_copy_key(
 	struct stage *s, const struct dockerfile_step *step, struct step_key *k, struct error *e);

@@ -81,6 +81,8 @@ static int run_argv(struct stage *s, const struct dockerfile_step *step, const c
 	if (r == 0)
 		r = command_env(s, &env, e);
 	if (r == 0)
+		r = stage_add_trust(s, m, &env, e);
+	if (r == 0)
 		r = mounts_begin(s, step, m, &env, &mounts, e);
 	if (r == 0)
 		r = run_command(s, m, &env, argv, count, e);

@@ -457,19 +457,20 @@ static json_t *network_json(const struct build_job *j, struct error *e)
 	return network;
 }
 
-/* Adds the network to the specification. */
+/* Adds the network, and what guests trust, to the specification. */
 static int complete_spec(struct build_job *j, struct error *e)
 {
-	json_t *network = network_json(j, e);
+	const char *trust = j->catalog->fleet->options.guest_ca;
+	json_t *network = network_json(j, e), *more;
 	char *text, *spec = NULL;
 
 	if (!network)
 		return -e->err;
-	text = json_dumps(network, JSON_COMPACT);
-	json_decref(network);
+	more = json_pack("{s:o, s:s*}", "network", network, "trust", trust);
+	text = more ? json_dumps(more, JSON_COMPACT) : NULL;
+	json_decref(more);
 	if (text) { /* it may have a proxy's password */
-		spec = str_printf(
-			"%.*s,\"network\":%s}\n", (int)strlen(j->spec) - 1, j->spec, text);
+		spec = str_printf("%.*s,%s\n", (int)strlen(j->spec) - 1, j->spec, text + 1);
 		OPENSSL_cleanse(text, strlen(text));
 		free(text);
 	}

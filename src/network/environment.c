@@ -12,7 +12,7 @@
 #include "proto/json_tree.h"
 #include "sandbox/trust_bundle.h"
 
-enum { OURS_MAX = 11 }; /* with the list's end */
+enum { OURS_MAX = 4 + TRUST_VARIABLES }; /* with the list's end */
 
 void environment_free(char **env)
 {
@@ -38,19 +38,10 @@ static bool add_entry(char **env, size_t *n, char *entry)
 	return true;
 }
 
-/* Variables that name a file of authorities: some replace the program's own authorities, others add
- * to them. */
-static const struct {
-	const char *name, *path;
-} trust_variables[] = {
-	{"SSL_CERT_FILE", TRUST_BUNDLE},
-	{"REQUESTS_CA_BUNDLE", TRUST_BUNDLE},
-	{"CURL_CA_BUNDLE", TRUST_BUNDLE},
-	{"GIT_SSL_CAINFO", TRUST_BUNDLE},
-	{"PIP_CERT", TRUST_BUNDLE},
-	{"NODE_EXTRA_CA_CERTS", TRUST_FILE},
-	{"DENO_CERT", TRUST_FILE},
-};
+static const char *trust_path(size_t k)
+{
+	return trust_variables[k].all ? TRUST_BUNDLE : TRUST_FILE;
+}
 
 static bool add_trust(char **env, size_t *n, const struct instance *i)
 {
@@ -59,10 +50,9 @@ static bool add_trust(char **env, size_t *n, const struct instance *i)
 
 	if (!root || !interception_has_guest(i))
 		return true;
-	for (size_t k = 0; ok && k < ARRAY_SIZE(trust_variables); k++)
+	for (size_t k = 0; ok && k < TRUST_VARIABLES; k++)
 		ok = add_entry(env, n,
-			str_printf(
-				"%s=%s%s", trust_variables[k].name, root, trust_variables[k].path));
+			str_printf("%s=%s%s", trust_variables[k].name, root, trust_path(k)));
 	return ok;
 }
 
@@ -70,10 +60,10 @@ int environment_add_trust(json_t *env)
 {
 	int r = 0;
 
-	for (size_t k = 0; r == 0 && k < ARRAY_SIZE(trust_variables); k++)
+	for (size_t k = 0; r == 0 && k < TRUST_VARIABLES; k++)
 		if (!json_object_get(env, trust_variables[k].name))
 			r = json_object_set_new(
-				env, trust_variables[k].name, json_string(trust_variables[k].path));
+				env, trust_variables[k].name, json_string(trust_path(k)));
 	return r < 0 ? -ENOMEM : 0;
 }
 

@@ -15,6 +15,16 @@
 const char *const trust_places[TRUST_PLACES] = {TRUST_BUNDLE, "/etc/pki/tls/certs/ca-bundle.crt",
 	"/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
 
+const struct trust_variable trust_variables[TRUST_VARIABLES] = {
+	{"SSL_CERT_FILE", true},
+	{"REQUESTS_CA_BUNDLE", true},
+	{"CURL_CA_BUNDLE", true},
+	{"GIT_SSL_CAINFO", true},
+	{"PIP_CERT", true},
+	{"NODE_EXTRA_CA_CERTS", false},
+	{"DENO_CERT", false},
+};
+
 /* --- the text --- */
 
 bool trust_bundle_has_copy(const void *text, size_t n)

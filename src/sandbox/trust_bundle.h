@@ -21,6 +21,15 @@ enum { TRUST_BUNDLE_MAX = 1024 * 1024, TRUST_PLACES = 4 };
 /* Where bundles are looked for, TRUST_BUNDLE first. */
 extern const char *const trust_places[TRUST_PLACES];
 
+/* Variables that name a file of authorities. Some replace the program's own authorities, others add
+ * to them. */
+enum { TRUST_VARIABLES = 7 };
+struct trust_variable {
+	const char *name;
+	bool all; /* the bundle; else ours only */
+};
+extern const struct trust_variable trust_variables[TRUST_VARIABLES];
+
 /* Adds a bundle to out: the old one without our older copy, then ours (PEM). -EMSGSIZE, -ENOMEM. */
 int trust_bundle_compose(const void *old, size_t n, const char *ours, struct buf *out);
 

@@ -107,6 +107,8 @@ int main(int argc, char **argv)
 		r = build_secrets_read(
 			&(struct option_list){.items = {argv[5]}, .count = 1}, &secrets, &e);
 	}
+	if (argc > 5 && strcmp(argv[4], "--trust") == 0)
+		o.trust = argv[5];
 	if (argc > 5 && strcmp(argv[4], "--scope") == 0)
 		o.scope = argv[5];
 	if (argc > 5 && strcmp(argv[4], "--budget") == 0) {

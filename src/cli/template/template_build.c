@@ -114,6 +114,10 @@ static const struct option_spec options[] = {
 	{"egress-roots", 0, OPTION_STRING, "FILE",
 		"with -t: authorities of TLS servers for RUN, in PEM, besides those of this host",
 		offsetof(struct build_options, dockerfile.floor.roots), 0, 0, false},
+	{"guest-ca", 0, OPTION_STRING, "FILE",
+		"with -t: certificates of authorities that RUN's programs trust, as companies have "
+		"them",
+		offsetof(struct build_options, dockerfile.guest_ca), 0, 0, false},
 	{"cpu-baseline", 0, OPTION_LIST, "FILE",
 		"use only what these hosts' CPUs share (of doctor --cpu-facts; repeatable)",
 		offsetof(struct build_options, baseline), 0, 0, false},

@@ -18,6 +18,7 @@
 #include "cli/template/template_network.h"
 #include "image/image.h"
 #include "image/template.h"
+#include "policy/authority.h"
 #include "proto/snapshot.h"
 #include "sandbox/host_cpu.h"
 #include "sandbox/prepare.h"
@@ -67,7 +68,8 @@ static const struct machine_network *get_network(void *opaque, const char *list)
 bool template_dockerfile_is_asked(const struct template_dockerfile_options *o)
 {
 	return o->file || o->target || o->args.count || o->secrets.count || o->no_cache ||
-	       o->floor.hosts || o->floor.roots || o->floor.private.count || o->start || o->ready;
+	       o->floor.hosts || o->floor.roots || o->floor.private.count || o->start || o->ready ||
+	       o->guest_ca;
 }
 
 /* `NAME=VALUE`, or a variable of this process. */
@@ -142,7 +144,7 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 	const struct home *home, const struct kernel *kernel, struct progress_view *view,
 	struct error *e)
 {
-	_cleanup_free_ char *text = NULL;
+	_cleanup_free_ char *text = NULL, *trust = NULL;
 	size_t n = 0;
 	struct dockerfile file = {.escape = '\\'};
 	struct ignore ignore = {.count = 0};
@@ -187,6 +189,9 @@ int template_dockerfile_build(const struct template_dockerfile_options *o, const
 		r = build_secrets_read(&o->secrets, &secrets, e);
 	if (r == 0)
 		r = network_floor_make(&o->floor, &floor, e);
+	if (r == 0 && o->guest_ca)
+		r = authority_read_file(o->guest_ca, &trust, e);
+	b.trust = trust;
 	show.network.floors.all = floor;
 	if (r == 0)
 		r = builder_run(&b, e);

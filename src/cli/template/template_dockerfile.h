@@ -18,6 +18,7 @@ struct template_dockerfile_options {
 	struct option_list args, secrets;
 	bool no_cache;
 	const char *start, *ready; /* commands, or NULL */
+	const char *guest_ca;	   /* file of authorities that RUN trusts; or NULL */
 	/* from the other options */
 	const char *registry, *registry_auth;
 	const struct option_list *mirrors; /* of registries; NULL: none */

@@ -27,6 +27,7 @@
 #include "oci/destination.h"
 #include "policy/network_floor_json.h"
 #include "sandbox/options.h"
+#include "proto/json_tree.h"
 #include "sandbox/prepare.h"
 
 _Static_assert((int)OCI_REACH_NETS_MAX >= (int)NETWORK_PRIVATE_MAX, "all of them fit");
@@ -314,6 +315,7 @@ static int build_image(struct run_build *b, struct error *e)
 		.registry_auth = b->spec.auth,
 		.reach = &b->reach,
 		.mirrors = b->mirrors,
+		.trust = json_tree_word(b->spec.root, "trust"),
 		.client = b->agent.is,
 		.client_registry = b->agent.registry,
 		.snapshot = b->spec.snapshot.id ? &b->spec.snapshot : NULL,
