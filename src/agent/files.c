@@ -209,36 +209,18 @@ static int remove_xattrs(const char *path, const char *prefix)
 	return 0;
 }
 
-/* Returns the number of bytes, or -EINVAL. */
-static ssize_t from_hex(const char *hex, uint8_t *out, size_t max)
-{
-	size_t n = strlen(hex) / 2;
-
-	if (n > max || strlen(hex) % 2)
-		return -EINVAL;
-	for (size_t i = 0; i < n; i++) {
-		int high = str_hex_digit(hex[2 * i]), low = str_hex_digit(hex[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return -EINVAL;
-		out[i] = (uint8_t)(high << 4 | low);
-	}
-	return (ssize_t)n;
-}
-
 static int set_xattr(unsigned flags, const char *path, const char *name, const char *value)
 {
 	uint8_t bytes[64];
-	ssize_t n;
+	size_t n = strlen(value) / 2;
 
 	if (strncmp(name, "user.", 5) == 0)
 		return setxattr(path, name, value, strlen(value), 0) < 0 ? -errno : 0;
 	if (!(flags & AGENT_XATTRS_CAPABILITY) || strcmp(name, ENTRY_CAPABILITY) != 0)
 		return -EINVAL;
-	n = from_hex(value, bytes, sizeof(bytes));
-	if (n < 0)
-		return (int)n;
-	return setxattr(path, name, bytes, (size_t)n, 0) < 0 ? -errno : 0;
+	if (strlen(value) % 2 || n > sizeof(bytes) || !str_from_hex(value, n, bytes))
+		return -EINVAL;
+	return setxattr(path, name, bytes, n, 0) < 0 ? -errno : 0;
 }
 
 static int set_xattrs(const struct agent_set_xattrs *m, const char *path)

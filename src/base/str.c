@@ -164,6 +164,21 @@ int str_hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+bool str_from_hex(const char *text, size_t n, void *out)
+{
+	uint8_t *p = out;
+
+	for (size_t i = 0; i < n; i++) {
+		int high = str_hex_digit(text[2 * i]),
+		    low = high < 0 ? -1 : str_hex_digit(text[2 * i + 1]);
+
+		if (low < 0)
+			return false;
+		p[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
 void str_uuid(uint8_t bytes[16], unsigned version, char out[STR_UUID_BYTES])
 {
 	char hex[33];

@@ -40,6 +40,10 @@ void str_hex(const void *data, size_t n, char *out);
 /* The value of a hexadecimal digit of either case, or -1. */
 int str_hex_digit(char c);
 
+/* Reads n bytes from the first 2 * n digits of text, and does not look at what follows. False if
+ * one is no digit; then `out` may have changed. */
+bool str_from_hex(const char *text, size_t n, void *out);
+
 /* Fills out with n - 1 random characters of a-z 0-9 (5.1 bits each) and a NUL; 0 or -errno. */
 int str_random_id(char *out, size_t n);
 

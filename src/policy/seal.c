@@ -85,15 +85,8 @@ static int parse_key(struct sealer *s, const char *text, struct error *e)
 {
 	size_t n = strcspn(text, "\r\n \t");
 
-	for (size_t i = 0; n == KEY_TEXT && i < KEY_BYTES; i++) {
-		int high = str_hex_digit(text[2 * i]), low = str_hex_digit(text[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			n = 0;
-		else
-			s->key[i] = (uint8_t)(high << 4 | low);
-	}
-	if (n == KEY_TEXT && text[n + strspn(text + n, "\r\n \t")] == '\0')
+	if (n == KEY_TEXT && str_from_hex(text, KEY_BYTES, s->key) &&
+		text[n + strspn(text + n, "\r\n \t")] == '\0')
 		return 0;
 	return error_set(e, ERROR_HOST, EINVAL,
 		"the key file of the secrets, %s, must have %d hexadecimal digits: restore it from "

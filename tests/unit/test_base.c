@@ -245,6 +245,10 @@ static void other_strings(void **state)
 
 	str_hex("\x00\x7f\xff\x0a", 4, hex);
 	assert_string_equal(hex, "007fff0a");
+	assert_true(str_from_hex("007FfF0a..", 4, out));
+	assert_memory_equal(out, "\x00\x7f\xff\x0a", 4);
+	assert_false(str_from_hex("007f0", 3, out));
+	assert_false(str_from_hex("0g", 1, out));
 	assert_int_equal(str_random_id(id, sizeof(id)), 0);
 	assert_int_equal(str_random_id(other, sizeof(other)), 0);
 	assert_int_equal(strlen(id), 20);

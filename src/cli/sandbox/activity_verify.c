@@ -80,16 +80,8 @@ static int write_value(struct buf *b, const json_t *v, unsigned depth)
 
 static bool take_hash(const char *text, uint8_t hash[ACTIVITY_HASH_BYTES])
 {
-	if (!text || strlen(text) != 2 * ACTIVITY_HASH_BYTES)
-		return false;
-	for (size_t i = 0; i < ACTIVITY_HASH_BYTES; i++) {
-		int high = str_hex_digit(text[2 * i]), low = str_hex_digit(text[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return false;
-		hash[i] = (uint8_t)(high << 4 | low);
-	}
-	return true;
+	return text && strlen(text) == 2 * ACTIVITY_HASH_BYTES &&
+	       str_from_hex(text, ACTIVITY_HASH_BYTES, hash);
 }
 
 static bool take_link(const json_t *o, struct activity_link *ret)
