@@ -139,24 +139,22 @@ static int set_text(const json_t *o, const char *key, char **slot)
 	return r;
 }
 
-static int lists_from_json(const json_t *o, struct stage_state *s)
+static int add_env(struct stage_state *s, const char *entry)
 {
-	const json_t *env = json_object_get(o, "env"), *one;
-	const json_t *triggers = json_object_get(o, "triggers");
+	return vars_set_entry(&s->env, entry);
+}
+
+static int list_from_json(
+	const json_t *list, struct stage_state *s, int (*add)(struct stage_state *, const char *))
+{
+	const json_t *one;
 	size_t i;
 	int r = 0;
 
-	json_array_foreach(env, i, one)
+	json_array_foreach(list, i, one)
 	{
 		if (r == 0)
-			r = json_is_string(one) ? vars_set_entry(&s->env, json_string_value(one))
-						: -EINVAL;
-	}
-	json_array_foreach(triggers, i, one)
-	{
-		if (r == 0)
-			r = json_is_string(one) ? stage_state_add_trigger(s, json_string_value(one))
-						: -EINVAL;
+			r = json_is_string(one) ? add(s, json_string_value(one)) : -EINVAL;
 	}
 	return r;
 }
@@ -175,7 +173,11 @@ static int state_from_json(const json_t *o, struct stage_state *s)
 		r = set_text(o, "entry", &s->entry);
 	if (r == 0)
 		r = set_text(o, "command", &s->command);
-	return r == 0 ? lists_from_json(o, s) : r;
+	if (r == 0)
+		r = list_from_json(json_object_get(o, "env"), s, add_env);
+	if (r == 0)
+		r = list_from_json(json_object_get(o, "triggers"), s, stage_state_add_trigger);
+	return r;
 }
 
 static int read_state(int fd, struct stage_state *s)

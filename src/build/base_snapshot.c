@@ -135,6 +135,6 @@ int base_snapshot_disk(const struct home *home, const struct base_snapshot *s, i
 		return r < 0 ? r : fd;
 	r = stack_each(fd, false, add_layer, &a);
 	if (s->memory)
-		(void)workdir_remove(work_fd, name); /* the next build does */
+		(void)workdir_remove(work_fd, name); /* else it goes with work_fd */
 	return r;
 }

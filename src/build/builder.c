@@ -15,8 +15,8 @@
 #include "build/base.h"
 #include "build/cache_mount.h"
 #include "build/layers.h"
-#include "dockerfile/mount.h"
 #include "build/step_key.h"
+#include "dockerfile/mount.h"
 #include "config.h"
 
 enum {

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "dockerfile/ignore.h"
 #include "build/machine.h"
+#include "dockerfile/ignore.h"
 #include "dockerfile/path.h"
 
 enum { FILES_MAX = 200000 };

@@ -11,9 +11,9 @@
 #include "base/str.h"
 #include "build/cache_mount.h"
 #include "build/copy.h"
+#include "build/secrets.h"
 #include "dockerfile/mount.h"
 #include "dockerfile/path.h"
-#include "build/secrets.h"
 
 #define SECRETS_DIR "/run/secrets"
 #define ASIDE	    ".mayfly-aside"

@@ -9,8 +9,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "dockerfile/path.h"
 #include "base/words.h"
+#include "dockerfile/path.h"
 
 int stage_no_memory(struct error *e)
 {

@@ -6,11 +6,11 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "dockerfile/dockerfile.h"
-#include "dockerfile/expand.h"
 #include "build/files.h"
 #include "build/machine.h"
 #include "build/step_cache.h"
+#include "dockerfile/dockerfile.h"
+#include "dockerfile/expand.h"
 #include "dockerfile/vars.h"
 #include "image/config.h"
 

@@ -9,13 +9,9 @@
 #include "build/stage_internal.h"
 #include "sandbox/trust_bundle.h"
 
-static const char all_path[] = "/run/mayfly-trust-all.pem", ours_path[] = "/run/mayfly-trust.pem";
+enum { MODE = 0644 };
 
-static int write_file(
-	struct machine *m, const char *path, const void *data, size_t n, struct error *e)
-{
-	return machine_write(m, path, 0644, false, data, n, e);
-}
+static const char all_path[] = "/run/mayfly-trust-all.pem", ours_path[] = "/run/mayfly-trust.pem";
 
 /* The image's own bundle; of length 0 if it has none. malloc'ed. */
 static int read_bundle(struct machine *m, char **ret, size_t *ret_bytes, struct error *e)
@@ -50,8 +46,8 @@ static int write_files(struct machine *m, const char *ours, struct error *e)
 		return error_set(e, ERROR_LIMIT, EFBIG,
 			"the image's bundle of authorities has more than %d bytes",
 			TRUST_BUNDLE_MAX);
-	r = write_file(m, all_path, buf_head(&all), buf_len(&all), e);
-	return r < 0 ? r : write_file(m, ours_path, ours, strlen(ours), e);
+	r = machine_write(m, all_path, MODE, false, buf_head(&all), buf_len(&all), e);
+	return r < 0 ? r : machine_write(m, ours_path, MODE, false, ours, strlen(ours), e);
 }
 
 int stage_add_trust(const struct stage *s, struct machine *m, struct vars *env, struct error *e)

@@ -1,12 +1,12 @@
 /* Runtimes: names that clients request who do not know templates. Each stands for a template of the
  * operator. Built in are base, python-3.12, node-20 and deno, for the templates of these names. The
- * operator's list adds to them; of equal names the last one counts. An entry is
+ * operator's list adds to them. Of equal names the last one counts. Entries of the list:
  *
  *	NAME=TEMPLATE		that template
  *	NAME=image:REFERENCE	the template that is made of this image (`template build --from`)
  *
- * The template of an image has a name that no other image's has: the last part of REFERENCE, and 12
- * digits of the SHA-256 of all of it. */
+ * The name of an image's template is the last part of REFERENCE, with 12 digits of the SHA-256 of
+ * all of it. No two images share a name. */
 #ifndef FLEET_RUNTIMES_H
 #define FLEET_RUNTIMES_H
 

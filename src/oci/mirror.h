@@ -5,8 +5,7 @@
  *	[REGISTRY=]HOST[:PORT][/PATH]
  *
  * HOST may have "https://" in front. Without REGISTRY it is a mirror of Docker Hub, as for docker's
- * daemon. PATH is put in front of
- * repositories, as shared caches of several registries need it. */
+ * daemon. PATH is put in front of repositories, as shared caches of several registries need it. */
 #ifndef OCI_MIRROR_H
 #define OCI_MIRROR_H
 

@@ -17,8 +17,8 @@
 
 #include "base/file.h"
 #include "build/secrets.h"
-#include "dockerfile/source.h"
 #include "build/stage.h"
+#include "dockerfile/source.h"
 
 static struct machine *machine;
 static struct files_context context;

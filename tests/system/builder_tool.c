@@ -17,8 +17,8 @@
 #include "base/file.h"
 #include "build/builder.h"
 #include "build/secrets.h"
-#include "dockerfile/source.h"
 #include "build/spec.h"
+#include "dockerfile/source.h"
 #include "io/jailed.h"
 #include "oci/destination.h"
 

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "dockerfile/source.h"
 #include "build/stage.h"
+#include "dockerfile/source.h"
 
 static struct dockerfile file;
 static struct files_context context;

@@ -15,11 +15,11 @@
 #include "build/base.h"
 #include "build/copy.h"
 #include "build/files.h"
-#include "dockerfile/path.h"
 #include "build/stage.h"
+#include "dockerfile/path.h"
 #include "dockerfile/vars.h"
-#include "home_fixture.h"
 #include "image/template.h"
+#include "home_fixture.h"
 
 /* --- variables --- */
 

@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "build/disk_budget.h"
-#include "dockerfile/expand.h"
 #include "build/spec.h"
+#include "dockerfile/expand.h"
 
 #define ON_IMAGE(steps)                                                                            \
 	"{\"build\": \"b\", \"cpus\": 2, \"memoryMB\": 512, \"base\": {\"image\": "                \

@@ -6,9 +6,9 @@
 #include <uv.h>
 
 #include "api/api.h"
+#include "api/auth.h"
 #include "api/template/api_catalog.h"
 #include "api/template/build_json.h"
-#include "api/auth.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -7,8 +7,8 @@
 
 #include "build/agent_plan.h"
 #include "build/disk_budget.h"
-#include "dockerfile/ignore.h"
 #include "build/spec.h"
+#include "dockerfile/ignore.h"
 #include "image/home.h"
 
 struct run_agent {

@@ -26,8 +26,8 @@
 #include "io/jailed.h"
 #include "oci/destination.h"
 #include "policy/network_floor_json.h"
-#include "sandbox/options.h"
 #include "proto/json_tree.h"
+#include "sandbox/options.h"
 #include "sandbox/prepare.h"
 
 _Static_assert((int)OCI_REACH_NETS_MAX >= (int)NETWORK_PRIVATE_MAX, "all of them fit");
