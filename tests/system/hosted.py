@@ -1,11 +1,14 @@
 """Hosted agents for tests and benchmarks that do not build: the rows of a version that is ready, as a build leaves them,
 and clients that invoke."""
 import contextlib
+import io
 import json
 import sqlite3
+import tarfile
 import uuid
+from urllib.parse import quote
 
-from served import VM, Client, write_template
+from served import VM, Client, ask, eventually, write_template
 
 PATIENT_S = 1000 if VM else 120  # with an answer, where many are invoked at once
 
@@ -68,3 +71,29 @@ def begin(d, key, name, prompt, query="", **options):
     c = Client(d.port)
     send(c, key, name, prompt, query, **options)
     return c
+
+
+# --- versions that are built ---
+
+def api(d, key, method, path, body=None, expect=200):
+    status, answer = ask(d.port, method, path, key, body)
+    assert status == expect, (method, path, status, answer)
+    return answer
+
+
+def archive(files):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.uid, info.mode = len(text), 4711, 0o644
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+def deploy(d, key, name, files, seconds, **settings):
+    """The version at its end, and the messages of its log."""
+    v = api(d, key, "PUT", f"/agents/{name}?settings={quote(json.dumps(settings))}", archive(files), 202)
+    path = f"/agents/{name}/versions/{v['version']}"
+    assert eventually(lambda: api(d, key, "GET", path)["state"] != "building", seconds)
+    return api(d, key, "GET", path), [e["message"] for e in api(d, key, "GET", path + "/logs?limit=1000")["logs"]]
