@@ -32,7 +32,9 @@ static void expand(char escape, const char *word)
 static void check_step(const struct dockerfile *d, const struct dockerfile_step *s)
 {
 	check(s->kind < DOCKERFILE_KINDS_ && s->line >= 1 && *s->text);
-	check(s->words.count >= 1 && s->words.count <= 2 * SPLIT_WORDS_MAX);
+	check(s->words.count <= 2 * SPLIT_WORDS_MAX);
+	if (s->kind != DOCKERFILE_CMD && s->kind != DOCKERFILE_ENTRYPOINT) /* these may be [] */
+		check(s->words.count >= 1);
 	check(s->flag_count <= DOCKERFILE_FLAGS_MAX && s->heredoc_count <= DOCKERFILE_HEREDOCS_MAX);
 	for (size_t i = 0; i < s->words.count; i++)
 		expand(d->escape, s->words.items[i]);
