@@ -28,6 +28,7 @@ struct flow_held {
 static void record_model(const struct flow *f, const struct exchange_model *m, struct record r)
 {
 	r.secret_count = 0;
+	r.mcp = NULL;
 	if (m->model) {
 		r.model = m;
 		record_send(f->flows->context, &r);
@@ -56,6 +57,7 @@ void flow_record_request(void *arg, const struct exchange_record *q)
 	r.status = q->status;
 	r.secrets = q->secrets;
 	r.secret_count = q->secret_count;
+	r.mcp = q->mcp;
 	if (q->charge) {
 		consent_settle(f->flows->context, q->charge);
 		r.budget = q->charge->text;

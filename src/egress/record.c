@@ -109,6 +109,7 @@ static int compose(struct buf *b, const struct record *r)
 	if (e == 0 && r->method)
 		e = put_request(b, r);
 	e = e ? e : put_text(b, "tool", r->tool);
+	e = e ? e : put_text(b, "mcp", r->mcp);
 	e = e ? e : put_text(b, "budget", r->budget);
 	if (e == 0 && r->model)
 		e = put_model(b, r->model);

@@ -38,6 +38,7 @@ struct record {
 	 * {...}}. Otherwise NULL. */
 	const struct exchange_model *model;
 	const char *tool;
+	const char *mcp;    /* of a request: as in struct exchange_record; NULL: none */
 	const char *budget; /* of a request: how much of its budget is used; NULL: it has none */
 	uint64_t generation, begin_ms, up, down;
 };

@@ -198,6 +198,9 @@ struct exchange_record {
 	uint64_t up, down;	    /* bytes of bodies; for websockets, all bytes */
 	const char *const *secrets; /* names of the secrets that went into the request */
 	unsigned secret_count;
+	/* A request that was read as MCP: "tools" if it has only what rules about tools decide,
+	 * and all its tools are told; else "other". NULL: not read so */
+	const char *mcp;
 	const struct exchange_model *model;   /* NULL: not for a model or tool */
 	const struct exchange_charge *charge; /* what it took from budgets; NULL: nothing */
 };

@@ -238,6 +238,7 @@ void exchange_model_begin_answer(struct exchange *x, struct exchange_request_sta
 void exchange_model_take_answer(struct exchange_request_state *q, const void *data, size_t n);
 /* Fills *ret for the record. Returns whether there is anything to record. */
 bool exchange_model_end(struct exchange_request_state *q, struct exchange_model *ret);
+const char *exchange_model_mcp(const struct exchange_request_state *q);
 void exchange_model_free(struct exchange_request_state *q);
 
 /* ---- exchange_tools.c ---- */

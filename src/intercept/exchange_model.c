@@ -27,6 +27,7 @@ struct exchange_model_state {
 	struct model_answer *answer;
 	struct exchange_tool tools[EXCHANGE_TOOLS_MAX]; /* of MCP; names are owned */
 	unsigned tool_count;
+	const char *mcp; /* as in struct exchange_record */
 	struct names offered, server_tools;
 	const char *unclear; /* static, or NULL */
 	char coding[32];     /* of an answer that cannot be read; or "" */
@@ -116,6 +117,28 @@ static struct exchange_names shown(const struct names *n)
 	return (struct exchange_names){(const char *const *)n->list, n->count};
 }
 
+static bool is_for_tools(const struct call *call)
+{
+	for (unsigned i = 0; i < call->message_count; i++)
+		if (!call->messages[i].tool && !call_is_session(call->messages[i].method))
+			return false;
+	return !call->unclear && !call->unclear_mcp;
+}
+
+static void judged_mcp(struct exchange_model_state *m, const struct call *call)
+{
+	unsigned calls = 0;
+
+	for (unsigned i = 0; i < call->message_count; i++) {
+		if (!call->messages[i].tool)
+			continue;
+		add_tool(m, call->messages[i].tool);
+		calls++;
+	}
+	if (call->apis & CALL_MCP)
+		m->mcp = is_for_tools(call) && m->tool_count == calls ? "tools" : "other";
+}
+
 void exchange_model_judged(struct exchange_request_state *q, const struct call *call)
 {
 	struct exchange_model_state *m = q->model;
@@ -129,9 +152,7 @@ void exchange_model_judged(struct exchange_request_state *q, const struct call *
 	free_names(&m->server_tools);
 	keep_names(&m->offered, &call->tools);
 	keep_names(&m->server_tools, &call->server_tools);
-	for (unsigned i = 0; i < call->message_count; i++)
-		if (call->messages[i].tool)
-			add_tool(m, call->messages[i].tool);
+	judged_mcp(m, call);
 }
 
 /* NULL without memory. */
@@ -218,6 +239,11 @@ bool exchange_model_end(struct exchange_request_state *q, struct exchange_model 
 		.tools = m->tools,
 		.tool_count = m->tool_count};
 	return ret->tool_count || ret->model;
+}
+
+const char *exchange_model_mcp(const struct exchange_request_state *q)
+{
+	return q->model ? q->model->mcp : NULL;
 }
 
 void exchange_model_free(struct exchange_request_state *q)

@@ -223,6 +223,7 @@ void exchange_request_end(struct exchange *x, struct exchange_request_state *q)
 	r.secret_count = name_secrets(q, names);
 	if (exchange_model_end(q, &model))
 		r.model = &model;
+	r.mcp = exchange_model_mcp(q);
 	r.charge = exchange_budget_end(q, r.model);
 	x->callbacks.record(x->callbacks.arg, &r);
 	free(q->charge);

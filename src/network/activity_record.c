@@ -63,6 +63,7 @@ static const struct member {
 	{"toolsOffered", "toolsOffered", NAMES, 0},
 	{"serverTools", "serverTools", NAMES, 0},
 	{"tool", "tool", TEXT, 128},
+	{"mcp", "mcp", TEXT, 16},
 	{"program", "program", TEXT, 31},
 	{"pid", "pid", NUMBER, 0},
 	{"parent", "parent", NUMBER, 0},

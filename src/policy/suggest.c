@@ -82,13 +82,13 @@ static int note_request(struct suggest *s, json_t *port, const json_t *record)
 		json_integer(json_integer_value(json_object_get(method, pattern)) + 1));
 }
 
-/* Requests to models have a record of their own, too. */
+/* Requests to models, and calls of tools, have records of their own, too. */
 static char *model_key(const char *target, const char *port, const char *path)
 {
 	return str_printf("%s %s %s", target, port, path);
 }
 
-static int note_model(struct suggest *s, const char *target, const char *port, const json_t *record)
+static int note_call(struct suggest *s, const char *target, const char *port, const json_t *record)
 {
 	char pattern[RULES_PATH_MAX + 1];
 	char *key;
@@ -108,10 +108,23 @@ static bool says_something(const json_t *record)
 		   *verdict = json_tree_text(record, "verdict");
 
 	return (strcmp(kind, "flow") == 0 || strcmp(kind, "request") == 0 ||
-		       strcmp(kind, "model") == 0) &&
+		       strcmp(kind, "model") == 0 || strcmp(kind, "tool") == 0) &&
 	       *verdict && strcmp(verdict, "denied") != 0 &&
 	       !*json_tree_text(record, "direction") &&
 	       json_integer_value(json_object_get(record, "port")) > 0;
+}
+
+static bool is_request(const json_t *record)
+{
+	return strcmp(json_tree_text(record, "kind"), "request") == 0;
+}
+
+/* Whether a record tells of a model or of tools. Of tools, the request's own record does, too. */
+static bool is_call(const json_t *record)
+{
+	return strcmp(json_tree_text(record, "kind"), "model") == 0 ||
+	       strcmp(json_tree_text(record, "kind"), "tool") == 0 ||
+	       *json_tree_text(record, "mcp");
 }
 
 int suggest_note(struct suggest *s, const json_t *record, struct error *e)
@@ -130,10 +143,10 @@ int suggest_note(struct suggest *s, const json_t *record, struct error *e)
 	(void)snprintf(port, sizeof(port), "%u",
 		(unsigned)json_integer_value(json_object_get(record, "port")) &
 			UINT16_MAX); /* fits */
-	if (strcmp(json_tree_text(record, "kind"), "model") == 0)
-		return note_model(s, target, port, record) < 0 ? no_memory(e) : 0;
+	if (is_call(record) && note_call(s, target, port, record) < 0)
+		return no_memory(e);
 	of = child(child(s->seen, target), port);
-	if (!of || (*json_tree_text(record, "method") && note_request(s, of, record) < 0))
+	if (!of || (is_request(record) && note_request(s, of, record) < 0))
 		return no_memory(e);
 	return 0;
 }
@@ -220,7 +233,7 @@ static int add(json_t *rules, json_t *by, const char *target, json_t *rest)
 	return r;
 }
 
-/* A rule for a path whose requests were to models. Returns 1, 0 if they were not, or an error. */
+/* A rule for a path whose requests were to models, or called tools. Returns 1, 0 if they were not, or an error. */
 static int add_model(struct suggest *s, json_t *rules, json_t *by, const char *target,
 	const char *port, const char *path, json_int_t count)
 {
@@ -236,7 +249,7 @@ static int add_model(struct suggest *s, json_t *rules, json_t *by, const char *t
 	return r;
 }
 
-/* Adds rules for requests to models, and takes them out of the paths of POST. */
+/* Adds rules for requests to models and tools, and takes them out of the paths of POST. */
 static int add_models(
 	struct suggest *s, json_t *rules, json_t *by, const char *target, const char *port)
 {

@@ -80,6 +80,9 @@ unsigned call_api_of_path(const char *path);
 /* "anthropic", "openai", "google", "mcp". */
 const char *call_api_word(unsigned api);
 
+/* Whether a message of MCP is one that a session needs, beside calls of tools. NULL: an answer. */
+bool call_is_session(const char *method);
+
 struct call_reader;
 
 /* apis: how to read the body. headers: the request's; NULL counts as plain JSON. Returns NULL when

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "proto/json_tree.h"
 #include "rules/call_internal.h"
 
@@ -87,4 +88,15 @@ void call_mcp_end(struct call_reader *r)
 		take_messages(r, json_object_get(r->call.tree, "m"));
 	else
 		refuse(r, r->call.tree ? "it is no message of MCP" : why);
+}
+
+bool call_is_session(const char *method)
+{
+	static const char *const methods[] = {
+		"initialize", "ping", "tools/list", "logging/setLevel", NULL};
+
+	for (const char *const *m = methods; method && *m; m++)
+		if (strcmp(method, *m) == 0)
+			return true;
+	return !method || str_starts_with(method, "notifications/");
 }

@@ -333,24 +333,12 @@ static bool argument_fits(const struct rules_argument *a, bool hard, const json_
 	return str_starts_with(text, a->prefix) ? hard || !leads_out(text) : false;
 }
 
-/* What a session needs, beside calls. */
-static bool is_session(const char *method)
-{
-	static const char *const methods[] = {
-		"initialize", "ping", "tools/list", "logging/setLevel", NULL};
-
-	for (const char *const *m = methods; method && *m; m++)
-		if (strcmp(method, *m) == 0)
-			return true;
-	return !method || str_starts_with(method, "notifications/");
-}
-
 static bool message_matches(const struct rules_call *c, bool hard, const struct call_message *m)
 {
 	if (!c->tool_count && !c->argument_count)
 		return true;
 	if (!m->tool)
-		return !hard && is_session(m->method);
+		return !hard && call_is_session(m->method);
 	if (c->tool_count && !any_pattern(c->tools, c->tool_count, m->tool))
 		return false;
 	if (c->argument_count && m->any_arguments)

@@ -172,6 +172,12 @@ static bool is_post(const struct rules_question *q)
 	return strcmp(q->method, "POST") == 0 && !q->two_methods;
 }
 
+/* A rule that allows or notes MCP is about its messages, even if it names no tools. */
+static bool needs_body(const struct rules_rule *rule, unsigned api)
+{
+	return rule->call->body || (api == CALL_MCP && !is_hard(rule));
+}
+
 /* Whether a rule's conditions on calls match. If they need the body, sets v->body. */
 static bool call_fits(const struct rules_rule *rule, const struct rules_question *q,
 	const struct call_message *m, struct rules_verdict *v)
@@ -180,7 +186,7 @@ static bool call_fits(const struct rules_rule *rule, const struct rules_question
 
 	if (!api || (api != CALL_MCP && !is_hard(rule) && !is_post(q)))
 		return false;
-	if (!rule->call->body)
+	if (!needs_body(rule, api))
 		return true;
 	if (api == CALL_MCP && is_bare(q->method) && !q->has_body)
 		return !is_hard(rule);

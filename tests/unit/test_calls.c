@@ -41,6 +41,10 @@ static const char open[] =
 static const char by_api[] =
 	LIST("deny") "{'id':'any','action':'allow','api':['anthropic','openai']}]}";
 
+static const char any_mcp[] = LIST("deny") "{'id':'any','action':'allow','api':'mcp'}]}";
+
+static const char no_mcp[] = LIST("allow") "{'id':'no','action':'deny','api':'mcp'}]}";
+
 static const char seen[] = LIST("allow") "{'id':'seen','action':'log','models':'gpt-*'},"
 					 "{'id':'none','action':'deny','serverTools':true}]}";
 
@@ -355,6 +359,12 @@ static const struct row {
 	{seen, "POST", CHAT, "{'model':'gpt-5'}", "allow", "default"},
 	{seen, "POST", CHAT, "{'model':'gpt-5','web_search_options':{}}", "deny", "none"},
 	/* MCP */
+	{any_mcp, "POST", MCP, "{'jsonrpc':'2.0','id':1,'method':'resources/read'}", "allow",
+		"any"},
+	{any_mcp, "POST", MCP, "not json", "deny", "any"},
+	{any_mcp, "GET", MCP, "", "allow", "any"},
+	{no_mcp, "GET", MCP, "", "deny", "no"},
+	{no_mcp, "POST", MCP, "not json", "deny", "no"},
 	{tools, "POST", MCP, "{'jsonrpc':'2.0','id':0,'method':'initialize','params':{}}", "allow",
 		"write"},
 	{tools, "POST", MCP, "{'jsonrpc':'2.0','method':'notifications/initialized'}", "allow",

@@ -119,6 +119,39 @@ static void models_are_named(void **state)
 	json_decref(policy);
 }
 
+#define RPC(path, mcp)                                                                             \
+	"{\"kind\":\"request\",\"verdict\":\"allowed\",\"name\":\"api.test\",\"port\":443,"        \
+	"\"method\":\"POST\",\"path\":\"" path "\",\"mcp\":\"" mcp "\"}"
+#define CALLED(path, tool)                                                                         \
+	RPC(path, "tools"),                                                                        \
+		"{\"kind\":\"tool\",\"verdict\":\"allowed\",\"name\":\"api.test\",\"port\":443,"   \
+		"\"method\":\"POST\",\"path\":\"" path "\",\"tool\":\"" tool "\"}"
+
+/* Tools that were called are named, where rules about tools would allow all requests of a path. */
+static void tools_are_named(void **state)
+{
+	static const char *const records[] = {RPC("/mcp", "tools"), CALLED("/mcp", "read_file"),
+		CALLED("/mcp", "search"), CALLED("/mcp", "search"),
+		REQUEST("api.test", "GET", "/mcp"),
+		/* no rule with these names could allow them */
+		CALLED("/other", "read_file"), RPC("/other", "other"), CALLED("/odd", "a*"),
+		RPC("/none", "tools"), CALLED("/unread", "search"),
+		REQUEST("api.test", "POST", "/unread"), NULL};
+	json_t *policy = policy_of(records, NULL);
+	_cleanup_free_ char *text = json_dumps(policy, JSON_COMPACT | JSON_SORT_KEYS);
+
+	assert_string_equal(text,
+		"{\"default\":\"deny\",\"rules\":["
+		"{\"action\":\"allow\",\"api\":[\"mcp\"],\"host\":[\"api.test\"],\"methods\":"
+		"[\"POST\"],\"paths\":[\"/mcp\"],\"ports\":[443],\"tools\":[\"read_file\","
+		"\"search\"]},"
+		"{\"action\":\"allow\",\"host\":[\"api.test\"],\"methods\":[\"POST\"],\"paths\":"
+		"[\"/none\",\"/odd\",\"/other\",\"/unread\"],\"ports\":[443]},"
+		"{\"action\":\"allow\",\"host\":[\"api.test\"],\"methods\":[\"GET\"],\"paths\":"
+		"[\"/mcp\"],\"ports\":[443]}],\"version\":1}");
+	json_decref(policy);
+}
+
 static struct rules judge_of(json_t *policy)
 {
 	struct error e = {0};
@@ -203,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_happened_is_allowed),
 		cmocka_unit_test(models_are_named),
+		cmocka_unit_test(tools_are_named),
 		cmocka_unit_test(many_paths_become_wider),
 		cmocka_unit_test(targets_have_a_limit),
 	};

@@ -120,6 +120,8 @@ static int put_rest(struct buf *b, const json_t *record)
 		r = buf_printf(b, " %s", json_tree_text(record, "error"));
 	if (r == 0 && *json_tree_text(record, "rule"))
 		r = buf_printf(b, " rule %s", json_tree_text(record, "rule"));
+	if (r == 0 && *json_tree_text(record, "noted"))
+		r = buf_printf(b, " noted %s", json_tree_text(record, "noted"));
 	if (r == 0 && *json_tree_text(record, "program"))
 		r = buf_printf(b, " by %s[%llu]", json_tree_text(record, "program"),
 			(unsigned long long)number(record, "pid"));
