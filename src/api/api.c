@@ -282,15 +282,18 @@ struct instance *api_find_running_else(
 
 json_t *api_body(struct request *r, const char *body, size_t n)
 {
-	const char *reason = "";
+	char reason[JSON_TREE_REASON_BYTES];
 	json_t *root;
 
 	while (n && strchr(" \t\r\n", *body)) {
 		body++;
 		n--;
 	}
-	root = n ? json_tree_parse(body, n, JSON_TREE_NO_NUL, &reason) : json_object();
-	if (!root)
+	root = n ? json_tree_parse_said(body, n, JSON_TREE_UNIQUE | JSON_TREE_NO_NUL, reason)
+		 : json_object();
+	if (!root && !n)
+		reply_error(r, 500, "out of memory");
+	else if (!root)
 		reply_error(r, 400,
 			"Error when parsing request: the body must be a JSON object: %s", reason);
 	return root;

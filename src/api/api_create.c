@@ -381,11 +381,27 @@ static bool has_secrets(struct request *r, const json_t *network)
 	return false;
 }
 
+/* Ignoring one of these would open what its client meant to close. */
+static bool check_misplaced(struct request *r, const json_t *body)
+{
+	static const char *const names[] = {
+		"allowOut", "denyOut", "rules", "consent", "whileWaiting"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (!is_given(body, names[i]))
+			continue;
+		reply_error(r, 400, "%s belongs in network%s", names[i],
+			strcmp(names[i], "whileWaiting") == 0 ? ".consent" : "");
+		return false;
+	}
+	return true;
+}
+
 static bool take_network(struct request *r, const json_t *body, struct instance_order *o)
 {
 	json_t *network;
 
-	if (!take_policy(r, body))
+	if (!check_misplaced(r, body) || !take_policy(r, body))
 		return false;
 	network = json_object_get(body, "network");
 	o->public_traffic = true;

@@ -310,12 +310,19 @@ static struct activity_log *make_log(struct fleet *f, const char *sandbox_id, co
 	return l;
 }
 
-struct activity_log *activity_log_open(struct fleet *f, const char *sandbox_id, const char *key_id)
+static struct activity_log *find_log(struct fleet *f, const char *sandbox_id)
 {
 	struct activity_log *l = f->activity->logs;
 
 	while (l && strcmp(l->id, sandbox_id) != 0)
 		l = l->other;
+	return l;
+}
+
+struct activity_log *activity_log_open(struct fleet *f, const char *sandbox_id, const char *key_id)
+{
+	struct activity_log *l = find_log(f, sandbox_id);
+
 	if (!l)
 		l = make_log(f, sandbox_id, key_id);
 	if (l)
@@ -343,6 +350,14 @@ void activity_say(struct fleet *f, const char *sandbox_id, const char *key_id,
 	activity_note(l, kind, said);
 	activity_log_close(l);
 	json_decref(said);
+}
+
+void activity_flush(struct fleet *f, const char *sandbox_id)
+{
+	struct activity_log *l = find_log(f, sandbox_id);
+
+	if (l && l->waits)
+		flush(f->activity);
 }
 
 struct watch **activity_watches(struct fleet *f)

@@ -52,6 +52,9 @@ void activity_say(struct fleet *f, const char *sandbox_id, const char *key_id,
 /* Notes that `count` records were lost. */
 void activity_lost(struct activity_log *l, uint64_t count);
 
+/* Writes the records of a sandbox that wait, so that a reader has what happened before. */
+void activity_flush(struct fleet *f, const char *sandbox_id);
+
 /* Returns the list of requests that wait for records of a sandbox (watch.h). */
 struct watch **activity_watches(struct fleet *f);
 

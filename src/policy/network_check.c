@@ -184,13 +184,49 @@ static int check_policy(const json_t *network, struct error *e)
 	return policy && !json_is_null(policy) ? rules_check(policy, "policy", e) : 0;
 }
 
+/* Members that clients give for others, and that would change nothing. */
+static const struct misplaced {
+	const char *name, *remedy;
+} misplaced[] = {
+	{"network", "its members belong here themselves"},
+	{"version", "it belongs to a policy: give it as policy"},
+	{"default", "it belongs to a policy: give it as policy"},
+	{"mode", "it belongs to a policy: give it as policy"},
+	{"whileWaiting", "it belongs in network.consent"},
+	{"allow_out", "it is called allowOut"},
+	{"deny_out", "it is called denyOut"},
+	{"dns_servers", "it is called dnsServers"},
+	{"https_ports", "it is called httpsPorts"},
+	{"egress_proxy", "it is called egressProxy"},
+	{"mask_request_host", "it is called maskRequestHost"},
+	{"allow_public_traffic", "it is called allowPublicTraffic"},
+};
+
+static bool is_given(const json_t *object, const char *name)
+{
+	const json_t *v = json_object_get(object, name);
+
+	return v && !json_is_null(v);
+}
+
+static int check_misplaced(const json_t *network, struct error *e)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(misplaced); i++)
+		if (is_given(network, misplaced[i].name))
+			return error_set(e, ERROR_USAGE, EINVAL, "network.%s: %s",
+				misplaced[i].name, misplaced[i].remedy);
+	return 0;
+}
+
 int network_check(
 	const json_t *network, bool no_internet, const struct network_floor *floor, struct error *e)
 {
 	bool denies_all = no_internet;
 	struct network_consent consent;
-	int r = check_deny(network, &denies_all, e);
+	int r = check_misplaced(network, e);
 
+	if (r == 0)
+		r = check_deny(network, &denies_all, e);
 	if (r == 0)
 		r = check_allow(network, denies_all, floor, e);
 	if (r == 0)

@@ -154,9 +154,21 @@ static int check_headers(const char *domain, json_t *headers, struct error *e)
 	return check_spellings(headers, domain, e);
 }
 
+/* A misspelt member would silently set nothing. */
+static int check_only(const char *domain, json_t *object, const char *wanted, struct error *e)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach(object, name, v) if (strcmp(name, wanted) != 0) return error_set(e,
+		ERROR_USAGE, EINVAL, "rules['%.64s']: '%.32s' is not known: %s", domain, name,
+		wanted);
+	return 0;
+}
+
 static int check_entries(const char *domain, const json_t *entries, struct error *e)
 {
-	const json_t *entry = json_array_get(entries, 0), *transform;
+	json_t *entry = json_array_get(entries, 0), *transform;
 
 	if (!json_is_array(entries))
 		return bad(e, domain, "must be an array of rules");
@@ -166,11 +178,15 @@ static int check_entries(const char *domain, const json_t *entries, struct error
 		return 0;
 	if (!json_is_object(entry))
 		return bad(e, domain, "a rule must be an object");
+	if (check_only(domain, entry, "transform", e) < 0)
+		return -EINVAL;
 	transform = json_object_get(entry, "transform");
 	if (is_absent(transform))
 		return 0;
 	if (!json_is_object(transform))
 		return bad(e, domain, "transform must be an object");
+	if (check_only(domain, transform, "headers", e) < 0)
+		return -EINVAL;
 	return check_headers(domain, json_object_get(transform, "headers"), e);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ struct tree {
 	const char *at, *end;
 	unsigned flags;
 	const char *reason; /* set on failure */
+	json_t *twice;	    /* owned: the key that is duplicate; NULL: none */
 };
 
 static json_t *build(struct tree *t);
@@ -136,6 +138,7 @@ static bool build_member(struct tree *t, json_t *object)
 		return false;
 	if (t->flags & JSON_TREE_UNIQUE && json_object_getn(object, key, n)) {
 		t->reason = "duplicate object key";
+		t->twice = json_stringn_nocheck(key, n); /* or it is not named */
 		return false;
 	}
 	return take(t, ':') && json_object_setn_new_nocheck(object, key, n, build(t)) == 0;
@@ -217,16 +220,41 @@ static const char *judge(const void *text, size_t n)
 	}
 }
 
-json_t *json_tree_parse(const void *text, size_t n, unsigned flags, const char **ret_reason)
+static json_t *parse(struct tree *t, const void *text, size_t n, unsigned flags)
 {
-	struct tree t = {.at = text,
+	json_t *tree;
+
+	*t = (struct tree){.at = text,
 		.end = n ? (const char *)text + n : text,
 		.flags = flags,
 		.reason = judge(text, n)};
-	json_t *tree = t.reason ? NULL : build(&t);
+	tree = t->reason ? NULL : build(t);
+	if (!tree && !t->reason)
+		t->reason = "out of memory";
+	return tree;
+}
 
+json_t *json_tree_parse(const void *text, size_t n, unsigned flags, const char **ret_reason)
+{
+	struct tree t;
+	json_t *tree = parse(&t, text, n, flags);
+
+	json_decref(t.twice);
 	if (!tree)
-		*ret_reason = t.reason ? t.reason : "out of memory";
+		*ret_reason = t.reason;
+	return tree;
+}
+
+json_t *json_tree_parse_said(
+	const void *text, size_t n, unsigned flags, char ret_reason[JSON_TREE_REASON_BYTES])
+{
+	struct tree t;
+	json_t *tree = parse(&t, text, n, flags);
+	_cleanup_free_ char *key = t.twice ? json_dumps(t.twice, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
+
+	(void)snprintf(ret_reason, JSON_TREE_REASON_BYTES, "%s%s%.64s", tree ? "" : t.reason,
+		key ? " " : "", key ? key : ""); /* fits */
+	json_decref(t.twice);
 	return tree;
 }
 

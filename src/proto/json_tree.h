@@ -24,6 +24,11 @@ enum json_tree_flag {
 /* Parses a text that is exactly one object. NULL: *ret_reason (static) says why. */
 json_t *json_tree_parse(const void *text, size_t n, unsigned flags, const char **ret_reason);
 
+/* The same. ret_reason also names a duplicate key. It is "" when the object is returned. */
+enum { JSON_TREE_REASON_BYTES = 128 };
+json_t *json_tree_parse_said(
+	const void *text, size_t n, unsigned flags, char ret_reason[JSON_TREE_REASON_BYTES]);
+
 /* The same for a text from our own store, which was checked when it was stored. NULL for NULL. */
 json_t *json_tree_stored(const char *text);
 

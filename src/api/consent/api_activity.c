@@ -13,7 +13,6 @@
 #include "fleet/fleet_of.h"
 #include "http/reply.h"
 #include "network/activity.h"
-#include "proto/uri.h"
 #include "store/activity.h"
 #include "store/keys.h"
 
@@ -52,18 +51,6 @@ static int bit_of_kind(const char *word, uint32_t *ret_bit)
 	return r;
 }
 
-static bool take_cursor(struct request *r, uint64_t *ret)
-{
-	unsigned long long v = 0;
-	int n = uri_query_u64(r->head->query, "cursor", INT64_MAX, &v);
-
-	*ret = v;
-	if (n == 0 || n == -ENOENT)
-		return true;
-	reply_error(r, 400, "cursor must be that of an earlier answer");
-	return false;
-}
-
 static bool take_question(struct request *r, struct question *q)
 {
 	struct store_activity_log log;
@@ -72,9 +59,10 @@ static bool take_question(struct request *r, struct question *q)
 	q->limit = api_limit(r, STORE_ACTIVITY_LIST_MAX, DEFAULT_LIMIT);
 	if (!q->limit ||
 		!follow_take_words(r, "kind", bit_of_kind,
-			"flow, request, model, tool, approval, process, program, lifecycle or lost",
+			"flow, request, model, tool, approval, process, program, file, lifecycle "
+			"or lost",
 			&q->kinds) ||
-		!follow_take(r, &q->follow) || !take_cursor(r, &q->cursor))
+		!follow_take(r, &q->follow) || !follow_take_cursor(r, &q->cursor))
 		return false;
 	if (route_sandbox_id(r->params[0], q->id) &&
 		store_activity_get(q->store, q->id, auth_scope(r), &log, NULL) == 0)
@@ -232,6 +220,7 @@ void api_activity(struct request *r)
 
 	if (!take_question(r, &q))
 		return;
+	activity_flush(fleet_of(r), q.id);
 	if (read_answer(&q, &x, &e) < 0)
 		reply_failure(r, &e);
 	else if (q.follow && !x.count && !x.ended)

@@ -48,7 +48,7 @@ static bool take_sandbox(struct request *r, struct question *q)
 	char text[ROUTE_SANDBOX_ID_MAX + 1];
 	int n = uri_query_get(r->head->query, "sandboxID", text, sizeof(text));
 
-	if (n == -ENOENT)
+	if (n == -ENOENT || n == 0)
 		return true;
 	if (n < 0 || !route_sandbox_id(text, q->sandbox)) {
 		reply_error(r, 400, "sandboxID must be the id of a sandbox");
@@ -56,19 +56,6 @@ static bool take_sandbox(struct request *r, struct question *q)
 	}
 	q->filter.sandbox_id = q->sandbox;
 	return true;
-}
-
-static bool take_rest(struct request *r, struct question *q)
-{
-	unsigned long long after = 0;
-	int n = uri_query_u64(r->head->query, "cursor", INT64_MAX, &after);
-
-	if (n != 0 && n != -ENOENT) {
-		reply_error(r, 400, "cursor must be that of an earlier answer");
-		return false;
-	}
-	q->filter.after = after;
-	return follow_take(r, &q->follow);
 }
 
 static bool take_question(struct request *r, struct question *q)
@@ -81,7 +68,8 @@ static bool take_question(struct request *r, struct question *q)
 	return q->filter.limit &&
 	       follow_take_words(r, "state", bit_of_state,
 		       "waiting, allowed, denied, expired or cancelled", &q->filter.states) &&
-	       take_sandbox(r, q) && take_rest(r, q);
+	       take_sandbox(r, q) && follow_take_cursor(r, &q->filter.after) &&
+	       follow_take(r, &q->follow);
 }
 
 /* --- the answer --- */

@@ -60,10 +60,25 @@ bool follow_take(struct request *r, bool *ret)
 	char text[8] = "";
 	int n = uri_query_get(r->head->query, "follow", text, sizeof(text));
 
-	*ret = n >= 0 && strcmp(text, "true") == 0;
-	if (n == -ENOENT || (n >= 0 && (*ret || strcmp(text, "false") == 0)))
+	*ret = n > 0 && (strcmp(text, "true") == 0 || strcmp(text, "1") == 0);
+	if (n == -ENOENT || n == 0 || *ret ||
+		(n > 0 && (strcmp(text, "false") == 0 || strcmp(text, "0") == 0)))
 		return true;
 	reply_error(r, 400, "follow must be true or false");
+	return false;
+}
+
+bool follow_take_cursor(struct request *r, uint64_t *ret)
+{
+	char text[2] = "";
+	unsigned long long v = 0;
+	int n = uri_query_u64(r->head->query, "cursor", INT64_MAX, &v);
+
+	*ret = v;
+	if (n == 0 || n == -ENOENT ||
+		uri_query_get(r->head->query, "cursor", text, sizeof(text)) == 0)
+		return true;
+	reply_error(r, 400, "cursor must be that of an earlier answer");
 	return false;
 }
 
@@ -74,7 +89,7 @@ bool follow_take_words(struct request *r, const char *name,
 	int n = uri_query_get(r->head->query, name, text, sizeof(text));
 	uint32_t bit, all = 0;
 
-	if (n == -ENOENT)
+	if (n == -ENOENT || n == 0)
 		return true;
 	for (char *word = n < 0 ? NULL : strtok_r(text, ",", &save); word && n >= 0;
 		word = strtok_r(NULL, ",", &save)) {

@@ -28,13 +28,17 @@ struct follow {
  * what: as for watch_add(). Returns false if it answered the request; the caller then frees f. */
 bool follow_begin(struct follow *f, const char *what);
 
-/* Reads `follow` from the query: true or false, false without it. Returns false if it answered the
+/* Read members of the query. An empty one counts as missing. They return false if they answered the
  * request. */
+
+/* `follow`: true or false, 1 or 0; false without it. */
 bool follow_take(struct request *r, bool *ret);
 
-/* Reads a list of words, separated by commas, from the query. bit_of: finds a word's bit, or
- * returns less than 0. *ret gets the bits; it stays as it is if the member is missing. words: all
- * words, for the message. Returns false if it answered the request. */
+/* `cursor`: that of an earlier answer; 0 without it. */
+bool follow_take_cursor(struct request *r, uint64_t *ret);
+
+/* A list of words, separated by commas. bit_of: finds a word's bit, or returns less than 0. *ret
+ * gets the bits; it stays as it is if the member is missing. words: all words, for the message. */
 bool follow_take_words(struct request *r, const char *name,
 	int (*bit_of)(const char *word, uint32_t *ret_bit), const char *words, uint32_t *ret);
 
